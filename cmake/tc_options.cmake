@@ -1,0 +1,57 @@
+# Compiler settings and the libraries that every target shares.
+option(TC_TESTS "Build the tests" ON)
+option(TC_WERROR "Treat warnings as errors" OFF)
+option(TC_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
+set(TC_SANITIZE "" CACHE STRING "Sanitizers for all targets: address,undefined or thread")
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+add_library(tc_flags INTERFACE)
+target_include_directories(tc_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/sdk/include)
+target_compile_definitions(tc_flags INTERFACE _GNU_SOURCE)
+# Floating point means what it says: no contraction, so that references and folded constants are the same everywhere.
+target_compile_options(tc_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes -Wno-gnu-zero-variadic-macro-arguments -ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -fno-exceptions -fno-rtti>)
+if(TC_WERROR)
+  target_compile_options(tc_flags INTERFACE -Werror)
+endif()
+if(TC_SANITIZE)
+  add_compile_options(-fsanitize=${TC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TC_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(ZLIB REQUIRED)
+
+# Header or library dependencies, each behind one target; all come from the system's packages (./dev lists them).
+function(tc_system_library target header library)
+  find_path(${target}_INCLUDE ${header} REQUIRED)
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+  if(library)
+    find_library(${target}_LIBRARY ${library} REQUIRED)
+    target_link_libraries(${target} INTERFACE ${${target}_LIBRARY})
+  endif()
+endfunction()
+tc_system_library(tc_simdjson simdjson.h simdjson)
+tc_system_library(tc_tomlplusplus toml++/toml.h "")
+tc_system_library(tc_xxhash xxhash.h xxhash)

@@ -1,0 +1,30 @@
+// Files: whole reads, maps, and writes that are seen whole or not at all (temporary file, fsync, rename).
+// Errors carry the path and the system's reason; a missing file is NOT_FOUND.
+#ifndef TC_CORE_BASE_FS_H_
+#define TC_CORE_BASE_FS_H_
+
+#include "core/base/str.h"
+
+typedef struct tc_mapping {
+  const uint8_t *data;
+  size_t size;
+} tc_mapping;
+
+TC_NODISCARD tc_status tc_file_read(tc_arena *arena, const char *path, tc_sv *out); // NUL-terminated copy
+TC_NODISCARD tc_status tc_file_map(const char *path, tc_mapping *out);             // read-only, private
+void tc_file_unmap(tc_mapping *m);
+TC_NODISCARD tc_status tc_file_write(const char *path, const void *data, size_t size); // atomic replace
+TC_NODISCARD tc_status tc_dir_make(const char *path);                                  // with parents, mode 0700
+bool tc_file_exists(const char *path);
+bool tc_dir_exists(const char *path);
+// Sorted names; without "." and "..".
+TC_NODISCARD tc_status tc_dir_list(tc_arena *arena, const char *path, tc_sv **out_names, int32_t *out_count);
+TC_NODISCARD tc_status tc_path_real(tc_arena *arena, const char *path, tc_sv *out);
+tc_sv tc_path_join(tc_arena *arena, tc_sv dir, tc_sv name);
+tc_sv tc_path_dir(tc_sv path);
+tc_sv tc_path_base(tc_sv path);
+double tc_now_ms(void);                                               // monotonic
+const char *tc_env(const char *name);                                 // secure_getenv; NULL if unset or empty
+TC_NODISCARD tc_status tc_self_dir(tc_arena *arena, tc_sv *out);      // folder of the running program
+
+#endif

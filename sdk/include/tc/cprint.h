@@ -1,0 +1,43 @@
+// The C-like printer: a plain kernel → source text for any C-like device language, from a dialect table. A static helper
+// that plugins link; it reads kernels only through tc/kernel.h.
+//
+// Lanes become threads; a new device is a table and a compiler call. Everything a table entry does not give is printed as
+// C99. Source text is header-free.
+#ifndef TC_CPRINT_H_
+#define TC_CPRINT_H_
+
+#include "tc/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tc_cdialect {
+  const char *prologue;       // typedefs and helper functions, printed first
+  const char *kernel_prefix;  // "extern \"C\" __global__ void", "__kernel void"
+  const char *kernel_bounds;  // printf format with the lanes: "__launch_bounds__(%d)", "__attribute__((reqd_work_group_size(%d,1,1)))"
+  const char *global, *shared, *table; // address space qualifiers; NULL: none
+  const char *restrict_;      // "__restrict__", "restrict"
+  const char *block, *lane;   // expressions: "blockIdx.x", "get_group_id(0)"
+  const char *barrier;        // "__syncthreads();"
+  const char *unroll;         // "#pragma unroll"
+  const char *type_names[TC_DTYPE_COUNT]; // by dtype
+  const char *op_formats[TC_K_COUNT][2];  // [op][0: 32-bit, 1: 64-bit floats]: "fmaf($0, $1, $2)"; NULL: C's operator
+  const char *vector_load;    // how to load width elements at once, or NULL: element-wise
+  // Reductions over the block: expression from the value, with the shared scratch the printer declares.
+  int32_t subgroup;           // lanes that can shuffle; 0: tree in shared memory
+  const char *shuffle_xor;    // "__shfl_xor_sync(0xffffffffu, $0, $1)"
+  int32_t pass_offsets;       // each buffer argument comes with a 64-bit byte offset
+  const char *bitcast_f32_i32, *bitcast_i32_f32, *bitcast_f64_i64, *bitcast_i64_f64;
+  const char *f16_load, *f16_store, *bf16_load, *bf16_store; // conversions "$0" when the storage type is 16 bits wide
+} tc_cdialect;
+
+// Receives the text in pieces.
+typedef void (*tc_write_fn)(void *self, const char *text, size_t size);
+// 0, or UNIMPLEMENTED with the opcode's text written to `out_reason` (may be NULL).
+int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

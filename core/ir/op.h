@@ -1,0 +1,58 @@
+// Ops as the compiler knows them: a declaration row (tc/op.h) with its schema parsed, in a registry.
+//
+// A registry is filled once (core rows, then plugins') and immutable afterwards; it may then be read from many threads.
+#ifndef TC_CORE_IR_OP_H_
+#define TC_CORE_IR_OP_H_
+
+#include "core/ir/graph.h"
+
+// Types of schema arguments and returns.
+enum { TC_ST_TENSOR, TC_ST_INT, TC_ST_FLOAT, TC_ST_BOOL, TC_ST_SCALAR, TC_ST_STRING, TC_ST_DTYPE, TC_ST_LAYOUT, TC_ST_DEVICE, TC_ST_MEMORY_FORMAT, TC_ST_GENERATOR, TC_ST_OTHER };
+
+typedef struct tc_schema_arg {
+  tc_sv name;
+  int32_t type;
+  bool is_list, is_optional, elements_optional; // Tensor?[] has both is_list and elements_optional
+  int32_t list_size; // int[2]: a single int is repeated; 0: any
+  bool kwarg_only, writes; // Tensor(a!)
+  int32_t alias;     // letter of the alias set, 0: none
+  bool has_default;
+  tc_arg preset;     // the default
+} tc_schema_arg;
+
+typedef struct tc_schema {
+  tc_sv ns, name, overload; // "aten", "add", "Tensor"
+  int32_t n_args, n_returns;
+  const tc_schema_arg *args, *returns;
+} tc_schema;
+
+struct tc_op {
+  tc_sv full_name; // "aten::add.Tensor"; without overload "aten::relu"
+  tc_schema schema;
+  const tc_op_def *def;
+  tc_ex_program body, decompose; // parsed at registration; n_results 0: none
+  tc_sv plugin;                  // "" for the core's
+};
+
+typedef struct tc_op_registry tc_op_registry;
+TC_NODISCARD tc_status tc_op_registry_create(tc_arena *arena, tc_op_registry **out);
+// Parses schema and texts; an error names the row. Two rows of one name are an error.
+TC_NODISCARD tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin);
+const tc_op *tc_op_find(const tc_op_registry *r, tc_sv full_name); // "aten::add.Tensor"; NULL if absent
+// "torch.ops.aten.add.Tensor" or "aten.relu.default" → the op; an error names the target and the nearest known ones.
+TC_NODISCARD tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op **out);
+int32_t tc_op_registry_count(const tc_op_registry *r);
+const tc_op *tc_op_registry_at(const tc_op_registry *r, int32_t i);
+TC_NODISCARD tc_status tc_schema_parse(tc_arena *arena, tc_sv text, tc_schema *out);
+
+// core/ops: the core's own rows, one array per family file.
+typedef struct tc_op_family {
+  const tc_op_def *rows;
+  int32_t n;
+} tc_op_family;
+
+// ---- The arguments object that rows' functions get (implements the tc_op_* functions of tc/op.h) ----
+// One struct for all moments; see core/ir/opargs.h.
+TC_NODISCARD tc_status tc_op_run_meta(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source, int32_t *out_n_results, tc_tensor_type **out_types);
+
+#endif

@@ -1,0 +1,207 @@
+// The plugin boundary: handshake, host services, and the tables a plugin may offer: a device, kernels (code generation),
+// calls (libraries), ops, templates.
+//
+// A plugin is a shared object with one exported symbol, `tc_plugin_query`, and a manifest NAME.tc-plugin.toml beside it.
+// The query is pure and repeatable and starts no device. Rules: functions return a TC_STATUS_* code, the detail goes to
+// host->diag; what one side allocates that side frees; strings are borrowed for the call; no exception or longjmp crosses.
+// Tables grow by appending only: readers look at struct_size. Unless stated otherwise a function may be called from
+// several threads.
+#ifndef TC_PLUGIN_H_
+#define TC_PLUGIN_H_
+
+#include "tc/kernel.h"
+#include "tc/op.h"
+#include "tc/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TC_ABI_MAGIC 0x31494254434C5054ull
+#define TC_ABI_MAJOR 1
+#define TC_ABI_MINOR 0
+
+// ---- Host services ----
+typedef void (*tc_range_fn_abi)(void *arg, int64_t begin, int64_t end);
+
+typedef struct tc_host {
+  uint64_t magic;
+  uint32_t abi_major, abi_minor;
+  uint64_t struct_size;
+  void *self; // passed back as the first argument of every function below
+  // Reports the detail of a failure or refusal; the text is copied.
+  void (*diag)(void *self, int32_t code, tc_sv text);
+  void (*log)(void *self, int32_t artifact, tc_sv text);
+  // 64-byte aligned, zeroed; NULL when memory is short.
+  void *(*alloc)(void *self, uint64_t size);
+  void (*free)(void *self, void *ptr);
+  int32_t (*threads)(void *self);
+  void (*parallel_for)(void *self, int64_t n, int64_t grain, tc_range_fn_abi fn, void *arg);
+  // A config value below the plugin's own section, as text; size 0 if unset. Borrowed until the context ends.
+  tc_sv (*config)(void *self, tc_sv key);
+  // Function tables behind tc_k_*, tc_kb_* and tc_op_*: the SDK's dispatch.c forwards to them.
+  const struct tc_kernel_read_table *kernel_read;
+  const struct tc_kernel_build_table *kernel_build;
+  const struct tc_op_table *op;
+} tc_host;
+
+// Receives bytes; returns a TC_STATUS_*.
+typedef struct tc_sink {
+  void *self;
+  int32_t (*write)(void *self, const void *data, uint64_t size);
+} tc_sink;
+
+// ---- A device ----
+typedef struct tc_device_ tc_device_; // the plugin's own struct
+typedef uint64_t tc_handle;           // memory, stream, event, module, function, graph: the plugin's numbers; 0 is none
+
+// What the scheduler needs to know. Zero means "not known" or "none".
+typedef struct tc_device_props {
+  uint64_t struct_size;
+  char name[128];
+  char target[256];        // identifies generated code: architecture and features; part of cache keys
+  int64_t memory_bytes, largest_alloc;
+  int64_t l1_bytes, l2_bytes, l3_bytes; // per core, per core, shared
+  int32_t host_memory;     // 1: memory handles are host addresses (no copies needed)
+  int32_t cores;           // cores or multiprocessors
+  int32_t simd_bytes;      // CPU-like: bytes of a vector register; lanes are SIMD elements. 0: lanes are threads
+  int32_t simd_registers;
+  int32_t max_lanes;       // lanes in a block
+  int32_t subgroup;        // lanes that run in lock-step (GPUs)
+  int64_t shared_bytes;    // per block
+  int64_t max_blocks;
+  uint64_t dtypes;         // bit TC_x: loads and stores
+  uint64_t arithmetic;     // bit TC_x: arithmetic
+  uint64_t atomics;        // bit TC_x: atomic_add on global memory
+  int64_t launch_ns;       // cost of one launch
+  int64_t flops_per_ns;    // f32, whole device, approximate
+  int64_t bytes_per_ns;    // memory, approximate
+} tc_device_props;
+
+enum { TC_ARG_MEMORY, TC_ARG_SCALAR };
+typedef struct tc_launch_arg {
+  int32_t kind, bytes; // SCALAR: 1, 2, 4 or 8 bytes
+  uint64_t value;      // memory handle, or the scalar's bits
+  int64_t offset;      // MEMORY: bytes
+} tc_launch_arg;
+
+// What a failed `check` leaves: written by the first failing lane.
+typedef struct tc_error_block {
+  int64_t site; // -1: none
+  int64_t value;
+} tc_error_block;
+
+typedef struct tc_launch {
+  uint64_t struct_size;
+  tc_handle function;
+  int64_t blocks; // 0: nothing to do
+  int64_t grain;  // blocks that are worth a thread's start
+  const tc_launch_arg *args;
+  int32_t n_args, reserved;
+  tc_handle errors; // a tc_error_block in device memory
+} tc_launch;
+
+typedef struct tc_device_table {
+  uint64_t struct_size;
+  int32_t (*enumerate)(const tc_host *h, int32_t *out_count);
+  int32_t (*open)(const tc_host *h, int32_t index, tc_device_ **out);
+  void (*close)(tc_device_ *d);
+  int32_t (*properties)(tc_device_ *d, tc_device_props *out);
+  int32_t (*alloc)(tc_device_ *d, uint64_t size, tc_handle *out); // at least 64-byte aligned
+  void (*free)(tc_device_ *d, tc_handle memory);
+  int32_t (*stream_create)(tc_device_ *d, tc_handle *out);
+  void (*stream_destroy)(tc_device_ *d, tc_handle stream);
+  int32_t (*synchronize)(tc_device_ *d, tc_handle stream);
+  int32_t (*copy_in)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src, uint64_t size);
+  int32_t (*copy_out)(tc_device_ *d, tc_handle stream, void *dst, tc_handle src, int64_t src_offset, uint64_t size);
+  int32_t (*copy)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src, int64_t src_offset, uint64_t size);
+  int32_t (*fill)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t offset, uint8_t value, uint64_t size);
+  // A module holds the kernels of one code object made by this plugin's code generator (possibly in another process).
+  int32_t (*module_load)(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out);
+  void (*module_unload)(tc_device_ *d, tc_handle module);
+  int32_t (*function)(tc_device_ *d, tc_handle module, tc_sv name, tc_handle *out);
+  int32_t (*launch)(tc_device_ *d, tc_handle stream, const tc_launch *l);
+} tc_device_table;
+
+// ---- Level 2: kernels ----
+typedef struct tc_codegen_table {
+  uint64_t struct_size;
+  // Compiles plain kernels into one code object, written to `sink`. If `text` is not NULL it gets the generated source or
+  // assembly for people. Pure: the same kernels and target give the same object.
+  int32_t (*compile)(const tc_host *h, tc_device_ *d, const tc_kernel *const *kernels, int32_t n, int32_t optimize,
+                     const tc_sink *sink, const tc_sink *text);
+  // A string that changes whenever the generator's output may change (its version, compiler version, target features).
+  int32_t (*key)(const tc_host *h, tc_device_ *d, const tc_sink *sink);
+} tc_codegen_table;
+
+// ---- Level 1: calls ----
+// What a call is asked about: an op of the graph with its arguments, and pointwise ops fused behind it.
+typedef struct tc_view {
+  tc_dtype dtype;
+  int32_t rank;
+  const int64_t *sizes, *strides; // elements; INT64_MIN where not known when asked
+  tc_handle memory;               // run only
+  int64_t offset;                 // bytes; run only
+} tc_view;
+
+// One step of an epilogue, applied in order to the call's result y.
+enum { TC_EPI_RELU, TC_EPI_GELU_ERF, TC_EPI_GELU_TANH, TC_EPI_SIGMOID, TC_EPI_TANH, TC_EPI_SILU, TC_EPI_SCALE /* y*alpha */, TC_EPI_ADD /* y + operand */, TC_EPI_MUL /* y * operand */ };
+typedef struct tc_epilogue {
+  int32_t kind, operand; // operand: number in the operand list of the call
+  double alpha;
+} tc_epilogue;
+
+typedef struct tc_call_node {
+  uint64_t struct_size;
+  tc_sv op;             // "aten::mm"
+  const tc_op_args *args; // its arguments, by tc_op_* of tc/op.h
+  const tc_view *operands; // tensors read: the op's own in argument order, then the epilogue's
+  int32_t n_operands;
+  int32_t n_results;
+  const tc_view *results;
+  const tc_epilogue *epilogue;
+  int32_t n_epilogue, reserved;
+} tc_call_node;
+
+typedef struct tc_call_table {
+  uint64_t struct_size;
+  tc_sv name; // "onednn"
+  // *out_cost: estimated nanoseconds, or < 0 with a reason through diag when not supported.
+  int32_t (*supports)(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost);
+  // For known sizes and strides. The result is immutable and used by many threads at once.
+  int32_t (*prepare)(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out_prepared, uint64_t *out_workspace);
+  int32_t (*run)(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace, int64_t workspace_offset);
+  void (*destroy)(void *prepared);
+  int32_t thread_safe, capture_safe;
+} tc_call_table;
+
+// ---- The description ----
+enum { TC_CAP_DEVICE = 1, TC_CAP_CODEGEN = 2, TC_CAP_CALLS = 4, TC_CAP_OPS = 8, TC_CAP_TEMPLATES = 16 };
+
+typedef struct tc_plugin_desc {
+  // Fixed prefix, never changed. The host fills magic, abi numbers and struct_size with what it knows; the plugin answers
+  // with its own.
+  uint64_t magic;
+  uint32_t abi_major, abi_minor_low, abi_minor_high, reserved0;
+  uint64_t struct_size;
+  char refusal[256]; // why the plugin does not want to be loaded; "" if it does
+  // Since 1.0.
+  tc_sv name, vendor, version, build_id;
+  tc_sv sanitizers; // "" or "address", "thread"
+  uint64_t capabilities; // TC_CAP_*
+  uint64_t kernel_abi_hash; // TC_KERNEL_ABI_HASH: levels 2 and 3 are hash-checked until they are locked
+  const tc_device_table *device;
+  const tc_codegen_table *codegen;
+  const tc_call_table *const *calls;
+  const tc_op_def *ops;
+  const struct tc_template_table *const *templates;
+  int32_t n_calls, n_ops, n_templates, reserved1;
+} tc_plugin_desc;
+
+typedef int32_t (*tc_plugin_query_fn)(const tc_host *h, tc_plugin_desc *out);
+#define TC_PLUGIN_EXPORT __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

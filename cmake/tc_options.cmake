@@ -22,7 +22,7 @@ target_include_directories(tc_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE
 target_compile_definitions(tc_flags INTERFACE _GNU_SOURCE)
 # Floating point means what it says: no contraction, so that references and folded constants are the same everywhere.
 target_compile_options(tc_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes -Wno-gnu-zero-variadic-macro-arguments -ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes -ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -fno-exceptions -fno-rtti>)
 if(TC_WERROR)
   target_compile_options(tc_flags INTERFACE -Werror)

@@ -1,0 +1,147 @@
+// Loop IR: buffers, and nodes that each define one or two of them by an iteration domain and a scalar body.
+//
+// Views do not exist here: they only change index expressions. A load names a buffer and one integer expression per
+// dimension, over the node's loop variables and the module's size symbols. Where a dimension's index comes from data
+// (embedding, index) the load has a gather value for it.
+//
+// Body values are scalars; complex dtypes are scalars too and are taken apart in kernel IR. Opcodes are those of kernel
+// IR (tc/kernel.h) plus LOAD and INDEX below.
+//
+// Domain: n_par parallel variables, then n_red reduced ones. Result 0 (and 1) of a node is stored at the parallel
+// variables in order, so a node's output buffer has rank n_par and its sizes are the parallel extents. Variables are
+// symbols of origin LOOP of the module's symbolic context with range [0, extent - 1].
+//
+// Text form (round trips; `tcrun dump --stage=loop`):
+//   loops @forward [s0 in [2, 64] hint 2] {
+//     %x : f32[s0, 64]{64, 1} = input 0
+//     %h : f32[s0, 64] = pointwise [i0 : s0, i1 : 64] { %0 = load %x[i0, i1]  %1 = exp %0  yield %1 }
+//     %n : f32[s0] = reduce.sum [i0 : s0] over [r0 : 64] { %0 = load %h[i0, r0]  yield %0 }
+//     %y : c64[s0, 64] = template fft.c2c [s0, 64] (%h[i0, i1]) attrs [1, 0]
+//     return %n, %h as [s0, 64]{64, 1}
+//   }
+#ifndef TC_CORE_LOOP_LOOP_H_
+#define TC_CORE_LOOP_LOOP_H_
+
+#include "core/ir/graph.h"
+#include "tc/kernel.h"
+#include "tc/lower.h"
+
+typedef struct tc_lnode tc_lnode;
+typedef struct tc_loops tc_loops;
+
+enum { TC_BUF_INPUT, TC_BUF_INTERNAL };
+typedef struct tc_buf {
+  int32_t id, kind;
+  tc_sv name;
+  tc_dtype dtype;
+  int32_t rank;
+  const tc_sym *const *sizes;
+  const tc_sym *const *strides; // elements of dtype; NULL: left to the scheduler
+  const tc_sym *offset;         // INPUT: elements; else 0
+  int32_t input;                // INPUT: number of the graph input
+  tc_lnode *def;                // INTERNAL: the node that defines it, NULL if removed
+  int32_t def_result;
+  int32_t output;               // ≥ 0: graph output that this buffer is, else -1
+  const struct tc_buf *inplace; // its storage is this input's (mutations)
+} tc_buf;
+
+// Body opcodes beyond TC_K_*.
+enum {
+  TC_B_LOAD = TC_K_COUNT, // buf, index (per dimension); gather (value per dimension or -1, NULL if none); cond, args[0] other
+  TC_B_INDEX              // expr as a number of `dtype`
+};
+typedef struct tc_binst {
+  int32_t op;
+  tc_dtype dtype;
+  int32_t n_args;
+  int32_t args[3];
+  int64_t imm;   // CONST of integers and bool
+  double re, im; // CONST of floats and complex
+  const tc_buf *buf;
+  const tc_sym *const *index;
+  const int32_t *gather;
+  const tc_sym *cond; // LOAD: NULL, or where it is false args[0] is the value
+  const tc_sym *expr; // INDEX
+  bool wrap;          // gathers: negative indices count from the end
+  tc_sv source;       // gathers: the model's line, for the error of an index out of range
+} tc_binst;
+typedef TC_VEC(tc_binst) tc_binsts;
+typedef struct tc_body {
+  tc_binsts insts;
+  int32_t results[2];
+  int32_t n_results;
+} tc_body;
+
+// A buffer seen through an index map: element (index) of the view is buf's element (map), over the index symbols.
+typedef struct tc_lview {
+  const tc_buf *buf;
+  int32_t rank;
+  const tc_sym *const *sizes;
+  const tc_sym *const *index; // rank symbols
+  const tc_sym *const *map;   // buf->rank expressions
+} tc_lview;
+
+enum { TC_LN_POINTWISE, TC_LN_REDUCE, TC_LN_TEMPLATE, TC_LN_CALL };
+struct tc_lnode {
+  int32_t id, kind;
+  tc_sv name;   // of the graph value it came from
+  tc_sv source; // model's line
+  int32_t n_par, n_red;
+  const tc_sym *const *vars;    // n_par + n_red
+  const tc_sym *const *extents;
+  int32_t reduce; // TC_RED_*
+  tc_body body;
+  int32_t n_outs;
+  tc_buf *outs[2];
+  // TEMPLATE, CALL
+  const struct tc_template_table *tmpl; // TEMPLATE
+  const tc_node *node;                  // CALL: the op; TEMPLATE: where it came from
+  int32_t n_operands;
+  const tc_lview *operands;
+  int32_t n_attrs;
+  const tc_sym *const *attrs;
+};
+
+typedef struct tc_loop_output {
+  int32_t kind;        // TC_OUT_*
+  const tc_buf *buf;   // NULL: a number, `number`
+  tc_tensor_type type; // sizes, strides and offset that the caller sees, over buf's storage
+  tc_arg number;
+  tc_sv target;
+} tc_loop_output;
+
+struct tc_loops {
+  tc_module *module;
+  const tc_graph *graph; // NULL when parsed from text
+  tc_arena *arena;
+  tc_sym_ctx *syms;
+  tc_sv name;
+  TC_VEC(tc_buf *) bufs;
+  TC_VEC(tc_lnode *) nodes; // in an order in which they can run
+  TC_VEC(tc_loop_output) outputs;
+};
+
+// Templates known by name; the core's own and plugins'. See core/loop/template.h.
+struct tc_template_registry;
+
+typedef struct tc_lower_options {
+  const tc_logger *logger;
+  // Asked for ops without body, decomposition or lowering, and for ops whose rows offer a choice: may the node be a call?
+  bool (*call_supported)(void *self, const tc_node *n);
+  void *self;
+  const struct tc_template_registry *templates;
+} tc_lower_options;
+
+// Lowers a functional graph. Errors name the node that has no lowering.
+TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops **out);
+
+tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
+void tc_loops_print(tc_sb *sb, const tc_loops *l);
+TC_NODISCARD tc_status tc_loops_parse(tc_module *m, tc_lexer *lx, tc_loops **out); // at "loops"
+TC_NODISCARD tc_status tc_loops_verify(const tc_loops *l);
+
+// Cost of a body in scalar operations per point (functions count as their polynomial).
+int32_t tc_body_cost(const tc_body *b);
+int32_t tc_k_op_cost(int32_t op, tc_dtype dtype);
+
+#endif

@@ -43,6 +43,7 @@ struct tc_value {
   int32_t def_index;      // result or input number
   int32_t n_uses;         // after a sweep; graph outputs count
   tc_value *forward;      // replaced by this one, until the next sweep
+  int32_t view_arg;       // the argument of `def` whose storage this result shares, or -1
 };
 
 typedef struct tc_arg {
@@ -54,6 +55,7 @@ typedef struct tc_arg {
   const tc_sym *const *syms; // INTS
   double real, imag;       // FLOAT, COMPLEX
   const double *reals;     // FLOATS
+  const int64_t *integers; // defaults of schemas only, which belong to no symbol context: INT in `integer`, INTS here
   int64_t integer;         // BOOL, DTYPE, LAYOUT, MEMORY_FORMAT
   const uint8_t *bools;    // BOOLS
   tc_sv text;              // STRING, DEVICE
@@ -99,6 +101,7 @@ struct tc_graph {
   TC_VEC(tc_graph_output) outputs;
   tc_node *first, *last;
   int32_t n_nodes, n_values; // after a sweep
+  tc_map *names;             // names of values in use → the next number to try behind it
 };
 
 // A tensor that comes with a program: weights, buffers, constants.
@@ -131,6 +134,8 @@ TC_NODISCARD tc_status tc_module_create(const tc_allocator *a, const struct tc_o
 void tc_module_destroy(tc_module *m); // with its tensors
 tc_graph *tc_graph_create(tc_module *m, tc_sv name);
 tc_value *tc_graph_add_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target, const tc_tensor_type *type);
+tc_value *tc_graph_add_number_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target, int32_t value_kind, const tc_sym *symbol); // SYM, FLOAT, BOOL, TOKEN
+void tc_graph_add_constant_input(tc_graph *g, int32_t kind, tc_sv target, tc_arg constant); // no value: a specialised Python constant
 void tc_graph_add_output(tc_graph *g, int32_t kind, tc_arg arg, tc_sv target);
 tc_graph *tc_module_find(const tc_module *m, tc_sv name); // NULL if absent
 
@@ -147,6 +152,17 @@ tc_arg tc_arg_float(double v);
 tc_arg tc_arg_bool(bool v);
 tc_arg tc_arg_dtype(tc_dtype d);
 tc_arg tc_arg_string(tc_sv s);
+tc_arg tc_arg_floats(const double *v, int32_t n);
+tc_arg tc_arg_complex(double re, double im);
+tc_arg tc_arg_graph(tc_graph *g);
+// Gives a value another name (made unique in its graph).
+void tc_value_set_name(tc_graph *g, tc_value *v, tc_sv name);
+// Records a condition on symbols that inputs must meet, once, and assumes it.
+void tc_module_require(tc_module *m, const tc_sym *condition);
+// The node whose result an unbacked symbol comes from, or NULL: readers of the symbol depend on it.
+tc_node *tc_graph_definer(const tc_graph *g, const tc_sym *symbol);
+// Calls fn(arg, v) for each value a node reads (tensors, list elements, numbers), with the place it is stored in.
+void tc_node_each_value(tc_node *n, void (*fn)(void *arg, tc_value **place), void *arg);
 
 // ---- rewriting ----
 void tc_graph_forward(tc_value *from, tc_value *to);

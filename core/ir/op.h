@@ -24,6 +24,7 @@ typedef struct tc_schema {
   tc_sv ns, name, overload; // "aten", "add", "Tensor"
   int32_t n_args, n_returns;
   const tc_schema_arg *args, *returns;
+  bool varargs; // ends in `...`: further arguments are kept as given (higher-order ops)
 } tc_schema;
 
 struct tc_op {
@@ -32,6 +33,9 @@ struct tc_op {
   const tc_op_def *def;
   tc_ex_program body, decompose; // parsed at registration; n_results 0: none
   tc_sv plugin;                  // "" for the core's
+  // Of an in-place op that no row declares ("aten::add_.Tensor"): the op it is made from; the registry makes one for
+  // each functional op whose first argument and only result are tensors. NULL for declared ops.
+  const tc_op *functional;
 };
 
 typedef struct tc_op_registry tc_op_registry;
@@ -41,7 +45,7 @@ TC_NODISCARD tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, t
 const tc_op *tc_op_find(const tc_op_registry *r, tc_sv full_name); // "aten::add.Tensor"; NULL if absent
 // "torch.ops.aten.add.Tensor" or "aten.relu.default" → the op; an error names the target and the nearest known ones.
 TC_NODISCARD tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op **out);
-int32_t tc_op_registry_count(const tc_op_registry *r);
+int32_t tc_op_registry_count(const tc_op_registry *r); // declared ops, without the in-place ones made from them
 const tc_op *tc_op_registry_at(const tc_op_registry *r, int32_t i);
 TC_NODISCARD tc_status tc_schema_parse(tc_arena *arena, tc_sv text, tc_schema *out);
 

@@ -4,8 +4,8 @@
 // request gets a chunk of its own, placed behind the newest one, so that the newest one's rest stays in use. Memory is
 // zeroed when handed out, not when a chunk is taken: it is then warm in the cache.
 //
-// Under the address sanitizer, what is not handed out is poisoned, with a gap behind every allocation: an overrun inside
-// a chunk is then seen as one.
+// Under the address sanitizer, what is not handed out is poisoned, with a gap behind every allocation: an overrun
+// inside a chunk is then seen as one.
 #include "core/base/alloc.h"
 
 #include <setjmp.h>
@@ -224,7 +224,9 @@ tc_status tc_arena_guard(tc_arena *arena, tc_status (*fn)(void *arg), void *arg)
   arena->guard = &g;
   tc_status status;
   if (setjmp(g.env) == 0) status = fn(arg);
-  else status = tc_error(TC_STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes were refused while %zu are in use", arena->refused, arena->used);
+  else
+    status = tc_error(TC_STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes were refused while %zu are in use",
+                      arena->refused, arena->used);
   arena->guard = g.outer;
   return status;
 }

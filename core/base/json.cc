@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <new>
-
 #include <simdjson.h>
 
 extern "C" {

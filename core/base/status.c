@@ -83,7 +83,7 @@ void tc_status_free(tc_status status) {
 
 const char *tc_status_name(int32_t code) {
   switch (code) {
-#define X(name, number, text)                                                                                          \
+#define X(name, number, text) \
   case number: return text;
     TC_STATUS_LIST(X)
 #undef X

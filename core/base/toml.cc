@@ -1,7 +1,7 @@
 // TOML: toml++ parses; the tree is copied into the arena in the file's order (toml++ keeps tables sorted by key).
 //
-// toml++'s tree is owned by C++ objects, over which an unwinding arena must not jump: the copy runs in its own guard and
-// has no locals with destructors.
+// toml++'s tree is owned by C++ objects, over which an unwinding arena must not jump: the copy runs in its own guard
+// and has no locals with destructors.
 #include <cstring>
 
 #define TOML_EXCEPTIONS 0
@@ -27,9 +27,7 @@ struct copy_args {
 
 tc_sv copy_text(tc_arena *arena, std::string_view s) { return tc_sv_copy(arena, tc_sv{s.data(), s.size()}); }
 
-bool before(const tc_toml &a, const tc_toml &b) {
-  return a.line != b.line ? a.line < b.line : a.column < b.column;
-}
+bool before(const tc_toml &a, const tc_toml &b) { return a.line != b.line ? a.line < b.line : a.column < b.column; }
 
 tc_status copy_node(const copy_args *a, const toml::node &node, tc_toml *out);
 

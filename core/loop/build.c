@@ -1,0 +1,411 @@
+// The loop-building functions of tc/lower.h: views as index maps, loop nodes made by running their bodies.
+//
+// A body is straight-line SSA; while it is built, equal instructions are the same value (a small linear search is
+// enough: bodies hold one op's work).
+#include <string.h>
+
+#include "core/loop/lo.h"
+
+void tc_lo_fail(tc_lo *lo, const char *fmt, ...) {
+  if (lo->failed != TC_OK) return;
+  va_list args;
+  va_start(args, fmt);
+  lo->failed = tc_errorv(TC_STATUS_INVALID_ARGUMENT, fmt, args);
+  va_end(args);
+}
+
+int32_t tc_lo_add_view(tc_lo *lo, const tc_lview *v) {
+  tc_vec_push(lo->l->arena, &lo->views, v);
+  return lo->views.count - 1;
+}
+
+static const tc_lview *view_of(tc_lo *lo, tc_lt t) {
+  if (lo->failed != TC_OK) return NULL;
+  if (t < 0 || t >= lo->views.count) {
+    tc_lo_fail(lo, "no such loop tensor");
+    return NULL;
+  }
+  return lo->views.data[t];
+}
+
+static tc_dtype lo_dtype(tc_op_args *a, tc_lt t) {
+  const tc_lview *v = view_of(tc_lo_of(a), t);
+  return v ? v->buf->dtype : TC_DTYPE_NONE;
+}
+static int32_t lo_rank(tc_op_args *a, tc_lt t) {
+  const tc_lview *v = view_of(tc_lo_of(a), t);
+  return v ? v->rank : 0;
+}
+static tc_int lo_size(tc_op_args *a, tc_lt t, int32_t dim) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  return v && dim >= 0 && dim < v->rank ? v->sizes[dim] : tc_sym_int(lo->l->syms, 0);
+}
+void lo_result(tc_op_args *a, int32_t result, tc_lt t) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  if (v && result >= 0 && result < lo->node->n_results) lo->results[result] = v;
+}
+
+// ---- views ----
+static void lo_indices(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out) {
+  tc_lo *lo = tc_lo_of(a);
+  for (int32_t d = 0; d < rank; d++) out[d] = tc_loop_var(lo->l, "i", sizes[d]);
+}
+
+static tc_lt lo_view(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes, const tc_int *index, const tc_int *map) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *s = view_of(lo, src);
+  if (!s) return -1;
+  tc_arena *arena = lo->l->arena;
+  tc_lview *v = TC_NEW(arena, tc_lview);
+  const tc_sym **through = TC_NEW_ARRAY(arena, const tc_sym *, s->buf->rank);
+  for (int32_t d = 0; d < s->buf->rank; d++) through[d] = tc_sym_replace(lo->l->syms, s->map[d], s->rank, s->index, map);
+  *v = (tc_lview){.buf = s->buf, .rank = rank, .map = through};
+  v->sizes = tc_arena_copy(arena, sizes, (size_t)rank * sizeof *sizes);
+  v->index = tc_arena_copy(arena, index, (size_t)rank * sizeof *index);
+  return tc_lo_add_view(lo, v);
+}
+
+tc_lt lo_expand(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *s = view_of(lo, src);
+  if (!s) return -1;
+  if (s->rank > rank || rank > TC_MAX_RANK) {
+    tc_lo_fail(lo, "cannot expand rank %d to %d", s->rank, rank);
+    return -1;
+  }
+  const tc_sym *index[TC_MAX_RANK], *map[TC_MAX_RANK];
+  lo_indices(a, rank, sizes, index);
+  int32_t lead = rank - s->rank;
+  for (int32_t d = 0; d < s->rank; d++) {
+    bool repeat = tc_sym_is_int(s->sizes[d], 1) && !tc_sym_is_int(sizes[lead + d], 1);
+    map[d] = repeat ? tc_sym_int(lo->l->syms, 0) : index[lead + d];
+  }
+  return lo_view(a, src, rank, sizes, index, map);
+}
+
+// Dimension-wise where sizes line up, so that index expressions stay affine; div and mod only inside runs that do not.
+static tc_lt lo_reshape(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *s = view_of(lo, src);
+  if (!s) return -1;
+  tc_sym_ctx *c = lo->l->syms;
+  const tc_sym *index[TC_MAX_RANK], *map[TC_MAX_RANK];
+  lo_indices(a, rank, sizes, index);
+  int32_t i = 0, j = 0; // consumed dimensions of src and of the result
+  while (i < s->rank || j < rank) {
+    const tc_sym *from = tc_sym_int(c, 1), *to = tc_sym_int(c, 1);
+    int32_t i0 = i, j0 = j;
+    // The smallest run of dimensions on both sides with equal products.
+    if (i < s->rank) from = s->sizes[i++];
+    if (j < rank) to = sizes[j++];
+    while (!tc_sym_eq(c, from, to)) {
+      bool grow_from = i < s->rank, grow_to = j < rank;
+      if (grow_from && grow_to) {
+        int64_t f = tc_sym_hint_or(c, from, 1), t = tc_sym_hint_or(c, to, 1);
+        grow_from = f < t;
+        grow_to = !grow_from;
+      }
+      if (grow_from) from = tc_sym_mul(c, from, s->sizes[i++]);
+      else if (grow_to) to = tc_sym_mul(c, to, sizes[j++]);
+      else break; // sizes that cannot be proved equal: the whole rest is one run
+    }
+    if (i - i0 == 1 && j - j0 == 1) {
+      map[i0] = index[j0];
+      continue;
+    }
+    const tc_sym *flat = tc_sym_int(c, 0);
+    for (int32_t d = j0; d < j; d++) flat = tc_sym_add(c, tc_sym_mul(c, flat, sizes[d]), index[d]);
+    for (int32_t d = i - 1; d >= i0; d--) {
+      map[d] = d == i0 ? flat : tc_sym_mod(c, flat, s->sizes[d]);
+      flat = tc_sym_floordiv(c, flat, s->sizes[d]);
+    }
+  }
+  return lo_view(a, src, rank, sizes, index, map);
+}
+
+// ---- nodes ----
+static void begin(tc_lo *lo, int32_t kind, int32_t n_par, const tc_int *par, int32_t n_red, const tc_int *red, tc_int *out) {
+  tc_loops *l = lo->l;
+  if (lo->open) tc_lo_fail(lo, "a loop node is already open");
+  tc_lnode *n = TC_NEW(l->arena, tc_lnode);
+  *n = (tc_lnode){.kind = kind, .n_par = n_par, .n_red = n_red, .name = lo->node->name, .source = lo->node->source, .node = lo->node};
+  const tc_sym **vars = TC_NEW_ARRAY(l->arena, const tc_sym *, n_par + n_red);
+  const tc_sym **extents = TC_NEW_ARRAY(l->arena, const tc_sym *, n_par + n_red);
+  for (int32_t d = 0; d < n_par + n_red; d++) {
+    extents[d] = d < n_par ? par[d] : red[d - n_par];
+    vars[d] = out[d] = tc_loop_var(l, d < n_par ? "i" : "r", extents[d]);
+  }
+  n->vars = vars;
+  n->extents = extents;
+  lo->cur = n;
+  lo->open = true;
+}
+
+void lo_begin(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out_index) {
+  begin(tc_lo_of(a), TC_LN_POINTWISE, rank, sizes, 0, NULL, out_index);
+}
+
+static void lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red, const tc_int *red_sizes, tc_int *out_index) {
+  begin(tc_lo_of(a), TC_LN_REDUCE, n_par, par_sizes, n_red, red_sizes, out_index);
+  tc_lo_of(a)->cur->reduce = kind;
+}
+
+static bool inst_same(const tc_binst *x, const tc_binst *y) {
+  if (x->op != y->op || x->dtype != y->dtype || x->n_args != y->n_args || x->imm != y->imm || x->buf != y->buf || x->cond != y->cond ||
+      x->expr != y->expr || x->gather || y->gather)
+    return false;
+  if (memcmp(&x->re, &y->re, sizeof x->re) != 0 || memcmp(&x->im, &y->im, sizeof x->im) != 0) return false;
+  if (memcmp(x->args, y->args, (size_t)x->n_args * sizeof *x->args) != 0) return false;
+  for (int32_t d = 0; x->buf && d < x->buf->rank; d++) {
+    if (x->index[d] != y->index[d]) return false;
+  }
+  return true;
+}
+
+static int32_t push(tc_lo *lo, const tc_binst *inst) {
+  if (lo->failed != TC_OK) return -1;
+  if (!lo->open) {
+    tc_lo_fail(lo, "no loop node is open");
+    return -1;
+  }
+  tc_binsts *v = &lo->cur->body.insts;
+  for (int32_t i = 0; i < v->count; i++) {
+    if (inst_same(&v->data[i], inst)) return i;
+  }
+  tc_vec_push(lo->l->arena, v, *inst);
+  return v->count - 1;
+}
+
+tc_dtype tc_body_type(const tc_lo *lo, int32_t v) {
+  return lo->failed == TC_OK && v >= 0 ? lo->cur->body.insts.data[v].dtype : TC_DTYPE_NONE;
+}
+
+int32_t tc_body_const(tc_lo *lo, tc_dtype d, double re, double im, int64_t imm) {
+  char cls = tc_dtype_class(d);
+  bool real = cls == 'f' || cls == 'c';
+  return push(lo, &(tc_binst){.op = TC_K_CONST, .dtype = d, .re = real ? re : 0, .im = cls == 'c' ? im : 0, .imm = real ? 0 : imm});
+}
+
+static const tc_sym *const *copy_index(tc_lo *lo, const tc_lview *v, const tc_int *index) {
+  const tc_sym **out = TC_NEW_ARRAY(lo->l->arena, const tc_sym *, v->buf->rank);
+  for (int32_t d = 0; d < v->buf->rank; d++) out[d] = tc_sym_replace(lo->l->syms, v->map[d], v->rank, v->index, index);
+  return out;
+}
+
+tc_bval lo_load(tc_op_args *a, tc_lt t, const tc_int *index) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  if (!v) return -1;
+  return push(lo, &(tc_binst){.op = TC_B_LOAD, .dtype = v->buf->dtype, .buf = v->buf, .index = copy_index(lo, v, index)});
+}
+
+static tc_bval lo_load_if(tc_op_args *a, tc_lt t, const tc_int *index, tc_int condition, tc_bval otherwise) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  if (!v) return -1;
+  int32_t known = tc_sym_prove(lo->l->syms, condition);
+  if (known == 1) return lo_load(a, t, index);
+  if (known == 0) return tc_body_cast(lo, otherwise, v->buf->dtype);
+  otherwise = tc_body_cast(lo, otherwise, v->buf->dtype);
+  return push(lo, &(tc_binst){.op = TC_B_LOAD, .dtype = v->buf->dtype, .buf = v->buf, .index = copy_index(lo, v, index), .cond = condition, .n_args = 1, .args = {otherwise}});
+}
+
+// A gathered dimension of the view must be one dimension of the buffer, unchanged, so that the value can be its index.
+static tc_bval lo_gather(tc_op_args *a, tc_lt t, const tc_int *index, const tc_bval *idx, int32_t wrap) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  if (!v) return -1;
+  const tc_sym *plain[TC_MAX_RANK];
+  for (int32_t d = 0; d < v->rank; d++) plain[d] = idx[d] >= 0 ? tc_sym_int(lo->l->syms, 0) : index[d];
+  int32_t *gather = TC_NEW_ARRAY(lo->l->arena, int32_t, v->buf->rank);
+  for (int32_t b = 0; b < v->buf->rank; b++) {
+    gather[b] = -1;
+    for (int32_t d = 0; d < v->rank; d++) {
+      if (idx[d] < 0 || !tc_sym_uses(v->map[b], v->index[d])) continue;
+      if (v->map[b] != v->index[d]) {
+        tc_lo_fail(lo, "indexing with data through a reshaped or sliced dimension needs a copy of the tensor first");
+        return -1;
+      }
+      gather[b] = tc_body_cast(lo, idx[d], TC_I64);
+    }
+  }
+  return push(lo, &(tc_binst){.op = TC_B_LOAD, .dtype = v->buf->dtype, .buf = v->buf, .index = copy_index(lo, v, plain), .gather = gather, .wrap = wrap != 0, .source = lo->node->source});
+}
+
+tc_bval lo_index(tc_op_args *a, tc_int e, tc_dtype dtype) {
+  tc_lo *lo = tc_lo_of(a);
+  if (tc_sym_is_const(e)) return tc_body_const(lo, dtype, (double)e->value, 0, e->value);
+  int32_t v = push(lo, &(tc_binst){.op = TC_B_INDEX, .dtype = TC_I64, .expr = e});
+  return tc_body_cast(lo, v, dtype);
+}
+static tc_bval lo_const(tc_op_args *a, tc_dtype dtype, double re, double im) { return tc_body_const(tc_lo_of(a), dtype, re, im, (int64_t)re); }
+static tc_bval lo_const_int(tc_op_args *a, tc_dtype dtype, int64_t v) { return tc_body_const(tc_lo_of(a), dtype, (double)v, 0, v); }
+
+int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
+  if (lo->failed != TC_OK) return -1;
+  tc_binst inst = {.op = op, .n_args = n};
+  for (int32_t i = 0; i < n; i++) {
+    if (args[i] < 0) {
+      tc_lo_fail(lo, "'%s' uses a value that does not exist", tc_k_op_text(op));
+      return -1;
+    }
+    inst.args[i] = args[i];
+  }
+  tc_dtype d = tc_body_type(lo, args[n > 1 && op == TC_K_SELECT ? 1 : 0]);
+  int32_t first = op == TC_K_SELECT ? 1 : 0;
+  for (int32_t i = first; i < n; i++) {
+    if (tc_body_type(lo, args[i]) != d) {
+      tc_lo_fail(lo, "operands of '%s' have the types %s and %s", tc_k_op_text(op), tc_dtype_name(d), tc_dtype_name(tc_body_type(lo, args[i])));
+      return -1;
+    }
+  }
+  inst.dtype = tc_k_op_class(op) == 'c' ? TC_BOOL : d;
+  if (op == TC_K_COMPLEX) inst.dtype = tc_dtype_complex(d);
+  bool to_real = op == TC_K_REAL || op == TC_K_IMAG || op == TC_K_ABS2 || op == TC_K_ANGLE || op == TC_K_ABS;
+  if (to_real) inst.dtype = tc_dtype_real(d);
+  return push(lo, &inst);
+}
+
+int32_t tc_body_cast(tc_lo *lo, int32_t v, tc_dtype d) {
+  if (lo->failed != TC_OK || v < 0 || tc_body_type(lo, v) == d) return v;
+  const tc_binst *in = &lo->cur->body.insts.data[v];
+  char from = tc_dtype_class(in->dtype), to = tc_dtype_class(d);
+  bool wide = d == TC_F32 || d == TC_F64 || d == TC_C64 || d == TC_C128 || d == TC_I64;
+  if (in->op == TC_K_CONST && wide && to != 'b') {
+    bool real = from == 'f' || from == 'c';
+    if (to == 'f' || to == 'c') {
+      double re = real ? in->re : (double)in->imm;
+      if (d == TC_F32 || d == TC_C64) re = (double)(float)re;
+      return tc_body_const(lo, d, re, in->im, 0);
+    }
+    if (!real) return tc_body_const(lo, d, 0, 0, in->imm);
+  }
+  return push(lo, &(tc_binst){.op = TC_K_CAST, .dtype = d, .n_args = 1, .args = {v}});
+}
+
+static tc_bval lo_op1(tc_op_args *a, int32_t op, tc_bval x) { return tc_body_op(tc_lo_of(a), op, 1, (int32_t[]){x}); }
+static tc_bval lo_op2(tc_op_args *a, int32_t op, tc_bval x, tc_bval y) { return tc_body_op(tc_lo_of(a), op, 2, (int32_t[]){x, y}); }
+static tc_bval lo_op3(tc_op_args *a, int32_t op, tc_bval x, tc_bval y, tc_bval z) { return tc_body_op(tc_lo_of(a), op, 3, (int32_t[]){x, y, z}); }
+static tc_bval lo_cast(tc_op_args *a, tc_bval x, tc_dtype dtype) { return tc_body_cast(tc_lo_of(a), x, dtype); }
+
+static tc_lt end_node(tc_lo *lo, int32_t value, int32_t n_outs, const tc_dtype *dtypes, tc_lt *out) {
+  for (int32_t i = 0; i < n_outs; i++) out[i] = -1;
+  if (lo->failed != TC_OK || !lo->open || value < 0) {
+    lo->open = false;
+    return -1;
+  }
+  tc_loops *l = lo->l;
+  tc_lnode *n = lo->cur;
+  if (n->kind == TC_LN_POINTWISE) value = tc_body_cast(lo, value, dtypes[0]);
+  if (n->kind == TC_LN_POINTWISE || n->kind == TC_LN_REDUCE) {
+    n->body.results[0] = value;
+    n->body.n_results = 1;
+  }
+  n->n_outs = n_outs;
+  n->id = l->nodes.count;
+  for (int32_t i = 0; i < n_outs; i++) {
+    tc_sv name = n_outs == 1 ? n->name : tc_sv_printf(l->arena, TC_SV_FMT ".%d", TC_SV_ARG(n->name), i);
+    n->outs[i] = tc_loops_buf(l, name, dtypes[i], n->n_par, n->extents);
+    n->outs[i]->def = n;
+    n->outs[i]->def_result = i;
+    out[i] = tc_lo_add_view(lo, tc_lview_whole(l, n->outs[i]));
+  }
+  tc_vec_push(l->arena, &l->nodes, n);
+  lo->open = false;
+  return out[0];
+}
+
+tc_lt lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype) {
+  tc_lt out;
+  return end_node(tc_lo_of(a), value, 1, &dtype, &out);
+}
+static void lo_end2(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]) {
+  tc_lo *lo = tc_lo_of(a);
+  bool arg = lo->open && (lo->cur->reduce == TC_RED_ARGMAX || lo->cur->reduce == TC_RED_ARGMIN);
+  end_node(lo, value, 2, (tc_dtype[]){dtype, arg ? TC_I64 : dtype}, out);
+}
+
+// ---- templates and calls ----
+static const tc_lview *copy_views(tc_lo *lo, int32_t n, const tc_lt *operands) {
+  tc_lview *v = TC_NEW_ARRAY(lo->l->arena, tc_lview, n);
+  for (int32_t i = 0; i < n; i++) {
+    const tc_lview *s = view_of(lo, operands[i]);
+    if (!s) return NULL;
+    v[i] = *s;
+  }
+  return v;
+}
+
+static tc_lt lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_template_table *t = tc_template_find(lo->options->templates, tc_sv_of(name));
+  if (!t) {
+    tc_lo_fail(lo, "no template named '%s' is registered", name);
+    return -1;
+  }
+  tc_int index[TC_MAX_RANK];
+  begin(lo, TC_LN_TEMPLATE, rank, sizes, 0, NULL, index);
+  tc_lnode *node = lo->cur;
+  node->tmpl = t;
+  node->n_operands = n;
+  node->operands = copy_views(lo, n, operands);
+  node->n_attrs = n_attrs;
+  node->attrs = tc_arena_copy(lo->l->arena, attrs, (size_t)n_attrs * sizeof *attrs);
+  tc_lt out;
+  return end_node(lo, 0, 1, &dtype, &out);
+}
+
+// Every tensor argument becomes an operand, every tensor result a buffer with the strides that meta gave it.
+void lo_call(tc_op_args *a) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_node *gn = lo->node;
+  TC_VEC(tc_lt) operands = {0};
+  for (int32_t i = 0; i < gn->n_args; i++) {
+    int32_t kind = tc_op_kind(a, i), n = tc_op_count(a, i);
+    if (kind == TC_AK_TENSOR) tc_vec_push(lo->l->arena, &operands, lo_arg(a, i));
+    for (int32_t k = 0; kind == TC_AK_TENSORS && k < n; k++) tc_vec_push(lo->l->arena, &operands, lo_arg_at(a, i, k));
+  }
+  if (gn->n_results > 2) tc_lo_fail(lo, "a library call has at most two results");
+  if (lo->failed != TC_OK) return;
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_int index[TC_MAX_RANK];
+  begin(lo, TC_LN_CALL, t->rank, t->sizes, 0, NULL, index);
+  lo->cur->n_operands = operands.count;
+  lo->cur->operands = copy_views(lo, operands.count, operands.data);
+  tc_dtype dtypes[2] = {TC_DTYPE_NONE, TC_DTYPE_NONE};
+  for (int32_t i = 0; i < gn->n_results; i++) dtypes[i] = tc_op_result_type(a, i)->dtype;
+  tc_lnode *node = lo->cur;
+  tc_lt out[2];
+  end_node(lo, 0, gn->n_results, dtypes, out);
+  for (int32_t i = 0; i < gn->n_results && lo->failed == TC_OK; i++) {
+    const tc_tensor_type *r = tc_op_result_type(a, i);
+    node->outs[i]->rank = r->rank;
+    node->outs[i]->sizes = r->sizes;
+    node->outs[i]->strides = r->strides;
+    lo_result(a, i, tc_lo_add_view(lo, tc_lview_whole(lo->l, node->outs[i])));
+  }
+}
+
+static tc_bval text(tc_op_args *a, const char *body, int32_t n, const char *const *names, const tc_bval *values) {
+  tc_lo *lo = tc_lo_of(a);
+  tc_ex_program p;
+  tc_status s = tc_ex_parse_program(lo->l->arena, TC_SV("scalar text"), tc_sv_of(body), &p);
+  if (s != TC_OK) {
+    tc_lo_fail(lo, "%s", tc_status_text(s));
+    tc_status_free(s);
+    return -1;
+  }
+  tc_scalar_name *bound = TC_NEW_ARRAY(lo->l->arena, tc_scalar_name, n);
+  tc_dtype compute = n > 0 ? tc_body_type(lo, values[0]) : TC_F32;
+  for (int32_t i = 0; i < n; i++) bound[i] = (tc_scalar_name){tc_sv_of(names[i]), values[i]};
+  return tc_body_text(lo, p.results[0], compute, &p, bound, n);
+}
+
+const tc_lower_hooks tc_lo_hooks = {
+    .arg = lo_arg, .arg_at = lo_arg_at, .dtype = lo_dtype, .rank = lo_rank, .size = lo_size, .result = lo_result, .indices = lo_indices,
+    .view = lo_view, .expand = lo_expand, .reshape = lo_reshape, .begin = lo_begin, .begin_reduce = lo_begin_reduce, .load = lo_load,
+    .gather = lo_gather, .load_if = lo_load_if, .index = lo_index, .constant = lo_const, .constant_int = lo_const_int, .op1 = lo_op1,
+    .op2 = lo_op2, .op3 = lo_op3, .cast = lo_cast, .text = text, .end = lo_end, .end2 = lo_end2, .make_template = lo_template, .call = lo_call,
+};

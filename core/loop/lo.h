@@ -1,0 +1,57 @@
+// State of one lowering: what stands behind the tc_lo_* functions of tc/lower.h.
+#ifndef TC_CORE_LOOP_LO_H_
+#define TC_CORE_LOOP_LO_H_
+
+#include "core/ir/opargs.h"
+#include "core/loop/loop.h"
+#include "core/loop/template.h"
+
+typedef struct tc_lo {
+  tc_loops *l;
+  const tc_lower_options *options;
+  tc_map *values; // tc_value * → tc_lview *
+  TC_VEC(const tc_lview *) views; // by tc_lt
+  const tc_node *node;            // being lowered
+  // The open loop node.
+  bool open;
+  tc_lnode *cur;
+  // Results of the node being lowered, by result number.
+  const tc_lview **results;
+  tc_status failed; // the first failure
+} tc_lo;
+
+// The lowering behind an args object (set by the driver).
+tc_lo *tc_lo_of(tc_op_args *a);
+int32_t tc_lo_add_view(tc_lo *lo, const tc_lview *v);
+void tc_lo_fail(tc_lo *lo, const char *fmt, ...) TC_PRINTF(2, 3);
+// A view that is the whole buffer.
+const tc_lview *tc_lview_whole(tc_loops *l, const tc_buf *b);
+const tc_sym *tc_loop_var(tc_loops *l, const char *prefix, const tc_sym *extent);
+
+// What tc_lo_* of tc/lower.h do here (build.c, lower.c); core/ir forwards to them through the hooks.
+extern const tc_lower_hooks tc_lo_hooks;
+tc_lt lo_arg(tc_op_args *a, int32_t arg);
+tc_lt lo_arg_at(tc_op_args *a, int32_t arg, int32_t k);
+void lo_result(tc_op_args *a, int32_t result, tc_lt t);
+tc_lt lo_expand(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes);
+void lo_begin(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out_index);
+tc_bval lo_load(tc_op_args *a, tc_lt t, const tc_int *index);
+tc_bval lo_index(tc_op_args *a, tc_int e, tc_dtype dtype);
+tc_lt lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype);
+void lo_call(tc_op_args *a);
+
+// Body building on the open node.
+int32_t tc_body_const(tc_lo *lo, tc_dtype d, double re, double im, int64_t imm);
+int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args);
+int32_t tc_body_cast(tc_lo *lo, int32_t v, tc_dtype d);
+tc_dtype tc_body_type(const tc_lo *lo, int32_t v);
+
+// Names of a scalar text: body values, or `none`.
+typedef struct tc_scalar_name {
+  tc_sv name;
+  int32_t value; // -1: none
+} tc_scalar_name;
+// Evaluates a parsed scalar expression; arithmetic is done in `compute`.
+int32_t tc_body_text(tc_lo *lo, const tc_ex *e, tc_dtype compute, const tc_ex_program *p, const tc_scalar_name *names, int32_t n);
+
+#endif

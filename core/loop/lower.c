@@ -1,0 +1,228 @@
+// Lowering: a functional graph → loop IR, node by node in order.
+//
+// Each tensor value is a view of a buffer. A node is lowered by the first of: its row's `lower`, its `body` (pointwise),
+// a library call. Outputs that are views of internal buffers whose strides differ from what the graph promises are
+// copied by a pointwise node, which the scheduler fuses into the producer.
+#include "core/ir/op.h"
+#include "core/ir/opargs.h"
+#include "core/loop/lo.h"
+
+tc_lo *tc_lo_of(tc_op_args *a) { return a->state; }
+
+static const tc_lview *value_view(tc_lo *lo, const tc_value *v) {
+  tc_map_entry *e = tc_map_find_ptr(lo->values, v);
+  if (!e) tc_lo_fail(lo, "%%" TC_SV_FMT " is used before it is lowered", TC_SV_ARG(v->name));
+  return e ? e->value.ptr : NULL;
+}
+
+static tc_lt number_tensor(tc_op_args *a, const tc_number *n, tc_dtype d) {
+  lo_begin(a, 0, NULL, NULL);
+  tc_bval v = n->kind == TC_AK_INT && n->sym ? lo_index(a, n->sym, d) : tc_body_const(tc_lo_of(a), d, n->re, n->im, n->i);
+  return lo_end(a, v, d);
+}
+
+static tc_lt arg_view(tc_op_args *a, const tc_value *v) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *view = v ? value_view(lo, v) : NULL;
+  return view ? tc_lo_add_view(lo, view) : -1;
+}
+
+tc_lt lo_arg(tc_op_args *a, int32_t arg) {
+  tc_lo *lo = tc_lo_of(a);
+  if (arg < 0 || arg >= lo->node->n_args) return -1;
+  const tc_arg *g = &lo->node->args[arg];
+  if (g->kind == TC_AK_TENSOR) return arg_view(a, g->value);
+  tc_number n;
+  if (tc_op_number(a, arg, &n)) return number_tensor(a, &n, tc_op_tensor(a, arg)->dtype);
+  return -1;
+}
+
+tc_lt lo_arg_at(tc_op_args *a, int32_t arg, int32_t k) {
+  const tc_arg *g = &tc_lo_of(a)->node->args[arg];
+  if (g->kind == TC_AK_TENSOR && k == 0) return lo_arg(a, arg);
+  return g->kind == TC_AK_TENSORS && k >= 0 && k < g->n ? arg_view(a, g->values[k]) : -1;
+}
+
+// The type in which a body computes: 16-bit floats compute in f32 and round once, at the end.
+static tc_dtype compute_type(tc_op_args *a, const tc_op *op, tc_dtype result) {
+  tc_dtype d = result;
+  if (op->def->traits & TC_OP_COMPUTE_PROMOTED) {
+    int32_t args[8], n = 0;
+    for (int32_t i = 0; i < op->schema.n_args && n < 8; i++) {
+      int32_t kind = tc_op_kind(a, i);
+      bool number = op->schema.args[i].type == TC_ST_SCALAR || op->schema.args[i].type == TC_ST_TENSOR;
+      if (number && kind != TC_AK_NONE && kind != TC_AK_TENSORS) args[n++] = i;
+    }
+    d = tc_op_promote(a, n, args);
+    if ((op->def->traits & TC_OP_INT_TO_FLOAT) && !tc_dtype_is_float(d) && !tc_dtype_is_complex(d)) d = TC_F32;
+  }
+  if (d == TC_F16 || d == TC_BF16) return TC_F32;
+  if (d == TC_C32 || d == TC_BC32) return TC_C64;
+  return d;
+}
+
+static void lower_pointwise(tc_op_args *a, const tc_node *n) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_op *op = n->op;
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_dtype compute = compute_type(a, op, t->dtype);
+  int32_t n_args = op->schema.n_args;
+  tc_lt views[TC_MAX_RANK];
+  if (n_args > TC_MAX_RANK) {
+    tc_lo_fail(lo, "a pointwise op has at most %d arguments", TC_MAX_RANK);
+    return;
+  }
+  for (int32_t i = 0; i < n_args; i++) {
+    views[i] = n->args[i].kind == TC_AK_TENSOR ? lo_expand(a, lo_arg(a, i), t->rank, t->sizes) : -1;
+  }
+  tc_int index[TC_MAX_RANK];
+  lo_begin(a, t->rank, t->sizes, index);
+  tc_scalar_name names[TC_MAX_RANK];
+  for (int32_t i = 0; i < n_args; i++) {
+    tc_number num;
+    int32_t v = -1;
+    if (views[i] >= 0) v = lo_load(a, views[i], index);
+    else if (n->args[i].kind == TC_AK_BOOL) v = tc_body_const(lo, TC_BOOL, 0, 0, n->args[i].integer);
+    else if (tc_op_number(a, i, &num)) v = num.kind == TC_AK_INT && num.sym ? lo_index(a, num.sym, compute) : tc_body_const(lo, compute, num.re, num.im, num.i);
+    names[i] = (tc_scalar_name){op->schema.args[i].name, v};
+  }
+  int32_t v = tc_body_text(lo, op->body.results[0], compute, &op->body, names, n_args);
+  lo_result(a, 0, lo_end(a, v, t->dtype));
+}
+
+static tc_status lower_node(tc_lo *lo, tc_node *n) {
+  tc_arena *arena = lo->l->arena;
+  lo->node = n;
+  lo->open = false;
+  lo->results = TC_NEW_ARRAY(arena, const tc_lview *, n->n_results);
+  tc_op_args args;
+  tc_op_args_init(&args, TC_MOMENT_LOWER, lo->l->module, n->graph, n->op, n->n_args, n->args, n->source);
+  args.lower = &tc_lo_hooks;
+  args.state = lo;
+  args.n_results = n->n_results;
+  args.results = TC_NEW_ARRAY(arena, tc_op_result, n->n_results);
+  for (int32_t i = 0; i < n->n_results; i++) {
+    args.results[i] = (tc_op_result){.set = true, .view_arg = -1, .type = n->results[i]->type, .symbol = n->results[i]->symbol};
+  }
+  const tc_op_def *def = n->op->def;
+  if (def->lower) {
+    if (def->lower(&args) != TC_STATUS_OK && lo->failed == TC_OK) lo->failed = tc_op_finish(&args);
+  } else if (n->op->body.n_results) {
+    lower_pointwise(&args, n);
+  } else if (n->n_results > 0 && lo->options->call_supported && lo->options->call_supported(lo->options->self, n)) {
+    lo_call(&args);
+  } else if (n->n_results > 0) {
+    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no lowering (%%" TC_SV_FMT ")" "\n  at " TC_SV_FMT, TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->name), TC_SV_ARG(n->source));
+  }
+  if (lo->failed != TC_OK) {
+    tc_status s = lo->failed;
+    lo->failed = TC_OK;
+    return tc_status_note(s, "while lowering %%" TC_SV_FMT " = " TC_SV_FMT, TC_SV_ARG(n->name), TC_SV_ARG(n->op->full_name));
+  }
+  for (int32_t i = 0; i < n->n_results; i++) {
+    if (!lo->results[i]) {
+      if (n->results[i]->n_uses == 0) continue;
+      return tc_error(TC_STATUS_INTERNAL, "the lowering of " TC_SV_FMT " gave no result %d", TC_SV_ARG(n->op->full_name), i);
+    }
+    tc_map_put_ptr(lo->values, n->results[i], NULL)->value.ptr = (void *)lo->results[i];
+  }
+  return TC_OK;
+}
+
+static void add_inputs(tc_lo *lo, const tc_graph *g) {
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    tc_value *v = g->inputs.data[i].value;
+    if (!v || v->kind != TC_VALUE_TENSOR) continue;
+    tc_buf *b = tc_loops_buf(lo->l, v->name, v->type.dtype, v->type.rank, v->type.sizes);
+    b->kind = TC_BUF_INPUT;
+    b->input = i;
+    b->strides = v->type.strides;
+    if (v->type.offset) b->offset = v->type.offset;
+    tc_map_put_ptr(lo->values, v, NULL)->value.ptr = (void *)tc_lview_whole(lo->l, b);
+  }
+}
+
+static bool is_whole(const tc_lview *v) {
+  if (v->rank != v->buf->rank) return false;
+  for (int32_t d = 0; d < v->rank; d++) {
+    if (v->map[d] != v->index[d]) return false;
+  }
+  return true;
+}
+
+// The strides and offset of a view in terms of its buffer's: false if it is not affine.
+static bool view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides, const tc_sym **offset) {
+  const tc_sym *linear = v->buf->offset;
+  for (int32_t d = 0; d < v->buf->rank; d++) linear = tc_sym_add(l->syms, linear, tc_sym_mul(l->syms, v->map[d], buf_strides[d]));
+  for (int32_t d = 0; d < v->rank; d++) {
+    const tc_sym *rest;
+    if (!tc_sym_linear(l->syms, linear, v->index[d], &strides[d], &rest)) return false;
+    linear = rest;
+  }
+  *offset = linear;
+  return true;
+}
+
+// A fresh buffer with the strides that the graph promises, filled by a pointwise copy.
+static const tc_lview *copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name) {
+  static const tc_node nameless = {.name = {"out", 3}};
+  lo->node = &nameless;
+  tc_op_args args = {.state = lo};
+  tc_lt src = tc_lo_add_view(lo, v);
+  tc_int index[TC_MAX_RANK];
+  lo_begin(&args, v->rank, v->sizes, index);
+  tc_lt out = lo_end(&args, lo_load(&args, src, index), t->dtype);
+  if (out < 0) return NULL;
+  tc_buf *b = (tc_buf *)lo->views.data[out]->buf;
+  b->name = name;
+  return lo->views.data[out];
+}
+
+static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
+  tc_loops *l = lo->l;
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    const tc_graph_output *o = &g->outputs.data[i];
+    tc_loop_output out = {.kind = o->kind, .target = o->target, .number = o->arg};
+    if (o->arg.kind == TC_AK_TENSOR && o->arg.value->kind == TC_VALUE_TENSOR) {
+      const tc_tensor_type *t = &o->arg.value->type;
+      const tc_lview *v = value_view(lo, o->arg.value);
+      if (!v) return lo->failed;
+      const tc_sym *strides[TC_MAX_RANK] = {0}, *offset = NULL;
+      bool input = v->buf->kind == TC_BUF_INPUT;
+      // Internal buffers get the output's strides if nobody decided yet; a second output of the same buffer is a view of it.
+      if (!input && is_whole(v) && !v->buf->strides) ((tc_buf *)v->buf)->strides = t->strides;
+      const tc_sym *const *have = v->buf->strides;
+      bool fits = have && view_strides(l, v, have, strides, &offset);
+      for (int32_t d = 0; fits && d < t->rank; d++) fits = tc_sym_eq(l->syms, strides[d], t->strides[d]) || tc_sym_is_int(t->sizes[d], 1);
+      bool mutation = o->kind != TC_OUT_USER;
+      if (!fits || (input && mutation)) {
+        v = copy_out(lo, v, t, o->arg.value->name);
+        if (!v) return lo->failed;
+        ((tc_buf *)v->buf)->strides = t->strides;
+        offset = tc_sym_int(l->syms, 0);
+      }
+      out.buf = v->buf;
+      out.type = *t;
+      out.type.offset = offset ? offset : tc_sym_int(l->syms, 0);
+      if (v->buf->kind == TC_BUF_INTERNAL && v->buf->output < 0) ((tc_buf *)v->buf)->output = i;
+    }
+    tc_vec_push(l->arena, &l->outputs, out);
+  }
+  return TC_OK;
+}
+
+tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops **out) {
+  tc_module *m = g->module;
+  tc_loops *l = TC_NEW(m->arena, tc_loops);
+  l->module = m;
+  l->graph = g;
+  l->arena = m->arena;
+  l->syms = m->syms;
+  l->name = g->name;
+  tc_lo lo = {.l = l, .options = o, .values = tc_map_create(m->arena)};
+  add_inputs(&lo, g);
+  for (tc_node *n = g->first; n; n = n->next) TC_TRY(lower_node(&lo, n));
+  TC_TRY(add_outputs(&lo, g));
+  *out = l;
+  return TC_OK;
+}

@@ -39,7 +39,10 @@ if(CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
 endif()
 
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(OpenMP COMPONENTS C)
+if(NOT OpenMP_C_FOUND) # core/base/executor.c then has its own threads
+  add_library(OpenMP::OpenMP_C INTERFACE IMPORTED)
+endif()
 find_package(ZLIB REQUIRED)
 
 # Header or library dependencies, each behind one target; all come from the system's packages (./dev lists them).

@@ -3,9 +3,13 @@
 // A loop over [0, n) becomes min(threads, n / grain) ranges whose sizes differ by one at most; which thread runs which
 // is fixed, so that memory touched first by a thread stays near it. A team that is busy (a nested or a concurrent call)
 // is not waited for: the caller runs its loop inline.
+//
+// Compilers without OpenMP (clang without its runtime package) get the pool in its place.
 #include "core/base/executor.h"
 
+#ifdef _OPENMP
 #include <omp.h>
+#endif
 #include <pthread.h>
 #include <unistd.h>
 
@@ -44,6 +48,7 @@ const tc_executor tc_executor_serial = {NULL, serial_threads, serial_for};
 
 // ---- OpenMP
 
+#ifdef _OPENMP
 typedef struct team {
   int32_t threads;
   int32_t busy; // atomic
@@ -72,6 +77,14 @@ tc_status tc_executor_openmp(int32_t threads, tc_executor *out) {
   *out = (tc_executor){t, team_threads, team_for};
   return TC_OK;
 }
+
+static void team_destroy(const tc_executor *e) {
+  if (e->parallel_for == team_for) tc_free(tc_system_allocator(), e->self);
+}
+#else
+tc_status tc_executor_openmp(int32_t threads, tc_executor *out) { return tc_executor_pthread(threads, out); }
+static void team_destroy(const tc_executor *e) { (void)e; }
+#endif
 
 // ---- pthreads
 
@@ -182,10 +195,7 @@ tc_status tc_executor_pthread(int32_t threads, tc_executor *out) {
 }
 
 void tc_executor_destroy(tc_executor *e) {
-  if (e->parallel_for == team_for) tc_free(tc_system_allocator(), e->self);
-  else if (e->parallel_for == pool_for) {
-    pool *p = e->self;
-    pool_stop(p, p->threads - 1);
-  }
+  team_destroy(e);
+  if (e->parallel_for == pool_for) pool_stop(e->self, ((pool *)e->self)->threads - 1);
   *e = tc_executor_serial;
 }

@@ -9,7 +9,6 @@
 #ifndef TC_TESTS_UNIT_UNIT_H_
 #define TC_TESTS_UNIT_UNIT_H_
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <cmocka.h>
 
 #include "core/base/alloc.h"
 #include "core/base/fs.h"

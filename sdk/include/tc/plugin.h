@@ -10,6 +10,7 @@
 #define TC_PLUGIN_H_
 
 #include "tc/kernel.h"
+#include "tc/lower.h"
 #include "tc/op.h"
 #include "tc/types.h"
 
@@ -39,10 +40,13 @@ typedef struct tc_host {
   void (*parallel_for)(void *self, int64_t n, int64_t grain, tc_range_fn_abi fn, void *arg);
   // A config value below the plugin's own section, as text; size 0 if unset. Borrowed until the context ends.
   tc_sv (*config)(void *self, tc_sv key);
-  // Function tables behind tc_k_*, tc_kb_* and tc_op_*: the SDK's dispatch.c forwards to them.
+  // Function tables behind tc_k_*, tc_kb_* and tc_op_* (tc/tables.h): the SDK's dispatch.c forwards to them. They live as
+  // long as the process; a table may be NULL where the host lacks the part.
   const struct tc_kernel_read_table *kernel_read;
   const struct tc_kernel_build_table *kernel_build;
   const struct tc_op_table *op;
+  const struct tc_expand_table *expand; // tc_ex_*
+  const struct tc_lower_table *lower;   // tc_lo_*
 } tc_host;
 
 // Receives bytes; returns a TC_STATUS_*.
@@ -201,7 +205,22 @@ typedef struct tc_plugin_desc {
 typedef int32_t (*tc_plugin_query_fn)(const tc_host *h, tc_plugin_desc *out);
 #define TC_PLUGIN_EXPORT __attribute__((visibility("default")))
 
+// ---- Static helpers of the SDK (libtc_sdk.a) ----
+// Makes tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_* and tc_lo_* of this plugin forward to the host's tables. To be called
+// from tc_plugin_query before anything else; repeatable, from any thread. MISMATCH, with a text through diag, if the host
+// is not one (magic, major version). A function that an older host lacks does nothing and gives zero.
+int32_t tc_sdk_init(const tc_host *h);
+// 1 if the host's kernel-read, kernel-build, op, expand and lower tables hold all functions that this SDK knows.
+int32_t tc_sdk_complete(void);
+// Answers a query: tc_sdk_init, then `mine` (with struct_size, abi numbers and magic filled in here) is copied to as much
+// of *out as the host has room for. Returns OK or MISMATCH. In tc_plugin_query:
+//   tc_plugin_desc d = {.name = …, .capabilities = TC_CAP_DEVICE, .device = &table};
+//   return tc_sdk_answer(h, &d, out);
+int32_t tc_sdk_answer(const tc_host *h, const tc_plugin_desc *mine, tc_plugin_desc *out);
+
 #ifdef __cplusplus
 }
 #endif
+
+#include "tc/tables.h"
 #endif

@@ -32,10 +32,12 @@ if(TC_SANITIZE)
   add_link_options(-fsanitize=${TC_SANITIZE})
 endif()
 
+# The compiler cache sees paths relative to the source folder, so that another clone finds what this one compiled.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
 find_package(Threads REQUIRED)

@@ -1,0 +1,213 @@
+// Folding while building: constants, and identities that hold for every value of the type (for floats also for -0, inf
+// and NaN; only the payload and sign of a NaN may differ).
+#include <string.h>
+
+#include "core/kernel/builder.h"
+
+// Constants among the operands of one operation.
+typedef struct known {
+  bool is[3];
+  tc_knum v[3];
+  int32_t count;
+} known;
+
+static bool is_int(const known *k, int32_t i, int64_t v) { return k->is[i] && k->v[i].i == v; }
+static bool is_real(const known *k, int32_t i, double v) {
+  return k->is[i] && memcmp(&k->v[i].re, &v, sizeof v) == 0; // bits: -0 is not 0
+}
+
+static const tc_kinst *made_by(const tc_kb *b, tc_kval v, int32_t op) {
+  const tc_kinst *in = tc_kb_inst_of(b, v);
+  return in && in->op == op ? in : NULL;
+}
+
+// A new operation in place of the given one.
+static tc_kval again(tc_kb *b, int32_t op, int32_t n, tc_kval x, tc_kval y) {
+  return tc_kb_op(b, op, n, (tc_kval[]){x, y});
+}
+
+// (x op c1) op c2 = x op (c1 op c2), for integer add and mul.
+static tc_kval reassociate(tc_kb *b, int32_t op, tc_dtype type, tc_kval *v, const known *k) {
+  const tc_kinst *in = k->is[1] ? made_by(b, v[0], op) : NULL;
+  tc_knum c1, c;
+  if (!in || !tc_kb_const_of(b, in->args[1], &c1)) return -1;
+  tc_kir_eval(op, type, (tc_knum[]){c1, k->v[1]}, &c);
+  tc_kval x = in->args[0];
+  return again(b, op, 2, x, tc_kbi_const(b, type, c));
+}
+
+static tc_kval fold_int(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const known *k) {
+  switch (*op) {
+  case TC_K_ADD:
+    if (is_int(k, 1, 0)) return v[0];
+    return reassociate(b, *op, type, v, k);
+  case TC_K_SUB:
+    if (is_int(k, 1, 0)) return v[0];
+    if (v[0] == v[1]) return tc_kb_int(b, type, 0);
+    if (k->is[1] && tc_dtype_class(type) == 'i') return again(b, TC_K_ADD, 2, v[0], tc_kb_int(b, type, (int64_t)(0 - (uint64_t)k->v[1].i)));
+    return -1;
+  case TC_K_MUL:
+    if (is_int(k, 1, 0)) return v[1];
+    if (is_int(k, 1, 1)) return v[0];
+    return reassociate(b, *op, type, v, k);
+  case TC_K_FMA:
+    if (is_int(k, 2, 0)) return again(b, TC_K_MUL, 2, v[0], v[1]);
+    if (is_int(k, 0, 0) || is_int(k, 1, 0)) return v[2];
+    if (is_int(k, 1, 1)) return again(b, TC_K_ADD, 2, v[0], v[2]);
+    if (is_int(k, 0, 1)) return again(b, TC_K_ADD, 2, v[1], v[2]);
+    if (k->is[0] && k->is[1]) return again(b, TC_K_ADD, 2, v[2], again(b, TC_K_MUL, 2, v[0], v[1]));
+    return -1;
+  case TC_K_DIV: return is_int(k, 1, 1) ? v[0] : -1;
+  case TC_K_REM: return is_int(k, 1, 1) ? tc_kb_int(b, type, 0) : -1;
+  case TC_K_AND:
+    if (is_int(k, 1, 0)) return v[1];
+    if (is_int(k, 1, tc_kir_wrap(type, -1)) || v[0] == v[1]) return v[0];
+    return -1;
+  case TC_K_OR:
+    if (is_int(k, 1, 0) || v[0] == v[1]) return v[0];
+    if (is_int(k, 1, tc_kir_wrap(type, -1))) return v[1];
+    return -1;
+  case TC_K_XOR:
+    if (is_int(k, 1, 0)) return v[0];
+    if (type == TC_BOOL && is_int(k, 1, 1)) return again(b, TC_K_NOT, 1, v[0], -1);
+    return v[0] == v[1] ? tc_kb_int(b, type, 0) : -1;
+  case TC_K_SHL: case TC_K_SHR: return is_int(k, 1, 0) ? v[0] : -1;
+  case TC_K_ABS: return tc_dtype_class(type) == 'u' ? v[0] : -1;
+  case TC_K_EQ: case TC_K_LE: case TC_K_GE: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 1) : -1;
+  case TC_K_NE: case TC_K_LT: case TC_K_GT: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 0) : -1;
+  default: return -1;
+  }
+}
+
+// x / c is x · (1/c) where c is a power of two whose reciprocal is normal: exact.
+static bool exact_reciprocal(tc_dtype type, double c, double *out) {
+  double lo = type == TC_F64 ? 0x1p-1021 : type == TC_F16 ? 0x1p-14 : 0x1p-125;
+  uint64_t bits;
+  memcpy(&bits, &c, sizeof bits);
+  double size = c < 0 ? -c : c;
+  if (c != c || bits << 12 || size < lo || size > 1 / lo) return false;
+  *out = 1 / c;
+  return true;
+}
+
+static tc_kval fold_real(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const known *k) {
+  const tc_kinst *in;
+  double r;
+  switch (*op) {
+  case TC_K_ADD:
+    if (is_real(k, 1, -0.0)) return v[0];
+    if ((in = made_by(b, v[1], TC_K_NEG))) *op = TC_K_SUB, v[1] = in->args[0];
+    return -1;
+  case TC_K_SUB:
+    if (is_real(k, 1, 0.0)) return v[0];
+    if (is_real(k, 0, -0.0)) return again(b, TC_K_NEG, 1, v[1], -1);
+    if ((in = made_by(b, v[1], TC_K_NEG))) *op = TC_K_ADD, v[1] = in->args[0];
+    return -1;
+  case TC_K_MUL:
+    if (is_real(k, 1, 1)) return v[0];
+    if (is_real(k, 1, -1)) return again(b, TC_K_NEG, 1, v[0], -1);
+    return -1;
+  case TC_K_DIV:
+    if (is_real(k, 1, 1)) return v[0];
+    if (k->is[1] && exact_reciprocal(type, k->v[1].re, &r)) *op = TC_K_MUL, v[1] = tc_kb_real(b, type, r);
+    return -1;
+  case TC_K_FMA:
+    if (is_real(k, 2, -0.0)) return again(b, TC_K_MUL, 2, v[0], v[1]);
+    if (is_real(k, 1, 1)) return again(b, TC_K_ADD, 2, v[0], v[2]);
+    if (is_real(k, 0, 1)) return again(b, TC_K_ADD, 2, v[1], v[2]);
+    if (is_real(k, 1, -1)) return again(b, TC_K_SUB, 2, v[2], v[0]);
+    return -1;
+  case TC_K_NEG: return (in = made_by(b, v[0], TC_K_NEG)) ? in->args[0] : -1;
+  case TC_K_ABS:
+    if (made_by(b, v[0], TC_K_ABS)) return v[0];
+    if ((in = made_by(b, v[0], TC_K_NEG))) v[0] = in->args[0];
+    return -1;
+  case TC_K_ABS2: return again(b, TC_K_MUL, 2, v[0], v[0]);
+  case TC_K_FLOOR: case TC_K_CEIL: case TC_K_TRUNC: case TC_K_RINT: case TC_K_ROUND:
+    in = tc_kb_inst_of(b, v[0]);
+    return in && (in->op == TC_K_FLOOR || in->op == TC_K_CEIL || in->op == TC_K_TRUNC || in->op == TC_K_RINT || in->op == TC_K_ROUND) ? v[0] : -1;
+  default: return -1;
+  }
+}
+
+static tc_kval fold_select(tc_kb *b, tc_dtype type, tc_kval *v, const known *k) {
+  const tc_kinst *in;
+  if (k->is[0]) return k->v[0].i ? v[1] : v[2];
+  if (v[1] == v[2]) return v[1];
+  if (type == TC_BOOL && is_int(k, 1, 1) && is_int(k, 2, 0)) return v[0];
+  if (type == TC_BOOL && is_int(k, 1, 0) && is_int(k, 2, 1)) return again(b, TC_K_NOT, 1, v[0], -1);
+  if ((in = made_by(b, v[0], TC_K_NOT))) return tc_kb_op3(b, TC_K_SELECT, in->args[0], v[2], v[1]);
+  return -1;
+}
+
+static tc_kval fold_parts(tc_kb *b, int32_t op, tc_dtype type, tc_kval *v) {
+  const tc_kinst *in;
+  bool complex = tc_dtype_is_complex(type);
+  switch (op) {
+  case TC_K_REAL: return !complex ? v[0] : (in = made_by(b, v[0], TC_K_COMPLEX)) ? in->args[0] : -1;
+  case TC_K_IMAG: return !complex ? tc_kb_real(b, type, 0) : (in = made_by(b, v[0], TC_K_COMPLEX)) ? in->args[1] : -1;
+  case TC_K_CONJ: return !complex ? v[0] : (in = made_by(b, v[0], TC_K_CONJ)) ? in->args[0] : -1;
+  default: return -1;
+  }
+}
+
+static int32_t mirrored(int32_t op) {
+  switch (op) {
+  case TC_K_LT: return TC_K_GT;
+  case TC_K_LE: return TC_K_GE;
+  case TC_K_GT: return TC_K_LT;
+  case TC_K_GE: return TC_K_LE;
+  default: return op;
+  }
+}
+
+tc_kval tc_kbi_fold(tc_kb *b, int32_t *op, tc_dtype type, int32_t n, tc_kval *v) {
+  bool complex = tc_dtype_is_complex(type);
+  if (*op == TC_K_REM && tc_dtype_is_float(type)) *op = TC_K_FMOD;
+  tc_kval part = fold_parts(b, *op, type, v);
+  if (part >= 0 || complex) return *op == TC_K_SELECT && part < 0 && v[1] == v[2] ? v[1] : part;
+  known k = {0};
+  for (int32_t i = 0; i < n; i++) k.count += k.is[i] = tc_kb_const_of(b, v[i], &k.v[i]);
+  char cls = (char)tc_k_op_class(*op);
+  bool exact = (cls == 'a' && *op != TC_K_RCP_APPROX) || cls == 'c' || *op == TC_K_SELECT;
+  tc_knum r;
+  if (k.count == n && exact && !tc_kir_eval(*op, type, k.v, &r)) return tc_kbi_const(b, cls == 'c' ? TC_BOOL : type, r);
+  bool swaps = tc_kir_is_commutative(*op) || mirrored(*op) != *op;
+  if (n == 2 && swaps && (k.is[0] || (!k.is[1] && v[0] > v[1] && tc_kir_is_commutative(*op))) && !(k.is[0] && k.is[1])) {
+    *op = mirrored(*op);
+    tc_kval t = v[0];
+    v[0] = v[1], v[1] = t;
+    bool is = k.is[0];
+    tc_knum c = k.v[0];
+    k.is[0] = k.is[1], k.v[0] = k.v[1], k.is[1] = is, k.v[1] = c;
+  }
+  const tc_kinst *in;
+  if (*op == TC_K_SELECT) return fold_select(b, type, v, &k);
+  if ((*op == TC_K_MIN || *op == TC_K_MAX || *op == TC_K_FMIN || *op == TC_K_FMAX) && v[0] == v[1]) return v[0];
+  if (*op == TC_K_NOT && (in = made_by(b, v[0], TC_K_NOT))) return in->args[0];
+  return tc_dtype_is_float(type) ? fold_real(b, op, type, v, &k) : fold_int(b, op, type, v, &k);
+}
+
+// Does every value of `from` survive the way to `to` and back?
+static bool widens(tc_dtype from, tc_dtype to) {
+  bool ff = tc_dtype_is_float(from), ft = tc_dtype_is_float(to);
+  if (tc_dtype_is_complex(from) || tc_dtype_is_complex(to) || from == TC_BOOL || to == TC_BOOL) return false;
+  if (ff != ft) return !ff && tc_dtype_size(to) > tc_dtype_size(from) && !(to == TC_F16 || to == TC_BF16);
+  if (ff) return tc_dtype_size(to) > tc_dtype_size(from);
+  return tc_dtype_size(to) >= tc_dtype_size(from);
+}
+
+tc_kval tc_kbi_fold_cast(tc_kb *b, tc_dtype to, tc_kval x) {
+  tc_dtype from = b->values.data[x].dtype;
+  if (from == to) return x;
+  tc_knum v;
+  if (!tc_dtype_is_complex(to) && tc_kb_const_of(b, x, &v)) return tc_kbi_const(b, to, tc_kir_cast(from, to, v));
+  if (tc_dtype_is_complex(to) && !tc_dtype_is_complex(from)) {
+    tc_dtype part = tc_dtype_real(to);
+    return tc_kb_op2(b, TC_K_COMPLEX, tc_kb_cast(b, part, x), tc_kb_real(b, part, 0));
+  }
+  if (tc_dtype_is_complex(from) && !tc_dtype_is_complex(to) && to != TC_BOOL) return tc_kb_cast(b, to, tc_kb_op1(b, TC_K_REAL, x));
+  const tc_kinst *in = made_by(b, x, TC_K_CAST);
+  if (in && b->values.data[in->args[0]].dtype == to && widens(to, from)) return in->args[0];
+  return -1;
+}

@@ -67,6 +67,9 @@ typedef struct tc_template_table {
   // Fills at most `max` configurations, best first; *out_n 0 with a reason through tc_stage_refuse: not possible.
   int32_t (*candidates)(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n);
   int32_t (*emit)(tc_stage *s, const tc_stage_config *config);
+  // Bit k: an output tile needs operand k only at the same indices (same sizes; whole where the tile is whole), each element
+  // loaded once. Such an operand may be another stage's tile, still on chip.
+  uint64_t local_operands;
   // Symbolic expression in the names out.<dim>, in<k>.<dim>: floating operations.
   const char *flops;
 } tc_template_table;

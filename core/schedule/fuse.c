@@ -1,0 +1,406 @@
+// Merging of groups by gain.
+//
+// Every node that is not inlined starts as a group. Candidate pairs share a buffer: one writes it and the other reads it
+// (vertical), or both read it (horizontal). A heap gives the pair that saves most bytes; it is merged if it is legal now,
+// or its refusal is noted. Merging maps the members of one group to the variables of the other, the finer
+// factorisation of the common domain. Cost: each merge looks at the members of the smaller side and at paths between the
+// two; near-linear for real graphs.
+#include "core/schedule/internal.h"
+
+typedef struct pair {
+  int64_t gain;
+  tc_lnode *producer, *consumer; // nodes, since groups change
+  bool vertical;
+} pair;
+
+typedef struct heap {
+  TC_VEC(pair) v;
+} heap;
+
+static void heap_push(tc_sched *x, heap *h, pair p) {
+  tc_vec_push(x->arena, &h->v, p);
+  int32_t i = h->v.count - 1;
+  while (i > 0 && h->v.data[(i - 1) / 2].gain < h->v.data[i].gain) {
+    pair t = h->v.data[i];
+    h->v.data[i] = h->v.data[(i - 1) / 2];
+    h->v.data[(i - 1) / 2] = t;
+    i = (i - 1) / 2;
+  }
+}
+
+static pair heap_pop(heap *h) {
+  pair top = h->v.data[0];
+  h->v.data[0] = h->v.data[--h->v.count];
+  for (int32_t i = 0;;) {
+    int32_t k = 2 * i + 1;
+    if (k >= h->v.count) break;
+    if (k + 1 < h->v.count && h->v.data[k + 1].gain > h->v.data[k].gain) k++;
+    if (h->v.data[i].gain >= h->v.data[k].gain) break;
+    pair t = h->v.data[i];
+    h->v.data[i] = h->v.data[k];
+    h->v.data[k] = t;
+    i = k;
+  }
+  return top;
+}
+
+static void refuse(tc_sched *x, const pair *p, const char *fmt, ...) TC_PRINTF(3, 4);
+static void refuse(tc_sched *x, const pair *p, const char *fmt, ...) {
+  tc_sb sb = tc_sb_make(x->arena);
+  va_list args;
+  va_start(args, fmt);
+  tc_sb_vprintf(&sb, fmt, args);
+  va_end(args);
+  tc_refusal r = {p->producer, p->consumer, tc_sb_view(&sb)};
+  tc_vec_push(x->arena, &x->s->refusals, r);
+  tc_log(x->o->logger, TC_LOG_FUSION, "not fusing " TC_SV_FMT " with " TC_SV_FMT ": " TC_SV_FMT, TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), TC_SV_ARG(r.reason));
+}
+
+// ---- domains ----
+typedef struct domain {
+  int32_t n_par, n_red;
+  const tc_sym *const *vars, *const *extents;
+} domain;
+
+static domain domain_of(const tc_group *g) { return (domain){g->n_par, g->n_red, g->vars, g->extents}; }
+static const tc_sym *par(tc_sched *x, domain d) { return tc_product(x->l, d.n_par, d.extents); }
+static const tc_sym *red(tc_sched *x, domain d) { return tc_product(x->l, d.n_red, d.extents + d.n_par); }
+
+// Where the body of a mapped node reads a buffer of group `from`: is each such load in line with the variables of `to`?
+// Sees through inlined producers. *out_bad names the first that is not.
+static bool loads_aligned(tc_sched *x, const tc_lnode *n, const tc_sym *const *at, const tc_group *from, domain to, const tc_buf **out_bad) {
+  tc_sym_ctx *c = x->l->syms;
+  int32_t n_vars = n->n_par + n->n_red;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *b = &n->body.insts.data[i];
+    if (b->op != TC_B_LOAD || !b->buf->def) continue;
+    tc_lnode *def = b->buf->def;
+    if (!x->inlined[def->id] && x->group_of[def->id] != from) continue;
+    const tc_sym **index = TC_NEW_ARRAY(x->arena, const tc_sym *, b->buf->rank);
+    for (int32_t d = 0; d < b->buf->rank; d++) index[d] = tc_sym_replace(c, b->index[d], n_vars, n->vars, at);
+    if (x->inlined[def->id]) {
+      if (!loads_aligned(x, def, index, from, to, out_bad)) return false;
+      continue;
+    }
+    const tc_sym *flat = tc_row_major_index(x->l, b->buf->rank, b->buf->sizes, index);
+    bool row = def->kind == TC_LN_REDUCE || tc_sym_eq(c, tc_product(x->l, b->buf->rank, b->buf->sizes), par(x, to));
+    int32_t n_to = row ? to.n_par : to.n_par + to.n_red;
+    if (b->gather || b->cond || flat != tc_row_major_index(x->l, n_to, to.extents, to.vars)) {
+      *out_bad = b->buf;
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool operand_is_whole(const tc_lview *v) {
+  if (v->rank != v->buf->rank) return false;
+  for (int32_t d = 0; d < v->rank; d++) {
+    if (v->map[d] != v->index[d]) return false;
+  }
+  return true;
+}
+
+// A template's operands made in `from` must be local and read as they are.
+static bool operands_local(tc_sched *x, const tc_lnode *n, const tc_group *from) {
+  for (int32_t k = 0; k < n->n_operands; k++) {
+    const tc_lview *v = &n->operands[k];
+    tc_lnode *def = v->buf->def;
+    if (!def) continue;
+    if (x->inlined[def->id]) {
+      // Free index work in front of the template; what it reads must not be in the group.
+      for (int32_t i = 0; i < def->body.insts.count; i++) {
+        const tc_buf *b = def->body.insts.data[i].buf;
+        if (b && b->def && !x->inlined[b->def->id] && x->group_of[b->def->id] == from) return false;
+      }
+      continue;
+    }
+    if (x->group_of[def->id] != from) continue;
+    if (!(n->tmpl->local_operands >> k & 1) || !operand_is_whole(v)) return false;
+  }
+  return true;
+}
+
+// Maps the steps of g to the variables of d; NULL if the domains do not line up.
+static const tc_sym *const **map_steps(tc_sched *x, const tc_group *g, domain d) {
+  const tc_sym *const **out = TC_NEW_ARRAY(x->arena, const tc_sym *const *, g->steps.count);
+  const tc_sym *total = tc_sym_mul(x->l->syms, par(x, d), red(x, d));
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    const tc_lnode *n = g->steps.data[i].node;
+    int32_t count = n->n_par + n->n_red;
+    const tc_sym **at = TC_NEW_ARRAY(x->arena, const tc_sym *, count);
+    bool full = tc_sym_eq(x->l->syms, tc_product(x->l, count, n->extents), total);
+    int32_t n_to = full ? d.n_par + d.n_red : d.n_par;
+    if (!tc_map_domain(x->l, n_to, d.vars, d.extents, count, n->extents, at)) return NULL;
+    out[i] = at;
+  }
+  return out;
+}
+
+// ---- legality ----
+static bool reaches(tc_sched *x, tc_group *from, const tc_group *to, int32_t limit, int32_t *mark, int32_t stamp) {
+  if (mark[from->id] == stamp) return false;
+  mark[from->id] = stamp;
+  for (int32_t i = 0; i < from->steps.count; i++) {
+    TC_VEC(tc_lnode *) work = {0};
+    tc_vec_push(x->arena, &work, from->steps.data[i].node);
+    while (work.count) {
+      tc_lnode *n = work.data[--work.count];
+      for (int32_t k = 0; k < n->n_outs; k++) {
+        const tc_users *u = &x->users[n->outs[k]->id];
+        for (int32_t q = 0; q < u->nodes.count; q++) {
+          tc_lnode *user = u->nodes.data[q];
+          if (user->id > limit) continue;
+          if (x->inlined[user->id]) {
+            tc_vec_push(x->arena, &work, user);
+            continue;
+          }
+          tc_group *g = x->group_of[user->id];
+          if (g == to || (g != from && reaches(x, g, to, limit, mark, stamp))) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+static int32_t last_id(const tc_group *g) {
+  int32_t id = -1;
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    if (g->steps.data[i].node->id > id) id = g->steps.data[i].node->id;
+  }
+  return id;
+}
+
+// Is there a way from a to b that leaves a and does not go straight into b? Merging would make a cycle.
+static bool indirect_path(tc_sched *x, tc_group *a, tc_group *b, int32_t *mark, int32_t *stamp) {
+  int32_t limit = last_id(b);
+  ++*stamp;
+  mark[a->id] = *stamp;
+  for (int32_t i = 0; i < a->steps.count; i++) {
+    TC_VEC(tc_lnode *) work = {0};
+    tc_vec_push(x->arena, &work, a->steps.data[i].node);
+    while (work.count) {
+      tc_lnode *n = work.data[--work.count];
+      for (int32_t k = 0; k < n->n_outs; k++) {
+        const tc_users *u = &x->users[n->outs[k]->id];
+        for (int32_t q = 0; q < u->nodes.count; q++) {
+          tc_lnode *user = u->nodes.data[q];
+          if (user->id > limit) continue;
+          if (x->inlined[user->id]) {
+            tc_vec_push(x->arena, &work, user);
+            continue;
+          }
+          tc_group *g = x->group_of[user->id];
+          if (g != a && g != b && reaches(x, g, b, limit, mark, *stamp)) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+static int32_t count_kind(const tc_group *g, int32_t kind) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < g->steps.count; i++) n += g->steps.data[i].node->kind == kind;
+  return n;
+}
+
+// Decides the merged domain; false with a reason.
+static bool merged_domain(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out) {
+  tc_sym_ctx *c = x->l->syms;
+  domain da = domain_of(a), db = domain_of(b);
+  bool rows_a = count_kind(a, TC_LN_REDUCE) || a->stage, rows_b = count_kind(b, TC_LN_REDUCE) || b->stage;
+  if (rows_a && rows_b) {
+    if (!tc_sym_eq(c, par(x, da), par(x, db)) || !tc_sym_eq(c, red(x, da), red(x, db))) {
+      refuse(x, p, "their rows differ");
+      return false;
+    }
+    bool first = da.n_par + da.n_red >= db.n_par + db.n_red;
+    if (a->stage || b->stage) first = a->stage != NULL; // a stage's tiles are laid over its own dimensions
+    *out = first ? da : db;
+    return true;
+  }
+  if (!rows_a && !rows_b) {
+    if (!tc_sym_eq(c, par(x, da), par(x, db))) {
+      refuse(x, p, "their iteration domains differ");
+      return false;
+    }
+    *out = da.n_par >= db.n_par ? da : db;
+    return true;
+  }
+  domain rows = rows_a ? da : db, points = rows_a ? db : da;
+  const tc_sym *n = par(x, points);
+  if (!tc_sym_eq(c, n, par(x, rows)) && !tc_sym_eq(c, n, tc_sym_mul(c, par(x, rows), red(x, rows)))) {
+    refuse(x, p, "the iteration domain is neither the rows nor the elements of the reduction");
+    return false;
+  }
+  *out = rows;
+  return true;
+}
+
+static bool enough_rows(tc_sched *x, domain d) {
+  int64_t rows = tc_sym_hint_or(x->l->syms, par(x, d), 1 << 20), row = tc_sym_hint_or(x->l->syms, red(x, d), 1);
+  return rows >= 2 * x->o->device->cores || rows * row <= 1 << 15;
+}
+
+// What a stage must hold on chip when a reduction over its rows follows: a tile with whole rows.
+static bool rows_fit(tc_sched *x, domain d) {
+  int64_t lo, row;
+  tc_sym_range(x->l->syms, red(x, d), &lo, &row);
+  int64_t bytes = x->o->device->shared_bytes ? x->o->device->shared_bytes : 65536;
+  return row != TC_SYM_INF && row <= bytes / 64;
+}
+
+static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t *mark, int32_t *stamp, domain *out, const tc_sym *const ***out_a, const tc_sym *const ***out_b) {
+  int32_t most = x->o->max_group ? x->o->max_group : 64;
+  if (a->call || b->call) {
+    refuse(x, p, "a library call is not fused");
+    return false;
+  }
+  if (a->steps.count + b->steps.count > most) {
+    refuse(x, p, "the group would have more than %d nodes", most);
+    return false;
+  }
+  if (b->stage && !operands_local(x, b->stage, a)) {
+    refuse(x, p, "the template reads the buffer more than once");
+    return false;
+  }
+  if (!p->vertical && (a->stage || b->stage)) {
+    refuse(x, p, "templates share inputs only with what follows them");
+    return false;
+  }
+  if (!merged_domain(x, p, a, b, out)) return false;
+  bool stage = a->stage || b->stage, reduces = count_kind(a, TC_LN_REDUCE) + count_kind(b, TC_LN_REDUCE) > 0;
+  if (out->n_red && reduces && !stage && !enough_rows(x, *out)) {
+    refuse(x, p, "too few rows to occupy the device");
+    return false;
+  }
+  if (stage && reduces && !rows_fit(x, *out)) {
+    refuse(x, p, "the template's tile cannot hold whole rows");
+    return false;
+  }
+  *out_a = map_steps(x, a, *out);
+  *out_b = map_steps(x, b, *out);
+  if (!*out_a || !*out_b) {
+    refuse(x, p, "their dimensions do not line up");
+    return false;
+  }
+  const tc_buf *bad = NULL;
+  for (int32_t i = 0; i < b->steps.count; i++) {
+    if (!loads_aligned(x, b->steps.data[i].node, (*out_b)[i], a, *out, &bad)) {
+      refuse(x, p, TC_SV_FMT " is read in another order than it is made", TC_SV_ARG(bad->name));
+      return false;
+    }
+  }
+  if (indirect_path(x, a, b, mark, stamp) || (!p->vertical && indirect_path(x, b, a, mark, stamp))) {
+    refuse(x, p, "it would make a cycle");
+    return false;
+  }
+  return true;
+}
+
+// ---- merging ----
+static void merge(tc_sched *x, tc_group *a, tc_group *b, domain d, const tc_sym *const **at_a, const tc_sym *const **at_b) {
+  TC_VEC(tc_step) steps = {0};
+  int32_t i = 0, j = 0;
+  while (i < a->steps.count || j < b->steps.count) { // by node number, which is a topological order
+    bool first = j == b->steps.count || (i < a->steps.count && a->steps.data[i].node->id < b->steps.data[j].node->id);
+    tc_step s = first ? a->steps.data[i] : b->steps.data[j];
+    s.at = first ? at_a[i++] : at_b[j++];
+    tc_vec_push(x->arena, &steps, s);
+  }
+  a->n_par = d.n_par;
+  a->n_red = d.n_red;
+  a->vars = d.vars;
+  a->extents = d.extents;
+  a->steps.data = steps.data;
+  a->steps.count = steps.count;
+  a->steps.capacity = steps.capacity;
+  a->stage = NULL;
+  for (int32_t k = 0; k < steps.count; k++) {
+    tc_lnode *n = steps.data[k].node;
+    x->group_of[n->id] = a;
+    if (n->kind == TC_LN_TEMPLATE && !a->stage) a->stage = n;
+  }
+  b->steps.count = 0;
+}
+
+static tc_group *new_group(tc_sched *x, tc_lnode *n) {
+  tc_group *g = TC_NEW(x->arena, tc_group);
+  *g = (tc_group){.id = x->s->groups.count, .n_par = n->n_par, .n_red = n->n_red, .vars = n->vars, .extents = n->extents};
+  if (n->kind == TC_LN_TEMPLATE) {
+    g->stage = n;
+    if (n->n_par > 0) g->n_par = n->n_par - 1, g->n_red = 1; // the last dimension is the row
+  }
+  if (n->kind == TC_LN_CALL) g->call = n;
+  tc_step s = {.node = n, .at = n->vars};
+  tc_vec_push(x->arena, &g->steps, s);
+  tc_vec_push(x->arena, &x->s->groups, g);
+  x->group_of[n->id] = g;
+  return g;
+}
+
+// The real producers behind a buffer, through inlined nodes, become candidates with the consumer.
+static void vertical_pairs(tc_sched *x, heap *h, const tc_buf *b, tc_lnode *consumer, int32_t depth) {
+  tc_lnode *def = b->def;
+  if (!def || depth > 32) return;
+  if (x->inlined[def->id]) {
+    for (int32_t i = 0; i < def->body.insts.count; i++) {
+      if (def->body.insts.data[i].buf) vertical_pairs(x, h, def->body.insts.data[i].buf, consumer, depth + 1);
+    }
+    return;
+  }
+  int64_t bytes = tc_buf_hint_bytes(x->l, b);
+  bool only = x->users[b->id].nodes.count == 1 && b->output < 0;
+  int64_t launch = x->o->device->launch_ns * (x->o->device->bytes_per_ns ? x->o->device->bytes_per_ns : 10);
+  heap_push(x, h, (pair){.gain = bytes * (only ? 2 : 1) + launch, .producer = def, .consumer = consumer, .vertical = true});
+}
+
+static void horizontal_pairs(tc_sched *x, heap *h, const tc_buf *b) {
+  const tc_users *u = &x->users[b->id];
+  for (int32_t i = 0; i + 1 < u->nodes.count; i++) {
+    tc_lnode *p = u->nodes.data[i], *q = u->nodes.data[i + 1];
+    if (x->inlined[p->id] || x->inlined[q->id] || p->kind > TC_LN_REDUCE || q->kind > TC_LN_REDUCE) continue;
+    heap_push(x, h, (pair){.gain = tc_buf_hint_bytes(x->l, b) / 2, .producer = p, .consumer = q});
+  }
+}
+
+tc_status tc_sched_fuse(tc_sched *x) {
+  x->group_of = TC_NEW_ARRAY(x->arena, tc_group *, x->l->nodes.count);
+  for (int32_t i = 0; i < x->l->nodes.count; i++) {
+    if (!x->inlined[i]) new_group(x, x->l->nodes.data[i]);
+  }
+  heap h = {0};
+  for (int32_t i = 0; x->o->fuse && i < x->l->nodes.count; i++) {
+    tc_lnode *n = x->l->nodes.data[i];
+    if (x->inlined[i]) continue;
+    for (int32_t k = 0; k < n->body.insts.count; k++) {
+      if (n->body.insts.data[k].op == TC_B_LOAD) vertical_pairs(x, &h, n->body.insts.data[k].buf, n, 0);
+    }
+    for (int32_t k = 0; k < n->n_operands; k++) vertical_pairs(x, &h, n->operands[k].buf, n, 0);
+  }
+  for (int32_t i = 0; x->o->fuse && i < x->l->bufs.count; i++) horizontal_pairs(x, &h, x->l->bufs.data[i]);
+  x->s->n_candidates = h.v.count;
+  int32_t *mark = TC_NEW_ARRAY(x->arena, int32_t, x->s->groups.count), stamp = 0;
+  while (h.v.count) {
+    pair p = heap_pop(&h);
+    tc_group *a = x->group_of[p.producer->id], *b = x->group_of[p.consumer->id];
+    if (a == b) continue;
+    if (!p.vertical && indirect_path(x, b, a, mark, &stamp)) { // b feeds a: they are a vertical pair the other way round
+      continue;
+    }
+    domain d;
+    const tc_sym *const **at_a, *const **at_b;
+    if (!legal(x, &p, a, b, mark, &stamp, &d, &at_a, &at_b)) continue;
+    tc_log(x->o->logger, TC_LOG_FUSION, "fusing " TC_SV_FMT " with " TC_SV_FMT ": saves %lld bytes", TC_SV_ARG(p.producer->outs[0]->name), TC_SV_ARG(p.consumer->outs[0]->name), (long long)p.gain);
+    merge(x, a, b, d, at_a, at_b);
+    x->s->n_merges++;
+  }
+  int32_t kept = 0;
+  for (int32_t i = 0; i < x->s->groups.count; i++) {
+    if (x->s->groups.data[i]->steps.count) x->s->groups.data[kept++] = x->s->groups.data[i];
+  }
+  x->s->groups.count = kept;
+  return TC_OK;
+}

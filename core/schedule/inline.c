@@ -1,0 +1,73 @@
+// Who uses what, and which pointwise nodes vanish into all their users because computing them again costs less than a
+// trip through memory.
+//
+// A pointwise node is inlined everywhere if it has one load in all (nothing is computed twice, unless that load is a
+// broadcast), or if it costs next to nothing and reads no more bytes than it writes. What feeds a template or a library
+// call is inlined only into a template, and only when it is free (an index, a cast, a constant).
+#include "core/schedule/internal.h"
+
+static void add_user(tc_sched *x, const tc_buf *b, tc_lnode *n) {
+  tc_users *u = &x->users[b->id];
+  u->loads++;
+  if (u->nodes.count == 0 || tc_vec_last(&u->nodes) != n) tc_vec_push(x->arena, &u->nodes, n);
+}
+
+void tc_sched_users(tc_sched *x) {
+  x->users = TC_NEW_ARRAY(x->arena, tc_users, x->l->bufs.count);
+  for (int32_t i = 0; i < x->l->nodes.count; i++) {
+    tc_lnode *n = x->l->nodes.data[i];
+    for (int32_t k = 0; k < n->body.insts.count; k++) {
+      if (n->body.insts.data[k].op == TC_B_LOAD) add_user(x, n->body.insts.data[k].buf, n);
+    }
+    for (int32_t k = 0; k < n->n_operands; k++) add_user(x, n->operands[k].buf, n);
+  }
+}
+
+static int64_t points(tc_sched *x, const tc_lnode *n) {
+  return tc_sym_hint_or(x->l->syms, tc_product(x->l, n->n_par + n->n_red, n->extents), 1 << 20);
+}
+
+static bool should_inline(tc_sched *x, const tc_lnode *n) {
+  const tc_buf *out = n->outs[0];
+  const tc_users *u = &x->users[out->id];
+  if (n->kind != TC_LN_POINTWISE || out->output >= 0 || u->loads == 0) return false;
+  int32_t cost = x->cost[n->id], loads = 0;
+  int64_t read = 0, size = points(x, n), written = tc_buf_hint_bytes(x->l, out);
+  for (int32_t k = 0; k < n->body.insts.count; k++) {
+    const tc_binst *b = &n->body.insts.data[k];
+    if (b->op != TC_B_LOAD) continue;
+    loads++;
+    read += tc_buf_hint_bytes(x->l, b->buf);
+    if (b->gather && u->loads > 1) return false;
+  }
+  for (int32_t i = 0; i < u->nodes.count; i++) {
+    const tc_lnode *user = u->nodes.data[i];
+    if (user->kind == TC_LN_CALL) return false;
+    if (user->kind == TC_LN_TEMPLATE && (cost > 0 || loads > 1)) return false;
+    if (user->kind == TC_LN_REDUCE || user->kind == TC_LN_POINTWISE) {
+      int64_t repeat = points(x, user) / (size > 0 ? size : 1);
+      if (repeat > 1 && cost > 0 && cost * (repeat - 1) > 16 && size > 1) return false;
+      if (repeat > 4 && cost > 4) return false;
+    }
+  }
+  if (u->loads == 1 || cost == 0) return true;
+  // Several users: only if each reads no more through the body than it would read of the result. Users that end up in one
+  // group share the value anyway (hold.c).
+  return cost <= 4 && read <= written && loads <= 1 && u->nodes.count > 1;
+}
+
+void tc_sched_inline(tc_sched *x) {
+  int32_t n_nodes = x->l->nodes.count;
+  x->inlined = TC_NEW_ARRAY(x->arena, bool, n_nodes);
+  x->cost = TC_NEW_ARRAY(x->arena, int32_t, n_nodes);
+  for (int32_t i = 0; i < n_nodes; i++) { // producers first, so that costs add up along chains
+    tc_lnode *n = x->l->nodes.data[i];
+    n->id = i;
+    x->cost[i] = tc_body_cost(&n->body);
+    for (int32_t k = 0; k < n->body.insts.count; k++) {
+      const tc_binst *b = &n->body.insts.data[k];
+      if (b->op == TC_B_LOAD && b->buf->def && x->inlined[b->buf->def->id]) x->cost[i] += x->cost[b->buf->def->id];
+    }
+    x->inlined[i] = x->o->fuse && should_inline(x, n);
+  }
+}

@@ -1,0 +1,39 @@
+// What the files of the scheduler share.
+#ifndef TC_CORE_SCHEDULE_INTERNAL_H_
+#define TC_CORE_SCHEDULE_INTERNAL_H_
+
+#include "core/ir/op.h"
+#include "core/loop/template.h"
+#include "core/schedule/schedule.h"
+
+// Who reads a buffer.
+typedef struct tc_users {
+  TC_VEC(tc_lnode *) nodes; // each once
+  int32_t loads;            // load instructions and template or call operands
+} tc_users;
+
+typedef struct tc_sched {
+  tc_schedule *s;
+  tc_loops *l;
+  tc_arena *arena;
+  const tc_schedule_options *o;
+  tc_users *users;     // by buffer id
+  bool *inlined;       // by node id: computed in every user, never stored
+  int32_t *cost;       // by node id: scalar operations per element, with what is inlined into it
+  tc_group **group_of; // by node id
+} tc_sched;
+
+void tc_sched_users(tc_sched *x);
+void tc_sched_inline(tc_sched *x);
+tc_status tc_sched_fuse(tc_sched *x);
+void tc_sched_hold(tc_sched *x, tc_group *g);
+tc_status tc_sched_order(tc_sched *x);
+
+// Does the load of instruction `b` of a node with variables `vars` read its buffer element by element in the node's own
+// order, over the first `n` variables?
+bool tc_load_aligned(tc_loops *l, const tc_binst *b, int32_t n, const tc_sym *const *vars, const tc_sym *const *extents);
+const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index);
+const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v);
+int64_t tc_buf_hint_bytes(tc_loops *l, const tc_buf *b);
+
+#endif

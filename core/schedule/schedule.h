@@ -1,0 +1,79 @@
+// The schedule: which loop nodes share a launch, where every buffer lives, and in which order groups run.
+//
+// A group has a domain of parallel dimensions (rows) and reduced dimensions; all its members are mapped to the group's
+// variables (`at`). Kinds of members by domain: reductions over the rows, pointwise work over rows × reduced, pointwise work
+// per row, template stages over rows × reduced. A buffer used only inside its group never reaches memory: it is a row
+// value, computed again where it is used, or held in an on-chip tile.
+//
+// Method: cheap pointwise producers are first inlined into every user (inline.c). Then pairs of groups are merged by
+// estimated gain (bytes saved against recomputation and lost parallelism) with a heap, best first (fuse.c); every refusal
+// keeps its reason for `explain`. Then holds are decided (hold.c) and groups ordered for little live memory (order.c).
+#ifndef TC_CORE_SCHEDULE_SCHEDULE_H_
+#define TC_CORE_SCHEDULE_SCHEDULE_H_
+
+#include "core/base/log.h"
+#include "core/loop/loop.h"
+#include "tc/plugin.h"
+
+enum {
+  TC_HOLD_MEMORY, // a buffer in global memory
+  TC_HOLD_INLINE, // computed where it is used
+  TC_HOLD_ROW,    // one value per row, in registers
+  TC_HOLD_TILE    // an on-chip array over the block's tile
+};
+
+typedef struct tc_step {
+  tc_lnode *node;
+  const tc_sym *const *at; // node->vars[k] as an expression over the group's variables
+  int32_t hold;            // of the node's results, if they do not leave the group
+  bool stores;             // some result is used outside the group
+  int32_t phase;           // steps of one phase share their loops; later phases need row values of earlier ones
+} tc_step;
+
+typedef struct tc_group {
+  int32_t id;
+  tc_sv name; // after what it computes: "softmax_add"
+  int32_t n_par, n_red;
+  const tc_sym *const *vars; // n_par + n_red, symbols of origin LOOP
+  const tc_sym *const *extents;
+  TC_VEC(tc_step) steps;     // in dependency order; inlined pointwise nodes of several groups appear in each
+  tc_lnode *stage;           // the first template among them, or NULL
+  tc_lnode *call;            // a library call: the group's only node, or NULL
+  int32_t n_phases;
+  TC_VEC(const tc_buf *) reads, writes; // memory
+} tc_group;
+
+typedef struct tc_refusal {
+  const tc_lnode *producer, *consumer;
+  tc_sv reason;
+} tc_refusal;
+
+typedef struct tc_schedule {
+  tc_loops *loops;
+  TC_VEC(tc_group *) groups; // in order of execution
+  TC_VEC(tc_refusal) refusals;
+  int32_t n_candidates, n_merges;
+} tc_schedule;
+
+typedef struct tc_schedule_options {
+  const tc_logger *logger;
+  const tc_device_props *device;
+  bool fuse;            // false: one group per node (aot_eager)
+  int32_t max_group;    // most nodes in a group; 0: 64
+} tc_schedule_options;
+
+TC_NODISCARD tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedule **out);
+void tc_schedule_print(tc_sb *sb, const tc_schedule *s);
+
+// Bytes and operations that a group moves and does, as expressions of the size symbols.
+const tc_sym *tc_buf_bytes(tc_loops *l, const tc_buf *b);
+const tc_sym *tc_group_bytes(tc_schedule *s, const tc_group *g);
+const tc_sym *tc_group_flops(tc_schedule *s, const tc_group *g);
+
+// node->vars as expressions over a domain with the same number of elements (row-major order), or false if the sizes do
+// not line up.
+bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents, int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out);
+// Loop-level rewriting before grouping: reductions with few results become two, so that all cores take part.
+TC_NODISCARD tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger);
+
+#endif

@@ -57,7 +57,8 @@ void tc_storage_unref(tc_storage *s); // NULL is ignored
 TC_NODISCARD tc_status tc_tensor_create(const tc_allocator *a, tc_dtype d, int32_t rank, const int64_t *sizes, tc_tensor *out);
 // The same with strides given (non-negative; the storage spans what they reach).
 TC_NODISCARD tc_status tc_tensor_create_strided(const tc_allocator *a, tc_dtype d, int32_t rank, const int64_t *sizes, const int64_t *strides, tc_tensor *out);
-// A view of a storage; every reachable element must lie inside it (overflow-checked).
+// A view of a storage, which it references; every reachable element must lie inside it (overflow-checked). Strides may be
+// negative; an empty view may have any non-negative offset.
 TC_NODISCARD tc_status tc_tensor_view(tc_storage *s, tc_dtype d, int32_t rank, const int64_t *sizes, const int64_t *strides, int64_t offset, tc_tensor *out);
 tc_tensor tc_tensor_ref(const tc_tensor *t);
 void tc_tensor_unref(tc_tensor *t); // leaves it zeroed
@@ -67,14 +68,17 @@ bool tc_tensor_is_contiguous(const tc_tensor *t);
 void tc_contiguous_strides(int32_t rank, const int64_t *sizes, int64_t *out_strides);
 // Copies values with conversion (dtype, strides, conj and neg bits resolved); same sizes. Host only.
 TC_NODISCARD tc_status tc_tensor_copy(const tc_tensor *src, const tc_tensor *dst);
+// The tensor itself (a reference) if it is row-major without lazy bits, else a row-major copy with them resolved.
 TC_NODISCARD tc_status tc_tensor_contiguous(const tc_allocator *a, const tc_tensor *src, tc_tensor *out);
-// One element as wide scalars; complex as re, im; integers exact through *_int.
+// One element as wide scalars, lazy bits resolved; complex as re, im (either may be NULL); integers exact through *_int
+// (u64 as its bits). Host only.
 void tc_tensor_get(const tc_tensor *t, const int64_t *index, double *re, double *im);
 int64_t tc_tensor_get_int(const tc_tensor *t, const int64_t *index);
 // Prints name, dtype, sizes and the first `max_values` values.
 void tc_tensor_print(tc_sb *sb, tc_sv name, const tc_tensor *t, int32_t max_values);
 
-// Random fills for tests and benchmarks (Philox; the same numbers on every machine).
+// Random fills for tests and benchmarks (Philox; the same numbers on every machine, whatever the strides). A complex
+// value has real mean `mean` and variance std², half of it in each part. An empty range gives `low`.
 void tc_tensor_fill_normal(const tc_tensor *t, uint64_t seed, double mean, double std);
 void tc_tensor_fill_uniform_int(const tc_tensor *t, uint64_t seed, int64_t low, int64_t high); // [low, high)
 

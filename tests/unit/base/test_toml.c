@@ -70,6 +70,11 @@ TC_TEST(errors_name_the_place) {
   assert_error(tc_toml_parse(arena, name, TC_SV("a = 1\na = 2\n"), &root), TC_STATUS_INVALID_ARGUMENT, "conf.toml:2:");
   assert_error(tc_toml_parse(arena, name, TC_SV("[t]\nday = 1979-05-27\n"), &root), TC_STATUS_INVALID_ARGUMENT,
                "conf.toml:2:1: dates");
+  assert_error(tc_toml_parse(arena, name, TC_SV("a¡ = 1\n"), &root), TC_STATUS_INVALID_ARGUMENT, "conf.toml:1:");
+  assert_error(tc_toml_parse(arena, name, TC_SV("a = +\"\xca\xa0"), &root), TC_STATUS_INVALID_ARGUMENT, "conf.toml:1:");
+  assert_error(tc_toml_parse(arena, name, TC_SV("a = 'é\nb҅ = 1\n"), &root), TC_STATUS_INVALID_ARGUMENT, "conf.toml:1:");
+  TC_TRY(tc_toml_parse(arena, name, TC_SV("\xef\xbb\xbf\"é\" = 'ü' # ñ\n"), &root));
+  assert_sv(root->kids[0].key, "é");
   assert_error(tc_toml_parse(arena, name, TC_SV("a = \"\xff\"\n"), &root), TC_STATUS_INVALID_ARGUMENT, "conf.toml:1");
   return TC_OK;
 }

@@ -1,0 +1,24 @@
+# lit: every .tc file under tests/ir and .test file under tests/cli is a script of RUN lines.
+#   %tcrun   the program       %FileCheck   LLVM's       %S, %s, %t as ever
+import os
+import shutil
+
+import lit.formats
+
+config.name = "tc"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".tc", ".test"]
+config.excludes = ["Inputs"]
+source = lit_config.params["source"]
+build = lit_config.params["build"]
+config.test_source_root = os.path.join(source, "tests")
+config.test_exec_root = os.path.join(build, "tests", "lit")
+filecheck = next((p for p in ("FileCheck-19", "FileCheck") if shutil.which(p)), None)
+if filecheck is None:
+    lit_config.fatal("FileCheck is not installed (llvm-19-tools)")
+config.substitutions.append(("%tcrun", os.path.join(build, "bin", "tcrun")))
+config.substitutions.append(("%FileCheck", filecheck))
+config.substitutions.append(("%source", source))
+# A test meets no settings but its own: no caches, no configuration of the person who runs it.
+config.environment["TC_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
+config.environment["XDG_CONFIG_HOME"] = os.path.join(config.test_exec_root, "config")

@@ -43,6 +43,7 @@ struct tc_value {
   int32_t def_index;      // result or input number
   int32_t n_uses;         // after a sweep; graph outputs count
   tc_value *forward;      // replaced by this one, until the next sweep
+  tc_graph *graph;
   int32_t view_arg;       // the argument of `def` whose storage this result shares, or -1
 };
 
@@ -101,6 +102,7 @@ struct tc_graph {
   TC_VEC(tc_graph_output) outputs;
   tc_node *first, *last;
   int32_t n_nodes, n_values; // after a sweep
+  int32_t scratch;           // > 0: made only to find types, this deep
   tc_map *names;             // names of values in use → the next number to try behind it
 };
 

@@ -46,6 +46,8 @@ const tc_op *tc_op_find(const tc_op_registry *r, tc_sv full_name); // "aten::add
 // "torch.ops.aten.add.Tensor" or "aten.relu.default" → the op; an error names the target and the nearest known ones.
 TC_NODISCARD tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op **out);
 int32_t tc_op_registry_count(const tc_op_registry *r); // declared ops, without the in-place ones made from them
+// Declared ops of one base name ("aten::add" → add.Tensor, add.Scalar) in the order of declaration.
+const tc_op *const *tc_op_overloads(const tc_op_registry *r, tc_sv base, int32_t *out_count);
 const tc_op *tc_op_registry_at(const tc_op_registry *r, int32_t i);
 TC_NODISCARD tc_status tc_schema_parse(tc_arena *arena, tc_sv text, tc_schema *out);
 

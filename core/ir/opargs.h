@@ -133,6 +133,8 @@ bool tc_sym_decide(tc_sym_ctx *c, int32_t kind, const tc_sym *x, const tc_sym *y
 int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t format, int32_t arg);
 // Result i is undefined (an optional result that is not computed).
 int32_t tc_op_absent_result(tc_op_args *a, int32_t result);
+// Result i reads conjugated (views only; they start with their base's bit).
+int32_t tc_op_set_conj(tc_op_args *a, int32_t result, int32_t conj);
 // The broadcast shape of n tensor arguments; rank in *out_rank, sizes in the arena; NULL on failure.
 const tc_int *tc_op_broadcast(tc_op_args *a, int32_t n, const int32_t *args, int32_t *out_rank);
 

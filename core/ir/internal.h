@@ -1,0 +1,17 @@
+// Shared by the files of core/ir only.
+#ifndef TC_CORE_IR_INTERNAL_H_
+#define TC_CORE_IR_INTERNAL_H_
+
+#include "core/ir/opargs.h"
+
+// A value without a definer, with a unique name; TENSOR: a copy of `type`, SYM: `symbol`.
+tc_value *tc_graph_new_value(tc_graph *g, int32_t kind, tc_sv name, const tc_tensor_type *type, const tc_sym *symbol);
+// An argument as the text form has it; `type` is the schema's TC_ST_* (OTHER: none).
+void tc_arg_print(tc_sb *sb, const tc_arg *g, int32_t type);
+// Links a node whose fields are set, before `before` (NULL: at the end).
+void tc_graph_link(tc_graph *g, tc_node *n, tc_node *before);
+const char *tc_arg_kind_name(int32_t kind);
+// Decomposes the op of `a` in a scratch graph and takes the types of its results (expand.c).
+tc_status tc_expand_meta(tc_op_args *a);
+
+#endif

@@ -1,0 +1,302 @@
+// Meta: the types of an op's results from those of its arguments; and nodes, which are made by running it.
+//
+// Where a row has no meta function, in order: an in-place op runs its functional op's and takes the type of what it
+// writes; a pointwise op promotes and broadcasts its Tensor arguments; an op with a decomposition is decomposed in a
+// scratch graph.
+#include <string.h>
+
+#include "core/ir/internal.h"
+
+// ---- describing results ----
+static tc_op_result *result_at(tc_op_args *a, int32_t i) {
+  if (i >= 0 && i < a->n_results) return &a->results[i];
+  tc_op_fail(a, "meta function: there is no result %d of %d", i, a->n_results);
+  return NULL;
+}
+
+int32_t tc_op_set_result_count(tc_op_args *a, int32_t n) {
+  enum { MAX_RESULTS = 1 << 16 };
+  if (n < 0 || n > MAX_RESULTS) return tc_op_fail(a, "%d results are too many", n);
+  if (n > a->cap_results) {
+    tc_op_result *more = TC_NEW_ARRAY(a->arena, tc_op_result, n);
+    memcpy(more, a->results, sizeof *more * (size_t)a->cap_results);
+    for (int32_t i = a->cap_results; i < n; i++) more[i].view_arg = -1;
+    a->results = more, a->cap_results = n;
+  }
+  a->n_results = n;
+  return TC_STATUS_OK;
+}
+
+static int32_t set_result(tc_op_args *a, int32_t result, int32_t view_arg, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides, tc_int offset) {
+  tc_op_result *r = result_at(a, result);
+  if (!r) return TC_STATUS_INVALID_ARGUMENT;
+  if (rank < 0 || rank > TC_MAX_RANK) return tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK);
+  if (dtype <= TC_DTYPE_NONE || dtype >= TC_DTYPE_COUNT) return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "meta function: result %d has no dtype", result);
+  for (int32_t i = 0; i < rank; i++) {
+    if (!sizes[i]) return tc_op_fail(a, "meta function: size %d of result %d is missing", i, result);
+    if (tc_sym_is_const(sizes[i]) && sizes[i]->value < 0) return tc_op_fail(a, "size %d of the result would be %lld", i, (long long)sizes[i]->value);
+  }
+  tc_int *own = TC_NEW_ARRAY(a->arena, tc_int, 2 * rank);
+  for (int32_t i = 0; i < rank; i++) own[i] = sizes[i];
+  if (strides)
+    for (int32_t i = 0; i < rank; i++) own[rank + i] = strides[i];
+  else tc_strides_make_contiguous(a->syms, rank, sizes, own + rank);
+  r->set = true, r->view_arg = view_arg;
+  r->type = (tc_tensor_type){.dtype = dtype, .rank = rank, .sizes = own, .strides = own + rank, .offset = offset ? offset : tc_sym_int(a->syms, 0)};
+  r->symbol = rank == 0 ? a->next_unbacked : NULL;
+  return TC_STATUS_OK;
+}
+
+int32_t tc_op_set_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides) {
+  return set_result(a, result, -1, dtype, rank, sizes, strides, NULL);
+}
+
+int32_t tc_op_set_view(tc_op_args *a, int32_t result, int32_t arg, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides, tc_int offset) {
+  const tc_tensor_type *src = tc_op_tensor(a, arg);
+  if (!src) return tc_op_fail(a, "meta function: result %d is a view of argument %d, which is no tensor", result, arg);
+  int32_t code = set_result(a, result, arg, dtype, rank, sizes, strides, offset ? offset : src->offset);
+  if (code == TC_STATUS_OK && tc_dtype_is_complex(dtype)) a->results[result].type.conj = src->conj;
+  return code;
+}
+
+int32_t tc_op_absent_result(tc_op_args *a, int32_t result) {
+  tc_op_result *r = result_at(a, result);
+  if (!r) return TC_STATUS_INVALID_ARGUMENT;
+  *r = (tc_op_result){.set = true, .absent = true, .view_arg = -1};
+  return TC_STATUS_OK;
+}
+
+int32_t tc_op_set_conj(tc_op_args *a, int32_t result, int32_t conj) {
+  tc_op_result *r = result_at(a, result);
+  if (!r) return TC_STATUS_INVALID_ARGUMENT;
+  r->type.conj = conj;
+  return TC_STATUS_OK;
+}
+
+tc_int tc_op_unbacked(tc_op_args *a, int64_t lo, int64_t hi) {
+  const tc_sym *s = tc_sym_fresh(a->syms, "u", TC_SYM_UNBACKED);
+  tc_sym_info *info = tc_sym_info_of(a->syms, s);
+  info->lo = lo, info->hi = hi;
+  a->next_unbacked = s;
+  return s;
+}
+
+// ---- shared rules ----
+tc_dtype tc_op_promote(tc_op_args *a, int32_t n, const int32_t *args) {
+  tc_promotion p = {0};
+  for (int32_t i = 0; i < n; i++) {
+    if (tc_op_kind(a, args[i]) == TC_AK_TENSORS)
+      for (int32_t k = 0; k < tc_op_count(a, args[i]); k++) {
+        const tc_tensor_type *t = tc_op_tensor_at(a, args[i], k);
+        if (t) tc_promotion_add(&p, t);
+      }
+    else if (tc_op_tensor(a, args[i])) tc_promotion_add(&p, tc_op_tensor(a, args[i]));
+  }
+  tc_dtype r = tc_promotion_result(&p);
+  if (r != TC_DTYPE_NONE) return r;
+  tc_sb sb = tc_sb_make(a->arena);
+  for (int32_t i = 0; i < n; i++)
+    if (tc_op_tensor(a, args[i])) tc_sb_printf(&sb, "%s%s", sb.size ? " and " : "", tc_op_shape_text(a, args[i]));
+  tc_op_fail(a, "no dtype holds the values of %s", sb.size ? sb.text : "its arguments: none is a tensor or a number");
+  return TC_DTYPE_NONE;
+}
+
+// One dimension of a broadcast; sets *ok false where the sizes cannot agree. Sizes that are not known to agree are
+// required to: by their hints one of them is 1, or both are equal.
+static tc_int broadcast_dim(tc_op_args *a, tc_int x, tc_int y, bool *ok) {
+  tc_int one = tc_sym_int(a->syms, 1);
+  if (x == y || y == one) return x;
+  if (x == one) return y;
+  int32_t equal = tc_int_eq(a, x, y), x1 = tc_int_eq(a, x, one), y1 = tc_int_eq(a, y, one);
+  if (equal == 1) return tc_sym_is_const(y) ? y : x;
+  if (x1 == 1) return y;
+  if (y1 == 1) return x;
+  int64_t hx = tc_int_hint(a, x, -1), hy = tc_int_hint(a, y, -1);
+  if (x1 < 0 && hx == 1 && hy != 1) return tc_int_require_eq(a, x, one), y;
+  if (y1 < 0 && hy == 1 && hx != 1) return tc_int_require_eq(a, y, one), x;
+  if (equal == 0) {
+    if (x1 < 0) return tc_int_require_eq(a, x, one), y;
+    if (y1 < 0) return tc_int_require_eq(a, y, one), x;
+    *ok = false;
+    return x;
+  }
+  tc_int_require_eq(a, x, y);
+  return tc_sym_is_const(y) ? y : x;
+}
+
+const tc_int *tc_op_broadcast(tc_op_args *a, int32_t n, const int32_t *args, int32_t *out_rank) {
+  tc_int *sizes = TC_NEW_ARRAY(a->arena, tc_int, TC_MAX_RANK);
+  int32_t rank = 0, first = -1;
+  for (int32_t i = 0; i < n; i++) {
+    const tc_tensor_type *t = tc_op_tensor(a, args[i]);
+    if (!t) continue;
+    bool ok = true;
+    int32_t wide = rank > t->rank ? rank : t->rank;
+    tc_int next[TC_MAX_RANK];
+    for (int32_t d = 0; d < wide; d++) {
+      int32_t mine = d - (wide - rank), its = d - (wide - t->rank);
+      next[d] = mine < 0 ? t->sizes[its] : its < 0 ? sizes[mine] : broadcast_dim(a, sizes[mine], t->sizes[its], &ok);
+      if (ok) continue;
+      tc_sv name = args[i] < a->op->schema.n_args ? a->op->schema.args[args[i]].name : TC_SV("?");
+      tc_sv other = first < a->op->schema.n_args ? a->op->schema.args[first].name : TC_SV("?");
+      tc_op_fail(a, "the shapes of '" TC_SV_FMT "' (%s) and '" TC_SV_FMT "' (%s) do not broadcast: they differ in dimension %d from the right", TC_SV_ARG(other),
+                 tc_op_shape_text(a, first), TC_SV_ARG(name), tc_op_shape_text(a, args[i]), wide - d);
+      return NULL;
+    }
+    if (first < 0 || t->rank >= rank) first = args[i];
+    rank = wide;
+    memcpy(sizes, next, sizeof *sizes * (size_t)rank);
+  }
+  *out_rank = rank;
+  return sizes;
+}
+
+int32_t tc_op_pointwise_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t n, const int32_t *args) {
+  enum { MAX_OPERANDS = 16 };
+  const tc_tensor_type *operands[MAX_OPERANDS];
+  tc_int strides[TC_MAX_RANK];
+  int32_t rank;
+  if (n > MAX_OPERANDS) return tc_op_fail(a, "a pointwise op of more than %d operands", MAX_OPERANDS);
+  const tc_int *sizes = tc_op_broadcast(a, n, args, &rank);
+  if (!sizes) return TC_STATUS_INVALID_ARGUMENT;
+  for (int32_t i = 0; i < n; i++) operands[i] = tc_op_tensor(a, args[i]);
+  tc_strides_make_pointwise(a->syms, n, operands, rank, sizes, strides);
+  return tc_op_set_result(a, result, dtype, rank, sizes, strides);
+}
+
+int64_t tc_op_wrap_dim(tc_op_args *a, int64_t dim, int32_t rank) {
+  int64_t n = rank > 0 ? rank : 1;
+  if (dim >= -n && dim < n) return dim < 0 ? dim + n : dim;
+  tc_op_fail(a, "dim %lld is out of range: a tensor of rank %d has dimensions %lld to %lld", (long long)dim, rank, (long long)-n, (long long)n - 1);
+  return -1;
+}
+
+int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t format, int32_t arg) {
+  tc_int strides[TC_MAX_RANK];
+  const tc_tensor_type *src = tc_op_tensor(a, arg);
+  bool image = (format == TC_FORMAT_CHANNELS_LAST && rank == 4) || (format == TC_FORMAT_CHANNELS_LAST_3D && rank == 5);
+  if (format == TC_FORMAT_PRESERVE && src && src->rank == rank) tc_strides_make_preserve(a->syms, rank, sizes, src->strides, strides);
+  else if (image) tc_strides_make_channels_last(a->syms, rank, sizes, strides);
+  else if (format == TC_FORMAT_CHANNELS_LAST || format == TC_FORMAT_CHANNELS_LAST_3D)
+    return tc_op_fail(a, "memory format %s needs a tensor of rank %d, not %d", format == TC_FORMAT_CHANNELS_LAST ? "channels_last" : "channels_last_3d",
+                      format == TC_FORMAT_CHANNELS_LAST ? 4 : 5, rank);
+  else tc_strides_make_contiguous(a->syms, rank, sizes, strides);
+  return tc_op_set_result(a, result, dtype, rank, sizes, strides);
+}
+
+// ---- running meta ----
+static int32_t pointwise_meta(tc_op_args *a) {
+  int32_t args[16], n = 0;
+  for (int32_t i = 0; i < a->op->schema.n_args && n < 16; i++)
+    if (a->op->schema.args[i].type == TC_ST_TENSOR && !a->op->schema.args[i].is_list && tc_op_tensor(a, i)) args[n++] = i;
+  tc_dtype d = tc_op_promote(a, n, args);
+  if ((a->op->def->traits & TC_OP_INT_TO_FLOAT) && d != TC_DTYPE_NONE && d < TC_F16) d = TC_F32;
+  if (a->op->def->traits & TC_OP_COMPUTE_PROMOTED) d = TC_BOOL;
+  return tc_op_pointwise_result(a, 0, d, n, args);
+}
+
+// What an in-place op writes keeps its type; the functional op's result must fit into it.
+static int32_t inplace_result(tc_op_args *a) {
+  const tc_tensor_type *self = tc_op_tensor(a, 0), *r = tc_op_result_type(a, 0);
+  if (!self || !r) return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "an in-place op needs a tensor to write to");
+  if (a->op->def->traits & TC_OP_VIEW) return TC_STATUS_OK; // changes how self is seen
+  bool fits = r->rank == self->rank;
+  for (int32_t i = 0; fits && i < r->rank; i++) fits = tc_int_require_eq(a, r->sizes[i], self->sizes[i]) == TC_STATUS_OK;
+  if (!fits) {
+    tc_sb sb = tc_sb_make(a->arena);
+    tc_type_print(&sb, r);
+    return tc_op_fail(a, "the result %s does not fit into what is written, %s", sb.text, tc_op_shape_text(a, 0));
+  }
+  char from = tc_dtype_class(r->dtype), to = tc_dtype_class(self->dtype);
+  bool lossy = (from == 'c' && to != 'c') || (from == 'f' && to != 'f' && to != 'c') || (from != 'b' && to == 'b');
+  bool own_dtype = tc_sv_is(a->op->schema.name, "copy_") || tc_sv_is(a->op->schema.name, "fill_");
+  if (lossy && !own_dtype) return tc_op_fail(a, "a result of dtype %s cannot be written to a tensor of dtype %s", tc_dtype_name(r->dtype), tc_dtype_name(self->dtype));
+  a->results[0].type = *self;
+  a->results[0].view_arg = 0;
+  return TC_STATUS_OK;
+}
+
+static void take_code(tc_op_args *a, int32_t code) {
+  if (code != TC_STATUS_OK && !a->status) tc_op_keep(a, tc_error(code, TC_SV_FMT ": its meta function failed without a reason", TC_SV_ARG(a->op->full_name)));
+}
+
+tc_status tc_op_meta(tc_op_args *a) {
+  const tc_op_def *def = a->op->def;
+  const tc_op *base = a->op->functional ? a->op->functional : a->op;
+  if (def->meta) take_code(a, def->meta(a));
+  else if (def->traits & TC_OP_POINTWISE) take_code(a, pointwise_meta(a));
+  else if (base->decompose.n_results || def->expand) tc_op_keep(a, tc_expand_meta(a));
+  else if (a->op->schema.n_returns > 0) tc_op_fail(a, "the op has neither a meta function nor a decomposition");
+  if (!a->status && a->op->functional) take_code(a, inplace_result(a));
+  for (int32_t i = 0; i < a->n_results && !a->status; i++)
+    if (!a->results[i].set) tc_op_fail(a, "meta function: result %d is not described", i);
+  return tc_op_finish(a);
+}
+
+tc_status tc_op_run_meta(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source, int32_t *out_n, tc_tensor_type **out_types) {
+  tc_arg *own;
+  tc_op_args a;
+  TC_TRY(tc_op_normalize(g->module, op, n_args, args, source, &n_args, &own));
+  tc_op_args_init(&a, TC_MOMENT_META, g->module, g, op, n_args, own, source);
+  TC_TRY(tc_op_meta(&a));
+  *out_n = a.n_results;
+  *out_types = TC_NEW_ARRAY(a.arena, tc_tensor_type, a.n_results);
+  for (int32_t i = 0; i < a.n_results; i++) (*out_types)[i] = a.results[i].type;
+  return TC_OK;
+}
+
+// ---- nodes ----
+void tc_graph_link(tc_graph *g, tc_node *n, tc_node *before) {
+  n->next = before;
+  n->prev = before ? before->prev : g->last;
+  if (n->prev) n->prev->next = n;
+  else g->first = n;
+  if (before) before->prev = n;
+  else g->last = n;
+  n->id = g->n_nodes++;
+}
+
+// What kind of value a result is: by the schema for fixed returns; by its dtype where that says Scalar.
+static int32_t value_kind(const tc_op *op, int32_t i, const tc_op_result *r) {
+  if (r->absent) return TC_VALUE_NONE;
+  const tc_schema *s = &op->schema;
+  int32_t type = i < s->n_returns && !s->returns[i].is_list ? s->returns[i].type : s->n_returns ? s->returns[s->n_returns - 1].type : TC_ST_TENSOR;
+  switch (type) {
+  case TC_ST_INT: return TC_VALUE_SYM;
+  case TC_ST_FLOAT: return TC_VALUE_FLOAT;
+  case TC_ST_BOOL: return TC_VALUE_BOOL;
+  case TC_ST_SCALAR: return tc_dtype_class(r->type.dtype) == 'f' ? TC_VALUE_FLOAT : r->type.dtype == TC_BOOL ? TC_VALUE_BOOL : TC_VALUE_SYM;
+  default: return TC_VALUE_TENSOR;
+  }
+}
+
+static tc_value *new_result(tc_node *n, int32_t i, const tc_op_result *r, tc_sv name) {
+  int32_t kind = value_kind(n->op, i, r);
+  tc_sym_ctx *c = n->graph->module->syms;
+  const tc_sym *symbol = kind != TC_VALUE_SYM ? NULL : r->symbol ? r->symbol : tc_sym_fresh(c, "u", TC_SYM_UNBACKED);
+  tc_value *v = tc_graph_new_value(n->graph, kind, name, kind == TC_VALUE_TENSOR ? &r->type : NULL, symbol);
+  v->def = n, v->def_index = i, v->view_arg = r->view_arg;
+  return v;
+}
+
+tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv name, tc_sv source, tc_node **out) {
+  tc_arena *arena = g->module->arena;
+  tc_op_args a;
+  tc_arg *own;
+  if (out) *out = NULL;
+  TC_TRY(tc_op_normalize(g->module, op, n_args, args, source, &n_args, &own));
+  tc_op_args_init(&a, TC_MOMENT_META, g->module, g, op, n_args, own, source);
+  TC_TRY(tc_op_meta(&a));
+  tc_node *n = TC_NEW(arena, tc_node);
+  *n = (tc_node){.op = op, .graph = g, .n_args = n_args, .args = own, .n_results = a.n_results, .inplace = -1, .source = tc_sv_copy(arena, source)};
+  if (!name.size) name = op->schema.name;
+  n->name = tc_sv_copy(arena, name);
+  n->results = TC_NEW_ARRAY(arena, tc_value *, a.n_results);
+  for (int32_t i = 0; i < a.n_results; i++) {
+    tc_sv result = a.n_results == 1 ? name : tc_sv_printf(arena, TC_SV_FMT "_%d", TC_SV_ARG(name), i);
+    n->results[i] = new_result(n, i, &a.results[i], result);
+  }
+  tc_graph_link(g, n, before);
+  if (out) *out = n;
+  return TC_OK;
+}

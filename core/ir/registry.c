@@ -1,0 +1,168 @@
+// The op registry: declaration rows with their schemas and texts parsed, found by name.
+//
+// For each functional op "f.o(Tensor self, …) -> Tensor" an in-place op "f_.o(Tensor(a!) self, …) -> Tensor(a!)" is made,
+// unless a row declares it: its meta function is the functional op's and functionalization replaces it by that op.
+#include "core/ir/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct tc_op_registry {
+  tc_arena *arena;
+  tc_map *by_name; // full name → tc_op *
+  tc_map *by_base; // name without overload → op_list *
+  TC_VEC(const tc_op *) declared;
+};
+
+typedef TC_VEC(const tc_op *) op_list;
+
+static tc_sv full_name(tc_arena *arena, tc_sv ns, tc_sv name, tc_sv overload) {
+  return tc_sv_printf(arena, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload));
+}
+
+typedef struct registration {
+  tc_op_registry *r;
+  const tc_op_def *def;
+  tc_sv plugin;
+} registration;
+
+// The row as this version's struct: an older plugin's may be shorter.
+static const tc_op_def *own_def(tc_arena *arena, const tc_op_def *def) {
+  if (def->struct_size == 0) return def;
+  tc_op_def *copy = TC_NEW(arena, tc_op_def);
+  memcpy(copy, def, def->struct_size < sizeof *copy ? (size_t)def->struct_size : sizeof *copy);
+  return copy;
+}
+
+static bool has_inplace_form(const tc_schema *s) {
+  if (s->n_args < 1 || s->n_returns != 1 || s->varargs) return false;
+  const tc_schema_arg *self = &s->args[0], *ret = &s->returns[0];
+  return self->type == TC_ST_TENSOR && !self->is_list && !self->is_optional && !self->writes && ret->type == TC_ST_TENSOR &&
+         !ret->is_list && !ret->is_optional && !tc_sv_ends(s->name, "_");
+}
+
+static void derive_inplace(tc_op_registry *r, const tc_op *base) {
+  const tc_schema *s = &base->schema;
+  if (!has_inplace_form(s)) return;
+  tc_sv name = tc_sv_printf(r->arena, TC_SV_FMT "_", TC_SV_ARG(s->name));
+  tc_op *op = TC_NEW(r->arena, tc_op);
+  *op = *base;
+  op->schema.name = name;
+  op->full_name = full_name(r->arena, s->ns, name, s->overload);
+  op->functional = base;
+  op->body = op->decompose = (tc_ex_program){0};
+  tc_schema_arg *args = tc_arena_copy(r->arena, s->args, sizeof *args * (size_t)s->n_args);
+  tc_schema_arg *ret = tc_arena_copy(r->arena, s->returns, sizeof *ret);
+  args[0].alias = ret->alias = 'a';
+  args[0].writes = ret->writes = true;
+  op->schema.args = args, op->schema.returns = ret;
+  bool fresh;
+  tc_map_entry *e = tc_map_put(r->by_name, op->full_name, &fresh);
+  if (fresh) e->value.ptr = op;
+}
+
+static tc_status parse_text(tc_op_registry *r, const tc_op *op, const char *what, const char *text, tc_ex_program *out) {
+  if (!text) return TC_OK;
+  tc_sv name = tc_sv_printf(r->arena, "%s of " TC_SV_FMT, what, TC_SV_ARG(op->full_name));
+  return tc_ex_parse_program(r->arena, name, tc_sv_of(text), out);
+}
+
+static tc_status do_register(void *p) {
+  registration *g = p;
+  tc_op_registry *r = g->r;
+  if (!g->def->schema) return tc_error(TC_STATUS_INVALID_ARGUMENT, "an op row has no schema");
+  tc_op *op = TC_NEW(r->arena, tc_op);
+  op->def = own_def(r->arena, g->def);
+  op->plugin = tc_sv_copy(r->arena, g->plugin);
+  TC_TRY(tc_schema_parse(r->arena, tc_sv_of(g->def->schema), &op->schema), "while registering the op '%s'", g->def->schema);
+  op->full_name = full_name(r->arena, op->schema.ns, op->schema.name, op->schema.overload);
+  TC_TRY(parse_text(r, op, "body", op->def->body, &op->body));
+  TC_TRY(parse_text(r, op, "decomposition", op->def->decompose, &op->decompose));
+  bool fresh;
+  tc_map_entry *e = tc_map_put(r->by_name, op->full_name, &fresh);
+  if (!fresh && !((const tc_op *)e->value.ptr)->functional)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the op '" TC_SV_FMT "' is declared twice", TC_SV_ARG(op->full_name));
+  e->value.ptr = op;
+  tc_vec_push(r->arena, &r->declared, op);
+  tc_map_entry *base = tc_map_put(r->by_base, full_name(r->arena, op->schema.ns, op->schema.name, (tc_sv){0}), &fresh);
+  if (fresh) base->value.ptr = TC_NEW(r->arena, op_list);
+  tc_vec_push(r->arena, (op_list *)base->value.ptr, op);
+  derive_inplace(r, op);
+  return TC_OK;
+}
+
+tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin) {
+  registration g = {.r = r, .def = def, .plugin = plugin};
+  return tc_arena_guard(r->arena, do_register, &g);
+}
+
+typedef struct creation {
+  tc_arena *arena;
+  tc_op_registry **out;
+} creation;
+
+static tc_status do_create(void *p) {
+  creation *c = p;
+  tc_op_registry *r = TC_NEW(c->arena, tc_op_registry);
+  r->arena = c->arena;
+  r->by_name = tc_map_create(c->arena);
+  r->by_base = tc_map_create(c->arena);
+  *c->out = r;
+  return TC_OK;
+}
+
+tc_status tc_op_registry_create(tc_arena *arena, tc_op_registry **out) {
+  *out = NULL;
+  creation c = {.arena = arena, .out = out};
+  return tc_arena_guard(arena, do_create, &c);
+}
+
+const tc_op *tc_op_find(const tc_op_registry *r, tc_sv name) {
+  const tc_map_entry *e = tc_map_find(r->by_name, name);
+  return e ? e->value.ptr : NULL;
+}
+
+const tc_op *const *tc_op_overloads(const tc_op_registry *r, tc_sv base, int32_t *out_count) {
+  const tc_map_entry *e = tc_map_find(r->by_base, base);
+  const op_list *list = e ? e->value.ptr : NULL;
+  *out_count = list ? list->count : 0;
+  return list ? list->data : NULL;
+}
+
+int32_t tc_op_registry_count(const tc_op_registry *r) { return r->declared.count; }
+const tc_op *tc_op_registry_at(const tc_op_registry *r, int32_t i) { return r->declared.data[i]; }
+
+// "aten.add.Tensor" → "aten::add.Tensor"; "aten.relu.default" and "aten.relu" → "aten::relu". In `buffer`, false if long.
+static bool target_name(tc_sv target, char *buffer, size_t size, tc_sv *out) {
+  if (tc_sv_starts(target, "torch.ops.")) target = tc_sv_sub(target, 10, target.size);
+  tc_sv ns, name, overload = tc_sv_cut(target, '.', &ns);
+  if (!overload.size) {
+    *out = target;
+    return true;
+  }
+  overload = tc_sv_cut(overload, '.', &name);
+  if (tc_sv_is(overload, "default")) overload = (tc_sv){0};
+  if (ns.size + name.size + overload.size + 4 > size) return false;
+  int n = snprintf(buffer, size, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload));
+  *out = (tc_sv){buffer, (size_t)n};
+  return true;
+}
+
+enum { NEAREST_MAX = 4096 };
+tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op **out) {
+  char buffer[512];
+  tc_sv name = target;
+  *out = NULL;
+  if (!target_name(target, buffer, sizeof buffer, &name))
+    return tc_error(TC_STATUS_NOT_FOUND, "no op has a name of %zu characters", target.size);
+  *out = tc_op_find(r, name);
+  if (*out) return TC_OK;
+  tc_sv names[NEAREST_MAX];
+  int32_t n = tc_map_count(r->by_name) < NEAREST_MAX ? tc_map_count(r->by_name) : NEAREST_MAX;
+  for (int32_t i = 0; i < n; i++) names[i] = tc_map_at(r->by_name, i)->key;
+  tc_sv near = tc_sv_nearest(name, names, n);
+  if (near.size)
+    return tc_error(TC_STATUS_NOT_FOUND, "the op '" TC_SV_FMT "' (" TC_SV_FMT ") is not known; the nearest known one is '" TC_SV_FMT "'",
+                    TC_SV_ARG(name), TC_SV_ARG(target), TC_SV_ARG(near));
+  return tc_error(TC_STATUS_NOT_FOUND, "the op '" TC_SV_FMT "' (" TC_SV_FMT ") is not known", TC_SV_ARG(name), TC_SV_ARG(target));
+}

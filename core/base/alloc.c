@@ -8,7 +8,6 @@
 // inside a chunk is then seen as one.
 #include "core/base/alloc.h"
 
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,17 +104,12 @@ typedef struct cleanup {
   void *arg;
 } cleanup;
 
-typedef struct guard {
-  struct guard *outer;
-  jmp_buf env;
-} guard;
-
 struct tc_arena {
   const tc_allocator *allocator;
   chunk *chunks; // the first is the one in use
   size_t next_chunk, used, refused;
   cleanup *cleanups;
-  guard *guard; // innermost
+  tc_arena_catch *guard; // innermost
 };
 
 tc_status tc_arena_create(const tc_allocator *allocator, tc_arena **out_arena) {
@@ -218,15 +212,23 @@ void tc_arena_on_destroy(tc_arena *arena, void (*clean)(void *arg), void *arg) {
   arena->cleanups = c;
 }
 
+void tc_arena_catch_begin(tc_arena *arena, tc_arena_catch *c) {
+  c->outer = arena->guard;
+  arena->guard = c;
+}
+
+void tc_arena_catch_end(tc_arena *arena, tc_arena_catch *c) { arena->guard = c->outer; }
+
+tc_status tc_arena_refusal(const tc_arena *arena) {
+  return tc_error(TC_STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes were refused while %zu are in use", arena->refused,
+                  arena->used);
+}
+
 tc_status tc_arena_guard(tc_arena *arena, tc_status (*fn)(void *arg), void *arg) {
-  guard g;
-  g.outer = arena->guard;
-  arena->guard = &g;
+  tc_arena_catch c;
   tc_status status;
-  if (setjmp(g.env) == 0) status = fn(arg);
-  else
-    status = tc_error(TC_STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes were refused while %zu are in use",
-                      arena->refused, arena->used);
-  arena->guard = g.outer;
+  if (TC_ARENA_CATCH(arena, c)) status = fn(arg);
+  else status = tc_arena_refusal(arena);
+  tc_arena_catch_end(arena, &c);
   return status;
 }

@@ -8,6 +8,8 @@
 #ifndef TC_CORE_BASE_ALLOC_H_
 #define TC_CORE_BASE_ALLOC_H_
 
+#include <setjmp.h>
+
 #include "core/base/status.h"
 
 // Thread-safe. `alloc` returns memory aligned to 64 bytes or NULL; size 0 gives a unique pointer.
@@ -54,6 +56,19 @@ const tc_allocator *tc_arena_allocator(const tc_arena *arena);
 void tc_arena_on_destroy(tc_arena *arena, void (*clean)(void *arg), void *arg);
 // Runs fn(arg) with a guard open; guards nest.
 TC_NODISCARD tc_status tc_arena_guard(tc_arena *arena, tc_status (*fn)(void *arg), void *arg);
+// The same without a function, for code that is generated around others (the host functions that plugins call):
+//   tc_arena_catch c;
+//   if (TC_ARENA_CATCH(arena, c)) { what may unwind }   // a plain block: no return, no jump out of it
+//   else status = tc_arena_refusal(arena);
+//   tc_arena_catch_end(arena, &c);
+typedef struct tc_arena_catch {
+  struct tc_arena_catch *outer;
+  jmp_buf env;
+} tc_arena_catch;
+#define TC_ARENA_CATCH(arena, c) (tc_arena_catch_begin((arena), &(c)), setjmp((c).env) == 0)
+void tc_arena_catch_begin(tc_arena *arena, tc_arena_catch *c);
+void tc_arena_catch_end(tc_arena *arena, tc_arena_catch *c);
+TC_NODISCARD tc_status tc_arena_refusal(const tc_arena *arena); // the error of the last unwinding
 
 #define TC_NEW(arena, type) ((type *)tc_arena_alloc((arena), sizeof(type)))
 #define TC_NEW_ARRAY(arena, type, n) ((type *)tc_arena_array((arena), sizeof(type), (size_t)(n)))

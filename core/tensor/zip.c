@@ -156,6 +156,7 @@ tc_status tc_zip_open(tc_arena *arena, const uint8_t *data, size_t size, tc_zip 
     if (!fresh) return CORRUPT("two entries are named '" TC_SV_FMT "'", TC_SV_ARG(tc_sv_sub(e->name, 0, 80)));
     out->count++;
   }
+  if (p != stop) return CORRUPT("the central directory holds more than its %d entries", (int)out->count);
   if (dir.count) qsort(extents, (size_t)dir.count, sizeof *extents, by_begin);
   for (uint64_t i = 1; i < dir.count; i++)
     if (extents[i].begin < extents[i - 1].end)

@@ -35,6 +35,13 @@ step() {
     "$(($(date +%s) - step_start))"
 }
 
+# A step without which the others make no sense: not counted when it succeeds, the end when it fails.
+must() {
+  step "$@"
+  if [ "$failed" -gt 0 ]; then finish || exit 1; fi
+  passed=$((passed - 1))
+}
+
 # A step that cannot run here: says why, and counts as skipped.
 skip() {
   printf '\n== %s\n-- skipped: %s\n' "$1" "$2"

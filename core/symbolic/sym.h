@@ -104,6 +104,8 @@ bool tc_sym_linear(tc_sym_ctx *c, const tc_sym *e, const tc_sym *symbol, const t
 bool tc_sym_uses(const tc_sym *e, const tc_sym *symbol);
 // Replaces symbols: from[i] → to[i], simultaneously.
 const tc_sym *tc_sym_replace(tc_sym_ctx *c, const tc_sym *e, int32_t n, const tc_sym *const *from, const tc_sym *const *to);
+// Builds the expression anew with what is known by now, and settles conditions that can be proven.
+const tc_sym *tc_sym_simplify(tc_sym_ctx *c, const tc_sym *e);
 // Copies an expression into another context (symbols by name, with their info).
 const tc_sym *tc_sym_import(tc_sym_ctx *c, tc_sym_ctx *from, const tc_sym *e);
 
@@ -121,10 +123,18 @@ typedef struct tc_sym_code {
 tc_sym_code tc_sym_compile(tc_arena *arena, const tc_sym *e);
 TC_NODISCARD tc_status tc_sym_run(tc_sym_code code, const int64_t *values, int64_t *out);
 
+// Code from a file, before it is run: DATA_LOSS if it is not well-formed or uses more than n_values symbols.
+TC_NODISCARD tc_status tc_sym_code_check(tc_sym_code code, int32_t n_values);
+
 void tc_sym_print(tc_sb *sb, const tc_sym *e);
 TC_NODISCARD tc_status tc_sym_parse(tc_sym_ctx *c, tc_lexer *lx, const tc_sym **out);
 // From the tree of the one expression parser; unknown names become symbols when `make_symbols`.
 TC_NODISCARD tc_status tc_sym_from_ex(tc_sym_ctx *c, tc_lexer *lx, const tc_ex *ex, bool make_symbols, const tc_sym **out);
+// The same with a function that is asked first for every name, member, call and index ("out.numel", "x.size(1)"): it
+// sets *out, or leaves it NULL for what it does not know, which is then read as above. `lx` may be NULL.
+typedef tc_status (*tc_sym_resolve_fn)(void *self, tc_sym_ctx *c, const tc_ex *ex, const tc_sym **out);
+TC_NODISCARD tc_status tc_sym_from_ex_with(tc_sym_ctx *c, tc_lexer *lx, const tc_ex *ex, bool make_symbols,
+                                           tc_sym_resolve_fn resolve, void *self, const tc_sym **out);
 // SymPy's srepr text as stored in .pt2 archives ("Add(Mul(Integer(16), Symbol('s0', …)), Integer(1))"); bare names too.
 TC_NODISCARD tc_status tc_sym_parse_srepr(tc_sym_ctx *c, tc_sv text, const tc_sym **out);
 

@@ -159,7 +159,7 @@ static tc_status copy_calls(tc_plugin *p, tc_arena *arena, const tc_plugin_desc 
   for (int32_t i = 0; i < d->n_calls; i++) {
     const void *t;
     if (!d->calls[i]) return tc_error(TC_STATUS_PLUGIN, "call table %d is NULL", i);
-    TC_TRY(copy_table(arena, "tc_call_table", d->calls[i], sizeof(tc_call_table), d->capabilities, &t));
+    TC_TRY(copy_table(arena, "tc_call_table", d->calls[i], sizeof(tc_call_table), p->capabilities, &t));
     tables[i] = t;
     if (!tables[i]->name.size || !tables[i]->name.data)
       return tc_error(TC_STATUS_PLUGIN, "call table %d has no name", i);
@@ -169,22 +169,23 @@ static tc_status copy_calls(tc_plugin *p, tc_arena *arena, const tc_plugin_desc 
   return TC_OK;
 }
 
+// What the manifest does not promise is left alone: nobody would ask for it.
 static tc_status copy_parts(tc_plugin *p, tc_arena *arena, const tc_plugin_desc *d) {
   const void *t;
-  if (d->capabilities & TC_CAP_DEVICE) {
+  if (p->capabilities & TC_CAP_DEVICE) {
     if (!d->device) return tc_error(TC_STATUS_PLUGIN, "the capability 'device' has no table");
-    TC_TRY(copy_table(arena, "tc_device_table", d->device, sizeof(tc_device_table), d->capabilities, &t));
+    TC_TRY(copy_table(arena, "tc_device_table", d->device, sizeof(tc_device_table), p->capabilities, &t));
     p->device = t;
   }
-  if (d->capabilities & TC_CAP_CODEGEN) {
+  if (p->capabilities & TC_CAP_CODEGEN) {
     if (!d->codegen) return tc_error(TC_STATUS_PLUGIN, "the capability 'codegen' has no table");
     TC_TRY(check_hash(d, "the capability 'codegen'"));
-    TC_TRY(copy_table(arena, "tc_codegen_table", d->codegen, sizeof(tc_codegen_table), d->capabilities, &t));
+    TC_TRY(copy_table(arena, "tc_codegen_table", d->codegen, sizeof(tc_codegen_table), p->capabilities, &t));
     p->codegen = t;
   }
-  if (d->capabilities & TC_CAP_CALLS) TC_TRY(copy_calls(p, arena, d));
-  if (d->capabilities & TC_CAP_OPS) TC_TRY(copy_ops(p, arena, d));
-  if (d->capabilities & TC_CAP_TEMPLATES) {
+  if (p->capabilities & TC_CAP_CALLS) TC_TRY(copy_calls(p, arena, d));
+  if (p->capabilities & TC_CAP_OPS) TC_TRY(copy_ops(p, arena, d));
+  if (p->capabilities & TC_CAP_TEMPLATES) {
     // Templates are level 3: the same headers on both sides, so the tables are used as they are.
     TC_TRY(check_hash(d, "the capability 'templates'"));
     TC_TRY(check_count("template tables", d->templates, d->n_templates));
@@ -193,7 +194,6 @@ static tc_status copy_parts(tc_plugin *p, tc_arena *arena, const tc_plugin_desc 
     p->templates = d->templates;
     p->n_templates = d->n_templates;
   }
-  p->capabilities = d->capabilities;
   return TC_OK;
 }
 

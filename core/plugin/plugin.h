@@ -38,7 +38,7 @@ typedef struct tc_plugin {
   // From the manifest.
   tc_sv name;
   tc_sv manifest; // absolute path; "" for a shared object without one
-  tc_sv file;     // absolute real path; "" if it was not found
+  tc_sv file;     // absolute real path; as the manifest names it if there is no such file
   tc_sv vendor, version, description;
   uint32_t abi_major, abi_minor_low, abi_minor_high;
   int32_t priority;

@@ -115,7 +115,8 @@ static tc_status add_manifest(tc_plugins *ps, tc_sv path, tc_plugin_entry **out)
   return TC_OK;
 }
 
-// A shared object that no manifest of its folder names is not loaded, and said so.
+// A shared object that no manifest of its folder names is not loaded, and said so; unless a manifest could not be read,
+// which then is what there is to say.
 static tc_status add_orphan(tc_plugins *ps, tc_sv folder, tc_sv name, int32_t first) {
   tc_sv path = tc_path_join(ps->arena, folder, name), real;
   tc_status s = tc_path_real(ps->arena, path.data, &real);
@@ -125,7 +126,8 @@ static tc_status add_orphan(tc_plugins *ps, tc_sv folder, tc_sv name, int32_t fi
   }
   for (int32_t i = first; i < ps->entries.count; i++) {
     const tc_plugin *p = &ps->entries.data[i]->pub;
-    if (tc_sv_eq(p->file, real) || tc_sv_eq(p->file, path) || tc_sv_eq(p->file, name)) return TC_OK;
+    bool unread = p->manifest.size && p->file.size == 0;
+    if (unread || tc_sv_eq(p->file, real) || tc_sv_eq(p->file, path) || tc_sv_eq(p->file, name)) return TC_OK;
   }
   tc_plugin_entry *e = new_entry(ps, name);
   e->pub.file = real;

@@ -1,0 +1,261 @@
+// A tiny plugin for the loader's tests: a "device" whose memory is the host's, one call table, two ops, a code generator
+// that writes kernels' names. FAULT picks what is wrong with it.
+#include <stdio.h>
+#include <string.h>
+
+#include "tc/plugin.h"
+
+#define FAULT_NONE 0
+#define FAULT_OLD 1      // speaks major version 0
+#define FAULT_NEW 2      // needs a minor that does not exist yet
+#define FAULT_SHORT 3    // its description ends before 1.0 does
+#define FAULT_SLOT 4     // the device has no copy_in
+#define FAULT_HASH 5     // was built with other kernel headers
+#define FAULT_EXTRA 6    // exports a second symbol
+#define FAULT_REFUSES 7  // does not want to
+#define FAULT_OVERRUN 8  // writes a longer description than there is room for
+#define FAULT_NAME 9     // calls itself otherwise than its manifest
+#define FAULT_PROMISE 10 // offers less than its manifest says
+#define FAULT_CODE 11    // the query fails with a reason through diag
+#define FAULT_LONG 12    // not a fault: longer structs of a later minor
+#define FAULT_TABLE 13   // not a fault: a shorter device table, optional slots missing
+
+static tc_sv sv(const char *z) { return (tc_sv){z, strlen(z)}; }
+
+// ---- device ----
+struct tc_device_ {
+  const tc_host *host;
+  int32_t index;
+};
+
+static int32_t enumerate(const tc_host *h, int32_t *out_count) {
+  tc_sv n = h->config(h->self, sv("devices"));
+  *out_count = n.size == 1 ? n.data[0] - '0' : 1;
+  return TC_STATUS_OK;
+}
+
+static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
+  int32_t n;
+  enumerate(h, &n);
+  if (index < 0 || index >= n) {
+    char text[64];
+    snprintf(text, sizeof text, "there is no device %d, only %d", index, n);
+    h->diag(h->self, TC_STATUS_OUT_OF_RANGE, sv(text));
+    return TC_STATUS_OUT_OF_RANGE;
+  }
+  tc_device_ *d = h->alloc(h->self, sizeof *d);
+  if (!d) return TC_STATUS_OUT_OF_MEMORY;
+  d->host = h;
+  d->index = index;
+  h->log(h->self, 12, sv("sample opened"));
+  *out = d;
+  return TC_STATUS_OK;
+}
+
+static void close_device(tc_device_ *d) { d->host->free(d->host->self, d); }
+static int32_t properties(tc_device_ *d, tc_device_props *out) {
+  tc_device_props p = {.struct_size = sizeof p, .memory_bytes = 1 << 20, .host_memory = 1, .cores = d->host->threads(d->host->self)};
+  snprintf(p.name, sizeof p.name, "sample %d", d->index);
+  memcpy(out, &p, out->struct_size < sizeof p ? out->struct_size : sizeof p);
+  return TC_STATUS_OK;
+}
+static int32_t alloc(tc_device_ *d, uint64_t size, tc_handle *out) {
+  *out = (tc_handle)(uintptr_t)d->host->alloc(d->host->self, size);
+  return *out ? TC_STATUS_OK : TC_STATUS_OUT_OF_MEMORY;
+}
+static void free_memory(tc_device_ *d, tc_handle m) { d->host->free(d->host->self, (void *)(uintptr_t)m); }
+static int32_t stream_create(tc_device_ *d, tc_handle *out) {
+  (void)d;
+  *out = 1;
+  return TC_STATUS_OK;
+}
+static void stream_destroy(tc_device_ *d, tc_handle s) { (void)d, (void)s; }
+static int32_t synchronize(tc_device_ *d, tc_handle s) {
+  (void)d, (void)s;
+  return TC_STATUS_DEVICE; // without a word
+}
+#if FAULT != FAULT_SLOT
+static int32_t copy_in(tc_device_ *d, tc_handle s, tc_handle dst, int64_t at, const void *src, uint64_t size) {
+  (void)d, (void)s;
+  memcpy((char *)(uintptr_t)dst + at, src, size);
+  return TC_STATUS_OK;
+}
+#endif
+static int32_t copy_out(tc_device_ *d, tc_handle s, void *dst, tc_handle src, int64_t at, uint64_t size) {
+  (void)d, (void)s;
+  memcpy(dst, (char *)(uintptr_t)src + at, size);
+  return TC_STATUS_OK;
+}
+static int32_t copy(tc_device_ *d, tc_handle s, tc_handle dst, int64_t da, tc_handle src, int64_t sa, uint64_t size) {
+  return copy_out(d, s, (char *)(uintptr_t)dst + da, src, sa, size);
+}
+
+// Fills in parallel, through the host's threads.
+typedef struct filling {
+  uint8_t *at, value;
+} filling;
+static void fill_range(void *arg, int64_t begin, int64_t end) {
+  filling *f = arg;
+  memset(f->at + begin, f->value, (size_t)(end - begin));
+}
+static int32_t fill(tc_device_ *d, tc_handle s, tc_handle dst, int64_t at, uint8_t value, uint64_t size) {
+  (void)s;
+  filling f = {(uint8_t *)(uintptr_t)dst + at, value};
+  d->host->parallel_for(d->host->self, (int64_t)size, 16, fill_range, &f);
+  return TC_STATUS_OK;
+}
+static int32_t module_load(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out) {
+  (void)d, (void)blob, (void)size;
+  *out = 2;
+  return TC_STATUS_OK;
+}
+static void module_unload(tc_device_ *d, tc_handle m) { (void)d, (void)m; }
+static int32_t function(tc_device_ *d, tc_handle m, tc_sv name, tc_handle *out) {
+  (void)d, (void)m, (void)name;
+  *out = 3;
+  return TC_STATUS_OK;
+}
+static int32_t launch(tc_device_ *d, tc_handle s, const tc_launch *l) {
+  (void)d, (void)s, (void)l;
+  return TC_STATUS_OK;
+}
+
+static const tc_device_table device = {
+#if FAULT == FAULT_TABLE
+    .struct_size = offsetof(tc_device_table, module_load),
+#else
+    .struct_size = sizeof(tc_device_table),
+#endif
+    .enumerate = enumerate,
+    .open = open_device,
+    .close = close_device,
+    .properties = properties,
+    .alloc = alloc,
+    .free = free_memory,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .synchronize = synchronize,
+#if FAULT != FAULT_SLOT
+    .copy_in = copy_in,
+#endif
+    .copy_out = copy_out,
+    .copy = copy,
+    .fill = fill,
+    .module_load = module_load,
+    .module_unload = module_unload,
+    .function = function,
+    .launch = launch,
+};
+
+// ---- codegen: the kernels' names and lanes ----
+static int32_t compile(const tc_host *h, tc_device_ *d, const tc_kernel *const *kernels, int32_t n, int32_t optimize,
+                       const tc_sink *sink, const tc_sink *text) {
+  (void)h, (void)d, (void)optimize, (void)text;
+  for (int32_t i = 0; i < n; i++) {
+    char line[128];
+    tc_sv name = tc_k_name(kernels[i]);
+    int size = snprintf(line, sizeof line, "%.*s/%d;", (int)name.size, name.data, tc_k_lanes(kernels[i]));
+    int32_t code = sink->write(sink->self, line, (uint64_t)size);
+    if (code) return code;
+  }
+  return TC_STATUS_OK;
+}
+static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
+  (void)h, (void)d;
+  return sink->write(sink->self, "sample-1", 8);
+}
+static const tc_codegen_table codegen = {sizeof(tc_codegen_table), compile, key};
+
+// ---- calls ----
+static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
+  (void)d, (void)n;
+  h->diag(h->self, TC_STATUS_OK, sv("sizes are odd"));
+  *out_cost = -1;
+  return TC_STATUS_OK;
+}
+static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
+  (void)h, (void)d, (void)n;
+  *out = NULL;
+  *out_workspace = 0;
+  return TC_STATUS_OK;
+}
+static int32_t run(void *p, tc_handle s, const tc_view *operands, const tc_view *results, tc_handle w, int64_t at) {
+  (void)p, (void)s, (void)operands, (void)results, (void)w, (void)at;
+  return TC_STATUS_OK;
+}
+static void destroy(void *p) { (void)p; }
+
+#if FAULT == FAULT_LONG
+// As a later minor would declare it.
+typedef struct longer_op {
+  tc_op_def now;
+  uint64_t later[3];
+} longer_op;
+static const longer_op ops[] = {
+    {{.struct_size = sizeof(longer_op), .schema = "sample::one(Tensor x) -> Tensor"}, {7, 7, 7}},
+    {{.struct_size = sizeof(longer_op), .schema = "sample::two(Tensor x) -> Tensor"}, {7, 7, 7}},
+};
+#else
+static const tc_op_def ops[] = {
+    {.struct_size = sizeof(tc_op_def), .schema = "sample::one(Tensor x) -> Tensor"},
+    {.struct_size = sizeof(tc_op_def), .schema = "sample::two(Tensor x) -> Tensor"},
+};
+#endif
+
+#if FAULT == FAULT_EXTRA
+TC_PLUGIN_EXPORT int sample_extra(void);
+int sample_extra(void) { return 1; }
+#endif
+
+TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
+int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
+  const tc_call_table call = {.struct_size = sizeof call,
+                              .name = sv("sample library"),
+                              .supports = supports,
+                              .prepare = prepare,
+                              .run = run,
+                              .destroy = destroy,
+                              .thread_safe = 1};
+  const tc_call_table *calls[] = {&call}; // the host copies the tables, so they need not outlive the query
+  tc_plugin_desc d = {
+      .name = sv("sample"),
+      .vendor = sv("tests"),
+      .version = sv("7.8"),
+      .build_id = sv("b1"),
+      .capabilities = TC_CAP_DEVICE | TC_CAP_CODEGEN | TC_CAP_CALLS | TC_CAP_OPS,
+      .kernel_abi_hash = TC_KERNEL_ABI_HASH,
+      .device = &device,
+      .codegen = &codegen,
+      .calls = calls,
+      .n_calls = 1,
+      .ops = (const tc_op_def *)ops,
+      .n_ops = 2,
+  };
+#if FAULT == FAULT_HASH
+  d.kernel_abi_hash ^= 1;
+#elif FAULT == FAULT_REFUSES
+  snprintf(d.refusal, sizeof d.refusal, "not on this machine");
+#elif FAULT == FAULT_NAME
+  d.name = sv("other");
+#elif FAULT == FAULT_PROMISE
+  d.capabilities &= ~(uint64_t)TC_CAP_CALLS;
+#elif FAULT == FAULT_TABLE
+  d.capabilities = TC_CAP_DEVICE;
+#elif FAULT == FAULT_CODE
+  h->diag(h->self, TC_STATUS_DEVICE, sv("the driver is missing"));
+  return TC_STATUS_DEVICE;
+#endif
+  int32_t code = tc_sdk_answer(h, &d, out);
+#if FAULT == FAULT_OLD
+  out->abi_major = 0;
+#elif FAULT == FAULT_NEW
+  out->abi_minor_low = out->abi_minor_high = 999;
+#elif FAULT == FAULT_SHORT
+  out->struct_size = offsetof(tc_plugin_desc, device);
+#elif FAULT == FAULT_OVERRUN
+  memset((char *)out + out->struct_size, 0, 16);
+#elif FAULT == FAULT_LONG
+  out->struct_size += 64;
+#endif
+  return code;
+}

@@ -1,0 +1,471 @@
+// The loader on real shared objects: one that is right, and one for each way of being wrong. They are built from
+// samples/sample.c into build/tests/plugins/FAULT.
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/plugin/plugin.h"
+
+#define PLUGINS TC_BINARY_DIR "/tests/plugins/"
+
+static tc_sv config_value(void *self, tc_sv section, tc_sv key) {
+  (void)self;
+  return tc_sv_is(section, "sample") && tc_sv_is(key, "devices") ? TC_SV("3") : TC_SV("");
+}
+
+static tc_status open_folders(tc_arena *arena, const char *const *folders, int32_t n, tc_plugins_options *o, tc_plugins **out) {
+  tc_sv list[4];
+  assert_true(n <= 4);
+  for (int32_t i = 0; i < n; i++) list[i] = tc_sv_of(folders[i]);
+  o->allocator = tc_arena_allocator(arena);
+  o->folders = list;
+  o->n_folders = n;
+  return tc_plugins_create(o, out);
+}
+
+static tc_status open_fault(tc_arena *arena, const char *fault, tc_plugins **out) {
+  tc_plugins_options o = {.config = config_value};
+  const char *folder = tc_sv_printf(arena, PLUGINS "%s", fault).data;
+  return open_folders(arena, &folder, 1, &o, out);
+}
+
+// ---- what is right ----
+TC_TEST_TORTURED(loads_what_is_asked_for) {
+  tc_plugins *ps;
+  TC_TRY(open_fault(arena, "none", &ps));
+  tc_plugin *list, *p = NULL;
+  int32_t n;
+  tc_status s = tc_plugins_list(ps, arena, &list, &n);
+  if (s != TC_OK) goto done;
+  assert_int_equal(n, 1);
+  assert_int_equal(list[0].state, TC_PLUGIN_AVAILABLE); // nothing has run yet
+  assert_int_equal(list[0].capabilities, TC_CAP_DEVICE | TC_CAP_CODEGEN | TC_CAP_CALLS | TC_CAP_OPS);
+  s = tc_plugins_find_device(ps, TC_SV("sample"), &p);
+  if (s != TC_OK) goto done;
+  assert_sv(p->name, "sample");
+  assert_sv(p->version, "7.8");
+  assert_sv(p->build_id, "b1");
+  assert_sv(p->vendor, "tests");
+  assert_int_equal(p->state, TC_PLUGIN_LOADED);
+  assert_int_equal(p->n_calls, 1);
+  assert_sv(p->calls[0]->name, "sample library");
+  assert_int_equal(p->calls[0]->thread_safe, 1);
+  assert_int_equal(p->n_ops, 2);
+  assert_string_equal(p->ops[1].schema, "sample::two(Tensor x) -> Tensor");
+  tc_plugin *again;
+  s = tc_plugins_find_op(ps, TC_SV("sample::two"), &again);
+  if (s != TC_OK) goto done;
+  assert_ptr_equal(again, p);
+done:
+  tc_plugins_destroy(ps);
+  return s;
+}
+
+static void *report_failure(void *arg) {
+  tc_plugin *p = arg;
+  tc_device_ *d;
+  int32_t code = p->device->open(p->host, 5, &d);
+  assert_error(tc_plugin_status(p, code, "while %s %d", "opening", 5), TC_STATUS_OUT_OF_RANGE, "no device 5, only 3");
+  return NULL;
+}
+
+TC_TEST(works_through_the_host) {
+  tc_plugins *ps;
+  tc_plugin *p;
+  assert_ok(open_fault(arena, "none", &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  tc_device_ *d;
+  int32_t n;
+  assert_int_equal(p->device->enumerate(p->host, &n), TC_STATUS_OK);
+  assert_int_equal(n, 3); // from the configuration
+  int32_t code = p->device->open(p->host, 9, &d);
+  pthread_t other;
+  assert_int_equal(pthread_create(&other, NULL, report_failure, p), 0);
+  pthread_join(other, NULL);
+  // The other thread's failure has not touched this thread's.
+  assert_error(tc_plugin_status(p, code, "while opening %d", 9), TC_STATUS_OUT_OF_RANGE,
+               "plugin 'sample': there is no device 9, only 3");
+  assert_ok(tc_plugin_status(p, p->device->open(p->host, 1, &d), NULL));
+  assert_error(tc_plugin_status(p, p->device->synchronize(d, 1), NULL), TC_STATUS_DEVICE, "it gives no detail");
+
+  tc_device_props props = {.struct_size = offsetof(tc_device_props, largest_alloc)};
+  props.cores = -5;
+  assert_int_equal(p->device->properties(d, &props), TC_STATUS_OK);
+  assert_string_equal(props.name, "sample 1");
+  assert_int_equal(props.cores, -5); // behind what was asked for
+  tc_handle m;
+  assert_int_equal(p->device->alloc(d, 1000, &m), TC_STATUS_OK);
+  assert_int_equal(p->device->fill(d, 1, m, 10, 7, 900), TC_STATUS_OK);
+  uint8_t got[1000];
+  assert_int_equal(p->device->copy_out(d, 1, got, m, 0, 1000), TC_STATUS_OK);
+  for (int i = 0; i < 1000; i++) assert_int_equal(got[i], i >= 10 && i < 910 ? 7 : 0);
+  p->device->free(d, m);
+  p->device->close(d);
+
+  int64_t cost;
+  tc_call_node node = {.struct_size = sizeof node};
+  assert_int_equal(p->calls[0]->supports(p->host, NULL, &node, &cost), TC_STATUS_OK);
+  assert_int_equal(cost, -1);
+  assert_sv(tc_plugin_take_diag(p, arena), "sizes are odd");
+  assert_sv(tc_plugin_take_diag(p, arena), "");
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
+// Kernels as the test makes them: the plugin's calls must arrive here.
+static tc_sv fake_name(const tc_kernel *k) { return *(const int *)(const void *)k == 1 ? TC_SV("one") : TC_SV("two"); }
+static int32_t fake_lanes(const tc_kernel *k) { return 10 * *(const int *)(const void *)k; }
+static int32_t append(void *self, const void *data, uint64_t size) {
+  tc_sb_put(self, (tc_sv){data, size});
+  return TC_STATUS_OK;
+}
+
+TC_TEST(reads_kernels_through_the_tables) {
+  static const tc_kernel_read_table read = {.struct_size = sizeof read, .tc_k_name = fake_name, .tc_k_lanes = fake_lanes};
+  // A host that is older than the SDK: its table ends before tc_k_lanes.
+  static const tc_kernel_read_table shorter = {.struct_size = offsetof(tc_kernel_read_table, tc_k_lanes), .tc_k_name = fake_name, .tc_k_lanes = fake_lanes};
+  const char *folder = PLUGINS "none";
+  const struct { const tc_kernel_read_table *table; const char *text; } cases[] = {{&read, "one/10;two/20;"}, {&shorter, "one/0;two/0;"}, {NULL, "/0;/0;"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tc_plugins_options o = {.tables = {.kernel_read = cases[i].table}};
+    tc_plugins *ps;
+    tc_plugin *p;
+    assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+    assert_ok(tc_plugins_find_codegen(ps, TC_SV("sample"), &p));
+    int numbers[2] = {1, 2};
+    const tc_kernel *kernels[] = {(const tc_kernel *)(void *)&numbers[0], (const tc_kernel *)(void *)&numbers[1]};
+    tc_sb sb = tc_sb_make(arena);
+    tc_sink sink = {&sb, append};
+    assert_int_equal(p->codegen->compile(p->host, NULL, kernels, 2, 2, &sink, NULL), TC_STATUS_OK);
+    assert_string_equal(sb.text, cases[i].text);
+    tc_plugins_destroy(ps);
+  }
+  return TC_OK;
+}
+
+TC_TEST(takes_longer_structs_of_a_later_minor) {
+  tc_plugins *ps;
+  tc_plugin *p;
+  assert_ok(open_fault(arena, "long", &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  assert_int_equal(p->n_ops, 2);
+  assert_string_equal(p->ops[1].schema, "sample::two(Tensor x) -> Tensor"); // rows lie further apart
+  assert_int_equal(p->ops[1].struct_size, sizeof(tc_op_def));
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
+TC_TEST(fills_missing_optional_slots) {
+  tc_plugins *ps;
+  tc_plugin *p;
+  assert_ok(open_fault(arena, "table", &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  tc_handle m;
+  assert_int_equal(p->device->struct_size, sizeof(tc_device_table));
+  assert_int_equal(p->device->module_load(NULL, "", 0, &m), TC_STATUS_UNIMPLEMENTED);
+  assert_int_equal(p->device->launch(NULL, 0, NULL), TC_STATUS_UNIMPLEMENTED);
+  p->device->module_unload(NULL, 0);
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
+// ---- what is wrong ----
+static void assert_refused(tc_arena *arena, const char *fault, const char *reason) {
+  tc_plugins *ps;
+  tc_plugin *p, *list;
+  int32_t n;
+  assert_ok(open_fault(arena, fault, &ps));
+  assert_error(tc_plugins_find_device(ps, TC_SV("sample"), &p), TC_STATUS_NOT_FOUND, reason);
+  assert_ok(tc_plugins_list(ps, arena, &list, &n));
+  assert_int_equal(list[0].state, TC_PLUGIN_REFUSED);
+  if (!strstr(list[0].reason.data, reason)) fail_msg("%s: %s", fault, list[0].reason.data);
+  tc_plugins_destroy(ps);
+}
+
+TC_TEST(refuses_with_the_reason) {
+  static const char *const cases[][2] = {
+      {"old", "version 0.0 of the plugin interface, this program 1.0: the plugin is too old"},
+      {"new", "version 1.999 of the plugin interface, this program 1.0: the program is too old"},
+      {"short", "the description has 384 bytes, version 1.0 has 440"},
+      {"slot", "tc_device_table.copy_in is missing; the capability 'device' needs it"},
+      {"hash", "the capability 'codegen' needs the very kernel headers of this program"},
+      {"extra", "exports the symbol 'sample_extra'"},
+      {"refuses", "the plugin refuses: not on this machine"},
+      {"overrun", "wrote behind the description's end"},
+      {"name", "the plugin calls itself 'other', its manifest says 'sample'"},
+      {"promise", "the manifest promises 'calls', the plugin does not offer it"},
+      {"code", "the driver is missing"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) assert_refused(arena, cases[i][0], cases[i][1]);
+  return TC_OK;
+}
+
+// ---- files, folders, manifests made here ----
+static const char *make_folder(tc_arena *arena) {
+  char *path = (char *)(uintptr_t)tc_sv_printf(arena, "%s/tests/tmp-plugins-XXXXXX", TC_BINARY_DIR).data;
+  assert_non_null(mkdtemp(path));
+  assert_int_equal(chmod(path, 0755), 0);
+  return path;
+}
+
+static void remove_folder(tc_arena *arena, const char *path) {
+  tc_sv *names;
+  int32_t n;
+  assert_ok(tc_dir_list(arena, path, &names, &n));
+  for (int32_t i = 0; i < n; i++) unlink(tc_path_join(arena, tc_sv_of(path), names[i]).data);
+  assert_int_equal(rmdir(path), 0);
+}
+
+static const char *put(tc_arena *arena, const char *folder, const char *name, tc_sv data, mode_t mode) {
+  const char *path = tc_sv_printf(arena, "%s/%s", folder, name).data;
+  assert_ok(tc_file_write(path, data.data, data.size));
+  assert_int_equal(chmod(path, mode), 0);
+  return path;
+}
+
+static void put_plugin(tc_arena *arena, const char *folder, const char *file, mode_t mode) {
+  tc_sv data;
+  assert_ok(tc_file_read(arena, PLUGINS "none/libsample_none.so", &data));
+  put(arena, folder, file, data, mode);
+}
+
+static tc_sv manifest(tc_arena *arena, const char *name, const char *file, const char *rest) {
+  return tc_sv_printf(arena, "name = \"%s\"\nfile = \"%s\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\ndevices = [\"sample\"]\n%s\n", name, file, rest);
+}
+
+// The one entry of a folder is refused for this reason.
+static void assert_folder_refused(tc_arena *arena, const char *folder, const char *reason) {
+  tc_plugins_options o = {0};
+  tc_plugins *ps;
+  tc_plugin *list;
+  int32_t n;
+  assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+  assert_ok(tc_plugins_list(ps, arena, &list, &n));
+  assert_int_equal(n, 1);
+  if (list[0].state == TC_PLUGIN_AVAILABLE) {
+    tc_plugin *p;
+    assert_error(tc_plugins_find_device(ps, TC_SV("sample"), &p), TC_STATUS_NOT_FOUND, reason);
+    assert_ok(tc_plugins_list(ps, arena, &list, &n));
+  }
+  assert_int_equal(list[0].state, TC_PLUGIN_REFUSED);
+  if (!strstr(list[0].reason.data, reason)) fail_msg("'%s', expected '%s'", list[0].reason.data, reason);
+  tc_plugins_destroy(ps);
+}
+
+TC_TEST(refuses_what_others_may_write_to) {
+  const char *folder = make_folder(arena);
+  tc_sv text = manifest(arena, "sample", "libs.so", "");
+  put_plugin(arena, folder, "libs.so", 0775);
+  put(arena, folder, "s.tc-plugin.toml", text, 0644);
+  assert_folder_refused(arena, folder, "can be written by its group (mode 0775)");
+  put_plugin(arena, folder, "libs.so", 0757);
+  assert_folder_refused(arena, folder, "can be written by everyone");
+  put_plugin(arena, folder, "libs.so", 0755);
+  put(arena, folder, "s.tc-plugin.toml", text, 0664);
+  assert_folder_refused(arena, folder, "s.tc-plugin.toml' can be written by its group");
+  put(arena, folder, "s.tc-plugin.toml", text, 0644);
+  assert_int_equal(chmod(folder, 0777), 0);
+  assert_folder_refused(arena, folder, "can be written by everyone (mode 0777)");
+  assert_int_equal(chmod(folder, 0755), 0);
+  // A link to a file elsewhere is judged by the file.
+  unlink(tc_sv_printf(arena, "%s/libs.so", folder).data);
+  const char *elsewhere = make_folder(arena);
+  put_plugin(arena, elsewhere, "libs.so", 0777);
+  assert_int_equal(symlink(tc_sv_printf(arena, "%s/libs.so", elsewhere).data, tc_sv_printf(arena, "%s/libs.so", folder).data), 0);
+  assert_folder_refused(arena, folder, "can be written by everyone");
+  remove_folder(arena, elsewhere);
+  assert_folder_refused(arena, folder, "cannot be opened");
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
+TC_TEST(refuses_files_that_are_no_plugins) {
+  const char *folder = make_folder(arena);
+  put_plugin(arena, folder, "libs.so", 0644);
+  assert_folder_refused(arena, folder, "no manifest");
+  put(arena, folder, "s.tc-plugin.toml", manifest(arena, "sample", "libs.so", ""), 0644);
+  put(arena, folder, "libs.so", TC_SV("not an object"), 0644);
+  assert_folder_refused(arena, folder, "is not an ELF file");
+  tc_sv data;
+  assert_ok(tc_file_read(arena, PLUGINS "none/libsample_none.so", &data));
+  // Cut anywhere, or with a byte changed in the headers: an answer, never a crash.
+  uint64_t seed = tc_test_seed();
+  for (int i = 0; i < 60; i++) {
+    char *bytes = tc_arena_copy(arena, data.data, data.size);
+    size_t size = i < 20 ? tc_test_random(&seed) % data.size : data.size;
+    if (i >= 20) bytes[tc_test_random(&seed) % 64] ^= (char)(1 + tc_test_random(&seed) % 255);
+    const char *path = put(arena, folder, "libs.so", (tc_sv){bytes, size}, 0644);
+    extern tc_status tc_elf_check(const char *path);
+    tc_status s = tc_elf_check(path);
+    if (i < 20) assert_true(s != TC_OK);
+    tc_status_free(s);
+  }
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
+TC_TEST(refuses_bad_manifests) {
+  const char *folder = make_folder(arena);
+  put_plugin(arena, folder, "libs.so", 0644);
+  static const char *const good = "name = \"sample\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\ndevices = [\"sample\"]\n";
+  static const char *const cases[][2] = {
+      {"name = 3\n", "s.tc-plugin.toml:1: a text"},
+      {"name = \"Sample One\"\n", "a name of at most 64"},
+      {"name = \"s\"\nfile = \"../libs.so\"\n", "the plain name of a file"},
+      {"name = \"s\"\nfile = \"libs.so\"\n", "the key 'abi' is missing"},
+      {"name = \"s\"\nabi = \"one\"\n", "'abi' is MAJOR.MINOR"},
+      {"name = \"s\"\nabi = \"1.3-2\"\n", "'abi' is MAJOR.MINOR"},
+      {"name = \"s\"\ndevise = [\"x\"]\n", "s.tc-plugin.toml:2: unknown key 'devise'; did you mean 'devices'?"},
+      {"capabilities = [\"devices\"]\n", "capabilities are device, codegen"},
+      {"priority = 1.5\n", "'priority' is an integer"},
+      {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\n", "the capability 'device' needs 'devices'"},
+      {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = []\n", "offers nothing"},
+      {"name = \"s\"\nfile = \"libs.so\"\nabi = \"2.0\"\ncapabilities = [\"calls\"]\n", "needs version 2.0"},
+      {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.7-9\"\ncapabilities = [\"calls\"]\n", "needs version 1.7"},
+      {"name = \"s\nfile", "s.tc-plugin.toml:1"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    put(arena, folder, "s.tc-plugin.toml", tc_sv_of(cases[i][0]), 0644);
+    tc_plugins_options o = {0};
+    tc_plugins *ps;
+    tc_plugin *list;
+    int32_t n;
+    assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+    assert_ok(tc_plugins_list(ps, arena, &list, &n));
+    assert_int_equal(list[0].state, TC_PLUGIN_REFUSED);
+    if (!strstr(list[0].reason.data, cases[i][1])) fail_msg("'%s', expected '%s'", list[0].reason.data, cases[i][1]);
+    tc_plugins_destroy(ps);
+  }
+  put(arena, folder, "s.tc-plugin.toml", tc_sv_of(good), 0644);
+  tc_plugins_options o = {0};
+  tc_plugins *ps;
+  tc_plugin *p;
+  assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  tc_plugins_destroy(ps);
+  o = (tc_plugins_options){.disabled = TC_SV("other, sample")};
+  assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+  assert_error(tc_plugins_find_device(ps, TC_SV("sample"), &p), TC_STATUS_NOT_FOUND, "disabled by plugins.disabled");
+  tc_plugins_destroy(ps);
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
+// ---- choosing ----
+TC_TEST(chooses_by_preference_then_priority) {
+  const char *folder = make_folder(arena);
+  // The files call themselves 'sample', so those under other names are refused once they are opened.
+  put_plugin(arena, folder, "liba.so", 0644);
+  put_plugin(arena, folder, "libs.so", 0644);
+  put(arena, folder, "a.tc-plugin.toml", manifest(arena, "a", "liba.so", "priority = 9"), 0644);
+  put(arena, folder, "s.tc-plugin.toml", manifest(arena, "sample", "libs.so", "priority = 1"), 0644);
+  tc_plugins_options o = {0};
+  tc_plugins *ps;
+  tc_plugin *p, **all, *list;
+  int32_t n;
+  assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  assert_sv(p->name, "sample"); // 'a' comes first, and is refused
+  assert_ok(tc_plugins_list(ps, arena, &list, &n));
+  assert_int_equal(n, 2);
+  assert_int_equal(list[0].state, TC_PLUGIN_REFUSED);
+  tc_sv *kinds;
+  assert_ok(tc_plugins_device_kinds(ps, arena, &kinds, &n));
+  assert_int_equal(n, 1);
+  assert_sv(kinds[0], "sample");
+  assert_error(tc_plugins_find_device(ps, TC_SV("none"), &p), TC_STATUS_NOT_FOUND, "no plugin drives devices of kind 'none'; plugins are there for: sample");
+  assert_error(tc_plugins_find_codegen(ps, TC_SV("sample"), &p), TC_STATUS_NOT_FOUND, "generates code");
+  assert_error(tc_plugins_find_op(ps, TC_SV("sample::one"), &p), TC_STATUS_NOT_FOUND, "sample::one");
+  tc_plugins_destroy(ps);
+
+  o = (tc_plugins_options){.prefer = TC_SV("b , sample")};
+  assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  assert_ok(tc_plugins_list(ps, arena, &list, &n));
+  assert_int_equal(list[0].state, TC_PLUGIN_AVAILABLE); // never opened
+  assert_ok(tc_plugins_find_all(ps, arena, TC_CAP_DEVICE, TC_SV(""), &all, &n));
+  assert_int_equal(n, 1);
+  assert_ptr_equal(all[0], p);
+  tc_plugins_destroy(ps);
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
+TC_TEST(refuses_a_second_plugin_of_one_name) {
+  const char *folders[] = {PLUGINS "none", PLUGINS "long"};
+  tc_plugins_options o = {0};
+  tc_plugins *ps;
+  tc_plugin *list;
+  int32_t n;
+  assert_ok(open_folders(arena, folders, 2, &o, &ps));
+  assert_ok(tc_plugins_list(ps, arena, &list, &n));
+  assert_int_equal(n, 2);
+  assert_int_equal(list[1].state, TC_PLUGIN_REFUSED);
+  assert_non_null(strstr(list[1].reason.data, "another plugin has this name"));
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
+TC_TEST(takes_folders_and_files_as_given) {
+  tc_plugins_options o = {0};
+  tc_plugins *ps;
+  const char *missing = PLUGINS "no-such-folder", *relative = "plugins";
+  assert_error(open_folders(arena, &missing, 1, &o, &ps), TC_STATUS_NOT_FOUND, "no-such-folder");
+  assert_error(open_folders(arena, &relative, 1, &o, &ps), TC_STATUS_INVALID_ARGUMENT, "not an absolute path");
+  // By file: its manifest lies beside it.
+  const char *folder = make_folder(arena);
+  assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+  tc_plugin *p, *again;
+  assert_ok(tc_plugins_add_file(ps, PLUGINS "none/libsample_none.so", &p));
+  assert_int_equal(p->state, TC_PLUGIN_AVAILABLE);
+  assert_ok(tc_plugins_load(ps, p));
+  assert_ok(tc_plugins_add_file(ps, PLUGINS "none/../none/libsample_none.so", &again));
+  assert_ptr_equal(p, again);
+  put_plugin(arena, folder, "libx.so", 0644);
+  assert_error(tc_plugins_add_file(ps, tc_sv_printf(arena, "%s/libx.so", folder).data, &p), TC_STATUS_NOT_FOUND, "no manifest");
+  tc_plugins_destroy(ps);
+  remove_folder(arena, folder);
+  // Without folders the program's own are looked through, as far as they exist.
+  assert_ok(open_folders(arena, NULL, 0, &o, &ps));
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
+static void *find_sample(void *arg) {
+  tc_plugin *p;
+  assert_ok(tc_plugins_find_device(arg, TC_SV("sample"), &p));
+  return p;
+}
+
+TC_TEST(finds_from_many_threads) {
+  tc_plugins *ps;
+  pthread_t threads[8];
+  void *got[8];
+  assert_ok(open_fault(arena, "none", &ps));
+  for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, find_sample, ps), 0);
+  for (int i = 0; i < 8; i++) pthread_join(threads[i], &got[i]);
+  for (int i = 1; i < 8; i++) assert_ptr_equal(got[i], got[0]);
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(loads_what_is_asked_for),
+      cmocka_unit_test(works_through_the_host),
+      cmocka_unit_test(reads_kernels_through_the_tables),
+      cmocka_unit_test(takes_longer_structs_of_a_later_minor),
+      cmocka_unit_test(fills_missing_optional_slots),
+      cmocka_unit_test(refuses_with_the_reason),
+      cmocka_unit_test(refuses_what_others_may_write_to),
+      cmocka_unit_test(refuses_files_that_are_no_plugins),
+      cmocka_unit_test(refuses_bad_manifests),
+      cmocka_unit_test(chooses_by_preference_then_priority),
+      cmocka_unit_test(refuses_a_second_plugin_of_one_name),
+      cmocka_unit_test(takes_folders_and_files_as_given),
+      cmocka_unit_test(finds_from_many_threads),
+  };
+  return TC_RUN(tests);
+}

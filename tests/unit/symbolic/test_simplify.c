@@ -1,72 +1,21 @@
 // Identities that index expressions depend on: each line is a text and what it must simplify to.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "core/symbolic/sym.h"
-
-typedef struct fixture {
-  tc_arena *arena;
-  tc_sym_ctx *c;
-} fixture;
-
-static const tc_sym *parse(tc_sym_ctx *c, const char *text) {
-  tc_lexer lx;
-  const tc_sym *e = NULL;
-  tc_lex_init(&lx, tc_sym_arena(c), TC_SV("test"), tc_sv_of(text));
-  tc_status st = tc_sym_parse(c, &lx, &e);
-  if (st) fail_msg("%s", tc_status_text(st));
-  if (lx.tok.kind != TC_TOK_END) fail_msg("junk behind '%s'", text);
-  return e;
-}
-
-static const char *text_of(tc_sym_ctx *c, const tc_sym *e) {
-  tc_sb sb = tc_sb_make(tc_sym_arena(c));
-  tc_sym_print(&sb, e);
-  return sb.text;
-}
-
-static void range(tc_sym_ctx *c, const char *name, int64_t lo, int64_t hi, const char *lo_expr, const char *hi_expr) {
-  const tc_sym *l = lo_expr ? parse(c, lo_expr) : NULL, *h = hi_expr ? parse(c, hi_expr) : NULL;
-  tc_sym_info *info = tc_sym_info_of(c, parse(c, name));
-  info->lo = lo;
-  info->hi = hi;
-  info->lo_expr = l;
-  info->hi_expr = h;
-}
+#include "tests/unit/symbolic/sym_test.h"
 
 // Sizes s0, s1, s2 ≥ 1; t is a multiple of 8; loop variables i < s0, j < s1, k < s2; a < 4, b < 8, d < 16, m < 128.
-static tc_status build(void *arg) {
-  fixture *f = arg;
-  f->c = tc_sym_create(f->arena);
-  tc_sym_ctx *c = f->c;
-  range(c, "s0", 1, TC_SYM_INF, NULL, NULL);
-  range(c, "s1", 1, TC_SYM_INF, NULL, NULL);
-  range(c, "s2", 1, TC_SYM_INF, NULL, NULL);
-  range(c, "t", 8, TC_SYM_INF, NULL, NULL);
-  tc_sym_info_of(c, parse(c, "t"))->divisor = 8;
-  range(c, "i", 0, TC_SYM_INF, NULL, "s0 - 1");
-  range(c, "j", 0, TC_SYM_INF, NULL, "s1 - 1");
-  range(c, "k", 0, TC_SYM_INF, NULL, "s2 - 1");
-  range(c, "a", 0, 3, NULL, NULL);
-  range(c, "b", 0, 7, NULL, NULL);
-  range(c, "d", 0, 15, NULL, NULL);
-  range(c, "m", 0, 127, NULL, NULL);
-  range(c, "u", -TC_SYM_INF, TC_SYM_INF, NULL, NULL);
-  return TC_OK;
-}
-
-static int setup(void **state) {
-  static fixture f;
-  if (tc_arena_create(tc_system_allocator(), &f.arena) != TC_OK) return 1;
-  *state = &f;
-  return tc_arena_guard(f.arena, build, &f) == TC_OK ? 0 : 1;
-}
-static int teardown(void **state) {
-  tc_arena_destroy(((fixture *)*state)->arena);
-  return 0;
+static tc_sym_ctx *context(tc_arena *arena) {
+  tc_sym_ctx *c = tc_sym_create(arena);
+  sym_range(c, "s0", 1, TC_SYM_INF, NULL, NULL);
+  sym_range(c, "s1", 1, TC_SYM_INF, NULL, NULL);
+  sym_range(c, "s2", 1, TC_SYM_INF, NULL, NULL);
+  tc_sym_info_of(c, sym_range(c, "t", 8, TC_SYM_INF, NULL, NULL))->divisor = 8;
+  sym_range(c, "i", 0, TC_SYM_INF, NULL, "s0 - 1");
+  sym_range(c, "j", 0, TC_SYM_INF, NULL, "s1 - 1");
+  sym_range(c, "k", 0, TC_SYM_INF, NULL, "s2 - 1");
+  sym_range(c, "a", 0, 3, NULL, NULL);
+  sym_range(c, "b", 0, 7, NULL, NULL);
+  sym_range(c, "d", 0, 15, NULL, NULL);
+  sym_range(c, "m", 0, 127, NULL, NULL);
+  return c;
 }
 
 static const char *const CASES[][2] = {
@@ -142,22 +91,20 @@ static const char *const CASES[][2] = {
     {"(u < 3) == 0", "3 <= u"},
 };
 
-static tc_status check_cases(void *arg) {
-  tc_sym_ctx *c = ((fixture *)arg)->c;
+TC_TEST(simplifies) {
+  tc_sym_ctx *c = context(arena);
   int32_t wrong = 0;
   for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-    const tc_sym *got = parse(c, CASES[i][0]), *want = parse(c, CASES[i][1]);
+    const tc_sym *got = sym_parse(c, CASES[i][0]), *want = sym_parse(c, CASES[i][1]);
     if (got == want) continue;
     wrong++;
-    print_error("%s gave %s, wanted %s\n", CASES[i][0], text_of(c, got), text_of(c, want));
+    print_error("%s gave %s, wanted %s\n", CASES[i][0], sym_text(c, got), sym_text(c, want));
   }
   assert_int_equal(wrong, 0);
   return TC_OK;
 }
 
-static void test_cases(void **state) { assert_null(tc_arena_guard(((fixture *)*state)->arena, check_cases, *state)); }
-
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_cases, setup, teardown)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(simplifies)};
+  return TC_RUN(tests);
 }

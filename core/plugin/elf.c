@@ -72,7 +72,14 @@ static tc_status check_symbol(const char *path, const Elf64_Sym *s, const char *
                   path, name);
 }
 
-static tc_status check(const char *path, tc_mapping m) {
+// The dynamic symbols and their names, inside the file; `names` ends with a NUL.
+typedef struct symbols {
+  const Elf64_Sym *at;
+  uint64_t n, names_size;
+  const char *names;
+} symbols;
+
+static tc_status find_symbols(const char *path, tc_mapping m, symbols *out) {
   const Elf64_Ehdr *h = (const Elf64_Ehdr *)m.data;
   if (m.size < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0)
     return tc_error(TC_STATUS_DATA_LOSS, "'%s' is not an ELF file", path);
@@ -87,24 +94,30 @@ static tc_status check(const char *path, tc_mapping m) {
       !inside(m, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr)))
     return malformed(path);
   const Elf64_Shdr *sections = (const Elf64_Shdr *)(m.data + h->e_shoff);
-  const Elf64_Shdr *symbols = NULL;
-  for (int i = 0; i < h->e_shnum && !symbols; i++)
-    if (sections[i].sh_type == SHT_DYNSYM) symbols = &sections[i];
-  if (!symbols)
+  const Elf64_Shdr *table = NULL;
+  for (int i = 0; i < h->e_shnum && !table; i++)
+    if (sections[i].sh_type == SHT_DYNSYM) table = &sections[i];
+  if (!table)
     return tc_error(TC_STATUS_PLUGIN, "'%s' has no table of dynamic symbols (are its section headers stripped?)", path);
-  if (symbols->sh_link >= h->e_shnum || symbols->sh_offset % _Alignof(Elf64_Sym) != 0 ||
-      !inside(m, symbols->sh_offset, symbols->sh_size))
+  if (table->sh_link >= h->e_shnum || table->sh_offset % _Alignof(Elf64_Sym) != 0 ||
+      !inside(m, table->sh_offset, table->sh_size))
     return malformed(path);
-  const Elf64_Shdr *strings = &sections[symbols->sh_link];
+  const Elf64_Shdr *strings = &sections[table->sh_link];
   if (!inside(m, strings->sh_offset, strings->sh_size) || strings->sh_size == 0 ||
       m.data[strings->sh_offset + strings->sh_size - 1] != 0)
     return malformed(path);
-  const Elf64_Sym *s = (const Elf64_Sym *)(m.data + symbols->sh_offset);
+  *out = (symbols){(const Elf64_Sym *)(m.data + table->sh_offset), table->sh_size / sizeof(Elf64_Sym), strings->sh_size,
+                   (const char *)m.data + strings->sh_offset};
+  for (uint64_t i = 1; i < out->n; i++)
+    if (out->at[i].st_name >= out->names_size) return malformed(path);
+  return TC_OK;
+}
+
+static tc_status check(const char *path, tc_mapping m) {
+  symbols s;
   bool found = false;
-  for (uint64_t i = 1; i < symbols->sh_size / sizeof *s; i++) {
-    if (s[i].st_name >= strings->sh_size) return malformed(path);
-    TC_TRY(check_symbol(path, &s[i], (const char *)m.data + strings->sh_offset + s[i].st_name, &found));
-  }
+  TC_TRY(find_symbols(path, m, &s));
+  for (uint64_t i = 1; i < s.n; i++) TC_TRY(check_symbol(path, &s.at[i], s.names + s.at[i].st_name, &found));
   if (!found) return tc_error(TC_STATUS_PLUGIN, "'%s' does not export " TC_QUERY_SYMBOL, path);
   return TC_OK;
 }
@@ -115,4 +128,19 @@ tc_status tc_elf_check(const char *path) {
   tc_status s = check(path, m);
   tc_file_unmap(&m);
   return s;
+}
+
+bool tc_elf_is_plugin(const char *path) {
+  tc_mapping m;
+  symbols s;
+  bool found = false;
+  tc_status status = tc_file_map(path, &m);
+  if (status == TC_OK) {
+    status = find_symbols(path, m, &s);
+    for (uint64_t i = 1; status == TC_OK && i < s.n && !found; i++)
+      found = s.at[i].st_shndx != SHN_UNDEF && strcmp(s.names + s.at[i].st_name, TC_QUERY_SYMBOL) == 0;
+    tc_file_unmap(&m);
+  }
+  tc_status_free(status);
+  return found;
 }

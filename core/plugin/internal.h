@@ -55,6 +55,8 @@ TC_NODISCARD tc_status tc_trusted_path(tc_arena *arena, const char *path, bool f
 // Checks a shared object without running anything of it: right machine, exports tc_plugin_query and nothing else, no
 // sanitizer that this program lacks.
 TC_NODISCARD tc_status tc_elf_check(const char *path);
+// Does the file define tc_plugin_query? False for what is no shared object.
+bool tc_elf_is_plugin(const char *path);
 // "", "address" or "thread": what this program was built with.
 const char *tc_own_sanitizers(void);
 

@@ -115,8 +115,8 @@ static tc_status add_manifest(tc_plugins *ps, tc_sv path, tc_plugin_entry **out)
   return TC_OK;
 }
 
-// A shared object that no manifest of its folder names is not loaded, and said so; unless a manifest could not be read,
-// which then is what there is to say.
+// A plugin that no manifest of its folder names is not loaded, and said so; unless a manifest could not be read, which
+// then is what there is to say. Other shared objects are libraries that plugins bring along.
 static tc_status add_orphan(tc_plugins *ps, tc_sv folder, tc_sv name, int32_t first) {
   tc_sv path = tc_path_join(ps->arena, folder, name), real;
   tc_status s = tc_path_real(ps->arena, path.data, &real);
@@ -129,6 +129,7 @@ static tc_status add_orphan(tc_plugins *ps, tc_sv folder, tc_sv name, int32_t fi
     bool unread = p->manifest.size && p->file.size == 0;
     if (unread || tc_sv_eq(p->file, real) || tc_sv_eq(p->file, path) || tc_sv_eq(p->file, name)) return TC_OK;
   }
+  if (!tc_elf_is_plugin(real.data)) return TC_OK;
   tc_plugin_entry *e = new_entry(ps, name);
   e->pub.file = real;
   return refuse(ps, &e->pub, tc_error(TC_STATUS_PLUGIN, "no manifest (NAME" TC_MANIFEST_SUFFIX ") beside it names this file"));

@@ -132,6 +132,7 @@ static tc_status pop(reader *r, tc_pickle **out) {
 }
 // The values above the innermost mark, which is removed; they stay readable until the next push.
 static tc_status pop_mark(reader *r, tc_pickle ***out, int32_t *out_count) {
+  *out = NULL, *out_count = 0;
   if (!r->marks.count) return BAD("no mark before byte %zu", r->at);
   const int32_t base = r->marks.data[--r->marks.count];
   *out = r->stack.data + base;

@@ -65,13 +65,25 @@ tc_status tc_error(int32_t code, const char *fmt, ...) {
   return s;
 }
 
+static tc_status note(tc_status status, const char *fmt, va_list args) {
+  if (status != TC_OK && !status->shared) append(&status, "\n  ", fmt, args);
+  return status;
+}
+
 tc_status tc_status_note(tc_status status, const char *fmt, ...) {
-  if (status == TC_OK || status->shared) return status;
   va_list args;
   va_start(args, fmt);
-  append(&status, "\n  ", fmt, args);
+  status = note(status, fmt, args);
   va_end(args);
   return status;
+}
+
+tc_status tc_status_note_error(tc_status error, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  error = note(error, fmt, args);
+  va_end(args);
+  return error;
 }
 
 int32_t tc_status_code(tc_status status) { return status ? status->code : TC_STATUS_OK; }

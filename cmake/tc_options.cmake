@@ -1,5 +1,6 @@
 # Compiler settings and the libraries that every target shares.
 option(TC_TESTS "Build the tests" ON)
+option(TC_PLUGINS "Build the plugins in plugins/" ON)
 option(TC_WERROR "Treat warnings as errors" OFF)
 option(TC_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 set(TC_SANITIZE "" CACHE STRING "Sanitizers for all targets: address,undefined or thread")

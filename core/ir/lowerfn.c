@@ -35,6 +35,10 @@ tc_lt tc_lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *op
   CALL(-1, make_template, name, n, operands, dtype, rank, sizes, n_attrs, attrs);
 }
 
+void tc_lo_keep(tc_op_args *a) {
+  if (ready(a)) a->lower->keep(a);
+}
+
 void tc_lo_call(tc_op_args *a) {
   if (ready(a)) a->lower->call(a);
 }

@@ -50,6 +50,7 @@ typedef struct tc_lower_hooks {
   tc_bval (*op3)(tc_op_args *a, int32_t op, tc_bval x, tc_bval y, tc_bval z);
   tc_bval (*cast)(tc_op_args *a, tc_bval x, tc_dtype dtype);
   tc_bval (*text)(tc_op_args *a, const char *body, int32_t n, const char *const *names, const tc_bval *values);
+  void (*keep)(tc_op_args *a);
   tc_lt (*end)(tc_op_args *a, tc_bval value, tc_dtype dtype);
   void (*end2)(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]);
   tc_lt (*make_template)(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs);

@@ -152,6 +152,11 @@ static void lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc
   tc_lo_of(a)->cur->reduce = kind;
 }
 
+static void keep(tc_op_args *a) {
+  tc_lo *lo = tc_lo_of(a);
+  if (lo->open) lo->cur->keep = true;
+}
+
 static bool inst_same(const tc_binst *x, const tc_binst *y) {
   if (x->op != y->op || x->dtype != y->dtype || x->n_args != y->n_args || x->imm != y->imm || x->buf != y->buf || x->cond != y->cond ||
       x->expr != y->expr || x->gather || y->gather)
@@ -407,5 +412,5 @@ const tc_lower_hooks tc_lo_hooks = {
     .arg = lo_arg, .arg_at = lo_arg_at, .dtype = lo_dtype, .rank = lo_rank, .size = lo_size, .result = lo_result, .indices = lo_indices,
     .view = lo_view, .expand = lo_expand, .reshape = lo_reshape, .begin = lo_begin, .begin_reduce = lo_begin_reduce, .load = lo_load,
     .gather = lo_gather, .load_if = lo_load_if, .index = lo_index, .constant = lo_const, .constant_int = lo_const_int, .op1 = lo_op1,
-    .op2 = lo_op2, .op3 = lo_op3, .cast = lo_cast, .text = text, .end = lo_end, .end2 = lo_end2, .make_template = lo_template, .call = lo_call,
+    .op2 = lo_op2, .op3 = lo_op3, .cast = lo_cast, .text = text, .keep = keep, .end = lo_end, .end2 = lo_end2, .make_template = lo_template, .call = lo_call,
 };

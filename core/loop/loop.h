@@ -89,6 +89,7 @@ struct tc_lnode {
   int32_t n_par, n_red;
   const tc_sym *const *vars;    // n_par + n_red
   const tc_sym *const *extents;
+  bool keep;      // the result is always made in memory: a layout that a template wants, say
   int32_t reduce; // TC_RED_*
   tc_body body;
   int32_t n_outs;

@@ -366,6 +366,20 @@ static void horizontal_pairs(tc_sched *x, heap *h, const tc_buf *b) {
   }
 }
 
+// Merges the groups of a pair if that is legal now; false if it was refused.
+static bool try_pair(tc_sched *x, const pair *p, int32_t *mark, int32_t *stamp) {
+  tc_group *a = x->group_of[p->producer->id], *b = x->group_of[p->consumer->id];
+  if (a == b) return true;
+  if (!p->vertical && indirect_path(x, b, a, mark, stamp)) return false; // b feeds a: their vertical pair decides
+  domain d;
+  const tc_sym *const **at_a, *const **at_b;
+  if (!legal(x, p, a, b, mark, stamp, &d, &at_a, &at_b)) return false;
+  tc_log(x->o->logger, TC_LOG_FUSION, "fusing " TC_SV_FMT " with " TC_SV_FMT ": saves %lld bytes", TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), (long long)p->gain);
+  merge(x, a, b, d, at_a, at_b);
+  x->s->n_merges++;
+  return true;
+}
+
 tc_status tc_sched_fuse(tc_sched *x) {
   x->group_of = TC_NEW_ARRAY(x->arena, tc_group *, x->l->nodes.count);
   for (int32_t i = 0; i < x->l->nodes.count; i++) {
@@ -383,19 +397,17 @@ tc_status tc_sched_fuse(tc_sched *x) {
   for (int32_t i = 0; x->o->fuse && i < x->l->bufs.count; i++) horizontal_pairs(x, &h, x->l->bufs.data[i]);
   x->s->n_candidates = h.v.count;
   int32_t *mark = TC_NEW_ARRAY(x->arena, int32_t, x->s->groups.count), stamp = 0;
-  while (h.v.count) {
-    pair p = heap_pop(&h);
-    tc_group *a = x->group_of[p.producer->id], *b = x->group_of[p.consumer->id];
-    if (a == b) continue;
-    if (!p.vertical && indirect_path(x, b, a, mark, &stamp)) { // b feeds a: they are a vertical pair the other way round
-      continue;
+  // What is refused may become legal after other merges: rounds go on until one merges nothing.
+  for (int32_t round = 1, before = -1; before != x->s->n_merges; round++) {
+    before = x->s->n_merges;
+    x->s->refusals.count = 0;
+    heap refused = {0};
+    while (h.v.count) {
+      pair p = heap_pop(&h);
+      if (!try_pair(x, &p, mark, &stamp)) heap_push(x, &refused, p);
     }
-    domain d;
-    const tc_sym *const **at_a, *const **at_b;
-    if (!legal(x, &p, a, b, mark, &stamp, &d, &at_a, &at_b)) continue;
-    tc_log(x->o->logger, TC_LOG_FUSION, "fusing " TC_SV_FMT " with " TC_SV_FMT ": saves %lld bytes", TC_SV_ARG(p.producer->outs[0]->name), TC_SV_ARG(p.consumer->outs[0]->name), (long long)p.gain);
-    merge(x, a, b, d, at_a, at_b);
-    x->s->n_merges++;
+    tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d merges, %d pairs refused", round, x->s->n_merges - before, refused.v.count);
+    h = refused;
   }
   int32_t kept = 0;
   for (int32_t i = 0; i < x->s->groups.count; i++) {

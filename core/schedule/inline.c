@@ -30,7 +30,7 @@ static int64_t points(tc_sched *x, const tc_lnode *n) {
 static bool should_inline(tc_sched *x, const tc_lnode *n) {
   const tc_buf *out = n->outs[0];
   const tc_users *u = &x->users[out->id];
-  if (n->kind != TC_LN_POINTWISE || out->output >= 0 || u->loads == 0) return false;
+  if (n->kind != TC_LN_POINTWISE || n->keep || out->output >= 0 || u->loads == 0) return false;
   int32_t cost = x->cost[n->id], loads = 0;
   int64_t read = 0, size = points(x, n), written = tc_buf_hint_bytes(x->l, out);
   for (int32_t k = 0; k < n->body.insts.count; k++) {

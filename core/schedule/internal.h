@@ -32,8 +32,6 @@ tc_status tc_sched_order(tc_sched *x);
 // Does the load of instruction `b` of a node with variables `vars` read its buffer element by element in the node's own
 // order, over the first `n` variables?
 bool tc_load_aligned(tc_loops *l, const tc_binst *b, int32_t n, const tc_sym *const *vars, const tc_sym *const *extents);
-const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index);
-const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v);
 int64_t tc_buf_hint_bytes(tc_loops *l, const tc_buf *b);
 
 #endif

@@ -14,6 +14,13 @@ tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedu
     s->groups.data[i]->id = i;
     tc_sched_hold(&x, s->groups.data[i]);
   }
+  // Layout: what goes through memory and was not promised other strides is row-major.
+  for (int32_t i = 0; i < s->groups.count; i++) {
+    for (int32_t k = 0; k < s->groups.data[i]->writes.count; k++) {
+      tc_buf *b = (tc_buf *)s->groups.data[i]->writes.data[k];
+      if (!b->strides) b->strides = tc_row_major(l->module, b->rank, b->sizes);
+    }
+  }
   TC_TRY(tc_sched_order(&x));
   tc_log(o->logger, TC_LOG_FUSION, "%d candidates, %d merges: %d → %d nodes", s->n_candidates, s->n_merges, l->nodes.count, s->groups.count);
   if (tc_log_on(o->logger, TC_LOG_SCHEDULE)) {

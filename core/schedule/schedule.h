@@ -70,6 +70,8 @@ const tc_sym *tc_buf_bytes(tc_loops *l, const tc_buf *b);
 const tc_sym *tc_group_bytes(tc_schedule *s, const tc_group *g);
 const tc_sym *tc_group_flops(tc_schedule *s, const tc_group *g);
 
+const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v);
+const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index);
 // node->vars as expressions over a domain with the same number of elements (row-major order), or false if the sizes do
 // not line up.
 bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents, int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out);

@@ -83,6 +83,8 @@ tc_bval tc_lo_op3(tc_op_args *a, int32_t op, tc_bval x, tc_bval y, tc_bval z);
 tc_bval tc_lo_cast(tc_op_args *a, tc_bval x, tc_dtype dtype);
 // Evaluates a text of the scalar language with named values: names[i] stands for values[i].
 tc_bval tc_lo_text(tc_op_args *a, const char *body, int32_t n, const char *const *names, const tc_bval *values);
+// The open node's result is always made in memory, never computed again where it is used: a packed layout.
+void tc_lo_keep(tc_op_args *a);
 // Closes the node: what is stored or reduced, and the dtype of the result buffer.
 tc_lt tc_lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype);
 void tc_lo_end2(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]); // reductions with two results

@@ -1,0 +1,119 @@
+// The driver of emission: index width, lanes, shape of the kernel; then legalisation.
+#include "core/kernel/emit_internal.h"
+
+// Every element number of every buffer must fit.
+static tc_dtype index_type(tc_em *e) {
+  for (int32_t side = 0; side < 2; side++) {
+    int32_t n = side ? e->g->writes.count : e->g->reads.count;
+    for (int32_t i = 0; i < n; i++) {
+      const tc_buf *b = side ? e->g->writes.data[i] : e->g->reads.data[i];
+      const tc_sym *last = b->offset ? b->offset : tc_sym_int(e->syms, 0);
+      for (int32_t d = 0; d < b->rank && b->strides; d++) last = tc_sym_add(e->syms, last, tc_sym_mul(e->syms, tc_sym_addi(e->syms, b->sizes[d], -1), b->strides[d]));
+      int64_t lo, hi;
+      tc_sym_range(e->syms, last, &lo, &hi);
+      if (hi >= 1ll << 30 || lo < -(1ll << 30)) return TC_I64;
+    }
+  }
+  int64_t lo, hi;
+  tc_sym_range(e->syms, tc_product(e->l, e->g->n_par + e->g->n_red, e->g->extents), &lo, &hi);
+  return hi >= 1ll << 30 ? TC_I64 : TC_I32;
+}
+
+// Lanes on a device with vectors: enough registers' worth to hide latency, fewer where a lot is computed per element.
+static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
+  int64_t lo, extent = 1;
+  if (lane_var >= 0) tc_sym_range(e->syms, e->extents[lane_var], &lo, &extent);
+  if (!e->dev->simd_bytes) {
+    int32_t lanes = 256;
+    while (lanes > 32 && lanes / 2 >= extent) lanes /= 2;
+    return e->dev->max_lanes && lanes > e->dev->max_lanes ? e->dev->max_lanes : lanes;
+  }
+  int32_t widest = 4, cost = 0;
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_lnode *n = e->g->steps.data[i].node;
+    cost += tc_body_cost(&n->body);
+    tc_dtype d = tc_dtype_real(n->outs[0]->dtype);
+    if (tc_dtype_size(d) > widest) widest = tc_dtype_size(d);
+  }
+  int32_t vector = e->dev->simd_bytes / widest;
+  int32_t lanes = vector * (cost > 30 ? 1 : cost > 8 && !columns ? 2 : 4);
+  while (lanes > 4 && lanes / 2 >= extent) lanes /= 2;
+  return lanes > 1 ? lanes : 1;
+}
+
+// A group without reduced dimensions is walked as rows too: the lanes' variable is the row.
+static int32_t lane_last(tc_em *e, int32_t lane_var) {
+  const tc_sym *v = e->vars[lane_var], *x = e->extents[lane_var];
+  int32_t last = e->n_par + e->n_red - 1;
+  for (int32_t k = lane_var; k < last; k++) {
+    e->vars[k] = e->vars[k + 1];
+    e->extents[k] = e->extents[k + 1];
+  }
+  e->vars[last] = v;
+  e->extents[last] = x;
+  return last;
+}
+
+static tc_status emit(tc_em *e) {
+  tc_group *g = e->g;
+  int32_t n = g->n_par + g->n_red;
+  e->n_par = g->n_par;
+  e->n_red = g->n_red;
+  e->vars = TC_NEW_ARRAY(e->arena, const tc_sym *, n + 1);
+  e->extents = TC_NEW_ARRAY(e->arena, const tc_sym *, n + 1);
+  for (int32_t d = 0; d < n; d++) {
+    e->vars[d] = g->vars[d];
+    e->extents[d] = g->extents[d];
+  }
+  e->at = TC_NEW_ARRAY(e->arena, const tc_sym *const *, g->steps.count);
+  for (int32_t i = 0; i < g->steps.count; i++) e->at[i] = g->steps.data[i].at;
+  e->ity = index_type(e);
+  if (g->stage) {
+    em_stage_group(e);
+    return e->failed;
+  }
+  int32_t lane_var = em_merge_dims(e);
+  bool reduces = false;
+  for (int32_t i = 0; i < g->steps.count; i++) reduces |= g->steps.data[i].node->kind == TC_LN_REDUCE;
+  bool columns = reduces && lane_var >= 0 && lane_var < e->n_par && e->n_red > 0;
+  if (lane_var >= 0 && !columns) {
+    if (!reduces) {
+      lane_var = lane_last(e, lane_var);
+      e->n_par = lane_var;
+      e->n_red = 1;
+    } else if (lane_var >= e->n_par) {
+      lane_var = lane_last(e, lane_var);
+    } else {
+      lane_var = e->n_par + e->n_red - 1;
+    }
+  }
+  if (reduces && e->n_red == 0) { // all reduced extents are 1: give the row one element
+    e->vars[e->n_par] = tc_sym_fresh(e->syms, "w", TC_SYM_LOOP);
+    e->extents[e->n_par] = tc_sym_int(e->syms, 1);
+    e->n_red = 1;
+    lane_var = e->n_par;
+    columns = false;
+  }
+  e->kb = tc_kb_create(e->arena, g->name, choose_lanes(e, lane_var, columns));
+  if (columns) em_columns(e, lane_var);
+  else em_rows(e, lane_var);
+  return e->failed;
+}
+
+tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, tc_emitted *out) {
+  tc_loops *l = s->loops;
+  *out = (tc_emitted){0};
+  tc_em e = {.s = s, .g = g, .l = l, .syms = l->syms, .arena = l->arena, .o = o, .dev = o->device, .out = out, .mask = -1, .tile_row = -1};
+  e.values = tc_map_create(e.arena);
+  e.mems = tc_map_create(e.arena);
+  e.tiles = tc_map_create(e.arena);
+  e.rows = tc_map_create(e.arena);
+  TC_TRY(emit(&e), "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
+  tc_kernel *raw;
+  TC_TRY(tc_kb_finish(e.kb, &raw), "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
+  TC_TRY(tc_kernel_verify(raw), "while checking the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
+  tc_kernel *plain;
+  TC_TRY(tc_kernel_legalise(e.arena, raw, &plain));
+  TC_TRY(tc_kernel_simplify(e.arena, plain, &out->kernel));
+  return TC_OK;
+}

@@ -1,0 +1,42 @@
+// Emission: a scheduled group → one kernel, with what the plan must pass to it.
+//
+// Three shapes (emit_rows.c, emit_columns.c, emit_stage.c):
+//   rows     a block is one row, or a chunk of a row when nothing is reduced; lanes run along the row
+//   columns  lanes run along a parallel dimension; reductions are loops inside each lane
+//   stage    a block is a template's tile; what feeds and follows it runs in its holes, row work over the tile after it
+// All evaluate loop bodies through emit_body.c, which inlines producers and remembers values per scope.
+#ifndef TC_CORE_KERNEL_EMIT_H_
+#define TC_CORE_KERNEL_EMIT_H_
+
+#include "core/kernel/kernel.h"
+#include "core/schedule/schedule.h"
+
+// An argument of the kernel, in order.
+typedef struct tc_emit_param {
+  const tc_buf *buf;    // memory, or
+  const tc_sym *scalar; // a number that the host computes from the sizes
+  tc_dtype dtype;
+  bool writes;
+} tc_emit_param;
+
+typedef struct tc_emit_site {
+  tc_sv text; // "index out of range in aten::embedding"
+  tc_sv source;
+} tc_emit_site;
+
+typedef struct tc_emitted {
+  tc_kernel *kernel; // legal and simplified, ready for a plugin
+  TC_VEC(tc_emit_param) params;
+  TC_VEC(tc_emit_site) sites; // by error site number
+  const tc_sym *blocks;
+  const tc_sym *grain; // blocks that are worth a thread
+} tc_emitted;
+
+typedef struct tc_emit_options {
+  const tc_logger *logger;
+  const tc_device_props *device;
+} tc_emit_options;
+
+TC_NODISCARD tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, tc_emitted *out);
+
+#endif

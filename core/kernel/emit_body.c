@@ -1,0 +1,360 @@
+// Values during emission: integer expressions, loads, bodies.
+//
+// Everything is remembered by the identity of its symbolic form: an expression by its pointer (expressions are
+// hash-consed), a node's value by node and index expressions. Entering a loop or region opens a scope; leaving it forgets
+// what was made inside, so a remembered value is always visible where it is found.
+#include <string.h>
+
+#include "core/kernel/emit_internal.h"
+
+void em_fail(tc_em *e, const char *fmt, ...) {
+  if (e->failed != TC_OK) return;
+  va_list args;
+  va_start(args, fmt);
+  e->failed = tc_errorv(TC_STATUS_INTERNAL, fmt, args);
+  va_end(args);
+}
+
+// ---- scopes ----
+int32_t em_mark(tc_em *e) { return e->undo.count; }
+
+void em_leave(tc_em *e, int32_t mark) {
+  while (e->undo.count > mark) {
+    tc_em_undo u = e->undo.data[--e->undo.count];
+    u.entry->value.num = u.old;
+  }
+}
+
+static void remember(tc_em *e, tc_map_entry *entry, tc_kval v) {
+  tc_em_undo u = {entry, entry->value.num};
+  tc_vec_push(e->arena, &e->undo, u);
+  entry->value.num = v < 0 ? 0 : (int64_t)v + 1;
+}
+
+void em_bind(tc_em *e, const tc_sym *symbol, tc_kval v) { remember(e, tc_map_put_ptr(e->values, symbol, NULL), v); }
+
+// ---- integers ----
+tc_kval em_const(tc_em *e, int64_t v) { return tc_kb_int(e->kb, e->ity, v); }
+tc_kval em_add(tc_em *e, tc_kval a, tc_kval b) { return tc_kb_op2(e->kb, TC_K_ADD, a, b); }
+tc_kval em_mul(tc_em *e, tc_kval a, tc_kval b) { return tc_kb_op2(e->kb, TC_K_MUL, a, b); }
+
+static bool has_loop_symbol(tc_em *e, const tc_sym *x) {
+  if (x->kind == TC_SYM_SYMBOL) {
+    int32_t origin = tc_sym_info_of(e->syms, x)->origin;
+    return origin == TC_SYM_LOOP || origin == TC_SYM_LOCAL;
+  }
+  for (int32_t i = 0; i < x->n; i++) {
+    if (has_loop_symbol(e, x->kids[i])) return true;
+  }
+  return false;
+}
+
+// What does not change inside the kernel is computed by the host and passed.
+static tc_kval scalar_param(tc_em *e, const tc_sym *x) {
+  for (int32_t i = 0; i < e->out->params.count; i++) {
+    if (e->out->params.data[i].scalar == x) return -1; // remembered at kernel scope: cannot happen
+  }
+  int64_t lo, hi;
+  tc_sym_range(e->syms, x, &lo, &hi);
+  lo = lo == -TC_SYM_INF ? INT64_MIN : lo;
+  hi = hi == TC_SYM_INF ? INT64_MAX : hi;
+  tc_sv name = tc_sv_printf(e->arena, "n%d", e->out->params.count);
+  int32_t p = tc_kb_scalar(e->kb, name, e->ity, lo, hi, tc_sym_divisor(e->syms, x) > 0 ? tc_sym_divisor(e->syms, x) : 1);
+  tc_emit_param param = {.scalar = x, .dtype = e->ity};
+  tc_vec_push(e->arena, &e->out->params, param);
+  return tc_kb_param(e->kb, p);
+}
+
+static bool never_negative(tc_em *e, const tc_sym *x) {
+  int64_t lo, hi;
+  tc_sym_range(e->syms, x, &lo, &hi);
+  return lo >= 0;
+}
+
+// Python's // and % on values that may be negative: C's with a correction.
+static tc_kval floor_div(tc_em *e, const tc_sym *x, tc_kval a, tc_kval b) {
+  tc_kval q = tc_kb_op2(e->kb, TC_K_DIV, a, b);
+  if (never_negative(e, x->kids[0]) && never_negative(e, x->kids[1])) return q;
+  tc_kval r = tc_kb_op2(e->kb, TC_K_REM, a, b), zero = em_const(e, 0);
+  tc_kval off = tc_kb_op2(e->kb, TC_K_NE, r, zero);
+  tc_kval sign = tc_kb_op2(e->kb, TC_K_LT, tc_kb_op2(e->kb, TC_K_XOR, r, b), zero);
+  return tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_AND, off, sign), tc_kb_op2(e->kb, TC_K_SUB, q, em_const(e, 1)), q);
+}
+
+static tc_kval floor_mod(tc_em *e, const tc_sym *x, tc_kval a, tc_kval b) {
+  tc_kval r = tc_kb_op2(e->kb, TC_K_REM, a, b);
+  if (never_negative(e, x->kids[0]) && never_negative(e, x->kids[1])) return r;
+  return tc_kb_op2(e->kb, TC_K_SUB, a, em_mul(e, floor_div(e, x, a, b), b));
+}
+
+static tc_kval sym_value(tc_em *e, const tc_sym *x);
+
+static tc_kval fold_kids(tc_em *e, const tc_sym *x, int32_t op) {
+  tc_kval v = em_sym(e, x->kids[0]);
+  for (int32_t i = 1; i < x->n; i++) v = tc_kb_op2(e->kb, op, v, em_sym(e, x->kids[i]));
+  return v;
+}
+
+static tc_kval sym_value(tc_em *e, const tc_sym *x) {
+  switch (x->kind) {
+  case TC_SYM_CONST: return em_const(e, x->value);
+  case TC_SYM_ADD: return fold_kids(e, x, TC_K_ADD);
+  case TC_SYM_MUL: return fold_kids(e, x, TC_K_MUL);
+  case TC_SYM_MIN: return fold_kids(e, x, TC_K_MIN);
+  case TC_SYM_MAX: return fold_kids(e, x, TC_K_MAX);
+  case TC_SYM_FLOORDIV: return floor_div(e, x, em_sym(e, x->kids[0]), em_sym(e, x->kids[1]));
+  case TC_SYM_MOD: return floor_mod(e, x, em_sym(e, x->kids[0]), em_sym(e, x->kids[1]));
+  case TC_SYM_EQ: return fold_kids(e, x, TC_K_EQ);
+  case TC_SYM_NE: return fold_kids(e, x, TC_K_NE);
+  case TC_SYM_LT: return fold_kids(e, x, TC_K_LT);
+  case TC_SYM_LE: return fold_kids(e, x, TC_K_LE);
+  case TC_SYM_AND: return fold_kids(e, x, TC_K_AND);
+  case TC_SYM_OR: return fold_kids(e, x, TC_K_OR);
+  case TC_SYM_NOT: return tc_kb_op1(e->kb, TC_K_NOT, em_sym(e, x->kids[0]));
+  case TC_SYM_WHERE: return tc_kb_op3(e->kb, TC_K_SELECT, em_sym(e, x->kids[0]), em_sym(e, x->kids[1]), em_sym(e, x->kids[2]));
+  default: em_fail(e, "an index uses the symbol " TC_SV_FMT ", which has no value here", TC_SV_ARG(x->name)); return -1;
+  }
+}
+
+tc_kval em_sym(tc_em *e, const tc_sym *x) {
+  if (e->failed != TC_OK) return -1;
+  if (x->kind == TC_SYM_CONST) return em_const(e, x->value);
+  tc_map_entry *entry = tc_map_put_ptr(e->values, x, NULL);
+  if (entry->value.num) return (tc_kval)(entry->value.num - 1);
+  bool fixed = !has_loop_symbol(e, x);
+  tc_kval v = fixed ? scalar_param(e, x) : sym_value(e, x);
+  if (fixed) entry->value.num = v < 0 ? 0 : (int64_t)v + 1; // parameters are seen everywhere: never forgotten
+  else remember(e, entry, v);
+  return v;
+}
+
+// ---- memory ----
+tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
+  tc_map_entry *entry = tc_map_put_ptr(e->mems, b, NULL);
+  if (entry->value.num) return (tc_kmem)(entry->value.num - 1);
+  int32_t flags = TC_MEM_NOALIAS | (writes ? TC_MEM_WRITEONLY : TC_MEM_READONLY);
+  if (b->inplace) flags = 0;
+  tc_sv name = tc_sv_printf(e->arena, "%s%d", writes ? "out" : "in", e->out->params.count);
+  int32_t align = b->kind == TC_BUF_INTERNAL ? 64 : tc_dtype_size(b->dtype);
+  tc_kmem m = tc_kb_global(e->kb, name, b->dtype, flags, align);
+  entry->value.num = (int64_t)m + 1;
+  tc_emit_param p = {.buf = b, .dtype = b->dtype, .writes = writes};
+  tc_vec_push(e->arena, &e->out->params, p);
+  return m;
+}
+
+const tc_sym *em_address(tc_em *e, const tc_buf *b, const tc_sym *const *index) {
+  const tc_sym *a = b->offset ? b->offset : tc_sym_int(e->syms, 0);
+  for (int32_t d = 0; d < b->rank; d++) a = tc_sym_add(e->syms, a, tc_sym_mul(e->syms, index[d], b->strides[d]));
+  return a;
+}
+
+static tc_map_entry *value_entry(tc_em *e, const void *what, int32_t n, const tc_sym *const *index) {
+  const void *key[TC_MAX_RANK + 1] = {what};
+  for (int32_t d = 0; d < n && d < TC_MAX_RANK; d++) key[d + 1] = index[d];
+  return tc_map_put(e->values, (tc_sv){(const char *)key, (size_t)(n + 1) * sizeof *key}, NULL);
+}
+
+static tc_kval and_mask(tc_em *e, tc_kval a, tc_kval b) { return a < 0 ? b : b < 0 ? a : tc_kb_op2(e->kb, TC_K_AND, a, b); }
+
+static int32_t step_of(tc_em *e, const tc_lnode *n) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    if (e->g->steps.data[i].node == n) return i;
+  }
+  return -1;
+}
+
+static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, const tc_sym *const *index) {
+  const tc_sym *flat = tc_sym_int(e->syms, 0); // inside the row: the row-major index modulo the row
+  for (int32_t d = 0; d < b->rank; d++) flat = tc_sym_add(e->syms, tc_sym_mul(e->syms, flat, b->sizes[d]), index[d]);
+  flat = tc_sym_mod(e->syms, flat, tc_sym_int(e->syms, t->row));
+  tc_kval a = em_sym(e, flat);
+  return e->tile_row < 0 ? a : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
+}
+
+static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index) {
+  tc_map_entry *entry;
+  if (b == e->hole) return e->hole_value;
+  if ((entry = tc_map_find_ptr(e->rows, b)) && entry->value.num) return (tc_kval)(entry->value.num - 1);
+  int32_t own = b->def ? step_of(e, b->def) : -1;
+  bool made = own >= 0 && (e->g->steps.data[own].phase < e->phase || b->def->kind == TC_LN_TEMPLATE);
+  if (made && (entry = tc_map_find_ptr(e->tiles, b)) && entry->value.ptr) {
+    const tc_em_tile *t = entry->value.ptr;
+    return tc_kb_load1(e->kb, t->mem, tile_address(e, t, b, index), e->mask, -1);
+  }
+  bool here = own >= 0 || (b->def && !b->strides);
+  if (here && b->def->kind == TC_LN_POINTWISE) return em_body(e, b->def, index);
+  if (own >= 0) {
+    em_fail(e, "%%" TC_SV_FMT " is used before it is made", TC_SV_ARG(b->name));
+    return -1;
+  }
+  tc_kval at = em_sym(e, em_address(e, b, index));
+  return tc_kb_load1(e->kb, em_mem(e, b, false), at, e->mask, -1);
+}
+
+tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_sym *cond) {
+  if (e->failed != TC_OK) return -1;
+  (void)cond;
+  tc_map_entry *entry = value_entry(e, b, b->rank, index);
+  if (entry->value.num) return (tc_kval)(entry->value.num - 1);
+  tc_kval v = load_fresh(e, b, index);
+  remember(e, entry, v);
+  return v;
+}
+
+// ---- bodies ----
+static tc_kval zero_of(tc_em *e, tc_dtype d) {
+  char c = tc_dtype_class(d);
+  if (c != 'c') return c == 'f' ? tc_kb_real(e->kb, d, 0) : tc_kb_int(e->kb, d, 0);
+  tc_kval z = tc_kb_real(e->kb, tc_dtype_real(d), 0);
+  return tc_kb_op2(e->kb, TC_K_COMPLEX, z, z);
+}
+
+static tc_kval constant(tc_em *e, const tc_binst *b) {
+  char c = tc_dtype_class(b->dtype);
+  if (c == 'f') return tc_kb_real(e->kb, b->dtype, b->re);
+  if (c != 'c') return tc_kb_int(e->kb, b->dtype, b->imm);
+  tc_dtype part = tc_dtype_real(b->dtype);
+  return tc_kb_op2(e->kb, TC_K_COMPLEX, tc_kb_real(e->kb, part, b->re), tc_kb_real(e->kb, part, b->im));
+}
+
+// An index that comes from data: wrapped if negative, checked, clamped, so that nothing is ever read out of bounds.
+static tc_kval gathered(tc_em *e, const tc_lnode *n, const tc_binst *b, int32_t d, tc_kval v) {
+  tc_kval size = tc_kb_cast(e->kb, TC_I64, em_sym(e, b->buf->sizes[d])), zero = tc_kb_int(e->kb, TC_I64, 0);
+  if (b->wrap) v = tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_LT, v, zero), tc_kb_op2(e->kb, TC_K_ADD, v, size), v);
+  tc_kval ok = tc_kb_op2(e->kb, TC_K_AND, tc_kb_op2(e->kb, TC_K_GE, v, zero), tc_kb_op2(e->kb, TC_K_LT, v, size));
+  if (e->mask >= 0) ok = tc_kb_op2(e->kb, TC_K_OR, ok, tc_kb_op1(e->kb, TC_K_NOT, e->mask));
+  tc_emit_site site = {.source = b->source};
+  site.text = tc_sv_printf(e->arena, "index out of range in %%" TC_SV_FMT " (dimension %d of %%" TC_SV_FMT ")", TC_SV_ARG(n->name), d, TC_SV_ARG(b->buf->name));
+  tc_kb_check(e->kb, ok, e->out->sites.count);
+  tc_vec_push(e->arena, &e->out->sites, site);
+  tc_kval last = tc_kb_op2(e->kb, TC_K_SUB, size, tc_kb_int(e->kb, TC_I64, 1));
+  v = tc_kb_op2(e->kb, TC_K_MIN, tc_kb_op2(e->kb, TC_K_MAX, v, zero), last);
+  return tc_kb_cast(e->kb, e->ity, tc_kb_op2(e->kb, TC_K_MAX, v, zero));
+}
+
+static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const tc_sym *const *at, const tc_kval *values) {
+  int32_t n_vars = n->n_par + n->n_red;
+  const tc_sym *index[TC_MAX_RANK];
+  for (int32_t d = 0; d < b->buf->rank; d++) index[d] = tc_sym_replace(e->syms, b->index[d], n_vars, n->vars, at);
+  int32_t mark = em_mark(e);
+  for (int32_t d = 0; b->gather && d < b->buf->rank; d++) {
+    if (b->gather[d] < 0) continue;
+    index[d] = tc_sym_fresh(e->syms, "g", TC_SYM_LOCAL);
+    tc_sym_info *info = tc_sym_info_of(e->syms, index[d]);
+    info->lo = 0;
+    info->hi_expr = tc_sym_addi(e->syms, b->buf->sizes[d], -1);
+    em_bind(e, index[d], gathered(e, n, b, d, values[b->gather[d]]));
+  }
+  if (!b->cond) return em_load(e, b->buf, index, NULL);
+  // A conditional load: what is false is not touched.
+  const tc_sym *cond = tc_sym_replace(e->syms, b->cond, n_vars, n->vars, at);
+  int32_t known = tc_sym_prove(e->syms, cond);
+  if (known == 0) return values[b->args[0]];
+  if (known == 1) return em_load(e, b->buf, index, NULL);
+  tc_kval ok = em_sym(e, cond), outer = e->mask;
+  if (tc_kb_type(e->kb, ok) != TC_BOOL) ok = tc_kb_cast(e->kb, TC_BOOL, ok);
+  e->mask = and_mask(e, outer, ok);
+  tc_kval v = load_fresh(e, b->buf, index);
+  e->mask = outer;
+  em_leave(e, mark); // values loaded under the condition are not values without it
+  return tc_kb_op3(e->kb, TC_K_SELECT, ok, v, values[b->args[0]]);
+}
+
+tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
+  if (e->failed != TC_OK) return -1;
+  int32_t count = n->body.insts.count;
+  tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, count);
+  for (int32_t i = 0; i < count; i++) {
+    const tc_binst *b = &n->body.insts.data[i];
+    tc_kval args[3] = {-1, -1, -1};
+    for (int32_t k = 0; k < b->n_args; k++) args[k] = v[b->args[k]];
+    switch (b->op) {
+    case TC_K_CONST: v[i] = constant(e, b); break;
+    case TC_B_LOAD: v[i] = load_inst(e, n, b, at, v); break;
+    case TC_B_INDEX: {
+      const tc_sym *x = tc_sym_replace(e->syms, b->expr, n->n_par + n->n_red, n->vars, at);
+      v[i] = tc_kb_cast(e->kb, b->dtype, em_sym(e, x));
+      break;
+    }
+    case TC_K_CAST: v[i] = tc_kb_cast(e->kb, b->dtype, args[0]); break;
+    default: v[i] = tc_kb_op(e->kb, b->op, b->n_args, args); break;
+    }
+    if (v[i] < 0) em_fail(e, "the body of %%" TC_SV_FMT " cannot be emitted (%s)", TC_SV_ARG(n->name), b->op < TC_K_COUNT ? tc_k_op_text(b->op) : "load");
+    if (e->failed != TC_OK) return -1;
+  }
+  return n->body.n_results ? v[n->body.results[0]] : zero_of(e, n->outs[0]->dtype);
+}
+
+// ---- stores ----
+void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval value) {
+  if (e->failed != TC_OK) return;
+  tc_kval at = em_sym(e, em_address(e, b, index));
+  tc_kb_store(e->kb, em_mem(e, b, true), at, 1, &value, e->mask);
+}
+
+void em_store_step(tc_em *e, int32_t step) {
+  const tc_step *s = &e->g->steps.data[step];
+  const tc_lnode *n = s->node;
+  const tc_sym *const *at = e->at[step];
+  tc_kval v = em_load(e, n->outs[0], at, NULL);
+  if (e->failed != TC_OK) return;
+  if (s->hold == TC_HOLD_TILE) {
+    const tc_em_tile *t = tc_map_find_ptr(e->tiles, n->outs[0])->value.ptr;
+    tc_kb_store(e->kb, t->mem, tile_address(e, t, n->outs[0], at), 1, &v, e->mask);
+  }
+  if (s->stores) em_store(e, n->outs[0], at, v);
+}
+
+// ---- reductions ----
+tc_dtype em_acc_type(const tc_lnode *n) {
+  tc_dtype d = n->outs[0]->dtype;
+  if (d == TC_F16 || d == TC_BF16) return TC_F32;
+  if (d == TC_C32 || d == TC_BC32) return TC_C64;
+  return d;
+}
+
+static tc_kval extreme(tc_em *e, tc_dtype d, bool highest) {
+  char c = tc_dtype_class(d);
+  if (c == 'f') return tc_kb_real(e->kb, d, highest ? __builtin_inf() : -__builtin_inf());
+  if (c == 'b') return tc_kb_int(e->kb, d, highest);
+  int32_t bits = tc_dtype_size(d) * 8;
+  if (c == 'u') return tc_kb_int(e->kb, d, highest ? (int64_t)(bits == 64 ? UINT64_MAX : (1ull << bits) - 1) : 0);
+  int64_t max = bits == 64 ? INT64_MAX : (1ll << (bits - 1)) - 1;
+  return tc_kb_int(e->kb, d, highest ? max : -max - 1);
+}
+
+tc_kval em_acc_init(tc_em *e, const tc_lnode *n) {
+  tc_dtype d = em_acc_type(n);
+  switch (n->reduce) {
+  case TC_RED_PROD: {
+    char c = tc_dtype_class(d);
+    if (c == 'c') return tc_kb_op2(e->kb, TC_K_COMPLEX, tc_kb_real(e->kb, tc_dtype_real(d), 1), tc_kb_real(e->kb, tc_dtype_real(d), 0));
+    return c == 'f' ? tc_kb_real(e->kb, d, 1) : tc_kb_int(e->kb, d, 1);
+  }
+  case TC_RED_MAX: return extreme(e, d, false);
+  case TC_RED_MIN: return extreme(e, d, true);
+  case TC_RED_ALL: return tc_kb_int(e->kb, TC_BOOL, 1);
+  default: return zero_of(e, d);
+  }
+}
+
+static const struct {
+  int32_t combine, collective;
+} reductions[TC_RED_COUNT] = {
+    [TC_RED_SUM] = {TC_K_ADD, TC_K_REDUCE_ADD}, [TC_RED_PROD] = {TC_K_MUL, TC_K_REDUCE_MUL}, [TC_RED_MAX] = {TC_K_MAX, TC_K_REDUCE_MAX},
+    [TC_RED_MIN] = {TC_K_MIN, TC_K_REDUCE_MIN}, [TC_RED_ANY] = {TC_K_OR, TC_K_REDUCE_OR},    [TC_RED_ALL] = {TC_K_AND, TC_K_REDUCE_AND},
+};
+
+tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {
+  int32_t op = reductions[n->reduce].combine;
+  if (!op) {
+    em_fail(e, "%%" TC_SV_FMT ": this reduction has no emission", TC_SV_ARG(n->name));
+    return acc;
+  }
+  v = tc_kb_cast(e->kb, em_acc_type(n), v);
+  if (e->mask >= 0) v = tc_kb_op3(e->kb, TC_K_SELECT, e->mask, v, em_acc_init(e, n));
+  return tc_kb_op2(e->kb, op, acc, v);
+}
+
+int32_t em_acc_collective(const tc_lnode *n) { return reductions[n->reduce].collective; }

@@ -1,0 +1,103 @@
+// Emission along columns: lanes run along a parallel dimension, each lane does its own reductions in loops. Used when the
+// memory is contiguous across rows (sums over the first dimension, batch statistics).
+#include "core/kernel/emit_internal.h"
+
+enum { MOST = 16 };
+
+typedef struct column_phase {
+  int32_t number;
+  int32_t reduces[MOST], n_reduces;
+} column_phase;
+
+static bool has_element_stores(tc_em *e, int32_t number) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *s = &e->g->steps.data[i];
+    if (s->phase == number && s->stores && s->node->kind == TC_LN_POINTWISE && !em_step_is_row(e, i)) return true;
+  }
+  return false;
+}
+
+static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
+  if (d == e->n_par + e->n_red) {
+    tc_kval next[MOST];
+    for (int32_t i = 0; i < p->n_reduces; i++) {
+      const tc_lnode *n = e->g->steps.data[p->reduces[i]].node;
+      next[i] = em_acc_combine(e, n, acc[i], em_body(e, n, e->at[p->reduces[i]]));
+    }
+    for (int32_t i = 0; i < p->n_reduces; i++) acc[i] = next[i];
+    for (int32_t i = 0; i < e->g->steps.count; i++) {
+      const tc_step *s = &e->g->steps.data[i];
+      if (s->phase == p->number && s->stores && s->node->kind == TC_LN_POINTWISE && !em_step_is_row(e, i)) em_store_step(e, i);
+    }
+    return;
+  }
+  int32_t mark = em_mark(e);
+  tc_kval carried[MOST];
+  em_bind(e, e->vars[d], tc_kb_for(e->kb, em_const(e, 0), em_sym(e, e->extents[d]), 1, 0, p->n_reduces, acc, carried));
+  nest(e, p, d + 1, carried);
+  tc_kb_end_for(e->kb, p->n_reduces, carried, acc);
+  em_leave(e, mark);
+}
+
+static void columns(tc_em *e) {
+  for (int32_t number = 0; number <= e->g->n_phases && e->failed == TC_OK; number++) {
+    e->phase = number;
+    // Row results: reductions of the phase before, and what follows from them.
+    for (int32_t i = 0; i < e->g->steps.count; i++) {
+      const tc_step *s = &e->g->steps.data[i];
+      bool row = s->node->kind == TC_LN_REDUCE ? s->phase + 1 == number : s->phase == number && em_step_is_row(e, i);
+      if (row && s->stores) em_store(e, s->node->outs[0], e->at[i], em_load(e, s->node->outs[0], e->at[i], NULL));
+    }
+    if (number == e->g->n_phases) break;
+    column_phase p = {.number = number};
+    tc_kval acc[MOST];
+    for (int32_t i = 0; i < e->g->steps.count; i++) {
+      const tc_step *s = &e->g->steps.data[i];
+      if (s->phase != number || s->node->kind != TC_LN_REDUCE) continue;
+      if (p.n_reduces == MOST) {
+        em_fail(e, "more than %d reductions in one phase", MOST);
+        return;
+      }
+      acc[p.n_reduces] = em_acc_init(e, s->node);
+      p.reduces[p.n_reduces++] = i;
+    }
+    if (!p.n_reduces && !has_element_stores(e, number)) continue;
+    nest(e, &p, e->n_par, acc);
+    for (int32_t i = 0; i < p.n_reduces; i++) {
+      const tc_lnode *n = e->g->steps.data[p.reduces[i]].node;
+      tc_map_put_ptr(e->rows, n->outs[0], NULL)->value.num = (int64_t)tc_kb_cast(e->kb, n->outs[0]->dtype, acc[i]) + 1;
+    }
+  }
+}
+
+void em_columns(tc_em *e, int32_t lane_var) {
+  tc_sym_ctx *c = e->syms;
+  int64_t lanes = tc_kb_lanes_count(e->kb);
+  const tc_sym *strips = tc_sym_ceildiv(c, e->extents[lane_var], tc_sym_int(c, lanes));
+  const tc_sym *blocks = strips;
+  for (int32_t d = 0; d < e->n_par; d++) {
+    if (d != lane_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
+  }
+  e->out->blocks = blocks;
+  int64_t work = lanes * tc_sym_hint_or(c, tc_product(e->l, e->n_red, e->extents + e->n_par), 64);
+  e->out->grain = tc_sym_int(c, work >= 8192 ? 1 : 8192 / (work > 0 ? work : 1));
+  const tc_sym *block = tc_sym_fresh(c, "b", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(c, block);
+  info->lo = 0;
+  info->hi_expr = tc_sym_addi(c, blocks, -1);
+  em_bind(e, block, tc_kb_cast(e->kb, e->ity, tc_kb_block(e->kb)));
+  const tc_sym *strip = tc_sym_mod(c, block, strips), *row = tc_sym_floordiv(c, block, strips);
+  for (int32_t d = e->n_par - 1; d >= 0; d--) {
+    if (d == lane_var) continue;
+    em_bind(e, e->vars[d], em_sym(e, tc_sym_mod(c, row, e->extents[d])));
+    row = tc_sym_floordiv(c, row, e->extents[d]);
+  }
+  tc_kval first = em_sym(e, tc_sym_muli(c, strip, lanes));
+  tc_kb_lanes(e->kb);
+  tc_kval v = em_add(e, first, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)));
+  em_bind(e, e->vars[lane_var], v);
+  bool exact = tc_sym_is_int(tc_sym_mod(c, e->extents[lane_var], tc_sym_int(c, lanes)), 0);
+  if (!exact) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, em_sym(e, e->extents[lane_var]));
+  columns(e);
+  tc_kb_end_lanes(e->kb, 0, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+// Which dimensions can be walked as one, and which one lanes should run along.
+//
+// Two variables u, v (v inner) of one class join into one of extent E_u·E_v when every address is linear in both with
+// coeff_u = coeff_v·E_v and no condition or index value uses them: then u → 0, v → w gives the same addresses. Lanes run
+// along the variable that has stride 1 in most of the bytes accessed.
+#include "core/kernel/emit_internal.h"
+
+typedef struct access {
+  const tc_sym *address; // elements
+  int32_t bytes;
+} access;
+
+typedef struct scan {
+  TC_VEC(access) accesses;
+  TC_VEC(const tc_sym *) others; // conditions, index values
+} scan;
+
+static bool is_step(tc_em *e, const tc_lnode *n) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    if (e->g->steps.data[i].node == n) return true;
+  }
+  return false;
+}
+
+static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at, const tc_buf *b, const tc_sym *const *index, int32_t n_vars, const tc_sym *const *vars);
+
+static void scan_body(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at) {
+  int32_t n_vars = n->n_par + n->n_red;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *b = &n->body.insts.data[i];
+    if (b->op == TC_B_INDEX) tc_vec_push(e->arena, &s->others, tc_sym_replace(e->syms, b->expr, n_vars, n->vars, at));
+    if (b->op != TC_B_LOAD) continue;
+    if (b->cond) tc_vec_push(e->arena, &s->others, tc_sym_replace(e->syms, b->cond, n_vars, n->vars, at));
+    scan_load(e, s, n, at, b->buf, b->index, n_vars, n->vars);
+  }
+}
+
+static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at, const tc_buf *b, const tc_sym *const *index, int32_t n_vars, const tc_sym *const *vars) {
+  (void)n;
+  const tc_sym *mapped[TC_MAX_RANK];
+  for (int32_t d = 0; d < b->rank; d++) mapped[d] = tc_sym_replace(e->syms, index[d], n_vars, vars, at);
+  if (b->def && is_step(e, b->def)) return; // scanned as a step
+  if (b->def && b->def->kind == TC_LN_POINTWISE && !b->strides) {
+    scan_body(e, s, b->def, mapped);
+    return;
+  }
+  access a = {em_address(e, b, mapped), tc_dtype_size(b->dtype)};
+  tc_vec_push(e->arena, &s->accesses, a);
+}
+
+static scan scan_group(tc_em *e) {
+  scan s = {0};
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *st = &e->g->steps.data[i];
+    if (st->node->kind == TC_LN_TEMPLATE) continue;
+    scan_body(e, &s, st->node, e->at[i]);
+    for (int32_t k = 0; k < st->node->n_outs && st->stores; k++) {
+      const tc_buf *b = st->node->outs[k];
+      if (!b->strides) continue;
+      access a = {em_address(e, b, e->at[i]), 2 * tc_dtype_size(b->dtype)}; // a strided store costs more than a strided load
+      tc_vec_push(e->arena, &s.accesses, a);
+    }
+  }
+  return s;
+}
+
+static bool can_join(tc_em *e, const scan *s, const tc_sym *u, const tc_sym *v, const tc_sym *extent_v) {
+  for (int32_t i = 0; i < s->others.count; i++) {
+    if (tc_sym_uses(s->others.data[i], u) || tc_sym_uses(s->others.data[i], v)) return false;
+  }
+  for (int32_t i = 0; i < s->accesses.count; i++) {
+    const tc_sym *cu, *cv, *rest;
+    if (!tc_sym_linear(e->syms, s->accesses.data[i].address, u, &cu, &rest)) return false;
+    if (!tc_sym_linear(e->syms, rest, v, &cv, &rest)) return false;
+    if (tc_sym_mul(e->syms, cv, extent_v) != cu) return false;
+  }
+  return true;
+}
+
+static void join(tc_em *e, int32_t iu, int32_t iv) {
+  tc_loops *l = e->l;
+  const tc_sym *extent = tc_sym_mul(l->syms, e->extents[iu], e->extents[iv]);
+  const tc_sym *w = tc_sym_fresh(l->syms, "w", TC_SYM_LOOP), *from[2] = {e->vars[iu], e->vars[iv]};
+  tc_sym_info *info = tc_sym_info_of(l->syms, w);
+  int64_t lo, hi;
+  tc_sym_range(l->syms, extent, &lo, &hi);
+  info->lo = 0;
+  info->hi = hi == TC_SYM_INF ? hi : hi > 0 ? hi - 1 : 0;
+  info->hi_expr = tc_sym_addi(l->syms, extent, -1);
+  const tc_sym *to[2] = {tc_sym_int(l->syms, 0), w};
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_lnode *n = e->g->steps.data[i].node;
+    const tc_sym **at = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
+    for (int32_t k = 0; k < n->n_par + n->n_red; k++) at[k] = tc_sym_replace(l->syms, e->at[i][k], 2, from, to);
+    e->at[i] = at;
+  }
+  e->vars[iv] = w;
+  e->extents[iv] = extent;
+  for (int32_t k = iu; k + 1 < e->n_par + e->n_red; k++) {
+    e->vars[k] = e->vars[k + 1];
+    e->extents[k] = e->extents[k + 1];
+  }
+  if (iu < e->n_par) e->n_par--;
+  else e->n_red--;
+}
+
+static bool join_any(tc_em *e, const scan *s) {
+  int32_t n = e->n_par + e->n_red;
+  for (int32_t u = 0; u < n; u++) {
+    for (int32_t v = 0; v < n; v++) {
+      bool same = (u < e->n_par) == (v < e->n_par);
+      if (u == v || !same || !can_join(e, s, e->vars[u], e->vars[v], e->extents[v])) continue;
+      join(e, u, v);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Variables of extent 1 are 0.
+static void drop_ones(tc_em *e) {
+  for (int32_t d = 0; d < e->n_par + e->n_red;) {
+    if (!tc_sym_is_int(e->extents[d], 1)) {
+      d++;
+      continue;
+    }
+    const tc_sym *zero = tc_sym_int(e->syms, 0);
+    for (int32_t i = 0; i < e->g->steps.count; i++) {
+      const tc_lnode *n = e->g->steps.data[i].node;
+      const tc_sym **at = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
+      for (int32_t k = 0; k < n->n_par + n->n_red; k++) at[k] = tc_sym_replace(e->syms, e->at[i][k], 1, &e->vars[d], &zero);
+      e->at[i] = at;
+    }
+    for (int32_t k = d; k + 1 < e->n_par + e->n_red; k++) {
+      e->vars[k] = e->vars[k + 1];
+      e->extents[k] = e->extents[k + 1];
+    }
+    if (d < e->n_par) e->n_par--;
+    else e->n_red--;
+  }
+}
+
+int32_t em_merge_dims(tc_em *e) {
+  drop_ones(e);
+  scan s = scan_group(e);
+  while (join_any(e, &s)) s = scan_group(e);
+  int32_t n = e->n_par + e->n_red, best = n - 1;
+  int64_t best_score = -1;
+  for (int32_t d = 0; d < n; d++) {
+    int64_t score = 0;
+    for (int32_t i = 0; i < s.accesses.count; i++) {
+      const tc_sym *c, *rest;
+      if (tc_sym_linear(e->syms, s.accesses.data[i].address, e->vars[d], &c, &rest) && tc_sym_is_int(c, 1)) score += s.accesses.data[i].bytes;
+    }
+    if (score >= best_score) best = d, best_score = score; // later variables win ties
+  }
+  return best;
+}

@@ -1,0 +1,94 @@
+// State of one emission.
+#ifndef TC_CORE_KERNEL_EMIT_INTERNAL_H_
+#define TC_CORE_KERNEL_EMIT_INTERNAL_H_
+
+#include "core/kernel/emit.h"
+#include "tc/template.h"
+
+typedef struct tc_em_undo {
+  tc_map_entry *entry;
+  int64_t old;
+} tc_em_undo;
+
+// How memory of a group-internal buffer is addressed on chip: mem[Σ (index − origin)·stride].
+typedef struct tc_em_tile {
+  tc_kmem mem;
+  int64_t row; // elements of one row of the tile
+} tc_em_tile;
+
+typedef struct tc_em {
+  tc_schedule *s;
+  tc_group *g;
+  tc_loops *l;
+  tc_sym_ctx *syms;
+  tc_arena *arena;
+  const tc_emit_options *o;
+  const tc_device_props *dev;
+  tc_emitted *out;
+  tc_kb *kb;
+  tc_dtype ity; // index type: i32 where every index fits, else i64
+  // Variables after merging dimensions, and each step's map in terms of them.
+  int32_t n_par, n_red;
+  const tc_sym **vars, **extents;
+  const tc_sym *const **at; // by step
+
+  tc_map *values; // of integer expressions and body values → kernel value + 1; scoped by the undo log
+  TC_VEC(tc_em_undo) undo;
+  tc_map *mems;   // tc_buf * → tc_kmem + 1
+  tc_map *tiles;  // tc_buf * → tc_em_tile *
+  bool tiles_used;
+  int32_t phase;  // that is being emitted: tiles hold what earlier ones made
+  tc_map *rows;   // tc_buf * → kernel value + 1: reductions' results for the current row
+  const tc_buf *hole;      // the template result that is being stored, and its value
+  tc_kval hole_value;
+  tc_kval mask;            // of what is evaluated now, or -1
+  tc_kval tile_row;        // number of the current row inside the tile, or -1 (0)
+  const tc_sym *red_flat;  // the reduced variables as one row-major index
+  tc_status failed;
+} tc_em;
+
+void em_fail(tc_em *e, const char *fmt, ...) TC_PRINTF(2, 3);
+// Scopes: values made since the mark are forgotten when it is left.
+int32_t em_mark(tc_em *e);
+void em_leave(tc_em *e, int32_t mark);
+void em_bind(tc_em *e, const tc_sym *symbol, tc_kval v); // in the current scope
+tc_kval em_sym(tc_em *e, const tc_sym *expr);            // an integer expression as a value of type ity
+tc_kval em_const(tc_em *e, int64_t v);
+tc_kval em_add(tc_em *e, tc_kval a, tc_kval b);
+tc_kval em_mul(tc_em *e, tc_kval a, tc_kval b);
+
+tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes);
+// The value of a buffer's element: from a row value, a tile, a hole, by computing it, or from memory.
+tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_sym *cond_or_null);
+// The value of a node's body with its variables replaced.
+tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at);
+// Stores the result of a pointwise step (to memory if it leaves the group, to its tile if held).
+void em_store_step(tc_em *e, int32_t step);
+void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval value);
+const tc_sym *em_address(tc_em *e, const tc_buf *b, const tc_sym *const *index);
+
+// Reductions: accumulator type, neutral value, combination, and the collective over lanes.
+typedef struct tc_em_acc {
+  const tc_lnode *node;
+  tc_dtype dtype;
+  int32_t step;
+} tc_em_acc;
+tc_dtype em_acc_type(const tc_lnode *n);
+tc_kval em_acc_init(tc_em *e, const tc_lnode *n);
+tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v);
+int32_t em_acc_collective(const tc_lnode *n);
+
+// Is a step computed per row (only parallel variables), or per element?
+bool em_step_is_row(tc_em *e, int32_t step);
+// Runs phase by phase over one row: opens its own lanes regions. `lane_var` is the variable along lanes.
+void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym *lo, const tc_sym *hi);
+// Makes on-chip arrays for the steps that are held; `rows` rows each.
+void em_make_tiles(tc_em *e, int64_t rows);
+// Joins neighbouring variables where every address allows it, and returns the variable to run lanes along.
+int32_t em_merge_dims(tc_em *e);
+
+void em_rows(tc_em *e, int32_t lane_var);
+void em_columns(tc_em *e, int32_t lane_var);
+void em_stage_group(tc_em *e);
+
+#endif

@@ -1,0 +1,195 @@
+// Emission along rows: reductions and pointwise work over a row by the lanes of a block, phase after phase.
+#include "core/kernel/emit_internal.h"
+
+bool em_step_is_row(tc_em *e, int32_t step) {
+  const tc_lnode *n = e->g->steps.data[step].node;
+  if (n->kind == TC_LN_REDUCE) return false;
+  for (int32_t k = 0; k < n->n_par + n->n_red; k++) {
+    for (int32_t d = e->n_par; d < e->n_par + e->n_red; d++) {
+      if (tc_sym_uses(e->at[step][k], e->vars[d])) return false;
+    }
+  }
+  return true;
+}
+
+void em_make_tiles(tc_em *e, int64_t rows) {
+  int64_t lo, row;
+  const tc_sym *len = tc_sym_int(e->syms, 1);
+  for (int32_t d = e->g->n_par; d < e->g->n_par + e->g->n_red; d++) len = tc_sym_mul(e->syms, len, e->g->extents[d]);
+  tc_sym_range(e->syms, len, &lo, &row);
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *s = &e->g->steps.data[i];
+    if (s->hold != TC_HOLD_TILE) continue;
+    tc_em_tile *t = TC_NEW(e->arena, tc_em_tile);
+    t->row = row;
+    t->mem = tc_kb_shared(e->kb, tc_sv_printf(e->arena, "tile%d", i), s->node->outs[0]->dtype, row * rows);
+    tc_map_put_ptr(e->tiles, s->node->outs[0], NULL)->value.ptr = t;
+    e->tiles_used = true;
+  }
+}
+
+// ---- one phase over the elements of a row ----
+enum { MOST = 16 };
+typedef struct phase {
+  int32_t reduces[MOST], n_reduces;
+  int32_t stores[64], n_stores;
+} phase;
+
+static phase phase_of(tc_em *e, int32_t number) {
+  phase p = {0};
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *s = &e->g->steps.data[i];
+    if (s->phase != number || s->node->kind == TC_LN_TEMPLATE) continue;
+    if (s->node->kind == TC_LN_REDUCE) {
+      if (p.n_reduces == MOST) em_fail(e, "more than %d reductions in one phase", MOST);
+      else p.reduces[p.n_reduces++] = i;
+    } else if ((s->stores || s->hold == TC_HOLD_TILE) && !em_step_is_row(e, i) && p.n_stores < 64) {
+      p.stores[p.n_stores++] = i;
+    }
+  }
+  return p;
+}
+
+// The innermost work: all steps of the phase at the current element.
+static void element(tc_em *e, const phase *p, const tc_kval *acc, tc_kval *next) {
+  for (int32_t i = 0; i < p->n_reduces; i++) {
+    int32_t step = p->reduces[i];
+    const tc_lnode *n = e->g->steps.data[step].node;
+    next[i] = em_acc_combine(e, n, acc[i], em_body(e, n, e->at[step]));
+  }
+  for (int32_t i = 0; i < p->n_stores; i++) em_store_step(e, p->stores[i]);
+}
+
+// for var in [lo, hi) by lanes: whole vectors first, then what is left under a mask.
+static void lane_loop(tc_em *e, const phase *p, int32_t lane_var, const tc_sym *lo, const tc_sym *hi, tc_kval *acc) {
+  int64_t lanes = tc_kb_lanes_count(e->kb);
+  const tc_sym *step = tc_sym_int(e->syms, lanes), *count = tc_sym_sub(e->syms, hi, lo);
+  const tc_sym *main_hi = tc_sym_add(e->syms, lo, tc_sym_mul(e->syms, tc_sym_floordiv(e->syms, count, step), step));
+  tc_kval k_lo = em_sym(e, lo), k_main = em_sym(e, main_hi), k_hi = em_sym(e, hi);
+  for (int32_t tail = 0; tail < 2; tail++) {
+    if (tail ? main_hi == hi : main_hi == lo) continue;
+    int32_t mark = em_mark(e);
+    tc_kval carried[MOST], next[MOST];
+    tc_kval j = tc_kb_for(e->kb, tail ? k_main : k_lo, tail ? k_hi : k_main, lanes, 0, p->n_reduces, acc, carried);
+    tc_kval v = em_add(e, j, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)));
+    em_bind(e, e->vars[lane_var], v);
+    tc_kval outer = e->mask;
+    if (tail) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, k_hi);
+    element(e, p, carried, next);
+    e->mask = outer;
+    tc_kb_end_for(e->kb, p->n_reduces, next, acc);
+    em_leave(e, mark);
+  }
+}
+
+// Loops over the reduced variables other than the lanes', outermost first.
+static void nest(tc_em *e, const phase *p, int32_t d, int32_t lane_var, const tc_sym *lo, const tc_sym *hi, tc_kval *acc) {
+  if (d == lane_var) d++;
+  if (d >= e->n_par + e->n_red) {
+    lane_loop(e, p, lane_var, lo, hi, acc);
+    return;
+  }
+  int32_t mark = em_mark(e);
+  tc_kval extent = em_sym(e, e->extents[d]), carried[MOST];
+  em_bind(e, e->vars[d], tc_kb_for(e->kb, em_const(e, 0), extent, 1, 0, p->n_reduces, acc, carried));
+  nest(e, p, d + 1, lane_var, lo, hi, carried);
+  tc_kb_end_for(e->kb, p->n_reduces, carried, acc);
+  em_leave(e, mark);
+}
+
+static void row_stores(tc_em *e, int32_t number) {
+  int32_t mark = em_mark(e);
+  bool open = false;
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *s = &e->g->steps.data[i];
+    bool row = s->node->kind == TC_LN_REDUCE ? s->phase + 1 == number : s->phase == number && s->node->kind == TC_LN_POINTWISE && em_step_is_row(e, i);
+    if (!row || !s->stores) continue;
+    if (!open) {
+      tc_kb_lanes(e->kb);
+      e->mask = tc_kb_op2(e->kb, TC_K_EQ, tc_kb_lane(e->kb), tc_kb_int(e->kb, TC_I32, 0));
+      open = true;
+    }
+    tc_kval v = em_load(e, s->node->outs[0], e->at[i], NULL);
+    em_store(e, s->node->outs[0], e->at[i], v);
+  }
+  if (open) tc_kb_end_lanes(e->kb, 0, NULL, NULL);
+  e->mask = -1;
+  em_leave(e, mark);
+}
+
+void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym *lo, const tc_sym *hi) {
+  for (int32_t number = first_phase; number <= e->g->n_phases && e->failed == TC_OK; number++) {
+    e->phase = number;
+    row_stores(e, number); // results of the phase before, and what follows from them per row
+    if (number == e->g->n_phases) break;
+    phase p = phase_of(e, number);
+    if (!p.n_reduces && !p.n_stores) continue;
+    int32_t mark = em_mark(e);
+    tc_kval acc[MOST], lanes_out[MOST];
+    tc_kb_lanes(e->kb);
+    for (int32_t i = 0; i < p.n_reduces; i++) acc[i] = em_acc_init(e, e->g->steps.data[p.reduces[i]].node);
+    nest(e, &p, e->n_par, lane_var, lo, hi, acc);
+    tc_kb_end_lanes(e->kb, p.n_reduces, acc, lanes_out);
+    em_leave(e, mark);
+    for (int32_t i = 0; i < p.n_reduces; i++) {
+      const tc_lnode *n = e->g->steps.data[p.reduces[i]].node;
+      tc_kval v = tc_kb_collective(e->kb, em_acc_collective(n), lanes_out[i], 0);
+      tc_map_put_ptr(e->rows, n->outs[0], NULL)->value.num = (int64_t)tc_kb_cast(e->kb, n->outs[0]->dtype, v) + 1;
+    }
+    bool tiles = false;
+    for (int32_t i = 0; i < p.n_stores; i++) tiles |= e->g->steps.data[p.stores[i]].hold == TC_HOLD_TILE;
+    if (tiles) tc_kb_barrier(e->kb);
+  }
+}
+
+// ---- the kernel: a block is a row, or a chunk of one when nothing is reduced ----
+enum { CHUNK = 8192 };
+
+void em_rows(tc_em *e, int32_t lane_var) {
+  tc_sym_ctx *c = e->syms;
+  bool reduces = false;
+  for (int32_t i = 0; i < e->g->steps.count; i++) reduces |= e->g->steps.data[i].node->kind == TC_LN_REDUCE;
+  em_make_tiles(e, 1);
+  const tc_sym *rows = tc_product(e->l, e->n_par, e->extents), *zero = tc_sym_int(c, 0);
+  const tc_sym *extent = lane_var >= 0 ? e->extents[lane_var] : tc_sym_int(c, 1);
+  int64_t elo, ehi;
+  tc_sym_range(c, extent, &elo, &ehi);
+  bool chunked = !reduces && lane_var >= 0 && ehi > 2 * CHUNK;
+  const tc_sym *chunks = chunked ? tc_sym_ceildiv(c, extent, tc_sym_int(c, CHUNK)) : tc_sym_int(c, 1);
+  e->out->blocks = tc_sym_mul(c, rows, chunks);
+  const tc_sym *work = tc_product(e->l, e->n_red, e->extents + e->n_par);
+  int64_t per_block = tc_sym_hint_or(c, work, CHUNK);
+  if (chunked && per_block > CHUNK) per_block = CHUNK;
+  e->out->grain = tc_sym_int(c, per_block >= CHUNK ? 1 : CHUNK / (per_block > 0 ? per_block : 1));
+
+  const tc_sym *block = tc_sym_fresh(c, "b", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(c, block);
+  info->lo = 0;
+  info->hi_expr = tc_sym_addi(c, e->out->blocks, -1);
+  em_bind(e, block, tc_kb_cast(e->kb, e->ity, tc_kb_block(e->kb)));
+  const tc_sym *row = tc_sym_floordiv(c, block, chunks), *chunk = tc_sym_mod(c, block, chunks);
+  for (int32_t d = e->n_par - 1; d >= 0; d--) {
+    em_bind(e, e->vars[d], em_sym(e, d == 0 ? row : tc_sym_mod(c, row, e->extents[d])));
+    row = tc_sym_floordiv(c, row, e->extents[d]);
+  }
+  const tc_sym *lo = zero, *hi = extent;
+  if (chunked) {
+    // The ends of the chunk as symbols of their own, so that loops see plain values.
+    const tc_sym *ends[2] = {tc_sym_muli(c, chunk, CHUNK), NULL};
+    ends[1] = tc_sym_min(c, tc_sym_addi(c, ends[0], CHUNK), extent);
+    bool exact = tc_sym_is_int(tc_sym_mod(c, extent, tc_sym_int(c, CHUNK)), 0);
+    const tc_sym *from = tc_sym_fresh(c, "lo", TC_SYM_LOCAL), *to = tc_sym_fresh(c, "hi", TC_SYM_LOCAL);
+    tc_sym_info_of(c, from)->lo = 0;
+    tc_sym_info_of(c, to)->lo = 0;
+    em_bind(e, from, em_sym(e, ends[0]));
+    em_bind(e, to, em_sym(e, ends[1]));
+    lo = from;
+    hi = exact ? tc_sym_addi(c, from, CHUNK) : to;
+  }
+  if (lane_var < 0) { // a single point
+    row_stores(e, 0);
+    for (int32_t i = 1; i < e->g->n_phases; i++) row_stores(e, i);
+    return;
+  }
+  em_row_phases(e, 0, lane_var, lo, hi);
+}

@@ -1,0 +1,153 @@
+// Matrix product: out[…, M, N] = Σₖ a[…, M, K] · b[…, N / P, K, P], b packed in panels of P columns (a stage of its own:
+// an ordinary copy that the op's lowering makes and that the scheduler fuses like any other).
+//
+// A block makes a tile of rows × one or more panels. Inside, R rows by `lanes` columns are accumulated in registers over
+// the whole of K: per step one vector load of b and R broadcast loads of a feed R multiply-adds (the outer-product
+// micro-kernel of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, without packing a).
+// Rows that are left over are made one at a time. Columns beyond N are computed on the panel's zero padding and masked at
+// the store.
+//
+// params: 0 R, 1 panel width P.
+#include "core/kernel/templates/templates.h"
+#include <stdbool.h>
+
+#include "tc/plugin.h"
+
+enum { ROWS, PANEL };
+
+static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
+  const tc_device_props *dev = tc_stage_device(s);
+  int32_t rank = tc_stage_rank(s);
+  int64_t panel = tc_stage_operand_size(s, 1, rank), m = tc_stage_out_hint(s, rank - 2), n = tc_stage_out_hint(s, rank - 1);
+  tc_dtype d = tc_stage_dtype(s);
+  int32_t bytes = d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4;
+  *out_n = 0;
+  if (tc_stage_operand_rank(s, 1) != rank + 1 || panel <= 0) {
+    tc_stage_refuse(s, "the second operand is not packed");
+    return TC_STATUS_OK;
+  }
+  int32_t vector = dev->simd_bytes ? dev->simd_bytes / bytes : 32, registers = dev->simd_registers ? dev->simd_registers : 32;
+  // Vectors of columns per micro-tile: as many as leave registers for at least four rows.
+  for (int32_t wide = 4; wide >= 1 && *out_n < max; wide /= 2) {
+    int64_t lanes = (int64_t)vector * wide;
+    if (lanes > panel) lanes = panel;
+    int64_t rows = (registers - wide - 1) / (lanes / vector > 0 ? lanes / vector : 1);
+    rows = rows > 8 ? 8 : rows;
+    if (rows < 1) continue;
+    while (rows > 1 && (rows > m || (m % rows && m % (rows - 1) == 0))) rows--;
+    for (int32_t whole = 0; whole < 2 && *out_n < max; whole++) {
+      tc_stage_config *c = &out[(*out_n)++];
+      *c = (tc_stage_config){.lanes = (int32_t)lanes};
+      for (int32_t i = 0; i < rank - 2; i++) c->tile[i] = 1;
+      int64_t tile_m = rows * (whole ? 4 : 12);
+      c->tile[rank - 2] = tile_m > m ? m : tile_m;
+      c->tile[rank - 1] = whole ? 0 : panel;
+      c->params[ROWS] = rows;
+      c->params[PANEL] = panel;
+      // b streams once per rows of the micro-tile; more accumulators hide more latency.
+      c->cost = (double)m * (double)n / (double)(rows * lanes);
+    }
+  }
+  return TC_STATUS_OK;
+}
+
+typedef struct mm {
+  tc_stage *s;
+  tc_kb *b;
+  const tc_stage_config *c;
+  int32_t rank;
+  tc_dtype acc;
+  tc_kval batch[TC_MAX_RANK];
+} mm;
+
+static tc_kval i64(mm *t, int64_t v) { return tc_kb_int(t->b, TC_I64, v); }
+static tc_kval add(mm *t, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, TC_K_ADD, x, y); }
+
+static tc_kval zero(mm *t) {
+  if (t->acc >= TC_C32) {
+    tc_kval z = tc_kb_real(t->b, t->acc == TC_C128 ? TC_F64 : TC_F32, 0);
+    return tc_kb_op2(t->b, TC_K_COMPLEX, z, z);
+  }
+  return t->acc >= TC_F16 ? tc_kb_real(t->b, t->acc, 0) : tc_kb_int(t->b, t->acc, 0);
+}
+
+// One micro-tile: rows row0 … row0+rows-1, columns from lane column `col` of panel `panel`.
+static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col) {
+  tc_kb *b = t->b;
+  int32_t r = t->rank;
+  tc_kval acc[16], carried[16], next[16], ia[TC_MAX_RANK + 1], ib[TC_MAX_RANK + 1], out[TC_MAX_RANK];
+  tc_kval lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b));
+  for (int32_t i = 0; i < r - 2; i++) ia[i] = ib[i] = out[i] = t->batch[i];
+  for (int64_t i = 0; i < rows; i++) acc[i] = zero(t);
+  tc_kval k = tc_kb_for(b, i64(t, 0), tc_stage_operand_extent(t->s, 0, r - 1), 1, 0, (int32_t)rows, acc, carried);
+  ib[r - 2] = panel;
+  ib[r - 1] = k;
+  ib[r] = add(t, lane, i64(t, col));
+  tc_kval vb = tc_kb_cast(b, t->acc, tc_stage_load(t->s, 1, ib, -1));
+  for (int64_t i = 0; i < rows; i++) {
+    ia[r - 2] = add(t, row0, i64(t, i));
+    ia[r - 1] = k;
+    tc_kval va = tc_kb_cast(b, t->acc, tc_stage_load(t->s, 0, ia, -1));
+    next[i] = tc_kb_op3(b, TC_K_FMA, va, vb, carried[i]);
+  }
+  tc_kb_end_for(b, (int32_t)rows, next, acc);
+  tc_kval n = tc_stage_extent(t->s, r - 1);
+  tc_kval column = add(t, add(t, tc_kb_op2(b, TC_K_MUL, panel, i64(t, t->c->params[PANEL])), i64(t, col)), lane);
+  int64_t known = tc_stage_out_size(t->s, r - 1);
+  tc_kval mask = known > 0 && known % t->c->params[PANEL] == 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, n);
+  for (int64_t i = 0; i < rows; i++) {
+    out[r - 2] = add(t, row0, i64(t, i));
+    out[r - 1] = column;
+    tc_stage_store(t->s, out, tc_kb_cast(b, tc_stage_dtype(t->s), acc[i]), mask);
+  }
+}
+
+static void strips(mm *t, tc_kval row0, int64_t rows, tc_kval first_panel, tc_kval last_panel) {
+  tc_kval panel = tc_kb_for(t->b, first_panel, last_panel, 1, 0, 0, NULL, NULL);
+  for (int64_t col = 0; col < t->c->params[PANEL]; col += t->c->lanes) micro(t, row0, rows, panel, col);
+  tc_kb_end_for(t->b, 0, NULL, NULL);
+}
+
+static int32_t emit(tc_stage *s, const tc_stage_config *c) {
+  mm t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_stage_dtype(s)};
+  if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
+  if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
+  tc_kb *b = t.b;
+  int32_t r = t.rank;
+  for (int32_t i = 0; i < r - 2; i++) t.batch[i] = tc_stage_origin(s, i);
+  tc_kval row_lo = tc_stage_origin(s, r - 2), m = tc_stage_extent(s, r - 2);
+  tc_kval row_hi = add(&t, row_lo, i64(&t, c->tile[r - 2]));
+  if (!tc_stage_exact(s, r - 2)) row_hi = tc_kb_op2(b, TC_K_MIN, row_hi, m);
+  int64_t panel_width = c->params[PANEL], rows = c->params[ROWS];
+  tc_kval first = i64(&t, 0), last;
+  if (c->tile[r - 1] == 0) {
+    last = tc_stage_operand_extent(s, 1, r - 2);
+  } else {
+    first = tc_kb_op2(b, TC_K_DIV, tc_stage_origin(s, r - 1), i64(&t, panel_width));
+    last = add(&t, first, i64(&t, 1));
+  }
+  // Whole micro-tiles, then single rows.
+  tc_kb_lanes(b);
+  tc_kval count = tc_kb_op2(b, TC_K_SUB, row_hi, row_lo);
+  tc_kval left = tc_kb_op2(b, TC_K_REM, count, i64(&t, rows));
+  tc_kval whole_hi = tc_kb_op2(b, TC_K_SUB, row_hi, left);
+  tc_kval row = tc_kb_for(b, row_lo, whole_hi, rows, 0, 0, NULL, NULL);
+  strips(&t, row, rows, first, last);
+  tc_kb_end_for(b, 0, NULL, NULL);
+  bool exact = tc_stage_exact(s, r - 2) && c->tile[r - 2] % rows == 0;
+  if (rows > 1 && !exact) {
+    row = tc_kb_for(b, whole_hi, row_hi, 1, 0, 0, NULL, NULL);
+    strips(&t, row, 1, first, last);
+    tc_kb_end_for(b, 0, NULL, NULL);
+  }
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  return TC_STATUS_OK;
+}
+
+const tc_template_table tc_template_matmul = {
+    .struct_size = sizeof(tc_template_table),
+    .name = {"matmul", 6},
+    .candidates = candidates,
+    .emit = emit,
+    .flops = "2 * out.numel * in0.last",
+};

@@ -1,0 +1,124 @@
+// The exported function of libtc_cpu_codegen.so: kernels → one LLVM module → passes → ELF object in memory.
+//
+// The pass list is short because compile time is part of a first run's latency: allocas to registers, common
+// subexpressions, peepholes, invariant code motion, and control flow clean-up. Vectorising and unrolling have been done
+// while emitting. The processor is the host's, from LLVM's feature string; where the target caps the vector width, the
+// AVX-512 features are switched off.
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen.h"
+#include "tc/plugin.h"
+
+#define TRIPLE "x86_64-pc-linux-gnu"
+
+static void report(const tc_host *h, int32_t code, const char *text) {
+  if (h && h->diag) h->diag(h->self, code, (tc_sv){text, strlen(text)});
+}
+
+static void init_target(void) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+}
+
+static LLVMTargetMachineRef make_machine(const tc_host *h, const tc_cpu_target *t, int32_t optimize) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT; // LLVM's registry is global
+  pthread_once(&once, init_target);
+  LLVMTargetRef target;
+  char *error = NULL, *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+  LLVMTargetMachineRef tm = NULL;
+  size_t size = strlen(features) + 64;
+  char *all = malloc(size);
+  if (!all || LLVMGetTargetFromTriple(TRIPLE, &target, &error)) {
+    report(h, TC_STATUS_INTERNAL, error ? error : "no memory for the feature string");
+    LLVMDisposeMessage(error);
+    goto done;
+  }
+  bool cap = t->words[TC_CPU_WORD_VECTOR] < 64;
+  snprintf(all, size, "%s%s", features, cap ? ",-avx512f,-evex512,-prefer-256-bit" : ",-prefer-256-bit");
+  LLVMCodeGenOptLevel level = optimize > 0 ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelLess;
+  tm = LLVMCreateTargetMachine(target, TRIPLE, cpu, all, level, LLVMRelocPIC, LLVMCodeModelSmall);
+  if (!tm) report(h, TC_STATUS_INTERNAL, "LLVM has no machine for this processor");
+done:
+  free(all);
+  LLVMDisposeMessage(cpu);
+  LLVMDisposeMessage(features);
+  return tm;
+}
+
+static void add_target_words(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(ctx);
+  LLVMValueRef words[TC_CPU_TARGET_WORDS];
+  for (int32_t i = 0; i < TC_CPU_TARGET_WORDS; i++) words[i] = LLVMConstInt(i32, t->words[i], 0);
+  LLVMValueRef init = LLVMConstArray2(i32, words, TC_CPU_TARGET_WORDS);
+  LLVMValueRef v = LLVMAddGlobal(mod, LLVMTypeOf(init), "tc_cpu_target_words");
+  LLVMSetInitializer(v, init);
+  LLVMSetGlobalConstant(v, 1);
+}
+
+static int32_t optimise(const tc_host *h, const tc_cpu_target *t, LLVMModuleRef mod, LLVMTargetMachineRef tm) {
+  char passes[256];
+  snprintf(passes, sizeof passes, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse,simplifycfg)%s",
+           t->sanitize ? ",asan" : "");
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(mod, passes, tm, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (!error) return TC_STATUS_OK;
+  char *text = LLVMGetErrorMessage(error);
+  report(h, TC_STATUS_INTERNAL, text);
+  LLVMDisposeErrorMessage(text);
+  return TC_STATUS_INTERNAL;
+}
+
+static int32_t write_file(const tc_host *h, LLVMTargetMachineRef tm, LLVMModuleRef mod, LLVMCodeGenFileType kind, const tc_sink *to) {
+  LLVMMemoryBufferRef buffer = NULL;
+  char *error = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(tm, mod, kind, &error, &buffer)) {
+    report(h, TC_STATUS_INTERNAL, error ? error : "LLVM could not write an object");
+    LLVMDisposeMessage(error);
+    return TC_STATUS_INTERNAL;
+  }
+  int32_t s = to->write(to->self, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  return s;
+}
+
+int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels, int32_t n,
+                               int32_t optimize, const tc_sink *sink, const tc_sink *text);
+
+TC_PLUGIN_EXPORT int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels, int32_t n,
+                                                int32_t optimize, const tc_sink *sink, const tc_sink *text) {
+  int32_t s = tc_sdk_init(h);
+  if (s != TC_STATUS_OK) return s;
+  LLVMTargetMachineRef tm = make_machine(h, t, optimize);
+  if (!tm) return TC_STATUS_INTERNAL;
+  LLVMContextRef ctx = LLVMContextCreate();
+  LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernels", ctx);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+  LLVMSetModuleDataLayout(mod, layout);
+  LLVMSetTarget(mod, TRIPLE);
+  char why[512];
+  for (int32_t i = 0; i < n && s == TC_STATUS_OK; i++) {
+    s = cg_kernel(ctx, mod, t, kernels[i], why, sizeof why);
+    if (s != TC_STATUS_OK) report(h, s, why);
+  }
+  add_target_words(ctx, mod, t);
+  if (s == TC_STATUS_OK) s = optimise(h, t, mod, tm);
+  if (s == TC_STATUS_OK && text) { // writing changes the module
+    LLVMModuleRef copy = LLVMCloneModule(mod);
+    s = write_file(h, tm, copy, LLVMAssemblyFile, text);
+    LLVMDisposeModule(copy);
+  }
+  if (s == TC_STATUS_OK) s = write_file(h, tm, mod, LLVMObjectFile, sink);
+  LLVMDisposeTargetData(layout);
+  LLVMDisposeModule(mod);
+  LLVMContextDispose(ctx);
+  LLVMDisposeTargetMachine(tm);
+  return s;
+}

@@ -116,7 +116,7 @@ static tc_status name(parser *p, tc_ex *e) {
   e->text = lx->tok.text;
   tc_lex_next(lx);
   while (tc_lex_eat(lx, "::")) {
-    tc_sv part;
+    tc_sv part = {0};
     TC_TRY(tc_lex_ident(lx, &part));
     e->text = tc_sv_printf(lx->arena, TC_SV_FMT "::" TC_SV_FMT, TC_SV_ARG(e->text), TC_SV_ARG(part));
   }

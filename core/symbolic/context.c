@@ -13,7 +13,7 @@ tc_sym_ctx *tc_sym_create(tc_arena *arena) {
   tc_sym_ctx *c = TC_NEW(arena, tc_sym_ctx);
   c->arena = arena;
   c->table_size = 1024;
-  c->table = TC_NEW_ARRAY(arena, const tc_sym *, c->table_size);
+  c->table = TC_NEW_ARRAY(arena, struct slot, c->table_size);
   c->by_name = tc_map_create(arena);
   c->fresh = tc_map_create(arena);
   c->facts = tc_map_create(arena);
@@ -28,11 +28,11 @@ tc_arena *tc_sym_arena(tc_sym_ctx *c) { return c->arena; }
 
 static void grow(tc_sym_ctx *c) {
   uint32_t size = c->table_size * 2;
-  const tc_sym **table = TC_NEW_ARRAY(c->arena, const tc_sym *, size);
+  struct slot *table = TC_NEW_ARRAY(c->arena, struct slot, size);
   for (uint32_t i = 0; i < c->table_size; i++) {
-    if (!c->table[i]) continue;
-    uint32_t at = (uint32_t)c->table[i]->hash & (size - 1);
-    while (table[at]) at = (at + 1) & (size - 1);
+    if (!c->table[i].sym) continue;
+    uint32_t at = (uint32_t)c->table[i].hash & (size - 1);
+    while (table[at].sym) at = (at + 1) & (size - 1);
     table[at] = c->table[i];
   }
   c->table = table;
@@ -42,8 +42,8 @@ static void grow(tc_sym_ctx *c) {
 // Finds the node equal to `like` or puts a copy into the table.
 static const tc_sym *intern(tc_sym_ctx *c, const tc_sym *like, bool raw) {
   uint32_t at = (uint32_t)like->hash & (c->table_size - 1);
-  for (const tc_sym *e; (e = c->table[at]); at = (at + 1) & (c->table_size - 1))
-    if (e->hash == like->hash && e->kind == like->kind && e->n == like->n && e->value == like->value &&
+  for (const tc_sym *e; (e = c->table[at].sym); at = (at + 1) & (c->table_size - 1))
+    if (c->table[at].hash == like->hash && e->kind == like->kind && e->n == like->n && e->value == like->value &&
         e->symbol == like->symbol && nd(e)->raw == raw &&
         (like->n == 0 || !memcmp(e->kids, like->kids, sizeof *e->kids * (size_t)like->n)))
       return e;
@@ -67,7 +67,7 @@ static const tc_sym *intern(tc_sym_ctx *c, const tc_sym *like, bool raw) {
   e->coeff = like->kind == TC_SYM_CONST ? like->value : 1;
   e->unit = like->kind == TC_SYM_CONST ? NULL : &e->s;
   if (like->kind == TC_SYM_SYMBOL) e->mask = 1ull << (like->symbol & 63);
-  c->table[at] = &e->s;
+  c->table[at] = (struct slot){&e->s, like->hash};
   if (c->node_count * 2 > c->table_size) grow(c);
   if (like->kind == TC_SYM_MUL && !raw && like->kids[0]->kind == TC_SYM_CONST) {
     e->coeff = like->kids[0]->value;

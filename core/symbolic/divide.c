@@ -155,17 +155,19 @@ static bool one_period(tc_sym_ctx *c, const tc_sym *a, int64_t n, int64_t *out_k
   return *out_k == floor_div(v.hi, n);
 }
 
+// -b ≤ a < 0?
+static bool below_zero(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
+  return tc_sym_interval(c, a).hi < 0 && tc_sym_below(c, tc_sym_add(c, a, b), b);
+}
+
 static const tc_sym *divide(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
   int64_t n = b->kind == TC_SYM_CONST ? b->value : 0, k;
-  if (n) {
-    if (one_period(c, a, n, &k)) return tc_sym_int(c, k);
-  } else {
-    if (tc_sym_below(c, a, b)) return tc_sym_int(c, 0);
-    if (tc_sym_interval(c, a).hi < 0 && tc_sym_below(c, tc_sym_add(c, a, b), b)) return tc_sym_int(c, -1);
-  }
+  if (n && one_period(c, a, n, &k)) return tc_sym_int(c, k);
   const tc_sym *q, *r, *g, *x, *m;
   split(c, a, b, &q, &r);
   if (!tc_sym_is_int(q, 0)) return tc_sym_add(c, q, tc_sym_floordiv(c, r, b));
+  if (!n && tc_sym_below(c, a, b)) return tc_sym_int(c, 0);
+  if (!n && below_zero(c, a, b)) return tc_sym_int(c, -1);
   if (n && term_count(a) > 1) {
     const tc_sym *part = divisible_part(c, a, n), *left = tc_sym_sub(c, a, part);
     if (part != a && !tc_sym_is_int(part, 0) && left != a)
@@ -198,12 +200,12 @@ static const tc_sym *modulo(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
   if (n) {
     if (one_period(c, a, n, &k) && !__builtin_mul_overflow(k, -n, &k)) return tc_sym_addi(c, a, k);
     if (tc_sym_divisor_of(c, a) % n == 0) return tc_sym_int(c, 0);
-  } else if (tc_sym_below(c, a, b)) {
-    return a;
   }
   const tc_sym *q, *r, *g, *x, *m;
   split(c, a, b, &q, &r);
   if (!tc_sym_is_int(q, 0)) return tc_sym_mod(c, r, b);
+  if (!n && tc_sym_below(c, a, b)) return a;
+  if (!n && below_zero(c, a, b)) return tc_sym_add(c, a, b);
   if (n) {
     const tc_sym *part = divisible_part(c, a, n);
     if (!tc_sym_is_int(part, 0)) return tc_sym_mod(c, tc_sym_sub(c, a, part), b);

@@ -58,7 +58,10 @@ typedef struct symbol_slot {
 
 struct tc_sym_ctx {
   tc_arena *arena;
-  const tc_sym **table; // open addressing
+  struct slot {
+    const tc_sym *sym;
+    uint64_t hash; // beside the pointer, so that a probe touches a node only when it is likely the one
+  } *table;        // open addressing
   uint32_t table_size, node_count;
   TC_VEC(symbol_slot *) symbols;
   tc_map *by_name, *fresh;
@@ -110,6 +113,9 @@ const tc_sym *tc_sym_term(tc_sym_ctx *c, int64_t coeff, const tc_sym *unit); // 
 // e / by if every value is exactly divisible term by term: coefficients and factors; else NULL. `by`: one term.
 const tc_sym *tc_sym_exact(tc_sym_ctx *c, const tc_sym *t, const tc_sym *by);
 const tc_sym *tc_sym_exact_sum(tc_sym_ctx *c, const tc_sym *e, const tc_sym *by); // the same for every term of a sum
+// A sum from some terms of another, still in order.
+const tc_sym *tc_sym_sum_of(tc_sym_ctx *c, int64_t constant, const tc_sym **kids, int32_t n);
+const tc_sym *tc_sym_without_factor(tc_sym_ctx *c, const tc_sym *t, const tc_sym *base); // whatever its power
 typedef struct factor {
   const tc_sym *base;
   int64_t power;

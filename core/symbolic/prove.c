@@ -8,7 +8,7 @@
 // A proof has a budget of steps, so a failing one costs a bounded time.
 #include "core/symbolic/internal.h"
 
-enum { BUDGET = 96, NESTING = 10, CANDIDATES = 12, FACTORS = 48, DEGREE = 4, FACTS = 24, ROUNDS = 4 };
+enum { BUDGET = 96, NESTING = 10, CANDIDATES = 12, FACTORS = 48, DEGREE = 4, FACTS = 24, ROUNDS = 4, LOCAL = 64 };
 
 // ---- never negative
 
@@ -21,7 +21,10 @@ typedef struct parts {
 static bool take_apart(tc_sym_ctx *c, const tc_sym *d, const tc_sym *x, parts *out) {
   terms t;
   tc_sym_terms(d, &t);
-  *out = (parts){.rest = tc_sym_int(c, t.constant)};
+  const tc_sym *local[LOCAL];
+  const tc_sym **rest = t.n <= LOCAL ? local : TC_NEW_ARRAY(c->arena, const tc_sym *, t.n);
+  int32_t kept = 0;
+  out->degree = 0;
   for (int32_t k = 0; k <= DEGREE; k++) out->coeff[k] = tc_sym_int(c, 0);
   for (int32_t i = 0; i < t.n; i++) {
     factor f[FACTORS];
@@ -30,15 +33,14 @@ static bool take_apart(tc_sym_ctx *c, const tc_sym *d, const tc_sym *x, parts *o
     for (int32_t j = 0; j < n; j++)
       if (f[j].base == x) power = f[j].power;
     if (power == 0) {
-      out->rest = tc_sym_add(c, out->rest, t.kids[i]);
+      rest[kept++] = t.kids[i];
       continue;
     }
     if (power > DEGREE) return false;
-    const tc_sym *left = tc_sym_exact(c, t.kids[i], tc_sym_pow(c, x, tc_sym_int(c, power)));
-    if (!left) return false;
-    out->coeff[power] = tc_sym_add(c, out->coeff[power], left);
+    out->coeff[power] = tc_sym_add(c, out->coeff[power], tc_sym_without_factor(c, t.kids[i], x));
     if (power > out->degree) out->degree = (int32_t)power;
   }
+  if (out->degree > 0) out->rest = tc_sym_sum_of(c, t.constant, rest, kept);
   return out->degree > 0;
 }
 
@@ -56,8 +58,12 @@ static int32_t sign_of(tc_sym_ctx *c, const parts *p, const tc_sym *x) {
   if (p->degree > 1 && tc_sym_interval(c, x).lo < 0) return 0;
   for (int32_t sign = 1; sign >= -1; sign -= 2) {
     bool all = true;
-    for (int32_t k = 1; k <= p->degree && all; k++)
-      all = tc_sym_nonneg(c, sign > 0 ? p->coeff[k] : tc_sym_neg(c, p->coeff[k]));
+    for (int32_t k = 1; k <= p->degree && all; k++) {
+      interval v = tc_sym_interval(c, p->coeff[k]);
+      if (sign > 0 ? v.lo >= 0 : v.hi <= 0) continue;
+      all = sign > 0 ? v.hi > 0 && tc_sym_nonneg(c, p->coeff[k])
+                     : v.lo < 0 && tc_sym_nonneg(c, tc_sym_neg(c, p->coeff[k]));
+    }
     if (all) return sign;
   }
   return 0;
@@ -218,7 +224,7 @@ bool tc_sym_nonneg(tc_sym_ctx *c, const tc_sym *d) {
 
 bool tc_sym_below(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
   if (!tc_sym_nonneg(c, a)) return false;
-  return tc_sym_nonneg(c, tc_sym_addi(c, tc_sym_sub(c, b, a), -1));
+  return tc_sym_nonneg(c, tc_sym_sub(c, tc_sym_addi(c, b, -1), a));
 }
 
 // ---- conditions

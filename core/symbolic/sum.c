@@ -132,6 +132,14 @@ const tc_sym *tc_sym_exact(tc_sym_ctx *c, const tc_sym *t, const tc_sym *by) {
   return tc_sym_term(c, coeff, from_factors(c, r, n));
 }
 
+const tc_sym *tc_sym_without_factor(tc_sym_ctx *c, const tc_sym *t, const tc_sym *base) {
+  factor f[FACTORS], r[FACTORS];
+  int32_t n = tc_sym_factors(nd(t)->unit, f, FACTORS), m = 0;
+  for (int32_t i = 0; i < n; i++)
+    if (f[i].base != base) r[m++] = f[i];
+  return tc_sym_term(c, nd(t)->coeff, from_factors(c, r, m));
+}
+
 // ---- sums
 
 static const tc_sym *raw2(tc_sym_ctx *c, int32_t kind, const tc_sym *a, const tc_sym *b) {
@@ -226,6 +234,10 @@ static const tc_sym *finish(tc_sym_ctx *c, int64_t constant, const tc_sym **kids
   all[0] = tc_sym_int(c, constant);
   memcpy(all + 1, kids, sizeof *kids * (size_t)n);
   return tc_sym_make(c, TC_SYM_ADD, all, n + 1, false);
+}
+
+const tc_sym *tc_sym_sum_of(tc_sym_ctx *c, int64_t constant, const tc_sym **kids, int32_t n) {
+  return finish(c, constant, kids, n);
 }
 
 static const tc_sym *without(tc_sym_ctx *c, int64_t constant, const tc_sym *const *kids, int32_t n, int32_t i, int32_t j) {

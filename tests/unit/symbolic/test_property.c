@@ -125,7 +125,7 @@ static pair grow_condition(world *w, int32_t depth) {
 static pair divisor_like(world *w) {
   static const int64_t common[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, -4, -3, 5};
   if (pick(w, 0, 2)) return leaf_const(w, common[pick(w, 0, 12)]);
-  pair s = leaf_symbol(w, pick(w, 0, SIZES - 1));
+  pair s = leaf_symbol(w, pick(w, 0, pick(w, 0, 2) ? SIZES - 1 : SYMBOLS - 1));
   int64_t more = pick(w, 0, 3);
   if (more == 0) return join2(w, TC_SYM_MUL, s, leaf_symbol(w, pick(w, 0, SIZES - 1)));
   if (more == 1) return join2(w, TC_SYM_MUL, s, leaf_const(w, pick(w, 2, 4)));
@@ -137,7 +137,7 @@ static pair grow(world *w, int32_t depth) {
     if (pick(w, 0, 2) == 0) return leaf_const(w, pick(w, -9, 33));
     return leaf_symbol(w, pick(w, 0, SYMBOLS - 1));
   }
-  switch (pick(w, 0, 12)) {
+  switch (pick(w, 0, 14)) {
   case 0:
   case 1:
   case 2: return join2(w, TC_SYM_ADD, grow(w, depth - 1), grow(w, depth - 1));
@@ -150,6 +150,21 @@ static pair grow(world *w, int32_t depth) {
   case 9: return join2(w, TC_SYM_MIN, grow(w, depth - 1), grow(w, depth - 1));
   case 10: return join2(w, TC_SYM_MAX, grow(w, depth - 1), grow(w, depth - 1));
   case 11: return join(w, TC_SYM_WHERE, grow_condition(w, depth - 1), grow(w, depth - 1), grow(w, depth - 1));
+  case 12: { // what may join again: k·x + l·(x // n) + m·(x mod n), with factors that sometimes fit
+    pair x = grow(w, depth / 2 - 1), n = divisor_like(w);
+    pair k = leaf_const(w, pick(w, 0, 2)), l = pick(w, 0, 1) ? n : divisor_like(w);
+    pair q = join2(w, TC_SYM_MUL, join2(w, TC_SYM_FLOORDIV, x, n), l);
+    if (pick(w, 0, 1)) q = join2(w, TC_SYM_MUL, q, leaf_const(w, -1));
+    pair e = join2(w, TC_SYM_ADD, join2(w, TC_SYM_MUL, x, k), q);
+    return pick(w, 0, 1) ? e : join2(w, TC_SYM_ADD, e, join2(w, TC_SYM_MOD, x, n));
+  }
+  case 13: { // (g·x + r) by g·y
+    pair g = pick(w, 0, 1) ? leaf_const(w, pick(w, 2, 6)) : leaf_symbol(w, pick(w, 0, SIZES - 1));
+    pair r = pick(w, 0, 1) ? leaf_const(w, pick(w, -3, 5)) : leaf_symbol(w, pick(w, SIZES, SIZES + LOOPS - 1));
+    pair a = join2(w, TC_SYM_ADD, join2(w, TC_SYM_MUL, g, grow(w, depth / 2 - 1)), r);
+    pair b = join2(w, TC_SYM_MUL, g, leaf_symbol(w, pick(w, 0, SYMBOLS - 1)));
+    return join2(w, pick(w, 0, 1) ? TC_SYM_MOD : TC_SYM_FLOORDIV, a, b);
+  }
   default: { // the index of a reshape: rows·size + column
     int64_t l = pick(w, 0, LOOPS - 1), rows = pick(w, 0, SYMBOLS - 1);
     pair size = leaf_symbol(w, w->extent[l]);

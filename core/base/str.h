@@ -6,7 +6,7 @@
 
 #define TC_SV(literal) ((tc_sv){(literal), sizeof(literal) - 1})
 #define TC_SV_FMT "%.*s"
-#define TC_SV_ARG(s) (int)(s).size, (s).data
+#define TC_SV_ARG(s) (int)(s).size, ((s).data ? (s).data : "")
 
 tc_sv tc_sv_of(const char *z); // NUL-terminated; NULL gives ""
 bool tc_sv_eq(tc_sv a, tc_sv b);

@@ -1,0 +1,92 @@
+// From a schedule to a plan: kernels emitted, buffers collected, launches in order.
+#include "core/plan/plan.h"
+
+typedef struct builder {
+  tc_plan *p;
+  tc_schedule *s;
+  tc_map *bufs; // tc_buf * → number + 1
+} builder;
+
+// Bytes from the first to the last element, strides counted.
+static const tc_sym *span_bytes(tc_sym_ctx *c, const tc_buf *b) {
+  const tc_sym *last = tc_sym_int(c, 1);
+  for (int32_t d = 0; d < b->rank; d++) last = tc_sym_add(c, last, tc_sym_mul(c, tc_sym_addi(c, b->sizes[d], -1), b->strides[d]));
+  for (int32_t d = 0; d < b->rank; d++) { // an empty tensor takes nothing
+    if (tc_sym_is_int(b->sizes[d], 0)) last = tc_sym_int(c, 0);
+  }
+  return tc_sym_max(c, tc_sym_muli(c, last, tc_dtype_size(b->dtype)), tc_sym_int(c, 0));
+}
+
+static int32_t buf_number(builder *w, const tc_buf *b) {
+  tc_map_entry *e = tc_map_put_ptr(w->bufs, b, NULL);
+  if (e->value.num) return (int32_t)e->value.num - 1;
+  tc_plan *p = w->p;
+  tc_plan_buf q = {.id = p->bufs.count, .name = b->name, .dtype = b->dtype, .rank = b->rank, .sizes = b->sizes, .strides = b->strides, .offset = b->offset, .input = b->input, .first = INT32_MAX, .last = -1};
+  q.kind = b->kind == TC_BUF_INPUT ? TC_PLAN_INPUT : b->output >= 0 ? TC_PLAN_OUTPUT : TC_PLAN_ARENA;
+  q.place = tc_sym_int(p->syms, 0);
+  q.bytes = b->kind == TC_BUF_INPUT ? q.place : span_bytes(p->syms, b);
+  tc_vec_push(p->arena, &p->bufs, q);
+  e->value.num = p->bufs.count;
+  return p->bufs.count - 1;
+}
+
+static tc_plan_arg touch(builder *w, const tc_buf *b, bool writes) {
+  int32_t n = buf_number(w, b);
+  tc_plan_buf *q = &w->p->bufs.data[n];
+  if (w->p->ops.count < q->first) q->first = w->p->ops.count;
+  if (w->p->ops.count > q->last) q->last = w->p->ops.count;
+  return (tc_plan_arg){.buf = n, .writes = writes};
+}
+
+static tc_status add_call(builder *w, tc_group *g) {
+  const tc_lnode *n = g->call;
+  tc_plan_op op = {.kind = TC_PLAN_CALL, .name = g->name, .call = n, .n_operands = n->n_operands, .n_args = n->n_operands + n->n_outs, .source = n->source};
+  tc_plan_arg *args = TC_NEW_ARRAY(w->p->arena, tc_plan_arg, op.n_args);
+  for (int32_t i = 0; i < n->n_operands; i++) args[i] = touch(w, n->operands[i].buf, false);
+  for (int32_t i = 0; i < n->n_outs; i++) args[n->n_operands + i] = touch(w, n->outs[i], true);
+  op.args = args;
+  op.blocks = op.grain = tc_sym_int(w->p->syms, 1);
+  op.bytes = tc_group_bytes(w->s, g);
+  op.flops = tc_sym_int(w->p->syms, 0);
+  tc_vec_push(w->p->arena, &w->p->ops, op);
+  return TC_OK;
+}
+
+static tc_status add_launch(builder *w, tc_group *g, const tc_emit_options *o) {
+  tc_plan *p = w->p;
+  tc_emitted *k = TC_NEW(p->arena, tc_emitted);
+  TC_TRY(tc_emit_group(w->s, g, o, k));
+  tc_plan_op op = {.kind = TC_PLAN_LAUNCH, .name = g->name, .blocks = k->blocks, .grain = k->grain, .n_args = k->params.count, .kernel = p->kernels.count};
+  for (int32_t i = 0; i < g->steps.count && !op.source.size; i++) op.source = g->steps.data[i].node->source;
+  tc_plan_arg *args = TC_NEW_ARRAY(p->arena, tc_plan_arg, op.n_args);
+  for (int32_t i = 0; i < op.n_args; i++) {
+    const tc_emit_param *q = &k->params.data[i];
+    args[i] = q->buf ? touch(w, q->buf, q->writes) : (tc_plan_arg){.buf = -1, .scalar = q->scalar, .dtype = q->dtype};
+  }
+  op.args = args;
+  op.bytes = tc_group_bytes(w->s, g);
+  op.flops = tc_group_flops(w->s, g);
+  tc_vec_push(p->arena, &p->kernels, k);
+  tc_vec_push(p->arena, &p->kernel_names, g->name);
+  tc_vec_push(p->arena, &p->ops, op);
+  return TC_OK;
+}
+
+tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out) {
+  tc_loops *l = s->loops;
+  tc_plan *p = TC_NEW(l->arena, tc_plan);
+  *p = (tc_plan){.module = l->module, .syms = l->syms, .arena = l->arena, .name = l->name, .graph = l->graph};
+  builder w = {.p = p, .s = s, .bufs = tc_map_create(l->arena)};
+  for (int32_t i = 0; i < s->groups.count; i++) {
+    tc_group *g = s->groups.data[i];
+    TC_TRY(g->call ? add_call(&w, g) : add_launch(&w, g, o));
+  }
+  for (int32_t i = 0; i < l->outputs.count; i++) {
+    const tc_loop_output *q = &l->outputs.data[i];
+    tc_plan_output r = {.kind = q->kind, .buf = q->buf ? buf_number(&w, q->buf) : -1, .type = q->type, .number = q->number, .target = q->target};
+    tc_vec_push(p->arena, &p->outputs, r);
+  }
+  tc_plan_memory(p);
+  *out = p;
+  return TC_OK;
+}

@@ -1,0 +1,112 @@
+// The arena: where internal buffers lie during a run.
+//
+// Constant sizes: buffers by falling size, each at the lowest offset where it overlaps nothing that lives at the same
+// time (first fit decreasing on intervals). Symbolic sizes: in order of first use, each takes a free slot whose size
+// provably suffices, else a new slot behind the others. Every offset is a multiple of 64 bytes.
+#include "core/plan/plan.h"
+
+enum { ALIGN = 64 };
+
+static bool alive_together(const tc_plan_buf *a, const tc_plan_buf *b) { return a->first <= b->last && b->first <= a->last; }
+
+static const tc_sym *round_up(tc_sym_ctx *c, const tc_sym *bytes) {
+  return tc_sym_muli(c, tc_sym_ceildiv(c, bytes, tc_sym_int(c, ALIGN)), ALIGN);
+}
+
+static void place_constant(tc_plan *p, int32_t *order, int32_t n) {
+  tc_sym_ctx *c = p->syms;
+  for (int32_t i = 1; i < n; i++) { // by falling size
+    int32_t id = order[i], k = i;
+    for (; k > 0 && p->bufs.data[order[k - 1]].bytes->value < p->bufs.data[id].bytes->value; k--) order[k] = order[k - 1];
+    order[k] = id;
+  }
+  int64_t top = p->arena_bytes->value;
+  for (int32_t i = 0; i < n; i++) {
+    tc_plan_buf *b = &p->bufs.data[order[i]];
+    int64_t size = (b->bytes->value + ALIGN - 1) / ALIGN * ALIGN, at = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int32_t k = 0; k < i; k++) {
+        const tc_plan_buf *o = &p->bufs.data[order[k]];
+        int64_t o_at = o->place->value, o_size = (o->bytes->value + ALIGN - 1) / ALIGN * ALIGN;
+        if (alive_together(b, o) && at < o_at + o_size && o_at < at + size) {
+          at = o_at + o_size;
+          moved = true;
+        }
+      }
+    }
+    b->place = tc_sym_int(c, at);
+    if (at + size > top) top = at + size;
+  }
+  p->arena_bytes = tc_sym_int(c, top);
+}
+
+typedef struct slot {
+  const tc_sym *place, *bytes;
+  int32_t free_after; // op after which it is free
+} slot;
+
+static void place_symbolic(tc_plan *p, const int32_t *order, int32_t n) {
+  tc_sym_ctx *c = p->syms;
+  TC_VEC(slot) slots = {0};
+  for (int32_t i = 0; i < n; i++) { // order: by first use
+    tc_plan_buf *b = &p->bufs.data[order[i]];
+    const tc_sym *need = round_up(c, b->bytes);
+    slot *found = NULL;
+    for (int32_t k = 0; k < slots.count && !found; k++) {
+      slot *s = &slots.data[k];
+      if (s->free_after < b->first && tc_sym_prove(c, tc_sym_cmp(c, TC_SYM_LE, need, s->bytes)) == 1) found = s;
+    }
+    if (!found) {
+      slot s = {p->arena_bytes, need, -1};
+      tc_vec_push(p->arena, &slots, s);
+      found = &tc_vec_last(&slots);
+      p->arena_bytes = tc_sym_add(c, p->arena_bytes, need);
+    }
+    found->free_after = b->last;
+    b->place = found->place;
+  }
+}
+
+void tc_plan_memory(tc_plan *p) {
+  tc_sym_ctx *c = p->syms;
+  int32_t n = 0, m = 0;
+  int32_t *constant = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count), *symbolic = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count);
+  p->arena_bytes = p->largest_bytes = tc_sym_int(c, 0);
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    const tc_plan_buf *b = &p->bufs.data[i];
+    if (b->kind != TC_PLAN_ARENA) continue;
+    p->largest_bytes = tc_sym_max(c, p->largest_bytes, b->bytes);
+    if (tc_sym_is_const(b->bytes)) constant[n++] = i;
+    else symbolic[m++] = i;
+  }
+  place_constant(p, constant, n);
+  for (int32_t i = 1; i < m; i++) { // by first use
+    int32_t id = symbolic[i], k = i;
+    for (; k > 0 && p->bufs.data[symbolic[k - 1]].first > p->bufs.data[id].first; k--) symbolic[k] = symbolic[k - 1];
+    symbolic[k] = id;
+  }
+  place_symbolic(p, symbolic, m);
+}
+
+tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *values) {
+  int64_t arena;
+  TC_TRY(tc_sym_eval(p->arena_bytes, values, &arena));
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    const tc_plan_buf *a = &p->bufs.data[i];
+    int64_t at, size;
+    if (a->kind != TC_PLAN_ARENA) continue;
+    TC_TRY(tc_sym_eval(a->place, values, &at));
+    TC_TRY(tc_sym_eval(a->bytes, values, &size));
+    if (at < 0 || size < 0 || at + size > arena) return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " lies outside the arena", TC_SV_ARG(a->name));
+    for (int32_t k = 0; k < i; k++) {
+      const tc_plan_buf *b = &p->bufs.data[k];
+      int64_t b_at, b_size;
+      if (b->kind != TC_PLAN_ARENA || !alive_together(a, b)) continue;
+      TC_TRY(tc_sym_eval(b->place, values, &b_at));
+      TC_TRY(tc_sym_eval(b->bytes, values, &b_size));
+      if (at < b_at + b_size && b_at < at + size) return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " and %%" TC_SV_FMT " overlap in the arena", TC_SV_ARG(a->name), TC_SV_ARG(b->name));
+    }
+  }
+  return TC_OK;
+}

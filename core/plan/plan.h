@@ -1,0 +1,89 @@
+// Plan IR: the host program of one graph: which buffers there are and where they live, which kernels are launched with
+// what, which library calls are made, what is returned. It is what an executable runs, what a saved artifact holds and
+// what is replayed; it names no device.
+//
+// Buffers: INPUT (a graph input's tensor), OUTPUT (allocated for the caller at each run), ARENA (a range of the run's
+// arena: offset and size are expressions of the size symbols). Offsets and sizes are bytes.
+//
+// Text form (round trips; `tcrun dump --stage=plan`):
+//   plan @forward [s0 in [2, 64] hint 2] arena 4096*s0 {
+//     %x : f32[s0, 64] = input 0
+//     %h : f32[s0, 64] = arena 0 size 256*s0
+//     %y : f32[s0, 64] = output
+//     launch @softmax_0 blocks s0 grain 16 (%x, out %h, s0)
+//     launch @add_1 blocks 1 grain 1 (%h, out %y)
+//     return user %y[s0, 64]{64, 1}+0
+//   }
+#ifndef TC_CORE_PLAN_PLAN_H_
+#define TC_CORE_PLAN_PLAN_H_
+
+#include "core/kernel/emit.h"
+#include "core/schedule/schedule.h"
+
+enum { TC_PLAN_INPUT, TC_PLAN_OUTPUT, TC_PLAN_ARENA };
+typedef struct tc_plan_buf {
+  int32_t kind, id;
+  tc_sv name;
+  tc_dtype dtype;
+  int32_t rank;
+  const tc_sym *const *sizes, *const *strides; // elements
+  const tc_sym *offset; // INPUT: elements within the storage, as the graph promises
+  int32_t input;        // INPUT: graph input number
+  const tc_sym *place;  // ARENA: byte offset
+  const tc_sym *bytes;  // OUTPUT, ARENA: size with strides counted
+  int32_t first, last;  // ops that touch it: first writer, last reader
+} tc_plan_buf;
+
+typedef struct tc_plan_arg {
+  int32_t buf;          // number of the buffer, or -1
+  bool writes;
+  const tc_sym *scalar; // when buf is -1
+  tc_dtype dtype;       // of the scalar
+} tc_plan_arg;
+
+enum { TC_PLAN_LAUNCH, TC_PLAN_CALL };
+typedef struct tc_plan_op {
+  int32_t kind;
+  tc_sv name;
+  int32_t kernel;        // LAUNCH: number in `kernels`
+  const tc_sym *blocks, *grain;
+  int32_t n_args;        // LAUNCH: kernel arguments; CALL: operands, then results
+  const tc_plan_arg *args;
+  const tc_lnode *call;  // CALL
+  int32_t n_operands;    // CALL
+  const tc_sym *bytes, *flops; // moved and done, for explain and bench
+  tc_sv source;
+} tc_plan_op;
+
+typedef struct tc_plan_output {
+  int32_t kind;         // TC_OUT_*
+  int32_t buf;          // or -1: a number
+  tc_tensor_type type;  // as the caller sees it: a view of the buffer
+  tc_arg number;
+  tc_sv target;
+} tc_plan_output;
+
+typedef struct tc_plan {
+  tc_module *module;
+  tc_sym_ctx *syms;
+  tc_arena *arena;
+  tc_sv name;
+  const tc_graph *graph;
+  TC_VEC(tc_plan_buf) bufs;
+  TC_VEC(tc_plan_op) ops;
+  TC_VEC(tc_plan_output) outputs;
+  TC_VEC(const tc_emitted *) kernels; // equal kernels are shared
+  TC_VEC(tc_sv) kernel_names;
+  const tc_sym *arena_bytes;
+  const tc_sym *largest_bytes; // the largest single arena buffer
+} tc_plan;
+
+// Emits every group and lays the buffers out.
+TC_NODISCARD tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out);
+// Arena offsets (first fit by size for constant sizes; slots reused where an expression provably fits).
+void tc_plan_memory(tc_plan *p);
+// Every buffer lies inside the arena and no two that live at once overlap, for the values given.
+TC_NODISCARD tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *symbol_values);
+void tc_plan_print(tc_sb *sb, const tc_plan *p);
+
+#endif

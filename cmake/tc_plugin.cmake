@@ -4,6 +4,8 @@
 # The loader refuses what the group or others may write to, whatever the umask was: permissions are set here.
 set(TC_PLUGIN_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 set(TC_PLUGIN_FOLDER_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
+file(CHMOD ${CMAKE_BINARY_DIR}/plugins PERMISSIONS ${TC_PLUGIN_FOLDER_PERMISSIONS})
 
 function(tc_plugin target)
   cmake_parse_arguments(P "NO_MAP" "MANIFEST;FOLDER" "SOURCES;LIBS" ${ARGN})

@@ -19,7 +19,7 @@
 
 #include "core/base/vec.h"
 
-static tc_status system_error(int error, const char *doing, const char *path) {
+tc_status tc_fs_error(int error, const char *doing, const char *path) {
   char reason[128];
   const char *text = strerror_r(error, reason, sizeof reason); // the GNU one: may or may not use the buffer
   return tc_error(error == ENOENT || error == ENOTDIR ? TC_STATUS_NOT_FOUND
@@ -52,7 +52,7 @@ static tc_status read_all(void *arg) {
     size_t room = sb.capacity - 1 - sb.size;
     ssize_t n = room ? read(a->fd, sb.text + sb.size, room) : read(a->fd, probe, sizeof probe);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return system_error(errno, "read", a->path);
+    if (n < 0) return tc_fs_error(errno, "read", a->path);
     if (n == 0) break;
     if (room) sb.size += (size_t)n;
     else tc_sb_put(&sb, (tc_sv){probe, (size_t)n});
@@ -65,12 +65,12 @@ tc_status tc_file_read(tc_arena *arena, const char *path, tc_sv *out) {
   int fd = open_retry(path, O_RDONLY, 0);
   struct stat st;
   if (fd < 0 || fstat(fd, &st) != 0) {
-    tc_status s = system_error(errno, "open", path);
+    tc_status s = tc_fs_error(errno, "open", path);
     if (fd >= 0) close(fd);
     return s;
   }
   read_args a = {.arena = arena, .path = path, .fd = fd, .expect = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0};
-  tc_status s = S_ISDIR(st.st_mode) ? system_error(EISDIR, "read", path) : tc_arena_guard(arena, read_all, &a);
+  tc_status s = S_ISDIR(st.st_mode) ? tc_fs_error(EISDIR, "read", path) : tc_arena_guard(arena, read_all, &a);
   close(fd);
   *out = a.out;
   return s;
@@ -79,14 +79,14 @@ tc_status tc_file_read(tc_arena *arena, const char *path, tc_sv *out) {
 tc_status tc_file_map(const char *path, tc_mapping *out) {
   *out = (tc_mapping){(const uint8_t *)"", 0};
   int fd = open_retry(path, O_RDONLY, 0);
-  if (fd < 0) return system_error(errno, "open", path);
+  if (fd < 0) return tc_fs_error(errno, "open", path);
   struct stat st;
   tc_status s = TC_OK;
-  if (fstat(fd, &st) != 0) s = system_error(errno, "open", path);
+  if (fstat(fd, &st) != 0) s = tc_fs_error(errno, "open", path);
   else if (!S_ISREG(st.st_mode)) s = tc_error(TC_STATUS_IO, "cannot map '%s': not a regular file", path);
   else if (st.st_size > 0) {
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED) s = system_error(errno, "map", path);
+    if (p == MAP_FAILED) s = tc_fs_error(errno, "map", path);
     else *out = (tc_mapping){p, (size_t)st.st_size};
   }
   close(fd);
@@ -130,15 +130,15 @@ tc_status tc_file_write(const char *path, const void *data, size_t size) {
   bool exists = stat(path, &st) == 0;
   if (exists && !S_ISREG(st.st_mode)) { // a device or a pipe cannot be replaced, only written to
     int fd = open_retry(path, O_WRONLY, 0);
-    if (fd < 0) return system_error(errno, "write", path);
+    if (fd < 0) return tc_fs_error(errno, "write", path);
     int error = write_all(fd, data, size);
     close(fd);
-    return error ? system_error(error, "write", path) : TC_OK;
+    return error ? tc_fs_error(error, "write", path) : TC_OK;
   }
   // A link keeps pointing to what it points to.
   const char *at = exists && realpath(path, target) != NULL ? target : path;
   int fd = open_beside(at, temporary, sizeof temporary);
-  if (fd < 0) return system_error(errno, "write", path);
+  if (fd < 0) return tc_fs_error(errno, "write", path);
   int error = write_all(fd, data, size);
   if (error == 0 && exists && fchmod(fd, st.st_mode & 07777) != 0) error = errno;
   if (error == 0 && fsync(fd) != 0) error = errno;
@@ -146,22 +146,22 @@ tc_status tc_file_write(const char *path, const void *data, size_t size) {
   if (error == 0 && rename(temporary, at) != 0) error = errno;
   if (error == 0) return TC_OK;
   unlink(temporary);
-  return system_error(error, "write", path);
+  return tc_fs_error(error, "write", path);
 }
 
 tc_status tc_dir_make(const char *path) {
   char part[PATH_MAX];
   size_t n = strlen(path);
-  if (n == 0 || n >= sizeof part) return system_error(n ? ENAMETOOLONG : ENOENT, "make the folder", path);
+  if (n == 0 || n >= sizeof part) return tc_fs_error(n ? ENAMETOOLONG : ENOENT, "make the folder", path);
   memcpy(part, path, n + 1);
   for (size_t i = 1; i <= n; i++) {
     if (path[i] != '/' && path[i] != 0) continue;
     part[i] = 0;
     if (mkdir(part, 0700) != 0 && errno != EEXIST && !tc_dir_exists(part))
-      return system_error(errno, "make the folder", part);
+      return tc_fs_error(errno, "make the folder", part);
     part[i] = path[i];
   }
-  return tc_dir_exists(path) ? TC_OK : system_error(EEXIST, "make the folder", path);
+  return tc_dir_exists(path) ? TC_OK : tc_fs_error(EEXIST, "make the folder", path);
 }
 
 bool tc_file_exists(const char *path) {
@@ -190,7 +190,7 @@ static tc_status list_names(void *arg) {
   for (;;) {
     errno = 0;
     struct dirent *e = readdir(a->dir);
-    if (e == NULL && errno != 0) return system_error(errno, "list", a->path);
+    if (e == NULL && errno != 0) return tc_fs_error(errno, "list", a->path);
     if (e == NULL) break;
     if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
     tc_sv name = tc_sv_copy(a->arena, tc_sv_of(e->d_name));
@@ -206,7 +206,7 @@ tc_status tc_dir_list(tc_arena *arena, const char *path, tc_sv **out_names, int3
   *out_names = NULL;
   *out_count = 0;
   DIR *dir = opendir(path);
-  if (dir == NULL) return system_error(errno, "list", path);
+  if (dir == NULL) return tc_fs_error(errno, "list", path);
   list_args a = {.arena = arena, .path = path, .dir = dir};
   tc_status s = tc_arena_guard(arena, list_names, &a);
   closedir(dir);
@@ -217,7 +217,7 @@ tc_status tc_dir_list(tc_arena *arena, const char *path, tc_sv **out_names, int3
 
 tc_status tc_path_real(tc_arena *arena, const char *path, tc_sv *out) {
   char real[PATH_MAX];
-  if (realpath(path, real) == NULL) return system_error(errno, "find", path);
+  if (realpath(path, real) == NULL) return tc_fs_error(errno, "find", path);
   *out = tc_sv_copy(arena, tc_sv_of(real));
   return TC_OK;
 }

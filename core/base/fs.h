@@ -10,8 +10,10 @@ typedef struct tc_mapping {
   size_t size;
 } tc_mapping;
 
+// The error for what errno says: "cannot DOING 'PATH': reason".
+TC_NODISCARD tc_status tc_fs_error(int error, const char *doing, const char *path) TC_NONNULL;
 TC_NODISCARD tc_status tc_file_read(tc_arena *arena, const char *path, tc_sv *out); // NUL-terminated copy
-TC_NODISCARD tc_status tc_file_map(const char *path, tc_mapping *out);             // read-only, private
+TC_NODISCARD tc_status tc_file_map(const char *path, tc_mapping *out);              // read-only, private
 void tc_file_unmap(tc_mapping *m);
 TC_NODISCARD tc_status tc_file_write(const char *path, const void *data, size_t size); // atomic replace
 TC_NODISCARD tc_status tc_dir_make(const char *path);                                  // with parents, mode 0700
@@ -23,8 +25,8 @@ TC_NODISCARD tc_status tc_path_real(tc_arena *arena, const char *path, tc_sv *ou
 tc_sv tc_path_join(tc_arena *arena, tc_sv dir, tc_sv name);
 tc_sv tc_path_dir(tc_sv path);
 tc_sv tc_path_base(tc_sv path);
-double tc_now_ms(void);                                               // monotonic
-const char *tc_env(const char *name);                                 // secure_getenv; NULL if unset or empty
-TC_NODISCARD tc_status tc_self_dir(tc_arena *arena, tc_sv *out);      // folder of the running program
+double tc_now_ms(void);                                          // monotonic
+const char *tc_env(const char *name);                            // secure_getenv; NULL if unset or empty
+TC_NODISCARD tc_status tc_self_dir(tc_arena *arena, tc_sv *out); // folder of the running program
 
 #endif

@@ -263,8 +263,8 @@ typedef struct show {
   tc_sb *sb;
 } show;
 
-// As TOML: texts in quotes; control characters the TOML way, which tc_sb_quoted's \xHH is not.
-static void put_quoted(tc_sb *sb, tc_sv s) {
+// Control characters the TOML way, which tc_sb_quoted's \xHH is not.
+void tc_config_quote(tc_sb *sb, tc_sv s) {
   tc_sb_putc(sb, '"');
   for (size_t i = 0; i < s.size; i++) {
     unsigned char ch = (unsigned char)s.data[i];
@@ -275,16 +275,28 @@ static void put_quoted(tc_sb *sb, tc_sv s) {
   tc_sb_putc(sb, '"');
 }
 
+// A key of a plugin's section. One with dots is quoted as a whole: it reads back as the same key, and does not clash
+// with a key that is its first part.
+static void put_key(tc_sb *sb, tc_sv key) {
+  bool bare = key.size > 0;
+  for (size_t i = 0; i < key.size && bare; i++) {
+    char ch = key.data[i];
+    bare = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_' || ch == '-';
+  }
+  if (bare) tc_sb_put(sb, key);
+  else tc_config_quote(sb, key);
+}
+
 static void put_value(tc_sb *sb, const tc_option *o, const tc_option_value *v) {
   if (o->type == TC_OPT_BOOL || o->type == TC_OPT_INT || o->type == TC_OPT_REAL) tc_sb_put(sb, v->text);
   else if (o->type == TC_OPT_LIST || o->type == TC_OPT_PATHS) {
     tc_sb_putc(sb, '[');
     for (int32_t i = 0; i < v->n_list; i++) {
       if (i) tc_sb_putz(sb, ", ");
-      put_quoted(sb, v->list[i]);
+      tc_config_quote(sb, v->list[i]);
     }
     tc_sb_putc(sb, ']');
-  } else put_quoted(sb, v->text);
+  } else tc_config_quote(sb, v->text);
 }
 
 static void put_line_end(tc_sb *sb, size_t start, tc_sv origin) {
@@ -304,8 +316,11 @@ static tc_status print(void *arg) {
   for (int32_t i = 0; i < w->c->sections.count; i++) {
     const tc_section_value *v = &w->c->sections.data[i];
     size_t start = w->sb->size;
-    tc_sb_printf(w->sb, TC_SV_FMT "." TC_SV_FMT " = ", TC_SV_ARG(v->section), TC_SV_ARG(v->key));
-    if (v->quoted) put_quoted(w->sb, v->text);
+    put_key(w->sb, v->section);
+    tc_sb_putc(w->sb, '.');
+    put_key(w->sb, v->key);
+    tc_sb_putz(w->sb, " = ");
+    if (v->quoted) tc_config_quote(w->sb, v->text);
     else tc_sb_put(w->sb, v->text);
     put_line_end(w->sb, start, v->origin);
   }
@@ -341,7 +356,7 @@ static tc_status code_key(void *arg) {
     }
     if (!next) break;
     tc_sb_printf(w->sb, TC_SV_FMT "." TC_SV_FMT "=", TC_SV_ARG(next->section), TC_SV_ARG(next->key));
-    put_quoted(w->sb, next->text);
+    tc_config_quote(w->sb, next->text);
     tc_sb_putc(w->sb, ';');
     last_section = next->section;
     last_key = next->key;

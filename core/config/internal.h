@@ -48,6 +48,7 @@ int32_t tc_option_find(tc_sv key);                        // -1 if there is none
 bool tc_option_group(tc_sv name);                         // is it the first part of some dotted key?
 TC_NODISCARD tc_status tc_option_unknown(tc_sv place, tc_sv key); // the error, with the nearest key
 void tc_config_put_section(tc_config *c, int32_t level, tc_sv section, tc_sv key, tc_sv text, bool quoted, tc_sv origin);
+void tc_config_quote(tc_sb *sb, tc_sv s); // as a TOML text
 
 // ---- modes.c ----
 // Reads a parsed file into a level; `extends` first. `depth` bounds the chain.

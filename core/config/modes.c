@@ -1,5 +1,6 @@
 // Config files and modes: TOML trees into levels; which folders modes lie in; `extends`.
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/fs.h"
 #include "core/config/internal.h"
@@ -23,7 +24,7 @@ static tc_sv origin_of(const reading *r, const tc_toml *v) {
 static tc_status section_text(const reading *r, const tc_toml *v, tc_sb *sb, int32_t depth) {
   switch (v->kind) {
   case TC_TOML_STRING:
-    if (depth) tc_sb_quoted(sb, v->text);
+    if (depth) tc_config_quote(sb, v->text);
     else tc_sb_put(sb, v->text);
     return TC_OK;
   case TC_TOML_INT: tc_sb_int(sb, v->integer); return TC_OK;
@@ -114,7 +115,7 @@ tc_status tc_config_read_tree(tc_config *c, int32_t level, tc_sv name, const tc_
 }
 
 // ---- Modes ----
-// Calls fn for each folder that may hold modes until it says true.
+// The folders that may hold modes, in order.
 static tc_status mode_folders(tc_config *c, tc_sv **out, int32_t *out_n) {
   static const char *const beside[] = {"../configs", "../share/tc/configs"};
   TC_VEC(tc_sv) folders = {0};
@@ -186,6 +187,13 @@ static tc_status find_mode(tc_config *c, tc_sv mode, tc_sv *out_path) {
   return tc_error(TC_STATUS_NOT_FOUND, "unknown mode '" TC_SV_FMT "'%s", TC_SV_ARG(mode), sb.text);
 }
 
+// A file may name another by `extends`; a pipe or a device among them could be endless.
+static tc_status check_regular(const char *path) {
+  struct stat st;
+  if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return TC_OK; // a missing one is told by who reads it
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "'%s' is not a regular file", path);
+}
+
 tc_status tc_config_read_mode(tc_config *c, int32_t level, tc_sv mode, int32_t depth) {
   tc_sv path = mode, text;
   const tc_toml *root;
@@ -194,6 +202,7 @@ tc_status tc_config_read_mode(tc_config *c, int32_t level, tc_sv mode, int32_t d
   if (mode.size == 0 || memchr(mode.data, 0, mode.size)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a mode has a name");
   if (is_path(mode)) path = tc_sv_copy(c->arena, mode);
   else TC_TRY(find_mode(c, mode, &path));
+  TC_TRY(check_regular(path.data), "while reading mode '" TC_SV_FMT "'", TC_SV_ARG(mode));
   TC_TRY(tc_file_read(c->arena, path.data, &text), "while reading mode '" TC_SV_FMT "'", TC_SV_ARG(mode));
   TC_TRY(tc_toml_parse(c->arena, path, text, &root));
   // People know the mode by its name; the file by its last part.

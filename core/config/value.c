@@ -36,10 +36,20 @@ static tc_status check_range(const tc_option *o, tc_option_value *out) {
                   (long long)o->hi);
 }
 
-static tc_status parse_int(const tc_option *o, tc_sv text, tc_option_value *out) {
+static tc_status parse_int(tc_arena *arena, const tc_option *o, tc_sv text, tc_option_value *out) {
   if (!tc_sv_to_int(text, &out->integer))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "'" TC_SV_FMT "' is not an integer", TC_SV_ARG(text));
+  out->text = tc_sv_printf(arena, "%lld", (long long)out->integer);
   return check_range(o, out);
+}
+
+static tc_status parse_real(tc_arena *arena, tc_sv text, tc_option_value *out) {
+  if (!tc_sv_to_double(text, &out->real))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "'" TC_SV_FMT "' is not a number", TC_SV_ARG(text));
+  tc_sb sb = tc_sb_make(arena);
+  tc_sb_double(&sb, out->real);
+  out->text = tc_sb_view(&sb);
+  return TC_OK;
 }
 
 static tc_status parse_size(const tc_option *o, tc_sv text, tc_option_value *out) {
@@ -67,6 +77,7 @@ static tc_status parse_choice(const tc_option *o, tc_sv text, tc_option_value *o
 
 static tc_status parse_list(tc_arena *arena, const tc_option *o, tc_sv text, tc_option_value *out) {
   TC_VEC(tc_sv) list = {0};
+  tc_sb joined = tc_sb_make(arena);
   char between = o->type == TC_OPT_PATHS ? ':' : ',';
   for (tc_sv word; text.size > 0;) {
     text = tc_sv_cut(text, between, &word);
@@ -74,25 +85,27 @@ static tc_status parse_list(tc_arena *arena, const tc_option *o, tc_sv text, tc_
     if (word.size == 0) continue;
     if (o->type == TC_OPT_PATHS && word.data[0] != '/')
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "'" TC_SV_FMT "' is not an absolute path", TC_SV_ARG(word));
+    if (list.count) tc_sb_putc(&joined, between);
+    tc_sb_put(&joined, word);
     tc_vec_push(arena, &list, word);
   }
+  out->text = tc_sb_view(&joined);
   out->list = list.data;
   out->n_list = list.count;
   return TC_OK;
 }
 
+// `text` of the value is in one spelling whatever was read, so that equal values have equal keys.
 tc_status tc_option_parse(tc_arena *arena, const tc_option *o, tc_sv text, tc_option_value *out) {
   *out = (tc_option_value){.set = true, .text = tc_sv_copy(arena, text)};
   switch (o->type) {
   case TC_OPT_BOOL: return parse_bool(text, out);
-  case TC_OPT_INT: return parse_int(o, text, out);
+  case TC_OPT_INT: return parse_int(arena, o, text, out);
   case TC_OPT_SIZE: return parse_size(o, text, out);
   case TC_OPT_CHOICE: return parse_choice(o, text, out);
   case TC_OPT_LIST:
   case TC_OPT_PATHS: return parse_list(arena, o, out->text, out);
-  case TC_OPT_REAL:
-    if (tc_sv_to_double(text, &out->real)) return TC_OK;
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "'" TC_SV_FMT "' is not a number", TC_SV_ARG(text));
+  case TC_OPT_REAL: return parse_real(arena, text, out);
   default: return TC_OK;
   }
 }

@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <string.h>
 
-#include "core/base/fs.h"
 #include "core/plugin/internal.h"
 
 #if defined(__x86_64__)
@@ -113,7 +112,7 @@ static tc_status find_symbols(const char *path, tc_mapping m, symbols *out) {
   return TC_OK;
 }
 
-static tc_status check(const char *path, tc_mapping m) {
+tc_status tc_elf_check_bytes(const char *path, tc_mapping m) {
   symbols s;
   bool found = false;
   TC_TRY(find_symbols(path, m, &s));
@@ -125,7 +124,7 @@ static tc_status check(const char *path, tc_mapping m) {
 tc_status tc_elf_check(const char *path) {
   tc_mapping m;
   TC_TRY(tc_file_map(path, &m));
-  tc_status s = check(path, m);
+  tc_status s = tc_elf_check_bytes(path, m);
   tc_file_unmap(&m);
   return s;
 }

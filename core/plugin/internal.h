@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "core/base/fs.h"
 #include "core/base/vec.h"
 #include "core/plugin/plugin.h"
 
@@ -44,6 +45,7 @@ struct tc_plugins {
 // ---- manifest.c ----
 // Reads a manifest (absolute path) into `p`, whose strings are set as far as reading got.
 TC_NODISCARD tc_status tc_manifest_read(tc_arena *arena, tc_sv path, tc_plugin *p);
+TC_NODISCARD tc_status tc_manifest_parse(tc_arena *arena, tc_sv path, tc_sv text, tc_plugin *p);
 // "device|codegen": names of capability bits.
 void tc_capabilities_print(tc_sb *sb, uint64_t capabilities);
 
@@ -55,6 +57,7 @@ TC_NODISCARD tc_status tc_trusted_path(tc_arena *arena, const char *path, bool f
 // Checks a shared object without running anything of it: right machine, exports tc_plugin_query and nothing else, no
 // sanitizer that this program lacks.
 TC_NODISCARD tc_status tc_elf_check(const char *path);
+TC_NODISCARD tc_status tc_elf_check_bytes(const char *path, tc_mapping m); // 8-byte aligned; `path` for messages
 // Does the file define tc_plugin_query? False for what is no shared object.
 bool tc_elf_is_plugin(const char *path);
 // "", "address" or "thread": what this program was built with.

@@ -1,7 +1,6 @@
 // Manifests: what a plugin offers, known before any of its code runs. Format: plugin.h.
 #include <string.h>
 
-#include "core/base/fs.h"
 #include "core/base/toml.h"
 #include "core/plugin/internal.h"
 
@@ -150,10 +149,14 @@ static tc_status unknown_key(const reader *r, const tc_toml *v) {
 }
 
 tc_status tc_manifest_read(tc_arena *arena, tc_sv path, tc_plugin *p) {
-  reader r = {arena, path, p};
   tc_sv text;
-  const tc_toml *root;
   TC_TRY(tc_file_read(arena, path.data, &text));
+  return tc_manifest_parse(arena, path, text, p);
+}
+
+tc_status tc_manifest_parse(tc_arena *arena, tc_sv path, tc_sv text, tc_plugin *p) {
+  reader r = {arena, path, p};
+  const tc_toml *root;
   TC_TRY(tc_toml_parse(arena, path, text, &root));
   // What the manifest is called stands for the name until the name is known.
   tc_sv base = tc_path_base(path);

@@ -6,7 +6,6 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "core/base/fs.h"
 #include "core/plugin/internal.h"
 
 const char *tc_plugin_state_name(int32_t state) {

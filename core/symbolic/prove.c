@@ -53,9 +53,28 @@ static const tc_sym *put_together(tc_sym_ctx *c, const parts *p, const tc_sym *x
   return d;
 }
 
-// The common sign of the coefficients: 1 never negative, -1 never positive, 0 not known. Powers need x ≥ 0.
-static int32_t sign_of(tc_sym_ctx *c, const parts *p, const tc_sym *x) {
-  if (p->degree > 1 && tc_sym_interval(c, x).lo < 0) return 0;
+// The coefficients of the polynomial in y = x - lo.
+static parts shifted(tc_sym_ctx *c, const parts *p, int64_t lo) {
+  parts q = *p;
+  for (int32_t round = 0; round < q.degree; round++) // Horner's scheme, once per coefficient; coefficient 0 is unused
+    for (int32_t k = q.degree - 1; k >= round && k > 0; k--)
+      q.coeff[k] = tc_sym_add(c, q.coeff[k], tc_sym_muli(c, q.coeff[k + 1], lo));
+  return q;
+}
+
+// In which direction d grows with x: 1 never falls, -1 never rises, 0 not known. With powers, all coefficients of the
+// polynomial in x - lo ≥ 0 must have one sign.
+static int32_t sign_of(tc_sym_ctx *c, const parts *given, const tc_sym *x) {
+  parts shift;
+  const parts *p = given;
+  if (p->degree > 1) {
+    int64_t lo = tc_sym_interval(c, x).lo;
+    if (lo <= -TC_SYM_INF) return 0;
+    if (lo) {
+      shift = shifted(c, p, lo);
+      p = &shift;
+    }
+  }
   for (int32_t sign = 1; sign >= -1; sign -= 2) {
     bool all = true;
     for (int32_t k = 1; k <= p->degree && all; k++) {
@@ -112,8 +131,15 @@ static bool eliminate(tc_sym_ctx *c, const tc_sym *d, const tc_sym *x) {
   if (!take_apart(c, d, x, &p)) return false;
   if (x->kind == TC_SYM_MIN || x->kind == TC_SYM_MAX || x->kind == TC_SYM_WHERE) {
     int32_t from = x->kind == TC_SYM_WHERE;
-    bool first = holds_with(c, &p, x, x->kids[from]), second = holds_with(c, &p, x, x->kids[from + 1]);
+    const tc_sym *a = x->kids[from], *b = x->kids[from + 1];
+    bool first = holds_with(c, &p, x, a), second = holds_with(c, &p, x, b);
     if (first && second) return true;
+    if (!from) { // where Min(a, b) is a, b - a is never negative
+      const tc_sym *gap = x->kind == TC_SYM_MIN ? tc_sym_sub(c, b, a) : tc_sym_sub(c, a, b);
+      if ((first || tc_sym_nonneg(c, tc_sym_sub(c, put_together(c, &p, a), gap))) &&
+          (second || tc_sym_nonneg(c, tc_sym_add(c, put_together(c, &p, b), gap))))
+        return true;
+    }
     // Min(a, b) ≤ a: for a coefficient that is never positive, one case is enough.
     int32_t easy = x->kind == TC_SYM_MIN ? -1 : x->kind == TC_SYM_MAX ? 1 : 0;
     return (first || second) && easy && sign_of(c, &p, x) == easy;
@@ -125,10 +151,16 @@ static bool eliminate(tc_sym_ctx *c, const tc_sym *d, const tc_sym *x) {
     if (holds_with(c, &p, x, sign > 0 ? info->lo_expr : info->hi_expr)) return true;
   } else if (x->kind == TC_SYM_FLOORDIV && tc_sym_interval(c, x->kids[1]).lo >= 0) {
     const tc_sym *a = x->kids[0], *n = x->kids[1];
-    const tc_sym *m = p.degree == 1 ? tc_sym_exact_sum(c, p.coeff[1], n) : NULL;
-    if (m) { // x - n + 1 ≤ n·(x // n) ≤ x
+    if (p.degree == 1) { // a - n + 1 ≤ n·(a // n) ≤ a
       const tc_sym *low = sign > 0 ? tc_sym_sub(c, tc_sym_addi(c, a, 1), n) : a;
-      if (tc_sym_nonneg(c, tc_sym_add(c, p.rest, tc_sym_mul(c, m, low)))) return true;
+      const tc_sym *m = tc_sym_exact_sum(c, p.coeff[1], n), *scaled;
+      if (m) {
+        scaled = tc_sym_add(c, p.rest, tc_sym_mul(c, m, low));
+      } else { // n·d > -n is enough for d ≥ 0
+        scaled = tc_sym_add(c, tc_sym_mul(c, n, p.rest), tc_sym_mul(c, p.coeff[1], low));
+        scaled = tc_sym_add(c, scaled, tc_sym_addi(c, n, -1));
+      }
+      if (tc_sym_nonneg(c, scaled)) return true;
     }
     if (sign < 0) {
       const tc_sym *high = raise(c, a);

@@ -304,6 +304,33 @@ TC_TEST(small_expressions_keep_their_value) { return random_expressions(arena, t
 TC_TEST(expressions_keep_their_value) { return random_expressions(arena, tc_test_seed(), 4, EXPRESSIONS); }
 TC_TEST(large_expressions_keep_their_value) { return random_expressions(arena, tc_test_seed(), 6, EXPRESSIONS / 4); }
 
+// Polynomials with a few composite factors, whose sign is asked for: what is proven must hold.
+TC_TEST(proofs_hold) {
+  world w = {.arena = arena, .seed = tc_test_seed()};
+  int32_t proven[2] = {0, 0};
+  for (int32_t n = 0; n < 6000; n++) {
+    if (n % 100 == 0) make_world(&w);
+    int64_t pool[3]; // few symbols, so that powers meet
+    for (int32_t k = 0; k < 3; k++) pool[k] = pick(&w, 0, SYMBOLS - 1);
+    pair d = leaf_const(&w, pick(&w, -6, 12));
+    for (int64_t k = pick(&w, 1, 4); k > 0; k--) {
+      pair t = leaf_const(&w, pick(&w, -3, 3));
+      for (int64_t j = pick(&w, 1, 3); j > 0; j--)
+        t = join2(&w, TC_SYM_MUL, t, pick(&w, 0, 5) ? leaf_symbol(&w, pool[pick(&w, 0, 2)]) : grow(&w, 1));
+      d = join2(&w, TC_SYM_ADD, d, t);
+    }
+    pair p = join2(&w, TC_SYM_LE, leaf_const(&w, 0), d);
+    int32_t known = tc_sym_prove(w.c, p.e);
+    if (known < 0) continue;
+    proven[known]++;
+    tc_sym_code code = tc_sym_compile(arena, p.e);
+    for (int32_t i = 0; i < TRIES * 2; i++) check_value(&w, p, code, known);
+  }
+  print_message("%d proven, %d refuted\n", (int)proven[1], (int)proven[0]);
+  assert_true(proven[0] > 100 && proven[1] > 100);
+  return TC_OK;
+}
+
 // Equal polynomials are one node however they are built.
 TC_TEST(sums_and_products_are_canonical) {
   world w = {.arena = arena, .seed = tc_test_seed()};
@@ -357,6 +384,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(small_expressions_keep_their_value),
                                      cmocka_unit_test(expressions_keep_their_value),
                                      cmocka_unit_test(large_expressions_keep_their_value),
+                                     cmocka_unit_test(proofs_hold),
                                      cmocka_unit_test(sums_and_products_are_canonical),
                                      cmocka_unit_test(replaces_at_once)};
   return TC_RUN(tests);

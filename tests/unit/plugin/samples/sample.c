@@ -196,9 +196,31 @@ static const longer_op ops[] = {
     {{.struct_size = sizeof(longer_op), .schema = "sample::two(Tensor x) -> Tensor"}, {7, 7, 7}},
 };
 #else
+// one(x, n): x repeated n times along its first dimension. two(x): six times, as one of one.
+static int32_t repeated(tc_op_args *a, tc_int times) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  tc_int sizes[TC_MAX_RANK];
+  if (x->rank == 0) return tc_op_fail(a, "'x' (%s) has no dimension to repeat along %s", tc_op_shape_text(a, 0), "it");
+  for (int32_t i = 0; i < x->rank; i++) sizes[i] = x->sizes[i];
+  sizes[0] = tc_int_mul(a, sizes[0], times);
+  return tc_op_set_result(a, 0, x->dtype, x->rank, sizes, NULL);
+}
+static int32_t meta_one(tc_op_args *a) { return repeated(a, tc_op_sym(a, 1)); }
+static int32_t meta_two(tc_op_args *a) { return repeated(a, tc_int_const(a, 6)); }
+static int32_t expand_two(tc_op_args *a) {
+  tc_gv v = tc_ex_arg(a, 0);
+  for (int64_t n = 2; n <= 3; n++) {
+    tc_ex_begin(a, "sample::one");
+    tc_ex_push(a, v);
+    tc_ex_push_int(a, tc_int_const(a, n));
+    v = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_result(a, 0, v);
+  return TC_STATUS_OK;
+}
 static const tc_op_def ops[] = {
-    {.struct_size = sizeof(tc_op_def), .schema = "sample::one(Tensor x) -> Tensor"},
-    {.struct_size = sizeof(tc_op_def), .schema = "sample::two(Tensor x) -> Tensor"},
+    {.struct_size = sizeof(tc_op_def), .schema = "sample::one(Tensor x, int n) -> Tensor", .meta = meta_one},
+    {.struct_size = sizeof(tc_op_def), .schema = "sample::two(Tensor x) -> Tensor", .meta = meta_two, .expand = expand_two},
 };
 #endif
 

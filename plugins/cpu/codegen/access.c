@@ -359,9 +359,9 @@ void cg_write(cg *g, const cg_access *a, LLVMValueRef *values) {
     write_all(g, a, values);
     return;
   }
-  bool stream = a->m->info.flags & TC_MEM_STREAM;
+  // AVX2's masked stores are slow, and streams have none.
   LLVMBasicBlockRef join = NULL;
-  if (!plain || stream) {
+  if (!plain || !g->avx512 || a->m->info.flags & TC_MEM_STREAM) {
     LLVMBasicBlockRef some = split(g, a, &join);
     write_all(g, a, values);
     LLVMBuildBr(g->b, join);

@@ -9,10 +9,30 @@ static LLVMTypeRef int_type(cg *g, LLVMValueRef like, int32_t bits) { return cg_
 
 static LLVMValueRef is_nan(cg *g, LLVMValueRef x) { return LLVMBuildFCmp(g->b, LLVMRealUNO, x, x, ""); }
 
-// min (sign -1) or max: `keep_nan` as PyTorch's minimum, else as IEEE minNum.
+static bool known_number(LLVMValueRef x) {
+  if (!LLVMIsConstant(x)) return false;
+  int32_t n = cg_count(x);
+  for (int32_t i = 0; i < (n ? n : 1); i++) {
+    LLVMValueRef e = n ? LLVMGetAggregateElement(x, (unsigned)i) : x;
+    LLVMBool inexact;
+    if (!e || !LLVMIsAConstantFP(e)) return false;
+    double v = LLVMConstRealGetDouble(e, &inexact);
+    if (v != v) return false;
+  }
+  return true;
+}
+
+// min or max: `keep_nan` as PyTorch's minimum, else as IEEE minNum. The processor's instruction gives its second operand
+// if either is NaN, so with a constant the order of operands is enough.
 static LLVMValueRef float_extreme(cg *g, LLVMValueRef a, LLVMValueRef b, bool max, bool keep_nan) {
-  LLVMValueRef first = LLVMBuildFCmp(g->b, max ? LLVMRealOGT : LLVMRealOLT, a, b, "");
-  LLVMValueRef m = LLVMBuildSelect(g->b, first, a, b, ""); // b if either is NaN
+  LLVMRealPredicate before = max ? LLVMRealOGT : LLVMRealOLT;
+  bool number_a = known_number(a), number_b = known_number(b);
+  if (keep_nan ? number_b : number_a) {
+    LLVMValueRef t = a;
+    a = b, b = t;
+  }
+  LLVMValueRef m = LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, before, a, b, ""), a, b, "");
+  if (number_a || number_b) return m;
   return LLVMBuildSelect(g->b, is_nan(g, keep_nan ? a : b), a, m, "");
 }
 

@@ -104,7 +104,7 @@ static void fill_convertible(rig_buffer *b, tc_dtype to, uint64_t *seed) {
     return;
   }
   bool is_unsigned = tc_dtype_class(to) == 'u';
-  double top = ldexp(1, tc_kir_bits(to) - !is_unsigned) * 0.999, limit = b->dtype == TC_F16 ? 60000 : top;
+  double top = ldexp(1, tc_kir_bits(to) - !is_unsigned) * 0.98, limit = b->dtype == TC_F16 ? 60000 : top;
   if (top < limit) limit = top;
   for (int64_t i = 0; i < b->count; i++) {
     double u = (double)(tc_test_random(seed) >> 11) * 0x1p-53;

@@ -12,13 +12,14 @@
 tc_sym_ctx *tc_sym_create(tc_arena *arena) {
   tc_sym_ctx *c = TC_NEW(arena, tc_sym_ctx);
   c->arena = arena;
-  c->table_size = 1024;
+  c->table_size = 512;
   c->table = TC_NEW_ARRAY(arena, struct slot, c->table_size);
   c->by_name = tc_map_create(arena);
   c->fresh = tc_map_create(arena);
   c->facts = tc_map_create(arena);
   c->truths = tc_map_create(arena);
-  c->cache = TC_NEW_ARRAY(arena, cached, CACHE_SIZE);
+  c->cache_size = CACHE_SMALL;
+  c->cache = TC_NEW_ARRAY(arena, cached, c->cache_size);
   c->epoch = 1;
   for (int64_t v = -1; v <= 128; v++) c->small[v + 1] = tc_sym_int(c, v);
   return c;
@@ -37,6 +38,10 @@ static void grow(tc_sym_ctx *c) {
   }
   c->table = table;
   c->table_size = size;
+  if (size >= CACHE_LARGE && c->cache_size < CACHE_LARGE) { // what the small one holds is found again
+    c->cache_size = CACHE_LARGE;
+    c->cache = TC_NEW_ARRAY(c->arena, cached, CACHE_LARGE);
+  }
 }
 
 // Finds the node equal to `like` or puts a copy into the table.
@@ -150,7 +155,7 @@ void tc_sym_look(tc_sym_ctx *c) {
 }
 
 static cached *slot_of(tc_sym_ctx *c, int32_t op, const tc_sym *a, const tc_sym *b) {
-  return &c->cache[tc_hash_mix(a->hash + (uint64_t)op, b->hash) & (CACHE_SIZE - 1)];
+  return &c->cache[tc_hash_mix(a->hash + (uint64_t)op, b->hash) & (c->cache_size - 1)];
 }
 
 const tc_sym *tc_sym_cached(tc_sym_ctx *c, int32_t op, const tc_sym *a, const tc_sym *b) {

@@ -16,7 +16,8 @@ enum {
   MAX_DEPTH = 1500,    // of an expression; deeper ones unwind as out of memory, so that recursion is bounded
   EXPAND_TERMS = 64,   // products of sums are distributed up to so many terms
   SUM_TERMS = 1 << 16, // sums beyond are kept nested
-  CACHE_SIZE = 8192
+  CACHE_SMALL = 128,   // results kept; large once the context is
+  CACHE_LARGE = 8192
 };
 
 // Value intervals and the like are kept in the node and hold for the facts of one epoch.
@@ -33,8 +34,11 @@ typedef struct node {
   const tc_sym *linear; // ADD: the sum without its constant (made when asked for)
   uint32_t range_epoch, divisor_epoch, sign_epoch, rewrite_epoch;
   int64_t lo, hi, divisor;
-  int8_t sign; // memo of prove: 1 never negative, 0 not known
-  const tc_sym *rewritten;
+  uint32_t truth_epoch;
+  int8_t sign;  // memo of prove: 1 never negative, 0 not known
+  int8_t truth; // of a condition: as tc_sym_prove
+  bool uses;    // answer of the last tc_sym_uses, about `asked`
+  const tc_sym *asked, *rewritten;
 } node;
 
 static inline node *nd(const tc_sym *e) { return (node *)e; } // nodes live in arena memory; only memos change
@@ -67,7 +71,8 @@ struct tc_sym_ctx {
   tc_map *by_name, *fresh;
   TC_VEC(symbol_slot *) touched; // whose info was handed out since the last look
   uint32_t epoch, rewrites;
-  cached *cache;
+  cached *cache; // direct-mapped
+  uint32_t cache_size;
   tc_map *facts;  // node → fact
   tc_map *truths; // condition node → 0 or 1
   TC_VEC(const tc_sym *) nonneg; // assumed ≥ 0

@@ -4,6 +4,7 @@
 #include "core/symbolic/internal.h"
 
 // Binding strength, as in the expression parser.
+enum { MAX_NODES = 1 << 20 }; // text does not share: beyond, it shows "..." in place of the expression
 enum { OR = 1, AND, COMPARE, SUM = 8, PRODUCT, FACTOR, UNARY, POWER, PRIMARY };
 
 static void print(tc_sb *sb, const tc_sym *e, int32_t level);
@@ -110,4 +111,7 @@ static void print(tc_sb *sb, const tc_sym *e, int32_t level) {
   if (brackets) tc_sb_putc(sb, ')');
 }
 
-void tc_sym_print(tc_sb *sb, const tc_sym *e) { print(sb, e, OR); }
+void tc_sym_print(tc_sb *sb, const tc_sym *e) {
+  if (nd(e)->size > MAX_NODES) tc_sb_putz(sb, "...");
+  else print(sb, e, OR);
+}

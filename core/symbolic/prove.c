@@ -280,10 +280,7 @@ static int32_t is_zero(tc_sym_ctx *c, const tc_sym *d) {
 
 static int32_t negated(int32_t t) { return t < 0 ? t : !t; }
 
-int32_t tc_sym_truth(tc_sym_ctx *c, const tc_sym *e) {
-  interval v = tc_sym_interval(c, e);
-  if (v.lo > 0 || v.hi < 0) return 1;
-  if (v.lo == 0 && v.hi == 0) return 0;
+static int32_t truth_by_kind(tc_sym_ctx *c, const tc_sym *e) {
   switch (e->kind) {
   case TC_SYM_LT:
   case TC_SYM_LE: {
@@ -309,6 +306,21 @@ int32_t tc_sym_truth(tc_sym_ctx *c, const tc_sym *e) {
   }
   default: return negated(is_zero(c, e));
   }
+}
+
+int32_t tc_sym_truth(tc_sym_ctx *c, const tc_sym *e) {
+  interval v = tc_sym_interval(c, e);
+  if (v.lo > 0 || v.hi < 0) return 1;
+  if (v.lo == 0 && v.hi == 0) return 0;
+  node *k = nd(e);
+  if (k->truth_epoch == c->epoch) return k->truth;
+  uint32_t epoch = c->epoch;
+  int32_t t = truth_by_kind(c, e);
+  if (t >= 0 || c->proving == 0) { // inside a proof, "not known" may be for lack of budget
+    k->truth_epoch = epoch;
+    k->truth = (int8_t)t;
+  }
+  return t;
 }
 
 int32_t tc_sym_prove(tc_sym_ctx *c, const tc_sym *condition) {

@@ -6,10 +6,14 @@ enum { FACTORS = 48, KIDS = 64 };
 
 bool tc_sym_uses(const tc_sym *e, const tc_sym *symbol) {
   if (e == symbol) return true;
-  if (!(nd(e)->mask & nd(symbol)->mask)) return false;
-  for (int32_t i = 0; i < e->n; i++)
-    if (tc_sym_uses(e->kids[i], symbol)) return true;
-  return false;
+  node *k = nd(e);
+  if (!(k->mask & nd(symbol)->mask)) return false;
+  if (e->n == 0 || k->asked == symbol) return e->n > 0 && k->uses;
+  bool uses = false;
+  for (int32_t i = 0; i < e->n && !uses; i++) uses = tc_sym_uses(e->kids[i], symbol);
+  k->asked = symbol; // so that shared nodes are walked once per question
+  k->uses = uses;
+  return uses;
 }
 
 bool tc_sym_linear(tc_sym_ctx *c, const tc_sym *e, const tc_sym *symbol, const tc_sym **out_coeff,

@@ -187,7 +187,8 @@ static const struct {
 static const tc_sym *rounded(tc_sym_ctx *c, value v, int32_t how) {
   const tc_sym *down = tc_sym_floordiv(c, v.num, v.den);
   if (how == FLOOR || is_whole(v)) return down;
-  const tc_sym *up = tc_sym_neg(c, tc_sym_floordiv(c, tc_sym_neg(c, v.num), v.den));
+  const tc_sym *up = tc_sym_interval(c, v.den).lo >= 0 ? tc_sym_ceildiv(c, v.num, v.den)
+                                                       : tc_sym_neg(c, tc_sym_floordiv(c, tc_sym_neg(c, v.num), v.den));
   if (how == CEIL) return up;
   // Towards zero: the sign of the quotient is that of num · den.
   const tc_sym *sign = tc_sym_mul(c, v.num, v.den);

@@ -287,7 +287,7 @@ const tc_sym *tc_sym_sub(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
   if (tc_sym_is_int(b, 0)) return a;
   if (a == b) return tc_sym_int(c, 0);
   const tc_sym *r = merge(c, a, b, -1);
-  return r ? r : raw2(c, TC_SYM_ADD, a, tc_sym_neg(c, b));
+  return r ? r : tc_sym_add(c, a, tc_sym_neg(c, b));
 }
 
 const tc_sym *tc_sym_neg(tc_sym_ctx *c, const tc_sym *a) { return tc_sym_muli(c, a, -1); }

@@ -57,6 +57,8 @@ tc_status tc_errorv(int32_t code, const char *fmt, va_list args) {
   return s;
 }
 
+tc_status tc_error_out_of_memory(void) { return &out_of_memory; }
+
 tc_status tc_error(int32_t code, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);

@@ -32,6 +32,7 @@ static tc_op_args *args_of(const tc_op_args *a) { return (tc_op_args *)(uintptr_
 // In a function without args this stands for them: there is nothing to catch for.
 static const tc_op_args *const a = NULL;
 
+// The error is the shared one, since the driver may be unwound before it takes it out of the args.
 #define ZERO(result) memset(&(result), 0, sizeof(result))
 #define GUARDED(ret, name, params, args)                                               \
   static ret host_##name params {                                                      \
@@ -44,7 +45,7 @@ static const tc_op_args *const a = NULL;
       return result_;                                                                  \
     }                                                                                  \
     if (TC_ARENA_CATCH(args_->arena, catch_)) result_ = name args;                     \
-    else ZERO(result_), (void)tc_op_keep(args_, tc_arena_refusal(args_->arena));       \
+    else ZERO(result_), (void)tc_op_keep(args_, tc_error_out_of_memory());       \
     tc_arena_catch_end(args_->arena, &catch_);                                         \
     return result_;                                                                    \
   }
@@ -54,7 +55,7 @@ static const tc_op_args *const a = NULL;
     tc_op_args *const args_ = args_of(a);                                              \
     tc_arena_catch catch_;                                                             \
     if (TC_ARENA_CATCH(args_->arena, catch_)) name args;                               \
-    else tc_op_keep(args_, tc_arena_refusal(args_->arena));                            \
+    else tc_op_keep(args_, tc_error_out_of_memory());                            \
     tc_arena_catch_end(args_->arena, &catch_);                                         \
   }
 

@@ -271,7 +271,7 @@ static bool keep_text(tc_kb *b, declaration *d) {
 
 void tc_kb_name(tc_kb *b, tc_kval v, tc_sv name) {
   declaration d = {.name = name};
-  if (v >= 0 && v < b->values.count && keep_text(b, &d)) b->names.data[v] = d.name;
+  if (v >= 0 && v < b->values.count && !b->names.data[v].size && keep_text(b, &d)) b->names.data[v] = d.name;
 }
 
 static tc_kmem add_mem(tc_kb *b, tc_kmem_info m, const void *data) {
@@ -313,6 +313,12 @@ tc_kmem tc_kb_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const v
     return -1;
   }
   return add_mem(b, (tc_kmem_info){.name = name, .space = TC_SPACE_TABLE, .flags = TC_MEM_READONLY, .dtype = dtype, .align = 64, .count = count}, data);
+}
+
+tc_kmem tc_kb_constant_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data) {
+  for (tc_kmem m = 0; m < b->mems.count && !b->fail_code; m++)
+    if (b->mems.data[m].space == TC_SPACE_TABLE && tc_sv_eq(b->mems.data[m].name, name)) return m;
+  return tc_kb_table(b, name, dtype, count, data);
 }
 
 int32_t tc_kb_scalar(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t lo, int64_t hi, int64_t divisor) {

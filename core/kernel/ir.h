@@ -76,10 +76,12 @@ void tc_kir_eval_complex(int32_t op, tc_dtype type, const tc_knum *args, tc_knum
 void tc_kb_set_raw(tc_kb *b, bool raw);
 bool tc_kb_failed(const tc_kb *b);
 const char *tc_kb_reason(const tc_kb *b);
-void tc_kb_name(tc_kb *b, tc_kval v, tc_sv name);
+void tc_kb_name(tc_kb *b, tc_kval v, tc_sv name); // the first name of a value stays
 bool tc_kb_const_of(const tc_kb *b, tc_kval v, tc_knum *out);
 const tc_kinst *tc_kb_inst_of(const tc_kb *b, tc_kval v); // NULL for region parameters
 bool tc_kb_in_lanes(const tc_kb *b);
+// The table of that name with these contents, declared at its first use.
+tc_kmem tc_kb_constant_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data);
 const tc_kmem_info *tc_kb_mem(const tc_kb *b, tc_kmem m); // NULL if there is none
 
 // ---- Rewriting: a kernel is copied through a builder, an instruction at a time ----
@@ -97,5 +99,6 @@ struct tc_kir_copy {
 // the body by `visit`; tc_kir_copy_inst is the plain copy of one instruction with its regions.
 TC_NODISCARD tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy_fn visit, void *self, bool parts, tc_kernel **out);
 TC_NODISCARD tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst);
+TC_NODISCARD tc_status tc_kir_copy_region(tc_kir_copy *c, int32_t region); // all but its yield, into the open region
 
 #endif

@@ -1,0 +1,116 @@
+// Complex sin, cos, tan, sinh, cosh, tanh and their inverses.
+//
+// The direct ones are built from cosh and sinh of one part with a common power of two that is applied last, so that
+// products that are in range do not overflow on the way. tan and tanh, and the inverses, follow Kahan ("Branch cuts for
+// complex elementary functions"), which settles signs on the cuts by signed zeros.
+#include "core/kernel/complex.h"
+
+#include "core/kernel/maths/coefficients.h"
+
+// With e^|x| = p 2^n: cosh x = 2^n (p + 2^-2n / p) / 2, and sinh alike; below 1 sinh by its polynomial.
+static tc_kcx_hyper hyper(const tc_km *m, tc_kval x) {
+  tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 150, 1200)), half = k_real(m, 0.5);
+  tc_km_power2 e = tc_km_exp_parts(m, a, -1);
+  tc_kval far = k_int(m, m->wide ? 400 : 50); // 2^-2n is nothing beyond
+  tc_kval n = k_select(m, k_gt(m, e.n, far), far, e.n), down = tc_km_power(m, k_sub(m, k_int(m, 0), n));
+  tc_kval q = k_div(m, k_mul(m, down, down), e.p), z = k_mul(m, a, a);
+  tc_kval small = k_mul(m, k_fma(m, k_mul(m, a, z), K_POLY(m, z, sinh), a), down);
+  tc_kval sh = k_select(m, k_lt(m, a, k_real(m, 1)), small, k_mul(m, k_sub(m, e.p, q), half));
+  return (tc_kcx_hyper){k_mul(m, k_add(m, e.p, q), half), sh, e.n};
+}
+
+// sin(a + ib) = sin a cosh b + i cos a sinh b; cos(a + ib) = cos a cosh b - i sin a sinh b.
+static cx wave(const tc_km *m, tc_kval a, tc_kval b, bool cosine) {
+  tc_kcx_hyper h = hyper(m, b);
+  tc_kval s = real1(m, TC_K_SIN, a), c = real1(m, TC_K_COS, a), zero = k_real(m, 0);
+  tc_kval sh = k_copysign(m, h.sh, b), re = tc_km_scale(m, k_mul(m, cosine ? c : s, h.ch), h.n);
+  tc_kval im = tc_km_scale(m, k_mul(m, cosine ? k_neg(m, s) : c, sh), h.n);
+  tc_kval flat = k_eq(m, b, zero); // also for infinite a, where the sine has no value
+  tc_kval level = cosine ? k_mul(m, k_select(m, k_lt(m, k_abs(m, a), k_inf(m)), k_neg(m, s), zero), b) : b;
+  if (!cosine) level = k_select(m, k_lt(m, c, zero), k_neg(m, b), b);
+  return (cx){re, k_select(m, flat, level, im)};
+}
+
+// tanh(x + iy): with t = tan y, s = sinh x, β = 1 + t²: (β s √(1+s²) + i t) / (1 + β s²); far out ±1 + i 4 sin y cos y e^-2|x|.
+static cx complex_tanh(const tc_km *m, cx z) {
+  tc_kval bound = k_pick(m, 10, 21), a = k_abs(m, z.re), far = k_gt(m, a, bound), one = k_real(m, 1);
+  tc_kval s = real1(m, TC_K_SINH, k_copysign(m, k_at_most(m, a, bound), z.re)), t = real1(m, TC_K_TAN, z.im);
+  tc_kval beta = k_fma(m, t, t, one), rho = k_sqrt(m, k_fma(m, s, s, one)), bs = k_mul(m, beta, s);
+  tc_kval den = k_fma(m, bs, s, one);
+  cx near = {k_div(m, k_mul(m, bs, rho), den), k_div(m, t, den)};
+  tc_kval sc = k_mul(m, real1(m, TC_K_SIN, z.im), real1(m, TC_K_COS, z.im));
+  tc_kval e = real1(m, TC_K_EXP, k_neg(m, a)); // e^-2|x| in two factors
+  tc_kval im = k_mul(m, k_mul(m, k_mulc(m, sc, 4), e), e);
+  im = k_select(m, is_inf(m, z.re), k_copysign(m, k_real(m, 0), sc), im);
+  return (cx){k_select(m, far, k_copysign(m, one, z.re), near.re), k_select(m, far, im, near.im)};
+}
+
+static cx plus_one(const tc_km *m, double sign, cx z) { // 1 ± z
+  tc_kval one = k_real(m, 1);
+  if (sign > 0) return (cx){k_add(m, one, z.re), z.im};
+  return (cx){k_sub(m, one, z.re), k_neg(m, z.im)};
+}
+
+// Parts of conj(p) q and of p q.
+static tc_kval re_conj(const tc_km *m, cx p, cx q) { return k_fma(m, p.re, q.re, k_mul(m, p.im, q.im)); }
+static tc_kval im_conj(const tc_km *m, cx p, cx q) { return k_fma(m, p.re, q.im, k_neg(m, k_mul(m, p.im, q.re))); }
+static tc_kval re_prod(const tc_km *m, cx p, cx q) { return k_fma(m, p.re, q.re, k_neg(m, k_mul(m, p.im, q.im))); }
+
+static cx complex_asin(const tc_km *m, cx z) {
+  cx p = tc_kcx_sqrt(m, plus_one(m, -1, z)), q = tc_kcx_sqrt(m, plus_one(m, 1, z));
+  return (cx){real2(m, TC_K_ATAN2, z.re, re_prod(m, p, q)), real1(m, TC_K_ASINH, im_conj(m, p, q))};
+}
+
+static cx complex_acos(const tc_km *m, cx z) {
+  cx p = tc_kcx_sqrt(m, plus_one(m, -1, z)), q = tc_kcx_sqrt(m, plus_one(m, 1, z));
+  tc_kval half = real2(m, TC_K_ATAN2, p.re, q.re);
+  return (cx){k_add(m, half, half), real1(m, TC_K_ASINH, im_conj(m, q, p))};
+}
+
+static cx complex_acosh(const tc_km *m, cx z) {
+  cx p = tc_kcx_sqrt(m, (cx){k_addc(m, z.re, -1), z.im}), q = tc_kcx_sqrt(m, plus_one(m, 1, z));
+  tc_kval half = real2(m, TC_K_ATAN2, p.im, q.re);
+  return (cx){real1(m, TC_K_ASINH, re_conj(m, p, q)), k_add(m, half, half)};
+}
+
+// Quarter of log1p(4x / ((1-x)² + y²)), half the angle of (1-x)(1+x) - y² + 2iy; for x < 0 by oddness.
+static cx complex_atanh(const tc_km *m, cx z) {
+  tc_kval one = k_real(m, 1), x = k_abs(m, z.re), y = z.im, d = k_sub(m, one, x);
+  // Huge arguments are scaled: x / |z|² is all that is left, and the angle is ±π/2.
+  tc_kval huge = k_or(m, k_gt(m, x, k_pick(m, 0x1p60, 0x1p500)), k_gt(m, k_abs(m, y), k_pick(m, 0x1p60, 0x1p500)));
+  tc_kval den = k_fma(m, d, d, k_mul(m, y, y));
+  tc_kval re = k_mulc(m, tc_km_log1p(m, k_div(m, k_mulc(m, x, 4), den)), 0.25);
+  cx inverse = tc_kcx_div(m, (cx){one, k_real(m, 0)}, (cx){x, y});
+  re = k_select(m, huge, inverse.re, re);
+  tc_kval angle = real2(m, TC_K_ATAN2, k_add(m, y, y), k_fma(m, d, k_add(m, one, x), k_neg(m, k_mul(m, y, y))));
+  tc_kval im = k_select(m, huge, k_copysign(m, k_real(m, 0x1.921fb54442d18p+0), y), k_mulc(m, angle, 0.5));
+  return (cx){k_copysign(m, re, z.re), im};
+}
+
+static cx times_i(const tc_km *m, cx z) { return (cx){k_neg(m, z.im), z.re}; }
+static cx over_i(const tc_km *m, cx z) { return (cx){z.im, k_neg(m, z.re)}; }
+
+bool tc_kcx_trig(const tc_km *m, int32_t op, cx z, cx *out) {
+  cx w;
+  switch (op) {
+  case TC_K_SIN: *out = wave(m, z.re, z.im, false); return true;
+  case TC_K_COS: *out = wave(m, z.re, z.im, true); return true;
+  case TC_K_SINH: // -i sin(iz) = (sinh a cos b, cosh a sin b)
+    w = wave(m, z.im, z.re, false);
+    *out = (cx){w.im, w.re};
+    return true;
+  case TC_K_COSH: // cos(iz)
+    w = wave(m, k_neg(m, z.im), z.re, true);
+    *out = w;
+    return true;
+  case TC_K_TANH: *out = complex_tanh(m, z); return true;
+  case TC_K_TAN: *out = over_i(m, complex_tanh(m, times_i(m, z))); return true;
+  case TC_K_ASIN: *out = complex_asin(m, z); return true;
+  case TC_K_ACOS: *out = complex_acos(m, z); return true;
+  case TC_K_ACOSH: *out = complex_acosh(m, z); return true;
+  case TC_K_ASINH: *out = times_i(m, complex_asin(m, over_i(m, z))); return true;
+  case TC_K_ATANH: *out = complex_atanh(m, z); return true;
+  case TC_K_ATAN: *out = over_i(m, complex_atanh(m, times_i(m, z))); return true;
+  default: return false;
+  }
+}

@@ -1,0 +1,147 @@
+// Legalisation: what plugins see has no complex types, no mathematical functions and no arithmetic on 16-bit floats.
+//
+// One copy through the folding builder. A complex value becomes two real ones (tc_kir_copy.map2 holds imaginary parts); a
+// complex memory object becomes one of the real type and twice the length, so that an access of width w at index i is
+// one of width 2w at 2i. Operations on 16-bit floats are done in f32 and rounded by a cast, each of them.
+#include "core/kernel/legalise.h"
+
+static bool is_half(tc_dtype d) { return d == TC_F16 || d == TC_BF16; }
+
+tc_kval tc_kir_plain(tc_kb *b, int32_t op, int32_t n, const tc_kval *args) {
+  tc_kval wide[3];
+  tc_dtype type = tc_kb_type(b, args[n - 1]);
+  if (op == TC_K_SELECT || !is_half(type)) return tc_k_op_class(op) == 'm' ? tc_km_lower(b, op, n, args) : tc_kb_op(b, op, n, args);
+  for (int32_t i = 0; i < n; i++) wide[i] = tc_kb_cast(b, TC_F32, args[i]);
+  tc_kval r = tc_kir_plain(b, op, n, wide);
+  return tc_k_op_class(op) == 'c' ? r : tc_kb_cast(b, type, r);
+}
+
+static bool is_complex(const tc_kir_copy *c, tc_kval v) { return tc_dtype_is_complex(c->from->values[v].dtype); }
+static void set(tc_kir_copy *c, tc_kval v, tc_kval re, tc_kval im) { c->map[v] = re, c->map2[v] = im; }
+
+// ---- Operations ----
+
+// An operation with a complex operand.
+static void complex_op(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kb *b = c->to;
+  tc_kcx args[3];
+  tc_dtype part = tc_dtype_real(c->from->values[in->args[in->n_args - 1]].dtype);
+  for (int32_t i = 0; i < in->n_args; i++) {
+    args[i] = (tc_kcx){c->map[in->args[i]], c->map2[in->args[i]]};
+    if (is_half(part)) args[i] = (tc_kcx){tc_kb_cast(b, TC_F32, args[i].re), tc_kb_cast(b, TC_F32, args[i].im)};
+  }
+  tc_kcx r = tc_kir_complex(b, in->op, in->n_args, args);
+  bool round = is_half(part) && tc_k_op_class(in->op) != 'c';
+  if (round) r.re = tc_kb_cast(b, part, r.re);
+  if (round && r.im >= 0) r.im = tc_kb_cast(b, part, r.im);
+  set(c, in->results[0], r.re, r.im);
+}
+
+static void complex_cast(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kb *b = c->to;
+  tc_kval x = in->args[0], r = in->results[0];
+  tc_dtype to = c->from->values[r].dtype, part = tc_dtype_real(to);
+  tc_kval re = c->map[x], im = c->map2[x];
+  if (to == TC_BOOL) { // x != 0
+    set(c, r, tc_kb_op2(b, TC_K_OR, tc_kb_cast(b, TC_BOOL, re), tc_kb_cast(b, TC_BOOL, im)), -1);
+    return;
+  }
+  if (!tc_dtype_is_complex(to)) set(c, r, tc_kb_cast(b, to, re), -1);
+  else set(c, r, tc_kb_cast(b, part, re), im >= 0 ? tc_kb_cast(b, part, im) : tc_kb_real(b, part, 0));
+}
+
+static void angle_of_real(tc_kir_copy *c, const tc_kinst *in) { // 0, π for negative numbers, NaN
+  tc_kb *b = c->to;
+  tc_kval x = c->map[in->args[0]];
+  tc_dtype type = tc_kb_type(b, x), wide = is_half(type) ? TC_F32 : type;
+  x = tc_kb_cast(b, wide, x);
+  tc_kval zero = tc_kb_real(b, wide, 0), pi = tc_kb_real(b, wide, 0x1.921fb54442d18p+1);
+  tc_kval r = tc_kb_op3(b, TC_K_SELECT, tc_kb_op2(b, TC_K_LT, x, zero), pi, zero);
+  r = tc_kb_op3(b, TC_K_SELECT, tc_kb_op2(b, TC_K_NE, x, x), x, r);
+  set(c, in->results[0], tc_kb_cast(b, type, r), -1);
+}
+
+static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kb *b = c->to;
+  tc_kval args[3], r = in->results[0];
+  bool any_complex = in->n_args && is_complex(c, in->args[in->n_args - 1]);
+  for (int32_t i = 0; i < in->n_args; i++) args[i] = c->map[in->args[i]];
+  if (in->op == TC_K_COMPLEX) set(c, r, args[0], args[1]);
+  else if (in->op == TC_K_SELECT && any_complex)
+    set(c, r, tc_kb_op3(b, TC_K_SELECT, args[0], args[1], args[2]), tc_kb_op3(b, TC_K_SELECT, args[0], c->map2[in->args[1]], c->map2[in->args[2]]));
+  else if (in->op == TC_K_REAL) set(c, r, args[0], -1);
+  else if (in->op == TC_K_IMAG) set(c, r, any_complex ? c->map2[in->args[0]] : tc_kb_real(b, tc_kb_type(b, args[0]), 0), -1);
+  else if (in->op == TC_K_CONJ && !any_complex) set(c, r, args[0], -1);
+  else if (any_complex) complex_op(c, in);
+  else if (in->op == TC_K_ANGLE) angle_of_real(c, in);
+  else if (in->op == TC_K_ABS2) set(c, r, tc_kir_plain(b, TC_K_MUL, 2, (tc_kval[]){args[0], args[0]}), -1);
+  else {
+    tc_kb_set_flags(b, in->flags);
+    set(c, r, tc_kir_plain(b, in->op, in->n_args, args), -1);
+    tc_kb_set_flags(b, 0);
+  }
+}
+
+// ---- Memory, collectives ----
+
+static void complex_access(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kb *b = c->to;
+  tc_kval index = c->map[in->args[0]], values[64], other[64];
+  tc_kmem m = c->mems[in->mem];
+  int32_t w = in->width;
+  if (w > 32) {
+    tc_kb_fail(b, "%s of %d complex elements is too wide", tc_k_op_text(in->op), (int)w);
+    return;
+  }
+  index = tc_kb_op2(b, TC_K_MUL, index, tc_kb_int(b, tc_kb_type(b, index), 2));
+  tc_kval mask = in->has_mask ? c->map[in->args[in->op == TC_K_LOAD ? 1 : 1 + w]] : -1;
+  int32_t first = in->op == TC_K_LOAD ? 2 : 1;
+  for (int32_t i = 0; i < w && first + i < in->n_args; i++) {
+    other[2 * i] = c->map[in->args[first + i]];
+    other[2 * i + 1] = c->map2[in->args[first + i]];
+  }
+  if (in->op == TC_K_LOAD) {
+    tc_kb_load(b, m, index, 2 * w, mask, in->has_mask ? other : NULL, values);
+    for (int32_t i = 0; i < w; i++) set(c, in->results[i], values[2 * i], values[2 * i + 1]);
+  } else if (in->op == TC_K_STORE) {
+    tc_kb_store(b, m, index, 2 * w, other, mask);
+  } else if (in->op == TC_K_ATOMIC_ADD) { // by parts: each is atomic, as everywhere
+    tc_kb_atomic_add(b, m, index, other[0], mask);
+    tc_kb_atomic_add(b, m, tc_kb_op2(b, TC_K_ADD, index, tc_kb_int(b, tc_kb_type(b, index), 1)), other[1], mask);
+  } else {
+    tc_kb_prefetch(b, m, index);
+  }
+}
+
+static void split_collective(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kval v = in->args[0];
+  set(c, in->results[0], tc_kb_collective(c->to, in->op, c->map[v], in->imm), tc_kb_collective(c->to, in->op, c->map2[v], in->imm));
+}
+
+// Atomic additions need no lowering: devices declare the types that they have.
+static tc_status visit(tc_kir_copy *c, int32_t inst) {
+  const tc_kinst *in = &c->from->insts[inst];
+  char cls = (char)tc_k_op_class(in->op);
+  bool collective = in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_BROADCAST;
+  if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
+  else if (in->op == TC_K_CAST && (is_complex(c, in->args[0]) || is_complex(c, in->results[0]))) complex_cast(c, in);
+  else if (collective && is_complex(c, in->args[0])) split_collective(c, in);
+  else if (in->n_args && in->op != TC_K_CAST && in->op != TC_K_BITCAST && (cls == 'a' || cls == 'c' || cls == 'm' || cls == 't')) pure_op(c, in);
+  else return tc_kir_copy_inst(c, inst);
+  tc_sv name = in->n_results ? c->from->names[in->results[0]] : TC_SV("");
+  if (name.size && in->n_results == 1 && !tc_kb_failed(c->to)) {
+    const tc_kinst *made = tc_kb_inst_of(c->to, c->map[in->results[0]]);
+    if (!made || (made->op != TC_K_CONST && made->op != TC_K_SCALAR)) tc_kb_name(c->to, c->map[in->results[0]], name);
+  }
+  return TC_OK;
+}
+
+tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, tc_kernel **out) {
+  *out = NULL;
+  TC_TRY(tc_kernel_verify(k), "while legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
+  tc_kernel *plain;
+  TC_TRY(tc_kir_copy_kernel(arena, k, visit, NULL, true, &plain));
+  TC_TRY(tc_kernel_simplify(arena, plain, out)); // lowering leaves parts that nobody uses
+  TC_TRY(tc_kernel_verify_plain(*out), "after legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
+  return TC_OK;
+}

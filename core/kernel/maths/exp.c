@@ -1,0 +1,103 @@
+// Exponentials: exp, exp2, expm1, sinh, cosh, tanh, sigmoid.
+//
+// x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
+// e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
+// Bounds (ulp), f32 / f64: exp 1.1/1.1, exp2 1/1, expm1 1.4/1.3, sinh 1.6/1.6, cosh 1.5/1.5, tanh 1.8/1.8, sigmoid 2/2.
+#include "core/kernel/maths/maths.h"
+
+#include "core/kernel/maths/coefficients.h"
+
+static const double log2_e = 0x1.71547652b82fep+0;
+static const double ln2_hi = 0x1.62e42fefa39efp-1, ln2_lo = 0x1.abc9e3b39803fp-56;
+
+typedef struct reduced {
+  tc_kval n, k, r; // k as integer and as real
+} reduced;
+
+static tc_kval round_magic(const tc_km *m) { return k_pick(m, 0x1.8p23, 0x1.8p52); }
+
+static reduced reduce(const tc_km *m, tc_kval x, tc_kval low) {
+  tc_kval magic = round_magic(m);
+  tc_kval t = k_fma(m, x, k_real(m, log2_e), magic);
+  reduced d;
+  d.n = k_sub(m, k_bits(m, t), k_bits(m, magic));
+  d.k = k_sub(m, t, magic);
+  d.r = k_fma(m, d.k, k_real(m, -ln2_hi), x);
+  tc_kval rest = k_real(m, -k_low(m, ln2_hi, ln2_lo));
+  d.r = low < 0 ? k_fma(m, d.k, rest, d.r) : k_add(m, d.r, k_fma(m, d.k, rest, low));
+  return d;
+}
+
+// e^r - 1
+static tc_kval core(const tc_km *m, tc_kval r) { return k_fma(m, k_mul(m, r, r), K_POLY(m, r, exp), r); }
+
+tc_km_power2 tc_km_exp_parts(const tc_km *m, tc_kval x, tc_kval low) {
+  reduced d = reduce(m, x, low);
+  tc_km_sum p = tc_km_two_sum(m, k_real(m, 1), core(m, d.r));
+  return (tc_km_power2){p.hi, p.lo, d.n};
+}
+
+// Beyond these the result is inf or 0 for certain.
+static tc_kval limit(const tc_km *m, tc_kval x) {
+  return k_at_least(m, k_at_most(m, x, k_pick(m, 90, 711)), k_pick(m, -105, -747));
+}
+
+tc_kval tc_km_exp(const tc_km *m, tc_kval x) {
+  tc_km_power2 e = tc_km_exp_parts(m, limit(m, x), -1);
+  return tc_km_scale(m, e.p, e.n);
+}
+
+tc_kval tc_km_op_exp(const tc_km *m, tc_kval x) { return tc_km_exp(m, x); }
+
+tc_kval tc_km_op_exp2(const tc_km *m, tc_kval x) {
+  tc_kval y = k_at_least(m, k_at_most(m, x, k_pick(m, 129, 1025)), k_pick(m, -151, -1076));
+  tc_kval magic = round_magic(m), t = k_add(m, y, magic);
+  tc_kval n = k_sub(m, k_bits(m, t), k_bits(m, magic)), r = k_sub(m, y, k_sub(m, t, magic));
+  return tc_km_scale(m, k_fma(m, r, K_POLY(m, r, exp2), k_real(m, 1)), n);
+}
+
+// s (e^r - 1) + (s - 1) with s = 2^k: no cancellation, and for k = 0 the core itself.
+static tc_kval expm1_parts(const tc_km *m, tc_kval em1, tc_kval s) { return k_fma(m, s, em1, k_addc(m, s, -1)); }
+
+tc_kval tc_km_op_expm1(const tc_km *m, tc_kval x) {
+  reduced d = reduce(m, k_at_least(m, k_at_most(m, x, k_pick(m, 89, 710)), k_pick(m, -30, -60)), -1);
+  tc_kval top = k_int(m, m->bias); // 2^(bias+1) is no number: the last factor 2 is taken outside
+  tc_kval over = k_gt(m, d.n, top);
+  tc_kval s = tc_km_power(m, k_select(m, over, top, d.n));
+  tc_kval y = k_mul(m, expm1_parts(m, core(m, d.r), s), k_select(m, over, k_real(m, 2), k_real(m, 1)));
+  return k_copysign(m, y, x);
+}
+
+// e^a / 2, also where e^a overflows.
+static tc_kval half_exp(const tc_km *m, tc_kval a) {
+  tc_km_power2 e = tc_km_exp_parts(m, k_at_most(m, a, k_pick(m, 91, 712)), -1);
+  return tc_km_scale(m, e.p, k_add(m, e.n, k_int(m, -1)));
+}
+
+tc_kval tc_km_op_sinh(const tc_km *m, tc_kval x) {
+  tc_kval a = k_abs(m, x), z = k_mul(m, a, a), h = half_exp(m, a);
+  tc_kval small = k_fma(m, k_mul(m, a, z), K_POLY(m, z, sinh), a);
+  tc_kval large = k_sub(m, h, k_div(m, k_real(m, 0.25), h));
+  return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 1)), small, large), x);
+}
+
+tc_kval tc_km_op_cosh(const tc_km *m, tc_kval x) {
+  tc_kval h = half_exp(m, k_abs(m, x));
+  return k_add(m, h, k_div(m, k_real(m, 0.25), h));
+}
+
+// tanh a = (e^2a - 1) / (e^2a + 1) where that is below ½, else 1 - 2 / (e^2a + 1); one division either way.
+tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
+  tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 10, 22)), small = k_lt(m, a, k_real(m, 0.55)), one = k_real(m, 1);
+  reduced d = reduce(m, k_add(m, a, a), -1);
+  tc_kval c = core(m, d.r), s = tc_km_power(m, d.n);
+  tc_kval num = k_select(m, small, expm1_parts(m, c, s), k_real(m, 2));
+  tc_kval q = k_div(m, num, k_fma(m, s, c, k_add(m, s, one)));
+  return k_copysign(m, k_select(m, small, q, k_sub(m, one, q)), x);
+}
+
+// With e = e^-|x|: 1 / (1 + e), or e / (1 + e) where x < 0; so small results keep their precision.
+tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
+  tc_kval one = k_real(m, 1), e = tc_km_exp(m, k_neg(m, k_abs(m, x)));
+  return k_div(m, k_select(m, k_lt(m, x, k_real(m, 0)), e, one), k_add(m, e, one));
+}

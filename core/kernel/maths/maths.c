@@ -1,0 +1,64 @@
+// The table of mathematical functions, and the small steps that they share.
+#include "core/kernel/maths/maths.h"
+
+tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c) {
+  tc_kval y = k_real(m, c[n - 1]);
+  for (int32_t i = n - 2; i >= 0; i--) y = k_fma(m, y, x, k_real(m, c[i]));
+  return y;
+}
+
+tc_kval tc_km_power(const tc_km *m, tc_kval n) {
+  return k_from_bits(m, k_shl(m, k_add(m, n, k_int(m, m->bias)), k_int(m, m->mantissa)));
+}
+
+tc_kval tc_km_scale(const tc_km *m, tc_kval x, tc_kval n) {
+  tc_kval half = k_shr(m, n, k_int(m, 1)); // two steps: neither factor leaves the normal range, and the first is exact
+  return k_mul(m, k_mul(m, x, tc_km_power(m, half)), tc_km_power(m, k_sub(m, n, half)));
+}
+
+tc_kval tc_km_to_real(const tc_km *m, tc_kval n) {
+  if (!m->wide) return tc_kb_cast(m->b, m->t, n);
+  // 64-bit integers convert slowly on CPUs: add to the bits of 1.5·2^52 instead.
+  tc_kval magic = k_real(m, 0x1.8p52);
+  return k_sub(m, k_from_bits(m, k_add(m, k_bits(m, magic), n)), magic);
+}
+
+tc_kval tc_km_if_finite(const tc_km *m, tc_kval x, tc_kval r, tc_kval other) {
+  return k_select(m, k_lt(m, k_abs(m, x), k_real(m, __builtin_inf())), r, other);
+}
+
+tc_km_sum tc_km_two_sum(const tc_km *m, tc_kval a, tc_kval b) {
+  tc_kval hi = k_add(m, a, b);
+  return (tc_km_sum){hi, k_add(m, k_sub(m, a, hi), b)};
+}
+
+tc_km_sum tc_km_two_prod(const tc_km *m, tc_kval a, tc_kval b) {
+  tc_kval hi = k_mul(m, a, b);
+  return (tc_km_sum){hi, k_fma(m, a, b, k_neg(m, hi))};
+}
+
+typedef struct row {
+  tc_kval (*one)(const tc_km *m, tc_kval x);
+  tc_kval (*two)(const tc_km *m, tc_kval x, tc_kval y);
+} row;
+
+static const row rows[TC_K_COUNT] = {
+#define X(op, name) [TC_K_##op] = {.one = tc_km_op_##name},
+    TC_KM_LIST(X)
+#undef X
+#define X(op, name) [TC_K_##op] = {.two = tc_km_op_##name},
+        TC_KM_LIST2(X)
+#undef X
+};
+
+tc_kval tc_km_lower(tc_kb *b, int32_t op, int32_t n, const tc_kval *args) {
+  tc_dtype t = tc_kb_type(b, args[0]);
+  const row *r = op >= 0 && op < TC_K_COUNT ? &rows[op] : &rows[0];
+  if ((t != TC_F32 && t != TC_F64) || (n == 1 ? !r->one : n == 2 ? !r->two : true)) {
+    tc_kb_fail(b, "%s of %s has no lowering", tc_k_op_text(op), tc_dtype_name(t));
+    return -1;
+  }
+  bool wide = t == TC_F64;
+  tc_km m = {b, t, wide ? TC_I64 : TC_I32, wide ? TC_U64 : TC_U32, wide, wide ? 52 : 23, wide ? 1023 : 127};
+  return n == 1 ? r->one(&m, args[0]) : r->two(&m, args[0], args[1]);
+}

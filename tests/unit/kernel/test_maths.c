@@ -1,0 +1,166 @@
+// Accuracy of the lowered mathematical functions. Each function is lowered into a kernel, which the interpreter runs on
+// random, dense and special arguments; f32 is compared with the C library's double functions, f64 with its long
+// double ones (64 bits of significand). Errors are in units in the last place of the exact result.
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/unit/kernel/kernel_test.h"
+
+typedef struct function {
+  int32_t op, arity;
+  long double (*one)(long double);
+  long double (*two)(long double, long double);
+  double lo, hi;         // dense range of arguments
+  double bound, bound64; // largest error in ulp
+  double floor;          // results below this size are measured against it (0: none)
+} function;
+
+static long double sigmoid_q(long double x) { return x > 0 ? 1 / (1 + expl(-x)) : expl(x) / (1 + expl(x)); }
+static long double rsqrt_q(long double x) { return 1 / sqrtl(x); }
+static long double log_gamma(long double x) { return lgammal(x); }
+
+static const function functions[] = {
+    {TC_K_EXP, 1, expl, NULL, -110, 95, 1.1, 1.1, 0},
+    {TC_K_EXP2, 1, exp2l, NULL, -155, 130, 1.1, 1.1, 0},
+    {TC_K_EXPM1, 1, expm1l, NULL, -20, 95, 1.5, 1.5, 0},
+    {TC_K_LOG, 1, logl, NULL, 0, 10, 1.1, 1.1, 0},
+    {TC_K_LOG2, 1, log2l, NULL, 0, 10, 1.1, 1.1, 0},
+    {TC_K_LOG10, 1, log10l, NULL, 0, 10, 1.3, 1.3, 0},
+    {TC_K_LOG1P, 1, log1pl, NULL, -1, 10, 1.3, 1.3, 0},
+    {TC_K_SIN, 1, sinl, NULL, -100, 100, 1.1, 1.1, 0},
+    {TC_K_COS, 1, cosl, NULL, -100, 100, 1.1, 1.1, 0},
+    {TC_K_TAN, 1, tanl, NULL, -100, 100, 1.1, 1.1, 0},
+    {TC_K_ASIN, 1, asinl, NULL, -1, 1, 1.5, 1.5, 0},
+    {TC_K_ACOS, 1, acosl, NULL, -1, 1, 1.5, 1.5, 0},
+    {TC_K_ATAN, 1, atanl, NULL, -10, 10, 2, 1.5, 0},
+    {TC_K_ATAN2, 2, NULL, atan2l, -10, 10, 1.7, 1.7, 0},
+    {TC_K_SINH, 1, sinhl, NULL, -91, 91, 1.8, 1.8, 0},
+    {TC_K_COSH, 1, coshl, NULL, -91, 91, 1.8, 1.8, 0},
+    {TC_K_TANH, 1, tanhl, NULL, -12, 12, 2.2, 2.2, 0},
+    {TC_K_ASINH, 1, asinhl, NULL, -20, 20, 2, 2, 0},
+    {TC_K_ACOSH, 1, acoshl, NULL, 1, 20, 2, 2, 0},
+    {TC_K_ATANH, 1, atanhl, NULL, -1, 1, 2, 2, 0},
+    {TC_K_ERF, 1, erfl, NULL, -5, 5, 2, 1.5, 0},
+    {TC_K_ERFC, 1, erfcl, NULL, -5, 11, 1.5, 1.5, 0},
+    {TC_K_POW, 2, NULL, powl, -30, 30, 1.5, 1.5, 0},
+    {TC_K_RSQRT, 1, rsqrt_q, NULL, 0, 10, 1.5, 1.5, 0},
+    {TC_K_HYPOT, 2, NULL, hypotl, -10, 10, 1.1, 1.1, 0},
+    {TC_K_FMOD, 2, NULL, fmodl, -10, 10, 0, 0, 0},
+    {TC_K_SIGMOID, 1, sigmoid_q, NULL, -110, 110, 2, 2, 0},
+    {TC_K_ROUND, 1, roundl, NULL, -10, 10, 0, 0, 0},
+    {TC_K_CBRT, 1, cbrtl, NULL, -10, 10, 1, 1, 0},
+    {TC_K_LGAMMA, 1, log_gamma, NULL, -20, 40, 4, 4, 1},
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions, SAMPLES = 1 << 15 };
+
+static uint64_t random_state;
+static uint64_t random_bits(void) { // splitmix64
+  uint64_t z = random_state += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+static const double specials[] = {0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, INFINITY, -INFINITY, NAN, 1.5, 2.5, -2.5, 1e-45, -1e-45, 1e-40, -1e-40, 0x1p-126, 3.4e38, -3.4e38, 1e10, -1e10, 8388607.5, 4194303.5, 0.49999997, 88.7, 88.73, -87.4, -103.9, -104, 710, -745, 5e-324, 1e-310, 1.7e308, -1.7e308, 1e22, 0x1p63, 4, 8, -4.5, 0.875, 1e300, 6381956970095103.0 * 0x1p797};
+enum { SPECIALS = sizeof specials / sizeof *specials };
+
+static double to_type(tc_dtype t, double v) { return t == TC_F32 ? (double)(float)v : v; }
+
+// Half of the arguments are dense in the range, half any bits of the type.
+static double argument(const function *f, tc_dtype t, int32_t i) {
+  uint64_t r = random_bits();
+  double scale = t == TC_F64 && f->hi > 50 && f->op != TC_K_SIN && f->op != TC_K_COS && f->op != TC_K_TAN ? 7.9 : 1;
+  if (i % 2) return to_type(t, scale * (f->lo + (f->hi - f->lo) * (double)(r >> 11) * 0x1p-53));
+  return tc_kir_from_bits(t, r).re;
+}
+
+static double ulp_of(tc_dtype t, long double exact) {
+  int e;
+  frexpl(exact, &e);
+  int least = t == TC_F32 ? -149 : -1074, bits = t == TC_F32 ? 24 : 53;
+  return ldexp(1, e - bits < least ? least : e - bits);
+}
+
+// Error in ulp; inf where kinds differ (NaN, infinities, sign of zero).
+static double error_of(const function *f, tc_dtype t, double got, long double exact) {
+  if (isnan(exact)) return isnan(got) ? 0 : INFINITY;
+  if (isnan(got)) return INFINITY;
+  double nearest = t == TC_F32 ? (double)(float)exact : (double)exact;
+  if (got == nearest) return got == 0 && signbit(got) != signbit(nearest) ? INFINITY : 0;
+  double top = t == TC_F32 ? 0x1p128 : 0;
+  long double g = got;
+  if (isinf(got)) { // as if the exponent had no end
+    long double end = top != 0 ? (long double)top : scalbnl(1, 1024);
+    g = got < 0 ? -end : end;
+  }
+  if (isinf(exact)) return INFINITY;
+  long double size = fabsl(exact) < f->floor ? (long double)f->floor : exact;
+  return (double)(fabsl(g - exact) / ulp_of(t, size));
+}
+
+static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, int32_t lanes) {
+  tc_kb *b = tc_kb_create(arena, TC_SV("f"), lanes);
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16), y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_READONLY, 16);
+  tc_kmem out = tc_kb_global(b, TC_SV("out"), t, TC_MEM_WRITEONLY, 16);
+  tc_kb_lanes(b);
+  tc_kval i = tc_kb_op3(b, TC_K_FMA, tc_kb_block(b), tc_kb_int(b, TC_I32, lanes), tc_kb_lane(b));
+  tc_kval a[2] = {tc_kb_load1(b, x, i, -1, -1), tc_kb_load1(b, y, i, -1, -1)};
+  tc_kval r = tc_kb_op(b, f->op, f->arity, a);
+  tc_kb_store(b, out, i, 1, &r, -1);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kernel *k, *plain, *simple;
+  CHECK_OK(tc_kb_finish(b, &k));
+  CHECK_OK(tc_kernel_legalise(arena, k, &plain));
+  CHECK_OK(tc_kernel_simplify(arena, plain, &simple));
+  CHECK_OK(tc_kernel_verify_plain(simple));
+  return simple;
+}
+
+static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
+  enum { LANES = 256 };
+  int32_t n = SAMPLES;
+  double *a = calloc((size_t)n * 3, sizeof *a), *b = a + n, *r = b + n;
+  for (int32_t i = 0; i < n; i++) {
+    a[i] = argument(f, t, i), b[i] = argument(f, t, i / 2);
+    if (f->arity == 1 && i < SPECIALS) a[i] = to_type(t, specials[i]);
+    if (f->arity == 2 && i < SPECIALS * SPECIALS) a[i] = to_type(t, specials[i % SPECIALS]), b[i] = to_type(t, specials[i / SPECIALS]);
+  }
+  size_t size = (size_t)tc_dtype_size(t);
+  char *mem = calloc((size_t)n * 3, size);
+  for (int32_t i = 0; i < 2 * n; i++) tc_kir_write(t, mem + size * (size_t)i, (tc_knum){.re = a[i]});
+  tc_karg args[3] = {{.data = mem, .count = n}, {.data = mem + size * (size_t)n, .count = n}, {.data = mem + 2 * size * (size_t)n, .count = n}};
+  CHECK_OK(tc_kernel_interpret(tc_system_allocator(), kernel_for(arena, f, t, LANES), n / LANES, args, 3, NULL));
+  double worst = -1, at = 0, at2 = 0, got = 0;
+  long double want = 0;
+  for (int32_t i = 0; i < n; i++) {
+    r[i] = tc_kir_read(t, mem + 2 * size * (size_t)n + size * (size_t)i).re;
+    long double exact = f->one ? f->one(a[i]) : f->two(a[i], b[i]);
+    double e = error_of(f, t, r[i], exact);
+    if (e > worst) worst = e, at = a[i], at2 = b[i], got = r[i], want = exact;
+  }
+  double bound = t == TC_F32 ? f->bound : f->bound64;
+  printf("  %-8s %s  %.3f ulp%s\n", tc_k_op_text(f->op), tc_dtype_name(t), worst, worst > bound ? "   <-- too much" : "");
+  if (worst > bound) print_error("%s(%a, %a) in %s: got %a, exact %a\n", tc_k_op_text(f->op), at, at2, tc_dtype_name(t), got, (double)want);
+  free(a);
+  free(mem);
+  return worst > bound;
+}
+
+static void accuracy(tc_arena *arena, tc_dtype t) {
+  const char *seed = getenv("TC_SEED"), *only = getenv("TC_ONLY");
+  random_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+  printf("  seed %llu\n", (unsigned long long)random_state);
+  int32_t bad = 0;
+  for (int32_t i = 0; i < FUNCTIONS; i++)
+    if (!only || !strcmp(only, tc_k_op_text(functions[i].op))) bad += measure(arena, &functions[i], t);
+  assert_int_equal(bad, 0);
+}
+
+KERNEL_TEST(f32_accuracy) { accuracy(arena, TC_F32); }
+KERNEL_TEST(f64_accuracy) { accuracy(arena, TC_F64); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(f32_accuracy), cmocka_unit_test(f64_accuracy)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

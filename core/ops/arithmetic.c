@@ -1,0 +1,160 @@
+// Binary arithmetic: add, sub, mul, div, pow, remainders, extremes, and bit operations.
+// Definitions: PyTorch's documentation of torch.add … ; integer division truncates or floors as rounding_mode says.
+#include <complex.h>
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+#define C(z) ((z).re + (z).im * I)
+static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
+
+static double add_f(double x, double y, double alpha) { return x + alpha * y; }
+static tc_c128 add_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) + C(alpha) * C(y)); }
+static int64_t add_i(int64_t x, int64_t y, int64_t alpha) { return (int64_t)((uint64_t)x + (uint64_t)alpha * (uint64_t)y); }
+static const tc_scalar_ref add_ref = {.f3 = add_f, .c3 = add_c, .i3 = add_i};
+
+static double sub_f(double x, double y, double alpha) { return x - alpha * y; }
+static tc_c128 sub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) - C(alpha) * C(y)); }
+static int64_t sub_i(int64_t x, int64_t y, int64_t alpha) { return (int64_t)((uint64_t)x - (uint64_t)alpha * (uint64_t)y); }
+static const tc_scalar_ref sub_ref = {.f3 = sub_f, .c3 = sub_c, .i3 = sub_i};
+
+static double rsub_f(double x, double y, double alpha) { return y - alpha * x; }
+static tc_c128 rsub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(y) - C(alpha) * C(x)); }
+static int64_t rsub_i(int64_t x, int64_t y, int64_t alpha) { return (int64_t)((uint64_t)y - (uint64_t)alpha * (uint64_t)x); }
+static const tc_scalar_ref rsub_ref = {.f3 = rsub_f, .c3 = rsub_c, .i3 = rsub_i};
+
+static double mul_f(double x, double y) { return x * y; }
+static tc_c128 mul_c(tc_c128 x, tc_c128 y) { return pack(C(x) * C(y)); }
+static int64_t mul_i(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
+static const tc_scalar_ref mul_ref = {.f2 = mul_f, .c2 = mul_c, .i2 = mul_i};
+
+static double div_f(double x, double y) { return x / y; }
+static tc_c128 div_c(tc_c128 x, tc_c128 y) { return pack(C(x) / C(y)); }
+static const tc_scalar_ref div_ref = {.f2 = div_f, .c2 = div_c};
+
+static double pow_f(double x, double y) { return pow(x, y); }
+static tc_c128 pow_c(tc_c128 x, tc_c128 y) { return pack(cpow(C(x), C(y))); }
+static int64_t pow_i(int64_t x, int64_t y) {
+  if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
+  uint64_t r = 1, b = (uint64_t)x;
+  for (uint64_t e = (uint64_t)y; e; e >>= 1, b *= b) {
+    if (e & 1) r *= b;
+  }
+  return (int64_t)r;
+}
+static const tc_scalar_ref pow_ref = {.f2 = pow_f, .c2 = pow_c, .i2 = pow_i};
+
+static double maximum_f(double x, double y) { return isnan(x) || isnan(y) ? NAN : x > y ? x : y; }
+static int64_t maximum_i(int64_t x, int64_t y) { return x > y ? x : y; }
+static const tc_scalar_ref maximum_ref = {.f2 = maximum_f, .i2 = maximum_i};
+static double minimum_f(double x, double y) { return isnan(x) || isnan(y) ? NAN : x < y ? x : y; }
+static int64_t minimum_i(int64_t x, int64_t y) { return x < y ? x : y; }
+static const tc_scalar_ref minimum_ref = {.f2 = minimum_f, .i2 = minimum_i};
+static double fmax_f(double x, double y) { return fmax(x, y); }
+static const tc_scalar_ref fmax_ref = {.f2 = fmax_f, .i2 = maximum_i};
+static double fmin_f(double x, double y) { return fmin(x, y); }
+static const tc_scalar_ref fmin_ref = {.f2 = fmin_f, .i2 = minimum_i};
+
+// Remainder with the sign of the divisor (Python's %), and floor division.
+static double remainder_f(double x, double y) {
+  double r = fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+static int64_t remainder_i(int64_t x, int64_t y) {
+  if (y == 0 || y == -1) return 0;
+  int64_t r = x % y;
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+static const tc_scalar_ref remainder_ref = {.f2 = remainder_f, .i2 = remainder_i};
+static double floor_divide_f(double x, double y) { return y == 0 ? x / y : floor(x / y); }
+static int64_t floor_divide_i(int64_t x, int64_t y) {
+  if (y == 0) return 0;
+  if (y == -1) return (int64_t)(0 - (uint64_t)x);
+  return x / y - (x % y != 0 && (x % y < 0) != (y < 0));
+}
+static const tc_scalar_ref floor_divide_ref = {.f2 = floor_divide_f, .i2 = floor_divide_i};
+static double atan2_f(double x, double y) { return atan2(x, y); }
+static const tc_scalar_ref atan2_ref = {.f2 = atan2_f};
+
+static int64_t and_i(int64_t x, int64_t y) { return x & y; }
+static int64_t or_i(int64_t x, int64_t y) { return x | y; }
+static int64_t xor_i(int64_t x, int64_t y) { return x ^ y; }
+static const tc_scalar_ref and_ref = {.i2 = and_i}, or_ref = {.i2 = or_i}, xor_ref = {.i2 = xor_i};
+
+// div with a rounding mode: none is true division, "trunc" and "floor" keep integers.
+static int32_t div_mode_meta(tc_op_args *a) { return tc_op_kind(a, 2) == TC_AK_NONE ? tc_meta_promote_float(a) : tc_meta_promote(a); }
+static int32_t div_mode_expand(tc_op_args *a) {
+  tc_sv mode = tc_op_string(a, 2);
+  bool plain = mode.size == 0;
+  tc_ex_begin(a, plain ? "aten::div.Tensor" : mode.data[0] == 'f' ? "aten::floor_divide" : "aten::_div_trunc");
+  tc_ex_push_arg(a, 0);
+  tc_ex_push_arg(a, 1);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+static double trunc_f(double x, double y) { return trunc(x / y); }
+static int64_t trunc_i(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
+static const tc_scalar_ref trunc_ref = {.f2 = trunc_f, .i2 = trunc_i};
+
+static int32_t lower_binary_text(tc_op_args *a, const char *floats, const char *ints) {
+  tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
+  static const char *const names[] = {"x", "y"};
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_lt x[2] = {tc_lo_expand(a, tc_lo_arg(a, 0), t->rank, t->sizes), tc_lo_arg(a, 1)};
+  tc_lo_result(a, 0, tc_lower_text(a, tc_dtype_is_float(compute) ? floats : ints, 2, names, x, compute, out));
+  return TC_STATUS_OK;
+}
+static int32_t lower_remainder(tc_op_args *a) {
+  return lower_binary_text(a, "let r = fmod(x, y); where((r != 0) && ((r < 0) != (y < 0)), r + y, r)",
+                           "let d = where(y == 0, 1, y); let r = x % d; where((r != 0) && ((r < 0) != (d < 0)), r + d, r)");
+}
+static int32_t lower_floor_divide(tc_op_args *a) {
+  return lower_binary_text(a, "where(y == 0, x / y, floor(x / y))", "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where((r != 0) && ((r < 0) != (d < 0)), q - 1, q)");
+}
+static int32_t lower_div_trunc(tc_op_args *a) { return lower_binary_text(a, "trunc(x / y)", "x / where(y == 0, 1, y)"); }
+
+enum { PW = TC_OP_POINTWISE, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX, TRUE_DIV = PWC | TC_OP_INT_TO_FLOAT };
+#define ROW(s, t, m, b, r) {.schema = s, .traits = t, .meta = m, .body = b, .scalar_ref = &(r), .flops = "numel"}
+#define INPLACE(s) {.schema = s, .traits = PWC}
+
+static const tc_op_def rows[] = {
+    ROW("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self + alpha * other", add_ref),
+    ROW("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self + alpha * other", add_ref),
+    INPLACE("add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
+    INPLACE("add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"),
+    ROW("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self - alpha * other", sub_ref),
+    ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self - alpha * other", sub_ref),
+    INPLACE("sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
+    ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "other - alpha * self", rsub_ref),
+    ROW("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "other - alpha * self", rsub_ref),
+    ROW("mul.Tensor(Tensor self, Tensor other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
+    ROW("mul.Scalar(Tensor self, Scalar other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
+    INPLACE("mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
+    INPLACE("mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)"),
+    ROW("div.Tensor(Tensor self, Tensor other) -> Tensor", TRUE_DIV, tc_meta_promote_float, "self / other", div_ref),
+    ROW("div.Scalar(Tensor self, Scalar other) -> Tensor", TRUE_DIV, tc_meta_promote_float, "self / other", div_ref),
+    INPLACE("div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
+    {.schema = "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", .traits = PW, .meta = div_mode_meta, .expand = div_mode_expand},
+    {.schema = "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", .traits = PW, .meta = div_mode_meta, .expand = div_mode_expand},
+    {.schema = "_div_trunc(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_div_trunc, .scalar_ref = &trunc_ref},
+    {.schema = "floor_divide(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_floor_divide, .scalar_ref = &floor_divide_ref},
+    {.schema = "remainder.Tensor(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_remainder, .scalar_ref = &remainder_ref},
+    {.schema = "remainder.Scalar(Tensor self, Scalar other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_remainder, .scalar_ref = &remainder_ref},
+    ROW("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", PWC, tc_meta_promote, "pow(self, exponent)", pow_ref),
+    ROW("pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", PWC, tc_meta_promote, "pow(self, exponent)", pow_ref),
+    ROW("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", PWC, tc_meta_promote, "pow(self, exponent)", pow_ref),
+    ROW("maximum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "max(self, other)", maximum_ref),
+    ROW("minimum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "min(self, other)", minimum_ref),
+    ROW("fmax(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "fmax(self, other)", fmax_ref),
+    ROW("fmin(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "fmin(self, other)", fmin_ref),
+    ROW("atan2(Tensor self, Tensor other) -> Tensor", PW | TC_OP_INT_TO_FLOAT, tc_meta_promote_float, "atan2(self, other)", atan2_ref),
+    ROW("bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
+    ROW("bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
+    ROW("__and__.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
+    ROW("__and__.Scalar(Tensor self, Scalar other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
+    ROW("bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self | other", or_ref),
+    ROW("__or__.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self | other", or_ref),
+    ROW("bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self ^ other", xor_ref),
+    ROW("__xor__.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self ^ other", xor_ref),
+};
+TC_OP_FAMILY(arithmetic);

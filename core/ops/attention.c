@@ -1,0 +1,183 @@
+// Scaled dot product attention: softmax(q kᵀ · scale + mask) v. Definition: PyTorch's documentation of
+// torch.nn.functional.scaled_dot_product_attention.
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+enum { Q, K, V, MASK, DROPOUT, CAUSAL, SCALE, GQA };
+
+static int32_t sdpa_meta(tc_op_args *a) {
+  const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K), *v = tc_op_tensor(a, V);
+  if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank) return tc_op_fail(a, "query, key and value must have the same rank, at least 2: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  if (q->dtype != k->dtype || q->dtype != v->dtype) return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  int32_t r = q->rank;
+  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) || tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2])) return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  tc_int sizes[TC_MAX_RANK];
+  for (int32_t d = 0; d < r - 1; d++) sizes[d] = q->sizes[d];
+  sizes[r - 1] = v->sizes[r - 1];
+  if (r != 4 || tc_op_tensor(a, MASK)) return tc_op_set_result(a, 0, q->dtype, r, sizes, NULL);
+  // The flash kernel lays the result out as [batch, length, heads, width], seen through a transpose.
+  tc_int strides[4] = {0}, h = sizes[1], l = sizes[2], w = sizes[3];
+  strides[3] = tc_int_const(a, 1);
+  strides[1] = w;
+  strides[2] = tc_int_mul(a, h, w);
+  strides[0] = tc_int_mul(a, l, strides[2]);
+  return tc_op_set_result(a, 0, q->dtype, r, sizes, strides);
+}
+
+static double scale_of(tc_op_args *a) {
+  int64_t w;
+  if (tc_op_kind(a, SCALE) != TC_AK_NONE) return tc_op_float(a, SCALE, 1);
+  const tc_tensor_type *q = tc_op_tensor(a, Q);
+  w = tc_int_hint(a, q->sizes[q->rank - 1], 1);
+  return 1 / sqrt((double)w);
+}
+
+static tc_gv call1(tc_op_args *a, const char *op, tc_gv x, int64_t v) {
+  tc_ex_begin(a, op);
+  tc_ex_push(a, x);
+  tc_ex_push_int(a, tc_int_const(a, v));
+  return tc_ex_make(a, 1, NULL);
+}
+
+static int32_t sdpa_expand(tc_op_args *a) {
+  const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K);
+  int32_t r = q->rank;
+  if (tc_op_float(a, DROPOUT, 0) != 0) return tc_op_fail(a, "attention with dropout is not available");
+  tc_ex_begin(a, "aten::mul.Scalar");
+  tc_ex_push(a, tc_ex_arg(a, Q));
+  tc_ex_push_float(a, scale_of(a));
+  tc_gv query = tc_ex_make(a, 1, NULL), key = tc_ex_arg(a, K);
+  tc_ex_begin(a, "aten::transpose.int");
+  tc_ex_push(a, key);
+  tc_ex_push_int(a, tc_int_const(a, -2));
+  tc_ex_push_int(a, tc_int_const(a, -1));
+  tc_gv kt = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::matmul");
+  tc_ex_push(a, query);
+  tc_ex_push(a, kt);
+  tc_gv s = tc_ex_make(a, 1, NULL);
+  tc_gv keep = -1; // bool: may attend
+  if (tc_op_bool(a, CAUSAL, 0)) {
+    tc_ex_begin(a, "aten::arange");
+    tc_ex_push_int(a, q->sizes[r - 2]);
+    tc_gv rows = call1(a, "aten::unsqueeze", tc_ex_make(a, 1, NULL), -1);
+    tc_ex_begin(a, "aten::arange");
+    tc_ex_push_int(a, k->sizes[r - 2]);
+    tc_gv columns = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::ge.Tensor");
+    tc_ex_push(a, rows);
+    tc_ex_push(a, columns);
+    keep = tc_ex_make(a, 1, NULL);
+  } else if (tc_op_tensor(a, MASK) && tc_op_tensor(a, MASK)->dtype == TC_BOOL) {
+    keep = tc_ex_arg(a, MASK);
+  } else if (tc_op_tensor(a, MASK)) {
+    tc_ex_begin(a, "aten::add.Tensor");
+    tc_ex_push(a, s);
+    tc_ex_push(a, tc_ex_arg(a, MASK));
+    s = tc_ex_make(a, 1, NULL);
+  }
+  if (keep >= 0) {
+    tc_ex_begin(a, "aten::where.ScalarOther");
+    tc_ex_push(a, keep);
+    tc_ex_push(a, s);
+    tc_ex_push_float(a, -INFINITY);
+    s = tc_ex_make(a, 1, NULL);
+  }
+  // A row without anything to attend to gives zeros, not NaN.
+  tc_gv p = call1(a, keep >= 0 ? "aten::_safe_softmax" : "aten::softmax.int", s, -1);
+  tc_ex_begin(a, "aten::matmul");
+  tc_ex_push(a, p);
+  tc_ex_push(a, tc_ex_arg(a, V));
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
+// ---- reference ----
+static int64_t broadcast_offset(const tc_ref_view *m, int32_t rank, const int64_t *index) {
+  int64_t at = 0;
+  for (int32_t d = 0; d < m->rank; d++) at += m->sizes[d] == 1 ? 0 : index[d + rank - m->rank] * m->strides[d];
+  return at;
+}
+
+static double score(tc_op_args *a, const int64_t *index, int64_t j, double scale) {
+  const tc_ref_view *q = tc_op_data(a, Q), *k = tc_op_data(a, K), *m = tc_op_data(a, MASK);
+  int32_t r = q->rank;
+  double s = 0;
+  int64_t qo = 0, ko = j * k->strides[r - 2], at[TC_MAX_RANK];
+  for (int32_t d = 0; d < r - 1; d++) qo += index[d] * q->strides[d], at[d] = index[d];
+  for (int32_t d = 0; d < r - 2; d++) ko += (k->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / k->sizes[d])) * k->strides[d];
+  if (tc_op_bool(a, CAUSAL, 0) && j > index[r - 2]) return -INFINITY;
+  for (int64_t i = 0; i < q->sizes[r - 1]; i++) s += tc_ref_f(q, qo + i * q->strides[r - 1]) * tc_ref_f(k, ko + i * k->strides[r - 1]);
+  s *= scale;
+  if (!m) return s;
+  at[r - 1] = j;
+  int64_t mo = broadcast_offset(m, r, at);
+  if (m->nominal == TC_BOOL) return tc_ref_i(m, mo) ? s : -INFINITY;
+  return s + tc_ref_f(m, mo);
+}
+
+static int32_t sdpa_ref(tc_op_args *a) {
+  const tc_ref_view *q = tc_op_data(a, Q), *k = tc_op_data(a, K), *v = tc_op_data(a, V), *y = tc_op_result_data(a, 0);
+  int32_t r = q->rank;
+  int64_t n = k->sizes[r - 2], index[TC_MAX_RANK] = {0};
+  double scale = tc_op_kind(a, SCALE) != TC_AK_NONE ? tc_op_float(a, SCALE, 1) : 1 / sqrt((double)q->sizes[r - 1]);
+  double *p = tc_op_scratch(a, (uint64_t)(n > 0 ? n : 1) * sizeof *p);
+  if (!p) return TC_STATUS_OUT_OF_MEMORY;
+  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
+  do {
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < n; j++) p[j] = score(a, index, j, scale), max = p[j] > max ? p[j] : max;
+    for (int64_t j = 0; j < n; j++) p[j] = max == -INFINITY ? 0 : exp(p[j] - max), sum += p[j];
+    for (int64_t c = 0; c < v->sizes[r - 1]; c++) {
+      double s = 0;
+      int64_t vo = c * v->strides[r - 1];
+      for (int32_t d = 0; d < r - 2; d++) vo += (v->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / v->sizes[d])) * v->strides[d];
+      for (int64_t j = 0; j < n; j++) s += p[j] * tc_ref_f(v, vo + j * v->strides[r - 2]);
+      int64_t yo = c * y->strides[r - 1];
+      for (int32_t d = 0; d < r - 1; d++) yo += index[d] * y->strides[d];
+      tc_ref_put(y, yo, (tc_c128){sum > 0 ? s / sum : 0, 0});
+    }
+  } while (tc_ref_next(r - 1, q->sizes, index));
+  return TC_STATUS_OK;
+}
+
+// softmax whose rows of -inf give zeros (PyTorch's _safe_softmax).
+static int32_t safe_softmax_meta(tc_op_args *a) {
+  const int32_t self = 0;
+  return tc_op_pointwise_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &self);
+}
+static int32_t safe_softmax_lower(tc_op_args *a) {
+  tc_lt x = tc_lo_arg(a, 0);
+  int32_t rank = tc_lo_rank(a, x);
+  tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
+  bool reduced[TC_MAX_RANK] = {0};
+  reduced[tc_op_wrap_dim(a, tc_op_int(a, 1, 0), rank)] = true;
+  static const char *const names[] = {"x", "m"};
+  tc_lt pair[2] = {x, tc_lower_reduced(a, x, TC_RED_MAX, reduced, true, NULL, compute, compute)};
+  tc_lt e = tc_lower_text(a, "where(m == -inf, 0, exp(x - m))", 2, names, pair, compute, compute);
+  tc_lt last[2] = {e, tc_lower_reduced(a, e, TC_RED_SUM, reduced, true, NULL, compute, compute)};
+  tc_lo_result(a, 0, tc_lower_text(a, "where(m == 0, 0, x / m)", 2, names, last, compute, out));
+  return TC_STATUS_OK;
+}
+static int32_t safe_softmax_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), index[TC_MAX_RANK] = {0};
+  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
+  do {
+    if (index[dim]) continue;
+    int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index), n = x->sizes[dim];
+    double max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) max = fmax(max, tc_ref_f(x, at + i * x->strides[dim]));
+    for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f(x, at + i * x->strides[dim]) - max);
+    for (int64_t i = 0; i < n; i++) tc_ref_put(y, to + i * y->strides[dim], (tc_c128){sum > 0 ? exp(tc_ref_f(x, at + i * x->strides[dim]) - max) / sum : 0, 0});
+  } while (tc_ref_next(x->rank, x->sizes, index));
+  return TC_STATUS_OK;
+}
+
+static const tc_op_def rows[] = {
+    {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+     .meta = sdpa_meta, .expand = sdpa_expand, .ref = sdpa_ref, .flops = "2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
+    {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .traits = TC_OP_REDUCTION, .meta = safe_softmax_meta, .lower = safe_softmax_lower, .ref = safe_softmax_ref},
+};
+TC_OP_FAMILY(attention);

@@ -1,0 +1,143 @@
+// New tensors: filled with one value, counting up.
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+// What a row's name says about the value and where the size comes from.
+static bool named(tc_op_args *a, const char *part) {
+  tc_sv n = a->op->schema.name;
+  size_t len = tc_sv_of(part).size;
+  for (size_t i = 0; i + len <= n.size; i++) {
+    if (tc_sv_eq(tc_sv_sub(n, i, i + len), tc_sv_of(part))) return true;
+  }
+  return false;
+}
+
+static bool fill_value(tc_op_args *a, tc_number *v) {
+  int32_t arg = tc_op_arg_index(a, "fill_value");
+  if (arg < 0) arg = tc_op_arg_index(a, "value");
+  if (arg < 0) arg = tc_op_arg_index(a, "s");
+  *v = (tc_number){.kind = TC_AK_INT, .i = named(a, "ones"), .re = named(a, "ones")};
+  return arg >= 0 && tc_op_number(a, arg, v);
+}
+
+static tc_dtype number_dtype(const tc_number *v) {
+  return v->kind == TC_AK_BOOL ? TC_BOOL : v->kind == TC_AK_INT ? TC_I64 : v->kind == TC_AK_COMPLEX ? TC_C64 : TC_F32;
+}
+
+static int32_t fill_meta(tc_op_args *a) {
+  tc_number v;
+  bool given = fill_value(a, &v), like = named(a, "_like") || tc_sv_is(a->op->schema.name, "fill");
+  const tc_tensor_type *self = tc_op_arg_index(a, "self") >= 0 ? tc_op_tensor(a, 0) : NULL;
+  tc_dtype d = self ? self->dtype : given ? number_dtype(&v) : TC_F32;
+  int32_t dtype = tc_op_arg_index(a, "dtype"), format = tc_op_arg_index(a, "memory_format");
+  if (tc_sv_is(a->op->schema.name, "scalar_tensor")) d = TC_F32;
+  if (dtype >= 0) d = tc_op_dtype(a, dtype, d);
+  if (like) return tc_op_format_result(a, 0, d, self->rank, self->sizes, format < 0 ? TC_FORMAT_PRESERVE : tc_op_memory_format(a, format, TC_FORMAT_PRESERVE), 0);
+  int32_t size = tc_op_arg_index(a, "size"), n = size < 0 ? 0 : tc_op_count(a, size);
+  tc_int sizes[TC_MAX_RANK];
+  if (n > TC_MAX_RANK) return tc_op_fail(a, "rank %d; the largest is %d", n, TC_MAX_RANK);
+  for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, size, i);
+  return tc_op_set_result(a, 0, d, n, sizes, NULL);
+}
+static int32_t fill_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_number v;
+  tc_int index[TC_MAX_RANK];
+  fill_value(a, &v);
+  char c = tc_dtype_class(r->dtype);
+  tc_lo_begin(a, r->rank, r->sizes, index);
+  tc_bval x = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im) : tc_lo_const_int(a, r->dtype, c == 'b' ? v.re != 0 : v.kind == TC_AK_INT ? v.i : (int64_t)v.re);
+  if (v.kind == TC_AK_INT && v.sym && !tc_int_is_const(v.sym, &(int64_t){0})) x = tc_lo_index(a, v.sym, r->dtype);
+  tc_lo_result(a, 0, tc_lo_end(a, x, r->dtype));
+  return TC_STATUS_OK;
+}
+static int32_t fill_ref(tc_op_args *a) {
+  const tc_ref_view *y = tc_op_result_data(a, 0);
+  tc_number v;
+  fill_value(a, &v);
+  for (int64_t i = 0; i < tc_ref_numel(y); i++) {
+    if (y->dtype == TC_I64 && v.kind == TC_AK_INT) tc_ref_put_i(y, i, v.i);
+    else tc_ref_put(y, i, (tc_c128){v.re, v.im});
+  }
+  return TC_STATUS_OK;
+}
+
+// arange: start, end, step; ⌈(end − start) / step⌉ elements
+typedef struct range {
+  tc_number start, end, step;
+  bool floats;
+} range;
+static range read_range(tc_op_args *a) {
+  range r = {.step = {.kind = TC_AK_INT, .i = 1, .re = 1}, .start = {.kind = TC_AK_INT}};
+  int32_t start = tc_op_arg_index(a, "start"), step = tc_op_arg_index(a, "step");
+  tc_op_number(a, tc_op_arg_index(a, "end"), &r.end);
+  if (start >= 0) tc_op_number(a, start, &r.start);
+  if (step >= 0) tc_op_number(a, step, &r.step);
+  r.floats = r.start.kind == TC_AK_FLOAT || r.end.kind == TC_AK_FLOAT || r.step.kind == TC_AK_FLOAT;
+  return r;
+}
+static tc_int as_int(tc_op_args *a, const tc_number *n) { return n->sym ? n->sym : tc_int_const(a, n->i); }
+static int32_t arange_meta(tc_op_args *a) {
+  range r = read_range(a);
+  tc_dtype d = tc_op_dtype(a, tc_op_arg_index(a, "dtype"), r.floats ? TC_F32 : TC_I64);
+  tc_int n;
+  if (r.step.re == 0) return tc_op_fail(a, "step must be nonzero");
+  if (r.floats) {
+    double count = ceil((r.end.re - r.start.re) / r.step.re);
+    if (!(count >= 0) || count > 9e15) return tc_op_fail(a, "upper bound and lower bound inconsistent with step sign");
+    n = tc_int_const(a, (int64_t)count);
+  } else {
+    tc_int span = tc_int_sub(a, as_int(a, &r.end), as_int(a, &r.start)), step = as_int(a, &r.step);
+    n = tc_int_floordiv(a, tc_int_add(a, span, tc_int_sub(a, step, tc_int_const(a, r.step.re > 0 ? 1 : -1))), step);
+    if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1) return tc_op_fail(a, "upper bound and lower bound inconsistent with step sign");
+  }
+  return tc_op_set_result(a, 0, d, 1, &n, NULL);
+}
+static int32_t arange_lower(tc_op_args *a) {
+  range r = read_range(a);
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_int i[1];
+  tc_dtype compute = r.floats || tc_dtype_is_float(t->dtype) ? tc_op_math_type(t->dtype) : TC_I64;
+  tc_lo_begin(a, 1, t->sizes, i);
+  tc_bval v;
+  if (!r.floats) {
+    v = tc_lo_index(a, tc_int_add(a, as_int(a, &r.start), tc_int_mul(a, i[0], as_int(a, &r.step))), TC_I64);
+  } else {
+    v = tc_lo_op3(a, TC_K_FMA, tc_lo_index(a, i[0], compute), tc_lo_const(a, compute, r.step.re, 0), tc_lo_const(a, compute, r.start.re, 0));
+  }
+  tc_lo_result(a, 0, tc_lo_end(a, v, t->dtype));
+  return TC_STATUS_OK;
+}
+static int32_t arange_ref(tc_op_args *a) {
+  range r = read_range(a);
+  const tc_ref_view *y = tc_op_result_data(a, 0);
+  for (int64_t i = 0; i < tc_ref_numel(y); i++) {
+    if (r.floats) tc_ref_put(y, i, (tc_c128){r.start.re + (double)i * r.step.re, 0});
+    else tc_ref_put_i(y, i, r.start.i + i * r.step.i);
+  }
+  return TC_STATUS_OK;
+}
+
+#define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+#define FORMAT ", MemoryFormat? memory_format=None"
+#define FILL(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
+#define RANGE(s) {.schema = s, .meta = arange_meta, .lower = arange_lower, .ref = arange_ref}
+static const tc_op_def rows[] = {
+    FILL("full(SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
+    FILL("zeros(SymInt[] size, *, " OPTIONS ") -> Tensor"),
+    FILL("ones(SymInt[] size, *, " OPTIONS ") -> Tensor"),
+    FILL("full_like(Tensor self, Scalar fill_value, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL("zeros_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL("ones_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL("new_zeros(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
+    FILL("new_ones(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
+    FILL("new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
+    FILL("scalar_tensor(Scalar s, *, " OPTIONS ") -> Tensor"),
+    FILL("fill.Scalar(Tensor self, Scalar value) -> Tensor"),
+    {.schema = "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", .traits = TC_OP_COMPLEX},
+    RANGE("arange(Scalar end, *, " OPTIONS ") -> Tensor"),
+    RANGE("arange.start(Scalar start, Scalar end, *, " OPTIONS ") -> Tensor"),
+    RANGE("arange.start_step(Scalar start, Scalar end, Scalar step=1, *, " OPTIONS ") -> Tensor"),
+};
+TC_OP_FAMILY(create);

@@ -1,0 +1,14 @@
+// The list of families.
+#include "core/ops/ops.h"
+
+tc_status tc_ops_register_core(tc_op_registry *r) {
+  static const tc_op_family *const all[] = {
+#define X(family) &tc_ops_##family,
+      TC_OP_FAMILIES(X)
+#undef X
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (int32_t k = 0; k < all[i]->n; k++) TC_TRY(tc_op_register(r, &all[i]->rows[k], TC_SV("")));
+  }
+  return TC_OK;
+}

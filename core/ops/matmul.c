@@ -1,0 +1,257 @@
+// Matrix products. mm, bmm and linear are lowered to the template "matmul" over a packed second operand; the others are
+// expanded into them.
+#include "core/ops/ops.h"
+
+enum { PANEL = 64 }; // columns of a packed panel
+
+// ---- meta ----
+static bool same_dtype(tc_op_args *a, int32_t x, int32_t y) {
+  if (tc_op_tensor(a, x)->dtype == tc_op_tensor(a, y)->dtype) return true;
+  tc_op_fail(a, "expected the operands to have the same dtype, but got: %s and %s", tc_dtype_torch_name(tc_op_tensor(a, x)->dtype), tc_dtype_torch_name(tc_op_tensor(a, y)->dtype));
+  return false;
+}
+
+// a[…, m, k] · b[…, k, n] of rank `rank`; b transposed for linear.
+static int32_t product_meta(tc_op_args *a, int32_t ia, int32_t ib, int32_t rank) {
+  const tc_tensor_type *x = tc_op_tensor(a, ia), *y = tc_op_tensor(a, ib);
+  if (x->rank != rank || y->rank != rank) return tc_op_fail(a, "both operands must have rank %d: %s and %s", rank, tc_op_shape_text(a, ia), tc_op_shape_text(a, ib));
+  if (!same_dtype(a, ia, ib)) return TC_STATUS_INVALID_ARGUMENT;
+  bool differ = tc_int_require_eq(a, x->sizes[rank - 1], y->sizes[rank - 2]) != 0;
+  if (rank == 3) differ |= tc_int_require_eq(a, x->sizes[0], y->sizes[0]) != 0;
+  if (differ) return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s)", tc_op_shape_text(a, ia), tc_op_shape_text(a, ib));
+  tc_int sizes[3];
+  for (int32_t d = 0; d < rank - 1; d++) sizes[d] = x->sizes[d];
+  sizes[rank - 1] = y->sizes[rank - 1];
+  return tc_op_set_result(a, 0, x->dtype, rank, sizes, NULL);
+}
+static int32_t mm_meta(tc_op_args *a) { return product_meta(a, 0, 1, 2); }
+static int32_t bmm_meta(tc_op_args *a) { return product_meta(a, 0, 1, 3); }
+static int32_t addmm_meta(tc_op_args *a) { return product_meta(a, 1, 2, 2); }
+static int32_t baddbmm_meta(tc_op_args *a) { return product_meta(a, 1, 2, 3); }
+
+static int32_t linear_meta(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *w = tc_op_tensor(a, 1), *b = tc_op_tensor(a, 2);
+  if (x->rank < 1 || w->rank < 1 || w->rank > 2) return tc_op_fail(a, "linear: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (!same_dtype(a, 0, 1)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_int_require_eq(a, x->sizes[x->rank - 1], w->sizes[w->rank - 1])) return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s transposed)", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  tc_int sizes[TC_MAX_RANK];
+  int32_t n = x->rank - 1;
+  for (int32_t d = 0; d < n; d++) sizes[d] = x->sizes[d];
+  if (w->rank == 2) sizes[n++] = w->sizes[0];
+  if (b && b->rank == 1 && w->rank == 2 && tc_int_require_eq(a, b->sizes[0], w->sizes[0])) return tc_op_fail(a, "linear: the bias (%s) does not match the weight (%s)", tc_op_shape_text(a, 2), tc_op_shape_text(a, 1));
+  return tc_op_set_result(a, 0, x->dtype, n, sizes, NULL);
+}
+
+// ---- lowering ----
+// b, seen as […, k, n], packed in panels: […, ⌈n/P⌉, k, P], zero behind the last column.
+static tc_lt pack(tc_op_args *a, tc_lt b) {
+  int32_t rank = tc_lo_rank(a, b);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK], p = tc_int_const(a, PANEL), n = tc_lo_size(a, b, rank - 1);
+  for (int32_t d = 0; d < rank - 2; d++) sizes[d] = tc_lo_size(a, b, d);
+  sizes[rank - 2] = tc_int_floordiv(a, tc_int_add(a, n, tc_int_const(a, PANEL - 1)), p);
+  sizes[rank - 1] = tc_lo_size(a, b, rank - 2);
+  sizes[rank] = p;
+  tc_lo_begin(a, rank + 1, sizes, index);
+  for (int32_t d = 0; d < rank - 2; d++) at[d] = index[d];
+  at[rank - 2] = index[rank - 1];
+  at[rank - 1] = tc_int_add(a, tc_int_mul(a, index[rank - 2], p), index[rank]);
+  tc_bval zero = tc_lo_const(a, tc_lo_dtype(a, b), 0, 0);
+  tc_lo_keep(a);
+  return tc_lo_end(a, tc_lo_load_if(a, b, at, tc_sym_cmp(a->syms, TC_SYM_LT, at[rank - 1], n), zero), tc_lo_dtype(a, b));
+}
+
+static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
+  int32_t rank = tc_lo_rank(a, x);
+  tc_int sizes[TC_MAX_RANK];
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, d == rank - 1 ? y : x, d);
+  tc_lt operands[2] = {x, pack(a, y)};
+  return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);
+}
+
+static tc_lt transposed(tc_op_args *a, tc_lt w) { // rank 2
+  tc_int sizes[2] = {tc_lo_size(a, w, 1), tc_lo_size(a, w, 0)}, index[2], map[2];
+  tc_lo_indices(a, 2, sizes, index);
+  map[0] = index[1], map[1] = index[0];
+  return tc_lo_view(a, w, 2, sizes, index, map);
+}
+
+static int32_t lower_product(tc_op_args *a) {
+  tc_lo_result(a, 0, multiply(a, tc_lo_arg(a, 0), tc_lo_arg(a, 1), tc_op_result_type(a, 0)->dtype));
+  return TC_STATUS_OK;
+}
+
+// beta·self + alpha·product
+static int32_t lower_addmm(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_dtype compute = tc_op_math_type(r->dtype);
+  tc_lt xy = multiply(a, tc_lo_arg(a, 1), tc_lo_arg(a, 2), compute), self = tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes);
+  tc_number beta = {.re = 1}, alpha = {.re = 1};
+  tc_op_number(a, tc_op_arg_index(a, "beta"), &beta);
+  tc_op_number(a, tc_op_arg_index(a, "alpha"), &alpha);
+  tc_int index[TC_MAX_RANK];
+  tc_lo_begin(a, r->rank, r->sizes, index);
+  tc_bval p = tc_lo_load(a, xy, index);
+  if (alpha.re != 1 || alpha.im != 0) p = tc_lo_op2(a, TC_K_MUL, p, tc_lo_const(a, compute, alpha.re, alpha.im));
+  if (beta.re != 0 || beta.im != 0) { // beta 0: self is not read, so its NaNs do not count
+    tc_bval s = tc_lo_cast(a, tc_lo_load(a, self, index), compute);
+    if (beta.re != 1 || beta.im != 0) s = tc_lo_op2(a, TC_K_MUL, s, tc_lo_const(a, compute, beta.re, beta.im));
+    p = tc_lo_op2(a, TC_K_ADD, p, s);
+  }
+  tc_lo_result(a, 0, tc_lo_end(a, p, r->dtype));
+  return TC_STATUS_OK;
+}
+
+// Leading dimensions become rows.
+static int32_t lower_linear(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_lt x = tc_lo_arg(a, 0), w = tc_lo_arg(a, 1);
+  tc_dtype compute = tc_op_tensor(a, 2) ? tc_op_math_type(r->dtype) : r->dtype;
+  int32_t rank = tc_lo_rank(a, x);
+  tc_int one = tc_int_const(a, 1), rows = one;
+  for (int32_t d = 0; d < rank - 1; d++) rows = tc_int_mul(a, rows, tc_lo_size(a, x, d));
+  tc_int flat[2] = {rows, tc_lo_size(a, x, rank - 1)}, row[2] = {one, tc_lo_size(a, w, tc_lo_rank(a, w) - 1)};
+  if (tc_lo_rank(a, w) == 1) w = tc_lo_reshape(a, w, 2, row);
+  tc_lt y = tc_lo_reshape(a, multiply(a, tc_lo_reshape(a, x, 2, flat), transposed(a, w), compute), r->rank, r->sizes);
+  if (tc_op_tensor(a, 2)) {
+    tc_lt pair[2] = {y, tc_lo_arg(a, 2)};
+    static const char *const names[] = {"y", "b"};
+    y = tc_lower_text(a, "y + b", 2, names, pair, compute, r->dtype);
+  }
+  tc_lo_result(a, 0, y);
+  return TC_STATUS_OK;
+}
+
+// ---- matmul: PyTorch's rules for ranks, in terms of mm, bmm and views ----
+static void push_sizes(tc_op_args *a, int32_t n, const tc_int *sizes) { tc_ex_push_ints(a, n, sizes); }
+static tc_gv op1(tc_op_args *a, const char *op, tc_gv x, int32_t n, const tc_int *sizes) {
+  tc_ex_begin(a, op);
+  tc_ex_push(a, x);
+  push_sizes(a, n, sizes);
+  return tc_ex_make(a, 1, NULL);
+}
+static tc_gv op2(tc_op_args *a, const char *op, tc_gv x, tc_gv y) {
+  tc_ex_begin(a, op);
+  tc_ex_push(a, x);
+  tc_ex_push(a, y);
+  return tc_ex_make(a, 1, NULL);
+}
+static tc_gv unsqueeze(tc_op_args *a, tc_gv x, int64_t dim) {
+  tc_ex_begin(a, "aten::unsqueeze");
+  tc_ex_push(a, x);
+  tc_ex_push_int(a, tc_int_const(a, dim));
+  return tc_ex_make(a, 1, NULL);
+}
+
+static int32_t matmul_shape(tc_op_args *a, int32_t *rank, tc_int *sizes) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *y = tc_op_tensor(a, 1);
+  if (x->rank == 0 || y->rank == 0) return tc_op_fail(a, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", x->rank, y->rank);
+  if (!same_dtype(a, 0, 1)) return TC_STATUS_INVALID_ARGUMENT;
+  int32_t bx = x->rank > 2 ? x->rank - 2 : 0, by = y->rank > 2 ? y->rank - 2 : 0, n = bx > by ? bx : by;
+  tc_int one = tc_int_const(a, 1);
+  for (int32_t d = 0; d < n; d++) {
+    tc_int p = d - (n - bx) >= 0 ? x->sizes[d - (n - bx)] : one, q = d - (n - by) >= 0 ? y->sizes[d - (n - by)] : one;
+    bool p1 = tc_int_eq(a, p, one) == 1, q1 = tc_int_eq(a, q, one) == 1;
+    if (!p1 && !q1 && tc_int_require_eq(a, p, q)) return tc_op_fail(a, "the batch dimensions do not broadcast (%s and %s)", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+    sizes[d] = p1 ? q : p;
+  }
+  tc_int kx = x->sizes[x->rank - 1], ky = y->sizes[y->rank == 1 ? 0 : y->rank - 2];
+  if (tc_int_require_eq(a, kx, ky)) return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s)", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (x->rank > 1) sizes[n++] = x->sizes[x->rank - 2];
+  if (y->rank > 1) sizes[n++] = y->sizes[y->rank - 1];
+  *rank = n;
+  return TC_STATUS_OK;
+}
+static int32_t matmul_meta(tc_op_args *a) {
+  int32_t rank;
+  tc_int sizes[TC_MAX_RANK];
+  if (matmul_shape(a, &rank, sizes)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, rank, sizes, NULL);
+}
+static int32_t matmul_expand(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *y = tc_op_tensor(a, 1);
+  int32_t rank;
+  tc_int sizes[TC_MAX_RANK], batch[TC_MAX_RANK + 2], flat[3];
+  if (matmul_shape(a, &rank, sizes)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_gv u = tc_ex_arg(a, 0), v = tc_ex_arg(a, 1);
+  int32_t bx = x->rank > 2 ? x->rank - 2 : 0, by = y->rank > 2 ? y->rank - 2 : 0, nb = bx > by ? bx : by;
+  if (x->rank == 1) u = unsqueeze(a, u, 0);
+  if (y->rank == 1) v = unsqueeze(a, v, -1);
+  tc_int m = x->rank == 1 ? tc_int_const(a, 1) : x->sizes[x->rank - 2], k = x->sizes[x->rank - 1], n = y->rank == 1 ? tc_int_const(a, 1) : y->sizes[y->rank - 1];
+  tc_gv p;
+  if (by == 0) { // rows of a batch times one matrix
+    tc_int rows = m;
+    for (int32_t d = 0; d < bx; d++) rows = tc_int_mul(a, rows, x->sizes[d]);
+    flat[0] = rows, flat[1] = k;
+    if (bx) u = op1(a, "aten::reshape", u, 2, flat);
+    p = op2(a, "aten::mm", u, v);
+  } else {
+    tc_int count = tc_int_const(a, 1);
+    for (int32_t d = 0; d < nb; d++) batch[d] = sizes[d], count = tc_int_mul(a, count, sizes[d]);
+    batch[nb] = m, batch[nb + 1] = k;
+    flat[0] = count, flat[1] = m, flat[2] = k;
+    u = op1(a, "aten::reshape", op1(a, "aten::expand", u, nb + 2, batch), 3, flat);
+    batch[nb] = k, batch[nb + 1] = n;
+    flat[1] = k, flat[2] = n;
+    v = op1(a, "aten::reshape", op1(a, "aten::expand", v, nb + 2, batch), 3, flat);
+    p = op2(a, "aten::bmm", u, v);
+  }
+  tc_ex_result(a, 0, op1(a, "aten::reshape", p, rank, sizes));
+  return TC_STATUS_OK;
+}
+
+// ---- references ----
+// Σᵢ x[xo + i·sxk] · y[yo + i·syk], in the views' class.
+static void ref_dot(const tc_ref_view *x, int64_t xo, int64_t sxk, const tc_ref_view *y, int64_t yo, int64_t syk, int64_t k, tc_c128 *sum, int64_t *isum) {
+  *sum = (tc_c128){0, 0};
+  *isum = 0;
+  for (int64_t i = 0; i < k; i++) {
+    if (x->dtype == TC_I64) {
+      *isum = (int64_t)((uint64_t)*isum + (uint64_t)tc_ref_i(x, xo + i * sxk) * (uint64_t)tc_ref_i(y, yo + i * syk));
+      continue;
+    }
+    tc_c128 p = tc_ref_c(x, xo + i * sxk), q = tc_ref_c(y, yo + i * syk);
+    sum->re += p.re * q.re - p.im * q.im;
+    sum->im += p.re * q.im + p.im * q.re;
+  }
+}
+
+// out[…] = Σ over x's last dimension; y as [k, n] or, for linear, [n, k]; `add` (or NULL) is broadcast.
+static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_view *y, bool transpose, const tc_ref_view *add, double alpha, double beta) {
+  const tc_ref_view *r = tc_op_result_data(a, 0);
+  int64_t index[TC_MAX_RANK] = {0}, k = x->sizes[x->rank - 1];
+  if (tc_ref_numel(r) == 0) return TC_STATUS_OK;
+  bool vector = transpose && y->rank == 1;
+  int32_t kd = transpose ? y->rank - 1 : y->rank - 2, nd = transpose ? y->rank - 2 : y->rank - 1;
+  do {
+    int64_t xo = 0, yo = vector ? 0 : index[r->rank - 1] * y->strides[nd], ao = 0;
+    for (int32_t d = 0; d < x->rank - 1; d++) xo += index[d] * x->strides[d];
+    for (int32_t d = 0; d < y->rank - 2; d++) yo += index[d] * y->strides[d];
+    for (int32_t d = 0; add && d < add->rank; d++) ao += add->sizes[d] == 1 ? 0 : index[d + r->rank - add->rank] * add->strides[d];
+    tc_c128 s;
+    int64_t is;
+    ref_dot(x, xo, x->strides[x->rank - 1], y, yo, y->strides[kd], k, &s, &is);
+    int64_t to = tc_ref_offset(r, index);
+    if (r->dtype == TC_I64) {
+      tc_ref_put_i(r, to, (int64_t)alpha * is + (add && beta != 0 ? (int64_t)beta * tc_ref_i(add, ao) : 0));
+    } else {
+      tc_c128 b = add && beta != 0 ? tc_ref_c(add, ao) : (tc_c128){0, 0};
+      tc_ref_put(r, to, (tc_c128){alpha * s.re + beta * b.re, alpha * s.im + beta * b.im});
+    }
+  } while (tc_ref_next(r->rank, r->sizes, index));
+  return TC_STATUS_OK;
+}
+static int32_t ref_mm(tc_op_args *a) { return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), false, NULL, 1, 0); }
+static int32_t ref_addmm(tc_op_args *a) {
+  return ref_product(a, tc_op_data(a, 1), tc_op_data(a, 2), false, tc_op_data(a, 0), tc_op_float(a, tc_op_arg_index(a, "alpha"), 1), tc_op_float(a, tc_op_arg_index(a, "beta"), 1));
+}
+static int32_t ref_linear(tc_op_args *a) { return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), true, tc_op_data(a, 2), 1, 1); }
+
+static const tc_op_def rows[] = {
+    {.schema = "mm(Tensor self, Tensor mat2) -> Tensor", .traits = TC_OP_COMPLEX, .meta = mm_meta, .lower = lower_product, .ref = ref_mm, .flops = "2 * numel * self.size(1)"},
+    {.schema = "bmm(Tensor self, Tensor mat2) -> Tensor", .traits = TC_OP_COMPLEX, .meta = bmm_meta, .lower = lower_product, .ref = ref_mm, .flops = "2 * numel * self.size(2)"},
+    {.schema = "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .traits = TC_OP_COMPLEX, .meta = addmm_meta, .lower = lower_addmm, .ref = ref_addmm, .flops = "2 * numel * mat1.size(1)"},
+    {.schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .traits = TC_OP_COMPLEX, .meta = baddbmm_meta, .lower = lower_addmm, .ref = ref_addmm, .flops = "2 * numel * batch1.size(2)"},
+    {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .traits = TC_OP_COMPLEX, .meta = linear_meta, .lower = lower_linear, .ref = ref_linear, .flops = "2 * numel * weight.size(1)"},
+    {.schema = "matmul(Tensor self, Tensor other) -> Tensor", .traits = TC_OP_COMPLEX, .meta = matmul_meta, .expand = matmul_expand},
+};
+TC_OP_FAMILY(matmul);

@@ -1,0 +1,94 @@
+// Meta functions and lowerings that several families share.
+#include "core/ops/ops.h"
+
+tc_dtype tc_op_math_type(tc_dtype d) {
+  if (d == TC_F16 || d == TC_BF16) return TC_F32;
+  return d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
+}
+
+static tc_dtype default_float(tc_dtype d) { return tc_dtype_is_float(d) || tc_dtype_is_complex(d) ? d : TC_F32; }
+
+static int32_t unary(tc_op_args *a, tc_dtype d) {
+  const int32_t self = 0;
+  return tc_op_pointwise_result(a, 0, d, 1, &self);
+}
+int32_t tc_meta_same(tc_op_args *a) { return unary(a, tc_op_tensor(a, 0)->dtype); }
+int32_t tc_meta_float(tc_op_args *a) { return unary(a, default_float(tc_op_tensor(a, 0)->dtype)); }
+int32_t tc_meta_real_part(tc_op_args *a) { return unary(a, tc_dtype_real(tc_op_tensor(a, 0)->dtype)); }
+
+int32_t tc_promoting_args(tc_op_args *a, int32_t out[8]) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < a->op->schema.n_args && n < 8; i++) {
+    int32_t type = a->op->schema.args[i].type;
+    bool takes_part = (type == TC_ST_TENSOR || type == TC_ST_SCALAR) && tc_op_kind(a, i) != TC_AK_NONE;
+    bool factor = type == TC_ST_SCALAR && tc_sv_is(a->op->schema.args[i].name, "alpha"); // alpha follows the tensors
+    if (takes_part && !factor) out[n++] = i;
+  }
+  return n;
+}
+
+static int32_t promoted(tc_op_args *a, bool to_float, tc_dtype fixed) {
+  int32_t args[8], n = tc_promoting_args(a, args);
+  tc_dtype d = tc_op_promote(a, n, args);
+  if (d == TC_DTYPE_NONE) return TC_STATUS_INVALID_ARGUMENT;
+  if (to_float) d = default_float(d);
+  return tc_op_pointwise_result(a, 0, fixed ? fixed : d, n, args);
+}
+int32_t tc_meta_bool(tc_op_args *a) { return promoted(a, false, TC_BOOL); }
+int32_t tc_meta_promote(tc_op_args *a) { return promoted(a, false, TC_DTYPE_NONE); }
+int32_t tc_meta_promote_float(tc_op_args *a) { return promoted(a, true, TC_DTYPE_NONE); }
+
+// ---- reductions ----
+int32_t tc_reduced_dims(tc_op_args *a, int32_t dims, int32_t rank, bool reduced[TC_MAX_RANK]) {
+  int32_t n = dims < 0 ? 0 : tc_op_count(a, dims);
+  for (int32_t d = 0; d < rank; d++) reduced[d] = n == 0;
+  for (int32_t i = 0; i < n; i++) {
+    int64_t d = tc_op_wrap_dim(a, tc_op_int_at(a, dims, i, 0), rank);
+    if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
+    if (rank == 0) continue;
+    if (reduced[d]) return tc_op_fail(a, "dim %lld appears multiple times in the list of dims", (long long)d);
+    reduced[d] = true;
+  }
+  return TC_STATUS_OK;
+}
+
+int32_t tc_meta_reduced(tc_op_args *a, int32_t result, tc_dtype dtype, const bool *reduced, bool keepdim) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_int sizes[TC_MAX_RANK];
+  int32_t n = 0;
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (!reduced[d]) sizes[n++] = t->sizes[d];
+    else if (keepdim) sizes[n++] = tc_int_const(a, 1);
+  }
+  return tc_op_set_result(a, result, dtype, n, sizes, NULL);
+}
+
+tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced, bool keepdim, const char *body, tc_dtype compute, tc_dtype out) {
+  int32_t rank = tc_lo_rank(a, x), n_par = 0, n_red = 0, n_kept = 0;
+  tc_int par[TC_MAX_RANK], red[TC_MAX_RANK], kept[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK];
+  for (int32_t d = 0; d < rank; d++) {
+    if (reduced[d]) red[n_red++] = tc_lo_size(a, x, d);
+    else par[n_par++] = tc_lo_size(a, x, d);
+    if (!reduced[d]) kept[n_kept++] = tc_lo_size(a, x, d);
+    else if (keepdim) kept[n_kept++] = tc_int_const(a, 1);
+  }
+  tc_lo_begin_reduce(a, kind, n_par, par, n_red, red, index);
+  for (int32_t d = 0, p = 0, r = n_par; d < rank; d++) at[d] = reduced[d] ? index[r++] : index[p++];
+  tc_bval v = tc_lo_cast(a, tc_lo_load(a, x, at), compute);
+  const char *name = "v";
+  if (body) v = tc_lo_text(a, body, 1, &name, &v);
+  tc_lt s = tc_lo_end(a, v, out);
+  return keepdim ? tc_lo_reshape(a, s, n_kept, kept) : s;
+}
+
+tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x, tc_dtype compute, tc_dtype out) {
+  int32_t rank = tc_lo_rank(a, x[0]);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK];
+  tc_lt wide[8];
+  tc_bval v[8];
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, x[0], d);
+  for (int32_t i = 0; i < n; i++) wide[i] = tc_lo_expand(a, x[i], rank, sizes);
+  tc_lo_begin(a, rank, sizes, index);
+  for (int32_t i = 0; i < n; i++) v[i] = tc_lo_cast(a, tc_lo_load(a, wide[i], index), compute);
+  return tc_lo_end(a, tc_lo_text(a, text, n, names, v), out);
+}

@@ -1,0 +1,129 @@
+// Normalisation over the last dimensions: layer_norm, native_layer_norm, rms_norm. Two passes: the mean, then the mean of
+// squared differences, both in f32 or wider.
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+typedef struct norm {
+  int32_t rank, n_norm; // the last n_norm dimensions are normalised
+  bool reduced[TC_MAX_RANK];
+} norm;
+
+static int32_t read_norm(tc_op_args *a, norm *m) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  *m = (norm){.rank = t->rank, .n_norm = tc_op_count(a, 1)};
+  if (m->n_norm < 1 || m->n_norm > t->rank) return tc_op_fail(a, "normalized_shape has %d dimensions; the input is %s", m->n_norm, tc_op_shape_text(a, 0));
+  for (int32_t d = 0; d < m->n_norm; d++) {
+    int32_t at = t->rank - m->n_norm + d;
+    m->reduced[at] = true;
+    if (tc_int_require_eq(a, t->sizes[at], tc_op_sym_at(a, 1, d))) return tc_op_fail(a, "normalized_shape does not match the last sizes of the input (%s)", tc_op_shape_text(a, 0));
+  }
+  return TC_STATUS_OK;
+}
+
+static int32_t layer_norm_meta(tc_op_args *a) {
+  norm m;
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
+  if (!tc_dtype_is_float(t->dtype)) return tc_op_fail(a, "layer_norm is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, NULL)) return TC_STATUS_INVALID_ARGUMENT;
+  if (a->n_results < 3) return TC_STATUS_OK;
+  tc_dtype stat = tc_op_math_type(t->dtype);
+  const tc_tensor_type *w = tc_op_tensor(a, 2);
+  if (!w || w->dtype == t->dtype) stat = t->dtype;
+  return tc_meta_reduced(a, 1, stat, m.reduced, true) || tc_meta_reduced(a, 2, stat, m.reduced, true);
+}
+static int32_t rms_norm_meta(tc_op_args *a) {
+  norm m;
+  if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, m.rank, tc_op_tensor(a, 0)->sizes, NULL);
+}
+
+// f(stat) per row: text in s (sum), n (count), e (epsilon).
+static tc_lt row_text(tc_op_args *a, tc_lt s, tc_int n, double eps, const char *text, tc_dtype compute) {
+  int32_t rank = tc_lo_rank(a, s);
+  static const char *const names[] = {"s", "n", "e"};
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK];
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, s, d);
+  tc_lo_begin(a, rank, sizes, index);
+  tc_bval v[3] = {tc_lo_load(a, s, index), tc_lo_index(a, n, compute), tc_lo_const(a, compute, eps, 0)};
+  return tc_lo_end(a, tc_lo_text(a, text, 3, names, v), compute);
+}
+
+static int32_t lower_norm(tc_op_args *a, bool center) {
+  norm m;
+  if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_lt x = tc_lo_arg(a, 0);
+  tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
+  tc_int n = tc_int_const(a, 1);
+  for (int32_t d = m.rank - m.n_norm; d < m.rank; d++) n = tc_int_mul(a, n, tc_lo_size(a, x, d));
+  static const char *const names[] = {"x", "m", "r", "w", "b"};
+  tc_lt mean = -1, diff = x, sq;
+  double eps = tc_op_float(a, tc_op_arg_index(a, "eps"), compute == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  if (center) {
+    mean = row_text(a, tc_lower_reduced(a, x, TC_RED_SUM, m.reduced, true, NULL, compute, compute), n, eps, "s / n", compute);
+    tc_lt pair[2] = {x, mean};
+    diff = tc_lower_text(a, "x - m", 2, names, pair, compute, compute);
+  }
+  sq = tc_lower_reduced(a, diff, TC_RED_SUM, m.reduced, true, "v * v", compute, compute);
+  tc_lt rstd = row_text(a, sq, n, eps, "rsqrt(s / n + e)", compute);
+  bool w = tc_op_tensor(a, 2) != NULL, b = center && tc_op_tensor(a, 3) != NULL;
+  tc_lt all[5] = {diff, rstd, rstd, w ? tc_lo_arg(a, 2) : rstd, b ? tc_lo_arg(a, 3) : rstd};
+  const char *text = w && b ? "x * r * w + b" : w ? "x * r * w" : b ? "x * r + b" : "x * r";
+  tc_lo_result(a, 0, tc_lower_text(a, text, 5, names, all, compute, out));
+  if (tc_op_result_count(a) == 3) {
+    const char *v = "v";
+    tc_lo_result(a, 1, tc_lower_text(a, "v", 1, &v, &mean, compute, tc_op_result_type(a, 1)->dtype));
+    tc_lo_result(a, 2, tc_lower_text(a, "v", 1, &v, &rstd, compute, tc_op_result_type(a, 2)->dtype));
+  }
+  return TC_STATUS_OK;
+}
+static int32_t lower_layer_norm(tc_op_args *a) { return lower_norm(a, true); }
+static int32_t lower_rms_norm(tc_op_args *a) { return lower_norm(a, false); }
+
+static int32_t ref_norm(tc_op_args *a, bool center) {
+  norm m;
+  if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *w = tc_op_data(a, 2), *b = center ? tc_op_data(a, 3) : NULL;
+  int32_t lead = m.rank - m.n_norm;
+  int64_t row[TC_MAX_RANK] = {0}, n = 1, r = 0;
+  double eps = tc_op_float(a, tc_op_arg_index(a, "eps"), x->nominal == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  for (int32_t d = lead; d < m.rank; d++) n *= x->sizes[d];
+  if (tc_ref_numel(x) == 0) return TC_STATUS_OK;
+  do {
+    int64_t at = 0, to = 0, index[TC_MAX_RANK] = {0};
+    for (int32_t d = 0; d < lead; d++) at += row[d] * x->strides[d], to += row[d] * y->strides[d];
+    double mean = 0, m2 = 0;
+    for (int32_t pass = center ? 0 : 1; pass < 3; pass++) {
+      double rstd = 1 / sqrt(m2 / (double)n + eps);
+      do {
+        int64_t o = at, p = to, q = 0, s = 0;
+        for (int32_t d = 0; d < m.n_norm; d++) {
+          o += index[d] * x->strides[lead + d], p += index[d] * y->strides[lead + d];
+          if (w) q += index[d] * w->strides[d];
+          if (b) s += index[d] * b->strides[d];
+        }
+        double v = tc_ref_f(x, o) - mean;
+        if (pass == 0) m2 += tc_ref_f(x, o);
+        else if (pass == 1) m2 += v * v;
+        else tc_ref_put(y, p, (tc_c128){v * rstd * (w ? tc_ref_f(w, q) : 1) + (b ? tc_ref_f(b, s) : 0), 0});
+      } while (tc_ref_next(m.n_norm, x->sizes + lead, index));
+      if (pass == 0) mean = m2 / (double)n, m2 = 0;
+    }
+    if (tc_op_result_count(a) == 3) {
+      tc_ref_put(tc_op_result_data(a, 1), r, (tc_c128){mean, 0});
+      tc_ref_put(tc_op_result_data(a, 2), r, (tc_c128){1 / sqrt(m2 / (double)n + eps), 0});
+    }
+    r++;
+  } while (tc_ref_next(lead, x->sizes, row));
+  return TC_STATUS_OK;
+}
+static int32_t ref_layer_norm(tc_op_args *a) { return ref_norm(a, true); }
+static int32_t ref_rms_norm(tc_op_args *a) { return ref_norm(a, false); }
+
+static const tc_op_def rows[] = {
+    {.schema = "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor", .traits = TC_OP_REDUCTION, .meta = layer_norm_meta, .lower = lower_layer_norm, .ref = ref_layer_norm, .flops = "8 * numel"},
+    {.schema = "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", .traits = TC_OP_REDUCTION, .meta = layer_norm_meta, .lower = lower_layer_norm, .ref = ref_layer_norm, .flops = "8 * numel"},
+    {.schema = "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", .traits = TC_OP_REDUCTION, .meta = rms_norm_meta, .lower = lower_rms_norm, .ref = ref_rms_norm, .flops = "5 * numel"},
+};
+TC_OP_FAMILY(norm);

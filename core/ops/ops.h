@@ -1,0 +1,56 @@
+// The core's op families: one file per family, each one array of rows (tc/op.h). docs/ADDING_AN_OP.md shows how to add
+// one; nothing but the row's own file changes.
+#ifndef TC_CORE_OPS_OPS_H_
+#define TC_CORE_OPS_OPS_H_
+
+#include "core/ir/op.h"
+#include "core/ir/opargs.h"
+#include "tc/lower.h"
+
+// X(family): every family file defines `const tc_op_family tc_ops_<family>`.
+#define TC_OP_FAMILIES(X)                                                                                              \
+  X(arithmetic) X(unary) X(compare) X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm) X(matmul)      \
+  X(attention) X(effect)
+#define X(family) extern const tc_op_family tc_ops_##family;
+TC_OP_FAMILIES(X)
+#undef X
+#define TC_OP_FAMILY(family) const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows)}
+
+// Registers every family.
+TC_NODISCARD tc_status tc_ops_register_core(tc_op_registry *r);
+
+// ---- meta functions that families share (meta.c) ----
+int32_t tc_meta_same(tc_op_args *a);          // unary pointwise, the argument's dtype
+int32_t tc_meta_float(tc_op_args *a);         // unary pointwise; integers and bool give the default float
+int32_t tc_meta_real_part(tc_op_args *a);     // unary pointwise; complex gives its real dtype
+int32_t tc_meta_bool(tc_op_args *a);          // pointwise over all Tensor and Scalar arguments, result bool
+int32_t tc_meta_promote(tc_op_args *a);       // pointwise over all Tensor and Scalar arguments, promoted
+int32_t tc_meta_promote_float(tc_op_args *a); // the same; integers and bool give the default float
+// Numbers of the Tensor and Scalar arguments that take part in promotion; `n` of them.
+int32_t tc_promoting_args(tc_op_args *a, int32_t out[8]);
+
+// Dimensions of a reduction: the list argument `dims` (absent or empty: all), wrapped and checked. Marks reduced[d].
+int32_t tc_reduced_dims(tc_op_args *a, int32_t dims, int32_t rank, bool reduced[TC_MAX_RANK]);
+// Result of a reduction over the marked dimensions.
+int32_t tc_meta_reduced(tc_op_args *a, int32_t result, tc_dtype dtype, const bool *reduced, bool keepdim);
+// Lowers a reduction of tensor `x` over the marked dimensions; the element goes through `body` (a scalar text in `v`, NULL:
+// as it is) in type `compute` and the sum has type `out`. The result has the reduced dimensions dropped, or kept as 1.
+tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced, bool keepdim, const char *body, tc_dtype compute, tc_dtype out);
+// Elementwise text over loop tensors that are broadcast to the first one's sizes: names[i] is x[i].
+tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x, tc_dtype compute, tc_dtype out);
+tc_dtype tc_op_math_type(tc_dtype d); // the type to compute in: f16, bf16 → f32
+
+// ---- iteration over reference views (ref.c) ----
+// Steps `index` through `sizes` in row-major order; false at the end.
+bool tc_ref_next(int32_t rank, const int64_t *sizes, int64_t *index);
+int64_t tc_ref_offset(const tc_ref_view *v, const int64_t *index); // by v's strides, broadcast not applied
+int64_t tc_ref_numel(const tc_ref_view *v);
+double tc_ref_f(const tc_ref_view *v, int64_t offset);       // as double, whatever the class
+tc_c128 tc_ref_c(const tc_ref_view *v, int64_t offset);
+int64_t tc_ref_i(const tc_ref_view *v, int64_t offset);
+void tc_ref_put(const tc_ref_view *v, int64_t offset, tc_c128 x); // as v's class; imaginary parts of real results are dropped
+void tc_ref_put_i(const tc_ref_view *v, int64_t offset, int64_t x);
+// Copies an element between views of one class.
+void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset);
+
+#endif

@@ -1,0 +1,51 @@
+// Iteration over the views that references work on.
+#include "core/ops/ops.h"
+
+bool tc_ref_next(int32_t rank, const int64_t *sizes, int64_t *index) {
+  for (int32_t d = rank - 1; d >= 0; d--) {
+    if (++index[d] < sizes[d]) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+
+int64_t tc_ref_offset(const tc_ref_view *v, const int64_t *index) {
+  int64_t at = 0;
+  for (int32_t d = 0; d < v->rank; d++) at += index[d] * v->strides[d];
+  return at;
+}
+
+int64_t tc_ref_numel(const tc_ref_view *v) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < v->rank; d++) n *= v->sizes[d];
+  return n;
+}
+
+double tc_ref_f(const tc_ref_view *v, int64_t o) {
+  if (v->dtype == TC_F64) return ((const double *)v->data)[o];
+  return v->dtype == TC_C128 ? ((const tc_c128 *)v->data)[o].re : (double)((const int64_t *)v->data)[o];
+}
+
+tc_c128 tc_ref_c(const tc_ref_view *v, int64_t o) {
+  return v->dtype == TC_C128 ? ((const tc_c128 *)v->data)[o] : (tc_c128){tc_ref_f(v, o), 0};
+}
+
+int64_t tc_ref_i(const tc_ref_view *v, int64_t o) {
+  return v->dtype == TC_I64 ? ((const int64_t *)v->data)[o] : (int64_t)tc_ref_f(v, o);
+}
+
+void tc_ref_put(const tc_ref_view *v, int64_t o, tc_c128 x) {
+  if (v->dtype == TC_F64) ((double *)v->data)[o] = x.re;
+  else if (v->dtype == TC_C128) ((tc_c128 *)v->data)[o] = x;
+  else ((int64_t *)v->data)[o] = v->nominal == TC_BOOL ? x.re != 0 || x.im != 0 : (int64_t)x.re;
+}
+
+void tc_ref_put_i(const tc_ref_view *v, int64_t o, int64_t x) {
+  if (v->dtype == TC_I64) ((int64_t *)v->data)[o] = v->nominal == TC_BOOL ? x != 0 : x;
+  else tc_ref_put(v, o, (tc_c128){(double)x, 0});
+}
+
+void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset) {
+  if (from->dtype == TC_I64) tc_ref_put_i(to, to_offset, tc_ref_i(from, from_offset));
+  else tc_ref_put(to, to_offset, tc_ref_c(from, from_offset));
+}

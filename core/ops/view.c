@@ -1,0 +1,452 @@
+// Views: results that share the argument's storage. Meta gives PyTorch's sizes, strides and offset; lowering is an index
+// map. References copy the logical elements, which is the same value.
+#include "core/ops/ops.h"
+
+// ---- helpers ----
+typedef struct shape {
+  int32_t rank;
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
+  tc_int offset;
+} shape;
+
+static shape shape_of(const tc_tensor_type *t) {
+  shape s = {.rank = t->rank, .offset = t->offset};
+  for (int32_t d = 0; d < t->rank; d++) s.sizes[d] = t->sizes[d], s.strides[d] = t->strides[d];
+  return s;
+}
+static int32_t set_view(tc_op_args *a, int32_t result, const shape *s) {
+  return tc_op_set_view(a, result, 0, tc_op_tensor(a, 0)->dtype, s->rank, s->sizes, s->strides, s->offset);
+}
+static int32_t room(tc_op_args *a, int32_t rank) { return rank <= TC_MAX_RANK ? TC_STATUS_OK : tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK); }
+
+// Row-major order of the logical elements is kept: reshapes.
+static int32_t ref_in_order(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t ix[TC_MAX_RANK] = {0}, iy[TC_MAX_RANK] = {0};
+  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
+  do {
+    tc_ref_copy(y, tc_ref_offset(y, iy), x, tc_ref_offset(x, ix));
+    tc_ref_next(x->rank, x->sizes, ix);
+  } while (tc_ref_next(y->rank, y->sizes, iy));
+  return TC_STATUS_OK;
+}
+
+static int32_t lower_reshape(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_lo_result(a, 0, tc_lo_reshape(a, tc_lo_arg(a, 0), r->rank, r->sizes));
+  return TC_STATUS_OK;
+}
+static int32_t lower_same(tc_op_args *a) {
+  tc_lo_result(a, 0, tc_lo_arg(a, 0));
+  return TC_STATUS_OK;
+}
+
+// ---- reshapes ----
+// Strides of a view of `t` with the sizes, or false where a copy is needed (PyTorch's computeStride, on symbolic sizes).
+static bool view_strides(tc_op_args *a, const tc_tensor_type *t, int32_t rank, const tc_int *sizes, tc_int *strides) {
+  tc_int one = tc_int_const(a, 1);
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (tc_int_eq(a, t->sizes[d], tc_int_const(a, 0)) == 1) { // empty: any strides do
+      tc_strides_make_contiguous(a->syms, rank, sizes, strides);
+      return true;
+    }
+  }
+  int32_t v = rank - 1;
+  if (t->rank == 0) {
+    for (; v >= 0; v--) strides[v] = one;
+    return true;
+  }
+  tc_int chunk_base = t->strides[t->rank - 1], numel = one, view_numel = one;
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    numel = tc_int_mul(a, numel, t->sizes[d]);
+    bool end = d == 0;
+    if (!end) {
+      bool unit = tc_int_eq(a, t->sizes[d - 1], one) == 1;
+      end = !unit && tc_int_eq(a, t->strides[d - 1], tc_int_mul(a, numel, chunk_base)) != 1;
+    }
+    if (!end) continue;
+    while (v >= 0 && (tc_int_eq(a, view_numel, numel) != 1 || tc_int_eq(a, sizes[v], one) == 1)) {
+      strides[v] = tc_int_mul(a, view_numel, chunk_base);
+      view_numel = tc_int_mul(a, view_numel, sizes[v]);
+      v--;
+    }
+    if (tc_int_eq(a, view_numel, numel) != 1) return false;
+    if (d > 0) {
+      chunk_base = t->strides[d - 1];
+      numel = view_numel = one;
+    }
+  }
+  return v == -1;
+}
+
+// Sizes given as a list with at most one -1.
+static int32_t infer_sizes(tc_op_args *a, int32_t arg, const tc_tensor_type *t, tc_int *sizes) {
+  int32_t n = tc_op_count(a, arg), unknown = -1;
+  if (room(a, n)) return -1;
+  tc_int numel = tc_int_const(a, 1), known = numel;
+  for (int32_t d = 0; d < t->rank; d++) numel = tc_int_mul(a, numel, t->sizes[d]);
+  for (int32_t i = 0; i < n; i++) {
+    int64_t v;
+    sizes[i] = tc_op_sym_at(a, arg, i);
+    bool constant = tc_int_is_const(sizes[i], &v);
+    if (constant && v == -1) {
+      if (unknown >= 0) return tc_op_fail(a, "only one dimension can be inferred"), -1;
+      unknown = i;
+    } else if (constant && v < -1) {
+      return tc_op_fail(a, "invalid shape dimension %lld", (long long)v), -1;
+    } else {
+      known = tc_int_mul(a, known, sizes[i]);
+    }
+  }
+  if (unknown >= 0) {
+    int64_t zero;
+    if (tc_int_is_const(known, &zero) && zero == 0) return tc_op_fail(a, "cannot reshape a tensor of 0 elements into a shape with an inferred dimension"), -1;
+    sizes[unknown] = tc_int_floordiv(a, numel, known);
+    known = tc_int_mul(a, known, sizes[unknown]);
+  }
+  if (tc_int_eq(a, known, numel) == 0) {
+    tc_sb sb = tc_sb_make(a->arena);
+    for (int32_t i = 0; i < n; i++) tc_sb_putz(&sb, i ? ", " : ""), tc_sym_print(&sb, tc_op_sym_at(a, arg, i));
+    return tc_op_fail(a, "shape '[%s]' is invalid for input of shape %s", sb.text, tc_op_shape_text(a, 0)), -1;
+  }
+  return n;
+}
+
+static int32_t reshaped(tc_op_args *a, int32_t n, const tc_int *sizes, bool may_copy) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_int strides[TC_MAX_RANK];
+  if (view_strides(a, t, n, sizes, strides)) return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, t->offset);
+  if (may_copy) return tc_op_set_result(a, 0, t->dtype, n, sizes, NULL);
+  return tc_op_fail(a, "view size is not compatible with the tensor's size and stride (%s): at least one dimension spans two subspaces; use reshape", tc_op_shape_text(a, 0));
+}
+
+static int32_t view_meta(tc_op_args *a) {
+  tc_int sizes[TC_MAX_RANK];
+  int32_t n = infer_sizes(a, 1, tc_op_tensor(a, 0), sizes);
+  return n < 0 ? TC_STATUS_INVALID_ARGUMENT : reshaped(a, n, sizes, false);
+}
+static int32_t reshape_meta(tc_op_args *a) {
+  tc_int sizes[TC_MAX_RANK];
+  int32_t n = infer_sizes(a, 1, tc_op_tensor(a, 0), sizes);
+  return n < 0 ? TC_STATUS_INVALID_ARGUMENT : reshaped(a, n, sizes, true);
+}
+static int32_t unsafe_view_meta(tc_op_args *a) {
+  tc_int sizes[TC_MAX_RANK];
+  int32_t n = infer_sizes(a, 1, tc_op_tensor(a, 0), sizes);
+  return n < 0 ? TC_STATUS_INVALID_ARGUMENT : tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, n, sizes, NULL);
+}
+static int32_t flatten_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t from = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank), to = tc_op_wrap_dim(a, tc_op_int(a, 2, -1), t->rank);
+  if (from < 0 || to < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (from > to) return tc_op_fail(a, "start_dim must come before end_dim");
+  tc_int sizes[TC_MAX_RANK];
+  int32_t n = 0;
+  if (t->rank == 0) sizes[n++] = tc_int_const(a, 1);
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (d > from && d <= to) sizes[n - 1] = tc_int_mul(a, sizes[n - 1], t->sizes[d]);
+    else sizes[n++] = t->sizes[d];
+  }
+  return reshaped(a, n, sizes, true);
+}
+
+// ---- permutations ----
+static int32_t permutation(tc_op_args *a, int64_t *perm) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (tc_sv_is(a->op->schema.name, "permute")) {
+    bool seen[TC_MAX_RANK] = {0};
+    if (tc_op_count(a, 1) != t->rank) return tc_op_fail(a, "permute: the number of dims (%d) must be the tensor's rank (%d)", tc_op_count(a, 1), t->rank);
+    for (int32_t d = 0; d < t->rank; d++) {
+      perm[d] = tc_op_wrap_dim(a, tc_op_int_at(a, 1, d, 0), t->rank);
+      if (perm[d] < 0) return TC_STATUS_INVALID_ARGUMENT;
+      if (seen[perm[d]]) return tc_op_fail(a, "repeated dim %lld", (long long)perm[d]);
+      seen[perm[d]] = true;
+    }
+    return TC_STATUS_OK;
+  }
+  for (int32_t d = 0; d < t->rank; d++) perm[d] = d;
+  int64_t x = 0, y = 1;
+  if (tc_sv_is(a->op->schema.name, "transpose")) {
+    x = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank), y = tc_op_wrap_dim(a, tc_op_int(a, 2, 0), t->rank);
+    if (x < 0 || y < 0) return TC_STATUS_INVALID_ARGUMENT;
+  } else if (t->rank > 2) {
+    return tc_op_fail(a, "t() expects a tensor with at most 2 dimensions, but self is %dD", t->rank);
+  }
+  if (t->rank > 1) perm[x] = y, perm[y] = x;
+  return TC_STATUS_OK;
+}
+static int32_t permute_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t perm[TC_MAX_RANK];
+  if (permutation(a, perm)) return TC_STATUS_INVALID_ARGUMENT;
+  shape s = shape_of(t);
+  for (int32_t d = 0; d < t->rank; d++) s.sizes[d] = t->sizes[perm[d]], s.strides[d] = t->strides[perm[d]];
+  return set_view(a, 0, &s);
+}
+static int32_t lower_permute(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  int64_t perm[TC_MAX_RANK];
+  tc_int index[TC_MAX_RANK], map[TC_MAX_RANK];
+  if (permutation(a, perm)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_lo_indices(a, r->rank, r->sizes, index);
+  for (int32_t d = 0; d < r->rank; d++) map[perm[d]] = index[d];
+  tc_lo_result(a, 0, tc_lo_view(a, tc_lo_arg(a, 0), r->rank, r->sizes, index, map));
+  return TC_STATUS_OK;
+}
+static int32_t ref_permute(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t perm[TC_MAX_RANK], iy[TC_MAX_RANK] = {0}, ix[TC_MAX_RANK];
+  if (permutation(a, perm)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
+  do {
+    for (int32_t d = 0; d < y->rank; d++) ix[perm[d]] = iy[d];
+    tc_ref_copy(y, tc_ref_offset(y, iy), x, tc_ref_offset(x, ix));
+  } while (tc_ref_next(y->rank, y->sizes, iy));
+  return TC_STATUS_OK;
+}
+
+// ---- dimensions of size one ----
+static int32_t unsqueeze_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank + 1);
+  if (dim < 0 || room(a, t->rank + 1)) return TC_STATUS_INVALID_ARGUMENT;
+  shape s = shape_of(t);
+  for (int32_t d = t->rank; d > dim; d--) s.sizes[d] = s.sizes[d - 1], s.strides[d] = s.strides[d - 1];
+  s.strides[dim] = dim < t->rank ? tc_int_mul(a, t->sizes[dim], t->strides[dim]) : tc_int_const(a, 1);
+  s.sizes[dim] = tc_int_const(a, 1);
+  s.rank++;
+  return set_view(a, 0, &s);
+}
+static int32_t squeeze_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  bool chosen[TC_MAX_RANK];
+  if (tc_reduced_dims(a, a->op->schema.n_args > 1 ? 1 : -1, t->rank, chosen)) return TC_STATUS_INVALID_ARGUMENT;
+  bool none = a->op->schema.n_args > 1 && tc_op_count(a, 1) == 0; // an empty list squeezes nothing
+  shape s = shape_of(t);
+  s.rank = 0;
+  for (int32_t d = 0; d < t->rank; d++) {
+    bool drop = chosen[d] && !none && tc_int_eq(a, t->sizes[d], tc_int_const(a, 1)) == 1;
+    if (drop) continue;
+    s.sizes[s.rank] = t->sizes[d];
+    s.strides[s.rank++] = t->strides[d];
+  }
+  return set_view(a, 0, &s);
+}
+
+// ---- expand ----
+static int32_t expand_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int32_t n = tc_op_count(a, 1);
+  if (n < t->rank) return tc_op_fail(a, "expand: the number of sizes (%d) must be at least the tensor's rank (%d)", n, t->rank);
+  if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
+  shape s = {.rank = n, .offset = t->offset};
+  for (int32_t d = 0; d < n; d++) {
+    int32_t from = d - (n - t->rank);
+    int64_t v;
+    tc_int want = tc_op_sym_at(a, 1, d);
+    bool keep = tc_int_is_const(want, &v) && v == -1;
+    if (from < 0 && keep) return tc_op_fail(a, "expand: -1 is not allowed in a leading, non-existing dimension %d", d);
+    s.sizes[d] = keep ? t->sizes[from] : want;
+    bool same = from >= 0 && (keep || tc_int_eq(a, t->sizes[from], want) == 1);
+    s.strides[d] = same ? t->strides[from] : tc_int_const(a, 0);
+    bool one = from < 0 || tc_int_eq(a, t->sizes[from], tc_int_const(a, 1)) == 1;
+    if (!same && !one) {
+      if (tc_int_require_eq(a, t->sizes[from], want)) return tc_op_fail(a, "expand: the size of dimension %d does not match: %s", d, tc_op_shape_text(a, 0));
+      s.strides[d] = t->strides[from];
+    }
+  }
+  return set_view(a, 0, &s);
+}
+static int32_t lower_expand(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_lo_result(a, 0, tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes));
+  return TC_STATUS_OK;
+}
+static int32_t ref_expand(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t iy[TC_MAX_RANK] = {0}, ix[TC_MAX_RANK];
+  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
+  do {
+    for (int32_t d = 0; d < x->rank; d++) ix[d] = x->sizes[d] == 1 ? 0 : iy[d + y->rank - x->rank];
+    tc_ref_copy(y, tc_ref_offset(y, iy), x, tc_ref_offset(x, ix));
+  } while (tc_ref_next(y->rank, y->sizes, iy));
+  return TC_STATUS_OK;
+}
+
+// ---- slices ----
+typedef struct slice {
+  int64_t dim;
+  tc_int start, length, step;
+} slice;
+
+static tc_int clamp_index(tc_op_args *a, tc_int v, tc_int size) {
+  int64_t c;
+  if (tc_int_is_const(v, &c) && c < 0) v = tc_int_add(a, v, size);
+  return tc_int_max(a, tc_int_min(a, v, size), tc_int_const(a, 0));
+}
+static int32_t read_slice(tc_op_args *a, slice *s) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (t->rank == 0) return tc_op_fail(a, "slice() cannot be applied to a 0-dim tensor");
+  s->dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
+  if (s->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  tc_int size = t->sizes[s->dim];
+  int64_t step = tc_op_int(a, 4, 1), end;
+  if (step <= 0) return tc_op_fail(a, "slice step must be positive, not %lld", (long long)step);
+  s->start = tc_op_kind(a, 2) == TC_AK_NONE ? tc_int_const(a, 0) : clamp_index(a, tc_op_sym(a, 2), size);
+  tc_int stop = size;
+  if (tc_op_kind(a, 3) != TC_AK_NONE) {
+    tc_int e = tc_op_sym(a, 3);
+    bool all = tc_int_is_const(e, &end) && end == INT64_MAX;
+    stop = all ? size : clamp_index(a, e, size);
+  }
+  s->step = tc_int_const(a, step);
+  tc_int span = tc_int_max(a, tc_int_sub(a, stop, s->start), tc_int_const(a, 0));
+  s->length = tc_int_floordiv(a, tc_int_add(a, span, tc_int_const(a, step - 1)), s->step);
+  return TC_STATUS_OK;
+}
+static int32_t slice_meta(tc_op_args *a) {
+  slice v;
+  if (read_slice(a, &v)) return TC_STATUS_INVALID_ARGUMENT;
+  shape s = shape_of(tc_op_tensor(a, 0));
+  s.offset = tc_int_add(a, s.offset, tc_int_mul(a, v.start, s.strides[v.dim]));
+  s.sizes[v.dim] = v.length;
+  s.strides[v.dim] = tc_int_mul(a, s.strides[v.dim], v.step);
+  return set_view(a, 0, &s);
+}
+// The result is argument 0 with dimension `dim` at start + step·i.
+static void lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int step) {
+  const tc_tensor_type *r = tc_op_result_type(a, result);
+  tc_int index[TC_MAX_RANK], map[TC_MAX_RANK];
+  tc_lo_indices(a, r->rank, r->sizes, index);
+  for (int32_t d = 0; d < r->rank; d++) map[d] = d == dim ? tc_int_add(a, start, tc_int_mul(a, index[d], step)) : index[d];
+  tc_lo_result(a, result, tc_lo_view(a, tc_lo_arg(a, 0), r->rank, r->sizes, index, map));
+}
+static int32_t lower_slice(tc_op_args *a) {
+  slice v;
+  if (read_slice(a, &v)) return TC_STATUS_INVALID_ARGUMENT;
+  lower_range(a, 0, v.dim, v.start, v.step);
+  return TC_STATUS_OK;
+}
+// Result element i is the argument's at start + step·i along dim; with `drop` the result lacks the dimension.
+static void ref_range(tc_op_args *a, int32_t result, int64_t dim, int64_t start, int64_t step, bool drop) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, result);
+  int64_t iy[TC_MAX_RANK] = {0}, ix[TC_MAX_RANK];
+  if (tc_ref_numel(y) == 0) return;
+  do {
+    for (int32_t d = 0, k = 0; d < x->rank; d++) {
+      if (d == dim && drop) ix[d] = start;
+      else if (d == dim) ix[d] = start + step * iy[k++];
+      else ix[d] = iy[k++];
+    }
+    tc_ref_copy(y, tc_ref_offset(y, iy), x, tc_ref_offset(x, ix));
+  } while (tc_ref_next(y->rank, y->sizes, iy));
+}
+static int32_t ref_slice(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0);
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), size = x->sizes[dim], start = tc_op_int(a, 2, 0);
+  if (start < 0) start += size;
+  if (start < 0) start = 0;
+  if (start > size) start = size;
+  ref_range(a, 0, dim, start, tc_op_int(a, 4, 1), false);
+  return TC_STATUS_OK;
+}
+
+static int32_t select_index(tc_op_args *a, int64_t *dim, tc_int *index) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t i;
+  if (t->rank == 0) return tc_op_fail(a, "select() cannot be applied to a 0-dim tensor");
+  *dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
+  if (*dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  *index = tc_op_sym(a, 2);
+  if (tc_int_is_const(*index, &i) && i < 0) *index = tc_int_add(a, *index, t->sizes[*dim]);
+  if (tc_int_lt(a, *index, t->sizes[*dim]) == 0 || tc_int_lt(a, *index, tc_int_const(a, 0)) == 1)
+    return tc_op_fail(a, "select(): index %lld is out of range for dimension %lld of %s", (long long)tc_op_int(a, 2, 0), (long long)*dim, tc_op_shape_text(a, 0));
+  return TC_STATUS_OK;
+}
+static void drop_dim(shape *s, int64_t dim) {
+  for (int64_t d = dim; d + 1 < s->rank; d++) s->sizes[d] = s->sizes[d + 1], s->strides[d] = s->strides[d + 1];
+  s->rank--;
+}
+static int32_t select_meta(tc_op_args *a) {
+  int64_t dim;
+  tc_int i;
+  if (select_index(a, &dim, &i)) return TC_STATUS_INVALID_ARGUMENT;
+  shape s = shape_of(tc_op_tensor(a, 0));
+  s.offset = tc_int_add(a, s.offset, tc_int_mul(a, i, s.strides[dim]));
+  drop_dim(&s, dim);
+  return set_view(a, 0, &s);
+}
+static void lower_select_at(tc_op_args *a, int32_t result, int64_t dim, tc_int at) {
+  const tc_tensor_type *r = tc_op_result_type(a, result);
+  tc_int index[TC_MAX_RANK], map[TC_MAX_RANK];
+  tc_lo_indices(a, r->rank, r->sizes, index);
+  for (int32_t d = 0, k = 0; d <= r->rank; d++) map[d] = d == dim ? at : index[k++];
+  tc_lo_result(a, result, tc_lo_view(a, tc_lo_arg(a, 0), r->rank, r->sizes, index, map));
+}
+static int32_t lower_select(tc_op_args *a) {
+  int64_t dim;
+  tc_int i;
+  if (select_index(a, &dim, &i)) return TC_STATUS_INVALID_ARGUMENT;
+  lower_select_at(a, 0, dim, i);
+  return TC_STATUS_OK;
+}
+static int32_t ref_select(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0);
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), i = tc_op_int(a, 2, 0);
+  ref_range(a, 0, dim, i < 0 ? i + x->sizes[dim] : i, 1, true);
+  return TC_STATUS_OK;
+}
+
+// ---- several results ----
+static int32_t unbind_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank), n;
+  if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (t->rank == 0) return tc_op_fail(a, "unbind() cannot be applied to a 0-dim tensor");
+  if (!tc_int_is_const(t->sizes[dim], &n)) return tc_op_fail(a, "unbind along dimension %lld needs a constant size: %s", (long long)dim, tc_op_shape_text(a, 0));
+  if (tc_op_set_result_count(a, (int32_t)n)) return TC_STATUS_INVALID_ARGUMENT;
+  for (int64_t i = 0; i < n; i++) {
+    shape s = shape_of(t);
+    s.offset = tc_int_add(a, s.offset, tc_int_mul(a, tc_int_const(a, i), s.strides[dim]));
+    drop_dim(&s, dim);
+    if (set_view(a, (int32_t)i, &s)) return TC_STATUS_INVALID_ARGUMENT;
+  }
+  return TC_STATUS_OK;
+}
+static int32_t lower_unbind(tc_op_args *a) {
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), tc_op_tensor(a, 0)->rank);
+  for (int32_t i = 0; i < tc_op_result_count(a); i++) lower_select_at(a, i, dim, tc_int_const(a, i));
+  return TC_STATUS_OK;
+}
+static int32_t ref_unbind(tc_op_args *a) {
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), tc_op_data(a, 0)->rank);
+  for (int32_t i = 0; i < tc_op_result_count(a); i++) ref_range(a, i, dim, i, 1, true);
+  return TC_STATUS_OK;
+}
+
+static int32_t alias_meta(tc_op_args *a) {
+  shape s = shape_of(tc_op_tensor(a, 0));
+  return set_view(a, 0, &s);
+}
+
+enum { VIEW = TC_OP_VIEW | TC_OP_COMPLEX, MAYBE = TC_OP_MAYBE_VIEW | TC_OP_COMPLEX };
+static const tc_op_def rows[] = {
+    {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = VIEW, .meta = view_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "_unsafe_view(Tensor self, SymInt[] size) -> Tensor", .traits = TC_OP_COMPLEX, .meta = unsafe_view_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", .traits = MAYBE, .meta = reshape_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", .traits = MAYBE, .meta = flatten_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "permute(Tensor(a) self, int[] dims) -> Tensor(a)", .traits = VIEW, .meta = permute_meta, .lower = lower_permute, .ref = ref_permute},
+    {.schema = "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .traits = VIEW, .meta = permute_meta, .lower = lower_permute, .ref = ref_permute},
+    {.schema = "t(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = permute_meta, .lower = lower_permute, .ref = ref_permute},
+    {.schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = unsqueeze_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "squeeze(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", .traits = VIEW, .meta = expand_meta, .lower = lower_expand, .ref = ref_expand},
+    {.schema = "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", .traits = VIEW, .meta = slice_meta, .lower = lower_slice, .ref = ref_slice},
+    {.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", .traits = VIEW, .meta = select_meta, .lower = lower_select, .ref = ref_select},
+    {.schema = "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .traits = VIEW, .meta = unbind_meta, .lower = lower_unbind, .ref = ref_unbind},
+    {.schema = "alias(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same, .ref = ref_in_order},
+    {.schema = "detach(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same, .ref = ref_in_order},
+};
+TC_OP_FAMILY(view);

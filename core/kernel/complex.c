@@ -82,7 +82,7 @@ static cx complex_exp(const tc_km *m, cx z) {
   tc_kval wild = k_not(m, k_lt(m, k_abs(m, z.im), k_inf(m))); // no direction: 0 or ∞ all the same
   tc_kval left = k_and(m, wild, k_eq(m, z.re, k_neg(m, k_inf(m)))), right = k_and(m, wild, k_eq(m, z.re, k_inf(m)));
   re = k_select(m, left, zero, k_select(m, right, k_inf(m), re));
-  return (cx){re, k_select(m, left, zero, im)};
+  return (cx){re, k_select(m, left, k_copysign(m, zero, z.im), im)};
 }
 
 // e^z - 1: the real part is (e^a - 1) cos b - 2 sin² (b/2).

@@ -38,8 +38,9 @@ tc_status tc_option_unknown(tc_sv place, tc_sv key) {
   for (int32_t i = 0; i < TC_OPT_COUNT; i++) names[i] = tc_options[i].key;
   tc_sv near = tc_sv_nearest(key, names, TC_OPT_COUNT);
   if (near.size)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": unknown key '" TC_SV_FMT "'; did you mean '" TC_SV_FMT "'?",
-                    TC_SV_ARG(place), TC_SV_ARG(key), TC_SV_ARG(near));
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    TC_SV_FMT ": unknown key '" TC_SV_FMT "'; did you mean '" TC_SV_FMT "'?", TC_SV_ARG(place),
+                    TC_SV_ARG(key), TC_SV_ARG(near));
   return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": unknown key '" TC_SV_FMT "'; `tcrun config` lists the keys",
                   TC_SV_ARG(place), TC_SV_ARG(key));
 }
@@ -52,8 +53,8 @@ static tc_status create(void *arg) {
   call *k = arg;
   for (int32_t i = 0; i < TC_OPT_COUNT; i++) {
     tc_option_value *v = &k->c->values[TC_FROM_BUILTIN][i];
-    TC_TRY(tc_option_parse(k->c->arena, &tc_options[i], tc_options[i].preset, v), "while setting the built-in value of %s",
-           tc_options[i].key.data);
+    TC_TRY(tc_option_parse(k->c->arena, &tc_options[i], tc_options[i].preset, v),
+           "while setting the built-in value of %s", tc_options[i].key.data);
     v->origin = TC_SV("built-in");
   }
   return TC_OK;
@@ -86,8 +87,10 @@ void tc_config_destroy(tc_config *c) {
 }
 
 // ---- Sections of plugins ----
-void tc_config_put_section(tc_config *c, int32_t level, tc_sv section, tc_sv key, tc_sv text, bool quoted, tc_sv origin) {
-  tc_section_value v = {tc_sv_copy(c->arena, section), tc_sv_copy(c->arena, key), tc_sv_copy(c->arena, text), origin, level, quoted};
+void tc_config_put_section(tc_config *c, int32_t level, tc_sv section, tc_sv key, tc_sv text, bool quoted,
+                           tc_sv origin) {
+  tc_section_value v = {
+      tc_sv_copy(c->arena, section), tc_sv_copy(c->arena, key), tc_sv_copy(c->arena, text), origin, level, quoted};
   for (int32_t i = 0; i < c->sections.count; i++) {
     tc_section_value *old = &c->sections.data[i];
     if (!tc_sv_eq(old->section, section) || !tc_sv_eq(old->key, key)) continue;
@@ -137,8 +140,8 @@ tc_status tc_config_set(tc_config *c, tc_sv key, tc_sv value, const char *origin
 tc_status tc_config_set_pair(tc_config *c, tc_sv pair, const char *origin) {
   tc_sv key, value = tc_sv_cut(pair, '=', &key);
   if (key.size == pair.size)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "%s: '" TC_SV_FMT "' is not key=value", origin ? origin : "command line",
-                    TC_SV_ARG(pair));
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "%s: '" TC_SV_FMT "' is not key=value",
+                    origin ? origin : "command line", TC_SV_ARG(pair));
   return tc_config_set(c, key, value, origin);
 }
 
@@ -182,11 +185,12 @@ tc_status tc_config_read_environment(tc_config *c, const char *const *environmen
   return k.p ? guarded(read_environment, &k) : TC_OK;
 }
 
-// A variable of a plugin's section (TC_CPU_ISA), a slip of the pen, or another program's.
+// A variable of a plugin's section (TC_DEV_ISA), a slip of the pen, or another program's.
 static tc_status place_env(tc_config *c, const tc_env_value *v, const tc_sv *plugins, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
     tc_sv prefix = env_name(c->arena, plugins[i]);
-    if (v->name.size < prefix.size + 2 || !tc_sv_starts(v->name, prefix.data) || v->name.data[prefix.size] != '_') continue;
+    if (v->name.size < prefix.size + 2 || !tc_sv_starts(v->name, prefix.data) || v->name.data[prefix.size] != '_')
+      continue;
     char *key = tc_arena_copy(c->arena, v->name.data + prefix.size + 1, v->name.size - prefix.size - 1);
     tc_sv lower = {key, v->name.size - prefix.size - 1};
     for (size_t j = 0; j < lower.size; j++)
@@ -199,8 +203,9 @@ static tc_status place_env(tc_config *c, const tc_env_value *v, const tc_sv *plu
   for (int32_t i = 0; i < TC_OPT_COUNT; i++) names[i] = env_name(c->arena, tc_options[i].key);
   tc_sv near = tc_sv_nearest(v->name, names, TC_OPT_COUNT);
   if (!near.size) return TC_OK;
-  return tc_error(TC_STATUS_INVALID_ARGUMENT, "environment: unknown variable '" TC_SV_FMT "'; did you mean '" TC_SV_FMT "'?",
-                  TC_SV_ARG(v->name), TC_SV_ARG(near));
+  return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                  "environment: unknown variable '" TC_SV_FMT "'; did you mean '" TC_SV_FMT "'?", TC_SV_ARG(v->name),
+                  TC_SV_ARG(near));
 }
 
 static tc_status check_sections(void *arg) {
@@ -222,7 +227,8 @@ static tc_status check_sections(void *arg) {
     }
     tc_sv near = tc_sv_nearest(v->section, names.data, names.count);
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                    TC_SV_FMT ": '" TC_SV_FMT "' (in '" TC_SV_FMT "." TC_SV_FMT "') is neither a group of options nor a plugin%s" TC_SV_FMT "%s",
+                    TC_SV_FMT ": '" TC_SV_FMT "' (in '" TC_SV_FMT "." TC_SV_FMT
+                              "') is neither a group of options nor a plugin%s" TC_SV_FMT "%s",
                     TC_SV_ARG(v->origin), TC_SV_ARG(v->section), TC_SV_ARG(v->section), TC_SV_ARG(v->key),
                     near.size ? "; did you mean '" : "", TC_SV_ARG(near), near.size ? "'?" : "");
   }

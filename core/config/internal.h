@@ -42,12 +42,13 @@ TC_NODISCARD tc_status tc_option_parse(tc_arena *arena, const tc_option *o, tc_s
 TC_NODISCARD tc_status tc_option_from_toml(tc_arena *arena, const tc_option *o, const tc_toml *v, tc_option_value *out);
 
 // ---- config.c ----
-tc_sv tc_place(tc_arena *arena, tc_sv file, int32_t line); // "my.toml:3"
+tc_sv tc_place(tc_arena *arena, tc_sv file, int32_t line);              // "my.toml:3"
 const tc_option_value *tc_config_value(const tc_config *c, int32_t id); // the strongest one
-int32_t tc_option_find(tc_sv key);                        // -1 if there is none
-bool tc_option_group(tc_sv name);                         // is it the first part of some dotted key?
-TC_NODISCARD tc_status tc_option_unknown(tc_sv place, tc_sv key); // the error, with the nearest key
-void tc_config_put_section(tc_config *c, int32_t level, tc_sv section, tc_sv key, tc_sv text, bool quoted, tc_sv origin);
+int32_t tc_option_find(tc_sv key);                                      // -1 if there is none
+bool tc_option_group(tc_sv name);                                       // is it the first part of some dotted key?
+TC_NODISCARD tc_status tc_option_unknown(tc_sv place, tc_sv key);       // the error, with the nearest key
+void tc_config_put_section(tc_config *c, int32_t level, tc_sv section, tc_sv key, tc_sv text, bool quoted,
+                           tc_sv origin);
 void tc_config_quote(tc_sb *sb, tc_sv s); // as a TOML text
 
 // ---- modes.c ----

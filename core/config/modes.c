@@ -41,17 +41,20 @@ static tc_status section_text(const reading *r, const tc_toml *v, tc_sb *sb, int
     return TC_OK;
   default: break;
   }
-  return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ":%d: tables inside lists are not used here", TC_SV_ARG(r->name), v->line);
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ":%d: tables inside lists are not used here",
+                  TC_SV_ARG(r->name), v->line);
 }
 
 // A plugin's section, at any depth: deeper keys keep their dots.
 static tc_status read_section(const reading *r, tc_sv section, tc_sv prefix, const tc_toml *table, int32_t depth) {
   for (int32_t i = 0; i < table->n; i++) {
     const tc_toml *v = &table->kids[i];
-    tc_sv key = prefix.size ? tc_sv_printf(r->c->arena, TC_SV_FMT "." TC_SV_FMT, TC_SV_ARG(prefix), TC_SV_ARG(v->key)) : v->key;
+    tc_sv key =
+        prefix.size ? tc_sv_printf(r->c->arena, TC_SV_FMT "." TC_SV_FMT, TC_SV_ARG(prefix), TC_SV_ARG(v->key)) : v->key;
     if (v->kind == TC_TOML_TABLE) {
       if (depth >= MAX_DEPTH)
-        return tc_error(TC_STATUS_RESOURCE_EXHAUSTED, TC_SV_FMT ":%d: tables are nested too deep", TC_SV_ARG(r->name), v->line);
+        return tc_error(TC_STATUS_RESOURCE_EXHAUSTED, TC_SV_FMT ":%d: tables are nested too deep", TC_SV_ARG(r->name),
+                        v->line);
       TC_TRY(read_section(r, section, key, v, depth + 1));
       continue;
     }
@@ -67,10 +70,11 @@ static tc_status read_option(const reading *r, tc_sv key, const tc_toml *v) {
   int32_t id = tc_option_find(key);
   if (id < 0) return tc_option_unknown(place, key);
   if (id == TC_OPT_ID_MODE && r->level == TC_FROM_MODE)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": a mode cannot choose a mode: use `extends`", TC_SV_ARG(place));
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": a mode cannot choose a mode: use `extends`",
+                    TC_SV_ARG(place));
   tc_option_value value;
-  TC_TRY(tc_option_from_toml(r->c->arena, &tc_options[id], v, &value), "at " TC_SV_FMT ", in the value of '" TC_SV_FMT "'",
-         TC_SV_ARG(place), TC_SV_ARG(key));
+  TC_TRY(tc_option_from_toml(r->c->arena, &tc_options[id], v, &value),
+         "at " TC_SV_FMT ", in the value of '" TC_SV_FMT "'", TC_SV_ARG(place), TC_SV_ARG(key));
   value.origin = origin_of(r, v);
   r->c->values[r->level][id] = value;
   return TC_OK;
@@ -91,8 +95,10 @@ static tc_status read_tree(tc_config *c, int32_t level, tc_sv name, tc_sv origin
   const tc_toml *extends = tc_toml_get(root, "extends");
   if (extends) {
     if (extends->kind != TC_TOML_STRING)
-      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ":%d: 'extends' is the name of a mode", TC_SV_ARG(name), extends->line);
-    TC_TRY(tc_config_read_mode(c, level, extends->text, depth + 1), "which " TC_SV_FMT ":%d extends", TC_SV_ARG(name), extends->line);
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ":%d: 'extends' is the name of a mode", TC_SV_ARG(name),
+                      extends->line);
+    TC_TRY(tc_config_read_mode(c, level, extends->text, depth + 1), "which " TC_SV_FMT ":%d extends", TC_SV_ARG(name),
+           extends->line);
   }
   for (int32_t i = 0; i < root->n; i++) {
     const tc_toml *v = &root->kids[i];
@@ -104,7 +110,8 @@ static tc_status read_tree(tc_config *c, int32_t level, tc_sv name, tc_sv origin
     if (v->kind != TC_TOML_TABLE) TC_TRY(read_option(&r, v->key, v));
     else if (tc_option_group(v->key)) TC_TRY(read_group(&r, v));
     else if (tc_option_find(v->key) >= 0)
-      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ":%d: '" TC_SV_FMT "' is an option, not a table", TC_SV_ARG(name), v->line, TC_SV_ARG(v->key));
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ":%d: '" TC_SV_FMT "' is an option, not a table",
+                      TC_SV_ARG(name), v->line, TC_SV_ARG(v->key));
     else TC_TRY(read_section(&r, v->key, (tc_sv){"", 0}, v, 0));
   }
   return TC_OK;
@@ -145,7 +152,9 @@ static tc_status list_modes(tc_config *c, const tc_sv *folders, int32_t n_folder
     TC_TRY(tc_dir_list(c->arena, tc_sv_copy(c->arena, folders[f]).data, &names, &n));
     for (int32_t i = 0; i < n; i++) {
       if (!tc_sv_ends(names[i], MODE_SUFFIX) || names[i].size == sizeof MODE_SUFFIX - 1) continue;
-      tc_mode_info m = {tc_sv_sub(names[i], 0, names[i].size - (sizeof MODE_SUFFIX - 1)), {"", 0}, tc_path_join(c->arena, folders[f], names[i])};
+      tc_mode_info m = {tc_sv_sub(names[i], 0, names[i].size - (sizeof MODE_SUFFIX - 1)),
+                        {"", 0},
+                        tc_path_join(c->arena, folders[f], names[i])};
       int32_t at = 0;
       while (at < modes.count && by_name(&modes.data[at], &m) < 0) at++;
       if (at < modes.count && by_name(&modes.data[at], &m) == 0) continue;
@@ -181,7 +190,8 @@ static tc_status find_mode(tc_config *c, tc_sv mode, tc_sv *out_path) {
     for (int32_t i = 0; i < n; i++) tc_sb_printf(&sb, "%s" TC_SV_FMT, i ? ", " : "; there are: ", TC_SV_ARG(names[i]));
   else {
     tc_sb_putz(&sb, "; no file of a mode was found");
-    for (int32_t i = 0; i < n_folders; i++) tc_sb_printf(&sb, "%s'" TC_SV_FMT "'", i ? ", " : " in ", TC_SV_ARG(folders[i]));
+    for (int32_t i = 0; i < n_folders; i++)
+      tc_sb_printf(&sb, "%s'" TC_SV_FMT "'", i ? ", " : " in ", TC_SV_ARG(folders[i]));
     if (!n_folders) tc_sb_putz(&sb, ": there is no folder configs beside the program (configs.path names another)");
   }
   return tc_error(TC_STATUS_NOT_FOUND, "unknown mode '" TC_SV_FMT "'%s", TC_SV_ARG(mode), sb.text);
@@ -198,8 +208,10 @@ tc_status tc_config_read_mode(tc_config *c, int32_t level, tc_sv mode, int32_t d
   tc_sv path = mode, text;
   const tc_toml *root;
   if (depth > MAX_EXTENDS)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "modes extend each other in a circle, or more than %d deep", MAX_EXTENDS);
-  if (mode.size == 0 || memchr(mode.data, 0, mode.size)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a mode has a name");
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "modes extend each other in a circle, or more than %d deep",
+                    MAX_EXTENDS);
+  if (mode.size == 0 || memchr(mode.data, 0, mode.size))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a mode has a name");
   if (is_path(mode)) path = tc_sv_copy(c->arena, mode);
   else TC_TRY(find_mode(c, mode, &path));
   TC_TRY(check_regular(path.data), "while reading mode '" TC_SV_FMT "'", TC_SV_ARG(mode));
@@ -221,7 +233,8 @@ typedef struct call {
 static tc_status apply_mode(void *arg) {
   call *k = arg;
   const tc_option_value *v = tc_config_value(k->c, TC_OPT_ID_MODE);
-  TC_TRY(tc_config_read_mode(k->c, TC_FROM_MODE, v->text, 0), "while applying the mode (" TC_SV_FMT ")", TC_SV_ARG(v->origin));
+  TC_TRY(tc_config_read_mode(k->c, TC_FROM_MODE, v->text, 0), "while applying the mode (" TC_SV_FMT ")",
+         TC_SV_ARG(v->origin));
   return TC_OK;
 }
 

@@ -21,9 +21,9 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
 #define TC_OPTION_LIST(X)                                                                                              \
   /* what to run on, and how */                                                                                        \
   X(BACKEND, "backend", TEXT, "auto", 0, 0, "", 1,                                                                     \
-    "kind of device to compile for, 'ref' for the references, or the name of a whole-graph compiler; auto: the first "  \
+    "kind of device to compile for, 'ref' for the references, or the name of a whole-graph compiler; auto: the first " \
     "device plugin by priority that finds a device")                                                                   \
-  X(MODE, "mode", TEXT, "default", 0, 0, "", 0, "a file of the folder configs, or a path ending in .toml")              \
+  X(MODE, "mode", TEXT, "default", 0, 0, "", 0, "a file of the folder configs, or a path ending in .toml")             \
   X(FALLBACK, "fallback", TEXT, "ref", 0, 0, "", 1,                                                                    \
     "backend for ops that the chosen one can neither generate, call nor decompose; empty: an error instead")           \
   X(STRICT, "strict", BOOL, "false", 0, 0, "", 1, "a fallback is an error")                                            \
@@ -73,8 +73,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(MEMORY_LIMIT, "memory.limit", SIZE, "0", 0, INT64_MAX, "", 0, "bytes that a context may take; 0: all there are")   \
   /* caches */                                                                                                         \
   X(CACHE_ENABLED, "cache.enabled", BOOL, "true", 0, 0, "", 0, "keep compiled code on disk")                           \
-  X(CACHE_DIR, "cache.dir", TEXT, "", 0, 0, "", 0,                                                                     \
-    "folder of the caches; empty: $XDG_CACHE_HOME/tc, or ~/.cache/tc")                                                 \
+  X(CACHE_DIR, "cache.dir", TEXT, "", 0, 0, "", 0, "folder of the caches; empty: $XDG_CACHE_HOME/tc, or ~/.cache/tc")  \
   X(CACHE_MAX, "cache.max_bytes", SIZE, "4G", 0, INT64_MAX, "", 0, "size at which the oldest entries go")              \
   /* seeing what happens */                                                                                            \
   X(LOGS, "logs", TEXT, "", 0, 0, "", 0, "log artifacts, by commas; all, or -name to leave one out")                   \

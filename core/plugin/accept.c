@@ -13,7 +13,8 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter" // parameter names come with the list
 #define TC_ABI_SLOT(strct, since, offset, need, ret, name, params, doc) \
   static ret stub_##strct##_##name params { return TC_STATUS_UNIMPLEMENTED; }
-#define TC_ABI_SLOT_PROC(strct, since, offset, need, name, params, doc) static void stub_##strct##_##name params {}
+#define TC_ABI_SLOT_PROC(strct, since, offset, need, name, params, doc) \
+  static void stub_##strct##_##name params {}
 #define TC_ABI_WANT_ALL
 #include "sdk/abi/abi.def"
 #pragma GCC diagnostic pop
@@ -81,9 +82,8 @@ static tc_status check_count(const char *what, const void *array, int32_t n) {
 // Only the prefix is trusted here: magic, versions, size, refusal.
 static tc_status negotiate(const tc_plugin_entry *e, int32_t code, const tc_plugin_desc *d) {
   if (d->magic != TC_ABI_MAGIC)
-    return code == TC_STATUS_OK
-               ? tc_error(TC_STATUS_PLUGIN, "the description does not start with the magic number")
-               : tc_plugin_status(&e->pub, code, "while " TC_QUERY_SYMBOL " was called");
+    return code == TC_STATUS_OK ? tc_error(TC_STATUS_PLUGIN, "the description does not start with the magic number")
+                                : tc_plugin_status(&e->pub, code, "while " TC_QUERY_SYMBOL " was called");
   if (d->abi_major != TC_ABI_MAJOR || d->abi_minor_low > TC_ABI_MINOR)
     return tc_error(TC_STATUS_PLUGIN,
                     "the plugin speaks version %u.%u of the plugin interface, this program %d.%d: %s is too old",

@@ -1,6 +1,6 @@
-// Looks into a shared object before it is opened, because opening runs its initialisers: 64-bit ELF of this machine, its
-// dynamic symbols (System V ABI, "Object files"; SHT_DYNSYM). One exported function is the whole interface of a plugin;
-// anything else that it exports could bind to the program's own symbols, or other plugins' to it.
+// Looks into a shared object before it is opened, because opening runs its initialisers: 64-bit ELF of this machine,
+// its dynamic symbols (System V ABI, "Object files"; SHT_DYNSYM). One exported function is the whole interface of a
+// plugin; anything else that it exports could bind to the program's own symbols, or other plugins' to it.
 #include <elf.h>
 #include <string.h>
 
@@ -54,7 +54,9 @@ static tc_status malformed(const char *path) {
 static tc_status check_symbol(const char *path, const Elf64_Sym *s, const char *name, bool *found) {
   unsigned bind = ELF64_ST_BIND(s->st_info), visibility = ELF64_ST_VISIBILITY(s->st_other);
   if (s->st_shndx == SHN_UNDEF) {
-    const char *needs = strcmp(name, "__asan_init") == 0 ? "address" : strcmp(name, "__tsan_init") == 0 ? "thread" : NULL;
+    const char *needs = strcmp(name, "__asan_init") == 0   ? "address"
+                        : strcmp(name, "__tsan_init") == 0 ? "thread"
+                                                           : NULL;
     if (needs && strcmp(needs, OWN_SANITIZERS) != 0)
       return tc_error(TC_STATUS_PLUGIN, "'%s' was built with the %s sanitizer, this program was not", path, needs);
     return TC_OK;

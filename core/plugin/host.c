@@ -1,8 +1,8 @@
 // The core's functions as tables for plugins, made from sdk/abi/abi.def.
 //
-// tc_k_* only read, and tc_kb_* catch lack of memory themselves. What works on a tc_op_args allocates from an arena that
-// unwinds: a plugin's frames may lie between here and the driver's guard, so each of these functions is entered through
-// one that catches. The args then hold the failure, the function gives zero, and so do all later ones.
+// tc_k_* only read, and tc_kb_* catch lack of memory themselves. What works on a tc_op_args allocates from an arena
+// that unwinds: a plugin's frames may lie between here and the driver's guard, so each of these functions is entered
+// through one that catches. The args then hold the failure, the function gives zero, and so do all later ones.
 #include "core/plugin/host.h"
 
 #include <string.h>
@@ -34,29 +34,29 @@ static const tc_op_args *const a = NULL;
 
 // The error is the shared one, since the driver may be unwound before it takes it out of the args.
 #define ZERO(result) memset(&(result), 0, sizeof(result))
-#define GUARDED(ret, name, params, args)                                               \
-  static ret host_##name params {                                                      \
-    ret result_;                                                                       \
-    if (!a) return name args;                                                          \
-    tc_op_args *const args_ = args_of(a);                                              \
-    tc_arena_catch catch_;                                                             \
-    if (out_of_memory(a)) {                                                            \
-      ZERO(result_);                                                                   \
-      return result_;                                                                  \
-    }                                                                                  \
-    if (TC_ARENA_CATCH(args_->arena, catch_)) result_ = name args;                     \
-    else ZERO(result_), (void)tc_op_keep(args_, tc_error_out_of_memory());       \
-    tc_arena_catch_end(args_->arena, &catch_);                                         \
-    return result_;                                                                    \
+#define GUARDED(ret, name, params, args)                                   \
+  static ret host_##name params {                                          \
+    ret result_;                                                           \
+    if (!a) return name args;                                              \
+    tc_op_args *const args_ = args_of(a);                                  \
+    tc_arena_catch catch_;                                                 \
+    if (out_of_memory(a)) {                                                \
+      ZERO(result_);                                                       \
+      return result_;                                                      \
+    }                                                                      \
+    if (TC_ARENA_CATCH(args_->arena, catch_)) result_ = name args;         \
+    else ZERO(result_), (void)tc_op_keep(args_, tc_error_out_of_memory()); \
+    tc_arena_catch_end(args_->arena, &catch_);                             \
+    return result_;                                                        \
   }
-#define GUARDED_PROC(name, params, args)                                               \
-  static void host_##name params {                                                     \
-    if (out_of_memory(a)) return;                                                      \
-    tc_op_args *const args_ = args_of(a);                                              \
-    tc_arena_catch catch_;                                                             \
-    if (TC_ARENA_CATCH(args_->arena, catch_)) name args;                               \
-    else tc_op_keep(args_, tc_error_out_of_memory());                            \
-    tc_arena_catch_end(args_->arena, &catch_);                                         \
+#define GUARDED_PROC(name, params, args)                 \
+  static void host_##name params {                       \
+    if (out_of_memory(a)) return;                        \
+    tc_op_args *const args_ = args_of(a);                \
+    tc_arena_catch catch_;                               \
+    if (TC_ARENA_CATCH(args_->arena, catch_)) name args; \
+    else tc_op_keep(args_, tc_error_out_of_memory());    \
+    tc_arena_catch_end(args_->arena, &catch_);           \
   }
 
 #define TC_ABI_FN(since, ret, name, params, args, doc) GUARDED(ret, name, params, args)

@@ -105,8 +105,7 @@ static tc_status read_capabilities(const reader *r, const tc_toml *v) {
   for (int32_t i = 0; i < n; i++) {
     int32_t k = 0;
     while (k < N_CAPABILITIES && !tc_sv_eq(list[i], capabilities[k].name)) k++;
-    if (k == N_CAPABILITIES)
-      return wrong(r, &v->kids[i], "capabilities are device, codegen, calls, ops and templates");
+    if (k == N_CAPABILITIES) return wrong(r, &v->kids[i], "capabilities are device, codegen, calls, ops and templates");
     r->p->capabilities |= capabilities[k].bit;
   }
   return TC_OK;

@@ -4,17 +4,18 @@
 //
 // A manifest NAME.tc-plugin.toml lies beside the shared object and is read before anything of the plugin runs:
 //
-//   name = "cpu"                          # unique; also the section of the configuration that the plugin may read
-//   file = "libtc_cpu.so"                 # a plain name in the manifest's folder
+//   name = "dev"                          # unique; also the section of the configuration that the plugin may read
+//   file = "libtc_dev.so"                 # a plain name in the manifest's folder
 //   abi = "1.0"                           # MAJOR.MINOR, or a range of minors MAJOR.LOW-HIGH
 //   capabilities = ["device", "calls"]    # device, codegen, calls, ops, templates
-//   devices = ["cpu"]                     # kinds of devices that it drives, or works for; absent: any
+//   devices = ["dev"]                     # kinds of devices that it drives, or works for; absent: any
 //   ops = ["fft::*", "aten::_fft_c2c"]    # globs of the ops that it brings
 //   priority = 10                         # among plugins that offer the same; default 0
 //   vendor = "…"   version = "…"   description = "…"
 //
 // Safety: folders, manifests and files that group or others may write to are refused; a file is loaded by its absolute
-// real path; it may export `tc_plugin_query` and nothing else. Nothing is ever unloaded. A loaded plugin is trusted code.
+// real path; it may export `tc_plugin_query` and nothing else. Nothing is ever unloaded. A loaded plugin is trusted
+// code.
 //
 // After the handshake the host works on tables of its own size: what the plugin gives is copied as far as both sides
 // know it; missing optional functions are replaced by ones that return UNIMPLEMENTED, so slots are never tested for
@@ -27,6 +28,7 @@
 
 #include "core/base/executor.h"
 #include "core/base/log.h"
+
 #include "tc/plugin.h"
 
 typedef struct tc_plugins tc_plugins;
@@ -82,7 +84,8 @@ typedef struct tc_plugins_options {
   int32_t n_folders;
   tc_sv prefer;   // comma-separated names: earlier ones win over later ones and over any priority
   tc_sv disabled; // comma-separated names
-  // A value of the plugin's section of the configuration, "" if unset; must stay valid until the tc_plugins is destroyed.
+  // A value of the plugin's section of the configuration, "" if unset; must stay valid until the tc_plugins is
+  // destroyed.
   tc_sv (*config)(void *self, tc_sv section, tc_sv key);
   void *config_self;
 } tc_plugins_options;
@@ -97,7 +100,7 @@ TC_NODISCARD tc_status tc_plugins_list(tc_plugins *ps, tc_arena *arena, tc_plugi
 // Adds one file that no folder holds (tcrun conform --plugin): its manifest must lie beside it. Loads nothing.
 TC_NODISCARD tc_status tc_plugins_add_file(tc_plugins *ps, const char *path, tc_plugin **out);
 
-// The plugin that drives devices of this kind ("cpu"), loaded. Of several the preferred one, else the one of highest
+// The plugin that drives devices of this kind ("dev"), loaded. Of several the preferred one, else the one of highest
 // priority; two of equal priority are an error unless the options prefer one. Refused ones are passed over. If none is
 // left the error names the kinds that exist, and why plugins were refused.
 TC_NODISCARD tc_status tc_plugins_find_device(tc_plugins *ps, tc_sv kind, tc_plugin **out);
@@ -106,8 +109,8 @@ TC_NODISCARD tc_status tc_plugins_find_codegen(tc_plugins *ps, tc_sv kind, tc_pl
 // The plugin that brings an op ("fft::roll"), by its manifest's globs, loaded. NOT_FOUND, without a text of its own
 // making other than the name, if no plugin claims it.
 TC_NODISCARD tc_status tc_plugins_find_op(tc_plugins *ps, tc_sv op, tc_plugin **out);
-// All plugins with a capability (a TC_CAP_* bit) for a device kind ("": any), loaded, best first. Those that are refused
-// are left out. The array is the arena's.
+// All plugins with a capability (a TC_CAP_* bit) for a device kind ("": any), loaded, best first. Those that are
+// refused are left out. The array is the arena's.
 TC_NODISCARD tc_status tc_plugins_find_all(tc_plugins *ps, tc_arena *arena, uint64_t capability, tc_sv kind,
                                            tc_plugin ***out, int32_t *out_count);
 // Loads one entry, whatever it is for. The error is the refusal.

@@ -76,8 +76,14 @@ static tc_status refuse(tc_plugins *ps, tc_plugin *p, tc_status why) {
 static tc_plugin_entry *new_entry(tc_plugins *ps, tc_sv name) {
   tc_plugin_entry *e = TC_NEW(ps->arena, tc_plugin_entry);
   static const tc_sv none = {"", 0};
-  e->pub = (tc_plugin){.name = name, .manifest = none, .file = none, .vendor = none, .version = none,
-                       .description = none, .reason = none, .build_id = none};
+  e->pub = (tc_plugin){.name = name,
+                       .manifest = none,
+                       .file = none,
+                       .vendor = none,
+                       .version = none,
+                       .description = none,
+                       .reason = none,
+                       .build_id = none};
   e->owner = ps;
   tc_services_init(e);
   tc_vec_push(ps->arena, &ps->entries, e);
@@ -96,8 +102,9 @@ static tc_status check_manifest(tc_plugins *ps, tc_plugin *p, tc_sv path) {
   }
   if (in_names(ps->options.disabled, p->name, NULL)) return tc_error(TC_STATUS_PLUGIN, "disabled by plugins.disabled");
   if (p->abi_major != TC_ABI_MAJOR || p->abi_minor_low > TC_ABI_MINOR)
-    return tc_error(TC_STATUS_PLUGIN, "needs version %u.%u of the plugin interface, this program has %d.%d: %s is too old",
-                    p->abi_major, p->abi_minor_low, TC_ABI_MAJOR, TC_ABI_MINOR,
+    return tc_error(TC_STATUS_PLUGIN,
+                    "needs version %u.%u of the plugin interface, this program has %d.%d: %s is too old", p->abi_major,
+                    p->abi_minor_low, TC_ABI_MAJOR, TC_ABI_MINOR,
                     p->abi_major < TC_ABI_MAJOR ? "the plugin" : "the program");
   return tc_trusted_path(ps->arena, tc_path_join(ps->arena, tc_path_dir(path), p->file).data, false, &p->file);
 }
@@ -131,7 +138,8 @@ static tc_status add_orphan(tc_plugins *ps, tc_sv folder, tc_sv name, int32_t fi
   if (!tc_elf_is_plugin(real.data)) return TC_OK;
   tc_plugin_entry *e = new_entry(ps, name);
   e->pub.file = real;
-  return refuse(ps, &e->pub, tc_error(TC_STATUS_PLUGIN, "no manifest (NAME" TC_MANIFEST_SUFFIX ") beside it names this file"));
+  return refuse(ps, &e->pub,
+                tc_error(TC_STATUS_PLUGIN, "no manifest (NAME" TC_MANIFEST_SUFFIX ") beside it names this file"));
 }
 
 static tc_status scan_folder(tc_plugins *ps, tc_sv folder, bool required) {
@@ -249,8 +257,8 @@ tc_status tc_plugins_load(tc_plugins *ps, tc_plugin *p) { return locked(ps, ps->
 // ---- Finding ----
 typedef struct wanted {
   uint64_t capability;
-  tc_sv kind; // of devices; "": any
-  tc_sv op;   // a name, for TC_CAP_OPS
+  tc_sv kind;       // of devices; "": any
+  tc_sv op;         // a name, for TC_CAP_OPS
   const char *what; // for messages: "drives devices of kind"
   tc_plugin *found;
   tc_arena *arena;

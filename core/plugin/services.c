@@ -51,10 +51,9 @@ tc_status tc_plugin_status(const tc_plugin *p, int32_t code, const char *fmt, ..
   tc_diag d;
   bool said = take(entry_of(p), &d);
   if (code < 0 || code > TC_STATUS_INTERNAL) code = TC_STATUS_PLUGIN;
-  tc_status s = said && d.size
-                    ? tc_error(code, "plugin '" TC_SV_FMT "': %.*s", TC_SV_ARG(p->name), (int)d.size, d.text)
-                    : tc_error(code, "plugin '" TC_SV_FMT "': %s; it gives no detail", TC_SV_ARG(p->name),
-                               tc_status_name(code));
+  tc_status s = said && d.size ? tc_error(code, "plugin '" TC_SV_FMT "': %.*s", TC_SV_ARG(p->name), (int)d.size, d.text)
+                               : tc_error(code, "plugin '" TC_SV_FMT "': %s; it gives no detail", TC_SV_ARG(p->name),
+                                          tc_status_name(code));
   if (!fmt) return s;
   char note[512];
   va_list args;

@@ -1,5 +1,5 @@
-// The plugin's side of the host's function tables: defines every tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_* and tc_lo_*
-// as a call through the table of the host that loaded this plugin, and answers the handshake.
+// The plugin's side of the host's function tables: defines every tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_* and
+// tc_lo_* as a call through the table of the host that loaded this plugin, and answers the handshake.
 //
 // Generated from sdk/abi/abi.def. The tables are constants of the host and outlive every context, so only pointers to
 // them are kept: several contexts of one program, querying at once, store equal values. Slots that the host's table is
@@ -19,29 +19,32 @@ static _Atomic(const tc_lower_table *) host_lower;
 
 // The host's table, or NULL if it lacks the slot.
 #define LOAD(table) atomic_load_explicit(&host_##table, memory_order_relaxed)
-#define HAS(t, type, slot) ((t) && offsetof(type, slot) + sizeof (t)->slot <= (t)->struct_size && (t)->slot)
+#define HAS(t, type, slot) ((t) && offsetof(type, slot) + sizeof(t)->slot <= (t)->struct_size && (t)->slot)
 
-#define FORWARD(table, type, ret, name, params, args)                                                                  \
-  ret name params {                                                                                                    \
-    const type *table_ = LOAD(table);                                                                                  \
-    if (HAS(table_, type, name)) return table_->name args;                                                             \
-    ret none_;                                                                                                         \
-    memset(&none_, 0, sizeof none_);                                                                                   \
-    return none_;                                                                                                      \
+#define FORWARD(table, type, ret, name, params, args)      \
+  ret name params {                                        \
+    const type *table_ = LOAD(table);                      \
+    if (HAS(table_, type, name)) return table_->name args; \
+    ret none_;                                             \
+    memset(&none_, 0, sizeof none_);                       \
+    return none_;                                          \
   }
-#define FORWARD_PROC(table, type, name, params, args)                                                                  \
-  void name params {                                                                                                   \
-    const type *table_ = LOAD(table);                                                                                  \
-    if (HAS(table_, type, name)) table_->name args;                                                                    \
+#define FORWARD_PROC(table, type, name, params, args) \
+  void name params {                                  \
+    const type *table_ = LOAD(table);                 \
+    if (HAS(table_, type, name)) table_->name args;   \
   }
 
-#define TC_ABI_FN(since, ret, name, params, args, doc) FORWARD(kernel_read, tc_kernel_read_table, ret, name, params, args)
+#define TC_ABI_FN(since, ret, name, params, args, doc) \
+  FORWARD(kernel_read, tc_kernel_read_table, ret, name, params, args)
 #define TC_ABI_PROC(since, name, params, args, doc) FORWARD_PROC(kernel_read, tc_kernel_read_table, name, params, args)
 #define TC_ABI_WANT_KERNEL_READ
 #include "../abi/abi.def"
 
-#define TC_ABI_FN(since, ret, name, params, args, doc) FORWARD(kernel_build, tc_kernel_build_table, ret, name, params, args)
-#define TC_ABI_PROC(since, name, params, args, doc) FORWARD_PROC(kernel_build, tc_kernel_build_table, name, params, args)
+#define TC_ABI_FN(since, ret, name, params, args, doc) \
+  FORWARD(kernel_build, tc_kernel_build_table, ret, name, params, args)
+#define TC_ABI_PROC(since, name, params, args, doc) \
+  FORWARD_PROC(kernel_build, tc_kernel_build_table, name, params, args)
 #define TC_ABI_WANT_KERNEL_BUILD
 #include "../abi/abi.def"
 
@@ -74,7 +77,7 @@ int32_t tc_op_fail(tc_op_args *a, const char *fmt, ...) {
 }
 
 #define STORE(table, type)                                                                                             \
-  atomic_store_explicit(&host_##table, offsetof(tc_host, table) + sizeof h->table <= h->struct_size ? h->table : NULL,        \
+  atomic_store_explicit(&host_##table, offsetof(tc_host, table) + sizeof h->table <= h->struct_size ? h->table : NULL, \
                         memory_order_relaxed)
 
 int32_t tc_sdk_init(const tc_host *h) {

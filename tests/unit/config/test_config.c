@@ -1,10 +1,9 @@
 // Options from every source: types, precedence, origins, modes, sections of plugins, and what bad input is told.
-#include "tests/unit/unit.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/config/config.h"
+#include "tests/unit/unit.h"
 
 static tc_config *make(tc_arena *arena) {
   tc_config *c;
@@ -12,7 +11,9 @@ static tc_config *make(tc_arena *arena) {
   return c;
 }
 
-static void read_text(tc_config *c, const char *text) { assert_ok(tc_config_read_text(c, TC_SV("my.toml"), tc_sv_of(text))); }
+static void read_text(tc_config *c, const char *text) {
+  assert_ok(tc_config_read_text(c, TC_SV("my.toml"), tc_sv_of(text)));
+}
 
 TC_TEST_TORTURED(weaker_sources_give_way) {
   tc_config *c;
@@ -20,10 +21,13 @@ TC_TEST_TORTURED(weaker_sources_give_way) {
   assert_int_equal(tc_config_int(c, TC_OPT_ID_THREADS), 0);
   assert_sv(tc_config_origin(c, TC_OPT_ID_THREADS), "built-in");
   // In an order that is not that of precedence.
-  static const char *const env[] = {"HOME=/", "TC_THREADS=3", "TC_FUSION_MAX_NODES=7", "TC_LOGS=fusion,guards", "TC_CACHE_DIR=", NULL};
+  static const char *const env[] = {
+      "HOME=/", "TC_THREADS=3", "TC_FUSION_MAX_NODES=7", "TC_LOGS=fusion,guards", "TC_CACHE_DIR=", NULL};
   tc_status s = tc_config_set(c, TC_SV("threads"), TC_SV("4"), "--threads");
   if (s == TC_OK) s = tc_config_read_environment(c, env);
-  if (s == TC_OK) s = tc_config_read_text(c, TC_SV("my.toml"), TC_SV("threads = 2\nstrict = true\n\n[fusion]\nmax_nodes = 6\nfuse = 1\n"));
+  if (s == TC_OK)
+    s = tc_config_read_text(c, TC_SV("my.toml"),
+                            TC_SV("threads = 2\nstrict = true\n\n[fusion]\nmax_nodes = 6\nfuse = 1\n"));
   if (tc_status_code(s) == TC_STATUS_INVALID_ARGUMENT) {
     assert_non_null(strstr(tc_status_text(s), "my.toml:6: unknown key 'fusion.fuse'"));
     tc_status_free(s);
@@ -46,8 +50,9 @@ TC_TEST_TORTURED(weaker_sources_give_way) {
 
 TC_TEST(reads_every_type) {
   tc_config *c = make(arena);
-  read_text(c, "cache.max_bytes = \"3M\"\nmemory.limit = 12\ndynamic = true\nprecision.complex_matmul = 3\nfallback = \"\"\n"
-          "pass.skip = [\"cse\", \"fold\"]\nplugins.path = [\"/a b\", \"/c\"]\nseed = -9223372036854775808\n");
+  read_text(
+      c, "cache.max_bytes = \"3M\"\nmemory.limit = 12\ndynamic = true\nprecision.complex_matmul = 3\nfallback = \"\"\n"
+         "pass.skip = [\"cse\", \"fold\"]\nplugins.path = [\"/a b\", \"/c\"]\nseed = -9223372036854775808\n");
   assert_int_equal(tc_config_int(c, TC_OPT_ID_CACHE_MAX), 3 << 20);
   assert_int_equal(tc_config_int(c, TC_OPT_ID_MEMORY_LIMIT), 12);
   assert_int_equal(tc_config_choice(c, TC_OPT_ID_DYNAMIC), 1);
@@ -108,8 +113,10 @@ TC_TEST(bad_input_is_told_where_and_what) {
     tc_config_destroy(c);
   }
   tc_config *c = make(arena);
-  assert_error(tc_config_set_pair(c, TC_SV("threads"), "--set"), TC_STATUS_INVALID_ARGUMENT, "--set: 'threads' is not key=value");
-  assert_error(tc_config_set_pair(c, TC_SV("thread=3"), "--set"), TC_STATUS_INVALID_ARGUMENT, "command line --set: unknown key 'thread'; did you mean 'threads'?");
+  assert_error(tc_config_set_pair(c, TC_SV("threads"), "--set"), TC_STATUS_INVALID_ARGUMENT,
+               "--set: 'threads' is not key=value");
+  assert_error(tc_config_set_pair(c, TC_SV("thread=3"), "--set"), TC_STATUS_INVALID_ARGUMENT,
+               "command line --set: unknown key 'thread'; did you mean 'threads'?");
   assert_error(tc_config_set_pair(c, TC_SV("threads=x"), "--set"), TC_STATUS_INVALID_ARGUMENT, "'x' is not an integer");
   assert_error(tc_config_set_pair(c, TC_SV("=x"), "--set"), TC_STATUS_INVALID_ARGUMENT, "unknown key ''");
   assert_error(tc_config_read_file(c, "/no/such/file.toml"), TC_STATUS_NOT_FOUND, "/no/such/file.toml");
@@ -120,7 +127,8 @@ TC_TEST(bad_input_is_told_where_and_what) {
 TC_TEST(sections_belong_to_plugins) {
   tc_config *c = make(arena);
   static const char *const env[] = {"TC_MY_DEV_ISA=avx512", "TC_UNRELATED_THING=1", NULL};
-  read_text(c, "[my-dev]\nisa = \"avx2\"\nwidth = 8\nratio = 0.5\nnames = [\"a\", \"b\"]\ndeep.er = true\n[other]\nx = 1\n");
+  read_text(
+      c, "[my-dev]\nisa = \"avx2\"\nwidth = 8\nratio = 0.5\nnames = [\"a\", \"b\"]\ndeep.er = true\n[other]\nx = 1\n");
   assert_ok(tc_config_set_pair(c, TC_SV("other.x=2"), "--set"));
   assert_ok(tc_config_read_environment(c, env));
   const tc_sv plugins[] = {TC_SV("my-dev"), TC_SV("other")};
@@ -132,27 +140,34 @@ TC_TEST(sections_belong_to_plugins) {
   assert_sv(tc_config_section(c, TC_SV("my-dev"), TC_SV("deep.er")), "true");
   assert_sv(tc_config_section(c, TC_SV("other"), TC_SV("x")), "2");
   assert_sv(tc_config_section(c, TC_SV("other"), TC_SV("y")), "");
-  assert_error(tc_config_check_sections(c, plugins, 1), TC_STATUS_INVALID_ARGUMENT, "'other' (in 'other.x') is neither a group of options nor a plugin");
+  assert_error(tc_config_check_sections(c, plugins, 1), TC_STATUS_INVALID_ARGUMENT,
+               "'other' (in 'other.x') is neither a group of options nor a plugin");
   tc_config_destroy(c);
 
   c = make(arena);
   read_text(c, "threads = 1\n[cach]\ndir = \"/tmp\"\n");
-  assert_error(tc_config_check_sections(c, plugins, 2), TC_STATUS_INVALID_ARGUMENT, "my.toml:3: 'cach' (in 'cach.dir') is neither a group of options nor a plugin; did you mean 'cache'?");
+  assert_error(tc_config_check_sections(c, plugins, 2), TC_STATUS_INVALID_ARGUMENT,
+               "my.toml:3: 'cach' (in 'cach.dir') is neither a group of options nor a plugin; did you mean 'cache'?");
   tc_config_destroy(c);
 
   c = make(arena);
   static const char *const slip[] = {"TC_BACKENDS=cpu", NULL};
   assert_ok(tc_config_read_environment(c, slip));
-  assert_error(tc_config_check_sections(c, plugins, 2), TC_STATUS_INVALID_ARGUMENT, "unknown variable 'TC_BACKENDS'; did you mean 'TC_BACKEND'?");
+  assert_error(tc_config_check_sections(c, plugins, 2), TC_STATUS_INVALID_ARGUMENT,
+               "unknown variable 'TC_BACKENDS'; did you mean 'TC_BACKEND'?");
   tc_config_destroy(c);
   return TC_OK;
 }
 
 TC_TEST(modes_lie_below_all_but_the_built_in) {
-  static const struct { const char *mode; int fuse, functionalize, device_graph, autotune; } cases[] = {
-      {"default", 1, 1, 0, 0},        {"inductor", 1, 1, 0, 0},     {"eager", 0, 0, 0, 0},
-      {"aot_eager", 0, 1, 0, 0},      {"cudagraphs", 0, 1, 1, 0},   {"reduce-overhead", 1, 1, 1, 0},
-      {"max-autotune", 1, 1, 1, 1},   {"max-autotune-no-cudagraphs", 1, 1, 0, 1},
+  static const struct {
+    const char *mode;
+    int fuse, functionalize, device_graph, autotune;
+  } cases[] = {
+      {"default", 1, 1, 0, 0},      {"inductor", 1, 1, 0, 0},
+      {"eager", 0, 0, 0, 0},        {"aot_eager", 0, 1, 0, 0},
+      {"cudagraphs", 0, 1, 1, 0},   {"reduce-overhead", 1, 1, 1, 0},
+      {"max-autotune", 1, 1, 1, 1}, {"max-autotune-no-cudagraphs", 1, 1, 0, 1},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tc_config *c = make(arena);
@@ -167,9 +182,10 @@ TC_TEST(modes_lie_below_all_but_the_built_in) {
   tc_config *c = make(arena);
   read_text(c, "mode = \"max-autotune\"\ntune.rounds = 3\n");
   assert_ok(tc_config_apply_mode(c));
-  assert_int_equal(tc_config_int(c, TC_OPT_ID_TUNE_ROUNDS), 3); // the file's
+  assert_int_equal(tc_config_int(c, TC_OPT_ID_TUNE_ROUNDS), 3);    // the file's
   assert_int_equal(tc_config_int(c, TC_OPT_ID_TUNE_BUDGET), 5000); // the mode's
-  assert_non_null(strstr(tc_config_origin(c, TC_OPT_ID_TUNE_BUDGET).data, "mode max-autotune-no-cudagraphs, max-autotune-no-cudagraphs.toml:"));
+  assert_non_null(strstr(tc_config_origin(c, TC_OPT_ID_TUNE_BUDGET).data,
+                         "mode max-autotune-no-cudagraphs, max-autotune-no-cudagraphs.toml:"));
   tc_config_destroy(c);
   c = make(arena);
   assert_ok(tc_config_set(c, TC_SV("mode"), TC_SV("inducktor"), "--mode"));
@@ -197,8 +213,13 @@ TC_TEST(own_modes_extend_and_are_bounded) {
       {"broken.toml", "threads = \n"},
   };
   enum { N = sizeof files / sizeof files[0] };
-  for (int i = 0; i < N; i++) assert_ok(tc_file_write(tc_sv_printf(arena, "%s/%s", folder, files[i][0]).data, files[i][1], strlen(files[i][1])));
-  static const char *const errors[][2] = {{"round", "in a circle"}, {"chooser", "a mode cannot choose a mode"}, {"broken", "broken.toml:1"}, {"nowhere.toml", "nowhere.toml"}, {"/dev/zero", "not a regular file"}};
+  for (int i = 0; i < N; i++)
+    assert_ok(tc_file_write(tc_sv_printf(arena, "%s/%s", folder, files[i][0]).data, files[i][1], strlen(files[i][1])));
+  static const char *const errors[][2] = {{"round", "in a circle"},
+                                          {"chooser", "a mode cannot choose a mode"},
+                                          {"broken", "broken.toml:1"},
+                                          {"nowhere.toml", "nowhere.toml"},
+                                          {"/dev/zero", "not a regular file"}};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
     tc_config *c = make(arena);
     assert_ok(tc_config_set(c, TC_SV("configs.path"), tc_sv_of(folder), "--set"));
@@ -218,7 +239,8 @@ TC_TEST(own_modes_extend_and_are_bounded) {
   const tc_mode_info *modes;
   int32_t n, broken = 0;
   assert_ok(tc_config_modes(c, &modes, &n));
-  for (int32_t i = 0; i < n; i++) broken += tc_sv_is(modes[i].name, "broken") && strstr(modes[i].description.data, "broken.toml:1");
+  for (int32_t i = 0; i < n; i++)
+    broken += tc_sv_is(modes[i].name, "broken") && strstr(modes[i].description.data, "broken.toml:1");
   assert_int_equal(broken, 1);
   tc_config_destroy(c);
   // A path instead of a name.
@@ -234,7 +256,8 @@ TC_TEST(own_modes_extend_and_are_bounded) {
 
 TC_TEST(what_is_printed_reads_back) {
   tc_config *c = make(arena), *back = make(arena);
-  read_text(c, "backend = \"a \\\"b\\\\\\u0007\"\ncache.max_bytes = \"7K\"\npass.skip = [\"x\", \"y\"]\ndynamic = false\n[dev]\nt = \"1\"\nn = 1\nl = [1, \"a\"]\n\"odd key\".\"x.y\" = 2\n");
+  read_text(c, "backend = \"a \\\"b\\\\\\u0007\"\ncache.max_bytes = \"7K\"\npass.skip = [\"x\", \"y\"]\ndynamic = "
+               "false\n[dev]\nt = \"1\"\nn = 1\nl = [1, \"a\"]\n\"odd key\".\"x.y\" = 2\n");
   assert_ok(tc_config_set_pair(c, TC_SV("plugins.path=/a:/b"), "--set"));
   tc_sb first = tc_sb_make(arena), keys[2] = {tc_sb_make(arena), tc_sb_make(arena)};
   assert_ok(tc_config_print(c, &first));
@@ -267,14 +290,16 @@ TC_TEST(what_is_printed_reads_back) {
 
 // Random edits of a real file: an answer, never a crash; what is read is printed and reads back.
 TC_TEST(survives_random_edits) {
-  static const char seed_text[] = "mode = \"eager\"\nthreads = 3\nstrict = true\n[cache]\nmax_bytes = \"1G\"\n[dev]\nx = [1, 2.5, \"a\"]\n";
+  static const char seed_text[] =
+      "mode = \"eager\"\nthreads = 3\nstrict = true\n[cache]\nmax_bytes = \"1G\"\n[dev]\nx = [1, 2.5, \"a\"]\n";
   static const char letters[] = "abz=\"[]{}.\n#\\0179 -_,\x80\xff";
   uint64_t seed = tc_test_seed();
   for (int i = 0; i < 3000; i++) {
     char text[sizeof seed_text + 8];
     size_t n = sizeof seed_text - 1;
     memcpy(text, seed_text, n);
-    for (int e = 0; e < 1 + (int)(tc_test_random(&seed) % 4); e++) text[tc_test_random(&seed) % n] = letters[tc_test_random(&seed) % (sizeof letters - 1)];
+    for (int e = 0; e < 1 + (int)(tc_test_random(&seed) % 4); e++)
+      text[tc_test_random(&seed) % n] = letters[tc_test_random(&seed) % (sizeof letters - 1)];
     tc_config *c = make(arena);
     tc_status s = tc_config_read_text(c, TC_SV("f"), (tc_sv){text, n});
     if (s == TC_OK) {

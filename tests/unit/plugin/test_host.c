@@ -1,10 +1,9 @@
 // The core's functions through the boundary: ops and kernels of a real plugin, with memory running short anywhere.
-#include "tests/unit/unit.h"
-
 #include "core/ir/expand.h"
 #include "core/ir/op.h"
 #include "core/kernel/kernel.h"
 #include "core/plugin/host.h"
+#include "tests/unit/unit.h"
 
 // Every slot of every table is filled.
 static void assert_full(const void *table, size_t size, const char *what) {
@@ -27,7 +26,8 @@ TC_TEST(tables_are_full) {
 
 static tc_status load(tc_arena *arena, tc_plugins **out_ps, tc_plugin **out) {
   const tc_sv folder = TC_SV(TC_BINARY_DIR "/tests/plugins/none");
-  tc_plugins_options o = {.allocator = tc_arena_allocator(arena), .tables = tc_host_tables_core(), .folders = &folder, .n_folders = 1};
+  tc_plugins_options o = {
+      .allocator = tc_arena_allocator(arena), .tables = tc_host_tables_core(), .folders = &folder, .n_folders = 1};
   TC_TRY(tc_plugins_create(&o, out_ps));
   tc_status s = tc_plugins_find_op(*out_ps, TC_SV("sample::two"), out);
   if (s == TC_OK) return TC_OK;
@@ -56,7 +56,11 @@ static tc_status run_ops(void *arg) {
   tc_module *m = u->m;
   tc_graph *g = tc_graph_create(m, TC_SV("forward"));
   tc_int sizes[2] = {tc_sym_int(m->syms, 5), tc_sym_int(m->syms, 3)};
-  tc_tensor_type t = {.dtype = TC_F32, .rank = 2, .sizes = sizes, .strides = tc_row_major(m, 2, sizes), .offset = tc_sym_int(m->syms, 0)};
+  tc_tensor_type t = {.dtype = TC_F32,
+                      .rank = 2,
+                      .sizes = sizes,
+                      .strides = tc_row_major(m, 2, sizes),
+                      .offset = tc_sym_int(m->syms, 0)};
   tc_value *x = tc_graph_add_input(g, TC_IN_USER, TC_SV("x"), TC_SV("x"), &t);
   tc_node *one, *two;
   const tc_arg args[] = {tc_arg_tensor(x), tc_arg_sym(tc_sym_int(m->syms, 4))};
@@ -94,7 +98,8 @@ static tc_status fail_op(void *arg) {
   tc_value *x = tc_graph_add_input(g, TC_IN_USER, TC_SV("x"), TC_SV("x"), &t);
   const tc_arg args[] = {tc_arg_tensor(x), tc_arg_sym(tc_sym_int(u->m->syms, 4))};
   tc_node *one;
-  return tc_graph_add_node(g, NULL, tc_op_find(u->m->ops, TC_SV("sample::one")), 2, args, TC_SV("b"), TC_SV("model.py:3"), &one);
+  return tc_graph_add_node(g, NULL, tc_op_find(u->m->ops, TC_SV("sample::one")), 2, args, TC_SV("b"),
+                           TC_SV("model.py:3"), &one);
 }
 
 TC_TEST(failures_of_plugins_carry_their_words) {
@@ -103,7 +108,8 @@ TC_TEST(failures_of_plugins_carry_their_words) {
   TC_TRY(load(arena, &ps, &u.p));
   TC_TRY(tc_arena_guard(arena, build, &u));
   tc_status s = tc_arena_guard(u.m->arena, fail_op, &u);
-  if (s == TC_OK || !strstr(tc_status_text(s), "'x' (f32[]) has no dimension to repeat along it") || !strstr(tc_status_text(s), "sample::one") || !strstr(tc_status_text(s), "model.py:3"))
+  if (s == TC_OK || !strstr(tc_status_text(s), "'x' (f32[]) has no dimension to repeat along it") ||
+      !strstr(tc_status_text(s), "sample::one") || !strstr(tc_status_text(s), "model.py:3"))
     fail_msg("%s", tc_status_text(s));
   tc_status_free(s);
   tc_module_destroy(u.m);

@@ -1,12 +1,11 @@
 // The loader on real shared objects: one that is right, and one for each way of being wrong. They are built from
 // samples/sample.c into build/tests/plugins/FAULT.
-#include "tests/unit/unit.h"
-
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/plugin/plugin.h"
+#include "tests/unit/unit.h"
 
 #define PLUGINS TC_BINARY_DIR "/tests/plugins/"
 
@@ -15,7 +14,8 @@ static tc_sv config_value(void *self, tc_sv section, tc_sv key) {
   return tc_sv_is(section, "sample") && tc_sv_is(key, "devices") ? TC_SV("3") : TC_SV("");
 }
 
-static tc_status open_folders(tc_arena *arena, const char *const *folders, int32_t n, tc_plugins_options *o, tc_plugins **out) {
+static tc_status open_folders(tc_arena *arena, const char *const *folders, int32_t n, tc_plugins_options *o,
+                              tc_plugins **out) {
   tc_sv list[4];
   assert_true(n <= 4);
   for (int32_t i = 0; i < n; i++) list[i] = tc_sv_of(folders[i]);
@@ -123,11 +123,16 @@ static int32_t append(void *self, const void *data, uint64_t size) {
 }
 
 TC_TEST(reads_kernels_through_the_tables) {
-  static const tc_kernel_read_table read = {.struct_size = sizeof read, .tc_k_name = fake_name, .tc_k_lanes = fake_lanes};
+  static const tc_kernel_read_table read = {
+      .struct_size = sizeof read, .tc_k_name = fake_name, .tc_k_lanes = fake_lanes};
   // A host that is older than the SDK: its table ends before tc_k_lanes.
-  static const tc_kernel_read_table shorter = {.struct_size = offsetof(tc_kernel_read_table, tc_k_lanes), .tc_k_name = fake_name, .tc_k_lanes = fake_lanes};
+  static const tc_kernel_read_table shorter = {
+      .struct_size = offsetof(tc_kernel_read_table, tc_k_lanes), .tc_k_name = fake_name, .tc_k_lanes = fake_lanes};
   const char *folder = PLUGINS "none";
-  const struct { const tc_kernel_read_table *table; const char *text; } cases[] = {{&read, "one/10;two/20;"}, {&shorter, "one/0;two/0;"}, {NULL, "/0;/0;"}};
+  const struct {
+    const tc_kernel_read_table *table;
+    const char *text;
+  } cases[] = {{&read, "one/10;two/20;"}, {&shorter, "one/0;two/0;"}, {NULL, "/0;/0;"}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tc_plugins_options o = {.tables = {.kernel_read = cases[i].table}};
     tc_plugins *ps;
@@ -232,7 +237,9 @@ static void put_plugin(tc_arena *arena, const char *folder, const char *file, mo
 }
 
 static tc_sv manifest(tc_arena *arena, const char *name, const char *file, const char *rest) {
-  return tc_sv_printf(arena, "name = \"%s\"\nfile = \"%s\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\ndevices = [\"sample\"]\n%s\n", name, file, rest);
+  return tc_sv_printf(
+      arena, "name = \"%s\"\nfile = \"%s\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\ndevices = [\"sample\"]\n%s\n",
+      name, file, rest);
 }
 
 // The one entry of a folder is refused for this reason.
@@ -273,7 +280,8 @@ TC_TEST(refuses_what_others_may_write_to) {
   unlink(tc_sv_printf(arena, "%s/libs.so", folder).data);
   const char *elsewhere = make_folder(arena);
   put_plugin(arena, elsewhere, "libs.so", 0777);
-  assert_int_equal(symlink(tc_sv_printf(arena, "%s/libs.so", elsewhere).data, tc_sv_printf(arena, "%s/libs.so", folder).data), 0);
+  assert_int_equal(
+      symlink(tc_sv_printf(arena, "%s/libs.so", elsewhere).data, tc_sv_printf(arena, "%s/libs.so", folder).data), 0);
   assert_folder_refused(arena, folder, "can be written by everyone");
   remove_folder(arena, elsewhere);
   assert_folder_refused(arena, folder, "cannot be opened");
@@ -309,7 +317,8 @@ TC_TEST(refuses_files_that_are_no_plugins) {
 TC_TEST(refuses_bad_manifests) {
   const char *folder = make_folder(arena);
   put_plugin(arena, folder, "libs.so", 0644);
-  static const char *const good = "name = \"sample\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\ndevices = [\"sample\"]\n";
+  static const char *const good =
+      "name = \"sample\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\ndevices = [\"sample\"]\n";
   static const char *const cases[][2] = {
       {"name = 3\n", "s.tc-plugin.toml:1: a text"},
       {"name = \"Sample One\"\n", "a name of at most 64"},
@@ -320,7 +329,8 @@ TC_TEST(refuses_bad_manifests) {
       {"name = \"s\"\ndevise = [\"x\"]\n", "s.tc-plugin.toml:2: unknown key 'devise'; did you mean 'devices'?"},
       {"capabilities = [\"devices\"]\n", "capabilities are device, codegen"},
       {"priority = 1.5\n", "'priority' is an integer"},
-      {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\n", "the capability 'device' needs 'devices'"},
+      {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\n",
+       "the capability 'device' needs 'devices'"},
       {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = []\n", "offers nothing"},
       {"name = \"s\"\nfile = \"libs.so\"\nabi = \"2.0\"\ncapabilities = [\"calls\"]\n", "needs version 2.0"},
       {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.7-9\"\ncapabilities = [\"calls\"]\n", "needs version 1.7"},
@@ -375,7 +385,8 @@ TC_TEST(chooses_by_preference_then_priority) {
   assert_ok(tc_plugins_device_kinds(ps, arena, &kinds, &n));
   assert_int_equal(n, 1);
   assert_sv(kinds[0], "sample");
-  assert_error(tc_plugins_find_device(ps, TC_SV("none"), &p), TC_STATUS_NOT_FOUND, "no plugin drives devices of kind 'none'; plugins are there for: sample");
+  assert_error(tc_plugins_find_device(ps, TC_SV("none"), &p), TC_STATUS_NOT_FOUND,
+               "no plugin drives devices of kind 'none'; plugins are there for: sample");
   assert_error(tc_plugins_find_codegen(ps, TC_SV("sample"), &p), TC_STATUS_NOT_FOUND, "generates code");
   assert_error(tc_plugins_find_op(ps, TC_SV("sample::one"), &p), TC_STATUS_NOT_FOUND, "sample::one");
   tc_plugins_destroy(ps);
@@ -424,7 +435,8 @@ TC_TEST(takes_folders_and_files_as_given) {
   assert_ok(tc_plugins_add_file(ps, PLUGINS "none/../none/libsample_none.so", &again));
   assert_ptr_equal(p, again);
   put_plugin(arena, folder, "libx.so", 0644);
-  assert_error(tc_plugins_add_file(ps, tc_sv_printf(arena, "%s/libx.so", folder).data, &p), TC_STATUS_NOT_FOUND, "no manifest");
+  assert_error(tc_plugins_add_file(ps, tc_sv_printf(arena, "%s/libx.so", folder).data, &p), TC_STATUS_NOT_FOUND,
+               "no manifest");
   tc_plugins_destroy(ps);
   remove_folder(arena, folder);
   // Without folders the program's own are looked through, as far as they exist.

@@ -1,5 +1,5 @@
-// A tiny plugin for the loader's tests: a "device" whose memory is the host's, one call table, two ops, a code generator
-// that writes kernels' names. FAULT picks what is wrong with it.
+// A tiny plugin for the loader's tests: a "device" whose memory is the host's, one call table, two ops, a code
+// generator that writes kernels' names. FAULT picks what is wrong with it.
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +54,8 @@ static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
 
 static void close_device(tc_device_ *d) { d->host->free(d->host->self, d); }
 static int32_t properties(tc_device_ *d, tc_device_props *out) {
-  tc_device_props p = {.struct_size = sizeof p, .memory_bytes = 1 << 20, .host_memory = 1, .cores = d->host->threads(d->host->self)};
+  tc_device_props p = {
+      .struct_size = sizeof p, .memory_bytes = 1 << 20, .host_memory = 1, .cores = d->host->threads(d->host->self)};
   snprintf(p.name, sizeof p.name, "sample %d", d->index);
   memcpy(out, &p, out->struct_size < sizeof p ? out->struct_size : sizeof p);
   return TC_STATUS_OK;
@@ -220,7 +221,10 @@ static int32_t expand_two(tc_op_args *a) {
 }
 static const tc_op_def ops[] = {
     {.struct_size = sizeof(tc_op_def), .schema = "sample::one(Tensor x, int n) -> Tensor", .meta = meta_one},
-    {.struct_size = sizeof(tc_op_def), .schema = "sample::two(Tensor x) -> Tensor", .meta = meta_two, .expand = expand_two},
+    {.struct_size = sizeof(tc_op_def),
+     .schema = "sample::two(Tensor x) -> Tensor",
+     .meta = meta_two,
+     .expand = expand_two},
 };
 #endif
 

@@ -130,12 +130,18 @@ const tc_sym *tc_sym_symbol_at(tc_sym_ctx *c, int32_t symbol) { return c->symbol
 
 tc_sym_info *tc_sym_info_of(tc_sym_ctx *c, const tc_sym *symbol) {
   symbol_slot *slot = c->symbols.data[symbol->symbol];
-  if (c->touched.count == 0 || tc_vec_last(&c->touched) != slot) tc_vec_push(c->arena, &c->touched, slot);
+  if (!slot->touched) {
+    slot->touched = true;
+    tc_vec_push(c->arena, &c->touched, slot);
+  }
   return &slot->info;
 }
 
+const tc_sym_info *tc_sym_info_read(const tc_sym_ctx *c, const tc_sym *symbol) {
+  return &c->symbols.data[symbol->symbol]->info;
+}
+
 void tc_sym_look(tc_sym_ctx *c) {
-  // The last one stays on the list: its pointer is likely still in the caller's hands.
   for (int32_t i = 0; i < c->touched.count; i++) {
     symbol_slot *slot = c->touched.data[i];
     const tc_sym_info *a = &slot->info, *b = &slot->seen;
@@ -148,6 +154,8 @@ void tc_sym_look(tc_sym_ctx *c) {
       if (ends[k] && ends[k]->kind == TC_SYM_SYMBOL) c->symbols.data[ends[k]->symbol]->used = true;
     if (slot->used) c->epoch++;
   }
+  // The last one stays on the list: its pointer is likely still in the caller's hands.
+  for (int32_t i = 0; i + 1 < c->touched.count; i++) c->touched.data[i]->touched = false;
   if (c->touched.count > 1) {
     c->touched.data[0] = tc_vec_last(&c->touched);
     c->touched.count = 1;

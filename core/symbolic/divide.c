@@ -6,6 +6,7 @@
 //   (g·x + r) // (g·n) = x // n             (g·x + r) mod (g·n) = g·(x mod n) + r      0 ≤ r < g, n > 0 (or r = 0)
 //   (x // m + k) // n = (x + k·m) // (m·n)  (x mod (m·n)) // n = (x // n) mod m        n > 0;  m > 0
 //   (k·(x mod m) + y) mod n = (k·x + y) mod n   where n divides k·m
+//   (-1 - x) // n = -1 - x // n             (-1 - x) mod n = n - 1 - x mod n             n > 0
 // A divisor that may be 0 is taken as non-zero: the result agrees wherever the operation has a value.
 #include "core/symbolic/internal.h"
 
@@ -155,9 +156,14 @@ static bool one_period(tc_sym_ctx *c, const tc_sym *a, int64_t n, int64_t *out_k
   return *out_k == floor_div(v.hi, n);
 }
 
-// -b ≤ a < 0?
-static bool below_zero(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
-  return tc_sym_interval(c, a).hi < 0 && tc_sym_below(c, tc_sym_add(c, a, b), b);
+// Is a led by a negative term? Then, for b > 0, its mirror image z = -a - 1 is divided instead.
+static bool mirrored(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b, const tc_sym **out_z) {
+  terms t;
+  tc_sym_terms(a, &t);
+  if (t.n ? nd(t.kids[0])->coeff >= 0 : t.constant >= 0) return false;
+  if (tc_sym_interval(c, b).lo < 0) return false;
+  *out_z = tc_sym_sub(c, tc_sym_int(c, -1), a);
+  return !nd(*out_z)->raw;
 }
 
 static const tc_sym *divide(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
@@ -167,7 +173,7 @@ static const tc_sym *divide(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
   split(c, a, b, &q, &r);
   if (!tc_sym_is_int(q, 0)) return tc_sym_add(c, q, tc_sym_floordiv(c, r, b));
   if (!n && tc_sym_below(c, a, b)) return tc_sym_int(c, 0);
-  if (!n && below_zero(c, a, b)) return tc_sym_int(c, -1);
+  if (mirrored(c, a, b, &x)) return tc_sym_sub(c, tc_sym_int(c, -1), tc_sym_floordiv(c, x, b));
   if (n && term_count(a) > 1) {
     const tc_sym *part = divisible_part(c, a, n), *left = tc_sym_sub(c, a, part);
     if (part != a && !tc_sym_is_int(part, 0) && left != a)
@@ -205,7 +211,7 @@ static const tc_sym *modulo(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
   split(c, a, b, &q, &r);
   if (!tc_sym_is_int(q, 0)) return tc_sym_mod(c, r, b);
   if (!n && tc_sym_below(c, a, b)) return a;
-  if (!n && below_zero(c, a, b)) return tc_sym_add(c, a, b);
+  if (mirrored(c, a, b, &x)) return tc_sym_sub(c, tc_sym_addi(c, b, -1), tc_sym_mod(c, x, b));
   if (n) {
     const tc_sym *part = divisible_part(c, a, n);
     if (!tc_sym_is_int(part, 0)) return tc_sym_mod(c, tc_sym_sub(c, a, part), b);

@@ -57,7 +57,7 @@ typedef struct cached {
 typedef struct symbol_slot {
   const tc_sym *sym;
   tc_sym_info info, seen; // seen: as of the last look, to notice changes through the pointer
-  bool used, ranging;
+  bool used, ranging, touched;
 } symbol_slot;
 
 struct tc_sym_ctx {

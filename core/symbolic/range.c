@@ -179,6 +179,7 @@ interval tc_sym_interval(tc_sym_ctx *c, const tc_sym *e) {
 void tc_sym_range(tc_sym_ctx *c, const tc_sym *e, int64_t *out_lo, int64_t *out_hi) {
   tc_sym_look(c);
   interval r = tc_sym_interval(c, e);
+  if (r.lo < 0 && r.hi >= 0 && tc_sym_nonneg(c, e)) r.lo = 0; // what symbolic bounds add
   *out_lo = r.lo < -TC_SYM_INF ? -TC_SYM_INF : r.lo;
   *out_hi = r.hi;
 }

@@ -9,6 +9,11 @@
 // `//` rounds down, `%` has the sign of the divisor (both as Python). Arithmetic is exact in int64; constant folding that
 // would overflow is refused: the node keeps its form and evaluation reports OUT_OF_RANGE.
 //
+// An operation on a divisor that may be 0 is simplified as if it were not: the result agrees wherever there is a value.
+// Comparisons are brought to one form (s0 > 3 is 4 <= s0) but not settled from ranges, so that guards do not vanish:
+// tc_sym_prove and tc_sym_simplify do that; Where, Min and Max do ask. And, Or, Min, Max have two kids and nest to the
+// left. Expressions deeper than 1,500 levels unwind as out of memory. Evaluation, running code and printing only read.
+//
 // Text form (tc_sym_print / tc_sym_parse):  4*s0 + s1//8 + Mod(s2, 3) + Max(s0, 1);  conditions s0 <= 64 && s1 % 8 == 0.
 // A context belongs to one arena and one thread at a time.
 #ifndef TC_CORE_SYMBOLIC_SYM_H_
@@ -70,6 +75,8 @@ const tc_sym *tc_sym_fresh(tc_sym_ctx *c, const char *prefix, int32_t origin); /
 int32_t tc_sym_symbol_count(const tc_sym_ctx *c);
 const tc_sym *tc_sym_symbol_at(tc_sym_ctx *c, int32_t symbol);
 tc_sym_info *tc_sym_info_of(tc_sym_ctx *c, const tc_sym *symbol); // set ranges before building with the symbol
+// The same to read only: from any thread, while none changes the context (plans at run time).
+const tc_sym_info *tc_sym_info_read(const tc_sym_ctx *c, const tc_sym *symbol);
 
 const tc_sym *tc_sym_add(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);
 const tc_sym *tc_sym_sub(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);

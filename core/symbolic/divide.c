@@ -39,7 +39,10 @@ static void split(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b, const tc_sym 
       q = tc_sym_add(c, q, part);
       r = tc_sym_sub(c, r, tc_sym_mul(c, part, b));
     }
-    if (term_count(r) >= term_count(a)) q = zero, r = a;
+    if (term_count(r) >= term_count(a)) {
+      q = zero;
+      r = a;
+    }
   } else {
     tc_sym_terms(a, &t);
     int64_t n = b->kind == TC_SYM_CONST ? b->value : 0;

@@ -361,7 +361,7 @@ static int64_t power_terms(int64_t n, int64_t k) {
 const tc_sym *tc_sym_pow(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
   if (b->kind != TC_SYM_CONST || b->value < 0)
     return tc_sym_is_int(a, 1) && b->kind != TC_SYM_CONST ? a : tc_sym_make2(c, TC_SYM_POW, a, b);
-  int64_t k = b->value, v;
+  int64_t k = b->value, v = 0;
   if (k == 0) return tc_sym_int(c, 1);
   if (k == 1) return a;
   if (a->kind == TC_SYM_CONST)

@@ -127,6 +127,7 @@ TC_TEST(bad_input_is_told_where_and_what) {
 TC_TEST(sections_belong_to_plugins) {
   tc_config *c = make(arena);
   static const char *const env[] = {"TC_MY_DEV_ISA=avx512", "TC_UNRELATED_THING=1", NULL};
+  assert_ok(tc_config_set_pair(c, TC_SV("my-dev.width=16"), "--set")); // first, and still the strongest
   read_text(
       c, "[my-dev]\nisa = \"avx2\"\nwidth = 8\nratio = 0.5\nnames = [\"a\", \"b\"]\ndeep.er = true\n[other]\nx = 1\n");
   assert_ok(tc_config_set_pair(c, TC_SV("other.x=2"), "--set"));
@@ -134,7 +135,7 @@ TC_TEST(sections_belong_to_plugins) {
   const tc_sv plugins[] = {TC_SV("my-dev"), TC_SV("other")};
   assert_ok(tc_config_check_sections(c, plugins, 2));
   assert_sv(tc_config_section(c, TC_SV("my-dev"), TC_SV("isa")), "avx512");
-  assert_sv(tc_config_section(c, TC_SV("my-dev"), TC_SV("width")), "8");
+  assert_sv(tc_config_section(c, TC_SV("my-dev"), TC_SV("width")), "16");
   assert_sv(tc_config_section(c, TC_SV("my-dev"), TC_SV("ratio")), "0.5");
   assert_sv(tc_config_section(c, TC_SV("my-dev"), TC_SV("names")), "[\"a\", \"b\"]");
   assert_sv(tc_config_section(c, TC_SV("my-dev"), TC_SV("deep.er")), "true");

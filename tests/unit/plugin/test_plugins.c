@@ -404,6 +404,44 @@ TC_TEST(chooses_by_preference_then_priority) {
   return TC_OK;
 }
 
+// Two that load: 'sample' and 'other', whose file is the one that calls itself so.
+TC_TEST(chooses_between_equals_only_if_told) {
+  const char *folder = make_folder(arena);
+  tc_sv other;
+  assert_ok(tc_file_read(arena, PLUGINS "name/libsample_name.so", &other));
+  put(arena, folder, "libother.so", other, 0644);
+  put_plugin(arena, folder, "libs.so", 0644);
+  tc_plugins *ps;
+  tc_plugin *p, **all, *list;
+  int32_t n;
+  static const struct {
+    int priority; // of 'sample'; that of 'other', which comes first, is 5
+    const char *prefer, *found;
+  } cases[] = {{4, "", "other"}, {6, "", "sample"}, {4, "sample", "sample"}, {6, "other", "other"}, {5, "", NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    put(arena, folder, "a.tc-plugin.toml", manifest(arena, "other", "libother.so", "priority = 5"), 0644);
+    const char *rest = tc_sv_printf(arena, "priority = %d", cases[i].priority).data;
+    put(arena, folder, "s.tc-plugin.toml", manifest(arena, "sample", "libs.so", rest), 0644);
+    tc_plugins_options o = {.prefer = tc_sv_of(cases[i].prefer)};
+    assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+    if (!cases[i].found) {
+      assert_error(tc_plugins_find_device(ps, TC_SV("sample"), &p), TC_STATUS_PLUGIN,
+                   "'other' and 'sample' offer the same (drives devices of kind 'sample') with equal priority");
+    } else {
+      assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+      assert_sv(p->name, cases[i].found);
+      assert_ok(tc_plugins_list(ps, arena, &list, &n));
+      assert_int_equal(list[0].state + list[1].state, TC_PLUGIN_LOADED); // the other one is not opened
+    }
+    assert_ok(tc_plugins_find_all(ps, arena, TC_CAP_DEVICE, TC_SV("sample"), &all, &n));
+    assert_int_equal(n, 2);
+    if (cases[i].found) assert_sv(all[0]->name, cases[i].found);
+    tc_plugins_destroy(ps);
+  }
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
 TC_TEST(refuses_a_second_plugin_of_one_name) {
   const char *folders[] = {PLUGINS "none", PLUGINS "long"};
   tc_plugins_options o = {0};
@@ -475,6 +513,7 @@ int main(void) {
       cmocka_unit_test(refuses_files_that_are_no_plugins),
       cmocka_unit_test(refuses_bad_manifests),
       cmocka_unit_test(chooses_by_preference_then_priority),
+      cmocka_unit_test(chooses_between_equals_only_if_told),
       cmocka_unit_test(refuses_a_second_plugin_of_one_name),
       cmocka_unit_test(takes_folders_and_files_as_given),
       cmocka_unit_test(finds_from_many_threads),

@@ -38,8 +38,8 @@ BACKENDS = (
     "cpu cuda opencl rocm hip vulkan metal sycl nvrtc nvptx cubin cublas cublaslt cudnn cufft cutlass "
     "onednn dnnl mkl llvm orc pocl openblas lapack tensorrt openvino"
 ).split()
-# PyTorch's schemas have an argument cudnn_enabled.
-BACKEND = re.compile(r"(?<![a-z])(?!cudnn_enabled)(%s)(?![a-z])" % "|".join(BACKENDS), re.I)
+# PyTorch's schemas have an argument cudnn_enable or cudnn_enabled.
+BACKEND = re.compile(r"(?<![a-z])(?!cudnn_enabled?)(%s)(?![a-z])" % "|".join(BACKENDS), re.I)
 
 BANNED = re.compile(
     r"(?<![\w.>])(strcpy|strcat|strncpy|strncat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|scanf|sscanf|fscanf|"

@@ -1,0 +1,118 @@
+// Contexts.
+#include "core/runtime/context.h"
+
+#include <string.h>
+
+#include "core/base/fs.h"
+#include "core/kernel/templates/templates.h"
+#include "core/ops/ops.h"
+
+static tc_status find_cache(tc_context *c) {
+  tc_sv dir = tc_config_text(c->config, TC_OPT_ID_CACHE_DIR);
+  if (!tc_config_bool(c->config, TC_OPT_ID_CACHE_ENABLED)) return TC_OK;
+  if (!dir.size) {
+    const char *xdg = tc_env("XDG_CACHE_HOME"), *home = tc_env("HOME");
+    if (xdg) dir = tc_path_join(c->arena, tc_sv_of(xdg), TC_SV("tc"));
+    else if (home) dir = tc_path_join(c->arena, tc_sv_of(home), TC_SV(".cache/tc"));
+    else return TC_OK; // nowhere to keep anything
+  }
+  c->cache_dir = tc_sv_z(c->arena, dir);
+  return TC_OK;
+}
+
+static tc_status set_up(void *arg) {
+  tc_context *c = arg;
+  const tc_sv *folders;
+  int32_t n_folders = tc_config_list(c->config, TC_OPT_ID_PLUGINS_PATH, &folders);
+  TC_TRY(tc_executor_openmp((int32_t)tc_config_int(c->config, TC_OPT_ID_THREADS), &c->executor));
+  TC_TRY(find_cache(c));
+  tc_plugins_options po = {.allocator = c->allocator, .executor = &c->executor, .logger = &c->logger, .tables = tc_host_tables_core(), .folders = folders, .n_folders = n_folders};
+  po.prefer = tc_config_text(c->config, TC_OPT_ID_PLUGINS_PREFER);
+  po.disabled = tc_config_text(c->config, TC_OPT_ID_PLUGINS_DISABLED);
+  po.config = tc_config_section;
+  po.config_self = c->config;
+  TC_TRY(tc_plugins_create(&po, &c->plugins));
+  tc_plugin *list;
+  int32_t n;
+  TC_TRY(tc_plugins_list(c->plugins, c->arena, &list, &n));
+  tc_sv *names = TC_NEW_ARRAY(c->arena, tc_sv, n);
+  for (int32_t i = 0; i < n; i++) names[i] = list[i].name;
+  TC_TRY(tc_config_check_sections(c->config, names, n));
+  TC_TRY(tc_op_registry_create(c->arena, &c->ops));
+  TC_TRY(tc_ops_register_core(c->ops));
+  tc_templates_register_core(c->arena, &c->templates);
+  // Ops and templates of plugins that claim some in their manifests.
+  for (int32_t i = 0; i < n; i++) {
+    if (!(list[i].capabilities & (TC_CAP_OPS | TC_CAP_TEMPLATES)) || list[i].state == TC_PLUGIN_REFUSED) continue;
+    tc_plugin **loaded;
+    int32_t count;
+    TC_TRY(tc_plugins_find_all(c->plugins, c->arena, list[i].capabilities & TC_CAP_OPS ? TC_CAP_OPS : TC_CAP_TEMPLATES, TC_SV(""), &loaded, &count));
+    for (int32_t k = 0; k < count; k++) {
+      if (!tc_sv_eq(loaded[k]->name, list[i].name)) continue;
+      for (int32_t q = 0; q < loaded[k]->n_ops; q++) TC_TRY(tc_op_register(c->ops, &loaded[k]->ops[q], loaded[k]->name));
+      for (int32_t q = 0; q < loaded[k]->n_templates; q++) tc_template_register(c->arena, &c->templates, loaded[k]->templates[q]);
+    }
+  }
+  return TC_OK;
+}
+
+tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out) {
+  tc_context *c = tc_alloc(a, sizeof *c);
+  if (!c) {
+    tc_config_destroy(config);
+    return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a context");
+  }
+  c->allocator = a;
+  c->config = config;
+  c->logger = logger;
+  c->executor = tc_executor_serial;
+  tc_status s = tc_log_parse(tc_config_text(config, TC_OPT_ID_LOGS), &c->logger.mask);
+  if (s == TC_OK) s = tc_arena_create(a, &c->arena);
+  if (s == TC_OK) s = tc_arena_guard(c->arena, set_up, c);
+  if (s != TC_OK) {
+    tc_context_destroy(c);
+    return s;
+  }
+  *out = c;
+  return TC_OK;
+}
+
+void tc_context_destroy(tc_context *c) {
+  if (!c) return;
+  tc_device_close(c->device);
+  tc_plugins_destroy(c->plugins);
+  tc_executor_destroy(&c->executor);
+  tc_config_destroy(c->config);
+  tc_arena_destroy(c->arena);
+  tc_free(c->allocator, c);
+}
+
+static tc_status open_backend(void *arg) {
+  tc_context *c = arg;
+  tc_sv name = tc_config_text(c->config, TC_OPT_ID_BACKEND);
+  int32_t index = (int32_t)tc_config_int(c->config, TC_OPT_ID_DEVICE);
+  if (tc_sv_is(name, "ref")) {
+    c->is_ref = true;
+    c->backend = TC_SV("ref");
+    return TC_OK;
+  }
+  if (!tc_sv_is(name, "auto")) {
+    c->backend = tc_sv_copy(c->arena, name);
+    return tc_device_open(c->arena, c->allocator, c->plugins, c->backend, index, c->cache_dir, &c->logger, &c->device);
+  }
+  tc_sv *kinds;
+  int32_t n;
+  tc_status last = TC_OK;
+  TC_TRY(tc_plugins_device_kinds(c->plugins, c->arena, &kinds, &n));
+  for (int32_t i = 0; i < n; i++) {
+    tc_status_free(last);
+    last = tc_device_open(c->arena, c->allocator, c->plugins, kinds[i], index, c->cache_dir, &c->logger, &c->device);
+    if (last == TC_OK) {
+      c->backend = kinds[i];
+      return TC_OK;
+    }
+  }
+  return last != TC_OK ? last : tc_error(TC_STATUS_NOT_FOUND, "no plugin drives a device; backend 'ref' runs everywhere");
+}
+
+tc_status tc_context_open_backend(tc_context *c) { return tc_arena_guard(c->arena, open_backend, c); }

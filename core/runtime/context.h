@@ -1,0 +1,33 @@
+// A context: configuration, plugins, registries, devices, threads. Everything that tc does happens in one; nothing is
+// global. Created once per program (or per thread of independent work); the functions below may be called from several
+// threads unless stated otherwise.
+#ifndef TC_CORE_RUNTIME_CONTEXT_H_
+#define TC_CORE_RUNTIME_CONTEXT_H_
+
+#include "core/config/config.h"
+#include "core/ir/op.h"
+#include "core/loop/template.h"
+#include "core/runtime/device.h"
+
+typedef struct tc_context {
+  const tc_allocator *allocator;
+  tc_arena *arena; // of the context's own life
+  tc_config *config;
+  tc_logger logger;
+  tc_executor executor;
+  tc_plugins *plugins;
+  tc_op_registry *ops;
+  tc_template_registry templates;
+  const char *cache_dir; // NULL: caches are off
+  tc_device *device;     // the backend's; NULL for the references
+  bool is_ref;
+  tc_sv backend; // resolved name
+} tc_context;
+
+// Takes over the config, which must have been read and its mode applied. Log lines go to `logger.write`.
+TC_NODISCARD tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out);
+void tc_context_destroy(tc_context *c); // with its config; nothing made by it may be in use
+// Opens the backend that the config names ("auto": the best device plugin that finds a device). Not thread-safe.
+TC_NODISCARD tc_status tc_context_open_backend(tc_context *c);
+
+#endif

@@ -1,0 +1,75 @@
+// tcrun backends, plugins, ops, modes, config.
+#include <stdio.h>
+
+#include "tcrun/tcrun.h"
+
+static tc_status open_context(run_options *o, tc_context **out) {
+  tc_config *config = o->config;
+  TC_TRY(tc_config_apply_mode(config));
+  o->config = NULL;
+  return tc_context_create(tc_system_allocator(), config, tc_logger_silent, out);
+}
+
+tc_status cmd_backends(run_options *o) {
+  tc_context *c;
+  TC_TRY(open_context(o, &c));
+  printf("ref        built in: every op on its reference\n");
+  tc_sv *kinds;
+  int32_t n;
+  tc_status s = tc_plugins_device_kinds(c->plugins, o->arena, &kinds, &n);
+  for (int32_t i = 0; s == TC_OK && i < n; i++) {
+    tc_device *d = NULL;
+    tc_status bad = tc_device_open(c->arena, c->allocator, c->plugins, kinds[i], 0, NULL, &tc_logger_silent, &d);
+    if (bad == TC_OK) printf("%-10.*s %s [%s]\n", (int)kinds[i].size, kinds[i].data, d->props.name, d->props.target);
+    else printf("%-10.*s not usable: %s\n", (int)kinds[i].size, kinds[i].data, tc_status_text(bad));
+    tc_status_free(bad);
+    tc_device_close(d);
+  }
+  tc_context_destroy(c);
+  return s;
+}
+
+tc_status cmd_plugins(run_options *o) {
+  tc_context *c;
+  TC_TRY(open_context(o, &c));
+  tc_plugin *list;
+  int32_t n;
+  tc_status s = tc_plugins_list(c->plugins, o->arena, &list, &n);
+  for (int32_t i = 0; s == TC_OK && i < n; i++) {
+    const tc_plugin *p = &list[i];
+    printf("%-12.*s %-10s " TC_SV_FMT " abi %u.%u priority %d%s" TC_SV_FMT "\n", (int)p->name.size, p->name.data, tc_plugin_state_name(p->state), TC_SV_ARG(p->version), p->abi_major, p->abi_minor_high, p->priority, p->reason.size ? ": " : "", TC_SV_ARG(p->reason));
+  }
+  tc_context_destroy(c);
+  return s;
+}
+
+tc_status cmd_ops(run_options *o) {
+  tc_context *c;
+  TC_TRY(open_context(o, &c));
+  tc_sv pattern = o->args.count ? o->args.data[0] : TC_SV("*");
+  for (int32_t i = 0; i < tc_op_registry_count(c->ops); i++) {
+    const tc_op *op = tc_op_registry_at(c->ops, i);
+    const tc_op_def *d = op->def;
+    if (!tc_sv_glob(op->full_name, pattern) && !tc_sv_glob(op->schema.name, pattern)) continue;
+    const char *how = d->body ? "body" : d->lower ? "lowering" : d->decompose || d->expand ? "decomposition" : "reference only";
+    printf("%-48.*s %-14s %s\n", (int)op->full_name.size, op->full_name.data, how, op->plugin.size ? tc_sv_z(o->arena, op->plugin) : "core");
+  }
+  tc_context_destroy(c);
+  return TC_OK;
+}
+
+tc_status cmd_modes(run_options *o) {
+  const tc_mode_info *modes;
+  int32_t n;
+  TC_TRY(tc_config_modes(o->config, &modes, &n));
+  for (int32_t i = 0; i < n; i++) printf("%-28.*s " TC_SV_FMT "\n", (int)modes[i].name.size, modes[i].name.data, TC_SV_ARG(modes[i].description));
+  return TC_OK;
+}
+
+tc_status cmd_config(run_options *o) {
+  TC_TRY(tc_config_apply_mode(o->config));
+  tc_sb sb = tc_sb_make(o->arena);
+  TC_TRY(tc_config_print(o->config, &sb));
+  fputs(sb.text, stdout);
+  return TC_OK;
+}

@@ -1,0 +1,78 @@
+// tcrun: the command line. Finds the command, runs it in an arena, turns its status into an exit code.
+#include <stdio.h>
+#include <string.h>
+
+#include "tcrun/tcrun.h"
+
+static const struct {
+  const char *name;
+  tc_status (*run)(run_options *o);
+  const char *usage, *doc;
+} commands[] = {
+    {"run", cmd_run, "[run] MODEL [--inputs=FILE|--random[=SEED]] [--output=FILE]", "load, compile and run a model, print its outputs"},
+    {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json]", "compare with PyTorch's stored results, or with the references"},
+    {"bench", cmd_bench, "bench MODEL… [--random] [--json]", "time a model"},
+    {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code", "print a stage of the compilation"},
+    {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory"},
+    {"backends", cmd_backends, "backends", "devices that were found"},
+    {"plugins", cmd_plugins, "plugins", "plugins, their state, and why some were refused"},
+    {"ops", cmd_ops, "ops [PATTERN]", "the ops that are known"},
+    {"modes", cmd_modes, "modes", "the modes there are"},
+    {"config", cmd_config, "config", "the options in force, and where each value comes from"},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void help(void) {
+  printf("tcrun: compile and run exported PyTorch models\n\n");
+  for (int i = 0; i < N_COMMANDS; i++) printf("  tcrun %-72s %s\n", commands[i].usage, commands[i].doc);
+  printf("\nOptions: --backend=NAME --mode=NAME --config=FILE.toml --set key=value --device=N --threads=N --strict\n"
+         "         --logs=LIST --quiet --json. `tcrun config` shows every key.\n"
+         "Example: tcrun model.pt2 --backend=ref --random\n");
+}
+
+typedef struct call {
+  int argc;
+  char **argv;
+  tc_arena *arena;
+  int command;
+} call;
+
+static tc_status enter(void *arg) {
+  call *c = arg;
+  run_options o = {0};
+  TC_TRY(tcrun_parse(c->arena, c->argc, c->argv, &o));
+  tc_status s = TC_OK;
+  if (o.help) printf("tcrun %s\n  %s\n", commands[c->command].usage, commands[c->command].doc);
+  else s = commands[c->command].run(&o);
+  tc_config_destroy(o.config);
+  return s;
+}
+
+static int exit_code(int32_t code) {
+  switch (code) {
+  case TC_STATUS_OK: return EXIT_OK;
+  case TC_STATUS_MISMATCH: return EXIT_WRONG;
+  case TC_STATUS_DEVICE: case TC_STATUS_PLUGIN: return EXIT_DEVICE;
+  default: return EXIT_BAD_USE;
+  }
+}
+
+int main(int argc, char **argv) {
+  call c = {.argc = argc - 1, .argv = argv + 1, .command = -1};
+  if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    help();
+    return argc < 2 ? EXIT_BAD_USE : EXIT_OK;
+  }
+  for (int i = 0; i < N_COMMANDS; i++) {
+    if (strcmp(argv[1], commands[i].name) == 0) c.command = i;
+  }
+  if (c.command >= 0) c.argc--, c.argv++;
+  else c.command = 0; // a model by itself is run
+  tc_status s = tc_arena_create(tc_system_allocator(), &c.arena);
+  if (s == TC_OK) s = tc_arena_guard(c.arena, enter, &c);
+  int32_t code = tc_status_code(s);
+  if (s != TC_OK) fprintf(stderr, "tcrun: %s\n", tc_status_text(s));
+  tc_status_free(s);
+  tc_arena_destroy(c.arena);
+  return exit_code(code);
+}

@@ -2,7 +2,9 @@
 // that plugins link; it reads kernels only through tc/kernel.h.
 //
 // Lanes become threads; a new device is a table and a compiler call. Everything a table entry does not give is printed as
-// C99. Source text is header-free.
+// C99. Source text is header-free. The dialect's compiler must not contract or reassociate floating arithmetic.
+// Formats: $0, $1, $2 stand for operands (already in parentheses where needed).
+// Lanes of the block run the block scope redundantly; `lanes` regions are plain blocks of statements.
 #ifndef TC_CPRINT_H_
 #define TC_CPRINT_H_
 
@@ -30,11 +32,24 @@ typedef struct tc_cdialect {
   int32_t pass_offsets;       // each buffer argument comes with a 64-bit byte offset
   const char *bitcast_f32_i32, *bitcast_i32_f32, *bitcast_f64_i64, *bitcast_i64_f64;
   const char *f16_load, *f16_store, *bf16_load, *bf16_store; // conversions "$0" when the storage type is 16 bits wide
+  // What vector_load makes of $t (element type), $w (width), $n (name of a variable to declare) and $p (address), and how
+  // element $i of it is read; vector_store stores the list of values $v. Used where the address is known to be aligned to
+  // width elements, which together are at most vector_bytes wide.
+  const char *vector_element, *vector_store;
+  int32_t vector_bytes;
+  int32_t reserved;
+  const char *alignment;     // of shared memory and tables, behind the type: "__align__(64)"; NULL: none
+  const char *errors;        // declaration of the last parameter, the error block; NULL: none, and `check` is unimplemented
+  const char *check;         // statement: condition $0, site $1
+  const char *atomic_add;    // statement: address $0, value $1; NULL: unimplemented
+  const char *prefetch;      // statement: address $0; NULL: nothing is printed
+  const char *inf_f32, *nan_f32, *inf_f64, *nan_f64; // NULL: 1.0f/0.0f and the like
 } tc_cdialect;
 
 // Receives the text in pieces.
 typedef void (*tc_write_fn)(void *self, const char *text, size_t size);
-// 0, or UNIMPLEMENTED with the opcode's text written to `out_reason` (may be NULL).
+// 0, or UNIMPLEMENTED with the opcode's text (or what else is missing; static text) in `out_reason` (may be NULL). Nothing
+// is allocated. Values become variables v<number>, in the order of the kernel; memory keeps its name.
 int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason);
 
 #ifdef __cplusplus

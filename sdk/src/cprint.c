@@ -1,0 +1,759 @@
+// The C-like printer: a plain kernel as source text for a device whose lanes are threads.
+//
+// Every value is a constant variable v<number>, declared where it is computed; constants and scalar parameters stand in
+// place. Values that cross a brace (results of loops, branches and lanes regions) are variables declared in front of it.
+// Block scope is run by all threads alike; collectives go through subgroup shuffles and a little shared scratch.
+// Nothing is allocated: text goes straight to the writer.
+#include "cprint.h"
+
+// ---- Pieces ----
+
+void missing(printer *p, const char *what) {
+  if (!p->missing) p->missing = what;
+}
+
+void put(printer *p, const char *text) {
+  if (!p->missing) p->write(p->self, text, strlen(text));
+}
+void put_sv(printer *p, tc_sv text) {
+  if (!p->missing) p->write(p->self, text.data, text.size);
+}
+void put_int(printer *p, int64_t v) {
+  char text[32];
+  snprintf(text, sizeof text, "%lld", (long long)v);
+  put(p, text);
+}
+void put_indent(printer *p) {
+  for (int32_t i = 0; i < p->depth; i++) put(p, "  ");
+}
+
+tc_dtype type_of(const printer *p, tc_kval v) {
+  tc_kvalue value;
+  tc_k_value(p->k, v, &value);
+  return value.dtype;
+}
+
+void put_type(printer *p, tc_dtype t) {
+  const char *name = t > 0 && t < TC_DTYPE_COUNT ? p->d->type_names[t] : NULL;
+  if (name) put(p, name);
+  else missing(p, "a type that the device does not have");
+}
+
+static void put_identifier(printer *p, tc_sv name) {
+  for (size_t i = 0; i < name.size; i++) {
+    char c = name.data[i];
+    bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    char text[2] = {fine ? c : '_', 0};
+    put(p, text);
+  }
+}
+
+static void def_of(const printer *p, tc_kval v, tc_kinst *out) {
+  tc_kvalue value;
+  tc_k_value(p->k, v, &value);
+  *out = (tc_kinst){.op = -1, .mem = -1};
+  if (value.inst >= 0) tc_k_inst(p->k, value.inst, out);
+}
+
+bool is_in_place(const printer *p, tc_kval v) {
+  tc_kinst in;
+  def_of(p, v, &in);
+  return in.op == TC_K_CONST || in.op == TC_K_SCALAR;
+}
+
+// Memory names are made unique by their number; so are scalars.
+void put_mem(printer *p, tc_kmem m) {
+  tc_kmem_info info;
+  tc_k_mem(p->k, m, &info);
+  put(p, "m");
+  put_int(p, m);
+  put(p, "_");
+  put_identifier(p, info.name);
+}
+
+static void put_scalar(printer *p, int32_t s) {
+  tc_kscalar_info info;
+  tc_k_scalar(p->k, s, &info);
+  put(p, "s");
+  put_int(p, s);
+  put(p, "_");
+  put_identifier(p, info.name);
+}
+
+// The result of a loop is the variable that it carries.
+void put_name(printer *p, tc_kval v) {
+  tc_kvalue value;
+  tc_kinst in;
+  def_of(p, v, &in);
+  while (in.op == TC_K_FOR) {
+    tc_kregion g;
+    tc_k_value(p->k, v, &value);
+    tc_k_region(p->k, in.regions[0], &g);
+    v = g.params[1 + value.result];
+    def_of(p, v, &in);
+  }
+  put(p, "v");
+  put_int(p, v);
+}
+
+void put_value(printer *p, tc_kval v) {
+  tc_kinst in;
+  def_of(p, v, &in);
+  if (in.op == TC_K_CONST) put_literal(p, type_of(p, v), in.imm, in.fimm);
+  else if (in.op == TC_K_SCALAR) put_scalar(p, (int32_t)in.imm);
+  else put_name(p, v);
+}
+
+void put_operand(printer *p, operand o) {
+  if (o.text) put(p, o.text);
+  else put_value(p, o.value);
+}
+
+void put_format(printer *p, const char *format, int32_t n, const operand *args) {
+  for (const char *c = format; *c;) {
+    if (c[0] == '$' && c[1] >= '0' && c[1] < '0' + n) {
+      put_operand(p, args[c[1] - '0']);
+      c += 2;
+      continue;
+    }
+    size_t run = 1;
+    while (c[run] && c[run] != '$') run++;
+    put_sv(p, (tc_sv){c, run});
+    c += run;
+  }
+}
+
+// ---- Memory ----
+
+static int32_t size_of(tc_dtype t) {
+  switch (t) {
+#define X(name, number, text, bytes, cls, torch) case TC_##name: return bytes;
+    TC_DTYPE_LIST(X)
+#undef X
+  default: return 1;
+  }
+}
+
+// May the access be one vector?
+static bool is_vector(const printer *p, const tc_kinst *in) {
+  tc_kmem_info m;
+  tc_k_mem(p->k, in->mem, &m);
+  int64_t bytes = (int64_t)in->width * size_of(m.dtype);
+  if (in->width < 2 || !p->d->vector_load || !p->d->vector_element || bytes > p->d->vector_bytes || (bytes & (bytes - 1)) || m.space == TC_SPACE_LANE) return false;
+  if (in->op == TC_K_STORE && !p->d->vector_store) return false;
+  if (m.space == TC_SPACE_GLOBAL ? m.align < bytes : !p->d->alignment) return false;
+  return divisor_of(p, in->args[0], 0) % in->width == 0;
+}
+
+static void put_address(printer *p, const tc_kinst *in) {
+  put_mem(p, in->mem);
+  put(p, " + ");
+  put_value(p, in->args[0]);
+}
+
+// Formats of vectors: $t type, $w width, $n name, $p address, $i element, $v the values.
+static void put_vector(printer *p, const char *format, const tc_kinst *in, int32_t name, int32_t element) {
+  tc_kmem_info m;
+  tc_k_mem(p->k, in->mem, &m);
+  for (const char *c = format; *c;) {
+    if (c[0] == '$' && c[1]) {
+      switch (c[1]) {
+      case 't': put_type(p, m.dtype); break;
+      case 'w': put_int(p, in->width); break;
+      case 'n':
+        put(p, "t");
+        put_int(p, name);
+        break;
+      case 'p': put_address(p, in); break;
+      case 'i': put_int(p, element); break;
+      default:
+        for (int32_t i = 0; i < in->width; i++) {
+          if (i) put(p, ", ");
+          put_value(p, in->args[1 + i]);
+        }
+      }
+      c += 2;
+      continue;
+    }
+    size_t run = 1;
+    while (c[run] && c[run] != '$') run++;
+    put_sv(p, (tc_sv){c, run});
+    c += run;
+  }
+}
+
+static void put_element(printer *p, const tc_kinst *in, int32_t i) {
+  put_mem(p, in->mem);
+  put(p, "[");
+  put_value(p, in->args[0]);
+  if (i) {
+    put(p, " + ");
+    put_int(p, i);
+  }
+  put(p, "]");
+}
+
+static void declare(printer *p, tc_kval v, bool constant) {
+  put_indent(p);
+  if (constant) put(p, "const ");
+  put_type(p, type_of(p, v));
+  put(p, " ");
+  put_name(p, v);
+}
+
+static void put_load(printer *p, const tc_kinst *in) {
+  if (!is_vector(p, in)) {
+    for (int32_t i = 0; i < in->width; i++) {
+      declare(p, in->results[i], true);
+      put(p, " = ");
+      if (in->has_mask) {
+        put_value(p, in->args[1]);
+        put(p, " ? ");
+      }
+      put_element(p, in, i);
+      if (in->has_mask) {
+        put(p, " : ");
+        put_value(p, in->args[2 + i]);
+      }
+      put(p, ";\n");
+    }
+    return;
+  }
+  for (int32_t i = 0; i < in->width && in->has_mask; i++) {
+    declare(p, in->results[i], false);
+    put(p, " = ");
+    put_value(p, in->args[2 + i]);
+    put(p, ";\n");
+  }
+  int32_t name = p->next++;
+  put_indent(p);
+  if (in->has_mask) {
+    put(p, "if (");
+    put_value(p, in->args[1]);
+    put(p, ") { ");
+  }
+  put_vector(p, p->d->vector_load, in, name, 0);
+  put(p, ";");
+  for (int32_t i = 0; i < in->width; i++) {
+    if (!in->has_mask) {
+      put(p, "\n");
+      declare(p, in->results[i], true);
+    } else {
+      put(p, " ");
+      put_name(p, in->results[i]);
+    }
+    put(p, " = ");
+    put_vector(p, p->d->vector_element, in, name, i);
+    put(p, ";");
+  }
+  put(p, in->has_mask ? " }\n" : "\n");
+}
+
+static void open_mask(printer *p, const tc_kinst *in, int32_t mask) {
+  put_indent(p);
+  if (!in->has_mask) return;
+  put(p, "if (");
+  put_value(p, in->args[mask]);
+  put(p, ") ");
+}
+
+static void put_store(printer *p, const tc_kinst *in) {
+  if (is_vector(p, in)) {
+    open_mask(p, in, 1 + in->width);
+    put_vector(p, p->d->vector_store, in, p->next++, 0);
+    put(p, "\n");
+    return;
+  }
+  for (int32_t i = 0; i < in->width; i++) {
+    open_mask(p, in, 1 + in->width);
+    put_element(p, in, i);
+    put(p, " = ");
+    put_value(p, in->args[1 + i]);
+    put(p, ";\n");
+  }
+}
+
+// ---- Collectives ----
+
+static void put_scratch_name(printer *p, tc_dtype t) {
+  put(p, "scratch");
+  put_int(p, t);
+}
+
+static int32_t reduction(int32_t op) {
+  static const int32_t by[] = {TC_K_ADD, TC_K_MUL, TC_K_MIN, TC_K_MAX, TC_K_AND, TC_K_OR};
+  return by[op - TC_K_REDUCE_ADD];
+}
+
+// result = result OP text;
+static void put_combine(printer *p, const tc_kinst *in, tc_dtype t, const char *other) {
+  char name[32];
+  snprintf(name, sizeof name, "v%d", (int)in->results[0]);
+  put_indent(p);
+  put(p, name);
+  put(p, " = ");
+  put_op(p, reduction(in->op), 0, t, 2, (operand[]){{.text = name}, {.text = other}});
+  put(p, ";\n");
+}
+
+static void put_barrier(printer *p) {
+  put_indent(p);
+  put(p, p->d->barrier);
+  put(p, "\n");
+}
+
+static void line(printer *p, const char *before, tc_dtype t, const char *behind) {
+  put_indent(p);
+  put(p, before);
+  put_scratch_name(p, t);
+  put(p, behind);
+  put(p, "\n");
+}
+
+// Lanes that shuffles can combine at once; 1 if they cannot be used.
+static int32_t subgroup_of(const printer *p) {
+  int32_t lanes = tc_k_lanes(p->k), s = p->d->subgroup;
+  if (!p->d->shuffle_xor || s < 2) return 1;
+  if (lanes <= s) return (lanes & (lanes - 1)) == 0 ? lanes : 1;
+  return lanes % s == 0 ? s : 1;
+}
+
+static void put_collective(printer *p, const tc_kinst *in) {
+  tc_dtype t = type_of(p, in->results[0]);
+  int32_t lanes = tc_k_lanes(p->k), group = subgroup_of(p);
+  char text[128];
+  declare(p, in->results[0], false);
+  put(p, " = ");
+  put_value(p, in->args[0]);
+  put(p, ";\n");
+  if (in->op == TC_K_BROADCAST) {
+    put_indent(p);
+    snprintf(text, sizeof text, "if (%s == %lld) ", p->d->lane, (long long)in->imm);
+    put(p, text);
+    put_scratch_name(p, t);
+    snprintf(text, sizeof text, "[0] = v%d;\n", (int)in->results[0]);
+    put(p, text);
+    put_barrier(p);
+    snprintf(text, sizeof text, "v%d = ", (int)in->results[0]);
+    line(p, text, t, "[0];");
+    put_barrier(p);
+    return;
+  }
+  // Shuffles carry 32- and 64-bit values; small ones go through shared memory alone.
+  if (size_of(t) < 4) group = 1;
+  for (int32_t offset = group / 2; offset > 0; offset /= 2) {
+    char value[32], distance[16];
+    snprintf(value, sizeof value, "v%d", (int)in->results[0]);
+    snprintf(distance, sizeof distance, "%d", (int)offset);
+    put_indent(p);
+    put(p, "{ const ");
+    put_type(p, t);
+    put(p, " o = ");
+    put_format(p, p->d->shuffle_xor, 2, (operand[]){{.text = value}, {.text = distance}});
+    put(p, ";\n");
+    p->depth++;
+    put_combine(p, in, t, "o");
+    p->depth--;
+    put_indent(p);
+    put(p, "}\n");
+  }
+  if (lanes == group) return;
+  // One value per subgroup (or lane) in scratch; every lane combines them in the same order.
+  put_indent(p);
+  if (group > 1) {
+    snprintf(text, sizeof text, "if (%s %% %d == 0) ", p->d->lane, (int)group);
+    put(p, text);
+  }
+  put_scratch_name(p, t);
+  if (group > 1) snprintf(text, sizeof text, "[%s / %d] = v%d;\n", p->d->lane, (int)group, (int)in->results[0]);
+  else snprintf(text, sizeof text, "[%s] = v%d;\n", p->d->lane, (int)in->results[0]);
+  put(p, text);
+  put_barrier(p);
+  snprintf(text, sizeof text, "v%d = ", (int)in->results[0]);
+  line(p, text, t, "[0];");
+  put_indent(p);
+  snprintf(text, sizeof text, "for (int i = 1; i < %d; i++) {\n", (int)(lanes / group));
+  put(p, text);
+  p->depth++;
+  snprintf(text, sizeof text, "scratch%d[i]", (int)t);
+  put_combine(p, in, t, text);
+  p->depth--;
+  put_indent(p);
+  put(p, "}\n");
+  put_barrier(p);
+}
+
+static bool uses_scratch(const tc_kinst *in) { return in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_BROADCAST; }
+
+// ---- Structure ----
+
+static void put_region(printer *p, int32_t region);
+
+static void yield_of(const printer *p, int32_t region, tc_kinst *out) {
+  tc_kregion g;
+  tc_k_region(p->k, region, &g);
+  tc_k_inst(p->k, g.insts[g.n_insts - 1], out);
+}
+
+static void assign(printer *p, tc_kval to, tc_kval from) {
+  put_indent(p);
+  put_name(p, to);
+  put(p, " = ");
+  put_value(p, from);
+  put(p, ";\n");
+}
+
+// Is the yielded value a carried variable that an earlier assignment overwrites?
+static bool overwritten(const tc_kregion *g, const tc_kinst *y, int32_t i) {
+  for (int32_t j = 0; j < i; j++)
+    if (g->params[1 + j] == y->args[i]) return true;
+  return false;
+}
+
+static void put_next(printer *p, const tc_kregion *g, const tc_kinst *y) {
+  int32_t first = p->next;
+  char text[32];
+  for (int32_t i = 0; i < y->n_args; i++) {
+    if (!overwritten(g, y, i)) continue;
+    snprintf(text, sizeof text, " t%d = ", (int)(first + i));
+    put_indent(p);
+    put(p, "const ");
+    put_type(p, type_of(p, y->args[i]));
+    put(p, text);
+    put_value(p, y->args[i]);
+    put(p, ";\n");
+  }
+  p->next += y->n_args;
+  for (int32_t i = 0; i < y->n_args; i++) {
+    if (g->params[1 + i] == y->args[i]) continue;
+    if (!overwritten(g, y, i)) {
+      assign(p, g->params[1 + i], y->args[i]);
+      continue;
+    }
+    put_indent(p);
+    put_name(p, g->params[1 + i]);
+    snprintf(text, sizeof text, " = t%d;\n", (int)(first + i));
+    put(p, text);
+  }
+}
+
+static void put_for(printer *p, const tc_kinst *in) {
+  tc_kregion g;
+  tc_kinst y;
+  tc_k_region(p->k, in->regions[0], &g);
+  yield_of(p, in->regions[0], &y);
+  for (int32_t i = 0; i < in->n_results; i++) {
+    declare(p, g.params[1 + i], false);
+    put(p, " = ");
+    put_value(p, in->args[2 + i]);
+    put(p, ";\n");
+  }
+  if (in->flags & TC_KI_UNROLL && p->d->unroll) {
+    put_indent(p);
+    put(p, p->d->unroll);
+    put(p, "\n");
+  }
+  put_indent(p);
+  put(p, "for (");
+  put_type(p, type_of(p, g.params[0]));
+  put(p, " ");
+  put_name(p, g.params[0]);
+  put(p, " = ");
+  put_value(p, in->args[0]);
+  put(p, "; ");
+  put_name(p, g.params[0]);
+  put(p, " < ");
+  put_value(p, in->args[1]);
+  put(p, "; ");
+  put_name(p, g.params[0]);
+  put(p, " += ");
+  put_int(p, in->imm);
+  put(p, ") {\n");
+  p->depth++;
+  put_region(p, in->regions[0]);
+  put_next(p, &g, &y);
+  p->depth--;
+  put_indent(p);
+  put(p, "}\n");
+}
+
+// Branches and lanes regions: results are variables in front of the braces.
+static void put_braces(printer *p, const tc_kinst *in) {
+  tc_kinst y;
+  for (int32_t i = 0; i < in->n_results; i++) {
+    declare(p, in->results[i], false);
+    put(p, ";\n");
+  }
+  put_indent(p);
+  if (in->op == TC_K_IF) {
+    put(p, "if (");
+    put_value(p, in->args[0]);
+    put(p, ") ");
+  }
+  for (int32_t r = 0; r < in->n_regions; r++) {
+    tc_kregion g;
+    tc_k_region(p->k, in->regions[r], &g);
+    if (r == 1 && g.n_insts == 1 && !in->n_results) break;
+    put(p, r == 1 ? " else {\n" : "{\n");
+    yield_of(p, in->regions[r], &y);
+    p->depth++;
+    put_region(p, in->regions[r]);
+    for (int32_t i = 0; i < in->n_results; i++) assign(p, in->results[i], y.args[i]);
+    p->depth--;
+    put_indent(p);
+    put(p, "}");
+  }
+  put(p, "\n");
+}
+
+static void put_atomic(printer *p, const tc_kinst *in) {
+  if (!p->d->atomic_add) {
+    missing(p, "atomic_add");
+    return;
+  }
+  open_mask(p, in, 2);
+  for (const char *c = p->d->atomic_add; *c; c++) {
+    if (c[0] == '$' && c[1] == '0') {
+      put(p, "(");
+      put_address(p, in);
+      put(p, ")");
+      c++;
+    } else if (c[0] == '$' && c[1] == '1') {
+      put_value(p, in->args[1]);
+      c++;
+    } else put_sv(p, (tc_sv){c, 1});
+  }
+  put(p, "\n");
+}
+
+static void put_check(printer *p, const tc_kinst *in) {
+  if (!p->d->check || !p->d->errors) {
+    missing(p, "check");
+    return;
+  }
+  char site[32];
+  snprintf(site, sizeof site, "%lld", (long long)in->imm);
+  put_indent(p);
+  put_format(p, p->d->check, 2, (operand[]){{.value = in->args[0]}, {.text = site}});
+  put(p, "\n");
+}
+
+static void put_inst(printer *p, int32_t inst) {
+  tc_kinst in;
+  tc_k_inst(p->k, inst, &in);
+  switch (in.op) {
+  case TC_K_CONST: case TC_K_SCALAR: case TC_K_YIELD: return;
+  case TC_K_PREFETCH:
+    if (!p->d->prefetch) return;
+    put_indent(p);
+    put(p, p->d->prefetch);
+    put(p, "\n");
+    return;
+  case TC_K_LOAD: put_load(p, &in); return;
+  case TC_K_STORE: put_store(p, &in); return;
+  case TC_K_ATOMIC_ADD: put_atomic(p, &in); return;
+  case TC_K_CHECK: put_check(p, &in); return;
+  case TC_K_FOR: put_for(p, &in); return;
+  case TC_K_IF: case TC_K_LANES: put_braces(p, &in); return;
+  case TC_K_BARRIER: put_barrier(p); return;
+  default: break;
+  }
+  if (uses_scratch(&in)) {
+    put_collective(p, &in);
+    return;
+  }
+  declare(p, in.results[0], true);
+  put(p, " = ");
+  put_pure(p, &in);
+  put(p, ";\n");
+}
+
+static void put_region(printer *p, int32_t region) {
+  tc_kregion g;
+  tc_k_region(p->k, region, &g);
+  for (int32_t i = 0; i < g.n_insts && !p->missing; i++) put_inst(p, g.insts[i]);
+}
+
+// ---- The kernel ----
+
+static void put_qualified(printer *p, const char *qualifier) {
+  if (!qualifier) return;
+  put(p, qualifier);
+  put(p, " ");
+}
+
+static void put_table(printer *p, tc_kmem m, const tc_kmem_info *info) {
+  put_qualified(p, p->d->table ? p->d->table : "static const");
+  put_type(p, info->dtype);
+  put(p, " ");
+  put_mem(p, m);
+  put(p, "[");
+  put_int(p, info->count);
+  put(p, "]");
+  if (p->d->alignment) {
+    put(p, " ");
+    put(p, p->d->alignment);
+  }
+  put(p, " = {");
+  for (int64_t i = 0; i < info->count; i++) {
+    if (i) put(p, i % 8 ? ", " : ",\n    ");
+    const char *at = (const char *)info->data + i * size_of(info->dtype);
+    float f;
+    double d = 0;
+    int64_t v = 0;
+    switch (info->dtype) {
+    case TC_F32: memcpy(&f, at, 4), d = f; break;
+    case TC_F64: memcpy(&d, at, 8); break;
+    case TC_I64: case TC_U64: memcpy(&v, at, 8); break;
+    case TC_I32: { int32_t x; memcpy(&x, at, 4), v = x; break; }
+    case TC_U32: { uint32_t x; memcpy(&x, at, 4), v = x; break; }
+    case TC_I16: { int16_t x; memcpy(&x, at, 2), v = x; break; }
+    case TC_U16: { uint16_t x; memcpy(&x, at, 2), v = x; break; }
+    case TC_I8: v = (int8_t)*at; break;
+    case TC_U8: case TC_BOOL: v = (uint8_t)*at; break;
+    default: missing(p, "tables of 16-bit floats"); // their storage differs between dialects
+    }
+    put_literal(p, info->dtype, v, d);
+  }
+  put(p, "};\n");
+}
+
+static void put_array(printer *p, const char *qualifier, tc_kmem m, const tc_kmem_info *info) {
+  put_indent(p);
+  put_qualified(p, qualifier);
+  put_type(p, info->dtype);
+  put(p, " ");
+  put_mem(p, m);
+  put(p, "[");
+  put_int(p, info->count);
+  put(p, "]");
+  if (p->d->alignment && info->space == TC_SPACE_SHARED) {
+    put(p, " ");
+    put(p, p->d->alignment);
+  }
+  put(p, ";\n");
+}
+
+static void put_separator(printer *p) {
+  if (p->n_params++) put(p, ", ");
+}
+
+static void put_global_type(printer *p, const tc_kmem_info *m) {
+  put_qualified(p, p->d->global);
+  if (m->flags & TC_MEM_READONLY) put(p, "const ");
+  put_type(p, m->dtype);
+  put(p, " *");
+}
+
+static void put_param(printer *p, int32_t i) {
+  tc_kparam param;
+  tc_k_param(p->k, i, &param);
+  put_separator(p);
+  if (param.is_scalar) {
+    tc_kscalar_info s;
+    tc_k_scalar(p->k, param.index, &s);
+    put(p, "const ");
+    put_type(p, s.dtype);
+    put(p, " ");
+    put_scalar(p, param.index);
+    return;
+  }
+  tc_kmem_info m;
+  tc_k_mem(p->k, param.index, &m);
+  put_global_type(p, &m);
+  if (m.flags & TC_MEM_NOALIAS && p->d->restrict_) {
+    put(p, p->d->restrict_);
+    put(p, " ");
+  }
+  put_mem(p, param.index);
+  if (!p->d->pass_offsets) return;
+  put(p, "_base, const ");
+  put_type(p, TC_I64);
+  put(p, " ");
+  put_mem(p, param.index);
+  put(p, "_offset");
+}
+
+// With offsets, the address of element 0.
+static void put_base(printer *p, int32_t i) {
+  tc_kparam param;
+  tc_k_param(p->k, i, &param);
+  if (param.is_scalar) return;
+  tc_kmem_info m;
+  tc_k_mem(p->k, param.index, &m);
+  put_indent(p);
+  put_global_type(p, &m);
+  put_mem(p, param.index);
+  put(p, " = (");
+  put_global_type(p, &m);
+  put(p, ")((");
+  put_qualified(p, p->d->global);
+  put(p, m.flags & TC_MEM_READONLY ? "const char *)" : "char *)");
+  put_mem(p, param.index);
+  put(p, "_base + ");
+  put_mem(p, param.index);
+  put(p, "_offset);\n");
+}
+
+// Shared scratch of collectives, one array per type that is reduced.
+static void put_scratch(printer *p) {
+  int32_t room[TC_DTYPE_COUNT] = {0}, lanes = tc_k_lanes(p->k), group = subgroup_of(p);
+  for (int32_t i = 0; i < tc_k_inst_count(p->k); i++) {
+    tc_kinst in;
+    tc_k_inst(p->k, i, &in);
+    if (!uses_scratch(&in)) continue;
+    tc_dtype t = type_of(p, in.results[0]);
+    int32_t need = in.op == TC_K_BROADCAST ? 1 : size_of(t) < 4 ? lanes : lanes / group;
+    if (need > room[t]) room[t] = need;
+  }
+  for (tc_dtype t = 1; t < TC_DTYPE_COUNT; t++) {
+    if (!room[t]) continue;
+    put_indent(p);
+    put_qualified(p, p->d->shared);
+    put_type(p, t);
+    put(p, " ");
+    put_scratch_name(p, t);
+    put(p, "[");
+    put_int(p, room[t]);
+    put(p, "];\n");
+  }
+}
+
+int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason) {
+  printer printer_ = {.k = k, .d = dialect, .write = write, .self = self}, *p = &printer_;
+  char bounds[128];
+  if (dialect->prologue) put(p, dialect->prologue);
+  tc_kmem_info m;
+  for (tc_kmem i = 0; i < tc_k_mem_count(k); i++) {
+    tc_k_mem(k, i, &m);
+    if (m.space == TC_SPACE_TABLE) put_table(p, i, &m);
+  }
+  put(p, dialect->kernel_prefix);
+  put(p, " ");
+  if (dialect->kernel_bounds) {
+    snprintf(bounds, sizeof bounds, dialect->kernel_bounds, (int)tc_k_lanes(k));
+    put(p, bounds);
+    put(p, " ");
+  }
+  put_identifier(p, tc_k_name(k));
+  put(p, "(");
+  for (int32_t i = 0; i < tc_k_param_count(k); i++) put_param(p, i);
+  if (dialect->errors) {
+    put_separator(p);
+    put(p, dialect->errors);
+  }
+  put(p, ") {\n");
+  p->depth = 1;
+  for (int32_t i = 0; i < tc_k_param_count(k) && dialect->pass_offsets; i++) put_base(p, i);
+  for (tc_kmem i = 0; i < tc_k_mem_count(k); i++) {
+    tc_k_mem(k, i, &m);
+    if (m.space == TC_SPACE_SHARED) put_array(p, dialect->shared, i, &m);
+    if (m.space == TC_SPACE_LANE) put_array(p, NULL, i, &m);
+  }
+  put_scratch(p);
+  put_region(p, tc_k_body(k));
+  put(p, "}\n");
+  if (!p->missing) return TC_STATUS_OK;
+  if (out_reason) *out_reason = (tc_sv){p->missing, strlen(p->missing)};
+  return TC_STATUS_UNIMPLEMENTED;
+}

@@ -1,0 +1,47 @@
+// The inside of the C-like printer: cprint.c (declarations, statements) and cprint_ops.c (expressions).
+#ifndef TC_SDK_SRC_CPRINT_H_
+#define TC_SDK_SRC_CPRINT_H_
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tc/cprint.h"
+
+typedef struct printer {
+  const tc_kernel *k;
+  const tc_cdialect *d;
+  tc_write_fn write;
+  void *self;
+  const char *missing; // what the dialect cannot say; NULL: all is well
+  int32_t depth, next; // indentation; numbers of helper variables
+  int32_t n_params;
+} printer;
+
+// An operand of a format: a value, a text, or a number.
+typedef struct operand {
+  const char *text; // NULL: value
+  tc_kval value;
+} operand;
+
+void put(printer *p, const char *text);
+void put_sv(printer *p, tc_sv text);
+void put_int(printer *p, int64_t v);
+void put_indent(printer *p);
+void put_name(printer *p, tc_kval v);              // the variable of a value
+void put_value(printer *p, tc_kval v);             // variable, literal or parameter
+void put_mem(printer *p, tc_kmem m);               // the C name of a memory object
+void put_type(printer *p, tc_dtype t);
+void put_literal(printer *p, tc_dtype t, int64_t imm, double fimm);
+void put_operand(printer *p, operand o);
+// Replaces $0 … $2 by the operands.
+void put_format(printer *p, const char *format, int32_t n, const operand *args);
+bool is_in_place(const printer *p, tc_kval v);     // a constant or scalar: no variable
+tc_dtype type_of(const printer *p, tc_kval v);
+void missing(printer *p, const char *what);
+// The expression of a pure instruction; and of an opcode on operands of one type (reductions).
+void put_pure(printer *p, const tc_kinst *in);
+void put_op(printer *p, int32_t op, int32_t flags, tc_dtype type, int32_t n, const operand *args);
+int64_t divisor_of(const printer *p, tc_kval v, int32_t depth); // a number ≥ 1 that divides an index
+
+#endif

@@ -113,19 +113,49 @@ static void complex_access(tc_kir_copy *c, const tc_kinst *in) {
   }
 }
 
-static void split_collective(tc_kir_copy *c, const tc_kinst *in) {
+// Collectives of 16-bit floats work in f32: so the lanes region yields f32.
+static tc_kval widened(tc_kb *b, tc_kval v) { return is_half(tc_kb_type(b, v)) ? tc_kb_cast(b, TC_F32, v) : v; }
+
+static tc_status lanes_region(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kb *b = c->to;
+  const tc_kir_region *g = &c->from->regions[in->regions[0]];
+  const tc_kinst *y = &c->from->insts[g->insts.data[g->insts.count - 1]];
+  tc_kval *yields = TC_NEW_ARRAY(tc_kb_arena(b), tc_kval, 4 * (int64_t)y->n_args + 1), *results = yields + 2 * y->n_args;
+  int32_t n = 0;
+  tc_kb_lanes(b);
+  TC_TRY(tc_kir_copy_region(c, in->regions[0]));
+  for (int32_t i = 0; i < y->n_args; i++) {
+    yields[n++] = widened(b, c->map[y->args[i]]);
+    if (c->map2[y->args[i]] >= 0) yields[n++] = widened(b, c->map2[y->args[i]]);
+  }
+  tc_kb_end_lanes(b, n, yields, results);
+  n = 0;
+  for (int32_t i = 0; i < y->n_args; i++) {
+    tc_kval re = results[n++], im = c->map2[y->args[i]] >= 0 ? results[n++] : -1;
+    set(c, in->results[i], re, im);
+    if (c->from->names[in->results[i]].size) tc_kb_name(b, re, c->from->names[in->results[i]]);
+  }
+  return TC_OK;
+}
+
+static tc_kval part_collective(tc_kir_copy *c, const tc_kinst *in, tc_kval v) {
+  tc_dtype part = tc_dtype_real(c->from->values[in->results[0]].dtype);
+  return v < 0 ? -1 : tc_kb_cast(c->to, part, tc_kb_collective(c->to, in->op, v, in->imm));
+}
+
+static void collective(tc_kir_copy *c, const tc_kinst *in) {
   tc_kval v = in->args[0];
-  set(c, in->results[0], tc_kb_collective(c->to, in->op, c->map[v], in->imm), tc_kb_collective(c->to, in->op, c->map2[v], in->imm));
+  set(c, in->results[0], part_collective(c, in, c->map[v]), part_collective(c, in, c->map2[v]));
 }
 
 // Atomic additions need no lowering: devices declare the types that they have.
 static tc_status visit(tc_kir_copy *c, int32_t inst) {
   const tc_kinst *in = &c->from->insts[inst];
   char cls = (char)tc_k_op_class(in->op);
-  bool collective = in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_BROADCAST;
+  if (in->op == TC_K_LANES) return lanes_region(c, in);
   if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
   else if (in->op == TC_K_CAST && (is_complex(c, in->args[0]) || is_complex(c, in->results[0]))) complex_cast(c, in);
-  else if (collective && is_complex(c, in->args[0])) split_collective(c, in);
+  else if (in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_BROADCAST) collective(c, in);
   else if (in->n_args && in->op != TC_K_CAST && in->op != TC_K_BITCAST && (cls == 'a' || cls == 'c' || cls == 'm' || cls == 't')) pure_op(c, in);
   else return tc_kir_copy_inst(c, inst);
   tc_sv name = in->n_results ? c->from->names[in->results[0]] : TC_SV("");

@@ -259,7 +259,8 @@ static tc_status read_load(parser *p, tc_kval *results, int32_t *n) {
       TC_TRY(read_operand(p, &o));
       tc_vec_push(p->arena, &other, o);
     } while (other.count < a.width && tc_lex_eat(p->lx, ","));
-    for (int32_t i = 1; other.count == 1 && i < a.width; i++) {
+    bool one = other.count == 1;
+    for (int32_t i = 1; one && i < a.width; i++) {
       operand o = other.data[0];
       tc_vec_push(p->arena, &other, o);
     }

@@ -67,11 +67,10 @@ void put_literal(printer *p, tc_dtype t, int64_t imm, double fimm) {
       missing(p, "constants of 16-bit floats");
       return;
     }
-    char number[48];
-    snprintf(number, sizeof number, "%.9gf", fimm); // through the conversion of the dialect
-    if (!strpbrk(number, ".einf")) snprintf(number, sizeof number, "%.9g.0f", fimm);
-    if (isnan(fimm) || isinf(fimm)) missing(p, "infinite constants of 16-bit floats");
-    put_format(p, store, 1, (operand[]){{.text = number}});
+    const char *hole = strstr(store, "$0"); // the conversion of an f32 literal
+    put_sv(p, (tc_sv){store, hole ? (size_t)(hole - store) : strlen(store)});
+    put_real(p, false, fimm);
+    if (hole) put(p, hole + 2);
     return;
   }
   case TC_BOOL: put(p, imm ? "1" : "0"); return;
@@ -197,15 +196,12 @@ static void put_cast(printer *p, tc_dtype from, tc_dtype to, tc_kval x) {
     return;
   }
   if (store) { // the conversion takes an f32: its text is written around
-    const char *c = strstr(store, "$0");
-    if (!c) return;
-    char head[256];
-    snprintf(head, sizeof head, "%.*s", (int)(c - store), store);
-    put(p, head);
+    const char *hole = strstr(store, "$0");
+    put_sv(p, (tc_sv){store, hole ? (size_t)(hole - store) : strlen(store)});
     put(p, "(float)(");
     put_format(p, load, 1, &v);
     put(p, ")");
-    put(p, c + 2);
+    if (hole) put(p, hole + 2);
     return;
   }
   put(p, "(");

@@ -37,7 +37,12 @@ int64_t tc_stage_attr(const tc_stage *s, int32_t i, int64_t otherwise) { return 
 const tc_device_props *tc_stage_device(const tc_stage *s) { return s->dev; }
 void tc_stage_refuse(const tc_stage *s, const char *reason) { ((tc_stage *)s)->refused = tc_sv_copy(s->l->arena, tc_sv_of(reason)); }
 
-tc_kb *tc_stage_builder(tc_stage *s) { return s->e->kb; }
+tc_arena *tc_stage_arena(const tc_stage *s) { return s->l->arena; }
+void tc_stage_out_of_memory(const tc_stage *s) {
+  if (s->e && s->e->failed == TC_OK) s->e->failed = tc_error_out_of_memory();
+}
+
+tc_kb *tc_stage_builder(tc_stage *s) { return s->e ? s->e->kb : NULL; }
 tc_kval tc_stage_origin(tc_stage *s, int32_t dim) { return tc_kb_cast(s->e->kb, TC_I64, s->origin[dim]); }
 tc_kval tc_stage_extent(tc_stage *s, int32_t dim) { return tc_kb_cast(s->e->kb, TC_I64, em_sym(s->e, s->node->extents[dim])); }
 tc_kval tc_stage_operand_extent(tc_stage *s, int32_t k, int32_t dim) { return tc_kb_cast(s->e->kb, TC_I64, em_sym(s->e, s->node->operands[k].sizes[dim])); }

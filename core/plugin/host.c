@@ -2,12 +2,14 @@
 //
 // tc_k_* only read, and tc_kb_* catch lack of memory themselves. What works on a tc_op_args allocates from an arena
 // that unwinds: a plugin's frames may lie between here and the driver's guard, so each of these functions is entered
-// through one that catches. The args then hold the failure, the function gives zero, and so do all later ones.
+// through one that catches. The args then hold the failure, the function gives zero, and so do all later ones. The same
+// holds for what works on a tc_stage.
 #include "core/plugin/host.h"
 
 #include <string.h>
 
 #include "core/ir/opargs.h"
+#include "core/kernel/emit.h"
 
 #define TC_ABI_FN(since, ret, name, params, args, doc) .name = name,
 #define TC_ABI_PROC(since, name, params, args, doc) .name = name,
@@ -98,6 +100,36 @@ const tc_lower_table tc_host_lower = {
 #include "sdk/abi/abi.def"
 };
 
+// Stages: the emission keeps the failure. A function that gives a value gives none.
+#define TC_ABI_FN(since, ret, name, params, args, doc)                        \
+  static ret host_##name params {                                             \
+    ret result_;                                                              \
+    tc_arena *const arena_ = tc_stage_arena(s);                               \
+    tc_arena_catch catch_;                                                    \
+    if (TC_ARENA_CATCH(arena_, catch_)) result_ = name args;                  \
+    else memset(&result_, 0xff, sizeof result_), tc_stage_out_of_memory(s);   \
+    tc_arena_catch_end(arena_, &catch_);                                      \
+    return result_;                                                           \
+  }
+#define TC_ABI_PROC(since, name, params, args, doc)      \
+  static void host_##name params {                       \
+    tc_arena *const arena_ = tc_stage_arena(s);          \
+    tc_arena_catch catch_;                               \
+    if (TC_ARENA_CATCH(arena_, catch_)) name args;       \
+    else tc_stage_out_of_memory(s);                      \
+    tc_arena_catch_end(arena_, &catch_);                 \
+  }
+#define TC_ABI_WANT_STAGE
+#include "sdk/abi/abi.def"
+
+#define TC_ABI_FN(since, ret, name, params, args, doc) .name = host_##name,
+#define TC_ABI_PROC(since, name, params, args, doc) .name = host_##name,
+#define TC_ABI_WANT_STAGE
+const tc_stage_table tc_host_stage = {
+    .struct_size = sizeof(tc_stage_table),
+#include "sdk/abi/abi.def"
+};
+
 tc_host_tables tc_host_tables_core(void) {
-  return (tc_host_tables){&tc_host_kernel_read, &tc_host_kernel_build, &tc_host_op, &tc_host_expand, &tc_host_lower};
+  return (tc_host_tables){&tc_host_kernel_read, &tc_host_kernel_build, &tc_host_op, &tc_host_expand, &tc_host_lower, &tc_host_stage};
 }

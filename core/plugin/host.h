@@ -9,5 +9,6 @@ extern const tc_kernel_build_table tc_host_kernel_build;
 extern const tc_op_table tc_host_op;
 extern const tc_expand_table tc_host_expand;
 extern const tc_lower_table tc_host_lower;
+extern const tc_stage_table tc_host_stage;
 
 #endif

@@ -69,6 +69,7 @@ typedef struct tc_host_tables {
   const tc_op_table *op;
   const tc_expand_table *expand;
   const tc_lower_table *lower;
+  const tc_stage_table *stage;
 } tc_host_tables;
 // All of the core's (host.c).
 tc_host_tables tc_host_tables_core(void);

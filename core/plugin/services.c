@@ -121,6 +121,7 @@ void tc_services_init(tc_plugin_entry *e) {
       .op = t->op,
       .expand = t->expand,
       .lower = t->lower,
+      .stage = t->stage,
   };
   e->pub.host = &e->host;
 }

@@ -1,5 +1,5 @@
-// The plugin's side of the host's function tables: defines every tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_* and
-// tc_lo_* as a call through the table of the host that loaded this plugin, and answers the handshake.
+// The plugin's side of the host's function tables: defines every tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_*,
+// tc_lo_* and tc_stage_* as a call through the table of the host that loaded this plugin, and answers the handshake.
 //
 // Generated from sdk/abi/abi.def. The tables are constants of the host and outlive every context, so only pointers to
 // them are kept: several contexts of one program, querying at once, store equal values. Slots that the host's table is
@@ -16,6 +16,7 @@ static _Atomic(const tc_kernel_build_table *) host_kernel_build;
 static _Atomic(const tc_op_table *) host_op;
 static _Atomic(const tc_expand_table *) host_expand;
 static _Atomic(const tc_lower_table *) host_lower;
+static _Atomic(const tc_stage_table *) host_stage;
 
 // The host's table, or NULL if it lacks the slot.
 #define LOAD(table) atomic_load_explicit(&host_##table, memory_order_relaxed)
@@ -63,6 +64,11 @@ static _Atomic(const tc_lower_table *) host_lower;
 #define TC_ABI_WANT_LOWER
 #include "../abi/abi.def"
 
+#define TC_ABI_FN(since, ret, name, params, args, doc) FORWARD(stage, tc_stage_table, ret, name, params, args)
+#define TC_ABI_PROC(since, name, params, args, doc) FORWARD_PROC(stage, tc_stage_table, name, params, args)
+#define TC_ABI_WANT_STAGE
+#include "../abi/abi.def"
+
 // Variadic: the text is put together here.
 int32_t tc_op_fail(tc_op_args *a, const char *fmt, ...) {
   char text[1024];
@@ -95,13 +101,15 @@ int32_t tc_sdk_init(const tc_host *h) {
   STORE(op, tc_op_table);
   STORE(expand, tc_expand_table);
   STORE(lower, tc_lower_table);
+  STORE(stage, tc_stage_table);
   return TC_STATUS_OK;
 }
 
 #define COMPLETE(table, type) (LOAD(table) && LOAD(table)->struct_size >= sizeof(type))
 int32_t tc_sdk_complete(void) {
   return COMPLETE(kernel_read, tc_kernel_read_table) && COMPLETE(kernel_build, tc_kernel_build_table) &&
-         COMPLETE(op, tc_op_table) && COMPLETE(expand, tc_expand_table) && COMPLETE(lower, tc_lower_table);
+         COMPLETE(op, tc_op_table) && COMPLETE(expand, tc_expand_table) && COMPLETE(lower, tc_lower_table) &&
+         COMPLETE(stage, tc_stage_table);
 }
 
 int32_t tc_sdk_answer(const tc_host *h, const tc_plugin_desc *mine, tc_plugin_desc *out) {

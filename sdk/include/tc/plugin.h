@@ -12,6 +12,7 @@
 #include "tc/kernel.h"
 #include "tc/lower.h"
 #include "tc/op.h"
+#include "tc/template.h"
 #include "tc/types.h"
 
 #ifdef __cplusplus
@@ -47,6 +48,7 @@ typedef struct tc_host {
   const struct tc_op_table *op;
   const struct tc_expand_table *expand; // tc_ex_*
   const struct tc_lower_table *lower;   // tc_lo_*
+  const struct tc_stage_table *stage;   // tc_stage_*
 } tc_host;
 
 // Receives bytes; returns a TC_STATUS_*.
@@ -206,11 +208,11 @@ typedef int32_t (*tc_plugin_query_fn)(const tc_host *h, tc_plugin_desc *out);
 #define TC_PLUGIN_EXPORT __attribute__((visibility("default")))
 
 // ---- Static helpers of the SDK (libtc_sdk.a) ----
-// Makes tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_* and tc_lo_* of this plugin forward to the host's tables. To be called
+// Makes tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_*, tc_lo_* and tc_stage_* of this plugin forward to the host's tables. To be called
 // from tc_plugin_query before anything else; repeatable, from any thread. MISMATCH, with a text through diag, if the host
 // is not one (magic, major version). A function that an older host lacks does nothing and gives zero.
 int32_t tc_sdk_init(const tc_host *h);
-// 1 if the host's kernel-read, kernel-build, op, expand and lower tables hold all functions that this SDK knows.
+// 1 if the host's kernel-read, kernel-build, op, expand, lower and stage tables hold all functions that this SDK knows.
 int32_t tc_sdk_complete(void);
 // Answers a query: tc_sdk_init, then `mine` (with struct_size, abi numbers and magic filled in here) is copied to as much
 // of *out as the host has room for. Returns OK or MISMATCH. In tc_plugin_query:

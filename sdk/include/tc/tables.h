@@ -1,8 +1,8 @@
 // What the plugin boundary's list (sdk/abi/abi.def) expands to: the tables of functions that the host lends to plugins,
 // checks that every struct of the boundary is laid out as listed, and the hash of levels 2 and 3.
 //
-// Plugins rarely touch the tables: they call tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_* and tc_lo_* as declared, and link
-// the SDK's dispatch, which forwards through the tables of the host passed to tc_sdk_init.
+// Plugins rarely touch the tables: they call tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_*, tc_lo_* and tc_stage_* as
+// declared, and link the SDK's dispatch, which forwards through the tables of the host passed to tc_sdk_init.
 // Included by tc/plugin.h.
 #ifndef TC_TABLES_H_
 #define TC_TABLES_H_
@@ -58,6 +58,14 @@ typedef struct tc_lower_table {
 #include "../../abi/abi.def"
 } tc_lower_table;
 
+#define TC_ABI_FN(since, ret, name, params, args, doc) ret(*name) params;
+#define TC_ABI_PROC(since, name, params, args, doc) void(*name) params;
+#define TC_ABI_WANT_STAGE
+typedef struct tc_stage_table {
+  uint64_t struct_size;
+#include "../../abi/abi.def"
+} tc_stage_table;
+
 // The layout is part of the boundary: a compiler that lays a struct out differently, or an edit that moves a field, stops
 // here.
 #ifdef __cplusplus
@@ -103,6 +111,8 @@ static inline uint64_t tc_kernel_abi_hash(void) {
 #define TC_ABI_WANT_KERNEL_BUILD
 #define TC_ABI_WANT_EXPAND
 #define TC_ABI_WANT_LOWER
+#define TC_ABI_WANT_TEMPLATE
+#define TC_ABI_WANT_STAGE
 #include "../../abi/abi.def"
   };
   static const int32_t numbers[] = {

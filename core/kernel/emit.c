@@ -75,6 +75,11 @@ static tc_status emit(tc_em *e) {
   int32_t lane_var = em_merge_dims(e);
   bool reduces = false;
   for (int32_t i = 0; i < g->steps.count; i++) reduces |= g->steps.data[i].node->kind == TC_LN_REDUCE;
+  int32_t wide = !reduces && e->dev->simd_bytes && lane_var >= 0 ? em_transposed_dim(e, lane_var) : -1;
+  if (wide >= 0 && tc_sym_is_int(tc_sym_mod(e->syms, e->extents[wide], tc_sym_int(e->syms, e->dev->simd_bytes / 4)), 0)) {
+    em_transpose(e, lane_var, wide);
+    return e->failed;
+  }
   bool columns = reduces && lane_var >= 0 && lane_var < e->n_par && e->n_red > 0;
   if (lane_var >= 0 && !columns) {
     if (!reduces) {

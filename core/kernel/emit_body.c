@@ -172,6 +172,17 @@ static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, cons
   return e->tile_row < 0 ? a : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
 }
 
+static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
+  const void *key[2] = {b, rest};
+  tc_map_entry *entry = tc_map_put(e->wide.loads, (tc_sv){(const char *)key, sizeof key}, NULL);
+  if (!entry->value.ptr) {
+    tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
+    tc_kb_load(e->kb, em_mem(e, b, false), em_sym(e, tc_sym_add(e->syms, rest, e->wide.base)), e->wide.width, e->mask, NULL, v);
+    entry->value.ptr = v;
+  }
+  return ((const tc_kval *)entry->value.ptr)[e->wide.at];
+}
+
 static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index) {
   tc_map_entry *entry;
   if (b == e->hole) return e->hole_value;
@@ -188,8 +199,10 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
     em_fail(e, "%%" TC_SV_FMT " is used before it is made", TC_SV_ARG(b->name));
     return -1;
   }
-  tc_kval at = em_sym(e, em_address(e, b, index));
-  return tc_kb_load1(e->kb, em_mem(e, b, false), at, e->mask, -1);
+  const tc_sym *address = em_address(e, b, index), *coeff, *rest;
+  bool wide = e->wide.var && tc_sym_linear(e->syms, address, e->wide.var, &coeff, &rest) && tc_sym_is_int(coeff, 1);
+  if (wide) return load_wide(e, b, rest);
+  return tc_kb_load1(e->kb, em_mem(e, b, false), em_sym(e, address), e->mask, -1);
 }
 
 tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_sym *cond) {

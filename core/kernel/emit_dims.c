@@ -140,6 +140,21 @@ static void drop_ones(tc_em *e) {
   }
 }
 
+int32_t em_transposed_dim(tc_em *e, int32_t lane_var) {
+  scan s = scan_group(e);
+  for (int32_t d = 0; d < e->n_par + e->n_red; d++) {
+    bool found = false, clean = d != lane_var;
+    for (int32_t i = 0; i < s.others.count; i++) clean &= !tc_sym_uses(s.others.data[i], e->vars[d]);
+    for (int32_t i = 0; i < s.accesses.count && clean; i++) {
+      const tc_sym *c, *rest;
+      if (!tc_sym_linear(e->syms, s.accesses.data[i].address, e->vars[d], &c, &rest)) clean = false;
+      else found |= tc_sym_is_int(c, 1);
+    }
+    if (clean && found) return d;
+  }
+  return -1;
+}
+
 int32_t em_merge_dims(tc_em *e) {
   drop_ones(e);
   scan s = scan_group(e);

@@ -16,6 +16,15 @@ typedef struct tc_em_tile {
   int64_t row; // elements of one row of the tile
 } tc_em_tile;
 
+// Loads that each lane makes of several consecutive elements at once (emit_transpose.c): along `var`, from `base`, the
+// element that is evaluated now is number `at`.
+typedef struct tc_em_wide {
+  const tc_sym *var; // NULL: off
+  const tc_sym *base;
+  int32_t width, at;
+  tc_map *loads; // (buffer, address without var) → tc_kval[width]
+} tc_em_wide;
+
 typedef struct tc_em {
   tc_schedule *s;
   tc_group *g;
@@ -44,6 +53,7 @@ typedef struct tc_em {
   tc_kval mask;            // of what is evaluated now, or -1
   tc_kval tile_row;        // number of the current row inside the tile, or -1 (0)
   const tc_sym *red_flat;  // the reduced variables as one row-major index
+  tc_em_wide wide;
   tc_status failed;
 } tc_em;
 
@@ -86,9 +96,12 @@ void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym
 void em_make_tiles(tc_em *e, int64_t rows);
 // Joins neighbouring variables where every address allows it, and returns the variable to run lanes along.
 int32_t em_merge_dims(tc_em *e);
+// A parallel variable other than the lanes' along which some load is contiguous and no other access is; -1: none.
+int32_t em_transposed_dim(tc_em *e, int32_t lane_var);
 
 void em_rows(tc_em *e, int32_t lane_var);
 void em_columns(tc_em *e, int32_t lane_var);
+void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var);
 void em_stage_group(tc_em *e);
 
 #endif

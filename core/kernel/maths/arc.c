@@ -2,7 +2,7 @@
 //
 // asin: x + x³ p(x²) up to ½, above it π/2 - 2 asin √((1-x)/2). atan: the quotient n/d of atan2 is brought into [0, 1] by
 // swapping, then into [-0.415, 0.415] by (n-d)/(n+d) with π/4 added, before the one division.
-// Bounds (ulp), f32 / f64: asin, acos 1.5/1.5, atan, atan2 1.5/1.5.
+// Bounds (ulp), both types: asin, acos 1.5, atan, atan2 2.
 #include "core/kernel/maths/maths.h"
 
 #include "core/kernel/maths/coefficients.h"

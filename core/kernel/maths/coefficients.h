@@ -79,6 +79,15 @@ static const double sinh_f64[] = { // error 2^-62.9
     0x1.5555555555555p-3, 0x1.111111111119bp-7, 0x1.a01a01a00735fp-13, 0x1.71de3a68cfaf3p-19,
     0x1.ae6441237f1d5p-26, 0x1.61314c8f83b0ap-33, 0x1.a665f2a13d7c1p-41, 0x1.d283d950cae28p-48,
 };
+static const double tanh_f32[] = { // error 2^-29.7
+    -0x1.55554a0000000p-2, 0x1.110cee0000000p-3, -0x1.b91e7c0000000p-5, 0x1.58e4f20000000p-6,
+    -0x1.9920520000000p-8,
+};
+static const double tanh_f64[] = { // error 2^-55.5
+    -0x1.555555555549dp-2, 0x1.11111111028b9p-3, -0x1.ba1ba1ad68816p-5, 0x1.664f45c131124p-6,
+    -0x1.226ddd1b90a3dp-7, 0x1.d6c61819a0aa1p-9, -0x1.7cf38612e8dbcp-10, 0x1.2fa13e1c318fcp-11,
+    -0x1.b9013ae115c88p-13, 0x1.abe960349b672p-15,
+};
 static const double erf_f32[] = { // error 2^-26.7
     0x1.06eba80000000p-3, -0x1.8127440000000p-2, 0x1.ce2e840000000p-4, -0x1.b819a60000000p-6,
     0x1.553aaa0000000p-8, -0x1.ae7ed80000000p-11, 0x1.6bdc4c0000000p-14,

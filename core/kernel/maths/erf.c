@@ -2,7 +2,7 @@
 //
 // erf: x + x p(x²) below 0.875. Above it, f32 has one polynomial up to where the result is 1; f64 takes 1 - erfc.
 // erfc(x) is 1 - erf(x) for |x| < ½; else, for a = |x|, e^(-a²) / (1 + 2a) · (1 + p((a-4)/(a+4))) (after Shepherd and Laframboise), with a² in two parts.
-// Bounds (ulp), f32 / f64: erf 2/1.5, erfc 2/2.
+// Bounds (ulp), f32 / f64: erf 2/1.5, erfc 1.5/1.5.
 #include "core/kernel/maths/maths.h"
 
 #include "core/kernel/maths/coefficients.h"

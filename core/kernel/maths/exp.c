@@ -2,7 +2,7 @@
 //
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
-// Bounds (ulp), f32 / f64: exp 1.1/1.1, exp2 1/1, expm1 1.4/1.3, sinh 1.6/1.6, cosh 1.5/1.5, tanh 1.8/1.8, sigmoid 2/2.
+// Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2.
 #include "core/kernel/maths/maths.h"
 
 #include "core/kernel/maths/coefficients.h"
@@ -86,18 +86,22 @@ tc_kval tc_km_op_cosh(const tc_km *m, tc_kval x) {
   return k_add(m, h, k_div(m, k_real(m, 0.25), h));
 }
 
-// tanh a = (e^2a - 1) / (e^2a + 1) where that is below ½, else 1 - 2 / (e^2a + 1); one division either way.
+// A polynomial below 0.55, 1 - 2 / (e^2a + 1) above it.
 tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
-  tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 10, 22)), small = k_lt(m, a, k_real(m, 0.55)), one = k_real(m, 1);
+  tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 10, 22)), z = k_mul(m, a, a), one = k_real(m, 1);
+  tc_kval near = k_fma(m, k_mul(m, a, z), K_POLY(m, z, tanh), a);
   reduced d = reduce(m, k_add(m, a, a), -1);
-  tc_kval c = core(m, d.r), s = tc_km_power(m, d.n);
-  tc_kval num = k_select(m, small, expm1_parts(m, c, s), k_real(m, 2));
-  tc_kval q = k_div(m, num, k_fma(m, s, c, k_add(m, s, one)));
-  return k_copysign(m, k_select(m, small, q, k_sub(m, one, q)), x);
+  tc_kval s = tc_km_power(m, d.n);
+  tc_kval far = k_sub(m, one, k_div(m, k_real(m, 2), k_fma(m, s, core(m, d.r), k_add(m, s, one))));
+  return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
 
-// With e = e^-|x|: 1 / (1 + e), or e / (1 + e) where x < 0; so small results keep their precision.
+// 1 / (1 + e^-x), the sum from the parts of e^-x, before they are rounded. Where e^-x may overflow, both sides of the quotient
+// are scaled by 2^-h, so that subnormal results are rounded once.
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
-  tc_kval one = k_real(m, 1), e = tc_km_exp(m, k_neg(m, k_abs(m, x)));
-  return k_div(m, k_select(m, k_lt(m, x, k_real(m, 0)), e, one), k_add(m, e, one));
+  reduced d = reduce(m, k_at_least(m, k_at_most(m, k_neg(m, x), k_pick(m, 105, 747)), k_real(m, -80)), -1);
+  tc_kval large = k_gt(m, d.n, k_int(m, m->wide ? 512 : 64)), h = k_int(m, m->wide ? 1000 : 90);
+  tc_kval one = k_select(m, large, k_pick(m, 0x1p-90, 0x1p-1000), k_real(m, 1));
+  tc_kval s = tc_km_power(m, k_select(m, large, k_sub(m, d.n, h), d.n));
+  return k_div(m, one, k_add(m, k_fma(m, s, core(m, d.r), one), s)); // s + 1 would lose the 1 for large s
 }

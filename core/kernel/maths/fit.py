@@ -105,6 +105,7 @@ def rows():
     yield "asin", lambda z: (mp.asin(S(z)) - S(z)) / (z * S(z)) if z > 1e-12 else one / 6 + z * 3 / 40, lambda z: z * S(z) / mp.asin(S(z)) if z else mp.mpf(0), 0, 0.2501, (5, 12)
     yield "atan", lambda z: (mp.atan(S(z)) - S(z)) / (z * S(z)) if z > 1e-12 else -one / 3 + z / 5, lambda z: z * S(z) / mp.atan(S(z)) if z else mp.mpf(0), 0, 0.1717, (4, 11)
     yield "sinh", lambda z: (mp.sinh(S(z)) - S(z)) / (z * S(z)) if z > 1e-12 else one / 6 + z / 120, lambda z: z * S(z) / mp.sinh(S(z)) if z else mp.mpf(0), 0, 1.001, (3, 7)
+    yield "tanh", lambda z: (mp.tanh(S(z)) - S(z)) / (z * S(z)) if z > 1e-12 else -one / 3 + z * 2 / 15, lambda z: z * S(z) / mp.tanh(S(z)) if z else mp.mpf(0), 0, 0.3026, (4, 9)
     yield "erf", lambda z: (mp.erf(S(z)) / S(z) if z > 1e-30 else 2 / S(mp.pi) * (1 - z / 3)) - 1, lambda z: S(z) / mp.erf(S(z)) if z else S(mp.pi) / 2, 0, 0.7657, (6, 12)
     yield "erf_far", lambda u: mp.erf(u + mp.mpf("2.4")), lambda u: one, -1.5255, 1.53, (15, None)
     yield "erfc", lambda t: -1 + (1 + 2 * (4 + 4 * t) / (1 - t)) * mp.exp(((4 + 4 * t) / (1 - t)) ** 2) * mp.erfc((4 + 4 * t) / (1 - t)), lambda t: 1 / (1 + 2 * (4 + 4 * t) / (1 - t)) / mp.exp(((4 + 4 * t) / (1 - t)) ** 2) / mp.erfc((4 + 4 * t) / (1 - t)), -1, (0.47, 0.75), (12, 25)

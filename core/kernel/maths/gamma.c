@@ -2,7 +2,7 @@
 //
 // Polynomials around 1, 2 (with their zeros as factors) and 4, Stirling's series above 8, a step down below ½; negative
 // arguments by reflection. All are evaluated, one is selected; one logarithm serves them.
-// Bounds (ulp), f32 / f64: 3/3 for x > 0. For x < 0 the error is as small against max(1, |log Γ|), not near the zeros.
+// Bounds (ulp), both types: 4, of max(1, |log Γ(x)|) and for x < 0 of log Γ(|x|), from which the result is a difference.
 #include "core/kernel/maths/maths.h"
 
 #include "core/kernel/maths/coefficients.h"

@@ -3,7 +3,7 @@
 // x = (1 + f) 2^e with 1 + f in [√½, √2), found in the integer representation. In f32, log(1+f) = f - f²/2 + f³ p(f). In
 // f64, with s = f/(2+f): log(1+f) = 2 atanh s = f - (f²/2 - s (f²/2 + s² p(s²))), which costs a division but a short
 // polynomial.
-// Bounds (ulp), f32 / f64: log 1/1, log2 1/1, log10 1.3/1.3, log1p 1.2/1.2, asinh 2/2, acosh 2/2, atanh 2/2.
+// Bounds (ulp), both types: log, log2 1.1, log10 1.3, log1p 1.5, asinh, acosh, atanh 2.
 #include "core/kernel/maths/maths.h"
 
 #include "core/kernel/maths/coefficients.h"

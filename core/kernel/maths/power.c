@@ -3,7 +3,7 @@
 // pow: x^y = e^(y log x) with log x in two words. With s = f/(2+f) in two words, log(1+f) = 2s + s³ (2/3 + s² p(s²)),
 // where the first terms are exact to two words and p adds less than 2^-13 of them.
 // cbrt: a cubic polynomial and Halley's iteration, the residual in two words.
-// Bounds (ulp), f32 / f64: pow 1.5/1.5, rsqrt 1.5/1.5, cbrt 1/1, hypot 1/1.
+// Bounds (ulp), both types: pow, rsqrt 1.5, cbrt 0.6, hypot 1.1.
 #include "core/kernel/maths/maths.h"
 
 #include "core/kernel/maths/coefficients.h"

@@ -6,7 +6,7 @@
 // enough for the worst argument (no number comes closer to a multiple of π/2 than 2^-30 in f32, 2^-62 in f64).
 // Below π/4 the argument is used as it is. One path for all sizes: on a vector machine two paths would both be run.
 // The words are chosen by selects in f32 (eight words) and from a table in f64 (twenty).
-// Bounds (ulp), f32 / f64: sin, cos 1/1, tan 1/1.
+// Bounds (ulp), both types: sin, cos 1, tan 1.2.
 #include "core/kernel/maths/maths.h"
 
 #include "core/kernel/maths/coefficients.h"

@@ -16,8 +16,7 @@ void tc_type_print(tc_sb *sb, const tc_tensor_type *t) {
   tc_sb_putc(sb, ']');
 }
 
-// With strides and offset where they are not row-major and 0.
-static void print_full_type(tc_sb *sb, tc_module *m, const tc_tensor_type *t) {
+void tc_type_print_full(tc_sb *sb, tc_module *m, const tc_tensor_type *t) {
   tc_type_print(sb, t);
   const tc_sym *const *row = tc_row_major(m, t->rank, t->sizes);
   bool plain = tc_sym_is_int(t->offset, 0);
@@ -42,7 +41,7 @@ static void print_full_type(tc_sb *sb, tc_module *m, const tc_tensor_type *t) {
 
 static void print_value_type(tc_sb *sb, const tc_value *v) {
   switch (v->kind) {
-  case TC_VALUE_TENSOR: print_full_type(sb, v->graph->module, &v->type); break;
+  case TC_VALUE_TENSOR: tc_type_print_full(sb, v->graph->module, &v->type); break;
   case TC_VALUE_SYM:
     tc_sb_putz(sb, "int ");
     tc_sym_print(sb, v->symbol);

@@ -84,7 +84,7 @@ static tc_status do_register(void *p) {
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "the op '" TC_SV_FMT "' is declared twice", TC_SV_ARG(op->full_name));
   e->value.ptr = op;
   tc_vec_push(r->arena, &r->declared, op);
-  tc_map_entry *base = tc_map_put(r->by_base, full_name(r->arena, op->schema.ns, op->schema.name, (tc_sv){0}), &fresh);
+  tc_map_entry *base = tc_map_put(r->by_base, full_name(r->arena, op->schema.ns, op->schema.name, TC_SV("")), &fresh);
   if (fresh) base->value.ptr = TC_NEW(r->arena, op_list);
   tc_vec_push(r->arena, (op_list *)base->value.ptr, op);
   derive_inplace(r, op);
@@ -141,7 +141,7 @@ static bool target_name(tc_sv target, char *buffer, size_t size, tc_sv *out) {
     return true;
   }
   overload = tc_sv_cut(overload, '.', &name);
-  if (tc_sv_is(overload, "default")) overload = (tc_sv){0};
+  if (tc_sv_is(overload, "default")) overload = TC_SV("");
   if (ns.size + name.size + overload.size + 4 > size) return false;
   int n = snprintf(buffer, size, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload));
   *out = (tc_sv){buffer, (size_t)n};

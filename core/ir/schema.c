@@ -45,9 +45,10 @@ static tc_status parse_alias(tc_lexer *lx, tc_schema_arg *out) {
 }
 
 static tc_status parse_type(tc_lexer *lx, tc_schema_arg *out) {
-  tc_sv name;
-  TC_TRY(tc_lex_ident(lx, &name));
+  tc_sv name = {0};
   out->type = TC_ST_OTHER;
+  if (tc_lex_eat(lx, "(")) TC_TRY(parse_alias(lx, out)); // a tuple type
+  else TC_TRY(tc_lex_ident(lx, &name));
   for (int32_t i = 0; i < LEN(schema_types); i++)
     if (tc_sv_is(name, schema_types[i].name)) out->type = schema_types[i].type;
   while (tc_lex_eat(lx, ".")) { // __torch__.torch.classes.…
@@ -224,6 +225,7 @@ static tc_status parse_args(tc_lexer *lx, tc_schema *s) {
 static tc_status parse_returns(tc_lexer *lx, tc_schema *s) {
   TC_VEC(tc_schema_arg) returns = {0};
   TC_TRY(tc_lex_expect(lx, "->"));
+  tc_lexer start = *lx;
   bool many = tc_lex_eat(lx, "(");
   while (!many || !tc_lex_at(lx, ")")) {
     if (returns.count == MAX_ARGS) return tc_lex_error(lx, "a schema may have %d returns", MAX_ARGS);
@@ -238,6 +240,13 @@ static tc_status parse_returns(tc_lexer *lx, tc_schema *s) {
     if (!many || !tc_lex_eat(lx, ",")) break;
   }
   if (many) TC_TRY(tc_lex_expect(lx, ")"));
+  if (many && tc_lex_at(lx, "[")) { // one list of tuples
+    *lx = start;
+    tc_schema_arg r = {0};
+    TC_TRY(parse_type(lx, &r));
+    returns.count = 0;
+    tc_vec_push(lx->arena, &returns, r);
+  }
   s->returns = returns.data, s->n_returns = returns.count;
   return TC_OK;
 }

@@ -72,6 +72,7 @@ bool tc_strides_channels_last(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, 
 }
 
 bool tc_strides_dense(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, const tc_int *strides) {
+  if (empty(c, rank, sizes)) return true; // whatever its strides
   if (rank == 1) return at_most_one(c, sizes[0]) || is(c, strides[0], 1);
   int32_t order[TC_MAX_RANK], n = 0;
   for (int32_t d = 0; d < rank; d++) { // by stride, those of size < 2 last (they do not matter)

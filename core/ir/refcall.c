@@ -1,0 +1,322 @@
+// One op of the reference engine: its arguments as tc_op_args of the moment REF, then the row's reference.
+//
+// A pointwise row's scalar functions are applied elementwise to the broadcast arguments, in the widest class among the
+// result and the arguments (bool and integers, floats, complex). They get the Tensor and number arguments in the order of
+// the schema; arguments behind the function's arity must have their default value.
+#include <math.h>
+#include <string.h>
+
+#include "core/ir/refexec_internal.h"
+
+enum { MAX_SCALAR_ARGS = 3 };
+
+typedef struct ref_frame {
+  ref_run *run;
+  ref_tensor *args;   // resolved tensors by argument; buffer NULL: none
+  ref_tensor **elems; // by argument of kind TENSORS
+  tc_ref_view *views, **elem_views;
+  ref_tensor *results; // row-major, wide
+  tc_ref_view *result_views;
+  TC_VEC(void *) scratch;
+} ref_frame;
+
+tc_status ref_eval(ref_run *r, const tc_sym *e, int64_t *out) {
+  if (tc_sym_is_const(e)) return *out = e->value, TC_OK;
+  return tc_sym_eval(e, r->symbols, out);
+}
+
+// ---- data hooks ----
+static tc_ref_view view_of(ref_frame *f, const ref_tensor *t) {
+  int64_t *dims = TC_NEW_ARRAY(f->run->arena, int64_t, 2 * t->rank);
+  memcpy(dims, t->sizes, sizeof *dims * (size_t)t->rank);
+  memcpy(dims + t->rank, t->strides, sizeof *dims * (size_t)t->rank);
+  char *data = t->buffer->data;
+  return (tc_ref_view){.dtype = t->wide, .rank = t->rank, .sizes = dims, .strides = dims + t->rank, .data = data + t->offset * (t->wide == TC_C128 ? 16 : 8), .nominal = t->nominal};
+}
+
+static const tc_ref_view *hook_data(const tc_op_args *a, int32_t arg, int32_t k) {
+  ref_frame *f = a->state;
+  if (arg < 0 || arg >= a->n_args) return NULL;
+  if (a->args[arg].kind == TC_AK_TENSORS) return k >= 0 && k < a->args[arg].n && f->elems[arg][k].buffer ? &f->elem_views[arg][k] : NULL;
+  return k <= 0 && f->args[arg].buffer ? &f->views[arg] : NULL;
+}
+
+static const tc_ref_view *hook_alloc(tc_op_args *a, int32_t result, int32_t rank, const int64_t *sizes) {
+  ref_frame *f = a->state;
+  if (result < 0 || result >= a->n_results || rank < 0 || rank > TC_MAX_RANK) {
+    tc_op_fail(a, "reference: there is no result %d of rank %d", result, rank);
+    return NULL;
+  }
+  for (int32_t i = 0; i < rank; i++)
+    if (sizes[i] < 0) return tc_op_fail(a, "reference: size %d of result %d is %lld", i, result, (long long)sizes[i]), NULL;
+  ref_drop(f->run, &f->results[result]);
+  tc_status s = ref_new(f->run, a->results[result].type.dtype, rank, sizes, NULL, &f->results[result]);
+  if (s) return tc_op_keep(a, s), NULL;
+  f->result_views[result] = view_of(f, &f->results[result]);
+  return &f->result_views[result];
+}
+
+static const tc_ref_view *hook_result(tc_op_args *a, int32_t result) {
+  ref_frame *f = a->state;
+  if (result < 0 || result >= a->n_results) return tc_op_fail(a, "reference: there is no result %d", result), NULL;
+  if (f->results[result].buffer) return &f->result_views[result];
+  const tc_tensor_type *t = &a->results[result].type;
+  int64_t sizes[TC_MAX_RANK];
+  for (int32_t i = 0; i < t->rank; i++) {
+    if (!tc_sym_is_const(t->sizes[i])) return tc_op_fail(a, "reference: the size of result %d is not known before it is allocated", result), NULL;
+    sizes[i] = t->sizes[i]->value;
+  }
+  return hook_alloc(a, result, t->rank, sizes);
+}
+
+static void *hook_scratch(tc_op_args *a, uint64_t size) {
+  ref_frame *f = a->state;
+  if (size > SIZE_MAX / 2) return NULL;
+  // in the run's list of buffers, so that nothing is lost when memory runs out
+  ref_tensor t;
+  int64_t words = (int64_t)(size / 8 + 1);
+  tc_status s = ref_new(f->run, TC_I64, 1, &words, NULL, &t);
+  if (s) return tc_status_free(s), NULL;
+  tc_vec_push(f->run->arena, &f->scratch, t.buffer);
+  return t.buffer->data;
+}
+
+static const tc_ref_hooks hooks = {.data = hook_data, .result = hook_result, .alloc = hook_alloc, .scratch = hook_scratch};
+
+void tc_ref_seed(const tc_op_args *a, uint64_t *out_seed, uint64_t *out_node) {
+  const ref_frame *f = a->state;
+  *out_seed = f->run->options->seed;
+  *out_node = f->run->random_nodes;
+}
+
+// ---- arguments ----
+// Numbers in place of symbols and of values that are numbers.
+static tc_status concrete_arg(ref_run *r, const tc_arg *g, ref_slot *(*slot)(void *, tc_value *), void *self, tc_arg *out) {
+  int64_t v;
+  *out = *g;
+  switch (g->kind) {
+  case TC_AK_INT:
+    TC_TRY(ref_eval(r, g->sym, &v));
+    out->sym = tc_sym_int(r->syms, v);
+    break;
+  case TC_AK_INTS: {
+    const tc_sym **list = TC_NEW_ARRAY(r->arena, const tc_sym *, g->n);
+    for (int32_t i = 0; i < g->n; i++) {
+      TC_TRY(ref_eval(r, g->syms[i], &v));
+      list[i] = tc_sym_int(r->syms, v);
+    }
+    out->syms = list;
+    break;
+  }
+  case TC_AK_FLOAT:
+  case TC_AK_BOOL:
+    if (!g->value) break;
+    out->real = slot(self, g->value)->real, out->integer = slot(self, g->value)->integer, out->value = NULL;
+    break;
+  default: break;
+  }
+  return TC_OK;
+}
+
+static const tc_tensor_type *concrete_type(ref_run *r, const ref_tensor *t) {
+  tc_tensor_type *out = TC_NEW(r->arena, tc_tensor_type);
+  tc_int *dims = TC_NEW_ARRAY(r->arena, tc_int, 2 * t->rank);
+  for (int32_t i = 0; i < t->rank; i++) dims[i] = tc_sym_int(r->syms, t->sizes[i]), dims[t->rank + i] = tc_sym_int(r->syms, t->strides[i]);
+  *out = (tc_tensor_type){.dtype = t->nominal, .rank = t->rank, .sizes = dims, .strides = dims + t->rank, .offset = tc_sym_int(r->syms, t->offset)};
+  return out;
+}
+
+// A value as references see it: conj resolved. Holds its buffer.
+static tc_status resolved(ref_run *r, const ref_tensor *t, ref_tensor *out) {
+  *out = *t;
+  if (!t->conj) return ref_hold(out), TC_OK;
+  TC_TRY(ref_new(r, t->nominal, t->rank, t->sizes, NULL, out));
+  ref_copy(r, t, out, false);
+  return TC_OK;
+}
+
+static tc_status number_tensor(ref_run *r, const tc_arg *g, ref_tensor *out) {
+  TC_TRY(ref_new(r, tc_arg_number_dtype(g), 0, NULL, NULL, out));
+  int64_t i = g->kind == TC_AK_INT ? g->sym->value : g->integer;
+  ref_store(out, 0, (tc_c128){g->real, g->imag}, i);
+  return TC_OK;
+}
+
+static tc_status take_args(ref_frame *f, tc_op_args *a, const tc_node *n, ref_slot *(*slot)(void *, tc_value *), void *self) {
+  ref_run *r = f->run;
+  tc_arg *args = TC_NEW_ARRAY(r->arena, tc_arg, n->n_args);
+  a->args = args;
+  for (int32_t i = 0; i < n->n_args; i++) {
+    TC_TRY(concrete_arg(r, &n->args[i], slot, self, &args[i]));
+    bool number_slot = i < n->op->schema.n_args && (n->op->schema.args[i].type == TC_ST_TENSOR || n->op->schema.args[i].type == TC_ST_SCALAR);
+    if (args[i].kind == TC_AK_TENSOR) {
+      TC_TRY(resolved(r, &slot(self, args[i].value)->t, &f->args[i]));
+    } else if (args[i].kind == TC_AK_TENSORS) {
+      int32_t count = args[i].n;
+      f->elems[i] = TC_NEW_ARRAY(r->arena, ref_tensor, count);
+      f->elem_views[i] = TC_NEW_ARRAY(r->arena, tc_ref_view, count);
+      a->elem_types[i] = TC_NEW_ARRAY(r->arena, const tc_tensor_type *, count);
+      for (int32_t k = 0; k < count; k++) {
+        if (!args[i].values[k]) continue;
+        TC_TRY(resolved(r, &slot(self, args[i].values[k])->t, &f->elems[i][k]));
+        f->elem_views[i][k] = view_of(f, &f->elems[i][k]);
+        a->elem_types[i][k] = concrete_type(r, &f->elems[i][k]);
+      }
+    } else if (number_slot && tc_arg_number_dtype(&args[i]) != TC_DTYPE_NONE) {
+      TC_TRY(number_tensor(r, &args[i], &f->args[i]));
+    }
+    if (!f->args[i].buffer) continue;
+    f->views[i] = view_of(f, &f->args[i]);
+    tc_tensor_type *t = (tc_tensor_type *)concrete_type(r, &f->args[i]);
+    t->wrapped = args[i].kind != TC_AK_TENSOR;
+    a->arg_types[i] = t;
+  }
+  return TC_OK;
+}
+
+// Declared types of results with sizes as numbers; unbacked ones stay symbols.
+static tc_status take_results(ref_frame *f, tc_op_args *a, const tc_node *n) {
+  ref_run *r = f->run;
+  a->n_results = a->cap_results = n->n_results;
+  a->results = TC_NEW_ARRAY(r->arena, tc_op_result, n->n_results);
+  f->results = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_results);
+  f->result_views = TC_NEW_ARRAY(r->arena, tc_ref_view, n->n_results);
+  for (int32_t i = 0; i < n->n_results; i++) {
+    const tc_value *v = n->results[i];
+    tc_op_result *out = &a->results[i];
+    out->set = true, out->view_arg = v->view_arg, out->absent = v->kind == TC_VALUE_NONE;
+    static const tc_dtype number_dtypes[] = {[TC_VALUE_SYM] = TC_I64, [TC_VALUE_FLOAT] = TC_F64, [TC_VALUE_BOOL] = TC_BOOL, [TC_VALUE_TOKEN] = TC_BOOL, [TC_VALUE_NONE] = TC_BOOL};
+    out->type = v->kind == TC_VALUE_TENSOR ? v->type : (tc_tensor_type){.dtype = number_dtypes[v->kind]};
+    tc_int *dims = TC_NEW_ARRAY(r->arena, tc_int, 2 * out->type.rank);
+    for (int32_t d = 0; d < out->type.rank; d++) {
+      int64_t size;
+      dims[d] = out->type.sizes[d], dims[out->type.rank + d] = out->type.strides[d];
+      if (v->kind != TC_VALUE_TENSOR) continue;
+      tc_status s = ref_eval(r, out->type.sizes[d], &size);
+      bool bound = s == TC_OK;
+      tc_status_free(s);
+      if (bound && out->type.sizes[d]->kind == TC_SYM_SYMBOL) bound = r->bound[out->type.sizes[d]->symbol];
+      if (bound) dims[d] = tc_sym_int(r->syms, size);
+    }
+    out->type.sizes = dims, out->type.strides = dims + out->type.rank;
+  }
+  return TC_OK;
+}
+
+// ---- scalar references ----
+static int32_t class_rank(tc_dtype d) { return tc_dtype_class(d) == 'c' ? 2 : tc_dtype_class(d) == 'f' ? 1 : 0; }
+
+typedef struct scalar_call {
+  const tc_scalar_ref *ref;
+  int32_t arity, cls; // 0 ints, 1 floats, 2 complex
+  ref_tensor in[MAX_SCALAR_ARGS], out;
+} scalar_call;
+
+static int32_t arity_of(const tc_scalar_ref *s, int32_t cls) {
+  if (cls == 2) return s->c3 ? 3 : s->c2 ? 2 : s->c1 ? 1 : 0;
+  if (cls == 1) return s->f3 ? 3 : s->f2 ? 2 : s->f1 ? 1 : 0;
+  return s->i3 ? 3 : s->i2 ? 2 : s->i1 ? 1 : 0;
+}
+
+static void apply(const scalar_call *c, const int64_t *at, int64_t o) {
+  const tc_scalar_ref *s = c->ref;
+  double f[MAX_SCALAR_ARGS] = {0}, fr = 0;
+  int64_t n[MAX_SCALAR_ARGS] = {0}, ir = 0;
+  tc_c128 z[MAX_SCALAR_ARGS] = {{0}}, zr = {0};
+  for (int32_t k = 0; k < c->arity; k++) {
+    if (c->cls == 0) n[k] = ((const int64_t *)c->in[k].buffer->data)[at[k]];
+    else ref_load(&c->in[k], at[k], &z[k]), f[k] = z[k].re;
+  }
+  switch (c->cls) {
+  case 0: ir = c->arity == 1 ? s->i1(n[0]) : c->arity == 2 ? s->i2(n[0], n[1]) : s->i3(n[0], n[1], n[2]); break;
+  case 1: fr = c->arity == 1 ? s->f1(f[0]) : c->arity == 2 ? s->f2(f[0], f[1]) : s->f3(f[0], f[1], f[2]); break;
+  default: zr = c->arity == 1 ? s->c1(z[0]) : c->arity == 2 ? s->c2(z[0], z[1]) : s->c3(z[0], z[1], z[2]);
+  }
+  if (c->cls == 1) zr.re = fr;
+  ref_store(&c->out, o, zr, ir);
+}
+
+// The result in the compute class, then copied to the result's own.
+static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n) {
+  static const tc_dtype class_dtypes[] = {TC_I64, TC_F64, TC_C128};
+  ref_run *r = f->run;
+  const tc_schema *schema = &n->op->schema;
+  int32_t picked[64], count = 0;
+  for (int32_t i = 0; i < n->n_args && i < schema->n_args && count < 64; i++)
+    if (f->args[i].buffer || tc_arg_number_dtype(&a->args[i]) != TC_DTYPE_NONE) picked[count++] = i;
+  scalar_call c = {.ref = n->op->def->scalar_ref, .cls = class_rank(a->results[0].type.dtype)};
+  for (int32_t i = 0; i < count; i++)
+    if (a->arg_types[picked[i]] && (!a->arg_types[picked[i]]->wrapped || c.cls == 0) && schema->args[picked[i]].type == TC_ST_TENSOR) {
+      int32_t its = class_rank(a->arg_types[picked[i]]->dtype);
+      if (its > c.cls) c.cls = its;
+    }
+  if (c.cls == 0 && !arity_of(c.ref, 0)) c.cls = 1; // floats hold what the op needs
+  c.arity = arity_of(c.ref, c.cls);
+  if (!c.arity) return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " has no meaning on dtype %s", TC_SV_ARG(n->op->full_name), tc_dtype_name(a->results[0].type.dtype));
+  if (c.arity > count) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": its reference wants %d arguments, %d are given", TC_SV_ARG(n->op->full_name), c.arity, count);
+  for (int32_t i = c.arity; i < count; i++) {
+    const tc_schema_arg *s = &schema->args[picked[i]];
+    tc_number v;
+    bool is_default = tc_op_number(a, picked[i], &v) && s->has_default && (s->preset.kind == TC_AK_INT || s->preset.kind == TC_AK_BOOL ? v.re == (double)s->preset.integer : v.re == s->preset.real) && v.im == 0;
+    if (!is_default) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": its reference does not take '" TC_SV_FMT "'", TC_SV_ARG(n->op->full_name), TC_SV_ARG(s->name));
+  }
+  if (!hook_result(a, 0)) return a->status ? tc_op_finish(a) : tc_error(TC_STATUS_INTERNAL, "no result");
+  ref_tensor *out = &f->results[0];
+  tc_status s = ref_new(r, class_dtypes[c.cls], out->rank, out->sizes, NULL, &c.out);
+  for (int32_t k = 0; k < c.arity && !s; k++) { // in the compute class
+    ref_tensor number = {0};
+    ref_tensor *in = &f->args[picked[k]];
+    if (!in->buffer) {
+      s = number_tensor(r, &a->args[picked[k]], &number);
+      in = &number;
+    }
+    if (!s) s = ref_new(r, class_dtypes[c.cls], in->rank, in->sizes, NULL, &c.in[k]);
+    if (!s) ref_copy(r, in, &c.in[k], false);
+    ref_drop(r, &number);
+  }
+  int64_t index[TC_MAX_RANK] = {0}, at[MAX_SCALAR_ARGS], o = 0;
+  if (!s && ref_numel(out->rank, out->sizes) > 0) do {
+    for (int32_t k = 0; k < c.arity; k++) {
+      int32_t lead = out->rank - c.in[k].rank;
+      at[k] = 0;
+      for (int32_t d = lead; d < out->rank; d++)
+        if (c.in[k].sizes[d - lead] != 1) at[k] += index[d] * c.in[k].strides[d - lead];
+    }
+    apply(&c, at, o++);
+  } while (ref_next(out->rank, out->sizes, index));
+  if (!s) ref_copy(r, &c.out, out, false);
+  for (int32_t k = 0; k < c.arity; k++) ref_drop(r, &c.in[k]);
+  ref_drop(r, &c.out);
+  return s;
+}
+
+// ---- the call ----
+tc_status ref_call(ref_run *r, const tc_node *n, ref_slot *(*slot)(void *, tc_value *), void *self, ref_tensor *results) {
+  ref_frame f = {.run = r};
+  tc_op_args a = {.moment = TC_MOMENT_REF, .op = n->op, .syms = r->syms, .arena = r->arena, .n_args = n->n_args, .source = n->source, .ref = &hooks, .state = &f};
+  f.args = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_args), f.elems = TC_NEW_ARRAY(r->arena, ref_tensor *, n->n_args);
+  f.views = TC_NEW_ARRAY(r->arena, tc_ref_view, n->n_args), f.elem_views = TC_NEW_ARRAY(r->arena, tc_ref_view *, n->n_args);
+  a.arg_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type *, n->n_args), a.elem_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type **, n->n_args);
+  if (n->op->def->traits & TC_OP_RANDOM) r->random_nodes++;
+  tc_status s = take_args(&f, &a, n, slot, self);
+  if (!s) s = take_results(&f, &a, n);
+  if (!s && n->op->def->ref) {
+    int32_t code = n->op->def->ref(&a);
+    if (code != TC_STATUS_OK && !a.status) tc_op_keep(&a, tc_error(code, TC_SV_FMT ": its reference failed without a reason", TC_SV_ARG(n->op->full_name)));
+    s = tc_op_finish(&a);
+    for (int32_t i = 0; i < n->n_results && !s; i++)
+      if (n->results[i]->kind != TC_VALUE_NONE && !hook_result(&a, i)) s = tc_op_finish(&a);
+  } else if (!s) {
+    s = run_scalar(&f, &a, n);
+  }
+  for (int32_t i = 0; i < n->n_args; i++) {
+    ref_drop(r, &f.args[i]);
+    for (int32_t k = 0; f.elems[i] && k < n->args[i].n; k++) ref_drop(r, &f.elems[i][k]);
+  }
+  for (int32_t i = 0; i < f.scratch.count; i++) ref_drop(r, &(ref_tensor){.buffer = f.scratch.data[i]});
+  for (int32_t i = 0; f.results && i < n->n_results; i++) {
+    if (s) ref_drop(r, &f.results[i]);
+    else results[i] = f.results[i];
+  }
+  return s;
+}

@@ -1,0 +1,412 @@
+// The reference engine: binds symbols to the inputs' sizes, runs the nodes in order, frees values after their last use.
+#include "core/ir/refexec.h"
+
+#include <string.h>
+
+#include "core/ir/expand.h"
+#include "core/ir/refexec_internal.h"
+
+typedef struct ref_scope {
+  ref_run *run;
+  tc_graph *graph;
+  tc_map *slots; // tc_value * → ref_slot *
+} ref_scope;
+
+static ref_slot *slot_of(void *self, tc_value *v) {
+  ref_scope *s = self;
+  bool fresh;
+  tc_map_entry *e = tc_map_put_ptr(s->slots, v, &fresh);
+  if (fresh) e->value.ptr = TC_NEW(s->run->arena, ref_slot);
+  return e->value.ptr;
+}
+
+// ---- symbols ----
+static bool all_bound(const ref_run *r, const tc_sym *e) {
+  if (e->kind == TC_SYM_SYMBOL) return e->symbol < r->n_symbols && r->bound[e->symbol];
+  for (int32_t i = 0; i < e->n; i++)
+    if (!all_bound(r, e->kids[i])) return false;
+  return true;
+}
+
+static const tc_sym *sole_unbound(const ref_run *r, const tc_sym *e, bool *many) {
+  if (e->kind == TC_SYM_SYMBOL) return r->bound[e->symbol] ? NULL : e;
+  const tc_sym *found = NULL;
+  for (int32_t i = 0; i < e->n && !*many; i++) {
+    const tc_sym *s = sole_unbound(r, e->kids[i], many);
+    if (s && found && s != found) *many = true;
+    if (s) found = s;
+  }
+  return found;
+}
+
+// e has the value v: binds the one symbol that is open if e is linear in it. False if nothing could be done.
+static bool bind(ref_run *r, const tc_sym *e, int64_t v) {
+  bool many = false;
+  const tc_sym *s = sole_unbound(r, e, &many), *coeff, *rest;
+  int64_t c, k;
+  if (!s || many || !tc_sym_linear(r->module->syms, e, s, &coeff, &rest)) return false;
+  if (!tc_sym_is_const(coeff) || coeff->value == 0 || !all_bound(r, rest)) return false;
+  tc_status bad = ref_eval(r, rest, &k);
+  if (bad) return tc_status_free(bad), false;
+  c = coeff->value;
+  if ((v - k) % c) return false;
+  r->symbols[s->symbol] = (v - k) / c, r->bound[s->symbol] = 1;
+  return true;
+}
+
+static tc_status check_input(ref_run *r, const tc_graph_input *in, const tc_tensor *t) {
+  const tc_tensor_type *want = &in->value->type;
+  if (t->dtype != want->dtype || t->rank != want->rank) {
+    tc_sb sb = tc_sb_make(r->arena);
+    tc_type_print(&sb, want);
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' is %s of rank %d, %s is wanted", TC_SV_ARG(in->value->name), tc_dtype_name(t->dtype), t->rank, sb.text);
+  }
+  for (int32_t d = 0; d < t->rank; d++) {
+    int64_t v;
+    if (!all_bound(r, want->sizes[d])) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "': the sizes do not determine dimension %d", TC_SV_ARG(in->value->name), d);
+    TC_TRY(ref_eval(r, want->sizes[d], &v));
+    if (v == t->sizes[d]) continue;
+    tc_sb sb = tc_sb_make(r->arena);
+    tc_sym_print(&sb, want->sizes[d]);
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "': size mismatch at index %d. expected %s = %lld, actual %lld", TC_SV_ARG(in->value->name), d, sb.text, (long long)v, (long long)t->sizes[d]);
+  }
+  return TC_OK;
+}
+
+static tc_status check_symbols(ref_run *r) {
+  tc_module *m = r->module;
+  for (int32_t i = 0; i < r->n_symbols && i < tc_sym_symbol_count(m->syms); i++) {
+    const tc_sym_info *info = tc_sym_info_of(m->syms, tc_sym_symbol_at(m->syms, i));
+    if (r->bound[i] && (r->symbols[i] < info->lo || r->symbols[i] > info->hi))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the size " TC_SV_FMT " = %lld is outside of [%lld, %lld]", TC_SV_ARG(info->name), (long long)r->symbols[i], (long long)info->lo, (long long)info->hi);
+  }
+  for (int32_t i = 0; i < m->requires_.count; i++) {
+    int64_t v;
+    if (!all_bound(r, m->requires_.data[i])) continue; // on data: checked where it is known
+    TC_TRY(ref_eval(r, m->requires_.data[i], &v));
+    if (v) continue;
+    tc_sb sb = tc_sb_make(r->arena);
+    tc_sym_print(&sb, m->requires_.data[i]);
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the inputs do not meet the requirement %s", sb.text);
+  }
+  return TC_OK;
+}
+
+// ---- inputs ----
+static tc_status eval_strides(ref_run *r, const tc_tensor_type *t, int64_t *out) {
+  for (int32_t d = 0; d < t->rank; d++) TC_TRY(ref_eval(r, t->strides[d], &out[d]));
+  return TC_OK;
+}
+
+static tc_status take_number(ref_run *r, ref_slot *s, const tc_value *v, const tc_tensor *t) {
+  double re, im;
+  if (t->rank != 0 || !t->storage) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' must be a number (a tensor of rank 0)", TC_SV_ARG(v->name));
+  tc_tensor_get(t, NULL, &re, &im);
+  s->real = re, s->integer = tc_dtype_is_float(t->dtype) ? (int64_t)re : tc_tensor_get_int(t, NULL), s->set = true;
+  if (v->kind == TC_VALUE_SYM && v->symbol->kind == TC_SYM_SYMBOL) r->symbols[v->symbol->symbol] = s->integer, r->bound[v->symbol->symbol] = 1;
+  return TC_OK;
+}
+
+static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc_tensor *own) {
+  ref_run *r = s->run;
+  tc_graph *g = s->graph;
+  int32_t k = 0;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    if (!in->value) continue;
+    if (k >= n) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the graph has more inputs than the %d given", n);
+    own[k] = given[k];
+    if (!own[k].storage && in->kind != TC_IN_USER) {
+      const tc_map_entry *e = tc_map_find(g->module->bindings, in->target);
+      if (e) own[k] = ((const tc_binding *)e->value.ptr)->tensor;
+    }
+    if (!own[k].storage && in->value->kind == TC_VALUE_TENSOR) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' is missing", TC_SV_ARG(in->target.size ? in->target : in->value->name));
+    if (in->value->kind == TC_VALUE_TENSOR)
+      for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++) bind(r, in->value->type.sizes[d], own[k].sizes[d]);
+    else if (in->value->kind != TC_VALUE_TOKEN) TC_TRY(take_number(r, slot_of(s, in->value), in->value, &own[k]));
+    k++;
+  }
+  if (k != n) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the graph has %d inputs, %d are given", k, n);
+  // sizes such as 2*s0 may wait for a symbol of a later input
+  k = 0;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    if (!in->value) continue;
+    if (in->value->kind == TC_VALUE_TENSOR)
+      for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++) bind(r, in->value->type.sizes[d], own[k].sizes[d]);
+    k++;
+  }
+  k = 0;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    if (!in->value) continue;
+    if (in->value->kind == TC_VALUE_TENSOR) {
+      int64_t strides[TC_MAX_RANK];
+      TC_TRY(check_input(r, in, &own[k]));
+      TC_TRY(eval_strides(r, &in->value->type, strides));
+      TC_TRY(ref_from_tensor(r, &own[k], strides, &slot_of(s, in->value)->t));
+    }
+    k++;
+  }
+  return check_symbols(r);
+}
+
+// ---- nodes ----
+// A view: the same buffer seen by the declared sizes and strides. Complex and real views of one another count components.
+static tc_status make_view(ref_run *r, const tc_value *v, const ref_tensor *base, ref_tensor *out) {
+  const tc_tensor_type *t = &v->type;
+  *out = (ref_tensor){.buffer = base->buffer, .wide = ref_wide_of(t->dtype), .nominal = t->dtype, .rank = t->rank, .conj = t->conj};
+  bool same = out->wide == base->wide, parts = out->wide != TC_I64 && base->wide != TC_I64;
+  if (!same && !parts) return tc_error(TC_STATUS_UNIMPLEMENTED, "a view of another dtype needs a reference");
+  for (int32_t d = 0; d < t->rank; d++) TC_TRY(ref_eval(r, t->sizes[d], &out->sizes[d]));
+  TC_TRY(eval_strides(r, t, out->strides));
+  TC_TRY(ref_eval(r, t->offset, &out->offset));
+  int64_t span, count = base->buffer->count;
+  if (!same) count = out->wide == TC_F64 ? count * 2 : count / 2;
+  if (!ref_span(out->rank, out->sizes, out->strides, &span) || out->offset < 0 || (span && out->offset + span > count))
+    return tc_error(TC_STATUS_OUT_OF_RANGE, "the view %%" TC_SV_FMT " reaches outside of its storage", TC_SV_ARG(v->name));
+  ref_hold(out);
+  return TC_OK;
+}
+
+static tc_status bind_result(ref_run *r, const tc_value *v, const ref_tensor *t) {
+  for (int32_t d = 0; d < t->rank && d < v->type.rank; d++) {
+    int64_t want;
+    if (!all_bound(r, v->type.sizes[d]) && !bind(r, v->type.sizes[d], t->sizes[d])) return tc_error(TC_STATUS_INTERNAL, "size %d of %%" TC_SV_FMT " cannot be bound", d, TC_SV_ARG(v->name));
+    TC_TRY(ref_eval(r, v->type.sizes[d], &want));
+    if (want != t->sizes[d]) return tc_error(TC_STATUS_INTERNAL, "size %d of %%" TC_SV_FMT " is %lld, its type says %lld", d, TC_SV_ARG(v->name), (long long)t->sizes[d], (long long)want);
+  }
+  return TC_OK;
+}
+
+// A result (row-major, not rounded) becomes the value: its number, or a buffer in the declared layout.
+static tc_status store_result(ref_scope *s, tc_value *v, ref_tensor *t) {
+  ref_run *r = s->run;
+  ref_slot *slot = slot_of(s, v);
+  slot->set = true;
+  if (v->kind == TC_VALUE_NONE || v->kind == TC_VALUE_TOKEN) return TC_OK;
+  if (v->kind != TC_VALUE_TENSOR) {
+    if (t->wide == TC_I64) slot->integer = ((int64_t *)t->buffer->data)[0], slot->real = (double)slot->integer;
+    else slot->real = ((double *)t->buffer->data)[0], slot->integer = (int64_t)slot->real;
+    if (v->kind == TC_VALUE_SYM && v->symbol->kind == TC_SYM_SYMBOL) r->symbols[v->symbol->symbol] = slot->integer, r->bound[v->symbol->symbol] = 1;
+    return TC_OK;
+  }
+  if (t->rank != v->type.rank) return tc_error(TC_STATUS_INTERNAL, "the reference gave %%" TC_SV_FMT " rank %d, its type says %d", TC_SV_ARG(v->name), t->rank, v->type.rank);
+  TC_TRY(bind_result(r, v, t));
+  int64_t strides[TC_MAX_RANK];
+  TC_TRY(eval_strides(r, &v->type, strides));
+  TC_TRY(ref_new(r, v->type.dtype, t->rank, t->sizes, strides, &slot->t));
+  slot->t.conj = v->type.conj;
+  ref_copy(r, t, &slot->t, true);
+  return TC_OK;
+}
+
+static tc_status run_graph(ref_scope *s);
+
+// Runs the op's decomposition on the values of this scope.
+static tc_status run_expanded(ref_scope *s, tc_node *n) {
+  tc_graph *scratch = tc_graph_create(s->graph->module, TC_SV("reference"));
+  scratch->scratch = s->graph->scratch + 1;
+  if (scratch->scratch > 32) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the decomposition does not end");
+  int32_t n_out;
+  tc_arg *out;
+  TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source}, n->op, n->n_args, n->args, &n_out, &out));
+  if (n_out != n->n_results) return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
+  ref_scope inner = {.run = s->run, .graph = scratch, .slots = s->slots}; // values of both graphs: keys are pointers
+  for (int32_t i = 0; i < n_out; i++) tc_graph_add_output(scratch, TC_OUT_USER, out[i], TC_SV(""));
+  TC_TRY(run_graph(&inner));
+  for (int32_t i = 0; i < n_out; i++) {
+    ref_slot *to = slot_of(s, n->results[i]);
+    to->set = true;
+    if (out[i].kind == TC_AK_TENSOR) {
+      to->t = slot_of(s, out[i].value)->t;
+      ref_hold(&to->t);
+    } else if (out[i].value) {
+      to->real = slot_of(s, out[i].value)->real, to->integer = slot_of(s, out[i].value)->integer;
+    } else if (out[i].kind == TC_AK_INT) {
+      TC_TRY(ref_eval(s->run, out[i].sym, &to->integer));
+      to->real = (double)to->integer;
+    }
+  }
+  return TC_OK;
+}
+
+static bool is_view(const tc_node *n) {
+  if (n->op->functional || n->n_results == 0 || n->op->def->ref) return false;
+  return n->results[0]->kind == TC_VALUE_TENSOR && n->results[0]->view_arg >= 0 && n->args[n->results[0]->view_arg].kind == TC_AK_TENSOR;
+}
+
+// An op that writes: the functional result goes into the storage of what is written, whose view the result is.
+static tc_status write_through(ref_scope *s, tc_node *n, ref_tensor *result) {
+  ref_tensor *self = &slot_of(s, n->args[0].value)->t;
+  ref_slot *out = slot_of(s, n->results[0]);
+  ref_copy(s->run, result, self, true);
+  out->t = *self, out->set = true;
+  ref_hold(&out->t);
+  return TC_OK;
+}
+
+static tc_status run_node(ref_scope *s, tc_node *n) {
+  ref_run *r = s->run;
+  if (n->n_results > 0 && (is_view(n) || (n->op->functional && (n->op->def->traits & TC_OP_VIEW)))) {
+    for (int32_t i = 0; i < n->n_results; i++) {
+      tc_value *v = n->results[i];
+      TC_TRY(make_view(r, v, &slot_of(s, n->args[v->view_arg].value)->t, &slot_of(s, v)->t));
+    }
+    return TC_OK;
+  }
+  bool has_ref = n->op->def->ref || n->op->def->scalar_ref;
+  if (!has_ref && tc_op_can_expand(n->op) && !n->op->functional) return run_expanded(s, n);
+  if (!has_ref) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no reference", TC_SV_ARG(n->op->full_name));
+  ref_tensor *results = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_results);
+  TC_TRY(ref_call(r, n, slot_of, s, results));
+  tc_status status = TC_OK;
+  for (int32_t i = 0; i < n->n_results; i++) {
+    if (!status) status = n->op->functional && i == 0 ? write_through(s, n, &results[i]) : store_result(s, n->results[i], &results[i]);
+    ref_drop(r, &results[i]);
+  }
+  return status;
+}
+
+static tc_status watch(ref_scope *s, const tc_node *n) {
+  const tc_ref_options *o = s->run->options;
+  if (!o->watch || s->graph->scratch) return TC_OK;
+  tc_tensor *t = TC_NEW_ARRAY(s->run->arena, tc_tensor, n->n_results);
+  tc_status status = TC_OK;
+  for (int32_t i = 0; i < n->n_results && !status; i++)
+    if (n->results[i]->kind == TC_VALUE_TENSOR) status = ref_to_tensor(s->run, &slot_of(s, n->results[i])->t, o->wide, &t[i]);
+  if (!status) o->watch(o->watch_self, n, n->n_results, t);
+  for (int32_t i = 0; i < n->n_results; i++) tc_tensor_unref(&t[i]);
+  return status;
+}
+
+typedef struct use_marker {
+  ref_scope *scope;
+  int32_t at;
+} use_marker;
+
+static void mark_use(void *arg, tc_value **v) {
+  use_marker *m = arg;
+  ref_slot *s = slot_of(m->scope, *v);
+  if (s->last_use < m->at) s->last_use = m->at;
+}
+
+static void release_use(void *arg, tc_value **v) {
+  use_marker *m = arg;
+  ref_slot *s = slot_of(m->scope, *v);
+  if (s->last_use == m->at) ref_drop(m->scope->run, &s->t);
+}
+
+// Values of this graph live until their last reader; those of a graph around (scratch graphs) are not touched.
+static tc_status run_graph(ref_scope *s) {
+  int32_t at = 1;
+  bool frees = s->graph->scratch == 0;
+  if (frees) {
+    for (tc_node *n = s->graph->first; n; n = n->next) {
+      if (n->dead) continue;
+      tc_node_each_value(n, mark_use, &(use_marker){s, at++});
+      for (int32_t i = 0; i < n->n_results; i++) slot_of(s, n->results[i]);
+    }
+    for (int32_t i = 0; i < s->graph->outputs.count; i++)
+      if (s->graph->outputs.data[i].arg.value) slot_of(s, s->graph->outputs.data[i].arg.value)->last_use = INT32_MAX;
+  }
+  at = 1;
+  for (tc_node *n = s->graph->first; n; n = n->next) {
+    if (n->dead) continue;
+    tc_status status = run_node(s, n);
+    if (!status) status = watch(s, n);
+    if (status) {
+      status = tc_status_note(status, "while running %%" TC_SV_FMT " = " TC_SV_FMT, TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
+      return n->source.size && !strstr(tc_status_text(status), "at ") ? tc_status_note(status, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : status;
+    }
+    if (frees) tc_node_each_value(n, release_use, &(use_marker){s, at});
+    at++;
+    for (int32_t i = 0; frees && i < n->n_results; i++)
+      if (slot_of(s, n->results[i])->last_use == 0) ref_drop(s->run, &slot_of(s, n->results[i])->t);
+  }
+  return TC_OK;
+}
+
+// ---- outputs ----
+static tc_status number_output(ref_run *r, tc_dtype d, double real, int64_t integer, tc_tensor *out) {
+  TC_TRY(tc_tensor_create(r->allocator, d, 0, NULL, out));
+  if (d == TC_F64) *(double *)tc_tensor_data(out) = real;
+  else if (d == TC_I64) *(int64_t *)tc_tensor_data(out) = integer;
+  else *(uint8_t *)tc_tensor_data(out) = integer != 0;
+  return TC_OK;
+}
+
+static tc_status make_output(ref_scope *s, const tc_graph_output *o, tc_tensor *out) {
+  ref_run *r = s->run;
+  const tc_arg *g = &o->arg;
+  int64_t v;
+  switch (g->kind) {
+  case TC_AK_TENSOR: {
+    ref_slot *slot = slot_of(s, g->value);
+    if (g->value->kind == TC_VALUE_TENSOR) return ref_to_tensor(r, &slot->t, r->options->wide, out);
+    if (g->value->kind == TC_VALUE_NONE || g->value->kind == TC_VALUE_TOKEN) return TC_OK;
+    return number_output(r, g->value->kind == TC_VALUE_FLOAT ? TC_F64 : g->value->kind == TC_VALUE_BOOL ? TC_BOOL : TC_I64, slot->real, slot->integer, out);
+  }
+  case TC_AK_INT:
+    TC_TRY(ref_eval(r, g->sym, &v));
+    return number_output(r, TC_I64, 0, v, out);
+  case TC_AK_FLOAT: return number_output(r, TC_F64, g->value ? slot_of(s, g->value)->real : g->real, 0, out);
+  case TC_AK_BOOL: return number_output(r, TC_BOOL, 0, g->value ? slot_of(s, g->value)->integer : g->integer, out);
+  default: return TC_OK;
+  }
+}
+
+static tc_status write_back(ref_scope *s, const tc_tensor *inputs, const tc_tensor *outputs) {
+  for (int32_t i = 0; i < s->graph->outputs.count; i++) {
+    const tc_graph_output *o = &s->graph->outputs.data[i];
+    if (o->kind < TC_OUT_BUFFER_MUTATION || o->kind > TC_OUT_PARAMETER_MUTATION) continue;
+    int32_t k = 0;
+    for (int32_t j = 0; j < s->graph->inputs.count; j++) {
+      const tc_graph_input *in = &s->graph->inputs.data[j];
+      if (!in->value) continue;
+      if (tc_sv_eq(in->target, o->target) && (o->kind == TC_OUT_INPUT_MUTATION) == (in->kind == TC_IN_USER)) TC_TRY(tc_tensor_copy(&outputs[i], &inputs[k]));
+      k++;
+    }
+  }
+  return TC_OK;
+}
+
+typedef struct run_call {
+  ref_run *run;
+  tc_graph *graph;
+  int32_t n_inputs;
+  const tc_tensor *inputs;
+  tc_tensor *outputs;
+} run_call;
+
+static tc_status do_run(void *p) {
+  run_call *c = p;
+  ref_run *r = c->run;
+  r->syms = tc_sym_create(r->arena);
+  // decompositions may make symbols while running
+  r->n_symbols = tc_sym_symbol_count(r->module->syms) + 4096;
+  r->symbols = TC_NEW_ARRAY(r->arena, int64_t, r->n_symbols);
+  r->bound = TC_NEW_ARRAY(r->arena, uint8_t, r->n_symbols);
+  ref_scope s = {.run = r, .graph = c->graph, .slots = tc_map_create(r->arena)};
+  tc_tensor *inputs = TC_NEW_ARRAY(r->arena, tc_tensor, c->n_inputs);
+  TC_TRY(take_inputs(&s, c->n_inputs, c->inputs, inputs));
+  TC_TRY(run_graph(&s));
+  for (int32_t i = 0; i < c->graph->outputs.count; i++) TC_TRY(make_output(&s, &c->graph->outputs.data[i], &c->outputs[i]));
+  return r->options->write_back ? write_back(&s, inputs, c->outputs) : TC_OK;
+}
+
+tc_status tc_ref_run(tc_graph *g, const tc_allocator *a, int32_t n_inputs, const tc_tensor *inputs, tc_tensor *outputs, const tc_ref_options *options) {
+  static const tc_ref_options plain = {0};
+  ref_run r = {.options = options ? options : &plain, .allocator = a, .module = g->module};
+  run_call c = {.run = &r, .graph = g, .n_inputs = n_inputs, .inputs = inputs, .outputs = outputs};
+  memset(outputs, 0, sizeof *outputs * (size_t)g->outputs.count);
+  TC_TRY(tc_arena_create(a, &r.arena));
+  tc_status s = tc_arena_guard(r.arena, do_run, &c);
+  while (r.buffers) {
+    r.buffers->refs = 1;
+    ref_drop(&r, &(ref_tensor){.buffer = r.buffers});
+  }
+  tc_arena_destroy(r.arena);
+  for (int32_t i = 0; s && i < g->outputs.count; i++) tc_tensor_unref(&outputs[i]);
+  return s;
+}

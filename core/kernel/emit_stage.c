@@ -109,26 +109,40 @@ tc_kval tc_stage_load(tc_stage *s, int32_t operand, const tc_kval *index, tc_kva
   return v;
 }
 
-static void store_one(tc_stage *s, const tc_kval *index, int64_t offset, tc_kval value, tc_kval mask, const tc_sym *const *const *at) {
+// Everything that one store of the template sets off, for `width` values at consecutive indices of the last dimension.
+static void store_values(tc_stage *s, const tc_kval *index, int32_t width, const tc_kval *values, tc_kval mask, const tc_sym *const *const *at) {
   tc_em *e = s->e;
-  int32_t mark = em_mark(e);
-  bind_index(e, s->node->n_par, s->store_index, index, offset);
-  tc_kval outer = e->mask, outer_row = e->tile_row;
+  int32_t rank = s->node->n_par;
+  tc_kval outer_mask = e->mask, outer_row = e->tile_row, v[16];
   const tc_buf *outer_hole = e->hole;
+  const tc_sym *const **outer_at = e->at;
   e->mask = mask;
   e->hole = s->node->outs[0];
-  e->hole_value = value;
-  e->tile_row = e->tiles_used ? local_row(s, s->store_index) : -1;
-  const tc_sym *const **outer_at = e->at;
   e->at = (const tc_sym *const **)at;
-  for (int32_t i = 0; i < e->g->steps.count; i++) {
-    if (s->in_store[i]) em_store_step(e, i);
+  for (int32_t k = 0; k < e->g->steps.count; k++) {
+    if (!s->in_store[k]) continue;
+    const tc_buf *b = e->g->steps.data[k].node->outs[0];
+    const tc_sym *coeff = NULL, *rest, *address = b->strides && rank ? em_address(e, b, at[k]) : NULL;
+    bool wide = width > 1 && e->g->steps.data[k].hold != TC_HOLD_TILE && address && tc_sym_linear(e->syms, address, s->store_index[rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1);
+    for (int32_t i = 0; i < width; i++) {
+      int32_t mark = em_mark(e);
+      bind_index(e, rank, s->store_index, index, i);
+      e->hole_value = values[i];
+      e->tile_row = e->tiles_used ? local_row(s, s->store_index) : -1;
+      if (wide) v[i] = em_load(e, b, at[k], NULL);
+      else em_store_step(e, k);
+      em_leave(e, mark);
+    }
+    if (!wide) continue;
+    int32_t mark = em_mark(e);
+    bind_index(e, rank, s->store_index, index, 0);
+    tc_kb_store(e->kb, em_mem(e, b, true), em_sym(e, address), width, v, mask);
+    em_leave(e, mark);
   }
   e->at = outer_at;
-  e->mask = outer;
+  e->mask = outer_mask;
   e->hole = outer_hole;
   e->tile_row = outer_row;
-  em_leave(e, mark);
 }
 
 // The maps of all steps with the group's variables replaced by the symbols of the store's index.
@@ -147,7 +161,12 @@ static const tc_sym *const **store_maps(tc_stage *s) {
 
 void tc_stage_store_n(tc_stage *s, const tc_kval *index, int32_t width, const tc_kval *values, tc_kval mask) {
   const tc_sym *const **at = store_maps(s);
-  for (int32_t i = 0; i < width; i++) store_one(s, index, i, values[i], mask, at);
+  for (int32_t i = 0; i < width; i += 16) {
+    tc_kval from[TC_MAX_RANK];
+    for (int32_t d = 0; d < s->node->n_par; d++) from[d] = index[d];
+    if (i) from[s->node->n_par - 1] = em_add(s->e, index[s->node->n_par - 1], tc_kb_int(s->e->kb, tc_kb_type(s->e->kb, index[s->node->n_par - 1]), i));
+    store_values(s, from, width - i < 16 ? width - i : 16, values + i, mask, at);
+  }
 }
 
 void tc_stage_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval mask) { tc_stage_store_n(s, index, 1, &value, mask); }
@@ -243,6 +262,7 @@ static void tile_rows(tc_em *e, tc_stage *first, int32_t from_phase) {
   int32_t n = n_par + e->g->n_red;
   em_row_phases(e, from_phase, n - 1, tc_sym_int(c, 0), e->g->extents[n - 1]);
   e->tile_row = -1;
+  tc_kb_barrier(e->kb); // a row's tiles are read before the next row's are written
   while (opened--) tc_kb_end_for(e->kb, 0, NULL, NULL);
   em_leave(e, mark);
 }

@@ -37,6 +37,7 @@ typedef struct tc_buf {
   int32_t rank;
   const tc_sym *const *sizes;
   const tc_sym *const *strides; // elements of dtype; NULL: left to the scheduler
+  const tc_sym *const *prefer;  // INTERNAL: strides that the graph promised for the value, or NULL
   const tc_sym *offset;         // INPUT: elements; else 0
   int32_t input;                // INPUT: number of the graph input
   tc_lnode *def;                // INTERNAL: the node that defines it, NULL if removed

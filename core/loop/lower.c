@@ -90,6 +90,17 @@ static void lower_pointwise(tc_op_args *a, const tc_node *n) {
   lo_result(a, 0, lo_end(a, v, t->dtype));
 }
 
+static bool is_whole(const tc_lview *v) {
+  if (v->rank != v->buf->rank) return false;
+  for (int32_t d = 0; d < v->rank; d++) {
+    if (v->map[d] != v->index[d]) return false;
+  }
+  return true;
+}
+
+// Strides that cover the elements without holes, so that a buffer may have them.
+static bool dense(tc_lo *lo, const tc_tensor_type *t) { return tc_strides_dense(lo->l->syms, t->rank, t->sizes, t->strides); }
+
 static tc_status lower_node(tc_lo *lo, tc_node *n) {
   tc_arena *arena = lo->l->arena;
   lo->node = n;
@@ -124,7 +135,11 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
       if (n->results[i]->n_uses == 0) continue;
       return tc_error(TC_STATUS_INTERNAL, "the lowering of " TC_SV_FMT " gave no result %d", TC_SV_ARG(n->op->full_name), i);
     }
-    tc_map_put_ptr(lo->values, n->results[i], NULL)->value.ptr = (void *)lo->results[i];
+    const tc_lview *v = lo->results[i];
+    const tc_tensor_type *t = &n->results[i]->type;
+    bool own = v->buf->kind == TC_BUF_INTERNAL && !v->buf->prefer && v->buf->dtype == t->dtype && v->buf->def && v->buf->def->node == n;
+    if (own && is_whole(v)) ((tc_buf *)v->buf)->prefer = dense(lo, t) ? t->strides : NULL;
+    tc_map_put_ptr(lo->values, n->results[i], NULL)->value.ptr = (void *)v;
   }
   return TC_OK;
 }
@@ -140,14 +155,6 @@ static void add_inputs(tc_lo *lo, const tc_graph *g) {
     if (v->type.offset) b->offset = v->type.offset;
     tc_map_put_ptr(lo->values, v, NULL)->value.ptr = (void *)tc_lview_whole(lo->l, b);
   }
-}
-
-static bool is_whole(const tc_lview *v) {
-  if (v->rank != v->buf->rank) return false;
-  for (int32_t d = 0; d < v->rank; d++) {
-    if (v->map[d] != v->index[d]) return false;
-  }
-  return true;
 }
 
 // The strides and offset of a view in terms of its buffer's: false if it is not affine.

@@ -1,6 +1,7 @@
 // Scaled dot product attention: softmax(q kᵀ · scale + mask) v. Definition: PyTorch's documentation of
 // torch.nn.functional.scaled_dot_product_attention.
 #include <math.h>
+#include <string.h>
 
 #include "core/ops/ops.h"
 
@@ -93,6 +94,26 @@ static int32_t sdpa_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// The template takes what it can: no dropout, equal heads, constant widths; the rest is expanded before lowering.
+static int32_t sdpa_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_lt operands[4] = {tc_lo_arg(a, Q), tc_lo_arg(a, K), tc_lo_arg(a, V), -1};
+  bool mask = tc_op_tensor(a, MASK) != NULL;
+  double scale = scale_of(a);
+  int64_t bits;
+  memcpy(&bits, &scale, sizeof bits);
+  tc_int attrs[3] = {tc_int_const(a, bits), tc_int_const(a, tc_op_bool(a, CAUSAL, 0)), tc_int_const(a, mask)};
+  if (mask) {
+    const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K);
+    tc_int sizes[TC_MAX_RANK];
+    for (int32_t d = 0; d < q->rank - 1; d++) sizes[d] = q->sizes[d];
+    sizes[q->rank - 1] = k->sizes[k->rank - 2];
+    operands[3] = tc_lo_expand(a, tc_lo_arg(a, MASK), q->rank, sizes);
+  }
+  tc_lo_result(a, 0, tc_lo_template(a, "attention", mask ? 4 : 3, operands, r->dtype, r->rank, r->sizes, 3, attrs));
+  return TC_STATUS_OK;
+}
+
 // ---- reference ----
 static int64_t broadcast_offset(const tc_ref_view *m, int32_t rank, const int64_t *index) {
   int64_t at = 0;
@@ -177,7 +198,7 @@ static int32_t safe_softmax_ref(tc_op_args *a) {
 
 static const tc_op_def rows[] = {
     {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-     .meta = sdpa_meta, .expand = sdpa_expand, .ref = sdpa_ref, .flops = "2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
+     .meta = sdpa_meta, .expand = sdpa_expand, .lower = sdpa_lower, .ref = sdpa_ref, .flops = "2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
     {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .traits = TC_OP_REDUCTION, .meta = safe_softmax_meta, .lower = safe_softmax_lower, .ref = safe_softmax_ref},
 };
 TC_OP_FAMILY(attention);

@@ -127,13 +127,15 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
   for (int32_t i = g->steps.count - 1; i >= 0; i--) { // users first
     tc_step *s = &g->steps.data[i];
     const tc_lnode *n = s->node;
+    int32_t stage_phase = -1; // of the last template up to this step
+    for (int32_t k = 0; k <= i; k++) stage_phase = g->steps.data[k].node->kind == TC_LN_TEMPLATE ? g->steps.data[k].phase : stage_phase;
     int32_t size = tc_dtype_size(n->outs[0]->dtype);
     bool full = n->n_par + n->n_red > 0 && tc_sym_eq(x->l->syms, tc_product(x->l, n->n_par, n->extents), tc_product(x->l, g->n_par + g->n_red, g->extents));
     bool later = last_use(x, g, n->outs[0]) > s->phase;
     if (n->kind == TC_LN_REDUCE) s->hold = TC_HOLD_ROW;
     else if (n->kind == TC_LN_TEMPLATE) s->hold = later ? TC_HOLD_TILE : TC_HOLD_INLINE;
     else if (n->kind == TC_LN_CALL) s->hold = TC_HOLD_MEMORY;
-    else if (full && later && from_stage[i]) s->hold = TC_HOLD_TILE;
+    else if (full && later && from_stage[i] && s->phase == stage_phase) s->hold = TC_HOLD_TILE; // cannot be computed again
     else if (full && later && x->cost[n->id] >= DEAR && row != TC_SYM_INF && held + row * size <= on_chip * 3 / 4 && g->n_red) {
       s->hold = TC_HOLD_TILE;
       held += row * size;

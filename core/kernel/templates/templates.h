@@ -5,6 +5,7 @@
 #include "core/loop/template.h"
 
 extern const tc_template_table tc_template_matmul;
+extern const tc_template_table tc_template_attention;
 
 // Registers all of them.
 void tc_templates_register_core(tc_arena *arena, tc_template_registry *r);

@@ -1,6 +1,7 @@
 // What processor this is: features by CPUID (Intel SDM volume 2, AMD APM volume 3), caches and cores by sysfs and sysconf.
 #include <cpuid.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,8 +77,22 @@ int32_t tc_cpu_target_runs(const uint32_t *code, const tc_cpu_target *host) {
   return code[TC_CPU_WORD_VECTOR] <= host->words[TC_CPU_WORD_VECTOR];
 }
 
+// The cache that a core sees; what sysconf says may be all of the machine's.
 static int64_t cache_bytes(int level, int64_t otherwise) {
   static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+  for (int i = 0; i < 6; i++) {
+    static const char *const files[] = {"level", "type", "size"};
+    char text[3][32] = {"", "", ""}, path[100];
+    for (int f = 0; f < 3; f++) {
+      snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", i, files[f]);
+      FILE *in = fopen(path, "re");
+      if (!in) continue;
+      if (!fgets(text[f], sizeof text[f], in)) text[f][0] = 0;
+      fclose(in);
+    }
+    long size = strtol(text[2], NULL, 10);
+    if (strtol(text[0], NULL, 10) == level && text[1][0] != 'I' && size > 0 && strchr(text[2], 'K')) return (int64_t)size << 10;
+  }
   long v = sysconf(names[level - 1]);
   return v > 0 ? v : otherwise;
 }

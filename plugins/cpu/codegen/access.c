@@ -4,7 +4,7 @@
 //   stride -1            reversed;  stride 2 … 8: whole registers and shuffles, never reading past the first and last lane
 //   width 2, 4, 8, 16    rows of that width per lane, transposed in registers
 //   else                 gathers and scatters
-// With a mask, stride 1 is a masked access; every other shape tests whether all lanes take part and then goes without
+// With a mask, stride 1 is a masked access (with AVX-512); every other shape tests whether all lanes take part and then goes without
 // the mask, else through masked gathers or a loop over the lanes.
 #include "codegen.h"
 
@@ -161,9 +161,18 @@ static LLVMValueRef gather(cg *g, const cg_access *a, LLVMValueRef mask, LLVMVal
   return cg_call2(g, "llvm.masked.gather", (LLVMTypeRef[]){t, LLVMTypeOf(p)}, 2, 4, args);
 }
 
+// Rows that are wider than a register, halved; false if there is nothing to halve.
+static bool halve_rows(cg *g, const cg_access *a, cg_access halves[2]) {
+  int32_t w = a->width;
+  if ((w & (w - 1)) != 0 || w < 4 || w * a->m->size <= g->vector_bytes || g->lanes % 2) return false;
+  for (int32_t h = 0; h < 2; h++) halves[h] = element(g, a, h * w / 2), halves[h].width = w / 2;
+  return true;
+}
+
 static void read_all(cg *g, const cg_access *a, LLVMValueRef *out) {
   int64_t c;
   bool known = const_stride(a, &c);
+  cg_access halves[2];
   if (known && c == a->width) read_contiguous(g, a, out);
   else if (known && c == 0)
     for (int32_t i = 0; i < a->width; i++) {
@@ -172,7 +181,10 @@ static void read_all(cg *g, const cg_access *a, LLVMValueRef *out) {
       out[i] = cg_splat(g, s, g->lanes);
     }
   else if (rows_fit(g, a)) read_rows(g, a, out);
-  else
+  else if (halve_rows(g, a, halves)) {
+    read_all(g, &halves[0], out);
+    read_all(g, &halves[1], out + a->width / 2);
+  } else
     for (int32_t i = 0; i < a->width; i++) {
       cg_access e = element(g, a, i);
       if (known && c == 1) read_contiguous(g, &e, &out[i]);
@@ -245,8 +257,14 @@ static void write_all(cg *g, const cg_access *a, LLVMValueRef *values) {
     write_contiguous(g, a, values);
     return;
   }
+  cg_access halves[2];
   if ((!known || c != 0) && rows_fit(g, a)) {
     write_rows(g, a, values);
+    return;
+  }
+  if ((!known || c != 0) && halve_rows(g, a, halves)) {
+    write_all(g, &halves[0], values);
+    write_all(g, &halves[1], values + a->width / 2);
     return;
   }
   for (int32_t i = 0; i < a->width; i++) {
@@ -322,18 +340,22 @@ static LLVMBasicBlockRef split(cg *g, const cg_access *a, LLVMBasicBlockRef *joi
   return some;
 }
 
+static LLVMValueRef masked_load(cg *g, const cg_access *a) {
+  LLVMTypeRef t = vector_of(a, g->lanes);
+  LLVMValueRef p = at(g, a, 0, NULL);
+  LLVMValueRef args[] = {p, cg_i32(g, a->align), a->mask, other_of(a, g, 0)};
+  return cg_call2(g, "llvm.masked.load", (LLVMTypeRef[]){t, LLVMTypeOf(p)}, 2, 4, args);
+}
+
 void cg_read(cg *g, const cg_access *a, LLVMValueRef *out) {
   int64_t c;
-  bool plain = const_stride(a, &c) && c == 1 && a->width == 1;
+  bool plain = const_stride(a, &c) && c == 1 && a->width == 1 && native_masks(g, a);
   if (!a->mask) {
     read_all(g, a, out);
     return;
   }
-  if (plain && native_masks(g, a)) {
-    LLVMTypeRef t = vector_of(a, g->lanes);
-    LLVMValueRef p = at(g, a, 0, NULL);
-    LLVMValueRef args[] = {p, cg_i32(g, a->align), a->mask, other_of(a, g, 0)};
-    out[0] = cg_call2(g, "llvm.masked.load", (LLVMTypeRef[]){t, LLVMTypeOf(p)}, 2, 4, args);
+  if (plain && g->avx512) { // AVX2's masked loads stream at half the speed: better only where needed
+    out[0] = masked_load(g, a);
     return;
   }
   LLVMValueRef fast[CG_MAX_WIDTH], slow[CG_MAX_WIDTH];
@@ -342,7 +364,8 @@ void cg_read(cg *g, const cg_access *a, LLVMValueRef *out) {
   LLVMBasicBlockRef fast_end = LLVMGetInsertBlock(g->b);
   LLVMBuildBr(g->b, join);
   LLVMPositionBuilderAtEnd(g->b, some);
-  read_some(g, a, slow);
+  if (plain) slow[0] = masked_load(g, a);
+  else read_some(g, a, slow);
   LLVMBasicBlockRef slow_end = LLVMGetInsertBlock(g->b);
   LLVMBuildBr(g->b, join);
   LLVMPositionBuilderAtEnd(g->b, join);

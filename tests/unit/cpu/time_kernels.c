@@ -77,6 +77,59 @@ static tc_status pointwise(tc_arena *arena, rig *r, int32_t lanes, int32_t n, bo
   return TC_OK;
 }
 
+// Bodies of a loop whose %i is the index of a lane's first element; per: elements of x per lane and round.
+static const struct pattern {
+  const char *name;
+  int32_t lanes, per;
+  const char *body;
+} patterns[] = {
+    {"complex_mul", 16, 2, "%p = mul %i, 2\n%a, %b1 = load.v2 %x[%p]\n%c, %d = load.v2 %y[%p]\n%e = mul %b1, %d\n%nf = neg %e\n%g = fma %a, %c, %nf\n%h = mul %a, %d\n%k = fma %b1, %c, %h\nstore.v2 %o[%p], %g, %k\n"},
+    {"complex_mul", 32, 2, "%p = mul %i, 2\n%a, %b1 = load.v2 %x[%p]\n%c, %d = load.v2 %y[%p]\n%e = mul %b1, %d\n%nf = neg %e\n%g = fma %a, %c, %nf\n%h = mul %a, %d\n%k = fma %b1, %c, %h\nstore.v2 %o[%p], %g, %k\n"},
+    {"strided2", 16, 2, "%p = mul %i, 2\n%a = load %x[%p]\nstore %o[%p], %a\n"},
+    {"strided3", 16, 3, "%p = mul %i, 3\n%a = load %x[%p]\nstore %o[%i], %a\n"},
+    {"pixels3", 16, 3, "%p = mul %i, 3\n%a, %b1, %c = load.v3 %x[%p]\n%s = add %a, %b1\nstore.v3 %o[%p], %s, %b1, %c\n"},
+    {"reversed", 16, 1, "%p = sub 8191, %i\n%a = load %x[%p]\nstore %o[%i], %a\n"},
+    {"gather", 16, 1, "%v = bitcast %i : i32\n%q = mul %v, 77\n%p = and %q, 8191\n%a = load %x[%p]\nstore %o[%i], %a\n"},
+    {"scatter", 16, 1, "%q = mul %i, 77\n%p = and %q, 8191\n%a = load %x[%i]\nstore %o[%p], %a\n"},
+    {"column_read", 16, 1, "%q = and %i, 63\n%r = shr %i, 6\n%p = fma %q, 128, %r\n%a = load %x[%p]\nstore %o[%i], %a\n"},
+    {"transpose4", 16, 4, "%p = mul %l, 64\n%f = shr %j, 4\n%g = mul %f, 4\n%t = add %p, %g\n%a, %b1, %c, %d = load.v4 %x[%t]\n%q = fma %f, 64, %l\n%q1 = add %q, 16\n%q2 = add %q, 32\n%q3 = add %q, 48\nstore %o[%q], %a\nstore %o[%q1], %b1\nstore %o[%q2], %c\nstore %o[%q3], %d\n"},
+    {"transpose16", 16, 16, "%p = mul %l, 512\n%f = shr %j, 4\n%g = mul %f, 16\n%t = add %p, %g\n%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7, %a8, %a9, %a10, %a11, %a12, %a13, %a14, %a15 = load.v16 %x[%t]\n%q = mul %f, 16\n%u = fma %q, 16, %l\nstore %o[%u], %a0\n"
+     "%u1 = add %u, 16\nstore %o[%u1], %a1\n%u2 = add %u, 32\nstore %o[%u2], %a2\n%u3 = add %u, 48\nstore %o[%u3], %a3\n%u4 = add %u, 64\nstore %o[%u4], %a4\n%u5 = add %u, 80\nstore %o[%u5], %a5\n%u6 = add %u, 96\nstore %o[%u6], %a6\n%u7 = add %u, 112\nstore %o[%u7], %a7\n"
+     "%u8 = add %u, 128\nstore %o[%u8], %a8\n%u9 = add %u, 144\nstore %o[%u9], %a9\n%u10 = add %u, 160\nstore %o[%u10], %a10\n%u11 = add %u, 176\nstore %o[%u11], %a11\n%u12 = add %u, 192\nstore %o[%u12], %a12\n%u13 = add %u, 208\nstore %o[%u13], %a13\n%u14 = add %u, 224\nstore %o[%u14], %a14\n%u15 = add %u, 240\nstore %o[%u15], %a15\n"},
+    {"division", 16, 1, "%q = div %i, %n\n%r = rem %i, %n\n%s = add %q, %r\n%v = cast %s : f32\nstore %o[%i], %v\n"},
+    {"exp", 16, 1, "%a = load %x[%i]\n%b1 = exp %a\nstore %o[%i], %b1\n"},
+    {"exp", 64, 1, "%a = load %x[%i]\n%b1 = exp %a\nstore %o[%i], %b1\n"},
+    {"tanh", 32, 1, "%a = load %x[%i]\n%b1 = tanh %a\nstore %o[%i], %b1\n"},
+    {"erf", 32, 1, "%a = load %x[%i]\n%b1 = erf %a\nstore %o[%i], %b1\n"},
+    {"sin", 32, 1, "%a = load %x[%i]\n%b1 = sin %a\nstore %o[%i], %b1\n"},
+    {"pow", 32, 1, "%a = load %x[%i]\n%c = load %y[%i]\n%b1 = pow %a, %c\nstore %o[%i], %b1\n"},
+};
+
+static tc_status one_pattern(tc_arena *arena, rig *r, const struct pattern *p) {
+  tc_sb sb = tc_sb_make(arena);
+  enum { ELEMENTS = 8192 };
+  int32_t n = ELEMENTS / p->per;
+  tc_sb_printf(&sb, "kernel @%s (%%x : global f32 readonly noalias align 64, %%y : global f32 readonly noalias align 64, %%o : global f32 noalias align 64, %%n : i32) blocks 1 lanes %d {\n  lanes {\n    %%l = lane\n    for %%j = 0 to %%n step %d {\n    %%i = add %%j, %%l\n%s  }\n  }\n}\n",
+               p->name, p->lanes, p->lanes, p->body);
+  tc_lexer lx;
+  tc_kernel *k, *plain;
+  tc_lex_init(&lx, arena, TC_SV("pattern"), (tc_sv){sb.text, strlen(sb.text)});
+  TC_TRY(tc_kernel_parse(arena, &lx, &k), "in %s", p->name);
+  TC_TRY(tc_kernel_legalise(arena, k, &plain));
+  TC_TRY(tc_kernel_simplify(arena, plain, &plain));
+  char what[64];
+  snprintf(what, sizeof what, "%s_l%d", p->name, p->lanes);
+  rig_function f = timed_load(r, plain, what);
+  float *x = rig_alloc(NULL, ELEMENTS * 4 + 4096), *y = rig_alloc(NULL, ELEMENTS * 4 + 4096), *o = rig_alloc(NULL, ELEMENTS * 4 + 4096);
+  for (int32_t i = 0; i < ELEMENTS; i++) x[i] = (float)(i % 100) / 20, y[i] = (float)(i % 7) / 3;
+  tc_launch_arg args[] = {mem(x), mem(y), mem(o), num(n)};
+  tc_launch l = {.struct_size = sizeof l, .function = f.function, .blocks = 1, .args = args, .n_args = 4};
+  double t = best_of(r, &l, 2000);
+  printf("    %7.2f us for %d lanes: %6.2f ns per 16 elements\n", t, n, t * 1e3 / (ELEMENTS / 16));
+  rig_free(NULL, x), rig_free(NULL, y), rig_free(NULL, o);
+  return TC_OK;
+}
+
 // c[rows, lanes·1] += a[k][rows] · b[k][lanes·vecs]: `rows` broadcasts and `vecs` loads per step.
 static tc_status gemm(tc_arena *arena, rig *r, int32_t rows, int32_t lanes, int32_t unroll, int32_t kk) {
   tc_sb sb = tc_sb_make(arena);
@@ -122,6 +175,7 @@ static tc_status all(void *arg) {
   static const int32_t narrow[][2] = {{6, 16}, {4, 24}, {3, 32}, {12, 8}, {5, 16}, {4, 16}};
   for (int32_t i = 0; i < RIG_ISAS; i++) {
     if (!rig_open(&r, rig_isas[i])) continue;
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) TC_TRY(one_pattern(arena, &r, &patterns[p]));
     for (int32_t lanes = 8; lanes <= 64; lanes *= 2) TC_TRY(pointwise(arena, &r, lanes, 4096 * 2, false, false));
     TC_TRY(pointwise(arena, &r, 16, 4096 * 2, true, false));
     TC_TRY(pointwise(arena, &r, 64, 4096 * 2, true, false));

@@ -59,6 +59,7 @@ static inline int32_t m_alias(tc_op_args *a) {
 static inline int32_t m_permute(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
+  if (tc_op_count(a, 1) != x->rank) return tc_op_fail(a, "%d dims for %s", tc_op_count(a, 1), tc_op_shape_text(a, 0));
   for (int32_t i = 0; i < x->rank; i++) {
     int64_t d = tc_op_wrap_dim(a, tc_op_int_at(a, 1, i, 0), x->rank);
     if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
@@ -67,10 +68,16 @@ static inline int32_t m_permute(tc_op_args *a) {
   return tc_op_set_view(a, 0, 0, x->dtype, x->rank, sizes, strides, x->offset);
 }
 
+// A dimension that the tensor has; -1 and a failure otherwise.
+static inline int64_t dim_of(tc_op_args *a, int64_t dim, int32_t rank) {
+  if (rank == 0) return tc_op_fail(a, "'self' has no dimensions"), -1;
+  return tc_op_wrap_dim(a, dim, rank);
+}
+
 static inline int32_t m_transpose(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
-  int64_t d0 = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), d1 = tc_op_wrap_dim(a, tc_op_int(a, 2, 0), x->rank);
+  int64_t d0 = dim_of(a, tc_op_int(a, 1, 0), x->rank), d1 = dim_of(a, tc_op_int(a, 2, 0), x->rank);
   if (d0 < 0 || d1 < 0) return TC_STATUS_INVALID_ARGUMENT;
   for (int32_t i = 0; i < x->rank; i++) {
     int64_t d = i == d0 ? d1 : i == d1 ? d0 : i;
@@ -81,7 +88,7 @@ static inline int32_t m_transpose(tc_op_args *a) {
 
 static inline int32_t m_select(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
-  int64_t d = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank);
+  int64_t d = dim_of(a, tc_op_int(a, 1, 0), x->rank);
   if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], at = tc_op_sym(a, 2);
   int32_t rank = 0;
@@ -99,8 +106,8 @@ static inline tc_int clamp_index(tc_op_args *a, tc_int i, tc_int size) {
 
 static inline int32_t m_slice(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
-  int64_t d = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), step = tc_op_int(a, 4, 1);
-  if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
+  int64_t d = dim_of(a, tc_op_int(a, 1, 0), x->rank), step = tc_op_int(a, 4, 1);
+  if (d < 0 || step < 1) return tc_op_fail(a, "step"), TC_STATUS_INVALID_ARGUMENT;
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   for (int32_t i = 0; i < x->rank; i++) sizes[i] = x->sizes[i], strides[i] = x->strides[i];
   tc_int start = tc_op_kind(a, 2) == TC_AK_NONE ? tc_int_const(a, 0) : clamp_index(a, tc_op_sym(a, 2), x->sizes[d]);
@@ -127,10 +134,11 @@ static inline int32_t m_expand(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   int32_t n = tc_op_count(a, 1);
+  if (n < x->rank || n > TC_MAX_RANK) return tc_op_fail(a, "%s cannot be expanded to %d dimensions", tc_op_shape_text(a, 0), n);
   for (int32_t i = 0; i < n; i++) {
     int32_t k = i - (n - x->rank);
     sizes[i] = tc_op_sym_at(a, 1, i);
-    if (tc_op_int_at(a, 1, i, 0) == -1) sizes[i] = x->sizes[k];
+    if (tc_op_int_at(a, 1, i, 0) == -1) sizes[i] = k < 0 ? tc_int_const(a, 1) : x->sizes[k];
     bool broadcast = k < 0 || (tc_int_is_const(x->sizes[k], NULL) && x->sizes[k]->value == 1 && tc_int_eq(a, sizes[i], x->sizes[k]) != 1);
     strides[i] = broadcast ? tc_int_const(a, 0) : x->strides[k];
   }
@@ -140,6 +148,7 @@ static inline int32_t m_expand(tc_op_args *a) {
 static inline int32_t m_as_strided(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   int32_t n = tc_op_count(a, 1);
+  if (n > TC_MAX_RANK || tc_op_count(a, 2) != n) return tc_op_fail(a, "as many strides as sizes are wanted");
   for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, 1, i), strides[i] = tc_op_sym_at(a, 2, i);
   return tc_op_set_view(a, 0, 0, tc_op_tensor(a, 0)->dtype, n, sizes, strides, tc_op_kind(a, 3) == TC_AK_NONE ? NULL : tc_op_sym(a, 3));
 }
@@ -149,6 +158,7 @@ static inline int32_t m_view(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK], known = tc_int_const(a, 1), numel = tc_int_const(a, 1);
   int32_t n = tc_op_count(a, 1), open = -1;
+  if (n > TC_MAX_RANK) return tc_op_fail(a, "too many sizes");
   for (int32_t i = 0; i < x->rank; i++) numel = tc_int_mul(a, numel, x->sizes[i]);
   for (int32_t i = 0; i < n; i++) {
     sizes[i] = tc_op_sym_at(a, 1, i);
@@ -162,7 +172,7 @@ static inline int32_t m_view(tc_op_args *a) {
 
 static inline int32_t m_unbind(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
-  int64_t d = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), n;
+  int64_t d = dim_of(a, tc_op_int(a, 1, 0), x->rank), n;
   if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (!tc_int_is_const(x->sizes[d], &n)) return tc_op_fail(a, "the number of results depends on a symbolic size");
   tc_op_set_result_count(a, (int32_t)n);
@@ -187,6 +197,7 @@ static inline int32_t m_self(tc_op_args *a) {
 
 static inline int32_t m_full(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK];
+  if (tc_op_count(a, 0) > TC_MAX_RANK) return tc_op_fail(a, "too many sizes");
   for (int32_t i = 0; i < tc_op_count(a, 0); i++) sizes[i] = tc_op_sym_at(a, 0, i);
   return tc_op_set_result(a, 0, tc_op_dtype(a, 2, TC_F32), tc_op_count(a, 0), sizes, NULL);
 }
@@ -204,7 +215,7 @@ static inline int32_t m_to_copy(tc_op_args *a) {
 
 static inline int32_t m_max_dim(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
-  int64_t d = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank);
+  int64_t d = dim_of(a, tc_op_int(a, 1, 0), x->rank);
   if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
   tc_int sizes[TC_MAX_RANK];
   int32_t rank = 0;
@@ -216,10 +227,12 @@ static inline int32_t m_max_dim(tc_op_args *a) {
 
 static inline int32_t m_cat(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor_at(a, 0, 0);
-  int64_t d = x ? tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank) : -1;
+  int64_t d = x ? dim_of(a, tc_op_int(a, 1, 0), x->rank) : -1;
   if (d < 0) return tc_op_fail(a, "nothing to concatenate");
   tc_int sizes[TC_MAX_RANK];
   for (int32_t i = 0; i < x->rank; i++) sizes[i] = x->sizes[i];
+  for (int32_t k = 1; k < tc_op_count(a, 0); k++)
+    if (!tc_op_tensor_at(a, 0, k) || tc_op_tensor_at(a, 0, k)->rank != x->rank) return tc_op_fail(a, "tensors of different ranks");
   for (int32_t k = 1; k < tc_op_count(a, 0); k++) sizes[d] = tc_int_add(a, sizes[d], tc_op_tensor_at(a, 0, k)->sizes[d]);
   const int32_t all[] = {0};
   return tc_op_set_result(a, 0, tc_op_promote(a, 1, all), x->rank, sizes, NULL);

@@ -111,6 +111,50 @@ static int32_t lower_remainder(tc_op_args *a) {
 static int32_t lower_floor_divide(tc_op_args *a) {
   return lower_binary_text(a, "where(y == 0, x / y, floor(x / y))", "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where((r != 0) && ((r < 0) != (d < 0)), q - 1, q)");
 }
+// pow. Constant exponents that are a few products or a root are done as such (as PyTorch does); integers by squaring.
+static const char *pow_text(tc_op_args *a) {
+  static const struct {
+    double exponent;
+    const char *text;
+  } texts[] = {{2, "x * x"}, {3, "x * x * x"}, {1, "x"}, {-1, "1 / x"}, {-2, "1 / (x * x)"}, {0.5, "sqrt(x)"}, {-0.5, "rsqrt(x)"}};
+  tc_number e;
+  if (tc_op_kind(a, 0) != TC_AK_TENSOR || !tc_op_number(a, 1, &e) || e.im != 0 || (e.sym && !tc_int_is_const(e.sym, NULL))) return NULL;
+  bool integer = !tc_dtype_is_float(tc_op_result_type(a, 0)->dtype) && !tc_dtype_is_complex(tc_op_result_type(a, 0)->dtype);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    if (texts[i].exponent == e.re && (!integer || e.re > 0)) return texts[i].text;
+  }
+  return NULL;
+}
+static tc_lt lower_int_pow(tc_op_args *a, tc_lt x[2], const tc_tensor_type *t) {
+  enum { BITS = 63 };
+  tc_dtype d = t->dtype;
+  tc_int index[TC_MAX_RANK];
+  tc_lo_begin(a, t->rank, t->sizes, index);
+  tc_bval base = tc_lo_cast(a, tc_lo_load(a, x[0], index), d), e = tc_lo_cast(a, tc_lo_load(a, x[1], index), TC_I64);
+  tc_bval one = tc_lo_const_int(a, d, 1), zero = tc_lo_const_int(a, d, 0), b = base, r = one, bit = -1, odd = -1;
+  int64_t constant = tc_op_int(a, 1, -1);
+  for (int32_t i = 0; i < BITS && (constant < 0 || constant >> i); i++, b = tc_lo_op2(a, TC_K_MUL, b, b)) {
+    bit = tc_lo_cast(a, tc_lo_op2(a, TC_K_AND, tc_lo_op2(a, TC_K_SHR, e, tc_lo_const_int(a, TC_I64, i)), tc_lo_const_int(a, TC_I64, 1)), TC_BOOL);
+    if (i == 0) odd = bit;
+    r = tc_lo_op3(a, TC_K_SELECT, bit, tc_lo_op2(a, TC_K_MUL, r, b), r);
+  }
+  if (constant >= 0) return tc_lo_end(a, r, d);
+  // A negative exponent: 1 and -1 stay what they are, everything else gives 0.
+  tc_bval minus = tc_lo_const_int(a, d, -1);
+  tc_bval unit = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_EQ, base, minus), tc_lo_op3(a, TC_K_SELECT, odd, minus, one), zero);
+  unit = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_EQ, base, one), one, unit);
+  return tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_LT, e, tc_lo_const_int(a, TC_I64, 0)), unit, r), d);
+}
+static int32_t lower_pow(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  static const char *const names[] = {"x", "y"};
+  const char *text = pow_text(a);
+  bool real = tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype);
+  tc_lt x[2] = {tc_lo_expand(a, tc_lo_arg(a, 0), t->rank, t->sizes), text ? -1 : tc_lo_expand(a, tc_lo_arg(a, 1), t->rank, t->sizes)};
+  if (text || real) tc_lo_result(a, 0, tc_lower_text(a, text ? text : "pow(x, y)", text ? 1 : 2, names, x, tc_op_math_type(t->dtype), t->dtype));
+  else tc_lo_result(a, 0, lower_int_pow(a, x, t));
+  return TC_STATUS_OK;
+}
 static int32_t lower_div_trunc(tc_op_args *a) { return lower_binary_text(a, "trunc(x / y)", "x / where(y == 0, 1, y)"); }
 
 enum { PW = TC_OP_POINTWISE, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX, TRUE_DIV = PWC | TC_OP_INT_TO_FLOAT };
@@ -140,9 +184,9 @@ static const tc_op_def rows[] = {
     {.schema = "floor_divide(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_floor_divide, .scalar_ref = &floor_divide_ref},
     {.schema = "remainder.Tensor(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_remainder, .scalar_ref = &remainder_ref},
     {.schema = "remainder.Scalar(Tensor self, Scalar other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_remainder, .scalar_ref = &remainder_ref},
-    ROW("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", PWC, tc_meta_promote, "pow(self, exponent)", pow_ref),
-    ROW("pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", PWC, tc_meta_promote, "pow(self, exponent)", pow_ref),
-    ROW("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", PWC, tc_meta_promote, "pow(self, exponent)", pow_ref),
+    {.schema = "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", .traits = PWC, .meta = tc_meta_promote, .lower = lower_pow, .scalar_ref = &pow_ref, .flops = "numel"},
+    {.schema = "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", .traits = PWC, .meta = tc_meta_promote, .lower = lower_pow, .scalar_ref = &pow_ref, .flops = "numel"},
+    {.schema = "pow.Scalar(Scalar self, Tensor exponent) -> Tensor", .traits = PWC, .meta = tc_meta_promote, .lower = lower_pow, .scalar_ref = &pow_ref, .flops = "numel"},
     ROW("maximum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "max(self, other)", maximum_ref),
     ROW("minimum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "min(self, other)", minimum_ref),
     ROW("fmax(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "fmax(self, other)", fmax_ref),

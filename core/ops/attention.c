@@ -16,14 +16,9 @@ static int32_t sdpa_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK];
   for (int32_t d = 0; d < r - 1; d++) sizes[d] = q->sizes[d];
   sizes[r - 1] = v->sizes[r - 1];
-  if (r != 4 || tc_op_tensor(a, MASK)) return tc_op_set_result(a, 0, q->dtype, r, sizes, NULL);
-  // The flash kernel lays the result out as [batch, length, heads, width], seen through a transpose.
-  tc_int strides[4] = {0}, h = sizes[1], l = sizes[2], w = sizes[3];
-  strides[3] = tc_int_const(a, 1);
-  strides[1] = w;
-  strides[2] = tc_int_mul(a, h, w);
-  strides[0] = tc_int_mul(a, l, strides[2]);
-  return tc_op_set_result(a, 0, q->dtype, r, sizes, strides);
+  // PyTorch's flash kernel for CPUs keeps the order of the query's dimensions; what it does not take gives row-major results.
+  bool flash = r == 4 && tc_int_eq(a, q->sizes[3], v->sizes[3]) == 1 && tc_sym_is_int(q->strides[3], 1) && tc_sym_is_int(k->strides[3], 1) && tc_sym_is_int(v->strides[3], 1);
+  return tc_op_format_result(a, 0, q->dtype, r, sizes, flash ? TC_FORMAT_PRESERVE : TC_FORMAT_CONTIGUOUS, Q);
 }
 
 static double scale_of(tc_op_args *a) {
@@ -41,6 +36,27 @@ static tc_gv call1(tc_op_args *a, const char *op, tc_gv x, int64_t v) {
   return tc_ex_make(a, 1, NULL);
 }
 
+// Key or value with every head repeated for the query heads that share it (grouped queries), at build time.
+static tc_gv heads_like(tc_op_args *a, int32_t arg) {
+  const tc_tensor_type *q = tc_op_tensor(a, Q), *t = tc_op_tensor(a, arg);
+  int32_t r = t->rank, h = r - 3;
+  tc_gv v = tc_ex_arg(a, arg);
+  if (r < 3 || tc_int_eq(a, q->sizes[h], t->sizes[h]) == 1) return v;
+  tc_int group = tc_int_floordiv(a, q->sizes[h], t->sizes[h]), wide[TC_MAX_RANK], flat[TC_MAX_RANK];
+  for (int32_t d = 0; d < r; d++) wide[d < h + 1 ? d : d + 1] = flat[d] = t->sizes[d];
+  wide[h + 1] = group;
+  flat[h] = q->sizes[h];
+  v = call1(a, "aten::unsqueeze", v, h + 1);
+  tc_ex_begin(a, "aten::expand");
+  tc_ex_push(a, v);
+  tc_ex_push_ints(a, r + 1, wide);
+  v = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::reshape");
+  tc_ex_push(a, v);
+  tc_ex_push_ints(a, r, flat);
+  return tc_ex_make(a, 1, NULL);
+}
+
 static int32_t sdpa_expand(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K);
   int32_t r = q->rank;
@@ -48,7 +64,7 @@ static int32_t sdpa_expand(tc_op_args *a) {
   tc_ex_begin(a, "aten::mul.Scalar");
   tc_ex_push(a, tc_ex_arg(a, Q));
   tc_ex_push_float(a, scale_of(a));
-  tc_gv query = tc_ex_make(a, 1, NULL), key = tc_ex_arg(a, K);
+  tc_gv query = tc_ex_make(a, 1, NULL), key = heads_like(a, K);
   tc_ex_begin(a, "aten::transpose.int");
   tc_ex_push(a, key);
   tc_ex_push_int(a, tc_int_const(a, -2));
@@ -89,15 +105,30 @@ static int32_t sdpa_expand(tc_op_args *a) {
   tc_gv p = call1(a, keep >= 0 ? "aten::_safe_softmax" : "aten::softmax.int", s, -1);
   tc_ex_begin(a, "aten::matmul");
   tc_ex_push(a, p);
-  tc_ex_push(a, tc_ex_arg(a, V));
+  tc_ex_push(a, heads_like(a, V));
   tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
   return TC_STATUS_OK;
 }
 
-// The template takes what it can: no dropout, equal heads, constant widths; the rest is expanded before lowering.
+// Key or value as a tensor with the query's leading sizes: heads are shared by groups of query heads.
+static tc_lt lower_heads_like(tc_op_args *a, int32_t arg) {
+  const tc_tensor_type *q = tc_op_tensor(a, Q), *t = tc_op_tensor(a, arg);
+  int32_t r = t->rank;
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
+  for (int32_t d = 0; d < r; d++) sizes[d] = d < r - 2 ? q->sizes[d] : t->sizes[d];
+  tc_lo_indices(a, r, sizes, index);
+  for (int32_t d = 0; d < r; d++) {
+    bool same = tc_int_eq(a, sizes[d], t->sizes[d]) == 1;
+    map[d] = same ? index[d] : tc_int_floordiv(a, index[d], tc_int_floordiv(a, sizes[d], t->sizes[d]));
+  }
+  return tc_lo_view(a, tc_lo_arg(a, arg), r, sizes, index, map);
+}
+
+// The template "attention": attributes are the scale's bits, whether it is causal, whether there is a mask.
 static int32_t sdpa_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
-  tc_lt operands[4] = {tc_lo_arg(a, Q), tc_lo_arg(a, K), tc_lo_arg(a, V), -1};
+  if (tc_op_float(a, DROPOUT, 0) != 0) return tc_op_fail(a, "attention with dropout is not available");
+  tc_lt operands[4] = {tc_lo_arg(a, Q), lower_heads_like(a, K), lower_heads_like(a, V), -1};
   bool mask = tc_op_tensor(a, MASK) != NULL;
   double scale = scale_of(a);
   int64_t bits;

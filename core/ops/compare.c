@@ -54,7 +54,10 @@ static int64_t masked_fill_i(int64_t x, int64_t mask, int64_t v) { return mask ?
 static const tc_scalar_ref masked_fill_ref = {.f3 = masked_fill_f, .c3 = masked_fill_c, .i3 = masked_fill_i};
 static int32_t masked_fill_meta(tc_op_args *a) {
   const int32_t both[] = {0, 1};
-  return tc_op_pointwise_result(a, 0, tc_op_tensor(a, 0)->dtype, 2, both);
+  int32_t rank;
+  const tc_int *sizes = tc_op_broadcast(a, 2, both, &rank);
+  // PyTorch copies self row-major and fills that.
+  return sizes ? tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, rank, sizes, NULL) : TC_STATUS_INVALID_ARGUMENT;
 }
 
 enum { CMP = TC_OP_POINTWISE | TC_OP_COMPUTE_PROMOTED, CMPC = CMP | TC_OP_COMPLEX, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX };

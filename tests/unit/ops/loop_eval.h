@@ -1,0 +1,252 @@
+// Runs loop IR on the host, one point at a time: what a lowering says, without scheduling or code generation.
+//
+// Body values are those of the kernel interpreter (tc_knum: every operation rounded to its type). Index expressions are
+// evaluated as they stand; an index outside of its buffer is an error, and so is a buffer read before it is made.
+// The template "matmul" is known: out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P].
+#ifndef TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
+#define TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
+
+#include "core/kernel/ir.h"
+#include "core/loop/loop.h"
+#include "core/loop/template.h"
+
+typedef struct le_run {
+  tc_loops *l;
+  tc_arena *arena;
+  int64_t *symbols; // by number
+  tc_knum **data;   // by buffer id, row-major; NULL: not made yet
+  tc_status failed; // the first failure
+} le_run;
+
+static inline void le_fail(le_run *r, tc_status s) {
+  if (r->failed == TC_OK) r->failed = s;
+  else tc_status_free(s);
+}
+
+static inline int64_t le_size(le_run *r, const tc_sym *e) {
+  int64_t v = -1;
+  tc_status s = tc_sym_eval(e, r->symbols, &v);
+  if (s != TC_OK) le_fail(r, s);
+  return v;
+}
+
+static inline int64_t le_numel(le_run *r, const tc_buf *b) {
+  int64_t n = 1;
+  for (int32_t d = 0; d < b->rank; d++) n *= le_size(r, b->sizes[d]);
+  return n;
+}
+
+static inline tc_knum *le_at(le_run *r, const tc_buf *b, const int64_t *index) {
+  static tc_knum nothing;
+  int64_t at = 0;
+  if (!r->data[b->id]) return le_fail(r, tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read before it is made", TC_SV_ARG(b->name))), &nothing;
+  for (int32_t d = 0; d < b->rank; d++) {
+    int64_t n = le_size(r, b->sizes[d]);
+    if (index[d] < 0 || index[d] >= n)
+      return le_fail(r, tc_error(TC_STATUS_INTERNAL, "index %lld of dimension %d of %%" TC_SV_FMT ", which has %lld", (long long)index[d], d, TC_SV_ARG(b->name), (long long)n)), &nothing;
+    at = at * n + index[d];
+  }
+  return &r->data[b->id][at];
+}
+
+// False if a gathered index is out of range.
+static inline bool le_load(le_run *r, const tc_binst *b, const tc_knum *values, tc_knum *out) {
+  int64_t index[TC_MAX_RANK];
+  if (b->cond && !le_size(r, b->cond)) {
+    *out = values[b->args[0]];
+    return true;
+  }
+  for (int32_t d = 0; d < b->buf->rank; d++) {
+    index[d] = le_size(r, b->index[d]);
+    if (!b->gather || b->gather[d] < 0) continue;
+    int64_t n = le_size(r, b->buf->sizes[d]);
+    index[d] = values[b->gather[d]].i;
+    if (b->wrap && index[d] < 0) index[d] += n;
+    if (index[d] < 0 || index[d] >= n) return false;
+  }
+  *out = *le_at(r, b->buf, index);
+  return true;
+}
+
+static inline tc_status le_body(le_run *r, const tc_lnode *n, tc_knum *values) {
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *b = &n->body.insts.data[i];
+    bool real = tc_dtype_is_float(b->dtype) || tc_dtype_is_complex(b->dtype);
+    tc_knum *out = &values[i], args[3];
+    *out = (tc_knum){.i = 0};
+    for (int32_t k = 0; k < b->n_args; k++) args[k] = values[b->args[k]];
+    switch (b->op) {
+    case TC_K_CONST:
+      if (real) *out = (tc_knum){.re = b->re, .im = b->im};
+      else out->i = b->imm;
+      break;
+    case TC_B_LOAD:
+      if (!le_load(r, b, values, out)) return tc_error(TC_STATUS_OUT_OF_RANGE, "index out of range");
+      break;
+    case TC_B_INDEX: *out = tc_kir_int(b->dtype, le_size(r, b->expr)); break;
+    case TC_K_CAST: *out = tc_kir_cast(n->body.insts.data[b->args[0]].dtype, b->dtype, args[0]); break;
+    default: {
+      const char *bad = tc_kir_eval(b->op, n->body.insts.data[b->args[b->n_args - 1]].dtype, args, out);
+      if (bad) return tc_error(TC_STATUS_INVALID_ARGUMENT, "%s", bad);
+    }
+    }
+  }
+  return TC_OK;
+}
+
+// The next point of vars[from, to); false at the end.
+static inline bool le_next(le_run *r, const tc_lnode *n, int32_t from, int32_t to, const int64_t *extents) {
+  for (int32_t d = to - 1; d >= from; d--) {
+    if (++r->symbols[n->vars[d]->symbol] < extents[d]) return true;
+    r->symbols[n->vars[d]->symbol] = 0;
+  }
+  return false;
+}
+
+static inline bool le_better(tc_dtype d, tc_knum v, tc_knum best, bool highest) {
+  if (!tc_dtype_is_float(d)) return highest ? v.i > best.i : v.i < best.i;
+  if (best.re != best.re) return false;
+  return v.re != v.re || (highest ? v.re > best.re : v.re < best.re);
+}
+
+static inline tc_status le_reduce(le_run *r, const tc_lnode *n, const int64_t *extents, tc_knum *values, tc_knum out[2]) {
+  tc_dtype in = n->body.insts.data[n->body.results[0]].dtype, d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
+  bool arg = n->reduce == TC_RED_ARGMAX || n->reduce == TC_RED_ARGMIN, first = true, empty = false;
+  int64_t at = 0;
+  out[0] = tc_kir_int(acc, n->reduce == TC_RED_PROD || n->reduce == TC_RED_ALL);
+  out[1] = (tc_knum){.i = 0};
+  for (int32_t k = n->n_par; k < n->n_par + n->n_red; k++) r->symbols[n->vars[k]->symbol] = 0, empty |= extents[k] == 0;
+  if (empty) return TC_OK;
+  do {
+    TC_TRY(le_body(r, n, values));
+    tc_knum v = values[n->body.results[0]], pair[2] = {out[0], tc_kir_cast(in, acc, v)};
+    switch (n->reduce) {
+    case TC_RED_SUM: tc_kir_eval(TC_K_ADD, acc, pair, &out[0]); break;
+    case TC_RED_PROD: tc_kir_eval(TC_K_MUL, acc, pair, &out[0]); break;
+    case TC_RED_ANY: out[0].i |= pair[1].i; break;
+    case TC_RED_ALL: out[0].i &= pair[1].i; break;
+    default: // the accumulator of an arg reduction holds the element
+      if (arg) pair[1] = v;
+      if (first || le_better(arg ? in : acc, pair[1], out[0], n->reduce == TC_RED_MAX || n->reduce == TC_RED_ARGMAX)) out[0] = pair[1], out[1].i = at;
+    }
+    first = false;
+    at++;
+  } while (le_next(r, n, n->n_par, n->n_par + n->n_red, extents));
+  if (arg && n->n_outs == 1) out[0] = out[1];
+  else if (!arg) out[0] = tc_kir_cast(acc, d, out[0]);
+  return TC_OK;
+}
+
+static inline tc_knum le_view(le_run *r, const tc_lview *v, const int64_t *index) {
+  int64_t at[TC_MAX_RANK];
+  for (int32_t d = 0; d < v->rank; d++) {
+    r->symbols[v->index[d]->symbol] = index[d];
+  }
+  for (int32_t d = 0; d < v->buf->rank; d++) at[d] = le_size(r, v->map[d]);
+  return *le_at(r, v->buf, at);
+}
+
+// One element of the template "matmul" at the loop variables.
+static inline void le_matmul(le_run *r, const tc_lnode *n, tc_knum *out) {
+  const tc_lview *x = &n->operands[0], *y = &n->operands[1];
+  int32_t rank = n->n_par;
+  int64_t ix[TC_MAX_RANK], iy[TC_MAX_RANK + 1], depth = le_size(r, x->sizes[rank - 1]), panel = le_size(r, y->sizes[rank]);
+  tc_dtype in = x->buf->dtype, d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
+  for (int32_t k = 0; k < rank; k++) ix[k] = iy[k] = r->symbols[n->vars[k]->symbol];
+  int64_t column = iy[rank - 1];
+  *out = tc_kir_int(acc, 0);
+  for (int64_t k = 0; k < depth; k++) {
+    ix[rank - 1] = k;
+    iy[rank - 2] = column / panel, iy[rank - 1] = k, iy[rank] = column % panel;
+    tc_knum pair[2] = {tc_kir_cast(in, acc, le_view(r, x, ix)), tc_kir_cast(y->buf->dtype, acc, le_view(r, y, iy))}, sum[2] = {*out};
+    tc_kir_eval(TC_K_MUL, acc, pair, &sum[1]);
+    tc_kir_eval(TC_K_ADD, acc, sum, out);
+  }
+  *out = tc_kir_cast(acc, d, *out);
+}
+
+static inline tc_status le_node(le_run *r, const tc_lnode *n) {
+  int64_t extents[2 * TC_MAX_RANK], at = 0, count = 1;
+  for (int32_t d = 0; d < n->n_par + n->n_red; d++) {
+    extents[d] = le_size(r, n->extents[d]);
+    r->symbols[n->vars[d]->symbol] = 0;
+    if (d < n->n_par) count *= extents[d];
+  }
+  if (n->kind == TC_LN_CALL) return tc_error(TC_STATUS_UNIMPLEMENTED, "a library call has no loops");
+  tc_knum *values = TC_NEW_ARRAY(r->arena, tc_knum, n->body.insts.count + 1), *made[2] = {0};
+  for (int32_t i = 0; i < n->n_outs; i++) made[i] = TC_NEW_ARRAY(r->arena, tc_knum, count > 0 ? count : 1);
+  for (; at < count; at++) {
+    tc_knum out[2] = {{.i = 0}, {.i = 0}};
+    if (n->kind == TC_LN_TEMPLATE) {
+      if (!tc_sv_is(n->tmpl->name, "matmul")) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");
+      le_matmul(r, n, &out[0]);
+    } else if (n->kind == TC_LN_REDUCE) {
+      TC_TRY(le_reduce(r, n, extents, values, out));
+    } else {
+      TC_TRY(le_body(r, n, values));
+      out[0] = values[n->body.results[0]];
+    }
+    if (r->failed != TC_OK) return r->failed;
+    for (int32_t i = 0; i < n->n_outs; i++) made[i][at] = out[i];
+    le_next(r, n, 0, n->n_par, extents);
+  }
+  for (int32_t i = 0; i < n->n_outs; i++) r->data[n->outs[i]->id] = made[i];
+  return TC_OK;
+}
+
+// Runs everything. `inputs` by number of the graph input; tensors of outputs are made with the declared strides.
+static inline tc_status le_run_loops(tc_loops *l, const tc_allocator *a, const tc_tensor *inputs, const int64_t *symbols, int32_t n_symbols, tc_tensor *outputs) {
+  le_run r = {.l = l, .arena = l->arena};
+  r.symbols = TC_NEW_ARRAY(l->arena, int64_t, tc_sym_symbol_count(l->syms) + 1);
+  memcpy(r.symbols, symbols, sizeof *symbols * (size_t)n_symbols);
+  r.data = TC_NEW_ARRAY(l->arena, tc_knum *, l->bufs.count);
+  for (int32_t i = 0; i < l->bufs.count; i++) {
+    const tc_buf *b = l->bufs.data[i];
+    if (b->kind != TC_BUF_INPUT) continue;
+    const tc_tensor *t = &inputs[b->input];
+    int64_t index[TC_MAX_RANK] = {0}, n = tc_tensor_numel(t);
+    r.data[i] = TC_NEW_ARRAY(l->arena, tc_knum, n > 0 ? n : 1);
+    for (int64_t k = 0; k < n; k++) {
+      tc_knum *v = &r.data[i][k];
+      if (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype)) tc_tensor_get(t, index, &v->re, &v->im);
+      else v->i = tc_tensor_get_int(t, index);
+      for (int32_t d = t->rank - 1; d >= 0 && ++index[d] >= t->sizes[d]; d--) index[d] = 0;
+    }
+  }
+  for (int32_t i = 0; i < l->nodes.count; i++) TC_TRY(le_node(&r, l->nodes.data[i]), "in loop node %d", i);
+  for (int32_t i = 0; i < l->outputs.count; i++) {
+    const tc_loop_output *o = &l->outputs.data[i];
+    if (!o->buf) continue;
+    // Where each element of the buffer lies by its own strides; the output reads the storage by the promised ones.
+    int64_t n = le_numel(&r, o->buf), sizes[TC_MAX_RANK], strides[TC_MAX_RANK], span = 1, index[TC_MAX_RANK] = {0};
+    for (int32_t d = 0; d < o->buf->rank; d++) span += (le_size(&r, o->buf->sizes[d]) - 1) * le_size(&r, o->buf->strides[d]);
+    int64_t base = le_size(&r, o->buf->offset), first = le_size(&r, o->type.offset);
+    tc_knum *storage = TC_NEW_ARRAY(l->arena, tc_knum, (n > 0 ? span : 1) + base);
+    for (int64_t k = 0; k < n; k++) {
+      int64_t at = base;
+      for (int32_t d = 0; d < o->buf->rank; d++) at += index[d] * le_size(&r, o->buf->strides[d]);
+      storage[at] = r.data[o->buf->id][k];
+      for (int32_t d = o->buf->rank - 1; d >= 0 && ++index[d] >= le_size(&r, o->buf->sizes[d]); d--) index[d] = 0;
+    }
+    for (int32_t d = 0; d < o->type.rank; d++) sizes[d] = le_size(&r, o->type.sizes[d]), strides[d] = le_size(&r, o->type.strides[d]);
+    TC_TRY(tc_tensor_create(a, o->type.dtype, o->type.rank, sizes, &outputs[i]));
+    memset(index, 0, sizeof index);
+    for (int64_t k = 0, count = tc_tensor_numel(&outputs[i]); k < count; k++) {
+      int64_t at = first;
+      for (int32_t d = 0; d < o->type.rank; d++) at += index[d] * strides[d];
+      if (at < 0 || at >= base + span) return tc_error(TC_STATUS_INTERNAL, "output %d reaches outside of its buffer", i);
+      char *to = (char *)tc_tensor_data(&outputs[i]) + k * tc_dtype_size(o->type.dtype);
+      if (tc_dtype_is_complex(o->type.dtype)) {
+        tc_dtype part = tc_dtype_real(o->type.dtype);
+        tc_kir_write(part, to, storage[at]);
+        tc_kir_write(part, to + tc_dtype_size(part), (tc_knum){.re = storage[at].im});
+      } else {
+        tc_kir_write(o->type.dtype, to, storage[at]);
+      }
+      for (int32_t d = o->type.rank - 1; d >= 0 && ++index[d] >= sizes[d]; d--) index[d] = 0;
+    }
+  }
+  return TC_OK;
+}
+
+#endif

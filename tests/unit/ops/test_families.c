@@ -1,0 +1,314 @@
+// Every case of cases.txt: what the op's meta function says of its results (dtype, sizes, strides, offset, sharing of
+// storage), what its reference computes, and what the loops of its lowering compute, against values that PyTorch gave
+// (cases.py made them). And: every row of the core registers.
+#include <math.h>
+
+#include "core/ops/ops.h"
+#include "core/ir/expand.h"
+#include "core/ir/refexec.h"
+#include "core/passes/passes.h"
+#include "tests/unit/unit.h"
+#include "tests/unit/ops/loop_eval.h"
+
+#define CASES TC_SOURCE_DIR "/tests/unit/ops/cases.txt"
+
+static const tc_allocator *current_allocator;
+
+typedef struct fixture {
+  tc_arena *arena;
+  tc_sv text;       // the case's line
+  int32_t line;
+  int32_t n_inputs, n_results;
+  tc_sv call, inputs[8], results[16];
+} fixture;
+
+static tc_sv trim(tc_sv s) {
+  while (s.size && s.data[0] == ' ') s.data++, s.size--;
+  while (s.size && s.data[s.size - 1] == ' ') s.size--;
+  return s;
+}
+
+static int32_t split(tc_sv s, char by, int32_t max, tc_sv *out) {
+  int32_t n = 0;
+  while (n < max && trim(s).size) {
+    tc_sv head;
+    s = tc_sv_cut(s, by, &head);
+    out[n++] = trim(head);
+  }
+  return n;
+}
+
+// "f32[2, 3]{1, 2}+ = 1 2": the type, and how it is filled.
+typedef struct operand {
+  tc_sv name, type, values;
+  char fill; // 0, '+' positive, '/' inside (-1, 1), '=' as given
+} operand;
+static operand read_operand(tc_sv s) {
+  operand o = {0};
+  o.values = trim(tc_sv_cut(s, '=', &s));
+  s = trim(tc_sv_cut(trim(s), ' ', &o.name));
+  o.fill = o.values.size ? '=' : 0;
+  char last = s.data[s.size - 1];
+  if (last == '+' || last == '/') o.fill = last, s.size--;
+  o.type = s;
+  return o;
+}
+
+static tc_status make_module(tc_arena *arena, tc_module **out) {
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(arena, &ops));
+  TC_TRY(tc_ops_register_core(ops));
+  tc_module *m = TC_NEW(arena, tc_module);
+  *m = (tc_module){.arena = arena, .ops = ops, .syms = tc_sym_create(arena), .bindings = tc_map_create(arena)};
+  *out = m;
+  return TC_OK;
+}
+
+static tc_status parse_case(const fixture *f, tc_module *m, tc_graph **out) {
+  tc_sb sb = tc_sb_make(f->arena);
+  tc_sb_putz(&sb, "graph @f (");
+  for (int32_t i = 0; i < f->n_inputs; i++) {
+    operand o = read_operand(f->inputs[i]);
+    tc_sb_printf(&sb, "%s%%" TC_SV_FMT " : " TC_SV_FMT " = user \"" TC_SV_FMT "\"", i ? ", " : "", TC_SV_ARG(o.name), TC_SV_ARG(o.type), TC_SV_ARG(o.name));
+  }
+  tc_sb_putz(&sb, ") {\n  ");
+  for (int32_t i = 0; i < f->n_results; i++) tc_sb_printf(&sb, "%s%%r%d", i ? ", " : "", i);
+  tc_sb_printf(&sb, " = aten::" TC_SV_FMT "\n  return ", TC_SV_ARG(f->call));
+  for (int32_t i = 0; i < f->n_results; i++) tc_sb_printf(&sb, "%suser %%r%d", i ? ", " : "", i);
+  tc_sb_putz(&sb, "\n}\n");
+  tc_lexer lx;
+  tc_lex_init(&lx, f->arena, TC_SV("case"), tc_sb_view(&sb));
+  return tc_graph_parse(m, &lx, out);
+}
+
+// ---- inputs ----
+static double fill_value(const operand *o, tc_dtype d, int32_t input, int64_t k) {
+  double v = (double)((k * 7 + input * 3 + 1) % 13);
+  char c = tc_dtype_class(d);
+  if (c == 'b') return v < 6;
+  if (o->fill == '+') return c == 'f' || c == 'c' ? (v + 1) / 4 : v + 1;
+  if (c == 'u') return v;
+  if (c == 'i') return v - 6;
+  return o->fill == '/' ? (v - 6) / 8 : (v - 6) / 4;
+}
+
+static tc_status make_input(const operand *o, int32_t input, const tc_tensor_type *type, tc_tensor *out) {
+  int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK], index[TC_MAX_RANK] = {0};
+  for (int32_t d = 0; d < type->rank; d++) sizes[d] = type->sizes[d]->value, strides[d] = type->strides[d]->value;
+  TC_TRY(tc_tensor_create_strided(current_allocator, type->dtype, type->rank, sizes, strides, out));
+  tc_sv rest = o->values;
+  for (int64_t k = 0, n = tc_tensor_numel(out); k < n; k++) {
+    double re = fill_value(o, type->dtype, input, k), im = (double)((k * 5 + input * 2 + 3) % 11 - 5) / 4;
+    if (o->fill == '=') {
+      tc_sv word;
+      rest = trim(tc_sv_cut(rest, ' ', &word));
+      assert_true(tc_sv_to_double(word, &re));
+      if (tc_dtype_is_complex(type->dtype)) {
+        rest = trim(tc_sv_cut(rest, ' ', &word));
+        assert_true(tc_sv_to_double(word, &im));
+      }
+    }
+    int64_t at = 0;
+    for (int32_t d = 0; d < type->rank; d++) at += index[d] * strides[d];
+    char *to = (char *)tc_tensor_data(out) + at * tc_dtype_size(type->dtype);
+    tc_dtype part = tc_dtype_real(type->dtype);
+    bool floats = tc_dtype_is_float(part);
+    tc_kir_write(part, to, floats ? (tc_knum){.re = tc_kir_round(part, re)} : (tc_knum){.i = (int64_t)re});
+    if (part != type->dtype) tc_kir_write(part, to + tc_dtype_size(part), (tc_knum){.re = tc_kir_round(part, im)});
+    for (int32_t d = type->rank - 1; d >= 0 && ++index[d] >= sizes[d]; d--) index[d] = 0;
+  }
+  return TC_OK;
+}
+
+// ---- comparison ----
+static void put_ints(tc_sb *sb, const char *open, const char *close, int32_t n, const tc_int *v) {
+  tc_sb_putz(sb, open);
+  for (int32_t d = 0; d < n; d++) tc_sb_putz(sb, d ? ", " : ""), tc_sym_print(sb, v[d]);
+  tc_sb_putz(sb, close);
+}
+
+static tc_status check_type(const fixture *f, int32_t i, const tc_value *v, tc_sv want) {
+  tc_sb sb = tc_sb_make(f->arena);
+  const tc_tensor_type *t = &v->type;
+  tc_sb_putz(&sb, tc_dtype_name(t->dtype));
+  put_ints(&sb, "[", "]", t->rank, t->sizes);
+  put_ints(&sb, "{", "}", t->rank, t->strides);
+  if (!tc_sym_is_int(t->offset, 0)) tc_sb_putz(&sb, "+"), tc_sym_print(&sb, t->offset);
+  if (v->view_arg >= 0) tc_sb_putz(&sb, "&");
+  if (!tc_sv_eq(tc_sb_view(&sb), want)) return tc_error(TC_STATUS_MISMATCH, "result %d is %s, expected " TC_SV_FMT, i, sb.text, TC_SV_ARG(want));
+  return TC_OK;
+}
+
+static double tolerance(tc_dtype d) {
+  switch (tc_dtype_real(d)) {
+  case TC_F16: return 2e-3;
+  case TC_BF16: return 1.6e-2;
+  case TC_F32: return 3e-6;
+  default: return 1e-12;
+  }
+}
+
+static tc_status check_values(const char *who, int32_t i, const tc_tensor *t, tc_sv values) {
+  int64_t index[TC_MAX_RANK] = {0};
+  bool complex = tc_dtype_is_complex(t->dtype);
+  double scale = 1, eps = tolerance(t->dtype);
+  tc_sv rest = values;
+  for (int64_t k = 0, n = tc_tensor_numel(t); k < n; k++) {
+    double got[2] = {0}, want[2] = {0};
+    for (int32_t part = 0; part < 1 + complex; part++) {
+      tc_sv word;
+      rest = trim(tc_sv_cut(rest, ' ', &word));
+      assert_true(tc_sv_to_double(word, &want[part]));
+    }
+    if (tc_dtype_is_float(t->dtype) || complex) tc_tensor_get(t, index, &got[0], &got[1]);
+    else got[0] = (double)tc_tensor_get_int(t, index);
+    for (int32_t part = 0; part < 1 + complex; part++) {
+      double x = got[part], w = want[part];
+      bool same = isnan(w) ? isnan(x) : isinf(w) ? x == w : fabs(x - w) <= eps * (scale + fabs(w));
+      if (!same) return tc_error(TC_STATUS_MISMATCH, "%s: result %d, element %lld is %.9g, expected %.9g", who, i, (long long)k, x, w);
+    }
+    for (int32_t d = t->rank - 1; d >= 0 && ++index[d] >= t->sizes[d]; d--) index[d] = 0;
+  }
+  return trim(rest).size ? tc_error(TC_STATUS_MISMATCH, "%s: result %d has too few elements", who, i) : TC_OK;
+}
+
+static tc_status check_all(const fixture *f, const char *who, const tc_tensor *results) {
+  for (int32_t i = 0; i < f->n_results; i++) {
+    tc_sv type, values = trim(tc_sv_cut(f->results[i], ':', &type));
+    if (tc_sv_is(trim(type), "-")) continue;
+    TC_TRY(check_values(who, i, &results[i], values));
+  }
+  return TC_OK;
+}
+
+// ---- one case ----
+// Ops that are lowered to a template which loop_eval.h does not know are checked through their decomposition.
+static tc_status expand_templates(tc_graph *g) {
+  for (tc_node *n = g->first; n; n = n->next) {
+    if (!tc_sv_is(n->op->schema.name, "scaled_dot_product_attention")) continue;
+    tc_arg *out;
+    int32_t n_out;
+    TC_TRY(tc_expand_op(&(tc_build){.graph = g, .before = n}, n->op, n->n_args, n->args, &n_out, &out));
+    tc_graph_forward(n->results[0], out[0].value);
+    tc_node_kill(n);
+  }
+  tc_graph_sweep(g);
+  return TC_OK;
+}
+
+static tc_status lower_and_run(const fixture *f, tc_graph *g, const tc_tensor *inputs, tc_tensor *outputs) {
+  static const tc_template_table matmul = {.name = {"matmul", 6}};
+  tc_template_registry templates = {0};
+  tc_template_register(f->arena, &templates, &matmul);
+  tc_lower_options options = {.templates = &templates};
+  bool progress;
+  TC_TRY(expand_templates(g));
+  TC_TRY(tc_pass_decompose.run(g, &progress));
+  tc_loops *loops;
+  TC_TRY(tc_lower_graph(g, &options, &loops));
+  return le_run_loops(loops, current_allocator, inputs, NULL, 0, outputs);
+}
+
+static tc_status run_case(const fixture *f) {
+  tc_module *m;
+  tc_graph *g;
+  tc_tensor inputs[8] = {0}, outputs[16] = {0};
+  TC_TRY(make_module(f->arena, &m));
+  TC_TRY(parse_case(f, m, &g));
+  for (int32_t i = 0; i < f->n_results; i++) {
+    tc_sv type;
+    tc_sv_cut(f->results[i], ':', &type);
+    if (g->outputs.data[i].arg.value->kind == TC_VALUE_TENSOR) TC_TRY(check_type(f, i, g->outputs.data[i].arg.value, trim(type)));
+    else assert_sv(trim(type), "-");
+  }
+  for (int32_t i = 0; i < f->n_inputs; i++) {
+    operand o = read_operand(f->inputs[i]);
+    TC_TRY(make_input(&o, i, &g->inputs.data[i].value->type, &inputs[i]));
+  }
+  tc_status s = tc_ref_run(g, current_allocator, f->n_inputs, inputs, outputs, NULL);
+  if (s == TC_OK) s = check_all(f, "reference", outputs);
+  for (int32_t i = 0; i < f->n_results; i++) tc_tensor_unref(&outputs[i]);
+  if (s == TC_OK) s = lower_and_run(f, g, inputs, outputs);
+  if (s == TC_OK) s = check_all(f, "loops", outputs);
+  for (int32_t i = 0; i < f->n_results; i++) tc_tensor_unref(&outputs[i]);
+  for (int32_t i = 0; i < f->n_inputs; i++) tc_tensor_unref(&inputs[i]);
+  return s;
+}
+
+// ---- tests ----
+static tc_sv current;
+static int32_t current_line;
+
+static tc_status case_body(tc_arena *arena) {
+  fixture f = {.arena = arena, .text = current, .line = current_line};
+  tc_sv parts[3];
+  if (split(current, '|', 3, parts) != 3) fail_msg("%s:%d: a case has three parts", CASES, (int)current_line);
+  f.call = parts[0];
+  f.n_inputs = split(parts[1], ';', 8, f.inputs);
+  f.n_results = split(parts[2], ';', 16, f.results);
+  return run_case(&f);
+}
+
+static void cases(void **state) {
+  (void)state;
+  tc_fault_allocator a;
+  tc_fault_allocator_init(&a, tc_system_allocator());
+  tc_arena *arena;
+  assert_ok(tc_arena_create(&a.iface, &arena));
+  tc_sv text, line;
+  assert_ok(tc_file_read(arena, CASES, &text));
+  const char *only = getenv("TC_TEST_CASE");
+  int32_t count = 0, failed = 0;
+  for (current_line = 1; text.size; current_line++) {
+    text = tc_sv_cut(text, '\n', &line);
+    line = trim(line);
+    if (!line.size || line.data[0] == '#' || (only && !tc_sv_starts(line, only))) continue;
+    current = line;
+    tc_fault_allocator f;
+    tc_fault_allocator_init(&f, tc_system_allocator());
+    current_allocator = &f.iface;
+    tc_status s = tc_test_in_arena(&f, case_body);
+    count++;
+    if (s == TC_OK) {
+      assert_int_equal(f.live, 0);
+      continue;
+    }
+    failed++;
+    print_error("%s:%d: %s\n  %.*s\n", CASES, (int)current_line, tc_status_text(s), (int)line.size, line.data);
+    tc_status_free(s);
+  }
+  tc_arena_destroy(arena);
+  print_message("%d cases\n", (int)count);
+  assert_int_equal(failed, 0);
+  assert_true(count > 0);
+}
+
+TC_TEST_TORTURED(rows_register) {
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(arena, &ops));
+  TC_TRY(tc_ops_register_core(ops));
+  assert_true(tc_op_registry_count(ops) > 200);
+  return TC_OK;
+}
+
+// A row must say how its results look, how they are computed, and how they are lowered, or decompose into rows that do.
+TC_TEST(rows_are_complete) {
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(arena, &ops));
+  TC_TRY(tc_ops_register_core(ops));
+  for (int32_t i = 0; i < tc_op_registry_count(ops); i++) {
+    const tc_op *op = tc_op_registry_at(ops, i);
+    if (tc_sv_ends(op->schema.name, "_")) continue;
+    const tc_op_def *d = op->def;
+    bool expands = d->decompose || d->expand;
+    if (!expands && !d->ref && !d->scalar_ref) fail_msg(TC_SV_FMT " has no reference", TC_SV_ARG(op->full_name));
+    if (!expands && !d->lower && !d->body) fail_msg(TC_SV_FMT " has no lowering", TC_SV_ARG(op->full_name));
+    if (!expands && !d->meta && !(d->traits & TC_OP_POINTWISE)) fail_msg(TC_SV_FMT " has no meta function", TC_SV_ARG(op->full_name));
+  }
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_register), cmocka_unit_test(rows_are_complete), cmocka_unit_test(cases)};
+  return TC_RUN(tests);
+}

@@ -102,10 +102,10 @@ static int32_t sdpa_expand(tc_op_args *a) {
     s = tc_ex_make(a, 1, NULL);
   }
   // A row without anything to attend to gives zeros, not NaN.
-  tc_gv p = call1(a, keep >= 0 ? "aten::_safe_softmax" : "aten::softmax.int", s, -1);
+  tc_gv value = heads_like(a, V), p = call1(a, keep >= 0 ? "aten::_safe_softmax" : "aten::softmax.int", s, -1);
   tc_ex_begin(a, "aten::matmul");
   tc_ex_push(a, p);
-  tc_ex_push(a, heads_like(a, V));
+  tc_ex_push(a, value);
   tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
   return TC_STATUS_OK;
 }

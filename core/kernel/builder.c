@@ -30,7 +30,7 @@ void tc_kb_fail(tc_kb *b, const char *fmt, ...) {
 
 #define bad(b, ...) tc_kbi_fail((b), TC_STATUS_INVALID_ARGUMENT, __VA_ARGS__)
 
-bool tc_kb_failed(const tc_kb *b) { return b->fail_code != 0; }
+int32_t tc_kb_failed(const tc_kb *b) { return b->fail_code; }
 const char *tc_kb_reason(const tc_kb *b) { return b->fail; }
 tc_arena *tc_kb_arena(tc_kb *b) { return b->arena; }
 void tc_kb_set_raw(tc_kb *b, bool raw) {
@@ -144,8 +144,8 @@ int32_t tc_kbi_emit(tc_kb *b, tc_kinst in, int32_t n_results, const tc_dtype *ty
 }
 
 static uint64_t inst_hash(const tc_kinst *in, tc_dtype type, uint64_t salt) {
-  int64_t head[6] = {in->op | ((int64_t)in->flags << 32), in->width | ((int64_t)in->mem << 32), in->has_mask | ((int64_t)type << 32), in->imm, 0, (int64_t)salt};
-  memcpy(&head[4], &in->fimm, 8);
+  int64_t head[9] = {in->op, in->flags, in->width, in->mem, in->has_mask, type, in->imm, 0, (int64_t)salt};
+  memcpy(&head[7], &in->fimm, sizeof in->fimm);
   uint64_t h = tc_hash(head, sizeof head);
   return tc_hash_mix(h, tc_hash(in->args, sizeof *in->args * (size_t)in->n_args));
 }

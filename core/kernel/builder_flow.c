@@ -263,9 +263,58 @@ typedef struct finish {
   tc_kernel *k;
 } finish;
 
+static bool is_removable(const tc_kinst *in) { return tc_kir_is_pure(in->op) || in->op == TC_K_LOAD; }
+
+// Drops pure instructions and loads whose results nobody uses (folding leaves constants behind), and numbers the rest
+// anew. Backwards, because every use has a higher number than the definition.
+static void prune(tc_kb *b) {
+  int32_t *inst = TC_NEW_ARRAY(b->arena, int32_t, b->insts.count), *value = TC_NEW_ARRAY(b->arena, int32_t, b->values.count + 1);
+  for (int32_t i = b->insts.count - 1; i >= 0; i--) {
+    const tc_kinst *in = &b->insts.data[i];
+    bool used = !is_removable(in);
+    for (int32_t r = 0; r < in->n_results; r++) used |= value[in->results[r]] != 0;
+    inst[i] = used;
+    for (int32_t a = 0; a < in->n_args && used; a++) value[in->args[a]] = 1;
+  }
+  int32_t n_values = 0, n_insts = 0;
+  for (int32_t v = 0; v < b->values.count; v++) {
+    tc_kvalue d = b->values.data[v];
+    value[v] = d.inst < 0 || inst[d.inst] ? n_values : -1;
+    if (value[v] < 0) continue;
+    b->names.data[n_values] = b->names.data[v];
+    b->value_regions.data[n_values] = b->value_regions.data[v];
+    b->values.data[n_values++] = d;
+  }
+  for (int32_t i = 0; i < b->insts.count; i++) {
+    tc_kinst in = b->insts.data[i];
+    if (!inst[i]) {
+      inst[i] = -1;
+      continue;
+    }
+    inst[i] = n_insts;
+    int32_t *lists = tc_arena_array(b->arena, sizeof *lists, (size_t)in.n_args + (size_t)in.n_results + 1);
+    for (int32_t a = 0; a < in.n_args; a++) lists[a] = value[in.args[a]];
+    for (int32_t r = 0; r < in.n_results; r++) lists[in.n_args + r] = value[in.results[r]];
+    in.args = lists, in.results = lists + in.n_args;
+    b->insts.data[n_insts++] = in;
+  }
+  b->insts.count = n_insts, b->values.count = n_values;
+  for (int32_t v = 0; v < n_values; v++)
+    if (b->values.data[v].inst >= 0) b->values.data[v].inst = inst[b->values.data[v].inst];
+  for (int32_t g = 0; g < b->regions.count; g++) {
+    tc_kir_region *r = &b->regions.data[g];
+    int32_t n = 0;
+    for (int32_t i = 0; i < r->insts.count; i++)
+      if (inst[r->insts.data[i]] >= 0) r->insts.data[n++] = inst[r->insts.data[i]];
+    r->insts.count = n;
+    for (int32_t i = 0; i < r->n_params; i++) r->params[i] = value[r->params[i]];
+  }
+}
+
 static tc_status finish_in_arena(void *arg) {
   finish *f = arg;
-  const tc_kb *b = f->b;
+  tc_kb *b = f->b;
+  if (!b->raw) prune(b);
   f->k = TC_NEW(b->arena, tc_kernel);
   *f->k = (tc_kernel){.name = b->name, .lanes = b->lanes, .body = 0, .n_params = b->params.count, .n_mems = b->mems.count,
                       .n_scalars = b->scalars.count, .n_insts = b->insts.count, .n_values = b->values.count,

@@ -2,6 +2,12 @@
 // visitor, which emits the replacement of an instruction; what it does not know it gives to tc_kir_copy_inst.
 #include "core/kernel/ir.h"
 
+void tc_kir_keep_name(tc_kir_copy *c, tc_kval old, tc_kval made) {
+  tc_sv name = c->from->names[old];
+  const tc_kinst *in = tc_kb_inst_of(c->to, made);
+  if (name.size && made >= 0 && !(in && (in->op == TC_K_CONST || in->op == TC_K_SCALAR))) tc_kb_name(c->to, made, name);
+}
+
 static void copy_mems(tc_kir_copy *c, bool parts) {
   const tc_kernel *k = c->from;
   for (int32_t p = 0; p < k->n_params; p++) {
@@ -27,7 +33,8 @@ tc_status tc_kir_copy_region(tc_kir_copy *c, int32_t region) {
   const tc_kir_region *g = &c->from->regions[region];
   for (int32_t i = 0; i < g->insts.count - 1; i++) { // the yield belongs to the structured instruction
     TC_TRY(c->visit(c, g->insts.data[i]));
-    if (tc_kb_failed(c->to)) return tc_error(TC_STATUS_INTERNAL, "kernel @" TC_SV_FMT ", instruction %d (%s): %s", TC_SV_ARG(c->from->name), (int)g->insts.data[i], tc_k_op_text(c->from->insts[g->insts.data[i]].op), tc_kb_reason(c->to));
+    int32_t code = tc_kb_failed(c->to);
+    if (code) return tc_error(code, "kernel @" TC_SV_FMT ", instruction %d (%s): %s", TC_SV_ARG(c->from->name), (int)g->insts.data[i], tc_k_op_text(c->from->insts[g->insts.data[i]].op), tc_kb_reason(c->to));
   }
   return TC_OK;
 }
@@ -48,7 +55,7 @@ static void unmap(tc_kir_copy *c, int32_t n, const tc_kval *values, const tc_kva
   for (int32_t i = 0, at = 0; i < n; i++) {
     c->map[values[i]] = from[at++];
     if (c->map2[like[i]] >= 0) c->map2[values[i]] = from[at++];
-    if (c->from->names[values[i]].size) tc_kb_name(c->to, c->map[values[i]], c->from->names[values[i]]);
+    tc_kir_keep_name(c, values[i], c->map[values[i]]);
   }
 }
 
@@ -86,7 +93,7 @@ static tc_status copy_structured(tc_kir_copy *c, const tc_kinst *in) {
   tc_kval *init = mapped(c, in->n_results, in->args + 2, &n);
   tc_kval *carried = TC_NEW_ARRAY(arena, tc_kval, n + 1);
   c->map[g->params[0]] = tc_kb_for(c->to, c->map[in->args[0]], c->map[in->args[1]], in->imm, in->flags, n, init, carried);
-  if (c->from->names[g->params[0]].size) tc_kb_name(c->to, c->map[g->params[0]], c->from->names[g->params[0]]);
+  tc_kir_keep_name(c, g->params[0], c->map[g->params[0]]);
   unmap(c, in->n_results, g->params + 1, in->args + 2, carried);
   TC_TRY(tc_kir_copy_region(c, in->regions[0]));
   tc_kval *next = mapped(c, y->n_args, y->args, &m);
@@ -137,12 +144,7 @@ tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst) {
     tc_kb_set_flags(b, 0);
   }
   if (r >= 0) c->map[in->results[0]] = r;
-  for (int32_t i = 0; i < in->n_results; i++) {
-    tc_kval v = c->map[in->results[i]];
-    const tc_kinst *made = tc_kb_inst_of(b, v);
-    bool leaf = made && (made->op == TC_K_CONST || made->op == TC_K_SCALAR); // a folded value stands in place
-    if (c->from->names[in->results[i]].size && v >= 0 && !leaf) tc_kb_name(b, v, c->from->names[in->results[i]]);
-  }
+  for (int32_t i = 0; i < in->n_results; i++) tc_kir_keep_name(c, in->results[i], c->map[in->results[i]]);
   return TC_OK;
 }
 

@@ -227,8 +227,8 @@ static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *
   case TC_K_ABS: r = fabs(a); break;
   case TC_K_MIN: r = min_nan(a, b); break;
   case TC_K_MAX: r = max_nan(a, b); break;
-  case TC_K_FMIN: r = fmin(a, b); break;
-  case TC_K_FMAX: r = fmax(a, b); break;
+  case TC_K_FMIN: r = a != a ? b : b != b ? a : min_nan(a, b); break;
+  case TC_K_FMAX: r = a != a ? b : b != b ? a : max_nan(a, b); break;
   case TC_K_FLOOR: r = floor(a); break;
   case TC_K_CEIL: r = ceil(a); break;
   case TC_K_TRUNC: r = trunc(a); break;

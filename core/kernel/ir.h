@@ -74,7 +74,7 @@ void tc_kir_eval_complex(int32_t op, tc_dtype type, const tc_knum *args, tc_knum
 // ---- Builder, as the parser and the rewriting passes see it ----
 // Raw: instructions are kept as given; nothing is folded, simplified or shared.
 void tc_kb_set_raw(tc_kb *b, bool raw);
-bool tc_kb_failed(const tc_kb *b);
+int32_t tc_kb_failed(const tc_kb *b); // the status code; 0: it has not
 const char *tc_kb_reason(const tc_kb *b);
 void tc_kb_name(tc_kb *b, tc_kval v, tc_sv name); // the first name of a value stays
 bool tc_kb_const_of(const tc_kb *b, tc_kval v, tc_knum *out);
@@ -99,6 +99,7 @@ struct tc_kir_copy {
 // the body by `visit`; tc_kir_copy_inst is the plain copy of one instruction with its regions.
 TC_NODISCARD tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy_fn visit, void *self, bool parts, tc_kernel **out);
 TC_NODISCARD tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst);
+void tc_kir_keep_name(tc_kir_copy *c, tc_kval old, tc_kval made); // names the new value as the old one; constants stay nameless
 TC_NODISCARD tc_status tc_kir_copy_region(tc_kir_copy *c, int32_t region); // all but its yield, into the open region
 
 #endif

@@ -133,7 +133,7 @@ static tc_status lanes_region(tc_kir_copy *c, const tc_kinst *in) {
   for (int32_t i = 0; i < y->n_args; i++) {
     tc_kval re = results[n++], im = c->map2[y->args[i]] >= 0 ? results[n++] : -1;
     set(c, in->results[i], re, im);
-    if (c->from->names[in->results[i]].size) tc_kb_name(b, re, c->from->names[in->results[i]]);
+    tc_kir_keep_name(c, in->results[i], re);
   }
   return TC_OK;
 }
@@ -158,11 +158,7 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   else if (in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_BROADCAST) collective(c, in);
   else if (in->n_args && in->op != TC_K_CAST && in->op != TC_K_BITCAST && (cls == 'a' || cls == 'c' || cls == 'm' || cls == 't')) pure_op(c, in);
   else return tc_kir_copy_inst(c, inst);
-  tc_sv name = in->n_results ? c->from->names[in->results[0]] : TC_SV("");
-  if (name.size && in->n_results == 1 && !tc_kb_failed(c->to)) {
-    const tc_kinst *made = tc_kb_inst_of(c->to, c->map[in->results[0]]);
-    if (!made || (made->op != TC_K_CONST && made->op != TC_K_SCALAR)) tc_kb_name(c->to, c->map[in->results[0]], name);
-  }
+  if (in->n_results == 1) tc_kir_keep_name(c, in->results[0], c->map[in->results[0]]);
   return TC_OK;
 }
 

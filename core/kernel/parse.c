@@ -48,7 +48,9 @@ typedef TC_VEC(tc_sv) name_list;
 
 // What the builder refused, at the instruction.
 static tc_status built(parser *p) {
-  return tc_kb_failed(p->b) ? tc_lex_error(&p->inst, "%s", tc_kb_reason(p->b)) : TC_OK;
+  int32_t code = tc_kb_failed(p->b);
+  if (code && code != TC_STATUS_INVALID_ARGUMENT) return tc_error(code, "%s", tc_kb_reason(p->b)); // not the text's fault
+  return code ? tc_lex_error(&p->inst, "%s", tc_kb_reason(p->b)) : TC_OK;
 }
 
 static tc_status define(parser *p, tc_sv name, int32_t kind, int32_t number) {

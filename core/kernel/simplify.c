@@ -158,12 +158,12 @@ static tc_status copy_for(tc_kir_copy *c, const tc_kinst *in) {
   for (int32_t i = 0; i < in->n_results; i++)
     if (s->live_value[in->results[i]]) list[n++] = c->map[in->args[2 + i]];
   c->map[g->params[0]] = tc_kb_for(c->to, c->map[in->args[0]], c->map[in->args[1]], in->imm, in->flags, n, list, carried);
-  tc_kb_name(c->to, c->map[g->params[0]], c->from->names[g->params[0]]);
+  tc_kir_keep_name(c, g->params[0], c->map[g->params[0]]);
   n = 0;
   for (int32_t i = 0; i < in->n_results; i++) {
     if (!s->live_value[in->results[i]]) continue;
     c->map[g->params[1 + i]] = carried[n++];
-    tc_kb_name(c->to, c->map[g->params[1 + i]], c->from->names[g->params[1 + i]]);
+    tc_kir_keep_name(c, g->params[1 + i], c->map[g->params[1 + i]]);
   }
   TC_TRY(tc_kir_copy_region(c, in->regions[0]));
   n = 0;
@@ -174,7 +174,7 @@ static tc_status copy_for(tc_kir_copy *c, const tc_kinst *in) {
   for (int32_t i = 0; i < in->n_results; i++) {
     if (!s->live_value[in->results[i]]) continue;
     c->map[in->results[i]] = results[n++];
-    tc_kb_name(c->to, c->map[in->results[i]], c->from->names[in->results[i]]);
+    tc_kir_keep_name(c, in->results[i], c->map[in->results[i]]);
   }
   return TC_OK;
 }
@@ -212,7 +212,7 @@ static tc_status copy_if_or_lanes(tc_kir_copy *c, const tc_kinst *in) {
   for (int32_t i = 0; i < in->n_results; i++) {
     if (!s->live_value[in->results[i]]) continue;
     c->map[in->results[i]] = results[n++];
-    tc_kb_name(c->to, c->map[in->results[i]], c->from->names[in->results[i]]);
+    tc_kir_keep_name(c, in->results[i], c->map[in->results[i]]);
   }
   return TC_OK;
 }

@@ -184,11 +184,11 @@ static inline tc_kernel *build_rows_filter(tc_arena *arena, int32_t lanes) {
   return plain;
 }
 
-// A kernel of examples/NAME.
-static inline tc_kernel *example(tc_arena *arena, const char *name) {
+// The kernel in a file of examples/.
+static inline tc_kernel *example(tc_arena *arena, const char *path) {
   tc_sv text;
   tc_kernel *k;
-  CHECK_OK(tc_file_read(arena, tc_sv_printf(arena, TC_SOURCE_DIR "/examples/%s", name).data, &text));
+  CHECK_OK(tc_file_read(arena, path, &text));
   CHECK_OK(parse_text(arena, text.data, &k));
   CHECK_OK(tc_kernel_verify(k));
   return k;

@@ -4,6 +4,8 @@
 
 #include "tests/unit/kernel/programs.h"
 
+#define EXAMPLES TC_SOURCE_DIR "/examples/"
+
 static uint64_t random_state;
 static double uniform(void) { // [-1, 1)
   uint64_t z = random_state += 0x9e3779b97f4a7c15;
@@ -69,7 +71,7 @@ static void check_filter(const tc_kernel *k, int32_t n, int32_t rows, int32_t el
 
 KERNEL_TEST(rows_filter_by_hand) {
   random_state = (uint64_t)time(NULL);
-  tc_kernel *k = example(arena, "rows_filter.tc");
+  tc_kernel *k = example(arena, EXAMPLES "rows_filter.tc");
   tc_kernel_stats s;
   tc_kernel_count(k, &s);
   assert_int_equal(s.loads, 2);
@@ -85,7 +87,7 @@ KERNEL_TEST(rows_filter_on_vectors) { check_filter(build_rows_filter(arena, 16),
 
 KERNEL_TEST(linear_relu_center) {
   enum { ROWS = 7, K = 37, N = 64 };
-  tc_kernel *k = example(arena, "linear_relu_center.tc"), *variants[2] = {k, legal(arena, k)};
+  tc_kernel *k = example(arena, EXAMPLES "linear_relu_center.tc"), *variants[2] = {k, legal(arena, k)};
   float x[ROWS * K], w[K * N], b[N], y[ROWS * N];
   random_state = (uint64_t)time(NULL);
   fill(x, ROWS * K);

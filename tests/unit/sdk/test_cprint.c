@@ -8,6 +8,8 @@
 #include "sdk/src/dialect_cuda.h"
 #include "tests/unit/kernel/programs.h"
 
+#define EXAMPLES TC_SOURCE_DIR "/examples/"
+
 static void write_sb(void *self, const char *text, size_t size) { tc_sb_put(self, (tc_sv){text, size}); }
 
 static const char *print_as(tc_arena *arena, const tc_kernel *k, const tc_cdialect *d) {
@@ -130,8 +132,8 @@ KERNEL_TEST(cuda) {
     print_message("NVRTC is not installed\n");
     skip();
   }
-  compile_cuda(arena, &n, legal(arena, example(arena, "rows_filter.tc")), false);
-  compile_cuda(arena, &n, legal(arena, example(arena, "linear_relu_center.tc")), true);
+  compile_cuda(arena, &n, legal(arena, example(arena, EXAMPLES "rows_filter.tc")), false);
+  compile_cuda(arena, &n, legal(arena, example(arena, EXAMPLES "linear_relu_center.tc")), true);
   compile_cuda(arena, &n, build_rows_filter(arena, GROUPS), true);
   compile_cuda(arena, &n, misc(arena), true);
   for (int32_t i = 0; i < TYPES; i++) compile_cuda(arena, &n, everything(arena, all_types[i], 64), true);
@@ -188,7 +190,7 @@ static const char *scratch_file(tc_arena *arena, const char *suffix) {
 KERNEL_TEST(opencl_syntax) {
   const char *clang = have("clang-19") ? "clang-19" : have("clang") ? "clang" : NULL;
   if (!clang) skip();
-  tc_kernel *kernels[] = {legal(arena, example(arena, "rows_filter.tc")), legal(arena, example(arena, "linear_relu_center.tc")), everything(arena, TC_F32, 64), everything(arena, TC_F64, 64), everything(arena, TC_I32, 64), everything(arena, TC_U64, 64), everything(arena, TC_I8, 64)};
+  tc_kernel *kernels[] = {legal(arena, example(arena, EXAMPLES "rows_filter.tc")), legal(arena, example(arena, EXAMPLES "linear_relu_center.tc")), everything(arena, TC_F32, 64), everything(arena, TC_F64, 64), everything(arena, TC_I32, 64), everything(arena, TC_U64, 64), everything(arena, TC_I8, 64)};
   const char *file = scratch_file(arena, ".cl");
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
     const char *text = print_as(arena, kernels[i], &opencl);

@@ -157,6 +157,16 @@ static cx complex_pow(const tc_km *m, cx x, cx y) {
 
 static cx reciprocal(const tc_km *m, cx z) { return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, z); }
 
+// 1 / (1 + e^-z). Near its poles (odd multiples of πi) the real part of the sum is 2 e^-a cos² (b/2) - (e^-a - 1).
+static cx complex_sigmoid(const tc_km *m, cx z) {
+  tc_kval one = k_real(m, 1), a = k_neg(m, z.re), h = real1(m, TC_K_COS, k_mulc(m, z.im, 0.5)), em1 = real1(m, TC_K_EXPM1, a);
+  cx e = complex_exp(m, (cx){a, k_neg(m, z.im)});
+  tc_kval near = k_and(m, k_lt(m, k_abs(m, a), one), k_lt(m, e.re, k_real(m, 0)));
+  tc_kval twice = k_mul(m, k_add(m, k_addc(m, em1, 1), k_addc(m, em1, 1)), h);
+  tc_kval re = k_select(m, near, k_fma(m, twice, h, k_neg(m, em1)), k_add(m, e.re, one));
+  return reciprocal(m, (cx){re, e.im});
+}
+
 static bool unary(const tc_km *m, int32_t op, cx z, cx *out) {
   switch (op) {
   case TC_K_NEG: *out = (cx){k_neg(m, z.re), k_neg(m, z.im)}; return true;
@@ -173,11 +183,7 @@ static bool unary(const tc_km *m, int32_t op, cx z, cx *out) {
   case TC_K_LOG2: *out = scaled(m, complex_log(m, z), 0x1.71547652b82fep+0); return true;
   case TC_K_LOG10: *out = scaled(m, complex_log(m, z), 0x1.bcb7b1526e50ep-2); return true;
   case TC_K_LOG1P: *out = complex_log1p(m, z); return true;
-  case TC_K_SIGMOID: {
-    cx e = complex_exp(m, (cx){k_neg(m, z.re), k_neg(m, z.im)});
-    *out = reciprocal(m, (cx){k_addc(m, e.re, 1), e.im});
-    return true;
-  }
+  case TC_K_SIGMOID: *out = complex_sigmoid(m, z); return true;
   default: return tc_kcx_trig(m, op, z, out);
   }
 }

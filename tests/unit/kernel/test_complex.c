@@ -52,7 +52,7 @@ static const function functions[] = {
     {TC_K_SINH, 1, csinhl, NULL, 20, 3}, {TC_K_COSH, 1, ccoshl, NULL, 20, 3}, {TC_K_TANH, 1, ctanhl, NULL, 20, 6},
     {TC_K_ASIN, 1, casinl, NULL, 4, 5}, {TC_K_ACOS, 1, cacosl, NULL, 4, 5}, {TC_K_ATAN, 1, catanl, NULL, 4, 5},
     {TC_K_ASINH, 1, casinhl, NULL, 4, 5}, {TC_K_ACOSH, 1, cacoshl, NULL, 4, 5}, {TC_K_ATANH, 1, catanhl, NULL, 4, 5},
-    {TC_K_POW, 2, NULL, cpowl, 2, 24}, {TC_K_SIGMOID, 1, sigmoid, NULL, 10, 6},
+    {TC_K_POW, 2, NULL, cpowl, 2, 3}, {TC_K_SIGMOID, 1, sigmoid, NULL, 10, 3},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions, LANES = 128, SAMPLES = 1 << 13 };
 
@@ -115,6 +115,7 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
   for (int32_t i = 0; i < SAMPLES; i++) {
     lc a = CMPLXL(x[2 * i], x[2 * i + 1]), b = CMPLXL(y[2 * i], y[2 * i + 1]), want = f->one ? f->one(a) : f->two(a, b);
     double e = (double)(cabsl(CMPLXL(r[2 * i], r[2 * i + 1]) - want) / cabsl(want)) / eps;
+    if (f->op == TC_K_POW) e /= 1 + (double)cabsl(b * clogl(a)); // what the rounding of y log x amounts to
     if (!(e <= worst)) worst = e, at = i;
   }
   bool bad = !(worst <= f->bound);

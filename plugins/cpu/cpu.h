@@ -1,5 +1,5 @@
-// What the files of this plugin share: the target, the form of compiled kernels, and the doors of the two libraries that
-// are opened only when needed (code generation with LLVM inside, calls with oneDNN inside).
+// What the files of this plugin share: the target, the form of compiled kernels, and the doors of the two libraries
+// that are opened only when needed (code generation with LLVM inside, calls with oneDNN inside).
 //
 // A compiled kernel is a function of the form tc_cpu_kernel_fn in a relocatable ELF object that needs nothing from
 // outside. Beside `NAME` the object defines `NAME.meta`, a tc_cpu_kernel_meta, and `tc_cpu_target_words`, the processor
@@ -37,15 +37,16 @@ int32_t tc_cpu_target_runs(const uint32_t *code, const tc_cpu_target *host);
 // ---- The loader of kernels (elf.c) ----
 typedef struct tc_cpu_module tc_cpu_module;
 // Loads an object. Errors (a message in `why`): not such an object, out-of-range numbers in it, undefined symbols.
-int32_t tc_cpu_module_load(const void *blob, uint64_t size, const tc_cpu_target *host, tc_cpu_module **out, char *why, size_t why_size);
+int32_t tc_cpu_module_load(const void *blob, uint64_t size, const tc_cpu_target *host, tc_cpu_module **out, char *why,
+                           size_t why_size);
 void tc_cpu_module_unload(tc_cpu_module *m);
 // Address and size of a defined global symbol; NULL if there is none.
 const void *tc_cpu_module_symbol(const tc_cpu_module *m, tc_sv name, uint64_t *size);
 
 // ---- The door of libtc_cpu_codegen.so ----
 #define TC_CPU_CODEGEN_SYMBOL "tc_cpu_codegen_compile"
-typedef int32_t (*tc_cpu_codegen_fn)(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels, int32_t n,
-                                     int32_t optimize, const tc_sink *sink, const tc_sink *text);
+typedef int32_t (*tc_cpu_codegen_fn)(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels,
+                                     int32_t n, int32_t optimize, const tc_sink *sink, const tc_sink *text);
 
 // ---- The door of libtc_cpu_dnn.so ----
 #define TC_CPU_DNN_SYMBOL "tc_cpu_dnn_table"

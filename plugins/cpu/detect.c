@@ -1,4 +1,5 @@
-// What processor this is: features by CPUID (Intel SDM volume 2, AMD APM volume 3), caches and cores by sysfs and sysconf.
+// What processor this is: features by CPUID (Intel SDM volume 2, AMD APM volume 3), caches and cores by sysfs and
+// sysconf.
 #include <cpuid.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +10,15 @@
 
 enum { WORD_1C, WORD_7B, WORD_7C, WORD_7D, WORD_71A };
 #define BIT(n) (1u << (n))
-#define NEED_1C (BIT(12) /* fma */ | BIT(20) /* sse4.2 */ | BIT(22) /* movbe */ | BIT(23) /* popcnt */ | BIT(28) /* avx */ | BIT(29) /* f16c */)
+#define NEED_1C                                                                                                \
+  (BIT(12) /* fma */ | BIT(20) /* sse4.2 */ | BIT(22) /* movbe */ | BIT(23) /* popcnt */ | BIT(28) /* avx */ | \
+   BIT(29) /* f16c */)
 #define NEED_7B (BIT(3) /* bmi */ | BIT(5) /* avx2 */ | BIT(8) /* bmi2 */)
 #define AVX512_7B (BIT(16) /* f */ | BIT(17) /* dq */ | BIT(28) /* cd */ | BIT(30) /* bw */ | BIT(31) /* vl */)
 // All words that say something about 512-bit registers; cleared where the width is capped.
 #define WIDE_7B (AVX512_7B | BIT(21) /* ifma */)
-#define WIDE_7C (BIT(1) /* vbmi */ | BIT(6) /* vbmi2 */ | BIT(11) /* vnni */ | BIT(12) /* bitalg */ | BIT(14) /* vpopcntdq */)
+#define WIDE_7C \
+  (BIT(1) /* vbmi */ | BIT(6) /* vbmi2 */ | BIT(11) /* vnni */ | BIT(12) /* bitalg */ | BIT(14) /* vpopcntdq */)
 #define WIDE_7D (BIT(2) | BIT(3) | BIT(8) /* vp2intersect */ | BIT(23) /* fp16 */)
 #define WIDE_71A BIT(5) /* bf16 */
 
@@ -43,7 +47,8 @@ int32_t tc_cpu_detect(const tc_host *h, tc_cpu_target *out) {
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) goto old;
   w[WORD_7B] = b, w[WORD_7C] = c, w[WORD_7D] = d;
   if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) w[WORD_71A] = a;
-  if ((w[WORD_1C] & NEED_1C) != NEED_1C || (w[WORD_7B] & NEED_7B) != NEED_7B || !(w[WORD_1C] & BIT(27) /* osxsave */)) goto old;
+  if ((w[WORD_1C] & NEED_1C) != NEED_1C || (w[WORD_7B] & NEED_7B) != NEED_7B || !(w[WORD_1C] & BIT(27) /* osxsave */))
+    goto old;
   uint32_t states = enabled_states();
   if ((states & 6) != 6) goto old;
   tc_sv isa = setting(h, "isa");
@@ -91,7 +96,8 @@ static int64_t cache_bytes(int level, int64_t otherwise) {
       fclose(in);
     }
     long size = strtol(text[2], NULL, 10);
-    if (strtol(text[0], NULL, 10) == level && text[1][0] != 'I' && size > 0 && strchr(text[2], 'K')) return (int64_t)size << 10;
+    if (strtol(text[0], NULL, 10) == level && text[1][0] != 'I' && size > 0 && strchr(text[2], 'K'))
+      return (int64_t)size << 10;
   }
   long v = sysconf(names[level - 1]);
   return v > 0 ? v : otherwise;
@@ -101,7 +107,8 @@ static void brand(char *out, size_t size) {
   uint32_t r[12] = {0}, max = __get_cpuid_max(0x80000000u, NULL);
   char text[sizeof r + 1] = {0};
   if (max >= 0x80000004u)
-    for (uint32_t i = 0; i < 3; i++) __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    for (uint32_t i = 0; i < 3; i++)
+      __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
   memcpy(text, r, sizeof r);
   const char *from = text + strspn(text, " ");
   snprintf(out, size, "%s", *from ? from : "x86-64 processor");
@@ -114,8 +121,9 @@ void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props 
   uint32_t family = 0, b, c, d;
   __get_cpuid(1, &family, &b, &c, &d);
   brand(p.name, sizeof p.name);
-  snprintf(p.target, sizeof p.target, "x86_64 family %08x features %08x %08x %08x %08x %08x vector %u%s", family, t->words[0],
-           t->words[1], t->words[2], t->words[3], t->words[4], t->words[TC_CPU_WORD_VECTOR], t->sanitize ? " address" : "");
+  snprintf(p.target, sizeof p.target, "x86_64 family %08x features %08x %08x %08x %08x %08x vector %u%s", family,
+           t->words[0], t->words[1], t->words[2], t->words[3], t->words[4], t->words[TC_CPU_WORD_VECTOR],
+           t->sanitize ? " address" : "");
   p.memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   p.largest_alloc = p.memory_bytes;
   p.l1_bytes = cache_bytes(1, 32 << 10), p.l2_bytes = cache_bytes(2, 512 << 10), p.l3_bytes = cache_bytes(3, 8 << 20);
@@ -128,11 +136,13 @@ void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props 
   p.shared_bytes = 1 << 20;
   p.max_blocks = INT32_MAX;
 #define ONE(x) (1ull << (x))
-  p.arithmetic = ONE(TC_BOOL) | ONE(TC_U8) | ONE(TC_I8) | ONE(TC_I16) | ONE(TC_I32) | ONE(TC_I64) | ONE(TC_U16) | ONE(TC_U32) | ONE(TC_U64) | ONE(TC_F32) | ONE(TC_F64);
+  p.arithmetic = ONE(TC_BOOL) | ONE(TC_U8) | ONE(TC_I8) | ONE(TC_I16) | ONE(TC_I32) | ONE(TC_I64) | ONE(TC_U16) |
+                 ONE(TC_U32) | ONE(TC_U64) | ONE(TC_F32) | ONE(TC_F64);
   p.dtypes = p.arithmetic | ONE(TC_F16) | ONE(TC_BF16);
-  p.atomics = ONE(TC_I32) | ONE(TC_I64) | ONE(TC_U32) | ONE(TC_U64) | ONE(TC_F32) | ONE(TC_F64) | ONE(TC_U8) | ONE(TC_I8) | ONE(TC_I16) | ONE(TC_U16);
+  p.atomics = ONE(TC_I32) | ONE(TC_I64) | ONE(TC_U32) | ONE(TC_U64) | ONE(TC_F32) | ONE(TC_F64) | ONE(TC_U8) |
+              ONE(TC_I8) | ONE(TC_I16) | ONE(TC_U16);
 #undef ONE
-  p.launch_ns = 100; // a call; starting a team is the grain's matter
+  p.launch_ns = 100;                                              // a call; starting a team is the grain's matter
   p.flops_per_ns = (int64_t)threads * (p.simd_bytes / 4) * 2 * 3; // one fused multiply-add per cycle at 3 GHz
   p.bytes_per_ns = 12ll * (threads < 4 ? threads : 4);
   p.struct_size = size && size < sizeof p ? size : sizeof p;

@@ -2,13 +2,13 @@
 //
 // A launch packs its arguments into words, and the host's executor runs ranges of blocks; each range gets its own copy
 // of the words when the kernel wants scratch memory, which comes from a pool of the device.
+#include "device.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "device.h"
 
 enum { MAX_ARGS = 4096, FEW_ARGS = 30 };
 
@@ -38,7 +38,9 @@ typedef struct module {
   function *functions; // under `lock`
 } module;
 
-static void report(const tc_device_ *d, int32_t code, const char *text) { d->host->diag(d->host->self, code, (tc_sv){text, strlen(text)}); }
+static void report(const tc_device_ *d, int32_t code, const char *text) {
+  d->host->diag(d->host->self, code, (tc_sv){text, strlen(text)});
+}
 
 static void *address(tc_handle h, int64_t offset) { return (char *)(uintptr_t)h + offset; }
 
@@ -105,7 +107,8 @@ static void copy_bytes(void *to, const void *from, uint64_t size) {
   if (size) memmove(to, from, size);
 }
 
-static int32_t copy_in(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src, uint64_t size) {
+static int32_t copy_in(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src,
+                       uint64_t size) {
   (void)d, (void)stream;
   copy_bytes(address(dst, dst_offset), src, size);
   return TC_STATUS_OK;
@@ -117,7 +120,8 @@ static int32_t copy_out(tc_device_ *d, tc_handle stream, void *dst, tc_handle sr
   return TC_STATUS_OK;
 }
 
-static int32_t copy(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src, int64_t src_offset, uint64_t size) {
+static int32_t copy(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src,
+                    int64_t src_offset, uint64_t size) {
   (void)d, (void)stream;
   copy_bytes(address(dst, dst_offset), address(src, src_offset), size);
   return TC_STATUS_OK;
@@ -172,7 +176,8 @@ static int32_t find_function(tc_device_ *d, tc_handle handle, tc_sv name, tc_han
     return TC_STATUS_NOT_FOUND;
   }
   memcpy(&info, meta, sizeof info);
-  if (info.version != TC_CPU_KERNEL_VERSION || info.n_params < 0 || info.n_params > MAX_ARGS || info.scratch_bytes < 0) {
+  if (info.version != TC_CPU_KERNEL_VERSION || info.n_params < 0 || info.n_params > MAX_ARGS ||
+      info.scratch_bytes < 0) {
     report(d, TC_STATUS_MISMATCH, "the kernel object was made by another version of this plugin; compile it again");
     return TC_STATUS_MISMATCH;
   }
@@ -230,8 +235,7 @@ static void run_range_with_scratch(void *arg, int64_t begin, int64_t end) {
     memcpy(words, r->words, (size_t)n * sizeof *words);
     words[n] = (uint64_t)(uintptr_t)(s + 1);
     r->f->fn(begin, end, words, r->errors);
-  } else
-    atomic_store(&r->failed, 1);
+  } else atomic_store(&r->failed, 1);
   if (s) give_scratch(r->device, s);
   if (words != few) free(words);
 }
@@ -246,7 +250,8 @@ static int32_t launch(tc_device_ *d, tc_handle stream, const tc_launch *l) {
   }
   uint64_t few[FEW_ARGS + 1], *words = l->n_args > FEW_ARGS ? malloc((size_t)(l->n_args + 1) * sizeof *words) : few;
   if (!words) return TC_STATUS_OUT_OF_MEMORY;
-  for (int32_t i = 0; i < l->n_args; i++) words[i] = l->args[i].kind == TC_ARG_MEMORY ? l->args[i].value + (uint64_t)l->args[i].offset : l->args[i].value;
+  for (int32_t i = 0; i < l->n_args; i++)
+    words[i] = l->args[i].kind == TC_ARG_MEMORY ? l->args[i].value + (uint64_t)l->args[i].offset : l->args[i].value;
   words[l->n_args] = 0;
   tc_error_block none = {-1, 0};
   run r = {.device = d, .f = f, .words = words, .errors = l->errors ? address(l->errors, 0) : &none};

@@ -16,7 +16,9 @@
 // Changes whenever generated code may change.
 #define CODEGEN_VERSION "1"
 
-static void report(const tc_host *h, int32_t code, const char *text) { h->diag(h->self, code, (tc_sv){text, strlen(text)}); }
+static void report(const tc_host *h, int32_t code, const char *text) {
+  h->diag(h->self, code, (tc_sv){text, strlen(text)});
+}
 
 // The function `symbol` of a library in this plugin's own folder.
 static int32_t open_door(const tc_host *h, const char *file, const char *symbol, void **out) {
@@ -91,14 +93,16 @@ static int32_t dnn_supports(const tc_host *h, tc_device_ *d, const tc_call_node 
   return s == TC_STATUS_OK ? t->supports(h, d, n, out_cost) : s;
 }
 
-static int32_t dnn_prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
+static int32_t dnn_prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out,
+                           uint64_t *out_workspace) {
   const tc_call_table *t;
   int32_t s = dnn(h, &t);
   return s == TC_STATUS_OK ? t->prepare(h, d, n, out, out_workspace) : s;
 }
 
 // What follows is called only with what dnn_prepare made, so the library is open.
-static int32_t dnn_run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace, int64_t offset) {
+static int32_t dnn_run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results,
+                       tc_handle workspace, int64_t offset) {
   return atomic_load(&dnn_table)->run(prepared, stream, operands, results, workspace, offset);
 }
 

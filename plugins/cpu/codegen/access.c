@@ -1,11 +1,11 @@
 // One vector access to memory, by its shape:
 //   stride 1             vector loads and stores
 //   stride = width       whole registers and (de)interleaving: complex pairs, pixels
-//   stride -1            reversed;  stride 2 … 8: whole registers and shuffles, never reading past the first and last lane
-//   width 2, 4, 8, 16    rows of that width per lane, transposed in registers
-//   else                 gathers and scatters
-// With a mask, stride 1 is a masked access (with AVX-512); every other shape tests whether all lanes take part and then goes without
-// the mask, else through masked gathers or a loop over the lanes.
+//   stride -1            reversed;  stride 2 … 8: whole registers and shuffles, never reading past the first and last
+//   lane width 2, 4, 8, 16    rows of that width per lane, transposed in registers else                 gathers and
+//   scatters
+// With a mask, stride 1 is a masked access (with AVX-512); every other shape tests whether all lanes take part and then
+// goes without the mask, else through masked gathers or a loop over the lanes.
 #include "codegen.h"
 
 enum { MAX_STRIDE = 8 };
@@ -52,7 +52,8 @@ static void store_vector(cg *g, const cg_access *a, int64_t offset, LLVMValueRef
   int32_t whole = bytes < g->vector_bytes ? bytes : g->vector_bytes;
   if (!(a->m->info.flags & TC_MEM_STREAM) || align < whole || bytes < 16) return;
   LLVMMetadataRef one = LLVMValueAsMetadata(cg_i32(g, 1));
-  LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, LLVMMDNodeInContext2(g->ctx, &one, 1)));
+  LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11),
+                  LLVMMetadataAsValue(g->ctx, LLVMMDNodeInContext2(g->ctx, &one, 1)));
   g->streamed = true;
 }
 
@@ -104,7 +105,8 @@ static LLVMValueRef read_stride(cg *g, const cg_access *a, int64_t c) {
   for (int32_t p = 0; p < n; p++) {
     int64_t first = (int64_t)p * q * c + (c < 0 ? (q - 1) * c : 0); // lowest index of the group
     int64_t last_piece = span - q;
-    for (int32_t j = 0; j < n_pieces; j++) piece[j] = load_vector(g, a, first + (j * q < last_piece ? j * q : last_piece), q);
+    for (int32_t j = 0; j < n_pieces; j++)
+      piece[j] = load_vector(g, a, first + (j * q < last_piece ? j * q : last_piece), q);
     for (int32_t i = 0; i < q; i++) {
       int64_t e = (c < 0 ? q - 1 - i : i) * step, j = e / q;
       if (j >= n_pieces - 1) indices[i] = (int32_t)((n_pieces - 1) * q + e - last_piece);
@@ -135,7 +137,8 @@ static void read_contiguous(cg *g, const cg_access *a, LLVMValueRef *out) {
 // Rows of `width` elements per lane; groups of `width` lanes are transposed.
 static bool rows_fit(cg *g, const cg_access *a) {
   int32_t w = a->width;
-  return w > 1 && w <= 16 && (w & (w - 1)) == 0 && g->lanes % w == 0 && w * a->m->size <= g->vector_bytes && g->lanes / w <= 64;
+  return w > 1 && w <= 16 && (w & (w - 1)) == 0 && g->lanes % w == 0 && w * a->m->size <= g->vector_bytes &&
+         g->lanes / w <= 64;
 }
 
 static void read_rows(cg *g, const cg_access *a, LLVMValueRef *out) {
@@ -207,7 +210,8 @@ static void write_stride(cg *g, const cg_access *a, int64_t c, LLVMValueRef v) {
       }
       int32_t align;
       LLVMValueRef to = at(g, a, ((int64_t)p * c + j) * q, &align);
-      LLVMValueRef args[] = {cg_shuffle(g, part, NULL, q, place), to, cg_i32(g, align), LLVMConstVector(bits, (unsigned)q)};
+      LLVMValueRef args[] = {cg_shuffle(g, part, NULL, q, place), to, cg_i32(g, align),
+                             LLVMConstVector(bits, (unsigned)q)};
       cg_call2(g, "llvm.masked.store", (LLVMTypeRef[]){vector_of(a, q), LLVMTypeOf(to)}, 2, 4, args);
     }
   }
@@ -279,8 +283,7 @@ static void write_all(cg *g, const cg_access *a, LLVMValueRef *values) {
     else if (known && c == 0) { // the last lane's value stays
       LLVMValueRef last = LLVMBuildExtractElement(g->b, values[i], cg_i32(g, g->lanes - 1), "");
       LLVMSetAlignment(LLVMBuildStore(g->b, last, at(g, &e, 0, NULL)), (unsigned)element_align(a));
-    } else
-      scatter(g, &e, values[i]);
+    } else scatter(g, &e, values[i]);
   }
 }
 
@@ -394,8 +397,7 @@ void cg_write(cg *g, const cg_access *a, LLVMValueRef *values) {
     LLVMValueRef p = at(g, a, 0, NULL);
     LLVMValueRef args[] = {values[0], p, cg_i32(g, a->align), a->mask};
     cg_call2(g, "llvm.masked.store", (LLVMTypeRef[]){vector_of(a, g->lanes), LLVMTypeOf(p)}, 2, 4, args);
-  } else
-    write_some(g, a, values);
+  } else write_some(g, a, values);
   if (!join) return;
   LLVMBuildBr(g->b, join);
   LLVMPositionBuilderAtEnd(g->b, join);

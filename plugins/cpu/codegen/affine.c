@@ -3,7 +3,9 @@
 
 enum { ALL_ZERO = 62 };
 
-int32_t cg_zeros_of(int64_t v) { return v == 0 ? ALL_ZERO : __builtin_ctzll((uint64_t)v) > ALL_ZERO ? ALL_ZERO : __builtin_ctzll((uint64_t)v); }
+int32_t cg_zeros_of(int64_t v) {
+  return v == 0 ? ALL_ZERO : __builtin_ctzll((uint64_t)v) > ALL_ZERO ? ALL_ZERO : __builtin_ctzll((uint64_t)v);
+}
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
@@ -69,7 +71,8 @@ void cg_track(cg *g, const tc_kinst *in, cg_val *out) {
     f.base = cg_i32(g, 0), f.stride = cg_i32(g, 1), f.zeros = ALL_ZERO;
     done = true;
     break;
-  case TC_K_ADD: case TC_K_SUB:
+  case TC_K_ADD:
+  case TC_K_SUB:
     if ((done = known[0] && known[1])) add_forms(g, &a, &b, in->op == TC_K_SUB, &f);
     break;
   case TC_K_NEG:
@@ -88,7 +91,8 @@ void cg_track(cg *g, const tc_kinst *in, cg_val *out) {
     }
     break;
   case TC_K_CAST: done = known[0] && cast_form(g, in, &a, &f); break;
-  case TC_K_MIN: case TC_K_MAX: f.zeros = least(a.zeros, b.zeros); break;
+  case TC_K_MIN:
+  case TC_K_MAX: f.zeros = least(a.zeros, b.zeros); break;
   case TC_K_SELECT: f.zeros = least(b.zeros, c.zeros); break;
   case TC_K_AND: f.zeros = a.zeros > b.zeros ? a.zeros : b.zeros; break;
   default: break;
@@ -96,6 +100,5 @@ void cg_track(cg *g, const tc_kinst *in, cg_val *out) {
   if (varying) {
     if (!done) return;
     out->base = f.base, out->stride = f.stride, out->zeros = f.zeros;
-  } else
-    out->base = out->v, out->zeros = f.zeros;
+  } else out->base = out->v, out->zeros = f.zeros;
 }

@@ -1,11 +1,13 @@
 // Arithmetic, comparisons, casts and reductions: each opcode as LLVM instructions on scalars or vectors alike.
 //
 // No fast-math flags anywhere; every case that LLVM calls undefined (shifts by too much, division by zero, float to
-// integer out of range) is given a defined result first. 32-bit and smaller vector divisions go through doubles or floats,
-// which is exact: a quotient that is not an integer differs from one by more than the rounding error.
+// integer out of range) is given a defined result first. 32-bit and smaller vector divisions go through doubles or
+// floats, which is exact: a quotient that is not an integer differs from one by more than the rounding error.
 #include "codegen.h"
 
-static LLVMTypeRef int_type(cg *g, LLVMValueRef like, int32_t bits) { return cg_like(like, LLVMIntTypeInContext(g->ctx, (unsigned)bits)); }
+static LLVMTypeRef int_type(cg *g, LLVMValueRef like, int32_t bits) {
+  return cg_like(like, LLVMIntTypeInContext(g->ctx, (unsigned)bits));
+}
 
 static LLVMValueRef is_nan(cg *g, LLVMValueRef x) { return LLVMBuildFCmp(g->b, LLVMRealUNO, x, x, ""); }
 
@@ -22,8 +24,8 @@ static bool known_number(LLVMValueRef x) {
   return true;
 }
 
-// min or max: `keep_nan` as PyTorch's minimum, else as IEEE minNum. The processor's instruction gives its second operand
-// if either is NaN, so with a constant the order of operands is enough.
+// min or max: `keep_nan` as PyTorch's minimum, else as IEEE minNum. The processor's instruction gives its second
+// operand if either is NaN, so with a constant the order of operands is enough.
 static LLVMValueRef float_extreme(cg *g, LLVMValueRef a, LLVMValueRef b, bool max, bool keep_nan) {
   LLVMRealPredicate before = max ? LLVMRealOGT : LLVMRealOLT;
   bool number_a = known_number(a), number_b = known_number(b);
@@ -95,15 +97,19 @@ static LLVMValueRef mul_high(cg *g, bool is_signed, int32_t bits, LLVMValueRef a
 
 static LLVMValueRef compare(cg *g, int32_t op, tc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   // EQ NE LT LE GT GE
-  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT, LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
+                                           LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
   static const LLVMIntPredicate s[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
   static const LLVMIntPredicate u[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
   if (d == TC_F16 || d == TC_BF16) a = cg_cast(g, a, d, TC_F32), b = cg_cast(g, b, d, TC_F32);
   if (cg_is_float(d)) return LLVMBuildFCmp(g->b, real[op - TC_K_EQ], a, b, "");
-  return LLVMBuildICmp(g->b, (cg_is_signed(d) ? s : u)[op - TC_K_EQ], a, b, "");
+  LLVMIntPredicate p = cg_is_signed(d) ? s[op - TC_K_EQ] : u[op - TC_K_EQ];
+  return LLVMBuildICmp(g->b, p, a, b, "");
 }
 
-static LLVMValueRef intrinsic1(cg *g, const char *name, LLVMValueRef x) { return cg_call(g, name, LLVMTypeOf(x), 1, &x); }
+static LLVMValueRef intrinsic1(cg *g, const char *name, LLVMValueRef x) {
+  return cg_call(g, name, LLVMTypeOf(x), 1, &x);
+}
 static LLVMValueRef intrinsic2(cg *g, const char *name, LLVMValueRef x, LLVMValueRef y) {
   return cg_call(g, name, LLVMTypeOf(x), 2, (LLVMValueRef[]){x, y});
 }
@@ -117,7 +123,8 @@ static LLVMValueRef reciprocal(cg *g, tc_dtype d, LLVMValueRef x) {
     LLVMValueRef part = cg_slice(g, x, i * per, per);
     LLVMTypeRef mask = LLVMIntTypeInContext(g->ctx, (unsigned)per);
     LLVMValueRef args[] = {part, LLVMConstNull(LLVMTypeOf(part)), LLVMConstAllOnes(mask)};
-    parts[i] = cg_call2(g, d == TC_F32 ? "llvm.x86.avx512.rcp14.ps.512" : "llvm.x86.avx512.rcp14.pd.512", NULL, 0, 3, args);
+    parts[i] =
+        cg_call2(g, d == TC_F32 ? "llvm.x86.avx512.rcp14.ps.512" : "llvm.x86.avx512.rcp14.pd.512", NULL, 0, 3, args);
   }
   return cg_concat(g, n / per, parts);
 }
@@ -166,16 +173,24 @@ static LLVMValueRef int_arith(cg *g, int32_t op, int32_t flags, tc_dtype d, LLVM
   case TC_K_REM: return divide(g, true, s, bits, a, b);
   case TC_K_NEG: return LLVMBuildNeg(g->b, a, "");
   case TC_K_ABS:
-    return s ? cg_call(g, "llvm.abs", LLVMTypeOf(a), 2, (LLVMValueRef[]){a, LLVMConstInt(LLVMInt1TypeInContext(g->ctx), 0, 0)}) : a;
-  case TC_K_MIN: case TC_K_FMIN: return intrinsic2(g, s ? "llvm.smin" : "llvm.umin", a, b);
-  case TC_K_MAX: case TC_K_FMAX: return intrinsic2(g, s ? "llvm.smax" : "llvm.umax", a, b);
+    return s ? cg_call(g, "llvm.abs", LLVMTypeOf(a), 2,
+                       (LLVMValueRef[]){a, LLVMConstInt(LLVMInt1TypeInContext(g->ctx), 0, 0)})
+             : a;
+  case TC_K_MIN:
+  case TC_K_FMIN: return intrinsic2(g, s ? "llvm.smin" : "llvm.umin", a, b);
+  case TC_K_MAX:
+  case TC_K_FMAX: return intrinsic2(g, s ? "llvm.smax" : "llvm.umax", a, b);
   case TC_K_AND: return LLVMBuildAnd(g->b, a, b, "");
   case TC_K_OR: return LLVMBuildOr(g->b, a, b, "");
   case TC_K_XOR: return LLVMBuildXor(g->b, a, b, "");
   case TC_K_NOT: return LLVMBuildNot(g->b, a, "");
-  case TC_K_SHL: case TC_K_SHR: return shift(g, op, s, bits, a, b);
+  case TC_K_SHL:
+  case TC_K_SHR: return shift(g, op, s, bits, a, b);
   case TC_K_MULHI: return mul_high(g, s, bits, a, b);
-  case TC_K_FLOOR: case TC_K_CEIL: case TC_K_TRUNC: case TC_K_RINT: return a;
+  case TC_K_FLOOR:
+  case TC_K_CEIL:
+  case TC_K_TRUNC:
+  case TC_K_RINT: return a;
   default:
     cg_fail(g, TC_STATUS_UNIMPLEMENTED, "%s on integers must be lowered before code generation", tc_k_op_text(op));
     return a;
@@ -187,8 +202,10 @@ static LLVMValueRef int_arith(cg *g, int32_t op, int32_t flags, tc_dtype d, LLVM
 // Sums and products of bools are "or" and "and".
 static int32_t bool_op(int32_t op) {
   switch (op) {
-  case TC_K_ADD: case TC_K_MAX: return TC_K_OR;
-  case TC_K_MUL: case TC_K_MIN: return TC_K_AND;
+  case TC_K_ADD:
+  case TC_K_MAX: return TC_K_OR;
+  case TC_K_MUL:
+  case TC_K_MIN: return TC_K_AND;
   case TC_K_SUB: return TC_K_XOR;
   default: return op;
   }
@@ -202,15 +219,19 @@ LLVMValueRef cg_arith(cg *g, int32_t op, int32_t flags, tc_dtype d, LLVMValueRef
 
 // ---- Casts ----
 
-static LLVMValueRef bits_of(cg *g, LLVMValueRef x, int32_t bits) { return LLVMBuildBitCast(g->b, x, int_type(g, x, bits), ""); }
+static LLVMValueRef bits_of(cg *g, LLVMValueRef x, int32_t bits) {
+  return LLVMBuildBitCast(g->b, x, int_type(g, x, bits), "");
+}
 
 // double → float rounded to odd: a second rounding to 16 bits then gives what one rounding would.
 static LLVMValueRef to_float_odd(cg *g, LLVMValueRef x) {
   LLVMValueRef f = LLVMBuildFPTrunc(g->b, x, cg_like(x, LLVMFloatTypeInContext(g->ctx)), "");
   LLVMValueRef back = LLVMBuildFPExt(g->b, f, LLVMTypeOf(x), ""), u = bits_of(g, f, 32);
   LLVMValueRef inexact = LLVMBuildFCmp(g->b, LLVMRealONE, back, x, "");
-  LLVMValueRef even = LLVMBuildICmp(g->b, LLVMIntEQ, LLVMBuildAnd(g->b, u, cg_int_like(u, 1), ""), cg_int_like(u, 0), "");
-  LLVMValueRef over = LLVMBuildFCmp(g->b, LLVMRealOGT, intrinsic1(g, "llvm.fabs", back), intrinsic1(g, "llvm.fabs", x), "");
+  LLVMValueRef even =
+      LLVMBuildICmp(g->b, LLVMIntEQ, LLVMBuildAnd(g->b, u, cg_int_like(u, 1), ""), cg_int_like(u, 0), "");
+  LLVMValueRef over =
+      LLVMBuildFCmp(g->b, LLVMRealOGT, intrinsic1(g, "llvm.fabs", back), intrinsic1(g, "llvm.fabs", x), "");
   LLVMValueRef step = LLVMBuildSelect(g->b, over, cg_int_like(u, -1), cg_int_like(u, 1), "");
   LLVMValueRef odd = LLVMBuildAdd(g->b, u, step, "");
   u = LLVMBuildSelect(g->b, LLVMBuildAnd(g->b, inexact, even, ""), odd, u, "");

@@ -17,17 +17,18 @@
 #include "../cpu.h"
 
 typedef struct cg_val {
-  LLVMValueRef v;            // scalar if uniform, else vector; NULL: not yet defined
-  LLVMValueRef base, stride; // integers: value = base + stride*lane; base NULL: not known. Uniform: base = v, stride NULL
-  int32_t zeros;             // low bits of base known to be zero
+  LLVMValueRef v; // scalar if uniform, else vector; NULL: not yet defined
+  LLVMValueRef base,
+      stride;    // integers: value = base + stride*lane; base NULL: not known. Uniform: base = v, stride NULL
+  int32_t zeros; // low bits of base known to be zero
 } cg_val;
 
 typedef struct cg_mem {
   tc_kmem_info info;
-  LLVMValueRef ptr;  // of element 0; lane arrays: of lane 0 of element 0
-  LLVMTypeRef elem;  // as stored: bool is i8
-  int32_t size;      // bytes of an element
-  int32_t align;     // bytes, of ptr
+  LLVMValueRef ptr; // of element 0; lane arrays: of lane 0 of element 0
+  LLVMTypeRef elem; // as stored: bool is i8
+  int32_t size;     // bytes of an element
+  int32_t align;    // bytes, of ptr
 } cg_mem;
 
 typedef struct cg {
@@ -35,9 +36,9 @@ typedef struct cg {
   const tc_cpu_target *target;
   LLVMContextRef ctx;
   LLVMModuleRef mod;
-  LLVMBuilderRef b, allocas; // current place; entry block
+  LLVMBuilderRef b, allocas;            // current place; entry block
   LLVMValueRef fn, block, errors, site; // site: where a failed check is kept until the block ends
-  LLVMValueRef dummy;        // 8 bytes that may be read where a mask is false
+  LLVMValueRef dummy;                   // 8 bytes that may be read where a mask is false
   cg_val *vals;
   cg_mem *mems;
   LLVMValueRef *scalars;
@@ -45,56 +46,66 @@ typedef struct cg {
   int32_t vector_bytes;
   bool avx512, streamed, has_checks, in_lanes;
   int32_t depth;
-  int64_t emitted;           // kernel instructions emitted so far, against explosion by unrolling
+  int64_t emitted; // kernel instructions emitted so far, against explosion by unrolling
   int32_t status;
   char message[256];
 } cg;
 
 void cg_fail(cg *g, int32_t code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-// ---- emit.c: structure ----
+// ---- emit.c: control flow ----
+// Emits a region; out[0…n_out) get what it yields.
+void cg_region(cg *g, int32_t r, int32_t n_out, cg_val *out);
+
+// ---- function.c ----
 // Adds kernel `k` to the module: function `NAME` and `NAME.meta`. On failure the module must be thrown away.
-int32_t cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t, const tc_kernel *k, char *why, size_t why_size);
+int32_t cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t, const tc_kernel *k, char *why,
+                  size_t why_size);
+
+// ---- module.c ----
+// Keeps AddressSanitizer from padding and registering a constant: it leaves sections of such names alone.
+void cg_plain_data(const tc_cpu_target *t, LLVMValueRef global);
 
 // ---- types.c: types, constants, intrinsics ----
-LLVMTypeRef cg_scalar_type(cg *g, tc_dtype d);            // computing with it
-LLVMTypeRef cg_storage_type(cg *g, tc_dtype d);           // in memory
+LLVMTypeRef cg_scalar_type(cg *g, tc_dtype d);  // computing with it
+LLVMTypeRef cg_storage_type(cg *g, tc_dtype d); // in memory
 LLVMTypeRef cg_type(cg *g, tc_dtype d, bool varying);
-LLVMTypeRef cg_like(LLVMValueRef x, LLVMTypeRef elem);    // elem, or a vector of as many as x has
-int32_t cg_count(LLVMValueRef x);                         // elements of a vector, 0 for scalars
+LLVMTypeRef cg_like(LLVMValueRef x, LLVMTypeRef elem); // elem, or a vector of as many as x has
+int32_t cg_count(LLVMValueRef x);                      // elements of a vector, 0 for scalars
 int32_t cg_bits(tc_dtype d);
 bool cg_is_float(tc_dtype d);
 bool cg_is_signed(tc_dtype d);
 LLVMValueRef cg_i32(cg *g, int64_t v);
 LLVMValueRef cg_i64(cg *g, int64_t v);
-LLVMValueRef cg_int_like(LLVMValueRef x, int64_t v);      // a constant of x's type
+LLVMValueRef cg_int_like(LLVMValueRef x, int64_t v); // a constant of x's type
 LLVMValueRef cg_real_like(LLVMValueRef x, double v);
 LLVMValueRef cg_const(cg *g, tc_dtype d, int64_t imm, double fimm);
-bool cg_const_int(LLVMValueRef v, int64_t *out);          // scalar constant
+bool cg_const_int(LLVMValueRef v, int64_t *out); // scalar constant
 LLVMValueRef cg_splat(cg *g, LLVMValueRef scalar, int32_t n);
-LLVMValueRef cg_vector(cg *g, tc_kval v);                 // as a vector, also if uniform
-LLVMValueRef cg_scalar(cg *g, tc_kval v);                 // of a uniform value
-LLVMValueRef cg_form(cg *g, tc_kval v, bool varying);     // one or the other
+LLVMValueRef cg_vector(cg *g, tc_kval v);             // as a vector, also if uniform
+LLVMValueRef cg_scalar(cg *g, tc_kval v);             // of a uniform value
+LLVMValueRef cg_form(cg *g, tc_kval v, bool varying); // one or the other
 bool cg_varying(cg *g, tc_kval v);
 LLVMValueRef cg_call(cg *g, const char *intrinsic, LLVMTypeRef overload, int32_t n, LLVMValueRef *args);
-LLVMValueRef cg_call2(cg *g, const char *intrinsic, LLVMTypeRef *overloads, int32_t n_overloads, int32_t n, LLVMValueRef *args);
+LLVMValueRef cg_call2(cg *g, const char *intrinsic, LLVMTypeRef *overloads, int32_t n_overloads, int32_t n,
+                      LLVMValueRef *args);
 LLVMValueRef cg_alloca(cg *g, LLVMTypeRef t, int32_t align, const char *name);
 LLVMBasicBlockRef cg_new_block(cg *g, const char *name);
 LLVMValueRef cg_shuffle(cg *g, LLVMValueRef a, LLVMValueRef b, int32_t n, const int32_t *mask); // -1: any
 LLVMValueRef cg_slice(cg *g, LLVMValueRef v, int32_t first, int32_t n);
-LLVMValueRef cg_concat(cg *g, int32_t n, LLVMValueRef *parts); // parts of one length, pairwise
+LLVMValueRef cg_concat(cg *g, int32_t n, LLVMValueRef *parts);    // parts of one length, pairwise
 LLVMValueRef cg_lane_numbers(cg *g, LLVMTypeRef elem, int32_t n); // constant <0, 1, …>
-LLVMValueRef cg_any(cg *g, LLVMValueRef mask);            // of a bool scalar or vector
+LLVMValueRef cg_any(cg *g, LLVMValueRef mask);                    // of a bool scalar or vector
 LLVMValueRef cg_all(cg *g, LLVMValueRef mask);
 
 // ---- arith.c ----
 LLVMValueRef cg_arith(cg *g, int32_t op, int32_t flags, tc_dtype d, LLVMValueRef *x); // operands of one form
 LLVMValueRef cg_cast(cg *g, LLVMValueRef x, tc_dtype from, tc_dtype to);
-void cg_pure(cg *g, const tc_kinst *in);                  // any opcode without memory or structure
+void cg_pure(cg *g, const tc_kinst *in); // any opcode without memory or structure
 LLVMValueRef cg_reduce(cg *g, int32_t op, tc_dtype d, LLVMValueRef v);
 
 // ---- affine.c ----
-void cg_track(cg *g, const tc_kinst *in, cg_val *out);    // fills base, stride, zeros of an integer result
+void cg_track(cg *g, const tc_kinst *in, cg_val *out); // fills base, stride, zeros of an integer result
 int32_t cg_zeros_of(int64_t v);
 
 // ---- shuffle.c: registers ↔ memory order ----
@@ -122,10 +133,10 @@ typedef struct cg_access {
   const LLVMValueRef *other;        // reading with a mask: width vectors for where it is false
   int32_t width, align;             // align: bytes, of the element at base
 } cg_access;
-void cg_read(cg *g, const cg_access *a, LLVMValueRef *out);  // storage types
+void cg_read(cg *g, const cg_access *a, LLVMValueRef *out); // storage types
 void cg_write(cg *g, const cg_access *a, LLVMValueRef *values);
 LLVMValueRef cg_address(cg *g, const cg_mem *m, LLVMValueRef index); // of a scalar index (i64)
-void cg_mark_invariant(cg *g, const cg_mem *m, LLVMValueRef load); // if nothing can write this memory meanwhile
+void cg_mark_invariant(cg *g, const cg_mem *m, LLVMValueRef load);   // if nothing can write this memory meanwhile
 
 // A loop over the lanes at run time, for what vectors cannot do. Between the two calls code is emitted that uses the
 // lane number (i64); skip: lanes whose mask is false do not run it.
@@ -135,7 +146,7 @@ typedef struct cg_lane_loop {
 } cg_lane_loop;
 LLVMValueRef cg_lane_loop_begin(cg *g, cg_lane_loop *l, LLVMValueRef mask);
 void cg_lane_loop_end(cg *g, cg_lane_loop *l);
-LLVMValueRef cg_spill(cg *g, LLVMValueRef vector);        // to a slot; elements by cg_slot (bool as i8)
+LLVMValueRef cg_spill(cg *g, LLVMValueRef vector); // to a slot; elements by cg_slot (bool as i8)
 LLVMValueRef cg_slot(cg *g, LLVMValueRef slot, LLVMTypeRef elem, LLVMValueRef lane);
 
 #endif

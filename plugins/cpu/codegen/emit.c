@@ -1,28 +1,18 @@
-// The structure of a kernel as LLVM IR.
+// The control flow of a kernel as LLVM IR: regions, for, if, lanes, checks.
 //
-//   NAME(begin, end, args, errors)   unpacks the words of args and calls
-//   NAME.body(begin, end, parameters…, scratch, errors)   whose parameters carry no-alias and alignment facts
-//
-// The body is a loop over blocks. Loops of the kernel are emitted in guarded do-while form, so that invariant code has a
-// place to go; loops marked `unroll` with constant bounds are unrolled here, which turns indices of lane arrays into
-// constants and the arrays into registers. Barriers vanish: a lanes region is executed by all lanes in step.
-// A failed check is kept in a local and written to the error block at the end of the block, by the first who comes.
-#include <stdio.h>
+// Loops of the kernel are emitted in guarded do-while form, so that invariant code has a place to go; loops marked
+// `unroll` with constant bounds are unrolled here, which turns indices of lane arrays into constants and the arrays
+// into registers. Barriers vanish: a lanes region is executed by all lanes in step. A failed check is kept in a local,
+// which function.c reads at the end of the block.
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen.h"
 
 enum {
   MAX_DEPTH = 100,
-  MAX_LANES = 256,
-  MAX_LOCAL_BYTES = 256 << 10,     // stack of one kernel; more goes to scratch memory
-  MAX_UNROLLED_LOOP = 1 << 14,     // instructions that unrolling one loop may make
-  MAX_UNROLLED = 60 << 10,         // beyond this many emitted instructions nothing is unrolled
-  MAX_CLEARED = 64                 // elements of a lane array that are marked as fresh in each block
+  MAX_UNROLLED_LOOP = 1 << 14, // instructions that unrolling one loop may make
+  MAX_UNROLLED = 60 << 10      // beyond this many emitted instructions nothing is unrolled
 };
-
-static void emit_region(cg *g, int32_t r, int32_t n_out, cg_val *out);
 
 // A value in the form that a phi or result of that kind needs.
 static LLVMValueRef as(cg *g, const cg_val *v, bool varying) {
@@ -44,11 +34,6 @@ static void define(cg *g, tc_kval v, LLVMValueRef x, int32_t zeros) {
   g->vals[v] = (cg_val){.v = x, .base = scalar_int ? x : NULL, .zeros = zeros};
 }
 
-static void unlikely(cg *g, LLVMValueRef branch) {
-  LLVMMetadataRef parts[] = {LLVMMDStringInContext2(g->ctx, "branch_weights", 14), LLVMValueAsMetadata(cg_i32(g, 1)), LLVMValueAsMetadata(cg_i32(g, 4000))};
-  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(g->ctx, "prof", 4), LLVMMetadataAsValue(g->ctx, LLVMMDNodeInContext2(g->ctx, parts, 3)));
-}
-
 // ---- for ----
 
 static int64_t region_size(cg *g, int32_t r, int32_t depth) {
@@ -63,13 +48,14 @@ static int64_t region_size(cg *g, int32_t r, int32_t depth) {
   return n;
 }
 
-static void unrolled(cg *g, const tc_kinst *in, const tc_kregion *body, int64_t lo, int64_t trips, cg_val *carried, int32_t n) {
+static void unrolled(cg *g, const tc_kinst *in, const tc_kregion *body, int64_t lo, int64_t trips, cg_val *carried,
+                     int32_t n) {
   LLVMTypeRef t = cg_scalar_type(g, info_of(g, body->params[0]).dtype);
   for (int64_t trip = 0; trip < trips && g->status == TC_STATUS_OK; trip++) {
     int64_t i = lo + trip * in->imm;
     define(g, body->params[0], LLVMConstInt(t, (uint64_t)i, 1), cg_zeros_of(i));
     for (int32_t c = 0; c < n; c++) g->vals[body->params[1 + c]] = carried[c];
-    emit_region(g, in->regions[0], n, carried);
+    cg_region(g, in->regions[0], n, carried);
   }
   for (int32_t c = 0; c < n; c++) {
     cg_val v = carried[c];
@@ -88,7 +74,8 @@ static LLVMValueRef goes_on(cg *g, tc_dtype d, LLVMValueRef iv, LLVMValueRef nex
   return LLVMBuildICmp(g->b, LLVMIntUGT, left, cg_int_like(left, step), "");
 }
 
-static void looped(cg *g, const tc_kinst *in, const tc_kregion *body, LLVMValueRef lo, LLVMValueRef hi, cg_val *carried, int32_t n) {
+static void looped(cg *g, const tc_kinst *in, const tc_kregion *body, LLVMValueRef lo, LLVMValueRef hi, cg_val *carried,
+                   int32_t n) {
   tc_dtype d = info_of(g, body->params[0]).dtype;
   bool is_signed = cg_is_signed(d);
   LLVMBasicBlockRef pre = cg_new_block(g, "pre"), head = cg_new_block(g, "for"), exit = cg_new_block(g, "endfor");
@@ -113,7 +100,7 @@ static void looped(cg *g, const tc_kinst *in, const tc_kregion *body, LLVMValueR
     LLVMAddIncoming(phis[c], &init[c], &pre, 1);
     define(g, body->params[1 + c], phis[c], 0);
   }
-  emit_region(g, in->regions[0], n, carried);
+  cg_region(g, in->regions[0], n, carried);
   for (int32_t c = 0; c < n; c++) next[c] = as(g, &carried[c], info_of(g, body->params[1 + c]).varying);
   LLVMValueRef step = LLVMBuildAdd(g->b, iv, cg_int_like(iv, in->imm), "");
   if (LLVMIsAInstruction(step)) is_signed ? LLVMSetNSW(step, 1) : LLVMSetNUW(step, 1);
@@ -155,13 +142,15 @@ static void emit_for(cg *g, const tc_kinst *in) {
   int64_t a, b;
   bool known = cg_const_int(lo, &a) && cg_const_int(hi, &b);
   if (known && a >= b) { // no rounds: the initial values
-    for (int32_t c = 0; c < n; c++) g->vals[in->results[c]] = (cg_val){.v = as(g, &carried[c], info_of(g, in->results[c]).varying)};
+    for (int32_t c = 0; c < n; c++)
+      g->vals[in->results[c]] = (cg_val){.v = as(g, &carried[c], info_of(g, in->results[c]).varying)};
     free(carried);
     return;
   }
   int64_t span = known ? (int64_t)((uint64_t)b - (uint64_t)a) : 0, trips = span > 0 ? (span - 1) / in->imm + 1 : 0;
-  bool unroll = trips == 1 || (trips > 0 && (in->flags & TC_KI_UNROLL) && g->emitted < MAX_UNROLLED && trips <= MAX_UNROLLED_LOOP &&
-                               trips * region_size(g, in->regions[0], 0) <= MAX_UNROLLED_LOOP);
+  bool unroll =
+      trips == 1 || (trips > 0 && (in->flags & TC_KI_UNROLL) && g->emitted < MAX_UNROLLED &&
+                     trips <= MAX_UNROLLED_LOOP && trips * region_size(g, in->regions[0], 0) <= MAX_UNROLLED_LOOP);
   if (g->status != TC_STATUS_OK) {
     free(carried);
     return;
@@ -185,7 +174,7 @@ static void emit_if(cg *g, const tc_kinst *in) {
   }
   if (cg_const_int(cond, &known)) {
     int32_t which = known ? 0 : 1;
-    if (which < in->n_regions) emit_region(g, in->regions[which], n, v);
+    if (which < in->n_regions) cg_region(g, in->regions[which], n, v);
     for (int32_t i = 0; i < n; i++) {
       LLVMValueRef x = as(g, &v[i], info_of(g, in->results[i]).varying);
       g->vals[in->results[i]] = x == v[i].v ? v[i] : (cg_val){.v = x};
@@ -193,12 +182,13 @@ static void emit_if(cg *g, const tc_kinst *in) {
     free(v);
     return;
   }
-  LLVMBasicBlockRef block[2] = {cg_new_block(g, "then"), cg_new_block(g, "else")}, end[2], join = cg_new_block(g, "endif");
+  LLVMBasicBlockRef block[2] = {cg_new_block(g, "then"), cg_new_block(g, "else")}, end[2],
+                    join = cg_new_block(g, "endif");
   LLVMBuildCondBr(g->b, cond, block[0], block[1]);
   LLVMValueRef *x = calloc((size_t)n * 2 + 1, sizeof *x);
   for (int32_t r = 0; r < 2; r++) {
     LLVMPositionBuilderAtEnd(g->b, block[r]);
-    if (r < in->n_regions) emit_region(g, in->regions[r], n, v + r * n);
+    if (r < in->n_regions) cg_region(g, in->regions[r], n, v + r * n);
     for (int32_t i = 0; x && i < n; i++) x[r * n + i] = as(g, &v[r * n + i], info_of(g, in->results[i]).varying);
     end[r] = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, join);
@@ -223,7 +213,7 @@ static void emit_lanes(cg *g, const tc_kinst *in) {
     return;
   }
   g->in_lanes = true;
-  emit_region(g, in->regions[0], n, v);
+  cg_region(g, in->regions[0], n, v);
   g->in_lanes = false;
   for (int32_t i = 0; i < n; i++) g->vals[in->results[i]] = (cg_val){.v = as(g, &v[i], true)};
   free(v);
@@ -257,25 +247,31 @@ static void emit_inst(cg *g, int32_t number) {
   case TC_K_BARRIER: break;
   case TC_K_BROADCAST: {
     LLVMValueRef lane = cg_i32(g, in.imm);
-    if (in.imm < 0 || in.imm >= g->lanes) cg_fail(g, TC_STATUS_INTERNAL, "broadcast of lane %lld of %d", (long long)in.imm, g->lanes);
+    if (in.imm < 0 || in.imm >= g->lanes)
+      cg_fail(g, TC_STATUS_INTERNAL, "broadcast of lane %lld of %d", (long long)in.imm, g->lanes);
     else define(g, in.results[0], LLVMBuildExtractElement(g->b, cg_vector(g, in.args[0]), lane, ""), 0);
     break;
   }
-  case TC_K_REDUCE_ADD: case TC_K_REDUCE_MUL: case TC_K_REDUCE_MIN: case TC_K_REDUCE_MAX: case TC_K_REDUCE_AND: case TC_K_REDUCE_OR:
+  case TC_K_REDUCE_ADD:
+  case TC_K_REDUCE_MUL:
+  case TC_K_REDUCE_MIN:
+  case TC_K_REDUCE_MAX:
+  case TC_K_REDUCE_AND:
+  case TC_K_REDUCE_OR:
     define(g, in.results[0], cg_reduce(g, in.op, info_of(g, in.results[0]).dtype, cg_vector(g, in.args[0])), 0);
     break;
   default:
     if (in.op < 0 || in.op >= TC_K_COUNT || in.n_results != 1 || in.n_args > 3)
       cg_fail(g, TC_STATUS_UNIMPLEMENTED, "opcode %d is not known to this plugin", in.op);
-    else
-      cg_pure(g, &in);
+    else cg_pure(g, &in);
   }
 }
 
-static void emit_region(cg *g, int32_t r, int32_t n_out, cg_val *out) {
+void cg_region(cg *g, int32_t r, int32_t n_out, cg_val *out) {
   tc_kregion region;
   tc_k_region(g->k, r, &region);
-  if (++g->depth > MAX_DEPTH) cg_fail(g, TC_STATUS_RESOURCE_EXHAUSTED, "the kernel is nested deeper than %d regions", MAX_DEPTH);
+  if (++g->depth > MAX_DEPTH)
+    cg_fail(g, TC_STATUS_RESOURCE_EXHAUSTED, "the kernel is nested deeper than %d regions", MAX_DEPTH);
   for (int32_t i = 0; i < region.n_insts && g->status == TC_STATUS_OK; i++) {
     tc_kinst in;
     tc_k_inst(g->k, region.insts[i], &in);
@@ -292,278 +288,4 @@ static void emit_region(cg *g, int32_t r, int32_t n_out, cg_val *out) {
   g->depth--;
   for (int32_t j = 0; j < n_out && g->status == TC_STATUS_OK; j++)
     if (!out[j].v) cg_fail(g, TC_STATUS_INTERNAL, "a region yields nothing");
-}
-
-// ---- The function ----
-
-static void set_attr(cg *g, LLVMValueRef fn, unsigned index, const char *name, uint64_t value) {
-  unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-  LLVMAddAttributeAtIndex(fn, index, LLVMCreateEnumAttribute(g->ctx, kind, value));
-}
-
-static void set_text_attr(cg *g, LLVMValueRef fn, const char *name, const char *value) {
-  LLVMAttributeRef a = LLVMCreateStringAttribute(g->ctx, name, (unsigned)strlen(name), value, (unsigned)strlen(value));
-  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
-}
-
-static void function_attrs(cg *g, LLVMValueRef fn) {
-  unsigned whole = (unsigned)LLVMAttributeFunctionIndex;
-  set_attr(g, fn, whole, "nounwind", 0);
-  set_text_attr(g, fn, "no-builtins", "true");
-  set_text_attr(g, fn, "no-jump-tables", "true");
-  set_text_attr(g, fn, "prefer-vector-width", g->vector_bytes == 64 ? "512" : "256");
-  if (g->target->sanitize) set_attr(g, fn, whole, "sanitize_address", 0);
-}
-
-// Shared memory and lane arrays: on the stack while they fit, else in scratch. Returns the bytes of scratch.
-static int64_t place_locals(cg *g, LLVMValueRef scratch) {
-  int64_t local = 0, in_scratch = 0;
-  for (int32_t i = 0; i < g->n_mems && g->status == TC_STATUS_OK; i++) {
-    cg_mem *m = &g->mems[i];
-    bool lanes = m->info.space == TC_SPACE_LANE;
-    if (!lanes && m->info.space != TC_SPACE_SHARED) continue;
-    int64_t count = m->info.count, bytes;
-    if (count < 0 || count > INT32_MAX || __builtin_mul_overflow(count, (int64_t)m->size * (lanes ? g->lanes : 1), &bytes) || bytes > 1ll << 31) {
-      cg_fail(g, TC_STATUS_OUT_OF_RANGE, "shared memory of %lld elements is too large", (long long)count);
-      return 0;
-    }
-    m->align = m->info.align > 64 ? m->info.align : 64;
-    bytes = (bytes + m->align - 1) / m->align * m->align;
-    if (local + bytes <= MAX_LOCAL_BYTES) {
-      LLVMTypeRef t = LLVMArrayType2(m->elem, (uint64_t)(count * (lanes ? g->lanes : 1)));
-      m->ptr = cg_alloca(g, t, m->align, "");
-      local += bytes;
-    } else {
-      LLVMValueRef offset = cg_i64(g, in_scratch);
-      m->align = 64;
-      m->ptr = LLVMBuildGEP2(g->b, LLVMInt8TypeInContext(g->ctx), scratch, &offset, 1, "");
-      in_scratch += (bytes + 63) / 64 * 64;
-    }
-  }
-  return in_scratch;
-}
-
-static LLVMValueRef table_const(cg *g, const tc_kmem_info *info) {
-  uint64_t bytes = (uint64_t)info->count * (uint64_t)(cg_bits(info->dtype) + 7) / 8;
-  if (info->dtype == TC_BOOL) bytes = (uint64_t)info->count;
-  LLVMTypeRef elem = cg_storage_type(g, info->dtype);
-  LLVMValueRef data = LLVMConstStringInContext2(g->ctx, info->data, bytes, 1); // the elements' bytes
-  (void)elem;
-  return data;
-}
-
-static void describe_mems(cg *g) {
-  for (int32_t i = 0; i < g->n_mems && g->status == TC_STATUS_OK; i++) {
-    cg_mem *m = &g->mems[i];
-    tc_k_mem(g->k, i, &m->info);
-    m->elem = cg_storage_type(g, m->info.dtype);
-    m->size = m->info.dtype == TC_BOOL ? 1 : cg_bits(m->info.dtype) / 8;
-    m->align = m->info.align > 0 ? m->info.align & -m->info.align : m->size;
-    if (m->info.space != TC_SPACE_TABLE) continue;
-    if (m->info.count < 0 || m->info.count > 1 << 26 || (m->info.count > 0 && !m->info.data)) {
-      cg_fail(g, TC_STATUS_OUT_OF_RANGE, "a table of %lld elements is too large", (long long)m->info.count);
-      return;
-    }
-    LLVMValueRef data = table_const(g, &m->info);
-    m->ptr = LLVMAddGlobal(g->mod, LLVMTypeOf(data), "table");
-    LLVMSetInitializer(m->ptr, data);
-    LLVMSetGlobalConstant(m->ptr, 1);
-    LLVMSetLinkage(m->ptr, LLVMPrivateLinkage);
-    m->align = 64;
-    LLVMSetAlignment(m->ptr, 64);
-  }
-}
-
-// The types of the body's parameters, and what is known of each.
-static LLVMValueRef make_body(cg *g, const char *name, LLVMTypeRef *types, int32_t n_params) {
-  LLVMTypeRef i64 = LLVMInt64TypeInContext(g->ctx), ptr = LLVMPointerTypeInContext(g->ctx, 0);
-  types[0] = types[1] = i64;
-  for (int32_t i = 0; i < n_params; i++) {
-    tc_kparam p;
-    tc_kscalar_info s;
-    tc_k_param(g->k, i, &p);
-    if (p.is_scalar ? p.index < 0 || p.index >= g->n_scalars : p.index < 0 || p.index >= g->n_mems) {
-      cg_fail(g, TC_STATUS_INTERNAL, "parameter %d names something that does not exist", i);
-      return NULL;
-    }
-    tc_k_scalar(g->k, p.index, &s);
-    types[2 + i] = p.is_scalar ? cg_scalar_type(g, s.dtype) : ptr;
-  }
-  types[2 + n_params] = types[3 + n_params] = ptr;
-  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(g->ctx), types, (unsigned)n_params + 4, 0);
-  LLVMValueRef fn = LLVMAddFunction(g->mod, name, t);
-  LLVMSetLinkage(fn, LLVMInternalLinkage);
-  function_attrs(g, fn);
-  for (int32_t i = 0; i < n_params; i++) {
-    tc_kparam p;
-    tc_k_param(g->k, i, &p);
-    LLVMValueRef v = LLVMGetParam(fn, (unsigned)i + 2);
-    if (p.is_scalar) {
-      g->scalars[p.index] = v;
-      continue;
-    }
-    cg_mem *m = &g->mems[p.index];
-    m->ptr = v;
-    unsigned index = (unsigned)i + 3; // attribute numbers count the result
-    if (m->info.flags & TC_MEM_NOALIAS) set_attr(g, fn, index, "noalias", 0);
-    if (m->info.flags & TC_MEM_READONLY) set_attr(g, fn, index, "readonly", 0);
-    set_attr(g, fn, index, "nocapture", 0);
-    if (m->align > 1) set_attr(g, fn, index, "align", (uint64_t)m->align);
-  }
-  set_attr(g, fn, (unsigned)n_params + 3, "noalias", 0); // scratch
-  return fn;
-}
-
-// Writes a kept failure to the error block, if none is there yet.
-static void report_checks(cg *g) {
-  LLVMTypeRef i64 = LLVMInt64TypeInContext(g->ctx);
-  LLVMBasicBlockRef failed = cg_new_block(g, "failed"), first = cg_new_block(g, "first"), done = cg_new_block(g, "checked");
-  LLVMValueRef site = LLVMBuildLoad2(g->b, i64, g->site, "");
-  unlikely(g, LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntNE, site, cg_i64(g, -1), ""), failed, done));
-  LLVMPositionBuilderAtEnd(g->b, failed);
-  LLVMValueRef pair = LLVMBuildAtomicCmpXchg(g->b, g->errors, cg_i64(g, -1), site, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, 0);
-  LLVMBuildCondBr(g->b, LLVMBuildExtractValue(g->b, pair, 1, ""), first, done);
-  LLVMPositionBuilderAtEnd(g->b, first);
-  LLVMValueRef one = cg_i64(g, 1), at = LLVMBuildGEP2(g->b, i64, g->errors, &one, 1, "");
-  LLVMBuildStore(g->b, LLVMBuildSExt(g->b, g->block, i64, ""), at);
-  LLVMBuildBr(g->b, done);
-  LLVMPositionBuilderAtEnd(g->b, done);
-}
-
-// Lane arrays hold nothing at the start of a block; saying so keeps them out of the block loop's registers.
-static void clear_lane_arrays(cg *g) {
-  for (int32_t i = 0; i < g->n_mems; i++) {
-    cg_mem *m = &g->mems[i];
-    if (m->info.space != TC_SPACE_LANE || m->info.count > MAX_CLEARED) continue;
-    LLVMTypeRef row = LLVMVectorType(m->elem, (unsigned)g->lanes);
-    for (int64_t e = 0; e < m->info.count; e++)
-      LLVMSetAlignment(LLVMBuildStore(g->b, LLVMGetUndef(row), cg_address(g, m, cg_i64(g, e * g->lanes))), (unsigned)m->size);
-  }
-}
-
-static void emit_blocks(cg *g, LLVMValueRef begin, LLVMValueRef end) {
-  LLVMTypeRef i64 = LLVMInt64TypeInContext(g->ctx), i32 = LLVMInt32TypeInContext(g->ctx);
-  LLVMBasicBlockRef pre = LLVMGetInsertBlock(g->b), head = cg_new_block(g, "block"), done = cg_new_block(g, "end");
-  LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, begin, end, ""), head, done);
-  LLVMPositionBuilderAtEnd(g->b, head);
-  LLVMValueRef block = LLVMBuildPhi(g->b, i64, "block");
-  LLVMAddIncoming(block, &begin, &pre, 1);
-  g->block = LLVMBuildTrunc(g->b, block, i32, "");
-  LLVMBuildStore(g->b, cg_i64(g, -1), g->site);
-  clear_lane_arrays(g);
-  emit_region(g, tc_k_body(g->k), 0, NULL);
-  if (g->has_checks) report_checks(g);
-  LLVMValueRef next = LLVMBuildAdd(g->b, block, cg_i64(g, 1), "");
-  LLVMSetNSW(next, 1);
-  LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
-  LLVMAddIncoming(block, &next, &latch, 1);
-  LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, end, ""), head, done);
-  LLVMPositionBuilderAtEnd(g->b, done);
-  if (g->streamed) cg_call2(g, "llvm.x86.sse.sfence", NULL, 0, 0, NULL);
-  LLVMBuildRetVoid(g->b);
-}
-
-static LLVMValueRef scalar_from_word(cg *g, tc_dtype d, LLVMValueRef word) {
-  int32_t bits = cg_bits(d);
-  if (d == TC_BOOL) {
-    LLVMValueRef low = LLVMBuildTrunc(g->b, word, LLVMInt8TypeInContext(g->ctx), "");
-    return LLVMBuildICmp(g->b, LLVMIntNE, low, cg_int_like(low, 0), "");
-  }
-  LLVMValueRef v = bits < 64 ? LLVMBuildTrunc(g->b, word, LLVMIntTypeInContext(g->ctx, (unsigned)bits), "") : word;
-  return LLVMBuildBitCast(g->b, v, cg_scalar_type(g, d), "");
-}
-
-static void make_entry(cg *g, const char *name, LLVMValueRef body, LLVMTypeRef body_type, int32_t n_params, LLVMValueRef *call) {
-  LLVMTypeRef i64 = LLVMInt64TypeInContext(g->ctx), ptr = LLVMPointerTypeInContext(g->ctx, 0);
-  LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(g->ctx), (LLVMTypeRef[]){i64, i64, ptr, ptr}, 4, 0);
-  LLVMValueRef fn = LLVMAddFunction(g->mod, name, t);
-  function_attrs(g, fn);
-  LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->ctx, fn, ""));
-  call[0] = LLVMGetParam(fn, 0), call[1] = LLVMGetParam(fn, 1);
-  for (int32_t i = 0; i <= n_params; i++) {
-    LLVMValueRef at = cg_i64(g, i);
-    LLVMValueRef word = LLVMBuildLoad2(g->b, i64, LLVMBuildGEP2(g->b, i64, LLVMGetParam(fn, 2), &at, 1, ""), "");
-    tc_kparam p = {0};
-    tc_kscalar_info s;
-    if (i < n_params) tc_k_param(g->k, i, &p);
-    tc_k_scalar(g->k, p.index, &s);
-    if (i < n_params && p.is_scalar) call[2 + i] = scalar_from_word(g, s.dtype, word);
-    else call[2 + i] = LLVMBuildIntToPtr(g->b, word, ptr, "");
-  }
-  call[3 + n_params] = LLVMGetParam(fn, 3);
-  LLVMBuildCall2(g->b, body_type, body, call, (unsigned)n_params + 4, "");
-  LLVMBuildRetVoid(g->b);
-}
-
-static void add_meta(cg *g, const char *name, int32_t n_params, int64_t scratch) {
-  LLVMValueRef fields[] = {cg_i32(g, TC_CPU_KERNEL_VERSION), cg_i32(g, n_params), cg_i64(g, scratch)};
-  LLVMValueRef init = LLVMConstStructInContext(g->ctx, fields, 3, 0);
-  LLVMValueRef meta = LLVMAddGlobal(g->mod, LLVMTypeOf(init), name);
-  LLVMSetInitializer(meta, init);
-  LLVMSetGlobalConstant(meta, 1);
-  LLVMSetAlignment(meta, 8);
-}
-
-static void emit_function(cg *g, tc_sv name) {
-  int32_t n_params = tc_k_param_count(g->k);
-  LLVMTypeRef *types = calloc((size_t)n_params + 4, sizeof *types);
-  LLVMValueRef *call = calloc((size_t)n_params + 4, sizeof *call);
-  char *text = calloc(name.size + 8, 1);
-  if (!types || !call || !text) {
-    cg_fail(g, TC_STATUS_OUT_OF_MEMORY, "no memory for a kernel");
-    goto done;
-  }
-  memcpy(text, name.data, name.size);
-  if (LLVMGetNamedFunction(g->mod, text)) {
-    cg_fail(g, TC_STATUS_INVALID_ARGUMENT, "two kernels of one module have the same name");
-    goto done;
-  }
-  describe_mems(g);
-  memcpy(text + name.size, ".body", 6);
-  g->fn = g->status == TC_STATUS_OK ? make_body(g, text, types, n_params) : NULL;
-  if (!g->fn) goto done;
-  LLVMTypeRef body_type = LLVMGlobalGetValueType(g->fn);
-  g->errors = LLVMGetParam(g->fn, (unsigned)n_params + 3);
-  LLVMBasicBlockRef entry = cg_new_block(g, "entry"), setup = cg_new_block(g, "setup");
-  LLVMPositionBuilderAtEnd(g->b, entry);
-  LLVMPositionBuilderBefore(g->allocas, LLVMBuildBr(g->b, setup));
-  LLVMPositionBuilderAtEnd(g->b, setup);
-  g->site = cg_alloca(g, LLVMInt64TypeInContext(g->ctx), 8, "site");
-  g->dummy = cg_alloca(g, LLVMArrayType2(LLVMInt64TypeInContext(g->ctx), 1), 8, "dummy");
-  int64_t scratch = place_locals(g, LLVMGetParam(g->fn, (unsigned)n_params + 2));
-  emit_blocks(g, LLVMGetParam(g->fn, 0), LLVMGetParam(g->fn, 1));
-  text[name.size] = 0;
-  LLVMValueRef body = g->fn;
-  make_entry(g, text, body, body_type, n_params, call);
-  memcpy(text + name.size, ".meta", 6);
-  add_meta(g, text, n_params, scratch);
-done:
-  free(types);
-  free(call);
-  free(text);
-}
-
-int32_t cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t, const tc_kernel *k, char *why, size_t why_size) {
-  cg g = {.k = k, .target = t, .ctx = ctx, .mod = mod, .lanes = tc_k_lanes(k), .vector_bytes = (int32_t)t->words[TC_CPU_WORD_VECTOR]};
-  tc_sv name = tc_k_name(k);
-  g.avx512 = g.vector_bytes == 64;
-  g.n_vals = tc_k_value_count(k), g.n_mems = tc_k_mem_count(k), g.n_scalars = tc_k_scalar_count(k);
-  g.vals = calloc((size_t)g.n_vals + 1, sizeof *g.vals);
-  g.mems = calloc((size_t)g.n_mems + 1, sizeof *g.mems);
-  g.scalars = calloc((size_t)g.n_scalars + 1, sizeof(LLVMValueRef));
-  if (!g.vals || !g.mems || !g.scalars) cg_fail(&g, TC_STATUS_OUT_OF_MEMORY, "no memory for a kernel");
-  else if (g.lanes < 1 || g.lanes > MAX_LANES) cg_fail(&g, TC_STATUS_UNIMPLEMENTED, "%d lanes; this device has 1 to %d", g.lanes, MAX_LANES);
-  else if (name.size == 0 || memchr(name.data, 0, name.size)) cg_fail(&g, TC_STATUS_INVALID_ARGUMENT, "a kernel needs a name");
-  else {
-    g.b = LLVMCreateBuilderInContext(ctx);
-    g.allocas = LLVMCreateBuilderInContext(ctx);
-    emit_function(&g, name);
-    LLVMDisposeBuilder(g.b);
-    LLVMDisposeBuilder(g.allocas);
-  }
-  free(g.vals);
-  free(g.mems);
-  free(g.scalars);
-  if (g.status != TC_STATUS_OK) snprintf(why, why_size, "kernel '%.*s': %s", (int)(name.size < 100 ? name.size : 100), name.data, g.message);
-  return g.status;
 }

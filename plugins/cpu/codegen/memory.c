@@ -7,7 +7,8 @@ static LLVMTypeRef i64_type(cg *g) { return LLVMInt64TypeInContext(g->ctx); }
 
 LLVMValueRef cg_spill(cg *g, LLVMValueRef v) {
   LLVMTypeRef bit = LLVMInt1TypeInContext(g->ctx);
-  if (LLVMGetElementType(LLVMTypeOf(v)) == bit) v = LLVMBuildZExt(g->b, v, cg_like(v, LLVMInt8TypeInContext(g->ctx)), "");
+  if (LLVMGetElementType(LLVMTypeOf(v)) == bit)
+    v = LLVMBuildZExt(g->b, v, cg_like(v, LLVMInt8TypeInContext(g->ctx)), "");
   LLVMValueRef slot = cg_alloca(g, LLVMTypeOf(v), 64, "slot");
   LLVMBuildStore(g->b, v, slot);
   return slot;
@@ -29,8 +30,7 @@ LLVMValueRef cg_lane_loop_begin(cg *g, cg_lane_loop *l, LLVMValueRef mask) {
   if (flags) {
     LLVMValueRef f = LLVMBuildLoad2(g->b, i8, cg_slot(g, flags, i8, l->lane), "");
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntNE, f, cg_int_like(f, 0), ""), body, l->latch);
-  } else
-    LLVMBuildBr(g->b, body);
+  } else LLVMBuildBr(g->b, body);
   LLVMPositionBuilderAtEnd(g->b, body);
   return l->lane;
 }
@@ -142,8 +142,7 @@ static void store_lanes(cg *g, const tc_kinst *in, LLVMValueRef mask) {
       LLVMValueRef old;
       cg_read(g, &a, &old);
       v = LLVMBuildSelect(g->b, mask, v, old, "");
-    } else
-      a.mask = mask;
+    } else a.mask = mask;
     cg_write(g, &a, &v);
   }
 }
@@ -163,8 +162,10 @@ static LLVMValueRef load_scalar(cg *g, const cg_mem *m, LLVMValueRef index, int3
 
 static bool bad_access(cg *g, const tc_kinst *in) {
   int32_t n_args = in->op == TC_K_STORE ? 1 + in->width + (in->has_mask != 0) : 1 + (in->has_mask ? 1 + in->width : 0);
-  if (in->mem >= 0 && in->mem < g->n_mems && in->width >= 1 && in->width <= CG_MAX_WIDTH && in->n_args == n_args) return false;
-  cg_fail(g, TC_STATUS_UNIMPLEMENTED, "a load or store of width %d is not supported (at most %d)", in->width, CG_MAX_WIDTH);
+  if (in->mem >= 0 && in->mem < g->n_mems && in->width >= 1 && in->width <= CG_MAX_WIDTH && in->n_args == n_args)
+    return false;
+  cg_fail(g, TC_STATUS_UNIMPLEMENTED, "a load or store of width %d is not supported (at most %d)", in->width,
+          CG_MAX_WIDTH);
   return true;
 }
 
@@ -229,13 +230,12 @@ static void store_uniform(cg *g, const tc_kinst *in, cg_mem *m, LLVMValueRef mas
         w = cg_call(g, "llvm.ctlz", LLVMTypeOf(w), 2, (LLVMValueRef[]){w, zero_poison});
         lane = LLVMBuildSub(g->b, cg_int_like(w, g->lanes - 1), w, "");
         if (g->lanes < 32) lane = LLVMBuildZExt(g->b, lane, LLVMInt32TypeInContext(g->ctx), "");
-      } else if (!lane)
-        lane = cg_i32(g, g->lanes - 1);
+      } else if (!lane) lane = cg_i32(g, g->lanes - 1);
       v = LLVMBuildExtractElement(g->b, v, lane, "");
-    } else
-      v = cg_scalar(g, in->args[1 + i]);
+    } else v = cg_scalar(g, in->args[1 + i]);
     LLVMValueRef to = cg_address(g, m, i ? LLVMBuildAdd(g->b, at, cg_i64(g, i), "") : at);
-    LLVMSetAlignment(LLVMBuildStore(g->b, to_storage(g, m, v), to), (unsigned)(m->align < m->size ? m->align : m->size));
+    LLVMSetAlignment(LLVMBuildStore(g->b, to_storage(g, m, v), to),
+                     (unsigned)(m->align < m->size ? m->align : m->size));
   }
   if (done) guard_end(g, done);
 }
@@ -281,12 +281,14 @@ void cg_atomic_add(cg *g, const tc_kinst *in) {
   tc_kval mask = in->has_mask ? in->args[2] : -1;
   if (!g->in_lanes) {
     LLVMBasicBlockRef done = mask >= 0 ? guard_begin(g, cg_scalar(g, mask)) : NULL;
-    LLVMBuildAtomicRMW(g->b, op, cg_address(g, m, scalar_index(g, in->args[0])), cg_scalar(g, in->args[1]), LLVMAtomicOrderingMonotonic, 0);
+    LLVMBuildAtomicRMW(g->b, op, cg_address(g, m, scalar_index(g, in->args[0])), cg_scalar(g, in->args[1]),
+                       LLVMAtomicOrderingMonotonic, 0);
     if (done) guard_end(g, done);
     return;
   }
   bool is_signed = cg_is_signed(dtype_of(g, in->args[0]));
-  LLVMValueRef index = cg_spill(g, widen(g, cg_vector(g, in->args[0]), is_signed)), value = cg_spill(g, cg_vector(g, in->args[1]));
+  LLVMValueRef index = cg_spill(g, widen(g, cg_vector(g, in->args[0]), is_signed)),
+               value = cg_spill(g, cg_vector(g, in->args[1]));
   cg_lane_loop loop;
   LLVMValueRef lane = cg_lane_loop_begin(g, &loop, mask >= 0 ? cg_vector(g, mask) : NULL);
   LLVMValueRef at = LLVMBuildLoad2(g->b, i64_type(g), cg_slot(g, index, i64_type(g), lane), "");

@@ -4,14 +4,17 @@
 // subexpressions, peepholes, invariant code motion, and control flow clean-up. Vectorising and unrolling have been done
 // while emitting. The processor is the host's, from LLVM's feature string; where the target caps the vector width, the
 // AVX-512 features are switched off.
+#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen.h"
+
 #include "tc/plugin.h"
 
 #define TRIPLE "x86_64-pc-linux-gnu"
@@ -20,11 +23,14 @@ static void report(const tc_host *h, int32_t code, const char *text) {
   if (h && h->diag) h->diag(h->self, code, (tc_sv){text, strlen(text)});
 }
 
+static void on_fatal_error(const char *reason);
+
 static void init_target(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
+  LLVMInstallFatalErrorHandler(on_fatal_error);
 }
 
 static LLVMTargetMachineRef make_machine(const tc_host *h, const tc_cpu_target *t, int32_t optimize) {
@@ -52,6 +58,10 @@ done:
   return tm;
 }
 
+void cg_plain_data(const tc_cpu_target *t, LLVMValueRef global) {
+  if (t->sanitize) LLVMSetSection(global, "tc_data");
+}
+
 static void add_target_words(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(ctx);
   LLVMValueRef words[TC_CPU_TARGET_WORDS];
@@ -60,15 +70,32 @@ static void add_target_words(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu
   LLVMValueRef v = LLVMAddGlobal(mod, LLVMTypeOf(init), "tc_cpu_target_words");
   LLVMSetInitializer(v, init);
   LLVMSetGlobalConstant(v, 1);
+  cg_plain_data(t, v);
+}
+
+// AddressSanitizer's registration of a module's globals: kernels have none that it knows, and no initialisers are run.
+static void strip_registration(LLVMModuleRef mod) {
+  static const char *const globals[] = {"llvm.global_ctors", "llvm.global_dtors", "llvm.used", "llvm.compiler.used"};
+  static const char *const functions[] = {"asan.module_ctor", "asan.module_dtor"};
+  static const char *const marks[] = {"___asan_globals_registered", "__start_asan_globals", "__stop_asan_globals"};
+  LLVMValueRef v;
+  for (size_t i = 0; i < sizeof globals / sizeof *globals; i++)
+    if ((v = LLVMGetNamedGlobal(mod, globals[i])) != NULL) LLVMDeleteGlobal(v);
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    if ((v = LLVMGetNamedFunction(mod, functions[i])) != NULL) LLVMDeleteFunction(v);
+  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+    if ((v = LLVMGetNamedGlobal(mod, marks[i])) != NULL) LLVMDeleteGlobal(v);
 }
 
 static int32_t optimise(const tc_host *h, const tc_cpu_target *t, LLVMModuleRef mod, LLVMTargetMachineRef tm) {
   char passes[256];
-  snprintf(passes, sizeof passes, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse,simplifycfg)%s",
+  snprintf(passes, sizeof passes,
+           "function(sroa,early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse,simplifycfg)%s",
            t->sanitize ? ",asan" : "");
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef error = LLVMRunPasses(mod, passes, tm, options);
   LLVMDisposePassBuilderOptions(options);
+  if (t->sanitize) strip_registration(mod);
   if (!error) return TC_STATUS_OK;
   char *text = LLVMGetErrorMessage(error);
   report(h, TC_STATUS_INTERNAL, text);
@@ -76,7 +103,8 @@ static int32_t optimise(const tc_host *h, const tc_cpu_target *t, LLVMModuleRef 
   return TC_STATUS_INTERNAL;
 }
 
-static int32_t write_file(const tc_host *h, LLVMTargetMachineRef tm, LLVMModuleRef mod, LLVMCodeGenFileType kind, const tc_sink *to) {
+static int32_t write_file(const tc_host *h, LLVMTargetMachineRef tm, LLVMModuleRef mod, LLVMCodeGenFileType kind,
+                          const tc_sink *to) {
   LLVMMemoryBufferRef buffer = NULL;
   char *error = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(tm, mod, kind, &error, &buffer)) {
@@ -89,13 +117,8 @@ static int32_t write_file(const tc_host *h, LLVMTargetMachineRef tm, LLVMModuleR
   return s;
 }
 
-int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels, int32_t n,
-                               int32_t optimize, const tc_sink *sink, const tc_sink *text);
-
-TC_PLUGIN_EXPORT int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels, int32_t n,
-                                                int32_t optimize, const tc_sink *sink, const tc_sink *text) {
-  int32_t s = tc_sdk_init(h);
-  if (s != TC_STATUS_OK) return s;
+static int32_t generate(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels, int32_t n,
+                        int32_t optimize, const tc_sink *sink, const tc_sink *text) {
   LLVMTargetMachineRef tm = make_machine(h, t, optimize);
   if (!tm) return TC_STATUS_INTERNAL;
   LLVMContextRef ctx = LLVMContextCreate();
@@ -104,6 +127,7 @@ TC_PLUGIN_EXPORT int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_t
   LLVMSetModuleDataLayout(mod, layout);
   LLVMSetTarget(mod, TRIPLE);
   char why[512];
+  int32_t s = TC_STATUS_OK;
   for (int32_t i = 0; i < n && s == TC_STATUS_OK; i++) {
     s = cg_kernel(ctx, mod, t, kernels[i], why, sizeof why);
     if (s != TC_STATUS_OK) report(h, s, why);
@@ -120,5 +144,39 @@ TC_PLUGIN_EXPORT int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_t
   LLVMDisposeModule(mod);
   LLVMContextDispose(ctx);
   LLVMDisposeTargetMachine(tm);
+  return s;
+}
+
+// LLVM ends the process when it meets what it cannot compile. Instead the compilation is left where it is, its memory
+// is lost, and the caller gets an error. The jump stays within this library.
+typedef struct rescue {
+  jmp_buf back;
+  char why[300];
+} rescue;
+static _Thread_local rescue *current;
+
+static void on_fatal_error(const char *reason) {
+  if (!current) return;
+  snprintf(current->why, sizeof current->why, "LLVM gave up: %s", reason);
+  longjmp(current->back, 1);
+}
+
+int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_target *t, const tc_kernel *const *kernels, int32_t n,
+                               int32_t optimize, const tc_sink *sink, const tc_sink *text);
+
+TC_PLUGIN_EXPORT int32_t tc_cpu_codegen_compile(const tc_host *h, const tc_cpu_target *t,
+                                                const tc_kernel *const *kernels, int32_t n, int32_t optimize,
+                                                const tc_sink *sink, const tc_sink *text) {
+  int32_t s = tc_sdk_init(h);
+  if (s != TC_STATUS_OK) return s;
+  rescue here;
+  rescue *outer = current;
+  current = &here;
+  if (setjmp(here.back) == 0) s = generate(h, t, kernels, n, optimize, sink, text);
+  else {
+    s = TC_STATUS_INTERNAL;
+    report(h, s, here.why);
+  }
+  current = outer;
   return s;
 }

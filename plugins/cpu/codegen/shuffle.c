@@ -1,7 +1,8 @@
 // Moving elements between the order of memory and the order of lanes, by constant shuffles of whole registers.
 //
 // For powers of two, (de)interleaving by w is log2 w rounds of pairwise (de)interleaving: w/2·log2 w·2 two-register
-// shuffles. A w × w transpose is log2 w perfect shuffles of its rows. Other widths pick from one register after another.
+// shuffles. A w × w transpose is log2 w perfect shuffles of its rows. Other widths pick from one register after
+// another.
 #include "codegen.h"
 
 static bool power_of_two(int32_t w) { return (w & (w - 1)) == 0; }
@@ -29,8 +30,7 @@ LLVMValueRef cg_pick(cg *g, int32_t n, LLVMValueRef *from, int32_t count, const 
       for (int32_t i = 0; i < count; i++)
         if (bring[i] >= 0) mask[i] = count + bring[i];
       acc = cg_shuffle(g, acc, from[s], count, mask);
-    } else
-      acc = cg_shuffle(g, acc, cg_shuffle(g, from[s], NULL, count, bring), count, mask);
+    } else acc = cg_shuffle(g, acc, cg_shuffle(g, from[s], NULL, count, bring), count, mask);
   }
   return acc;
 }

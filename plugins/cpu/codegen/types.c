@@ -18,10 +18,18 @@ void cg_fail(cg *g, int32_t code, const char *fmt, ...) {
 int32_t cg_bits(tc_dtype d) {
   switch (d) {
   case TC_BOOL: return 1;
-  case TC_U8: case TC_I8: return 8;
-  case TC_I16: case TC_U16: case TC_F16: case TC_BF16: return 16;
-  case TC_I32: case TC_U32: case TC_F32: return 32;
-  case TC_I64: case TC_U64: case TC_F64: return 64;
+  case TC_U8:
+  case TC_I8: return 8;
+  case TC_I16:
+  case TC_U16:
+  case TC_F16:
+  case TC_BF16: return 16;
+  case TC_I32:
+  case TC_U32:
+  case TC_F32: return 32;
+  case TC_I64:
+  case TC_U64:
+  case TC_F64: return 64;
   default: return 0;
   }
 }
@@ -80,11 +88,13 @@ static LLVMTypeRef elem_type(LLVMValueRef x) {
   return LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t;
 }
 
-LLVMValueRef cg_int_like(LLVMValueRef x, int64_t v) { return const_like(x, LLVMConstInt(elem_type(x), (uint64_t)v, 1)); }
+LLVMValueRef cg_int_like(LLVMValueRef x, int64_t v) {
+  return const_like(x, LLVMConstInt(elem_type(x), (uint64_t)v, 1));
+}
 LLVMValueRef cg_real_like(LLVMValueRef x, double v) { return const_like(x, LLVMConstReal(elem_type(x), v)); }
 
-// The bits of a double rounded to bf16, to nearest even. Rounding to float first would round twice, so the float is made
-// "sticky": where inexact its last bit is set to odd.
+// The bits of a double rounded to bf16, to nearest even. Rounding to float first would round twice, so the float is
+// made "sticky": where inexact its last bit is set to odd.
 static uint16_t to_bf16(double v) {
   float f = (float)v;
   uint32_t u;
@@ -142,10 +152,12 @@ LLVMValueRef cg_scalar(cg *g, tc_kval v) {
 
 LLVMValueRef cg_form(cg *g, tc_kval v, bool varying) { return varying ? cg_vector(g, v) : cg_scalar(g, v); }
 
-LLVMValueRef cg_call2(cg *g, const char *name, LLVMTypeRef *overloads, int32_t n_overloads, int32_t n, LLVMValueRef *args) {
+LLVMValueRef cg_call2(cg *g, const char *name, LLVMTypeRef *overloads, int32_t n_overloads, int32_t n,
+                      LLVMValueRef *args) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(g->mod, id, overloads, (size_t)n_overloads);
-  return LLVMBuildCall2(g->b, LLVMIntrinsicGetType(g->ctx, id, overloads, (size_t)n_overloads), fn, args, (unsigned)n, "");
+  return LLVMBuildCall2(g->b, LLVMIntrinsicGetType(g->ctx, id, overloads, (size_t)n_overloads), fn, args, (unsigned)n,
+                        "");
 }
 
 LLVMValueRef cg_call(cg *g, const char *name, LLVMTypeRef overload, int32_t n, LLVMValueRef *args) {
@@ -169,7 +181,8 @@ LLVMValueRef cg_shuffle(cg *g, LLVMValueRef a, LLVMValueRef b, int32_t n, const 
     return LLVMGetPoison(LLVMVectorType(elem_type(a), (unsigned)n));
   }
   for (int32_t i = 0; i < n; i++) m[i] = mask[i] < 0 ? LLVMGetPoison(i32) : LLVMConstInt(i32, (uint64_t)mask[i], 0);
-  LLVMValueRef r = LLVMBuildShuffleVector(g->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(m, (unsigned)n), "");
+  LLVMValueRef r =
+      LLVMBuildShuffleVector(g->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(m, (unsigned)n), "");
   if (m != small) free(m);
   return r;
 }

@@ -1,6 +1,7 @@
 // The table of oneDNN calls, and running plans.
 //
-// oneDNN brings its own OpenMP team; it gets as many threads as the host's executor has, set for the calling thread only.
+// oneDNN brings its own OpenMP team; it gets as many threads as the host's executor has, set for the calling thread
+// only.
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,8 +14,10 @@ enum { CALL_NS = 3000, F32_GFLOPS = 100, LOW_GFLOPS = 200, BYTES_PER_NS = 12 };
 static const struct {
   const char *op;
   int32_t (*plan)(dnn_call *c);
-} ops[] = {{"aten::mm", dnn_plan_matmul},          {"aten::bmm", dnn_plan_matmul},    {"aten::addmm", dnn_plan_matmul},  {"aten::baddbmm", dnn_plan_matmul},
-           {"aten::matmul", dnn_plan_matmul},      {"aten::linear", dnn_plan_matmul}, {"aten::conv1d", dnn_plan_convolution}, {"aten::conv2d", dnn_plan_convolution},
+} ops[] = {{"aten::mm", dnn_plan_matmul},          {"aten::bmm", dnn_plan_matmul},
+           {"aten::addmm", dnn_plan_matmul},       {"aten::baddbmm", dnn_plan_matmul},
+           {"aten::matmul", dnn_plan_matmul},      {"aten::linear", dnn_plan_matmul},
+           {"aten::conv1d", dnn_plan_convolution}, {"aten::conv2d", dnn_plan_convolution},
            {"aten::conv3d", dnn_plan_convolution}, {"aten::convolution", dnn_plan_convolution}};
 
 static dnnl_engine_t engine; // immutable once made
@@ -42,7 +45,8 @@ static int32_t make_plan(const tc_host *h, const tc_call_node *n, bool asking, d
   int32_t (*plan)(dnn_call *) = NULL;
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (n->op.size == strlen(ops[i].op) && memcmp(n->op.data, ops[i].op, n->op.size) == 0) plan = ops[i].plan;
-  if (!plan || n->n_results != 1) return dnn_refuse(c, "oneDNN offers no %.*s", (int)(n->op.size < 100 ? n->op.size : 100), n->op.data);
+  if (!plan || n->n_results != 1)
+    return dnn_refuse(c, "oneDNN offers no %.*s", (int)(n->op.size < 100 ? n->op.size : 100), n->op.data);
   c->plan = h->alloc(h->self, sizeof *c->plan);
   if (!c->plan) return c->status = TC_STATUS_OUT_OF_MEMORY;
   c->plan->host = h;
@@ -57,9 +61,7 @@ static int32_t make_plan(const tc_host *h, const tc_call_node *n, bool asking, d
   return c->status;
 }
 
-static void report(const dnn_call *c) {
-  c->host->diag(c->host->self, c->status, (tc_sv){c->why, strlen(c->why)});
-}
+static void report(const dnn_call *c) { c->host->diag(c->host->self, c->status, (tc_sv){c->why, strlen(c->why)}); }
 
 static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
   (void)d;
@@ -70,8 +72,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
     double rate = (n->results->dtype == TC_F32 ? F32_GFLOPS : LOW_GFLOPS) * (double)c.plan->threads; // flops per ns
     double compute = c.flops / rate, traffic = c.bytes / BYTES_PER_NS;
     *out_cost = CALL_NS + (int64_t)(compute > traffic ? compute : traffic);
-  } else
-    report(&c);
+  } else report(&c);
   if (c.plan) free_plan(c.plan);
   return s == TC_STATUS_UNIMPLEMENTED ? TC_STATUS_OK : s; // a refusal is an answer
 }
@@ -80,7 +81,9 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   (void)d;
   dnn_call c;
   int32_t s = make_plan(h, n, false, &c);
-  if (s == TC_STATUS_OK && c.unknown) s = c.status = TC_STATUS_INVALID_ARGUMENT, snprintf(c.why, sizeof c.why, "a call is prepared for sizes that are not known");
+  if (s == TC_STATUS_OK && c.unknown)
+    s = c.status = TC_STATUS_INVALID_ARGUMENT,
+    snprintf(c.why, sizeof c.why, "a call is prepared for sizes that are not known");
   if (s != TC_STATUS_OK) {
     report(&c);
     if (c.plan) free_plan(c.plan);
@@ -102,7 +105,8 @@ static dnnl_status_t execute(const dnn_plan *p, const tc_view *operands, const t
   dnnl_memory_t memory[DNN_MAX_SLOTS] = {0};
   dnnl_status_t s = dnnl_stream_create(&stream, p->engine, dnnl_stream_default_flags);
   for (int32_t i = 0; i < p->n_slots && s == dnnl_success; i++)
-    s = dnnl_memory_create(&memory[i], DNN_DESC(p->slots[i].md), p->engine, bytes_of(&p->slots[i], operands, results, workspace));
+    s = dnnl_memory_create(&memory[i], DNN_DESC(p->slots[i].md), p->engine,
+                           bytes_of(&p->slots[i], operands, results, workspace));
   for (int32_t i = 0; i < p->n_steps && s == dnnl_success; i++) {
     const dnn_step *step = &p->steps[i];
     dnnl_exec_arg_t args[DNN_MAX_ARGS];
@@ -116,7 +120,8 @@ static dnnl_status_t execute(const dnn_plan *p, const tc_view *operands, const t
   return s;
 }
 
-static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace, int64_t offset) {
+static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results,
+                   tc_handle workspace, int64_t offset) {
   (void)stream;
   const dnn_plan *p = prepared;
   if (p->empty) return TC_STATUS_OK;
@@ -148,4 +153,6 @@ static const tc_call_table table = {
 
 const tc_call_table *tc_cpu_dnn_table(const tc_host *h);
 
-TC_PLUGIN_EXPORT const tc_call_table *tc_cpu_dnn_table(const tc_host *h) { return tc_sdk_init(h) == TC_STATUS_OK ? &table : NULL; }
+TC_PLUGIN_EXPORT const tc_call_table *tc_cpu_dnn_table(const tc_host *h) {
+  return tc_sdk_init(h) == TC_STATUS_OK ? &table : NULL;
+}

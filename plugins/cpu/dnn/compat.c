@@ -7,7 +7,8 @@ static void copy_dims(dnnl_dims_t out, int32_t n, const int64_t *from) {
 
 #if DNNL_VERSION_MAJOR >= 3
 
-dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t, const int64_t *strides) {
+dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t,
+                             const int64_t *strides) {
   dnnl_dims_t d, s;
   copy_dims(d, rank, sizes), copy_dims(s, rank, strides);
   return dnnl_memory_desc_create_with_strides(out, rank, d, t, s);
@@ -26,18 +27,27 @@ dnnl_status_t dnn_post_eltwise(dnnl_post_ops_t p, dnnl_alg_kind_t alg, double al
   return dnnl_post_ops_append_eltwise(p, alg, (float)alpha, (float)beta);
 }
 
-dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights, dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr) {
+dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights,
+                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr) {
   return dnnl_matmul_primitive_desc_create(out, e, src, weights, bias, dst, attr);
 }
 
-dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src, dnn_desc weights, dnn_desc bias, dnn_desc dst, const dnn_conv_dims *d, const_dnnl_primitive_attr_t attr) {
-  if (transposed) return dnnl_deconvolution_forward_primitive_desc_create(out, e, dnnl_forward_inference, dnnl_deconvolution_direct, src, weights, bias, dst, d->strides, d->dilates, d->pad_left, d->pad_right, attr);
-  return dnnl_convolution_forward_primitive_desc_create(out, e, dnnl_forward_inference, dnnl_convolution_auto, src, weights, bias, dst, d->strides, d->dilates, d->pad_left, d->pad_right, attr);
+dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src,
+                            dnn_desc weights, dnn_desc bias, dnn_desc dst, const dnn_conv_dims *d,
+                            const_dnnl_primitive_attr_t attr) {
+  if (transposed)
+    return dnnl_deconvolution_forward_primitive_desc_create(out, e, dnnl_forward_inference, dnnl_deconvolution_direct,
+                                                            src, weights, bias, dst, d->strides, d->dilates,
+                                                            d->pad_left, d->pad_right, attr);
+  return dnnl_convolution_forward_primitive_desc_create(out, e, dnnl_forward_inference, dnnl_convolution_auto, src,
+                                                        weights, bias, dst, d->strides, d->dilates, d->pad_left,
+                                                        d->pad_right, attr);
 }
 
 #else
 
-dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t, const int64_t *strides) {
+dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t,
+                             const int64_t *strides) {
   dnnl_dims_t d, s;
   copy_dims(d, rank, sizes), copy_dims(s, rank, strides);
   return dnnl_memory_desc_init_by_strides(out, rank, d, t, s);
@@ -59,20 +69,27 @@ dnnl_status_t dnn_post_eltwise(dnnl_post_ops_t p, dnnl_alg_kind_t alg, double al
   return dnnl_post_ops_append_eltwise(p, 1, alg, (float)alpha, (float)beta);
 }
 
-dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights, dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr) {
+dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights,
+                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr) {
   dnnl_matmul_desc_t d;
   dnnl_status_t s = dnnl_matmul_desc_init(&d, src, weights, bias, dst);
   return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, e, NULL) : s;
 }
 
-dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src, dnn_desc weights, dnn_desc bias, dnn_desc dst, const dnn_conv_dims *d, const_dnnl_primitive_attr_t attr) {
+dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src,
+                            dnn_desc weights, dnn_desc bias, dnn_desc dst, const dnn_conv_dims *d,
+                            const_dnnl_primitive_attr_t attr) {
   if (transposed) {
     dnnl_deconvolution_desc_t desc;
-    dnnl_status_t s = dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_deconvolution_direct, src, weights, bias, dst, d->strides, d->dilates, d->pad_left, d->pad_right);
+    dnnl_status_t s = dnnl_dilated_deconvolution_forward_desc_init(&desc, dnnl_forward_inference,
+                                                                   dnnl_deconvolution_direct, src, weights, bias, dst,
+                                                                   d->strides, d->dilates, d->pad_left, d->pad_right);
     return s == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, e, NULL) : s;
   }
   dnnl_convolution_desc_t desc;
-  dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_auto, src, weights, bias, dst, d->strides, d->dilates, d->pad_left, d->pad_right);
+  dnnl_status_t s =
+      dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_auto, src, weights,
+                                                 bias, dst, d->strides, d->dilates, d->pad_left, d->pad_right);
   return s == dnnl_success ? dnnl_primitive_desc_create(out, &desc, attr, e, NULL) : s;
 }
 

@@ -27,11 +27,15 @@ static int32_t describe(dnn_call *c, problem *p) {
   bool general = tc_op_arg_index(args, "transposed") >= 0;
   p->transposed = general && tc_op_bool(args, tc_op_arg_index(args, "transposed"), 0);
   p->groups = tc_op_int(args, tc_op_arg_index(args, "groups"), 1);
-  if (dnn_view(c, 0, &p->in) != TC_STATUS_OK || dnn_view(c, 1, &p->weights) != TC_STATUS_OK || dnn_view(c, -1, &p->out) != TC_STATUS_OK) return c->status;
+  if (dnn_view(c, 0, &p->in) != TC_STATUS_OK || dnn_view(c, 1, &p->weights) != TC_STATUS_OK ||
+      dnn_view(c, -1, &p->out) != TC_STATUS_OK)
+    return c->status;
   p->spatial = p->weights.rank - 2;
-  if (p->in.rank != p->weights.rank || p->spatial < 1 || p->spatial > 3) return dnn_refuse(c, "a convolution without batch, or of other than 1 to 3 dimensions");
+  if (p->in.rank != p->weights.rank || p->spatial < 1 || p->spatial > 3)
+    return dnn_refuse(c, "a convolution without batch, or of other than 1 to 3 dimensions");
   if (p->groups < 1) return dnn_refuse(c, "groups that are not known");
-  int32_t padding = tc_op_arg_index(args, "padding"), stride = tc_op_arg_index(args, "stride"), dilation = tc_op_arg_index(args, "dilation");
+  int32_t padding = tc_op_arg_index(args, "padding"), stride = tc_op_arg_index(args, "stride"),
+          dilation = tc_op_arg_index(args, "dilation");
   if (tc_op_kind(args, padding) == TC_AK_STRING) return dnn_refuse(c, "padding by name");
   for (int32_t i = 0; i < p->spatial; i++) {
     int64_t s = list_at(c, stride, i, 1), pad = list_at(c, padding, i, 0), d = list_at(c, dilation, i, 1);
@@ -47,7 +51,9 @@ static int32_t describe(dnn_call *c, problem *p) {
 static int32_t group_weights(dnn_call *c, problem *p) {
   dnn_tensor *w = &p->weights, old = *w;
   int64_t g = p->groups;
-  if (p->transposed) w->sizes[0] = old.sizes[1], w->sizes[1] = old.sizes[0], w->strides[0] = old.strides[1], w->strides[1] = old.strides[0];
+  if (p->transposed)
+    w->sizes[0] = old.sizes[1], w->sizes[1] = old.sizes[0], w->strides[0] = old.strides[1],
+    w->strides[1] = old.strides[0];
   if (g == 1) return TC_STATUS_OK;
   if (w->rank + 1 > DNN_MAX_DIMS) return dnn_refuse(c, "too many dimensions");
   int32_t own = p->transposed ? 1 : 0; // the dimension that holds the groups
@@ -77,7 +83,6 @@ static int32_t bias_slot(dnn_call *c, const problem *p) {
   return dnn_slot_of(c, &t);
 }
 
-
 // Whether the primitive is one that works on the given layouts well: not the reference, not through a big matrix of
 // patches.
 static bool good(const_dnnl_primitive_desc_t pd) {
@@ -92,16 +97,21 @@ static int32_t build(dnn_call *c, problem *p) {
   dnnl_primitive_desc_t pd = NULL, other = NULL;
   dnnl_memory_desc_t any_in, any_weights, any_out;
   bool any = false;
-  int32_t in = dnn_slot_of(c, &p->in), weights = dnn_slot_of(c, &p->weights), bias = bias_slot(c, p), out = dnn_slot_of(c, &p->out);
+  int32_t in = dnn_slot_of(c, &p->in), weights = dnn_slot_of(c, &p->weights), bias = bias_slot(c, p),
+          out = dnn_slot_of(c, &p->out);
   if (c->status != TC_STATUS_OK || dnn_epilogue_make(c, &p->out, 1, -1, &epilogue) != TC_STATUS_OK) goto done;
-  if (dnn_any(c, &p->in, &any_in) != TC_STATUS_OK || dnn_any(c, &p->weights, &any_weights) != TC_STATUS_OK || dnn_any(c, &p->out, &any_out) != TC_STATUS_OK) goto done;
+  if (dnn_any(c, &p->in, &any_in) != TC_STATUS_OK || dnn_any(c, &p->weights, &any_weights) != TC_STATUS_OK ||
+      dnn_any(c, &p->out, &any_out) != TC_STATUS_OK)
+    goto done;
   any = true;
   dnn_desc b = bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md);
-  dnnl_status_t s = dnn_conv_desc(&pd, plan->engine, p->transposed, DNN_DESC(plan->slots[in].md), DNN_DESC(any_weights), b, DNN_DESC(plan->slots[out].md), &p->dims, epilogue.attr);
+  dnnl_status_t s = dnn_conv_desc(&pd, plan->engine, p->transposed, DNN_DESC(plan->slots[in].md), DNN_DESC(any_weights),
+                                  b, DNN_DESC(plan->slots[out].md), &p->dims, epilogue.attr);
   if (s != dnnl_success || !good(pd)) { // an epilogue's operand keeps the result's layout, so that may not move
     bool moves = true;
     for (int32_t i = 0; i < epilogue.n; i++) moves = moves && epilogue.slots[i] < 0;
-    s = dnn_conv_desc(&other, plan->engine, p->transposed, DNN_DESC(any_in), DNN_DESC(any_weights), b, moves ? DNN_DESC(any_out) : DNN_DESC(plan->slots[out].md), &p->dims, epilogue.attr);
+    s = dnn_conv_desc(&other, plan->engine, p->transposed, DNN_DESC(any_in), DNN_DESC(any_weights), b,
+                      moves ? DNN_DESC(any_out) : DNN_DESC(plan->slots[out].md), &p->dims, epilogue.attr);
     if (s == dnnl_success && (!pd || good(other))) {
       if (pd) dnnl_primitive_desc_destroy(pd);
       pd = other, other = NULL;
@@ -121,10 +131,12 @@ static int32_t build(dnn_call *c, problem *p) {
   dnn_desc dst = dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
   if (!dnnl_memory_desc_equal(DNN_DESC(plan->slots[out].md), dst)) out = dnn_slot_like(c, dst);
   if (c->status != TC_STATUS_OK) goto done;
-  int32_t args[DNN_MAX_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, slots[DNN_MAX_ARGS] = {in, weights, out}, n = 3;
+  int32_t args[DNN_MAX_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, slots[DNN_MAX_ARGS] = {in, weights, out},
+          n = 3;
   if (bias >= 0) args[n] = DNNL_ARG_BIAS, slots[n++] = bias;
   for (int32_t i = 0; i < epilogue.n; i++)
-    if (epilogue.slots[i] >= 0) args[n] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, slots[n++] = epilogue.slots[i];
+    if (epilogue.slots[i] >= 0)
+      args[n] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, slots[n++] = epilogue.slots[i];
   dnn_add_step(c, pd, n, args, slots);
   if (out != final && c->status == TC_STATUS_OK) dnn_add_reorder(c, out, final);
 done:
@@ -143,11 +155,14 @@ int32_t dnn_plan_convolution(dnn_call *c) {
     c->plan->empty = true;
     return TC_STATUS_OK;
   }
-  if (!c->unknown && (dnn_count(&p.in) == 0 || dnn_count(&p.weights) == 0)) return dnn_refuse(c, "a convolution over nothing");
+  if (!c->unknown && (dnn_count(&p.in) == 0 || dnn_count(&p.weights) == 0))
+    return dnn_refuse(c, "a convolution over nothing");
   int64_t taps = 1;
   for (int32_t i = 2; i < p.in.rank; i++) taps *= p.weights.sizes[p.weights.rank - p.spatial + i - 2];
   double per_output = (double)taps * (double)p.in.sizes[1] / (double)p.groups;
-  c->flops = 2 * per_output * (double)(p.transposed ? dnn_count(&p.in) / (p.in.sizes[1] ? p.in.sizes[1] : 1) * p.out.sizes[1] : dnn_count(&p.out));
+  c->flops = 2 * per_output *
+             (double)(p.transposed ? dnn_count(&p.in) / (p.in.sizes[1] ? p.in.sizes[1] : 1) * p.out.sizes[1]
+                                   : dnn_count(&p.out));
   c->bytes = (double)(dnn_count(&p.in) + dnn_count(&p.weights) + dnn_count(&p.out)) * (p.in.dtype == TC_F32 ? 4 : 2);
   return build(c, &p);
 }

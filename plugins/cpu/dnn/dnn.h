@@ -76,7 +76,7 @@ int32_t dnn_view(dnn_call *c, int32_t operand, dnn_tensor *out);
 int64_t dnn_count(const dnn_tensor *t);
 // A new slot with the tensor's own layout. Returns its number, or -1.
 int32_t dnn_slot_of(dnn_call *c, const dnn_tensor *t);
-int32_t dnn_slot_like(dnn_call *c, dnn_desc md);          // in the workspace
+int32_t dnn_slot_like(dnn_call *c, dnn_desc md); // in the workspace
 // A slot that holds what slot `from` holds, in layout md: `from` itself if they are equal, else by a reorder.
 int32_t dnn_slot_in_layout(dnn_call *c, int32_t from, dnn_desc md);
 int32_t dnn_add_reorder(dnn_call *c, int32_t from, int32_t to);
@@ -84,11 +84,12 @@ int32_t dnn_add_reorder(dnn_call *c, int32_t from, int32_t to);
 int32_t dnn_any(dnn_call *c, const dnn_tensor *t, dnnl_memory_desc_t *out);
 void dnn_md_free(dnnl_memory_desc_t *md);
 // Adds the primitive of pd as a step: args and slots as pairs; scratch memory is added here.
-dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, const int32_t *args, const int32_t *slots);
+dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, const int32_t *args,
+                       const int32_t *slots);
 bool dnn_is_reference(const_dnnl_primitive_desc_t pd);
 
-// Attributes with the node's epilogue behind `scale` and `add` (addmm's), for a result of shape `result`. slots[i] is the
-// slot that post-operation i reads, or -1.
+// Attributes with the node's epilogue behind `scale` and `add` (addmm's), for a result of shape `result`. slots[i] is
+// the slot that post-operation i reads, or -1.
 typedef struct dnn_epilogue {
   dnnl_primitive_attr_t attr;
   int32_t n, slots[DNN_MAX_POST], algs[DNN_MAX_POST]; // algs: of functions, else 0
@@ -102,14 +103,18 @@ int32_t dnn_plan_matmul(dnn_call *c);
 int32_t dnn_plan_convolution(dnn_call *c);
 
 // ---- compat.c ----
-dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t, const int64_t *strides);
+dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t,
+                             const int64_t *strides);
 dnnl_status_t dnn_md_any(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t);
 dnnl_status_t dnn_md_copy(dnnl_memory_desc_t *out, dnn_desc md);
 dnnl_status_t dnn_post_eltwise(dnnl_post_ops_t p, dnnl_alg_kind_t alg, double alpha, double beta);
-dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights, dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights,
+                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr);
 typedef struct dnn_conv_dims {
   dnnl_dims_t strides, dilates, pad_left, pad_right;
 } dnn_conv_dims;
-dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src, dnn_desc weights, dnn_desc bias, dnn_desc dst, const dnn_conv_dims *d, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src,
+                            dnn_desc weights, dnn_desc bias, dnn_desc dst, const dnn_conv_dims *d,
+                            const_dnnl_primitive_attr_t attr);
 
 #endif

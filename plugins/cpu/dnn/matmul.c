@@ -1,7 +1,8 @@
 // mm, bmm, addmm, baddbmm, matmul and linear as oneDNN's matmul.
 //
-// Everything becomes [batch…, m, k] × [batch…, k, n]. Leading dimensions of an operand that meets a plain matrix are made
-// one with m where its strides nest. A matrix whose inner strides suit no kernel is copied into the workspace first.
+// Everything becomes [batch…, m, k] × [batch…, k, n]. Leading dimensions of an operand that meets a plain matrix are
+// made one with m where its strides nest. A matrix whose inner strides suit no kernel is copied into the workspace
+// first.
 #include <string.h>
 
 #include "dnn.h"
@@ -31,14 +32,17 @@ static int32_t describe(dnn_call *c, problem *p) {
     if (beta != 1 && beta != 0) return dnn_refuse(c, "beta is neither 0 nor 1");
     first = 1;
     const tc_view *self = &c->node->operands[0];
-    bool row = p->alpha == 1 && beta == 1 && self->rank == 1 && self->sizes[0] == c->node->results->sizes[c->node->results->rank - 1];
+    bool row = p->alpha == 1 && beta == 1 && self->rank == 1 &&
+               self->sizes[0] == c->node->results->sizes[c->node->results->rank - 1];
     if (row && self->sizes[0] != INT64_MIN) p->bias = 0;
     else if (beta == 1) p->add = 0;
   } else if (named(c, "aten::linear")) {
     p->b_transposed = true;
     if (is_tensor(c, 2)) p->bias = 2;
   }
-  if (dnn_view(c, first, &p->a) != TC_STATUS_OK || dnn_view(c, first + 1, &p->b) != TC_STATUS_OK || dnn_view(c, -1, &p->out) != TC_STATUS_OK) return c->status;
+  if (dnn_view(c, first, &p->a) != TC_STATUS_OK || dnn_view(c, first + 1, &p->b) != TC_STATUS_OK ||
+      dnn_view(c, -1, &p->out) != TC_STATUS_OK)
+    return c->status;
   if (p->a.rank < 2 || p->b.rank < 2 || p->out.rank < 2) return dnn_refuse(c, "vectors");
   return TC_STATUS_OK;
 }
@@ -95,7 +99,9 @@ static int32_t factor(dnn_call *c, const dnn_tensor *t) {
   dnnl_data_type_t type;
   int64_t stride = 1;
   for (int32_t i = t->rank - 1; i >= 0; i--) dense.strides[i] = stride, stride *= t->sizes[i];
-  if (!dnn_dtype(t->dtype, &type) || dnn_check(c, dnn_md_strides(&md, t->rank, dense.sizes, type, dense.strides), "a layout") != TC_STATUS_OK) return -1;
+  if (!dnn_dtype(t->dtype, &type) ||
+      dnn_check(c, dnn_md_strides(&md, t->rank, dense.sizes, type, dense.strides), "a layout") != TC_STATUS_OK)
+    return -1;
   int32_t slot = dnn_slot_in_layout(c, own, DNN_DESC(md));
   dnn_md_free(&md);
   return slot;
@@ -110,7 +116,8 @@ static int32_t bias_slot(dnn_call *c, const problem *p) {
     dnn_refuse(c, "a bias that is not one dense row");
     return -1;
   }
-  for (int32_t i = 0; i < p->out.rank; i++) t.sizes[i] = i + 1 == p->out.rank ? n : 1, t.strides[i] = i + 1 == p->out.rank ? 1 : n;
+  for (int32_t i = 0; i < p->out.rank; i++)
+    t.sizes[i] = i + 1 == p->out.rank ? n : 1, t.strides[i] = i + 1 == p->out.rank ? 1 : n;
   t.rank = p->out.rank;
   return dnn_slot_of(c, &t);
 }
@@ -120,14 +127,16 @@ static int32_t build(dnn_call *c, const problem *p) {
   dnn_epilogue epilogue = {0};
   dnnl_primitive_desc_t pd = NULL;
   int32_t a = factor(c, &p->a), b = factor(c, &p->b), bias = bias_slot(c, p), out = dnn_slot_of(c, &p->out);
-  if (c->status != TC_STATUS_OK || dnn_epilogue_make(c, &p->out, p->alpha, p->add, &epilogue) != TC_STATUS_OK) goto done;
+  if (c->status != TC_STATUS_OK || dnn_epilogue_make(c, &p->out, p->alpha, p->add, &epilogue) != TC_STATUS_OK)
+    goto done;
   // 16-bit kernels want their right factor in pairs of rows; bringing it there first is cheaper than as they go.
   dnnl_memory_desc_t own;
   bool packed = p->b.dtype != TC_F32 && p->out.sizes[p->out.rank - 2] >= PACK_ROWS;
   if (packed && dnn_any(c, &p->b, &own) != TC_STATUS_OK) goto done;
   dnn_desc right = packed ? DNN_DESC(own) : DNN_DESC(plan->slots[b].md);
-  dnnl_status_t s = dnn_matmul_desc(&pd, plan->engine, DNN_DESC(plan->slots[a].md), right, bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md),
-                                    DNN_DESC(plan->slots[out].md), epilogue.attr);
+  dnnl_status_t s =
+      dnn_matmul_desc(&pd, plan->engine, DNN_DESC(plan->slots[a].md), right,
+                      bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md), DNN_DESC(plan->slots[out].md), epilogue.attr);
   if (packed) dnn_md_free(&own);
   if (dnn_check(c, s, "this matrix product") != TC_STATUS_OK) goto done;
   if (packed) b = dnn_slot_in_layout(c, b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
@@ -138,7 +147,8 @@ static int32_t build(dnn_call *c, const problem *p) {
   int32_t args[DNN_MAX_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, slots[DNN_MAX_ARGS] = {a, b, out}, n = 3;
   if (bias >= 0) args[n] = DNNL_ARG_BIAS, slots[n++] = bias;
   for (int32_t i = 0; i < epilogue.n; i++)
-    if (epilogue.slots[i] >= 0) args[n] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, slots[n++] = epilogue.slots[i];
+    if (epilogue.slots[i] >= 0)
+      args[n] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, slots[n++] = epilogue.slots[i];
   dnn_add_step(c, pd, n, args, slots);
 done:
   if (pd) dnnl_primitive_desc_destroy(pd);
@@ -155,7 +165,8 @@ int32_t dnn_plan_matmul(dnn_call *c) {
   if (p.a.rank > rank || p.b.rank > rank) return dnn_refuse(c, "factors of more dimensions than the result");
   widen(&p.a, rank), widen(&p.b, rank);
   int64_t m = p.out.sizes[rank - 2], n = p.out.sizes[rank - 1], k = p.a.sizes[rank - 1];
-  if (!c->unknown && (p.a.sizes[rank - 2] != m || p.b.sizes[rank - 1] != n || p.b.sizes[rank - 2] != k)) return dnn_refuse(c, "sizes that do not fit");
+  if (!c->unknown && (p.a.sizes[rank - 2] != m || p.b.sizes[rank - 1] != n || p.b.sizes[rank - 2] != k))
+    return dnn_refuse(c, "sizes that do not fit");
   if (!c->unknown && dnn_count(&p.out) == 0) {
     c->plan->empty = true;
     return TC_STATUS_OK;

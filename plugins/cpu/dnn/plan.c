@@ -72,7 +72,9 @@ int32_t dnn_slot_of(dnn_call *c, const dnn_tensor *t) {
   int32_t i = new_slot(c);
   if (i < 0 || !dnn_dtype(t->dtype, &type)) return -1;
   dnn_slot *s = &c->plan->slots[i];
-  if (dnn_check(c, dnn_md_strides(&s->md, t->rank, t->sizes, type, t->strides), "the strides of an operand") != TC_STATUS_OK) return -1;
+  if (dnn_check(c, dnn_md_strides(&s->md, t->rank, t->sizes, type, t->strides), "the strides of an operand") !=
+      TC_STATUS_OK)
+    return -1;
   *s = (dnn_slot){.md = s->md, .made = true, .where = t->operand < 0 ? DNN_RESULT : DNN_OPERAND, .at = t->operand};
   c->plan->n_slots++;
   return i;
@@ -89,7 +91,8 @@ int32_t dnn_slot_like(dnn_call *c, dnn_desc md) {
   return i;
 }
 
-dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, const int32_t *args, const int32_t *slots) {
+dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, const int32_t *args,
+                       const int32_t *slots) {
   dnn_plan *p = c->plan;
   if (c->status != TC_STATUS_OK || c->asking) return NULL;
   if (p->n_steps == DNN_MAX_STEPS || n + 1 > DNN_MAX_ARGS) {
@@ -112,7 +115,8 @@ dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, c
 
 static int32_t user_scratch(dnn_call *c, dnnl_primitive_attr_t *out) {
   if (dnn_check(c, dnnl_primitive_attr_create(out), "attributes") != TC_STATUS_OK) return c->status;
-  return dnn_check(c, dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user), "scratch memory of the caller");
+  return dnn_check(c, dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user),
+                   "scratch memory of the caller");
 }
 
 int32_t dnn_add_reorder(dnn_call *c, int32_t from, int32_t to) {
@@ -121,7 +125,10 @@ int32_t dnn_add_reorder(dnn_call *c, int32_t from, int32_t to) {
   dnnl_primitive_attr_t attr = NULL;
   dnn_plan *p = c->plan;
   if (user_scratch(c, &attr) == TC_STATUS_OK &&
-      dnn_check(c, dnnl_reorder_primitive_desc_create(&pd, DNN_DESC(p->slots[from].md), p->engine, DNN_DESC(p->slots[to].md), p->engine, attr), "a change of layout") == TC_STATUS_OK)
+      dnn_check(c,
+                dnnl_reorder_primitive_desc_create(&pd, DNN_DESC(p->slots[from].md), p->engine,
+                                                   DNN_DESC(p->slots[to].md), p->engine, attr),
+                "a change of layout") == TC_STATUS_OK)
     dnn_add_step(c, pd, 2, (int32_t[]){DNNL_ARG_FROM, DNNL_ARG_TO}, (int32_t[]){from, to});
   if (pd) dnnl_primitive_desc_destroy(pd);
   if (attr) dnnl_primitive_attr_destroy(attr);
@@ -142,7 +149,8 @@ int32_t dnn_any(dnn_call *c, const dnn_tensor *t, dnnl_memory_desc_t *out) {
 
 bool dnn_is_reference(const_dnnl_primitive_desc_t pd) {
   const char *name = NULL;
-  return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name && strstr(name, "ref") != NULL;
+  return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
+         strstr(name, "ref") != NULL;
 }
 
 // ---- Epilogues ----
@@ -151,11 +159,12 @@ static const struct {
   int32_t kind;
   dnnl_alg_kind_t alg;
   double alpha;
-} eltwise[] = {{TC_EPI_GELU_ERF, dnnl_eltwise_gelu_erf, 0},  {TC_EPI_GELU_TANH, dnnl_eltwise_gelu_tanh, 0}, {TC_EPI_SIGMOID, dnnl_eltwise_logistic, 0},
-               {TC_EPI_TANH, dnnl_eltwise_tanh, 0},          {TC_EPI_SILU, dnnl_eltwise_swish, 1},          {TC_EPI_RELU, dnnl_eltwise_relu, 0}};
+} eltwise[] = {{TC_EPI_GELU_ERF, dnnl_eltwise_gelu_erf, 0}, {TC_EPI_GELU_TANH, dnnl_eltwise_gelu_tanh, 0},
+               {TC_EPI_SIGMOID, dnnl_eltwise_logistic, 0},  {TC_EPI_TANH, dnnl_eltwise_tanh, 0},
+               {TC_EPI_SILU, dnnl_eltwise_swish, 1},        {TC_EPI_RELU, dnnl_eltwise_relu, 0}};
 
-// The operand as something that broadcasts against `result`, whose first dimension may be several of the node's made one;
-// the operand must have all of those, with strides that nest, or none.
+// The operand as something that broadcasts against `result`, whose first dimension may be several of the node's made
+// one; the operand must have all of those, with strides that nest, or none.
 static int32_t broadcast_view(dnn_call *c, const dnn_tensor *result, int32_t operand, dnn_tensor *out) {
   dnn_tensor t, whole;
   if (dnn_view(c, operand, &t) != TC_STATUS_OK || dnn_view(c, -1, &whole) != TC_STATUS_OK) return c->status;
@@ -165,7 +174,8 @@ static int32_t broadcast_view(dnn_call *c, const dnn_tensor *result, int32_t ope
   int64_t sizes[DNN_MAX_DIMS] = {0}, strides[DNN_MAX_DIMS] = {0}, dense = dnn_count(&t);
   for (int32_t i = 0; i < whole.rank; i++) {
     sizes[i] = i < missing ? 1 : t.sizes[i - missing], strides[i] = i < missing ? dense : t.strides[i - missing];
-    if (sizes[i] != 1 && sizes[i] != whole.sizes[i]) return dnn_refuse(c, "an epilogue's operand does not broadcast to the result");
+    if (sizes[i] != 1 && sizes[i] != whole.sizes[i])
+      return dnn_refuse(c, "an epilogue's operand does not broadcast to the result");
     if (sizes[i] > 1 && strides[i] == 0) return dnn_refuse(c, "an epilogue's operand is expanded");
   }
   bool all = true, none = true, nested = true;
@@ -175,19 +185,22 @@ static int32_t broadcast_view(dnn_call *c, const dnn_tensor *result, int32_t ope
     nested = nested && (i == merged || sizes[i] == 1 || strides[i] == strides[i + 1] * sizes[i + 1]);
     m *= sizes[i];
   }
-  if (merged > 0 && !none && !(all && nested)) return dnn_refuse(c, "an epilogue's operand broadcasts in a way that oneDNN has not");
+  if (merged > 0 && !none && !(all && nested))
+    return dnn_refuse(c, "an epilogue's operand broadcasts in a way that oneDNN has not");
   for (int32_t i = 0; i < result->rank; i++) out->sizes[i] = sizes[merged + i], out->strides[i] = strides[merged + i];
   out->sizes[0] = m;
   return TC_STATUS_OK;
 }
 
-static int32_t add_binary(dnn_call *c, dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const dnn_tensor *result, int32_t operand, dnn_epilogue *out) {
+static int32_t add_binary(dnn_call *c, dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const dnn_tensor *result,
+                          int32_t operand, dnn_epilogue *out) {
   dnn_tensor t;
   if (broadcast_view(c, result, operand, &t) != TC_STATUS_OK) return c->status;
   int32_t slot = dnn_slot_of(c, &t);
   if (slot < 0) return c->status;
   out->slots[out->n++] = slot;
-  return dnn_check(c, dnnl_post_ops_append_binary(ops, alg, DNN_DESC(c->plan->slots[slot].md)), "an operand of the epilogue");
+  return dnn_check(c, dnnl_post_ops_append_binary(ops, alg, DNN_DESC(c->plan->slots[slot].md)),
+                   "an operand of the epilogue");
 }
 
 // One function with two parameters in one chain: oneDNN 2.6 takes the first parameter for both.
@@ -206,11 +219,13 @@ static bool relu_allowed(const dnn_call *c) {
   return v.size == sizeof yes - 1 && memcmp(v.data, yes, v.size) == 0;
 }
 
-static int32_t add_one(dnn_call *c, dnnl_post_ops_t ops, const dnn_tensor *result, const tc_epilogue *e, dnn_epilogue *out) {
+static int32_t add_one(dnn_call *c, dnnl_post_ops_t ops, const dnn_tensor *result, const tc_epilogue *e,
+                       dnn_epilogue *out) {
   if (out->n == DNN_MAX_POST) return dnn_refuse(c, "the epilogue is too long");
   if (e->kind == TC_EPI_ADD) return add_binary(c, ops, dnnl_binary_add, result, e->operand, out);
   if (e->kind == TC_EPI_MUL) return add_binary(c, ops, dnnl_binary_mul, result, e->operand, out);
-  if (e->kind == TC_EPI_RELU && !relu_allowed(c)) return dnn_refuse(c, "its ReLU turns NaN into 0; set cpu.fused_relu = true to allow that");
+  if (e->kind == TC_EPI_RELU && !relu_allowed(c))
+    return dnn_refuse(c, "its ReLU turns NaN into 0; set cpu.fused_relu = true to allow that");
   if (e->kind == TC_EPI_SCALE) return add_eltwise(c, ops, dnnl_eltwise_linear, e->alpha, out);
   for (size_t i = 0; i < sizeof eltwise / sizeof *eltwise; i++)
     if (eltwise[i].kind == e->kind) return add_eltwise(c, ops, eltwise[i].alg, eltwise[i].alpha, out);
@@ -224,7 +239,8 @@ int32_t dnn_epilogue_make(dnn_call *c, const dnn_tensor *result, double scale, i
   if (dnn_check(c, dnnl_post_ops_create(&ops), "post-operations") != TC_STATUS_OK) return c->status;
   if (scale != 1) add_eltwise(c, ops, dnnl_eltwise_linear, scale, out);
   if (add_operand >= 0) add_binary(c, ops, dnnl_binary_add, result, add_operand, out);
-  for (int32_t i = 0; i < c->node->n_epilogue && c->status == TC_STATUS_OK; i++) add_one(c, ops, result, &c->node->epilogue[i], out);
+  for (int32_t i = 0; i < c->node->n_epilogue && c->status == TC_STATUS_OK; i++)
+    add_one(c, ops, result, &c->node->epilogue[i], out);
   if (c->status == TC_STATUS_OK) dnn_check(c, dnnl_primitive_attr_set_post_ops(out->attr, ops), "the epilogue");
   dnnl_post_ops_destroy(ops);
   return c->status;

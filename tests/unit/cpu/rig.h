@@ -1,5 +1,5 @@
-// What the tests of the cpu plugin share: the real plugin, opened through a small host, and one check: a kernel given as
-// text must leave the same memory and the same failed site whether it is interpreted or compiled and launched.
+// What the tests of the cpu plugin share: the real plugin, opened through a small host, and one check: a kernel given
+// as text must leave the same memory and the same failed site whether it is interpreted or compiled and launched.
 //
 // Every buffer ends at an unreadable page and has a marked stretch before it, so overruns are seen.
 #ifndef TESTS_UNIT_CPU_RIG_H_
@@ -12,8 +12,9 @@
 #include "core/base/executor.h"
 #include "core/base/lex.h"
 #include "core/kernel/ir.h"
-#include "tc/plugin.h"
 #include "tests/unit/unit.h"
+
+#include "tc/plugin.h"
 
 typedef struct rig {
   tc_host host;
@@ -61,9 +62,19 @@ static inline tc_sv rig_config(void *self, tc_sv key) {
 // False if this processor does not have the instruction set.
 static inline bool rig_open(rig *r, const char *isa) {
   *r = (rig){.isa = isa, .executor = tc_executor_serial};
-  r->host = (tc_host){.magic = TC_ABI_MAGIC, .abi_major = TC_ABI_MAJOR, .abi_minor = TC_ABI_MINOR, .struct_size = sizeof(tc_host), .self = r,
-                      .diag = rig_diag, .log = rig_log, .alloc = rig_alloc, .free = rig_free, .threads = rig_threads,
-                      .parallel_for = rig_parallel_for, .config = rig_config, .kernel_read = &rig_kernel_read};
+  r->host = (tc_host){.magic = TC_ABI_MAGIC,
+                      .abi_major = TC_ABI_MAJOR,
+                      .abi_minor = TC_ABI_MINOR,
+                      .struct_size = sizeof(tc_host),
+                      .self = r,
+                      .diag = rig_diag,
+                      .log = rig_log,
+                      .alloc = rig_alloc,
+                      .free = rig_free,
+                      .threads = rig_threads,
+                      .parallel_for = rig_parallel_for,
+                      .config = rig_config,
+                      .kernel_read = &rig_kernel_read};
   void *lib = dlopen(RIG_PLUGIN, RTLD_NOW | RTLD_LOCAL);
   if (!lib) fail_msg("%s", dlerror());
   tc_plugin_query_fn query;
@@ -108,8 +119,10 @@ static inline rig_function rig_load(rig *r, const tc_kernel *k) {
   rig_blob code;
   rig_function f = {0};
   if (rig_compile(r, &k, 1, &code, NULL) != TC_STATUS_OK) fail_msg("compiling for %s: %s", r->isa, r->diag);
-  if (r->plugin.device->module_load(r->device, code.data, code.size, &f.module) != TC_STATUS_OK) fail_msg("loading: %s", r->diag);
-  if (r->plugin.device->function(r->device, f.module, tc_k_name(k), &f.function) != TC_STATUS_OK) fail_msg("%s", r->diag);
+  if (r->plugin.device->module_load(r->device, code.data, code.size, &f.module) != TC_STATUS_OK)
+    fail_msg("loading: %s", r->diag);
+  if (r->plugin.device->function(r->device, f.module, tc_k_name(k), &f.function) != TC_STATUS_OK)
+    fail_msg("%s", r->diag);
   free(code.data);
   return f;
 }
@@ -148,8 +161,11 @@ static inline void rig_buffer_check(const rig_buffer *b) {
 
 // Bit patterns that are interesting for the type, and random ones.
 static inline void rig_fill(rig_buffer *b, uint64_t *seed) {
-  static const double reals[] = {0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, INFINITY, -INFINITY, NAN, 1e-40, -1e-41, 3e38, 65504, 65520, 1e-7, 7, -3.25, 100};
-  static const int64_t ints[] = {0, 1, -1, 2, 3, 7, 31, 32, 63, INT8_MIN, INT8_MAX, INT16_MIN, INT16_MAX, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX};
+  static const double reals[] = {0,   -0.0,  1,      -1,   0.5,   1.5,   2.5,  -2.5, INFINITY, -INFINITY,
+                                 NAN, 1e-40, -1e-41, 3e38, 65504, 65520, 1e-7, 7,    -3.25,    100};
+  static const int64_t ints[] = {0,         1,         -1,        2,         3,        7,
+                                 31,        32,        63,        INT8_MIN,  INT8_MAX, INT16_MIN,
+                                 INT16_MAX, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX};
   int32_t size = tc_dtype_size(b->dtype);
   for (int64_t i = 0; i < b->count; i++) {
     uint64_t x = tc_test_random(seed), kind = tc_test_random(seed) % 4;
@@ -161,11 +177,14 @@ static inline void rig_fill(rig_buffer *b, uint64_t *seed) {
     else if (kind < 2) x = (uint64_t)ints[x % (sizeof ints / sizeof *ints)];
     memcpy(b->data + i * size, &x, (size_t)size);
     // Quiet NaNs only: the interpreter carries 16- and 32-bit floats as doubles, and C's fmin looks at the kind.
-    if (tc_dtype_is_float(b->dtype) && isnan(tc_kir_read(b->dtype, b->data + i * size).re)) tc_kir_write(b->dtype, b->data + i * size, (tc_knum){.re = NAN});
+    if (tc_dtype_is_float(b->dtype) && isnan(tc_kir_read(b->dtype, b->data + i * size).re))
+      tc_kir_write(b->dtype, b->data + i * size, (tc_knum){.re = NAN});
   }
 }
 
-static inline rig_buffer rig_scalar(tc_dtype d, int64_t bits) { return (rig_buffer){.dtype = d, .count = -1, .bits = bits}; }
+static inline rig_buffer rig_scalar(tc_dtype d, int64_t bits) {
+  return (rig_buffer){.dtype = d, .count = -1, .bits = bits};
+}
 
 // How equal floats must be: bit for bit (any NaN equals any); zeros of either sign; or within so many units of the last
 // place of the larger, and `absolute`.
@@ -184,7 +203,8 @@ static inline bool rig_same(const rig_rule *rule, tc_dtype d, const void *want, 
 }
 
 // Runs `blocks` blocks both ways on copies of `buffers` and compares. Returns the failed site (-1: none).
-static inline int64_t rig_check_rule(rig *r, const tc_kernel *k, int64_t blocks, rig_buffer *buffers, int32_t n, const rig_rule *rule) {
+static inline int64_t rig_check_rule(rig *r, const tc_kernel *k, int64_t blocks, rig_buffer *buffers, int32_t n,
+                                     const rig_rule *rule) {
   tc_karg args[32];
   tc_launch_arg words[32];
   rig_buffer copies[32];
@@ -198,7 +218,10 @@ static inline int64_t rig_check_rule(rig *r, const tc_kernel *k, int64_t blocks,
       continue;
     }
     size_t bytes = (size_t)b->count * (size_t)tc_dtype_size(b->dtype);
-    copies[i] = rig_buffer_make(b->dtype, b->count, (size_t)((uintptr_t)b->data & -(uintptr_t)b->data) > 64 ? 64 : (size_t)((uintptr_t)b->data & -(uintptr_t)b->data));
+    copies[i] = rig_buffer_make(b->dtype, b->count,
+                                (size_t)((uintptr_t)b->data & -(uintptr_t)b->data) > 64
+                                    ? 64
+                                    : (size_t)((uintptr_t)b->data & -(uintptr_t)b->data));
     memcpy(copies[i].data, b->data, bytes);
     args[i] = (tc_karg){.data = b->data, .count = b->count};
     words[i] = (tc_launch_arg){.kind = TC_ARG_MEMORY, .value = (uintptr_t)copies[i].data - 24, .offset = 24};
@@ -208,7 +231,13 @@ static inline int64_t rig_check_rule(rig *r, const tc_kernel *k, int64_t blocks,
   if (s) fail_msg("interpreting: %s", tc_status_text(s));
   rig_function f = rig_load(r, k);
   tc_error_block errors = {-1, 0};
-  tc_launch l = {.struct_size = sizeof l, .function = f.function, .blocks = blocks, .grain = 2, .args = words, .n_args = n, .errors = (uintptr_t)&errors};
+  tc_launch l = {.struct_size = sizeof l,
+                 .function = f.function,
+                 .blocks = blocks,
+                 .grain = 2,
+                 .args = words,
+                 .n_args = n,
+                 .errors = (uintptr_t)&errors};
   if (r->plugin.device->launch(r->device, 0, &l) != TC_STATUS_OK) fail_msg("launching: %s", r->diag);
   for (int32_t i = 0; i < n; i++) {
     if (buffers[i].count < 0) continue;
@@ -218,13 +247,17 @@ static inline int64_t rig_check_rule(rig *r, const tc_kernel *k, int64_t blocks,
       if (rig_same(rule, buffers[i].dtype, want, got)) continue;
       tc_knum a = tc_kir_read(buffers[i].dtype, want), b = tc_kir_read(buffers[i].dtype, got);
       tc_sv name = tc_k_name(k);
-      if (tc_dtype_is_float(buffers[i].dtype)) fail_msg("%.*s on %s: argument %d, element %lld is %.17g, not %.17g", (int)name.size, name.data, r->isa, i, (long long)e, b.re, a.re);
-      fail_msg("%.*s on %s: argument %d, element %lld is %lld, not %lld", (int)name.size, name.data, r->isa, i, (long long)e, (long long)b.i, (long long)a.i);
+      if (tc_dtype_is_float(buffers[i].dtype))
+        fail_msg("%.*s on %s: argument %d, element %lld is %.17g, not %.17g", (int)name.size, name.data, r->isa, i,
+                 (long long)e, b.re, a.re);
+      fail_msg("%.*s on %s: argument %d, element %lld is %lld, not %lld", (int)name.size, name.data, r->isa, i,
+               (long long)e, (long long)b.i, (long long)a.i);
     }
     rig_buffer_check(&copies[i]);
     rig_buffer_free(&copies[i]);
   }
-  if (site >= 0 ? errors.site < 0 : errors.site != -1) fail_msg("failed site %lld, not %lld", (long long)errors.site, (long long)site);
+  if (site >= 0 ? errors.site < 0 : errors.site != -1)
+    fail_msg("failed site %lld, not %lld", (long long)errors.site, (long long)site);
   r->plugin.device->module_unload(r->device, f.module);
   return errors.site;
 }

@@ -21,17 +21,31 @@ static const fake_arg *arg_of(const tc_op_args *a, int32_t i) {
 }
 static int32_t fake_kind(const tc_op_args *a, int32_t i) { return arg_of(a, i)->kind; }
 static int32_t fake_count(const tc_op_args *a, int32_t i) { return arg_of(a, i)->n; }
-static int64_t fake_int(const tc_op_args *a, int32_t i, int64_t otherwise) { return arg_of(a, i)->kind == TC_AK_INT ? arg_of(a, i)->ints[0] : otherwise; }
-static int64_t fake_int_at(const tc_op_args *a, int32_t i, int32_t k, int64_t otherwise) { return k < arg_of(a, i)->n ? arg_of(a, i)->ints[k] : otherwise; }
-static double fake_float(const tc_op_args *a, int32_t i, double otherwise) { return arg_of(a, i)->kind == TC_AK_FLOAT ? arg_of(a, i)->real : otherwise; }
-static int32_t fake_bool(const tc_op_args *a, int32_t i, int32_t otherwise) { return arg_of(a, i)->kind == TC_AK_BOOL ? arg_of(a, i)->ints[0] != 0 : otherwise; }
+static int64_t fake_int(const tc_op_args *a, int32_t i, int64_t otherwise) {
+  return arg_of(a, i)->kind == TC_AK_INT ? arg_of(a, i)->ints[0] : otherwise;
+}
+static int64_t fake_int_at(const tc_op_args *a, int32_t i, int32_t k, int64_t otherwise) {
+  return k < arg_of(a, i)->n ? arg_of(a, i)->ints[k] : otherwise;
+}
+static double fake_float(const tc_op_args *a, int32_t i, double otherwise) {
+  return arg_of(a, i)->kind == TC_AK_FLOAT ? arg_of(a, i)->real : otherwise;
+}
+static int32_t fake_bool(const tc_op_args *a, int32_t i, int32_t otherwise) {
+  return arg_of(a, i)->kind == TC_AK_BOOL ? arg_of(a, i)->ints[0] != 0 : otherwise;
+}
 static int32_t fake_index(const tc_op_args *a, const char *name) {
   for (int32_t i = 0; i < a->n; i++)
     if (strcmp(a->args[i].name, name) == 0) return i;
   return -1;
 }
-static const tc_op_table fake_ops = {.struct_size = sizeof fake_ops, .tc_op_kind = fake_kind, .tc_op_count = fake_count, .tc_op_int = fake_int, .tc_op_int_at = fake_int_at,
-                                     .tc_op_float = fake_float, .tc_op_bool = fake_bool, .tc_op_arg_index = fake_index};
+static const tc_op_table fake_ops = {.struct_size = sizeof fake_ops,
+                                     .tc_op_kind = fake_kind,
+                                     .tc_op_count = fake_count,
+                                     .tc_op_int = fake_int,
+                                     .tc_op_int_at = fake_int_at,
+                                     .tc_op_float = fake_float,
+                                     .tc_op_bool = fake_bool,
+                                     .tc_op_arg_index = fake_index};
 
 static rig r;
 static const tc_call_table *calls;
@@ -69,7 +83,8 @@ static double get(const tensor *t, const int64_t *at) {
 }
 
 // order: positions of the dimensions from outermost to innermost ("0123"), gap: unused elements between rows.
-static void make(tensor *t, tc_dtype d, int32_t rank, const int64_t *sizes, const char *order, int64_t gap, uint64_t *seed) {
+static void make(tensor *t, tc_dtype d, int32_t rank, const int64_t *sizes, const char *order, int64_t gap,
+                 uint64_t *seed) {
   *t = (tensor){.view = {.dtype = d, .rank = rank}};
   int64_t stride = 1;
   for (int32_t i = rank - 1; i >= 0; i--) {
@@ -81,18 +96,30 @@ static void make(tensor *t, tc_dtype d, int32_t rank, const int64_t *sizes, cons
   t->span = stride > 0 ? stride : 1;
   size_t size = (size_t)tc_dtype_size(d);
   t->data = rig_alloc(NULL, (size_t)t->span * size + 64);
-  for (int64_t i = 0; i < t->span; i++) tc_kir_write(d, t->data + (size_t)i * size, (tc_knum){.re = seed ? (double)(tc_test_random(seed) % 2001) / 1000 - 1 : 777});
-  t->view.sizes = t->sizes, t->view.strides = t->strides, t->view.memory = (uintptr_t)t->data - 128, t->view.offset = 128;
+  for (int64_t i = 0; i < t->span; i++)
+    tc_kir_write(d, t->data + (size_t)i * size,
+                 (tc_knum){.re = seed ? (double)(tc_test_random(seed) % 2001) / 1000 - 1 : 777});
+  t->view.sizes = t->sizes, t->view.strides = t->strides, t->view.memory = (uintptr_t)t->data - 128,
+  t->view.offset = 128;
 }
 
 static void drop(tensor *t) { rig_free(NULL, t->data); }
 
 // Runs the call; false if it is refused (the reason in r.diag).
-static bool run_call(const char *op, const fake_arg *args, int32_t n_args, tensor **operands, int32_t n, tensor *out, const tc_epilogue *epilogue, int32_t n_epilogue) {
+static bool run_call(const char *op, const fake_arg *args, int32_t n_args, tensor **operands, int32_t n, tensor *out,
+                     const tc_epilogue *epilogue, int32_t n_epilogue) {
   tc_view views[8];
   for (int32_t i = 0; i < n; i++) views[i] = operands[i]->view;
   tc_op_args a = {args, n_args};
-  tc_call_node node = {.struct_size = sizeof node, .op = tc_sv_of(op), .args = &a, .operands = views, .n_operands = n, .n_results = 1, .results = &out->view, .epilogue = epilogue, .n_epilogue = n_epilogue};
+  tc_call_node node = {.struct_size = sizeof node,
+                       .op = tc_sv_of(op),
+                       .args = &a,
+                       .operands = views,
+                       .n_operands = n,
+                       .n_results = 1,
+                       .results = &out->view,
+                       .epilogue = epilogue,
+                       .n_epilogue = n_epilogue};
   int64_t cost = -1;
   assert_int_equal(calls->supports(&r.host, r.device, &node, &cost), TC_STATUS_OK);
   if (cost < 0) return false;
@@ -111,7 +138,8 @@ static double unit_error(tc_dtype d) { return d == TC_BF16 ? 0x1p-8 : d == TC_F1
 
 static void expect(const tensor *out, const int64_t *at, double want, double scale, const char *what) {
   double got = get(out, at), tolerance = unit_error(out->view.dtype) * (scale + fabs(want)) + 1e-6;
-  if (!(fabs(got - want) <= tolerance)) fail_msg("%s: [%d, %d, %d, %d] is %.9g, not %.9g", what, (int)at[0], (int)at[1], (int)at[2], (int)at[3], got, want);
+  if (!(fabs(got - want) <= tolerance))
+    fail_msg("%s: [%d, %d, %d, %d] is %.9g, not %.9g", what, (int)at[0], (int)at[1], (int)at[2], (int)at[3], got, want);
 }
 
 // ---- Matrix products ----
@@ -133,7 +161,8 @@ static bool check_product(const product *p, uint64_t *seed) {
   tensor a, b, self, extra, out;
   bool linear = strcmp(p->op, "aten::linear") == 0, batched = p->batch > 0;
   int32_t rank = batched ? 3 : 2;
-  int64_t as[] = {p->batch, p->m, p->k}, bs[] = {p->batch, p->k, p->n}, os[] = {p->batch, p->m, p->n}, ws[] = {p->n, p->k};
+  int64_t as[] = {p->batch, p->m, p->k}, bs[] = {p->batch, p->k, p->n}, os[] = {p->batch, p->m, p->n},
+          ws[] = {p->n, p->k};
   make(&a, p->dtype, rank, as + !batched, p->a_order, p->gap, seed);
   if (linear) make(&b, p->dtype, 2, ws, p->b_order, p->gap, seed);
   else make(&b, p->dtype, rank, bs + !batched, p->b_order, p->gap, seed);
@@ -142,7 +171,11 @@ static bool check_product(const product *p, uint64_t *seed) {
   int64_t ss[] = {p->m, p->n};
   if (p->self_rank) make(&self, p->dtype, p->self_rank, ss + (2 - p->self_rank), NULL, 0, seed);
   tensor *operands[4];
-  fake_arg args[5] = {{"self", TC_AK_TENSOR, 1, {0}, 0}, {"mat1", TC_AK_TENSOR, 1, {0}, 0}, {"mat2", TC_AK_TENSOR, 1, {0}, 0}, {"beta", TC_AK_FLOAT, 1, {0}, 1}, {"alpha", TC_AK_FLOAT, 1, {0}, p->alpha}};
+  fake_arg args[5] = {{"self", TC_AK_TENSOR, 1, {0}, 0},
+                      {"mat1", TC_AK_TENSOR, 1, {0}, 0},
+                      {"mat2", TC_AK_TENSOR, 1, {0}, 0},
+                      {"beta", TC_AK_FLOAT, 1, {0}, 1},
+                      {"alpha", TC_AK_FLOAT, 1, {0}, p->alpha}};
   int32_t n = 0, n_args = 2;
   if (p->self_rank && !linear) operands[n++] = &self, n_args = 5;
   operands[n++] = &a, operands[n++] = &b;
@@ -174,14 +207,22 @@ TC_TEST(products) {
   if (!calls) skip();
   uint64_t seed = tc_test_seed();
   static const product cases[] = {
-      {"aten::mm", TC_F32, 0, 33, 65, 17, NULL, NULL, 0, 1, 0, false},       {"aten::mm", TC_F32, 0, 20, 30, 40, "10", "10", 3, 1, 0, true},
-      {"aten::mm", TC_F32, 0, 1, 1, 1, NULL, NULL, 0, 1, 0, false},          {"aten::mm", TC_F32, 0, 1, 64, 100, NULL, "10", 0, 1, 0, true},
-      {"aten::bmm", TC_F32, 3, 9, 20, 12, NULL, "021", 0, 1, 0, false},      {"aten::bmm", TC_F32, 3, 9, 20, 12, "102", "210", 0, 1, 0, true},
-      {"aten::addmm", TC_F32, 0, 7, 48, 31, NULL, NULL, 0, 1, 1, false},     {"aten::addmm", TC_F32, 0, 7, 48, 31, NULL, "10", 0, 0.5, 1, true},
-      {"aten::addmm", TC_F32, 0, 7, 48, 31, NULL, NULL, 0, 1, 2, false},     {"aten::linear", TC_F32, 0, 12, 40, 24, NULL, NULL, 0, 1, 1, false},
-      {"aten::linear", TC_F32, 5, 12, 40, 24, NULL, NULL, 0, 1, 1, true},    {"aten::linear", TC_F32, 5, 12, 40, 24, "102", NULL, 0, 1, 0, true},
-      {"aten::linear", TC_F32, 5, 12, 40, 24, "210", "10", 2, 1, 0, false},  {"aten::matmul", TC_F32, 4, 5, 6, 7, NULL, NULL, 0, 1, 0, false},
-      {"aten::mm", TC_BF16, 0, 40, 64, 96, NULL, NULL, 0, 1, 0, false},      {"aten::linear", TC_BF16, 3, 10, 64, 96, NULL, NULL, 0, 1, 1, true},
+      {"aten::mm", TC_F32, 0, 33, 65, 17, NULL, NULL, 0, 1, 0, false},
+      {"aten::mm", TC_F32, 0, 20, 30, 40, "10", "10", 3, 1, 0, true},
+      {"aten::mm", TC_F32, 0, 1, 1, 1, NULL, NULL, 0, 1, 0, false},
+      {"aten::mm", TC_F32, 0, 1, 64, 100, NULL, "10", 0, 1, 0, true},
+      {"aten::bmm", TC_F32, 3, 9, 20, 12, NULL, "021", 0, 1, 0, false},
+      {"aten::bmm", TC_F32, 3, 9, 20, 12, "102", "210", 0, 1, 0, true},
+      {"aten::addmm", TC_F32, 0, 7, 48, 31, NULL, NULL, 0, 1, 1, false},
+      {"aten::addmm", TC_F32, 0, 7, 48, 31, NULL, "10", 0, 0.5, 1, true},
+      {"aten::addmm", TC_F32, 0, 7, 48, 31, NULL, NULL, 0, 1, 2, false},
+      {"aten::linear", TC_F32, 0, 12, 40, 24, NULL, NULL, 0, 1, 1, false},
+      {"aten::linear", TC_F32, 5, 12, 40, 24, NULL, NULL, 0, 1, 1, true},
+      {"aten::linear", TC_F32, 5, 12, 40, 24, "102", NULL, 0, 1, 0, true},
+      {"aten::linear", TC_F32, 5, 12, 40, 24, "210", "10", 2, 1, 0, false},
+      {"aten::matmul", TC_F32, 4, 5, 6, 7, NULL, NULL, 0, 1, 0, false},
+      {"aten::mm", TC_BF16, 0, 40, 64, 96, NULL, NULL, 0, 1, 0, false},
+      {"aten::linear", TC_BF16, 3, 10, 64, 96, NULL, NULL, 0, 1, 1, true},
       {"aten::bmm", TC_BF16, 2, 10, 20, 30, NULL, "021", 0, 1, 0, false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -191,10 +232,17 @@ TC_TEST(products) {
     }
   for (int32_t i = 0; i < 40; i++) {
     static const char *const names[] = {"aten::mm", "aten::bmm", "aten::linear"};
-    product p = {.op = names[tc_test_random(&seed) % 3], .dtype = TC_F32, .m = 1 + (int64_t)(tc_test_random(&seed) % 50), .n = 1 + (int64_t)(tc_test_random(&seed) % 70),
-                 .k = 1 + (int64_t)(tc_test_random(&seed) % 90), .alpha = 1, .gap = (int64_t)(tc_test_random(&seed) % 3), .relu_add = tc_test_random(&seed) % 2};
+    product p = {.op = names[tc_test_random(&seed) % 3],
+                 .dtype = TC_F32,
+                 .m = 1 + (int64_t)(tc_test_random(&seed) % 50),
+                 .n = 1 + (int64_t)(tc_test_random(&seed) % 70),
+                 .k = 1 + (int64_t)(tc_test_random(&seed) % 90),
+                 .alpha = 1,
+                 .gap = (int64_t)(tc_test_random(&seed) % 3),
+                 .relu_add = tc_test_random(&seed) % 2};
     if (strcmp(p.op, "aten::bmm") == 0) p.batch = 1 + (int64_t)(tc_test_random(&seed) % 4);
-    if (!check_product(&p, &seed)) fail_msg("%s of %d x %d x %d was refused: %s", p.op, (int)p.m, (int)p.n, (int)p.k, r.diag);
+    if (!check_product(&p, &seed))
+      fail_msg("%s of %d x %d x %d was refused: %s", p.op, (int)p.m, (int)p.n, (int)p.k, r.diag);
   }
   return TC_OK;
 }
@@ -230,7 +278,8 @@ TC_TEST(chains) {
     tc_epilogue chain[4];
     int32_t n = (int32_t)(tc_test_random(&seed) % 5);
     for (int32_t i = 0; i < n; i++)
-      chain[i] = (tc_epilogue){1 + (int32_t)(tc_test_random(&seed) % 8), 2 + (int32_t)(tc_test_random(&seed) % 2), (double)(tc_test_random(&seed) % 100) / 50 - 1};
+      chain[i] = (tc_epilogue){1 + (int32_t)(tc_test_random(&seed) % 8), 2 + (int32_t)(tc_test_random(&seed) % 2),
+                               (double)(tc_test_random(&seed) % 100) / 50 - 1};
     fake_arg args[2] = {{"self", TC_AK_TENSOR, 1, {0}, 0}, {"mat2", TC_AK_TENSOR, 1, {0}, 0}};
     bool ran = run_call("aten::mm", args, 2, (tensor *[]){&a, &b, &e1, &e2}, 4, &out, chain, n);
     refused += !ran;
@@ -238,10 +287,12 @@ TC_TEST(chains) {
       for (int64_t j = 0; j < n_cols; j++) {
         double y = 0;
         for (int64_t k = 0; k < K; k++) y += get(&a, (int64_t[]){i, k}) * get(&b, (int64_t[]){k, j});
-        for (int32_t s = 0; s < n; s++) y = step_value(&chain[s], y, chain[s].operand == 2 ? get(&e1, (int64_t[]){i, j}) : get(&e2, &j));
+        for (int32_t s = 0; s < n; s++)
+          y = step_value(&chain[s], y, chain[s].operand == 2 ? get(&e1, (int64_t[]){i, j}) : get(&e2, &j));
         double got = get(&out, (int64_t[]){i, j});
         if (!(fabs(got - y) <= 2e-5 * (1 + fabs(y)))) {
-          for (int32_t s = 0; s < n; s++) print_message("step %d: kind %d operand %d alpha %g\n", s, chain[s].kind, chain[s].operand, chain[s].alpha);
+          for (int32_t s = 0; s < n; s++)
+            print_message("step %d: kind %d operand %d alpha %g\n", s, chain[s].kind, chain[s].operand, chain[s].alpha);
           fail_msg("[%d, %d] of %d is %.9g, not %.9g", (int)i, (int)j, (int)n_cols, got, y);
         }
       }
@@ -255,7 +306,8 @@ TC_TEST(chains) {
 // A NaN or infinity in an operand comes through the epilogue as PyTorch's functions let it through.
 TC_TEST(special_values) {
   if (!calls) skip();
-  static const int32_t kinds[] = {TC_EPI_RELU, TC_EPI_GELU_ERF, TC_EPI_GELU_TANH, TC_EPI_SIGMOID, TC_EPI_TANH, TC_EPI_SILU};
+  static const int32_t kinds[] = {TC_EPI_RELU,    TC_EPI_GELU_ERF, TC_EPI_GELU_TANH,
+                                  TC_EPI_SIGMOID, TC_EPI_TANH,     TC_EPI_SILU};
   for (size_t e = 0; e < sizeof kinds / sizeof *kinds; e++)
     for (int32_t width = 1; width <= 65; width += 32) {
       tensor a, b, out;
@@ -290,8 +342,10 @@ typedef struct conv {
 static bool check_conv(const conv *p, uint64_t *seed) {
   tensor x, w, b, y, extra;
   int64_t effective = (p->kernel - 1) * p->dilation + 1;
-  int64_t out_size = p->transposed ? (p->size - 1) * p->stride + effective - 2 * p->pad : (p->size + 2 * p->pad - effective) / p->stride + 1;
-  int64_t xs[MAX_RANK] = {p->batch, p->in, p->size, p->size, p->size}, ys[MAX_RANK] = {p->batch, p->out, out_size, out_size, out_size};
+  int64_t out_size = p->transposed ? (p->size - 1) * p->stride + effective - 2 * p->pad
+                                   : (p->size + 2 * p->pad - effective) / p->stride + 1;
+  int64_t xs[MAX_RANK] = {p->batch, p->in, p->size, p->size, p->size},
+          ys[MAX_RANK] = {p->batch, p->out, out_size, out_size, out_size};
   int64_t ws[MAX_RANK] = {p->out, p->in / p->groups, p->kernel, p->kernel, p->kernel};
   if (p->transposed) ws[0] = p->in, ws[1] = p->out / p->groups;
   int32_t rank = p->spatial + 2;
@@ -300,15 +354,22 @@ static bool check_conv(const conv *p, uint64_t *seed) {
   make(&b, p->dtype, 1, &p->out, NULL, 0, seed);
   make(&y, p->dtype, rank, ys, p->order, 0, NULL);
   make(&extra, p->dtype, rank, ys, p->order, 0, seed);
-  fake_arg args[9] = {{"input", TC_AK_TENSOR, 1, {0}, 0}, {"weight", TC_AK_TENSOR, 1, {0}, 0}, {"bias", p->bias ? TC_AK_TENSOR : TC_AK_NONE, p->bias, {0}, 0},
-                      {"stride", TC_AK_INTS, p->spatial, {p->stride, p->stride, p->stride}, 0}, {"padding", TC_AK_INTS, p->spatial, {p->pad, p->pad, p->pad}, 0}, {"dilation", TC_AK_INTS, 1, {p->dilation}, 0},
-                      {"transposed", TC_AK_BOOL, 1, {p->transposed}, 0}, {"output_padding", TC_AK_INTS, 1, {0}, 0}, {"groups", TC_AK_INT, 1, {p->groups}, 0}};
+  fake_arg args[9] = {{"input", TC_AK_TENSOR, 1, {0}, 0},
+                      {"weight", TC_AK_TENSOR, 1, {0}, 0},
+                      {"bias", p->bias ? TC_AK_TENSOR : TC_AK_NONE, p->bias, {0}, 0},
+                      {"stride", TC_AK_INTS, p->spatial, {p->stride, p->stride, p->stride}, 0},
+                      {"padding", TC_AK_INTS, p->spatial, {p->pad, p->pad, p->pad}, 0},
+                      {"dilation", TC_AK_INTS, 1, {p->dilation}, 0},
+                      {"transposed", TC_AK_BOOL, 1, {p->transposed}, 0},
+                      {"output_padding", TC_AK_INTS, 1, {0}, 0},
+                      {"groups", TC_AK_INT, 1, {p->groups}, 0}};
   tensor *operands[4] = {&x, &w, &b};
   int32_t n = 2 + p->bias;
   if (p->relu_add) operands[n++] = &extra;
   tc_epilogue epilogue[] = {{TC_EPI_ADD, n - 1, 0}, {TC_EPI_TANH, 0, 0}};
   bool ran = run_call("aten::convolution", args, 9, operands, n, &y, epilogue, p->relu_add ? 2 : 0);
-  int64_t per_in = p->in / p->groups, per_out = p->out / p->groups, s1 = p->spatial > 1 ? out_size : 1, s2 = p->spatial > 2 ? out_size : 1;
+  int64_t per_in = p->in / p->groups, per_out = p->out / p->groups, s1 = p->spatial > 1 ? out_size : 1,
+          s2 = p->spatial > 2 ? out_size : 1;
   int64_t k1 = p->spatial > 1 ? p->kernel : 1, k2 = p->spatial > 2 ? p->kernel : 1;
   for (int64_t bi = 0; ran && bi < p->batch; bi++)
     for (int64_t o = 0; o < p->out; o++)
@@ -319,10 +380,12 @@ static bool check_conv(const conv *p, uint64_t *seed) {
             int64_t at[3] = {a0, a1, a2};
             for (int64_t i = 0; i < per_in; i++)
               for (int64_t q = 0; q < p->kernel * k1 * k2; q++) {
-                int64_t t[3] = {q / (k1 * k2), q / k2 % k1, q % k2}, xi[MAX_RANK] = {bi, o / per_out * per_in + i}, wi[MAX_RANK];
+                int64_t t[3] = {q / (k1 * k2), q / k2 % k1, q % k2}, xi[MAX_RANK] = {bi, o / per_out * per_in + i},
+                        wi[MAX_RANK];
                 bool inside = true;
                 for (int32_t d = 0; d < p->spatial; d++) {
-                  int64_t v = p->transposed ? at[d] + p->pad - t[d] * p->dilation : at[d] * p->stride - p->pad + t[d] * p->dilation;
+                  int64_t v = p->transposed ? at[d] + p->pad - t[d] * p->dilation
+                                            : at[d] * p->stride - p->pad + t[d] * p->dilation;
                   if (p->transposed) inside = inside && v % p->stride == 0, v = v >= 0 ? v / p->stride : -1;
                   inside = inside && v >= 0 && v < p->size;
                   xi[2 + d] = v, wi[2 + d] = t[d];
@@ -343,11 +406,16 @@ TC_TEST(convolutions) {
   if (!calls) skip();
   uint64_t seed = tc_test_seed();
   static const conv cases[] = {
-      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 1, 1, 1, NULL, false},      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 2, 1, 1, "0231", true},
-      {TC_F32, 2, 0, 0, 1, 3, 20, 1, 12, 5, 2, 2, 1, NULL, true},       {TC_F32, 2, 1, 0, 2, 24, 24, 24, 8, 3, 1, 1, 1, "0231", false},
-      {TC_F32, 2, 1, 0, 1, 16, 16, 4, 7, 3, 1, 2, 2, NULL, false},      {TC_F32, 2, 1, 0, 3, 32, 64, 1, 6, 1, 1, 0, 1, "0231", true},
-      {TC_F32, 1, 1, 0, 2, 8, 8, 2, 20, 4, 3, 1, 1, NULL, false},       {TC_F32, 3, 0, 0, 1, 4, 8, 1, 5, 3, 1, 1, 1, NULL, false},
-      {TC_F32, 2, 1, 1, 2, 16, 8, 1, 5, 4, 2, 1, 1, NULL, false},       {TC_F32, 2, 0, 1, 1, 8, 16, 2, 5, 3, 1, 1, 1, "0231", true},
+      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 1, 1, 1, NULL, false},
+      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 2, 1, 1, "0231", true},
+      {TC_F32, 2, 0, 0, 1, 3, 20, 1, 12, 5, 2, 2, 1, NULL, true},
+      {TC_F32, 2, 1, 0, 2, 24, 24, 24, 8, 3, 1, 1, 1, "0231", false},
+      {TC_F32, 2, 1, 0, 1, 16, 16, 4, 7, 3, 1, 2, 2, NULL, false},
+      {TC_F32, 2, 1, 0, 3, 32, 64, 1, 6, 1, 1, 0, 1, "0231", true},
+      {TC_F32, 1, 1, 0, 2, 8, 8, 2, 20, 4, 3, 1, 1, NULL, false},
+      {TC_F32, 3, 0, 0, 1, 4, 8, 1, 5, 3, 1, 1, 1, NULL, false},
+      {TC_F32, 2, 1, 1, 2, 16, 8, 1, 5, 4, 2, 1, 1, NULL, false},
+      {TC_F32, 2, 0, 1, 1, 8, 16, 2, 5, 3, 1, 1, 1, "0231", true},
       {TC_BF16, 2, 1, 0, 2, 16, 32, 1, 9, 3, 1, 1, 1, "0231", false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -358,10 +426,17 @@ TC_TEST(convolutions) {
 // ---- Refusals, and what is not known yet ----
 
 static int64_t ask(const char *op, tc_dtype d, int32_t rank, const int64_t *a, const int64_t *b, const int64_t *o) {
-  tc_view views[2] = {{.dtype = d, .rank = rank, .sizes = a}, {.dtype = d, .rank = rank, .sizes = b}}, out = {.dtype = d, .rank = rank, .sizes = o};
+  tc_view views[2] = {{.dtype = d, .rank = rank, .sizes = a}, {.dtype = d, .rank = rank, .sizes = b}},
+          out = {.dtype = d, .rank = rank, .sizes = o};
   fake_arg args[2] = {{"self", TC_AK_TENSOR, 1, {0}, 0}, {"mat2", TC_AK_TENSOR, 1, {0}, 0}};
   tc_op_args list = {args, 2};
-  tc_call_node node = {.struct_size = sizeof node, .op = tc_sv_of(op), .args = &list, .operands = views, .n_operands = 2, .n_results = 1, .results = &out};
+  tc_call_node node = {.struct_size = sizeof node,
+                       .op = tc_sv_of(op),
+                       .args = &list,
+                       .operands = views,
+                       .n_operands = 2,
+                       .n_results = 1,
+                       .results = &out};
   int64_t cost;
   r.diag[0] = 0;
   assert_int_equal(calls->supports(&r.host, r.device, &node, &cost), TC_STATUS_OK);
@@ -390,7 +465,8 @@ TC_TEST(questions) {
 
 TC_TEST(speed) {
   if (!calls) skip();
-  static const int64_t sizes[][3] = {{1024, 1024, 1024}, {256, 256, 256}, {64, 256, 256}, {32, 1024, 1024}, {1, 1024, 1024}, {8, 8, 8}};
+  static const int64_t sizes[][3] = {{1024, 1024, 1024}, {256, 256, 256}, {64, 256, 256},
+                                     {32, 1024, 1024},   {1, 1024, 1024}, {8, 8, 8}};
   uint64_t seed = 1;
   TC_TRY(tc_executor_openmp(0, &r.executor));
   for (int32_t d = 0; d < 2; d++)
@@ -402,7 +478,13 @@ TC_TEST(speed) {
       tc_view views[] = {a.view, b.view};
       fake_arg args[2] = {{"self", TC_AK_TENSOR, 1, {0}, 0}, {"mat2", TC_AK_TENSOR, 1, {0}, 0}};
       tc_op_args list = {args, 2};
-      tc_call_node node = {.struct_size = sizeof node, .op = TC_SV("aten::mm"), .args = &list, .operands = views, .n_operands = 2, .n_results = 1, .results = &out.view};
+      tc_call_node node = {.struct_size = sizeof node,
+                           .op = TC_SV("aten::mm"),
+                           .args = &list,
+                           .operands = views,
+                           .n_operands = 2,
+                           .n_results = 1,
+                           .results = &out.view};
       void *prepared;
       uint64_t workspace;
       struct timespec t0, t1;
@@ -418,7 +500,8 @@ TC_TEST(speed) {
         double us = (double)(t1.tv_sec - t0.tv_sec) * 1e6 + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-3;
         if (us < best) best = us;
       }
-      print_message("%s %4d x %4d x %4d: prepare %6.2f ms, run %9.2f us, %7.1f GF/s, workspace %d\n", d ? "bf16" : "f32 ", (int)sizes[i][0], (int)sizes[i][1], (int)sizes[i][2], prepare_ms, best,
+      print_message("%s %4d x %4d x %4d: prepare %6.2f ms, run %9.2f us, %7.1f GF/s, workspace %d\n",
+                    d ? "bf16" : "f32 ", (int)sizes[i][0], (int)sizes[i][1], (int)sizes[i][2], prepare_ms, best,
                     2e-3 * (double)(sizes[i][0] * sizes[i][1] * sizes[i][2]) / best, (int)workspace);
       rig_free(NULL, w);
       calls->destroy(prepared);
@@ -430,6 +513,8 @@ TC_TEST(speed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(chains), cmocka_unit_test(special_values), cmocka_unit_test(convolutions), cmocka_unit_test(questions), cmocka_unit_test(speed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products),       cmocka_unit_test(chains),
+                                     cmocka_unit_test(special_values), cmocka_unit_test(convolutions),
+                                     cmocka_unit_test(questions),      cmocka_unit_test(speed)};
   return cmocka_run_group_tests(tests, open_rig, close_rig);
 }

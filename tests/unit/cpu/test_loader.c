@@ -1,8 +1,16 @@
 // The device outside of kernels' semantics: properties, memory, damaged and foreign objects, launches over threads.
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "rig.h"
 
-static const char text[] = "kernel @k (%x : global f32, %o : global f32, %n : i32) blocks 1 lanes 16 {\n  shared %t : f32[100000]\n  table %w : f32 = [1.0, 2.0, 3.0, 4.0]\n  %b = block\n"
-                           "  lanes {\n    %l = lane\n    %i = fma %b, 16, %l\n    %q = and %l, 3\n    %c = load %w[%q]\n    %m = lt %i, %n\n    check %m, 5\n    %v = load %x[%i] if %m else 0.0\n    %r = mul %v, %c\n    store %t[%l], %r\n    %r2 = load %t[%l]\n    store %o[%i], %r2 if %m\n  }\n}\n";
+static const char text[] =
+    "kernel @k (%x : global f32, %o : global f32, %n : i32) blocks 1 lanes 16 {\n  shared %t : f32[100000]\n  table %w "
+    ": f32 = [1.0, 2.0, 3.0, 4.0]\n  %b = block\n"
+    "  lanes {\n    %l = lane\n    %i = fma %b, 16, %l\n    %q = and %l, 3\n    %c = load %w[%q]\n    %m = lt %i, %n\n "
+    "   check %m, 5\n    %v = load %x[%i] if %m else 0.0\n    %r = mul %v, %c\n    store %t[%l], %r\n    %r2 = load "
+    "%t[%l]\n    store %o[%i], %r2 if %m\n  }\n}\n";
 
 static rig r;
 
@@ -81,7 +89,9 @@ TC_TEST(damaged_objects) {
     for (size_t c = 0; c < changes && size; c++) {
       uint64_t x = tc_test_random(&seed);
       size_t at = (size_t)(x >> 16) % size;
-      if (i % 3 == 0) at = i % 2 ? (size_t)(x >> 16) % (size < 64 ? size : 64) : size - 1 - (size_t)(x >> 16) % (size < 1600 ? size : 1600); // headers lie at both ends
+      if (i % 3 == 0)
+        at = i % 2 ? (size_t)(x >> 16) % (size < 64 ? size : 64)
+                   : size - 1 - (size_t)(x >> 16) % (size < 1600 ? size : 1600); // headers lie at both ends
       copy[at] = x & 1 ? (char)(x >> 56) : x & 2 ? -1 : (char)(copy[at] + 1);
     }
     if (r.plugin.device->module_load(r.device, copy, size, &m) != TC_STATUS_OK) refused++;
@@ -93,7 +103,9 @@ TC_TEST(damaged_objects) {
   assert_true(refused > rounds / 10);
   free(copy);
   assert_int_equal(r.plugin.device->module_load(r.device, "", 0, &m), TC_STATUS_DATA_LOSS);
-  assert_int_equal(r.plugin.device->module_load(r.device, "\177ELF something else that is long enough to be looked at by the loader", 70, &m), TC_STATUS_DATA_LOSS);
+  assert_int_equal(r.plugin.device->module_load(
+                       r.device, "\177ELF something else that is long enough to be looked at by the loader", 70, &m),
+                   TC_STATUS_DATA_LOSS);
   free(code.data);
   return TC_OK;
 }
@@ -138,8 +150,16 @@ TC_TEST(threads) {
   for (int32_t round = 0; round < 20; round++) {
     int32_t n = round % 2 ? N : N - 100;
     tc_error_block errors = {-1, 0};
-    tc_launch_arg args[] = {{.kind = TC_ARG_MEMORY, .value = (uintptr_t)x}, {.kind = TC_ARG_MEMORY, .value = (uintptr_t)o}, {.kind = TC_ARG_SCALAR, .bytes = 4, .value = (uint64_t)n}};
-    tc_launch l = {.struct_size = sizeof l, .function = f.function, .blocks = N / 16, .grain = 7, .args = args, .n_args = 3, .errors = (uintptr_t)&errors};
+    tc_launch_arg args[] = {{.kind = TC_ARG_MEMORY, .value = (uintptr_t)x},
+                            {.kind = TC_ARG_MEMORY, .value = (uintptr_t)o},
+                            {.kind = TC_ARG_SCALAR, .bytes = 4, .value = (uint64_t)n}};
+    tc_launch l = {.struct_size = sizeof l,
+                   .function = f.function,
+                   .blocks = N / 16,
+                   .grain = 7,
+                   .args = args,
+                   .n_args = 3,
+                   .errors = (uintptr_t)&errors};
     assert_int_equal(r.plugin.device->launch(r.device, 0, &l), TC_STATUS_OK);
     assert_int_equal(errors.site, n == N ? -1 : 5);
     if (n != N) assert_true(errors.value >= n / 16);
@@ -154,7 +174,78 @@ TC_TEST(threads) {
   return TC_OK;
 }
 
+// Compilations in several threads at once give what one alone gives.
+typedef struct job {
+  const tc_kernel *k;
+  const rig_blob *want;
+  int32_t bad;
+} job;
+
+static void *compile_often(void *arg) {
+  job *j = arg;
+  for (int32_t i = 0; i < 8; i++) {
+    rig_blob code;
+    if (rig_compile(&r, &j->k, 1, &code, NULL) != TC_STATUS_OK || code.size != j->want->size ||
+        memcmp(code.data, j->want->data, code.size) != 0)
+      j->bad++;
+    free(code.data);
+  }
+  return NULL;
+}
+
+TC_TEST(concurrent_compilations) {
+  const tc_kernel *k;
+  rig_blob want;
+  pthread_t threads[3];
+  job jobs[3];
+  TC_TRY(rig_parse(arena, tc_sv_of(text), &k));
+  assert_int_equal(rig_compile(&r, &k, 1, &want, NULL), TC_STATUS_OK);
+  for (int32_t i = 0; i < 3; i++) {
+    jobs[i] = (job){k, &want, 0};
+    assert_int_equal(pthread_create(&threads[i], NULL, compile_often, &jobs[i]), 0);
+  }
+  for (int32_t i = 0; i < 3; i++) pthread_join(threads[i], NULL), assert_int_equal(jobs[i].bad, 0);
+  free(want.data);
+  return TC_OK;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+// In a build with AddressSanitizer generated code is instrumented too: writing one element too many ends the process.
+TC_TEST(overruns_are_seen) {
+  const tc_kernel *k;
+  TC_TRY(rig_parse(arena,
+                   TC_SV("kernel @k (%o : global f32, %n : i32) blocks 1 lanes 16 {\n  lanes {\n    %l = lane\n    %m "
+                         "= lt %l, %n\n    store %o[%l], 1.0 if %m\n  }\n}\n"),
+                   &k));
+  rig_function f = rig_load(&r, k);
+  for (int32_t n = 5; n <= 6; n++) {
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+      freopen("/dev/null", "w", stderr);
+      float *o = malloc(5 * sizeof *o);
+      tc_launch_arg args[] = {{.kind = TC_ARG_MEMORY, .value = (uintptr_t)o},
+                              {.kind = TC_ARG_SCALAR, .bytes = 4, .value = (uint64_t)n}};
+      tc_launch l = {.struct_size = sizeof l, .function = f.function, .blocks = 1, .args = args, .n_args = 2};
+      r.plugin.device->launch(r.device, 0, &l);
+      _exit(0);
+    }
+    int state;
+    assert_int_equal(waitpid(child, &state, 0), child);
+    assert_true((WIFEXITED(state) && WEXITSTATUS(state) == 0) == (n == 5));
+  }
+  r.plugin.device->module_unload(r.device, f.module);
+  return TC_OK;
+}
+#endif
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(properties), cmocka_unit_test(memory), cmocka_unit_test(damaged_objects), cmocka_unit_test(foreign_objects), cmocka_unit_test(threads)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(properties),        cmocka_unit_test(memory),  cmocka_unit_test(damaged_objects),
+      cmocka_unit_test(foreign_objects),   cmocka_unit_test(threads), cmocka_unit_test(concurrent_compilations),
+#ifdef __SANITIZE_ADDRESS__
+      cmocka_unit_test(overruns_are_seen),
+#endif
+  };
   return cmocka_run_group_tests(tests, open_rig, close_rig);
 }

@@ -3,7 +3,8 @@
 #include "rig.h"
 
 static const tc_dtype types[] = {TC_BOOL, TC_U8, TC_I8, TC_I16, TC_I32, TC_I64, TC_U16, TC_U32, TC_U64, TC_F32, TC_F64};
-static const tc_dtype all_types[] = {TC_BOOL, TC_U8, TC_I8, TC_I16, TC_I32, TC_I64, TC_U16, TC_U32, TC_U64, TC_F16, TC_BF16, TC_F32, TC_F64};
+static const tc_dtype all_types[] = {TC_BOOL, TC_U8,  TC_I8,  TC_I16,  TC_I32, TC_I64, TC_U16,
+                                     TC_U32,  TC_U64, TC_F16, TC_BF16, TC_F32, TC_F64};
 #define COUNT(a) ((int32_t)(sizeof(a) / sizeof *(a)))
 enum { ELEMENTS = 960 };
 
@@ -19,7 +20,9 @@ static bool wanted(int32_t op, tc_dtype d, tc_dtype *result) {
 // Operands are read as vectors (lanes > 0), or one by one by a block-scope loop around a lanes region.
 static void open_kernel(tc_sb *sb, const char *params, int32_t lanes, bool scalar) {
   tc_sb_printf(sb, "kernel @ops (%s) blocks 1 lanes %d {\n  %%b = block\n", params, (int)lanes);
-  if (scalar) tc_sb_printf(sb, "  %%from = mul %%b, %d\n  %%to = add %%from, %d\n  for %%i = %%from to %%to {\n  lanes {\n", (int)lanes, (int)lanes);
+  if (scalar)
+    tc_sb_printf(sb, "  %%from = mul %%b, %d\n  %%to = add %%from, %d\n  for %%i = %%from to %%to {\n  lanes {\n",
+                 (int)lanes, (int)lanes);
   else tc_sb_printf(sb, "  lanes {\n    %%l = lane\n    %%i = fma %%b, %d, %%l\n", (int)lanes);
 }
 
@@ -33,25 +36,34 @@ static tc_status check_arith(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes,
     int32_t n = 0;
     bool zeros = false;
     tc_dtype out = pass ? TC_BOOL : d;
-    snprintf(params, sizeof params, "%%x : global %s, %%y : global %s, %%z : global %s, %%nz : global %s, %%o : global %s", t, t, t, t, tc_dtype_name(out));
+    snprintf(params, sizeof params,
+             "%%x : global %s, %%y : global %s, %%z : global %s, %%nz : global %s, %%o : global %s", t, t, t, t,
+             tc_dtype_name(out));
     open_kernel(&sb, params, lanes, scalar);
-    tc_sb_printf(&sb, "    %%a = load %%x[%%i]\n    %%c = load %%y[%%i]\n    %%d = load %%z[%%i]\n    %%n = load %%nz[%%i]\n");
+    tc_sb_printf(
+        &sb, "    %%a = load %%x[%%i]\n    %%c = load %%y[%%i]\n    %%d = load %%z[%%i]\n    %%n = load %%nz[%%i]\n");
     for (int32_t op = 0; op < TC_K_COUNT; op++) {
       tc_dtype result;
       if (!wanted(op, d, &result) || (tc_k_op_class(op) == 'c') != (pass == 1)) continue;
       int32_t arity = tc_kir_arity(op);
       bool divides = (op == TC_K_DIV || op == TC_K_REM) && !tc_dtype_is_float(d);
-      tc_sb_printf(&sb, "    %%r%d = %s %%a%s%s\n    %%j%d = add %%i, %d\n    store %%o[%%j%d], %%r%d\n", n, tc_k_op_text(op),
-                   arity > 1 ? divides ? ", %n" : ", %c" : "", arity > 2 ? ", %d" : "", n, n * ELEMENTS, n, n);
+      tc_sb_printf(&sb, "    %%r%d = %s %%a%s%s\n    %%j%d = add %%i, %d\n    store %%o[%%j%d], %%r%d\n", n,
+                   tc_k_op_text(op), arity > 1 ? divides ? ", %n" : ", %c" : "", arity > 2 ? ", %d" : "", n,
+                   n * ELEMENTS, n, n);
       zeros = zeros || is_extreme(op);
       n++;
     }
-    if (!pass) tc_sb_printf(&sb, "    %%cc = lt %%c, %%d\n    %%rs = select %%cc, %%a, %%d\n    %%js = add %%i, %d\n    store %%o[%%js], %%rs\n", n++ * ELEMENTS);
+    if (!pass)
+      tc_sb_printf(&sb,
+                   "    %%cc = lt %%c, %%d\n    %%rs = select %%cc, %%a, %%d\n    %%js = add %%i, %d\n    store "
+                   "%%o[%%js], %%rs\n",
+                   n++ * ELEMENTS);
     close_kernel(&sb, scalar);
     const tc_kernel *k;
     TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
-    rig_buffer b[5] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1),
-                       rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(out, (int64_t)n * ELEMENTS, 1)};
+    rig_buffer b[5] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1),
+                       rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1),
+                       rig_buffer_make(out, (int64_t)n * ELEMENTS, 1)};
     for (int32_t i = 0; i < 4; i++) rig_fill(&b[i], seed);
     int32_t size = tc_dtype_size(d);
     for (int32_t i = 0; i < ELEMENTS; i++) {
@@ -67,7 +79,8 @@ static tc_status check_arith(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes,
   return TC_OK;
 }
 
-static tc_status each_width(tc_arena *arena, tc_status (*fn)(tc_arena *, rig *, tc_dtype, int32_t, bool, uint64_t *), const tc_dtype *list, int32_t n) {
+static tc_status each_width(tc_arena *arena, tc_status (*fn)(tc_arena *, rig *, tc_dtype, int32_t, bool, uint64_t *),
+                            const tc_dtype *list, int32_t n) {
   static const int32_t widths[] = {4, 8, 16, 32, 64, 1, 3, 24};
   uint64_t seed = tc_test_seed();
   for (int32_t i = 0; i < RIG_ISAS; i++) {
@@ -78,7 +91,8 @@ static tc_status each_width(tc_arena *arena, tc_status (*fn)(tc_arena *, rig *, 
       TC_TRY(fn(arena, &r, list[t], 16, true, &seed));
       for (int32_t w = 0; w < 2; w++) {
         int32_t lanes = widths[tc_test_random(&seed) % COUNT(widths)];
-        TC_TRY(fn(arena, &r, list[t], lanes, false, &seed), "with %d lanes of %s on %s", (int)lanes, tc_dtype_name(list[t]), rig_isas[i]);
+        TC_TRY(fn(arena, &r, list[t], lanes, false, &seed), "with %d lanes of %s on %s", (int)lanes,
+               tc_dtype_name(list[t]), rig_isas[i]);
       }
     }
     rig_close(&r);
@@ -119,14 +133,16 @@ static tc_status check_casts(tc_arena *arena, rig *r, tc_dtype from, int32_t lan
     tc_sb sb = tc_sb_make(arena);
     char params[200];
     bool bits = tc_dtype_size(from) == tc_dtype_size(to) && from != TC_BOOL && to != TC_BOOL;
-    snprintf(params, sizeof params, "%%x : global %s, %%o : global %s, %%p : global %s", tc_dtype_name(from), tc_dtype_name(to), tc_dtype_name(to));
+    snprintf(params, sizeof params, "%%x : global %s, %%o : global %s, %%p : global %s", tc_dtype_name(from),
+             tc_dtype_name(to), tc_dtype_name(to));
     open_kernel(&sb, params, lanes, scalar);
     tc_sb_printf(&sb, "    %%a = load %%x[%%i]\n    %%r = cast %%a : %s\n    store %%o[%%i], %%r\n", tc_dtype_name(to));
     if (bits) tc_sb_printf(&sb, "    %%s = bitcast %%a : %s\n    store %%p[%%i], %%s\n", tc_dtype_name(to));
     close_kernel(&sb, scalar);
     const tc_kernel *k;
     TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
-    rig_buffer b[3] = {rig_buffer_make(from, ELEMENTS, 1), rig_buffer_make(to, ELEMENTS, 1), rig_buffer_make(to, ELEMENTS, 1)};
+    rig_buffer b[3] = {rig_buffer_make(from, ELEMENTS, 1), rig_buffer_make(to, ELEMENTS, 1),
+                       rig_buffer_make(to, ELEMENTS, 1)};
     fill_convertible(&b[0], to, seed);
     memset(b[1].data, 0, (size_t)(ELEMENTS * tc_dtype_size(to)));
     memset(b[2].data, 0, (size_t)(ELEMENTS * tc_dtype_size(to)));
@@ -154,17 +170,19 @@ static tc_status check_reduce(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes
     const char *text = strstr(sb.text, "  lanes {");
     tc_sv head = {sb.text, (size_t)(text - sb.text)};
     tc_sb all = tc_sb_make(arena);
-    tc_sb_printf(&all, TC_SV_FMT "  %%q =%s  %%s = %s %%q%s\n  lanes {\n    store %%o[%%b], %%s\n  }\n}\n", TC_SV_ARG(head), text, tc_k_op_text(op),
-                 op == TC_K_BROADCAST ? lanes > 2 ? ", 2" : ", 0" : "");
+    tc_sb_printf(&all, TC_SV_FMT "  %%q =%s  %%s = %s %%q%s\n  lanes {\n    store %%o[%%b], %%s\n  }\n}\n",
+                 TC_SV_ARG(head), text, tc_k_op_text(op), op == TC_K_BROADCAST ? lanes > 2 ? ", 2" : ", 0" : "");
     const tc_kernel *k;
     TC_TRY(rig_parse(arena, (tc_sv){all.text, strlen(all.text)}, &k));
     rig_buffer b[2] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS / lanes, 1)};
     rig_fill(&b[0], seed);
     if (tc_dtype_is_float(d) && op <= TC_K_REDUCE_MUL) // sums in another order need values without cancellation
       for (int64_t i = 0; i < ELEMENTS; i++)
-        tc_kir_write(d, b[0].data + i * tc_dtype_size(d), (tc_knum){.re = 0.5 + (double)(tc_test_random(seed) % 1000) / 1000});
+        tc_kir_write(d, b[0].data + i * tc_dtype_size(d),
+                     (tc_knum){.re = 0.5 + (double)(tc_test_random(seed) % 1000) / 1000});
     memset(b[1].data, 0, (size_t)(ELEMENTS / lanes * tc_dtype_size(d)));
-    rig_check_rule(r, k, ELEMENTS / lanes, b, 2, &(rig_rule){.any_zero = true, .relative = op <= TC_K_REDUCE_MUL ? d == TC_F32 ? 1e-5 : 1e-13 : 0});
+    rig_check_rule(r, k, ELEMENTS / lanes, b, 2,
+                   &(rig_rule){.any_zero = true, .relative = op <= TC_K_REDUCE_MUL ? d == TC_F32 ? 1e-5 : 1e-13 : 0});
     for (int32_t i = 0; i < 2; i++) rig_buffer_free(&b[i]);
   }
   return TC_OK;
@@ -189,7 +207,9 @@ TC_TEST(approximate_reciprocal) {
         const tc_kernel *k;
         TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
         rig_buffer b[2] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1)};
-        for (int64_t e = 0; e < ELEMENTS; e++) tc_kir_write(d, b[0].data + e * tc_dtype_size(d), (tc_knum){.re = ((double)(tc_test_random(&seed) % 20001) - 10000.5) / 100});
+        for (int64_t e = 0; e < ELEMENTS; e++)
+          tc_kir_write(d, b[0].data + e * tc_dtype_size(d),
+                       (tc_knum){.re = ((double)(tc_test_random(&seed) % 20001) - 10000.5) / 100});
         rig_check_rule(&r, k, ELEMENTS / lanes, b, 2, &(rig_rule){.relative = 0x1p-12});
         for (int32_t j = 0; j < 2; j++) rig_buffer_free(&b[j]);
       }
@@ -199,6 +219,7 @@ TC_TEST(approximate_reciprocal) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(casts), cmocka_unit_test(collectives), cmocka_unit_test(approximate_reciprocal)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(casts),
+                                     cmocka_unit_test(collectives), cmocka_unit_test(approximate_reciprocal)};
   return TC_RUN(tests);
 }

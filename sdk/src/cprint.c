@@ -506,24 +506,29 @@ static void put_braces(printer *p, const tc_kinst *in) {
   put(p, "\n");
 }
 
+// A statement about an address ($0) and, for atomics, a value ($1).
+static void put_at_address(printer *p, const char *format, const tc_kinst *in) {
+  for (const char *c = format; *c; c++) {
+    if (c[0] == '$' && c[1] == '0') {
+      put(p, "(");
+      put_address(p, in);
+      put(p, ")");
+      c++;
+    } else if (c[0] == '$' && c[1] == '1' && in->n_args > 1) {
+      put_value(p, in->args[1]);
+      c++;
+    } else put_sv(p, (tc_sv){c, 1});
+  }
+  put(p, "\n");
+}
+
 static void put_atomic(printer *p, const tc_kinst *in) {
   if (!p->d->atomic_add) {
     missing(p, "atomic_add");
     return;
   }
   open_mask(p, in, 2);
-  for (const char *c = p->d->atomic_add; *c; c++) {
-    if (c[0] == '$' && c[1] == '0') {
-      put(p, "(");
-      put_address(p, in);
-      put(p, ")");
-      c++;
-    } else if (c[0] == '$' && c[1] == '1') {
-      put_value(p, in->args[1]);
-      c++;
-    } else put_sv(p, (tc_sv){c, 1});
-  }
-  put(p, "\n");
+  put_at_address(p, p->d->atomic_add, in);
 }
 
 static void put_check(printer *p, const tc_kinst *in) {
@@ -546,8 +551,7 @@ static void put_inst(printer *p, int32_t inst) {
   case TC_K_PREFETCH:
     if (!p->d->prefetch) return;
     put_indent(p);
-    put(p, p->d->prefetch);
-    put(p, "\n");
+    put_at_address(p, p->d->prefetch, &in);
     return;
   case TC_K_LOAD: put_load(p, &in); return;
   case TC_K_STORE: put_store(p, &in); return;
@@ -632,6 +636,49 @@ static void put_array(printer *p, const char *qualifier, tc_kmem m, const tc_kme
     put(p, p->d->alignment);
   }
   put(p, ";\n");
+}
+
+// Offset of a shared array in the dynamic buffer, or of its end for m = the number of memory objects.
+static int64_t shared_offset(const tc_kernel *k, tc_kmem m) {
+  int64_t at = 0;
+  for (tc_kmem i = 0; i < m; i++) {
+    tc_kmem_info info;
+    tc_k_mem(k, i, &info);
+    if (info.space == TC_SPACE_SHARED) at += (info.count * size_of(info.dtype) + 127) / 128 * 128;
+  }
+  return at;
+}
+
+int64_t tc_cprint_dynamic_shared(const tc_kernel *k, const tc_cdialect *dialect) {
+  int64_t bytes = shared_offset(k, tc_k_mem_count(k));
+  return dialect->shared_dynamic && dialect->shared_static_bytes && bytes > dialect->shared_static_bytes ? bytes : 0;
+}
+
+static void put_shared(printer *p) {
+  bool dynamic = tc_cprint_dynamic_shared(p->k, p->d) > 0;
+  tc_kmem_info info;
+  if (dynamic) {
+    put_indent(p);
+    put(p, p->d->shared_dynamic);
+    put(p, "\n");
+  }
+  for (tc_kmem m = 0; m < tc_k_mem_count(p->k); m++) {
+    tc_k_mem(p->k, m, &info);
+    if (info.space != TC_SPACE_SHARED) continue;
+    if (!dynamic) {
+      put_array(p, p->d->shared, m, &info);
+      continue;
+    }
+    put_indent(p);
+    put_type(p, info.dtype);
+    put(p, " *const ");
+    put_mem(p, m);
+    put(p, " = (");
+    put_type(p, info.dtype);
+    put(p, " *)(tc_shared + ");
+    put_int(p, shared_offset(p->k, m));
+    put(p, ");\n");
+  }
 }
 
 static void put_separator(printer *p) {
@@ -747,9 +794,9 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
   for (int32_t i = 0; i < tc_k_param_count(k) && dialect->pass_offsets; i++) put_base(p, i);
   for (tc_kmem i = 0; i < tc_k_mem_count(k); i++) {
     tc_k_mem(k, i, &m);
-    if (m.space == TC_SPACE_SHARED) put_array(p, dialect->shared, i, &m);
     if (m.space == TC_SPACE_LANE) put_array(p, NULL, i, &m);
   }
+  put_shared(p);
   put_scratch(p);
   put_region(p, tc_k_body(k));
   put(p, "}\n");

@@ -78,4 +78,7 @@ const tc_cdialect tc_dialect_cuda = {
     .nan_f32 = "__int_as_float(0x7fc00000)",
     .inf_f64 = "__longlong_as_double(0x7ff0000000000000ll)",
     .nan_f64 = "__longlong_as_double(0x7ff8000000000000ll)",
+    .prefetch = "asm volatile(\"prefetch.L2 [%0];\" :: \"l\"($0));",
+    .shared_dynamic = "extern __shared__ __align__(128) unsigned char tc_shared[];",
+    .shared_static_bytes = 40960, // of 48 KiB: the scratch of collectives is static
 };

@@ -44,13 +44,20 @@ typedef struct tc_cdialect {
   const char *atomic_add;    // statement: address $0, value $1; NULL: unimplemented
   const char *prefetch;      // statement: address $0; NULL: nothing is printed
   const char *inf_f32, *nan_f32, *inf_f64, *nan_f64; // NULL: 1.0f/0.0f and the like
+  // Shared memory beyond shared_static_bytes (0: no bound) becomes pieces of one buffer of chars named tc_shared, declared
+  // by this text; tc_cprint_dynamic_shared says how large it must be at the launch.
+  const char *shared_dynamic;
+  int64_t shared_static_bytes;
 } tc_cdialect;
 
 // Receives the text in pieces.
 typedef void (*tc_write_fn)(void *self, const char *text, size_t size);
 // 0, or UNIMPLEMENTED with the opcode's text (or what else is missing; static text) in `out_reason` (may be NULL). Nothing
 // is allocated. Values become variables v<number>, in the order of the kernel; memory keeps its name.
+// Thread-safe.
 int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason);
+// Bytes of dynamic shared memory that a launch of the printed kernel needs; 0 where all is declared statically.
+int64_t tc_cprint_dynamic_shared(const tc_kernel *k, const tc_cdialect *dialect);
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,18 @@ static const char *print_as(tc_arena *arena, const tc_kernel *k, const tc_cdiale
   return sb.text;
 }
 
+// ---- Dialects of the tests ----
+
+static const tc_cdialect opencl = {
+    .prologue = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
+    .kernel_prefix = "__kernel void", .global = "__global", .shared = "__local", .table = "__constant", .restrict_ = "restrict",
+    .block = "(int)get_group_id(0)", .lane = "(int)get_local_id(0)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "#pragma unroll",
+    .kernel_bounds = "__attribute__((reqd_work_group_size(%d, 1, 1)))", .pass_offsets = 1,
+    .type_names = {[TC_BOOL] = "int", [TC_U8] = "uchar", [TC_I8] = "char", [TC_I16] = "short", [TC_I32] = "int", [TC_I64] = "long", [TC_U16] = "ushort", [TC_U32] = "uint", [TC_U64] = "ulong", [TC_F16] = "ushort", [TC_BF16] = "ushort", [TC_F32] = "float", [TC_F64] = "double"},
+    .op_formats = {[TC_K_FMA] = {"fma($0, $1, $2)", "fma($0, $1, $2)"}, [TC_K_SQRT] = {"sqrt($0)", "sqrt($0)"}, [TC_K_ABS] = {"fabs($0)", "fabs($0)"}, [TC_K_FLOOR] = {"floor($0)", "floor($0)"}, [TC_K_CEIL] = {"ceil($0)", "ceil($0)"},
+                   [TC_K_TRUNC] = {"trunc($0)", "trunc($0)"}, [TC_K_RINT] = {"rint($0)", "rint($0)"}, [TC_K_COPYSIGN] = {"copysign($0, $1)", "copysign($0, $1)"}, [TC_K_MULHI] = {"mul_hi((uint)$0, (uint)$1)", "mul_hi((ulong)$0, (ulong)$1)"}},
+    .bitcast_f32_i32 = "as_int($0)", .bitcast_i32_f32 = "as_float($0)", .bitcast_f64_i64 = "as_long($0)", .bitcast_i64_f64 = "as_double($0)"};
+
 // ---- CUDA ----
 
 typedef struct nvrtc {
@@ -137,7 +149,17 @@ KERNEL_TEST(cuda) {
   compile_cuda(arena, &n, build_rows_filter(arena, GROUPS), true);
   compile_cuda(arena, &n, misc(arena), true);
   for (int32_t i = 0; i < TYPES; i++) compile_cuda(arena, &n, everything(arena, all_types[i], 64), true);
-  dlclose(n.library);
+  // The library stays open: it keeps memory of its own until the end.
+}
+
+KERNEL_TEST(large_shared_memory) {
+  tc_kernel *k = kernel_of(arena, "kernel @large (%y : global f32)\n    blocks 1 lanes 32 {\n  shared %a : f32[10000]\n  shared %b : f64[1000]\n  lanes {\n    %l = lane\n    store %a[%l], 1.0\n    store %b[%l], 2.0\n    %e = load %a[%l]\n    store %y[%l], %e\n  }\n}\n");
+  const char *text = print_as(arena, k, &tc_dialect_cuda);
+  assert_non_null(strstr(text, "  extern __shared__ __align__(128) unsigned char tc_shared[];\n  float *const m1_a = (float *)(tc_shared + 0);\n  double *const m2_b = (double *)(tc_shared + 40064);\n"));
+  assert_int_equal(tc_cprint_dynamic_shared(k, &tc_dialect_cuda), 40064 + 8064);
+  assert_int_equal(tc_cprint_dynamic_shared(k, &opencl), 0);
+  nvrtc n;
+  if (open_nvrtc(&n)) compile_cuda(arena, &n, k, true);
 }
 
 KERNEL_TEST(cuda_text) {
@@ -165,16 +187,6 @@ KERNEL_TEST(cuda_text) {
 }
 
 // ---- OpenCL ----
-
-static const tc_cdialect opencl = {
-    .prologue = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
-    .kernel_prefix = "__kernel void", .global = "__global", .shared = "__local", .table = "__constant", .restrict_ = "restrict",
-    .block = "(int)get_group_id(0)", .lane = "(int)get_local_id(0)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "#pragma unroll",
-    .kernel_bounds = "__attribute__((reqd_work_group_size(%d, 1, 1)))", .pass_offsets = 1,
-    .type_names = {[TC_BOOL] = "int", [TC_U8] = "uchar", [TC_I8] = "char", [TC_I16] = "short", [TC_I32] = "int", [TC_I64] = "long", [TC_U16] = "ushort", [TC_U32] = "uint", [TC_U64] = "ulong", [TC_F16] = "ushort", [TC_BF16] = "ushort", [TC_F32] = "float", [TC_F64] = "double"},
-    .op_formats = {[TC_K_FMA] = {"fma($0, $1, $2)", "fma($0, $1, $2)"}, [TC_K_SQRT] = {"sqrt($0)", "sqrt($0)"}, [TC_K_ABS] = {"fabs($0)", "fabs($0)"}, [TC_K_FLOOR] = {"floor($0)", "floor($0)"}, [TC_K_CEIL] = {"ceil($0)", "ceil($0)"},
-                   [TC_K_TRUNC] = {"trunc($0)", "trunc($0)"}, [TC_K_RINT] = {"rint($0)", "rint($0)"}, [TC_K_COPYSIGN] = {"copysign($0, $1)", "copysign($0, $1)"}, [TC_K_MULHI] = {"mul_hi((uint)$0, (uint)$1)", "mul_hi((ulong)$0, (ulong)$1)"}},
-    .bitcast_f32_i32 = "as_int($0)", .bitcast_i32_f32 = "as_float($0)", .bitcast_f64_i64 = "as_long($0)", .bitcast_i64_f64 = "as_double($0)"};
 
 static bool have(const char *program) {
   char command[128];
@@ -260,6 +272,6 @@ KERNEL_TEST(refusals) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cuda), cmocka_unit_test(cuda_text), cmocka_unit_test(opencl_syntax), cmocka_unit_test(c99_equals_interpreter), cmocka_unit_test(refusals)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cuda), cmocka_unit_test(cuda_text), cmocka_unit_test(large_shared_memory), cmocka_unit_test(opencl_syntax), cmocka_unit_test(c99_equals_interpreter), cmocka_unit_test(refusals)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

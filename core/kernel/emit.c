@@ -99,7 +99,7 @@ static tc_status emit(tc_em *e) {
     lane_var = e->n_par;
     columns = false;
   }
-  e->kb = tc_kb_create(e->arena, g->name, choose_lanes(e, lane_var, columns));
+  e->kb = tc_kb_create(e->arena, g->kernel, choose_lanes(e, lane_var, columns));
   if (columns) em_columns(e, lane_var);
   else em_rows(e, lane_var);
   return e->failed;

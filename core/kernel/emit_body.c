@@ -170,7 +170,7 @@ static int32_t step_of(tc_em *e, const tc_lnode *n) {
 static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, const tc_sym *const *index) {
   const tc_sym *flat = tc_sym_int(e->syms, 0); // inside the row: the row-major index modulo the row
   for (int32_t d = 0; d < b->rank; d++) flat = tc_sym_add(e->syms, tc_sym_mul(e->syms, flat, b->sizes[d]), index[d]);
-  flat = tc_sym_mod(e->syms, flat, tc_sym_int(e->syms, t->row));
+  flat = tc_sym_mod(e->syms, flat, t->extent);
   tc_kval a = em_sym(e, flat);
   return e->tile_row < 0 ? a : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
 }

@@ -13,7 +13,8 @@ typedef struct tc_em_undo {
 // How memory of a group-internal buffer is addressed on chip: mem[Σ (index − origin)·stride].
 typedef struct tc_em_tile {
   tc_kmem mem;
-  int64_t row; // elements of one row of the tile
+  int64_t row;          // room for one row of the tile, elements
+  const tc_sym *extent; // elements that a row has
 } tc_em_tile;
 
 // Loads that each lane makes of several consecutive elements at once (emit_transpose.c): along `var`, from `base`, the

@@ -22,6 +22,7 @@ void em_make_tiles(tc_em *e, int64_t rows) {
     if (s->hold != TC_HOLD_TILE) continue;
     tc_em_tile *t = TC_NEW(e->arena, tc_em_tile);
     t->row = row;
+    t->extent = len;
     t->mem = tc_kb_shared(e->kb, tc_sv_printf(e->arena, "tile%d", i), s->node->outs[0]->dtype, row * rows);
     tc_map_put_ptr(e->tiles, s->node->outs[0], NULL)->value.ptr = t;
     e->tiles_used = true;

@@ -290,7 +290,7 @@ void em_stage_group(tc_em *e) {
     n++;
   }
   if (e->failed != TC_OK) return;
-  e->kb = tc_kb_create(e->arena, g->name, configs[0].lanes);
+  e->kb = tc_kb_create(e->arena, g->kernel, configs[0].lanes);
   bind_block(e, &stages[0]);
   int64_t rows = 1;
   for (int32_t d = 0; d < g->n_par; d++) rows *= configs[0].tile[d] ? configs[0].tile[d] : constant_or(stages[0].node->extents[d], 1);

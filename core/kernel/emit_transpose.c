@@ -22,7 +22,7 @@ static void element(tc_em *e, tc_kval first, const tc_sym *base, int32_t wide_va
 void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var) {
   tc_sym_ctx *c = e->syms;
   int32_t width = e->dev->simd_bytes / 4, lanes = width, n = e->n_par + e->n_red;
-  e->kb = tc_kb_create(e->arena, e->g->name, lanes);
+  e->kb = tc_kb_create(e->arena, e->g->kernel, lanes);
   const tc_sym *runs = tc_sym_floordiv(c, e->extents[wide_var], tc_sym_int(c, width)), *blocks = runs;
   for (int32_t d = 0; d < n; d++) {
     if (d != lane_var && d != wide_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);

@@ -83,7 +83,7 @@ static void note_read(tc_sched *x, tc_group *g, const tc_buf *b) {
   tc_vec_push(x->arena, &g->reads, b);
 }
 
-static tc_sv group_name(tc_sched *x, const tc_group *g) {
+static tc_sv kernel_name(tc_sched *x, const tc_group *g) {
   tc_sb sb = tc_sb_make(x->arena);
   tc_sv last = {0};
   int32_t shown = 0;
@@ -97,7 +97,6 @@ static tc_sv group_name(tc_sched *x, const tc_group *g) {
     shown++;
   }
   if (!sb.size) tc_sb_putz(&sb, "kernel");
-  tc_sb_printf(&sb, "_%d", g->id);
   return tc_sb_view(&sb);
 }
 
@@ -141,5 +140,6 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
       held += row * size;
     } else s->hold = TC_HOLD_INLINE;
   }
-  g->name = group_name(x, g);
+  g->kernel = kernel_name(x, g);
+  g->name = tc_sv_printf(x->arena, TC_SV_FMT "_%d", TC_SV_ARG(g->kernel), g->id);
 }

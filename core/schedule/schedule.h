@@ -32,7 +32,8 @@ typedef struct tc_step {
 
 typedef struct tc_group {
   int32_t id;
-  tc_sv name; // after what it computes: "softmax_add"
+  tc_sv kernel; // after what it computes: "softmax_add"; equal groups have equal names, so that their code is shared
+  tc_sv name;   // the same with the group's number
   int32_t n_par, n_red;
   const tc_sym *const *vars; // n_par + n_red, symbols of origin LOOP
   const tc_sym *const *extents;

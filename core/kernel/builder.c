@@ -47,10 +47,10 @@ typedef struct room {
   int32_t items;
 } room;
 
-#define GROW(vec, need)                                                                                                \
-  do {                                                                                                                 \
-    if ((vec).capacity - (vec).count < (need))                                                                         \
-      tc_vec_reserve(b->arena, &(vec), (vec).count + ((vec).count > (need) ? (vec).count : (need)));                   \
+#define GROW(vec, need)                                                                              \
+  do {                                                                                               \
+    if ((vec).capacity - (vec).count < (need))                                                       \
+      tc_vec_reserve(b->arena, &(vec), (vec).count + ((vec).count > (need) ? (vec).count : (need))); \
   } while (0)
 
 static void rehash(tc_kb *b);
@@ -116,9 +116,7 @@ int32_t *tc_kbi_list(tc_kb *b, int32_t n) {
   return at;
 }
 
-tc_kir_region *tc_kbi_region(tc_kb *b) {
-  return &b->regions.data[b->frames.data[b->frames.count - 1].region];
-}
+tc_kir_region *tc_kbi_region(tc_kb *b) { return &b->regions.data[b->frames.data[b->frames.count - 1].region]; }
 
 // ---- Values and instructions ----
 
@@ -282,7 +280,8 @@ static tc_kmem add_mem(tc_kb *b, tc_kmem_info m, const void *data) {
   }
   int32_t size = tc_dtype_size(m.dtype);
   if (m.space != TC_SPACE_GLOBAL && (m.count <= 0 || m.count > (INT64_C(1) << 30) / size)) {
-    bad(b, "memory %%" TC_SV_FMT " has %lld elements: 1 to %lld are possible", TC_SV_ARG(m.name), (long long)m.count, (long long)((INT64_C(1) << 30) / size));
+    bad(b, "memory %%" TC_SV_FMT " has %lld elements: 1 to %lld are possible", TC_SV_ARG(m.name), (long long)m.count,
+        (long long)((INT64_C(1) << 30) / size));
     return -1;
   }
   if (m.align < size || (m.align & (m.align - 1))) m.align = size;
@@ -296,15 +295,21 @@ static tc_kmem add_mem(tc_kb *b, tc_kmem_info m, const void *data) {
 }
 
 tc_kmem tc_kb_global(tc_kb *b, tc_sv name, tc_dtype dtype, int32_t flags, int32_t align) {
-  return add_mem(b, (tc_kmem_info){.name = name, .space = TC_SPACE_GLOBAL, .flags = flags, .dtype = dtype, .align = align, .count = -1}, NULL);
+  return add_mem(
+      b,
+      (tc_kmem_info){
+          .name = name, .space = TC_SPACE_GLOBAL, .flags = flags, .dtype = dtype, .align = align, .count = -1},
+      NULL);
 }
 
 tc_kmem tc_kb_shared(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count) {
-  return add_mem(b, (tc_kmem_info){.name = name, .space = TC_SPACE_SHARED, .dtype = dtype, .align = 64, .count = count}, NULL);
+  return add_mem(b, (tc_kmem_info){.name = name, .space = TC_SPACE_SHARED, .dtype = dtype, .align = 64, .count = count},
+                 NULL);
 }
 
 tc_kmem tc_kb_lane_array(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count) {
-  return add_mem(b, (tc_kmem_info){.name = name, .space = TC_SPACE_LANE, .dtype = dtype, .align = 16, .count = count}, NULL);
+  return add_mem(b, (tc_kmem_info){.name = name, .space = TC_SPACE_LANE, .dtype = dtype, .align = 16, .count = count},
+                 NULL);
 }
 
 tc_kmem tc_kb_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data) {
@@ -312,7 +317,11 @@ tc_kmem tc_kb_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const v
     bad(b, "table %%" TC_SV_FMT " has no data", TC_SV_ARG(name));
     return -1;
   }
-  return add_mem(b, (tc_kmem_info){.name = name, .space = TC_SPACE_TABLE, .flags = TC_MEM_READONLY, .dtype = dtype, .align = 64, .count = count}, data);
+  return add_mem(
+      b,
+      (tc_kmem_info){
+          .name = name, .space = TC_SPACE_TABLE, .flags = TC_MEM_READONLY, .dtype = dtype, .align = 64, .count = count},
+      data);
 }
 
 tc_kmem tc_kb_constant_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data) {
@@ -447,7 +456,8 @@ tc_kval tc_kb_cast(tc_kb *b, tc_dtype dtype, tc_kval x) {
 tc_kval tc_kb_bitcast(tc_kb *b, tc_dtype dtype, tc_kval x) {
   if (!tc_kbi_ready(b, 4) || !tc_kbi_usable(b, x, "bitcast") || !type_given(b, dtype, "bitcast")) return -1;
   tc_dtype from = b->values.data[x].dtype;
-  if (tc_dtype_size(from) != tc_dtype_size(dtype) || tc_dtype_is_complex(from) || tc_dtype_is_complex(dtype) || (from == TC_BOOL) != (dtype == TC_BOOL)) {
+  if (tc_dtype_size(from) != tc_dtype_size(dtype) || tc_dtype_is_complex(from) || tc_dtype_is_complex(dtype) ||
+      (from == TC_BOOL) != (dtype == TC_BOOL)) {
     bad(b, "bitcast: %s and %s do not have the same bits", tc_dtype_name(from), tc_dtype_name(dtype));
     return -1;
   }
@@ -467,7 +477,9 @@ static bool access_ok(tc_kb *b, const char *what, tc_kmem m, tc_kval index, tc_k
   const tc_kmem_info *info = &b->mems.data[m];
   if (!tc_kbi_usable(b, index, what)) return false;
   if (!tc_kir_is_int(tc_kb_type(b, index)) || tc_kir_bits(tc_kb_type(b, index)) < 32)
-    return bad(b, "%s: the index must be an integer of 32 or 64 bits, not %s", what, tc_dtype_name(tc_kb_type(b, index))), false;
+    return bad(b, "%s: the index must be an integer of 32 or 64 bits, not %s", what,
+               tc_dtype_name(tc_kb_type(b, index))),
+           false;
   if (mask != -1) {
     if (!tc_kbi_usable(b, mask, what)) return false;
     if (tc_kb_type(b, mask) != TC_BOOL) return bad(b, "%s: the mask must be bool", what), false;
@@ -485,7 +497,9 @@ static bool values_ok(tc_kb *b, const char *what, tc_kmem m, int32_t n, const tc
   for (int32_t i = 0; i < n; i++) {
     if (!tc_kbi_usable(b, values[i], what)) return false;
     if (tc_kb_type(b, values[i]) != b->mems.data[m].dtype)
-      return bad(b, "%s %%" TC_SV_FMT ": a value is %s, the memory %s", what, TC_SV_ARG(b->mems.data[m].name), tc_dtype_name(tc_kb_type(b, values[i])), tc_dtype_name(b->mems.data[m].dtype)), false;
+      return bad(b, "%s %%" TC_SV_FMT ": a value is %s, the memory %s", what, TC_SV_ARG(b->mems.data[m].name),
+                 tc_dtype_name(tc_kb_type(b, values[i])), tc_dtype_name(b->mems.data[m].dtype)),
+             false;
   }
   return true;
 }
@@ -513,11 +527,17 @@ void tc_kb_load(tc_kb *b, tc_kmem m, tc_kval index, int32_t width, tc_kval mask,
     }
     mask = -1;
   }
-  tc_kinst in = {.op = TC_K_LOAD, .width = width, .mem = m, .has_mask = mask != -1, .n_args = mask != -1 ? 2 + width : 1, .args = args};
+  tc_kinst in = {.op = TC_K_LOAD,
+                 .width = width,
+                 .mem = m,
+                 .has_mask = mask != -1,
+                 .n_args = mask != -1 ? 2 + width : 1,
+                 .args = args};
   const tc_kmem_info *info = &b->mems.data[m];
   bool stable = info->space == TC_SPACE_TABLE || (info->flags & TC_MEM_READONLY);
   bool alone = info->space == TC_SPACE_TABLE || (info->flags & TC_MEM_NOALIAS);
-  int32_t number = stable ? tc_kbi_emit_shared(b, in, width, types, alone ? 0 : (uint64_t)b->epoch + 1) : tc_kbi_emit(b, in, width, types);
+  int32_t number = stable ? tc_kbi_emit_shared(b, in, width, types, alone ? 0 : (uint64_t)b->epoch + 1)
+                          : tc_kbi_emit(b, in, width, types);
   memcpy(out, b->insts.data[number].results, sizeof *out * (size_t)width);
 }
 
@@ -532,7 +552,9 @@ void tc_kb_store(tc_kb *b, tc_kmem m, tc_kval index, int32_t width, const tc_kva
     bad(b, "store: a width of %d is not possible (1 to %d are)", width, MAX_WIDTH);
     return;
   }
-  if (!tc_kbi_ready(b, width + 2) || !access_ok(b, "store", m, index, mask, true) || !values_ok(b, "store", m, width, values)) return;
+  if (!tc_kbi_ready(b, width + 2) || !access_ok(b, "store", m, index, mask, true) ||
+      !values_ok(b, "store", m, width, values))
+    return;
   tc_knum on;
   if (!b->raw && mask != -1 && tc_kb_const_of(b, mask, &on)) {
     if (!on.i) return;
@@ -541,19 +563,27 @@ void tc_kb_store(tc_kb *b, tc_kmem m, tc_kval index, int32_t width, const tc_kva
   tc_kval args[MAX_WIDTH + 2] = {index};
   memcpy(args + 1, values, sizeof *values * (size_t)width);
   args[1 + width] = mask;
-  tc_kinst in = {.op = TC_K_STORE, .width = width, .mem = m, .has_mask = mask != -1, .n_args = 1 + width + (mask != -1), .args = args};
+  tc_kinst in = {.op = TC_K_STORE,
+                 .width = width,
+                 .mem = m,
+                 .has_mask = mask != -1,
+                 .n_args = 1 + width + (mask != -1),
+                 .args = args};
   tc_kbi_emit(b, in, 0, NULL);
   if (b->mems.data[m].space == TC_SPACE_GLOBAL) b->epoch++;
 }
 
 void tc_kb_atomic_add(tc_kb *b, tc_kmem m, tc_kval index, tc_kval value, tc_kval mask) {
-  if (!tc_kbi_ready(b, 4) || !access_ok(b, "atomic_add", m, index, mask, true) || !values_ok(b, "atomic_add", m, 1, &value)) return;
+  if (!tc_kbi_ready(b, 4) || !access_ok(b, "atomic_add", m, index, mask, true) ||
+      !values_ok(b, "atomic_add", m, 1, &value))
+    return;
   if (b->mems.data[m].space == TC_SPACE_LANE) {
     bad(b, "atomic_add %%" TC_SV_FMT ": only global or shared memory", TC_SV_ARG(b->mems.data[m].name));
     return;
   }
   tc_kval args[3] = {index, value, mask};
-  tc_kinst in = {.op = TC_K_ATOMIC_ADD, .width = 1, .mem = m, .has_mask = mask != -1, .n_args = 2 + (mask != -1), .args = args};
+  tc_kinst in = {
+      .op = TC_K_ATOMIC_ADD, .width = 1, .mem = m, .has_mask = mask != -1, .n_args = 2 + (mask != -1), .args = args};
   tc_kbi_emit(b, in, 0, NULL);
   if (b->mems.data[m].space == TC_SPACE_GLOBAL) b->epoch++;
 }

@@ -1,5 +1,5 @@
-// The kernel builder's inside, shared by builder.c (memory, declarations, emission), builder_flow.c (regions) and fold.c
-// (constants and identities).
+// The kernel builder's inside, shared by builder.c (memory, declarations, emission), builder_flow.c (regions) and
+// fold.c (constants and identities).
 //
 // Memory: nothing is allocated while an instruction is made. Each public call first runs tc_kbi_ready, which reserves
 // room for everything that the call may add, under an arena guard of its own only when something must grow. So no

@@ -76,7 +76,8 @@ static bool infer_inst(tc_kb *b, const tc_kinst *in) {
     for (int32_t i = 0; i < in->n_results; i++) {
       const tc_kinst *y = yield_of(b, in->regions[0]);
       bool varying = b->values.data[in->args[2 + i]].varying || b->values.data[y->args[i]].varying;
-      changed |= mark(b, g->params[1 + i], varying) | mark(b, in->results[i], varying);
+      changed |= mark(b, g->params[1 + i], varying);
+      changed |= mark(b, in->results[i], varying);
     }
   } else if (in->op == TC_K_IF) {
     for (int32_t i = 0; i < in->n_results; i++)
@@ -116,7 +117,8 @@ static int32_t close_region(tc_kb *b, int32_t n, const tc_kval *yields) {
   return region;
 }
 
-static void emit_structured(tc_kb *b, tc_kinst in, int32_t n_regions, int32_t r0, int32_t r1, int32_t n, const tc_kval *like, tc_kval *results) {
+static void emit_structured(tc_kb *b, tc_kinst in, int32_t n_regions, int32_t r0, int32_t r1, int32_t n,
+                            const tc_kval *like, tc_kval *results) {
   int32_t *regions = tc_kbi_list(b, 2);
   regions[0] = r0, regions[1] = r1;
   in.mem = -1, in.regions = regions, in.n_regions = n_regions;
@@ -130,20 +132,31 @@ static void emit_structured(tc_kb *b, tc_kinst in, int32_t n_regions, int32_t r0
   while (infer_inst(b, &b->insts.data[number])) {}
 }
 
-tc_kval tc_kb_for(tc_kb *b, tc_kval lo, tc_kval hi, int64_t step, int32_t flags, int32_t n, const tc_kval *init, tc_kval *carried) {
+tc_kval tc_kb_for(tc_kb *b, tc_kval lo, tc_kval hi, int64_t step, int32_t flags, int32_t n, const tc_kval *init,
+                  tc_kval *carried) {
   for (int32_t i = 0; i < n; i++) carried[i] = -1;
   if (!tc_kbi_ready(b, 2 * n + 4) || !tc_kbi_usable(b, lo, "for") || !tc_kbi_usable(b, hi, "for")) return -1;
   tc_dtype type = tc_kb_type(b, lo);
   if (!tc_kir_is_int(type) || tc_kb_type(b, hi) != type)
-    return bad(b, "for: the bounds are %s and %s, not integers of one type", tc_dtype_name(type), tc_dtype_name(tc_kb_type(b, hi))), -1;
+    return bad(b, "for: the bounds are %s and %s, not integers of one type", tc_dtype_name(type),
+               tc_dtype_name(tc_kb_type(b, hi))),
+           -1;
   if (step < 1) return bad(b, "for: the step must be positive"), -1;
-  if (b->values.data[lo].varying || b->values.data[hi].varying) return bad(b, "for: the bounds must be the same in all lanes"), -1;
+  if (b->values.data[lo].varying || b->values.data[hi].varying)
+    return bad(b, "for: the bounds must be the same in all lanes"), -1;
   tc_kval *kept = tc_kbi_list(b, n);
   for (int32_t i = 0; i < n; i++) {
     if (!tc_kbi_usable(b, init[i], "for")) return -1;
     kept[i] = init[i];
   }
-  if (!push(b, (tc_kbi_frame){.kind = TC_KIR_FOR, .lo = lo, .hi = hi, .step = step, .flags = flags & TC_KI_UNROLL, .n = n, .init = kept})) return -1;
+  if (!push(b, (tc_kbi_frame){.kind = TC_KIR_FOR,
+                              .lo = lo,
+                              .hi = hi,
+                              .step = step,
+                              .flags = flags & TC_KI_UNROLL,
+                              .n = n,
+                              .init = kept}))
+    return -1;
   if (!tc_kbi_ready(b, 2 * n + 4)) return -1;
   tc_kir_region *g = tc_kbi_region(b);
   g->n_params = n + 1;
@@ -164,14 +177,16 @@ void tc_kb_end_for(tc_kb *b, int32_t n, const tc_kval *next, tc_kval *results) {
   }
   for (int32_t i = 0; i < n; i++)
     if (tc_kb_type(b, next[i]) != tc_kb_type(b, f.init[i])) {
-      bad(b, "for: carried value %d is %s, but %s is yielded", i, tc_dtype_name(tc_kb_type(b, f.init[i])), tc_dtype_name(tc_kb_type(b, next[i])));
+      bad(b, "for: carried value %d is %s, but %s is yielded", i, tc_dtype_name(tc_kb_type(b, f.init[i])),
+          tc_dtype_name(tc_kb_type(b, next[i])));
       return;
     }
   int32_t region = close_region(b, n, next);
   tc_kval *args = tc_kbi_list(b, n + 2);
   args[0] = f.lo, args[1] = f.hi;
   for (int32_t i = 0; i < n; i++) args[2 + i] = f.init[i];
-  emit_structured(b, (tc_kinst){.op = TC_K_FOR, .flags = f.flags, .imm = f.step, .n_args = n + 2, .args = args}, 1, region, 0, n, f.init, results);
+  emit_structured(b, (tc_kinst){.op = TC_K_FOR, .flags = f.flags, .imm = f.step, .n_args = n + 2, .args = args}, 1,
+                  region, 0, n, f.init, results);
 }
 
 void tc_kb_if(tc_kb *b, tc_kval cond) {
@@ -207,13 +222,15 @@ void tc_kb_end_if(tc_kb *b, int32_t n, const tc_kval *yields, tc_kval *results) 
   }
   for (int32_t i = 0; i < n; i++)
     if (tc_kb_type(b, other->args[i]) != tc_kb_type(b, yields[i])) {
-      bad(b, "if: the branches yield %s and %s", tc_dtype_name(tc_kb_type(b, other->args[i])), tc_dtype_name(tc_kb_type(b, yields[i])));
+      bad(b, "if: the branches yield %s and %s", tc_dtype_name(tc_kb_type(b, other->args[i])),
+          tc_dtype_name(tc_kb_type(b, yields[i])));
       return;
     }
   int32_t region = close_region(b, n, yields);
   tc_kval *like = tc_kbi_list(b, n);
   for (int32_t i = 0; i < n; i++) like[i] = yields[i];
-  emit_structured(b, (tc_kinst){.op = TC_K_IF, .n_args = 1, .args = &f.cond}, 2, f.then_region, region, n, like, results);
+  emit_structured(b, (tc_kinst){.op = TC_K_IF, .n_args = 1, .args = &f.cond}, 2, f.then_region, region, n, like,
+                  results);
 }
 
 void tc_kb_lanes(tc_kb *b) {
@@ -245,13 +262,16 @@ tc_kval tc_kb_collective(tc_kb *b, int32_t op, tc_kval lane_value, int64_t imm) 
   if (tc_kb_in_lanes(b)) return bad(b, "%s: only at block scope", text), -1;
   const tc_kinst *def = tc_kb_inst_of(b, lane_value);
   if (!def || def->op != TC_K_LANES) return bad(b, "%s: the operand must be yielded by a lanes region", text), -1;
-  if (!b->regions.data[b->value_regions.data[lane_value]].open) return bad(b, "%s: an operand belongs to a region that is closed", text), -1;
+  if (!b->regions.data[b->value_regions.data[lane_value]].open)
+    return bad(b, "%s: an operand belongs to a region that is closed", text), -1;
   tc_dtype type = tc_kb_type(b, lane_value);
   char c = tc_dtype_class(type);
   bool logic = op == TC_K_REDUCE_AND || op == TC_K_REDUCE_OR;
-  if ((logic && (c == 'f' || c == 'c')) || (!logic && op != TC_K_BROADCAST && c == 'b') || (c == 'c' && op != TC_K_REDUCE_ADD && op != TC_K_BROADCAST))
+  if ((logic && (c == 'f' || c == 'c')) || (!logic && op != TC_K_BROADCAST && c == 'b') ||
+      (c == 'c' && op != TC_K_REDUCE_ADD && op != TC_K_BROADCAST))
     return bad(b, "%s: not possible for %s", text, tc_dtype_name(type)), -1;
-  if (op == TC_K_BROADCAST && (imm < 0 || imm >= b->lanes)) return bad(b, "broadcast: there is no lane %lld", (long long)imm), -1;
+  if (op == TC_K_BROADCAST && (imm < 0 || imm >= b->lanes))
+    return bad(b, "broadcast: there is no lane %lld", (long long)imm), -1;
   tc_kinst in = {.op = op, .mem = -1, .n_args = 1, .args = &lane_value, .imm = op == TC_K_BROADCAST ? imm : 0};
   return b->insts.data[tc_kbi_emit(b, in, 1, &type)].results[0];
 }
@@ -268,7 +288,8 @@ static bool is_removable(const tc_kinst *in) { return tc_kir_is_pure(in->op) || 
 // Drops pure instructions and loads whose results nobody uses (folding leaves constants behind), and numbers the rest
 // anew. Backwards, because every use has a higher number than the definition.
 static void prune(tc_kb *b) {
-  int32_t *inst = TC_NEW_ARRAY(b->arena, int32_t, b->insts.count), *value = TC_NEW_ARRAY(b->arena, int32_t, b->values.count + 1);
+  int32_t *inst = TC_NEW_ARRAY(b->arena, int32_t, b->insts.count),
+          *value = TC_NEW_ARRAY(b->arena, int32_t, b->values.count + 1);
   for (int32_t i = b->insts.count - 1; i >= 0; i--) {
     const tc_kinst *in = &b->insts.data[i];
     bool used = !is_removable(in);
@@ -316,11 +337,23 @@ static tc_status finish_in_arena(void *arg) {
   tc_kb *b = f->b;
   if (!b->raw) prune(b);
   f->k = TC_NEW(b->arena, tc_kernel);
-  *f->k = (tc_kernel){.name = b->name, .lanes = b->lanes, .body = 0, .n_params = b->params.count, .n_mems = b->mems.count,
-                      .n_scalars = b->scalars.count, .n_insts = b->insts.count, .n_values = b->values.count,
-                      .n_regions = b->regions.count, .params = b->params.data, .mems = b->mems.data,
-                      .scalars = b->scalars.data, .insts = b->insts.data, .values = b->values.data,
-                      .names = b->names.data, .value_regions = b->value_regions.data, .regions = b->regions.data};
+  *f->k = (tc_kernel){.name = b->name,
+                      .lanes = b->lanes,
+                      .body = 0,
+                      .n_params = b->params.count,
+                      .n_mems = b->mems.count,
+                      .n_scalars = b->scalars.count,
+                      .n_insts = b->insts.count,
+                      .n_values = b->values.count,
+                      .n_regions = b->regions.count,
+                      .params = b->params.data,
+                      .mems = b->mems.data,
+                      .scalars = b->scalars.data,
+                      .insts = b->insts.data,
+                      .values = b->values.data,
+                      .names = b->names.data,
+                      .value_regions = b->value_regions.data,
+                      .regions = b->regions.data};
   return TC_OK;
 }
 

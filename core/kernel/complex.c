@@ -1,10 +1,10 @@
 // Complex arithmetic by parts.
 //
-// Products are (ac - bd, ad + bc), each term rounded: z times its conjugate is exactly real; infinities are not recovered
-// from NaN (as in PyTorch). Quotients scale both operands by powers of two, so that nothing over- or underflows that the
-// result does not, and treat infinities and zero divisors as C's Annex G does. exp, log, sqrt and pow follow Annex G at
-// zeros, infinities and branch cuts. log is right to a few ulp also where |z| is near 1: there |z|² - 1 is summed from
-// exact products (after Hull, Fairgrieve and Tang).
+// Products are (ac - bd, ad + bc), each term rounded: z times its conjugate is exactly real; infinities are not
+// recovered from NaN (as in PyTorch). Quotients scale both operands by powers of two, so that nothing over- or
+// underflows that the result does not, and treat infinities and zero divisors as C's Annex G does. exp, log, sqrt and
+// pow follow Annex G at zeros, infinities and branch cuts. log is right to a few ulp also where |z| is near 1: there
+// |z|² - 1 is summed from exact products (after Hull, Fairgrieve and Tang).
 #include "core/kernel/complex.h"
 
 static tc_kval larger(const tc_km *m, tc_kval x, tc_kval y) { // of |x| and |y|
@@ -22,7 +22,8 @@ static tc_kval exponent_of(const tc_km *m, tc_kval x) {
 static tc_kval minus(const tc_km *m, tc_kval e) { return k_sub(m, k_int(m, 0), e); }
 
 cx tc_kcx_mul(const tc_km *m, cx x, cx y) {
-  return (cx){k_sub(m, k_mul(m, x.re, y.re), k_mul(m, x.im, y.im)), k_add(m, k_mul(m, x.re, y.im), k_mul(m, x.im, y.re))};
+  return (cx){k_sub(m, k_mul(m, x.re, y.re), k_mul(m, x.im, y.im)),
+              k_add(m, k_mul(m, x.re, y.im), k_mul(m, x.im, y.re))};
 }
 
 // ±1 for an infinity, ±0 otherwise.
@@ -105,7 +106,8 @@ static tc_kval log_abs(const tc_km *m, cx z, tc_kval excess) {
   tc_kval s = tc_km_power(m, minus(m, e)), a = k_mul(m, z.re, s), b = k_mul(m, z.im, s);
   tc_kval t = k_select(m, near, excess, k_addc(m, k_fma(m, a, a, k_mul(m, b, b)), -1));
   tc_kval r = half_log(m, t, k_select(m, near, k_int(m, 0), e));
-  // A sum below 1 came from numbers below the normal range: |z|² is not near 1, but t is: no harm. Infinity wins over NaN.
+  // A sum below 1 came from numbers below the normal range: |z|² is not near 1, but t is: no harm. Infinity wins over
+  // NaN.
   return k_select(m, k_or(m, is_inf(m, z.re), is_inf(m, z.im)), k_inf(m), r);
 }
 
@@ -159,7 +161,8 @@ static cx reciprocal(const tc_km *m, cx z) { return tc_kcx_div(m, (cx){k_real(m,
 
 // 1 / (1 + e^-z). Near its poles (odd multiples of πi) the real part of the sum is 2 e^-a cos² (b/2) - (e^-a - 1).
 static cx complex_sigmoid(const tc_km *m, cx z) {
-  tc_kval one = k_real(m, 1), a = k_neg(m, z.re), h = real1(m, TC_K_COS, k_mulc(m, z.im, 0.5)), em1 = real1(m, TC_K_EXPM1, a);
+  tc_kval one = k_real(m, 1), a = k_neg(m, z.re), h = real1(m, TC_K_COS, k_mulc(m, z.im, 0.5)),
+          em1 = real1(m, TC_K_EXPM1, a);
   cx e = complex_exp(m, (cx){a, k_neg(m, z.im)});
   tc_kval near = k_and(m, k_lt(m, k_abs(m, a), one), k_lt(m, e.re, k_real(m, 0)));
   tc_kval twice = k_mul(m, k_add(m, k_addc(m, em1, 1), k_addc(m, em1, 1)), h);
@@ -191,13 +194,15 @@ static bool unary(const tc_km *m, int32_t op, cx z, cx *out) {
 tc_kcx tc_kir_complex(tc_kb *b, int32_t op, int32_t n, const tc_kcx *v) {
   tc_dtype t = tc_kb_type(b, v[0].re);
   bool wide = t == TC_F64;
-  tc_km context = {b, t, wide ? TC_I64 : TC_I32, wide ? TC_U64 : TC_U32, wide, wide ? 52 : 23, wide ? 1023 : 127}, *m = &context;
+  tc_km context = {b, t, wide ? TC_I64 : TC_I32, wide ? TC_U64 : TC_U32, wide, wide ? 52 : 23, wide ? 1023 : 127},
+        *m = &context;
   cx r = {-1, -1};
   switch (op) {
   case TC_K_ADD: return (cx){k_add(m, v[0].re, v[1].re), k_add(m, v[0].im, v[1].im)};
   case TC_K_SUB: return (cx){k_sub(m, v[0].re, v[1].re), k_sub(m, v[0].im, v[1].im)};
   case TC_K_MUL:
-    if (is_constant(m, v[1].im, 0)) return (cx){k_mul(m, v[0].re, v[1].re), k_mul(m, v[0].im, v[1].re)}; // a real factor
+    if (is_constant(m, v[1].im, 0))
+      return (cx){k_mul(m, v[0].re, v[1].re), k_mul(m, v[0].im, v[1].re)}; // a real factor
     if (is_constant(m, v[0].im, 0)) return (cx){k_mul(m, v[0].re, v[1].re), k_mul(m, v[0].re, v[1].im)};
     return tc_kcx_mul(m, v[0], v[1]);
   case TC_K_DIV:

@@ -7,18 +7,15 @@
 typedef tc_kcx cx;
 
 static inline tc_kval real1(const tc_km *m, int32_t op, tc_kval x) { return tc_kir_plain(m->b, op, 1, &x); }
-static inline tc_kval real2(const tc_km *m, int32_t op, tc_kval x, tc_kval y) { return tc_kir_plain(m->b, op, 2, (tc_kval[]){x, y}); }
-static inline tc_kval k_and3(const tc_km *m, tc_kval x, tc_kval y, tc_kval z) { return k_and(m, x, k_and(m, y, z)); }
+static inline tc_kval real2(const tc_km *m, int32_t op, tc_kval x, tc_kval y) {
+  return tc_kir_plain(m->b, op, 2, (tc_kval[]){x, y});
+}
 static inline tc_kval k_inf(const tc_km *m) { return k_real(m, __builtin_inf()); }
 static inline tc_kval is_inf(const tc_km *m, tc_kval x) { return k_eq(m, k_abs(m, x), k_inf(m)); }
 
 cx tc_kcx_mul(const tc_km *m, cx x, cx y);
 cx tc_kcx_div(const tc_km *m, cx x, cx y);
 cx tc_kcx_sqrt(const tc_km *m, cx z);
-// e^(|x| stays in range of p 2^n): cosh x = ch 2^n, |sinh x| = sh 2^n.
-typedef struct tc_kcx_hyper {
-  tc_kval ch, sh, n;
-} tc_kcx_hyper;
 // complex_trig.c: the trigonometric and hyperbolic functions and their inverses. False: the opcode is none of them.
 bool tc_kcx_trig(const tc_km *m, int32_t op, cx z, cx *out);
 

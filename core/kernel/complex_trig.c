@@ -4,11 +4,14 @@
 // products that are in range do not overflow on the way. tan and tanh, and the inverses, follow Kahan ("Branch cuts for
 // complex elementary functions"), which settles signs on the cuts by signed zeros.
 #include "core/kernel/complex.h"
-
 #include "core/kernel/maths/coefficients.h"
 
+typedef struct hyper_parts {
+  tc_kval ch, sh, n; // cosh x = ch 2^n, |sinh x| = sh 2^n
+} hyper_parts;
+
 // With e^|x| = p 2^n: cosh x = 2^n (p + 2^-2n / p) / 2, and sinh alike; below 1 sinh by its polynomial.
-static tc_kcx_hyper hyper(const tc_km *m, tc_kval x) {
+static hyper_parts hyper(const tc_km *m, tc_kval x) {
   tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 150, 1200)), half = k_real(m, 0.5);
   tc_km_power2 e = tc_km_exp_parts(m, a, -1);
   tc_kval far = k_int(m, m->wide ? 400 : 50); // 2^-2n is nothing beyond
@@ -16,12 +19,12 @@ static tc_kcx_hyper hyper(const tc_km *m, tc_kval x) {
   tc_kval q = k_div(m, k_mul(m, down, down), e.p), z = k_mul(m, a, a);
   tc_kval small = k_mul(m, k_fma(m, k_mul(m, a, z), K_POLY(m, z, sinh), a), down);
   tc_kval sh = k_select(m, k_lt(m, a, k_real(m, 1)), small, k_mul(m, k_sub(m, e.p, q), half));
-  return (tc_kcx_hyper){k_mul(m, k_add(m, e.p, q), half), sh, e.n};
+  return (hyper_parts){k_mul(m, k_add(m, e.p, q), half), sh, e.n};
 }
 
 // sin(a + ib) = sin a cosh b + i cos a sinh b; cos(a + ib) = cos a cosh b - i sin a sinh b.
 static cx wave(const tc_km *m, tc_kval a, tc_kval b, bool cosine) {
-  tc_kcx_hyper h = hyper(m, b);
+  hyper_parts h = hyper(m, b);
   tc_kval s = real1(m, TC_K_SIN, a), c = real1(m, TC_K_COS, a), zero = k_real(m, 0);
   tc_kval sh = k_copysign(m, h.sh, b), re = tc_km_scale(m, k_mul(m, cosine ? c : s, h.ch), h.n);
   tc_kval im = tc_km_scale(m, k_mul(m, cosine ? k_neg(m, s) : c, sh), h.n);
@@ -31,7 +34,8 @@ static cx wave(const tc_km *m, tc_kval a, tc_kval b, bool cosine) {
   return (cx){re, k_select(m, flat, level, im)};
 }
 
-// tanh(x + iy): with t = tan y, s = sinh x, β = 1 + t²: (β s √(1+s²) + i t) / (1 + β s²); far out ±1 + i 4 sin y cos y e^-2|x|.
+// tanh(x + iy): with t = tan y, s = sinh x, β = 1 + t²: (β s √(1+s²) + i t) / (1 + β s²); far out ±1 + i 4 sin y cos y
+// e^-2|x|.
 static cx complex_tanh(const tc_km *m, cx z) {
   tc_kval bound = k_pick(m, 10, 21), a = k_abs(m, z.re), far = k_gt(m, a, bound), one = k_real(m, 1);
   tc_kval s = real1(m, TC_K_SINH, k_copysign(m, k_at_most(m, a, bound), z.re)), t = real1(m, TC_K_TAN, z.im);

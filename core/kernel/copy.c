@@ -16,7 +16,8 @@ static void copy_mems(tc_kir_copy *c, bool parts) {
       tc_kb_scalar(c->to, s->name, s->dtype, s->lo, s->hi, s->divisor);
     } else {
       const tc_kmem_info *m = &k->mems[k->params[p].index];
-      c->mems[k->params[p].index] = tc_kb_global(c->to, m->name, parts ? tc_dtype_real(m->dtype) : m->dtype, m->flags, m->align);
+      c->mems[k->params[p].index] =
+          tc_kb_global(c->to, m->name, parts ? tc_dtype_real(m->dtype) : m->dtype, m->flags, m->align);
     }
   }
   for (int32_t i = 0; i < k->n_mems; i++) {
@@ -34,7 +35,9 @@ tc_status tc_kir_copy_region(tc_kir_copy *c, int32_t region) {
   for (int32_t i = 0; i < g->insts.count - 1; i++) { // the yield belongs to the structured instruction
     TC_TRY(c->visit(c, g->insts.data[i]));
     int32_t code = tc_kb_failed(c->to);
-    if (code) return tc_error(code, "kernel @" TC_SV_FMT ", instruction %d (%s): %s", TC_SV_ARG(c->from->name), (int)g->insts.data[i], tc_k_op_text(c->from->insts[g->insts.data[i]].op), tc_kb_reason(c->to));
+    if (code)
+      return tc_error(code, "kernel @" TC_SV_FMT ", instruction %d (%s): %s", TC_SV_ARG(c->from->name),
+                      (int)g->insts.data[i], tc_k_op_text(c->from->insts[g->insts.data[i]].op), tc_kb_reason(c->to));
   }
   return TC_OK;
 }
@@ -92,7 +95,8 @@ static tc_status copy_structured(tc_kir_copy *c, const tc_kinst *in) {
   const tc_kir_region *g = &c->from->regions[in->regions[0]];
   tc_kval *init = mapped(c, in->n_results, in->args + 2, &n);
   tc_kval *carried = TC_NEW_ARRAY(arena, tc_kval, n + 1);
-  c->map[g->params[0]] = tc_kb_for(c->to, c->map[in->args[0]], c->map[in->args[1]], in->imm, in->flags, n, init, carried);
+  c->map[g->params[0]] =
+      tc_kb_for(c->to, c->map[in->args[0]], c->map[in->args[1]], in->imm, in->flags, n, init, carried);
   tc_kir_keep_name(c, g->params[0], c->map[g->params[0]]);
   unmap(c, in->n_results, g->params + 1, in->args + 2, carried);
   TC_TRY(tc_kir_copy_region(c, in->regions[0]));
@@ -125,8 +129,13 @@ tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst) {
   if (tc_kir_is_pure(in->op))
     for (int32_t i = 0; i < in->n_args; i++) args[i] = c->map[in->args[i]];
   switch (in->op) {
-  case TC_K_FOR: case TC_K_IF: case TC_K_LANES: return copy_structured(c, in);
-  case TC_K_LOAD: case TC_K_STORE: case TC_K_ATOMIC_ADD: case TC_K_PREFETCH: copy_access(c, in); break;
+  case TC_K_FOR:
+  case TC_K_IF:
+  case TC_K_LANES: return copy_structured(c, in);
+  case TC_K_LOAD:
+  case TC_K_STORE:
+  case TC_K_ATOMIC_ADD:
+  case TC_K_PREFETCH: copy_access(c, in); break;
   case TC_K_CHECK: tc_kb_check(b, c->map[in->args[0]], in->imm); return TC_OK;
   case TC_K_BARRIER: tc_kb_barrier(b); return TC_OK;
   case TC_K_YIELD: return TC_OK;
@@ -136,8 +145,13 @@ tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst) {
   case TC_K_SCALAR: r = tc_kb_param(b, (int32_t)in->imm); break;
   case TC_K_CAST: r = tc_kb_cast(b, type, args[0]); break;
   case TC_K_BITCAST: r = tc_kb_bitcast(b, type, args[0]); break;
-  case TC_K_REDUCE_ADD: case TC_K_REDUCE_MUL: case TC_K_REDUCE_MIN: case TC_K_REDUCE_MAX: case TC_K_REDUCE_AND:
-  case TC_K_REDUCE_OR: case TC_K_BROADCAST: r = tc_kb_collective(b, in->op, c->map[in->args[0]], in->imm); break;
+  case TC_K_REDUCE_ADD:
+  case TC_K_REDUCE_MUL:
+  case TC_K_REDUCE_MIN:
+  case TC_K_REDUCE_MAX:
+  case TC_K_REDUCE_AND:
+  case TC_K_REDUCE_OR:
+  case TC_K_BROADCAST: r = tc_kb_collective(b, in->op, c->map[in->args[0]], in->imm); break;
   default:
     tc_kb_set_flags(b, in->flags);
     r = tc_kb_op(b, in->op, in->n_args, args);
@@ -168,7 +182,8 @@ static tc_status copy_in_arena(void *arg) {
   return tc_kb_finish(j->c.to, &j->out);
 }
 
-tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy_fn visit, void *self, bool parts, tc_kernel **out) {
+tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy_fn visit, void *self, bool parts,
+                             tc_kernel **out) {
   job j = {.c = {.from = from, .visit = visit, .self = self}, .arena = arena, .parts = parts};
   tc_status s = tc_arena_guard(arena, copy_in_arena, &j);
   *out = s ? NULL : j.out;

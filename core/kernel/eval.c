@@ -97,15 +97,13 @@ tc_knum tc_kir_cast(tc_dtype from, tc_dtype to, tc_knum v) {
     else if (from == TC_U64 && v.i < 0) { // to float directly: one rounding
       double wide = (double)(uint64_t)v.i;
       out.re = tc_dtype_real(to) == TC_F32 ? (double)(float)(uint64_t)v.i : tc_kir_round(to, wide);
-    } else
-      out.re = tc_dtype_real(to) == TC_F32 ? (double)(float)v.i : tc_kir_round(to, (double)v.i);
+    } else out.re = tc_dtype_real(to) == TC_F32 ? (double)(float)v.i : tc_kir_round(to, (double)v.i);
     if (tc_dtype_is_complex(to) && tc_dtype_is_complex(from)) out.im = tc_kir_round(to, v.im);
-  } else if (to == TC_BOOL)
-    out.i = from_real ? v.re != 0 || (tc_dtype_is_complex(from) && v.im != 0) : v.i != 0;
+  } else if (to == TC_BOOL) out.i = from_real ? v.re != 0 || (tc_dtype_is_complex(from) && v.im != 0) : v.i != 0;
   else if (from_real)
-    out.i = to == TC_U64 && v.re >= 0x1p63 ? (v.re < 0x1p64 ? (int64_t)(uint64_t)v.re : -1) : tc_kir_wrap(to, double_to_int(v.re));
-  else
-    out.i = tc_kir_wrap(to, v.i);
+    out.i = to == TC_U64 && v.re >= 0x1p63 ? (v.re < 0x1p64 ? (int64_t)(uint64_t)v.re : -1)
+                                           : tc_kir_wrap(to, double_to_int(v.re));
+  else out.i = tc_kir_wrap(to, v.i);
   return out;
 }
 
@@ -153,7 +151,8 @@ static const char *eval_int(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *o
   case TC_K_GT: r = u ? U(a) > U(b) : a > b; break;
   case TC_K_GE: r = u ? U(a) >= U(b) : a >= b; break;
   case TC_K_SELECT: r = v[0].i ? v[1].i : v[2].i; break;
-  case TC_K_REAL: case TC_K_CONJ: r = a; break;
+  case TC_K_REAL:
+  case TC_K_CONJ: r = a; break;
   case TC_K_IMAG: r = 0; break;
   case TC_K_ABS2: r = (int64_t)(U(a) * U(a)); break;
   default: return "not an integer operation";
@@ -242,7 +241,8 @@ static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *
   case TC_K_GE: out->i = a >= b; return NULL;
   case TC_K_SELECT: r = v[0].i ? v[1].re : v[2].re; break;
   case TC_K_COMPLEX: out->re = a, out->im = b; return NULL;
-  case TC_K_REAL: case TC_K_CONJ: r = a; break;
+  case TC_K_REAL:
+  case TC_K_CONJ: r = a; break;
   case TC_K_IMAG: r = 0; break;
   default: r = eval_math(op, a, b);
   }

@@ -7,6 +7,11 @@
 
 #undef I
 
+// C11's CMPLX is missing from some pairs of compiler and library.
+#ifndef CMPLX
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
+
 static double complex unary(int32_t op, double complex z) {
   switch (op) {
   case TC_K_NEG: return -z;

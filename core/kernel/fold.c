@@ -44,7 +44,8 @@ static tc_kval fold_int(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const 
   case TC_K_SUB:
     if (is_int(k, 1, 0)) return v[0];
     if (v[0] == v[1]) return tc_kb_int(b, type, 0);
-    if (k->is[1] && tc_dtype_class(type) == 'i') return again(b, TC_K_ADD, 2, v[0], tc_kb_int(b, type, (int64_t)(0 - (uint64_t)k->v[1].i)));
+    if (k->is[1] && tc_dtype_class(type) == 'i')
+      return again(b, TC_K_ADD, 2, v[0], tc_kb_int(b, type, (int64_t)(0 - (uint64_t)k->v[1].i)));
     return -1;
   case TC_K_MUL:
     if (is_int(k, 1, 0)) return v[1];
@@ -71,10 +72,15 @@ static tc_kval fold_int(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const 
     if (is_int(k, 1, 0)) return v[0];
     if (type == TC_BOOL && is_int(k, 1, 1)) return again(b, TC_K_NOT, 1, v[0], -1);
     return v[0] == v[1] ? tc_kb_int(b, type, 0) : -1;
-  case TC_K_SHL: case TC_K_SHR: return is_int(k, 1, 0) ? v[0] : -1;
+  case TC_K_SHL:
+  case TC_K_SHR: return is_int(k, 1, 0) ? v[0] : -1;
   case TC_K_ABS: return tc_dtype_class(type) == 'u' ? v[0] : -1;
-  case TC_K_EQ: case TC_K_LE: case TC_K_GE: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 1) : -1;
-  case TC_K_NE: case TC_K_LT: case TC_K_GT: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 0) : -1;
+  case TC_K_EQ:
+  case TC_K_LE:
+  case TC_K_GE: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 1) : -1;
+  case TC_K_NE:
+  case TC_K_LT:
+  case TC_K_GT: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 0) : -1;
   default: return -1;
   }
 }
@@ -123,9 +129,16 @@ static tc_kval fold_real(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const
     if ((in = made_by(b, v[0], TC_K_NEG))) v[0] = in->args[0];
     return -1;
   case TC_K_ABS2: return again(b, TC_K_MUL, 2, v[0], v[0]);
-  case TC_K_FLOOR: case TC_K_CEIL: case TC_K_TRUNC: case TC_K_RINT: case TC_K_ROUND:
+  case TC_K_FLOOR:
+  case TC_K_CEIL:
+  case TC_K_TRUNC:
+  case TC_K_RINT:
+  case TC_K_ROUND:
     in = tc_kb_inst_of(b, v[0]);
-    return in && (in->op == TC_K_FLOOR || in->op == TC_K_CEIL || in->op == TC_K_TRUNC || in->op == TC_K_RINT || in->op == TC_K_ROUND) ? v[0] : -1;
+    return in && (in->op == TC_K_FLOOR || in->op == TC_K_CEIL || in->op == TC_K_TRUNC || in->op == TC_K_RINT ||
+                  in->op == TC_K_ROUND)
+               ? v[0]
+               : -1;
   default: return -1;
   }
 }
@@ -173,7 +186,8 @@ tc_kval tc_kbi_fold(tc_kb *b, int32_t *op, tc_dtype type, int32_t n, tc_kval *v)
   tc_knum r;
   if (k.count == n && exact && !tc_kir_eval(*op, type, k.v, &r)) return tc_kbi_const(b, cls == 'c' ? TC_BOOL : type, r);
   bool swaps = tc_kir_is_commutative(*op) || mirrored(*op) != *op;
-  if (n == 2 && swaps && (k.is[0] || (!k.is[1] && v[0] > v[1] && tc_kir_is_commutative(*op))) && !(k.is[0] && k.is[1])) {
+  if (n == 2 && swaps && (k.is[0] || (!k.is[1] && v[0] > v[1] && tc_kir_is_commutative(*op))) &&
+      !(k.is[0] && k.is[1])) {
     *op = mirrored(*op);
     tc_kval t = v[0];
     v[0] = v[1], v[1] = t;
@@ -206,7 +220,8 @@ tc_kval tc_kbi_fold_cast(tc_kb *b, tc_dtype to, tc_kval x) {
     tc_dtype part = tc_dtype_real(to);
     return tc_kb_op2(b, TC_K_COMPLEX, tc_kb_cast(b, part, x), tc_kb_real(b, part, 0));
   }
-  if (tc_dtype_is_complex(from) && !tc_dtype_is_complex(to) && to != TC_BOOL) return tc_kb_cast(b, to, tc_kb_op1(b, TC_K_REAL, x));
+  if (tc_dtype_is_complex(from) && !tc_dtype_is_complex(to) && to != TC_BOOL)
+    return tc_kb_cast(b, to, tc_kb_op1(b, TC_K_REAL, x));
   const tc_kinst *in = made_by(b, x, TC_K_CAST);
   if (in && b->values.data[in->args[0]].dtype == to && widens(to, from)) return in->args[0];
   return -1;

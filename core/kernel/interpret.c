@@ -17,23 +17,23 @@ typedef struct shadow {
 } shadow;
 
 typedef struct storage {
-  char *data;         // GLOBAL: the argument; else own. LANE: lanes × count
-  int64_t count;      // elements (of one lane)
-  shadow *shadows;    // SHARED
-  uint8_t *written;   // LANE
+  char *data;       // GLOBAL: the argument; else own. LANE: lanes × count
+  int64_t count;    // elements (of one lane)
+  shadow *shadows;  // SHARED
+  uint8_t *written; // LANE
 } storage;
 
 typedef struct machine {
   const tc_kernel *k;
   tc_arena *arena;
   const tc_karg *args;
-  int64_t *slots;   // by value: its first slot
+  int64_t *slots; // by value: its first slot
   tc_knum *values;
   storage *mems;
   tc_knum **next;   // by region: room for the values carried to the next round
   tc_knum *scratch; // a value of each lane
   int32_t block, epoch;
-  int32_t inst;     // being executed, for messages
+  int32_t inst; // being executed, for messages
   int64_t failed_site;
 } machine;
 
@@ -54,8 +54,10 @@ static tc_status fault(const machine *m, int32_t lane, const char *fmt, ...) {
   const tc_kinst *in = &m->k->insts[m->inst];
   tc_sv mem = in->mem >= 0 ? m->k->mems[in->mem].name : TC_SV("");
   tc_sv name = in->n_results ? m->k->names[in->results[0]] : TC_SV("");
-  return tc_status_note(s, "in kernel @" TC_SV_FMT ", instruction %d: %s%s" TC_SV_FMT "%s" TC_SV_FMT ", block %d, lane %d", TC_SV_ARG(m->k->name), (int)m->inst,
-                        tc_k_op_text(in->op), mem.size ? " %" : "", TC_SV_ARG(mem), name.size ? " to %" : "", TC_SV_ARG(name), (int)m->block, (int)lane);
+  return tc_status_note(s,
+                        "in kernel @" TC_SV_FMT ", instruction %d: %s%s" TC_SV_FMT "%s" TC_SV_FMT ", block %d, lane %d",
+                        TC_SV_ARG(m->k->name), (int)m->inst, tc_k_op_text(in->op), mem.size ? " %" : "", TC_SV_ARG(mem),
+                        name.size ? " to %" : "", TC_SV_ARG(name), (int)m->block, (int)lane);
 }
 
 static bool varies(const machine *m, tc_kval v) { return m->k->values[v].varying; }
@@ -69,7 +71,9 @@ static int32_t lanes_of(const machine *m, tc_kval v) { return varies(m, v) ? m->
 static tc_status shared_read(const machine *m, shadow *s, int64_t index, int32_t lane) {
   if (!s->written) return fault(m, lane, "shared element %lld is read before it is written", (long long)index);
   if (s->write_epoch == m->epoch && s->writer != lane)
-    return fault(m, lane, "shared element %lld is read by lane %d and written by another (%d) without a barrier between", (long long)index, (int)lane, (int)s->writer);
+    return fault(m, lane,
+                 "shared element %lld is read by lane %d and written by another (%d) without a barrier between",
+                 (long long)index, (int)lane, (int)s->writer);
   s->reader = s->read_epoch == m->epoch && s->reader != lane ? MANY : lane;
   s->read_epoch = m->epoch;
   return TC_OK;
@@ -77,11 +81,15 @@ static tc_status shared_read(const machine *m, shadow *s, int64_t index, int32_t
 
 static tc_status shared_write(const machine *m, shadow *s, int64_t index, int32_t lane, bool atomic) {
   int32_t who = atomic ? ATOMIC : lane;
-  if (atomic && !s->written) return fault(m, lane, "shared element %lld is added to before it is written", (long long)index);
+  if (atomic && !s->written)
+    return fault(m, lane, "shared element %lld is added to before it is written", (long long)index);
   if (s->write_epoch == m->epoch && s->writer != who)
-    return fault(m, lane, "shared element %lld is written by lane %d and by another (%d) without a barrier between", (long long)index, (int)lane, (int)s->writer);
+    return fault(m, lane, "shared element %lld is written by lane %d and by another (%d) without a barrier between",
+                 (long long)index, (int)lane, (int)s->writer);
   if (s->read_epoch == m->epoch && (s->reader != lane || atomic))
-    return fault(m, lane, "shared element %lld is written by lane %d and read by another (%d) without a barrier between", (long long)index, (int)lane, (int)s->reader);
+    return fault(m, lane,
+                 "shared element %lld is written by lane %d and read by another (%d) without a barrier between",
+                 (long long)index, (int)lane, (int)s->reader);
   s->write_epoch = m->epoch, s->writer = who, s->written = 1;
   return TC_OK;
 }
@@ -90,14 +98,16 @@ static tc_status shared_write(const machine *m, shadow *s, int64_t index, int32_
 static tc_status locate(const machine *m, const tc_kinst *in, int64_t index, int32_t lane, bool write, char **out) {
   const tc_kmem_info *info = &m->k->mems[in->mem];
   const storage *s = &m->mems[in->mem];
-  if (index < 0 || index >= s->count) return fault(m, lane, "index %lld lies outside the %lld elements", (long long)index, (long long)s->count);
+  if (index < 0 || index >= s->count)
+    return fault(m, lane, "index %lld lies outside the %lld elements", (long long)index, (long long)s->count);
   int64_t at = info->space == TC_SPACE_LANE ? lane * s->count + index : index;
   if (info->space == TC_SPACE_SHARED) {
     if (write) TC_TRY(shared_write(m, &s->shadows[index], index, lane, in->op == TC_K_ATOMIC_ADD));
     else TC_TRY(shared_read(m, &s->shadows[index], index, lane));
   }
   if (info->space == TC_SPACE_LANE) {
-    if (!write && !s->written[at]) return fault(m, lane, "element %lld of the lane array is read before it is written", (long long)index);
+    if (!write && !s->written[at])
+      return fault(m, lane, "element %lld of the lane array is read before it is written", (long long)index);
     s->written[at] = 1;
   }
   *out = s->data + at * tc_dtype_size(info->dtype);
@@ -159,7 +169,8 @@ static tc_status do_pure(machine *m, const tc_kinst *in) {
     case TC_K_LANE: out.i = lane; break;
     case TC_K_SCALAR:
       for (int32_t p = 0; p < m->k->n_params; p++)
-        if (m->k->params[p].is_scalar && m->k->params[p].index == in->imm) out = tc_kir_from_bits(type, (uint64_t)m->args[p].bits);
+        if (m->k->params[p].is_scalar && m->k->params[p].index == in->imm)
+          out = tc_kir_from_bits(type, (uint64_t)m->args[p].bits);
       break;
     case TC_K_CAST: out = tc_kir_cast(from, type, args[0]); break;
     case TC_K_BITCAST: out = tc_kir_from_bits(type, tc_kir_to_bits(from, args[0])); break;
@@ -190,7 +201,8 @@ static tc_status do_collective(machine *m, const tc_kinst *in) {
   tc_knum *t = m->scratch;
   memcpy(t, x, sizeof *t * (size_t)m->k->lanes);
   for (int32_t n = m->k->lanes; n > 1; n = (n + 1) / 2)
-    for (int32_t i = 0; i < n / 2; i++) tc_kir_eval(reduction(in->op), type, (tc_knum[]){t[i], t[i + (n + 1) / 2]}, &t[i]);
+    for (int32_t i = 0; i < n / 2; i++)
+      tc_kir_eval(reduction(in->op), type, (tc_knum[]){t[i], t[i + (n + 1) / 2]}, &t[i]);
   *slot(m, in->results[0], 0) = t[0];
   return TC_OK;
 }
@@ -248,8 +260,10 @@ static tc_status do_inst(machine *m, int32_t inst) {
   m->inst = inst;
   switch (in->op) {
   case TC_K_LOAD: return do_load(m, in);
-  case TC_K_STORE: case TC_K_ATOMIC_ADD: return do_store(m, in);
-  case TC_K_PREFETCH: case TC_K_YIELD: return TC_OK;
+  case TC_K_STORE:
+  case TC_K_ATOMIC_ADD: return do_store(m, in);
+  case TC_K_PREFETCH:
+  case TC_K_YIELD: return TC_OK;
   case TC_K_CHECK: do_check(m, in); return TC_OK;
   case TC_K_BARRIER: m->epoch++; return TC_OK;
   case TC_K_FOR: return do_for(m, in);
@@ -263,8 +277,13 @@ static tc_status do_inst(machine *m, int32_t inst) {
     TC_TRY(do_region(m, in->regions[0]));
     for (int32_t i = 0; i < in->n_results; i++) copy_value(m, in->results[i], yield_of(m, in->regions[0])->args[i]);
     return TC_OK;
-  case TC_K_REDUCE_ADD: case TC_K_REDUCE_MUL: case TC_K_REDUCE_MIN: case TC_K_REDUCE_MAX: case TC_K_REDUCE_AND:
-  case TC_K_REDUCE_OR: case TC_K_BROADCAST: return do_collective(m, in);
+  case TC_K_REDUCE_ADD:
+  case TC_K_REDUCE_MUL:
+  case TC_K_REDUCE_MIN:
+  case TC_K_REDUCE_MAX:
+  case TC_K_REDUCE_AND:
+  case TC_K_REDUCE_OR:
+  case TC_K_BROADCAST: return do_collective(m, in);
   default: return do_pure(m, in);
   }
 }
@@ -292,12 +311,14 @@ static void prepare_memory(machine *m) {
       } table = {.from = info->data}; // never written: the verifier refuses stores to tables
       s->data = table.to;
     }
-    if (info->space == TC_SPACE_SHARED || info->space == TC_SPACE_LANE) s->data = tc_arena_array(m->arena, (size_t)tc_dtype_size(info->dtype), (size_t)(info->count * copies));
+    if (info->space == TC_SPACE_SHARED || info->space == TC_SPACE_LANE)
+      s->data = tc_arena_array(m->arena, (size_t)tc_dtype_size(info->dtype), (size_t)(info->count * copies));
     if (info->space == TC_SPACE_SHARED) s->shadows = TC_NEW_ARRAY(m->arena, shadow, info->count);
-    if (info->space == TC_SPACE_LANE) s->written = TC_NEW_ARRAY(m->arena, uint8_t, info->count * copies);
+    if (info->space == TC_SPACE_LANE) s->written = TC_NEW_ARRAY(m->arena, uint8_t, info->count *copies);
   }
   for (int32_t p = 0; p < k->n_params; p++)
-    if (!k->params[p].is_scalar) m->mems[k->params[p].index].data = m->args[p].data, m->mems[k->params[p].index].count = m->args[p].count;
+    if (!k->params[p].is_scalar)
+      m->mems[k->params[p].index].data = m->args[p].data, m->mems[k->params[p].index].count = m->args[p].count;
 }
 
 static void start_block(machine *m, int32_t block) {
@@ -328,9 +349,13 @@ static tc_status run_in_arena(void *arg) {
   return s;
 }
 
-tc_status tc_kernel_interpret(const tc_allocator *a, const tc_kernel *k, int64_t blocks, const tc_karg *args, int32_t n_args, int64_t *out_failed_site) {
-  if (n_args != k->n_params) return tc_error(TC_STATUS_INVALID_ARGUMENT, "kernel @" TC_SV_FMT " takes %d arguments, not %d", TC_SV_ARG(k->name), (int)k->n_params, (int)n_args);
-  if (blocks < 0 || blocks > INT32_MAX) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a grid of %lld blocks is not possible", (long long)blocks);
+tc_status tc_kernel_interpret(const tc_allocator *a, const tc_kernel *k, int64_t blocks, const tc_karg *args,
+                              int32_t n_args, int64_t *out_failed_site) {
+  if (n_args != k->n_params)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "kernel @" TC_SV_FMT " takes %d arguments, not %d", TC_SV_ARG(k->name),
+                    (int)k->n_params, (int)n_args);
+  if (blocks < 0 || blocks > INT32_MAX)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a grid of %lld blocks is not possible", (long long)blocks);
   TC_TRY(tc_kernel_verify(k));
   for (int32_t p = 0; p < k->n_params; p++) {
     if (!k->params[p].is_scalar) continue;
@@ -338,7 +363,9 @@ tc_status tc_kernel_interpret(const tc_allocator *a, const tc_kernel *k, int64_t
     if (tc_dtype_is_float(s->dtype)) continue;
     int64_t v = tc_kir_wrap(s->dtype, args[p].bits);
     if (v < s->lo || v > s->hi || v % s->divisor)
-      return tc_error(TC_STATUS_INVALID_ARGUMENT, "kernel @" TC_SV_FMT ": %%" TC_SV_FMT " = %lld contradicts the facts that are declared", TC_SV_ARG(k->name), TC_SV_ARG(s->name), (long long)v);
+      return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                      "kernel @" TC_SV_FMT ": %%" TC_SV_FMT " = %lld contradicts the facts that are declared",
+                      TC_SV_ARG(k->name), TC_SV_ARG(s->name), (long long)v);
   }
   tc_arena *arena;
   TC_TRY(tc_arena_create(a, &arena));

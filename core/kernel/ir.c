@@ -39,32 +39,37 @@ bool tc_kir_is_pure(int32_t op) {
 
 bool tc_kir_is_commutative(int32_t op) {
   switch (op) {
-  case TC_K_ADD: case TC_K_MUL: case TC_K_MIN: case TC_K_MAX: case TC_K_AND: case TC_K_OR: case TC_K_XOR:
-  case TC_K_EQ: case TC_K_NE: case TC_K_MULHI: case TC_K_FMIN: case TC_K_FMAX: return true;
+  case TC_K_ADD:
+  case TC_K_MUL:
+  case TC_K_MIN:
+  case TC_K_MAX:
+  case TC_K_AND:
+  case TC_K_OR:
+  case TC_K_XOR:
+  case TC_K_EQ:
+  case TC_K_NE:
+  case TC_K_MULHI:
+  case TC_K_FMIN:
+  case TC_K_FMAX: return true;
   default: return false;
   }
 }
 
 // ---- Typing ----
 
-// Operand classes that an opcode takes: letters of dtype classes.
-static const char *operand_classes(int32_t op) {
-  switch (op) {
-  case TC_K_ADD: case TC_K_SUB: case TC_K_MUL: case TC_K_DIV: case TC_K_NEG: case TC_K_ABS: case TC_K_FMA:
-  case TC_K_REAL: case TC_K_IMAG: case TC_K_CONJ: case TC_K_ABS2: return "iufc";
-  case TC_K_MIN: case TC_K_MAX: case TC_K_REM: return "iuf";
-  case TC_K_SQRT: case TC_K_ANGLE: return "fc";
-  case TC_K_FMIN: case TC_K_FMAX: case TC_K_FLOOR: case TC_K_CEIL: case TC_K_TRUNC: case TC_K_RINT: case TC_K_ROUND:
-  case TC_K_COPYSIGN: case TC_K_RCP_APPROX: case TC_K_COMPLEX: return "f";
-  case TC_K_AND: case TC_K_OR: case TC_K_XOR: case TC_K_NOT: return "biu";
-  case TC_K_SHL: case TC_K_SHR: case TC_K_MULHI: return "iu";
-  case TC_K_EQ: case TC_K_NE: return "biufc";
-  case TC_K_LT: case TC_K_LE: case TC_K_GT: case TC_K_GE: return "biuf";
-  case TC_K_ATAN2: case TC_K_ERF: case TC_K_ERFC: case TC_K_HYPOT: case TC_K_FMOD: case TC_K_LGAMMA: case TC_K_CBRT:
-    return "f";
-  default: return tc_k_op_class(op) == 'm' ? "fc" : "";
-  }
-}
+// Operand classes that an opcode takes: letters of dtype classes. Not listed: functions, which take "fc".
+// clang-format off
+static const char *const classes_of[TC_K_COUNT] = {
+    [TC_K_ADD] = "iufc", [TC_K_SUB] = "iufc", [TC_K_MUL] = "iufc", [TC_K_DIV] = "iufc", [TC_K_NEG] = "iufc",
+    [TC_K_ABS] = "iufc", [TC_K_FMA] = "iufc", [TC_K_REAL] = "iufc", [TC_K_IMAG] = "iufc", [TC_K_CONJ] = "iufc",
+    [TC_K_ABS2] = "iufc", [TC_K_MIN] = "iuf", [TC_K_MAX] = "iuf", [TC_K_REM] = "iuf", [TC_K_SQRT] = "fc",
+    [TC_K_ANGLE] = "fc", [TC_K_FMIN] = "f", [TC_K_FMAX] = "f", [TC_K_FLOOR] = "f", [TC_K_CEIL] = "f",
+    [TC_K_TRUNC] = "f", [TC_K_RINT] = "f", [TC_K_ROUND] = "f", [TC_K_COPYSIGN] = "f", [TC_K_RCP_APPROX] = "f",
+    [TC_K_COMPLEX] = "f", [TC_K_AND] = "biu", [TC_K_OR] = "biu", [TC_K_XOR] = "biu", [TC_K_NOT] = "biu",
+    [TC_K_SHL] = "iu", [TC_K_SHR] = "iu", [TC_K_MULHI] = "iu", [TC_K_EQ] = "biufc", [TC_K_NE] = "biufc",
+    [TC_K_LT] = "biuf", [TC_K_LE] = "biuf", [TC_K_GT] = "biuf", [TC_K_GE] = "biuf", [TC_K_ATAN2] = "f",
+    [TC_K_ERF] = "f", [TC_K_ERFC] = "f", [TC_K_HYPOT] = "f", [TC_K_FMOD] = "f", [TC_K_LGAMMA] = "f", [TC_K_CBRT] = "f"};
+// clang-format on
 
 static const char *class_words(const char *classes) {
   if (classes[0] == 'f') return classes[1] ? "operands must be floating or complex" : "operands must be floating";
@@ -87,7 +92,7 @@ const char *tc_kir_type_rule(int32_t op, int32_t n, const tc_dtype *args, tc_dty
   if (n == 0) return "not an operation on values";
   for (int32_t i = 1; i < n; i++)
     if (args[i] != args[0]) return "operands must have one type";
-  const char *classes = operand_classes(op), *c = classes;
+  const char *classes = classes_of[op] ? classes_of[op] : tc_k_op_class(op) == 'm' ? "fc" : "", *c = classes;
   while (*c && *c != tc_dtype_class(args[0])) c++;
   if (!*c) return class_words(classes);
   if (tc_k_op_class(op) == 'c') *out = TC_BOOL;

@@ -1,8 +1,8 @@
 // Kernel IR: the structs behind tc/kernel.h, and what the files of this folder share. Not seen outside core/kernel.
 //
 // Invariants of a finished kernel: instruction, value and region numbers are dense; a region's last instruction is a
-// YIELD; every operand is defined earlier in the same region or in one that encloses it; `varying` is exact with respect
-// to the rules of tc_kir_varying (it never says uniform for a value that can differ by lane).
+// YIELD; every operand is defined earlier in the same region or in one that encloses it; `varying` is exact with
+// respect to the rules of tc_kir_varying (it never says uniform for a value that can differ by lane).
 #ifndef TC_CORE_KERNEL_IR_H_
 #define TC_CORE_KERNEL_IR_H_
 
@@ -48,18 +48,18 @@ typedef struct tc_knum {
 // NULL, or what is wrong with the operands (static text).
 const char *tc_kir_type_rule(int32_t op, int32_t n, const tc_dtype *args, tc_dtype *out);
 int32_t tc_kir_arity(int32_t op);
-bool tc_kir_is_int(tc_dtype d);        // signed or unsigned, not bool
-int32_t tc_kir_bits(tc_dtype d);       // width of an integer type
-bool tc_kir_is_pure(int32_t op);       // depends on its operands only (div and rem of integers may fault)
+bool tc_kir_is_int(tc_dtype d);  // signed or unsigned, not bool
+int32_t tc_kir_bits(tc_dtype d); // width of an integer type
+bool tc_kir_is_pure(int32_t op); // depends on its operands only (div and rem of integers may fault)
 bool tc_kir_is_commutative(int32_t op);
-int32_t tc_kir_find_op(tc_sv text);    // -1 if there is none
+int32_t tc_kir_find_op(tc_sv text); // -1 if there is none
 // Does a pure instruction's or a load's result vary by lane, given its operands?
 bool tc_kir_varying(const tc_kinst *inst, const tc_kmem_info *mems, const tc_kvalue *values);
 
 // Brings an integer into the range of its type, a real to the nearest value of its type.
 int64_t tc_kir_wrap(tc_dtype d, int64_t v);
 double tc_kir_round(tc_dtype d, double v);
-tc_knum tc_kir_int(tc_dtype d, int64_t v);     // an integer as a value of any type
+tc_knum tc_kir_int(tc_dtype d, int64_t v);           // an integer as a value of any type
 tc_knum tc_kir_from_bits(tc_dtype d, uint64_t bits); // storage bits of a non-complex type
 uint64_t tc_kir_to_bits(tc_dtype d, tc_knum v);
 tc_knum tc_kir_read(tc_dtype d, const void *at); // one element in memory
@@ -97,9 +97,11 @@ struct tc_kir_copy {
 };
 // Copies name, parameters and memory objects (complex ones become their real type, twice as long, if `parts`), then
 // the body by `visit`; tc_kir_copy_inst is the plain copy of one instruction with its regions.
-TC_NODISCARD tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy_fn visit, void *self, bool parts, tc_kernel **out);
+TC_NODISCARD tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy_fn visit, void *self,
+                                          bool parts, tc_kernel **out);
 TC_NODISCARD tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst);
-void tc_kir_keep_name(tc_kir_copy *c, tc_kval old, tc_kval made); // names the new value as the old one; constants stay nameless
+void tc_kir_keep_name(tc_kir_copy *c, tc_kval old,
+                      tc_kval made); // names the new value as the old one; constants stay nameless
 TC_NODISCARD tc_status tc_kir_copy_region(tc_kir_copy *c, int32_t region); // all but its yield, into the open region
 
 #endif

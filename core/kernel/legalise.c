@@ -1,7 +1,7 @@
 // Legalisation: what plugins see has no complex types, no mathematical functions and no arithmetic on 16-bit floats.
 //
-// One copy through the folding builder. A complex value becomes two real ones (tc_kir_copy.map2 holds imaginary parts); a
-// complex memory object becomes one of the real type and twice the length, so that an access of width w at index i is
+// One copy through the folding builder. A complex value becomes two real ones (tc_kir_copy.map2 holds imaginary parts);
+// a complex memory object becomes one of the real type and twice the length, so that an access of width w at index i is
 // one of width 2w at 2i. Operations on 16-bit floats are done in f32 and rounded by a cast, each of them.
 #include "core/kernel/legalise.h"
 
@@ -10,7 +10,8 @@ static bool is_half(tc_dtype d) { return d == TC_F16 || d == TC_BF16; }
 tc_kval tc_kir_plain(tc_kb *b, int32_t op, int32_t n, const tc_kval *args) {
   tc_kval wide[3];
   tc_dtype type = tc_kb_type(b, args[n - 1]);
-  if (op == TC_K_SELECT || !is_half(type)) return tc_k_op_class(op) == 'm' ? tc_km_lower(b, op, n, args) : tc_kb_op(b, op, n, args);
+  if (op == TC_K_SELECT || !is_half(type))
+    return tc_k_op_class(op) == 'm' ? tc_km_lower(b, op, n, args) : tc_kb_op(b, op, n, args);
   for (int32_t i = 0; i < n; i++) wide[i] = tc_kb_cast(b, TC_F32, args[i]);
   tc_kval r = tc_kir_plain(b, op, n, wide);
   return tc_k_op_class(op) == 'c' ? r : tc_kb_cast(b, type, r);
@@ -68,9 +69,11 @@ static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
   for (int32_t i = 0; i < in->n_args; i++) args[i] = c->map[in->args[i]];
   if (in->op == TC_K_COMPLEX) set(c, r, args[0], args[1]);
   else if (in->op == TC_K_SELECT && any_complex)
-    set(c, r, tc_kb_op3(b, TC_K_SELECT, args[0], args[1], args[2]), tc_kb_op3(b, TC_K_SELECT, args[0], c->map2[in->args[1]], c->map2[in->args[2]]));
+    set(c, r, tc_kb_op3(b, TC_K_SELECT, args[0], args[1], args[2]),
+        tc_kb_op3(b, TC_K_SELECT, args[0], c->map2[in->args[1]], c->map2[in->args[2]]));
   else if (in->op == TC_K_REAL) set(c, r, args[0], -1);
-  else if (in->op == TC_K_IMAG) set(c, r, any_complex ? c->map2[in->args[0]] : tc_kb_real(b, tc_kb_type(b, args[0]), 0), -1);
+  else if (in->op == TC_K_IMAG)
+    set(c, r, any_complex ? c->map2[in->args[0]] : tc_kb_real(b, tc_kb_type(b, args[0]), 0), -1);
   else if (in->op == TC_K_CONJ && !any_complex) set(c, r, args[0], -1);
   else if (any_complex) complex_op(c, in);
   else if (in->op == TC_K_ANGLE) angle_of_real(c, in);
@@ -120,7 +123,8 @@ static tc_status lanes_region(tc_kir_copy *c, const tc_kinst *in) {
   tc_kb *b = c->to;
   const tc_kir_region *g = &c->from->regions[in->regions[0]];
   const tc_kinst *y = &c->from->insts[g->insts.data[g->insts.count - 1]];
-  tc_kval *yields = TC_NEW_ARRAY(tc_kb_arena(b), tc_kval, 4 * (int64_t)y->n_args + 1), *results = yields + 2 * y->n_args;
+  tc_kval *yields = TC_NEW_ARRAY(tc_kb_arena(b), tc_kval, 4 * (int64_t)y->n_args + 1),
+          *results = yields + 2 * y->n_args;
   int32_t n = 0;
   tc_kb_lanes(b);
   TC_TRY(tc_kir_copy_region(c, in->regions[0]));
@@ -156,7 +160,9 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
   else if (in->op == TC_K_CAST && (is_complex(c, in->args[0]) || is_complex(c, in->results[0]))) complex_cast(c, in);
   else if (in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_BROADCAST) collective(c, in);
-  else if (in->n_args && in->op != TC_K_CAST && in->op != TC_K_BITCAST && (cls == 'a' || cls == 'c' || cls == 'm' || cls == 't')) pure_op(c, in);
+  else if (in->n_args && in->op != TC_K_CAST && in->op != TC_K_BITCAST &&
+           (cls == 'a' || cls == 'c' || cls == 'm' || cls == 't'))
+    pure_op(c, in);
   else return tc_kir_copy_inst(c, inst);
   if (in->n_results == 1) tc_kir_keep_name(c, in->results[0], c->map[in->results[0]]);
   return TC_OK;

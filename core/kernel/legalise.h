@@ -1,4 +1,5 @@
-// What the legalising files share: real operations on any float type (legalise.c) and complex ones by parts (complex*.c).
+// What the legalising files share: real operations on any float type (legalise.c) and complex ones by parts
+// (complex*.c).
 #ifndef TC_CORE_KERNEL_LEGALISE_H_
 #define TC_CORE_KERNEL_LEGALISE_H_
 

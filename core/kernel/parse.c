@@ -49,7 +49,8 @@ typedef TC_VEC(tc_sv) name_list;
 // What the builder refused, at the instruction.
 static tc_status built(parser *p) {
   int32_t code = tc_kb_failed(p->b);
-  if (code && code != TC_STATUS_INVALID_ARGUMENT) return tc_error(code, "%s", tc_kb_reason(p->b)); // not the text's fault
+  if (code && code != TC_STATUS_INVALID_ARGUMENT)
+    return tc_error(code, "%s", tc_kb_reason(p->b)); // not the text's fault
   return code ? tc_lex_error(&p->inst, "%s", tc_kb_reason(p->b)) : TC_OK;
 }
 
@@ -79,7 +80,9 @@ static tc_status find(parser *p, const char *what, int32_t kind, int32_t *out) {
     tc_sv *all = TC_NEW_ARRAY(p->arena, tc_sv, n + 1);
     for (int32_t i = 0; i < n; i++) all[i] = tc_map_at(p->names, i)->key;
     tc_sv near = tc_sv_nearest(name, all, n);
-    if (near.size) return tc_lex_error(&at, "%%" TC_SV_FMT " is not defined; did you mean %%" TC_SV_FMT "?", TC_SV_ARG(name), TC_SV_ARG(near));
+    if (near.size)
+      return tc_lex_error(&at, "%%" TC_SV_FMT " is not defined; did you mean %%" TC_SV_FMT "?", TC_SV_ARG(name),
+                          TC_SV_ARG(near));
     return tc_lex_error(&at, "%%" TC_SV_FMT " is not defined", TC_SV_ARG(name));
   }
   int32_t found = (int32_t)(e->value.num >> 32);
@@ -119,7 +122,8 @@ static tc_status read_literal(parser *p, operand *o) {
     o->real = (double)o->integer;
     return TC_OK;
   }
-  if (ahead.tok.kind == TC_TOK_FLOAT || tc_lex_at(&ahead, "inf") || tc_lex_at(&ahead, "nan")) return tc_lex_double(lx, &o->real);
+  if (ahead.tok.kind == TC_TOK_FLOAT || tc_lex_at(&ahead, "inf") || tc_lex_at(&ahead, "nan"))
+    return tc_lex_double(lx, &o->real);
   return tc_lex_error(lx, "expected a value: %%name, a number, true or false");
 }
 
@@ -140,12 +144,16 @@ static tc_status read_operands(parser *p, operands *out) {
 }
 
 static tc_status check_literal(const operand *o, tc_dtype type) {
-  if (tc_dtype_is_complex(type)) return tc_lex_error(&o->at, "a literal cannot be %s; use complex", tc_dtype_name(type));
-  if (tc_dtype_is_float(type)) return o->is_bool ? tc_lex_error(&o->at, "expected %s, not a bool", tc_dtype_name(type)) : TC_OK;
+  if (tc_dtype_is_complex(type))
+    return tc_lex_error(&o->at, "a literal cannot be %s; use complex", tc_dtype_name(type));
+  if (tc_dtype_is_float(type))
+    return o->is_bool ? tc_lex_error(&o->at, "expected %s, not a bool", tc_dtype_name(type)) : TC_OK;
   if (!o->is_int) return tc_lex_error(&o->at, "expected %s, not a real number", tc_dtype_name(type));
-  if ((type == TC_BOOL) != o->is_bool) return tc_lex_error(&o->at, "expected %s", type == TC_BOOL ? "bool (true or false)" : tc_dtype_name(type));
+  if ((type == TC_BOOL) != o->is_bool)
+    return tc_lex_error(&o->at, "expected %s", type == TC_BOOL ? "bool (true or false)" : tc_dtype_name(type));
   int32_t bits = tc_kir_bits(type);
-  bool fits = type == TC_U64 || tc_kir_wrap(type, o->integer) == o->integer || (o->integer >= 0 && bits < 64 && o->integer >> bits == 0);
+  bool fits = type == TC_U64 || tc_kir_wrap(type, o->integer) == o->integer ||
+              (o->integer >= 0 && bits < 64 && o->integer >> bits == 0);
   return fits ? TC_OK : tc_lex_error(&o->at, "%lld does not fit %s", (long long)o->integer, tc_dtype_name(type));
 }
 
@@ -173,7 +181,9 @@ static tc_status read_op(parser *p, int32_t op, tc_kval *out) {
     else break;
   }
   int32_t first = op == TC_K_SELECT;
-  if (v.count != tc_kir_arity(op)) return tc_lex_error(&p->inst, "%s takes %d operands, not %d", tc_k_op_text(op), (int)tc_kir_arity(op), (int)v.count);
+  if (v.count != tc_kir_arity(op))
+    return tc_lex_error(&p->inst, "%s takes %d operands, not %d", tc_k_op_text(op), (int)tc_kir_arity(op),
+                        (int)v.count);
   if (op == TC_K_CAST || op == TC_K_BITCAST) {
     if (!given) return tc_lex_error(p->lx, "expected ': dtype' behind %s", tc_k_op_text(op));
     if (v.data[0].value < 0) return tc_lex_error(&v.data[0].at, "the operand of %s must be a value", tc_k_op_text(op));
@@ -266,7 +276,9 @@ static tc_status read_load(parser *p, tc_kval *results, int32_t *n) {
       operand o = other.data[0];
       tc_vec_push(p->arena, &other, o);
     }
-    if (other.count != a.width) return tc_lex_error(&p->inst, "load.v%d takes 1 or %d values behind else, not %d", (int)a.width, (int)a.width, (int)other.count);
+    if (other.count != a.width)
+      return tc_lex_error(&p->inst, "load.v%d takes 1 or %d values behind else, not %d", (int)a.width, (int)a.width,
+                          (int)other.count);
     TC_TRY(typed_values(p, &other, tc_kb_mem(p->b, a.mem)->dtype, &values));
   }
   *n = a.width;
@@ -282,7 +294,9 @@ static tc_status read_store(parser *p, int32_t op) {
   TC_TRY(tc_lex_expect(p->lx, ","));
   TC_TRY(read_operands(p, &v));
   TC_TRY(read_mask(p, &a));
-  if (v.count != a.width) return tc_lex_error(&p->inst, "%s of width %d takes as many values, not %d", tc_k_op_text(op), (int)a.width, (int)v.count);
+  if (v.count != a.width)
+    return tc_lex_error(&p->inst, "%s of width %d takes as many values, not %d", tc_k_op_text(op), (int)a.width,
+                        (int)v.count);
   TC_TRY(typed_values(p, &v, tc_kb_mem(p->b, a.mem)->dtype, &values));
   if (op == TC_K_STORE) tc_kb_store(p->b, a.mem, a.index.value, a.width, values, a.mask.value);
   else tc_kb_atomic_add(p->b, a.mem, a.index.value, values[0], a.mask.value);
@@ -406,7 +420,9 @@ static tc_status read_opcode(parser *p, int32_t *op) {
   tc_sv all[TC_K_COUNT];
   for (int32_t i = 0; i < TC_K_COUNT; i++) all[i] = tc_sv_of(tc_k_op_text(i));
   tc_sv near = tc_sv_nearest(word, all, TC_K_COUNT);
-  if (near.size && *op < 0) return tc_lex_error(&p->inst, "there is no operation '" TC_SV_FMT "'; did you mean '" TC_SV_FMT "'?", TC_SV_ARG(word), TC_SV_ARG(near));
+  if (near.size && *op < 0)
+    return tc_lex_error(&p->inst, "there is no operation '" TC_SV_FMT "'; did you mean '" TC_SV_FMT "'?",
+                        TC_SV_ARG(word), TC_SV_ARG(near));
   return tc_lex_error(&p->inst, "there is no operation '" TC_SV_FMT "'", TC_SV_ARG(word));
 }
 
@@ -455,7 +471,8 @@ static tc_status read_inst(parser *p) {
   case TC_K_BLOCK: own[0] = tc_kb_block(p->b); break;
   case TC_K_LANE: own[0] = tc_kb_lane(p->b); break;
   case TC_K_LOAD: TC_TRY(read_load(p, own, &n)); break;
-  case TC_K_STORE: case TC_K_ATOMIC_ADD: TC_TRY(read_store(p, op)); break;
+  case TC_K_STORE:
+  case TC_K_ATOMIC_ADD: TC_TRY(read_store(p, op)); break;
   case TC_K_PREFETCH: {
     access a;
     TC_TRY(read_access(p, &a));
@@ -468,13 +485,19 @@ static tc_status read_inst(parser *p) {
   case TC_K_LANES: TC_TRY(read_lanes(p, &results, &n)); break;
   case TC_K_YIELD: TC_TRY(read_yield(p)); break;
   case TC_K_BARRIER: tc_kb_barrier(p->b); break;
-  case TC_K_REDUCE_ADD: case TC_K_REDUCE_MUL: case TC_K_REDUCE_MIN: case TC_K_REDUCE_MAX: case TC_K_REDUCE_AND:
-  case TC_K_REDUCE_OR: case TC_K_BROADCAST: TC_TRY(read_collective(p, op, own)); break;
+  case TC_K_REDUCE_ADD:
+  case TC_K_REDUCE_MUL:
+  case TC_K_REDUCE_MIN:
+  case TC_K_REDUCE_MAX:
+  case TC_K_REDUCE_AND:
+  case TC_K_REDUCE_OR:
+  case TC_K_BROADCAST: TC_TRY(read_collective(p, op, own)); break;
   default: TC_TRY(read_op(p, op, own));
   }
   p->inst = start;
   TC_TRY(built(p));
-  if (n != names.count) return tc_lex_error(&start, "%s has %d results, %d are named", tc_k_op_text(op), (int)n, (int)names.count);
+  if (n != names.count)
+    return tc_lex_error(&start, "%s has %d results, %d are named", tc_k_op_text(op), (int)n, (int)names.count);
   for (int32_t i = 0; i < n; i++) TC_TRY(define_value(p, names.data[i], results[i]));
   return TC_OK;
 }

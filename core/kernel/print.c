@@ -30,10 +30,15 @@ static bool literal_fits(const printer *p, const tc_kinst *in, int32_t i) {
   tc_dtype type = p->k->values[in->args[i]].dtype;
   char cls = (char)tc_k_op_class(in->op);
   switch (in->op) {
-  case TC_K_LOAD: case TC_K_STORE: case TC_K_ATOMIC_ADD: case TC_K_PREFETCH: return i > 0 || type == TC_I32;
+  case TC_K_LOAD:
+  case TC_K_STORE:
+  case TC_K_ATOMIC_ADD:
+  case TC_K_PREFETCH: return i > 0 || type == TC_I32;
   case TC_K_FOR: return i > 1 || type == TC_I32;
-  case TC_K_IF: case TC_K_CHECK: return true;
-  case TC_K_CAST: case TC_K_BITCAST: return false;
+  case TC_K_IF:
+  case TC_K_CHECK: return true;
+  case TC_K_CAST:
+  case TC_K_BITCAST: return false;
   default: return cls == 'a' || cls == 'c' || cls == 'm' || in->op == TC_K_SELECT || in->op == TC_K_COMPLEX;
   }
 }
@@ -132,7 +137,8 @@ static void put_op(printer *p, const tc_kinst *in) {
   tc_sb_putc(p->sb, ' ');
   put_values(p, in->n_args, in->args);
   bool known = false; // the type of literals follows from an operand that is none
-  for (int32_t i = in->op == TC_K_SELECT; i < in->n_args; i++) known |= !p->in_place[in->args[i]] || !is_const(p, in->args[i]);
+  for (int32_t i = in->op == TC_K_SELECT; i < in->n_args; i++)
+    known |= !p->in_place[in->args[i]] || !is_const(p, in->args[i]);
   if (in->op == TC_K_CAST || in->op == TC_K_BITCAST) put_type(p, k->values[in->results[0]].dtype);
   else if (in->n_args && !known) put_type(p, k->values[in->args[in->n_args - 1]].dtype);
   if (in->flags & TC_KI_FAST) tc_sb_putz(p->sb, " fast");
@@ -206,8 +212,12 @@ static void put_inst(printer *p, const tc_kinst *in) {
     put_literal(p, p->k->values[in->results[0]].dtype, in->imm, in->fimm);
     put_type(p, p->k->values[in->results[0]].dtype);
     break;
-  case TC_K_LOAD: case TC_K_STORE: case TC_K_ATOMIC_ADD: case TC_K_PREFETCH: put_access(p, in); break;
-  case TC_K_CHECK: case TC_K_BROADCAST:
+  case TC_K_LOAD:
+  case TC_K_STORE:
+  case TC_K_ATOMIC_ADD:
+  case TC_K_PREFETCH: put_access(p, in); break;
+  case TC_K_CHECK:
+  case TC_K_BROADCAST:
     tc_sb_putc(p->sb, ' ');
     put_value(p, in->args[0]);
     tc_sb_printf(p->sb, ", %lld", (long long)in->imm);
@@ -219,7 +229,9 @@ static void put_inst(printer *p, const tc_kinst *in) {
     tc_sb_putc(p->sb, ' ');
     put_values(p, in->n_args, in->args);
     break;
-  case TC_K_BLOCK: case TC_K_LANE: case TC_K_BARRIER: break;
+  case TC_K_BLOCK:
+  case TC_K_LANE:
+  case TC_K_BARRIER: break;
   default: put_op(p, in);
   }
   tc_sb_putc(p->sb, '\n');

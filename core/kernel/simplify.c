@@ -8,11 +8,11 @@
 
 typedef struct simplifier {
   const tc_kernel *k;
-  uint8_t *live;      // by instruction
+  uint8_t *live; // by instruction
   uint8_t *live_value;
-  int32_t *owner;     // by region: its structured instruction
-  int32_t *home;      // by instruction: its region
-  int32_t *target;    // by instruction: region to emit it in
+  int32_t *owner;  // by region: its structured instruction
+  int32_t *home;   // by instruction: its region
+  int32_t *target; // by instruction: region to emit it in
   TC_VEC(tc_kval) work;
   tc_arena *arena;
 } simplifier;
@@ -65,7 +65,8 @@ static void mark_value(simplifier *s, tc_kval v) {
 }
 
 static bool has_effect(const tc_kinst *in) {
-  return in->op == TC_K_STORE || in->op == TC_K_ATOMIC_ADD || in->op == TC_K_PREFETCH || in->op == TC_K_CHECK || in->op == TC_K_BARRIER;
+  return in->op == TC_K_STORE || in->op == TC_K_ATOMIC_ADD || in->op == TC_K_PREFETCH || in->op == TC_K_CHECK ||
+         in->op == TC_K_BARRIER;
 }
 
 static void mark(simplifier *s) {
@@ -157,7 +158,8 @@ static tc_status copy_for(tc_kir_copy *c, const tc_kinst *in) {
   int32_t n = 0;
   for (int32_t i = 0; i < in->n_results; i++)
     if (s->live_value[in->results[i]]) list[n++] = c->map[in->args[2 + i]];
-  c->map[g->params[0]] = tc_kb_for(c->to, c->map[in->args[0]], c->map[in->args[1]], in->imm, in->flags, n, list, carried);
+  c->map[g->params[0]] =
+      tc_kb_for(c->to, c->map[in->args[0]], c->map[in->args[1]], in->imm, in->flags, n, list, carried);
   tc_kir_keep_name(c, g->params[0], c->map[g->params[0]]);
   n = 0;
   for (int32_t i = 0; i < in->n_results; i++) {

@@ -3,7 +3,8 @@
 #include "core/kernel/ir.h"
 
 static tc_status refuse(const tc_kernel *k, const char *what, const char *detail) {
-  return tc_error(TC_STATUS_INVALID_ARGUMENT, "kernel @" TC_SV_FMT " is not plain: %s (%s)", TC_SV_ARG(k->name), what, detail);
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "kernel @" TC_SV_FMT " is not plain: %s (%s)", TC_SV_ARG(k->name), what,
+                  detail);
 }
 
 static bool moves_only(int32_t op) {

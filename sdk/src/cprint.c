@@ -1,8 +1,8 @@
 // The C-like printer: a plain kernel as source text for a device whose lanes are threads.
 //
 // Every value is a constant variable v<number>, declared where it is computed; constants and scalar parameters stand in
-// place. Values that cross a brace (results of loops, branches and lanes regions) are variables declared in front of it.
-// Block scope is run by all threads alike; collectives go through subgroup shuffles and a little shared scratch.
+// place. Values that cross a brace (results of loops, branches and lanes regions) are variables declared in front of
+// it. Block scope is run by all threads alike; collectives go through subgroup shuffles and a little shared scratch.
 // Nothing is allocated: text goes straight to the writer.
 #include "cprint.h"
 
@@ -123,77 +123,17 @@ void put_format(printer *p, const char *format, int32_t n, const operand *args) 
   }
 }
 
-// ---- Memory ----
-
-static int32_t size_of(tc_dtype t) {
+int32_t size_of(tc_dtype t) {
   switch (t) {
-#define X(name, number, text, bytes, cls, torch) case TC_##name: return bytes;
+#define X(name, number, text, bytes, cls, torch) \
+  case TC_##name: return bytes;
     TC_DTYPE_LIST(X)
 #undef X
   default: return 1;
   }
 }
 
-// May the access be one vector?
-static bool is_vector(const printer *p, const tc_kinst *in) {
-  tc_kmem_info m;
-  tc_k_mem(p->k, in->mem, &m);
-  int64_t bytes = (int64_t)in->width * size_of(m.dtype);
-  if (in->width < 2 || !p->d->vector_load || !p->d->vector_element || bytes > p->d->vector_bytes || (bytes & (bytes - 1)) || m.space == TC_SPACE_LANE) return false;
-  if (in->op == TC_K_STORE && !p->d->vector_store) return false;
-  if (m.space == TC_SPACE_GLOBAL ? m.align < bytes : !p->d->alignment) return false;
-  return divisor_of(p, in->args[0], 0) % in->width == 0;
-}
-
-static void put_address(printer *p, const tc_kinst *in) {
-  put_mem(p, in->mem);
-  put(p, " + ");
-  put_value(p, in->args[0]);
-}
-
-// Formats of vectors: $t type, $w width, $n name, $p address, $i element, $v the values.
-static void put_vector(printer *p, const char *format, const tc_kinst *in, int32_t name, int32_t element) {
-  tc_kmem_info m;
-  tc_k_mem(p->k, in->mem, &m);
-  for (const char *c = format; *c;) {
-    if (c[0] == '$' && c[1]) {
-      switch (c[1]) {
-      case 't': put_type(p, m.dtype); break;
-      case 'w': put_int(p, in->width); break;
-      case 'n':
-        put(p, "t");
-        put_int(p, name);
-        break;
-      case 'p': put_address(p, in); break;
-      case 'i': put_int(p, element); break;
-      default:
-        for (int32_t i = 0; i < in->width; i++) {
-          if (i) put(p, ", ");
-          put_value(p, in->args[1 + i]);
-        }
-      }
-      c += 2;
-      continue;
-    }
-    size_t run = 1;
-    while (c[run] && c[run] != '$') run++;
-    put_sv(p, (tc_sv){c, run});
-    c += run;
-  }
-}
-
-static void put_element(printer *p, const tc_kinst *in, int32_t i) {
-  put_mem(p, in->mem);
-  put(p, "[");
-  put_value(p, in->args[0]);
-  if (i) {
-    put(p, " + ");
-    put_int(p, i);
-  }
-  put(p, "]");
-}
-
-static void declare(printer *p, tc_kval v, bool constant) {
+void declare(printer *p, tc_kval v, bool constant) {
   put_indent(p);
   if (constant) put(p, "const ");
   put_type(p, type_of(p, v));
@@ -201,186 +141,23 @@ static void declare(printer *p, tc_kval v, bool constant) {
   put_name(p, v);
 }
 
-static void put_load(printer *p, const tc_kinst *in) {
-  if (!is_vector(p, in)) {
-    for (int32_t i = 0; i < in->width; i++) {
-      declare(p, in->results[i], true);
-      put(p, " = ");
-      if (in->has_mask) {
-        put_value(p, in->args[1]);
-        put(p, " ? ");
-      }
-      put_element(p, in, i);
-      if (in->has_mask) {
-        put(p, " : ");
-        put_value(p, in->args[2 + i]);
-      }
-      put(p, ";\n");
-    }
-    return;
-  }
-  for (int32_t i = 0; i < in->width && in->has_mask; i++) {
-    declare(p, in->results[i], false);
-    put(p, " = ");
-    put_value(p, in->args[2 + i]);
-    put(p, ";\n");
-  }
-  int32_t name = p->next++;
-  put_indent(p);
-  if (in->has_mask) {
-    put(p, "if (");
-    put_value(p, in->args[1]);
-    put(p, ") { ");
-  }
-  put_vector(p, p->d->vector_load, in, name, 0);
-  put(p, ";");
-  for (int32_t i = 0; i < in->width; i++) {
-    if (!in->has_mask) {
-      put(p, "\n");
-      declare(p, in->results[i], true);
-    } else {
-      put(p, " ");
-      put_name(p, in->results[i]);
-    }
-    put(p, " = ");
-    put_vector(p, p->d->vector_element, in, name, i);
-    put(p, ";");
-  }
-  put(p, in->has_mask ? " }\n" : "\n");
-}
-
-static void open_mask(printer *p, const tc_kinst *in, int32_t mask) {
-  put_indent(p);
-  if (!in->has_mask) return;
-  put(p, "if (");
-  put_value(p, in->args[mask]);
-  put(p, ") ");
-}
-
-static void put_store(printer *p, const tc_kinst *in) {
-  if (is_vector(p, in)) {
-    open_mask(p, in, 1 + in->width);
-    put_vector(p, p->d->vector_store, in, p->next++, 0);
-    put(p, "\n");
-    return;
-  }
-  for (int32_t i = 0; i < in->width; i++) {
-    open_mask(p, in, 1 + in->width);
-    put_element(p, in, i);
-    put(p, " = ");
-    put_value(p, in->args[1 + i]);
-    put(p, ";\n");
-  }
-}
-
-// ---- Collectives ----
-
-static void put_scratch_name(printer *p, tc_dtype t) {
-  put(p, "scratch");
-  put_int(p, t);
-}
-
-static int32_t reduction(int32_t op) {
-  static const int32_t by[] = {TC_K_ADD, TC_K_MUL, TC_K_MIN, TC_K_MAX, TC_K_AND, TC_K_OR};
-  return by[op - TC_K_REDUCE_ADD];
-}
-
-// result = result OP text;
-static void put_combine(printer *p, const tc_kinst *in, tc_dtype t, const char *other) {
-  char name[32];
-  snprintf(name, sizeof name, "v%d", (int)in->results[0]);
-  put_indent(p);
-  put(p, name);
-  put(p, " = ");
-  put_op(p, reduction(in->op), 0, t, 2, (operand[]){{.text = name}, {.text = other}});
-  put(p, ";\n");
-}
-
-static void put_barrier(printer *p) {
+void put_barrier(printer *p) {
   put_indent(p);
   put(p, p->d->barrier);
   put(p, "\n");
 }
 
-static void line(printer *p, const char *before, tc_dtype t, const char *behind) {
-  put_indent(p);
-  put(p, before);
-  put_scratch_name(p, t);
-  put(p, behind);
-  put(p, "\n");
+void put_scratch_name(printer *p, tc_dtype t) {
+  put(p, "scratch");
+  put_int(p, t);
 }
 
 // Lanes that shuffles can combine at once; 1 if they cannot be used.
-static int32_t subgroup_of(const printer *p) {
+int32_t subgroup_of(const printer *p) {
   int32_t lanes = tc_k_lanes(p->k), s = p->d->subgroup;
   if (!p->d->shuffle_xor || s < 2) return 1;
   if (lanes <= s) return (lanes & (lanes - 1)) == 0 ? lanes : 1;
   return lanes % s == 0 ? s : 1;
-}
-
-static void put_collective(printer *p, const tc_kinst *in) {
-  tc_dtype t = type_of(p, in->results[0]);
-  int32_t lanes = tc_k_lanes(p->k), group = subgroup_of(p);
-  char text[128];
-  declare(p, in->results[0], false);
-  put(p, " = ");
-  put_value(p, in->args[0]);
-  put(p, ";\n");
-  if (in->op == TC_K_BROADCAST) {
-    put_indent(p);
-    snprintf(text, sizeof text, "if (%s == %lld) ", p->d->lane, (long long)in->imm);
-    put(p, text);
-    put_scratch_name(p, t);
-    snprintf(text, sizeof text, "[0] = v%d;\n", (int)in->results[0]);
-    put(p, text);
-    put_barrier(p);
-    snprintf(text, sizeof text, "v%d = ", (int)in->results[0]);
-    line(p, text, t, "[0];");
-    put_barrier(p);
-    return;
-  }
-  // Shuffles carry 32- and 64-bit values; small ones go through shared memory alone.
-  if (size_of(t) < 4) group = 1;
-  for (int32_t offset = group / 2; offset > 0; offset /= 2) {
-    char value[32], distance[16];
-    snprintf(value, sizeof value, "v%d", (int)in->results[0]);
-    snprintf(distance, sizeof distance, "%d", (int)offset);
-    put_indent(p);
-    put(p, "{ const ");
-    put_type(p, t);
-    put(p, " o = ");
-    put_format(p, p->d->shuffle_xor, 2, (operand[]){{.text = value}, {.text = distance}});
-    put(p, ";\n");
-    p->depth++;
-    put_combine(p, in, t, "o");
-    p->depth--;
-    put_indent(p);
-    put(p, "}\n");
-  }
-  if (lanes == group) return;
-  // One value per subgroup (or lane) in scratch; every lane combines them in the same order.
-  put_indent(p);
-  if (group > 1) {
-    snprintf(text, sizeof text, "if (%s %% %d == 0) ", p->d->lane, (int)group);
-    put(p, text);
-  }
-  put_scratch_name(p, t);
-  if (group > 1) snprintf(text, sizeof text, "[%s / %d] = v%d;\n", p->d->lane, (int)group, (int)in->results[0]);
-  else snprintf(text, sizeof text, "[%s] = v%d;\n", p->d->lane, (int)in->results[0]);
-  put(p, text);
-  put_barrier(p);
-  snprintf(text, sizeof text, "v%d = ", (int)in->results[0]);
-  line(p, text, t, "[0];");
-  put_indent(p);
-  snprintf(text, sizeof text, "for (int i = 1; i < %d; i++) {\n", (int)(lanes / group));
-  put(p, text);
-  p->depth++;
-  snprintf(text, sizeof text, "scratch%d[i]", (int)t);
-  put_combine(p, in, t, text);
-  p->depth--;
-  put_indent(p);
-  put(p, "}\n");
-  put_barrier(p);
 }
 
 static bool uses_scratch(const tc_kinst *in) { return in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_BROADCAST; }
@@ -506,31 +283,6 @@ static void put_braces(printer *p, const tc_kinst *in) {
   put(p, "\n");
 }
 
-// A statement about an address ($0) and, for atomics, a value ($1).
-static void put_at_address(printer *p, const char *format, const tc_kinst *in) {
-  for (const char *c = format; *c; c++) {
-    if (c[0] == '$' && c[1] == '0') {
-      put(p, "(");
-      put_address(p, in);
-      put(p, ")");
-      c++;
-    } else if (c[0] == '$' && c[1] == '1' && in->n_args > 1) {
-      put_value(p, in->args[1]);
-      c++;
-    } else put_sv(p, (tc_sv){c, 1});
-  }
-  put(p, "\n");
-}
-
-static void put_atomic(printer *p, const tc_kinst *in) {
-  if (!p->d->atomic_add) {
-    missing(p, "atomic_add");
-    return;
-  }
-  open_mask(p, in, 2);
-  put_at_address(p, p->d->atomic_add, in);
-}
-
 static void put_check(printer *p, const tc_kinst *in) {
   if (!p->d->check || !p->d->errors) {
     missing(p, "check");
@@ -547,18 +299,17 @@ static void put_inst(printer *p, int32_t inst) {
   tc_kinst in;
   tc_k_inst(p->k, inst, &in);
   switch (in.op) {
-  case TC_K_CONST: case TC_K_SCALAR: case TC_K_YIELD: return;
-  case TC_K_PREFETCH:
-    if (!p->d->prefetch) return;
-    put_indent(p);
-    put_at_address(p, p->d->prefetch, &in);
-    return;
+  case TC_K_CONST:
+  case TC_K_SCALAR:
+  case TC_K_YIELD: return;
+  case TC_K_PREFETCH: put_prefetch(p, &in); return;
   case TC_K_LOAD: put_load(p, &in); return;
   case TC_K_STORE: put_store(p, &in); return;
   case TC_K_ATOMIC_ADD: put_atomic(p, &in); return;
   case TC_K_CHECK: put_check(p, &in); return;
   case TC_K_FOR: put_for(p, &in); return;
-  case TC_K_IF: case TC_K_LANES: put_braces(p, &in); return;
+  case TC_K_IF:
+  case TC_K_LANES: put_braces(p, &in); return;
   case TC_K_BARRIER: put_barrier(p); return;
   default: break;
   }
@@ -608,13 +359,31 @@ static void put_table(printer *p, tc_kmem m, const tc_kmem_info *info) {
     switch (info->dtype) {
     case TC_F32: memcpy(&f, at, 4), d = f; break;
     case TC_F64: memcpy(&d, at, 8); break;
-    case TC_I64: case TC_U64: memcpy(&v, at, 8); break;
-    case TC_I32: { int32_t x; memcpy(&x, at, 4), v = x; break; }
-    case TC_U32: { uint32_t x; memcpy(&x, at, 4), v = x; break; }
-    case TC_I16: { int16_t x; memcpy(&x, at, 2), v = x; break; }
-    case TC_U16: { uint16_t x; memcpy(&x, at, 2), v = x; break; }
+    case TC_I64:
+    case TC_U64: memcpy(&v, at, 8); break;
+    case TC_I32: {
+      int32_t x;
+      memcpy(&x, at, 4), v = x;
+      break;
+    }
+    case TC_U32: {
+      uint32_t x;
+      memcpy(&x, at, 4), v = x;
+      break;
+    }
+    case TC_I16: {
+      int16_t x;
+      memcpy(&x, at, 2), v = x;
+      break;
+    }
+    case TC_U16: {
+      uint16_t x;
+      memcpy(&x, at, 2), v = x;
+      break;
+    }
     case TC_I8: v = (int8_t)*at; break;
-    case TC_U8: case TC_BOOL: v = (uint8_t)*at; break;
+    case TC_U8:
+    case TC_BOOL: v = (uint8_t)*at; break;
     default: missing(p, "tables of 16-bit floats"); // their storage differs between dialects
     }
     put_literal(p, info->dtype, v, d);

@@ -1,4 +1,5 @@
-// The inside of the C-like printer: cprint.c (declarations, statements) and cprint_ops.c (expressions).
+// The inside of the C-like printer: cprint.c (the kernel, structure), cprint_access.c (memory,
+// collectives) and cprint_ops.c (expressions).
 #ifndef TC_SDK_SRC_CPRINT_H_
 #define TC_SDK_SRC_CPRINT_H_
 
@@ -28,20 +29,32 @@ void put(printer *p, const char *text);
 void put_sv(printer *p, tc_sv text);
 void put_int(printer *p, int64_t v);
 void put_indent(printer *p);
-void put_name(printer *p, tc_kval v);              // the variable of a value
-void put_value(printer *p, tc_kval v);             // variable, literal or parameter
-void put_mem(printer *p, tc_kmem m);               // the C name of a memory object
+void put_name(printer *p, tc_kval v);  // the variable of a value
+void put_value(printer *p, tc_kval v); // variable, literal or parameter
+void put_mem(printer *p, tc_kmem m);   // the C name of a memory object
 void put_type(printer *p, tc_dtype t);
 void put_literal(printer *p, tc_dtype t, int64_t imm, double fimm);
 void put_operand(printer *p, operand o);
 // Replaces $0 … $2 by the operands.
 void put_format(printer *p, const char *format, int32_t n, const operand *args);
-bool is_in_place(const printer *p, tc_kval v);     // a constant or scalar: no variable
+bool is_in_place(const printer *p, tc_kval v); // a constant or scalar: no variable
 tc_dtype type_of(const printer *p, tc_kval v);
 void missing(printer *p, const char *what);
 // The expression of a pure instruction; and of an opcode on operands of one type (reductions).
 void put_pure(printer *p, const tc_kinst *in);
 void put_op(printer *p, int32_t op, int32_t flags, tc_dtype type, int32_t n, const operand *args);
 int64_t divisor_of(const printer *p, tc_kval v, int32_t depth); // a number ≥ 1 that divides an index
+
+// Statements and their parts.
+int32_t size_of(tc_dtype t);
+void declare(printer *p, tc_kval v, bool constant); // indentation, type and name
+void put_barrier(printer *p);
+void put_scratch_name(printer *p, tc_dtype t);
+int32_t subgroup_of(const printer *p); // lanes that shuffles combine at once; 1 if they cannot be used
+void put_load(printer *p, const tc_kinst *in);
+void put_store(printer *p, const tc_kinst *in);
+void put_atomic(printer *p, const tc_kinst *in);
+void put_prefetch(printer *p, const tc_kinst *in);
+void put_collective(printer *p, const tc_kinst *in);
 
 #endif

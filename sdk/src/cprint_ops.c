@@ -1,22 +1,13 @@
 // Expressions of the C-like printer.
 //
-// An opcode is printed by the dialect's format if there is one, else by C's operator. Integer arithmetic that may wrap is
-// done in the unsigned type of the same width, because signed overflow is undefined in C.
-#include "cprint.h"
-
+// An opcode is printed by the dialect's format if there is one, else by C's operator. Integer arithmetic that may wrap
+// is done in the unsigned type of the same width, because signed overflow is undefined in C.
 #include <math.h>
+
+#include "cprint.h"
 
 static bool is_float(tc_dtype t) { return t >= TC_F16 && t <= TC_F64; }
 static bool is_signed(tc_dtype t) { return t == TC_I8 || t == TC_I16 || t == TC_I32 || t == TC_I64; }
-
-static int32_t bytes_of(tc_dtype t) {
-  switch (t) {
-#define X(name, number, text, bytes, cls, torch) case TC_##name: return bytes;
-    TC_DTYPE_LIST(X)
-#undef X
-  default: return 0;
-  }
-}
 
 static tc_dtype unsigned_of(tc_dtype t) {
   switch (t) {
@@ -61,7 +52,8 @@ void put_literal(printer *p, tc_dtype t, int64_t imm, double fimm) {
   switch (t) {
   case TC_F64: put_real(p, true, fimm); return;
   case TC_F32: put_real(p, false, fimm); return;
-  case TC_F16: case TC_BF16: {
+  case TC_F16:
+  case TC_BF16: {
     const char *store = t == TC_F16 ? p->d->f16_store : p->d->bf16_store;
     if (!store) {
       missing(p, "constants of 16-bit floats");
@@ -92,10 +84,11 @@ void put_literal(printer *p, tc_dtype t, int64_t imm, double fimm) {
 // ---- Operations ----
 
 static const char *const c_operators[TC_K_COUNT] = {
-    [TC_K_ADD] = "$0 + $1", [TC_K_SUB] = "$0 - $1",  [TC_K_MUL] = "$0 * $1",  [TC_K_DIV] = "$0 / $1",  [TC_K_NEG] = "-$0",
-    [TC_K_REM] = "$0 % $1", [TC_K_AND] = "$0 & $1",  [TC_K_OR] = "$0 | $1",   [TC_K_XOR] = "$0 ^ $1",  [TC_K_SHL] = "$0 << $1",
-    [TC_K_SHR] = "$0 >> $1", [TC_K_EQ] = "$0 == $1", [TC_K_NE] = "$0 != $1",  [TC_K_LT] = "$0 < $1",   [TC_K_LE] = "$0 <= $1",
-    [TC_K_GT] = "$0 > $1",  [TC_K_GE] = "$0 >= $1",  [TC_K_SELECT] = "$0 ? $1 : $2"};
+    [TC_K_ADD] = "$0 + $1", [TC_K_SUB] = "$0 - $1",        [TC_K_MUL] = "$0 * $1",  [TC_K_DIV] = "$0 / $1",
+    [TC_K_NEG] = "-$0",     [TC_K_REM] = "$0 % $1",        [TC_K_AND] = "$0 & $1",  [TC_K_OR] = "$0 | $1",
+    [TC_K_XOR] = "$0 ^ $1", [TC_K_SHL] = "$0 << $1",       [TC_K_SHR] = "$0 >> $1", [TC_K_EQ] = "$0 == $1",
+    [TC_K_NE] = "$0 != $1", [TC_K_LT] = "$0 < $1",         [TC_K_LE] = "$0 <= $1",  [TC_K_GT] = "$0 > $1",
+    [TC_K_GE] = "$0 >= $1", [TC_K_SELECT] = "$0 ? $1 : $2"};
 
 // Of integers, besides the operators.
 static const char *const integer_forms[TC_K_COUNT] = {
@@ -109,7 +102,7 @@ static bool wraps(int32_t op) {
 static void put_mulhi(printer *p, tc_dtype t, const operand *v) {
   bool s = is_signed(t);
   tc_dtype wide = s ? TC_I64 : TC_U64;
-  if (bytes_of(t) == 8) {
+  if (size_of(t) == 8) {
     missing(p, "mulhi"); // 64 bits need an intrinsic
     return;
   }
@@ -121,7 +114,7 @@ static void put_mulhi(printer *p, tc_dtype t, const operand *v) {
   put_operand(p, v[0]);
   put(p, " * ");
   put_operand(p, v[1]);
-  put(p, bytes_of(t) == 4 ? ") >> 32)" : bytes_of(t) == 2 ? ") >> 16)" : ") >> 8)");
+  put(p, size_of(t) == 4 ? ") >> 32)" : size_of(t) == 2 ? ") >> 16)" : ") >> 8)");
 }
 
 static void put_integer(printer *p, int32_t op, int32_t flags, tc_dtype t, int32_t n, const operand *v) {
@@ -133,13 +126,16 @@ static void put_integer(printer *p, int32_t op, int32_t flags, tc_dtype t, int32
     put_mulhi(p, t, v);
     return;
   }
-  const char *form = op == TC_K_NOT ? "~$0" : op == TC_K_FMA ? "$0 * $1 + $2" : c_operators[op] ? c_operators[op] : integer_forms[op];
+  const char *form = op == TC_K_NOT    ? "~$0"
+                     : op == TC_K_FMA  ? "$0 * $1 + $2"
+                     : c_operators[op] ? c_operators[op]
+                                       : integer_forms[op];
   if (op == TC_K_ABS && !is_signed(t)) form = "$0";
   if (!form) {
     missing(p, tc_k_op_text(op));
     return;
   }
-  bool small = bytes_of(t) < 4, wrapping = is_signed(t) && wraps(op) && !(flags & TC_KI_NOWRAP) && bytes_of(t) >= 4;
+  bool small = size_of(t) < 4, wrapping = is_signed(t) && wraps(op) && !(flags & TC_KI_NOWRAP) && size_of(t) >= 4;
   if (!small && !wrapping) {
     put_format(p, form, n, v);
     return;
@@ -161,7 +157,9 @@ static void put_integer(printer *p, int32_t op, int32_t flags, tc_dtype t, int32
 }
 
 void put_op(printer *p, int32_t op, int32_t flags, tc_dtype type, int32_t n, const operand *args) {
-  const char *format = is_float(type) || type == TC_I64 || type == TC_U64 || type == TC_I32 || type == TC_U32 ? p->d->op_formats[op][bytes_of(type) == 8] : NULL;
+  const char *format = is_float(type) || type == TC_I64 || type == TC_U64 || type == TC_I32 || type == TC_U32
+                           ? p->d->op_formats[op][size_of(type) == 8]
+                           : NULL;
   bool c_class = tc_k_op_class(op) == 'c' || op == TC_K_SELECT;
   if (c_class) put_format(p, c_operators[op], n, args);
   else if (is_float(type)) {
@@ -170,7 +168,10 @@ void put_op(printer *p, int32_t op, int32_t flags, tc_dtype type, int32_t n, con
     else if (op == TC_K_FMIN || op == TC_K_FMAX || op == TC_K_MIN || op == TC_K_MAX) {
       bool least = op == TC_K_MIN || op == TC_K_FMIN, ignore = op == TC_K_FMIN || op == TC_K_FMAX;
       // minimum: NaN wins; minNum: NaN loses.
-      put_format(p, ignore ? (least ? "$0 < $1 || $1 != $1 ? $0 : $1" : "$0 > $1 || $1 != $1 ? $0 : $1") : (least ? "$0 < $1 || $0 != $0 ? $0 : $1" : "$0 > $1 || $0 != $0 ? $0 : $1"), n, args);
+      put_format(p,
+                 ignore ? (least ? "$0 < $1 || $1 != $1 ? $0 : $1" : "$0 > $1 || $1 != $1 ? $0 : $1")
+                        : (least ? "$0 < $1 || $0 != $0 ? $0 : $1" : "$0 > $1 || $0 != $0 ? $0 : $1"),
+                 n, args);
     } else missing(p, tc_k_op_text(op));
   } else if (format && op == TC_K_MULHI && is_signed(type)) {
     put(p, "("); // the dialect's form is for unsigned numbers: hi(a, b) - (a<0 ? b : 0) - (b<0 ? a : 0)
@@ -227,7 +228,8 @@ static void put_bitcast(printer *p, tc_dtype from, tc_dtype to, tc_kval x) {
   if (from == TC_F64) format = p->d->bitcast_f64_i64;
   if (to == TC_F32) format = p->d->bitcast_i32_f32;
   if (to == TC_F64) format = p->d->bitcast_i64_f64;
-  if (from == TC_F16 || from == TC_BF16 || to == TC_F16 || to == TC_BF16) format = "$0"; // the storage type is an integer
+  if (from == TC_F16 || from == TC_BF16 || to == TC_F16 || to == TC_BF16)
+    format = "$0"; // the storage type is an integer
   if (!format) missing(p, "bitcast");
   else if (is_float(from)) {
     put(p, "(");
@@ -288,8 +290,10 @@ int64_t divisor_of(const printer *p, tc_kval v, int32_t depth) {
     tc_k_scalar(p->k, (int32_t)in.imm, &s);
     return gcd(s.divisor, LARGE);
   }
-  case TC_K_ADD: case TC_K_SUB: return gcd(divisor_of(p, in.args[0], depth + 1), divisor_of(p, in.args[1], depth + 1));
-  case TC_K_MUL: case TC_K_FMA: {
+  case TC_K_ADD:
+  case TC_K_SUB: return gcd(divisor_of(p, in.args[0], depth + 1), divisor_of(p, in.args[1], depth + 1));
+  case TC_K_MUL:
+  case TC_K_FMA: {
     int64_t d = divisor_of(p, in.args[0], depth + 1) * divisor_of(p, in.args[1], depth + 1);
     d = gcd(d, LARGE);
     return in.op == TC_K_MUL ? d : gcd(d, divisor_of(p, in.args[2], depth + 1));

@@ -1,4 +1,5 @@
-// CUDA C++ for the C-like printer. Floating operations name their rounding, so that compiler options cannot contract them.
+// CUDA C++ for the C-like printer. Floating operations name their rounding, so that compiler options cannot contract
+// them.
 #include "dialect_cuda.h"
 
 static const char prologue[] =
@@ -21,17 +22,22 @@ static const char prologue[] =
     "  return a > b || a != a ? a : b;\n"
     "#endif\n"
     "}\n"
-    "__device__ __forceinline__ float tc_rcp(float a) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a)); return r; }\n"
-    "__device__ __forceinline__ float tc_from_f16(unsigned short h) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(h)); return r; }\n"
-    "__device__ __forceinline__ unsigned short tc_to_f16(float f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
+    "__device__ __forceinline__ float tc_rcp(float a) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : "
+    "\"f\"(a)); return r; }\n"
+    "__device__ __forceinline__ float tc_from_f16(unsigned short h) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) "
+    ": \"h\"(h)); return r; }\n"
+    "__device__ __forceinline__ unsigned short tc_to_f16(float f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : "
+    "\"=h\"(h) : \"f\"(f)); return h; }\n"
     "__device__ __forceinline__ float tc_from_bf16(unsigned short h) { return __int_as_float((int)h << 16); }\n"
     "__device__ __forceinline__ unsigned short tc_to_bf16(float f) {\n"
     "  const unsigned b = __float_as_uint(f);\n"
     "  return f != f ? 0x7fc0 : (unsigned short)((b + 0x7fff + (b >> 16 & 1)) >> 16);\n"
     "}\n"
     "template <typename T> __device__ __forceinline__ void tc_atomic_add(T *p, T v) { atomicAdd(p, v); }\n"
-    "__device__ __forceinline__ void tc_atomic_add(long long *p, long long v) { atomicAdd((unsigned long long *)p, (unsigned long long)v); }\n"
-    "__device__ __noinline__ void tc_check(long long *errors, long long site) { atomicCAS((unsigned long long *)errors, ~0ull, (unsigned long long)site); }\n";
+    "__device__ __forceinline__ void tc_atomic_add(long long *p, long long v) { atomicAdd((unsigned long long *)p, "
+    "(unsigned long long)v); }\n"
+    "__device__ __noinline__ void tc_check(long long *errors, long long site) { atomicCAS((unsigned long long "
+    "*)errors, ~0ull, (unsigned long long)site); }\n";
 
 const tc_cdialect tc_dialect_cuda = {
     .prologue = prologue,
@@ -44,16 +50,32 @@ const tc_cdialect tc_dialect_cuda = {
     .lane = "(int)threadIdx.x",
     .barrier = "__syncthreads();",
     .unroll = "#pragma unroll",
-    .type_names = {[TC_BOOL] = "bool", [TC_U8] = "unsigned char", [TC_I8] = "signed char", [TC_I16] = "short", [TC_I32] = "int",
-                   [TC_I64] = "long long", [TC_U16] = "unsigned short", [TC_U32] = "unsigned", [TC_U64] = "unsigned long long",
-                   [TC_F16] = "unsigned short", [TC_BF16] = "unsigned short", [TC_F32] = "float", [TC_F64] = "double"},
+    .type_names = {[TC_BOOL] = "bool",
+                   [TC_U8] = "unsigned char",
+                   [TC_I8] = "signed char",
+                   [TC_I16] = "short",
+                   [TC_I32] = "int",
+                   [TC_I64] = "long long",
+                   [TC_U16] = "unsigned short",
+                   [TC_U32] = "unsigned",
+                   [TC_U64] = "unsigned long long",
+                   [TC_F16] = "unsigned short",
+                   [TC_BF16] = "unsigned short",
+                   [TC_F32] = "float",
+                   [TC_F64] = "double"},
     .op_formats = {[TC_K_FMA] = {"__fmaf_rn($0, $1, $2)", "__fma_rn($0, $1, $2)"},
-                   [TC_K_SQRT] = {"__fsqrt_rn($0)", "__dsqrt_rn($0)"}, [TC_K_ABS] = {"fabsf($0)", "fabs($0)"},
-                   [TC_K_FLOOR] = {"floorf($0)", "floor($0)"}, [TC_K_CEIL] = {"ceilf($0)", "ceil($0)"},
-                   [TC_K_TRUNC] = {"truncf($0)", "trunc($0)"}, [TC_K_RINT] = {"rintf($0)", "rint($0)"},
-                   [TC_K_COPYSIGN] = {"copysignf($0, $1)", "copysign($0, $1)"}, [TC_K_FMIN] = {"fminf($0, $1)", "fmin($0, $1)"},
-                   [TC_K_FMAX] = {"fmaxf($0, $1)", "fmax($0, $1)"}, [TC_K_MIN] = {"tc_min($0, $1)", NULL},
-                   [TC_K_MAX] = {"tc_max($0, $1)", NULL}, [TC_K_RCP_APPROX] = {"tc_rcp($0)", "(1.0 / $0)"},
+                   [TC_K_SQRT] = {"__fsqrt_rn($0)", "__dsqrt_rn($0)"},
+                   [TC_K_ABS] = {"fabsf($0)", "fabs($0)"},
+                   [TC_K_FLOOR] = {"floorf($0)", "floor($0)"},
+                   [TC_K_CEIL] = {"ceilf($0)", "ceil($0)"},
+                   [TC_K_TRUNC] = {"truncf($0)", "trunc($0)"},
+                   [TC_K_RINT] = {"rintf($0)", "rint($0)"},
+                   [TC_K_COPYSIGN] = {"copysignf($0, $1)", "copysign($0, $1)"},
+                   [TC_K_FMIN] = {"fminf($0, $1)", "fmin($0, $1)"},
+                   [TC_K_FMAX] = {"fmaxf($0, $1)", "fmax($0, $1)"},
+                   [TC_K_MIN] = {"tc_min($0, $1)", NULL},
+                   [TC_K_MAX] = {"tc_max($0, $1)", NULL},
+                   [TC_K_RCP_APPROX] = {"tc_rcp($0)", "(1.0 / $0)"},
                    [TC_K_MULHI] = {NULL, "__umul64hi($0, $1)"}},
     .vector_load = "const tc_vector<$t, $w> $n = *(const tc_vector<$t, $w> *)($p)",
     .vector_element = "$n.v[$i]",

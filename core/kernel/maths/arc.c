@@ -1,11 +1,10 @@
 // asin, acos, atan, atan2.
 //
-// asin: x + x³ p(x²) up to ½, above it π/2 - 2 asin √((1-x)/2). atan: the quotient n/d of atan2 is brought into [0, 1] by
-// swapping, then into [-0.415, 0.415] by (n-d)/(n+d) with π/4 added, before the one division.
-// Bounds (ulp), both types: asin, acos 1.5, atan, atan2 2.
-#include "core/kernel/maths/maths.h"
-
+// asin: x + x³ p(x²) up to ½, above it π/2 - 2 asin √((1-x)/2). atan: the quotient n/d of atan2 is brought into [0, 1]
+// by swapping, then into [-0.415, 0.415] by (n-d)/(n+d) with π/4 added, before the one division. Bounds (ulp), both
+// types: asin, acos 1.5, atan, atan2 2.
 #include "core/kernel/maths/coefficients.h"
+#include "core/kernel/maths/maths.h"
 
 static const double pi = 0x1.921fb54442d18p+1, pi_lo = 0x1.1a62633145c07p-53;
 

@@ -1,11 +1,10 @@
 // erf and erfc.
 //
 // erf: x + x p(x²) below 0.875. Above it, f32 has one polynomial up to where the result is 1; f64 takes 1 - erfc.
-// erfc(x) is 1 - erf(x) for |x| < ½; else, for a = |x|, e^(-a²) / (1 + 2a) · (1 + p((a-4)/(a+4))) (after Shepherd and Laframboise), with a² in two parts.
-// Bounds (ulp), f32 / f64: erf 2/1.5, erfc 1.5/1.5.
-#include "core/kernel/maths/maths.h"
-
+// erfc(x) is 1 - erf(x) for |x| < ½; else, for a = |x|, e^(-a²) / (1 + 2a) · (1 + p((a-4)/(a+4))) (after Shepherd and
+// Laframboise), with a² in two parts. Bounds (ulp), f32 / f64: erf 2/1.5, erfc 1.5/1.5.
 #include "core/kernel/maths/coefficients.h"
+#include "core/kernel/maths/maths.h"
 
 static tc_kval erfc_positive(const tc_km *m, tc_kval a) {
   a = k_at_most(m, a, k_pick(m, 11, 28));
@@ -29,7 +28,8 @@ tc_kval tc_km_op_erf(const tc_km *m, tc_kval x) {
     far = k_sub(m, one, erfc_positive(m, a));
   } else {
     tc_kval u = k_addc(m, a, -2.4);
-    far = k_select(m, k_gt(m, a, k_real(m, 3.92)), one, tc_km_poly(m, u, sizeof erf_far_f32 / sizeof(double), erf_far_f32));
+    far = k_select(m, k_gt(m, a, k_real(m, 3.92)), one,
+                   tc_km_poly(m, u, sizeof erf_far_f32 / sizeof(double), erf_far_f32));
   }
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.875)), near, far), x);
 }

@@ -3,9 +3,8 @@
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
 // Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2.
-#include "core/kernel/maths/maths.h"
-
 #include "core/kernel/maths/coefficients.h"
+#include "core/kernel/maths/maths.h"
 
 static const double log2_e = 0x1.71547652b82fep+0;
 static const double ln2_hi = 0x1.62e42fefa39efp-1, ln2_lo = 0x1.abc9e3b39803fp-56;
@@ -96,8 +95,8 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
 
-// 1 / (1 + e^-x), the sum from the parts of e^-x, before they are rounded. Where e^-x may overflow, both sides of the quotient
-// are scaled by 2^-h, so that subnormal results are rounded once.
+// 1 / (1 + e^-x), the sum from the parts of e^-x, before they are rounded. Where e^-x may overflow, both sides of the
+// quotient are scaled by 2^-h, so that subnormal results are rounded once.
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
   reduced d = reduce(m, k_at_least(m, k_at_most(m, k_neg(m, x), k_pick(m, 105, 747)), k_real(m, -80)), -1);
   tc_kval large = k_gt(m, d.n, k_int(m, m->wide ? 512 : 64)), h = k_int(m, m->wide ? 1000 : 90);

@@ -2,10 +2,10 @@
 //
 // Polynomials around 1, 2 (with their zeros as factors) and 4, Stirling's series above 8, a step down below ½; negative
 // arguments by reflection. All are evaluated, one is selected; one logarithm serves them.
-// Bounds (ulp), both types: 4, of max(1, |log Γ(x)|) and for x < 0 of log Γ(|x|), from which the result is a difference.
-#include "core/kernel/maths/maths.h"
-
+// Bounds (ulp), both types: 4, of max(1, |log Γ(x)|) and for x < 0 of log Γ(|x|), from which the result is a
+// difference.
 #include "core/kernel/maths/coefficients.h"
+#include "core/kernel/maths/maths.h"
 
 static tc_kval positive(const tc_km *m, tc_kval a, tc_kval log_a) {
   tc_kval one = k_real(m, 1), below = k_lt(m, a, k_real(m, 0.5));

@@ -1,12 +1,11 @@
 // Logarithms: log, log2, log10, log1p, asinh, acosh, atanh.
 //
-// x = (1 + f) 2^e with 1 + f in [√½, √2), found in the integer representation. In f32, log(1+f) = f - f²/2 + f³ p(f). In
-// f64, with s = f/(2+f): log(1+f) = 2 atanh s = f - (f²/2 - s (f²/2 + s² p(s²))), which costs a division but a short
+// x = (1 + f) 2^e with 1 + f in [√½, √2), found in the integer representation. In f32, log(1+f) = f - f²/2 + f³ p(f).
+// In f64, with s = f/(2+f): log(1+f) = 2 atanh s = f - (f²/2 - s (f²/2 + s² p(s²))), which costs a division but a short
 // polynomial.
 // Bounds (ulp), both types: log, log2 1.1, log10 1.3, log1p 1.5, asinh, acosh, atanh 2.
-#include "core/kernel/maths/maths.h"
-
 #include "core/kernel/maths/coefficients.h"
+#include "core/kernel/maths/maths.h"
 
 static const double ln2_hi = 0x1.62e42fefa39efp-1, ln2_lo = 0x1.abc9e3b39803fp-56;
 

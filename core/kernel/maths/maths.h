@@ -19,31 +19,33 @@ tc_kval tc_km_lower(tc_kb *b, int32_t op, int32_t n, const tc_kval *args);
 
 typedef struct tc_km {
   tc_kb *b;
-  tc_dtype t, i, u;  // the real type, and the signed and unsigned integers of its size
-  bool wide;         // f64
-  int32_t mantissa;  // stored bits of the significand: 23, 52
-  int32_t bias;      // 127, 1023
+  tc_dtype t, i, u; // the real type, and the signed and unsigned integers of its size
+  bool wide;        // f64
+  int32_t mantissa; // stored bits of the significand: 23, 52
+  int32_t bias;     // 127, 1023
 } tc_km;
 
 typedef struct tc_km_sum { // hi + lo, |lo| ≤ ulp(hi)/2 or nearly so
   tc_kval hi, lo;
 } tc_km_sum;
 
-#define K1(name, op) static inline tc_kval name(const tc_km *m, tc_kval x) { return tc_kb_op1(m->b, op, x); }
-#define K2(name, op)                                                                                                   \
+#define K1(name, op) \
+  static inline tc_kval name(const tc_km *m, tc_kval x) { return tc_kb_op1(m->b, op, x); }
+#define K2(name, op) \
   static inline tc_kval name(const tc_km *m, tc_kval x, tc_kval y) { return tc_kb_op2(m->b, op, x, y); }
-#define K3(name, op)                                                                                                   \
+#define K3(name, op) \
   static inline tc_kval name(const tc_km *m, tc_kval x, tc_kval y, tc_kval z) { return tc_kb_op3(m->b, op, x, y, z); }
-K1(k_neg, TC_K_NEG) K1(k_abs, TC_K_ABS) K1(k_sqrt, TC_K_SQRT) K1(k_trunc, TC_K_TRUNC) K1(k_rint, TC_K_RINT) K1(k_not, TC_K_NOT)
-K2(k_add, TC_K_ADD) K2(k_sub, TC_K_SUB) K2(k_mul, TC_K_MUL) K2(k_div, TC_K_DIV) K2(k_copysign, TC_K_COPYSIGN)
-K2(k_and, TC_K_AND) K2(k_or, TC_K_OR) K2(k_xor, TC_K_XOR) K2(k_shl, TC_K_SHL) K2(k_shr, TC_K_SHR) K2(k_mulhi, TC_K_MULHI)
-K2(k_lt, TC_K_LT) K2(k_le, TC_K_LE) K2(k_gt, TC_K_GT) K2(k_ge, TC_K_GE) K2(k_eq, TC_K_EQ) K2(k_ne, TC_K_NE)
-K3(k_fma, TC_K_FMA) K3(k_select, TC_K_SELECT)
+// clang-format off
+K1(k_neg, TC_K_NEG) K1(k_abs, TC_K_ABS) K1(k_sqrt, TC_K_SQRT) K1(k_trunc, TC_K_TRUNC) K1(k_rint, TC_K_RINT)
+K1(k_not, TC_K_NOT) K2(k_add, TC_K_ADD) K2(k_sub, TC_K_SUB) K2(k_mul, TC_K_MUL) K2(k_div, TC_K_DIV)
+K2(k_copysign, TC_K_COPYSIGN) K2(k_and, TC_K_AND) K2(k_or, TC_K_OR) K2(k_xor, TC_K_XOR) K2(k_shl, TC_K_SHL)
+K2(k_shr, TC_K_SHR) K2(k_mulhi, TC_K_MULHI) K2(k_lt, TC_K_LT) K2(k_le, TC_K_LE) K2(k_gt, TC_K_GT) K2(k_ge, TC_K_GE)
+K2(k_eq, TC_K_EQ) K2(k_ne, TC_K_NE) K3(k_fma, TC_K_FMA) K3(k_select, TC_K_SELECT)
 #undef K1
 #undef K2
 #undef K3
-
 static inline tc_kval k_real(const tc_km *m, double v) { return tc_kb_real(m->b, m->t, v); }
+// clang-format on
 static inline tc_kval k_int(const tc_km *m, int64_t v) { return tc_kb_int(m->b, m->i, v); }
 static inline tc_kval k_bits(const tc_km *m, tc_kval x) { return tc_kb_bitcast(m->b, m->i, x); }
 static inline tc_kval k_from_bits(const tc_km *m, tc_kval x) { return tc_kb_bitcast(m->b, m->t, x); }
@@ -59,17 +61,19 @@ static inline double k_low(const tc_km *m, double hi, double lo) { return m->wid
 
 // c[0] + c[1] x + … (Horner).
 tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c);
-#define K_POLY(m, x, name)                                                                                             \
-  ((m)->wide ? tc_km_poly((m), (x), (int32_t)(sizeof name##_f64 / sizeof(double)), name##_f64)                         \
+#define K_POLY(m, x, name)                                                                     \
+  ((m)->wide ? tc_km_poly((m), (x), (int32_t)(sizeof name##_f64 / sizeof(double)), name##_f64) \
              : tc_km_poly((m), (x), (int32_t)(sizeof name##_f32 / sizeof(double)), name##_f32))
-tc_kval tc_km_power(const tc_km *m, tc_kval n);            // 2^n for integers n in the normal range
-tc_kval tc_km_scale(const tc_km *m, tc_kval x, tc_kval n); // x 2^n, |n| < 2·bias - 2, rounded once; over- and underflow right
-tc_kval tc_km_to_real(const tc_km *m, tc_kval n);          // a small integer (|n| < 2^22) as a real
+tc_kval tc_km_power(const tc_km *m, tc_kval n); // 2^n for integers n in the normal range
+// x 2^n, |n| < 2·bias - 2, rounded once; over- and underflow right
+tc_kval tc_km_scale(const tc_km *m, tc_kval x, tc_kval n);
+tc_kval tc_km_to_real(const tc_km *m, tc_kval n);                             // a small integer (|n| < 2^22) as a real
 tc_kval tc_km_if_finite(const tc_km *m, tc_kval x, tc_kval r, tc_kval other); // x finite ? r : other
-tc_km_sum tc_km_two_sum(const tc_km *m, tc_kval a, tc_kval b);  // exact; |a| ≥ |b| or a = 0
-tc_km_sum tc_km_two_prod(const tc_km *m, tc_kval a, tc_kval b); // exact
+tc_km_sum tc_km_two_sum(const tc_km *m, tc_kval a, tc_kval b);                // exact; |a| ≥ |b| or a = 0
+tc_km_sum tc_km_two_prod(const tc_km *m, tc_kval a, tc_kval b);               // exact
 
-// e^(x + low) as (p + p_lo) 2^n with p in [0.7, 1.42]. x must lie within ±1400 (f64) or ±170 (f32); low: -1, or a small value.
+// e^(x + low) as (p + p_lo) 2^n with p in [0.7, 1.42]. x must lie within ±1400 (f64) or ±170 (f32); low: -1, or a small
+// value.
 typedef struct tc_km_power2 {
   tc_kval p, p_lo, n;
 } tc_km_power2;
@@ -85,11 +89,13 @@ tc_kval tc_km_log(const tc_km *m, tc_kval x);
 tc_kval tc_km_log1p(const tc_km *m, tc_kval x);
 
 // One function per opcode; the table is in maths.c.
+// clang-format off
 #define TC_KM_LIST(X)                                                                                                  \
   X(EXP, exp) X(EXP2, exp2) X(EXPM1, expm1) X(SINH, sinh) X(COSH, cosh) X(TANH, tanh) X(SIGMOID, sigmoid)              \
   X(LOG, log) X(LOG2, log2) X(LOG10, log10) X(LOG1P, log1p) X(ASINH, asinh) X(ACOSH, acosh) X(ATANH, atanh)            \
   X(SIN, sin) X(COS, cos) X(TAN, tan) X(ASIN, asin) X(ACOS, acos) X(ATAN, atan) X(ERF, erf) X(ERFC, erfc)              \
   X(RSQRT, rsqrt) X(ROUND, round) X(CBRT, cbrt) X(LGAMMA, lgamma)
+// clang-format on
 #define TC_KM_LIST2(X) X(ATAN2, atan2) X(POW, pow) X(HYPOT, hypot) X(FMOD, fmod)
 #define X(op, name) tc_kval tc_km_op_##name(const tc_km *m, tc_kval x);
 TC_KM_LIST(X)

@@ -4,9 +4,8 @@
 // where the first terms are exact to two words and p adds less than 2^-13 of them.
 // cbrt: a cubic polynomial and Halley's iteration, the residual in two words.
 // Bounds (ulp), both types: pow, rsqrt 1.5, cbrt 0.6, hypot 1.1.
-#include "core/kernel/maths/maths.h"
-
 #include "core/kernel/maths/coefficients.h"
+#include "core/kernel/maths/maths.h"
 
 // log x for x > 0 finite, in two words.
 static tc_km_sum long_log(const tc_km *m, tc_kval x) {
@@ -26,7 +25,8 @@ static tc_km_sum long_log(const tc_km *m, tc_kval x) {
   tc_km_sum sum = tc_km_two_sum(m, k_add(m, s, s), v.hi);
   sum.lo = k_add(m, sum.lo, k_fma(m, k_real(m, 2), s_lo, v.lo));
   // e · ln 2 with a first part so short that the product is exact.
-  double short_hi = m->wide ? 0x1.62e42fefa38p-1 : 0x1.62e4p-1, ln2 = 0x1.62e42fefa39efp-1, ln2_lo = 0x1.abc9e3b39803fp-56;
+  double short_hi = m->wide ? 0x1.62e42fefa38p-1 : 0x1.62e4p-1, ln2 = 0x1.62e42fefa39efp-1,
+         ln2_lo = 0x1.abc9e3b39803fp-56;
   tc_km_sum t = tc_km_two_sum(m, k_mulc(m, l.e, short_hi), sum.hi);
   t.lo = k_add(m, t.lo, k_fma(m, l.e, k_real(m, (ln2 - short_hi) + ln2_lo), sum.lo));
   return tc_km_two_sum(m, t.hi, t.lo);
@@ -63,7 +63,8 @@ tc_kval tc_km_op_hypot(const tc_km *m, tc_kval x, tc_kval y) {
   tc_kval a = k_select(m, swap, ay, ax), b = k_select(m, swap, ax, ay), shift = k_int(m, m->mantissa);
   tc_kval e = k_shr(m, k_bits(m, a), shift), top = k_int(m, 2 * m->bias - 1), one = k_int(m, 1);
   e = k_select(m, k_gt(m, e, top), top, k_select(m, k_lt(m, e, one), one, e));
-  tc_kval down = k_from_bits(m, k_shl(m, k_sub(m, k_int(m, 2 * m->bias), e), shift)), up = k_from_bits(m, k_shl(m, e, shift));
+  tc_kval down = k_from_bits(m, k_shl(m, k_sub(m, k_int(m, 2 * m->bias), e), shift)),
+          up = k_from_bits(m, k_shl(m, e, shift));
   tc_kval as = k_mul(m, a, down), bs = k_mul(m, b, down);
   tc_kval r = k_mul(m, k_sqrt(m, k_fma(m, as, as, k_mul(m, bs, bs))), up), inf = k_real(m, __builtin_inf());
   return k_select(m, k_or(m, k_eq(m, ax, inf), k_eq(m, ay, inf)), inf, r);
@@ -81,17 +82,19 @@ tc_kval tc_km_op_cbrt(const tc_km *m, tc_kval x) {
   int32_t up = m->wide ? 54 : 24, offset = m->wide ? 1200 : 300; // multiples of 3
   tc_kval bits = k_bits(m, k_select(m, small, k_mul(m, a, k_pick(m, 0x1p24, 0x1p54)), a));
   tc_kval e = k_add(m, k_shr(m, bits, shift), k_int(m, offset - m->bias)); // ≥ 0
-  tc_kval q = k_shr(m, k_mul(m, e, k_int(m, 43691)), k_int(m, 17));         // e / 3
+  tc_kval q = k_shr(m, k_mul(m, e, k_int(m, 43691)), k_int(m, 17));        // e / 3
   tc_kval left = k_sub(m, e, k_mul(m, q, k_int(m, 3)));
   int64_t mask = (INT64_C(1) << m->mantissa) - 1;
   tc_kval one_bits = k_or(m, k_and(m, bits, k_int(m, mask)), k_int(m, (int64_t)m->bias << m->mantissa));
   tc_kval base = k_from_bits(m, one_bits), scaled = k_from_bits(m, k_add(m, one_bits, k_shl(m, left, shift)));
   tc_kval one = k_eq(m, left, k_int(m, 1)), two = k_eq(m, left, k_int(m, 2));
-  tc_kval root = k_select(m, two, k_real(m, 0x1.965fea53d6e3dp+0), k_select(m, one, k_real(m, 0x1.428a2f98d728bp+0), k_real(m, 1)));
+  tc_kval root = k_select(m, two, k_real(m, 0x1.965fea53d6e3dp+0),
+                          k_select(m, one, k_real(m, 0x1.428a2f98d728bp+0), k_real(m, 1)));
   tc_kval t = halley(m, k_mul(m, K_POLY(m, base, cbrt), root), scaled);
   if (m->wide) t = halley(m, t, scaled);
   q = k_add(m, q, k_int(m, -offset / 3));
   q = k_select(m, small, k_add(m, q, k_int(m, -up / 3)), q);
   tc_kval r = k_mul(m, t, tc_km_power(m, q)), zero = k_real(m, 0);
-  return k_select(m, k_and(m, k_gt(m, a, zero), k_lt(m, a, k_real(m, __builtin_inf()))), k_copysign(m, r, x), k_add(m, x, x));
+  return k_select(m, k_and(m, k_gt(m, a, zero), k_lt(m, a, k_real(m, __builtin_inf()))), k_copysign(m, r, x),
+                  k_add(m, x, x));
 }

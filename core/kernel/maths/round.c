@@ -9,7 +9,8 @@ tc_kval tc_km_op_round(const tc_km *m, tc_kval x) {
 // The exponent of x ≥ 0 (0 and subnormals: as if normalised, at least as large as the true one is small).
 static tc_kval exponent(const tc_km *m, tc_kval x) {
   tc_kval small = k_lt(m, x, k_pick(m, 0x1p-126, 0x1p-1022)), shift = k_int(m, m->mantissa);
-  tc_kval lifted = k_select(m, small, k_mul(m, x, k_pick(m, 0x1p24, 0x1p54)), x), e = k_shr(m, k_bits(m, lifted), shift);
+  tc_kval lifted = k_select(m, small, k_mul(m, x, k_pick(m, 0x1p24, 0x1p54)), x),
+          e = k_shr(m, k_bits(m, lifted), shift);
   return k_select(m, small, k_sub(m, e, k_int(m, m->wide ? 54 : 24)), e);
 }
 

@@ -1,22 +1,36 @@
 // sin, cos, tan for every finite argument.
 //
-// Reduction (Payne and Hanek): |x| = M 2^e with an integer M, so |x|·(2/π) mod 4 needs only a window of the bits of 2/π,
-// which begins at a place given by e. The window (three words of the argument's size) times M, modulo 4, is exact
+// Reduction (Payne and Hanek): |x| = M 2^e with an integer M, so |x|·(2/π) mod 4 needs only a window of the bits of
+// 2/π, which begins at a place given by e. The window (three words of the argument's size) times M, modulo 4, is exact
 // integer arithmetic; it gives the quadrant and a fraction that is right to more than twice the precision of the type,
 // enough for the worst argument (no number comes closer to a multiple of π/2 than 2^-30 in f32, 2^-62 in f64).
 // Below π/4 the argument is used as it is. One path for all sizes: on a vector machine two paths would both be run.
 // The words are chosen by selects in f32 (eight words) and from a table in f64 (twenty).
 // Bounds (ulp), both types: sin, cos 1, tan 1.2.
+#include "core/kernel/maths/coefficients.h"
 #include "core/kernel/maths/maths.h"
 
-#include "core/kernel/maths/coefficients.h"
-
 // 2/π behind the binary point; the zero in front lets windows begin there.
-static const uint64_t two_over_pi[20] = {
-    0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
-    0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
-    0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
-    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
+static const uint64_t two_over_pi[20] = {0,
+                                         0xa2f9836e4e441529,
+                                         0xfc2757d1f534ddc0,
+                                         0xdb6295993c439041,
+                                         0xfe5163abdebbc561,
+                                         0xb7246e3a424dd2e0,
+                                         0x06492eea09d1921c,
+                                         0xfe1deb1cb129a73e,
+                                         0xe88235f52ebb4484,
+                                         0xe99c7026b45f7e41,
+                                         0x3991d639835339f4,
+                                         0x9c845f8bbdf9283b,
+                                         0x1ff897ffde05980f,
+                                         0xef2f118b5a0a6d1f,
+                                         0x6d367ecf27cb09b7,
+                                         0x4f463f669e5fea2d,
+                                         0x7527bac7ebe5f17b,
+                                         0x3d0739f78a5292ea,
+                                         0x6bfb5fb11f8d5d08,
+                                         0x56033046fc7b6bab};
 
 enum { WORDS = 4 };
 
@@ -24,7 +38,8 @@ enum { WORDS = 4 };
 static void window32(const tc_km *m, tc_kval idx, tc_kval *out) {
   tc_kval w[8];
   w[0] = tc_kb_int(m->b, m->u, 0);
-  for (int32_t i = 1; i < 8; i++) w[i] = tc_kb_int(m->b, m->u, (int64_t)(uint32_t)(two_over_pi[(i + 1) / 2] >> (i % 2 ? 32 : 0)));
+  for (int32_t i = 1; i < 8; i++)
+    w[i] = tc_kb_int(m->b, m->u, (int64_t)(uint32_t)(two_over_pi[(i + 1) / 2] >> (i % 2 ? 32 : 0)));
   int32_t n = 8;
   for (int32_t bit = 4; bit; bit >>= 1) { // idx ≤ 4: shift by 4, 2, 1 words where its bits say so
     tc_kval on = k_ne(m, k_and(m, idx, k_int(m, bit)), k_int(m, 0));
@@ -60,8 +75,7 @@ static quadrant reduce(const tc_km *m, tc_kval a) {
   else window32(m, idx, word);
   tc_kval left = tc_kb_cast(b, m->u, k_and(m, s, k_int(m, width - 1)));
   tc_kval right = k_sub(m, tc_kb_int(b, m->u, width - 1), left), one = tc_kb_int(b, m->u, 1);
-  for (int32_t i = 0; i < 3; i++)
-    v[i] = k_or(m, k_shl(m, word[i], left), k_shr(m, k_shr(m, word[i + 1], one), right));
+  for (int32_t i = 0; i < 3; i++) v[i] = k_or(m, k_shl(m, word[i], left), k_shr(m, k_shr(m, word[i + 1], one), right));
   int64_t hidden = INT64_C(1) << m->mantissa;
   tc_kval mant = tc_kb_cast(b, m->u, k_or(m, k_and(m, bits, k_int(m, hidden - 1)), k_int(m, hidden)));
   // M · window modulo 4 quadrants, as a fraction of a full turn of two words.

@@ -14,10 +14,10 @@
 #include "core/base/fs.h"
 #include "core/kernel/ir.h"
 
-#define CHECK_OK(expr)                                                                                                 \
-  do {                                                                                                                 \
-    tc_status check_status_ = (expr);                                                                                  \
-    if (check_status_) fail_msg("%s", tc_status_text(check_status_));                                                  \
+#define CHECK_OK(expr)                                                \
+  do {                                                                \
+    tc_status check_status_ = (expr);                                 \
+    if (check_status_) fail_msg("%s", tc_status_text(check_status_)); \
   } while (0)
 
 // The error must contain the text; frees it.
@@ -65,12 +65,12 @@ static inline const char *text_of(tc_arena *arena, const tc_kernel *k) {
 }
 
 // A cmocka test that runs its body in a fresh arena.
-#define KERNEL_TEST(name)                                                                                              \
-  static void name##_body(tc_arena *arena);                                                                            \
-  static void name(void **state) {                                                                                     \
-    (void)state;                                                                                                       \
-    with_arena(name##_body);                                                                                           \
-  }                                                                                                                    \
+#define KERNEL_TEST(name)                   \
+  static void name##_body(tc_arena *arena); \
+  static void name(void **state) {          \
+    (void)state;                            \
+    with_arena(name##_body);                \
+  }                                         \
   static void name##_body(tc_arena *arena)
 
 #endif

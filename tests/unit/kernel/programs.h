@@ -1,5 +1,5 @@
-// y = ifft(fft(x) * h) along rows of 4096 complex numbers, built for lanes that are threads (512) and for lanes that are
-// vector elements (16): what the tests interpret and print as device code.
+// y = ifft(fft(x) * h) along rows of 4096 complex numbers, built for lanes that are threads (512) and for lanes that
+// are vector elements (16): what the tests interpret and print as device code.
 //
 // Stockham, radix 8, four passes each way. The elements that a lane holds after the last forward pass are those that it
 // needs in the first inverse one, so the product with h happens in registers.
@@ -19,11 +19,13 @@ typedef struct complex_value {
 
 typedef struct fft_builder {
   tc_kb *b;
-  tc_kmem table;          // exp(-2πik/ROW), interleaved
+  tc_kmem table;           // exp(-2πik/ROW), interleaved
   tc_kmem shared[2], held; // shared[1] and held: whichever the variant uses
 } fft_builder;
 
-static inline tc_kval i2(tc_kb *b, int32_t op, tc_kval x, int64_t c) { return tc_kb_op2(b, op, x, tc_kb_int(b, TC_I32, c)); }
+static inline tc_kval i2(tc_kb *b, int32_t op, tc_kval x, int64_t c) {
+  return tc_kb_op2(b, op, x, tc_kb_int(b, TC_I32, c));
+}
 
 static inline complex_value c_add(tc_kb *b, complex_value x, complex_value y) {
   return (complex_value){tc_kb_op2(b, TC_K_ADD, x.re, y.re), tc_kb_op2(b, TC_K_ADD, x.im, y.im)};
@@ -33,11 +35,13 @@ static inline complex_value c_sub(tc_kb *b, complex_value x, complex_value y) {
 }
 static inline complex_value c_mul(tc_kb *b, complex_value x, complex_value y) {
   tc_kval n = tc_kb_op1(b, TC_K_NEG, x.im);
-  return (complex_value){tc_kb_op3(b, TC_K_FMA, x.re, y.re, tc_kb_op2(b, TC_K_MUL, n, y.im)), tc_kb_op3(b, TC_K_FMA, x.re, y.im, tc_kb_op2(b, TC_K_MUL, x.im, y.re))};
+  return (complex_value){tc_kb_op3(b, TC_K_FMA, x.re, y.re, tc_kb_op2(b, TC_K_MUL, n, y.im)),
+                         tc_kb_op3(b, TC_K_FMA, x.re, y.im, tc_kb_op2(b, TC_K_MUL, x.im, y.re))};
 }
 // x times -i (forward) or i (inverse)
 static inline complex_value c_turn(tc_kb *b, complex_value x, bool inverse) {
-  return inverse ? (complex_value){tc_kb_op1(b, TC_K_NEG, x.im), x.re} : (complex_value){x.im, tc_kb_op1(b, TC_K_NEG, x.re)};
+  return inverse ? (complex_value){tc_kb_op1(b, TC_K_NEG, x.im), x.re}
+                 : (complex_value){x.im, tc_kb_op1(b, TC_K_NEG, x.re)};
 }
 // x times (1 ∓ i) / √2
 static inline complex_value c_eighth(tc_kb *b, complex_value x, bool inverse) {
@@ -47,7 +51,8 @@ static inline complex_value c_eighth(tc_kb *b, complex_value x, bool inverse) {
 }
 
 static inline void dft4(tc_kb *b, complex_value *x, bool inverse) { // in order
-  complex_value s02 = c_add(b, x[0], x[2]), d02 = c_sub(b, x[0], x[2]), s13 = c_add(b, x[1], x[3]), d13 = c_turn(b, c_sub(b, x[1], x[3]), inverse);
+  complex_value s02 = c_add(b, x[0], x[2]), d02 = c_sub(b, x[0], x[2]), s13 = c_add(b, x[1], x[3]),
+                d13 = c_turn(b, c_sub(b, x[1], x[3]), inverse);
   x[0] = c_add(b, s02, s13), x[1] = c_add(b, d02, d13), x[2] = c_sub(b, s02, s13), x[3] = c_sub(b, d02, d13);
 }
 
@@ -126,7 +131,8 @@ static inline void write_global(fft_builder *f, const filter_io *io, tc_kval j, 
 
 // What one stage does with a group before and after its passes. Stages: 0, 1, 2 forward; 3 the last forward pass, h and
 // the first inverse one; 4, 5, 6 inverse. `out` receives the values, which belong to `*out_pass`'s write (-1: to y).
-static inline void stage(fft_builder *f, const filter_io *io, tc_kmem in, int32_t number, tc_kval j, complex_value *x, int32_t *out_pass) {
+static inline void stage(fft_builder *f, const filter_io *io, tc_kmem in, int32_t number, tc_kval j, complex_value *x,
+                         int32_t *out_pass) {
   if (number == 0) read_global(f, io->x, io->start, j, x);
   else read_shared(f, in, j, x);
   butterfly(f, j, number < PASSES ? number : number - 3, number >= PASSES, x);
@@ -144,7 +150,8 @@ static inline tc_kernel *build_rows_filter(tc_arena *arena, int32_t lanes) {
   io.h = tc_kb_global(b, TC_SV("h"), TC_F32, TC_MEM_READONLY | TC_MEM_NOALIAS, 16);
   io.y = tc_kb_global(b, TC_SV("y"), TC_F32, TC_MEM_WRITEONLY | TC_MEM_NOALIAS, 16);
   float *w = tc_arena_alloc(arena, sizeof *w * 2 * ROW);
-  for (int32_t k = 0; k < ROW; k++) w[2 * k] = (float)cos(2 * M_PI * k / ROW), w[2 * k + 1] = (float)-sin(2 * M_PI * k / ROW);
+  for (int32_t k = 0; k < ROW; k++)
+    w[2 * k] = (float)cos(2 * M_PI * k / ROW), w[2 * k + 1] = (float)-sin(2 * M_PI * k / ROW);
   fft_builder f = {.b = b, .table = tc_kb_table(b, TC_SV("w"), TC_F32, 2 * ROW, w)};
   f.shared[0] = tc_kb_shared(b, TC_SV("row"), TC_F32, 2 * ROW);
   if (threads) f.held = tc_kb_lane_array(b, TC_SV("held"), TC_F32, 2 * RADIX);

@@ -6,7 +6,8 @@
 // A kernel whose lanes region is filled by `body`, as text.
 static const char *built(tc_arena *arena, void (*body)(tc_kb *b, tc_kmem x, tc_kmem y)) {
   tc_kb *b = tc_kb_create(arena, TC_SV("k"), 8);
-  tc_kmem x = tc_kb_global(b, TC_SV("x"), TC_F32, TC_MEM_READONLY | TC_MEM_NOALIAS, 0), y = tc_kb_global(b, TC_SV("y"), TC_F32, TC_MEM_NOALIAS, 0);
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), TC_F32, TC_MEM_READONLY | TC_MEM_NOALIAS, 0),
+          y = tc_kb_global(b, TC_SV("y"), TC_F32, TC_MEM_NOALIAS, 0);
   tc_kb_scalar(b, TC_SV("n"), TC_I32, 0, 100, 1);
   tc_kb_lanes(b);
   body(b, x, y);
@@ -25,8 +26,8 @@ static void fold_body(tc_kb *b, tc_kmem x, tc_kmem y) {
   tc_kval l = tc_kb_lane(b), n = tc_kb_param(b, 0);
   tc_kval a = tc_kb_op2(b, TC_K_ADD, tc_kb_op2(b, TC_K_ADD, l, i(b, 3)), i(b, 4)); // l + 7
   tc_kval c = tc_kb_op3(b, TC_K_FMA, n, i(b, 1), tc_kb_op2(b, TC_K_MUL, a, i(b, 1)));
-  tc_kval e = tc_kb_load1(b, x, tc_kb_op2(b, TC_K_SUB, c, c), -1, -1);           // x[0]
-  tc_kval g = tc_kb_load1(b, x, i(b, 0), tc_kb_op2(b, TC_K_EQ, n, n), f(b, 1)); // the same load
+  tc_kval e = tc_kb_load1(b, x, tc_kb_op2(b, TC_K_SUB, c, c), -1, -1);             // x[0]
+  tc_kval g = tc_kb_load1(b, x, i(b, 0), tc_kb_op2(b, TC_K_EQ, n, n), f(b, 1));    // the same load
   tc_kval h = tc_kb_op2(b, TC_K_DIV, tc_kb_op2(b, TC_K_SUB, e, f(b, 0)), f(b, 4)); // e / 4 is e · ¼
   tc_kval s = tc_kb_op2(b, TC_K_ADD, h, tc_kb_op1(b, TC_K_NEG, g));                // h - e
   s = tc_kb_op2(b, TC_K_MUL, s, tc_kb_op2(b, TC_K_MUL, f(b, 0.5), f(b, 2)));       // · 1
@@ -35,7 +36,9 @@ static void fold_body(tc_kb *b, tc_kmem x, tc_kmem y) {
 }
 
 KERNEL_TEST(folding) {
-  assert_string_equal(built(arena, fold_body), "    %0 = lane\n    %1 = add %0, 7\n    %2 = add %n, %1\n    %3 = load %x[0]\n    %4 = mul %3, 0.25\n    %5 = sub %4, %3\n    store %y[%2], %5\n  }\n}\n");
+  assert_string_equal(built(arena, fold_body),
+                      "    %0 = lane\n    %1 = add %0, 7\n    %2 = add %n, %1\n    %3 = load %x[0]\n    %4 = mul %3, "
+                      "0.25\n    %5 = sub %4, %3\n    store %y[%2], %5\n  }\n}\n");
 }
 
 static void keep_body(tc_kb *b, tc_kmem x, tc_kmem y) {
@@ -49,7 +52,10 @@ static void keep_body(tc_kb *b, tc_kmem x, tc_kmem y) {
 }
 
 KERNEL_TEST(floating_point_is_left_alone) {
-  assert_string_equal(built(arena, keep_body), "    %0 = lane\n    %1 = load %x[%0]\n    %2 = add %1, 0.0\n    %3 = mul %1, 0.0\n    %4 = sub %1, %1\n    %5 = add %1, 1.0\n    %6 = add %5, 2.0\n    %7 = eq %0, 0\n    store.v4 %y[0], %2, %3, %4, %6 if %7\n  }\n}\n");
+  assert_string_equal(
+      built(arena, keep_body),
+      "    %0 = lane\n    %1 = load %x[%0]\n    %2 = add %1, 0.0\n    %3 = mul %1, 0.0\n    %4 = sub %1, %1\n    %5 = "
+      "add %1, 1.0\n    %6 = add %5, 2.0\n    %7 = eq %0, 0\n    store.v4 %y[0], %2, %3, %4, %6 if %7\n  }\n}\n");
 }
 
 static void scope_body(tc_kb *b, tc_kmem x, tc_kmem y) {
@@ -71,7 +77,8 @@ KERNEL_TEST(sharing_ends_with_the_region) {
 
 KERNEL_TEST(loads_are_not_shared_across_stores) {
   tc_kb *b = tc_kb_create(arena, TC_SV("k"), 1);
-  tc_kmem x = tc_kb_global(b, TC_SV("x"), TC_F32, TC_MEM_READONLY, 0), y = tc_kb_global(b, TC_SV("y"), TC_F32, 0, 0); // may overlap
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), TC_F32, TC_MEM_READONLY, 0),
+          y = tc_kb_global(b, TC_SV("y"), TC_F32, 0, 0); // may overlap
   tc_kb_lanes(b);
   tc_kval p = tc_kb_load1(b, x, i(b, 0), -1, -1), q = tc_kb_load1(b, x, i(b, 0), -1, -1);
   assert_int_equal(p, q);
@@ -113,7 +120,8 @@ static uint64_t random_bits(void) {
 static tc_kval small_constant(tc_kb *b, tc_dtype t) {
   static const double picks[] = {0, -0.0, 1, -1, 2, 0.5, 3, -7, 1e30, -1e-30, 100};
   double v = picks[random_bits() % (sizeof picks / sizeof *picks)];
-  return tc_dtype_is_float(t) ? tc_kb_real(b, t, v) : tc_kb_int(b, t, fabs(v) > 1000 || fabs(v) < 1 ? (int64_t)random_bits() : (int64_t)v);
+  return tc_dtype_is_float(t) ? tc_kb_real(b, t, v)
+                              : tc_kb_int(b, t, fabs(v) > 1000 || fabs(v) < 1 ? (int64_t)random_bits() : (int64_t)v);
 }
 
 static tc_kernel *random_kernel(tc_arena *arena, tc_dtype t, bool raw, uint64_t seed) {
@@ -130,7 +138,9 @@ static tc_kernel *random_kernel(tc_arena *arena, tc_dtype t, bool raw, uint64_t 
     tc_dtype types[3] = {t, t, t}, out;
     if (op == TC_K_SELECT) types[0] = TC_BOOL;
     char cls = (char)tc_k_op_class(op);
-    if ((cls != 'a' && cls != 'c' && op != TC_K_SELECT) || arity < 1 || tc_kir_type_rule(op, arity, types, &out) || op == TC_K_RCP_APPROX) continue;
+    if ((cls != 'a' && cls != 'c' && op != TC_K_SELECT) || arity < 1 || tc_kir_type_rule(op, arity, types, &out) ||
+        op == TC_K_RCP_APPROX)
+      continue;
     if ((op == TC_K_DIV || op == TC_K_REM) && tc_kir_is_int(t)) continue;
     tc_kval args[3];
     for (int32_t a = 0; a < 3; a++) args[a] = random_bits() % 3 ? v[random_bits() % (uint64_t)n] : small_constant(b, t);
@@ -155,7 +165,10 @@ KERNEL_TEST(folded_kernels_compute_the_same) {
     tc_kernel *raw = random_kernel(arena, t, true, seed), *folded = random_kernel(arena, t, false, seed), *simple;
     CHECK_OK(tc_kernel_simplify(arena, raw, &simple));
     uint8_t x[4 * 8], y[3][64 * 8];
-    for (int32_t j = 0; j < 4; j++) tc_kir_write(t, x + j * tc_dtype_size(t), tc_dtype_is_float(t) ? (tc_knum){.re = (double)(int64_t)random_bits() * 0x1p-60} : tc_kir_int(t, (int64_t)random_bits()));
+    for (int32_t j = 0; j < 4; j++)
+      tc_kir_write(t, x + j * tc_dtype_size(t),
+                   tc_dtype_is_float(t) ? (tc_knum){.re = (double)(int64_t)random_bits() * 0x1p-60}
+                                        : tc_kir_int(t, (int64_t)random_bits()));
     const tc_kernel *variants[3] = {raw, folded, simple};
     for (int32_t v = 0; v < 3; v++) {
       tc_karg args[2] = {{.data = x, .count = 4}, {.data = y[v], .count = 64}};
@@ -164,8 +177,12 @@ KERNEL_TEST(folded_kernels_compute_the_same) {
     for (int32_t j = 0; j < 64; j++)
       for (int32_t v = 1; v < 3; v++) {
         tc_knum p = tc_kir_read(t, y[0] + j * tc_dtype_size(t)), q = tc_kir_read(t, y[v] + j * tc_dtype_size(t));
-        bool same = tc_dtype_is_float(t) ? (p.re == q.re && signbit(p.re) == signbit(q.re)) || (p.re != p.re && q.re != q.re) : p.i == q.i;
-        if (!same) fail_msg("seed %d, value %d, %s: %s", (int)seed, (int)j, v == 1 ? "folded" : "simplified", text_of(arena, variants[v]));
+        bool same = tc_dtype_is_float(t)
+                        ? (p.re == q.re && signbit(p.re) == signbit(q.re)) || (p.re != p.re && q.re != q.re)
+                        : p.i == q.i;
+        if (!same)
+          fail_msg("seed %d, value %d, %s: %s", (int)seed, (int)j, v == 1 ? "folded" : "simplified",
+                   text_of(arena, variants[v]));
       }
   }
 }
@@ -174,8 +191,10 @@ KERNEL_TEST(folded_kernels_compute_the_same) {
 
 static tc_status everything_once(void *arg) {
   tc_arena *arena = arg;
-  static const char text[] = "kernel @k (%x : global c64 readonly, %y : global c64, %n : i32) blocks 1 lanes 4 {\n  shared %s : f32[4]\n  lanes {\n    %l = lane\n    %a = load %x[%l]\n    %b = exp %a\n"
-                             "    %r = for %i = 0 to %n (%c = %b) {\n      %d = mul %c, %a\n      yield %d\n    }\n    store %y[%l], %r\n  }\n}\n";
+  static const char text[] = "kernel @k (%x : global c64 readonly, %y : global c64, %n : i32) blocks 1 lanes 4 {\n  "
+                             "shared %s : f32[4]\n  lanes {\n    %l = lane\n    %a = load %x[%l]\n    %b = exp %a\n"
+                             "    %r = for %i = 0 to %n (%c = %b) {\n      %d = mul %c, %a\n      yield %d\n    }\n    "
+                             "store %y[%l], %r\n  }\n}\n";
   tc_lexer lx;
   tc_kernel *k, *plain;
   tc_lex_init(&lx, arena, TC_SV("test.tc"), TC_SV(text));
@@ -210,8 +229,12 @@ static void short_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(folding), cmocka_unit_test(floating_point_is_left_alone), cmocka_unit_test(sharing_ends_with_the_region), cmocka_unit_test(loads_are_not_shared_across_stores),
-      cmocka_unit_test(first_failure_stays), cmocka_unit_test(folded_kernels_compute_the_same), cmocka_unit_test(short_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(folding),
+                                     cmocka_unit_test(floating_point_is_left_alone),
+                                     cmocka_unit_test(sharing_ends_with_the_region),
+                                     cmocka_unit_test(loads_are_not_shared_across_stores),
+                                     cmocka_unit_test(first_failure_stays),
+                                     cmocka_unit_test(folded_kernels_compute_the_same),
+                                     cmocka_unit_test(short_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,9 @@
 #include <time.h>
 
 #undef I
+#ifndef CMPLXL
+#define CMPLXL(re, im) __builtin_complex((long double)(re), (long double)(im))
+#endif
 
 #include "tests/unit/kernel/kernel_test.h"
 
@@ -42,17 +45,17 @@ typedef struct function {
 } function;
 
 static const function functions[] = {
-    {TC_K_ADD, 2, NULL, add, 10, 1}, {TC_K_SUB, 2, NULL, sub, 10, 1}, {TC_K_MUL, 2, NULL, mul, 10, 2},
-    {TC_K_DIV, 2, NULL, divide, 10, 3}, {TC_K_NEG, 1, negate, NULL, 10, 0}, {TC_K_CONJ, 1, conjl, NULL, 10, 0},
-    {TC_K_ABS, 1, absolute, NULL, 10, 1}, {TC_K_ABS2, 1, abs2, NULL, 10, 1}, {TC_K_ANGLE, 1, angle, NULL, 10, 2},
-    {TC_K_SQRT, 1, csqrtl, NULL, 10, 2}, {TC_K_RSQRT, 1, rsqrt, NULL, 10, 4}, {TC_K_EXP, 1, cexpl, NULL, 20, 2},
-    {TC_K_EXP2, 1, exp2_, NULL, 5, 8}, {TC_K_EXPM1, 1, expm1_, NULL, 5, 3}, {TC_K_LOG, 1, clogl, NULL, 4, 2.5},
-    {TC_K_LOG2, 1, log2_, NULL, 4, 4}, {TC_K_LOG10, 1, log10_, NULL, 4, 4}, {TC_K_LOG1P, 1, log1p_, NULL, 2, 4},
-    {TC_K_SIN, 1, csinl, NULL, 20, 3}, {TC_K_COS, 1, ccosl, NULL, 20, 3}, {TC_K_TAN, 1, ctanl, NULL, 20, 6},
-    {TC_K_SINH, 1, csinhl, NULL, 20, 3}, {TC_K_COSH, 1, ccoshl, NULL, 20, 3}, {TC_K_TANH, 1, ctanhl, NULL, 20, 6},
-    {TC_K_ASIN, 1, casinl, NULL, 4, 5}, {TC_K_ACOS, 1, cacosl, NULL, 4, 5}, {TC_K_ATAN, 1, catanl, NULL, 4, 5},
-    {TC_K_ASINH, 1, casinhl, NULL, 4, 5}, {TC_K_ACOSH, 1, cacoshl, NULL, 4, 5}, {TC_K_ATANH, 1, catanhl, NULL, 4, 5},
-    {TC_K_POW, 2, NULL, cpowl, 2, 3}, {TC_K_SIGMOID, 1, sigmoid, NULL, 10, 3},
+    {TC_K_ADD, 2, NULL, add, 10, 1},      {TC_K_SUB, 2, NULL, sub, 10, 1},         {TC_K_MUL, 2, NULL, mul, 10, 2},
+    {TC_K_DIV, 2, NULL, divide, 10, 3},   {TC_K_NEG, 1, negate, NULL, 10, 0},      {TC_K_CONJ, 1, conjl, NULL, 10, 0},
+    {TC_K_ABS, 1, absolute, NULL, 10, 1}, {TC_K_ABS2, 1, abs2, NULL, 10, 1},       {TC_K_ANGLE, 1, angle, NULL, 10, 2},
+    {TC_K_SQRT, 1, csqrtl, NULL, 10, 2},  {TC_K_RSQRT, 1, rsqrt, NULL, 10, 4},     {TC_K_EXP, 1, cexpl, NULL, 20, 2},
+    {TC_K_EXP2, 1, exp2_, NULL, 5, 8},    {TC_K_EXPM1, 1, expm1_, NULL, 5, 3},     {TC_K_LOG, 1, clogl, NULL, 4, 2.5},
+    {TC_K_LOG2, 1, log2_, NULL, 4, 4},    {TC_K_LOG10, 1, log10_, NULL, 4, 4},     {TC_K_LOG1P, 1, log1p_, NULL, 2, 4},
+    {TC_K_SIN, 1, csinl, NULL, 20, 3},    {TC_K_COS, 1, ccosl, NULL, 20, 3},       {TC_K_TAN, 1, ctanl, NULL, 20, 6},
+    {TC_K_SINH, 1, csinhl, NULL, 20, 3},  {TC_K_COSH, 1, ccoshl, NULL, 20, 3},     {TC_K_TANH, 1, ctanhl, NULL, 20, 6},
+    {TC_K_ASIN, 1, casinl, NULL, 4, 5},   {TC_K_ACOS, 1, cacosl, NULL, 4, 5},      {TC_K_ATAN, 1, catanl, NULL, 4, 5},
+    {TC_K_ASINH, 1, casinhl, NULL, 4, 5}, {TC_K_ACOSH, 1, cacoshl, NULL, 4, 5},    {TC_K_ATANH, 1, catanhl, NULL, 4, 5},
+    {TC_K_POW, 2, NULL, cpowl, 2, 3},     {TC_K_SIGMOID, 1, sigmoid, NULL, 10, 3},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions, LANES = 128, SAMPLES = 1 << 13 };
 
@@ -66,7 +69,8 @@ static double uniform(void) { // [-1, 1)
 
 static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, bool plain) {
   tc_kb *b = tc_kb_create(arena, TC_SV("f"), LANES);
-  tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16), y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_READONLY, 16);
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16),
+          y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_READONLY, 16);
   tc_kmem out = tc_kb_global(b, TC_SV("out"), t, TC_MEM_WRITEONLY, 16);
   tc_kb_lanes(b);
   tc_kval i = tc_kb_op3(b, TC_K_FMA, tc_kb_block(b), tc_kb_int(b, TC_I32, LANES), tc_kb_lane(b));
@@ -81,7 +85,8 @@ static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, boo
 }
 
 // Runs the legalised function on pairs; args and results as parts.
-static void evaluate(tc_arena *arena, const function *f, tc_dtype t, int32_t n, const double *x, const double *y, double *out) {
+static void evaluate(tc_arena *arena, const function *f, tc_dtype t, int32_t n, const double *x, const double *y,
+                     double *out) {
   size_t size = (size_t)tc_dtype_size(t);
   int32_t blocks = (n + LANES - 1) / LANES, room = blocks * LANES;
   char *mem = calloc((size_t)room * 3, size);
@@ -123,7 +128,9 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
   int32_t i = (int32_t)at;
   if (bad) {
     lc a = CMPLXL(x[2 * i], x[2 * i + 1]), b = CMPLXL(y[2 * i], y[2 * i + 1]), want = f->one ? f->one(a) : f->two(a, b);
-    print_error("%s((%a, %a), (%a, %a)) in %s: got (%.9g, %.9g), exact (%.9g, %.9g)\n", tc_k_op_text(f->op), x[2 * i], x[2 * i + 1], y[2 * i], y[2 * i + 1], tc_dtype_name(t), r[2 * i], r[2 * i + 1], (double)creall(want), (double)cimagl(want));
+    print_error("%s((%a, %a), (%a, %a)) in %s: got (%.9g, %.9g), exact (%.9g, %.9g)\n", tc_k_op_text(f->op), x[2 * i],
+                x[2 * i + 1], y[2 * i], y[2 * i + 1], tc_dtype_name(t), r[2 * i], r[2 * i + 1], (double)creall(want),
+                (double)cimagl(want));
   }
   free(x);
   return bad;
@@ -134,7 +141,8 @@ KERNEL_TEST(accuracy) {
   random_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
   printf("  seed %llu\n", (unsigned long long)random_state);
   int32_t bad = 0;
-  for (int32_t i = 0; i < FUNCTIONS; i++) bad += measure(arena, &functions[i], TC_C64) + measure(arena, &functions[i], TC_C128);
+  for (int32_t i = 0; i < FUNCTIONS; i++)
+    bad += measure(arena, &functions[i], TC_C64) + measure(arena, &functions[i], TC_C128);
   assert_int_equal(bad, 0);
 }
 
@@ -159,8 +167,12 @@ static void special_values(tc_arena *arena, int32_t op, lc (*exact)(lc)) {
     double re = (double)creall(w), im = (double)cimagl(w);
     // Annex G leaves signs open where a part is NaN.
     bool open = isnan(re) || isnan(im), ok = same(r[2 * i], re) && same(r[2 * i + 1], im);
-    if (open) ok = (isnan(re) ? isnan(r[2 * i]) : fabs(r[2 * i]) == fabs(re)) && (isnan(im) ? isnan(r[2 * i + 1]) : fabs(r[2 * i + 1]) == fabs(im));
-    if (!ok) print_error("%s(%g, %g): got (%g, %g), Annex G (%g, %g)\n", tc_k_op_text(op), x[2 * i], x[2 * i + 1], r[2 * i], r[2 * i + 1], re, im);
+    if (open)
+      ok = (isnan(re) ? isnan(r[2 * i]) : fabs(r[2 * i]) == fabs(re)) &&
+           (isnan(im) ? isnan(r[2 * i + 1]) : fabs(r[2 * i + 1]) == fabs(im));
+    if (!ok)
+      print_error("%s(%g, %g): got (%g, %g), Annex G (%g, %g)\n", tc_k_op_text(op), x[2 * i], x[2 * i + 1], r[2 * i],
+                  r[2 * i + 1], re, im);
     bad += !ok;
   }
   assert_int_equal(bad, 0);
@@ -176,11 +188,13 @@ static void one_value(tc_arena *arena, int32_t op, tc_dtype t, const double *x, 
   double r[2];
   evaluate(arena, &(function){.op = op, .arity = y ? 2 : 1}, t, 1, x, y ? y : x, r);
   re = tc_kir_round(t, re), im = tc_kir_round(t, im);
-  if (!same(r[0], re) || !same(r[1], im)) fail_msg("%s: got (%a, %a), expected (%a, %a)", tc_k_op_text(op), r[0], r[1], re, im);
+  if (!same(r[0], re) || !same(r[1], im))
+    fail_msg("%s: got (%a, %a), expected (%a, %a)", tc_k_op_text(op), r[0], r[1], re, im);
 }
 
 KERNEL_TEST(known_values) {
-  const double big[2] = {1e20, 1e20}, tiny[2] = {1e-8, 0}, minus4[2] = {-4, 0}, zero[2] = {0, 0}, two[2] = {2, 0}, inf[2] = {INFINITY, NAN};
+  const double big[2] = {1e20, 1e20}, tiny[2] = {1e-8, 0}, minus4[2] = {-4, 0}, zero[2] = {0, 0}, two[2] = {2, 0},
+               inf[2] = {INFINITY, NAN};
   const double z[2] = {3.1, -2.7}, conj[2] = {3.1, 2.7}, tiny2[2] = {1e-42, 1e-42};
   one_value(arena, TC_K_DIV, TC_C64, big, big, 1, 0);
   one_value(arena, TC_K_DIV, TC_C64, tiny2, tiny2, 1, 0);
@@ -202,19 +216,25 @@ KERNEL_TEST(half_precision_complex) {
   double r[2], xr[2], yr[2];
   for (int32_t i = 0; i < 2; i++) xr[i] = tc_kir_round(TC_F16, x[i]), yr[i] = tc_kir_round(TC_F16, y[i]);
   evaluate(arena, &f, TC_C32, 1, x, y, r);
-  float re = (float)xr[0] * (float)yr[0] - (float)xr[1] * (float)yr[1], im = (float)xr[0] * (float)yr[1] + (float)xr[1] * (float)yr[0];
+  float re = (float)xr[0] * (float)yr[0] - (float)xr[1] * (float)yr[1],
+        im = (float)xr[0] * (float)yr[1] + (float)xr[1] * (float)yr[0];
   assert_true(r[0] == tc_kir_round(TC_F16, re) && r[1] == tc_kir_round(TC_F16, im));
 }
 
 KERNEL_TEST(complex_memory_and_control_flow) {
   // Shared memory, loops, branches, reductions and tables of complex type, before and after legalisation.
-  tc_kernel *k = kernel_of(arena,
-                           "kernel @k (%x : global c64 readonly, %y : global c64, %n : i32) blocks 1 lanes 4 {\n  shared %s : c64[4]\n  lane_array %v : c64[2]\n  table %t : c64 = [1.0, 2.0, 3.0, -4.0]\n"
-                           "  %q = lanes {\n    %l = lane\n    %a, %b = load.v2 %x[0]\n    %z = complex 0.0, 1.0 : f32\n"
-                           "    %sum = for %i = 0 to %n (%c = %z) {\n      %e = load %x[%i]\n      %d = mul %c, %e\n      %f = add %d, %a\n      yield %f\n    }\n"
-                           "    store %v[0], %sum\n    %g = load %v[0]\n    %h = load %t[1]\n    %p = mul %g, %h\n    store %s[%l], %p\n    %lf = cast %l : f32\n    %lc = cast %lf : c64\n    %w = mul %p, %lc\n    yield %w\n  }\n"
-                           "  %r = reduce.add %q\n  barrier\n  %re = real %r\n  %cond = gt %re, 0.0\n  %u = if %cond {\n    yield %r\n  } else {\n    %m = conj %r\n    yield %m\n  }\n"
-                           "  lanes {\n    %l2 = lane\n    %o = load %s[%l2]\n    %is = eq %l2, 0\n    %o2 = select %is, %u, %o\n    store %y[%l2], %o2\n  }\n}\n");
+  tc_kernel *k = kernel_of(
+      arena, "kernel @k (%x : global c64 readonly, %y : global c64, %n : i32) blocks 1 lanes 4 {\n  shared %s : "
+             "c64[4]\n  lane_array %v : c64[2]\n  table %t : c64 = [1.0, 2.0, 3.0, -4.0]\n"
+             "  %q = lanes {\n    %l = lane\n    %a, %b = load.v2 %x[0]\n    %z = complex 0.0, 1.0 : f32\n"
+             "    %sum = for %i = 0 to %n (%c = %z) {\n      %e = load %x[%i]\n      %d = mul %c, %e\n      %f = add "
+             "%d, %a\n      yield %f\n    }\n"
+             "    store %v[0], %sum\n    %g = load %v[0]\n    %h = load %t[1]\n    %p = mul %g, %h\n    store %s[%l], "
+             "%p\n    %lf = cast %l : f32\n    %lc = cast %lf : c64\n    %w = mul %p, %lc\n    yield %w\n  }\n"
+             "  %r = reduce.add %q\n  barrier\n  %re = real %r\n  %cond = gt %re, 0.0\n  %u = if %cond {\n    yield "
+             "%r\n  } else {\n    %m = conj %r\n    yield %m\n  }\n"
+             "  lanes {\n    %l2 = lane\n    %o = load %s[%l2]\n    %is = eq %l2, 0\n    %o2 = select %is, %u, %o\n    "
+             "store %y[%l2], %o2\n  }\n}\n");
   tc_kernel *plain;
   CHECK_OK(tc_kernel_legalise(arena, k, &plain));
   float x[8] = {1, 0.5f, -0.25f, 2, 0.5f, 0.5f, -1, 0.125f}, y1[8], y2[8];
@@ -226,6 +246,8 @@ KERNEL_TEST(complex_memory_and_control_flow) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(accuracy), cmocka_unit_test(annex_g), cmocka_unit_test(known_values), cmocka_unit_test(half_precision_complex), cmocka_unit_test(complex_memory_and_control_flow)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(accuracy), cmocka_unit_test(annex_g),
+                                     cmocka_unit_test(known_values), cmocka_unit_test(half_precision_complex),
+                                     cmocka_unit_test(complex_memory_and_control_flow)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,53 @@ static uint64_t random_bits(void) { // splitmix64
   return z ^ (z >> 31);
 }
 
-static const double specials[] = {0.0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, INFINITY, -INFINITY, NAN, 1.5, 2.5, -2.5, 1e-45, -1e-45, 1e-40, -1e-40, 0x1p-126, 3.4e38, -3.4e38, 1e10, -1e10, 8388607.5, 4194303.5, 0.49999997, 88.7, 88.73, -87.4, -103.9, -104, 710, -745, 5e-324, 1e-310, 1.7e308, -1.7e308, 1e22, 0x1p63, 4, 8, -4.5, 0.875, 1e300, 6381956970095103.0 * 0x1p797};
+static const double specials[] = {0.0,
+                                  -0.0,
+                                  1,
+                                  -1,
+                                  0.5,
+                                  -0.5,
+                                  2,
+                                  -2,
+                                  3,
+                                  -3,
+                                  INFINITY,
+                                  -INFINITY,
+                                  NAN,
+                                  1.5,
+                                  2.5,
+                                  -2.5,
+                                  1e-45,
+                                  -1e-45,
+                                  1e-40,
+                                  -1e-40,
+                                  0x1p-126,
+                                  3.4e38,
+                                  -3.4e38,
+                                  1e10,
+                                  -1e10,
+                                  8388607.5,
+                                  4194303.5,
+                                  0.49999997,
+                                  88.7,
+                                  88.73,
+                                  -87.4,
+                                  -103.9,
+                                  -104,
+                                  710,
+                                  -745,
+                                  5e-324,
+                                  1e-310,
+                                  1.7e308,
+                                  -1.7e308,
+                                  1e22,
+                                  0x1p63,
+                                  4,
+                                  8,
+                                  -4.5,
+                                  0.875,
+                                  1e300,
+                                  6381956970095103.0 * 0x1p797};
 enum { SPECIALS = sizeof specials / sizeof *specials };
 
 static double to_type(tc_dtype t, double v) { return t == TC_F32 ? (double)(float)v : v; }
@@ -102,7 +148,8 @@ static double error_of(const function *f, tc_dtype t, double x, double got, long
 
 static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, int32_t lanes) {
   tc_kb *b = tc_kb_create(arena, TC_SV("f"), lanes);
-  tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16), y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_READONLY, 16);
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16),
+          y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_READONLY, 16);
   tc_kmem out = tc_kb_global(b, TC_SV("out"), t, TC_MEM_WRITEONLY, 16);
   tc_kb_lanes(b);
   tc_kval i = tc_kb_op3(b, TC_K_FMA, tc_kb_block(b), tc_kb_int(b, TC_I32, lanes), tc_kb_lane(b));
@@ -125,12 +172,15 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
   for (int32_t i = 0; i < n; i++) {
     a[i] = argument(f, t, i), b[i] = argument(f, t, i / 2);
     if (f->arity == 1 && i < SPECIALS) a[i] = to_type(t, specials[i]);
-    if (f->arity == 2 && i < SPECIALS * SPECIALS) a[i] = to_type(t, specials[i % SPECIALS]), b[i] = to_type(t, specials[i / SPECIALS]);
+    if (f->arity == 2 && i < SPECIALS * SPECIALS)
+      a[i] = to_type(t, specials[i % SPECIALS]), b[i] = to_type(t, specials[i / SPECIALS]);
   }
   size_t size = (size_t)tc_dtype_size(t);
   char *mem = calloc((size_t)n * 3, size);
   for (int32_t i = 0; i < 2 * n; i++) tc_kir_write(t, mem + size * (size_t)i, (tc_knum){.re = a[i]});
-  tc_karg args[3] = {{.data = mem, .count = n}, {.data = mem + size * (size_t)n, .count = n}, {.data = mem + 2 * size * (size_t)n, .count = n}};
+  tc_karg args[3] = {{.data = mem, .count = n},
+                     {.data = mem + size * (size_t)n, .count = n},
+                     {.data = mem + 2 * size * (size_t)n, .count = n}};
   CHECK_OK(tc_kernel_interpret(tc_system_allocator(), kernel_for(arena, f, t, LANES), n / LANES, args, 3, NULL));
   double worst = -1, at = 0, at2 = 0, got = 0;
   long double want = 0;
@@ -141,8 +191,11 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
     if (e > worst) worst = e, at = a[i], at2 = b[i], got = r[i], want = exact;
   }
   double bound = t == TC_F32 ? f->bound : f->bound64;
-  printf("  %-8s %s  %.3f ulp%s\n", tc_k_op_text(f->op), tc_dtype_name(t), worst, worst > bound ? "   <-- too much" : "");
-  if (worst > bound) print_error("%s(%a, %a) in %s: got %a, exact %a\n", tc_k_op_text(f->op), at, at2, tc_dtype_name(t), got, (double)want);
+  printf("  %-8s %s  %.3f ulp%s\n", tc_k_op_text(f->op), tc_dtype_name(t), worst,
+         worst > bound ? "   <-- too much" : "");
+  if (worst > bound)
+    print_error("%s(%a, %a) in %s: got %a, exact %a\n", tc_k_op_text(f->op), at, at2, tc_dtype_name(t), got,
+                (double)want);
   free(a);
   free(mem);
   return worst > bound;

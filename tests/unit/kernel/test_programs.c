@@ -1,5 +1,5 @@
-// Whole kernels through the interpreter, against naive computations in double: ifft(fft(x) * h) along rows, and a matrix
-// product with a row mean in its epilogue.
+// Whole kernels through the interpreter, against naive computations in double: ifft(fft(x) * h) along rows, and a
+// matrix product with a row mean in its epilogue.
 #include <time.h>
 
 #include "tests/unit/kernel/programs.h"
@@ -53,7 +53,9 @@ static void check_filter(const tc_kernel *k, int32_t n, int32_t rows, int32_t el
   double *want = calloc((size_t)n * 2, sizeof *want);
   fill(x, size);
   fill(h, 2 * n);
-  tc_karg args[3] = {{.data = x, .count = size * elements_per_number / 2}, {.data = h, .count = (int64_t)n * elements_per_number}, {.data = y, .count = size * elements_per_number / 2}};
+  tc_karg args[3] = {{.data = x, .count = size * elements_per_number / 2},
+                     {.data = h, .count = (int64_t)n * elements_per_number},
+                     {.data = y, .count = size * elements_per_number / 2}};
   CHECK_OK(tc_kernel_interpret(tc_system_allocator(), k, rows, args, 3, NULL));
   double error = 0, norm = 0;
   for (int32_t r = 0; r < rows; r++) {
@@ -95,7 +97,12 @@ KERNEL_TEST(linear_relu_center) {
   fill(b, N);
   for (int32_t v = 0; v < 2; v++) {
     memset(y, 0, sizeof y);
-    tc_karg args[6] = {{.data = x, .count = ROWS * K}, {.data = w, .count = K * N}, {.data = b, .count = N}, {.data = y, .count = ROWS * N}, {.bits = ROWS}, {.bits = K}};
+    tc_karg args[6] = {{.data = x, .count = ROWS * K},
+                       {.data = w, .count = K * N},
+                       {.data = b, .count = N},
+                       {.data = y, .count = ROWS * N},
+                       {.bits = ROWS},
+                       {.bits = K}};
     CHECK_OK(tc_kernel_interpret(tc_system_allocator(), variants[v], (ROWS + 3) / 4, args, 6, NULL));
     for (int32_t i = 0; i < ROWS; i++) {
       double row[N], mean = 0;
@@ -111,6 +118,7 @@ KERNEL_TEST(linear_relu_center) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_filter_by_hand), cmocka_unit_test(rows_filter_on_threads), cmocka_unit_test(rows_filter_on_vectors), cmocka_unit_test(linear_relu_center)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_filter_by_hand), cmocka_unit_test(rows_filter_on_threads),
+                                     cmocka_unit_test(rows_filter_on_vectors), cmocka_unit_test(linear_relu_center)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

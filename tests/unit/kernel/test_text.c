@@ -1,49 +1,49 @@
 // Kernel text: round trips, literals in place, and messages with line and column.
 #include "tests/unit/kernel/kernel_test.h"
 
-static const char rms[] =
-    "kernel @rms (%x : global f32 readonly noalias align 16, %y : global f32 writeonly, %rows : i32, %n : i32 in [1, 16384] div 4)\n"
-    "    blocks 1 lanes 256 {\n"
-    "  shared %t : f32[256]\n"
-    "  lane_array %v : f32[16]\n"
-    "  table %w : f32 = [1.0, 0.5]\n"
-    "  %b = block\n"
-    "  %q = lanes {\n"
-    "    %l = lane\n"
-    "    %z = const 0.0 : f32\n"
-    "    %acc = for %j = 0 to %n step 256 unroll (%s = %z) {\n"
-    "      %k = add %j, %l\n"
-    "      %ok = lt %k, %n\n"
-    "      %i = fma %b, %n, %k nowrap\n"
-    "      %e = load %x[%i] if %ok else %z\n"
-    "      %s1 = fma %e, %e, %s\n"
-    "      yield %s1\n"
-    "    }\n"
-    "    store %t[%l], %acc\n"
-    "    %0 = add %acc, 1.5\n"
-    "    yield %0\n"
-    "  }\n"
-    "  %sum = reduce.add %q\n"
-    "  barrier\n"
-    "  %c = gt %sum, 0.1\n"
-    "  %m = if %c {\n"
-    "    %1 = div %sum, 3.0 fast\n"
-    "    yield %1\n"
-    "  } else {\n"
-    "    yield %sum\n"
-    "  }\n"
-    "  lanes {\n"
-    "    %l.1 = lane\n"
-    "    %2 = select true, 1, 2 : i32\n"
-    "    %3 = mul %l.1, 2\n"
-    "    %4, %5 = load.v2 %x[%3]\n"
-    "    %6 = load %t[%l.1]\n"
-    "    %7 = load %w[1]\n"
-    "    %8 = cast %l.1 : f32\n"
-    "    store.v4 %y[%3], %4, %m, 0.0, inf if true\n"
-    "    check %c, 3\n"
-    "  }\n"
-    "}\n";
+static const char rms[] = "kernel @rms (%x : global f32 readonly noalias align 16, %y : global f32 writeonly, %rows : "
+                          "i32, %n : i32 in [1, 16384] div 4)\n"
+                          "    blocks 1 lanes 256 {\n"
+                          "  shared %t : f32[256]\n"
+                          "  lane_array %v : f32[16]\n"
+                          "  table %w : f32 = [1.0, 0.5]\n"
+                          "  %b = block\n"
+                          "  %q = lanes {\n"
+                          "    %l = lane\n"
+                          "    %z = const 0.0 : f32\n"
+                          "    %acc = for %j = 0 to %n step 256 unroll (%s = %z) {\n"
+                          "      %k = add %j, %l\n"
+                          "      %ok = lt %k, %n\n"
+                          "      %i = fma %b, %n, %k nowrap\n"
+                          "      %e = load %x[%i] if %ok else %z\n"
+                          "      %s1 = fma %e, %e, %s\n"
+                          "      yield %s1\n"
+                          "    }\n"
+                          "    store %t[%l], %acc\n"
+                          "    %0 = add %acc, 1.5\n"
+                          "    yield %0\n"
+                          "  }\n"
+                          "  %sum = reduce.add %q\n"
+                          "  barrier\n"
+                          "  %c = gt %sum, 0.1\n"
+                          "  %m = if %c {\n"
+                          "    %1 = div %sum, 3.0 fast\n"
+                          "    yield %1\n"
+                          "  } else {\n"
+                          "    yield %sum\n"
+                          "  }\n"
+                          "  lanes {\n"
+                          "    %l.1 = lane\n"
+                          "    %2 = select true, 1, 2 : i32\n"
+                          "    %3 = mul %l.1, 2\n"
+                          "    %4, %5 = load.v2 %x[%3]\n"
+                          "    %6 = load %t[%l.1]\n"
+                          "    %7 = load %w[1]\n"
+                          "    %8 = cast %l.1 : f32\n"
+                          "    store.v4 %y[%3], %4, %m, 0.0, inf if true\n"
+                          "    check %c, 3\n"
+                          "  }\n"
+                          "}\n";
 
 KERNEL_TEST(round_trip) {
   tc_kernel *k = kernel_of(arena, rms);
@@ -92,8 +92,10 @@ KERNEL_TEST(messages) {
   refused(arena, "  %n = const 1 : u8\n", "%n is defined a second time");
   refused(arena, "  %a, %b = add %n, 1\n", "add has 1 results, 2 are named");
   refused(arena, "  %a = for %i = 0 to %n (%s = 0.0 : f32) {\n  }\n", "1 values are carried, 0 are yielded");
-  refused(arena, "  lanes {\n    %l = lane\n    %c = lt %l, 3\n    if %c {\n    }\n  }\n", "test.tc:5:5: if: the condition must be the same in all lanes");
-  refused(arena, "  %q = lanes {\n    %l = lane\n    yield %l\n  }\n  %z = add %q, 1\n", "what a lanes region yields may only be used by collectives");
+  refused(arena, "  lanes {\n    %l = lane\n    %c = lt %l, 3\n    if %c {\n    }\n  }\n",
+          "test.tc:5:5: if: the condition must be the same in all lanes");
+  refused(arena, "  %q = lanes {\n    %l = lane\n    yield %l\n  }\n  %z = add %q, 1\n",
+          "what a lanes region yields may only be used by collectives");
   refused(arena, "  lanes {\n    lanes {\n    }\n  }\n", "do not nest");
   refused(arena, "  lanes {\n", "expected");
   refused(arena, "  %a = select %n, 1, 2 : i32\n", "the condition must be bool");
@@ -104,14 +106,17 @@ KERNEL_TEST(closed_regions) {
 }
 
 KERNEL_TEST(varying_is_found_through_loops) {
-  tc_kernel *k = kernel_of(arena, "kernel @k (%n : i32) blocks 1 lanes 8 {\n  lanes {\n    %z = const 0 : i32\n    %l = lane\n"
-                                  "    %r = for %i = 0 to %n (%s = %z) {\n      %t = for %j = 0 to 2 (%u = %s) {\n        yield %u\n      }\n"
-                                  "      %v = add %t, %l\n      yield %v\n    }\n  }\n}\n");
+  tc_kernel *k = kernel_of(
+      arena,
+      "kernel @k (%n : i32) blocks 1 lanes 8 {\n  lanes {\n    %z = const 0 : i32\n    %l = lane\n"
+      "    %r = for %i = 0 to %n (%s = %z) {\n      %t = for %j = 0 to 2 (%u = %s) {\n        yield %u\n      }\n"
+      "      %v = add %t, %l\n      yield %v\n    }\n  }\n}\n");
   for (int32_t i = 0; i < tc_k_value_count(k); i++) {
     tc_kvalue v;
     tc_k_value(k, i, &v);
     tc_sv name = k->names[i];
-    if (tc_sv_is(name, "t") || tc_sv_is(name, "u") || tc_sv_is(name, "s") || tc_sv_is(name, "r")) assert_true(v.varying);
+    if (tc_sv_is(name, "t") || tc_sv_is(name, "u") || tc_sv_is(name, "s") || tc_sv_is(name, "r"))
+      assert_true(v.varying);
     if (tc_sv_is(name, "i") || tc_sv_is(name, "j") || tc_sv_is(name, "z")) assert_false(v.varying);
   }
 }
@@ -119,8 +124,11 @@ KERNEL_TEST(varying_is_found_through_loops) {
 KERNEL_TEST(uniform_conditions_stay_checked) {
   // %s starts uniform, so the `if` is accepted; the next value varies, which the verifier sees.
   tc_kernel *k;
-  CHECK_OK(parse_text(arena, "kernel @k (%n : i32) blocks 1 lanes 8 {\n  lanes {\n    %z = const 0 : i32\n    %l = lane\n"
-                             "    %r = for %i = 0 to %n (%s = %z) {\n      %c = lt %s, 4\n      if %c {\n      }\n      yield %l\n    }\n  }\n}\n", &k));
+  CHECK_OK(parse_text(arena,
+                      "kernel @k (%n : i32) blocks 1 lanes 8 {\n  lanes {\n    %z = const 0 : i32\n    %l = lane\n"
+                      "    %r = for %i = 0 to %n (%s = %z) {\n      %c = lt %s, 4\n      if %c {\n      }\n      yield "
+                      "%l\n    }\n  }\n}\n",
+                      &k));
   expect_error(tc_kernel_verify(k), "the condition must be the same in all lanes");
 }
 
@@ -147,8 +155,12 @@ KERNEL_TEST(barriers) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip), cmocka_unit_test(literals), cmocka_unit_test(messages), cmocka_unit_test(closed_regions),
-      cmocka_unit_test(varying_is_found_through_loops), cmocka_unit_test(uniform_conditions_stay_checked), cmocka_unit_test(barriers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),
+                                     cmocka_unit_test(literals),
+                                     cmocka_unit_test(messages),
+                                     cmocka_unit_test(closed_regions),
+                                     cmocka_unit_test(varying_is_found_through_loops),
+                                     cmocka_unit_test(uniform_conditions_stay_checked),
+                                     cmocka_unit_test(barriers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

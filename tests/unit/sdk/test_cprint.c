@@ -15,7 +15,8 @@ static void write_sb(void *self, const char *text, size_t size) { tc_sb_put(self
 static const char *print_as(tc_arena *arena, const tc_kernel *k, const tc_cdialect *d) {
   tc_sb sb = tc_sb_make(arena);
   tc_sv reason = TC_SV("");
-  if (tc_cprint(k, d, write_sb, &sb, &reason)) fail_msg("cannot print @" TC_SV_FMT ": " TC_SV_FMT, TC_SV_ARG(tc_k_name(k)), TC_SV_ARG(reason));
+  if (tc_cprint(k, d, write_sb, &sb, &reason))
+    fail_msg("cannot print @" TC_SV_FMT ": " TC_SV_FMT, TC_SV_ARG(tc_k_name(k)), TC_SV_ARG(reason));
   return sb.text;
 }
 
@@ -23,13 +24,43 @@ static const char *print_as(tc_arena *arena, const tc_kernel *k, const tc_cdiale
 
 static const tc_cdialect opencl = {
     .prologue = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
-    .kernel_prefix = "__kernel void", .global = "__global", .shared = "__local", .table = "__constant", .restrict_ = "restrict",
-    .block = "(int)get_group_id(0)", .lane = "(int)get_local_id(0)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "#pragma unroll",
-    .kernel_bounds = "__attribute__((reqd_work_group_size(%d, 1, 1)))", .pass_offsets = 1,
-    .type_names = {[TC_BOOL] = "int", [TC_U8] = "uchar", [TC_I8] = "char", [TC_I16] = "short", [TC_I32] = "int", [TC_I64] = "long", [TC_U16] = "ushort", [TC_U32] = "uint", [TC_U64] = "ulong", [TC_F16] = "ushort", [TC_BF16] = "ushort", [TC_F32] = "float", [TC_F64] = "double"},
-    .op_formats = {[TC_K_FMA] = {"fma($0, $1, $2)", "fma($0, $1, $2)"}, [TC_K_SQRT] = {"sqrt($0)", "sqrt($0)"}, [TC_K_ABS] = {"fabs($0)", "fabs($0)"}, [TC_K_FLOOR] = {"floor($0)", "floor($0)"}, [TC_K_CEIL] = {"ceil($0)", "ceil($0)"},
-                   [TC_K_TRUNC] = {"trunc($0)", "trunc($0)"}, [TC_K_RINT] = {"rint($0)", "rint($0)"}, [TC_K_COPYSIGN] = {"copysign($0, $1)", "copysign($0, $1)"}, [TC_K_MULHI] = {"mul_hi((uint)$0, (uint)$1)", "mul_hi((ulong)$0, (ulong)$1)"}},
-    .bitcast_f32_i32 = "as_int($0)", .bitcast_i32_f32 = "as_float($0)", .bitcast_f64_i64 = "as_long($0)", .bitcast_i64_f64 = "as_double($0)"};
+    .kernel_prefix = "__kernel void",
+    .global = "__global",
+    .shared = "__local",
+    .table = "__constant",
+    .restrict_ = "restrict",
+    .block = "(int)get_group_id(0)",
+    .lane = "(int)get_local_id(0)",
+    .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",
+    .unroll = "#pragma unroll",
+    .kernel_bounds = "__attribute__((reqd_work_group_size(%d, 1, 1)))",
+    .pass_offsets = 1,
+    .type_names = {[TC_BOOL] = "int",
+                   [TC_U8] = "uchar",
+                   [TC_I8] = "char",
+                   [TC_I16] = "short",
+                   [TC_I32] = "int",
+                   [TC_I64] = "long",
+                   [TC_U16] = "ushort",
+                   [TC_U32] = "uint",
+                   [TC_U64] = "ulong",
+                   [TC_F16] = "ushort",
+                   [TC_BF16] = "ushort",
+                   [TC_F32] = "float",
+                   [TC_F64] = "double"},
+    .op_formats = {[TC_K_FMA] = {"fma($0, $1, $2)", "fma($0, $1, $2)"},
+                   [TC_K_SQRT] = {"sqrt($0)", "sqrt($0)"},
+                   [TC_K_ABS] = {"fabs($0)", "fabs($0)"},
+                   [TC_K_FLOOR] = {"floor($0)", "floor($0)"},
+                   [TC_K_CEIL] = {"ceil($0)", "ceil($0)"},
+                   [TC_K_TRUNC] = {"trunc($0)", "trunc($0)"},
+                   [TC_K_RINT] = {"rint($0)", "rint($0)"},
+                   [TC_K_COPYSIGN] = {"copysign($0, $1)", "copysign($0, $1)"},
+                   [TC_K_MULHI] = {"mul_hi((uint)$0, (uint)$1)", "mul_hi((ulong)$0, (ulong)$1)"}},
+    .bitcast_f32_i32 = "as_int($0)",
+    .bitcast_i32_f32 = "as_float($0)",
+    .bitcast_f64_i64 = "as_long($0)",
+    .bitcast_i64_f64 = "as_double($0)"};
 
 // ---- CUDA ----
 
@@ -44,9 +75,11 @@ typedef struct nvrtc {
 } nvrtc;
 
 static bool open_nvrtc(nvrtc *n) {
-  static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so", "/usr/local/cuda/lib/libnvrtc.so"};
+  static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+                                      "/usr/local/cuda/lib64/libnvrtc.so", "/usr/local/cuda/lib/libnvrtc.so"};
   *n = (nvrtc){0};
-  for (size_t i = 0; i < sizeof names / sizeof *names && !n->library; i++) n->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < sizeof names / sizeof *names && !n->library; i++)
+    n->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
   if (!n->library) return false;
 #define SYMBOL(field, name) *(void **)&n->field = dlsym(n->library, name)
   SYMBOL(create, "nvrtcCreateProgram");
@@ -75,15 +108,18 @@ static void compile_cuda(tc_arena *arena, nvrtc *n, const tc_kernel *k, bool no_
   assert_true(size > 0);
   const char *used = strstr(log, "Used ");
   printf("  @" TC_SV_FMT ": %.60s\n", TC_SV_ARG(tc_k_name(k)), used ? used : "(no report)");
-  if (!strstr(log, "0 bytes spill stores, 0 bytes spill loads")) fail_msg("@" TC_SV_FMT " spills:\n%s", TC_SV_ARG(tc_k_name(k)), log);
-  if (no_stack && !strstr(log, "0 bytes stack frame")) fail_msg("@" TC_SV_FMT " uses local memory:\n%s", TC_SV_ARG(tc_k_name(k)), log);
+  if (!strstr(log, "0 bytes spill stores, 0 bytes spill loads"))
+    fail_msg("@" TC_SV_FMT " spills:\n%s", TC_SV_ARG(tc_k_name(k)), log);
+  if (no_stack && !strstr(log, "0 bytes stack frame"))
+    fail_msg("@" TC_SV_FMT " uses local memory:\n%s", TC_SV_ARG(tc_k_name(k)), log);
   n->destroy(&program);
 }
 
 // Every opcode with plain or mathematical meaning on one type, in one kernel.
 static tc_kernel *everything(tc_arena *arena, tc_dtype t, int32_t lanes) {
   tc_kb *b = tc_kb_create(arena, tc_sv_printf(arena, "everything_%s", tc_dtype_name(t)), lanes);
-  tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16), y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_WRITEONLY, 16);
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16),
+          y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_WRITEONLY, 16);
   int32_t n = tc_kb_scalar(b, TC_SV("n"), TC_I32, 0, INT64_MAX, 1);
   tc_kmem shared = tc_kb_shared(b, TC_SV("s"), t, lanes);
   tc_kb_lanes(b);
@@ -98,13 +134,16 @@ static tc_kernel *everything(tc_arena *arena, tc_dtype t, int32_t lanes) {
     tc_kval args[3] = {v, w[0], sum}, r;
     tc_dtype types[3] = {t, t, t}, type;
     int32_t arity = tc_kir_arity(op);
-    if ((cls != 'a' && cls != 'c' && cls != 'm') || tc_kir_type_rule(op, arity, types, &type) || op == TC_K_RCP_APPROX) continue;
+    if ((cls != 'a' && cls != 'c' && cls != 'm') || tc_kir_type_rule(op, arity, types, &type) || op == TC_K_RCP_APPROX)
+      continue;
     if ((op == TC_K_DIV || op == TC_K_REM) && tc_kir_is_int(t)) args[1] = tc_kb_int(b, t, 3);
     if (op == TC_K_SHL || op == TC_K_SHR) args[1] = tc_kb_int(b, t, 2);
     r = tc_kb_op(b, op, arity, args);
     if (cls == 'c') r = tc_kb_op3(b, TC_K_SELECT, r, v, w[0]);
     // Results alternate between a sum and a difference, kept finite by a minimum.
-    sum = tc_dtype_is_float(t) ? tc_kb_op2(b, TC_K_FMIN, tc_kb_op2(b, op % 2 ? TC_K_ADD : TC_K_SUB, sum, r), tc_kb_real(b, t, 1000)) : tc_kb_op2(b, op % 2 ? TC_K_ADD : TC_K_XOR, sum, r);
+    sum = tc_dtype_is_float(t)
+              ? tc_kb_op2(b, TC_K_FMIN, tc_kb_op2(b, op % 2 ? TC_K_ADD : TC_K_SUB, sum, r), tc_kb_real(b, t, 1000))
+              : tc_kb_op2(b, op % 2 ? TC_K_ADD : TC_K_XOR, sum, r);
   }
   tc_kb_store(b, shared, tc_kb_lane(b), 1, &sum, -1);
   tc_kb_end_lanes(b, 1, &sum, &out);
@@ -121,21 +160,31 @@ static tc_kernel *everything(tc_arena *arena, tc_dtype t, int32_t lanes) {
   return legal(arena, k);
 }
 
-static const tc_dtype all_types[] = {TC_U8, TC_I8, TC_I16, TC_I32, TC_I64, TC_U16, TC_U32, TC_U64, TC_F16, TC_BF16, TC_F32, TC_F64};
+static const tc_dtype all_types[] = {TC_U8,  TC_I8,  TC_I16, TC_I32,  TC_I64, TC_U16,
+                                     TC_U32, TC_U64, TC_F16, TC_BF16, TC_F32, TC_F64};
 enum { TYPES = sizeof all_types / sizeof *all_types };
 
 static tc_kernel *misc(tc_arena *arena) {
-  return legal(arena, kernel_of(arena,
-                   "kernel @misc (%x : global f32 readonly noalias align 16, %y : global f32 noalias align 16, %c : global i64, %h : global bf16 align 16, %n : i32 in [0, inf] div 4, %alpha : f32)\n"
-                   "    blocks 1 lanes 96 {\n  table %t : i16 = [1, -2, 3]\n"
-                   "  %b = block\n  %neg = lt %b, 0\n  check %neg, 7\n"
-                   "  %q, %v = lanes {\n    %l = lane\n    %i = mul %l, 4\n    %ok = lt %i, %n\n    %a0, %a1, %a2, %a3 = load.v4 %x[%i] if %ok else 0.0\n"
-                   "    %u = load %t[1]\n    %uf = cast %u : f32\n    %s = fma %a0, %a1, %uf\n    %s2 = fma %a2, %a3, %alpha\n"
-                   "    %p, %r = for %j = 0 to 8 (%p0 = %s, %p1 = %s2) {\n      yield %p1, %p0\n    }\n"
-                   "    store.v4 %y[%i], %p, %r, inf, nan if %ok\n    %one = const 1 : i64\n    atomic_add %c[0], %one if %ok\n    atomic_add %y[1], %p\n"
-                   "    %h0, %h1 = load.v2 %h[%i]\n    %hf = cast %h0 : f32\n    %h2 = cast %p : bf16\n    store %h[%i], %h2\n    %bits = bitcast %hf : i32\n    prefetch %x[%i]\n    yield %bits, %ok\n  }\n"
-                   "  %m = reduce.min %q\n  %any = reduce.or %v\n  %w = if %any {\n    %m2 = mul %m, 3\n    yield %m2\n  } else {\n    yield %m\n  }\n"
-                   "  lanes {\n    %wl = cast %w : i64\n    %l2 = lane\n    %is = eq %l2, 0\n    store %c[1], %wl if %is\n  }\n}\n"));
+  return legal(
+      arena,
+      kernel_of(
+          arena,
+          "kernel @misc (%x : global f32 readonly noalias align 16, %y : global f32 noalias align 16, %c : global i64, "
+          "%h : global bf16 align 16, %n : i32 in [0, inf] div 4, %alpha : f32)\n"
+          "    blocks 1 lanes 96 {\n  table %t : i16 = [1, -2, 3]\n"
+          "  %b = block\n  %neg = lt %b, 0\n  check %neg, 7\n"
+          "  %q, %v = lanes {\n    %l = lane\n    %i = mul %l, 4\n    %ok = lt %i, %n\n    %a0, %a1, %a2, %a3 = "
+          "load.v4 %x[%i] if %ok else 0.0\n"
+          "    %u = load %t[1]\n    %uf = cast %u : f32\n    %s = fma %a0, %a1, %uf\n    %s2 = fma %a2, %a3, %alpha\n"
+          "    %p, %r = for %j = 0 to 8 (%p0 = %s, %p1 = %s2) {\n      yield %p1, %p0\n    }\n"
+          "    store.v4 %y[%i], %p, %r, inf, nan if %ok\n    %one = const 1 : i64\n    atomic_add %c[0], %one if %ok\n "
+          "   atomic_add %y[1], %p\n"
+          "    %h0, %h1 = load.v2 %h[%i]\n    %hf = cast %h0 : f32\n    %h2 = cast %p : bf16\n    store %h[%i], %h2\n  "
+          "  %bits = bitcast %hf : i32\n    prefetch %x[%i]\n    yield %bits, %ok\n  }\n"
+          "  %m = reduce.min %q\n  %any = reduce.or %v\n  %w = if %any {\n    %m2 = mul %m, 3\n    yield %m2\n  } else "
+          "{\n    yield %m\n  }\n"
+          "  lanes {\n    %wl = cast %w : i64\n    %l2 = lane\n    %is = eq %l2, 0\n    store %c[1], %wl if %is\n  "
+          "}\n}\n"));
 }
 
 KERNEL_TEST(cuda) {
@@ -153,9 +202,12 @@ KERNEL_TEST(cuda) {
 }
 
 KERNEL_TEST(large_shared_memory) {
-  tc_kernel *k = kernel_of(arena, "kernel @large (%y : global f32)\n    blocks 1 lanes 32 {\n  shared %a : f32[10000]\n  shared %b : f64[1000]\n  lanes {\n    %l = lane\n    store %a[%l], 1.0\n    store %b[%l], 2.0\n    %e = load %a[%l]\n    store %y[%l], %e\n  }\n}\n");
+  tc_kernel *k = kernel_of(arena, "kernel @large (%y : global f32)\n    blocks 1 lanes 32 {\n  shared %a : "
+                                  "f32[10000]\n  shared %b : f64[1000]\n  lanes {\n    %l = lane\n    store %a[%l], "
+                                  "1.0\n    store %b[%l], 2.0\n    %e = load %a[%l]\n    store %y[%l], %e\n  }\n}\n");
   const char *text = print_as(arena, k, &tc_dialect_cuda);
-  assert_non_null(strstr(text, "  extern __shared__ __align__(128) unsigned char tc_shared[];\n  float *const m1_a = (float *)(tc_shared + 0);\n  double *const m2_b = (double *)(tc_shared + 40064);\n"));
+  assert_non_null(strstr(text, "  extern __shared__ __align__(128) unsigned char tc_shared[];\n  float *const m1_a = "
+                               "(float *)(tc_shared + 0);\n  double *const m2_b = (double *)(tc_shared + 40064);\n"));
   assert_int_equal(tc_cprint_dynamic_shared(k, &tc_dialect_cuda), 40064 + 8064);
   assert_int_equal(tc_cprint_dynamic_shared(k, &opencl), 0);
   nvrtc n;
@@ -163,11 +215,15 @@ KERNEL_TEST(large_shared_memory) {
 }
 
 KERNEL_TEST(cuda_text) {
-  tc_kernel *k = kernel_of(arena, "kernel @scale (%x : global f32 readonly noalias align 16, %y : global f32 writeonly noalias align 16, %n : i32 in [0, inf] div 4)\n    blocks 1 lanes 128 {\n"
-                                  "  %b = block\n  %s = mul %b, 512 nowrap\n  lanes {\n    %l = lane\n    %m = mul %l, 4 nowrap\n    %i = add %s, %m nowrap\n    %ok = lt %i, %n\n"
-                                  "    %a, %c, %d, %e = load.v4 %x[%i] if %ok else 0.0\n    %f = mul %a, 0.5\n    store.v4 %y[%i], %f, %c, %d, %e if %ok\n  }\n}\n");
+  tc_kernel *k = kernel_of(arena, "kernel @scale (%x : global f32 readonly noalias align 16, %y : global f32 writeonly "
+                                  "noalias align 16, %n : i32 in [0, inf] div 4)\n    blocks 1 lanes 128 {\n"
+                                  "  %b = block\n  %s = mul %b, 512 nowrap\n  lanes {\n    %l = lane\n    %m = mul %l, "
+                                  "4 nowrap\n    %i = add %s, %m nowrap\n    %ok = lt %i, %n\n"
+                                  "    %a, %c, %d, %e = load.v4 %x[%i] if %ok else 0.0\n    %f = mul %a, 0.5\n    "
+                                  "store.v4 %y[%i], %f, %c, %d, %e if %ok\n  }\n}\n");
   const char *text = strstr(print_as(arena, k, &tc_dialect_cuda), "extern");
-  assert_string_equal(text, "extern \"C\" __global__ void __launch_bounds__(128) scale(const float *__restrict__ m0_x, float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
+  assert_string_equal(text, "extern \"C\" __global__ void __launch_bounds__(128) scale(const float *__restrict__ m0_x, "
+                            "float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
                             "  const int v0 = (int)blockIdx.x;\n"
                             "  const int v2 = v0 * 512;\n"
                             "  {\n"
@@ -179,7 +235,8 @@ KERNEL_TEST(cuda_text) {
                             "    float v14 = 0.0f;\n"
                             "    float v15 = 0.0f;\n"
                             "    float v16 = 0.0f;\n"
-                            "    if (v8) { const tc_vector<float, 4> t0 = *(const tc_vector<float, 4> *)(m0_x + v6); v13 = t0.v[0]; v14 = t0.v[1]; v15 = t0.v[2]; v16 = t0.v[3]; }\n"
+                            "    if (v8) { const tc_vector<float, 4> t0 = *(const tc_vector<float, 4> *)(m0_x + v6); "
+                            "v13 = t0.v[0]; v14 = t0.v[1]; v15 = t0.v[2]; v16 = t0.v[3]; }\n"
                             "    const float v18 = v13 * 0.5f;\n"
                             "    if (v8) tc_store<float, 4>(m1_y + v6, v18, v14, v15, v16);\n"
                             "  }\n"
@@ -202,12 +259,22 @@ static const char *scratch_file(tc_arena *arena, const char *suffix) {
 KERNEL_TEST(opencl_syntax) {
   const char *clang = have("clang-19") ? "clang-19" : have("clang") ? "clang" : NULL;
   if (!clang) skip();
-  tc_kernel *kernels[] = {legal(arena, example(arena, EXAMPLES "rows_filter.tc")), legal(arena, example(arena, EXAMPLES "linear_relu_center.tc")), everything(arena, TC_F32, 64), everything(arena, TC_F64, 64), everything(arena, TC_I32, 64), everything(arena, TC_U64, 64), everything(arena, TC_I8, 64)};
+  tc_kernel *kernels[] = {legal(arena, example(arena, EXAMPLES "rows_filter.tc")),
+                          legal(arena, example(arena, EXAMPLES "linear_relu_center.tc")),
+                          everything(arena, TC_F32, 64),
+                          everything(arena, TC_F64, 64),
+                          everything(arena, TC_I32, 64),
+                          everything(arena, TC_U64, 64),
+                          everything(arena, TC_I8, 64)};
   const char *file = scratch_file(arena, ".cl");
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
     const char *text = print_as(arena, kernels[i], &opencl);
     CHECK_OK(tc_file_write(file, text, strlen(text)));
-    const char *command = tc_sv_printf(arena, "%s -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -fsyntax-only -Wall -Wno-unused-variable -Werror %s", clang, file).data;
+    const char *command = tc_sv_printf(arena,
+                                       "%s -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -fsyntax-only -Wall "
+                                       "-Wno-unused-variable -Werror %s",
+                                       clang, file)
+                              .data;
     if (system(command)) fail_msg("clang refuses:\n%s", text);
   }
   unlink(file);
@@ -217,15 +284,44 @@ KERNEL_TEST(opencl_syntax) {
 
 #define BOTH(name) {"__builtin_" name "f($0)", "__builtin_" name "($0)"}
 static const tc_cdialect c99 = {
-    .prologue = "typedef __INT8_TYPE__ i8; typedef __INT16_TYPE__ i16; typedef __INT32_TYPE__ i32; typedef __INT64_TYPE__ i64;\n"
-                "typedef __UINT8_TYPE__ u8; typedef __UINT16_TYPE__ u16; typedef __UINT32_TYPE__ u32; typedef __UINT64_TYPE__ u64;\n"
-                "static i32 bits_f(float f) { i32 i; __builtin_memcpy(&i, &f, 4); return i; }\nstatic float f_bits(i32 i) { float f; __builtin_memcpy(&f, &i, 4); return f; }\n"
-                "static i64 bits_d(double f) { i64 i; __builtin_memcpy(&i, &f, 8); return i; }\nstatic double d_bits(i64 i) { double f; __builtin_memcpy(&f, &i, 8); return f; }\n",
-    .kernel_prefix = "void", .restrict_ = "restrict", .block = "block", .lane = "0", .barrier = ";", .errors = "const int block",
-    .type_names = {[TC_BOOL] = "_Bool", [TC_U8] = "u8", [TC_I8] = "i8", [TC_I16] = "i16", [TC_I32] = "i32", [TC_I64] = "i64", [TC_U16] = "u16", [TC_U32] = "u32", [TC_U64] = "u64", [TC_F32] = "float", [TC_F64] = "double"},
-    .op_formats = {[TC_K_FMA] = {"__builtin_fmaf($0, $1, $2)", "__builtin_fma($0, $1, $2)"}, [TC_K_SQRT] = BOTH("sqrt"), [TC_K_ABS] = BOTH("fabs"), [TC_K_FLOOR] = BOTH("floor"), [TC_K_CEIL] = BOTH("ceil"), [TC_K_TRUNC] = BOTH("trunc"), [TC_K_RINT] = BOTH("rint"),
-                   [TC_K_COPYSIGN] = {"__builtin_copysignf($0, $1)", "__builtin_copysign($0, $1)"}, [TC_K_MULHI] = {NULL, "(u64)((unsigned __int128)(u64)$0 * (u64)$1 >> 64)"}},
-    .bitcast_f32_i32 = "bits_f($0)", .bitcast_i32_f32 = "f_bits($0)", .bitcast_f64_i64 = "bits_d($0)", .bitcast_i64_f64 = "d_bits($0)"};
+    .prologue = "typedef __INT8_TYPE__ i8; typedef __INT16_TYPE__ i16; typedef __INT32_TYPE__ i32; typedef "
+                "__INT64_TYPE__ i64;\n"
+                "typedef __UINT8_TYPE__ u8; typedef __UINT16_TYPE__ u16; typedef __UINT32_TYPE__ u32; typedef "
+                "__UINT64_TYPE__ u64;\n"
+                "static i32 bits_f(float f) { i32 i; __builtin_memcpy(&i, &f, 4); return i; }\nstatic float f_bits(i32 "
+                "i) { float f; __builtin_memcpy(&f, &i, 4); return f; }\n"
+                "static i64 bits_d(double f) { i64 i; __builtin_memcpy(&i, &f, 8); return i; }\nstatic double "
+                "d_bits(i64 i) { double f; __builtin_memcpy(&f, &i, 8); return f; }\n",
+    .kernel_prefix = "void",
+    .restrict_ = "restrict",
+    .block = "block",
+    .lane = "0",
+    .barrier = ";",
+    .errors = "const int block",
+    .type_names = {[TC_BOOL] = "_Bool",
+                   [TC_U8] = "u8",
+                   [TC_I8] = "i8",
+                   [TC_I16] = "i16",
+                   [TC_I32] = "i32",
+                   [TC_I64] = "i64",
+                   [TC_U16] = "u16",
+                   [TC_U32] = "u32",
+                   [TC_U64] = "u64",
+                   [TC_F32] = "float",
+                   [TC_F64] = "double"},
+    .op_formats = {[TC_K_FMA] = {"__builtin_fmaf($0, $1, $2)", "__builtin_fma($0, $1, $2)"},
+                   [TC_K_SQRT] = BOTH("sqrt"),
+                   [TC_K_ABS] = BOTH("fabs"),
+                   [TC_K_FLOOR] = BOTH("floor"),
+                   [TC_K_CEIL] = BOTH("ceil"),
+                   [TC_K_TRUNC] = BOTH("trunc"),
+                   [TC_K_RINT] = BOTH("rint"),
+                   [TC_K_COPYSIGN] = {"__builtin_copysignf($0, $1)", "__builtin_copysign($0, $1)"},
+                   [TC_K_MULHI] = {NULL, "(u64)((unsigned __int128)(u64)$0 * (u64)$1 >> 64)"}},
+    .bitcast_f32_i32 = "bits_f($0)",
+    .bitcast_i32_f32 = "f_bits($0)",
+    .bitcast_f64_i64 = "bits_d($0)",
+    .bitcast_i64_f64 = "d_bits($0)"};
 
 KERNEL_TEST(c99_equals_interpreter) {
   if (!have("cc")) skip();
@@ -237,21 +333,30 @@ KERNEL_TEST(c99_equals_interpreter) {
     tc_kernel *k = everything(arena, t, 1);
     const char *text = print_as(arena, k, &c99);
     CHECK_OK(tc_file_write(file, text, strlen(text)));
-    if (system(tc_sv_printf(arena, "cc -std=gnu11 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o %s %s -lm", library, file).data)) fail_msg("cc refuses:\n%s", text);
+    if (system(tc_sv_printf(arena,
+                            "cc -std=gnu11 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o %s %s -lm",
+                            library, file)
+                   .data))
+      fail_msg("cc refuses:\n%s", text);
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (!handle) fail_msg("%s", dlerror());
     void (*run)(const void *x, void *y, int32_t n, int32_t block);
     *(void **)&run = dlsym(handle, tc_sv_printf(arena, "everything_%s", tc_dtype_name(t)).data);
     uint8_t x[8 * (BLOCKS + 8)] = {0}, y1[8 * BLOCKS] = {0}, y2[8 * BLOCKS] = {0};
     int32_t size = tc_dtype_size(t);
-    for (int32_t e = 0; e < BLOCKS + 8; e++) tc_kir_write(t, x + e * size, tc_dtype_is_float(t) ? (tc_knum){.re = (rand() % 2001 - 1000) * 0.01} : tc_kir_int(t, (int64_t)rand() * rand() - (int64_t)rand() * rand()));
+    for (int32_t e = 0; e < BLOCKS + 8; e++)
+      tc_kir_write(t, x + e * size,
+                   tc_dtype_is_float(t) ? (tc_knum){.re = (rand() % 2001 - 1000) * 0.01}
+                                        : tc_kir_int(t, (int64_t)rand() * rand() - (int64_t)rand() * rand()));
     tc_karg args[3] = {{.data = x, .count = BLOCKS + 8}, {.data = y1, .count = BLOCKS}, {.bits = BLOCKS}};
     CHECK_OK(tc_kernel_interpret(tc_system_allocator(), k, BLOCKS, args, 3, NULL));
     for (int32_t b = 0; b < BLOCKS; b++) run(x, y2, BLOCKS, b);
     for (int32_t e = 0; e < BLOCKS; e++) {
       tc_knum want = tc_kir_read(t, y1 + e * size), got = tc_kir_read(t, y2 + e * size);
       bool nan = tc_dtype_is_float(t) && want.re != want.re && got.re != got.re;
-      if (!nan && memcmp(y1 + e * size, y2 + e * size, (size_t)size)) fail_msg("%s, block %d: %.17g, interpreter %.17g (%lld, %lld)", tc_dtype_name(t), (int)e, got.re, want.re, (long long)got.i, (long long)want.i);
+      if (!nan && memcmp(y1 + e * size, y2 + e * size, (size_t)size))
+        fail_msg("%s, block %d: %.17g, interpreter %.17g (%lld, %lld)", tc_dtype_name(t), (int)e, got.re, want.re,
+                 (long long)got.i, (long long)want.i);
     }
     dlclose(handle);
   }
@@ -272,6 +377,11 @@ KERNEL_TEST(refusals) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cuda), cmocka_unit_test(cuda_text), cmocka_unit_test(large_shared_memory), cmocka_unit_test(opencl_syntax), cmocka_unit_test(c99_equals_interpreter), cmocka_unit_test(refusals)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cuda),
+                                     cmocka_unit_test(cuda_text),
+                                     cmocka_unit_test(large_shared_memory),
+                                     cmocka_unit_test(opencl_syntax),
+                                     cmocka_unit_test(c99_equals_interpreter),
+                                     cmocka_unit_test(refusals)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,29 @@
 
 enum { ROWS, PANEL };
 
+// Rows of a micro-tile, at most `most`: those that leave few rows over (a row made alone takes twice its time).
+static int64_t best_rows(int64_t m, int64_t most) {
+  int64_t best = 1, best_cost = INT64_MAX;
+  if (most > 14) most = 14;
+  for (int64_t r = most < 6 ? 1 : 6; r <= most && r <= m; r++) {
+    int64_t cost = m / r * r + m % r * 2;
+    if (cost <= best_cost) best = r, best_cost = cost;
+  }
+  return best_cost == INT64_MAX ? (m < most ? m : most) : best;
+}
+
+// Rows of a block's tile: about `want`, a multiple of the micro-tile's, and such that all cores have the same share where
+// there are few tiles.
+static int64_t tile_rows(int64_t m, int64_t want, int64_t rows, int64_t cores) {
+  if (cores > 1 && m < want * cores * 4) {
+    int64_t share = (m + cores - 1) / cores;
+    int64_t tiles = (share + want - 1) / want;
+    want = (share + tiles - 1) / tiles;
+    want = (want + rows - 1) / rows * rows;
+  }
+  return want < m ? want : m;
+}
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
@@ -27,26 +50,29 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     return TC_STATUS_OK;
   }
   int32_t vector = dev->simd_bytes ? dev->simd_bytes / bytes : 32, registers = dev->simd_registers ? dev->simd_registers : 32;
-  // Vectors of columns per micro-tile: as many as leave registers for at least four rows.
-  for (int32_t wide = 4; wide >= 1 && *out_n < max; wide /= 2) {
-    int64_t lanes = (int64_t)vector * wide;
+  // Vectors of columns per micro-tile; four feed the multiply-add units with the fewest loads of a.
+  static const int32_t wides[] = {4, 2, 1};
+  for (int32_t w = 0; w < 3 && *out_n < max; w++) {
+    int64_t lanes = (int64_t)vector * wides[w];
     if (lanes > panel) lanes = panel;
-    int64_t rows = (registers - wide - 1) / (lanes / vector > 0 ? lanes / vector : 1);
-    rows = rows > 8 ? 8 : rows;
-    if (rows < 1) continue;
-    while (rows > 1 && (rows > m || (m % rows && m % (rows - 1) == 0))) rows--;
+    int64_t per_row = lanes / vector > 0 ? lanes / vector : 1, rows = best_rows(m, (registers - per_row - 1) / per_row);
     for (int32_t whole = 0; whole < 2 && *out_n < max; whole++) {
       tc_stage_config *c = &out[(*out_n)++];
       *c = (tc_stage_config){.lanes = (int32_t)lanes};
       for (int32_t i = 0; i < rank - 2; i++) c->tile[i] = 1;
-      int64_t tile_m = rows * (whole ? 4 : 12);
-      c->tile[rank - 2] = tile_m > m ? m : tile_m;
+      c->tile[rank - 2] = tile_rows(m, rows * (whole ? 4 : 8), rows, whole && rank == 2 ? dev->cores : 1);
       c->tile[rank - 1] = whole ? 0 : panel;
       c->params[ROWS] = rows;
       c->params[PANEL] = panel;
-      // b streams once per rows of the micro-tile; more accumulators hide more latency.
-      c->cost = (double)m * (double)n / (double)(rows * lanes);
+      // Rows that are left over take twice their time; the narrower the tile, the more loads per multiply-add.
+      c->cost = (double)(m / rows * rows + m % rows * 2) * (double)n * (1 + 0.06 / (double)per_row);
     }
+  }
+  for (int32_t i = 1; i < *out_n; i++) { // best first
+    tc_stage_config c = out[i];
+    int32_t k = i;
+    for (; k > 0 && out[k - 1].cost > c.cost; k--) out[k] = out[k - 1];
+    out[k] = c;
   }
   return TC_STATUS_OK;
 }
@@ -75,7 +101,7 @@ static tc_kval zero(mm *t) {
 static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col) {
   tc_kb *b = t->b;
   int32_t r = t->rank;
-  tc_kval acc[16], carried[16], next[16], ia[TC_MAX_RANK + 1], ib[TC_MAX_RANK + 1], out[TC_MAX_RANK];
+  tc_kval acc[14], carried[14], next[14], ia[TC_MAX_RANK + 1], ib[TC_MAX_RANK + 1], out[TC_MAX_RANK];
   tc_kval lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b));
   for (int32_t i = 0; i < r - 2; i++) ia[i] = ib[i] = out[i] = t->batch[i];
   for (int64_t i = 0; i < rows; i++) acc[i] = zero(t);

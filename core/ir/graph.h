@@ -183,6 +183,16 @@ bool tc_type_same(tc_module *m, const tc_tensor_type *a, const tc_tensor_type *b
 // ---- text, checks ----
 void tc_graph_print(tc_sb *sb, const tc_graph *g);
 void tc_type_print(tc_sb *sb, const tc_tensor_type *t);
+// With strides, offset and conj where they are not the plain ones.
+void tc_type_print_full(tc_sb *sb, tc_module *m, const tc_tensor_type *t);
+// An argument as the text form has it; `type` is the schema's TC_ST_* (OTHER: none).
+void tc_arg_print(tc_sb *sb, const tc_arg *g, int32_t type);
+// What the text forms of graphs, loops and plans share. The list of size symbols behind a name:
+// " [s0 in [2, 64] hint 2, u0 unbacked in [0, inf] div 4, require s0 % 8 == 0]"; used[symbol] != 0 where one is to be
+// shown (those of the module's conditions are marked here); nothing if there is none. Reading: the list, or nothing.
+void tc_symbols_print(tc_sb *sb, const tc_module *m, uint8_t *used);
+TC_NODISCARD tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx);
+const char *tc_output_kind_text(int32_t kind); // "user", "buffer", …; NULL beyond the last
 TC_NODISCARD tc_status tc_graph_parse(tc_module *m, tc_lexer *lx, tc_graph **out); // at "graph"
 TC_NODISCARD tc_status tc_graph_verify(const tc_graph *g);                         // SSA order, schema types, meta agrees
 

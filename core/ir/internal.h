@@ -6,16 +6,13 @@
 
 // A value without a definer, with a unique name; TENSOR: a copy of `type`, SYM: `symbol`.
 tc_value *tc_graph_new_value(tc_graph *g, int32_t kind, tc_sv name, const tc_tensor_type *type, const tc_sym *symbol);
-// An argument as the text form has it; `type` is the schema's TC_ST_* (OTHER: none).
-void tc_arg_print(tc_sb *sb, const tc_arg *g, int32_t type);
-// With strides, offset and conj where they are not the plain ones.
-void tc_type_print_full(tc_sb *sb, tc_module *m, const tc_tensor_type *t);
 // MISMATCH naming both types unless they are provably the same.
 tc_status tc_types_agree(tc_module *m, const tc_tensor_type *declared, const tc_tensor_type *computed);
 // Links a node whose fields are set, before `before` (NULL: at the end).
 void tc_graph_link(tc_graph *g, tc_node *n, tc_node *before);
 const char *tc_arg_kind_name(int32_t kind);
-// Decomposes the op of `a` in a scratch graph and takes the types of its results (expand.c).
-tc_status tc_expand_meta(tc_op_args *a);
+// Decomposes `op` (that of `a`, or what it is the in-place form of) in a scratch graph and takes the types of its results
+// (expand.c).
+tc_status tc_expand_meta(tc_op_args *a, const tc_op *op);
 
 #endif

@@ -423,32 +423,31 @@ static tc_status parse_outputs(reader *r) {
   return TC_OK;
 }
 
-static tc_status parse_bound(reader *r, int64_t *out) {
-  bool minus = tc_lex_eat(r->lx, "-");
-  if (tc_lex_eat(r->lx, "inf")) *out = TC_SYM_INF;
-  else TC_TRY(tc_lex_int(r->lx, out));
+static tc_status parse_bound(tc_lexer *lx, int64_t *out) {
+  bool minus = tc_lex_eat(lx, "-");
+  if (tc_lex_eat(lx, "inf")) *out = TC_SYM_INF;
+  else TC_TRY(tc_lex_int(lx, out));
   if (minus) *out = -*out;
   return TC_OK;
 }
 
-static tc_status parse_symbol(reader *r) {
-  tc_lexer *lx = r->lx;
+static tc_status parse_symbol(tc_module *m, tc_lexer *lx) {
   tc_sv name;
   if (tc_lex_eat(lx, "require")) {
     const tc_sym *e;
-    TC_TRY(tc_sym_parse(r->m->syms, lx, &e));
-    tc_module_require(r->m, e);
+    TC_TRY(tc_sym_parse(m->syms, lx, &e));
+    tc_module_require(m, e);
     return TC_OK;
   }
   TC_TRY(tc_lex_ident(lx, &name));
-  tc_sym_info *info = tc_sym_info_of(r->m->syms, tc_sym_symbol(r->m->syms, name));
+  tc_sym_info *info = tc_sym_info_of(m->syms, tc_sym_symbol(m->syms, name));
   if (tc_lex_eat(lx, "unbacked")) info->origin = TC_SYM_UNBACKED;
   if (tc_lex_eat(lx, "in")) {
     int64_t lo, hi;
     TC_TRY(tc_lex_expect(lx, "["));
-    TC_TRY(parse_bound(r, &lo));
+    TC_TRY(parse_bound(lx, &lo));
     TC_TRY(tc_lex_expect(lx, ","));
-    TC_TRY(parse_bound(r, &hi));
+    TC_TRY(parse_bound(lx, &hi));
     TC_TRY(tc_lex_expect(lx, "]"));
     if (lo > hi) return tc_lex_error(lx, "the range of '" TC_SV_FMT "' is empty", TC_SV_ARG(name));
     info->lo = lo, info->hi = hi;
@@ -463,13 +462,16 @@ static tc_status parse_symbol(reader *r) {
   return TC_OK;
 }
 
+tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx) {
+  if (!tc_lex_eat(lx, "[")) return TC_OK;
+  do TC_TRY(parse_symbol(m, lx));
+  while (tc_lex_eat(lx, ","));
+  return tc_lex_expect(lx, "]");
+}
+
 static tc_status parse_body(reader *r) {
   tc_lexer *lx = r->lx;
-  if (tc_lex_eat(lx, "[")) {
-    do TC_TRY(parse_symbol(r));
-    while (tc_lex_eat(lx, ","));
-    TC_TRY(tc_lex_expect(lx, "]"));
-  }
+  TC_TRY(tc_symbols_parse(r->m, lx));
   TC_TRY(tc_lex_expect(lx, "("));
   while (!tc_lex_at(lx, ")")) {
     TC_TRY(parse_input(r));

@@ -6,6 +6,8 @@
 static const char *const input_kinds[] = {"user", "parameter", "buffer", "constant", "token", "operand"};
 static const char *const output_kinds[] = {"user", "buffer", "input", "parameter", "token", "loss"};
 
+const char *tc_output_kind_text(int32_t kind) { return kind >= 0 && kind < (int32_t)(sizeof output_kinds / sizeof *output_kinds) ? output_kinds[kind] : NULL; }
+
 void tc_type_print(tc_sb *sb, const tc_tensor_type *t) {
   tc_sb_putz(sb, tc_dtype_name(t->dtype));
   tc_sb_putc(sb, '[');
@@ -175,13 +177,10 @@ static void print_bound(tc_sb *sb, int64_t v) {
   else tc_sb_int(sb, v);
 }
 
-// " [s0 in [2, 64] hint 2, u0 unbacked in [0, inf] div 4, require s0 % 8 == 0]"
-static void print_symbols(tc_sb *sb, const tc_graph *g) {
-  tc_sym_ctx *c = g->module->syms;
+void tc_symbols_print(tc_sb *sb, const tc_module *m, uint8_t *used) {
+  tc_sym_ctx *c = m->syms;
   int32_t n = tc_sym_symbol_count(c), printed = 0;
-  uint8_t *used = TC_NEW_ARRAY(sb->arena, uint8_t, n);
-  mark_graph(used, g);
-  for (int32_t i = 0; i < g->module->requires_.count; i++) mark_symbols(used, g->module->requires_.data[i]);
+  for (int32_t i = 0; i < m->requires_.count; i++) mark_symbols(used, m->requires_.data[i]);
   for (int32_t i = 0; i < n; i++) {
     if (!used[i]) continue;
     const tc_sym_info *info = tc_sym_info_of(c, tc_sym_symbol_at(c, i));
@@ -196,11 +195,17 @@ static void print_symbols(tc_sb *sb, const tc_graph *g) {
     if (info->divisor > 1) tc_sb_printf(sb, " div %lld", (long long)info->divisor);
     if (info->hint != INT64_MIN) tc_sb_printf(sb, " hint %lld", (long long)info->hint);
   }
-  for (int32_t i = 0; i < g->module->requires_.count; i++) {
+  for (int32_t i = 0; i < m->requires_.count; i++) {
     tc_sb_putz(sb, printed++ ? ", require " : " [require ");
-    tc_sym_print(sb, g->module->requires_.data[i]);
+    tc_sym_print(sb, m->requires_.data[i]);
   }
   if (printed) tc_sb_putc(sb, ']');
+}
+
+static void print_symbols(tc_sb *sb, const tc_graph *g) {
+  uint8_t *used = TC_NEW_ARRAY(sb->arena, uint8_t, tc_sym_symbol_count(g->module->syms));
+  mark_graph(used, g);
+  tc_symbols_print(sb, g->module, used);
 }
 
 // ---- graphs ----

@@ -258,18 +258,13 @@ int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
     }
     inst.args[i] = args[i];
   }
-  tc_dtype d = tc_body_type(lo, args[n > 1 && op == TC_K_SELECT ? 1 : 0]);
-  int32_t first = op == TC_K_SELECT ? 1 : 0;
-  for (int32_t i = first; i < n; i++) {
-    if (tc_body_type(lo, args[i]) != d) {
-      tc_lo_fail(lo, "operands of '%s' have the types %s and %s", tc_k_op_text(op), tc_dtype_name(d), tc_dtype_name(tc_body_type(lo, args[i])));
-      return -1;
-    }
+  tc_dtype types[3];
+  for (int32_t i = 0; i < n; i++) types[i] = tc_body_type(lo, args[i]);
+  inst.dtype = tc_body_op_type(op, n, types);
+  if (inst.dtype == TC_DTYPE_NONE) {
+    tc_lo_fail(lo, "operands of '%s' have the types %s and %s", tc_k_op_text(op), tc_dtype_name(types[n > 1 ? n - 2 : 0]), tc_dtype_name(types[n - 1]));
+    return -1;
   }
-  inst.dtype = tc_k_op_class(op) == 'c' ? TC_BOOL : d;
-  if (op == TC_K_COMPLEX) inst.dtype = tc_dtype_complex(d);
-  bool to_real = op == TC_K_REAL || op == TC_K_IMAG || op == TC_K_ABS2 || op == TC_K_ANGLE || op == TC_K_ABS;
-  if (to_real) inst.dtype = tc_dtype_real(d);
   return push(lo, &inst);
 }
 

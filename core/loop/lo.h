@@ -27,6 +27,7 @@ void tc_lo_fail(tc_lo *lo, const char *fmt, ...) TC_PRINTF(2, 3);
 // A view that is the whole buffer.
 const tc_lview *tc_lview_whole(tc_loops *l, const tc_buf *b);
 const tc_sym *tc_loop_var(tc_loops *l, const char *prefix, const tc_sym *extent);
+void tc_loop_var_range(tc_loops *l, const tc_sym *var, const tc_sym *extent); // makes a symbol run over 0 … extent - 1
 
 // What tc_lo_* of tc/lower.h do here (build.c, lower.c); core/ir forwards to them through the hooks.
 extern const tc_lower_hooks tc_lo_hooks;

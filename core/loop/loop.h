@@ -11,13 +11,13 @@
 // variables in order, so a node's output buffer has rank n_par and its sizes are the parallel extents. Variables are
 // symbols of origin LOOP of the module's symbolic context with range [0, extent - 1].
 //
-// Text form (round trips; `tcrun dump --stage=loop`):
+// Text form (round trips; `tcrun dump --stage=loop`; the grammar is in parse.c):
 //   loops @forward [s0 in [2, 64] hint 2] {
 //     %x : f32[s0, 64]{64, 1} = input 0
 //     %h : f32[s0, 64] = pointwise [i0 : s0, i1 : 64] { %0 = load %x[i0, i1]  %1 = exp %0  yield %1 }
 //     %n : f32[s0] = reduce.sum [i0 : s0] over [r0 : 64] { %0 = load %h[i0, r0]  yield %0 }
-//     %y : c64[s0, 64] = template fft.c2c [s0, 64] (%h[i0, i1]) attrs [1, 0]
-//     return %n, %h as [s0, 64]{64, 1}
+//     %y : c64[s0, 64] = template fft.c2c (%h, %x[q0 : 64, q1 : s0 -> q1, q0]) attrs [1, 0]
+//     return user %n, user %h as f32[s0, 8, 8]{64, 8, 1}
 //   }
 #ifndef TC_CORE_LOOP_LOOP_H_
 #define TC_CORE_LOOP_LOOP_H_
@@ -138,9 +138,19 @@ typedef struct tc_lower_options {
 TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops **out);
 
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
+// Names of buffers are made unique; numbers of buffers and nodes are not text. A call prints its op as a graph of one node.
 void tc_loops_print(tc_sb *sb, const tc_loops *l);
-TC_NODISCARD tc_status tc_loops_parse(tc_module *m, tc_lexer *lx, tc_loops **out); // at "loops"
+// At "loops". The result has been verified; its `graph` is NULL. Errors name line and column. The module should be fresh:
+// the size symbols of the text are made in it. Templates are found by name; without a registry they are refused.
+TC_NODISCARD tc_status tc_loops_parse_with(tc_module *m, const struct tc_template_registry *templates, tc_lexer *lx, tc_loops **out);
+TC_NODISCARD tc_status tc_loops_parse(tc_module *m, tc_lexer *lx, tc_loops **out); // without templates
+// Order of definition, ranks and sizes, types of bodies, which symbols occur where, indices that are surely out of bounds.
 TC_NODISCARD tc_status tc_loops_verify(const tc_loops *l);
+
+const char *tc_reduce_text(int32_t kind); // of TC_RED_*: "sum"; NULL if there is none
+// The dtype that an opcode of class a, c, m or t gives for operands of these dtypes (CAST and BITCAST: the operand's own);
+// NONE where they do not go together.
+tc_dtype tc_body_op_type(int32_t op, int32_t n, const tc_dtype *args);
 
 // Cost of a body in scalar operations per point (functions count as their polynomial).
 int32_t tc_body_cost(const tc_body *b);

@@ -1,4 +1,4 @@
-// Loop IR: construction and costs.
+// Loop IR: construction, types of body values, costs.
 #include "core/loop/loop.h"
 #include "core/loop/lo.h"
 
@@ -11,15 +11,38 @@ tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, cons
   return b;
 }
 
-const tc_sym *tc_loop_var(tc_loops *l, const char *prefix, const tc_sym *extent) {
-  const tc_sym *v = tc_sym_fresh(l->syms, prefix, TC_SYM_LOOP);
-  tc_sym_info *info = tc_sym_info_of(l->syms, v);
+void tc_loop_var_range(tc_loops *l, const tc_sym *var, const tc_sym *extent) {
+  tc_sym_info *info = tc_sym_info_of(l->syms, var);
   int64_t lo, hi;
   tc_sym_range(l->syms, extent, &lo, &hi);
   info->lo = 0;
   info->hi = hi == TC_SYM_INF ? TC_SYM_INF : hi > 0 ? hi - 1 : 0;
   info->hi_expr = tc_sym_addi(l->syms, extent, -1);
+}
+
+const tc_sym *tc_loop_var(tc_loops *l, const char *prefix, const tc_sym *extent) {
+  const tc_sym *v = tc_sym_fresh(l->syms, prefix, TC_SYM_LOOP);
+  tc_loop_var_range(l, v, extent);
   return v;
+}
+
+const char *tc_reduce_text(int32_t kind) {
+  static const char *const texts[TC_RED_COUNT] = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "welford"};
+  return kind >= 0 && kind < TC_RED_COUNT ? texts[kind] : NULL;
+}
+
+tc_dtype tc_body_op_type(int32_t op, int32_t n, const tc_dtype *args) {
+  int32_t first = op == TC_K_SELECT && n == 3 ? 1 : 0;
+  if (n <= first) return TC_DTYPE_NONE;
+  tc_dtype d = args[first];
+  for (int32_t i = first; i < n; i++) {
+    if (args[i] != d) return TC_DTYPE_NONE;
+  }
+  switch (op) {
+  case TC_K_COMPLEX: return tc_dtype_complex(d);
+  case TC_K_REAL: case TC_K_IMAG: case TC_K_ABS2: case TC_K_ANGLE: case TC_K_ABS: return tc_dtype_real(d);
+  default: return tc_k_op_class(op) == 'c' ? TC_BOOL : d;
+  }
 }
 
 const tc_lview *tc_lview_whole(tc_loops *l, const tc_buf *b) {

@@ -1,0 +1,89 @@
+// The fft plugin: ops with their meta functions, references and lowerings (ops.c, reference.c), and the template "fft"
+// that makes one transform along rows (stage.c) by Stockham passes (plan.c) of small transforms (butterfly.c).
+//
+// Sign: forward is exp(-2πi kn/N), as everywhere. Tables hold exp(+2πi t); the code conjugates.
+#ifndef TC_PLUGINS_FFT_FFT_H_
+#define TC_PLUGINS_FFT_FFT_H_
+
+#include <stdbool.h>
+
+#include "tc/plugin.h"
+
+// ---- plan.c: radices and tables ----
+enum {
+  FFT_MAX_RADIX = 16,       // of passes that are written out
+  FFT_MAX_PRIME = 64,       // larger prime factors are refused
+  FFT_MAX_PASSES = 24,
+  FFT_MAX_LENGTH = 1 << 16, // what one block is asked to hold
+  FFT_TABLE_BYTES = 1 << 16
+};
+
+// One pass over n points that have been transformed in groups of `s`: N/R butterflies of radix R; butterfly j = p s + q
+// reads j + k N/R, turns output k by exp(∓2πi pk / (N/s)) and writes to q + s (R p + k).  (Stockham's autosort, decimation
+// in frequency; see Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, §1.7.)
+typedef struct fft_pass {
+  int32_t radix, s, m; // m = N / (radix s): values of p
+} fft_pass;
+
+typedef struct fft_plan {
+  int32_t n, n_passes, lanes;
+  int32_t per_lane;  // GPU: points of the row in each lane
+  int64_t shared;    // real numbers in on-chip memory
+  double cost;       // of a row, in vector operations
+  fft_pass passes[FFT_MAX_PASSES];
+} fft_plan;
+
+typedef struct fft_limits {
+  int32_t vector;    // elements of a vector register; 0: lanes are threads
+  int32_t max_lanes; // threads
+  int32_t lanes;     // these and no others; 0: any
+} fft_limits;
+
+// The best plan for rows of n, or a reason why there is none. A plan never has fewer than one pass (n = 1: radix 1).
+const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out);
+int32_t fft_largest_prime(int32_t n);
+// exp(2πi k/n), every part rounded once from a value of higher accuracy.
+void fft_unit(int64_t k, int64_t n, double *re, double *im);
+
+// ---- butterfly.c: transforms of values ----
+// (re + i im)·scale: constant factors stay outside until an addition takes them in as a fused multiply-add.
+typedef struct fft_value {
+  tc_kval re, im;
+  double scale;
+} fft_value;
+
+typedef struct fft_code {
+  tc_stage *stage;
+  tc_kb *b;
+  tc_dtype real; // TC_F32 or TC_F64
+  double sign;   // -1 forward, +1 inverse
+} fft_code;
+
+// Where a butterfly gets its inputs and puts its outputs: each number exactly once, as late and as early as possible, so
+// that few values are alive.
+typedef struct fft_ports {
+  void *self;
+  fft_value (*in)(void *self, int32_t k);
+  void (*out)(void *self, int32_t k, fft_value v);
+} fft_ports;
+
+void fft_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports);
+int32_t fft_butterfly_cost(int32_t radix); // operations
+fft_value fft_plain(const fft_code *c, fft_value v); // scale 1
+// v · (wr ± i wi), plus for the inverse.
+fft_value fft_turn(const fft_code *c, fft_value v, tc_kval wr, tc_kval wi);
+
+// ---- stage.c ----
+extern const tc_template_table fft_template;
+// Attributes of the template.
+enum { FFT_ATTR_FORWARD, FFT_ATTR_NORM /* 0 none, 1 by the root of N, 2 by N */, FFT_ATTRS };
+
+// ---- ops.c, reference.c ----
+extern const tc_op_def fft_ops[];
+extern const int32_t fft_op_count;
+double fft_norm(int64_t norm, double n); // the factor of an FFT_ATTR_NORM
+// x[k] = scale · Σ x[j] exp(∓2πi jk/n), in place; scratch: 3 n.
+void fft_reference(int64_t n, bool forward, double scale, tc_c128 *x, tc_c128 *scratch);
+int32_t fft_ref_c2c(tc_op_args *a);
+
+#endif

@@ -1,0 +1,149 @@
+// Plans: which radices, in which order, on how many lanes.
+//
+// The order of radices is a shortest path over the divisors of N: state s is the product of the radices so far, a step
+// costs what its pass costs. Radices are the products up to 16 of what the butterflies know; a prime factor above 16 is a
+// pass of its own kind (a sum over the inputs).
+//
+// On vectors a pass runs over p with the first radix (s = 1: outputs of a vector are transposed), later over q, where s
+// that is no multiple of the vector wastes lanes. On threads every thread makes the same number of butterflies per pass.
+#include "fft.h"
+
+#include <math.h>
+#include <stddef.h>
+
+int32_t fft_largest_prime(int32_t n) {
+  int32_t largest = 1;
+  for (int32_t p = 2; p * p <= n; p++)
+    while (n % p == 0) largest = p, n /= p;
+  return n > largest ? n : largest;
+}
+
+void fft_unit(int64_t k, int64_t n, double *re, double *im) {
+  // Folded into the first octant in whole numbers: b is the angle in units of 1/(4n) of the circle.
+  k %= n;
+  int64_t b = 4 * (k < 0 ? k + n : k);
+  bool neg_im = b > 2 * n, neg_re, swap;
+  if (neg_im) b = 4 * n - b;
+  neg_re = b > n;
+  if (neg_re) b = 2 * n - b;
+  swap = 2 * b > n;
+  if (swap) b = n - b;
+  const double half_pi = 0x1.921fb54442d18p+0;
+  double x = half_pi * (double)b / (double)n, c = cos(x), s = sin(x);
+  *re = swap ? s : c;
+  *im = swap ? c : s;
+  if (neg_re) *re = -*re;
+  if (neg_im) *im = -*im;
+}
+
+static bool is_prime(int32_t n) { return n > 1 && fft_largest_prime(n) == n; }
+
+static bool usable_radix(int32_t r) { return r <= FFT_MAX_RADIX || (is_prime(r) && r <= FFT_MAX_PRIME); }
+
+// ---- costs ----
+static double rounds(int64_t n, int64_t per) { return (double)((n + per - 1) / per); }
+
+static double transpose_cost(int32_t radix, int32_t lanes) {
+  if (radix > FFT_MAX_RADIX) return 4.0 * radix * lanes; // element by element
+  int32_t rounds_ = 0;
+  while (1 << rounds_ < radix) rounds_++;
+  return 2.0 * radix * ((radix & (radix - 1)) == 0 ? rounds_ : radix - 1);
+}
+
+static double vector_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
+  int64_t m = n / radix / s;
+  double turns = s == n / radix ? 0 : 6.0 * (radix - 1);
+  double vectors = s == 1 ? rounds(m, lanes) : (double)m * rounds(s, lanes);
+  double moves = 6.0 * radix, masks = (s == 1 ? m : s) % lanes ? 2.0 * radix : 0;
+  double transpose = s == 1 && n > radix ? transpose_cost(radix, lanes) : 0;
+  return vectors * (fft_butterfly_cost(radix) + turns + moves + transpose + masks) + 20;
+}
+
+static double thread_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
+  double each = rounds(n / radix, lanes), turns = s == n / radix ? 0 : 6.0 * (radix - 1);
+  return each * lanes * (fft_butterfly_cost(radix) + turns + 12.0 * radix) + 40.0 * lanes;
+}
+
+typedef struct search {
+  int32_t n, lanes, n_divisors, divisors[512];
+  bool threads;
+  double cost[512];
+  int32_t radix[512]; // of the last pass on the best way to this divisor
+} search;
+
+static int32_t divisor_at(const search *x, int32_t d) {
+  for (int32_t i = 0; i < x->n_divisors; i++)
+    if (x->divisors[i] == d) return i;
+  return -1;
+}
+
+static bool shortest(search *x, fft_plan *out) {
+  for (int32_t i = 0; i < x->n_divisors; i++) x->cost[i] = i ? HUGE_VAL : 0;
+  for (int32_t i = 0; i < x->n_divisors; i++) {
+    int32_t s = x->divisors[i];
+    if (x->cost[i] == HUGE_VAL) continue;
+    for (int32_t r = 2; r <= FFT_MAX_PRIME; r++) {
+      if (x->n / s % r || !usable_radix(r)) continue;
+      int32_t to = divisor_at(x, s * r);
+      double c = x->cost[i] + (x->threads ? thread_cost(x->n, r, s, x->lanes) : vector_cost(x->n, r, s, x->lanes));
+      if (c < x->cost[to]) x->cost[to] = c, x->radix[to] = r;
+    }
+  }
+  int32_t last = x->n_divisors - 1, count = 0, radices[FFT_MAX_PASSES];
+  if (x->cost[last] == HUGE_VAL) return false;
+  for (int32_t at = last; at > 0 && count < FFT_MAX_PASSES; at = divisor_at(x, x->divisors[at] / x->radix[at])) radices[count++] = x->radix[at];
+  *out = (fft_plan){.n = x->n, .lanes = x->lanes, .cost = x->cost[last]};
+  for (int32_t s = 1; count > 0;) {
+    int32_t r = radices[--count];
+    out->passes[out->n_passes++] = (fft_pass){.radix = r, .s = s, .m = x->n / r / s};
+    s *= r;
+  }
+  if (!out->n_passes) out->passes[out->n_passes++] = (fft_pass){.radix = 1, .s = 1, .m = 1};
+  return true;
+}
+
+static void take_better(search *x, const fft_limits *limits, double weight, fft_plan *best) {
+  fft_plan p;
+  if (limits->lanes && limits->lanes != x->lanes) return;
+  if (!shortest(x, &p)) return;
+  p.cost *= weight;
+  if (!best->n_passes || p.cost < best->cost) *best = p;
+}
+
+const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
+  *out = (fft_plan){0};
+  if (n < 1) return "the length is not known or zero";
+  if (n > FFT_MAX_LENGTH) return "the length is more than one block can hold";
+  if (fft_largest_prime(n) > FFT_MAX_PRIME) return "the length has a prime factor above 64";
+  search x = {.n = n, .threads = limits->vector == 0};
+  for (int32_t d = 1; d <= n; d++)
+    if (n % d == 0 && x.n_divisors < 512) x.divisors[x.n_divisors++] = d;
+  if (x.threads) {
+    // As many threads as one of the passes has butterflies.
+    for (int32_t r = 1; r <= FFT_MAX_PRIME; r++) {
+      if (n % r || !usable_radix(r)) continue;
+      x.lanes = n / r;
+      if (x.lanes > limits->max_lanes) continue;
+      take_better(&x, limits, x.lanes < 32 ? 32.0 / x.lanes : 1, out);
+    }
+    if (!out->n_passes) {
+      x.lanes = limits->max_lanes;
+      take_better(&x, limits, 1, out);
+    }
+  } else {
+    // Half a vector costs somewhat less than a whole one.
+    for (int32_t lanes = limits->vector, halved = 0; lanes >= 1 && halved < 3; lanes /= 2, halved++) {
+      x.lanes = lanes;
+      take_better(&x, limits, halved == 0 ? 1 : halved == 1 ? 0.62 : 0.5, out);
+    }
+  }
+  if (!out->n_passes) return "the length has no plan";
+  for (int32_t i = 0; i < out->n_passes; i++) {
+    const fft_pass *p = &out->passes[i];
+    int32_t points = (n / p->radix + out->lanes - 1) / out->lanes * p->radix;
+    if (points > out->per_lane) out->per_lane = points;
+  }
+  int64_t arrays = out->n_passes < 2 ? 0 : x.threads || out->n_passes == 2 ? 1 : 2;
+  out->shared = arrays * 2 * ((int64_t)n + (x.threads ? n / 32 + 1 : 0));
+  return NULL;
+}

@@ -1,0 +1,126 @@
+// Emission where lanes are threads: every pass has each thread make the same number of butterflies, from registers.
+//
+// On-chip memory holds one row: what a pass has read waits in lane arrays while a barrier separates reading from writing.
+// Element a lies at a + a / 32, so that the strides of the first passes do not meet in one bank. The first pass reads
+// through the hole and need not wait; the last one stores through the hole.
+#include "stage.h"
+
+#include <stddef.h>
+
+enum { BANKS = 32 };
+
+typedef struct thread_spot {
+  tc_kmem row, points;
+  int64_t im;              // where imaginary parts start in `row`
+  int32_t first_point;     // of this butterfly in `points`
+  bool wait;               // outputs go to `points`
+  tc_kval padded_read, padded_write;
+} thread_spot;
+
+static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) { return tc_kb_op2(e->c.b, TC_K_SHR, x, fft_int(e, by)); }
+static tc_kval padded(const fft_emit *e, tc_kval a) { return fft_add(e, a, shift_right(e, a, 5)); }
+static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
+
+// Where base + k·step lies: a constant distance from base where no carry can come between.
+static tc_kval place(fft_spot *at, tc_kval base, tc_kval padded_base, tc_kval k, int64_t step, bool carries) {
+  const fft_emit *e = at->e;
+  if (at->k < 0 || (carries && step % BANKS)) return padded(e, fft_add(e, base, fft_muli(e, k, step)));
+  return fft_addi(e, padded_base, at->k * step + at->k * step / BANKS);
+}
+
+static fft_value load(fft_spot *at, tc_kval k) {
+  const thread_spot *t = at->self;
+  const fft_emit *e = at->e;
+  tc_kval i = place(at, at->read, t->padded_read, k, e->plan.n / at->p->radix, true);
+  return (fft_value){tc_kb_load1(e->c.b, t->row, i, at->mask, -1), tc_kb_load1(e->c.b, t->row, fft_addi(e, i, t->im), at->mask, -1), 1};
+}
+
+static void store_row(fft_spot *at, tc_kval k, fft_value v) {
+  const thread_spot *t = at->self;
+  const fft_emit *e = at->e;
+  int64_t s = at->p->s, r = at->p->radix;
+  // Outputs start at q + s R p with q < s.
+  bool aligned = power_of_two(s) && s <= BANKS && (s * r % BANKS == 0 || (s == 1 && power_of_two(r)));
+  tc_kval i = place(at, at->write, t->padded_write, k, s, !aligned);
+  tc_kb_store(e->c.b, t->row, i, 1, &v.re, at->mask);
+  tc_kb_store(e->c.b, t->row, fft_addi(e, i, t->im), 1, &v.im, at->mask);
+}
+
+static tc_kval point(const fft_spot *at, tc_kval k) {
+  const thread_spot *t = at->self;
+  return fft_addi(at->e, fft_muli(at->e, k, 2), (int64_t)t->first_point * 2);
+}
+
+static void store(fft_spot *at, tc_kval k, fft_value v) {
+  const thread_spot *t = at->self;
+  if (!t->wait) {
+    store_row(at, k, v);
+    return;
+  }
+  tc_kval i = point(at, k);
+  tc_kb_store(at->e->c.b, t->points, i, 1, &v.re, -1);
+  tc_kb_store(at->e->c.b, t->points, fft_addi(at->e, i, 1), 1, &v.im, -1);
+}
+
+static void factor(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
+  tc_kval w[2];
+  tc_kb_load(at->e->c.b, at->table.mem, fft_add(at->e, at->turn, fft_muli(at->e, fft_addi(at->e, k, -1), 2 * at->p->m)), 2, at->mask, NULL, w);
+  *re = w[0], *im = w[1];
+}
+
+// Butterfly number `number` of every thread.
+static void locate(fft_spot *at, int32_t number) {
+  fft_emit *e = at->e;
+  thread_spot *t = at->self;
+  tc_kb *b = e->c.b;
+  int32_t lanes = e->plan.lanes, s = at->p->s, r = at->p->radix, all = e->plan.n / r;
+  tc_kval j = fft_addi(e, tc_kb_lane(b), (int64_t)number * lanes), p, q;
+  int32_t bits = 0;
+  while (1 << bits < s) bits++;
+  at->mask = (number + 1) * lanes > all ? tc_kb_op2(b, TC_K_LT, j, fft_int(e, all)) : -1;
+  if (at->p->m == 1) p = fft_int(e, 0), q = j;
+  else if (s == 1) p = j, q = fft_int(e, 0);
+  else if (power_of_two(s)) p = shift_right(e, j, bits), q = tc_kb_op2(b, TC_K_AND, j, fft_int(e, s - 1));
+  else p = tc_kb_op2(b, TC_K_DIV, j, fft_int(e, s)), q = tc_kb_op2(b, TC_K_REM, j, fft_int(e, s));
+  at->read = j;
+  at->write = fft_add(e, fft_muli(e, p, (int64_t)s * r), q);
+  at->turn = at->table.kind == FFT_TABLE_NONE ? -1 : fft_muli(e, p, 2);
+  t->padded_read = padded(e, at->read);
+  t->padded_write = padded(e, at->write);
+  t->first_point = number * r;
+}
+
+void fft_threads(fft_emit *e) {
+  tc_kb *b = e->c.b;
+  const fft_plan *plan = &e->plan;
+  thread_spot t = {.row = -1, .points = -1, .im = plan->n + plan->n / BANKS + 1};
+  if (plan->n_passes > 1) t.row = tc_kb_shared(b, (tc_sv){"row", 3}, e->c.real, 2 * t.im);
+  if (plan->n_passes > 2) t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);
+  for (int32_t i = 0; i < plan->n_passes; i++) {
+    const fft_pass *p = &plan->passes[i];
+    int32_t count = (plan->n / p->radix + plan->lanes - 1) / plan->lanes;
+    fft_spot at = {.e = e, .p = p, .first = i == 0, .last = i + 1 == plan->n_passes, .load = load, .store = store, .factor = factor, .self = &t};
+    at.table = fft_make_table(e, p, FFT_TABLE_THREADS);
+    t.wait = !at.first && !at.last;
+    if (i) tc_kb_barrier(b);
+    tc_kb_lanes(b);
+    for (int32_t n = 0; n < count; n++) {
+      locate(&at, n);
+      fft_spot_emit(&at);
+    }
+    tc_kb_end_lanes(b, 0, NULL, NULL);
+    if (!t.wait) continue;
+    tc_kb_barrier(b);
+    tc_kb_lanes(b);
+    for (int32_t n = 0; n < count; n++) {
+      locate(&at, n);
+      for (int32_t k = 0; k < p->radix; k++) {
+        at.k = k;
+        tc_kval at_point = point(&at, fft_int(e, k));
+        fft_value v = {tc_kb_load1(b, t.points, at_point, -1, -1), tc_kb_load1(b, t.points, fft_addi(e, at_point, 1), -1, -1), 1};
+        store_row(&at, fft_int(e, k), v);
+      }
+    }
+    tc_kb_end_lanes(b, 0, NULL, NULL);
+  }
+}

@@ -357,13 +357,17 @@ static tc_status finish_in_arena(void *arg) {
   return TC_OK;
 }
 
+tc_status tc_kb_failure(const tc_kb *b) {
+  return b->fail_code ? tc_error(b->fail_code, "kernel @" TC_SV_FMT ": %s", TC_SV_ARG(b->name), b->fail) : TC_OK;
+}
+
 tc_status tc_kb_finish(tc_kb *b, tc_kernel **out) {
   *out = NULL;
   if (tc_kbi_ready(b, 1)) {
     if (b->frames.count != 1) bad(b, "%d regions are still open", b->frames.count - 1);
     else close_region(b, 0, NULL);
   }
-  if (b->fail_code) return tc_error(b->fail_code, "kernel @" TC_SV_FMT ": %s", TC_SV_ARG(b->name), b->fail);
+  TC_TRY(tc_kb_failure(b));
   finish f = {b, NULL};
   TC_TRY(tc_arena_guard(b->arena, finish_in_arena, &f));
   tc_kbi_fail(b, TC_STATUS_INVALID_ARGUMENT, "the kernel is finished");

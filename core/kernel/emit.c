@@ -113,8 +113,16 @@ tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, t
   e.mems = tc_map_create(e.arena);
   e.tiles = tc_map_create(e.arena);
   e.rows = tc_map_create(e.arena);
-  TC_TRY(emit(&e), "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
-  tc_kernel *raw;
+  tc_kernel *raw = NULL;
+  tc_status failed = emit(&e);
+  if (failed != TC_OK) { // values that do not exist are often the builder's failure: its own reason is the better one
+    tc_status builder = e.kb ? tc_kb_failure(e.kb) : TC_OK;
+    if (builder != TC_OK) {
+      tc_status_free(failed);
+      failed = builder;
+    }
+    return tc_status_note(failed, "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
+  }
   TC_TRY(tc_kb_finish(e.kb, &raw), "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
   TC_TRY(tc_kernel_verify(raw), "while checking the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
   tc_kernel *plain;

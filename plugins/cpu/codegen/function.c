@@ -3,6 +3,8 @@
 //   NAME(begin, end, args, errors)   unpacks the words of args and calls
 //   NAME.body(begin, end, parameters…, scratch, errors)   whose parameters carry no-alias and alignment facts
 //
+// and which is inlined there, so that one function is compiled and the facts stay as metadata.
+//
 // The body is a loop over blocks. A failed check is written to the error block at the end of the kernel's block, by the
 // first who comes.
 #include <stdio.h>
@@ -116,6 +118,7 @@ static LLVMValueRef make_body(cg *g, const char *name, LLVMTypeRef *types, int32
   LLVMValueRef fn = LLVMAddFunction(g->mod, name, t);
   LLVMSetLinkage(fn, LLVMInternalLinkage);
   function_attrs(g, fn);
+  set_attr(g, fn, (unsigned)LLVMAttributeFunctionIndex, "alwaysinline", 0);
   for (int32_t i = 0; i < n_params; i++) {
     tc_kparam p;
     tc_k_param(g->k, i, &p);
@@ -203,6 +206,7 @@ static void make_entry(cg *g, const char *name, LLVMValueRef body, LLVMTypeRef b
   LLVMTypeRef i64 = LLVMInt64TypeInContext(g->ctx), ptr = LLVMPointerTypeInContext(g->ctx, 0);
   LLVMTypeRef t = LLVMFunctionType(LLVMVoidTypeInContext(g->ctx), (LLVMTypeRef[]){i64, i64, ptr, ptr}, 4, 0);
   LLVMValueRef fn = LLVMAddFunction(g->mod, name, t);
+  LLVMSetVisibility(fn, LLVMHiddenVisibility); // reached directly, not through a table of addresses
   function_attrs(g, fn);
   LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->ctx, fn, ""));
   call[0] = LLVMGetParam(fn, 0), call[1] = LLVMGetParam(fn, 1);

@@ -1,9 +1,9 @@
 // The exported function of libtc_cpu_codegen.so: kernels → one LLVM module → passes → ELF object in memory.
 //
-// The pass list is short because compile time is part of a first run's latency: allocas to registers, common
-// subexpressions, peepholes, invariant code motion, and control flow clean-up. Vectorising and unrolling have been done
-// while emitting. The processor is the host's, from LLVM's feature string; where the target caps the vector width, the
-// AVX-512 features are switched off.
+// The pass list is short because compile time is part of a first run's latency: the body into its entry, allocas to
+// registers, common subexpressions, peepholes, invariant code motion, and control flow clean-up. Vectorising and
+// unrolling have been done while emitting. The processor is the host's, from LLVM's feature string; where the target
+// caps the vector width, the AVX-512 features are switched off.
 #include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -89,9 +89,10 @@ static void strip_registration(LLVMModuleRef mod) {
 
 static int32_t optimise(const tc_host *h, const tc_cpu_target *t, LLVMModuleRef mod, LLVMTargetMachineRef tm) {
   char passes[256];
-  snprintf(passes, sizeof passes,
-           "function(sroa,early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse,simplifycfg)%s",
-           t->sanitize ? ",asan" : "");
+  snprintf(
+      passes, sizeof passes,
+      "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),early-cse,simplifycfg)%s",
+      t->sanitize ? ",asan" : "");
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef error = LLVMRunPasses(mod, passes, tm, options);
   LLVMDisposePassBuilderOptions(options);

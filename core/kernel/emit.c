@@ -110,6 +110,7 @@ tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, t
   *out = (tc_emitted){0};
   tc_em e = {.s = s, .g = g, .l = l, .syms = l->syms, .arena = l->arena, .o = o, .dev = o->device, .out = out, .mask = -1, .tile_row = -1};
   e.values = tc_map_create(e.arena);
+  e.scalars = tc_map_create(e.arena);
   e.mems = tc_map_create(e.arena);
   e.tiles = tc_map_create(e.arena);
   e.rows = tc_map_create(e.arena);

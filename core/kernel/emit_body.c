@@ -49,20 +49,21 @@ static bool has_loop_symbol(tc_em *e, const tc_sym *x) {
   return false;
 }
 
-// What does not change inside the kernel is computed by the host and passed.
+// What does not change inside the kernel is computed by the host and passed. The parameter is made once; its value is an
+// instruction like any other and belongs to the scope where it is made.
 static tc_kval scalar_param(tc_em *e, const tc_sym *x) {
-  for (int32_t i = 0; i < e->out->params.count; i++) {
-    if (e->out->params.data[i].scalar == x) return -1; // remembered at kernel scope: cannot happen
+  tc_map_entry *entry = tc_map_put_ptr(e->scalars, x, NULL);
+  if (!entry->value.num) {
+    int64_t lo, hi, divisor = tc_sym_divisor(e->syms, x);
+    tc_sym_range(e->syms, x, &lo, &hi);
+    lo = lo == -TC_SYM_INF ? INT64_MIN : lo;
+    hi = hi == TC_SYM_INF ? INT64_MAX : hi;
+    tc_sv name = tc_sv_printf(e->arena, "n%d", e->out->params.count);
+    entry->value.num = (int64_t)tc_kb_scalar(e->kb, name, e->ity, lo, hi, divisor > 0 ? divisor : 1) + 1;
+    tc_emit_param param = {.scalar = x, .dtype = e->ity};
+    tc_vec_push(e->arena, &e->out->params, param);
   }
-  int64_t lo, hi;
-  tc_sym_range(e->syms, x, &lo, &hi);
-  lo = lo == -TC_SYM_INF ? INT64_MIN : lo;
-  hi = hi == TC_SYM_INF ? INT64_MAX : hi;
-  tc_sv name = tc_sv_printf(e->arena, "n%d", e->out->params.count);
-  int32_t p = tc_kb_scalar(e->kb, name, e->ity, lo, hi, tc_sym_divisor(e->syms, x) > 0 ? tc_sym_divisor(e->syms, x) : 1);
-  tc_emit_param param = {.scalar = x, .dtype = e->ity};
-  tc_vec_push(e->arena, &e->out->params, param);
-  return tc_kb_param(e->kb, p);
+  return tc_kb_param(e->kb, (int32_t)entry->value.num - 1);
 }
 
 static bool never_negative(tc_em *e, const tc_sym *x) {
@@ -121,10 +122,8 @@ tc_kval em_sym(tc_em *e, const tc_sym *x) {
   if (x->kind == TC_SYM_CONST) return em_const(e, x->value);
   tc_map_entry *entry = tc_map_put_ptr(e->values, x, NULL);
   if (entry->value.num) return (tc_kval)(entry->value.num - 1);
-  bool fixed = !has_loop_symbol(e, x);
-  tc_kval v = fixed ? scalar_param(e, x) : sym_value(e, x);
-  if (fixed) entry->value.num = v < 0 ? 0 : (int64_t)v + 1; // parameters are seen everywhere: never forgotten
-  else remember(e, entry, v);
+  tc_kval v = has_loop_symbol(e, x) ? sym_value(e, x) : scalar_param(e, x);
+  remember(e, entry, v);
   return v;
 }
 

@@ -44,6 +44,7 @@ typedef struct tc_em {
 
   tc_map *values; // of integer expressions and body values → kernel value + 1; scoped by the undo log
   TC_VEC(tc_em_undo) undo;
+  tc_map *scalars; // expression → scalar parameter + 1
   tc_map *mems;   // tc_buf * → tc_kmem + 1
   tc_map *tiles;  // tc_buf * → tc_em_tile *
   bool tiles_used;

@@ -13,9 +13,9 @@ enum { MAX_NEST = 200, MAX_DEPTH = 3000, COMPARE = 3, UNARY = 11, POWER = 12, PO
 static const struct {
   const char *text;
   int32_t level;
-} OPERATORS[] = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<", 3},  {"<=", 3}, {">", 3},  {">=", 3},
-                 {"|", 4},  {"^", 5},  {"&", 6},  {"<<", 7}, {">>", 7}, {"+", 8},  {"-", 8},  {"*", 9},
-                 {"/", 9},  {"//", 9}, {"%", 9},  {"**", POWER}};
+} OPERATORS[] = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<", 3},  {"<=", 3},    {">", 3},
+                 {">=", 3}, {"|", 4},  {"^", 5},  {"&", 6},  {"<<", 7}, {">>", 7},    {"+", 8},
+                 {"-", 8},  {"*", 9},  {"/", 9},  {"//", 9}, {"%", 9},  {"**", POWER}};
 
 static int32_t level_of(tc_sv op) {
   for (size_t i = 0; i < sizeof OPERATORS / sizeof *OPERATORS; i++)
@@ -80,7 +80,8 @@ static void split_float(tc_lexer *lx) {
 }
 
 static tc_status nested(parser *p, int32_t level, tc_ex **out) {
-  if (p->nest >= MAX_NEST) return tc_lex_error(p->lx, "the expression is nested too deep (more than %d levels)", MAX_NEST);
+  if (p->nest >= MAX_NEST)
+    return tc_lex_error(p->lx, "the expression is nested too deep (more than %d levels)", MAX_NEST);
   p->nest++;
   tc_status st = expr_at(p, level, out);
   p->nest--;
@@ -129,7 +130,8 @@ static tc_status primary(parser *p, tc_ex **out) {
   tc_ex *e = NULL;
   switch (t.kind) {
   case TC_TOK_INT:
-    if (t.integer == INT64_MIN && t.text.data[0] == '9') return tc_lex_error(lx, "the integer does not fit into 64 bits");
+    if (t.integer == INT64_MIN && t.text.data[0] == '9')
+      return tc_lex_error(lx, "the integer does not fit into 64 bits");
     e = make(p, TC_EX_INT, &t);
     e->integer = t.integer;
     e->real = t.real;

@@ -27,8 +27,8 @@ enum {
   TC_EX_CALL,   // kids[0] is the callee, the rest arguments; argument names in `names` (empty if positional)
   TC_EX_INDEX,  // kids[0][kids[1..]]
   TC_EX_LIST,
-  TC_EX_UNARY,  // text: operator
-  TC_EX_BINARY  // text: operator
+  TC_EX_UNARY, // text: operator
+  TC_EX_BINARY // text: operator
 };
 
 typedef struct tc_ex {

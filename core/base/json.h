@@ -10,13 +10,24 @@ typedef struct tc_json { // a value; {0} is "absent"
   const void *doc;
   uint64_t index;
 } tc_json;
-enum { TC_JSON_ABSENT, TC_JSON_NULL, TC_JSON_BOOL, TC_JSON_INT, TC_JSON_UINT, TC_JSON_DOUBLE, TC_JSON_STRING, TC_JSON_ARRAY, TC_JSON_OBJECT };
+enum {
+  TC_JSON_ABSENT,
+  TC_JSON_NULL,
+  TC_JSON_BOOL,
+  TC_JSON_INT,
+  TC_JSON_UINT,
+  TC_JSON_DOUBLE,
+  TC_JSON_STRING,
+  TC_JSON_ARRAY,
+  TC_JSON_OBJECT
+};
 
 // Copies the text (simdjson wants padding). Depth ≤ 1024; errors carry the byte offset where known.
-TC_NODISCARD tc_status tc_json_parse(const tc_allocator *allocator, tc_sv text, tc_json_doc **out_doc, tc_json *out_root);
+TC_NODISCARD tc_status tc_json_parse(const tc_allocator *allocator, tc_sv text, tc_json_doc **out_doc,
+                                     tc_json *out_root);
 void tc_json_free(tc_json_doc *doc);
 int32_t tc_json_kind(tc_json v);
-bool tc_json_present(tc_json v); // neither absent nor null
+bool tc_json_present(tc_json v);                      // neither absent nor null
 tc_json tc_json_get(tc_json object, const char *key); // absent if no such member or not an object
 bool tc_json_int(tc_json v, int64_t *out);            // exact integers only
 bool tc_json_double(tc_json v, double *out);          // numbers, and "Infinity", "-Infinity", "NaN"

@@ -38,7 +38,7 @@ TC_NODISCARD tc_status tc_lex_expect(tc_lexer *lx, const char *punct_or_ident);
 TC_NODISCARD tc_status tc_lex_ident(tc_lexer *lx, tc_sv *out);
 TC_NODISCARD tc_status tc_lex_sigil(tc_lexer *lx, char sigil, tc_sv *out); // without the sigil
 TC_NODISCARD tc_status tc_lex_int(tc_lexer *lx, int64_t *out);             // with an optional '-'
-TC_NODISCARD tc_status tc_lex_double(tc_lexer *lx, double *out); // with an optional '-', ints too; inf, nan
+TC_NODISCARD tc_status tc_lex_double(tc_lexer *lx, double *out);           // with an optional '-', ints too; inf, nan
 TC_NODISCARD tc_status tc_lex_string(tc_lexer *lx, tc_sv *out);
 // An error at the current token.
 TC_NODISCARD tc_status tc_lex_error(const tc_lexer *lx, const char *fmt, ...) TC_PRINTF(2, 3);

@@ -6,19 +6,19 @@
 #include "core/base/str.h"
 
 // X(NAME, text, what it shows)
-#define TC_LOG_LIST(X)                                                                                                 \
-  X(GUARDS, "guards", "guards of each compiled entry")                                                                 \
-  X(RECOMPILES, "recompiles", "why a call was compiled again")                                                         \
-  X(GRAPH_BREAKS, "graph_breaks", "where capture stopped, and why")                                                    \
-  X(FUSION, "fusion", "rounds, candidates, merges and refusals of the scheduler")                                      \
-  X(OUTPUT_CODE, "output_code", "plan, kernels and generated code")                                                    \
-  X(SCHEDULE, "schedule", "groups, order, layouts, memory plan")                                                       \
-  X(AOT_GRAPHS, "aot_graphs", "functional, joint, forward and backward graphs")                                        \
-  X(PASSES, "passes", "the graph after each pass that made progress")                                                  \
-  X(PERF_HINTS, "perf_hints", "what keeps the program from running faster")                                            \
-  X(CACHE, "cache", "hits and misses with keys")                                                                       \
-  X(DEVICE_GRAPHS, "device_graphs", "recordings, replays and what could not be captured")                              \
-  X(AUTOTUNING, "autotuning", "candidates and their times")                                                            \
+#define TC_LOG_LIST(X)                                                                    \
+  X(GUARDS, "guards", "guards of each compiled entry")                                    \
+  X(RECOMPILES, "recompiles", "why a call was compiled again")                            \
+  X(GRAPH_BREAKS, "graph_breaks", "where capture stopped, and why")                       \
+  X(FUSION, "fusion", "rounds, candidates, merges and refusals of the scheduler")         \
+  X(OUTPUT_CODE, "output_code", "plan, kernels and generated code")                       \
+  X(SCHEDULE, "schedule", "groups, order, layouts, memory plan")                          \
+  X(AOT_GRAPHS, "aot_graphs", "functional, joint, forward and backward graphs")           \
+  X(PASSES, "passes", "the graph after each pass that made progress")                     \
+  X(PERF_HINTS, "perf_hints", "what keeps the program from running faster")               \
+  X(CACHE, "cache", "hits and misses with keys")                                          \
+  X(DEVICE_GRAPHS, "device_graphs", "recordings, replays and what could not be captured") \
+  X(AUTOTUNING, "autotuning", "candidates and their times")                               \
   X(PLUGINS, "plugins", "what was found, loaded and refused")
 
 enum {

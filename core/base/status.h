@@ -21,7 +21,8 @@ typedef struct tc_status_rep *tc_status;
 // Makes an error; `code` is a TC_STATUS_* other than OK. The text says what, where, and what to do.
 TC_NODISCARD tc_status tc_error(int32_t code, const char *fmt, ...) TC_PRINTF(2, 3) TC_NONNULL;
 TC_NODISCARD tc_status tc_errorv(int32_t code, const char *fmt, va_list args) TC_NONNULL;
-// The shared error for lack of memory: it owns nothing, so what keeps it may be unwound over. Notes are not added to it.
+// The shared error for lack of memory: it owns nothing, so what keeps it may be unwound over. Notes are not added to
+// it.
 TC_NODISCARD tc_status tc_error_out_of_memory(void) TC_NONNULL;
 // Adds a note that is printed below the message ("  while loading weights of 'a.pt2'"). Returns `status`.
 TC_NODISCARD tc_status tc_status_note(tc_status status, const char *fmt, ...) TC_PRINTF(2, 3);

@@ -23,8 +23,8 @@ bool tc_sv_to_int(tc_sv s, int64_t *out);
 bool tc_sv_to_double(tc_sv s, double *out); // also inf, -inf, nan; locale-independent
 bool tc_sv_glob(tc_sv s, tc_sv pattern);    // * and ?
 
-tc_sv tc_sv_copy(tc_arena *arena, tc_sv s);          // NUL-terminated copy
-const char *tc_sv_z(tc_arena *arena, tc_sv s);       // the same as char *
+tc_sv tc_sv_copy(tc_arena *arena, tc_sv s);    // NUL-terminated copy
+const char *tc_sv_z(tc_arena *arena, tc_sv s); // the same as char *
 tc_sv tc_sv_printf(tc_arena *arena, const char *fmt, ...) TC_PRINTF(2, 3);
 // The nearest of `n` names by edit distance, or "" if none is near: for "did you mean".
 tc_sv tc_sv_nearest(tc_sv s, const tc_sv *names, int32_t n);
@@ -42,8 +42,8 @@ void tc_sb_putc(tc_sb *sb, char c);
 void tc_sb_printf(tc_sb *sb, const char *fmt, ...) TC_PRINTF(2, 3);
 void tc_sb_vprintf(tc_sb *sb, const char *fmt, va_list args);
 void tc_sb_int(tc_sb *sb, int64_t v);
-void tc_sb_double(tc_sb *sb, double v);       // shortest text that reads back equal; always has . or e, or is inf/-inf/nan
-void tc_sb_quoted(tc_sb *sb, tc_sv s);        // "…" with \" \\ \n \t \xHH
+void tc_sb_double(tc_sb *sb, double v); // shortest text that reads back equal; always has . or e, or is inf/-inf/nan
+void tc_sb_quoted(tc_sb *sb, tc_sv s);  // "…" with \" \\ \n \t \xHH
 tc_sv tc_sb_view(const tc_sb *sb);
 
 uint64_t tc_hash(const void *data, size_t size);

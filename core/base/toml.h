@@ -7,9 +7,9 @@
 enum { TC_TOML_STRING, TC_TOML_INT, TC_TOML_FLOAT, TC_TOML_BOOL, TC_TOML_ARRAY, TC_TOML_TABLE };
 typedef struct tc_toml {
   int32_t kind, n, line, column;
-  tc_sv key, text; // key within the parent table; STRING
-  int64_t integer; // INT, BOOL
-  double real;     // FLOAT
+  tc_sv key, text;            // key within the parent table; STRING
+  int64_t integer;            // INT, BOOL
+  double real;                // FLOAT
   const struct tc_toml *kids; // ARRAY, TABLE (in the file's order)
 } tc_toml;
 

@@ -9,16 +9,16 @@
 
 #include "core/base/alloc.h"
 
-#define TC_VEC(type)                                                                                                   \
-  struct {                                                                                                             \
-    type *data;                                                                                                        \
-    int32_t count, capacity;                                                                                           \
+#define TC_VEC(type)         \
+  struct {                   \
+    type *data;              \
+    int32_t count, capacity; \
   }
-#define tc_vec_push(arena, v, value)                                                                                   \
-  ((v)->data = tc_vec_grow_((arena), (v)->data, sizeof *(v)->data, (v)->count, &(v)->capacity),                        \
+#define tc_vec_push(arena, v, value)                                                            \
+  ((v)->data = tc_vec_grow_((arena), (v)->data, sizeof *(v)->data, (v)->count, &(v)->capacity), \
    (v)->data[(v)->count++] = (value))
 #define tc_vec_last(v) ((v)->data[(v)->count - 1])
-#define tc_vec_reserve(arena, v, n)                                                                                    \
+#define tc_vec_reserve(arena, v, n) \
   ((v)->data = tc_vec_reserve_((arena), (v)->data, sizeof *(v)->data, (v)->count, &(v)->capacity, (n)))
 void *tc_vec_grow_(tc_arena *arena, void *data, size_t size, int32_t count, int32_t *capacity);
 void *tc_vec_reserve_(tc_arena *arena, void *data, size_t size, int32_t count, int32_t *capacity, int32_t want);

@@ -3,9 +3,9 @@
 //   torch ≥ 2.8   everything under one root folder with ROOT/archive_format "pt2"; programs in ROOT/models/NAME.json
 //   torch ≤ 2.7   no root folder; one program in serialized_exported_program.json
 // Source: the archive description of PyTorch's export package and real archives of torch 2.8 and 2.15.
-#include "core/frontends/pt2/import.h"
-
 #include <string.h>
+
+#include "core/frontends/pt2/import.h"
 
 static const uint64_t json_limit = (uint64_t)1 << 30, small_limit = (uint64_t)1 << 16;
 
@@ -60,7 +60,9 @@ static tc_status find_root(tc_pt2 *p) {
     tc_sv name = p->zip.entries[i].name, root;
     tc_sv rest = tc_sv_cut(name, '/', &root);
     if (tc_sv_is(rest, "archive_format")) {
-      if (p->root.size) return tc_error(TC_STATUS_DATA_LOSS, "two root folders, '" TC_SV_FMT "' and '" TC_SV_FMT "/'", TC_SV_ARG(p->root), TC_SV_ARG(root));
+      if (p->root.size)
+        return tc_error(TC_STATUS_DATA_LOSS, "two root folders, '" TC_SV_FMT "' and '" TC_SV_FMT "/'",
+                        TC_SV_ARG(p->root), TC_SV_ARG(root));
       p->root = tc_sv_sub(name, 0, root.size + 1);
     }
     if (tc_sv_is(name, "serialized_exported_program.json")) flat = &p->zip.entries[i];
@@ -72,17 +74,22 @@ static tc_status find_root(tc_pt2 *p) {
     tc_vec_push(p->arena, &p->programs, e);
     return TC_OK;
   }
-  if (p->root.size == 0) return tc_error(TC_STATUS_INVALID_ARGUMENT, "not a .pt2 archive: it has no member ROOT/archive_format");
+  if (p->root.size == 0)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "not a .pt2 archive: it has no member ROOT/archive_format");
   for (int32_t i = 0; i < p->zip.count; i++) {
     const tc_zip_entry *e = &p->zip.entries[i];
     tc_sv name = name_between(e->name, p->root, "models/", ".json");
     if (name.size == 0) continue;
-    if (memchr(name.data, '/', name.size)) return tc_error(TC_STATUS_DATA_LOSS, "program '" TC_SV_FMT "' lies in a sub-folder", TC_SV_ARG(e->name));
+    if (memchr(name.data, '/', name.size))
+      return tc_error(TC_STATUS_DATA_LOSS, "program '" TC_SV_FMT "' lies in a sub-folder", TC_SV_ARG(e->name));
     pt2_entry entry = {name, e};
     tc_vec_push(p->arena, &p->programs, entry);
   }
   if (p->programs.count) return TC_OK;
-  if (compiled) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the archive holds only code compiled by AOTInductor, no exported program: save it with torch.export.save");
+  if (compiled)
+    return tc_error(
+        TC_STATUS_INVALID_ARGUMENT,
+        "the archive holds only code compiled by AOTInductor, no exported program: save it with torch.export.save");
   return tc_error(TC_STATUS_DATA_LOSS, "the archive holds no program (models/NAME.json)");
 }
 
@@ -95,14 +102,19 @@ static tc_status read_directory(void *arg) {
   TC_TRY(small_text(p, "archive_format", &format));
   TC_TRY(small_text(p, "archive_version", &version));
   TC_TRY(small_text(p, "byteorder", &order));
-  if (!tc_sv_is(format, "pt2")) return tc_error(TC_STATUS_INVALID_ARGUMENT, "archive_format is '" TC_SV_FMT "', not 'pt2'", TC_SV_ARG(format));
-  if (version.size && !tc_sv_is(version, "0")) return tc_error(TC_STATUS_UNIMPLEMENTED, "archive_version is '" TC_SV_FMT "'; this reader knows version 0", TC_SV_ARG(version));
+  if (!tc_sv_is(format, "pt2"))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "archive_format is '" TC_SV_FMT "', not 'pt2'", TC_SV_ARG(format));
+  if (version.size && !tc_sv_is(version, "0"))
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "archive_version is '" TC_SV_FMT "'; this reader knows version 0",
+                    TC_SV_ARG(version));
   p->big_endian = tc_sv_is(order, "big");
-  if (order.size && !p->big_endian && !tc_sv_is(order, "little")) return tc_error(TC_STATUS_DATA_LOSS, "byteorder is '" TC_SV_FMT "'", TC_SV_ARG(order));
+  if (order.size && !p->big_endian && !tc_sv_is(order, "little"))
+    return tc_error(TC_STATUS_DATA_LOSS, "byteorder is '" TC_SV_FMT "'", TC_SV_ARG(order));
   return TC_OK;
 }
 
-tc_status tc_pt2_open_storage(tc_storage *bytes, const tc_op_registry *ops, const tc_pt2_options *options, tc_pt2 **out) {
+tc_status tc_pt2_open_storage(tc_storage *bytes, const tc_op_registry *ops, const tc_pt2_options *options,
+                              tc_pt2 **out) {
   *out = NULL;
   tc_pt2_options o = options ? *options : (tc_pt2_options){0};
   if (o.allocator == NULL) o.allocator = tc_system_allocator();

@@ -1,9 +1,9 @@
 // guards_code: Python conditions over the arguments, such as
 //   L['mask'].size()[1] == (1 + L['past'][0].size()[2])        L['n'] != 1 and not (L['x'].stride()[0] == 4)
 //
-// The text is rewritten into the syntax of symbolic expressions (base/expr.h) and parsed as one: an access to an argument
-// becomes the expression that the graph has for it, `and`, `or`, `not` become operators. What cannot be rewritten or
-// parsed is no error but a warning of the program: the condition is then not checked.
+// The text is rewritten into the syntax of symbolic expressions (base/expr.h) and parsed as one: an access to an
+// argument becomes the expression that the graph has for it, `and`, `or`, `not` become operators. What cannot be
+// rewritten or parsed is no error but a warning of the program: the condition is then not checked.
 #include <string.h>
 
 #include "core/frontends/pt2/import.h"
@@ -13,14 +13,16 @@ typedef struct rewriter {
   tc_sv text;
   size_t pos;
   tc_sb out;
-  const char *why; // first thing that was not understood
-  int32_t depth;   // of parentheses
+  const char *why;  // first thing that was not understood
+  int32_t depth;    // of parentheses
   int32_t nots[32]; // depths at which a `not` is open
   int32_t n_nots;
   int32_t comparisons[64]; // per depth, since the last `and` or `or`: chains are not understood
 } rewriter;
 
-static bool word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool word_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 static bool eat(rewriter *r, const char *literal) {
   size_t n = strlen(literal);
@@ -74,7 +76,8 @@ static const tc_sym *read_access(rewriter *r) {
     const tc_graph_input *in;
     size_t before = r->pos;
     int32_t dim;
-    bool size = eat(r, ".size()"), stride = !size && eat(r, ".stride()"), offset = !size && !stride && eat(r, ".storage_offset()");
+    bool size = eat(r, ".size()"), stride = !size && eat(r, ".stride()"),
+         offset = !size && !stride && eat(r, ".storage_offset()");
     if (size || stride || offset) {
       in = find_leaf(im, tc_sb_view(&path));
       if (in == NULL || in->value == NULL || in->value->kind != TC_VALUE_TENSOR) return NULL;
@@ -181,7 +184,8 @@ static tc_status import_guard(pt2_import *im, tc_sv text) {
     tc_status_free(status);
     return TC_OK;
   }
-  if (tc_sym_is_int(e, 0)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the program's guard '" TC_SV_FMT "' never holds", TC_SV_ARG(text));
+  if (tc_sym_is_int(e, 0))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the program's guard '" TC_SV_FMT "' never holds", TC_SV_ARG(text));
   if (tc_sym_prove(im->syms, e) != 1) tc_module_require(im->module, e);
   return TC_OK;
 }

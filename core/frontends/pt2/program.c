@@ -21,8 +21,13 @@ static tc_status read_versions(pt2_import *im, const at *where) {
   TC_TRY(pt2_object(where, im->root, "schema_version", &version));
   TC_TRY(pt2_int(&here, version, "major", &major));
   TC_TRY(pt2_int(&here, version, "minor", &minor));
-  if (major != 8) return pt2_refuse(&here, "schema version %lld.%lld; this reader knows version 8 (torch 2.5 to 2.15): export again with one of these", (long long)major, (long long)minor);
-  if (minor < 0 || minor > INT32_MAX) return pt2_bad(&here, "schema version %lld.%lld", (long long)major, (long long)minor);
+  if (major != 8)
+    return pt2_refuse(
+        &here,
+        "schema version %lld.%lld; this reader knows version 8 (torch 2.5 to 2.15): export again with one of these",
+        (long long)major, (long long)minor);
+  if (minor < 0 || minor > INT32_MAX)
+    return pt2_bad(&here, "schema version %lld.%lld", (long long)major, (long long)minor);
   im->program->schema_major = 8;
   im->program->schema_minor = (int32_t)minor;
   tc_sv torch = {"", 0};
@@ -34,12 +39,59 @@ static tc_status read_versions(pt2_import *im, const at *where) {
 // Composite ops that the default decompositions of run_decompositions() always remove: with one of them a functional
 // program is not in core form.
 static bool is_composite(tc_sv target) {
-  static const char *const names[] = {
-      "linear", "matmul", "einsum", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "layer_norm",
-      "group_norm", "instance_norm", "batch_norm", "rms_norm", "scaled_dot_product_attention", "softmax", "log_softmax", "flatten", "reshape",
-      "silu", "transpose", "t", "unbind", "stack", "dropout", "cross_entropy_loss", "chunk", "contiguous", "adaptive_avg_pool2d", "max_pool2d",
-      "hardswish", "hardsigmoid", "masked_fill", "split", "lstm", "gru", "pad", "type_as", "expand_as", "view_as", "zeros", "ones", "new_zeros",
-      "new_ones", "addcmul", "roll", "tril", "triu", "mish", "softplus", "nll_loss", "mse_loss", "to"};
+  static const char *const names[] = {"linear",
+                                      "matmul",
+                                      "einsum",
+                                      "conv1d",
+                                      "conv2d",
+                                      "conv3d",
+                                      "conv_transpose1d",
+                                      "conv_transpose2d",
+                                      "conv_transpose3d",
+                                      "layer_norm",
+                                      "group_norm",
+                                      "instance_norm",
+                                      "batch_norm",
+                                      "rms_norm",
+                                      "scaled_dot_product_attention",
+                                      "softmax",
+                                      "log_softmax",
+                                      "flatten",
+                                      "reshape",
+                                      "silu",
+                                      "transpose",
+                                      "t",
+                                      "unbind",
+                                      "stack",
+                                      "dropout",
+                                      "cross_entropy_loss",
+                                      "chunk",
+                                      "contiguous",
+                                      "adaptive_avg_pool2d",
+                                      "max_pool2d",
+                                      "hardswish",
+                                      "hardsigmoid",
+                                      "masked_fill",
+                                      "split",
+                                      "lstm",
+                                      "gru",
+                                      "pad",
+                                      "type_as",
+                                      "expand_as",
+                                      "view_as",
+                                      "zeros",
+                                      "ones",
+                                      "new_zeros",
+                                      "new_ones",
+                                      "addcmul",
+                                      "roll",
+                                      "tril",
+                                      "triu",
+                                      "mish",
+                                      "softplus",
+                                      "nll_loss",
+                                      "mse_loss",
+                                      "to"};
   if (!tc_sv_starts(target, "torch.ops.aten.")) return false;
   tc_sv name;
   tc_sv_cut(tc_sv_sub(target, sizeof "torch.ops.aten." - 1, target.size), '.', &name);
@@ -51,7 +103,8 @@ static bool is_composite(tc_sv target) {
 static int32_t find_dialect(pt2_import *im) {
   tc_json_iter it = tc_json_begin(tc_json_get(im->root, "verifiers"));
   tc_sv verifier;
-  if (tc_json_next(&it) && tc_json_str(it.value, &verifier) && tc_sv_is(verifier, "TRAINING")) return TC_DIALECT_TRAINING;
+  if (tc_json_next(&it) && tc_json_str(it.value, &verifier) && tc_sv_is(verifier, "TRAINING"))
+    return TC_DIALECT_TRAINING;
   for (int32_t i = 0; i < tc_map_count(im->targets); i++)
     if (is_composite(tc_map_at(im->targets, i)->key)) return TC_DIALECT_FUNCTIONAL;
   return TC_DIALECT_CORE;
@@ -64,16 +117,20 @@ static tc_status number_leaves(pt2_import *im, const pt2_leaves *in, const pt2_l
   for (int32_t i = 0; i < g->inputs.count; i++) {
     if (g->inputs.data[i].kind != TC_IN_USER) continue;
     int32_t n = p->inputs.count;
-    if (in->n && n >= in->n) return tc_error(TC_STATUS_DATA_LOSS, "the program has more user inputs than its in_spec has leaves (%d)", in->n);
+    if (in->n && n >= in->n)
+      return tc_error(TC_STATUS_DATA_LOSS, "the program has more user inputs than its in_spec has leaves (%d)", in->n);
     bool named = n < in->n && in->names[n].size > 0;
     tc_program_leaf leaf = {named ? in->names[n] : g->inputs.data[i].target, i};
     g->inputs.data[i].target = leaf.name;
     tc_vec_push(im->arena, &p->inputs, leaf);
   }
-  if (in->n && p->inputs.count != in->n) return tc_error(TC_STATUS_DATA_LOSS, "the program has %d user inputs, its in_spec %d leaves", p->inputs.count, in->n);
+  if (in->n && p->inputs.count != in->n)
+    return tc_error(TC_STATUS_DATA_LOSS, "the program has %d user inputs, its in_spec %d leaves", p->inputs.count,
+                    in->n);
   for (int32_t i = 0; i < g->outputs.count; i++) {
     tc_graph_output *o = &g->outputs.data[i];
-    if ((o->kind != TC_OUT_USER && o->kind != TC_OUT_LOSS) || o->target.size) continue; // gradients have names of their own
+    if ((o->kind != TC_OUT_USER && o->kind != TC_OUT_LOSS) || o->target.size)
+      continue; // gradients have names of their own
     int32_t n = p->outputs.count;
     tc_program_leaf leaf = {n < out->n ? out->names[n] : out->n == 0 ? tc_sv_printf(im->arena, "%d", n) : TC_SV(""), i};
     o->target = leaf.name;
@@ -90,8 +147,12 @@ static tc_status rename_mutations(pt2_import *im) {
     if (o->kind != TC_OUT_INPUT_MUTATION) continue;
     const tc_graph_input *found = NULL;
     for (int32_t k = 0; k < g->inputs.count; k++)
-      if (g->inputs.data[k].kind == TC_IN_USER && g->inputs.data[k].value && tc_sv_eq(g->inputs.data[k].value->name, o->target)) found = &g->inputs.data[k];
-    if (found == NULL) return tc_error(TC_STATUS_DATA_LOSS, "the mutated input '" TC_SV_FMT "' is no input of the program", TC_SV_ARG(o->target));
+      if (g->inputs.data[k].kind == TC_IN_USER && g->inputs.data[k].value &&
+          tc_sv_eq(g->inputs.data[k].value->name, o->target))
+        found = &g->inputs.data[k];
+    if (found == NULL)
+      return tc_error(TC_STATUS_DATA_LOSS, "the mutated input '" TC_SV_FMT "' is no input of the program",
+                      TC_SV_ARG(o->target));
     o->target = found->target;
   }
   return TC_OK;
@@ -103,7 +164,8 @@ static tc_status import_program(void *arg) {
   pt2_import *im = &l->im;
   tc_json module, graph, signature;
   tc_sv text;
-  at root = at_name(NULL, l->entry->json->name), module_at = at_key(&root, "graph_module"), graph_at = at_key(&module_at, "graph");
+  at root = at_name(NULL, l->entry->json->name), module_at = at_key(&root, "graph_module"),
+     graph_at = at_key(&module_at, "graph");
   TC_TRY(pt2_json(im->file, im->scratch, l->entry->json, &text, &im->root));
   if (tc_json_kind(im->root) != TC_JSON_OBJECT) return pt2_bad(&root, "expected an object");
   TC_TRY(read_versions(im, &root));
@@ -115,13 +177,15 @@ static tc_status import_program(void *arg) {
   TC_TRY(pt2_symbols_begin(im, text, &root));
   pt2_leaves in, out;
   TC_TRY(pt2_import_trees(im, &module_at, module, &in, &out));
-  tc_graph *g = tc_graph_create(im->module, tc_sv_is(im->program->name, "model") ? TC_SV("forward") : im->program->name);
+  tc_graph *g =
+      tc_graph_create(im->module, tc_sv_is(im->program->name, "model") ? TC_SV("forward") : im->program->name);
   im->program->graph = g;
   tc_vec_push(im->arena, &im->module->graphs, g);
   pt2_scope scope;
   pt2_scope_open(im, &scope, g, graph);
   TC_TRY(pt2_import_inputs(im, &scope, &graph_at, signature));
-  // Names of inputs are needed by guards, and guards before nodes, whose meta functions profit from them; outputs come later.
+  // Names of inputs are needed by guards, and guards before nodes, whose meta functions profit from them; outputs come
+  // later.
   pt2_leaves none = {0};
   TC_TRY(number_leaves(im, &in, &none));
   TC_TRY(pt2_import_guards(im));
@@ -145,7 +209,8 @@ static tc_status guard_import(void *arg) {
 
 tc_status tc_pt2_load(tc_pt2 *p, int32_t i, tc_program **out) {
   *out = NULL;
-  if (i < 0 || i >= p->programs.count) return tc_error(TC_STATUS_OUT_OF_RANGE, "there is no program %d of %d in the archive", i, p->programs.count);
+  if (i < 0 || i >= p->programs.count)
+    return tc_error(TC_STATUS_OUT_OF_RANGE, "there is no program %d of %d in the archive", i, p->programs.count);
   loading l = {.im = {.file = p}, .entry = &p->programs.data[i]};
   TC_TRY(tc_module_create(p->allocator, p->ops, &l.im.module));
   l.im.arena = l.im.module->arena;

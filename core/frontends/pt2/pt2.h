@@ -41,10 +41,10 @@ const char *tc_dialect_name(int32_t dialect);
 enum { TC_PT2_DTYPE = 1, TC_PT2_SIZES = 2, TC_PT2_STRIDES = 4, TC_PT2_OFFSET = 8 };
 typedef struct tc_pt2_disagreement {
   int32_t what;
-  bool harmless;        // only strides of dimensions of size 1, or of an empty tensor, differ
-  tc_sv op;             // "aten::add.Tensor"
-  tc_sv value, source;  // name of the result; the model's source line
-  tc_sv archive, meta;  // both types as text
+  bool harmless;       // only strides of dimensions of size 1, or of an empty tensor, differ
+  tc_sv op;            // "aten::add.Tensor"
+  tc_sv value, source; // name of the result; the model's source line
+  tc_sv archive, meta; // both types as text
 } tc_pt2_disagreement;
 
 // One leaf of the user's inputs or outputs, in order.
@@ -59,8 +59,8 @@ typedef struct tc_program {
   tc_module *module; // owned
   tc_graph *graph;   // its one entry point, called "forward" where the archive says "model", else as the program
   int32_t schema_major, schema_minor;
-  tc_sv torch_version; // "2.15.0+cu132"
-  int32_t dialect;     // TC_DIALECT_*
+  tc_sv torch_version;       // "2.15.0+cu132"
+  int32_t dialect;           // TC_DIALECT_*
   const tc_pytree *in_tree;  // a tuple: positional arguments (tuple), keyword arguments (dict); NULL if not recorded
   const tc_pytree *out_tree; // NULL if not recorded
   TC_VEC(tc_program_leaf) inputs;
@@ -70,9 +70,11 @@ typedef struct tc_program {
 } tc_program;
 
 // Opens an archive: reads its directory only. `ops` must outlive the programs. A tc_pt2 is for one thread at a time.
-TC_NODISCARD tc_status tc_pt2_open(const char *path, const tc_op_registry *ops, const tc_pt2_options *options, tc_pt2 **out);
+TC_NODISCARD tc_status tc_pt2_open(const char *path, const tc_op_registry *ops, const tc_pt2_options *options,
+                                   tc_pt2 **out);
 // The same over memory (a reference is taken).
-TC_NODISCARD tc_status tc_pt2_open_storage(tc_storage *bytes, const tc_op_registry *ops, const tc_pt2_options *options, tc_pt2 **out);
+TC_NODISCARD tc_status tc_pt2_open_storage(tc_storage *bytes, const tc_op_registry *ops, const tc_pt2_options *options,
+                                           tc_pt2 **out);
 void tc_pt2_close(tc_pt2 *p); // programs loaded from it stay valid; NULL is ignored
 
 int32_t tc_pt2_count(const tc_pt2 *p); // programs, in the archive's order; at least 1

@@ -14,7 +14,8 @@
 #include "core/frontends/pt2/import.h"
 
 bool pt2_is_inlined(tc_sv target) {
-  return tc_sv_is(target, "torch.ops.higher_order.wrap_with_set_grad_enabled") || tc_sv_is(target, "torch.ops.higher_order.invoke_subgraph");
+  return tc_sv_is(target, "torch.ops.higher_order.wrap_with_set_grad_enabled") ||
+         tc_sv_is(target, "torch.ops.higher_order.invoke_subgraph");
 }
 
 typedef struct operands {
@@ -23,7 +24,8 @@ typedef struct operands {
 
 // `list`: which list of operands, 0-based; the first one of these ops is changed by the loop.
 static bool is_carried(tc_sv target, int32_t list) {
-  return list == 0 && (tc_sv_is(target, "torch.ops.higher_order.while_loop") || tc_sv_is(target, "torch.ops.higher_order.scan"));
+  return list == 0 &&
+         (tc_sv_is(target, "torch.ops.higher_order.while_loop") || tc_sv_is(target, "torch.ops.higher_order.scan"));
 }
 
 static tc_status enter(pt2_import *im, const at *where) {
@@ -36,11 +38,13 @@ enum { BIND_INLINE, BIND_REGION, BIND_LOOP };
 // Binds the inputs of a sub-graph: directly to what is passed where it is inlined, else to inputs of a region. A region
 // sees the types of what is passed (its own record may know less); a loop changes strides and sizes between turns, so
 // there the record is what the body may rely on.
-static tc_status bind_inputs(pt2_import *im, pt2_scope *inner, const at *where, const tc_arg *args, int32_t n, int32_t how) {
+static tc_status bind_inputs(pt2_import *im, pt2_scope *inner, const at *where, const tc_arg *args, int32_t n,
+                             int32_t how) {
   tc_json inputs;
   TC_TRY(pt2_array(where, inner->json, "inputs", &inputs));
   at inputs_at = at_key(where, "inputs");
-  if (tc_json_count(inputs) != n) return pt2_bad(&inputs_at, "a sub-graph of %lld inputs gets %d operands", (long long)tc_json_count(inputs), n);
+  if (tc_json_count(inputs) != n)
+    return pt2_bad(&inputs_at, "a sub-graph of %lld inputs gets %d operands", (long long)tc_json_count(inputs), n);
   int32_t i = 0;
   for (tc_json_iter it = tc_json_begin(inputs); tc_json_next(&it); i++) {
     at here = at_item(&inputs_at, i);
@@ -67,7 +71,8 @@ static tc_status read_graph(const at *where, tc_json arg, tc_sv *out_name, tc_js
   return pt2_object(where, graph, "graph", out);
 }
 
-static tc_status import_region(pt2_import *im, const at *where, tc_json arg, const operands *o, bool loop, tc_graph **out) {
+static tc_status import_region(pt2_import *im, const at *where, tc_json arg, const operands *o, bool loop,
+                               tc_graph **out) {
   tc_sv name;
   tc_json json;
   pt2_scope inner;
@@ -88,11 +93,13 @@ static bool is_graph(tc_json input) { return tc_json_present(tc_json_get(tc_json
 
 static bool is_loop(tc_sv target) {
   tc_sv name = tc_sv_sub(target, sizeof "torch.ops.higher_order." - 1, target.size);
-  return tc_sv_is(name, "while_loop") || tc_sv_is(name, "scan") || tc_sv_is(name, "map_impl") || tc_sv_is(name, "associative_scan");
+  return tc_sv_is(name, "while_loop") || tc_sv_is(name, "scan") || tc_sv_is(name, "map_impl") ||
+         tc_sv_is(name, "associative_scan");
 }
 
 // The argument without its integers, which go to the regions only.
-static tc_status operand_arg(pt2_import *im, pt2_scope *s, const at *where, tc_json v, bool carried, operands *o, tc_arg *out) {
+static tc_status operand_arg(pt2_import *im, pt2_scope *s, const at *where, tc_json v, bool carried, operands *o,
+                             tc_arg *out) {
   bool list;
   int32_t n, kept = 0;
   tc_arg *args;
@@ -125,7 +132,8 @@ static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *wher
       if (pass == 1) {
         args[place].kind = TC_AK_GRAPH;
         TC_TRY(import_region(im, &graph_at, arg, &o, is_loop(n->target), &args[place].graph));
-      } else if (i > last_graph && last_graph >= 0) TC_TRY(operand_arg(im, s, &arg_at, arg, is_carried(n->target, lists++), &o, &args[place]));
+      } else if (i > last_graph && last_graph >= 0)
+        TC_TRY(operand_arg(im, s, &arg_at, arg, is_carried(n->target, lists++), &o, &args[place]));
       else TC_TRY(pt2_arg(im, s, &arg_at, arg, &args[place]));
     }
   }
@@ -146,7 +154,8 @@ static tc_status detach(pt2_import *im, pt2_scope *s, const pt2_node *n, tc_valu
   return TC_OK;
 }
 
-static tc_status inline_outputs(pt2_import *im, pt2_scope *s, pt2_scope *inner, const at *where, const at *graph_at, const pt2_node *n, bool no_grad) {
+static tc_status inline_outputs(pt2_import *im, pt2_scope *s, pt2_scope *inner, const at *where, const at *graph_at,
+                                const pt2_node *n, bool no_grad) {
   tc_json outputs;
   TC_TRY(pt2_array(graph_at, inner->json, "outputs", &outputs));
   at theirs_at = at_key(graph_at, "outputs"), ours_at = at_key(where, "outputs");
@@ -171,7 +180,8 @@ static tc_status inline_outputs(pt2_import *im, pt2_scope *s, pt2_scope *inner, 
     else (void)tc_json_str(tc_json_get(value, "as_name"), &name);
     tc_vec_push(im->scratch, &names, name);
   }
-  if (names.count != tc_json_count(outputs)) return pt2_bad(&ours_at, "%d outputs of a sub-graph that has %lld", names.count, (long long)tc_json_count(outputs));
+  if (names.count != tc_json_count(outputs))
+    return pt2_bad(&ours_at, "%d outputs of a sub-graph that has %lld", names.count, (long long)tc_json_count(outputs));
   int32_t k = 0;
   for (tc_json_iter it = tc_json_begin(outputs); tc_json_next(&it); k++) {
     if (names.data[k].size == 0) continue; // none, or a literal
@@ -207,7 +217,8 @@ static tc_status import_inlined(pt2_import *im, pt2_scope *s, const at *where, c
     for (int32_t k = 0; k < count; k++) tc_vec_push(im->scratch, &o.args, args[k]);
   }
   if (graph_place < 0) return pt2_bad(&inputs_at, "no sub-graph");
-  at place_at = at_item(&inputs_at, graph_place), arg_at = at_key(&place_at, "arg"), as_at = at_key(&arg_at, "as_graph"), graph_at = at_key(&as_at, "graph");
+  at place_at = at_item(&inputs_at, graph_place), arg_at = at_key(&place_at, "arg"),
+     as_at = at_key(&arg_at, "as_graph"), graph_at = at_key(&as_at, "graph");
   tc_sv name;
   tc_json json;
   pt2_scope inner;
@@ -232,7 +243,8 @@ static tc_status import_effects(pt2_import *im, pt2_scope *s, const at *where, c
   if (!tc_json_next(&in)) return pt2_bad(&inputs_at, "no op");
   TC_TRY(pt2_str(&op_at, tc_json_get(in.value, "arg"), "as_operator", &target));
   const tc_map_entry *e = tc_map_find(im->targets, target);
-  if (e == NULL || e->value.ptr == NULL) return pt2_refuse(&op_at, "the op '" TC_SV_FMT "' is not known", TC_SV_ARG(target));
+  if (e == NULL || e->value.ptr == NULL)
+    return pt2_refuse(&op_at, "the op '" TC_SV_FMT "' is not known", TC_SV_ARG(target));
   const tc_op *op = e->value.ptr;
   int32_t n_args;
   tc_arg *args;
@@ -252,6 +264,7 @@ tc_status pt2_import_higher_order(pt2_import *im, pt2_scope *s, const at *where,
   if (pt2_is_inlined(n->target)) return import_inlined(im, s, where, n);
   if (tc_sv_is(n->target, "torch.ops.higher_order.with_effects")) return import_effects(im, s, where, n);
   const tc_map_entry *e = tc_map_find(im->targets, n->target);
-  if (e == NULL || e->value.ptr == NULL) return pt2_refuse(where, "the op '" TC_SV_FMT "' is not known", TC_SV_ARG(n->target));
+  if (e == NULL || e->value.ptr == NULL)
+    return pt2_refuse(where, "the op '" TC_SV_FMT "' is not known", TC_SV_ARG(n->target));
   return import_region_node(im, s, where, n, e->value.ptr);
 }

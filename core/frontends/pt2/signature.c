@@ -3,7 +3,8 @@
 
 static tc_map *places_of(pt2_import *im, tc_json object) {
   tc_map *map = tc_map_create(im->scratch);
-  for (tc_json_iter it = tc_json_begin(object); tc_json_next(&it);) tc_map_put(map, it.key, NULL)->value.num = (int64_t)it.value.index;
+  for (tc_json_iter it = tc_json_begin(object); tc_json_next(&it);)
+    tc_map_put(map, it.key, NULL)->value.num = (int64_t)it.value.index;
   return map;
 }
 
@@ -15,7 +16,8 @@ void pt2_scope_open(pt2_import *im, pt2_scope *s, tc_graph *graph, tc_json json)
   s->floats = places_of(im, tc_json_get(json, "sym_float_values"));
 }
 
-tc_status pt2_value_type(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_tensor_type *out, int64_t *hints) {
+tc_status pt2_value_type(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_tensor_type *out,
+                         int64_t *hints) {
   const tc_map_entry *e = tc_map_find(s->tensors, name);
   if (e == NULL) return pt2_bad(where, "'" TC_SV_FMT "' is missing in tensor_values", TC_SV_ARG(name));
   at values = at_key(where, "tensor_values"), here = at_name(&values, name);
@@ -52,7 +54,8 @@ static tc_status add_tensor(pt2_import *im, pt2_scope *s, const at *where, int32
   return pt2_define(im, s, where, name, tc_arg_tensor(tc_graph_add_input(s->graph, kind, name, target, &type)));
 }
 
-static tc_status add_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_json value, tc_json input, tc_sv target) {
+static tc_status add_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_json value, tc_json input,
+                            tc_sv target) {
   tc_sv kind, name;
   tc_json inner;
   TC_TRY(pt2_union(where, value, &kind, &inner));
@@ -61,7 +64,8 @@ static tc_status add_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv
   if (!tc_sv_is(tag, "as_sym_int")) {
     int32_t value_kind = tc_sv_is(tag, "as_sym_bool") ? TC_VALUE_BOOL : TC_VALUE_FLOAT;
     tc_value *v = tc_graph_add_number_input(s->graph, TC_IN_USER, name, target.size ? target : name, value_kind, NULL);
-    return pt2_define(im, s, where, name, (tc_arg){.kind = value_kind == TC_VALUE_BOOL ? TC_AK_BOOL : TC_AK_FLOAT, .value = v});
+    return pt2_define(im, s, where, name,
+                      (tc_arg){.kind = value_kind == TC_VALUE_BOOL ? TC_AK_BOOL : TC_AK_FLOAT, .value = v});
   }
   const tc_map_entry *e = tc_map_find(s->ints, name);
   if (e == NULL) return pt2_bad(where, "'" TC_SV_FMT "' is missing in sym_int_values", TC_SV_ARG(name));
@@ -73,7 +77,8 @@ static tc_status add_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv
   return pt2_define(im, s, where, name, tc_arg_sym(expr));
 }
 
-static tc_status add_input(pt2_import *im, pt2_scope *s, const at *where, const at *spec_at, tc_json input, tc_json spec) {
+static tc_status add_input(pt2_import *im, pt2_scope *s, const at *where, const at *spec_at, tc_json input,
+                           tc_json spec) {
   tc_sv what, tag, name, target = {"", 0};
   tc_json body, value;
   TC_TRY(pt2_union(spec_at, spec, &what, &body));
@@ -95,10 +100,12 @@ static tc_status add_input(pt2_import *im, pt2_scope *s, const at *where, const 
   if (tc_sv_is(tag, "as_tensor")) {
     TC_TRY(pt2_named(&value_at, value, &name));
     TC_TRY(add_tensor(im, s, &value_at, row->kind, name, target.size ? target : name));
-    if (row->kind == TC_IN_BUFFER) (void)tc_json_bool(tc_json_get(body, "persistent"), &tc_vec_last(&s->graph->inputs).persistent);
+    if (row->kind == TC_IN_BUFFER)
+      (void)tc_json_bool(tc_json_get(body, "persistent"), &tc_vec_last(&s->graph->inputs).persistent);
     return TC_OK;
   }
-  if (row->kind != TC_IN_USER) return pt2_bad(&value_at, "the signature says '" TC_SV_FMT "', which is a tensor", TC_SV_ARG(what));
+  if (row->kind != TC_IN_USER)
+    return pt2_bad(&value_at, "the signature says '" TC_SV_FMT "', which is a tensor", TC_SV_ARG(what));
   if (tc_sv_starts(tag, "as_sym_")) return add_number(im, s, &value_at, tag, value, input, target);
   if (tc_sv_is(tag, "as_custom_obj")) return pt2_refuse(&value_at, "objects as inputs are not supported");
   return add_literal(im, s, where, input, target);
@@ -111,7 +118,8 @@ tc_status pt2_import_inputs(pt2_import *im, pt2_scope *s, const at *where, tc_js
   TC_TRY(pt2_array(&signature_at, signature, "input_specs", &specs));
   at inputs_at = at_key(where, "inputs"), specs_at = at_key(&signature_at, "input_specs");
   if (tc_json_count(inputs) != tc_json_count(specs))
-    return pt2_bad(&specs_at, "%lld entries for a graph of %lld inputs", (long long)tc_json_count(specs), (long long)tc_json_count(inputs));
+    return pt2_bad(&specs_at, "%lld entries for a graph of %lld inputs", (long long)tc_json_count(specs),
+                   (long long)tc_json_count(inputs));
   tc_json_iter spec = tc_json_begin(specs);
   int64_t i = 0;
   for (tc_json_iter it = tc_json_begin(inputs); tc_json_next(&it) && tc_json_next(&spec); i++) {
@@ -134,7 +142,8 @@ tc_status pt2_import_nodes(pt2_import *im, pt2_scope *s, const at *where) {
     tc_status status = pt2_import_node(im, s, &here, &n);
     if (status) {
       if (n.source.size) status = tc_status_note(status, "in " TC_SV_FMT, TC_SV_ARG(n.source));
-      return tc_status_note(pt2_note(status, &here), "while importing the node '" TC_SV_FMT "' (" TC_SV_FMT ")", TC_SV_ARG(n.name), TC_SV_ARG(n.target));
+      return tc_status_note(pt2_note(status, &here), "while importing the node '" TC_SV_FMT "' (" TC_SV_FMT ")",
+                            TC_SV_ARG(n.name), TC_SV_ARG(n.target));
     }
   }
   return TC_OK;
@@ -166,7 +175,8 @@ tc_status pt2_import_outputs(pt2_import *im, pt2_scope *s, const at *where, tc_j
   if (!region) TC_TRY(pt2_array(&signature_at, signature, "output_specs", &specs));
   at outputs_at = at_key(where, "outputs"), specs_at = at_key(&signature_at, "output_specs");
   if (!region && tc_json_count(outputs) != tc_json_count(specs))
-    return pt2_bad(&specs_at, "%lld entries for a graph of %lld outputs", (long long)tc_json_count(specs), (long long)tc_json_count(outputs));
+    return pt2_bad(&specs_at, "%lld entries for a graph of %lld outputs", (long long)tc_json_count(specs),
+                   (long long)tc_json_count(outputs));
   tc_json_iter spec = tc_json_begin(specs);
   int64_t i = 0;
   for (tc_json_iter it = tc_json_begin(outputs); tc_json_next(&it); i++) {
@@ -180,15 +190,18 @@ tc_status pt2_import_outputs(pt2_import *im, pt2_scope *s, const at *where, tc_j
       row = NULL;
       for (size_t k = 0; k < sizeof output_rows / sizeof *output_rows; k++)
         if (tc_sv_is(what, output_rows[k].spec)) row = &output_rows[k];
-      if (row == NULL) return pt2_refuse(&spec_at, "outputs of the kind '" TC_SV_FMT "' are not supported", TC_SV_ARG(what));
+      if (row == NULL)
+        return pt2_refuse(&spec_at, "outputs of the kind '" TC_SV_FMT "' are not supported", TC_SV_ARG(what));
       at body_at = at_name(&spec_at, what);
       if (row->target) TC_TRY(pt2_str(&body_at, body, row->target, &target));
     }
     TC_TRY(pt2_arg(im, s, &output_at, it.value, &arg));
     if (arg.kind == TC_AK_TENSORS || arg.kind == TC_AK_INTS) return pt2_refuse(&output_at, "a list as an output");
     if (row->prefix[0]) target = tc_sv_printf(im->arena, "%s" TC_SV_FMT, row->prefix, TC_SV_ARG(target));
-    bool mutation = row->kind == TC_OUT_BUFFER_MUTATION || row->kind == TC_OUT_INPUT_MUTATION || row->kind == TC_OUT_PARAMETER_MUTATION;
-    if (mutation && arg.kind != TC_AK_TENSOR) return pt2_bad(&output_at, "the new value of '" TC_SV_FMT "' is no tensor", TC_SV_ARG(target));
+    bool mutation = row->kind == TC_OUT_BUFFER_MUTATION || row->kind == TC_OUT_INPUT_MUTATION ||
+                    row->kind == TC_OUT_PARAMETER_MUTATION;
+    if (mutation && arg.kind != TC_AK_TENSOR)
+      return pt2_bad(&output_at, "the new value of '" TC_SV_FMT "' is no tensor", TC_SV_ARG(target));
     tc_graph_add_output(s->graph, row->kind, arg, target);
   }
   return TC_OK;

@@ -7,12 +7,27 @@ tc_status pt2_dtype(const at *where, int64_t number, tc_dtype *out) {
     int64_t number;
     tc_dtype dtype; // NONE: known, not supported
     const char *name;
-  } rows[] = {
-      {7, TC_F32, NULL},  {5, TC_I64, NULL},  {12, TC_BOOL, NULL}, {13, TC_BF16, NULL}, {6, TC_F16, NULL},   {8, TC_F64, NULL},
-      {4, TC_I32, NULL},  {10, TC_C64, NULL}, {11, TC_C128, NULL}, {9, TC_C32, NULL},   {1, TC_U8, NULL},    {2, TC_I8, NULL},
-      {3, TC_I16, NULL},  {28, TC_U16, NULL}, {34, TC_U32, NULL},  {35, TC_U64, NULL},
-      {29, TC_DTYPE_NONE, "float8_e4m3fn"}, {30, TC_DTYPE_NONE, "float8_e5m2"}, {31, TC_DTYPE_NONE, "float8_e4m3fnuz"},
-      {32, TC_DTYPE_NONE, "float8_e5m2fnuz"}, {33, TC_DTYPE_NONE, "float8_e8m0fnu"}};
+  } rows[] = {{7, TC_F32, NULL},
+              {5, TC_I64, NULL},
+              {12, TC_BOOL, NULL},
+              {13, TC_BF16, NULL},
+              {6, TC_F16, NULL},
+              {8, TC_F64, NULL},
+              {4, TC_I32, NULL},
+              {10, TC_C64, NULL},
+              {11, TC_C128, NULL},
+              {9, TC_C32, NULL},
+              {1, TC_U8, NULL},
+              {2, TC_I8, NULL},
+              {3, TC_I16, NULL},
+              {28, TC_U16, NULL},
+              {34, TC_U32, NULL},
+              {35, TC_U64, NULL},
+              {29, TC_DTYPE_NONE, "float8_e4m3fn"},
+              {30, TC_DTYPE_NONE, "float8_e5m2"},
+              {31, TC_DTYPE_NONE, "float8_e4m3fnuz"},
+              {32, TC_DTYPE_NONE, "float8_e5m2fnuz"},
+              {33, TC_DTYPE_NONE, "float8_e8m0fnu"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (rows[i].number != number) continue;
     *out = rows[i].dtype;
@@ -21,12 +36,14 @@ tc_status pt2_dtype(const at *where, int64_t number, tc_dtype *out) {
   return pt2_bad(where, "unknown dtype number %lld", (long long)number);
 }
 
-static tc_status read_symints(pt2_import *im, const at *where, tc_json list, int32_t rank, const tc_sym **out, int64_t *hints) {
+static tc_status read_symints(pt2_import *im, const at *where, tc_json list, int32_t rank, const tc_sym **out,
+                              int64_t *hints) {
   int32_t i = 0;
   for (tc_json_iter it = tc_json_begin(list); tc_json_next(&it); i++) {
     at here = at_item(where, i);
     TC_TRY(pt2_symint(im, &here, it.value, &out[i], hints ? &hints[i] : NULL));
-    if (out[i]->kind == TC_SYM_CONST && out[i]->value < 0) return pt2_bad(&here, "a negative size or stride: %lld", (long long)out[i]->value);
+    if (out[i]->kind == TC_SYM_CONST && out[i]->value < 0)
+      return pt2_bad(&here, "a negative size or stride: %lld", (long long)out[i]->value);
   }
   return i == rank ? TC_OK : pt2_bad(where, "expected %d entries", rank);
 }
@@ -46,7 +63,8 @@ tc_status pt2_type(pt2_import *im, const at *where, tc_json v, tc_tensor_type *o
   if (tc_json_kind(strides) != TC_JSON_ARRAY) return pt2_bad(&strides_at, "expected an array");
   if (layout != 7) return pt2_refuse(where, "only strided tensors are supported (layout %lld)", (long long)layout);
   int64_t rank = tc_json_count(sizes);
-  if (rank > TC_MAX_RANK) return pt2_refuse(&sizes_at, "a tensor of %lld dimensions; the limit is %d", (long long)rank, TC_MAX_RANK);
+  if (rank > TC_MAX_RANK)
+    return pt2_refuse(&sizes_at, "a tensor of %lld dimensions; the limit is %d", (long long)rank, TC_MAX_RANK);
   *out = (tc_tensor_type){.rank = (int32_t)rank};
   TC_TRY(pt2_dtype(&dtype_at, dtype, &out->dtype));
   const tc_sym **all = TC_NEW_ARRAY(im->arena, const tc_sym *, 2 * rank);
@@ -76,7 +94,8 @@ static bool strides_matter(pt2_import *im, const tc_tensor_type *a, const tc_ten
   return differ;
 }
 
-void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, const tc_tensor_type *archive, const tc_tensor_type *meta) {
+void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, const tc_tensor_type *archive,
+                 const tc_tensor_type *meta) {
   int32_t what = 0;
   if (archive->dtype != meta->dtype) what |= TC_PT2_DTYPE;
   if (archive->rank != meta->rank) what |= TC_PT2_SIZES;
@@ -91,6 +110,7 @@ void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, con
   tc_sb theirs = tc_sb_make(im->arena), ours = tc_sb_make(im->arena);
   tc_type_print(&theirs, archive);
   tc_type_print(&ours, meta);
-  tc_pt2_disagreement d = {what, harmless, op->full_name, tc_sv_copy(im->arena, value), source, tc_sb_view(&theirs), tc_sb_view(&ours)};
+  tc_pt2_disagreement d = {
+      what, harmless, op->full_name, tc_sv_copy(im->arena, value), source, tc_sb_view(&theirs), tc_sb_view(&ours)};
   tc_vec_push(im->arena, &im->program->disagreements, d);
 }

@@ -35,7 +35,7 @@ struct tc_pickle {
     bool b;
     int64_t i;
     double f;
-    tc_sv s; // UTF-8 as the file has it
+    tc_sv s;           // UTF-8 as the file has it
     tc_tensor *tensor; // a reference that the tc_pickle_file holds
     tc_pickle **items;
   };
@@ -51,7 +51,8 @@ typedef struct tc_pickle_file {
 // Reads the torch.save file in `size` bytes of `bytes` from `offset`. Tree and names lie in the arena; tensors view
 // `bytes` where stored and aligned (they keep it alive) and share storages as they did when saved. Release with
 // tc_pickle_free. Not thread-safe with regard to the arena.
-TC_NODISCARD tc_status tc_pickle_read(const tc_allocator *a, tc_arena *arena, tc_storage *bytes, size_t offset, size_t size, tc_pickle_file *out);
+TC_NODISCARD tc_status tc_pickle_read(const tc_allocator *a, tc_arena *arena, tc_storage *bytes, size_t offset,
+                                      size_t size, tc_pickle_file *out);
 void tc_pickle_free(tc_pickle_file *file);
 // The value of a string key; NULL if absent or not a dict.
 const tc_pickle *tc_pickle_get(const tc_pickle *dict, tc_sv key);

@@ -14,8 +14,8 @@
 
 // A source of tensors: a config, or a pickled dict.
 typedef struct source {
-  const char *folder;  // "data/weights"
-  tc_map *configs;     // fqn → place in the document; NULL if there is none
+  const char *folder; // "data/weights"
+  tc_map *configs;    // fqn → place in the document; NULL if there is none
   tc_json document;
   at where;
   const tc_pickle *dict;
@@ -64,7 +64,8 @@ static tc_status read_pickle(pt2_import *im, const tc_zip_entry *e, tc_arena *ar
     bytes = *copy, offset = 0;
   }
   tc_arena_on_destroy(arena, release_pickle, file);
-  TC_TRY(tc_pickle_read(p->allocator, arena, bytes, offset, (size_t)e->size, file), "while reading '" TC_SV_FMT "'", TC_SV_ARG(e->name));
+  TC_TRY(tc_pickle_read(p->allocator, arena, bytes, offset, (size_t)e->size, file), "while reading '" TC_SV_FMT "'",
+         TC_SV_ARG(e->name));
   *out = file->root;
   return TC_OK;
 }
@@ -81,7 +82,8 @@ static tc_status open_source(loader *l, source *s, const char *what, const char 
   if (config) return open_config(l, s, config);
   if (pickle == NULL || pickle->size == 0) return TC_OK;
   TC_TRY(read_pickle(im, pickle, im->scratch, &s->dict));
-  if (s->dict->kind != TC_PICKLE_DICT) return tc_error(TC_STATUS_DATA_LOSS, "'" TC_SV_FMT "' holds no dict of tensors", TC_SV_ARG(pickle->name));
+  if (s->dict->kind != TC_PICKLE_DICT)
+    return tc_error(TC_STATUS_DATA_LOSS, "'" TC_SV_FMT "' holds no dict of tensors", TC_SV_ARG(pickle->name));
   return TC_OK;
 }
 
@@ -98,24 +100,30 @@ static void swap_bytes(uint8_t *data, size_t size, size_t unit) {
 static tc_status payload(loader *l, const at *where, const char *folder, tc_sv path, tc_dtype dtype, tc_storage **out) {
   pt2_import *im = l->im;
   tc_pt2 *p = im->file;
-  if (memchr(path.data, '/', path.size)) return pt2_bad(where, "the payload name '" TC_SV_FMT "' has a slash", TC_SV_ARG(path));
+  if (memchr(path.data, '/', path.size))
+    return pt2_bad(where, "the payload name '" TC_SV_FMT "' has a slash", TC_SV_ARG(path));
   tc_sv key = tc_sv_printf(im->scratch, "%s/" TC_SV_FMT "/%d", folder, TC_SV_ARG(path), p->big_endian ? dtype : 0);
   tc_map_entry *known = tc_map_put(l->payloads, key, NULL);
   if (known->value.ptr == NULL) {
     const tc_zip_entry *e = pt2_member(p, im->scratch, "%s/" TC_SV_FMT, folder, TC_SV_ARG(path));
-    if (e == NULL) return pt2_bad(where, "the payload '%s/" TC_SV_FMT "' is missing in the archive", folder, TC_SV_ARG(path));
+    if (e == NULL)
+      return pt2_bad(where, "the payload '%s/" TC_SV_FMT "' is missing in the archive", folder, TC_SV_ARG(path));
     tc_storage **holder = TC_NEW(im->scratch, tc_storage *);
     tc_arena_on_destroy(im->scratch, release_storage, holder);
     size_t unit = (size_t)tc_dtype_size(tc_dtype_real(dtype));
     if (e->method == 0 && !(p->big_endian && unit > 1)) {
       tc_sv checked;
-      if (p->options.verify_weights) TC_TRY(tc_zip_read(im->scratch, &p->zip, e, UINT64_MAX, &checked), "while checking '" TC_SV_FMT "'", TC_SV_ARG(e->name));
+      if (p->options.verify_weights)
+        TC_TRY(tc_zip_read(im->scratch, &p->zip, e, UINT64_MAX, &checked), "while checking '" TC_SV_FMT "'",
+               TC_SV_ARG(e->name));
       TC_TRY(tc_storage_slice(p->allocator, p->bytes, (size_t)e->offset, (size_t)e->size, 64, holder));
     } else {
       // A deflated payload of great size is suspicious: deflate gives at most 1032:1.
-      if (e->size / 1032 > e->stored_size) return pt2_bad(where, "the payload '" TC_SV_FMT "' cannot be as large as it says", TC_SV_ARG(e->name));
+      if (e->size / 1032 > e->stored_size)
+        return pt2_bad(where, "the payload '" TC_SV_FMT "' cannot be as large as it says", TC_SV_ARG(e->name));
       TC_TRY(tc_storage_create(p->allocator, (size_t)e->size, holder));
-      TC_TRY(tc_zip_read_into(p->allocator, &p->zip, e, (*holder)->data), "while reading '" TC_SV_FMT "'", TC_SV_ARG(e->name));
+      TC_TRY(tc_zip_read_into(p->allocator, &p->zip, e, (*holder)->data), "while reading '" TC_SV_FMT "'",
+             TC_SV_ARG(e->name));
       if (p->big_endian) swap_bytes((*holder)->data, (size_t)e->size, unit);
     }
     known->value.ptr = *holder;
@@ -130,7 +138,8 @@ static tc_status constant_of(const at *where, const tc_sym *e, int64_t *out) {
   return TC_OK;
 }
 
-static tc_status tensor_of_config(loader *l, const source *s, tc_sv fqn, tc_json v, tc_tensor *out, bool *out_parameter) {
+static tc_status tensor_of_config(loader *l, const source *s, tc_sv fqn, tc_json v, tc_tensor *out,
+                                  bool *out_parameter) {
   pt2_import *im = l->im;
   at here = at_name(&s->where, fqn), meta_at = at_key(&here, "tensor_meta");
   bool pickled = false;
@@ -141,7 +150,10 @@ static tc_status tensor_of_config(loader *l, const source *s, tc_sv fqn, tc_json
   tc_storage *storage;
   (void)tc_json_bool(tc_json_get(v, "use_pickle"), &pickled);
   (void)tc_json_bool(tc_json_get(v, "is_param"), out_parameter);
-  if (pickled) return pt2_refuse(&here, "'" TC_SV_FMT "' is stored as a pickled object (a tensor subclass), which is not supported", TC_SV_ARG(fqn));
+  if (pickled)
+    return pt2_refuse(&here,
+                      "'" TC_SV_FMT "' is stored as a pickled object (a tensor subclass), which is not supported",
+                      TC_SV_ARG(fqn));
   TC_TRY(pt2_str(&here, v, "path_name", &path));
   TC_TRY(pt2_object(&here, v, "tensor_meta", &meta));
   TC_TRY(pt2_type(im, &meta_at, meta, &t, NULL));
@@ -167,7 +179,9 @@ static tc_status find_tensor(loader *l, tc_sv fqn, tc_tensor *out, bool *out_fou
     if (e == NULL && v == NULL) continue;
     *out_found = true;
     if (e) return tensor_of_config(l, s, fqn, (tc_json){s->document.doc, (uint64_t)e->value.num}, out, out_parameter);
-    if (v->kind != TC_PICKLE_TENSOR) return tc_error(TC_STATUS_UNIMPLEMENTED, "'" TC_SV_FMT "' is stored as a %s, not a tensor", TC_SV_ARG(fqn), tc_pickle_kind_name(v->kind));
+    if (v->kind != TC_PICKLE_TENSOR)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, "'" TC_SV_FMT "' is stored as a %s, not a tensor", TC_SV_ARG(fqn),
+                      tc_pickle_kind_name(v->kind));
     *out_parameter = v->is_parameter;
     *out = tc_tensor_ref(v->tensor);
     return TC_OK;
@@ -189,7 +203,9 @@ static tc_status fit(pt2_import *im, const tc_graph_input *in, tc_tensor *t) {
   if (!same) {
     tc_sb text = tc_sb_make(im->scratch);
     tc_type_print(&text, type);
-    return tc_error(TC_STATUS_DATA_LOSS, "'" TC_SV_FMT "' has another dtype or shape than the program says (" TC_SV_FMT ")", TC_SV_ARG(in->target), TC_SV_ARG(tc_sb_view(&text)));
+    return tc_error(TC_STATUS_DATA_LOSS,
+                    "'" TC_SV_FMT "' has another dtype or shape than the program says (" TC_SV_FMT ")",
+                    TC_SV_ARG(in->target), TC_SV_ARG(tc_sb_view(&text)));
   }
   if (same_strides || tc_tensor_numel(t) == 0) return TC_OK;
   tc_tensor copy;
@@ -215,7 +231,10 @@ static tc_status bind(loader *l, const tc_graph_input *in) {
   e->value.ptr = b; // from here on the module releases the tensor
   TC_TRY(find_tensor(l, in->target, &b->tensor, &found, &parameter));
   b->is_parameter = parameter;
-  if (!found) return tc_error(TC_STATUS_DATA_LOSS, "the %s '" TC_SV_FMT "' is neither among the weights nor among the constants of the archive", kinds[in->kind], TC_SV_ARG(in->target));
+  if (!found)
+    return tc_error(TC_STATUS_DATA_LOSS,
+                    "the %s '" TC_SV_FMT "' is neither among the weights nor among the constants of the archive",
+                    kinds[in->kind], TC_SV_ARG(in->target));
   return b->tensor.storage ? fit(im, in, &b->tensor) : TC_OK;
 }
 
@@ -227,7 +246,8 @@ tc_status pt2_import_weights(pt2_import *im) {
   l->sources[1].folder = "data/constants";
   const tc_graph *g = im->program->graph;
   bool any = false;
-  for (int32_t i = 0; i < g->inputs.count; i++) any |= g->inputs.data[i].kind >= TC_IN_PARAMETER && g->inputs.data[i].kind <= TC_IN_CONSTANT;
+  for (int32_t i = 0; i < g->inputs.count; i++)
+    any |= g->inputs.data[i].kind >= TC_IN_PARAMETER && g->inputs.data[i].kind <= TC_IN_CONSTANT;
   if (!any) return TC_OK;
   TC_TRY(open_source(l, &l->sources[0], "weights", "serialized_state_dict.pt"));
   TC_TRY(open_source(l, &l->sources[1], "constants", "serialized_constants.pt"));
@@ -258,7 +278,8 @@ static tc_status add_sample(sampling *g, const tc_pickle *v, int32_t capacity) {
     return TC_OK;
   }
   int32_t leaf = g->leaf++;
-  if (leaf >= capacity) return tc_error(TC_STATUS_DATA_LOSS, "the sample inputs have more leaves than the program has inputs");
+  if (leaf >= capacity)
+    return tc_error(TC_STATUS_DATA_LOSS, "the sample inputs have more leaves than the program has inputs");
   if (v->kind != TC_PICKLE_TENSOR) return TC_OK;
   g->out->items[g->out->count++] = (tc_named_tensor){g->program->inputs.data[leaf].name, tc_tensor_ref(v->tensor)};
   return TC_OK;
@@ -268,9 +289,11 @@ static tc_status read_samples(void *arg) {
   sampling *g = arg;
   pt2_import im = {.file = g->file, .program = g->program, .scratch = g->scratch};
   tc_sv name = g->program->name;
-  const tc_zip_entry *e = g->file->flat ? pt2_member(g->file, g->scratch, "serialized_example_inputs.pt")
-                                        : pt2_member(g->file, g->scratch, "data/sample_inputs/" TC_SV_FMT ".pt", TC_SV_ARG(name));
-  if (e == NULL || e->size == 0) return tc_error(TC_STATUS_NOT_FOUND, "the archive holds no sample inputs of '" TC_SV_FMT "'", TC_SV_ARG(name));
+  const tc_zip_entry *e = g->file->flat
+                              ? pt2_member(g->file, g->scratch, "serialized_example_inputs.pt")
+                              : pt2_member(g->file, g->scratch, "data/sample_inputs/" TC_SV_FMT ".pt", TC_SV_ARG(name));
+  if (e == NULL || e->size == 0)
+    return tc_error(TC_STATUS_NOT_FOUND, "the archive holds no sample inputs of '" TC_SV_FMT "'", TC_SV_ARG(name));
   const tc_pickle *root;
   TC_TRY(read_pickle(&im, e, g->scratch, &root));
   return add_sample(g, root, g->program->inputs.count);

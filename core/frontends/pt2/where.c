@@ -1,9 +1,9 @@
 // Places in a JSON document, kept as a list through the C stack, so that they cost nothing until an error prints them:
 // "model.json: graph.nodes[12].inputs[3].arg: unknown tag 'as_foo'". And the getters that need a place to fail.
-#include "core/frontends/pt2/import.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "core/frontends/pt2/import.h"
 
 // Writes the path into a buffer; too long a path is cut in front of its last part.
 static size_t put_path(char *buffer, size_t capacity, const at *where) {
@@ -21,7 +21,9 @@ static size_t put_path(char *buffer, size_t capacity, const at *where) {
       plain &= (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     }
     if (plain) wrote = snprintf(to, room, "%s" TC_SV_FMT, first ? "" : ".", TC_SV_ARG(where->key));
-    else wrote = snprintf(to, room, "['" TC_SV_FMT "']", where->key.size > 80 ? 80 : (int)where->key.size, where->key.data);
+    else
+      wrote =
+          snprintf(to, room, "['" TC_SV_FMT "']", where->key.size > 80 ? 80 : (int)where->key.size, where->key.data);
   }
   if (wrote < 0) return n;
   return (size_t)wrote >= room ? capacity - 1 : n + (size_t)wrote;
@@ -60,7 +62,8 @@ tc_status pt2_note(tc_status status, const at *where) {
 }
 
 static const char *kind_name(tc_json v) {
-  static const char *const names[] = {"nothing", "null", "a bool", "an integer", "an integer beyond 64 bits", "a number", "a string", "an array", "an object"};
+  static const char *const names[] = {"nothing",  "null",     "a bool",   "an integer", "an integer beyond 64 bits",
+                                      "a number", "a string", "an array", "an object"};
   return names[tc_json_kind(v)];
 }
 

@@ -35,7 +35,11 @@ static int32_t distance(const tc_schema_arg *want, const tc_arg *g) {
   if (want->is_list) {
     switch (g->kind) {
     case TC_AK_TENSORS: return want->type == TC_ST_TENSOR || g->n == 0 ? 0 : NO_FIT;
-    case TC_AK_INTS: return want->type == TC_ST_INT ? 0 : want->type == TC_ST_FLOAT || want->type == TC_ST_SCALAR ? 1 : g->n == 0 ? 0 : NO_FIT;
+    case TC_AK_INTS:
+      return want->type == TC_ST_INT                                   ? 0
+             : want->type == TC_ST_FLOAT || want->type == TC_ST_SCALAR ? 1
+             : g->n == 0                                               ? 0
+                                                                       : NO_FIT;
     case TC_AK_FLOATS: return want->type == TC_ST_FLOAT || want->type == TC_ST_SCALAR ? 0 : NO_FIT;
     case TC_AK_BOOLS: return want->type == TC_ST_BOOL ? 0 : NO_FIT;
     case TC_AK_STRINGS: return want->type == TC_ST_STRING ? 0 : NO_FIT;
@@ -80,11 +84,13 @@ static int32_t fit(const tc_schema *s, int32_t n, const tc_arg *args, const tc_s
     cost += d;
   }
   for (int32_t k = 0; k < s->n_args && k < MAX_ARGS; k++)
-    if (!given[k] && !s->args[k].has_default && !s->args[k].is_optional && s->args[k].type != TC_ST_GENERATOR) return NO_FIT;
+    if (!given[k] && !s->args[k].has_default && !s->args[k].is_optional && s->args[k].type != TC_ST_GENERATOR)
+      return NO_FIT;
   return cost;
 }
 
-static tc_status choose(const tc_build *b, tc_sv name, int32_t n, const tc_arg *args, const tc_sv *names, const tc_op **out) {
+static tc_status choose(const tc_build *b, tc_sv name, int32_t n, const tc_arg *args, const tc_sv *names,
+                        const tc_op **out) {
   const tc_op_registry *r = b->graph->module->ops;
   tc_sv overload = tc_sv_cut(name, '.', &(tc_sv){0});
   const tc_op *exact = tc_op_find(r, name);
@@ -116,7 +122,8 @@ static tc_arg result_arg(tc_value *v) {
   }
 }
 
-tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, const tc_arg *args, const tc_sv *arg_names, tc_arg *out) {
+tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, const tc_arg *args, const tc_sv *arg_names,
+                        tc_arg *out) {
   tc_arena *arena = b->graph->module->arena;
   const tc_op *op;
   if (n > MAX_ARGS) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a call with more than %d arguments", MAX_ARGS);
@@ -129,30 +136,39 @@ tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, const tc_arg *
     int32_t k = slot_of(s, i, arg_names ? arg_names[i] : (tc_sv){0});
     if (k < 0) {
       if (arg_names && arg_names[i].size)
-        return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " has no argument '" TC_SV_FMT "'", TC_SV_ARG(op->full_name), TC_SV_ARG(arg_names[i]));
-      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " takes %d arguments, %d are given", TC_SV_ARG(op->full_name), s->n_args, n);
+        return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " has no argument '" TC_SV_FMT "'",
+                        TC_SV_ARG(op->full_name), TC_SV_ARG(arg_names[i]));
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " takes %d arguments, %d are given",
+                      TC_SV_ARG(op->full_name), s->n_args, n);
     }
     slots[k] = args[i], given[k] = true;
     if (k >= used) used = k + 1;
   }
   for (int32_t k = 0; k < used; k++)
-    if (!given[k] && k < s->n_args && s->args[k].has_default) slots[k] = tc_arg_of_preset(b->graph->module, &s->args[k].preset);
+    if (!given[k] && k < s->n_args && s->args[k].has_default)
+      slots[k] = tc_arg_of_preset(b->graph->module, &s->args[k].preset);
   tc_node *node;
   TC_TRY(tc_graph_add_node(b->graph, b->before, op, used, slots, (tc_sv){0}, b->source, &node));
   if (node->n_results == 1 && !(s->n_returns == 1 && s->returns[0].is_list)) *out = result_arg(node->results[0]);
   else if (node->n_results == 0) *out = tc_arg_none();
   else {
     tc_value **list = TC_NEW_ARRAY(arena, tc_value *, node->n_results);
-    for (int32_t i = 0; i < node->n_results; i++) list[i] = node->results[i]->kind == TC_VALUE_TENSOR ? node->results[i] : NULL;
+    for (int32_t i = 0; i < node->n_results; i++)
+      list[i] = node->results[i]->kind == TC_VALUE_TENSOR ? node->results[i] : NULL;
     *out = tc_arg_tensors(list, node->n_results);
   }
   return TC_OK;
 }
 
 // ---- numbers ----
-static bool is_number(const tc_arg *g) { return (g->kind == TC_AK_INT || g->kind == TC_AK_FLOAT || g->kind == TC_AK_BOOL || g->kind == TC_AK_COMPLEX) && !g->value; }
+static bool is_number(const tc_arg *g) {
+  return (g->kind == TC_AK_INT || g->kind == TC_AK_FLOAT || g->kind == TC_AK_BOOL || g->kind == TC_AK_COMPLEX) &&
+         !g->value;
+}
 static bool is_int(const tc_arg *g) { return g->kind == TC_AK_INT || (g->kind == TC_AK_BOOL && !g->value); }
-static const tc_sym *int_of(scope *s, const tc_arg *g) { return g->kind == TC_AK_INT ? g->sym : tc_sym_int(s->m->syms, g->integer); }
+static const tc_sym *int_of(scope *s, const tc_arg *g) {
+  return g->kind == TC_AK_INT ? g->sym : tc_sym_int(s->m->syms, g->integer);
+}
 
 // A condition at build time. Symbolic ones that are not provable are required to be as their hint says.
 static tc_status truth(scope *s, const tc_ex *at, const tc_arg *g, bool *out) {
@@ -160,7 +176,8 @@ static tc_status truth(scope *s, const tc_ex *at, const tc_arg *g, bool *out) {
     *out = g->integer != 0;
     return TC_OK;
   }
-  if (g->kind != TC_AK_INT) return bad(at, "a condition that is %s is not known when the graph is built", tc_arg_kind_name(g->kind));
+  if (g->kind != TC_AK_INT)
+    return bad(at, "a condition that is %s is not known when the graph is built", tc_arg_kind_name(g->kind));
   int32_t known = tc_sym_prove(s->m->syms, g->sym);
   if (known < 0) {
     int64_t v;
@@ -228,25 +245,45 @@ static tc_status number_binary(const tc_ex *e, const tc_arg *x, const tc_arg *y,
 // ---- operators ----
 static const struct {
   const char *text, *op;
-} binary_ops[] = {{"+", "add"}, {"-", "sub"}, {"*", "mul"}, {"/", "div"}, {"//", "floor_divide"}, {"%", "remainder"}, {"**", "pow"},
-                  {"==", "eq"}, {"!=", "ne"}, {"<", "lt"}, {"<=", "le"}, {">", "gt"}, {">=", "ge"}, {"&", "bitwise_and"}, {"|", "bitwise_or"},
-                  {"^", "bitwise_xor"}, {"&&", "logical_and"}, {"||", "logical_or"}, {"<<", "bitwise_left_shift"}, {">>", "bitwise_right_shift"}},
+} binary_ops[] = {{"+", "add"},
+                  {"-", "sub"},
+                  {"*", "mul"},
+                  {"/", "div"},
+                  {"//", "floor_divide"},
+                  {"%", "remainder"},
+                  {"**", "pow"},
+                  {"==", "eq"},
+                  {"!=", "ne"},
+                  {"<", "lt"},
+                  {"<=", "le"},
+                  {">", "gt"},
+                  {">=", "ge"},
+                  {"&", "bitwise_and"},
+                  {"|", "bitwise_or"},
+                  {"^", "bitwise_xor"},
+                  {"&&", "logical_and"},
+                  {"||", "logical_or"},
+                  {"<<", "bitwise_left_shift"},
+                  {">>", "bitwise_right_shift"}},
   unary_ops[] = {{"-", "neg"}, {"~", "bitwise_not"}, {"!", "logical_not"}};
 
 static tc_status call_operator(scope *s, const tc_ex *e, const char *op, int32_t n, const tc_arg *args, tc_arg *out) {
   char name[64] = "aten::";
   for (size_t i = 0; op[i] && i + 7 < sizeof name; i++) name[6 + i] = op[i];
-  TC_TRY(tc_build_call(s->b, tc_sv_of(name), n, args, NULL, out), "at line %d, column %d of the text", e->line, e->column);
+  TC_TRY(tc_build_call(s->b, tc_sv_of(name), n, args, NULL, out), "at line %d, column %d of the text", e->line,
+         e->column);
   return TC_OK;
 }
 
-static bool is_tensor(const tc_arg *g) { return g->kind == TC_AK_TENSOR || (g->value && tc_arg_number_dtype(g) != TC_DTYPE_NONE); }
+static bool is_tensor(const tc_arg *g) {
+  return g->kind == TC_AK_TENSOR || (g->value && tc_arg_number_dtype(g) != TC_DTYPE_NONE);
+}
 
 static tc_status eval_binary(scope *s, const tc_ex *e, tc_arg *out) {
   tc_arg v[2];
   TC_TRY(eval(s, e->kids[0], &v[0]));
   bool and = tc_sv_is(e->text, "&&"), or = tc_sv_is(e->text, "||");
-  if ((and || or) && v[0].kind == TC_AK_BOOL && !v[0].value && (v[0].integer != 0) == or) { // short circuit
+  if ((and|| or) && v[0].kind == TC_AK_BOOL && !v[0].value && (v[0].integer != 0) == or) { // short circuit
     *out = v[0];
     return TC_OK;
   }
@@ -256,20 +293,24 @@ static tc_status eval_binary(scope *s, const tc_ex *e, tc_arg *out) {
       if (tc_sv_is(e->text, binary_ops[i].text)) return call_operator(s, e, binary_ops[i].op, 2, v, out);
     return bad(e, "the operator '" TC_SV_FMT "' is not defined on tensors", TC_SV_ARG(e->text));
   }
-  if ((tc_sv_is(e->text, "==") || tc_sv_is(e->text, "!=")) && v[0].kind == v[1].kind && (v[0].kind == TC_AK_DTYPE || v[0].kind == TC_AK_STRING)) {
+  if ((tc_sv_is(e->text, "==") || tc_sv_is(e->text, "!=")) && v[0].kind == v[1].kind &&
+      (v[0].kind == TC_AK_DTYPE || v[0].kind == TC_AK_STRING)) {
     bool same = v[0].kind == TC_AK_DTYPE ? v[0].integer == v[1].integer : tc_sv_eq(v[0].text, v[1].text);
     *out = tc_arg_bool(same == tc_sv_is(e->text, "=="));
     return TC_OK;
   }
-  if (and || or) {
+  if (and|| or) {
     bool x, y;
     TC_TRY(truth(s, e, &v[0], &x));
     TC_TRY(truth(s, e, &v[1], &y));
-    *out = tc_arg_bool(and ? x && y : x || y);
+    *out = tc_arg_bool(and? x && y : x || y);
     return TC_OK;
   }
-  if (!is_number(&v[0]) || !is_number(&v[1])) return bad(e, "'" TC_SV_FMT "' between %s and %s", TC_SV_ARG(e->text), tc_arg_kind_name(v[0].kind), tc_arg_kind_name(v[1].kind));
-  if (is_int(&v[0]) && is_int(&v[1]) && !tc_sv_is(e->text, "/")) return int_binary(s, e, int_of(s, &v[0]), int_of(s, &v[1]), out);
+  if (!is_number(&v[0]) || !is_number(&v[1]))
+    return bad(e, "'" TC_SV_FMT "' between %s and %s", TC_SV_ARG(e->text), tc_arg_kind_name(v[0].kind),
+               tc_arg_kind_name(v[1].kind));
+  if (is_int(&v[0]) && is_int(&v[1]) && !tc_sv_is(e->text, "/"))
+    return int_binary(s, e, int_of(s, &v[0]), int_of(s, &v[1]), out);
   return number_binary(e, &v[0], &v[1], out);
 }
 
@@ -299,7 +340,10 @@ static tc_status eval_name(scope *s, const tc_ex *e, tc_arg *out) {
   static const struct {
     const char *name;
     int32_t format;
-  } formats[] = {{"contiguous_format", TC_FORMAT_CONTIGUOUS}, {"preserve_format", TC_FORMAT_PRESERVE}, {"channels_last", TC_FORMAT_CHANNELS_LAST}, {"channels_last_3d", TC_FORMAT_CHANNELS_LAST_3D}};
+  } formats[] = {{"contiguous_format", TC_FORMAT_CONTIGUOUS},
+                 {"preserve_format", TC_FORMAT_PRESERVE},
+                 {"channels_last", TC_FORMAT_CHANNELS_LAST},
+                 {"channels_last_3d", TC_FORMAT_CHANNELS_LAST_3D}};
   for (int32_t i = s->names.count - 1; i >= 0; i--)
     if (tc_sv_eq(s->names.data[i].name, e->text)) {
       *out = s->names.data[i].arg;
@@ -319,7 +363,8 @@ static tc_status eval_name(scope *s, const tc_ex *e, tc_arg *out) {
   int32_t n = s->names.count < MAX_ARGS ? s->names.count : MAX_ARGS;
   for (int32_t i = 0; i < n; i++) known[i] = s->names.data[i].name;
   tc_sv near = tc_sv_nearest(e->text, known, n);
-  return bad(e, "the name '" TC_SV_FMT "' is not known%s" TC_SV_FMT, TC_SV_ARG(e->text), near.size ? "; the nearest is " : "", TC_SV_ARG(near));
+  return bad(e, "the name '" TC_SV_FMT "' is not known%s" TC_SV_FMT, TC_SV_ARG(e->text),
+             near.size ? "; the nearest is " : "", TC_SV_ARG(near));
 }
 
 static tc_status eval_dim(scope *s, const tc_ex *e, int32_t rank, int32_t *out) {
@@ -389,7 +434,8 @@ static tc_status eval_index(scope *s, const tc_ex *e, tc_arg *out) {
   tc_arg list;
   int32_t i;
   TC_TRY(eval(s, e->kids[0], &list));
-  bool known = list.kind == TC_AK_TENSORS || list.kind == TC_AK_INTS || list.kind == TC_AK_FLOATS || list.kind == TC_AK_BOOLS;
+  bool known =
+      list.kind == TC_AK_TENSORS || list.kind == TC_AK_INTS || list.kind == TC_AK_FLOATS || list.kind == TC_AK_BOOLS;
   if (!known || e->n != 2) return bad(e, "only lists are indexed, this is %s", tc_arg_kind_name(list.kind));
   TC_TRY(eval_dim(s, e->kids[1], list.n, &i));
   switch (list.kind) {
@@ -416,10 +462,13 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
     TC_TRY(truth(s, e->kids[1], &v, &yes));
     return eval(s, e->kids[yes ? 2 : 3], out);
   }
-  bool is_none = tc_sv_is(f, "is_none"), is_complex = tc_sv_is(f, "is_complex"), is_float = tc_sv_is(f, "is_float"), len = tc_sv_is(f, "len"), to_float = tc_sv_is(f, "float");
+  bool is_none = tc_sv_is(f, "is_none"), is_complex = tc_sv_is(f, "is_complex"), is_float = tc_sv_is(f, "is_float"),
+       len = tc_sv_is(f, "len"), to_float = tc_sv_is(f, "float");
   if (n == 1 && (is_none || is_complex || is_float || len || to_float)) {
     TC_TRY(eval(s, e->kids[1], &v));
-    tc_dtype d = v.kind == TC_AK_TENSOR ? v.value->type.dtype : v.kind == TC_AK_DTYPE ? (tc_dtype)v.integer : tc_arg_number_dtype(&v);
+    tc_dtype d = v.kind == TC_AK_TENSOR  ? v.value->type.dtype
+                 : v.kind == TC_AK_DTYPE ? (tc_dtype)v.integer
+                                         : tc_arg_number_dtype(&v);
     if (is_none) *out = tc_arg_bool(v.kind == TC_AK_NONE);
     else if (is_complex) *out = tc_arg_bool(tc_dtype_is_complex(d));
     else if (is_float) *out = tc_arg_bool(tc_dtype_is_float(d));
@@ -447,7 +496,9 @@ static tc_status eval_call(scope *s, const tc_ex *e, tc_arg *out) {
     const tc_ex *of = callee->kids[0];
     bool local = of->kind != TC_EX_NAME;
     for (int32_t i = 0; i < s->names.count && !local; i++) local = tc_sv_eq(s->names.data[i].name, of->text);
-    if (local) return e->n <= 2 ? eval_member(s, callee, e->n == 2 ? e->kids[1] : NULL, out) : bad(e, "a member takes one argument");
+    if (local)
+      return e->n <= 2 ? eval_member(s, callee, e->n == 2 ? e->kids[1] : NULL, out)
+                       : bad(e, "a member takes one argument");
     name = of->text, overload = callee->text;
   } else {
     return bad(e, "this cannot be called");
@@ -455,7 +506,8 @@ static tc_status eval_call(scope *s, const tc_ex *e, tc_arg *out) {
   bool qualified = false;
   for (size_t i = 0; i + 1 < name.size; i++) qualified = qualified || (name.data[i] == ':' && name.data[i + 1] == ':');
   if (tc_sv_is(overload, "default")) overload = (tc_sv){0};
-  tc_sv full = tc_sv_printf(s->m->arena, "%s" TC_SV_FMT "%s" TC_SV_FMT, qualified ? "" : "aten::", TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload));
+  tc_sv full = tc_sv_printf(s->m->arena, "%s" TC_SV_FMT "%s" TC_SV_FMT, qualified ? "" : "aten::", TC_SV_ARG(name),
+                            overload.size ? "." : "", TC_SV_ARG(overload));
   int32_t n = e->n - 1;
   tc_arg *args = TC_NEW_ARRAY(s->m->arena, tc_arg, n);
   for (int32_t i = 0; i < n; i++) TC_TRY(eval(s, e->kids[i + 1], &args[i]));
@@ -465,7 +517,8 @@ static tc_status eval_call(scope *s, const tc_ex *e, tc_arg *out) {
     *out = tc_arg_sym(smaller ? tc_sym_min(s->m->syms, x, y) : tc_sym_max(s->m->syms, x, y));
     return TC_OK;
   }
-  TC_TRY(tc_build_call(s->b, full, n, args, e->names + 1, out), "at line %d, column %d of the text", e->line, e->column);
+  TC_TRY(tc_build_call(s->b, full, n, args, e->names + 1, out), "at line %d, column %d of the text", e->line,
+         e->column);
   return TC_OK;
 }
 
@@ -501,7 +554,8 @@ static tc_status bind_let(scope *s, const tc_ex_let *let) {
     tc_vec_push(arena, &s->names, name);
     return TC_OK;
   }
-  if (v.kind != TC_AK_TENSORS || v.n < let->n_names) return bad(let->value, "%d names for %d results", let->n_names, v.kind == TC_AK_TENSORS ? v.n : 1);
+  if (v.kind != TC_AK_TENSORS || v.n < let->n_names)
+    return bad(let->value, "%d names for %d results", let->n_names, v.kind == TC_AK_TENSORS ? v.n : 1);
   for (int32_t i = 0; i < let->n_names; i++) {
     tc_build_name name = {let->names[i], tc_arg_tensor(v.values[i])};
     tc_vec_push(arena, &s->names, name);
@@ -509,7 +563,8 @@ static tc_status bind_let(scope *s, const tc_ex_let *let) {
   return TC_OK;
 }
 
-tc_status tc_build_text(const tc_build *b, tc_sv ns, const tc_ex_program *p, int32_t n_names, const tc_build_name *names, int32_t *out_n, tc_arg **out) {
+tc_status tc_build_text(const tc_build *b, tc_sv ns, const tc_ex_program *p, int32_t n_names,
+                        const tc_build_name *names, int32_t *out_n, tc_arg **out) {
   scope s = {.b = b, .m = b->graph->module, .ns = ns};
   for (int32_t i = 0; i < n_names; i++) tc_vec_push(s.m->arena, &s.names, names[i]);
   for (int32_t i = 0; i < p->n_lets; i++) TC_TRY(bind_let(&s, &p->lets[i]));

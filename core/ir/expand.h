@@ -1,8 +1,9 @@
 // Building graph nodes from a description: decompositions in text or in C, derivatives in text.
 //
 // The text language (parsed by core/base/expr.h; `decompose` and `grad` of op rows) on graph values:
-//   names      what the caller gives (arguments of the op, grad, result), lets, dtypes (f32), memory formats, true, none
-//   calls      mul(x, y), aten::add.Tensor(x, y, alpha=2), fft::…; without overload the one that fits the arguments'
+//   names      what the caller gives (arguments of the op, grad, result), lets, dtypes (f32), memory formats, true,
+//   none calls      mul(x, y), aten::add.Tensor(x, y, alpha=2), fft::…; without overload the one that fits the
+//   arguments'
 //              kinds best is taken, declared order breaking ties; a call of an op with several results is a list
 //   operators  on tensors the aten op (+ add, - sub, * mul, / div, // floor_divide, % remainder, ** pow, == eq, …,
 //              & bitwise_and, && logical_and, unary - neg, ~ bitwise_not, ! logical_not); on numbers arithmetic
@@ -30,12 +31,16 @@ typedef struct tc_build_name {
 
 // Evaluates a program. Results: one arg per result expression (tensors, numbers, none; TENSORS for calls with several
 // results). Errors name the text's line and column.
-TC_NODISCARD tc_status tc_build_text(const tc_build *b, tc_sv ns, const tc_ex_program *p, int32_t n_names, const tc_build_name *names, int32_t *out_n, tc_arg **out);
-// Calls an op by name ("aten::mul", "aten::mul.Tensor"), choosing the overload by the arguments. Result as in tc_build_text.
-TC_NODISCARD tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, const tc_arg *args, const tc_sv *arg_names, tc_arg *out);
+TC_NODISCARD tc_status tc_build_text(const tc_build *b, tc_sv ns, const tc_ex_program *p, int32_t n_names,
+                                     const tc_build_name *names, int32_t *out_n, tc_arg **out);
+// Calls an op by name ("aten::mul", "aten::mul.Tensor"), choosing the overload by the arguments. Result as in
+// tc_build_text.
+TC_NODISCARD tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, const tc_arg *args,
+                                     const tc_sv *arg_names, tc_arg *out);
 // Has the op a decomposition?
 bool tc_op_can_expand(const tc_op *op);
 // Builds the decomposition of one use of the op; args normalised. Results: one per result of the op, none where absent.
-TC_NODISCARD tc_status tc_expand_op(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n, tc_arg **out);
+TC_NODISCARD tc_status tc_expand_op(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args,
+                                    int32_t *out_n, tc_arg **out);
 
 #endif

@@ -1,7 +1,7 @@
 // Graphs: creation, inputs and outputs, names, rewriting, cloning. See graph.h.
 //
-// Invariants between sweeps: `prev`/`next` link the live and killed nodes in order; a value's `def` is its node or NULL;
-// names of values are unique in their graph. After a sweep no argument refers to a forwarded value.
+// Invariants between sweeps: `prev`/`next` link the live and killed nodes in order; a value's `def` is its node or
+// NULL; names of values are unique in their graph. After a sweep no argument refers to a forwarded value.
 #include "core/ir/graph.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@
 // ---- modules ----
 static void release_bindings(void *p) {
   tc_module *m = p;
-  for (int32_t i = 0; i < tc_map_count(m->bindings); i++) tc_tensor_unref(&((tc_binding *)tc_map_at(m->bindings, i)->value.ptr)->tensor);
+  for (int32_t i = 0; i < tc_map_count(m->bindings); i++)
+    tc_tensor_unref(&((tc_binding *)tc_map_at(m->bindings, i)->value.ptr)->tensor);
 }
 
 typedef struct module_creation {
@@ -72,7 +73,9 @@ tc_graph *tc_module_find(const tc_module *m, tc_sv name) {
 }
 
 // ---- names ----
-static bool name_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$'; }
+static bool name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$';
+}
 
 // A name of the characters that %names have, not yet used in the graph: "x", else "x_1", "x_2", …
 static tc_sv unique_name(tc_graph *g, tc_sv want) {
@@ -130,7 +133,8 @@ tc_value *tc_graph_add_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target
   return add_input(g, kind, target, tc_graph_new_value(g, TC_VALUE_TENSOR, name, type, NULL));
 }
 
-tc_value *tc_graph_add_number_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target, int32_t value_kind, const tc_sym *symbol) {
+tc_value *tc_graph_add_number_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target, int32_t value_kind,
+                                    const tc_sym *symbol) {
   return add_input(g, kind, target, tc_graph_new_value(g, value_kind, name, NULL, symbol));
 }
 
@@ -310,6 +314,7 @@ const tc_sym *tc_type_numel(tc_module *m, const tc_tensor_type *t) {
 bool tc_type_same(tc_module *m, const tc_tensor_type *a, const tc_tensor_type *b) {
   if (a->dtype != b->dtype || a->rank != b->rank || a->conj != b->conj) return false;
   for (int32_t i = 0; i < a->rank; i++)
-    if (!tc_sym_eq(m->syms, a->sizes[i], b->sizes[i]) || !tc_sym_eq(m->syms, a->strides[i], b->strides[i])) return false;
+    if (!tc_sym_eq(m->syms, a->sizes[i], b->sizes[i]) || !tc_sym_eq(m->syms, a->strides[i], b->strides[i]))
+      return false;
   return tc_sym_eq(m->syms, a->offset, b->offset);
 }

@@ -1,12 +1,12 @@
 // Graph IR: SSA over tensors; the level at which ops have PyTorch's names and meanings.
 //
-// A graph lives in a tc_module together with its symbols; everything is in the module's arena and nothing is freed singly.
-// Ints are symbolic expressions wherever they occur (sizes, arguments): `aten.sym_size` and integer arithmetic of
-// archives become expressions on import and are never nodes. A node that makes a number from data (item) has a result of
-// kind SYM whose symbol is unbacked.
+// A graph lives in a tc_module together with its symbols; everything is in the module's arena and nothing is freed
+// singly. Ints are symbolic expressions wherever they occur (sizes, arguments): `aten.sym_size` and integer arithmetic
+// of archives become expressions on import and are never nodes. A node that makes a number from data (item) has a
+// result of kind SYM whose symbol is unbacked.
 //
-// Rewriting: passes walk `nodes` in order, insert new nodes before the current one with a builder, forward old values to
-// new ones (tc_graph_forward), and end with tc_graph_sweep, which applies forwards, drops dead nodes and renumbers.
+// Rewriting: passes walk `nodes` in order, insert new nodes before the current one with a builder, forward old values
+// to new ones (tc_graph_forward), and end with tc_graph_sweep, which applies forwards, drops dead nodes and renumbers.
 //
 // Text form (round trips):
 //   graph @forward [s0 in [2, 64] hint 2] (
@@ -24,9 +24,10 @@
 #include "core/base/log.h"
 #include "core/symbolic/sym.h"
 #include "core/tensor/tensor.h"
+
 #include "tc/op.h"
 
-typedef struct tc_op tc_op;       // core/ir/op.h
+typedef struct tc_op tc_op; // core/ir/op.h
 typedef struct tc_node tc_node;
 typedef struct tc_value tc_value;
 typedef struct tc_graph tc_graph;
@@ -37,31 +38,31 @@ enum { TC_VALUE_TENSOR, TC_VALUE_SYM, TC_VALUE_FLOAT, TC_VALUE_BOOL, TC_VALUE_TO
 struct tc_value {
   int32_t kind, id; // id: position after the last sweep
   tc_sv name;
-  tc_tensor_type type;    // TENSOR; sizes and strides in the arena, never NULL (rank 0: empty)
-  const tc_sym *symbol;   // SYM
-  tc_node *def;           // NULL for graph inputs
-  int32_t def_index;      // result or input number
-  int32_t n_uses;         // after a sweep; graph outputs count
-  tc_value *forward;      // replaced by this one, until the next sweep
+  tc_tensor_type type;  // TENSOR; sizes and strides in the arena, never NULL (rank 0: empty)
+  const tc_sym *symbol; // SYM
+  tc_node *def;         // NULL for graph inputs
+  int32_t def_index;    // result or input number
+  int32_t n_uses;       // after a sweep; graph outputs count
+  tc_value *forward;    // replaced by this one, until the next sweep
   tc_graph *graph;
-  int32_t view_arg;       // the argument of `def` whose storage this result shares, or -1
+  int32_t view_arg; // the argument of `def` whose storage this result shares, or -1
 };
 
 typedef struct tc_arg {
-  int32_t kind;  // TC_AK_*
-  int32_t n;     // lists
-  tc_value *value;         // TENSOR; also SYM, FLOAT and BOOL values used as INT, FLOAT, BOOL
-  tc_value **values;       // TENSORS; elements may be NULL (optional)
-  const tc_sym *sym;       // INT
+  int32_t kind;              // TC_AK_*
+  int32_t n;                 // lists
+  tc_value *value;           // TENSOR; also SYM, FLOAT and BOOL values used as INT, FLOAT, BOOL
+  tc_value **values;         // TENSORS; elements may be NULL (optional)
+  const tc_sym *sym;         // INT
   const tc_sym *const *syms; // INTS
-  double real, imag;       // FLOAT, COMPLEX
-  const double *reals;     // FLOATS
-  const int64_t *integers; // defaults of schemas only, which belong to no symbol context: INT in `integer`, INTS here
-  int64_t integer;         // BOOL, DTYPE, LAYOUT, MEMORY_FORMAT
-  const uint8_t *bools;    // BOOLS
-  tc_sv text;              // STRING, DEVICE
-  const tc_sv *texts;      // STRINGS
-  tc_graph *graph;         // GRAPH
+  double real, imag;         // FLOAT, COMPLEX
+  const double *reals;       // FLOATS
+  const int64_t *integers;   // defaults of schemas only, which belong to no symbol context: INT in `integer`, INTS here
+  int64_t integer;           // BOOL, DTYPE, LAYOUT, MEMORY_FORMAT
+  const uint8_t *bools;      // BOOLS
+  tc_sv text;                // STRING, DEVICE
+  const tc_sv *texts;        // STRINGS
+  tc_graph *graph;           // GRAPH
 } tc_arg;
 
 struct tc_node {
@@ -74,19 +75,26 @@ struct tc_node {
   int32_t inplace;    // number of the argument whose storage the first result takes over, or -1 (pass reinplace)
   bool dead;          // unlinked at the next sweep
   tc_sv name;
-  tc_sv source;       // the model's own source line: "file.py:12 y = f(x)", or empty
+  tc_sv source; // the model's own source line: "file.py:12 y = f(x)", or empty
 };
 
 // Where a graph input comes from, where an output goes.
 enum { TC_IN_USER, TC_IN_PARAMETER, TC_IN_BUFFER, TC_IN_CONSTANT, TC_IN_TOKEN, TC_IN_OPERAND /* of a region */ };
-enum { TC_OUT_USER, TC_OUT_BUFFER_MUTATION, TC_OUT_INPUT_MUTATION, TC_OUT_PARAMETER_MUTATION, TC_OUT_TOKEN, TC_OUT_LOSS };
+enum {
+  TC_OUT_USER,
+  TC_OUT_BUFFER_MUTATION,
+  TC_OUT_INPUT_MUTATION,
+  TC_OUT_PARAMETER_MUTATION,
+  TC_OUT_TOKEN,
+  TC_OUT_LOSS
+};
 
 typedef struct tc_graph_input {
   int32_t kind;
-  bool persistent;  // BUFFER: part of the state dict
-  tc_value *value;  // NULL for a specialised Python constant (kept so that positions stay true)
-  tc_arg constant;  // when value is NULL
-  tc_sv target;     // user name, or fully qualified name of parameter, buffer, constant
+  bool persistent; // BUFFER: part of the state dict
+  tc_value *value; // NULL for a specialised Python constant (kept so that positions stay true)
+  tc_arg constant; // when value is NULL
+  tc_sv target;    // user name, or fully qualified name of parameter, buffer, constant
 } tc_graph_input;
 
 typedef struct tc_graph_output {
@@ -108,7 +116,7 @@ struct tc_graph {
 
 // A tensor that comes with a program: weights, buffers, constants.
 typedef struct tc_binding {
-  tc_sv name; // fully qualified
+  tc_sv name;       // fully qualified
   tc_tensor tensor; // storage NULL: missing, must be supplied
   bool is_parameter;
 } tc_binding;
@@ -117,33 +125,37 @@ typedef struct tc_binding {
 typedef struct tc_pytree {
   int32_t kind; // 'l' leaf, 't' tuple, 'L' list, 'd' dict, 'n' named tuple, 'x' other registered type
   int32_t n;
-  tc_sv type;                      // 'x', 'n': its registered name
+  tc_sv type; // 'x', 'n': its registered name
   const struct tc_pytree **kids;
-  const tc_sv *keys;               // 'd', 'n'
+  const tc_sv *keys; // 'd', 'n'
 } tc_pytree;
 
 struct tc_module {
   tc_arena *arena;
   tc_sym_ctx *syms;
   const struct tc_op_registry *ops;
-  TC_VEC(tc_graph *) graphs;       // entry points, by name ("forward" or the archive's method)
+  TC_VEC(tc_graph *) graphs;        // entry points, by name ("forward" or the archive's method)
   TC_VEC(const tc_sym *) requires_; // conditions on symbols that inputs must meet (range constraints, asserts, guards)
-  tc_map *bindings;                // name → tc_binding *, shared by the graphs
+  tc_map *bindings;                 // name → tc_binding *, shared by the graphs
 };
 
 // ---- building ----
-TC_NODISCARD tc_status tc_module_create(const tc_allocator *a, const struct tc_op_registry *ops, tc_module **out); // own arena
-void tc_module_destroy(tc_module *m); // with its tensors
+TC_NODISCARD tc_status tc_module_create(const tc_allocator *a, const struct tc_op_registry *ops,
+                                        tc_module **out); // own arena
+void tc_module_destroy(tc_module *m);                     // with its tensors
 tc_graph *tc_graph_create(tc_module *m, tc_sv name);
 tc_value *tc_graph_add_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target, const tc_tensor_type *type);
-tc_value *tc_graph_add_number_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target, int32_t value_kind, const tc_sym *symbol); // SYM, FLOAT, BOOL, TOKEN
-void tc_graph_add_constant_input(tc_graph *g, int32_t kind, tc_sv target, tc_arg constant); // no value: a specialised Python constant
+tc_value *tc_graph_add_number_input(tc_graph *g, int32_t kind, tc_sv name, tc_sv target, int32_t value_kind,
+                                    const tc_sym *symbol); // SYM, FLOAT, BOOL, TOKEN
+void tc_graph_add_constant_input(tc_graph *g, int32_t kind, tc_sv target,
+                                 tc_arg constant); // no value: a specialised Python constant
 void tc_graph_add_output(tc_graph *g, int32_t kind, tc_arg arg, tc_sv target);
 tc_graph *tc_module_find(const tc_module *m, tc_sv name); // NULL if absent
 
-// Makes a node before `before` (NULL: at the end) with args in schema order (missing trailing ones get defaults), runs the
-// op's meta function and names the results. Errors name the op, the argument, and the source line.
-TC_NODISCARD tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv name, tc_sv source, tc_node **out);
+// Makes a node before `before` (NULL: at the end) with args in schema order (missing trailing ones get defaults), runs
+// the op's meta function and names the results. Errors name the op, the argument, and the source line.
+TC_NODISCARD tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args,
+                                         const tc_arg *args, tc_sv name, tc_sv source, tc_node **out);
 
 tc_arg tc_arg_none(void);
 tc_arg tc_arg_tensor(tc_value *v);
@@ -194,7 +206,7 @@ void tc_symbols_print(tc_sb *sb, const tc_module *m, uint8_t *used);
 TC_NODISCARD tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx);
 const char *tc_output_kind_text(int32_t kind); // "user", "buffer", …; NULL beyond the last
 TC_NODISCARD tc_status tc_graph_parse(tc_module *m, tc_lexer *lx, tc_graph **out); // at "graph"
-TC_NODISCARD tc_status tc_graph_verify(const tc_graph *g);                         // SSA order, schema types, meta agrees
+TC_NODISCARD tc_status tc_graph_verify(const tc_graph *g); // SSA order, schema types, meta agrees
 
 // ---- passes ----
 typedef struct tc_pass {
@@ -203,11 +215,12 @@ typedef struct tc_pass {
 } tc_pass;
 typedef struct tc_pass_options {
   const tc_logger *logger;
-  bool verify;       // after each pass; and that reported progress is true
-  tc_sv skip;        // comma-separated names
+  bool verify;        // after each pass; and that reported progress is true
+  tc_sv skip;         // comma-separated names
   int32_t stop_after; // stop after the n-th run pass (bisection); 0: never
 } tc_pass_options;
 // Runs the passes in order, each to the end of the list, until none makes progress or `rounds` are done.
-TC_NODISCARD tc_status tc_run_passes(tc_graph *g, const tc_pass *const *passes, int32_t n, int32_t rounds, const tc_pass_options *options);
+TC_NODISCARD tc_status tc_run_passes(tc_graph *g, const tc_pass *const *passes, int32_t n, int32_t rounds,
+                                     const tc_pass_options *options);
 
 #endif

@@ -33,7 +33,9 @@ int32_t tc_int_eq(tc_op_args *a, tc_int x, tc_int y) {
   return x == y ? 1 : tc_sym_prove(a->syms, tc_sym_cmp(a->syms, TC_SYM_EQ, x, y));
 }
 
-int32_t tc_int_lt(tc_op_args *a, tc_int x, tc_int y) { return tc_sym_prove(a->syms, tc_sym_cmp(a->syms, TC_SYM_LT, x, y)); }
+int32_t tc_int_lt(tc_op_args *a, tc_int x, tc_int y) {
+  return tc_sym_prove(a->syms, tc_sym_cmp(a->syms, TC_SYM_LT, x, y));
+}
 
 int32_t tc_int_require_eq(tc_op_args *a, tc_int x, tc_int y) {
   int32_t known = tc_int_eq(a, x, y);

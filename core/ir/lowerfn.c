@@ -8,7 +8,10 @@ static bool ready(tc_op_args *a) {
 }
 
 #define CALL(otherwise, hook, ...) return ready(a) ? a->lower->hook(a, __VA_ARGS__) : (otherwise)
-#define RUN(hook, ...) do { if (ready(a)) a->lower->hook(a, __VA_ARGS__); } while (0)
+#define RUN(hook, ...)                            \
+  do {                                            \
+    if (ready(a)) a->lower->hook(a, __VA_ARGS__); \
+  } while (0)
 
 tc_lt tc_lo_arg(tc_op_args *a, int32_t arg) { CALL(-1, arg, arg); }
 tc_lt tc_lo_arg_at(tc_op_args *a, int32_t arg, int32_t k) { CALL(-1, arg_at, arg, k); }
@@ -16,12 +19,20 @@ tc_dtype tc_lo_dtype(tc_op_args *a, tc_lt t) { CALL(TC_DTYPE_NONE, dtype, t); }
 int32_t tc_lo_rank(tc_op_args *a, tc_lt t) { CALL(0, rank, t); }
 tc_int tc_lo_size(tc_op_args *a, tc_lt t, int32_t dim) { CALL(tc_sym_int(a->syms, 1), size, t, dim); }
 void tc_lo_result(tc_op_args *a, int32_t result, tc_lt t) { RUN(result, result, t); }
-tc_lt tc_lo_view(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes, const tc_int *index, const tc_int *map) { CALL(-1, view, src, rank, sizes, index, map); }
+tc_lt tc_lo_view(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes, const tc_int *index, const tc_int *map) {
+  CALL(-1, view, src, rank, sizes, index, map);
+}
 tc_lt tc_lo_expand(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes) { CALL(-1, expand, src, rank, sizes); }
-tc_lt tc_lo_reshape(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes) { CALL(-1, reshape, src, rank, sizes); }
+tc_lt tc_lo_reshape(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes) {
+  CALL(-1, reshape, src, rank, sizes);
+}
 tc_bval tc_lo_load(tc_op_args *a, tc_lt t, const tc_int *index) { CALL(-1, load, t, index); }
-tc_bval tc_lo_gather(tc_op_args *a, tc_lt t, const tc_int *index, const tc_bval *idx, int32_t wrap) { CALL(-1, gather, t, index, idx, wrap); }
-tc_bval tc_lo_load_if(tc_op_args *a, tc_lt t, const tc_int *index, tc_int condition, tc_bval otherwise) { CALL(-1, load_if, t, index, condition, otherwise); }
+tc_bval tc_lo_gather(tc_op_args *a, tc_lt t, const tc_int *index, const tc_bval *idx, int32_t wrap) {
+  CALL(-1, gather, t, index, idx, wrap);
+}
+tc_bval tc_lo_load_if(tc_op_args *a, tc_lt t, const tc_int *index, tc_int condition, tc_bval otherwise) {
+  CALL(-1, load_if, t, index, condition, otherwise);
+}
 tc_bval tc_lo_index(tc_op_args *a, tc_int e, tc_dtype dtype) { CALL(-1, index, e, dtype); }
 tc_bval tc_lo_const(tc_op_args *a, tc_dtype dtype, double re, double im) { CALL(-1, constant, dtype, re, im); }
 tc_bval tc_lo_const_int(tc_op_args *a, tc_dtype dtype, int64_t v) { CALL(-1, constant_int, dtype, v); }
@@ -29,9 +40,12 @@ tc_bval tc_lo_op1(tc_op_args *a, int32_t op, tc_bval x) { CALL(-1, op1, op, x); 
 tc_bval tc_lo_op2(tc_op_args *a, int32_t op, tc_bval x, tc_bval y) { CALL(-1, op2, op, x, y); }
 tc_bval tc_lo_op3(tc_op_args *a, int32_t op, tc_bval x, tc_bval y, tc_bval z) { CALL(-1, op3, op, x, y, z); }
 tc_bval tc_lo_cast(tc_op_args *a, tc_bval x, tc_dtype dtype) { CALL(-1, cast, x, dtype); }
-tc_bval tc_lo_text(tc_op_args *a, const char *body, int32_t n, const char *const *names, const tc_bval *values) { CALL(-1, text, body, n, names, values); }
+tc_bval tc_lo_text(tc_op_args *a, const char *body, int32_t n, const char *const *names, const tc_bval *values) {
+  CALL(-1, text, body, n, names, values);
+}
 tc_lt tc_lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype) { CALL(-1, end, value, dtype); }
-tc_lt tc_lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs) {
+tc_lt tc_lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank,
+                     const tc_int *sizes, int32_t n_attrs, const tc_int *attrs) {
   CALL(-1, make_template, name, n, operands, dtype, rank, sizes, n_attrs, attrs);
 }
 
@@ -63,7 +77,8 @@ void tc_lo_begin(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out_i
   RUN(begin, rank, sizes, out_index);
 }
 
-void tc_lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red, const tc_int *red_sizes, tc_int *out_index) {
+void tc_lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red,
+                        const tc_int *red_sizes, tc_int *out_index) {
   zero_index(a, n_par + n_red, out_index);
   RUN(begin_reduce, kind, n_par, par_sizes, n_red, red_sizes, out_index);
 }

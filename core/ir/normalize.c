@@ -1,19 +1,34 @@
-// Arguments made to fit a schema: defaults, conversions that PyTorch's dispatcher makes (an int where a float is wanted,
-// one int for an int[2], bool for int), lists of the right element type; everything else is an error that names the op,
-// the argument and the model's source line.
-#include "core/ir/internal.h"
-
+// Arguments made to fit a schema: defaults, conversions that PyTorch's dispatcher makes (an int where a float is
+// wanted, one int for an int[2], bool for int), lists of the right element type; everything else is an error that names
+// the op, the argument and the model's source line.
 #include <math.h>
 
+#include "core/ir/internal.h"
+
 const char *tc_arg_kind_name(int32_t kind) {
-  static const char *const names[] = {"none", "a tensor", "a list of tensors", "an int", "a list of ints", "a float", "a list of floats", "a bool",
-                                      "a list of bools", "a complex number", "a string", "a list of strings", "a dtype", "a layout",
-                                      "a memory format", "a device", "a graph"};
+  static const char *const names[] = {"none",
+                                      "a tensor",
+                                      "a list of tensors",
+                                      "an int",
+                                      "a list of ints",
+                                      "a float",
+                                      "a list of floats",
+                                      "a bool",
+                                      "a list of bools",
+                                      "a complex number",
+                                      "a string",
+                                      "a list of strings",
+                                      "a dtype",
+                                      "a layout",
+                                      "a memory format",
+                                      "a device",
+                                      "a graph"};
   return kind >= 0 && kind < (int32_t)(sizeof names / sizeof *names) ? names[kind] : "something unknown";
 }
 
 static const char *schema_type_name(int32_t type) {
-  static const char *const names[] = {"tensor", "int", "float", "bool", "number", "string", "dtype", "layout", "device", "memory format", "generator", "value"};
+  static const char *const names[] = {"tensor", "int",    "float",  "bool",          "number",    "string",
+                                      "dtype",  "layout", "device", "memory format", "generator", "value"};
   return names[type];
 }
 
@@ -71,9 +86,7 @@ static bool convert_one(tc_module *m, int32_t type, const tc_arg *g, tc_arg *out
   *out = *g;
   switch (type) {
   case TC_ST_TENSOR: return g->kind == TC_AK_TENSOR || tc_arg_number_dtype(g) != TC_DTYPE_NONE;
-  case TC_ST_INT:
-    out->kind = TC_AK_INT;
-    return to_int(m, g, &out->sym);
+  case TC_ST_INT: out->kind = TC_AK_INT; return to_int(m, g, &out->sym);
   case TC_ST_FLOAT: return to_float(g, out);
   case TC_ST_BOOL:
     if (g->kind == TC_AK_INT && g->sym && tc_sym_is_const(g->sym)) *out = tc_arg_bool(g->sym->value != 0);
@@ -83,9 +96,7 @@ static bool convert_one(tc_module *m, int32_t type, const tc_arg *g, tc_arg *out
   case TC_ST_DTYPE: return g->kind == TC_AK_DTYPE;
   case TC_ST_LAYOUT: return g->kind == TC_AK_LAYOUT;
   case TC_ST_MEMORY_FORMAT: return g->kind == TC_AK_MEMORY_FORMAT;
-  case TC_ST_DEVICE:
-    out->kind = TC_AK_DEVICE;
-    return g->kind == TC_AK_DEVICE || g->kind == TC_AK_STRING;
+  case TC_ST_DEVICE: out->kind = TC_AK_DEVICE; return g->kind == TC_AK_DEVICE || g->kind == TC_AK_STRING;
   case TC_ST_GENERATOR: return false; // graphs hold none
   default: return true;
   }
@@ -94,11 +105,10 @@ static bool convert_one(tc_module *m, int32_t type, const tc_arg *g, tc_arg *out
 static bool convert_list(tc_module *m, const tc_schema_arg *s, const tc_arg *g, tc_arg *out) {
   *out = *g;
   int32_t repeat = s->list_size ? s->list_size : 1;
-  bool empty = g->n == 0 && (g->kind == TC_AK_INTS || g->kind == TC_AK_FLOATS || g->kind == TC_AK_TENSORS || g->kind == TC_AK_BOOLS || g->kind == TC_AK_STRINGS);
+  bool empty = g->n == 0 && (g->kind == TC_AK_INTS || g->kind == TC_AK_FLOATS || g->kind == TC_AK_TENSORS ||
+                             g->kind == TC_AK_BOOLS || g->kind == TC_AK_STRINGS);
   switch (s->type) {
-  case TC_ST_TENSOR:
-    out->kind = TC_AK_TENSORS;
-    return g->kind == TC_AK_TENSORS || empty;
+  case TC_ST_TENSOR: out->kind = TC_AK_TENSORS; return g->kind == TC_AK_TENSORS || empty;
   case TC_ST_INT: {
     out->kind = TC_AK_INTS;
     if (g->kind == TC_AK_INTS || empty) return true;
@@ -139,7 +149,8 @@ static tc_status check_tensors(const tc_schema_arg *s, const tc_arg *g) {
   for (int32_t i = 0; i < g->n; i++) {
     if (g->values[i] && g->values[i]->kind != TC_VALUE_TENSOR)
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "element %d is no tensor", i);
-    if (!g->values[i] && !s->elements_optional) return tc_error(TC_STATUS_INVALID_ARGUMENT, "element %d is none, a tensor is wanted", i);
+    if (!g->values[i] && !s->elements_optional)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "element %d is none, a tensor is wanted", i);
   }
   return TC_OK;
 }
@@ -157,11 +168,13 @@ static tc_status convert(tc_module *m, const tc_schema_arg *s, const tc_arg *giv
       *out = tc_arg_of_preset(m, &s->preset);
       return TC_OK;
     }
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "is none, %s %s is wanted", s->is_list ? "a list of" : "a", schema_type_name(s->type));
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "is none, %s %s is wanted", s->is_list ? "a list of" : "a",
+                    schema_type_name(s->type));
   }
   bool ok = s->is_list ? convert_list(m, s, &g, out) : convert_one(m, s->type, &g, out);
   if (!ok)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "is %s, %s%s is wanted", tc_arg_kind_name(g.kind), s->is_list ? "a list of type " : "a ", schema_type_name(s->type));
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "is %s, %s%s is wanted", tc_arg_kind_name(g.kind),
+                    s->is_list ? "a list of type " : "a ", schema_type_name(s->type));
   if (out->kind == TC_AK_TENSORS) {
     tc_value **own = TC_NEW_ARRAY(m->arena, tc_value *, out->n);
     for (int32_t i = 0; i < out->n; i++) own[i] = tc_value_resolve(out->values[i]);
@@ -171,13 +184,15 @@ static tc_status convert(tc_module *m, const tc_schema_arg *s, const tc_arg *giv
   return TC_OK;
 }
 
-tc_status tc_op_normalize(tc_module *m, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source, int32_t *out_n, tc_arg **out_args) {
+tc_status tc_op_normalize(tc_module *m, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source,
+                          int32_t *out_n, tc_arg **out_args) {
   const tc_schema *s = &op->schema;
   tc_status status = TC_OK;
   int32_t n = s->n_args;
   if (n_args > n) {
     if (!s->varargs) {
-      status = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " takes %d arguments, %d are given", TC_SV_ARG(op->full_name), n, n_args);
+      status = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " takes %d arguments, %d are given",
+                        TC_SV_ARG(op->full_name), n, n_args);
       goto fail;
     }
     n = n_args;
@@ -191,11 +206,13 @@ tc_status tc_op_normalize(tc_module *m, const tc_op *op, int32_t n_args, const t
       out[i] = tc_arg_none();
       if (want->has_default) out[i] = tc_arg_of_preset(m, &want->preset);
       else if (!want->is_optional && want->type != TC_ST_GENERATOR)
-        status = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the argument '" TC_SV_FMT "' is missing", TC_SV_ARG(op->full_name), TC_SV_ARG(want->name));
+        status = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the argument '" TC_SV_FMT "' is missing",
+                          TC_SV_ARG(op->full_name), TC_SV_ARG(want->name));
     } else {
       tc_status bad = convert(m, &s->args[i], &args[i], &out[i]);
       if (bad) {
-        status = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the argument '" TC_SV_FMT "' %s", TC_SV_ARG(op->full_name), TC_SV_ARG(s->args[i].name), tc_status_text(bad));
+        status = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the argument '" TC_SV_FMT "' %s",
+                          TC_SV_ARG(op->full_name), TC_SV_ARG(s->args[i].name), tc_status_text(bad));
         tc_status_free(bad);
       }
     }

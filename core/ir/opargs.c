@@ -25,13 +25,23 @@ static void take_types(tc_op_args *a, int32_t i) {
   } else if (g->kind == TC_AK_TENSORS) {
     a->elem_types[i] = TC_NEW_ARRAY(a->arena, const tc_tensor_type *, g->n);
     for (int32_t k = 0; k < g->n; k++) a->elem_types[i][k] = g->values[k] ? &g->values[k]->type : NULL;
-  } else if (tc_arg_number_dtype(g) != TC_DTYPE_NONE && i < s->n_args && (s->args[i].type == TC_ST_TENSOR || s->args[i].type == TC_ST_SCALAR)) {
+  } else if (tc_arg_number_dtype(g) != TC_DTYPE_NONE && i < s->n_args &&
+             (s->args[i].type == TC_ST_TENSOR || s->args[i].type == TC_ST_SCALAR)) {
     a->arg_types[i] = number_type(a, g);
   }
 }
 
-void tc_op_args_init(tc_op_args *a, int32_t moment, tc_module *m, tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source) {
-  *a = (tc_op_args){.moment = moment, .op = op, .module = m, .graph = g, .syms = m->syms, .arena = m->arena, .n_args = n_args, .args = args, .source = source};
+void tc_op_args_init(tc_op_args *a, int32_t moment, tc_module *m, tc_graph *g, const tc_op *op, int32_t n_args,
+                     const tc_arg *args, tc_sv source) {
+  *a = (tc_op_args){.moment = moment,
+                    .op = op,
+                    .module = m,
+                    .graph = g,
+                    .syms = m->syms,
+                    .arena = m->arena,
+                    .n_args = n_args,
+                    .args = args,
+                    .source = source};
   a->arg_types = TC_NEW_ARRAY(a->arena, const tc_tensor_type *, n_args);
   a->elem_types = TC_NEW_ARRAY(a->arena, const tc_tensor_type **, n_args);
   for (int32_t i = 0; i < n_args; i++) take_types(a, i);
@@ -66,7 +76,8 @@ tc_status tc_op_finish(tc_op_args *a) {
     if (a->args[i].kind == TC_AK_NONE || a->args[i].kind == TC_AK_GRAPH) continue;
     if (sb.size) tc_sb_putz(&sb, ", ");
     if (i < a->op->schema.n_args) tc_sb_put(&sb, a->op->schema.args[i].name), tc_sb_putz(&sb, " = ");
-    if (a->args[i].kind == TC_AK_TENSOR) tc_sb_put(&sb, a->args[i].value->name), tc_sb_putz(&sb, " : "), tc_type_print(&sb, a->arg_types[i]);
+    if (a->args[i].kind == TC_AK_TENSOR)
+      tc_sb_put(&sb, a->args[i].value->name), tc_sb_putz(&sb, " : "), tc_type_print(&sb, a->arg_types[i]);
     else if (a->args[i].kind == TC_AK_TENSORS) tc_sb_printf(&sb, "%d tensors", a->args[i].n);
     else tc_arg_print(&sb, &a->args[i], i < a->op->schema.n_args ? a->op->schema.args[i].type : TC_ST_OTHER);
   }
@@ -96,7 +107,9 @@ int32_t tc_op_count(const tc_op_args *a, int32_t arg) {
   }
 }
 
-const tc_tensor_type *tc_op_tensor(const tc_op_args *a, int32_t arg) { return arg >= 0 && arg < a->n_args ? a->arg_types[arg] : NULL; }
+const tc_tensor_type *tc_op_tensor(const tc_op_args *a, int32_t arg) {
+  return arg >= 0 && arg < a->n_args ? a->arg_types[arg] : NULL;
+}
 
 const tc_tensor_type *tc_op_tensor_at(const tc_op_args *a, int32_t arg, int32_t k) {
   if (arg < 0 || arg >= a->n_args || k < 0) return NULL;
@@ -150,9 +163,15 @@ int32_t tc_op_bool_at(const tc_op_args *a, int32_t arg, int32_t k, int32_t other
   return e && tc_sym_is_const(e) ? e->value != 0 : otherwise;
 }
 
-tc_sv tc_op_string(const tc_op_args *a, int32_t arg) { return at(a, arg)->kind == TC_AK_STRING || at(a, arg)->kind == TC_AK_DEVICE ? at(a, arg)->text : (tc_sv){"", 0}; }
-tc_dtype tc_op_dtype(const tc_op_args *a, int32_t arg, tc_dtype otherwise) { return at(a, arg)->kind == TC_AK_DTYPE ? (tc_dtype)at(a, arg)->integer : otherwise; }
-int32_t tc_op_memory_format(const tc_op_args *a, int32_t arg, int32_t otherwise) { return at(a, arg)->kind == TC_AK_MEMORY_FORMAT ? (int32_t)at(a, arg)->integer : otherwise; }
+tc_sv tc_op_string(const tc_op_args *a, int32_t arg) {
+  return at(a, arg)->kind == TC_AK_STRING || at(a, arg)->kind == TC_AK_DEVICE ? at(a, arg)->text : (tc_sv){"", 0};
+}
+tc_dtype tc_op_dtype(const tc_op_args *a, int32_t arg, tc_dtype otherwise) {
+  return at(a, arg)->kind == TC_AK_DTYPE ? (tc_dtype)at(a, arg)->integer : otherwise;
+}
+int32_t tc_op_memory_format(const tc_op_args *a, int32_t arg, int32_t otherwise) {
+  return at(a, arg)->kind == TC_AK_MEMORY_FORMAT ? (int32_t)at(a, arg)->integer : otherwise;
+}
 
 int32_t tc_op_number(const tc_op_args *a, int32_t arg, tc_number *out) {
   const tc_arg *g = at(a, arg);
@@ -171,7 +190,9 @@ int32_t tc_op_number(const tc_op_args *a, int32_t arg, tc_number *out) {
 }
 
 int32_t tc_op_result_count(const tc_op_args *a) { return a->n_results; }
-const tc_tensor_type *tc_op_result_type(const tc_op_args *a, int32_t result) { return result >= 0 && result < a->n_results && a->results[result].set ? &a->results[result].type : NULL; }
+const tc_tensor_type *tc_op_result_type(const tc_op_args *a, int32_t result) {
+  return result >= 0 && result < a->n_results && a->results[result].set ? &a->results[result].type : NULL;
+}
 tc_sv tc_op_name(const tc_op_args *a) { return a->op->full_name; }
 
 int32_t tc_op_arg_index(const tc_op_args *a, const char *name) {

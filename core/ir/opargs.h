@@ -13,14 +13,15 @@
 #define TC_CORE_IR_OPARGS_H_
 
 #include "core/ir/op.h"
+
 #include "tc/lower.h"
 
 enum { TC_MOMENT_META, TC_MOMENT_EXPAND, TC_MOMENT_REF, TC_MOMENT_LOWER };
 
 typedef struct tc_op_result {
   bool set;
-  bool absent;       // an undefined tensor (optional results)
-  int32_t view_arg;  // argument whose storage it shares, or -1
+  bool absent;      // an undefined tensor (optional results)
+  int32_t view_arg; // argument whose storage it shares, or -1
   tc_tensor_type type;
   const tc_sym *symbol; // int results
 } tc_op_result;
@@ -38,7 +39,8 @@ typedef struct tc_lower_hooks {
   tc_lt (*expand)(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes);
   tc_lt (*reshape)(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes);
   void (*begin)(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out_index);
-  void (*begin_reduce)(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red, const tc_int *red_sizes, tc_int *out_index);
+  void (*begin_reduce)(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red,
+                       const tc_int *red_sizes, tc_int *out_index);
   tc_bval (*load)(tc_op_args *a, tc_lt t, const tc_int *index);
   tc_bval (*gather)(tc_op_args *a, tc_lt t, const tc_int *index, const tc_bval *idx, int32_t wrap);
   tc_bval (*load_if)(tc_op_args *a, tc_lt t, const tc_int *index, tc_int condition, tc_bval otherwise);
@@ -53,7 +55,8 @@ typedef struct tc_lower_hooks {
   void (*keep)(tc_op_args *a);
   tc_lt (*end)(tc_op_args *a, tc_bval value, tc_dtype dtype);
   void (*end2)(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]);
-  tc_lt (*make_template)(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs);
+  tc_lt (*make_template)(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype,
+                         int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs);
   void (*call)(tc_op_args *a);
 } tc_lower_hooks;
 
@@ -75,25 +78,27 @@ struct tc_op_args {
   tc_sym_ctx *syms;
   tc_arena *arena;
   int32_t n_args;
-  const tc_arg *args; // one per schema argument, normalised (tc_op_normalize)
-  const tc_tensor_type **arg_types; // of TENSOR arguments and numbers in Tensor slots, else NULL; n_args entries
+  const tc_arg *args;                 // one per schema argument, normalised (tc_op_normalize)
+  const tc_tensor_type **arg_types;   // of TENSOR arguments and numbers in Tensor slots, else NULL; n_args entries
   const tc_tensor_type ***elem_types; // of TENSORS arguments; n_args entries
   tc_sv source;
   int32_t n_results, cap_results;
   tc_op_result *results;
   const tc_sym *next_unbacked; // made by tc_op_unbacked, not yet used by an int result
-  tc_status status; // first failure
+  tc_status status;            // first failure
   const tc_lower_hooks *lower;
   const tc_ref_hooks *ref;
   struct tc_expansion *expansion;
   void *state; // of the driver of LOWER or REF
 };
 
-// Makes the arguments of one use ready: conversions by the schema (an int for an int[2], an int for a float, …), defaults,
-// types of tensors. Fails with the op's name, the argument's name and the source line.
-TC_NODISCARD tc_status tc_op_normalize(tc_module *m, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source, int32_t *out_n, tc_arg **out_args);
+// Makes the arguments of one use ready: conversions by the schema (an int for an int[2], an int for a float, …),
+// defaults, types of tensors. Fails with the op's name, the argument's name and the source line.
+TC_NODISCARD tc_status tc_op_normalize(tc_module *m, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source,
+                                       int32_t *out_n, tc_arg **out_args);
 // `args` normalised. Results are empty. Ownership: the arena.
-void tc_op_args_init(tc_op_args *a, int32_t moment, tc_module *m, tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source);
+void tc_op_args_init(tc_op_args *a, int32_t moment, tc_module *m, tc_graph *g, const tc_op *op, int32_t n_args,
+                     const tc_arg *args, tc_sv source);
 // Fills tensor types from the arguments' values; the engine of REF sets its own.
 // Runs the row's meta function (or the rules that replace it: in-place ops, pointwise ops, decompositions).
 TC_NODISCARD tc_status tc_op_meta(tc_op_args *a);
@@ -119,19 +124,23 @@ tc_dtype tc_promotion_result(const tc_promotion *p);
 // ---- Strides (PyTorch's rules, on symbolic sizes; unknown comparisons are decided by hints) ----
 bool tc_strides_contiguous(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, const tc_int *strides);
 bool tc_strides_channels_last(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, const tc_int *strides); // rank 4 or 5
-bool tc_strides_dense(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, const tc_int *strides);         // non-overlapping and dense
+bool tc_strides_dense(tc_sym_ctx *c, int32_t rank, const tc_int *sizes,
+                      const tc_int *strides); // non-overlapping and dense
 void tc_strides_make_contiguous(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, tc_int *out);
-void tc_strides_make_channels_last(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, tc_int *out); // rank 3 (of a 2-d image), 4 or 5
+void tc_strides_make_channels_last(tc_sym_ctx *c, int32_t rank, const tc_int *sizes,
+                                   tc_int *out); // rank 3 (of a 2-d image), 4 or 5
 // empty_like with memory_format=preserve: dense strides are kept, others are packed in their order.
 void tc_strides_make_preserve(tc_sym_ctx *c, int32_t rank, const tc_int *sizes, const tc_int *strides, tc_int *out);
 // Result of a pointwise op over operands broadcast to `sizes` (TensorIterator).
-void tc_strides_make_pointwise(tc_sym_ctx *c, int32_t n, const tc_tensor_type *const *operands, int32_t rank, const tc_int *sizes, tc_int *out);
+void tc_strides_make_pointwise(tc_sym_ctx *c, int32_t n, const tc_tensor_type *const *operands, int32_t rank,
+                               const tc_int *sizes, tc_int *out);
 // Decides a comparison (TC_SYM_EQ, NE, LT, LE): provable, else by hints, else `otherwise`.
 bool tc_sym_decide(tc_sym_ctx *c, int32_t kind, const tc_sym *x, const tc_sym *y, bool otherwise);
 
 // ---- For rows of the core: results by memory format ----
 // Result of `sizes` in a memory format; PRESERVE takes the strides of tensor argument `arg` (empty_like; same sizes).
-int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t format, int32_t arg);
+int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes,
+                            int32_t format, int32_t arg);
 // Result i is undefined (an optional result that is not computed).
 int32_t tc_op_absent_result(tc_op_args *a, int32_t result);
 // Result i reads conjugated (views only; they start with their base's bit).

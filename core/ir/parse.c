@@ -29,7 +29,8 @@ typedef struct declared {
 static tc_status parse_graph(reader *r, tc_graph **out);
 
 // ---- types ----
-static tc_status parse_syms(reader *r, const char *open, const char *close, int32_t *out_n, const tc_sym *out[TC_MAX_RANK]) {
+static tc_status parse_syms(reader *r, const char *open, const char *close, int32_t *out_n,
+                            const tc_sym *out[TC_MAX_RANK]) {
   TC_TRY(tc_lex_expect(r->lx, open));
   *out_n = 0;
   while (!tc_lex_at(r->lx, close)) {
@@ -138,12 +139,14 @@ static tc_status parse_list(reader *r, const tc_schema_arg *want, tc_arg *out) {
   int32_t n = v.count, tensors = 0, ints = 0, floats = 0, bools = 0, texts = 0;
   for (int32_t i = 0; i < n; i++) {
     int32_t k = v.data[i].kind;
-    tensors += k == TC_AK_TENSOR || k == TC_AK_NONE, ints += k == TC_AK_INT, bools += k == TC_AK_BOOL && !v.data[i].value;
+    tensors += k == TC_AK_TENSOR || k == TC_AK_NONE, ints += k == TC_AK_INT,
+        bools += k == TC_AK_BOOL && !v.data[i].value;
     floats += k == TC_AK_FLOAT && !v.data[i].value, texts += k == TC_AK_STRING;
   }
   *out = (tc_arg){.n = n};
   if (n == 0) {
-    static const int32_t empty_kinds[] = {TC_AK_TENSORS, TC_AK_INTS, TC_AK_FLOATS, TC_AK_BOOLS, TC_AK_FLOATS, TC_AK_STRINGS};
+    static const int32_t empty_kinds[] = {TC_AK_TENSORS, TC_AK_INTS,   TC_AK_FLOATS,
+                                          TC_AK_BOOLS,   TC_AK_FLOATS, TC_AK_STRINGS};
     out->kind = want && want->type <= TC_ST_STRING ? empty_kinds[want->type] : TC_AK_INTS;
   } else if (tensors == n) {
     out->kind = TC_AK_TENSORS, out->values = TC_NEW_ARRAY(arena, tc_value *, n);
@@ -218,7 +221,10 @@ static tc_status parse_arg(reader *r, const tc_schema_arg *want, tc_arg *out) {
   if (lx->tok.kind == TC_TOK_SIGIL) {
     tc_value *v = NULL;
     TC_TRY(parse_value_ref(r, &v));
-    *out = (tc_arg){.kind = v->kind == TC_VALUE_FLOAT ? TC_AK_FLOAT : v->kind == TC_VALUE_BOOL ? TC_AK_BOOL : TC_AK_TENSOR, .value = v};
+    *out = (tc_arg){.kind = v->kind == TC_VALUE_FLOAT  ? TC_AK_FLOAT
+                            : v->kind == TC_VALUE_BOOL ? TC_AK_BOOL
+                                                       : TC_AK_TENSOR,
+                    .value = v};
     if (v->kind == TC_VALUE_SYM) *out = tc_arg_sym(v->symbol);
     if (v->kind == TC_VALUE_NONE) *out = tc_arg_none();
     if (v->kind == TC_VALUE_FLOAT) out->real = NAN;
@@ -271,7 +277,9 @@ static tc_status parse_args(reader *r, const tc_op *op, arg_list *args) {
       return tc_lex_error(r->lx, TC_SV_FMT " takes %d arguments", TC_SV_ARG(op->full_name), op->schema.n_args);
     while (args->count <= slot) {
       int32_t i = args->count;
-      tc_arg preset = i < op->schema.n_args && op->schema.args[i].has_default ? tc_arg_of_preset(r->m, &op->schema.args[i].preset) : tc_arg_none();
+      tc_arg preset = i < op->schema.n_args && op->schema.args[i].has_default
+                          ? tc_arg_of_preset(r->m, &op->schema.args[i].preset)
+                          : tc_arg_none();
       tc_vec_push(arena, args, preset);
       tc_vec_push(arena, &given, 0);
     }
@@ -292,7 +300,8 @@ static tc_status parse_op_name(reader *r, const tc_op **out) {
   TC_TRY(tc_lex_expect(r->lx, "::"));
   TC_TRY(tc_lex_ident(r->lx, &name));
   if (tc_lex_eat(r->lx, ".")) TC_TRY(tc_lex_ident(r->lx, &overload));
-  tc_sv full = tc_sv_printf(r->m->arena, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload));
+  tc_sv full = tc_sv_printf(r->m->arena, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name),
+                            overload.size ? "." : "", TC_SV_ARG(overload));
   *out = tc_op_find(r->m->ops, full);
   if (*out) return TC_OK;
   tc_status s = tc_op_find_target(r->m->ops, full, out);
@@ -310,14 +319,17 @@ static tc_status define(reader *r, tc_value *v, tc_sv name) {
 }
 
 static tc_status at_declaration(reader *r, const declared *d, tc_status s) {
-  return tc_status_note(s, "at " TC_SV_FMT ":%d:%d, the type of %%" TC_SV_FMT, TC_SV_ARG(r->lx->name), d->line, d->column, TC_SV_ARG(d->name));
+  return tc_status_note(s, "at " TC_SV_FMT ":%d:%d, the type of %%" TC_SV_FMT, TC_SV_ARG(r->lx->name), d->line,
+                        d->column, TC_SV_ARG(d->name));
 }
 
 static tc_status apply_declaration(reader *r, tc_value *v, const declared *d) {
   if (!d->typed) return TC_OK;
-  if (d->kind != v->kind) return at_declaration(r, d, tc_error(TC_STATUS_INVALID_ARGUMENT, "the op gives another kind of value"));
+  if (d->kind != v->kind)
+    return at_declaration(r, d, tc_error(TC_STATUS_INVALID_ARGUMENT, "the op gives another kind of value"));
   if (d->kind == TC_VALUE_SYM) {
-    if (d->symbol->kind != TC_SYM_SYMBOL) return at_declaration(r, d, tc_error(TC_STATUS_INVALID_ARGUMENT, "a result is a symbol"));
+    if (d->symbol->kind != TC_SYM_SYMBOL)
+      return at_declaration(r, d, tc_error(TC_STATUS_INVALID_ARGUMENT, "a result is a symbol"));
     v->symbol = d->symbol;
   }
   if (d->kind != TC_VALUE_TENSOR) return TC_OK;
@@ -351,8 +363,11 @@ static tc_status parse_node(reader *r) {
   tc_sv hint = results.count == 1 ? results.data[0].name : op->schema.name;
   tc_status made = tc_graph_add_node(r->g, NULL, op, args.count, args.data, hint, source, &n);
   if (made) return tc_status_note(made, "at " TC_SV_FMT ":%d:%d", TC_SV_ARG(lx->name), at.tok.line, at.tok.column);
-  if (n->n_results != results.count) return tc_lex_error(&at, TC_SV_FMT " has %d results, %d are named", TC_SV_ARG(op->full_name), n->n_results, results.count);
-  if (inplace < -1 || inplace >= n->n_args || (inplace >= 0 && n->args[inplace].kind != TC_AK_TENSOR)) return tc_lex_error(&at, "inplace %lld is no tensor argument", (long long)inplace);
+  if (n->n_results != results.count)
+    return tc_lex_error(&at, TC_SV_FMT " has %d results, %d are named", TC_SV_ARG(op->full_name), n->n_results,
+                        results.count);
+  if (inplace < -1 || inplace >= n->n_args || (inplace >= 0 && n->args[inplace].kind != TC_AK_TENSOR))
+    return tc_lex_error(&at, "inplace %lld is no tensor argument", (long long)inplace);
   n->inplace = (int32_t)inplace;
   for (int32_t i = 0; i < results.count; i++) {
     TC_TRY(apply_declaration(r, n->results[i], &results.data[i]));
@@ -489,7 +504,11 @@ static tc_status parse_graph(reader *outer, tc_graph **out) {
   if (outer->depth >= MAX_DEPTH) return tc_lex_error(outer->lx, "graphs nest at most %d deep", MAX_DEPTH);
   TC_TRY(tc_lex_expect(outer->lx, "graph"));
   TC_TRY(tc_lex_sigil(outer->lx, '@', &name));
-  reader r = {.m = outer->m, .lx = outer->lx, .g = tc_graph_create(outer->m, name), .values = tc_map_create(outer->m->arena), .depth = outer->depth + 1};
+  reader r = {.m = outer->m,
+              .lx = outer->lx,
+              .g = tc_graph_create(outer->m, name),
+              .values = tc_map_create(outer->m->arena),
+              .depth = outer->depth + 1};
   TC_TRY(parse_body(&r));
   tc_graph_sweep(r.g);
   *out = r.g;

@@ -6,7 +6,9 @@
 static const char *const input_kinds[] = {"user", "parameter", "buffer", "constant", "token", "operand"};
 static const char *const output_kinds[] = {"user", "buffer", "input", "parameter", "token", "loss"};
 
-const char *tc_output_kind_text(int32_t kind) { return kind >= 0 && kind < (int32_t)(sizeof output_kinds / sizeof *output_kinds) ? output_kinds[kind] : NULL; }
+const char *tc_output_kind_text(int32_t kind) {
+  return kind >= 0 && kind < (int32_t)(sizeof output_kinds / sizeof *output_kinds) ? output_kinds[kind] : NULL;
+}
 
 void tc_type_print(tc_sb *sb, const tc_tensor_type *t) {
   tc_sb_putz(sb, tc_dtype_name(t->dtype));
@@ -62,18 +64,19 @@ static void print_value(tc_sb *sb, const tc_value *v) {
 
 static void print_graph(tc_sb *sb, const tc_graph *g, int32_t indent, bool symbols);
 
-#define PRINT_LIST(n, one)                                                                                             \
-  do {                                                                                                                 \
-    tc_sb_putc(sb, '[');                                                                                               \
-    for (int32_t i = 0; i < (n); i++) {                                                                                \
-      if (i) tc_sb_putz(sb, ", ");                                                                                     \
-      one;                                                                                                             \
-    }                                                                                                                  \
-    tc_sb_putc(sb, ']');                                                                                               \
+#define PRINT_LIST(n, one)              \
+  do {                                  \
+    tc_sb_putc(sb, '[');                \
+    for (int32_t i = 0; i < (n); i++) { \
+      if (i) tc_sb_putz(sb, ", ");      \
+      one;                              \
+    }                                   \
+    tc_sb_putc(sb, ']');                \
   } while (0)
 
 static void print_arg(tc_sb *sb, const tc_arg *g, int32_t type, int32_t indent) {
-  static const char *const formats[] = {"none", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"};
+  static const char *const formats[] = {"none", "contiguous_format", "channels_last", "channels_last_3d",
+                                        "preserve_format"};
   switch (g->kind) {
   case TC_AK_NONE: tc_sb_putz(sb, "none"); break;
   case TC_AK_TENSOR: print_value(sb, g->value); break;
@@ -149,7 +152,8 @@ static void mark_type(uint8_t *used, const tc_value *v) {
   if (!v) return;
   mark_symbols(used, v->symbol);
   if (v->kind != TC_VALUE_TENSOR) return;
-  for (int32_t i = 0; i < v->type.rank; i++) mark_symbols(used, v->type.sizes[i]), mark_symbols(used, v->type.strides[i]);
+  for (int32_t i = 0; i < v->type.rank; i++)
+    mark_symbols(used, v->type.sizes[i]), mark_symbols(used, v->type.strides[i]);
   mark_symbols(used, v->type.offset);
 }
 
@@ -163,7 +167,8 @@ static void mark_arg(uint8_t *used, const tc_arg *g) {
 }
 
 static void mark_graph(uint8_t *used, const tc_graph *g) {
-  for (int32_t i = 0; i < g->inputs.count; i++) mark_type(used, g->inputs.data[i].value), mark_arg(used, &g->inputs.data[i].constant);
+  for (int32_t i = 0; i < g->inputs.count; i++)
+    mark_type(used, g->inputs.data[i].value), mark_arg(used, &g->inputs.data[i].constant);
   for (const tc_node *n = g->first; n; n = n->next) {
     for (int32_t i = 0; i < n->n_args; i++) mark_arg(used, &n->args[i]);
     for (int32_t i = 0; i < n->n_results; i++) mark_type(used, n->results[i]);

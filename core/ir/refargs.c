@@ -4,7 +4,9 @@
 static bool ready(const tc_op_args *a) { return a->moment == TC_MOMENT_REF && a->ref; }
 
 const tc_ref_view *tc_op_data(const tc_op_args *a, int32_t arg) { return ready(a) ? a->ref->data(a, arg, -1) : NULL; }
-const tc_ref_view *tc_op_data_at(const tc_op_args *a, int32_t arg, int32_t k) { return ready(a) && k >= 0 ? a->ref->data(a, arg, k) : NULL; }
+const tc_ref_view *tc_op_data_at(const tc_op_args *a, int32_t arg, int32_t k) {
+  return ready(a) && k >= 0 ? a->ref->data(a, arg, k) : NULL;
+}
 void *tc_op_scratch(tc_op_args *a, uint64_t size) { return ready(a) ? a->ref->scratch(a, size) : NULL; }
 
 const tc_ref_view *tc_op_result_data(tc_op_args *a, int32_t result) {

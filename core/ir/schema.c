@@ -10,21 +10,29 @@ static const struct {
   const char *name;
   int32_t type;
 } schema_types[] = {
-    {"Tensor", TC_ST_TENSOR},   {"int", TC_ST_INT},           {"SymInt", TC_ST_INT},       {"float", TC_ST_FLOAT},
-    {"SymFloat", TC_ST_FLOAT},  {"bool", TC_ST_BOOL},         {"SymBool", TC_ST_BOOL},     {"Scalar", TC_ST_SCALAR},
-    {"number", TC_ST_SCALAR},   {"complex", TC_ST_SCALAR},    {"str", TC_ST_STRING},       {"Dimname", TC_ST_STRING},
-    {"ScalarType", TC_ST_DTYPE}, {"Layout", TC_ST_LAYOUT},    {"Device", TC_ST_DEVICE},    {"MemoryFormat", TC_ST_MEMORY_FORMAT},
+    {"Tensor", TC_ST_TENSOR},       {"int", TC_ST_INT},
+    {"SymInt", TC_ST_INT},          {"float", TC_ST_FLOAT},
+    {"SymFloat", TC_ST_FLOAT},      {"bool", TC_ST_BOOL},
+    {"SymBool", TC_ST_BOOL},        {"Scalar", TC_ST_SCALAR},
+    {"number", TC_ST_SCALAR},       {"complex", TC_ST_SCALAR},
+    {"str", TC_ST_STRING},          {"Dimname", TC_ST_STRING},
+    {"ScalarType", TC_ST_DTYPE},    {"Layout", TC_ST_LAYOUT},
+    {"Device", TC_ST_DEVICE},       {"MemoryFormat", TC_ST_MEMORY_FORMAT},
     {"Generator", TC_ST_GENERATOR},
 };
 
 // c10's ScalarType numbers, as dispatcher strings print them.
-static const tc_dtype c10_dtypes[] = {TC_U8, TC_I8, TC_I16, TC_I32, TC_I64, TC_F16, TC_F32, TC_F64, TC_C32, TC_C64, TC_C128, TC_BOOL};
-static const int64_t c10_formats[] = {TC_FORMAT_CONTIGUOUS, TC_FORMAT_PRESERVE, TC_FORMAT_CHANNELS_LAST, TC_FORMAT_CHANNELS_LAST_3D};
+static const tc_dtype c10_dtypes[] = {TC_U8,  TC_I8,  TC_I16, TC_I32, TC_I64,  TC_F16,
+                                      TC_F32, TC_F64, TC_C32, TC_C64, TC_C128, TC_BOOL};
+static const int64_t c10_formats[] = {TC_FORMAT_CONTIGUOUS, TC_FORMAT_PRESERVE, TC_FORMAT_CHANNELS_LAST,
+                                      TC_FORMAT_CHANNELS_LAST_3D};
 static const struct {
   const char *name;
   int64_t value;
-} format_names[] = {{"contiguous_format", TC_FORMAT_CONTIGUOUS}, {"preserve_format", TC_FORMAT_PRESERVE},
-                    {"channels_last", TC_FORMAT_CHANNELS_LAST}, {"channels_last_3d", TC_FORMAT_CHANNELS_LAST_3D}};
+} format_names[] = {{"contiguous_format", TC_FORMAT_CONTIGUOUS},
+                    {"preserve_format", TC_FORMAT_PRESERVE},
+                    {"channels_last", TC_FORMAT_CHANNELS_LAST},
+                    {"channels_last_3d", TC_FORMAT_CHANNELS_LAST_3D}};
 
 #define LEN(a) ((int32_t)(sizeof(a) / sizeof *(a)))
 enum { MAX_ARGS = 256 };
@@ -34,7 +42,8 @@ enum { MAX_ARGS = 256 };
 static tc_status parse_alias(tc_lexer *lx, tc_schema_arg *out) {
   int32_t depth = 1;
   while (depth) {
-    if (lx->tok.kind == TC_TOK_END || lx->tok.kind == TC_TOK_BAD) return tc_lex_error(lx, "expected ')' of an alias set");
+    if (lx->tok.kind == TC_TOK_END || lx->tok.kind == TC_TOK_BAD)
+      return tc_lex_error(lx, "expected ')' of an alias set");
     if (tc_lex_at(lx, "(")) depth++;
     else if (tc_lex_at(lx, ")")) depth--;
     else if (tc_lex_at(lx, "!")) out->writes = true;
@@ -211,8 +220,10 @@ static tc_status parse_args(tc_lexer *lx, tc_schema *s) {
       TC_TRY(parse_type(lx, &arg));
       TC_TRY(tc_lex_ident(lx, &arg.name));
       for (int32_t i = 0; i < args.count; i++)
-        if (tc_sv_eq(args.data[i].name, arg.name)) return tc_lex_error(lx, "the schema has two arguments named '" TC_SV_FMT "'", TC_SV_ARG(arg.name));
-      if (tc_lex_eat(lx, "=")) TC_TRY(parse_default(lx, &arg), "while reading the default of '" TC_SV_FMT "'", TC_SV_ARG(arg.name));
+        if (tc_sv_eq(args.data[i].name, arg.name))
+          return tc_lex_error(lx, "the schema has two arguments named '" TC_SV_FMT "'", TC_SV_ARG(arg.name));
+      if (tc_lex_eat(lx, "="))
+        TC_TRY(parse_default(lx, &arg), "while reading the default of '" TC_SV_FMT "'", TC_SV_ARG(arg.name));
       tc_vec_push(lx->arena, &args, arg);
     }
     if (!tc_lex_eat(lx, ",")) break;

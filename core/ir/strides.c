@@ -1,9 +1,9 @@
 // PyTorch's stride rules on symbolic sizes.
 //
-// Sources: c10's TensorImpl (contiguity, channels-last, non-overlapping and dense), TensorIterator (order of dimensions of
-// pointwise results), infer_dense_strides (empty_like). Comparisons that cannot be proved are decided by the symbols'
-// hints: whatever comes out is what the value's type says from then on, so a wrong guess costs nothing but a layout that
-// PyTorch would not have chosen.
+// Sources: c10's TensorImpl (contiguity, channels-last, non-overlapping and dense), TensorIterator (order of dimensions
+// of pointwise results), infer_dense_strides (empty_like). Comparisons that cannot be proved are decided by the
+// symbols' hints: whatever comes out is what the value's type says from then on, so a wrong guess costs nothing but a
+// layout that PyTorch would not have chosen.
 #include "core/ir/opargs.h"
 
 bool tc_sym_decide(tc_sym_ctx *c, int32_t kind, const tc_sym *x, const tc_sym *y, bool otherwise) {
@@ -14,9 +14,15 @@ bool tc_sym_decide(tc_sym_ctx *c, int32_t kind, const tc_sym *x, const tc_sym *y
   return tc_sym_hint(c, e, &v) ? v != 0 : otherwise;
 }
 
-static bool is(tc_sym_ctx *c, const tc_sym *e, int64_t v) { return tc_sym_decide(c, TC_SYM_EQ, e, tc_sym_int(c, v), false); }
-static bool same(tc_sym_ctx *c, const tc_sym *x, const tc_sym *y) { return x == y || tc_sym_decide(c, TC_SYM_EQ, x, y, false); }
-static bool less(tc_sym_ctx *c, const tc_sym *x, const tc_sym *y) { return x != y && tc_sym_decide(c, TC_SYM_LT, x, y, false); }
+static bool is(tc_sym_ctx *c, const tc_sym *e, int64_t v) {
+  return tc_sym_decide(c, TC_SYM_EQ, e, tc_sym_int(c, v), false);
+}
+static bool same(tc_sym_ctx *c, const tc_sym *x, const tc_sym *y) {
+  return x == y || tc_sym_decide(c, TC_SYM_EQ, x, y, false);
+}
+static bool less(tc_sym_ctx *c, const tc_sym *x, const tc_sym *y) {
+  return x != y && tc_sym_decide(c, TC_SYM_LT, x, y, false);
+}
 static bool at_most_one(tc_sym_ctx *c, const tc_sym *e) { return less(c, e, tc_sym_int(c, 2)); }
 
 static bool empty(tc_sym_ctx *c, int32_t rank, const tc_int *sizes) {
@@ -155,7 +161,8 @@ static bool same_strides(tc_sym_ctx *c, const tc_tensor_type *a, const tc_tensor
 }
 
 // Operands of one shape and one layout give that layout; false if that rule does not apply.
-static bool common_layout(tc_sym_ctx *c, int32_t n, const tc_tensor_type *const *ops, int32_t rank, const tc_int *sizes, tc_int *out) {
+static bool common_layout(tc_sym_ctx *c, int32_t n, const tc_tensor_type *const *ops, int32_t rank, const tc_int *sizes,
+                          tc_int *out) {
   bool contiguous = true, channels_last = rank == 4, dense = true;
   const tc_tensor_type *first = NULL;
   for (int32_t k = 0; k < n; k++) {
@@ -174,7 +181,8 @@ static bool common_layout(tc_sym_ctx *c, int32_t n, const tc_tensor_type *const 
   return true;
 }
 
-void tc_strides_make_pointwise(tc_sym_ctx *c, int32_t n, const tc_tensor_type *const *operands, int32_t rank, const tc_int *sizes, tc_int *out) {
+void tc_strides_make_pointwise(tc_sym_ctx *c, int32_t n, const tc_tensor_type *const *operands, int32_t rank,
+                               const tc_int *sizes, tc_int *out) {
   enum { MAX_OPERANDS = 16 };
   if (n > MAX_OPERANDS) n = MAX_OPERANDS;
   if (common_layout(c, n, operands, rank, sizes, out)) return;

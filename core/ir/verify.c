@@ -7,13 +7,14 @@ typedef struct verifier {
   tc_map *defined; // tc_value * → 1; 2: overwritten in place
   tc_map *names;
   tc_map *unbacked; // symbol number → 1
-  bool region; // sizes of the graph around may be read
+  bool region;      // sizes of the graph around may be read
   tc_status status;
 } verifier;
 
 static tc_status at_node(const tc_node *n, tc_status s) {
   if (!s || !n) return s;
-  s = tc_status_note(s, "in node %%" TC_SV_FMT " (" TC_SV_FMT ")", TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
+  s = tc_status_note(s, "in node %%" TC_SV_FMT " (" TC_SV_FMT ")",
+                     TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
   return n->source.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : s;
 }
 
@@ -25,15 +26,19 @@ static bool uses_unbacked(tc_sym_ctx *c, const tc_sym *e) {
 }
 
 // Equal, or from data: then meta makes a new symbol each time it runs.
-static bool agree(tc_sym_ctx *c, const tc_sym *x, const tc_sym *y) { return x == y || tc_sym_eq(c, x, y) || (uses_unbacked(c, x) && uses_unbacked(c, y)); }
+static bool agree(tc_sym_ctx *c, const tc_sym *x, const tc_sym *y) {
+  return x == y || tc_sym_eq(c, x, y) || (uses_unbacked(c, x) && uses_unbacked(c, y));
+}
 
 tc_status tc_types_agree(tc_module *m, const tc_tensor_type *declared, const tc_tensor_type *computed) {
-  bool same = declared->dtype == computed->dtype && declared->rank == computed->rank && declared->conj == computed->conj;
+  bool same =
+      declared->dtype == computed->dtype && declared->rank == computed->rank && declared->conj == computed->conj;
   bool strides = true;
   for (int32_t i = 0; same && i < declared->rank; i++) {
     same = agree(m->syms, declared->sizes[i], computed->sizes[i]);
     // the stride of a dimension of size 1 means nothing
-    strides = strides && (tc_sym_is_int(declared->sizes[i], 1) || agree(m->syms, declared->strides[i], computed->strides[i]));
+    strides =
+        strides && (tc_sym_is_int(declared->sizes[i], 1) || agree(m->syms, declared->strides[i], computed->strides[i]));
   }
   same = same && strides && agree(m->syms, declared->offset, computed->offset);
   if (same) return TC_OK;
@@ -48,9 +53,12 @@ static void define(verifier *v, tc_value *value) {
   bool fresh;
   tc_map_put_ptr(v->defined, value, NULL)->value.num = 1;
   tc_map_put(v->names, value->name, &fresh);
-  if (!fresh && !v->status) v->status = tc_error(TC_STATUS_INTERNAL, "the name %%" TC_SV_FMT " is used twice", TC_SV_ARG(value->name));
-  if (value->graph != v->g && !v->status) v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " belongs to another graph", TC_SV_ARG(value->name));
-  if (value->kind == TC_VALUE_SYM && value->symbol->kind == TC_SYM_SYMBOL) tc_map_put_int(v->unbacked, value->symbol->symbol, NULL);
+  if (!fresh && !v->status)
+    v->status = tc_error(TC_STATUS_INTERNAL, "the name %%" TC_SV_FMT " is used twice", TC_SV_ARG(value->name));
+  if (value->graph != v->g && !v->status)
+    v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " belongs to another graph", TC_SV_ARG(value->name));
+  if (value->kind == TC_VALUE_SYM && value->symbol->kind == TC_SYM_SYMBOL)
+    tc_map_put_int(v->unbacked, value->symbol->symbol, NULL);
   if (value->kind == TC_VALUE_TENSOR)
     for (int32_t i = 0; i < value->type.rank; i++)
       if (value->type.sizes[i]->kind == TC_SYM_SYMBOL) tc_map_put_int(v->unbacked, value->type.sizes[i]->symbol, NULL);
@@ -61,15 +69,22 @@ static void use(void *arg, tc_value **place) {
   tc_value *value = *place;
   if (v->status) return;
   const tc_map_entry *e = tc_map_find_ptr(v->defined, value);
-  if (value->forward) v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " was replaced but is still read: a sweep is missing", TC_SV_ARG(value->name));
-  else if (!e) v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read before it is defined", TC_SV_ARG(value->name));
-  else if (e->value.num == 2) v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read after it was overwritten in place", TC_SV_ARG(value->name));
+  if (value->forward)
+    v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " was replaced but is still read: a sweep is missing",
+                         TC_SV_ARG(value->name));
+  else if (!e)
+    v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read before it is defined", TC_SV_ARG(value->name));
+  else if (e->value.num == 2)
+    v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read after it was overwritten in place",
+                         TC_SV_ARG(value->name));
 }
 
 static tc_status check_symbols(verifier *v, const tc_sym *e) {
   if (!e) return TC_OK;
-  if (e->kind == TC_SYM_SYMBOL && tc_sym_info_of(v->g->module->syms, e)->origin == TC_SYM_UNBACKED && !v->region && !tc_map_find_int(v->unbacked, e->symbol))
-    return tc_error(TC_STATUS_INTERNAL, "the size '" TC_SV_FMT "' is read before the node that it comes from", TC_SV_ARG(e->name));
+  if (e->kind == TC_SYM_SYMBOL && tc_sym_info_of(v->g->module->syms, e)->origin == TC_SYM_UNBACKED && !v->region &&
+      !tc_map_find_int(v->unbacked, e->symbol))
+    return tc_error(TC_STATUS_INTERNAL, "the size '" TC_SV_FMT "' is read before the node that it comes from",
+                    TC_SV_ARG(e->name));
   for (int32_t i = 0; i < e->n; i++) TC_TRY(check_symbols(v, e->kids[i]));
   return TC_OK;
 }
@@ -88,21 +103,25 @@ static tc_status check_meta(const tc_node *n) {
   TC_TRY(tc_op_normalize(m, n->op, n->n_args, n->args, (tc_sv){0}, &n_args, &own));
   tc_op_args_init(&a, TC_MOMENT_META, m, n->graph, n->op, n_args, own, (tc_sv){0});
   TC_TRY(tc_op_meta(&a));
-  if (a.n_results != n->n_results) return tc_error(TC_STATUS_MISMATCH, "the node has %d results, the op gives %d", n->n_results, a.n_results);
+  if (a.n_results != n->n_results)
+    return tc_error(TC_STATUS_MISMATCH, "the node has %d results, the op gives %d", n->n_results, a.n_results);
   for (int32_t i = 0; i < n->n_results; i++) {
     const tc_value *v = n->results[i];
-    if (v->kind == TC_VALUE_TENSOR && !a.results[i].absent) TC_TRY(tc_types_agree(m, &v->type, &a.results[i].type), "result %%" TC_SV_FMT, TC_SV_ARG(v->name));
+    if (v->kind == TC_VALUE_TENSOR && !a.results[i].absent)
+      TC_TRY(tc_types_agree(m, &v->type, &a.results[i].type), "result %%" TC_SV_FMT, TC_SV_ARG(v->name));
   }
   return TC_OK;
 }
 
 static tc_status check_inplace(verifier *v, const tc_node *n) {
   if (n->inplace < 0) return TC_OK;
-  if (n->inplace >= n->n_args || n->args[n->inplace].kind != TC_AK_TENSOR || !n->n_results || n->results[0]->kind != TC_VALUE_TENSOR)
+  if (n->inplace >= n->n_args || n->args[n->inplace].kind != TC_AK_TENSOR || !n->n_results ||
+      n->results[0]->kind != TC_VALUE_TENSOR)
     return tc_error(TC_STATUS_INTERNAL, "inplace %d is no tensor argument", n->inplace);
   tc_value *old = n->args[n->inplace].value;
   if (old->type.dtype != n->results[0]->type.dtype || old->type.rank != n->results[0]->type.rank)
-    return tc_error(TC_STATUS_INTERNAL, "the result takes the storage of %%" TC_SV_FMT ", which has another type", TC_SV_ARG(old->name));
+    return tc_error(TC_STATUS_INTERNAL, "the result takes the storage of %%" TC_SV_FMT ", which has another type",
+                    TC_SV_ARG(old->name));
   tc_map_put_ptr(v->defined, old, NULL)->value.num = 2;
   return TC_OK;
 }
@@ -114,12 +133,14 @@ static tc_status check_node(verifier *v, tc_node *n) {
   TC_TRY(v->status);
   for (int32_t i = 0; i < n->n_args; i++) {
     TC_TRY(check_arg_symbols(v, &n->args[i]));
-    if (n->args[i].kind == TC_AK_GRAPH) TC_TRY(verify(n->args[i].graph, true), "in the region @" TC_SV_FMT, TC_SV_ARG(n->args[i].graph->name));
+    if (n->args[i].kind == TC_AK_GRAPH)
+      TC_TRY(verify(n->args[i].graph, true), "in the region @" TC_SV_FMT, TC_SV_ARG(n->args[i].graph->name));
   }
   TC_TRY(check_meta(n));
   TC_TRY(check_inplace(v, n));
   for (int32_t i = 0; i < n->n_results; i++) {
-    if (n->results[i]->def != n || n->results[i]->def_index != i) return tc_error(TC_STATUS_INTERNAL, "result %d does not know its node", i);
+    if (n->results[i]->def != n || n->results[i]->def_index != i)
+      return tc_error(TC_STATUS_INTERNAL, "result %d does not know its node", i);
     define(v, n->results[i]);
   }
   return v->status;
@@ -137,7 +158,11 @@ static tc_status check_outputs(verifier *v) {
 
 static tc_status verify(const tc_graph *g, bool region) {
   tc_arena *arena = g->module->arena;
-  verifier v = {.g = g, .region = region, .defined = tc_map_create(arena), .names = tc_map_create(arena), .unbacked = tc_map_create(arena)};
+  verifier v = {.g = g,
+                .region = region,
+                .defined = tc_map_create(arena),
+                .names = tc_map_create(arena),
+                .unbacked = tc_map_create(arena)};
   for (int32_t i = 0; i < g->inputs.count; i++)
     if (g->inputs.data[i].value) define(&v, g->inputs.data[i].value);
   tc_status s = v.status;

@@ -8,7 +8,8 @@ static tc_dtype index_type(tc_em *e) {
     for (int32_t i = 0; i < n; i++) {
       const tc_buf *b = side ? e->g->writes.data[i] : e->g->reads.data[i];
       const tc_sym *last = b->offset ? b->offset : tc_sym_int(e->syms, 0);
-      for (int32_t d = 0; d < b->rank && b->strides; d++) last = tc_sym_add(e->syms, last, tc_sym_mul(e->syms, tc_sym_addi(e->syms, b->sizes[d], -1), b->strides[d]));
+      for (int32_t d = 0; d < b->rank && b->strides; d++)
+        last = tc_sym_add(e->syms, last, tc_sym_mul(e->syms, tc_sym_addi(e->syms, b->sizes[d], -1), b->strides[d]));
       int64_t lo, hi;
       tc_sym_range(e->syms, last, &lo, &hi);
       if (hi >= 1ll << 30 || lo < -(1ll << 30)) return TC_I64;
@@ -76,7 +77,8 @@ static tc_status emit(tc_em *e) {
   bool reduces = false;
   for (int32_t i = 0; i < g->steps.count; i++) reduces |= g->steps.data[i].node->kind == TC_LN_REDUCE;
   int32_t wide = !reduces && e->dev->simd_bytes && lane_var >= 0 ? em_transposed_dim(e, lane_var) : -1;
-  if (wide >= 0 && tc_sym_is_int(tc_sym_mod(e->syms, e->extents[wide], tc_sym_int(e->syms, e->dev->simd_bytes / 4)), 0)) {
+  if (wide >= 0 &&
+      tc_sym_is_int(tc_sym_mod(e->syms, e->extents[wide], tc_sym_int(e->syms, e->dev->simd_bytes / 4)), 0)) {
     em_transpose(e, lane_var, wide);
     return e->failed;
   }
@@ -108,7 +110,16 @@ static tc_status emit(tc_em *e) {
 tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, tc_emitted *out) {
   tc_loops *l = s->loops;
   *out = (tc_emitted){0};
-  tc_em e = {.s = s, .g = g, .l = l, .syms = l->syms, .arena = l->arena, .o = o, .dev = o->device, .out = out, .mask = -1, .tile_row = -1};
+  tc_em e = {.s = s,
+             .g = g,
+             .l = l,
+             .syms = l->syms,
+             .arena = l->arena,
+             .o = o,
+             .dev = o->device,
+             .out = out,
+             .mask = -1,
+             .tile_row = -1};
   e.values = tc_map_create(e.arena);
   e.scalars = tc_map_create(e.arena);
   e.mems = tc_map_create(e.arena);

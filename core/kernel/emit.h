@@ -37,7 +37,8 @@ typedef struct tc_emit_options {
   const tc_device_props *device;
 } tc_emit_options;
 
-// For the host functions that templates of plugins call: where a stage allocates, and the failure when that has run out.
+// For the host functions that templates of plugins call: where a stage allocates, and the failure when that has run
+// out.
 struct tc_stage;
 tc_arena *tc_stage_arena(const struct tc_stage *s);
 void tc_stage_out_of_memory(const struct tc_stage *s);

@@ -1,8 +1,8 @@
 // Values during emission: integer expressions, loads, bodies.
 //
 // Everything is remembered by the identity of its symbolic form: an expression by its pointer (expressions are
-// hash-consed), a node's value by node and index expressions. Entering a loop or region opens a scope; leaving it forgets
-// what was made inside, so a remembered value is always visible where it is found.
+// hash-consed), a node's value by node and index expressions. Entering a loop or region opens a scope; leaving it
+// forgets what was made inside, so a remembered value is always visible where it is found.
 #include <string.h>
 
 #include "core/kernel/emit_internal.h"
@@ -49,8 +49,8 @@ static bool has_loop_symbol(tc_em *e, const tc_sym *x) {
   return false;
 }
 
-// What does not change inside the kernel is computed by the host and passed. The parameter is made once; its value is an
-// instruction like any other and belongs to the scope where it is made.
+// What does not change inside the kernel is computed by the host and passed. The parameter is made once; its value is
+// an instruction like any other and belongs to the scope where it is made.
 static tc_kval scalar_param(tc_em *e, const tc_sym *x) {
   tc_map_entry *entry = tc_map_put_ptr(e->scalars, x, NULL);
   if (!entry->value.num) {
@@ -79,7 +79,8 @@ static tc_kval floor_div(tc_em *e, const tc_sym *x, tc_kval a, tc_kval b) {
   tc_kval r = tc_kb_op2(e->kb, TC_K_REM, a, b), zero = em_const(e, 0);
   tc_kval off = tc_kb_op2(e->kb, TC_K_NE, r, zero);
   tc_kval sign = tc_kb_op2(e->kb, TC_K_LT, tc_kb_op2(e->kb, TC_K_XOR, r, b), zero);
-  return tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_AND, off, sign), tc_kb_op2(e->kb, TC_K_SUB, q, em_const(e, 1)), q);
+  return tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_AND, off, sign),
+                   tc_kb_op2(e->kb, TC_K_SUB, q, em_const(e, 1)), q);
 }
 
 static tc_kval floor_mod(tc_em *e, const tc_sym *x, tc_kval a, tc_kval b) {
@@ -112,7 +113,8 @@ static tc_kval sym_value(tc_em *e, const tc_sym *x) {
   case TC_SYM_AND: return fold_kids(e, x, TC_K_AND);
   case TC_SYM_OR: return fold_kids(e, x, TC_K_OR);
   case TC_SYM_NOT: return tc_kb_op1(e->kb, TC_K_NOT, em_sym(e, x->kids[0]));
-  case TC_SYM_WHERE: return tc_kb_op3(e->kb, TC_K_SELECT, em_sym(e, x->kids[0]), em_sym(e, x->kids[1]), em_sym(e, x->kids[2]));
+  case TC_SYM_WHERE:
+    return tc_kb_op3(e->kb, TC_K_SELECT, em_sym(e, x->kids[0]), em_sym(e, x->kids[1]), em_sym(e, x->kids[2]));
   default: em_fail(e, "an index uses the symbol " TC_SV_FMT ", which has no value here", TC_SV_ARG(x->name)); return -1;
   }
 }
@@ -157,7 +159,9 @@ static tc_map_entry *value_entry(tc_em *e, const void *what, int32_t n, const tc
   return tc_map_put(e->values, (tc_sv){(const char *)key, (size_t)(n + 1) * sizeof *key}, NULL);
 }
 
-static tc_kval and_mask(tc_em *e, tc_kval a, tc_kval b) { return a < 0 ? b : b < 0 ? a : tc_kb_op2(e->kb, TC_K_AND, a, b); }
+static tc_kval and_mask(tc_em *e, tc_kval a, tc_kval b) {
+  return a < 0 ? b : b < 0 ? a : tc_kb_op2(e->kb, TC_K_AND, a, b);
+}
 
 static int32_t step_of(tc_em *e, const tc_lnode *n) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
@@ -179,7 +183,8 @@ static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
   tc_map_entry *entry = tc_map_put(e->wide.loads, (tc_sv){(const char *)key, sizeof key}, NULL);
   if (!entry->value.ptr) {
     tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
-    tc_kb_load(e->kb, em_mem(e, b, false), em_sym(e, tc_sym_add(e->syms, rest, e->wide.base)), e->wide.width, e->mask, NULL, v);
+    tc_kb_load(e->kb, em_mem(e, b, false), em_sym(e, tc_sym_add(e->syms, rest, e->wide.base)), e->wide.width, e->mask,
+               NULL, v);
     entry->value.ptr = v;
   }
   return ((const tc_kval *)entry->value.ptr)[e->wide.at];
@@ -236,11 +241,13 @@ static tc_kval constant(tc_em *e, const tc_binst *b) {
 // An index that comes from data: wrapped if negative, checked, clamped, so that nothing is ever read out of bounds.
 static tc_kval gathered(tc_em *e, const tc_lnode *n, const tc_binst *b, int32_t d, tc_kval v) {
   tc_kval size = tc_kb_cast(e->kb, TC_I64, em_sym(e, b->buf->sizes[d])), zero = tc_kb_int(e->kb, TC_I64, 0);
-  if (b->wrap) v = tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_LT, v, zero), tc_kb_op2(e->kb, TC_K_ADD, v, size), v);
+  if (b->wrap)
+    v = tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_LT, v, zero), tc_kb_op2(e->kb, TC_K_ADD, v, size), v);
   tc_kval ok = tc_kb_op2(e->kb, TC_K_AND, tc_kb_op2(e->kb, TC_K_GE, v, zero), tc_kb_op2(e->kb, TC_K_LT, v, size));
   if (e->mask >= 0) ok = tc_kb_op2(e->kb, TC_K_OR, ok, tc_kb_op1(e->kb, TC_K_NOT, e->mask));
   tc_emit_site site = {.source = b->source};
-  site.text = tc_sv_printf(e->arena, "index out of range in %%" TC_SV_FMT " (dimension %d of %%" TC_SV_FMT ")", TC_SV_ARG(n->name), d, TC_SV_ARG(b->buf->name));
+  site.text = tc_sv_printf(e->arena, "index out of range in %%" TC_SV_FMT " (dimension %d of %%" TC_SV_FMT ")",
+                           TC_SV_ARG(n->name), d, TC_SV_ARG(b->buf->name));
   tc_kb_check(e->kb, ok, e->out->sites.count);
   tc_vec_push(e->arena, &e->out->sites, site);
   tc_kval last = tc_kb_op2(e->kb, TC_K_SUB, size, tc_kb_int(e->kb, TC_I64, 1));
@@ -248,7 +255,8 @@ static tc_kval gathered(tc_em *e, const tc_lnode *n, const tc_binst *b, int32_t 
   return tc_kb_cast(e->kb, e->ity, tc_kb_op2(e->kb, TC_K_MAX, v, zero));
 }
 
-static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const tc_sym *const *at, const tc_kval *values) {
+static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const tc_sym *const *at,
+                         const tc_kval *values) {
   int32_t n_vars = n->n_par + n->n_red;
   const tc_sym *index[TC_MAX_RANK];
   for (int32_t d = 0; d < b->buf->rank; d++) index[d] = tc_sym_replace(e->syms, b->index[d], n_vars, n->vars, at);
@@ -295,7 +303,9 @@ tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
     case TC_K_CAST: v[i] = tc_kb_cast(e->kb, b->dtype, args[0]); break;
     default: v[i] = tc_kb_op(e->kb, b->op, b->n_args, args); break;
     }
-    if (v[i] < 0) em_fail(e, "the body of %%" TC_SV_FMT " cannot be emitted (%s)", TC_SV_ARG(n->name), b->op < TC_K_COUNT ? tc_k_op_text(b->op) : "load");
+    if (v[i] < 0)
+      em_fail(e, "the body of %%" TC_SV_FMT " cannot be emitted (%s)", TC_SV_ARG(n->name),
+              b->op < TC_K_COUNT ? tc_k_op_text(b->op) : "load");
     if (e->failed != TC_OK) return -1;
   }
   return n->body.n_results ? v[n->body.results[0]] : zero_of(e, n->outs[0]->dtype);
@@ -344,7 +354,9 @@ tc_kval em_acc_init(tc_em *e, const tc_lnode *n) {
   switch (n->reduce) {
   case TC_RED_PROD: {
     char c = tc_dtype_class(d);
-    if (c == 'c') return tc_kb_op2(e->kb, TC_K_COMPLEX, tc_kb_real(e->kb, tc_dtype_real(d), 1), tc_kb_real(e->kb, tc_dtype_real(d), 0));
+    if (c == 'c')
+      return tc_kb_op2(e->kb, TC_K_COMPLEX, tc_kb_real(e->kb, tc_dtype_real(d), 1),
+                       tc_kb_real(e->kb, tc_dtype_real(d), 0));
     return c == 'f' ? tc_kb_real(e->kb, d, 1) : tc_kb_int(e->kb, d, 1);
   }
   case TC_RED_MAX: return extreme(e, d, false);
@@ -357,8 +369,9 @@ tc_kval em_acc_init(tc_em *e, const tc_lnode *n) {
 static const struct {
   int32_t combine, collective;
 } reductions[TC_RED_COUNT] = {
-    [TC_RED_SUM] = {TC_K_ADD, TC_K_REDUCE_ADD}, [TC_RED_PROD] = {TC_K_MUL, TC_K_REDUCE_MUL}, [TC_RED_MAX] = {TC_K_MAX, TC_K_REDUCE_MAX},
-    [TC_RED_MIN] = {TC_K_MIN, TC_K_REDUCE_MIN}, [TC_RED_ANY] = {TC_K_OR, TC_K_REDUCE_OR},    [TC_RED_ALL] = {TC_K_AND, TC_K_REDUCE_AND},
+    [TC_RED_SUM] = {TC_K_ADD, TC_K_REDUCE_ADD}, [TC_RED_PROD] = {TC_K_MUL, TC_K_REDUCE_MUL},
+    [TC_RED_MAX] = {TC_K_MAX, TC_K_REDUCE_MAX}, [TC_RED_MIN] = {TC_K_MIN, TC_K_REDUCE_MIN},
+    [TC_RED_ANY] = {TC_K_OR, TC_K_REDUCE_OR},   [TC_RED_ALL] = {TC_K_AND, TC_K_REDUCE_AND},
 };
 
 tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {

@@ -1,5 +1,5 @@
-// Emission along columns: lanes run along a parallel dimension, each lane does its own reductions in loops. Used when the
-// memory is contiguous across rows (sums over the first dimension, batch statistics).
+// Emission along columns: lanes run along a parallel dimension, each lane does its own reductions in loops. Used when
+// the memory is contiguous across rows (sums over the first dimension, batch statistics).
 #include "core/kernel/emit_internal.h"
 
 enum { MOST = 16 };
@@ -27,7 +27,8 @@ static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
     for (int32_t i = 0; i < p->n_reduces; i++) acc[i] = next[i];
     for (int32_t i = 0; i < e->g->steps.count; i++) {
       const tc_step *s = &e->g->steps.data[i];
-      if (s->phase == p->number && s->stores && s->node->kind == TC_LN_POINTWISE && !em_step_is_row(e, i)) em_store_step(e, i);
+      if (s->phase == p->number && s->stores && s->node->kind == TC_LN_POINTWISE && !em_step_is_row(e, i))
+        em_store_step(e, i);
     }
     return;
   }

@@ -1,8 +1,8 @@
 // Which dimensions can be walked as one, and which one lanes should run along.
 //
 // Two variables u, v (v inner) of one class join into one of extent E_u·E_v when every address is linear in both with
-// coeff_u = coeff_v·E_v and no condition or index value uses them: then u → 0, v → w gives the same addresses. Lanes run
-// along the variable that has stride 1 in most of the bytes accessed.
+// coeff_u = coeff_v·E_v and no condition or index value uses them: then u → 0, v → w gives the same addresses. Lanes
+// run along the variable that has stride 1 in most of the bytes accessed.
 #include "core/kernel/emit_internal.h"
 
 typedef struct access {
@@ -22,7 +22,8 @@ static bool is_step(tc_em *e, const tc_lnode *n) {
   return false;
 }
 
-static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at, const tc_buf *b, const tc_sym *const *index, int32_t n_vars, const tc_sym *const *vars);
+static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at, const tc_buf *b,
+                      const tc_sym *const *index, int32_t n_vars, const tc_sym *const *vars);
 
 static void scan_body(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at) {
   int32_t n_vars = n->n_par + n->n_red;
@@ -35,7 +36,8 @@ static void scan_body(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const 
   }
 }
 
-static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at, const tc_buf *b, const tc_sym *const *index, int32_t n_vars, const tc_sym *const *vars) {
+static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at, const tc_buf *b,
+                      const tc_sym *const *index, int32_t n_vars, const tc_sym *const *vars) {
   (void)n;
   const tc_sym *mapped[TC_MAX_RANK];
   for (int32_t d = 0; d < b->rank; d++) mapped[d] = tc_sym_replace(e->syms, index[d], n_vars, vars, at);
@@ -57,7 +59,8 @@ static scan scan_group(tc_em *e) {
     for (int32_t k = 0; k < st->node->n_outs && st->stores; k++) {
       const tc_buf *b = st->node->outs[k];
       if (!b->strides) continue;
-      access a = {em_address(e, b, e->at[i]), 2 * tc_dtype_size(b->dtype)}; // a strided store costs more than a strided load
+      access a = {em_address(e, b, e->at[i]),
+                  2 * tc_dtype_size(b->dtype)}; // a strided store costs more than a strided load
       tc_vec_push(e->arena, &s.accesses, a);
     }
   }
@@ -128,7 +131,8 @@ static void drop_ones(tc_em *e) {
     for (int32_t i = 0; i < e->g->steps.count; i++) {
       const tc_lnode *n = e->g->steps.data[i].node;
       const tc_sym **at = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
-      for (int32_t k = 0; k < n->n_par + n->n_red; k++) at[k] = tc_sym_replace(e->syms, e->at[i][k], 1, &e->vars[d], &zero);
+      for (int32_t k = 0; k < n->n_par + n->n_red; k++)
+        at[k] = tc_sym_replace(e->syms, e->at[i][k], 1, &e->vars[d], &zero);
       e->at[i] = at;
     }
     for (int32_t k = d; k + 1 < e->n_par + e->n_red; k++) {
@@ -165,7 +169,8 @@ int32_t em_merge_dims(tc_em *e) {
     int64_t score = 0;
     for (int32_t i = 0; i < s.accesses.count; i++) {
       const tc_sym *c, *rest;
-      if (tc_sym_linear(e->syms, s.accesses.data[i].address, e->vars[d], &c, &rest) && tc_sym_is_int(c, 1)) score += s.accesses.data[i].bytes;
+      if (tc_sym_linear(e->syms, s.accesses.data[i].address, e->vars[d], &c, &rest) && tc_sym_is_int(c, 1))
+        score += s.accesses.data[i].bytes;
     }
     if (score >= best_score) best = d, best_score = score; // later variables win ties
   }

@@ -3,6 +3,7 @@
 #define TC_CORE_KERNEL_EMIT_INTERNAL_H_
 
 #include "core/kernel/emit.h"
+
 #include "tc/template.h"
 
 typedef struct tc_em_undo {
@@ -45,16 +46,16 @@ typedef struct tc_em {
   tc_map *values; // of integer expressions and body values → kernel value + 1; scoped by the undo log
   TC_VEC(tc_em_undo) undo;
   tc_map *scalars; // expression → scalar parameter + 1
-  tc_map *mems;   // tc_buf * → tc_kmem + 1
-  tc_map *tiles;  // tc_buf * → tc_em_tile *
+  tc_map *mems;    // tc_buf * → tc_kmem + 1
+  tc_map *tiles;   // tc_buf * → tc_em_tile *
   bool tiles_used;
-  int32_t phase;  // that is being emitted: tiles hold what earlier ones made
-  tc_map *rows;   // tc_buf * → kernel value + 1: reductions' results for the current row
-  const tc_buf *hole;      // the template result that is being stored, and its value
+  int32_t phase;      // that is being emitted: tiles hold what earlier ones made
+  tc_map *rows;       // tc_buf * → kernel value + 1: reductions' results for the current row
+  const tc_buf *hole; // the template result that is being stored, and its value
   tc_kval hole_value;
-  tc_kval mask;            // of what is evaluated now, or -1
-  tc_kval tile_row;        // number of the current row inside the tile, or -1 (0)
-  const tc_sym *red_flat;  // the reduced variables as one row-major index
+  tc_kval mask;           // of what is evaluated now, or -1
+  tc_kval tile_row;       // number of the current row inside the tile, or -1 (0)
+  const tc_sym *red_flat; // the reduced variables as one row-major index
   tc_em_wide wide;
   tc_status failed;
 } tc_em;

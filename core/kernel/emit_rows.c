@@ -84,7 +84,8 @@ static void lane_loop(tc_em *e, const phase *p, int32_t lane_var, const tc_sym *
 }
 
 // Loops over the reduced variables other than the lanes', outermost first.
-static void nest(tc_em *e, const phase *p, int32_t d, int32_t lane_var, const tc_sym *lo, const tc_sym *hi, tc_kval *acc) {
+static void nest(tc_em *e, const phase *p, int32_t d, int32_t lane_var, const tc_sym *lo, const tc_sym *hi,
+                 tc_kval *acc) {
   if (d == lane_var) d++;
   if (d >= e->n_par + e->n_red) {
     lane_loop(e, p, lane_var, lo, hi, acc);
@@ -103,7 +104,9 @@ static void row_stores(tc_em *e, int32_t number) {
   bool open = false;
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_step *s = &e->g->steps.data[i];
-    bool row = s->node->kind == TC_LN_REDUCE ? s->phase + 1 == number : s->phase == number && s->node->kind == TC_LN_POINTWISE && em_step_is_row(e, i);
+    bool row = s->node->kind == TC_LN_REDUCE
+                   ? s->phase + 1 == number
+                   : s->phase == number && s->node->kind == TC_LN_POINTWISE && em_step_is_row(e, i);
     if (!row || !s->stores) continue;
     if (!open) {
       tc_kb_lanes(e->kb);

@@ -2,14 +2,15 @@
 //
 // Its load holes give whatever feeds the operand; its store hole computes every step that follows at the same elements,
 // stores those that leave the group and keeps those that later phases need in on-chip tiles. A second template of the
-// group runs on the same tile, its local operand coming from there. Row work (reductions) then runs over the tile's rows.
+// group runs on the same tile, its local operand coming from there. Row work (reductions) then runs over the tile's
+// rows.
 #include "core/kernel/emit_internal.h"
 
 enum { CANDIDATES = 16 };
 
 // What a template sees (tc/template.h).
 struct tc_stage {
-  tc_em *e;           // NULL while it is only asked
+  tc_em *e; // NULL while it is only asked
   const tc_loops *l;
   const tc_lnode *node;
   const tc_device_props *dev;
@@ -27,15 +28,25 @@ static int64_t constant_or(const tc_sym *x, int64_t otherwise) { return tc_sym_i
 int32_t tc_stage_operand_count(const tc_stage *s) { return s->node->n_operands; }
 tc_dtype tc_stage_operand_dtype(const tc_stage *s, int32_t k) { return s->node->operands[k].buf->dtype; }
 int32_t tc_stage_operand_rank(const tc_stage *s, int32_t k) { return s->node->operands[k].rank; }
-int64_t tc_stage_operand_size(const tc_stage *s, int32_t k, int32_t dim) { return constant_or(s->node->operands[k].sizes[dim], -1); }
-int64_t tc_stage_operand_hint(const tc_stage *s, int32_t k, int32_t dim) { return tc_sym_hint_or(s->l->syms, s->node->operands[k].sizes[dim], 256); }
+int64_t tc_stage_operand_size(const tc_stage *s, int32_t k, int32_t dim) {
+  return constant_or(s->node->operands[k].sizes[dim], -1);
+}
+int64_t tc_stage_operand_hint(const tc_stage *s, int32_t k, int32_t dim) {
+  return tc_sym_hint_or(s->l->syms, s->node->operands[k].sizes[dim], 256);
+}
 tc_dtype tc_stage_dtype(const tc_stage *s) { return s->node->outs[0]->dtype; }
 int32_t tc_stage_rank(const tc_stage *s) { return s->node->n_par; }
 int64_t tc_stage_out_size(const tc_stage *s, int32_t dim) { return constant_or(s->node->extents[dim], -1); }
-int64_t tc_stage_out_hint(const tc_stage *s, int32_t dim) { return tc_sym_hint_or(s->l->syms, s->node->extents[dim], 256); }
-int64_t tc_stage_attr(const tc_stage *s, int32_t i, int64_t otherwise) { return i < s->node->n_attrs ? constant_or(s->node->attrs[i], otherwise) : otherwise; }
+int64_t tc_stage_out_hint(const tc_stage *s, int32_t dim) {
+  return tc_sym_hint_or(s->l->syms, s->node->extents[dim], 256);
+}
+int64_t tc_stage_attr(const tc_stage *s, int32_t i, int64_t otherwise) {
+  return i < s->node->n_attrs ? constant_or(s->node->attrs[i], otherwise) : otherwise;
+}
 const tc_device_props *tc_stage_device(const tc_stage *s) { return s->dev; }
-void tc_stage_refuse(const tc_stage *s, const char *reason) { ((tc_stage *)s)->refused = tc_sv_copy(s->l->arena, tc_sv_of(reason)); }
+void tc_stage_refuse(const tc_stage *s, const char *reason) {
+  ((tc_stage *)s)->refused = tc_sv_copy(s->l->arena, tc_sv_of(reason));
+}
 
 tc_arena *tc_stage_arena(const tc_stage *s) { return s->l->arena; }
 void tc_stage_out_of_memory(const tc_stage *s) {
@@ -44,8 +55,12 @@ void tc_stage_out_of_memory(const tc_stage *s) {
 
 tc_kb *tc_stage_builder(tc_stage *s) { return s->e ? s->e->kb : NULL; }
 tc_kval tc_stage_origin(tc_stage *s, int32_t dim) { return tc_kb_cast(s->e->kb, TC_I64, s->origin[dim]); }
-tc_kval tc_stage_extent(tc_stage *s, int32_t dim) { return tc_kb_cast(s->e->kb, TC_I64, em_sym(s->e, s->node->extents[dim])); }
-tc_kval tc_stage_operand_extent(tc_stage *s, int32_t k, int32_t dim) { return tc_kb_cast(s->e->kb, TC_I64, em_sym(s->e, s->node->operands[k].sizes[dim])); }
+tc_kval tc_stage_extent(tc_stage *s, int32_t dim) {
+  return tc_kb_cast(s->e->kb, TC_I64, em_sym(s->e, s->node->extents[dim]));
+}
+tc_kval tc_stage_operand_extent(tc_stage *s, int32_t k, int32_t dim) {
+  return tc_kb_cast(s->e->kb, TC_I64, em_sym(s->e, s->node->operands[k].sizes[dim]));
+}
 int32_t tc_stage_exact(tc_stage *s, int32_t dim) {
   int64_t tile = s->config->tile[dim];
   return tile == 0 || tc_sym_is_int(tc_sym_mod(s->l->syms, s->node->extents[dim], tc_sym_int(s->l->syms, tile)), 0);
@@ -78,13 +93,15 @@ void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t
   const tc_sym *mapped[TC_MAX_RANK];
   for (int32_t i = 0; i < width; i++) out[i] = -1;
   if (e->failed != TC_OK) return;
-  for (int32_t d = 0; d < v->buf->rank; d++) mapped[d] = tc_sym_replace(e->syms, v->map[d], v->rank, v->index, s->load_index);
+  for (int32_t d = 0; d < v->buf->rank; d++)
+    mapped[d] = tc_sym_replace(e->syms, v->map[d], v->rank, v->index, s->load_index);
   tc_kval outer = e->mask;
   e->mask = mask;
   // Plain memory in order: one wide load.
   bool memory = v->buf->strides && !tc_map_find_ptr(e->tiles, v->buf) && !tc_map_find_ptr(e->rows, v->buf);
   const tc_sym *address = memory ? em_address(e, v->buf, mapped) : NULL, *coeff, *rest;
-  if (width > 1 && memory && v->rank > 0 && tc_sym_linear(e->syms, address, s->load_index[v->rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1)) {
+  if (width > 1 && memory && v->rank > 0 &&
+      tc_sym_linear(e->syms, address, s->load_index[v->rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1)) {
     int32_t mark = em_mark(e);
     bind_index(e, v->rank, s->load_index, index, 0);
     tc_kb_load(e->kb, em_mem(e, v->buf, false), em_sym(e, address), width, mask, NULL, out);
@@ -110,7 +127,8 @@ tc_kval tc_stage_load(tc_stage *s, int32_t operand, const tc_kval *index, tc_kva
 }
 
 // Everything that one store of the template sets off, for `width` values at consecutive indices of the last dimension.
-static void store_values(tc_stage *s, const tc_kval *index, int32_t width, const tc_kval *values, tc_kval mask, const tc_sym *const *const *at) {
+static void store_values(tc_stage *s, const tc_kval *index, int32_t width, const tc_kval *values, tc_kval mask,
+                         const tc_sym *const *const *at) {
   tc_em *e = s->e;
   int32_t rank = s->node->n_par;
   tc_kval outer_mask = e->mask, outer_row = e->tile_row, v[16];
@@ -123,7 +141,8 @@ static void store_values(tc_stage *s, const tc_kval *index, int32_t width, const
     if (!s->in_store[k]) continue;
     const tc_buf *b = e->g->steps.data[k].node->outs[0];
     const tc_sym *coeff = NULL, *rest, *address = b->strides && rank ? em_address(e, b, at[k]) : NULL;
-    bool wide = width > 1 && e->g->steps.data[k].hold != TC_HOLD_TILE && address && tc_sym_linear(e->syms, address, s->store_index[rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1);
+    bool wide = width > 1 && e->g->steps.data[k].hold != TC_HOLD_TILE && address &&
+                tc_sym_linear(e->syms, address, s->store_index[rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1);
     for (int32_t i = 0; i < width; i++) {
       int32_t mark = em_mark(e);
       bind_index(e, rank, s->store_index, index, i);
@@ -153,7 +172,8 @@ static const tc_sym *const **store_maps(tc_stage *s) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_lnode *n = e->g->steps.data[i].node;
     const tc_sym **to = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
-    for (int32_t k = 0; k < n->n_par + n->n_red; k++) to[k] = tc_sym_replace(e->syms, e->g->steps.data[i].at[k], n_vars, e->g->vars, s->store_index);
+    for (int32_t k = 0; k < n->n_par + n->n_red; k++)
+      to[k] = tc_sym_replace(e->syms, e->g->steps.data[i].at[k], n_vars, e->g->vars, s->store_index);
     at[i] = to;
   }
   return at;
@@ -164,12 +184,16 @@ void tc_stage_store_n(tc_stage *s, const tc_kval *index, int32_t width, const tc
   for (int32_t i = 0; i < width; i += 16) {
     tc_kval from[TC_MAX_RANK];
     for (int32_t d = 0; d < s->node->n_par; d++) from[d] = index[d];
-    if (i) from[s->node->n_par - 1] = em_add(s->e, index[s->node->n_par - 1], tc_kb_int(s->e->kb, tc_kb_type(s->e->kb, index[s->node->n_par - 1]), i));
+    if (i)
+      from[s->node->n_par - 1] = em_add(s->e, index[s->node->n_par - 1],
+                                        tc_kb_int(s->e->kb, tc_kb_type(s->e->kb, index[s->node->n_par - 1]), i));
     store_values(s, from, width - i < 16 ? width - i : 16, values + i, mask, at);
   }
 }
 
-void tc_stage_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval mask) { tc_stage_store_n(s, index, 1, &value, mask); }
+void tc_stage_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval mask) {
+  tc_stage_store_n(s, index, 1, &value, mask);
+}
 
 // ---- choosing a configuration ----
 static bool tile_is_whole(const tc_stage *s, const tc_stage_config *c, int32_t dim) {
@@ -179,7 +203,9 @@ static bool tile_is_whole(const tc_stage *s, const tc_stage_config *c, int32_t d
 static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_config *like, tc_stage_config *out) {
   tc_stage_config all[CANDIDATES] = {0};
   int32_t n = 0, status = s->node->tmpl->candidates(s, CANDIDATES, all, &n);
-  if (status != TC_STATUS_OK) return tc_error(status, "the template " TC_SV_FMT " failed to offer configurations for %%" TC_SV_FMT, TC_SV_ARG(s->node->tmpl->name), TC_SV_ARG(s->node->name));
+  if (status != TC_STATUS_OK)
+    return tc_error(status, "the template " TC_SV_FMT " failed to offer configurations for %%" TC_SV_FMT,
+                    TC_SV_ARG(s->node->tmpl->name), TC_SV_ARG(s->node->name));
   int32_t rank = s->node->n_par;
   for (int32_t i = 0; i < n; i++) {
     bool fits = !whole_rows || tile_is_whole(s, &all[i], rank - 1);
@@ -190,7 +216,9 @@ static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_c
     return TC_OK;
   }
   (void)e;
-  return tc_error(TC_STATUS_UNIMPLEMENTED, "the template " TC_SV_FMT " has no configuration for %%" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(s->node->tmpl->name), TC_SV_ARG(s->node->name), s->refused.size ? ": " : "", TC_SV_ARG(s->refused));
+  return tc_error(
+      TC_STATUS_UNIMPLEMENTED, "the template " TC_SV_FMT " has no configuration for %%" TC_SV_FMT "%s" TC_SV_FMT,
+      TC_SV_ARG(s->node->tmpl->name), TC_SV_ARG(s->node->name), s->refused.size ? ": " : "", TC_SV_ARG(s->refused));
 }
 
 // Steps that run inside the stores: the template itself and pointwise ones of its phase, over elements.
@@ -250,7 +278,8 @@ static void tile_rows(tc_em *e, tc_stage *first, int32_t from_phase) {
     if (tile != 1) {
       if (!tile) tile = constant_or(first->node->extents[d], 1);
       tc_kval end = em_const(e, tile);
-      if (!tc_stage_exact(first, d)) end = tc_kb_op2(e->kb, TC_K_MIN, end, tc_kb_op2(e->kb, TC_K_SUB, em_sym(e, first->node->extents[d]), v));
+      if (!tc_stage_exact(first, d))
+        end = tc_kb_op2(e->kb, TC_K_MIN, end, tc_kb_op2(e->kb, TC_K_SUB, em_sym(e, first->node->extents[d]), v));
       tc_kval r = tc_kb_for(e->kb, em_const(e, 0), end, 1, 0, 0, NULL, NULL);
       opened++;
       row = row < 0 ? r : em_add(e, em_mul(e, row, em_const(e, tile)), r);
@@ -285,7 +314,8 @@ void em_stage_group(tc_em *e) {
       em_fail(e, "more than 8 templates in one group");
       return;
     }
-    stages[n] = (tc_stage){.e = e, .l = e->l, .node = st->node, .dev = e->dev, .config = &configs[n], .phase = st->phase};
+    stages[n] =
+        (tc_stage){.e = e, .l = e->l, .node = st->node, .dev = e->dev, .config = &configs[n], .phase = st->phase};
     e->failed = choose(e, &stages[n], row_work, n ? &configs[0] : NULL, &configs[n]);
     n++;
   }
@@ -293,7 +323,8 @@ void em_stage_group(tc_em *e) {
   e->kb = tc_kb_create(e->arena, g->kernel, configs[0].lanes);
   bind_block(e, &stages[0]);
   int64_t rows = 1;
-  for (int32_t d = 0; d < g->n_par; d++) rows *= configs[0].tile[d] ? configs[0].tile[d] : constant_or(stages[0].node->extents[d], 1);
+  for (int32_t d = 0; d < g->n_par; d++)
+    rows *= configs[0].tile[d] ? configs[0].tile[d] : constant_or(stages[0].node->extents[d], 1);
   em_make_tiles(e, rows);
   for (int32_t i = 0; i < n && e->failed == TC_OK; i++) {
     tc_stage *s = &stages[i];
@@ -302,14 +333,18 @@ void em_stage_group(tc_em *e) {
     for (int32_t d = 0; d < s->node->n_par; d++) s->origin[d] = stages[0].origin[d];
     make_symbols(e, "o", s->node->n_par, s->node->extents, s->store_index);
     int32_t most = 0;
-    for (int32_t k = 0; k < s->node->n_operands; k++) most = s->node->operands[k].rank > most ? s->node->operands[k].rank : most;
+    for (int32_t k = 0; k < s->node->n_operands; k++)
+      most = s->node->operands[k].rank > most ? s->node->operands[k].rank : most;
     const tc_lview *widest = NULL;
     for (int32_t k = 0; k < s->node->n_operands; k++) {
       if (!widest || s->node->operands[k].rank > widest->rank) widest = &s->node->operands[k];
     }
-    for (int32_t d = 0; widest && d < widest->rank; d++) s->load_index[d] = tc_sym_fresh(e->syms, "q", TC_SYM_LOCAL), tc_sym_info_of(e->syms, s->load_index[d])->lo = 0;
+    for (int32_t d = 0; widest && d < widest->rank; d++)
+      s->load_index[d] = tc_sym_fresh(e->syms, "q", TC_SYM_LOCAL), tc_sym_info_of(e->syms, s->load_index[d])->lo = 0;
     int32_t status = s->node->tmpl->emit(s, s->config);
-    if (status != TC_STATUS_OK) em_fail(e, "the template " TC_SV_FMT " failed to emit %%" TC_SV_FMT, TC_SV_ARG(s->node->tmpl->name), TC_SV_ARG(s->node->name));
+    if (status != TC_STATUS_OK)
+      em_fail(e, "the template " TC_SV_FMT " failed to emit %%" TC_SV_FMT, TC_SV_ARG(s->node->tmpl->name),
+              TC_SV_ARG(s->node->name));
     tc_kb_barrier(e->kb);
   }
   if (g->n_phases > last_stage_phase + 1 && e->failed == TC_OK) tile_rows(e, &stages[0], last_stage_phase + 1);

@@ -1,8 +1,9 @@
-// Emission of pointwise work whose loads and stores are contiguous along different dimensions: packing, permuted copies.
+// Emission of pointwise work whose loads and stores are contiguous along different dimensions: packing, permuted
+// copies.
 //
-// Lanes run along the stores' dimension; along the loads' dimension each lane reads `width` consecutive elements at once,
-// which the code generator turns into row loads and a transpose in registers. A block does one run of `width` for one
-// strip of lanes after the other.
+// Lanes run along the stores' dimension; along the loads' dimension each lane reads `width` consecutive elements at
+// once, which the code generator turns into row loads and a transpose in registers. A block does one run of `width` for
+// one strip of lanes after the other.
 #include "core/kernel/emit_internal.h"
 
 static void element(tc_em *e, tc_kval first, const tc_sym *base, int32_t wide_var, int32_t width) {

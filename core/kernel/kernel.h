@@ -8,6 +8,7 @@
 #include "core/base/executor.h"
 #include "core/base/lex.h"
 #include "core/base/vec.h"
+
 #include "tc/kernel.h"
 
 // A builder for one kernel; everything is made in the arena. tc_kb_* calls open a guard of their own, so a plugin's
@@ -37,14 +38,15 @@ TC_NODISCARD tc_status tc_kernel_simplify(tc_arena *arena, const tc_kernel *k, t
 
 // One argument: memory for GLOBAL parameters, bits for scalars.
 typedef struct tc_karg {
-  void *data;     // GLOBAL: host address of element 0
-  int64_t count;  // GLOBAL: elements that may be touched (bounds are checked by the interpreter)
-  int64_t bits;   // scalars: integers as int64; floats as the bits of their type
+  void *data;    // GLOBAL: host address of element 0
+  int64_t count; // GLOBAL: elements that may be touched (bounds are checked by the interpreter)
+  int64_t bits;  // scalars: integers as int64; floats as the bits of their type
 } tc_karg;
 // Runs blocks 0 … blocks-1 on the host, exactly as the semantics say: slow; the oracle of every backend. Errors (never
 // crashes): out of bounds, read of uninitialised shared or lane memory, two lanes writing one shared address (or one
 // reading what another writes) between barriers. Opcodes of class m use the C library.
-TC_NODISCARD tc_status tc_kernel_interpret(const tc_allocator *a, const tc_kernel *k, int64_t blocks, const tc_karg *args, int32_t n_args, int64_t *out_failed_site);
+TC_NODISCARD tc_status tc_kernel_interpret(const tc_allocator *a, const tc_kernel *k, int64_t blocks,
+                                           const tc_karg *args, int32_t n_args, int64_t *out_failed_site);
 
 // Counts, from the IR, for explain and tests: static numbers.
 typedef struct tc_kernel_stats {

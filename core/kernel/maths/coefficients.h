@@ -2,166 +2,210 @@
 #ifndef TC_CORE_KERNEL_MATHS_COEFFICIENTS_H_
 #define TC_CORE_KERNEL_MATHS_COEFFICIENTS_H_
 
-static const double exp_f32[] = { // error 2^-28.2
-    0x1.0000000000000p-1, 0x1.55552c0000000p-3, 0x1.5555020000000p-5, 0x1.1155b60000000p-7,
-    0x1.6d2e540000000p-10, 0x1.3b66060000000p-13,
+static const double exp_f32[] = {
+    // error 2^-28.2
+    0x1.0000000000000p-1, 0x1.55552c0000000p-3,  0x1.5555020000000p-5,
+    0x1.1155b60000000p-7, 0x1.6d2e540000000p-10, 0x1.3b66060000000p-13,
 };
-static const double exp_f64[] = { // error 2^-61.1
-    0x1.0000000000000p-1, 0x1.5555555555559p-3, 0x1.5555555555558p-5, 0x1.111111110f711p-7,
+static const double exp_f64[] = {
+    // error 2^-61.1
+    0x1.0000000000000p-1,  0x1.5555555555559p-3,  0x1.5555555555558p-5,  0x1.111111110f711p-7,
     0x1.6c16c16c16d5bp-10, 0x1.a01a01af9555dp-13, 0x1.a01a019bdc82ep-16, 0x1.71ddf94f1797ep-19,
     0x1.27e4ff6cc6eb4p-22, 0x1.af5cdeac536b5p-26, 0x1.1f2d07e5c8654p-29,
 };
-static const double exp2_f32[] = { // error 2^-26.2
-    0x1.62e4300000000p-1, 0x1.ebfb940000000p-3, 0x1.c6af9e0000000p-5, 0x1.3b68260000000p-7,
-    0x1.5ef3e60000000p-10, 0x1.1792fa0000000p-13,
+static const double exp2_f32[] = {
+    // error 2^-26.2
+    0x1.62e4300000000p-1, 0x1.ebfb940000000p-3,  0x1.c6af9e0000000p-5,
+    0x1.3b68260000000p-7, 0x1.5ef3e60000000p-10, 0x1.1792fa0000000p-13,
 };
-static const double exp2_f64[] = { // error 2^-57.6
-    0x1.62e42fefa39efp-1, 0x1.ebfbdff82c574p-3, 0x1.c6b08d704a1fap-5, 0x1.3b2ab6fbaadd2p-7,
+static const double exp2_f64[] = {
+    // error 2^-57.6
+    0x1.62e42fefa39efp-1,  0x1.ebfbdff82c574p-3,  0x1.c6b08d704a1fap-5,  0x1.3b2ab6fbaadd2p-7,
     0x1.5d87fe786ad0ap-10, 0x1.430912dccad19p-13, 0x1.ffcbfd7b16099p-17, 0x1.62c091dbe08f3p-20,
     0x1.b522c7098ca7ap-24, 0x1.e336576c4d6e1p-28, 0x1.ed13a13d062a9p-32, 0x1.f87af003b494fp-35,
 };
-static const double log_f32[] = { // error 2^-29.1
-    0x1.5555480000000p-2, -0x1.0000720000000p-2, 0x1.99a5460000000p-3, -0x1.552e3c0000000p-3,
-    0x1.2301d80000000p-3, -0x1.01112a0000000p-3, 0x1.f0293a0000000p-4, -0x1.beb9840000000p-4,
-    0x1.b3abc60000000p-5,
+static const double log_f32[] = {
+    // error 2^-29.1
+    0x1.5555480000000p-2,  -0x1.0000720000000p-2, 0x1.99a5460000000p-3,  -0x1.552e3c0000000p-3, 0x1.2301d80000000p-3,
+    -0x1.01112a0000000p-3, 0x1.f0293a0000000p-4,  -0x1.beb9840000000p-4, 0x1.b3abc60000000p-5,
 };
-static const double atanh_f32[] = { // error 2^-35.2
-    0x1.5555540000000p-1, 0x1.999c280000000p-2, 0x1.23d3180000000p-2, 0x1.f15fb60000000p-3,
+static const double atanh_f32[] = {
+    // error 2^-35.2
+    0x1.5555540000000p-1,
+    0x1.999c280000000p-2,
+    0x1.23d3180000000p-2,
+    0x1.f15fb60000000p-3,
 };
-static const double atanh_f64[] = { // error 2^-59.5
+static const double atanh_f64[] = {
+    // error 2^-59.5
     0x1.5555555555592p-1, 0x1.999999997ff0ap-2, 0x1.24924941e31d9p-2, 0x1.c71c5212028adp-3,
     0x1.74663d9563a22p-3, 0x1.39a1d3220e4cdp-3, 0x1.2f04c320b684ap-3,
 };
-static const double atanh5_f32[] = { // error 2^-36.8
-    0x1.999a000000000p-2, 0x1.24527a0000000p-2, 0x1.dfa31c0000000p-3,
+static const double atanh5_f32[] = {
+    // error 2^-36.8
+    0x1.999a000000000p-2,
+    0x1.24527a0000000p-2,
+    0x1.dfa31c0000000p-3,
 };
-static const double atanh5_f64[] = { // error 2^-73.5
+static const double atanh5_f64[] = {
+    // error 2^-73.5
     0x1.9999999999996p-2, 0x1.2492492492f52p-2, 0x1.c71c71c596584p-3, 0x1.745d18297aeb8p-3,
     0x1.3b1364bd5c9aep-3, 0x1.112071426950ep-3, 0x1.de3d11f81ee30p-4, 0x1.eac91d2eb381fp-4,
 };
-static const double sin_f32[] = { // error 2^-32.5
-    -0x1.5555560000000p-3, 0x1.1111740000000p-7, -0x1.a059540000000p-13, 0x1.7c2c3a0000000p-19,
+static const double sin_f32[] = {
+    // error 2^-32.5
+    -0x1.5555560000000p-3,
+    0x1.1111740000000p-7,
+    -0x1.a059540000000p-13,
+    0x1.7c2c3a0000000p-19,
 };
-static const double sin_f64[] = { // error 2^-63.2
-    -0x1.5555555555555p-3, 0x1.1111111111068p-7, -0x1.a01a019ffe094p-13, 0x1.71de3a332dcaap-19,
+static const double sin_f64[] = {
+    // error 2^-63.2
+    -0x1.5555555555555p-3,  0x1.1111111111068p-7,  -0x1.a01a019ffe094p-13, 0x1.71de3a332dcaap-19,
     -0x1.ae642b9c969c4p-26, 0x1.61093d0c2299fp-33, -0x1.9fb859e016018p-41,
 };
-static const double cos_f32[] = { // error 2^-33.0
-    0x1.55554a0000000p-5, -0x1.6c0c280000000p-10, 0x1.99e8080000000p-16,
+static const double cos_f32[] = {
+    // error 2^-33.0
+    0x1.55554a0000000p-5,
+    -0x1.6c0c280000000p-10,
+    0x1.99e8080000000p-16,
 };
-static const double cos_f64[] = { // error 2^-63.9
-    0x1.555555555554bp-5, -0x1.6c16c16c15014p-10, 0x1.a01a019c8efabp-16, -0x1.27e4f7f168a4bp-22,
-    0x1.1ee9dbadcb4eap-29, -0x1.8fa670d9e0e6ap-37,
+static const double cos_f64[] = {
+    // error 2^-63.9
+    0x1.555555555554bp-5,   -0x1.6c16c16c15014p-10, 0x1.a01a019c8efabp-16,
+    -0x1.27e4f7f168a4bp-22, 0x1.1ee9dbadcb4eap-29,  -0x1.8fa670d9e0e6ap-37,
 };
-static const double asin_f32[] = { // error 2^-31.7
-    0x1.55554c0000000p-3, 0x1.3338ac0000000p-4, 0x1.6ca7540000000p-5, 0x1.04d3340000000p-5,
-    0x1.d5145e0000000p-7, 0x1.34cfc00000000p-5,
+static const double asin_f32[] = {
+    // error 2^-31.7
+    0x1.55554c0000000p-3, 0x1.3338ac0000000p-4, 0x1.6ca7540000000p-5,
+    0x1.04d3340000000p-5, 0x1.d5145e0000000p-7, 0x1.34cfc00000000p-5,
 };
-static const double asin_f64[] = { // error 2^-59.8
-    0x1.5555555555577p-3, 0x1.333333332e10fp-4, 0x1.6db6db7214fb3p-5, 0x1.f1c71a93b7886p-6,
-    0x1.6e8bdf08d51e5p-6, 0x1.1c49ed2c8e57cp-6, 0x1.ca1fe0f19b49ep-7, 0x1.7582ab21a7ad7p-7,
-    0x1.614da66cccaa5p-7, 0x1.e4e4ec516ace1p-9, 0x1.63f366f54f490p-6, -0x1.587df34e20db5p-6,
-    0x1.0b708529b36bep-5,
+static const double asin_f64[] = {
+    // error 2^-59.8
+    0x1.5555555555577p-3, 0x1.333333332e10fp-4,  0x1.6db6db7214fb3p-5, 0x1.f1c71a93b7886p-6, 0x1.6e8bdf08d51e5p-6,
+    0x1.1c49ed2c8e57cp-6, 0x1.ca1fe0f19b49ep-7,  0x1.7582ab21a7ad7p-7, 0x1.614da66cccaa5p-7, 0x1.e4e4ec516ace1p-9,
+    0x1.63f366f54f490p-6, -0x1.587df34e20db5p-6, 0x1.0b708529b36bep-5,
 };
-static const double atan_f32[] = { // error 2^-30.4
-    -0x1.55554a0000000p-2, 0x1.9991e00000000p-3, -0x1.23b9640000000p-3, 0x1.b21fd00000000p-4,
-    -0x1.f2cb3c0000000p-5,
+static const double atan_f32[] = {
+    // error 2^-30.4
+    -0x1.55554a0000000p-2, 0x1.9991e00000000p-3, -0x1.23b9640000000p-3, 0x1.b21fd00000000p-4, -0x1.f2cb3c0000000p-5,
 };
-static const double atan_f64[] = { // error 2^-63.4
+static const double atan_f64[] = {
+    // error 2^-63.4
     -0x1.5555555555554p-2, 0x1.9999999999585p-3, -0x1.249249246f670p-3, 0x1.c71c71b462a82p-4,
     -0x1.745d1452154acp-4, 0x1.3b1365229aff2p-4, -0x1.110beef4fc3c2p-4, 0x1.e1680bb92f8f5p-5,
     -0x1.ab3e48cc29c30p-5, 0x1.6fefbd64af5a0p-5, -0x1.0ff1a73ed13aep-5, 0x1.e8cd1cb544a99p-7,
 };
-static const double sinh_f32[] = { // error 2^-31.6
-    0x1.5555560000000p-3, 0x1.1110e00000000p-7, 0x1.a022b60000000p-13, 0x1.756e540000000p-19,
+static const double sinh_f32[] = {
+    // error 2^-31.6
+    0x1.5555560000000p-3,
+    0x1.1110e00000000p-7,
+    0x1.a022b60000000p-13,
+    0x1.756e540000000p-19,
 };
-static const double sinh_f64[] = { // error 2^-62.9
-    0x1.5555555555555p-3, 0x1.111111111119bp-7, 0x1.a01a01a00735fp-13, 0x1.71de3a68cfaf3p-19,
+static const double sinh_f64[] = {
+    // error 2^-62.9
+    0x1.5555555555555p-3,  0x1.111111111119bp-7,  0x1.a01a01a00735fp-13, 0x1.71de3a68cfaf3p-19,
     0x1.ae6441237f1d5p-26, 0x1.61314c8f83b0ap-33, 0x1.a665f2a13d7c1p-41, 0x1.d283d950cae28p-48,
 };
-static const double tanh_f32[] = { // error 2^-29.7
-    -0x1.55554a0000000p-2, 0x1.110cee0000000p-3, -0x1.b91e7c0000000p-5, 0x1.58e4f20000000p-6,
-    -0x1.9920520000000p-8,
+static const double tanh_f32[] = {
+    // error 2^-29.7
+    -0x1.55554a0000000p-2, 0x1.110cee0000000p-3, -0x1.b91e7c0000000p-5, 0x1.58e4f20000000p-6, -0x1.9920520000000p-8,
 };
-static const double tanh_f64[] = { // error 2^-55.5
-    -0x1.555555555549dp-2, 0x1.11111111028b9p-3, -0x1.ba1ba1ad68816p-5, 0x1.664f45c131124p-6,
-    -0x1.226ddd1b90a3dp-7, 0x1.d6c61819a0aa1p-9, -0x1.7cf38612e8dbcp-10, 0x1.2fa13e1c318fcp-11,
-    -0x1.b9013ae115c88p-13, 0x1.abe960349b672p-15,
+static const double tanh_f64[] = {
+    // error 2^-55.5
+    -0x1.555555555549dp-2, 0x1.11111111028b9p-3,   -0x1.ba1ba1ad68816p-5, 0x1.664f45c131124p-6,   -0x1.226ddd1b90a3dp-7,
+    0x1.d6c61819a0aa1p-9,  -0x1.7cf38612e8dbcp-10, 0x1.2fa13e1c318fcp-11, -0x1.b9013ae115c88p-13, 0x1.abe960349b672p-15,
 };
-static const double erf_f32[] = { // error 2^-26.7
-    0x1.06eba80000000p-3, -0x1.8127440000000p-2, 0x1.ce2e840000000p-4, -0x1.b819a60000000p-6,
+static const double erf_f32[] = {
+    // error 2^-26.7
+    0x1.06eba80000000p-3, -0x1.8127440000000p-2,  0x1.ce2e840000000p-4,  -0x1.b819a60000000p-6,
     0x1.553aaa0000000p-8, -0x1.ae7ed80000000p-11, 0x1.6bdc4c0000000p-14,
 };
-static const double erf_f64[] = { // error 2^-56.3
-    0x1.06eba8214db69p-3, -0x1.812746b0379e7p-2, 0x1.ce2f21a042bd7p-4, -0x1.b82ce3128865dp-6,
-    0x1.565bcd0e57f98p-8, -0x1.c02db3fb2eb9fp-11, 0x1.f9a326132456cp-14, -0x1.f4d240bd4905cp-17,
+static const double erf_f64[] = {
+    // error 2^-56.3
+    0x1.06eba8214db69p-3,  -0x1.812746b0379e7p-2,  0x1.ce2f21a042bd7p-4,  -0x1.b82ce3128865dp-6,
+    0x1.565bcd0e57f98p-8,  -0x1.c02db3fb2eb9fp-11, 0x1.f9a326132456cp-14, -0x1.f4d240bd4905cp-17,
     0x1.b9e4898949c65p-20, -0x1.5f53ab47f3c1cp-23, 0x1.fa47378505822p-27, -0x1.41d96f7c6780cp-30,
     0x1.232084d117879p-34,
 };
-static const double erf_far_f32[] = { // error 2^-25.3
-    0x1.ffa5c20000000p-1, 0x1.d20b2a0000000p-9, -0x1.17a1360000000p-7, 0x1.98940c0000000p-7,
-    -0x1.8d0d3c0000000p-7, 0x1.028df60000000p-7, -0x1.944c780000000p-9, 0x1.f6668a0000000p-13,
-    0x1.1232340000000p-11, -0x1.59a2380000000p-12, 0x1.f716780000000p-15, 0x1.02fc140000000p-15,
-    -0x1.3ac5020000000p-16, 0x1.4985800000000p-20, 0x1.698b100000000p-20, -0x1.233d2c0000000p-22,
+static const double erf_far_f32[] = {
+    // error 2^-25.3
+    0x1.ffa5c20000000p-1,   0x1.d20b2a0000000p-9,   -0x1.17a1360000000p-7, 0x1.98940c0000000p-7,
+    -0x1.8d0d3c0000000p-7,  0x1.028df60000000p-7,   -0x1.944c780000000p-9, 0x1.f6668a0000000p-13,
+    0x1.1232340000000p-11,  -0x1.59a2380000000p-12, 0x1.f716780000000p-15, 0x1.02fc140000000p-15,
+    -0x1.3ac5020000000p-16, 0x1.4985800000000p-20,  0x1.698b100000000p-20, -0x1.233d2c0000000p-22,
 };
-static const double erfc_f32[] = { // error 2^-27.0
-    0x1.dd2c8c0000000p-3, -0x1.1df1ae0000000p-3, 0x1.f7f5980000000p-7, 0x1.16ed000000000p-4,
-    -0x1.9dda160000000p-4, 0x1.7fedb60000000p-4, -0x1.0fbbe80000000p-4, 0x1.306ba20000000p-5,
-    -0x1.08976c0000000p-6, 0x1.4dfa3a0000000p-8, -0x1.ad14f60000000p-11, -0x1.7136740000000p-12,
-    0x1.6748860000000p-14,
+static const double erfc_f32[] = {
+    // error 2^-27.0
+    0x1.dd2c8c0000000p-3,   -0x1.1df1ae0000000p-3,  0x1.f7f5980000000p-7,  0x1.16ed000000000p-4,  -0x1.9dda160000000p-4,
+    0x1.7fedb60000000p-4,   -0x1.0fbbe80000000p-4,  0x1.306ba20000000p-5,  -0x1.08976c0000000p-6, 0x1.4dfa3a0000000p-8,
+    -0x1.ad14f60000000p-11, -0x1.7136740000000p-12, 0x1.6748860000000p-14,
 };
-static const double erfc_f64[] = { // error 2^-56.3
-    0x1.dd2c8b74febf6p-3, -0x1.1df1ad154a28ep-3, 0x1.f7f5df66fd7b7p-7, 0x1.16ecefcfa53a3p-4,
-    -0x1.9ddb23c3e90cfp-4, 0x1.7fee004e122e1p-4, -0x1.0fb06dfe49140p-4, 0x1.3079edf688c1ap-5,
-    -0x1.096238852f88cp-6, 0x1.49c67283fa1f7p-8, -0x1.8d4a99b12acd1p-11, -0x1.a1df23699a55cp-13,
-    0x1.3be03644f3698p-13, -0x1.99599595214f5p-16, -0x1.78827ee678e25p-17, 0x1.7f2d3b85a76dbp-18,
-    0x1.38b8d5237aed8p-22, -0x1.bb6d15cdd4204p-21, 0x1.501081b2ed706p-24, 0x1.de00157a79304p-24,
-    -0x1.68f519440fe48p-26, -0x1.0b286f81804adp-26, 0x1.bf8acd4def8dbp-29, 0x1.1f4bfe01415eep-29,
+static const double erfc_f64[] = {
+    // error 2^-56.3
+    0x1.dd2c8b74febf6p-3,   -0x1.1df1ad154a28ep-3,  0x1.f7f5df66fd7b7p-7,   0x1.16ecefcfa53a3p-4,
+    -0x1.9ddb23c3e90cfp-4,  0x1.7fee004e122e1p-4,   -0x1.0fb06dfe49140p-4,  0x1.3079edf688c1ap-5,
+    -0x1.096238852f88cp-6,  0x1.49c67283fa1f7p-8,   -0x1.8d4a99b12acd1p-11, -0x1.a1df23699a55cp-13,
+    0x1.3be03644f3698p-13,  -0x1.99599595214f5p-16, -0x1.78827ee678e25p-17, 0x1.7f2d3b85a76dbp-18,
+    0x1.38b8d5237aed8p-22,  -0x1.bb6d15cdd4204p-21, 0x1.501081b2ed706p-24,  0x1.de00157a79304p-24,
+    -0x1.68f519440fe48p-26, -0x1.0b286f81804adp-26, 0x1.bf8acd4def8dbp-29,  0x1.1f4bfe01415eep-29,
     -0x1.0ed5cfc738ecbp-32, -0x1.7313c8cdf6370p-33,
 };
-static const double cbrt_f32[] = { // error 2^-13.7
-    0x1.1b0bfe0000000p-1, 0x1.2c99840000000p-1, -0x1.4dc0f00000000p-3, 0x1.7a895a0000000p-6,
+static const double cbrt_f32[] = {
+    // error 2^-13.7
+    0x1.1b0bfe0000000p-1,
+    0x1.2c99840000000p-1,
+    -0x1.4dc0f00000000p-3,
+    0x1.7a895a0000000p-6,
 };
-static const double cbrt_f64[] = { // error 2^-13.7
-    0x1.1b0bfe25d9a71p-1, 0x1.2c998382e7036p-1, -0x1.4dc0efb51c201p-3, 0x1.7a895af82562bp-6,
+static const double cbrt_f64[] = {
+    // error 2^-13.7
+    0x1.1b0bfe25d9a71p-1,
+    0x1.2c998382e7036p-1,
+    -0x1.4dc0efb51c201p-3,
+    0x1.7a895af82562bp-6,
 };
-static const double lgamma1_f32[] = { // error 2^-24.0
-    -0x1.2788d00000000p-1, 0x1.a51a620000000p-1, -0x1.9a4d660000000p-2, 0x1.1516b60000000p-2,
-    -0x1.a8b81a0000000p-3, 0x1.5a60fc0000000p-3, -0x1.26beb60000000p-3, 0x1.0c914a0000000p-3,
-    -0x1.d53bcc0000000p-4, 0x1.0acd160000000p-4, -0x1.0be45a0000000p-4, 0x1.70a4500000000p-3,
-    -0x1.436cca0000000p-3,
+static const double lgamma1_f32[] = {
+    // error 2^-24.0
+    -0x1.2788d00000000p-1, 0x1.a51a620000000p-1,  -0x1.9a4d660000000p-2, 0x1.1516b60000000p-2,  -0x1.a8b81a0000000p-3,
+    0x1.5a60fc0000000p-3,  -0x1.26beb60000000p-3, 0x1.0c914a0000000p-3,  -0x1.d53bcc0000000p-4, 0x1.0acd160000000p-4,
+    -0x1.0be45a0000000p-4, 0x1.70a4500000000p-3,  -0x1.436cca0000000p-3,
 };
-static const double lgamma1_f64[] = { // error 2^-53.3
-    -0x1.2788cfc6fb619p-1, 0x1.a51a6625307d2p-1, -0x1.9a4d55beab2e0p-2, 0x1.151322ac7dbd8p-2,
-    -0x1.a8b9c17aa52f8p-3, 0x1.5b40cb0fc2a3bp-3, -0x1.2703a1dd29882p-3, 0x1.010b36c5a6217p-3,
-    -0x1.c8067060824fap-4, 0x1.9a01dc01a381cp-4, -0x1.748c32b2194fcp-4, 0x1.556ba2d887264p-4,
-    -0x1.3b1dcf2d48758p-4, 0x1.24886406d1f93p-4, -0x1.110cef9b97e65p-4, 0x1.00b5f7ad150f4p-4,
-    -0x1.e2aa508035bf7p-5, 0x1.bab2ec867ed22p-5, -0x1.a72e80a34b547p-5, 0x1.e67c0b207f172p-5,
-    -0x1.bd1874254f847p-5, 0x1.44ae31226934ap-8, -0x1.8c70a60889a7ep-7, 0x1.462e08a54e26fp-3,
-    -0x1.1883b16463a2cp-3, -0x1.64be5387c2575p-3, 0x1.2df455cbb8295p-3, 0x1.dce402de537f8p-3,
-    -0x1.b4c7f680ec711p-3,
+static const double lgamma1_f64[] = {
+    // error 2^-53.3
+    -0x1.2788cfc6fb619p-1, 0x1.a51a6625307d2p-1,  -0x1.9a4d55beab2e0p-2, 0x1.151322ac7dbd8p-2,  -0x1.a8b9c17aa52f8p-3,
+    0x1.5b40cb0fc2a3bp-3,  -0x1.2703a1dd29882p-3, 0x1.010b36c5a6217p-3,  -0x1.c8067060824fap-4, 0x1.9a01dc01a381cp-4,
+    -0x1.748c32b2194fcp-4, 0x1.556ba2d887264p-4,  -0x1.3b1dcf2d48758p-4, 0x1.24886406d1f93p-4,  -0x1.110cef9b97e65p-4,
+    0x1.00b5f7ad150f4p-4,  -0x1.e2aa508035bf7p-5, 0x1.bab2ec867ed22p-5,  -0x1.a72e80a34b547p-5, 0x1.e67c0b207f172p-5,
+    -0x1.bd1874254f847p-5, 0x1.44ae31226934ap-8,  -0x1.8c70a60889a7ep-7, 0x1.462e08a54e26fp-3,  -0x1.1883b16463a2cp-3,
+    -0x1.64be5387c2575p-3, 0x1.2df455cbb8295p-3,  0x1.dce402de537f8p-3,  -0x1.b4c7f680ec711p-3,
 };
-static const double lgamma2_f32[] = { // error 2^-25.0
-    0x1.b0ee600000000p-2, 0x1.4a34cc0000000p-2, -0x1.13e0000000000p-4, 0x1.5133040000000p-6,
-    -0x1.e4089c0000000p-8, 0x1.7a942c0000000p-9, -0x1.37e6c80000000p-10, 0x1.0f6bdc0000000p-11,
+static const double lgamma2_f32[] = {
+    // error 2^-25.0
+    0x1.b0ee600000000p-2,   0x1.4a34cc0000000p-2,  -0x1.13e0000000000p-4,  0x1.5133040000000p-6,
+    -0x1.e4089c0000000p-8,  0x1.7a942c0000000p-9,  -0x1.37e6c80000000p-10, 0x1.0f6bdc0000000p-11,
     -0x1.f485fa0000000p-13, 0x1.92009e0000000p-14, -0x1.5851e00000000p-16,
 };
-static const double lgamma2_f64[] = { // error 2^-54.6
-    0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa6p-2, -0x1.13e001a557607p-4, 0x1.51322ac7d8484p-6,
-    -0x1.e404fc218f5f9p-8, 0x1.7add6eadb6bfdp-9, -0x1.38ac5c2bf8864p-10, 0x1.0b36af863aab8p-11,
+static const double lgamma2_f64[] = {
+    // error 2^-54.6
+    0x1.b0ee6072093cep-2,   0x1.4a34cc4a60fa6p-2,  -0x1.13e001a557607p-4,  0x1.51322ac7d8484p-6,
+    -0x1.e404fc218f5f9p-8,  0x1.7add6eadb6bfdp-9,  -0x1.38ac5c2bf8864p-10, 0x1.0b36af863aab8p-11,
     -0x1.d3fd4c771c6cbp-13, 0x1.a127b0f12d2b2p-14, -0x1.78de5bc644a1cp-15, 0x1.580dced95ecfep-16,
     -0x1.3cbc98c6ce1b0p-17, 0x1.2597a97f11575p-18, -0x1.11b2b3cea6989p-19, 0x1.0063ee0b57dbcp-20,
     -0x1.e264bd52a0f6dp-22, 0x1.c78e7005629f2p-23, -0x1.af5f4b4646400p-24, 0x1.9856c9ce43416p-25,
     -0x1.836608fef5c0cp-26, 0x1.79188009830f8p-27, -0x1.7db7d16b08f74p-28, 0x1.713a658b40558p-29,
     -0x1.1dc591565786dp-30, 0x1.1f715554d634ep-32, -0x1.0dee9acc65adbp-35,
 };
-static const double lgamma4_f32[] = { // error 2^-25.6
-    0x1.cab0c00000000p+0, 0x1.4190ee0000000p+0, 0x1.22a28a0000000p-3, -0x1.b51fb60000000p-7,
+static const double lgamma4_f32[] = {
+    // error 2^-25.6
+    0x1.cab0c00000000p+0,  0x1.4190ee0000000p+0,   0x1.22a28a0000000p-3,  -0x1.b51fb60000000p-7,
     0x1.e9f5920000000p-10, -0x1.478bb20000000p-12, 0x1.e702200000000p-15, -0x1.8666920000000p-17,
     0x1.35d8620000000p-19, -0x1.941e4a0000000p-22, 0x1.565b7a0000000p-25, -0x1.0951da0000000p-29,
 };
-static const double lgamma4_f64[] = { // error 2^-53.2
-    0x1.cab0bfa2a2002p+0, 0x1.4190ed71d7a49p+0, 0x1.22a27c22fad85p-3, -0x1.b51fa807f7132p-7,
+static const double lgamma4_f64[] = {
+    // error 2^-53.2
+    0x1.cab0bfa2a2002p+0,  0x1.4190ed71d7a49p+0,   0x1.22a27c22fad85p-3,  -0x1.b51fa807f7132p-7,
     0x1.ea0c8ce2a7ab1p-10, -0x1.47afa062b10cdp-12, 0x1.e430b5d850323p-15, -0x1.7d39f122d0e53p-17,
     0x1.3992b0a63f1f3p-19, -0x1.0a33c56564256p-21, 0x1.ceccc0bc24a31p-24, -0x1.99b34ec2427a0p-26,
     0x1.6ff2aafcaac87p-28, -0x1.4e4ae5512c18ap-30, 0x1.3292e075dfd31p-32, -0x1.1b44c5e6a47fep-34,
@@ -169,12 +213,16 @@ static const double lgamma4_f64[] = { // error 2^-53.2
     0x1.9e2d1672a539dp-45, -0x1.5fafa934672f2p-47, 0x1.ff4c8f72f62a2p-50, -0x1.2af49d46da9a6p-52,
     0x1.08b1eed239a1bp-55, -0x1.499ed25eeea1ep-59, 0x1.ff7c5d0f7612bp-64, -0x1.72db2e4867960p-69,
 };
-static const double stirling_f32[] = { // error 2^-38.5
-    0x1.5555560000000p-4, -0x1.6c234a0000000p-9, 0x1.a2c9740000000p-11,
+static const double stirling_f32[] = {
+    // error 2^-38.5
+    0x1.5555560000000p-4,
+    -0x1.6c234a0000000p-9,
+    0x1.a2c9740000000p-11,
 };
-static const double stirling_f64[] = { // error 2^-71.2
-    0x1.5555555555555p-4, -0x1.6c16c16c12e32p-9, 0x1.a01a01804c829p-11, -0x1.3813611eac3ffp-11,
-    0x1.b93fe5993d89bp-11, -0x1.f3be5a8ce794fp-10, 0x1.810ee087652cfp-8, -0x1.fff149f4a208cp-7,
+static const double stirling_f64[] = {
+    // error 2^-71.2
+    0x1.5555555555555p-4,  -0x1.6c16c16c12e32p-9,  0x1.a01a01804c829p-11, -0x1.3813611eac3ffp-11,
+    0x1.b93fe5993d89bp-11, -0x1.f3be5a8ce794fp-10, 0x1.810ee087652cfp-8,  -0x1.fff149f4a208cp-7,
 };
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/kernel/templates/templates.h"
+
 #include "tc/plugin.h"
 
 enum { KEYS = 32, UNROLL = 8 };
@@ -109,7 +110,8 @@ static tc_kval score_keys(at *t, tc_kval key0, tc_kval slot0, int32_t n, tc_kval
   for (int32_t j = 0; j < n; j++) acc[j] = f32(t, 0);
   tc_kval d = tc_kb_for(b, i64(t, 0), i64(t, t->d), 1, 0, n, acc, carried);
   tc_kval q = tc_kb_load1(b, t->qt, cell(t, d), -1, -1);
-  for (int32_t j = 0; j < n; j++) next[j] = tc_kb_op3(b, TC_K_FMA, load(t, 1, add(t, key0, i64(t, j)), d, -1), q, carried[j]);
+  for (int32_t j = 0; j < n; j++)
+    next[j] = tc_kb_op3(b, TC_K_FMA, load(t, 1, add(t, key0, i64(t, j)), d, -1), q, carried[j]);
   tc_kb_end_for(b, n, next, acc);
   for (int32_t j = 0; j < n; j++) {
     tc_kval s = masked(t, acc[j], add(t, key0, i64(t, j)));
@@ -123,10 +125,12 @@ static tc_kval score_keys(at *t, tc_kval key0, tc_kval slot0, int32_t n, tc_kval
 static void add_values(at *t, tc_kval e0, int32_t n, tc_kval key0, tc_kval count, tc_kval alpha) {
   tc_kb *b = t->b;
   tc_kval acc[UNROLL], carried[UNROLL], next[UNROLL];
-  for (int32_t i = 0; i < n; i++) acc[i] = tc_kb_op2(b, TC_K_MUL, tc_kb_load1(b, t->acc, cell(t, add(t, e0, i64(t, i))), -1, -1), alpha);
+  for (int32_t i = 0; i < n; i++)
+    acc[i] = tc_kb_op2(b, TC_K_MUL, tc_kb_load1(b, t->acc, cell(t, add(t, e0, i64(t, i))), -1, -1), alpha);
   tc_kval j = tc_kb_for(b, i64(t, 0), count, 1, 0, n, acc, carried);
   tc_kval p = tc_kb_load1(b, t->scores, cell(t, j), -1, -1);
-  for (int32_t i = 0; i < n; i++) next[i] = tc_kb_op3(b, TC_K_FMA, load(t, 2, add(t, key0, j), add(t, e0, i64(t, i)), -1), p, carried[i]);
+  for (int32_t i = 0; i < n; i++)
+    next[i] = tc_kb_op3(b, TC_K_FMA, load(t, 2, add(t, key0, j), add(t, e0, i64(t, i)), -1), p, carried[i]);
   tc_kb_end_for(b, n, next, acc);
   for (int32_t i = 0; i < n; i++) tc_kb_store(b, t->acc, cell(t, add(t, e0, i64(t, i))), 1, &acc[i], -1);
 }
@@ -134,7 +138,8 @@ static void add_values(at *t, tc_kval e0, int32_t n, tc_kval key0, tc_kval count
 // One block of `count` ≤ KEYS keys from key0.
 static void key_block(at *t, tc_kval key0, tc_kval count) {
   tc_kb *b = t->b;
-  tc_kval m = tc_kb_load1(b, t->stats, i64(t, 0), -1, -1), l = tc_kb_load1(b, t->stats, i64(t, 1), -1, -1), out[2], carried[2], next[2];
+  tc_kval m = tc_kb_load1(b, t->stats, i64(t, 0), -1, -1), l = tc_kb_load1(b, t->stats, i64(t, 1), -1, -1), out[2],
+          carried[2], next[2];
   tc_kval rest = tc_kb_op2(b, TC_K_REM, count, i64(t, UNROLL)), whole = tc_kb_op2(b, TC_K_SUB, count, rest);
   tc_kval j = tc_kb_for(b, i64(t, 0), whole, UNROLL, 0, 1, &m, carried);
   next[0] = score_keys(t, add(t, key0, j), j, UNROLL, carried[0]);
@@ -144,7 +149,8 @@ static void key_block(at *t, tc_kval key0, tc_kval count) {
   tc_kb_end_for(b, 1, next, out);
   tc_kval max = out[0];
   // −inf − −inf is NaN: rows without a key yet stay at zero.
-  tc_kval none = tc_kb_op2(b, TC_K_EQ, max, f32(t, -__builtin_inf())), safe = tc_kb_op3(b, TC_K_SELECT, none, f32(t, 0), max);
+  tc_kval none = tc_kb_op2(b, TC_K_EQ, max, f32(t, -__builtin_inf())),
+          safe = tc_kb_op3(b, TC_K_SELECT, none, f32(t, 0), max);
   tc_kval alpha = tc_kb_op1(b, TC_K_EXP, tc_kb_op2(b, TC_K_SUB, m, safe));
   next[0] = tc_kb_op2(b, TC_K_MUL, l, alpha);
   j = tc_kb_for(b, i64(t, 0), count, 1, 0, 1, next, carried);
@@ -168,14 +174,17 @@ static void write_rows(at *t) {
   tc_kb *b = t->b;
   tc_kval index[TC_MAX_RANK], l = tc_kb_load1(b, t->stats, i64(t, 1), -1, -1);
   tc_kval empty = tc_kb_op2(b, TC_K_EQ, l, f32(t, 0));
-  tc_kval scale = tc_kb_op3(b, TC_K_SELECT, empty, f32(t, 0), tc_kb_op2(b, TC_K_DIV, f32(t, 1), tc_kb_op3(b, TC_K_SELECT, empty, f32(t, 1), l)));
+  tc_kval scale = tc_kb_op3(b, TC_K_SELECT, empty, f32(t, 0),
+                            tc_kb_op2(b, TC_K_DIV, f32(t, 1), tc_kb_op3(b, TC_K_SELECT, empty, f32(t, 1), l)));
   for (int32_t i = 0; i < t->rank - 2; i++) index[i] = t->batch[i];
   index[t->rank - 2] = t->row;
   for (int64_t e = 0; e < t->e; e += 16) {
     int32_t width = t->e - e < 16 ? 1 : 16;
     for (int64_t k = e; k < e + 16 && k < t->e; k += width) {
       tc_kval v[16];
-      for (int32_t i = 0; i < width; i++) v[i] = tc_kb_cast(b, tc_stage_dtype(t->s), tc_kb_op2(b, TC_K_MUL, tc_kb_load1(b, t->acc, cell(t, i64(t, k + i)), -1, -1), scale));
+      for (int32_t i = 0; i < width; i++)
+        v[i] = tc_kb_cast(b, tc_stage_dtype(t->s),
+                          tc_kb_op2(b, TC_K_MUL, tc_kb_load1(b, t->acc, cell(t, i64(t, k + i)), -1, -1), scale));
       index[t->rank - 1] = i64(t, k);
       tc_stage_store_n(t->s, index, width, v, t->row_ok);
     }

@@ -1,15 +1,16 @@
-// Matrix product: out[…, M, N] = Σₖ a[…, M, K] · b[…, N / P, K, P], b packed in panels of P columns (a stage of its own:
-// an ordinary copy that the op's lowering makes and that the scheduler fuses like any other).
+// Matrix product: out[…, M, N] = Σₖ a[…, M, K] · b[…, N / P, K, P], b packed in panels of P columns (a stage of its
+// own: an ordinary copy that the op's lowering makes and that the scheduler fuses like any other).
 //
-// A block makes a tile of rows × one or more panels. Inside, R rows by `lanes` columns are accumulated in registers over
-// the whole of K: per step one vector load of b and R broadcast loads of a feed R multiply-adds (the outer-product
+// A block makes a tile of rows × one or more panels. Inside, R rows by `lanes` columns are accumulated in registers
+// over the whole of K: per step one vector load of b and R broadcast loads of a feed R multiply-adds (the outer-product
 // micro-kernel of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, without packing a).
-// Rows that are left over are made one at a time. Columns beyond N are computed on the panel's zero padding and masked at
-// the store.
+// Rows that are left over are made one at a time. Columns beyond N are computed on the panel's zero padding and masked
+// at the store.
 //
 // params: 0 R, 1 panel width P.
-#include "core/kernel/templates/templates.h"
 #include <stdbool.h>
+
+#include "core/kernel/templates/templates.h"
 
 #include "tc/plugin.h"
 
@@ -26,8 +27,8 @@ static int64_t best_rows(int64_t m, int64_t most) {
   return best_cost == INT64_MAX ? (m < most ? m : most) : best;
 }
 
-// Rows of a block's tile: about `want`, a multiple of the micro-tile's, and such that all cores have the same share where
-// there are few tiles.
+// Rows of a block's tile: about `want`, a multiple of the micro-tile's, and such that all cores have the same share
+// where there are few tiles.
 static int64_t tile_rows(int64_t m, int64_t want, int64_t rows, int64_t cores) {
   if (cores > 1 && m < want * cores * 4) {
     int64_t share = (m + cores - 1) / cores;
@@ -41,7 +42,8 @@ static int64_t tile_rows(int64_t m, int64_t want, int64_t rows, int64_t cores) {
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
-  int64_t panel = tc_stage_operand_size(s, 1, rank), m = tc_stage_out_hint(s, rank - 2), n = tc_stage_out_hint(s, rank - 1);
+  int64_t panel = tc_stage_operand_size(s, 1, rank), m = tc_stage_out_hint(s, rank - 2),
+          n = tc_stage_out_hint(s, rank - 1);
   tc_dtype d = tc_stage_dtype(s);
   int32_t bytes = d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4;
   *out_n = 0;
@@ -49,7 +51,8 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "the second operand is not packed");
     return TC_STATUS_OK;
   }
-  int32_t vector = dev->simd_bytes ? dev->simd_bytes / bytes : 32, registers = dev->simd_registers ? dev->simd_registers : 32;
+  int32_t vector = dev->simd_bytes ? dev->simd_bytes / bytes : 32,
+          registers = dev->simd_registers ? dev->simd_registers : 32;
   // Vectors of columns per micro-tile; four feed the multiply-add units with the fewest loads of a.
   static const int32_t wides[] = {4, 2, 1};
   for (int32_t w = 0; w < 3 && *out_n < max; w++) {

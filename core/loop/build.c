@@ -53,14 +53,16 @@ static void lo_indices(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int 
   for (int32_t d = 0; d < rank; d++) out[d] = tc_loop_var(lo->l, "i", sizes[d]);
 }
 
-static tc_lt lo_view(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes, const tc_int *index, const tc_int *map) {
+static tc_lt lo_view(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes, const tc_int *index,
+                     const tc_int *map) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *s = view_of(lo, src);
   if (!s) return -1;
   tc_arena *arena = lo->l->arena;
   tc_lview *v = TC_NEW(arena, tc_lview);
   const tc_sym **through = TC_NEW_ARRAY(arena, const tc_sym *, s->buf->rank);
-  for (int32_t d = 0; d < s->buf->rank; d++) through[d] = tc_sym_replace(lo->l->syms, s->map[d], s->rank, s->index, map);
+  for (int32_t d = 0; d < s->buf->rank; d++)
+    through[d] = tc_sym_replace(lo->l->syms, s->map[d], s->rank, s->index, map);
   *v = (tc_lview){.buf = s->buf, .rank = rank, .map = through};
   v->sizes = tc_arena_copy(arena, sizes, (size_t)rank * sizeof *sizes);
   v->index = tc_arena_copy(arena, index, (size_t)rank * sizeof *index);
@@ -126,11 +128,17 @@ static tc_lt lo_reshape(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *si
 }
 
 // ---- nodes ----
-static void begin(tc_lo *lo, int32_t kind, int32_t n_par, const tc_int *par, int32_t n_red, const tc_int *red, tc_int *out) {
+static void begin(tc_lo *lo, int32_t kind, int32_t n_par, const tc_int *par, int32_t n_red, const tc_int *red,
+                  tc_int *out) {
   tc_loops *l = lo->l;
   if (lo->open) tc_lo_fail(lo, "a loop node is already open");
   tc_lnode *n = TC_NEW(l->arena, tc_lnode);
-  *n = (tc_lnode){.kind = kind, .n_par = n_par, .n_red = n_red, .name = lo->node->name, .source = lo->node->source, .node = lo->node};
+  *n = (tc_lnode){.kind = kind,
+                  .n_par = n_par,
+                  .n_red = n_red,
+                  .name = lo->node->name,
+                  .source = lo->node->source,
+                  .node = lo->node};
   const tc_sym **vars = TC_NEW_ARRAY(l->arena, const tc_sym *, n_par + n_red);
   const tc_sym **extents = TC_NEW_ARRAY(l->arena, const tc_sym *, n_par + n_red);
   for (int32_t d = 0; d < n_par + n_red; d++) {
@@ -147,7 +155,8 @@ void lo_begin(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out_inde
   begin(tc_lo_of(a), TC_LN_POINTWISE, rank, sizes, 0, NULL, out_index);
 }
 
-static void lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red, const tc_int *red_sizes, tc_int *out_index) {
+static void lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red,
+                            const tc_int *red_sizes, tc_int *out_index) {
   begin(tc_lo_of(a), TC_LN_REDUCE, n_par, par_sizes, n_red, red_sizes, out_index);
   tc_lo_of(a)->cur->reduce = kind;
 }
@@ -158,8 +167,8 @@ static void keep(tc_op_args *a) {
 }
 
 static bool inst_same(const tc_binst *x, const tc_binst *y) {
-  if (x->op != y->op || x->dtype != y->dtype || x->n_args != y->n_args || x->imm != y->imm || x->buf != y->buf || x->cond != y->cond ||
-      x->expr != y->expr || x->gather || y->gather)
+  if (x->op != y->op || x->dtype != y->dtype || x->n_args != y->n_args || x->imm != y->imm || x->buf != y->buf ||
+      x->cond != y->cond || x->expr != y->expr || x->gather || y->gather)
     return false;
   if (memcmp(&x->re, &y->re, sizeof x->re) != 0 || memcmp(&x->im, &y->im, sizeof x->im) != 0) return false;
   if (memcmp(x->args, y->args, (size_t)x->n_args * sizeof *x->args) != 0) return false;
@@ -190,7 +199,9 @@ tc_dtype tc_body_type(const tc_lo *lo, int32_t v) {
 int32_t tc_body_const(tc_lo *lo, tc_dtype d, double re, double im, int64_t imm) {
   char cls = tc_dtype_class(d);
   bool real = cls == 'f' || cls == 'c';
-  return push(lo, &(tc_binst){.op = TC_K_CONST, .dtype = d, .re = real ? re : 0, .im = cls == 'c' ? im : 0, .imm = real ? 0 : imm});
+  return push(
+      lo,
+      &(tc_binst){.op = TC_K_CONST, .dtype = d, .re = real ? re : 0, .im = cls == 'c' ? im : 0, .imm = real ? 0 : imm});
 }
 
 static const tc_sym *const *copy_index(tc_lo *lo, const tc_lview *v, const tc_int *index) {
@@ -203,7 +214,8 @@ tc_bval lo_load(tc_op_args *a, tc_lt t, const tc_int *index) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *v = view_of(lo, t);
   if (!v) return -1;
-  return push(lo, &(tc_binst){.op = TC_B_LOAD, .dtype = v->buf->dtype, .buf = v->buf, .index = copy_index(lo, v, index)});
+  return push(lo,
+              &(tc_binst){.op = TC_B_LOAD, .dtype = v->buf->dtype, .buf = v->buf, .index = copy_index(lo, v, index)});
 }
 
 static tc_bval lo_load_if(tc_op_args *a, tc_lt t, const tc_int *index, tc_int condition, tc_bval otherwise) {
@@ -214,7 +226,13 @@ static tc_bval lo_load_if(tc_op_args *a, tc_lt t, const tc_int *index, tc_int co
   if (known == 1) return lo_load(a, t, index);
   if (known == 0) return tc_body_cast(lo, otherwise, v->buf->dtype);
   otherwise = tc_body_cast(lo, otherwise, v->buf->dtype);
-  return push(lo, &(tc_binst){.op = TC_B_LOAD, .dtype = v->buf->dtype, .buf = v->buf, .index = copy_index(lo, v, index), .cond = condition, .n_args = 1, .args = {otherwise}});
+  return push(lo, &(tc_binst){.op = TC_B_LOAD,
+                              .dtype = v->buf->dtype,
+                              .buf = v->buf,
+                              .index = copy_index(lo, v, index),
+                              .cond = condition,
+                              .n_args = 1,
+                              .args = {otherwise}});
 }
 
 // A gathered dimension of the view must be one dimension of the buffer, unchanged, so that the value can be its index.
@@ -236,7 +254,13 @@ static tc_bval lo_gather(tc_op_args *a, tc_lt t, const tc_int *index, const tc_b
       gather[b] = tc_body_cast(lo, idx[d], TC_I64);
     }
   }
-  return push(lo, &(tc_binst){.op = TC_B_LOAD, .dtype = v->buf->dtype, .buf = v->buf, .index = copy_index(lo, v, plain), .gather = gather, .wrap = wrap != 0, .source = lo->node->source});
+  return push(lo, &(tc_binst){.op = TC_B_LOAD,
+                              .dtype = v->buf->dtype,
+                              .buf = v->buf,
+                              .index = copy_index(lo, v, plain),
+                              .gather = gather,
+                              .wrap = wrap != 0,
+                              .source = lo->node->source});
 }
 
 tc_bval lo_index(tc_op_args *a, tc_int e, tc_dtype dtype) {
@@ -245,8 +269,12 @@ tc_bval lo_index(tc_op_args *a, tc_int e, tc_dtype dtype) {
   int32_t v = push(lo, &(tc_binst){.op = TC_B_INDEX, .dtype = TC_I64, .expr = e});
   return tc_body_cast(lo, v, dtype);
 }
-static tc_bval lo_const(tc_op_args *a, tc_dtype dtype, double re, double im) { return tc_body_const(tc_lo_of(a), dtype, re, im, (int64_t)re); }
-static tc_bval lo_const_int(tc_op_args *a, tc_dtype dtype, int64_t v) { return tc_body_const(tc_lo_of(a), dtype, (double)v, 0, v); }
+static tc_bval lo_const(tc_op_args *a, tc_dtype dtype, double re, double im) {
+  return tc_body_const(tc_lo_of(a), dtype, re, im, (int64_t)re);
+}
+static tc_bval lo_const_int(tc_op_args *a, tc_dtype dtype, int64_t v) {
+  return tc_body_const(tc_lo_of(a), dtype, (double)v, 0, v);
+}
 
 int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
   if (lo->failed != TC_OK) return -1;
@@ -262,7 +290,8 @@ int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
   for (int32_t i = 0; i < n; i++) types[i] = tc_body_type(lo, args[i]);
   inst.dtype = tc_body_op_type(op, n, types);
   if (inst.dtype == TC_DTYPE_NONE) {
-    tc_lo_fail(lo, "operands of '%s' have the types %s and %s", tc_k_op_text(op), tc_dtype_name(types[n > 1 ? n - 2 : 0]), tc_dtype_name(types[n - 1]));
+    tc_lo_fail(lo, "operands of '%s' have the types %s and %s", tc_k_op_text(op),
+               tc_dtype_name(types[n > 1 ? n - 2 : 0]), tc_dtype_name(types[n - 1]));
     return -1;
   }
   return push(lo, &inst);
@@ -286,8 +315,12 @@ int32_t tc_body_cast(tc_lo *lo, int32_t v, tc_dtype d) {
 }
 
 static tc_bval lo_op1(tc_op_args *a, int32_t op, tc_bval x) { return tc_body_op(tc_lo_of(a), op, 1, (int32_t[]){x}); }
-static tc_bval lo_op2(tc_op_args *a, int32_t op, tc_bval x, tc_bval y) { return tc_body_op(tc_lo_of(a), op, 2, (int32_t[]){x, y}); }
-static tc_bval lo_op3(tc_op_args *a, int32_t op, tc_bval x, tc_bval y, tc_bval z) { return tc_body_op(tc_lo_of(a), op, 3, (int32_t[]){x, y, z}); }
+static tc_bval lo_op2(tc_op_args *a, int32_t op, tc_bval x, tc_bval y) {
+  return tc_body_op(tc_lo_of(a), op, 2, (int32_t[]){x, y});
+}
+static tc_bval lo_op3(tc_op_args *a, int32_t op, tc_bval x, tc_bval y, tc_bval z) {
+  return tc_body_op(tc_lo_of(a), op, 3, (int32_t[]){x, y, z});
+}
 static tc_bval lo_cast(tc_op_args *a, tc_bval x, tc_dtype dtype) { return tc_body_cast(tc_lo_of(a), x, dtype); }
 
 static tc_lt end_node(tc_lo *lo, int32_t value, int32_t n_outs, const tc_dtype *dtypes, tc_lt *out) {
@@ -338,7 +371,8 @@ static const tc_lview *copy_views(tc_lo *lo, int32_t n, const tc_lt *operands) {
   return v;
 }
 
-static tc_lt lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs) {
+static tc_lt lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype,
+                         int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs) {
   tc_lo *lo = tc_lo_of(a);
   const tc_template_table *t = tc_template_find(lo->options->templates, tc_sv_of(name));
   if (!t) {
@@ -404,8 +438,32 @@ static tc_bval text(tc_op_args *a, const char *body, int32_t n, const char *cons
 }
 
 const tc_lower_hooks tc_lo_hooks = {
-    .arg = lo_arg, .arg_at = lo_arg_at, .dtype = lo_dtype, .rank = lo_rank, .size = lo_size, .result = lo_result, .indices = lo_indices,
-    .view = lo_view, .expand = lo_expand, .reshape = lo_reshape, .begin = lo_begin, .begin_reduce = lo_begin_reduce, .load = lo_load,
-    .gather = lo_gather, .load_if = lo_load_if, .index = lo_index, .constant = lo_const, .constant_int = lo_const_int, .op1 = lo_op1,
-    .op2 = lo_op2, .op3 = lo_op3, .cast = lo_cast, .text = text, .keep = keep, .end = lo_end, .end2 = lo_end2, .make_template = lo_template, .call = lo_call,
+    .arg = lo_arg,
+    .arg_at = lo_arg_at,
+    .dtype = lo_dtype,
+    .rank = lo_rank,
+    .size = lo_size,
+    .result = lo_result,
+    .indices = lo_indices,
+    .view = lo_view,
+    .expand = lo_expand,
+    .reshape = lo_reshape,
+    .begin = lo_begin,
+    .begin_reduce = lo_begin_reduce,
+    .load = lo_load,
+    .gather = lo_gather,
+    .load_if = lo_load_if,
+    .index = lo_index,
+    .constant = lo_const,
+    .constant_int = lo_const_int,
+    .op1 = lo_op1,
+    .op2 = lo_op2,
+    .op3 = lo_op3,
+    .cast = lo_cast,
+    .text = text,
+    .keep = keep,
+    .end = lo_end,
+    .end2 = lo_end2,
+    .make_template = lo_template,
+    .call = lo_call,
 };

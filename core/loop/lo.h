@@ -9,7 +9,7 @@
 typedef struct tc_lo {
   tc_loops *l;
   const tc_lower_options *options;
-  tc_map *values; // tc_value * → tc_lview *
+  tc_map *values;                 // tc_value * → tc_lview *
   TC_VEC(const tc_lview *) views; // by tc_lt
   const tc_node *node;            // being lowered
   // The open loop node.
@@ -53,6 +53,7 @@ typedef struct tc_scalar_name {
   int32_t value; // -1: none
 } tc_scalar_name;
 // Evaluates a parsed scalar expression; arithmetic is done in `compute`.
-int32_t tc_body_text(tc_lo *lo, const tc_ex *e, tc_dtype compute, const tc_ex_program *p, const tc_scalar_name *names, int32_t n);
+int32_t tc_body_text(tc_lo *lo, const tc_ex *e, tc_dtype compute, const tc_ex_program *p, const tc_scalar_name *names,
+                     int32_t n);
 
 #endif

@@ -23,6 +23,7 @@
 #define TC_CORE_LOOP_LOOP_H_
 
 #include "core/ir/graph.h"
+
 #include "tc/kernel.h"
 #include "tc/lower.h"
 
@@ -48,8 +49,9 @@ typedef struct tc_buf {
 
 // Body opcodes beyond TC_K_*.
 enum {
-  TC_B_LOAD = TC_K_COUNT, // buf, index (per dimension); gather (value per dimension or -1, NULL if none); cond, args[0] other
-  TC_B_INDEX              // expr as a number of `dtype`
+  TC_B_LOAD =
+      TC_K_COUNT, // buf, index (per dimension); gather (value per dimension or -1, NULL if none); cond, args[0] other
+  TC_B_INDEX      // expr as a number of `dtype`
 };
 typedef struct tc_binst {
   int32_t op;
@@ -88,7 +90,7 @@ struct tc_lnode {
   tc_sv name;   // of the graph value it came from
   tc_sv source; // model's line
   int32_t n_par, n_red;
-  const tc_sym *const *vars;    // n_par + n_red
+  const tc_sym *const *vars; // n_par + n_red
   const tc_sym *const *extents;
   bool keep;      // the result is always made in memory: a layout that a template wants, say
   int32_t reduce; // TC_RED_*
@@ -128,7 +130,8 @@ struct tc_template_registry;
 
 typedef struct tc_lower_options {
   const tc_logger *logger;
-  // Asked for ops without body, decomposition or lowering, and for ops whose rows offer a choice: may the node be a call?
+  // Asked for ops without body, decomposition or lowering, and for ops whose rows offer a choice: may the node be a
+  // call?
   bool (*call_supported)(void *self, const tc_node *n);
   void *self;
   const struct tc_template_registry *templates;
@@ -138,18 +141,21 @@ typedef struct tc_lower_options {
 TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops **out);
 
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
-// Names of buffers are made unique; numbers of buffers and nodes are not text. A call prints its op as a graph of one node.
+// Names of buffers are made unique; numbers of buffers and nodes are not text. A call prints its op as a graph of one
+// node.
 void tc_loops_print(tc_sb *sb, const tc_loops *l);
-// At "loops". The result has been verified; its `graph` is NULL. Errors name line and column. The module should be fresh:
-// the size symbols of the text are made in it. Templates are found by name; without a registry they are refused.
-TC_NODISCARD tc_status tc_loops_parse_with(tc_module *m, const struct tc_template_registry *templates, tc_lexer *lx, tc_loops **out);
+// At "loops". The result has been verified; its `graph` is NULL. Errors name line and column. The module should be
+// fresh: the size symbols of the text are made in it. Templates are found by name; without a registry they are refused.
+TC_NODISCARD tc_status tc_loops_parse_with(tc_module *m, const struct tc_template_registry *templates, tc_lexer *lx,
+                                           tc_loops **out);
 TC_NODISCARD tc_status tc_loops_parse(tc_module *m, tc_lexer *lx, tc_loops **out); // without templates
-// Order of definition, ranks and sizes, types of bodies, which symbols occur where, indices that are surely out of bounds.
+// Order of definition, ranks and sizes, types of bodies, which symbols occur where, indices that are surely out of
+// bounds.
 TC_NODISCARD tc_status tc_loops_verify(const tc_loops *l);
 
 const char *tc_reduce_text(int32_t kind); // of TC_RED_*: "sum"; NULL if there is none
-// The dtype that an opcode of class a, c, m or t gives for operands of these dtypes (CAST and BITCAST: the operand's own);
-// NONE where they do not go together.
+// The dtype that an opcode of class a, c, m or t gives for operands of these dtypes (CAST and BITCAST: the operand's
+// own); NONE where they do not go together.
 tc_dtype tc_body_op_type(int32_t op, int32_t n, const tc_dtype *args);
 
 // Cost of a body in scalar operations per point (functions count as their polynomial).

@@ -1,10 +1,16 @@
 // Loop IR: construction, types of body values, costs.
-#include "core/loop/loop.h"
 #include "core/loop/lo.h"
+#include "core/loop/loop.h"
 
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes) {
   tc_buf *b = TC_NEW(l->arena, tc_buf);
-  *b = (tc_buf){.id = l->bufs.count, .kind = TC_BUF_INTERNAL, .name = name, .dtype = dtype, .rank = rank, .input = -1, .output = -1};
+  *b = (tc_buf){.id = l->bufs.count,
+                .kind = TC_BUF_INTERNAL,
+                .name = name,
+                .dtype = dtype,
+                .rank = rank,
+                .input = -1,
+                .output = -1};
   b->sizes = tc_arena_copy(l->arena, sizes, (size_t)rank * sizeof *sizes);
   b->offset = tc_sym_int(l->syms, 0);
   tc_vec_push(l->arena, &l->bufs, b);
@@ -27,7 +33,8 @@ const tc_sym *tc_loop_var(tc_loops *l, const char *prefix, const tc_sym *extent)
 }
 
 const char *tc_reduce_text(int32_t kind) {
-  static const char *const texts[TC_RED_COUNT] = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "welford"};
+  static const char *const texts[TC_RED_COUNT] = {"sum", "prod",   "max",    "min",    "any",
+                                                  "all", "argmax", "argmin", "welford"};
   return kind >= 0 && kind < TC_RED_COUNT ? texts[kind] : NULL;
 }
 
@@ -40,7 +47,11 @@ tc_dtype tc_body_op_type(int32_t op, int32_t n, const tc_dtype *args) {
   }
   switch (op) {
   case TC_K_COMPLEX: return tc_dtype_complex(d);
-  case TC_K_REAL: case TC_K_IMAG: case TC_K_ABS2: case TC_K_ANGLE: case TC_K_ABS: return tc_dtype_real(d);
+  case TC_K_REAL:
+  case TC_K_IMAG:
+  case TC_K_ABS2:
+  case TC_K_ANGLE:
+  case TC_K_ABS: return tc_dtype_real(d);
   default: return tc_k_op_class(op) == 'c' ? TC_BOOL : d;
   }
 }
@@ -56,10 +67,24 @@ const tc_lview *tc_lview_whole(tc_loops *l, const tc_buf *b) {
 int32_t tc_k_op_cost(int32_t op, tc_dtype dtype) {
   int32_t scale = tc_dtype_is_complex(dtype) ? 3 : 1;
   switch (op) {
-  case TC_K_CONST: case TC_B_LOAD: case TC_B_INDEX: case TC_K_REAL: case TC_K_IMAG: case TC_K_COMPLEX: case TC_K_CONJ: return 0;
-  case TC_K_DIV: case TC_K_SQRT: case TC_K_RSQRT: case TC_K_REM: return 6 * scale;
-  case TC_K_POW: case TC_K_LGAMMA: return 60 * scale;
-  case TC_K_EXP: case TC_K_EXP2: case TC_K_SIGMOID: case TC_K_LOG: case TC_K_LOG2: return 15 * scale;
+  case TC_K_CONST:
+  case TC_B_LOAD:
+  case TC_B_INDEX:
+  case TC_K_REAL:
+  case TC_K_IMAG:
+  case TC_K_COMPLEX:
+  case TC_K_CONJ: return 0;
+  case TC_K_DIV:
+  case TC_K_SQRT:
+  case TC_K_RSQRT:
+  case TC_K_REM: return 6 * scale;
+  case TC_K_POW:
+  case TC_K_LGAMMA: return 60 * scale;
+  case TC_K_EXP:
+  case TC_K_EXP2:
+  case TC_K_SIGMOID:
+  case TC_K_LOG:
+  case TC_K_LOG2: return 15 * scale;
   default: return (tc_k_op_class(op) == 'm' ? 25 : 1) * scale;
   }
 }

@@ -1,8 +1,8 @@
 // Lowering: a functional graph → loop IR, node by node in order.
 //
-// Each tensor value is a view of a buffer. A node is lowered by the first of: its row's `lower`, its `body` (pointwise),
-// a library call. Outputs that are views of internal buffers whose strides differ from what the graph promises are
-// copied by a pointwise node, which the scheduler fuses into the producer.
+// Each tensor value is a view of a buffer. A node is lowered by the first of: its row's `lower`, its `body`
+// (pointwise), a library call. Outputs that are views of internal buffers whose strides differ from what the graph
+// promises are copied by a pointwise node, which the scheduler fuses into the producer.
 #include "core/ir/op.h"
 #include "core/ir/opargs.h"
 #include "core/loop/lo.h"
@@ -17,7 +17,8 @@ static const tc_lview *value_view(tc_lo *lo, const tc_value *v) {
 
 static tc_lt number_tensor(tc_op_args *a, const tc_number *n, tc_dtype d) {
   lo_begin(a, 0, NULL, NULL);
-  tc_bval v = n->kind == TC_AK_INT && n->sym ? lo_index(a, n->sym, d) : tc_body_const(tc_lo_of(a), d, n->re, n->im, n->i);
+  tc_bval v =
+      n->kind == TC_AK_INT && n->sym ? lo_index(a, n->sym, d) : tc_body_const(tc_lo_of(a), d, n->re, n->im, n->i);
   return lo_end(a, v, d);
 }
 
@@ -83,7 +84,9 @@ static void lower_pointwise(tc_op_args *a, const tc_node *n) {
     int32_t v = -1;
     if (views[i] >= 0) v = lo_load(a, views[i], index);
     else if (n->args[i].kind == TC_AK_BOOL) v = tc_body_const(lo, TC_BOOL, 0, 0, n->args[i].integer);
-    else if (tc_op_number(a, i, &num)) v = num.kind == TC_AK_INT && num.sym ? lo_index(a, num.sym, compute) : tc_body_const(lo, compute, num.re, num.im, num.i);
+    else if (tc_op_number(a, i, &num))
+      v = num.kind == TC_AK_INT && num.sym ? lo_index(a, num.sym, compute)
+                                           : tc_body_const(lo, compute, num.re, num.im, num.i);
     names[i] = (tc_scalar_name){op->schema.args[i].name, v};
   }
   int32_t v = tc_body_text(lo, op->body.results[0], compute, &op->body, names, n_args);
@@ -99,7 +102,9 @@ static bool is_whole(const tc_lview *v) {
 }
 
 // Strides that cover the elements without holes, so that a buffer may have them.
-static bool dense(tc_lo *lo, const tc_tensor_type *t) { return tc_strides_dense(lo->l->syms, t->rank, t->sizes, t->strides); }
+static bool dense(tc_lo *lo, const tc_tensor_type *t) {
+  return tc_strides_dense(lo->l->syms, t->rank, t->sizes, t->strides);
+}
 
 static tc_status lower_node(tc_lo *lo, tc_node *n) {
   tc_arena *arena = lo->l->arena;
@@ -113,7 +118,8 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
   args.n_results = n->n_results;
   args.results = TC_NEW_ARRAY(arena, tc_op_result, n->n_results);
   for (int32_t i = 0; i < n->n_results; i++) {
-    args.results[i] = (tc_op_result){.set = true, .view_arg = -1, .type = n->results[i]->type, .symbol = n->results[i]->symbol};
+    args.results[i] =
+        (tc_op_result){.set = true, .view_arg = -1, .type = n->results[i]->type, .symbol = n->results[i]->symbol};
   }
   const tc_op_def *def = n->op->def;
   if (def->lower) {
@@ -123,21 +129,27 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
   } else if (n->n_results > 0 && lo->options->call_supported && lo->options->call_supported(lo->options->self, n)) {
     lo_call(&args);
   } else if (n->n_results > 0) {
-    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no lowering (%%" TC_SV_FMT ")" "\n  at " TC_SV_FMT, TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->name), TC_SV_ARG(n->source));
+    return tc_error(TC_STATUS_UNIMPLEMENTED,
+                    TC_SV_FMT " has no lowering (%%" TC_SV_FMT ")"
+                              "\n  at " TC_SV_FMT,
+                    TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->name), TC_SV_ARG(n->source));
   }
   if (lo->failed != TC_OK) {
     tc_status s = lo->failed;
     lo->failed = TC_OK;
-    return tc_status_note(s, "while lowering %%" TC_SV_FMT " = " TC_SV_FMT, TC_SV_ARG(n->name), TC_SV_ARG(n->op->full_name));
+    return tc_status_note(s, "while lowering %%" TC_SV_FMT " = " TC_SV_FMT, TC_SV_ARG(n->name),
+                          TC_SV_ARG(n->op->full_name));
   }
   for (int32_t i = 0; i < n->n_results; i++) {
     if (!lo->results[i]) {
       if (n->results[i]->n_uses == 0) continue;
-      return tc_error(TC_STATUS_INTERNAL, "the lowering of " TC_SV_FMT " gave no result %d", TC_SV_ARG(n->op->full_name), i);
+      return tc_error(TC_STATUS_INTERNAL, "the lowering of " TC_SV_FMT " gave no result %d",
+                      TC_SV_ARG(n->op->full_name), i);
     }
     const tc_lview *v = lo->results[i];
     const tc_tensor_type *t = &n->results[i]->type;
-    bool own = v->buf->kind == TC_BUF_INTERNAL && !v->buf->prefer && v->buf->dtype == t->dtype && v->buf->def && v->buf->def->node == n;
+    bool own = v->buf->kind == TC_BUF_INTERNAL && !v->buf->prefer && v->buf->dtype == t->dtype && v->buf->def &&
+               v->buf->def->node == n;
     if (own && is_whole(v)) ((tc_buf *)v->buf)->prefer = dense(lo, t) ? t->strides : NULL;
     tc_map_put_ptr(lo->values, n->results[i], NULL)->value.ptr = (void *)v;
   }
@@ -158,9 +170,11 @@ static void add_inputs(tc_lo *lo, const tc_graph *g) {
 }
 
 // The strides and offset of a view in terms of its buffer's: false if it is not affine.
-static bool view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides, const tc_sym **offset) {
+static bool view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
+                         const tc_sym **offset) {
   const tc_sym *linear = v->buf->offset;
-  for (int32_t d = 0; d < v->buf->rank; d++) linear = tc_sym_add(l->syms, linear, tc_sym_mul(l->syms, v->map[d], buf_strides[d]));
+  for (int32_t d = 0; d < v->buf->rank; d++)
+    linear = tc_sym_add(l->syms, linear, tc_sym_mul(l->syms, v->map[d], buf_strides[d]));
   for (int32_t d = 0; d < v->rank; d++) {
     const tc_sym *rest;
     if (!tc_sym_linear(l->syms, linear, v->index[d], &strides[d], &rest)) return false;
@@ -196,11 +210,13 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
       if (!v) return lo->failed;
       const tc_sym *strides[TC_MAX_RANK] = {0}, *offset = NULL;
       bool input = v->buf->kind == TC_BUF_INPUT;
-      // Internal buffers get the output's strides if nobody decided yet; a second output of the same buffer is a view of it.
+      // Internal buffers get the output's strides if nobody decided yet; a second output of the same buffer is a view
+      // of it.
       if (!input && is_whole(v) && !v->buf->strides) ((tc_buf *)v->buf)->strides = t->strides;
       const tc_sym *const *have = v->buf->strides;
       bool fits = have && view_strides(l, v, have, strides, &offset);
-      for (int32_t d = 0; fits && d < t->rank; d++) fits = tc_sym_eq(l->syms, strides[d], t->strides[d]) || tc_sym_is_int(t->sizes[d], 1);
+      for (int32_t d = 0; fits && d < t->rank; d++)
+        fits = tc_sym_eq(l->syms, strides[d], t->strides[d]) || tc_sym_is_int(t->sizes[d], 1);
       bool mutation = o->kind != TC_OUT_USER;
       if (!fits || (input && mutation)) {
         v = copy_out(lo, v, t, o->arg.value->name);

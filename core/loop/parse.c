@@ -1,10 +1,10 @@
 // Reads the text form of loop IR.
 //
 //   loops  := 'loops' @name [ symbols ] '{' { input | node } 'return' [ output { ',' output } ] '}'
-//   decl   := %name ':' dtype '[' sizes ']' [ '{' strides '}' ] [ '+' '(' offset ')' ] [ 'prefer' '{' strides '}' ] [ 'inplace' %name ]
-//   input  := decl '=' 'input' INT
-//   node   := decl [ ',' decl ] '=' kind { 'keep' | 'named' STRING | '@' STRING } [ body ] [ graph ]
-//   kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '[' vars ']'
+//   decl   := %name ':' dtype '[' sizes ']' [ '{' strides '}' ] [ '+' '(' offset ')' ] [ 'prefer' '{' strides '}' ] [
+//   'inplace' %name ] input  := decl '=' 'input' INT node   := decl [ ',' decl ] '=' kind { 'keep' | 'named' STRING |
+//   '@' STRING } [ body ] [ graph ] kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '['
+//   vars ']'
 //           | 'template' name '(' operands ')' [ 'attrs' '[' exprs ']' ] | 'call' '(' operands ')'
 //   vars   := [ NAME ':' expr { ',' NAME ':' expr } ]         name := STRING | IDENT { '.' IDENT }
 //   operand:= %name [ '[' vars '->' exprs ']' ]
@@ -12,7 +12,8 @@
 //   inst   := 'const' literal ':' dtype | 'index' expr ':' dtype
 //           | 'load' %name '[' { expr | %value } ']' [ 'wrap' ] [ 'if' expr 'else' %value ] [ '@' STRING ]
 //           | OPCODE %value { ',' %value } [ ':' dtype ]
-//   output := kind [ STRING ] ( %name [ 'as' dtype '[' sizes ']' '{' strides '}' [ '+' '(' offset ')' ] [ 'conj' ] ] | number | 'none' )
+//   output := kind [ STRING ] ( %name [ 'as' dtype '[' sizes ']' '{' strides '}' [ '+' '(' offset ')' ] [ 'conj' ] ] |
+//   number | 'none' )
 //
 // Names of loop variables count inside their node only; they may come again. Names of size symbols must have been
 // declared in the list of symbols. A call stands with its op as a graph of one node (core/ir/parse.c reads it).
@@ -52,7 +53,8 @@ static tc_status resolve(void *self, tc_sym_ctx *c, const tc_ex *ex, const tc_sy
   }
   tc_lexer at = *r->lx;
   at.tok = (tc_token){.kind = TC_TOK_PUNCT, .line = ex->line, .column = ex->column};
-  return tc_lex_error(&at, "'" TC_SV_FMT "' is neither a variable of this node nor a size symbol of the module", TC_SV_ARG(ex->text));
+  return tc_lex_error(&at, "'" TC_SV_FMT "' is neither a variable of this node nor a size symbol of the module",
+                      TC_SV_ARG(ex->text));
 }
 
 static tc_status expr(reader *r, const tc_sym **out) {
@@ -100,7 +102,8 @@ static tc_status variable(reader *r, tc_sv name, const tc_lexer *at, const tc_sy
   const tc_sym *s = tc_sym_symbol(c, name);
   if (tc_sym_symbol_count(c) == before) {
     int32_t origin = tc_sym_info_of(c, s)->origin;
-    if (origin == TC_SYM_BACKED || origin == TC_SYM_UNBACKED) return tc_lex_error(at, "'" TC_SV_FMT "' is a size symbol", TC_SV_ARG(name));
+    if (origin == TC_SYM_BACKED || origin == TC_SYM_UNBACKED)
+      return tc_lex_error(at, "'" TC_SV_FMT "' is a size symbol", TC_SV_ARG(name));
     size_t n = name.size;
     while (n > 1 && name.data[n - 1] >= '0' && name.data[n - 1] <= '9') n--;
     s = tc_sym_fresh(c, tc_sv_z(r->l->arena, tc_sv_sub(name, 0, n)), TC_SYM_LOOP);
@@ -121,10 +124,12 @@ static tc_status variables(reader *r, const char *close, int32_t *n, const tc_sy
     tc_sv name;
     TC_TRY(tc_lex_ident(r->lx, &name));
     for (int32_t i = 0; i < r->variables.count; i++) {
-      if (tc_sv_eq(r->variables.data[i].name, name)) return tc_lex_error(&at, "'" TC_SV_FMT "' is a variable already", TC_SV_ARG(name));
+      if (tc_sv_eq(r->variables.data[i].name, name))
+        return tc_lex_error(&at, "'" TC_SV_FMT "' is a variable already", TC_SV_ARG(name));
     }
     for (int32_t i = first; i < *n; i++) {
-      if (tc_sv_eq(found[i].name, name)) return tc_lex_error(&at, "'" TC_SV_FMT "' is a variable already", TC_SV_ARG(name));
+      if (tc_sv_eq(found[i].name, name))
+        return tc_lex_error(&at, "'" TC_SV_FMT "' is a variable already", TC_SV_ARG(name));
     }
     TC_TRY(tc_lex_expect(r->lx, ":"));
     TC_TRY(expr(r, &extents[*n]));
@@ -188,7 +193,9 @@ static tc_status input(reader *r, tc_buf *b) {
   TC_TRY(tc_lex_int(r->lx, &number));
   if (number < 0 || number > INT16_MAX) return tc_lex_error(&at, "an input has a number from 0 on");
   for (int32_t i = 0; i + 1 < r->l->bufs.count; i++) {
-    if (r->l->bufs.data[i]->input == number) return tc_lex_error(&at, "input %lld is %%" TC_SV_FMT " already", (long long)number, TC_SV_ARG(r->l->bufs.data[i]->name));
+    if (r->l->bufs.data[i]->input == number)
+      return tc_lex_error(&at, "input %lld is %%" TC_SV_FMT " already", (long long)number,
+                          TC_SV_ARG(r->l->bufs.data[i]->name));
   }
   b->kind = TC_BUF_INPUT;
   b->input = (int32_t)number;
@@ -238,9 +245,7 @@ static tc_status constant(reader *r, tc_binst *b) {
   case 'f':
     b->imm = 0;
     return form == REAL || form == INTEGER ? TC_OK : tc_lex_error(&at, "a constant of %s is a number", name);
-  default:
-    b->re = 0;
-    return form == INTEGER ? TC_OK : tc_lex_error(&at, "a constant of %s is an integer", name);
+  default: b->re = 0; return form == INTEGER ? TC_OK : tc_lex_error(&at, "a constant of %s is an integer", name);
   }
 }
 
@@ -267,7 +272,8 @@ static tc_status load(reader *r, tc_binst *b) {
     }
     if (!tc_lex_eat(lx, ",")) break;
   }
-  if (n != buf->rank || !tc_lex_at(lx, "]")) return tc_lex_error(&at, "%%" TC_SV_FMT " has %d dimensions", TC_SV_ARG(buf->name), buf->rank);
+  if (n != buf->rank || !tc_lex_at(lx, "]"))
+    return tc_lex_error(&at, "%%" TC_SV_FMT " has %d dimensions", TC_SV_ARG(buf->name), buf->rank);
   tc_lex_next(lx);
   b->index = tc_arena_copy(r->l->arena, index, (size_t)n * sizeof *index);
   if (gathers) b->gather = tc_arena_copy(r->l->arena, gather, (size_t)n * sizeof *gather);
@@ -291,7 +297,8 @@ static int32_t find_opcode(tc_sv name) {
 static tc_status opcode(reader *r, const tc_body *body, const tc_lexer *at, tc_sv name, tc_binst *b) {
   tc_lexer *lx = r->lx;
   b->op = find_opcode(name);
-  if (b->op < 0 || b->op == TC_K_BLOCK || b->op == TC_K_LANE || b->op == TC_K_SCALAR) return tc_lex_error(at, "'" TC_SV_FMT "' is no opcode of loop bodies", TC_SV_ARG(name));
+  if (b->op < 0 || b->op == TC_K_BLOCK || b->op == TC_K_LANE || b->op == TC_K_SCALAR)
+    return tc_lex_error(at, "'" TC_SV_FMT "' is no opcode of loop bodies", TC_SV_ARG(name));
   tc_dtype types[3];
   do {
     if (b->n_args == 3) return tc_lex_error(lx, "an opcode has at most 3 operands");
@@ -301,7 +308,8 @@ static tc_status opcode(reader *r, const tc_body *body, const tc_lexer *at, tc_s
   } while (tc_lex_eat(lx, ","));
   bool cast = b->op == TC_K_CAST || b->op == TC_K_BITCAST;
   b->dtype = tc_body_op_type(b->op, b->n_args, types);
-  if (!cast && !tc_lex_at(lx, ":")) return b->dtype ? TC_OK : tc_lex_error(at, "the operands of '" TC_SV_FMT "' have different types", TC_SV_ARG(name));
+  if (!cast && !tc_lex_at(lx, ":"))
+    return b->dtype ? TC_OK : tc_lex_error(at, "the operands of '" TC_SV_FMT "' have different types", TC_SV_ARG(name));
   TC_TRY(tc_lex_expect(lx, ":"));
   return dtype(r, &b->dtype);
 }
@@ -478,7 +486,8 @@ static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
     tc_graph *g;
     TC_TRY(tc_graph_parse(r->m, lx, &g));
     if (!g->first || g->first != g->last) return tc_lex_error(&at, "a call has a graph of one node");
-    if (g->first->n_results != n_outs) return tc_lex_error(&at, "the op has %d results, %d are named", g->first->n_results, n_outs);
+    if (g->first->n_results != n_outs)
+      return tc_lex_error(&at, "the op has %d results, %d are named", g->first->n_results, n_outs);
     n->node = g->first;
   }
   for (int32_t i = 0; i < n_outs; i++) {
@@ -516,8 +525,12 @@ static tc_status input_or_node(reader *r) {
 
 // ---- outputs ----
 static tc_status output_type(reader *r, const tc_buf *b, tc_tensor_type *t) {
-  *t = (tc_tensor_type){.dtype = b->dtype, .rank = b->rank, .sizes = b->sizes, .strides = b->strides, .offset = b->offset};
-  if (!tc_lex_eat(r->lx, "as")) return b->strides ? TC_OK : tc_lex_error(r->lx, "%%" TC_SV_FMT " has no strides yet: 'as' tells those of the output", TC_SV_ARG(b->name));
+  *t = (tc_tensor_type){
+      .dtype = b->dtype, .rank = b->rank, .sizes = b->sizes, .strides = b->strides, .offset = b->offset};
+  if (!tc_lex_eat(r->lx, "as"))
+    return b->strides ? TC_OK
+                      : tc_lex_error(r->lx, "%%" TC_SV_FMT " has no strides yet: 'as' tells those of the output",
+                                     TC_SV_ARG(b->name));
   TC_TRY(dtype(r, &t->dtype));
   TC_TRY(tc_lex_expect(r->lx, "["));
   TC_TRY(exprs(r, "]", -1, &t->rank, &t->sizes));
@@ -579,7 +592,12 @@ static tc_status output(reader *r) {
 tc_status tc_loops_parse_with(tc_module *m, const tc_template_registry *templates, tc_lexer *lx, tc_loops **out) {
   tc_loops *l = TC_NEW(m->arena, tc_loops);
   *l = (tc_loops){.module = m, .arena = m->arena, .syms = m->syms};
-  reader r = {.m = m, .lx = lx, .templates = templates, .l = l, .sizes = tc_map_create(m->arena), .bufs = tc_map_create(m->arena)};
+  reader r = {.m = m,
+              .lx = lx,
+              .templates = templates,
+              .l = l,
+              .sizes = tc_map_create(m->arena),
+              .bufs = tc_map_create(m->arena)};
   *out = NULL;
   TC_TRY(tc_lex_expect(lx, "loops"));
   TC_TRY(tc_lex_sigil(lx, '@', &l->name));

@@ -1,8 +1,8 @@
 // Loop IR as text (loop.h shows it, parse.c has the grammar). What is printed parses back to the same text.
 //
 // Buffers keep their names, made unique; loop variables are printed under their symbols' names, which are unique in a
-// module; body values are numbered. Left out is what follows: the domains of templates and calls (their results' sizes),
-// result types of opcodes, offsets 0, which output a buffer is.
+// module; body values are numbered. Left out is what follows: the domains of templates and calls (their results'
+// sizes), result types of opcodes, offsets 0, which output a buffer is.
 #include "core/ir/op.h"
 #include "core/loop/lo.h"
 
@@ -14,7 +14,9 @@ typedef struct printer {
 } printer;
 
 // ---- names ----
-static bool name_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$'; }
+static bool name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '$';
+}
 
 static tc_sv give_name(printer *p, const tc_buf *b) {
   tc_sb sb = tc_sb_make(p->sb->arena);
@@ -226,7 +228,8 @@ static void put_call_graph(printer *p, const tc_lnode *n) {
     tc_arg_print(sb, &g->args[i], i < g->op->schema.n_args ? g->op->schema.args[i].type : TC_ST_OTHER);
   }
   tc_sb_putz(sb, ") return");
-  for (int32_t i = 0; i < g->n_results; i++) tc_sb_printf(sb, "%s user %%" TC_SV_FMT, i ? "," : "", TC_SV_ARG(g->results[i]->name));
+  for (int32_t i = 0; i < g->n_results; i++)
+    tc_sb_printf(sb, "%s user %%" TC_SV_FMT, i ? "," : "", TC_SV_ARG(g->results[i]->name));
   tc_sb_putz(sb, " }");
 }
 
@@ -247,9 +250,7 @@ static void put_node(printer *p, const tc_lnode *n) {
     put_operands(p, n);
     if (n->n_attrs) put_syms(sb, " attrs [", "]", n->n_attrs, n->attrs);
     break;
-  default:
-    tc_sb_putz(sb, "call");
-    put_operands(p, n);
+  default: tc_sb_putz(sb, "call"); put_operands(p, n);
   }
   if (n->kind == TC_LN_POINTWISE || n->kind == TC_LN_REDUCE) {
     tc_sb_putz(sb, " [");
@@ -290,7 +291,8 @@ static void put_output(printer *p, const tc_loop_output *o) {
     tc_sb_putc(sb, ' ');
   }
   if (!o->buf) {
-    bool valued = o->number.kind == TC_AK_TENSOR || ((o->number.kind == TC_AK_FLOAT || o->number.kind == TC_AK_BOOL) && o->number.value);
+    bool valued = o->number.kind == TC_AK_TENSOR ||
+                  ((o->number.kind == TC_AK_FLOAT || o->number.kind == TC_AK_BOOL) && o->number.value);
     if (valued) tc_sb_putz(sb, "none"); // the graph's own number, which loops do not hold
     else tc_arg_print(sb, &o->number, TC_ST_OTHER);
     return;

@@ -4,6 +4,7 @@
 #define TC_CORE_LOOP_TEMPLATE_H_
 
 #include "core/base/vec.h"
+
 #include "tc/template.h"
 
 typedef struct tc_template_registry {

@@ -1,8 +1,8 @@
 // The scalar environment of the expression language: texts of op rows become loop bodies.
 //
 // Names are arguments of the op or lets. Operands are brought to the compute type when an operator needs them, so that
-// conditions stay bool and a bare `self` keeps its dtype. Functions are the opcodes of kernel IR by their text names, and
-// the few below. A `none` operand of min or max (clamp without a bound) leaves the other operand.
+// conditions stay bool and a bare `self` keeps its dtype. Functions are the opcodes of kernel IR by their text names,
+// and the few below. A `none` operand of min or max (clamp without a bound) leaves the other operand.
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,8 @@ static int32_t find_opcode(tc_sv name) {
 static int32_t op(env *e, int32_t opcode, int32_t n, int32_t *v) {
   bool logic = opcode == TC_K_AND || opcode == TC_K_OR || opcode == TC_K_XOR || opcode == TC_K_NOT;
   bool bools = logic && tc_body_type(e->lo, v[0]) == TC_BOOL && (n == 1 || tc_body_type(e->lo, v[1]) == TC_BOOL);
-  bool part = opcode == TC_K_REAL || opcode == TC_K_IMAG || opcode == TC_K_ABS2 || opcode == TC_K_ANGLE || opcode == TC_K_COMPLEX || opcode == TC_K_CONJ || opcode == TC_K_ABS;
+  bool part = opcode == TC_K_REAL || opcode == TC_K_IMAG || opcode == TC_K_ABS2 || opcode == TC_K_ANGLE ||
+              opcode == TC_K_COMPLEX || opcode == TC_K_CONJ || opcode == TC_K_ABS;
   if (part) { // these read or make complex values: the compute type's class does not decide
     return tc_body_op(e->lo, opcode, n, v);
   }
@@ -74,7 +75,8 @@ static int32_t call_macro(env *e, int32_t m, int32_t n, const int32_t *v) {
     tc_lo_fail(e->lo, "%s takes %d arguments, not %d", macros[m].name, macros[m].n, n);
     return -1;
   }
-  for (int32_t i = 0; i < n; i++) names[i] = (tc_scalar_name){tc_sv_of(params[i]), v[i] == NONE ? -1 : to_compute(e, v[i])};
+  for (int32_t i = 0; i < n; i++)
+    names[i] = (tc_scalar_name){tc_sv_of(params[i]), v[i] == NONE ? -1 : to_compute(e, v[i])};
   tc_ex_program p;
   tc_status s = tc_ex_parse_program(e->lo->l->arena, tc_sv_of(macros[m].name), tc_sv_of(macros[m].text), &p);
   if (s != TC_OK) {
@@ -124,8 +126,9 @@ static int32_t binary(env *e, const tc_ex *x) {
   static const struct {
     const char *text;
     int32_t opcode;
-  } ops[] = {{"+", TC_K_ADD}, {"-", TC_K_SUB}, {"*", TC_K_MUL}, {"/", TC_K_DIV}, {"%", TC_K_REM}, {"**", TC_K_POW}, {"==", TC_K_EQ}, {"!=", TC_K_NE},
-             {"<", TC_K_LT}, {"<=", TC_K_LE}, {">", TC_K_GT}, {">=", TC_K_GE}, {"&", TC_K_AND}, {"|", TC_K_OR}, {"^", TC_K_XOR}, {"<<", TC_K_SHL}, {">>", TC_K_SHR}};
+  } ops[] = {{"+", TC_K_ADD}, {"-", TC_K_SUB}, {"*", TC_K_MUL}, {"/", TC_K_DIV},  {"%", TC_K_REM}, {"**", TC_K_POW},
+             {"==", TC_K_EQ}, {"!=", TC_K_NE}, {"<", TC_K_LT},  {"<=", TC_K_LE},  {">", TC_K_GT},  {">=", TC_K_GE},
+             {"&", TC_K_AND}, {"|", TC_K_OR},  {"^", TC_K_XOR}, {"<<", TC_K_SHL}, {">>", TC_K_SHR}};
   int32_t v[2] = {eval(e, x->kids[0]), eval(e, x->kids[1])};
   if (v[0] < 0 || v[1] < 0) return -1;
   if (tc_sv_is(x->text, "&&") || tc_sv_is(x->text, "||")) {
@@ -175,7 +178,8 @@ static int32_t eval(env *e, const tc_ex *x) {
   }
 }
 
-int32_t tc_body_text(tc_lo *lo, const tc_ex *x, tc_dtype compute, const tc_ex_program *p, const tc_scalar_name *names, int32_t n) {
+int32_t tc_body_text(tc_lo *lo, const tc_ex *x, tc_dtype compute, const tc_ex_program *p, const tc_scalar_name *names,
+                     int32_t n) {
   env e = {.lo = lo, .compute = compute, .names = names, .n_names = n};
   for (int32_t i = 0; p && i < p->n_lets; i++) {
     int32_t v = eval(&e, p->lets[i].value);

@@ -1,7 +1,7 @@
 // What every later stage takes for granted about loop IR, checked node by node in order. Errors name the node.
 //
-// Bounds are checked as far as ranges tell: an index that lies outside for every point of a domain that has points is an
-// error; what cannot be decided is left to the lowering's care and to the kernel interpreter.
+// Bounds are checked as far as ranges tell: an index that lies outside for every point of a domain that has points is
+// an error; what cannot be decided is left to the lowering's care and to the kernel interpreter.
 #include "core/loop/lo.h"
 
 typedef struct checker {
@@ -48,7 +48,8 @@ static tc_status check_sizes(const checker *c, int32_t rank, const tc_sym *const
 
 static tc_status check_buf(const checker *c, const tc_buf *b, int32_t id) {
   if (b->id != id) return bad(c, "%%" TC_SV_FMT " has the number %d at place %d", TC_SV_ARG(b->name), b->id, id);
-  if (b->dtype <= TC_DTYPE_NONE || b->dtype >= TC_DTYPE_COUNT) return bad(c, "%%" TC_SV_FMT " has no dtype", TC_SV_ARG(b->name));
+  if (b->dtype <= TC_DTYPE_NONE || b->dtype >= TC_DTYPE_COUNT)
+    return bad(c, "%%" TC_SV_FMT " has no dtype", TC_SV_ARG(b->name));
   if (b->rank < 0 || b->rank > TC_MAX_RANK) return bad(c, "%%" TC_SV_FMT " has rank %d", TC_SV_ARG(b->name), b->rank);
   TC_TRY(check_sizes(c, b->rank, b->sizes, "a size"), "of %%" TC_SV_FMT, TC_SV_ARG(b->name));
   for (int32_t d = 0; d < b->rank; d++) {
@@ -58,7 +59,8 @@ static tc_status check_buf(const checker *c, const tc_buf *b, int32_t id) {
   TC_TRY(check_expr(c, b->offset, 0, NULL, "the offset"), "of %%" TC_SV_FMT, TC_SV_ARG(b->name));
   if (b->kind == TC_BUF_INPUT) {
     if (b->def) return bad(c, "the input %%" TC_SV_FMT " is defined by a node", TC_SV_ARG(b->name));
-    if (b->input < 0 || !b->strides) return bad(c, "the input %%" TC_SV_FMT " has no number or no strides", TC_SV_ARG(b->name));
+    if (b->input < 0 || !b->strides)
+      return bad(c, "the input %%" TC_SV_FMT " has no number or no strides", TC_SV_ARG(b->name));
   } else if (!tc_sym_is_int(b->offset, 0)) {
     return bad(c, "%%" TC_SV_FMT " has an offset, but is no input", TC_SV_ARG(b->name));
   }
@@ -66,7 +68,8 @@ static tc_status check_buf(const checker *c, const tc_buf *b, int32_t id) {
 }
 
 static tc_status check_read(const checker *c, const tc_buf *b) {
-  if (!b || b->id < 0 || b->id >= c->l->bufs.count || c->l->bufs.data[b->id] != b) return bad(c, "a buffer is read that is not the module's");
+  if (!b || b->id < 0 || b->id >= c->l->bufs.count || c->l->bufs.data[b->id] != b)
+    return bad(c, "a buffer is read that is not the module's");
   if (!c->made[b->id]) return bad(c, "%%" TC_SV_FMT " is read before it is made", TC_SV_ARG(b->name));
   return TC_OK;
 }
@@ -85,23 +88,30 @@ static tc_status check_load(const checker *c, const tc_body *body, int32_t i) {
   const tc_binst *b = &body->insts.data[i];
   const tc_lnode *n = c->n;
   TC_TRY(check_read(c, b->buf));
-  if (b->dtype != b->buf->dtype) return bad(c, "value %d is %s, loaded from %%" TC_SV_FMT ", which is %s", i, tc_dtype_name(b->dtype), TC_SV_ARG(b->buf->name), tc_dtype_name(b->buf->dtype));
+  if (b->dtype != b->buf->dtype)
+    return bad(c, "value %d is %s, loaded from %%" TC_SV_FMT ", which is %s", i, tc_dtype_name(b->dtype),
+               TC_SV_ARG(b->buf->name), tc_dtype_name(b->buf->dtype));
   bool points = has_points(c) && !b->cond;
   for (int32_t d = 0; d < b->buf->rank; d++) {
     TC_TRY(check_expr(c, b->index[d], n->n_par + n->n_red, n->vars, "an index"));
     if (b->gather && b->gather[d] >= 0) {
       bool known = b->gather[d] < i && body->insts.data[b->gather[d]].dtype == TC_I64;
-      if (!known || !tc_sym_is_int(b->index[d], 0)) return bad(c, "dimension %d of the load of %%" TC_SV_FMT " is gathered by no i64 value that comes before", d, TC_SV_ARG(b->buf->name));
+      if (!known || !tc_sym_is_int(b->index[d], 0))
+        return bad(c, "dimension %d of the load of %%" TC_SV_FMT " is gathered by no i64 value that comes before", d,
+                   TC_SV_ARG(b->buf->name));
       continue;
     }
     int64_t lo, hi, size_lo, size_hi;
     tc_sym_range(c->l->syms, b->index[d], &lo, &hi);
     tc_sym_range(c->l->syms, b->buf->sizes[d], &size_lo, &size_hi);
-    if (points && (hi < 0 || (size_hi != TC_SYM_INF && lo >= size_hi))) return bad(c, "index %d of the load of %%" TC_SV_FMT " is out of bounds", d, TC_SV_ARG(b->buf->name));
+    if (points && (hi < 0 || (size_hi != TC_SYM_INF && lo >= size_hi)))
+      return bad(c, "index %d of the load of %%" TC_SV_FMT " is out of bounds", d, TC_SV_ARG(b->buf->name));
   }
   if (!b->cond) return b->n_args == 0 ? TC_OK : bad(c, "a load without condition has another value");
   TC_TRY(check_expr(c, b->cond, n->n_par + n->n_red, n->vars, "a condition"));
-  if (b->n_args != 1 || b->args[0] < 0 || b->args[0] >= i || body->insts.data[b->args[0]].dtype != b->dtype) return bad(c, "the other value of the load of %%" TC_SV_FMT " must be a %s that comes before", TC_SV_ARG(b->buf->name), tc_dtype_name(b->dtype));
+  if (b->n_args != 1 || b->args[0] < 0 || b->args[0] >= i || body->insts.data[b->args[0]].dtype != b->dtype)
+    return bad(c, "the other value of the load of %%" TC_SV_FMT " must be a %s that comes before",
+               TC_SV_ARG(b->buf->name), tc_dtype_name(b->dtype));
   return TC_OK;
 }
 
@@ -113,24 +123,32 @@ static tc_status check_inst(const checker *c, const tc_body *body, int32_t i) {
     if (tc_dtype_class(b->dtype) != 'i') return bad(c, "value %d is an index of type %s", i, tc_dtype_name(b->dtype));
     return check_expr(c, b->expr, c->n->n_par + c->n->n_red, c->n->vars, "an index value");
   }
-  if (b->op < 0 || b->op > TC_B_INDEX || tc_k_op_class(b->op) == 's' || b->op == TC_K_BLOCK || b->op == TC_K_LANE || b->op == TC_K_SCALAR) return bad(c, "value %d has no opcode of loop bodies", i);
+  if (b->op < 0 || b->op > TC_B_INDEX || tc_k_op_class(b->op) == 's' || b->op == TC_K_BLOCK || b->op == TC_K_LANE ||
+      b->op == TC_K_SCALAR)
+    return bad(c, "value %d has no opcode of loop bodies", i);
   if (b->op == TC_K_CONST) return b->n_args == 0 ? TC_OK : bad(c, "a constant has operands");
   static const int8_t arity[] = {
 #define X(name, text, n, cls) [TC_K_##name] = n,
       TC_KOP_LIST(X)
 #undef X
   };
-  if (b->n_args != arity[b->op]) return bad(c, "'%s' takes %d operands, not %d", tc_k_op_text(b->op), arity[b->op], b->n_args);
+  if (b->n_args != arity[b->op])
+    return bad(c, "'%s' takes %d operands, not %d", tc_k_op_text(b->op), arity[b->op], b->n_args);
   tc_dtype types[3];
   for (int32_t k = 0; k < b->n_args; k++) {
-    if (b->args[k] < 0 || b->args[k] >= i) return bad(c, "value %d uses value %d, which does not come before", i, b->args[k]);
+    if (b->args[k] < 0 || b->args[k] >= i)
+      return bad(c, "value %d uses value %d, which does not come before", i, b->args[k]);
     types[k] = body->insts.data[b->args[k]].dtype;
   }
   if (b->op == TC_K_CAST) return TC_OK;
-  if (b->op == TC_K_BITCAST) return tc_dtype_size(types[0]) == tc_dtype_size(b->dtype) ? TC_OK : bad(c, "'bitcast' between types of different sizes");
+  if (b->op == TC_K_BITCAST)
+    return tc_dtype_size(types[0]) == tc_dtype_size(b->dtype) ? TC_OK
+                                                              : bad(c, "'bitcast' between types of different sizes");
   tc_dtype want = tc_body_op_type(b->op, b->n_args, types);
-  if (want == TC_DTYPE_NONE || (b->op == TC_K_SELECT && types[0] != TC_BOOL)) return bad(c, "the operands of '%s' do not go together", tc_k_op_text(b->op));
-  if (want != b->dtype) return bad(c, "'%s' gives %s, not %s", tc_k_op_text(b->op), tc_dtype_name(want), tc_dtype_name(b->dtype));
+  if (want == TC_DTYPE_NONE || (b->op == TC_K_SELECT && types[0] != TC_BOOL))
+    return bad(c, "the operands of '%s' do not go together", tc_k_op_text(b->op));
+  if (want != b->dtype)
+    return bad(c, "'%s' gives %s, not %s", tc_k_op_text(b->op), tc_dtype_name(want), tc_dtype_name(b->dtype));
   return TC_OK;
 }
 
@@ -138,16 +156,20 @@ static tc_status check_body(const checker *c) {
   const tc_body *body = &c->n->body;
   for (int32_t i = 0; i < body->insts.count; i++) TC_TRY(check_inst(c, body, i));
   if (body->n_results != 1) return bad(c, "the body yields %d values", body->n_results);
-  if (body->results[0] < 0 || body->results[0] >= body->insts.count) return bad(c, "the body yields no value of its own");
+  if (body->results[0] < 0 || body->results[0] >= body->insts.count)
+    return bad(c, "the body yields no value of its own");
   tc_dtype d = body->insts.data[body->results[0]].dtype, out = c->n->outs[0]->dtype;
-  if (c->n->kind == TC_LN_POINTWISE && d != out) return bad(c, "the body yields %s, the result is %s", tc_dtype_name(d), tc_dtype_name(out));
+  if (c->n->kind == TC_LN_POINTWISE && d != out)
+    return bad(c, "the body yields %s, the result is %s", tc_dtype_name(d), tc_dtype_name(out));
   return TC_OK;
 }
 
 static tc_status check_domain(const checker *c) {
   const tc_lnode *n = c->n;
-  if (n->n_par < 0 || n->n_red < 0 || n->n_par > TC_MAX_RANK || n->n_red > TC_MAX_RANK) return bad(c, "%d parallel and %d reduced variables", n->n_par, n->n_red);
-  if ((n->kind != TC_LN_REDUCE && n->n_red) || n->n_outs < 1 || n->n_outs > 2) return bad(c, "the node has %d reduced variables and %d results", n->n_red, n->n_outs);
+  if (n->n_par < 0 || n->n_red < 0 || n->n_par > TC_MAX_RANK || n->n_red > TC_MAX_RANK)
+    return bad(c, "%d parallel and %d reduced variables", n->n_par, n->n_red);
+  if ((n->kind != TC_LN_REDUCE && n->n_red) || n->n_outs < 1 || n->n_outs > 2)
+    return bad(c, "the node has %d reduced variables and %d results", n->n_red, n->n_outs);
   bool second = n->kind == TC_LN_CALL || (n->kind == TC_LN_REDUCE && n->reduce >= TC_RED_ARGMAX);
   if (n->n_outs == 2 && !second) return bad(c, "the node has two results");
   if (n->kind == TC_LN_REDUCE && !tc_reduce_text(n->reduce)) return bad(c, "no reduction has the number %d", n->reduce);
@@ -159,12 +181,15 @@ static tc_status check_domain(const checker *c) {
   }
   for (int32_t i = 0; i < n->n_outs; i++) {
     const tc_buf *b = n->outs[i];
-    if (!b || b->def != n || b->def_result != i || b->kind != TC_BUF_INTERNAL) return bad(c, "result %d is not a buffer of this node", i);
-    if (b->id < 0 || b->id >= c->l->bufs.count || c->l->bufs.data[b->id] != b) return bad(c, "result %d is not a buffer of the module", i);
+    if (!b || b->def != n || b->def_result != i || b->kind != TC_BUF_INTERNAL)
+      return bad(c, "result %d is not a buffer of this node", i);
+    if (b->id < 0 || b->id >= c->l->bufs.count || c->l->bufs.data[b->id] != b)
+      return bad(c, "result %d is not a buffer of the module", i);
     if (n->kind == TC_LN_CALL) continue;
     if (b->rank != n->n_par) return bad(c, "the result has rank %d, the domain %d", b->rank, n->n_par);
     for (int32_t d = 0; d < b->rank; d++) {
-      if (!tc_sym_eq(c->l->syms, b->sizes[d], n->extents[d])) return bad(c, "size %d of the result is not the extent of the domain", d);
+      if (!tc_sym_eq(c->l->syms, b->sizes[d], n->extents[d]))
+        return bad(c, "size %d of the result is not the extent of the domain", d);
     }
   }
   return TC_OK;
@@ -192,11 +217,13 @@ static tc_status check_outputs(const checker *c) {
     if (!o->buf) continue;
     TC_TRY(check_read(c, o->buf), "as output %d", i);
     const tc_tensor_type *t = &o->type;
-    if (t->rank < 0 || t->rank > TC_MAX_RANK || t->dtype != o->buf->dtype) return bad(c, "output %d is %s, its buffer %s", i, tc_dtype_name(t->dtype), tc_dtype_name(o->buf->dtype));
+    if (t->rank < 0 || t->rank > TC_MAX_RANK || t->dtype != o->buf->dtype)
+      return bad(c, "output %d is %s, its buffer %s", i, tc_dtype_name(t->dtype), tc_dtype_name(o->buf->dtype));
     TC_TRY(check_sizes(c, t->rank, t->sizes, "a size of an output"));
     for (int32_t d = 0; d < t->rank; d++) TC_TRY(check_expr(c, t->strides[d], 0, NULL, "a stride of an output"));
     TC_TRY(check_expr(c, t->offset, 0, NULL, "an output's offset"));
-    if (o->buf->output >= c->l->outputs.count) return bad(c, "%%" TC_SV_FMT " is output %d of %d", TC_SV_ARG(o->buf->name), o->buf->output, c->l->outputs.count);
+    if (o->buf->output >= c->l->outputs.count)
+      return bad(c, "%%" TC_SV_FMT " is output %d of %d", TC_SV_ARG(o->buf->name), o->buf->output, c->l->outputs.count);
   }
   return TC_OK;
 }
@@ -209,7 +236,8 @@ tc_status tc_loops_verify(const tc_loops *l) {
   }
   for (int32_t i = 0; i < l->nodes.count; i++) {
     c.n = l->nodes.data[i];
-    if (c.n->kind < TC_LN_POINTWISE || c.n->kind > TC_LN_CALL) return bad(&c, "no kind of node has the number %d", c.n->kind);
+    if (c.n->kind < TC_LN_POINTWISE || c.n->kind > TC_LN_CALL)
+      return bad(&c, "no kind of node has the number %d", c.n->kind);
     TC_TRY(check_domain(&c));
     if (c.n->kind == TC_LN_POINTWISE || c.n->kind == TC_LN_REDUCE) TC_TRY(check_body(&c));
     else TC_TRY(check_operands(&c));

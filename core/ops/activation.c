@@ -23,19 +23,23 @@ static const tc_scalar_ref leaky_ref = {.f2 = leaky_f};
 static double hardtanh_f(double x, double lo, double hi) { return isnan(x) ? x : fmin(fmax(x, lo), hi); }
 static int64_t hardtanh_i(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
 static const tc_scalar_ref hardtanh_ref = {.f3 = hardtanh_f, .i3 = hardtanh_i};
-static double softplus_f(double x, double beta, double threshold) { return x * beta > threshold ? x : log1p(exp(x * beta)) / beta; }
+static double softplus_f(double x, double beta, double threshold) {
+  return x * beta > threshold ? x : log1p(exp(x * beta)) / beta;
+}
 static const tc_scalar_ref softplus_ref = {.f3 = softplus_f};
 
 // clamp: either bound may be absent, so the reference reads them itself.
 static int32_t clamp_ref(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *bound[2] = {tc_op_data(a, 1), tc_op_data(a, 2)};
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0),
+                    *bound[2] = {tc_op_data(a, 1), tc_op_data(a, 2)};
   int64_t index[TC_MAX_RANK] = {0};
   if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
   do {
     int64_t o[3] = {0};
     const tc_ref_view *all[3] = {x, bound[0], bound[1]};
     for (int32_t k = 0; k < 3; k++) {
-      for (int32_t d = 0; all[k] && d < all[k]->rank; d++) o[k] += all[k]->sizes[d] == 1 ? 0 : index[d + y->rank - all[k]->rank] * all[k]->strides[d];
+      for (int32_t d = 0; all[k] && d < all[k]->rank; d++)
+        o[k] += all[k]->sizes[d] == 1 ? 0 : index[d + y->rank - all[k]->rank] * all[k]->strides[d];
     }
     double v = tc_ref_f(x, o[0]);
     for (int32_t k = 0; k < 2; k++) {
@@ -58,15 +62,18 @@ static int32_t clamp_ref(tc_op_args *a) {
 static bool is_tanh(tc_op_args *a) { return tc_sv_is(tc_op_string(a, 1), "tanh"); }
 static int32_t gelu_meta(tc_op_args *a) {
   tc_sv approximate = tc_op_string(a, 1);
-  if (approximate.size && !tc_sv_is(approximate, "none") && !is_tanh(a)) return tc_op_fail(a, "approximate argument must be either none or tanh");
-  if (!tc_dtype_is_float(tc_op_tensor(a, 0)->dtype)) return tc_op_fail(a, "gelu is not implemented for %s", tc_dtype_torch_name(tc_op_tensor(a, 0)->dtype));
+  if (approximate.size && !tc_sv_is(approximate, "none") && !is_tanh(a))
+    return tc_op_fail(a, "approximate argument must be either none or tanh");
+  if (!tc_dtype_is_float(tc_op_tensor(a, 0)->dtype))
+    return tc_op_fail(a, "gelu is not implemented for %s", tc_dtype_torch_name(tc_op_tensor(a, 0)->dtype));
   return tc_meta_same(a);
 }
 static int32_t gelu_lower(tc_op_args *a) {
   tc_dtype out = tc_op_result_type(a, 0)->dtype;
   const char *name = "v";
   tc_lt x = tc_lo_arg(a, 0);
-  tc_lo_result(a, 0, tc_lower_text(a, is_tanh(a) ? "gelu_tanh(v)" : "gelu_erf(v)", 1, &name, &x, tc_op_math_type(out), out));
+  tc_lo_result(a, 0,
+               tc_lower_text(a, is_tanh(a) ? "gelu_tanh(v)" : "gelu_erf(v)", 1, &name, &x, tc_op_math_type(out), out));
   return TC_STATUS_OK;
 }
 static int32_t gelu_ref(tc_op_args *a) {
@@ -75,7 +82,8 @@ static int32_t gelu_ref(tc_op_args *a) {
   if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
   do {
     double v = tc_ref_f(x, tc_ref_offset(x, index));
-    double g = is_tanh(a) ? 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v))) : 0.5 * v * erfc(-v * 0.70710678118654752440);
+    double g = is_tanh(a) ? 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)))
+                          : 0.5 * v * erfc(-v * 0.70710678118654752440);
     tc_ref_put(y, tc_ref_offset(y, index), (tc_c128){g, 0});
   } while (tc_ref_next(y->rank, y->sizes, index));
   return TC_STATUS_OK;
@@ -98,24 +106,61 @@ enum { PW = TC_OP_POINTWISE, FLOAT = TC_OP_POINTWISE | TC_OP_INT_TO_FLOAT };
 #define ROW(s, m, b, r) {.schema = s, .traits = PW, .meta = m, .body = b, .scalar_ref = &(r), .flops = "numel"}
 #define INPLACE(s) {.schema = s, .traits = PW}
 static const tc_op_def rows[] = {
-    ROW("relu(Tensor self) -> Tensor", tc_meta_same, "max(self, 0)", relu_ref), INPLACE("relu_(Tensor(a!) self) -> Tensor(a!)"),
-    {.schema = "sigmoid(Tensor self) -> Tensor", .traits = FLOAT | TC_OP_COMPLEX, .meta = tc_meta_float, .body = "1 / (1 + exp(-self))", .scalar_ref = &sigmoid_ref, .flops = "numel"},
+    ROW("relu(Tensor self) -> Tensor", tc_meta_same, "max(self, 0)", relu_ref),
+    INPLACE("relu_(Tensor(a!) self) -> Tensor(a!)"),
+    {.schema = "sigmoid(Tensor self) -> Tensor",
+     .traits = FLOAT | TC_OP_COMPLEX,
+     .meta = tc_meta_float,
+     .body = "1 / (1 + exp(-self))",
+     .scalar_ref = &sigmoid_ref,
+     .flops = "numel"},
     INPLACE("sigmoid_(Tensor(a!) self) -> Tensor(a!)"),
-    ROW("silu(Tensor self) -> Tensor", tc_meta_same, "self / (1 + exp(-self))", silu_ref), INPLACE("silu_(Tensor(a!) self) -> Tensor(a!)"),
+    ROW("silu(Tensor self) -> Tensor", tc_meta_same, "self / (1 + exp(-self))", silu_ref),
+    INPLACE("silu_(Tensor(a!) self) -> Tensor(a!)"),
     ROW("mish(Tensor self) -> Tensor", tc_meta_same, "self * tanh(softplus(self, 1, 20))", mish_ref),
     ROW("relu6(Tensor self) -> Tensor", tc_meta_same, "min(max(self, 0), 6)", relu6_ref),
     ROW("hardsigmoid(Tensor self) -> Tensor", tc_meta_same, "min(max(self + 3, 0), 6) / 6", hardsigmoid_ref),
-    ROW("hardswish(Tensor self) -> Tensor", tc_meta_same, "self * min(max(self + 3, 0), 6) / 6", hardswish_ref), INPLACE("hardswish_(Tensor(a!) self) -> Tensor(a!)"),
-    ROW("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", tc_meta_same, "where(self > 0, self, self * negative_slope)", leaky_ref),
+    ROW("hardswish(Tensor self) -> Tensor", tc_meta_same, "self * min(max(self + 3, 0), 6) / 6", hardswish_ref),
+    INPLACE("hardswish_(Tensor(a!) self) -> Tensor(a!)"),
+    ROW("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", tc_meta_same,
+        "where(self > 0, self, self * negative_slope)", leaky_ref),
     INPLACE("leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)"),
-    ROW("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", tc_meta_same, "min(max(self, min_val), max_val)", hardtanh_ref),
+    ROW("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", tc_meta_same,
+        "min(max(self, min_val), max_val)", hardtanh_ref),
     INPLACE("hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)"),
-    ROW("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", tc_meta_same, "softplus(self, beta, threshold)", softplus_ref),
-    {.schema = "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", .traits = PW, .meta = tc_meta_same, .body = "where(self > 0, scale * self, scale * alpha * expm1(self * input_scale))", .ref = elu_ref, .flops = "numel"},
-    {.schema = "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", .traits = PW, .meta = tc_meta_promote, .body = "min(max(self, min), max)", .ref = clamp_ref, .flops = "numel"},
-    {.schema = "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", .traits = PW, .meta = tc_meta_promote, .body = "min(max(self, min), max)", .ref = clamp_ref, .flops = "numel"},
-    {.schema = "clamp_min(Tensor self, Scalar min) -> Tensor", .traits = PW, .meta = tc_meta_promote, .decompose = "clamp(self, min, none)"},
-    {.schema = "clamp_max(Tensor self, Scalar max) -> Tensor", .traits = PW, .meta = tc_meta_promote, .decompose = "clamp(self, none, max)"},
-    {.schema = "gelu(Tensor self, *, str approximate=\"none\") -> Tensor", .traits = PW, .meta = gelu_meta, .lower = gelu_lower, .ref = gelu_ref, .flops = "numel"},
+    ROW("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", tc_meta_same,
+        "softplus(self, beta, threshold)", softplus_ref),
+    {.schema = "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_same,
+     .body = "where(self > 0, scale * self, scale * alpha * expm1(self * input_scale))",
+     .ref = elu_ref,
+     .flops = "numel"},
+    {.schema = "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .body = "min(max(self, min), max)",
+     .ref = clamp_ref,
+     .flops = "numel"},
+    {.schema = "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .body = "min(max(self, min), max)",
+     .ref = clamp_ref,
+     .flops = "numel"},
+    {.schema = "clamp_min(Tensor self, Scalar min) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .decompose = "clamp(self, min, none)"},
+    {.schema = "clamp_max(Tensor self, Scalar max) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .decompose = "clamp(self, none, max)"},
+    {.schema = "gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
+     .traits = PW,
+     .meta = gelu_meta,
+     .lower = gelu_lower,
+     .ref = gelu_ref,
+     .flops = "numel"},
 };
 TC_OP_FAMILY(activation);

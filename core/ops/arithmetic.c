@@ -10,17 +10,23 @@ static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
 static double add_f(double x, double y, double alpha) { return x + alpha * y; }
 static tc_c128 add_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) + C(alpha) * C(y)); }
-static int64_t add_i(int64_t x, int64_t y, int64_t alpha) { return (int64_t)((uint64_t)x + (uint64_t)alpha * (uint64_t)y); }
+static int64_t add_i(int64_t x, int64_t y, int64_t alpha) {
+  return (int64_t)((uint64_t)x + (uint64_t)alpha * (uint64_t)y);
+}
 static const tc_scalar_ref add_ref = {.f3 = add_f, .c3 = add_c, .i3 = add_i};
 
 static double sub_f(double x, double y, double alpha) { return x - alpha * y; }
 static tc_c128 sub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) - C(alpha) * C(y)); }
-static int64_t sub_i(int64_t x, int64_t y, int64_t alpha) { return (int64_t)((uint64_t)x - (uint64_t)alpha * (uint64_t)y); }
+static int64_t sub_i(int64_t x, int64_t y, int64_t alpha) {
+  return (int64_t)((uint64_t)x - (uint64_t)alpha * (uint64_t)y);
+}
 static const tc_scalar_ref sub_ref = {.f3 = sub_f, .c3 = sub_c, .i3 = sub_i};
 
 static double rsub_f(double x, double y, double alpha) { return y - alpha * x; }
 static tc_c128 rsub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(y) - C(alpha) * C(x)); }
-static int64_t rsub_i(int64_t x, int64_t y, int64_t alpha) { return (int64_t)((uint64_t)y - (uint64_t)alpha * (uint64_t)x); }
+static int64_t rsub_i(int64_t x, int64_t y, int64_t alpha) {
+  return (int64_t)((uint64_t)y - (uint64_t)alpha * (uint64_t)x);
+}
 static const tc_scalar_ref rsub_ref = {.f3 = rsub_f, .c3 = rsub_c, .i3 = rsub_i};
 
 static double mul_f(double x, double y) { return x * y; }
@@ -82,7 +88,9 @@ static int64_t xor_i(int64_t x, int64_t y) { return x ^ y; }
 static const tc_scalar_ref and_ref = {.i2 = and_i}, or_ref = {.i2 = or_i}, xor_ref = {.i2 = xor_i};
 
 // div with a rounding mode: none is true division, "trunc" and "floor" keep integers.
-static int32_t div_mode_meta(tc_op_args *a) { return tc_op_kind(a, 2) == TC_AK_NONE ? tc_meta_promote_float(a) : tc_meta_promote(a); }
+static int32_t div_mode_meta(tc_op_args *a) {
+  return tc_op_kind(a, 2) == TC_AK_NONE ? tc_meta_promote_float(a) : tc_meta_promote(a);
+}
 static int32_t div_mode_expand(tc_op_args *a) {
   tc_sv mode = tc_op_string(a, 2);
   bool plain = mode.size == 0;
@@ -105,21 +113,28 @@ static int32_t lower_binary_text(tc_op_args *a, const char *floats, const char *
   return TC_STATUS_OK;
 }
 static int32_t lower_remainder(tc_op_args *a) {
-  return lower_binary_text(a, "let r = fmod(x, y); where((r != 0) && ((r < 0) != (y < 0)), r + y, r)",
-                           "let d = where(y == 0, 1, y); let r = x % d; where((r != 0) && ((r < 0) != (d < 0)), r + d, r)");
+  return lower_binary_text(
+      a, "let r = fmod(x, y); where((r != 0) && ((r < 0) != (y < 0)), r + y, r)",
+      "let d = where(y == 0, 1, y); let r = x % d; where((r != 0) && ((r < 0) != (d < 0)), r + d, r)");
 }
 static int32_t lower_floor_divide(tc_op_args *a) {
-  return lower_binary_text(a, "where(y == 0, x / y, floor(x / y))", "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where((r != 0) && ((r < 0) != (d < 0)), q - 1, q)");
+  return lower_binary_text(a, "where(y == 0, x / y, floor(x / y))",
+                           "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where((r != 0) && ((r < 0) "
+                           "!= (d < 0)), q - 1, q)");
 }
 // pow. Constant exponents that are a few products or a root are done as such (as PyTorch does); integers by squaring.
 static const char *pow_text(tc_op_args *a) {
   static const struct {
     double exponent;
     const char *text;
-  } texts[] = {{2, "x * x"}, {3, "x * x * x"}, {1, "x"}, {-1, "1 / x"}, {-2, "1 / (x * x)"}, {0.5, "sqrt(x)"}, {-0.5, "rsqrt(x)"}};
+  } texts[] = {{2, "x * x"},        {3, "x * x * x"}, {1, "x"},          {-1, "1 / x"},
+               {-2, "1 / (x * x)"}, {0.5, "sqrt(x)"}, {-0.5, "rsqrt(x)"}};
   tc_number e;
-  if (tc_op_kind(a, 0) != TC_AK_TENSOR || !tc_op_number(a, 1, &e) || e.im != 0 || (e.sym && !tc_int_is_const(e.sym, NULL))) return NULL;
-  bool integer = !tc_dtype_is_float(tc_op_result_type(a, 0)->dtype) && !tc_dtype_is_complex(tc_op_result_type(a, 0)->dtype);
+  if (tc_op_kind(a, 0) != TC_AK_TENSOR || !tc_op_number(a, 1, &e) || e.im != 0 ||
+      (e.sym && !tc_int_is_const(e.sym, NULL)))
+    return NULL;
+  bool integer =
+      !tc_dtype_is_float(tc_op_result_type(a, 0)->dtype) && !tc_dtype_is_complex(tc_op_result_type(a, 0)->dtype);
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     if (texts[i].exponent == e.re && (!integer || e.re > 0)) return texts[i].text;
   }
@@ -134,14 +149,18 @@ static tc_lt lower_int_pow(tc_op_args *a, tc_lt x[2], const tc_tensor_type *t) {
   tc_bval one = tc_lo_const_int(a, d, 1), zero = tc_lo_const_int(a, d, 0), b = base, r = one, bit = -1, odd = -1;
   int64_t constant = tc_op_int(a, 1, -1);
   for (int32_t i = 0; i < BITS && (constant < 0 || constant >> i); i++, b = tc_lo_op2(a, TC_K_MUL, b, b)) {
-    bit = tc_lo_cast(a, tc_lo_op2(a, TC_K_AND, tc_lo_op2(a, TC_K_SHR, e, tc_lo_const_int(a, TC_I64, i)), tc_lo_const_int(a, TC_I64, 1)), TC_BOOL);
+    bit = tc_lo_cast(
+        a,
+        tc_lo_op2(a, TC_K_AND, tc_lo_op2(a, TC_K_SHR, e, tc_lo_const_int(a, TC_I64, i)), tc_lo_const_int(a, TC_I64, 1)),
+        TC_BOOL);
     if (i == 0) odd = bit;
     r = tc_lo_op3(a, TC_K_SELECT, bit, tc_lo_op2(a, TC_K_MUL, r, b), r);
   }
   if (constant >= 0) return tc_lo_end(a, r, d);
   // A negative exponent: 1 and -1 stay what they are, everything else gives 0.
   tc_bval minus = tc_lo_const_int(a, d, -1);
-  tc_bval unit = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_EQ, base, minus), tc_lo_op3(a, TC_K_SELECT, odd, minus, one), zero);
+  tc_bval unit =
+      tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_EQ, base, minus), tc_lo_op3(a, TC_K_SELECT, odd, minus, one), zero);
   unit = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_EQ, base, one), one, unit);
   return tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_LT, e, tc_lo_const_int(a, TC_I64, 0)), unit, r), d);
 }
@@ -150,27 +169,38 @@ static int32_t lower_pow(tc_op_args *a) {
   static const char *const names[] = {"x", "y"};
   const char *text = pow_text(a);
   bool real = tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype);
-  tc_lt x[2] = {tc_lo_expand(a, tc_lo_arg(a, 0), t->rank, t->sizes), text ? -1 : tc_lo_expand(a, tc_lo_arg(a, 1), t->rank, t->sizes)};
-  if (text || real) tc_lo_result(a, 0, tc_lower_text(a, text ? text : "pow(x, y)", text ? 1 : 2, names, x, tc_op_math_type(t->dtype), t->dtype));
+  tc_lt x[2] = {tc_lo_expand(a, tc_lo_arg(a, 0), t->rank, t->sizes),
+                text ? -1 : tc_lo_expand(a, tc_lo_arg(a, 1), t->rank, t->sizes)};
+  if (text || real)
+    tc_lo_result(
+        a, 0, tc_lower_text(a, text ? text : "pow(x, y)", text ? 1 : 2, names, x, tc_op_math_type(t->dtype), t->dtype));
   else tc_lo_result(a, 0, lower_int_pow(a, x, t));
   return TC_STATUS_OK;
 }
-static int32_t lower_div_trunc(tc_op_args *a) { return lower_binary_text(a, "trunc(x / y)", "x / where(y == 0, 1, y)"); }
+static int32_t lower_div_trunc(tc_op_args *a) {
+  return lower_binary_text(a, "trunc(x / y)", "x / where(y == 0, 1, y)");
+}
 
 enum { PW = TC_OP_POINTWISE, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX, TRUE_DIV = PWC | TC_OP_INT_TO_FLOAT };
 #define ROW(s, t, m, b, r) {.schema = s, .traits = t, .meta = m, .body = b, .scalar_ref = &(r), .flops = "numel"}
 #define INPLACE(s) {.schema = s, .traits = PWC}
 
 static const tc_op_def rows[] = {
-    ROW("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self + alpha * other", add_ref),
-    ROW("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self + alpha * other", add_ref),
+    ROW("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
+        "self + alpha * other", add_ref),
+    ROW("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self + alpha * other",
+        add_ref),
     INPLACE("add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
     INPLACE("add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"),
-    ROW("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self - alpha * other", sub_ref),
-    ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self - alpha * other", sub_ref),
+    ROW("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
+        "self - alpha * other", sub_ref),
+    ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self - alpha * other",
+        sub_ref),
     INPLACE("sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
-    ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "other - alpha * self", rsub_ref),
-    ROW("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "other - alpha * self", rsub_ref),
+    ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
+        "other - alpha * self", rsub_ref),
+    ROW("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
+        "other - alpha * self", rsub_ref),
     ROW("mul.Tensor(Tensor self, Tensor other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
     ROW("mul.Scalar(Tensor self, Scalar other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
     INPLACE("mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
@@ -178,20 +208,58 @@ static const tc_op_def rows[] = {
     ROW("div.Tensor(Tensor self, Tensor other) -> Tensor", TRUE_DIV, tc_meta_promote_float, "self / other", div_ref),
     ROW("div.Scalar(Tensor self, Scalar other) -> Tensor", TRUE_DIV, tc_meta_promote_float, "self / other", div_ref),
     INPLACE("div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
-    {.schema = "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", .traits = PW, .meta = div_mode_meta, .expand = div_mode_expand},
-    {.schema = "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", .traits = PW, .meta = div_mode_meta, .expand = div_mode_expand},
-    {.schema = "_div_trunc(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_div_trunc, .scalar_ref = &trunc_ref},
-    {.schema = "floor_divide(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_floor_divide, .scalar_ref = &floor_divide_ref},
-    {.schema = "remainder.Tensor(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_remainder, .scalar_ref = &remainder_ref},
-    {.schema = "remainder.Scalar(Tensor self, Scalar other) -> Tensor", .traits = PW, .meta = tc_meta_promote, .lower = lower_remainder, .scalar_ref = &remainder_ref},
-    {.schema = "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", .traits = PWC, .meta = tc_meta_promote, .lower = lower_pow, .scalar_ref = &pow_ref, .flops = "numel"},
-    {.schema = "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", .traits = PWC, .meta = tc_meta_promote, .lower = lower_pow, .scalar_ref = &pow_ref, .flops = "numel"},
-    {.schema = "pow.Scalar(Scalar self, Tensor exponent) -> Tensor", .traits = PWC, .meta = tc_meta_promote, .lower = lower_pow, .scalar_ref = &pow_ref, .flops = "numel"},
+    {.schema = "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+     .traits = PW,
+     .meta = div_mode_meta,
+     .expand = div_mode_expand},
+    {.schema = "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
+     .traits = PW,
+     .meta = div_mode_meta,
+     .expand = div_mode_expand},
+    {.schema = "_div_trunc(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_div_trunc,
+     .scalar_ref = &trunc_ref},
+    {.schema = "floor_divide(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_floor_divide,
+     .scalar_ref = &floor_divide_ref},
+    {.schema = "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_remainder,
+     .scalar_ref = &remainder_ref},
+    {.schema = "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_remainder,
+     .scalar_ref = &remainder_ref},
+    {.schema = "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+     .traits = PWC,
+     .meta = tc_meta_promote,
+     .lower = lower_pow,
+     .scalar_ref = &pow_ref,
+     .flops = "numel"},
+    {.schema = "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+     .traits = PWC,
+     .meta = tc_meta_promote,
+     .lower = lower_pow,
+     .scalar_ref = &pow_ref,
+     .flops = "numel"},
+    {.schema = "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
+     .traits = PWC,
+     .meta = tc_meta_promote,
+     .lower = lower_pow,
+     .scalar_ref = &pow_ref,
+     .flops = "numel"},
     ROW("maximum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "max(self, other)", maximum_ref),
     ROW("minimum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "min(self, other)", minimum_ref),
     ROW("fmax(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "fmax(self, other)", fmax_ref),
     ROW("fmin(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "fmin(self, other)", fmin_ref),
-    ROW("atan2(Tensor self, Tensor other) -> Tensor", PW | TC_OP_INT_TO_FLOAT, tc_meta_promote_float, "atan2(self, other)", atan2_ref),
+    ROW("atan2(Tensor self, Tensor other) -> Tensor", PW | TC_OP_INT_TO_FLOAT, tc_meta_promote_float,
+        "atan2(self, other)", atan2_ref),
     ROW("bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
     ROW("bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
     ROW("__and__.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),

@@ -9,15 +9,23 @@ enum { Q, K, V, MASK, DROPOUT, CAUSAL, SCALE, GQA };
 
 static int32_t sdpa_meta(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K), *v = tc_op_tensor(a, V);
-  if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank) return tc_op_fail(a, "query, key and value must have the same rank, at least 2: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K), tc_op_shape_text(a, V));
-  if (q->dtype != k->dtype || q->dtype != v->dtype) return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank)
+    return tc_op_fail(a, "query, key and value must have the same rank, at least 2: %s, %s, %s", tc_op_shape_text(a, Q),
+                      tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  if (q->dtype != k->dtype || q->dtype != v->dtype)
+    return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q),
+                      tc_op_shape_text(a, K), tc_op_shape_text(a, V));
   int32_t r = q->rank;
-  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) || tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2])) return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) || tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2]))
+    return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K),
+                      tc_op_shape_text(a, V));
   tc_int sizes[TC_MAX_RANK];
   for (int32_t d = 0; d < r - 1; d++) sizes[d] = q->sizes[d];
   sizes[r - 1] = v->sizes[r - 1];
-  // PyTorch's flash kernel for CPUs keeps the order of the query's dimensions; what it does not take gives row-major results.
-  bool flash = r == 4 && tc_int_eq(a, q->sizes[3], v->sizes[3]) == 1 && tc_sym_is_int(q->strides[3], 1) && tc_sym_is_int(k->strides[3], 1) && tc_sym_is_int(v->strides[3], 1);
+  // PyTorch's flash kernel for CPUs keeps the order of the query's dimensions; what it does not take gives row-major
+  // results.
+  bool flash = r == 4 && tc_int_eq(a, q->sizes[3], v->sizes[3]) == 1 && tc_sym_is_int(q->strides[3], 1) &&
+               tc_sym_is_int(k->strides[3], 1) && tc_sym_is_int(v->strides[3], 1);
   return tc_op_format_result(a, 0, q->dtype, r, sizes, flash ? TC_FORMAT_PRESERVE : TC_FORMAT_CONTIGUOUS, Q);
 }
 
@@ -158,9 +166,11 @@ static double score(tc_op_args *a, const int64_t *index, int64_t j, double scale
   double s = 0;
   int64_t qo = 0, ko = j * k->strides[r - 2], at[TC_MAX_RANK];
   for (int32_t d = 0; d < r - 1; d++) qo += index[d] * q->strides[d], at[d] = index[d];
-  for (int32_t d = 0; d < r - 2; d++) ko += (k->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / k->sizes[d])) * k->strides[d];
+  for (int32_t d = 0; d < r - 2; d++)
+    ko += (k->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / k->sizes[d])) * k->strides[d];
   if (tc_op_bool(a, CAUSAL, 0) && j > index[r - 2]) return -INFINITY;
-  for (int64_t i = 0; i < q->sizes[r - 1]; i++) s += tc_ref_f(q, qo + i * q->strides[r - 1]) * tc_ref_f(k, ko + i * k->strides[r - 1]);
+  for (int64_t i = 0; i < q->sizes[r - 1]; i++)
+    s += tc_ref_f(q, qo + i * q->strides[r - 1]) * tc_ref_f(k, ko + i * k->strides[r - 1]);
   s *= scale;
   if (!m) return s;
   at[r - 1] = j;
@@ -184,7 +194,8 @@ static int32_t sdpa_ref(tc_op_args *a) {
     for (int64_t c = 0; c < v->sizes[r - 1]; c++) {
       double s = 0;
       int64_t vo = c * v->strides[r - 1];
-      for (int32_t d = 0; d < r - 2; d++) vo += (v->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / v->sizes[d])) * v->strides[d];
+      for (int32_t d = 0; d < r - 2; d++)
+        vo += (v->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / v->sizes[d])) * v->strides[d];
       for (int64_t j = 0; j < n; j++) s += p[j] * tc_ref_f(v, vo + j * v->strides[r - 2]);
       int64_t yo = c * y->strides[r - 1];
       for (int32_t d = 0; d < r - 1; d++) yo += index[d] * y->strides[d];
@@ -222,14 +233,25 @@ static int32_t safe_softmax_ref(tc_op_args *a) {
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) max = fmax(max, tc_ref_f(x, at + i * x->strides[dim]));
     for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f(x, at + i * x->strides[dim]) - max);
-    for (int64_t i = 0; i < n; i++) tc_ref_put(y, to + i * y->strides[dim], (tc_c128){sum > 0 ? exp(tc_ref_f(x, at + i * x->strides[dim]) - max) / sum : 0, 0});
+    for (int64_t i = 0; i < n; i++)
+      tc_ref_put(y, to + i * y->strides[dim],
+                 (tc_c128){sum > 0 ? exp(tc_ref_f(x, at + i * x->strides[dim]) - max) / sum : 0, 0});
   } while (tc_ref_next(x->rank, x->sizes, index));
   return TC_STATUS_OK;
 }
 
 static const tc_op_def rows[] = {
-    {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-     .meta = sdpa_meta, .expand = sdpa_expand, .lower = sdpa_lower, .ref = sdpa_ref, .flops = "2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
-    {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", .traits = TC_OP_REDUCTION, .meta = safe_softmax_meta, .lower = safe_softmax_lower, .ref = safe_softmax_ref},
+    {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+               "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+     .meta = sdpa_meta,
+     .expand = sdpa_expand,
+     .lower = sdpa_lower,
+     .ref = sdpa_ref,
+     .flops = "2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
+    {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+     .traits = TC_OP_REDUCTION,
+     .meta = safe_softmax_meta,
+     .lower = safe_softmax_lower,
+     .ref = safe_softmax_ref},
 };
 TC_OP_FAMILY(attention);

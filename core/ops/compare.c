@@ -3,8 +3,8 @@
 
 #include "core/ops/ops.h"
 
-#define COMPARE(name, op)                                                                                              \
-  static double name##_f(double x, double y) { return x op y; }                                                        \
+#define COMPARE(name, op)                                       \
+  static double name##_f(double x, double y) { return x op y; } \
   static int64_t name##_i(int64_t x, int64_t y) { return x op y; }
 COMPARE(lt, <)
 COMPARE(le, <=)
@@ -15,8 +15,10 @@ COMPARE(ne, !=)
 #undef COMPARE
 static tc_c128 eq_c(tc_c128 x, tc_c128 y) { return (tc_c128){x.re == y.re && x.im == y.im, 0}; }
 static tc_c128 ne_c(tc_c128 x, tc_c128 y) { return (tc_c128){x.re != y.re || x.im != y.im, 0}; }
-static const tc_scalar_ref lt_ref = {.f2 = lt_f, .i2 = lt_i}, le_ref = {.f2 = le_f, .i2 = le_i}, gt_ref = {.f2 = gt_f, .i2 = gt_i};
-static const tc_scalar_ref ge_ref = {.f2 = ge_f, .i2 = ge_i}, eq_ref = {.f2 = eq_f, .i2 = eq_i, .c2 = eq_c}, ne_ref = {.f2 = ne_f, .i2 = ne_i, .c2 = ne_c};
+static const tc_scalar_ref lt_ref = {.f2 = lt_f, .i2 = lt_i}, le_ref = {.f2 = le_f, .i2 = le_i},
+                           gt_ref = {.f2 = gt_f, .i2 = gt_i};
+static const tc_scalar_ref ge_ref = {.f2 = ge_f, .i2 = ge_i}, eq_ref = {.f2 = eq_f, .i2 = eq_i, .c2 = eq_c},
+                           ne_ref = {.f2 = ne_f, .i2 = ne_i, .c2 = ne_c};
 
 static bool true_c(tc_c128 x) { return x.re != 0 || x.im != 0; }
 static double and_f(double x, double y) { return x != 0 && y != 0; }
@@ -30,7 +32,8 @@ static int64_t xor_i(int64_t x, int64_t y) { return (x != 0) != (y != 0); }
 static double not_f(double x) { return x == 0; }
 static tc_c128 not_c(tc_c128 x) { return (tc_c128){!true_c(x), 0}; }
 static int64_t not_i(int64_t x) { return x == 0; }
-static const tc_scalar_ref and_ref = {.f2 = and_f, .c2 = and_c, .i2 = and_i}, or_ref = {.f2 = or_f, .c2 = or_c, .i2 = or_i};
+static const tc_scalar_ref and_ref = {.f2 = and_f, .c2 = and_c, .i2 = and_i},
+                           or_ref = {.f2 = or_f, .c2 = or_c, .i2 = or_i};
 static const tc_scalar_ref xor_ref = {.f2 = xor_f, .i2 = xor_i}, not_ref = {.f1 = not_f, .c1 = not_c, .i1 = not_i};
 
 static double isnan_f(double x) { return isnan(x) != 0; }
@@ -38,7 +41,8 @@ static double isinf_f(double x) { return isinf(x) != 0; }
 static double isfinite_f(double x) { return isfinite(x) != 0; }
 static int64_t zero_i(int64_t x) { return x * 0; }
 static int64_t one_i(int64_t x) { return x * 0 + 1; }
-static const tc_scalar_ref isnan_ref = {.f1 = isnan_f, .i1 = zero_i}, isinf_ref = {.f1 = isinf_f, .i1 = zero_i}, isfinite_ref = {.f1 = isfinite_f, .i1 = one_i};
+static const tc_scalar_ref isnan_ref = {.f1 = isnan_f, .i1 = zero_i}, isinf_ref = {.f1 = isinf_f, .i1 = zero_i},
+                           isfinite_ref = {.f1 = isfinite_f, .i1 = one_i};
 
 static double where_f(double c, double x, double y) { return c != 0 ? x : y; }
 static tc_c128 where_c(tc_c128 c, tc_c128 x, tc_c128 y) { return c.re != 0 ? x : y; }
@@ -60,23 +64,77 @@ static int32_t masked_fill_meta(tc_op_args *a) {
   return sizes ? tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, rank, sizes, NULL) : TC_STATUS_INVALID_ARGUMENT;
 }
 
-enum { CMP = TC_OP_POINTWISE | TC_OP_COMPUTE_PROMOTED, CMPC = CMP | TC_OP_COMPLEX, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX };
-#define ROWS(name, t, op, r)                                                                                           \
-  {.schema = name ".Tensor(Tensor self, Tensor other) -> Tensor", .traits = t, .meta = tc_meta_bool, .body = "self " op " other", .scalar_ref = &(r), .flops = "numel"}, \
-  {.schema = name ".Scalar(Tensor self, Scalar other) -> Tensor", .traits = t, .meta = tc_meta_bool, .body = "self " op " other", .scalar_ref = &(r), .flops = "numel"}
-#define BOOL2(name, b, r) {.schema = name "(Tensor self, Tensor other) -> Tensor", .traits = CMPC, .meta = tc_meta_bool, .body = b, .scalar_ref = &(r)}
-#define BOOL1(name, b, r) {.schema = name "(Tensor self) -> Tensor", .traits = CMPC, .meta = tc_meta_bool, .body = b, .scalar_ref = &(r)}
+enum {
+  CMP = TC_OP_POINTWISE | TC_OP_COMPUTE_PROMOTED,
+  CMPC = CMP | TC_OP_COMPLEX,
+  PWC = TC_OP_POINTWISE | TC_OP_COMPLEX
+};
+#define ROWS(name, t, op, r)                                          \
+  {.schema = name ".Tensor(Tensor self, Tensor other) -> Tensor",     \
+   .traits = t,                                                       \
+   .meta = tc_meta_bool,                                              \
+   .body = "self " op " other",                                       \
+   .scalar_ref = &(r),                                                \
+   .flops = "numel"},                                                 \
+      {.schema = name ".Scalar(Tensor self, Scalar other) -> Tensor", \
+       .traits = t,                                                   \
+       .meta = tc_meta_bool,                                          \
+       .body = "self " op " other",                                   \
+       .scalar_ref = &(r),                                            \
+       .flops = "numel"}
+#define BOOL2(name, b, r)                                  \
+  {.schema = name "(Tensor self, Tensor other) -> Tensor", \
+   .traits = CMPC,                                         \
+   .meta = tc_meta_bool,                                   \
+   .body = b,                                              \
+   .scalar_ref = &(r)}
+#define BOOL1(name, b, r) \
+  {.schema = name "(Tensor self) -> Tensor", .traits = CMPC, .meta = tc_meta_bool, .body = b, .scalar_ref = &(r)}
 
 static const tc_op_def rows[] = {
-    ROWS("lt", CMP, "<", lt_ref), ROWS("le", CMP, "<=", le_ref), ROWS("gt", CMP, ">", gt_ref), ROWS("ge", CMP, ">=", ge_ref), ROWS("eq", CMPC, "==", eq_ref), ROWS("ne", CMPC, "!=", ne_ref),
-    BOOL2("logical_and", "self && other", and_ref), BOOL2("logical_or", "self || other", or_ref), BOOL2("logical_xor", "bool(self) ^ bool(other)", xor_ref),
-    BOOL1("logical_not", "!self", not_ref), BOOL1("isnan", "isnan(self)", isnan_ref), BOOL1("isinf", "isinf(self)", isinf_ref), BOOL1("isfinite", "isfinite(self)", isfinite_ref),
-    {.schema = "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", .traits = PWC, .meta = where_meta, .body = "where(condition, self, other)", .scalar_ref = &where_ref},
-    {.schema = "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor", .traits = PWC, .meta = where_meta, .body = "where(condition, self, other)", .scalar_ref = &where_ref},
-    {.schema = "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor", .traits = PWC, .meta = where_meta, .body = "where(condition, self, other)", .scalar_ref = &where_ref},
-    {.schema = "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor", .traits = PWC, .meta = where_meta, .body = "where(condition, self, other)", .scalar_ref = &where_ref},
-    {.schema = "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", .traits = PWC, .meta = masked_fill_meta, .body = "where(mask, value, self)", .scalar_ref = &masked_fill_ref},
-    {.schema = "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", .traits = PWC, .meta = masked_fill_meta, .body = "where(mask, value, self)", .scalar_ref = &masked_fill_ref},
+    ROWS("lt", CMP, "<", lt_ref),
+    ROWS("le", CMP, "<=", le_ref),
+    ROWS("gt", CMP, ">", gt_ref),
+    ROWS("ge", CMP, ">=", ge_ref),
+    ROWS("eq", CMPC, "==", eq_ref),
+    ROWS("ne", CMPC, "!=", ne_ref),
+    BOOL2("logical_and", "self && other", and_ref),
+    BOOL2("logical_or", "self || other", or_ref),
+    BOOL2("logical_xor", "bool(self) ^ bool(other)", xor_ref),
+    BOOL1("logical_not", "!self", not_ref),
+    BOOL1("isnan", "isnan(self)", isnan_ref),
+    BOOL1("isinf", "isinf(self)", isinf_ref),
+    BOOL1("isfinite", "isfinite(self)", isfinite_ref),
+    {.schema = "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+     .traits = PWC,
+     .meta = where_meta,
+     .body = "where(condition, self, other)",
+     .scalar_ref = &where_ref},
+    {.schema = "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+     .traits = PWC,
+     .meta = where_meta,
+     .body = "where(condition, self, other)",
+     .scalar_ref = &where_ref},
+    {.schema = "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+     .traits = PWC,
+     .meta = where_meta,
+     .body = "where(condition, self, other)",
+     .scalar_ref = &where_ref},
+    {.schema = "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+     .traits = PWC,
+     .meta = where_meta,
+     .body = "where(condition, self, other)",
+     .scalar_ref = &where_ref},
+    {.schema = "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+     .traits = PWC,
+     .meta = masked_fill_meta,
+     .body = "where(mask, value, self)",
+     .scalar_ref = &masked_fill_ref},
+    {.schema = "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
+     .traits = PWC,
+     .meta = masked_fill_meta,
+     .body = "where(mask, value, self)",
+     .scalar_ref = &masked_fill_ref},
     {.schema = "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)", .traits = PWC},
 };
 TC_OP_FAMILY(compare);

@@ -33,7 +33,9 @@ static int32_t fill_meta(tc_op_args *a) {
   int32_t dtype = tc_op_arg_index(a, "dtype"), format = tc_op_arg_index(a, "memory_format");
   if (tc_sv_is(a->op->schema.name, "scalar_tensor")) d = TC_F32;
   if (dtype >= 0) d = tc_op_dtype(a, dtype, d);
-  if (like) return tc_op_format_result(a, 0, d, self->rank, self->sizes, format < 0 ? TC_FORMAT_PRESERVE : tc_op_memory_format(a, format, TC_FORMAT_PRESERVE), 0);
+  if (like)
+    return tc_op_format_result(a, 0, d, self->rank, self->sizes,
+                               format < 0 ? TC_FORMAT_PRESERVE : tc_op_memory_format(a, format, TC_FORMAT_PRESERVE), 0);
   int32_t size = tc_op_arg_index(a, "size"), n = size < 0 ? 0 : tc_op_count(a, size);
   tc_int sizes[TC_MAX_RANK];
   if (n > TC_MAX_RANK) return tc_op_fail(a, "rank %d; the largest is %d", n, TC_MAX_RANK);
@@ -47,7 +49,11 @@ static int32_t fill_lower(tc_op_args *a) {
   fill_value(a, &v);
   char c = tc_dtype_class(r->dtype);
   tc_lo_begin(a, r->rank, r->sizes, index);
-  tc_bval x = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im) : tc_lo_const_int(a, r->dtype, c == 'b' ? v.re != 0 : v.kind == TC_AK_INT ? v.i : (int64_t)v.re);
+  tc_bval x = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im)
+                                   : tc_lo_const_int(a, r->dtype,
+                                                     c == 'b'              ? v.re != 0
+                                                     : v.kind == TC_AK_INT ? v.i
+                                                                           : (int64_t)v.re);
   if (v.kind == TC_AK_INT && v.sym && !tc_int_is_const(v.sym, &(int64_t){0})) x = tc_lo_index(a, v.sym, r->dtype);
   tc_lo_result(a, 0, tc_lo_end(a, x, r->dtype));
   return TC_STATUS_OK;
@@ -90,7 +96,8 @@ static int32_t arange_meta(tc_op_args *a) {
   } else {
     tc_int span = tc_int_sub(a, as_int(a, &r.end), as_int(a, &r.start)), step = as_int(a, &r.step);
     n = tc_int_floordiv(a, tc_int_add(a, span, tc_int_sub(a, step, tc_int_const(a, r.step.re > 0 ? 1 : -1))), step);
-    if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1) return tc_op_fail(a, "upper bound and lower bound inconsistent with step sign");
+    if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1)
+      return tc_op_fail(a, "upper bound and lower bound inconsistent with step sign");
   }
   return tc_op_set_result(a, 0, d, 1, &n, NULL);
 }
@@ -104,7 +111,8 @@ static int32_t arange_lower(tc_op_args *a) {
   if (!r.floats) {
     v = tc_lo_index(a, tc_int_add(a, as_int(a, &r.start), tc_int_mul(a, i[0], as_int(a, &r.step))), TC_I64);
   } else {
-    v = tc_lo_op3(a, TC_K_FMA, tc_lo_index(a, i[0], compute), tc_lo_const(a, compute, r.step.re, 0), tc_lo_const(a, compute, r.start.re, 0));
+    v = tc_lo_op3(a, TC_K_FMA, tc_lo_index(a, i[0], compute), tc_lo_const(a, compute, r.step.re, 0),
+                  tc_lo_const(a, compute, r.start.re, 0));
   }
   tc_lo_result(a, 0, tc_lo_end(a, v, t->dtype));
   return TC_STATUS_OK;

@@ -7,18 +7,23 @@ enum { PANEL = 64 }; // columns of a packed panel
 // ---- meta ----
 static bool same_dtype(tc_op_args *a, int32_t x, int32_t y) {
   if (tc_op_tensor(a, x)->dtype == tc_op_tensor(a, y)->dtype) return true;
-  tc_op_fail(a, "expected the operands to have the same dtype, but got: %s and %s", tc_dtype_torch_name(tc_op_tensor(a, x)->dtype), tc_dtype_torch_name(tc_op_tensor(a, y)->dtype));
+  tc_op_fail(a, "expected the operands to have the same dtype, but got: %s and %s",
+             tc_dtype_torch_name(tc_op_tensor(a, x)->dtype), tc_dtype_torch_name(tc_op_tensor(a, y)->dtype));
   return false;
 }
 
 // a[…, m, k] · b[…, k, n] of rank `rank`; b transposed for linear.
 static int32_t product_meta(tc_op_args *a, int32_t ia, int32_t ib, int32_t rank) {
   const tc_tensor_type *x = tc_op_tensor(a, ia), *y = tc_op_tensor(a, ib);
-  if (x->rank != rank || y->rank != rank) return tc_op_fail(a, "both operands must have rank %d: %s and %s", rank, tc_op_shape_text(a, ia), tc_op_shape_text(a, ib));
+  if (x->rank != rank || y->rank != rank)
+    return tc_op_fail(a, "both operands must have rank %d: %s and %s", rank, tc_op_shape_text(a, ia),
+                      tc_op_shape_text(a, ib));
   if (!same_dtype(a, ia, ib)) return TC_STATUS_INVALID_ARGUMENT;
   bool differ = tc_int_require_eq(a, x->sizes[rank - 1], y->sizes[rank - 2]) != 0;
   if (rank == 3) differ |= tc_int_require_eq(a, x->sizes[0], y->sizes[0]) != 0;
-  if (differ) return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s)", tc_op_shape_text(a, ia), tc_op_shape_text(a, ib));
+  if (differ)
+    return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s)", tc_op_shape_text(a, ia),
+                      tc_op_shape_text(a, ib));
   tc_int sizes[3];
   for (int32_t d = 0; d < rank - 1; d++) sizes[d] = x->sizes[d];
   sizes[rank - 1] = y->sizes[rank - 1];
@@ -31,14 +36,19 @@ static int32_t baddbmm_meta(tc_op_args *a) { return product_meta(a, 1, 2, 3); }
 
 static int32_t linear_meta(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0), *w = tc_op_tensor(a, 1), *b = tc_op_tensor(a, 2);
-  if (x->rank < 1 || w->rank < 1 || w->rank > 2) return tc_op_fail(a, "linear: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (x->rank < 1 || w->rank < 1 || w->rank > 2)
+    return tc_op_fail(a, "linear: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
   if (!same_dtype(a, 0, 1)) return TC_STATUS_INVALID_ARGUMENT;
-  if (tc_int_require_eq(a, x->sizes[x->rank - 1], w->sizes[w->rank - 1])) return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s transposed)", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (tc_int_require_eq(a, x->sizes[x->rank - 1], w->sizes[w->rank - 1]))
+    return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s transposed)", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, 1));
   tc_int sizes[TC_MAX_RANK];
   int32_t n = x->rank - 1;
   for (int32_t d = 0; d < n; d++) sizes[d] = x->sizes[d];
   if (w->rank == 2) sizes[n++] = w->sizes[0];
-  if (b && b->rank == 1 && w->rank == 2 && tc_int_require_eq(a, b->sizes[0], w->sizes[0])) return tc_op_fail(a, "linear: the bias (%s) does not match the weight (%s)", tc_op_shape_text(a, 2), tc_op_shape_text(a, 1));
+  if (b && b->rank == 1 && w->rank == 2 && tc_int_require_eq(a, b->sizes[0], w->sizes[0]))
+    return tc_op_fail(a, "linear: the bias (%s) does not match the weight (%s)", tc_op_shape_text(a, 2),
+                      tc_op_shape_text(a, 1));
   return tc_op_set_result(a, 0, x->dtype, n, sizes, NULL);
 }
 
@@ -46,7 +56,8 @@ static int32_t linear_meta(tc_op_args *a) {
 // b, seen as […, k, n], packed in panels: […, ⌈n/P⌉, k, P], zero behind the last column.
 static tc_lt pack(tc_op_args *a, tc_lt b) {
   int32_t rank = tc_lo_rank(a, b);
-  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK], p = tc_int_const(a, PANEL), n = tc_lo_size(a, b, rank - 1);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK], p = tc_int_const(a, PANEL),
+                                                                  n = tc_lo_size(a, b, rank - 1);
   for (int32_t d = 0; d < rank - 2; d++) sizes[d] = tc_lo_size(a, b, d);
   sizes[rank - 2] = tc_int_floordiv(a, tc_int_add(a, n, tc_int_const(a, PANEL - 1)), p);
   sizes[rank - 1] = tc_lo_size(a, b, rank - 2);
@@ -57,7 +68,8 @@ static tc_lt pack(tc_op_args *a, tc_lt b) {
   at[rank - 1] = tc_int_add(a, tc_int_mul(a, index[rank - 2], p), index[rank]);
   tc_bval zero = tc_lo_const(a, tc_lo_dtype(a, b), 0, 0);
   tc_lo_keep(a);
-  return tc_lo_end(a, tc_lo_load_if(a, b, at, tc_sym_cmp(a->syms, TC_SYM_LT, at[rank - 1], n), zero), tc_lo_dtype(a, b));
+  return tc_lo_end(a, tc_lo_load_if(a, b, at, tc_sym_cmp(a->syms, TC_SYM_LT, at[rank - 1], n), zero),
+                   tc_lo_dtype(a, b));
 }
 
 static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
@@ -84,7 +96,8 @@ static int32_t lower_product(tc_op_args *a) {
 static int32_t lower_addmm(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_dtype compute = tc_op_math_type(r->dtype);
-  tc_lt xy = multiply(a, tc_lo_arg(a, 1), tc_lo_arg(a, 2), compute), self = tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes);
+  tc_lt xy = multiply(a, tc_lo_arg(a, 1), tc_lo_arg(a, 2), compute),
+        self = tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes);
   tc_number beta = {.re = 1}, alpha = {.re = 1};
   tc_op_number(a, tc_op_arg_index(a, "beta"), &beta);
   tc_op_number(a, tc_op_arg_index(a, "alpha"), &alpha);
@@ -144,18 +157,22 @@ static tc_gv unsqueeze(tc_op_args *a, tc_gv x, int64_t dim) {
 
 static int32_t matmul_shape(tc_op_args *a, int32_t *rank, tc_int *sizes) {
   const tc_tensor_type *x = tc_op_tensor(a, 0), *y = tc_op_tensor(a, 1);
-  if (x->rank == 0 || y->rank == 0) return tc_op_fail(a, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", x->rank, y->rank);
+  if (x->rank == 0 || y->rank == 0)
+    return tc_op_fail(a, "both arguments to matmul need to be at least 1D, but they are %dD and %dD", x->rank, y->rank);
   if (!same_dtype(a, 0, 1)) return TC_STATUS_INVALID_ARGUMENT;
   int32_t bx = x->rank > 2 ? x->rank - 2 : 0, by = y->rank > 2 ? y->rank - 2 : 0, n = bx > by ? bx : by;
   tc_int one = tc_int_const(a, 1);
   for (int32_t d = 0; d < n; d++) {
     tc_int p = d - (n - bx) >= 0 ? x->sizes[d - (n - bx)] : one, q = d - (n - by) >= 0 ? y->sizes[d - (n - by)] : one;
     bool p1 = tc_int_eq(a, p, one) == 1, q1 = tc_int_eq(a, q, one) == 1;
-    if (!p1 && !q1 && tc_int_require_eq(a, p, q)) return tc_op_fail(a, "the batch dimensions do not broadcast (%s and %s)", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+    if (!p1 && !q1 && tc_int_require_eq(a, p, q))
+      return tc_op_fail(a, "the batch dimensions do not broadcast (%s and %s)", tc_op_shape_text(a, 0),
+                        tc_op_shape_text(a, 1));
     sizes[d] = p1 ? q : p;
   }
   tc_int kx = x->sizes[x->rank - 1], ky = y->sizes[y->rank == 1 ? 0 : y->rank - 2];
-  if (tc_int_require_eq(a, kx, ky)) return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s)", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (tc_int_require_eq(a, kx, ky))
+    return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s)", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
   if (x->rank > 1) sizes[n++] = x->sizes[x->rank - 2];
   if (y->rank > 1) sizes[n++] = y->sizes[y->rank - 1];
   *rank = n;
@@ -176,7 +193,8 @@ static int32_t matmul_expand(tc_op_args *a) {
   int32_t bx = x->rank > 2 ? x->rank - 2 : 0, by = y->rank > 2 ? y->rank - 2 : 0, nb = bx > by ? bx : by;
   if (x->rank == 1) u = unsqueeze(a, u, 0);
   if (y->rank == 1) v = unsqueeze(a, v, -1);
-  tc_int m = x->rank == 1 ? tc_int_const(a, 1) : x->sizes[x->rank - 2], k = x->sizes[x->rank - 1], n = y->rank == 1 ? tc_int_const(a, 1) : y->sizes[y->rank - 1];
+  tc_int m = x->rank == 1 ? tc_int_const(a, 1) : x->sizes[x->rank - 2], k = x->sizes[x->rank - 1],
+         n = y->rank == 1 ? tc_int_const(a, 1) : y->sizes[y->rank - 1];
   tc_gv p;
   if (by == 0) { // rows of a batch times one matrix
     tc_int rows = m;
@@ -201,7 +219,8 @@ static int32_t matmul_expand(tc_op_args *a) {
 
 // ---- references ----
 // Σᵢ x[xo + i·sxk] · y[yo + i·syk], in the views' class.
-static void ref_dot(const tc_ref_view *x, int64_t xo, int64_t sxk, const tc_ref_view *y, int64_t yo, int64_t syk, int64_t k, tc_c128 *sum, int64_t *isum) {
+static void ref_dot(const tc_ref_view *x, int64_t xo, int64_t sxk, const tc_ref_view *y, int64_t yo, int64_t syk,
+                    int64_t k, tc_c128 *sum, int64_t *isum) {
   *sum = (tc_c128){0, 0};
   *isum = 0;
   for (int64_t i = 0; i < k; i++) {
@@ -216,7 +235,8 @@ static void ref_dot(const tc_ref_view *x, int64_t xo, int64_t sxk, const tc_ref_
 }
 
 // out[…] = Σ over x's last dimension; y as [k, n] or, for linear, [n, k]; `add` (or NULL) is broadcast.
-static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_view *y, bool transpose, const tc_ref_view *add, double alpha, double beta) {
+static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_view *y, bool transpose,
+                           const tc_ref_view *add, double alpha, double beta) {
   const tc_ref_view *r = tc_op_result_data(a, 0);
   int64_t index[TC_MAX_RANK] = {0}, k = x->sizes[x->rank - 1];
   if (tc_ref_numel(r) == 0) return TC_STATUS_OK;
@@ -226,7 +246,8 @@ static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_vie
     int64_t xo = 0, yo = vector ? 0 : index[r->rank - 1] * y->strides[nd], ao = 0;
     for (int32_t d = 0; d < x->rank - 1; d++) xo += index[d] * x->strides[d];
     for (int32_t d = 0; d < y->rank - 2; d++) yo += index[d] * y->strides[d];
-    for (int32_t d = 0; add && d < add->rank; d++) ao += add->sizes[d] == 1 ? 0 : index[d + r->rank - add->rank] * add->strides[d];
+    for (int32_t d = 0; add && d < add->rank; d++)
+      ao += add->sizes[d] == 1 ? 0 : index[d + r->rank - add->rank] * add->strides[d];
     tc_c128 s;
     int64_t is;
     ref_dot(x, xo, x->strides[x->rank - 1], y, yo, y->strides[kd], k, &s, &is);
@@ -242,16 +263,47 @@ static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_vie
 }
 static int32_t ref_mm(tc_op_args *a) { return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), false, NULL, 1, 0); }
 static int32_t ref_addmm(tc_op_args *a) {
-  return ref_product(a, tc_op_data(a, 1), tc_op_data(a, 2), false, tc_op_data(a, 0), tc_op_float(a, tc_op_arg_index(a, "alpha"), 1), tc_op_float(a, tc_op_arg_index(a, "beta"), 1));
+  return ref_product(a, tc_op_data(a, 1), tc_op_data(a, 2), false, tc_op_data(a, 0),
+                     tc_op_float(a, tc_op_arg_index(a, "alpha"), 1), tc_op_float(a, tc_op_arg_index(a, "beta"), 1));
 }
-static int32_t ref_linear(tc_op_args *a) { return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), true, tc_op_data(a, 2), 1, 1); }
+static int32_t ref_linear(tc_op_args *a) {
+  return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), true, tc_op_data(a, 2), 1, 1);
+}
 
 static const tc_op_def rows[] = {
-    {.schema = "mm(Tensor self, Tensor mat2) -> Tensor", .traits = TC_OP_COMPLEX, .meta = mm_meta, .lower = lower_product, .ref = ref_mm, .flops = "2 * numel * self.size(1)"},
-    {.schema = "bmm(Tensor self, Tensor mat2) -> Tensor", .traits = TC_OP_COMPLEX, .meta = bmm_meta, .lower = lower_product, .ref = ref_mm, .flops = "2 * numel * self.size(2)"},
-    {.schema = "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .traits = TC_OP_COMPLEX, .meta = addmm_meta, .lower = lower_addmm, .ref = ref_addmm, .flops = "2 * numel * mat1.size(1)"},
-    {.schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .traits = TC_OP_COMPLEX, .meta = baddbmm_meta, .lower = lower_addmm, .ref = ref_addmm, .flops = "2 * numel * batch1.size(2)"},
-    {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .traits = TC_OP_COMPLEX, .meta = linear_meta, .lower = lower_linear, .ref = ref_linear, .flops = "2 * numel * weight.size(1)"},
-    {.schema = "matmul(Tensor self, Tensor other) -> Tensor", .traits = TC_OP_COMPLEX, .meta = matmul_meta, .expand = matmul_expand},
+    {.schema = "mm(Tensor self, Tensor mat2) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = mm_meta,
+     .lower = lower_product,
+     .ref = ref_mm,
+     .flops = "2 * numel * self.size(1)"},
+    {.schema = "bmm(Tensor self, Tensor mat2) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = bmm_meta,
+     .lower = lower_product,
+     .ref = ref_mm,
+     .flops = "2 * numel * self.size(2)"},
+    {.schema = "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = addmm_meta,
+     .lower = lower_addmm,
+     .ref = ref_addmm,
+     .flops = "2 * numel * mat1.size(1)"},
+    {.schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = baddbmm_meta,
+     .lower = lower_addmm,
+     .ref = ref_addmm,
+     .flops = "2 * numel * batch1.size(2)"},
+    {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = linear_meta,
+     .lower = lower_linear,
+     .ref = ref_linear,
+     .flops = "2 * numel * weight.size(1)"},
+    {.schema = "matmul(Tensor self, Tensor other) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = matmul_meta,
+     .expand = matmul_expand},
 };
 TC_OP_FAMILY(matmul);

@@ -1,5 +1,5 @@
-// Normalisation over the last dimensions: layer_norm, native_layer_norm, rms_norm. Two passes: the mean, then the mean of
-// squared differences, both in f32 or wider.
+// Normalisation over the last dimensions: layer_norm, native_layer_norm, rms_norm. Two passes: the mean, then the mean
+// of squared differences, both in f32 or wider.
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -12,11 +12,13 @@ typedef struct norm {
 static int32_t read_norm(tc_op_args *a, norm *m) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   *m = (norm){.rank = t->rank, .n_norm = tc_op_count(a, 1)};
-  if (m->n_norm < 1 || m->n_norm > t->rank) return tc_op_fail(a, "normalized_shape has %d dimensions; the input is %s", m->n_norm, tc_op_shape_text(a, 0));
+  if (m->n_norm < 1 || m->n_norm > t->rank)
+    return tc_op_fail(a, "normalized_shape has %d dimensions; the input is %s", m->n_norm, tc_op_shape_text(a, 0));
   for (int32_t d = 0; d < m->n_norm; d++) {
     int32_t at = t->rank - m->n_norm + d;
     m->reduced[at] = true;
-    if (tc_int_require_eq(a, t->sizes[at], tc_op_sym_at(a, 1, d))) return tc_op_fail(a, "normalized_shape does not match the last sizes of the input (%s)", tc_op_shape_text(a, 0));
+    if (tc_int_require_eq(a, t->sizes[at], tc_op_sym_at(a, 1, d)))
+      return tc_op_fail(a, "normalized_shape does not match the last sizes of the input (%s)", tc_op_shape_text(a, 0));
   }
   return TC_STATUS_OK;
 }
@@ -25,7 +27,8 @@ static int32_t layer_norm_meta(tc_op_args *a) {
   norm m;
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
-  if (!tc_dtype_is_float(t->dtype)) return tc_op_fail(a, "layer_norm is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (!tc_dtype_is_float(t->dtype))
+    return tc_op_fail(a, "layer_norm is not implemented for %s", tc_dtype_torch_name(t->dtype));
   if (tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, NULL)) return TC_STATUS_INVALID_ARGUMENT;
   if (a->n_results < 3) return TC_STATUS_OK;
   tc_dtype stat = tc_op_math_type(t->dtype);
@@ -59,9 +62,11 @@ static int32_t lower_norm(tc_op_args *a, bool center) {
   for (int32_t d = m.rank - m.n_norm; d < m.rank; d++) n = tc_int_mul(a, n, tc_lo_size(a, x, d));
   static const char *const names[] = {"x", "m", "r", "w", "b"};
   tc_lt mean = -1, diff = x, sq;
-  double eps = tc_op_float(a, tc_op_arg_index(a, "eps"), compute == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  double eps =
+      tc_op_float(a, tc_op_arg_index(a, "eps"), compute == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
   if (center) {
-    mean = row_text(a, tc_lower_reduced(a, x, TC_RED_SUM, m.reduced, true, NULL, compute, compute), n, eps, "s / n", compute);
+    mean = row_text(a, tc_lower_reduced(a, x, TC_RED_SUM, m.reduced, true, NULL, compute, compute), n, eps, "s / n",
+                    compute);
     tc_lt pair[2] = {x, mean};
     diff = tc_lower_text(a, "x - m", 2, names, pair, compute, compute);
   }
@@ -84,10 +89,12 @@ static int32_t lower_rms_norm(tc_op_args *a) { return lower_norm(a, false); }
 static int32_t ref_norm(tc_op_args *a, bool center) {
   norm m;
   if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *w = tc_op_data(a, 2), *b = center ? tc_op_data(a, 3) : NULL;
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *w = tc_op_data(a, 2),
+                    *b = center ? tc_op_data(a, 3) : NULL;
   int32_t lead = m.rank - m.n_norm;
   int64_t row[TC_MAX_RANK] = {0}, n = 1, r = 0;
-  double eps = tc_op_float(a, tc_op_arg_index(a, "eps"), x->nominal == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  double eps =
+      tc_op_float(a, tc_op_arg_index(a, "eps"), x->nominal == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
   for (int32_t d = lead; d < m.rank; d++) n *= x->sizes[d];
   if (tc_ref_numel(x) == 0) return TC_STATUS_OK;
   do {
@@ -122,8 +129,25 @@ static int32_t ref_layer_norm(tc_op_args *a) { return ref_norm(a, true); }
 static int32_t ref_rms_norm(tc_op_args *a) { return ref_norm(a, false); }
 
 static const tc_op_def rows[] = {
-    {.schema = "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor", .traits = TC_OP_REDUCTION, .meta = layer_norm_meta, .lower = lower_layer_norm, .ref = ref_layer_norm, .flops = "8 * numel"},
-    {.schema = "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", .traits = TC_OP_REDUCTION, .meta = layer_norm_meta, .lower = lower_layer_norm, .ref = ref_layer_norm, .flops = "8 * numel"},
-    {.schema = "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", .traits = TC_OP_REDUCTION, .meta = rms_norm_meta, .lower = lower_rms_norm, .ref = ref_rms_norm, .flops = "5 * numel"},
+    {.schema = "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float "
+               "eps=1e-05, bool cudnn_enable=True) -> Tensor",
+     .traits = TC_OP_REDUCTION,
+     .meta = layer_norm_meta,
+     .lower = lower_layer_norm,
+     .ref = ref_layer_norm,
+     .flops = "8 * numel"},
+    {.schema = "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+               "(Tensor, Tensor, Tensor)",
+     .traits = TC_OP_REDUCTION,
+     .meta = layer_norm_meta,
+     .lower = lower_layer_norm,
+     .ref = ref_layer_norm,
+     .flops = "8 * numel"},
+    {.schema = "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+     .traits = TC_OP_REDUCTION,
+     .meta = rms_norm_meta,
+     .lower = lower_rms_norm,
+     .ref = ref_rms_norm,
+     .flops = "5 * numel"},
 };
 TC_OP_FAMILY(norm);

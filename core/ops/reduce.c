@@ -5,8 +5,8 @@
 
 // The kinds of reduction that share everything but the combination.
 typedef struct reduction {
-  int32_t kind;        // TC_RED_*
-  const char *body;    // scalar text of an element `v`, or NULL
+  int32_t kind;     // TC_RED_*
+  const char *body; // scalar text of an element `v`, or NULL
   bool mean, to_bool, ints_to_i64;
 } reduction;
 
@@ -15,9 +15,11 @@ static reduction reduction_of(tc_op_args *a) {
     const char *name;
     reduction r;
   } all[] = {
-      {"sum", {TC_RED_SUM, NULL, false, false, true}}, {"mean", {TC_RED_SUM, NULL, true, false, false}}, {"prod", {TC_RED_PROD, NULL, false, false, true}},
-      {"amax", {TC_RED_MAX, NULL, false, false, false}}, {"amin", {TC_RED_MIN, NULL, false, false, false}}, {"max", {TC_RED_MAX, NULL, false, false, false}},
-      {"min", {TC_RED_MIN, NULL, false, false, false}}, {"any", {TC_RED_ANY, "bool(v)", false, true, false}}, {"all", {TC_RED_ALL, "bool(v)", false, true, false}},
+      {"sum", {TC_RED_SUM, NULL, false, false, true}},      {"mean", {TC_RED_SUM, NULL, true, false, false}},
+      {"prod", {TC_RED_PROD, NULL, false, false, true}},    {"amax", {TC_RED_MAX, NULL, false, false, false}},
+      {"amin", {TC_RED_MIN, NULL, false, false, false}},    {"max", {TC_RED_MAX, NULL, false, false, false}},
+      {"min", {TC_RED_MIN, NULL, false, false, false}},     {"any", {TC_RED_ANY, "bool(v)", false, true, false}},
+      {"all", {TC_RED_ALL, "bool(v)", false, true, false}},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     if (tc_sv_is(a->op->schema.name, all[i].name)) return all[i].r;
@@ -46,8 +48,13 @@ static int32_t reduce_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   if (dims_and_keep(a, t->rank, reduced, &keep)) return TC_STATUS_INVALID_ARGUMENT;
   tc_dtype d = result_dtype(a, &r);
-  if (r.mean && !tc_dtype_is_float(d) && !tc_dtype_is_complex(d)) return tc_op_fail(a, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s", tc_dtype_torch_name(d));
-  if ((r.kind == TC_RED_MAX || r.kind == TC_RED_MIN) && tc_dtype_is_complex(d)) return tc_op_fail(a, "max and min are not defined on complex numbers");
+  if (r.mean && !tc_dtype_is_float(d) && !tc_dtype_is_complex(d))
+    return tc_op_fail(
+        a,
+        "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s",
+        tc_dtype_torch_name(d));
+  if ((r.kind == TC_RED_MAX || r.kind == TC_RED_MIN) && tc_dtype_is_complex(d))
+    return tc_op_fail(a, "max and min are not defined on complex numbers");
   return tc_meta_reduced(a, 0, d, reduced, keep);
 }
 
@@ -108,10 +115,20 @@ static void combine(const tc_ref_view *y, int64_t to, int32_t kind, tc_c128 v, i
   tc_c128 r = tc_ref_c(y, to);
   bool truth = v.re != 0 || v.im != 0 || i != 0;
   switch (kind) {
-  case TC_RED_SUM: if (y->dtype == TC_I64) tc_ref_put_i(y, to, (int64_t)((uint64_t)tc_ref_i(y, to) + (uint64_t)i)); else tc_ref_put(y, to, (tc_c128){r.re + v.re, r.im + v.im}); break;
-  case TC_RED_PROD: if (y->dtype == TC_I64) tc_ref_put_i(y, to, (int64_t)((uint64_t)tc_ref_i(y, to) * (uint64_t)i)); else tc_ref_put(y, to, (tc_c128){r.re * v.re - r.im * v.im, r.re * v.im + r.im * v.re}); break;
-  case TC_RED_ANY: if (truth) tc_ref_put_i(y, to, 1); break;
-  case TC_RED_ALL: if (!truth) tc_ref_put_i(y, to, 0); break;
+  case TC_RED_SUM:
+    if (y->dtype == TC_I64) tc_ref_put_i(y, to, (int64_t)((uint64_t)tc_ref_i(y, to) + (uint64_t)i));
+    else tc_ref_put(y, to, (tc_c128){r.re + v.re, r.im + v.im});
+    break;
+  case TC_RED_PROD:
+    if (y->dtype == TC_I64) tc_ref_put_i(y, to, (int64_t)((uint64_t)tc_ref_i(y, to) * (uint64_t)i));
+    else tc_ref_put(y, to, (tc_c128){r.re * v.re - r.im * v.im, r.re * v.im + r.im * v.re});
+    break;
+  case TC_RED_ANY:
+    if (truth) tc_ref_put_i(y, to, 1);
+    break;
+  case TC_RED_ALL:
+    if (!truth) tc_ref_put_i(y, to, 0);
+    break;
   default: break;
   }
 }
@@ -125,7 +142,8 @@ static int32_t reduce_ref(tc_op_args *a) {
   int64_t n = tc_ref_numel(x), index[TC_MAX_RANK] = {0};
   bool extreme = r.kind == TC_RED_MAX || r.kind == TC_RED_MIN;
   if (extreme && n == 0 && tc_ref_numel(y) > 0) return tc_op_fail(a, "an extreme of no elements");
-  for (int64_t i = 0; i < tc_ref_numel(y) && (r.kind == TC_RED_PROD || r.kind == TC_RED_ALL); i++) y->dtype == TC_I64 ? tc_ref_put_i(y, i, 1) : tc_ref_put(y, i, (tc_c128){1, 0});
+  for (int64_t i = 0; i < tc_ref_numel(y) && (r.kind == TC_RED_PROD || r.kind == TC_RED_ALL); i++)
+    y->dtype == TC_I64 ? tc_ref_put_i(y, i, 1) : tc_ref_put(y, i, (tc_c128){1, 0});
   int64_t *best = extreme ? tc_op_scratch(a, (uint64_t)tc_ref_numel(y) * sizeof *best) : NULL;
   if (extreme && !best) return TC_STATUS_OUT_OF_MEMORY;
   for (int64_t i = 0; extreme && i < tc_ref_numel(y); i++) best[i] = -1;
@@ -150,7 +168,8 @@ static int32_t reduce_ref(tc_op_args *a) {
 static int32_t var_meta(tc_op_args *a) {
   bool reduced[TC_MAX_RANK], keep;
   const tc_tensor_type *t = tc_op_tensor(a, 0);
-  if (!tc_dtype_is_float(t->dtype) && !tc_dtype_is_complex(t->dtype)) return tc_op_fail(a, "std and var only support floating point and complex dtypes");
+  if (!tc_dtype_is_float(t->dtype) && !tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "std and var only support floating point and complex dtypes");
   if (dims_and_keep(a, t->rank, reduced, &keep)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_meta_reduced(a, 0, tc_dtype_real(t->dtype), reduced, keep);
 }
@@ -177,7 +196,8 @@ static int32_t var_lower(tc_op_args *a) {
   bool root = tc_sv_is(a->op->schema.name, "std");
   tc_lo_begin(a, t->rank, t->sizes, index);
   tc_bval count = tc_lo_op2(a, TC_K_SUB, tc_lo_index(a, n, compute), tc_lo_const(a, compute, correction_of(a), 0));
-  tc_bval v = tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, m2, index), tc_lo_op2(a, TC_K_MAX, count, tc_lo_const(a, compute, 0, 0)));
+  tc_bval v =
+      tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, m2, index), tc_lo_op2(a, TC_K_MAX, count, tc_lo_const(a, compute, 0, 0)));
   tc_lo_result(a, 0, tc_lo_end(a, root ? tc_lo_op1(a, TC_K_SQRT, v) : v, out));
   return TC_STATUS_OK;
 }
@@ -214,8 +234,10 @@ static int32_t var_ref(tc_op_args *a) {
 }
 
 enum { RED = TC_OP_REDUCTION, REDC = TC_OP_REDUCTION | TC_OP_COMPLEX };
-#define ROW(s, t) {.schema = s, .traits = t, .meta = reduce_meta, .lower = reduce_lower, .ref = reduce_ref, .flops = "self.numel"}
-#define VAR(s) {.schema = s, .traits = REDC, .meta = var_meta, .lower = var_lower, .ref = var_ref, .flops = "4 * self.numel"}
+#define ROW(s, t) \
+  {.schema = s, .traits = t, .meta = reduce_meta, .lower = reduce_lower, .ref = reduce_ref, .flops = "self.numel"}
+#define VAR(s) \
+  {.schema = s, .traits = REDC, .meta = var_meta, .lower = var_lower, .ref = var_ref, .flops = "4 * self.numel"}
 static const tc_op_def rows[] = {
     ROW("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", REDC),
     ROW("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", REDC),

@@ -6,7 +6,8 @@
 static int32_t softmax_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   bool half_to_float = a->op->schema.args[2].type == TC_ST_BOOL && tc_op_bool(a, 2, 0);
-  tc_dtype d = a->op->schema.args[2].type == TC_ST_BOOL ? (half_to_float ? TC_F32 : t->dtype) : tc_op_dtype(a, 2, t->dtype);
+  tc_dtype d =
+      a->op->schema.args[2].type == TC_ST_BOOL ? (half_to_float ? TC_F32 : t->dtype) : tc_op_dtype(a, 2, t->dtype);
   if (t->rank && tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (!tc_dtype_is_float(d)) return tc_op_fail(a, "softmax is not implemented for %s", tc_dtype_torch_name(d));
   return tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL); // row-major whatever the input is
@@ -22,7 +23,8 @@ static int32_t lower(tc_op_args *a, bool log) {
   static const char *const names[] = {"x", "m", "s"};
   tc_lt max = tc_lower_reduced(a, x, TC_RED_MAX, reduced, true, NULL, compute, compute);
   tc_lt pair[2] = {x, max};
-  tc_lt shifted = log ? tc_lower_text(a, "x - m", 2, names, pair, compute, compute) : tc_lower_text(a, "exp(x - m)", 2, names, pair, compute, compute);
+  tc_lt shifted = log ? tc_lower_text(a, "x - m", 2, names, pair, compute, compute)
+                      : tc_lower_text(a, "exp(x - m)", 2, names, pair, compute, compute);
   tc_lt sum = tc_lower_reduced(a, shifted, TC_RED_SUM, reduced, true, log ? "exp(v)" : NULL, compute, compute);
   tc_lt last[3] = {shifted, sum, sum};
   tc_lo_result(a, 0, tc_lower_text(a, log ? "x - log(m)" : "x / m", 2, names, last, compute, out));
@@ -33,14 +35,16 @@ static int32_t lower_log_softmax(tc_op_args *a) { return lower(a, true); }
 
 static int32_t ref(tc_op_args *a, bool log_) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
-  int64_t dim = x->rank ? tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank) : 0, n = x->rank ? x->sizes[dim] : 1, index[TC_MAX_RANK] = {0};
+  int64_t dim = x->rank ? tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank) : 0, n = x->rank ? x->sizes[dim] : 1,
+          index[TC_MAX_RANK] = {0};
   int64_t sx = x->rank ? x->strides[dim] : 0, sy = y->rank ? y->strides[dim] : 0;
   if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
   do {
     if (x->rank && index[dim]) continue;
     int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
     double max = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < n; i++) max = tc_ref_f(x, at + i * sx) > max || isnan(tc_ref_f(x, at + i * sx)) ? tc_ref_f(x, at + i * sx) : max;
+    for (int64_t i = 0; i < n; i++)
+      max = tc_ref_f(x, at + i * sx) > max || isnan(tc_ref_f(x, at + i * sx)) ? tc_ref_f(x, at + i * sx) : max;
     for (int64_t i = 0; i < n; i++) sum += exp(tc_ref_f(x, at + i * sx) - max);
     for (int64_t i = 0; i < n; i++) {
       double v = tc_ref_f(x, at + i * sx) - max;
@@ -52,7 +56,8 @@ static int32_t ref(tc_op_args *a, bool log_) {
 static int32_t ref_softmax(tc_op_args *a) { return ref(a, false); }
 static int32_t ref_log_softmax(tc_op_args *a) { return ref(a, true); }
 
-#define ROW(s, l, r) {.schema = s, .traits = TC_OP_REDUCTION, .meta = softmax_meta, .lower = l, .ref = r, .flops = "5 * self.numel"}
+#define ROW(s, l, r) \
+  {.schema = s, .traits = TC_OP_REDUCTION, .meta = softmax_meta, .lower = l, .ref = r, .flops = "5 * self.numel"}
 static const tc_op_def rows[] = {
     ROW("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", lower_softmax, ref_softmax),
     ROW("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", lower_softmax, ref_softmax),

@@ -101,23 +101,23 @@ const tc_lower_table tc_host_lower = {
 };
 
 // Stages: the emission keeps the failure. A function that gives a value gives none.
-#define TC_ABI_FN(since, ret, name, params, args, doc)                        \
-  static ret host_##name params {                                             \
-    ret result_;                                                              \
-    tc_arena *const arena_ = tc_stage_arena(s);                               \
-    tc_arena_catch catch_;                                                    \
-    if (TC_ARENA_CATCH(arena_, catch_)) result_ = name args;                  \
-    else memset(&result_, 0xff, sizeof result_), tc_stage_out_of_memory(s);   \
-    tc_arena_catch_end(arena_, &catch_);                                      \
-    return result_;                                                           \
+#define TC_ABI_FN(since, ret, name, params, args, doc)                      \
+  static ret host_##name params {                                           \
+    ret result_;                                                            \
+    tc_arena *const arena_ = tc_stage_arena(s);                             \
+    tc_arena_catch catch_;                                                  \
+    if (TC_ARENA_CATCH(arena_, catch_)) result_ = name args;                \
+    else memset(&result_, 0xff, sizeof result_), tc_stage_out_of_memory(s); \
+    tc_arena_catch_end(arena_, &catch_);                                    \
+    return result_;                                                         \
   }
-#define TC_ABI_PROC(since, name, params, args, doc)      \
-  static void host_##name params {                       \
-    tc_arena *const arena_ = tc_stage_arena(s);          \
-    tc_arena_catch catch_;                               \
-    if (TC_ARENA_CATCH(arena_, catch_)) name args;       \
-    else tc_stage_out_of_memory(s);                      \
-    tc_arena_catch_end(arena_, &catch_);                 \
+#define TC_ABI_PROC(since, name, params, args, doc) \
+  static void host_##name params {                  \
+    tc_arena *const arena_ = tc_stage_arena(s);     \
+    tc_arena_catch catch_;                          \
+    if (TC_ARENA_CATCH(arena_, catch_)) name args;  \
+    else tc_stage_out_of_memory(s);                 \
+    tc_arena_catch_end(arena_, &catch_);            \
   }
 #define TC_ABI_WANT_STAGE
 #include "sdk/abi/abi.def"
@@ -131,5 +131,6 @@ const tc_stage_table tc_host_stage = {
 };
 
 tc_host_tables tc_host_tables_core(void) {
-  return (tc_host_tables){&tc_host_kernel_read, &tc_host_kernel_build, &tc_host_op, &tc_host_expand, &tc_host_lower, &tc_host_stage};
+  return (tc_host_tables){&tc_host_kernel_read, &tc_host_kernel_build, &tc_host_op,
+                          &tc_host_expand,      &tc_host_lower,        &tc_host_stage};
 }

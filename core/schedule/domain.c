@@ -13,13 +13,15 @@ const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const 
   return flat;
 }
 
-bool tc_load_aligned(tc_loops *l, const tc_binst *b, int32_t n, const tc_sym *const *vars, const tc_sym *const *extents) {
+bool tc_load_aligned(tc_loops *l, const tc_binst *b, int32_t n, const tc_sym *const *vars,
+                     const tc_sym *const *extents) {
   if (b->gather || b->cond) return false;
   if (!tc_sym_eq(l->syms, tc_product(l, b->buf->rank, b->buf->sizes), tc_product(l, n, extents))) return false;
   return tc_row_major_index(l, b->buf->rank, b->buf->sizes, b->index) == tc_row_major_index(l, n, extents, vars);
 }
 
-bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents, int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out) {
+bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents,
+                   int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out) {
   tc_sym_ctx *c = l->syms;
   int32_t i = 0, j = 0;
   while (i < n_from || j < n_to) {
@@ -50,8 +52,10 @@ int64_t tc_buf_hint_bytes(tc_loops *l, const tc_buf *b) { return tc_sym_hint_or(
 
 const tc_sym *tc_group_bytes(tc_schedule *s, const tc_group *g) {
   const tc_sym *total = tc_sym_int(s->loops->syms, 0);
-  for (int32_t i = 0; i < g->reads.count; i++) total = tc_sym_add(s->loops->syms, total, tc_buf_bytes(s->loops, g->reads.data[i]));
-  for (int32_t i = 0; i < g->writes.count; i++) total = tc_sym_add(s->loops->syms, total, tc_buf_bytes(s->loops, g->writes.data[i]));
+  for (int32_t i = 0; i < g->reads.count; i++)
+    total = tc_sym_add(s->loops->syms, total, tc_buf_bytes(s->loops, g->reads.data[i]));
+  for (int32_t i = 0; i < g->writes.count; i++)
+    total = tc_sym_add(s->loops->syms, total, tc_buf_bytes(s->loops, g->writes.data[i]));
   return total;
 }
 

@@ -1,10 +1,10 @@
 // Merging of groups by gain.
 //
-// Every node that is not inlined starts as a group. Candidate pairs share a buffer: one writes it and the other reads it
-// (vertical), or both read it (horizontal). A heap gives the pair that saves most bytes; it is merged if it is legal now,
-// or its refusal is noted. Merging maps the members of one group to the variables of the other, the finer
-// factorisation of the common domain. Cost: each merge looks at the members of the smaller side and at paths between the
-// two; near-linear for real graphs.
+// Every node that is not inlined starts as a group. Candidate pairs share a buffer: one writes it and the other reads
+// it (vertical), or both read it (horizontal). A heap gives the pair that saves most bytes; it is merged if it is legal
+// now, or its refusal is noted. Merging maps the members of one group to the variables of the other, the finer
+// factorisation of the common domain. Cost: each merge looks at the members of the smaller side and at paths between
+// the two; near-linear for real graphs.
 #include "core/schedule/internal.h"
 
 typedef struct pair {
@@ -53,7 +53,8 @@ static void refuse(tc_sched *x, const pair *p, const char *fmt, ...) {
   va_end(args);
   tc_refusal r = {p->producer, p->consumer, tc_sb_view(&sb)};
   tc_vec_push(x->arena, &x->s->refusals, r);
-  tc_log(x->o->logger, TC_LOG_FUSION, "not fusing " TC_SV_FMT " with " TC_SV_FMT ": " TC_SV_FMT, TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), TC_SV_ARG(r.reason));
+  tc_log(x->o->logger, TC_LOG_FUSION, "not fusing " TC_SV_FMT " with " TC_SV_FMT ": " TC_SV_FMT,
+         TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), TC_SV_ARG(r.reason));
 }
 
 // ---- domains ----
@@ -68,7 +69,8 @@ static const tc_sym *red(tc_sched *x, domain d) { return tc_product(x->l, d.n_re
 
 // Where the body of a mapped node reads a buffer of group `from`: is each such load in line with the variables of `to`?
 // Sees through inlined producers. *out_bad names the first that is not.
-static bool loads_aligned(tc_sched *x, const tc_lnode *n, const tc_sym *const *at, const tc_group *from, domain to, const tc_buf **out_bad) {
+static bool loads_aligned(tc_sched *x, const tc_lnode *n, const tc_sym *const *at, const tc_group *from, domain to,
+                          const tc_buf **out_bad) {
   tc_sym_ctx *c = x->l->syms;
   int32_t n_vars = n->n_par + n->n_red;
   for (int32_t i = 0; i < n->body.insts.count; i++) {
@@ -252,7 +254,8 @@ static bool rows_fit(tc_sched *x, domain d) {
   return row != TC_SYM_INF && row <= bytes / 64;
 }
 
-static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t *mark, int32_t *stamp, domain *out, const tc_sym *const ***out_a, const tc_sym *const ***out_b) {
+static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t *mark, int32_t *stamp, domain *out,
+                  const tc_sym *const ***out_a, const tc_sym *const ***out_b) {
   int32_t most = x->o->max_group ? x->o->max_group : 64;
   if (a->call || b->call) {
     refuse(x, p, "a library call is not fused");
@@ -301,7 +304,8 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t 
 }
 
 // ---- merging ----
-static void merge(tc_sched *x, tc_group *a, tc_group *b, domain d, const tc_sym *const **at_a, const tc_sym *const **at_b) {
+static void merge(tc_sched *x, tc_group *a, tc_group *b, domain d, const tc_sym *const **at_a,
+                  const tc_sym *const **at_b) {
   TC_VEC(tc_step) steps = {0};
   int32_t i = 0, j = 0;
   while (i < a->steps.count || j < b->steps.count) { // by node number, which is a topological order
@@ -328,7 +332,8 @@ static void merge(tc_sched *x, tc_group *a, tc_group *b, domain d, const tc_sym 
 
 static tc_group *new_group(tc_sched *x, tc_lnode *n) {
   tc_group *g = TC_NEW(x->arena, tc_group);
-  *g = (tc_group){.id = x->s->groups.count, .n_par = n->n_par, .n_red = n->n_red, .vars = n->vars, .extents = n->extents};
+  *g = (tc_group){
+      .id = x->s->groups.count, .n_par = n->n_par, .n_red = n->n_red, .vars = n->vars, .extents = n->extents};
   if (n->kind == TC_LN_TEMPLATE) {
     g->stage = n;
     if (n->n_par > 0) g->n_par = n->n_par - 1, g->n_red = 1; // the last dimension is the row
@@ -354,7 +359,8 @@ static void vertical_pairs(tc_sched *x, heap *h, const tc_buf *b, tc_lnode *cons
   int64_t bytes = tc_buf_hint_bytes(x->l, b);
   bool only = x->users[b->id].nodes.count == 1 && b->output < 0;
   int64_t launch = x->o->device->launch_ns * (x->o->device->bytes_per_ns ? x->o->device->bytes_per_ns : 10);
-  heap_push(x, h, (pair){.gain = bytes * (only ? 2 : 1) + launch, .producer = def, .consumer = consumer, .vertical = true});
+  heap_push(x, h,
+            (pair){.gain = bytes * (only ? 2 : 1) + launch, .producer = def, .consumer = consumer, .vertical = true});
 }
 
 static void horizontal_pairs(tc_sched *x, heap *h, const tc_buf *b) {
@@ -374,7 +380,8 @@ static bool try_pair(tc_sched *x, const pair *p, int32_t *mark, int32_t *stamp) 
   domain d;
   const tc_sym *const **at_a, *const **at_b;
   if (!legal(x, p, a, b, mark, stamp, &d, &at_a, &at_b)) return false;
-  tc_log(x->o->logger, TC_LOG_FUSION, "fusing " TC_SV_FMT " with " TC_SV_FMT ": saves %lld bytes", TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), (long long)p->gain);
+  tc_log(x->o->logger, TC_LOG_FUSION, "fusing " TC_SV_FMT " with " TC_SV_FMT ": saves %lld bytes",
+         TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), (long long)p->gain);
   merge(x, a, b, d, at_a, at_b);
   x->s->n_merges++;
   return true;
@@ -406,7 +413,8 @@ tc_status tc_sched_fuse(tc_sched *x) {
       pair p = heap_pop(&h);
       if (!try_pair(x, &p, mark, &stamp)) heap_push(x, &refused, p);
     }
-    tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d merges, %d pairs refused", round, x->s->n_merges - before, refused.v.count);
+    tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d merges, %d pairs refused", round, x->s->n_merges - before,
+           refused.v.count);
     h = refused;
   }
   int32_t kept = 0;

@@ -92,7 +92,11 @@ static tc_sv kernel_name(tc_sched *x, const tc_group *g) {
     tc_sv op = n->node && n->node->op ? n->node->op->schema.name : n->tmpl ? n->tmpl->name : n->name;
     if (op.size == 0 || tc_sv_eq(op, last)) continue;
     if (sb.size) tc_sb_putc(&sb, '_');
-    for (size_t k = 0; k < op.size; k++) tc_sb_putc(&sb, (op.data[k] >= '0' && op.data[k] <= '9') || (op.data[k] >= 'a' && op.data[k] <= 'z') || (op.data[k] >= 'A' && op.data[k] <= 'Z') ? op.data[k] : '_');
+    for (size_t k = 0; k < op.size; k++)
+      tc_sb_putc(&sb, (op.data[k] >= '0' && op.data[k] <= '9') || (op.data[k] >= 'a' && op.data[k] <= 'z') ||
+                              (op.data[k] >= 'A' && op.data[k] <= 'Z')
+                          ? op.data[k]
+                          : '_');
     last = op;
     shown++;
   }
@@ -120,22 +124,28 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
       if (escapes(x, n->outs[k], g)) tc_vec_push(x->arena, &g->writes, n->outs[k]);
     }
   }
-  int64_t on_chip = x->o->device->shared_bytes ? x->o->device->shared_bytes : x->o->device->l1_bytes ? x->o->device->l1_bytes : 32768;
+  int64_t on_chip = x->o->device->shared_bytes ? x->o->device->shared_bytes
+                    : x->o->device->l1_bytes   ? x->o->device->l1_bytes
+                                               : 32768;
   int64_t lo, row = 1, held = 0;
   tc_sym_range(x->l->syms, tc_product(x->l, g->n_red, g->extents + g->n_par), &lo, &row);
   for (int32_t i = g->steps.count - 1; i >= 0; i--) { // users first
     tc_step *s = &g->steps.data[i];
     const tc_lnode *n = s->node;
     int32_t stage_phase = -1; // of the last template up to this step
-    for (int32_t k = 0; k <= i; k++) stage_phase = g->steps.data[k].node->kind == TC_LN_TEMPLATE ? g->steps.data[k].phase : stage_phase;
+    for (int32_t k = 0; k <= i; k++)
+      stage_phase = g->steps.data[k].node->kind == TC_LN_TEMPLATE ? g->steps.data[k].phase : stage_phase;
     int32_t size = tc_dtype_size(n->outs[0]->dtype);
-    bool full = n->n_par + n->n_red > 0 && tc_sym_eq(x->l->syms, tc_product(x->l, n->n_par, n->extents), tc_product(x->l, g->n_par + g->n_red, g->extents));
+    bool full = n->n_par + n->n_red > 0 && tc_sym_eq(x->l->syms, tc_product(x->l, n->n_par, n->extents),
+                                                     tc_product(x->l, g->n_par + g->n_red, g->extents));
     bool later = last_use(x, g, n->outs[0]) > s->phase;
     if (n->kind == TC_LN_REDUCE) s->hold = TC_HOLD_ROW;
     else if (n->kind == TC_LN_TEMPLATE) s->hold = later ? TC_HOLD_TILE : TC_HOLD_INLINE;
     else if (n->kind == TC_LN_CALL) s->hold = TC_HOLD_MEMORY;
-    else if (full && later && from_stage[i] && s->phase == stage_phase) s->hold = TC_HOLD_TILE; // cannot be computed again
-    else if (full && later && x->cost[n->id] >= DEAR && row != TC_SYM_INF && held + row * size <= on_chip * 3 / 4 && g->n_red) {
+    else if (full && later && from_stage[i] && s->phase == stage_phase)
+      s->hold = TC_HOLD_TILE; // cannot be computed again
+    else if (full && later && x->cost[n->id] >= DEAR && row != TC_SYM_INF && held + row * size <= on_chip * 3 / 4 &&
+             g->n_red) {
       s->hold = TC_HOLD_TILE;
       held += row * size;
     } else s->hold = TC_HOLD_INLINE;

@@ -31,7 +31,8 @@ tc_status tc_sched_order(tc_sched *x);
 
 // Does the load of instruction `b` of a node with variables `vars` read its buffer element by element in the node's own
 // order, over the first `n` variables?
-bool tc_load_aligned(tc_loops *l, const tc_binst *b, int32_t n, const tc_sym *const *vars, const tc_sym *const *extents);
+bool tc_load_aligned(tc_loops *l, const tc_binst *b, int32_t n, const tc_sym *const *vars,
+                     const tc_sym *const *extents);
 int64_t tc_buf_hint_bytes(tc_loops *l, const tc_buf *b);
 
 #endif

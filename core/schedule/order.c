@@ -1,5 +1,5 @@
-// Execution order: topological; among the ready groups the one that frees most memory for what it allocates comes first,
-// ties by the program's order.
+// Execution order: topological; among the ready groups the one that frees most memory for what it allocates comes
+// first, ties by the program's order.
 #include "core/schedule/internal.h"
 
 static int32_t min_id(const tc_group *g) {
@@ -64,7 +64,8 @@ tc_status tc_sched_order(tc_sched *x) {
       if (--waiting[next[i].data[k]] == 0) tc_vec_push(x->arena, &ready, next[i].data[k]);
     }
   }
-  if (done != n) return tc_error(TC_STATUS_INTERNAL, "the schedule has a cycle: %d of %d groups could be ordered", done, n);
+  if (done != n)
+    return tc_error(TC_STATUS_INTERNAL, "the schedule has a cycle: %d of %d groups could be ordered", done, n);
   for (int32_t i = 0; i < n; i++) s->groups.data[i] = order[i];
   return TC_OK;
 }

@@ -23,7 +23,8 @@ tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedu
     }
   }
   TC_TRY(tc_sched_order(&x));
-  tc_log(o->logger, TC_LOG_FUSION, "%d candidates, %d merges: %d → %d nodes", s->n_candidates, s->n_merges, l->nodes.count, s->groups.count);
+  tc_log(o->logger, TC_LOG_FUSION, "%d candidates, %d merges: %d → %d nodes", s->n_candidates, s->n_merges,
+         l->nodes.count, s->groups.count);
   if (tc_log_on(o->logger, TC_LOG_SCHEDULE)) {
     tc_sb sb = tc_sb_make(l->arena);
     tc_schedule_print(&sb, s);
@@ -55,7 +56,8 @@ void tc_schedule_print(tc_sb *sb, const tc_schedule *s) {
     tc_sb_putz(sb, "] {\n");
     for (int32_t k = 0; k < g->steps.count; k++) {
       const tc_step *st = &g->steps.data[k];
-      tc_sb_printf(sb, "  phase %d: %%" TC_SV_FMT " %s%s\n", st->phase, TC_SV_ARG(st->node->outs[0]->name), holds[st->hold], st->stores ? ", stored" : "");
+      tc_sb_printf(sb, "  phase %d: %%" TC_SV_FMT " %s%s\n", st->phase, TC_SV_ARG(st->node->outs[0]->name),
+                   holds[st->hold], st->stores ? ", stored" : "");
     }
     tc_sb_putz(sb, "  reads");
     for (int32_t k = 0; k < g->reads.count; k++) tc_sb_printf(sb, " %%" TC_SV_FMT, TC_SV_ARG(g->reads.data[k]->name));
@@ -67,6 +69,7 @@ void tc_schedule_print(tc_sb *sb, const tc_schedule *s) {
   }
   for (int32_t i = 0; i < s->refusals.count; i++) {
     const tc_refusal *r = &s->refusals.data[i];
-    tc_sb_printf(sb, "not fused: %%" TC_SV_FMT " with %%" TC_SV_FMT ": " TC_SV_FMT "\n", TC_SV_ARG(r->producer->outs[0]->name), TC_SV_ARG(r->consumer->outs[0]->name), TC_SV_ARG(r->reason));
+    tc_sb_printf(sb, "not fused: %%" TC_SV_FMT " with %%" TC_SV_FMT ": " TC_SV_FMT "\n",
+                 TC_SV_ARG(r->producer->outs[0]->name), TC_SV_ARG(r->consumer->outs[0]->name), TC_SV_ARG(r->reason));
   }
 }

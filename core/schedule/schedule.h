@@ -1,18 +1,20 @@
 // The schedule: which loop nodes share a launch, where every buffer lives, and in which order groups run.
 //
 // A group has a domain of parallel dimensions (rows) and reduced dimensions; all its members are mapped to the group's
-// variables (`at`). Kinds of members by domain: reductions over the rows, pointwise work over rows × reduced, pointwise work
-// per row, template stages over rows × reduced. A buffer used only inside its group never reaches memory: it is a row
-// value, computed again where it is used, or held in an on-chip tile.
+// variables (`at`). Kinds of members by domain: reductions over the rows, pointwise work over rows × reduced, pointwise
+// work per row, template stages over rows × reduced. A buffer used only inside its group never reaches memory: it is a
+// row value, computed again where it is used, or held in an on-chip tile.
 //
 // Method: cheap pointwise producers are first inlined into every user (inline.c). Then pairs of groups are merged by
-// estimated gain (bytes saved against recomputation and lost parallelism) with a heap, best first (fuse.c); every refusal
-// keeps its reason for `explain`. Then holds are decided (hold.c) and groups ordered for little live memory (order.c).
+// estimated gain (bytes saved against recomputation and lost parallelism) with a heap, best first (fuse.c); every
+// refusal keeps its reason for `explain`. Then holds are decided (hold.c) and groups ordered for little live memory
+// (order.c).
 #ifndef TC_CORE_SCHEDULE_SCHEDULE_H_
 #define TC_CORE_SCHEDULE_SCHEDULE_H_
 
 #include "core/base/log.h"
 #include "core/loop/loop.h"
+
 #include "tc/plugin.h"
 
 enum {
@@ -37,9 +39,9 @@ typedef struct tc_group {
   int32_t n_par, n_red;
   const tc_sym *const *vars; // n_par + n_red, symbols of origin LOOP
   const tc_sym *const *extents;
-  TC_VEC(tc_step) steps;     // in dependency order; inlined pointwise nodes of several groups appear in each
-  tc_lnode *stage;           // the first template among them, or NULL
-  tc_lnode *call;            // a library call: the group's only node, or NULL
+  TC_VEC(tc_step) steps; // in dependency order; inlined pointwise nodes of several groups appear in each
+  tc_lnode *stage;       // the first template among them, or NULL
+  tc_lnode *call;        // a library call: the group's only node, or NULL
   int32_t n_phases;
   TC_VEC(const tc_buf *) reads, writes; // memory
 } tc_group;
@@ -59,8 +61,8 @@ typedef struct tc_schedule {
 typedef struct tc_schedule_options {
   const tc_logger *logger;
   const tc_device_props *device;
-  bool fuse;            // false: one group per node (aot_eager)
-  int32_t max_group;    // most nodes in a group; 0: 64
+  bool fuse;         // false: one group per node (aot_eager)
+  int32_t max_group; // most nodes in a group; 0: 64
 } tc_schedule_options;
 
 TC_NODISCARD tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedule **out);
@@ -75,7 +77,8 @@ const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v);
 const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index);
 // node->vars as expressions over a domain with the same number of elements (row-major order), or false if the sizes do
 // not line up.
-bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents, int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out);
+bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents,
+                   int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out);
 // Loop-level rewriting before grouping: reductions with few results become two, so that all cores take part.
 TC_NODISCARD tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger);
 

@@ -2,9 +2,9 @@
 // (hash-consing; Filliâtre and Conchon, "Type-safe modular hash-consing", 2006).
 //
 // Hashes depend on structure and names only, never on addresses, so they are the same in every run.
-// Epochs: memos in nodes (ranges, divisors, proofs) hold while no fact about a used symbol changes. Facts change through
-// tc_sym_assume and through the pointer of tc_sym_info_of; the latter is noticed at the next building or asking step by
-// comparing with what was seen last. Changing a symbol that no expression uses yet costs nothing.
+// Epochs: memos in nodes (ranges, divisors, proofs) hold while no fact about a used symbol changes. Facts change
+// through tc_sym_assume and through the pointer of tc_sym_info_of; the latter is noticed at the next building or asking
+// step by comparing with what was seen last. Changing a symbol that no expression uses yet costs nothing.
 #include <string.h>
 
 #include "core/symbolic/internal.h"
@@ -101,12 +101,8 @@ const tc_sym *tc_sym_symbol(tc_sym_ctx *c, tc_sv name) {
   like.name = tc_sv_copy(c->arena, name);
   like.hash = tc_hash_mix(0x51ed270b7f4a7c15u, tc_hash(name.data, name.size));
   symbol_slot *slot = TC_NEW(c->arena, symbol_slot);
-  slot->info = (tc_sym_info){.name = like.name,
-                             .origin = TC_SYM_BACKED,
-                             .lo = -TC_SYM_INF,
-                             .hi = TC_SYM_INF,
-                             .divisor = 1,
-                             .hint = INT64_MIN};
+  slot->info = (tc_sym_info){
+      .name = like.name, .origin = TC_SYM_BACKED, .lo = -TC_SYM_INF, .hi = TC_SYM_INF, .divisor = 1, .hint = INT64_MIN};
   slot->seen = slot->info;
   tc_vec_push(c->arena, &c->symbols, slot);
   slot->sym = intern(c, &like, false);

@@ -233,8 +233,7 @@ static const tc_sym *modulo(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b) {
       return tc_sym_mod(c, tc_sym_add(c, rest, tc_sym_mul(c, by, inner->kids[0])), b);
     }
   }
-  if (group(c, a, b, &g, &x, &r, &m))
-    return tc_sym_add(c, tc_sym_mul(c, g, tc_sym_mod(c, x, m)), r);
+  if (group(c, a, b, &g, &x, &r, &m)) return tc_sym_add(c, tc_sym_mul(c, g, tc_sym_mod(c, x, m)), r);
   return tc_sym_make2(c, TC_SYM_MOD, a, b);
 }
 

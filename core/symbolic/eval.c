@@ -284,9 +284,7 @@ tc_status tc_sym_run(tc_sym_code code, const int64_t *values, int64_t *out) {
       top[-1] = choose(top[-1], top[0], top[1]);
       break;
     case TC_SYM_NOT: top[-1] = apply(op, top[-1], 0); break;
-    default:
-      top--;
-      top[-1] = apply(op, top[-1], top[0]);
+    default: top--; top[-1] = apply(op, top[-1], top[0]);
     }
   }
   i128 v = stack[0];

@@ -25,12 +25,12 @@ typedef struct node {
   tc_sym s; // first: a tc_sym * is a node *
   uint32_t id;
   uint16_t depth;
-  uint8_t raw;       // kept as written, since folding would overflow or grow too large; no flattening looks inside
-  uint8_t divides;   // has FLOORDIV or MOD as itself or as a factor
-  uint32_t size;     // nodes of the tree, saturating
-  uint64_t mask;     // bit (symbol % 64) of every symbol below
-  int64_t coeff;     // of a term: value of CONST, first kid of MUL, else 1
-  const tc_sym *unit; // the term without coeff; NULL for CONST
+  uint8_t raw;          // kept as written, since folding would overflow or grow too large; no flattening looks inside
+  uint8_t divides;      // has FLOORDIV or MOD as itself or as a factor
+  uint32_t size;        // nodes of the tree, saturating
+  uint64_t mask;        // bit (symbol % 64) of every symbol below
+  int64_t coeff;        // of a term: value of CONST, first kid of MUL, else 1
+  const tc_sym *unit;   // the term without coeff; NULL for CONST
   const tc_sym *linear; // ADD: the sum without its constant (made when asked for)
   uint32_t range_epoch, divisor_epoch, sign_epoch, rewrite_epoch;
   int64_t lo, hi, divisor;
@@ -73,14 +73,14 @@ struct tc_sym_ctx {
   uint32_t epoch, rewrites;
   cached *cache; // direct-mapped
   uint32_t cache_size;
-  tc_map *facts;  // node → fact
-  tc_map *truths; // condition node → 0 or 1
+  tc_map *facts;                 // node → fact
+  tc_map *truths;                // condition node → 0 or 1
   TC_VEC(const tc_sym *) nonneg; // assumed ≥ 0
   uint64_t nonneg_mask;
   TC_VEC(const tc_sym *) equal_from;
   TC_VEC(const tc_sym *) equal_to;
   uint64_t equal_mask;
-  int32_t budget, proving; // of the running proof
+  int32_t budget, proving;  // of the running proof
   const tc_sym *small[130]; // -1 … 128
 };
 
@@ -139,9 +139,9 @@ interval tc_sym_interval(tc_sym_ctx *c, const tc_sym *e);
 bool tc_sym_is_bool(const tc_sym *e); // its value is 0 or 1 by its kind
 int64_t tc_sym_divisor_of(tc_sym_ctx *c, const tc_sym *e);
 // prove.c
-bool tc_sym_nonneg(tc_sym_ctx *c, const tc_sym *e);                      // provably ≥ 0
-bool tc_sym_below(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);      // provably 0 ≤ a < b
-int32_t tc_sym_truth(tc_sym_ctx *c, const tc_sym *condition);             // prove without looking for changed facts
+bool tc_sym_nonneg(tc_sym_ctx *c, const tc_sym *e);                 // provably ≥ 0
+bool tc_sym_below(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b); // provably 0 ≤ a < b
+int32_t tc_sym_truth(tc_sym_ctx *c, const tc_sym *condition);       // prove without looking for changed facts
 // eval.c
 bool tc_sym_fold(int32_t kind, int64_t a, int64_t b, int64_t *out); // false on overflow or division by zero
 // parse.c: the functions of the text form by name; NULL if there is none of that name or not with n arguments.

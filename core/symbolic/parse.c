@@ -22,10 +22,10 @@ static const tc_sym *shift_right(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b
 static const struct {
   const char *op;
   binary_fn fn;
-} OPERATORS[] = {{"+", tc_sym_add},      {"-", tc_sym_sub}, {"*", tc_sym_mul}, {"//", tc_sym_floordiv},
-                 {"%", tc_sym_mod},      {"**", tc_sym_pow}, {"==", eq},       {"!=", ne},
-                 {"<", lt},              {"<=", le},        {">", gt},         {">=", ge},
-                 {"&&", tc_sym_and},     {"||", tc_sym_or}, {"<<", shift_left}, {">>", shift_right}};
+} OPERATORS[] = {{"+", tc_sym_add},  {"-", tc_sym_sub},  {"*", tc_sym_mul},  {"//", tc_sym_floordiv},
+                 {"%", tc_sym_mod},  {"**", tc_sym_pow}, {"==", eq},         {"!=", ne},
+                 {"<", lt},          {"<=", le},         {">", gt},          {">=", ge},
+                 {"&&", tc_sym_and}, {"||", tc_sym_or},  {"<<", shift_left}, {">>", shift_right}};
 
 static const struct {
   const char *name;

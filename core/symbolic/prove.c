@@ -1,11 +1,11 @@
 // Proofs and assumptions.
 //
-// Everything is brought to "d is never negative" for a canonical d. When the interval of d does not settle it, variables
-// are eliminated: where the sign of the coefficient of x in d is known, x is replaced by that bound of x which makes d
-// least. Bounds may be expressions (i ≤ s0 - 1), so s1·s0 - i·s0 - j - 1 with i < s1, j < s0 comes down to 0. Quotients
-// and remainders are variables with bounds of their own (n·(x // n) ≤ x, x mod n ≤ n - 1); Min, Max and Where are split
-// into cases. This is Fourier and Motzkin's elimination restricted to one bound at a time; it is sound, not complete.
-// A proof has a budget of steps, so a failing one costs a bounded time.
+// Everything is brought to "d is never negative" for a canonical d. When the interval of d does not settle it,
+// variables are eliminated: where the sign of the coefficient of x in d is known, x is replaced by that bound of x
+// which makes d least. Bounds may be expressions (i ≤ s0 - 1), so s1·s0 - i·s0 - j - 1 with i < s1, j < s0 comes down
+// to 0. Quotients and remainders are variables with bounds of their own (n·(x // n) ≤ x, x mod n ≤ n - 1); Min, Max and
+// Where are split into cases. This is Fourier and Motzkin's elimination restricted to one bound at a time; it is sound,
+// not complete. A proof has a budget of steps, so a failing one costs a bounded time.
 #include "core/symbolic/internal.h"
 
 enum { BUDGET = 96, NESTING = 10, CANDIDATES = 12, FACTORS = 48, DEGREE = 4, FACTS = 24, ROUNDS = 4, LOCAL = 64 };
@@ -389,8 +389,7 @@ static void assume_divides(tc_sym_ctx *c, const tc_sym *x, int64_t n) {
   } else {
     n /= tc_sym_gcd(n, content);
   }
-  int64_t *divisor =
-      p->kind == TC_SYM_SYMBOL ? &c->symbols.data[p->symbol]->info.divisor : &fact_of(c, p)->divisor;
+  int64_t *divisor = p->kind == TC_SYM_SYMBOL ? &c->symbols.data[p->symbol]->info.divisor : &fact_of(c, p)->divisor;
   *divisor = lcm(*divisor, n);
 }
 

@@ -148,6 +148,6 @@ static const tc_sym *copy(import *m, const tc_sym *e) {
 
 const tc_sym *tc_sym_import(tc_sym_ctx *c, tc_sym_ctx *from, const tc_sym *e) {
   if (c == from) return e;
-  import m = {c, from, tc_map_create(c->arena)};
+import m = {c, from, tc_map_create(c->arena) };
   return copy(&m, e);
 }

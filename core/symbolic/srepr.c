@@ -3,8 +3,8 @@
 // length, nesting and argument counts are bounded.
 //
 // Between its functions a value is a fraction of two integer expressions, so that FloorToInt(IntTrueDiv(s0, 3)) is
-// s0 // 3. The result must be an integer: a fraction that comes from a rational coefficient is one by the meaning of the
-// file (Mul(Rational(1, 2), s0) is only stored where s0 is even), one that comes from a true division is refused.
+// s0 // 3. The result must be an integer: a fraction that comes from a rational coefficient is one by the meaning of
+// the file (Mul(Rational(1, 2), s0) is only stored where s0 is even), one that comes from a true division is refused.
 #include <math.h>
 
 #include "core/symbolic/internal.h"
@@ -168,8 +168,8 @@ static tc_status power(const reader *r, value a, value b, value *out) {
   if (!is_whole(b)) return fail(r, TC_STATUS_UNIMPLEMENTED, "a fractional exponent");
   if (b.num->kind == TC_SYM_CONST && b.num->value < 0 && b.num->value > INT64_MIN) {
     const tc_sym *k = tc_sym_int(c, -b.num->value);
-    *out = divide(r, (value){tc_sym_pow(c, a.den, k), tc_sym_int(c, 1), a.real},
-                  whole(r, tc_sym_pow(c, a.num, k)), false);
+    *out =
+        divide(r, (value){tc_sym_pow(c, a.den, k), tc_sym_int(c, 1), a.real}, whole(r, tc_sym_pow(c, a.num, k)), false);
   } else {
     value num = whole(r, tc_sym_pow(c, a.num, b.num)), den = whole(r, tc_sym_pow(c, a.den, b.num));
     *out = is_whole(a) ? num : divide(r, num, den, a.real);
@@ -181,8 +181,8 @@ enum { FLOOR, CEIL, TRUNC, KEEP };
 static const struct {
   const char *name;
   int32_t how;
-} ROUNDINGS[] = {{"FloorToInt", FLOOR}, {"floor", FLOOR},      {"CeilToInt", CEIL}, {"ceiling", CEIL},
-                 {"TruncToInt", TRUNC}, {"TruncToFloat", TRUNC}, {"ToFloat", KEEP}, {"Identity", KEEP}};
+} ROUNDINGS[] = {{"FloorToInt", FLOOR}, {"floor", FLOOR},        {"CeilToInt", CEIL}, {"ceiling", CEIL},
+                 {"TruncToInt", TRUNC}, {"TruncToFloat", TRUNC}, {"ToFloat", KEEP},   {"Identity", KEEP}};
 
 static const tc_sym *rounded(tc_sym_ctx *c, value v, int32_t how) {
   const tc_sym *down = tc_sym_floordiv(c, v.num, v.den);
@@ -202,9 +202,10 @@ static tc_status to_integer(const reader *r, value v, const tc_sym **out) {
 }
 
 static bool is_comparison(tc_sv name) {
-  static const char *const names[] = {"Equality",    "Unequality",        "StrictLessThan", "LessThan",
-                                      "GreaterThan", "StrictGreaterThan", "Eq",             "Ne",
-                                      "Lt",          "Le",                "Gt",             "Ge"};
+  static const char *const names[] = {"Equality", "Unequality",  "StrictLessThan",
+                                      "LessThan", "GreaterThan", "StrictGreaterThan",
+                                      "Eq",       "Ne",          "Lt",
+                                      "Le",       "Gt",          "Ge"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (tc_sv_is(name, names[i])) return true;
   return false;
@@ -249,7 +250,8 @@ static tc_status call(reader *r, tc_sv name, const value *v, int32_t n, value *o
     *out = whole(r, e);
     return TC_OK;
   }
-  const char *message = tc_sv_printf(c->arena, "function '" TC_SV_FMT "' with %d arguments", TC_SV_ARG(name), (int)n).data;
+  const char *message =
+      tc_sv_printf(c->arena, "function '" TC_SV_FMT "' with %d arguments", TC_SV_ARG(name), (int)n).data;
   return fail(r, TC_STATUS_UNIMPLEMENTED, message);
 }
 
@@ -310,7 +312,8 @@ static tc_status read(reader *r, value *out) {
   tc_sv name = word(r);
   if (!is_name(name)) return bad(r, "expected a function, a symbol or an integer");
   if (!eat(r, '(')) {
-    bool yes = tc_sv_is(name, "true") || tc_sv_is(name, "True"), no = tc_sv_is(name, "false") || tc_sv_is(name, "False");
+    bool yes = tc_sv_is(name, "true") || tc_sv_is(name, "True"),
+         no = tc_sv_is(name, "false") || tc_sv_is(name, "False");
     *out = whole(r, yes || no ? tc_sym_int(r->c, yes) : tc_sym_symbol(r->c, name));
     return TC_OK;
   }

@@ -1,5 +1,5 @@
-// Sums of products. Canonical form: a sum is Σ coeff·unit + constant with units in tc_sym_order, each once; a unit is an
-// atom, a power, or a product of powers of atoms in order. So adding is a merge of two sorted lists, and equal
+// Sums of products. Canonical form: a sum is Σ coeff·unit + constant with units in tc_sym_order, each once; a unit is
+// an atom, a power, or a product of powers of atoms in order. So adding is a merge of two sorted lists, and equal
 // polynomials are the same node.
 //
 // Quotients and remainders meet again in a sum (all hold for every n ≠ 0 with rounding down):
@@ -71,8 +71,8 @@ int32_t tc_sym_factors(const tc_sym *unit, factor *out, int32_t room) {
   if (n > room) return -1;
   for (int32_t i = 0; i < n; i++) {
     const tc_sym *k = kids[i];
-    bool power = k->kind == TC_SYM_POW && !nd(k)->raw && k->kids[0]->kind != TC_SYM_CONST && k->kids[1]->kind == TC_SYM_CONST &&
-                 k->kids[1]->value >= 2;
+    bool power = k->kind == TC_SYM_POW && !nd(k)->raw && k->kids[0]->kind != TC_SYM_CONST &&
+                 k->kids[1]->kind == TC_SYM_CONST && k->kids[1]->value >= 2;
     out[i] = power ? (factor){k->kids[0], k->kids[1]->value} : (factor){k, 1};
   }
   return n;
@@ -149,7 +149,8 @@ static const tc_sym *raw2(tc_sym_ctx *c, int32_t kind, const tc_sym *a, const tc
 }
 
 // The sum without its kids i and j.
-static const tc_sym *without(tc_sym_ctx *c, int64_t constant, const tc_sym *const *kids, int32_t n, int32_t i, int32_t j);
+static const tc_sym *without(tc_sym_ctx *c, int64_t constant, const tc_sym *const *kids, int32_t n, int32_t i,
+                             int32_t j);
 
 static int32_t find_unit(const tc_sym *const *kids, int32_t n, const tc_sym *unit) {
   for (int32_t i = 0; i < n; i++)
@@ -240,7 +241,8 @@ const tc_sym *tc_sym_sum_of(tc_sym_ctx *c, int64_t constant, const tc_sym **kids
   return finish(c, constant, kids, n);
 }
 
-static const tc_sym *without(tc_sym_ctx *c, int64_t constant, const tc_sym *const *kids, int32_t n, int32_t i, int32_t j) {
+static const tc_sym *without(tc_sym_ctx *c, int64_t constant, const tc_sym *const *kids, int32_t n, int32_t i,
+                             int32_t j) {
   const tc_sym *local[LOCAL] = {0};
   const tc_sym **left = n <= LOCAL ? local : TC_NEW_ARRAY(c->arena, const tc_sym *, n);
   int32_t m = 0;

@@ -6,16 +6,16 @@
 // divisibility:  (a·n + b) // n = a + b // n;  (a·n + b) mod n = b mod n;  x // n = 0 and x mod n = x for 0 ≤ x < n;
 // (x // a) // b = x // (a·b);  n·(x // n) + x mod n = x.  Booleans are expressions with value 0 or 1.
 //
-// `//` rounds down, `%` has the sign of the divisor (both as Python). Arithmetic is exact in int64; constant folding that
-// would overflow is refused: the node keeps its form and evaluation reports OUT_OF_RANGE.
+// `//` rounds down, `%` has the sign of the divisor (both as Python). Arithmetic is exact in int64; constant folding
+// that would overflow is refused: the node keeps its form and evaluation reports OUT_OF_RANGE.
 //
 // An operation on a divisor that may be 0 is simplified as if it were not: the result agrees wherever there is a value.
 // Comparisons are brought to one form (s0 > 3 is 4 <= s0) but not settled from ranges, so that guards do not vanish:
 // tc_sym_prove and tc_sym_simplify do that; Where, Min and Max do ask. And, Or, Min, Max have two kids and nest to the
 // left. Expressions deeper than 1,500 levels unwind as out of memory. Evaluation, running code and printing only read.
 //
-// Text form (tc_sym_print / tc_sym_parse):  4*s0 + s1//8 + Mod(s2, 3) + Max(s0, 1);  conditions s0 <= 64 && s1 % 8 == 0.
-// A context belongs to one arena and one thread at a time.
+// Text form (tc_sym_print / tc_sym_parse):  4*s0 + s1//8 + Mod(s2, 3) + Max(s0, 1);  conditions s0 <= 64 && s1 % 8 ==
+// 0. A context belongs to one arena and one thread at a time.
 #ifndef TC_CORE_SYMBOLIC_SYM_H_
 #define TC_CORE_SYMBOLIC_SYM_H_
 
@@ -60,10 +60,10 @@ enum { TC_SYM_BACKED, TC_SYM_UNBACKED, TC_SYM_LOOP, TC_SYM_LOCAL };
 typedef struct tc_sym_info {
   tc_sv name;
   int32_t origin;
-  int64_t lo, hi;  // inclusive; -TC_SYM_INF / TC_SYM_INF: none
+  int64_t lo, hi;                  // inclusive; -TC_SYM_INF / TC_SYM_INF: none
   const tc_sym *lo_expr, *hi_expr; // tighter symbolic bounds, or NULL (loop variable: 0 … extent - 1)
-  int64_t divisor; // known to divide the symbol, ≥ 1
-  int64_t hint;    // example value; INT64_MIN: none
+  int64_t divisor;                 // known to divide the symbol, ≥ 1
+  int64_t hint;                    // example value; INT64_MIN: none
 } tc_sym_info;
 
 tc_sym_ctx *tc_sym_create(tc_arena *arena);
@@ -90,7 +90,8 @@ const tc_sym *tc_sym_mod(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);
 const tc_sym *tc_sym_min(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);
 const tc_sym *tc_sym_max(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);
 const tc_sym *tc_sym_pow(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);
-const tc_sym *tc_sym_cmp(tc_sym_ctx *c, int32_t kind, const tc_sym *a, const tc_sym *b); // EQ, NE, LT, LE; GT/GE by swapping
+const tc_sym *tc_sym_cmp(tc_sym_ctx *c, int32_t kind, const tc_sym *a,
+                         const tc_sym *b); // EQ, NE, LT, LE; GT/GE by swapping
 const tc_sym *tc_sym_and(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);
 const tc_sym *tc_sym_or(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b);
 const tc_sym *tc_sym_not(tc_sym_ctx *c, const tc_sym *a);
@@ -107,10 +108,12 @@ int64_t tc_sym_divisor(tc_sym_ctx *c, const tc_sym *e); // a number ≥ 1 known 
 bool tc_sym_eq(tc_sym_ctx *c, const tc_sym *a, const tc_sym *b); // provably equal
 
 // e = Σ coeff·var + rest with respect to one symbol: *out_coeff without the symbol; false if not linear in it.
-bool tc_sym_linear(tc_sym_ctx *c, const tc_sym *e, const tc_sym *symbol, const tc_sym **out_coeff, const tc_sym **out_rest);
+bool tc_sym_linear(tc_sym_ctx *c, const tc_sym *e, const tc_sym *symbol, const tc_sym **out_coeff,
+                   const tc_sym **out_rest);
 bool tc_sym_uses(const tc_sym *e, const tc_sym *symbol);
 // Replaces symbols: from[i] → to[i], simultaneously.
-const tc_sym *tc_sym_replace(tc_sym_ctx *c, const tc_sym *e, int32_t n, const tc_sym *const *from, const tc_sym *const *to);
+const tc_sym *tc_sym_replace(tc_sym_ctx *c, const tc_sym *e, int32_t n, const tc_sym *const *from,
+                             const tc_sym *const *to);
 // Builds the expression anew with what is known by now, and settles conditions that can be proven.
 const tc_sym *tc_sym_simplify(tc_sym_ctx *c, const tc_sym *e);
 // Copies an expression into another context (symbols by name, with their info).
@@ -136,7 +139,8 @@ TC_NODISCARD tc_status tc_sym_code_check(tc_sym_code code, int32_t n_values);
 void tc_sym_print(tc_sb *sb, const tc_sym *e);
 TC_NODISCARD tc_status tc_sym_parse(tc_sym_ctx *c, tc_lexer *lx, const tc_sym **out);
 // From the tree of the one expression parser; unknown names become symbols when `make_symbols`.
-TC_NODISCARD tc_status tc_sym_from_ex(tc_sym_ctx *c, tc_lexer *lx, const tc_ex *ex, bool make_symbols, const tc_sym **out);
+TC_NODISCARD tc_status tc_sym_from_ex(tc_sym_ctx *c, tc_lexer *lx, const tc_ex *ex, bool make_symbols,
+                                      const tc_sym **out);
 // The same with a function that is asked first for every name, member, call and index ("out.numel", "x.size(1)"): it
 // sets *out, or leaves it NULL for what it does not know, which is then read as above. `lx` may be NULL.
 typedef tc_status (*tc_sym_resolve_fn)(void *self, tc_sym_ctx *c, const tc_ex *ex, const tc_sym **out);

@@ -12,7 +12,7 @@
 #include "core/tensor/tensor.h"
 
 typedef struct tc_named_tensor {
-  tc_sv name; // in the arena
+  tc_sv name;       // in the arena
   tc_tensor tensor; // views the mapping, which its storage keeps open
 } tc_named_tensor;
 
@@ -23,7 +23,8 @@ typedef struct tc_tensor_list {
 
 // Reads by extension. Tensors are mapped where alignment allows and copied where not; release with tc_tensor_list_free.
 TC_NODISCARD tc_status tc_tensors_read(const tc_allocator *a, tc_arena *arena, const char *path, tc_tensor_list *out);
-TC_NODISCARD tc_status tc_tensors_write(tc_arena *arena, const char *path, const tc_tensor_list *list); // .safetensors, .npz
+TC_NODISCARD tc_status tc_tensors_write(tc_arena *arena, const char *path,
+                                        const tc_tensor_list *list); // .safetensors, .npz
 void tc_tensor_list_free(tc_tensor_list *list);
 const tc_tensor *tc_tensor_list_find(const tc_tensor_list *list, tc_sv name); // NULL if absent
 TC_NODISCARD tc_status tc_npy_read(const tc_allocator *a, tc_arena *arena, const char *path, tc_tensor *out);
@@ -32,14 +33,17 @@ TC_NODISCARD tc_status tc_npy_write(tc_arena *arena, const char *path, const tc_
 // A file mapped as a storage: READ-ONLY memory, unmapped with the last reference. What a program writes must be copied
 // first (tc_tensor_create and tc_tensor_copy). This holds for every tensor that the readers of this file return.
 TC_NODISCARD tc_status tc_storage_map(const tc_allocator *a, const char *path, tc_storage **out);
-// `size` bytes of a parent from `offset`: a view that keeps the parent alive, or a copy where the address is no multiple
-// of `align`. OUT_OF_RANGE beyond the parent.
-TC_NODISCARD tc_status tc_storage_slice(const tc_allocator *a, tc_storage *parent, size_t offset, size_t size, size_t align, tc_storage **out);
+// `size` bytes of a parent from `offset`: a view that keeps the parent alive, or a copy where the address is no
+// multiple of `align`. OUT_OF_RANGE beyond the parent.
+TC_NODISCARD tc_status tc_storage_slice(const tc_allocator *a, tc_storage *parent, size_t offset, size_t size,
+                                        size_t align, tc_storage **out);
 
 // Parsers over memory, for tests and fuzzing. `bytes` is referenced by every tensor that views it.
-TC_NODISCARD tc_status tc_safetensors_parse(const tc_allocator *a, tc_arena *arena, tc_storage *bytes, tc_tensor_list *out);
+TC_NODISCARD tc_status tc_safetensors_parse(const tc_allocator *a, tc_arena *arena, tc_storage *bytes,
+                                            tc_tensor_list *out);
 TC_NODISCARD tc_status tc_npz_parse(const tc_allocator *a, tc_arena *arena, tc_storage *bytes, tc_tensor_list *out);
-TC_NODISCARD tc_status tc_npy_parse(const tc_allocator *a, tc_arena *arena, tc_storage *bytes, size_t offset, size_t size, tc_tensor *out);
+TC_NODISCARD tc_status tc_npy_parse(const tc_allocator *a, tc_arena *arena, tc_storage *bytes, size_t offset,
+                                    size_t size, tc_tensor *out);
 
 // Zip: central directory only; ZIP64; members stored or deflated. Refuses `..`, absolute names, duplicates, overlapping
 // extents, more than 2^20 entries, encryption, archives in several parts.

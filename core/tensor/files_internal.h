@@ -4,8 +4,8 @@
 
 #include "core/tensor/files.h"
 
-// A tensor as a file holds it: complex dtypes that the format has no name for become pairs of reals, a last dimension of
-// size 2, and the name gets a suffix.
+// A tensor as a file holds it: complex dtypes that the format has no name for become pairs of reals, a last dimension
+// of size 2, and the name gets a suffix.
 typedef struct tc_stored {
   tc_sv name;
   tc_dtype dtype;

@@ -9,7 +9,7 @@
 #include "core/base/str.h"
 
 typedef struct tc_storage {
-  int32_t refs; // atomic
+  int32_t refs;   // atomic
   int32_t device; // index in the context's device table; 0 is the host
   void *data;     // host pointer, or the device's handle
   size_t size;    // bytes
@@ -28,13 +28,13 @@ typedef struct tc_tensor {
 } tc_tensor;
 
 // dtypes
-int32_t tc_dtype_size(tc_dtype d);            // bytes; 0 for NONE
-const char *tc_dtype_name(tc_dtype d);        // "f32"
-const char *tc_dtype_torch_name(tc_dtype d);  // "torch.float32"
-char tc_dtype_class(tc_dtype d);              // 'b' 'i' 'u' 'f' 'c'
-tc_dtype tc_dtype_parse(tc_sv name);          // NONE if unknown
-tc_dtype tc_dtype_real(tc_dtype d);           // c64 → f32; others unchanged
-tc_dtype tc_dtype_complex(tc_dtype d);        // f32 → c64; NONE for integers
+int32_t tc_dtype_size(tc_dtype d);           // bytes; 0 for NONE
+const char *tc_dtype_name(tc_dtype d);       // "f32"
+const char *tc_dtype_torch_name(tc_dtype d); // "torch.float32"
+char tc_dtype_class(tc_dtype d);             // 'b' 'i' 'u' 'f' 'c'
+tc_dtype tc_dtype_parse(tc_sv name);         // NONE if unknown
+tc_dtype tc_dtype_real(tc_dtype d);          // c64 → f32; others unchanged
+tc_dtype tc_dtype_complex(tc_dtype d);       // f32 → c64; NONE for integers
 static inline bool tc_dtype_is_complex(tc_dtype d) { return d >= TC_C32; }
 static inline bool tc_dtype_is_float(tc_dtype d) { return d >= TC_F16 && d <= TC_F64; }
 
@@ -48,18 +48,23 @@ uint16_t tc_f64_to_f16(double f);  // one rounding
 uint16_t tc_f64_to_bf16(double f); // one rounding
 
 // Takes no reference to `data` unless release is given. On failure nothing is released.
-TC_NODISCARD tc_status tc_storage_wrap(const tc_allocator *a, void *data, size_t size, void (*release)(void *, void *), void *owner, tc_storage **out);
-TC_NODISCARD tc_status tc_storage_create(const tc_allocator *a, size_t size, tc_storage **out); // host, 64-byte aligned, uninitialised
+TC_NODISCARD tc_status tc_storage_wrap(const tc_allocator *a, void *data, size_t size, void (*release)(void *, void *),
+                                       void *owner, tc_storage **out);
+TC_NODISCARD tc_status tc_storage_create(const tc_allocator *a, size_t size,
+                                         tc_storage **out); // host, 64-byte aligned, uninitialised
 void tc_storage_ref(tc_storage *s);
 void tc_storage_unref(tc_storage *s); // NULL is ignored
 
 // New row-major tensor, uninitialised; sizes checked for overflow.
-TC_NODISCARD tc_status tc_tensor_create(const tc_allocator *a, tc_dtype d, int32_t rank, const int64_t *sizes, tc_tensor *out);
+TC_NODISCARD tc_status tc_tensor_create(const tc_allocator *a, tc_dtype d, int32_t rank, const int64_t *sizes,
+                                        tc_tensor *out);
 // The same with strides given (non-negative; the storage spans what they reach).
-TC_NODISCARD tc_status tc_tensor_create_strided(const tc_allocator *a, tc_dtype d, int32_t rank, const int64_t *sizes, const int64_t *strides, tc_tensor *out);
-// A view of a storage, which it references; every reachable element must lie inside it (overflow-checked). Strides may be
-// negative; an empty view may have any non-negative offset.
-TC_NODISCARD tc_status tc_tensor_view(tc_storage *s, tc_dtype d, int32_t rank, const int64_t *sizes, const int64_t *strides, int64_t offset, tc_tensor *out);
+TC_NODISCARD tc_status tc_tensor_create_strided(const tc_allocator *a, tc_dtype d, int32_t rank, const int64_t *sizes,
+                                                const int64_t *strides, tc_tensor *out);
+// A view of a storage, which it references; every reachable element must lie inside it (overflow-checked). Strides may
+// be negative; an empty view may have any non-negative offset.
+TC_NODISCARD tc_status tc_tensor_view(tc_storage *s, tc_dtype d, int32_t rank, const int64_t *sizes,
+                                      const int64_t *strides, int64_t offset, tc_tensor *out);
 tc_tensor tc_tensor_ref(const tc_tensor *t);
 void tc_tensor_unref(tc_tensor *t); // leaves it zeroed
 int64_t tc_tensor_numel(const tc_tensor *t);

@@ -1,14 +1,14 @@
 // Small transforms as straight-line code.
 //
-// Lengths 2 and 4 are written out; an odd prime p pairs k with p-k, so that cosines multiply sums and sines differences;
-// products a·b are made of a and b: with coprime factors by Good and Thomas' index map, which needs no turning, else by
-// Cooley and Tukey's. Numbers carry a constant factor ("scale") that the next addition takes in as a fused multiply-add
-// (Linzer and Feig, "Modified FFTs for fused multiply-add architectures", 1993): turning by a constant angle costs two
-// operations a component pair instead of four.
-#include "fft.h"
-
+// Lengths 2 and 4 are written out; an odd prime p pairs k with p-k, so that cosines multiply sums and sines
+// differences; products a·b are made of a and b: with coprime factors by Good and Thomas' index map, which needs no
+// turning, else by Cooley and Tukey's. Numbers carry a constant factor ("scale") that the next addition takes in as a
+// fused multiply-add (Linzer and Feig, "Modified FFTs for fused multiply-add architectures", 1993): turning by a
+// constant angle costs two operations a component pair instead of four.
 #include <math.h>
 #include <stddef.h>
+
+#include "fft.h"
 
 enum { MAX = FFT_MAX_PRIME };
 
@@ -66,10 +66,10 @@ static fft_value turn_constant(const fft_code *c, fft_value v, int64_t k, int64_
   if (8 * k % n == 0) { // |re| = |im|: plain sums
     double h = 0x1.6a09e667f3bcdp-1;
     tc_kval s = add(c, v.re, v.im), d = sub(c, v.re, v.im);
-    if (re > 0 && im > 0) return (fft_value){d, s, v.scale * h};        // (a+bi)(1+i) = (a-b) + (a+b)i
-    if (re > 0) return (fft_value){s, neg(c, d), v.scale * h};           // (1-i): (a+b) + (b-a)i
-    if (im > 0) return (fft_value){neg(c, s), d, v.scale * h};           // (-1+i): (-a-b) + (a-b)i
-    return (fft_value){neg(c, d), neg(c, s), v.scale * h};               // (-1-i)
+    if (re > 0 && im > 0) return (fft_value){d, s, v.scale * h}; // (a+bi)(1+i) = (a-b) + (a+b)i
+    if (re > 0) return (fft_value){s, neg(c, d), v.scale * h};   // (1-i): (a+b) + (b-a)i
+    if (im > 0) return (fft_value){neg(c, s), d, v.scale * h};   // (-1+i): (-a-b) + (a-b)i
+    return (fft_value){neg(c, d), neg(c, s), v.scale * h};       // (-1-i)
   }
   // (a+bi)(re+im i): the larger part of the constant stays outside.
   if (fabs(re) >= fabs(im)) {
@@ -97,7 +97,8 @@ static void transform2(const fft_code *c, const fft_ports *p) {
 
 static void transform4(const fft_code *c, const fft_ports *p) {
   fft_value x0 = p->in(p->self, 0), x2 = p->in(p->self, 2), x1 = p->in(p->self, 1), x3 = p->in(p->self, 3);
-  fft_value s02 = plus(c, x0, x2), d02 = minus(c, x0, x2), s13 = plus(c, x1, x3), d13 = quarter(c, minus(c, x1, x3), c->sign);
+  fft_value s02 = plus(c, x0, x2), d02 = minus(c, x0, x2), s13 = plus(c, x1, x3),
+            d13 = quarter(c, minus(c, x1, x3), c->sign);
   p->out(p->self, 0, plus(c, s02, s13));
   p->out(p->self, 1, plus(c, d02, d13));
   p->out(p->self, 2, minus(c, s02, s13));
@@ -153,7 +154,8 @@ static fft_value product_in2(void *self, int32_t k) {
 }
 static void product_out2(void *self, int32_t k, fft_value v) {
   product *x = self;
-  int32_t n = x->a * x->b, i = x->coprime ? (int32_t)(((int64_t)x->back_a * x->at + (int64_t)x->back_b * k) % n) : x->at + x->a * k;
+  int32_t n = x->a * x->b,
+          i = x->coprime ? (int32_t)(((int64_t)x->back_a * x->at + (int64_t)x->back_b * k) % n) : x->at + x->a * k;
   x->outer->out(x->outer->self, i, v);
 }
 

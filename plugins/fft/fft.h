@@ -11,25 +11,25 @@
 
 // ---- plan.c: radices and tables ----
 enum {
-  FFT_MAX_RADIX = 16,       // of passes that are written out
-  FFT_MAX_PRIME = 64,       // larger prime factors are refused
+  FFT_MAX_RADIX = 16, // of passes that are written out
+  FFT_MAX_PRIME = 64, // larger prime factors are refused
   FFT_MAX_PASSES = 24,
   FFT_MAX_LENGTH = 1 << 16, // what one block is asked to hold
   FFT_TABLE_BYTES = 1 << 16
 };
 
 // One pass over n points that have been transformed in groups of `s`: N/R butterflies of radix R; butterfly j = p s + q
-// reads j + k N/R, turns output k by exp(∓2πi pk / (N/s)) and writes to q + s (R p + k).  (Stockham's autosort, decimation
-// in frequency; see Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, §1.7.)
+// reads j + k N/R, turns output k by exp(∓2πi pk / (N/s)) and writes to q + s (R p + k).  (Stockham's autosort,
+// decimation in frequency; see Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, §1.7.)
 typedef struct fft_pass {
   int32_t radix, s, m; // m = N / (radix s): values of p
 } fft_pass;
 
 typedef struct fft_plan {
   int32_t n, n_passes, lanes;
-  int32_t per_lane;  // GPU: points of the row in each lane
-  int64_t shared;    // real numbers in on-chip memory
-  double cost;       // of a row, in vector operations
+  int32_t per_lane; // GPU: points of the row in each lane
+  int64_t shared;   // real numbers in on-chip memory
+  double cost;      // of a row, in vector operations
   fft_pass passes[FFT_MAX_PASSES];
 } fft_plan;
 
@@ -59,8 +59,8 @@ typedef struct fft_code {
   double sign;   // -1 forward, +1 inverse
 } fft_code;
 
-// Where a butterfly gets its inputs and puts its outputs: each number exactly once, as late and as early as possible, so
-// that few values are alive.
+// Where a butterfly gets its inputs and puts its outputs: each number exactly once, as late and as early as possible,
+// so that few values are alive.
 typedef struct fft_ports {
   void *self;
   fft_value (*in)(void *self, int32_t k);
@@ -68,7 +68,7 @@ typedef struct fft_ports {
 } fft_ports;
 
 void fft_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports);
-int32_t fft_butterfly_cost(int32_t radix); // operations
+int32_t fft_butterfly_cost(int32_t radix);           // operations
 fft_value fft_plain(const fft_code *c, fft_value v); // scale 1
 // v · (wr ± i wi), plus for the inverse.
 fft_value fft_turn(const fft_code *c, fft_value v, tc_kval wr, tc_kval wi);

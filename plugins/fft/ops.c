@@ -1,16 +1,16 @@
-// The ops. `_fft_c2c` is what is lowered: one stage per transformed dimension, seen through permuted views, so that each
-// stage has its dimension last. The `fft_*` functions of torch.fft are made of it, of slices and of pads.
-#include "fft.h"
-
+// The ops. `_fft_c2c` is what is lowered: one stage per transformed dimension, seen through permuted views, so that
+// each stage has its dimension last. The `fft_*` functions of torch.fft are made of it, of slices and of pads.
 #include <string.h>
+
+#include "fft.h"
 
 enum { SELF, DIMS, NORM, FORWARD }; // arguments of _fft_c2c
 
 // ---- _fft_c2c ----
 typedef struct dims {
   int32_t rank, n;
-  int32_t list[TC_MAX_RANK];   // transformed, in order of falling strides, as PyTorch does them
-  int32_t order[TC_MAX_RANK];  // all: the others by falling strides, then these
+  int32_t list[TC_MAX_RANK];  // transformed, in order of falling strides, as PyTorch does them
+  int32_t order[TC_MAX_RANK]; // all: the others by falling strides, then these
   bool on[TC_MAX_RANK];
 } dims;
 
@@ -30,7 +30,8 @@ static void by_strides(tc_op_args *a, const tc_tensor_type *t, int32_t n, int32_
 static int32_t read_dims(tc_op_args *a, dims *out) {
   const tc_tensor_type *t = tc_op_tensor(a, SELF);
   *out = (dims){.rank = t->rank, .n = tc_op_count(a, DIMS)};
-  if (out->n > t->rank) return tc_op_fail(a, "%d dimensions are to be transformed, the input is %s", out->n, tc_op_shape_text(a, SELF));
+  if (out->n > t->rank)
+    return tc_op_fail(a, "%d dimensions are to be transformed, the input is %s", out->n, tc_op_shape_text(a, SELF));
   for (int32_t i = 0; i < out->n; i++) {
     int64_t d = tc_op_wrap_dim(a, tc_op_int_at(a, DIMS, i, 0), t->rank);
     if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
@@ -58,7 +59,8 @@ static int32_t meta_c2c(tc_op_args *a) {
   if (read_dims(a, &d)) return TC_STATUS_INVALID_ARGUMENT;
   if (d.n == 0) return tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, t->strides);
   for (int32_t i = 0; i < d.n; i++)
-    if (tc_int_eq(a, t->sizes[d.list[i]], tc_int_const(a, 0)) == 1) return tc_op_fail(a, "the transformed dimension %d is empty", d.list[i]);
+    if (tc_int_eq(a, t->sizes[d.list[i]], tc_int_const(a, 0)) == 1)
+      return tc_op_fail(a, "the transformed dimension %d is empty", d.list[i]);
   tc_int strides[TC_MAX_RANK], step = tc_int_const(a, 1);
   for (int32_t i = t->rank - 1; i >= 0; i--) {
     strides[d.order[i]] = step;
@@ -110,7 +112,9 @@ static int32_t norm_of(tc_op_args *a, int32_t arg, bool forward, int64_t *out) {
   return TC_STATUS_OK;
 }
 
-static tc_dtype complex_of(tc_dtype d) { return is_complex(d) ? d : d == TC_F64 ? TC_C128 : d == TC_F16 ? TC_C32 : TC_C64; }
+static tc_dtype complex_of(tc_dtype d) {
+  return is_complex(d) ? d : d == TC_F64 ? TC_C128 : d == TC_F16 ? TC_C32 : TC_C64;
+}
 
 // x cut, or padded with zeros at the end, to n elements along dim.
 static tc_gv resized(tc_op_args *a, tc_gv x, int32_t dim, tc_int n) {
@@ -189,14 +193,17 @@ static int32_t expand_many(tc_op_args *a, bool forward) {
   int64_t norm;
   tc_int list[TC_MAX_RANK];
   if (norm_of(a, 3, forward, &norm)) return TC_STATUS_INVALID_ARGUMENT;
-  if (n > t->rank) return tc_op_fail(a, "%d dimensions are to be transformed, the input is %s", n, tc_op_shape_text(a, 0));
-  if (has_s && tc_op_count(a, 1) != n) return tc_op_fail(a, "s has %d sizes, dim has %d dimensions", tc_op_count(a, 1), n);
+  if (n > t->rank)
+    return tc_op_fail(a, "%d dimensions are to be transformed, the input is %s", n, tc_op_shape_text(a, 0));
+  if (has_s && tc_op_count(a, 1) != n)
+    return tc_op_fail(a, "s has %d sizes, dim has %d dimensions", tc_op_count(a, 1), n);
   tc_gv x = tc_ex_arg(a, 0);
   for (int32_t i = 0; i < n; i++) {
     int64_t d = tc_op_wrap_dim(a, has_dim ? tc_op_int_at(a, 2, i, 0) : t->rank - n + i, t->rank);
     if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
     list[i] = tc_int_const(a, d);
-    if (has_s && tc_int_eq(a, tc_op_sym_at(a, 1, i), tc_int_const(a, -1)) != 1) x = resized(a, x, (int32_t)d, tc_op_sym_at(a, 1, i));
+    if (has_s && tc_int_eq(a, tc_op_sym_at(a, 1, i), tc_int_const(a, -1)) != 1)
+      x = resized(a, x, (int32_t)d, tc_op_sym_at(a, 1, i));
   }
   return finish(a, x, n, list, norm, forward);
 }
@@ -205,17 +212,18 @@ static int32_t expand_ifftn(tc_op_args *a) { return expand_many(a, false); }
 
 #define ROW(text) .struct_size = sizeof(tc_op_def), .schema = "aten::" text, .traits = TC_OP_COMPLEX
 const tc_op_def fft_ops[] = {
-    {ROW("_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"),
-     .meta = meta_c2c,
-     .lower = lower_c2c,
-     .ref = fft_ref_c2c,
-     .grad = "self: _fft_c2c(grad, dim, normalization, !forward)",
+    {ROW("_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"), .meta = meta_c2c,
+     .lower = lower_c2c, .ref = fft_ref_c2c, .grad = "self: _fft_c2c(grad, dim, normalization, !forward)",
      .flops = "5 * numel * log2(numel)"},
     {ROW("fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"), .expand = expand_fft},
     {ROW("fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"), .expand = expand_ifft},
-    {ROW("fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"), .expand = expand_fftn},
-    {ROW("fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"), .expand = expand_ifftn},
-    {ROW("fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"), .expand = expand_fftn},
-    {ROW("fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"), .expand = expand_ifftn},
+    {ROW("fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"),
+     .expand = expand_fftn},
+    {ROW("fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"),
+     .expand = expand_ifftn},
+    {ROW("fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"),
+     .expand = expand_fftn},
+    {ROW("fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"),
+     .expand = expand_ifftn},
 };
 const int32_t fft_op_count = sizeof fft_ops / sizeof *fft_ops;

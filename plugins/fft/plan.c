@@ -1,15 +1,16 @@
 // Plans: which radices, in which order, on how many lanes.
 //
 // The order of radices is a shortest path over the divisors of N: state s is the product of the radices so far, a step
-// costs what its pass costs. Radices are the products up to 16 of what the butterflies know; a prime factor above 16 is a
-// pass of its own kind (a sum over the inputs).
+// costs what its pass costs. Radices are the products up to 16 of what the butterflies know; a prime factor above 16 is
+// a pass of its own kind (a sum over the inputs).
 //
 // On vectors a pass runs over p with the first radix (s = 1: outputs of a vector are transposed), later over q, where s
-// that is no multiple of the vector wastes lanes. On threads every thread makes the same number of butterflies per pass.
-#include "fft.h"
-
+// that is no multiple of the vector wastes lanes. On threads every thread makes the same number of butterflies per
+// pass.
 #include <math.h>
 #include <stddef.h>
+
+#include "fft.h"
 
 int32_t fft_largest_prime(int32_t n) {
   int32_t largest = 1;
@@ -91,7 +92,8 @@ static bool shortest(search *x, fft_plan *out) {
   }
   int32_t last = x->n_divisors - 1, count = 0, radices[FFT_MAX_PASSES];
   if (x->cost[last] == HUGE_VAL) return false;
-  for (int32_t at = last; at > 0 && count < FFT_MAX_PASSES; at = divisor_at(x, x->divisors[at] / x->radix[at])) radices[count++] = x->radix[at];
+  for (int32_t at = last; at > 0 && count < FFT_MAX_PASSES; at = divisor_at(x, x->divisors[at] / x->radix[at]))
+    radices[count++] = x->radix[at];
   *out = (fft_plan){.n = x->n, .lanes = x->lanes, .cost = x->cost[last]};
   for (int32_t s = 1; count > 0;) {
     int32_t r = radices[--count];

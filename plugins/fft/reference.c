@@ -1,8 +1,8 @@
-// The reference: recursion over the prime factors of the length (decimation in time), each prime by its definition. Plain
-// C in double, with nothing of the template but the unit roots.
-#include "fft.h"
-
+// The reference: recursion over the prime factors of the length (decimation in time), each prime by its definition.
+// Plain C in double, with nothing of the template but the unit roots.
 #include <math.h>
+
+#include "fft.h"
 
 static int64_t smallest_factor(int64_t n) {
   for (int64_t p = 2; p * p <= n; p++)
@@ -13,7 +13,7 @@ static int64_t smallest_factor(int64_t n) {
 typedef struct roots {
   const tc_c128 *w; // exp(∓2πi t/n)
   int64_t n;
-  tc_c128 *points;  // room for one prime
+  tc_c128 *points; // room for one prime
 } roots;
 
 static tc_c128 times(tc_c128 x, tc_c128 y) { return (tc_c128){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }

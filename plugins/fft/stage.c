@@ -1,7 +1,7 @@
 // The template "fft": candidates, and what both ways of emission share.
 //
-// A block makes one row: it reads the row through the load hole in the first pass, keeps it on chip in between (real and
-// imaginary parts apart), and hands it to the store hole in the last pass, with the normalisation.
+// A block makes one row: it reads the row through the load hole in the first pass, keeps it on chip in between (real
+// and imaginary parts apart), and hands it to the store hole in the last pass, with the normalisation.
 #include "stage.h"
 
 #include <stdlib.h>
@@ -34,10 +34,17 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
   fft_table t = {.kind = kind, .mem = -1, .fine = -1};
   int64_t r = p->radix - 1, lanes = e->plan.lanes, m = p->m, turn = m * p->radix, blocks = (m + lanes - 1) / lanes;
   if (m == 1 || r == 0) return (fft_table){.kind = FFT_TABLE_NONE, .mem = -1, .fine = -1};
-  if (kind == FFT_TABLE_LANES && blocks * r * 2 * lanes * (e->c.real == TC_F64 ? 8 : 4) > FFT_TABLE_BYTES) t.kind = kind = FFT_TABLE_SPLIT;
-  int64_t count = kind == FFT_TABLE_LANES ? blocks * r * 2 * lanes : kind == FFT_TABLE_SPLIT ? blocks * r * 2 : m * r * 2;
+  if (kind == FFT_TABLE_LANES && blocks * r * 2 * lanes * (e->c.real == TC_F64 ? 8 : 4) > FFT_TABLE_BYTES)
+    t.kind = kind = FFT_TABLE_SPLIT;
+  int64_t count = kind == FFT_TABLE_LANES   ? blocks * r * 2 * lanes
+                  : kind == FFT_TABLE_SPLIT ? blocks * r * 2
+                                            : m * r * 2;
   void *data = room(e, count);
-  for (int64_t q = 0; q < (kind == FFT_TABLE_SPLIT ? blocks : kind == FFT_TABLE_LANES ? blocks * lanes : m) && data; q++) {
+  for (int64_t q = 0; q < (kind == FFT_TABLE_SPLIT   ? blocks
+                           : kind == FFT_TABLE_LANES ? blocks * lanes
+                                                     : m) &&
+                      data;
+       q++) {
     for (int64_t k = 1; k <= r; k++) {
       double re, im;
       fft_unit((kind == FFT_TABLE_SPLIT ? q * lanes : q) * k, turn, &re, &im);
@@ -70,7 +77,8 @@ static fft_value load_at(fft_spot *at, tc_kval k) {
   tc_kb *b = e->c.b;
   e->index[e->rank - 1] = fft_add(e, at->read, fft_muli(e, k, e->plan.n / at->p->radix));
   tc_kval v = tc_stage_load(e->c.stage, 0, e->index, at->mask);
-  return (fft_value){tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_REAL, v)), tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_IMAG, v)), 1};
+  return (fft_value){tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_REAL, v)),
+                     tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_IMAG, v)), 1};
 }
 
 static void store_at(fft_spot *at, tc_kval k, fft_value v, bool turned) {
@@ -103,8 +111,8 @@ static void port_out(void *self, int32_t k, fft_value v) {
   store_at(at, fft_int(at->e, k), v, k > 0);
 }
 
-// A prime radix too large to be written out: sums and differences of inputs k and p-k wait in lane arrays, then every pair
-// of outputs is a sum over them, in loops.
+// A prime radix too large to be written out: sums and differences of inputs k and p-k wait in lane arrays, then every
+// pair of outputs is a sum over them, in loops.
 static void prime_sums(fft_spot *at) {
   fft_emit *e = at->e;
   tc_kb *b = e->c.b;
@@ -128,7 +136,8 @@ static void prime_sums(fft_spot *at) {
   tc_kval sum[2] = {x0.re, x0.im}, carried[4], next[4];
   tc_kval k = tc_kb_for(b, fft_int(e, 0), fft_int(e, h), 1, 0, 2, sum, carried);
   fft_value u = load_at(at, fft_addi(e, k, 1)), v = load_at(at, tc_kb_op2(b, TC_K_SUB, fft_int(e, p - 1), k));
-  tc_kval pair[4] = {fft_add(e, u.re, v.re), fft_add(e, u.im, v.im), tc_kb_op2(b, TC_K_SUB, u.re, v.re), tc_kb_op2(b, TC_K_SUB, u.im, v.im)};
+  tc_kval pair[4] = {fft_add(e, u.re, v.re), fft_add(e, u.im, v.im), tc_kb_op2(b, TC_K_SUB, u.re, v.re),
+                     tc_kb_op2(b, TC_K_SUB, u.im, v.im)};
   for (int32_t i = 0; i < 4; i++) tc_kb_store(b, array[i], k, 1, &pair[i], -1);
   next[0] = fft_add(e, carried[0], pair[0]);
   next[1] = fft_add(e, carried[1], pair[1]);
@@ -140,7 +149,8 @@ static void prime_sums(fft_spot *at) {
   k = tc_kb_for(b, fft_int(e, 0), fft_int(e, h), 1, 0, 4, acc, carried);
   tc_kval at_unit = fft_muli(e, fft_add(e, fft_muli(e, j, h), k), 2), w[2];
   tc_kb_load(b, unit, at_unit, 2, -1, NULL, w);
-  for (int32_t i = 0; i < 4; i++) next[i] = tc_kb_op3(b, TC_K_FMA, tc_kb_load1(b, array[i], k, -1, -1), w[i / 2], carried[i]);
+  for (int32_t i = 0; i < 4; i++)
+    next[i] = tc_kb_op3(b, TC_K_FMA, tc_kb_load1(b, array[i], k, -1, -1), w[i / 2], carried[i]);
   tc_kb_end_for(b, 4, next, acc);
   // ± i (odd re + i odd im), the sign being in the table
   fft_value even = {acc[0], acc[1], 1}, odd = {tc_kb_op1(b, TC_K_NEG, acc[3]), acc[2], 1};
@@ -160,7 +170,9 @@ void fft_spot_emit(fft_spot *at) {
 // ---- the template ----
 static tc_dtype real_of(tc_dtype d) {
   switch (d) {
-  case TC_C32: case TC_BC32: case TC_C64: return TC_F32;
+  case TC_C32:
+  case TC_BC32:
+  case TC_C64: return TC_F32;
   case TC_C128: return TC_F64;
   default: return TC_DTYPE_NONE;
   }
@@ -178,13 +190,17 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   int32_t rank = tc_stage_rank(s);
   tc_dtype real = real_of(tc_stage_dtype(s));
   *out_n = 0;
-  const char *why = rank < 1 ? "a transform needs a dimension" : real == TC_DTYPE_NONE ? "the result is not complex" : tc_stage_operand_count(s) != 1 ? "there is one operand" : NULL;
+  const char *why = rank < 1                         ? "a transform needs a dimension"
+                    : real == TC_DTYPE_NONE          ? "the result is not complex"
+                    : tc_stage_operand_count(s) != 1 ? "there is one operand"
+                                                     : NULL;
   if (why) {
     tc_stage_refuse(s, why);
     return TC_STATUS_OK;
   }
   fft_limits limits = limits_of(s, real);
-  int64_t n = tc_stage_out_size(s, rank - 1), on_chip = limits.vector ? dev->l2_bytes ? dev->l2_bytes : 1 << 18 : dev->shared_bytes;
+  int64_t n = tc_stage_out_size(s, rank - 1),
+          on_chip = limits.vector ? dev->l2_bytes ? dev->l2_bytes : 1 << 18 : dev->shared_bytes;
   double rows = 1;
   for (int32_t d = 0; d < rank - 1; d++) rows *= (double)tc_stage_out_hint(s, d);
   for (int32_t i = 0; i < max && i < 3; i++) {
@@ -208,7 +224,10 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
 static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   int32_t rank = tc_stage_rank(s);
   fft_emit e = {.rank = rank};
-  e.c = (fft_code){.stage = s, .b = tc_stage_builder(s), .real = real_of(tc_stage_dtype(s)), .sign = tc_stage_attr(s, FFT_ATTR_FORWARD, 1) ? -1 : 1};
+  e.c = (fft_code){.stage = s,
+                   .b = tc_stage_builder(s),
+                   .real = real_of(tc_stage_dtype(s)),
+                   .sign = tc_stage_attr(s, FFT_ATTR_FORWARD, 1) ? -1 : 1};
   fft_limits limits = limits_of(s, e.c.real);
   limits.lanes = config->lanes;
   if (fft_make_plan((int32_t)tc_stage_out_size(s, rank - 1), &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;

@@ -1,5 +1,5 @@
-// One emission of the template "fft", shared by stage.c (what is common, choice of configurations), vectors.c (lanes are
-// elements of vectors) and threads.c (lanes are threads).
+// One emission of the template "fft", shared by stage.c (what is common, choice of configurations), vectors.c (lanes
+// are elements of vectors) and threads.c (lanes are threads).
 #ifndef TC_PLUGINS_FFT_STAGE_H_
 #define TC_PLUGINS_FFT_STAGE_H_
 
@@ -32,12 +32,12 @@ typedef struct fft_spot {
   fft_emit *e;
   const fft_pass *p;
   bool first, last;
-  tc_kval read;   // input k lies at read + k N/R
-  tc_kval write;  // output k goes to write + s k
-  tc_kval mask;   // or -1
+  tc_kval read;  // input k lies at read + k N/R
+  tc_kval write; // output k goes to write + s k
+  tc_kval mask;  // or -1
   fft_table table;
-  int32_t k;      // the input or output that is being moved, or -1 if it is known to the running kernel only
-  tc_kval turn;   // where the factors of this spot start; -1: all are 1
+  int32_t k;    // the input or output that is being moved, or -1 if it is known to the running kernel only
+  tc_kval turn; // where the factors of this spot start; -1: all are 1
   // How inputs and outputs move on chip; k is an i32 value, the same in all lanes.
   fft_value (*load)(struct fft_spot *at, tc_kval k);
   void (*store)(struct fft_spot *at, tc_kval k, fft_value v);

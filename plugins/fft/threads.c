@@ -1,23 +1,25 @@
 // Emission where lanes are threads: every pass has each thread make the same number of butterflies, from registers.
 //
-// On-chip memory holds one row: what a pass has read waits in lane arrays while a barrier separates reading from writing.
-// Element a lies at a + a / 32, so that the strides of the first passes do not meet in one bank. The first pass reads
-// through the hole and need not wait; the last one stores through the hole.
-#include "stage.h"
-
+// On-chip memory holds one row: what a pass has read waits in lane arrays while a barrier separates reading from
+// writing. Element a lies at a + a / 32, so that the strides of the first passes do not meet in one bank. The first
+// pass reads through the hole and need not wait; the last one stores through the hole.
 #include <stddef.h>
+
+#include "stage.h"
 
 enum { BANKS = 32 };
 
 typedef struct thread_spot {
   tc_kmem row, points;
-  int64_t im;              // where imaginary parts start in `row`
-  int32_t first_point;     // of this butterfly in `points`
-  bool wait;               // outputs go to `points`
+  int64_t im;          // where imaginary parts start in `row`
+  int32_t first_point; // of this butterfly in `points`
+  bool wait;           // outputs go to `points`
   tc_kval padded_read, padded_write;
 } thread_spot;
 
-static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) { return tc_kb_op2(e->c.b, TC_K_SHR, x, fft_int(e, by)); }
+static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) {
+  return tc_kb_op2(e->c.b, TC_K_SHR, x, fft_int(e, by));
+}
 static tc_kval padded(const fft_emit *e, tc_kval a) { return fft_add(e, a, shift_right(e, a, 5)); }
 static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
 
@@ -32,7 +34,8 @@ static fft_value load(fft_spot *at, tc_kval k) {
   const thread_spot *t = at->self;
   const fft_emit *e = at->e;
   tc_kval i = place(at, at->read, t->padded_read, k, e->plan.n / at->p->radix, true);
-  return (fft_value){tc_kb_load1(e->c.b, t->row, i, at->mask, -1), tc_kb_load1(e->c.b, t->row, fft_addi(e, i, t->im), at->mask, -1), 1};
+  return (fft_value){tc_kb_load1(e->c.b, t->row, i, at->mask, -1),
+                     tc_kb_load1(e->c.b, t->row, fft_addi(e, i, t->im), at->mask, -1), 1};
 }
 
 static void store_row(fft_spot *at, tc_kval k, fft_value v) {
@@ -64,7 +67,8 @@ static void store(fft_spot *at, tc_kval k, fft_value v) {
 
 static void factor(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
   tc_kval w[2];
-  tc_kb_load(at->e->c.b, at->table.mem, fft_add(at->e, at->turn, fft_muli(at->e, fft_addi(at->e, k, -1), 2 * at->p->m)), 2, at->mask, NULL, w);
+  tc_kb_load(at->e->c.b, at->table.mem, fft_add(at->e, at->turn, fft_muli(at->e, fft_addi(at->e, k, -1), 2 * at->p->m)),
+             2, at->mask, NULL, w);
   *re = w[0], *im = w[1];
 }
 
@@ -99,7 +103,14 @@ void fft_threads(fft_emit *e) {
   for (int32_t i = 0; i < plan->n_passes; i++) {
     const fft_pass *p = &plan->passes[i];
     int32_t count = (plan->n / p->radix + plan->lanes - 1) / plan->lanes;
-    fft_spot at = {.e = e, .p = p, .first = i == 0, .last = i + 1 == plan->n_passes, .load = load, .store = store, .factor = factor, .self = &t};
+    fft_spot at = {.e = e,
+                   .p = p,
+                   .first = i == 0,
+                   .last = i + 1 == plan->n_passes,
+                   .load = load,
+                   .store = store,
+                   .factor = factor,
+                   .self = &t};
     at.table = fft_make_table(e, p, FFT_TABLE_THREADS);
     t.wait = !at.first && !at.last;
     if (i) tc_kb_barrier(b);
@@ -117,7 +128,8 @@ void fft_threads(fft_emit *e) {
       for (int32_t k = 0; k < p->radix; k++) {
         at.k = k;
         tc_kval at_point = point(&at, fft_int(e, k));
-        fft_value v = {tc_kb_load1(b, t.points, at_point, -1, -1), tc_kb_load1(b, t.points, fft_addi(e, at_point, 1), -1, -1), 1};
+        fft_value v = {tc_kb_load1(b, t.points, at_point, -1, -1),
+                       tc_kb_load1(b, t.points, fft_addi(e, at_point, 1), -1, -1), 1};
         store_row(&at, fft_int(e, k), v);
       }
     }

@@ -1,12 +1,12 @@
 // Emission where lanes are the elements of a vector: every pass is one region with loops over vectors of butterflies.
 //
-// The first pass (s = 1) has neighbouring p in neighbouring lanes: its loads and factors are contiguous, its outputs are
-// written R at a time, which the code generator turns into transposes of registers. Later passes have neighbouring q in
-// neighbouring lanes: loads and stores are contiguous, factors are the same in all lanes. What is left of a row of p or q
-// that is no multiple of the lanes is done once more under a mask.
-#include "stage.h"
-
+// The first pass (s = 1) has neighbouring p in neighbouring lanes: its loads and factors are contiguous, its outputs
+// are written R at a time, which the code generator turns into transposes of registers. Later passes have neighbouring
+// q in neighbouring lanes: loads and stores are contiguous, factors are the same in all lanes. What is left of a row of
+// p or q that is no multiple of the lanes is done once more under a mask.
 #include <stddef.h>
+
+#include "stage.h"
 
 typedef struct arrays {
   tc_kmem re, im;
@@ -21,7 +21,8 @@ typedef struct vector_spot {
 static fft_value load(fft_spot *at, tc_kval k) {
   const vector_spot *v = at->self;
   tc_kval i = fft_add(at->e, at->read, fft_muli(at->e, k, at->e->plan.n / at->p->radix));
-  return (fft_value){tc_kb_load1(at->e->c.b, v->from.re, i, at->mask, -1), tc_kb_load1(at->e->c.b, v->from.im, i, at->mask, -1), 1};
+  return (fft_value){tc_kb_load1(at->e->c.b, v->from.re, i, at->mask, -1),
+                     tc_kb_load1(at->e->c.b, v->from.im, i, at->mask, -1), 1};
 }
 
 static void store(fft_spot *at, tc_kval k, fft_value x) {
@@ -67,7 +68,8 @@ static void factor_split(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
   tc_kval ur, ui;
   factor_pairs(at, k, &ur, &ui);
   tc_kval i = fft_add(at->e, fft_muli(at->e, fft_addi(at->e, k, -1), 2 * lanes), v->lane);
-  tc_kval vr = tc_kb_load1(b, at->table.fine, i, -1, -1), vi = tc_kb_load1(b, at->table.fine, fft_addi(at->e, i, lanes), -1, -1);
+  tc_kval vr = tc_kb_load1(b, at->table.fine, i, -1, -1),
+          vi = tc_kb_load1(b, at->table.fine, fft_addi(at->e, i, lanes), -1, -1);
   *re = tc_kb_op3(b, TC_K_FMA, vr, ur, tc_kb_op1(b, TC_K_NEG, tc_kb_op2(b, TC_K_MUL, vi, ui)));
   *im = tc_kb_op3(b, TC_K_FMA, vr, ui, tc_kb_op2(b, TC_K_MUL, vi, ur));
 }
@@ -83,7 +85,8 @@ static void first_spot(fft_spot *at, tc_kval p0, tc_kval mask) {
   at->mask = mask;
   at->turn = -1;
   if (at->table.kind == FFT_TABLE_LANES) at->turn = fft_muli(e, p0, 2 * (r - 1));
-  if (at->table.kind == FFT_TABLE_SPLIT) at->turn = fft_muli(e, tc_kb_op2(e->c.b, TC_K_DIV, p0, fft_int(e, lanes)), 2 * (r - 1));
+  if (at->table.kind == FFT_TABLE_SPLIT)
+    at->turn = fft_muli(e, tc_kb_op2(e->c.b, TC_K_DIV, p0, fft_int(e, lanes)), 2 * (r - 1));
   at->factor = at->table.kind == FFT_TABLE_SPLIT ? factor_split : factor_lanes;
   at->store = r <= FFT_MAX_RADIX ? store_later : store;
   fft_spot_emit(at);
@@ -131,7 +134,15 @@ void fft_vectors(fft_emit *e) {
   for (int32_t i = 0; i < plan->n_passes; i++) {
     const fft_pass *p = &plan->passes[i];
     later_pass x = {.v = {.from = row[(i + 1) % 2], .to = row[i % 2]}};
-    fft_spot at = {.e = e, .p = p, .first = i == 0, .last = i + 1 == plan->n_passes, .mask = -1, .turn = -1, .load = load, .store = store, .self = &x};
+    fft_spot at = {.e = e,
+                   .p = p,
+                   .first = i == 0,
+                   .last = i + 1 == plan->n_passes,
+                   .mask = -1,
+                   .turn = -1,
+                   .load = load,
+                   .store = store,
+                   .self = &x};
     at.table = fft_make_table(e, p, i == 0 ? FFT_TABLE_LANES : FFT_TABLE_PAIRS);
     at.factor = factor_pairs;
     if (i) tc_kb_barrier(b);

@@ -1,8 +1,8 @@
-// The C-like printer: a plain kernel → source text for any C-like device language, from a dialect table. A static helper
-// that plugins link; it reads kernels only through tc/kernel.h.
+// The C-like printer: a plain kernel → source text for any C-like device language, from a dialect table. A static
+// helper that plugins link; it reads kernels only through tc/kernel.h.
 //
-// Lanes become threads; a new device is a table and a compiler call. Everything a table entry does not give is printed as
-// C99. Source text is header-free. The dialect's compiler must not contract or reassociate floating arithmetic.
+// Lanes become threads; a new device is a table and a compiler call. Everything a table entry does not give is printed
+// as C99. Source text is header-free. The dialect's compiler must not contract or reassociate floating arithmetic.
 // Formats: $0, $1, $2 stand for operands (already in parentheses where needed).
 // Lanes of the block run the block scope redundantly; `lanes` regions are plain blocks of statements.
 #ifndef TC_CPRINT_H_
@@ -15,45 +15,46 @@ extern "C" {
 #endif
 
 typedef struct tc_cdialect {
-  const char *prologue;       // typedefs and helper functions, printed first
-  const char *kernel_prefix;  // "extern \"C\" __global__ void", "__kernel void"
-  const char *kernel_bounds;  // printf format with the lanes: "__launch_bounds__(%d)", "__attribute__((reqd_work_group_size(%d,1,1)))"
-  const char *global, *shared, *table; // address space qualifiers; NULL: none
-  const char *restrict_;      // "__restrict__", "restrict"
-  const char *block, *lane;   // expressions: "blockIdx.x", "get_group_id(0)"
-  const char *barrier;        // "__syncthreads();"
-  const char *unroll;         // "#pragma unroll"
+  const char *prologue;                   // typedefs and helper functions, printed first
+  const char *kernel_prefix;              // "extern \"C\" __global__ void", "__kernel void"
+  const char *kernel_bounds;              // printf format with the lanes: "__launch_bounds__(%d)",
+                                          // "__attribute__((reqd_work_group_size(%d,1,1)))"
+  const char *global, *shared, *table;    // address space qualifiers; NULL: none
+  const char *restrict_;                  // "__restrict__", "restrict"
+  const char *block, *lane;               // expressions: "blockIdx.x", "get_group_id(0)"
+  const char *barrier;                    // "__syncthreads();"
+  const char *unroll;                     // "#pragma unroll"
   const char *type_names[TC_DTYPE_COUNT]; // by dtype
   const char *op_formats[TC_K_COUNT][2];  // [op][0: 32-bit, 1: 64-bit floats]: "fmaf($0, $1, $2)"; NULL: C's operator
-  const char *vector_load;    // how to load width elements at once, or NULL: element-wise
+  const char *vector_load;                // how to load width elements at once, or NULL: element-wise
   // Reductions over the block: expression from the value, with the shared scratch the printer declares.
-  int32_t subgroup;           // lanes that can shuffle; 0: tree in shared memory
-  const char *shuffle_xor;    // "__shfl_xor_sync(0xffffffffu, $0, $1)"
-  int32_t pass_offsets;       // each buffer argument comes with a 64-bit byte offset
+  int32_t subgroup;        // lanes that can shuffle; 0: tree in shared memory
+  const char *shuffle_xor; // "__shfl_xor_sync(0xffffffffu, $0, $1)"
+  int32_t pass_offsets;    // each buffer argument comes with a 64-bit byte offset
   const char *bitcast_f32_i32, *bitcast_i32_f32, *bitcast_f64_i64, *bitcast_i64_f64;
   const char *f16_load, *f16_store, *bf16_load, *bf16_store; // conversions "$0" when the storage type is 16 bits wide
-  // What vector_load makes of $t (element type), $w (width), $n (name of a variable to declare) and $p (address), and how
-  // element $i of it is read; vector_store stores the list of values $v. Used where the address is known to be aligned to
-  // width elements, which together are at most vector_bytes wide.
+  // What vector_load makes of $t (element type), $w (width), $n (name of a variable to declare) and $p (address), and
+  // how element $i of it is read; vector_store stores the list of values $v. Used where the address is known to be
+  // aligned to width elements, which together are at most vector_bytes wide.
   const char *vector_element, *vector_store;
   int32_t vector_bytes;
   int32_t reserved;
-  const char *alignment;     // of shared memory and tables, behind the type: "__align__(64)"; NULL: none
-  const char *errors;        // declaration of the last parameter, the error block; NULL: none, and `check` is unimplemented
-  const char *check;         // statement: condition $0, site $1
-  const char *atomic_add;    // statement: address $0, value $1; NULL: unimplemented
-  const char *prefetch;      // statement: address $0; NULL: nothing is printed
+  const char *alignment; // of shared memory and tables, behind the type: "__align__(64)"; NULL: none
+  const char *errors;    // declaration of the last parameter, the error block; NULL: none, and `check` is unimplemented
+  const char *check;     // statement: condition $0, site $1
+  const char *atomic_add;                            // statement: address $0, value $1; NULL: unimplemented
+  const char *prefetch;                              // statement: address $0; NULL: nothing is printed
   const char *inf_f32, *nan_f32, *inf_f64, *nan_f64; // NULL: 1.0f/0.0f and the like
-  // Shared memory beyond shared_static_bytes (0: no bound) becomes pieces of one buffer of chars named tc_shared, declared
-  // by this text; tc_cprint_dynamic_shared says how large it must be at the launch.
+  // Shared memory beyond shared_static_bytes (0: no bound) becomes pieces of one buffer of chars named tc_shared,
+  // declared by this text; tc_cprint_dynamic_shared says how large it must be at the launch.
   const char *shared_dynamic;
   int64_t shared_static_bytes;
 } tc_cdialect;
 
 // Receives the text in pieces.
 typedef void (*tc_write_fn)(void *self, const char *text, size_t size);
-// 0, or UNIMPLEMENTED with the opcode's text (or what else is missing; static text) in `out_reason` (may be NULL). Nothing
-// is allocated. Values become variables v<number>, in the order of the kernel; memory keeps its name.
+// 0, or UNIMPLEMENTED with the opcode's text (or what else is missing; static text) in `out_reason` (may be NULL).
+// Nothing is allocated. Values become variables v<number>, in the order of the kernel; memory keeps its name.
 // Thread-safe.
 int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason);
 // Bytes of dynamic shared memory that a launch of the printed kernel needs; 0 where all is declared statically.

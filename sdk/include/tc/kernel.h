@@ -5,8 +5,8 @@
 //   lanes { … }    varying values (one per lane), for and if with uniform bounds and conditions; no barriers, no
 //                  collectives. What varies by lane is selected or masked, never branched on.
 // A value made in a lanes region is seen inside it only; the region may yield values, which only collectives may use.
-// Other ways across are lane arrays (registers per lane) and shared memory. Between two lanes regions that touch the same
-// shared memory there must be a barrier.
+// Other ways across are lane arrays (registers per lane) and shared memory. Between two lanes regions that touch the
+// same shared memory there must be a barrier.
 //
 // Text (printed and parsed by the core; `tcrun dump --stage=kernel`):
 //
@@ -38,8 +38,8 @@
 // Semantics. Integers wrap. Floating arithmetic is IEEE 754 round-to-nearest-even of the stated type; nothing is
 // contracted or reassociated; fma is explicit. 16-bit floats are storage types: arithmetic on them is not legal in what
 // plugins see (the core widens to f32 and rounds with `cast`). `min`/`max` propagate NaN (PyTorch's minimum/maximum);
-// `fmin`/`fmax` ignore it (IEEE minNum). Float to integer casts of values out of range give an unspecified value, no trap.
-// `div` and `rem` on integers round towards zero and must not divide by zero. Comparisons give bool (0 or 1).
+// `fmin`/`fmax` ignore it (IEEE minNum). Float to integer casts of values out of range give an unspecified value, no
+// trap. `div` and `rem` on integers round towards zero and must not divide by zero. Comparisons give bool (0 or 1).
 // Loads and stores with `if mask` touch no memory where the mask is false; the load then gives `else`.
 //
 // Thread-safety: a finished kernel is immutable and may be read from several threads. A builder belongs to one.
@@ -61,55 +61,57 @@ typedef int32_t tc_kmem; // a memory object of the kernel: global parameter, sha
 // Opcodes. X(NAME, text, arity, class)
 // Classes: a  arithmetic, result type = operand type      c  comparison → bool       s  structural / memory (see below)
 //          m  mathematical function, lowered by the core before plugins see it       t  result type given
-#define TC_KOP_LIST(X)                                                                                                 \
-  /* constants and coordinates */                                                                                      \
-  X(CONST, "const", 0, 't')  /* fimm (floats) or imm (integers, bool) */                                               \
-  X(BLOCK, "block", 0, 't')  /* i32, uniform: number of this block in the grid */                                      \
-  X(LANE, "lane", 0, 't')    /* i32, varying: 0 … lanes-1 */                                                           \
-  X(SCALAR, "scalar", 0, 't') /* the value of scalar parameter imm */                                                  \
-  /* arithmetic */                                                                                                     \
-  X(ADD, "add", 2, 'a') X(SUB, "sub", 2, 'a') X(MUL, "mul", 2, 'a') X(DIV, "div", 2, 'a') X(REM, "rem", 2, 'a')        \
-  X(NEG, "neg", 1, 'a') X(ABS, "abs", 1, 'a') X(MIN, "min", 2, 'a') X(MAX, "max", 2, 'a')                              \
-  X(FMIN, "fmin", 2, 'a') X(FMAX, "fmax", 2, 'a') X(FMA, "fma", 3, 'a') /* a*b + c; integers too */                    \
-  X(SQRT, "sqrt", 1, 'a') X(FLOOR, "floor", 1, 'a') X(CEIL, "ceil", 1, 'a') X(TRUNC, "trunc", 1, 'a')                  \
-  X(RINT, "rint", 1, 'a') /* to nearest even */ X(COPYSIGN, "copysign", 2, 'a')                                        \
-  X(RCP_APPROX, "rcp_approx", 1, 'a') /* relative error ≤ 2^-12 or better */                                           \
-  X(AND, "and", 2, 'a') X(OR, "or", 2, 'a') X(XOR, "xor", 2, 'a') X(NOT, "not", 1, 'a')                                \
-  X(SHL, "shl", 2, 'a') X(SHR, "shr", 2, 'a') /* arithmetic for signed types */                                        \
-  X(MULHI, "mulhi", 2, 'a') /* high half of the product */                                                             \
-  X(EQ, "eq", 2, 'c') X(NE, "ne", 2, 'c') X(LT, "lt", 2, 'c') X(LE, "le", 2, 'c') X(GT, "gt", 2, 'c')                  \
-  X(GE, "ge", 2, 'c')                                                                                                  \
-  X(SELECT, "select", 3, 't')   /* cond ? a : b */                                                                     \
-  X(CAST, "cast", 1, 't')       /* value conversion; to bool: x != 0 */                                                \
-  X(BITCAST, "bitcast", 1, 't') /* same size */                                                                        \
-  /* memory */                                                                                                         \
-  X(LOAD, "load", -1, 's')   /* args: index [, mask, else × width]; width consecutive elements are the results */      \
-  X(STORE, "store", -1, 's') /* args: index, values × width [, mask] */                                                \
-  X(ATOMIC_ADD, "atomic_add", -1, 's') /* args: index, value [, mask]; no result */                                    \
-  X(PREFETCH, "prefetch", 1, 's') /* args: index */                                                                    \
-  X(CHECK, "check", 1, 's') /* args: cond; records error site imm where cond is false; execution goes on */            \
-  /* structure */                                                                                                      \
-  X(FOR, "for", -1, 's')     /* args: lo, hi, inits…; step imm; region(iv, carried…) ends in yield; flag unroll */      \
-  X(IF, "if", 1, 's')        /* args: uniform cond; regions then, else; both end in yield */                           \
-  X(LANES, "lanes", 0, 's')  /* region ends in yield */                                                                \
-  X(YIELD, "yield", -1, 's')                                                                                           \
-  X(BARRIER, "barrier", 0, 's') /* orders shared memory among the lanes of the block */                                \
-  /* collectives: block scope, arg is a value yielded by a lanes region */                                             \
-  X(REDUCE_ADD, "reduce.add", 1, 's') X(REDUCE_MUL, "reduce.mul", 1, 's') X(REDUCE_MIN, "reduce.min", 1, 's')          \
-  X(REDUCE_MAX, "reduce.max", 1, 's') X(REDUCE_AND, "reduce.and", 1, 's') X(REDUCE_OR, "reduce.or", 1, 's')            \
-  X(BROADCAST, "broadcast", 1, 's') /* the value of lane imm */                                                        \
-  /* mathematical functions: PyTorch's/C's definitions; lowered by core/kernel/maths before the ABI */                 \
-  X(EXP, "exp", 1, 'm') X(EXP2, "exp2", 1, 'm') X(EXPM1, "expm1", 1, 'm') X(LOG, "log", 1, 'm')                        \
-  X(LOG2, "log2", 1, 'm') X(LOG10, "log10", 1, 'm') X(LOG1P, "log1p", 1, 'm') X(SIN, "sin", 1, 'm')                    \
-  X(COS, "cos", 1, 'm') X(TAN, "tan", 1, 'm') X(ASIN, "asin", 1, 'm') X(ACOS, "acos", 1, 'm')                          \
-  X(ATAN, "atan", 1, 'm') X(ATAN2, "atan2", 2, 'm') X(SINH, "sinh", 1, 'm') X(COSH, "cosh", 1, 'm')                    \
-  X(TANH, "tanh", 1, 'm') X(ASINH, "asinh", 1, 'm') X(ACOSH, "acosh", 1, 'm') X(ATANH, "atanh", 1, 'm')                \
-  X(ERF, "erf", 1, 'm') X(ERFC, "erfc", 1, 'm') X(POW, "pow", 2, 'm') X(RSQRT, "rsqrt", 1, 'm')                        \
-  X(HYPOT, "hypot", 2, 'm') X(FMOD, "fmod", 2, 'm') X(SIGMOID, "sigmoid", 1, 'm') X(ROUND, "round", 1, 'm')            \
-  X(LGAMMA, "lgamma", 1, 'm') X(CBRT, "cbrt", 1, 'm')                                                                  \
-  /* complex: parts and composition; arithmetic above also takes complex types until core/kernel expands it */         \
-  X(COMPLEX, "complex", 2, 't') X(REAL, "real", 1, 't') X(IMAG, "imag", 1, 't') X(CONJ, "conj", 1, 'm')                \
-  X(ABS2, "abs2", 1, 't') /* re² + im² */ X(ANGLE, "angle", 1, 't')
+#define TC_KOP_LIST(X)                                                                                                \
+  /* constants and coordinates */                                                                                     \
+  X(CONST, "const", 0, 't')   /* fimm (floats) or imm (integers, bool) */                                             \
+  X(BLOCK, "block", 0, 't')   /* i32, uniform: number of this block in the grid */                                    \
+  X(LANE, "lane", 0, 't')     /* i32, varying: 0 … lanes-1 */                                                         \
+  X(SCALAR, "scalar", 0, 't') /* the value of scalar parameter imm */                                                 \
+  /* arithmetic */                                                                                                    \
+  X(ADD, "add", 2, 'a')                                                                                               \
+  X(SUB, "sub", 2, 'a') X(MUL, "mul", 2, 'a') X(DIV, "div", 2, 'a') X(REM, "rem", 2, 'a') X(NEG, "neg", 1, 'a')       \
+      X(ABS, "abs", 1, 'a') X(MIN, "min", 2, 'a') X(MAX, "max", 2, 'a') X(FMIN, "fmin", 2, 'a')                       \
+          X(FMAX, "fmax", 2, 'a') X(FMA, "fma", 3, 'a') /* a*b + c; integers too */                                   \
+      X(SQRT, "sqrt", 1, 'a') X(FLOOR, "floor", 1, 'a') X(CEIL, "ceil", 1, 'a') X(TRUNC, "trunc", 1, 'a')             \
+          X(RINT, "rint", 1, 'a') /* to nearest even */ X(COPYSIGN, "copysign", 2, 'a')                               \
+              X(RCP_APPROX, "rcp_approx", 1, 'a') /* relative error ≤ 2^-12 or better */                              \
+      X(AND, "and", 2, 'a') X(OR, "or", 2, 'a') X(XOR, "xor", 2, 'a') X(NOT, "not", 1, 'a') X(SHL, "shl", 2, 'a')     \
+          X(SHR, "shr", 2, 'a') /* arithmetic for signed types */                                                     \
+      X(MULHI, "mulhi", 2, 'a') /* high half of the product */                                                        \
+      X(EQ, "eq", 2, 'c') X(NE, "ne", 2, 'c') X(LT, "lt", 2, 'c') X(LE, "le", 2, 'c') X(GT, "gt", 2, 'c')             \
+          X(GE, "ge", 2, 'c') X(SELECT, "select", 3, 't') /* cond ? a : b */                                          \
+      X(CAST, "cast", 1, 't')                             /* value conversion; to bool: x != 0 */                     \
+      X(BITCAST, "bitcast", 1, 't') /* same size */       /* memory */                                                \
+      X(LOAD, "load", -1, 's')   /* args: index [, mask, else × width]; width consecutive elements are the results */ \
+      X(STORE, "store", -1, 's') /* args: index, values × width [, mask] */                                           \
+      X(ATOMIC_ADD, "atomic_add", -1, 's') /* args: index, value [, mask]; no result */                               \
+      X(PREFETCH, "prefetch", 1, 's')      /* args: index */                                                          \
+      X(CHECK, "check", 1,                                                                                            \
+        's') /* args: cond; records error site imm where cond is false; execution goes on */ /* structure */          \
+      X(FOR, "for", -1, 's')    /* args: lo, hi, inits…; step imm; region(iv, carried…) ends in yield; flag unroll */ \
+      X(IF, "if", 1, 's')       /* args: uniform cond; regions then, else; both end in yield */                       \
+      X(LANES, "lanes", 0, 's') /* region ends in yield */                                                            \
+      X(YIELD, "yield", -1, 's')                                                                                      \
+          X(BARRIER, "barrier", 0,                                                                                    \
+            's') /* orders shared memory among the lanes of the block */ /* collectives: block scope, arg is a value  \
+                                                                            yielded by a lanes region */              \
+      X(REDUCE_ADD, "reduce.add", 1, 's') X(REDUCE_MUL, "reduce.mul", 1, 's') X(REDUCE_MIN, "reduce.min", 1, 's')     \
+          X(REDUCE_MAX, "reduce.max", 1, 's') X(REDUCE_AND, "reduce.and", 1, 's') X(REDUCE_OR, "reduce.or", 1, 's')   \
+              X(BROADCAST, "broadcast", 1,                                                                            \
+                's') /* the value of lane imm */ /* mathematical functions: PyTorch's/C's definitions; lowered by     \
+                                                    core/kernel/maths before the ABI */                               \
+      X(EXP, "exp", 1, 'm') X(EXP2, "exp2", 1, 'm') X(EXPM1, "expm1", 1, 'm') X(LOG, "log", 1, 'm')                   \
+          X(LOG2, "log2", 1, 'm') X(LOG10, "log10", 1, 'm') X(LOG1P, "log1p", 1, 'm') X(SIN, "sin", 1, 'm')           \
+              X(COS, "cos", 1, 'm') X(TAN, "tan", 1, 'm') X(ASIN, "asin", 1, 'm') X(ACOS, "acos", 1, 'm')             \
+                  X(ATAN, "atan", 1, 'm') X(ATAN2, "atan2", 2, 'm') X(SINH, "sinh", 1, 'm') X(COSH, "cosh", 1, 'm')   \
+                      X(TANH, "tanh", 1, 'm') X(ASINH, "asinh", 1, 'm') X(ACOSH, "acosh", 1, 'm') X(                  \
+                          ATANH, "atanh", 1, 'm') X(ERF, "erf", 1, 'm') X(ERFC, "erfc", 1, 'm') X(POW, "pow", 2, 'm') \
+                          X(RSQRT, "rsqrt", 1, 'm') X(HYPOT, "hypot", 2, 'm') X(FMOD, "fmod", 2, 'm')                 \
+                              X(SIGMOID, "sigmoid", 1, 'm') X(ROUND, "round", 1, 'm') X(LGAMMA, "lgamma", 1, 'm')     \
+                                  X(CBRT, "cbrt", 1, 'm') /* complex: parts and composition; arithmetic above also    \
+                                                             takes complex types until core/kernel expands it */      \
+      X(COMPLEX, "complex", 2, 't') X(REAL, "real", 1, 't') X(IMAG, "imag", 1, 't') X(CONJ, "conj", 1, 'm')           \
+          X(ABS2, "abs2", 1, 't') /* re² + im² */ X(ANGLE, "angle", 1, 't')
 
 enum {
 #define X(name, text, arity, cls) TC_K_##name,
@@ -121,16 +123,25 @@ enum {
 // Memory spaces.
 enum { TC_SPACE_GLOBAL, TC_SPACE_SHARED, TC_SPACE_LANE, TC_SPACE_TABLE };
 // Flags of memory objects.
-enum { TC_MEM_READONLY = 1, TC_MEM_WRITEONLY = 2, TC_MEM_NOALIAS = 4, TC_MEM_STREAM = 8 /* written once, not read soon */ };
+enum {
+  TC_MEM_READONLY = 1,
+  TC_MEM_WRITEONLY = 2,
+  TC_MEM_NOALIAS = 4,
+  TC_MEM_STREAM = 8 /* written once, not read soon */
+};
 // Flags of instructions.
-enum { TC_KI_UNROLL = 1, TC_KI_FAST = 2 /* div, sqrt: ≤ 2 ulp suffices */, TC_KI_NOWRAP = 4 /* integer result in range */ };
+enum {
+  TC_KI_UNROLL = 1,
+  TC_KI_FAST = 2 /* div, sqrt: ≤ 2 ulp suffices */,
+  TC_KI_NOWRAP = 4 /* integer result in range */
+};
 
 typedef struct tc_kmem_info {
   tc_sv name;
   int32_t space, flags;
-  tc_dtype dtype; // never complex in what plugins see
-  int32_t align;  // bytes, of element 0 (GLOBAL: promised; others: demanded)
-  int64_t count;  // elements; GLOBAL: -1
+  tc_dtype dtype;   // never complex in what plugins see
+  int32_t align;    // bytes, of element 0 (GLOBAL: promised; others: demanded)
+  int64_t count;    // elements; GLOBAL: -1
   const void *data; // TABLE: count elements
 } tc_kmem_info;
 
@@ -149,9 +160,9 @@ typedef struct tc_kparam {
 
 typedef struct tc_kinst {
   int32_t op, flags;
-  int32_t width;                 // LOAD, STORE: consecutive elements, ≥ 1
-  tc_kmem mem;                   // LOAD, STORE, ATOMIC_ADD, PREFETCH; else -1
-  int32_t has_mask;              // LOAD, STORE, ATOMIC_ADD
+  int32_t width;    // LOAD, STORE: consecutive elements, ≥ 1
+  tc_kmem mem;      // LOAD, STORE, ATOMIC_ADD, PREFETCH; else -1
+  int32_t has_mask; // LOAD, STORE, ATOMIC_ADD
   int32_t n_args, n_results, n_regions;
   const tc_kval *args, *results;
   const int32_t *regions;
@@ -225,7 +236,8 @@ tc_kval tc_kb_collective(tc_kb *b, int32_t op, tc_kval lane_value, int64_t imm);
 
 // for iv = lo to hi step (> 0): opens the region and returns the induction variable; carried[i] receive the values of
 // this round. tc_kb_end_for closes it with the next round's values; results[i] are the last ones.
-tc_kval tc_kb_for(tc_kb *b, tc_kval lo, tc_kval hi, int64_t step, int32_t flags, int32_t n, const tc_kval *init, tc_kval *carried);
+tc_kval tc_kb_for(tc_kb *b, tc_kval lo, tc_kval hi, int64_t step, int32_t flags, int32_t n, const tc_kval *init,
+                  tc_kval *carried);
 void tc_kb_end_for(tc_kb *b, int32_t n, const tc_kval *next, tc_kval *results);
 void tc_kb_if(tc_kb *b, tc_kval cond); // then region opens
 void tc_kb_else(tc_kb *b, int32_t n, const tc_kval *yields);

@@ -2,8 +2,9 @@
 //
 // Graph building (`expand`): values are handles; each call makes a node and runs its meta function.
 //
-// Loop building (`lower`): a loop tensor (tc_lt) is a buffer seen through an index map, so views cost nothing. A node is
-// built by running: open it with its domain, get index symbols, load and compute scalars, close it with what is stored.
+// Loop building (`lower`): a loop tensor (tc_lt) is a buffer seen through an index map, so views cost nothing. A node
+// is built by running: open it with its domain, get index symbols, load and compute scalars, close it with what is
+// stored.
 //
 //   // row sums of squares:
 //   tc_int par[1] = {n}, red[1] = {k}, i[2];
@@ -38,7 +39,7 @@ void tc_ex_push_bool(tc_op_args *a, int32_t v);
 void tc_ex_push_dtype(tc_op_args *a, tc_dtype d);
 void tc_ex_push_string(tc_op_args *a, tc_sv s);
 void tc_ex_push_none(tc_op_args *a);
-void tc_ex_push_arg(tc_op_args *a, int32_t arg); // passes an argument of this op on, whatever it is
+void tc_ex_push_arg(tc_op_args *a, int32_t arg);                    // passes an argument of this op on, whatever it is
 tc_gv tc_ex_make(tc_op_args *a, int32_t n_results, tc_gv *results); // returns results[0]; results may be NULL
 void tc_ex_result(tc_op_args *a, int32_t result, tc_gv v);
 
@@ -48,7 +49,18 @@ typedef int32_t tc_bval; // a scalar in the body of the open node
 
 // Reductions. MAX/MIN propagate NaN. ARGMAX/ARGMIN: index of the first extreme (NaN counts as extreme), i64.
 // WELFORD gives mean and M2 (Σ(x-mean)²) as two results; SUM of 16-bit and f32 accumulates in f32.
-enum { TC_RED_SUM, TC_RED_PROD, TC_RED_MAX, TC_RED_MIN, TC_RED_ANY, TC_RED_ALL, TC_RED_ARGMAX, TC_RED_ARGMIN, TC_RED_WELFORD, TC_RED_COUNT };
+enum {
+  TC_RED_SUM,
+  TC_RED_PROD,
+  TC_RED_MAX,
+  TC_RED_MIN,
+  TC_RED_ANY,
+  TC_RED_ALL,
+  TC_RED_ARGMAX,
+  TC_RED_ARGMIN,
+  TC_RED_WELFORD,
+  TC_RED_COUNT
+};
 
 tc_lt tc_lo_arg(tc_op_args *a, int32_t arg); // a tensor argument (or a number in a Tensor slot, as a rank-0 constant)
 tc_lt tc_lo_arg_at(tc_op_args *a, int32_t arg, int32_t k);
@@ -61,13 +73,14 @@ void tc_lo_result(tc_op_args *a, int32_t result, tc_lt t);
 void tc_lo_indices(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out);
 // `src` seen as a tensor of `sizes`: element (index) is src's element (map), expressions over `index`.
 tc_lt tc_lo_view(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes, const tc_int *index, const tc_int *map);
-tc_lt tc_lo_expand(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes); // broadcast from the right
+tc_lt tc_lo_expand(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes);  // broadcast from the right
 tc_lt tc_lo_reshape(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes); // row-major order of the elements
 
 // Opens a pointwise node over `sizes`.
 void tc_lo_begin(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *out_index);
 // Opens a reduction: out_index gets the parallel indices, then the reduced ones.
-void tc_lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red, const tc_int *red_sizes, tc_int *out_index);
+void tc_lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int *par_sizes, int32_t n_red,
+                        const tc_int *red_sizes, tc_int *out_index);
 tc_bval tc_lo_load(tc_op_args *a, tc_lt t, const tc_int *index); // index per dimension of t
 // The same with run-time indices: where idx[k] >= 0 that body value replaces index[k]. It is checked against the size
 // (after adding the size to negative ones if `wrap`): out of range is a run-time error that names the op.
@@ -90,7 +103,8 @@ tc_lt tc_lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype);
 void tc_lo_end2(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]); // reductions with two results
 
 // A template node (KERNELS.md §4): `name` is a registered template; it gets this op's arguments and the operands.
-tc_lt tc_lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs);
+tc_lt tc_lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank,
+                     const tc_int *sizes, int32_t n_attrs, const tc_int *attrs);
 // A call node: the op itself, done by a library of the device or by the fallback.
 void tc_lo_call(tc_op_args *a);
 

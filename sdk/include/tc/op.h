@@ -55,9 +55,9 @@ typedef struct tc_tensor_type {
 typedef struct tc_number {
   int32_t kind; // TC_AK_BOOL, INT, FLOAT or COMPLEX
   int32_t reserved;
-  int64_t i;    // BOOL, INT
+  int64_t i;     // BOOL, INT
   double re, im; // always set
-  tc_int sym;   // INT: as an expression (meta, lower)
+  tc_int sym;    // INT: as an expression (meta, lower)
 } tc_number;
 
 typedef struct tc_c128 {
@@ -65,27 +65,30 @@ typedef struct tc_c128 {
 } tc_c128;
 
 // ---- Arguments (any moment) ----
-int32_t tc_op_kind(const tc_op_args *a, int32_t arg); // TC_AK_*
+int32_t tc_op_kind(const tc_op_args *a, int32_t arg);  // TC_AK_*
 int32_t tc_op_count(const tc_op_args *a, int32_t arg); // length of a list; 1 for a single value, 0 for none
-const tc_tensor_type *tc_op_tensor(const tc_op_args *a, int32_t arg);              // NULL for none; numbers in Tensor slots are rank 0, wrapped
-const tc_tensor_type *tc_op_tensor_at(const tc_op_args *a, int32_t arg, int32_t k); // element of a Tensor[]; NULL for none
-tc_int tc_op_sym(tc_op_args *a, int32_t arg);                                      // INT
-tc_int tc_op_sym_at(tc_op_args *a, int32_t arg, int32_t k);                        // INTS, or INT when k is 0
-int64_t tc_op_int(const tc_op_args *a, int32_t arg, int64_t otherwise);            // a constant; `otherwise` if none or symbolic
+const tc_tensor_type *tc_op_tensor(const tc_op_args *a,
+                                   int32_t arg); // NULL for none; numbers in Tensor slots are rank 0, wrapped
+const tc_tensor_type *tc_op_tensor_at(const tc_op_args *a, int32_t arg,
+                                      int32_t k);                       // element of a Tensor[]; NULL for none
+tc_int tc_op_sym(tc_op_args *a, int32_t arg);                           // INT
+tc_int tc_op_sym_at(tc_op_args *a, int32_t arg, int32_t k);             // INTS, or INT when k is 0
+int64_t tc_op_int(const tc_op_args *a, int32_t arg, int64_t otherwise); // a constant; `otherwise` if none or symbolic
 int64_t tc_op_int_at(const tc_op_args *a, int32_t arg, int32_t k, int64_t otherwise);
-double tc_op_float(const tc_op_args *a, int32_t arg, double otherwise);            // INT, BOOL too
+double tc_op_float(const tc_op_args *a, int32_t arg, double otherwise); // INT, BOOL too
 double tc_op_float_at(const tc_op_args *a, int32_t arg, int32_t k, double otherwise);
 int32_t tc_op_bool(const tc_op_args *a, int32_t arg, int32_t otherwise);
 int32_t tc_op_bool_at(const tc_op_args *a, int32_t arg, int32_t k, int32_t otherwise);
-tc_sv tc_op_string(const tc_op_args *a, int32_t arg);                              // "" for none
+tc_sv tc_op_string(const tc_op_args *a, int32_t arg); // "" for none
 tc_dtype tc_op_dtype(const tc_op_args *a, int32_t arg, tc_dtype otherwise);
 int32_t tc_op_memory_format(const tc_op_args *a, int32_t arg, int32_t otherwise);
-int32_t tc_op_number(const tc_op_args *a, int32_t arg, tc_number *out);            // 1 if the argument is a number
+int32_t tc_op_number(const tc_op_args *a, int32_t arg, tc_number *out); // 1 if the argument is a number
 int32_t tc_op_result_count(const tc_op_args *a);
-const tc_tensor_type *tc_op_result_type(const tc_op_args *a, int32_t result);      // after meta
-tc_sv tc_op_name(const tc_op_args *a);                                             // "aten::add.Tensor"
-int32_t tc_op_arg_index(const tc_op_args *a, const char *name);                    // -1 if the schema has none
-// Fails the call: sets the message (printf without %n; names of op and argument are added) and returns INVALID_ARGUMENT.
+const tc_tensor_type *tc_op_result_type(const tc_op_args *a, int32_t result); // after meta
+tc_sv tc_op_name(const tc_op_args *a);                                        // "aten::add.Tensor"
+int32_t tc_op_arg_index(const tc_op_args *a, const char *name);               // -1 if the schema has none
+// Fails the call: sets the message (printf without %n; names of op and argument are added) and returns
+// INVALID_ARGUMENT.
 int32_t tc_op_fail(tc_op_args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // "f32[2, s0]" of a tensor argument, for messages; borrowed until the call ends.
 const char *tc_op_shape_text(tc_op_args *a, int32_t arg);
@@ -108,9 +111,11 @@ int32_t tc_int_require_eq(tc_op_args *a, tc_int x, tc_int y);
 int64_t tc_int_hint(tc_op_args *a, tc_int x, int64_t otherwise);
 
 // ---- Meta: describe result i. strides NULL: row-major. ----
-int32_t tc_op_set_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides);
+int32_t tc_op_set_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes,
+                         const tc_int *strides);
 // Result i is a view of tensor argument `arg` (strides and offset as given).
-int32_t tc_op_set_view(tc_op_args *a, int32_t result, int32_t arg, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides, tc_int offset);
+int32_t tc_op_set_view(tc_op_args *a, int32_t result, int32_t arg, tc_dtype dtype, int32_t rank, const tc_int *sizes,
+                       const tc_int *strides, tc_int offset);
 int32_t tc_op_set_result_count(tc_op_args *a, int32_t n); // for Tensor[] results
 // A fresh unbacked size in [lo, hi] for data-dependent results.
 tc_int tc_op_unbacked(tc_op_args *a, int64_t lo, int64_t hi);
@@ -152,18 +157,19 @@ typedef struct tc_scalar_ref {
 
 // ---- Traits ----
 enum {
-  TC_OP_POINTWISE = 1 << 0,     // results[i] depends on the broadcast arguments at i only
-  TC_OP_COMPLEX = 1 << 1,       // has a meaning on complex tensors
-  TC_OP_VIEW = 1 << 2,          // results share the first tensor argument's storage
+  TC_OP_POINTWISE = 1 << 0, // results[i] depends on the broadcast arguments at i only
+  TC_OP_COMPLEX = 1 << 1,   // has a meaning on complex tensors
+  TC_OP_VIEW = 1 << 2,      // results share the first tensor argument's storage
   TC_OP_REDUCTION = 1 << 3,
   TC_OP_RANDOM = 1 << 4,
   TC_OP_NONDETERMINISTIC = 1 << 5,
   TC_OP_NOT_CAPTURE_SAFE = 1 << 6,
   TC_OP_DATA_DEPENDENT = 1 << 7, // result sizes depend on values
   TC_OP_EFFECT = 1 << 8,         // kept although nothing uses it (asserts)
-  TC_OP_COMPUTE_PROMOTED = 1 << 9, // the body computes in the promoted type of the arguments (comparisons), not of the result
-  TC_OP_INT_TO_FLOAT = 1 << 10,  // integers are promoted to the default float before the body
-  TC_OP_MAYBE_VIEW = 1 << 11     // a view where strides allow, else a copy (reshape, contiguous, to)
+  TC_OP_COMPUTE_PROMOTED =
+      1 << 9, // the body computes in the promoted type of the arguments (comparisons), not of the result
+  TC_OP_INT_TO_FLOAT = 1 << 10, // integers are promoted to the default float before the body
+  TC_OP_MAYBE_VIEW = 1 << 11    // a view where strides allow, else a copy (reshape, contiguous, to)
 };
 
 // The body, decomposition and derivative are texts in the one expression language (docs/ADDING_AN_OP.md):
@@ -178,7 +184,8 @@ typedef struct tc_op_def {
   int32_t (*meta)(tc_op_args *a);
   const char *body;
   const char *decompose;
-  int32_t (*expand)(tc_op_args *a); // decomposition in C where text does not read better: builds with tc_ex_* of tc/lower.h
+  int32_t (*expand)(
+      tc_op_args *a); // decomposition in C where text does not read better: builds with tc_ex_* of tc/lower.h
   const char *grad;
   const char *grad_forward;
   const char *flops;

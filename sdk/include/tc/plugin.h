@@ -1,11 +1,11 @@
-// The plugin boundary: handshake, host services, and the tables a plugin may offer: a device, kernels (code generation),
-// calls (libraries), ops, templates.
+// The plugin boundary: handshake, host services, and the tables a plugin may offer: a device, kernels (code
+// generation), calls (libraries), ops, templates.
 //
-// A plugin is a shared object with one exported symbol, `tc_plugin_query`, and a manifest NAME.tc-plugin.toml beside it.
-// The query is pure and repeatable and starts no device. Rules: functions return a TC_STATUS_* code, the detail goes to
-// host->diag; what one side allocates that side frees; strings are borrowed for the call; no exception or longjmp crosses.
-// Tables grow by appending only: readers look at struct_size. Unless stated otherwise a function may be called from
-// several threads.
+// A plugin is a shared object with one exported symbol, `tc_plugin_query`, and a manifest NAME.tc-plugin.toml beside
+// it. The query is pure and repeatable and starts no device. Rules: functions return a TC_STATUS_* code, the detail
+// goes to host->diag; what one side allocates that side frees; strings are borrowed for the call; no exception or
+// longjmp crosses. Tables grow by appending only: readers look at struct_size. Unless stated otherwise a function may
+// be called from several threads.
 #ifndef TC_PLUGIN_H_
 #define TC_PLUGIN_H_
 
@@ -41,8 +41,8 @@ typedef struct tc_host {
   void (*parallel_for)(void *self, int64_t n, int64_t grain, tc_range_fn_abi fn, void *arg);
   // A config value below the plugin's own section, as text; size 0 if unset. Borrowed until the context ends.
   tc_sv (*config)(void *self, tc_sv key);
-  // Function tables behind tc_k_*, tc_kb_* and tc_op_* (tc/tables.h): the SDK's dispatch.c forwards to them. They live as
-  // long as the process; a table may be NULL where the host lacks the part.
+  // Function tables behind tc_k_*, tc_kb_* and tc_op_* (tc/tables.h): the SDK's dispatch.c forwards to them. They live
+  // as long as the process; a table may be NULL where the host lacks the part.
   const struct tc_kernel_read_table *kernel_read;
   const struct tc_kernel_build_table *kernel_build;
   const struct tc_op_table *op;
@@ -65,23 +65,23 @@ typedef uint64_t tc_handle;           // memory, stream, event, module, function
 typedef struct tc_device_props {
   uint64_t struct_size;
   char name[128];
-  char target[256];        // identifies generated code: architecture and features; part of cache keys
+  char target[256]; // identifies generated code: architecture and features; part of cache keys
   int64_t memory_bytes, largest_alloc;
   int64_t l1_bytes, l2_bytes, l3_bytes; // per core, per core, shared
-  int32_t host_memory;     // 1: memory handles are host addresses (no copies needed)
-  int32_t cores;           // cores or multiprocessors
-  int32_t simd_bytes;      // CPU-like: bytes of a vector register; lanes are SIMD elements. 0: lanes are threads
+  int32_t host_memory;                  // 1: memory handles are host addresses (no copies needed)
+  int32_t cores;                        // cores or multiprocessors
+  int32_t simd_bytes; // CPU-like: bytes of a vector register; lanes are SIMD elements. 0: lanes are threads
   int32_t simd_registers;
-  int32_t max_lanes;       // lanes in a block
-  int32_t subgroup;        // lanes that run in lock-step (GPUs)
-  int64_t shared_bytes;    // per block
+  int32_t max_lanes;    // lanes in a block
+  int32_t subgroup;     // lanes that run in lock-step (GPUs)
+  int64_t shared_bytes; // per block
   int64_t max_blocks;
-  uint64_t dtypes;         // bit TC_x: loads and stores
-  uint64_t arithmetic;     // bit TC_x: arithmetic
-  uint64_t atomics;        // bit TC_x: atomic_add on global memory
-  int64_t launch_ns;       // cost of one launch
-  int64_t flops_per_ns;    // f32, whole device, approximate
-  int64_t bytes_per_ns;    // memory, approximate
+  uint64_t dtypes;      // bit TC_x: loads and stores
+  uint64_t arithmetic;  // bit TC_x: arithmetic
+  uint64_t atomics;     // bit TC_x: atomic_add on global memory
+  int64_t launch_ns;    // cost of one launch
+  int64_t flops_per_ns; // f32, whole device, approximate
+  int64_t bytes_per_ns; // memory, approximate
 } tc_device_props;
 
 enum { TC_ARG_MEMORY, TC_ARG_SCALAR };
@@ -118,9 +118,11 @@ typedef struct tc_device_table {
   int32_t (*stream_create)(tc_device_ *d, tc_handle *out);
   void (*stream_destroy)(tc_device_ *d, tc_handle stream);
   int32_t (*synchronize)(tc_device_ *d, tc_handle stream);
-  int32_t (*copy_in)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src, uint64_t size);
+  int32_t (*copy_in)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src,
+                     uint64_t size);
   int32_t (*copy_out)(tc_device_ *d, tc_handle stream, void *dst, tc_handle src, int64_t src_offset, uint64_t size);
-  int32_t (*copy)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src, int64_t src_offset, uint64_t size);
+  int32_t (*copy)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src, int64_t src_offset,
+                  uint64_t size);
   int32_t (*fill)(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t offset, uint8_t value, uint64_t size);
   // A module holds the kernels of one code object made by this plugin's code generator (possibly in another process).
   int32_t (*module_load)(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out);
@@ -132,8 +134,8 @@ typedef struct tc_device_table {
 // ---- Level 2: kernels ----
 typedef struct tc_codegen_table {
   uint64_t struct_size;
-  // Compiles plain kernels into one code object, written to `sink`. If `text` is not NULL it gets the generated source or
-  // assembly for people. Pure: the same kernels and target give the same object.
+  // Compiles plain kernels into one code object, written to `sink`. If `text` is not NULL it gets the generated source
+  // or assembly for people. Pure: the same kernels and target give the same object.
   int32_t (*compile)(const tc_host *h, tc_device_ *d, const tc_kernel *const *kernels, int32_t n, int32_t optimize,
                      const tc_sink *sink, const tc_sink *text);
   // A string that changes whenever the generator's output may change (its version, compiler version, target features).
@@ -151,7 +153,17 @@ typedef struct tc_view {
 } tc_view;
 
 // One step of an epilogue, applied in order to the call's result y.
-enum { TC_EPI_RELU, TC_EPI_GELU_ERF, TC_EPI_GELU_TANH, TC_EPI_SIGMOID, TC_EPI_TANH, TC_EPI_SILU, TC_EPI_SCALE /* y*alpha */, TC_EPI_ADD /* y + operand */, TC_EPI_MUL /* y * operand */ };
+enum {
+  TC_EPI_RELU,
+  TC_EPI_GELU_ERF,
+  TC_EPI_GELU_TANH,
+  TC_EPI_SIGMOID,
+  TC_EPI_TANH,
+  TC_EPI_SILU,
+  TC_EPI_SCALE /* y*alpha */,
+  TC_EPI_ADD /* y + operand */,
+  TC_EPI_MUL /* y * operand */
+};
 typedef struct tc_epilogue {
   int32_t kind, operand; // operand: number in the operand list of the call
   double alpha;
@@ -159,8 +171,8 @@ typedef struct tc_epilogue {
 
 typedef struct tc_call_node {
   uint64_t struct_size;
-  tc_sv op;             // "aten::mm"
-  const tc_op_args *args; // its arguments, by tc_op_* of tc/op.h
+  tc_sv op;                // "aten::mm"
+  const tc_op_args *args;  // its arguments, by tc_op_* of tc/op.h
   const tc_view *operands; // tensors read: the op's own in argument order, then the epilogue's
   int32_t n_operands;
   int32_t n_results;
@@ -175,8 +187,10 @@ typedef struct tc_call_table {
   // *out_cost: estimated nanoseconds, or < 0 with a reason through diag when not supported.
   int32_t (*supports)(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost);
   // For known sizes and strides. The result is immutable and used by many threads at once.
-  int32_t (*prepare)(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out_prepared, uint64_t *out_workspace);
-  int32_t (*run)(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace, int64_t workspace_offset);
+  int32_t (*prepare)(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out_prepared,
+                     uint64_t *out_workspace);
+  int32_t (*run)(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace,
+                 int64_t workspace_offset);
   void (*destroy)(void *prepared);
   int32_t thread_safe, capture_safe;
 } tc_call_table;
@@ -185,16 +199,16 @@ typedef struct tc_call_table {
 enum { TC_CAP_DEVICE = 1, TC_CAP_CODEGEN = 2, TC_CAP_CALLS = 4, TC_CAP_OPS = 8, TC_CAP_TEMPLATES = 16 };
 
 typedef struct tc_plugin_desc {
-  // Fixed prefix, never changed. The host fills magic, abi numbers and struct_size with what it knows; the plugin answers
-  // with its own.
+  // Fixed prefix, never changed. The host fills magic, abi numbers and struct_size with what it knows; the plugin
+  // answers with its own.
   uint64_t magic;
   uint32_t abi_major, abi_minor_low, abi_minor_high, reserved0;
   uint64_t struct_size;
   char refusal[256]; // why the plugin does not want to be loaded; "" if it does
   // Since 1.0.
   tc_sv name, vendor, version, build_id;
-  tc_sv sanitizers; // "" or "address", "thread"
-  uint64_t capabilities; // TC_CAP_*
+  tc_sv sanitizers;         // "" or "address", "thread"
+  uint64_t capabilities;    // TC_CAP_*
   uint64_t kernel_abi_hash; // TC_KERNEL_ABI_HASH: levels 2 and 3 are hash-checked until they are locked
   const tc_device_table *device;
   const tc_codegen_table *codegen;
@@ -208,14 +222,15 @@ typedef int32_t (*tc_plugin_query_fn)(const tc_host *h, tc_plugin_desc *out);
 #define TC_PLUGIN_EXPORT __attribute__((visibility("default")))
 
 // ---- Static helpers of the SDK (libtc_sdk.a) ----
-// Makes tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_*, tc_lo_* and tc_stage_* of this plugin forward to the host's tables. To be called
-// from tc_plugin_query before anything else; repeatable, from any thread. MISMATCH, with a text through diag, if the host
-// is not one (magic, major version). A function that an older host lacks does nothing and gives zero.
+// Makes tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_*, tc_lo_* and tc_stage_* of this plugin forward to the host's
+// tables. To be called from tc_plugin_query before anything else; repeatable, from any thread. MISMATCH, with a text
+// through diag, if the host is not one (magic, major version). A function that an older host lacks does nothing and
+// gives zero.
 int32_t tc_sdk_init(const tc_host *h);
 // 1 if the host's kernel-read, kernel-build, op, expand, lower and stage tables hold all functions that this SDK knows.
 int32_t tc_sdk_complete(void);
-// Answers a query: tc_sdk_init, then `mine` (with struct_size, abi numbers and magic filled in here) is copied to as much
-// of *out as the host has room for. Returns OK or MISMATCH. In tc_plugin_query:
+// Answers a query: tc_sdk_init, then `mine` (with struct_size, abi numbers and magic filled in here) is copied to as
+// much of *out as the host has room for. Returns OK or MISMATCH. In tc_plugin_query:
 //   tc_plugin_desc d = {.name = …, .capabilities = TC_CAP_DEVICE, .device = &table};
 //   return tc_sdk_answer(h, &d, out);
 int32_t tc_sdk_answer(const tc_host *h, const tc_plugin_desc *mine, tc_plugin_desc *out);

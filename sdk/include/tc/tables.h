@@ -66,8 +66,8 @@ typedef struct tc_stage_table {
 #include "../../abi/abi.def"
 } tc_stage_table;
 
-// The layout is part of the boundary: a compiler that lays a struct out differently, or an edit that moves a field, stops
-// here.
+// The layout is part of the boundary: a compiler that lays a struct out differently, or an edit that moves a field,
+// stops here.
 #ifdef __cplusplus
 #define TC_ABI_ASSERT static_assert
 #else
@@ -75,12 +75,12 @@ typedef struct tc_stage_table {
 #endif
 TC_ABI_ASSERT(sizeof(void *) == 8, "the plugin boundary needs 64-bit pointers");
 TC_ABI_ASSERT(sizeof(tc_sv) == 16, "tc_sv");
-#define TC_ABI_FIELD(strct, since, offset, field, doc)                                                                 \
+#define TC_ABI_FIELD(strct, since, offset, field, doc) \
   TC_ABI_ASSERT(offsetof(strct, field) == (offset), #strct "." #field " has moved");
 #define TC_ABI_SIZE(strct, size) TC_ABI_ASSERT(sizeof(strct) == (size), #strct " has another size");
-#define TC_ABI_SLOT(strct, since, offset, need, ret, name, params, doc)                                                \
+#define TC_ABI_SLOT(strct, since, offset, need, ret, name, params, doc) \
   TC_ABI_ASSERT(offsetof(strct, name) == (offset), #strct "." #name " has moved");
-#define TC_ABI_SLOT_PROC(strct, since, offset, need, name, params, doc)                                                \
+#define TC_ABI_SLOT_PROC(strct, since, offset, need, name, params, doc) \
   TC_ABI_ASSERT(offsetof(strct, name) == (offset), #strct "." #name " has moved");
 #define TC_ABI_WANT_ALL
 #include "../../abi/abi.def"
@@ -91,17 +91,17 @@ TC_ABI_ASSERT(sizeof(tc_sv) == 16, "tc_sv");
 #define TC_KERNEL_ABI_REVISION "1"
 
 static inline uint64_t tc_kernel_abi_hash(void) {
-  static const char *const parts[] = {
-      "tc kernels " TC_KERNEL_ABI_REVISION,
+  static const char *const parts[] = {"tc kernels " TC_KERNEL_ABI_REVISION,
 #define X(name, text, arity, cls) "op " #name " " text " " #arity " " #cls,
-      TC_KOP_LIST(X)
+                                      TC_KOP_LIST(X)
 #undef X
 #define X(name, number, text, bytes, cls, torch) "dtype " #name " " #number " " text,
-          TC_DTYPE_LIST(X)
+                                          TC_DTYPE_LIST(X)
 #undef X
 #define TC_ABI_FIELD(strct, since, offset, field, doc) "field " #strct "." #field " " #offset,
 #define TC_ABI_SIZE(strct, size) "size " #strct " " #size,
-#define TC_ABI_SLOT(strct, since, offset, need, ret, name, params, doc) "slot " #strct "." #name " " #offset " " #ret #params,
+#define TC_ABI_SLOT(strct, since, offset, need, ret, name, params, doc) \
+  "slot " #strct "." #name " " #offset " " #ret #params,
 #define TC_ABI_FN(since, ret, name, params, args, doc) "fn " #name " " #ret #params,
 #define TC_ABI_PROC(since, name, params, args, doc) "fn " #name " void" #params,
 #define TC_ABI_BY_HAND(since, ret, name, params, doc) "fn " #name " " #ret #params,
@@ -116,10 +116,10 @@ static inline uint64_t tc_kernel_abi_hash(void) {
 #include "../../abi/abi.def"
   };
   static const int32_t numbers[] = {
-      TC_SPACE_GLOBAL, TC_SPACE_SHARED,   TC_SPACE_LANE,  TC_SPACE_TABLE, TC_MEM_READONLY, TC_MEM_WRITEONLY,
-      TC_MEM_NOALIAS,  TC_MEM_STREAM,     TC_KI_UNROLL,   TC_KI_FAST,     TC_KI_NOWRAP,    TC_RED_SUM,
-      TC_RED_PROD,     TC_RED_MAX,        TC_RED_MIN,     TC_RED_ANY,     TC_RED_ALL,      TC_RED_ARGMAX,
-      TC_RED_ARGMIN,   TC_RED_WELFORD,
+      TC_SPACE_GLOBAL,  TC_SPACE_SHARED, TC_SPACE_LANE, TC_SPACE_TABLE, TC_MEM_READONLY,
+      TC_MEM_WRITEONLY, TC_MEM_NOALIAS,  TC_MEM_STREAM, TC_KI_UNROLL,   TC_KI_FAST,
+      TC_KI_NOWRAP,     TC_RED_SUM,      TC_RED_PROD,   TC_RED_MAX,     TC_RED_MIN,
+      TC_RED_ANY,       TC_RED_ALL,      TC_RED_ARGMAX, TC_RED_ARGMIN,  TC_RED_WELFORD,
   };
   uint64_t h = 0xcbf29ce484222325ull; // FNV-1a
   size_t i;

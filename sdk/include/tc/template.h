@@ -3,15 +3,15 @@
 // more such nodes (stages), joined by ordinary buffers; grouping, inlining of what feeds and follows them, tiles and
 // launches are the scheduler's.
 //
-// A stage produces an output of rank r. `candidates` offers configurations with a tile: how much of each output dimension
-// one block makes (0: the whole dimension). `emit` writes the block's code through the kernel builder. It never touches
-// memory of operands or results itself: it calls holes with logical indices, and the host puts there whatever feeds the
-// operand (a load, or the producer's whole body) and whatever follows the result (more arithmetic, a reduction over the
-// tile's rows, on-chip buffers, stores).
+// A stage produces an output of rank r. `candidates` offers configurations with a tile: how much of each output
+// dimension one block makes (0: the whole dimension). `emit` writes the block's code through the kernel builder. It
+// never touches memory of operands or results itself: it calls holes with logical indices, and the host puts there
+// whatever feeds the operand (a load, or the producer's whole body) and whatever follows the result (more arithmetic, a
+// reduction over the tile's rows, on-chip buffers, stores).
 //
-// Rules for emit: holes are called inside lanes regions; indices are i32 or i64 values, one per logical dimension; every
-// output element of the tile is stored exactly once; between a store hole and the end of emit nothing may rely on lanes
-// regions still being open. Masks: where the mask is false nothing is read or written.
+// Rules for emit: holes are called inside lanes regions; indices are i32 or i64 values, one per logical dimension;
+// every output element of the tile is stored exactly once; between a store hole and the end of emit nothing may rely on
+// lanes regions still being open. Masks: where the mask is false nothing is read or written.
 #ifndef TC_TEMPLATE_H_
 #define TC_TEMPLATE_H_
 
@@ -50,10 +50,10 @@ typedef struct tc_stage_config {
 
 // Inside emit.
 tc_kb *tc_stage_builder(tc_stage *s);
-tc_kval tc_stage_origin(tc_stage *s, int32_t dim);   // first index of this block's tile, i64, uniform
-tc_kval tc_stage_extent(tc_stage *s, int32_t dim);   // size of the output dimension as a value, i64, uniform
+tc_kval tc_stage_origin(tc_stage *s, int32_t dim); // first index of this block's tile, i64, uniform
+tc_kval tc_stage_extent(tc_stage *s, int32_t dim); // size of the output dimension as a value, i64, uniform
 tc_kval tc_stage_operand_extent(tc_stage *s, int32_t operand, int32_t dim);
-int32_t tc_stage_exact(tc_stage *s, int32_t dim);    // 1: tiles divide the dimension, so no masks are needed for it
+int32_t tc_stage_exact(tc_stage *s, int32_t dim); // 1: tiles divide the dimension, so no masks are needed for it
 // Holes. Complex operands give complex values. mask -1: none; the value is then 0 where it is false.
 tc_kval tc_stage_load(tc_stage *s, int32_t operand, const tc_kval *index, tc_kval mask);
 // width values at consecutive indices of the last dimension, starting at index.
@@ -67,8 +67,8 @@ typedef struct tc_template_table {
   // Fills at most `max` configurations, best first; *out_n 0 with a reason through tc_stage_refuse: not possible.
   int32_t (*candidates)(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n);
   int32_t (*emit)(tc_stage *s, const tc_stage_config *config);
-  // Bit k: an output tile needs operand k only at the same indices (same sizes; whole where the tile is whole), each element
-  // loaded once. Such an operand may be another stage's tile, still on chip.
+  // Bit k: an output tile needs operand k only at the same indices (same sizes; whole where the tile is whole), each
+  // element loaded once. Such an operand may be another stage's tile, still on chip.
   uint64_t local_operands;
   // Symbolic expression in the names out.<dim>, in<k>.<dim>: floating operations.
   const char *flops;

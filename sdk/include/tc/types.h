@@ -15,20 +15,20 @@ extern "C" {
 #define TC_MAX_RANK 16
 
 // Status codes. X(name, number, text). Functions of the boundary return one of these as int32_t.
-#define TC_STATUS_LIST(X)                                                                                              \
-  X(OK, 0, "ok")                                                                                                       \
-  X(INVALID_ARGUMENT, 1, "invalid argument")                                                                           \
-  X(NOT_FOUND, 2, "not found")                                                                                         \
-  X(OUT_OF_RANGE, 3, "out of range")                                                                                   \
-  X(OUT_OF_MEMORY, 4, "out of memory")                                                                                 \
-  X(UNIMPLEMENTED, 5, "unimplemented")                                                                                 \
-  X(DATA_LOSS, 6, "corrupt data")                                                                                      \
-  X(IO, 7, "input/output error")                                                                                       \
-  X(DEVICE, 8, "device failure")                                                                                       \
-  X(PLUGIN, 9, "plugin failure")                                                                                       \
-  X(MISMATCH, 10, "mismatch")                                                                                          \
-  X(RESOURCE_EXHAUSTED, 11, "resource exhausted")                                                                      \
-  X(CANCELLED, 12, "cancelled")                                                                                        \
+#define TC_STATUS_LIST(X)                         \
+  X(OK, 0, "ok")                                  \
+  X(INVALID_ARGUMENT, 1, "invalid argument")      \
+  X(NOT_FOUND, 2, "not found")                    \
+  X(OUT_OF_RANGE, 3, "out of range")              \
+  X(OUT_OF_MEMORY, 4, "out of memory")            \
+  X(UNIMPLEMENTED, 5, "unimplemented")            \
+  X(DATA_LOSS, 6, "corrupt data")                 \
+  X(IO, 7, "input/output error")                  \
+  X(DEVICE, 8, "device failure")                  \
+  X(PLUGIN, 9, "plugin failure")                  \
+  X(MISMATCH, 10, "mismatch")                     \
+  X(RESOURCE_EXHAUSTED, 11, "resource exhausted") \
+  X(CANCELLED, 12, "cancelled")                   \
   X(INTERNAL, 13, "internal error")
 
 enum {
@@ -39,23 +39,23 @@ enum {
 
 // Data types. X(NAME, number, text in .tc files, bytes, class, PyTorch's name). Classes: b bool, i signed, u unsigned,
 // f real floating, c complex. The numbers are tc's own (pt2 numbers are mapped by the frontend).
-#define TC_DTYPE_LIST(X)                                                                                               \
-  X(BOOL, 1, "bool", 1, 'b', "torch.bool")                                                                             \
-  X(U8, 2, "u8", 1, 'u', "torch.uint8")                                                                                \
-  X(I8, 3, "i8", 1, 'i', "torch.int8")                                                                                 \
-  X(I16, 4, "i16", 2, 'i', "torch.int16")                                                                              \
-  X(I32, 5, "i32", 4, 'i', "torch.int32")                                                                              \
-  X(I64, 6, "i64", 8, 'i', "torch.int64")                                                                              \
-  X(U16, 7, "u16", 2, 'u', "torch.uint16")                                                                             \
-  X(U32, 8, "u32", 4, 'u', "torch.uint32")                                                                             \
-  X(U64, 9, "u64", 8, 'u', "torch.uint64")                                                                             \
-  X(F16, 10, "f16", 2, 'f', "torch.float16")                                                                           \
-  X(BF16, 11, "bf16", 2, 'f', "torch.bfloat16")                                                                        \
-  X(F32, 12, "f32", 4, 'f', "torch.float32")                                                                           \
-  X(F64, 13, "f64", 8, 'f', "torch.float64")                                                                           \
-  X(C32, 14, "c32", 4, 'c', "torch.complex32")                                                                         \
-  X(BC32, 15, "bc32", 4, 'c', "bcomplex32")                                                                            \
-  X(C64, 16, "c64", 8, 'c', "torch.complex64")                                                                         \
+#define TC_DTYPE_LIST(X)                        \
+  X(BOOL, 1, "bool", 1, 'b', "torch.bool")      \
+  X(U8, 2, "u8", 1, 'u', "torch.uint8")         \
+  X(I8, 3, "i8", 1, 'i', "torch.int8")          \
+  X(I16, 4, "i16", 2, 'i', "torch.int16")       \
+  X(I32, 5, "i32", 4, 'i', "torch.int32")       \
+  X(I64, 6, "i64", 8, 'i', "torch.int64")       \
+  X(U16, 7, "u16", 2, 'u', "torch.uint16")      \
+  X(U32, 8, "u32", 4, 'u', "torch.uint32")      \
+  X(U64, 9, "u64", 8, 'u', "torch.uint64")      \
+  X(F16, 10, "f16", 2, 'f', "torch.float16")    \
+  X(BF16, 11, "bf16", 2, 'f', "torch.bfloat16") \
+  X(F32, 12, "f32", 4, 'f', "torch.float32")    \
+  X(F64, 13, "f64", 8, 'f', "torch.float64")    \
+  X(C32, 14, "c32", 4, 'c', "torch.complex32")  \
+  X(BC32, 15, "bc32", 4, 'c', "bcomplex32")     \
+  X(C64, 16, "c64", 8, 'c', "torch.complex64")  \
   X(C128, 17, "c128", 16, 'c', "torch.complex128")
 
 enum {

@@ -57,20 +57,29 @@ static tc_status bench_model(run_options *o, tc_context *c, model *m) {
   if (s == TC_OK && !c->is_ref) s = report_kernels(o, &r, inputs, &report);
   if (s == TC_OK) {
     int64_t bytes = 0, flops = 0;
-    for (int32_t i = 0; i < report.n_launches; i++) bytes += report.launches[i].bytes, flops += report.launches[i].flops;
+    for (int32_t i = 0; i < report.n_launches; i++)
+      bytes += report.launches[i].bytes, flops += report.launches[i].flops;
     if (o->json) {
-      printf("{\"name\": \"" TC_SV_FMT "\", \"backend\": \"" TC_SV_FMT "\", \"mode\": \"" TC_SV_FMT "\", \"compile_ms\": %.3f, \"median_ms\": %.6f, \"min_ms\": %.6f, \"runs\": %d, \"kernels\": [", TC_SV_ARG(m->name), TC_SV_ARG(c->backend),
-             TC_SV_ARG(tc_config_text(c->config, TC_OPT_ID_MODE)), compile_ms, t.median, t.min, t.runs);
+      printf("{\"name\": \"" TC_SV_FMT "\", \"backend\": \"" TC_SV_FMT "\", \"mode\": \"" TC_SV_FMT
+             "\", \"compile_ms\": %.3f, \"median_ms\": %.6f, \"min_ms\": %.6f, \"runs\": %d, \"kernels\": [",
+             TC_SV_ARG(m->name), TC_SV_ARG(c->backend), TC_SV_ARG(tc_config_text(c->config, TC_OPT_ID_MODE)),
+             compile_ms, t.median, t.min, t.runs);
       for (int32_t i = 0; i < report.n_launches; i++) {
         const tc_launch_record *k = &report.launches[i];
-        printf("%s{\"name\": \"" TC_SV_FMT "\", \"ms\": %.6f, \"bytes\": %lld, \"flops\": %lld}", i ? ", " : "", TC_SV_ARG(k->name), k->ms, (long long)k->bytes, (long long)k->flops);
+        printf("%s{\"name\": \"" TC_SV_FMT "\", \"ms\": %.6f, \"bytes\": %lld, \"flops\": %lld}", i ? ", " : "",
+               TC_SV_ARG(k->name), k->ms, (long long)k->bytes, (long long)k->flops);
       }
-      printf("], \"bytes\": %lld, \"flops\": %lld, \"peak_bytes\": %lld}\n", (long long)bytes, (long long)flops, (long long)report.arena_bytes);
+      printf("], \"bytes\": %lld, \"flops\": %lld, \"peak_bytes\": %lld}\n", (long long)bytes, (long long)flops,
+             (long long)report.arena_bytes);
     } else {
-      printf(TC_SV_FMT ": median %.4f ms, min %.4f, quartiles %.4f … %.4f, %d runs; compiled in %.1f ms (%d kernels, %d from the cache, %.1f ms generating)\n", TC_SV_ARG(m->name), t.median, t.min, t.q1, t.q3, t.runs, compile_ms, r.compiled.stats.kernels, r.compiled.stats.hits, r.compiled.stats.ms);
+      printf(TC_SV_FMT ": median %.4f ms, min %.4f, quartiles %.4f … %.4f, %d runs; compiled in %.1f ms (%d kernels, "
+                       "%d from the cache, %.1f ms generating)\n",
+             TC_SV_ARG(m->name), t.median, t.min, t.q1, t.q3, t.runs, compile_ms, r.compiled.stats.kernels,
+             r.compiled.stats.hits, r.compiled.stats.ms);
       for (int32_t i = 0; i < report.n_launches; i++) {
         const tc_launch_record *k = &report.launches[i];
-        printf("  %-48.*s %9.4f ms %8.2f GB/s %8.2f GF/s  blocks %lld\n", (int)k->name.size, k->name.data, k->ms, (double)k->bytes / k->ms * 1e-6, (double)k->flops / k->ms * 1e-6, (long long)k->blocks);
+        printf("  %-48.*s %9.4f ms %8.2f GB/s %8.2f GF/s  blocks %lld\n", (int)k->name.size, k->name.data, k->ms,
+               (double)k->bytes / k->ms * 1e-6, (double)k->flops / k->ms * 1e-6, (long long)k->blocks);
       }
     }
   }

@@ -23,7 +23,8 @@ static tc_status write_outputs(const run_options *o, const model *m, const tc_te
   tc_tensor_list list = {.items = TC_NEW_ARRAY(o->arena, tc_named_tensor, m->graph->outputs.count)};
   for (int32_t i = 0, k = 0; i < m->graph->outputs.count; i++) {
     if (!outputs[i].storage) continue;
-    tc_sv name = m->graph->outputs.data[i].kind == TC_OUT_USER ? tc_sv_printf(o->arena, "out.%d", k++) : m->graph->outputs.data[i].target;
+    tc_sv name = m->graph->outputs.data[i].kind == TC_OUT_USER ? tc_sv_printf(o->arena, "out.%d", k++)
+                                                               : m->graph->outputs.data[i].target;
     list.items[list.count++] = (tc_named_tensor){name, outputs[i]};
   }
   return tc_tensors_write(o->arena, tc_sv_z(o->arena, o->output), &list);
@@ -46,7 +47,8 @@ static tc_status run_model(run_options *o, tc_context *c, model *m) {
   double done = tc_now_ms();
   if (s == TC_OK && !o->quiet) {
     print_outputs(o, m, outputs);
-    printf("backend " TC_SV_FMT ": compiled in %.2f ms (%d kernels, %d from the cache), ran in %.3f ms\n", TC_SV_ARG(c->backend), compiled - start, r.compiled.stats.kernels, r.compiled.stats.hits, done - ready);
+    printf("backend " TC_SV_FMT ": compiled in %.2f ms (%d kernels, %d from the cache), ran in %.3f ms\n",
+           TC_SV_ARG(c->backend), compiled - start, r.compiled.stats.kernels, r.compiled.stats.hits, done - ready);
   }
   if (s == TC_OK && o->output.size) s = write_outputs(o, m, outputs);
   tcrun_free_tensors(outputs, m->graph->outputs.count);
@@ -57,7 +59,10 @@ static tc_status run_model(run_options *o, tc_context *c, model *m) {
 
 static tc_status dump_model(run_options *o, tc_context *c, model *m) {
   int32_t stage = tc_stage_parse(o->stage.size ? o->stage : TC_SV("graph"));
-  if (stage < 0 || stage == TC_STAGE_EXEC) return tc_error(TC_STATUS_INVALID_ARGUMENT, "no stage '" TC_SV_FMT "': graph, functional, loop, schedule, kernel, plan, code", TC_SV_ARG(o->stage));
+  if (stage < 0 || stage == TC_STAGE_EXEC)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "no stage '" TC_SV_FMT "': graph, functional, loop, schedule, kernel, plan, code",
+                    TC_SV_ARG(o->stage));
   tc_compiled x;
   TC_TRY(tc_compile_graph(c, m->graph, stage, &x));
   tc_sb sb = tc_sb_make(m->module->arena);

@@ -9,10 +9,13 @@ static const struct {
   tc_status (*run)(run_options *o);
   const char *usage, *doc;
 } commands[] = {
-    {"run", cmd_run, "[run] MODEL [--inputs=FILE|--random[=SEED]] [--output=FILE]", "load, compile and run a model, print its outputs"},
-    {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json]", "compare with PyTorch's stored results, or with the references"},
+    {"run", cmd_run, "[run] MODEL [--inputs=FILE|--random[=SEED]] [--output=FILE]",
+     "load, compile and run a model, print its outputs"},
+    {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json]",
+     "compare with PyTorch's stored results, or with the references"},
     {"bench", cmd_bench, "bench MODEL… [--random] [--json]", "time a model"},
-    {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code", "print a stage of the compilation"},
+    {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code",
+     "print a stage of the compilation"},
     {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory"},
     {"backends", cmd_backends, "backends", "devices that were found"},
     {"plugins", cmd_plugins, "plugins", "plugins, their state, and why some were refused"},
@@ -52,7 +55,8 @@ static int exit_code(int32_t code) {
   switch (code) {
   case TC_STATUS_OK: return EXIT_OK;
   case TC_STATUS_MISMATCH: return EXIT_WRONG;
-  case TC_STATUS_DEVICE: case TC_STATUS_PLUGIN: return EXIT_DEVICE;
+  case TC_STATUS_DEVICE:
+  case TC_STATUS_PLUGIN: return EXIT_DEVICE;
   default: return EXIT_BAD_USE;
   }
 }

@@ -19,7 +19,9 @@ static tc_status load_archive(tc_context *c, run_options *o, model *m) {
   int32_t i = 0;
   if (o->method.size) {
     i = tc_pt2_find(m->archive, o->method);
-    if (i < 0) return tc_error(TC_STATUS_NOT_FOUND, TC_SV_FMT " has no program '" TC_SV_FMT "'", TC_SV_ARG(m->path), TC_SV_ARG(o->method));
+    if (i < 0)
+      return tc_error(TC_STATUS_NOT_FOUND, TC_SV_FMT " has no program '" TC_SV_FMT "'", TC_SV_ARG(m->path),
+                      TC_SV_ARG(o->method));
   }
   TC_TRY(tc_pt2_load(m->archive, i, &m->program));
   m->module = m->program->module;
@@ -47,11 +49,15 @@ void tcrun_unload(model *m) {
 }
 
 // ---- inputs ----
-static tc_status random_tensor(tc_context *c, const tc_graph_input *in, tc_sym_ctx *syms, uint64_t seed, tc_tensor *out) {
+static tc_status random_tensor(tc_context *c, const tc_graph_input *in, tc_sym_ctx *syms, uint64_t seed,
+                               tc_tensor *out) {
   const tc_tensor_type *t = &in->value->type;
   int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   for (int32_t d = 0; d < t->rank; d++) {
-    if (!tc_sym_hint(syms, t->sizes[d], &sizes[d])) return tc_error(TC_STATUS_INVALID_ARGUMENT, "input '" TC_SV_FMT "' has a size without an example value: give --inputs", TC_SV_ARG(in->target));
+    if (!tc_sym_hint(syms, t->sizes[d], &sizes[d]))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                      "input '" TC_SV_FMT "' has a size without an example value: give --inputs",
+                      TC_SV_ARG(in->target));
     strides[d] = tc_sym_hint_or(syms, t->strides[d], 1);
   }
   TC_TRY(tc_tensor_create_strided(c->allocator, t->dtype, t->rank, sizes, strides, out));
@@ -61,11 +67,14 @@ static tc_status random_tensor(tc_context *c, const tc_graph_input *in, tc_sym_c
   return TC_OK;
 }
 
-static tc_status user_input(tc_context *c, const run_options *o, model *m, int32_t i, int32_t leaf, const tc_tensor_list *given, tc_tensor *out) {
+static tc_status user_input(tc_context *c, const run_options *o, model *m, int32_t i, int32_t leaf,
+                            const tc_tensor_list *given, tc_tensor *out) {
   const tc_graph_input *in = &m->graph->inputs.data[i];
   const tc_tensor *t = tc_tensor_list_find(given, in->target);
   if (!t) t = tc_tensor_list_find(given, tc_sv_printf(o->arena, "in.%d", leaf));
-  if (!t && given->count) return tc_error(TC_STATUS_NOT_FOUND, "the inputs have neither '" TC_SV_FMT "' nor 'in.%d'", TC_SV_ARG(in->target), leaf);
+  if (!t && given->count)
+    return tc_error(TC_STATUS_NOT_FOUND, "the inputs have neither '" TC_SV_FMT "' nor 'in.%d'", TC_SV_ARG(in->target),
+                    leaf);
   if (!t) return random_tensor(c, in, m->module->syms, o->seed + (uint64_t)i, out);
   // Files are row-major; the program may want other strides.
   int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
@@ -88,7 +97,8 @@ static tc_status user_input(tc_context *c, const run_options *o, model *m, int32
 static tc_status bound_input(const model *m, const tc_graph_input *in, tc_tensor *out) {
   tc_map_entry *e = tc_map_find(m->module->bindings, in->target);
   const tc_binding *b = e ? e->value.ptr : NULL;
-  if (!b || !b->tensor.storage) return tc_error(TC_STATUS_NOT_FOUND, "the archive has no values for '" TC_SV_FMT "'", TC_SV_ARG(in->target));
+  if (!b || !b->tensor.storage)
+    return tc_error(TC_STATUS_NOT_FOUND, "the archive has no values for '" TC_SV_FMT "'", TC_SV_ARG(in->target));
   *out = tc_tensor_ref(&b->tensor);
   return TC_OK;
 }
@@ -106,7 +116,8 @@ tc_status tcrun_inputs(tc_context *c, const run_options *o, model *m, tc_tensor 
   for (int32_t i = 0; i < n && s == TC_OK; i++) {
     const tc_graph_input *in = &m->graph->inputs.data[i];
     bool user = in->kind == TC_IN_USER;
-    if (in->value && in->value->kind == TC_VALUE_TENSOR) s = user ? user_input(c, o, m, i, leaf, &given, &t[i]) : bound_input(m, in, &t[i]);
+    if (in->value && in->value->kind == TC_VALUE_TENSOR)
+      s = user ? user_input(c, o, m, i, leaf, &given, &t[i]) : bound_input(m, in, &t[i]);
     leaf += user;
   }
   tc_tensor_list_free(&given);

@@ -12,15 +12,29 @@ typedef struct option {
 } option;
 #define O(name, type, field) {name, type, offsetof(run_options, field)}
 static const option own[] = {
-    O("inputs", TEXT, inputs), O("output", TEXT, output), O("expect", TEXT, expect), O("stage", TEXT, stage), O("method", TEXT, method), O("filter", TEXT, filter),
-    O("report", TEXT, report), O("skip-list", TEXT, skip_list), O("json", FLAG, json), O("quiet", FLAG, quiet), O("help", FLAG, help), O("rtol", REAL, rtol), O("atol", REAL, atol),
-    O("runs", INT, runs), O("input", LIST, named_inputs),
+    O("inputs", TEXT, inputs),      O("output", TEXT, output),
+    O("expect", TEXT, expect),      O("stage", TEXT, stage),
+    O("method", TEXT, method),      O("filter", TEXT, filter),
+    O("report", TEXT, report),      O("skip-list", TEXT, skip_list),
+    O("json", FLAG, json),          O("quiet", FLAG, quiet),
+    O("help", FLAG, help),          O("rtol", REAL, rtol),
+    O("atol", REAL, atol),          O("runs", INT, runs),
+    O("input", LIST, named_inputs),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {
   const char *name, *key, *when_bare;
-} keys[] = {{"backend", "backend", NULL}, {"mode", "mode", NULL}, {"device", "device", NULL}, {"threads", "threads", NULL}, {"logs", "logs", NULL}, {"profile", "profile", NULL}, {"debug-dir", "debug_dir", NULL},
-            {"strict", "strict", "true"}, {"fullgraph", "fullgraph", "true"}, {"dynamic", "dynamic", "true"}, {"self-check", "self_check", "true"}};
+} keys[] = {{"backend", "backend", NULL},
+            {"mode", "mode", NULL},
+            {"device", "device", NULL},
+            {"threads", "threads", NULL},
+            {"logs", "logs", NULL},
+            {"profile", "profile", NULL},
+            {"debug-dir", "debug_dir", NULL},
+            {"strict", "strict", "true"},
+            {"fullgraph", "fullgraph", "true"},
+            {"dynamic", "dynamic", "true"},
+            {"self-check", "self_check", "true"}};
 
 static tc_status set_own(tc_arena *arena, run_options *o, const option *p, tc_sv value, bool given) {
   void *field = (char *)o + p->offset;
@@ -31,12 +45,15 @@ static tc_status set_own(tc_arena *arena, run_options *o, const option *p, tc_sv
   if (!given) return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s needs a value", p->name);
   if (p->type == TEXT) *(tc_sv *)field = value;
   if (p->type == LIST) tc_vec_push(arena, &o->named_inputs, value);
-  if (p->type == REAL && !tc_sv_to_double(value, field)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s=" TC_SV_FMT " is no number", p->name, TC_SV_ARG(value));
-  if (p->type == INT && !tc_sv_to_int(value, field)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s=" TC_SV_FMT " is no integer", p->name, TC_SV_ARG(value));
+  if (p->type == REAL && !tc_sv_to_double(value, field))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s=" TC_SV_FMT " is no number", p->name, TC_SV_ARG(value));
+  if (p->type == INT && !tc_sv_to_int(value, field))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s=" TC_SV_FMT " is no integer", p->name, TC_SV_ARG(value));
   return TC_OK;
 }
 
-static tc_status read_option(tc_arena *arena, run_options *o, tc_sv name, tc_sv value, bool given, const char *next, int *used) {
+static tc_status read_option(tc_arena *arena, run_options *o, tc_sv name, tc_sv value, bool given, const char *next,
+                             int *used) {
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
     if (tc_sv_is(name, own[i].name)) return set_own(arena, o, &own[i], value, given);
   }
@@ -49,13 +66,15 @@ static tc_status read_option(tc_arena *arena, run_options *o, tc_sv name, tc_sv 
   if (tc_sv_is(name, "random")) {
     int64_t seed = 1;
     o->random = true;
-    if (given && !tc_sv_to_int(value, &seed)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "--random=" TC_SV_FMT " is no seed", TC_SV_ARG(value));
+    if (given && !tc_sv_to_int(value, &seed))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "--random=" TC_SV_FMT " is no seed", TC_SV_ARG(value));
     o->seed = (uint64_t)seed;
     return TC_OK;
   }
   if (tc_sv_is(name, "jobs")) {
     int64_t jobs;
-    if (!tc_sv_to_int(value, &jobs) || jobs < 1 || jobs > 1024) return tc_error(TC_STATUS_INVALID_ARGUMENT, "--jobs takes a number from 1 to 1024");
+    if (!tc_sv_to_int(value, &jobs) || jobs < 1 || jobs > 1024)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "--jobs takes a number from 1 to 1024");
     o->jobs = (int32_t)jobs;
     return TC_OK;
   }
@@ -70,7 +89,8 @@ static tc_status read_option(tc_arena *arena, run_options *o, tc_sv name, tc_sv 
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) names[n++] = tc_sv_of(own[i].name);
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) names[n++] = tc_sv_of(keys[i].name);
   tc_sv near = tc_sv_nearest(name, names, n);
-  return tc_error(TC_STATUS_INVALID_ARGUMENT, "unknown option --" TC_SV_FMT "%s" TC_SV_FMT "%s", TC_SV_ARG(name), near.size ? "; did you mean --" : "", TC_SV_ARG(near), near.size ? "?" : "");
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "unknown option --" TC_SV_FMT "%s" TC_SV_FMT "%s", TC_SV_ARG(name),
+                  near.size ? "; did you mean --" : "", TC_SV_ARG(near), near.size ? "?" : "");
 }
 
 tc_status tcrun_parse(tc_arena *arena, int argc, char **argv, run_options *o) {

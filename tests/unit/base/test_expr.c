@@ -101,7 +101,8 @@ TC_TEST(reports_errors_with_their_place) {
                                         {"= 3", "found '='"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tc_ex_program p;
-    assert_error(tc_ex_parse_program(arena, TC_SV("x"), tc_sv_of(rows[i][0]), &p), TC_STATUS_INVALID_ARGUMENT, rows[i][1]);
+    assert_error(tc_ex_parse_program(arena, TC_SV("x"), tc_sv_of(rows[i][0]), &p), TC_STATUS_INVALID_ARGUMENT,
+                 rows[i][1]);
   }
   return TC_OK;
 }
@@ -135,8 +136,8 @@ static tc_ex *node(tc_arena *arena, int32_t kind, tc_sv text, int32_t n) {
 }
 
 static const tc_ex *grow(tc_arena *arena, uint64_t *seed, int32_t depth) {
-  static const char *const binary[] = {"||", "&&", "==", "!=", "<",  "<=", ">", ">=", "|",  "^",
-                                       "&",  "<<", ">>", "+",  "-",  "*",  "/", "//", "%", "**"};
+  static const char *const binary[] = {"||", "&&", "==", "!=", "<", "<=", ">", ">=", "|", "^",
+                                       "&",  "<<", ">>", "+",  "-", "*",  "/", "//", "%", "**"};
   static const char *const unary[] = {"-", "!", "~"};
   static const char *const names[] = {"x", "s0", "aten::add", "let", "e1"};
   uint64_t r = tc_test_random(seed);
@@ -201,8 +202,8 @@ TC_TEST(prints_what_parses_back_equal) {
 
 TC_TEST(survives_any_text) {
   uint64_t seed = tc_test_seed();
-  static const char *const bits[] = {"a",  "1",  ".5", "%",  "(",  ")", "[", "]", ",",   "=",    "**", "-",
-                                     "//", "::", "==", "!",  "\"", ";", "^", "let ", "2.0", "<",  "x::", " "};
+  static const char *const bits[] = {"a",  "1",  ".5", "%", "(",  ")", "[", "]",    ",",   "=", "**",  "-",
+                                     "//", "::", "==", "!", "\"", ";", "^", "let ", "2.0", "<", "x::", " "};
   for (int32_t i = 0; i < 20000; i++) {
     tc_sb sb = tc_sb_make(arena);
     for (uint64_t k = tc_test_random(&seed) % 20; k > 0; k--) tc_sb_putz(&sb, bits[tc_test_random(&seed) % 24]);
@@ -213,9 +214,11 @@ TC_TEST(survives_any_text) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(binds_as_usual), cmocka_unit_test(reads_programs),
-      cmocka_unit_test(reports_errors_with_their_place), cmocka_unit_test(bounds_depth),
-      cmocka_unit_test(prints_what_parses_back_equal), cmocka_unit_test(survives_any_text)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(binds_as_usual),
+                                     cmocka_unit_test(reads_programs),
+                                     cmocka_unit_test(reports_errors_with_their_place),
+                                     cmocka_unit_test(bounds_depth),
+                                     cmocka_unit_test(prints_what_parses_back_equal),
+                                     cmocka_unit_test(survives_any_text)};
   return TC_RUN(tests);
 }

@@ -14,16 +14,18 @@ TC_TEST_TORTURED(splits_into_tokens) {
   static const struct {
     int32_t kind;
     const char *text;
-  } want[] = {{TC_TOK_SIGIL, "%x.1"}, {TC_TOK_PUNCT, "="},      {TC_TOK_IDENT, "aten"}, {TC_TOK_PUNCT, "::"},
-              {TC_TOK_IDENT, "add"},  {TC_TOK_PUNCT, "("},      {TC_TOK_SIGIL, "@w$0"}, {TC_TOK_PUNCT, ","},
-              {TC_TOK_INT, "12"},     {TC_TOK_PUNCT, ")"},      {TC_TOK_PUNCT, "->"},   {TC_TOK_IDENT, "f32"},
-              {TC_TOK_SIGIL, "^bb0"}, {TC_TOK_FLOAT, "1.5e-3"}, {TC_TOK_PUNCT, "//"},   {TC_TOK_PUNCT, "**"},
-              {TC_TOK_PUNCT, "<<"},   {TC_TOK_PUNCT, "<="},     {TC_TOK_PUNCT, "<"},    {TC_TOK_PUNCT, "%"},
+  } want[] = {{TC_TOK_SIGIL, "%x.1"}, {TC_TOK_PUNCT, "="},      {TC_TOK_IDENT, "aten"},  {TC_TOK_PUNCT, "::"},
+              {TC_TOK_IDENT, "add"},  {TC_TOK_PUNCT, "("},      {TC_TOK_SIGIL, "@w$0"},  {TC_TOK_PUNCT, ","},
+              {TC_TOK_INT, "12"},     {TC_TOK_PUNCT, ")"},      {TC_TOK_PUNCT, "->"},    {TC_TOK_IDENT, "f32"},
+              {TC_TOK_SIGIL, "^bb0"}, {TC_TOK_FLOAT, "1.5e-3"}, {TC_TOK_PUNCT, "//"},    {TC_TOK_PUNCT, "**"},
+              {TC_TOK_PUNCT, "<<"},   {TC_TOK_PUNCT, "<="},     {TC_TOK_PUNCT, "<"},     {TC_TOK_PUNCT, "%"},
               {TC_TOK_PUNCT, "&"},    {TC_TOK_PUNCT, "&&"},     {TC_TOK_STRING, "a\"b"}, {TC_TOK_END, ""}};
-  tc_lexer lx = start(arena, "%x.1 = aten::add(@w$0, 12) -> f32 # comment -> gone\n ^bb0 1.5e-3 // ** << <= < % & && \"a\\\"b\"");
+  tc_lexer lx =
+      start(arena, "%x.1 = aten::add(@w$0, 12) -> f32 # comment -> gone\n ^bb0 1.5e-3 // ** << <= < % & && \"a\\\"b\"");
   for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
     if (lx.tok.kind != want[i].kind || !tc_sv_is(lx.tok.text, want[i].text))
-      fail_msg("token %d is %d '" TC_SV_FMT "', expected '%s'", (int)i, (int)lx.tok.kind, TC_SV_ARG(lx.tok.text), want[i].text);
+      fail_msg("token %d is %d '" TC_SV_FMT "', expected '%s'", (int)i, (int)lx.tok.kind, TC_SV_ARG(lx.tok.text),
+               want[i].text);
     tc_lex_next(&lx);
   }
   assert_int_equal(lx.tok.kind, TC_TOK_END); // and stays there
@@ -44,10 +46,21 @@ TC_TEST(reads_numbers) {
   static const struct {
     const char *text;
     double v;
-  } rows[] = {{"0", 0},          {"1.", 1},          {"1.25", 1.25},      {"1e3", 1000},  {"2.5E-1", 0.25},
-              {"0x1p-3", 0.125}, {"0x1.8p1", 3},     {"0x.8p1", 1},       {"0xffp0", 255}, {"inf", INFINITY},
-              {"-1.5", -1.5},    {"-7", -7},         {"0x1.fffffffffffffp1023", 0x1.fffffffffffffp1023},
-              {"0x1p-1074", 0x1p-1074}, {"0x1.00000000000008000000000000001p0", 0x1.0000000000001p0},
+  } rows[] = {{"0", 0},
+              {"1.", 1},
+              {"1.25", 1.25},
+              {"1e3", 1000},
+              {"2.5E-1", 0.25},
+              {"0x1p-3", 0.125},
+              {"0x1.8p1", 3},
+              {"0x.8p1", 1},
+              {"0xffp0", 255},
+              {"inf", INFINITY},
+              {"-1.5", -1.5},
+              {"-7", -7},
+              {"0x1.fffffffffffffp1023", 0x1.fffffffffffffp1023},
+              {"0x1p-1074", 0x1p-1074},
+              {"0x1.00000000000008000000000000001p0", 0x1.0000000000001p0},
               {"123456789012345678901234567890.0", 123456789012345678901234567890.0}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tc_lexer lx = start(arena, rows[i].text);
@@ -173,7 +186,8 @@ TC_TEST(survives_any_text) {
     char text[40];
     size_t n = tc_test_random(&seed) % sizeof text;
     for (size_t k = 0; k < n; k++)
-      text[k] = tc_test_random(&seed) % 8 ? likely[tc_test_random(&seed) % (sizeof likely - 1)] : (char)tc_test_random(&seed);
+      text[k] =
+          tc_test_random(&seed) % 8 ? likely[tc_test_random(&seed) % (sizeof likely - 1)] : (char)tc_test_random(&seed);
     char *exact = malloc(n ? n : 1); // so that a sanitizer sees reads behind the end
     memcpy(exact, text, n);
     tc_lexer lx;
@@ -189,10 +203,11 @@ TC_TEST(survives_any_text) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(splits_into_tokens),     cmocka_unit_test(knows_places),
-                                     cmocka_unit_test(reads_numbers),          cmocka_unit_test(floats_come_back),
-                                     cmocka_unit_test(strings_come_back),      cmocka_unit_test(reports_what_it_cannot_read),
-                                     cmocka_unit_test(errors_show_the_line),   cmocka_unit_test(takes_what_it_is_asked_for),
-                                     cmocka_unit_test(survives_any_text)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(splits_into_tokens),   cmocka_unit_test(knows_places),
+      cmocka_unit_test(reads_numbers),        cmocka_unit_test(floats_come_back),
+      cmocka_unit_test(strings_come_back),    cmocka_unit_test(reports_what_it_cannot_read),
+      cmocka_unit_test(errors_show_the_line), cmocka_unit_test(takes_what_it_is_asked_for),
+      cmocka_unit_test(survives_any_text)};
   return TC_RUN(tests);
 }

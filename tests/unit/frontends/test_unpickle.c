@@ -166,8 +166,7 @@ typedef struct bad_row {
   int32_t code;
   const char *message;
 } bad_row;
-#define ROW(text, code, message) \
-  { "\x80\2" text, sizeof "\x80\2" text - 1, code, message }
+#define ROW(text, code, message) {"\x80\2" text, sizeof "\x80\2" text - 1, code, message}
 #define LOST TC_STATUS_DATA_LOSS
 #define NOT TC_STATUS_UNIMPLEMENTED
 

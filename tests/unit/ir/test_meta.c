@@ -3,7 +3,9 @@
 #include "tests/unit/ir/test_ops.h"
 
 // ---- promotion ----
-static tc_tensor_type operand(tc_dtype d, int32_t rank, bool wrapped) { return (tc_tensor_type){.dtype = d, .rank = rank, .wrapped = wrapped}; }
+static tc_tensor_type operand(tc_dtype d, int32_t rank, bool wrapped) {
+  return (tc_tensor_type){.dtype = d, .rank = rank, .wrapped = wrapped};
+}
 
 static tc_dtype promote2(tc_tensor_type x, tc_tensor_type y) {
   tc_promotion p = {0};
@@ -13,12 +15,17 @@ static tc_dtype promote2(tc_tensor_type x, tc_tensor_type y) {
 }
 
 TC_TEST(promotion_of_types) {
-  static const struct { tc_dtype a, b, r; } cases[] = {
-      {TC_U8, TC_I8, TC_I16}, {TC_U8, TC_I32, TC_I32}, {TC_BOOL, TC_U8, TC_U8}, {TC_I64, TC_F16, TC_F16}, {TC_F16, TC_BF16, TC_F32}, {TC_BF16, TC_F32, TC_F32},
-      {TC_F64, TC_F32, TC_F64}, {TC_F16, TC_C32, TC_C32}, {TC_F32, TC_C32, TC_C64}, {TC_F64, TC_C64, TC_C128}, {TC_BF16, TC_C32, TC_C64}, {TC_BF16, TC_BC32, TC_BC32},
-      {TC_C32, TC_BC32, TC_C64}, {TC_I64, TC_C64, TC_C64}, {TC_U16, TC_I32, TC_DTYPE_NONE}, {TC_U16, TC_F32, TC_F32}, {TC_U16, TC_BOOL, TC_U16}, {TC_I16, TC_I8, TC_I16}};
+  static const struct {
+    tc_dtype a, b, r;
+  } cases[] = {{TC_U8, TC_I8, TC_I16},    {TC_U8, TC_I32, TC_I32},   {TC_BOOL, TC_U8, TC_U8},
+               {TC_I64, TC_F16, TC_F16},  {TC_F16, TC_BF16, TC_F32}, {TC_BF16, TC_F32, TC_F32},
+               {TC_F64, TC_F32, TC_F64},  {TC_F16, TC_C32, TC_C32},  {TC_F32, TC_C32, TC_C64},
+               {TC_F64, TC_C64, TC_C128}, {TC_BF16, TC_C32, TC_C64}, {TC_BF16, TC_BC32, TC_BC32},
+               {TC_C32, TC_BC32, TC_C64}, {TC_I64, TC_C64, TC_C64},  {TC_U16, TC_I32, TC_DTYPE_NONE},
+               {TC_U16, TC_F32, TC_F32},  {TC_U16, TC_BOOL, TC_U16}, {TC_I16, TC_I8, TC_I16}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    if (tc_promote_types(cases[i].a, cases[i].b) != cases[i].r || tc_promote_types(cases[i].b, cases[i].a) != cases[i].r)
+    if (tc_promote_types(cases[i].a, cases[i].b) != cases[i].r ||
+        tc_promote_types(cases[i].b, cases[i].a) != cases[i].r)
       fail_msg("%s with %s", tc_dtype_name(cases[i].a), tc_dtype_name(cases[i].b));
   }
   return TC_OK;
@@ -43,7 +50,10 @@ TC_TEST(promotion_by_category) {
 }
 
 // ---- strides: expected values from PyTorch 2.x (torch.empty_strided, then the op) ----
-typedef struct { int32_t rank; int64_t sizes[4], strides[4]; } layout;
+typedef struct {
+  int32_t rank;
+  int64_t sizes[4], strides[4];
+} layout;
 
 static tc_tensor_type strided(tc_sym_ctx *c, tc_arena *arena, const layout *l) {
   tc_int *e = TC_NEW_ARRAY(arena, tc_int, 8);
@@ -52,23 +62,31 @@ static tc_tensor_type strided(tc_sym_ctx *c, tc_arena *arena, const layout *l) {
 }
 
 TC_TEST(strides_of_pointwise_results) {
-  static const struct { int32_t n; layout in[2]; layout out; } cases[] = {
+  static const struct {
+    int32_t n;
+    layout in[2];
+    layout out;
+  } cases[] = {
       {1, {{3, {2, 3, 4}, {12, 4, 1}}}, {3, {2, 3, 4}, {12, 4, 1}}},
-      {1, {{3, {2, 3, 4}, {1, 8, 2}}}, {3, {2, 3, 4}, {1, 8, 2}}},                                 // dense: kept
-      {1, {{2, {4, 3}, {1, 8}}}, {2, {4, 3}, {1, 4}}},                                             // gaps: packed in the same order
+      {1, {{3, {2, 3, 4}, {1, 8, 2}}}, {3, {2, 3, 4}, {1, 8, 2}}}, // dense: kept
+      {1, {{2, {4, 3}, {1, 8}}}, {2, {4, 3}, {1, 4}}},             // gaps: packed in the same order
       {2, {{4, {2, 8, 4, 4}, {128, 1, 32, 8}}, {4, {2, 8, 4, 4}, {128, 1, 32, 8}}}, {4, {2, 8, 4, 4}, {128, 1, 32, 8}}},
-      {2, {{4, {2, 8, 4, 4}, {128, 1, 32, 8}}, {4, {2, 8, 4, 4}, {128, 16, 4, 1}}}, {4, {2, 8, 4, 4}, {128, 1, 32, 8}}}, // the first decides
+      {2,
+       {{4, {2, 8, 4, 4}, {128, 1, 32, 8}}, {4, {2, 8, 4, 4}, {128, 16, 4, 1}}},
+       {4, {2, 8, 4, 4}, {128, 1, 32, 8}}}, // the first decides
       {2, {{4, {2, 8, 4, 4}, {128, 16, 4, 1}}, {4, {2, 8, 4, 4}, {128, 1, 32, 8}}}, {4, {2, 8, 4, 4}, {128, 16, 4, 1}}},
-      {2, {{4, {2, 8, 4, 4}, {128, 1, 32, 8}}, {4, {1, 8, 1, 1}, {8, 1, 1, 1}}}, {4, {2, 8, 4, 4}, {128, 1, 32, 8}}},    // bias
+      {2,
+       {{4, {2, 8, 4, 4}, {128, 1, 32, 8}}, {4, {1, 8, 1, 1}, {8, 1, 1, 1}}},
+       {4, {2, 8, 4, 4}, {128, 1, 32, 8}}}, // bias
       {2, {{4, {1, 8, 1, 1}, {8, 1, 1, 1}}, {4, {2, 8, 4, 4}, {128, 1, 32, 8}}}, {4, {2, 8, 4, 4}, {128, 1, 32, 8}}},
       {2, {{2, {4, 3}, {1, 4}}, {1, {3}, {1}}}, {2, {4, 3}, {1, 4}}},
       {2, {{2, {4, 1}, {1, 1}}, {2, {1, 3}, {3, 1}}}, {2, {4, 3}, {3, 1}}},
-      {1, {{3, {4, 1, 5}, {5, 1, 1}}}, {3, {4, 1, 5}, {5, 5, 1}}},                                  // contiguous although a stride is odd
-      {2, {{3, {4, 1, 5}, {5, 1, 1}}, {0, {0}, {0}}}, {3, {4, 1, 5}, {5, 1, 1}}},                    // with a rank-0 operand it is not
+      {1, {{3, {4, 1, 5}, {5, 1, 1}}}, {3, {4, 1, 5}, {5, 5, 1}}},                // contiguous although a stride is odd
+      {2, {{3, {4, 1, 5}, {5, 1, 1}}, {0, {0}, {0}}}, {3, {4, 1, 5}, {5, 1, 1}}}, // with a rank-0 operand it is not
       {2, {{2, {0, 3}, {1, 1}}, {1, {3}, {1}}}, {2, {0, 3}, {1, 0}}},
       {2, {{3, {2, 3, 4}, {3, 1, 6}}, {1, {4}, {1}}}, {3, {2, 3, 4}, {3, 1, 6}}},
       {2, {{3, {2, 1, 3}, {3, 7, 1}}, {1, {1}, {1}}}, {3, {2, 1, 3}, {3, 6, 1}}},
-      {1, {{2, {3, 4}, {0, 1}}}, {2, {3, 4}, {4, 1}}},                                              // expanded
+      {1, {{2, {3, 4}, {0, 1}}}, {2, {3, 4}, {4, 1}}}, // expanded
   };
   tc_sym_ctx *c = tc_sym_create(arena);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -79,20 +97,24 @@ TC_TEST(strides_of_pointwise_results) {
     tc_int got[4];
     tc_strides_make_pointwise(c, cases[i].n, operands, want.rank, want.sizes, got);
     for (int32_t d = 0; d < want.rank; d++)
-      if (got[d] != want.strides[d]) fail_msg("case %d: stride %d is %d, expected %d", (int)i, (int)d, (int)got[d]->value, (int)want.strides[d]->value);
+      if (got[d] != want.strides[d])
+        fail_msg("case %d: stride %d is %d, expected %d", (int)i, (int)d, (int)got[d]->value,
+                 (int)want.strides[d]->value);
   }
   return TC_OK;
 }
 
 TC_TEST(strides_that_are_preserved) {
-  static const struct { layout in; int64_t out[4]; } cases[] = {
-      {{3, {2, 3, 4}, {1, 8, 2}}, {1, 8, 2}},  // dense
-      {{2, {4, 3}, {1, 8}}, {1, 4}},
-      {{2, {3, 4}, {0, 1}}, {4, 1}},
-      {{3, {2, 1, 3}, {3, 7, 1}}, {3, 7, 1}},  // dense: a stride that means nothing is kept too
-      {{3, {2, 3, 4}, {24, 8, 2}}, {12, 4, 1}},
-      {{2, {0, 3}, {1, 1}}, {1, 1}},
-      {{3, {4, 1, 5}, {5, 1, 2}}, {5, 1, 1}}};
+  static const struct {
+    layout in;
+    int64_t out[4];
+  } cases[] = {{{3, {2, 3, 4}, {1, 8, 2}}, {1, 8, 2}}, // dense
+               {{2, {4, 3}, {1, 8}}, {1, 4}},
+               {{2, {3, 4}, {0, 1}}, {4, 1}},
+               {{3, {2, 1, 3}, {3, 7, 1}}, {3, 7, 1}}, // dense: a stride that means nothing is kept too
+               {{3, {2, 3, 4}, {24, 8, 2}}, {12, 4, 1}},
+               {{2, {0, 3}, {1, 1}}, {1, 1}},
+               {{3, {4, 1, 5}, {5, 1, 2}}, {5, 1, 1}}};
   tc_sym_ctx *c = tc_sym_create(arena);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     tc_tensor_type t = strided(c, arena, &cases[i].in);
@@ -107,11 +129,14 @@ TC_TEST(symbolic_sizes_broadcast) {
   tc_module *m;
   tc_graph *g;
   TC_TRY(test_module(arena, &m));
-  TC_TRY(test_parse(m, "graph @f [s0 in [2, 64] hint 8, s1 in [2, 64] hint 8] (%x : f32[s0, 4] = user \"x\", %b : f32[4] = user \"b\", %y : f32[s1, 4]{1, s1} = user \"y\") {\n"
-                       "%a : f32[s0, 4] = aten::add.Tensor(%x, %b)\n"
-                       "%c = aten::mul.Tensor(%a, %y)\n"
-                       "%d = aten::add.Tensor(%y, 2.0)\n"
-                       "return user %c, user %d }", &g));
+  TC_TRY(test_parse(m,
+                    "graph @f [s0 in [2, 64] hint 8, s1 in [2, 64] hint 8] (%x : f32[s0, 4] = user \"x\", %b : f32[4] "
+                    "= user \"b\", %y : f32[s1, 4]{1, s1} = user \"y\") {\n"
+                    "%a : f32[s0, 4] = aten::add.Tensor(%x, %b)\n"
+                    "%c = aten::mul.Tensor(%a, %y)\n"
+                    "%d = aten::add.Tensor(%y, 2.0)\n"
+                    "return user %c, user %d }",
+                    &g));
   assert_int_equal(m->requires_.count, 1); // s0 == s1
   tc_sb sb = tc_sb_make(arena);
   tc_sym_print(&sb, m->requires_.data[0]);
@@ -131,21 +156,32 @@ TC_TEST(errors_say_what_and_where) {
   tc_status s = test_parse(m, HEAD "%a = aten::add.Tensor(%x, %y) @ \"model.py:12 h = x + y\"\nreturn user %a }", &g);
   assert_non_null(s);
   const char *text = tc_status_text(s);
-  static const char *const parts[] = {"aten::add.Tensor", "'self' (f32[2, 3])", "'other' (f32[4])", "model.py:12 h = x + y", "test.tc:2:6"};
+  static const char *const parts[] = {"aten::add.Tensor", "'self' (f32[2, 3])", "'other' (f32[4])",
+                                      "model.py:12 h = x + y", "test.tc:2:6"};
   for (size_t i = 0; i < 5; i++)
     if (!strstr(text, parts[i])) fail_msg("no '%s' in:\n%s", parts[i], text);
   tc_status_free(s);
-  assert_error(test_parse(m, HEAD "%a = aten::mm(%x, %x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "columns of 'self' (f32[2, 3]) and rows of 'mat2' (f32[2, 3]) differ");
-  assert_error(test_parse(m, HEAD "%a = aten::add_.Tensor(%y, %x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "do not broadcast");
-  assert_error(test_parse(m, HEAD "%b = aten::expand(%y, [2, 4])\n%a = aten::add_.Tensor(%y, %b)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "f32[2, 4] does not fit into what is written, f32[4]");
-  assert_error(test_parse(m, HEAD "%a = aten::mul_.Tensor(%z, %x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "dtype f32 cannot be written to a tensor of dtype i32");
-  assert_error(test_parse(m, HEAD "%a = aten::sum.dim_IntList(%x, [5])\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "dim 5 is out of range");
-  assert_error(test_parse(m, HEAD "%a = aten::mm(%x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "the argument 'mat2' is missing");
-  assert_error(test_parse(m, HEAD "%a = aten::mm(%x, \"a\")\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "the argument 'mat2' is a string, a tensor is wanted");
-  assert_error(test_parse(m, HEAD "%a = aten::linear(%x, %y)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "aten::permute");
+  assert_error(test_parse(m, HEAD "%a = aten::mm(%x, %x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT,
+               "columns of 'self' (f32[2, 3]) and rows of 'mat2' (f32[2, 3]) differ");
+  assert_error(test_parse(m, HEAD "%a = aten::add_.Tensor(%y, %x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT,
+               "do not broadcast");
+  assert_error(
+      test_parse(m, HEAD "%b = aten::expand(%y, [2, 4])\n%a = aten::add_.Tensor(%y, %b)\nreturn user %a }", &g),
+      TC_STATUS_INVALID_ARGUMENT, "f32[2, 4] does not fit into what is written, f32[4]");
+  assert_error(test_parse(m, HEAD "%a = aten::mul_.Tensor(%z, %x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT,
+               "dtype f32 cannot be written to a tensor of dtype i32");
+  assert_error(test_parse(m, HEAD "%a = aten::sum.dim_IntList(%x, [5])\nreturn user %a }", &g),
+               TC_STATUS_INVALID_ARGUMENT, "dim 5 is out of range");
+  assert_error(test_parse(m, HEAD "%a = aten::mm(%x)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT,
+               "the argument 'mat2' is missing");
+  assert_error(test_parse(m, HEAD "%a = aten::mm(%x, \"a\")\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT,
+               "the argument 'mat2' is a string, a tensor is wanted");
+  assert_error(test_parse(m, HEAD "%a = aten::linear(%x, %y)\nreturn user %a }", &g), TC_STATUS_INVALID_ARGUMENT,
+               "aten::permute");
 #undef HEAD
   const tc_op *op;
-  assert_error(tc_op_find_target(m->ops, TC_SV("torch.ops.aten.addd.Tensor"), &op), TC_STATUS_NOT_FOUND, "aten::add.Tensor");
+  assert_error(tc_op_find_target(m->ops, TC_SV("torch.ops.aten.addd.Tensor"), &op), TC_STATUS_NOT_FOUND,
+               "aten::add.Tensor");
   assert_ok(tc_op_find_target(m->ops, TC_SV("torch.ops.aten.add_.Tensor"), &op));
   assert_non_null(op->functional);
   assert_ok(tc_op_find_target(m->ops, TC_SV("aten.relu.default"), &op));
@@ -155,7 +191,8 @@ TC_TEST(errors_say_what_and_where) {
 
 TC_TEST(two_rows_of_a_name_are_refused) {
   tc_op_registry *r;
-  static const tc_op_def row = {.schema = "f(Tensor self) -> Tensor", .meta = m_same}, inplace = {.schema = "f_(Tensor(a!) self) -> Tensor(a!)", .meta = m_same},
+  static const tc_op_def row = {.schema = "f(Tensor self) -> Tensor", .meta = m_same},
+                         inplace = {.schema = "f_(Tensor(a!) self) -> Tensor(a!)", .meta = m_same},
                          text = {.schema = "g(Tensor self) -> Tensor", .decompose = "relu("};
   TC_TRY(tc_op_registry_create(arena, &r));
   TC_TRY(tc_op_register(r, &row, TC_SV("")));
@@ -172,13 +209,15 @@ TC_TEST(arguments_are_made_to_fit) {
   tc_module *m;
   tc_graph *g;
   TC_TRY(test_module(arena, &m));
-  TC_TRY(test_parse(m, "graph @f (%x : i32[2, 3] = user \"x\") {\n"
-                       "%a : i32[3] = aten::sum.dim_IntList(%x, 0)\n"       // an int for int[1]
-                       "%b : f32[3] = aten::add.Tensor(%a, 2.5)\n"          // a number in a Tensor slot
-                       "%c : f32[3] = aten::div.Tensor(%a, 2)\n"
-                       "%d : f32[1] = aten::mean.dim(%b, [], keepdim=true)\n"
-                       "%e : f32[3] = aten::abs(%b)\n"
-                       "return user %c, user %d, user %e }", &g));
+  TC_TRY(test_parse(m,
+                    "graph @f (%x : i32[2, 3] = user \"x\") {\n"
+                    "%a : i32[3] = aten::sum.dim_IntList(%x, 0)\n" // an int for int[1]
+                    "%b : f32[3] = aten::add.Tensor(%a, 2.5)\n"    // a number in a Tensor slot
+                    "%c : f32[3] = aten::div.Tensor(%a, 2)\n"
+                    "%d : f32[1] = aten::mean.dim(%b, [], keepdim=true)\n"
+                    "%e : f32[3] = aten::abs(%b)\n"
+                    "return user %c, user %d, user %e }",
+                    &g));
   return tc_graph_verify(g);
 }
 
@@ -188,13 +227,20 @@ TC_TEST(a_decomposition_without_end_is_refused) {
   tc_graph *g;
   TC_TRY(test_module(arena, &m));
   TC_TRY(tc_op_register((tc_op_registry *)m->ops, &row, TC_SV("")));
-  assert_error(test_parse(m, "graph @f (%x : f32[2] = user \"x\") { %a = aten::loop(%x) return user %a }", &g), TC_STATUS_INVALID_ARGUMENT, "does not end");
+  assert_error(test_parse(m, "graph @f (%x : f32[2] = user \"x\") { %a = aten::loop(%x) return user %a }", &g),
+               TC_STATUS_INVALID_ARGUMENT, "does not end");
   return TC_OK;
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(promotion_of_types), cmocka_unit_test(promotion_by_category), cmocka_unit_test(strides_of_pointwise_results),
-                                     cmocka_unit_test(strides_that_are_preserved), cmocka_unit_test(symbolic_sizes_broadcast), cmocka_unit_test(errors_say_what_and_where),
-                                     cmocka_unit_test(two_rows_of_a_name_are_refused), cmocka_unit_test(arguments_are_made_to_fit), cmocka_unit_test(a_decomposition_without_end_is_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(promotion_of_types),
+                                     cmocka_unit_test(promotion_by_category),
+                                     cmocka_unit_test(strides_of_pointwise_results),
+                                     cmocka_unit_test(strides_that_are_preserved),
+                                     cmocka_unit_test(symbolic_sizes_broadcast),
+                                     cmocka_unit_test(errors_say_what_and_where),
+                                     cmocka_unit_test(two_rows_of_a_name_are_refused),
+                                     cmocka_unit_test(arguments_are_made_to_fit),
+                                     cmocka_unit_test(a_decomposition_without_end_is_refused)};
   return TC_RUN(tests);
 }

@@ -27,8 +27,12 @@ static inline int32_t m_compare(tc_op_args *a) {
 
 static inline int32_t m_mm(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0), *y = tc_op_tensor(a, 1);
-  if (x->rank != 2 || y->rank != 2) return tc_op_fail(a, "'self' (%s) and 'mat2' (%s) must be matrices", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
-  if (tc_int_require_eq(a, x->sizes[1], y->sizes[0])) return tc_op_fail(a, "columns of 'self' (%s) and rows of 'mat2' (%s) differ", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (x->rank != 2 || y->rank != 2)
+    return tc_op_fail(a, "'self' (%s) and 'mat2' (%s) must be matrices", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, 1));
+  if (tc_int_require_eq(a, x->sizes[1], y->sizes[0]))
+    return tc_op_fail(a, "columns of 'self' (%s) and rows of 'mat2' (%s) differ", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, 1));
   tc_int sizes[] = {x->sizes[0], y->sizes[1]};
   return tc_op_set_result(a, 0, x->dtype, 2, sizes, NULL);
 }
@@ -95,7 +99,8 @@ static inline int32_t m_select(tc_op_args *a) {
   if (tc_int_lt(a, at, tc_int_const(a, 0)) == 1) at = tc_int_add(a, at, x->sizes[d]);
   for (int32_t i = 0; i < x->rank; i++)
     if (i != d) sizes[rank] = x->sizes[i], strides[rank++] = x->strides[i];
-  return tc_op_set_view(a, 0, 0, x->dtype, rank, sizes, strides, tc_int_add(a, x->offset, tc_int_mul(a, at, x->strides[d])));
+  return tc_op_set_view(a, 0, 0, x->dtype, rank, sizes, strides,
+                        tc_int_add(a, x->offset, tc_int_mul(a, at, x->strides[d])));
 }
 
 // slice.Tensor(self, dim, start, end, step), clamped as in Python
@@ -111,11 +116,14 @@ static inline int32_t m_slice(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   for (int32_t i = 0; i < x->rank; i++) sizes[i] = x->sizes[i], strides[i] = x->strides[i];
   tc_int start = tc_op_kind(a, 2) == TC_AK_NONE ? tc_int_const(a, 0) : clamp_index(a, tc_op_sym(a, 2), x->sizes[d]);
-  tc_int end = tc_op_kind(a, 3) == TC_AK_NONE || tc_op_int(a, 3, 0) == INT64_MAX ? x->sizes[d] : clamp_index(a, tc_op_sym(a, 3), x->sizes[d]);
+  tc_int end = tc_op_kind(a, 3) == TC_AK_NONE || tc_op_int(a, 3, 0) == INT64_MAX
+                   ? x->sizes[d]
+                   : clamp_index(a, tc_op_sym(a, 3), x->sizes[d]);
   tc_int length = tc_int_max(a, tc_int_sub(a, end, start), tc_int_const(a, 0));
   sizes[d] = tc_int_floordiv(a, tc_int_add(a, length, tc_int_const(a, step - 1)), tc_int_const(a, step));
   strides[d] = tc_int_mul(a, x->strides[d], tc_int_const(a, step));
-  return tc_op_set_view(a, 0, 0, x->dtype, x->rank, sizes, strides, tc_int_add(a, x->offset, tc_int_mul(a, start, x->strides[d])));
+  return tc_op_set_view(a, 0, 0, x->dtype, x->rank, sizes, strides,
+                        tc_int_add(a, x->offset, tc_int_mul(a, start, x->strides[d])));
 }
 
 static inline int32_t m_unsqueeze(tc_op_args *a) {
@@ -125,7 +133,9 @@ static inline int32_t m_unsqueeze(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   for (int32_t i = 0, k = 0; i <= x->rank; i++) {
     if (i != d) sizes[i] = x->sizes[k], strides[i] = x->strides[k++];
-    else sizes[i] = tc_int_const(a, 1), strides[i] = k < x->rank ? tc_int_mul(a, x->sizes[k], x->strides[k]) : tc_int_const(a, 1);
+    else
+      sizes[i] = tc_int_const(a, 1),
+      strides[i] = k < x->rank ? tc_int_mul(a, x->sizes[k], x->strides[k]) : tc_int_const(a, 1);
   }
   return tc_op_set_view(a, 0, 0, x->dtype, x->rank + 1, sizes, strides, x->offset);
 }
@@ -134,12 +144,14 @@ static inline int32_t m_expand(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   int32_t n = tc_op_count(a, 1);
-  if (n < x->rank || n > TC_MAX_RANK) return tc_op_fail(a, "%s cannot be expanded to %d dimensions", tc_op_shape_text(a, 0), n);
+  if (n < x->rank || n > TC_MAX_RANK)
+    return tc_op_fail(a, "%s cannot be expanded to %d dimensions", tc_op_shape_text(a, 0), n);
   for (int32_t i = 0; i < n; i++) {
     int32_t k = i - (n - x->rank);
     sizes[i] = tc_op_sym_at(a, 1, i);
     if (tc_op_int_at(a, 1, i, 0) == -1) sizes[i] = k < 0 ? tc_int_const(a, 1) : x->sizes[k];
-    bool broadcast = k < 0 || (tc_int_is_const(x->sizes[k], NULL) && x->sizes[k]->value == 1 && tc_int_eq(a, sizes[i], x->sizes[k]) != 1);
+    bool broadcast = k < 0 || (tc_int_is_const(x->sizes[k], NULL) && x->sizes[k]->value == 1 &&
+                               tc_int_eq(a, sizes[i], x->sizes[k]) != 1);
     strides[i] = broadcast ? tc_int_const(a, 0) : x->strides[k];
   }
   return tc_op_set_view(a, 0, 0, x->dtype, n, sizes, strides, x->offset);
@@ -150,7 +162,8 @@ static inline int32_t m_as_strided(tc_op_args *a) {
   int32_t n = tc_op_count(a, 1);
   if (n > TC_MAX_RANK || tc_op_count(a, 2) != n) return tc_op_fail(a, "as many strides as sizes are wanted");
   for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, 1, i), strides[i] = tc_op_sym_at(a, 2, i);
-  return tc_op_set_view(a, 0, 0, tc_op_tensor(a, 0)->dtype, n, sizes, strides, tc_op_kind(a, 3) == TC_AK_NONE ? NULL : tc_op_sym(a, 3));
+  return tc_op_set_view(a, 0, 0, tc_op_tensor(a, 0)->dtype, n, sizes, strides,
+                        tc_op_kind(a, 3) == TC_AK_NONE ? NULL : tc_op_sym(a, 3));
 }
 
 // view(self, size) of contiguous tensors
@@ -166,7 +179,8 @@ static inline int32_t m_view(tc_op_args *a) {
     else known = tc_int_mul(a, known, sizes[i]);
   }
   if (open >= 0) sizes[open] = tc_int_floordiv(a, numel, known), known = tc_int_mul(a, known, sizes[open]);
-  if (tc_int_require_eq(a, known, numel)) return tc_op_fail(a, "%s cannot be seen with that number of elements", tc_op_shape_text(a, 0));
+  if (tc_int_require_eq(a, known, numel))
+    return tc_op_fail(a, "%s cannot be seen with that number of elements", tc_op_shape_text(a, 0));
   return tc_op_set_view(a, 0, 0, x->dtype, n, sizes, NULL, x->offset);
 }
 
@@ -180,7 +194,9 @@ static inline int32_t m_unbind(tc_op_args *a) {
   int32_t rank = 0;
   for (int32_t i = 0; i < x->rank; i++)
     if (i != d) sizes[rank] = x->sizes[i], strides[rank++] = x->strides[i];
-  for (int32_t k = 0; k < n; k++) tc_op_set_view(a, k, 0, x->dtype, rank, sizes, strides, tc_int_add(a, x->offset, tc_int_mul(a, tc_int_const(a, k), x->strides[d])));
+  for (int32_t k = 0; k < n; k++)
+    tc_op_set_view(a, k, 0, x->dtype, rank, sizes, strides,
+                   tc_int_add(a, x->offset, tc_int_mul(a, tc_int_const(a, k), x->strides[d])));
   return TC_STATUS_OK;
 }
 
@@ -232,8 +248,10 @@ static inline int32_t m_cat(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK];
   for (int32_t i = 0; i < x->rank; i++) sizes[i] = x->sizes[i];
   for (int32_t k = 1; k < tc_op_count(a, 0); k++)
-    if (!tc_op_tensor_at(a, 0, k) || tc_op_tensor_at(a, 0, k)->rank != x->rank) return tc_op_fail(a, "tensors of different ranks");
-  for (int32_t k = 1; k < tc_op_count(a, 0); k++) sizes[d] = tc_int_add(a, sizes[d], tc_op_tensor_at(a, 0, k)->sizes[d]);
+    if (!tc_op_tensor_at(a, 0, k) || tc_op_tensor_at(a, 0, k)->rank != x->rank)
+      return tc_op_fail(a, "tensors of different ranks");
+  for (int32_t k = 1; k < tc_op_count(a, 0); k++)
+    sizes[d] = tc_int_add(a, sizes[d], tc_op_tensor_at(a, 0, k)->sizes[d]);
   const int32_t all[] = {0};
   return tc_op_set_result(a, 0, tc_op_promote(a, 1, all), x->rank, sizes, NULL);
 }
@@ -259,13 +277,17 @@ static inline int64_t ri_add(int64_t x, int64_t y) { return x + y; }
 static inline int64_t ri_mul(int64_t x, int64_t y) { return x * y; }
 static inline int64_t ri_second(int64_t x, int64_t y) { return (void)x, y; }
 static inline int64_t ri_lt(int64_t x, int64_t y) { return x < y; }
-static inline tc_c128 rc_mul(tc_c128 x, tc_c128 y) { return (tc_c128){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
+static inline tc_c128 rc_mul(tc_c128 x, tc_c128 y) {
+  return (tc_c128){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
 static inline tc_c128 rc_add(tc_c128 x, tc_c128 y) { return (tc_c128){x.re + y.re, x.im + y.im}; }
 static inline tc_c128 rc_self(tc_c128 x) { return x; }
 static inline double r_self(double x) { return x; }
 static inline int64_t ri_self(int64_t x) { return x; }
-static const tc_scalar_ref s_add = {.f2 = r_add, .i2 = ri_add, .c2 = rc_add}, s_sub = {.f2 = r_sub}, s_mul = {.f2 = r_mul, .i2 = ri_mul, .c2 = rc_mul}, s_div = {.f2 = r_div},
-                           s_relu = {.f1 = r_relu}, s_neg = {.f1 = r_neg}, s_exp = {.f1 = exp}, s_lt = {.f2 = r_lt, .i2 = ri_lt}, s_copy = {.f2 = r_second, .i2 = ri_second},
+static const tc_scalar_ref s_add = {.f2 = r_add, .i2 = ri_add, .c2 = rc_add}, s_sub = {.f2 = r_sub},
+                           s_mul = {.f2 = r_mul, .i2 = ri_mul, .c2 = rc_mul}, s_div = {.f2 = r_div},
+                           s_relu = {.f1 = r_relu}, s_neg = {.f1 = r_neg}, s_exp = {.f1 = exp},
+                           s_lt = {.f2 = r_lt, .i2 = ri_lt}, s_copy = {.f2 = r_second, .i2 = ri_second},
                            s_self = {.f1 = r_self, .i1 = ri_self, .c1 = rc_self};
 
 static inline int32_t ref_mm(tc_op_args *a) {
@@ -273,7 +295,9 @@ static inline int32_t ref_mm(tc_op_args *a) {
   for (int64_t i = 0; i < x->sizes[0]; i++)
     for (int64_t j = 0; j < y->sizes[1]; j++) {
       double s = 0;
-      for (int64_t k = 0; k < x->sizes[1]; k++) s += ((double *)x->data)[i * x->strides[0] + k * x->strides[1]] * ((double *)y->data)[k * y->strides[0] + j * y->strides[1]];
+      for (int64_t k = 0; k < x->sizes[1]; k++)
+        s += ((double *)x->data)[i * x->strides[0] + k * x->strides[1]] *
+             ((double *)y->data)[k * y->strides[0] + j * y->strides[1]];
       ((double *)r->data)[i * r->strides[0] + j * r->strides[1]] = s;
     }
   return TC_STATUS_OK;
@@ -290,7 +314,8 @@ static inline int32_t ref_sum(tc_op_args *a) {
   for (int32_t d = 0; d < x->rank; d++) numel *= x->sizes[d];
   for (int64_t e = 0; e < numel; e++) {
     int64_t rest = e, from = 0, to = 0;
-    for (int32_t d = x->rank - 1; d >= 0; d--) index[d] = rest % x->sizes[d], rest /= x->sizes[d], from += index[d] * x->strides[d];
+    for (int32_t d = x->rank - 1; d >= 0; d--)
+      index[d] = rest % x->sizes[d], rest /= x->sizes[d], from += index[d] * x->strides[d];
     for (int32_t d = 0, k = 0; d < x->rank; d++)
       if (!reduced[d]) to += index[d] * r->strides[k++];
       else k += keep;
@@ -354,43 +379,98 @@ static inline int32_t expand_abs(tc_op_args *a) {
 
 #define PW TC_OP_POINTWISE
 static const tc_op_def test_rows[] = {
-    {.schema = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .traits = PW, .meta = m_binary, .scalar_ref = &s_add},
-    {.schema = "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", .traits = PW, .meta = m_binary, .scalar_ref = &s_add},
-    {.schema = "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .traits = PW, .meta = m_binary, .scalar_ref = &s_sub},
-    {.schema = "mul.Tensor(Tensor self, Tensor other) -> Tensor", .traits = PW | TC_OP_COMPLEX, .meta = m_binary, .scalar_ref = &s_mul},
-    {.schema = "mul.Scalar(Tensor self, Scalar other) -> Tensor", .traits = PW | TC_OP_COMPLEX, .meta = m_binary, .scalar_ref = &s_mul},
-    {.schema = "div.Tensor(Tensor self, Tensor other) -> Tensor", .traits = PW | TC_OP_INT_TO_FLOAT, .scalar_ref = &s_div},
+    {.schema = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     .traits = PW,
+     .meta = m_binary,
+     .scalar_ref = &s_add},
+    {.schema = "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+     .traits = PW,
+     .meta = m_binary,
+     .scalar_ref = &s_add},
+    {.schema = "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     .traits = PW,
+     .meta = m_binary,
+     .scalar_ref = &s_sub},
+    {.schema = "mul.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW | TC_OP_COMPLEX,
+     .meta = m_binary,
+     .scalar_ref = &s_mul},
+    {.schema = "mul.Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW | TC_OP_COMPLEX,
+     .meta = m_binary,
+     .scalar_ref = &s_mul},
+    {.schema = "div.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW | TC_OP_INT_TO_FLOAT,
+     .scalar_ref = &s_div},
     {.schema = "relu(Tensor self) -> Tensor", .traits = PW, .meta = m_same, .scalar_ref = &s_relu},
     {.schema = "neg(Tensor self) -> Tensor", .traits = PW, .meta = m_same, .scalar_ref = &s_neg},
     {.schema = "exp(Tensor self) -> Tensor", .traits = PW | TC_OP_INT_TO_FLOAT, .scalar_ref = &s_exp},
     {.schema = "lt.Tensor(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = m_compare, .scalar_ref = &s_lt},
-    {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", .traits = PW, .meta = m_same, .scalar_ref = &s_copy},
+    {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+     .traits = PW,
+     .meta = m_same,
+     .scalar_ref = &s_copy},
     {.schema = "fill.Scalar(Tensor self, Scalar value) -> Tensor", .traits = PW, .meta = m_same, .scalar_ref = &s_copy},
-    {.schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", .traits = PW | TC_OP_COMPLEX, .meta = m_self, .scalar_ref = &s_self},
+    {.schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+     .traits = PW | TC_OP_COMPLEX,
+     .meta = m_self,
+     .scalar_ref = &s_self},
     {.schema = "mm(Tensor self, Tensor mat2) -> Tensor", .meta = m_mm, .ref = ref_mm},
-    {.schema = "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .traits = TC_OP_REDUCTION, .meta = m_sum, .ref = ref_sum},
-    {.schema = "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", .decompose = "let s = sum(self, dim, keepdim); s / (self.numel // s.numel)"},
-    {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .decompose = "let y = mm(input, permute(weight, [1, 0])); if(is_none(bias), y, y + bias)"},
+    {.schema = "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     .traits = TC_OP_REDUCTION,
+     .meta = m_sum,
+     .ref = ref_sum},
+    {.schema = "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+     .decompose = "let s = sum(self, dim, keepdim); s / (self.numel // s.numel)"},
+    {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+     .decompose = "let y = mm(input, permute(weight, [1, 0])); if(is_none(bias), y, y + bias)"},
     {.schema = "abs(Tensor self) -> Tensor", .expand = expand_abs},
-    {.schema = "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", .meta = m_max_dim},
+    {.schema = "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .meta = m_max_dim},
     {.schema = "alias(Tensor(a) self) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_alias},
     {.schema = "detach(Tensor(a) self) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_alias},
     {.schema = "permute(Tensor(a) self, int[] dims) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_permute},
-    {.schema = "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_transpose},
-    {.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_select},
-    {.schema = "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_slice},
+    {.schema = "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+     .traits = TC_OP_VIEW,
+     .meta = m_transpose},
+    {.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+     .traits = TC_OP_VIEW,
+     .meta = m_select},
+    {.schema =
+         "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+     .traits = TC_OP_VIEW,
+     .meta = m_slice},
     {.schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_unsqueeze},
-    {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_expand},
-    {.schema = "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_as_strided},
+    {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
+     .traits = TC_OP_VIEW,
+     .meta = m_expand},
+    {.schema = "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+     .traits = TC_OP_VIEW,
+     .meta = m_as_strided},
     {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_view},
     {.schema = "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .traits = TC_OP_VIEW, .meta = m_unbind},
     {.schema = "_conj(Tensor(a) self) -> Tensor(a)", .traits = TC_OP_VIEW | TC_OP_COMPLEX, .meta = m_conj},
-    {.schema = "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", .meta = m_self},
+    {.schema = "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) "
+               "-> Tensor",
+     .meta = m_self},
     {.schema = "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", .meta = m_self},
-    {.schema = "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor", .meta = m_self},
-    {.schema = "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", .meta = m_full, .ref = ref_full},
-    {.schema = "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", .traits = PW | TC_OP_MAYBE_VIEW | TC_OP_COMPLEX, .meta = m_to, .scalar_ref = &s_self},
-    {.schema = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor", .traits = PW | TC_OP_COMPLEX, .meta = m_to_copy, .scalar_ref = &s_self},
+    {.schema = "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? "
+               "storage_offset=None) -> Tensor",
+     .meta = m_self},
+    {.schema = "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+               "device=None, bool? pin_memory=None) -> Tensor",
+     .meta = m_full,
+     .ref = ref_full},
+    {.schema = "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+               "memory_format=None) -> Tensor(a)",
+     .traits = PW | TC_OP_MAYBE_VIEW | TC_OP_COMPLEX,
+     .meta = m_to,
+     .scalar_ref = &s_self},
+    {.schema = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+               "pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+     .traits = PW | TC_OP_COMPLEX,
+     .meta = m_to_copy,
+     .scalar_ref = &s_self},
     {.schema = "cat(Tensor[] tensors, int dim=0) -> Tensor", .meta = m_cat, .ref = ref_cat},
     {.schema = "nonzero(Tensor self) -> Tensor", .traits = TC_OP_DATA_DEPENDENT, .meta = m_nonzero, .ref = ref_nonzero},
     {.schema = "item(Tensor self) -> Scalar", .traits = TC_OP_DATA_DEPENDENT, .meta = m_item},
@@ -398,7 +478,8 @@ static const tc_op_def test_rows[] = {
 
 static inline tc_status test_registry(tc_arena *arena, tc_op_registry **out) {
   TC_TRY(tc_op_registry_create(arena, out));
-  for (size_t i = 0; i < sizeof test_rows / sizeof *test_rows; i++) TC_TRY(tc_op_register(*out, &test_rows[i], TC_SV("")));
+  for (size_t i = 0; i < sizeof test_rows / sizeof *test_rows; i++)
+    TC_TRY(tc_op_register(*out, &test_rows[i], TC_SV("")));
   return TC_OK;
 }
 

@@ -43,7 +43,8 @@ static void expect(const tc_tensor *t, tc_dtype d, int32_t n, const double *valu
     for (int32_t k = t->rank - 1; k >= 0; k--) index[k] = rest % t->sizes[k], rest /= t->sizes[k];
     double re, im;
     tc_tensor_get(t, index, &re, &im);
-    if (re != values[i] && !(re != re && values[i] != values[i])) fail_msg("element %d is %.17g, expected %.17g", (int)i, re, values[i]);
+    if (re != values[i] && !(re != re && values[i] != values[i]))
+      fail_msg("element %d is %.17g, expected %.17g", (int)i, re, values[i]);
   }
 }
 
@@ -57,7 +58,8 @@ TC_TEST(values_and_layouts) {
   TC_TRY(run(&f, arena,
              "graph @f [s0 in [1, 9] hint 2] (%x : f32[s0, 3] = user \"x\", %b : f32[3] = user \"b\") {\n"
              "%t = aten::permute(%x, [1, 0])\n%y = aten::exp(%t)\n%r = aten::relu(%t)\n%a = aten::add.Tensor(%x, %b)\n"
-             "%w = aten::linear(%x, %x)\n return user %r, user %a, user %w, user s0 }", NULL));
+             "%w = aten::linear(%x, %x)\n return user %r, user %a, user %w, user s0 }",
+             NULL));
   expect(&f.out[0], TC_F32, 6, D(1, 4, 0, 5, 3, 0));
   assert_int_equal(f.out[0].strides[0], 1); // as declared: the layout of %t
   assert_int_equal(f.out[0].strides[1], 3);
@@ -70,7 +72,8 @@ TC_TEST(values_and_layouts) {
 
 TC_TEST(results_are_rounded_unless_wide) {
   fixture f = {.n_in = 1};
-  const char *text = "graph @f (%x : f16[2] = user \"x\") {\n%y = aten::mul.Scalar(%x, 0.1)\n%z = aten::mul.Scalar(%y, 3.0)\nreturn user %z }";
+  const char *text = "graph @f (%x : f16[2] = user \"x\") {\n%y = aten::mul.Scalar(%x, 0.1)\n%z = aten::mul.Scalar(%y, "
+                     "3.0)\nreturn user %z }";
   f.in[0] = tensor(TC_F16, 1, S(2), D(1, 3));
   TC_TRY(run(&f, arena, text, NULL));
   double y0 = tc_f16_to_f32(tc_f64_to_f16(0.1)), y1 = tc_f16_to_f32(tc_f64_to_f16(3 * 0.1));
@@ -88,8 +91,10 @@ TC_TEST(integers_complex_and_mixed) {
   f.in[1] = tensor(TC_C64, 1, S(2), D(1, 2, 3, -4));
   TC_TRY(run(&f, arena,
              "graph @f (%i : i32[2] = user \"i\", %c : c64[2] = user \"c\") {\n"
-             "%a : i32[2] = aten::add.Tensor(%i, 1)\n%d : f32[2] = aten::div.Tensor(%i, 2)\n%j : c64[2] conj = aten::_conj(%c)\n%m : c64[2] = aten::mul.Tensor(%c, %j)\n"
-             "%l : bool[2] = aten::lt.Tensor(%i, 0)\n return user %a, user %d, user %m, user %l }", NULL));
+             "%a : i32[2] = aten::add.Tensor(%i, 1)\n%d : f32[2] = aten::div.Tensor(%i, 2)\n%j : c64[2] conj = "
+             "aten::_conj(%c)\n%m : c64[2] = aten::mul.Tensor(%c, %j)\n"
+             "%l : bool[2] = aten::lt.Tensor(%i, 0)\n return user %a, user %d, user %m, user %l }",
+             NULL));
   expect(&f.out[0], TC_I32, 2, D(-2147483648.0, -2)); // wraps
   expect(&f.out[1], TC_F32, 2, D(1073741824, -1.5));
   expect(&f.out[2], TC_C64, 2, D(5, 25)); // z conj(z)
@@ -102,8 +107,11 @@ TC_TEST(views_share_and_inplace_ops_write_through) {
   fixture f = {.n_in = 1};
   f.in[0] = tensor(TC_F32, 2, S(2, 3), D(1, 2, 3, 4, 5, 6));
   TC_TRY(run(&f, arena,
-             "graph @f (%x : f32[2, 3] = user \"x\") {\n%c = aten::clone(%x)\n%t = aten::permute(%c, [1, 0])\n%s = aten::select.int(%t, 0, 1)\n"
-             "%w = aten::mul_.Tensor(%s, 10.0)\n%y = aten::add.Tensor(%c, 0.0)\n%z = aten::copy_(%t, %w)\nreturn user %y, user %c, user %w }", NULL));
+             "graph @f (%x : f32[2, 3] = user \"x\") {\n%c = aten::clone(%x)\n%t = aten::permute(%c, [1, 0])\n%s = "
+             "aten::select.int(%t, 0, 1)\n"
+             "%w = aten::mul_.Tensor(%s, 10.0)\n%y = aten::add.Tensor(%c, 0.0)\n%z = aten::copy_(%t, %w)\nreturn user "
+             "%y, user %c, user %w }",
+             NULL));
   expect(&f.out[0], TC_F32, 6, D(1, 20, 3, 4, 50, 6));
   expect(&f.out[1], TC_F32, 6, D(20, 20, 20, 50, 50, 50)); // copy_ of the row itself, over all rows of the view
   done(&f);
@@ -114,7 +122,9 @@ TC_TEST(data_dependent_sizes) {
   fixture f = {.n_in = 1};
   f.in[0] = tensor(TC_F32, 1, S(4), D(0, 2, 0, 3));
   TC_TRY(run(&f, arena,
-             "graph @f [u0 unbacked in [0, inf]] (%x : f32[4] = user \"x\") {\n%n : i64[u0, 1] = aten::nonzero(%x)\n%o : f32[u0, 2] = aten::full([u0, 2], 1.5)\nreturn user %n, user %o, user u0 }", NULL));
+             "graph @f [u0 unbacked in [0, inf]] (%x : f32[4] = user \"x\") {\n%n : i64[u0, 1] = aten::nonzero(%x)\n%o "
+             ": f32[u0, 2] = aten::full([u0, 2], 1.5)\nreturn user %n, user %o, user u0 }",
+             NULL));
   expect(&f.out[0], TC_I64, 2, D(1, 3));
   expect(&f.out[1], TC_F32, 4, D(1.5, 1.5, 1.5, 1.5));
   expect(&f.out[2], TC_I64, 1, D(2));
@@ -127,7 +137,8 @@ TC_TEST(mutations_are_written_back) {
   f.in[0] = tensor(TC_F32, 1, S(2), D(1, 2));
   f.in[1] = tensor(TC_I64, 0, NULL, D(7));
   TC_TRY(run(&f, arena,
-             "graph @f (%x : f32[2] = user \"x\", %n : i64[] = buffer \"count\" persistent) {\n%a = aten::add.Tensor(%n, 1)\n%y = aten::neg(%x)\nreturn buffer \"count\" %a, input \"x\" %y, user %x }",
+             "graph @f (%x : f32[2] = user \"x\", %n : i64[] = buffer \"count\" persistent) {\n%a = "
+             "aten::add.Tensor(%n, 1)\n%y = aten::neg(%x)\nreturn buffer \"count\" %a, input \"x\" %y, user %x }",
              &(tc_ref_options){.write_back = true}));
   expect(&f.in[1], TC_I64, 1, D(8));
   expect(&f.in[0], TC_F32, 2, D(-1, -2));
@@ -138,11 +149,12 @@ TC_TEST(mutations_are_written_back) {
 
 TC_TEST(wrong_inputs_are_refused) {
   fixture f = {.n_in = 2};
-  const char *text = "graph @f [s0 in [2, 4] hint 2, require s0 % 2 == 0] (%x : f32[s0, 3] = user \"x\", %y : f32[2*s0] = user \"y\") {\n%z = aten::relu(%x)\nreturn user %z }";
-#define TRY_WITH(d, a, b, c, part)                                                \
+  const char *text = "graph @f [s0 in [2, 4] hint 2, require s0 % 2 == 0] (%x : f32[s0, 3] = user \"x\", %y : "
+                     "f32[2*s0] = user \"y\") {\n%z = aten::relu(%x)\nreturn user %z }";
+#define TRY_WITH(d, a, b, c, part)                                                          \
   f.in[0] = tensor(d, 2, S(a, b), D(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)); \
-  f.in[1] = tensor(TC_F32, 1, S(c), D(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));          \
-  assert_error(run(&f, arena, text, NULL), TC_STATUS_INVALID_ARGUMENT, part);           \
+  f.in[1] = tensor(TC_F32, 1, S(c), D(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));                 \
+  assert_error(run(&f, arena, text, NULL), TC_STATUS_INVALID_ARGUMENT, part);               \
   for (int32_t i = 0; i < 2; i++) tc_tensor_unref(&f.in[i])
   TRY_WITH(TC_F64, 2, 3, 4, "the input 'x' is f64 of rank 2, f32[s0, 3] is wanted");
   TRY_WITH(TC_F32, 2, 4, 4, "size mismatch at index 1. expected 3 = 3, actual 4");
@@ -155,9 +167,17 @@ TC_TEST(wrong_inputs_are_refused) {
   assert_error(run(&f, arena, text, NULL), TC_STATUS_INVALID_ARGUMENT, "more inputs");
   f.n_in = 2;
   assert_error(run(&f, arena, text, NULL), TC_STATUS_INVALID_ARGUMENT, "the input 'y' is missing");
-  assert_error(run(&f, arena, "graph @f (%x : f32[2, 3] = user \"x\", %y : f32[1] = buffer \"b\") {\n%z = aten::slice_scatter(%x, %x) @ \"m.py:3\"\nreturn user %z }", NULL), TC_STATUS_INVALID_ARGUMENT, "the input 'b' is missing");
+  assert_error(run(&f, arena,
+                   "graph @f (%x : f32[2, 3] = user \"x\", %y : f32[1] = buffer \"b\") {\n%z = aten::slice_scatter(%x, "
+                   "%x) @ \"m.py:3\"\nreturn user %z }",
+                   NULL),
+               TC_STATUS_INVALID_ARGUMENT, "the input 'b' is missing");
   f.n_in = 1;
-  assert_error(run(&f, arena, "graph @f (%x : f32[2, 3] = user \"x\") {\n%z = aten::slice_scatter(%x, %x) @ \"m.py:3\"\nreturn user %z }", NULL), TC_STATUS_UNIMPLEMENTED, "at m.py:3");
+  assert_error(
+      run(&f, arena,
+          "graph @f (%x : f32[2, 3] = user \"x\") {\n%z = aten::slice_scatter(%x, %x) @ \"m.py:3\"\nreturn user %z }",
+          NULL),
+      TC_STATUS_UNIMPLEMENTED, "at m.py:3");
   done(&f);
   return TC_OK;
 }
@@ -166,7 +186,10 @@ TC_TEST(wrong_inputs_are_refused) {
 TC_TEST(allocation_failures) {
   fixture f = {.n_in = 1};
   f.in[0] = tensor(TC_F32, 2, S(2, 3), D(1, 2, 3, 4, 5, 6));
-  TC_TRY(run(&f, arena, "graph @f (%x : f32[2, 3] = user \"x\") {\n%w = aten::linear(%x, %x)\n%a = aten::abs(%w)\nreturn user %a, user %w }", NULL));
+  TC_TRY(run(&f, arena,
+             "graph @f (%x : f32[2, 3] = user \"x\") {\n%w = aten::linear(%x, %x)\n%a = aten::abs(%w)\nreturn user %a, "
+             "user %w }",
+             NULL));
   for (int32_t i = 0; i < 2; i++) tc_tensor_unref(&f.out[i]);
   for (int64_t n = 1;; n++) {
     tc_fault_allocator fault;
@@ -187,8 +210,10 @@ TC_TEST(allocation_failures) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(values_and_layouts), cmocka_unit_test(results_are_rounded_unless_wide), cmocka_unit_test(integers_complex_and_mixed),
-                                     cmocka_unit_test(views_share_and_inplace_ops_write_through), cmocka_unit_test(data_dependent_sizes), cmocka_unit_test(mutations_are_written_back),
-                                     cmocka_unit_test(wrong_inputs_are_refused), cmocka_unit_test(allocation_failures)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(values_and_layouts),         cmocka_unit_test(results_are_rounded_unless_wide),
+      cmocka_unit_test(integers_complex_and_mixed), cmocka_unit_test(views_share_and_inplace_ops_write_through),
+      cmocka_unit_test(data_dependent_sizes),       cmocka_unit_test(mutations_are_written_back),
+      cmocka_unit_test(wrong_inputs_are_refused),   cmocka_unit_test(allocation_failures)};
   return TC_RUN(tests);
 }

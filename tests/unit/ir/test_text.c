@@ -2,17 +2,20 @@
 #include "tests/unit/ir/test_ops.h"
 
 static const char *const graphs[] = {
-    "graph @forward [s0 in [2, 64] hint 2] (\n    %p_q : f32[64, 64] = parameter \"q.weight\",\n    %x : f32[s0, 64] = user \"x\") {\n"
+    "graph @forward [s0 in [2, 64] hint 2] (\n    %p_q : f32[64, 64] = parameter \"q.weight\",\n    %x : f32[s0, 64] = "
+    "user \"x\") {\n"
     "  %linear : f32[s0, 64] = aten::linear(%x, %p_q, none) @ \"model.py:12 q = self.q(x)\"\n"
     "  return user %linear\n}\n",
-    "graph @views (\n    %x : f32[4, 3]{1, 4} = user \"x\",\n    %c : i64[] = buffer \"count\" persistent,\n    const(true) = user \"flag\",\n    const(3) = user \"n\",\n    const(\"sum\") = user \"mode\") {\n"
+    "graph @views (\n    %x : f32[4, 3]{1, 4} = user \"x\",\n    %c : i64[] = buffer \"count\" persistent,\n    "
+    "const(true) = user \"flag\",\n    const(3) = user \"n\",\n    const(\"sum\") = user \"mode\") {\n"
     "  %t : f32[3, 4] = aten::permute(%x, [1, 0])\n"
     "  %s : f32[2, 4]{4, 1}+4 = aten::slice.Tensor(%t, 0, 1, 3, 1)\n"
     "  %e : f32[4]{1}+4 = aten::select.int(%t, 0, 1)\n"
     "  %u : f32[4]{1}+4, %u_1 : f32[4]{1}+8 = aten::unbind.int(%s, 0)\n"
     "  %a : i64[] = aten::add.Tensor(%c, 1, 1)\n"
     "  return user \"y\" %s, user %e, user %u_1, buffer \"count\" %a, user 3, user none, user \"text\", user 1.5\n}\n",
-    "graph @numbers [s0 in [1, 128] div 4 hint 8, u0 unbacked in [0, inf], u1 unbacked in [-inf, inf], require s0 <= 128] (\n    %x : f32[s0] = user \"x\",\n    %n : int s0 = user \"n\",\n    %i : i64[] = user \"i\") {\n"
+    "graph @numbers [s0 in [1, 128] div 4 hint 8, u0 unbacked in [0, inf], u1 unbacked in [-inf, inf], require s0 <= "
+    "128] (\n    %x : f32[s0] = user \"x\",\n    %n : int s0 = user \"n\",\n    %i : i64[] = user \"i\") {\n"
     "  %nz : i64[u0, 1] = aten::nonzero(%x)\n"
     "  %k : int u1 = aten::item(%i)\n"
     "  %f : float = aten::item(%x)\n"
@@ -58,16 +61,22 @@ TC_TEST(clones_print_the_same) {
 }
 
 TC_TEST(damage_is_named_with_its_place) {
-  static const struct { const char *text, *part; } cases[] = {
+  static const struct {
+    const char *text, *part;
+  } cases[] = {
       {"graph forward () { return }", "test.tc:1:7"},
       {"graph @f (%x : f33[2] = user \"x\") { return }", "test.tc:1:16: expected a type"},
       {"graph @f (%x : f32[2] = usr \"x\") { return }", "test.tc:1:25: expected the kind of an input"},
       {"graph @f (%x : f32[2]{1, 2} = user \"x\") { return }", "2 strides for 1 sizes"},
-      {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::relu(%z)\n  return user %y }", "test.tc:2:19: %z is not defined here"},
+      {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::relu(%z)\n  return user %y }",
+       "test.tc:2:19: %z is not defined here"},
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::rleu(%x)\n  return user %y }", "test.tc:2:8"},
-      {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::rleu(%x)\n  return user %y }", "nearest known one is 'aten::relu'"},
-      {"graph @f (%x : f32[2] = user \"x\") {\n  %y : f32[3] = aten::relu(%x)\n  return user %y }", "f32[3] is declared, the op gives f32[2]"},
-      {"graph @f (%x : f32[2] = user \"x\") {\n  %y, %z = aten::relu(%x)\n  return user %y }", "has 1 results, 2 are named"},
+      {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::rleu(%x)\n  return user %y }",
+       "nearest known one is 'aten::relu'"},
+      {"graph @f (%x : f32[2] = user \"x\") {\n  %y : f32[3] = aten::relu(%x)\n  return user %y }",
+       "f32[3] is declared, the op gives f32[2]"},
+      {"graph @f (%x : f32[2] = user \"x\") {\n  %y, %z = aten::relu(%x)\n  return user %y }",
+       "has 1 results, 2 are named"},
       {"graph @f (%x : f32[2] = user \"x\") {\n  %x = aten::relu(%x)\n  return user %x }", "%x is defined twice"},
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::relu(%x, 1)\n  return user %y }", "takes 1 arguments"},
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::relu(self=%x, self=%x)\n  return user %y }", "given twice"},
@@ -83,7 +92,8 @@ TC_TEST(damage_is_named_with_its_place) {
     TC_TRY(test_module(arena, &m));
     tc_status s = test_parse(m, cases[i].text, &g);
     if (!s) fail_msg("case %d went through", (int)i);
-    if (!strstr(tc_status_text(s), cases[i].part)) fail_msg("case %d: no '%s' in: %s", (int)i, cases[i].part, tc_status_text(s));
+    if (!strstr(tc_status_text(s), cases[i].part))
+      fail_msg("case %d: no '%s' in: %s", (int)i, cases[i].part, tc_status_text(s));
     tc_status_free(s);
   }
   return TC_OK;
@@ -124,7 +134,12 @@ TC_TEST(random_damage) {
 TC_TEST(the_verifier_finds_faults) {
   tc_module *m;
   tc_graph *g;
-#define FRESH TC_TRY(test_module(arena, &m)); TC_TRY(test_parse(m, "graph @f (%x : f32[2, 3] = user \"x\") {\n%a = aten::relu(%x)\n%b = aten::neg(%a)\n%c = aten::add.Tensor(%a, %b)\nreturn user %c }", &g))
+#define FRESH                                                                                                  \
+  TC_TRY(test_module(arena, &m));                                                                              \
+  TC_TRY(test_parse(m,                                                                                         \
+                    "graph @f (%x : f32[2, 3] = user \"x\") {\n%a = aten::relu(%x)\n%b = aten::neg(%a)\n%c = " \
+                    "aten::add.Tensor(%a, %b)\nreturn user %c }",                                              \
+                    &g))
   FRESH;
   tc_node *a = g->first, *b = a->next, *c = b->next;
   assert_int_equal(a->results[0]->n_uses, 2);
@@ -164,12 +179,15 @@ TC_TEST(names_are_unique) {
   tc_tensor_type t = {.dtype = TC_F32, .sizes = (tc_int[]){0}, .offset = tc_sym_int(m->syms, 0)};
   static const char *const want[] = {"x", "x_1", "x_2", "x_1_1", "a_b"};
   static const char *const given[] = {"x", "x", "x", "x_1", "a b"};
-  for (int32_t i = 0; i < 5; i++) assert_sv(tc_graph_add_input(g, TC_IN_USER, tc_sv_of(given[i]), TC_SV("t"), &t)->name, want[i]);
+  for (int32_t i = 0; i < 5; i++)
+    assert_sv(tc_graph_add_input(g, TC_IN_USER, tc_sv_of(given[i]), TC_SV("t"), &t)->name, want[i]);
   return tc_graph_verify(g);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(print_is_the_inverse_of_parse), cmocka_unit_test(clones_print_the_same), cmocka_unit_test(damage_is_named_with_its_place),
-                                     cmocka_unit_test(random_damage), cmocka_unit_test(the_verifier_finds_faults), cmocka_unit_test(names_are_unique)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(print_is_the_inverse_of_parse),  cmocka_unit_test(clones_print_the_same),
+      cmocka_unit_test(damage_is_named_with_its_place), cmocka_unit_test(random_damage),
+      cmocka_unit_test(the_verifier_finds_faults),      cmocka_unit_test(names_are_unique)};
   return TC_RUN(tests);
 }

@@ -1,9 +1,10 @@
-// From a graph text through lowering, scheduling and emission to a kernel that the interpreter runs; values against plain C.
+// From a graph text through lowering, scheduling and emission to a kernel that the interpreter runs; values against
+// plain C.
 #include <math.h>
 
 #include "core/base/log.h"
-#include "core/ir/opargs.h"
 #include "core/ir/op.h"
+#include "core/ir/opargs.h"
 #include "core/kernel/emit.h"
 #include "core/kernel/templates/templates.h"
 #include "tests/unit/unit.h"
@@ -54,13 +55,18 @@ static int32_t lower_mm(tc_op_args *a) {
   tc_int inside = tc_sym_cmp(a->syms, TC_SYM_LT, column, n);
   tc_lt packed = tc_lo_end(a, tc_lo_load_if(a, w, at, inside, zero), tc_lo_dtype(a, w));
   tc_lt operands[2] = {x, packed};
-  tc_lo_result(a, 0, tc_lo_template(a, "matmul", 2, operands, tc_lo_dtype(a, x), 2, tc_op_result_type(a, 0)->sizes, 0, NULL));
+  tc_lo_result(a, 0,
+               tc_lo_template(a, "matmul", 2, operands, tc_lo_dtype(a, x), 2, tc_op_result_type(a, 0)->sizes, 0, NULL));
   return TC_STATUS_OK;
 }
 
 static const tc_op_def rows[] = {
-    {.schema = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .traits = TC_OP_POINTWISE, .body = "self + alpha * other"},
-    {.schema = "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", .traits = TC_OP_POINTWISE, .body = "self - alpha * other"},
+    {.schema = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     .traits = TC_OP_POINTWISE,
+     .body = "self + alpha * other"},
+    {.schema = "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+     .traits = TC_OP_POINTWISE,
+     .body = "self - alpha * other"},
     {.schema = "mul.Tensor(Tensor self, Tensor other) -> Tensor", .traits = TC_OP_POINTWISE, .body = "self * other"},
     {.schema = "div.Tensor(Tensor self, Tensor other) -> Tensor", .traits = TC_OP_POINTWISE, .body = "self / other"},
     {.schema = "exp(Tensor self) -> Tensor", .traits = TC_OP_POINTWISE, .body = "exp(self)"},
@@ -78,8 +84,16 @@ typedef struct program {
   int32_t kernels;
 } program;
 
-static const tc_device_props cpu_like = {.simd_bytes = 64, .simd_registers = 32, .cores = 2, .l1_bytes = 32768, .l2_bytes = 1 << 20, .shared_bytes = 1 << 18, .launch_ns = 1000, .bytes_per_ns = 20};
-static const tc_device_props gpu_like = {.max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 49152, .launch_ns = 3000, .bytes_per_ns = 2000};
+static const tc_device_props cpu_like = {.simd_bytes = 64,
+                                         .simd_registers = 32,
+                                         .cores = 2,
+                                         .l1_bytes = 32768,
+                                         .l2_bytes = 1 << 20,
+                                         .shared_bytes = 1 << 18,
+                                         .launch_ns = 1000,
+                                         .bytes_per_ns = 20};
+static const tc_device_props gpu_like = {
+    .max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 49152, .launch_ns = 3000, .bytes_per_ns = 2000};
 
 static tc_status run_group(tc_arena *arena, program *p, tc_group *g, const tc_device_props *dev) {
   tc_emitted out;
@@ -114,7 +128,8 @@ static tc_status run_group(tc_arena *arena, program *p, tc_group *g, const tc_de
 }
 
 // Inputs are buffers 0 …; the result is the buffer of output 0.
-static tc_status run(tc_arena *arena, const char *text, const tc_device_props *dev, int32_t n_in, float *const *in, const float **out, int32_t *kernels) {
+static tc_status run(tc_arena *arena, const char *text, const tc_device_props *dev, int32_t n_in, float *const *in,
+                     const float **out, int32_t *kernels) {
   tc_op_registry *reg;
   TC_TRY(tc_op_registry_create(arena, &reg));
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) TC_TRY(tc_op_register(reg, &rows[i], TC_SV("")));
@@ -154,7 +169,8 @@ static float *random_floats(tc_arena *arena, int64_t n) {
 
 static void check(const float *got, const double *want, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
-    if (!(fabs(got[i] - want[i]) <= 1e-4 * (1 + fabs(want[i])))) fail_msg("element %lld: got %g, expected %g", (long long)i, got[i], want[i]);
+    if (!(fabs(got[i] - want[i]) <= 1e-4 * (1 + fabs(want[i]))))
+      fail_msg("element %lld: got %g, expected %g", (long long)i, got[i], want[i]);
   }
 }
 
@@ -163,8 +179,10 @@ TC_TEST(pointwise_chain_is_one_kernel) {
     float *in[2] = {random_floats(arena, 3 * 41), random_floats(arena, 41)};
     const float *out;
     int32_t kernels;
-    TC_TRY(run(arena, "graph @f (%x : f32[3, 41] = user \"x\", %y : f32[41] = user \"y\") {\n"
-                      "  %a : f32[3, 41] = aten::mul.Tensor(%x, %y)\n  %b : f32[3, 41] = aten::exp(%a)\n  %c : f32[3, 41] = aten::add.Tensor(%b, %x, 2)\n  return user %c\n}\n",
+    TC_TRY(run(arena,
+               "graph @f (%x : f32[3, 41] = user \"x\", %y : f32[41] = user \"y\") {\n"
+               "  %a : f32[3, 41] = aten::mul.Tensor(%x, %y)\n  %b : f32[3, 41] = aten::exp(%a)\n  %c : f32[3, 41] = "
+               "aten::add.Tensor(%b, %x, 2)\n  return user %c\n}\n",
                d ? &gpu_like : &cpu_like, 2, in, &out, &kernels));
     double want[3 * 41];
     for (int i = 0; i < 3 * 41; i++) want[i] = exp((double)in[0][i] * in[1][i % 41]) + 2 * in[0][i];
@@ -180,10 +198,13 @@ TC_TEST(softmax_is_one_kernel) {
     float *in[1] = {random_floats(arena, R * N)};
     const float *out;
     int32_t kernels;
-    TC_TRY(run(arena, "graph @f (%x : f32[5, 77] = user \"x\") {\n"
-                      "  %m : f32[5, 1] = aten::tmax(%x, 1)\n  %s : f32[5, 77] = aten::sub.Tensor(%x, %m, 1)\n  %e : f32[5, 77] = aten::exp(%s)\n"
-                      "  %t : f32[5, 1] = aten::tsum(%e, 1)\n  %y : f32[5, 77] = aten::div.Tensor(%e, %t)\n  return user %y\n}\n",
-               d ? &gpu_like : &cpu_like, 1, in, &out, &kernels));
+    TC_TRY(
+        run(arena,
+            "graph @f (%x : f32[5, 77] = user \"x\") {\n"
+            "  %m : f32[5, 1] = aten::tmax(%x, 1)\n  %s : f32[5, 77] = aten::sub.Tensor(%x, %m, 1)\n  %e : f32[5, 77] "
+            "= aten::exp(%s)\n"
+            "  %t : f32[5, 1] = aten::tsum(%e, 1)\n  %y : f32[5, 77] = aten::div.Tensor(%e, %t)\n  return user %y\n}\n",
+            d ? &gpu_like : &cpu_like, 1, in, &out, &kernels));
     double want[R * N];
     for (int r = 0; r < R; r++) {
       double s = 0;
@@ -201,7 +222,10 @@ TC_TEST(column_sums_run_along_columns) {
   float *in[1] = {random_floats(arena, R * N)};
   const float *out;
   int32_t kernels;
-  TC_TRY(run(arena, "graph @f (%x : f32[19, 70] = user \"x\") {\n  %r : f32[19, 70] = aten::relu(%x)\n  %s : f32[70] = aten::tsum(%r, 0, false)\n  return user %s\n}\n", &cpu_like, 1, in, &out, &kernels));
+  TC_TRY(run(arena,
+             "graph @f (%x : f32[19, 70] = user \"x\") {\n  %r : f32[19, 70] = aten::relu(%x)\n  %s : f32[70] = "
+             "aten::tsum(%r, 0, false)\n  return user %s\n}\n",
+             &cpu_like, 1, in, &out, &kernels));
   double want[N] = {0};
   for (int i = 0; i < R * N; i++) want[i % N] += in[0][i] > 0 ? in[0][i] : 0;
   check(out, want, N);
@@ -209,7 +233,8 @@ TC_TEST(column_sums_run_along_columns) {
   return TC_OK;
 }
 
-static void matmul_center(tc_arena *arena, int m, int k, int n, const float *x, const float *w, const float *b, double *want, bool center) {
+static void matmul_center(tc_arena *arena, int m, int k, int n, const float *x, const float *w, const float *b,
+                          double *want, bool center) {
   (void)arena;
   for (int i = 0; i < m; i++) {
     double mean = 0;
@@ -228,8 +253,10 @@ TC_TEST(matmul_with_epilogue_is_one_kernel_and_a_pack) {
   float *in[3] = {random_floats(arena, M * K), random_floats(arena, K * N), random_floats(arena, N)};
   const float *out;
   int32_t kernels;
-  TC_TRY(run(arena, "graph @f (%x : f32[29, 33] = user \"x\", %w : f32[33, 100] = user \"w\", %b : f32[100] = user \"b\") {\n"
-                    "  %p : f32[29, 100] = aten::mm(%x, %w)\n  %a : f32[29, 100] = aten::add.Tensor(%p, %b, 1)\n  %r : f32[29, 100] = aten::relu(%a)\n  return user %r\n}\n",
+  TC_TRY(run(arena,
+             "graph @f (%x : f32[29, 33] = user \"x\", %w : f32[33, 100] = user \"w\", %b : f32[100] = user \"b\") {\n"
+             "  %p : f32[29, 100] = aten::mm(%x, %w)\n  %a : f32[29, 100] = aten::add.Tensor(%p, %b, 1)\n  %r : "
+             "f32[29, 100] = aten::relu(%a)\n  return user %r\n}\n",
              &cpu_like, 3, in, &out, &kernels));
   double want[M * N];
   matmul_center(arena, M, K, N, in[0], in[1], in[2], want, false);
@@ -243,9 +270,12 @@ TC_TEST(matmul_carries_a_row_reduction) {
   float *in[3] = {random_floats(arena, M * K), random_floats(arena, K * N), random_floats(arena, N)};
   const float *out;
   int32_t kernels;
-  TC_TRY(run(arena, "graph @f (%x : f32[29, 33] = user \"x\", %w : f32[33, 100] = user \"w\", %b : f32[100] = user \"b\") {\n"
-                    "  %p : f32[29, 100] = aten::mm(%x, %w)\n  %a : f32[29, 100] = aten::add.Tensor(%p, %b, 1)\n  %r : f32[29, 100] = aten::relu(%a)\n"
-                    "  %s : f32[29, 1] = aten::tsum(%r, 1)\n  %q : f32[29, 1] = aten::mul.Tensor(%s, 0.01)\n  %y : f32[29, 100] = aten::sub.Tensor(%r, %q, 1)\n  return user %y\n}\n",
+  TC_TRY(run(arena,
+             "graph @f (%x : f32[29, 33] = user \"x\", %w : f32[33, 100] = user \"w\", %b : f32[100] = user \"b\") {\n"
+             "  %p : f32[29, 100] = aten::mm(%x, %w)\n  %a : f32[29, 100] = aten::add.Tensor(%p, %b, 1)\n  %r : "
+             "f32[29, 100] = aten::relu(%a)\n"
+             "  %s : f32[29, 1] = aten::tsum(%r, 1)\n  %q : f32[29, 1] = aten::mul.Tensor(%s, 0.01)\n  %y : f32[29, "
+             "100] = aten::sub.Tensor(%r, %q, 1)\n  return user %y\n}\n",
              &cpu_like, 3, in, &out, &kernels));
   double want[M * N];
   matmul_center(arena, M, K, N, in[0], in[1], in[2], want, true);
@@ -257,8 +287,9 @@ TC_TEST(matmul_carries_a_row_reduction) {
 int main(void) {
   srand((unsigned)time(NULL));
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pointwise_chain_is_one_kernel), cmocka_unit_test(softmax_is_one_kernel), cmocka_unit_test(column_sums_run_along_columns),
-      cmocka_unit_test(matmul_with_epilogue_is_one_kernel_and_a_pack), cmocka_unit_test(matmul_carries_a_row_reduction),
+      cmocka_unit_test(pointwise_chain_is_one_kernel),  cmocka_unit_test(softmax_is_one_kernel),
+      cmocka_unit_test(column_sums_run_along_columns),  cmocka_unit_test(matmul_with_epilogue_is_one_kernel_and_a_pack),
+      cmocka_unit_test(matmul_carries_a_row_reduction),
   };
   return TC_RUN(tests);
 }

@@ -39,11 +39,15 @@ static inline int64_t le_numel(le_run *r, const tc_buf *b) {
 static inline tc_knum *le_at(le_run *r, const tc_buf *b, const int64_t *index) {
   static tc_knum nothing;
   int64_t at = 0;
-  if (!r->data[b->id]) return le_fail(r, tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read before it is made", TC_SV_ARG(b->name))), &nothing;
+  if (!r->data[b->id])
+    return le_fail(r, tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read before it is made", TC_SV_ARG(b->name))),
+           &nothing;
   for (int32_t d = 0; d < b->rank; d++) {
     int64_t n = le_size(r, b->sizes[d]);
     if (index[d] < 0 || index[d] >= n)
-      return le_fail(r, tc_error(TC_STATUS_INTERNAL, "index %lld of dimension %d of %%" TC_SV_FMT ", which has %lld", (long long)index[d], d, TC_SV_ARG(b->name), (long long)n)), &nothing;
+      return le_fail(r, tc_error(TC_STATUS_INTERNAL, "index %lld of dimension %d of %%" TC_SV_FMT ", which has %lld",
+                                 (long long)index[d], d, TC_SV_ARG(b->name), (long long)n)),
+             &nothing;
     at = at * n + index[d];
   }
   return &r->data[b->id][at];
@@ -109,8 +113,10 @@ static inline bool le_better(tc_dtype d, tc_knum v, tc_knum best, bool highest) 
   return v.re != v.re || (highest ? v.re > best.re : v.re < best.re);
 }
 
-static inline tc_status le_reduce(le_run *r, const tc_lnode *n, const int64_t *extents, tc_knum *values, tc_knum out[2]) {
-  tc_dtype in = n->body.insts.data[n->body.results[0]].dtype, d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
+static inline tc_status le_reduce(le_run *r, const tc_lnode *n, const int64_t *extents, tc_knum *values,
+                                  tc_knum out[2]) {
+  tc_dtype in = n->body.insts.data[n->body.results[0]].dtype, d = n->outs[0]->dtype,
+           acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
   bool arg = n->reduce == TC_RED_ARGMAX || n->reduce == TC_RED_ARGMIN, first = true, empty = false;
   int64_t at = 0;
   out[0] = tc_kir_int(acc, n->reduce == TC_RED_PROD || n->reduce == TC_RED_ALL);
@@ -127,7 +133,8 @@ static inline tc_status le_reduce(le_run *r, const tc_lnode *n, const int64_t *e
     case TC_RED_ALL: out[0].i &= pair[1].i; break;
     default: // the accumulator of an arg reduction holds the element
       if (arg) pair[1] = v;
-      if (first || le_better(arg ? in : acc, pair[1], out[0], n->reduce == TC_RED_MAX || n->reduce == TC_RED_ARGMAX)) out[0] = pair[1], out[1].i = at;
+      if (first || le_better(arg ? in : acc, pair[1], out[0], n->reduce == TC_RED_MAX || n->reduce == TC_RED_ARGMAX))
+        out[0] = pair[1], out[1].i = at;
     }
     first = false;
     at++;
@@ -139,9 +146,7 @@ static inline tc_status le_reduce(le_run *r, const tc_lnode *n, const int64_t *e
 
 static inline tc_knum le_view(le_run *r, const tc_lview *v, const int64_t *index) {
   int64_t at[TC_MAX_RANK];
-  for (int32_t d = 0; d < v->rank; d++) {
-    r->symbols[v->index[d]->symbol] = index[d];
-  }
+  for (int32_t d = 0; d < v->rank; d++) { r->symbols[v->index[d]->symbol] = index[d]; }
   for (int32_t d = 0; d < v->buf->rank; d++) at[d] = le_size(r, v->map[d]);
   return *le_at(r, v->buf, at);
 }
@@ -150,7 +155,8 @@ static inline tc_knum le_view(le_run *r, const tc_lview *v, const int64_t *index
 static inline void le_matmul(le_run *r, const tc_lnode *n, tc_knum *out) {
   const tc_lview *x = &n->operands[0], *y = &n->operands[1];
   int32_t rank = n->n_par;
-  int64_t ix[TC_MAX_RANK], iy[TC_MAX_RANK + 1], depth = le_size(r, x->sizes[rank - 1]), panel = le_size(r, y->sizes[rank]);
+  int64_t ix[TC_MAX_RANK], iy[TC_MAX_RANK + 1], depth = le_size(r, x->sizes[rank - 1]),
+                                                panel = le_size(r, y->sizes[rank]);
   tc_dtype in = x->buf->dtype, d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
   for (int32_t k = 0; k < rank; k++) ix[k] = iy[k] = r->symbols[n->vars[k]->symbol];
   int64_t column = iy[rank - 1];
@@ -158,7 +164,8 @@ static inline void le_matmul(le_run *r, const tc_lnode *n, tc_knum *out) {
   for (int64_t k = 0; k < depth; k++) {
     ix[rank - 1] = k;
     iy[rank - 2] = column / panel, iy[rank - 1] = k, iy[rank] = column % panel;
-    tc_knum pair[2] = {tc_kir_cast(in, acc, le_view(r, x, ix)), tc_kir_cast(y->buf->dtype, acc, le_view(r, y, iy))}, sum[2] = {*out};
+    tc_knum pair[2] = {tc_kir_cast(in, acc, le_view(r, x, ix)), tc_kir_cast(y->buf->dtype, acc, le_view(r, y, iy))},
+            sum[2] = {*out};
     tc_kir_eval(TC_K_MUL, acc, pair, &sum[1]);
     tc_kir_eval(TC_K_ADD, acc, sum, out);
   }
@@ -195,7 +202,8 @@ static inline tc_status le_node(le_run *r, const tc_lnode *n) {
 }
 
 // Runs everything. `inputs` by number of the graph input; tensors of outputs are made with the declared strides.
-static inline tc_status le_run_loops(tc_loops *l, const tc_allocator *a, const tc_tensor *inputs, const int64_t *symbols, int32_t n_symbols, tc_tensor *outputs) {
+static inline tc_status le_run_loops(tc_loops *l, const tc_allocator *a, const tc_tensor *inputs,
+                                     const int64_t *symbols, int32_t n_symbols, tc_tensor *outputs) {
   le_run r = {.l = l, .arena = l->arena};
   r.symbols = TC_NEW_ARRAY(l->arena, int64_t, tc_sym_symbol_count(l->syms) + 1);
   memcpy(r.symbols, symbols, sizeof *symbols * (size_t)n_symbols);
@@ -219,7 +227,8 @@ static inline tc_status le_run_loops(tc_loops *l, const tc_allocator *a, const t
     if (!o->buf) continue;
     // Where each element of the buffer lies by its own strides; the output reads the storage by the promised ones.
     int64_t n = le_numel(&r, o->buf), sizes[TC_MAX_RANK], strides[TC_MAX_RANK], span = 1, index[TC_MAX_RANK] = {0};
-    for (int32_t d = 0; d < o->buf->rank; d++) span += (le_size(&r, o->buf->sizes[d]) - 1) * le_size(&r, o->buf->strides[d]);
+    for (int32_t d = 0; d < o->buf->rank; d++)
+      span += (le_size(&r, o->buf->sizes[d]) - 1) * le_size(&r, o->buf->strides[d]);
     int64_t base = le_size(&r, o->buf->offset), first = le_size(&r, o->type.offset);
     tc_knum *storage = TC_NEW_ARRAY(l->arena, tc_knum, (n > 0 ? span : 1) + base);
     for (int64_t k = 0; k < n; k++) {
@@ -228,13 +237,15 @@ static inline tc_status le_run_loops(tc_loops *l, const tc_allocator *a, const t
       storage[at] = r.data[o->buf->id][k];
       for (int32_t d = o->buf->rank - 1; d >= 0 && ++index[d] >= le_size(&r, o->buf->sizes[d]); d--) index[d] = 0;
     }
-    for (int32_t d = 0; d < o->type.rank; d++) sizes[d] = le_size(&r, o->type.sizes[d]), strides[d] = le_size(&r, o->type.strides[d]);
+    for (int32_t d = 0; d < o->type.rank; d++)
+      sizes[d] = le_size(&r, o->type.sizes[d]), strides[d] = le_size(&r, o->type.strides[d]);
     TC_TRY(tc_tensor_create(a, o->type.dtype, o->type.rank, sizes, &outputs[i]));
     memset(index, 0, sizeof index);
     for (int64_t k = 0, count = tc_tensor_numel(&outputs[i]); k < count; k++) {
       int64_t at = first;
       for (int32_t d = 0; d < o->type.rank; d++) at += index[d] * strides[d];
-      if (at < 0 || at >= base + span) return tc_error(TC_STATUS_INTERNAL, "output %d reaches outside of its buffer", i);
+      if (at < 0 || at >= base + span)
+        return tc_error(TC_STATUS_INTERNAL, "output %d reaches outside of its buffer", i);
       char *to = (char *)tc_tensor_data(&outputs[i]) + k * tc_dtype_size(o->type.dtype);
       if (tc_dtype_is_complex(o->type.dtype)) {
         tc_dtype part = tc_dtype_real(o->type.dtype);

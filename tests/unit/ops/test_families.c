@@ -3,12 +3,12 @@
 // (cases.py made them). And: every row of the core registers.
 #include <math.h>
 
-#include "core/ops/ops.h"
 #include "core/ir/expand.h"
 #include "core/ir/refexec.h"
+#include "core/ops/ops.h"
 #include "core/passes/passes.h"
-#include "tests/unit/unit.h"
 #include "tests/unit/ops/loop_eval.h"
+#include "tests/unit/unit.h"
 
 #define CASES TC_SOURCE_DIR "/tests/unit/ops/cases.txt"
 
@@ -16,7 +16,7 @@ static const tc_allocator *current_allocator;
 
 typedef struct fixture {
   tc_arena *arena;
-  tc_sv text;       // the case's line
+  tc_sv text; // the case's line
   int32_t line;
   int32_t n_inputs, n_results;
   tc_sv call, inputs[8], results[16];
@@ -69,7 +69,8 @@ static tc_status parse_case(const fixture *f, tc_module *m, tc_graph **out) {
   tc_sb_putz(&sb, "graph @f (");
   for (int32_t i = 0; i < f->n_inputs; i++) {
     operand o = read_operand(f->inputs[i]);
-    tc_sb_printf(&sb, "%s%%" TC_SV_FMT " : " TC_SV_FMT " = user \"" TC_SV_FMT "\"", i ? ", " : "", TC_SV_ARG(o.name), TC_SV_ARG(o.type), TC_SV_ARG(o.name));
+    tc_sb_printf(&sb, "%s%%" TC_SV_FMT " : " TC_SV_FMT " = user \"" TC_SV_FMT "\"", i ? ", " : "", TC_SV_ARG(o.name),
+                 TC_SV_ARG(o.type), TC_SV_ARG(o.name));
   }
   tc_sb_putz(&sb, ") {\n  ");
   for (int32_t i = 0; i < f->n_results; i++) tc_sb_printf(&sb, "%s%%r%d", i ? ", " : "", i);
@@ -135,7 +136,8 @@ static tc_status check_type(const fixture *f, int32_t i, const tc_value *v, tc_s
   put_ints(&sb, "{", "}", t->rank, t->strides);
   if (!tc_sym_is_int(t->offset, 0)) tc_sb_putz(&sb, "+"), tc_sym_print(&sb, t->offset);
   if (v->view_arg >= 0) tc_sb_putz(&sb, "&");
-  if (!tc_sv_eq(tc_sb_view(&sb), want)) return tc_error(TC_STATUS_MISMATCH, "result %d is %s, expected " TC_SV_FMT, i, sb.text, TC_SV_ARG(want));
+  if (!tc_sv_eq(tc_sb_view(&sb), want))
+    return tc_error(TC_STATUS_MISMATCH, "result %d is %s, expected " TC_SV_FMT, i, sb.text, TC_SV_ARG(want));
   return TC_OK;
 }
 
@@ -165,7 +167,9 @@ static tc_status check_values(const char *who, int32_t i, const tc_tensor *t, tc
     for (int32_t part = 0; part < 1 + complex; part++) {
       double x = got[part], w = want[part];
       bool same = isnan(w) ? isnan(x) : isinf(w) ? x == w : fabs(x - w) <= eps * (scale + fabs(w));
-      if (!same) return tc_error(TC_STATUS_MISMATCH, "%s: result %d, element %lld is %.9g, expected %.9g", who, i, (long long)k, x, w);
+      if (!same)
+        return tc_error(TC_STATUS_MISMATCH, "%s: result %d, element %lld is %.9g, expected %.9g", who, i, (long long)k,
+                        x, w);
     }
     for (int32_t d = t->rank - 1; d >= 0 && ++index[d] >= t->sizes[d]; d--) index[d] = 0;
   }
@@ -218,7 +222,8 @@ static tc_status run_case(const fixture *f) {
   for (int32_t i = 0; i < f->n_results; i++) {
     tc_sv type;
     tc_sv_cut(f->results[i], ':', &type);
-    if (g->outputs.data[i].arg.value->kind == TC_VALUE_TENSOR) TC_TRY(check_type(f, i, g->outputs.data[i].arg.value, trim(type)));
+    if (g->outputs.data[i].arg.value->kind == TC_VALUE_TENSOR)
+      TC_TRY(check_type(f, i, g->outputs.data[i].arg.value, trim(type)));
     else assert_sv(trim(type), "-");
   }
   for (int32_t i = 0; i < f->n_inputs; i++) {
@@ -303,12 +308,14 @@ TC_TEST(rows_are_complete) {
     bool expands = d->decompose || d->expand;
     if (!expands && !d->ref && !d->scalar_ref) fail_msg(TC_SV_FMT " has no reference", TC_SV_ARG(op->full_name));
     if (!expands && !d->lower && !d->body) fail_msg(TC_SV_FMT " has no lowering", TC_SV_ARG(op->full_name));
-    if (!expands && !d->meta && !(d->traits & TC_OP_POINTWISE)) fail_msg(TC_SV_FMT " has no meta function", TC_SV_ARG(op->full_name));
+    if (!expands && !d->meta && !(d->traits & TC_OP_POINTWISE))
+      fail_msg(TC_SV_FMT " has no meta function", TC_SV_ARG(op->full_name));
   }
   return TC_OK;
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_register), cmocka_unit_test(rows_are_complete), cmocka_unit_test(cases)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_register), cmocka_unit_test(rows_are_complete),
+                                     cmocka_unit_test(cases)};
   return TC_RUN(tests);
 }

@@ -33,9 +33,9 @@ static inline const tc_sym *sym_range(tc_sym_ctx *c, const char *name, int64_t l
   return s;
 }
 
-#define assert_sym(c, text, want)                                                                          \
-  do {                                                                                                     \
-    const tc_sym *got_ = sym_parse((c), (text)), *want_ = sym_parse((c), (want));                          \
+#define assert_sym(c, text, want)                                                                            \
+  do {                                                                                                       \
+    const tc_sym *got_ = sym_parse((c), (text)), *want_ = sym_parse((c), (want));                            \
     if (got_ != want_) fail_msg("%s gave %s, wanted %s", (text), sym_text((c), got_), sym_text((c), want_)); \
   } while (0)
 

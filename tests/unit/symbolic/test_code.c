@@ -20,10 +20,21 @@ TC_TEST(evaluates) {
   static const struct {
     const char *text;
     int64_t want;
-  } rows[] = {{"a*b + 4", -17},          {"a//b", -3},       {"Mod(a, b)", -2},     {"b//2", -2},
-              {"Mod(b, 2)", 1},          {"Min(a, b)", -3},  {"Max(a, b)", 7},      {"a**3", 343},
-              {"a < b || a == 7", 1},    {"a != 7", 0},      {"Where(b < 0, a, b)", 7}, {"z != 0 && Mod(a, z) == 0", 0},
-              {"z == 0 || a//z > 3", 1}, {"Where(z == 0, 5, a//z)", 5}, {"2**a", 128}};
+  } rows[] = {{"a*b + 4", -17},
+              {"a//b", -3},
+              {"Mod(a, b)", -2},
+              {"b//2", -2},
+              {"Mod(b, 2)", 1},
+              {"Min(a, b)", -3},
+              {"Max(a, b)", 7},
+              {"a**3", 343},
+              {"a < b || a == 7", 1},
+              {"a != 7", 0},
+              {"Where(b < 0, a, b)", 7},
+              {"z != 0 && Mod(a, z) == 0", 0},
+              {"z == 0 || a//z > 3", 1},
+              {"Where(z == 0, 5, a//z)", 5},
+              {"2**a", 128}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     assert_ok(both(c, rows[i].text, values, &v));
     if (v != rows[i].want) fail_msg("%s is %lld", rows[i].text, (long long)v);
@@ -137,7 +148,7 @@ TC_TEST(damaged_code_is_found) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(evaluates), cmocka_unit_test(hints),
-                                     cmocka_unit_test(shared_nodes_are_computed_once), cmocka_unit_test(depth_is_bounded),
-                                     cmocka_unit_test(damaged_code_is_found)};
+                                     cmocka_unit_test(shared_nodes_are_computed_once),
+                                     cmocka_unit_test(depth_is_bounded), cmocka_unit_test(damaged_code_is_found)};
   return TC_RUN(tests);
 }

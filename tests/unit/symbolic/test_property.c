@@ -225,7 +225,8 @@ static const char *describe(const world *w, const tc_sym *e) {
 }
 
 static void plain_text(tc_sb *sb, const world *w, const tree *t) {
-  static const char *const ops[] = {"", "", "+", "*", "//", "%", "Min", "Max", "**", "==", "!=", "<", "<=", "&&", "||", "!", "?"};
+  static const char *const ops[] = {"",   "",   "+", "*",  "//", "%",  "Min", "Max", "**",
+                                    "==", "!=", "<", "<=", "&&", "||", "!",   "?"};
   if (t->kind == TC_SYM_CONST) tc_sb_int(sb, t->value);
   else if (t->kind == TC_SYM_SYMBOL) tc_sb_put(sb, w->sym[t->value]->name);
   else {
@@ -250,8 +251,8 @@ static void check_value(world *w, pair p, tc_sym_code code, int32_t proven) {
   if (st || got != want) {
     tc_sb sb = tc_sb_make(w->arena);
     plain_text(&sb, w, p.t);
-    fail_msg("%s\n became %s\n: value %lld, wanted %lld %s", sb.text, describe(w, p.e), (long long)got,
-             (long long)want, st ? tc_status_text(st) : "");
+    fail_msg("%s\n became %s\n: value %lld, wanted %lld %s", sb.text, describe(w, p.e), (long long)got, (long long)want,
+             st ? tc_status_text(st) : "");
   }
   assert_ok(tc_sym_run(code, w->value, &ran));
   if (ran != got) fail_msg("code of %s gave %lld, wanted %lld", describe(w, p.e), (long long)ran, (long long)got);
@@ -381,11 +382,9 @@ TC_TEST(replaces_at_once) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(small_expressions_keep_their_value),
-                                     cmocka_unit_test(expressions_keep_their_value),
-                                     cmocka_unit_test(large_expressions_keep_their_value),
-                                     cmocka_unit_test(proofs_hold),
-                                     cmocka_unit_test(sums_and_products_are_canonical),
-                                     cmocka_unit_test(replaces_at_once)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(small_expressions_keep_their_value), cmocka_unit_test(expressions_keep_their_value),
+      cmocka_unit_test(large_expressions_keep_their_value), cmocka_unit_test(proofs_hold),
+      cmocka_unit_test(sums_and_products_are_canonical),    cmocka_unit_test(replaces_at_once)};
   return TC_RUN(tests);
 }

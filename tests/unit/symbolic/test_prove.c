@@ -3,10 +3,10 @@
 
 static int32_t prove(tc_sym_ctx *c, const char *text) { return tc_sym_prove(c, sym_parse(c, text)); }
 
-#define assert_proves(c, text, want)                                                                  \
-  do {                                                                                                \
-    int32_t got_ = prove((c), (text));                                                                \
-    if (got_ != (want)) fail_msg("'%s': %d, expected %d", (text), (int)got_, (int)(want));            \
+#define assert_proves(c, text, want)                                                       \
+  do {                                                                                     \
+    int32_t got_ = prove((c), (text));                                                     \
+    if (got_ != (want)) fail_msg("'%s': %d, expected %d", (text), (int)got_, (int)(want)); \
   } while (0)
 
 TC_TEST(proves_from_ranges) {
@@ -166,7 +166,7 @@ TC_TEST(later_facts_are_used_by_simplify) {
   assert_ptr_equal(tc_sym_simplify(c, e), sym_parse(c, "s0"));
   assert_ptr_equal(tc_sym_simplify(c, cond), sym_parse(c, "s1 > 2"));
   assert_ptr_equal(sym_parse(c, "s0 <= 64 && s1 > 2"), cond); // conditions do not vanish by themselves
-  info->divisor = 8; // through the same pointer
+  info->divisor = 8;                                          // through the same pointer
   assert_int_equal(tc_sym_divisor(c, sym_parse(c, "s0*2")), 16);
   return TC_OK;
 }

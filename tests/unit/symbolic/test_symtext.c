@@ -3,14 +3,31 @@
 
 TC_TEST(prints_what_it_reads) {
   tc_sym_ctx *c = tc_sym_create(arena);
-  static const char *const same[] = {"0", "-7", "-9223372036854775808", "s0", "-s0", "4*s0 - s1 + 8",
-                                     "4*s0 + s1//8 + Mod(s2, 3) + Max(s0, 1)", "s0**2*s1 + 3*s0*s1 + s0 + 1",
-                                     "-(s0//8)", "4*(s0//8)", "(s0 + 1)//(2*s1)", "s2*(s0//s1) - s0//s1",
-                                     "Min(s0, 64)", "Mod(s1, 8) == 0 && s0 <= 64", "s0 == 1 || s1 != s2",
-                                     "Where(s0 < s1, s0, s1 + 1)", "2**s0", "s0**s1", "(s0 < s1) + 1",
-                                     "-s0*s1 + 5", "s0 + -9223372036854775808",
-                                     "1 + 9223372036854775807", "(4*s0)*4611686018427387904",
-                                     "2**70", "(2**70)**2 + 1"};
+  static const char *const same[] = {"0",
+                                     "-7",
+                                     "-9223372036854775808",
+                                     "s0",
+                                     "-s0",
+                                     "4*s0 - s1 + 8",
+                                     "4*s0 + s1//8 + Mod(s2, 3) + Max(s0, 1)",
+                                     "s0**2*s1 + 3*s0*s1 + s0 + 1",
+                                     "-(s0//8)",
+                                     "4*(s0//8)",
+                                     "(s0 + 1)//(2*s1)",
+                                     "s2*(s0//s1) - s0//s1",
+                                     "Min(s0, 64)",
+                                     "Mod(s1, 8) == 0 && s0 <= 64",
+                                     "s0 == 1 || s1 != s2",
+                                     "Where(s0 < s1, s0, s1 + 1)",
+                                     "2**s0",
+                                     "s0**s1",
+                                     "(s0 < s1) + 1",
+                                     "-s0*s1 + 5",
+                                     "s0 + -9223372036854775808",
+                                     "1 + 9223372036854775807",
+                                     "(4*s0)*4611686018427387904",
+                                     "2**70",
+                                     "(2**70)**2 + 1"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     const tc_sym *e = sym_parse(c, same[i]);
     const char *text = sym_text(c, e);
@@ -76,12 +93,18 @@ TC_TEST(overflow_is_kept) {
 
 TC_TEST(refuses_other_text) {
   tc_sym_ctx *c = tc_sym_create(arena);
-  static const char *const rows[][2] = {{"s0/2", "use '//'"},           {"1.5*s0", "no fractions"},
-                                        {"~s0", "no meaning"},          {"s0 & 3", "no meaning"},
-                                        {"f(s0)", "not a symbolic"},    {"Mod(s0)", "does not take 1"},
-                                        {"Min(a=3)", "named arguments"}, {"\"s0\"", "no meaning"},
-                                        {"s0.size", "no meaning"},      {"none", "no meaning"},
-                                        {"f.g(1)", "only a function"},  {"3 + nan", "no fractions"}};
+  static const char *const rows[][2] = {{"s0/2", "use '//'"},
+                                        {"1.5*s0", "no fractions"},
+                                        {"~s0", "no meaning"},
+                                        {"s0 & 3", "no meaning"},
+                                        {"f(s0)", "not a symbolic"},
+                                        {"Mod(s0)", "does not take 1"},
+                                        {"Min(a=3)", "named arguments"},
+                                        {"\"s0\"", "no meaning"},
+                                        {"s0.size", "no meaning"},
+                                        {"none", "no meaning"},
+                                        {"f.g(1)", "only a function"},
+                                        {"3 + nan", "no fractions"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tc_lexer lx;
     const tc_sym *e = NULL;
@@ -94,7 +117,8 @@ TC_TEST(refuses_other_text) {
   tc_sym_symbol(c, TC_SV("batch"));
   tc_lex_init(&lx, arena, TC_SV("x"), TC_SV("3 + bach"));
   assert_ok(tc_ex_parse(&lx, &ex));
-  assert_error(tc_sym_from_ex(c, &lx, ex, false, &e), TC_STATUS_INVALID_ARGUMENT, "x:1:5: unknown symbol 'bach'; did you mean 'batch'");
+  assert_error(tc_sym_from_ex(c, &lx, ex, false, &e), TC_STATUS_INVALID_ARGUMENT,
+               "x:1:5: unknown symbol 'bach'; did you mean 'batch'");
   assert_error(tc_sym_from_ex(c, NULL, ex, false, &e), TC_STATUS_INVALID_ARGUMENT, "1:5: unknown symbol");
   return TC_OK;
 }
@@ -151,7 +175,8 @@ TC_TEST(reads_srepr) {
       {"ModularIndexing(" S("s0") ", Integer(4), Integer(8))", "Mod(s0//4, 8)"},
       {"PythonMod(Symbol('u0', integer=True), Integer(8))", "Mod(u0, 8)"},
       {"Where(StrictLessThan(Symbol('u0', integer=True), Integer(3)), Integer(1), Integer(2))", "Where(u0 < 3, 1, 2)"},
-      {"Piecewise(ExprCondPair(Integer(1), Equality(Symbol('u0', integer=True), Integer(0))), ExprCondPair(" S("s0") ", true))",
+      {"Piecewise(ExprCondPair(Integer(1), Equality(Symbol('u0', integer=True), Integer(0))), ExprCondPair(" S(
+           "s0") ", true))",
        "Where(u0 == 0, 1, s0)"},
       {"And(Not(Unequality(" S("s0") ", Integer(4))), Or(StrictGreaterThan(" S("s1") ", Integer(2)), false))",
        "s0 == 4 && s1 > 2"},
@@ -207,7 +232,8 @@ TC_TEST(refuses_other_srepr) {
               {"", TC_STATUS_INVALID_ARGUMENT, "expected"},
               {"s0 +", TC_STATUS_INVALID_ARGUMENT, "expected"},
               {"s0 s1", TC_STATUS_INVALID_ARGUMENT, "end of the expression"},
-              {"Piecewise(ExprCondPair(Integer(1), Equality(Symbol('u'), Integer(0))))", TC_STATUS_INVALID_ARGUMENT, "last case"}};
+              {"Piecewise(ExprCondPair(Integer(1), Equality(Symbol('u'), Integer(0))))", TC_STATUS_INVALID_ARGUMENT,
+               "last case"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const tc_sym *e = NULL;
     assert_error(tc_sym_parse_srepr(c, tc_sv_of(rows[i].text), &e), rows[i].code, rows[i].part);
@@ -228,7 +254,8 @@ TC_TEST(refuses_other_srepr) {
 // Damaged text is an error or another expression, nothing else.
 TC_TEST(survives_damaged_text) {
   static const char *const whole[] = {
-      "Piecewise(ExprCondPair(Mod(Symbol('s0', positive=True), Integer(4)), Equality(FloorDiv(Symbol('s1'), Rational(1, 3)), Float('2.5', precision=53))), ExprCondPair(Pow(Symbol('s2'), Integer(-2)), true))",
+      "Piecewise(ExprCondPair(Mod(Symbol('s0', positive=True), Integer(4)), Equality(FloorDiv(Symbol('s1'), "
+      "Rational(1, 3)), Float('2.5', precision=53))), ExprCondPair(Pow(Symbol('s2'), Integer(-2)), true))",
       "Mod(s0*s1 + 3, s1**2)//(s0 - 1) + Min(s0, -7)*Where(s0 < s1 && s2 != 3, 9223372036854775807, 0 - s2)",
       "CeilToInt(IntTrueDiv(Mul(Integer(-9223372036854775808), Symbol('s0')), Symbol('s1', nonnegative=True)))"};
   uint64_t seed = tc_test_seed();

@@ -184,6 +184,22 @@ static bool view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *bu
   return true;
 }
 
+// The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of its
+// dimensions.
+static const tc_sym *const *strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want) {
+  if (v->rank != v->buf->rank) return NULL;
+  const tc_sym **out = TC_NEW_ARRAY(l->arena, const tc_sym *, v->rank);
+  uint32_t seen = 0;
+  for (int32_t d = 0; d < v->rank; d++) {
+    int32_t k = 0;
+    while (k < v->rank && v->map[d] != v->index[k]) k++;
+    if (k == v->rank || seen >> k & 1) return NULL;
+    seen |= 1u << k;
+    out[d] = want[k];
+  }
+  return out;
+}
+
 // A fresh buffer with the strides that the graph promises, filled by a pointwise copy.
 static const tc_lview *copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name) {
   static const tc_node nameless = {.name = {"out", 3}};
@@ -212,7 +228,7 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
       bool input = v->buf->kind == TC_BUF_INPUT;
       // Internal buffers get the output's strides if nobody decided yet; a second output of the same buffer is a view
       // of it.
-      if (!input && is_whole(v) && !v->buf->strides) ((tc_buf *)v->buf)->strides = t->strides;
+      if (!input && !v->buf->strides) ((tc_buf *)v->buf)->strides = strides_behind(l, v, t->strides);
       const tc_sym *const *have = v->buf->strides;
       bool fits = have && view_strides(l, v, have, strides, &offset);
       for (int32_t d = 0; fits && d < t->rank; d++)

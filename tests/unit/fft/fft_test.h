@@ -32,7 +32,7 @@ static const tc_device_props thread_device = {.max_lanes = 1024, .subgroup = 32,
 static inline tc_status expand_all(tc_graph *g) {
   for (tc_node *n = g->first, *before; n; n = before ? before->next : g->first) {
     before = n;
-    if (n->op->def->lower || n->op->body.n_results || !tc_op_can_expand(n->op)) continue;
+    if (n->dead || n->op->def->lower || n->op->body.n_results || !tc_op_can_expand(n->op)) continue;
     tc_build b = {.graph = g, .before = n, .source = n->source};
     int32_t count = 0;
     tc_arg *results;

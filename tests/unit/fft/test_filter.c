@@ -1,0 +1,87 @@
+// ifft(fft(x) * h) along rows: one kernel that reads x once and writes y once. And the ops around transforms: norms,
+// lengths, dimensions.
+#include "tests/unit/fft/fft_test.h"
+
+static void rows_filter(tc_arena *arena, int64_t rows, int64_t n, const tc_device_props *dev) {
+  compiled p = {0};
+  long long r = rows, m = n;
+  tc_sv text = tc_sv_printf(arena,
+                            "graph @filter (%%x : c64[%lld, %lld] = user \"x\", %%h : c64[%lld] = user \"h\") {\n"
+                            "  %%f : c64[%lld, %lld] = aten::fft_fft(%%x)\n  %%g : c64[%lld, %lld] = aten::mul.Tensor(%%f, %%h)\n"
+                            "  %%y : c64[%lld, %lld] = aten::fft_ifft(%%g)\n  return user %%y\n}\n",
+                            r, m, m, r, m, r, m, r, m);
+  tc_status s = compile_graph(arena, text.data, dev, &p);
+  if (s) fail_msg("rows of %lld: %s", m, tc_status_text(s));
+  assert_int_equal(p.s->groups.count, 1);
+  assert_int_equal(p.kernels[0].params.count, 3); // x, h and y; nothing else goes through memory
+  float complex *x = random_c64(arena, rows * n), *h = random_c64(arena, n);
+  cplx *row = TC_NEW_ARRAY(arena, cplx, n), *spectrum = TC_NEW_ARRAY(arena, cplx, n), *want = TC_NEW_ARRAY(arena, cplx, rows * n), *got = TC_NEW_ARRAY(arena, cplx, rows * n);
+  void *in[2] = {x, h}, *out;
+  s = interpret(arena, &p, 2, in, &out);
+  if (s) fail_msg("rows of %lld: %s", m, tc_status_text(s));
+  for (int64_t i = 0; i < rows; i++) {
+    for (int64_t k = 0; k < n; k++) row[k] = x[i * n + k];
+    plain_dft(n, true, row, spectrum);
+    for (int64_t k = 0; k < n; k++) spectrum[k] *= h[k] / (double)n;
+    plain_dft(n, false, spectrum, want + i * n);
+  }
+  for (int64_t i = 0; i < rows * n; i++) got[i] = ((float complex *)out)[i];
+  double e = distance(rows * n, got, want);
+  if (!(e <= 7e-7)) fail_msg("rows of %lld: relative error %g", m, e);
+}
+
+TC_TEST(filters_rows_in_one_kernel) {
+  static const int64_t n[] = {8, 60, 256, 1000, 4096};
+  for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+    rows_filter(arena, 3, n[i], &vector_device);
+    rows_filter(arena, 2, n[i], &thread_device);
+  }
+  return TC_OK;
+}
+
+// One op on a tensor of three dimensions against the definition along one of them.
+static void along(tc_arena *arena, const char *call, const char *out_type, int64_t rank_sizes[3], int dim, int64_t n, bool forward, double scale, int groups) {
+  compiled p = {0};
+  int64_t *s = rank_sizes, numel = s[0] * s[1] * s[2];
+  tc_sv text = tc_sv_printf(arena, "graph @f (%%x : c64[%lld, %lld, %lld] = user \"x\") {\n  %%y : %s = %s\n  return user %%y\n}\n", (long long)s[0], (long long)s[1], (long long)s[2], out_type, call);
+  tc_status st = compile_graph(arena, text.data, &vector_device, &p);
+  if (st) fail_msg("%s: %s", call, tc_status_text(st));
+  if (p.s->groups.count != groups) fail_msg("%s: %d kernels", call, p.s->groups.count);
+  float complex *x = random_c64(arena, numel);
+  void *in = x, *out;
+  st = interpret(arena, &p, 1, &in, &out);
+  if (st) fail_msg("%s: %s", call, tc_status_text(st));
+  const tc_tensor_type *t = &p.loops->outputs.data[0].type;
+  int64_t stride[3];
+  for (int d = 0; d < 3; d++) stride[d] = number_of(&p, t->strides[d]);
+  int a = dim == 0 ? 1 : 0, b = dim == 2 ? 1 : 2;
+  int64_t in_stride[3] = {s[1] * s[2], s[2], 1}, total = s[a] * s[b] * n, at = 0;
+  cplx *row = TC_NEW_ARRAY(arena, cplx, n), *want = TC_NEW_ARRAY(arena, cplx, total), *got = TC_NEW_ARRAY(arena, cplx, total);
+  for (int64_t i = 0; i < s[a]; i++)
+    for (int64_t j = 0; j < s[b]; j++) {
+      for (int64_t k = 0; k < n; k++) row[k] = k < s[dim] ? scale * x[i * in_stride[a] + j * in_stride[b] + k * in_stride[dim]] : 0;
+      plain_dft(n, forward, row, want + at);
+      for (int64_t k = 0; k < n; k++) got[at + k] = ((float complex *)out)[i * stride[a] + j * stride[b] + k * stride[dim]];
+      at += n;
+    }
+  double e = distance(total, got, want);
+  if (!(e <= 5e-7)) fail_msg("%s: relative error %g", call, e);
+}
+
+TC_TEST(lengths_norms_and_dimensions) {
+  int64_t s[3] = {5, 12, 20};
+  along(arena, "aten::fft_fft(%x, none, 1)", "c64[5, 12, 20]{240, 1, 12}", s, 1, 12, true, 1, 1);
+  along(arena, "aten::fft_ifft(%x, none, 0)", "c64[5, 12, 20]{1, 100, 5}", s, 0, 5, false, 0.2, 1);
+  along(arena, "aten::fft_ifft(%x, none, 2, \"forward\")", "c64[5, 12, 20]", s, 2, 20, false, 1, 1);
+  along(arena, "aten::fft_fft(%x, none, -1, \"ortho\")", "c64[5, 12, 20]", s, 2, 20, true, 1 / sqrt(20), 1);
+  along(arena, "aten::fft_fft(%x, 16)", "c64[5, 12, 16]", s, 2, 16, true, 1, 1);
+  along(arena, "aten::fft_fft(%x, 35, -1, \"forward\")", "c64[5, 12, 35]", s, 2, 35, true, 1.0 / 35, 1);
+  along(arena, "aten::fft_ifft(%x, 18, 1)", "c64[5, 18, 20]{360, 1, 18}", s, 1, 18, false, 1.0 / 18, 1);
+  return TC_OK;
+}
+
+int main(void) {
+  srand((unsigned)time(NULL));
+  const struct CMUnitTest tests[] = {cmocka_unit_test(filters_rows_in_one_kernel), cmocka_unit_test(lengths_norms_and_dimensions)};
+  return TC_RUN(tests);
+}

@@ -30,6 +30,8 @@ static tc_status define(pt2_import *im, pt2_scope *s, const at *where, tc_sv nam
 
 tc_status pt2_define(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_arg arg) { return define(im, s, where, name, arg, NULL); }
 
+tc_status pt2_define_useless(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, const char *why) { return define(im, s, where, name, tc_arg_none(), why); }
+
 tc_status pt2_define_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_sv name) {
   bool is_int = tc_sv_is(tag, "as_sym_int"), is_bool = tc_sv_is(tag, "as_sym_bool");
   tc_map *table = is_int ? s->ints : is_bool ? s->bools : s->floats;

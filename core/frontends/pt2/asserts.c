@@ -6,6 +6,14 @@
 // not run at all.
 #include "core/frontends/pt2/import.h"
 
+static tc_status add_assert(pt2_import *im, pt2_scope *s, const at *where, tc_arg condition, tc_sv message, tc_sv source) {
+  const tc_op *op = tc_op_find(im->file->ops, TC_SV("aten::_assert_scalar"));
+  if (op == NULL) return pt2_refuse(where, "an assertion about data needs the op aten::_assert_scalar");
+  tc_arg args[2] = {condition, tc_arg_string(tc_sv_copy(im->arena, message))};
+  tc_node *made;
+  return tc_graph_add_node(s->graph, NULL, op, 2, args, TC_SV("assert"), source, &made);
+}
+
 tc_status pt2_condition(pt2_import *im, pt2_scope *s, const at *where, const tc_sym *condition, tc_sv message, tc_sv source) {
   int32_t known = condition->kind == TC_SYM_CONST ? condition->value != 0 : tc_sym_prove(im->syms, condition);
   if (known == 1) return TC_OK;
@@ -19,13 +27,7 @@ tc_status pt2_condition(pt2_import *im, pt2_scope *s, const at *where, const tc_
     tc_module_require(im->module, condition);
     return TC_OK;
   }
-  const tc_op *op = tc_op_find(im->file->ops, TC_SV("aten::_assert_scalar"));
-  if (op == NULL) return pt2_refuse(where, "an assertion about data needs the op aten::_assert_scalar");
-  tc_arg *args = TC_NEW_ARRAY(im->arena, tc_arg, 2);
-  args[0] = tc_arg_sym(condition);
-  args[1] = tc_arg_string(tc_sv_copy(im->arena, message));
-  tc_node *made;
-  TC_TRY(tc_graph_add_node(s->graph, NULL, op, 2, args, TC_SV("assert"), source, &made));
+  TC_TRY(add_assert(im, s, where, tc_arg_sym(condition), message, source));
   if (!in_region) tc_sym_assume(im->syms, condition);
   return TC_OK;
 }
@@ -133,7 +135,8 @@ static tc_status import_assert(pt2_import *im, pt2_scope *s, const at *where, co
   tc_sv text = message.kind == TC_AK_STRING ? message.text : TC_SV("assertion");
   if (condition.kind == TC_AK_INT) return pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_NE, condition.sym, tc_sym_int(im->syms, 0)), text, n->source);
   if (condition.kind == TC_AK_BOOL && condition.value == NULL) return pt2_condition(im, s, where, tc_sym_int(im->syms, condition.integer != 0), text, n->source);
-  return pt2_refuse(where, "an assertion about a number of this kind");
+  if (condition.value == NULL) return pt2_refuse(where, "an assertion about a number of this kind");
+  return add_assert(im, s, where, condition, text, n->source); // a comparison of floating-point numbers
 }
 
 // sym_constrain_range: min ≤ size ≤ max; _for_size also size ≥ 0.

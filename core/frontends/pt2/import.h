@@ -4,9 +4,9 @@
 //   program.c  one program from start to end                  types.c   dtypes, tensor types
 //   symbols.c  symbolic integers, aliases, ranges             args.c    Argument unions → tc_arg
 //   node.c     nodes and their results                        asserts.c conditions, sym_* queries
-//   region.c   higher-order ops                               signature.c inputs, outputs
-//   pytree.c   pytrees and leaf names                         guards.c  guards_code
-//   weights.c  payloads → tensors
+//   numbers.c  functions on numbers                           region.c  higher-order ops
+//   signature.c inputs, outputs                               pytree.c  pytrees and leaf names
+//   guards.c   guards_code                                    weights.c payloads → tensors
 #ifndef TC_CORE_FRONTENDS_PT2_IMPORT_H_
 #define TC_CORE_FRONTENDS_PT2_IMPORT_H_
 
@@ -117,6 +117,8 @@ void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, con
 TC_NODISCARD tc_status pt2_arg(pt2_import *im, pt2_scope *s, const at *where, tc_json v, tc_arg *out);
 TC_NODISCARD tc_status pt2_lookup(pt2_scope *s, const at *where, tc_sv name, tc_arg *out);
 TC_NODISCARD tc_status pt2_define(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_arg arg);
+// A name whose use is an error that says why; `why` is not copied.
+TC_NODISCARD tc_status pt2_define_useless(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, const char *why);
 // From a name's entry in sym_int_values, sym_bool_values or sym_float_values (chosen by the tag as_sym_*).
 TC_NODISCARD tc_status pt2_define_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_sv name);
 // The same as single values, for operands that mix tensors and numbers; *out_list false: `v` is no list, *out_n is 1.
@@ -135,9 +137,14 @@ TC_NODISCARD tc_status pt2_import_node(pt2_import *im, pt2_scope *s, const at *w
 TC_NODISCARD tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc_op *op, tc_json inputs, int32_t first, int32_t *out_n, tc_arg **out);
 // Gives results the names of the outputs from number `first` on.
 TC_NODISCARD tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, int32_t first, tc_node *made);
+// A number that comes from data: `value` names it, `v` is the result; the archive's symbol becomes an alias of the result's.
+TC_NODISCARD tc_status pt2_name_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_json value, tc_value *v);
 // All targets of a program to ops; collects the unknown ones into one error.
 TC_NODISCARD tc_status pt2_resolve_targets(pt2_import *im, const at *where, tc_json graph);
 bool pt2_is_number_target(tc_sv target); // _operator.*, torch.sym_*, math.*: a function on numbers
+
+// ---- numbers.c ----
+TC_NODISCARD tc_status pt2_import_number_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n);
 
 // ---- asserts.c ----
 // Handles sym_* queries and asserts that are no nodes; *out_done false if the target is none of them.

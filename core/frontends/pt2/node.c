@@ -228,7 +228,7 @@ static tc_status name_tensor(pt2_import *im, pt2_scope *s, const at *where, cons
 }
 
 // A number that comes from data (item): the archive's symbol becomes an alias of the result's.
-static tc_status name_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_json value, tc_value *v) {
+tc_status pt2_name_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_json value, tc_value *v) {
   tc_sv kind, name;
   tc_json inner;
   TC_TRY(pt2_union(where, value, &kind, &inner));
@@ -288,7 +288,7 @@ tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const 
     if (tc_sv_is(tag, "as_tensor")) {
       TC_TRY(pt2_named(&here, value, &name));
       TC_TRY(name_tensor(im, s, &here, n, name, v));
-    } else if (tc_sv_starts(tag, "as_sym_")) TC_TRY(name_number(im, s, &here, tag, value, v));
+    } else if (tc_sv_starts(tag, "as_sym_")) TC_TRY(pt2_name_number(im, s, &here, tag, value, v));
     else return pt2_refuse(&here, "a result of this kind");
   }
   if (r < made->n_results) return pt2_bad(&outputs_at, "'" TC_SV_FMT "' gives %d results, but the node names %d", TC_SV_ARG(made->op->full_name), made->n_results, r);
@@ -296,24 +296,6 @@ tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const 
 }
 
 // ---- nodes ----
-// A function on numbers: its results are in the value tables.
-static tc_status import_number_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
-  at outputs_at = at_key(where, "outputs");
-  int64_t i = 0;
-  for (tc_json_iter it = tc_json_begin(n->outputs); tc_json_next(&it); i++) {
-    at here = at_item(&outputs_at, i);
-    tc_sv tag, kind, name;
-    tc_json value, inner;
-    TC_TRY(pt2_union(&here, it.value, &tag, &value));
-    if (!tc_sv_starts(tag, "as_sym_")) return pt2_refuse(&here, "a result of this kind of '" TC_SV_FMT "'", TC_SV_ARG(n->target));
-    TC_TRY(pt2_union(&here, value, &kind, &inner));
-    if (!tc_sv_is(kind, "as_name")) continue;
-    TC_TRY(pt2_as_str(&here, inner, &name));
-    TC_TRY(pt2_define_number(im, s, &here, tag, name));
-  }
-  return TC_OK;
-}
-
 static tc_status import_op_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
   const tc_map_entry *e = tc_map_find(im->targets, n->target);
   if (e == NULL || e->value.ptr == NULL) return pt2_refuse(where, "the op '" TC_SV_FMT "' is not known", TC_SV_ARG(n->target));
@@ -333,7 +315,7 @@ static tc_status import_op_node(pt2_import *im, pt2_scope *s, const at *where, c
 tc_status pt2_import_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
   bool done;
   if (!tc_sv_starts(n->target, "torch.ops.")) {
-    if (pt2_is_number_target(n->target)) return import_number_node(im, s, where, n);
+    if (pt2_is_number_target(n->target)) return pt2_import_number_node(im, s, where, n);
     return pt2_refuse(where, "the target '" TC_SV_FMT "' is not known", TC_SV_ARG(n->target));
   }
   if (tc_sv_starts(n->target, "torch.ops.higher_order.")) return pt2_import_higher_order(im, s, where, n);

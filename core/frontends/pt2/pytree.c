@@ -21,14 +21,14 @@ static void free_document(void *arg) {
 }
 
 // A JSON text inside the document; absent if it is none.
-static tc_json parse_text(pt2_import *im, tc_sv text) {
+static tc_status parse_text(pt2_import *im, tc_sv text, tc_json *out) {
   tc_json_doc **holder = TC_NEW(im->scratch, tc_json_doc *);
-  tc_json root = {0};
+  *out = (tc_json){0};
   tc_arena_on_destroy(im->scratch, free_document, holder);
-  tc_status status = tc_json_parse(im->file->allocator, text, holder, &root);
-  if (status == TC_OK) return root;
+  tc_status status = tc_json_parse(im->file->allocator, text, holder, out);
+  if (status == TC_OK || tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY) return status;
   tc_status_free(status);
-  return (tc_json){0};
+  return TC_OK;
 }
 
 // The keys in a JSON array of strings (ints become their digits), if there are as many as kids.
@@ -74,15 +74,17 @@ static tc_status read_tree(tree_reader *r, const at *where, tc_json v, tc_sv pat
   else if (tc_sv_is(type, "builtins.dict") || tc_sv_is(type, "collections.OrderedDict") || tc_sv_is(type, "collections.defaultdict")) t->kind = 'd';
   else if (tc_sv_is(type, "collections.namedtuple")) {
     t->kind = 'n';
-    tc_json own = parse_text(im, context);
+    tc_json own;
     tc_sv name = context;
+    TC_TRY(parse_text(im, context, &own));
     (void)tc_json_str(own, &name); // quoted by some writers
     t->type = tc_sv_copy(im->arena, name);
     for (tc_json_iter it = tc_json_begin(r->fields); tc_json_next(&it);)
       if (tc_sv_eq(it.key, name)) t->keys = read_keys(im, tc_json_get(it.value, "field_names"), t->n);
   } else t->kind = 'x';
   if (t->kind == 'd' || t->kind == 'x') {
-    tc_json own = parse_text(im, context);
+    tc_json own;
+    TC_TRY(parse_text(im, context, &own));
     t->keys = read_keys(im, own, t->n);
     // A defaultdict's context also says what its default is: the keys are the list in it.
     for (tc_json_iter it = tc_json_begin(own); t->keys == NULL && tc_json_next(&it);) t->keys = read_keys(im, it.value, t->n);
@@ -110,7 +112,8 @@ static tc_status read_spec(tree_reader *r, const at *where, tc_json signature, c
   *out = NULL;
   *leaves = (pt2_leaves){0};
   if (!tc_json_str(tc_json_get(signature, key), &text) || text.size == 0) return TC_OK;
-  tc_json root = parse_text(r->im, text);
+  tc_json root;
+  TC_TRY(parse_text(r->im, text, &root));
   tc_json_iter it = tc_json_begin(root);
   int64_t protocol;
   if (tc_json_kind(root) != TC_JSON_ARRAY || tc_json_count(root) != 2 || !tc_json_next(&it)) return pt2_bad(&here, "not a tree: '" TC_SV_FMT "'", text.size > 60 ? 60 : (int)text.size, text.data);

@@ -22,9 +22,9 @@ static bool is_word(tc_sv s) {
 // Symbols of floating-point values (zuf0, zf3) are never part of an integer expression.
 static bool is_float_symbol(tc_sv name) { return name.size > 0 && name.data[0] == 'z'; }
 
-// The next name in "… Symbol('NAME' …" from *pos on; false at the end.
-static bool next_symbol(tc_sv text, size_t *pos, tc_sv *out) {
-  static const char head[] = "Symbol('";
+// The next name in "… Symbol('NAME', positive=True …" from *pos on; false at the end.
+static bool next_symbol(tc_sv text, size_t *pos, tc_sv *out, bool *out_positive) {
+  static const char head[] = "Symbol('", positive[] = "', positive=True";
   while (*pos < text.size) {
     const char *hit = memmem(text.data + *pos, text.size - *pos, head, sizeof head - 1);
     if (hit == NULL) break;
@@ -32,6 +32,7 @@ static bool next_symbol(tc_sv text, size_t *pos, tc_sv *out) {
     while (to < text.size && word_char(text.data[to])) to++;
     *pos = to;
     *out = tc_sv_sub(text, from, to);
+    *out_positive = tc_sv_starts(tc_sv_sub(text, to, text.size), positive);
     if (is_word(*out)) return true;
   }
   *pos = text.size;
@@ -51,8 +52,8 @@ void pt2_warn(pt2_import *im, const char *fmt, ...) {
 static void back_text(pt2_import *im, tc_sv text) {
   tc_sv name;
   size_t pos = 0;
-  bool bare = is_word(text);
-  while (bare || next_symbol(text, &pos, &name)) {
+  bool bare = is_word(text), positive;
+  while (bare || next_symbol(text, &pos, &name, &positive)) {
     const tc_sym *s = bare ? tc_sym_symbol(im->syms, text) : tc_sym_symbol(im->syms, name);
     if (s->symbol < im->n_symbols && !im->bound[s->symbol]) im->bound[s->symbol] = true, im->n_unbound--;
     if (bare) return;
@@ -108,7 +109,6 @@ static void require_range(pt2_import *im, const tc_sym *e, int64_t lo, int64_t h
 }
 
 typedef struct range {
-  tc_sv key;
   int64_t lo, hi;
 } range;
 
@@ -129,11 +129,14 @@ static tc_status read_ranges(pt2_import *im, const at *where) {
     for (tc_json_iter it = tc_json_begin(ranges); tc_json_next(&it);) {
       if (is_word(it.key) != (pass == 0) || is_float_symbol(it.key)) continue;
       at entry = at_name(&here, it.key);
-      range r = {it.key, 0, 0};
+      range r;
       TC_TRY(read_range(&entry, it.value, &r));
       const tc_sym *e;
-      if (pass == 0) e = tc_sym_symbol(im->syms, it.key);
-      else {
+      if (pass == 0) {
+        e = tc_sym_symbol(im->syms, it.key);
+        int64_t lo = tc_sym_info_of(im->syms, e)->lo;
+        if (r.lo < lo) r.lo = lo; // sizes are positive
+      } else {
         tc_lexer lx;
         tc_lex_init(&lx, im->scratch, TC_SV("range_constraints"), it.key);
         tc_status parsed = tc_sym_parse(im->syms, &lx, &e);
@@ -154,8 +157,12 @@ static tc_status read_ranges(pt2_import *im, const at *where) {
 tc_status pt2_symbols_begin(pt2_import *im, tc_sv text, const at *where) {
   im->texts = tc_map_create(im->scratch);
   tc_sv name;
-  for (size_t pos = 0; next_symbol(text, &pos, &name);)
-    if (!is_float_symbol(name)) tc_sym_symbol(im->syms, name);
+  bool positive;
+  for (size_t pos = 0; next_symbol(text, &pos, &name, &positive);) {
+    if (is_float_symbol(name)) continue;
+    tc_sym_info *info = tc_sym_info_of(im->syms, tc_sym_symbol(im->syms, name));
+    if (positive && info->lo < 1) info->lo = 1;
+  }
   for (tc_json_iter it = tc_json_begin(tc_json_get(im->root, "range_constraints")); tc_json_next(&it);)
     if (is_word(it.key) && !is_float_symbol(it.key)) tc_sym_symbol(im->syms, it.key);
   im->n_symbols = im->n_unbound = tc_sym_symbol_count(im->syms);
@@ -163,7 +170,13 @@ tc_status pt2_symbols_begin(pt2_import *im, tc_sv text, const at *where) {
   back_inputs(im, tc_json_get(tc_json_get(im->root, "graph_module"), "graph"));
   for (int32_t i = 0; i < im->n_symbols; i++)
     if (!im->bound[i]) tc_sym_info_of(im->syms, tc_sym_symbol_at(im->syms, i))->origin = TC_SYM_UNBACKED;
-  return read_ranges(im, where);
+  TC_TRY(read_ranges(im, where));
+  for (int32_t i = 0; i < im->n_symbols; i++) { // without a range, being positive is still required
+    const tc_sym *e = tc_sym_symbol_at(im->syms, i);
+    const tc_sym_info *info = tc_sym_info_of(im->syms, e);
+    if (im->bound[i]) require_range(im, e, info->lo, TC_SYM_INF);
+  }
+  return TC_OK;
 }
 
 // ---- expressions ----

@@ -11,9 +11,7 @@
 tc_status tc_trusted_path(tc_arena *arena, const char *path, bool folder, tc_sv *out_real) {
   char real[PATH_MAX];
   struct stat st;
-  if (!realpath(path, real) || stat(real, &st) != 0)
-    return tc_error(errno == ENOENT || errno == ENOTDIR ? TC_STATUS_NOT_FOUND : TC_STATUS_IO,
-                    "'%s' cannot be opened: %s", path, strerror(errno));
+  if (!realpath(path, real) || stat(real, &st) != 0) return tc_fs_error(errno, "open", path);
   if (folder ? !S_ISDIR(st.st_mode) : !S_ISREG(st.st_mode))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "'%s' is not a %s", real, folder ? "folder" : "regular file");
   if (st.st_mode & (S_IWGRP | S_IWOTH))

@@ -3,6 +3,7 @@
 // An opcode is printed by the dialect's format if there is one, else by C's operator. Integer arithmetic that may wrap
 // is done in the unsigned type of the same width, because signed overflow is undefined in C.
 #include <math.h>
+#include <stdlib.h>
 
 #include "cprint.h"
 
@@ -31,9 +32,9 @@ static void put_real(printer *p, bool wide, double v) {
     put(p, ")");
   } else {
     for (int32_t digits = 1; digits <= 17; digits++) { // the shortest that reads back equal
-      double back;
       snprintf(text, sizeof text, "%.*g", (int)digits, v);
-      if (sscanf(text, "%lf", &back) == 1 && (wide ? back == v : (float)back == (float)v)) break;
+      double back = strtod(text, NULL);
+      if (wide ? back == v : (float)back == (float)v) break;
     }
     for (char *c = text; *c; c++)
       if (*c == ',') *c = '.'; // the process's locale may say so

@@ -114,7 +114,7 @@ def main():
         except Exception as e:
             sys.exit("cases.txt:%d: %s\n  %s" % (i + 1, e, line))
         lines[i] = "%s | %s | %s" % (parts[0], parts[1], out)
-    open(path, "w").write("\n".join(lines))
+    open(path, "w").write("\n".join(line.rstrip() for line in lines))
 
 
 main()

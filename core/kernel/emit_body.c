@@ -33,6 +33,24 @@ static void remember(tc_em *e, tc_map_entry *entry, tc_kval v) {
 
 void em_bind(tc_em *e, const tc_sym *symbol, tc_kval v) { remember(e, tc_map_put_ptr(e->values, symbol, NULL), v); }
 
+const tc_sym *em_bind_block(tc_em *e, const tc_sym *blocks) {
+  const tc_sym *block = tc_sym_fresh(e->syms, "b", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(e->syms, block);
+  info->lo = 0;
+  info->hi_expr = tc_sym_addi(e->syms, blocks, -1);
+  e->out->blocks = blocks;
+  em_bind(e, block, tc_kb_cast(e->kb, e->ity, tc_kb_block(e->kb)));
+  return block;
+}
+
+void em_bind_rows(tc_em *e, const tc_sym *row, int32_t n, int32_t except1, int32_t except2) {
+  for (int32_t d = n - 1; d >= 0; d--) {
+    if (d == except1 || d == except2) continue;
+    em_bind(e, e->vars[d], em_sym(e, tc_sym_mod(e->syms, row, e->extents[d])));
+    row = tc_sym_floordiv(e->syms, row, e->extents[d]);
+  }
+}
+
 // ---- integers ----
 tc_kval em_const(tc_em *e, int64_t v) { return tc_kb_int(e->kb, e->ity, v); }
 tc_kval em_add(tc_em *e, tc_kval a, tc_kval b) { return tc_kb_op2(e->kb, TC_K_ADD, a, b); }

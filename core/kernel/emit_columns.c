@@ -79,20 +79,10 @@ void em_columns(tc_em *e, int32_t lane_var) {
   for (int32_t d = 0; d < e->n_par; d++) {
     if (d != lane_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
   }
-  e->out->blocks = blocks;
   int64_t work = lanes * tc_sym_hint_or(c, tc_product(e->l, e->n_red, e->extents + e->n_par), 64);
   e->out->grain = tc_sym_int(c, work >= 8192 ? 1 : 8192 / (work > 0 ? work : 1));
-  const tc_sym *block = tc_sym_fresh(c, "b", TC_SYM_LOCAL);
-  tc_sym_info *info = tc_sym_info_of(c, block);
-  info->lo = 0;
-  info->hi_expr = tc_sym_addi(c, blocks, -1);
-  em_bind(e, block, tc_kb_cast(e->kb, e->ity, tc_kb_block(e->kb)));
-  const tc_sym *strip = tc_sym_mod(c, block, strips), *row = tc_sym_floordiv(c, block, strips);
-  for (int32_t d = e->n_par - 1; d >= 0; d--) {
-    if (d == lane_var) continue;
-    em_bind(e, e->vars[d], em_sym(e, tc_sym_mod(c, row, e->extents[d])));
-    row = tc_sym_floordiv(c, row, e->extents[d]);
-  }
+  const tc_sym *block = em_bind_block(e, blocks), *strip = tc_sym_mod(c, block, strips);
+  em_bind_rows(e, tc_sym_floordiv(c, block, strips), e->n_par, lane_var, -1);
   tc_kval first = em_sym(e, tc_sym_muli(c, strip, lanes));
   tc_kb_lanes(e->kb);
   tc_kval v = em_add(e, first, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)));

@@ -65,7 +65,11 @@ void em_fail(tc_em *e, const char *fmt, ...) TC_PRINTF(2, 3);
 int32_t em_mark(tc_em *e);
 void em_leave(tc_em *e, int32_t mark);
 void em_bind(tc_em *e, const tc_sym *symbol, tc_kval v); // in the current scope
-tc_kval em_sym(tc_em *e, const tc_sym *expr);            // an integer expression as a value of type ity
+// The number of this block, as a symbol bound to its value; also sets the kernel's number of blocks.
+const tc_sym *em_bind_block(tc_em *e, const tc_sym *blocks);
+// Binds the variables 0 … n-1 but two (-1: none) to the coordinates of a row-major number.
+void em_bind_rows(tc_em *e, const tc_sym *row, int32_t n, int32_t except1, int32_t except2);
+tc_kval em_sym(tc_em *e, const tc_sym *expr); // an integer expression as a value of type ity
 tc_kval em_const(tc_em *e, int64_t v);
 tc_kval em_add(tc_em *e, tc_kval a, tc_kval b);
 tc_kval em_mul(tc_em *e, tc_kval a, tc_kval b);

@@ -160,22 +160,13 @@ void em_rows(tc_em *e, int32_t lane_var) {
   tc_sym_range(c, extent, &elo, &ehi);
   bool chunked = !reduces && lane_var >= 0 && ehi > 2 * CHUNK;
   const tc_sym *chunks = chunked ? tc_sym_ceildiv(c, extent, tc_sym_int(c, CHUNK)) : tc_sym_int(c, 1);
-  e->out->blocks = tc_sym_mul(c, rows, chunks);
   const tc_sym *work = tc_product(e->l, e->n_red, e->extents + e->n_par);
   int64_t per_block = tc_sym_hint_or(c, work, CHUNK);
   if (chunked && per_block > CHUNK) per_block = CHUNK;
   e->out->grain = tc_sym_int(c, per_block >= CHUNK ? 1 : CHUNK / (per_block > 0 ? per_block : 1));
 
-  const tc_sym *block = tc_sym_fresh(c, "b", TC_SYM_LOCAL);
-  tc_sym_info *info = tc_sym_info_of(c, block);
-  info->lo = 0;
-  info->hi_expr = tc_sym_addi(c, e->out->blocks, -1);
-  em_bind(e, block, tc_kb_cast(e->kb, e->ity, tc_kb_block(e->kb)));
-  const tc_sym *row = tc_sym_floordiv(c, block, chunks), *chunk = tc_sym_mod(c, block, chunks);
-  for (int32_t d = e->n_par - 1; d >= 0; d--) {
-    em_bind(e, e->vars[d], em_sym(e, d == 0 ? row : tc_sym_mod(c, row, e->extents[d])));
-    row = tc_sym_floordiv(c, row, e->extents[d]);
-  }
+  const tc_sym *block = em_bind_block(e, tc_sym_mul(c, rows, chunks)), *chunk = tc_sym_mod(c, block, chunks);
+  em_bind_rows(e, tc_sym_floordiv(c, block, chunks), e->n_par, -1, -1);
   const tc_sym *lo = zero, *hi = extent;
   if (chunked) {
     // The ends of the chunk as symbols of their own, so that loops see plain values.

@@ -251,13 +251,8 @@ static void bind_block(tc_em *e, tc_stage *first) {
     counts[d] = tile ? tc_sym_ceildiv(c, first->node->extents[d], tc_sym_int(c, tile)) : tc_sym_int(c, 1);
     blocks = tc_sym_mul(c, blocks, counts[d]);
   }
-  e->out->blocks = blocks;
   e->out->grain = tc_sym_int(c, 1);
-  const tc_sym *block = tc_sym_fresh(c, "b", TC_SYM_LOCAL);
-  tc_sym_info *info = tc_sym_info_of(c, block);
-  info->lo = 0;
-  info->hi_expr = tc_sym_addi(c, blocks, -1);
-  em_bind(e, block, tc_kb_cast(e->kb, e->ity, tc_kb_block(e->kb)));
+  const tc_sym *block = em_bind_block(e, blocks);
   const tc_sym *left = block;
   for (int32_t d = rank - 1; d >= 0; d--) {
     const tc_sym *coord = d == 0 ? left : tc_sym_mod(c, left, counts[d]);

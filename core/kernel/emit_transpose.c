@@ -28,21 +28,12 @@ void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var) {
   for (int32_t d = 0; d < n; d++) {
     if (d != lane_var && d != wide_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
   }
-  e->out->blocks = blocks;
   int64_t work = width * tc_sym_hint_or(c, e->extents[lane_var], 64);
-  e->out->grain = tc_sym_int(c, work >= 8192 ? 1 : 8192 / work);
-  const tc_sym *block = tc_sym_fresh(c, "b", TC_SYM_LOCAL), *base = tc_sym_fresh(c, "k", TC_SYM_LOCAL);
-  tc_sym_info *info = tc_sym_info_of(c, block);
-  info->lo = 0;
-  info->hi_expr = tc_sym_addi(c, blocks, -1);
+  e->out->grain = tc_sym_int(c, work >= 8192 ? 1 : 8192 / (work > 0 ? work : 1));
+  const tc_sym *block = em_bind_block(e, blocks), *base = tc_sym_fresh(c, "k", TC_SYM_LOCAL);
   tc_sym_info_of(c, base)->lo = 0;
-  em_bind(e, block, tc_kb_cast(e->kb, e->ity, tc_kb_block(e->kb)));
-  const tc_sym *run = tc_sym_mod(c, block, runs), *row = tc_sym_floordiv(c, block, runs);
-  for (int32_t d = n - 1; d >= 0; d--) {
-    if (d == lane_var || d == wide_var) continue;
-    em_bind(e, e->vars[d], em_sym(e, tc_sym_mod(c, row, e->extents[d])));
-    row = tc_sym_floordiv(c, row, e->extents[d]);
-  }
+  const tc_sym *run = tc_sym_mod(c, block, runs);
+  em_bind_rows(e, tc_sym_floordiv(c, block, runs), n, lane_var, wide_var);
   tc_kval first = em_sym(e, tc_sym_muli(c, run, width));
   em_bind(e, base, first);
   const tc_sym *extent = e->extents[lane_var], *step = tc_sym_int(c, lanes);

@@ -1,4 +1,5 @@
 // From a schedule to a plan: kernels emitted, buffers collected, launches in order.
+#include "core/ir/op.h"
 #include "core/plan/plan.h"
 
 typedef struct builder {
@@ -10,7 +11,8 @@ typedef struct builder {
 // Bytes from the first to the last element, strides counted.
 static const tc_sym *span_bytes(tc_sym_ctx *c, const tc_buf *b) {
   const tc_sym *last = tc_sym_int(c, 1);
-  for (int32_t d = 0; d < b->rank; d++) last = tc_sym_add(c, last, tc_sym_mul(c, tc_sym_addi(c, b->sizes[d], -1), b->strides[d]));
+  for (int32_t d = 0; d < b->rank; d++)
+    last = tc_sym_add(c, last, tc_sym_mul(c, tc_sym_addi(c, b->sizes[d], -1), b->strides[d]));
   for (int32_t d = 0; d < b->rank; d++) { // an empty tensor takes nothing
     if (tc_sym_is_int(b->sizes[d], 0)) last = tc_sym_int(c, 0);
   }
@@ -21,10 +23,20 @@ static int32_t buf_number(builder *w, const tc_buf *b) {
   tc_map_entry *e = tc_map_put_ptr(w->bufs, b, NULL);
   if (e->value.num) return (int32_t)e->value.num - 1;
   tc_plan *p = w->p;
-  tc_plan_buf q = {.id = p->bufs.count, .name = b->name, .dtype = b->dtype, .rank = b->rank, .sizes = b->sizes, .strides = b->strides, .offset = b->offset, .input = b->input, .first = INT32_MAX, .last = -1};
-  q.kind = b->kind == TC_BUF_INPUT ? TC_PLAN_INPUT : b->output >= 0 ? TC_PLAN_OUTPUT : TC_PLAN_ARENA;
+  tc_plan_buf q = {.id = p->bufs.count,
+                   .name = b->name,
+                   .dtype = b->dtype,
+                   .rank = b->rank,
+                   .sizes = b->sizes,
+                   .strides = b->strides,
+                   .offset = b->offset,
+                   .input = b->input,
+                   .first = INT32_MAX,
+                   .last = -1};
+  if (b->inplace) q.input = b->inplace->input, q.offset = b->inplace->offset;
+  q.kind = b->kind == TC_BUF_INPUT || b->inplace ? TC_PLAN_INPUT : b->output >= 0 ? TC_PLAN_OUTPUT : TC_PLAN_ARENA;
   q.place = tc_sym_int(p->syms, 0);
-  q.bytes = b->kind == TC_BUF_INPUT ? q.place : span_bytes(p->syms, b);
+  q.bytes = q.kind == TC_PLAN_INPUT ? q.place : span_bytes(p->syms, b);
   tc_vec_push(p->arena, &p->bufs, q);
   e->value.num = p->bufs.count;
   return p->bufs.count - 1;
@@ -38,13 +50,50 @@ static tc_plan_arg touch(builder *w, const tc_buf *b, bool writes) {
   return (tc_plan_arg){.buf = n, .writes = writes};
 }
 
+// A view of a buffer as sizes, strides and an offset. A library takes no others.
+static tc_status affine(builder *w, const tc_lview *v, tc_tensor_type *out) {
+  tc_sym_ctx *c = w->p->syms;
+  const tc_buf *b = v->buf;
+  const tc_sym *linear = b->offset ? b->offset : tc_sym_int(c, 0),
+               **strides = TC_NEW_ARRAY(w->p->arena, const tc_sym *, v->rank);
+  for (int32_t d = 0; d < b->rank; d++) linear = tc_sym_add(c, linear, tc_sym_mul(c, v->map[d], b->strides[d]));
+  for (int32_t d = 0; d < v->rank; d++) {
+    const tc_sym *rest;
+    if (!tc_sym_linear(c, linear, v->index[d], &strides[d], &rest))
+      return tc_error(TC_STATUS_UNIMPLEMENTED, "%%" TC_SV_FMT " has no strides, which a library wants",
+                      TC_SV_ARG(b->name));
+    linear = rest;
+  }
+  *out = (tc_tensor_type){.dtype = b->dtype, .rank = v->rank, .sizes = v->sizes, .strides = strides, .offset = linear};
+  return TC_OK;
+}
+
 static tc_status add_call(builder *w, tc_group *g) {
   const tc_lnode *n = g->call;
-  tc_plan_op op = {.kind = TC_PLAN_CALL, .name = g->name, .call = n, .n_operands = n->n_operands, .n_args = n->n_operands + n->n_outs, .source = n->source};
+  tc_plan_op op = {.kind = TC_PLAN_CALL,
+                   .name = g->name,
+                   .call = n,
+                   .n_operands = n->n_operands,
+                   .n_args = n->n_operands + n->n_outs,
+                   .source = n->source};
   tc_plan_arg *args = TC_NEW_ARRAY(w->p->arena, tc_plan_arg, op.n_args);
-  for (int32_t i = 0; i < n->n_operands; i++) args[i] = touch(w, n->operands[i].buf, false);
-  for (int32_t i = 0; i < n->n_outs; i++) args[n->n_operands + i] = touch(w, n->outs[i], true);
+  tc_tensor_type *views = TC_NEW_ARRAY(w->p->arena, tc_tensor_type, op.n_args);
+  for (int32_t i = 0; i < n->n_operands; i++) {
+    args[i] = touch(w, n->operands[i].buf, false);
+    TC_TRY(affine(w, &n->operands[i], &views[i]), "while planning the call of " TC_SV_FMT,
+           TC_SV_ARG(n->node->op->full_name));
+  }
+  for (int32_t i = 0; i < n->n_outs; i++) {
+    const tc_buf *b = n->outs[i];
+    args[n->n_operands + i] = touch(w, b, true);
+    views[n->n_operands + i] = (tc_tensor_type){.dtype = b->dtype,
+                                                .rank = b->rank,
+                                                .sizes = b->sizes,
+                                                .strides = b->strides,
+                                                .offset = tc_sym_int(w->p->syms, 0)};
+  }
   op.args = args;
+  op.views = views;
   op.blocks = op.grain = tc_sym_int(w->p->syms, 1);
   op.bytes = tc_group_bytes(w->s, g);
   op.flops = tc_sym_int(w->p->syms, 0);
@@ -56,7 +105,12 @@ static tc_status add_launch(builder *w, tc_group *g, const tc_emit_options *o) {
   tc_plan *p = w->p;
   tc_emitted *k = TC_NEW(p->arena, tc_emitted);
   TC_TRY(tc_emit_group(w->s, g, o, k));
-  tc_plan_op op = {.kind = TC_PLAN_LAUNCH, .name = g->name, .blocks = k->blocks, .grain = k->grain, .n_args = k->params.count, .kernel = p->kernels.count};
+  tc_plan_op op = {.kind = TC_PLAN_LAUNCH,
+                   .name = g->name,
+                   .blocks = k->blocks,
+                   .grain = k->grain,
+                   .n_args = k->params.count,
+                   .kernel = p->kernels.count};
   for (int32_t i = 0; i < g->steps.count && !op.source.size; i++) op.source = g->steps.data[i].node->source;
   tc_plan_arg *args = TC_NEW_ARRAY(p->arena, tc_plan_arg, op.n_args);
   for (int32_t i = 0; i < op.n_args; i++) {
@@ -83,7 +137,11 @@ tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out)
   }
   for (int32_t i = 0; i < l->outputs.count; i++) {
     const tc_loop_output *q = &l->outputs.data[i];
-    tc_plan_output r = {.kind = q->kind, .buf = q->buf ? buf_number(&w, q->buf) : -1, .type = q->type, .number = q->number, .target = q->target};
+    tc_plan_output r = {.kind = q->kind,
+                        .buf = q->buf ? buf_number(&w, q->buf) : -1,
+                        .type = q->type,
+                        .number = q->number,
+                        .target = q->target};
     tc_vec_push(p->arena, &p->outputs, r);
   }
   tc_plan_memory(p);

@@ -7,7 +7,9 @@
 
 enum { ALIGN = 64 };
 
-static bool alive_together(const tc_plan_buf *a, const tc_plan_buf *b) { return a->first <= b->last && b->first <= a->last; }
+static bool alive_together(const tc_plan_buf *a, const tc_plan_buf *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
 
 static const tc_sym *round_up(tc_sym_ctx *c, const tc_sym *bytes) {
   return tc_sym_muli(c, tc_sym_ceildiv(c, bytes, tc_sym_int(c, ALIGN)), ALIGN);
@@ -17,7 +19,8 @@ static void place_constant(tc_plan *p, int32_t *order, int32_t n) {
   tc_sym_ctx *c = p->syms;
   for (int32_t i = 1; i < n; i++) { // by falling size
     int32_t id = order[i], k = i;
-    for (; k > 0 && p->bufs.data[order[k - 1]].bytes->value < p->bufs.data[id].bytes->value; k--) order[k] = order[k - 1];
+    for (; k > 0 && p->bufs.data[order[k - 1]].bytes->value < p->bufs.data[id].bytes->value; k--)
+      order[k] = order[k - 1];
     order[k] = id;
   }
   int64_t top = p->arena_bytes->value;
@@ -71,7 +74,8 @@ static void place_symbolic(tc_plan *p, const int32_t *order, int32_t n) {
 void tc_plan_memory(tc_plan *p) {
   tc_sym_ctx *c = p->syms;
   int32_t n = 0, m = 0;
-  int32_t *constant = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count), *symbolic = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count);
+  int32_t *constant = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count),
+          *symbolic = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count);
   p->arena_bytes = p->largest_bytes = tc_sym_int(c, 0);
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
@@ -89,6 +93,16 @@ void tc_plan_memory(tc_plan *p) {
   place_symbolic(p, symbolic, m);
 }
 
+void tc_plan_memory_apart(tc_plan *p) {
+  p->arena_bytes = tc_sym_int(p->syms, 0);
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    tc_plan_buf *b = &p->bufs.data[i];
+    if (b->kind != TC_PLAN_ARENA) continue;
+    b->place = p->arena_bytes;
+    p->arena_bytes = tc_sym_add(p->syms, p->arena_bytes, round_up(p->syms, b->bytes));
+  }
+}
+
 tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *values) {
   int64_t arena;
   TC_TRY(tc_sym_eval(p->arena_bytes, values, &arena));
@@ -98,14 +112,17 @@ tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *values) {
     if (a->kind != TC_PLAN_ARENA) continue;
     TC_TRY(tc_sym_eval(a->place, values, &at));
     TC_TRY(tc_sym_eval(a->bytes, values, &size));
-    if (at < 0 || size < 0 || at + size > arena) return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " lies outside the arena", TC_SV_ARG(a->name));
+    if (at < 0 || size < 0 || at + size > arena)
+      return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " lies outside the arena", TC_SV_ARG(a->name));
     for (int32_t k = 0; k < i; k++) {
       const tc_plan_buf *b = &p->bufs.data[k];
       int64_t b_at, b_size;
       if (b->kind != TC_PLAN_ARENA || !alive_together(a, b)) continue;
       TC_TRY(tc_sym_eval(b->place, values, &b_at));
       TC_TRY(tc_sym_eval(b->bytes, values, &b_size));
-      if (at < b_at + b_size && b_at < at + size) return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " and %%" TC_SV_FMT " overlap in the arena", TC_SV_ARG(a->name), TC_SV_ARG(b->name));
+      if (at < b_at + b_size && b_at < at + size)
+        return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " and %%" TC_SV_FMT " overlap in the arena",
+                        TC_SV_ARG(a->name), TC_SV_ARG(b->name));
     }
   }
   return TC_OK;

@@ -27,15 +27,15 @@ typedef struct tc_plan_buf {
   tc_dtype dtype;
   int32_t rank;
   const tc_sym *const *sizes, *const *strides; // elements
-  const tc_sym *offset; // INPUT: elements within the storage, as the graph promises
-  int32_t input;        // INPUT: graph input number
-  const tc_sym *place;  // ARENA: byte offset
-  const tc_sym *bytes;  // OUTPUT, ARENA: size with strides counted
-  int32_t first, last;  // ops that touch it: first writer, last reader
+  const tc_sym *offset;                        // INPUT: elements within the storage, as the graph promises
+  int32_t input;                               // INPUT: graph input number; kernels may write it (mutation in place)
+  const tc_sym *place;                         // ARENA: byte offset
+  const tc_sym *bytes;                         // OUTPUT, ARENA: size with strides counted
+  int32_t first, last;                         // ops that touch it: first writer, last reader
 } tc_plan_buf;
 
 typedef struct tc_plan_arg {
-  int32_t buf;          // number of the buffer, or -1
+  int32_t buf; // number of the buffer, or -1
   bool writes;
   const tc_sym *scalar; // when buf is -1
   tc_dtype dtype;       // of the scalar
@@ -45,20 +45,21 @@ enum { TC_PLAN_LAUNCH, TC_PLAN_CALL };
 typedef struct tc_plan_op {
   int32_t kind;
   tc_sv name;
-  int32_t kernel;        // LAUNCH: number in `kernels`
+  int32_t kernel; // LAUNCH: number in `kernels`
   const tc_sym *blocks, *grain;
-  int32_t n_args;        // LAUNCH: kernel arguments; CALL: operands, then results
+  int32_t n_args; // LAUNCH: kernel arguments; CALL: operands, then results
   const tc_plan_arg *args;
-  const tc_lnode *call;  // CALL
-  int32_t n_operands;    // CALL
+  const tc_lnode *call;        // CALL
+  int32_t n_operands;          // CALL
+  const tc_tensor_type *views; // CALL: args as the library sees them: elements of the buffers
   const tc_sym *bytes, *flops; // moved and done, for explain and bench
   tc_sv source;
 } tc_plan_op;
 
 typedef struct tc_plan_output {
-  int32_t kind;         // TC_OUT_*
-  int32_t buf;          // or -1: a number
-  tc_tensor_type type;  // as the caller sees it: a view of the buffer
+  int32_t kind;        // TC_OUT_*
+  int32_t buf;         // or -1: a number
+  tc_tensor_type type; // as the caller sees it: a view of the buffer
   tc_arg number;
   tc_sv target;
 } tc_plan_output;
@@ -82,6 +83,12 @@ typedef struct tc_plan {
 TC_NODISCARD tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out);
 // Arena offsets (first fit by size for constant sizes; slots reused where an expression provably fits).
 void tc_plan_memory(tc_plan *p);
+// The same without reuse: every buffer has its own range.
+void tc_plan_memory_apart(tc_plan *p);
+// Structure: numbers of buffers, kernels and arguments are in range, kernels get what they declare, every buffer is
+// written before it is read, inputs are written only where that is their mutation, ranges of the arena hold for example
+// sizes.
+TC_NODISCARD tc_status tc_plan_verify(const tc_plan *p);
 // Every buffer lies inside the arena and no two that live at once overlap, for the values given.
 TC_NODISCARD tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *symbol_values);
 void tc_plan_print(tc_sb *sb, const tc_plan *p);

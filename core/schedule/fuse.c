@@ -140,28 +140,34 @@ static const tc_sym *const **map_steps(tc_sched *x, const tc_group *g, domain d)
 }
 
 // ---- legality ----
+typedef TC_VEC(tc_group *) group_list;
+
+// Groups that read what g makes, directly or through inlined nodes, as far as node number `limit`.
+static group_list successors(tc_sched *x, const tc_group *g, int32_t limit) {
+  group_list out = {0};
+  TC_VEC(tc_lnode *) work = {0};
+  for (int32_t i = 0; i < g->steps.count; i++) tc_vec_push(x->arena, &work, g->steps.data[i].node);
+  while (work.count) {
+    tc_lnode *n = work.data[--work.count];
+    for (int32_t k = 0; k < n->n_outs; k++) {
+      const tc_users *u = &x->users[n->outs[k]->id];
+      for (int32_t q = 0; q < u->nodes.count; q++) {
+        tc_lnode *user = u->nodes.data[q];
+        if (user->id > limit) continue;
+        if (x->inlined[user->id]) tc_vec_push(x->arena, &work, user);
+        else if (x->group_of[user->id] != g) tc_vec_push(x->arena, &out, x->group_of[user->id]);
+      }
+    }
+  }
+  return out;
+}
+
 static bool reaches(tc_sched *x, tc_group *from, const tc_group *to, int32_t limit, int32_t *mark, int32_t stamp) {
   if (mark[from->id] == stamp) return false;
   mark[from->id] = stamp;
-  for (int32_t i = 0; i < from->steps.count; i++) {
-    TC_VEC(tc_lnode *) work = {0};
-    tc_vec_push(x->arena, &work, from->steps.data[i].node);
-    while (work.count) {
-      tc_lnode *n = work.data[--work.count];
-      for (int32_t k = 0; k < n->n_outs; k++) {
-        const tc_users *u = &x->users[n->outs[k]->id];
-        for (int32_t q = 0; q < u->nodes.count; q++) {
-          tc_lnode *user = u->nodes.data[q];
-          if (user->id > limit) continue;
-          if (x->inlined[user->id]) {
-            tc_vec_push(x->arena, &work, user);
-            continue;
-          }
-          tc_group *g = x->group_of[user->id];
-          if (g == to || (g != from && reaches(x, g, to, limit, mark, stamp))) return true;
-        }
-      }
-    }
+  group_list next = successors(x, from, limit);
+  for (int32_t i = 0; i < next.count; i++) {
+    if (next.data[i] == to || reaches(x, next.data[i], to, limit, mark, stamp)) return true;
   }
   return false;
 }
@@ -177,27 +183,10 @@ static int32_t last_id(const tc_group *g) {
 // Is there a way from a to b that leaves a and does not go straight into b? Merging would make a cycle.
 static bool indirect_path(tc_sched *x, tc_group *a, tc_group *b, int32_t *mark, int32_t *stamp) {
   int32_t limit = last_id(b);
-  ++*stamp;
-  mark[a->id] = *stamp;
-  for (int32_t i = 0; i < a->steps.count; i++) {
-    TC_VEC(tc_lnode *) work = {0};
-    tc_vec_push(x->arena, &work, a->steps.data[i].node);
-    while (work.count) {
-      tc_lnode *n = work.data[--work.count];
-      for (int32_t k = 0; k < n->n_outs; k++) {
-        const tc_users *u = &x->users[n->outs[k]->id];
-        for (int32_t q = 0; q < u->nodes.count; q++) {
-          tc_lnode *user = u->nodes.data[q];
-          if (user->id > limit) continue;
-          if (x->inlined[user->id]) {
-            tc_vec_push(x->arena, &work, user);
-            continue;
-          }
-          tc_group *g = x->group_of[user->id];
-          if (g != a && g != b && reaches(x, g, b, limit, mark, *stamp)) return true;
-        }
-      }
-    }
+  mark[a->id] = ++*stamp;
+  group_list next = successors(x, a, limit);
+  for (int32_t i = 0; i < next.count; i++) {
+    if (next.data[i] != b && reaches(x, next.data[i], b, limit, mark, *stamp)) return true;
   }
   return false;
 }

@@ -1,0 +1,69 @@
+// The plan's verifier.
+#include "core/plan/plan.h"
+
+static tc_status bad_op(const tc_plan_op *op, const char *what) {
+  return tc_error(TC_STATUS_INTERNAL, "plan: @" TC_SV_FMT " %s", TC_SV_ARG(op->name), what);
+}
+
+static tc_status check_kernel(const tc_plan *p, const tc_plan_op *op) {
+  if (op->kernel < 0 || op->kernel >= p->kernels.count) return bad_op(op, "launches a kernel that does not exist");
+  const tc_kernel *k = p->kernels.data[op->kernel]->kernel;
+  if (!k) return TC_OK; // a plan that was read without its kernels
+  if (op->n_args != tc_k_param_count(k)) return bad_op(op, "has another number of arguments than its kernel");
+  for (int32_t i = 0; i < op->n_args; i++) {
+    tc_kparam q;
+    tc_k_param(k, i, &q);
+    if (!q.is_scalar != (op->args[i].buf >= 0)) return bad_op(op, "passes a number for memory, or memory for a number");
+  }
+  return TC_OK;
+}
+
+static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written) {
+  if (op->kind == TC_PLAN_LAUNCH) {
+    TC_TRY(check_kernel(p, op));
+    if (!op->blocks || !op->grain) return bad_op(op, "has no number of blocks");
+  } else if (op->n_operands < 0 || op->n_operands > op->n_args) {
+    return bad_op(op, "has more operands than arguments");
+  }
+  for (int32_t i = 0; i < op->n_args; i++) {
+    const tc_plan_arg *a = &op->args[i];
+    if (a->buf < 0 ? !a->scalar : a->buf >= p->bufs.count) return bad_op(op, "has an argument that is nothing");
+    if (a->buf < 0 || a->writes) continue;
+    if (!written[a->buf])
+      return tc_error(TC_STATUS_INTERNAL, "plan: @" TC_SV_FMT " reads %%" TC_SV_FMT " before it is written",
+                      TC_SV_ARG(op->name), TC_SV_ARG(p->bufs.data[a->buf].name));
+  }
+  for (int32_t i = 0; i < op->n_args; i++) {
+    if (op->args[i].buf >= 0 && op->args[i].writes) written[op->args[i].buf] = true;
+  }
+  return TC_OK;
+}
+
+static tc_status check_memory(const tc_plan *p) {
+  int32_t n = tc_sym_symbol_count(p->syms);
+  int64_t *values = TC_NEW_ARRAY(p->arena, int64_t, n);
+  for (int32_t i = 0; i < n; i++) {
+    const tc_sym_info *info = tc_sym_info_read(p->syms, tc_sym_symbol_at(p->syms, i));
+    values[i] = info->hint != INT64_MIN ? info->hint : info->lo > 2 ? info->lo : info->hi < 2 ? info->hi : 2;
+  }
+  return tc_plan_check_memory(p, values);
+}
+
+tc_status tc_plan_verify(const tc_plan *p) {
+  bool *written = TC_NEW_ARRAY(p->arena, bool, p->bufs.count);
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    const tc_plan_buf *b = &p->bufs.data[i];
+    if (b->kind == TC_PLAN_INPUT && (b->input < 0 || (p->graph && b->input >= p->graph->inputs.count)))
+      return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " is an input that does not exist", TC_SV_ARG(b->name));
+    if (b->rank < 0 || b->rank > TC_MAX_RANK || !b->place || !b->bytes)
+      return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " has no place", TC_SV_ARG(b->name));
+    written[i] = b->kind == TC_PLAN_INPUT;
+  }
+  for (int32_t i = 0; i < p->ops.count; i++) TC_TRY(check_op(p, &p->ops.data[i], written));
+  for (int32_t i = 0; i < p->outputs.count; i++) {
+    const tc_plan_output *o = &p->outputs.data[i];
+    if (o->buf >= p->bufs.count) return tc_error(TC_STATUS_INTERNAL, "plan: output %d is no buffer", i);
+    if (o->buf >= 0 && !written[o->buf]) return tc_error(TC_STATUS_INTERNAL, "plan: output %d is never written", i);
+  }
+  return check_memory(p);
+}

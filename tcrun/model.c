@@ -110,7 +110,7 @@ tc_status tcrun_inputs(tc_context *c, const run_options *o, model *m, tc_tensor 
   tc_status s = TC_OK;
   if (o->inputs.size) s = tc_tensors_read(c->allocator, o->arena, tc_sv_z(o->arena, o->inputs), &given);
   else if (!o->random && m->archive) {
-    s = tc_pt2_sample_inputs(m->archive, o->method.size ? tc_pt2_find(m->archive, o->method) : 0, m->program, &given);
+    s = tc_pt2_sample_inputs(m->archive, m->program, &given);
     if (tc_status_code(s) == TC_STATUS_NOT_FOUND) tc_status_free(s), s = TC_OK;
   }
   for (int32_t i = 0; i < n && s == TC_OK; i++) {

@@ -6,6 +6,8 @@
 #ifndef TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 #define TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 
+#include <string.h>
+
 #include "core/kernel/ir.h"
 #include "core/loop/loop.h"
 #include "core/loop/template.h"

@@ -6,7 +6,7 @@
 // rows.
 #include "core/kernel/emit_internal.h"
 
-enum { CANDIDATES = 16 };
+enum { CANDIDATES = 16, THREAD_NS = 20000 };
 
 // What a template sees (tc/template.h).
 struct tc_stage {
@@ -251,7 +251,10 @@ static void bind_block(tc_em *e, tc_stage *first) {
     counts[d] = tile ? tc_sym_ceildiv(c, first->node->extents[d], tc_sym_int(c, tile)) : tc_sym_int(c, 1);
     blocks = tc_sym_mul(c, blocks, counts[d]);
   }
-  e->out->grain = tc_sym_int(c, 1);
+  // Blocks that are worth a thread's start, by the template's estimate of the whole.
+  int64_t n_blocks = tc_sym_hint_or(c, blocks, 1);
+  double block_ns = first->config->cost / (double)(n_blocks > 0 ? n_blocks : 1);
+  e->out->grain = tc_sym_int(c, block_ns > 0 && block_ns < THREAD_NS ? (int64_t)(THREAD_NS / block_ns) + 1 : 1);
   const tc_sym *block = em_bind_block(e, blocks);
   const tc_sym *left = block;
   for (int32_t d = rank - 1; d >= 0; d--) {

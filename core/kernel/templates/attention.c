@@ -33,7 +33,10 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     for (int32_t i = 0; i < r - 2; i++) c->tile[i] = 1;
     c->tile[r - 2] = c->lanes;
     c->shared_bytes = (d + e + KEYS) * c->lanes * 4;
-    c->cost = 1.0 / wide;
+    // Two multiply-adds per query, key and column, at half a core's rate.
+    c->cost = 2.0 * (double)tc_stage_out_hint(s, r - 2) * (double)tc_stage_operand_hint(s, 1, r - 2) * (double)(d + e) /
+              2 / (1.5 * vector) * (1 + 0.1 / wide);
+    for (int32_t i = 0; i < r - 2; i++) c->cost *= (double)tc_stage_out_hint(s, i);
   }
   return TC_STATUS_OK;
 }

@@ -53,6 +53,9 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   }
   int32_t vector = dev->simd_bytes ? dev->simd_bytes / bytes : 32,
           registers = dev->simd_registers ? dev->simd_registers : 32;
+  // Time of a row on one core: a multiply-add per lane and cycle, a few cycles per nanosecond.
+  double column_ns = (double)n * (double)tc_stage_operand_hint(s, 0, rank - 1) / (3.0 * vector);
+  for (int32_t i = 0; i < rank - 2; i++) column_ns *= (double)tc_stage_out_hint(s, i);
   // Vectors of columns per micro-tile; four feed the multiply-add units with the fewest loads of a.
   static const int32_t wides[] = {4, 2, 1};
   for (int32_t w = 0; w < 3 && *out_n < max; w++) {
@@ -68,7 +71,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
       c->params[ROWS] = rows;
       c->params[PANEL] = panel;
       // Rows that are left over take twice their time; the narrower the tile, the more loads per multiply-add.
-      c->cost = (double)(m / rows * rows + m % rows * 2) * (double)n * (1 + 0.06 / (double)per_row);
+      c->cost = (double)(m / rows * rows + m % rows * 2) * column_ns * (1 + 0.06 / (double)per_row);
     }
   }
   for (int32_t i = 1; i < *out_n; i++) { // best first

@@ -114,7 +114,25 @@ static tc_status operand_arg(pt2_import *im, pt2_scope *s, const at *where, tc_j
   return TC_OK;
 }
 
+// The form of the arguments where it is fixed: g a graph, l a list, v anything else.
+static tc_status check_form(const at *where, const pt2_node *n) {
+  static const char *const forms[][2] = {{"cond", "vggl"}, {"while_loop", "ggll"}};
+  tc_sv name = tc_sv_sub(n->target, sizeof "torch.ops.higher_order." - 1, n->target.size);
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    if (!tc_sv_is(name, forms[i][0])) continue;
+    const char *form = forms[i][1];
+    for (tc_json_iter it = tc_json_begin(n->inputs); tc_json_next(&it); form++) {
+      tc_json_iter tag = tc_json_begin(tc_json_get(it.value, "arg"));
+      bool list = tc_json_next(&tag) && tc_json_kind(tag.value) == TC_JSON_ARRAY;
+      if (*form == 0 || is_graph(it.value) != (*form == 'g') || list != (*form == 'l')) return pt2_bad(where, "the arguments of %s are not as they should be", forms[i][0]);
+    }
+    if (*form) return pt2_bad(where, "%s lacks arguments", forms[i][0]);
+  }
+  return TC_OK;
+}
+
 static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const tc_op *op) {
+  TC_TRY(check_form(where, n));
   int32_t count = (int32_t)tc_json_count(n->inputs), last_graph = -1, i = 0, lists = 0, n_args = 0;
   for (tc_json_iter it = tc_json_begin(n->inputs); tc_json_next(&it); i++)
     if (is_graph(it.value)) last_graph = i;

@@ -94,6 +94,20 @@ static bool strides_matter(pt2_import *im, const tc_tensor_type *a, const tc_ten
   return differ;
 }
 
+// "f32[2, 3]{3, 1}+0": strides and offset always, as they may be what differs.
+static tc_sv type_text(pt2_import *im, const tc_tensor_type *t) {
+  tc_sb sb = tc_sb_make(im->arena);
+  tc_type_print(&sb, t);
+  tc_sb_putc(&sb, '{');
+  for (int32_t i = 0; i < t->rank; i++) {
+    if (i) tc_sb_putz(&sb, ", ");
+    tc_sym_print(&sb, t->strides[i]);
+  }
+  tc_sb_putz(&sb, "}+");
+  tc_sym_print(&sb, t->offset);
+  return tc_sb_view(&sb);
+}
+
 void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, const tc_tensor_type *archive,
                  const tc_tensor_type *meta) {
   int32_t what = 0;
@@ -107,10 +121,7 @@ void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, con
   if (im->program->schema_minor >= 14 && !tc_sym_eq(im->syms, archive->offset, meta->offset)) what |= TC_PT2_OFFSET;
   if (what == 0) return;
   bool harmless = what == TC_PT2_STRIDES && !strides_matter(im, archive, meta);
-  tc_sb theirs = tc_sb_make(im->arena), ours = tc_sb_make(im->arena);
-  tc_type_print(&theirs, archive);
-  tc_type_print(&ours, meta);
   tc_pt2_disagreement d = {
-      what, harmless, op->full_name, tc_sv_copy(im->arena, value), source, tc_sb_view(&theirs), tc_sb_view(&ours)};
+      what, harmless, op->full_name, tc_sv_copy(im->arena, value), source, type_text(im, archive), type_text(im, meta)};
   tc_vec_push(im->arena, &im->program->disagreements, d);
 }

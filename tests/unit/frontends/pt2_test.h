@@ -3,6 +3,8 @@
 #ifndef TC_TESTS_UNIT_FRONTENDS_PT2_TEST_H_
 #define TC_TESTS_UNIT_FRONTENDS_PT2_TEST_H_
 
+#include <unistd.h>
+
 #include "core/base/vec.h"
 #include "core/frontends/pt2/pt2.h"
 #include "core/ir/opargs.h"
@@ -26,28 +28,36 @@ static int32_t meta_cond(tc_op_args *a) {
   const tc_graph *branch = a->args[1].graph;
   int32_t code = tc_op_set_result_count(a, branch->outputs.count);
   for (int32_t i = 0; i < branch->outputs.count && code == TC_STATUS_OK; i++) {
-    const tc_tensor_type *t = &branch->outputs.data[i].arg.value->type;
+    const tc_arg *out = &branch->outputs.data[i].arg;
+    if (out->kind != TC_AK_TENSOR || out->value->kind != TC_VALUE_TENSOR) return tc_op_fail(a, "a branch gives something else than tensors");
+    const tc_tensor_type *t = &out->value->type;
     code = tc_op_set_result(a, i, t->dtype, t->rank, t->sizes, t->strides);
   }
   return code;
 }
 
-static void column_major(tc_op_args *a, int32_t result, const tc_tensor_type *t) {
-  tc_int strides[2] = {tc_int_const(a, 1), t->sizes[0]};
-  tc_op_set_result(a, result, t->dtype, 2, t->sizes, strides);
+// Matrices in the last two dimensions, stored by columns.
+static int32_t column_major(tc_op_args *a, int32_t result, const tc_tensor_type *t) {
+  tc_int swapped[TC_MAX_RANK], strides[TC_MAX_RANK];
+  if (t->rank < 2) return tc_op_fail(a, "a matrix is wanted");
+  for (int32_t i = 0; i < t->rank; i++) swapped[i] = t->sizes[i < t->rank - 2 ? i : 2 * t->rank - 3 - i];
+  tc_strides_make_contiguous(a->syms, t->rank, swapped, strides);
+  tc_int last = strides[t->rank - 1];
+  strides[t->rank - 1] = strides[t->rank - 2], strides[t->rank - 2] = last;
+  return tc_op_set_result(a, result, t->dtype, t->rank, t->sizes, strides);
 }
 
 static int32_t meta_solve(tc_op_args *a) {
   const tc_tensor_type *m = tc_op_tensor(a, 0);
-  column_major(a, 0, tc_op_tensor(a, 1));
-  column_major(a, 1, m);
-  tc_op_set_result(a, 2, TC_I32, 1, m->sizes, NULL);
-  return tc_op_set_result(a, 3, TC_I32, 0, NULL, NULL);
+  if (column_major(a, 0, tc_op_tensor(a, 1)) || column_major(a, 1, m)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_op_set_result(a, 2, TC_I32, m->rank - 1, m->sizes, NULL);
+  return tc_op_set_result(a, 3, TC_I32, m->rank - 2, m->sizes, NULL);
 }
 
 static int32_t meta_inv(tc_op_args *a) {
-  column_major(a, 0, tc_op_tensor(a, 0));
-  return tc_op_set_result(a, 1, TC_I32, 0, NULL, NULL);
+  const tc_tensor_type *m = tc_op_tensor(a, 0);
+  if (column_major(a, 0, m)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_set_result(a, 1, TC_I32, m->rank - 2, m->sizes, NULL);
 }
 
 static const struct {

@@ -306,8 +306,8 @@ TC_TEST(notes_disagreements) {
   assert_false(d->harmless);
   assert_sv(d->op, "aten::add.Tensor");
   assert_sv(d->value, "add_3");
-  assert_sv(d->archive, "f64[5, 4]");
-  assert_sv(d->meta, "f32[4, 4]");
+  assert_sv(d->archive, "f64[5, 4]{4, 1}+0");
+  assert_sv(d->meta, "f32[4, 4]{4, 1}+0");
   tc_program_destroy(p);
   tc_storage_unref(bytes);
   return TC_OK;

@@ -235,10 +235,40 @@ static tc_bval lo_load_if(tc_op_args *a, tc_lt t, const tc_int *index, tc_int co
                               .args = {otherwise}});
 }
 
-// A gathered dimension of the view must be one dimension of the buffer, unchanged, so that the value can be its index.
+// May the value be an index of the view? Its dimension must be one dimension of the buffer, unchanged.
+static bool gatherable(const tc_lview *v, const tc_bval *idx) {
+  for (int32_t d = 0; d < v->rank; d++) {
+    if (idx[d] < 0) continue;
+    int32_t uses = 0;
+    for (int32_t b = 0; b < v->buf->rank; b++) {
+      if (!tc_sym_uses(v->map[b], v->index[d])) continue;
+      if (v->map[b] != v->index[d]) return false;
+      uses++;
+    }
+    if (uses != 1) return false;
+  }
+  return true;
+}
+
+// The view's elements in a buffer of their own, made by a node before the open one.
+static const tc_lview *copied(tc_op_args *a, tc_lt t, const tc_lview *v) {
+  tc_lo *lo = tc_lo_of(a);
+  tc_lnode *open = lo->cur;
+  tc_int index[TC_MAX_RANK];
+  if (!lo->open) return NULL;
+  lo->open = false;
+  lo_begin(a, v->rank, v->sizes, index);
+  keep(a);
+  tc_lt copy = lo_end(a, lo_load(a, t, index), v->buf->dtype);
+  lo->cur = open;
+  lo->open = true;
+  return view_of(lo, copy);
+}
+
 static tc_bval lo_gather(tc_op_args *a, tc_lt t, const tc_int *index, const tc_bval *idx, int32_t wrap) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *v = view_of(lo, t);
+  if (v && !gatherable(v, idx)) v = copied(a, t, v);
   if (!v) return -1;
   const tc_sym *plain[TC_MAX_RANK];
   for (int32_t d = 0; d < v->rank; d++) plain[d] = idx[d] >= 0 ? tc_sym_int(lo->l->syms, 0) : index[d];
@@ -247,10 +277,6 @@ static tc_bval lo_gather(tc_op_args *a, tc_lt t, const tc_int *index, const tc_b
     gather[b] = -1;
     for (int32_t d = 0; d < v->rank; d++) {
       if (idx[d] < 0 || !tc_sym_uses(v->map[b], v->index[d])) continue;
-      if (v->map[b] != v->index[d]) {
-        tc_lo_fail(lo, "indexing with data through a reshaped or sliced dimension needs a copy of the tensor first");
-        return -1;
-      }
       gather[b] = tc_body_cast(lo, idx[d], TC_I64);
     }
   }

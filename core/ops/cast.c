@@ -20,6 +20,7 @@ static int32_t like_self(tc_op_args *a, tc_dtype d, int32_t format) {
   return tc_op_format_result(a, 0, d, t->rank, t->sizes, format, 0);
 }
 static int32_t clone_meta(tc_op_args *a) { return like_self(a, tc_op_tensor(a, 0)->dtype, format_arg(a, TC_FORMAT_PRESERVE)); }
+static int32_t row_major_meta(tc_op_args *a) { return like_self(a, tc_op_tensor(a, 0)->dtype, TC_FORMAT_CONTIGUOUS); }
 static int32_t to_copy_meta(tc_op_args *a) { return like_self(a, tc_op_dtype(a, tc_op_arg_index(a, "dtype"), tc_op_tensor(a, 0)->dtype), format_arg(a, TC_FORMAT_PRESERVE)); }
 
 // The argument itself where nothing changes, else a copy.
@@ -82,6 +83,7 @@ enum { C = TC_OP_COMPLEX, MAYBE = TC_OP_COMPLEX | TC_OP_MAYBE_VIEW };
 #define ROW(s, t, m) {.schema = s, .traits = t, .meta = m, .lower = lower, .ref = ref_copy}
 static const tc_op_def rows[] = {
     ROW("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", C, clone_meta),
+    ROW("_row_major(Tensor self) -> Tensor", C, row_major_meta), // a copy in row-major order: tc's own, for decompositions
     ROW("lift_fresh_copy(Tensor self) -> Tensor", C, clone_meta),
     ROW("_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor", C, to_copy_meta),
     ROW("to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", MAYBE, to_meta),

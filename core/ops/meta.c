@@ -92,3 +92,49 @@ tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *cons
   for (int32_t i = 0; i < n; i++) v[i] = tc_lo_cast(a, tc_lo_load(a, wide[i], index), compute);
   return tc_lo_end(a, tc_lo_text(a, text, n, names, v), out);
 }
+
+int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args, tc_dtype compute) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_lt x[8];
+  for (int32_t i = 0; i < n; i++) x[i] = tc_lo_expand(a, tc_lo_arg(a, args[i]), t->rank, t->sizes);
+  tc_lo_result(a, 0, tc_lower_text(a, text, n, names, x, compute, t->dtype));
+  return TC_STATUS_OK;
+}
+
+// ---- layouts and indices ----
+// Channels fastest, then the image from its last dimension, the batch last; strides that do not tell give contiguous.
+static bool like_channels_last(tc_op_args *a, const tc_tensor_type *t) {
+  tc_int min = tc_int_const(a, 0), one = tc_int_const(a, 1);
+  if (tc_sym_decide(a->syms, TC_SYM_EQ, t->strides[1], min, false)) return false;
+  for (int32_t k = 0; k < t->rank; k++) {
+    int32_t d = k == 0 ? 1 : k == t->rank - 1 ? 0 : t->rank - k;
+    if (tc_sym_decide(a->syms, TC_SYM_EQ, t->sizes[d], tc_int_const(a, 0), false)) return false;
+    if (tc_sym_decide(a->syms, TC_SYM_LT, t->strides[d], min, false)) return false;
+    if (d == 0 && tc_sym_decide(a->syms, TC_SYM_EQ, min, t->strides[1], false)) return false;
+    min = t->strides[d];
+    if (tc_sym_decide(a->syms, TC_SYM_LT, one, t->sizes[d], true)) min = tc_int_mul(a, min, t->sizes[d]);
+  }
+  return true;
+}
+
+int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t) {
+  if ((t->rank != 4 && t->rank != 5) || !like_channels_last(a, t)) return TC_FORMAT_CONTIGUOUS;
+  return t->rank == 4 ? TC_FORMAT_CHANNELS_LAST : TC_FORMAT_CHANNELS_LAST_3D;
+}
+
+int64_t tc_op_dim(tc_op_args *a, int32_t arg, int32_t rank) { return tc_op_wrap_dim(a, tc_op_int(a, arg, 0), rank); }
+
+tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t) {
+  tc_int n = tc_int_const(a, 1);
+  for (int32_t d = 0; d < t->rank; d++) n = tc_int_mul(a, n, t->sizes[d]);
+  return n;
+}
+
+tc_int tc_int_within(tc_op_args *a, tc_int e, tc_int lo, tc_int hi) {
+  tc_int above = tc_sym_cmp(a->syms, TC_SYM_LE, lo, e), below = tc_sym_cmp(a->syms, TC_SYM_LT, e, hi), yes = tc_int_const(a, 1);
+  if (tc_sym_prove(a->syms, above) == 1) above = NULL;
+  if (tc_sym_prove(a->syms, below) == 1) below = NULL;
+  return above && below ? tc_sym_and(a->syms, above, below) : above ? above : below ? below : yes;
+}
+
+tc_bval tc_lower_condition(tc_op_args *a, tc_int condition) { return tc_lo_cast(a, tc_lo_index(a, tc_sym_where(a->syms, condition, tc_int_const(a, 1), tc_int_const(a, 0)), TC_I64), TC_BOOL); }

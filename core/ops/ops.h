@@ -10,7 +10,7 @@
 // X(family): every family file defines `const tc_op_family tc_ops_<family>`.
 #define TC_OP_FAMILIES(X)                                                                                              \
   X(arithmetic) X(unary) X(compare) X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm) X(matmul)      \
-  X(attention) X(effect)
+  X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(pool) X(index)
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
 #undef X
@@ -39,6 +39,33 @@ tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced
 // Elementwise text over loop tensors that are broadcast to the first one's sizes: names[i] is x[i].
 tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x, tc_dtype compute, tc_dtype out);
 tc_dtype tc_op_math_type(tc_dtype d); // the type to compute in: f16, bf16 → f32
+// The same over tensor and number arguments, broadcast to the result's sizes: names[i] is argument args[i]. Sets result 0.
+int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args, tc_dtype compute);
+// channels_last (also 3d) where the strides suggest it (c10's suggest_memory_format), else contiguous.
+int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t);
+int64_t tc_op_dim(tc_op_args *a, int32_t arg, int32_t rank); // a dimension argument, wrapped; 0 for rank 0; -1 after a failure
+tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t);
+// lo ≤ e < hi as a condition, without what is known to hold.
+tc_int tc_int_within(tc_op_args *a, tc_int e, tc_int lo, tc_int hi);
+
+// ---- ranges of a dimension of argument 0, as view results (view.c) ----
+int32_t tc_view_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int length);
+void tc_lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int step);
+
+// A condition over indices as a bool of the open node's body.
+tc_bval tc_lower_condition(tc_op_args *a, tc_int condition);
+
+// ---- advanced indexing in references (index.c): where the elements lie that a list of index tensors names ----
+typedef struct tc_index_positions {
+  int32_t rank, nb, at; // of self; broadcast dimensions of the indices, and where they stand in the result
+  bool indexed[TC_MAX_RANK];
+  const int64_t *data[TC_MAX_RANK]; // by self's dimension
+  int64_t strides[TC_MAX_RANK][TC_MAX_RANK], bsizes[TC_MAX_RANK];
+} tc_index_positions;
+int32_t tc_ref_positions(tc_op_args *a, int32_t list, tc_index_positions *p);
+int32_t tc_ref_indexed_sizes(const tc_index_positions *p, const tc_ref_view *self, int64_t *sizes); // the rank
+// Offset in self of the element at `index` of the result; -1 and a failure where an index is out of range.
+int64_t tc_ref_position(tc_op_args *a, const tc_index_positions *p, const tc_ref_view *self, const int64_t *index);
 
 // ---- iteration over reference views (ref.c) ----
 // Steps `index` through `sizes` in row-major order; false at the end.

@@ -1,5 +1,5 @@
 // Views: results that share the argument's storage. Meta gives PyTorch's sizes, strides and offset; lowering is an index
-// map. References copy the logical elements, which is the same value.
+// map. The reference engine looks at the same storage by the strides; only what may have to copy has a reference.
 #include "core/ops/ops.h"
 
 // ---- helpers ----
@@ -151,24 +151,56 @@ static int32_t flatten_meta(tc_op_args *a) {
 }
 
 // ---- permutations ----
+static int32_t permute_perm(tc_op_args *a, int64_t *perm) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  bool seen[TC_MAX_RANK] = {0};
+  if (tc_op_count(a, 1) != t->rank) return tc_op_fail(a, "permute: the number of dims (%d) must be the tensor's rank (%d)", tc_op_count(a, 1), t->rank);
+  for (int32_t d = 0; d < t->rank; d++) {
+    perm[d] = tc_op_wrap_dim(a, tc_op_int_at(a, 1, d, 0), t->rank);
+    if (perm[d] < 0) return TC_STATUS_INVALID_ARGUMENT;
+    if (seen[perm[d]]) return tc_op_fail(a, "repeated dim %lld", (long long)perm[d]);
+    seen[perm[d]] = true;
+  }
+  return TC_STATUS_OK;
+}
+
+// Named dimensions go where they are told; the others keep their order in the places that are left.
+static int32_t move_perm(tc_op_args *a, int64_t *perm) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  bool moved[TC_MAX_RANK] = {0}, taken[TC_MAX_RANK] = {0};
+  if (tc_op_count(a, 1) != tc_op_count(a, 2)) return tc_op_fail(a, "movedim: source has %d dims, destination %d", tc_op_count(a, 1), tc_op_count(a, 2));
+  for (int32_t i = 0; i < tc_op_count(a, 1); i++) {
+    int64_t from = tc_op_wrap_dim(a, tc_op_int_at(a, 1, i, 0), t->rank), to = tc_op_wrap_dim(a, tc_op_int_at(a, 2, i, 0), t->rank);
+    if (from < 0 || to < 0) return TC_STATUS_INVALID_ARGUMENT;
+    if (t->rank == 0) return TC_STATUS_OK;
+    if (moved[from] || taken[to]) return tc_op_fail(a, "movedim: repeated dim in source or destination");
+    moved[from] = taken[to] = true;
+    perm[to] = from;
+  }
+  for (int32_t d = 0, from = 0; d < t->rank; d++) {
+    if (taken[d]) continue;
+    while (moved[from]) from++;
+    perm[d] = from++;
+  }
+  return TC_STATUS_OK;
+}
+
 static int32_t permutation(tc_op_args *a, int64_t *perm) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
-  if (tc_sv_is(a->op->schema.name, "permute")) {
-    bool seen[TC_MAX_RANK] = {0};
-    if (tc_op_count(a, 1) != t->rank) return tc_op_fail(a, "permute: the number of dims (%d) must be the tensor's rank (%d)", tc_op_count(a, 1), t->rank);
-    for (int32_t d = 0; d < t->rank; d++) {
-      perm[d] = tc_op_wrap_dim(a, tc_op_int_at(a, 1, d, 0), t->rank);
-      if (perm[d] < 0) return TC_STATUS_INVALID_ARGUMENT;
-      if (seen[perm[d]]) return tc_op_fail(a, "repeated dim %lld", (long long)perm[d]);
-      seen[perm[d]] = true;
-    }
-    return TC_STATUS_OK;
-  }
+  tc_sv name = a->op->schema.name;
+  if (tc_sv_is(name, "permute")) return permute_perm(a, perm);
+  if (tc_sv_is(name, "movedim") || tc_sv_is(name, "moveaxis")) return move_perm(a, perm);
   for (int32_t d = 0; d < t->rank; d++) perm[d] = d;
   int64_t x = 0, y = 1;
-  if (tc_sv_is(a->op->schema.name, "transpose")) {
+  if (a->op->schema.n_args == 3) { // transpose and its other names
     x = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank), y = tc_op_wrap_dim(a, tc_op_int(a, 2, 0), t->rank);
     if (x < 0 || y < 0) return TC_STATUS_INVALID_ARGUMENT;
+  } else if (tc_sv_is(name, "numpy_T")) {
+    for (int32_t d = 0; d < t->rank; d++) perm[d] = t->rank - 1 - d;
+    return TC_STATUS_OK;
+  } else if (tc_sv_is(name, "mT")) {
+    if (t->rank < 2) return tc_op_fail(a, "tensor.mT is only supported on matrices or batches of matrices; this tensor is %s", tc_op_shape_text(a, 0));
+    x = t->rank - 2, y = t->rank - 1;
   } else if (t->rank > 2) {
     return tc_op_fail(a, "t() expects a tensor with at most 2 dimensions, but self is %dD", t->rank);
   }
@@ -191,17 +223,6 @@ static int32_t lower_permute(tc_op_args *a) {
   tc_lo_indices(a, r->rank, r->sizes, index);
   for (int32_t d = 0; d < r->rank; d++) map[perm[d]] = index[d];
   tc_lo_result(a, 0, tc_lo_view(a, tc_lo_arg(a, 0), r->rank, r->sizes, index, map));
-  return TC_STATUS_OK;
-}
-static int32_t ref_permute(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
-  int64_t perm[TC_MAX_RANK], iy[TC_MAX_RANK] = {0}, ix[TC_MAX_RANK];
-  if (permutation(a, perm)) return TC_STATUS_INVALID_ARGUMENT;
-  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
-  do {
-    for (int32_t d = 0; d < y->rank; d++) ix[perm[d]] = iy[d];
-    tc_ref_copy(y, tc_ref_offset(y, iy), x, tc_ref_offset(x, ix));
-  } while (tc_ref_next(y->rank, y->sizes, iy));
   return TC_STATUS_OK;
 }
 
@@ -262,16 +283,6 @@ static int32_t lower_expand(tc_op_args *a) {
   tc_lo_result(a, 0, tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes));
   return TC_STATUS_OK;
 }
-static int32_t ref_expand(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
-  int64_t iy[TC_MAX_RANK] = {0}, ix[TC_MAX_RANK];
-  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
-  do {
-    for (int32_t d = 0; d < x->rank; d++) ix[d] = x->sizes[d] == 1 ? 0 : iy[d + y->rank - x->rank];
-    tc_ref_copy(y, tc_ref_offset(y, iy), x, tc_ref_offset(x, ix));
-  } while (tc_ref_next(y->rank, y->sizes, iy));
-  return TC_STATUS_OK;
-}
 
 // ---- slices ----
 typedef struct slice {
@@ -313,8 +324,14 @@ static int32_t slice_meta(tc_op_args *a) {
   s.strides[v.dim] = tc_int_mul(a, s.strides[v.dim], v.step);
   return set_view(a, 0, &s);
 }
+int32_t tc_view_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int length) {
+  shape s = shape_of(tc_op_tensor(a, 0));
+  s.offset = tc_int_add(a, s.offset, tc_int_mul(a, start, s.strides[dim]));
+  s.sizes[dim] = length;
+  return set_view(a, result, &s);
+}
 // The result is argument 0 with dimension `dim` at start + step·i.
-static void lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int step) {
+void tc_lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int step) {
   const tc_tensor_type *r = tc_op_result_type(a, result);
   tc_int index[TC_MAX_RANK], map[TC_MAX_RANK];
   tc_lo_indices(a, r->rank, r->sizes, index);
@@ -324,30 +341,7 @@ static void lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start
 static int32_t lower_slice(tc_op_args *a) {
   slice v;
   if (read_slice(a, &v)) return TC_STATUS_INVALID_ARGUMENT;
-  lower_range(a, 0, v.dim, v.start, v.step);
-  return TC_STATUS_OK;
-}
-// Result element i is the argument's at start + step·i along dim; with `drop` the result lacks the dimension.
-static void ref_range(tc_op_args *a, int32_t result, int64_t dim, int64_t start, int64_t step, bool drop) {
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, result);
-  int64_t iy[TC_MAX_RANK] = {0}, ix[TC_MAX_RANK];
-  if (tc_ref_numel(y) == 0) return;
-  do {
-    for (int32_t d = 0, k = 0; d < x->rank; d++) {
-      if (d == dim && drop) ix[d] = start;
-      else if (d == dim) ix[d] = start + step * iy[k++];
-      else ix[d] = iy[k++];
-    }
-    tc_ref_copy(y, tc_ref_offset(y, iy), x, tc_ref_offset(x, ix));
-  } while (tc_ref_next(y->rank, y->sizes, iy));
-}
-static int32_t ref_slice(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0);
-  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), size = x->sizes[dim], start = tc_op_int(a, 2, 0);
-  if (start < 0) start += size;
-  if (start < 0) start = 0;
-  if (start > size) start = size;
-  ref_range(a, 0, dim, start, tc_op_int(a, 4, 1), false);
+  tc_lower_range(a, 0, v.dim, v.start, v.step);
   return TC_STATUS_OK;
 }
 
@@ -390,12 +384,6 @@ static int32_t lower_select(tc_op_args *a) {
   lower_select_at(a, 0, dim, i);
   return TC_STATUS_OK;
 }
-static int32_t ref_select(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0);
-  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), i = tc_op_int(a, 2, 0);
-  ref_range(a, 0, dim, i < 0 ? i + x->sizes[dim] : i, 1, true);
-  return TC_STATUS_OK;
-}
 
 // ---- several results ----
 static int32_t unbind_meta(tc_op_args *a) {
@@ -418,11 +406,6 @@ static int32_t lower_unbind(tc_op_args *a) {
   for (int32_t i = 0; i < tc_op_result_count(a); i++) lower_select_at(a, i, dim, tc_int_const(a, i));
   return TC_STATUS_OK;
 }
-static int32_t ref_unbind(tc_op_args *a) {
-  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), tc_op_data(a, 0)->rank);
-  for (int32_t i = 0; i < tc_op_result_count(a); i++) ref_range(a, i, dim, i, 1, true);
-  return TC_STATUS_OK;
-}
 
 static int32_t alias_meta(tc_op_args *a) {
   shape s = shape_of(tc_op_tensor(a, 0));
@@ -430,23 +413,38 @@ static int32_t alias_meta(tc_op_args *a) {
 }
 
 enum { VIEW = TC_OP_VIEW | TC_OP_COMPLEX, MAYBE = TC_OP_MAYBE_VIEW | TC_OP_COMPLEX };
+#define PERMUTE(s) {.schema = s, .traits = VIEW, .meta = permute_meta, .lower = lower_permute}
 static const tc_op_def rows[] = {
-    {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = VIEW, .meta = view_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = VIEW, .meta = view_meta, .lower = lower_reshape},
     {.schema = "_unsafe_view(Tensor self, SymInt[] size) -> Tensor", .traits = TC_OP_COMPLEX, .meta = unsafe_view_meta, .lower = lower_reshape, .ref = ref_in_order},
     {.schema = "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", .traits = MAYBE, .meta = reshape_meta, .lower = lower_reshape, .ref = ref_in_order},
     {.schema = "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", .traits = MAYBE, .meta = flatten_meta, .lower = lower_reshape, .ref = ref_in_order},
-    {.schema = "permute(Tensor(a) self, int[] dims) -> Tensor(a)", .traits = VIEW, .meta = permute_meta, .lower = lower_permute, .ref = ref_permute},
-    {.schema = "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", .traits = VIEW, .meta = permute_meta, .lower = lower_permute, .ref = ref_permute},
-    {.schema = "t(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = permute_meta, .lower = lower_permute, .ref = ref_permute},
-    {.schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = unsqueeze_meta, .lower = lower_reshape, .ref = ref_in_order},
-    {.schema = "squeeze(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape, .ref = ref_in_order},
-    {.schema = "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape, .ref = ref_in_order},
-    {.schema = "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape, .ref = ref_in_order},
-    {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", .traits = VIEW, .meta = expand_meta, .lower = lower_expand, .ref = ref_expand},
-    {.schema = "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", .traits = VIEW, .meta = slice_meta, .lower = lower_slice, .ref = ref_slice},
-    {.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", .traits = VIEW, .meta = select_meta, .lower = lower_select, .ref = ref_select},
-    {.schema = "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .traits = VIEW, .meta = unbind_meta, .lower = lower_unbind, .ref = ref_unbind},
-    {.schema = "alias(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same, .ref = ref_in_order},
-    {.schema = "detach(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same, .ref = ref_in_order},
+    PERMUTE("permute(Tensor(a) self, int[] dims) -> Tensor(a)"),
+    PERMUTE("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"),
+    PERMUTE("swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"),
+    PERMUTE("swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"),
+    PERMUTE("movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"),
+    PERMUTE("movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"),
+    PERMUTE("moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"),
+    PERMUTE("moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"),
+    PERMUTE("numpy_T(Tensor(a) self) -> Tensor(a)"),
+    PERMUTE("mT(Tensor(a) self) -> Tensor(a)"),
+    PERMUTE("t(Tensor(a) self) -> Tensor(a)"),
+    {.schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = unsqueeze_meta, .lower = lower_reshape},
+    {.schema = "squeeze(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape},
+    {.schema = "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape},
+    {.schema = "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape},
+    {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", .traits = VIEW, .meta = expand_meta, .lower = lower_expand},
+    {.schema = "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", .traits = VIEW, .meta = slice_meta, .lower = lower_slice},
+    {.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", .traits = VIEW, .meta = select_meta, .lower = lower_select},
+    {.schema = "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .traits = VIEW, .meta = unbind_meta, .lower = lower_unbind},
+    {.schema = "alias(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same},
+    {.schema = "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", .traits = VIEW, .decompose = "let s = if(start < 0, start + self.size(dim), start); slice(self, dim, s, s + length, 1)"},
+    {.schema = "view_as(Tensor(a) self, Tensor other) -> Tensor(a)", .traits = VIEW, .decompose = "view(self, other.sizes)"},
+    {.schema = "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", .traits = MAYBE, .decompose = "reshape(self, other.sizes)"},
+    {.schema = "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", .traits = VIEW, .decompose = "expand(self, other.sizes)"},
+    {.schema = "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = VIEW, .decompose = "expand(self, size)"},
+    {.schema = "ravel(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .decompose = "reshape(self, [-1])"},
+    {.schema = "detach(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same},
 };
 TC_OP_FAMILY(view);

@@ -4,6 +4,11 @@
 
 #include "core/ops/ops.h"
 
+// C11's CMPLX is missing from some pairs of compiler and library.
+#ifndef CMPLX
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
+
 static double complex z_of(tc_c128 z) { return CMPLX(z.re, z.im); }
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
@@ -73,7 +78,7 @@ static double sign_f(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static int64_t sign_i(int64_t x) { return (x > 0) - (x < 0); }
 static const tc_scalar_ref sign_ref = {.f1 = sign_f, .i1 = sign_i};
 static int64_t not_i(int64_t x) { return ~x; }
-static const tc_scalar_ref not_ref = {.i1 = not_i};
+
 static tc_c128 conj_c(tc_c128 z) { return (tc_c128){z.re, -z.im}; }
 static const tc_scalar_ref conj_ref = {.f1 = same_f, .c1 = conj_c, .i1 = same_i};
 

@@ -253,10 +253,13 @@ static const tc_op_def rows[] = {
     ROW("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", REDC),
     ROW("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", REDC),
     ROW("all(Tensor self) -> Tensor", REDC),
+    ROW("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", REDC),
     ROW("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", REDC),
     VAR("var(Tensor self, bool unbiased=True) -> Tensor"),
     VAR("var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),
     VAR("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"),
+    VAR("std(Tensor self, bool unbiased=True) -> Tensor"),
+    VAR("std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),
     VAR("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"),
 };
 TC_OP_FAMILY(reduce);

@@ -123,6 +123,15 @@ static bool operands_local(tc_sched *x, const tc_lnode *n, const tc_group *from)
   return true;
 }
 
+// Does a template read a buffer that the group makes?
+static bool feeds(tc_sched *x, const tc_group *g, const tc_lnode *stage) {
+  for (int32_t k = 0; k < stage->n_operands; k++) {
+    const tc_lnode *def = stage->operands[k].buf->def;
+    if (def && !x->inlined[def->id] && x->group_of[def->id] == g) return true;
+  }
+  return false;
+}
+
 // Maps the steps of g to the variables of d; NULL if the domains do not line up.
 static const tc_sym *const **map_steps(tc_sched *x, const tc_group *g, domain d) {
   const tc_sym *const **out = TC_NEW_ARRAY(x->arena, const tc_sym *const *, g->steps.count);
@@ -260,6 +269,10 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t 
   }
   if (!p->vertical && (a->stage || b->stage)) {
     refuse(x, p, "templates share inputs only with what follows them");
+    return false;
+  }
+  if (a->stage && b->stage && !feeds(x, a, b->stage)) {
+    refuse(x, p, "two templates share a kernel only if one reads the other's tile");
     return false;
   }
   if (!merged_domain(x, p, a, b, out)) return false;

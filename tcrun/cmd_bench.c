@@ -1,104 +1,218 @@
-// tcrun bench: median and minimum of repeated runs; kernels with time, bytes and operations.
+// tcrun bench: times of repeated runs, after the outputs were found right; kernels with time, bytes and operations.
+//
+// Inputs and outputs stay on the device; outputs are new ones in every run. A round is one run; at least five rounds,
+// then as many as fit into a second (--runs=N: exactly N). Reported are median, minimum and quartiles.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tcrun/tcrun.h"
 
+enum { MOST_RUNS = 2000, FEWEST_RUNS = 5, LIMIT_MS = 1000 };
+static const double REF_FLOPS = 1e9; // above, the references are too slow to compare with
+
+typedef struct bench {
+  run_options *o;
+  tc_context *c;
+  model *m;
+  tc_session *session;
+  tc_tensor *inputs, *outputs; // inputs: where the device wants them
+  int32_t n_outputs;
+  double compile_ms, median, min, q1, q3;
+  int32_t runs;
+  tc_run_report report;
+  int64_t bytes, flops;
+  const char *checked;
+} bench;
+
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return x < y ? -1 : x > y;
 }
 
-typedef struct timing {
-  double median, min, q1, q3;
-  int32_t runs;
-} timing;
+static tc_status run(bench *b, bool on_device, tc_run_report *report) {
+  tc_session_run_options o = {.device_outputs = on_device, .seed = b->o->seed, .report = report};
+  return tc_session_run(b->session, b->inputs, b->outputs, &o);
+}
 
-static tc_status time_runs(run_options *o, runner *r, const tc_tensor *inputs, timing *out) {
-  int32_t n_out = r->m->graph->outputs.count;
-  tc_tensor *outputs = TC_NEW_ARRAY(o->arena, tc_tensor, n_out);
-  double total = 0, ms[2000];
-  int32_t n = 0, most = o->runs > 0 && o->runs < 2000 ? (int32_t)o->runs : 2000;
-  while (n < most && (n < 5 || o->runs > 0 || total < 1000)) {
+static tc_status wait_for(const bench *b) {
+  tc_device *d = b->c->device;
+  if (!d || d->props.host_memory) return TC_OK;
+  return tc_plugin_status(d->plugin, d->plugin->device->synchronize(d->handle, d->stream),
+                          "while waiting for the device");
+}
+
+static tc_status time_runs(bench *b) {
+  double total = 0, *ms = TC_NEW_ARRAY(b->o->arena, double, MOST_RUNS);
+  int32_t n = 0, most = b->o->runs > 0 && b->o->runs < MOST_RUNS ? (int32_t)b->o->runs : MOST_RUNS;
+  while (n < most && (n < FEWEST_RUNS || b->o->runs > 0 || total < LIMIT_MS)) {
     double start = tc_now_ms();
-    TC_TRY(tcrun_execute(r, inputs, outputs, NULL));
+    TC_TRY(run(b, true, NULL));
+    TC_TRY(wait_for(b));
     ms[n] = tc_now_ms() - start;
     total += ms[n++];
-    tcrun_free_tensors(outputs, n_out);
+    tcrun_free_tensors(b->outputs, b->n_outputs);
   }
   qsort(ms, (size_t)n, sizeof *ms, by_value);
-  *out = (timing){.median = ms[n / 2], .min = ms[0], .q1 = ms[n / 4], .q3 = ms[3 * n / 4], .runs = n};
+  b->median = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+  b->min = ms[0], b->q1 = ms[n / 4], b->q3 = ms[3 * n / 4], b->runs = n;
   return TC_OK;
 }
 
-static tc_status report_kernels(run_options *o, runner *r, const tc_tensor *inputs, tc_run_report *report) {
-  int32_t n_out = r->m->graph->outputs.count;
-  tc_tensor *outputs = TC_NEW_ARRAY(o->arena, tc_tensor, n_out);
-  report->launches = TC_NEW_ARRAY(o->arena, tc_launch_record, tc_exec_op_count(r->compiled.exec));
-  TC_TRY(tcrun_execute(r, inputs, outputs, report));
-  tcrun_free_tensors(outputs, n_out);
-  return TC_OK;
-}
-
-static tc_status bench_model(run_options *o, tc_context *c, model *m) {
-  runner r;
-  tc_tensor *inputs;
-  double start = tc_now_ms();
-  TC_TRY(tcrun_prepare(c, m, &r));
-  double compile_ms = tc_now_ms() - start;
-  TC_TRY(tcrun_inputs(c, o, m, &inputs));
-  timing t;
-  tc_run_report report = {0};
-  tc_tensor *outputs = TC_NEW_ARRAY(o->arena, tc_tensor, m->graph->outputs.count);
-  tc_status s = tcrun_execute(&r, inputs, outputs, NULL); // warm-up
-  tcrun_free_tensors(outputs, m->graph->outputs.count);
-  if (s == TC_OK) s = time_runs(o, &r, inputs, &t);
-  if (s == TC_OK && !c->is_ref) s = report_kernels(o, &r, inputs, &report);
-  if (s == TC_OK) {
-    int64_t bytes = 0, flops = 0;
-    for (int32_t i = 0; i < report.n_launches; i++)
-      bytes += report.launches[i].bytes, flops += report.launches[i].flops;
-    if (o->json) {
-      printf("{\"name\": \"" TC_SV_FMT "\", \"backend\": \"" TC_SV_FMT "\", \"mode\": \"" TC_SV_FMT
-             "\", \"compile_ms\": %.3f, \"median_ms\": %.6f, \"min_ms\": %.6f, \"runs\": %d, \"kernels\": [",
-             TC_SV_ARG(m->name), TC_SV_ARG(c->backend), TC_SV_ARG(tc_config_text(c->config, TC_OPT_ID_MODE)),
-             compile_ms, t.median, t.min, t.runs);
-      for (int32_t i = 0; i < report.n_launches; i++) {
-        const tc_launch_record *k = &report.launches[i];
-        printf("%s{\"name\": \"" TC_SV_FMT "\", \"ms\": %.6f, \"bytes\": %lld, \"flops\": %lld}", i ? ", " : "",
-               TC_SV_ARG(k->name), k->ms, (long long)k->bytes, (long long)k->flops);
-      }
-      printf("], \"bytes\": %lld, \"flops\": %lld, \"peak_bytes\": %lld}\n", (long long)bytes, (long long)flops,
-             (long long)report.arena_bytes);
-    } else {
-      printf(TC_SV_FMT ": median %.4f ms, min %.4f, quartiles %.4f … %.4f, %d runs; compiled in %.1f ms (%d kernels, "
-                       "%d from the cache, %.1f ms generating)\n",
-             TC_SV_ARG(m->name), t.median, t.min, t.q1, t.q3, t.runs, compile_ms, r.compiled.stats.kernels,
-             r.compiled.stats.hits, r.compiled.stats.ms);
-      for (int32_t i = 0; i < report.n_launches; i++) {
-        const tc_launch_record *k = &report.launches[i];
-        printf("  %-48.*s %9.4f ms %8.2f GB/s %8.2f GF/s  blocks %lld\n", (int)k->name.size, k->name.data, k->ms,
-               (double)k->bytes / k->ms * 1e-6, (double)k->flops / k->ms * 1e-6, (long long)k->blocks);
-      }
-    }
+static tc_status measure_kernels(bench *b) {
+  b->report.capacity = tc_session_op_count(b->session);
+  b->report.launches = TC_NEW_ARRAY(b->o->arena, tc_launch_record, b->report.capacity + 1);
+  TC_TRY(run(b, true, &b->report));
+  tcrun_free_tensors(b->outputs, b->n_outputs);
+  for (int32_t i = 0; i < b->report.n_launches; i++) {
+    b->bytes += b->report.launches[i].bytes;
+    b->flops += b->report.launches[i].flops;
   }
-  tcrun_free_tensors(inputs, m->graph->inputs.count);
-  tcrun_finish(&r);
+  return TC_OK;
+}
+
+// ---- Right before fast ----
+static tc_status check_finite(const bench *b, int32_t leaf, const tc_tensor *t) {
+  char cls = tc_dtype_class(t->dtype);
+  tc_tensor wide;
+  if (cls != 'f' && cls != 'c') return TC_OK;
+  TC_TRY(tc_tensor_create(b->c->allocator, tc_dtype_is_complex(t->dtype) ? TC_C128 : TC_F64, t->rank, t->sizes, &wide));
+  tc_status s = tc_tensor_copy(t, &wide);
+  int64_t n = tc_tensor_numel(&wide) * (cls == 'c' ? 2 : 1);
+  const double *v = tc_tensor_data(&wide);
+  for (int64_t i = 0; s == TC_OK && i < n; i++) {
+    if (!isfinite(v[i]))
+      s = tc_error(TC_STATUS_MISMATCH, "output %d is not finite: these inputs measure nothing", leaf);
+  }
+  tc_tensor_unref(&wide);
   return s;
 }
 
+static tc_status compare_outputs(bench *b, const tc_tensor *host_inputs) {
+  int32_t n = tcrun_user_outputs(b->m);
+  tc_tensor *user = TC_NEW_ARRAY(b->o->arena, tc_tensor, n);
+  for (int32_t leaf = 0; leaf < n; leaf++) {
+    user[leaf] = b->outputs[tcrun_output_of(b->m, leaf)];
+    if (user[leaf].storage) TC_TRY(check_finite(b, leaf, &user[leaf]));
+  }
+  difference worst;
+  if (b->c->is_ref) return TC_OK;
+  if ((double)b->flops > REF_FLOPS) {
+    b->checked = "finite only";
+    return TC_OK;
+  }
+  b->checked = "ref";
+  return tcrun_compare_with_ref(b->o, b->m, host_inputs, user, &worst);
+}
+
+static tc_status check_outputs(bench *b, const tc_tensor *host_inputs) {
+  TC_TRY(run(b, false, NULL));
+  tc_status s = compare_outputs(b, host_inputs);
+  tcrun_free_tensors(b->outputs, b->n_outputs);
+  return s;
+}
+
+// ---- Showing ----
+static void print_json(const bench *b) {
+  const tc_context *c = b->c;
+  tc_sb sb = tc_sb_make(b->o->arena);
+  tc_sb_putz(&sb, "{\"name\": ");
+  tc_json_quote(&sb, b->m->file);
+  tc_sb_printf(&sb,
+               ", \"backend\": \"" TC_SV_FMT "\", \"mode\": \"" TC_SV_FMT "\", \"device\": ", TC_SV_ARG(c->backend),
+               TC_SV_ARG(tc_config_text(c->config, TC_OPT_ID_MODE)));
+  tc_json_quote(&sb, c->device ? tc_sv_of(c->device->props.name) : TC_SV(""));
+  tc_sb_printf(&sb,
+               ", \"compile_ms\": %.3f, \"median_ms\": %.6f, \"min_ms\": %.6f, \"q1_ms\": %.6f, \"q3_ms\": %.6f, "
+               "\"runs\": %d, \"checked\": \"%s\", \"fallbacks\": %d, \"kernels\": [",
+               b->compile_ms, b->median, b->min, b->q1, b->q3, b->runs, b->checked,
+               tc_session_stats_of(b->session)->fallbacks);
+  for (int32_t i = 0; i < b->report.n_launches; i++) {
+    const tc_launch_record *k = &b->report.launches[i];
+    tc_sb_putz(&sb, i ? ", {\"name\": " : "{\"name\": ");
+    tc_json_quote(&sb, k->name);
+    tc_sb_printf(&sb, ", \"ms\": %.6f, \"bytes\": %lld, \"flops\": %lld}", k->ms, (long long)k->bytes,
+                 (long long)k->flops);
+  }
+  tc_sb_printf(&sb, "], \"bytes\": %lld, \"flops\": %lld, \"peak_bytes\": %lld}\n", (long long)b->bytes,
+               (long long)b->flops, (long long)b->report.arena_bytes);
+  fputs(sb.text, stdout);
+}
+
+static void print_text(const bench *b) {
+  const tc_session_stats *q = tc_session_stats_of(b->session);
+  printf(TC_SV_FMT ": median %.4f ms, min %.4f, quartiles %.4f … %.4f, %d runs; compiled in %.1f ms (%d kernels, %d "
+                   "from the cache, %.1f ms generating)\n",
+         TC_SV_ARG(b->m->file), b->median, b->min, b->q1, b->q3, b->runs, b->compile_ms, q->compile.kernels,
+         q->compile.hits, q->compile.ms);
+  printf("  %.2f GB/s, %.2f GFLOP/s, %d launches and calls, arena %lld bytes, outputs checked: %s\n",
+         (double)b->bytes / b->median * 1e-6, (double)b->flops / b->median * 1e-6, b->report.n_launches,
+         (long long)b->report.arena_bytes, b->checked);
+  if (q->fallbacks) printf("  %d nodes are left to the references: the time is mostly theirs\n", q->fallbacks);
+  for (int32_t i = 0; i < b->report.n_launches && !b->o->quiet; i++) {
+    const tc_launch_record *k = &b->report.launches[i];
+    printf("  %-48.*s %9.4f ms %8.2f GB/s %8.2f GF/s  blocks %lld\n", (int)k->name.size, k->name.data, k->ms,
+           (double)k->bytes / k->ms * 1e-6, (double)k->flops / k->ms * 1e-6, (long long)k->blocks);
+  }
+}
+
+// ---- A model ----
+static tc_status bench_session(bench *b, const tc_tensor *host_inputs) {
+  int32_t n = b->m->graph->inputs.count;
+  b->n_outputs = b->m->graph->outputs.count;
+  b->outputs = TC_NEW_ARRAY(b->o->arena, tc_tensor, b->n_outputs);
+  b->inputs = TC_NEW_ARRAY(b->o->arena, tc_tensor, n);
+  tc_status s = TC_OK;
+  for (int32_t i = 0; i < n && s == TC_OK; i++) {
+    const tc_value *v = b->m->graph->inputs.data[i].value;
+    if (!host_inputs[i].storage) continue;
+    if (b->c->device && v && v->kind == TC_VALUE_TENSOR)
+      s = tc_tensor_to_device(b->c->device, &host_inputs[i], &b->inputs[i]);
+    else b->inputs[i] = tc_tensor_ref(&host_inputs[i]);
+  }
+  if (s == TC_OK && !b->c->is_ref) s = measure_kernels(b);
+  if (s == TC_OK) s = check_outputs(b, host_inputs);
+  if (s == TC_OK) s = time_runs(b);
+  tcrun_free_tensors(b->inputs, n);
+  return s;
+}
+
+static tc_status bench_model(run_options *o, tc_context *c, model *m) {
+  bench b = {.o = o, .c = c, .m = m, .checked = "is ref"};
+  tc_tensor *inputs;
+  double start = tc_now_ms();
+  TC_TRY(tc_session_create(c, m->graph, TC_STAGE_EXEC, &b.session));
+  b.compile_ms = tc_now_ms() - start;
+  tc_status s = tcrun_inputs(c, o, m, &inputs, NULL);
+  if (s == TC_OK) {
+    s = bench_session(&b, inputs);
+    tcrun_free_tensors(inputs, m->graph->inputs.count);
+  }
+  if (s == TC_OK && o->json) print_json(&b);
+  else if (s == TC_OK) print_text(&b);
+  tc_session_destroy(b.session);
+  return s;
+}
+
+// Goes on behind a model that fails, and fails at the end.
 tc_status cmd_bench(run_options *o) {
   tc_context *c;
   if (!o->args.count) return tc_error(TC_STATUS_INVALID_ARGUMENT, "which model?");
   TC_TRY(tcrun_open(o, &c));
-  tc_status s = TC_OK;
-  for (int32_t i = 0; i < o->args.count && s == TC_OK; i++) {
+  tc_status first = TC_OK;
+  for (int32_t i = 0; i < o->args.count; i++) {
     model m;
-    s = tcrun_load(c, o, tc_sv_z(o->arena, o->args.data[i]), &m);
-    if (s == TC_OK) s = bench_model(o, c, &m);
-    tcrun_unload(&m);
+    const char *path = tc_sv_z(o->arena, o->args.data[i]);
+    tc_status s = tcrun_load(c, o, path, &m);
+    if (s == TC_OK) {
+      s = tc_status_note(bench_model(o, c, &m), "while timing %s", path);
+      tcrun_unload(&m);
+    }
+    fflush(stdout);
+    if (s != TC_OK && o->args.count > 1) fprintf(stderr, "tcrun: %s\n", tc_status_text(s));
+    if (first == TC_OK) first = s;
+    else tc_status_free(s);
   }
   tc_context_destroy(c);
-  return s;
+  return first;
 }

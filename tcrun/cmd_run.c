@@ -8,88 +8,188 @@ static tc_status one_model(const run_options *o) {
   return tc_error(TC_STATUS_INVALID_ARGUMENT, "one model is expected, %d are given", o->args.count);
 }
 
-static void print_outputs(const run_options *o, const model *m, const tc_tensor *outputs) {
-  for (int32_t i = 0, k = 0; i < m->graph->outputs.count; i++) {
+// ---- run ----
+typedef struct named_outputs {
+  tc_tensor_list list;
+  tc_tensor *user; // by leaf
+} named_outputs;
+
+static tc_sv output_name(const run_options *o, const tc_graph_output *out, int32_t leaf) {
+  return out->kind == TC_OUT_USER ? tc_sv_printf(o->arena, "out.%d", leaf) : out->target;
+}
+
+static void name_outputs(const run_options *o, const model *m, const tc_tensor *outputs, named_outputs *x) {
+  int32_t n = m->graph->outputs.count, leaf = 0;
+  x->list.items = TC_NEW_ARRAY(o->arena, tc_named_tensor, n);
+  x->user = TC_NEW_ARRAY(o->arena, tc_tensor, n);
+  for (int32_t i = 0; i < n; i++) {
     const tc_graph_output *out = &m->graph->outputs.data[i];
-    if (!outputs[i].storage) continue;
+    tc_sv name = output_name(o, out, leaf);
+    if (out->kind == TC_OUT_USER) x->user[leaf++] = outputs[i];
+    if (outputs[i].storage) x->list.items[x->list.count++] = (tc_named_tensor){name, outputs[i]};
+  }
+}
+
+static void print_outputs(const run_options *o, const named_outputs *x) {
+  for (int32_t i = 0; i < x->list.count; i++) {
     tc_sb sb = tc_sb_make(o->arena);
-    tc_sv name = out->kind == TC_OUT_USER ? tc_sv_printf(o->arena, "out.%d", k++) : out->target;
-    tc_tensor_print(&sb, name, &outputs[i], 8);
+    tc_tensor_print(&sb, x->list.items[i].name, &x->list.items[i].tensor, 8);
     printf("%s\n", sb.text);
   }
 }
 
-static tc_status write_outputs(const run_options *o, const model *m, const tc_tensor *outputs) {
-  tc_tensor_list list = {.items = TC_NEW_ARRAY(o->arena, tc_named_tensor, m->graph->outputs.count)};
-  for (int32_t i = 0, k = 0; i < m->graph->outputs.count; i++) {
-    if (!outputs[i].storage) continue;
-    tc_sv name = m->graph->outputs.data[i].kind == TC_OUT_USER ? tc_sv_printf(o->arena, "out.%d", k++)
-                                                               : m->graph->outputs.data[i].target;
-    list.items[list.count++] = (tc_named_tensor){name, outputs[i]};
+// --expect: every tensor of the file that is called like an output.
+static tc_status compare_expected(const run_options *o, tc_context *c, const named_outputs *x) {
+  tc_tensor_list want;
+  TC_TRY(tc_tensors_read(c->allocator, o->arena, tc_sv_z(o->arena, o->expect), &want));
+  tc_status s = TC_OK;
+  int32_t compared = 0;
+  for (int32_t i = 0; i < x->list.count && s == TC_OK; i++) {
+    const tc_tensor *t = tc_tensor_list_find(&want, x->list.items[i].name);
+    if (!t) continue;
+    tolerance tol = tcrun_default_tolerance(t->dtype);
+    if (o->rtol >= 0) tol.rtol = o->rtol;
+    if (o->atol >= 0) tol.atol = o->atol;
+    difference d;
+    s = tc_status_note(tcrun_compare(c->allocator, &x->list.items[i].tensor, t, NULL, &tol, &d),
+                       "while comparing '" TC_SV_FMT "'", TC_SV_ARG(x->list.items[i].name));
+    compared++;
   }
-  return tc_tensors_write(o->arena, tc_sv_z(o->arena, o->output), &list);
-}
-
-static tc_status run_model(run_options *o, tc_context *c, model *m) {
-  runner r;
-  tc_tensor *inputs;
-  double start = tc_now_ms();
-  TC_TRY(tcrun_prepare(c, m, &r));
-  double compiled = tc_now_ms();
-  tc_status s = tcrun_inputs(c, o, m, &inputs);
-  if (s != TC_OK) {
-    tcrun_finish(&r);
-    return s;
-  }
-  tc_tensor *outputs = TC_NEW_ARRAY(o->arena, tc_tensor, m->graph->outputs.count);
-  double ready = tc_now_ms();
-  s = tcrun_execute(&r, inputs, outputs, NULL);
-  double done = tc_now_ms();
-  if (s == TC_OK && !o->quiet) {
-    print_outputs(o, m, outputs);
-    printf("backend " TC_SV_FMT ": compiled in %.2f ms (%d kernels, %d from the cache), ran in %.3f ms\n",
-           TC_SV_ARG(c->backend), compiled - start, r.compiled.stats.kernels, r.compiled.stats.hits, done - ready);
-  }
-  if (s == TC_OK && o->output.size) s = write_outputs(o, m, outputs);
-  tcrun_free_tensors(outputs, m->graph->outputs.count);
-  tcrun_free_tensors(inputs, m->graph->inputs.count);
-  tcrun_finish(&r);
+  tc_tensor_list_free(&want);
+  if (s == TC_OK && compared == 0)
+    s = tc_error(TC_STATUS_NOT_FOUND, TC_SV_FMT " has none of the outputs", TC_SV_ARG(o->expect));
+  if (s == TC_OK && !o->quiet) printf("as expected: %d outputs\n", compared);
   return s;
 }
 
-static tc_status dump_model(run_options *o, tc_context *c, model *m) {
+static void print_times(const run_options *o, tc_context *c, const tc_session *s, double load, double compile,
+                        double run, const char *note) {
+  const tc_session_stats *q = tc_session_stats_of(s);
+  printf("backend " TC_SV_FMT ", mode " TC_SV_FMT ", inputs: %s\n", TC_SV_ARG(c->backend),
+         TC_SV_ARG(tc_config_text(c->config, TC_OPT_ID_MODE)), note);
+  printf("loaded in %.2f ms, compiled in %.2f ms (%d kernels, %d from the cache), ran in %.3f ms\n", load, compile,
+         q->compile.kernels, q->compile.hits, run);
+  if (q->fallbacks)
+    printf("%d node%s left to the references; `tcrun explain` says why\n", q->fallbacks,
+           q->fallbacks == 1 ? " was" : "s were");
+  (void)o;
+}
+
+static tc_status run_model(run_options *o, tc_context *c, model *m, double load_ms) {
+  tc_session *session;
+  tc_tensor *inputs;
+  const char *note;
+  double start = tc_now_ms();
+  TC_TRY(tc_session_create(c, m->graph, TC_STAGE_EXEC, &session));
+  double compiled = tc_now_ms();
+  tc_status s = tcrun_inputs(c, o, m, &inputs, &note);
+  if (s != TC_OK) {
+    tc_session_destroy(session);
+    return s;
+  }
+  int32_t n = m->graph->outputs.count;
+  tc_tensor *outputs = TC_NEW_ARRAY(o->arena, tc_tensor, n);
+  named_outputs named = {0};
+  double ready = tc_now_ms();
+  s = tc_session_run(session, inputs, outputs, &(tc_session_run_options){.seed = o->seed});
+  double done = tc_now_ms();
+  if (s == TC_OK) name_outputs(o, m, outputs, &named);
+  if (s == TC_OK && !o->quiet) {
+    print_outputs(o, &named);
+    print_times(o, c, session, load_ms, compiled - start, done - ready, note);
+  }
+  if (s == TC_OK && o->output.size) s = tc_tensors_write(o->arena, tc_sv_z(o->arena, o->output), &named.list);
+  if (s == TC_OK && o->expect.size) s = compare_expected(o, c, &named);
+  if (s == TC_OK && tc_config_bool(c->config, TC_OPT_ID_SELF_CHECK)) {
+    difference worst;
+    s = tcrun_compare_with_ref(o, m, inputs, named.user, &worst);
+    if (s == TC_OK && !o->quiet)
+      printf("agrees with the references: relative L2 difference at most %.3g\n", worst.rel_l2);
+  }
+  tcrun_free_tensors(outputs, n);
+  tcrun_free_tensors(inputs, m->graph->inputs.count);
+  tc_session_destroy(session);
+  return s;
+}
+
+// ---- dump, explain ----
+static tc_status dump_model(run_options *o, tc_context *c, model *m, double load_ms) {
+  (void)load_ms;
   int32_t stage = tc_stage_parse(o->stage.size ? o->stage : TC_SV("graph"));
   if (stage < 0 || stage == TC_STAGE_EXEC)
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
                     "no stage '" TC_SV_FMT "': graph, functional, loop, schedule, kernel, plan, code",
                     TC_SV_ARG(o->stage));
-  tc_compiled x;
-  TC_TRY(tc_compile_graph(c, m->graph, stage, &x));
-  tc_sb sb = tc_sb_make(m->module->arena);
-  TC_TRY(tc_compiled_text(c, &x, stage, &sb));
+  tc_session *session;
+  TC_TRY(tc_session_create(c, m->graph, stage, &session));
+  tc_sb sb = tc_sb_make(o->arena);
+  tc_status s = tc_session_text(session, stage, &sb);
+  if (s == TC_OK) fputs(sb.text, stdout);
+  tc_session_destroy(session);
+  return s;
+}
+
+static void explain_conditions(const model *m, tc_sb *sb) {
+  const tc_module *q = m->module;
+  tc_sb_printf(sb, "conditions on the inputs: %d\n", q->requires_.count);
+  for (int32_t i = 0; i < q->requires_.count; i++) {
+    tc_sb_putz(sb, "  ");
+    tc_sym_print(sb, q->requires_.data[i]);
+    tc_sb_putc(sb, '\n');
+  }
+}
+
+static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
+  const tc_plan *p = x->plan;
+  if (!x->schedule || !p) return;
+  tc_sb_printf(sb, "segment %d: %d launches and calls, %d merges out of %d candidates, arena ", number, p->ops.count,
+               x->schedule->n_merges, x->schedule->n_candidates);
+  tc_sym_print(sb, p->arena_bytes);
+  tc_sb_putz(sb, " bytes\n");
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    tc_sb_printf(sb, "  %s @" TC_SV_FMT ": ", op->kind == TC_PLAN_LAUNCH ? "kernel" : "call", TC_SV_ARG(op->name));
+    tc_sym_print(sb, op->bytes);
+    tc_sb_putz(sb, " bytes, ");
+    tc_sym_print(sb, op->flops);
+    tc_sb_printf(sb, " flops%s" TC_SV_FMT "\n", op->source.size ? "  # " : "", TC_SV_ARG(op->source));
+  }
+  for (int32_t i = 0; i < x->schedule->refusals.count; i++) {
+    const tc_refusal *r = &x->schedule->refusals.data[i];
+    tc_sb_printf(sb, "  not fused: %%" TC_SV_FMT " with %%" TC_SV_FMT ": " TC_SV_FMT "\n",
+                 TC_SV_ARG(r->producer->outs[0]->name), TC_SV_ARG(r->consumer->outs[0]->name), TC_SV_ARG(r->reason));
+  }
+}
+
+static tc_status explain_model(run_options *o, tc_context *c, model *m, double load_ms) {
+  (void)load_ms;
+  tc_session *session;
+  TC_TRY(tc_session_create(c, m->graph, c->is_ref ? TC_STAGE_EXEC : TC_STAGE_PLAN, &session));
+  const tc_session_stats *q = tc_session_stats_of(session);
+  tc_sb sb = tc_sb_make(o->arena);
+  tc_sb_printf(&sb, TC_SV_FMT ": %d nodes, %d compiled segments, %d nodes left to the references, %d of control flow\n",
+               TC_SV_ARG(m->name), m->graph->n_nodes, q->segments, q->fallbacks, q->controls);
+  explain_conditions(m, &sb);
+  for (int32_t i = 0; tc_session_fallback(session, i); i++)
+    tc_sb_printf(&sb, "fallback: %s\n", tc_session_fallback(session, i));
+  for (int32_t i = 0; i < tc_session_segment_count(session); i++)
+    explain_segment(tc_session_segment(session, i), i, &sb);
   fputs(sb.text, stdout);
+  tc_session_destroy(session);
   return TC_OK;
 }
 
-static tc_status explain_model(run_options *o, tc_context *c, model *m) {
-  (void)o;
-  tc_compiled x;
-  TC_TRY(tc_compile_graph(c, m->graph, TC_STAGE_PLAN, &x));
-  tc_sb sb = tc_sb_make(m->module->arena);
-  tc_schedule_print(&sb, x.schedule);
-  tc_plan_print(&sb, x.plan);
-  fputs(sb.text, stdout);
-  return TC_OK;
-}
-
-static tc_status with_model(run_options *o, tc_status (*f)(run_options *o, tc_context *c, model *m)) {
+static tc_status with_model(run_options *o, tc_status (*f)(run_options *o, tc_context *c, model *m, double load_ms)) {
   TC_TRY(one_model(o));
   tc_context *c;
   model m;
   TC_TRY(tcrun_open(o, &c));
+  double start = tc_now_ms();
   tc_status s = tcrun_load(c, o, tc_sv_z(o->arena, o->args.data[0]), &m);
-  if (s == TC_OK) s = f(o, c, &m);
-  tcrun_unload(&m);
+  if (s == TC_OK) {
+    s = f(o, c, &m, tc_now_ms() - start);
+    tcrun_unload(&m);
+  }
   tc_context_destroy(c);
   return s;
 }

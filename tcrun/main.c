@@ -21,6 +21,7 @@ static const struct {
     {"plugins", cmd_plugins, "plugins", "plugins, their state, and why some were refused"},
     {"ops", cmd_ops, "ops [PATTERN]", "the ops that are known"},
     {"modes", cmd_modes, "modes", "the modes there are"},
+    {"cache", cmd_cache, "cache [list|clear|bound]", "the compiled code kept on disk"},
     {"config", cmd_config, "config", "the options in force, and where each value comes from"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -43,8 +44,11 @@ typedef struct call {
 static tc_status enter(void *arg) {
   call *c = arg;
   run_options o = {0};
-  TC_TRY(tcrun_parse(c->arena, c->argc, c->argv, &o));
-  tc_status s = TC_OK;
+  tc_status s = tcrun_parse(c->arena, c->argc, c->argv, &o);
+  if (s != TC_OK) {
+    tc_config_destroy(o.config);
+    return s;
+  }
   if (o.help) printf("tcrun %s\n  %s\n", commands[c->command].usage, commands[c->command].doc);
   else s = commands[c->command].run(&o);
   tc_config_destroy(o.config);

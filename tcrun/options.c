@@ -19,7 +19,8 @@ static const option own[] = {
     O("json", FLAG, json),          O("quiet", FLAG, quiet),
     O("help", FLAG, help),          O("rtol", REAL, rtol),
     O("atol", REAL, atol),          O("runs", INT, runs),
-    O("input", LIST, named_inputs),
+    O("input", LIST, named_inputs), O("grad", FLAG, grad),
+    O("flops", FLAG, flops),        O("compile-only", FLAG, compile_only),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {
@@ -117,8 +118,25 @@ static void write_log(void *self, int32_t artifact, tc_sv text) {
   fprintf(stderr, "[%s] " TC_SV_FMT "\n", tc_log_name(artifact), TC_SV_ARG(text));
 }
 
+tc_status tcrun_open_ref(bool wide, tc_context **out) {
+  tc_config *config;
+  TC_TRY(tc_config_create(tc_system_allocator(), &config));
+  tc_status s = tc_config_set(config, TC_SV("backend"), TC_SV("ref"), "the references");
+  if (s == TC_OK) s = tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "the references");
+  if (s == TC_OK && wide) s = tc_config_set(config, TC_SV("ref.wide"), TC_SV("true"), "the references");
+  if (s != TC_OK) {
+    tc_config_destroy(config);
+    return s;
+  }
+  TC_TRY(tc_context_create(tc_system_allocator(), config, tc_logger_silent, out));
+  s = tc_context_open_backend(*out);
+  if (s != TC_OK) tc_context_destroy(*out);
+  return s;
+}
+
 tc_status tcrun_open(run_options *o, tc_context **out) {
   tc_config *config = o->config;
+  if (!config) return tc_error(TC_STATUS_INTERNAL, "the context was opened before");
   TC_TRY(tc_config_apply_mode(config));
   o->config = NULL; // the context's from here on
   TC_TRY(tc_context_create(tc_system_allocator(), config, (tc_logger){.write = write_log}, out));

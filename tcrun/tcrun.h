@@ -1,9 +1,10 @@
-// What the commands of tcrun share: the parsed command line, the context, loaded models.
+// What the commands of tcrun share: the parsed command line, the context, loaded models, inputs, comparison of results.
 #ifndef TC_TCRUN_TCRUN_H_
 #define TC_TCRUN_TCRUN_H_
 
+#include "core/base/json.h"
 #include "core/frontends/pt2/pt2.h"
-#include "core/runtime/compile.h"
+#include "core/runtime/session.h"
 
 // Exit codes.
 enum { EXIT_OK = 0, EXIT_WRONG = 1, EXIT_BAD_USE = 2, EXIT_DEVICE = 3 };
@@ -14,7 +15,7 @@ typedef struct run_options {
   TC_VEC(tc_sv) args; // what is no option: models, patterns
   tc_sv inputs, output, expect, stage, method, filter, report, skip_list;
   TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
-  bool random, json, quiet, help;
+  bool random, json, quiet, help, grad, compile_only, flops;
   uint64_t seed;
   int64_t runs;
   double rtol, atol; // < 0: not given
@@ -23,34 +24,70 @@ typedef struct run_options {
 
 // Reads the command line after the command's name.
 TC_NODISCARD tc_status tcrun_parse(tc_arena *arena, int argc, char **argv, run_options *out);
-// Opens the context and its backend from the options.
+// Opens the context and its backend from the options (twice is an error: the context takes the configuration).
 TC_NODISCARD tc_status tcrun_open(run_options *o, tc_context **out);
+// A context of the references, silent, with no cache.
+TC_NODISCARD tc_status tcrun_open_ref(bool wide, tc_context **out);
 
+// ---- Models (model.c) ----
 // A model: one program of an archive, or a graph of a .tc file.
 typedef struct model {
-  tc_sv path, name;  // name: the file's without folder and ending
-  tc_module *module; // owned through `program` or by itself
+  tc_sv path, file, name; // file: without folder and ".pt2"; name: also without the dialect
+  tc_module *module;      // owned through `program` or by itself
   tc_graph *graph;
   tc_pt2 *archive;
-  tc_program *program; // NULL for .tc
+  tc_program *program;       // NULL for .tc
+  tc_tensor_type *out_types; // by graph output, as the program promises them (passes may change the graph)
+  tc_sv *out_names;          // names of the values behind them
+  int32_t n_out_types;       // the passes may put more in front
+  int32_t n_in;              // user inputs (leaves)
+  int32_t *in;               // leaf → graph input
 } model;
 TC_NODISCARD tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *out);
+// Program i of an opened archive; `m` keeps the archive, which it owns.
+TC_NODISCARD tc_status tcrun_load_program(run_options *o, const char *path, tc_pt2 *archive, int32_t i, model *m);
 void tcrun_unload(model *m);
+// Graph output number of user output `leaf` after the session's passes, or -1.
+int32_t tcrun_output_of(const model *m, int32_t leaf);
+int32_t tcrun_user_outputs(const model *m);
+// "attention.dyn.pt2" → file "attention.dyn", name "attention".
+void tcrun_split_name(tc_sv base, tc_sv *out_file, tc_sv *out_name, tc_sv *out_dialect);
 
-// Tensors for every graph input (weights from the module, user inputs from files, samples or random numbers).
-// `out` has one entry per graph input; release with tcrun_free_tensors.
-TC_NODISCARD tc_status tcrun_inputs(tc_context *c, const run_options *o, model *m, tc_tensor **out);
+// ---- Inputs (inputs.c) ----
+// Tensors for every user input, from files, samples or random numbers; `out` has one entry per graph input (state stays
+// empty: the session has it). Release with tcrun_free_tensors. *out_note, if not NULL: where they are from.
+TC_NODISCARD tc_status tcrun_inputs(tc_context *c, const run_options *o, model *m, tc_tensor **out,
+                                    const char **out_note);
 void tcrun_free_tensors(tc_tensor *t, int32_t n);
+// A random tensor of a type whose sizes have example values.
+TC_NODISCARD tc_status tcrun_random(const tc_allocator *a, tc_sym_ctx *syms, const tc_tensor_type *t, uint64_t seed,
+                                    double mean, double std, int64_t high, tc_tensor *out);
 
-// Runs a compiled model or the references.
-typedef struct runner {
-  tc_context *context;
-  model *m;
-  tc_compiled compiled;
-} runner;
-TC_NODISCARD tc_status tcrun_prepare(tc_context *c, model *m, runner *out);
-TC_NODISCARD tc_status tcrun_execute(runner *r, const tc_tensor *inputs, tc_tensor *outputs, tc_run_report *report);
-void tcrun_finish(runner *r);
+// An index.jsonl: lines by name, file, or file and method.
+typedef struct line_index {
+  tc_map *lines; // "NAME" or "FILE/METHOD" → tc_json *
+} line_index;
+// *out is NULL if the folder has none. Documents live as long as the arena.
+TC_NODISCARD tc_status tcrun_index_read(tc_arena *arena, tc_sv folder, line_index **out);
+tc_json tcrun_index_find(const line_index *x, tc_sv key); // absent if there is none; `x` may be NULL
+
+// ---- Comparison (compare.c) ----
+typedef struct tolerance {
+  double rtol, atol;
+  bool either; // where the reference and the stored output disagree, either will do
+} tolerance;
+typedef struct difference {
+  double max_abs, rel_l2; // against the reference if there is one
+  int64_t count;          // elements beyond the tolerance
+} difference;
+// Compares `got` with `want` (stored or by another backend) and, if given, with `ref` (wider). Same sizes and dtype
+// (`ref`: same sizes). MISMATCH says how much and where. `out` is set in any case.
+TC_NODISCARD tc_status tcrun_compare(const tc_allocator *a, const tc_tensor *got, const tc_tensor *want,
+                                     const tc_tensor *ref, const tolerance *t, difference *out);
+tolerance tcrun_default_tolerance(tc_dtype d); // between backends
+// Runs the model on the references with these inputs (one per graph input) and compares. `outputs` by user output.
+TC_NODISCARD tc_status tcrun_compare_with_ref(run_options *o, const model *m, const tc_tensor *inputs,
+                                              const tc_tensor *outputs, difference *out_worst);
 
 // Commands return a status; wrong results are MISMATCH.
 tc_status cmd_run(run_options *o);
@@ -63,5 +100,6 @@ tc_status cmd_plugins(run_options *o);
 tc_status cmd_ops(run_options *o);
 tc_status cmd_modes(run_options *o);
 tc_status cmd_config(run_options *o);
+tc_status cmd_cache(run_options *o);
 
 #endif

@@ -1,10 +1,12 @@
-// The pipeline.
+// The pipeline: graph passes, loops, schedule, kernels and plan, executable. What a mode leaves out is decided here,
+// from the options that its file sets (DESIGN: modes).
 #include "core/runtime/compile.h"
 
 #include "core/base/fs.h"
 #include "core/passes/passes.h"
 
-static const char *const stage_names[TC_STAGE_COUNT] = {"graph", "functional", "loop", "schedule", "kernel", "plan", "code", "exec"};
+static const char *const stage_names[TC_STAGE_COUNT] = {"graph",  "functional", "loop", "schedule",
+                                                        "kernel", "plan",       "code", "exec"};
 const char *tc_stage_name(int32_t stage) { return stage_names[stage]; }
 int32_t tc_stage_parse(tc_sv name) {
   for (int32_t i = 0; i < TC_STAGE_COUNT; i++) {
@@ -13,11 +15,66 @@ int32_t tc_stage_parse(tc_sv name) {
   return -1;
 }
 
-static tc_status run_passes(tc_context *c, tc_graph *g) {
-  static const tc_pass *const passes[] = {&tc_pass_decompose};
-  tc_pass_options o = {.logger = &c->logger, .verify = tc_config_bool(c->config, TC_OPT_ID_VERIFY), .skip = tc_config_text(c->config, TC_OPT_ID_PASS_SKIP)};
+// Passes that lowering needs in every mode. The others improve the graph, which a mode that runs it as it is leaves
+// out.
+static bool is_needed(const tc_pass *p) { return p == &tc_pass_functionalize || p == &tc_pass_decompose; }
+
+tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
+  int32_t n, kept = 0;
+  const tc_pass *const *all = tc_standard_passes(&n);
+  const tc_pass **passes = TC_NEW_ARRAY(g->module->arena, const tc_pass *, n);
+  bool improve = tc_config_bool(c->config, TC_OPT_ID_FUNCTIONALIZE);
+  for (int32_t i = 0; i < n; i++) {
+    if (improve || is_needed(all[i])) passes[kept++] = all[i];
+  }
+  tc_pass_options o = {.logger = &c->logger, .verify = tc_config_bool(c->config, TC_OPT_ID_VERIFY)};
+  o.skip = tc_config_text(c->config, TC_OPT_ID_PASS_SKIP);
   o.stop_after = (int32_t)tc_config_int(c->config, TC_OPT_ID_PASS_STOP);
-  return tc_run_passes(g, passes, sizeof passes / sizeof *passes, 4, &o);
+  return tc_run_passes(g, passes, kept, 4, &o);
+}
+
+static void tick(tc_compiled *x, int32_t stage, double *t) {
+  double now = tc_now_ms();
+  x->ms[stage] = now - *t;
+  *t = now;
+}
+
+static tc_status lower(tc_context *c, tc_graph *g, int32_t last, tc_compiled *x) {
+  double t = tc_now_ms();
+  tc_lower_options lo = {
+      .logger = &c->logger, .templates = &c->templates, .call_supported = tc_exec_call_supported, .self = c->device};
+  if (!c->device || !tc_config_bool(c->config, TC_OPT_ID_CALLS)) lo.call_supported = NULL;
+  TC_TRY(tc_lower_graph(g, &lo, &x->loops));
+  tick(x, TC_STAGE_LOOP, &t);
+  if (last == TC_STAGE_LOOP) return TC_OK;
+  if (!c->device)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the backend '" TC_SV_FMT "' has no stage '%s'", TC_SV_ARG(c->backend),
+                    stage_names[last]);
+  tc_schedule_options so = {
+      .logger = &c->logger, .device = &c->device->props, .fuse = tc_config_bool(c->config, TC_OPT_ID_FUSE)};
+  so.max_group = (int32_t)tc_config_int(c->config, TC_OPT_ID_FUSION_MAX_NODES);
+  TC_TRY(tc_schedule_loops(x->loops, &so, &x->schedule));
+  tick(x, TC_STAGE_SCHEDULE, &t);
+  if (last == TC_STAGE_SCHEDULE) return TC_OK;
+  tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props};
+  TC_TRY(tc_plan_build(x->schedule, &eo, &x->plan));
+  if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
+  TC_TRY(tc_plan_verify(x->plan));
+  tick(x, TC_STAGE_PLAN, &t);
+  if (tc_log_on(&c->logger, TC_LOG_OUTPUT_CODE)) {
+    tc_sb sb = tc_sb_make(g->module->arena);
+    tc_plan_print(&sb, x->plan);
+    tc_log(&c->logger, TC_LOG_OUTPUT_CODE, "%s", sb.text);
+  }
+  if (last < TC_STAGE_EXEC) return TC_OK;
+  TC_TRY(tc_exec_create(c->device, x->plan, &x->exec, &x->stats));
+  tick(x, TC_STAGE_EXEC, &t);
+  return TC_OK;
+}
+
+tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out) {
+  *out = (tc_compiled){.graph = g};
+  return lower(c, g, last, out);
 }
 
 typedef struct job {
@@ -27,42 +84,17 @@ typedef struct job {
   tc_compiled *out;
 } job;
 
-static void tick(job *j, int32_t stage, double *t) {
-  double now = tc_now_ms();
-  j->out->ms[stage] = now - *t;
-  *t = now;
-}
-
 static tc_status compile(void *arg) {
   job *j = arg;
-  tc_context *c = j->c;
-  tc_compiled *x = j->out;
   double t = tc_now_ms();
-  x->graph = j->g;
   if (j->last == TC_STAGE_GRAPH) return TC_OK;
-  TC_TRY(run_passes(c, j->g));
-  tick(j, TC_STAGE_FUNCTIONAL, &t);
-  if (j->last == TC_STAGE_FUNCTIONAL) return TC_OK;
-  tc_lower_options lo = {.logger = &c->logger, .templates = &c->templates};
-  TC_TRY(tc_lower_graph(j->g, &lo, &x->loops));
-  tick(j, TC_STAGE_LOOP, &t);
-  if (j->last == TC_STAGE_LOOP) return TC_OK;
-  if (!c->device) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the backend '" TC_SV_FMT "' has no stage '%s'", TC_SV_ARG(c->backend), stage_names[j->last]);
-  tc_schedule_options so = {.logger = &c->logger, .device = &c->device->props, .fuse = tc_config_bool(c->config, TC_OPT_ID_FUSE), .max_group = (int32_t)tc_config_int(c->config, TC_OPT_ID_FUSION_MAX_NODES)};
-  TC_TRY(tc_schedule_loops(x->loops, &so, &x->schedule));
-  tick(j, TC_STAGE_SCHEDULE, &t);
-  if (j->last == TC_STAGE_SCHEDULE) return TC_OK;
-  tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props};
-  TC_TRY(tc_plan_build(x->schedule, &eo, &x->plan));
-  tick(j, TC_STAGE_PLAN, &t);
-  if (j->last < TC_STAGE_EXEC) return TC_OK;
-  TC_TRY(tc_exec_create(c->device, x->plan, &x->exec, &x->stats));
-  tick(j, TC_STAGE_EXEC, &t);
-  return TC_OK;
+  TC_TRY(tc_compile_passes(j->c, j->g));
+  tick(j->out, TC_STAGE_FUNCTIONAL, &t);
+  return j->last == TC_STAGE_FUNCTIONAL ? TC_OK : lower(j->c, j->g, j->last, j->out);
 }
 
 tc_status tc_compile_graph(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out) {
-  *out = (tc_compiled){0};
+  *out = (tc_compiled){.graph = g};
   job j = {c, g, last, out};
   tc_status s = tc_arena_guard(g->module->arena, compile, &j);
   if (s != TC_OK) tc_compiled_free(out);
@@ -74,22 +106,39 @@ void tc_compiled_free(tc_compiled *x) {
   x->exec = NULL;
 }
 
+static tc_status no_text(tc_context *c, int32_t stage) {
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "the backend '" TC_SV_FMT "' has no stage '%s'", TC_SV_ARG(c->backend),
+                  stage_names[stage]);
+}
+
 tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, tc_sb *sb) {
-  switch (stage) {
-  case TC_STAGE_GRAPH: case TC_STAGE_FUNCTIONAL: tc_graph_print(sb, x->graph); return TC_OK;
-  case TC_STAGE_LOOP: tc_loops_print(sb, x->loops); return TC_OK;
-  case TC_STAGE_SCHEDULE: tc_schedule_print(sb, x->schedule); return TC_OK;
-  case TC_STAGE_PLAN: tc_plan_print(sb, x->plan); return TC_OK;
-  case TC_STAGE_KERNEL:
-    for (int32_t i = 0; i < x->plan->kernels.count; i++) tc_kernel_print(sb, x->plan->kernels.data[i]->kernel);
+  if (stage <= TC_STAGE_FUNCTIONAL) {
+    tc_graph_print(sb, x->graph);
     return TC_OK;
-  case TC_STAGE_CODE:
-    for (int32_t i = 0; i < x->plan->kernels.count; i++) {
-      tc_sv text;
-      TC_TRY(tc_device_code_text(c->device, sb->arena, x->plan->kernels.data[i]->kernel, &text));
-      tc_sb_put(sb, text);
-    }
-    return TC_OK;
-  default: return tc_error(TC_STATUS_UNIMPLEMENTED, "stage '%s' has no text form", stage_names[stage]);
   }
+  if (stage == TC_STAGE_LOOP && x->loops) {
+    tc_loops_print(sb, x->loops);
+    return TC_OK;
+  }
+  if (stage == TC_STAGE_SCHEDULE && x->schedule) {
+    tc_schedule_print(sb, x->schedule);
+    return TC_OK;
+  }
+  if (!x->plan) return no_text(c, stage);
+  if (stage == TC_STAGE_PLAN) {
+    tc_plan_print(sb, x->plan);
+    return TC_OK;
+  }
+  for (int32_t i = 0; i < x->plan->kernels.count; i++) {
+    const tc_kernel *k = x->plan->kernels.data[i]->kernel;
+    if (stage == TC_STAGE_KERNEL) {
+      tc_kernel_print(sb, k);
+      continue;
+    }
+    tc_sv text;
+    TC_TRY(tc_device_code_text(c->device, sb->arena, k, &text));
+    tc_sb_put(sb, text);
+    if (!tc_sv_ends(text, "\n")) tc_sb_putc(sb, '\n');
+  }
+  return TC_OK;
 }

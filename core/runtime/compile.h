@@ -1,29 +1,45 @@
 // From a graph to an executable, stage by stage; each stage can be had as text.
+//
+// This compiles one graph whole, or fails; core/runtime/session.h runs any graph, cutting it where it must.
 #ifndef TC_CORE_RUNTIME_COMPILE_H_
 #define TC_CORE_RUNTIME_COMPILE_H_
 
 #include "core/runtime/context.h"
 #include "core/runtime/exec.h"
 
-enum { TC_STAGE_GRAPH, TC_STAGE_FUNCTIONAL, TC_STAGE_LOOP, TC_STAGE_SCHEDULE, TC_STAGE_KERNEL, TC_STAGE_PLAN, TC_STAGE_CODE, TC_STAGE_EXEC, TC_STAGE_COUNT };
-const char *tc_stage_name(int32_t stage);       // "graph"
-int32_t tc_stage_parse(tc_sv name);             // -1 if unknown
+enum {
+  TC_STAGE_GRAPH,
+  TC_STAGE_FUNCTIONAL,
+  TC_STAGE_LOOP,
+  TC_STAGE_SCHEDULE,
+  TC_STAGE_KERNEL,
+  TC_STAGE_PLAN,
+  TC_STAGE_CODE,
+  TC_STAGE_EXEC,
+  TC_STAGE_COUNT
+};
+const char *tc_stage_name(int32_t stage); // "graph"
+int32_t tc_stage_parse(tc_sv name);       // -1 if unknown
 
 typedef struct tc_compiled {
   tc_graph *graph;
   tc_loops *loops;
   tc_schedule *schedule;
   tc_plan *plan;
-  tc_exec *exec; // owned; NULL unless compiled to the end, and for the references
+  tc_exec *exec; // owned; NULL unless compiled to the end
   tc_compile_stats stats;
   double ms[TC_STAGE_COUNT]; // time of each stage
 } tc_compiled;
 
-// Compiles up to and including `last`. Everything but the executable is in the module's arena. The context's backend must
-// be open (a device is asked for its limits from SCHEDULE on). One thread per module.
+// Compiles up to and including `last`. Everything but the executable is in the module's arena. The context's backend
+// must be open (a device is asked for its limits from SCHEDULE on). One thread per module.
 TC_NODISCARD tc_status tc_compile_graph(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out);
 void tc_compiled_free(tc_compiled *x);
 // The text of one stage that has been reached.
 TC_NODISCARD tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, tc_sb *sb);
+
+// The two halves: the mode's graph passes, and what follows them. They need an open guard of the module's arena.
+TC_NODISCARD tc_status tc_compile_passes(tc_context *c, tc_graph *g);
+TC_NODISCARD tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out);
 
 #endif

@@ -26,7 +26,12 @@ static tc_status set_up(void *arg) {
   int32_t n_folders = tc_config_list(c->config, TC_OPT_ID_PLUGINS_PATH, &folders);
   TC_TRY(tc_executor_openmp((int32_t)tc_config_int(c->config, TC_OPT_ID_THREADS), &c->executor));
   TC_TRY(find_cache(c));
-  tc_plugins_options po = {.allocator = c->allocator, .executor = &c->executor, .logger = &c->logger, .tables = tc_host_tables_core(), .folders = folders, .n_folders = n_folders};
+  tc_plugins_options po = {.allocator = c->allocator,
+                           .executor = &c->executor,
+                           .logger = &c->logger,
+                           .tables = tc_host_tables_core(),
+                           .folders = folders,
+                           .n_folders = n_folders};
   po.prefer = tc_config_text(c->config, TC_OPT_ID_PLUGINS_PREFER);
   po.disabled = tc_config_text(c->config, TC_OPT_ID_PLUGINS_DISABLED);
   po.config = tc_config_section;
@@ -46,11 +51,14 @@ static tc_status set_up(void *arg) {
     if (!(list[i].capabilities & (TC_CAP_OPS | TC_CAP_TEMPLATES)) || list[i].state == TC_PLUGIN_REFUSED) continue;
     tc_plugin **loaded;
     int32_t count;
-    TC_TRY(tc_plugins_find_all(c->plugins, c->arena, list[i].capabilities & TC_CAP_OPS ? TC_CAP_OPS : TC_CAP_TEMPLATES, TC_SV(""), &loaded, &count));
+    TC_TRY(tc_plugins_find_all(c->plugins, c->arena, list[i].capabilities & TC_CAP_OPS ? TC_CAP_OPS : TC_CAP_TEMPLATES,
+                               TC_SV(""), &loaded, &count));
     for (int32_t k = 0; k < count; k++) {
       if (!tc_sv_eq(loaded[k]->name, list[i].name)) continue;
-      for (int32_t q = 0; q < loaded[k]->n_ops; q++) TC_TRY(tc_op_register(c->ops, &loaded[k]->ops[q], loaded[k]->name));
-      for (int32_t q = 0; q < loaded[k]->n_templates; q++) tc_template_register(c->arena, &c->templates, loaded[k]->templates[q]);
+      for (int32_t q = 0; q < loaded[k]->n_ops; q++)
+        TC_TRY(tc_op_register(c->ops, &loaded[k]->ops[q], loaded[k]->name));
+      for (int32_t q = 0; q < loaded[k]->n_templates; q++)
+        tc_template_register(c->arena, &c->templates, loaded[k]->templates[q]);
     }
   }
   return TC_OK;
@@ -87,6 +95,15 @@ void tc_context_destroy(tc_context *c) {
   tc_free(c->allocator, c);
 }
 
+tc_device_options tc_context_device_options(const tc_context *c) {
+  tc_device_options o = {
+      .allocator = c->allocator, .logger = &c->logger, .executor = &c->executor, .cache_dir = c->cache_dir};
+  o.cache_bytes = tc_config_int(c->config, TC_OPT_ID_CACHE_MAX);
+  o.optimize = (int32_t)tc_config_int(c->config, TC_OPT_ID_OPTIMIZE);
+  o.calls = tc_config_bool(c->config, TC_OPT_ID_CALLS);
+  return o;
+}
+
 static tc_status open_backend(void *arg) {
   tc_context *c = arg;
   tc_sv name = tc_config_text(c->config, TC_OPT_ID_BACKEND);
@@ -98,7 +115,8 @@ static tc_status open_backend(void *arg) {
   }
   if (!tc_sv_is(name, "auto")) {
     c->backend = tc_sv_copy(c->arena, name);
-    return tc_device_open(c->arena, c->allocator, c->plugins, c->backend, index, c->cache_dir, &c->logger, &c->device);
+    tc_device_options o = tc_context_device_options(c);
+    return tc_device_open(c->arena, c->plugins, c->backend, index, &o, &c->device);
   }
   tc_sv *kinds;
   int32_t n;
@@ -106,13 +124,15 @@ static tc_status open_backend(void *arg) {
   TC_TRY(tc_plugins_device_kinds(c->plugins, c->arena, &kinds, &n));
   for (int32_t i = 0; i < n; i++) {
     tc_status_free(last);
-    last = tc_device_open(c->arena, c->allocator, c->plugins, kinds[i], index, c->cache_dir, &c->logger, &c->device);
+    tc_device_options o = tc_context_device_options(c);
+    last = tc_device_open(c->arena, c->plugins, kinds[i], index, &o, &c->device);
     if (last == TC_OK) {
       c->backend = kinds[i];
       return TC_OK;
     }
   }
-  return last != TC_OK ? last : tc_error(TC_STATUS_NOT_FOUND, "no plugin drives a device; backend 'ref' runs everywhere");
+  return last != TC_OK ? last
+                       : tc_error(TC_STATUS_NOT_FOUND, "no plugin drives a device; backend 'ref' runs everywhere");
 }
 
 tc_status tc_context_open_backend(tc_context *c) { return tc_arena_guard(c->arena, open_backend, c); }

@@ -29,5 +29,7 @@ TC_NODISCARD tc_status tc_context_create(const tc_allocator *a, tc_config *confi
 void tc_context_destroy(tc_context *c); // with its config; nothing made by it may be in use
 // Opens the backend that the config names ("auto": the best device plugin that finds a device). Not thread-safe.
 TC_NODISCARD tc_status tc_context_open_backend(tc_context *c);
+// How this context opens devices.
+tc_device_options tc_context_device_options(const tc_context *c);
 
 #endif

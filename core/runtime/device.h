@@ -1,4 +1,4 @@
-// An opened device of a plugin, with its code generator and the cache of compiled code.
+// An opened device of a plugin: its code generator, its libraries, memory pools, compiled code and loaded kernels.
 //
 // A tc_device is created once per context and may be used from several threads.
 #ifndef TC_CORE_RUNTIME_DEVICE_H_
@@ -6,28 +6,75 @@
 
 #include "core/base/vec.h"
 #include "core/plugin/plugin.h"
+#include "core/runtime/cache.h"
+#include "core/runtime/pool.h"
+
 #include "tc/kernel.h"
+
+// A library's table of calls and the plugin that it is from.
+typedef struct tc_device_calls {
+  const tc_plugin *plugin;
+  const tc_call_table *table;
+} tc_device_calls;
+
+struct tc_modules; // loaded code (device.c)
 
 typedef struct tc_device {
   const tc_allocator *allocator;
   const tc_logger *logger;
+  const tc_executor *executor;
   tc_plugin *plugin, *codegen; // codegen may be another plugin
   tc_device_ *handle;
   tc_device_props props;
-  const char *cache_dir; // absolute folder for compiled code; NULL: no cache on disk
+  tc_cache *cache; // owned; NULL: no cache on disk
+  int32_t optimize;
+  const tc_device_calls *calls; // best first
+  int32_t n_calls;
+  tc_handle stream; // of all runs
+  tc_pool *host;    // outputs
+  tc_pool *memory;  // arenas and buffers; the same as `host` where memory handles are host addresses
+  struct tc_modules *modules;
 } tc_device;
 
+typedef struct tc_device_options {
+  const tc_allocator *allocator;
+  const tc_logger *logger;
+  const tc_executor *executor; // NULL: serial
+  const char *cache_dir;       // absolute; compiled code goes to its folder `code`. NULL: no cache on disk
+  int64_t cache_bytes;         // its bound; 0: none
+  int64_t idle_bytes;          // most memory that is kept for later; 0: 1 GiB
+  int32_t optimize;            // effort of the code generator
+  bool calls;                  // use libraries
+} tc_device_options;
+
 // Opens device `index` of a kind. Ownership: the caller's arena holds the struct; close before it goes.
-TC_NODISCARD tc_status tc_device_open(tc_arena *arena, const tc_allocator *a, tc_plugins *plugins, tc_sv kind, int32_t index, const char *cache_dir, const tc_logger *logger, tc_device **out);
+TC_NODISCARD tc_status tc_device_open(tc_arena *arena, tc_plugins *plugins, tc_sv kind, int32_t index,
+                                      const tc_device_options *options, tc_device **out);
+// NULL is ignored. No executable may be left; storages that runs gave out stay good if memory is the host's.
 void tc_device_close(tc_device *d);
 
 typedef struct tc_compile_stats {
-  int32_t kernels, hits; // asked for, found on disk
-  double ms;             // in the code generator
+  int32_t kernels, hits; // asked for; found loaded, among the others, or on disk
+  double ms;             // in the code generator, on all threads together
 } tc_compile_stats;
-// Code objects of plain kernels, one each, from the cache or the code generator. blobs[i] lives in the arena.
-TC_NODISCARD tc_status tc_device_compile(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels, tc_sv *blobs, tc_compile_stats *stats);
+// Code objects of plain kernels, one each, from the cache or the code generator (several threads). blobs[i] lies in the
+// arena.
+TC_NODISCARD tc_status tc_device_compile(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
+                                         tc_sv *blobs, tc_compile_stats *stats);
 // What the code generator would print for one kernel.
 TC_NODISCARD tc_status tc_device_code_text(tc_device *d, tc_arena *arena, const tc_kernel *k, tc_sv *out);
+
+// A kernel ready to launch. Equal kernels are loaded once per device and shared.
+typedef struct tc_loaded {
+  struct tc_loaded *next;
+  tc_hash128 key;
+  tc_handle module, function;
+  int64_t users; // executables that hold it
+} tc_loaded;
+// The kernels, compiled and loaded. out[i], NULL before, is held by the caller as soon as it is set: whatever is set
+// when this fails or unwinds is to be released too.
+TC_NODISCARD tc_status tc_device_load(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
+                                      tc_loaded **out, tc_compile_stats *stats);
+void tc_device_release(tc_device *d, tc_loaded *k); // NULL is ignored
 
 #endif

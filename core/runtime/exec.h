@@ -1,5 +1,5 @@
-// An executable: a plan made ready for one device. Immutable and re-entrant: several threads may run it at once; each run
-// checks out an arena of its own.
+// An executable: a plan made ready for one device. Immutable and re-entrant: several threads may run it at once; each
+// run checks out an arena of its own.
 #ifndef TC_CORE_RUNTIME_EXEC_H_
 #define TC_CORE_RUNTIME_EXEC_H_
 
@@ -9,27 +9,52 @@
 
 typedef struct tc_exec tc_exec;
 
-// Compiles the plan's kernels (or finds them in the cache) and loads them. The plan and the device must outlive it.
+// Compiles the plan's kernels (or finds them in the cache) and loads them; chooses a library for every call. The plan
+// and the device must outlive it.
 TC_NODISCARD tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *out_stats);
-void tc_exec_destroy(tc_exec *e);
+void tc_exec_destroy(tc_exec *e); // NULL is ignored
+
+// May the node be a call of one of the device's libraries? For tc_lower_options.call_supported; `device` is a
+// tc_device.
+bool tc_exec_call_supported(void *device, const tc_node *n);
 
 // What a run did, for bench, explain and tests; filled when asked for.
 typedef struct tc_launch_record {
   tc_sv name;
-  double ms;
+  double ms; // with the wait for its end
   int64_t bytes, flops, blocks;
   bool call;
 } tc_launch_record;
 typedef struct tc_run_report {
-  tc_launch_record *launches; // capacity tc_exec_op_count, given by the caller
+  tc_launch_record *launches; // room for `capacity` records, given by the caller; NULL: no times
   int32_t n_launches;
   int64_t arena_bytes, largest_bytes;
+  int32_t capacity; // 0: tc_exec_op_count of the one executable that is run
 } tc_run_report;
 int32_t tc_exec_op_count(const tc_exec *e);
 
-// inputs[i]: the tensor of graph input i (ignored where the graph has a constant there). Host tensors with the sizes,
-// strides and dtypes that the graph promises; others are an error in words. outputs[i]: graph output i, new tensors owned
-// by the caller (outputs that are inputs share their storage); numbers come as rank-0 tensors. On failure no output is set.
+typedef struct tc_run_options {
+  // Values of symbols that no input's size tells, by symbol number (tc_sym.symbol), n_symbols of them; INT64_MIN where
+  // not known.
+  const int64_t *symbols;
+  int32_t n_symbols;
+  bool device_outputs; // leave outputs where they are (tc_storage.device 1) instead of copying them to the host
+  bool write_back; // store mutated inputs, parameters and buffers into the inputs' own memory, which must be writable
+  tc_run_report *report;
+} tc_run_options;
+
+// inputs[i]: the tensor of graph input i (ignored where the graph has a constant there): on the host or on the device
+// (tc_storage.device 1), with the sizes, strides and dtypes that the graph promises; others are an error in words.
+// Numbers are tensors of rank 0 on the host. outputs[i]: graph output i, new tensors owned by the caller (outputs that
+// are inputs share their storage); numbers come as rank-0 tensors. On failure no output is set.
+TC_NODISCARD tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs,
+                                        const tc_run_options *options);
+// The same with nothing but a report, which may be NULL.
 TC_NODISCARD tc_status tc_exec_run(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, tc_run_report *report);
+
+// Copies between the host and the device; `out` has the same sizes and strides. A device whose memory is the host's
+// gives the tensor itself.
+TC_NODISCARD tc_status tc_tensor_to_device(tc_device *d, const tc_tensor *t, tc_tensor *out);
+TC_NODISCARD tc_status tc_tensor_to_host(tc_device *d, const tc_tensor *t, tc_tensor *out);
 
 #endif

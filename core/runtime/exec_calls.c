@@ -1,0 +1,235 @@
+// Library calls of a plan.
+//
+// A library is chosen when the executable is made: the cheapest of those that support the node for its example sizes.
+// What it prepares is kept per set of actual sizes and strides, a bounded number of them, the least recently used going
+// first.
+#include <string.h>
+
+#include "core/runtime/exec_internal.h"
+
+enum { MOST_PREPARED = 16, MOST_VIEWS = 32 };
+
+// ---- Asking ----
+typedef struct question {
+  tc_view views[MOST_VIEWS];
+  int64_t numbers[MOST_VIEWS][2][TC_MAX_RANK];
+  tc_call_node node;
+} question;
+
+static void fill_view(question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_type *t) {
+  for (int32_t d = 0; d < t->rank; d++) {
+    q->numbers[k][0][d] = tc_sym_hint_or(c, t->sizes[d], INT64_MIN);
+    q->numbers[k][1][d] = t->strides ? tc_sym_hint_or(c, t->strides[d], INT64_MIN) : INT64_MIN;
+  }
+  q->views[k] = (tc_view){.dtype = t->dtype, .rank = t->rank, .sizes = q->numbers[k][0], .strides = q->numbers[k][1]};
+}
+
+static void fill_node(question *q, const tc_node *n, const tc_op_args *args, int32_t n_operands, int32_t n_results) {
+  q->node = (tc_call_node){.struct_size = sizeof q->node, .op = n->op->full_name, .args = args};
+  q->node.operands = q->views;
+  q->node.n_operands = n_operands;
+  q->node.results = q->views + n_operands;
+  q->node.n_results = n_results;
+}
+
+// The cheapest library for the node, or NULL.
+static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n) {
+  const tc_device_calls *best = NULL;
+  int64_t least = INT64_MAX;
+  for (int32_t i = 0; i < d->n_calls; i++) {
+    const tc_device_calls *c = &d->calls[i];
+    int64_t cost = -1;
+    tc_status s =
+        tc_plugin_status(c->plugin, c->table->supports(c->plugin->host, d->handle, n, &cost), "while asking a library");
+    if (s != TC_OK) tc_log(d->logger, TC_LOG_PERF_HINTS, "%s", tc_status_text(s));
+    if (s == TC_OK && cost >= 0 && cost < least) best = c, least = cost;
+    tc_status_free(s);
+  }
+  return best;
+}
+
+bool tc_exec_call_supported(void *device, const tc_node *n) {
+  tc_device *d = device;
+  tc_module *m = n->graph->module;
+  if (d->n_calls == 0 || n->n_results < 1 || n->n_results > 2) return false;
+  question *q = TC_NEW(m->arena, question);
+  int32_t count = 0;
+  for (int32_t i = 0; i < n->n_args; i++) {
+    const tc_arg *g = &n->args[i];
+    int32_t elements = g->kind == TC_AK_TENSOR ? 1 : g->kind == TC_AK_TENSORS ? g->n : 0;
+    if (g->kind == TC_AK_GRAPH) return false;
+    for (int32_t k = 0; k < elements; k++) {
+      const tc_value *v = g->kind == TC_AK_TENSOR ? g->value : g->values[k];
+      if (!v) continue;
+      if (v->kind != TC_VALUE_TENSOR || v->type.conj || count == MOST_VIEWS - 2) return false;
+      fill_view(q, count++, m->syms, &v->type);
+    }
+  }
+  for (int32_t i = 0; i < n->n_results; i++) {
+    if (n->results[i]->kind != TC_VALUE_TENSOR) return false;
+    fill_view(q, count + i, m->syms, &n->results[i]->type);
+  }
+  tc_op_args args;
+  tc_op_args_init(&args, TC_MOMENT_LOWER, m, n->graph, n->op, n->n_args, n->args, n->source);
+  fill_node(q, n, &args, count, n->n_results);
+  return cheapest(d, &q->node) != NULL;
+}
+
+// ---- Creation ----
+tc_status exec_call_create(tc_exec *e, exec_op *x) {
+  const tc_plan_op *op = x->op;
+  const tc_node *n = op->call->node;
+  if (op->n_args > MOST_VIEWS || !op->views)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "a call with %d tensors", op->n_args);
+  exec_call *c = TC_NEW(e->arena, exec_call);
+  pthread_mutex_init(&c->lock, NULL);
+  x->call = c;
+  question *q = TC_NEW(e->arena, question);
+  c->shapes = TC_NEW_ARRAY(e->arena, exec_shape, op->n_args);
+  for (int32_t k = 0; k < op->n_args; k++) {
+    const tc_tensor_type *t = &op->views[k];
+    fill_view(q, k, e->plan->syms, t);
+    exec_shape *s = &c->shapes[k];
+    s->sizes = TC_NEW_ARRAY(e->arena, exec_number, t->rank);
+    s->strides = TC_NEW_ARRAY(e->arena, exec_number, t->rank);
+    for (int32_t d = 0; d < t->rank; d++) {
+      s->sizes[d] = exec_number_make(e, t->sizes[d]);
+      s->strides[d] = exec_number_make(e, t->strides[d]);
+    }
+    s->offset = exec_number_make(e, t->offset);
+    c->n_numbers += 2 * t->rank;
+  }
+  c->args = TC_NEW(e->arena, tc_op_args);
+  tc_op_args_init(c->args, TC_MOMENT_LOWER, e->plan->module, n->graph, n->op, n->n_args, n->args, n->source);
+  fill_node(q, n, c->args, op->n_operands, op->n_args - op->n_operands);
+  const tc_device_calls *best = cheapest(e->d, &q->node);
+  if (!best)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "no library does " TC_SV_FMT " for these layouts\n  at " TC_SV_FMT,
+                    TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->source));
+  c->plugin = best->plugin;
+  c->table = best->table;
+  return TC_OK;
+}
+
+static void drop(tc_exec *e, exec_call *c, exec_prepared *p) {
+  c->table->destroy(p->prepared);
+  tc_free(e->d->allocator, p);
+}
+
+void exec_call_destroy(tc_exec *e, exec_op *x) {
+  exec_call *c = x->call;
+  if (!c) return;
+  for (exec_prepared *p = c->prepared, *next; p; p = next) {
+    next = p->next;
+    drop(e, c, p);
+  }
+  pthread_mutex_destroy(&c->lock);
+}
+
+// ---- Runs ----
+typedef struct call_run {
+  tc_view views[MOST_VIEWS];
+  int64_t key[MOST_VIEWS * 2 * TC_MAX_RANK];
+} call_run;
+
+static tc_status fill_run(run_state *r, const exec_op *x, call_run *q) {
+  int64_t *at = q->key;
+  for (int32_t k = 0; k < x->op->n_args; k++) {
+    const tc_tensor_type *t = &x->op->views[k];
+    const exec_shape *s = &x->call->shapes[k];
+    const exec_address *a = &r->address[x->op->args[k].buf];
+    int64_t offset, *sizes = at, *strides = at + t->rank;
+    for (int32_t d = 0; d < t->rank; d++) {
+      TC_TRY(exec_value(&s->sizes[d], r->symbols, &sizes[d]));
+      TC_TRY(exec_value(&s->strides[d], r->symbols, &strides[d]));
+    }
+    TC_TRY(exec_value(&s->offset, r->symbols, &offset));
+    at += 2 * t->rank;
+    q->views[k] =
+        (tc_view){.dtype = t->dtype, .rank = t->rank, .sizes = sizes, .strides = strides, .memory = a->memory};
+    q->views[k].offset = a->offset + offset * tc_dtype_size(t->dtype);
+  }
+  return TC_OK;
+}
+
+// Under the lock: the entry of the key, moved to the front.
+static exec_prepared *find(exec_call *c, const int64_t *key) {
+  for (exec_prepared **at = &c->prepared; *at; at = &(*at)->next) {
+    exec_prepared *p = *at;
+    if (memcmp(p->key, key, (size_t)c->n_numbers * sizeof *key) != 0) continue;
+    *at = p->next;
+    p->next = c->prepared;
+    return c->prepared = p;
+  }
+  return NULL;
+}
+
+// Under the lock: drops the last one that nobody runs.
+static void make_room(tc_exec *e, exec_call *c) {
+  exec_prepared **last = NULL;
+  for (exec_prepared **at = &c->prepared; *at; at = &(*at)->next) {
+    if ((*at)->users == 0) last = at;
+  }
+  if (c->n_prepared < MOST_PREPARED || !last) return;
+  exec_prepared *p = *last;
+  *last = p->next;
+  c->n_prepared--;
+  drop(e, c, p);
+}
+
+static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_prepared **out) {
+  exec_call *c = x->call;
+  size_t key_bytes = (size_t)c->n_numbers * sizeof *q->key;
+  exec_prepared *p = tc_alloc(e->d->allocator, sizeof *p + key_bytes);
+  if (!p) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a call");
+  p->key = (int64_t *)(void *)(p + 1);
+  memcpy(p->key, q->key, key_bytes);
+  tc_call_node n = {.struct_size = sizeof n,
+                    .op = x->op->call->node->op->full_name,
+                    .args = c->args,
+                    .operands = q->views,
+                    .n_operands = x->op->n_operands};
+  n.results = q->views + n.n_operands;
+  n.n_results = x->op->n_args - n.n_operands;
+  int32_t rc = c->table->prepare(c->plugin->host, e->d->handle, &n, &p->prepared, &p->workspace);
+  tc_status s = tc_plugin_status(c->plugin, rc, "while preparing " TC_SV_FMT " of the library " TC_SV_FMT,
+                                 TC_SV_ARG(n.op), TC_SV_ARG(c->table->name));
+  if (s != TC_OK) {
+    tc_free(e->d->allocator, p);
+    return s;
+  }
+  make_room(e, c);
+  p->next = c->prepared;
+  c->prepared = p;
+  c->n_prepared++;
+  *out = p;
+  return TC_OK;
+}
+
+tc_status exec_call_run(run_state *r, exec_op *x) {
+  tc_exec *e = r->e;
+  exec_call *c = x->call;
+  call_run q;
+  exec_prepared *p;
+  TC_TRY(fill_run(r, x, &q));
+  pthread_mutex_lock(&c->lock);
+  p = find(c, q.key);
+  tc_status s = p ? TC_OK : prepare(e, x, &q, &p);
+  if (s == TC_OK) p->users++;
+  // A library that serves one caller at a time is called under the lock.
+  if (s != TC_OK || c->table->thread_safe) pthread_mutex_unlock(&c->lock);
+  TC_TRY(s);
+  tc_pool_block *workspace = NULL;
+  if (p->workspace) s = tc_pool_take(e->d->memory, (int64_t)p->workspace, &workspace);
+  if (s == TC_OK) {
+    int32_t n = x->op->n_operands;
+    int32_t rc = c->table->run(p->prepared, e->d->stream, q.views, q.views + n, workspace ? workspace->memory : 0, 0);
+    s = tc_plugin_status(c->plugin, rc, "while running " TC_SV_FMT " of the library " TC_SV_FMT, TC_SV_ARG(x->op->name),
+                         TC_SV_ARG(c->table->name));
+  }
+  tc_pool_give(workspace); // whoever takes it next is behind this call in the stream
+  if (c->table->thread_safe) pthread_mutex_lock(&c->lock);
+  p->users--;
+  pthread_mutex_unlock(&c->lock);
+  return s;
+}

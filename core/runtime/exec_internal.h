@@ -1,0 +1,121 @@
+// Shared by the files of executables: exec.c (creation), exec_inputs.c (symbols, checks), exec_run.c (runs),
+// exec_calls.c (libraries).
+#ifndef TC_CORE_RUNTIME_EXEC_INTERNAL_H_
+#define TC_CORE_RUNTIME_EXEC_INTERNAL_H_
+
+#include <pthread.h>
+
+#include "core/ir/opargs.h"
+#include "core/runtime/exec.h"
+
+// An expression, compiled, or its value.
+typedef struct exec_number {
+  bool fixed;
+  int64_t value;
+  tc_sym_code code;
+} exec_number;
+
+typedef struct exec_arg {
+  int32_t buf;
+  int32_t bytes; // scalars
+  exec_number scalar;
+} exec_arg;
+
+typedef struct exec_shape {
+  exec_number *sizes, *strides, offset; // elements
+} exec_shape;
+
+// A call made ready for one set of sizes.
+typedef struct exec_prepared {
+  struct exec_prepared *next;
+  int64_t *key; // sizes and strides of all operands and results
+  void *prepared;
+  uint64_t workspace;
+  int32_t users;
+} exec_prepared;
+
+typedef struct exec_call {
+  const tc_plugin *plugin;
+  const tc_call_table *table;
+  tc_op_args *args;   // the node's
+  exec_shape *shapes; // operands, then results; offsets are in the buffer
+  int32_t n_numbers;  // of a key
+  pthread_mutex_t lock;
+  exec_prepared *prepared; // under the lock, the latest first
+  int32_t n_prepared;
+} exec_call;
+
+typedef struct exec_op {
+  const tc_plan_op *op;
+  tc_loaded *kernel; // LAUNCH
+  exec_number blocks, grain, bytes, flops;
+  exec_arg *args;
+  exec_call *call; // CALL
+  int32_t errors;  // number of its error block
+} exec_op;
+
+typedef struct exec_buf {
+  exec_number place, bytes, offset;
+  bool written; // INPUT: in place
+} exec_buf;
+
+typedef struct symbol_source { // value = (size(input, dim) - rest) / coeff; dim -1: the number itself
+  int32_t symbol, input, dim;
+  int64_t coeff, rest;
+} symbol_source;
+
+// A host tensor that was copied to the device and does not change: a parameter or a constant.
+typedef struct exec_resident {
+  tc_storage *host; // referenced
+  int64_t offset;
+  tc_pool_block *block;
+} exec_resident;
+
+struct tc_exec {
+  tc_device *d;
+  const tc_plan *plan;
+  tc_arena *arena;
+  int32_t n_symbols; // the highest in use, + 1
+  exec_op *ops;
+  exec_buf *bufs;
+  exec_shape *inputs, *outputs;
+  TC_VEC(symbol_source) sources;
+  TC_VEC(exec_number) requires_;
+  const tc_sym **require_text;
+  exec_number arena_bytes, largest_bytes;
+  int32_t n_errors; // error blocks: 0 for kernels without checks, one for each with
+  tc_loaded **kernels;
+  pthread_mutex_t lock;
+  exec_resident *resident; // by input, under the lock; NULL where memory is the host's
+};
+
+typedef struct exec_address {
+  tc_handle memory;
+  int64_t offset; // bytes
+} exec_address;
+
+typedef struct run_state {
+  tc_exec *e;
+  const tc_run_options *options;
+  int64_t *symbols;
+  const tc_tensor *inputs;
+  exec_address *address;  // by buffer
+  tc_storage **storage;   // by buffer: OUTPUT's
+  tc_pool_block **copies; // by buffer: inputs copied to the device for this run
+  tc_pool_block *arena;
+  tc_pool_block *errors; // device memory: the error blocks
+  tc_pool_block **error_blocks;
+  tc_error_block host_errors;
+} run_state;
+
+exec_number exec_number_make(tc_exec *e, const tc_sym *x);
+tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out);
+// exec_inputs.c
+void exec_find_sources(tc_exec *e);
+tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols);
+// exec_calls.c
+tc_status exec_call_create(tc_exec *e, exec_op *x);
+void exec_call_destroy(tc_exec *e, exec_op *x);
+tc_status exec_call_run(run_state *r, exec_op *x);
+
+#endif

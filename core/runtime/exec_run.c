@@ -1,0 +1,430 @@
+// Runs: bind symbols and check the inputs, place the buffers, launch in order, read the error blocks, hand out the
+// outputs.
+//
+// Where memory handles are host addresses nothing is copied. Elsewhere inputs on the host are copied to the device
+// first (parameters and constants once: they stay), and outputs are copied back unless they are to stay.
+#include <string.h>
+
+#include "core/base/fs.h"
+#include "core/runtime/exec_internal.h"
+
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// Elements from the tensor's first to its last, strides counted.
+static int64_t span_of(const tc_tensor *t) {
+  int64_t span = 1;
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (t->sizes[d] == 0) return 0;
+    span += (t->sizes[d] - 1) * t->strides[d];
+  }
+  return span;
+}
+
+static tc_status copy_in(tc_device *d, const tc_tensor *t, tc_pool_block **out) {
+  int64_t bytes = span_of(t) * tc_dtype_size(t->dtype);
+  TC_TRY(tc_pool_take(d->memory, bytes, out));
+  if (bytes == 0) return TC_OK;
+  return tc_plugin_status(
+      d->plugin,
+      d->plugin->device->copy_in(d->handle, d->stream, (*out)->memory, 0, tc_tensor_data(t), (uint64_t)bytes),
+      "while copying %lld bytes to the device", (long long)bytes);
+}
+
+// ---- Placing buffers ----
+static bool stays(const tc_exec *e, int32_t input) {
+  int32_t kind = e->plan->graph->inputs.data[input].kind;
+  return kind == TC_IN_PARAMETER || kind == TC_IN_CONSTANT;
+}
+
+static tc_status place_resident(run_state *r, int32_t input, const tc_tensor *t, tc_handle *out) {
+  tc_exec *e = r->e;
+  exec_resident *m = &e->resident[input];
+  pthread_mutex_lock(&e->lock);
+  tc_status s = TC_OK;
+  if (m->host != t->storage || m->offset != t->offset) {
+    tc_pool_block *fresh = NULL;
+    s = copy_in(e->d, t, &fresh);
+    if (s == TC_OK) {
+      // A run that still reads the old copy is ahead of whatever takes its memory: there is one stream.
+      tc_storage_unref(m->host);
+      tc_pool_give(m->block);
+      *m = (exec_resident){t->storage, t->offset, fresh};
+      tc_storage_ref(t->storage);
+    } else {
+      tc_pool_give(fresh);
+    }
+  }
+  if (s == TC_OK) *out = m->block->memory;
+  pthread_mutex_unlock(&e->lock);
+  return s;
+}
+
+static tc_status place_input(run_state *r, int32_t i, const tc_plan_buf *b) {
+  tc_exec *e = r->e;
+  const tc_tensor *t = &r->inputs[b->input];
+  int64_t at, size = tc_dtype_size(t->dtype);
+  TC_TRY(exec_value(&e->bufs[i].offset, r->symbols, &at));
+  // Kernels count from the storage's start, as the graph's offset does; the tensor's own offset replaces it.
+  exec_address *a = &r->address[i];
+  if (e->d->props.host_memory || t->storage->device != 0) {
+    a->memory = (tc_handle)(uintptr_t)t->storage->data;
+    a->offset = (t->offset - at) * size;
+    if (e->d->props.host_memory) a->memory += (uint64_t)a->offset, a->offset = 0;
+    return TC_OK;
+  }
+  a->offset = -at * size;
+  if (!e->bufs[i].written && stays(e, b->input)) return place_resident(r, b->input, t, &a->memory);
+  TC_TRY(copy_in(e->d, t, &r->copies[i]));
+  a->memory = r->copies[i]->memory;
+  return TC_OK;
+}
+
+static tc_status place_buffers(run_state *r) {
+  tc_exec *e = r->e;
+  for (int32_t i = 0; i < e->plan->bufs.count; i++) {
+    const tc_plan_buf *b = &e->plan->bufs.data[i];
+    int64_t at, bytes;
+    if (b->kind == TC_PLAN_INPUT) {
+      TC_TRY(place_input(r, i, b));
+    } else if (b->kind == TC_PLAN_ARENA) {
+      TC_TRY(exec_value(&e->bufs[i].place, r->symbols, &at));
+      r->address[i] = (exec_address){r->arena->memory, at};
+    } else {
+      TC_TRY(exec_value(&e->bufs[i].bytes, r->symbols, &bytes));
+      TC_TRY(tc_pool_storage(e->d->memory, most(bytes, 1), e->d->props.host_memory ? 0 : 1, &r->storage[i]),
+             "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
+      r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, 0};
+    }
+  }
+  return TC_OK;
+}
+
+// ---- Errors inside kernels ----
+static tc_status place_errors(run_state *r) {
+  tc_device *d = r->e->d;
+  r->host_errors = (tc_error_block){.site = -1};
+  for (int32_t i = 0; !d->props.host_memory && i < r->e->n_errors; i++) {
+    TC_TRY(tc_pool_take(d->memory, sizeof(tc_error_block), &r->error_blocks[i]));
+    TC_TRY(tc_plugin_status(d->plugin,
+                            d->plugin->device->copy_in(d->handle, d->stream, r->error_blocks[i]->memory, 0,
+                                                       &r->host_errors, sizeof r->host_errors),
+                            "while preparing a run"));
+  }
+  return TC_OK;
+}
+
+static tc_status kernel_error(const tc_exec *e, const exec_op *x, const tc_error_block *b) {
+  const tc_emitted *k = e->plan->kernels.data[x->op->kernel];
+  if (b->site >= k->sites.count)
+    return tc_error(TC_STATUS_INTERNAL, "the kernel " TC_SV_FMT " reported an unknown error %lld",
+                    TC_SV_ARG(x->op->name), (long long)b->site);
+  const tc_emit_site *site = &k->sites.data[b->site];
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ", the value is %lld%s" TC_SV_FMT, TC_SV_ARG(site->text),
+                  (long long)b->value, site->source.size ? "\n  at " : "", TC_SV_ARG(site->source));
+}
+
+static tc_status synchronize(tc_device *d) {
+  return tc_plugin_status(d->plugin, d->plugin->device->synchronize(d->handle, d->stream),
+                          "while waiting for the device");
+}
+
+// Behind the last launch of a device with memory of its own.
+static tc_status read_errors(run_state *r) {
+  tc_exec *e = r->e;
+  tc_device *d = e->d;
+  if (d->props.host_memory) return TC_OK;
+  TC_TRY(synchronize(d));
+  for (int32_t i = 0; i < e->plan->ops.count; i++) {
+    const exec_op *x = &e->ops[i];
+    tc_error_block b = {.site = -1};
+    if (x->errors == 0) continue;
+    TC_TRY(tc_plugin_status(
+        d->plugin,
+        d->plugin->device->copy_out(d->handle, d->stream, &b, r->error_blocks[x->errors]->memory, 0, sizeof b),
+        "while reading the errors of a run"));
+    TC_TRY(synchronize(d));
+    if (b.site >= 0) return kernel_error(e, x, &b);
+  }
+  return TC_OK;
+}
+
+// ---- Launching ----
+enum { FEW_ARGS = 64 };
+
+static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
+  tc_exec *e = r->e;
+  tc_device *d = e->d;
+  tc_launch_arg few[FEW_ARGS], *args = few;
+  int32_t n = x->op->n_args;
+  tc_launch l = {.struct_size = sizeof l, .function = x->kernel->function, .n_args = n};
+  TC_TRY(exec_value(&x->blocks, r->symbols, &l.blocks));
+  TC_TRY(exec_value(&x->grain, r->symbols, &l.grain));
+  *out_blocks = l.blocks;
+  if (l.blocks <= 0) return TC_OK;
+  if (n > FEW_ARGS) {
+    args = tc_alloc(d->allocator, (size_t)n * sizeof *args);
+    if (!args) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a launch");
+  }
+  tc_status s = TC_OK;
+  for (int32_t k = 0; k < n && s == TC_OK; k++) {
+    const exec_arg *a = &x->args[k];
+    if (a->buf >= 0) {
+      args[k] = (tc_launch_arg){
+          .kind = TC_ARG_MEMORY, .value = r->address[a->buf].memory, .offset = r->address[a->buf].offset};
+      continue;
+    }
+    int64_t v = 0;
+    s = exec_value(&a->scalar, r->symbols, &v);
+    args[k] = (tc_launch_arg){.kind = TC_ARG_SCALAR, .bytes = a->bytes, .value = (uint64_t)v};
+  }
+  l.args = args;
+  l.errors = d->props.host_memory ? (tc_handle)(uintptr_t)&r->host_errors : r->error_blocks[x->errors]->memory;
+  if (s == TC_OK) {
+    int32_t rc = d->plugin->device->launch(d->handle, d->stream, &l);
+    if (rc != TC_STATUS_OK) s = tc_plugin_status(d->plugin, rc, "while launching " TC_SV_FMT, TC_SV_ARG(x->op->name));
+  }
+  if (args != few) tc_free(d->allocator, args);
+  if (s == TC_OK && r->host_errors.site >= 0) s = kernel_error(e, x, &r->host_errors);
+  return s;
+}
+
+static tc_status record(run_state *r, const exec_op *x, double ms, int64_t blocks) {
+  tc_run_report *report = r->options->report;
+  tc_launch_record *rec = &report->launches[report->n_launches++];
+  *rec = (tc_launch_record){.name = x->op->name, .ms = ms, .blocks = blocks, .call = x->op->kind == TC_PLAN_CALL};
+  TC_TRY(exec_value(&x->bytes, r->symbols, &rec->bytes));
+  return exec_value(&x->flops, r->symbols, &rec->flops);
+}
+
+static tc_status run_ops(run_state *r) {
+  tc_exec *e = r->e;
+  const tc_run_report *report = r->options->report;
+  bool timed = report && report->launches;
+  for (int32_t i = 0; i < e->plan->ops.count; i++) {
+    exec_op *x = &e->ops[i];
+    int64_t blocks = 1;
+    if (timed && !e->d->props.host_memory) TC_TRY(synchronize(e->d));
+    double start = timed ? tc_now_ms() : 0;
+    if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_run(r, x));
+    else TC_TRY(launch(r, x, &blocks));
+    if (timed && !e->d->props.host_memory) TC_TRY(synchronize(e->d));
+    if (timed && (report->capacity == 0 || report->n_launches < report->capacity))
+      TC_TRY(record(r, x, tc_now_ms() - start, blocks));
+  }
+  return TC_OK;
+}
+
+// ---- Outputs ----
+static tc_status number_tensor(tc_exec *e, const tc_arg *a, const int64_t *symbols, tc_tensor *out) {
+  tc_dtype d = a->kind == TC_AK_FLOAT ? TC_F64 : a->kind == TC_AK_BOOL ? TC_BOOL : TC_I64;
+  int64_t i = a->integer;
+  if (a->kind == TC_AK_INT && a->sym) TC_TRY(tc_sym_eval(a->sym, symbols, &i));
+  TC_TRY(tc_tensor_create(e->d->allocator, d, 0, NULL, out));
+  if (d == TC_F64) memcpy(tc_tensor_data(out), &a->real, sizeof a->real);
+  else if (d == TC_BOOL) *(uint8_t *)tc_tensor_data(out) = i != 0;
+  else memcpy(tc_tensor_data(out), &i, sizeof i);
+  return TC_OK;
+}
+
+static tc_status make_output(run_state *r, int32_t i, tc_tensor *out) {
+  tc_exec *e = r->e;
+  const tc_plan_output *o = &e->plan->outputs.data[i];
+  if (o->buf < 0) {
+    bool number = o->number.kind == TC_AK_INT || o->number.kind == TC_AK_BOOL || o->number.kind == TC_AK_FLOAT;
+    if (o->number.value) return tc_error(TC_STATUS_INTERNAL, "output %d is a number that no kernel made", i);
+    return number ? number_tensor(e, &o->number, r->symbols, out) : TC_OK;
+  }
+  const tc_plan_buf *b = &e->plan->bufs.data[o->buf];
+  int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK], offset, promised = 0;
+  for (int32_t d = 0; d < o->type.rank; d++) {
+    TC_TRY(exec_value(&e->outputs[i].sizes[d], r->symbols, &sizes[d]));
+    TC_TRY(exec_value(&e->outputs[i].strides[d], r->symbols, &strides[d]));
+  }
+  TC_TRY(exec_value(&e->outputs[i].offset, r->symbols, &offset));
+  tc_storage *s = r->storage[o->buf];
+  if (b->kind == TC_PLAN_INPUT) { // the promised offset is replaced by the tensor's own
+    const tc_tensor *t = &r->inputs[b->input];
+    s = t->storage;
+    TC_TRY(exec_value(&e->bufs[o->buf].offset, r->symbols, &promised));
+    int64_t from = tc_dtype_size(t->dtype), to = tc_dtype_size(o->type.dtype);
+    offset += (t->offset - promised) * from / to;
+  }
+  TC_TRY(tc_tensor_view(s, o->type.dtype, o->type.rank, sizes, strides, offset, out));
+  out->conj = o->type.conj != 0;
+  return TC_OK;
+}
+
+// Outputs of one storage keep sharing one.
+static tc_status bring_outputs(run_state *r, tc_tensor *outputs) {
+  tc_exec *e = r->e;
+  if (e->d->props.host_memory || r->options->device_outputs) return TC_OK;
+  int32_t n = e->plan->outputs.count;
+  for (int32_t i = 0; i < n; i++) {
+    tc_storage *from = outputs[i].storage, *to;
+    if (!from || from->device == 0) continue;
+    tc_device *d = e->d;
+    TC_TRY(tc_pool_storage(d->host, (int64_t)most((int64_t)from->size, 1), 0, &to));
+    tc_status s = tc_plugin_status(
+        d->plugin,
+        d->plugin->device->copy_out(d->handle, d->stream, to->data, (tc_handle)(uintptr_t)from->data, 0, from->size),
+        "while copying outputs");
+    tc_storage_ref(from);
+    for (int32_t k = i; k < n && s == TC_OK; k++) {
+      if (outputs[k].storage != from) continue;
+      tc_storage_ref(to);
+      tc_storage_unref(from);
+      outputs[k].storage = to;
+    }
+    tc_storage_unref(from);
+    tc_storage_unref(to);
+    TC_TRY(s);
+  }
+  return synchronize(e->d);
+}
+
+// Inputs that kernels wrote in place, in a copy on the device.
+static tc_status bring_written(run_state *r) {
+  tc_exec *e = r->e;
+  tc_device *d = e->d;
+  for (int32_t i = 0; i < e->plan->bufs.count; i++) {
+    if (!e->bufs[i].written || !r->copies[i]) continue;
+    const tc_tensor *t = &r->inputs[e->plan->bufs.data[i].input];
+    uint64_t bytes = (uint64_t)(span_of(t) * tc_dtype_size(t->dtype));
+    if (bytes)
+      TC_TRY(tc_plugin_status(
+          d->plugin,
+          d->plugin->device->copy_out(d->handle, d->stream, tc_tensor_data(t), r->copies[i]->memory, 0, bytes),
+          "while copying what was written in place"));
+  }
+  return d->props.host_memory ? TC_OK : synchronize(d);
+}
+
+static bool is_target(const tc_graph_output *o, const tc_graph_input *in) {
+  return in->value && tc_sv_eq(in->target, o->target) && (o->kind == TC_OUT_INPUT_MUTATION) == (in->kind == TC_IN_USER);
+}
+
+static tc_status write_back(run_state *r, const tc_tensor *outputs) {
+  const tc_graph *g = r->e->plan->graph;
+  for (int32_t i = 0; g && i < g->outputs.count; i++) {
+    const tc_graph_output *o = &g->outputs.data[i];
+    if (o->kind < TC_OUT_BUFFER_MUTATION || o->kind > TC_OUT_PARAMETER_MUTATION || !outputs[i].storage) continue;
+    for (int32_t k = 0; k < g->inputs.count; k++) {
+      const tc_tensor *to = &r->inputs[k];
+      if (!is_target(o, &g->inputs.data[k])) continue;
+      bool there = to->storage == outputs[i].storage && to->offset == outputs[i].offset;
+      if (there) continue;
+      if (to->storage->device != outputs[i].storage->device)
+        return tc_error(TC_STATUS_UNIMPLEMENTED, "'" TC_SV_FMT "' is changed; it must be on the host",
+                        TC_SV_ARG(o->target));
+      TC_TRY(tc_tensor_copy(&outputs[i], to), "while storing '" TC_SV_FMT "'", TC_SV_ARG(o->target));
+    }
+  }
+  return TC_OK;
+}
+
+// ---- A run ----
+static tc_status run(run_state *r, tc_tensor *outputs) {
+  tc_exec *e = r->e;
+  tc_run_report *report = r->options->report;
+  int64_t arena = 0;
+  TC_TRY(exec_bind_symbols(e, r->inputs, r->options, r->symbols));
+  TC_TRY(exec_value(&e->arena_bytes, r->symbols, &arena));
+  TC_TRY(tc_pool_take(e->d->memory, most(arena, 1), &r->arena), "while allocating an arena of %lld bytes",
+         (long long)arena);
+#ifndef NDEBUG
+  TC_TRY(tc_plan_check_memory(e->plan, r->symbols));
+#endif
+  TC_TRY(place_buffers(r));
+  TC_TRY(place_errors(r));
+  if (report) {
+    if (report->capacity == 0) report->n_launches = 0;
+    int64_t largest;
+    TC_TRY(exec_value(&e->largest_bytes, r->symbols, &largest));
+    report->arena_bytes = most(report->arena_bytes, arena);
+    report->largest_bytes = most(report->largest_bytes, largest);
+  }
+  TC_TRY(run_ops(r));
+  TC_TRY(read_errors(r));
+  for (int32_t i = 0; i < e->plan->outputs.count; i++)
+    TC_TRY(make_output(r, i, &outputs[i]), "while making output %d", i);
+  TC_TRY(bring_outputs(r, outputs));
+  TC_TRY(bring_written(r));
+  return r->options->write_back ? write_back(r, outputs) : TC_OK;
+}
+
+tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, const tc_run_options *options) {
+  static const tc_run_options plain = {0};
+  size_t n_bufs = (size_t)e->plan->bufs.count, n_symbols = (size_t)e->n_symbols, n_errors = (size_t)e->n_errors;
+  size_t need = n_symbols * sizeof(int64_t) +
+                n_bufs * (sizeof(exec_address) + sizeof(tc_storage *) + sizeof(tc_pool_block *)) +
+                n_errors * sizeof(tc_pool_block *) + 1;
+  _Alignas(16) char stack[4096];
+  char *memory = need <= sizeof stack ? memset(stack, 0, need) : tc_alloc(e->d->allocator, need);
+  if (!memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+  run_state r = {.e = e, .options = options ? options : &plain, .inputs = inputs};
+  r.symbols = (int64_t *)(void *)memory;
+  r.address = (exec_address *)(void *)(r.symbols + n_symbols);
+  r.storage = (tc_storage **)(void *)(r.address + n_bufs);
+  r.copies = (tc_pool_block **)(void *)(r.storage + n_bufs);
+  r.error_blocks = r.copies + n_bufs;
+  for (int32_t i = 0; i < e->plan->outputs.count; i++) outputs[i] = (tc_tensor){0};
+  tc_status s = run(&r, outputs);
+  // Memory goes back to the pools while the device may still read it only if the run failed; then it is waited for.
+  if (s != TC_OK && !e->d->props.host_memory) tc_status_free(synchronize(e->d));
+  for (size_t i = 0; i < n_bufs; i++) {
+    tc_storage_unref(r.storage[i]);
+    tc_pool_give(r.copies[i]);
+  }
+  for (size_t i = 0; i < n_errors; i++) tc_pool_give(r.error_blocks[i]);
+  tc_pool_give(r.arena);
+  for (int32_t i = 0; s != TC_OK && i < e->plan->outputs.count; i++) tc_tensor_unref(&outputs[i]);
+  if (memory != stack) tc_free(e->d->allocator, memory);
+  return s;
+}
+
+tc_status tc_exec_run(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, tc_run_report *report) {
+  return tc_exec_run_with(e, inputs, outputs, &(tc_run_options){.report = report});
+}
+
+// ---- Tensors on the device ----
+tc_status tc_tensor_to_device(tc_device *d, const tc_tensor *t, tc_tensor *out) {
+  if (d->props.host_memory || t->storage->device != 0) {
+    *out = tc_tensor_ref(t);
+    return TC_OK;
+  }
+  int64_t bytes = span_of(t) * tc_dtype_size(t->dtype);
+  tc_storage *s;
+  TC_TRY(tc_pool_storage(d->memory, most(bytes, 1), 1, &s));
+  tc_status status = TC_OK;
+  if (bytes)
+    status = tc_plugin_status(d->plugin,
+                              d->plugin->device->copy_in(d->handle, d->stream, (tc_handle)(uintptr_t)s->data, 0,
+                                                         tc_tensor_data(t), (uint64_t)bytes),
+                              "while copying to the device");
+  if (status == TC_OK) status = tc_tensor_view(s, t->dtype, t->rank, t->sizes, t->strides, 0, out);
+  tc_storage_unref(s);
+  if (status == TC_OK) out->conj = t->conj, out->neg = t->neg;
+  return status;
+}
+
+tc_status tc_tensor_to_host(tc_device *d, const tc_tensor *t, tc_tensor *out) {
+  if (!t->storage || t->storage->device == 0) {
+    *out = tc_tensor_ref(t);
+    return TC_OK;
+  }
+  int64_t bytes = span_of(t) * tc_dtype_size(t->dtype);
+  tc_storage *s;
+  TC_TRY(tc_pool_storage(d->host, most(bytes, 1), 0, &s));
+  tc_status status = TC_OK;
+  if (bytes)
+    status = tc_plugin_status(d->plugin,
+                              d->plugin->device->copy_out(d->handle, d->stream, s->data,
+                                                          (tc_handle)(uintptr_t)t->storage->data,
+                                                          t->offset * tc_dtype_size(t->dtype), (uint64_t)bytes),
+                              "while copying from the device");
+  if (status == TC_OK) status = synchronize(d);
+  if (status == TC_OK) status = tc_tensor_view(s, t->dtype, t->rank, t->sizes, t->strides, 0, out);
+  tc_storage_unref(s);
+  if (status == TC_OK) out->conj = t->conj, out->neg = t->neg;
+  return status;
+}

@@ -1,0 +1,342 @@
+// Creating sessions: passes, the attempt to compile the graph whole, and the search for what must be left out.
+//
+// When a segment fails to compile its nodes are tried one by one; those that fail alone are left to the references, and
+// the graph is cut again. A segment whose nodes all compile alone is taken apart into single nodes.
+#include "core/runtime/session.h"
+
+#include <string.h>
+
+#include "core/ir/op.h"
+#include "core/passes/passes.h"
+#include "core/runtime/session_internal.h"
+
+// ---- What can be compiled ----
+static bool dtype_fits(const tc_session *s, const tc_value *v) {
+  const tc_device *d = s->context->device;
+  if (!d || v->kind != TC_VALUE_TENSOR || !d->props.dtypes) return true;
+  return d->props.dtypes >> tc_dtype_real(v->type.dtype) & 1;
+}
+
+static const char *node_reason(tc_session *s, const tc_node *n) {
+  const tc_op_def *def = n->op->def;
+  if (segment_control(n) != CONTROL_NONE) return "control flow";
+  for (int32_t i = 0; i < n->n_args; i++) {
+    const tc_arg *a = &n->args[i];
+    if (a->kind == TC_AK_GRAPH) return "it has a region";
+    if (a->value && a->value->kind != TC_VALUE_TENSOR && a->kind != TC_AK_INT) return "a number that comes from data";
+    if (a->value && !dtype_fits(s, a->value)) return "the device lacks the dtype";
+  }
+  for (int32_t i = 0; i < n->n_results; i++) {
+    if (n->results[i]->kind != TC_VALUE_TENSOR && n->results[i]->kind != TC_VALUE_NONE) return "its result is a number";
+    if (!dtype_fits(s, n->results[i])) return "the device lacks the dtype";
+  }
+  if (def->lower || n->op->body.n_results) return NULL;
+  if (s->context->device && tc_config_bool(s->context->config, TC_OPT_ID_CALLS) &&
+      tc_exec_call_supported(s->context->device, n))
+    return NULL;
+  return "it has no lowering";
+}
+
+static bool falls_back(const tc_session *s) {
+  return !tc_config_bool(s->context->config, TC_OPT_ID_STRICT) &&
+         tc_sv_is(tc_config_text(s->context->config, TC_OPT_ID_FALLBACK), "ref");
+}
+
+// Leaves a node to the references, or refuses to.
+static tc_status give_up(tc_session *s, const tc_node *n, const char *reason) {
+  tc_sv text = tc_sv_printf(s->arena, TC_SV_FMT " (%%" TC_SV_FMT "): %s", TC_SV_ARG(n->op->full_name),
+                            TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), reason);
+  if (!falls_back(s))
+    return tc_error(TC_STATUS_UNIMPLEMENTED,
+                    "backend '" TC_SV_FMT "' cannot do " TC_SV_FMT ", and a fallback is not allowed%s" TC_SV_FMT,
+                    TC_SV_ARG(s->context->backend), TC_SV_ARG(text), n->source.size ? "\n  at " : "",
+                    TC_SV_ARG(n->source));
+  bool can = n->op->def->ref || n->op->def->scalar_ref || tc_op_can_expand(n->op);
+  if (!can)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "no backend does " TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(text),
+                    n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));
+  tc_vec_push(s->arena, &s->fallbacks, text.data);
+  tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "left to the references, with copies: " TC_SV_FMT, TC_SV_ARG(text));
+  return TC_OK;
+}
+
+// ---- Compiling ----
+static void add_stats(tc_session *s, const tc_compiled *x) {
+  s->stats.segments++;
+  s->stats.compile.kernels += x->stats.kernels;
+  s->stats.compile.hits += x->stats.hits;
+  s->stats.compile.ms += x->stats.ms;
+  for (int32_t i = 0; i < TC_STAGE_COUNT; i++) s->stats.ms[i] += x->ms[i];
+}
+
+// Marks what cannot be compiled alone. *found: some node.
+static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *found) {
+  *found = false;
+  for (tc_node *n = s->graph->first; n; n = n->next) {
+    session_step alone = {0};
+    tc_compiled x;
+    if (bad[n->id]) continue;
+    segment_extract(s, 1, &n, false, &alone);
+    tc_status status = tc_compile_lowered(s->context, alone.graph, TC_STAGE_PLAN, &x);
+    if (status == TC_OK) continue;
+    bool no_memory = tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY;
+    if (!no_memory) {
+      tc_sv reason, rest = tc_sv_cut(tc_sv_of(tc_status_text(status)), '\n', &reason);
+      (void)rest;
+      const char *text = tc_sv_z(s->arena, reason);
+      tc_status_free(status);
+      status = give_up(s, n, text);
+    }
+    if (status != TC_OK) {
+      tc_status_free(why);
+      return status;
+    }
+    bad[n->id] = *found = true;
+  }
+  if (*found) {
+    tc_status_free(why);
+    return TC_OK;
+  }
+  return why;
+}
+
+static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, bool *bad) {
+  *out_again = false;
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    session_step *step = &s->steps[i];
+    if (step->kind != STEP_EXEC) continue;
+    tc_status status = tc_compile_lowered(s->context, step->graph, last, &step->compiled);
+    if (status == TC_OK) {
+      add_stats(s, &step->compiled);
+      continue;
+    }
+    if (tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY || !falls_back(s)) return status;
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "a segment does not compile, its parts are tried: %s",
+           tc_status_text(status));
+    return find_culprits(s, bad, status, out_again);
+  }
+  return TC_OK;
+}
+
+static void free_steps(tc_session *s) {
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    tc_compiled_free(&s->steps[i].compiled);
+    for (int32_t k = 0; k < 2; k++) tc_session_destroy(s->steps[i].regions[k]);
+  }
+  s->n_steps = 0;
+  memset(&s->stats.compile, 0, sizeof s->stats.compile);
+  s->stats.segments = 0;
+}
+
+static tc_status compile_regions(tc_session *s, int32_t last) {
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    session_step *step = &s->steps[i];
+    int32_t k = 0;
+    if (step->kind != STEP_CONTROL) continue;
+    s->stats.controls++;
+    for (int32_t a = 0; a < step->node->n_args && k < 2; a++) {
+      if (step->node->args[a].kind == TC_AK_GRAPH)
+        TC_TRY(tc_session_create(s->context, step->node->args[a].graph, last, &step->regions[k++]));
+    }
+    if (k == 0 || (k < 2 && (step->control == CONTROL_COND || step->control == CONTROL_WHILE)))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " lacks a region", TC_SV_ARG(step->node->op->full_name));
+  }
+  return TC_OK;
+}
+
+// One step that is the graph itself.
+static tc_status try_whole(tc_session *s, int32_t last) {
+  s->steps = TC_NEW(s->arena, session_step);
+  s->n_steps = 1;
+  s->whole = true;
+  session_step *step = s->steps;
+  step->kind = s->context->is_ref ? STEP_REF : STEP_EXEC;
+  step->graph = s->graph;
+  if (step->kind == STEP_REF) return TC_OK;
+  TC_TRY(tc_compile_lowered(s->context, s->graph, last, &step->compiled));
+  add_stats(s, &step->compiled);
+  return TC_OK;
+}
+
+static tc_status compile(tc_session *s, int32_t last) {
+  bool *bad = TC_NEW_ARRAY(s->arena, bool, s->graph->n_nodes), any = false;
+  for (tc_node *n = s->graph->first; n; n = n->next) {
+    bool control = segment_control(n) != CONTROL_NONE;
+    const char *reason = s->context->is_ref ? NULL : node_reason(s, n);
+    if (reason && !control) TC_TRY(give_up(s, n, reason));
+    bad[n->id] = reason || control;
+    any |= bad[n->id];
+  }
+  if (!any) {
+    tc_status status = try_whole(s, last);
+    if (status == TC_OK || tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY || !falls_back(s)) return status;
+    free_steps(s);
+    s->whole = false;
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "the graph does not compile whole: %s", tc_status_text(status));
+    TC_TRY(find_culprits(s, bad, status, &any));
+  }
+  for (bool again = true; again;) {
+    segment_cut(s, bad);
+    TC_TRY(compile_steps(s, last, &again, bad));
+    if (again) free_steps(s);
+  }
+  s->stats.fallbacks = s->fallbacks.count;
+  return compile_regions(s, last);
+}
+
+// ---- State ----
+static bool is_state(const tc_graph_input *in) {
+  return in->kind == TC_IN_PARAMETER || in->kind == TC_IN_BUFFER || in->kind == TC_IN_CONSTANT;
+}
+
+void tc_session_reset(tc_session *s) {
+  for (int32_t i = 0; i < s->graph->inputs.count; i++) {
+    const tc_graph_input *in = &s->graph->inputs.data[i];
+    tc_tensor_unref(&s->state[i]);
+    s->private_[i] = false;
+    if (!is_state(in)) continue;
+    tc_map_entry *e = tc_map_find(s->graph->module->bindings, in->target);
+    const tc_binding *b = e ? e->value.ptr : NULL;
+    if (b && b->tensor.storage) s->state[i] = tc_tensor_ref(&b->tensor);
+  }
+}
+
+const tc_tensor *tc_session_state(const tc_session *s, tc_sv name) {
+  for (int32_t i = 0; i < s->graph->inputs.count; i++) {
+    const tc_graph_input *in = &s->graph->inputs.data[i];
+    if (is_state(in) && tc_sv_eq(in->target, name)) return s->state[i].storage ? &s->state[i] : NULL;
+  }
+  return NULL;
+}
+
+// ---- Lifetimes of values ----
+
+static void mark(tc_session *s, const tc_value *v, int32_t step) {
+  if (v && s->last_step[v->id] < step) s->last_step[v->id] = step;
+}
+
+static void find_lifetimes(tc_session *s) {
+  s->last_step = TC_NEW_ARRAY(s->arena, int32_t, s->graph->n_values);
+  for (int32_t i = 0; i < s->n_steps && !s->whole; i++) {
+    const session_step *step = &s->steps[i];
+    for (int32_t k = 0; k < step->n_inputs; k++) mark(s, step->inputs[k], i);
+    for (int32_t k = 0; k < step->n_outputs; k++) mark(s, step->outputs[k], i);
+    if (step->kind != STEP_CONTROL) continue;
+    for (int32_t a = 0; a < step->node->n_args; a++) {
+      const tc_arg *g = &step->node->args[a];
+      mark(s, g->value, i);
+      for (int32_t k = 0; g->kind == TC_AK_TENSORS && k < g->n; k++) mark(s, g->values[k], i);
+    }
+    for (int32_t k = 0; k < step->node->n_results; k++) mark(s, step->node->results[k], i);
+  }
+  for (int32_t i = 0; i < s->graph->outputs.count; i++) mark(s, s->graph->outputs.data[i].arg.value, s->n_steps);
+}
+
+// ---- Creation ----
+typedef struct creation {
+  tc_session *s;
+  int32_t last;
+} creation;
+
+static bool has_control(const tc_graph *g) {
+  for (const tc_node *n = g->first; n; n = n->next) {
+    if (segment_control(n) != CONTROL_NONE) return true;
+  }
+  return false;
+}
+
+static tc_status create(void *arg) {
+  creation *c = arg;
+  tc_session *s = c->s;
+  tc_graph *g = s->graph;
+  int32_t n_inputs = g->inputs.count;
+  s->state = TC_NEW_ARRAY(s->arena, tc_tensor, n_inputs);
+  s->private_ = TC_NEW_ARRAY(s->arena, bool, n_inputs);
+  tc_graph_sweep(g);
+  // The references run a graph as it is; only what cuts it wants it functional.
+  if (c->last > TC_STAGE_GRAPH && (!s->context->is_ref || has_control(g))) TC_TRY(tc_compile_passes(s->context, g));
+  if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
+  tc_graph_sweep(g);
+  TC_TRY(compile(s, c->last));
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    int32_t kind = g->outputs.data[i].kind;
+    s->mutates |= kind >= TC_OUT_BUFFER_MUTATION && kind <= TC_OUT_PARAMETER_MUTATION;
+  }
+  find_lifetimes(s);
+  const tc_sym_ctx *syms = g->module->syms;
+  for (int32_t i = 0; i < tc_sym_symbol_count(syms); i++) {
+    int32_t origin = tc_sym_info_read(syms, tc_sym_symbol_at(g->module->syms, i))->origin;
+    if (origin == TC_SYM_BACKED || origin == TC_SYM_UNBACKED) s->n_symbols = i + 1;
+  }
+  tc_session_reset(s);
+  return TC_OK;
+}
+
+tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session **out) {
+  *out = NULL;
+  tc_session *s = tc_alloc(c->allocator, sizeof *s);
+  if (!s) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a session");
+  s->context = c;
+  s->graph = g;
+  s->arena = g->module->arena;
+  pthread_mutex_init(&s->lock, NULL);
+  creation args = {s, last};
+  tc_status status = tc_arena_guard(s->arena, create, &args);
+  if (status != TC_OK) {
+    tc_session_destroy(s);
+    return status;
+  }
+  *out = s;
+  return TC_OK;
+}
+
+void tc_session_destroy(tc_session *s) {
+  if (!s) return;
+  free_steps(s);
+  for (int32_t i = 0; s->state && i < s->graph->inputs.count; i++) tc_tensor_unref(&s->state[i]);
+  pthread_mutex_destroy(&s->lock);
+  tc_free(s->context->allocator, s);
+}
+
+// ---- Showing ----
+const tc_session_stats *tc_session_stats_of(const tc_session *s) { return &s->stats; }
+
+int32_t tc_session_op_count(const tc_session *s) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    if (s->steps[i].compiled.exec) n += tc_exec_op_count(s->steps[i].compiled.exec);
+  }
+  return n;
+}
+
+const tc_compiled *tc_session_segment(const tc_session *s, int32_t i) {
+  for (int32_t k = 0; k < s->n_steps; k++) {
+    if (s->steps[k].kind == STEP_EXEC && i-- == 0) return &s->steps[k].compiled;
+  }
+  return NULL;
+}
+
+int32_t tc_session_segment_count(const tc_session *s) { return s->stats.segments; }
+
+const char *tc_session_fallback(const tc_session *s, int32_t i) {
+  return i < s->fallbacks.count ? s->fallbacks.data[i] : NULL;
+}
+
+tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb) {
+  if (stage <= TC_STAGE_FUNCTIONAL) {
+    tc_graph_print(sb, s->graph);
+    return TC_OK;
+  }
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    const session_step *step = &s->steps[i];
+    if (s->n_steps > 1) tc_sb_printf(sb, "%s# step %d of %d\n", i ? "\n" : "", i + 1, s->n_steps);
+    if (step->kind == STEP_EXEC || s->context->is_ref) TC_TRY(tc_compiled_text(s->context, &step->compiled, stage, sb));
+    if (step->kind == STEP_REF && !s->context->is_ref) tc_graph_print(sb, step->graph);
+    if (step->kind != STEP_CONTROL) continue;
+    for (int32_t k = 0; k < 2 && step->regions[k]; k++) {
+      tc_sb_printf(sb, "# region %d of %%" TC_SV_FMT "\n", k, TC_SV_ARG(step->node->name));
+      TC_TRY(tc_session_text(step->regions[k], stage, sb));
+    }
+  }
+  return TC_OK;
+}

@@ -1,0 +1,62 @@
+// A session: a graph made ready to run on the context's backend, whatever is in it.
+//
+// The graph passes of the mode come first. If all that is left can be compiled, the session is one executable. Else it
+// is cut into steps: segments that are compiled, single nodes that no backend of the choice can do and that the
+// reference does (option `fallback`; an error under `strict`), and control flow (cond, while_loop, scan, map), whose
+// regions are sessions of their own and which the host drives. Backend `ref` runs everything on the references.
+//
+// Sizes that depend on data are ordinary: a segment that needs them starts behind the step that knows them.
+// The graph, its module and the context must outlive the session. Running is thread-safe; a session that has reference
+// steps runs them one at a time.
+#ifndef TC_CORE_RUNTIME_SESSION_H_
+#define TC_CORE_RUNTIME_SESSION_H_
+
+#include "core/runtime/compile.h"
+
+typedef struct tc_session tc_session;
+
+typedef struct tc_session_stats {
+  tc_compile_stats compile;
+  int32_t segments;  // compiled
+  int32_t fallbacks; // nodes left to the references
+  int32_t controls;  // control-flow nodes
+  double ms[TC_STAGE_COUNT];
+} tc_session_stats;
+
+// Compiles up to `last` (TC_STAGE_EXEC to run). One thread per module.
+TC_NODISCARD tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session **out);
+void tc_session_destroy(tc_session *s); // NULL is ignored
+const tc_session_stats *tc_session_stats_of(const tc_session *s);
+int32_t tc_session_op_count(const tc_session *s); // launches and calls of all segments, regions not counted
+// The text of a stage: every segment's in order, behind what the references do.
+TC_NODISCARD tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb);
+// Segments, for explain.
+int32_t tc_session_segment_count(const tc_session *s);
+const tc_compiled *tc_session_segment(const tc_session *s, int32_t i);
+// Why the i-th fallback is one: "aten::foo (%x): reason". NULL behind the last.
+const char *tc_session_fallback(const tc_session *s, int32_t i);
+
+typedef struct tc_session_run_options {
+  bool write_back;     // mutated state and inputs are stored: state in the session, inputs in the tensors given
+  bool device_outputs; // leave outputs on the device
+  uint64_t seed;       // of random ops
+  tc_run_report *report;
+} tc_session_run_options;
+
+// inputs[i] belongs to graph input i; one without storage is the session's state of that name (parameters, buffers,
+// constants of the archive). Tensors of other strides than the program was compiled for are copied first. outputs[i]
+// belongs to graph output i; release them with tc_tensor_unref. Options may be NULL. On failure no output is set.
+TC_NODISCARD tc_status tc_session_run(tc_session *s, const tc_tensor *inputs, tc_tensor *outputs,
+                                      const tc_session_run_options *o);
+
+// The values of the symbols for these inputs, by symbol number; INT64_MIN where they do not tell.
+int32_t tc_session_symbol_count(const tc_session *s);
+void tc_session_symbols(tc_session *s, const tc_tensor *inputs, int64_t *out);
+// x for these values; false if it uses a symbol that is not known.
+bool tc_session_eval(const tc_session *s, const tc_sym *x, const int64_t *symbols, int64_t *out);
+
+// The state by name (fully qualified): borrowed until the next run with write_back. NULL if there is none.
+const tc_tensor *tc_session_state(const tc_session *s, tc_sv name);
+void tc_session_reset(tc_session *s); // back to the archive's values
+
+#endif

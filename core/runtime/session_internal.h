@@ -1,0 +1,69 @@
+// Shared by the files of sessions: session.c (creation, state), segment.c (cutting a graph), session_run.c (steps),
+// session_control.c (control flow).
+#ifndef TC_CORE_RUNTIME_SESSION_INTERNAL_H_
+#define TC_CORE_RUNTIME_SESSION_INTERNAL_H_
+
+#include <pthread.h>
+
+#include "core/runtime/session.h"
+
+enum { STEP_EXEC, STEP_REF, STEP_CONTROL };
+enum { CONTROL_NONE, CONTROL_COND, CONTROL_WHILE, CONTROL_SCAN, CONTROL_MAP };
+
+typedef struct session_step {
+  int32_t kind;
+  tc_graph *graph;              // EXEC, REF: the segment; its inputs and outputs stand for the values below
+  tc_compiled compiled;         // EXEC
+  tc_value **inputs, **outputs; // values of the session's graph, by position; REF: inputs behind them are symbols
+  int32_t n_inputs, n_outputs;
+  const tc_sym **symbols; // REF: passed as numbers behind the inputs
+  int32_t n_symbols;
+  // CONTROL
+  const tc_node *node;
+  int32_t control;
+  tc_session *regions[2];
+} session_step;
+
+struct tc_session {
+  tc_context *context;
+  tc_graph *graph;
+  tc_arena *arena; // the module's
+  session_step *steps;
+  int32_t n_steps;
+  bool whole;         // one step that is the graph itself
+  int32_t *last_step; // by value id: the last step that reads it; n_steps for outputs
+  int32_t n_symbols;
+  tc_tensor *state; // by graph input: parameters, buffers, constants
+  bool *private_;   // by graph input: the state is the session's own copy
+  bool mutates;
+  tc_session_stats stats;
+  TC_VEC(const char *) fallbacks;
+  pthread_mutex_t lock; // reference steps; state
+};
+
+// ---- segment.c ----
+int32_t segment_control(const tc_node *n); // CONTROL_*
+// A graph of the nodes (in order), with inputs for what they read and outputs for what is read outside of them. Nodes
+// are copied. Numbers among the inputs become number inputs. `symbols`: the symbols that the nodes use become number
+// inputs, too, except those that the nodes define.
+void segment_extract(tc_session *s, int32_t n, tc_node *const *nodes, bool symbols, session_step *out);
+// Cuts the session's graph: bad[id] says which nodes cannot be in a compiled segment. Steps come without code.
+void segment_cut(tc_session *s, const bool *bad);
+
+// ---- session_run.c ----
+typedef struct session_env {
+  tc_session *s;
+  const tc_session_run_options *options;
+  tc_tensor *slots; // by value id; numbers are tensors of rank 0
+  int64_t *symbols; // INT64_MIN: not known
+  int32_t step;
+} session_env;
+tc_status session_bind_result(session_env *e, const tc_value *v);
+// A tensor on the host; the same one if it is there.
+tc_status session_to_host(const tc_session *s, const tc_tensor *t, tc_tensor *out);
+// A region's run: symbols that are known outside are known inside.
+tc_status session_run_symbols(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
+                              const tc_session_run_options *o, const int64_t *symbols, int32_t n_known);
+tc_status session_run_control(session_env *e, session_step *step); // session_control.c
+
+#endif

@@ -1,0 +1,378 @@
+// Running sessions, step by step.
+#include <string.h>
+
+#include "core/ir/refexec.h"
+#include "core/runtime/session_internal.h"
+
+// ---- Tensors as a graph wants them ----
+tc_status session_to_host(const tc_session *s, const tc_tensor *t, tc_tensor *out) {
+  if (s->context->device) return tc_tensor_to_host(s->context->device, t, out);
+  *out = tc_tensor_ref(t);
+  return TC_OK;
+}
+
+static tc_status eval(const session_env *e, const tc_sym *x, int64_t *out) {
+  if (tc_sym_is_const(x)) return *out = x->value, TC_OK;
+  return tc_sym_eval(x, e->symbols, out);
+}
+
+// All symbols of x known? Evaluation of others would compute with nonsense.
+static bool is_known(const session_env *e, const tc_sym *x) {
+  if (x->kind == TC_SYM_SYMBOL) return x->symbol < e->s->n_symbols && e->symbols[x->symbol] != INT64_MIN;
+  for (int32_t i = 0; i < x->n; i++) {
+    if (!is_known(e, x->kids[i])) return false;
+  }
+  return true;
+}
+
+// The tensor with the strides (and the dtype) of the type; itself if it has them.
+static tc_status conform(const session_env *e, const tc_tensor *t, const tc_tensor_type *type, tc_tensor *out) {
+  tc_session *s = e->s;
+  bool fits = t->rank == type->rank && t->dtype == type->dtype && !t->neg && t->conj == (type->conj != 0);
+  if (t->rank != type->rank || t->dtype != type->dtype) { // the run says so in words
+    *out = tc_tensor_ref(t);
+    return TC_OK;
+  }
+  int64_t strides[TC_MAX_RANK];
+  for (int32_t d = 0; d < t->rank; d++) {
+    strides[d] = t->strides[d];
+    if (is_known(e, type->strides[d])) TC_TRY(eval(e, type->strides[d], &strides[d]));
+    if (t->sizes[d] > 1 && strides[d] != t->strides[d] && tc_tensor_numel(t) > 0) fits = false;
+  }
+  if (fits) {
+    *out = tc_tensor_ref(t);
+    return TC_OK;
+  }
+  tc_tensor host, made = {0};
+  TC_TRY(session_to_host(s, t, &host));
+  tc_status status = tc_tensor_create_strided(s->context->allocator, t->dtype, t->rank, t->sizes, strides, &made);
+  if (status == TC_OK && type->conj) made.conj = true;
+  if (status == TC_OK) status = tc_tensor_copy(&host, &made);
+  tc_tensor_unref(&host);
+  if (status != TC_OK) {
+    tc_tensor_unref(&made);
+    return status;
+  }
+  *out = made;
+  return TC_OK;
+}
+
+// ---- Symbols ----
+static tc_status bind_size(session_env *e, const tc_sym *x, int64_t v) {
+  if (x->kind == TC_SYM_SYMBOL && x->symbol < e->s->n_symbols && e->symbols[x->symbol] == INT64_MIN)
+    e->symbols[x->symbol] = v;
+  return TC_OK;
+}
+
+tc_status session_bind_result(session_env *e, const tc_value *v) {
+  const tc_tensor *t = &e->slots[v->id];
+  if (!t->storage) return TC_OK;
+  if (v->kind == TC_VALUE_SYM) return bind_size(e, v->symbol, tc_tensor_get_int(t, NULL));
+  for (int32_t d = 0; v->kind == TC_VALUE_TENSOR && d < t->rank && d < v->type.rank; d++)
+    TC_TRY(bind_size(e, v->type.sizes[d], t->sizes[d]));
+  return TC_OK;
+}
+
+// Sizes such as 2*s0 + 1 are solved when no input is the plain symbol.
+static bool solve(session_env *e, const tc_sym *size, int64_t v) {
+  const tc_sym *open = NULL, *stack[64];
+  int32_t n = 0;
+  stack[n++] = size;
+  while (n) {
+    const tc_sym *x = stack[--n];
+    if (x->kind == TC_SYM_SYMBOL && x->symbol < e->s->n_symbols && e->symbols[x->symbol] == INT64_MIN) {
+      if (open && open != x) return false;
+      open = x;
+    }
+    if (n + x->n > 64) return false;
+    for (int32_t i = 0; i < x->n; i++) stack[n++] = x->kids[i];
+  }
+  if (!open) return false;
+  // Linear in the one open symbol: two evaluations tell coefficient and rest.
+  int64_t zero, one;
+  tc_status s = TC_OK;
+  e->symbols[open->symbol] = 0;
+  s = tc_sym_eval(size, e->symbols, &zero);
+  e->symbols[open->symbol] = 1;
+  if (s == TC_OK) s = tc_sym_eval(size, e->symbols, &one);
+  e->symbols[open->symbol] = INT64_MIN;
+  bool ok = s == TC_OK && one != zero && (v - zero) % (one - zero) == 0;
+  tc_status_free(s);
+  if (!ok) return false;
+  int64_t found = (v - zero) / (one - zero), check;
+  e->symbols[open->symbol] = found;
+  s = tc_sym_eval(size, e->symbols, &check);
+  if (s != TC_OK || check != v) e->symbols[open->symbol] = INT64_MIN;
+  tc_status_free(s);
+  return true;
+}
+
+static void bind_inputs(session_env *e, const tc_tensor *inputs) {
+  const tc_graph *g = e->s->graph;
+  for (int32_t pass = 0; pass < 2; pass++) {
+    for (int32_t i = 0; i < g->inputs.count; i++) {
+      const tc_value *v = g->inputs.data[i].value;
+      const tc_tensor *t = &inputs[i];
+      if (!v || !t->storage) continue;
+      if (v->kind == TC_VALUE_SYM && t->rank == 0 && !tc_dtype_is_float(t->dtype) && t->storage->device == 0)
+        solve(e, v->symbol, tc_tensor_get_int(t, NULL));
+      for (int32_t d = 0; v->kind == TC_VALUE_TENSOR && d < v->type.rank && d < t->rank; d++)
+        solve(e, v->type.sizes[d], t->sizes[d]);
+    }
+  }
+}
+
+// ---- Steps ----
+static tc_status run_exec(session_env *e, session_step *step, const tc_tensor *inputs, tc_tensor *outputs) {
+  tc_run_options o = {.symbols = e->symbols,
+                      .n_symbols = e->s->n_symbols,
+                      .device_outputs = !e->s->whole || e->options->device_outputs,
+                      .report = e->options->report};
+  return tc_exec_run_with(step->compiled.exec, inputs, outputs, &o);
+}
+
+static tc_status run_ref(session_env *e, session_step *step, const tc_tensor *inputs, tc_tensor *outputs,
+                         int32_t n_inputs) {
+  tc_session *s = e->s;
+  tc_ref_options o = {.wide = s->context->is_ref && tc_config_bool(s->context->config, TC_OPT_ID_REF_WIDE),
+                      .seed = e->options->seed};
+  pthread_mutex_lock(&s->lock);
+  tc_status status = tc_ref_run(step->graph, s->context->allocator, n_inputs, inputs, outputs, &o);
+  pthread_mutex_unlock(&s->lock);
+  return status;
+}
+
+static tc_status take(session_env *e, session_step *step, tc_tensor *inputs) {
+  for (int32_t k = 0; k < step->n_inputs; k++) {
+    const tc_value *v = step->inputs[k];
+    const tc_tensor *t = &e->slots[v->id];
+    if (!t->storage)
+      return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read before it is there", TC_SV_ARG(v->name));
+    if (step->kind == STEP_REF) TC_TRY(session_to_host(e->s, t, &inputs[k]));
+    else if (v->kind == TC_VALUE_TENSOR) TC_TRY(conform(e, t, &v->type, &inputs[k]));
+    else inputs[k] = tc_tensor_ref(t);
+  }
+  for (int32_t k = 0; k < step->n_symbols; k++) {
+    int64_t v = e->symbols[step->symbols[k]->symbol];
+    if (v == INT64_MIN)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the size " TC_SV_FMT " is told by no input",
+                      TC_SV_ARG(step->symbols[k]->name));
+    TC_TRY(tc_tensor_create(e->s->context->allocator, TC_I64, 0, NULL, &inputs[step->n_inputs + k]));
+    memcpy(tc_tensor_data(&inputs[step->n_inputs + k]), &v, sizeof v);
+  }
+  return TC_OK;
+}
+
+static tc_status run_step(session_env *e, session_step *step) {
+  tc_session *s = e->s;
+  if (step->kind == STEP_CONTROL) return session_run_control(e, step);
+  size_t n_in = (size_t)(step->n_inputs + step->n_symbols), n_out = (size_t)step->n_outputs;
+  tc_tensor *all = tc_alloc(s->context->allocator, (n_in + n_out + 1) * sizeof *all);
+  if (!all) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+  tc_tensor *outputs = all + n_in;
+  tc_status status = take(e, step, all);
+  if (status == TC_OK)
+    status = step->kind == STEP_EXEC ? run_exec(e, step, all, outputs) : run_ref(e, step, all, outputs, (int32_t)n_in);
+  for (size_t k = 0; k < n_in; k++) tc_tensor_unref(&all[k]);
+  for (size_t k = 0; k < n_out && status == TC_OK; k++) {
+    e->slots[step->outputs[k]->id] = outputs[k];
+    status = session_bind_result(e, step->outputs[k]);
+  }
+  tc_free(s->context->allocator, all);
+  return status;
+}
+
+static void release_dead(session_env *e) {
+  tc_session *s = e->s;
+  for (int32_t i = 0; i < s->graph->n_values; i++) {
+    if (s->last_step[i] == e->step) tc_tensor_unref(&e->slots[i]);
+  }
+}
+
+// ---- Outputs ----
+static tc_status number_output(session_env *e, const tc_arg *a, tc_tensor *out) {
+  tc_dtype d = a->kind == TC_AK_FLOAT ? TC_F64 : a->kind == TC_AK_BOOL ? TC_BOOL : TC_I64;
+  int64_t i = a->integer;
+  if (a->kind != TC_AK_INT && a->kind != TC_AK_BOOL && a->kind != TC_AK_FLOAT) return TC_OK;
+  if (a->kind == TC_AK_INT && a->sym) TC_TRY(eval(e, a->sym, &i));
+  TC_TRY(tc_tensor_create(e->s->context->allocator, d, 0, NULL, out));
+  if (d == TC_F64) memcpy(tc_tensor_data(out), &a->real, sizeof a->real);
+  else if (d == TC_BOOL) *(uint8_t *)tc_tensor_data(out) = i != 0;
+  else memcpy(tc_tensor_data(out), &i, sizeof i);
+  return TC_OK;
+}
+
+static tc_status make_outputs(session_env *e, tc_tensor *outputs) {
+  tc_session *s = e->s;
+  for (int32_t i = 0; i < s->graph->outputs.count; i++) {
+    const tc_arg *a = &s->graph->outputs.data[i].arg;
+    if (!a->value) {
+      TC_TRY(number_output(e, a, &outputs[i]));
+      continue;
+    }
+    const tc_tensor *t = &e->slots[a->value->id];
+    if (a->value->kind == TC_VALUE_TOKEN || a->value->kind == TC_VALUE_NONE) continue;
+    if (!t->storage) return tc_error(TC_STATUS_INTERNAL, "output %d was not made", i);
+    tc_tensor shaped;
+    if (a->value->kind == TC_VALUE_TENSOR) TC_TRY(conform(e, t, &a->value->type, &shaped));
+    else shaped = tc_tensor_ref(t);
+    if (e->options->device_outputs) {
+      outputs[i] = shaped;
+      continue;
+    }
+    tc_status status = session_to_host(s, &shaped, &outputs[i]);
+    tc_tensor_unref(&shaped);
+    TC_TRY(status);
+  }
+  return TC_OK;
+}
+
+static tc_status run_steps(session_env *e, const tc_tensor *inputs, tc_tensor *outputs) {
+  tc_session *s = e->s;
+  for (int32_t i = 0; i < s->graph->inputs.count; i++) {
+    const tc_value *v = s->graph->inputs.data[i].value;
+    if (v && inputs[i].storage) e->slots[v->id] = tc_tensor_ref(&inputs[i]);
+  }
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    e->step = i;
+    TC_TRY(run_step(e, &s->steps[i]));
+    release_dead(e);
+  }
+  return make_outputs(e, outputs);
+}
+
+// The references take the inputs that have values, without gaps.
+static tc_status run_whole_ref(session_env *e, const tc_tensor *inputs, tc_tensor *outputs) {
+  tc_session *s = e->s;
+  int32_t n = 0;
+  tc_tensor *dense = tc_alloc(s->context->allocator, (size_t)(s->graph->inputs.count + 1) * sizeof *dense);
+  if (!dense) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+  for (int32_t i = 0; i < s->graph->inputs.count; i++) {
+    if (s->graph->inputs.data[i].value) dense[n++] = inputs[i];
+  }
+  tc_status status = run_ref(e, &s->steps[0], dense, outputs, n);
+  tc_free(s->context->allocator, dense);
+  return status;
+}
+
+// ---- State ----
+// The state of input i becomes the session's own, together with all that shares its storage.
+static tc_status make_private(tc_session *s, int32_t i) {
+  tc_storage *old = s->state[i].storage, *fresh;
+  if (s->private_[i]) return TC_OK;
+  TC_TRY(tc_storage_create(s->context->allocator, old->size ? old->size : 1, &fresh));
+  if (old->size) memcpy(fresh->data, old->data, old->size);
+  tc_storage_ref(old);
+  for (int32_t k = 0; k < s->graph->inputs.count; k++) {
+    if (s->state[k].storage != old) continue;
+    tc_storage_ref(fresh);
+    tc_storage_unref(old);
+    s->state[k].storage = fresh;
+    s->private_[k] = true;
+  }
+  tc_storage_unref(old);
+  tc_storage_unref(fresh);
+  return TC_OK;
+}
+
+static tc_status store(tc_session *s, int32_t input, const tc_tensor *given, const tc_tensor *value) {
+  bool state = s->graph->inputs.data[input].kind != TC_IN_USER && !given->storage;
+  if (state) TC_TRY(make_private(s, input));
+  const tc_tensor *to = state ? &s->state[input] : given;
+  if (to->storage == value->storage && to->offset == value->offset) return TC_OK;
+  tc_tensor host;
+  TC_TRY(session_to_host(s, value, &host));
+  tc_status status = to->storage->device
+                         ? tc_error(TC_STATUS_UNIMPLEMENTED, "an input that is changed must be on the host")
+                         : tc_tensor_copy(&host, to);
+  tc_tensor_unref(&host);
+  return status;
+}
+
+static tc_status write_back(tc_session *s, const tc_tensor *given, const tc_tensor *outputs) {
+  const tc_graph *g = s->graph;
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    const tc_graph_output *o = &g->outputs.data[i];
+    if (o->kind < TC_OUT_BUFFER_MUTATION || o->kind > TC_OUT_PARAMETER_MUTATION || !outputs[i].storage) continue;
+    for (int32_t k = 0; k < g->inputs.count; k++) {
+      const tc_graph_input *in = &g->inputs.data[k];
+      if (!in->value || !tc_sv_eq(in->target, o->target) ||
+          (o->kind == TC_OUT_INPUT_MUTATION) != (in->kind == TC_IN_USER))
+        continue;
+      TC_TRY(store(s, k, &given[k], &outputs[i]), "while storing '" TC_SV_FMT "'", TC_SV_ARG(o->target));
+    }
+  }
+  return TC_OK;
+}
+
+// ---- A run ----
+static tc_status run(session_env *e, const tc_tensor *given, tc_tensor *inputs, tc_tensor *outputs) {
+  tc_session *s = e->s;
+  const tc_graph *g = s->graph;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    const tc_tensor *t = given[i].storage ? &given[i] : &s->state[i];
+    if (!in->value || in->value->kind == TC_VALUE_TOKEN) continue;
+    if (!t->storage)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "input '" TC_SV_FMT "' is missing",
+                      TC_SV_ARG(in->target.size ? in->target : in->value->name));
+    inputs[i] = tc_tensor_ref(t);
+  }
+  bind_inputs(e, inputs);
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_value *v = g->inputs.data[i].value;
+    if (!v || v->kind != TC_VALUE_TENSOR) continue;
+    tc_tensor shaped;
+    TC_TRY(conform(e, &inputs[i], &v->type, &shaped));
+    tc_tensor_unref(&inputs[i]);
+    inputs[i] = shaped;
+  }
+  if (!s->whole) TC_TRY(run_steps(e, inputs, outputs));
+  else if (s->steps[0].kind == STEP_EXEC) TC_TRY(run_exec(e, &s->steps[0], inputs, outputs));
+  else TC_TRY(run_whole_ref(e, inputs, outputs));
+  return e->options->write_back && s->mutates ? write_back(s, given, outputs) : TC_OK;
+}
+
+tc_status session_run_symbols(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
+                              const tc_session_run_options *options, const int64_t *symbols, int32_t n_known) {
+  static const tc_session_run_options plain = {0};
+  size_t n_in = (size_t)s->graph->inputs.count, n_values = s->whole ? 0 : (size_t)s->graph->n_values,
+         n_symbols = (size_t)s->n_symbols;
+  size_t bytes = (n_in + n_values) * sizeof(tc_tensor) + n_symbols * sizeof(int64_t) + 1;
+  char *memory = tc_alloc(s->context->allocator, bytes);
+  if (!memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+  session_env e = {.s = s, .options = options ? options : &plain};
+  tc_tensor *inputs = (tc_tensor *)(void *)memory;
+  e.slots = inputs + n_in;
+  e.symbols = (int64_t *)(void *)(e.slots + n_values);
+  memset(outputs, 0, sizeof *outputs * (size_t)s->graph->outputs.count);
+  if (e.options->report) e.options->report->n_launches = 0;
+  for (int32_t i = 0; i < s->n_symbols; i++) e.symbols[i] = i < n_known ? symbols[i] : INT64_MIN;
+  tc_status status = run(&e, given, inputs, outputs);
+  for (size_t i = 0; i < n_in + n_values; i++) tc_tensor_unref(&inputs[i]);
+  for (int32_t i = 0; status != TC_OK && i < s->graph->outputs.count; i++) tc_tensor_unref(&outputs[i]);
+  tc_free(s->context->allocator, memory);
+  return status;
+}
+
+tc_status tc_session_run(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
+                         const tc_session_run_options *options) {
+  return session_run_symbols(s, given, outputs, options, NULL, 0);
+}
+
+int32_t tc_session_symbol_count(const tc_session *s) { return s->n_symbols; }
+
+void tc_session_symbols(tc_session *s, const tc_tensor *inputs, int64_t *out) {
+  session_env e = {.s = s, .symbols = out};
+  for (int32_t i = 0; i < s->n_symbols; i++) out[i] = INT64_MIN;
+  bind_inputs(&e, inputs);
+}
+
+bool tc_session_eval(const tc_session *s, const tc_sym *x, const int64_t *symbols, int64_t *out) {
+  session_env e = {.s = (tc_session *)(uintptr_t)s, .symbols = (int64_t *)(uintptr_t)symbols};
+  if (!is_known(&e, x)) return false;
+  tc_status status = eval(&e, x, out);
+  bool ok = status == TC_OK;
+  tc_status_free(status);
+  return ok;
+}

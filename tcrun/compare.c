@@ -1,0 +1,239 @@
+// Comparison of results.
+//
+// Floating: |got - ref| ≤ atol + rtol·|ref| for each element, NaN equal to NaN, infinities equal; complex by the
+// modulus of the difference, values that are not finite by component. Where a wider reference is given the whole must
+// also be about as near to it as the stored output is: relL2(got, ref) ≤ max(4·relL2(out, ref), 4 eps). An element that
+// misses the reference but meets the stored output is right where these two disagree. Integers and bool: equal.
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tcrun/tcrun.h"
+
+typedef struct c128 {
+  double re, im;
+} c128;
+
+static double eps_of(tc_dtype d) {
+  switch (tc_dtype_real(d)) {
+  case TC_F64:
+  case TC_C128: return DBL_EPSILON;
+  case TC_F32:
+  case TC_C64: return FLT_EPSILON;
+  case TC_F16:
+  case TC_C32: return 0x1p-10;
+  case TC_BF16:
+  case TC_BC32: return 0x1p-7;
+  default: return 0;
+  }
+}
+
+static double largest_of(tc_dtype d) {
+  switch (tc_dtype_real(d)) {
+  case TC_F32:
+  case TC_C64:
+  case TC_BF16:
+  case TC_BC32: return FLT_MAX;
+  case TC_F16:
+  case TC_C32: return 65504;
+  default: return DBL_MAX;
+  }
+}
+
+tolerance tcrun_default_tolerance(tc_dtype d) {
+  double eps = eps_of(d);
+  return eps == 0     ? (tolerance){0}
+         : eps > 1e-5 ? (tolerance){16 * eps, 16 * eps, true}
+                      : (tolerance){64 * eps, 64 * eps, true};
+}
+
+static tc_status widen(const tc_allocator *a, const tc_tensor *t, tc_dtype to, tc_tensor *out) {
+  TC_TRY(tc_tensor_create(a, to, t->rank, t->sizes, out));
+  tc_status s = tc_tensor_copy(t, out);
+  if (s != TC_OK) tc_tensor_unref(out);
+  return s;
+}
+
+// What a wide number is in the narrower type, as far as its range goes.
+static double clip(double x, double largest) { return isfinite(x) && fabs(x) > largest ? copysign(INFINITY, x) : x; }
+
+static bool same_part(double a, double b) { return (isnan(a) && isnan(b)) || a == b; }
+
+static bool is_close(c128 got, c128 want, const tolerance *t) {
+  bool finite = isfinite(got.re) && isfinite(got.im) && isfinite(want.re) && isfinite(want.im);
+  if (!finite) {
+    tolerance part = *t;
+    bool re = same_part(got.re, want.re), im = same_part(got.im, want.im);
+    if (!re && isfinite(got.re) && isfinite(want.re))
+      re = fabs(got.re - want.re) <= part.atol + part.rtol * fabs(want.re);
+    if (!im && isfinite(got.im) && isfinite(want.im))
+      im = fabs(got.im - want.im) <= part.atol + part.rtol * fabs(want.im);
+    return re && im;
+  }
+  return hypot(got.re - want.re, got.im - want.im) <= t->atol + t->rtol * hypot(want.re, want.im);
+}
+
+static bool is_finite(c128 x) { return isfinite(x.re) && isfinite(x.im); }
+
+// relL2(a, b) over the elements where both are finite.
+static double rel_l2(const c128 *a, const c128 *b, int64_t n) {
+  double top = 0, bottom = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (!is_finite(a[i]) || !is_finite(b[i])) continue;
+    double re = a[i].re - b[i].re, im = a[i].im - b[i].im;
+    top += re * re + im * im;
+    bottom += b[i].re * b[i].re + b[i].im * b[i].im;
+  }
+  if (top == 0) return 0;
+  return bottom > 0 ? sqrt(top / bottom) : INFINITY;
+}
+
+static void put_value(char *text, size_t size, c128 v, bool complex) {
+  if (complex) snprintf(text, size, "%.9g%+.9gi", v.re, v.im);
+  else snprintf(text, size, "%.9g", v.re);
+}
+
+static void index_of(const tc_tensor *t, int64_t at, char *text, size_t size) {
+  int64_t index[TC_MAX_RANK];
+  size_t used = 0;
+  for (int32_t d = t->rank - 1; d >= 0; d--) index[d] = at % t->sizes[d], at /= t->sizes[d];
+  text[0] = 0;
+  for (int32_t d = 0; d < t->rank && used + 24 < size; d++)
+    used += (size_t)snprintf(text + used, size - used, "%s%lld", d ? ", " : "", (long long)index[d]);
+}
+
+static tc_status report(const tc_tensor *t, const c128 *got, const c128 *want, int64_t at, const difference *d) {
+  char where[400], a[64], b[64];
+  bool complex = tc_dtype_is_complex(t->dtype);
+  index_of(t, at, where, sizeof where);
+  put_value(a, sizeof a, got[at], complex);
+  put_value(b, sizeof b, want[at], complex);
+  return tc_error(TC_STATUS_MISMATCH,
+                  "%lld of %lld values differ, at [%s]: %s instead of %s (largest difference %.3g, relative L2 %.3g)",
+                  (long long)d->count, (long long)tc_tensor_numel(t), where, a, b, d->max_abs, d->rel_l2);
+}
+
+static tc_status compare_floats(const tc_tensor *t, const c128 *got, const c128 *want, const c128 *ref,
+                                const tolerance *tol, difference *out) {
+  int64_t n = tc_tensor_numel(t), first = -1, worst = 0;
+  const c128 *base = ref ? ref : want;
+  for (int64_t i = 0; i < n; i++) {
+    double diff = is_finite(got[i]) && is_finite(base[i]) ? hypot(got[i].re - base[i].re, got[i].im - base[i].im) : 0;
+    if (diff > out->max_abs) out->max_abs = diff, worst = i;
+    bool ok = is_close(got[i], base[i], tol);
+    if (!ok && ref) ok = (tol->either || !is_close(want[i], ref[i], tol)) && is_close(got[i], want[i], tol);
+    if (ok) continue;
+    out->count++;
+    if (first < 0) first = i;
+  }
+  out->rel_l2 = rel_l2(got, base, n);
+  if (first >= 0) return report(t, got, base, is_finite(got[first]) && is_finite(base[first]) ? worst : first, out);
+  if (!ref) return TC_OK;
+  double allowed = fmax(4 * rel_l2(want, ref, n), 4 * eps_of(t->dtype));
+  if (out->rel_l2 <= allowed) return TC_OK;
+  return tc_error(TC_STATUS_MISMATCH, "the relative L2 error is %.3g, %.3g is allowed (largest difference %.3g)",
+                  out->rel_l2, allowed, out->max_abs);
+}
+
+static tc_status compare_integers(const tc_tensor *t, const int64_t *got, const int64_t *want, difference *out) {
+  int64_t n = tc_tensor_numel(t), first = -1;
+  for (int64_t i = 0; i < n; i++) {
+    if (got[i] == want[i]) continue;
+    double diff = fabs((double)got[i] - (double)want[i]);
+    if (diff > out->max_abs) out->max_abs = diff;
+    if (first < 0) first = i;
+    out->count++;
+  }
+  if (first < 0) return TC_OK;
+  char where[400];
+  index_of(t, first, where, sizeof where);
+  return tc_error(TC_STATUS_MISMATCH, "%lld of %lld values differ, at [%s]: %lld instead of %lld",
+                  (long long)out->count, (long long)n, where, (long long)got[first], (long long)want[first]);
+}
+
+static tc_status check_shape(const tc_tensor *got, const tc_tensor *want, bool dtypes) {
+  if (dtypes && got->dtype != want->dtype)
+    return tc_error(TC_STATUS_MISMATCH, "the dtype is %s instead of %s", tc_dtype_name(got->dtype),
+                    tc_dtype_name(want->dtype));
+  bool same = got->rank == want->rank;
+  for (int32_t d = 0; same && d < got->rank; d++) same = got->sizes[d] == want->sizes[d];
+  if (same) return TC_OK;
+  char a[400] = "", b[400] = "";
+  size_t at = 0, bt = 0;
+  for (int32_t d = 0; d < got->rank; d++)
+    at += (size_t)snprintf(a + at, sizeof a - at, "%s%lld", d ? ", " : "", (long long)got->sizes[d]);
+  for (int32_t d = 0; d < want->rank; d++)
+    bt += (size_t)snprintf(b + bt, sizeof b - bt, "%s%lld", d ? ", " : "", (long long)want->sizes[d]);
+  return tc_error(TC_STATUS_MISMATCH, "the shape is [%s] instead of [%s]", a, b);
+}
+
+tc_status tcrun_compare(const tc_allocator *a, const tc_tensor *got, const tc_tensor *want, const tc_tensor *ref,
+                        const tolerance *tol, difference *out) {
+  *out = (difference){0};
+  TC_TRY(check_shape(got, want, true));
+  if (ref) TC_TRY(check_shape(got, ref, false), "while comparing with the reference");
+  char cls = tc_dtype_class(got->dtype);
+  bool floats = cls == 'f' || cls == 'c';
+  tc_dtype wide = floats ? TC_C128 : TC_I64;
+  tc_tensor x = {0}, y = {0}, z = {0};
+  tc_status s = widen(a, got, wide, &x);
+  if (s == TC_OK) s = widen(a, want, wide, &y);
+  if (s == TC_OK && ref && floats) s = widen(a, ref, wide, &z);
+  if (s == TC_OK && z.storage) {
+    c128 *v = tc_tensor_data(&z);
+    double largest = largest_of(got->dtype);
+    for (int64_t i = 0; i < tc_tensor_numel(&z); i++) v[i] = (c128){clip(v[i].re, largest), clip(v[i].im, largest)};
+  }
+  if (s == TC_OK && floats)
+    s = compare_floats(got, tc_tensor_data(&x), tc_tensor_data(&y), z.storage ? tc_tensor_data(&z) : NULL, tol, out);
+  else if (s == TC_OK) s = compare_integers(got, tc_tensor_data(&x), tc_tensor_data(&y), out);
+  tc_tensor_unref(&x);
+  tc_tensor_unref(&y);
+  tc_tensor_unref(&z);
+  return s;
+}
+
+// ---- With the references ----
+static tc_status run_ref(tc_context *c, run_options *o, const model *m, const tc_tensor *inputs,
+                         const tc_tensor *outputs, difference *worst) {
+  model own;
+  tc_session *session = NULL;
+  run_options plain = *o;
+  if (m->program) plain.method = m->program->name;
+  TC_TRY(tcrun_load(c, &plain, m->path.data, &own));
+  int32_t n = own.graph->outputs.count + 8;
+  tc_tensor *want = NULL;
+  tc_status s = tc_session_create(c, own.graph, TC_STAGE_EXEC, &session);
+  if (s == TC_OK) {
+    n = own.graph->outputs.count;
+    want = TC_NEW_ARRAY(o->arena, tc_tensor, n);
+    // The graph's inputs are the same, in order: passes do not touch them.
+    s = tc_session_run(session, inputs, want, &(tc_session_run_options){.seed = o->seed});
+  }
+  for (int32_t leaf = 0; s == TC_OK && leaf < tcrun_user_outputs(m); leaf++) {
+    const tc_tensor *got = &outputs[leaf], *w = &want[tcrun_output_of(&own, leaf)];
+    if (!got->storage || !w->storage) continue;
+    tolerance t = tcrun_default_tolerance(got->dtype);
+    if (o->rtol >= 0) t.rtol = o->rtol;
+    if (o->atol >= 0) t.atol = o->atol;
+    difference d;
+    s = tc_status_note(tcrun_compare(c->allocator, got, w, NULL, &t, &d),
+                       "while comparing output %d with the references", leaf);
+    if (d.rel_l2 > worst->rel_l2) *worst = d;
+  }
+  if (want) tcrun_free_tensors(want, n);
+  tc_session_destroy(session);
+  tcrun_unload(&own);
+  return s;
+}
+
+tc_status tcrun_compare_with_ref(run_options *o, const model *m, const tc_tensor *inputs, const tc_tensor *outputs,
+                                 difference *worst) {
+  tc_context *c;
+  *worst = (difference){0};
+  TC_TRY(tcrun_open_ref(false, &c));
+  tc_status s = run_ref(c, o, m, inputs, outputs, worst);
+  tc_context_destroy(c);
+  return s;
+}

@@ -284,12 +284,37 @@ TC_TEST(matmul_carries_a_row_reduction) {
   return TC_OK;
 }
 
+// Neither product may run in the other's tile: one is finished first.
+TC_TEST(products_that_meet_stay_apart) {
+  enum { M = 29, K = 33, N = 100 };
+  float *in[3] = {random_floats(arena, M * K), random_floats(arena, K * N), random_floats(arena, K * N)};
+  const float *out;
+  int32_t kernels;
+  TC_TRY(
+      run(arena,
+          "graph @f (%x : f32[29, 33] = user \"x\", %w : f32[33, 100] = user \"w\", %v : f32[33, 100] = user \"v\") {\n"
+          "  %p : f32[29, 100] = aten::mm(%x, %w)\n  %q : f32[29, 100] = aten::mm(%x, %v)\n"
+          "  %r : f32[29, 100] = aten::relu(%p)\n  %y : f32[29, 100] = aten::mul.Tensor(%r, %q)\n  return user %y\n}\n",
+          &cpu_like, 3, in, &out, &kernels));
+  double p[M * N], q[M * N];
+  float zero[N] = {0};
+  matmul_center(arena, M, K, N, in[0], in[1], zero, p, false);
+  for (int i = 0; i < M * N; i++) {
+    q[i] = 0;
+    for (int k = 0; k < K; k++) q[i] += (double)in[0][i / N * K + k] * in[2][k * N + i % N];
+    p[i] *= q[i];
+  }
+  check(out, p, M * N);
+  assert_int_equal(kernels, 4); // two packs, two products
+  return TC_OK;
+}
+
 int main(void) {
   srand((unsigned)time(NULL));
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pointwise_chain_is_one_kernel),  cmocka_unit_test(softmax_is_one_kernel),
       cmocka_unit_test(column_sums_run_along_columns),  cmocka_unit_test(matmul_with_epilogue_is_one_kernel_and_a_pack),
-      cmocka_unit_test(matmul_carries_a_row_reduction),
+      cmocka_unit_test(matmul_carries_a_row_reduction), cmocka_unit_test(products_that_meet_stay_apart),
   };
   return TC_RUN(tests);
 }

@@ -1,8 +1,8 @@
 // Argument unions to tc_arg, and the names of a graph.
 //
-// The tag follows the Python value, not the schema: conversions by the schema are tc_op_normalize's. A name is looked up
-// among everything defined so far, whatever the tag: operands of higher-order ops are written as tensors even where they
-// are integers.
+// The tag follows the Python value, not the schema: conversions by the schema are tc_op_normalize's. A name is looked
+// up among everything defined so far, whatever the tag: operands of higher-order ops are written as tensors even where
+// they are integers.
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@
 // ---- names ----
 tc_status pt2_lookup(pt2_scope *s, const at *where, tc_sv name, tc_arg *out) {
   const tc_map_entry *e = tc_map_find(s->names, name);
-  if (e == NULL) return pt2_bad(where, "'" TC_SV_FMT "' is used, but no input or earlier node defines it", TC_SV_ARG(name));
+  if (e == NULL)
+    return pt2_bad(where, "'" TC_SV_FMT "' is used, but no input or earlier node defines it", TC_SV_ARG(name));
   const pt2_name *n = e->value.ptr;
   if (n->why) return pt2_refuse(where, "'" TC_SV_FMT "' cannot be used: %s", TC_SV_ARG(name), n->why);
   *out = n->arg;
@@ -28,9 +29,13 @@ static tc_status define(pt2_import *im, pt2_scope *s, const at *where, tc_sv nam
   return TC_OK;
 }
 
-tc_status pt2_define(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_arg arg) { return define(im, s, where, name, arg, NULL); }
+tc_status pt2_define(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_arg arg) {
+  return define(im, s, where, name, arg, NULL);
+}
 
-tc_status pt2_define_useless(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, const char *why) { return define(im, s, where, name, tc_arg_none(), why); }
+tc_status pt2_define_useless(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, const char *why) {
+  return define(im, s, where, name, tc_arg_none(), why);
+}
 
 tc_status pt2_define_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_sv name) {
   bool is_int = tc_sv_is(tag, "as_sym_int"), is_bool = tc_sv_is(tag, "as_sym_bool");
@@ -50,10 +55,15 @@ tc_status pt2_define_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv
     TC_TRY(pt2_as_int(&here, value, &n));
     return define(im, s, where, name, tc_arg_sym(tc_sym_int(im->syms, n)), NULL);
   }
-  if (is_bool && tc_sv_is(kind, "as_bool") && tc_json_bool(value, &flag)) return define(im, s, where, name, tc_arg_bool(flag), NULL);
-  if (!is_int && !is_bool && tc_sv_is(kind, "as_float") && tc_json_double(value, &real)) return define(im, s, where, name, tc_arg_float(real), NULL);
-  if (!tc_sv_is(kind, "as_expr")) return pt2_bad(&here, "unknown tag '" TC_SV_FMT "' of a symbolic number", TC_SV_ARG(kind));
-  if (!is_int && !is_bool) return define(im, s, where, name, tc_arg_none(), "it is a floating-point number computed from sizes or data by a function that is not supported");
+  if (is_bool && tc_sv_is(kind, "as_bool") && tc_json_bool(value, &flag))
+    return define(im, s, where, name, tc_arg_bool(flag), NULL);
+  if (!is_int && !is_bool && tc_sv_is(kind, "as_float") && tc_json_double(value, &real))
+    return define(im, s, where, name, tc_arg_float(real), NULL);
+  if (!tc_sv_is(kind, "as_expr"))
+    return pt2_bad(&here, "unknown tag '" TC_SV_FMT "' of a symbolic number", TC_SV_ARG(kind));
+  if (!is_int && !is_bool)
+    return define(im, s, where, name, tc_arg_none(),
+                  "it is a floating-point number computed from sizes or data by a function that is not supported");
   TC_TRY(pt2_str(&here, value, "expr_str", &text));
   const tc_sym *expr;
   TC_TRY(pt2_expr(im, &here, text, &expr));
@@ -181,7 +191,8 @@ static tc_status device_arg(pt2_import *im, pt2_scope *s, const at *where, tc_js
   int64_t index;
   TC_TRY(pt2_str(where, v, "type", &type));
   *out = (tc_arg){.kind = TC_AK_DEVICE};
-  if (tc_json_int(tc_json_get(v, "index"), &index)) out->text = tc_sv_printf(im->arena, TC_SV_FMT ":%lld", TC_SV_ARG(type), (long long)index);
+  if (tc_json_int(tc_json_get(v, "index"), &index))
+    out->text = tc_sv_printf(im->arena, TC_SV_FMT ":%lld", TC_SV_ARG(type), (long long)index);
   else out->text = tc_sv_copy(im->arena, type);
   return TC_OK;
 }
@@ -210,7 +221,8 @@ static tc_status optional_arg(pt2_import *im, pt2_scope *s, const at *where, tc_
 // ---- lists ----
 typedef tc_status element_fn(pt2_import *im, pt2_scope *s, const at *where, tc_json v, tc_arg *out);
 
-static tc_status read_list(pt2_import *im, pt2_scope *s, const at *where, tc_json v, element_fn *element, int32_t *out_n, tc_arg **out) {
+static tc_status read_list(pt2_import *im, pt2_scope *s, const at *where, tc_json v, element_fn *element,
+                           int32_t *out_n, tc_arg **out) {
   if (tc_json_kind(v) != TC_JSON_ARRAY) return pt2_bad(where, "expected an array");
   int64_t n = tc_json_count(v);
   if (n > INT32_MAX / 2) return pt2_bad(where, "a list of %lld elements", (long long)n);
@@ -225,7 +237,8 @@ static tc_status read_list(pt2_import *im, pt2_scope *s, const at *where, tc_jso
 }
 
 // The list of the kind that its elements have: all tensors (or none), all integers, all floats, all bools.
-static tc_status list_of(pt2_import *im, const at *where, int32_t n, const tc_arg *args, int32_t empty_kind, tc_arg *out) {
+static tc_status list_of(pt2_import *im, const at *where, int32_t n, const tc_arg *args, int32_t empty_kind,
+                         tc_arg *out) {
   int32_t tensors = 0, ints = 0, floats = 0, bools = 0;
   for (int32_t i = 0; i < n; i++) {
     int32_t k = args[i].kind;
@@ -253,7 +266,8 @@ static tc_status list_of(pt2_import *im, const at *where, int32_t n, const tc_ar
   } else if (floats + ints == n) {
     double *reals = TC_NEW_ARRAY(im->arena, double, n);
     for (int32_t i = 0; i < n; i++) {
-      if (args[i].kind == TC_AK_INT && args[i].sym->kind != TC_SYM_CONST) return pt2_refuse(where, "a symbolic integer in a list of floats");
+      if (args[i].kind == TC_AK_INT && args[i].sym->kind != TC_SYM_CONST)
+        return pt2_refuse(where, "a symbolic integer in a list of floats");
       reals[i] = args[i].kind == TC_AK_INT ? (double)args[i].sym->value : args[i].real;
     }
     out->kind = TC_AK_FLOATS, out->reals = reals;
@@ -263,7 +277,7 @@ static tc_status list_of(pt2_import *im, const at *where, int32_t n, const tc_ar
 
 typedef struct tag_row {
   const char *tag;
-  element_fn *read;   // of the value, or of an element of a list
+  element_fn *read; // of the value, or of an element of a list
   bool list;
   int32_t empty_kind; // of an empty list
 } tag_row;
@@ -288,7 +302,8 @@ static tc_status unsupported_arg(pt2_import *im, pt2_scope *s, const at *where, 
   return pt2_refuse(where, "arguments of this kind are not supported");
 }
 
-static const tag_row tag_rows[] = { // frequent ones first
+static const tag_row tag_rows[] = {
+    // frequent ones first
     {"as_tensor", name_arg, false, 0},
     {"as_int", int_arg, false, 0},
     {"as_ints", int_arg, true, TC_AK_INTS},
@@ -345,7 +360,8 @@ tc_status pt2_arg(pt2_import *im, pt2_scope *s, const at *where, tc_json v, tc_a
   return list_of(im, &here, n, args, row->empty_kind, out);
 }
 
-tc_status pt2_arg_elements(pt2_import *im, pt2_scope *s, const at *where, tc_json v, bool *out_list, int32_t *out_n, tc_arg **out) {
+tc_status pt2_arg_elements(pt2_import *im, pt2_scope *s, const at *where, tc_json v, bool *out_list, int32_t *out_n,
+                           tc_arg **out) {
   const tag_row *row;
   at here;
   tc_json value;

@@ -1,12 +1,13 @@
 // Nodes that are no nodes here: questions about a tensor's type (sym_size …), which become expressions, and asserts,
 // which become conditions.
 //
-// A condition that is provable is dropped. One over symbols of inputs is required of them, before anything runs. One over
-// a number that comes from data stays a node (aten::_assert_scalar), and so does every one inside a region, which may
-// not run at all.
+// A condition that is provable is dropped. One over symbols of inputs is required of them, before anything runs. One
+// over a number that comes from data stays a node (aten::_assert_scalar), and so does every one inside a region, which
+// may not run at all.
 #include "core/frontends/pt2/import.h"
 
-static tc_status add_assert(pt2_import *im, pt2_scope *s, const at *where, tc_arg condition, tc_sv message, tc_sv source) {
+static tc_status add_assert(pt2_import *im, pt2_scope *s, const at *where, tc_arg condition, tc_sv message,
+                            tc_sv source) {
   const tc_op *op = tc_op_find(im->file->ops, TC_SV("aten::_assert_scalar"));
   if (op == NULL) return pt2_refuse(where, "an assertion about data needs the op aten::_assert_scalar");
   tc_arg args[2] = {condition, tc_arg_string(tc_sv_copy(im->arena, message))};
@@ -14,13 +15,15 @@ static tc_status add_assert(pt2_import *im, pt2_scope *s, const at *where, tc_ar
   return tc_graph_add_node(s->graph, NULL, op, 2, args, TC_SV("assert"), source, &made);
 }
 
-tc_status pt2_condition(pt2_import *im, pt2_scope *s, const at *where, const tc_sym *condition, tc_sv message, tc_sv source) {
+tc_status pt2_condition(pt2_import *im, pt2_scope *s, const at *where, const tc_sym *condition, tc_sv message,
+                        tc_sv source) {
   int32_t known = condition->kind == TC_SYM_CONST ? condition->value != 0 : tc_sym_prove(im->syms, condition);
   if (known == 1) return TC_OK;
   if (known == 0) {
     tc_sb sb = tc_sb_make(im->scratch);
     tc_sym_print(&sb, condition);
-    return pt2_bad(where, "an assertion of the program never holds: " TC_SV_FMT " (" TC_SV_FMT ")", TC_SV_ARG(tc_sb_view(&sb)), TC_SV_ARG(message));
+    return pt2_bad(where, "an assertion of the program never holds: " TC_SV_FMT " (" TC_SV_FMT ")",
+                   TC_SV_ARG(tc_sb_view(&sb)), TC_SV_ARG(message));
   }
   bool in_region = s->graph != im->program->graph;
   if (!in_region && !pt2_uses_unbacked(im, condition)) {
@@ -33,7 +36,8 @@ tc_status pt2_condition(pt2_import *im, pt2_scope *s, const at *where, const tc_
 }
 
 // The argument `name` of a node; TC_AK_NONE if it is not given.
-static tc_status argument(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const char *name, tc_arg *out) {
+static tc_status argument(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const char *name,
+                          tc_arg *out) {
   at inputs_at = at_key(where, "inputs");
   int64_t i = 0;
   *out = tc_arg_none();
@@ -46,19 +50,23 @@ static tc_status argument(pt2_import *im, pt2_scope *s, const at *where, const p
   return TC_OK;
 }
 
-static tc_status tensor_argument(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const char *name, const tc_tensor_type **out) {
+static tc_status tensor_argument(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const char *name,
+                                 const tc_tensor_type **out) {
   tc_arg a;
   TC_TRY(argument(im, s, where, n, name, &a));
-  if (a.kind != TC_AK_TENSOR || a.value->kind != TC_VALUE_TENSOR) return pt2_bad(where, "the argument '%s' is no tensor", name);
+  if (a.kind != TC_AK_TENSOR || a.value->kind != TC_VALUE_TENSOR)
+    return pt2_bad(where, "the argument '%s' is no tensor", name);
   *out = &a.value->type;
   return TC_OK;
 }
 
 // ---- questions about a type ----
-static tc_status dim_argument(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, int32_t rank, int32_t *out) {
+static tc_status dim_argument(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, int32_t rank,
+                              int32_t *out) {
   tc_arg a;
   TC_TRY(argument(im, s, where, n, "dim", &a));
-  if (a.kind != TC_AK_INT || a.sym->kind != TC_SYM_CONST || a.sym->value < -rank || a.sym->value >= rank) return pt2_bad(where, "dim is no dimension of a tensor of rank %d", rank);
+  if (a.kind != TC_AK_INT || a.sym->kind != TC_SYM_CONST || a.sym->value < -rank || a.sym->value >= rank)
+    return pt2_bad(where, "dim is no dimension of a tensor of rank %d", rank);
   *out = (int32_t)(a.sym->value < 0 ? a.sym->value + rank : a.sym->value);
   return TC_OK;
 }
@@ -83,7 +91,9 @@ static tc_status define_query(pt2_import *im, pt2_scope *s, const at *where, con
   TC_TRY(pt2_symint(im, &here, meta, &theirs, NULL));
   theirs = pt2_unify(im, theirs, ours);
   TC_TRY(pt2_check_bound(im, &here, theirs));
-  if (theirs != ours) TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_EQ, theirs, ours), TC_SV("a size is the one that the program was exported for"), n->source));
+  if (theirs != ours)
+    TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_EQ, theirs, ours),
+                         TC_SV("a size is the one that the program was exported for"), n->source));
   return pt2_define(im, s, &here, name, tc_arg_sym(theirs));
 }
 
@@ -133,8 +143,11 @@ static tc_status import_assert(pt2_import *im, pt2_scope *s, const at *where, co
   TC_TRY(argument(im, s, where, n, "self", &condition));
   TC_TRY(argument(im, s, where, n, "assert_msg", &message));
   tc_sv text = message.kind == TC_AK_STRING ? message.text : TC_SV("assertion");
-  if (condition.kind == TC_AK_INT) return pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_NE, condition.sym, tc_sym_int(im->syms, 0)), text, n->source);
-  if (condition.kind == TC_AK_BOOL && condition.value == NULL) return pt2_condition(im, s, where, tc_sym_int(im->syms, condition.integer != 0), text, n->source);
+  if (condition.kind == TC_AK_INT)
+    return pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_NE, condition.sym, tc_sym_int(im->syms, 0)), text,
+                         n->source);
+  if (condition.kind == TC_AK_BOOL && condition.value == NULL)
+    return pt2_condition(im, s, where, tc_sym_int(im->syms, condition.integer != 0), text, n->source);
   if (condition.value == NULL) return pt2_refuse(where, "an assertion about a number of this kind");
   return add_assert(im, s, where, condition, text, n->source); // a comparison of floating-point numbers
 }
@@ -147,22 +160,34 @@ static tc_status constrain(pt2_import *im, pt2_scope *s, const at *where, const 
   TC_TRY(argument(im, s, where, n, "max", &max));
   if (size.kind != TC_AK_INT) return pt2_bad(where, "the argument 'size' is no integer");
   tc_sym_ctx *c = im->syms;
-  if (for_size) TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(c, TC_SYM_LE, tc_sym_int(c, 0), size.sym), TC_SV("a size is not negative"), n->source));
-  if (min.kind == TC_AK_INT) TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(c, TC_SYM_LE, min.sym, size.sym), TC_SV("a number is not below its range"), n->source));
-  if (max.kind == TC_AK_INT) TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(c, TC_SYM_LE, size.sym, max.sym), TC_SV("a number is not above its range"), n->source));
+  if (for_size)
+    TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(c, TC_SYM_LE, tc_sym_int(c, 0), size.sym),
+                         TC_SV("a size is not negative"), n->source));
+  if (min.kind == TC_AK_INT)
+    TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(c, TC_SYM_LE, min.sym, size.sym),
+                         TC_SV("a number is not below its range"), n->source));
+  if (max.kind == TC_AK_INT)
+    TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(c, TC_SYM_LE, size.sym, max.sym),
+                         TC_SV("a number is not above its range"), n->source));
   return TC_OK;
 }
 
-static tc_status import_constrain(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) { return constrain(im, s, where, n, false); }
-static tc_status import_constrain_size(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) { return constrain(im, s, where, n, true); }
+static tc_status import_constrain(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
+  return constrain(im, s, where, n, false);
+}
+static tc_status import_constrain_size(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
+  return constrain(im, s, where, n, true);
+}
 
-static tc_status assert_list(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const char *name, int32_t rank, const tc_int *actual) {
+static tc_status assert_list(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const char *name,
+                             int32_t rank, const tc_int *actual) {
   tc_arg a;
   TC_TRY(argument(im, s, where, n, name, &a));
   if (a.kind != TC_AK_INTS) return TC_OK;
   if (a.n != rank) return pt2_bad(where, "the program asserts %d dimensions of a tensor that has %d", a.n, rank);
   for (int32_t i = 0; i < rank; i++)
-    TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_EQ, a.syms[i], actual[i]), TC_SV("a tensor has the size that the program asserts"), n->source));
+    TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_EQ, a.syms[i], actual[i]),
+                         TC_SV("a tensor has the size that the program asserts"), n->source));
   return TC_OK;
 }
 
@@ -172,7 +197,8 @@ static tc_status import_assert_metadata(pt2_import *im, pt2_scope *s, const at *
   TC_TRY(tensor_argument(im, s, where, n, "a", &t));
   TC_TRY(argument(im, s, where, n, "dtype", &dtype));
   if (dtype.kind == TC_AK_DTYPE && dtype.integer != t->dtype)
-    return pt2_bad(where, "the program asserts the dtype %s of a tensor of dtype %s", tc_dtype_torch_name((tc_dtype)dtype.integer), tc_dtype_torch_name(t->dtype));
+    return pt2_bad(where, "the program asserts the dtype %s of a tensor of dtype %s",
+                   tc_dtype_torch_name((tc_dtype)dtype.integer), tc_dtype_torch_name(t->dtype));
   TC_TRY(assert_list(im, s, where, n, "size", t->rank, t->sizes));
   return assert_list(im, s, where, n, "stride", t->rank, t->strides);
 }

@@ -82,27 +82,30 @@ typedef struct pt2_import {
 
 // What a name stands for in a graph.
 typedef struct pt2_name {
-  tc_arg arg;        // TENSOR (a tensor or a token), INT, FLOAT, BOOL; NONE: see `why`
-  const char *why;   // the name exists, but cannot be used: the reason
+  tc_arg arg;      // TENSOR (a tensor or a token), INT, FLOAT, BOOL; NONE: see `why`
+  const char *why; // the name exists, but cannot be used: the reason
 } pt2_name;
 
 typedef struct pt2_scope {
   struct tc_graph *graph;
-  tc_map *names;   // → pt2_name *
-  tc_json json;    // Graph
+  tc_map *names;                           // → pt2_name *
+  tc_json json;                            // Graph
   tc_map *tensors, *ints, *bools, *floats; // of the value tables: name → place in the document
-  bool detach;     // a no_grad region that is being inlined
+  bool detach;                             // a no_grad region that is being inlined
 } pt2_scope;
 
 // ---- symbols.c ----
-TC_NODISCARD tc_status pt2_symbols_begin(pt2_import *im, tc_sv text, const at *where); // finds symbols, backs them, reads ranges
-TC_NODISCARD tc_status pt2_expr(pt2_import *im, const at *where, tc_sv text, const tc_sym **out); // srepr, aliases applied
+TC_NODISCARD tc_status pt2_symbols_begin(pt2_import *im, tc_sv text,
+                                         const at *where); // finds symbols, backs them, reads ranges
+TC_NODISCARD tc_status pt2_expr(pt2_import *im, const at *where, tc_sv text,
+                                const tc_sym **out); // srepr, aliases applied
 // A SymInt; *out_hint (may be NULL) INT64_MIN if none.
 TC_NODISCARD tc_status pt2_symint(pt2_import *im, const at *where, tc_json v, const tc_sym **out, int64_t *out_hint);
 void pt2_set_hint(pt2_import *im, const tc_sym *e, int64_t hint); // solves for one symbol without a hint
 // `ours` is what we computed where the archive says `theirs`: binds an unbacked symbol of the archive.
 const tc_sym *pt2_unify(pt2_import *im, const tc_sym *theirs, const tc_sym *ours);
-TC_NODISCARD tc_status pt2_check_bound(pt2_import *im, const at *where, const tc_sym *e); // no symbol without a definition
+TC_NODISCARD tc_status pt2_check_bound(pt2_import *im, const at *where,
+                                       const tc_sym *e); // no symbol without a definition
 bool pt2_uses_unbacked(pt2_import *im, const tc_sym *e);
 void pt2_warn(pt2_import *im, const char *fmt, ...) TC_PRINTF(2, 3);
 
@@ -111,7 +114,8 @@ TC_NODISCARD tc_status pt2_dtype(const at *where, int64_t number, tc_dtype *out)
 // TensorMeta. `hints` (may be NULL): TC_MAX_RANK entries for the sizes.
 TC_NODISCARD tc_status pt2_type(pt2_import *im, const at *where, tc_json v, tc_tensor_type *out, int64_t *hints);
 // Compares, and notes a disagreement.
-void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, const tc_tensor_type *archive, const tc_tensor_type *meta);
+void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, const tc_tensor_type *archive,
+                 const tc_tensor_type *meta);
 
 // ---- args.c ----
 TC_NODISCARD tc_status pt2_arg(pt2_import *im, pt2_scope *s, const at *where, tc_json v, tc_arg *out);
@@ -122,7 +126,8 @@ TC_NODISCARD tc_status pt2_define_useless(pt2_import *im, pt2_scope *s, const at
 // From a name's entry in sym_int_values, sym_bool_values or sym_float_values (chosen by the tag as_sym_*).
 TC_NODISCARD tc_status pt2_define_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_sv name);
 // The same as single values, for operands that mix tensors and numbers; *out_list false: `v` is no list, *out_n is 1.
-TC_NODISCARD tc_status pt2_arg_elements(pt2_import *im, pt2_scope *s, const at *where, tc_json v, bool *out_list, int32_t *out_n, tc_arg **out);
+TC_NODISCARD tc_status pt2_arg_elements(pt2_import *im, pt2_scope *s, const at *where, tc_json v, bool *out_list,
+                                        int32_t *out_n, tc_arg **out);
 // The tc_arg of a literal or a name: {"as_name"} | {"as_int"} | …
 TC_NODISCARD tc_status pt2_number_arg(pt2_import *im, pt2_scope *s, const at *where, tc_json v, tc_arg *out);
 
@@ -134,11 +139,15 @@ typedef struct pt2_node {
 TC_NODISCARD tc_status pt2_node_read(pt2_import *im, const at *where, tc_json v, pt2_node *out);
 TC_NODISCARD tc_status pt2_import_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n);
 // Arguments by name to the schema's places, inputs from number `first` on.
-TC_NODISCARD tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc_op *op, tc_json inputs, int32_t first, int32_t *out_n, tc_arg **out);
+TC_NODISCARD tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc_op *op, tc_json inputs,
+                                      int32_t first, int32_t *out_n, tc_arg **out);
 // Gives results the names of the outputs from number `first` on.
-TC_NODISCARD tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, int32_t first, tc_node *made);
-// A number that comes from data: `value` names it, `v` is the result; the archive's symbol becomes an alias of the result's.
-TC_NODISCARD tc_status pt2_name_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_json value, tc_value *v);
+TC_NODISCARD tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, int32_t first,
+                                        tc_node *made);
+// A number that comes from data: `value` names it, `v` is the result; the archive's symbol becomes an alias of the
+// result's.
+TC_NODISCARD tc_status pt2_name_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv tag, tc_json value,
+                                       tc_value *v);
 // All targets of a program to ops; collects the unknown ones into one error.
 TC_NODISCARD tc_status pt2_resolve_targets(pt2_import *im, const at *where, tc_json graph);
 bool pt2_is_number_target(tc_sv target); // _operator.*, torch.sym_*, math.*: a function on numbers
@@ -148,9 +157,11 @@ TC_NODISCARD tc_status pt2_import_number_node(pt2_import *im, pt2_scope *s, cons
 
 // ---- asserts.c ----
 // Handles sym_* queries and asserts that are no nodes; *out_done false if the target is none of them.
-TC_NODISCARD tc_status pt2_import_special(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, bool *out_done);
+TC_NODISCARD tc_status pt2_import_special(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n,
+                                          bool *out_done);
 bool pt2_is_special(tc_sv target);
-TC_NODISCARD tc_status pt2_condition(pt2_import *im, pt2_scope *s, const at *where, const tc_sym *condition, tc_sv message, tc_sv source);
+TC_NODISCARD tc_status pt2_condition(pt2_import *im, pt2_scope *s, const at *where, const tc_sym *condition,
+                                     tc_sv message, tc_sv source);
 
 // ---- region.c ----
 bool pt2_is_inlined(tc_sv target); // needs no op of its own
@@ -162,7 +173,8 @@ TC_NODISCARD tc_status pt2_import_inputs(pt2_import *im, pt2_scope *s, const at 
 TC_NODISCARD tc_status pt2_import_nodes(pt2_import *im, pt2_scope *s, const at *where);
 TC_NODISCARD tc_status pt2_import_outputs(pt2_import *im, pt2_scope *s, const at *where, tc_json signature);
 // The type of a name in tensor_values.
-TC_NODISCARD tc_status pt2_value_type(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_tensor_type *out, int64_t *hints);
+TC_NODISCARD tc_status pt2_value_type(pt2_import *im, pt2_scope *s, const at *where, tc_sv name, tc_tensor_type *out,
+                                      int64_t *hints);
 
 // ---- pytree.c ----
 // Reads in_spec and out_spec of the root module's signature; names of leaves in *out_inputs, *out_outputs.
@@ -170,7 +182,8 @@ typedef struct pt2_leaves {
   tc_sv *names;
   int32_t n;
 } pt2_leaves;
-TC_NODISCARD tc_status pt2_import_trees(pt2_import *im, const at *where, tc_json graph_module, pt2_leaves *out_inputs, pt2_leaves *out_outputs);
+TC_NODISCARD tc_status pt2_import_trees(pt2_import *im, const at *where, tc_json graph_module, pt2_leaves *out_inputs,
+                                        pt2_leaves *out_outputs);
 
 // ---- guards.c ----
 TC_NODISCARD tc_status pt2_import_guards(pt2_import *im);

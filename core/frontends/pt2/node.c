@@ -1,7 +1,7 @@
 // Nodes: targets to ops, arguments by name to the schema's places, results to names.
-#include "core/frontends/pt2/import.h"
-
 #include <string.h>
+
+#include "core/frontends/pt2/import.h"
 
 // ---- reading ----
 // "file.py:12 y = f(x)" from the last frame of a Python stack trace that is the model's own: neither generated
@@ -10,7 +10,8 @@
 static tc_sv source_of(pt2_import *im, tc_sv trace) {
   static const char mark[] = "File \"", line_mark[] = "\", line ";
   tc_sv best_file = {0}, best_rest = {0};
-  for (const char *p = trace.data, *end = trace.data + trace.size; p < end && (p = memmem(p, (size_t)(end - p), mark, sizeof mark - 1)) != NULL;) {
+  for (const char *p = trace.data, *end = trace.data + trace.size;
+       p < end && (p = memmem(p, (size_t)(end - p), mark, sizeof mark - 1)) != NULL;) {
     p += sizeof mark - 1;
     tc_sv frame = {p, (size_t)(end - p)}, line;
     tc_sv_cut(frame, '\n', &line);
@@ -27,7 +28,8 @@ static tc_sv source_of(pt2_import *im, tc_sv trace) {
   tc_sv_cut(tc_sv_cut(best_rest, '\n', &head), '\n', &code);
   tc_sv_cut(head, ',', &number);
   code = tc_sv_trim(code);
-  return tc_sv_printf(im->arena, TC_SV_FMT ":" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(best_file), TC_SV_ARG(number), code.size ? " " : "", TC_SV_ARG(code));
+  return tc_sv_printf(im->arena, TC_SV_FMT ":" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(best_file), TC_SV_ARG(number),
+                      code.size ? " " : "", TC_SV_ARG(code));
 }
 
 static tc_sv stack_trace(tc_json metadata) {
@@ -55,7 +57,8 @@ tc_status pt2_node_read(pt2_import *im, const at *where, tc_json v, pt2_node *ou
 
 // ---- targets ----
 bool pt2_is_number_target(tc_sv target) {
-  return tc_sv_starts(target, "_operator.") || tc_sv_starts(target, "torch.sym_") || tc_sv_starts(target, "math.") || tc_sv_starts(target, "builtins.");
+  return tc_sv_starts(target, "_operator.") || tc_sv_starts(target, "torch.sym_") || tc_sv_starts(target, "math.") ||
+         tc_sv_starts(target, "builtins.");
 }
 
 typedef struct unknown {
@@ -153,20 +156,25 @@ tc_status pt2_resolve_targets(pt2_import *im, const at *where, tc_json graph) {
   tc_sb sb = tc_sb_make(im->scratch);
   for (int32_t i = 0; i < r.unknowns.count; i++) {
     const unknown *u = &r.unknowns.data[i];
-    tc_sb_printf(&sb, "\n  " TC_SV_FMT ", used %d time%s, %s", TC_SV_ARG(u->target), u->uses, u->uses == 1 ? "" : "s", u->first);
+    tc_sb_printf(&sb, "\n  " TC_SV_FMT ", used %d time%s, %s", TC_SV_ARG(u->target), u->uses, u->uses == 1 ? "" : "s",
+                 u->first);
   }
-  return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": %d op%s not known:%s", TC_SV_ARG(top_of(where)->key), r.unknowns.count, r.unknowns.count == 1 ? " is" : "s are", sb.text);
+  return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": %d op%s not known:%s", TC_SV_ARG(top_of(where)->key),
+                  r.unknowns.count, r.unknowns.count == 1 ? " is" : "s are", sb.text);
 }
 
 // ---- arguments ----
-static int32_t schema_place(const tc_schema *schema, tc_sv name, int32_t guess) {
+static int32_t schema_place(const tc_op *op, tc_sv name, int32_t guess) {
+  const tc_schema *schema = &op->schema;
   if (guess < schema->n_args && tc_sv_eq(schema->args[guess].name, name)) return guess; // the usual case
   for (int32_t i = 0; i < schema->n_args; i++)
     if (tc_sv_eq(schema->args[i].name, name)) return i;
-  return -1;
+  // In-place ops made from functional ones: PyTorch calls what they write "self" (dropout_ of dropout(input, …)).
+  return op->functional && tc_sv_is(name, "self") ? 0 : -1;
 }
 
-tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc_op *op, tc_json inputs, int32_t first, int32_t *out_n, tc_arg **out) {
+tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc_op *op, tc_json inputs, int32_t first,
+                         int32_t *out_n, tc_arg **out) {
   const tc_schema *schema = &op->schema;
   int64_t count = tc_json_count(inputs);
   if (count > INT32_MAX / 2) return pt2_bad(where, "a node of %lld inputs", (long long)count);
@@ -183,10 +191,14 @@ tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc
       if (tc_sv_is(m.key, "arg")) arg = m.value;
       else if (tc_sv_is(m.key, "name")) TC_TRY(pt2_as_str(&input_at, m.value, &name));
     }
-    int32_t place = name.size ? schema_place(schema, name, i - first) : i - first;
-    if (place < 0) return pt2_bad(&input_at, "the op '" TC_SV_FMT "' has no argument '" TC_SV_FMT "'", TC_SV_ARG(op->full_name), TC_SV_ARG(name));
+    int32_t place = name.size ? schema_place(op, name, i - first) : i - first;
+    if (place < 0)
+      return pt2_bad(&input_at, "the op '" TC_SV_FMT "' has no argument '" TC_SV_FMT "'", TC_SV_ARG(op->full_name),
+                     TC_SV_ARG(name));
     if (place >= schema->n_args) {
-      if (!schema->varargs) return pt2_bad(&input_at, "the op '" TC_SV_FMT "' has only %d arguments", TC_SV_ARG(op->full_name), schema->n_args);
+      if (!schema->varargs)
+        return pt2_bad(&input_at, "the op '" TC_SV_FMT "' has only %d arguments", TC_SV_ARG(op->full_name),
+                       schema->n_args);
       place = schema->n_args + n_extra++;
     }
     if (given[place]) return pt2_bad(&input_at, "the argument '" TC_SV_FMT "' is given twice", TC_SV_ARG(name));
@@ -198,7 +210,9 @@ tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc
     if (given[i]) continue;
     const tc_schema_arg *a = &schema->args[i];
     if (a->has_default) args[i] = tc_arg_of_preset(im->module, &a->preset);
-    else if (!a->is_optional) return pt2_bad(where, "the argument '" TC_SV_FMT "' of '" TC_SV_FMT "' is missing", TC_SV_ARG(a->name), TC_SV_ARG(op->full_name));
+    else if (!a->is_optional)
+      return pt2_bad(where, "the argument '" TC_SV_FMT "' of '" TC_SV_FMT "' is missing", TC_SV_ARG(a->name),
+                     TC_SV_ARG(op->full_name));
   }
   *out_n = n > schema->n_args ? n : schema->n_args;
   *out = args;
@@ -206,13 +220,16 @@ tc_status pt2_match_args(pt2_import *im, pt2_scope *s, const at *where, const tc
 }
 
 // ---- results ----
-static tc_status name_tensor(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, tc_sv name, tc_value *v) {
-  if (v->kind != TC_VALUE_TENSOR) return pt2_bad(where, "'" TC_SV_FMT "' is a tensor here, but the op's result is a number", TC_SV_ARG(name));
+static tc_status name_tensor(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, tc_sv name,
+                             tc_value *v) {
+  if (v->kind != TC_VALUE_TENSOR)
+    return pt2_bad(where, "'" TC_SV_FMT "' is a tensor here, but the op's result is a number", TC_SV_ARG(name));
   if (im->n_unbound > 0 || im->file->options.check_meta) {
     tc_tensor_type theirs;
     TC_TRY(pt2_value_type(im, s, where, name, &theirs, NULL));
     if (theirs.rank == v->type.rank) {
-      const tc_sym **sizes = (const tc_sym **)(uintptr_t)theirs.sizes, **strides = (const tc_sym **)(uintptr_t)theirs.strides;
+      const tc_sym **sizes = (const tc_sym **)(uintptr_t)theirs.sizes,
+                   **strides = (const tc_sym **)(uintptr_t)theirs.strides;
       for (int32_t i = 0; i < theirs.rank; i++) sizes[i] = pt2_unify(im, sizes[i], v->type.sizes[i]);
       for (int32_t i = 0; i < theirs.rank; i++) strides[i] = pt2_unify(im, strides[i], v->type.strides[i]);
     }
@@ -234,10 +251,12 @@ tc_status pt2_name_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv t
   TC_TRY(pt2_union(where, value, &kind, &inner));
   if (!tc_sv_is(kind, "as_name")) return TC_OK; // a literal: nothing refers to it by name
   TC_TRY(pt2_as_str(where, inner, &name));
-  if (v->kind == TC_VALUE_TENSOR) return pt2_bad(where, "'" TC_SV_FMT "' is a number here, but the op's result is a tensor", TC_SV_ARG(name));
+  if (v->kind == TC_VALUE_TENSOR)
+    return pt2_bad(where, "'" TC_SV_FMT "' is a number here, but the op's result is a tensor", TC_SV_ARG(name));
   tc_value_set_name(s->graph, v, name);
   if (tc_sv_is(tag, "as_sym_int")) {
-    if (v->kind != TC_VALUE_SYM || v->symbol == NULL) return pt2_bad(where, "'" TC_SV_FMT "' is an integer here, but the op's result is not", TC_SV_ARG(name));
+    if (v->kind != TC_VALUE_SYM || v->symbol == NULL)
+      return pt2_bad(where, "'" TC_SV_FMT "' is an integer here, but the op's result is not", TC_SV_ARG(name));
     tc_map_entry *e = tc_map_find(s->ints, name);
     if (e == NULL) return pt2_bad(where, "'" TC_SV_FMT "' is missing in sym_int_values", TC_SV_ARG(name));
     tc_json meta = {s->json.doc, (uint64_t)e->value.num};
@@ -246,7 +265,10 @@ tc_status pt2_name_number(pt2_import *im, pt2_scope *s, const at *where, tc_sv t
     theirs = pt2_unify(im, theirs, v->symbol);
     TC_TRY(pt2_check_bound(im, where, theirs));
     // The archive may know more: that the number equals an expression of others. Later nodes rely on it.
-    if (theirs != v->symbol) TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_EQ, v->symbol, theirs), TC_SV("the number read from data is the one that the program was exported for"), v->def->source));
+    if (theirs != v->symbol)
+      TC_TRY(pt2_condition(im, s, where, tc_sym_cmp(im->syms, TC_SYM_EQ, v->symbol, theirs),
+                           TC_SV("the number read from data is the one that the program was exported for"),
+                           v->def->source));
     return pt2_define(im, s, where, name, tc_arg_sym(theirs));
   }
   bool is_bool = tc_sv_is(tag, "as_sym_bool");
@@ -260,7 +282,8 @@ static tc_value *next_result(tc_node *made, int32_t *at_result) {
   return *at_result < made->n_results ? made->results[(*at_result)++] : NULL;
 }
 
-tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, int32_t first, tc_node *made) {
+tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, int32_t first,
+                           tc_node *made) {
   at outputs_at = at_key(where, "outputs");
   int32_t i = 0, r = 0;
   for (tc_json_iter it = tc_json_begin(n->outputs); tc_json_next(&it); i++) {
@@ -277,28 +300,34 @@ tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const 
         at element_at = at_item(&here, k);
         TC_TRY(pt2_named(&element_at, e.value, &name));
         tc_value *v = next_result(made, &r);
-        if (v == NULL) return pt2_bad(&element_at, "'" TC_SV_FMT "' gives only %d results", TC_SV_ARG(made->op->full_name), made->n_results);
+        if (v == NULL)
+          return pt2_bad(&element_at, "'" TC_SV_FMT "' gives only %d results", TC_SV_ARG(made->op->full_name),
+                         made->n_results);
         TC_TRY(name_tensor(im, s, &element_at, n, name, v));
       }
       continue;
     }
     tc_value *v = next_result(made, &r);
     if (tc_sv_is(tag, "as_none")) continue; // an undefined tensor, or no result at all
-    if (v == NULL) return pt2_bad(&here, "'" TC_SV_FMT "' gives only %d results", TC_SV_ARG(made->op->full_name), made->n_results);
+    if (v == NULL)
+      return pt2_bad(&here, "'" TC_SV_FMT "' gives only %d results", TC_SV_ARG(made->op->full_name), made->n_results);
     if (tc_sv_is(tag, "as_tensor")) {
       TC_TRY(pt2_named(&here, value, &name));
       TC_TRY(name_tensor(im, s, &here, n, name, v));
     } else if (tc_sv_starts(tag, "as_sym_")) TC_TRY(pt2_name_number(im, s, &here, tag, value, v));
     else return pt2_refuse(&here, "a result of this kind");
   }
-  if (r < made->n_results) return pt2_bad(&outputs_at, "'" TC_SV_FMT "' gives %d results, but the node names %d", TC_SV_ARG(made->op->full_name), made->n_results, r);
+  if (r < made->n_results)
+    return pt2_bad(&outputs_at, "'" TC_SV_FMT "' gives %d results, but the node names %d",
+                   TC_SV_ARG(made->op->full_name), made->n_results, r);
   return TC_OK;
 }
 
 // ---- nodes ----
 static tc_status import_op_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
   const tc_map_entry *e = tc_map_find(im->targets, n->target);
-  if (e == NULL || e->value.ptr == NULL) return pt2_refuse(where, "the op '" TC_SV_FMT "' is not known", TC_SV_ARG(n->target));
+  if (e == NULL || e->value.ptr == NULL)
+    return pt2_refuse(where, "the op '" TC_SV_FMT "' is not known", TC_SV_ARG(n->target));
   const tc_op *op = e->value.ptr;
   int32_t n_args;
   tc_arg *args;
@@ -307,7 +336,9 @@ static tc_status import_op_node(pt2_import *im, pt2_scope *s, const at *where, c
   // The result's name where there is one; the node's own (schema ≥ 8.16) else.
   tc_sv name = n->name, first;
   tc_json_iter it = tc_json_begin(n->outputs);
-  if (tc_json_count(n->outputs) == 1 && tc_json_next(&it) && tc_json_str(tc_json_get(tc_json_get(it.value, "as_tensor"), "name"), &first)) name = first;
+  if (tc_json_count(n->outputs) == 1 && tc_json_next(&it) &&
+      tc_json_str(tc_json_get(tc_json_get(it.value, "as_tensor"), "name"), &first))
+    name = first;
   TC_TRY(tc_graph_add_node(s->graph, NULL, op, n_args, args, name, n->source, &made));
   return pt2_name_results(im, s, where, n, 0, made);
 }

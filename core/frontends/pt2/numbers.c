@@ -1,29 +1,43 @@
 // Functions on numbers (_operator.*, torch.sym_*, math.*).
 //
 // Integers and conditions over them are expressions that the archive spells out in its value tables: no node is made.
-// Floating-point numbers have no expressions. A function of them is computed as a 0-dimensional f64 tensor and read back:
+// Floating-point numbers have no expressions. A function of them is computed as a 0-dimensional f64 tensor and read
+// back:
 //   mul(item, 2.0)  →  item(mul.Tensor(scalar_tensor(item), scalar_tensor(2.0)))
 #include "core/frontends/pt2/import.h"
 
 typedef struct function_row {
   const char *target;
-  const char *op;   // on f64 tensors; "": the operand itself
+  const char *op; // on f64 tensors; "": the operand itself
   int32_t operands;
 } function_row;
 static const function_row functions[] = {
-    {"_operator.add", "aten::add.Tensor", 2},         {"_operator.sub", "aten::sub.Tensor", 2},
-    {"_operator.mul", "aten::mul.Tensor", 2},         {"_operator.truediv", "aten::div.Tensor", 2},
-    {"_operator.neg", "aten::neg", 1},                {"_operator.pos", "", 1},
-    {"_operator.pow", "aten::pow.Tensor_Tensor", 2},  {"_operator.mod", "aten::remainder.Tensor", 2},
-    {"_operator.abs", "aten::abs", 1},                {"_operator.eq", "aten::eq.Tensor", 2},
-    {"_operator.ne", "aten::ne.Tensor", 2},           {"_operator.lt", "aten::lt.Tensor", 2},
-    {"_operator.le", "aten::le.Tensor", 2},           {"_operator.gt", "aten::gt.Tensor", 2},
-    {"_operator.ge", "aten::ge.Tensor", 2},           {"torch.sym_float", "", 1},
-    {"torch.sym_max", "aten::maximum", 2},            {"torch.sym_min", "aten::minimum", 2},
-    {"torch.sym_sqrt", "aten::sqrt", 1},              {"torch._sym_sqrt", "aten::sqrt", 1},
-    {"math.trunc", "aten::trunc", 1},                 {"math.floor", "aten::floor", 1},
-    {"math.ceil", "aten::ceil", 1},                   {"builtins.round", "aten::round", 1},
-    {"torch.sym_int", "aten::trunc", 1},              {"_operator.floordiv", "floor", 2}, // floor(a / b)
+    {"_operator.add", "aten::add.Tensor", 2},
+    {"_operator.sub", "aten::sub.Tensor", 2},
+    {"_operator.mul", "aten::mul.Tensor", 2},
+    {"_operator.truediv", "aten::div.Tensor", 2},
+    {"_operator.neg", "aten::neg", 1},
+    {"_operator.pos", "", 1},
+    {"_operator.pow", "aten::pow.Tensor_Tensor", 2},
+    {"_operator.mod", "aten::remainder.Tensor", 2},
+    {"_operator.abs", "aten::abs", 1},
+    {"_operator.eq", "aten::eq.Tensor", 2},
+    {"_operator.ne", "aten::ne.Tensor", 2},
+    {"_operator.lt", "aten::lt.Tensor", 2},
+    {"_operator.le", "aten::le.Tensor", 2},
+    {"_operator.gt", "aten::gt.Tensor", 2},
+    {"_operator.ge", "aten::ge.Tensor", 2},
+    {"torch.sym_float", "", 1},
+    {"torch.sym_max", "aten::maximum", 2},
+    {"torch.sym_min", "aten::minimum", 2},
+    {"torch.sym_sqrt", "aten::sqrt", 1},
+    {"torch._sym_sqrt", "aten::sqrt", 1},
+    {"math.trunc", "aten::trunc", 1},
+    {"math.floor", "aten::floor", 1},
+    {"math.ceil", "aten::ceil", 1},
+    {"builtins.round", "aten::round", 1},
+    {"torch.sym_int", "aten::trunc", 1},
+    {"_operator.floordiv", "floor", 2}, // floor(a / b)
 };
 
 static const function_row *find_function(tc_sv target) {
@@ -33,7 +47,8 @@ static const function_row *find_function(tc_sv target) {
 }
 
 // A node of a named op; NOT_FOUND if it is not registered.
-static tc_status add(pt2_import *im, pt2_scope *s, const pt2_node *n, const char *name, int32_t n_args, const tc_arg *args, tc_value **out) {
+static tc_status add(pt2_import *im, pt2_scope *s, const pt2_node *n, const char *name, int32_t n_args,
+                     const tc_arg *args, tc_value **out) {
   const tc_op *op = tc_op_find(im->file->ops, tc_sv_of(name));
   tc_node *made;
   if (op == NULL) return tc_error(TC_STATUS_NOT_FOUND, "the op '%s' is not known", name);
@@ -42,11 +57,13 @@ static tc_status add(pt2_import *im, pt2_scope *s, const pt2_node *n, const char
   return TC_OK;
 }
 
-static tc_status compute(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const function_row *f, bool to_int, tc_value **out) {
+static tc_status compute(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n, const function_row *f,
+                         bool to_int, tc_value **out) {
   tc_value *x[2];
   int32_t i = 0;
   at inputs_at = at_key(where, "inputs");
-  if (tc_json_count(n->inputs) != f->operands) return pt2_bad(&inputs_at, "'%s' takes %d operands", f->target, f->operands);
+  if (tc_json_count(n->inputs) != f->operands)
+    return pt2_bad(&inputs_at, "'%s' takes %d operands", f->target, f->operands);
   for (tc_json_iter it = tc_json_begin(n->inputs); tc_json_next(&it); i++) {
     at input_at = at_item(&inputs_at, i), arg_at = at_key(&input_at, "arg");
     tc_arg args[2] = {tc_arg_none(), tc_arg_dtype(TC_F64)};
@@ -95,7 +112,8 @@ tc_status pt2_import_number_node(pt2_import *im, pt2_scope *s, const at *where, 
     tc_sv tag, kind, name;
     tc_json value, inner;
     TC_TRY(pt2_union(&here, it.value, &tag, &value));
-    if (!tc_sv_starts(tag, "as_sym_")) return pt2_refuse(&here, "a result of this kind of '" TC_SV_FMT "'", TC_SV_ARG(n->target));
+    if (!tc_sv_starts(tag, "as_sym_"))
+      return pt2_refuse(&here, "a result of this kind of '" TC_SV_FMT "'", TC_SV_ARG(n->target));
     TC_TRY(pt2_union(&here, value, &kind, &inner));
     if (!tc_sv_is(kind, "as_name")) continue;
     TC_TRY(pt2_as_str(&here, inner, &name));
@@ -110,7 +128,8 @@ tc_status pt2_import_number_node(pt2_import *im, pt2_scope *s, const at *where, 
     tc_status status = compute(im, s, where, n, f, is_int, &v);
     if (tc_status_code(status) == TC_STATUS_NOT_FOUND) { // an error only where the number is used
       tc_status_free(status);
-      TC_TRY(pt2_define_useless(im, s, &here, name, "it is computed from floating-point numbers, by ops that are not known"));
+      TC_TRY(pt2_define_useless(im, s, &here, name,
+                                "it is computed from floating-point numbers, by ops that are not known"));
       continue;
     }
     TC_TRY(status);

@@ -1,9 +1,9 @@
 // Pytrees: how the user's nested arguments flatten into leaves. The specs are JSON texts inside the JSON:
 // [1, {"type": …, "context": …, "children_spec": […]}], a leaf having no type; `context` is JSON text again (keys of a
 // dict) or a plain name (of a named tuple).
-#include "core/frontends/pt2/import.h"
-
 #include <string.h>
+
+#include "core/frontends/pt2/import.h"
 
 enum { DEPTH_MOST = 100 };
 
@@ -54,7 +54,8 @@ static tc_sv child_name(pt2_import *im, tc_sv path, const tc_pytree *t, int32_t 
 }
 
 // `level`: depth in the tree; the arguments of forward() are named after its parameters.
-static tc_status read_tree(tree_reader *r, const at *where, tc_json v, tc_sv path, int32_t level, bool arguments, tc_pytree **out) {
+static tc_status read_tree(tree_reader *r, const at *where, tc_json v, tc_sv path, int32_t level, bool arguments,
+                           tc_pytree **out) {
   pt2_import *im = r->im;
   tc_pytree *t = *out = TC_NEW(im->arena, tc_pytree);
   if (level > DEPTH_MOST) return pt2_refuse(where, "a tree of more than %d levels", DEPTH_MOST);
@@ -71,7 +72,9 @@ static tc_status read_tree(tree_reader *r, const at *where, tc_json v, tc_sv pat
   t->type = tc_sv_copy(im->arena, type);
   if (tc_sv_is(type, "builtins.tuple")) t->kind = 't';
   else if (tc_sv_is(type, "builtins.list") || tc_sv_is(type, "collections.deque")) t->kind = 'L';
-  else if (tc_sv_is(type, "builtins.dict") || tc_sv_is(type, "collections.OrderedDict") || tc_sv_is(type, "collections.defaultdict")) t->kind = 'd';
+  else if (tc_sv_is(type, "builtins.dict") || tc_sv_is(type, "collections.OrderedDict") ||
+           tc_sv_is(type, "collections.defaultdict"))
+    t->kind = 'd';
   else if (tc_sv_is(type, "collections.namedtuple")) {
     t->kind = 'n';
     tc_json own;
@@ -87,7 +90,8 @@ static tc_status read_tree(tree_reader *r, const at *where, tc_json v, tc_sv pat
     TC_TRY(parse_text(im, context, &own));
     t->keys = read_keys(im, own, t->n);
     // A defaultdict's context also says what its default is: the keys are the list in it.
-    for (tc_json_iter it = tc_json_begin(own); t->keys == NULL && tc_json_next(&it);) t->keys = read_keys(im, it.value, t->n);
+    for (tc_json_iter it = tc_json_begin(own); t->keys == NULL && tc_json_next(&it);)
+      t->keys = read_keys(im, it.value, t->n);
     if (t->keys == NULL && t->kind == 'd' && t->n > 0) return pt2_bad(where, "a dict without its %d keys", t->n);
   }
   t->kids = TC_NEW_ARRAY(im->arena, const tc_pytree *, t->n);
@@ -98,7 +102,7 @@ static tc_status read_tree(tree_reader *r, const at *where, tc_json v, tc_sv pat
     tc_pytree *kid;
     tc_sv name = child_name(im, path, t, i);
     bool root = arguments && level == 0;
-    if (root) name = (tc_sv){"", 0};                                                  // (args, kwargs)
+    if (root) name = (tc_sv){"", 0}; // (args, kwargs)
     else if (arguments && level == 1 && t->kind == 't' && i < r->n_arg_names) name = r->arg_names[i];
     TC_TRY(read_tree(r, &here, it.value, name, level + 1, arguments && (level > 0 || i == 0), &kid));
     t->kids[i] = kid;
@@ -106,7 +110,8 @@ static tc_status read_tree(tree_reader *r, const at *where, tc_json v, tc_sv pat
   return TC_OK;
 }
 
-static tc_status read_spec(tree_reader *r, const at *where, tc_json signature, const char *key, bool arguments, const tc_pytree **out, pt2_leaves *leaves) {
+static tc_status read_spec(tree_reader *r, const at *where, tc_json signature, const char *key, bool arguments,
+                           const tc_pytree **out, pt2_leaves *leaves) {
   tc_sv text;
   at here = at_key(where, key);
   *out = NULL;
@@ -116,7 +121,8 @@ static tc_status read_spec(tree_reader *r, const at *where, tc_json signature, c
   TC_TRY(parse_text(r->im, text, &root));
   tc_json_iter it = tc_json_begin(root);
   int64_t protocol;
-  if (tc_json_kind(root) != TC_JSON_ARRAY || tc_json_count(root) != 2 || !tc_json_next(&it)) return pt2_bad(&here, "not a tree: '" TC_SV_FMT "'", text.size > 60 ? 60 : (int)text.size, text.data);
+  if (tc_json_kind(root) != TC_JSON_ARRAY || tc_json_count(root) != 2 || !tc_json_next(&it))
+    return pt2_bad(&here, "not a tree: '" TC_SV_FMT "'", text.size > 60 ? 60 : (int)text.size, text.data);
   if (!tc_json_int(it.value, &protocol) || protocol != 1) return pt2_refuse(&here, "a tree of an unknown protocol");
   (void)tc_json_next(&it);
   tc_pytree *tree;
@@ -127,9 +133,11 @@ static tc_status read_spec(tree_reader *r, const at *where, tc_json signature, c
   return TC_OK;
 }
 
-tc_status pt2_import_trees(pt2_import *im, const at *where, tc_json graph_module, pt2_leaves *out_inputs, pt2_leaves *out_outputs) {
+tc_status pt2_import_trees(pt2_import *im, const at *where, tc_json graph_module, pt2_leaves *out_inputs,
+                           pt2_leaves *out_outputs) {
   *out_inputs = *out_outputs = (pt2_leaves){0};
-  at calls_at = at_key(where, "module_call_graph"), entry_at = at_item(&calls_at, 0), here = at_key(&entry_at, "signature");
+  at calls_at = at_key(where, "module_call_graph"), entry_at = at_item(&calls_at, 0),
+     here = at_key(&entry_at, "signature");
   tc_json_iter it = tc_json_begin(tc_json_get(graph_module, "module_call_graph"));
   if (!tc_json_next(&it)) return TC_OK;
   tc_json signature = tc_json_get(it.value, "signature"), names = tc_json_get(signature, "forward_arg_names");

@@ -124,7 +124,8 @@ static tc_status check_form(const at *where, const pt2_node *n) {
     for (tc_json_iter it = tc_json_begin(n->inputs); tc_json_next(&it); form++) {
       tc_json_iter tag = tc_json_begin(tc_json_get(it.value, "arg"));
       bool list = tc_json_next(&tag) && tc_json_kind(tag.value) == TC_JSON_ARRAY;
-      if (*form == 0 || is_graph(it.value) != (*form == 'g') || list != (*form == 'l')) return pt2_bad(where, "the arguments of %s are not as they should be", forms[i][0]);
+      if (*form == 0 || is_graph(it.value) != (*form == 'g') || list != (*form == 'l'))
+        return pt2_bad(where, "the arguments of %s are not as they should be", forms[i][0]);
     }
     if (*form) return pt2_bad(where, "%s lacks arguments", forms[i][0]);
   }

@@ -1,17 +1,19 @@
 // Symbols of an archive and expressions over them.
 //
 // A symbol that occurs in an input is backed by it. Any other one ("u0") is unbacked: some node makes it from data. Our
-// meta function makes a symbol of its own there, so the archive's becomes an alias: pt2_unify records it when the node's
-// result is compared with the archive's type, and every later expression has aliases applied. Until then the archive's
-// symbol is unbound and its use an error.
+// meta function makes a symbol of its own there, so the archive's becomes an alias: pt2_unify records it when the
+// node's result is compared with the archive's type, and every later expression has aliases applied. Until then the
+// archive's symbol is unbound and its use an error.
 //
-// All names are found in the text before anything is built (a search for "Symbol('"), so that fresh symbols of ours never
-// take a name of the archive's.
+// All names are found in the text before anything is built (a search for "Symbol('"), so that fresh symbols of ours
+// never take a name of the archive's.
 #include <string.h>
 
 #include "core/frontends/pt2/import.h"
 
-static bool word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool word_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 static bool is_word(tc_sv s) {
   for (size_t i = 0; i < s.size; i++)
@@ -68,7 +70,8 @@ static void back_symint(pt2_import *im, tc_json v) {
 static void back_inputs(pt2_import *im, tc_json graph) {
   tc_json tensors = tc_json_get(graph, "tensor_values"), ints = tc_json_get(graph, "sym_int_values");
   tc_map *places = tc_map_create(im->scratch);
-  for (tc_json_iter it = tc_json_begin(tensors); tc_json_next(&it);) tc_map_put(places, it.key, NULL)->value.num = (int64_t)it.value.index;
+  for (tc_json_iter it = tc_json_begin(tensors); tc_json_next(&it);)
+    tc_map_put(places, it.key, NULL)->value.num = (int64_t)it.value.index;
   for (tc_json_iter it = tc_json_begin(tc_json_get(graph, "inputs")); tc_json_next(&it);) {
     tc_json_iter tag = tc_json_begin(it.value);
     if (!tc_json_next(&tag)) continue;
@@ -243,7 +246,8 @@ void pt2_set_hint(pt2_import *im, const tc_sym *e, int64_t hint) {
 
 // ---- definitions ----
 const tc_sym *pt2_unify(pt2_import *im, const tc_sym *theirs, const tc_sym *ours) {
-  if (theirs == ours || theirs->kind != TC_SYM_SYMBOL || theirs->symbol >= im->n_symbols || im->bound[theirs->symbol]) return theirs;
+  if (theirs == ours || theirs->kind != TC_SYM_SYMBOL || theirs->symbol >= im->n_symbols || im->bound[theirs->symbol])
+    return theirs;
   if (tc_sym_uses(ours, theirs)) return theirs; // x = f(x) defines nothing
   im->bound[theirs->symbol] = true, im->n_unbound--;
   tc_vec_push(im->scratch, &im->alias_from, theirs);
@@ -264,7 +268,8 @@ tc_status pt2_check_bound(pt2_import *im, const at *where, const tc_sym *e) {
   if (im->n_unbound == 0 || e->kind == TC_SYM_CONST) return TC_OK;
   const tc_sym *found = first_unbound(im, e);
   if (found == NULL) return TC_OK;
-  return pt2_bad(where, "the symbol '" TC_SV_FMT "' is used, but neither an input nor an earlier node defines it", TC_SV_ARG(found->name));
+  return pt2_bad(where, "the symbol '" TC_SV_FMT "' is used, but neither an input nor an earlier node defines it",
+                 TC_SV_ARG(found->name));
 }
 
 bool pt2_uses_unbacked(pt2_import *im, const tc_sym *e) {

@@ -1,5 +1,5 @@
-// What the tests of the pt2 frontend share: a registry (the core's ops, and rows for what archives of tests/data/pt2 use
-// beyond them), archives with edited members, loading with everything checked.
+// What the tests of the pt2 frontend share: a registry (the core's ops, and rows for what archives of tests/data/pt2
+// use beyond them), archives with edited members, loading with everything checked.
 #ifndef TC_TESTS_UNIT_FRONTENDS_PT2_TEST_H_
 #define TC_TESTS_UNIT_FRONTENDS_PT2_TEST_H_
 
@@ -11,11 +11,11 @@
 #include "core/ops/ops.h"
 #include "tests/unit/unit.h"
 
-
 // ---- rows that the core may lack ----
 static int32_t meta_item(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
-  if (tc_dtype_class(t->dtype) == 'i' || tc_dtype_class(t->dtype) == 'u') (void)tc_op_unbacked(a, -TC_SYM_INF, TC_SYM_INF);
+  if (tc_dtype_class(t->dtype) == 'i' || tc_dtype_class(t->dtype) == 'u')
+    (void)tc_op_unbacked(a, -TC_SYM_INF, TC_SYM_INF);
   return tc_op_set_result(a, 0, t->dtype, 0, NULL, NULL);
 }
 
@@ -29,7 +29,8 @@ static int32_t meta_cond(tc_op_args *a) {
   int32_t code = tc_op_set_result_count(a, branch->outputs.count);
   for (int32_t i = 0; i < branch->outputs.count && code == TC_STATUS_OK; i++) {
     const tc_arg *out = &branch->outputs.data[i].arg;
-    if (out->kind != TC_AK_TENSOR || out->value->kind != TC_VALUE_TENSOR) return tc_op_fail(a, "a branch gives something else than tensors");
+    if (out->kind != TC_AK_TENSOR || out->value->kind != TC_VALUE_TENSOR)
+      return tc_op_fail(a, "a branch gives something else than tensors");
     const tc_tensor_type *t = &out->value->type;
     code = tc_op_set_result(a, i, t->dtype, t->rank, t->sizes, t->strides);
   }
@@ -65,11 +66,20 @@ static const struct {
   tc_op_def row;
 } extra_rows[] = {
     {"aten::item", {.schema = "item(Tensor self) -> Scalar", .meta = meta_item}},
-    {"aten::_assert_scalar", {.schema = "_assert_scalar(Scalar self, str assert_msg) -> ()", .traits = TC_OP_EFFECT, .meta = meta_nothing}},
+    {"aten::_assert_scalar",
+     {.schema = "_assert_scalar(Scalar self, str assert_msg) -> ()", .traits = TC_OP_EFFECT, .meta = meta_nothing}},
     {"higher_order::cond", {.schema = "higher_order::cond(...) -> ...", .meta = meta_cond}},
-    {"aten::_linalg_solve_ex", {.schema = "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)", .meta = meta_solve}},
-    {"aten::linalg_inv_ex", {.schema = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", .meta = meta_inv}},
-    {"aten::_linalg_check_errors", {.schema = "_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()", .traits = TC_OP_EFFECT, .meta = meta_nothing}},
+    {"aten::_linalg_solve_ex",
+     {.schema = "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, "
+                "Tensor LU, Tensor pivots, Tensor info)",
+      .meta = meta_solve}},
+    {"aten::linalg_inv_ex",
+     {.schema = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
+      .meta = meta_inv}},
+    {"aten::_linalg_check_errors",
+     {.schema = "_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()",
+      .traits = TC_OP_EFFECT,
+      .meta = meta_nothing}},
 };
 
 // One registry for all tests of a program: making it takes longer than most of them.
@@ -81,7 +91,8 @@ static tc_status make_registry(void *arg) {
   TC_TRY(tc_op_registry_create(registry_arena, &registry));
   TC_TRY(tc_ops_register_core(registry));
   for (size_t i = 0; i < sizeof extra_rows / sizeof *extra_rows; i++)
-    if (tc_op_find(registry, tc_sv_of(extra_rows[i].name)) == NULL) TC_TRY(tc_op_register(registry, &extra_rows[i].row, TC_SV("")));
+    if (tc_op_find(registry, tc_sv_of(extra_rows[i].name)) == NULL)
+      TC_TRY(tc_op_register(registry, &extra_rows[i].row, TC_SV("")));
   return TC_OK;
 }
 
@@ -102,7 +113,8 @@ static inline int close_registry(void **state) {
 static inline tc_status load_storage(tc_arena *arena, tc_storage *bytes, int32_t index, tc_program **out) {
   tc_pt2 *p;
   *out = NULL;
-  TC_TRY(tc_pt2_open_storage(bytes, registry, &(tc_pt2_options){.allocator = tc_arena_allocator(arena), .check_meta = true}, &p));
+  TC_TRY(tc_pt2_open_storage(bytes, registry,
+                             &(tc_pt2_options){.allocator = tc_arena_allocator(arena), .check_meta = true}, &p));
   tc_status s = tc_pt2_load(p, index, out);
   tc_pt2_close(p);
   return s;
@@ -111,14 +123,17 @@ static inline tc_status load_storage(tc_arena *arena, tc_storage *bytes, int32_t
 static inline tc_status load_named(tc_arena *arena, const char *path, const char *name, tc_program **out) {
   tc_pt2 *p;
   *out = NULL;
-  TC_TRY(tc_pt2_open(path, registry, &(tc_pt2_options){.allocator = tc_arena_allocator(arena), .check_meta = true}, &p));
+  TC_TRY(
+      tc_pt2_open(path, registry, &(tc_pt2_options){.allocator = tc_arena_allocator(arena), .check_meta = true}, &p));
   int32_t i = name ? tc_pt2_find(p, tc_sv_of(name)) : 0;
   tc_status s = tc_pt2_load(p, i, out);
   tc_pt2_close(p);
   return s;
 }
 
-static inline tc_status load(tc_arena *arena, const char *path, tc_program **out) { return load_named(arena, path, NULL, out); }
+static inline tc_status load(tc_arena *arena, const char *path, tc_program **out) {
+  return load_named(arena, path, NULL, out);
+}
 
 typedef struct in_module {
   tc_program *program;
@@ -154,16 +169,17 @@ static inline const tc_binding *binding_of(const tc_program *p, const char *name
   return e->value.ptr;
 }
 
-#define assert_contains(text, part) \
-  do { \
-    const char *text_ = (text); \
+#define assert_contains(text, part)                                                      \
+  do {                                                                                   \
+    const char *text_ = (text);                                                          \
     if (strstr(text_, (part)) == NULL) fail_msg("\"%s\" is not in:\n%s", (part), text_); \
   } while (0)
 
 // ---- archives with an edited member ----
-// The archive at `path` with the first `find` in the member that ends in `suffix` replaced (NULL: nothing; the member is
-// left out if `replace` is NULL too).
-static inline tc_status edited(tc_arena *arena, const char *path, const char *suffix, const char *find, const char *replace, tc_storage **out) {
+// The archive at `path` with the first `find` in the member that ends in `suffix` replaced (NULL: nothing; the member
+// is left out if `replace` is NULL too).
+static inline tc_status edited(tc_arena *arena, const char *path, const char *suffix, const char *find,
+                               const char *replace, tc_storage **out) {
   const tc_allocator *a = tc_arena_allocator(arena);
   tc_storage *file;
   tc_zip zip;

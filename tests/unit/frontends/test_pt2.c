@@ -118,7 +118,8 @@ TC_TEST(reads_trees) {
 TC_TEST(reads_several_programs) {
   tc_pt2 *f;
   tc_program *encode, *decode;
-  TC_TRY(tc_pt2_open(DATA "pt2/methods.pt2", registry, &(tc_pt2_options){.allocator = tc_arena_allocator(arena), .verify_weights = true}, &f));
+  TC_TRY(tc_pt2_open(DATA "pt2/methods.pt2", registry,
+                     &(tc_pt2_options){.allocator = tc_arena_allocator(arena), .verify_weights = true}, &f));
   assert_int_equal(tc_pt2_count(f), 2);
   assert_int_equal(tc_pt2_find(f, TC_SV("nothing")), -1);
   TC_TRY(tc_pt2_load(f, tc_pt2_find(f, TC_SV("encode")), &encode));
@@ -257,7 +258,8 @@ TC_TEST(reads_guards) {
     const char *quoted = tc_sv_printf(arena, "\"guards_code\": [\"%s\", ", cases[i].guard).data;
     TC_TRY(edited(arena, DATA "pt2/numbers.pt2", "model.json", "\"guards_code\": [", quoted, &bytes));
     TC_TRY(load_storage(arena, bytes, 0, &p), "guard '%s'", cases[i].guard);
-    if (p->warnings.count != (cases[i].require ? 0 : 1)) fail_msg("'%s': %d warnings", cases[i].guard, p->warnings.count);
+    if (p->warnings.count != (cases[i].require ? 0 : 1))
+      fail_msg("'%s': %d warnings", cases[i].guard, p->warnings.count);
     if (cases[i].require) assert_contains(graph_text(p), cases[i].require);
     tc_program_destroy(p);
     tc_storage_unref(bytes);
@@ -269,14 +271,27 @@ TC_TEST(reads_guards) {
 TC_TEST(no_grad_regions_are_inlined) {
   // A region without the outer graph's names: y = sin(x) with gradients off; then y + 1.
   static const char program[] =
-      "{\"graph_module\": {\"graph\": {\"inputs\": [{\"as_tensor\": {\"name\": \"x\"}}], \"outputs\": [{\"as_tensor\": {\"name\": \"add\"}}], \"nodes\": ["
-      "{\"target\": \"torch.ops.higher_order.wrap_with_set_grad_enabled\", \"inputs\": [{\"name\": \"\", \"arg\": {\"as_bool\": false}}, {\"name\": \"\", \"arg\": {\"as_graph\": {\"name\": \"sub\", \"graph\": "
-      "{\"inputs\": [{\"as_tensor\": {\"name\": \"a\"}}], \"outputs\": [{\"as_tensor\": {\"name\": \"sin\"}}], \"nodes\": [{\"target\": \"torch.ops.aten.sin.default\", \"inputs\": [{\"name\": \"self\", \"arg\": {\"as_tensor\": {\"name\": \"a\"}}}], "
-      "\"outputs\": [{\"as_tensor\": {\"name\": \"sin\"}}], \"metadata\": {}}], \"tensor_values\": {\"sin\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 3}], \"strides\": [{\"as_int\": 1}]}}, \"sym_int_values\": {}, \"sym_bool_values\": {}}}}}, "
-      "{\"name\": \"\", \"arg\": {\"as_tensor\": {\"name\": \"x\"}}}], \"outputs\": [{\"as_tensor\": {\"name\": \"y\"}}], \"metadata\": {}}, "
-      "{\"target\": \"torch.ops.aten.add.Tensor\", \"inputs\": [{\"name\": \"self\", \"arg\": {\"as_tensor\": {\"name\": \"y\"}}}, {\"name\": \"other\", \"arg\": {\"as_float\": \"NaN\"}}], \"outputs\": [{\"as_tensor\": {\"name\": \"add\"}}], \"metadata\": {}}], "
-      "\"tensor_values\": {\"x\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 3}], \"strides\": [{\"as_int\": 1}]}, \"add\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 3}], \"strides\": [{\"as_int\": 1}]}}, \"sym_int_values\": {}, \"sym_bool_values\": {}}, "
-      "\"signature\": {\"input_specs\": [{\"user_input\": {\"arg\": {\"as_tensor\": {\"name\": \"x\"}}}}], \"output_specs\": [{\"user_output\": {\"arg\": {\"as_tensor\": {\"name\": \"add\"}}}}]}, \"module_call_graph\": []}, "
+      "{\"graph_module\": {\"graph\": {\"inputs\": [{\"as_tensor\": {\"name\": \"x\"}}], \"outputs\": [{\"as_tensor\": "
+      "{\"name\": \"add\"}}], \"nodes\": ["
+      "{\"target\": \"torch.ops.higher_order.wrap_with_set_grad_enabled\", \"inputs\": [{\"name\": \"\", \"arg\": "
+      "{\"as_bool\": false}}, {\"name\": \"\", \"arg\": {\"as_graph\": {\"name\": \"sub\", \"graph\": "
+      "{\"inputs\": [{\"as_tensor\": {\"name\": \"a\"}}], \"outputs\": [{\"as_tensor\": {\"name\": \"sin\"}}], "
+      "\"nodes\": [{\"target\": \"torch.ops.aten.sin.default\", \"inputs\": [{\"name\": \"self\", \"arg\": "
+      "{\"as_tensor\": {\"name\": \"a\"}}}], "
+      "\"outputs\": [{\"as_tensor\": {\"name\": \"sin\"}}], \"metadata\": {}}], \"tensor_values\": {\"sin\": "
+      "{\"dtype\": 7, \"sizes\": [{\"as_int\": 3}], \"strides\": [{\"as_int\": 1}]}}, \"sym_int_values\": {}, "
+      "\"sym_bool_values\": {}}}}}, "
+      "{\"name\": \"\", \"arg\": {\"as_tensor\": {\"name\": \"x\"}}}], \"outputs\": [{\"as_tensor\": {\"name\": "
+      "\"y\"}}], \"metadata\": {}}, "
+      "{\"target\": \"torch.ops.aten.add.Tensor\", \"inputs\": [{\"name\": \"self\", \"arg\": {\"as_tensor\": "
+      "{\"name\": \"y\"}}}, {\"name\": \"other\", \"arg\": {\"as_float\": \"NaN\"}}], \"outputs\": [{\"as_tensor\": "
+      "{\"name\": \"add\"}}], \"metadata\": {}}], "
+      "\"tensor_values\": {\"x\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 3}], \"strides\": [{\"as_int\": 1}]}, "
+      "\"add\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 3}], \"strides\": [{\"as_int\": 1}]}}, \"sym_int_values\": {}, "
+      "\"sym_bool_values\": {}}, "
+      "\"signature\": {\"input_specs\": [{\"user_input\": {\"arg\": {\"as_tensor\": {\"name\": \"x\"}}}}], "
+      "\"output_specs\": [{\"user_output\": {\"arg\": {\"as_tensor\": {\"name\": \"add\"}}}}]}, \"module_call_graph\": "
+      "[]}, "
       "\"range_constraints\": {}, \"schema_version\": {\"major\": 8, \"minor\": 5}, \"verifiers\": [\"TRAINING\"]}";
   tc_storage *bytes;
   tc_program *p;
@@ -298,7 +313,9 @@ TC_TEST(no_grad_regions_are_inlined) {
 TC_TEST(notes_disagreements) {
   tc_storage *bytes;
   tc_program *p;
-  TC_TRY(edited(arena, DATA "pt2/state.functional.pt2", "model.json", "\"add_3\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 4}", "\"add_3\": {\"dtype\": 8, \"sizes\": [{\"as_int\": 5}", &bytes));
+  TC_TRY(edited(arena, DATA "pt2/state.functional.pt2", "model.json",
+                "\"add_3\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 4}",
+                "\"add_3\": {\"dtype\": 8, \"sizes\": [{\"as_int\": 5}", &bytes));
   TC_TRY(load_storage(arena, bytes, 0, &p));
   assert_int_equal(p->disagreements.count, 1);
   const tc_pt2_disagreement *d = &p->disagreements.data[0];

@@ -71,7 +71,8 @@ void tc_ex_push_list(tc_op_args *a, int32_t n, const tc_gv *v) {
   tc_value **list = TC_NEW_ARRAY(a->arena, tc_value *, n);
   for (int32_t i = 0; i < n; i++) {
     tc_arg g = value_of(a, v[i]);
-    if (g.kind != TC_AK_TENSOR && g.kind != TC_AK_NONE) tc_op_fail(a, "decomposition: element %d of a list of tensors is %s", i, tc_arg_kind_name(g.kind));
+    if (g.kind != TC_AK_TENSOR && g.kind != TC_AK_NONE)
+      tc_op_fail(a, "decomposition: element %d of a list of tensors is %s", i, tc_arg_kind_name(g.kind));
     else list[i] = g.value;
   }
   push(a, tc_arg_tensors(list, n));
@@ -140,7 +141,8 @@ void tc_ex_result(tc_op_args *a, int32_t result, tc_gv v) {
 static const tc_op *base_of(const tc_op *op) { return op->functional ? op->functional : op; }
 bool tc_op_can_expand(const tc_op *op) { return base_of(op)->decompose.n_results > 0 || op->def->expand != NULL; }
 
-static tc_status expand_text(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n, tc_arg **out) {
+static tc_status expand_text(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n,
+                             tc_arg **out) {
   tc_arena *arena = b->graph->module->arena;
   tc_build_name *names = TC_NEW_ARRAY(arena, tc_build_name, n_args);
   int32_t n = 0, total = 0;
@@ -160,7 +162,8 @@ static tc_status expand_text(const tc_build *b, const tc_op *op, int32_t n_args,
   return TC_OK;
 }
 
-static tc_status expand_code(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n, tc_arg **out) {
+static tc_status expand_code(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n,
+                             tc_arg **out) {
   tc_arena *arena = b->graph->module->arena;
   tc_expansion x = {.build = *b};
   tc_op_args a;
@@ -169,7 +172,8 @@ static tc_status expand_code(const tc_build *b, const tc_op *op, int32_t n_args,
   x.results = TC_NEW_ARRAY(arena, tc_gv, a.n_results);
   for (int32_t i = 0; i < a.n_results; i++) x.results[i] = -1;
   int32_t code = op->def->expand(&a);
-  if (code != TC_STATUS_OK && !a.status) tc_op_keep(&a, tc_error(code, TC_SV_FMT ": its decomposition failed without a reason", TC_SV_ARG(op->full_name)));
+  if (code != TC_STATUS_OK && !a.status)
+    tc_op_keep(&a, tc_error(code, TC_SV_FMT ": its decomposition failed without a reason", TC_SV_ARG(op->full_name)));
   TC_TRY(tc_op_finish(&a));
   *out_n = a.n_results;
   *out = TC_NEW_ARRAY(arena, tc_arg, a.n_results);
@@ -177,7 +181,8 @@ static tc_status expand_code(const tc_build *b, const tc_op *op, int32_t n_args,
   return TC_OK;
 }
 
-tc_status tc_expand_op(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n, tc_arg **out) {
+tc_status tc_expand_op(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n,
+                       tc_arg **out) {
   if (base_of(op)->decompose.n_results) return expand_text(b, op, n_args, args, out_n, out);
   if (op->def->expand) return expand_code(b, op, n_args, args, out_n, out);
   return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no decomposition", TC_SV_ARG(op->full_name));
@@ -186,7 +191,8 @@ tc_status tc_expand_op(const tc_build *b, const tc_op *op, int32_t n_args, const
 // ---- types only ----
 // Argument of the op that a value of the scratch graph is a view of, or -1.
 static int32_t viewed_input(const tc_value *v) {
-  while (v->def && v->view_arg >= 0 && v->def->args[v->view_arg].kind == TC_AK_TENSOR) v = v->def->args[v->view_arg].value;
+  while (v->def && v->view_arg >= 0 && v->def->args[v->view_arg].kind == TC_AK_TENSOR)
+    v = v->def->args[v->view_arg].value;
   return v->def ? -1 : v->id; // inputs' ids are argument numbers, see below
 }
 
@@ -197,9 +203,11 @@ static tc_value *stand_in(tc_graph *g, tc_value *v, int32_t arg) {
   return in;
 }
 
-tc_status tc_expand_meta(tc_op_args *a) {
+tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
   int32_t depth = a->graph ? a->graph->scratch + 1 : 1;
-  if (depth > MAX_DEPTH) return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": its decomposition does not end", TC_SV_ARG(a->op->full_name));
+  if (depth > MAX_DEPTH)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": its decomposition does not end",
+                    TC_SV_ARG(a->op->full_name));
   tc_graph *g = tc_graph_create(a->module, TC_SV("scratch"));
   g->scratch = depth;
   tc_arg *args = TC_NEW_ARRAY(a->arena, tc_arg, a->n_args);
@@ -212,7 +220,7 @@ tc_status tc_expand_meta(tc_op_args *a) {
   }
   int32_t n;
   tc_arg *out;
-  TC_TRY(tc_expand_op(&(tc_build){.graph = g}, a->op, a->n_args, args, &n, &out));
+  TC_TRY(tc_expand_op(&(tc_build){.graph = g}, op, a->n_args, args, &n, &out));
   tc_op_set_result_count(a, n);
   for (int32_t i = 0; i < n; i++) {
     if (out[i].kind == TC_AK_NONE) {
@@ -220,7 +228,8 @@ tc_status tc_expand_meta(tc_op_args *a) {
     } else if (out[i].kind == TC_AK_TENSOR) {
       const tc_tensor_type *t = &out[i].value->type;
       int32_t view = viewed_input(out[i].value);
-      if (view >= 0 && tc_op_tensor(a, view)) tc_op_set_view(a, i, view, t->dtype, t->rank, t->sizes, t->strides, t->offset);
+      if (view >= 0 && tc_op_tensor(a, view))
+        tc_op_set_view(a, i, view, t->dtype, t->rank, t->sizes, t->strides, t->offset);
       else tc_op_set_result(a, i, t->dtype, t->rank, t->sizes, t->strides);
       a->results[i].type.conj = t->conj;
     } else {

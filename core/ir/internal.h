@@ -11,7 +11,8 @@ tc_status tc_types_agree(tc_module *m, const tc_tensor_type *declared, const tc_
 // Links a node whose fields are set, before `before` (NULL: at the end).
 void tc_graph_link(tc_graph *g, tc_node *n, tc_node *before);
 const char *tc_arg_kind_name(int32_t kind);
-// Decomposes the op of `a` in a scratch graph and takes the types of its results (expand.c).
-tc_status tc_expand_meta(tc_op_args *a);
+// Decomposes `op` (that of `a`, or what it is the in-place form of) in a scratch graph and takes the types of its
+// results (expand.c).
+tc_status tc_expand_meta(tc_op_args *a, const tc_op *op);
 
 #endif

@@ -27,14 +27,18 @@ int32_t tc_op_set_result_count(tc_op_args *a, int32_t n) {
   return TC_STATUS_OK;
 }
 
-static int32_t set_result(tc_op_args *a, int32_t result, int32_t view_arg, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides, tc_int offset) {
+static int32_t set_result(tc_op_args *a, int32_t result, int32_t view_arg, tc_dtype dtype, int32_t rank,
+                          const tc_int *sizes, const tc_int *strides, tc_int offset) {
   tc_op_result *r = result_at(a, result);
   if (!r) return TC_STATUS_INVALID_ARGUMENT;
-  if (rank < 0 || rank > TC_MAX_RANK) return tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK);
-  if (dtype <= TC_DTYPE_NONE || dtype >= TC_DTYPE_COUNT) return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "meta function: result %d has no dtype", result);
+  if (rank < 0 || rank > TC_MAX_RANK)
+    return tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK);
+  if (dtype <= TC_DTYPE_NONE || dtype >= TC_DTYPE_COUNT)
+    return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "meta function: result %d has no dtype", result);
   for (int32_t i = 0; i < rank; i++) {
     if (!sizes[i]) return tc_op_fail(a, "meta function: size %d of result %d is missing", i, result);
-    if (tc_sym_is_const(sizes[i]) && sizes[i]->value < 0) return tc_op_fail(a, "size %d of the result would be %lld", i, (long long)sizes[i]->value);
+    if (tc_sym_is_const(sizes[i]) && sizes[i]->value < 0)
+      return tc_op_fail(a, "size %d of the result would be %lld", i, (long long)sizes[i]->value);
   }
   tc_int *own = TC_NEW_ARRAY(a->arena, tc_int, 2 * rank);
   for (int32_t i = 0; i < rank; i++) own[i] = sizes[i];
@@ -42,16 +46,22 @@ static int32_t set_result(tc_op_args *a, int32_t result, int32_t view_arg, tc_dt
     for (int32_t i = 0; i < rank; i++) own[rank + i] = strides[i];
   else tc_strides_make_contiguous(a->syms, rank, sizes, own + rank);
   r->set = true, r->view_arg = view_arg;
-  r->type = (tc_tensor_type){.dtype = dtype, .rank = rank, .sizes = own, .strides = own + rank, .offset = offset ? offset : tc_sym_int(a->syms, 0)};
+  r->type = (tc_tensor_type){.dtype = dtype,
+                             .rank = rank,
+                             .sizes = own,
+                             .strides = own + rank,
+                             .offset = offset ? offset : tc_sym_int(a->syms, 0)};
   r->symbol = rank == 0 ? a->next_unbacked : NULL;
   return TC_STATUS_OK;
 }
 
-int32_t tc_op_set_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides) {
+int32_t tc_op_set_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes,
+                         const tc_int *strides) {
   return set_result(a, result, -1, dtype, rank, sizes, strides, NULL);
 }
 
-int32_t tc_op_set_view(tc_op_args *a, int32_t result, int32_t arg, tc_dtype dtype, int32_t rank, const tc_int *sizes, const tc_int *strides, tc_int offset) {
+int32_t tc_op_set_view(tc_op_args *a, int32_t result, int32_t arg, tc_dtype dtype, int32_t rank, const tc_int *sizes,
+                       const tc_int *strides, tc_int offset) {
   const tc_tensor_type *src = tc_op_tensor(a, arg);
   if (!src) return tc_op_fail(a, "meta function: result %d is a view of argument %d, which is no tensor", result, arg);
   int32_t code = set_result(a, result, arg, dtype, rank, sizes, strides, offset ? offset : src->offset);
@@ -139,8 +149,10 @@ const tc_int *tc_op_broadcast(tc_op_args *a, int32_t n, const int32_t *args, int
       if (ok) continue;
       tc_sv name = args[i] < a->op->schema.n_args ? a->op->schema.args[args[i]].name : TC_SV("?");
       tc_sv other = first < a->op->schema.n_args ? a->op->schema.args[first].name : TC_SV("?");
-      tc_op_fail(a, "the shapes of '" TC_SV_FMT "' (%s) and '" TC_SV_FMT "' (%s) do not broadcast: they differ in dimension %d from the right", TC_SV_ARG(other),
-                 tc_op_shape_text(a, first), TC_SV_ARG(name), tc_op_shape_text(a, args[i]), wide - d);
+      tc_op_fail(a,
+                 "the shapes of '" TC_SV_FMT "' (%s) and '" TC_SV_FMT
+                 "' (%s) do not broadcast: they differ in dimension %d from the right",
+                 TC_SV_ARG(other), tc_op_shape_text(a, first), TC_SV_ARG(name), tc_op_shape_text(a, args[i]), wide - d);
       return NULL;
     }
     if (first < 0 || t->rank >= rank) first = args[i];
@@ -167,41 +179,49 @@ int32_t tc_op_pointwise_result(tc_op_args *a, int32_t result, tc_dtype dtype, in
 int64_t tc_op_wrap_dim(tc_op_args *a, int64_t dim, int32_t rank) {
   int64_t n = rank > 0 ? rank : 1;
   if (dim >= -n && dim < n) return dim < 0 ? dim + n : dim;
-  tc_op_fail(a, "dim %lld is out of range: a tensor of rank %d has dimensions %lld to %lld", (long long)dim, rank, (long long)-n, (long long)n - 1);
+  tc_op_fail(a, "dim %lld is out of range: a tensor of rank %d has dimensions %lld to %lld", (long long)dim, rank,
+             (long long)-n, (long long)n - 1);
   return -1;
 }
 
-int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes, int32_t format, int32_t arg) {
+int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes,
+                            int32_t format, int32_t arg) {
   tc_int strides[TC_MAX_RANK];
   const tc_tensor_type *src = tc_op_tensor(a, arg);
   bool image = (format == TC_FORMAT_CHANNELS_LAST && rank == 4) || (format == TC_FORMAT_CHANNELS_LAST_3D && rank == 5);
-  if (format == TC_FORMAT_PRESERVE && src && src->rank == rank) tc_strides_make_preserve(a->syms, rank, sizes, src->strides, strides);
+  if (format == TC_FORMAT_PRESERVE && src && src->rank == rank)
+    tc_strides_make_preserve(a->syms, rank, sizes, src->strides, strides);
   else if (image) tc_strides_make_channels_last(a->syms, rank, sizes, strides);
   else if (format == TC_FORMAT_CHANNELS_LAST || format == TC_FORMAT_CHANNELS_LAST_3D)
-    return tc_op_fail(a, "memory format %s needs a tensor of rank %d, not %d", format == TC_FORMAT_CHANNELS_LAST ? "channels_last" : "channels_last_3d",
+    return tc_op_fail(a, "memory format %s needs a tensor of rank %d, not %d",
+                      format == TC_FORMAT_CHANNELS_LAST ? "channels_last" : "channels_last_3d",
                       format == TC_FORMAT_CHANNELS_LAST ? 4 : 5, rank);
   else tc_strides_make_contiguous(a->syms, rank, sizes, strides);
   return tc_op_set_result(a, result, dtype, rank, sizes, strides);
 }
 
 // ---- running meta ----
-static int32_t pointwise_meta(tc_op_args *a) {
+static int32_t pointwise_meta(tc_op_args *a, uint64_t traits) {
   int32_t args[16], n = 0;
   for (int32_t i = 0; i < a->op->schema.n_args && n < 16; i++)
-    if (a->op->schema.args[i].type == TC_ST_TENSOR && !a->op->schema.args[i].is_list && tc_op_tensor(a, i)) args[n++] = i;
+    if (a->op->schema.args[i].type == TC_ST_TENSOR && !a->op->schema.args[i].is_list && tc_op_tensor(a, i))
+      args[n++] = i;
   tc_dtype d = tc_op_promote(a, n, args);
-  if ((a->op->def->traits & TC_OP_INT_TO_FLOAT) && d != TC_DTYPE_NONE && d < TC_F16) d = TC_F32;
-  if (a->op->def->traits & TC_OP_COMPUTE_PROMOTED) d = TC_BOOL;
+  if ((traits & TC_OP_INT_TO_FLOAT) && d != TC_DTYPE_NONE && d < TC_F16) d = TC_F32;
+  if (traits & TC_OP_COMPUTE_PROMOTED) d = TC_BOOL;
   return tc_op_pointwise_result(a, 0, d, n, args);
 }
 
 // What an in-place op writes keeps its type; the functional op's result must fit into it.
 static int32_t inplace_result(tc_op_args *a) {
   const tc_tensor_type *self = tc_op_tensor(a, 0), *r = tc_op_result_type(a, 0);
-  if (!self || !r) return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "an in-place op needs a tensor to write to");
-  if (a->op->def->traits & TC_OP_VIEW) return TC_STATUS_OK; // changes how self is seen
+  if (!self || !r)
+    return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "an in-place op needs a tensor to write to");
+  if (tc_op_functional(a->module->ops, a->op)->def->traits & TC_OP_VIEW)
+    return TC_STATUS_OK; // changes how self is seen
   bool fits = r->rank == self->rank;
-  for (int32_t i = 0; fits && i < r->rank; i++) fits = tc_int_require_eq(a, r->sizes[i], self->sizes[i]) == TC_STATUS_OK;
+  for (int32_t i = 0; fits && i < r->rank; i++)
+    fits = tc_int_require_eq(a, r->sizes[i], self->sizes[i]) == TC_STATUS_OK;
   if (!fits) {
     tc_sb sb = tc_sb_make(a->arena);
     tc_type_print(&sb, r);
@@ -210,30 +230,35 @@ static int32_t inplace_result(tc_op_args *a) {
   char from = tc_dtype_class(r->dtype), to = tc_dtype_class(self->dtype);
   bool lossy = (from == 'c' && to != 'c') || (from == 'f' && to != 'f' && to != 'c') || (from != 'b' && to == 'b');
   bool own_dtype = tc_sv_is(a->op->schema.name, "copy_") || tc_sv_is(a->op->schema.name, "fill_");
-  if (lossy && !own_dtype) return tc_op_fail(a, "a result of dtype %s cannot be written to a tensor of dtype %s", tc_dtype_name(r->dtype), tc_dtype_name(self->dtype));
+  if (lossy && !own_dtype)
+    return tc_op_fail(a, "a result of dtype %s cannot be written to a tensor of dtype %s", tc_dtype_name(r->dtype),
+                      tc_dtype_name(self->dtype));
   a->results[0].type = *self;
   a->results[0].view_arg = 0;
   return TC_STATUS_OK;
 }
 
 static void take_code(tc_op_args *a, int32_t code) {
-  if (code != TC_STATUS_OK && !a->status) tc_op_keep(a, tc_error(code, TC_SV_FMT ": its meta function failed without a reason", TC_SV_ARG(a->op->full_name)));
+  if (code != TC_STATUS_OK && !a->status)
+    tc_op_keep(a, tc_error(code, TC_SV_FMT ": its meta function failed without a reason", TC_SV_ARG(a->op->full_name)));
 }
 
 tc_status tc_op_meta(tc_op_args *a) {
-  const tc_op_def *def = a->op->def;
-  const tc_op *base = a->op->functional ? a->op->functional : a->op;
+  const tc_op *inplace_of = a->op->def->meta && !a->op->functional ? NULL : tc_op_functional(a->module->ops, a->op);
+  const tc_op *base = inplace_of ? inplace_of : a->op;
+  const tc_op_def *def = base->def;
   if (def->meta) take_code(a, def->meta(a));
-  else if (def->traits & TC_OP_POINTWISE) take_code(a, pointwise_meta(a));
-  else if (base->decompose.n_results || def->expand) tc_op_keep(a, tc_expand_meta(a));
+  else if (def->traits & TC_OP_POINTWISE) take_code(a, pointwise_meta(a, def->traits));
+  else if (base->decompose.n_results || def->expand) tc_op_keep(a, tc_expand_meta(a, base));
   else if (a->op->schema.n_returns > 0) tc_op_fail(a, "the op has neither a meta function nor a decomposition");
-  if (!a->status && a->op->functional) take_code(a, inplace_result(a));
+  if (!a->status && inplace_of) take_code(a, inplace_result(a));
   for (int32_t i = 0; i < a->n_results && !a->status; i++)
     if (!a->results[i].set) tc_op_fail(a, "meta function: result %d is not described", i);
   return tc_op_finish(a);
 }
 
-tc_status tc_op_run_meta(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source, int32_t *out_n, tc_tensor_type **out_types) {
+tc_status tc_op_run_meta(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source, int32_t *out_n,
+                         tc_tensor_type **out_types) {
   tc_arg *own;
   tc_op_args a;
   TC_TRY(tc_op_normalize(g->module, op, n_args, args, source, &n_args, &own));
@@ -260,12 +285,17 @@ void tc_graph_link(tc_graph *g, tc_node *n, tc_node *before) {
 static int32_t value_kind(const tc_op *op, int32_t i, const tc_op_result *r) {
   if (r->absent) return TC_VALUE_NONE;
   const tc_schema *s = &op->schema;
-  int32_t type = i < s->n_returns && !s->returns[i].is_list ? s->returns[i].type : s->n_returns ? s->returns[s->n_returns - 1].type : TC_ST_TENSOR;
+  int32_t type = i < s->n_returns && !s->returns[i].is_list ? s->returns[i].type
+                 : s->n_returns                             ? s->returns[s->n_returns - 1].type
+                                                            : TC_ST_TENSOR;
   switch (type) {
   case TC_ST_INT: return TC_VALUE_SYM;
   case TC_ST_FLOAT: return TC_VALUE_FLOAT;
   case TC_ST_BOOL: return TC_VALUE_BOOL;
-  case TC_ST_SCALAR: return tc_dtype_class(r->type.dtype) == 'f' ? TC_VALUE_FLOAT : r->type.dtype == TC_BOOL ? TC_VALUE_BOOL : TC_VALUE_SYM;
+  case TC_ST_SCALAR:
+    return tc_dtype_class(r->type.dtype) == 'f' ? TC_VALUE_FLOAT
+           : r->type.dtype == TC_BOOL           ? TC_VALUE_BOOL
+                                                : TC_VALUE_SYM;
   default: return TC_VALUE_TENSOR;
   }
 }
@@ -279,7 +309,8 @@ static tc_value *new_result(tc_node *n, int32_t i, const tc_op_result *r, tc_sv 
   return v;
 }
 
-tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv name, tc_sv source, tc_node **out) {
+tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args, const tc_arg *args,
+                            tc_sv name, tc_sv source, tc_node **out) {
   tc_arena *arena = g->module->arena;
   tc_op_args a;
   tc_arg *own;
@@ -288,7 +319,13 @@ tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32
   tc_op_args_init(&a, TC_MOMENT_META, g->module, g, op, n_args, own, source);
   TC_TRY(tc_op_meta(&a));
   tc_node *n = TC_NEW(arena, tc_node);
-  *n = (tc_node){.op = op, .graph = g, .n_args = n_args, .args = own, .n_results = a.n_results, .inplace = -1, .source = tc_sv_copy(arena, source)};
+  *n = (tc_node){.op = op,
+                 .graph = g,
+                 .n_args = n_args,
+                 .args = own,
+                 .n_results = a.n_results,
+                 .inplace = -1,
+                 .source = tc_sv_copy(arena, source)};
   if (!name.size) name = op->schema.name;
   n->name = tc_sv_copy(arena, name);
   n->results = TC_NEW_ARRAY(arena, tc_value *, a.n_results);

@@ -7,17 +7,30 @@
 #include "core/ir/graph.h"
 
 // Types of schema arguments and returns.
-enum { TC_ST_TENSOR, TC_ST_INT, TC_ST_FLOAT, TC_ST_BOOL, TC_ST_SCALAR, TC_ST_STRING, TC_ST_DTYPE, TC_ST_LAYOUT, TC_ST_DEVICE, TC_ST_MEMORY_FORMAT, TC_ST_GENERATOR, TC_ST_OTHER };
+enum {
+  TC_ST_TENSOR,
+  TC_ST_INT,
+  TC_ST_FLOAT,
+  TC_ST_BOOL,
+  TC_ST_SCALAR,
+  TC_ST_STRING,
+  TC_ST_DTYPE,
+  TC_ST_LAYOUT,
+  TC_ST_DEVICE,
+  TC_ST_MEMORY_FORMAT,
+  TC_ST_GENERATOR,
+  TC_ST_OTHER
+};
 
 typedef struct tc_schema_arg {
   tc_sv name;
   int32_t type;
   bool is_list, is_optional, elements_optional; // Tensor?[] has both is_list and elements_optional
-  int32_t list_size; // int[2]: a single int is repeated; 0: any
-  bool kwarg_only, writes; // Tensor(a!)
-  int32_t alias;     // letter of the alias set, 0: none
+  int32_t list_size;                            // int[2]: a single int is repeated; 0: any
+  bool kwarg_only, writes;                      // Tensor(a!)
+  int32_t alias;                                // letter of the alias set, 0: none
   bool has_default;
-  tc_arg preset;     // the default
+  tc_arg preset; // the default
 } tc_schema_arg;
 
 typedef struct tc_schema {
@@ -46,6 +59,8 @@ const tc_op *tc_op_find(const tc_op_registry *r, tc_sv full_name); // "aten::add
 // "torch.ops.aten.add.Tensor" or "aten.relu.default" → the op; an error names the target and the nearest known ones.
 TC_NODISCARD tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op **out);
 int32_t tc_op_registry_count(const tc_op_registry *r); // declared ops, without the in-place ones made from them
+// The op that an in-place op ("add_.Tensor", derived or declared) is the in-place form of; NULL if there is none.
+const tc_op *tc_op_functional(const tc_op_registry *r, const tc_op *op);
 // Declared ops of one base name ("aten::add" → add.Tensor, add.Scalar) in the order of declaration.
 const tc_op *const *tc_op_overloads(const tc_op_registry *r, tc_sv base, int32_t *out_count);
 const tc_op *tc_op_registry_at(const tc_op_registry *r, int32_t i);
@@ -59,6 +74,7 @@ typedef struct tc_op_family {
 
 // ---- The arguments object that rows' functions get (implements the tc_op_* functions of tc/op.h) ----
 // One struct for all moments; see core/ir/opargs.h.
-TC_NODISCARD tc_status tc_op_run_meta(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source, int32_t *out_n_results, tc_tensor_type **out_types);
+TC_NODISCARD tc_status tc_op_run_meta(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, tc_sv source,
+                                      int32_t *out_n_results, tc_tensor_type **out_types);
 
 #endif

@@ -446,7 +446,13 @@ static tc_status parse_bound(tc_lexer *lx, int64_t *out) {
   return TC_OK;
 }
 
-static tc_status parse_symbol(tc_module *m, tc_lexer *lx) {
+typedef struct divisor {
+  const tc_sym *symbol;
+  int64_t value;
+} divisor;
+typedef TC_VEC(divisor) divisors;
+
+static tc_status parse_symbol(tc_module *m, tc_lexer *lx, divisors *divs) {
   tc_sv name;
   if (tc_lex_eat(lx, "require")) {
     const tc_sym *e;
@@ -455,7 +461,8 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx) {
     return TC_OK;
   }
   TC_TRY(tc_lex_ident(lx, &name));
-  tc_sym_info *info = tc_sym_info_of(m->syms, tc_sym_symbol(m->syms, name));
+  const tc_sym *symbol = tc_sym_symbol(m->syms, name);
+  tc_sym_info *info = tc_sym_info_of(m->syms, symbol);
   if (tc_lex_eat(lx, "unbacked")) info->origin = TC_SYM_UNBACKED;
   if (tc_lex_eat(lx, "in")) {
     int64_t lo, hi;
@@ -471,7 +478,7 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx) {
     int64_t d;
     TC_TRY(tc_lex_int(lx, &d));
     if (d < 1) return tc_lex_error(lx, "a divisor is at least 1");
-    info->divisor = d;
+    tc_vec_push(m->arena, divs, ((divisor){symbol, d}));
   }
   if (tc_lex_eat(lx, "hint")) TC_TRY(tc_lex_int(lx, &info->hint));
   return TC_OK;
@@ -479,8 +486,11 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx) {
 
 tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx) {
   if (!tc_lex_eat(lx, "[")) return TC_OK;
-  do TC_TRY(parse_symbol(m, lx));
+  // Divisors last: a condition that one of them follows from would vanish, and inputs would no longer be checked for it.
+  divisors divs = {0};
+  do TC_TRY(parse_symbol(m, lx, &divs));
   while (tc_lex_eat(lx, ","));
+  for (int32_t i = 0; i < divs.count; i++) tc_sym_info_of(m->syms, divs.data[i].symbol)->divisor = divs.data[i].value;
   return tc_lex_expect(lx, "]");
 }
 

@@ -1,8 +1,8 @@
 // One op of the reference engine: its arguments as tc_op_args of the moment REF, then the row's reference.
 //
 // A pointwise row's scalar functions are applied elementwise to the broadcast arguments, in the widest class among the
-// result and the arguments (bool and integers, floats, complex). They get the Tensor and number arguments in the order of
-// the schema; arguments behind the function's arity must have their default value.
+// result and the arguments (bool and integers, floats, complex). They get the Tensor and number arguments in the order
+// of the schema; arguments behind the function's arity must have their default value.
 #include <math.h>
 #include <string.h>
 
@@ -31,13 +31,19 @@ static tc_ref_view view_of(ref_frame *f, const ref_tensor *t) {
   memcpy(dims, t->sizes, sizeof *dims * (size_t)t->rank);
   memcpy(dims + t->rank, t->strides, sizeof *dims * (size_t)t->rank);
   char *data = t->buffer->data;
-  return (tc_ref_view){.dtype = t->wide, .rank = t->rank, .sizes = dims, .strides = dims + t->rank, .data = data + t->offset * (t->wide == TC_C128 ? 16 : 8), .nominal = t->nominal};
+  return (tc_ref_view){.dtype = t->wide,
+                       .rank = t->rank,
+                       .sizes = dims,
+                       .strides = dims + t->rank,
+                       .data = data + t->offset * (t->wide == TC_C128 ? 16 : 8),
+                       .nominal = t->nominal};
 }
 
 static const tc_ref_view *hook_data(const tc_op_args *a, int32_t arg, int32_t k) {
   ref_frame *f = a->state;
   if (arg < 0 || arg >= a->n_args) return NULL;
-  if (a->args[arg].kind == TC_AK_TENSORS) return k >= 0 && k < a->args[arg].n && f->elems[arg][k].buffer ? &f->elem_views[arg][k] : NULL;
+  if (a->args[arg].kind == TC_AK_TENSORS)
+    return k >= 0 && k < a->args[arg].n && f->elems[arg][k].buffer ? &f->elem_views[arg][k] : NULL;
   return k <= 0 && f->args[arg].buffer ? &f->views[arg] : NULL;
 }
 
@@ -48,7 +54,8 @@ static const tc_ref_view *hook_alloc(tc_op_args *a, int32_t result, int32_t rank
     return NULL;
   }
   for (int32_t i = 0; i < rank; i++)
-    if (sizes[i] < 0) return tc_op_fail(a, "reference: size %d of result %d is %lld", i, result, (long long)sizes[i]), NULL;
+    if (sizes[i] < 0)
+      return tc_op_fail(a, "reference: size %d of result %d is %lld", i, result, (long long)sizes[i]), NULL;
   ref_drop(f->run, &f->results[result]);
   tc_status s = ref_new(f->run, a->results[result].type.dtype, rank, sizes, NULL, &f->results[result]);
   if (s) return tc_op_keep(a, s), NULL;
@@ -63,7 +70,8 @@ static const tc_ref_view *hook_result(tc_op_args *a, int32_t result) {
   const tc_tensor_type *t = &a->results[result].type;
   int64_t sizes[TC_MAX_RANK];
   for (int32_t i = 0; i < t->rank; i++) {
-    if (!tc_sym_is_const(t->sizes[i])) return tc_op_fail(a, "reference: the size of result %d is not known before it is allocated", result), NULL;
+    if (!tc_sym_is_const(t->sizes[i]))
+      return tc_op_fail(a, "reference: the size of result %d is not known before it is allocated", result), NULL;
     sizes[i] = t->sizes[i]->value;
   }
   return hook_alloc(a, result, t->rank, sizes);
@@ -81,7 +89,8 @@ static void *hook_scratch(tc_op_args *a, uint64_t size) {
   return t.buffer->data;
 }
 
-static const tc_ref_hooks hooks = {.data = hook_data, .result = hook_result, .alloc = hook_alloc, .scratch = hook_scratch};
+static const tc_ref_hooks hooks = {
+    .data = hook_data, .result = hook_result, .alloc = hook_alloc, .scratch = hook_scratch};
 
 void tc_ref_seed(const tc_op_args *a, uint64_t *out_seed, uint64_t *out_node) {
   const ref_frame *f = a->state;
@@ -91,7 +100,8 @@ void tc_ref_seed(const tc_op_args *a, uint64_t *out_seed, uint64_t *out_node) {
 
 // ---- arguments ----
 // Numbers in place of symbols and of values that are numbers.
-static tc_status concrete_arg(ref_run *r, const tc_arg *g, ref_slot *(*slot)(void *, tc_value *), void *self, tc_arg *out) {
+static tc_status concrete_arg(ref_run *r, const tc_arg *g, ref_slot *(*slot)(void *, tc_value *), void *self,
+                              tc_arg *out) {
   int64_t v;
   *out = *g;
   switch (g->kind) {
@@ -121,8 +131,13 @@ static tc_status concrete_arg(ref_run *r, const tc_arg *g, ref_slot *(*slot)(voi
 static const tc_tensor_type *concrete_type(ref_run *r, const ref_tensor *t) {
   tc_tensor_type *out = TC_NEW(r->arena, tc_tensor_type);
   tc_int *dims = TC_NEW_ARRAY(r->arena, tc_int, 2 * t->rank);
-  for (int32_t i = 0; i < t->rank; i++) dims[i] = tc_sym_int(r->syms, t->sizes[i]), dims[t->rank + i] = tc_sym_int(r->syms, t->strides[i]);
-  *out = (tc_tensor_type){.dtype = t->nominal, .rank = t->rank, .sizes = dims, .strides = dims + t->rank, .offset = tc_sym_int(r->syms, t->offset)};
+  for (int32_t i = 0; i < t->rank; i++)
+    dims[i] = tc_sym_int(r->syms, t->sizes[i]), dims[t->rank + i] = tc_sym_int(r->syms, t->strides[i]);
+  *out = (tc_tensor_type){.dtype = t->nominal,
+                          .rank = t->rank,
+                          .sizes = dims,
+                          .strides = dims + t->rank,
+                          .offset = tc_sym_int(r->syms, t->offset)};
   return out;
 }
 
@@ -142,13 +157,15 @@ static tc_status number_tensor(ref_run *r, const tc_arg *g, ref_tensor *out) {
   return TC_OK;
 }
 
-static tc_status take_args(ref_frame *f, tc_op_args *a, const tc_node *n, ref_slot *(*slot)(void *, tc_value *), void *self) {
+static tc_status take_args(ref_frame *f, tc_op_args *a, const tc_node *n, ref_slot *(*slot)(void *, tc_value *),
+                           void *self) {
   ref_run *r = f->run;
   tc_arg *args = TC_NEW_ARRAY(r->arena, tc_arg, n->n_args);
   a->args = args;
   for (int32_t i = 0; i < n->n_args; i++) {
     TC_TRY(concrete_arg(r, &n->args[i], slot, self, &args[i]));
-    bool number_slot = i < n->op->schema.n_args && (n->op->schema.args[i].type == TC_ST_TENSOR || n->op->schema.args[i].type == TC_ST_SCALAR);
+    bool number_slot = i < n->op->schema.n_args &&
+                       (n->op->schema.args[i].type == TC_ST_TENSOR || n->op->schema.args[i].type == TC_ST_SCALAR);
     if (args[i].kind == TC_AK_TENSOR) {
       TC_TRY(resolved(r, &slot(self, args[i].value)->t, &f->args[i]));
     } else if (args[i].kind == TC_AK_TENSORS) {
@@ -185,7 +202,11 @@ static tc_status take_results(ref_frame *f, tc_op_args *a, const tc_node *n) {
     const tc_value *v = n->results[i];
     tc_op_result *out = &a->results[i];
     out->set = true, out->view_arg = v->view_arg, out->absent = v->kind == TC_VALUE_NONE;
-    static const tc_dtype number_dtypes[] = {[TC_VALUE_SYM] = TC_I64, [TC_VALUE_FLOAT] = TC_F64, [TC_VALUE_BOOL] = TC_BOOL, [TC_VALUE_TOKEN] = TC_BOOL, [TC_VALUE_NONE] = TC_BOOL};
+    static const tc_dtype number_dtypes[] = {[TC_VALUE_SYM] = TC_I64,
+                                             [TC_VALUE_FLOAT] = TC_F64,
+                                             [TC_VALUE_BOOL] = TC_BOOL,
+                                             [TC_VALUE_TOKEN] = TC_BOOL,
+                                             [TC_VALUE_NONE] = TC_BOOL};
     out->type = v->kind == TC_VALUE_TENSOR ? v->type : (tc_tensor_type){.dtype = number_dtypes[v->kind]};
     tc_int *dims = TC_NEW_ARRAY(r->arena, tc_int, 2 * out->type.rank);
     for (int32_t d = 0; d < out->type.rank; d++) {
@@ -218,47 +239,85 @@ static int32_t arity_of(const tc_scalar_ref *s, int32_t cls) {
   return s->i3 ? 3 : s->i2 ? 2 : s->i1 ? 1 : 0;
 }
 
+// One element: n in class 0, z in the others (class 1: the real parts).
+static void apply_one(const tc_scalar_ref *s, int32_t cls, int32_t arity, const int64_t *n, const tc_c128 *z,
+                      tc_c128 *out, int64_t *out_int) {
+  *out = (tc_c128){0};
+  *out_int = 0;
+  switch (cls) {
+  case 0: *out_int = arity == 1 ? s->i1(n[0]) : arity == 2 ? s->i2(n[0], n[1]) : s->i3(n[0], n[1], n[2]); break;
+  case 1:
+    out->re = arity == 1 ? s->f1(z[0].re) : arity == 2 ? s->f2(z[0].re, z[1].re) : s->f3(z[0].re, z[1].re, z[2].re);
+    break;
+  default: *out = arity == 1 ? s->c1(z[0]) : arity == 2 ? s->c2(z[0], z[1]) : s->c3(z[0], z[1], z[2]);
+  }
+}
+
 static void apply(const scalar_call *c, const int64_t *at, int64_t o) {
-  const tc_scalar_ref *s = c->ref;
-  double f[MAX_SCALAR_ARGS] = {0}, fr = 0;
-  int64_t n[MAX_SCALAR_ARGS] = {0}, ir = 0;
-  tc_c128 z[MAX_SCALAR_ARGS] = {{0}}, zr = {0};
+  int64_t n[MAX_SCALAR_ARGS] = {0}, r;
+  tc_c128 z[MAX_SCALAR_ARGS] = {{0}}, v;
   for (int32_t k = 0; k < c->arity; k++) {
     if (c->cls == 0) n[k] = ((const int64_t *)c->in[k].buffer->data)[at[k]];
-    else ref_load(&c->in[k], at[k], &z[k]), f[k] = z[k].re;
+    else ref_load(&c->in[k], at[k], &z[k]);
   }
-  switch (c->cls) {
-  case 0: ir = c->arity == 1 ? s->i1(n[0]) : c->arity == 2 ? s->i2(n[0], n[1]) : s->i3(n[0], n[1], n[2]); break;
-  case 1: fr = c->arity == 1 ? s->f1(f[0]) : c->arity == 2 ? s->f2(f[0], f[1]) : s->f3(f[0], f[1], f[2]); break;
-  default: zr = c->arity == 1 ? s->c1(z[0]) : c->arity == 2 ? s->c2(z[0], z[1]) : s->c3(z[0], z[1], z[2]);
+  apply_one(c->ref, c->cls, c->arity, n, z, &v, &r);
+  ref_store(&c->out, o, v, r);
+}
+
+bool tc_ref_fold(const tc_op *op, tc_dtype result, int32_t n, const tc_ref_number *args, tc_ref_number *out) {
+  const tc_scalar_ref *s = op->def->scalar_ref;
+  int32_t cls = class_rank(result);
+  if (!s || n > MAX_SCALAR_ARGS) return false;
+  for (int32_t i = 0; i < n; i++)
+    if (class_rank(args[i].dtype) > cls) cls = class_rank(args[i].dtype);
+  if (cls == 0 && !arity_of(s, 0)) cls = 1;
+  if (arity_of(s, cls) != n || n == 0) return false;
+  int64_t ints[MAX_SCALAR_ARGS], r;
+  tc_c128 z[MAX_SCALAR_ARGS], v;
+  for (int32_t i = 0; i < n; i++) {
+    bool integer = class_rank(args[i].dtype) == 0;
+    ints[i] = args[i].integer;
+    z[i] = integer ? (tc_c128){(double)args[i].integer, 0} : args[i].value;
   }
-  if (c->cls == 1) zr.re = fr;
-  ref_store(&c->out, o, zr, ir);
+  apply_one(s, cls, n, ints, z, &v, &r);
+  tc_dtype computed = cls == 0 ? TC_I64 : cls == 1 ? TC_F64 : TC_C128;
+  *out = tc_ref_convert((tc_ref_number){computed, v, r}, result);
+  return true;
 }
 
 // The result in the compute class, then copied to the result's own.
-static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n) {
+static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const tc_op *op) {
   static const tc_dtype class_dtypes[] = {TC_I64, TC_F64, TC_C128};
   ref_run *r = f->run;
-  const tc_schema *schema = &n->op->schema;
+  const tc_schema *schema = &op->schema;
   int32_t picked[64], count = 0;
   for (int32_t i = 0; i < n->n_args && i < schema->n_args && count < 64; i++)
     if (f->args[i].buffer || tc_arg_number_dtype(&a->args[i]) != TC_DTYPE_NONE) picked[count++] = i;
-  scalar_call c = {.ref = n->op->def->scalar_ref, .cls = class_rank(a->results[0].type.dtype)};
+  scalar_call c = {.ref = op->def->scalar_ref, .cls = class_rank(a->results[0].type.dtype)};
   for (int32_t i = 0; i < count; i++)
-    if (a->arg_types[picked[i]] && (!a->arg_types[picked[i]]->wrapped || c.cls == 0) && schema->args[picked[i]].type == TC_ST_TENSOR) {
+    if (a->arg_types[picked[i]] && (!a->arg_types[picked[i]]->wrapped || c.cls == 0) &&
+        schema->args[picked[i]].type == TC_ST_TENSOR) {
       int32_t its = class_rank(a->arg_types[picked[i]]->dtype);
       if (its > c.cls) c.cls = its;
     }
   if (c.cls == 0 && !arity_of(c.ref, 0)) c.cls = 1; // floats hold what the op needs
   c.arity = arity_of(c.ref, c.cls);
-  if (!c.arity) return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " has no meaning on dtype %s", TC_SV_ARG(n->op->full_name), tc_dtype_name(a->results[0].type.dtype));
-  if (c.arity > count) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": its reference wants %d arguments, %d are given", TC_SV_ARG(n->op->full_name), c.arity, count);
+  if (!c.arity)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " has no meaning on dtype %s", TC_SV_ARG(op->full_name),
+                    tc_dtype_name(a->results[0].type.dtype));
+  if (c.arity > count)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": its reference wants %d arguments, %d are given",
+                    TC_SV_ARG(op->full_name), c.arity, count);
   for (int32_t i = c.arity; i < count; i++) {
     const tc_schema_arg *s = &schema->args[picked[i]];
     tc_number v;
-    bool is_default = tc_op_number(a, picked[i], &v) && s->has_default && (s->preset.kind == TC_AK_INT || s->preset.kind == TC_AK_BOOL ? v.re == (double)s->preset.integer : v.re == s->preset.real) && v.im == 0;
-    if (!is_default) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": its reference does not take '" TC_SV_FMT "'", TC_SV_ARG(n->op->full_name), TC_SV_ARG(s->name));
+    bool is_default = tc_op_number(a, picked[i], &v) && s->has_default &&
+                      (s->preset.kind == TC_AK_INT || s->preset.kind == TC_AK_BOOL ? v.re == (double)s->preset.integer
+                                                                                   : v.re == s->preset.real) &&
+                      v.im == 0;
+    if (!is_default)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": its reference does not take '" TC_SV_FMT "'",
+                      TC_SV_ARG(op->full_name), TC_SV_ARG(s->name));
   }
   if (!hook_result(a, 0)) return a->status ? tc_op_finish(a) : tc_error(TC_STATUS_INTERNAL, "no result");
   ref_tensor *out = &f->results[0];
@@ -276,14 +335,14 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n) {
   }
   int64_t index[TC_MAX_RANK] = {0}, at[MAX_SCALAR_ARGS], o = 0;
   if (!s && ref_numel(out->rank, out->sizes) > 0) do {
-    for (int32_t k = 0; k < c.arity; k++) {
-      int32_t lead = out->rank - c.in[k].rank;
-      at[k] = 0;
-      for (int32_t d = lead; d < out->rank; d++)
-        if (c.in[k].sizes[d - lead] != 1) at[k] += index[d] * c.in[k].strides[d - lead];
-    }
-    apply(&c, at, o++);
-  } while (ref_next(out->rank, out->sizes, index));
+      for (int32_t k = 0; k < c.arity; k++) {
+        int32_t lead = out->rank - c.in[k].rank;
+        at[k] = 0;
+        for (int32_t d = lead; d < out->rank; d++)
+          if (c.in[k].sizes[d - lead] != 1) at[k] += index[d] * c.in[k].strides[d - lead];
+      }
+      apply(&c, at, o++);
+    } while (ref_next(out->rank, out->sizes, index));
   if (!s) ref_copy(r, &c.out, out, false);
   for (int32_t k = 0; k < c.arity; k++) ref_drop(r, &c.in[k]);
   ref_drop(r, &c.out);
@@ -297,26 +356,38 @@ static bool known_size(const tc_tensor_type *t) {
   return true;
 }
 
-tc_status ref_call(ref_run *r, const tc_node *n, ref_slot *(*slot)(void *, tc_value *), void *self, ref_tensor *results) {
+tc_status ref_call(ref_run *r, const tc_node *n, const tc_op *op, ref_slot *(*slot)(void *, tc_value *), void *self,
+                   ref_tensor *results) {
   ref_frame f = {.run = r};
-  tc_op_args a = {.moment = TC_MOMENT_REF, .op = n->op, .syms = r->syms, .arena = r->arena, .n_args = n->n_args, .source = n->source, .ref = &hooks, .state = &f};
+  tc_op_args a = {.moment = TC_MOMENT_REF,
+                  .op = op,
+                  .syms = r->syms,
+                  .arena = r->arena,
+                  .n_args = n->n_args,
+                  .source = n->source,
+                  .ref = &hooks,
+                  .state = &f};
   f.args = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_args), f.elems = TC_NEW_ARRAY(r->arena, ref_tensor *, n->n_args);
-  f.views = TC_NEW_ARRAY(r->arena, tc_ref_view, n->n_args), f.elem_views = TC_NEW_ARRAY(r->arena, tc_ref_view *, n->n_args);
-  a.arg_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type *, n->n_args), a.elem_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type **, n->n_args);
-  if (n->op->def->traits & TC_OP_RANDOM) r->random_nodes++;
+  f.views = TC_NEW_ARRAY(r->arena, tc_ref_view, n->n_args),
+  f.elem_views = TC_NEW_ARRAY(r->arena, tc_ref_view *, n->n_args);
+  a.arg_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type *, n->n_args),
+  a.elem_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type **, n->n_args);
+  if (op->def->traits & TC_OP_RANDOM) r->random_nodes++;
   tc_status s = take_args(&f, &a, n, slot, self);
   if (!s) s = take_results(&f, &a, n);
   // Results of known size are there before the reference runs, so that it need not expect a failure.
   for (int32_t i = 0; i < n->n_results && !s; i++)
-    if (n->results[i]->kind != TC_VALUE_NONE && known_size(&a.results[i].type) && !hook_result(&a, i)) s = tc_op_finish(&a);
-  if (!s && n->op->def->ref) {
-    int32_t code = n->op->def->ref(&a);
-    if (code != TC_STATUS_OK && !a.status) tc_op_keep(&a, tc_error(code, TC_SV_FMT ": its reference failed without a reason", TC_SV_ARG(n->op->full_name)));
+    if (n->results[i]->kind != TC_VALUE_NONE && known_size(&a.results[i].type) && !hook_result(&a, i))
+      s = tc_op_finish(&a);
+  if (!s && op->def->ref) {
+    int32_t code = op->def->ref(&a);
+    if (code != TC_STATUS_OK && !a.status)
+      tc_op_keep(&a, tc_error(code, TC_SV_FMT ": its reference failed without a reason", TC_SV_ARG(n->op->full_name)));
     s = tc_op_finish(&a);
     for (int32_t i = 0; i < n->n_results && !s; i++)
       if (n->results[i]->kind != TC_VALUE_NONE && !hook_result(&a, i)) s = tc_op_finish(&a);
   } else if (!s) {
-    s = run_scalar(&f, &a, n);
+    s = run_scalar(&f, &a, n, op);
   }
   for (int32_t i = 0; i < n->n_args; i++) {
     ref_drop(r, &f.args[i]);

@@ -59,16 +59,21 @@ static tc_status check_input(ref_run *r, const tc_graph_input *in, const tc_tens
   if (t->dtype != want->dtype || t->rank != want->rank) {
     tc_sb sb = tc_sb_make(r->arena);
     tc_type_print(&sb, want);
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' is %s of rank %d, %s is wanted", TC_SV_ARG(in->value->name), tc_dtype_name(t->dtype), t->rank, sb.text);
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' is %s of rank %d, %s is wanted",
+                    TC_SV_ARG(in->value->name), tc_dtype_name(t->dtype), t->rank, sb.text);
   }
   for (int32_t d = 0; d < t->rank; d++) {
     int64_t v;
-    if (!all_bound(r, want->sizes[d])) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "': the sizes do not determine dimension %d", TC_SV_ARG(in->value->name), d);
+    if (!all_bound(r, want->sizes[d]))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "': the sizes do not determine dimension %d",
+                      TC_SV_ARG(in->value->name), d);
     TC_TRY(ref_eval(r, want->sizes[d], &v));
     if (v == t->sizes[d]) continue;
     tc_sb sb = tc_sb_make(r->arena);
     tc_sym_print(&sb, want->sizes[d]);
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "': size mismatch at index %d. expected %s = %lld, actual %lld", TC_SV_ARG(in->value->name), d, sb.text, (long long)v, (long long)t->sizes[d]);
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "the input '" TC_SV_FMT "': size mismatch at index %d. expected %s = %lld, actual %lld",
+                    TC_SV_ARG(in->value->name), d, sb.text, (long long)v, (long long)t->sizes[d]);
   }
   return TC_OK;
 }
@@ -78,7 +83,8 @@ static tc_status check_symbols(ref_run *r) {
   for (int32_t i = 0; i < r->n_symbols && i < tc_sym_symbol_count(m->syms); i++) {
     const tc_sym_info *info = tc_sym_info_of(m->syms, tc_sym_symbol_at(m->syms, i));
     if (r->bound[i] && (r->symbols[i] < info->lo || r->symbols[i] > info->hi))
-      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the size " TC_SV_FMT " = %lld is outside of [%lld, %lld]", TC_SV_ARG(info->name), (long long)r->symbols[i], (long long)info->lo, (long long)info->hi);
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the size " TC_SV_FMT " = %lld is outside of [%lld, %lld]",
+                      TC_SV_ARG(info->name), (long long)r->symbols[i], (long long)info->lo, (long long)info->hi);
   }
   for (int32_t i = 0; i < m->requires_.count; i++) {
     int64_t v;
@@ -100,10 +106,13 @@ static tc_status eval_strides(ref_run *r, const tc_tensor_type *t, int64_t *out)
 
 static tc_status take_number(ref_run *r, ref_slot *s, const tc_value *v, const tc_tensor *t) {
   double re, im;
-  if (t->rank != 0 || !t->storage) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' must be a number (a tensor of rank 0)", TC_SV_ARG(v->name));
+  if (t->rank != 0 || !t->storage)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' must be a number (a tensor of rank 0)",
+                    TC_SV_ARG(v->name));
   tc_tensor_get(t, NULL, &re, &im);
   s->real = re, s->integer = tc_dtype_is_float(t->dtype) ? (int64_t)re : tc_tensor_get_int(t, NULL), s->set = true;
-  if (v->kind == TC_VALUE_SYM && v->symbol->kind == TC_SYM_SYMBOL) r->symbols[v->symbol->symbol] = s->integer, r->bound[v->symbol->symbol] = 1;
+  if (v->kind == TC_VALUE_SYM && v->symbol->kind == TC_SYM_SYMBOL)
+    r->symbols[v->symbol->symbol] = s->integer, r->bound[v->symbol->symbol] = 1;
   return TC_OK;
 }
 
@@ -120,9 +129,12 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
       const tc_map_entry *e = tc_map_find(g->module->bindings, in->target);
       if (e) own[k] = ((const tc_binding *)e->value.ptr)->tensor;
     }
-    if (!own[k].storage && in->value->kind == TC_VALUE_TENSOR) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' is missing", TC_SV_ARG(in->target.size ? in->target : in->value->name));
+    if (!own[k].storage && in->value->kind == TC_VALUE_TENSOR)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' is missing",
+                      TC_SV_ARG(in->target.size ? in->target : in->value->name));
     if (in->value->kind == TC_VALUE_TENSOR)
-      for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++) bind(r, in->value->type.sizes[d], own[k].sizes[d]);
+      for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++)
+        bind(r, in->value->type.sizes[d], own[k].sizes[d]);
     else if (in->value->kind != TC_VALUE_TOKEN) TC_TRY(take_number(r, slot_of(s, in->value), in->value, &own[k]));
     k++;
   }
@@ -133,7 +145,8 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
     const tc_graph_input *in = &g->inputs.data[i];
     if (!in->value) continue;
     if (in->value->kind == TC_VALUE_TENSOR)
-      for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++) bind(r, in->value->type.sizes[d], own[k].sizes[d]);
+      for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++)
+        bind(r, in->value->type.sizes[d], own[k].sizes[d]);
     k++;
   }
   k = 0;
@@ -152,10 +165,12 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
 }
 
 // ---- nodes ----
-// A view: the same buffer seen by the declared sizes and strides. Complex and real views of one another count components.
+// A view: the same buffer seen by the declared sizes and strides. Complex and real views of one another count
+// components.
 static tc_status make_view(ref_run *r, const tc_value *v, const ref_tensor *base, ref_tensor *out) {
   const tc_tensor_type *t = &v->type;
-  *out = (ref_tensor){.buffer = base->buffer, .wide = ref_wide_of(t->dtype), .nominal = t->dtype, .rank = t->rank, .conj = t->conj};
+  *out = (ref_tensor){
+      .buffer = base->buffer, .wide = ref_wide_of(t->dtype), .nominal = t->dtype, .rank = t->rank, .conj = t->conj};
   bool same = out->wide == base->wide, parts = out->wide != TC_I64 && base->wide != TC_I64;
   if (!same && !parts) return tc_error(TC_STATUS_UNIMPLEMENTED, "a view of another dtype needs a reference");
   for (int32_t d = 0; d < t->rank; d++) TC_TRY(ref_eval(r, t->sizes[d], &out->sizes[d]));
@@ -164,7 +179,8 @@ static tc_status make_view(ref_run *r, const tc_value *v, const ref_tensor *base
   int64_t span, count = base->buffer->count;
   if (!same) count = out->wide == TC_F64 ? count * 2 : count / 2;
   if (!ref_span(out->rank, out->sizes, out->strides, &span) || out->offset < 0 || (span && out->offset + span > count))
-    return tc_error(TC_STATUS_OUT_OF_RANGE, "the view %%" TC_SV_FMT " reaches outside of its storage", TC_SV_ARG(v->name));
+    return tc_error(TC_STATUS_OUT_OF_RANGE, "the view %%" TC_SV_FMT " reaches outside of its storage",
+                    TC_SV_ARG(v->name));
   ref_hold(out);
   return TC_OK;
 }
@@ -172,9 +188,12 @@ static tc_status make_view(ref_run *r, const tc_value *v, const ref_tensor *base
 static tc_status bind_result(ref_run *r, const tc_value *v, const ref_tensor *t) {
   for (int32_t d = 0; d < t->rank && d < v->type.rank; d++) {
     int64_t want;
-    if (!all_bound(r, v->type.sizes[d]) && !bind(r, v->type.sizes[d], t->sizes[d])) return tc_error(TC_STATUS_INTERNAL, "size %d of %%" TC_SV_FMT " cannot be bound", d, TC_SV_ARG(v->name));
+    if (!all_bound(r, v->type.sizes[d]) && !bind(r, v->type.sizes[d], t->sizes[d]))
+      return tc_error(TC_STATUS_INTERNAL, "size %d of %%" TC_SV_FMT " cannot be bound", d, TC_SV_ARG(v->name));
     TC_TRY(ref_eval(r, v->type.sizes[d], &want));
-    if (want != t->sizes[d]) return tc_error(TC_STATUS_INTERNAL, "size %d of %%" TC_SV_FMT " is %lld, its type says %lld", d, TC_SV_ARG(v->name), (long long)t->sizes[d], (long long)want);
+    if (want != t->sizes[d])
+      return tc_error(TC_STATUS_INTERNAL, "size %d of %%" TC_SV_FMT " is %lld, its type says %lld", d,
+                      TC_SV_ARG(v->name), (long long)t->sizes[d], (long long)want);
   }
   return TC_OK;
 }
@@ -188,10 +207,13 @@ static tc_status store_result(ref_scope *s, tc_value *v, ref_tensor *t) {
   if (v->kind != TC_VALUE_TENSOR) {
     if (t->wide == TC_I64) slot->integer = ((int64_t *)t->buffer->data)[0], slot->real = (double)slot->integer;
     else slot->real = ((double *)t->buffer->data)[0], slot->integer = (int64_t)slot->real;
-    if (v->kind == TC_VALUE_SYM && v->symbol->kind == TC_SYM_SYMBOL) r->symbols[v->symbol->symbol] = slot->integer, r->bound[v->symbol->symbol] = 1;
+    if (v->kind == TC_VALUE_SYM && v->symbol->kind == TC_SYM_SYMBOL)
+      r->symbols[v->symbol->symbol] = slot->integer, r->bound[v->symbol->symbol] = 1;
     return TC_OK;
   }
-  if (t->rank != v->type.rank) return tc_error(TC_STATUS_INTERNAL, "the reference gave %%" TC_SV_FMT " rank %d, its type says %d", TC_SV_ARG(v->name), t->rank, v->type.rank);
+  if (t->rank != v->type.rank)
+    return tc_error(TC_STATUS_INTERNAL, "the reference gave %%" TC_SV_FMT " rank %d, its type says %d",
+                    TC_SV_ARG(v->name), t->rank, v->type.rank);
   TC_TRY(bind_result(r, v, t));
   int64_t strides[TC_MAX_RANK];
   TC_TRY(eval_strides(r, &v->type, strides));
@@ -211,7 +233,8 @@ static tc_status run_expanded(ref_scope *s, tc_node *n) {
   int32_t n_out;
   tc_arg *out;
   TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source}, n->op, n->n_args, n->args, &n_out, &out));
-  if (n_out != n->n_results) return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
+  if (n_out != n->n_results)
+    return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
   ref_scope inner = {.run = s->run, .graph = scratch, .slots = s->slots}; // values of both graphs: keys are pointers
   for (int32_t i = 0; i < n_out; i++) tc_graph_add_output(scratch, TC_OUT_USER, out[i], TC_SV(""));
   TC_TRY(run_graph(&inner));
@@ -231,9 +254,15 @@ static tc_status run_expanded(ref_scope *s, tc_node *n) {
   return TC_OK;
 }
 
+// Views need no reference; a row may have one for the cases in which it copies, or changes the dtype.
 static bool is_view(const tc_node *n) {
-  if (n->op->functional || n->n_results == 0 || n->op->def->ref) return false;
-  return n->results[0]->kind == TC_VALUE_TENSOR && n->results[0]->view_arg >= 0 && n->args[n->results[0]->view_arg].kind == TC_AK_TENSOR;
+  if (tc_op_functional(n->graph->module->ops, n->op) || n->n_results == 0 || n->results[0]->kind != TC_VALUE_TENSOR ||
+      n->results[0]->view_arg < 0)
+    return false;
+  const tc_arg *base = &n->args[n->results[0]->view_arg];
+  if (base->kind != TC_AK_TENSOR) return false;
+  tc_dtype from = base->value->type.dtype, to = n->results[0]->type.dtype;
+  return from == to || tc_dtype_real(from) == to || tc_dtype_real(to) == from;
 }
 
 // An op that writes: the functional result goes into the storage of what is written, whose view the result is.
@@ -248,21 +277,25 @@ static tc_status write_through(ref_scope *s, tc_node *n, ref_tensor *result) {
 
 static tc_status run_node(ref_scope *s, tc_node *n) {
   ref_run *r = s->run;
-  if (n->n_results > 0 && (is_view(n) || (n->op->functional && (n->op->def->traits & TC_OP_VIEW)))) {
+  const tc_op *inplace_of = tc_op_functional(r->module->ops, n->op);
+  const tc_op *base = inplace_of ? inplace_of : n->op;
+  if (n->n_results > 0 && (is_view(n) || (inplace_of && (base->def->traits & TC_OP_VIEW)))) {
     for (int32_t i = 0; i < n->n_results; i++) {
       tc_value *v = n->results[i];
       TC_TRY(make_view(r, v, &slot_of(s, n->args[v->view_arg].value)->t, &slot_of(s, v)->t));
     }
     return TC_OK;
   }
-  bool has_ref = n->op->def->ref || n->op->def->scalar_ref;
-  if (!has_ref && tc_op_can_expand(n->op) && !n->op->functional) return run_expanded(s, n);
+  if (n->n_results == 0 && (base->def->traits & TC_OP_VIEW)) return TC_OK; // the parts of nothing
+  bool has_ref = base->def->ref || base->def->scalar_ref;
+  if (!has_ref && tc_op_can_expand(base) && !inplace_of) return run_expanded(s, n);
   if (!has_ref) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no reference", TC_SV_ARG(n->op->full_name));
   ref_tensor *results = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_results);
-  TC_TRY(ref_call(r, n, slot_of, s, results));
+  TC_TRY(ref_call(r, n, base, slot_of, s, results));
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results; i++) {
-    if (!status) status = n->op->functional && i == 0 ? write_through(s, n, &results[i]) : store_result(s, n->results[i], &results[i]);
+    if (!status)
+      status = inplace_of && i == 0 ? write_through(s, n, &results[i]) : store_result(s, n->results[i], &results[i]);
     ref_drop(r, &results[i]);
   }
   return status;
@@ -274,7 +307,8 @@ static tc_status watch(ref_scope *s, const tc_node *n) {
   tc_tensor *t = TC_NEW_ARRAY(s->run->arena, tc_tensor, n->n_results);
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results && !status; i++)
-    if (n->results[i]->kind == TC_VALUE_TENSOR) status = ref_to_tensor(s->run, &slot_of(s, n->results[i])->t, o->wide, &t[i]);
+    if (n->results[i]->kind == TC_VALUE_TENSOR)
+      status = ref_to_tensor(s->run, &slot_of(s, n->results[i])->t, o->wide, &t[i]);
   if (!status) o->watch(o->watch_self, n, n->n_results, t);
   for (int32_t i = 0; i < n->n_results; i++) tc_tensor_unref(&t[i]);
   return status;
@@ -316,8 +350,11 @@ static tc_status run_graph(ref_scope *s) {
     tc_status status = run_node(s, n);
     if (!status) status = watch(s, n);
     if (status) {
-      status = tc_status_note(status, "while running %%" TC_SV_FMT " = " TC_SV_FMT, TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
-      return n->source.size && !strstr(tc_status_text(status), "at ") ? tc_status_note(status, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : status;
+      status = tc_status_note(status, "while running %%" TC_SV_FMT " = " TC_SV_FMT,
+                              TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
+      return n->source.size && !strstr(tc_status_text(status), "at ")
+                 ? tc_status_note(status, "at " TC_SV_FMT, TC_SV_ARG(n->source))
+                 : status;
     }
     if (frees) tc_node_each_value(n, release_use, &(use_marker){s, at});
     at++;
@@ -345,11 +382,13 @@ static tc_status make_output(ref_scope *s, const tc_graph_output *o, tc_tensor *
     ref_slot *slot = slot_of(s, g->value);
     if (g->value->kind == TC_VALUE_TENSOR) return ref_to_tensor(r, &slot->t, r->options->wide, out);
     if (g->value->kind == TC_VALUE_NONE || g->value->kind == TC_VALUE_TOKEN) return TC_OK;
-    return number_output(r, g->value->kind == TC_VALUE_FLOAT ? TC_F64 : g->value->kind == TC_VALUE_BOOL ? TC_BOOL : TC_I64, slot->real, slot->integer, out);
+    return number_output(r,
+                         g->value->kind == TC_VALUE_FLOAT  ? TC_F64
+                         : g->value->kind == TC_VALUE_BOOL ? TC_BOOL
+                                                           : TC_I64,
+                         slot->real, slot->integer, out);
   }
-  case TC_AK_INT:
-    TC_TRY(ref_eval(r, g->sym, &v));
-    return number_output(r, TC_I64, 0, v, out);
+  case TC_AK_INT: TC_TRY(ref_eval(r, g->sym, &v)); return number_output(r, TC_I64, 0, v, out);
   case TC_AK_FLOAT: return number_output(r, TC_F64, g->value ? slot_of(s, g->value)->real : g->real, 0, out);
   case TC_AK_BOOL: return number_output(r, TC_BOOL, 0, g->value ? slot_of(s, g->value)->integer : g->integer, out);
   default: return TC_OK;
@@ -364,7 +403,8 @@ static tc_status write_back(ref_scope *s, const tc_tensor *inputs, const tc_tens
     for (int32_t j = 0; j < s->graph->inputs.count; j++) {
       const tc_graph_input *in = &s->graph->inputs.data[j];
       if (!in->value) continue;
-      if (tc_sv_eq(in->target, o->target) && (o->kind == TC_OUT_INPUT_MUTATION) == (in->kind == TC_IN_USER)) TC_TRY(tc_tensor_copy(&outputs[i], &inputs[k]));
+      if (tc_sv_eq(in->target, o->target) && (o->kind == TC_OUT_INPUT_MUTATION) == (in->kind == TC_IN_USER))
+        TC_TRY(tc_tensor_copy(&outputs[i], &inputs[k]));
       k++;
     }
   }
@@ -391,17 +431,23 @@ static tc_status do_run(void *p) {
   tc_tensor *inputs = TC_NEW_ARRAY(r->arena, tc_tensor, c->n_inputs);
   TC_TRY(take_inputs(&s, c->n_inputs, c->inputs, inputs));
   TC_TRY(run_graph(&s));
-  for (int32_t i = 0; i < c->graph->outputs.count; i++) TC_TRY(make_output(&s, &c->graph->outputs.data[i], &c->outputs[i]));
+  for (int32_t i = 0; i < c->graph->outputs.count; i++)
+    TC_TRY(make_output(&s, &c->graph->outputs.data[i], &c->outputs[i]));
   return r->options->write_back ? write_back(&s, inputs, c->outputs) : TC_OK;
 }
 
-tc_status tc_ref_run(tc_graph *g, const tc_allocator *a, int32_t n_inputs, const tc_tensor *inputs, tc_tensor *outputs, const tc_ref_options *options) {
+static tc_status run_guarded(void *p) { return tc_arena_guard(((run_call *)p)->run->arena, do_run, p); }
+
+tc_status tc_ref_run(tc_graph *g, const tc_allocator *a, int32_t n_inputs, const tc_tensor *inputs, tc_tensor *outputs,
+                     const tc_ref_options *options) {
   static const tc_ref_options plain = {0};
   ref_run r = {.options = options ? options : &plain, .allocator = a, .module = g->module};
   run_call c = {.run = &r, .graph = g, .n_inputs = n_inputs, .inputs = inputs, .outputs = outputs};
   memset(outputs, 0, sizeof *outputs * (size_t)g->outputs.count);
   TC_TRY(tc_arena_create(a, &r.arena));
-  tc_status s = tc_arena_guard(r.arena, do_run, &c);
+  // Decompositions build graphs in the module's arena, which may be short too. Its guard is the outer one: unwinding to
+  // it leaves the run's arena with a guard that is gone, and that arena is destroyed here.
+  tc_status s = tc_arena_guard(g->module->arena, run_guarded, &c);
   while (r.buffers) {
     r.buffers->refs = 1;
     ref_drop(&r, &(ref_tensor){.buffer = r.buffers});

@@ -24,10 +24,10 @@ typedef struct ref_tensor {
 
 // What stands for a graph value.
 typedef struct ref_slot {
-  ref_tensor t;    // TENSOR
+  ref_tensor t; // TENSOR
   bool set;
-  int64_t integer; // SYM, BOOL
-  double real;     // FLOAT
+  int64_t integer;  // SYM, BOOL
+  double real;      // FLOAT
   int32_t last_use; // number of the last reading node; INT32_MAX for outputs
 } ref_slot;
 
@@ -35,9 +35,9 @@ typedef struct ref_run {
   const tc_ref_options *options;
   const tc_allocator *allocator;
   tc_module *module;
-  tc_arena *arena;     // of the run
-  tc_sym_ctx *syms;    // of the run: constants only
-  int64_t *symbols;    // values by number of the module's symbol
+  tc_arena *arena;  // of the run
+  tc_sym_ctx *syms; // of the run: constants only
+  int64_t *symbols; // values by number of the module's symbol
   uint8_t *bound;
   int32_t n_symbols;
   ref_buffer *buffers; // all live ones
@@ -49,7 +49,8 @@ tc_dtype ref_wide_of(tc_dtype d);
 int64_t ref_numel(int32_t rank, const int64_t *sizes);
 // Number of elements that the strides reach from element 0 on (strides ≥ 0); false on overflow.
 bool ref_span(int32_t rank, const int64_t *sizes, const int64_t *strides, int64_t *out);
-tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides, ref_tensor *out); // strides NULL: row-major; zeroed
+tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides,
+                  ref_tensor *out); // strides NULL: row-major; zeroed
 void ref_hold(ref_tensor *t);
 void ref_drop(ref_run *r, ref_tensor *t); // leaves it empty
 // Copies values between shapes of the same sizes: classes are converted; rounded to `to`'s nominal dtype unless wide.
@@ -62,8 +63,10 @@ tc_status ref_to_tensor(ref_run *r, const ref_tensor *t, bool wide, tc_tensor *o
 bool ref_next(int32_t rank, const int64_t *sizes, int64_t *index);
 
 // refcall.c
-// One op on values: runs the row's reference. args: the node's, with numbers in place of symbols and number values.
-tc_status ref_call(ref_run *r, const tc_node *n, ref_slot *(*slot)(void *self, tc_value *v), void *self, ref_tensor *results);
+// One op on values: runs the reference of `op` (the node's, or what it is the in-place form of). args: the node's, with
+// numbers in place of symbols and number values.
+tc_status ref_call(ref_run *r, const tc_node *n, const tc_op *op, ref_slot *(*slot)(void *self, tc_value *v),
+                   void *self, ref_tensor *results);
 tc_status ref_eval(ref_run *r, const tc_sym *e, int64_t *out);
 
 #endif

@@ -22,19 +22,22 @@ bool ref_span(int32_t rank, const int64_t *sizes, const int64_t *strides, int64_
   for (int32_t i = 0; i < rank; i++) {
     if (sizes[i] == 0) return *out = 0, true;
     if (sizes[i] < 0 || strides[i] < 0) return false;
-    if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(span, reach, &span)) return false;
+    if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(span, reach, &span))
+      return false;
   }
   *out = span;
   return span < INT64_MAX / 16;
 }
 
-tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides, ref_tensor *out) {
+tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides,
+                  ref_tensor *out) {
   *out = (ref_tensor){.wide = ref_wide_of(nominal), .nominal = nominal, .rank = rank};
   memcpy(out->sizes, sizes, sizeof *sizes * (size_t)rank);
   if (strides) memcpy(out->strides, strides, sizeof *strides * (size_t)rank);
   else tc_contiguous_strides(rank, sizes, out->strides);
   int64_t span;
-  if (!ref_span(rank, sizes, out->strides, &span)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a tensor of that size cannot be held");
+  if (!ref_span(rank, sizes, out->strides, &span))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a tensor of that size cannot be held");
   ref_buffer *b = tc_alloc(r->allocator, sizeof *b);
   if (!b) return tc_error(TC_STATUS_OUT_OF_MEMORY, "out of memory for a reference value");
   b->data = tc_alloc(r->allocator, (size_t)span * wide_size(out->wide));
@@ -83,7 +86,9 @@ void ref_load(const ref_tensor *t, int64_t at, tc_c128 *out) {
 }
 
 // Outside of int64: as x86 converts.
-static int64_t to_int(double v) { return v > -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN; }
+static int64_t to_int(double v) {
+  return v > -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+}
 
 static double round_real(tc_dtype d, double v) {
   switch (d) {
@@ -116,22 +121,23 @@ void ref_store(const ref_tensor *t, int64_t at, tc_c128 v, int64_t i) {
   else ((int64_t *)t->buffer->data)[at] = i;
 }
 
+tc_ref_number tc_ref_convert(tc_ref_number v, tc_dtype to) {
+  tc_ref_number out = {.dtype = to};
+  bool from_int = ref_wide_of(v.dtype) == TC_I64;
+  if (from_int) v.value = (tc_c128){v.dtype == TC_U64 ? (double)(uint64_t)v.integer : (double)v.integer, 0};
+  else v.integer = to == TC_BOOL ? v.value.re != 0 || v.value.im != 0 : to_int(v.value.re);
+  if (ref_wide_of(to) == TC_I64) out.integer = wrap_int(to, v.integer);
+  else out.value = (tc_c128){round_real(to, v.value.re), tc_dtype_is_complex(to) ? round_real(to, v.value.im) : 0};
+  return out;
+}
+
 // One element from any class to any class; ints stay exact among themselves.
 static void copy_element(const ref_tensor *from, int64_t i, const ref_tensor *to, int64_t o, bool round) {
-  tc_c128 v = {0};
-  int64_t n = 0;
-  if (from->wide == TC_I64) {
-    n = ((const int64_t *)from->buffer->data)[i];
-    v.re = from->nominal == TC_U64 ? (double)(uint64_t)n : (double)n;
-  } else {
-    ref_load(from, i, &v);
-    if (to->wide == TC_I64) n = to->nominal == TC_BOOL ? v.re != 0 || v.im != 0 : to_int(v.re);
-  }
-  if (round || to->wide == TC_I64) {
-    v.re = round_real(to->nominal, v.re), v.im = round_real(to->nominal, v.im);
-    n = wrap_int(to->nominal, n);
-  }
-  ref_store(to, o, v, n);
+  tc_ref_number v = {.dtype = from->wide == TC_I64 ? from->nominal : from->wide};
+  if (from->wide == TC_I64) v.integer = ((const int64_t *)from->buffer->data)[i];
+  else ref_load(from, i, &v.value);
+  v = tc_ref_convert(v, round || to->wide == TC_I64 ? to->nominal : to->wide);
+  ref_store(to, o, v.value, v.integer);
 }
 
 void ref_copy(const ref_run *r, const ref_tensor *from, const ref_tensor *to, bool round) {
@@ -172,7 +178,8 @@ tc_status ref_to_tensor(ref_run *r, const ref_tensor *t, bool wide, tc_tensor *o
   ref_copy(r, t, &flat, true);
   tc_storage *storage = NULL;
   tc_tensor view = {0};
-  tc_status s = tc_storage_wrap(r->allocator, flat.buffer->data, (size_t)flat.buffer->count * wide_size(flat.wide), NULL, NULL, &storage);
+  tc_status s = tc_storage_wrap(r->allocator, flat.buffer->data, (size_t)flat.buffer->count * wide_size(flat.wide),
+                                NULL, NULL, &storage);
   if (!s) s = tc_tensor_view(storage, flat.wide, flat.rank, flat.sizes, flat.strides, 0, &view);
   if (!s && !ref_span(t->rank, t->sizes, strides, &span)) s = tc_error(TC_STATUS_INVALID_ARGUMENT, "negative strides");
   if (!s) s = tc_tensor_create_strided(r->allocator, wide ? flat.wide : t->nominal, t->rank, t->sizes, strides, out);

@@ -1,11 +1,12 @@
 // The op registry: declaration rows with their schemas and texts parsed, found by name.
 //
-// For each functional op "f.o(Tensor self, …) -> Tensor" an in-place op "f_.o(Tensor(a!) self, …) -> Tensor(a!)" is made,
-// unless a row declares it: its meta function is the functional op's and functionalization replaces it by that op.
-#include "core/ir/op.h"
-
+// For each functional op "f.o(Tensor self, …) -> Tensor" an in-place op "f_.o(Tensor(a!) self, …) -> Tensor(a!)" is
+// made, unless a row declares it: its meta function is the functional op's and functionalization replaces it by that
+// op.
 #include <stdio.h>
 #include <string.h>
+
+#include "core/ir/op.h"
 
 struct tc_op_registry {
   tc_arena *arena;
@@ -17,7 +18,8 @@ struct tc_op_registry {
 typedef TC_VEC(const tc_op *) op_list;
 
 static tc_sv full_name(tc_arena *arena, tc_sv ns, tc_sv name, tc_sv overload) {
-  return tc_sv_printf(arena, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload));
+  return tc_sv_printf(arena, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name),
+                      overload.size ? "." : "", TC_SV_ARG(overload));
 }
 
 typedef struct registration {
@@ -37,8 +39,8 @@ static const tc_op_def *own_def(tc_arena *arena, const tc_op_def *def) {
 static bool has_inplace_form(const tc_schema *s) {
   if (s->n_args < 1 || s->n_returns != 1 || s->varargs) return false;
   const tc_schema_arg *self = &s->args[0], *ret = &s->returns[0];
-  return self->type == TC_ST_TENSOR && !self->is_list && !self->is_optional && !self->writes && ret->type == TC_ST_TENSOR &&
-         !ret->is_list && !ret->is_optional && !tc_sv_ends(s->name, "_");
+  return self->type == TC_ST_TENSOR && !self->is_list && !self->is_optional && !self->writes &&
+         ret->type == TC_ST_TENSOR && !ret->is_list && !ret->is_optional && !tc_sv_ends(s->name, "_");
 }
 
 static void derive_inplace(tc_op_registry *r, const tc_op *base) {
@@ -61,7 +63,8 @@ static void derive_inplace(tc_op_registry *r, const tc_op *base) {
   if (fresh) e->value.ptr = op;
 }
 
-static tc_status parse_text(tc_op_registry *r, const tc_op *op, const char *what, const char *text, tc_ex_program *out) {
+static tc_status parse_text(tc_op_registry *r, const tc_op *op, const char *what, const char *text,
+                            tc_ex_program *out) {
   if (!text) return TC_OK;
   tc_sv name = tc_sv_printf(r->arena, "%s of " TC_SV_FMT, what, TC_SV_ARG(op->full_name));
   return tc_ex_parse_program(r->arena, name, tc_sv_of(text), out);
@@ -74,7 +77,8 @@ static tc_status do_register(void *p) {
   tc_op *op = TC_NEW(r->arena, tc_op);
   op->def = own_def(r->arena, g->def);
   op->plugin = tc_sv_copy(r->arena, g->plugin);
-  TC_TRY(tc_schema_parse(r->arena, tc_sv_of(g->def->schema), &op->schema), "while registering the op '%s'", g->def->schema);
+  TC_TRY(tc_schema_parse(r->arena, tc_sv_of(g->def->schema), &op->schema), "while registering the op '%s'",
+         g->def->schema);
   op->full_name = full_name(r->arena, op->schema.ns, op->schema.name, op->schema.overload);
   TC_TRY(parse_text(r, op, "body", op->def->body, &op->body));
   TC_TRY(parse_text(r, op, "decomposition", op->def->decompose, &op->decompose));
@@ -122,6 +126,19 @@ const tc_op *tc_op_find(const tc_op_registry *r, tc_sv name) {
   return e ? e->value.ptr : NULL;
 }
 
+const tc_op *tc_op_functional(const tc_op_registry *r, const tc_op *op) {
+  const tc_schema *s = &op->schema;
+  char name[256];
+  if (op->functional) return op->functional;
+  if (s->n_args < 1 || !s->args[0].writes || !tc_sv_ends(s->name, "_") ||
+      s->ns.size + s->name.size + s->overload.size + 4 > sizeof name)
+    return NULL;
+  tc_sv base = tc_sv_sub(s->name, 0, s->name.size - 1);
+  int n = snprintf(name, sizeof name, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(s->ns), TC_SV_ARG(base),
+                   s->overload.size ? "." : "", TC_SV_ARG(s->overload));
+  return tc_op_find(r, (tc_sv){name, (size_t)n});
+}
+
 const tc_op *const *tc_op_overloads(const tc_op_registry *r, tc_sv base, int32_t *out_count) {
   const tc_map_entry *e = tc_map_find(r->by_base, base);
   const op_list *list = e ? e->value.ptr : NULL;
@@ -132,7 +149,8 @@ const tc_op *const *tc_op_overloads(const tc_op_registry *r, tc_sv base, int32_t
 int32_t tc_op_registry_count(const tc_op_registry *r) { return r->declared.count; }
 const tc_op *tc_op_registry_at(const tc_op_registry *r, int32_t i) { return r->declared.data[i]; }
 
-// "aten.add.Tensor" → "aten::add.Tensor"; "aten.relu.default" and "aten.relu" → "aten::relu". In `buffer`, false if long.
+// "aten.add.Tensor" → "aten::add.Tensor"; "aten.relu.default" and "aten.relu" → "aten::relu". In `buffer`, false if
+// long.
 static bool target_name(tc_sv target, char *buffer, size_t size, tc_sv *out) {
   if (tc_sv_starts(target, "torch.ops.")) target = tc_sv_sub(target, 10, target.size);
   tc_sv ns, name, overload = tc_sv_cut(target, '.', &ns);
@@ -143,7 +161,8 @@ static bool target_name(tc_sv target, char *buffer, size_t size, tc_sv *out) {
   overload = tc_sv_cut(overload, '.', &name);
   if (tc_sv_is(overload, "default")) overload = TC_SV("");
   if (ns.size + name.size + overload.size + 4 > size) return false;
-  int n = snprintf(buffer, size, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload));
+  int n = snprintf(buffer, size, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name),
+                   overload.size ? "." : "", TC_SV_ARG(overload));
   *out = (tc_sv){buffer, (size_t)n};
   return true;
 }
@@ -162,7 +181,9 @@ tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op *
   for (int32_t i = 0; i < n; i++) names[i] = tc_map_at(r->by_name, i)->key;
   tc_sv near = tc_sv_nearest(name, names, n);
   if (near.size)
-    return tc_error(TC_STATUS_NOT_FOUND, "the op '" TC_SV_FMT "' (" TC_SV_FMT ") is not known; the nearest known one is '" TC_SV_FMT "'",
+    return tc_error(TC_STATUS_NOT_FOUND,
+                    "the op '" TC_SV_FMT "' (" TC_SV_FMT ") is not known; the nearest known one is '" TC_SV_FMT "'",
                     TC_SV_ARG(name), TC_SV_ARG(target), TC_SV_ARG(near));
-  return tc_error(TC_STATUS_NOT_FOUND, "the op '" TC_SV_FMT "' (" TC_SV_FMT ") is not known", TC_SV_ARG(name), TC_SV_ARG(target));
+  return tc_error(TC_STATUS_NOT_FOUND, "the op '" TC_SV_FMT "' (" TC_SV_FMT ") is not known", TC_SV_ARG(name),
+                  TC_SV_ARG(target));
 }

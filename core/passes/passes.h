@@ -1,11 +1,49 @@
-// The graph passes, one file each. A pass is `tc_status run(tc_graph *, bool *out_progress)` (core/ir/graph.h) and leaves
-// the graph swept.
+// The graph passes, one file each. A pass is `tc_status run(tc_graph *, bool *out_progress)` (core/ir/graph.h) and
+// leaves the graph swept. Unless said otherwise a pass expects a functional graph and keeps it functional.
+//
+// The usual order: functionalize once; then decompose, views, conj, fold, cse, dce until nothing changes; reinplace
+// last (behind it nothing may move a node across another).
 #ifndef TC_CORE_PASSES_PASSES_H_
 #define TC_CORE_PASSES_PASSES_H_
 
+#include "core/ir/expand.h"
 #include "core/ir/op.h"
 
+// Replaces ops that write (in place, through views, into `out`) by functional ones; writes to graph inputs become
+// mutation outputs, in front of the user's.
+extern const tc_pass tc_pass_functionalize;
 // Replaces every node whose op has a decomposition and nothing better to be lowered from (no body, no lowering).
 extern const tc_pass tc_pass_decompose;
+// Removes views that show what is already there, copies that nobody can tell from their source, and chains of reshapes.
+extern const tc_pass tc_pass_views;
+// Removes conjugations that cancel or mean nothing (real tensors).
+extern const tc_pass tc_pass_conj;
+// Folds tensors of one value, arithmetic with neutral elements, casts there and back.
+extern const tc_pass tc_pass_fold;
+// Makes equal computations one.
+extern const tc_pass tc_pass_cse;
+// Removes what nothing needs. Ops with effects stay, and what gives a size that something needs.
+extern const tc_pass tc_pass_dce;
+// Marks nodes whose first result may take over an argument's storage: updates of mutated inputs, scatters into a value
+// that nothing reads afterwards.
+extern const tc_pass tc_pass_reinplace;
+
+// Everything before lowering, in the order above; n in *out_n.
+const tc_pass *const *tc_standard_passes(int32_t *out_n);
+
+// ---- what passes share ----
+// Decomposes each node whose op can be and that `stays` does not keep.
+TC_NODISCARD tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const tc_node *n), void *self,
+                                    bool *out_progress);
+// The root of the views that v is: the value that owns the storage.
+tc_value *tc_view_root(tc_value *v);
+// Is this node free of effects, so that it may be dropped, moved or made once for all?
+bool tc_node_pure(const tc_node *n);
+bool tc_node_writes(const tc_node *n); // into an argument
+// Is this an aten op of that name, whatever its overload, that is not the in-place form?
+bool tc_node_is(const tc_node *n, const char *name);
+// v in the layout of `like` (dtype, sizes and strides), copied if need be; for values that replace others of that type.
+// A layout that no op gives stays as it is.
+TC_NODISCARD tc_status tc_match_layout(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out);
 
 #endif

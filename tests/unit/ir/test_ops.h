@@ -20,6 +20,20 @@ static inline int32_t m_binary(tc_op_args *a) {
   return tc_op_pointwise_result(a, 0, tc_op_promote(a, 2, both), 2, both);
 }
 
+// self's type; the other argument must broadcast to it
+static inline int32_t m_into_self(tc_op_args *a) {
+  const int32_t both[] = {0, 1};
+  int32_t rank;
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  const tc_int *sizes = tc_op_broadcast(a, 2, both, &rank);
+  if (!sizes) return TC_STATUS_INVALID_ARGUMENT;
+  if (rank != x->rank) return tc_op_fail(a, "%s does not fit into %s", tc_op_shape_text(a, 1), tc_op_shape_text(a, 0));
+  for (int32_t i = 0; i < rank; i++)
+    if (tc_int_eq(a, sizes[i], x->sizes[i]) != 1)
+      return tc_op_fail(a, "%s does not fit into %s", tc_op_shape_text(a, 1), tc_op_shape_text(a, 0));
+  return m_same(a);
+}
+
 static inline int32_t m_compare(tc_op_args *a) {
   const int32_t both[] = {0, 1};
   return tc_op_pointwise_result(a, 0, TC_BOOL, 2, both);
@@ -96,6 +110,8 @@ static inline int32_t m_select(tc_op_args *a) {
   if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], at = tc_op_sym(a, 2);
   int32_t rank = 0;
+  if (tc_int_lt(a, at, x->sizes[d]) == 0 || tc_int_lt(a, tc_int_add(a, at, x->sizes[d]), tc_int_const(a, 0)) == 1)
+    return tc_op_fail(a, "index out of range");
   if (tc_int_lt(a, at, tc_int_const(a, 0)) == 1) at = tc_int_add(a, at, x->sizes[d]);
   for (int32_t i = 0; i < x->rank; i++)
     if (i != d) sizes[rank] = x->sizes[i], strides[rank++] = x->strides[i];
@@ -138,6 +154,19 @@ static inline int32_t m_unsqueeze(tc_op_args *a) {
       strides[i] = k < x->rank ? tc_int_mul(a, x->sizes[k], x->strides[k]) : tc_int_const(a, 1);
   }
   return tc_op_set_view(a, 0, 0, x->dtype, x->rank + 1, sizes, strides, x->offset);
+}
+
+static inline int32_t m_squeeze(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  int64_t d = dim_of(a, tc_op_int(a, 1, 0), x->rank);
+  if (d < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_int_eq(a, x->sizes[d], tc_int_const(a, 1)) != 1)
+    return tc_op_set_view(a, 0, 0, x->dtype, x->rank, x->sizes, x->strides, x->offset);
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
+  int32_t rank = 0;
+  for (int32_t i = 0; i < x->rank; i++)
+    if (i != d) sizes[rank] = x->sizes[i], strides[rank++] = x->strides[i];
+  return tc_op_set_view(a, 0, 0, x->dtype, rank, sizes, strides, x->offset);
 }
 
 static inline int32_t m_expand(tc_op_args *a) {
@@ -211,6 +240,11 @@ static inline int32_t m_self(tc_op_args *a) {
   return tc_op_format_result(a, 0, x->dtype, x->rank, x->sizes, TC_FORMAT_PRESERVE, 0);
 }
 
+static inline int32_t m_clone(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  return tc_op_format_result(a, 0, x->dtype, x->rank, x->sizes, tc_op_memory_format(a, 1, TC_FORMAT_PRESERVE), 0);
+}
+
 static inline int32_t m_full(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK];
   if (tc_op_count(a, 0) > TC_MAX_RANK) return tc_op_fail(a, "too many sizes");
@@ -262,6 +296,18 @@ static inline int32_t m_nonzero(tc_op_args *a) {
   return tc_op_set_result(a, 0, TC_I64, 2, sizes, NULL);
 }
 
+static inline int32_t m_out(tc_op_args *a) {
+  const tc_tensor_type *out = tc_op_tensor(a, 3);
+  return tc_op_set_view(a, 0, 3, out->dtype, out->rank, out->sizes, out->strides, out->offset);
+}
+
+static inline int32_t m_batch_norm(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *stat = tc_op_tensor(a, 3);
+  tc_op_set_result(a, 0, x->dtype, x->rank, x->sizes, NULL);
+  for (int32_t i = 1; i < 5; i++) tc_op_set_result(a, i, stat->dtype, stat->rank, stat->sizes, NULL);
+  return TC_STATUS_OK;
+}
+
 static inline int32_t m_item(tc_op_args *a) { return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, 0, NULL, NULL); }
 
 // ---- references ----
@@ -284,6 +330,8 @@ static inline tc_c128 rc_add(tc_c128 x, tc_c128 y) { return (tc_c128){x.re + y.r
 static inline tc_c128 rc_self(tc_c128 x) { return x; }
 static inline double r_self(double x) { return x; }
 static inline int64_t ri_self(int64_t x) { return x; }
+static inline double r_where(double c, double x, double y) { return c != 0 ? x : y; }
+static const tc_scalar_ref s_where = {.f3 = r_where};
 static const tc_scalar_ref s_add = {.f2 = r_add, .i2 = ri_add, .c2 = rc_add}, s_sub = {.f2 = r_sub},
                            s_mul = {.f2 = r_mul, .i2 = ri_mul, .c2 = rc_mul}, s_div = {.f2 = r_div},
                            s_relu = {.f1 = r_relu}, s_neg = {.f1 = r_neg}, s_exp = {.f1 = exp},
@@ -363,6 +411,101 @@ static inline int32_t ref_cat(tc_op_args *a) { // doubles, along dim 0
   return TC_STATUS_OK;
 }
 
+// Writes src into the part of a copy of self that starts at element `offset` and has these strides (wide elements).
+static inline int32_t scatter_part(tc_op_args *a, const tc_ref_view *src, int64_t offset, const int64_t *strides) {
+  const tc_ref_view *x = tc_op_data(a, 0), *r = tc_op_result_data(a, 0);
+  size_t size = r->dtype == TC_C128 ? 16 : 8;
+  int64_t numel = 1, part = 1;
+  for (int32_t d = 0; d < x->rank; d++) numel *= x->sizes[d];
+  for (int32_t d = 0; d < src->rank; d++) part *= src->sizes[d];
+  for (int64_t e = 0; e < numel; e++) {
+    int64_t rest = e, from = 0;
+    for (int32_t d = x->rank - 1; d >= 0; d--) from += rest % x->sizes[d] * x->strides[d], rest /= x->sizes[d];
+    memcpy((char *)r->data + (size_t)e * size, (const char *)x->data + (size_t)from * size, size);
+  }
+  for (int64_t e = 0; e < part; e++) {
+    int64_t rest = e, from = 0, to = offset;
+    for (int32_t d = src->rank - 1; d >= 0; d--) {
+      int64_t i = rest % src->sizes[d];
+      from += i * src->strides[d], to += i * strides[d], rest /= src->sizes[d];
+    }
+    memcpy((char *)r->data + (size_t)to * size, (const char *)src->data + (size_t)from * size, size);
+  }
+  return TC_STATUS_OK;
+}
+
+static inline int32_t ref_slice_scatter(tc_op_args *a) {
+  const tc_ref_view *r = tc_op_result_data(a, 0), *src = tc_op_data(a, 1);
+  int64_t d = tc_op_wrap_dim(a, tc_op_int(a, 2, 0), r->rank), start = tc_op_int(a, 3, 0), strides[TC_MAX_RANK];
+  if (start < 0) start += r->sizes[d];
+  if (start < 0) start = 0;
+  if (start > r->sizes[d]) start = r->sizes[d];
+  for (int32_t i = 0; i < r->rank; i++) strides[i] = r->strides[i] * (i == d ? tc_op_int(a, 5, 1) : 1);
+  return scatter_part(a, src, start * r->strides[d], strides);
+}
+
+static inline int32_t ref_select_scatter(tc_op_args *a) {
+  const tc_ref_view *r = tc_op_result_data(a, 0), *src = tc_op_data(a, 1);
+  int64_t d = tc_op_wrap_dim(a, tc_op_int(a, 2, 0), r->rank), at = tc_op_int(a, 3, 0), strides[TC_MAX_RANK];
+  for (int32_t i = 0, k = 0; i < r->rank; i++)
+    if (i != d) strides[k++] = r->strides[i];
+  return scatter_part(a, src, (at < 0 ? at + r->sizes[d] : at) * r->strides[d], strides);
+}
+
+static inline int32_t ref_as_strided_scatter(tc_op_args *a) {
+  int64_t strides[TC_MAX_RANK];
+  for (int32_t i = 0; i < tc_op_count(a, 3); i++) strides[i] = tc_op_int_at(a, 3, i, 0);
+  return scatter_part(a, tc_op_data(a, 1), tc_op_int(a, 4, 0), strides);
+}
+
+// reshape: a view of contiguous tensors, a copy of others
+static inline int32_t m_reshape(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  int32_t code = m_view(a);
+  if (code != TC_STATUS_OK || tc_strides_contiguous(a->syms, x->rank, x->sizes, x->strides)) return code;
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  return tc_op_set_result(a, 0, x->dtype, t->rank, t->sizes, NULL);
+}
+
+static inline int32_t m_strict_view(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  if (!tc_strides_contiguous(a->syms, x->rank, x->sizes, x->strides))
+    return tc_op_fail(a, "%s is not contiguous", tc_op_shape_text(a, 0));
+  return m_view(a);
+}
+
+static inline int32_t ref_reshape(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *r = tc_op_result_data(a, 0);
+  int64_t numel = 1;
+  for (int32_t d = 0; d < x->rank; d++) numel *= x->sizes[d];
+  for (int64_t e = 0; e < numel; e++) {
+    int64_t rest = e, from = 0;
+    for (int32_t d = x->rank - 1; d >= 0; d--) from += rest % x->sizes[d] * x->strides[d], rest /= x->sizes[d];
+    ((double *)r->data)[e] = ((double *)x->data)[from];
+  }
+  return TC_STATUS_OK;
+}
+
+static inline int32_t m_as_real(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], two = tc_int_const(a, 2);
+  if (!tc_dtype_is_complex(x->dtype) || x->conj)
+    return tc_op_fail(a, "%s cannot be seen as real", tc_op_shape_text(a, 0));
+  for (int32_t i = 0; i < x->rank; i++) sizes[i] = x->sizes[i], strides[i] = tc_int_mul(a, x->strides[i], two);
+  sizes[x->rank] = two, strides[x->rank] = tc_int_const(a, 1);
+  return tc_op_set_view(a, 0, 0, tc_dtype_real(x->dtype), x->rank + 1, sizes, strides, tc_int_mul(a, x->offset, two));
+}
+
+static inline int32_t m_as_complex(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0);
+  tc_int strides[TC_MAX_RANK], two = tc_int_const(a, 2);
+  if (x->rank < 1 || tc_dtype_complex(x->dtype) == TC_DTYPE_NONE || tc_int_eq(a, x->sizes[x->rank - 1], two) != 1)
+    return tc_op_fail(a, "%s cannot be seen as complex", tc_op_shape_text(a, 0));
+  for (int32_t i = 0; i + 1 < x->rank; i++) strides[i] = tc_int_floordiv(a, x->strides[i], two);
+  return tc_op_set_view(a, 0, 0, tc_dtype_complex(x->dtype), x->rank - 1, x->sizes, strides,
+                        tc_int_floordiv(a, x->offset, two));
+}
+
 // softplus-like op decomposed in C: log-free, relu(x) + relu(-x)
 static inline int32_t expand_abs(tc_op_args *a) {
   tc_gv x = tc_ex_arg(a, 0);
@@ -408,12 +551,12 @@ static const tc_op_def test_rows[] = {
     {.schema = "lt.Tensor(Tensor self, Tensor other) -> Tensor", .traits = PW, .meta = m_compare, .scalar_ref = &s_lt},
     {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
      .traits = PW,
-     .meta = m_same,
+     .meta = m_into_self,
      .scalar_ref = &s_copy},
     {.schema = "fill.Scalar(Tensor self, Scalar value) -> Tensor", .traits = PW, .meta = m_same, .scalar_ref = &s_copy},
     {.schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
      .traits = PW | TC_OP_COMPLEX,
-     .meta = m_self,
+     .meta = m_clone,
      .scalar_ref = &s_self},
     {.schema = "mm(Tensor self, Tensor mat2) -> Tensor", .meta = m_mm, .ref = ref_mm},
     {.schema = "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -441,22 +584,50 @@ static const tc_op_def test_rows[] = {
      .traits = TC_OP_VIEW,
      .meta = m_slice},
     {.schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_unsqueeze},
+    {.schema = "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_squeeze},
     {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
      .traits = TC_OP_VIEW,
      .meta = m_expand},
     {.schema = "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
      .traits = TC_OP_VIEW,
      .meta = m_as_strided},
-    {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_view},
+    {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = TC_OP_VIEW, .meta = m_strict_view},
+    {.schema = "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
+     .traits = TC_OP_MAYBE_VIEW,
+     .meta = m_reshape,
+     .ref = ref_reshape},
+    {.schema = "view_as_real(Tensor(a) self) -> Tensor(a)", .traits = TC_OP_VIEW | TC_OP_COMPLEX, .meta = m_as_real},
+    {.schema = "view_as_complex(Tensor(a) self) -> Tensor(a)",
+     .traits = TC_OP_VIEW | TC_OP_COMPLEX,
+     .meta = m_as_complex},
+    {.schema = "resolve_conj(Tensor(a) self) -> Tensor(a)",
+     .traits = PW | TC_OP_COMPLEX,
+     .meta = m_self,
+     .scalar_ref = &s_self},
+    {.schema = "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .scalar_ref = &s_where},
+    {.schema = "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
+               "training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+     .meta = m_same},
+    {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+               "Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor "
+               "running_mean_out, Tensor running_var_out)",
+     .meta = m_batch_norm},
+    {.schema = "sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)", .meta = m_out},
     {.schema = "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .traits = TC_OP_VIEW, .meta = m_unbind},
     {.schema = "_conj(Tensor(a) self) -> Tensor(a)", .traits = TC_OP_VIEW | TC_OP_COMPLEX, .meta = m_conj},
     {.schema = "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) "
                "-> Tensor",
-     .meta = m_self},
-    {.schema = "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", .meta = m_self},
+     .meta = m_self,
+     .ref = ref_slice_scatter},
+    {.schema = "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+     .meta = m_self,
+     .ref = ref_select_scatter},
     {.schema = "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? "
                "storage_offset=None) -> Tensor",
-     .meta = m_self},
+     .meta = m_self,
+     .ref = ref_as_strided_scatter},
     {.schema = "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                "device=None, bool? pin_memory=None) -> Tensor",
      .meta = m_full,

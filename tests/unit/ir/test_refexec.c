@@ -175,7 +175,7 @@ TC_TEST(wrong_inputs_are_refused) {
   f.n_in = 1;
   assert_error(
       run(&f, arena,
-          "graph @f (%x : f32[2, 3] = user \"x\") {\n%z = aten::slice_scatter(%x, %x) @ \"m.py:3\"\nreturn user %z }",
+          "graph @f (%x : f32[2, 3] = user \"x\") {\n%z, %k = aten::max.dim(%x, 0) @ \"m.py:3\"\nreturn user %z }",
           NULL),
       TC_STATUS_UNIMPLEMENTED, "at m.py:3");
   done(&f);

@@ -38,6 +38,16 @@ static tc_status reprint(tc_arena *arena, const char *text, const char **out) {
   return TC_OK;
 }
 
+// A condition stays one that inputs are checked for, although the divisor beside it says the same.
+TC_TEST(conditions_survive_their_divisors) {
+  static const char text[] = "graph @f [s0 in [2, 64] div 2 hint 2, require Mod(s0, 2) == 0] (\n"
+                             "    %x : f32[s0] = user \"x\") {\n  return user %x\n}\n";
+  const char *once;
+  TC_TRY(reprint(arena, text, &once));
+  assert_string_equal(once, text);
+  return TC_OK;
+}
+
 TC_TEST(print_is_the_inverse_of_parse) {
   for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
     const char *once;
@@ -186,7 +196,7 @@ TC_TEST(names_are_unique) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(print_is_the_inverse_of_parse),  cmocka_unit_test(clones_print_the_same),
+      cmocka_unit_test(conditions_survive_their_divisors), cmocka_unit_test(print_is_the_inverse_of_parse),  cmocka_unit_test(clones_print_the_same),
       cmocka_unit_test(damage_is_named_with_its_place), cmocka_unit_test(random_damage),
       cmocka_unit_test(the_verifier_finds_faults),      cmocka_unit_test(names_are_unique)};
   return TC_RUN(tests);

@@ -1,0 +1,422 @@
+// functionalize: a graph that writes becomes one that does not.
+//
+// Every tensor belongs to a storage, which is known by its root (a graph input, or the result of an op that is no
+// view). A storage has a version, raised by each write, and a current value for the root; every value knows the chain
+// of views between it and its root. A read of a value whose version is old makes its views again of the current root. A
+// write to a value makes the functional op, then goes up the chain: each base is replaced by the base with the part
+// written (functionalize_views.c), until the root has its new value. At the end storages of inputs that were written
+// become mutation outputs. This is the scheme of functorch's functionalization, on whole graphs.
+//
+// What writes: in-place ops (op_ → op), ops with `out` arguments (→ the overload without), and the table of ops that
+// write without saying so in their schema.
+#include "core/passes/functionalize.h"
+
+#include "core/ir/opargs.h"
+
+typedef struct storage {
+  tc_value *root, *current;
+  tc_tensor_type root_type;
+  int32_t version;
+  int32_t input; // number of the graph input, or -1
+} storage;
+
+typedef struct handle {
+  storage *s;
+  struct handle *base; // NULL: the root
+  tc_node *view;       // makes it of base
+  int32_t result;
+  tc_tensor_type type; // as the model had it
+  tc_value *value;     // what stands for it, as of `version`
+  int32_t version;
+} handle;
+
+typedef struct writer {
+  tc_graph *g;
+  tc_build b;
+  tc_map *handles; // tc_value * → handle *
+  TC_VEC(storage *) inputs;
+  bool progress;
+  tc_status status;
+} writer;
+
+static tc_arena *arena_of(const writer *w) { return w->g->module->arena; }
+
+static handle *new_root(writer *w, tc_value *v, int32_t input) {
+  storage *s = TC_NEW(arena_of(w), storage);
+  *s = (storage){.root = v, .current = v, .root_type = v->type, .input = input};
+  handle *h = TC_NEW(arena_of(w), handle);
+  *h = (handle){.s = s, .type = v->type, .value = v};
+  tc_map_put_ptr(w->handles, v, NULL)->value.ptr = h;
+  return h;
+}
+
+static handle *handle_of(writer *w, tc_value *v) {
+  const tc_map_entry *e = tc_map_find_ptr(w->handles, v);
+  return e ? e->value.ptr : new_root(w, v, -1);
+}
+
+// ---- reading and writing ----
+static tc_status read(writer *w, handle *h, tc_value **out) {
+  if (h->version != h->s->version) {
+    if (h->base) {
+      tc_value *base;
+      TC_TRY(read(w, h->base, &base));
+      TC_TRY(tc_view_again(&w->b, h->view, h->result, base, &h->value));
+    } else {
+      h->value = h->s->current;
+    }
+    h->version = h->s->version;
+  }
+  *out = h->value;
+  return TC_OK;
+}
+
+// The storage gets its new root; `h` and the bases on the way were set by the caller.
+static tc_status write(writer *w, handle *h, tc_value *part) {
+  storage *s = h->s;
+  handle *root = h;
+  while (root->base) root = root->base;
+  TC_VEC(handle *) path = {0};
+  TC_VEC(tc_value *) values = {0};
+  while (h->base) {
+    tc_value *base, *whole;
+    bool of_root;
+    TC_TRY(read(w, h->base, &base));
+    TC_TRY(read(w, root, &whole));
+    tc_vec_push(arena_of(w), &path, h);
+    tc_vec_push(arena_of(w), &values, part);
+    TC_TRY(tc_view_write(&w->b, h->view, h->result, base, whole, &s->root_type, part, &of_root, &part));
+    h = of_root ? root : h->base;
+  }
+  TC_TRY(tc_match_layout(&w->b, part, &s->root_type, &part)); // so that views of it are what they were
+  if (!tc_sym_eq(w->g->module->syms, part->type.offset, s->root_type.offset)) {
+    tc_arg own, args[] = {tc_arg_tensor(part)};
+    TC_TRY(tc_build_call(&w->b, TC_SV("aten::clone"), 1, args, NULL, &own));
+    part = own.value;
+  }
+  s->current = part;
+  s->version++;
+  h->value = part, h->version = s->version;
+  // What was written stands for the view only where it has the view's strides; else the view is made again when read.
+  for (int32_t i = 0; i < path.count; i++)
+    if (tc_type_same(w->g->module, &values.data[i]->type, &path.data[i]->type))
+      path.data[i]->value = values.data[i], path.data[i]->version = s->version;
+  w->progress = true;
+  return TC_OK;
+}
+
+static void update_place(void *arg, tc_value **v) {
+  writer *w = arg;
+  tc_value *now;
+  if (w->status || (*v)->kind != TC_VALUE_TENSOR) return;
+  w->status = read(w, handle_of(w, *v), &now);
+  if (!w->status) *v = now;
+}
+
+// ---- ops that write ----
+// What writes without saying so: batch norm in training updates its running statistics.
+static const struct {
+  const char *op, *training; // name of the flag that must be true; NULL: always
+  const char *functional;
+  const char *written[2]; // arguments; their new values are results first, first + 1
+  int32_t first, keep;    // results of the functional op that are the op's own: the first `keep`
+} hidden_writes[] = {
+    {"batch_norm", "training", "aten::_native_batch_norm_legit_functional", {"running_mean", "running_var"}, 3, 1},
+    {"native_batch_norm",
+     "training",
+     "aten::_native_batch_norm_legit_functional",
+     {"running_mean", "running_var"},
+     3,
+     3},
+    {"_native_batch_norm_legit",
+     "training",
+     "aten::_native_batch_norm_legit_functional",
+     {"running_mean", "running_var"},
+     3,
+     3},
+    {"cudnn_batch_norm",
+     "training",
+     "aten::_native_batch_norm_legit_functional",
+     {"running_mean", "running_var"},
+     3,
+     3},
+};
+
+static int32_t arg_named(const tc_op *op, const char *name) {
+  for (int32_t i = 0; i < op->schema.n_args; i++)
+    if (tc_sv_is(op->schema.args[i].name, name)) return i;
+  return -1;
+}
+
+static int32_t hidden_write(const tc_node *n) {
+  for (size_t i = 0; i < sizeof hidden_writes / sizeof *hidden_writes; i++) {
+    if (!tc_node_is(n, hidden_writes[i].op)) continue;
+    int32_t flag = arg_named(n->op, hidden_writes[i].training), written = arg_named(n->op, hidden_writes[i].written[0]);
+    bool on = flag < 0 || (n->args[flag].kind == TC_AK_BOOL && n->args[flag].integer);
+    if (on && written >= 0 && n->args[written].kind == TC_AK_TENSOR) return (int32_t)i;
+  }
+  return -1;
+}
+
+// A new value for what argument `i` held, in that argument's type.
+static tc_status write_arg(writer *w, handle *h, const tc_value *was, tc_value *v) {
+  tc_value *fit;
+  TC_TRY(tc_match_layout(&w->b, v, &was->type, &fit));
+  return write(w, h, fit);
+}
+
+// The functional op's arguments by name, from the node's.
+static tc_status call_by_names(writer *w, tc_node *n, const tc_op *f, tc_node **out) {
+  tc_arg *args = TC_NEW_ARRAY(arena_of(w), tc_arg, f->schema.n_args);
+  for (int32_t i = 0; i < f->schema.n_args; i++) {
+    int32_t k = -1;
+    for (int32_t j = 0; j < n->op->schema.n_args && k < 0; j++)
+      if (tc_sv_eq(n->op->schema.args[j].name, f->schema.args[i].name)) k = j;
+    args[i] = k >= 0 && k < n->n_args         ? n->args[k]
+              : f->schema.args[i].has_default ? tc_arg_of_preset(w->g->module, &f->schema.args[i].preset)
+                                              : tc_arg_none();
+  }
+  return tc_graph_add_node(w->g, w->b.before, f, f->schema.n_args, args,
+                           n->results && n->n_results ? n->results[0]->name : n->name, n->source, out);
+}
+
+static tc_status do_hidden_write(writer *w, tc_node *n, int32_t which, handle **old) {
+  const tc_op *f = tc_op_find(w->g->module->ops, tc_sv_of(hidden_writes[which].functional));
+  if (!f)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " in training needs %s, which is not known",
+                    TC_SV_ARG(n->op->full_name), hidden_writes[which].functional);
+  tc_node *made;
+  TC_TRY(call_by_names(w, n, f, &made));
+  for (int32_t k = 0; k < 2; k++) {
+    int32_t i = arg_named(n->op, hidden_writes[which].written[k]), r = hidden_writes[which].first + k;
+    if (i < 0 || n->args[i].kind != TC_AK_TENSOR) continue;
+    if (r >= made->n_results)
+      return tc_error(TC_STATUS_INTERNAL, "%s has no result %d", hidden_writes[which].functional, r);
+    TC_TRY(write_arg(w, old[i], n->args[i].value, made->results[r]));
+  }
+  for (int32_t i = 0; i < n->n_results && i < hidden_writes[which].keep; i++)
+    tc_graph_forward(n->results[i], made->results[i]);
+  tc_node_kill(n);
+  return TC_OK;
+}
+
+// copy_(self, src): the new self is src in self's type; the old one is not read.
+static tc_status new_value_of_copy(writer *w, tc_node *n, tc_value **out) {
+  const tc_tensor_type *want = &n->args[0].value->type;
+  if (n->args[1].kind == TC_AK_TENSOR) {
+    TC_TRY(tc_match_layout(&w->b, n->args[1].value, want, out));
+    if ((*out)->type.dtype == want->dtype && !(*out)->type.conj) return TC_OK;
+  }
+  tc_arg v, args[] = {n->args[0], n->args[1]};
+  TC_TRY(tc_build_call(&w->b, TC_SV("aten::copy"), 2, args, NULL, &v));
+  *out = v.value;
+  return TC_OK;
+}
+
+static tc_status do_inplace(writer *w, tc_node *n, const tc_op *f, handle **old) {
+  tc_value *v;
+  if (old[0] == NULL) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the in-place op writes to a number");
+  if (f->def->traits & TC_OP_VIEW) { // changes how the tensor is seen, not what it holds
+    handle *h = TC_NEW(arena_of(w), handle);
+    *h =
+        (handle){.s = old[0]->s, .base = old[0], .view = n, .type = n->results[0]->type, .version = old[0]->s->version};
+    n->results[0]->view_arg = 0;
+    TC_TRY(tc_view_again(&w->b, n, 0, n->args[0].value, &h->value));
+    tc_map_put_ptr(w->handles, n->results[0], NULL)->value.ptr = h;
+    w->progress = true;
+  } else {
+    if (tc_node_is(n, "copy_")) {
+      TC_TRY(new_value_of_copy(w, n, &v));
+    } else {
+      tc_node *made;
+      TC_TRY(tc_graph_add_node(w->g, w->b.before, f, n->n_args, n->args, n->results[0]->name, n->source, &made));
+      v = made->results[0];
+    }
+    TC_TRY(write_arg(w, old[0], n->args[0].value, v));
+    tc_map_put_ptr(w->handles, n->results[0], NULL)->value.ptr = old[0];
+  }
+  tc_node_kill(n);
+  return TC_OK;
+}
+
+// The overload of the same base name whose arguments are those of `op` without the written ones.
+static const tc_op *without_out(const tc_op_registry *r, tc_arena *arena, const tc_op *op) {
+  int32_t count, n = 0;
+  tc_sv base = tc_sv_printf(arena, TC_SV_FMT "::" TC_SV_FMT, TC_SV_ARG(op->schema.ns), TC_SV_ARG(op->schema.name));
+  const tc_op *const *all = tc_op_overloads(r, base, &count);
+  for (int32_t i = 0; i < op->schema.n_args; i++) n += !op->schema.args[i].writes;
+  for (int32_t c = 0; c < count; c++) {
+    const tc_schema *s = &all[c]->schema;
+    bool fits = true;
+    int32_t found = 0;
+    for (int32_t i = 0; i < op->schema.n_args; i++) {
+      if (op->schema.args[i].writes) continue;
+      int32_t k = 0;
+      while (k < s->n_args &&
+             !(tc_sv_eq(s->args[k].name, op->schema.args[i].name) && s->args[k].type == op->schema.args[i].type &&
+               s->args[k].is_list == op->schema.args[i].is_list))
+        k++;
+      fits = fits && k < s->n_args;
+      found++;
+    }
+    bool writes = false;
+    for (int32_t k = 0; k < s->n_args; k++) writes = writes || s->args[k].writes;
+    if (fits && !writes && found == n && s->n_returns >= 1) return all[c];
+  }
+  return NULL;
+}
+
+static tc_status do_out(writer *w, tc_node *n, handle **old) {
+  const tc_op *f = without_out(w->g->module->ops, arena_of(w), n->op);
+  if (!f)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " writes to its arguments and no functional form of it is known",
+                    TC_SV_ARG(n->op->full_name));
+  tc_node *made;
+  TC_TRY(call_by_names(w, n, f, &made));
+  int32_t r = 0;
+  for (int32_t i = 0; i < n->op->schema.n_args; i++) {
+    if (!n->op->schema.args[i].writes) continue;
+    if (!old[i] || r >= made->n_results)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": the argument '" TC_SV_FMT "' cannot be written",
+                      TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->op->schema.args[i].name));
+    TC_TRY(write_arg(w, old[i], n->args[i].value, made->results[r]));
+    if (r < n->n_results) tc_map_put_ptr(w->handles, n->results[r], NULL)->value.ptr = old[i];
+    r++;
+  }
+  tc_node_kill(n);
+  return TC_OK;
+}
+
+// ---- the walk ----
+static void add_results(writer *w, tc_node *n, handle **old, const tc_tensor_type *types) {
+  for (int32_t i = 0; i < n->n_results; i++) {
+    tc_value *v = n->results[i];
+    if (v->kind != TC_VALUE_TENSOR) continue;
+    if (v->view_arg < 0 || !old[v->view_arg]) {
+      handle *root = new_root(w, v, -1);
+      root->type = root->s->root_type = types[i];
+      continue;
+    }
+    handle *base = old[v->view_arg], *h = TC_NEW(arena_of(w), handle);
+    *h = (handle){
+        .s = base->s, .base = base, .view = n, .result = i, .type = types[i], .value = v, .version = base->s->version};
+    tc_map_put_ptr(w->handles, v, NULL)->value.ptr = h;
+  }
+}
+
+// Types of results again, where an argument came back in another layout than it had.
+static tc_status refresh_types(writer *w, tc_node *n) {
+  tc_op_args a;
+  tc_op_args_init(&a, TC_MOMENT_META, w->g->module, w->g, n->op, n->n_args, n->args, n->source);
+  TC_TRY(tc_op_meta(&a));
+  for (int32_t i = 0; i < n->n_results && i < a.n_results; i++) {
+    if (n->results[i]->kind != TC_VALUE_TENSOR || a.results[i].absent) continue;
+    tc_value_set_type(n->results[i], &a.results[i].type);
+    n->results[i]->view_arg = a.results[i].view_arg;
+  }
+  return TC_OK;
+}
+
+static bool layout_changed(writer *w, const tc_node *n, handle *const *old) {
+  for (int32_t i = 0; i < n->n_args; i++)
+    if (old[i] && !tc_type_same(w->g->module, &old[i]->type, &n->args[i].value->type)) return true;
+  return false;
+}
+
+static tc_status visit(writer *w, tc_node *n) {
+  handle **old = TC_NEW_ARRAY(arena_of(w), handle *, n->n_args);
+  for (int32_t i = 0; i < n->n_args; i++)
+    if (n->args[i].kind == TC_AK_TENSOR) old[i] = handle_of(w, n->args[i].value);
+  w->b = (tc_build){.graph = w->g, .before = n, .source = n->source};
+  tc_node_each_value(n, update_place, w);
+  TC_TRY(w->status);
+  tc_tensor_type *types = TC_NEW_ARRAY(arena_of(w), tc_tensor_type, n->n_results);
+  for (int32_t i = 0; i < n->n_results; i++) types[i] = n->results[i]->type;
+  if (layout_changed(w, n, old) && !tc_node_writes(n)) TC_TRY(refresh_types(w, n));
+  int32_t hidden = hidden_write(n);
+  if (hidden >= 0) return do_hidden_write(w, n, hidden, old);
+  if (tc_node_writes(n)) {
+    const tc_op *f = tc_op_functional(w->g->module->ops, n->op);
+    return f ? do_inplace(w, n, f, old) : do_out(w, n, old);
+  }
+  add_results(w, n, old, types);
+  return TC_OK;
+}
+
+static int32_t mutation_kind(int32_t input_kind) {
+  return input_kind == TC_IN_BUFFER      ? TC_OUT_BUFFER_MUTATION
+         : input_kind == TC_IN_PARAMETER ? TC_OUT_PARAMETER_MUTATION
+                                         : TC_OUT_INPUT_MUTATION;
+}
+
+static tc_status finish(writer *w) {
+  tc_arena *arena = arena_of(w);
+  w->b = (tc_build){.graph = w->g};
+  for (int32_t i = 0; i < w->g->outputs.count; i++) {
+    tc_value **v = &w->g->outputs.data[i].arg.value;
+    if (!*v || (*v)->kind != TC_VALUE_TENSOR) continue;
+    handle *h = handle_of(w, *v);
+    TC_TRY(read(w, h, v));
+    TC_TRY(tc_match_layout(&w->b, *v, &h->type, v)); // what leaves the graph has the model's strides
+  }
+  tc_graph_output *old = w->g->outputs.data;
+  int32_t n = w->g->outputs.count;
+  w->g->outputs.data = NULL, w->g->outputs.count = w->g->outputs.capacity = 0;
+  for (int32_t i = 0; i < w->inputs.count; i++) {
+    storage *s = w->inputs.data[i];
+    if (s->version == 0) continue;
+    const tc_graph_input *in = &w->g->inputs.data[s->input];
+    if (in->kind == TC_IN_CONSTANT)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the constant '" TC_SV_FMT "' is written to", TC_SV_ARG(in->target));
+    tc_graph_add_output(w->g, mutation_kind(in->kind), tc_arg_tensor(s->current), in->target);
+  }
+  for (int32_t i = 0; i < n; i++) tc_vec_push(arena, &w->g->outputs, old[i]);
+  return TC_OK;
+}
+
+static bool writes_anything(const tc_graph *g) {
+  for (const tc_node *n = g->first; n; n = n->next) {
+    if (n->dead) continue;
+    if (tc_node_writes(n) || hidden_write(n) >= 0) return true;
+    for (int32_t i = 0; i < n->n_args; i++)
+      if (n->args[i].kind == TC_AK_GRAPH && writes_anything(n->args[i].graph)) return true;
+  }
+  return false;
+}
+
+static tc_status functionalize(tc_graph *g, bool region, bool *out_progress) {
+  writer w = {.g = g, .handles = tc_map_create(g->module->arena)};
+  *out_progress = false;
+  if (!writes_anything(g)) return TC_OK;
+  for (int32_t i = 0; i < g->inputs.count; i++)
+    if (g->inputs.data[i].value && g->inputs.data[i].value->kind == TC_VALUE_TENSOR) {
+      storage *s = new_root(&w, g->inputs.data[i].value, i)->s;
+      tc_vec_push(g->module->arena, &w.inputs, s);
+    }
+  for (tc_node *n = g->first, *next; n; n = next) {
+    next = n->next;
+    if (n->dead) continue;
+    for (int32_t i = 0; i < n->n_args; i++) {
+      bool inner = false;
+      if (n->args[i].kind == TC_AK_GRAPH) TC_TRY(functionalize(n->args[i].graph, true, &inner));
+      w.progress = w.progress || inner;
+    }
+    tc_status s = visit(&w, n);
+    if (!s) continue;
+    s = tc_status_note(s, "while making %%" TC_SV_FMT " = " TC_SV_FMT " functional",
+                       TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
+    return n->source.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : s;
+  }
+  for (int32_t i = 0; region && i < w.inputs.count; i++)
+    if (w.inputs.data[i]->version)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, "the region @" TC_SV_FMT " writes to its operand %d", TC_SV_ARG(g->name),
+                      w.inputs.data[i]->input);
+  TC_TRY(finish(&w));
+  tc_graph_sweep(g);
+  *out_progress = w.progress;
+  return TC_OK;
+}
+
+static tc_status run(tc_graph *g, bool *out_progress) { return functionalize(g, false, out_progress); }
+
+const tc_pass tc_pass_functionalize = {"functionalize", run};

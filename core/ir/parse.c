@@ -486,7 +486,8 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx, divisors *divs) {
 
 tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx) {
   if (!tc_lex_eat(lx, "[")) return TC_OK;
-  // Divisors last: a condition that one of them follows from would vanish, and inputs would no longer be checked for it.
+  // Divisors last: a condition that one of them follows from would vanish, and inputs would no longer be checked for
+  // it.
   divisors divs = {0};
   do TC_TRY(parse_symbol(m, lx, &divs));
   while (tc_lex_eat(lx, ","));

@@ -1,5 +1,5 @@
-// Loop text (.tc): any text is read or refused with an error; what is read has been verified, and prints as a text that
-// reads back the same.
+// Loop text (.tc), whose opcodes are those of kernel IR: any text is read or refused with an error; what is read has
+// been verified, and prints as a text that reads back the same.
 #include "core/loop/loop.h"
 #include "tests/fuzz/fuzz_graph.h"
 

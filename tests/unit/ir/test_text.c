@@ -195,9 +195,12 @@ TC_TEST(names_are_unique) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(conditions_survive_their_divisors), cmocka_unit_test(print_is_the_inverse_of_parse),  cmocka_unit_test(clones_print_the_same),
-      cmocka_unit_test(damage_is_named_with_its_place), cmocka_unit_test(random_damage),
-      cmocka_unit_test(the_verifier_finds_faults),      cmocka_unit_test(names_are_unique)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(conditions_survive_their_divisors),
+                                     cmocka_unit_test(print_is_the_inverse_of_parse),
+                                     cmocka_unit_test(clones_print_the_same),
+                                     cmocka_unit_test(damage_is_named_with_its_place),
+                                     cmocka_unit_test(random_damage),
+                                     cmocka_unit_test(the_verifier_finds_faults),
+                                     cmocka_unit_test(names_are_unique)};
   return TC_RUN(tests);
 }

@@ -1,4 +1,5 @@
 // Activations. Definitions: PyTorch's documentation of torch.nn.functional.
+#include <complex.h>
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -7,9 +8,15 @@ static double relu_f(double x) { return isnan(x) ? x : x > 0 ? x : 0; }
 static int64_t relu_i(int64_t x) { return x > 0 ? x : 0; }
 static const tc_scalar_ref relu_ref = {.f1 = relu_f, .i1 = relu_i};
 static double sigmoid_f(double x) { return 1 / (1 + exp(-x)); }
-static const tc_scalar_ref sigmoid_ref = {.f1 = sigmoid_f};
+static tc_c128 over_one_plus_exp(double complex top, tc_c128 z) {
+  double complex w = top / (1 + cexp(-(z.re + z.im * I)));
+  return (tc_c128){creal(w), cimag(w)};
+}
+static tc_c128 sigmoid_c(tc_c128 z) { return over_one_plus_exp(1, z); }
+static const tc_scalar_ref sigmoid_ref = {.f1 = sigmoid_f, .c1 = sigmoid_c};
 static double silu_f(double x) { return x / (1 + exp(-x)); }
-static const tc_scalar_ref silu_ref = {.f1 = silu_f};
+static tc_c128 silu_c(tc_c128 z) { return over_one_plus_exp(z.re + z.im * I, z); }
+static const tc_scalar_ref silu_ref = {.f1 = silu_f, .c1 = silu_c};
 static double mish_f(double x) { return x * tanh(log1p(exp(x))); }
 static const tc_scalar_ref mish_ref = {.f1 = mish_f};
 static double relu6_f(double x) { return isnan(x) ? x : fmin(fmax(x, 0), 6); }
@@ -115,7 +122,12 @@ static const tc_op_def rows[] = {
      .scalar_ref = &sigmoid_ref,
      .flops = "numel"},
     INPLACE("sigmoid_(Tensor(a!) self) -> Tensor(a!)"),
-    ROW("silu(Tensor self) -> Tensor", tc_meta_same, "self / (1 + exp(-self))", silu_ref),
+    {.schema = "silu(Tensor self) -> Tensor",
+     .traits = PW | TC_OP_COMPLEX,
+     .meta = tc_meta_same,
+     .body = "self / (1 + exp(-self))",
+     .scalar_ref = &silu_ref,
+     .flops = "numel"},
     INPLACE("silu_(Tensor(a!) self) -> Tensor(a!)"),
     ROW("mish(Tensor self) -> Tensor", tc_meta_same, "self * tanh(softplus(self, 1, 20))", mish_ref),
     ROW("relu6(Tensor self) -> Tensor", tc_meta_same, "min(max(self, 0), 6)", relu6_ref),

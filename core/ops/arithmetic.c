@@ -177,6 +177,14 @@ static int32_t lower_pow(tc_op_args *a) {
   else tc_lo_result(a, 0, lower_int_pow(a, x, t));
   return TC_STATUS_OK;
 }
+static double fmod_f(double x, double y) { return fmod(x, y); }
+static int64_t fmod_i(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }
+static const tc_scalar_ref fmod_ref = {.f2 = fmod_f, .i2 = fmod_i};
+static int32_t lower_fmod(tc_op_args *a) { return lower_binary_text(a, "fmod(x, y)", "x % where(y == 0, 1, y)"); }
+static double hypot_f(double x, double y) { return hypot(x, y); }
+static const tc_scalar_ref hypot_ref = {.f2 = hypot_f};
+static double copysign_f(double x, double y) { return copysign(x, y); }
+static const tc_scalar_ref copysign_ref = {.f2 = copysign_f};
 static int32_t lower_div_trunc(tc_op_args *a) {
   return lower_binary_text(a, "trunc(x / y)", "x / where(y == 0, 1, y)");
 }
@@ -260,6 +268,21 @@ static const tc_op_def rows[] = {
     ROW("fmin(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "fmin(self, other)", fmin_ref),
     ROW("atan2(Tensor self, Tensor other) -> Tensor", PW | TC_OP_INT_TO_FLOAT, tc_meta_promote_float,
         "atan2(self, other)", atan2_ref),
+    {.schema = "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_fmod,
+     .scalar_ref = &fmod_ref},
+    {.schema = "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_fmod,
+     .scalar_ref = &fmod_ref},
+    ROW("hypot(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "hypot(self, other)", hypot_ref),
+    ROW("copysign.Tensor(Tensor self, Tensor other) -> Tensor", PW | TC_OP_INT_TO_FLOAT, tc_meta_promote_float,
+        "copysign(self, other)", copysign_ref),
+    ROW("bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", PW, tc_meta_promote, "self | other", or_ref),
+    ROW("bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", PW, tc_meta_promote, "self ^ other", xor_ref),
     ROW("bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
     ROW("bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),
     ROW("__and__.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self & other", and_ref),

@@ -19,16 +19,23 @@ static int32_t like_self(tc_op_args *a, tc_dtype d, int32_t format) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   return tc_op_format_result(a, 0, d, t->rank, t->sizes, format, 0);
 }
-static int32_t clone_meta(tc_op_args *a) { return like_self(a, tc_op_tensor(a, 0)->dtype, format_arg(a, TC_FORMAT_PRESERVE)); }
+static int32_t clone_meta(tc_op_args *a) {
+  return like_self(a, tc_op_tensor(a, 0)->dtype, format_arg(a, TC_FORMAT_PRESERVE));
+}
 static int32_t row_major_meta(tc_op_args *a) { return like_self(a, tc_op_tensor(a, 0)->dtype, TC_FORMAT_CONTIGUOUS); }
-static int32_t to_copy_meta(tc_op_args *a) { return like_self(a, tc_op_dtype(a, tc_op_arg_index(a, "dtype"), tc_op_tensor(a, 0)->dtype), format_arg(a, TC_FORMAT_PRESERVE)); }
+static int32_t to_copy_meta(tc_op_args *a) {
+  return like_self(a, tc_op_dtype(a, tc_op_arg_index(a, "dtype"), tc_op_tensor(a, 0)->dtype),
+                   format_arg(a, TC_FORMAT_PRESERVE));
+}
 
 // The argument itself where nothing changes, else a copy.
 static int32_t maybe_alias(tc_op_args *a, tc_dtype d, int32_t format, bool copy) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
-  bool layout = format == TC_FORMAT_PRESERVE || (format == TC_FORMAT_CONTIGUOUS && tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides)) ||
+  bool layout = format == TC_FORMAT_PRESERVE ||
+                (format == TC_FORMAT_CONTIGUOUS && tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides)) ||
                 (format == TC_FORMAT_CHANNELS_LAST && tc_strides_channels_last(a->syms, t->rank, t->sizes, t->strides));
-  if (d == t->dtype && layout && !copy) return tc_op_set_view(a, 0, 0, t->dtype, t->rank, t->sizes, t->strides, t->offset);
+  if (d == t->dtype && layout && !copy)
+    return tc_op_set_view(a, 0, 0, t->dtype, t->rank, t->sizes, t->strides, t->offset);
   return like_self(a, d, format);
 }
 static int32_t to_meta(tc_op_args *a) {
@@ -38,15 +45,20 @@ static int32_t to_meta(tc_op_args *a) {
   if (dtype >= 0) d = tc_op_dtype(a, dtype, d);
   return maybe_alias(a, d, format_arg(a, TC_FORMAT_PRESERVE), copy >= 0 && tc_op_bool(a, copy, 0));
 }
-static int32_t contiguous_meta(tc_op_args *a) { return maybe_alias(a, tc_op_tensor(a, 0)->dtype, format_arg(a, TC_FORMAT_CONTIGUOUS), false); }
-static int32_t alias_meta(tc_op_args *a) { return maybe_alias(a, tc_op_tensor(a, 0)->dtype, TC_FORMAT_PRESERVE, false); }
+static int32_t contiguous_meta(tc_op_args *a) {
+  return maybe_alias(a, tc_op_tensor(a, 0)->dtype, format_arg(a, TC_FORMAT_CONTIGUOUS), false);
+}
+static int32_t alias_meta(tc_op_args *a) {
+  return maybe_alias(a, tc_op_tensor(a, 0)->dtype, TC_FORMAT_PRESERVE, false);
+}
 
 // The same values; of another dtype they are converted. A new tensor costs nothing here: the scheduler decides.
 static int32_t lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_lt x = tc_lo_arg(a, 0);
   const char *name = "v";
-  tc_lo_result(a, 0, tc_lo_dtype(a, x) == r->dtype ? x : tc_lower_text(a, "v", 1, &name, &x, tc_lo_dtype(a, x), r->dtype));
+  tc_lo_result(a, 0,
+               tc_lo_dtype(a, x) == r->dtype ? x : tc_lower_text(a, "v", 1, &name, &x, tc_lo_dtype(a, x), r->dtype));
   return TC_STATUS_OK;
 }
 
@@ -59,7 +71,8 @@ static int32_t copy_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_lt x = tc_lo_expand(a, tc_lo_arg(a, 1), r->rank, r->sizes);
   const char *name = "v";
-  tc_lo_result(a, 0, tc_lo_dtype(a, x) == r->dtype ? x : tc_lower_text(a, "v", 1, &name, &x, tc_lo_dtype(a, x), r->dtype));
+  tc_lo_result(a, 0,
+               tc_lo_dtype(a, x) == r->dtype ? x : tc_lower_text(a, "v", 1, &name, &x, tc_lo_dtype(a, x), r->dtype));
   return TC_STATUS_OK;
 }
 static int32_t copy_ref(tc_op_args *a) {
@@ -75,7 +88,8 @@ static int32_t copy_ref(tc_op_args *a) {
 }
 
 static int32_t dropout_meta(tc_op_args *a) {
-  if (tc_op_bool(a, 2, 0) && tc_op_float(a, 1, 0) != 0) return tc_op_fail(a, "dropout in training mode is not available");
+  if (tc_op_bool(a, 2, 0) && tc_op_float(a, 1, 0) != 0)
+    return tc_op_fail(a, "dropout in training mode is not available");
   return alias_meta(a);
 }
 
@@ -83,17 +97,33 @@ enum { C = TC_OP_COMPLEX, MAYBE = TC_OP_COMPLEX | TC_OP_MAYBE_VIEW };
 #define ROW(s, t, m) {.schema = s, .traits = t, .meta = m, .lower = lower, .ref = ref_copy}
 static const tc_op_def rows[] = {
     ROW("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", C, clone_meta),
-    ROW("_row_major(Tensor self) -> Tensor", C, row_major_meta), // a copy in row-major order: tc's own, for decompositions
+    ROW("_row_major(Tensor self) -> Tensor", C,
+        row_major_meta), // a copy in row-major order: tc's own, for decompositions
     ROW("lift_fresh_copy(Tensor self) -> Tensor", C, clone_meta),
-    ROW("_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor", C, to_copy_meta),
-    ROW("to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", MAYBE, to_meta),
-    ROW("to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", MAYBE, to_meta),
-    ROW("to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", MAYBE, to_meta),
-    ROW("to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)", MAYBE, to_meta),
+    ROW("_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+        "pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+        C, to_copy_meta),
+    ROW("to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+        "memory_format=None) -> Tensor(a)",
+        MAYBE, to_meta),
+    ROW("to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+        "pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        MAYBE, to_meta),
+    ROW("to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
+        "MemoryFormat? memory_format=None) -> Tensor(a)",
+        MAYBE, to_meta),
+    ROW("to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? "
+        "memory_format=None) -> Tensor(a)",
+        MAYBE, to_meta),
     ROW("type_as(Tensor self, Tensor other) -> Tensor", MAYBE, to_meta),
-    ROW("contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)", MAYBE, contiguous_meta),
+    ROW("contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)", MAYBE,
+        contiguous_meta),
     ROW("dropout(Tensor input, float p, bool train) -> Tensor", MAYBE, dropout_meta),
-    {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", .traits = C, .meta = copy_meta, .lower = copy_lower, .ref = copy_ref},
+    {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+     .traits = C,
+     .meta = copy_meta,
+     .lower = copy_lower,
+     .ref = copy_ref},
     {.schema = "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", .traits = C},
 };
 TC_OP_FAMILY(cast);

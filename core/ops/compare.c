@@ -34,15 +34,33 @@ static tc_c128 not_c(tc_c128 x) { return (tc_c128){!true_c(x), 0}; }
 static int64_t not_i(int64_t x) { return x == 0; }
 static const tc_scalar_ref and_ref = {.f2 = and_f, .c2 = and_c, .i2 = and_i},
                            or_ref = {.f2 = or_f, .c2 = or_c, .i2 = or_i};
-static const tc_scalar_ref xor_ref = {.f2 = xor_f, .i2 = xor_i}, not_ref = {.f1 = not_f, .c1 = not_c, .i1 = not_i};
+static tc_c128 xor_c(tc_c128 x, tc_c128 y) { return (tc_c128){true_c(x) != true_c(y), 0}; }
+static const tc_scalar_ref xor_ref = {.f2 = xor_f, .c2 = xor_c, .i2 = xor_i},
+                           not_ref = {.f1 = not_f, .c1 = not_c, .i1 = not_i};
 
 static double isnan_f(double x) { return isnan(x) != 0; }
 static double isinf_f(double x) { return isinf(x) != 0; }
 static double isfinite_f(double x) { return isfinite(x) != 0; }
 static int64_t zero_i(int64_t x) { return x * 0; }
 static int64_t one_i(int64_t x) { return x * 0 + 1; }
-static const tc_scalar_ref isnan_ref = {.f1 = isnan_f, .i1 = zero_i}, isinf_ref = {.f1 = isinf_f, .i1 = zero_i},
-                           isfinite_ref = {.f1 = isfinite_f, .i1 = one_i};
+static tc_c128 isnan_c(tc_c128 z) { return (tc_c128){isnan(z.re) || isnan(z.im), 0}; }
+static tc_c128 isinf_c(tc_c128 z) { return (tc_c128){isinf(z.re) || isinf(z.im), 0}; }
+static tc_c128 isfinite_c(tc_c128 z) { return (tc_c128){isfinite(z.re) && isfinite(z.im), 0}; }
+static const tc_scalar_ref isnan_ref = {.f1 = isnan_f, .c1 = isnan_c, .i1 = zero_i};
+static const tc_scalar_ref isinf_ref = {.f1 = isinf_f, .c1 = isinf_c, .i1 = zero_i};
+static const tc_scalar_ref isfinite_ref = {.f1 = isfinite_f, .c1 = isfinite_c, .i1 = one_i};
+// Integers are always finite; elsewhere the text decides.
+static int32_t lower_kind(tc_op_args *a, const char *text, const char *integers) {
+  const char *name = "v";
+  tc_lt x = tc_lo_arg(a, 0);
+  tc_dtype d = tc_lo_dtype(a, x);
+  bool real = tc_dtype_is_float(d) || tc_dtype_is_complex(d);
+  tc_lo_result(a, 0, tc_lower_text(a, real ? text : integers, 1, &name, &x, tc_op_math_type(d), TC_BOOL));
+  return TC_STATUS_OK;
+}
+static int32_t lower_isnan(tc_op_args *a) { return lower_kind(a, "v != v", "false"); }
+static int32_t lower_isinf(tc_op_args *a) { return lower_kind(a, "abs(v) == inf", "false"); }
+static int32_t lower_isfinite(tc_op_args *a) { return lower_kind(a, "v - v == 0", "true"); }
 
 static double where_f(double c, double x, double y) { return c != 0 ? x : y; }
 static tc_c128 where_c(tc_c128 c, tc_c128 x, tc_c128 y) { return c.re != 0 ? x : y; }
@@ -90,7 +108,19 @@ enum {
    .scalar_ref = &(r)}
 #define BOOL1(name, b, r) \
   {.schema = name "(Tensor self) -> Tensor", .traits = CMPC, .meta = tc_meta_bool, .body = b, .scalar_ref = &(r)}
+#define KIND(name)                            \
+  {.schema = #name "(Tensor self) -> Tensor", \
+   .traits = CMPC,                            \
+   .meta = tc_meta_bool,                      \
+   .lower = lower_##name,                     \
+   .scalar_ref = &name##_ref}
 
+#define KIND(name)                            \
+  {.schema = #name "(Tensor self) -> Tensor", \
+   .traits = CMPC,                            \
+   .meta = tc_meta_bool,                      \
+   .lower = lower_##name,                     \
+   .scalar_ref = &name##_ref}
 static const tc_op_def rows[] = {
     ROWS("lt", CMP, "<", lt_ref),
     ROWS("le", CMP, "<=", le_ref),
@@ -102,9 +132,9 @@ static const tc_op_def rows[] = {
     BOOL2("logical_or", "self || other", or_ref),
     BOOL2("logical_xor", "bool(self) ^ bool(other)", xor_ref),
     BOOL1("logical_not", "!self", not_ref),
-    BOOL1("isnan", "isnan(self)", isnan_ref),
-    BOOL1("isinf", "isinf(self)", isinf_ref),
-    BOOL1("isfinite", "isfinite(self)", isfinite_ref),
+    KIND(isnan),
+    KIND(isinf),
+    KIND(isfinite),
     {.schema = "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
      .traits = PWC,
      .meta = where_meta,

@@ -1,5 +1,5 @@
-// Complex numbers: their parts, made of parts, conjugates, views as pairs of reals. A conjugate is a bit on a view; loops
-// see logical values, so lowering conjugates where the bit is set.
+// Complex numbers: their parts, made of parts, conjugates, views as pairs of reals. A conjugate is a bit on a view;
+// loops see logical values, so lowering conjugates where the bit is set.
 #include <complex.h>
 #include <math.h>
 
@@ -12,8 +12,10 @@ static tc_int times(tc_op_args *a, tc_int e, int64_t v) { return tc_int_mul(a, e
 static int32_t view_as_real_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK + 1], strides[TC_MAX_RANK + 1];
-  if (!is_complex(a)) return tc_op_fail(a, "view_as_real is only supported for complex tensors: %s", tc_op_shape_text(a, 0));
-  if (t->conj) return tc_op_fail(a, "view_as_real doesn't work on unresolved conjugated tensors: use resolve_conj first");
+  if (!is_complex(a))
+    return tc_op_fail(a, "view_as_real is only supported for complex tensors: %s", tc_op_shape_text(a, 0));
+  if (t->conj)
+    return tc_op_fail(a, "view_as_real doesn't work on unresolved conjugated tensors: use resolve_conj first");
   for (int32_t d = 0; d < t->rank; d++) sizes[d] = t->sizes[d], strides[d] = times(a, t->strides[d], 2);
   sizes[t->rank] = tc_int_const(a, 2);
   strides[t->rank] = tc_int_const(a, 1);
@@ -24,8 +26,11 @@ static int32_t view_as_real_lower(tc_op_args *a) {
   tc_int index[TC_MAX_RANK];
   tc_lt x = tc_lo_arg(a, 0);
   tc_lo_begin(a, r->rank, r->sizes, index);
-  tc_bval z = tc_lo_load(a, x, index), im = tc_lower_condition(a, tc_sym_cmp(a->syms, TC_SYM_EQ, index[r->rank - 1], tc_int_const(a, 1)));
-  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, im, tc_lo_op1(a, TC_K_IMAG, z), tc_lo_op1(a, TC_K_REAL, z)), r->dtype));
+  tc_bval z = tc_lo_load(a, x, index),
+          im = tc_lower_condition(a, tc_sym_cmp(a->syms, TC_SYM_EQ, index[r->rank - 1], tc_int_const(a, 1)));
+  tc_lo_result(
+      a, 0,
+      tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, im, tc_lo_op1(a, TC_K_IMAG, z), tc_lo_op1(a, TC_K_REAL, z)), r->dtype));
   return TC_STATUS_OK;
 }
 
@@ -33,11 +38,15 @@ static int32_t view_as_complex_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], two = tc_int_const(a, 2);
   int32_t last = t->rank - 1;
-  if (!tc_dtype_is_float(t->dtype)) return tc_op_fail(a, "view_as_complex is only supported for floating point tensors: %s", tc_op_shape_text(a, 0));
-  if (last < 0 || tc_int_require_eq(a, t->sizes[last], two)) return tc_op_fail(a, "the last dimension must have size 2: %s", tc_op_shape_text(a, 0));
-  if (tc_int_eq(a, t->strides[last], tc_int_const(a, 1)) == 0) return tc_op_fail(a, "the last dimension must have stride 1: %s", tc_op_shape_text(a, 0));
+  if (!tc_dtype_is_float(t->dtype))
+    return tc_op_fail(a, "view_as_complex is only supported for floating point tensors: %s", tc_op_shape_text(a, 0));
+  if (last < 0 || tc_int_require_eq(a, t->sizes[last], two))
+    return tc_op_fail(a, "the last dimension must have size 2: %s", tc_op_shape_text(a, 0));
+  if (tc_int_eq(a, t->strides[last], tc_int_const(a, 1)) == 0)
+    return tc_op_fail(a, "the last dimension must have stride 1: %s", tc_op_shape_text(a, 0));
   for (int32_t d = 0; d < last; d++) {
-    if (tc_int_eq(a, tc_int_mod(a, t->strides[d], two), tc_int_const(a, 0)) == 0) return tc_op_fail(a, "the stride of dimension %d must be divisible by 2: %s", d, tc_op_shape_text(a, 0));
+    if (tc_int_eq(a, tc_int_mod(a, t->strides[d], two), tc_int_const(a, 0)) == 0)
+      return tc_op_fail(a, "the stride of dimension %d must be divisible by 2: %s", d, tc_op_shape_text(a, 0));
     sizes[d] = t->sizes[d], strides[d] = tc_int_floordiv(a, t->strides[d], two);
   }
   return tc_op_set_view(a, 0, 0, tc_dtype_complex(t->dtype), last, sizes, strides, tc_int_floordiv(a, t->offset, two));
@@ -59,14 +68,16 @@ static int32_t part_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   bool imag = tc_sv_is(a->op->schema.name, "imag");
   tc_int strides[TC_MAX_RANK];
-  if (!is_complex(a) && imag) return tc_op_fail(a, "imag is not implemented for tensors with non-complex dtypes: %s", tc_op_shape_text(a, 0));
+  if (!is_complex(a) && imag)
+    return tc_op_fail(a, "imag is not implemented for tensors with non-complex dtypes: %s", tc_op_shape_text(a, 0));
   if (!is_complex(a)) return tc_op_set_view(a, 0, 0, t->dtype, t->rank, t->sizes, t->strides, t->offset);
   if (t->conj && imag) { // the negative bit is not kept: a copy
     const int32_t self = 0;
     return tc_op_pointwise_result(a, 0, tc_dtype_real(t->dtype), 1, &self);
   }
   for (int32_t d = 0; d < t->rank; d++) strides[d] = times(a, t->strides[d], 2);
-  return tc_op_set_view(a, 0, 0, tc_dtype_real(t->dtype), t->rank, t->sizes, strides, tc_int_add(a, times(a, t->offset, 2), tc_int_const(a, imag)));
+  return tc_op_set_view(a, 0, 0, tc_dtype_real(t->dtype), t->rank, t->sizes, strides,
+                        tc_int_add(a, times(a, t->offset, 2), tc_int_const(a, imag)));
 }
 static int32_t lower_unary(tc_op_args *a, const char *text) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
@@ -75,7 +86,9 @@ static int32_t lower_unary(tc_op_args *a, const char *text) {
   tc_lo_result(a, 0, tc_lower_text(a, text, 1, &name, &x, tc_lo_dtype(a, x), r->dtype));
   return TC_STATUS_OK;
 }
-static int32_t part_lower(tc_op_args *a) { return lower_unary(a, !is_complex(a) ? "v" : tc_sv_is(a->op->schema.name, "imag") ? "imag(v)" : "real(v)"); }
+static int32_t part_lower(tc_op_args *a) {
+  return lower_unary(a, !is_complex(a) ? "v" : tc_sv_is(a->op->schema.name, "imag") ? "imag(v)" : "real(v)");
+}
 static int32_t part_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   int64_t i[TC_MAX_RANK] = {0};
@@ -111,7 +124,8 @@ static int32_t same_lower(tc_op_args *a) {
 static int32_t copy_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   int64_t i[TC_MAX_RANK] = {0};
-  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) tc_ref_copy(y, tc_ref_offset(y, i), x, tc_ref_offset(x, i));
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i))
+    tc_ref_copy(y, tc_ref_offset(y, i), x, tc_ref_offset(x, i));
   return TC_STATUS_OK;
 }
 
@@ -119,14 +133,17 @@ static int32_t copy_ref(tc_op_args *a) {
 static int32_t pair_meta(tc_op_args *a) {
   const int32_t both[] = {0, 1};
   const tc_tensor_type *x = tc_op_tensor(a, 0), *y = tc_op_tensor(a, 1);
-  if (!tc_dtype_is_float(x->dtype) || x->dtype != y->dtype) return tc_op_fail(a, "expected both inputs to be floating point tensors of one dtype: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (!tc_dtype_is_float(x->dtype) || x->dtype != y->dtype)
+    return tc_op_fail(a, "expected both inputs to be floating point tensors of one dtype: %s and %s",
+                      tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
   return tc_op_pointwise_result(a, 0, tc_dtype_complex(x->dtype), 2, both);
 }
 static int32_t lower_pair(tc_op_args *a, bool polar) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_dtype part = tc_op_math_type(tc_dtype_real(r->dtype));
   tc_int index[TC_MAX_RANK];
-  tc_lt x = tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes), y = tc_lo_expand(a, tc_lo_arg(a, 1), r->rank, r->sizes);
+  tc_lt x = tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes),
+        y = tc_lo_expand(a, tc_lo_arg(a, 1), r->rank, r->sizes);
   tc_lo_begin(a, r->rank, r->sizes, index);
   tc_bval u = tc_lo_cast(a, tc_lo_load(a, x, index), part), v = tc_lo_cast(a, tc_lo_load(a, y, index), part);
   if (polar) {
@@ -147,14 +164,19 @@ static const tc_scalar_ref complex_ref = {.c2 = complex_c}, polar_ref = {.c2 = p
 static int32_t angle_meta(tc_op_args *a) {
   const int32_t self = 0;
   tc_dtype d = tc_op_tensor(a, 0)->dtype;
-  return tc_op_pointwise_result(a, 0, tc_dtype_is_complex(d) ? tc_dtype_real(d) : tc_dtype_is_float(d) ? d : TC_F32, 1, &self);
+  return tc_op_pointwise_result(a, 0,
+                                tc_dtype_is_complex(d) ? tc_dtype_real(d)
+                                : tc_dtype_is_float(d) ? d
+                                                       : TC_F32,
+                                1, &self);
 }
 static int32_t angle_lower(tc_op_args *a) {
   tc_dtype out = tc_op_result_type(a, 0)->dtype;
   const char *name = "v";
   tc_lt x = tc_lo_arg(a, 0);
   if (is_complex(a)) return lower_unary(a, "angle(v)");
-  tc_lo_result(a, 0, tc_lower_text(a, "where(v != v, v, where(v < 0, pi, 0))", 1, &name, &x, tc_op_math_type(out), out));
+  tc_lo_result(a, 0,
+               tc_lower_text(a, "where(v != v, v, where(v < 0, pi, 0))", 1, &name, &x, tc_op_math_type(out), out));
   return TC_STATUS_OK;
 }
 static double angle_f(double x) { return isnan(x) ? x : x < 0 ? M_PI : 0; }
@@ -190,27 +212,78 @@ static int64_t isreal_i(int64_t x) { return x * 0 + 1; }
 static tc_c128 isreal_c(tc_c128 z) { return (tc_c128){z.im == 0, 0}; }
 static const tc_scalar_ref isreal_ref = {.f1 = isreal_f, .i1 = isreal_i, .c1 = isreal_c};
 
-enum { C = TC_OP_COMPLEX, PWC = TC_OP_COMPLEX | TC_OP_POINTWISE, VIEW = TC_OP_VIEW | TC_OP_COMPLEX, MAYBE = TC_OP_MAYBE_VIEW | TC_OP_COMPLEX };
+enum {
+  C = TC_OP_COMPLEX,
+  PWC = TC_OP_COMPLEX | TC_OP_POINTWISE,
+  VIEW = TC_OP_VIEW | TC_OP_COMPLEX,
+  MAYBE = TC_OP_MAYBE_VIEW | TC_OP_COMPLEX
+};
 static const tc_op_def rows[] = {
-    {.schema = "view_as_real(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = view_as_real_meta, .lower = view_as_real_lower},
-    {.schema = "view_as_complex(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = view_as_complex_meta, .lower = view_as_complex_lower},
-    {.schema = "real(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .meta = part_meta, .lower = part_lower, .ref = part_ref},
-    {.schema = "imag(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .meta = part_meta, .lower = part_lower, .ref = part_ref},
+    {.schema = "view_as_real(Tensor(a) self) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = view_as_real_meta,
+     .lower = view_as_real_lower},
+    {.schema = "view_as_complex(Tensor(a) self) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = view_as_complex_meta,
+     .lower = view_as_complex_lower},
+    {.schema = "real(Tensor(a) self) -> Tensor(a)",
+     .traits = MAYBE,
+     .meta = part_meta,
+     .lower = part_lower,
+     .ref = part_ref},
+    {.schema = "imag(Tensor(a) self) -> Tensor(a)",
+     .traits = MAYBE,
+     .meta = part_meta,
+     .lower = part_lower,
+     .ref = part_ref},
     {.schema = "_conj(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = conj_meta, .lower = conj_lower},
     {.schema = "conj(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = conj_meta, .lower = conj_lower},
-    {.schema = "resolve_conj(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .meta = resolve_meta, .lower = same_lower, .ref = copy_ref},
-    {.schema = "resolve_neg(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .meta = resolve_meta, .lower = same_lower, .ref = copy_ref},
+    {.schema = "resolve_conj(Tensor(a) self) -> Tensor(a)",
+     .traits = MAYBE,
+     .meta = resolve_meta,
+     .lower = same_lower,
+     .ref = copy_ref},
+    {.schema = "resolve_neg(Tensor(a) self) -> Tensor(a)",
+     .traits = MAYBE,
+     .meta = resolve_meta,
+     .lower = same_lower,
+     .ref = copy_ref},
     {.schema = "_neg_view(Tensor(a) self) -> Tensor(a)", .traits = C, .decompose = "neg(self)"},
     {.schema = "mH(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .decompose = "_conj(mT(self))"},
-    {.schema = "matrix_H(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .decompose = "if(self.rank == 0, _conj(self), _conj(mT(self)))"},
+    {.schema = "matrix_H(Tensor(a) self) -> Tensor(a)",
+     .traits = VIEW,
+     .decompose = "if(self.rank == 0, _conj(self), _conj(mT(self)))"},
     {.schema = "adjoint(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .decompose = "_conj(mT(self))"},
     {.schema = "view_as_real_copy(Tensor self) -> Tensor", .traits = C, .decompose = "_row_major(view_as_real(self))"},
-    {.schema = "view_as_complex_copy(Tensor self) -> Tensor", .traits = C, .decompose = "_row_major(view_as_complex(self))"},
+    {.schema = "view_as_complex_copy(Tensor self) -> Tensor",
+     .traits = C,
+     .decompose = "_row_major(view_as_complex(self))"},
     {.schema = "_conj_copy(Tensor self) -> Tensor", .traits = C, .decompose = "_row_major(_conj(self))"},
-    {.schema = "complex(Tensor real, Tensor imag) -> Tensor", .traits = PWC, .meta = pair_meta, .lower = complex_lower, .scalar_ref = &complex_ref},
-    {.schema = "polar(Tensor abs, Tensor angle) -> Tensor", .traits = PWC, .meta = pair_meta, .lower = polar_lower, .scalar_ref = &polar_ref},
-    {.schema = "angle(Tensor self) -> Tensor", .traits = PWC | TC_OP_INT_TO_FLOAT, .meta = angle_meta, .lower = angle_lower, .scalar_ref = &angle_ref},
-    {.schema = "sgn(Tensor self) -> Tensor", .traits = PWC, .meta = tc_meta_same, .lower = sgn_lower, .scalar_ref = &sgn_ref},
-    {.schema = "isreal(Tensor self) -> Tensor", .traits = PWC | TC_OP_COMPUTE_PROMOTED, .meta = tc_meta_bool, .lower = isreal_lower, .scalar_ref = &isreal_ref},
+    {.schema = "complex(Tensor real, Tensor imag) -> Tensor",
+     .traits = PWC,
+     .meta = pair_meta,
+     .lower = complex_lower,
+     .scalar_ref = &complex_ref},
+    {.schema = "polar(Tensor abs, Tensor angle) -> Tensor",
+     .traits = PWC,
+     .meta = pair_meta,
+     .lower = polar_lower,
+     .scalar_ref = &polar_ref},
+    {.schema = "angle(Tensor self) -> Tensor",
+     .traits = PWC | TC_OP_INT_TO_FLOAT,
+     .meta = angle_meta,
+     .lower = angle_lower,
+     .scalar_ref = &angle_ref},
+    {.schema = "sgn(Tensor self) -> Tensor",
+     .traits = PWC,
+     .meta = tc_meta_same,
+     .lower = sgn_lower,
+     .scalar_ref = &sgn_ref},
+    {.schema = "isreal(Tensor self) -> Tensor",
+     .traits = PWC | TC_OP_COMPUTE_PROMOTED,
+     .meta = tc_meta_bool,
+     .lower = isreal_lower,
+     .scalar_ref = &isreal_ref},
 };
 TC_OP_FAMILY(complex);

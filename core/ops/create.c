@@ -141,7 +141,8 @@ static const tc_op_def rows[] = {
     FILL("new_zeros(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("new_ones(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
-    FILL("empty.memory_format(SymInt[] size, *, " OPTIONS FORMAT ") -> Tensor"), // zeros: uninitialised memory is never shown
+    FILL("empty.memory_format(SymInt[] size, *, " OPTIONS FORMAT
+         ") -> Tensor"), // zeros: uninitialised memory is never shown
     FILL("new_empty(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("empty_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
     FILL("scalar_tensor(Scalar s, *, " OPTIONS ") -> Tensor"),

@@ -7,11 +7,24 @@ static int32_t no_result(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// A number that comes from data must not be zero.
+static int32_t assert_ref(tc_op_args *a) {
+  tc_number v;
+  if (tc_op_number(a, 0, &v) && v.re == 0 && v.im == 0)
+    return tc_op_fail(a, "assertion failed: " TC_SV_FMT, TC_SV_ARG(tc_op_string(a, 1)));
+  return TC_STATUS_OK;
+}
+
 static const tc_op_def rows[] = {
     {.schema = "_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, "
                "*, Device? device=None, Layout? layout=None) -> ()",
      .meta = no_result,
      .lower = no_result,
      .ref = no_result},
+    {.schema = "_assert_scalar(Scalar self, str assert_msg) -> ()",
+     .traits = TC_OP_EFFECT,
+     .meta = no_result,
+     .lower = no_result,
+     .ref = assert_ref},
 };
 TC_OP_FAMILY(effect);

@@ -1,12 +1,14 @@
 // Where extremes stand: argmax, argmin, max and min along a dimension with their indices, both at once.
 //
-// Lowering: the extreme is a reduction; a second one takes the smallest index at which it stands. A NaN is an extreme, and
-// then the first NaN's index is wanted. The reference walks once.
+// Lowering: the extreme is a reduction; a second one takes the smallest index at which it stands. A NaN is an extreme,
+// and then the first NaN's index is wanted. The reference walks once.
 #include <math.h>
 
 #include "core/ops/ops.h"
 
-static bool highest(tc_op_args *a) { return tc_sv_is(a->op->schema.name, "max") || tc_sv_is(a->op->schema.name, "argmax"); }
+static bool highest(tc_op_args *a) {
+  return tc_sv_is(a->op->schema.name, "max") || tc_sv_is(a->op->schema.name, "argmax");
+}
 
 // The reduced dimension; -1 for all of them (the index then counts row-major); -2 after a failure.
 static int64_t dim_of(tc_op_args *a, int32_t rank) {
@@ -29,7 +31,8 @@ static int32_t extreme_meta(tc_op_args *a) {
   if (read_reduced(a, t->rank, reduced, &dim)) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_dtype_is_complex(t->dtype)) return tc_op_fail(a, "extremes are not defined on complex numbers");
   for (int32_t d = 0; d < t->rank; d++) {
-    if (reduced[d] && tc_int_eq(a, t->sizes[d], tc_int_const(a, 0)) == 1) return tc_op_fail(a, "dimension %d has no elements to choose from: %s", d, tc_op_shape_text(a, 0));
+    if (reduced[d] && tc_int_eq(a, t->sizes[d], tc_int_const(a, 0)) == 1)
+      return tc_op_fail(a, "dimension %d has no elements to choose from: %s", d, tc_op_shape_text(a, 0));
   }
   if (a->n_results == 1) return tc_meta_reduced(a, 0, TC_I64, reduced, keep);
   return tc_meta_reduced(a, 0, t->dtype, reduced, keep) || tc_meta_reduced(a, 1, TC_I64, reduced, keep);
@@ -70,7 +73,8 @@ static bool better(const tc_ref_view *x, int64_t at, int64_t best, bool high) {
   return isnan(v) || (high ? v > b : v < b);
 }
 static int32_t extreme_ref(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0), *ids = tc_op_result_data(a, a->n_results - 1), *values = a->n_results > 1 ? tc_op_result_data(a, 0) : NULL;
+  const tc_ref_view *x = tc_op_data(a, 0), *ids = tc_op_result_data(a, a->n_results - 1),
+                    *values = a->n_results > 1 ? tc_op_result_data(a, 0) : NULL;
   bool reduced[TC_MAX_RANK] = {0}, keep = tc_op_bool(a, 2, 0);
   int64_t dim, index[TC_MAX_RANK] = {0}, n = tc_ref_numel(ids);
   if (read_reduced(a, x->rank, reduced, &dim)) return TC_STATUS_INVALID_ARGUMENT;
@@ -105,7 +109,13 @@ static int32_t aminmax_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ROW(s) {.schema = s, .traits = TC_OP_REDUCTION, .meta = extreme_meta, .lower = extreme_lower, .ref = extreme_ref, .flops = "2 * self.numel"}
+#define ROW(s)                \
+  {.schema = s,               \
+   .traits = TC_OP_REDUCTION, \
+   .meta = extreme_meta,      \
+   .lower = extreme_lower,    \
+   .ref = extreme_ref,        \
+   .flops = "2 * self.numel"}
 static const tc_op_def rows[] = {
     ROW("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"),
     ROW("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"),
@@ -113,6 +123,8 @@ static const tc_op_def rows[] = {
     ROW("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"),
     {.schema = "max.other(Tensor self, Tensor other) -> Tensor", .decompose = "maximum(self, other)"},
     {.schema = "min.other(Tensor self, Tensor other) -> Tensor", .decompose = "minimum(self, other)"},
-    {.schema = "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", .traits = TC_OP_REDUCTION, .expand = aminmax_expand},
+    {.schema = "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+     .traits = TC_OP_REDUCTION,
+     .expand = aminmax_expand},
 };
 TC_OP_FAMILY(extreme);

@@ -2,9 +2,9 @@
 #include "core/ops/ops.h"
 
 // ---- advanced indexing: index.Tensor ----
-// Dimension d of self is indexed by list element `by[d]` (or -1). Index tensors broadcast together; their dimensions take
-// the place of the indexed ones if those are adjacent, else they come first. A mask of rank m stands for m indices: the
-// positions where it is true, as many as there are.
+// Dimension d of self is indexed by list element `by[d]` (or -1). Index tensors broadcast together; their dimensions
+// take the place of the indexed ones if those are adjacent, else they come first. A mask of rank m stands for m
+// indices: the positions where it is true, as many as there are.
 typedef struct indexing {
   int32_t rank, n_indexed; // of self
   int32_t by[TC_MAX_RANK];
@@ -18,14 +18,16 @@ static bool is_mask(const tc_tensor_type *t) { return t->dtype == TC_BOOL || t->
 
 static int32_t broadcast_one(tc_op_args *a, indexing *x, int32_t n, const tc_int *sizes) {
   if (n > x->nb) {
-    for (int32_t d = n - 1; d >= 0; d--) x->bsizes[d] = d >= n - x->nb ? x->bsizes[d - (n - x->nb)] : tc_int_const(a, 1);
+    for (int32_t d = n - 1; d >= 0; d--)
+      x->bsizes[d] = d >= n - x->nb ? x->bsizes[d - (n - x->nb)] : tc_int_const(a, 1);
     x->nb = n;
   }
   for (int32_t d = 0; d < n; d++) {
     tc_int *s = &x->bsizes[d + x->nb - n], one = tc_int_const(a, 1);
     if (tc_int_eq(a, sizes[d], one) == 1) continue;
     if (tc_int_eq(a, *s, one) == 1) *s = sizes[d];
-    else if (tc_int_require_eq(a, *s, sizes[d])) return tc_op_fail(a, "shape mismatch: indexing tensors could not be broadcast together");
+    else if (tc_int_require_eq(a, *s, sizes[d]))
+      return tc_op_fail(a, "shape mismatch: indexing tensors could not be broadcast together");
   }
   return TC_STATUS_OK;
 }
@@ -45,13 +47,17 @@ static int32_t read_indexing(tc_op_args *a, int32_t list, tc_int count, indexing
       continue;
     }
     if (!is_mask(t)) {
-      if (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype)) return tc_op_fail(a, "tensors used as indices must be integers or bool, not %s", tc_dtype_torch_name(t->dtype));
+      if (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype))
+        return tc_op_fail(a, "tensors used as indices must be integers or bool, not %s", tc_dtype_torch_name(t->dtype));
       if (broadcast_one(a, x, t->rank, t->sizes)) return TC_STATUS_INVALID_ARGUMENT;
       x->by[d++] = k;
     } else {
       if (!count) count = tc_op_unbacked(a, 0, INT64_MAX);
       for (int32_t m = 0; m < t->rank; m++) {
-        if (tc_int_require_eq(a, t->sizes[m], self->sizes[d + m])) return tc_op_fail(a, "the shape of the mask does not match the shape of the indexed tensor %s at dimension %d", tc_op_shape_text(a, 0), d + m);
+        if (tc_int_require_eq(a, t->sizes[m], self->sizes[d + m]))
+          return tc_op_fail(a,
+                            "the shape of the mask does not match the shape of the indexed tensor %s at dimension %d",
+                            tc_op_shape_text(a, 0), d + m);
         x->by[d + m] = k, x->mask_dim[d + m] = m;
       }
       x->masks = true;
@@ -68,7 +74,8 @@ static int32_t read_indexing(tc_op_args *a, int32_t list, tc_int count, indexing
   }
   bool adjacent = first >= 0 && last - first + 1 == x->n_indexed;
   x->at = adjacent ? first : 0;
-  if (x->rank - x->n_indexed + x->nb > TC_MAX_RANK) return tc_op_fail(a, "the result would have more than %d dimensions", TC_MAX_RANK);
+  if (x->rank - x->n_indexed + x->nb > TC_MAX_RANK)
+    return tc_op_fail(a, "the result would have more than %d dimensions", TC_MAX_RANK);
   return TC_STATUS_OK;
 }
 
@@ -95,7 +102,8 @@ static int32_t index_meta(tc_op_args *a) {
   int32_t rank = indexed_sizes(a, &x, sizes, from);
   // The result follows self's order of dimensions; indexed ones count as broadcast (PyTorch iterates that way).
   for (int32_t d = 0; d < rank; d++) seen[d] = from[d] < 0 ? tc_int_const(a, 0) : self->strides[from[d]];
-  tc_tensor_type restrided = {.dtype = self->dtype, .rank = rank, .sizes = sizes, .strides = seen, .offset = self->offset};
+  tc_tensor_type restrided = {
+      .dtype = self->dtype, .rank = rank, .sizes = sizes, .strides = seen, .offset = self->offset};
   const tc_tensor_type *operand = &restrided;
   tc_strides_make_pointwise(a->syms, 1, &operand, rank, sizes, strides);
   return tc_op_set_result(a, 0, self->dtype, rank, sizes, x.masks ? NULL : strides);
@@ -112,7 +120,8 @@ static int32_t index_lower(tc_op_args *a) {
   if (x.masks) return tc_op_fail(a, "indexing with a mask has a size that depends on data; it is not lowered");
   int32_t rank = indexed_sizes(a, &x, sizes, from);
   tc_lt self = tc_lo_arg(a, 0);
-  for (int32_t d = 0; d < x.rank; d++) by[d] = x.by[d] < 0 ? -1 : tc_lo_expand(a, tc_lo_arg_at(a, 1, x.by[d]), x.nb, x.bsizes);
+  for (int32_t d = 0; d < x.rank; d++)
+    by[d] = x.by[d] < 0 ? -1 : tc_lo_expand(a, tc_lo_arg_at(a, 1, x.by[d]), x.nb, x.bsizes);
   tc_lo_begin(a, rank, r->sizes, index);
   for (int32_t d = 0; d < rank; d++) {
     if (from[d] >= 0) at[from[d]] = index[d];
@@ -132,8 +141,10 @@ static int32_t read_positions(tc_op_args *a, int32_t list, tc_index_positions *p
     const tc_ref_view *m = tc_op_data_at(a, list, k);
     if (!m || (m->nominal != TC_BOOL && m->nominal != TC_U8)) continue;
     int64_t i[TC_MAX_RANK] = {0}, n = 0;
-    for (bool more = tc_ref_numel(m) > 0; more; more = tc_ref_next(m->rank, m->sizes, i)) n += tc_ref_i(m, tc_ref_offset(m, i)) != 0;
-    if (count >= 0 && count != n && n != 1 && count != 1) return tc_op_fail(a, "shape mismatch: masks with %lld and %lld true elements", (long long)count, (long long)n);
+    for (bool more = tc_ref_numel(m) > 0; more; more = tc_ref_next(m->rank, m->sizes, i))
+      n += tc_ref_i(m, tc_ref_offset(m, i)) != 0;
+    if (count >= 0 && count != n && n != 1 && count != 1)
+      return tc_op_fail(a, "shape mismatch: masks with %lld and %lld true elements", (long long)count, (long long)n);
     count = count < n ? n : count;
   }
   indexing x;
@@ -149,7 +160,8 @@ static int32_t read_positions(tc_op_args *a, int32_t list, tc_index_positions *p
       for (int32_t i = 0; i < v->rank; i++) p->strides[d][i + x.nb - v->rank] = v->sizes[i] == 1 ? 0 : v->strides[i];
       continue;
     }
-    int64_t *positions = tc_op_scratch(a, (uint64_t)(tc_ref_numel(v) + 1) * sizeof *positions), i[TC_MAX_RANK] = {0}, n = 0;
+    int64_t *positions = tc_op_scratch(a, (uint64_t)(tc_ref_numel(v) + 1) * sizeof *positions), i[TC_MAX_RANK] = {0},
+            n = 0;
     if (!positions) return TC_STATUS_OUT_OF_MEMORY;
     for (bool more = tc_ref_numel(v) > 0; more; more = tc_ref_next(v->rank, v->sizes, i)) {
       if (tc_ref_i(v, tc_ref_offset(v, i))) positions[n++] = i[x.mask_dim[d]];
@@ -169,7 +181,10 @@ int64_t tc_ref_position(tc_op_args *a, const tc_index_positions *p, const tc_ref
       int64_t o = 0;
       for (int32_t b = 0; b < p->nb; b++) o += index[p->at + b] * p->strides[d][b];
       i = p->data[d][o];
-      if (i < -self->sizes[d] || i >= self->sizes[d]) return tc_op_fail(a, "index %lld is out of bounds for dimension %d with size %lld", (long long)i, d, (long long)self->sizes[d]), -1;
+      if (i < -self->sizes[d] || i >= self->sizes[d])
+        return tc_op_fail(a, "index %lld is out of bounds for dimension %d with size %lld", (long long)i, d,
+                          (long long)self->sizes[d]),
+               -1;
       if (i < 0) i += self->sizes[d];
     } else {
       i = index[plain < p->at ? plain : plain + p->nb];
@@ -237,7 +252,9 @@ static int32_t embedding_ref(tc_op_args *a) {
   int64_t i[TC_MAX_RANK] = {0};
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
     int64_t row = tc_ref_i(idx, tc_ref_offset(idx, i));
-    if (row < 0 || row >= w->sizes[0]) return tc_op_fail(a, "index %lld is out of range: the table has %lld rows", (long long)row, (long long)w->sizes[0]);
+    if (row < 0 || row >= w->sizes[0])
+      return tc_op_fail(a, "index %lld is out of range: the table has %lld rows", (long long)row,
+                        (long long)w->sizes[0]);
     tc_ref_copy(y, tc_ref_offset(y, i), w, row * w->strides[0] + i[y->rank - 1] * w->strides[1]);
   }
   return TC_STATUS_OK;
@@ -257,7 +274,9 @@ static int32_t gather_meta(tc_op_args *a) {
   if (tc_op_dim(a, 1, t->rank) < 0 || bad_index(a, i)) return TC_STATUS_INVALID_ARGUMENT;
   bool empty = tc_int_eq(a, tc_op_numel(a, i), tc_int_const(a, 0)) == 1;
   int32_t rx = t->rank ? t->rank : 1, ri = i->rank ? i->rank : 1;
-  if (rx != ri && !empty) return tc_op_fail(a, "gather(): the index must have the same number of dimensions as the input: %s and %s", tc_op_shape_text(a, 2), tc_op_shape_text(a, 0));
+  if (rx != ri && !empty)
+    return tc_op_fail(a, "gather(): the index must have the same number of dimensions as the input: %s and %s",
+                      tc_op_shape_text(a, 2), tc_op_shape_text(a, 0));
   return tc_op_set_result(a, 0, t->dtype, i->rank, i->sizes, NULL);
 }
 // Dimension dim of self by data, the others by position. `whole`: the index has all of the result's dimensions.
@@ -280,8 +299,14 @@ static int32_t ref_by(tc_op_args *a, bool whole) {
   const tc_ref_view *x = tc_op_data(a, 0), *idx = tc_op_data(a, 2), *y = tc_op_result_data(a, 0);
   int64_t dim = tc_op_dim(a, 1, x->rank), i[TC_MAX_RANK] = {0};
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
-    int64_t at = 0, v = tc_ref_i(idx, idx->rank == 0 ? 0 : whole ? tc_ref_offset(idx, i) : i[dim] * idx->strides[0]), n = x->rank ? x->sizes[dim] : 1;
-    if (v < 0 || v >= n) return tc_op_fail(a, "index %lld is out of bounds for dimension %lld with size %lld", (long long)v, (long long)dim, (long long)n);
+    int64_t at = 0,
+            v = tc_ref_i(idx, idx->rank == 0 ? 0
+                              : whole        ? tc_ref_offset(idx, i)
+                                             : i[dim] * idx->strides[0]),
+            n = x->rank ? x->sizes[dim] : 1;
+    if (v < 0 || v >= n)
+      return tc_op_fail(a, "index %lld is out of bounds for dimension %lld with size %lld", (long long)v,
+                        (long long)dim, (long long)n);
     for (int32_t d = 0; d < x->rank; d++) at += (d == dim ? v : i[d]) * x->strides[d];
     tc_ref_copy(y, tc_ref_offset(y, i), x, at);
   }
@@ -298,11 +323,14 @@ static int32_t take_along_expand(tc_op_args *a) {
   bool flat = tc_op_kind(a, 2) == TC_AK_NONE;
   int64_t dim = flat ? 0 : tc_op_dim(a, 2, t->rank);
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
-  if (!flat && t->rank != i->rank) return tc_op_fail(a, "input and indices should have the same number of dimensions: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  if (!flat && t->rank != i->rank)
+    return tc_op_fail(a, "input and indices should have the same number of dimensions: %s and %s",
+                      tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
   for (int32_t k = 0; k < 2; k++) {
     const tc_tensor_type *own = k ? i : t, *other = k ? t : i;
     tc_int *sizes = k ? is : xs;
-    for (int32_t d = 0; !flat && d < own->rank; d++) sizes[d] = d == dim || !tc_sym_is_int(own->sizes[d], 1) ? own->sizes[d] : other->sizes[d];
+    for (int32_t d = 0; !flat && d < own->rank; d++)
+      sizes[d] = d == dim || !tc_sym_is_int(own->sizes[d], 1) ? own->sizes[d] : other->sizes[d];
     numel[0] = tc_op_numel(a, own);
     tc_ex_begin(a, flat ? "aten::reshape" : "aten::expand");
     tc_ex_push(a, k ? idx : x);
@@ -319,7 +347,8 @@ static int32_t take_along_expand(tc_op_args *a) {
 
 // ---- sizes that depend on data ----
 static int32_t nonzero_meta(tc_op_args *a) {
-  tc_int sizes[2] = {tc_op_unbacked(a, 0, INT64_MAX), tc_int_const(a, tc_op_tensor(a, 0)->rank)}, strides[2] = {tc_int_const(a, 1), sizes[0]};
+  tc_int sizes[2] = {tc_op_unbacked(a, 0, INT64_MAX), tc_int_const(a, tc_op_tensor(a, 0)->rank)},
+         strides[2] = {tc_int_const(a, 1), sizes[0]};
   return tc_op_set_result(a, 0, TC_I64, 2, sizes, strides);
 }
 static int32_t nonzero_ref(tc_op_args *a) {
@@ -360,7 +389,8 @@ static int32_t masked_select_ref(tc_op_args *a) {
   int32_t rank = x->rank > m->rank ? x->rank : m->rank;
   int64_t sizes[TC_MAX_RANK], numel = 1;
   for (int32_t d = 0; d < rank; d++) {
-    int64_t p = d - (rank - x->rank) >= 0 ? x->sizes[d - (rank - x->rank)] : 1, q = d - (rank - m->rank) >= 0 ? m->sizes[d - (rank - m->rank)] : 1;
+    int64_t p = d - (rank - x->rank) >= 0 ? x->sizes[d - (rank - x->rank)] : 1,
+            q = d - (rank - m->rank) >= 0 ? m->sizes[d - (rank - m->rank)] : 1;
     sizes[d] = p == 1 ? q : p;
     numel *= sizes[d];
   }
@@ -391,7 +421,8 @@ static int32_t isin_lower(tc_op_args *a) {
   tc_lt x = tc_lo_arg(a, 0), set = tc_lo_reshape(a, tc_lo_arg(a, 1), 1, &n);
   bool invert = tc_op_bool(a, tc_op_arg_index(a, "invert"), 0);
   tc_lo_begin_reduce(a, invert ? TC_RED_ALL : TC_RED_ANY, r->rank, r->sizes, 1, &n, index);
-  tc_bval same = tc_lo_op2(a, invert ? TC_K_NE : TC_K_EQ, tc_lo_cast(a, tc_lo_load(a, x, index), d), tc_lo_cast(a, tc_lo_load(a, set, &index[r->rank]), d));
+  tc_bval same = tc_lo_op2(a, invert ? TC_K_NE : TC_K_EQ, tc_lo_cast(a, tc_lo_load(a, x, index), d),
+                           tc_lo_cast(a, tc_lo_load(a, set, &index[r->rank]), d));
   tc_lo_result(a, 0, tc_lo_end(a, same, TC_BOOL));
   return TC_STATUS_OK;
 }
@@ -402,7 +433,8 @@ static int32_t isin_ref(tc_op_args *a) {
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
     bool found = false;
     int64_t k[TC_MAX_RANK] = {0};
-    for (bool next = tc_ref_numel(set) > 0; next && !found; next = tc_ref_next(set->rank, set->sizes, k)) found = tc_ref_f(x, tc_ref_offset(x, i)) == tc_ref_f(set, tc_ref_offset(set, k));
+    for (bool next = tc_ref_numel(set) > 0; next && !found; next = tc_ref_next(set->rank, set->sizes, k))
+      found = tc_ref_f(x, tc_ref_offset(x, i)) == tc_ref_f(set, tc_ref_offset(set, k));
     tc_ref_put_i(y, tc_ref_offset(y, i), found != invert);
   }
   return TC_STATUS_OK;
@@ -410,16 +442,52 @@ static int32_t isin_ref(tc_op_args *a) {
 
 enum { C = TC_OP_COMPLEX, DATA = TC_OP_COMPLEX | TC_OP_DATA_DEPENDENT };
 static const tc_op_def rows[] = {
-    {.schema = "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", .traits = C, .meta = index_meta, .lower = index_lower, .ref = index_ref},
-    {.schema = "_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", .traits = C, .meta = index_meta, .lower = index_lower, .ref = index_ref},
-    {.schema = "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", .traits = C, .meta = embedding_meta, .lower = embedding_lower, .ref = embedding_ref},
-    {.schema = "index_select(Tensor self, int dim, Tensor index) -> Tensor", .traits = C, .meta = index_select_meta, .lower = index_select_lower, .ref = index_select_ref},
-    {.schema = "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", .traits = C, .meta = gather_meta, .lower = gather_lower, .ref = gather_ref},
-    {.schema = "take(Tensor self, Tensor index) -> Tensor", .traits = C, .decompose = "index(reshape(self, [-1]), [index])"},
-    {.schema = "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", .traits = C, .expand = take_along_expand},
+    {.schema = "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+     .traits = C,
+     .meta = index_meta,
+     .lower = index_lower,
+     .ref = index_ref},
+    {.schema = "_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+     .traits = C,
+     .meta = index_meta,
+     .lower = index_lower,
+     .ref = index_ref},
+    {.schema = "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
+               "sparse=False) -> Tensor",
+     .traits = C,
+     .meta = embedding_meta,
+     .lower = embedding_lower,
+     .ref = embedding_ref},
+    {.schema = "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+     .traits = C,
+     .meta = index_select_meta,
+     .lower = index_select_lower,
+     .ref = index_select_ref},
+    {.schema = "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+     .traits = C,
+     .meta = gather_meta,
+     .lower = gather_lower,
+     .ref = gather_ref},
+    {.schema = "take(Tensor self, Tensor index) -> Tensor",
+     .traits = C,
+     .decompose = "index(reshape(self, [-1]), [index])"},
+    {.schema = "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+     .traits = C,
+     .expand = take_along_expand},
     {.schema = "nonzero(Tensor self) -> Tensor", .traits = DATA, .meta = nonzero_meta, .ref = nonzero_ref},
-    {.schema = "masked_select(Tensor self, Tensor mask) -> Tensor", .traits = DATA, .meta = masked_select_meta, .ref = masked_select_ref},
-    {.schema = "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", .meta = isin_meta, .lower = isin_lower, .ref = isin_ref},
-    {.schema = "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor", .meta = isin_meta, .lower = isin_lower, .ref = isin_ref},
+    {.schema = "masked_select(Tensor self, Tensor mask) -> Tensor",
+     .traits = DATA,
+     .meta = masked_select_meta,
+     .ref = masked_select_ref},
+    {.schema = "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool "
+               "invert=False) -> Tensor",
+     .meta = isin_meta,
+     .lower = isin_lower,
+     .ref = isin_ref},
+    {.schema = "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool "
+               "invert=False) -> Tensor",
+     .meta = isin_meta,
+     .lower = isin_lower,
+     .ref = isin_ref},
 };
 TC_OP_FAMILY(index);

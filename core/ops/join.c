@@ -3,7 +3,9 @@
 
 // ---- cat ----
 // An empty tensor of rank 1 counts as nothing (what PyTorch keeps for old programs).
-static bool skipped(tc_op_args *a, const tc_tensor_type *t) { return t->rank == 1 && tc_int_eq(a, t->sizes[0], tc_int_const(a, 0)) == 1; }
+static bool skipped(tc_op_args *a, const tc_tensor_type *t) {
+  return t->rank == 1 && tc_int_eq(a, t->sizes[0], tc_int_const(a, 0)) == 1;
+}
 
 static const tc_tensor_type *first_of(tc_op_args *a) {
   for (int32_t k = 0; k < tc_op_count(a, 0); k++) {
@@ -28,9 +30,12 @@ static int32_t cat_meta(tc_op_args *a) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 0, k);
     if (tc_suggested_format(a, t) != format) format = TC_FORMAT_CONTIGUOUS;
     if (skipped(a, t)) continue;
-    if (t->rank != first->rank) return tc_op_fail(a, "tensors must have the same number of dimensions: got %d and %d", first->rank, t->rank);
+    if (t->rank != first->rank)
+      return tc_op_fail(a, "tensors must have the same number of dimensions: got %d and %d", first->rank, t->rank);
     for (int32_t i = 0; i < t->rank; i++) {
-      if (i != dim && tc_int_require_eq(a, t->sizes[i], sizes[i])) return tc_op_fail(a, "sizes of tensors must match except in dimension %lld; tensor %d differs in dimension %d", (long long)dim, k, i);
+      if (i != dim && tc_int_require_eq(a, t->sizes[i], sizes[i]))
+        return tc_op_fail(a, "sizes of tensors must match except in dimension %lld; tensor %d differs in dimension %d",
+                          (long long)dim, k, i);
     }
     total = tc_int_add(a, total, t->sizes[dim]);
   }
@@ -99,7 +104,8 @@ static int32_t stack_expand(tc_op_args *a) {
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   tc_gv *v = TC_NEW_ARRAY(a->arena, tc_gv, n);
   for (int32_t k = 0; k < n; k++) {
-    if (tc_op_tensor_at(a, 0, k)->rank != tc_op_tensor_at(a, 0, 0)->rank) return tc_op_fail(a, "stack expects each tensor to be of equal size");
+    if (tc_op_tensor_at(a, 0, k)->rank != tc_op_tensor_at(a, 0, 0)->rank)
+      return tc_op_fail(a, "stack expects each tensor to be of equal size");
     tc_gv x = tc_ex_arg_at(a, 0, k);
     tc_ex_begin(a, "aten::unsqueeze");
     tc_ex_push(a, x);
@@ -125,7 +131,9 @@ static int32_t stack_along(tc_op_args *a, int32_t rank, int64_t dim) {
   tc_ex_result(a, 0, cat(a, n, v, dim));
   return TC_STATUS_OK;
 }
-static int32_t hstack_expand(tc_op_args *a) { return stack_along(a, 1, tc_op_count(a, 0) && tc_op_tensor_at(a, 0, 0)->rank > 1); }
+static int32_t hstack_expand(tc_op_args *a) {
+  return stack_along(a, 1, tc_op_count(a, 0) && tc_op_tensor_at(a, 0, 0)->rank > 1);
+}
 static int32_t vstack_expand(tc_op_args *a) { return stack_along(a, 2, 0); }
 static int32_t dstack_expand(tc_op_args *a) { return stack_along(a, 3, 2); }
 
@@ -161,9 +169,21 @@ static int32_t block_diag_expand(tc_op_args *a) {
 
 enum { C = TC_OP_COMPLEX };
 static const tc_op_def rows[] = {
-    {.schema = "cat(Tensor[] tensors, int dim=0) -> Tensor", .traits = C, .meta = cat_meta, .lower = cat_lower, .ref = cat_ref},
-    {.schema = "concat(Tensor[] tensors, int dim=0) -> Tensor", .traits = C, .meta = cat_meta, .lower = cat_lower, .ref = cat_ref},
-    {.schema = "concatenate(Tensor[] tensors, int dim=0) -> Tensor", .traits = C, .meta = cat_meta, .lower = cat_lower, .ref = cat_ref},
+    {.schema = "cat(Tensor[] tensors, int dim=0) -> Tensor",
+     .traits = C,
+     .meta = cat_meta,
+     .lower = cat_lower,
+     .ref = cat_ref},
+    {.schema = "concat(Tensor[] tensors, int dim=0) -> Tensor",
+     .traits = C,
+     .meta = cat_meta,
+     .lower = cat_lower,
+     .ref = cat_ref},
+    {.schema = "concatenate(Tensor[] tensors, int dim=0) -> Tensor",
+     .traits = C,
+     .meta = cat_meta,
+     .lower = cat_lower,
+     .ref = cat_ref},
     {.schema = "stack(Tensor[] tensors, int dim=0) -> Tensor", .traits = C, .expand = stack_expand},
     {.schema = "hstack(Tensor[] tensors) -> Tensor", .traits = C, .expand = hstack_expand},
     {.schema = "vstack(Tensor[] tensors) -> Tensor", .traits = C, .expand = vstack_expand},

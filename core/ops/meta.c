@@ -63,7 +63,8 @@ int32_t tc_meta_reduced(tc_op_args *a, int32_t result, tc_dtype dtype, const boo
   return tc_op_set_result(a, result, dtype, n, sizes, NULL);
 }
 
-tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced, bool keepdim, const char *body, tc_dtype compute, tc_dtype out) {
+tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced, bool keepdim, const char *body,
+                       tc_dtype compute, tc_dtype out) {
   int32_t rank = tc_lo_rank(a, x), n_par = 0, n_red = 0, n_kept = 0;
   tc_int par[TC_MAX_RANK], red[TC_MAX_RANK], kept[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK];
   for (int32_t d = 0; d < rank; d++) {
@@ -81,7 +82,8 @@ tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced
   return keepdim ? tc_lo_reshape(a, s, n_kept, kept) : s;
 }
 
-tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x, tc_dtype compute, tc_dtype out) {
+tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x,
+                    tc_dtype compute, tc_dtype out) {
   int32_t rank = tc_lo_rank(a, x[0]);
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK];
   tc_lt wide[8];
@@ -93,7 +95,8 @@ tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *cons
   return tc_lo_end(a, tc_lo_text(a, text, n, names, v), out);
 }
 
-int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args, tc_dtype compute) {
+int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args,
+                      tc_dtype compute) {
   const tc_tensor_type *t = tc_op_result_type(a, 0);
   tc_lt x[8];
   for (int32_t i = 0; i < n; i++) x[i] = tc_lo_expand(a, tc_lo_arg(a, args[i]), t->rank, t->sizes);
@@ -131,10 +134,14 @@ tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t) {
 }
 
 tc_int tc_int_within(tc_op_args *a, tc_int e, tc_int lo, tc_int hi) {
-  tc_int above = tc_sym_cmp(a->syms, TC_SYM_LE, lo, e), below = tc_sym_cmp(a->syms, TC_SYM_LT, e, hi), yes = tc_int_const(a, 1);
+  tc_int above = tc_sym_cmp(a->syms, TC_SYM_LE, lo, e), below = tc_sym_cmp(a->syms, TC_SYM_LT, e, hi),
+         yes = tc_int_const(a, 1);
   if (tc_sym_prove(a->syms, above) == 1) above = NULL;
   if (tc_sym_prove(a->syms, below) == 1) below = NULL;
   return above && below ? tc_sym_and(a->syms, above, below) : above ? above : below ? below : yes;
 }
 
-tc_bval tc_lower_condition(tc_op_args *a, tc_int condition) { return tc_lo_cast(a, tc_lo_index(a, tc_sym_where(a->syms, condition, tc_int_const(a, 1), tc_int_const(a, 0)), TC_I64), TC_BOOL); }
+tc_bval tc_lower_condition(tc_op_args *a, tc_int condition) {
+  return tc_lo_cast(a, tc_lo_index(a, tc_sym_where(a->syms, condition, tc_int_const(a, 1), tc_int_const(a, 0)), TC_I64),
+                    TC_BOOL);
+}

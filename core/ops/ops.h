@@ -5,13 +5,15 @@
 
 #include "core/ir/op.h"
 #include "core/ir/opargs.h"
+
 #include "tc/lower.h"
 
 // X(family): every family file defines `const tc_op_family tc_ops_<family>`.
-#define TC_OP_FAMILIES(X)                                                                                              \
-  X(arithmetic) X(unary) X(compare) X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm) X(matmul)      \
-  X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(pool) X(index)   \
-  X(extreme) X(scan) X(batch_norm) X(composite)
+#define TC_OP_FAMILIES(X)                                                                                         \
+  X(arithmetic)                                                                                                   \
+  X(unary) X(compare) X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm) X(matmul) X(attention) \
+      X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(pool) X(index) X(extreme) X(scan)       \
+          X(batch_norm) X(composite)
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
 #undef X
@@ -34,17 +36,23 @@ int32_t tc_promoting_args(tc_op_args *a, int32_t out[8]);
 int32_t tc_reduced_dims(tc_op_args *a, int32_t dims, int32_t rank, bool reduced[TC_MAX_RANK]);
 // Result of a reduction over the marked dimensions.
 int32_t tc_meta_reduced(tc_op_args *a, int32_t result, tc_dtype dtype, const bool *reduced, bool keepdim);
-// Lowers a reduction of tensor `x` over the marked dimensions; the element goes through `body` (a scalar text in `v`, NULL:
-// as it is) in type `compute` and the sum has type `out`. The result has the reduced dimensions dropped, or kept as 1.
-tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced, bool keepdim, const char *body, tc_dtype compute, tc_dtype out);
+// Lowers a reduction of tensor `x` over the marked dimensions; the element goes through `body` (a scalar text in `v`,
+// NULL: as it is) in type `compute` and the sum has type `out`. The result has the reduced dimensions dropped, or kept
+// as 1.
+tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced, bool keepdim, const char *body,
+                       tc_dtype compute, tc_dtype out);
 // Elementwise text over loop tensors that are broadcast to the first one's sizes: names[i] is x[i].
-tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x, tc_dtype compute, tc_dtype out);
+tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x,
+                    tc_dtype compute, tc_dtype out);
 tc_dtype tc_op_math_type(tc_dtype d); // the type to compute in: f16, bf16 → f32
-// The same over tensor and number arguments, broadcast to the result's sizes: names[i] is argument args[i]. Sets result 0.
-int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args, tc_dtype compute);
+// The same over tensor and number arguments, broadcast to the result's sizes: names[i] is argument args[i]. Sets result
+// 0.
+int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args,
+                      tc_dtype compute);
 // channels_last (also 3d) where the strides suggest it (c10's suggest_memory_format), else contiguous.
 int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t);
-int64_t tc_op_dim(tc_op_args *a, int32_t arg, int32_t rank); // a dimension argument, wrapped; 0 for rank 0; -1 after a failure
+int64_t tc_op_dim(tc_op_args *a, int32_t arg,
+                  int32_t rank); // a dimension argument, wrapped; 0 for rank 0; -1 after a failure
 tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t);
 // lo ≤ e < hi as a condition, without what is known to hold.
 tc_int tc_int_within(tc_op_args *a, tc_int e, tc_int lo, tc_int hi);
@@ -73,10 +81,11 @@ int64_t tc_ref_position(tc_op_args *a, const tc_index_positions *p, const tc_ref
 bool tc_ref_next(int32_t rank, const int64_t *sizes, int64_t *index);
 int64_t tc_ref_offset(const tc_ref_view *v, const int64_t *index); // by v's strides, broadcast not applied
 int64_t tc_ref_numel(const tc_ref_view *v);
-double tc_ref_f(const tc_ref_view *v, int64_t offset);       // as double, whatever the class
+double tc_ref_f(const tc_ref_view *v, int64_t offset); // as double, whatever the class
 tc_c128 tc_ref_c(const tc_ref_view *v, int64_t offset);
 int64_t tc_ref_i(const tc_ref_view *v, int64_t offset);
-void tc_ref_put(const tc_ref_view *v, int64_t offset, tc_c128 x); // as v's class; imaginary parts of real results are dropped
+void tc_ref_put(const tc_ref_view *v, int64_t offset,
+                tc_c128 x); // as v's class; imaginary parts of real results are dropped
 void tc_ref_put_i(const tc_ref_view *v, int64_t offset, int64_t x);
 // Copies an element between views of one class.
 void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset);

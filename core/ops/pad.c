@@ -24,7 +24,9 @@ static int32_t read_pads(tc_op_args *a, tc_int *before, tc_int *after) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t n = tc_op_count(a, 1);
   if (n % 2) return tc_op_fail(a, "length of pad must be even but instead it equals %d", n);
-  if (n / 2 > t->rank) return tc_op_fail(a, "length of pad (%d) is more than twice the number of dimensions of the input (%d)", n, t->rank);
+  if (n / 2 > t->rank)
+    return tc_op_fail(a, "length of pad (%d) is more than twice the number of dimensions of the input (%d)", n,
+                      t->rank);
   for (int32_t d = 0; d < t->rank; d++) {
     int32_t k = t->rank - 1 - d;
     before[d] = k < n / 2 ? tc_op_sym_at(a, 1, 2 * k) : tc_int_const(a, 0);
@@ -40,12 +42,16 @@ static int32_t pad_meta(tc_op_args *a) {
   if (mode < 0 || read_pads(a, before, after)) return TC_STATUS_INVALID_ARGUMENT;
   for (int32_t d = 0; d < t->rank; d++) {
     sizes[d] = tc_int_add(a, t->sizes[d], tc_int_add(a, before[d], after[d]));
-    if (tc_int_lt(a, sizes[d], tc_int_const(a, 0)) == 1) return tc_op_fail(a, "the input %s is padded to a negative size in dimension %d", tc_op_shape_text(a, 0), d);
+    if (tc_int_lt(a, sizes[d], tc_int_const(a, 0)) == 1)
+      return tc_op_fail(a, "the input %s is padded to a negative size in dimension %d", tc_op_shape_text(a, 0), d);
     bool wide = tc_int_lt(a, before[d], t->sizes[d]) == 0 || tc_int_lt(a, after[d], t->sizes[d]) == 0;
-    if (mode == REFLECT && wide) return tc_op_fail(a, "reflected padding must be less than the size of dimension %d: %s", d, tc_op_shape_text(a, 0));
+    if (mode == REFLECT && wide)
+      return tc_op_fail(a, "reflected padding must be less than the size of dimension %d: %s", d,
+                        tc_op_shape_text(a, 0));
   }
   int32_t format = tc_suggested_format(a, t);
-  if (format == TC_FORMAT_CONTIGUOUS || (mode != CONSTANT && t->rank != 4)) return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, NULL);
+  if (format == TC_FORMAT_CONTIGUOUS || (mode != CONSTANT && t->rank != 4))
+    return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, NULL);
   tc_strides_make_channels_last(a->syms, t->rank, sizes, strides);
   return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, strides);
 }
@@ -89,8 +95,11 @@ static int32_t pad_lower(tc_op_args *a) {
     if (!tc_sym_is_int(within, 1)) inside = tc_sym_is_int(inside, 1) ? within : tc_sym_and(a->syms, inside, within);
   }
   char c = tc_dtype_class(r->dtype);
-  tc_bval other = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im) : tc_lo_const_int(a, r->dtype, c == 'b' ? v.re != 0 : (int64_t)v.re);
-  tc_lo_result(a, 0, tc_lo_end(a, tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, at) : tc_lo_load_if(a, x, at, inside, other), r->dtype));
+  tc_bval other = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im)
+                                       : tc_lo_const_int(a, r->dtype, c == 'b' ? v.re != 0 : (int64_t)v.re);
+  tc_lo_result(
+      a, 0,
+      tc_lo_end(a, tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, at) : tc_lo_load_if(a, x, at, inside, other), r->dtype));
   return TC_STATUS_OK;
 }
 

@@ -13,7 +13,7 @@ typedef struct pool {
   int32_t n, lead; // spatial dimensions; those before them
   bool adaptive, max, include_pad;
   int64_t kernel[MAX_SPACE], stride[MAX_SPACE], padding[MAX_SPACE], dilation[MAX_SPACE];
-  int64_t divisor;          // 0: by the window
+  int64_t divisor;                                         // 0: by the window
   tc_int in[MAX_SPACE], out[MAX_SPACE], window[MAX_SPACE]; // window: largest extent
 } pool;
 
@@ -30,7 +30,8 @@ static tc_int pooled_size(tc_op_args *a, const pool *p, int32_t i, bool ceil) {
   int64_t fixed = 2 * p->padding[i] - p->dilation[i] * (p->kernel[i] - 1) - 1 + (ceil ? p->stride[i] - 1 : 0);
   tc_int out = tc_int_add(a, tc_int_floordiv(a, tc_int_add(a, p->in[i], tc_int_const(a, fixed)), s), one);
   if (!ceil) return out;
-  tc_int start = tc_int_mul(a, tc_int_sub(a, out, one), s), limit = tc_int_add(a, p->in[i], tc_int_const(a, p->padding[i]));
+  tc_int start = tc_int_mul(a, tc_int_sub(a, out, one), s),
+         limit = tc_int_add(a, p->in[i], tc_int_const(a, p->padding[i]));
   return tc_sym_decide(a->syms, TC_SYM_LT, start, limit, true) ? out : tc_int_sub(a, out, one);
 }
 
@@ -44,8 +45,10 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
   }
   p->adaptive = tc_sv_starts(name, "adaptive") || tc_sv_starts(name, "_adaptive");
   p->lead = t->rank - p->n;
-  if (p->lead < 1 || p->lead > 2) return tc_op_fail(a, "expected an input of rank %d or %d: %s", p->n + 1, p->n + 2, tc_op_shape_text(a, 0));
-  int32_t ceil = tc_op_arg_index(a, "ceil_mode"), pad = tc_op_arg_index(a, "count_include_pad"), divisor = tc_op_arg_index(a, "divisor_override");
+  if (p->lead < 1 || p->lead > 2)
+    return tc_op_fail(a, "expected an input of rank %d or %d: %s", p->n + 1, p->n + 2, tc_op_shape_text(a, 0));
+  int32_t ceil = tc_op_arg_index(a, "ceil_mode"), pad = tc_op_arg_index(a, "count_include_pad"),
+          divisor = tc_op_arg_index(a, "divisor_override");
   p->include_pad = pad < 0 || tc_op_bool(a, pad, 1);
   if (divisor >= 0 && tc_op_kind(a, divisor) != TC_AK_NONE) {
     p->divisor = tc_op_int(a, divisor, 0);
@@ -55,9 +58,11 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
     p->in[i] = t->sizes[p->lead + i];
     if (p->adaptive) {
       int32_t n = tc_op_count(a, 1);
-      p->out[i] = n && !tc_sym_is_int(tc_op_sym_at(a, 1, n == 1 ? 0 : i), -1) ? tc_op_sym_at(a, 1, n == 1 ? 0 : i) : p->in[i];
+      p->out[i] =
+          n && !tc_sym_is_int(tc_op_sym_at(a, 1, n == 1 ? 0 : i), -1) ? tc_op_sym_at(a, 1, n == 1 ? 0 : i) : p->in[i];
       if (tc_sym_is_int(p->out[i], 0)) p->window[i] = tc_int_const(a, 1);
-      else if (tc_int_eq(a, tc_int_mod(a, p->in[i], p->out[i]), tc_int_const(a, 0)) == 1) p->window[i] = tc_int_floordiv(a, p->in[i], p->out[i]);
+      else if (tc_int_eq(a, tc_int_mod(a, p->in[i], p->out[i]), tc_int_const(a, 0)) == 1)
+        p->window[i] = tc_int_floordiv(a, p->in[i], p->out[i]);
       else p->window[i] = tc_int_add(a, tc_sym_ceildiv(a->syms, p->in[i], p->out[i]), tc_int_const(a, 1));
       continue;
     }
@@ -65,11 +70,15 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
     p->stride[i] = list_arg(a, "stride", i, p->kernel[i]);
     p->padding[i] = list_arg(a, "padding", i, 0);
     p->dilation[i] = list_arg(a, "dilation", i, 1);
-    if (p->kernel[i] < 1 || p->stride[i] < 1 || p->dilation[i] < 1) return tc_op_fail(a, "kernel_size, stride and dilation must be positive");
-    if (p->padding[i] < 0 || 2 * p->padding[i] > p->kernel[i]) return tc_op_fail(a, "padding must be at least 0 and at most half of the kernel size: %lld and %lld", (long long)p->padding[i], (long long)p->kernel[i]);
+    if (p->kernel[i] < 1 || p->stride[i] < 1 || p->dilation[i] < 1)
+      return tc_op_fail(a, "kernel_size, stride and dilation must be positive");
+    if (p->padding[i] < 0 || 2 * p->padding[i] > p->kernel[i])
+      return tc_op_fail(a, "padding must be at least 0 and at most half of the kernel size: %lld and %lld",
+                        (long long)p->padding[i], (long long)p->kernel[i]);
     p->out[i] = pooled_size(a, p, i, ceil >= 0 && tc_op_bool(a, ceil, 0));
     p->window[i] = tc_int_const(a, p->kernel[i]);
-    if (tc_int_lt(a, p->out[i], tc_int_const(a, 1)) == 1) return tc_op_fail(a, "the output of %s would be too small", tc_op_shape_text(a, 0));
+    if (tc_int_lt(a, p->out[i], tc_int_const(a, 1)) == 1)
+      return tc_op_fail(a, "the output of %s would be too small", tc_op_shape_text(a, 0));
   }
   return TC_STATUS_OK;
 }
@@ -79,14 +88,17 @@ static int32_t pool_meta(tc_op_args *a) {
   pool p;
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
-  if (tc_dtype_is_complex(t->dtype) || t->dtype == TC_BOOL) return tc_op_fail(a, "pooling is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (tc_dtype_is_complex(t->dtype) || t->dtype == TC_BOOL)
+    return tc_op_fail(a, "pooling is not implemented for %s", tc_dtype_torch_name(t->dtype));
   for (int32_t d = 0; d < p.lead; d++) sizes[d] = t->sizes[d];
   for (int32_t i = 0; i < p.n; i++) sizes[p.lead + i] = p.out[i];
   int32_t format = tc_suggested_format(a, t);
   // A single average of an image is a mean: row-major unless the image is channels-last.
   for (int32_t i = 0; i < a->n_results; i++) {
     if (format != TC_FORMAT_CONTIGUOUS) tc_strides_make_channels_last(a->syms, t->rank, sizes, strides);
-    if (tc_op_set_result(a, i, i == 0 ? t->dtype : TC_I64, t->rank, sizes, format == TC_FORMAT_CONTIGUOUS ? NULL : strides)) return TC_STATUS_INVALID_ARGUMENT;
+    if (tc_op_set_result(a, i, i == 0 ? t->dtype : TC_I64, t->rank, sizes,
+                         format == TC_FORMAT_CONTIGUOUS ? NULL : strides))
+      return TC_STATUS_INVALID_ARGUMENT;
   }
   return TC_STATUS_OK;
 }
@@ -112,8 +124,10 @@ static tc_int begin_window(tc_op_args *a, const pool *p, int32_t kind, tc_int *i
   for (int32_t i = 0; i < p->n; i++) {
     tc_int start, end, zero = tc_int_const(a, 0);
     window_of(a, p, i, index[p->lead + i], &start, &end);
-    at[p->lead + i] = tc_int_add(a, start, tc_int_mul(a, index[r->rank + i], tc_int_const(a, p->adaptive ? 1 : p->dilation[i])));
-    tc_int in = p->adaptive ? tc_int_within(a, at[p->lead + i], zero, end) : tc_int_within(a, at[p->lead + i], zero, p->in[i]);
+    at[p->lead + i] =
+        tc_int_add(a, start, tc_int_mul(a, index[r->rank + i], tc_int_const(a, p->adaptive ? 1 : p->dilation[i])));
+    tc_int in =
+        p->adaptive ? tc_int_within(a, at[p->lead + i], zero, end) : tc_int_within(a, at[p->lead + i], zero, p->in[i]);
     if (!tc_sym_is_int(in, 1)) inside = tc_sym_is_int(inside, 1) ? in : tc_sym_and(a->syms, inside, in);
   }
   return inside;
@@ -142,7 +156,8 @@ static int32_t avg_lower(tc_op_args *a) {
     count = tc_int_mul(a, count, extent);
   }
   if (p.divisor) count = tc_int_const(a, p.divisor);
-  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, sum, index), tc_lo_index(a, count, compute)), r->dtype));
+  tc_lo_result(
+      a, 0, tc_lo_end(a, tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, sum, index), tc_lo_index(a, count, compute)), r->dtype));
   return TC_STATUS_OK;
 }
 
@@ -165,7 +180,8 @@ static int32_t max_lower(tc_op_args *a) {
   inside = begin_window(a, &p, TC_RED_MIN, index, at);
   tc_bval v = load_inside(a, x, at, inside, lowest(a, d)), m = tc_lo_load(a, max, index);
   tc_bval hit = tc_lo_op2(a, TC_K_EQ, v, m);
-  if (tc_dtype_is_float(d)) hit = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_NE, m, m), tc_lo_op2(a, TC_K_NE, v, v), hit);
+  if (tc_dtype_is_float(d))
+    hit = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_NE, m, m), tc_lo_op2(a, TC_K_NE, v, v), hit);
   if (!tc_sym_is_int(inside, 1)) hit = tc_lo_op2(a, TC_K_AND, hit, tc_lower_condition(a, inside));
   tc_int flat = tc_int_const(a, 0);
   for (int32_t i = 0; i < p.n; i++) flat = tc_int_add(a, tc_int_mul(a, flat, p.in[i]), at[p.lead + i]);
@@ -188,7 +204,8 @@ static range range_of(const pool *p, int32_t i, int64_t o) {
     return r;
   }
   r.step = p->dilation[i];
-  int64_t first = o * p->stride[i] - p->padding[i], last = first + r.step * (p->kernel[i] - 1) + 1, padded = in + p->padding[i];
+  int64_t first = o * p->stride[i] - p->padding[i], last = first + r.step * (p->kernel[i] - 1) + 1,
+          padded = in + p->padding[i];
   r.extent = (last < padded ? last : padded) - first;
   r.start = first;
   while (r.start < 0) r.start += r.step;
@@ -198,7 +215,8 @@ static range range_of(const pool *p, int32_t i, int64_t o) {
 }
 
 static int32_t pool_ref(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *ids = tc_op_result_count(a) > 1 ? tc_op_result_data(a, 1) : NULL;
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0),
+                    *ids = tc_op_result_count(a) > 1 ? tc_op_result_data(a, 1) : NULL;
   pool p;
   int64_t iy[TC_MAX_RANK] = {0};
   if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
@@ -208,14 +226,17 @@ static int32_t pool_ref(tc_op_args *a) {
     double sum = 0;
     bool any = true;
     for (int32_t d = 0; d < p.lead; d++) base += iy[d] * x->strides[d];
-    for (int32_t i = 0; i < p.n; i++) r[i] = range_of(&p, i, iy[p.lead + i]), k[i] = r[i].start, divisor *= r[i].extent, any = any && r[i].start < r[i].end;
+    for (int32_t i = 0; i < p.n; i++)
+      r[i] = range_of(&p, i, iy[p.lead + i]), k[i] = r[i].start, divisor *= r[i].extent,
+      any = any && r[i].start < r[i].end;
     while (any) {
       int64_t at = base, flat = 0;
       for (int32_t i = 0; i < p.n; i++) at += k[i] * x->strides[p.lead + i], flat = flat * x->sizes[p.lead + i] + k[i];
       double v = tc_ref_f(x, at);
       sum += v;
       if (x->dtype == TC_I64) total += tc_ref_i(x, at);
-      bool better = best < 0 || (x->dtype == TC_I64 ? tc_ref_i(x, at) > tc_ref_i(x, best) : !isnan(tc_ref_f(x, best)) && (isnan(v) || v > tc_ref_f(x, best)));
+      bool better = best < 0 || (x->dtype == TC_I64 ? tc_ref_i(x, at) > tc_ref_i(x, best)
+                                                    : !isnan(tc_ref_f(x, best)) && (isnan(v) || v > tc_ref_f(x, best)));
       if (better) best = at, best_id = flat;
       int32_t i = p.n - 1;
       for (; i >= 0; i--) {
@@ -237,20 +258,29 @@ static int32_t pool_ref(tc_op_args *a) {
 #define AVG(s) {.schema = s, .traits = TC_OP_REDUCTION, .meta = pool_meta, .lower = avg_lower, .ref = pool_ref}
 #define MAX(s) {.schema = s, .traits = TC_OP_REDUCTION, .meta = pool_meta, .lower = max_lower, .ref = pool_ref}
 static const tc_op_def rows[] = {
-    AVG("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor"),
-    AVG("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"),
-    AVG("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"),
+    AVG("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool "
+        "count_include_pad=True) -> Tensor"),
+    AVG("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "
+        "count_include_pad=True, int? divisor_override=None) -> Tensor"),
+    AVG("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool "
+        "count_include_pad=True, int? divisor_override=None) -> Tensor"),
     AVG("adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"),
     AVG("adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"),
     AVG("adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"),
     AVG("_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"),
     AVG("_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"),
-    MAX("max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor"),
-    MAX("max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"),
-    MAX("max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor"),
-    MAX("max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)"),
-    MAX("max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"),
-    MAX("max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"),
+    MAX("max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
+        "ceil_mode=False) -> Tensor"),
+    MAX("max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
+        "ceil_mode=False) -> Tensor"),
+    MAX("max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool "
+        "ceil_mode=False) -> Tensor"),
+    MAX("max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] "
+        "dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)"),
+    MAX("max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
+        "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"),
+    MAX("max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
+        "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"),
     MAX("adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"),
     MAX("adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"),
     MAX("adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"),

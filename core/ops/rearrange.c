@@ -1,7 +1,11 @@
-// Elements put elsewhere: repeat, flip, roll, triangles, windows and diagonals as views, grids, shuffles, copies of views.
+// Elements put elsewhere: repeat, flip, roll, triangles, windows and diagonals as views, grids, shuffles, copies of
+// views.
 #include "core/ops/ops.h"
 
-static int32_t room(tc_op_args *a, int32_t rank) { return rank <= TC_MAX_RANK ? TC_STATUS_OK : tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK); }
+static int32_t room(tc_op_args *a, int32_t rank) {
+  return rank <= TC_MAX_RANK ? TC_STATUS_OK
+                             : tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK);
+}
 
 // Copies result element i from argument 0's element map(i); the map is made by `place` of the row's references.
 typedef void place_fn(tc_op_args *a, const tc_ref_view *x, const int64_t *iy, int64_t *ix);
@@ -20,7 +24,8 @@ static int32_t repeat_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t n = tc_op_count(a, 1);
   bool tile = tc_sv_is(a->op->schema.name, "tile");
-  if (n < t->rank && !tile) return tc_op_fail(a, "the number of repeats (%d) must not be less than the tensor's rank (%d)", n, t->rank);
+  if (n < t->rank && !tile)
+    return tc_op_fail(a, "the number of repeats (%d) must not be less than the tensor's rank (%d)", n, t->rank);
   int32_t rank = n > t->rank ? n : t->rank;
   tc_int sizes[TC_MAX_RANK];
   if (room(a, rank)) return TC_STATUS_INVALID_ARGUMENT;
@@ -59,7 +64,8 @@ static int32_t flip_lower(tc_op_args *a) {
   tc_int index[TC_MAX_RANK], map[TC_MAX_RANK];
   if (tc_op_count(a, 1) && tc_reduced_dims(a, 1, r->rank, flipped)) return TC_STATUS_INVALID_ARGUMENT;
   tc_lo_indices(a, r->rank, r->sizes, index);
-  for (int32_t d = 0; d < r->rank; d++) map[d] = flipped[d] ? tc_int_sub(a, tc_int_sub(a, r->sizes[d], tc_int_const(a, 1)), index[d]) : index[d];
+  for (int32_t d = 0; d < r->rank; d++)
+    map[d] = flipped[d] ? tc_int_sub(a, tc_int_sub(a, r->sizes[d], tc_int_const(a, 1)), index[d]) : index[d];
   tc_lo_result(a, 0, tc_lo_view(a, tc_lo_arg(a, 0), r->rank, r->sizes, index, map));
   return TC_STATUS_OK;
 }
@@ -114,7 +120,8 @@ static int32_t roll_lower(tc_op_args *a) {
     return TC_STATUS_OK;
   }
   tc_int by = tc_op_sym_at(a, 1, 0);
-  tc_lo_result(a, 0, tc_lo_reshape(a, lower_rolled(a, tc_lo_reshape(a, x, 1, &numel), 1, &numel, &by), r->rank, r->sizes));
+  tc_lo_result(a, 0,
+               tc_lo_reshape(a, lower_rolled(a, tc_lo_reshape(a, x, 1, &numel), 1, &numel, &by), r->rank, r->sizes));
   return TC_STATUS_OK;
 }
 static void roll_place(tc_op_args *a, const tc_ref_view *x, const int64_t *iy, int64_t *ix) {
@@ -147,7 +154,8 @@ static int32_t triangle_lower(tc_op_args *a) {
   tc_int index[TC_MAX_RANK], zero = tc_int_const(a, 0);
   tc_lt x = tc_lo_arg(a, 0);
   tc_lo_begin(a, r->rank, r->sizes, index);
-  tc_int over = tc_int_sub(a, tc_int_sub(a, index[r->rank - 1], index[r->rank - 2]), tc_op_sym(a, 1)); // column - row - diagonal
+  tc_int over =
+      tc_int_sub(a, tc_int_sub(a, index[r->rank - 1], index[r->rank - 2]), tc_op_sym(a, 1)); // column - row - diagonal
   tc_int keep = is_lower(a) ? tc_sym_cmp(a->syms, TC_SYM_LE, over, zero) : tc_sym_cmp(a->syms, TC_SYM_LE, zero, over);
   tc_bval v = tc_lo_load_if(a, x, index, keep, tc_lo_const(a, r->dtype, 0, 0));
   tc_lo_result(a, 0, tc_lo_end(a, v, r->dtype));
@@ -171,14 +179,16 @@ static int32_t as_strided_meta(tc_op_args *a) {
   if (tc_op_count(a, 2) != n) return tc_op_fail(a, "mismatch in length of strides and shape");
   if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
   for (int32_t d = 0; d < n; d++) sizes[d] = tc_op_sym_at(a, 1, d), strides[d] = tc_op_sym_at(a, 2, d);
-  return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, tc_op_kind(a, 3) == TC_AK_NONE ? t->offset : tc_op_sym(a, 3));
+  return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides,
+                        tc_op_kind(a, 3) == TC_AK_NONE ? t->offset : tc_op_sym(a, 3));
 }
 // Storage positions become indices of the argument: its dimensions from the slowest on take their part of the position.
 static int32_t as_strided_lower(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *r = tc_op_result_type(a, 0);
   tc_int index[TC_MAX_RANK], map[TC_MAX_RANK];
   int32_t order[TC_MAX_RANK], n = 0;
-  if (!tc_strides_dense(a->syms, t->rank, t->sizes, t->strides)) return tc_op_fail(a, "as_strided of a tensor with gaps or overlaps is not available: %s", tc_op_shape_text(a, 0));
+  if (!tc_strides_dense(a->syms, t->rank, t->sizes, t->strides))
+    return tc_op_fail(a, "as_strided of a tensor with gaps or overlaps is not available: %s", tc_op_shape_text(a, 0));
   tc_lo_indices(a, r->rank, r->sizes, index);
   tc_int at = tc_op_kind(a, 3) == TC_AK_NONE ? tc_int_const(a, 0) : tc_int_sub(a, tc_op_sym(a, 3), t->offset);
   for (int32_t d = 0; d < r->rank; d++) at = tc_int_add(a, at, tc_int_mul(a, index[d], r->strides[d]));
@@ -186,7 +196,8 @@ static int32_t as_strided_lower(tc_op_args *a) {
     map[d] = tc_int_const(a, 0);
     if (tc_sym_decide(a->syms, TC_SYM_EQ, t->sizes[d], tc_int_const(a, 1), false)) continue;
     int32_t k = n++;
-    for (; k > 0 && tc_sym_decide(a->syms, TC_SYM_LT, t->strides[order[k - 1]], t->strides[d], false); k--) order[k] = order[k - 1];
+    for (; k > 0 && tc_sym_decide(a->syms, TC_SYM_LT, t->strides[order[k - 1]], t->strides[d], false); k--)
+      order[k] = order[k - 1];
     order[k] = d;
   }
   for (int32_t k = 0; k < n; k++) {
@@ -209,10 +220,12 @@ static int32_t read_diagonal(tc_op_args *a, diagonal *g) {
   if (t->rank < 2) return tc_op_fail(a, "diagonal needs a tensor of rank 2 or more: %s", tc_op_shape_text(a, 0));
   g->dim1 = tc_op_dim(a, 2, t->rank), g->dim2 = tc_op_dim(a, 3, t->rank);
   if (g->dim1 < 0 || g->dim2 < 0) return TC_STATUS_INVALID_ARGUMENT;
-  if (g->dim1 == g->dim2) return tc_op_fail(a, "diagonal dimensions cannot be identical %lld, %lld", (long long)g->dim1, (long long)g->dim2);
+  if (g->dim1 == g->dim2)
+    return tc_op_fail(a, "diagonal dimensions cannot be identical %lld, %lld", (long long)g->dim1, (long long)g->dim2);
   g->column = tc_int_max(a, offset, zero);
   g->row = tc_int_max(a, tc_int_sub(a, zero, offset), zero);
-  g->length = tc_int_max(a, tc_int_min(a, tc_int_sub(a, t->sizes[g->dim1], g->row), tc_int_sub(a, t->sizes[g->dim2], g->column)), zero);
+  g->length = tc_int_max(
+      a, tc_int_min(a, tc_int_sub(a, t->sizes[g->dim1], g->row), tc_int_sub(a, t->sizes[g->dim2], g->column)), zero);
   return TC_STATUS_OK;
 }
 static int32_t diagonal_meta(tc_op_args *a) {
@@ -226,7 +239,10 @@ static int32_t diagonal_meta(tc_op_args *a) {
   }
   sizes[n] = g.length;
   strides[n++] = tc_int_add(a, t->strides[g.dim1], t->strides[g.dim2]);
-  if (!tc_sym_is_int(g.length, 0)) offset = tc_int_add(a, offset, tc_int_add(a, tc_int_mul(a, g.row, t->strides[g.dim1]), tc_int_mul(a, g.column, t->strides[g.dim2])));
+  if (!tc_sym_is_int(g.length, 0))
+    offset = tc_int_add(
+        a, offset,
+        tc_int_add(a, tc_int_mul(a, g.row, t->strides[g.dim1]), tc_int_mul(a, g.column, t->strides[g.dim2])));
   return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, offset);
 }
 static int32_t diagonal_lower(tc_op_args *a) {
@@ -248,12 +264,17 @@ static int32_t unfold_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], one = tc_int_const(a, 1);
   int64_t dim = tc_op_dim(a, 1, t->rank), size = tc_op_int(a, 2, -1), step = tc_op_int(a, 3, 0);
   if (dim < 0 || room(a, t->rank + 1)) return TC_STATUS_INVALID_ARGUMENT;
-  if (size < 0 || step <= 0) return tc_op_fail(a, "unfold: size %lld must not be negative, step %lld must be positive", (long long)size, (long long)step);
+  if (size < 0 || step <= 0)
+    return tc_op_fail(a, "unfold: size %lld must not be negative, step %lld must be positive", (long long)size,
+                      (long long)step);
   for (int32_t d = 0; d < t->rank; d++) sizes[d] = t->sizes[d], strides[d] = t->strides[d];
   tc_int have = t->rank ? sizes[dim] : one, stride = t->rank ? strides[dim] : one;
-  if (tc_int_lt(a, have, tc_int_const(a, size)) == 1) return tc_op_fail(a, "maximum size for dimension %lld is less than %lld: %s", (long long)dim, (long long)size, tc_op_shape_text(a, 0));
+  if (tc_int_lt(a, have, tc_int_const(a, size)) == 1)
+    return tc_op_fail(a, "maximum size for dimension %lld is less than %lld: %s", (long long)dim, (long long)size,
+                      tc_op_shape_text(a, 0));
   if (t->rank) {
-    sizes[dim] = tc_int_add(a, tc_int_floordiv(a, tc_int_sub(a, have, tc_int_const(a, size)), tc_int_const(a, step)), one);
+    sizes[dim] =
+        tc_int_add(a, tc_int_floordiv(a, tc_int_sub(a, have, tc_int_const(a, size)), tc_int_const(a, step)), one);
     strides[dim] = tc_int_mul(a, stride, tc_int_const(a, step));
   }
   sizes[t->rank] = tc_int_const(a, size);
@@ -317,7 +338,8 @@ static int32_t common_sizes(tc_op_args *a, tc_int *sizes) {
       tc_int *s = &sizes[d + rank - t->rank];
       if (tc_sym_is_int(t->sizes[d], 1)) continue;
       if (tc_sym_is_int(*s, 1)) *s = t->sizes[d];
-      else if (tc_int_require_eq(a, *s, t->sizes[d])) return tc_op_fail(a, "tensor %d does not broadcast with those before it", k), -1;
+      else if (tc_int_require_eq(a, *s, t->sizes[d]))
+        return tc_op_fail(a, "tensor %d does not broadcast with those before it", k), -1;
     }
   }
   return rank;
@@ -340,10 +362,12 @@ static int32_t meshgrid_expand(tc_op_args *a) {
   bool swap = tc_sv_is(indexing, "xy") && n >= 2;
   tc_int sizes[TC_MAX_RANK], shape[TC_MAX_RANK];
   if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
-  if (indexing.size && !tc_sv_is(indexing, "xy") && !tc_sv_is(indexing, "ij")) return tc_op_fail(a, "indexing must be one of \"xy\" or \"ij\", but received: " TC_SV_FMT, TC_SV_ARG(indexing));
+  if (indexing.size && !tc_sv_is(indexing, "xy") && !tc_sv_is(indexing, "ij"))
+    return tc_op_fail(a, "indexing must be one of \"xy\" or \"ij\", but received: " TC_SV_FMT, TC_SV_ARG(indexing));
   for (int32_t k = 0; k < n; k++) sizes[k] = tc_op_numel(a, tc_op_tensor_at(a, 0, swap && k < 2 ? 1 - k : k));
   for (int32_t k = 0; k < n; k++) {
-    if (tc_op_tensor_at(a, 0, k)->rank > 1) return tc_op_fail(a, "expected 0D or 1D tensors; tensor %d has rank %d", k, tc_op_tensor_at(a, 0, k)->rank);
+    if (tc_op_tensor_at(a, 0, k)->rank > 1)
+      return tc_op_fail(a, "expected 0D or 1D tensors; tensor %d has rank %d", k, tc_op_tensor_at(a, 0, k)->rank);
     int32_t place = swap && k < 2 ? 1 - k : k;
     for (int32_t d = 0; d < n; d++) shape[d] = d == place ? sizes[d] : tc_int_const(a, 1);
     tc_gv x = reshape(a, tc_ex_arg_at(a, 0, k), n, shape);
@@ -406,18 +430,25 @@ static int32_t pixels(tc_op_args *a, bool join) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t lead = t->rank - 3;
   tc_int r = tc_op_sym(a, 1), sizes[TC_MAX_RANK], five[5];
-  if (lead < 0 || room(a, lead + 5)) return tc_op_fail(a, "expected an input with at least 3 dimensions: %s", tc_op_shape_text(a, 0));
+  if (lead < 0 || room(a, lead + 5))
+    return tc_op_fail(a, "expected an input with at least 3 dimensions: %s", tc_op_shape_text(a, 0));
   if (tc_int_lt(a, r, tc_int_const(a, 1)) != 0) return tc_op_fail(a, "the factor must be positive");
   tc_int c = t->sizes[lead], h = t->sizes[lead + 1], w = t->sizes[lead + 2], rr = tc_int_mul(a, r, r);
   for (int32_t d = 0; d < lead; d++) sizes[d] = t->sizes[d];
-  if (join && tc_int_require_eq(a, tc_int_mod(a, c, rr), tc_int_const(a, 0))) return tc_op_fail(a, "the channels of %s must be divisible by the square of the factor", tc_op_shape_text(a, 0));
-  if (!join && (tc_int_require_eq(a, tc_int_mod(a, h, r), tc_int_const(a, 0)) || tc_int_require_eq(a, tc_int_mod(a, w, r), tc_int_const(a, 0)))) return tc_op_fail(a, "height and width of %s must be divisible by the factor", tc_op_shape_text(a, 0));
-  tc_int hr = tc_int_floordiv(a, h, r), wr = tc_int_floordiv(a, w, r), in[5] = {tc_int_floordiv(a, c, rr), r, r, h, w}, out[5] = {c, hr, r, wr, r};
+  if (join && tc_int_require_eq(a, tc_int_mod(a, c, rr), tc_int_const(a, 0)))
+    return tc_op_fail(a, "the channels of %s must be divisible by the square of the factor", tc_op_shape_text(a, 0));
+  if (!join && (tc_int_require_eq(a, tc_int_mod(a, h, r), tc_int_const(a, 0)) ||
+                tc_int_require_eq(a, tc_int_mod(a, w, r), tc_int_const(a, 0))))
+    return tc_op_fail(a, "height and width of %s must be divisible by the factor", tc_op_shape_text(a, 0));
+  tc_int hr = tc_int_floordiv(a, h, r), wr = tc_int_floordiv(a, w, r), in[5] = {tc_int_floordiv(a, c, rr), r, r, h, w},
+         out[5] = {c, hr, r, wr, r};
   for (int32_t i = 0; i < 5; i++) five[i] = join ? in[i] : out[i];
-  tc_int wide[TC_MAX_RANK], order[TC_MAX_RANK], last[3] = {in[0], tc_int_mul(a, h, r), tc_int_mul(a, w, r)}, back[3] = {tc_int_mul(a, c, rr), hr, wr};
+  tc_int wide[TC_MAX_RANK], order[TC_MAX_RANK], last[3] = {in[0], tc_int_mul(a, h, r), tc_int_mul(a, w, r)},
+                                                back[3] = {tc_int_mul(a, c, rr), hr, wr};
   const int32_t to_join[5] = {0, 3, 1, 4, 2}, to_cut[5] = {0, 2, 4, 1, 3};
   for (int32_t d = 0; d < lead; d++) wide[d] = t->sizes[d], order[d] = tc_int_const(a, d);
-  for (int32_t i = 0; i < 5; i++) wide[lead + i] = five[i], order[lead + i] = tc_int_const(a, lead + (join ? to_join[i] : to_cut[i]));
+  for (int32_t i = 0; i < 5; i++)
+    wide[lead + i] = five[i], order[lead + i] = tc_int_const(a, lead + (join ? to_join[i] : to_cut[i]));
   for (int32_t i = 0; i < 3; i++) sizes[lead + i] = join ? last[i] : back[i];
   tc_gv x = reshape(a, tc_ex_arg(a, 0), lead + 5, wide);
   tc_ex_begin(a, "aten::permute");
@@ -434,8 +465,10 @@ static int32_t pixel_unshuffle_expand(tc_op_args *a) { return pixels(a, false); 
 static int32_t channel_shuffle_expand(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int groups = tc_op_sym(a, 1), wide[TC_MAX_RANK];
-  if (t->rank < 3 || room(a, t->rank + 1)) return tc_op_fail(a, "channel_shuffle expects an input with more than 2 dimensions: %s", tc_op_shape_text(a, 0));
-  if (tc_int_require_eq(a, tc_int_mod(a, t->sizes[1], groups), tc_int_const(a, 0))) return tc_op_fail(a, "the channels of %s must be divisible by groups", tc_op_shape_text(a, 0));
+  if (t->rank < 3 || room(a, t->rank + 1))
+    return tc_op_fail(a, "channel_shuffle expects an input with more than 2 dimensions: %s", tc_op_shape_text(a, 0));
+  if (tc_int_require_eq(a, tc_int_mod(a, t->sizes[1], groups), tc_int_const(a, 0)))
+    return tc_op_fail(a, "the channels of %s must be divisible by groups", tc_op_shape_text(a, 0));
   wide[0] = t->sizes[0], wide[1] = groups, wide[2] = tc_int_floordiv(a, t->sizes[1], groups);
   for (int32_t d = 2; d < t->rank; d++) wide[d + 1] = t->sizes[d];
   tc_gv x = reshape(a, tc_ex_arg(a, 0), t->rank + 1, wide);
@@ -458,7 +491,8 @@ static int32_t diag_embed_meta(tc_op_args *a) {
   int64_t d1 = tc_op_dim(a, 2, rank), d2 = tc_op_dim(a, 3, rank), offset = tc_op_int(a, 1, 0);
   if (d1 < 0 || d2 < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (d1 == d2) return tc_op_fail(a, "diagonal dimensions cannot be identical");
-  tc_int side = tc_int_add(a, t->sizes[t->rank - 1], tc_int_const(a, offset < 0 ? -offset : offset)), sizes[TC_MAX_RANK];
+  tc_int side = tc_int_add(a, t->sizes[t->rank - 1], tc_int_const(a, offset < 0 ? -offset : offset)),
+         sizes[TC_MAX_RANK];
   for (int32_t d = 0, k = 0; d < rank; d++) sizes[d] = d == d1 || d == d2 ? side : t->sizes[k++];
   return tc_op_set_result(a, 0, t->dtype, rank, sizes, NULL);
 }
@@ -479,9 +513,11 @@ static int32_t diag_embed_lower(tc_op_args *a) {
 }
 static int32_t diag_embed_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
-  int64_t d1 = tc_op_dim(a, 2, y->rank), d2 = tc_op_dim(a, 3, y->rank), offset = tc_op_int(a, 1, 0), ix[TC_MAX_RANK] = {0};
+  int64_t d1 = tc_op_dim(a, 2, y->rank), d2 = tc_op_dim(a, 3, y->rank), offset = tc_op_int(a, 1, 0),
+          ix[TC_MAX_RANK] = {0};
   for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, ix)) {
-    int64_t i = ix[x->rank - 1], to = (i - (offset < 0 ? offset : 0)) * y->strides[d1] + (i + (offset > 0 ? offset : 0)) * y->strides[d2];
+    int64_t i = ix[x->rank - 1],
+            to = (i - (offset < 0 ? offset : 0)) * y->strides[d1] + (i + (offset > 0 ? offset : 0)) * y->strides[d2];
     for (int32_t d = 0, k = 0; d < y->rank; d++) {
       if (d != d1 && d != d2) to += ix[k++] * y->strides[d];
     }
@@ -495,34 +531,78 @@ enum { C = TC_OP_COMPLEX, VIEW = TC_OP_VIEW | TC_OP_COMPLEX, MAYBE = TC_OP_MAYBE
 #define CODE(s, t, f) {.schema = s, .traits = t, .expand = f}
 #define COPY(s, d) {.schema = s, .traits = C, .decompose = "_row_major(" d ")"}
 static const tc_op_def rows[] = {
-    {.schema = "repeat(Tensor self, SymInt[] repeats) -> Tensor", .traits = C, .meta = repeat_meta, .lower = repeat_lower, .ref = repeat_ref},
-    {.schema = "tile(Tensor self, SymInt[] dims) -> Tensor", .traits = C, .meta = repeat_meta, .lower = repeat_lower, .ref = repeat_ref},
-    {.schema = "flip(Tensor self, int[] dims) -> Tensor", .traits = C, .meta = flip_meta, .lower = flip_lower, .ref = flip_ref},
-    {.schema = "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", .traits = C, .meta = roll_meta, .lower = roll_lower, .ref = roll_ref},
-    {.schema = "tril(Tensor self, SymInt diagonal=0) -> Tensor", .traits = C, .meta = triangle_meta, .lower = triangle_lower, .ref = triangle_ref},
-    {.schema = "triu(Tensor self, SymInt diagonal=0) -> Tensor", .traits = C, .meta = triangle_meta, .lower = triangle_lower, .ref = triangle_ref},
-    {.schema = "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)", .traits = VIEW, .meta = as_strided_meta, .lower = as_strided_lower},
-    {.schema = "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", .traits = VIEW, .meta = diagonal_meta, .lower = diagonal_lower},
-    {.schema = "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", .traits = VIEW, .meta = unfold_meta, .lower = unfold_lower},
-    {.schema = "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", .traits = C, .meta = diag_embed_meta, .lower = diag_embed_lower, .ref = diag_embed_ref},
-    TEXT("diag(Tensor self, int diagonal=0) -> Tensor", C, "if(self.rank == 1, diag_embed(self, diagonal), _row_major(diagonal(self, diagonal)))"),
+    {.schema = "repeat(Tensor self, SymInt[] repeats) -> Tensor",
+     .traits = C,
+     .meta = repeat_meta,
+     .lower = repeat_lower,
+     .ref = repeat_ref},
+    {.schema = "tile(Tensor self, SymInt[] dims) -> Tensor",
+     .traits = C,
+     .meta = repeat_meta,
+     .lower = repeat_lower,
+     .ref = repeat_ref},
+    {.schema = "flip(Tensor self, int[] dims) -> Tensor",
+     .traits = C,
+     .meta = flip_meta,
+     .lower = flip_lower,
+     .ref = flip_ref},
+    {.schema = "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
+     .traits = C,
+     .meta = roll_meta,
+     .lower = roll_lower,
+     .ref = roll_ref},
+    {.schema = "tril(Tensor self, SymInt diagonal=0) -> Tensor",
+     .traits = C,
+     .meta = triangle_meta,
+     .lower = triangle_lower,
+     .ref = triangle_ref},
+    {.schema = "triu(Tensor self, SymInt diagonal=0) -> Tensor",
+     .traits = C,
+     .meta = triangle_meta,
+     .lower = triangle_lower,
+     .ref = triangle_ref},
+    {.schema = "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = as_strided_meta,
+     .lower = as_strided_lower},
+    {.schema = "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = diagonal_meta,
+     .lower = diagonal_lower},
+    {.schema = "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = unfold_meta,
+     .lower = unfold_lower},
+    {.schema = "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+     .traits = C,
+     .meta = diag_embed_meta,
+     .lower = diag_embed_lower,
+     .ref = diag_embed_ref},
+    TEXT("diag(Tensor self, int diagonal=0) -> Tensor", C,
+         "if(self.rank == 1, diag_embed(self, diagonal), _row_major(diagonal(self, diagonal)))"),
     TEXT("diagflat(Tensor self, int offset=0) -> Tensor", C, "diag_embed(reshape(self, [-1]), offset)"),
     TEXT("trace(Tensor self) -> Tensor", C, "sum(diagonal(self))"),
     TEXT("fliplr(Tensor self) -> Tensor", C, "flip(self, [1])"),
     TEXT("flipud(Tensor self) -> Tensor", C, "flip(self, [0])"),
     TEXT("rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", C,
-         "let q = k % 4; if(q == 0, clone(self), if(q == 1, transpose(flip(self, [dims[1]]), dims[0], dims[1]), if(q == 2, flip(self, dims), transpose(flip(self, [dims[0]]), dims[0], dims[1]))))"),
+         "let q = k % 4; if(q == 0, clone(self), if(q == 1, transpose(flip(self, [dims[1]]), dims[0], dims[1]), if(q "
+         "== 2, flip(self, dims), transpose(flip(self, [dims[0]]), dims[0], dims[1]))))"),
     CODE("unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", VIEW, unflatten_expand),
     CODE("broadcast_tensors(Tensor[] tensors) -> Tensor[]", C, broadcast_tensors_expand),
     CODE("meshgrid(Tensor[] tensors) -> Tensor[]", C, meshgrid_expand),
     CODE("meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", C, meshgrid_expand),
-    CODE("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor", C, repeat_interleave_expand),
+    CODE(
+        "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
+        C, repeat_interleave_expand),
     CODE("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", C, pixel_shuffle_expand),
     CODE("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", C, pixel_unshuffle_expand),
     CODE("channel_shuffle(Tensor self, SymInt groups) -> Tensor", C, channel_shuffle_expand),
     TEXT("atleast_1d(Tensor self) -> Tensor", MAYBE, "if(self.rank == 0, reshape(self, [1]), self)"),
-    TEXT("atleast_2d(Tensor self) -> Tensor", MAYBE, "if(self.rank == 0, reshape(self, [1, 1]), if(self.rank == 1, unsqueeze(self, 0), self))"),
-    TEXT("atleast_3d(Tensor self) -> Tensor", MAYBE, "if(self.rank == 0, reshape(self, [1, 1, 1]), if(self.rank == 1, unsqueeze(unsqueeze(self, 0), -1), if(self.rank == 2, unsqueeze(self, -1), self)))"),
+    TEXT("atleast_2d(Tensor self) -> Tensor", MAYBE,
+         "if(self.rank == 0, reshape(self, [1, 1]), if(self.rank == 1, unsqueeze(self, 0), self))"),
+    TEXT("atleast_3d(Tensor self) -> Tensor", MAYBE,
+         "if(self.rank == 0, reshape(self, [1, 1, 1]), if(self.rank == 1, unsqueeze(unsqueeze(self, 0), -1), "
+         "if(self.rank == 2, unsqueeze(self, -1), self)))"),
     CODE("atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", C, atleast_1d_expand),
     CODE("atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", C, atleast_2d_expand),
     CODE("atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", C, atleast_3d_expand),
@@ -531,16 +611,21 @@ static const tc_op_def rows[] = {
     COPY("squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", "squeeze(self, dim)"),
     COPY("unsqueeze_copy(Tensor self, int dim) -> Tensor", "unsqueeze(self, dim)"),
     COPY("select_copy.int(Tensor self, int dim, SymInt index) -> Tensor", "select(self, dim, index)"),
-    COPY("slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", "slice(self, dim, start, end, step)"),
-    COPY("narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", "narrow(self, dim, start, length)"),
+    COPY("slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+         "slice(self, dim, start, end, step)"),
+    COPY("narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
+         "narrow(self, dim, start, length)"),
     COPY("permute_copy(Tensor self, int[] dims) -> Tensor", "permute(self, dims)"),
     COPY("transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor", "transpose(self, dim0, dim1)"),
     COPY("t_copy(Tensor self) -> Tensor", "t(self)"),
     COPY("expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", "expand(self, size)"),
     COPY("view_copy(Tensor self, SymInt[] size) -> Tensor", "view(self, size)"),
     COPY("alias_copy(Tensor self) -> Tensor", "self"),
-    COPY("diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", "diagonal(self, offset, dim1, dim2)"),
-    COPY("unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", "unfold(self, dimension, size, step)"),
-    COPY("as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor", "as_strided(self, size, stride, storage_offset)"),
+    COPY("diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+         "diagonal(self, offset, dim1, dim2)"),
+    COPY("unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
+         "unfold(self, dimension, size, step)"),
+    COPY("as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+         "as_strided(self, size, stride, storage_offset)"),
 };
 TC_OP_FAMILY(rearrange);

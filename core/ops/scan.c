@@ -1,7 +1,7 @@
 // Running sums and products along a dimension.
 //
-// Lowering: element i is a reduction over the elements up to i. That is quadratic in the dimension, and correct on every
-// backend; loop IR has no scan.
+// Lowering: element i is a reduction over the elements up to i. That is quadratic in the dimension, and correct on
+// every backend; loop IR has no scan.
 #include "core/ops/ops.h"
 
 static bool is_sum(tc_op_args *a) { return tc_sv_is(a->op->schema.name, "cumsum"); }
@@ -49,13 +49,16 @@ static int32_t scan_ref(tc_op_args *a) {
       tc_ref_put_i(y, to, (int64_t)(is_sum(a) ? p + q : p * q));
     } else {
       tc_c128 p = tc_ref_c(y, before), q = tc_ref_c(x, at);
-      tc_ref_put(y, to, is_sum(a) ? (tc_c128){p.re + q.re, p.im + q.im} : (tc_c128){p.re * q.re - p.im * q.im, p.re * q.im + p.im * q.re});
+      tc_ref_put(y, to,
+                 is_sum(a) ? (tc_c128){p.re + q.re, p.im + q.im}
+                           : (tc_c128){p.re * q.re - p.im * q.im, p.re * q.im + p.im * q.re});
     }
   }
   return TC_STATUS_OK;
 }
 
-#define ROW(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = scan_meta, .lower = scan_lower, .ref = scan_ref, .flops = "numel"}
+#define ROW(s) \
+  {.schema = s, .traits = TC_OP_COMPLEX, .meta = scan_meta, .lower = scan_lower, .ref = scan_ref, .flops = "numel"}
 static const tc_op_def rows[] = {
     ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"),
     ROW("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"),

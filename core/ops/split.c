@@ -12,15 +12,19 @@ static int32_t even(tc_op_args *a, tc_int size, tc_int piece, pieces *p) {
   int64_t each, total = tc_int_hint(a, size, -1);
   if (!tc_int_is_const(piece, &each)) each = tc_int_hint(a, piece, -1);
   if (each < 0) return tc_op_fail(a, "split expects split_size to be non-negative, but got %lld", (long long)each);
-  if (each == 0 && total != 0) return tc_op_fail(a, "split_size can only be 0 if the dimension's size is 0, but got a size of %lld", (long long)total);
+  if (each == 0 && total != 0)
+    return tc_op_fail(a, "split_size can only be 0 if the dimension's size is 0, but got a size of %lld",
+                      (long long)total);
   if (total < 0) return tc_op_fail(a, "a dimension of unknown size cannot be split: %s", tc_op_shape_text(a, 0));
   // The number of results is fixed: a symbolic size must keep it.
   int64_t n = each == 0 ? 1 : (total + each - 1) / each;
   p->n = n < 1 ? 1 : n > 65536 ? 65536 : (int32_t)n;
   p->start = TC_NEW_ARRAY(a->arena, tc_int, 2 * p->n);
   p->length = p->start + p->n;
-  tc_int count = each == 0 ? tc_int_const(a, p->n) : tc_int_max(a, tc_sym_ceildiv(a->syms, size, piece), tc_int_const(a, 1));
-  if (n > 65536 || tc_int_require_eq(a, count, tc_int_const(a, p->n))) return tc_op_fail(a, "the number of pieces must be a constant: %s", tc_op_shape_text(a, 0));
+  tc_int count =
+      each == 0 ? tc_int_const(a, p->n) : tc_int_max(a, tc_sym_ceildiv(a->syms, size, piece), tc_int_const(a, 1));
+  if (n > 65536 || tc_int_require_eq(a, count, tc_int_const(a, p->n)))
+    return tc_op_fail(a, "the number of pieces must be a constant: %s", tc_op_shape_text(a, 0));
   for (int32_t i = 0; i < p->n; i++) {
     p->start[i] = tc_int_mul(a, tc_int_const(a, i), piece);
     p->length[i] = i + 1 < p->n ? piece : tc_int_sub(a, size, p->start[i]);
@@ -36,10 +40,13 @@ static int32_t by_sizes(tc_op_args *a, tc_int size, pieces *p) {
   for (int32_t i = 0; i < p->n; i++) {
     p->start[i] = at;
     p->length[i] = tc_op_sym_at(a, 1, i);
-    if (tc_int_lt(a, p->length[i], tc_int_const(a, 0)) == 1) return tc_op_fail(a, "split_with_sizes expects split_sizes to have only non-negative entries");
+    if (tc_int_lt(a, p->length[i], tc_int_const(a, 0)) == 1)
+      return tc_op_fail(a, "split_with_sizes expects split_sizes to have only non-negative entries");
     at = tc_int_add(a, at, p->length[i]);
   }
-  if (tc_int_require_eq(a, at, size)) return tc_op_fail(a, "split_with_sizes expects split_sizes to sum exactly to the size of dimension %lld: %s", (long long)p->dim, tc_op_shape_text(a, 0));
+  if (tc_int_require_eq(a, at, size))
+    return tc_op_fail(a, "split_with_sizes expects split_sizes to sum exactly to the size of dimension %lld: %s",
+                      (long long)p->dim, tc_op_shape_text(a, 0));
   return TC_STATUS_OK;
 }
 
@@ -50,7 +57,8 @@ static int32_t by_sections(tc_op_args *a, tc_int size, pieces *p) {
   p->n = (int32_t)n;
   p->start = TC_NEW_ARRAY(a->arena, tc_int, 2 * p->n);
   p->length = p->start + p->n;
-  tc_int k = tc_int_const(a, n), each = tc_int_floordiv(a, size, k), more = tc_int_mod(a, size, k), at = tc_int_const(a, 0), one = tc_int_const(a, 1);
+  tc_int k = tc_int_const(a, n), each = tc_int_floordiv(a, size, k), more = tc_int_mod(a, size, k),
+         at = tc_int_const(a, 0), one = tc_int_const(a, 1);
   for (int32_t i = 0; i < p->n; i++) {
     tc_int extra = tc_int_max(a, tc_int_min(a, tc_int_sub(a, more, tc_int_const(a, i)), one), tc_int_const(a, 0));
     p->start[i] = at;
@@ -94,7 +102,8 @@ static int32_t read_pieces(tc_op_args *a, pieces *p) {
     for (int32_t i = 0; i < p->n; i++) p->start[i] = p->length[i] = tc_int_const(a, 0);
     return TC_STATUS_OK;
   }
-  if (tc_sv_is(name, "tensor_split")) return tc_sv_is(a->op->schema.overload, "sections") ? by_sections(a, size, p) : by_indices(a, size, p);
+  if (tc_sv_is(name, "tensor_split"))
+    return tc_sv_is(a->op->schema.overload, "sections") ? by_sections(a, size, p) : by_indices(a, size, p);
   return a->op->schema.args[1].is_list ? by_sizes(a, size, p) : even(a, size, tc_op_sym(a, 1), p);
 }
 
@@ -144,8 +153,14 @@ static const tc_op_def rows[] = {
     ROW("unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]"),
     ROW("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]"),
     ROW("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"),
-    {.schema = "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", .traits = TC_OP_COMPLEX, .expand = split_copy_expand},
-    {.schema = "split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", .traits = TC_OP_COMPLEX, .expand = split_tensor_copy_expand},
-    {.schema = "unbind_copy.int(Tensor self, int dim=0) -> Tensor[]", .traits = TC_OP_COMPLEX, .expand = unbind_copy_expand},
+    {.schema = "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+     .traits = TC_OP_COMPLEX,
+     .expand = split_copy_expand},
+    {.schema = "split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+     .traits = TC_OP_COMPLEX,
+     .expand = split_tensor_copy_expand},
+    {.schema = "unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
+     .traits = TC_OP_COMPLEX,
+     .expand = unbind_copy_expand},
 };
 TC_OP_FAMILY(split);

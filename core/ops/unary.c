@@ -13,26 +13,44 @@ static double complex z_of(tc_c128 z) { return CMPLX(z.re, z.im); }
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
 // X(name, complex function): functions of C's library with the same name in both worlds.
-#define LIBRARY(X)                                                                                                     \
-  X(exp, cexp) X(log, clog) X(sin, csin) X(cos, ccos) X(tan, ctan) X(asin, casin) X(acos, cacos) X(atan, catan)        \
-  X(sinh, csinh) X(cosh, ccosh) X(tanh, ctanh) X(asinh, casinh) X(acosh, cacosh) X(atanh, catanh) X(sqrt, csqrt)
-#define X(name, cname)                                                                                                 \
-  static double name##_f(double x) { return name(x); }                                                                 \
-  static tc_c128 name##_c(tc_c128 x) { return pack(cname(z_of(x))); }                                                  \
+#define LIBRARY(X)                                                                                                \
+  X(exp, cexp)                                                                                                    \
+  X(log, clog) X(sin, csin) X(cos, ccos) X(tan, ctan) X(asin, casin) X(acos, cacos) X(atan, catan) X(sinh, csinh) \
+      X(cosh, ccosh) X(tanh, ctanh) X(asinh, casinh) X(acosh, cacosh) X(atanh, catanh) X(sqrt, csqrt)
+#define X(name, cname)                                                \
+  static double name##_f(double x) { return name(x); }                \
+  static tc_c128 name##_c(tc_c128 x) { return pack(cname(z_of(x))); } \
   static const tc_scalar_ref name##_ref = {.f1 = name##_f, .c1 = name##_c};
 LIBRARY(X)
 #undef X
 
-#define REAL(name, expr)                                                                                               \
-  static double name##_f(double x) { return expr; }                                                                    \
+#define REAL(name, expr)                            \
+  static double name##_f(double x) { return expr; } \
   static const tc_scalar_ref name##_ref = {.f1 = name##_f};
-REAL(exp2, exp2(x))
-REAL(log2, log2(x))
-REAL(log10, log10(x))
 REAL(erf, erf(x))
 REAL(erfc, erfc(x))
 REAL(lgamma, lgamma(x))
 #undef REAL
+
+// Other bases: complex values through the natural functions.
+#define BASE(name, cexpr)                                    \
+  static double name##_f(double x) { return name(x); }       \
+  static tc_c128 name##_c(tc_c128 x) { return pack(cexpr); } \
+  static const tc_scalar_ref name##_ref = {.f1 = name##_f, .c1 = name##_c};
+BASE(exp2, cexp(z_of(x) * M_LN2))
+BASE(log2, clog(z_of(x)) / M_LN2)
+BASE(log10, clog(z_of(x)) / M_LN10)
+#undef BASE
+static int32_t lower_base(tc_op_args *a, const char *real, const char *complex_) {
+  tc_dtype d = tc_op_result_type(a, 0)->dtype;
+  const char *name = "v";
+  tc_lt x = tc_lo_arg(a, 0);
+  tc_lo_result(a, 0, tc_lower_text(a, tc_dtype_is_complex(d) ? complex_ : real, 1, &name, &x, tc_op_math_type(d), d));
+  return TC_STATUS_OK;
+}
+static int32_t lower_exp2(tc_op_args *a) { return lower_base(a, "exp2(v)", "exp(v * 0.69314718055994530942)"); }
+static int32_t lower_log2(tc_op_args *a) { return lower_base(a, "log2(v)", "log(v) / 0.69314718055994530942"); }
+static int32_t lower_log10(tc_op_args *a) { return lower_base(a, "log10(v)", "log(v) / 2.30258509299404568402"); }
 
 static double expm1_f(double x) { return expm1(x); }
 static tc_c128 expm1_c(tc_c128 z) { // e^z - 1 without cancellation: expm1(x) cos y - 2 sin²(y/2), e^x sin y
@@ -43,7 +61,8 @@ static const tc_scalar_ref expm1_ref = {.f1 = expm1_f, .c1 = expm1_c};
 static double log1p_f(double x) { return log1p(x); }
 static tc_c128 log1p_c(tc_c128 z) { // log|1+z| = log1p(x² + 2x + y²)/2
   double m = z.re * (z.re + 2) + z.im * z.im;
-  return (tc_c128){fabs(z.re) < 0.5 && fabs(z.im) < 0.5 ? 0.5 * log1p(m) : log(hypot(1 + z.re, z.im)), atan2(z.im, 1 + z.re)};
+  return (tc_c128){fabs(z.re) < 0.5 && fabs(z.im) < 0.5 ? 0.5 * log1p(m) : log(hypot(1 + z.re, z.im)),
+                   atan2(z.im, 1 + z.re)};
 }
 static const tc_scalar_ref log1p_ref = {.f1 = log1p_f, .c1 = log1p_c};
 
@@ -72,7 +91,8 @@ static double ceil_f(double x) { return ceil(x); }
 static double trunc_f(double x) { return trunc(x); }
 static double round_f(double x) { return nearbyint(x); }
 static double frac_f(double x) { return x - trunc(x); }
-static const tc_scalar_ref floor_ref = {.f1 = floor_f, .i1 = same_i}, ceil_ref = {.f1 = ceil_f, .i1 = same_i}, trunc_ref = {.f1 = trunc_f, .i1 = same_i};
+static const tc_scalar_ref floor_ref = {.f1 = floor_f, .i1 = same_i}, ceil_ref = {.f1 = ceil_f, .i1 = same_i},
+                           trunc_ref = {.f1 = trunc_f, .i1 = same_i};
 static const tc_scalar_ref round_ref = {.f1 = round_f, .i1 = same_i}, frac_ref = {.f1 = frac_f};
 static double sign_f(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 static int64_t sign_i(int64_t x) { return (x > 0) - (x < 0); }
@@ -114,24 +134,116 @@ static int32_t ref_bitwise_not(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-enum { PW = TC_OP_POINTWISE, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX, FLOAT = PW | TC_OP_INT_TO_FLOAT, FLOATC = PWC | TC_OP_INT_TO_FLOAT };
-#define FN(name) {.schema = #name "(Tensor self) -> Tensor", .traits = FLOATC, .meta = tc_meta_float, .body = #name "(self)", .scalar_ref = &name##_ref, .flops = "numel"}
-#define FNR(name) {.schema = #name "(Tensor self) -> Tensor", .traits = FLOAT, .meta = tc_meta_float, .body = #name "(self)", .scalar_ref = &name##_ref, .flops = "numel"}
-#define SAME(s, t, b, r) {.schema = s "(Tensor self) -> Tensor", .traits = t, .meta = tc_meta_same, .body = b, .scalar_ref = &(r), .flops = "numel"}
+enum {
+  PW = TC_OP_POINTWISE,
+  PWC = TC_OP_POINTWISE | TC_OP_COMPLEX,
+  FLOAT = PW | TC_OP_INT_TO_FLOAT,
+  FLOATC = PWC | TC_OP_INT_TO_FLOAT
+};
+#define FN(name)                              \
+  {.schema = #name "(Tensor self) -> Tensor", \
+   .traits = FLOATC,                          \
+   .meta = tc_meta_float,                     \
+   .body = #name "(self)",                    \
+   .scalar_ref = &name##_ref,                 \
+   .flops = "numel"}
+#define FNR(name)                             \
+  {.schema = #name "(Tensor self) -> Tensor", \
+   .traits = FLOAT,                           \
+   .meta = tc_meta_float,                     \
+   .body = #name "(self)",                    \
+   .scalar_ref = &name##_ref,                 \
+   .flops = "numel"}
+#define BASE(name)                            \
+  {.schema = #name "(Tensor self) -> Tensor", \
+   .traits = FLOATC,                          \
+   .meta = tc_meta_float,                     \
+   .lower = lower_##name,                     \
+   .scalar_ref = &name##_ref,                 \
+   .flops = "numel"}
+#define SAME(s, t, b, r)                  \
+  {.schema = s "(Tensor self) -> Tensor", \
+   .traits = t,                           \
+   .meta = tc_meta_same,                  \
+   .body = b,                             \
+   .scalar_ref = &(r),                    \
+   .flops = "numel"}
 #define INPLACE(name) {.schema = name "_(Tensor(a!) self) -> Tensor(a!)", .traits = PWC}
 
 static const tc_op_def rows[] = {
-    FN(exp), FN(log), FN(sin), FN(cos), FN(tan), FN(asin), FN(acos), FN(atan), FN(sinh), FN(cosh), FN(tanh), FN(asinh), FN(acosh), FN(atanh), FN(sqrt), FN(expm1), FN(log1p), FN(rsqrt),
-    FNR(exp2), FNR(log2), FNR(log10), FNR(erf), FNR(erfc), FNR(lgamma),
-    {.schema = "reciprocal(Tensor self) -> Tensor", .traits = FLOATC, .meta = tc_meta_float, .body = "1 / self", .scalar_ref = &reciprocal_ref, .flops = "numel"},
-    SAME("neg", PWC, "-self", neg_ref), SAME("square", PWC, "self * self", square_ref), SAME("sign", PW, "sign(self)", sign_ref), SAME("frac", PW, "frac(self)", frac_ref),
-    SAME("conj_physical", PWC, "conj(self)", conj_ref), SAME("_conj_physical", PWC, "conj(self)", conj_ref),
-    {.schema = "abs(Tensor self) -> Tensor", .traits = PWC, .meta = tc_meta_real_part, .body = "abs(self)", .scalar_ref = &abs_ref, .flops = "numel"},
-    {.schema = "floor(Tensor self) -> Tensor", .traits = PW, .meta = tc_meta_same, .lower = lower_floor, .scalar_ref = &floor_ref},
-    {.schema = "ceil(Tensor self) -> Tensor", .traits = PW, .meta = tc_meta_same, .lower = lower_ceil, .scalar_ref = &ceil_ref},
-    {.schema = "trunc(Tensor self) -> Tensor", .traits = PW, .meta = tc_meta_same, .lower = lower_trunc, .scalar_ref = &trunc_ref},
-    {.schema = "round(Tensor self) -> Tensor", .traits = PW, .meta = tc_meta_same, .lower = lower_round, .scalar_ref = &round_ref},
-    {.schema = "bitwise_not(Tensor self) -> Tensor", .traits = PW, .meta = tc_meta_same, .lower = lower_bitwise_not, .ref = ref_bitwise_not},
-    INPLACE("exp"), INPLACE("sqrt"), INPLACE("rsqrt"), INPLACE("tanh"), INPLACE("neg"), INPLACE("abs"), INPLACE("reciprocal"),
+    FN(exp),
+    FN(log),
+    FN(sin),
+    FN(cos),
+    FN(tan),
+    FN(asin),
+    FN(acos),
+    FN(atan),
+    FN(sinh),
+    FN(cosh),
+    FN(tanh),
+    FN(asinh),
+    FN(acosh),
+    FN(atanh),
+    FN(sqrt),
+    FN(expm1),
+    FN(log1p),
+    FN(rsqrt),
+    BASE(exp2),
+    BASE(log2),
+    BASE(log10),
+    FNR(erf),
+    FNR(erfc),
+    FNR(lgamma),
+    {.schema = "reciprocal(Tensor self) -> Tensor",
+     .traits = FLOATC,
+     .meta = tc_meta_float,
+     .body = "1 / self",
+     .scalar_ref = &reciprocal_ref,
+     .flops = "numel"},
+    SAME("neg", PWC, "-self", neg_ref),
+    SAME("square", PWC, "self * self", square_ref),
+    SAME("sign", PW, "sign(self)", sign_ref),
+    SAME("frac", PW, "frac(self)", frac_ref),
+    SAME("conj_physical", PWC, "conj(self)", conj_ref),
+    SAME("_conj_physical", PWC, "conj(self)", conj_ref),
+    {.schema = "abs(Tensor self) -> Tensor",
+     .traits = PWC,
+     .meta = tc_meta_real_part,
+     .body = "abs(self)",
+     .scalar_ref = &abs_ref,
+     .flops = "numel"},
+    {.schema = "floor(Tensor self) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_same,
+     .lower = lower_floor,
+     .scalar_ref = &floor_ref},
+    {.schema = "ceil(Tensor self) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_same,
+     .lower = lower_ceil,
+     .scalar_ref = &ceil_ref},
+    {.schema = "trunc(Tensor self) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_same,
+     .lower = lower_trunc,
+     .scalar_ref = &trunc_ref},
+    {.schema = "round(Tensor self) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_same,
+     .lower = lower_round,
+     .scalar_ref = &round_ref},
+    {.schema = "bitwise_not(Tensor self) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_same,
+     .lower = lower_bitwise_not,
+     .ref = ref_bitwise_not},
+    INPLACE("exp"),
+    INPLACE("sqrt"),
+    INPLACE("rsqrt"),
+    INPLACE("tanh"),
+    INPLACE("neg"),
+    INPLACE("abs"),
+    INPLACE("reciprocal"),
 };
 TC_OP_FAMILY(unary);

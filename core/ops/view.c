@@ -1,5 +1,5 @@
-// Views: results that share the argument's storage. Meta gives PyTorch's sizes, strides and offset; lowering is an index
-// map. The reference engine looks at the same storage by the strides; only what may have to copy has a reference.
+// Views: results that share the argument's storage. Meta gives PyTorch's sizes, strides and offset; lowering is an
+// index map. The reference engine looks at the same storage by the strides; only what may have to copy has a reference.
 #include "core/ops/ops.h"
 
 // ---- helpers ----
@@ -17,7 +17,10 @@ static shape shape_of(const tc_tensor_type *t) {
 static int32_t set_view(tc_op_args *a, int32_t result, const shape *s) {
   return tc_op_set_view(a, result, 0, tc_op_tensor(a, 0)->dtype, s->rank, s->sizes, s->strides, s->offset);
 }
-static int32_t room(tc_op_args *a, int32_t rank) { return rank <= TC_MAX_RANK ? TC_STATUS_OK : tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK); }
+static int32_t room(tc_op_args *a, int32_t rank) {
+  return rank <= TC_MAX_RANK ? TC_STATUS_OK
+                             : tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK);
+}
 
 // Row-major order of the logical elements is kept: reshapes.
 static int32_t ref_in_order(tc_op_args *a) {
@@ -42,7 +45,8 @@ static int32_t lower_same(tc_op_args *a) {
 }
 
 // ---- reshapes ----
-// Strides of a view of `t` with the sizes, or false where a copy is needed (PyTorch's computeStride, on symbolic sizes).
+// Strides of a view of `t` with the sizes, or false where a copy is needed (PyTorch's computeStride, on symbolic
+// sizes).
 static bool view_strides(tc_op_args *a, const tc_tensor_type *t, int32_t rank, const tc_int *sizes, tc_int *strides) {
   tc_int one = tc_int_const(a, 1);
   for (int32_t d = 0; d < t->rank; d++) {
@@ -100,7 +104,8 @@ static int32_t infer_sizes(tc_op_args *a, int32_t arg, const tc_tensor_type *t, 
   }
   if (unknown >= 0) {
     int64_t zero;
-    if (tc_int_is_const(known, &zero) && zero == 0) return tc_op_fail(a, "cannot reshape a tensor of 0 elements into a shape with an inferred dimension"), -1;
+    if (tc_int_is_const(known, &zero) && zero == 0)
+      return tc_op_fail(a, "cannot reshape a tensor of 0 elements into a shape with an inferred dimension"), -1;
     sizes[unknown] = tc_int_floordiv(a, numel, known);
     known = tc_int_mul(a, known, sizes[unknown]);
   }
@@ -117,7 +122,10 @@ static int32_t reshaped(tc_op_args *a, int32_t n, const tc_int *sizes, bool may_
   tc_int strides[TC_MAX_RANK];
   if (view_strides(a, t, n, sizes, strides)) return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, t->offset);
   if (may_copy) return tc_op_set_result(a, 0, t->dtype, n, sizes, NULL);
-  return tc_op_fail(a, "view size is not compatible with the tensor's size and stride (%s): at least one dimension spans two subspaces; use reshape", tc_op_shape_text(a, 0));
+  return tc_op_fail(a,
+                    "view size is not compatible with the tensor's size and stride (%s): at least one dimension spans "
+                    "two subspaces; use reshape",
+                    tc_op_shape_text(a, 0));
 }
 
 static int32_t view_meta(tc_op_args *a) {
@@ -154,7 +162,8 @@ static int32_t flatten_meta(tc_op_args *a) {
 static int32_t permute_perm(tc_op_args *a, int64_t *perm) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   bool seen[TC_MAX_RANK] = {0};
-  if (tc_op_count(a, 1) != t->rank) return tc_op_fail(a, "permute: the number of dims (%d) must be the tensor's rank (%d)", tc_op_count(a, 1), t->rank);
+  if (tc_op_count(a, 1) != t->rank)
+    return tc_op_fail(a, "permute: the number of dims (%d) must be the tensor's rank (%d)", tc_op_count(a, 1), t->rank);
   for (int32_t d = 0; d < t->rank; d++) {
     perm[d] = tc_op_wrap_dim(a, tc_op_int_at(a, 1, d, 0), t->rank);
     if (perm[d] < 0) return TC_STATUS_INVALID_ARGUMENT;
@@ -168,9 +177,11 @@ static int32_t permute_perm(tc_op_args *a, int64_t *perm) {
 static int32_t move_perm(tc_op_args *a, int64_t *perm) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   bool moved[TC_MAX_RANK] = {0}, taken[TC_MAX_RANK] = {0};
-  if (tc_op_count(a, 1) != tc_op_count(a, 2)) return tc_op_fail(a, "movedim: source has %d dims, destination %d", tc_op_count(a, 1), tc_op_count(a, 2));
+  if (tc_op_count(a, 1) != tc_op_count(a, 2))
+    return tc_op_fail(a, "movedim: source has %d dims, destination %d", tc_op_count(a, 1), tc_op_count(a, 2));
   for (int32_t i = 0; i < tc_op_count(a, 1); i++) {
-    int64_t from = tc_op_wrap_dim(a, tc_op_int_at(a, 1, i, 0), t->rank), to = tc_op_wrap_dim(a, tc_op_int_at(a, 2, i, 0), t->rank);
+    int64_t from = tc_op_wrap_dim(a, tc_op_int_at(a, 1, i, 0), t->rank),
+            to = tc_op_wrap_dim(a, tc_op_int_at(a, 2, i, 0), t->rank);
     if (from < 0 || to < 0) return TC_STATUS_INVALID_ARGUMENT;
     if (t->rank == 0) return TC_STATUS_OK;
     if (moved[from] || taken[to]) return tc_op_fail(a, "movedim: repeated dim in source or destination");
@@ -199,7 +210,9 @@ static int32_t permutation(tc_op_args *a, int64_t *perm) {
     for (int32_t d = 0; d < t->rank; d++) perm[d] = t->rank - 1 - d;
     return TC_STATUS_OK;
   } else if (tc_sv_is(name, "mT")) {
-    if (t->rank < 2) return tc_op_fail(a, "tensor.mT is only supported on matrices or batches of matrices; this tensor is %s", tc_op_shape_text(a, 0));
+    if (t->rank < 2)
+      return tc_op_fail(a, "tensor.mT is only supported on matrices or batches of matrices; this tensor is %s",
+                        tc_op_shape_text(a, 0));
     x = t->rank - 2, y = t->rank - 1;
   } else if (t->rank > 2) {
     return tc_op_fail(a, "t() expects a tensor with at most 2 dimensions, but self is %dD", t->rank);
@@ -258,7 +271,8 @@ static int32_t squeeze_meta(tc_op_args *a) {
 static int32_t expand_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t n = tc_op_count(a, 1);
-  if (n < t->rank) return tc_op_fail(a, "expand: the number of sizes (%d) must be at least the tensor's rank (%d)", n, t->rank);
+  if (n < t->rank)
+    return tc_op_fail(a, "expand: the number of sizes (%d) must be at least the tensor's rank (%d)", n, t->rank);
   if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
   shape s = {.rank = n, .offset = t->offset};
   for (int32_t d = 0; d < n; d++) {
@@ -272,7 +286,8 @@ static int32_t expand_meta(tc_op_args *a) {
     s.strides[d] = same ? t->strides[from] : tc_int_const(a, 0);
     bool one = from < 0 || tc_int_eq(a, t->sizes[from], tc_int_const(a, 1)) == 1;
     if (!same && !one) {
-      if (tc_int_require_eq(a, t->sizes[from], want)) return tc_op_fail(a, "expand: the size of dimension %d does not match: %s", d, tc_op_shape_text(a, 0));
+      if (tc_int_require_eq(a, t->sizes[from], want))
+        return tc_op_fail(a, "expand: the size of dimension %d does not match: %s", d, tc_op_shape_text(a, 0));
       s.strides[d] = t->strides[from];
     }
   }
@@ -335,7 +350,8 @@ void tc_lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc
   const tc_tensor_type *r = tc_op_result_type(a, result);
   tc_int index[TC_MAX_RANK], map[TC_MAX_RANK];
   tc_lo_indices(a, r->rank, r->sizes, index);
-  for (int32_t d = 0; d < r->rank; d++) map[d] = d == dim ? tc_int_add(a, start, tc_int_mul(a, index[d], step)) : index[d];
+  for (int32_t d = 0; d < r->rank; d++)
+    map[d] = d == dim ? tc_int_add(a, start, tc_int_mul(a, index[d], step)) : index[d];
   tc_lo_result(a, result, tc_lo_view(a, tc_lo_arg(a, 0), r->rank, r->sizes, index, map));
 }
 static int32_t lower_slice(tc_op_args *a) {
@@ -354,7 +370,8 @@ static int32_t select_index(tc_op_args *a, int64_t *dim, tc_int *index) {
   *index = tc_op_sym(a, 2);
   if (tc_int_is_const(*index, &i) && i < 0) *index = tc_int_add(a, *index, t->sizes[*dim]);
   if (tc_int_lt(a, *index, t->sizes[*dim]) == 0 || tc_int_lt(a, *index, tc_int_const(a, 0)) == 1)
-    return tc_op_fail(a, "select(): index %lld is out of range for dimension %lld of %s", (long long)tc_op_int(a, 2, 0), (long long)*dim, tc_op_shape_text(a, 0));
+    return tc_op_fail(a, "select(): index %lld is out of range for dimension %lld of %s", (long long)tc_op_int(a, 2, 0),
+                      (long long)*dim, tc_op_shape_text(a, 0));
   return TC_STATUS_OK;
 }
 static void drop_dim(shape *s, int64_t dim) {
@@ -391,7 +408,9 @@ static int32_t unbind_meta(tc_op_args *a) {
   int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank), n;
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (t->rank == 0) return tc_op_fail(a, "unbind() cannot be applied to a 0-dim tensor");
-  if (!tc_int_is_const(t->sizes[dim], &n)) return tc_op_fail(a, "unbind along dimension %lld needs a constant size: %s", (long long)dim, tc_op_shape_text(a, 0));
+  if (!tc_int_is_const(t->sizes[dim], &n))
+    return tc_op_fail(a, "unbind along dimension %lld needs a constant size: %s", (long long)dim,
+                      tc_op_shape_text(a, 0));
   if (tc_op_set_result_count(a, (int32_t)n)) return TC_STATUS_INVALID_ARGUMENT;
   for (int64_t i = 0; i < n; i++) {
     shape s = shape_of(t);
@@ -415,10 +434,25 @@ static int32_t alias_meta(tc_op_args *a) {
 enum { VIEW = TC_OP_VIEW | TC_OP_COMPLEX, MAYBE = TC_OP_MAYBE_VIEW | TC_OP_COMPLEX };
 #define PERMUTE(s) {.schema = s, .traits = VIEW, .meta = permute_meta, .lower = lower_permute}
 static const tc_op_def rows[] = {
-    {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = VIEW, .meta = view_meta, .lower = lower_reshape},
-    {.schema = "_unsafe_view(Tensor self, SymInt[] size) -> Tensor", .traits = TC_OP_COMPLEX, .meta = unsafe_view_meta, .lower = lower_reshape, .ref = ref_in_order},
-    {.schema = "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", .traits = MAYBE, .meta = reshape_meta, .lower = lower_reshape, .ref = ref_in_order},
-    {.schema = "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", .traits = MAYBE, .meta = flatten_meta, .lower = lower_reshape, .ref = ref_in_order},
+    {.schema = "view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = view_meta,
+     .lower = lower_reshape},
+    {.schema = "_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = unsafe_view_meta,
+     .lower = lower_reshape,
+     .ref = ref_in_order},
+    {.schema = "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
+     .traits = MAYBE,
+     .meta = reshape_meta,
+     .lower = lower_reshape,
+     .ref = ref_in_order},
+    {.schema = "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
+     .traits = MAYBE,
+     .meta = flatten_meta,
+     .lower = lower_reshape,
+     .ref = ref_in_order},
     PERMUTE("permute(Tensor(a) self, int[] dims) -> Tensor(a)"),
     PERMUTE("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"),
     PERMUTE("swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"),
@@ -430,20 +464,52 @@ static const tc_op_def rows[] = {
     PERMUTE("numpy_T(Tensor(a) self) -> Tensor(a)"),
     PERMUTE("mT(Tensor(a) self) -> Tensor(a)"),
     PERMUTE("t(Tensor(a) self) -> Tensor(a)"),
-    {.schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = unsqueeze_meta, .lower = lower_reshape},
+    {.schema = "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = unsqueeze_meta,
+     .lower = lower_reshape},
     {.schema = "squeeze(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape},
-    {.schema = "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape},
-    {.schema = "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", .traits = VIEW, .meta = squeeze_meta, .lower = lower_reshape},
-    {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", .traits = VIEW, .meta = expand_meta, .lower = lower_expand},
-    {.schema = "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)", .traits = VIEW, .meta = slice_meta, .lower = lower_slice},
-    {.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", .traits = VIEW, .meta = select_meta, .lower = lower_select},
-    {.schema = "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", .traits = VIEW, .meta = unbind_meta, .lower = lower_unbind},
+    {.schema = "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = squeeze_meta,
+     .lower = lower_reshape},
+    {.schema = "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = squeeze_meta,
+     .lower = lower_reshape},
+    {.schema = "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = expand_meta,
+     .lower = lower_expand},
+    {.schema =
+         "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = slice_meta,
+     .lower = lower_slice},
+    {.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = select_meta,
+     .lower = lower_select},
+    {.schema = "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
+     .traits = VIEW,
+     .meta = unbind_meta,
+     .lower = lower_unbind},
     {.schema = "alias(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same},
-    {.schema = "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", .traits = VIEW, .decompose = "let s = if(start < 0, start + self.size(dim), start); slice(self, dim, s, s + length, 1)"},
-    {.schema = "view_as(Tensor(a) self, Tensor other) -> Tensor(a)", .traits = VIEW, .decompose = "view(self, other.sizes)"},
-    {.schema = "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", .traits = MAYBE, .decompose = "reshape(self, other.sizes)"},
-    {.schema = "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", .traits = VIEW, .decompose = "expand(self, other.sizes)"},
-    {.schema = "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", .traits = VIEW, .decompose = "expand(self, size)"},
+    {.schema = "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+     .traits = VIEW,
+     .decompose = "let s = if(start < 0, start + self.size(dim), start); slice(self, dim, s, s + length, 1)"},
+    {.schema = "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+     .traits = VIEW,
+     .decompose = "view(self, other.sizes)"},
+    {.schema = "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+     .traits = MAYBE,
+     .decompose = "reshape(self, other.sizes)"},
+    {.schema = "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+     .traits = VIEW,
+     .decompose = "expand(self, other.sizes)"},
+    {.schema = "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+     .traits = VIEW,
+     .decompose = "expand(self, size)"},
     {.schema = "ravel(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .decompose = "reshape(self, [-1])"},
     {.schema = "detach(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same},
 };

@@ -306,8 +306,10 @@ TC_TEST(rows_are_complete) {
     if (tc_sv_ends(op->schema.name, "_")) continue;
     const tc_op_def *d = op->def;
     bool expands = d->decompose || d->expand;
-    if (!expands && !d->ref && !d->scalar_ref && !(d->traits & TC_OP_VIEW)) fail_msg(TC_SV_FMT " has no reference", TC_SV_ARG(op->full_name));
-    if (!expands && !d->lower && !d->body && !(d->traits & TC_OP_DATA_DEPENDENT)) fail_msg(TC_SV_FMT " has no lowering", TC_SV_ARG(op->full_name));
+    if (!expands && !d->ref && !d->scalar_ref && !(d->traits & TC_OP_VIEW))
+      fail_msg(TC_SV_FMT " has no reference", TC_SV_ARG(op->full_name));
+    if (!expands && !d->lower && !d->body && !(d->traits & TC_OP_DATA_DEPENDENT))
+      fail_msg(TC_SV_FMT " has no lowering", TC_SV_ARG(op->full_name));
     if (!expands && !d->meta && !(d->traits & TC_OP_POINTWISE))
       fail_msg(TC_SV_FMT " has no meta function", TC_SV_ARG(op->full_name));
   }

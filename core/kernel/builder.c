@@ -312,10 +312,16 @@ tc_kmem tc_kb_lane_array(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count) {
                  NULL);
 }
 
+// A table that is there already is used again: two stages of one kernel often need the same numbers.
 tc_kmem tc_kb_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data) {
   if (!data) {
     bad(b, "table %%" TC_SV_FMT " has no data", TC_SV_ARG(name));
     return -1;
+  }
+  for (tc_kmem m = 0; m < b->mems.count && !b->fail_code; m++) {
+    const tc_kmem_info *t = &b->mems.data[m];
+    bool like = t->space == TC_SPACE_TABLE && t->dtype == dtype && t->count == count && tc_sv_eq(t->name, name);
+    if (like && memcmp(t->data, data, (size_t)count * (size_t)tc_dtype_size(dtype)) == 0) return m;
   }
   return add_mem(
       b,

@@ -6,7 +6,7 @@
 // rows.
 #include "core/kernel/emit_internal.h"
 
-enum { CANDIDATES = 16, THREAD_NS = 20000 };
+enum { CANDIDATES = 16, MAX_OPERANDS = 16, THREAD_NS = 20000 };
 
 // What a template sees (tc/template.h).
 struct tc_stage {
@@ -18,7 +18,7 @@ struct tc_stage {
   int32_t phase;
   tc_kval origin[TC_MAX_RANK];
   const tc_sym *store_index[TC_MAX_RANK]; // symbols that stand for the indices of a store
-  const tc_sym *load_index[TC_MAX_RANK];
+  const tc_sym **load_index[MAX_OPERANDS]; // by operand: of a load, with the operand's sizes as their ranges
   const bool *in_store; // by step: runs inside the stores
   tc_sv refused;
 };
@@ -89,29 +89,33 @@ static void bind_index(tc_em *e, int32_t n, const tc_sym *const *symbols, const 
 
 void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t width, tc_kval mask, tc_kval *out) {
   tc_em *e = s->e;
-  const tc_lview *v = &s->node->operands[operand];
-  const tc_sym *mapped[TC_MAX_RANK];
   for (int32_t i = 0; i < width; i++) out[i] = -1;
+  if (operand < 0 || operand >= s->node->n_operands || operand >= MAX_OPERANDS) {
+    em_fail(e, "the template " TC_SV_FMT " loads an operand %d", TC_SV_ARG(s->node->tmpl->name), operand);
+  }
   if (e->failed != TC_OK) return;
+  const tc_lview *v = &s->node->operands[operand];
+  const tc_sym *const *at = s->load_index[operand];
+  const tc_sym *mapped[TC_MAX_RANK];
   for (int32_t d = 0; d < v->buf->rank; d++)
-    mapped[d] = tc_sym_replace(e->syms, v->map[d], v->rank, v->index, s->load_index);
+    mapped[d] = tc_sym_replace(e->syms, v->map[d], v->rank, v->index, at);
   tc_kval outer = e->mask;
   e->mask = mask;
   // Plain memory in order: one wide load.
   bool memory = v->buf->strides && !tc_map_find_ptr(e->tiles, v->buf) && !tc_map_find_ptr(e->rows, v->buf);
   const tc_sym *address = memory ? em_address(e, v->buf, mapped) : NULL, *coeff, *rest;
   if (width > 1 && memory && v->rank > 0 &&
-      tc_sym_linear(e->syms, address, s->load_index[v->rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1)) {
+      tc_sym_linear(e->syms, address, at[v->rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1)) {
     int32_t mark = em_mark(e);
-    bind_index(e, v->rank, s->load_index, index, 0);
+    bind_index(e, v->rank, at, index, 0);
     tc_kb_load(e->kb, em_mem(e, v->buf, false), em_sym(e, address), width, mask, NULL, out);
     em_leave(e, mark);
   } else {
     for (int32_t i = 0; i < width; i++) {
       int32_t mark = em_mark(e);
-      bind_index(e, v->rank, s->load_index, index, i);
+      bind_index(e, v->rank, at, index, i);
       bool local = s->node->tmpl->local_operands >> operand & 1;
-      e->tile_row = local && e->tiles_used ? local_row(s, s->load_index) : -1;
+      e->tile_row = local && e->tiles_used ? local_row(s, at) : -1;
       out[i] = em_load(e, v->buf, mapped, NULL);
       e->tile_row = -1;
       em_leave(e, mark);
@@ -330,15 +334,11 @@ void em_stage_group(tc_em *e) {
     s->in_store = steps_in_store(e, s);
     for (int32_t d = 0; d < s->node->n_par; d++) s->origin[d] = stages[0].origin[d];
     make_symbols(e, "o", s->node->n_par, s->node->extents, s->store_index);
-    int32_t most = 0;
-    for (int32_t k = 0; k < s->node->n_operands; k++)
-      most = s->node->operands[k].rank > most ? s->node->operands[k].rank : most;
-    const tc_lview *widest = NULL;
-    for (int32_t k = 0; k < s->node->n_operands; k++) {
-      if (!widest || s->node->operands[k].rank > widest->rank) widest = &s->node->operands[k];
+    for (int32_t k = 0; k < s->node->n_operands && k < MAX_OPERANDS; k++) {
+      const tc_lview *v = &s->node->operands[k];
+      s->load_index[k] = TC_NEW_ARRAY(e->arena, const tc_sym *, v->rank);
+      make_symbols(e, "q", v->rank, v->sizes, s->load_index[k]);
     }
-    for (int32_t d = 0; widest && d < widest->rank; d++)
-      s->load_index[d] = tc_sym_fresh(e->syms, "q", TC_SYM_LOCAL), tc_sym_info_of(e->syms, s->load_index[d])->lo = 0;
     int32_t status = s->node->tmpl->emit(s, s->config);
     if (status != TC_STATUS_OK)
       em_fail(e, "the template " TC_SV_FMT " failed to emit %%" TC_SV_FMT, TC_SV_ARG(s->node->tmpl->name),

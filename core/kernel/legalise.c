@@ -87,6 +87,8 @@ static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
 
 // ---- Memory, collectives ----
 
+// On-chip memory holds all real parts, then all imaginary ones, so that neighbouring lanes meet neighbouring numbers;
+// elsewhere they alternate, as in PyTorch.
 static void complex_access(tc_kir_copy *c, const tc_kinst *in) {
   tc_kb *b = c->to;
   tc_kval index = c->map[in->args[0]], values[64], other[64];
@@ -96,24 +98,30 @@ static void complex_access(tc_kir_copy *c, const tc_kinst *in) {
     tc_kb_fail(b, "%s of %d complex elements is too wide", tc_k_op_text(in->op), (int)w);
     return;
   }
-  index = tc_kb_op2(b, TC_K_MUL, index, tc_kb_int(b, tc_kb_type(b, index), 2));
+  const tc_kmem_info *from = &c->from->mems[in->mem];
+  bool planar = from->space == TC_SPACE_SHARED;
+  int32_t element = planar ? 1 : 2, part = planar ? w : 1, accesses = planar ? 2 : 1, width = planar ? w : 2 * w;
   tc_kval mask = in->has_mask ? c->map[in->args[in->op == TC_K_LOAD ? 1 : 1 + w]] : -1;
   int32_t first = in->op == TC_K_LOAD ? 2 : 1;
   for (int32_t i = 0; i < w && first + i < in->n_args; i++) {
-    other[2 * i] = c->map[in->args[first + i]];
-    other[2 * i + 1] = c->map2[in->args[first + i]];
+    other[element * i] = c->map[in->args[first + i]];
+    other[element * i + part] = c->map2[in->args[first + i]];
   }
-  if (in->op == TC_K_LOAD) {
-    tc_kb_load(b, m, index, 2 * w, mask, in->has_mask ? other : NULL, values);
-    for (int32_t i = 0; i < w; i++) set(c, in->results[i], values[2 * i], values[2 * i + 1]);
-  } else if (in->op == TC_K_STORE) {
-    tc_kb_store(b, m, index, 2 * w, other, mask);
-  } else if (in->op == TC_K_ATOMIC_ADD) { // by parts: each is atomic, as everywhere
+  tc_dtype type = tc_kb_type(b, index);
+  if (!planar) index = tc_kb_op2(b, TC_K_MUL, index, tc_kb_int(b, type, 2));
+  tc_kval imaginary = tc_kb_op2(b, TC_K_ADD, index, tc_kb_int(b, type, planar ? from->count : 1));
+  for (int32_t a = 0; a < accesses; a++) {
+    tc_kval at = a ? imaginary : index;
+    tc_kval *o = other + a * part;
+    if (in->op == TC_K_LOAD) tc_kb_load(b, m, at, width, mask, in->has_mask ? o : NULL, values + a * part);
+    else if (in->op == TC_K_STORE) tc_kb_store(b, m, at, width, o, mask);
+    else if (in->op == TC_K_PREFETCH) tc_kb_prefetch(b, m, at);
+  }
+  if (in->op == TC_K_ATOMIC_ADD) { // by parts: each is atomic, as everywhere
     tc_kb_atomic_add(b, m, index, other[0], mask);
-    tc_kb_atomic_add(b, m, tc_kb_op2(b, TC_K_ADD, index, tc_kb_int(b, tc_kb_type(b, index), 1)), other[1], mask);
-  } else {
-    tc_kb_prefetch(b, m, index);
+    tc_kb_atomic_add(b, m, imaginary, other[part], mask);
   }
+  for (int32_t i = 0; i < w && in->op == TC_K_LOAD; i++) set(c, in->results[i], values[element * i], values[element * i + part]);
 }
 
 // Collectives of 16-bit floats work in f32: so the lanes region yields f32.

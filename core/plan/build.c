@@ -1,11 +1,12 @@
 // From a schedule to a plan: kernels emitted, buffers collected, launches in order.
 #include "core/ir/op.h"
-#include "core/plan/plan.h"
+#include "core/plan/plan_internal.h"
 
 typedef struct builder {
   tc_plan *p;
   tc_schedule *s;
-  tc_map *bufs; // tc_buf * → number + 1
+  tc_map *bufs;  // tc_buf * → number + 1
+  tc_map *names; // of buffers → the next number to try behind it
 } builder;
 
 // Bytes from the first to the last element, strides counted.
@@ -19,12 +20,25 @@ static const tc_sym *span_bytes(tc_sym_ctx *c, const tc_buf *b) {
   return tc_sym_max(c, tc_sym_muli(c, last, tc_dtype_size(b->dtype)), tc_sym_int(c, 0));
 }
 
+// "x", else "x.1", "x.2", …
+static tc_sv unique_name(builder *w, tc_sv want) {
+  bool fresh;
+  tc_sv name = want;
+  tc_map_put(w->names, name, &fresh);
+  while (!fresh) {
+    int64_t n = ++tc_map_find(w->names, want)->value.num;
+    name = tc_sv_printf(w->p->arena, TC_SV_FMT ".%lld", TC_SV_ARG(want), (long long)n);
+    tc_map_put(w->names, name, &fresh);
+  }
+  return name;
+}
+
 static int32_t buf_number(builder *w, const tc_buf *b) {
   tc_map_entry *e = tc_map_put_ptr(w->bufs, b, NULL);
   if (e->value.num) return (int32_t)e->value.num - 1;
   tc_plan *p = w->p;
   tc_plan_buf q = {.id = p->bufs.count,
-                   .name = b->name,
+                   .name = unique_name(w, b->name),
                    .dtype = b->dtype,
                    .rank = b->rank,
                    .sizes = b->sizes,
@@ -96,7 +110,7 @@ static tc_status add_call(builder *w, tc_group *g) {
   op.views = views;
   op.blocks = op.grain = tc_sym_int(w->p->syms, 1);
   op.bytes = tc_group_bytes(w->s, g);
-  op.flops = tc_sym_int(w->p->syms, 0);
+  op.flops = plan_call_flops(w->p, n);
   tc_vec_push(w->p->arena, &w->p->ops, op);
   return TC_OK;
 }
@@ -120,19 +134,33 @@ static tc_status add_launch(builder *w, tc_group *g, const tc_emit_options *o) {
   op.args = args;
   op.bytes = tc_group_bytes(w->s, g);
   op.flops = tc_group_flops(w->s, g);
+  for (int32_t i = 0; i < g->steps.count; i++)
+    op.flops = tc_sym_add(p->syms, op.flops, plan_template_flops(p, g->steps.data[i].node));
   tc_vec_push(p->arena, &p->kernels, k);
   tc_vec_push(p->arena, &p->kernel_names, g->name);
   tc_vec_push(p->arena, &p->ops, op);
   return TC_OK;
 }
 
+// All that the group would write is empty.
+static bool writes_nothing(const tc_group *g) {
+  for (int32_t i = 0; i < g->writes.count; i++) {
+    const tc_buf *b = g->writes.data[i];
+    bool empty = false;
+    for (int32_t d = 0; d < b->rank; d++) empty |= tc_sym_is_int(b->sizes[d], 0);
+    if (!empty) return false;
+  }
+  return g->writes.count > 0;
+}
+
 tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out) {
   tc_loops *l = s->loops;
   tc_plan *p = TC_NEW(l->arena, tc_plan);
   *p = (tc_plan){.module = l->module, .syms = l->syms, .arena = l->arena, .name = l->name, .graph = l->graph};
-  builder w = {.p = p, .s = s, .bufs = tc_map_create(l->arena)};
+  builder w = {.p = p, .s = s, .bufs = tc_map_create(l->arena), .names = tc_map_create(l->arena)};
   for (int32_t i = 0; i < s->groups.count; i++) {
     tc_group *g = s->groups.data[i];
+    if (writes_nothing(g)) continue;
     TC_TRY(g->call ? add_call(&w, g) : add_launch(&w, g, o));
   }
   for (int32_t i = 0; i < l->outputs.count; i++) {

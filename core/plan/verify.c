@@ -57,7 +57,7 @@ tc_status tc_plan_verify(const tc_plan *p) {
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " is an input that does not exist", TC_SV_ARG(b->name));
     if (b->rank < 0 || b->rank > TC_MAX_RANK || !b->place || !b->bytes)
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " has no place", TC_SV_ARG(b->name));
-    written[i] = b->kind == TC_PLAN_INPUT;
+    written[i] = b->kind == TC_PLAN_INPUT || tc_sym_is_int(b->bytes, 0); // an empty one needs no writer
   }
   for (int32_t i = 0; i < p->ops.count; i++) TC_TRY(check_op(p, &p->ops.data[i], written));
   for (int32_t i = 0; i < p->outputs.count; i++) {

@@ -39,7 +39,7 @@ static void tick(tc_compiled *x, int32_t stage, double *t) {
   *t = now;
 }
 
-static tc_status lower(tc_context *c, tc_graph *g, int32_t last, tc_compiled *x) {
+static tc_status lower(tc_context *c, tc_graph *g, int32_t last, bool fuse, tc_compiled *x) {
   double t = tc_now_ms();
   tc_lower_options lo = {
       .logger = &c->logger, .templates = &c->templates, .call_supported = tc_exec_call_supported, .self = c->device};
@@ -51,7 +51,7 @@ static tc_status lower(tc_context *c, tc_graph *g, int32_t last, tc_compiled *x)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "the backend '" TC_SV_FMT "' has no stage '%s'", TC_SV_ARG(c->backend),
                     stage_names[last]);
   tc_schedule_options so = {
-      .logger = &c->logger, .device = &c->device->props, .fuse = tc_config_bool(c->config, TC_OPT_ID_FUSE)};
+      .logger = &c->logger, .device = &c->device->props, .fuse = fuse && tc_config_bool(c->config, TC_OPT_ID_FUSE)};
   so.max_group = (int32_t)tc_config_int(c->config, TC_OPT_ID_FUSION_MAX_NODES);
   TC_TRY(tc_schedule_loops(x->loops, &so, &x->schedule));
   tick(x, TC_STAGE_SCHEDULE, &t);
@@ -72,9 +72,9 @@ static tc_status lower(tc_context *c, tc_graph *g, int32_t last, tc_compiled *x)
   return TC_OK;
 }
 
-tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out) {
+tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, bool fuse, tc_compiled *out) {
   *out = (tc_compiled){.graph = g};
-  return lower(c, g, last, out);
+  return lower(c, g, last, fuse, out);
 }
 
 typedef struct job {
@@ -90,7 +90,7 @@ static tc_status compile(void *arg) {
   if (j->last == TC_STAGE_GRAPH) return TC_OK;
   TC_TRY(tc_compile_passes(j->c, j->g));
   tick(j->out, TC_STAGE_FUNCTIONAL, &t);
-  return j->last == TC_STAGE_FUNCTIONAL ? TC_OK : lower(j->c, j->g, j->last, j->out);
+  return j->last == TC_STAGE_FUNCTIONAL ? TC_OK : lower(j->c, j->g, j->last, true, j->out);
 }
 
 tc_status tc_compile_graph(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out) {

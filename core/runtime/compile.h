@@ -40,6 +40,7 @@ TC_NODISCARD tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int
 
 // The two halves: the mode's graph passes, and what follows them. They need an open guard of the module's arena.
 TC_NODISCARD tc_status tc_compile_passes(tc_context *c, tc_graph *g);
-TC_NODISCARD tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out);
+// `fuse` false: one group per loop node, whatever the mode says.
+TC_NODISCARD tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, bool fuse, tc_compiled *out);
 
 #endif

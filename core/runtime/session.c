@@ -1,7 +1,7 @@
 // Creating sessions: passes, the attempt to compile the graph whole, and the search for what must be left out.
 //
 // When a segment fails to compile its nodes are tried one by one; those that fail alone are left to the references, and
-// the graph is cut again. A segment whose nodes all compile alone is taken apart into single nodes.
+// the graph is cut again.
 #include "core/runtime/session.h"
 
 #include <string.h>
@@ -69,6 +69,21 @@ static void add_stats(tc_session *s, const tc_compiled *x) {
   for (int32_t i = 0; i < TC_STAGE_COUNT; i++) s->stats.ms[i] += x->ms[i];
 }
 
+// Compiles a graph; one that fails is tried again without fusion, which asks less of the code behind it.
+static tc_status compile_graph(tc_session *s, tc_graph *g, int32_t last, tc_compiled *out) {
+  tc_status first = tc_compile_lowered(s->context, g, last, true, out);
+  if (first == TC_OK || tc_status_code(first) == TC_STATUS_OUT_OF_MEMORY || last < TC_STAGE_SCHEDULE) return first;
+  if (!s->context->device || !tc_config_bool(s->context->config, TC_OPT_ID_FUSE)) return first;
+  tc_status second = tc_compile_lowered(s->context, g, last, false, out);
+  if (second == TC_OK) {
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled without fusion: %s", tc_status_text(first));
+    tc_status_free(first);
+    return TC_OK;
+  }
+  tc_status_free(second);
+  return first;
+}
+
 // Marks what cannot be compiled alone. *found: some node.
 static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *found) {
   *found = false;
@@ -77,7 +92,7 @@ static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *fo
     tc_compiled x;
     if (bad[n->id]) continue;
     segment_extract(s, 1, &n, false, &alone);
-    tc_status status = tc_compile_lowered(s->context, alone.graph, TC_STAGE_PLAN, &x);
+    tc_status status = tc_compile_lowered(s->context, alone.graph, TC_STAGE_PLAN, true, &x);
     if (status == TC_OK) continue;
     bool no_memory = tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY;
     if (!no_memory) {
@@ -105,7 +120,7 @@ static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, boo
   for (int32_t i = 0; i < s->n_steps; i++) {
     session_step *step = &s->steps[i];
     if (step->kind != STEP_EXEC) continue;
-    tc_status status = tc_compile_lowered(s->context, step->graph, last, &step->compiled);
+    tc_status status = compile_graph(s, step->graph, last, &step->compiled);
     if (status == TC_OK) {
       add_stats(s, &step->compiled);
       continue;
@@ -153,7 +168,7 @@ static tc_status try_whole(tc_session *s, int32_t last) {
   step->kind = s->context->is_ref ? STEP_REF : STEP_EXEC;
   step->graph = s->graph;
   if (step->kind == STEP_REF) return TC_OK;
-  TC_TRY(tc_compile_lowered(s->context, s->graph, last, &step->compiled));
+  TC_TRY(compile_graph(s, s->graph, last, &step->compiled));
   add_stats(s, &step->compiled);
   return TC_OK;
 }
@@ -245,6 +260,23 @@ static bool has_control(const tc_graph *g) {
   return false;
 }
 
+// The references run a graph as it is, but what it writes must be among its outputs for the session to store it.
+static bool writes(const tc_graph *g) {
+  for (const tc_node *n = g->first; n; n = n->next) {
+    if (n->op->functional) return true;
+    for (int32_t i = 0; i < n->op->schema.n_args; i++) {
+      if (n->op->schema.args[i].writes) return true;
+    }
+  }
+  return false;
+}
+
+static tc_status make_functional(tc_context *c, tc_graph *g) {
+  static const tc_pass *const pass = &tc_pass_functionalize;
+  tc_pass_options o = {.logger = &c->logger};
+  return tc_run_passes(g, &pass, 1, 1, &o);
+}
+
 static tc_status create(void *arg) {
   creation *c = arg;
   tc_session *s = c->s;
@@ -253,8 +285,8 @@ static tc_status create(void *arg) {
   s->state = TC_NEW_ARRAY(s->arena, tc_tensor, n_inputs);
   s->private_ = TC_NEW_ARRAY(s->arena, bool, n_inputs);
   tc_graph_sweep(g);
-  // The references run a graph as it is; only what cuts it wants it functional.
   if (c->last > TC_STAGE_GRAPH && (!s->context->is_ref || has_control(g))) TC_TRY(tc_compile_passes(s->context, g));
+  else if (c->last > TC_STAGE_GRAPH && writes(g)) TC_TRY(make_functional(s->context, g));
   if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   tc_graph_sweep(g);
   TC_TRY(compile(s, c->last));

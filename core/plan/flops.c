@@ -1,0 +1,111 @@
+// Operations of templates and calls, from the texts that their declarations give: expressions of sizes such as
+// "2 * out.numel * in0.last" (templates) or "2 * numel * mat1.size(1)" (op rows). A text that cannot be read counts as
+// 0: the numbers serve benchmarks and people, not correctness.
+#include "core/ir/op.h"
+#include "core/plan/plan_internal.h"
+
+enum { MOST_NAMES = 32 };
+
+typedef struct shape {
+  tc_sv name;
+  int32_t rank;
+  const tc_sym *const *sizes;
+} shape;
+
+typedef struct names {
+  shape shapes[MOST_NAMES]; // the first is the result
+  int32_t n;
+} names;
+
+static const shape *shape_of(const names *q, const tc_ex *ex) {
+  for (int32_t i = 0; ex->kind == TC_EX_NAME && i < q->n; i++) {
+    if (tc_sv_eq(q->shapes[i].name, ex->text)) return &q->shapes[i];
+  }
+  return NULL;
+}
+
+static const tc_sym *numel(tc_sym_ctx *c, const shape *s) {
+  const tc_sym *n = tc_sym_int(c, 1);
+  for (int32_t d = 0; d < s->rank; d++) n = tc_sym_mul(c, n, s->sizes[d]);
+  return n;
+}
+
+static const tc_sym *size_at(const shape *s, int64_t d) {
+  if (d < 0) d += s->rank;
+  return d >= 0 && d < s->rank ? s->sizes[d] : NULL;
+}
+
+static bool dim_of(const tc_ex *ex, int64_t *out) {
+  bool minus = ex->kind == TC_EX_UNARY && tc_sv_is(ex->text, "-") && ex->n == 1;
+  const tc_ex *number = minus ? ex->kids[0] : ex;
+  if (number->kind != TC_EX_INT) return false;
+  *out = minus ? -number->integer : number->integer;
+  return true;
+}
+
+static tc_status resolve(void *self, tc_sym_ctx *c, const tc_ex *ex, const tc_sym **out) {
+  const names *q = self;
+  const shape *s;
+  int64_t d;
+  *out = NULL;
+  if (ex->kind == TC_EX_NAME && tc_sv_is(ex->text, "numel")) *out = numel(c, &q->shapes[0]);
+  if (ex->kind == TC_EX_MEMBER && (s = shape_of(q, ex->kids[0]))) {
+    if (tc_sv_is(ex->text, "numel")) *out = numel(c, s);
+    if (tc_sv_is(ex->text, "last")) *out = size_at(s, -1);
+  }
+  if (ex->kind == TC_EX_CALL && ex->n == 2 && ex->kids[0]->kind == TC_EX_MEMBER &&
+      tc_sv_is(ex->kids[0]->text, "size")) {
+    s = shape_of(q, ex->kids[0]->kids[0]);
+    if (s && dim_of(ex->kids[1], &d)) *out = size_at(s, d);
+  }
+  return TC_OK;
+}
+
+// Quotients are of whole numbers: "/" becomes "//".
+static tc_sv whole_quotients(tc_arena *arena, const char *text) {
+  tc_sb sb = tc_sb_make(arena);
+  for (const char *z = text; *z; z++) {
+    if (*z == '/' && z[1] == '/') z++;
+    if (*z == '/') tc_sb_putc(&sb, '/');
+    tc_sb_putc(&sb, *z);
+  }
+  return tc_sb_view(&sb);
+}
+
+static const tc_sym *evaluate(tc_plan *p, const char *text, names *q, tc_dtype result) {
+  tc_ex_program program;
+  const tc_sym *flops = NULL;
+  if (!text) return tc_sym_int(p->syms, 0);
+  tc_status s = tc_ex_parse_program(p->arena, TC_SV("flops"), whole_quotients(p->arena, text), &program);
+  if (s == TC_OK && program.n_results == 1)
+    s = tc_sym_from_ex_with(p->syms, NULL, program.results[0], false, resolve, q, &flops);
+  if (s != TC_OK) flops = NULL;
+  tc_status_free(s);
+  if (!flops) return tc_sym_int(p->syms, 0);
+  // A complex product and sum are four of each.
+  return tc_dtype_is_complex(result) ? tc_sym_muli(p->syms, flops, 4) : flops;
+}
+
+const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n) {
+  names q = {.n = 1};
+  if (n->kind != TC_LN_TEMPLATE || !n->tmpl || n->n_outs < 1) return tc_sym_int(p->syms, 0);
+  const tc_buf *out = n->outs[0];
+  q.shapes[0] = (shape){TC_SV("out"), out->rank, out->sizes};
+  for (int32_t i = 0; i < n->n_operands && q.n < MOST_NAMES; i++)
+    q.shapes[q.n++] = (shape){tc_sv_printf(p->arena, "in%d", i), n->operands[i].rank, n->operands[i].sizes};
+  return evaluate(p, n->tmpl->flops, &q, out->dtype);
+}
+
+const tc_sym *plan_call_flops(tc_plan *p, const tc_lnode *call) {
+  const tc_node *n = call->node;
+  names q = {.n = 1};
+  if (!n || n->n_results < 1 || n->results[0]->kind != TC_VALUE_TENSOR) return tc_sym_int(p->syms, 0);
+  const tc_tensor_type *t = &n->results[0]->type;
+  q.shapes[0] = (shape){TC_SV("out"), t->rank, t->sizes};
+  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args && q.n < MOST_NAMES; i++) {
+    const tc_value *v = n->args[i].kind == TC_AK_TENSOR ? n->args[i].value : NULL;
+    if (v && v->kind == TC_VALUE_TENSOR)
+      q.shapes[q.n++] = (shape){n->op->schema.args[i].name, v->type.rank, v->type.sizes};
+  }
+  return evaluate(p, n->op->def->flops, &q, t->dtype);
+}

@@ -32,8 +32,8 @@ bool ref_span(int32_t rank, const int64_t *sizes, const int64_t *strides, int64_
 tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides,
                   ref_tensor *out) {
   *out = (ref_tensor){.wide = ref_wide_of(nominal), .nominal = nominal, .rank = rank};
-  memcpy(out->sizes, sizes, sizeof *sizes * (size_t)rank);
-  if (strides) memcpy(out->strides, strides, sizeof *strides * (size_t)rank);
+  if (rank > 0) memcpy(out->sizes, sizes, sizeof *sizes * (size_t)rank);
+  if (strides && rank > 0) memcpy(out->strides, strides, sizeof *strides * (size_t)rank);
   else tc_contiguous_strides(rank, sizes, out->strides);
   int64_t span;
   if (!ref_span(rank, sizes, out->strides, &span))

@@ -134,12 +134,6 @@ static const struct {
      {"running_mean", "running_var"},
      3,
      3},
-    {"cudnn_batch_norm",
-     "training",
-     "aten::_native_batch_norm_legit_functional",
-     {"running_mean", "running_var"},
-     3,
-     3},
 };
 
 static int32_t arg_named(const tc_op *op, const char *name) {

@@ -61,7 +61,7 @@ static const struct {
     {"isinf", "abs(a) == inf", 1},
     {"isfinite", "abs(a) < inf", 1},
     {"clamp", "min(max(a, b), c)", 3},
-    {"sign", "where(a > 0, 1, where(a < 0, -1, a))", 1},
+    {"sign", "where(a > 0, 1, where(a < 0, -1, 0))", 1},
     {"frac", "a - trunc(a)", 1},
     {"gelu_erf", "0.5 * a * (1 + erf(a * 0.70710678118654752440))", 1},
     {"gelu_tanh", "0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a)))", 1},

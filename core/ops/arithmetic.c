@@ -72,7 +72,13 @@ static int64_t remainder_i(int64_t x, int64_t y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 static const tc_scalar_ref remainder_ref = {.f2 = remainder_f, .i2 = remainder_i};
-static double floor_divide_f(double x, double y) { return y == 0 ? x / y : floor(x / y); }
+static double floor_divide_f(double x, double y) { // (x - x mod y) / y, brought to an integer
+  if (y == 0) return x / y;
+  double m = fmod(x, y), d = (x - m) / y;
+  if (m != 0 && (y < 0) != (m < 0)) d -= 1;
+  double f = floor(d);
+  return d == 0 ? copysign(0, x / y) : d - f > 0.5 ? f + 1 : f;
+}
 static int64_t floor_divide_i(int64_t x, int64_t y) {
   if (y == 0) return 0;
   if (y == -1) return (int64_t)(0 - (uint64_t)x);
@@ -118,9 +124,12 @@ static int32_t lower_remainder(tc_op_args *a) {
       "let d = where(y == 0, 1, y); let r = x % d; where((r != 0) && ((r < 0) != (d < 0)), r + d, r)");
 }
 static int32_t lower_floor_divide(tc_op_args *a) {
-  return lower_binary_text(a, "where(y == 0, x / y, floor(x / y))",
-                           "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where((r != 0) && ((r < 0) "
-                           "!= (d < 0)), q - 1, q)");
+  return lower_binary_text(
+      a,
+      "let m = fmod(x, y); let q = (x - m) / y; let d = where((m != 0) && ((y < 0) != (m < 0)), q - 1, q); let f = "
+      "floor(d); where(y == 0, x / y, where(d == 0, copysign(0, x / y), where(d - f > 0.5, f + 1, f)))",
+      "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where((r != 0) && ((r < 0) "
+      "!= (d < 0)), q - 1, q)");
 }
 // pow. Constant exponents that are a few products or a root are done as such (as PyTorch does); integers by squaring.
 static const char *pow_text(tc_op_args *a) {

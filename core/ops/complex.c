@@ -14,11 +14,11 @@ static int32_t view_as_real_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK + 1], strides[TC_MAX_RANK + 1];
   if (!is_complex(a))
     return tc_op_fail(a, "view_as_real is only supported for complex tensors: %s", tc_op_shape_text(a, 0));
-  if (t->conj)
-    return tc_op_fail(a, "view_as_real doesn't work on unresolved conjugated tensors: use resolve_conj first");
   for (int32_t d = 0; d < t->rank; d++) sizes[d] = t->sizes[d], strides[d] = times(a, t->strides[d], 2);
   sizes[t->rank] = tc_int_const(a, 2);
   strides[t->rank] = tc_int_const(a, 1);
+  // A conjugate's parts are not in the storage: they are copied.
+  if (t->conj) return tc_op_set_result(a, 0, tc_dtype_real(t->dtype), t->rank + 1, sizes, NULL);
   return tc_op_set_view(a, 0, 0, tc_dtype_real(t->dtype), t->rank + 1, sizes, strides, times(a, t->offset, 2));
 }
 static int32_t view_as_real_lower(tc_op_args *a) {
@@ -31,6 +31,16 @@ static int32_t view_as_real_lower(tc_op_args *a) {
   tc_lo_result(
       a, 0,
       tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, im, tc_lo_op1(a, TC_K_IMAG, z), tc_lo_op1(a, TC_K_REAL, z)), r->dtype));
+  return TC_STATUS_OK;
+}
+
+static int32_t view_as_real_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t i[TC_MAX_RANK] = {0};
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
+    tc_c128 z = tc_ref_c(x, tc_ref_offset(x, i));
+    tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){i[y->rank - 1] ? z.im : z.re, 0});
+  }
   return TC_STATUS_OK;
 }
 
@@ -198,7 +208,7 @@ static int32_t sgn_lower(tc_op_args *a) {
   tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op2(a, TC_K_COMPLEX, re, im), d));
   return TC_STATUS_OK;
 }
-static double sgn_f(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+static double sgn_f(double x) { return (x > 0) - (x < 0); }
 static int64_t sgn_i(int64_t x) { return (x > 0) - (x < 0); }
 static tc_c128 sgn_c(tc_c128 z) {
   double m = hypot(z.re, z.im);
@@ -220,9 +230,10 @@ enum {
 };
 static const tc_op_def rows[] = {
     {.schema = "view_as_real(Tensor(a) self) -> Tensor(a)",
-     .traits = VIEW,
+     .traits = MAYBE,
      .meta = view_as_real_meta,
-     .lower = view_as_real_lower},
+     .lower = view_as_real_lower,
+     .ref = view_as_real_ref},
     {.schema = "view_as_complex(Tensor(a) self) -> Tensor(a)",
      .traits = VIEW,
      .meta = view_as_complex_meta,

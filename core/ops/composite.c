@@ -1,13 +1,59 @@
 // Ops that are a short text over others.
+#include <complex.h>
+
 #include "core/ops/ops.h"
 
-enum { C = TC_OP_COMPLEX };
+// addcmul, addcdiv: one rounding, at the end. The dtype is that of the three tensors.
+static int32_t addc_meta(tc_op_args *a) {
+  const int32_t tensors[] = {0, 1, 2};
+  return tc_op_pointwise_result(a, 0, tc_op_promote(a, 3, tensors), 3, tensors);
+}
+static int32_t addc_ref(tc_op_args *a, bool divide) {
+  const tc_ref_view *y = tc_op_result_data(a, 0), *x[3];
+  int64_t i[TC_MAX_RANK] = {0};
+  tc_number value = {.re = 1, .i = 1};
+  tc_op_number(a, 3, &value);
+  for (int32_t k = 0; k < 3; k++) x[k] = tc_op_data(a, k);
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
+    double complex v[3];
+    int64_t at[3] = {0};
+    for (int32_t k = 0; k < 3; k++) {
+      for (int32_t d = 0; d < x[k]->rank; d++)
+        at[k] += x[k]->sizes[d] == 1 ? 0 : i[d + y->rank - x[k]->rank] * x[k]->strides[d];
+      tc_c128 z = tc_ref_c(x[k], at[k]);
+      v[k] = z.re + z.im * I;
+    }
+    if (y->dtype == TC_I64 && !divide) {
+      uint64_t p = (uint64_t)value.i * (uint64_t)tc_ref_i(x[1], at[1]) * (uint64_t)tc_ref_i(x[2], at[2]);
+      tc_ref_put_i(y, tc_ref_offset(y, i), (int64_t)((uint64_t)tc_ref_i(x[0], at[0]) + p));
+    } else if (y->dtype != TC_C128) { // real arithmetic keeps infinities clean
+      double p = creal(v[1]), q = creal(v[2]);
+      tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){creal(v[0]) + value.re * (divide ? p / q : p * q), 0});
+    } else {
+      double complex w = v[0] + (value.re + value.im * I) * (divide ? v[1] / v[2] : v[1] * v[2]);
+      tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){creal(w), cimag(w)});
+    }
+  }
+  return TC_STATUS_OK;
+}
+static int32_t addcmul_ref(tc_op_args *a) { return addc_ref(a, false); }
+static int32_t addcdiv_ref(tc_op_args *a) { return addc_ref(a, true); }
+
+enum { C = TC_OP_COMPLEX, PWC = TC_OP_COMPLEX | TC_OP_POINTWISE };
 #define TEXT(s, t, d) {.schema = s, .traits = t, .decompose = d}
 static const tc_op_def rows[] = {
-    TEXT("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", C,
-         "add(self, mul(mul(tensor1, value), tensor2))"),
-    TEXT("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", C,
-         "add(self, mul(div(tensor1, tensor2), value))"),
+    {.schema = "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+     .traits = PWC,
+     .meta = addc_meta,
+     .body = "self + value * tensor1 * tensor2",
+     .ref = addcmul_ref,
+     .flops = "numel"},
+    {.schema = "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+     .traits = PWC,
+     .meta = addc_meta,
+     .body = "self + value * (tensor1 / tensor2)",
+     .ref = addcdiv_ref,
+     .flops = "numel"},
     TEXT("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", C, "add(self, mul(sub(end, self), weight))"),
     TEXT("lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", C, "add(self, mul(sub(end, self), weight))"),
     TEXT("glu(Tensor self, int dim=-1) -> Tensor", 0, "let p = chunk(self, 2, dim); mul(p[0], sigmoid(p[1]))"),

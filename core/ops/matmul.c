@@ -72,10 +72,26 @@ static tc_lt pack(tc_op_args *a, tc_lt b) {
                    tc_lo_dtype(a, b));
 }
 
+// Products that are no work for the template: one column is a reduction of rows, and what is empty is zeros.
+static tc_lt multiply_rows(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t rank, const tc_int *sizes) {
+  tc_dtype compute = tc_op_math_type(out);
+  tc_int index[TC_MAX_RANK + 1], ix[TC_MAX_RANK], iy[TC_MAX_RANK], depth = tc_lo_size(a, x, rank - 1);
+  tc_lo_begin_reduce(a, TC_RED_SUM, rank, sizes, 1, &depth, index);
+  for (int32_t d = 0; d < rank; d++) ix[d] = iy[d] = index[d];
+  ix[rank - 1] = iy[rank - 2] = index[rank];
+  tc_bval p = tc_lo_cast(a, tc_lo_load(a, x, ix), compute), q = tc_lo_cast(a, tc_lo_load(a, y, iy), compute);
+  return tc_lo_end(a, tc_lo_op2(a, TC_K_MUL, p, q), out);
+}
+
 static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
   int32_t rank = tc_lo_rank(a, x);
   tc_int sizes[TC_MAX_RANK];
-  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, d == rank - 1 ? y : x, d);
+  bool empty = tc_sym_is_int(tc_lo_size(a, x, rank - 1), 0);
+  for (int32_t d = 0; d < rank; d++) {
+    sizes[d] = tc_lo_size(a, d == rank - 1 ? y : x, d);
+    empty = empty || tc_sym_is_int(sizes[d], 0);
+  }
+  if (empty || tc_sym_is_int(sizes[rank - 1], 1)) return multiply_rows(a, x, y, out, rank, sizes);
   tc_lt operands[2] = {x, pack(a, y)};
   return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);
 }
@@ -218,6 +234,11 @@ static int32_t matmul_expand(tc_op_args *a) {
 }
 
 // ---- references ----
+// A real factor leaves infinities alone.
+static tc_c128 times(tc_c128 x, tc_c128 y) {
+  if (x.im == 0) return (tc_c128){x.re * y.re, x.re * y.im};
+  return (tc_c128){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
 // Σᵢ x[xo + i·sxk] · y[yo + i·syk], in the views' class.
 static void ref_dot(const tc_ref_view *x, int64_t xo, int64_t sxk, const tc_ref_view *y, int64_t yo, int64_t syk,
                     int64_t k, tc_c128 *sum, int64_t *isum) {
@@ -236,7 +257,7 @@ static void ref_dot(const tc_ref_view *x, int64_t xo, int64_t sxk, const tc_ref_
 
 // out[…] = Σ over x's last dimension; y as [k, n] or, for linear, [n, k]; `add` (or NULL) is broadcast.
 static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_view *y, bool transpose,
-                           const tc_ref_view *add, double alpha, double beta) {
+                           const tc_ref_view *add, tc_c128 alpha, tc_c128 beta) {
   const tc_ref_view *r = tc_op_result_data(a, 0);
   int64_t index[TC_MAX_RANK] = {0}, k = x->sizes[x->rank - 1];
   if (tc_ref_numel(r) == 0) return TC_STATUS_OK;
@@ -252,22 +273,31 @@ static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_vie
     int64_t is;
     ref_dot(x, xo, x->strides[x->rank - 1], y, yo, y->strides[kd], k, &s, &is);
     int64_t to = tc_ref_offset(r, index);
+    bool adds = add && (beta.re != 0 || beta.im != 0); // beta 0: what is added is not read
     if (r->dtype == TC_I64) {
-      tc_ref_put_i(r, to, (int64_t)alpha * is + (add && beta != 0 ? (int64_t)beta * tc_ref_i(add, ao) : 0));
+      tc_ref_put_i(r, to, (int64_t)alpha.re * is + (adds ? (int64_t)beta.re * tc_ref_i(add, ao) : 0));
     } else {
-      tc_c128 b = add && beta != 0 ? tc_ref_c(add, ao) : (tc_c128){0, 0};
-      tc_ref_put(r, to, (tc_c128){alpha * s.re + beta * b.re, alpha * s.im + beta * b.im});
+      tc_c128 b = adds ? tc_ref_c(add, ao) : (tc_c128){0, 0}, p = times(alpha, s), q = times(beta, b);
+      tc_ref_put(r, to, adds ? (tc_c128){p.re + q.re, p.im + q.im} : p);
     }
   } while (tc_ref_next(r->rank, r->sizes, index));
   return TC_STATUS_OK;
 }
-static int32_t ref_mm(tc_op_args *a) { return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), false, NULL, 1, 0); }
+static const tc_c128 one = {1, 0};
+static tc_c128 factor(tc_op_args *a, const char *name) {
+  tc_number v = {.re = 1};
+  tc_op_number(a, tc_op_arg_index(a, name), &v);
+  return (tc_c128){v.re, v.im};
+}
+static int32_t ref_mm(tc_op_args *a) {
+  return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), false, NULL, one, one);
+}
 static int32_t ref_addmm(tc_op_args *a) {
-  return ref_product(a, tc_op_data(a, 1), tc_op_data(a, 2), false, tc_op_data(a, 0),
-                     tc_op_float(a, tc_op_arg_index(a, "alpha"), 1), tc_op_float(a, tc_op_arg_index(a, "beta"), 1));
+  return ref_product(a, tc_op_data(a, 1), tc_op_data(a, 2), false, tc_op_data(a, 0), factor(a, "alpha"),
+                     factor(a, "beta"));
 }
 static int32_t ref_linear(tc_op_args *a) {
-  return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), true, tc_op_data(a, 2), 1, 1);
+  return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), true, tc_op_data(a, 2), one, one);
 }
 
 static const tc_op_def rows[] = {

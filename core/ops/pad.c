@@ -44,7 +44,8 @@ static int32_t pad_meta(tc_op_args *a) {
     sizes[d] = tc_int_add(a, t->sizes[d], tc_int_add(a, before[d], after[d]));
     if (tc_int_lt(a, sizes[d], tc_int_const(a, 0)) == 1)
       return tc_op_fail(a, "the input %s is padded to a negative size in dimension %d", tc_op_shape_text(a, 0), d);
-    bool wide = tc_int_lt(a, before[d], t->sizes[d]) == 0 || tc_int_lt(a, after[d], t->sizes[d]) == 0;
+    bool padded = !tc_sym_is_int(before[d], 0) || !tc_sym_is_int(after[d], 0);
+    bool wide = padded && (tc_int_lt(a, before[d], t->sizes[d]) == 0 || tc_int_lt(a, after[d], t->sizes[d]) == 0);
     if (mode == REFLECT && wide)
       return tc_op_fail(a, "reflected padding must be less than the size of dimension %d: %s", d,
                         tc_op_shape_text(a, 0));
@@ -63,9 +64,14 @@ static bool pad_value(tc_op_args *a, tc_number *v) {
 }
 
 // Where element i (counted from the start of the argument) comes from.
-static tc_int source_index(tc_op_args *a, int32_t mode, tc_int i, tc_int size) {
+static tc_int source_index(tc_op_args *a, int32_t mode, tc_int i, tc_int size, tc_int before, tc_int after) {
   tc_int zero = tc_int_const(a, 0), last = tc_int_sub(a, size, tc_int_const(a, 1));
-  if (mode == CIRCULAR) return tc_int_mod(a, i, size);
+  if (mode == CIRCULAR) { // what negative amounts cut off does not come round again
+    tc_int start = tc_int_max(a, tc_int_sub(a, zero, before), zero),
+           cut = tc_int_max(a, tc_int_sub(a, zero, after), zero);
+    tc_int period = tc_int_sub(a, tc_int_sub(a, size, start), cut);
+    return tc_int_add(a, start, tc_int_mod(a, tc_int_sub(a, i, start), period));
+  }
   if (mode == REPLICATE) return tc_int_min(a, tc_int_max(a, i, zero), last);
   tc_int up = tc_int_max(a, i, tc_int_sub(a, zero, i)), over = tc_int_sub(a, last, up); // last - |last - |i||
   return tc_int_sub(a, last, tc_int_max(a, over, tc_int_sub(a, zero, over)));
@@ -81,7 +87,8 @@ static int32_t pad_lower(tc_op_args *a) {
     tc_lo_indices(a, r->rank, r->sizes, index);
     for (int32_t d = 0; d < r->rank; d++) {
       bool same = tc_sym_is_int(before[d], 0) && tc_sym_is_int(after[d], 0);
-      at[d] = same ? index[d] : source_index(a, mode, tc_int_sub(a, index[d], before[d]), t->sizes[d]);
+      at[d] =
+          same ? index[d] : source_index(a, mode, tc_int_sub(a, index[d], before[d]), t->sizes[d], before[d], after[d]);
     }
     tc_lo_result(a, 0, tc_lo_view(a, x, r->rank, r->sizes, index, at));
     return TC_STATUS_OK;
@@ -114,8 +121,12 @@ static int32_t pad_ref(tc_op_args *a) {
     bool inside = true;
     for (int32_t d = 0; d < y->rank; d++) {
       int32_t k = y->rank - 1 - d;
-      int64_t size = x->sizes[d], i = iy[d] - (k < n / 2 ? tc_op_int_at(a, 1, 2 * k, 0) : 0);
-      if (mode == CIRCULAR) i = ((i % size) + size) % size;
+      int64_t size = x->sizes[d], left = k < n / 2 ? tc_op_int_at(a, 1, 2 * k, 0) : 0;
+      int64_t right = k < n / 2 ? tc_op_int_at(a, 1, 2 * k + 1, 0) : 0, i = iy[d] - left;
+      if (mode == CIRCULAR) {
+        int64_t start = left < 0 ? -left : 0, period = size - start + (right < 0 ? right : 0);
+        i = start + ((i - start) % period + period) % period;
+      }
       if (mode == REFLECT) i = i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i;
       if (mode == REPLICATE) i = i < 0 ? 0 : i >= size ? size - 1 : i;
       inside = inside && i >= 0 && i < size;

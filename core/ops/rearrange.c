@@ -191,6 +191,13 @@ static int32_t as_strided_lower(tc_op_args *a) {
     return tc_op_fail(a, "as_strided of a tensor with gaps or overlaps is not available: %s", tc_op_shape_text(a, 0));
   tc_lo_indices(a, r->rank, r->sizes, index);
   tc_int at = tc_op_kind(a, 3) == TC_AK_NONE ? tc_int_const(a, 0) : tc_int_sub(a, tc_op_sym(a, 3), t->offset);
+  tc_int end = tc_int_add(a, at, tc_int_const(a, 1));
+  for (int32_t d = 0; d < r->rank; d++)
+    end = tc_int_add(a, end, tc_int_mul(a, tc_int_sub(a, r->sizes[d], tc_int_const(a, 1)), r->strides[d]));
+  bool empty = tc_int_eq(a, tc_op_numel(a, r), tc_int_const(a, 0)) == 1;
+  if (!empty && (tc_int_lt(a, at, tc_int_const(a, 0)) == 1 || tc_int_lt(a, tc_op_numel(a, t), end) == 1))
+    return tc_op_fail(a, "as_strided reaches outside of its argument %s; what else its storage holds is not known here",
+                      tc_op_shape_text(a, 0));
   for (int32_t d = 0; d < r->rank; d++) at = tc_int_add(a, at, tc_int_mul(a, index[d], r->strides[d]));
   for (int32_t d = 0; d < t->rank; d++) {
     map[d] = tc_int_const(a, 0);

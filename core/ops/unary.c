@@ -13,10 +13,11 @@ static double complex z_of(tc_c128 z) { return CMPLX(z.re, z.im); }
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
 // X(name, complex function): functions of C's library with the same name in both worlds.
-#define LIBRARY(X)                                                                                                \
-  X(exp, cexp)                                                                                                    \
-  X(log, clog) X(sin, csin) X(cos, ccos) X(tan, ctan) X(asin, casin) X(acos, cacos) X(atan, catan) X(sinh, csinh) \
-      X(cosh, ccosh) X(tanh, ctanh) X(asinh, casinh) X(acosh, cacosh) X(atanh, catanh) X(sqrt, csqrt)
+#define LIBRARY(X)                                                                                                  \
+  X(exp, cexp)                                                                                                      \
+  X(log, clog)                                                                                                      \
+  X(sin, csin) X(cos, ccos) X(tan, ctan) X(asin, casin) X(acos, cacos) X(atan, catan) X(sinh, csinh) X(cosh, ccosh) \
+      X(tanh, ctanh) X(asinh, casinh) X(acosh, cacosh) X(atanh, catanh) X(sqrt, csqrt)
 #define X(name, cname)                                                \
   static double name##_f(double x) { return name(x); }                \
   static tc_c128 name##_c(tc_c128 x) { return pack(cname(z_of(x))); } \
@@ -94,7 +95,7 @@ static double frac_f(double x) { return x - trunc(x); }
 static const tc_scalar_ref floor_ref = {.f1 = floor_f, .i1 = same_i}, ceil_ref = {.f1 = ceil_f, .i1 = same_i},
                            trunc_ref = {.f1 = trunc_f, .i1 = same_i};
 static const tc_scalar_ref round_ref = {.f1 = round_f, .i1 = same_i}, frac_ref = {.f1 = frac_f};
-static double sign_f(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+static double sign_f(double x) { return (x > 0) - (x < 0); } // of NaN: 0
 static int64_t sign_i(int64_t x) { return (x > 0) - (x < 0); }
 static const tc_scalar_ref sign_ref = {.f1 = sign_f, .i1 = sign_i};
 static int64_t not_i(int64_t x) { return ~x; }

@@ -177,7 +177,7 @@ static tc_status make_view(ref_run *r, const tc_value *v, const ref_tensor *base
   TC_TRY(eval_strides(r, t, out->strides));
   TC_TRY(ref_eval(r, t->offset, &out->offset));
   int64_t span, count = base->buffer->count;
-  if (!same) count = out->wide == TC_F64 ? count * 2 : count / 2;
+  if (out->wide != base->buffer->wide) count = out->wide == TC_F64 ? count * 2 : count / 2;
   if (!ref_span(out->rank, out->sizes, out->strides, &span) || out->offset < 0 || (span && out->offset + span > count))
     return tc_error(TC_STATUS_OUT_OF_RANGE, "the view %%" TC_SV_FMT " reaches outside of its storage",
                     TC_SV_ARG(v->name));

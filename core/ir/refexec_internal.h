@@ -9,7 +9,8 @@
 typedef struct ref_buffer {
   struct ref_buffer *prev, *next;
   int32_t refs;
-  int64_t count; // wide elements
+  tc_dtype wide; // what it was made for; views may see its components
+  int64_t count; // elements of `wide`
   void *data;
 } ref_buffer;
 

@@ -45,7 +45,7 @@ tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *siz
     tc_free(r->allocator, b);
     return tc_error(TC_STATUS_OUT_OF_MEMORY, "out of memory for a reference value of %lld elements", (long long)span);
   }
-  b->refs = 1, b->count = span;
+  b->refs = 1, b->wide = out->wide, b->count = span;
   b->next = r->buffers;
   if (r->buffers) r->buffers->prev = b;
   r->buffers = b;

@@ -118,6 +118,20 @@ TC_TEST(views_share_and_inplace_ops_write_through) {
   return TC_OK;
 }
 
+TC_TEST(components_of_complex_views) {
+  fixture f = {.n_in = 1};
+  f.in[0] = tensor(TC_C64, 1, S(3), D(1, 2, 3, 4, 5, 6));
+  TC_TRY(run(&f, arena,
+             "graph @f (%c : c64[3] = user \"c\") {\n%r = aten::view_as_real(%c)\n%i = aten::select.int(%r, 1, 1)\n"
+             "%l = aten::select.int(%i, 0, 2)\n%b = aten::view_as_complex(%r)\nreturn user %i, user %l, user %b }",
+             NULL));
+  expect(&f.out[0], TC_F32, 3, D(2, 4, 6));
+  expect(&f.out[1], TC_F32, 1, D(6));
+  expect(&f.out[2], TC_C64, 3, D(1, 3, 5));
+  done(&f);
+  return TC_OK;
+}
+
 TC_TEST(data_dependent_sizes) {
   fixture f = {.n_in = 1};
   f.in[0] = tensor(TC_F32, 1, S(4), D(0, 2, 0, 3));
@@ -211,9 +225,10 @@ TC_TEST(allocation_failures) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(values_and_layouts),         cmocka_unit_test(results_are_rounded_unless_wide),
-      cmocka_unit_test(integers_complex_and_mixed), cmocka_unit_test(views_share_and_inplace_ops_write_through),
-      cmocka_unit_test(data_dependent_sizes),       cmocka_unit_test(mutations_are_written_back),
-      cmocka_unit_test(wrong_inputs_are_refused),   cmocka_unit_test(allocation_failures)};
+      cmocka_unit_test(values_and_layouts),          cmocka_unit_test(results_are_rounded_unless_wide),
+      cmocka_unit_test(integers_complex_and_mixed),  cmocka_unit_test(views_share_and_inplace_ops_write_through),
+      cmocka_unit_test(components_of_complex_views), cmocka_unit_test(data_dependent_sizes),
+      cmocka_unit_test(mutations_are_written_back),  cmocka_unit_test(wrong_inputs_are_refused),
+      cmocka_unit_test(allocation_failures)};
   return TC_RUN(tests);
 }

@@ -161,8 +161,9 @@ static tc_gv to_complex(tc_op_args *a, tc_gv x) {
 }
 
 static int32_t finish(tc_op_args *a, tc_gv x, int32_t n, const tc_int *list, int64_t norm, bool forward) {
+  x = to_complex(a, x);
   tc_ex_begin(a, "aten::_fft_c2c");
-  tc_ex_push(a, to_complex(a, x));
+  tc_ex_push(a, x);
   tc_ex_push_ints(a, n, list);
   tc_ex_push_int(a, tc_int_const(a, norm));
   tc_ex_push_bool(a, forward);

@@ -80,8 +80,26 @@ TC_TEST(lengths_norms_and_dimensions) {
   return TC_OK;
 }
 
+TC_TEST(real_input_becomes_complex) {
+  enum { N = 24 };
+  for (int d = 0; d < 2; d++) {
+    compiled p = {0};
+    TC_TRY(compile_graph(arena, "graph @f (%x : f32[1, 24] = user \"x\") {\n  %y : c64[1, 24] = aten::fft_fft(%x)\n  return user %y\n}\n", d ? &thread_device : &vector_device, &p));
+    assert_int_equal(p.s->groups.count, 1);
+    float *x = tc_arena_alloc_aligned(arena, N * sizeof *x, 64);
+    cplx in[N], want[N], got[N];
+    for (int i = 0; i < N; i++) in[i] = x[i] = (float)(rand() % 1000) / 500.0f - 1;
+    void *given = x, *out;
+    TC_TRY(interpret(arena, &p, 1, &given, &out));
+    plain_dft(N, true, in, want);
+    for (int i = 0; i < N; i++) got[i] = ((float complex *)out)[i];
+    assert_true(distance(N, got, want) <= 5e-7);
+  }
+  return TC_OK;
+}
+
 int main(void) {
   srand((unsigned)time(NULL));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(filters_rows_in_one_kernel), cmocka_unit_test(lengths_norms_and_dimensions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(filters_rows_in_one_kernel), cmocka_unit_test(lengths_norms_and_dimensions), cmocka_unit_test(real_input_becomes_complex)};
   return TC_RUN(tests);
 }

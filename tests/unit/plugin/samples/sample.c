@@ -235,14 +235,15 @@ int sample_extra(void) { return 1; }
 
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
 int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
-  const tc_call_table call = {.struct_size = sizeof call,
-                              .name = sv("sample library"),
-                              .supports = supports,
-                              .prepare = prepare,
-                              .run = run,
-                              .destroy = destroy,
-                              .thread_safe = 1};
-  const tc_call_table *calls[] = {&call}; // the host copies the tables, so they need not outlive the query
+  // The host copies the tables after the query, when its locals are gone.
+  static const tc_call_table call = {.struct_size = sizeof call,
+                                     .name = {"sample library", sizeof "sample library" - 1},
+                                     .supports = supports,
+                                     .prepare = prepare,
+                                     .run = run,
+                                     .destroy = destroy,
+                                     .thread_safe = 1};
+  static const tc_call_table *const calls[] = {&call};
   tc_plugin_desc d = {
       .name = sv("sample"),
       .vendor = sv("tests"),

@@ -92,12 +92,47 @@ static tc_status transpose_last(write_through *w, tc_value **out) {
   return call(w->b, "aten::transpose.int", 3, (tc_arg[]){tc_arg_tensor(w->part), number(w, -2), number(w, -1)}, out);
 }
 
+static bool known(const write_through *w, const char *op) { return tc_op_find(w->b->graph->module->ops, tc_sv_of(op)); }
+
+// `part` in place of [start, start + length) of dimension dim, as a concatenation: for registries without the scatter
+// ops.
+static tc_status join_around(write_through *w, int32_t dim, const tc_sym *start, tc_value *part, tc_value **out) {
+  const tc_sym *end = tc_sym_add(syms(w->b), start, part->type.sizes[dim]);
+  tc_value *parts[3] = {[1] = part};
+  tc_arg base = tc_arg_tensor(w->base), d = number(w, dim), one = number(w, 1), zero = number(w, 0);
+  TC_TRY(call(w->b, "aten::slice.Tensor", 5, (tc_arg[]){base, d, zero, tc_arg_sym(start), one}, &parts[0]));
+  TC_TRY(
+      call(w->b, "aten::slice.Tensor", 5, (tc_arg[]){base, d, tc_arg_sym(end), number(w, INT64_MAX), one}, &parts[2]));
+  tc_value **list = tc_arena_copy(w->b->graph->module->arena, parts, sizeof parts);
+  return call(w->b, "aten::cat", 2, (tc_arg[]){tc_arg_tensors(list, 3), d}, out);
+}
+
+// An index as a slice has it: from the end if negative, clamped to the size.
+static const tc_sym *clamped(const write_through *w, const tc_arg *g, const tc_sym *size) {
+  if (g->kind != TC_AK_INT) return tc_sym_int(syms(w->b), 0);
+  const tc_sym *at = g->sym;
+  if (tc_sym_is_const(at) && at->value < 0)
+    at = tc_sym_max(syms(w->b), tc_sym_add(syms(w->b), at, size), tc_sym_int(syms(w->b), 0));
+  return tc_sym_min(syms(w->b), at, size);
+}
+
+static tc_status select_at(write_through *w, int32_t dim, tc_arg index, tc_value **out) {
+  if (known(w, "aten::select_scatter"))
+    return call(w->b, "aten::select_scatter", 4,
+                (tc_arg[]){tc_arg_tensor(w->base), tc_arg_tensor(w->part), number(w, dim), index}, out);
+  tc_value *part;
+  TC_TRY(call(w->b, "aten::unsqueeze", 2, (tc_arg[]){tc_arg_tensor(w->part), number(w, dim)}, &part));
+  return join_around(w, dim, clamped(w, &index, w->base_type.sizes[dim]), part, out);
+}
+
 static tc_status select(write_through *w, tc_value **out) {
-  return call(w->b, "aten::select_scatter", 4,
-              (tc_arg[]){tc_arg_tensor(w->base), tc_arg_tensor(w->part), w->view->args[1], w->view->args[2]}, out);
+  return select_at(w, wrap(const_arg(w->view, 1, 0), w->base_type.rank), w->view->args[2], out);
 }
 
 static tc_status slice(write_through *w, tc_value **out) {
+  int32_t dim = wrap(const_arg(w->view, 1, 0), w->base_type.rank);
+  if (!known(w, "aten::slice_scatter") && const_arg(w->view, 4, 0) == 1)
+    return join_around(w, dim, clamped(w, &w->view->args[2], w->base_type.sizes[dim]), w->part, out);
   tc_arg args[6] = {tc_arg_tensor(w->base), tc_arg_tensor(w->part)};
   for (int32_t i = 1; i < 5; i++) args[i + 1] = w->view->args[i];
   return call(w->b, "aten::slice_scatter", 6, args, out);
@@ -105,6 +140,7 @@ static tc_status slice(write_through *w, tc_value **out) {
 
 static tc_status slice_between(write_through *w, int32_t dim, const tc_sym *start, const tc_sym *length,
                                tc_value **out) {
+  if (!known(w, "aten::slice_scatter")) return join_around(w, dim, start, w->part, out);
   return call(w->b, "aten::slice_scatter", 6,
               (tc_arg[]){tc_arg_tensor(w->base), tc_arg_tensor(w->part), number(w, dim), tc_arg_sym(start),
                          tc_arg_sym(tc_sym_add(syms(w->b), start, length)), number(w, 1)},
@@ -120,10 +156,7 @@ static tc_status narrow(write_through *w, tc_value **out) {
 }
 
 static tc_status unbind(write_through *w, tc_value **out) {
-  return call(
-      w->b, "aten::select_scatter", 4,
-      (tc_arg[]){tc_arg_tensor(w->base), tc_arg_tensor(w->part), number(w, dim_arg(w->view)), number(w, w->result)},
-      out);
+  return select_at(w, dim_arg(w->view), number(w, w->result), out);
 }
 
 static tc_status split(write_through *w, tc_value **out) {

@@ -32,6 +32,7 @@ typedef struct reader {
   tc_loops *l;
   tc_map *sizes;           // name → size symbol
   tc_map *bufs;            // name → tc_buf *
+  tc_map *views;           // index symbol of a view → its extent
   TC_VEC(local) variables; // of the node or view that is being read
   tc_map *values;          // of the body that is being read: name → number + 1
 } reader;
@@ -95,13 +96,20 @@ static tc_status dtype(reader *r, tc_dtype *out) {
   return TC_OK;
 }
 
-// A loop variable of that name. The symbol has the same name, unless another node has taken it.
-static tc_status variable(reader *r, tc_sv name, const tc_lexer *at, const tc_sym *extent, const tc_sym **out) {
+// A loop variable of that name. The symbol has the same name, unless another node has taken it; equal views share
+// theirs, as they do when a graph is lowered.
+static tc_status variable(reader *r, tc_sv name, const tc_lexer *at, bool of_view, const tc_sym *extent,
+                          const tc_sym **out) {
   tc_sym_ctx *c = r->m->syms;
   int32_t before = tc_sym_symbol_count(c);
   const tc_sym *s = tc_sym_symbol(c, name);
   if (tc_sym_symbol_count(c) == before) {
     int32_t origin = tc_sym_info_of(c, s)->origin;
+    const tc_map_entry *e = of_view ? tc_map_find_ptr(r->views, s) : NULL;
+    if (e && e->value.ptr == extent) {
+      *out = s;
+      return TC_OK;
+    }
     if (origin == TC_SYM_BACKED || origin == TC_SYM_UNBACKED)
       return tc_lex_error(at, "'" TC_SV_FMT "' is a size symbol", TC_SV_ARG(name));
     size_t n = name.size;
@@ -110,6 +118,7 @@ static tc_status variable(reader *r, tc_sv name, const tc_lexer *at, const tc_sy
   }
   tc_sym_info_of(c, s)->origin = TC_SYM_LOOP;
   tc_loop_var_range(r->l, s, extent);
+  if (of_view) tc_map_put_ptr(r->views, s, NULL)->value.ptr = (void *)extent;
   *out = s;
   return TC_OK;
 }
@@ -133,7 +142,7 @@ static tc_status variables(reader *r, const char *close, int32_t *n, const tc_sy
     }
     TC_TRY(tc_lex_expect(r->lx, ":"));
     TC_TRY(expr(r, &extents[*n]));
-    TC_TRY(variable(r, name, &at, extents[*n], &vars[*n]));
+    TC_TRY(variable(r, name, &at, tc_sv_is(tc_sv_of(close), "->"), extents[*n], &vars[*n]));
     found[*n] = (local){name, vars[*n]};
     ++*n;
     if (!tc_lex_eat(r->lx, ",")) break;
@@ -597,7 +606,8 @@ tc_status tc_loops_parse_with(tc_module *m, const tc_template_registry *template
               .templates = templates,
               .l = l,
               .sizes = tc_map_create(m->arena),
-              .bufs = tc_map_create(m->arena)};
+              .bufs = tc_map_create(m->arena),
+              .views = tc_map_create(m->arena)};
   *out = NULL;
   TC_TRY(tc_lex_expect(lx, "loops"));
   TC_TRY(tc_lex_sigil(lx, '@', &l->name));

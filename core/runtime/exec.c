@@ -106,7 +106,12 @@ static tc_status load(tc_exec *e, tc_compile_stats *stats) {
   const tc_plan *p = e->plan;
   const tc_kernel **kernels = TC_NEW_ARRAY(e->arena, const tc_kernel *, p->kernels.count);
   e->kernels = TC_NEW_ARRAY(e->arena, tc_loaded *, p->kernels.count);
-  for (int32_t i = 0; i < p->kernels.count; i++) kernels[i] = p->kernels.data[i]->kernel;
+  for (int32_t i = 0; i < p->kernels.count; i++) {
+    kernels[i] = p->kernels.data[i]->kernel;
+    if (!kernels[i])
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the plan has no kernel @" TC_SV_FMT,
+                      TC_SV_ARG(p->kernel_names.data[i]));
+  }
   TC_TRY(tc_device_load(e->d, e->arena, p->kernels.count, kernels, e->kernels, stats));
   for (int32_t i = 0; i < p->ops.count; i++) {
     exec_op *x = &e->ops[i];

@@ -78,6 +78,7 @@ bool tc_exec_call_supported(void *device, const tc_node *n) {
 // ---- Creation ----
 tc_status exec_call_create(tc_exec *e, exec_op *x) {
   const tc_plan_op *op = x->op;
+  if (!op->call) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the call @" TC_SV_FMT " has no op", TC_SV_ARG(op->name));
   const tc_node *n = op->call->node;
   if (op->n_args > MOST_VIEWS || !op->views)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "a call with %d tensors", op->n_args);

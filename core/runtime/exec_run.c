@@ -231,7 +231,8 @@ static tc_status make_output(run_state *r, int32_t i, tc_tensor *out) {
   const tc_plan_output *o = &e->plan->outputs.data[i];
   if (o->buf < 0) {
     bool number = o->number.kind == TC_AK_INT || o->number.kind == TC_AK_BOOL || o->number.kind == TC_AK_FLOAT;
-    if (o->number.value) return tc_error(TC_STATUS_INTERNAL, "output %d is a number that no kernel made", i);
+    if (o->number.value && o->number.kind != TC_AK_INT)
+      return tc_error(TC_STATUS_INTERNAL, "output %d is a number that no kernel made", i);
     return number ? number_tensor(e, &o->number, r->symbols, out) : TC_OK;
   }
   const tc_plan_buf *b = &e->plan->bufs.data[o->buf];

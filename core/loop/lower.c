@@ -184,8 +184,8 @@ static bool view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *bu
   return true;
 }
 
-// The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of its
-// dimensions.
+// The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of
+// its dimensions.
 static const tc_sym *const *strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want) {
   if (v->rank != v->buf->rank) return NULL;
   const tc_sym **out = TC_NEW_ARRAY(l->arena, const tc_sym *, v->rank);
@@ -242,6 +242,8 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
       }
       out.buf = v->buf;
       out.type = *t;
+      if (v->buf->kind == TC_BUF_INTERNAL)
+        out.type.conj = 0; // loops store logical values: nothing is left to conjugate
       out.type.offset = offset ? offset : tc_sym_int(l->syms, 0);
       if (v->buf->kind == TC_BUF_INTERNAL && v->buf->output < 0) ((tc_buf *)v->buf)->output = i;
     }

@@ -283,7 +283,7 @@ static tc_status eval_binary(scope *s, const tc_ex *e, tc_arg *out) {
   tc_arg v[2];
   TC_TRY(eval(s, e->kids[0], &v[0]));
   bool and = tc_sv_is(e->text, "&&"), or = tc_sv_is(e->text, "||");
-  if ((and || or) && v[0].kind == TC_AK_BOOL && !v[0].value && (v[0].integer != 0) == or) { // short circuit
+  if ((and|| or) && v[0].kind == TC_AK_BOOL && !v[0].value && (v[0].integer != 0) == or) { // short circuit
     *out = v[0];
     return TC_OK;
   }
@@ -299,7 +299,7 @@ static tc_status eval_binary(scope *s, const tc_ex *e, tc_arg *out) {
     *out = tc_arg_bool(same == tc_sv_is(e->text, "=="));
     return TC_OK;
   }
-  if (and || or) {
+  if (and|| or) {
     bool x, y;
     TC_TRY(truth(s, e, &v[0], &x));
     TC_TRY(truth(s, e, &v[1], &y));

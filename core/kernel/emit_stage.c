@@ -17,9 +17,9 @@ struct tc_stage {
   const tc_stage_config *config;
   int32_t phase;
   tc_kval origin[TC_MAX_RANK];
-  const tc_sym *store_index[TC_MAX_RANK]; // symbols that stand for the indices of a store
+  const tc_sym *store_index[TC_MAX_RANK];  // symbols that stand for the indices of a store
   const tc_sym **load_index[MAX_OPERANDS]; // by operand: of a load, with the operand's sizes as their ranges
-  const bool *in_store; // by step: runs inside the stores
+  const bool *in_store;                    // by step: runs inside the stores
   tc_sv refused;
 };
 
@@ -97,15 +97,14 @@ void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t
   const tc_lview *v = &s->node->operands[operand];
   const tc_sym *const *at = s->load_index[operand];
   const tc_sym *mapped[TC_MAX_RANK];
-  for (int32_t d = 0; d < v->buf->rank; d++)
-    mapped[d] = tc_sym_replace(e->syms, v->map[d], v->rank, v->index, at);
+  for (int32_t d = 0; d < v->buf->rank; d++) mapped[d] = tc_sym_replace(e->syms, v->map[d], v->rank, v->index, at);
   tc_kval outer = e->mask;
   e->mask = mask;
   // Plain memory in order: one wide load.
   bool memory = v->buf->strides && !tc_map_find_ptr(e->tiles, v->buf) && !tc_map_find_ptr(e->rows, v->buf);
   const tc_sym *address = memory ? em_address(e, v->buf, mapped) : NULL, *coeff, *rest;
-  if (width > 1 && memory && v->rank > 0 &&
-      tc_sym_linear(e->syms, address, at[v->rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1)) {
+  if (width > 1 && memory && v->rank > 0 && tc_sym_linear(e->syms, address, at[v->rank - 1], &coeff, &rest) &&
+      tc_sym_is_int(coeff, 1)) {
     int32_t mark = em_mark(e);
     bind_index(e, v->rank, at, index, 0);
     tc_kb_load(e->kb, em_mem(e, v->buf, false), em_sym(e, address), width, mask, NULL, out);

@@ -121,7 +121,8 @@ static void complex_access(tc_kir_copy *c, const tc_kinst *in) {
     tc_kb_atomic_add(b, m, index, other[0], mask);
     tc_kb_atomic_add(b, m, imaginary, other[part], mask);
   }
-  for (int32_t i = 0; i < w && in->op == TC_K_LOAD; i++) set(c, in->results[i], values[element * i], values[element * i + part]);
+  for (int32_t i = 0; i < w && in->op == TC_K_LOAD; i++)
+    set(c, in->results[i], values[element * i], values[element * i + part]);
 }
 
 // Collectives of 16-bit floats work in f32: so the lanes region yields f32.

@@ -54,8 +54,7 @@ tc_kval fft_addi(const fft_emit *e, tc_kval x, int64_t y);
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
 // The butterflies of one spot: loads, transform, turning, stores.
 void fft_spot_emit(fft_spot *at);
-// Lane arrays of passes with a large prime radix, made once.
-void fft_vectors(fft_emit *e);
-void fft_threads(fft_emit *e);
+void fft_vectors(fft_emit *e); // vectors.c
+void fft_threads(fft_emit *e); // threads.c
 
 #endif

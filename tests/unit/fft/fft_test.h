@@ -25,8 +25,15 @@ typedef struct compiled {
   void *mem[64]; // by buffer id
 } compiled;
 
-static const tc_device_props vector_device = {.simd_bytes = 64, .simd_registers = 32, .cores = 2, .l1_bytes = 32768, .l2_bytes = 1 << 20, .launch_ns = 1000, .bytes_per_ns = 20};
-static const tc_device_props thread_device = {.max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 232448, .launch_ns = 3000, .bytes_per_ns = 2000};
+static const tc_device_props vector_device = {.simd_bytes = 64,
+                                              .simd_registers = 32,
+                                              .cores = 2,
+                                              .l1_bytes = 32768,
+                                              .l2_bytes = 1 << 20,
+                                              .launch_ns = 1000,
+                                              .bytes_per_ns = 20};
+static const tc_device_props thread_device = {
+    .max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 232448, .launch_ns = 3000, .bytes_per_ns = 2000};
 
 // Ops without a lowering of their own become what they are made of.
 static inline tc_status expand_all(tc_graph *g) {
@@ -107,7 +114,8 @@ static inline tc_status interpret(tc_arena *arena, compiled *p, int32_t n_in, vo
       args[q] = (tc_karg){.data = *mem, .count = bytes / tc_dtype_size(tc_dtype_real(e->buf->dtype))};
     }
     int64_t site;
-    TC_TRY(tc_kernel_interpret(tc_system_allocator(), k->kernel, number_of(p, k->blocks), args, k->params.count, &site));
+    TC_TRY(
+        tc_kernel_interpret(tc_system_allocator(), k->kernel, number_of(p, k->blocks), args, k->params.count, &site));
     assert_int_equal(site, -1);
   }
   *out = p->mem[p->loops->outputs.data[0].buf->id];
@@ -116,7 +124,8 @@ static inline tc_status interpret(tc_arena *arena, compiled *p, int32_t n_in, vo
 
 static inline float complex *random_c64(tc_arena *arena, int64_t n) {
   float complex *x = tc_arena_alloc_aligned(arena, (size_t)n * sizeof *x, 64);
-  for (int64_t i = 0; i < n; i++) x[i] = (float)(rand() % 2001 - 1000) / 500.0f + I * ((float)(rand() % 2001 - 1000) / 500.0f);
+  for (int64_t i = 0; i < n; i++)
+    x[i] = (float)(rand() % 2001 - 1000) / 500.0f + I * ((float)(rand() % 2001 - 1000) / 500.0f);
   return x;
 }
 

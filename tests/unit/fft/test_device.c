@@ -13,7 +13,8 @@ typedef struct nvrtc {
 } nvrtc;
 
 static bool open_nvrtc(nvrtc *n) {
-  static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"};
+  static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+                                      "/usr/local/cuda/lib64/libnvrtc.so"};
   void *library = NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
     library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);

@@ -5,17 +5,19 @@
 static void rows_filter(tc_arena *arena, int64_t rows, int64_t n, const tc_device_props *dev) {
   compiled p = {0};
   long long r = rows, m = n;
-  tc_sv text = tc_sv_printf(arena,
-                            "graph @filter (%%x : c64[%lld, %lld] = user \"x\", %%h : c64[%lld] = user \"h\") {\n"
-                            "  %%f : c64[%lld, %lld] = aten::fft_fft(%%x)\n  %%g : c64[%lld, %lld] = aten::mul.Tensor(%%f, %%h)\n"
-                            "  %%y : c64[%lld, %lld] = aten::fft_ifft(%%g)\n  return user %%y\n}\n",
-                            r, m, m, r, m, r, m, r, m);
+  tc_sv text = tc_sv_printf(
+      arena,
+      "graph @filter (%%x : c64[%lld, %lld] = user \"x\", %%h : c64[%lld] = user \"h\") {\n"
+      "  %%f : c64[%lld, %lld] = aten::fft_fft(%%x)\n  %%g : c64[%lld, %lld] = aten::mul.Tensor(%%f, %%h)\n"
+      "  %%y : c64[%lld, %lld] = aten::fft_ifft(%%g)\n  return user %%y\n}\n",
+      r, m, m, r, m, r, m, r, m);
   tc_status s = compile_graph(arena, text.data, dev, &p);
   if (s) fail_msg("rows of %lld: %s", m, tc_status_text(s));
   assert_int_equal(p.s->groups.count, 1);
   assert_int_equal(p.kernels[0].params.count, 3); // x, h and y; nothing else goes through memory
   float complex *x = random_c64(arena, rows * n), *h = random_c64(arena, n);
-  cplx *row = TC_NEW_ARRAY(arena, cplx, n), *spectrum = TC_NEW_ARRAY(arena, cplx, n), *want = TC_NEW_ARRAY(arena, cplx, rows * n), *got = TC_NEW_ARRAY(arena, cplx, rows * n);
+  cplx *row = TC_NEW_ARRAY(arena, cplx, n), *spectrum = TC_NEW_ARRAY(arena, cplx, n),
+       *want = TC_NEW_ARRAY(arena, cplx, rows * n), *got = TC_NEW_ARRAY(arena, cplx, rows * n);
   void *in[2] = {x, h}, *out;
   s = interpret(arena, &p, 2, in, &out);
   if (s) fail_msg("rows of %lld: %s", m, tc_status_text(s));
@@ -40,10 +42,13 @@ TC_TEST(filters_rows_in_one_kernel) {
 }
 
 // One op on a tensor of three dimensions against the definition along one of them.
-static void along(tc_arena *arena, const char *call, const char *out_type, int64_t rank_sizes[3], int dim, int64_t n, bool forward, double scale, int groups) {
+static void along(tc_arena *arena, const char *call, const char *out_type, int64_t rank_sizes[3], int dim, int64_t n,
+                  bool forward, double scale, int groups) {
   compiled p = {0};
   int64_t *s = rank_sizes, numel = s[0] * s[1] * s[2];
-  tc_sv text = tc_sv_printf(arena, "graph @f (%%x : c64[%lld, %lld, %lld] = user \"x\") {\n  %%y : %s = %s\n  return user %%y\n}\n", (long long)s[0], (long long)s[1], (long long)s[2], out_type, call);
+  tc_sv text = tc_sv_printf(
+      arena, "graph @f (%%x : c64[%lld, %lld, %lld] = user \"x\") {\n  %%y : %s = %s\n  return user %%y\n}\n",
+      (long long)s[0], (long long)s[1], (long long)s[2], out_type, call);
   tc_status st = compile_graph(arena, text.data, &vector_device, &p);
   if (st) fail_msg("%s: %s", call, tc_status_text(st));
   if (p.s->groups.count != groups) fail_msg("%s: %d kernels", call, p.s->groups.count);
@@ -56,12 +61,15 @@ static void along(tc_arena *arena, const char *call, const char *out_type, int64
   for (int d = 0; d < 3; d++) stride[d] = number_of(&p, t->strides[d]);
   int a = dim == 0 ? 1 : 0, b = dim == 2 ? 1 : 2;
   int64_t in_stride[3] = {s[1] * s[2], s[2], 1}, total = s[a] * s[b] * n, at = 0;
-  cplx *row = TC_NEW_ARRAY(arena, cplx, n), *want = TC_NEW_ARRAY(arena, cplx, total), *got = TC_NEW_ARRAY(arena, cplx, total);
+  cplx *row = TC_NEW_ARRAY(arena, cplx, n), *want = TC_NEW_ARRAY(arena, cplx, total),
+       *got = TC_NEW_ARRAY(arena, cplx, total);
   for (int64_t i = 0; i < s[a]; i++)
     for (int64_t j = 0; j < s[b]; j++) {
-      for (int64_t k = 0; k < n; k++) row[k] = k < s[dim] ? scale * x[i * in_stride[a] + j * in_stride[b] + k * in_stride[dim]] : 0;
+      for (int64_t k = 0; k < n; k++)
+        row[k] = k < s[dim] ? scale * x[i * in_stride[a] + j * in_stride[b] + k * in_stride[dim]] : 0;
       plain_dft(n, forward, row, want + at);
-      for (int64_t k = 0; k < n; k++) got[at + k] = ((float complex *)out)[i * stride[a] + j * stride[b] + k * stride[dim]];
+      for (int64_t k = 0; k < n; k++)
+        got[at + k] = ((float complex *)out)[i * stride[a] + j * stride[b] + k * stride[dim]];
       at += n;
     }
   double e = distance(total, got, want);
@@ -84,7 +92,10 @@ TC_TEST(real_input_becomes_complex) {
   enum { N = 24 };
   for (int d = 0; d < 2; d++) {
     compiled p = {0};
-    TC_TRY(compile_graph(arena, "graph @f (%x : f32[1, 24] = user \"x\") {\n  %y : c64[1, 24] = aten::fft_fft(%x)\n  return user %y\n}\n", d ? &thread_device : &vector_device, &p));
+    TC_TRY(compile_graph(
+        arena,
+        "graph @f (%x : f32[1, 24] = user \"x\") {\n  %y : c64[1, 24] = aten::fft_fft(%x)\n  return user %y\n}\n",
+        d ? &thread_device : &vector_device, &p));
     assert_int_equal(p.s->groups.count, 1);
     float *x = tc_arena_alloc_aligned(arena, N * sizeof *x, 64);
     cplx in[N], want[N], got[N];
@@ -100,6 +111,8 @@ TC_TEST(real_input_becomes_complex) {
 
 int main(void) {
   srand((unsigned)time(NULL));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(filters_rows_in_one_kernel), cmocka_unit_test(lengths_norms_and_dimensions), cmocka_unit_test(real_input_becomes_complex)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(filters_rows_in_one_kernel),
+                                     cmocka_unit_test(lengths_norms_and_dimensions),
+                                     cmocka_unit_test(real_input_becomes_complex)};
   return TC_RUN(tests);
 }

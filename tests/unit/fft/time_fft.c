@@ -24,10 +24,19 @@ static tc_status time_one(tc_arena *arena) {
   r.plugin.device->properties(r.device, &props);
   bool filter = strcmp(asked.what, "filter") == 0;
   long long n = asked.n, m = asked.rows;
-  tc_sv text = tc_sv_printf(arena, "graph @f (%%x : c64[%lld, %lld] = user \"x\"%s) {\n  %%f : c64[%lld, %lld] = aten::fft_fft(%%x)\n%s  return user %s\n}\n", m, n,
-                            filter ? tc_sv_printf(arena, ", %%h : c64[%lld] = user \"h\"", n).data : "", m, n,
-                            filter ? tc_sv_printf(arena, "  %%g : c64[%lld, %lld] = aten::mul.Tensor(%%f, %%h)\n  %%y : c64[%lld, %lld] = aten::fft_ifft(%%g)\n", m, n, m, n).data : "",
-                            filter ? "%y" : "%f");
+  tc_sv text = tc_sv_printf(
+      arena,
+      "graph @f (%%x : c64[%lld, %lld] = user \"x\"%s) {\n  %%f : c64[%lld, %lld] = aten::fft_fft(%%x)\n%s  return "
+      "user %s\n}\n",
+      m, n, filter ? tc_sv_printf(arena, ", %%h : c64[%lld] = user \"h\"", n).data : "", m, n,
+      filter
+          ? tc_sv_printf(
+                arena,
+                "  %%g : c64[%lld, %lld] = aten::mul.Tensor(%%f, %%h)\n  %%y : c64[%lld, %lld] = aten::fft_ifft(%%g)\n",
+                m, n, m, n)
+                .data
+          : "",
+      filter ? "%y" : "%f");
   compiled p = {0};
   double t0 = now_us();
   TC_TRY(compile_graph(arena, text.data, &props, &p));
@@ -36,7 +45,8 @@ static tc_status time_one(tc_arena *arena) {
   tc_emitted *k = &p.kernels[0];
   const tc_kernel *kernel = k->kernel;
   rig_blob code = {0}, listing = {0};
-  if (rig_compile(&r, &kernel, 1, &code, asked.listing ? &listing : NULL)) return tc_error(TC_STATUS_INTERNAL, "%s", r.diag);
+  if (rig_compile(&r, &kernel, 1, &code, asked.listing ? &listing : NULL))
+    return tc_error(TC_STATUS_INTERNAL, "%s", r.diag);
   double t2 = now_us();
   if (asked.listing) {
     FILE *f = fopen(asked.listing, "w");
@@ -51,7 +61,13 @@ static tc_status time_one(tc_arena *arena) {
     args[i] = (tc_launch_arg){.kind = TC_ARG_MEMORY, .value = (uintptr_t)mem[i]};
   }
   tc_error_block errors = {-1, 0};
-  tc_launch l = {.struct_size = sizeof l, .function = f.function, .blocks = number_of(&p, k->blocks), .grain = 1, .args = args, .n_args = k->params.count, .errors = (uintptr_t)&errors};
+  tc_launch l = {.struct_size = sizeof l,
+                 .function = f.function,
+                 .blocks = number_of(&p, k->blocks),
+                 .grain = 1,
+                 .args = args,
+                 .n_args = k->params.count,
+                 .errors = (uintptr_t)&errors};
   if (r.plugin.device->launch(r.device, 0, &l)) return tc_error(TC_STATUS_INTERNAL, "%s", r.diag);
   // The last row against the reference.
   cplx *row = TC_NEW_ARRAY(arena, cplx, 4 * n), *got = TC_NEW_ARRAY(arena, cplx, n);
@@ -74,15 +90,22 @@ static tc_status time_one(tc_arena *arena) {
   fft_limits limits = {.vector = props.simd_bytes / 4, .lanes = tc_k_lanes(kernel)};
   fft_plan plan;
   fft_make_plan((int32_t)n, &limits, &plan);
-  for (int32_t i = 0; i < plan.n_passes; i++) snprintf(passes + strlen(passes), sizeof passes - strlen(passes), "%s%d", i ? "x" : "", plan.passes[i].radix);
-  printf("%-6s %6lld x %-6lld %9.1f us best, %9.1f mean, %6.1f GF/s, error %.1e, lanes %d, %s; schedule %.1f ms, code %.1f ms, %zu bytes\n", asked.what, m, n, best, sum / runs, flops / best * 1e-3,
-         error, tc_k_lanes(kernel), passes, (t1 - t0) / 1e3, (t2 - t1) / 1e3, code.size);
+  for (int32_t i = 0; i < plan.n_passes; i++)
+    snprintf(passes + strlen(passes), sizeof passes - strlen(passes), "%s%d", i ? "x" : "", plan.passes[i].radix);
+  printf("%-6s %6lld x %-6lld %9.1f us best, %9.1f mean, %6.1f GF/s, error %.1e, lanes %d, %s; schedule %.1f ms, code "
+         "%.1f ms, %zu bytes\n",
+         asked.what, m, n, best, sum / runs, flops / best * 1e-3, error, tc_k_lanes(kernel), passes, (t1 - t0) / 1e3,
+         (t2 - t1) / 1e3, code.size);
   tc_executor_destroy(&r.executor);
   return TC_OK;
 }
 
 int main(int argc, char **argv) {
-  asked = (job){.what = argc > 1 ? argv[1] : "filter", .n = argc > 2 ? atoll(argv[2]) : 4096, .rows = argc > 3 ? atoll(argv[3]) : 512, .threads = argc > 4 ? atoi(argv[4]) : 2, .listing = argc > 5 ? argv[5] : NULL};
+  asked = (job){.what = argc > 1 ? argv[1] : "filter",
+                .n = argc > 2 ? atoll(argv[2]) : 4096,
+                .rows = argc > 3 ? atoll(argv[3]) : 512,
+                .threads = argc > 4 ? atoi(argv[4]) : 2,
+                .listing = argc > 5 ? argv[5] : NULL};
   tc_test_run(time_one);
   return 0;
 }

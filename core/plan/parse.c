@@ -113,7 +113,7 @@ static tc_status buffer(reader *r) {
     TC_TRY(word(r, "size", &b.bytes));
   }
   tc_vec_push(r->p->arena, &r->p->bufs, b);
-  return TC_OK;
+  return tc_lex_expect(lx, ";"); // without it the next %name would be a remainder
 }
 
 // ---- ops ----
@@ -153,6 +153,7 @@ static tc_status op(reader *r, int32_t kind) {
     TC_TRY(word(r, "blocks", &o.blocks));
     TC_TRY(word(r, "grain", &o.grain));
   }
+  TC_TRY(tc_lex_expect(lx, ":")); // an expression before "(" would be a callee
   TC_TRY(tc_lex_expect(lx, "("));
   while (!tc_lex_at(lx, ")")) {
     tc_plan_arg a;

@@ -7,11 +7,11 @@
 //
 // Text form (round trips; `tcrun dump --stage=plan`; parse.c has the grammar):
 //   plan @forward [s0 in [2, 64] hint 2] arena 256*s0 {
-//     %x : f32[s0, 64]{64, 1} = input 0
-//     %h : f32[s0, 64]{64, 1} = arena 0 size 256*s0
-//     %y : f32[s0, 64]{64, 1} = output size 256*s0
-//     launch @softmax_0 blocks s0 grain 16 (%x, out %h, s0 : i32) bytes 512*s0 flops 320*s0 @ "model.py:7 y =
-//     softmax(x)" launch @add_1 blocks 1 grain 1 (%h, out %y) bytes 512*s0 flops 64*s0 return user %y as f32[s0,
+//     %x : f32[s0, 64]{64, 1} = input 0;
+//     %h : f32[s0, 64]{64, 1} = arena 0 size 256*s0;
+//     %y : f32[s0, 64]{64, 1} = output size 256*s0;
+//     launch @softmax_0 blocks s0 grain 16 : (%x, out %h, s0 : i32) bytes 512*s0 flops 320*s0 @ "model.py:7 y =
+//     softmax(x)" launch @add_1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0 return user %y as f32[s0,
 //     64]{64, 1}
 //   }
 #ifndef TC_CORE_PLAN_PLAN_H_
@@ -93,6 +93,8 @@ TC_NODISCARD tc_status tc_plan_verify(const tc_plan *p);
 TC_NODISCARD tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *symbol_values);
 // Reads the text form, and kernels behind it, into the module; a plan without its kernels cannot be run. At "plan".
 TC_NODISCARD tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out);
+// tc_plan_check_memory for random sizes that the program's conditions allow.
+TC_NODISCARD tc_status tc_plan_check_random(const tc_plan *p, uint64_t seed, int32_t rounds);
 void tc_plan_print(tc_sb *sb, const tc_plan *p);
 
 #endif

@@ -34,7 +34,7 @@ static void put_buf(tc_sb *sb, const tc_plan_buf *b) {
     else put_word(sb, " = arena ", b->place);
     put_word(sb, " size ", b->bytes);
   }
-  tc_sb_putc(sb, '\n');
+  tc_sb_putz(sb, ";\n");
 }
 
 static void put_op(tc_sb *sb, const tc_plan *p, const tc_plan_op *op) {
@@ -43,7 +43,7 @@ static void put_op(tc_sb *sb, const tc_plan *p, const tc_plan_op *op) {
     put_word(sb, " blocks ", op->blocks);
     put_word(sb, " grain ", op->grain);
   }
-  tc_sb_putz(sb, " (");
+  tc_sb_putz(sb, " : (");
   for (int32_t i = 0; i < op->n_args; i++) {
     const tc_plan_arg *a = &op->args[i];
     if (i) tc_sb_putz(sb, ", ");

@@ -49,6 +49,42 @@ static tc_status check_memory(const tc_plan *p) {
   return tc_plan_check_memory(p, values);
 }
 
+// SplitMix64 (Steele, Lea, Flood 2014).
+static uint64_t next_random(uint64_t *state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+// Do the values meet what inputs must meet? Conditions that cannot be computed count as broken.
+static bool are_allowed(const tc_module *m, const int64_t *values) {
+  for (int32_t i = 0; i < m->requires_.count; i++) {
+    int64_t ok = 0;
+    tc_status s = tc_sym_eval(m->requires_.data[i], values, &ok);
+    if (s != TC_OK) ok = 0;
+    tc_status_free(s);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+tc_status tc_plan_check_random(const tc_plan *p, uint64_t seed, int32_t rounds) {
+  int32_t n = tc_sym_symbol_count(p->syms);
+  int64_t *values = TC_NEW_ARRAY(p->arena, int64_t, n);
+  for (int32_t round = 0; round < rounds; round++) {
+    for (int32_t i = 0; i < n; i++) {
+      const tc_sym_info *info = tc_sym_info_read(p->syms, tc_sym_symbol_at(p->syms, i));
+      int64_t lo = info->lo > 1 ? info->lo : 1, hi = info->hi < lo + 300 ? info->hi : lo + 300;
+      if (info->hi < lo) lo = hi = info->hi;
+      values[i] = lo + (int64_t)(next_random(&seed) % (uint64_t)(hi - lo + 1));
+      if (info->divisor > 1) values[i] -= values[i] % info->divisor;
+    }
+    if (are_allowed(p->module, values)) TC_TRY(tc_plan_check_memory(p, values), "with random sizes, round %d", round);
+  }
+  return TC_OK;
+}
+
 tc_status tc_plan_verify(const tc_plan *p) {
   bool *written = TC_NEW_ARRAY(p->arena, bool, p->bufs.count);
   for (int32_t i = 0; i < p->bufs.count; i++) {

@@ -60,6 +60,7 @@ static tc_status lower(tc_context *c, tc_graph *g, int32_t last, bool fuse, tc_c
   TC_TRY(tc_plan_build(x->schedule, &eo, &x->plan));
   if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
   TC_TRY(tc_plan_verify(x->plan));
+  if (tc_config_bool(c->config, TC_OPT_ID_VERIFY)) TC_TRY(tc_plan_check_random(x->plan, 1, 8));
   tick(x, TC_STAGE_PLAN, &t);
   if (tc_log_on(&c->logger, TC_LOG_OUTPUT_CODE)) {
     tc_sb sb = tc_sb_make(g->module->arena);

@@ -1,0 +1,183 @@
+// Plans as text: round trips, refusals of bad text, the verifier, the check of the arena.
+#include "core/ops/ops.h"
+#include "core/plan/plan.h"
+#include "tests/unit/unit.h"
+
+static const char good[] =
+    "plan @forward [s0 in [2, 64] hint 4, require 2 <= s0, require s0 <= 64] arena 512*s0 {\n"
+    "  %x : f32[s0, 64]{64, 1} = input 0;\n"
+    "  %w : f32[64]{1}+(8) = input 1;\n"
+    "  %h : f32[s0, 64]{64, 1} = arena 0 size 256*s0;\n"
+    "  %h.1 : f32[s0, 64]{64, 1} = arena 256*s0 size 256*s0;\n"
+    "  %y : f32[s0, 64]{64, 1} = output size 256*s0;\n"
+    "  launch @a_0 blocks s0 grain 16 : (%x, out %h, s0 : i32) bytes 512*s0 flops 64*s0 @ \"m.py:7 y = f(x)\"\n"
+    "  launch @b_1 blocks 1 grain 1 : (%h, %w, out %h.1) bytes 512*s0 flops 0\n"
+    "  call @mm_2 : (%h.1, %w, out %y) bytes 0 flops 128*s0\n"
+    "  return user %y as f32[s0, 64]{64, 1}, buffer \"count\" %h as i32[64]{1}+(64), user s0 + 1, user 2.5, user true, "
+    "user none\n"
+    "}\n";
+
+static tc_status read_plan(tc_arena *arena, const char *text, tc_module **module, tc_plan **out) {
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(arena, &ops));
+  TC_TRY(tc_module_create(tc_arena_allocator(arena), ops, module));
+  tc_lexer lx;
+  tc_lex_init(&lx, (*module)->arena, TC_SV("test"), tc_sv_copy((*module)->arena, tc_sv_of(text)));
+  return tc_plan_parse(*module, &lx, out);
+}
+
+typedef struct guarded {
+  tc_arena *arena;
+  const char *text;
+  tc_module *module;
+  tc_plan *plan;
+  tc_status (*then)(struct guarded *g);
+} guarded;
+
+static tc_status enter(void *arg) {
+  guarded *g = arg;
+  TC_TRY(read_plan(g->arena, g->text, &g->module, &g->plan));
+  return g->then ? g->then(g) : TC_OK;
+}
+
+// Reads, then does something with the plan; the module is gone afterwards.
+static tc_status with(tc_arena *arena, const char *text, tc_status (*then)(guarded *g)) {
+  guarded g = {arena, text, NULL, NULL, then};
+  tc_status s = enter(&g);
+  tc_module_destroy(g.module);
+  return s;
+}
+
+static tc_status prints_the_same(guarded *g) {
+  tc_sb sb = tc_sb_make(g->arena);
+  tc_plan_print(&sb, g->plan);
+  assert_string_equal(sb.text, g->text);
+  return TC_OK;
+}
+
+TC_TEST(round_trip) { return with(arena, good, prints_the_same); }
+
+static tc_status verify(guarded *g) { return tc_plan_verify(g->plan); }
+TC_TEST(good_plan_is_good) { return with(arena, good, verify); }
+
+// The text with one part replaced.
+static const char *edited(tc_arena *arena, const char *from, const char *to) {
+  const char *at = strstr(good, from);
+  assert_non_null(at);
+  return tc_sv_printf(arena, "%.*s%s%s", (int)(at - good), good, to, at + strlen(from)).data;
+}
+
+TC_TEST(refuses_bad_text) {
+  static const struct {
+    const char *from, *to, *why;
+  } cases[] = {
+      {"arena 512*s0 {", "arena 512*q {", "not among the plan's symbols"},
+      {"%w : f32", "%x : f32", "there twice"},
+      {"f32[64]{1}+(8)", "f33[64]{1}", "dtype"},
+      {"f32[64]{1}+(8)", "f32[64]{1, 2}", "expected 1 expressions"},
+      {"(%h, %w", "(%g, %w", "no buffer %g"},
+      {"= input 1", "= input -1", "no input"},
+      {"user %y as", "useless %y as", "kind of an output"},
+      {"(%h.1, %w, out %y)", "(%h.1, out %y, %w)", "before its results"},
+      {"(%h.1, %w, out %y)", "(%h.1, s0 : i32, out %y)", "buffers only"},
+      {"grain 16", "gain 16", "grain"},
+      {"  return", "  retrun", "return"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *text = edited(arena, cases[i].from, cases[i].to);
+    assert_error(with(arena, text, NULL), TC_STATUS_INVALID_ARGUMENT, cases[i].why);
+  }
+  return TC_OK;
+}
+
+// No prefix of a good text crashes, and none but the whole is a plan.
+TC_TEST(refuses_every_prefix) {
+  for (size_t n = 0; n + 2 < sizeof good - 1; n++) {
+    tc_status s = with(arena, tc_sv_z(arena, (tc_sv){good, n}), NULL);
+    if (s == TC_OK) fail_msg("%d bytes are a plan", (int)n);
+    tc_status_free(s);
+  }
+  return TC_OK;
+}
+
+// Damaged text: an error or a plan, never a crash.
+TC_TEST(survives_damage) {
+  uint64_t seed = tc_test_seed();
+  for (int32_t round = 0; round < 2000; round++) {
+    char text[sizeof good];
+    memcpy(text, good, sizeof good);
+    for (int32_t k = 0; k < 3; k++)
+      text[tc_test_random(&seed) % (sizeof good - 1)] = (char)(' ' + tc_test_random(&seed) % 95);
+    tc_status_free(with(arena, text, verify));
+  }
+  return TC_OK;
+}
+
+TC_TEST(verifier_finds_faults) {
+  static const struct {
+    const char *from, *to, *why;
+  } cases[] = {
+      {"(%h, %w, out %h.1)", "(%h.1, %w, out %h.1)", "before it is written"},
+      {"(%h.1, %w, out %y)", "(%h.1, %w)", "never written"},
+      {"= arena 256*s0 size", "= arena 128*s0 size", "overlap"},
+      {"= arena 256*s0 size", "= arena 300*s0 size", "outside the arena"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *text = edited(arena, cases[i].from, cases[i].to);
+    assert_error(with(arena, text, verify), TC_STATUS_INTERNAL, cases[i].why);
+  }
+  return TC_OK;
+}
+
+static tc_status check_random(guarded *g) {
+  TC_TRY(tc_plan_verify(g->plan));
+  return tc_plan_check_random(g->plan, tc_test_seed(), 200);
+}
+TC_TEST(random_sizes_fit) { return with(arena, good, check_random); }
+// Right for the example size 4, wrong for others.
+TC_TEST(random_sizes_find_what_the_example_hides) {
+  assert_error(with(arena, edited(arena, "= arena 256*s0 size", "= arena 1024 size"), check_random), TC_STATUS_INTERNAL,
+               "random sizes");
+  return TC_OK;
+}
+
+static tc_status lay_out(guarded *g) {
+  tc_plan_memory(g->plan);
+  TC_TRY(tc_plan_check_random(g->plan, tc_test_seed(), 50));
+  tc_plan_memory_apart(g->plan);
+  return tc_plan_check_random(g->plan, tc_test_seed(), 50);
+}
+TC_TEST(layouts_are_sound) { return with(arena, good, lay_out); }
+
+// Constant sizes: many buffers with random lifetimes.
+TC_TEST(random_lifetimes_are_sound) {
+  uint64_t seed = tc_test_seed();
+  for (int32_t round = 0; round < 20; round++) {
+    tc_sb sb = tc_sb_make(arena);
+    int32_t n = 40;
+    tc_sb_putz(&sb, "plan @p arena 0 {\n  %x : f32[4]{1} = input 0;\n");
+    for (int32_t i = 0; i < n; i++) {
+      int32_t size = 1 + (int32_t)(tc_test_random(&seed) % 1000);
+      tc_sb_printf(&sb, "  %%b%d : f32[%d]{1} = arena 0 size %d;\n", i, size, 4 * size);
+    }
+    for (int32_t i = 0; i < n; i++) {
+      int32_t from = (int32_t)(tc_test_random(&seed) % (uint64_t)(i + 1));
+      const char *source = from < i ? tc_sv_printf(arena, "b%d", from).data : "x";
+      tc_sb_printf(&sb, "  launch @k%d blocks 1 grain 1 : (%%%s, out %%b%d) bytes 0 flops 0\n", i, source, i);
+    }
+    tc_sb_putz(&sb, "  return\n}\n");
+    TC_TRY(with(arena, sb.text, lay_out), "while laying out\n%s", sb.text);
+  }
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(round_trip),        cmocka_unit_test(good_plan_is_good),
+      cmocka_unit_test(refuses_bad_text),  cmocka_unit_test(refuses_every_prefix),
+      cmocka_unit_test(survives_damage),   cmocka_unit_test(verifier_finds_faults),
+      cmocka_unit_test(random_sizes_fit),  cmocka_unit_test(random_sizes_find_what_the_example_hides),
+      cmocka_unit_test(layouts_are_sound), cmocka_unit_test(random_lifetimes_are_sound),
+  };
+  return TC_RUN(tests);
+}

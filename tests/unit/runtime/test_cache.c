@@ -1,0 +1,207 @@
+// The cache on disk: whole entries or none, damage, folders that cannot be used, its bound, several processes.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/runtime/cache.h"
+#include "tests/unit/unit.h"
+
+static char folder[256];
+
+static int make_folder(void **state) {
+  (void)state;
+  const char *base = tc_env("TMPDIR");
+  snprintf(folder, sizeof folder, "%s/tc-cache-XXXXXX", base ? base : P_tmpdir);
+  return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char command[400];
+  tc_cache_size removed;
+  tc_status_free(tc_cache_shrink(tc_system_allocator(), folder, 0, &removed));
+  snprintf(command, sizeof command, "%s/shrunk", folder);
+  unlink(command);
+  for (int32_t i = 0; i < 256; i++) {
+    snprintf(command, sizeof command, "%s/%02x", folder, (unsigned)i);
+    rmdir(command);
+  }
+  rmdir(folder);
+  return 0;
+}
+
+static tc_hash128 key_of(uint64_t i) { return (tc_hash128){i * 0x9e3779b97f4a7c15u, (i + 1) * 0xbf58476d1ce4e5b9u}; }
+
+static tc_cache *open_cache(tc_arena *arena, int64_t bound) {
+  tc_cache *c = tc_cache_open(tc_arena_allocator(arena), folder, bound, &tc_logger_silent);
+  assert_non_null(c);
+  return c;
+}
+
+static void path_of(tc_hash128 key, char out[400]) {
+  snprintf(out, 400, "%s/%02x/%016llx%016llx", folder, (unsigned)(key.hi >> 56), (unsigned long long)key.hi,
+           (unsigned long long)key.lo);
+}
+
+TC_TEST(gives_back_what_was_put) {
+  tc_cache *c = open_cache(arena, 0);
+  tc_sv got;
+  assert_false(tc_cache_get(c, arena, key_of(1), &got));
+  tc_cache_put(c, key_of(1), TC_SV("one"));
+  tc_cache_put(c, key_of(2), (tc_sv){NULL, 0});
+  assert_true(tc_cache_get(c, arena, key_of(1), &got));
+  assert_sv(got, "one");
+  assert_true(tc_cache_get(c, arena, key_of(2), &got));
+  assert_int_equal(got.size, 0);
+  tc_cache_put(c, key_of(1), TC_SV("other"));
+  assert_true(tc_cache_get(c, arena, key_of(1), &got));
+  assert_sv(got, "other");
+  tc_cache_close(c);
+  return TC_OK;
+}
+
+TC_TEST(without_a_cache_nothing_happens) {
+  tc_sv got;
+  assert_false(tc_cache_get(NULL, arena, key_of(1), &got));
+  tc_cache_put(NULL, key_of(1), TC_SV("one"));
+  tc_cache_close(NULL);
+  return TC_OK;
+}
+
+// Every single damaged byte, and every length, is found.
+TC_TEST(finds_damage) {
+  tc_cache *c = open_cache(arena, 0);
+  tc_sv whole, got;
+  char path[400];
+  path_of(key_of(3), path);
+  tc_cache_put(c, key_of(3), TC_SV("the contents of an entry"));
+  TC_TRY(tc_file_read(arena, path, &whole));
+  for (size_t i = 0; i < whole.size; i++) {
+    if (i >= 24 && i < 32) continue; // reserved
+    char *text = tc_arena_copy(arena, whole.data, whole.size);
+    text[i] ^= 0x40;
+    TC_TRY(tc_file_write(path, text, whole.size));
+    assert_false(tc_cache_get(c, arena, key_of(3), &got));
+    assert_false(tc_file_exists(path)); // removed, so that it is made again
+    TC_TRY(tc_file_write(path, whole.data, i));
+    assert_false(tc_cache_get(c, arena, key_of(3), &got));
+  }
+  tc_cache_close(c);
+  return TC_OK;
+}
+
+TC_TEST(needs_a_folder_of_ones_own) {
+  char inner[400];
+  snprintf(inner, sizeof inner, "%s/00", folder);
+  mkdir(inner, 0700);
+  assert_int_equal(chmod(inner, 0777), 0);
+  assert_null(tc_cache_open(tc_arena_allocator(arena), inner, 0, &tc_logger_silent));
+  assert_int_equal(chmod(inner, 0700), 0);
+  assert_null(tc_cache_open(tc_arena_allocator(arena), "/proc/nowhere/at/all", 0, &tc_logger_silent));
+  return TC_OK;
+}
+
+TC_TEST(survives_a_folder_that_vanishes) {
+  tc_cache *c = open_cache(arena, 0);
+  char gone[300], path[400];
+  tc_sv got;
+  snprintf(gone, sizeof gone, "%s.gone", folder);
+  assert_int_equal(rename(folder, gone), 0);
+  tc_cache_put(c, key_of(4), TC_SV("lost"));
+  assert_false(tc_cache_get(c, arena, key_of(4), &got));
+  assert_int_equal(rename(gone, folder), 0);
+  // What is in the way of an entry is not an entry.
+  path_of(key_of(5), path);
+  TC_TRY(tc_dir_make(path));
+  tc_cache_put(c, key_of(5), TC_SV("blocked"));
+  assert_false(tc_cache_get(c, arena, key_of(5), &got));
+  rmdir(path);
+  tc_cache_close(c);
+  return TC_OK;
+}
+
+// The least recently used go first.
+TC_TEST(shrinks_from_the_oldest) {
+  tc_cache_size size, removed;
+  char path[400], text[1000] = {0};
+  TC_TRY(tc_cache_shrink(tc_arena_allocator(arena), folder, 0, &removed));
+  tc_cache *c = open_cache(arena, 0);
+  for (uint64_t i = 0; i < 10; i++) {
+    tc_cache_put(c, key_of(100 + i), (tc_sv){text, sizeof text});
+    path_of(key_of(100 + i), path);
+    struct timespec times[2] = {{.tv_sec = (time_t)(1000000 + 1000 * (i * 7 % 10))},
+                                {.tv_sec = (time_t)(1000000 + 1000 * (i * 7 % 10))}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+  }
+  TC_TRY(tc_cache_measure(tc_arena_allocator(arena), folder, &size));
+  assert_int_equal(size.entries, 10);
+  TC_TRY(tc_cache_shrink(tc_arena_allocator(arena), folder, size.bytes / 10 * 4, &removed));
+  assert_int_equal(removed.entries, 6);
+  for (uint64_t i = 0; i < 10; i++) {
+    tc_sv got;
+    assert_int_equal(tc_cache_get(c, arena, key_of(100 + i), &got), i * 7 % 10 >= 6);
+  }
+  tc_cache_close(c);
+  return TC_OK;
+}
+
+// A full bound is met when the cache is closed.
+TC_TEST(is_bounded_on_closing) {
+  tc_cache_size size;
+  char text[5000] = {0}, stamp[400];
+  snprintf(stamp, sizeof stamp, "%s/shrunk", folder);
+  unlink(stamp);
+  tc_cache *c = open_cache(arena, 20000);
+  for (uint64_t i = 0; i < 20; i++) tc_cache_put(c, key_of(200 + i), (tc_sv){text, sizeof text});
+  tc_cache_close(c);
+  TC_TRY(tc_cache_measure(tc_arena_allocator(arena), folder, &size));
+  assert_true(size.bytes <= 20000);
+  assert_true(size.entries > 0);
+  return TC_OK;
+}
+
+enum { PROCESSES = 4, ENTRIES = 50 };
+
+// Puts and reads what others put; 0 if all that was found was right.
+static int hammer(tc_arena *arena, int32_t process) {
+  tc_cache *c = tc_cache_open(tc_arena_allocator(arena), folder, 0, &tc_logger_silent);
+  for (int32_t round = 0; c && round < 20; round++) {
+    for (uint64_t i = 0; i < ENTRIES; i++) {
+      tc_sv got, want = tc_sv_printf(arena, "entry %llu %0*d", (unsigned long long)i, (int)(100 * i), 1);
+      if ((i + (uint64_t)process) % 2) tc_cache_put(c, key_of(300 + i), want);
+      else if (tc_cache_get(c, arena, key_of(300 + i), &got) && !tc_sv_eq(got, want)) return 1;
+    }
+  }
+  return c ? 0 : 2;
+}
+
+TC_TEST(serves_processes) {
+  pid_t pids[PROCESSES];
+  for (int32_t i = 0; i < PROCESSES; i++) {
+    pids[i] = fork();
+    assert_true(pids[i] >= 0);
+    if (pids[i] == 0) _exit(hammer(arena, i));
+  }
+  for (int32_t i = 0; i < PROCESSES; i++) {
+    int status;
+    assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+  }
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(gives_back_what_was_put),
+      cmocka_unit_test(without_a_cache_nothing_happens),
+      cmocka_unit_test(finds_damage),
+      cmocka_unit_test(needs_a_folder_of_ones_own),
+      cmocka_unit_test(survives_a_folder_that_vanishes),
+      cmocka_unit_test(shrinks_from_the_oldest),
+      cmocka_unit_test(is_bounded_on_closing),
+      cmocka_unit_test(serves_processes),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -17,7 +17,7 @@
 //     %h : f32[s0, 64] = pointwise [i0 : s0, i1 : 64] { %0 = load %x[i0, i1]  %1 = exp %0  yield %1 }
 //     %n : f32[s0] = reduce.sum [i0 : s0] over [r0 : 64] { %0 = load %h[i0, r0]  yield %0 }
 //     %y : c64[s0, 64] = template fft.c2c (%h, %x[q0 : 64, q1 : s0 -> q1, q0]) attrs [1, 0]
-//     return user %n, user %h as f32[s0, 8, 8]{64, 8, 1}
+//     return user %n as f32[s0]{1}, user %h as f32[s0, 8, 8]{64, 8, 1}
 //   }
 #ifndef TC_CORE_LOOP_LOOP_H_
 #define TC_CORE_LOOP_LOOP_H_

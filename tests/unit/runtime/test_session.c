@@ -1,0 +1,212 @@
+// Sessions on the references: state that is written back, tied weights, numbers as outputs, symbols as inputs, threads.
+#include <pthread.h>
+
+#include "core/runtime/session.h"
+#include "tests/unit/unit.h"
+
+typedef struct rig {
+  tc_arena *arena;
+  tc_context *context;
+  tc_module *module;
+  tc_graph *graph;
+  tc_session *session;
+  const char *text;
+} rig;
+
+static tc_status parse(void *arg) {
+  rig *r = arg;
+  tc_lexer lx;
+  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
+  return tc_graph_parse(r->module, &lx, &r->graph);
+}
+
+static tc_status open_rig(rig *r, tc_arena *arena, const char *text) {
+  tc_config *config;
+  const tc_allocator *a = tc_arena_allocator(arena);
+  *r = (rig){.arena = arena, .text = text};
+  TC_TRY(tc_config_create(a, &config));
+  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("ref"), "test"));
+  TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
+  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
+  TC_TRY(tc_context_open_backend(r->context));
+  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
+  return tc_arena_guard(r->module->arena, parse, r);
+}
+
+static void close_rig(rig *r) {
+  tc_session_destroy(r->session);
+  tc_module_destroy(r->module);
+  tc_context_destroy(r->context);
+}
+
+static tc_status vector(rig *r, int64_t n, float first, tc_tensor *out) {
+  TC_TRY(tc_tensor_create(tc_arena_allocator(r->arena), TC_F32, 1, &n, out));
+  for (int64_t i = 0; i < n; i++) ((float *)tc_tensor_data(out))[i] = first + (float)i;
+  return TC_OK;
+}
+
+static float at(const tc_tensor *t, int64_t i) {
+  double v;
+  tc_tensor_get(t, &i, &v, NULL);
+  return (float)v;
+}
+
+// What an archive's weights are, for the module: the session must not write into it.
+typedef struct binding_call {
+  rig *r;
+  const char *name;
+  tc_tensor *t;
+} binding_call;
+static tc_status add_binding(void *arg) {
+  binding_call *c = arg;
+  tc_binding *b = TC_NEW(c->r->module->arena, tc_binding);
+  *b = (tc_binding){.name = tc_sv_of(c->name), .tensor = tc_tensor_ref(c->t)};
+  tc_map_put(c->r->module->bindings, b->name, NULL)->value.ptr = b;
+  return TC_OK;
+}
+static tc_status bind(rig *r, const char *name, tc_tensor *t) {
+  binding_call c = {r, name, t};
+  return tc_arena_guard(r->module->arena, add_binding, &c);
+}
+
+static const char counting[] = "graph @forward (\n"
+                               "    %b : f32[3] = buffer \"count\",\n"
+                               "    %c : f32[3] = buffer \"tied\",\n"
+                               "    %x : f32[3] = user \"x\") {\n"
+                               "  %s : f32[3] = aten::add.Tensor(%b, %x)\n"
+                               "  %t : f32[3] = aten::mul.Tensor(%c, %x)\n"
+                               "  return buffer \"count\" %s, user %t\n"
+                               "}\n";
+
+// Run after run the buffer grows; the archive's own values stay; what is tied to it follows; reset forgets.
+TC_TEST(state_is_written_back) {
+  rig r;
+  tc_tensor w, x, outputs[2], inputs[3] = {{0}};
+  TC_TRY(open_rig(&r, arena, counting));
+  TC_TRY(vector(&r, 3, 1, &w));
+  TC_TRY(vector(&r, 3, 10, &x));
+  TC_TRY(bind(&r, "count", &w));
+  TC_TRY(bind(&r, "tied", &w));
+  TC_TRY(tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session));
+  inputs[2] = x;
+  for (int32_t i = 1; i <= 3; i++) {
+    TC_TRY(tc_session_run(r.session, inputs, outputs, &(tc_session_run_options){.write_back = true}));
+    assert_float_equal(at(tc_session_state(r.session, TC_SV("count")), 0), 1 + 10 * i, 0);
+    assert_float_equal(at(&outputs[1], 0), (1 + 10 * (i - 1)) * 10, 0); // the tied one, before this run
+    tc_tensor_unref(&outputs[0]);
+    tc_tensor_unref(&outputs[1]);
+  }
+  assert_float_equal(at(&w, 0), 1, 0);
+  tc_session_reset(r.session);
+  assert_float_equal(at(tc_session_state(r.session, TC_SV("count")), 0), 1, 0);
+  assert_null(tc_session_state(r.session, TC_SV("nothing")));
+  // Without write_back nothing stays.
+  TC_TRY(tc_session_run(r.session, inputs, outputs, NULL));
+  assert_float_equal(at(tc_session_state(r.session, TC_SV("count")), 0), 1, 0);
+  tc_tensor_unref(&outputs[0]);
+  tc_tensor_unref(&outputs[1]);
+  tc_tensor_unref(&w);
+  tc_tensor_unref(&x);
+  close_rig(&r);
+  return TC_OK;
+}
+
+TC_TEST(missing_state_is_said) {
+  rig r;
+  tc_tensor x, outputs[2], inputs[3] = {{0}};
+  TC_TRY(open_rig(&r, arena, counting));
+  TC_TRY(vector(&r, 3, 10, &x));
+  TC_TRY(tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session));
+  inputs[2] = x;
+  assert_error(tc_session_run(r.session, inputs, outputs, NULL), TC_STATUS_INVALID_ARGUMENT, "'count' is missing");
+  tc_tensor_unref(&x);
+  close_rig(&r);
+  return TC_OK;
+}
+
+static const char sizes[] = "graph @forward [s0 in [2, 64] hint 4] (\n"
+                            "    %x : f32[2*s0] = user \"x\") {\n"
+                            "  %y : f32[2*s0] = aten::neg(%x)\n"
+                            "  return user %y, user s0 + 1, user 2.5, user true\n"
+                            "}\n";
+
+TC_TEST(numbers_come_out) {
+  rig r;
+  tc_tensor x, outputs[4];
+  TC_TRY(open_rig(&r, arena, sizes));
+  TC_TRY(tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session));
+  TC_TRY(vector(&r, 14, 0, &x));
+  TC_TRY(tc_session_run(r.session, &x, outputs, NULL));
+  assert_int_equal(tc_tensor_get_int(&outputs[1], NULL), 8);
+  assert_float_equal(at(&outputs[2], 0), 2.5, 0);
+  assert_int_equal(tc_tensor_get_int(&outputs[3], NULL), 1);
+  for (int32_t i = 0; i < 4; i++) tc_tensor_unref(&outputs[i]);
+  tc_tensor_unref(&x);
+  // Sizes that do not fit: not even, beyond the range.
+  TC_TRY(vector(&r, 13, 0, &x));
+  tc_status s = tc_session_run(r.session, &x, outputs, NULL);
+  assert_int_equal(tc_status_code(s), TC_STATUS_INVALID_ARGUMENT);
+  tc_status_free(s);
+  tc_tensor_unref(&x);
+  TC_TRY(vector(&r, 200, 0, &x));
+  s = tc_session_run(r.session, &x, outputs, NULL);
+  assert_int_equal(tc_status_code(s), TC_STATUS_INVALID_ARGUMENT);
+  tc_status_free(s);
+  tc_tensor_unref(&x);
+  close_rig(&r);
+  return TC_OK;
+}
+
+// Tensors of other strides are copied into the program's.
+TC_TEST(strides_are_conformed) {
+  rig r;
+  int64_t n[1] = {8}, stride[1] = {3};
+  tc_tensor x, outputs[4];
+  TC_TRY(open_rig(&r, arena, sizes));
+  TC_TRY(tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session));
+  TC_TRY(tc_tensor_create_strided(tc_arena_allocator(arena), TC_F32, 1, n, stride, &x));
+  for (int64_t i = 0; i < 8; i++) ((float *)tc_tensor_data(&x))[3 * i] = (float)i;
+  TC_TRY(tc_session_run(r.session, &x, outputs, NULL));
+  for (int64_t i = 0; i < 8; i++) assert_float_equal(at(&outputs[0], i), -(float)i, 0);
+  for (int32_t i = 0; i < 4; i++) tc_tensor_unref(&outputs[i]);
+  tc_tensor_unref(&x);
+  close_rig(&r);
+  return TC_OK;
+}
+
+static void *run_often(void *arg) {
+  rig *r = arg;
+  for (int32_t i = 0; i < 50; i++) {
+    tc_tensor x, outputs[4];
+    tc_status s = vector(r, 6 + 2 * (i % 5), (float)i, &x);
+    if (s == TC_OK) s = tc_session_run(r->session, &x, outputs, NULL);
+    if (s != TC_OK || at(&outputs[0], 1) != -(float)(i + 1)) return r;
+    for (int32_t k = 0; k < 4; k++) tc_tensor_unref(&outputs[k]);
+    tc_tensor_unref(&x);
+  }
+  return NULL;
+}
+
+TC_TEST(threads_share_a_session) {
+  rig r;
+  pthread_t threads[4];
+  TC_TRY(open_rig(&r, arena, sizes));
+  TC_TRY(tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session));
+  for (int32_t i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_often, &r), 0);
+  for (int32_t i = 0; i < 4; i++) {
+    void *bad;
+    pthread_join(threads[i], &bad);
+    assert_null(bad);
+  }
+  close_rig(&r);
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(state_is_written_back),   cmocka_unit_test(missing_state_is_said),
+      cmocka_unit_test(numbers_come_out),        cmocka_unit_test(strides_are_conformed),
+      cmocka_unit_test(threads_share_a_session),
+  };
+  return TC_RUN(tests);
+}

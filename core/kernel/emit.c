@@ -42,6 +42,11 @@ static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
   return lanes > 1 ? lanes : 1;
 }
 
+void em_grain(tc_em *e, int64_t elements) {
+  enum { WORTH = 8192 };
+  e->out->grain = tc_sym_int(e->syms, elements >= WORTH ? 1 : WORTH / (elements > 0 ? elements : 1));
+}
+
 // A group without reduced dimensions is walked as rows too: the lanes' variable is the row.
 static int32_t lane_last(tc_em *e, int32_t lane_var) {
   const tc_sym *v = e->vars[lane_var], *x = e->extents[lane_var];

@@ -142,7 +142,8 @@ tc_kval em_sym(tc_em *e, const tc_sym *x) {
   if (x->kind == TC_SYM_CONST) return em_const(e, x->value);
   tc_map_entry *entry = tc_map_put_ptr(e->values, x, NULL);
   if (entry->value.num) return (tc_kval)(entry->value.num - 1);
-  tc_kval v = has_loop_symbol(e, x) ? sym_value(e, x) : scalar_param(e, x);
+  if (!has_loop_symbol(e, x)) return scalar_param(e, x); // not remembered: templates open scopes of their own
+  tc_kval v = sym_value(e, x);
   remember(e, entry, v);
   return v;
 }
@@ -392,8 +393,15 @@ static const struct {
     [TC_RED_ANY] = {TC_K_OR, TC_K_REDUCE_OR},   [TC_RED_ALL] = {TC_K_AND, TC_K_REDUCE_AND},
 };
 
+// Extremes, sums and products of bools are logic.
+static int32_t bool_kind(const tc_lnode *n) {
+  if (em_acc_type(n) != TC_BOOL) return n->reduce;
+  if (n->reduce == TC_RED_MAX || n->reduce == TC_RED_SUM) return TC_RED_ANY;
+  return n->reduce == TC_RED_MIN || n->reduce == TC_RED_PROD ? TC_RED_ALL : n->reduce;
+}
+
 tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {
-  int32_t op = reductions[n->reduce].combine;
+  int32_t op = reductions[bool_kind(n)].combine;
   if (!op) {
     em_fail(e, "%%" TC_SV_FMT ": this reduction has no emission", TC_SV_ARG(n->name));
     return acc;
@@ -403,4 +411,4 @@ tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {
   return tc_kb_op2(e->kb, op, acc, v);
 }
 
-int32_t em_acc_collective(const tc_lnode *n) { return reductions[n->reduce].collective; }
+int32_t em_acc_collective(const tc_lnode *n) { return reductions[bool_kind(n)].collective; }

@@ -74,13 +74,16 @@ static void columns(tc_em *e) {
 void em_columns(tc_em *e, int32_t lane_var) {
   tc_sym_ctx *c = e->syms;
   int64_t lanes = tc_kb_lanes_count(e->kb);
+  // Tiles hold rows; here every lane has a row of its own and computes again what a row would have kept.
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    if (e->g->steps.data[i].hold == TC_HOLD_TILE) e->g->steps.data[i].hold = TC_HOLD_INLINE;
+  }
   const tc_sym *strips = tc_sym_ceildiv(c, e->extents[lane_var], tc_sym_int(c, lanes));
   const tc_sym *blocks = strips;
   for (int32_t d = 0; d < e->n_par; d++) {
     if (d != lane_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
   }
-  int64_t work = lanes * tc_sym_hint_or(c, tc_product(e->l, e->n_red, e->extents + e->n_par), 64);
-  e->out->grain = tc_sym_int(c, work >= 8192 ? 1 : 8192 / (work > 0 ? work : 1));
+  em_grain(e, lanes * tc_sym_hint_or(c, tc_product(e->l, e->n_red, e->extents + e->n_par), 64));
   const tc_sym *block = em_bind_block(e, blocks), *strip = tc_sym_mod(c, block, strips);
   em_bind_rows(e, tc_sym_floordiv(c, block, strips), e->n_par, lane_var, -1);
   tc_kval first = em_sym(e, tc_sym_muli(c, strip, lanes));

@@ -106,6 +106,9 @@ int32_t em_merge_dims(tc_em *e);
 // A parallel variable other than the lanes' along which some load is contiguous and no other access is; -1: none.
 int32_t em_transposed_dim(tc_em *e, int32_t lane_var);
 
+// Sets how many blocks are worth a thread, from the elements that one block works on.
+void em_grain(tc_em *e, int64_t elements);
+
 void em_rows(tc_em *e, int32_t lane_var);
 void em_columns(tc_em *e, int32_t lane_var);
 void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var);

@@ -163,7 +163,7 @@ void em_rows(tc_em *e, int32_t lane_var) {
   const tc_sym *work = tc_product(e->l, e->n_red, e->extents + e->n_par);
   int64_t per_block = tc_sym_hint_or(c, work, CHUNK);
   if (chunked && per_block > CHUNK) per_block = CHUNK;
-  e->out->grain = tc_sym_int(c, per_block >= CHUNK ? 1 : CHUNK / (per_block > 0 ? per_block : 1));
+  em_grain(e, per_block);
 
   const tc_sym *block = em_bind_block(e, tc_sym_mul(c, rows, chunks)), *chunk = tc_sym_mod(c, block, chunks);
   em_bind_rows(e, tc_sym_floordiv(c, block, chunks), e->n_par, -1, -1);

@@ -227,9 +227,11 @@ static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_c
 // Steps that run inside the stores: the template itself and pointwise ones of its phase, over elements.
 static const bool *steps_in_store(tc_em *e, const tc_stage *s) {
   bool *in = TC_NEW_ARRAY(e->arena, bool, e->g->steps.count);
+  bool short_rows = tc_sym_is_int(tc_product(e->l, e->g->n_red, e->g->extents + e->g->n_par), 1);
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_step *st = &e->g->steps.data[i];
-    bool element = st->node == s->node || (st->node->kind == TC_LN_POINTWISE && !em_step_is_row(e, i));
+    // Rows of one element are no different from elements.
+    bool element = st->node == s->node || (st->node->kind == TC_LN_POINTWISE && (short_rows || !em_step_is_row(e, i)));
     in[i] = st->phase == s->phase && (st->stores || st->hold == TC_HOLD_TILE) && element;
   }
   return in;

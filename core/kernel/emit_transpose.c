@@ -28,8 +28,7 @@ void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var) {
   for (int32_t d = 0; d < n; d++) {
     if (d != lane_var && d != wide_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
   }
-  int64_t work = width * tc_sym_hint_or(c, e->extents[lane_var], 64);
-  e->out->grain = tc_sym_int(c, work >= 8192 ? 1 : 8192 / (work > 0 ? work : 1));
+  em_grain(e, width * tc_sym_hint_or(c, e->extents[lane_var], 64));
   const tc_sym *block = em_bind_block(e, blocks), *base = tc_sym_fresh(c, "k", TC_SYM_LOCAL);
   tc_sym_info_of(c, base)->lo = 0;
   const tc_sym *run = tc_sym_mod(c, block, runs);

@@ -302,8 +302,22 @@ static tc_bval lo_const_int(tc_op_args *a, tc_dtype dtype, int64_t v) {
   return tc_body_const(tc_lo_of(a), dtype, (double)v, 0, v);
 }
 
+// Arithmetic on bools is PyTorch's logic: sums and maxima are 'or', products and minima 'and'.
+static int32_t bool_opcode(int32_t op) {
+  switch (op) {
+  case TC_K_ADD:
+  case TC_K_MAX:
+  case TC_K_FMAX: return TC_K_OR;
+  case TC_K_MUL:
+  case TC_K_MIN:
+  case TC_K_FMIN: return TC_K_AND;
+  default: return op;
+  }
+}
+
 int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
   if (lo->failed != TC_OK) return -1;
+  if (n == 2 && tc_body_type(lo, args[0]) == TC_BOOL) op = bool_opcode(op);
   tc_binst inst = {.op = op, .n_args = n};
   for (int32_t i = 0; i < n; i++) {
     if (args[i] < 0) {

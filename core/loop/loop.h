@@ -140,6 +140,9 @@ typedef struct tc_lower_options {
 // Lowers a functional graph. Errors name the node that has no lowering.
 TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops **out);
 
+// Drops nodes whose results are not needed, and numbers the rest; their buffers stay, without a definer.
+void tc_loops_sweep(tc_loops *l);
+
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
 // Names of buffers are made unique; numbers of buffers and nodes are not text. A call prints its op as a graph of one
 // node.

@@ -149,55 +149,75 @@ static const tc_sym *const **map_steps(tc_sched *x, const tc_group *g, domain d)
 }
 
 // ---- legality ----
-typedef TC_VEC(tc_group *) group_list;
+// Groups are kept in a topological order: x->pos by group, x->in_order by position (after Pearce and Kelly, "A dynamic
+// topological sort algorithm for directed acyclic graphs", 2006). A search for a way from a to b then leaves out
+// everything behind b, and a merge moves only what stands between the two.
+typedef struct search {
+  tc_sched *x;
+  tc_group *from;
+  const tc_group *to;
+} search;
 
-// Groups that read what g makes, directly or through inlined nodes, as far as node number `limit`.
-static group_list successors(tc_sched *x, const tc_group *g, int32_t limit) {
-  group_list out = {0};
-  TC_VEC(tc_lnode *) work = {0};
-  for (int32_t i = 0; i < g->steps.count; i++) tc_vec_push(x->arena, &work, g->steps.data[i].node);
-  while (work.count) {
-    tc_lnode *n = work.data[--work.count];
-    for (int32_t k = 0; k < n->n_outs; k++) {
-      const tc_users *u = &x->users[n->outs[k]->id];
-      for (int32_t q = 0; q < u->nodes.count; q++) {
-        tc_lnode *user = u->nodes.data[q];
-        if (user->id > limit) continue;
-        if (x->inlined[user->id]) tc_vec_push(x->arena, &work, user);
-        else if (x->group_of[user->id] != g) tc_vec_push(x->arena, &out, x->group_of[user->id]);
+static bool group_reaches(const search *s, tc_group *g);
+
+// Does a reader of the node's results, through inlined ones, lead to `to`? Readers in `to` itself do not count if
+// `direct`.
+static bool node_reaches(const search *s, const tc_lnode *n, const tc_group *self, bool direct) {
+  tc_sched *x = s->x;
+  for (int32_t k = 0; k < n->n_outs; k++) {
+    const tc_users *u = &x->users[n->outs[k]->id];
+    for (int32_t q = 0; q < u->nodes.count; q++) {
+      const tc_lnode *user = u->nodes.data[q];
+      if (x->inlined[user->id]) {
+        int32_t seen = 2 * x->stamp + direct;
+        if (x->node_mark[user->id] == seen) continue;
+        x->node_mark[user->id] = seen;
+        if (node_reaches(s, user, self, direct)) return true;
+        continue;
       }
+      tc_group *g = x->group_of[user->id];
+      if (g == self || (g == s->to && direct)) continue;
+      if (g == s->to || group_reaches(s, g)) return true;
     }
   }
-  return out;
-}
-
-static bool reaches(tc_sched *x, tc_group *from, const tc_group *to, int32_t limit, int32_t *mark, int32_t stamp) {
-  if (mark[from->id] == stamp) return false;
-  mark[from->id] = stamp;
-  group_list next = successors(x, from, limit);
-  for (int32_t i = 0; i < next.count; i++) {
-    if (next.data[i] == to || reaches(x, next.data[i], to, limit, mark, stamp)) return true;
-  }
   return false;
 }
 
-static int32_t last_id(const tc_group *g) {
-  int32_t id = -1;
+static bool group_reaches(const search *s, tc_group *g) {
+  tc_sched *x = s->x;
+  if (x->mark[g->id] == x->stamp || x->pos[g->id] > x->pos[s->to->id]) return false;
+  x->mark[g->id] = x->stamp;
   for (int32_t i = 0; i < g->steps.count; i++) {
-    if (g->steps.data[i].node->id > id) id = g->steps.data[i].node->id;
-  }
-  return id;
-}
-
-// Is there a way from a to b that leaves a and does not go straight into b? Merging would make a cycle.
-static bool indirect_path(tc_sched *x, tc_group *a, tc_group *b, int32_t *mark, int32_t *stamp) {
-  int32_t limit = last_id(b);
-  mark[a->id] = ++*stamp;
-  group_list next = successors(x, a, limit);
-  for (int32_t i = 0; i < next.count; i++) {
-    if (next.data[i] != b && reaches(x, next.data[i], b, limit, mark, *stamp)) return true;
+    if (node_reaches(s, g->steps.data[i].node, g, g == s->from)) return true;
   }
   return false;
+}
+
+// Is there a way between the two that goes through a third group? Merging would make a cycle. Marks what the first one
+// in the order reaches.
+static bool indirect_path(tc_sched *x, tc_group *a, tc_group *b) {
+  bool first = x->pos[a->id] < x->pos[b->id];
+  search s = {x, first ? a : b, first ? b : a};
+  x->stamp++;
+  return group_reaches(&s, s.from);
+}
+
+// a takes b in; the groups between them that the first one reaches (marked) go behind the merged one.
+static void reorder(tc_sched *x, tc_group *a, tc_group *b) {
+  int32_t lo = x->pos[a->id], hi = x->pos[b->id];
+  if (lo > hi) lo = x->pos[b->id], hi = x->pos[a->id];
+  int32_t at = lo;
+  TC_VEC(tc_group *) behind = {0};
+  for (int32_t i = lo; i <= hi; i++) {
+    tc_group *g = x->in_order[i];
+    if (g == a || g == b) continue;
+    if (x->mark[g->id] == x->stamp) tc_vec_push(x->arena, &behind, g);
+    else x->in_order[at++] = g;
+  }
+  x->in_order[at++] = a;
+  for (int32_t i = 0; i < behind.count; i++) x->in_order[at++] = behind.data[i];
+  x->in_order[at] = b;
+  for (int32_t i = lo; i <= hi; i++) x->pos[x->in_order[i]->id] = i;
 }
 
 static int32_t count_kind(const tc_group *g, int32_t kind) {
@@ -252,8 +272,8 @@ static bool rows_fit(tc_sched *x, domain d) {
   return row != TC_SYM_INF && row <= bytes / 64;
 }
 
-static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t *mark, int32_t *stamp, domain *out,
-                  const tc_sym *const ***out_a, const tc_sym *const ***out_b) {
+static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out, const tc_sym *const ***out_a,
+                  const tc_sym *const ***out_b) {
   int32_t most = x->o->max_group ? x->o->max_group : 64;
   if (a->call || b->call) {
     refuse(x, p, "a library call is not fused");
@@ -263,7 +283,7 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t 
     refuse(x, p, "the group would have more than %d nodes", most);
     return false;
   }
-  if (b->stage && !operands_local(x, b->stage, a)) {
+  if ((b->stage && !operands_local(x, b->stage, a)) || (a->stage && !operands_local(x, a->stage, b))) {
     refuse(x, p, "the template reads the buffer more than once");
     return false;
   }
@@ -276,6 +296,11 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t 
     return false;
   }
   if (!merged_domain(x, p, a, b, out)) return false;
+  if (b->stage && !a->stage && !count_kind(a, TC_LN_REDUCE) &&
+      !tc_sym_eq(x->l->syms, par(x, domain_of(a)), tc_sym_mul(x->l->syms, par(x, *out), red(x, *out)))) {
+    refuse(x, p, "work per row in front of a template has no place in its tiles");
+    return false;
+  }
   bool stage = a->stage || b->stage, reduces = count_kind(a, TC_LN_REDUCE) + count_kind(b, TC_LN_REDUCE) > 0;
   if (out->n_red && reduces && !stage && !enough_rows(x, *out)) {
     refuse(x, p, "too few rows to occupy the device");
@@ -291,14 +316,18 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, int32_t 
     refuse(x, p, "their dimensions do not line up");
     return false;
   }
+  // Either may read what the other makes, whichever the pair was found by.
   const tc_buf *bad = NULL;
-  for (int32_t i = 0; i < b->steps.count; i++) {
-    if (!loads_aligned(x, b->steps.data[i].node, (*out_b)[i], a, *out, &bad)) {
-      refuse(x, p, TC_SV_FMT " is read in another order than it is made", TC_SV_ARG(bad->name));
-      return false;
-    }
+  bool aligned = true;
+  for (int32_t i = 0; i < b->steps.count && aligned; i++)
+    aligned = loads_aligned(x, b->steps.data[i].node, (*out_b)[i], a, *out, &bad);
+  for (int32_t i = 0; i < a->steps.count && aligned; i++)
+    aligned = loads_aligned(x, a->steps.data[i].node, (*out_a)[i], b, *out, &bad);
+  if (!aligned) {
+    refuse(x, p, TC_SV_FMT " is read in another order than it is made", TC_SV_ARG(bad->name));
+    return false;
   }
-  if (indirect_path(x, a, b, mark, stamp) || (!p->vertical && indirect_path(x, b, a, mark, stamp))) {
+  if (indirect_path(x, a, b)) {
     refuse(x, p, "it would make a cycle");
     return false;
   }
@@ -375,15 +404,15 @@ static void horizontal_pairs(tc_sched *x, heap *h, const tc_buf *b) {
 }
 
 // Merges the groups of a pair if that is legal now; false if it was refused.
-static bool try_pair(tc_sched *x, const pair *p, int32_t *mark, int32_t *stamp) {
+static bool try_pair(tc_sched *x, const pair *p) {
   tc_group *a = x->group_of[p->producer->id], *b = x->group_of[p->consumer->id];
   if (a == b) return true;
-  if (!p->vertical && indirect_path(x, b, a, mark, stamp)) return false; // b feeds a: their vertical pair decides
   domain d;
   const tc_sym *const **at_a, *const **at_b;
-  if (!legal(x, p, a, b, mark, stamp, &d, &at_a, &at_b)) return false;
+  if (!legal(x, p, a, b, &d, &at_a, &at_b)) return false;
   tc_log(x->o->logger, TC_LOG_FUSION, "fusing " TC_SV_FMT " with " TC_SV_FMT ": saves %lld bytes",
          TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), (long long)p->gain);
+  reorder(x, a, b);
   merge(x, a, b, d, at_a, at_b);
   x->s->n_merges++;
   return true;
@@ -405,7 +434,15 @@ tc_status tc_sched_fuse(tc_sched *x) {
   }
   for (int32_t i = 0; x->o->fuse && i < x->l->bufs.count; i++) horizontal_pairs(x, &h, x->l->bufs.data[i]);
   x->s->n_candidates = h.v.count;
-  int32_t *mark = TC_NEW_ARRAY(x->arena, int32_t, x->s->groups.count), stamp = 0;
+  int32_t n_groups = x->s->groups.count;
+  x->mark = TC_NEW_ARRAY(x->arena, int32_t, n_groups);
+  x->node_mark = TC_NEW_ARRAY(x->arena, int32_t, x->l->nodes.count);
+  x->pos = TC_NEW_ARRAY(x->arena, int32_t, n_groups);
+  x->in_order = TC_NEW_ARRAY(x->arena, tc_group *, n_groups);
+  for (int32_t i = 0; i < n_groups; i++) { // of single nodes, in the nodes' order
+    x->pos[i] = i;
+    x->in_order[i] = x->s->groups.data[i];
+  }
   // What is refused may become legal after other merges: rounds go on until one merges nothing.
   for (int32_t round = 1, before = -1; before != x->s->n_merges; round++) {
     before = x->s->n_merges;
@@ -413,7 +450,7 @@ tc_status tc_sched_fuse(tc_sched *x) {
     heap refused = {0};
     while (h.v.count) {
       pair p = heap_pop(&h);
-      if (!try_pair(x, &p, mark, &stamp)) heap_push(x, &refused, p);
+      if (!try_pair(x, &p)) heap_push(x, &refused, p);
     }
     tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d merges, %d pairs refused", round, x->s->n_merges - before,
            refused.v.count);

@@ -69,6 +69,12 @@ static int32_t last_use(tc_sched *x, const tc_group *g, const tc_buf *b) {
   return last;
 }
 
+// Does the node's result have an element for every point of the group's domain?
+static bool is_full(tc_sched *x, const tc_group *g, const tc_lnode *n) {
+  return tc_sym_eq(x->l->syms, tc_product(x->l, n->n_par, n->extents),
+                   tc_product(x->l, g->n_par + g->n_red, g->extents));
+}
+
 static void note_read(tc_sched *x, tc_group *g, const tc_buf *b) {
   if (b->def && x->inlined[b->def->id]) {
     for (int32_t i = 0; i < b->def->body.insts.count; i++) {
@@ -124,6 +130,18 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
       if (escapes(x, n->outs[k], g)) tc_vec_push(x->arena, &g->writes, n->outs[k]);
     }
   }
+  // In a template's phase everything runs inside its stores, element by element: what is stored once per row waits
+  // until the tile is complete.
+  int32_t last_stage = -1;
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    if (g->steps.data[i].node->kind == TC_LN_TEMPLATE) last_stage = g->steps.data[i].phase;
+  }
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    tc_step *s = &g->steps.data[i];
+    if (s->node->kind != TC_LN_POINTWISE || !s->stores || s->phase > last_stage || is_full(x, g, s->node)) continue;
+    s->phase = last_stage + 1;
+    if (s->phase + 1 > g->n_phases) g->n_phases = s->phase + 1;
+  }
   int64_t on_chip = x->o->device->shared_bytes ? x->o->device->shared_bytes
                     : x->o->device->l1_bytes   ? x->o->device->l1_bytes
                                                : 32768;
@@ -136,16 +154,15 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
     for (int32_t k = 0; k <= i; k++)
       stage_phase = g->steps.data[k].node->kind == TC_LN_TEMPLATE ? g->steps.data[k].phase : stage_phase;
     int32_t size = tc_dtype_size(n->outs[0]->dtype);
-    bool full = n->n_par + n->n_red > 0 && tc_sym_eq(x->l->syms, tc_product(x->l, n->n_par, n->extents),
-                                                     tc_product(x->l, g->n_par + g->n_red, g->extents));
+    bool full = n->n_par + n->n_red > 0 && is_full(x, g, n);
     bool later = last_use(x, g, n->outs[0]) > s->phase;
     if (n->kind == TC_LN_REDUCE) s->hold = TC_HOLD_ROW;
     else if (n->kind == TC_LN_TEMPLATE) s->hold = later ? TC_HOLD_TILE : TC_HOLD_INLINE;
     else if (n->kind == TC_LN_CALL) s->hold = TC_HOLD_MEMORY;
     else if (full && later && from_stage[i] && s->phase == stage_phase)
       s->hold = TC_HOLD_TILE; // cannot be computed again
-    else if (full && later && x->cost[n->id] >= DEAR && row != TC_SYM_INF && held + row * size <= on_chip * 3 / 4 &&
-             g->n_red) {
+    else if (full && later && x->cost[n->id] >= DEAR && row > 1 && row != TC_SYM_INF &&
+             held + row * size <= on_chip * 3 / 4 && g->n_red) {
       s->hold = TC_HOLD_TILE;
       held += row * size;
     } else s->hold = TC_HOLD_INLINE;

@@ -21,6 +21,11 @@ typedef struct tc_sched {
   bool *inlined;       // by node id: computed in every user, never stored
   int32_t *cost;       // by node id: scalar operations per element, with what is inlined into it
   tc_group **group_of; // by node id
+  // Of merging (fuse.c): the groups in topological order, and marks of the last search.
+  int32_t *pos, *mark; // by group id
+  tc_group **in_order; // by position
+  int32_t *node_mark;  // by node id, inlined ones
+  int32_t stamp;
 } tc_sched;
 
 void tc_sched_users(tc_sched *x);

@@ -1,6 +1,19 @@
 // The driver of scheduling, and the text for people.
 #include "core/schedule/internal.h"
 
+// A group whose results have no elements, whatever the symbols are, has nothing to do.
+static void drop_empty(tc_schedule *s) {
+  int32_t kept = 0;
+  for (int32_t i = 0; i < s->groups.count; i++) {
+    tc_group *g = s->groups.data[i];
+    bool empty = g->writes.count > 0;
+    for (int32_t k = 0; k < g->writes.count && empty; k++)
+      empty = tc_sym_is_int(tc_product(s->loops, g->writes.data[k]->rank, g->writes.data[k]->sizes), 0);
+    if (!empty) s->groups.data[kept++] = g;
+  }
+  s->groups.count = kept;
+}
+
 // Groups are numbered in execution order and names end with the number, so names are made last.
 tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedule **out) {
   tc_schedule *s = TC_NEW(l->arena, tc_schedule);
@@ -22,6 +35,7 @@ tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedu
       if (!b->strides) b->strides = b->prefer ? b->prefer : tc_row_major(l->module, b->rank, b->sizes);
     }
   }
+  drop_empty(s);
   TC_TRY(tc_sched_order(&x));
   tc_log(o->logger, TC_LOG_FUSION, "%d candidates, %d merges: %d → %d nodes", s->n_candidates, s->n_merges,
          l->nodes.count, s->groups.count);

@@ -44,6 +44,8 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   int32_t rank = tc_stage_rank(s);
   int64_t panel = tc_stage_operand_size(s, 1, rank), m = tc_stage_out_hint(s, rank - 2),
           n = tc_stage_out_hint(s, rank - 1);
+  if (m < 1) m = 1; // an empty product is of no size to choose for
+  if (n < 1) n = 1;
   tc_dtype d = tc_stage_dtype(s);
   int32_t bytes = d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4;
   *out_n = 0;

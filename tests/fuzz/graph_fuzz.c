@@ -1,0 +1,358 @@
+// Differential test of everything between a graph and its kernels: random graphs through lowering, scheduling, emission
+// and memory planning, run by the kernel interpreter and compared with the references; with fusion and without, for
+// devices with vectors and with threads, with few and many cores, and for several values of symbolic sizes. The loop IR of
+// every graph is also printed, parsed and printed again.
+//
+//   graph_fuzz [--seconds=N] [--seed=S] [--cases=N] [--keep-going] [--print]
+//
+// Case k of seed S has the seed S + k, so that any failure is repeated by --seed=<its seed> --cases=1.
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/fs.h"
+#include "core/ir/refexec.h"
+#include "core/kernel/templates/templates.h"
+#include "core/ops/ops.h"
+#include "core/passes/passes.h"
+#include "tests/fuzz/graphs/execute.h"
+#include "tests/fuzz/graphs/generate.h"
+
+static const struct {
+  const char *name;
+  tc_device_props props;
+} devices[] = {
+    {"cpu", {.simd_bytes = 64, .simd_registers = 32, .cores = 2, .l1_bytes = 32768, .l2_bytes = 1 << 20, .shared_bytes = 1 << 18, .launch_ns = 1000, .bytes_per_ns = 20}},
+    {"cpu-many", {.simd_bytes = 32, .simd_registers = 16, .cores = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .shared_bytes = 1 << 18, .launch_ns = 1000, .bytes_per_ns = 20}},
+    {"gpu", {.max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 49152, .launch_ns = 3000, .bytes_per_ns = 2000}},
+};
+enum { N_DEVICES = sizeof devices / sizeof *devices, MOST_IO = 64 };
+
+typedef struct options {
+  uint64_t seed;
+  int64_t cases;
+  double seconds;
+  bool keep_going, print;
+} options;
+
+typedef struct fuzz_case {
+  const tc_op_registry *ops;
+  uint64_t seed;
+  const options *o;
+  tc_arena *arena;
+  int32_t device;
+  bool fuse, skipped;
+  const char *where; // of the failure
+  tc_sb graph;       // text
+} fuzz_case;
+
+static volatile uint64_t current_seed;
+
+static void on_signal(int number) {
+  char text[64];
+  int n = snprintf(text, sizeof text, "signal %d in the case --seed=%llu\n", number, (unsigned long long)current_seed);
+  if (write(2, text, (size_t)n) < 0) _exit(4);
+  _exit(3);
+}
+
+// ---- inputs ----
+static tc_status make_inputs(fuzz_case *f, const tc_graph *g, const int64_t *symbols, tc_tensor *out) {
+  uint64_t state = f->seed * 977 + 5;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_tensor_type *t = &g->inputs.data[i].value->type;
+    int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK], offset, span = 1;
+    bool empty = false;
+    for (int32_t d = 0; d < t->rank; d++) {
+      TC_TRY(tc_sym_eval(t->sizes[d], symbols, &sizes[d]));
+      TC_TRY(tc_sym_eval(t->strides[d], symbols, &strides[d]));
+      span += (sizes[d] - 1) * strides[d];
+      empty |= sizes[d] == 0;
+    }
+    TC_TRY(tc_sym_eval(t->offset, symbols, &offset));
+    if (empty) span = 0;
+    tc_storage *s;
+    TC_TRY(tc_storage_create(tc_system_allocator(), (size_t)(offset + span) * (size_t)tc_dtype_size(t->dtype), &s));
+    memset(s->data, 0xff, s->size);
+    tc_status made = tc_tensor_view(s, t->dtype, t->rank, sizes, strides, offset, &out[i]);
+    tc_storage_unref(s);
+    TC_TRY(made);
+    tc_tensor_fill_uniform_int(&out[i], (state = state * 6364136223846793005u + 1442695040888963407u), t->dtype == TC_BOOL ? 0 : -3, t->dtype == TC_BOOL ? 2 : 4);
+  }
+  return TC_OK;
+}
+
+// ---- comparison ----
+typedef struct tolerance {
+  bool exact;
+  double eps;  // of the coarsest type of the graph
+  double least; // error of sums whose terms cancel
+} tolerance;
+
+static void each(const tc_tensor *t, int64_t k, int64_t *index) {
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    index[d] = k % t->sizes[d];
+    k /= t->sizes[d];
+  }
+}
+
+// `narrow` rounds as the program does, `wide` does not: what they differ by is what rounding does to this graph.
+static tc_status compare(const tc_tensor *got, const tc_tensor *narrow, const tc_tensor *wide, tolerance tol, int32_t output) {
+  int64_t n = tc_tensor_numel(narrow), index[TC_MAX_RANK];
+  if (got->dtype != narrow->dtype || got->rank != narrow->rank) return tc_error(TC_STATUS_MISMATCH, "output %d is %s of rank %d, expected %s of rank %d", output, tc_dtype_name(got->dtype), got->rank, tc_dtype_name(narrow->dtype), narrow->rank);
+  for (int32_t d = 0; d < got->rank; d++) {
+    if (got->sizes[d] != narrow->sizes[d]) return tc_error(TC_STATUS_MISMATCH, "output %d: size %d is %lld, expected %lld", output, d, (long long)got->sizes[d], (long long)narrow->sizes[d]);
+    if (narrow->sizes[d] > 1 && n > 0 && got->strides[d] != narrow->strides[d]) return tc_error(TC_STATUS_MISMATCH, "output %d: stride %d is %lld, expected %lld", output, d, (long long)got->strides[d], (long long)narrow->strides[d]);
+  }
+  double most = 0, drift = 0;
+  for (int64_t k = 0; k < n; k++) {
+    each(narrow, k, index);
+    double a, b;
+    tc_tensor_get(narrow, index, &a, NULL);
+    tc_tensor_get(wide, index, &b, NULL);
+    if (isfinite(b) && fabs(b) > most) most = fabs(b);
+    if (isfinite(a) && isfinite(b) && fabs(a - b) > drift) drift = fabs(a - b);
+  }
+  double allowed = tol.exact ? 0 : 16 * drift + tol.eps * (most + 1e-3) + tol.least;
+  for (int64_t k = 0; k < n; k++) {
+    each(narrow, k, index);
+    double a, b, c;
+    tc_tensor_get(narrow, index, &a, NULL);
+    tc_tensor_get(wide, index, &b, NULL);
+    tc_tensor_get(got, index, &c, NULL);
+    if (isnan(a) && isnan(c)) continue;
+    if (!tol.exact && (!isfinite(a) || !isfinite(b)) && (isfinite(a) != isfinite(b) || a == c)) continue;
+    if (a == c || fabs(c - b) <= allowed) continue;
+    char at[200] = "";
+    for (int32_t d = 0; d < got->rank; d++) snprintf(at + strlen(at), sizeof at - strlen(at), "%s%lld", d ? ", " : "", (long long)index[d]);
+    return tc_error(TC_STATUS_MISMATCH, "output %d[%s] is %.9g, expected %.9g (wide %.12g, allowed error %.3g%s)", output, at, c, a, b, allowed, tol.exact ? ", exact" : "");
+  }
+  return TC_OK;
+}
+
+// ---- text ----
+static tc_status reparse(fuzz_case *f, const tc_loops *l, const tc_template_registry *templates) {
+  tc_sb first = tc_sb_make(f->arena), second = tc_sb_make(f->arena);
+  tc_loops_print(&first, l);
+  tc_module *m = TC_NEW(f->arena, tc_module);
+  *m = (tc_module){.arena = f->arena, .ops = f->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
+  tc_lexer lx;
+  tc_lex_init(&lx, f->arena, TC_SV("loops"), tc_sb_view(&first));
+  tc_loops *back;
+  TC_TRY(tc_loops_parse_with(m, templates, &lx, &back), "while parsing the printed loops:\n%s", first.text);
+  tc_loops_print(&second, back);
+  if (tc_sv_eq(tc_sb_view(&first), tc_sb_view(&second))) return TC_OK;
+  return tc_error(TC_STATUS_MISMATCH, "the loops print differently after parsing:\n%s----\n%s", first.text, second.text);
+}
+
+// ---- one case ----
+typedef struct values {
+  int64_t *symbols;
+  tc_tensor in[MOST_IO], narrow[MOST_IO], wide[MOST_IO];
+} values;
+
+static tc_status reference(fuzz_case *f, tc_graph *g, values *v) {
+  tc_ref_options plain = {0}, wide = {.wide = true};
+  TC_TRY(make_inputs(f, g, v->symbols, v->in));
+  f->where = "reference";
+  tc_status s = tc_ref_run(g, tc_system_allocator(), g->inputs.count, v->in, v->narrow, &plain);
+  if (s == TC_OK) s = tc_ref_run(g, tc_system_allocator(), g->inputs.count, v->in, v->wide, &wide);
+  return s;
+}
+
+static void free_values(values *v) {
+  for (int32_t i = 0; i < MOST_IO; i++) {
+    tc_tensor_unref(&v->in[i]);
+    tc_tensor_unref(&v->narrow[i]);
+    tc_tensor_unref(&v->wide[i]);
+  }
+}
+
+static tc_status on_device(fuzz_case *f, tc_graph *g, const tc_template_registry *templates, const values *v, int32_t n_values, const tolerance *tol) {
+  tc_lower_options lo = {.logger = &tc_logger_silent, .templates = templates};
+  tc_loops *l;
+  f->where = "lowering";
+  TC_TRY(tc_lower_graph(g, &lo, &l));
+  f->where = "checking the loops";
+  TC_TRY(tc_loops_verify(l));
+  f->where = "text of loops";
+  if (f->device == 0 && f->fuse) TC_TRY(reparse(f, l, templates));
+  if (f->o->print) {
+    tc_sb sb = tc_sb_make(f->arena);
+    tc_loops_print(&sb, l);
+    printf("%s\n", sb.text);
+  }
+  tc_schedule_options so = {.logger = &tc_logger_silent, .device = &devices[f->device].props, .fuse = f->fuse};
+  tc_schedule *s;
+  f->where = "scheduling";
+  TC_TRY(tc_schedule_loops(l, &so, &s));
+  f->where = "checking the loops after scheduling";
+  TC_TRY(tc_loops_verify(l));
+  if (f->o->print) {
+    tc_sb sb = tc_sb_make(f->arena);
+    tc_schedule_print(&sb, s);
+    printf("---- %s %s\n%s\n", devices[f->device].name, f->fuse ? "fused" : "unfused", sb.text);
+  }
+  tc_emit_options eo = {.logger = &tc_logger_silent, .device = &devices[f->device].props};
+  tc_plan *p;
+  f->where = "emission";
+  TC_TRY(tc_plan_build(s, &eo, &p));
+  if (f->o->print) {
+    tc_sb sb = tc_sb_make(f->arena);
+    tc_plan_print(&sb, p);
+    for (int32_t i = 0; i < p->kernels.count; i++) tc_kernel_print(&sb, p->kernels.data[i]->kernel);
+    printf("%s\n", sb.text);
+  }
+  for (int32_t k = 0; k < n_values; k++) {
+    plan_run r = {.p = p, .symbols = v[k].symbols, .inputs = v[k].in};
+    tc_tensor out[MOST_IO] = {0};
+    f->where = "running";
+    tc_status st = plan_run_all(&r, f->arena, out);
+    f->where = "comparing";
+    for (int32_t i = 0; i < p->outputs.count && st == TC_OK; i++) st = compare(&out[i], &v[k].narrow[i], &v[k].wide[i], tol[i], i);
+    for (int32_t i = 0; i < p->outputs.count; i++) tc_tensor_unref(&out[i]);
+    if (st != TC_OK && k) return tc_status_note(st, "for the %d. values of the symbols", k + 1);
+    TC_TRY(st);
+  }
+  return TC_OK;
+}
+
+static int64_t *symbol_values(fuzz_case *f, gen *r, int32_t k) {
+  int64_t *v = TC_NEW_ARRAY(f->arena, int64_t, 65536);
+  for (int32_t i = 0; i < r->n_symbols; i++) {
+    tc_sym_info *info = tc_sym_info_of(r->m->syms, r->symbols[i]);
+    int64_t n = k == 0 ? info->hint : info->lo + gen_int(r, 9);
+    v[r->symbols[i]->symbol] = n;
+  }
+  return v;
+}
+
+static tc_status one(void *arg) {
+  fuzz_case *f = arg;
+  tc_template_registry templates = {0};
+  tc_templates_register_core(f->arena, &templates);
+  tc_module *m = TC_NEW(f->arena, tc_module);
+  *m = (tc_module){.arena = f->arena, .ops = f->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
+  gen r;
+  f->where = "generation";
+  tc_graph *g = gen_graph(&r, m, f->seed);
+  f->graph = tc_sb_make(f->arena);
+  tc_graph_print(&f->graph, g);
+  if (f->o->print) printf("%s\n", f->graph.text);
+  if (g->inputs.count > MOST_IO || g->outputs.count > MOST_IO) {
+    f->skipped = true;
+    return TC_OK;
+  }
+  tolerance tol[MOST_IO];
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    const gen_value *v = gen_find(&r, g->outputs.data[i].arg.value);
+    tol[i] = (tolerance){.exact = v && v->exact, .eps = r.halves ? 2e-2 : 2e-4, .least = (v ? v->bound : 1) * (r.halves ? 1e-4 : 1e-7)};
+  }
+  values v[2] = {0};
+  int32_t n_values = r.n_symbols ? 2 : 1;
+  tc_status s = TC_OK;
+  for (int32_t k = 0; k < n_values && s == TC_OK; k++) {
+    v[k].symbols = symbol_values(f, &r, k);
+    s = reference(f, g, &v[k]);
+    if (s != TC_OK) f->skipped = true;
+    if (s != TC_OK && k == 1) { // these values break a condition of the graph
+      tc_status_free(s);
+      s = TC_OK;
+      f->skipped = false;
+      n_values = 1;
+      tc_tensor_unref(v[1].in);
+    }
+  }
+  bool progress = true;
+  f->where = s == TC_OK ? "decomposing" : f->where;
+  for (int32_t round = 0; round < 4 && progress && s == TC_OK; round++) s = tc_pass_decompose.run(g, &progress);
+  for (int32_t d = 0; d < N_DEVICES && s == TC_OK; d++) {
+    for (int32_t fuse = 1; fuse >= 0 && s == TC_OK; fuse--) {
+      f->device = d;
+      f->fuse = fuse;
+      s = on_device(f, g, &templates, v, n_values, tol);
+    }
+  }
+  for (int32_t k = 0; k < 2; k++) free_values(&v[k]);
+  return s;
+}
+
+// ---- the loop over cases ----
+static bool run_case(const tc_op_registry *ops, const options *o, uint64_t seed, int64_t *skipped, tc_map *reasons) {
+  fuzz_case f = {.ops = ops, .seed = seed, .o = o};
+  current_seed = seed;
+  alarm(120);
+  tc_status s = tc_arena_create(tc_system_allocator(), &f.arena);
+  if (s == TC_OK) s = tc_arena_guard(f.arena, one, &f);
+  *skipped += f.skipped;
+  bool ok = s == TC_OK || f.skipped;
+  if (f.skipped && s != TC_OK && reasons) {
+    tc_sv line;
+    tc_sv_cut(tc_sv_of(tc_status_text(s)), '\n', &line);
+    tc_map_put(reasons, line, NULL)->value.num++;
+  }
+  if (!ok) {
+    if (!o->keep_going) printf("%s\n", f.graph.text ? f.graph.text : "");
+    printf("FAILED --seed=%llu on %s, %s, %s: %s\n", (unsigned long long)seed, devices[f.device].name, f.fuse ? "fused" : "unfused", f.where, tc_status_text(s));
+    fflush(stdout);
+  }
+  tc_status_free(s);
+  tc_arena_destroy(f.arena);
+  return ok;
+}
+
+typedef struct session {
+  options o;
+  tc_arena *arena;
+  int64_t failed;
+} session;
+
+static tc_status all(void *arg) {
+  session *x = arg;
+  const options *o = &x->o;
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(x->arena, &ops));
+  TC_TRY(tc_ops_register_core(ops));
+  printf("--seed=%llu\n", (unsigned long long)o->seed);
+  fflush(stdout);
+  tc_map *reasons = tc_map_create(x->arena);
+  double end = tc_now_ms() + o->seconds * 1000;
+  int64_t n = 0, skipped = 0;
+  for (; (o->cases ? n < o->cases : tc_now_ms() < end) && (o->keep_going || !x->failed); n++) {
+    x->failed += !run_case(ops, o, o->seed + (uint64_t)n, &skipped, reasons);
+  }
+  for (int32_t i = 0; i < tc_map_count(reasons); i++) {
+    const tc_map_entry *e = tc_map_at(reasons, i);
+    printf("%lld skipped: " TC_SV_FMT "\n", (long long)e->value.num, TC_SV_ARG(e->key));
+  }
+  printf("%lld cases, %lld failed, %lld skipped\n", (long long)n, (long long)x->failed, (long long)skipped);
+  return TC_OK;
+}
+
+int main(int argc, char **argv) {
+  session x = {.o = {.seconds = 30, .seed = (uint64_t)time(NULL) * 1000003u}};
+  for (int i = 1; i < argc; i++) {
+    if (strncmp(argv[i], "--seconds=", 10) == 0) x.o.seconds = strtod(argv[i] + 10, NULL);
+    else if (strncmp(argv[i], "--seed=", 7) == 0) x.o.seed = strtoull(argv[i] + 7, NULL, 10);
+    else if (strncmp(argv[i], "--cases=", 8) == 0) x.o.cases = strtoll(argv[i] + 8, NULL, 10);
+    else if (strcmp(argv[i], "--keep-going") == 0) x.o.keep_going = true;
+    else if (strcmp(argv[i], "--print") == 0) x.o.print = true;
+    else {
+      fprintf(stderr, "graph_fuzz [--seconds=N] [--seed=S] [--cases=N] [--keep-going] [--print]\n");
+      return 2;
+    }
+  }
+  setvbuf(stdout, NULL, _IOLBF, 1 << 16);
+  signal(SIGSEGV, on_signal);
+  signal(SIGABRT, on_signal);
+  signal(SIGFPE, on_signal);
+  signal(SIGALRM, on_signal);
+  tc_status s = tc_arena_create(tc_system_allocator(), &x.arena);
+  if (s == TC_OK) s = tc_arena_guard(x.arena, all, &x);
+  if (s != TC_OK) fprintf(stderr, "%s\n", tc_status_text(s));
+  bool ok = s == TC_OK && !x.failed;
+  tc_status_free(s);
+  tc_arena_destroy(x.arena);
+  return ok ? 0 : 1;
+}

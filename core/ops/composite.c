@@ -85,5 +85,11 @@ static const tc_op_def rows[] = {
          "log(other))))"),
     TEXT("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", 0,
          "where(gt(self, lambd), sub(self, lambd), where(lt(self, -lambd), add(self, lambd), mul(self, 0)))"),
+    TEXT("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", 0,
+         "let n = clamp(sqrt(sum(mul(x1, x1), [dim])), eps); let m = clamp(sqrt(sum(mul(x2, x2), [dim])), eps); "
+         "div(sum(mul(x1, x2), [dim]), mul(n, m))"),
+    TEXT("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", 0,
+         "let m = amax(self, dim, true); let f = where(isinf(m), zeros_like(m), m); let s = log(sum(exp(sub(self, f)), "
+         "dim, true)); let r = add(s, f); if(keepdim, r, squeeze(r, dim))"),
 };
 TC_OP_FAMILY(composite);

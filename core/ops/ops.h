@@ -9,12 +9,13 @@
 #include "tc/lower.h"
 
 // X(family): every family file defines `const tc_op_family tc_ops_<family>`.
-#define TC_OP_FAMILIES(X)                                                                                              \
-  X(arithmetic)                                                                                                        \
-  X(unary)                                                                                                             \
-  X(compare)                                                                                                           \
-  X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm) X(matmul) X(attention) X(effect) X(join) X(pad) \
-      X(split) X(rearrange) X(complex) X(conv) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite)
+#define TC_OP_FAMILIES(X)                                                                                         \
+  X(arithmetic)                                                                                                   \
+  X(unary)                                                                                                        \
+  X(compare)                                                                                                      \
+  X(activation)                                                                                                   \
+  X(cast) X(create) X(view) X(reduce) X(softmax) X(norm) X(matmul) X(attention) X(effect) X(join) X(pad) X(split) \
+      X(rearrange) X(complex) X(conv) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter)
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
 #undef X
@@ -59,6 +60,8 @@ tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t);
 tc_int tc_int_within(tc_op_args *a, tc_int e, tc_int lo, tc_int hi);
 
 // ---- ranges of a dimension of argument 0, as view results (view.c) ----
+// A slice of argument 0 as slice.Tensor takes it: dim, start, end, step are the arguments from `first` on.
+int32_t tc_op_read_slice(tc_op_args *a, int32_t first, int64_t *dim, tc_int *start, tc_int *length, tc_int *step);
 int32_t tc_view_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int length);
 void tc_lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc_int step);
 

@@ -310,24 +310,32 @@ static tc_int clamp_index(tc_op_args *a, tc_int v, tc_int size) {
   if (tc_int_is_const(v, &c) && c < 0) v = tc_int_add(a, v, size);
   return tc_int_max(a, tc_int_min(a, v, size), tc_int_const(a, 0));
 }
-static int32_t read_slice(tc_op_args *a, slice *s) {
+static int32_t read_slice_at(tc_op_args *a, int32_t first, slice *s) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   if (t->rank == 0) return tc_op_fail(a, "slice() cannot be applied to a 0-dim tensor");
-  s->dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
+  s->dim = tc_op_wrap_dim(a, tc_op_int(a, first, 0), t->rank);
   if (s->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   tc_int size = t->sizes[s->dim];
-  int64_t step = tc_op_int(a, 4, 1), end;
+  int64_t step = tc_op_int(a, first + 3, 1), end;
   if (step <= 0) return tc_op_fail(a, "slice step must be positive, not %lld", (long long)step);
-  s->start = tc_op_kind(a, 2) == TC_AK_NONE ? tc_int_const(a, 0) : clamp_index(a, tc_op_sym(a, 2), size);
+  s->start =
+      tc_op_kind(a, first + 1) == TC_AK_NONE ? tc_int_const(a, 0) : clamp_index(a, tc_op_sym(a, first + 1), size);
   tc_int stop = size;
-  if (tc_op_kind(a, 3) != TC_AK_NONE) {
-    tc_int e = tc_op_sym(a, 3);
+  if (tc_op_kind(a, first + 2) != TC_AK_NONE) {
+    tc_int e = tc_op_sym(a, first + 2);
     bool all = tc_int_is_const(e, &end) && end == INT64_MAX;
     stop = all ? size : clamp_index(a, e, size);
   }
   s->step = tc_int_const(a, step);
   tc_int span = tc_int_max(a, tc_int_sub(a, stop, s->start), tc_int_const(a, 0));
   s->length = tc_int_floordiv(a, tc_int_add(a, span, tc_int_const(a, step - 1)), s->step);
+  return TC_STATUS_OK;
+}
+static int32_t read_slice(tc_op_args *a, slice *s) { return read_slice_at(a, 1, s); }
+int32_t tc_op_read_slice(tc_op_args *a, int32_t first, int64_t *dim, tc_int *start, tc_int *length, tc_int *step) {
+  slice s;
+  if (read_slice_at(a, first, &s)) return TC_STATUS_INVALID_ARGUMENT;
+  *dim = s.dim, *start = s.start, *length = s.length, *step = s.step;
   return TC_STATUS_OK;
 }
 static int32_t slice_meta(tc_op_args *a) {

@@ -1,8 +1,9 @@
-// The examples of docs/formats.md: every indented text that starts with graph, loops or kernel reads, and what it
+// The examples of docs/formats.md: every indented text that starts with graph, loops, kernel or plan reads, and what it
 // prints reads back to the same text.
 #include "core/kernel/kernel.h"
 #include "core/loop/loop.h"
 #include "core/ops/ops.h"
+#include "core/plan/plan.h"
 #include "tests/unit/unit.h"
 
 static tc_module *fresh_module(tc_arena *arena, const tc_op_registry *ops) {
@@ -24,6 +25,10 @@ static tc_status reprint(tc_arena *arena, const tc_op_registry *ops, tc_sv text,
     tc_loops *l;
     TC_TRY(tc_loops_parse(fresh_module(arena, ops), &lx, &l));
     tc_loops_print(&sb, l);
+  } else if (tc_lex_at(&lx, "plan")) {
+    tc_plan *p;
+    TC_TRY(tc_plan_parse(fresh_module(arena, ops), &lx, &p));
+    tc_plan_print(&sb, p);
   } else {
     tc_kernel *k;
     TC_TRY(tc_kernel_parse(arena, &lx, &k));
@@ -35,7 +40,8 @@ static tc_status reprint(tc_arena *arena, const tc_op_registry *ops, tc_sv text,
 }
 
 static bool starts(tc_sv line) {
-  return tc_sv_starts(line, "    graph ") || tc_sv_starts(line, "    loops ") || tc_sv_starts(line, "    kernel ");
+  return tc_sv_starts(line, "    graph ") || tc_sv_starts(line, "    loops ") || tc_sv_starts(line, "    kernel ") ||
+         tc_sv_starts(line, "    plan ");
 }
 
 TC_TEST(the_examples_hold) {
@@ -58,7 +64,7 @@ TC_TEST(the_examples_hold) {
     if (!tc_sv_eq(once, twice)) fail_msg(TC_SV_FMT "\nis read as\n" TC_SV_FMT, TC_SV_ARG(once), TC_SV_ARG(twice));
     found++;
   }
-  assert_int_equal(found, 3);
+  assert_int_equal(found, 4);
   return TC_OK;
 }
 

@@ -194,6 +194,27 @@ static double hypot_f(double x, double y) { return hypot(x, y); }
 static const tc_scalar_ref hypot_ref = {.f2 = hypot_f};
 static double copysign_f(double x, double y) { return copysign(x, y); }
 static const tc_scalar_ref copysign_ref = {.f2 = copysign_f};
+// Shifts by a negative amount or by all bits give 0, to the right the sign.
+static int64_t shl_i(int64_t x, int64_t n) { return n < 0 || n > 63 ? 0 : (int64_t)((uint64_t)x << n); }
+static int64_t shr_i(int64_t x, int64_t n) { return n < 0 || n > 63 ? (x < 0 ? -1 : 0) : x >> n; }
+static const tc_scalar_ref shl_ref = {.i2 = shl_i}, shr_ref = {.i2 = shr_i};
+static int32_t lower_shift(tc_op_args *a, int32_t op) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_int index[TC_MAX_RANK];
+  tc_lt x = tc_lo_expand(a, tc_lo_arg(a, 0), t->rank, t->sizes),
+        y = tc_lo_expand(a, tc_lo_arg(a, 1), t->rank, t->sizes);
+  tc_lo_begin(a, t->rank, t->sizes, index);
+  tc_bval v = tc_lo_cast(a, tc_lo_load(a, x, index), t->dtype), n = tc_lo_cast(a, tc_lo_load(a, y, index), t->dtype);
+  int32_t bits = tc_dtype_size(t->dtype) * 8;
+  tc_bval zero = tc_lo_const_int(a, t->dtype, 0), last = tc_lo_const_int(a, t->dtype, bits - 1);
+  tc_bval all = tc_lo_op2(a, TC_K_OR, tc_lo_op2(a, TC_K_LT, n, zero), tc_lo_op2(a, TC_K_GT, n, last));
+  tc_bval by = tc_lo_op3(a, TC_K_SELECT, all, last, n), out = tc_lo_op2(a, op, v, by);
+  bool sign = op == TC_K_SHR && tc_dtype_class(t->dtype) == 'i'; // then the last bit has spread already
+  tc_lo_result(a, 0, tc_lo_end(a, sign ? out : tc_lo_op3(a, TC_K_SELECT, all, zero, out), t->dtype));
+  return TC_STATUS_OK;
+}
+static int32_t lower_shl(tc_op_args *a) { return lower_shift(a, TC_K_SHL); }
+static int32_t lower_shr(tc_op_args *a) { return lower_shift(a, TC_K_SHR); }
 static int32_t lower_div_trunc(tc_op_args *a) {
   return lower_binary_text(a, "trunc(x / y)", "x / where(y == 0, 1, y)");
 }
@@ -277,6 +298,46 @@ static const tc_op_def rows[] = {
     ROW("fmin(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "fmin(self, other)", fmin_ref),
     ROW("atan2(Tensor self, Tensor other) -> Tensor", PW | TC_OP_INT_TO_FLOAT, tc_meta_promote_float,
         "atan2(self, other)", atan2_ref),
+    {.schema = "__lshift__.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shl,
+     .scalar_ref = &shl_ref},
+    {.schema = "__lshift__.Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shl,
+     .scalar_ref = &shl_ref},
+    {.schema = "bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shl,
+     .scalar_ref = &shl_ref},
+    {.schema = "bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shl,
+     .scalar_ref = &shl_ref},
+    {.schema = "__rshift__.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shr,
+     .scalar_ref = &shr_ref},
+    {.schema = "__rshift__.Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shr,
+     .scalar_ref = &shr_ref},
+    {.schema = "bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shr,
+     .scalar_ref = &shr_ref},
+    {.schema = "bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .lower = lower_shr,
+     .scalar_ref = &shr_ref},
     {.schema = "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
      .traits = PW,
      .meta = tc_meta_promote,

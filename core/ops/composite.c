@@ -39,6 +39,52 @@ static int32_t addc_ref(tc_op_args *a, bool divide) {
 static int32_t addcmul_ref(tc_op_args *a) { return addc_ref(a, false); }
 static int32_t addcdiv_ref(tc_op_args *a) { return addc_ref(a, true); }
 
+// diff: n times the difference of neighbours, after what is put before and behind.
+static int32_t diff_expand(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t n = tc_op_int(a, 1, 1), dim = tc_op_dim(a, 2, t->rank);
+  if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (t->rank == 0 || n < 0)
+    return tc_op_fail(a, "diff expects a tensor of at least one dimension and a non-negative order");
+  tc_gv parts[3], x = tc_ex_arg(a, 0);
+  int32_t count = 0;
+  if (tc_op_tensor(a, 3)) parts[count++] = tc_ex_arg(a, 3);
+  parts[count++] = x;
+  if (tc_op_tensor(a, 4)) parts[count++] = tc_ex_arg(a, 4);
+  if (count > 1) {
+    tc_ex_begin(a, "aten::cat");
+    tc_ex_push_list(a, count, parts);
+    tc_ex_push_int(a, tc_int_const(a, dim));
+    x = tc_ex_make(a, 1, NULL);
+  }
+  for (int64_t k = 0; k < n && tc_ex_type(a, x); k++) {
+    tc_int size = tc_ex_type(a, x)->sizes[dim],
+           ends[2][2] = {{tc_int_const(a, 1), size}, {tc_int_const(a, 0), tc_int_sub(a, size, tc_int_const(a, 1))}};
+    tc_gv side[2];
+    if (tc_sym_is_int(size, 0)) break;
+    bool bools = tc_ex_type(a, x)->dtype == TC_BOOL;
+    for (int32_t i = 0; i < 2; i++) {
+      tc_ex_begin(a, "aten::slice.Tensor");
+      tc_ex_push(a, x);
+      tc_ex_push_int(a, tc_int_const(a, dim));
+      tc_ex_push_int(a, ends[i][0]);
+      tc_ex_push_int(a, ends[i][1]);
+      side[i] = tc_ex_make(a, 1, NULL);
+    }
+    tc_ex_begin(a, bools ? "aten::logical_xor" : "aten::sub.Tensor");
+    tc_ex_push(a, side[0]);
+    tc_ex_push(a, side[1]);
+    x = tc_ex_make(a, 1, NULL);
+  }
+  if (n == 0 && count == 1) {
+    tc_ex_begin(a, "aten::clone");
+    tc_ex_push(a, x);
+    x = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_result(a, 0, x);
+  return TC_STATUS_OK;
+}
+
 enum { C = TC_OP_COMPLEX, PWC = TC_OP_COMPLEX | TC_OP_POINTWISE };
 #define TEXT(s, t, d) {.schema = s, .traits = t, .decompose = d}
 static const tc_op_def rows[] = {
@@ -91,5 +137,14 @@ static const tc_op_def rows[] = {
     TEXT("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", 0,
          "let m = amax(self, dim, true); let f = where(isinf(m), zeros_like(m), m); let s = log(sum(exp(sub(self, f)), "
          "dim, true)); let r = add(s, f); if(keepdim, r, squeeze(r, dim))"),
+    {.schema = "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+     .traits = C,
+     .expand = diff_expand},
+    TEXT("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+         "(Tensor, Tensor)",
+         C, "var(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)"),
+    TEXT("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+         "(Tensor, Tensor)",
+         C, "std(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)"),
 };
 TC_OP_FAMILY(composite);

@@ -127,6 +127,56 @@ static int32_t arange_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// linspace: start + i·step, from the end for the second half, so that both ends are met. eye: ones where row = column.
+static int32_t linspace_meta(tc_op_args *a) {
+  tc_int n = tc_op_sym(a, 2);
+  if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1) return tc_op_fail(a, "number of steps must be non-negative");
+  return tc_op_set_result(a, 0, tc_op_dtype(a, 3, TC_F32), 1, &n, NULL);
+}
+static int32_t linspace_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_dtype compute = tc_dtype_is_float(r->dtype) ? tc_op_math_type(r->dtype) : TC_F64;
+  int64_t n = tc_op_int(a, 2, -1);
+  double from = tc_op_float(a, 0, 0), to = tc_op_float(a, 1, 0);
+  if (n < 0 || tc_dtype_is_complex(r->dtype))
+    return tc_op_fail(a, "linspace is lowered for a constant number of real steps");
+  tc_int i[1];
+  tc_lo_begin(a, 1, r->sizes, i);
+  tc_bval step = tc_lo_const(a, compute, n > 1 ? (to - from) / (double)(n - 1) : 0, 0);
+  tc_bval up = tc_lo_op2(a, TC_K_ADD, tc_lo_const(a, compute, from, 0),
+                         tc_lo_op2(a, TC_K_MUL, tc_lo_index(a, i[0], compute), step));
+  tc_bval left = tc_lo_index(a, tc_int_sub(a, tc_int_const(a, n - 1), i[0]), compute);
+  tc_bval down = tc_lo_op2(a, TC_K_SUB, tc_lo_const(a, compute, to, 0), tc_lo_op2(a, TC_K_MUL, left, step));
+  tc_bval half = tc_lower_condition(a, tc_sym_cmp(a->syms, TC_SYM_LT, i[0], tc_int_const(a, n > 1 ? n / 2 : 1)));
+  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, half, up, down), r->dtype));
+  return TC_STATUS_OK;
+}
+static int32_t linspace_ref(tc_op_args *a) {
+  const tc_ref_view *y = tc_op_result_data(a, 0);
+  int64_t n = tc_ref_numel(y);
+  double from = tc_op_float(a, 0, 0), to = tc_op_float(a, 1, 0), step = n > 1 ? (to - from) / (double)(n - 1) : 0;
+  for (int64_t i = 0; i < n; i++)
+    tc_ref_put(y, i, (tc_c128){i < n / 2 || n == 1 ? from + (double)i * step : to - (double)(n - 1 - i) * step, 0});
+  return TC_STATUS_OK;
+}
+static int32_t eye_meta(tc_op_args *a) {
+  tc_int sizes[2] = {tc_op_sym(a, 0), tc_op_sym(a, tc_op_arg_index(a, "m") >= 0 ? 1 : 0)};
+  return tc_op_set_result(a, 0, tc_op_dtype(a, tc_op_arg_index(a, "dtype"), TC_F32), 2, sizes, NULL);
+}
+static int32_t eye_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_int i[2];
+  tc_lo_begin(a, 2, r->sizes, i);
+  tc_lo_result(a, 0, tc_lo_end(a, tc_lower_condition(a, tc_sym_cmp(a->syms, TC_SYM_EQ, i[0], i[1])), r->dtype));
+  return TC_STATUS_OK;
+}
+static int32_t eye_ref(tc_op_args *a) {
+  const tc_ref_view *y = tc_op_result_data(a, 0);
+  for (int64_t i = 0; i < y->sizes[0] && i < y->sizes[1]; i++)
+    tc_ref_put(y, i * y->strides[0] + i * y->strides[1], (tc_c128){1, 0});
+  return TC_STATUS_OK;
+}
+
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define FORMAT ", MemoryFormat? memory_format=None"
 #define FILL(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
@@ -151,5 +201,19 @@ static const tc_op_def rows[] = {
     RANGE("arange(Scalar end, *, " OPTIONS ") -> Tensor"),
     RANGE("arange.start(Scalar start, Scalar end, *, " OPTIONS ") -> Tensor"),
     RANGE("arange.start_step(Scalar start, Scalar end, Scalar step=1, *, " OPTIONS ") -> Tensor"),
+    {.schema = "linspace(Scalar start, Scalar end, int steps, *, " OPTIONS ") -> Tensor",
+     .meta = linspace_meta,
+     .lower = linspace_lower,
+     .ref = linspace_ref},
+    {.schema = "eye(SymInt n, *, " OPTIONS ") -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = eye_meta,
+     .lower = eye_lower,
+     .ref = eye_ref},
+    {.schema = "eye.m(SymInt n, SymInt m, *, " OPTIONS ") -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = eye_meta,
+     .lower = eye_lower,
+     .ref = eye_ref},
 };
 TC_OP_FAMILY(create);

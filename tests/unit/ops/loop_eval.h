@@ -208,7 +208,7 @@ static inline tc_status le_run_loops(tc_loops *l, const tc_allocator *a, const t
                                      const int64_t *symbols, int32_t n_symbols, tc_tensor *outputs) {
   le_run r = {.l = l, .arena = l->arena};
   r.symbols = TC_NEW_ARRAY(l->arena, int64_t, tc_sym_symbol_count(l->syms) + 1);
-  memcpy(r.symbols, symbols, sizeof *symbols * (size_t)n_symbols);
+  if (n_symbols > 0) memcpy(r.symbols, symbols, sizeof *symbols * (size_t)n_symbols);
   r.data = TC_NEW_ARRAY(l->arena, tc_knum *, l->bufs.count);
   for (int32_t i = 0; i < l->bufs.count; i++) {
     const tc_buf *b = l->bufs.data[i];

@@ -225,7 +225,21 @@ static void raise_symbol(void *self, const tc_sym *symbol) {
   raise_to(l, e->value.ptr);
 }
 
+// A step that is one node.
+static void add_single(tc_session *s, tc_node *n, bool bad) {
+  session_step *step = &s->steps[s->n_steps++];
+  step->kind = bad || s->context->is_ref ? STEP_REF : STEP_EXEC, step->node = n, step->control = segment_control(n);
+  if (step->control != CONTROL_NONE) step->kind = STEP_CONTROL;
+  else segment_extract(s, 1, &n, step->kind == STEP_REF, step);
+}
+
 void segment_cut(tc_session *s, const bool *bad) {
+  if (s->apart) {
+    s->steps = TC_NEW_ARRAY(s->arena, session_step, s->graph->n_nodes);
+    s->n_steps = 0;
+    for (tc_node *n = s->graph->first; n; n = n->next) add_single(s, n, bad[n->id]);
+    return;
+  }
   tc_graph *g = s->graph;
   leveling l = {
       .s = s, .bad = bad, .level = TC_NEW_ARRAY(s->arena, int32_t, g->n_nodes), .definers = tc_map_create(s->arena)};
@@ -253,10 +267,7 @@ void segment_cut(tc_session *s, const bool *bad) {
     }
     for (tc_node *k = g->first; k; k = k->next) {
       if (l.level[k->id] != level || !bad[k->id]) continue;
-      session_step *step = &s->steps[s->n_steps++];
-      step->kind = STEP_REF, step->node = k, step->control = segment_control(k);
-      if (step->control == CONTROL_NONE) segment_extract(s, 1, &k, true, step);
-      else step->kind = STEP_CONTROL;
+      add_single(s, k, true);
     }
   }
 }

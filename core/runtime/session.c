@@ -1,7 +1,7 @@
 // Creating sessions: passes, the attempt to compile the graph whole, and the search for what must be left out.
 //
 // When a segment fails to compile its nodes are tried one by one; those that fail alone are left to the references, and
-// the graph is cut again.
+// the graph is cut again. If all compile alone, every node becomes a segment of its own.
 #include "core/runtime/session.h"
 
 #include <string.h>
@@ -108,11 +108,13 @@ static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *fo
     }
     bad[n->id] = *found = true;
   }
-  if (*found) {
-    tc_status_free(why);
-    return TC_OK;
+  if (!*found && s->apart) return why;
+  if (!*found) { // each compiles alone, but not together
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled node by node: %s", tc_status_text(why));
+    s->apart = *found = true;
   }
-  return why;
+  tc_status_free(why);
+  return TC_OK;
 }
 
 static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, bool *bad) {

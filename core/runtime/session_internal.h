@@ -36,6 +36,7 @@ struct tc_session {
   tc_tensor *state; // by graph input: parameters, buffers, constants
   bool *private_;   // by graph input: the state is the session's own copy
   bool mutates;
+  bool apart; // every node is a segment of its own
   tc_session_stats stats;
   TC_VEC(const char *) fallbacks;
   pthread_mutex_t lock; // reference steps; state

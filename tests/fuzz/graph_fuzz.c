@@ -1,7 +1,7 @@
 // Differential test of everything between a graph and its kernels: random graphs through lowering, scheduling, emission
 // and memory planning, run by the kernel interpreter and compared with the references; with fusion and without, for
-// devices with vectors and with threads, with few and many cores, and for several values of symbolic sizes. The loop IR of
-// every graph is also printed, parsed and printed again.
+// devices with vectors and with threads, with few and many cores, and for several values of symbolic sizes. The loop IR
+// of every graph is also printed, parsed and printed again.
 //
 //   graph_fuzz [--seconds=N] [--seed=S] [--cases=N] [--keep-going] [--print]
 //
@@ -24,9 +24,26 @@ static const struct {
   const char *name;
   tc_device_props props;
 } devices[] = {
-    {"cpu", {.simd_bytes = 64, .simd_registers = 32, .cores = 2, .l1_bytes = 32768, .l2_bytes = 1 << 20, .shared_bytes = 1 << 18, .launch_ns = 1000, .bytes_per_ns = 20}},
-    {"cpu-many", {.simd_bytes = 32, .simd_registers = 16, .cores = 64, .l1_bytes = 32768, .l2_bytes = 1 << 20, .shared_bytes = 1 << 18, .launch_ns = 1000, .bytes_per_ns = 20}},
-    {"gpu", {.max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 49152, .launch_ns = 3000, .bytes_per_ns = 2000}},
+    {"cpu",
+     {.simd_bytes = 64,
+      .simd_registers = 32,
+      .cores = 2,
+      .l1_bytes = 32768,
+      .l2_bytes = 1 << 20,
+      .shared_bytes = 1 << 18,
+      .launch_ns = 1000,
+      .bytes_per_ns = 20}},
+    {"cpu-many",
+     {.simd_bytes = 32,
+      .simd_registers = 16,
+      .cores = 64,
+      .l1_bytes = 32768,
+      .l2_bytes = 1 << 20,
+      .shared_bytes = 1 << 18,
+      .launch_ns = 1000,
+      .bytes_per_ns = 20}},
+    {"gpu",
+     {.max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 49152, .launch_ns = 3000, .bytes_per_ns = 2000}},
 };
 enum { N_DEVICES = sizeof devices / sizeof *devices, MOST_IO = 64 };
 
@@ -78,7 +95,8 @@ static tc_status make_inputs(fuzz_case *f, const tc_graph *g, const int64_t *sym
     tc_status made = tc_tensor_view(s, t->dtype, t->rank, sizes, strides, offset, &out[i]);
     tc_storage_unref(s);
     TC_TRY(made);
-    tc_tensor_fill_uniform_int(&out[i], (state = state * 6364136223846793005u + 1442695040888963407u), t->dtype == TC_BOOL ? 0 : -3, t->dtype == TC_BOOL ? 2 : 4);
+    tc_tensor_fill_uniform_int(&out[i], (state = state * 6364136223846793005u + 1442695040888963407u),
+                               t->dtype == TC_BOOL ? 0 : -3, t->dtype == TC_BOOL ? 2 : 4);
   }
   return TC_OK;
 }
@@ -86,7 +104,7 @@ static tc_status make_inputs(fuzz_case *f, const tc_graph *g, const int64_t *sym
 // ---- comparison ----
 typedef struct tolerance {
   bool exact;
-  double eps;  // of the coarsest type of the graph
+  double eps;   // of the coarsest type of the graph
   double least; // error of sums whose terms cancel
 } tolerance;
 
@@ -98,12 +116,19 @@ static void each(const tc_tensor *t, int64_t k, int64_t *index) {
 }
 
 // `narrow` rounds as the program does, `wide` does not: what they differ by is what rounding does to this graph.
-static tc_status compare(const tc_tensor *got, const tc_tensor *narrow, const tc_tensor *wide, tolerance tol, int32_t output) {
+static tc_status compare(const tc_tensor *got, const tc_tensor *narrow, const tc_tensor *wide, tolerance tol,
+                         int32_t output) {
   int64_t n = tc_tensor_numel(narrow), index[TC_MAX_RANK];
-  if (got->dtype != narrow->dtype || got->rank != narrow->rank) return tc_error(TC_STATUS_MISMATCH, "output %d is %s of rank %d, expected %s of rank %d", output, tc_dtype_name(got->dtype), got->rank, tc_dtype_name(narrow->dtype), narrow->rank);
+  if (got->dtype != narrow->dtype || got->rank != narrow->rank)
+    return tc_error(TC_STATUS_MISMATCH, "output %d is %s of rank %d, expected %s of rank %d", output,
+                    tc_dtype_name(got->dtype), got->rank, tc_dtype_name(narrow->dtype), narrow->rank);
   for (int32_t d = 0; d < got->rank; d++) {
-    if (got->sizes[d] != narrow->sizes[d]) return tc_error(TC_STATUS_MISMATCH, "output %d: size %d is %lld, expected %lld", output, d, (long long)got->sizes[d], (long long)narrow->sizes[d]);
-    if (narrow->sizes[d] > 1 && n > 0 && got->strides[d] != narrow->strides[d]) return tc_error(TC_STATUS_MISMATCH, "output %d: stride %d is %lld, expected %lld", output, d, (long long)got->strides[d], (long long)narrow->strides[d]);
+    if (got->sizes[d] != narrow->sizes[d])
+      return tc_error(TC_STATUS_MISMATCH, "output %d: size %d is %lld, expected %lld", output, d,
+                      (long long)got->sizes[d], (long long)narrow->sizes[d]);
+    if (narrow->sizes[d] > 1 && n > 0 && got->strides[d] != narrow->strides[d])
+      return tc_error(TC_STATUS_MISMATCH, "output %d: stride %d is %lld, expected %lld", output, d,
+                      (long long)got->strides[d], (long long)narrow->strides[d]);
   }
   double most = 0, drift = 0;
   for (int64_t k = 0; k < n; k++) {
@@ -125,8 +150,10 @@ static tc_status compare(const tc_tensor *got, const tc_tensor *narrow, const tc
     if (!tol.exact && (!isfinite(a) || !isfinite(b)) && (isfinite(a) != isfinite(b) || a == c)) continue;
     if (a == c || fabs(c - b) <= allowed) continue;
     char at[200] = "";
-    for (int32_t d = 0; d < got->rank; d++) snprintf(at + strlen(at), sizeof at - strlen(at), "%s%lld", d ? ", " : "", (long long)index[d]);
-    return tc_error(TC_STATUS_MISMATCH, "output %d[%s] is %.9g, expected %.9g (wide %.12g, allowed error %.3g%s)", output, at, c, a, b, allowed, tol.exact ? ", exact" : "");
+    for (int32_t d = 0; d < got->rank; d++)
+      snprintf(at + strlen(at), sizeof at - strlen(at), "%s%lld", d ? ", " : "", (long long)index[d]);
+    return tc_error(TC_STATUS_MISMATCH, "output %d[%s] is %.9g, expected %.9g (wide %.12g, allowed error %.3g%s)",
+                    output, at, c, a, b, allowed, tol.exact ? ", exact" : "");
   }
   return TC_OK;
 }
@@ -136,14 +163,16 @@ static tc_status reparse(fuzz_case *f, const tc_loops *l, const tc_template_regi
   tc_sb first = tc_sb_make(f->arena), second = tc_sb_make(f->arena);
   tc_loops_print(&first, l);
   tc_module *m = TC_NEW(f->arena, tc_module);
-  *m = (tc_module){.arena = f->arena, .ops = f->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
+  *m = (tc_module){
+      .arena = f->arena, .ops = f->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
   tc_lexer lx;
   tc_lex_init(&lx, f->arena, TC_SV("loops"), tc_sb_view(&first));
   tc_loops *back;
   TC_TRY(tc_loops_parse_with(m, templates, &lx, &back), "while parsing the printed loops:\n%s", first.text);
   tc_loops_print(&second, back);
   if (tc_sv_eq(tc_sb_view(&first), tc_sb_view(&second))) return TC_OK;
-  return tc_error(TC_STATUS_MISMATCH, "the loops print differently after parsing:\n%s----\n%s", first.text, second.text);
+  return tc_error(TC_STATUS_MISMATCH, "the loops print differently after parsing:\n%s----\n%s", first.text,
+                  second.text);
 }
 
 // ---- one case ----
@@ -169,7 +198,8 @@ static void free_values(values *v) {
   }
 }
 
-static tc_status on_device(fuzz_case *f, tc_graph *g, const tc_template_registry *templates, const values *v, int32_t n_values, const tolerance *tol) {
+static tc_status on_device(fuzz_case *f, tc_graph *g, const tc_template_registry *templates, const values *v,
+                           int32_t n_values, const tolerance *tol) {
   tc_lower_options lo = {.logger = &tc_logger_silent, .templates = templates};
   tc_loops *l;
   f->where = "lowering";
@@ -210,7 +240,8 @@ static tc_status on_device(fuzz_case *f, tc_graph *g, const tc_template_registry
     f->where = "running";
     tc_status st = plan_run_all(&r, f->arena, out);
     f->where = "comparing";
-    for (int32_t i = 0; i < p->outputs.count && st == TC_OK; i++) st = compare(&out[i], &v[k].narrow[i], &v[k].wide[i], tol[i], i);
+    for (int32_t i = 0; i < p->outputs.count && st == TC_OK; i++)
+      st = compare(&out[i], &v[k].narrow[i], &v[k].wide[i], tol[i], i);
     for (int32_t i = 0; i < p->outputs.count; i++) tc_tensor_unref(&out[i]);
     if (st != TC_OK && k) return tc_status_note(st, "for the %d. values of the symbols", k + 1);
     TC_TRY(st);
@@ -233,7 +264,8 @@ static tc_status one(void *arg) {
   tc_template_registry templates = {0};
   tc_templates_register_core(f->arena, &templates);
   tc_module *m = TC_NEW(f->arena, tc_module);
-  *m = (tc_module){.arena = f->arena, .ops = f->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
+  *m = (tc_module){
+      .arena = f->arena, .ops = f->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
   gen r;
   f->where = "generation";
   tc_graph *g = gen_graph(&r, m, f->seed);
@@ -247,7 +279,8 @@ static tc_status one(void *arg) {
   tolerance tol[MOST_IO];
   for (int32_t i = 0; i < g->outputs.count; i++) {
     const gen_value *v = gen_find(&r, g->outputs.data[i].arg.value);
-    tol[i] = (tolerance){.exact = v && v->exact, .eps = r.halves ? 2e-2 : 2e-4, .least = (v ? v->bound : 1) * (r.halves ? 1e-4 : 1e-7)};
+    tol[i] = (tolerance){
+        .exact = v && v->exact, .eps = r.halves ? 2e-2 : 2e-4, .least = (v ? v->bound : 1) * (r.halves ? 1e-4 : 1e-7)};
   }
   values v[2] = {0};
   int32_t n_values = r.n_symbols ? 2 : 1;
@@ -294,7 +327,8 @@ static bool run_case(const tc_op_registry *ops, const options *o, uint64_t seed,
   }
   if (!ok) {
     if (!o->keep_going) printf("%s\n", f.graph.text ? f.graph.text : "");
-    printf("FAILED --seed=%llu on %s, %s, %s: %s\n", (unsigned long long)seed, devices[f.device].name, f.fuse ? "fused" : "unfused", f.where, tc_status_text(s));
+    printf("FAILED --seed=%llu on %s, %s, %s: %s\n", (unsigned long long)seed, devices[f.device].name,
+           f.fuse ? "fused" : "unfused", f.where, tc_status_text(s));
     fflush(stdout);
   }
   tc_status_free(s);

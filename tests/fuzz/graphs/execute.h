@@ -10,14 +10,16 @@
 
 typedef struct plan_run {
   const tc_plan *p;
-  const int64_t *symbols; // by number
+  const int64_t *symbols;  // by number
   const tc_tensor *inputs; // by graph input
   uint8_t *arena;
   void **data;     // by buffer: element 0 of the storage
   int64_t *counts; // elements
 } plan_run;
 
-static inline tc_status plan_value(const plan_run *r, const tc_sym *e, int64_t *out) { return tc_sym_eval(e, r->symbols, out); }
+static inline tc_status plan_value(const plan_run *r, const tc_sym *e, int64_t *out) {
+  return tc_sym_eval(e, r->symbols, out);
+}
 
 static inline tc_status plan_place(plan_run *r, tc_arena *arena) {
   int64_t total;
@@ -35,7 +37,9 @@ static inline tc_status plan_place(plan_run *r, tc_arena *arena) {
       r->data[i] = t->storage->data;
       r->counts[i] = (int64_t)t->storage->size / tc_dtype_size(t->dtype);
       TC_TRY(plan_value(r, b->offset, &at));
-      if (at != t->offset) return tc_error(TC_STATUS_INTERNAL, "input %d has offset %lld, the plan %lld", b->input, (long long)t->offset, (long long)at);
+      if (at != t->offset)
+        return tc_error(TC_STATUS_INTERNAL, "input %d has offset %lld, the plan %lld", b->input, (long long)t->offset,
+                        (long long)at);
       continue;
     }
     TC_TRY(plan_value(r, b->bytes, &bytes));
@@ -62,14 +66,17 @@ static inline tc_status plan_launch(plan_run *r, tc_arena *arena, const tc_plan_
     else if (blocks > 0) TC_TRY(plan_value(r, a->scalar, &args[k].bits));
   }
   if (blocks <= 0) return TC_OK;
-  TC_TRY(tc_kernel_interpret(tc_system_allocator(), r->p->kernels.data[op->kernel]->kernel, blocks, args, op->n_args, &site));
+  TC_TRY(tc_kernel_interpret(tc_system_allocator(), r->p->kernels.data[op->kernel]->kernel, blocks, args, op->n_args,
+                             &site));
   return site < 0 ? TC_OK : tc_error(TC_STATUS_OUT_OF_RANGE, "the kernel reports its error site %lld", (long long)site);
 }
 
 // outputs[i] borrows memory of the arena; release with tc_tensor_unref.
 static inline tc_status plan_run_all(plan_run *r, tc_arena *arena, tc_tensor *outputs) {
   TC_TRY(plan_place(r, arena));
-  for (int32_t i = 0; i < r->p->ops.count; i++) TC_TRY(plan_launch(r, arena, &r->p->ops.data[i]), "while running the kernel " TC_SV_FMT, TC_SV_ARG(r->p->ops.data[i].name));
+  for (int32_t i = 0; i < r->p->ops.count; i++)
+    TC_TRY(plan_launch(r, arena, &r->p->ops.data[i]), "while running the kernel " TC_SV_FMT,
+           TC_SV_ARG(r->p->ops.data[i].name));
   for (int32_t i = 0; i < r->p->outputs.count; i++) {
     const tc_plan_output *o = &r->p->outputs.data[i];
     outputs[i] = (tc_tensor){0};
@@ -81,7 +88,8 @@ static inline tc_status plan_run_all(plan_run *r, tc_arena *arena, tc_tensor *ou
     }
     TC_TRY(plan_value(r, o->type.offset, &offset));
     tc_storage *s;
-    TC_TRY(tc_storage_wrap(tc_system_allocator(), r->data[o->buf], (size_t)(r->counts[o->buf] * tc_dtype_size(o->type.dtype)), NULL, NULL, &s));
+    TC_TRY(tc_storage_wrap(tc_system_allocator(), r->data[o->buf],
+                           (size_t)(r->counts[o->buf] * tc_dtype_size(o->type.dtype)), NULL, NULL, &s));
     tc_status made = tc_tensor_view(s, o->type.dtype, o->type.rank, sizes, strides, offset, &outputs[i]);
     tc_storage_unref(s);
     TC_TRY(made, "while making output %d", i);

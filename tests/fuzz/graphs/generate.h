@@ -1,5 +1,6 @@
-// Random small graphs: pointwise work, reductions, softmax and norms, products, views, broadcasting, concatenation, pads,
-// gathers; sizes 0, 1, primes and powers of two ± 1, some of them symbols; inputs with permuted or gapped strides.
+// Random small graphs: pointwise work, reductions, softmax and norms, products, views, broadcasting, concatenation,
+// pads, gathers; sizes 0, 1, primes and powers of two ± 1, some of them symbols; inputs with permuted or gapped
+// strides.
 //
 // Values are kept such that results can be compared: inputs are small integers, and each value remembers whether it is
 // exact (a function of integers that no order of evaluation changes) and a bound. What breaks continuity (comparisons,
@@ -28,9 +29,9 @@ typedef struct gen {
   int32_t n;
   const tc_sym *symbols[3]; // sizes that are symbols
   int32_t n_symbols;
-  int64_t most;  // elements
-  bool halves;   // 16-bit floats occur
-  bool zeros;    // empty tensors may occur
+  int64_t most; // elements
+  bool halves;  // 16-bit floats occur
+  bool zeros;   // empty tensors may occur
 } gen;
 
 static inline uint64_t gen_next(gen *r) {
@@ -50,7 +51,8 @@ static inline int64_t gen_numel(gen *r, const tc_tensor_type *t) {
 }
 
 static inline const tc_sym *gen_size(gen *r, int64_t most) {
-  static const int32_t sizes[] = {1, 1, 2, 3, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 257, 1000, 1024, 4099};
+  static const int32_t sizes[] = {1,  1,  2,  3,  3,  4,  5,  7,   8,   9,   11,  13,  15,  16,   17,   23,
+                                  31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 257, 1000, 1024, 4099};
   if (r->n_symbols && gen_chance(r, 35)) {
     const tc_sym *s = r->symbols[gen_int(r, r->n_symbols)];
     if (gen_hint(r, s) <= most) return s;
@@ -67,7 +69,9 @@ static inline void gen_keep(gen *r, tc_value *v, bool exact, double bound) {
   if (r->n < GEN_MOST) r->values[r->n++] = (gen_value){v, exact, bound};
 }
 
-static inline double gen_limit(tc_dtype d) { return d == TC_BF16 ? 250 : d == TC_F16 ? 2000 : tc_dtype_is_float(d) ? 4e6 : d == TC_I32 ? 1e9 : 1e12; }
+static inline double gen_limit(tc_dtype d) {
+  return d == TC_BF16 ? 250 : d == TC_F16 ? 2000 : tc_dtype_is_float(d) ? 4e6 : d == TC_I32 ? 1e9 : 1e12;
+}
 
 static inline gen_value gen_input(gen *r, tc_dtype d, int32_t rank, const tc_sym *const *sizes) {
   tc_sym_ctx *c = r->m->syms;
@@ -87,7 +91,8 @@ static inline gen_value gen_input(gen *r, tc_dtype d, int32_t rank, const tc_sym
     step = tc_sym_mul(c, step, tc_sym_max(c, sizes[order[i]], tc_sym_int(c, 1)));
     if (gen_chance(r, 4)) step = tc_sym_addi(c, step, 3);
   }
-  tc_tensor_type t = {.dtype = d, .rank = rank, .sizes = sizes, .strides = strides, .offset = tc_sym_int(c, gen_chance(r, 10) ? 5 : 0)};
+  tc_tensor_type t = {
+      .dtype = d, .rank = rank, .sizes = sizes, .strides = strides, .offset = tc_sym_int(c, gen_chance(r, 10) ? 5 : 0)};
   tc_sv name = tc_sv_printf(r->arena, "x%d", r->g->inputs.count);
   tc_value *v = tc_graph_add_input(r->g, TC_IN_USER, name, name, &t);
   gen_keep(r, v, true, d == TC_BOOL ? 1 : 3);
@@ -137,7 +142,9 @@ static inline tc_arg gen_list(gen *r, int32_t n, const int64_t *v) {
   return tc_arg_syms(e, n);
 }
 
-static inline tc_arg gen_syms(gen *r, int32_t n, const tc_sym *const *v) { return tc_arg_syms(tc_arena_copy(r->arena, v, (size_t)n * sizeof *v), n); }
+static inline tc_arg gen_syms(gen *r, int32_t n, const tc_sym *const *v) {
+  return tc_arg_syms(tc_arena_copy(r->arena, v, (size_t)n * sizeof *v), n);
+}
 
 // A value that broadcasts with v: another one, or a new input.
 static inline gen_value gen_partner(gen *r, gen_value v, tc_dtype d) {
@@ -162,11 +169,14 @@ static inline gen_value gen_partner(gen *r, gen_value v, tc_dtype d) {
 static inline bool gen_unary(gen *r) {
   static const struct {
     const char *op;
-    bool exact, any; // keeps exactness; takes integers
+    bool exact, any;  // keeps exactness; takes integers
     double most, out; // largest bound it takes; bound of the result (0: the same)
-  } ops[] = {{"aten::neg", true, true, 1e300, 0}, {"aten::abs", true, true, 1e300, 0}, {"aten::relu", true, true, 1e300, 0}, {"aten::exp", false, false, 5, 150},
-             {"aten::tanh", false, false, 1e4, 1}, {"aten::sigmoid", false, false, 1e4, 1}, {"aten::sin", false, false, 100, 1}, {"aten::gelu", false, false, 1e4, 0},
-             {"aten::silu", false, false, 1e4, 0}, {"aten::floor", true, false, 1e300, 0}, {"aten::sign", true, true, 1e300, 1}, {"aten::atan", false, false, 1e4, 2}};
+  } ops[] = {{"aten::neg", true, true, 1e300, 0},  {"aten::abs", true, true, 1e300, 0},
+             {"aten::relu", true, true, 1e300, 0}, {"aten::exp", false, false, 5, 150},
+             {"aten::tanh", false, false, 1e4, 1}, {"aten::sigmoid", false, false, 1e4, 1},
+             {"aten::sin", false, false, 100, 1},  {"aten::gelu", false, false, 1e4, 0},
+             {"aten::silu", false, false, 1e4, 0}, {"aten::floor", true, false, 1e300, 0},
+             {"aten::sign", true, true, 1e300, 1}, {"aten::atan", false, false, 1e4, 2}};
   int32_t k = gen_int(r, sizeof ops / sizeof *ops);
   gen_value v = ops[k].any ? gen_pick(r) : gen_pick_float(r);
   if (!v.v || v.v->type.dtype == TC_BOOL || v.bound > ops[k].most) return false;
@@ -192,7 +202,8 @@ static inline bool gen_scalar(gen *r) {
 }
 
 static inline bool gen_binary(gen *r) {
-  static const char *const ops[] = {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::maximum", "aten::minimum"};
+  static const char *const ops[] = {"aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor", "aten::maximum",
+                                    "aten::minimum"};
   int32_t k = gen_int(r, 5);
   gen_value a = gen_pick(r), b = gen_partner(r, a, gen_chance(r, 80) ? a.v->type.dtype : TC_DTYPE_NONE);
   bool bools = a.v->type.dtype == TC_BOOL || b.v->type.dtype == TC_BOOL;
@@ -244,7 +255,8 @@ static inline bool gen_where(gen *r) {
   }
   if (!c.v) return false;
   gen_value a = gen_partner(r, c, TC_F32), b = gen_partner(r, a, TC_F32);
-  tc_node *n = gen_node(r, "aten::where.self", 3, (tc_arg[]){tc_arg_tensor(c.v), tc_arg_tensor(a.v), tc_arg_tensor(b.v)});
+  tc_node *n =
+      gen_node(r, "aten::where.self", 3, (tc_arg[]){tc_arg_tensor(c.v), tc_arg_tensor(a.v), tc_arg_tensor(b.v)});
   if (n) gen_keep(r, n->results[0], a.exact && b.exact, fmax(a.bound, b.bound));
   return n != NULL;
 }
@@ -261,7 +273,9 @@ static inline bool gen_cast(gen *r) {
 }
 
 static inline bool gen_reduce(gen *r) {
-  static const char *const ops[] = {"aten::sum.dim_IntList", "aten::mean.dim", "aten::amax", "aten::amin", "aten::any.dims", "aten::var.dim", "aten::prod.dim_int", "aten::all.dim", "aten::argmax"};
+  static const char *const ops[] = {"aten::sum.dim_IntList", "aten::mean.dim", "aten::amax",         "aten::amin",
+                                    "aten::any.dims",        "aten::var.dim",  "aten::prod.dim_int", "aten::all.dim",
+                                    "aten::argmax"};
   int32_t k = gen_int(r, 9);
   gen_value v = k == 1 || k == 5 ? gen_pick_float(r) : gen_pick(r);
   if (!v.v) return false;
@@ -281,9 +295,15 @@ static inline bool gen_reduce(gen *r) {
   if ((k == 2 || k == 3 || k == 8) && gen_numel(r, t) == 0) return false;
   if (k == 6 && count > 8) return false;
   tc_arg keep = tc_arg_bool(gen_chance(r, 50)), d = single ? gen_i(r, dims[0]) : gen_list(r, (int32_t)n, dims);
-  tc_node *node = k == 5 ? gen_node(r, ops[k], 4, (tc_arg[]){tc_arg_tensor(v.v), d, tc_arg_bool(false), keep}) : gen_node(r, ops[k], 3, (tc_arg[]){tc_arg_tensor(v.v), d, keep});
+  tc_node *node = k == 5 ? gen_node(r, ops[k], 4, (tc_arg[]){tc_arg_tensor(v.v), d, tc_arg_bool(false), keep})
+                         : gen_node(r, ops[k], 3, (tc_arg[]){tc_arg_tensor(v.v), d, keep});
   if (!node) return false;
-  double bound = k == 0 ? v.bound * (double)(count > 0 ? count : 1) : k == 6 ? pow(fmax(v.bound, 1), (double)count) : k == 5 ? v.bound * v.bound : k == 8 ? (double)count : k == 4 || k == 7 ? 1 : v.bound;
+  double bound = k == 0             ? v.bound * (double)(count > 0 ? count : 1)
+                 : k == 6           ? pow(fmax(v.bound, 1), (double)count)
+                 : k == 5           ? v.bound * v.bound
+                 : k == 8           ? (double)count
+                 : k == 4 || k == 7 ? 1
+                                    : v.bound;
   if (bound > gen_limit(node->results[0]->type.dtype)) {
     tc_node_kill(node);
     return false;
@@ -299,7 +319,8 @@ static inline bool gen_softmax(gen *r) {
   if (!v.v || v.v->type.rank == 0 || v.bound > 1000) return false;
   int32_t dim = gen_chance(r, 60) ? v.v->type.rank - 1 : gen_int(r, v.v->type.rank);
   bool log = gen_chance(r, 30);
-  tc_node *n = gen_node(r, log ? "aten::log_softmax.int" : "aten::softmax.int", 2, (tc_arg[]){tc_arg_tensor(v.v), gen_i(r, dim)});
+  tc_node *n = gen_node(r, log ? "aten::log_softmax.int" : "aten::softmax.int", 2,
+                        (tc_arg[]){tc_arg_tensor(v.v), gen_i(r, dim)});
   if (n) gen_keep(r, n->results[0], false, log ? 2 * v.bound + 10 : 1);
   return n != NULL;
 }
@@ -339,7 +360,8 @@ static inline bool gen_product(gen *r) {
   } else {
     gen_value w = gen_input(r, t->dtype, 2, swapped), b = {0};
     if (gen_chance(r, 50)) b = gen_input(r, t->dtype, 1, &n);
-    node = gen_node(r, "aten::linear", 3, (tc_arg[]){tc_arg_tensor(v.v), tc_arg_tensor(w.v), b.v ? tc_arg_tensor(b.v) : tc_arg_none()});
+    node = gen_node(r, "aten::linear", 3,
+                    (tc_arg[]){tc_arg_tensor(v.v), tc_arg_tensor(w.v), b.v ? tc_arg_tensor(b.v) : tc_arg_none()});
     bound += 3;
   }
   if (node) gen_keep(r, node->results[0], v.exact && !narrow, bound);
@@ -378,7 +400,8 @@ static inline bool gen_view(gen *r) {
     const tc_sym *sizes[TC_MAX_RANK];
     int32_t front = t->rank < 4 && gen_chance(r, 50);
     if (front) sizes[0] = gen_size(r, 20);
-    for (int32_t i = 0; i < t->rank; i++) sizes[i + front] = tc_sym_is_int(t->sizes[i], 1) ? gen_size(r, 20) : t->sizes[i];
+    for (int32_t i = 0; i < t->rank; i++)
+      sizes[i + front] = tc_sym_is_int(t->sizes[i], 1) ? gen_size(r, 20) : t->sizes[i];
     n = gen_node(r, "aten::expand", 2, (tc_arg[]){x, gen_syms(r, t->rank + front, sizes)});
     break;
   }
@@ -400,7 +423,10 @@ static inline bool gen_view(gen *r) {
   }
   case 6:
     if (size < 2) return false;
-    n = gen_node(r, "aten::slice.Tensor", 5, (tc_arg[]){x, gen_i(r, dim), gen_i(r, gen_int(r, 2)), fixed && gen_chance(r, 60) ? gen_i(r, size - gen_int(r, 2)) : gen_i(r, INT64_MAX), gen_i(r, 1 + gen_int(r, 2))});
+    n = gen_node(r, "aten::slice.Tensor", 5,
+                 (tc_arg[]){x, gen_i(r, dim), gen_i(r, gen_int(r, 2)),
+                            fixed && gen_chance(r, 60) ? gen_i(r, size - gen_int(r, 2)) : gen_i(r, INT64_MAX),
+                            gen_i(r, 1 + gen_int(r, 2))});
     break;
   case 7:
     if (size < 2 || !fixed) return false;
@@ -421,8 +447,11 @@ static inline bool gen_join(gen *r) {
   if (t->rank == 0) return false;
   int32_t dim = gen_int(r, t->rank);
   if (gen_chance(r, 40)) {
-    int64_t pad[4] = {gen_int(r, 3), gen_int(r, 4) - (gen_hint(r, t->sizes[t->rank - 1]) > 3), gen_int(r, 2), gen_int(r, 2)};
-    tc_node *n = gen_node(r, "aten::constant_pad_nd", 3, (tc_arg[]){tc_arg_tensor(v.v), gen_list(r, t->rank > 1 && gen_chance(r, 40) ? 4 : 2, pad), gen_i(r, t->dtype == TC_BOOL ? 0 : gen_int(r, 2))});
+    int64_t pad[4] = {gen_int(r, 3), gen_int(r, 4) - (gen_hint(r, t->sizes[t->rank - 1]) > 3), gen_int(r, 2),
+                      gen_int(r, 2)};
+    tc_node *n = gen_node(r, "aten::constant_pad_nd", 3,
+                          (tc_arg[]){tc_arg_tensor(v.v), gen_list(r, t->rank > 1 && gen_chance(r, 40) ? 4 : 2, pad),
+                                     gen_i(r, t->dtype == TC_BOOL ? 0 : gen_int(r, 2))});
     if (n) gen_keep(r, n->results[0], v.exact, fmax(v.bound, 1));
     return n != NULL;
   }
@@ -449,15 +478,19 @@ static inline bool gen_gather(gen *r) {
   const tc_sym *size = gen_size(r, 20);
   gen_value x = gen_input(r, TC_I64, 1, &size);
   tc_node *n = gen_node(r, "aten::abs", 1, (tc_arg[]){tc_arg_tensor(x.v)});
-  if (n) n = gen_node(r, "aten::index_select", 3, (tc_arg[]){tc_arg_tensor(v.v), gen_i(r, dim), tc_arg_tensor(n->results[0])});
+  if (n)
+    n = gen_node(r, "aten::index_select", 3,
+                 (tc_arg[]){tc_arg_tensor(v.v), gen_i(r, dim), tc_arg_tensor(n->results[0])});
   if (n) gen_keep(r, n->results[0], v.exact, v.bound);
   return n != NULL;
 }
 
 // ---- the graph ----
 static inline tc_graph *gen_graph(gen *r, tc_module *m, uint64_t seed) {
-  static bool (*const steps[])(gen *) = {gen_unary, gen_unary, gen_binary, gen_binary, gen_binary, gen_scalar, gen_divide, gen_compare, gen_where, gen_cast,
-                                         gen_reduce, gen_reduce, gen_reduce, gen_softmax, gen_norm, gen_product, gen_view, gen_view, gen_view, gen_join, gen_gather};
+  static bool (*const steps[])(gen *) = {gen_unary,  gen_unary,   gen_binary, gen_binary,  gen_binary, gen_scalar,
+                                         gen_divide, gen_compare, gen_where,  gen_cast,    gen_reduce, gen_reduce,
+                                         gen_reduce, gen_softmax, gen_norm,   gen_product, gen_view,   gen_view,
+                                         gen_view,   gen_join,    gen_gather};
   *r = (gen){.state = seed, .m = m, .arena = m->arena};
   r->g = tc_graph_create(m, TC_SV("f"));
   r->halves = gen_chance(r, 20);
@@ -494,7 +527,8 @@ static inline tc_graph *gen_graph(gen *r, tc_module *m, uint64_t seed) {
     if (!found) gen_input(r, TC_F32, 1, &r->symbols[k]);
   }
   int32_t want = 2 + gen_int(r, gen_chance(r, 20) ? 24 : 10);
-  for (int32_t i = 0, made = 0; made < want && i < 200 && r->n < GEN_MOST - 8; i++) made += steps[gen_int(r, sizeof steps / sizeof *steps)](r);
+  for (int32_t i = 0, made = 0; made < want && i < 200 && r->n < GEN_MOST - 8; i++)
+    made += steps[gen_int(r, sizeof steps / sizeof *steps)](r);
   // Outputs: the last value, most that nothing reads, some others.
   tc_graph_sweep(r->g);
   int32_t n_out = 0;

@@ -63,10 +63,6 @@ static int32_t lower(tc_op_args *a) {
 }
 
 // copy: the values of src, in the place of self.
-static int32_t copy_meta(tc_op_args *a) {
-  const tc_tensor_type *t = tc_op_tensor(a, 0);
-  return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
-}
 static int32_t copy_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_lt x = tc_lo_expand(a, tc_lo_arg(a, 1), r->rank, r->sizes);
@@ -121,7 +117,7 @@ static const tc_op_def rows[] = {
     ROW("dropout(Tensor input, float p, bool train) -> Tensor", MAYBE, dropout_meta),
     {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
      .traits = C,
-     .meta = copy_meta,
+     .meta = tc_meta_same_strides,
      .lower = copy_lower,
      .ref = copy_ref},
     {.schema = "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", .traits = C},

@@ -16,6 +16,15 @@ int32_t tc_meta_same(tc_op_args *a) { return unary(a, tc_op_tensor(a, 0)->dtype)
 int32_t tc_meta_float(tc_op_args *a) { return unary(a, default_float(tc_op_tensor(a, 0)->dtype)); }
 int32_t tc_meta_real_part(tc_op_args *a) { return unary(a, tc_dtype_real(tc_op_tensor(a, 0)->dtype)); }
 
+// PyTorch's clone_preserve_strides: holes are kept, but no element may lie on another.
+int32_t tc_meta_same_strides(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  bool overlaps = false;
+  for (int32_t d = 0; d < t->rank; d++) overlaps |= tc_sym_is_int(t->strides[d], 0) && !tc_sym_is_int(t->sizes[d], 1);
+  if (overlaps) return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
+  return tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, t->strides);
+}
+
 int32_t tc_promoting_args(tc_op_args *a, int32_t out[8]) {
   int32_t n = 0;
   for (int32_t i = 0; i < a->op->schema.n_args && n < 8; i++) {

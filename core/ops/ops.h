@@ -9,15 +9,16 @@
 #include "tc/lower.h"
 
 // X(family): every family file defines `const tc_op_family tc_ops_<family>`.
-#define TC_OP_FAMILIES(X)                                                                                    \
-  X(arithmetic)                                                                                              \
-  X(unary)                                                                                                   \
-  X(compare)                                                                                                 \
-  X(activation)                                                                                              \
-  X(cast)                                                                                                    \
-  X(create)                                                                                                  \
-  X(view) X(reduce) X(softmax) X(norm) X(matmul) X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) \
-      X(complex) X(conv) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter) X(sort)
+#define TC_OP_FAMILIES(X)                                                                                       \
+  X(arithmetic)                                                                                                 \
+  X(unary)                                                                                                      \
+  X(compare)                                                                                                    \
+  X(activation)                                                                                                 \
+  X(cast)                                                                                                       \
+  X(create)                                                                                                     \
+  X(view)                                                                                                       \
+  X(reduce) X(softmax) X(norm) X(matmul) X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) \
+      X(conv) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter) X(sort)
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
 #undef X
@@ -30,6 +31,7 @@ TC_NODISCARD tc_status tc_ops_register_core(tc_op_registry *r);
 int32_t tc_meta_same(tc_op_args *a);          // unary pointwise, the argument's dtype
 int32_t tc_meta_float(tc_op_args *a);         // unary pointwise; integers and bool give the default float
 int32_t tc_meta_real_part(tc_op_args *a);     // unary pointwise; complex gives its real dtype
+int32_t tc_meta_same_strides(tc_op_args *a);  // argument 0's dtype, sizes and strides, also where those leave holes
 int32_t tc_meta_bool(tc_op_args *a);          // pointwise over all Tensor and Scalar arguments, result bool
 int32_t tc_meta_promote(tc_op_args *a);       // pointwise over all Tensor and Scalar arguments, promoted
 int32_t tc_meta_promote_float(tc_op_args *a); // the same; integers and bool give the default float

@@ -55,7 +55,7 @@ static int32_t read_place(tc_op_args *a, place *p) {
 }
 static int32_t place_meta(tc_op_args *a) {
   place p;
-  return read_place(a, &p) ? TC_STATUS_INVALID_ARGUMENT : like_self(a);
+  return read_place(a, &p) ? TC_STATUS_INVALID_ARGUMENT : tc_meta_same_strides(a);
 }
 static int32_t place_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);

@@ -13,15 +13,16 @@ static double complex z_of(tc_c128 z) { return CMPLX(z.re, z.im); }
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
 // X(name, complex function): functions of C's library with the same name in both worlds.
-#define LIBRARY(X)                                                                                             \
-  X(exp, cexp)                                                                                                 \
-  X(log, clog)                                                                                                 \
-  X(sin, csin)                                                                                                 \
-  X(cos, ccos)                                                                                                 \
-  X(tan, ctan)                                                                                                 \
-  X(asin, casin)                                                                                               \
-  X(acos, cacos) X(atan, catan) X(sinh, csinh) X(cosh, ccosh) X(tanh, ctanh) X(asinh, casinh) X(acosh, cacosh) \
-      X(atanh, catanh) X(sqrt, csqrt)
+#define LIBRARY(X) \
+  X(exp, cexp)     \
+  X(log, clog)     \
+  X(sin, csin)     \
+  X(cos, ccos)     \
+  X(tan, ctan)     \
+  X(asin, casin)   \
+  X(acos, cacos)   \
+  X(atan, catan)   \
+  X(sinh, csinh) X(cosh, ccosh) X(tanh, ctanh) X(asinh, casinh) X(acosh, cacosh) X(atanh, catanh) X(sqrt, csqrt)
 #define X(name, cname)                                                \
   static double name##_f(double x) { return name(x); }                \
   static tc_c128 name##_c(tc_c128 x) { return pack(cname(z_of(x))); } \

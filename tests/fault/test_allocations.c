@@ -2,8 +2,8 @@
 // call must come back with OUT_OF_MEMORY, or do without and give the right results, and nothing may stay behind.
 //
 // All of them would take an hour. Each run therefore tries every k-th from a random start, with k such that it ends
-// after TC_FAULT_S seconds (10 per test), and half of them fail all later allocations too. What plugins take from the
-// system themselves does not come through this allocator.
+// after FAULT_SECONDS seconds (10 per test), and half of them fail all later allocations too. What plugins take from
+// the system themselves does not come through this allocator.
 #include "tests/fault/scene.h"
 
 #define MODEL TC_SOURCE_DIR "/examples/attention.pt2"
@@ -40,7 +40,7 @@ static void results(const scene_options *o, scene *x, tc_tensor *out) {
 }
 
 static void torture(const scene_options *o) {
-  const char *given = getenv("TC_FAULT_S");
+  const char *given = getenv("FAULT_SECONDS");
   double budget = 1000 * (given ? strtod(given, NULL) : 10);
   uint64_t seed = tc_test_seed();
   tc_fault_allocator f;

@@ -70,8 +70,9 @@ typedef int32_t tc_kmem; // a memory object of the kernel: global parameter, sha
   /* arithmetic */                                                                                                    \
   X(ADD, "add", 2, 'a')                                                                                               \
   X(SUB, "sub", 2, 'a')                                                                                               \
-  X(MUL, "mul", 2, 'a') X(DIV, "div", 2, 'a') X(REM, "rem", 2, 'a') X(NEG, "neg", 1, 'a') X(ABS, "abs", 1, 'a')       \
-      X(MIN, "min", 2, 'a') X(MAX, "max", 2, 'a') X(FMIN, "fmin", 2, 'a') X(FMAX, "fmax", 2, 'a')                     \
+  X(MUL, "mul", 2, 'a')                                                                                               \
+  X(DIV, "div", 2, 'a') X(REM, "rem", 2, 'a') X(NEG, "neg", 1, 'a') X(ABS, "abs", 1, 'a') X(MIN, "min", 2, 'a')       \
+      X(MAX, "max", 2, 'a') X(FMIN, "fmin", 2, 'a') X(FMAX, "fmax", 2, 'a')                                           \
           X(FMA, "fma", 3, 'a') /* a*b + c; integers too */                                                           \
       X(SQRT, "sqrt", 1, 'a') X(FLOOR, "floor", 1, 'a') X(CEIL, "ceil", 1, 'a') X(TRUNC, "trunc", 1, 'a')             \
           X(RINT, "rint", 1, 'a') /* to nearest even */ X(COPYSIGN, "copysign", 2, 'a')                               \

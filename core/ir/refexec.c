@@ -157,7 +157,9 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
       int64_t strides[TC_MAX_RANK];
       TC_TRY(check_input(r, in, &own[k]));
       TC_TRY(eval_strides(r, &in->value->type, strides));
-      TC_TRY(ref_from_tensor(r, &own[k], strides, &slot_of(s, in->value)->t));
+      int64_t offset; // views of the input count from its storage's start
+      TC_TRY(ref_eval(r, in->value->type.offset, &offset));
+      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, &slot_of(s, in->value)->t));
     }
     k++;
   }

@@ -29,14 +29,14 @@ bool ref_span(int32_t rank, const int64_t *sizes, const int64_t *strides, int64_
   return span < INT64_MAX / 16;
 }
 
-tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides,
-                  ref_tensor *out) {
-  *out = (ref_tensor){.wide = ref_wide_of(nominal), .nominal = nominal, .rank = rank};
+static tc_status new_at(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides,
+                        int64_t offset, ref_tensor *out) {
+  *out = (ref_tensor){.wide = ref_wide_of(nominal), .nominal = nominal, .rank = rank, .offset = offset};
   if (rank > 0) memcpy(out->sizes, sizes, sizeof *sizes * (size_t)rank);
   if (strides && rank > 0) memcpy(out->strides, strides, sizeof *strides * (size_t)rank);
   else tc_contiguous_strides(rank, sizes, out->strides);
   int64_t span;
-  if (!ref_span(rank, sizes, out->strides, &span))
+  if (!ref_span(rank, sizes, out->strides, &span) || offset < 0 || __builtin_add_overflow(span, offset, &span))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "a tensor of that size cannot be held");
   ref_buffer *b = tc_alloc(r->allocator, sizeof *b);
   if (!b) return tc_error(TC_STATUS_OUT_OF_MEMORY, "out of memory for a reference value");
@@ -51,6 +51,11 @@ tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *siz
   r->buffers = b;
   out->buffer = b;
   return TC_OK;
+}
+
+tc_status ref_new(ref_run *r, tc_dtype nominal, int32_t rank, const int64_t *sizes, const int64_t *strides,
+                  ref_tensor *out) {
+  return new_at(r, nominal, rank, sizes, strides, 0, out);
 }
 
 void ref_hold(ref_tensor *t) { t->buffer->refs++; }
@@ -152,8 +157,8 @@ void ref_copy(const ref_run *r, const ref_tensor *from, const ref_tensor *to, bo
 }
 
 // ---- tensors in and out ----
-tc_status ref_from_tensor(ref_run *r, const tc_tensor *from, const int64_t *strides, ref_tensor *out) {
-  TC_TRY(ref_new(r, from->dtype, from->rank, from->sizes, strides, out));
+tc_status ref_from_tensor(ref_run *r, const tc_tensor *from, const int64_t *strides, int64_t offset, ref_tensor *out) {
+  TC_TRY(new_at(r, from->dtype, from->rank, from->sizes, strides, offset, out));
   // a tensor over the wide buffer: the copy converts and resolves the conj and neg bits
   int64_t index[TC_MAX_RANK] = {0};
   if (ref_numel(from->rank, from->sizes) == 0) return TC_OK;

@@ -80,7 +80,27 @@ static bool can_join(tc_em *e, const scan *s, const tc_sym *u, const tc_sym *v, 
   return true;
 }
 
-static void join(tc_em *e, int32_t iu, int32_t iv) {
+static void replace_vars(tc_em *e, int32_t n_vars, const tc_sym *const *from, const tc_sym *const *to) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_lnode *n = e->g->steps.data[i].node;
+    const tc_sym **at = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
+    for (int32_t k = 0; k < n->n_par + n->n_red; k++) at[k] = tc_sym_replace(e->syms, e->at[i][k], n_vars, from, to);
+    e->at[i] = at;
+  }
+}
+
+static void remove_var(tc_em *e, int32_t d) {
+  for (int32_t k = d; k + 1 < e->n_par + e->n_red; k++) {
+    e->vars[k] = e->vars[k + 1];
+    e->extents[k] = e->extents[k + 1];
+  }
+  if (d < e->n_par) e->n_par--;
+  else e->n_red--;
+}
+
+// False, and nothing has changed, if an address does not come out linear in the joined variable: indices that were
+// simplified one by one need not meet again.
+static bool join(tc_em *e, int32_t iu, int32_t iv) {
   tc_loops *l = e->l;
   const tc_sym *extent = tc_sym_mul(l->syms, e->extents[iu], e->extents[iv]);
   const tc_sym *w = tc_sym_fresh(l->syms, "w", TC_SYM_LOOP), *from[2] = {e->vars[iu], e->vars[iv]};
@@ -90,21 +110,21 @@ static void join(tc_em *e, int32_t iu, int32_t iv) {
   info->lo = 0;
   info->hi = hi == TC_SYM_INF ? hi : hi > 0 ? hi - 1 : 0;
   info->hi_expr = tc_sym_addi(l->syms, extent, -1);
-  const tc_sym *to[2] = {tc_sym_int(l->syms, 0), w};
-  for (int32_t i = 0; i < e->g->steps.count; i++) {
-    const tc_lnode *n = e->g->steps.data[i].node;
-    const tc_sym **at = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
-    for (int32_t k = 0; k < n->n_par + n->n_red; k++) at[k] = tc_sym_replace(l->syms, e->at[i][k], 2, from, to);
-    e->at[i] = at;
+  const tc_sym *to[2] = {tc_sym_floordiv(l->syms, w, e->extents[iv]), tc_sym_mod(l->syms, w, e->extents[iv])};
+  size_t bytes = (size_t)e->g->steps.count * sizeof *e->at;
+  const tc_sym *const **before = tc_arena_copy(e->arena, e->at, bytes);
+  replace_vars(e, 2, from, to);
+  scan after = scan_group(e);
+  for (int32_t i = 0; i < after.accesses.count; i++) {
+    const tc_sym *coeff, *rest;
+    if (tc_sym_linear(l->syms, after.accesses.data[i].address, w, &coeff, &rest)) continue;
+    e->at = before;
+    return false;
   }
   e->vars[iv] = w;
   e->extents[iv] = extent;
-  for (int32_t k = iu; k + 1 < e->n_par + e->n_red; k++) {
-    e->vars[k] = e->vars[k + 1];
-    e->extents[k] = e->extents[k + 1];
-  }
-  if (iu < e->n_par) e->n_par--;
-  else e->n_red--;
+  remove_var(e, iu);
+  return true;
 }
 
 static bool join_any(tc_em *e, const scan *s) {
@@ -113,8 +133,7 @@ static bool join_any(tc_em *e, const scan *s) {
     for (int32_t v = 0; v < n; v++) {
       bool same = (u < e->n_par) == (v < e->n_par);
       if (u == v || !same || !can_join(e, s, e->vars[u], e->vars[v], e->extents[v])) continue;
-      join(e, u, v);
-      return true;
+      if (join(e, u, v)) return true;
     }
   }
   return false;
@@ -128,19 +147,8 @@ static void drop_ones(tc_em *e) {
       continue;
     }
     const tc_sym *zero = tc_sym_int(e->syms, 0);
-    for (int32_t i = 0; i < e->g->steps.count; i++) {
-      const tc_lnode *n = e->g->steps.data[i].node;
-      const tc_sym **at = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
-      for (int32_t k = 0; k < n->n_par + n->n_red; k++)
-        at[k] = tc_sym_replace(e->syms, e->at[i][k], 1, &e->vars[d], &zero);
-      e->at[i] = at;
-    }
-    for (int32_t k = d; k + 1 < e->n_par + e->n_red; k++) {
-      e->vars[k] = e->vars[k + 1];
-      e->extents[k] = e->extents[k + 1];
-    }
-    if (d < e->n_par) e->n_par--;
-    else e->n_red--;
+    replace_vars(e, 1, &e->vars[d], &zero);
+    remove_var(e, d);
   }
 }
 

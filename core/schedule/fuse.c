@@ -103,24 +103,61 @@ static bool operand_is_whole(const tc_lview *v) {
   return true;
 }
 
-// A template's operands made in `from` must be local and read as they are.
-static bool operands_local(tc_sched *x, const tc_lnode *n, const tc_group *from) {
-  for (int32_t k = 0; k < n->n_operands; k++) {
-    const tc_lview *v = &n->operands[k];
-    tc_lnode *def = v->buf->def;
-    if (!def) continue;
-    if (x->inlined[def->id]) {
-      // Free index work in front of the template; what it reads must not be in the group.
-      for (int32_t i = 0; i < def->body.insts.count; i++) {
-        const tc_buf *b = def->body.insts.data[i].buf;
-        if (b && b->def && !x->inlined[b->def->id] && x->group_of[b->def->id] == from) return false;
-      }
-      continue;
+// Is the buffer made in the group, or computed by inlined nodes from what is?
+static bool comes_from(tc_sched *x, const tc_buf *b, const tc_group *g) {
+  if (!b->def) return false;
+  if (!x->inlined[b->def->id]) return x->group_of[b->def->id] == g;
+  for (int32_t i = 0; i < b->def->body.insts.count; i++) {
+    if (b->def->body.insts.data[i].buf && comes_from(x, b->def->body.insts.data[i].buf, g)) return true;
+  }
+  return false;
+}
+
+// Operands of the templates of g that are made in `from` must be local and read as they are, without work in front.
+static bool operands_local(tc_sched *x, const tc_group *g, const tc_group *from) {
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    const tc_lnode *n = g->steps.data[i].node;
+    for (int32_t k = 0; k < n->n_operands; k++) {
+      const tc_lview *v = &n->operands[k];
+      if (!comes_from(x, v->buf, from)) continue;
+      bool local = n->tmpl && (n->tmpl->local_operands >> k & 1);
+      if (x->inlined[v->buf->def->id] || !local || !operand_is_whole(v)) return false;
     }
-    if (x->group_of[def->id] != from) continue;
-    if (!(n->tmpl->local_operands >> k & 1) || !operand_is_whole(v)) return false;
   }
   return true;
+}
+
+// Is the buffer made from a reduction of one of the two groups, inside of them?
+static bool from_reduction(tc_sched *x, const tc_buf *b, const tc_group *g, const tc_group *h) {
+  const tc_lnode *n = b->def;
+  if (!n) return false;
+  bool member = !x->inlined[n->id] && (x->group_of[n->id] == g || x->group_of[n->id] == h);
+  if (!x->inlined[n->id] && !member) return false;
+  if (n->kind == TC_LN_REDUCE) return true;
+  if (x->node_mark[n->id] == 2 * x->stamp) return false; // seen already
+  x->node_mark[n->id] = 2 * x->stamp;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    if (n->body.insts.data[i].buf && from_reduction(x, n->body.insts.data[i].buf, g, h)) return true;
+  }
+  for (int32_t i = 0; i < n->n_operands; i++) {
+    if (from_reduction(x, n->operands[i].buf, g, h)) return true;
+  }
+  return false;
+}
+
+// Templates come first in their kernel: none may wait for a reduction.
+static bool stage_waits(tc_sched *x, const tc_group *a, const tc_group *b) {
+  x->stamp++;
+  for (int32_t side = 0; side < 2; side++) {
+    const tc_group *g = side ? b : a;
+    for (int32_t i = 0; i < g->steps.count; i++) {
+      const tc_lnode *n = g->steps.data[i].node;
+      for (int32_t k = 0; k < n->n_operands; k++) {
+        if (from_reduction(x, n->operands[k].buf, a, b)) return true;
+      }
+    }
+  }
+  return false;
 }
 
 // Does a template read a buffer that the group makes?
@@ -283,7 +320,7 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
     refuse(x, p, "the group would have more than %d nodes", most);
     return false;
   }
-  if ((b->stage && !operands_local(x, b->stage, a)) || (a->stage && !operands_local(x, a->stage, b))) {
+  if (!operands_local(x, b, a) || !operands_local(x, a, b)) {
     refuse(x, p, "the template reads the buffer more than once");
     return false;
   }
@@ -304,6 +341,10 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
   bool stage = a->stage || b->stage, reduces = count_kind(a, TC_LN_REDUCE) + count_kind(b, TC_LN_REDUCE) > 0;
   if (out->n_red && reduces && !stage && !enough_rows(x, *out)) {
     refuse(x, p, "too few rows to occupy the device");
+    return false;
+  }
+  if (stage && reduces && stage_waits(x, a, b)) {
+    refuse(x, p, "a template cannot follow a reduction in its kernel");
     return false;
   }
   if (stage && reduces && !rows_fit(x, *out)) {

@@ -110,34 +110,45 @@ static tc_sv kernel_name(tc_sched *x, const tc_group *g) {
   return tc_sb_view(&sb);
 }
 
-void tc_sched_hold(tc_sched *x, tc_group *g) {
-  bool *from_stage = TC_NEW_ARRAY(x->arena, bool, g->steps.count);
+// Phases from what each step reads; reductions start in `first`. Returns the last phase with a template, or -1.
+static int32_t assign_phases(tc_sched *x, tc_group *g, int32_t first, bool *from_stage) {
+  int32_t last_stage = -1;
   g->n_phases = 0;
   for (int32_t i = 0; i < g->steps.count; i++) {
     tc_step *s = &g->steps.data[i];
     const tc_lnode *n = s->node;
     dep d = depend(x, g, n, from_stage, n->kind);
-    s->phase = d.phase;
+    s->phase = n->kind == TC_LN_REDUCE && d.phase < first ? first : d.phase;
     from_stage[i] = n->kind == TC_LN_TEMPLATE || (n->kind == TC_LN_POINTWISE && d.from_stage);
-    s->stores = false;
-    for (int32_t k = 0; k < n->n_outs; k++) s->stores |= escapes(x, n->outs[k], g);
+    if (n->kind == TC_LN_TEMPLATE && s->phase > last_stage) last_stage = s->phase;
     if (s->phase + 1 > g->n_phases) g->n_phases = s->phase + 1;
-    for (int32_t k = 0; k < n->body.insts.count; k++) {
-      if (n->body.insts.data[k].buf) note_read(x, g, n->body.insts.data[k].buf);
-    }
-    for (int32_t k = 0; k < n->n_operands; k++) note_read(x, g, n->operands[k].buf);
-    for (int32_t k = 0; k < n->n_outs; k++) {
-      if (escapes(x, n->outs[k], g)) tc_vec_push(x->arena, &g->writes, n->outs[k]);
-    }
   }
-  // In a template's phase everything runs inside its stores, element by element: what is stored once per row waits
-  // until the tile is complete.
-  int32_t last_stage = -1;
-  for (int32_t i = 0; i < g->steps.count; i++) {
-    if (g->steps.data[i].node->kind == TC_LN_TEMPLATE) last_stage = g->steps.data[i].phase;
+  return last_stage;
+}
+
+static void note_memory(tc_sched *x, tc_group *g, tc_step *s) {
+  const tc_lnode *n = s->node;
+  s->stores = false;
+  for (int32_t k = 0; k < n->body.insts.count; k++) {
+    if (n->body.insts.data[k].buf) note_read(x, g, n->body.insts.data[k].buf);
   }
+  for (int32_t k = 0; k < n->n_operands; k++) note_read(x, g, n->operands[k].buf);
+  for (int32_t k = 0; k < n->n_outs; k++) {
+    if (!escapes(x, n->outs[k], g)) continue;
+    s->stores = true;
+    tc_vec_push(x->arena, &g->writes, n->outs[k]);
+  }
+}
+
+void tc_sched_hold(tc_sched *x, tc_group *g) {
+  bool *from_stage = TC_NEW_ARRAY(x->arena, bool, g->steps.count);
+  int32_t last_stage = assign_phases(x, g, 0, from_stage);
+  // In a template's phase everything runs inside its stores, element by element: reductions, and what is stored once
+  // per row, wait until the tile is complete.
+  if (last_stage >= 0) assign_phases(x, g, last_stage + 1, from_stage);
   for (int32_t i = 0; i < g->steps.count; i++) {
     tc_step *s = &g->steps.data[i];
+    note_memory(x, g, s);
     if (s->node->kind != TC_LN_POINTWISE || !s->stores || s->phase > last_stage || is_full(x, g, s->node)) continue;
     s->phase = last_stage + 1;
     if (s->phase + 1 > g->n_phases) g->n_phases = s->phase + 1;

@@ -292,7 +292,11 @@ static inline bool gen_reduce(gen *r) {
     count *= gen_hint(r, t->sizes[d]);
   }
   if (n == 0) return false;
-  if ((k == 2 || k == 3 || k == 8) && gen_numel(r, t) == 0) return false;
+  for (int32_t i = 0; i < t->rank && (k == 2 || k == 3 || k == 8); i++) { // an extreme needs an element
+    int64_t lo, hi;
+    tc_sym_range(r->m->syms, t->sizes[i], &lo, &hi);
+    if (lo < 1) return false;
+  }
   if (k == 6 && count > 8) return false;
   tc_arg keep = tc_arg_bool(gen_chance(r, 50)), d = single ? gen_i(r, dims[0]) : gen_list(r, (int32_t)n, dims);
   tc_node *node = k == 5 ? gen_node(r, ops[k], 4, (tc_arg[]){tc_arg_tensor(v.v), d, tc_arg_bool(false), keep})

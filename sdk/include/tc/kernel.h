@@ -61,6 +61,7 @@ typedef int32_t tc_kmem; // a memory object of the kernel: global parameter, sha
 // Opcodes. X(NAME, text, arity, class)
 // Classes: a  arithmetic, result type = operand type      c  comparison → bool       s  structural / memory (see below)
 //          m  mathematical function, lowered by the core before plugins see it       t  result type given
+// clang-format off
 #define TC_KOP_LIST(X)                                                                                                \
   /* constants and coordinates */                                                                                     \
   X(CONST, "const", 0, 't')   /* fimm (floats) or imm (integers, bool) */                                             \
@@ -114,6 +115,7 @@ typedef int32_t tc_kmem; // a memory object of the kernel: global parameter, sha
                                                              takes complex types until core/kernel expands it */      \
       X(COMPLEX, "complex", 2, 't') X(REAL, "real", 1, 't') X(IMAG, "imag", 1, 't') X(CONJ, "conj", 1, 'm')           \
           X(ABS2, "abs2", 1, 't') /* re² + im² */ X(ANGLE, "angle", 1, 't')
+// clang-format on
 
 enum {
 #define X(name, text, arity, cls) TC_K_##name,

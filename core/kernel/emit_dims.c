@@ -167,6 +167,16 @@ int32_t em_transposed_dim(tc_em *e, int32_t lane_var) {
   return -1;
 }
 
+// How often an access is made, against one per row: as often as a row has elements if it depends on which.
+static int64_t times(tc_em *e, const access *a) {
+  enum { MOST = 4096 };
+  int64_t n = tc_sym_hint_or(e->syms, tc_product(e->l, e->n_red, e->extents + e->n_par), MOST);
+  for (int32_t d = e->n_par; d < e->n_par + e->n_red; d++) {
+    if (tc_sym_uses(a->address, e->vars[d])) return n < 1 ? 1 : n < MOST ? n : MOST;
+  }
+  return 1;
+}
+
 int32_t em_merge_dims(tc_em *e) {
   drop_ones(e);
   scan s = scan_group(e);
@@ -178,7 +188,7 @@ int32_t em_merge_dims(tc_em *e) {
     for (int32_t i = 0; i < s.accesses.count; i++) {
       const tc_sym *c, *rest;
       if (tc_sym_linear(e->syms, s.accesses.data[i].address, e->vars[d], &c, &rest) && tc_sym_is_int(c, 1))
-        score += s.accesses.data[i].bytes;
+        score += s.accesses.data[i].bytes * times(e, &s.accesses.data[i]);
     }
     if (score >= best_score) best = d, best_score = score; // later variables win ties
   }

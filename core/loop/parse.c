@@ -368,11 +368,19 @@ static tc_status body(reader *r, tc_body *out) {
 }
 
 // ---- nodes ----
+// Variables that the text does not name, called so that they take no name from it.
+static const tc_sym *const *hidden_vars(reader *r, int32_t rank, const tc_sym *const *sizes) {
+  const tc_sym **vars = TC_NEW_ARRAY(r->l->arena, const tc_sym *, rank);
+  for (int32_t d = 0; d < rank; d++) vars[d] = tc_loop_var(r->l, "hidden", sizes[d]);
+  return vars;
+}
+
 static tc_status operand(reader *r, tc_lview *out) {
   tc_buf *b;
   TC_TRY(find_buf(r, &b));
   if (!tc_lex_eat(r->lx, "[")) {
-    *out = *tc_lview_whole(r->l, b);
+    const tc_sym *const *index = hidden_vars(r, b->rank, b->sizes);
+    *out = (tc_lview){.buf = b, .rank = b->rank, .sizes = b->sizes, .index = index, .map = index};
     return TC_OK;
   }
   const tc_sym *vars[TC_MAX_RANK], *extents[TC_MAX_RANK];
@@ -446,10 +454,8 @@ static tc_status domain(reader *r, tc_lnode *n) {
 
 // Templates and calls run over their first result.
 static void domain_of_result(reader *r, tc_lnode *n, const tc_buf *b) {
-  const tc_sym **vars = TC_NEW_ARRAY(r->l->arena, const tc_sym *, b->rank);
-  for (int32_t d = 0; d < b->rank; d++) vars[d] = tc_loop_var(r->l, "i", b->sizes[d]);
   n->n_par = b->rank;
-  n->vars = vars;
+  n->vars = hidden_vars(r, b->rank, b->sizes);
   n->extents = b->sizes;
 }
 

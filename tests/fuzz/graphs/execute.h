@@ -55,6 +55,9 @@ static inline tc_status plan_place(plan_run *r, tc_arena *arena) {
   return TC_OK;
 }
 
+// Kernels see complex memory as its components.
+static inline int64_t plan_parts(tc_dtype d) { return tc_dtype_is_complex(d) ? 2 : 1; }
+
 static inline tc_status plan_launch(plan_run *r, tc_arena *arena, const tc_plan_op *op) {
   int64_t blocks, site = -1;
   if (op->kind != TC_PLAN_LAUNCH) return tc_error(TC_STATUS_UNIMPLEMENTED, "a call cannot be interpreted");
@@ -62,7 +65,9 @@ static inline tc_status plan_launch(plan_run *r, tc_arena *arena, const tc_plan_
   tc_karg *args = TC_NEW_ARRAY(arena, tc_karg, op->n_args); // where there are no blocks the scalars may divide by 0
   for (int32_t k = 0; k < op->n_args; k++) {
     const tc_plan_arg *a = &op->args[k];
-    if (a->buf >= 0) args[k] = (tc_karg){.data = r->data[a->buf], .count = r->counts[a->buf]};
+    if (a->buf >= 0)
+      args[k] =
+          (tc_karg){.data = r->data[a->buf], .count = r->counts[a->buf] * plan_parts(r->p->bufs.data[a->buf].dtype)};
     else if (blocks > 0) TC_TRY(plan_value(r, a->scalar, &args[k].bits));
   }
   if (blocks <= 0) return TC_OK;

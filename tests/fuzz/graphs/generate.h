@@ -499,7 +499,8 @@ static inline tc_graph *gen_graph(gen *r, tc_module *m, uint64_t seed) {
   r->g = tc_graph_create(m, TC_SV("f"));
   r->halves = gen_chance(r, 20);
   r->zeros = gen_chance(r, 15);
-  r->most = gen_chance(r, 10) ? 20000 : 3000;
+  bool large = gen_chance(r, 5); // large enough for reductions to be split
+  r->most = large ? 120000 : gen_chance(r, 10) ? 20000 : 3000;
   if (gen_chance(r, 35)) {
     r->n_symbols = 1 + gen_int(r, 2);
     for (int32_t i = 0; i < r->n_symbols; i++) {
@@ -530,7 +531,7 @@ static inline tc_graph *gen_graph(gen *r, tc_module *m, uint64_t seed) {
     }
     if (!found) gen_input(r, TC_F32, 1, &r->symbols[k]);
   }
-  int32_t want = 2 + gen_int(r, gen_chance(r, 20) ? 24 : 10);
+  int32_t want = 2 + gen_int(r, large ? 5 : gen_chance(r, 20) ? 24 : 10);
   for (int32_t i = 0, made = 0; made < want && i < 200 && r->n < GEN_MOST - 8; i++)
     made += steps[gen_int(r, sizeof steps / sizeof *steps)](r);
   // Outputs: the last value, most that nothing reads, some others.

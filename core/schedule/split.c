@@ -1,0 +1,262 @@
+// Reductions with few results and many elements become two, so that all cores take part.
+//
+// One reduced variable r of extent E is cut into C chunks of S = ⌈E / C⌉: r = c·S + s. The first node makes a partial
+// result per chunk (c is parallel there), the second reduces these. Where C·S > E the last chunk is guarded: its loads
+// have a condition, and beyond E the value is the reduction's neutral element. Partial results are kept in the
+// accumulator's type, so that nothing is rounded twice.
+//
+// Blocks of a reduction along rows are its results; where memory is contiguous along a parallel variable a block is a
+// strip of lanes (core/kernel/emit_columns.c), and the chunks become the outermost dimension so that it stays so.
+#include <math.h>
+
+#include "core/loop/lo.h"
+#include "core/schedule/internal.h"
+
+enum {
+  SMALL = 1 << 15,   // elements that one core is done with sooner than others are woken
+  LEAST_ROW = 2048,  // elements of a chunk along a row
+  LEAST_COLUMN = 16, // rows of a chunk of columns
+};
+
+typedef struct split {
+  tc_loops *l;
+  tc_lnode *n;
+  bool columns;
+  int32_t var; // number of the reduced variable that is cut
+  int64_t chunks;
+  const tc_sym *size;  // of a chunk
+  const tc_sym *c, *s; // the two variables in its place
+  const tc_sym *guard; // NULL: chunks divide the extent
+} split;
+
+// ---- what and how ----
+static bool can_split(const tc_lnode *n) {
+  return n->kind == TC_LN_REDUCE && n->n_outs == 1 && n->n_red > 0 && n->n_par < TC_MAX_RANK &&
+         (n->reduce <= TC_RED_ALL) && !n->outs[0]->inplace;
+}
+
+// Is the largest buffer read contiguous along a parallel variable?
+static bool along_columns(tc_loops *l, const tc_lnode *n, const tc_sym **lane_extent) {
+  int64_t most = -1;
+  bool columns = false;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *b = &n->body.insts.data[i];
+    if (b->op != TC_B_LOAD || b->gather || tc_buf_hint_bytes(l, b->buf) <= most) continue;
+    const tc_sym *const *strides = b->buf->strides ? b->buf->strides : b->buf->prefer;
+    if (!strides) strides = tc_row_major(l->module, b->buf->rank, b->buf->sizes);
+    const tc_sym *address = tc_sym_int(l->syms, 0);
+    for (int32_t d = 0; d < b->buf->rank; d++)
+      address = tc_sym_add(l->syms, address, tc_sym_mul(l->syms, b->index[d], strides[d]));
+    most = tc_buf_hint_bytes(l, b->buf);
+    columns = false;
+    for (int32_t d = 0; d < n->n_par; d++) {
+      const tc_sym *coeff, *rest;
+      if (tc_sym_is_int(n->extents[d], 1) || !tc_sym_linear(l->syms, address, n->vars[d], &coeff, &rest)) continue;
+      if (!tc_sym_is_int(coeff, 1)) continue;
+      columns = true;
+      *lane_extent = n->extents[d];
+    }
+  }
+  return columns;
+}
+
+// The reduced variable with most values, the outermost of equals.
+static int32_t longest(tc_loops *l, const tc_lnode *n) {
+  int32_t best = n->n_par;
+  for (int32_t d = n->n_par + 1; d < n->n_par + n->n_red; d++) {
+    if (tc_sym_hint_or(l->syms, n->extents[d], 1) > tc_sym_hint_or(l->syms, n->extents[best], 1)) best = d;
+  }
+  return best;
+}
+
+// A number of chunks that divides the extent, not much above the one wanted; else that one.
+static int64_t dividing(const tc_sym *extent, int64_t chunks) {
+  if (!tc_sym_is_const(extent)) return chunks;
+  for (int64_t c = chunks; c < 2 * chunks && c <= extent->value; c++) {
+    if (extent->value % c == 0) return c;
+  }
+  return chunks;
+}
+
+static bool worthwhile(split *x, const tc_device_props *dev) {
+  tc_sym_ctx *c = x->l->syms;
+  const tc_lnode *n = x->n;
+  int64_t results = tc_sym_hint_or(c, tc_product(x->l, n->n_par, n->extents), 1 << 20);
+  int64_t row = tc_sym_hint_or(c, tc_product(x->l, n->n_red, n->extents + n->n_par), 1);
+  if (dev->cores < 2 || results < 1 || row < 2 || results > INT64_MAX / row || results * row <= SMALL) return false;
+  const tc_sym *lane_extent = NULL;
+  x->columns = along_columns(x->l, n, &lane_extent);
+  int64_t blocks = results, wanted = 2 * (int64_t)dev->cores, least = LEAST_ROW;
+  if (x->columns) {
+    int64_t lanes = dev->simd_bytes ? dev->simd_bytes : 256, along = tc_sym_hint_or(c, lane_extent, 1);
+    blocks = results / (along > 0 ? along : 1) * ((along + lanes - 1) / lanes);
+    wanted = dev->cores; // strips are long: no core needs two to be busy
+    least = LEAST_COLUMN;
+  }
+  if (blocks >= wanted) return false;
+  x->var = longest(x->l, n);
+  int64_t extent = tc_sym_hint_or(c, n->extents[x->var], 1), inner = row / (extent > 0 ? extent : 1);
+  int64_t rows = inner > 0 ? (least + inner - 1) / inner : 1; // of the variable, in a chunk of the least size
+  int64_t most = extent / (rows > 0 ? rows : 1);
+  x->chunks = (wanted + blocks - 1) / blocks;
+  if (x->chunks > most) x->chunks = most;
+  if (x->chunks < 2) return false;
+  x->chunks = dividing(n->extents[x->var], x->chunks);
+  return true;
+}
+
+// ---- bodies ----
+static int32_t push(split *x, tc_body *b, tc_binst inst) {
+  tc_vec_push(x->l->arena, &b->insts, inst);
+  return b->insts.count - 1;
+}
+
+static tc_binst neutral(int32_t kind, tc_dtype d) {
+  tc_binst b = {.op = TC_K_CONST, .dtype = d};
+  char cls = tc_dtype_class(d);
+  int32_t bits = tc_dtype_size(d) * 8;
+  bool highest = kind == TC_RED_MIN;
+  switch (kind) {
+  case TC_RED_PROD: b.re = cls == 'f' || cls == 'c', b.imm = cls != 'f' && cls != 'c'; break;
+  case TC_RED_ALL: b.imm = 1; break;
+  case TC_RED_MAX:
+  case TC_RED_MIN:
+    if (cls == 'f') b.re = highest ? INFINITY : -INFINITY;
+    else if (cls == 'b') b.imm = highest;
+    else if (cls == 'u') b.imm = !highest ? 0 : bits == 64 ? -1 : (int64_t)((1ull << bits) - 1);
+    else b.imm = highest ? (int64_t)(~0ull >> (65 - bits)) : -(int64_t)(~0ull >> (65 - bits)) - 1;
+    break;
+  default: break;
+  }
+  return b;
+}
+
+// The body over the cut variable; loads and the value are guarded where chunks reach beyond the end.
+static tc_body partial_body(split *x) {
+  tc_sym_ctx *c = x->l->syms;
+  const tc_body *old = &x->n->body;
+  const tc_sym *from = x->n->vars[x->var], *to = tc_sym_add(c, tc_sym_mul(c, x->c, x->size), x->s);
+  tc_body out = {.n_results = 1};
+  int32_t *number = TC_NEW_ARRAY(x->l->arena, int32_t, old->insts.count);
+  for (int32_t i = 0; i < old->insts.count; i++) {
+    tc_binst b = old->insts.data[i];
+    for (int32_t k = 0; k < b.n_args; k++) b.args[k] = number[b.args[k]];
+    if (b.op == TC_B_INDEX) b.expr = tc_sym_replace(c, b.expr, 1, &from, &to);
+    if (b.op == TC_B_LOAD) {
+      const tc_sym **index = TC_NEW_ARRAY(x->l->arena, const tc_sym *, b.buf->rank);
+      int32_t *gather = b.gather ? TC_NEW_ARRAY(x->l->arena, int32_t, b.buf->rank) : NULL;
+      for (int32_t d = 0; d < b.buf->rank; d++) {
+        index[d] = tc_sym_replace(c, b.index[d], 1, &from, &to);
+        if (gather) gather[d] = b.gather[d] < 0 ? -1 : number[b.gather[d]];
+      }
+      b.index = index;
+      b.gather = gather;
+      if (b.cond) b.cond = tc_sym_replace(c, b.cond, 1, &from, &to);
+      if (x->guard) {
+        if (!b.cond) b.args[0] = push(x, &out, (tc_binst){.op = TC_K_CONST, .dtype = b.dtype}), b.n_args = 1;
+        b.cond = b.cond ? tc_sym_and(c, x->guard, b.cond) : x->guard;
+      }
+    }
+    number[i] = push(x, &out, b);
+  }
+  int32_t v = number[old->results[0]];
+  if (x->guard) {
+    tc_dtype d = out.insts.data[v].dtype;
+    int32_t in = push(x, &out, (tc_binst){.op = TC_B_INDEX, .dtype = TC_I64, .expr = x->guard});
+    int32_t yes = push(x, &out, (tc_binst){.op = TC_K_CAST, .dtype = TC_BOOL, .n_args = 1, .args = {in}});
+    int32_t other = push(x, &out, neutral(x->n->reduce, d));
+    v = push(x, &out, (tc_binst){.op = TC_K_SELECT, .dtype = d, .n_args = 3, .args = {yes, v, other}});
+  }
+  out.results[0] = v;
+  return out;
+}
+
+// ---- nodes ----
+static tc_dtype accumulator(tc_dtype d) {
+  switch (d) {
+  case TC_F16:
+  case TC_BF16: return TC_F32;
+  case TC_C32:
+  case TC_BC32: return TC_C64;
+  default: return d;
+  }
+}
+
+// par …, c (or c, par …): the domain of the partial results; then the reduced variables with s in the place of r.
+static tc_lnode *partial_node(split *x) {
+  tc_loops *l = x->l;
+  const tc_lnode *n = x->n;
+  tc_lnode *p = TC_NEW(l->arena, tc_lnode);
+  *p = *n;
+  p->n_par = n->n_par + 1;
+  const tc_sym **vars = TC_NEW_ARRAY(l->arena, const tc_sym *, p->n_par + p->n_red);
+  const tc_sym **extents = TC_NEW_ARRAY(l->arena, const tc_sym *, p->n_par + p->n_red);
+  int32_t c_at = x->columns ? 0 : n->n_par;
+  for (int32_t d = 0; d < n->n_par + n->n_red; d++) {
+    int32_t to = d < n->n_par && d < c_at ? d : d + 1;
+    bool cut = d == x->var;
+    vars[to] = cut ? x->s : n->vars[d];
+    extents[to] = cut ? x->size : n->extents[d];
+  }
+  vars[c_at] = x->c;
+  extents[c_at] = tc_sym_int(l->syms, x->chunks);
+  p->vars = vars;
+  p->extents = extents;
+  p->body = partial_body(x);
+  tc_sv name = tc_sv_printf(l->arena, TC_SV_FMT "_partial", TC_SV_ARG(n->outs[0]->name));
+  p->outs[0] = tc_loops_buf(l, name, accumulator(n->outs[0]->dtype), p->n_par, extents);
+  p->outs[0]->def = p;
+  return p;
+}
+
+// The node itself now reduces the partial results, with variables of its own.
+static void reduce_partials(split *x, const tc_lnode *p) {
+  tc_loops *l = x->l;
+  tc_lnode *n = x->n;
+  const tc_sym **vars = TC_NEW_ARRAY(l->arena, const tc_sym *, n->n_par + 1);
+  const tc_sym **extents = TC_NEW_ARRAY(l->arena, const tc_sym *, n->n_par + 1);
+  const tc_sym **index = TC_NEW_ARRAY(l->arena, const tc_sym *, n->n_par + 1);
+  for (int32_t d = 0; d <= n->n_par; d++) {
+    extents[d] = d < n->n_par ? n->extents[d] : tc_sym_int(l->syms, x->chunks);
+    vars[d] = tc_loop_var(l, d < n->n_par ? "i" : "r", extents[d]);
+  }
+  for (int32_t d = 0; d <= n->n_par; d++) index[d] = !x->columns ? vars[d] : d == 0 ? vars[n->n_par] : vars[d - 1];
+  n->vars = vars;
+  n->extents = extents;
+  n->n_red = 1;
+  n->body = (tc_body){.n_results = 1};
+  push(x, &n->body, (tc_binst){.op = TC_B_LOAD, .dtype = p->outs[0]->dtype, .buf = p->outs[0], .index = index});
+}
+
+static tc_lnode *split_node(split *x) {
+  tc_sym_ctx *c = x->l->syms;
+  const tc_sym *extent = x->n->extents[x->var], *chunks = tc_sym_int(c, x->chunks);
+  x->size = tc_sym_ceildiv(c, extent, chunks);
+  x->c = tc_loop_var(x->l, "i", chunks);
+  x->s = tc_loop_var(x->l, "r", x->size);
+  x->guard = NULL;
+  if (!tc_sym_eq(c, tc_sym_mul(c, x->size, chunks), extent))
+    x->guard = tc_sym_cmp(c, TC_SYM_LT, tc_sym_add(c, tc_sym_mul(c, x->c, x->size), x->s), extent);
+  tc_lnode *p = partial_node(x);
+  reduce_partials(x, p);
+  return p;
+}
+
+tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger) {
+  TC_VEC(tc_lnode *) nodes = {0};
+  for (int32_t i = 0; i < l->nodes.count; i++) {
+    split x = {.l = l, .n = l->nodes.data[i]};
+    if (can_split(x.n) && worthwhile(&x, device)) {
+      tc_lnode *p = split_node(&x);
+      tc_vec_push(l->arena, &nodes, p);
+      tc_log(logger, TC_LOG_FUSION, "splitting the reduction " TC_SV_FMT " into %lld parts of each result",
+             TC_SV_ARG(x.n->outs[0]->name), (long long)x.chunks);
+    }
+    tc_vec_push(l->arena, &nodes, x.n);
+  }
+  l->nodes.data = nodes.data;
+  l->nodes.count = nodes.count;
+  l->nodes.capacity = nodes.capacity;
+  for (int32_t i = 0; i < nodes.count; i++) nodes.data[i]->id = i;
+  return TC_OK;
+}

@@ -412,3 +412,19 @@ tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {
 }
 
 int32_t em_acc_collective(const tc_lnode *n) { return reductions[bool_kind(n)].collective; }
+
+static bool in_parts(const tc_em *e, int32_t step) {
+  const tc_lnode *n = e->g->steps.data[step].node;
+  char cls = tc_dtype_class(em_acc_type(n));
+  return n->reduce == TC_RED_SUM && (cls == 'f' || cls == 'c');
+}
+
+void em_part_open(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part) {
+  for (int32_t i = 0; i < n; i++)
+    part[i] = in_parts(e, steps[i]) ? em_acc_init(e, e->g->steps.data[steps[i]].node) : acc[i];
+}
+
+void em_part_close(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part) {
+  for (int32_t i = 0; i < n; i++)
+    if (in_parts(e, steps[i])) part[i] = tc_kb_op2(e->kb, TC_K_ADD, acc[i], part[i]);
+}

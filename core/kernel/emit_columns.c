@@ -17,6 +17,25 @@ static bool has_element_stores(tc_em *e, int32_t number) {
   return false;
 }
 
+static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc);
+
+// for variable d in [lo, hi): in parts of parts for `levels` > 0.
+static void loop(tc_em *e, const column_phase *p, int32_t d, int32_t levels, tc_kval lo, tc_kval hi, tc_kval *acc) {
+  int32_t mark = em_mark(e), last = e->n_par + e->n_red - 1;
+  tc_kval part[MOST], carried[MOST];
+  int64_t step = levels == 2 ? EM_PART * EM_PART : levels == 1 ? EM_PART : 1;
+  tc_kval i = tc_kb_for(e->kb, lo, hi, step, 0, p->n_reduces, acc, carried);
+  bool inner = levels || d < last; // what is inside is a loop of its own
+  if (!levels) em_bind(e, e->vars[d], i);
+  if (inner) em_part_open(e, p->n_reduces, p->reduces, carried, part);
+  if (levels) loop(e, p, d, levels - 1, i, tc_kb_op2(e->kb, TC_K_MIN, em_add(e, i, em_const(e, step)), hi), part);
+  else nest(e, p, d + 1, inner ? part : carried);
+  if (inner) em_part_close(e, p->n_reduces, p->reduces, carried, part);
+  tc_kb_end_for(e->kb, p->n_reduces, inner ? part : carried, acc);
+  em_leave(e, mark);
+}
+
+// Loops over the reduced variables from d on, and the work of the phase inside.
 static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
   if (d == e->n_par + e->n_red) {
     tc_kval next[MOST];
@@ -32,12 +51,8 @@ static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
     }
     return;
   }
-  int32_t mark = em_mark(e);
-  tc_kval carried[MOST];
-  em_bind(e, e->vars[d], tc_kb_for(e->kb, em_const(e, 0), em_sym(e, e->extents[d]), 1, 0, p->n_reduces, acc, carried));
-  nest(e, p, d + 1, carried);
-  tc_kb_end_for(e->kb, p->n_reduces, carried, acc);
-  em_leave(e, mark);
+  int32_t levels = p->n_reduces ? em_part_levels(tc_sym_hint_or(e->syms, e->extents[d], 1)) : 0;
+  loop(e, p, d, levels, em_const(e, 0), em_sym(e, e->extents[d]), acc);
 }
 
 static void columns(tc_em *e) {

@@ -94,6 +94,15 @@ tc_dtype em_acc_type(const tc_lnode *n);
 tc_kval em_acc_init(tc_em *e, const tc_lnode *n);
 tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v);
 int32_t em_acc_collective(const tc_lnode *n);
+// Long sums of floats are made in parts that start from 0 and are added up: the error grows with the length of a part
+// and the number of parts, not with their product (Higham, "The accuracy of floating point summation", 1993, §4).
+// steps: the reductions by number. Opening gives the values that a part starts with, closing what the whole is then.
+enum { EM_PART = 64 }; // additions in a part, and parts in a larger one
+static inline int32_t em_part_levels(int64_t n) {
+  return n > 2 * EM_PART * EM_PART ? 2 : n > 2 * EM_PART;
+} // for n additions
+void em_part_open(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
+void em_part_close(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
 
 // Is a step computed per row (only parallel variables), or per element?
 bool em_step_is_row(tc_em *e, int32_t step);

@@ -61,26 +61,38 @@ static void element(tc_em *e, const phase *p, const tc_kval *acc, tc_kval *next)
   for (int32_t i = 0; i < p->n_stores; i++) em_store_step(e, p->stores[i]);
 }
 
+// for var in [from, to) by lanes: in parts of parts for `levels` > 0; `masked` where not all lanes need be inside.
+static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, bool masked, tc_kval from, tc_kval to,
+                      tc_kval *acc) {
+  int32_t mark = em_mark(e);
+  int64_t step = tc_kb_lanes_count(e->kb) * (levels == 2 ? EM_PART * EM_PART : levels == 1 ? EM_PART : 1);
+  tc_kval carried[MOST], part[MOST];
+  tc_kval j = tc_kb_for(e->kb, from, to, step, 0, p->n_reduces, acc, carried);
+  if (levels) {
+    tc_kval end = tc_kb_op2(e->kb, TC_K_MIN, em_add(e, j, em_const(e, step)), to);
+    em_part_open(e, p->n_reduces, p->reduces, carried, part);
+    lane_part(e, p, lane_var, levels - 1, masked, j, end, part);
+    em_part_close(e, p->n_reduces, p->reduces, carried, part);
+  } else {
+    tc_kval v = em_add(e, j, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb))), outer = e->mask;
+    em_bind(e, e->vars[lane_var], v);
+    if (masked) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, to);
+    element(e, p, carried, part);
+    e->mask = outer;
+  }
+  tc_kb_end_for(e->kb, p->n_reduces, part, acc);
+  em_leave(e, mark);
+}
+
 // for var in [lo, hi) by lanes: whole vectors first, then what is left under a mask.
 static void lane_loop(tc_em *e, const phase *p, int32_t lane_var, const tc_sym *lo, const tc_sym *hi, tc_kval *acc) {
   int64_t lanes = tc_kb_lanes_count(e->kb);
   const tc_sym *step = tc_sym_int(e->syms, lanes), *count = tc_sym_sub(e->syms, hi, lo);
   const tc_sym *main_hi = tc_sym_add(e->syms, lo, tc_sym_mul(e->syms, tc_sym_floordiv(e->syms, count, step), step));
   tc_kval k_lo = em_sym(e, lo), k_main = em_sym(e, main_hi), k_hi = em_sym(e, hi);
-  for (int32_t tail = 0; tail < 2; tail++) {
-    if (tail ? main_hi == hi : main_hi == lo) continue;
-    int32_t mark = em_mark(e);
-    tc_kval carried[MOST], next[MOST];
-    tc_kval j = tc_kb_for(e->kb, tail ? k_main : k_lo, tail ? k_hi : k_main, lanes, 0, p->n_reduces, acc, carried);
-    tc_kval v = em_add(e, j, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)));
-    em_bind(e, e->vars[lane_var], v);
-    tc_kval outer = e->mask;
-    if (tail) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, k_hi);
-    element(e, p, carried, next);
-    e->mask = outer;
-    tc_kb_end_for(e->kb, p->n_reduces, next, acc);
-    em_leave(e, mark);
-  }
+  int32_t levels = p->n_reduces ? em_part_levels(tc_sym_hint_or(e->syms, count, 0) / lanes) : 0;
+  if (main_hi != lo) lane_part(e, p, lane_var, levels, false, k_lo, k_main, acc);
+  if (main_hi != hi) lane_part(e, p, lane_var, 0, true, k_main, k_hi, acc);
 }
 
 // Loops over the reduced variables other than the lanes', outermost first.
@@ -92,10 +104,12 @@ static void nest(tc_em *e, const phase *p, int32_t d, int32_t lane_var, const tc
     return;
   }
   int32_t mark = em_mark(e);
-  tc_kval extent = em_sym(e, e->extents[d]), carried[MOST];
+  tc_kval extent = em_sym(e, e->extents[d]), carried[MOST], part[MOST];
   em_bind(e, e->vars[d], tc_kb_for(e->kb, em_const(e, 0), extent, 1, 0, p->n_reduces, acc, carried));
-  nest(e, p, d + 1, lane_var, lo, hi, carried);
-  tc_kb_end_for(e->kb, p->n_reduces, carried, acc);
+  em_part_open(e, p->n_reduces, p->reduces, carried, part);
+  nest(e, p, d + 1, lane_var, lo, hi, part);
+  em_part_close(e, p->n_reduces, p->reduces, carried, part);
+  tc_kb_end_for(e->kb, p->n_reduces, part, acc);
   em_leave(e, mark);
 }
 

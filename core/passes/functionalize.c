@@ -114,7 +114,8 @@ static void update_place(void *arg, tc_value **v) {
 }
 
 // ---- ops that write ----
-// What writes without saying so: batch norm in training updates its running statistics.
+// What writes without saying so, or has a functional form of another name: batch norm in training updates its running
+// statistics.
 static const struct {
   const char *op, *training; // name of the flag that must be true; NULL: always
   const char *functional;
@@ -129,11 +130,18 @@ static const struct {
      3,
      3},
     {"_native_batch_norm_legit",
-     "training",
+     NULL,
      "aten::_native_batch_norm_legit_functional",
      {"running_mean", "running_var"},
      3,
      3},
+    {"_batch_norm_with_update",
+     NULL,
+     "aten::_batch_norm_with_update_functional",
+     {"running_mean", "running_var"},
+     4,
+     4},
+    {"instance_norm", "use_input_stats", "tc::instance_norm_functional", {"running_mean", "running_var"}, 1, 1},
 };
 
 static int32_t arg_named(const tc_op *op, const char *name) {
@@ -145,7 +153,8 @@ static int32_t arg_named(const tc_op *op, const char *name) {
 static int32_t hidden_write(const tc_node *n) {
   for (size_t i = 0; i < sizeof hidden_writes / sizeof *hidden_writes; i++) {
     if (!tc_node_is(n, hidden_writes[i].op)) continue;
-    int32_t flag = arg_named(n->op, hidden_writes[i].training), written = arg_named(n->op, hidden_writes[i].written[0]);
+    const char *name = hidden_writes[i].training;
+    int32_t flag = name ? arg_named(n->op, name) : -1, written = arg_named(n->op, hidden_writes[i].written[0]);
     bool on = flag < 0 || (n->args[flag].kind == TC_AK_BOOL && n->args[flag].integer);
     if (on && written >= 0 && n->args[written].kind == TC_AK_TENSOR) return (int32_t)i;
   }
@@ -368,12 +377,12 @@ static tc_status finish(writer *w) {
   return TC_OK;
 }
 
-static bool writes_anything(const tc_graph *g) {
+bool tc_graph_writes(const tc_graph *g) {
   for (const tc_node *n = g->first; n; n = n->next) {
     if (n->dead) continue;
     if (tc_node_writes(n) || hidden_write(n) >= 0) return true;
     for (int32_t i = 0; i < n->n_args; i++)
-      if (n->args[i].kind == TC_AK_GRAPH && writes_anything(n->args[i].graph)) return true;
+      if (n->args[i].kind == TC_AK_GRAPH && tc_graph_writes(n->args[i].graph)) return true;
   }
   return false;
 }
@@ -381,7 +390,7 @@ static bool writes_anything(const tc_graph *g) {
 static tc_status functionalize(tc_graph *g, bool region, bool *out_progress) {
   writer w = {.g = g, .handles = tc_map_create(g->module->arena)};
   *out_progress = false;
-  if (!writes_anything(g)) return TC_OK;
+  if (!tc_graph_writes(g)) return TC_OK;
   for (int32_t i = 0; i < g->inputs.count; i++)
     if (g->inputs.data[i].value && g->inputs.data[i].value->kind == TC_VALUE_TENSOR) {
       storage *s = new_root(&w, g->inputs.data[i].value, i)->s;

@@ -39,7 +39,8 @@ TC_NODISCARD tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const
 tc_value *tc_view_root(tc_value *v);
 // Is this node free of effects, so that it may be dropped, moved or made once for all?
 bool tc_node_pure(const tc_node *n);
-bool tc_node_writes(const tc_node *n); // into an argument
+bool tc_node_writes(const tc_node *n);   // into an argument
+bool tc_graph_writes(const tc_graph *g); // any node or region, also by ops whose schemas do not say so
 // Is this an aten op of that name, whatever its overload, that is not the in-place form?
 bool tc_node_is(const tc_node *n, const char *name);
 // v in the layout of `like` (dtype, sizes and strides), copied if need be; for values that replace others of that type.

@@ -263,16 +263,6 @@ static bool has_control(const tc_graph *g) {
 }
 
 // The references run a graph as it is, but what it writes must be among its outputs for the session to store it.
-static bool writes(const tc_graph *g) {
-  for (const tc_node *n = g->first; n; n = n->next) {
-    if (n->op->functional) return true;
-    for (int32_t i = 0; i < n->op->schema.n_args; i++) {
-      if (n->op->schema.args[i].writes) return true;
-    }
-  }
-  return false;
-}
-
 static tc_status make_functional(tc_context *c, tc_graph *g) {
   static const tc_pass *const pass = &tc_pass_functionalize;
   tc_pass_options o = {.logger = &c->logger};
@@ -288,7 +278,7 @@ static tc_status create(void *arg) {
   s->private_ = TC_NEW_ARRAY(s->arena, bool, n_inputs);
   tc_graph_sweep(g);
   if (c->last > TC_STAGE_GRAPH && (!s->context->is_ref || has_control(g))) TC_TRY(tc_compile_passes(s->context, g));
-  else if (c->last > TC_STAGE_GRAPH && writes(g)) TC_TRY(make_functional(s->context, g));
+  else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
   if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   tc_graph_sweep(g);
   TC_TRY(compile(s, c->last));

@@ -66,6 +66,27 @@ tc_graph *tc_graph_create(tc_module *m, tc_sv name) {
   return g;
 }
 
+// ---- signatures ----
+tc_graph *tc_signature_plain(tc_module *m, tc_sv name, int32_t n, const tc_sv *names, const tc_tensor_type *types) {
+  tc_graph *g = tc_graph_create(m, name);
+  for (int32_t i = 0; i < n; i++) {
+    if (names[i].size) tc_graph_add_input(g, TC_IN_USER, names[i], names[i], &types[i]);
+    else tc_graph_add_constant_input(g, TC_IN_USER, (tc_sv){0}, tc_arg_none());
+  }
+  return g;
+}
+
+bool tc_signature_has(const tc_graph *g, int32_t i, tc_dtype dtype) {
+  const tc_value *v = i < g->inputs.count ? g->inputs.data[i].value : NULL;
+  return v && v->kind == TC_VALUE_TENSOR && v->type.dtype == dtype;
+}
+
+void tc_signature_add_output(tc_graph *g, int32_t kind, tc_sv target, tc_sv name, const tc_tensor_type *type,
+                             tc_arg number) {
+  if (type) number = tc_arg_tensor(tc_graph_new_value(g, TC_VALUE_TENSOR, name, type, NULL));
+  tc_graph_add_output(g, kind, number, target);
+}
+
 tc_graph *tc_module_find(const tc_module *m, tc_sv name) {
   for (int32_t i = 0; i < m->graphs.count; i++)
     if (tc_sv_eq(m->graphs.data[i]->name, name)) return m->graphs.data[i];

@@ -206,6 +206,18 @@ void tc_symbols_print(tc_sb *sb, const tc_module *m, uint8_t *used);
 TC_NODISCARD tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx);
 const char *tc_output_kind_text(int32_t kind); // "user", "buffer", …; NULL beyond the last
 TC_NODISCARD tc_status tc_graph_parse(tc_module *m, tc_lexer *lx, tc_graph **out); // at "graph"
+// Signatures: graphs without nodes. Loops and plans carry one behind their symbols, so that what runs them is told the
+// same about inputs and outputs as by a graph: ' (\n    %x : f32[2] = user "x")'. The outputs follow from the program.
+void tc_signature_print(tc_sb *sb, const tc_graph *g);
+void tc_signature_mark(uint8_t *used, const tc_graph *g); // the symbols of its inputs
+TC_NODISCARD tc_status tc_signature_parse(tc_module *m, tc_lexer *lx, tc_sv name, tc_graph **out); // at "("
+// Inputs that are all the user's: names[i] and types[i] are of input i, which is nothing where the name is empty.
+tc_graph *tc_signature_plain(tc_module *m, tc_sv name, int32_t n, const tc_sv *names, const tc_tensor_type *types);
+// Is input i a tensor of that dtype?
+bool tc_signature_has(const tc_graph *g, int32_t i, tc_dtype dtype);
+// An output: a value of that name and type, or, with type NULL, a number or nothing.
+void tc_signature_add_output(tc_graph *g, int32_t kind, tc_sv target, tc_sv name, const tc_tensor_type *type,
+                             tc_arg number);
 TC_NODISCARD tc_status tc_graph_verify(const tc_graph *g); // SSA order, schema types, meta agrees
 
 // ---- passes ----

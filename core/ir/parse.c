@@ -495,15 +495,25 @@ tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx) {
   return tc_lex_expect(lx, "]");
 }
 
+static tc_status parse_inputs(reader *r) {
+  TC_TRY(tc_lex_expect(r->lx, "("));
+  while (!tc_lex_at(r->lx, ")")) {
+    TC_TRY(parse_input(r));
+    if (!tc_lex_eat(r->lx, ",")) break;
+  }
+  return tc_lex_expect(r->lx, ")");
+}
+
+tc_status tc_signature_parse(tc_module *m, tc_lexer *lx, tc_sv name, tc_graph **out) {
+  reader r = {.m = m, .lx = lx, .g = tc_graph_create(m, name), .values = tc_map_create(m->arena)};
+  *out = r.g;
+  return parse_inputs(&r);
+}
+
 static tc_status parse_body(reader *r) {
   tc_lexer *lx = r->lx;
   TC_TRY(tc_symbols_parse(r->m, lx));
-  TC_TRY(tc_lex_expect(lx, "("));
-  while (!tc_lex_at(lx, ")")) {
-    TC_TRY(parse_input(r));
-    if (!tc_lex_eat(lx, ",")) break;
-  }
-  TC_TRY(tc_lex_expect(lx, ")"));
+  TC_TRY(parse_inputs(r));
   TC_TRY(tc_lex_expect(lx, "{"));
   while (!tc_lex_at(lx, "return")) TC_TRY(parse_node(r));
   TC_TRY(parse_outputs(r));

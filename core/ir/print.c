@@ -166,9 +166,13 @@ static void mark_arg(uint8_t *used, const tc_arg *g) {
   if (g->kind == TC_AK_GRAPH && g->graph) mark_graph(used, g->graph);
 }
 
-static void mark_graph(uint8_t *used, const tc_graph *g) {
+void tc_signature_mark(uint8_t *used, const tc_graph *g) {
   for (int32_t i = 0; i < g->inputs.count; i++)
     mark_type(used, g->inputs.data[i].value), mark_arg(used, &g->inputs.data[i].constant);
+}
+
+static void mark_graph(uint8_t *used, const tc_graph *g) {
+  tc_signature_mark(used, g);
   for (const tc_node *n = g->first; n; n = n->next) {
     for (int32_t i = 0; i < n->n_args; i++) mark_arg(used, &n->args[i]);
     for (int32_t i = 0; i < n->n_results; i++) mark_type(used, n->results[i]);
@@ -230,15 +234,20 @@ static void print_input(tc_sb *sb, const tc_graph_input *in, int32_t indent) {
   if (in->persistent) tc_sb_putz(sb, " persistent");
 }
 
-static void print_graph(tc_sb *sb, const tc_graph *g, int32_t indent, bool symbols) {
-  tc_sb_printf(sb, "graph @" TC_SV_FMT, TC_SV_ARG(g->name));
-  if (symbols) print_symbols(sb, g);
+static void print_inputs(tc_sb *sb, const tc_graph *g, int32_t indent) {
   tc_sb_putz(sb, " (");
   for (int32_t i = 0; i < g->inputs.count; i++) {
     tc_sb_putz(sb, i ? ",\n" : "\n");
     print_input(sb, &g->inputs.data[i], indent + 4);
   }
-  tc_sb_putz(sb, ") {\n");
+  tc_sb_putc(sb, ')');
+}
+
+static void print_graph(tc_sb *sb, const tc_graph *g, int32_t indent, bool symbols) {
+  tc_sb_printf(sb, "graph @" TC_SV_FMT, TC_SV_ARG(g->name));
+  if (symbols) print_symbols(sb, g);
+  print_inputs(sb, g, indent);
+  tc_sb_putz(sb, " {\n");
   for (const tc_node *n = g->first; n; n = n->next)
     if (!n->dead) print_node(sb, n, indent + 2);
   spaces(sb, indent + 2);
@@ -253,6 +262,8 @@ static void print_graph(tc_sb *sb, const tc_graph *g, int32_t indent, bool symbo
   spaces(sb, indent);
   tc_sb_putz(sb, "}");
 }
+
+void tc_signature_print(tc_sb *sb, const tc_graph *g) { print_inputs(sb, g, 0); }
 
 void tc_graph_print(tc_sb *sb, const tc_graph *g) {
   print_graph(sb, g, 0, true);

@@ -12,7 +12,8 @@
 // symbols of origin LOOP of the module's symbolic context with range [0, extent - 1].
 //
 // Text form (round trips; `tcrun dump --stage=loop`; the grammar is in parse.c):
-//   loops @forward [s0 in [2, 64] hint 2] {
+//   loops @forward [s0 in [2, 64] hint 2] (
+//       %x : f32[s0, 64] = user "x") {
 //     %x : f32[s0, 64]{64, 1} = input 0
 //     %h : f32[s0, 64] = pointwise [i0 : s0, i1 : 64] { %0 = load %x[i0, i1]  %1 = exp %0  yield %1 }
 //     %n : f32[s0] = reduce.sum [i0 : s0] over [r0 : 64] { %0 = load %h[i0, r0]  yield %0 }
@@ -116,7 +117,7 @@ typedef struct tc_loop_output {
 
 struct tc_loops {
   tc_module *module;
-  const tc_graph *graph; // NULL when parsed from text
+  const tc_graph *graph; // a signature when parsed from text
   tc_arena *arena;
   tc_sym_ctx *syms;
   tc_sv name;
@@ -144,10 +145,13 @@ TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options 
 void tc_loops_sweep(tc_loops *l);
 
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
-// Names of buffers are made unique; numbers of buffers and nodes are not text. A call prints its op as a graph of one
-// node.
+// Names of buffers are made unique; numbers of buffers and nodes are not text.
 void tc_loops_print(tc_sb *sb, const tc_loops *l);
-// At "loops". The result has been verified; its `graph` is NULL. Errors name line and column. The module should be
+// The op of a call as a graph of one node, as loops and plans print it, and back, at "graph"; it has n_results.
+void tc_call_print(tc_sb *sb, tc_module *m, const tc_node *call);
+TC_NODISCARD tc_status tc_call_parse(tc_module *m, tc_lexer *lx, int32_t n_results, const tc_node **out);
+// At "loops". The result has been verified; its `graph` is a signature, which says that every input is the user's where
+// the text says nothing. Errors name line and column. The module should be
 // fresh: the size symbols of the text are made in it. Templates are found by name; without a registry they are refused.
 TC_NODISCARD tc_status tc_loops_parse_with(tc_module *m, const struct tc_template_registry *templates, tc_lexer *lx,
                                            tc_loops **out);

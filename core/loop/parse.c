@@ -1,6 +1,6 @@
 // Reads the text form of loop IR.
 //
-//   loops  := 'loops' @name [ symbols ] '{' { input | node } 'return' [ output { ',' output } ] '}'
+//   loops  := 'loops' @name [ symbols ] [ signature ] '{' { input | node } 'return' [ output { ',' output } ] '}'
 //   decl   := %name ':' dtype '[' sizes ']' [ '{' strides '}' ] [ '+' '(' offset ')' ] [ 'prefer' '{' strides '}' ] [
 //   'inplace' %name ] input  := decl '=' 'input' INT node   := decl [ ',' decl ] '=' kind { 'keep' | 'named' STRING |
 //   '@' STRING } [ body ] [ graph ] kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '['
@@ -484,6 +484,17 @@ static tc_status kind_of(reader *r, tc_lnode *n, const tc_buf *result) {
   return operands(r, n);
 }
 
+tc_status tc_call_parse(tc_module *m, tc_lexer *lx, int32_t n_results, const tc_node **out) {
+  tc_lexer at = *lx;
+  tc_graph *g;
+  TC_TRY(tc_graph_parse(m, lx, &g));
+  if (!g->first || g->first != g->last) return tc_lex_error(&at, "a call has a graph of one node");
+  if (g->first->n_results != n_results)
+    return tc_lex_error(&at, "the op has %d results, %d are named", g->first->n_results, n_results);
+  *out = g->first;
+  return TC_OK;
+}
+
 static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
   tc_lexer *lx = r->lx;
   tc_lnode *n = TC_NEW(r->l->arena, tc_lnode);
@@ -496,15 +507,7 @@ static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
     else break;
   }
   if (n->kind == TC_LN_POINTWISE || n->kind == TC_LN_REDUCE) TC_TRY(body(r, &n->body));
-  if (n->kind == TC_LN_CALL) {
-    tc_lexer at = *lx;
-    tc_graph *g;
-    TC_TRY(tc_graph_parse(r->m, lx, &g));
-    if (!g->first || g->first != g->last) return tc_lex_error(&at, "a call has a graph of one node");
-    if (g->first->n_results != n_outs)
-      return tc_lex_error(&at, "the op has %d results, %d are named", g->first->n_results, n_outs);
-    n->node = g->first;
-  }
+  if (n->kind == TC_LN_CALL) TC_TRY(tc_call_parse(r->m, lx, n_outs, &n->node));
   for (int32_t i = 0; i < n_outs; i++) {
     n->outs[i] = outs[i];
     outs[i]->def = n;
@@ -604,6 +607,44 @@ static tc_status output(reader *r) {
   return TC_OK;
 }
 
+// ---- signatures ----
+// Without a signature in the text the inputs are the user's, under their buffers' names.
+static tc_graph *plain_signature(reader *r) {
+  tc_loops *l = r->l;
+  int32_t n = 0;
+  for (int32_t i = 0; i < l->bufs.count; i++) {
+    if (l->bufs.data[i]->kind == TC_BUF_INPUT && l->bufs.data[i]->input >= n) n = l->bufs.data[i]->input + 1;
+  }
+  tc_sv *names = TC_NEW_ARRAY(l->arena, tc_sv, n);
+  tc_tensor_type *types = TC_NEW_ARRAY(l->arena, tc_tensor_type, n);
+  for (int32_t i = 0; i < l->bufs.count; i++) {
+    const tc_buf *b = l->bufs.data[i];
+    if (b->kind != TC_BUF_INPUT) continue;
+    names[b->input] = b->name;
+    types[b->input] = (tc_tensor_type){
+        .dtype = b->dtype, .rank = b->rank, .sizes = b->sizes, .strides = b->strides, .offset = b->offset};
+  }
+  return tc_signature_plain(r->m, l->name, n, names, types);
+}
+
+static tc_status check_signature(reader *r, const tc_graph *g, const tc_lexer *at) {
+  for (int32_t i = 0; i < r->l->bufs.count; i++) {
+    const tc_buf *b = r->l->bufs.data[i];
+    if (b->kind == TC_BUF_INPUT && !tc_signature_has(g, b->input, b->dtype))
+      return tc_lex_error(at, "%%" TC_SV_FMT " is not what the signature says of input %d", TC_SV_ARG(b->name),
+                          b->input);
+  }
+  return TC_OK;
+}
+
+static void add_outputs(tc_loops *l, tc_graph *g) {
+  for (int32_t i = 0; i < l->outputs.count; i++) {
+    const tc_loop_output *o = &l->outputs.data[i];
+    tc_signature_add_output(g, o->kind, o->target, o->buf ? o->buf->name : (tc_sv){0}, o->buf ? &o->type : NULL,
+                            o->number);
+  }
+}
+
 tc_status tc_loops_parse_with(tc_module *m, const tc_template_registry *templates, tc_lexer *lx, tc_loops **out) {
   tc_loops *l = TC_NEW(m->arena, tc_loops);
   *l = (tc_loops){.module = m, .arena = m->arena, .syms = m->syms};
@@ -619,6 +660,8 @@ tc_status tc_loops_parse_with(tc_module *m, const tc_template_registry *template
   TC_TRY(tc_lex_sigil(lx, '@', &l->name));
   tc_lexer at = *lx;
   TC_TRY(tc_symbols_parse(m, lx));
+  tc_graph *signature = NULL;
+  if (tc_lex_at(lx, "(")) TC_TRY(tc_signature_parse(m, lx, l->name, &signature));
   TC_TRY(tc_lex_expect(lx, "{"));
   for (int32_t i = 0; i < tc_sym_symbol_count(m->syms); i++) {
     const tc_sym *s = tc_sym_symbol_at(m->syms, i);
@@ -632,6 +675,10 @@ tc_status tc_loops_parse_with(tc_module *m, const tc_template_registry *template
     while (tc_lex_eat(lx, ","));
   }
   TC_TRY(tc_lex_expect(lx, "}"));
+  if (signature) TC_TRY(check_signature(&r, signature, &at));
+  else signature = plain_signature(&r);
+  add_outputs(l, signature);
+  l->graph = signature;
   TC_TRY(tc_loops_verify(l), "in the loops of " TC_SV_FMT ":%d:%d", TC_SV_ARG(lx->name), at.tok.line, at.tok.column);
   *out = l;
   return TC_OK;

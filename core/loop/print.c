@@ -204,13 +204,10 @@ static void collect(void *arg, tc_value **place) {
   tc_vec_push(c->arena, &c->values, v);
 }
 
-static void put_call_graph(printer *p, const tc_lnode *n) {
-  tc_sb *sb = p->sb;
-  const tc_node *g = n->node;
-  tc_module *m = p->l->module;
+void tc_call_print(tc_sb *sb, tc_module *m, const tc_node *g) {
   call_inputs in = {.arena = sb->arena};
   tc_node_each_value((tc_node *)g, collect, &in);
-  tc_sb_putz(sb, "\n    graph @call (");
+  tc_sb_putz(sb, "graph @call (");
   for (int32_t i = 0; i < in.values.count; i++) {
     const tc_value *v = in.values.data[i];
     tc_sb_printf(sb, "%s%%" TC_SV_FMT " : ", i ? ", " : "", TC_SV_ARG(v->name));
@@ -271,7 +268,10 @@ static void put_node(printer *p, const tc_lnode *n) {
     tc_sb_quoted(sb, n->source);
   }
   if (n->kind == TC_LN_POINTWISE || n->kind == TC_LN_REDUCE) put_body(p, &n->body);
-  if (n->kind == TC_LN_CALL && n->node) put_call_graph(p, n);
+  if (n->kind == TC_LN_CALL && n->node) {
+    tc_sb_putz(sb, "\n    ");
+    tc_call_print(sb, p->l->module, n->node);
+  }
   tc_sb_putc(sb, '\n');
 }
 
@@ -350,6 +350,7 @@ static void put_symbols(printer *p) {
     mark_all(p, used, b->rank, b->prefer);
     mark(p, used, b->offset);
   }
+  if (l->graph) tc_signature_mark(used, l->graph);
   for (int32_t i = 0; i < l->nodes.count; i++) mark_node(p, used, l->nodes.data[i]);
   for (int32_t i = 0; i < l->outputs.count; i++) {
     const tc_loop_output *o = &l->outputs.data[i];
@@ -368,6 +369,7 @@ void tc_loops_print(tc_sb *sb, const tc_loops *l) {
   printer p = {.sb = sb, .l = l, .names = tc_map_create(sb->arena), .taken = tc_map_create(sb->arena)};
   tc_sb_printf(sb, "loops @" TC_SV_FMT, TC_SV_ARG(l->name));
   put_symbols(&p);
+  if (l->graph) tc_signature_print(sb, l->graph);
   tc_sb_putz(sb, " {\n");
   for (int32_t i = 0; i < l->bufs.count; i++) {
     if (l->bufs.data[i]->kind != TC_BUF_INPUT) continue;

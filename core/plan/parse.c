@@ -1,25 +1,36 @@
 // Reads the text form of plans.
 //
-//   plan    := 'plan' @name [ symbols ] 'arena' expr '{' { buffer } { op } 'return' [ output { ',' output } ] '}' {
-//   kernel } buffer  := %name ':' dtype '[' exprs ']' '{' exprs '}' [ offset ] '=' place place   := 'input' INT |
-//   'output' 'size' expr | 'arena' expr 'size' expr op      := ( 'launch' @name 'blocks' expr 'grain' expr | 'call'
-//   @name ) '(' [ arg { ',' arg } ] ')'
-//              'bytes' expr 'flops' expr [ '@' STRING ]
-//   arg     := [ 'out' ] %name | expr ':' dtype
-//   output  := kind [ STRING ] ( %name 'as' dtype '[' exprs ']' '{' exprs '}' [ offset ] [ 'conj' ] | number | 'none' )
-//   offset  := '+' '(' expr ')'
+//   program := { kernel } plan { kernel }
+//   plan    := 'plan' @name [ symbols ] [ signature ] 'arena' expr '{' { buffer } { launch | call }
+//              'return' [ output { ',' output } ] '}'
+//   buffer  := %name ':' shape '=' place ';'
+//   place   := 'input' INT | 'output' 'size' expr | 'arena' expr 'size' expr
+//   launch  := 'launch' @name [ 'kernel' INT ] 'blocks' expr 'grain' expr work { 'site' STRING [ '@' STRING ] }
+//   call    := 'call' @name work [ graph ]
+//   work    := ':' '(' [ arg { ',' arg } ] ')' 'bytes' expr 'flops' expr [ '@' STRING ]
+//   arg     := [ 'out' ] %name [ 'as' shape ] | expr ':' dtype
+//   output  := kind [ STRING ] ( %name 'as' shape [ 'conj' ] | number | 'none' )
+//   shape   := dtype '[' exprs ']' '{' exprs '}' [ '+' '(' expr ')' ]
 //
-// Symbols must be declared. A launch takes the kernel of its name; kernels may follow the plan, and without them it can
-// be looked at but not run. A call is read without its op and cannot be run either.
+// Symbols must be declared. A launch takes the kernel of its number, counted from 0 in the order of the text, else the
+// first one of its name. A call stands with its op as a graph of one node (core/ir/parse.c reads it).
 #include "core/kernel/kernel.h"
 #include "core/plan/plan_internal.h"
+
+// A launch that waits for its kernel, which may stand behind the plan.
+typedef struct wanted {
+  tc_lexer at;
+  int64_t number; // -1: by name
+  tc_emitted *emitted;
+} wanted;
 
 typedef struct reader {
   tc_module *m;
   tc_lexer *lx;
   tc_plan *p;
-  tc_map *bufs;    // name → number + 1
-  tc_map *kernels; // name → number + 1
+  tc_map *bufs; // name → number + 1
+  TC_VEC(tc_kernel *) kernels;
+  TC_VEC(wanted) wanted; // by kernel of the plan
 } reader;
 
 // ---- pieces ----
@@ -104,7 +115,7 @@ static tc_status buffer(reader *r) {
   if (tc_lex_eat(lx, "input")) {
     int64_t input;
     TC_TRY(tc_lex_int(lx, &input));
-    if (input < 0 || input > 1 << 24) return tc_lex_error(lx, "input %lld is no input", (long long)input);
+    if (input < 0 || input > INT16_MAX) return tc_lex_error(lx, "input %lld is no input", (long long)input);
     b.kind = TC_PLAN_INPUT, b.input = (int32_t)input;
   } else {
     b.kind = tc_lex_at(lx, "output") ? TC_PLAN_OUTPUT : TC_PLAN_ARENA;
@@ -117,7 +128,8 @@ static tc_status buffer(reader *r) {
 }
 
 // ---- ops ----
-static tc_status argument(reader *r, tc_plan_arg *a) {
+// `view`: how a library sees the buffer.
+static tc_status argument(reader *r, bool call, tc_plan_arg *a, tc_tensor_type *view) {
   *a = (tc_plan_arg){.buf = -1};
   a->writes = tc_lex_eat(r->lx, "out");
   if (a->writes || r->lx->tok.kind == TC_TOK_SIGIL) {
@@ -125,53 +137,91 @@ static tc_status argument(reader *r, tc_plan_arg *a) {
     tc_plan_buf *b = &r->p->bufs.data[a->buf];
     if (r->p->ops.count < b->first) b->first = r->p->ops.count;
     b->last = r->p->ops.count;
-    return TC_OK;
+    *view = (tc_tensor_type){
+        .dtype = b->dtype, .rank = b->rank, .sizes = b->sizes, .strides = b->strides, .offset = b->offset};
+    return call && tc_lex_eat(r->lx, "as") ? shape(r, view) : TC_OK;
   }
   TC_TRY(expr(r, &a->scalar));
   TC_TRY(tc_lex_expect(r->lx, ":"));
   return dtype(r, &a->dtype);
 }
 
-static int32_t kernel_number(reader *r, tc_sv name) {
-  tc_map_entry *e = tc_map_put(r->kernels, name, NULL);
-  if (e->value.num) return (int32_t)e->value.num - 1;
-  tc_emitted *k = TC_NEW(r->p->arena, tc_emitted);
-  tc_vec_push(r->p->arena, &r->p->kernels, k);
-  tc_vec_push(r->p->arena, &r->p->kernel_names, tc_sv_copy(r->p->arena, name));
-  e->value.num = r->p->kernels.count;
-  return r->p->kernels.count - 1;
+static tc_status quoted(reader *r, tc_sv *out) {
+  TC_TRY(tc_lex_string(r->lx, out));
+  *out = tc_sv_copy(r->p->arena, *out);
+  return TC_OK;
+}
+
+static tc_status launched(reader *r, tc_plan_op *o, tc_emitted **out) {
+  wanted w = {.at = *r->lx, .number = -1, .emitted = TC_NEW(r->p->arena, tc_emitted)};
+  if (tc_lex_eat(r->lx, "kernel")) {
+    w.at = *r->lx;
+    TC_TRY(tc_lex_int(r->lx, &w.number));
+    if (w.number < 0) return tc_lex_error(&w.at, "kernels are numbered from 0");
+  }
+  TC_TRY(word(r, "blocks", &o->blocks));
+  TC_TRY(word(r, "grain", &o->grain));
+  *out = w.emitted;
+  o->kernel = r->p->kernels.count;
+  tc_vec_push(r->p->arena, &r->p->kernels, w.emitted);
+  tc_vec_push(r->p->arena, &r->p->kernel_names, o->name);
+  tc_vec_push(r->p->arena, &r->wanted, w);
+  return TC_OK;
+}
+
+static tc_status sites(reader *r, tc_emitted *k) {
+  while (tc_lex_eat(r->lx, "site")) {
+    tc_emit_site s = {0};
+    TC_TRY(quoted(r, &s.text));
+    if (tc_lex_eat(r->lx, "@")) TC_TRY(quoted(r, &s.source));
+    tc_vec_push(r->p->arena, &k->sites, s);
+  }
+  return TC_OK;
+}
+
+static tc_status called(reader *r, tc_plan_op *o) {
+  if (!tc_lex_at(r->lx, "graph")) return TC_OK;
+  tc_lnode *n = TC_NEW(r->p->arena, tc_lnode);
+  *n = (tc_lnode){.kind = TC_LN_CALL, .name = o->name, .source = o->source, .n_operands = o->n_operands};
+  TC_TRY(tc_call_parse(r->m, r->lx, o->n_args - o->n_operands, &n->node));
+  o->call = n;
+  return TC_OK;
 }
 
 static tc_status op(reader *r, int32_t kind) {
   tc_lexer *lx = r->lx;
   tc_plan_op o = {.kind = kind, .blocks = tc_sym_int(r->m->syms, 1), .grain = tc_sym_int(r->m->syms, 1)};
   TC_VEC(tc_plan_arg) args = {0};
+  TC_VEC(tc_tensor_type) views = {0};
+  tc_emitted *emitted = NULL;
   TC_TRY(tc_lex_sigil(lx, '@', &o.name));
   o.name = tc_sv_copy(r->p->arena, o.name);
-  if (kind == TC_PLAN_LAUNCH) {
-    o.kernel = kernel_number(r, o.name);
-    TC_TRY(word(r, "blocks", &o.blocks));
-    TC_TRY(word(r, "grain", &o.grain));
-  }
+  if (kind == TC_PLAN_LAUNCH) TC_TRY(launched(r, &o, &emitted));
   TC_TRY(tc_lex_expect(lx, ":")); // an expression before "(" would be a callee
   TC_TRY(tc_lex_expect(lx, "("));
   while (!tc_lex_at(lx, ")")) {
     tc_plan_arg a;
-    TC_TRY(argument(r, &a));
+    tc_tensor_type view = {0};
+    TC_TRY(argument(r, kind == TC_PLAN_CALL, &a, &view));
     if (kind == TC_PLAN_CALL && a.buf < 0) return tc_lex_error(lx, "a call takes buffers only");
     if (kind == TC_PLAN_CALL && !a.writes && o.n_operands++ != args.count)
       return tc_lex_error(lx, "a call's operands come before its results");
     tc_vec_push(r->p->arena, &args, a);
+    tc_vec_push(r->p->arena, &views, view);
     if (!tc_lex_eat(lx, ",")) break;
   }
   TC_TRY(tc_lex_expect(lx, ")"));
   TC_TRY(word(r, "bytes", &o.bytes));
   TC_TRY(word(r, "flops", &o.flops));
-  if (tc_lex_eat(lx, "@")) {
-    TC_TRY(tc_lex_string(lx, &o.source));
-    o.source = tc_sv_copy(r->p->arena, o.source);
-  }
+  if (tc_lex_eat(lx, "@")) TC_TRY(quoted(r, &o.source));
   o.args = args.data, o.n_args = args.count;
+  if (kind == TC_PLAN_CALL) {
+    o.views = views.data;
+    TC_TRY(called(r, &o));
+  } else {
+    TC_TRY(sites(r, emitted));
+    emitted->blocks = o.blocks, emitted->grain = o.grain;
+  }
   tc_vec_push(r->p->arena, &r->p->ops, o);
   return TC_OK;
 }
@@ -202,10 +252,7 @@ static tc_status output(reader *r) {
   while (tc_output_kind_text(o.kind) && !tc_lex_at(lx, tc_output_kind_text(o.kind))) o.kind++;
   if (!tc_output_kind_text(o.kind)) return tc_lex_error(lx, "expected the kind of an output: user, buffer, …");
   tc_lex_next(lx);
-  if (lx->tok.kind == TC_TOK_STRING) {
-    TC_TRY(tc_lex_string(lx, &o.target));
-    o.target = tc_sv_copy(r->p->arena, o.target);
-  }
+  if (lx->tok.kind == TC_TOK_STRING) TC_TRY(quoted(r, &o.target));
   if (lx->tok.kind == TC_TOK_SIGIL) {
     TC_TRY(find_buf(r, &o.buf));
     TC_TRY(tc_lex_expect(lx, "as"));
@@ -218,26 +265,82 @@ static tc_status output(reader *r) {
   return TC_OK;
 }
 
+// ---- kernels ----
 static tc_status kernels(reader *r) {
   while (tc_lex_at(r->lx, "kernel")) {
     tc_kernel *k;
     tc_lexer at = *r->lx;
     TC_TRY(tc_kernel_parse(r->p->arena, r->lx, &k));
-    tc_map_entry *e = tc_map_find(r->kernels, tc_k_name(k));
-    if (!e) return tc_lex_error(&at, "nothing launches the kernel @" TC_SV_FMT, TC_SV_ARG(tc_k_name(k)));
-    ((tc_emitted *)(uintptr_t)r->p->kernels.data[e->value.num - 1])->kernel = k;
+    TC_TRY(tc_kernel_verify(k), "in the kernel at " TC_SV_FMT ":%d:%d", TC_SV_ARG(at.name), at.tok.line, at.tok.column);
+    tc_vec_push(r->p->arena, &r->kernels, k);
   }
   return TC_OK;
+}
+
+static tc_status give_kernels(reader *r) {
+  for (int32_t i = 0; i < r->wanted.count; i++) {
+    wanted *w = &r->wanted.data[i];
+    for (int32_t k = 0; k < r->kernels.count && w->number < 0; k++) {
+      if (tc_sv_eq(tc_k_name(r->kernels.data[k]), r->p->kernel_names.data[i])) w->number = k;
+    }
+    if (w->number >= r->kernels.count && r->kernels.count)
+      return tc_lex_error(&w->at, "there is no kernel %lld", (long long)w->number);
+    if (w->number >= 0 && r->kernels.count) w->emitted->kernel = r->kernels.data[w->number];
+  }
+  return TC_OK;
+}
+
+// ---- signatures ----
+// Without a signature in the text the inputs are the user's, under their buffers' names.
+static tc_graph *plain_signature(reader *r) {
+  tc_plan *p = r->p;
+  int32_t n = 0;
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    if (p->bufs.data[i].kind == TC_PLAN_INPUT && p->bufs.data[i].input >= n) n = p->bufs.data[i].input + 1;
+  }
+  tc_sv *names = TC_NEW_ARRAY(p->arena, tc_sv, n);
+  tc_tensor_type *types = TC_NEW_ARRAY(p->arena, tc_tensor_type, n);
+  for (int32_t i = p->bufs.count - 1; i >= 0; i--) { // the first of several tells
+    const tc_plan_buf *b = &p->bufs.data[i];
+    if (b->kind != TC_PLAN_INPUT) continue;
+    names[b->input] = b->name;
+    types[b->input] = (tc_tensor_type){
+        .dtype = b->dtype, .rank = b->rank, .sizes = b->sizes, .strides = b->strides, .offset = b->offset};
+  }
+  return tc_signature_plain(r->m, p->name, n, names, types);
+}
+
+static tc_status check_signature(reader *r, const tc_graph *g, const tc_lexer *at) {
+  for (int32_t i = 0; i < r->p->bufs.count; i++) {
+    const tc_plan_buf *b = &r->p->bufs.data[i];
+    if (b->kind == TC_PLAN_INPUT && !tc_signature_has(g, b->input, b->dtype))
+      return tc_lex_error(at, "%%" TC_SV_FMT " is not what the signature says of input %d", TC_SV_ARG(b->name),
+                          b->input);
+  }
+  return TC_OK;
+}
+
+static void add_outputs(tc_plan *p, tc_graph *g) {
+  for (int32_t i = 0; i < p->outputs.count; i++) {
+    const tc_plan_output *o = &p->outputs.data[i];
+    bool tensor = o->buf >= 0;
+    tc_signature_add_output(g, o->kind, o->target, tensor ? p->bufs.data[o->buf].name : (tc_sv){0},
+                            tensor ? &o->type : NULL, o->number);
+  }
 }
 
 tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out) {
   tc_plan *p = TC_NEW(m->arena, tc_plan);
   *p = (tc_plan){.module = m, .syms = m->syms, .arena = m->arena};
-  reader r = {.m = m, .lx = lx, .p = p, .bufs = tc_map_create(m->arena), .kernels = tc_map_create(m->arena)};
+  reader r = {.m = m, .lx = lx, .p = p, .bufs = tc_map_create(m->arena)};
+  tc_graph *signature = NULL;
+  TC_TRY(kernels(&r));
   TC_TRY(tc_lex_expect(lx, "plan"));
   TC_TRY(tc_lex_sigil(lx, '@', &p->name));
   p->name = tc_sv_copy(m->arena, p->name);
+  tc_lexer at = *lx;
   TC_TRY(tc_symbols_parse(m, lx));
+  if (tc_lex_at(lx, "(")) TC_TRY(tc_signature_parse(m, lx, p->name, &signature));
   TC_TRY(word(&r, "arena", &p->arena_bytes));
   TC_TRY(tc_lex_expect(lx, "{"));
   while (lx->tok.kind == TC_TOK_SIGIL) TC_TRY(buffer(&r));
@@ -253,6 +356,11 @@ tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out) {
   }
   TC_TRY(tc_lex_expect(lx, "}"));
   TC_TRY(kernels(&r));
+  TC_TRY(give_kernels(&r));
+  if (signature) TC_TRY(check_signature(&r, signature, &at));
+  else signature = plain_signature(&r);
+  add_outputs(p, signature);
+  p->graph = signature;
   p->largest_bytes = tc_sym_int(m->syms, 0);
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];

@@ -6,14 +6,17 @@
 // arena: offset and size are expressions of the size symbols). Offsets and sizes are bytes.
 //
 // Text form (round trips; `tcrun dump --stage=plan`; parse.c has the grammar):
-//   plan @forward [s0 in [2, 64] hint 2] arena 256*s0 {
+//   plan @forward [s0 in [2, 64] hint 2] (
+//       %x : f32[s0, 64] = user "x") arena 256*s0 {
 //     %x : f32[s0, 64]{64, 1} = input 0;
 //     %h : f32[s0, 64]{64, 1} = arena 0 size 256*s0;
 //     %y : f32[s0, 64]{64, 1} = output size 256*s0;
-//     launch @softmax_0 blocks s0 grain 16 : (%x, out %h, s0 : i32) bytes 512*s0 flops 320*s0 @ "model.py:7 y =
-//     softmax(x)" launch @add_1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0 return user %y as f32[s0,
-//     64]{64, 1}
+//     launch @softmax_0 kernel 0 blocks s0 grain 16 : (%x, out %h, s0 : i32) bytes 512*s0 flops 320*s0 @ "model.py:7"
+//     launch @add_1 kernel 1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0
+//     return user %y as f32[s0, 64]{64, 1}
 //   }
+//   kernel @softmax (…) … { … }
+//   kernel @add (…) … { … }
 #ifndef TC_CORE_PLAN_PLAN_H_
 #define TC_CORE_PLAN_PLAN_H_
 
@@ -69,7 +72,7 @@ typedef struct tc_plan {
   tc_sym_ctx *syms;
   tc_arena *arena;
   tc_sv name;
-  const tc_graph *graph;
+  const tc_graph *graph; // a signature when parsed from text
   TC_VEC(tc_plan_buf) bufs;
   TC_VEC(tc_plan_op) ops;
   TC_VEC(tc_plan_output) outputs;
@@ -91,10 +94,14 @@ void tc_plan_memory_apart(tc_plan *p);
 TC_NODISCARD tc_status tc_plan_verify(const tc_plan *p);
 // Every buffer lies inside the arena and no two that live at once overlap, for the values given.
 TC_NODISCARD tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *symbol_values);
-// Reads the text form, and kernels behind it, into the module; a plan without its kernels cannot be run. At "plan".
+// Reads the text form into the module, at "plan" or at a kernel in front of it; without its kernels a plan can be
+// looked at, but not run. Kernels are verified, the plan is not. Errors name line and column.
 TC_NODISCARD tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out);
 // tc_plan_check_memory for random sizes that the program's conditions allow.
 TC_NODISCARD tc_status tc_plan_check_random(const tc_plan *p, uint64_t seed, int32_t rounds);
+// The plan and behind it its kernels, each once; or the kernels in front. What is printed is a whole program but for
+// the tensors that its inputs name.
 void tc_plan_print(tc_sb *sb, const tc_plan *p);
+void tc_plan_print_kernels_first(tc_sb *sb, const tc_plan *p);
 
 #endif

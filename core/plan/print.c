@@ -1,6 +1,30 @@
-// Plans as text (plan.h shows it, parse.c has the grammar). What is printed parses back to the same text. Kernels are
-// printed by themselves (tc_kernel_print) and may follow the plan.
+// Plans as text (plan.h shows it, parse.c has the grammar). What is printed parses back to the same text. Launches
+// refer to kernels by number, since kernels of one name may differ; kernels of one text are printed once.
 #include "core/plan/plan_internal.h"
+
+typedef struct kernel_texts {
+  int32_t *number; // by kernel of the plan; -1: it is not there
+  TC_VEC(tc_sv) texts;
+} kernel_texts;
+
+static kernel_texts print_kernels(tc_arena *arena, const tc_plan *p) {
+  kernel_texts k = {.number = TC_NEW_ARRAY(arena, int32_t, p->kernels.count)};
+  tc_map *seen = tc_map_create(arena);
+  for (int32_t i = 0; i < p->kernels.count; i++) {
+    k.number[i] = -1;
+    if (!p->kernels.data[i]->kernel) continue;
+    tc_sb sb = tc_sb_make(arena);
+    tc_kernel_print(&sb, p->kernels.data[i]->kernel);
+    bool fresh;
+    tc_map_entry *e = tc_map_put(seen, tc_sb_view(&sb), &fresh);
+    if (fresh) {
+      e->value.num = k.texts.count;
+      tc_vec_push(arena, &k.texts, tc_sb_view(&sb));
+    }
+    k.number[i] = (int32_t)e->value.num;
+  }
+  return k;
+}
 
 static void put_list(tc_sb *sb, char open, char close, int32_t n, const tc_sym *const *v) {
   tc_sb_putc(sb, open);
@@ -37,9 +61,34 @@ static void put_buf(tc_sb *sb, const tc_plan_buf *b) {
   tc_sb_putz(sb, ";\n");
 }
 
-static void put_op(tc_sb *sb, const tc_plan *p, const tc_plan_op *op) {
-  tc_sb_printf(sb, "  %s @" TC_SV_FMT, op->kind == TC_PLAN_LAUNCH ? "launch" : "call", TC_SV_ARG(op->name));
-  if (op->kind == TC_PLAN_LAUNCH) {
+static void put_type(tc_sb *sb, const tc_tensor_type *t) {
+  tc_sb_printf(sb, " as %s", tc_dtype_name(t->dtype));
+  put_list(sb, '[', ']', t->rank, t->sizes);
+  put_list(sb, '{', '}', t->rank, t->strides);
+  put_offset(sb, t->offset);
+  if (t->conj) tc_sb_putz(sb, " conj");
+}
+
+// Does a library see the buffer as it is?
+static bool is_whole(const tc_plan_buf *b, const tc_tensor_type *t) {
+  if (t->rank != b->rank || t->dtype != b->dtype || t->offset != b->offset) return false;
+  for (int32_t d = 0; d < b->rank; d++) {
+    if (t->sizes[d] != b->sizes[d] || t->strides[d] != b->strides[d]) return false;
+  }
+  return true;
+}
+
+static void put_place(tc_sb *sb, const char *word, tc_sv text) {
+  if (!text.size) return;
+  tc_sb_putz(sb, word);
+  tc_sb_quoted(sb, text);
+}
+
+static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, const tc_plan_op *op) {
+  bool launch = op->kind == TC_PLAN_LAUNCH;
+  tc_sb_printf(sb, "  %s @" TC_SV_FMT, launch ? "launch" : "call", TC_SV_ARG(op->name));
+  if (launch) {
+    if (kernels->number[op->kernel] >= 0) tc_sb_printf(sb, " kernel %d", (int)kernels->number[op->kernel]);
     put_word(sb, " blocks ", op->blocks);
     put_word(sb, " grain ", op->grain);
   }
@@ -49,6 +98,7 @@ static void put_op(tc_sb *sb, const tc_plan *p, const tc_plan_op *op) {
     if (i) tc_sb_putz(sb, ", ");
     if (a->buf >= 0) {
       tc_sb_printf(sb, "%s%%" TC_SV_FMT, a->writes ? "out " : "", TC_SV_ARG(p->bufs.data[a->buf].name));
+      if (op->views && !is_whole(&p->bufs.data[a->buf], &op->views[i])) put_type(sb, &op->views[i]);
     } else {
       tc_sym_print(sb, a->scalar);
       tc_sb_printf(sb, " : %s", tc_dtype_name(a->dtype));
@@ -57,9 +107,16 @@ static void put_op(tc_sb *sb, const tc_plan *p, const tc_plan_op *op) {
   tc_sb_putc(sb, ')');
   put_word(sb, " bytes ", op->bytes);
   put_word(sb, " flops ", op->flops);
-  if (op->source.size) {
-    tc_sb_putz(sb, " @ ");
-    tc_sb_quoted(sb, op->source);
+  put_place(sb, " @ ", op->source);
+  for (int32_t i = 0; launch && i < p->kernels.data[op->kernel]->sites.count; i++) {
+    const tc_emit_site *site = &p->kernels.data[op->kernel]->sites.data[i];
+    tc_sb_putz(sb, "\n    site ");
+    tc_sb_quoted(sb, site->text);
+    put_place(sb, " @ ", site->source);
+  }
+  if (op->call && op->call->node) {
+    tc_sb_putz(sb, "\n    ");
+    tc_call_print(sb, p->module, op->call->node);
   }
   tc_sb_putc(sb, '\n');
 }
@@ -71,11 +128,8 @@ static void put_output(tc_sb *sb, const tc_plan *p, const tc_plan_output *o) {
     tc_sb_putc(sb, ' ');
   }
   if (o->buf >= 0) {
-    tc_sb_printf(sb, "%%" TC_SV_FMT " as %s", TC_SV_ARG(p->bufs.data[o->buf].name), tc_dtype_name(o->type.dtype));
-    put_list(sb, '[', ']', o->type.rank, o->type.sizes);
-    put_list(sb, '{', '}', o->type.rank, o->type.strides);
-    put_offset(sb, o->type.offset);
-    if (o->type.conj) tc_sb_putz(sb, " conj");
+    tc_sb_printf(sb, "%%" TC_SV_FMT, TC_SV_ARG(p->bufs.data[o->buf].name));
+    put_type(sb, &o->type);
     return;
   }
   bool plain = o->number.kind == TC_AK_INT ||
@@ -95,8 +149,23 @@ static void mark_all(uint8_t *used, int32_t n, const tc_sym *const *v) {
   for (int32_t i = 0; i < n; i++) mark(used, v[i]);
 }
 
+static void mark_type(uint8_t *used, const tc_tensor_type *t) {
+  mark_all(used, t->rank, t->sizes), mark_all(used, t->rank, t->strides), mark(used, t->offset);
+}
+
+static void mark_call(uint8_t *used, const tc_plan_op *op) {
+  for (int32_t k = 0; op->views && k < op->n_args; k++) mark_type(used, &op->views[k]);
+  const tc_node *n = op->call ? op->call->node : NULL;
+  for (int32_t i = 0; n && i < n->n_args; i++) {
+    const tc_arg *g = &n->args[i];
+    if (g->kind == TC_AK_INT) mark(used, g->sym);
+    if (g->kind == TC_AK_INTS) mark_all(used, g->n, g->syms);
+  }
+}
+
 static void put_symbols(tc_sb *sb, const tc_plan *p) {
   uint8_t *used = TC_NEW_ARRAY(sb->arena, uint8_t, tc_sym_symbol_count(p->syms));
+  if (p->graph) tc_signature_mark(used, p->graph);
   mark(used, p->arena_bytes);
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
@@ -107,30 +176,44 @@ static void put_symbols(tc_sb *sb, const tc_plan *p) {
     const tc_plan_op *op = &p->ops.data[i];
     mark(used, op->blocks), mark(used, op->grain), mark(used, op->bytes), mark(used, op->flops);
     for (int32_t k = 0; k < op->n_args; k++) mark(used, op->args[k].buf < 0 ? op->args[k].scalar : NULL);
+    mark_call(used, op);
   }
   for (int32_t i = 0; i < p->outputs.count; i++) {
     const tc_plan_output *o = &p->outputs.data[i];
-    if (o->buf < 0) {
-      mark(used, o->number.kind == TC_AK_INT ? o->number.sym : NULL);
-      continue;
-    }
-    mark_all(used, o->type.rank, o->type.sizes), mark_all(used, o->type.rank, o->type.strides),
-        mark(used, o->type.offset);
+    if (o->buf >= 0) mark_type(used, &o->type);
+    else mark(used, o->number.kind == TC_AK_INT ? o->number.sym : NULL);
   }
   tc_symbols_print(sb, p->module, used);
 }
 
-void tc_plan_print(tc_sb *sb, const tc_plan *p) {
+static void put_plan(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels) {
   tc_sb_printf(sb, "plan @" TC_SV_FMT, TC_SV_ARG(p->name));
   put_symbols(sb, p);
+  if (p->graph) tc_signature_print(sb, p->graph);
   put_word(sb, " arena ", p->arena_bytes);
   tc_sb_putz(sb, " {\n");
   for (int32_t i = 0; i < p->bufs.count; i++) put_buf(sb, &p->bufs.data[i]);
-  for (int32_t i = 0; i < p->ops.count; i++) put_op(sb, p, &p->ops.data[i]);
+  for (int32_t i = 0; i < p->ops.count; i++) put_op(sb, p, kernels, &p->ops.data[i]);
   tc_sb_putz(sb, "  return");
   for (int32_t i = 0; i < p->outputs.count; i++) {
     if (i) tc_sb_putc(sb, ',');
     put_output(sb, p, &p->outputs.data[i]);
   }
   tc_sb_putz(sb, "\n}\n");
+}
+
+static void put_kernels(tc_sb *sb, const kernel_texts *kernels) {
+  for (int32_t i = 0; i < kernels->texts.count; i++) tc_sb_put(sb, kernels->texts.data[i]);
+}
+
+void tc_plan_print(tc_sb *sb, const tc_plan *p) {
+  kernel_texts kernels = print_kernels(sb->arena, p);
+  put_plan(sb, p, &kernels);
+  put_kernels(sb, &kernels);
+}
+
+void tc_plan_print_kernels_first(tc_sb *sb, const tc_plan *p) {
+  kernel_texts kernels = print_kernels(sb->arena, p);
+  put_kernels(sb, &kernels);
+  put_plan(sb, p, &kernels);
 }

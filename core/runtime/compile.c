@@ -130,14 +130,13 @@ tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, t
     tc_plan_print(sb, x->plan);
     return TC_OK;
   }
+  if (stage == TC_STAGE_KERNEL) {
+    tc_plan_print_kernels_first(sb, x->plan);
+    return TC_OK;
+  }
   for (int32_t i = 0; i < x->plan->kernels.count; i++) {
-    const tc_kernel *k = x->plan->kernels.data[i]->kernel;
-    if (stage == TC_STAGE_KERNEL) {
-      tc_kernel_print(sb, k);
-      continue;
-    }
     tc_sv text;
-    TC_TRY(tc_device_code_text(c->device, sb->arena, k, &text));
+    TC_TRY(tc_device_code_text(c->device, sb->arena, x->plan->kernels.data[i]->kernel, &text));
     tc_sb_put(sb, text);
     if (!tc_sv_ends(text, "\n")) tc_sb_putc(sb, '\n');
   }

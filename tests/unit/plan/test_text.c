@@ -4,15 +4,21 @@
 #include "tests/unit/unit.h"
 
 static const char good[] =
-    "plan @forward [s0 in [2, 64] hint 4, require 2 <= s0, require s0 <= 64] arena 512*s0 {\n"
+    "plan @forward [s0 in [2, 64] hint 4, require 2 <= s0, require s0 <= 64] (\n"
+    "    %q : f32[s0, 64] = user \"x\",\n"
+    "    %w : f32[64]{1}+8 = parameter \"w.0\",\n"
+    "    %n : int s0 = user \"n\",\n"
+    "    const(3) = user \"k\") arena 512*s0 {\n"
     "  %x : f32[s0, 64]{64, 1} = input 0;\n"
     "  %w : f32[64]{1}+(8) = input 1;\n"
     "  %h : f32[s0, 64]{64, 1} = arena 0 size 256*s0;\n"
     "  %h.1 : f32[s0, 64]{64, 1} = arena 256*s0 size 256*s0;\n"
     "  %y : f32[s0, 64]{64, 1} = output size 256*s0;\n"
     "  launch @a_0 blocks s0 grain 16 : (%x, out %h, s0 : i32) bytes 512*s0 flops 64*s0 @ \"m.py:7 y = f(x)\"\n"
+    "    site \"index out of range\" @ \"m.py:8\"\n"
+    "    site \"another\"\n"
     "  launch @b_1 blocks 1 grain 1 : (%h, %w, out %h.1) bytes 512*s0 flops 0\n"
-    "  call @mm_2 : (%h.1, %w, out %y) bytes 0 flops 128*s0\n"
+    "  call @mm_2 : (%h.1, %w as f32[8, 8]{8, 1}+(8), out %y) bytes 0 flops 128*s0\n"
     "  return user %y as f32[s0, 64]{64, 1}, buffer \"count\" %h as i32[64]{1}+(64), user s0 + 1, user 2.5, user true, "
     "user none\n"
     "}\n";
@@ -60,6 +66,50 @@ TC_TEST(round_trip) { return with(arena, good, prints_the_same); }
 static tc_status verify(guarded *g) { return tc_plan_verify(g->plan); }
 TC_TEST(good_plan_is_good) { return with(arena, good, verify); }
 
+// Kernels by number, wherever they stand; one that two launches share; launches without a number take the name's first.
+#define KERNEL(name, factor)                                                                         \
+  "kernel @" name " (%x : global f32 readonly, %y : global f32 writeonly)\n    blocks 1 lanes 4 {\n" \
+  "  lanes {\n    %0 = lane\n    %1 = load %x[%0]\n    %2 = mul %1, " factor "\n    store %y[%0], %2\n  }\n}\n"
+static const char host[] = "plan @p (\n    %x : f32[4] = user \"x\") arena 32 {\n"
+                           "  %x : f32[4]{1} = input 0;\n"
+                           "  %h : f32[4]{1} = arena 0 size 16;\n"
+                           "  %g : f32[4]{1} = arena 16 size 16;\n"
+                           "  %y : f32[4]{1} = output size 16;\n"
+                           "  launch @a_0 kernel 1 blocks 1 grain 1 : (%x, out %h) bytes 0 flops 0\n"
+                           "  launch @a_1 kernel 0 blocks 1 grain 1 : (%h, out %g) bytes 0 flops 0\n"
+                           "  launch @a_2 kernel 1 blocks 1 grain 1 : (%g, out %y) bytes 0 flops 0\n"
+                           "  return user %y as f32[4]{1}\n}\n";
+
+static tc_status shares_kernels(guarded *g) {
+  const tc_plan *p = g->plan;
+  assert_int_equal(p->kernels.count, 3);
+  assert_ptr_equal(p->kernels.data[0]->kernel, p->kernels.data[2]->kernel);
+  assert_ptr_not_equal(p->kernels.data[0]->kernel, p->kernels.data[1]->kernel);
+  TC_TRY(tc_plan_verify(p));
+  // Printed in the order in which they are launched first.
+  tc_sb behind = tc_sb_make(g->arena), first = tc_sb_make(g->arena);
+  tc_plan_print(&behind, p);
+  tc_plan_print_kernels_first(&first, p);
+  assert_non_null(strstr(behind.text, "launch @a_0 kernel 0 "));
+  assert_non_null(strstr(behind.text, "launch @a_2 kernel 0 "));
+  assert_true(strstr(behind.text, "kernel @a") > strstr(behind.text, "return"));
+  assert_true(strstr(first.text, "kernel @a") == first.text);
+  assert_true(strstr(first.text, "mul %1, 3.0") < strstr(first.text, "mul %1, 2.0"));
+  assert_int_equal(first.size, behind.size);
+  return TC_OK;
+}
+
+TC_TEST(kernels_have_numbers) {
+  static const char two[] = KERNEL("a", "2.0"), three[] = KERNEL("a", "3.0");
+  const char *behind = tc_sv_printf(arena, "%s%s%s", host, two, three).data;
+  const char *first = tc_sv_printf(arena, "%s%s%s", two, three, host).data;
+  TC_TRY(with(arena, behind, shares_kernels));
+  TC_TRY(with(arena, first, shares_kernels));
+  assert_error(with(arena, tc_sv_printf(arena, "%s%s", host, two).data, NULL), TC_STATUS_INVALID_ARGUMENT,
+               "test:7:22: there is no kernel 1");
+  return TC_OK;
+}
+
 // The text with one part replaced.
 static const char *edited(tc_arena *arena, const char *from, const char *to) {
   const char *at = strstr(good, from);
@@ -72,14 +122,18 @@ TC_TEST(refuses_bad_text) {
     const char *from, *to, *why;
   } cases[] = {
       {"arena 512*s0 {", "arena 512*q {", "not among the plan's symbols"},
-      {"%w : f32", "%x : f32", "there twice"},
+      {"%w : f32[64]{1}+(8)", "%x : f32[64]{1}", "there twice"},
       {"f32[64]{1}+(8)", "f33[64]{1}", "dtype"},
       {"f32[64]{1}+(8)", "f32[64]{1, 2}", "expected 1 expressions"},
       {"(%h, %w", "(%g, %w", "no buffer %g"},
       {"= input 1", "= input -1", "no input"},
+      {"= input 1", "= input 2", "not what the signature says"},
+      {"= input 1", "= input 9", "not what the signature says"},
+      {"launch @b_1", "launch @b_1 kernel -1", "numbered from 0"},
+      {"as f32[8, 8]{8, 1}", "as f32[8, 8]{8}", "expected 2 expressions"},
       {"user %y as", "useless %y as", "kind of an output"},
-      {"(%h.1, %w, out %y)", "(%h.1, out %y, %w)", "before its results"},
-      {"(%h.1, %w, out %y)", "(%h.1, s0 : i32, out %y)", "buffers only"},
+      {"(%h.1, %w as f32[8, 8]{8, 1}+(8), out %y)", "(%h.1, out %y, %w)", "before its results"},
+      {"(%h.1, %w as f32[8, 8]{8, 1}+(8), out %y)", "(%h.1, s0 : i32, out %y)", "buffers only"},
       {"grain 16", "gain 16", "grain"},
       {"  return", "  retrun", "return"},
   };
@@ -118,7 +172,7 @@ TC_TEST(verifier_finds_faults) {
     const char *from, *to, *why;
   } cases[] = {
       {"(%h, %w, out %h.1)", "(%h.1, %w, out %h.1)", "before it is written"},
-      {"(%h.1, %w, out %y)", "(%h.1, %w)", "never written"},
+      {"+(8), out %y)", "+(8))", "never written"},
       {"= arena 256*s0 size", "= arena 128*s0 size", "overlap"},
       {"= arena 256*s0 size", "= arena 300*s0 size", "outside the arena"},
   };
@@ -173,11 +227,12 @@ TC_TEST(random_lifetimes_are_sound) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip),        cmocka_unit_test(good_plan_is_good),
-      cmocka_unit_test(refuses_bad_text),  cmocka_unit_test(refuses_every_prefix),
-      cmocka_unit_test(survives_damage),   cmocka_unit_test(verifier_finds_faults),
-      cmocka_unit_test(random_sizes_fit),  cmocka_unit_test(random_sizes_find_what_the_example_hides),
-      cmocka_unit_test(layouts_are_sound), cmocka_unit_test(random_lifetimes_are_sound),
+      cmocka_unit_test(round_trip),           cmocka_unit_test(good_plan_is_good),
+      cmocka_unit_test(refuses_bad_text),     cmocka_unit_test(refuses_every_prefix),
+      cmocka_unit_test(survives_damage),      cmocka_unit_test(verifier_finds_faults),
+      cmocka_unit_test(random_sizes_fit),     cmocka_unit_test(random_sizes_find_what_the_example_hides),
+      cmocka_unit_test(layouts_are_sound),    cmocka_unit_test(random_lifetimes_are_sound),
+      cmocka_unit_test(kernels_have_numbers),
   };
   return TC_RUN(tests);
 }

@@ -448,6 +448,44 @@ static tc_status eval_index(scope *s, const tc_ex *e, tc_arg *out) {
 }
 
 // ---- calls ----
+// What arithmetic is done in: 16-bit floats in f32.
+static tc_dtype wide_dtype(tc_dtype d) {
+  if (d == TC_F16 || d == TC_BF16) return TC_F32;
+  return d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
+}
+// The largest finite value, and the distance from 1 to the next one.
+static double largest_of(tc_dtype d) {
+  switch (tc_dtype_real(d)) {
+  case TC_F64: return 0x1.fffffffffffffp1023;
+  case TC_F32: return 0x1.fffffep127;
+  case TC_BF16: return 0x1.fep127;
+  case TC_F16: return 65504;
+  default: return 0;
+  }
+}
+static double epsilon_of(tc_dtype d) {
+  switch (tc_dtype_real(d)) {
+  case TC_F64: return 0x1p-52;
+  case TC_F32: return 0x1p-23;
+  case TC_BF16: return 0x1p-7;
+  case TC_F16: return 0x1p-10;
+  default: return 0;
+  }
+}
+static tc_status promoted_dtype(scope *s, const tc_ex *e, tc_arg *out) {
+  tc_promotion p = {0};
+  for (int32_t i = 1; i < e->n; i++) {
+    tc_arg v;
+    TC_TRY(eval(s, e->kids[i], &v));
+    tc_tensor_type number = {.dtype = tc_arg_number_dtype(&v), .wrapped = 1};
+    if (v.kind == TC_AK_TENSOR) tc_promotion_add(&p, &v.value->type);
+    else if (number.dtype != TC_DTYPE_NONE) tc_promotion_add(&p, &number);
+    else return bad(e, "promote() takes tensors and numbers, not %s", tc_arg_kind_name(v.kind));
+  }
+  *out = tc_arg_dtype(tc_promotion_result(&p));
+  return TC_OK;
+}
+
 // Functions that are no ops; *done false if this is none of them.
 static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done) {
   const tc_ex *callee = e->kids[0];
@@ -462,15 +500,29 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
     TC_TRY(truth(s, e->kids[1], &v, &yes));
     return eval(s, e->kids[yes ? 2 : 3], out);
   }
-  bool is_none = tc_sv_is(f, "is_none"), is_complex = tc_sv_is(f, "is_complex"), is_float = tc_sv_is(f, "is_float"),
-       len = tc_sv_is(f, "len"), to_float = tc_sv_is(f, "float");
-  if (n == 1 && (is_none || is_complex || is_float || len || to_float)) {
+  if (tc_sv_is(f, "promote") && n > 0) return promoted_dtype(s, e, out);
+  if (tc_sv_is(f, "fail") && n == 1) {
+    TC_TRY(eval(s, e->kids[1], &v));
+    return bad(e, TC_SV_FMT, TC_SV_ARG(v.text));
+  }
+  if (n == 1 && (tc_sv_is(f, "wide") || tc_sv_is(f, "limit") || tc_sv_is(f, "eps"))) {
+    TC_TRY(eval(s, e->kids[1], &v));
+    if (v.kind != TC_AK_DTYPE) return bad(e, TC_SV_FMT " is a function of a dtype", TC_SV_ARG(f));
+    tc_dtype d = (tc_dtype)v.integer;
+    if (tc_sv_is(f, "wide")) *out = tc_arg_dtype(wide_dtype(d));
+    else *out = tc_arg_float(tc_sv_is(f, "limit") ? largest_of(d) : epsilon_of(d));
+    return TC_OK;
+  }
+  bool is_none = tc_sv_is(f, "is_none"), is_int_ = tc_sv_is(f, "is_int"), is_complex = tc_sv_is(f, "is_complex"),
+       is_float = tc_sv_is(f, "is_float"), len = tc_sv_is(f, "len"), to_float = tc_sv_is(f, "float");
+  if (n == 1 && (is_none || is_int_ || is_complex || is_float || len || to_float)) {
     TC_TRY(eval(s, e->kids[1], &v));
     tc_dtype d = v.kind == TC_AK_TENSOR  ? v.value->type.dtype
                  : v.kind == TC_AK_DTYPE ? (tc_dtype)v.integer
                                          : tc_arg_number_dtype(&v);
     if (is_none) *out = tc_arg_bool(v.kind == TC_AK_NONE);
     else if (is_complex) *out = tc_arg_bool(tc_dtype_is_complex(d));
+    else if (is_int_) *out = tc_arg_bool(tc_dtype_class(d) == 'i' || tc_dtype_class(d) == 'u' || d == TC_BOOL);
     else if (is_float) *out = tc_arg_bool(tc_dtype_is_float(d));
     else if (len) *out = tc_arg_sym(tc_sym_int(s->m->syms, v.n));
     else {

@@ -10,8 +10,10 @@
 //   members    x.size(i), x.sizes, x.stride(i), x.numel, x.rank, x.dtype, x.real_dtype; negative i counts from the end
 //   lists      [a, b], list[i], len(list)
 //   choice     if(condition, a, b), evaluated at build time: the condition is a bool or an int that is known (symbolic
-//              ones are decided by their ranges, else required as hinted); is_none(x), is_complex(x), is_float(x)
-//   numbers    min, max of ints; float(n)
+//              ones are decided by their ranges, else required as hinted); is_none(x), is_complex(x), is_float(x),
+//              is_int(x) (bool too); fail("why") where there is no answer
+//   numbers    min, max of ints; float(n); limit(dtype), the largest finite value; eps(dtype)
+//   dtypes     promote(x, y, …) of tensors and numbers; wide(dtype), what arithmetic is done in (f16, bf16: f32)
 #ifndef TC_CORE_IR_EXPAND_H_
 #define TC_CORE_IR_EXPAND_H_
 

@@ -294,9 +294,10 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
   for (int32_t i = 0; i < n->n_args && i < schema->n_args && count < 64; i++)
     if (f->args[i].buffer || tc_arg_number_dtype(&a->args[i]) != TC_DTYPE_NONE) picked[count++] = i;
   scalar_call c = {.ref = op->def->scalar_ref, .cls = class_rank(a->results[0].type.dtype)};
+  bool promoted = (op->def->traits & TC_OP_COMPUTE_PROMOTED) != 0; // a number takes part: i64 == 1.5
   for (int32_t i = 0; i < count; i++)
     if (a->arg_types[picked[i]] && (!a->arg_types[picked[i]]->wrapped || c.cls == 0) &&
-        schema->args[picked[i]].type == TC_ST_TENSOR) {
+        (schema->args[picked[i]].type == TC_ST_TENSOR || promoted)) {
       int32_t its = class_rank(a->arg_types[picked[i]]->dtype);
       if (its > c.cls) c.cls = its;
     }

@@ -9,21 +9,25 @@
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
 static double add_f(double x, double y, double alpha) { return x + alpha * y; }
-static tc_c128 add_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) + C(alpha) * C(y)); }
+// alpha·y; a real alpha scales both parts, so that infinities stay what they are.
+static tc_c128 scaled(tc_c128 alpha, tc_c128 y) {
+  return alpha.im == 0 ? (tc_c128){alpha.re * y.re, alpha.re * y.im} : pack(C(alpha) * C(y));
+}
+static tc_c128 add_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) + C(scaled(alpha, y))); }
 static int64_t add_i(int64_t x, int64_t y, int64_t alpha) {
   return (int64_t)((uint64_t)x + (uint64_t)alpha * (uint64_t)y);
 }
 static const tc_scalar_ref add_ref = {.f3 = add_f, .c3 = add_c, .i3 = add_i};
 
 static double sub_f(double x, double y, double alpha) { return x - alpha * y; }
-static tc_c128 sub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) - C(alpha) * C(y)); }
+static tc_c128 sub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) - C(scaled(alpha, y))); }
 static int64_t sub_i(int64_t x, int64_t y, int64_t alpha) {
   return (int64_t)((uint64_t)x - (uint64_t)alpha * (uint64_t)y);
 }
 static const tc_scalar_ref sub_ref = {.f3 = sub_f, .c3 = sub_c, .i3 = sub_i};
 
 static double rsub_f(double x, double y, double alpha) { return y - alpha * x; }
-static tc_c128 rsub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(y) - C(alpha) * C(x)); }
+static tc_c128 rsub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(y) - C(scaled(alpha, x))); }
 static int64_t rsub_i(int64_t x, int64_t y, int64_t alpha) {
   return (int64_t)((uint64_t)y - (uint64_t)alpha * (uint64_t)x);
 }

@@ -46,6 +46,12 @@ static int32_t diff_expand(tc_op_args *a) {
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (t->rank == 0 || n < 0)
     return tc_op_fail(a, "diff expects a tensor of at least one dimension and a non-negative order");
+  if (n == 0) { // then nothing is put before or behind either
+    tc_ex_begin(a, "aten::clone");
+    tc_ex_push_arg(a, 0);
+    tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+    return TC_STATUS_OK;
+  }
   tc_gv parts[3], x = tc_ex_arg(a, 0);
   int32_t count = 0;
   if (tc_op_tensor(a, 3)) parts[count++] = tc_ex_arg(a, 3);
@@ -74,11 +80,6 @@ static int32_t diff_expand(tc_op_args *a) {
     tc_ex_begin(a, bools ? "aten::logical_xor" : "aten::sub.Tensor");
     tc_ex_push(a, side[0]);
     tc_ex_push(a, side[1]);
-    x = tc_ex_make(a, 1, NULL);
-  }
-  if (n == 0 && count == 1) {
-    tc_ex_begin(a, "aten::clone");
-    tc_ex_push(a, x);
     x = tc_ex_make(a, 1, NULL);
   }
   tc_ex_result(a, 0, x);
@@ -110,9 +111,16 @@ static const tc_op_def rows[] = {
     TEXT("subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", C, "sub(self, other, alpha=alpha)"),
     TEXT("divide.Tensor(Tensor self, Tensor other) -> Tensor", C, "div(self, other)"),
     TEXT("true_divide.Tensor(Tensor self, Tensor other) -> Tensor", C, "div(self, other)"),
-    TEXT("logaddexp(Tensor self, Tensor other) -> Tensor", 0,
+    // Complex values are ordered by their real parts.
+    TEXT("logaddexp(Tensor self, Tensor other) -> Tensor", C,
+         "if(is_complex(self), _logaddexp_complex(self, other), _logaddexp_real(self, other))"),
+    TEXT("_logaddexp_real(Tensor self, Tensor other) -> Tensor", 0,
          "let m = maximum(self, other); where(eq(self, other), add(self, 0.69314718055994530942), add(m, "
          "log1p(exp(neg(abs(sub(self, other)))))))"),
+    TEXT(
+        "_logaddexp_complex(Tensor self, Tensor other) -> Tensor", C,
+        "let first = ge(real(self), real(other)); let m = where(first, self, other); let n = where(first, other, self);"
+        "add(m, log1p(exp(sub(n, m))))"),
     TEXT("float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", C,
          "pow(to(self, if(is_complex(self), c128, f64)), exponent)"),
     TEXT("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", 0, "minimum(self, max)"),
@@ -134,9 +142,10 @@ static const tc_op_def rows[] = {
     TEXT("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", 0,
          "let n = clamp(sqrt(sum(mul(x1, x1), [dim])), eps); let m = clamp(sqrt(sum(mul(x2, x2), [dim])), eps); "
          "div(sum(mul(x1, x2), [dim]), mul(n, m))"),
-    TEXT("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", 0,
-         "let m = amax(self, dim, true); let f = where(isinf(m), zeros_like(m), m); let s = log(sum(exp(sub(self, f)), "
-         "dim, true)); let r = add(s, f); if(keepdim, r, squeeze(r, dim))"),
+    TEXT("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", C,
+         "let x = if(is_int(self), to(self, f32), self); let m = amax(if(is_complex(x), real(x), x), dim, true);"
+         "let f = where(isinf(m), zeros_like(m), m); let r = add(log(sum(exp(sub(x, f)), dim, true)), f);"
+         "if(keepdim, r, squeeze(r, dim))"),
     {.schema = "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
      .traits = C,
      .expand = diff_expand},

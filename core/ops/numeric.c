@@ -1,0 +1,151 @@
+// Functions that know the format of numbers (signs, limits, roundings), closeness, and integer number theory.
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+// The next number of the result's own format.
+static double next_after(double x, double y, tc_dtype d) {
+  if (isnan(x) || isnan(y)) return NAN;
+  if (x == y) return y;
+  if (d == TC_F64) return nextafter(x, y);
+  if (d == TC_F32) return (double)nextafterf((float)x, (float)y);
+  int32_t mantissa = d == TC_F16 ? 10 : 7, least = d == TC_F16 ? -24 : -133, e;
+  if (x == 0) return copysign(ldexp(1, least), y);
+  double limit = d == TC_F16 ? 65504 : 0x1.fep127, m = frexp(fabs(x), &e);
+  if (isinf(x)) return copysign(limit, x);
+  bool away = (y > x) == (x > 0);
+  int32_t step = e - 1 - mantissa - (!away && m == 0.5);
+  double r = fabs(x) + (away ? 1 : -1) * ldexp(1, step < least ? least : step);
+  return copysign(r > limit ? INFINITY : r, x);
+}
+static int32_t next_after_ref(tc_op_args *a) {
+  const tc_ref_view *x[2] = {tc_op_data(a, 0), tc_op_data(a, 1)}, *y = tc_op_result_data(a, 0);
+  int64_t i[TC_MAX_RANK] = {0};
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
+    double v[2];
+    for (int32_t k = 0; k < 2; k++) {
+      int64_t at = 0;
+      for (int32_t d = 0; d < x[k]->rank; d++)
+        at += x[k]->sizes[d] == 1 ? 0 : i[d + y->rank - x[k]->rank] * x[k]->strides[d];
+      v[k] = tc_ref_f(x[k], at);
+    }
+    tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){next_after(v[0], v[1], y->nominal), 0});
+  }
+  return TC_STATUS_OK;
+}
+
+static uint64_t magnitude(int64_t x) { return x < 0 ? 0 - (uint64_t)x : (uint64_t)x; }
+static int64_t gcd_i(int64_t x, int64_t y) {
+  uint64_t p = magnitude(x), q = magnitude(y);
+  while (q) {
+    uint64_t r = p % q;
+    p = q, q = r;
+  }
+  return (int64_t)p;
+}
+static int64_t lcm_i(int64_t x, int64_t y) {
+  int64_t g = gcd_i(x, y);
+  return g ? (int64_t)(magnitude(x) / (uint64_t)g * magnitude(y)) : 0;
+}
+static const tc_scalar_ref gcd_ref = {.i2 = gcd_i}, lcm_ref = {.i2 = lcm_i};
+
+// Its argument `nan` has no name in texts, where that is a number.
+static int32_t nan_to_num_expand(tc_op_args *a) {
+  tc_ex_begin(a, "aten::_replace_special");
+  tc_ex_push_arg(a, 0);
+  tc_ex_push_float(a, tc_op_float(a, 1, 0));
+  tc_ex_push_arg(a, 2);
+  tc_ex_push_arg(a, 3);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
+enum { C = TC_OP_COMPLEX, PW = TC_OP_POINTWISE };
+#define TEXT(s, d) {.schema = s, .decompose = d}
+#define CTEXT(s, d) {.schema = s, .traits = C, .decompose = d}
+#define FLOAT_OF_INT(x) "if(is_int(" x "), to(" x ", f32), " x ")"
+static const tc_op_def rows[] = {
+    TEXT("isposinf(Tensor self) -> Tensor", "if(is_float(self), eq(self, inf), zeros_like(self, dtype=bool))"),
+    TEXT("isneginf(Tensor self) -> Tensor", "if(is_float(self), eq(self, -inf), zeros_like(self, dtype=bool))"),
+    TEXT("signbit(Tensor self) -> Tensor", "if(is_float(self), lt(copysign(ones_like(self), self), 0), lt(self, 0))"),
+    TEXT("copysign.Scalar(Tensor self, Scalar other) -> Tensor",
+         "copysign(self, to(scalar_tensor(other), if(is_float(self), self.dtype, f32)))"),
+    TEXT("round.decimals(Tensor self, *, int decimals) -> Tensor",
+         "if(is_int(self), clone(self), if(decimals == 0, round(self), _round_scaled(self, decimals)))"),
+    TEXT("_round_scaled(Tensor self, int decimals) -> Tensor",
+         "let x = to(self, wide(self.dtype)); let s = 10.0 ** float(if(decimals < 0, -decimals, decimals));"
+         "to(if(decimals < 0, mul(round(div(x, s)), s), div(round(mul(x, s)), s)), self.dtype)"),
+    {.schema = "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+     .traits = C,
+     .expand = nan_to_num_expand},
+    CTEXT("_replace_special(Tensor self, float for_nan, float? up, float? down) -> Tensor",
+          "if(is_int(self), clone(self), if(is_complex(self), complex(_replace_special(real(self), for_nan, up, down), "
+          "_replace_special(imag(self), for_nan, up, down)), where(isnan(self), for_nan, where(eq(self, inf), "
+          "if(is_none(up), limit(self.dtype), up), where(eq(self, -inf), if(is_none(down), 0.0 - limit(self.dtype), "
+          "down), self)))))"),
+    CTEXT("ldexp.Tensor(Tensor self, Tensor other) -> Tensor", "mul(self, pow(2.0, other))"),
+    {.schema = "nextafter(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .ref = next_after_ref},
+    {.schema = "gcd(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .scalar_ref = &gcd_ref},
+    {.schema = "lcm(Tensor self, Tensor other) -> Tensor",
+     .traits = PW,
+     .meta = tc_meta_promote,
+     .scalar_ref = &lcm_ref},
+    CTEXT("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+          "let same = eq(self, other); let e = if(equal_nan && !is_int(self), logical_or(same, "
+          "logical_and(isnan(self), isnan(other))), same); let y = " FLOAT_OF_INT(
+              "other") ";"
+                       "let d = abs(sub(self, y)); if(rtol == 0.0 && atol == 0.0, e, logical_or(e, "
+                       "logical_and(isfinite(d), le(d, "
+                       "add(abs(mul(y, rtol)), atol)))))"),
+    CTEXT("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+          "all(isclose(self, other, rtol, atol, equal_nan))"),
+    CTEXT("sinc(Tensor self) -> Tensor",
+          "let x = " FLOAT_OF_INT("self") "; let p = mul(to(x, wide(x.dtype)), 3.14159265358979323846);"
+                                          "to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype)"),
+    TEXT("logit(Tensor self, float? eps=None) -> Tensor",
+         "let f = " FLOAT_OF_INT("self") "; let x = to(f, wide(f.dtype)); let z = if(is_none(eps), x, where(lt(x, "
+                                         "eps), eps, where(gt(x, 1.0 - "
+                                         "eps), 1.0 - eps, x))); to(log(div(z, rsub(z, 1))), f.dtype)"),
+    TEXT("logaddexp2(Tensor self, Tensor other) -> Tensor",
+         "let m = maximum(self, other); where(eq(self, other), add(self, 1), add(m, mul(log1p(exp2(neg(abs(sub(self, "
+         "other))))), 1.44269504088896340736)))"),
+    TEXT("special_entr(Tensor self) -> Tensor",
+         "let x = " FLOAT_OF_INT("self") "; where(isnan(x), x, where(gt(x, 0), mul(neg(x), log(x)), where(eq(x, 0), "
+                                         "zeros_like(x), -inf)))"),
+    TEXT("xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", "xlogy(self, scalar_tensor(other))"),
+    TEXT("xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", "xlogy(scalar_tensor(self), other)"),
+    TEXT("special_xlog1py(Tensor self, Tensor other) -> Tensor",
+         "let y = " FLOAT_OF_INT(
+             "other") "; let p = mul(self, log1p(y)); where(isnan(y), y, where(eq(self, 0), 0.0, p))"),
+    TEXT("special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
+         "special_xlog1py(self, scalar_tensor(other))"),
+    TEXT("special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
+         "special_xlog1py(scalar_tensor(self), other)"),
+    TEXT("remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", "remainder.Tensor(self, other)"),
+    CTEXT("float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+          "let d = if(is_complex(self) || is_complex(exponent), c128, f64); pow(to(self, d), to(exponent, d))"),
+    CTEXT("float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+          "pow(self, to(exponent, if(is_complex(self) || is_complex(exponent), c128, f64)))"),
+    TEXT("celu(Tensor self, Scalar alpha=1.) -> Tensor", "elu(self, alpha, 1, 1.0 / float(alpha))"),
+    TEXT("selu(Tensor self) -> Tensor",
+         "elu(self, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)"),
+    TEXT("prelu(Tensor self, Tensor weight) -> Tensor",
+         "where(gt(self, 0), self, if(self.rank < 2, mul(self, reshape(weight, if(self.rank == 0, [], [-1]))), "
+         "movedim(mul(movedim(self, 1, -1), reshape(weight, [-1])), -1, 1)))"),
+    TEXT("_prelu_kernel(Tensor self, Tensor weight) -> Tensor", "where(gt(self, 0), self, mul(self, weight))"),
+    TEXT("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+         "where(le(self, threshold), to(scalar_tensor(value), self.dtype), self)"),
+    TEXT("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+         "where(logical_and(ge(self, 0.0 - float(lambd)), le(self, lambd)), 0, self)"),
+    CTEXT("chalf(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+          "if(is_none(memory_format), to(self, c32), _to_copy(self, dtype=c32, memory_format=memory_format))"),
+    TEXT("heaviside(Tensor self, Tensor values) -> Tensor",
+         "where(isnan(self), self, where(eq(self, 0), values, to(gt(self, 0), self.dtype)))"),
+};
+TC_OP_FAMILY(numeric);

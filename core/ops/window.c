@@ -1,0 +1,89 @@
+// Window functions and index triangles: new tensors from their position. Definitions: PyTorch's documentation.
+//
+// A periodic window is the symmetric one of one more point without its last. f32 is computed in f64: positions come
+// from the index, so nothing is lost and windows match their definition.
+#include "core/ops/ops.h"
+
+#define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+#define N "int window_length"
+#define RESULT "let out = if(is_none(dtype), f32, dtype); "
+// `u` runs over 0 … 1 for a symmetric window.
+#define POSITIONS(periodic)                                                                                         \
+  RESULT "let last = if(" periodic ", window_length, window_length - 1); let k = arange(window_length, dtype=f64);" \
+         "let u = div(k, float(max(last, 1)));"
+#define SHORT(x) "if(window_length <= 1, ones([window_length], dtype=out), to(" x ", out))"
+#define COSINE "cos(mul(u, 6.283185307179586476925))"
+#define HAMMING(alpha, beta) "rsub(mul(" COSINE ", " beta "), " alpha ")"
+#define BLACKMAN "add(rsub(mul(" COSINE ", 0.5), 0.42), mul(cos(mul(u, 12.56637061435917295385)), 0.08))"
+#define BARTLETT "rsub(abs(sub(mul(u, 2), 1)), 1)"
+#define KAISER(beta)                                                                            \
+  "let v = sub(mul(u, 2), 1); let w = div(i0(mul(sqrt(clamp_min(rsub(mul(v, v), 1), 0)), " beta \
+  ")), i0(full([], " beta ", dtype=f64)));"
+#define TEXT(s, d) {.schema = s, .decompose = d}
+#define PAIR(name, x)                                                         \
+  TEXT(name "(" N ", *, " OPTIONS ") -> Tensor", POSITIONS("true") SHORT(x)), \
+      TEXT(name ".periodic(" N ", bool periodic, *, " OPTIONS ") -> Tensor", POSITIONS("periodic") SHORT(x))
+
+// Pairs (row, column) of a triangle in row-major order: data decide nothing, so each place is found by counting.
+typedef struct triangle {
+  int64_t rows, columns, offset;
+  bool upper;
+} triangle;
+static triangle triangle_of(tc_op_args *a) {
+  return (triangle){tc_op_int(a, 0, 0), tc_op_int(a, 1, 0), tc_op_int(a, 2, 0),
+                    tc_sv_is(a->op->schema.name, "triu_indices")};
+}
+static void span_of(const triangle *t, int64_t row, int64_t *from, int64_t *to) {
+  int64_t edge = row + t->offset + !t->upper;
+  edge = edge < 0 ? 0 : edge > t->columns ? t->columns : edge;
+  *from = t->upper ? edge : 0, *to = t->upper ? t->columns : edge;
+}
+static int32_t triangle_meta(tc_op_args *a) {
+  triangle t = triangle_of(a);
+  int64_t n = 0, from, to;
+  if (t.rows < 0 || t.columns < 0) return tc_op_fail(a, "row and col must be non-negative");
+  for (int64_t r = 0; r < t.rows; r++) {
+    span_of(&t, r, &from, &to);
+    n += to - from;
+  }
+  tc_int sizes[2] = {tc_int_const(a, 2), tc_int_const(a, n)};
+  return tc_op_set_result(a, 0, tc_op_dtype(a, 3, TC_I64), 2, sizes, NULL);
+}
+static int32_t triangle_ref(tc_op_args *a) {
+  triangle t = triangle_of(a);
+  const tc_ref_view *y = tc_op_result_data(a, 0);
+  int64_t n = 0, from, to;
+  for (int64_t r = 0; r < t.rows; r++) {
+    span_of(&t, r, &from, &to);
+    for (int64_t c = from; c < to; c++, n++) {
+      tc_ref_put_i(y, n, r);
+      tc_ref_put_i(y, y->strides[0] + n, c);
+    }
+  }
+  return TC_STATUS_OK;
+}
+
+#define TRIANGLE(name)                                                                                               \
+  {.schema =                                                                                                         \
+       name "(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, " \
+            "bool? pin_memory=None) -> Tensor",                                                                      \
+   .meta = triangle_meta,                                                                                            \
+   .ref = triangle_ref}
+static const tc_op_def rows[] = {
+    PAIR("hann_window", HAMMING("0.5", "0.5")),
+    PAIR("hamming_window", HAMMING("0.54", "0.46")),
+    TEXT("hamming_window.periodic_alpha(" N ", bool periodic, float alpha, *, " OPTIONS ") -> Tensor",
+         POSITIONS("periodic") SHORT(HAMMING("alpha", "0.46"))),
+    TEXT("hamming_window.periodic_alpha_beta(" N ", bool periodic, float alpha, float beta, *, " OPTIONS ") -> Tensor",
+         POSITIONS("periodic") SHORT(HAMMING("alpha", "beta"))),
+    PAIR("blackman_window", BLACKMAN),
+    PAIR("bartlett_window", BARTLETT),
+    TEXT("kaiser_window(" N ", *, " OPTIONS ") -> Tensor", POSITIONS("true") KAISER("12.0") SHORT("w")),
+    TEXT("kaiser_window.periodic(" N ", bool periodic, *, " OPTIONS ") -> Tensor",
+         POSITIONS("periodic") KAISER("12.0") SHORT("w")),
+    TEXT("kaiser_window.beta(" N ", bool periodic, float beta, *, " OPTIONS ") -> Tensor",
+         POSITIONS("periodic") KAISER("beta") SHORT("w")),
+    TRIANGLE("tril_indices"),
+    TRIANGLE("triu_indices"),
+};
+TC_OP_FAMILY(window);

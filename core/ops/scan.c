@@ -1,42 +1,110 @@
-// Running sums and products along a dimension.
+// Running sums, products, extremes and log-sums along a dimension.
 //
-// Lowering: element i is a reduction over the elements up to i. That is quadratic in the dimension, and correct on
-// every backend; loop IR has no scan.
+// Lowering: the template "scan" over the dimension, made the last one. Few long rows are scanned in chunks, so that
+// all cores take part: the chunks' sums (a reduction), a scan of those, then the scan that starts from them. Running
+// extremes are scanned as positions; their values are gathered.
+#include <math.h>
+
 #include "core/ops/ops.h"
 
-static bool is_sum(tc_op_args *a) { return tc_sv_is(a->op->schema.name, "cumsum"); }
+enum { CHUNK = 16384, FEW_ROWS = 8 };
+
+static int32_t kind_of(tc_op_args *a) {
+  static const char *const names[] = {
+      [TC_SCAN_SUM] = "cumsum", [TC_SCAN_PROD] = "cumprod",        [TC_SCAN_MAX] = "cummax",
+      [TC_SCAN_MIN] = "cummin", [TC_SCAN_LOGSUM] = "logcumsumexp",
+  };
+  for (int32_t i = 0; i < (int32_t)(sizeof names / sizeof *names); i++) {
+    if (tc_sv_is(a->op->schema.name, names[i])) return i;
+  }
+  return -1;
+}
 
 static int32_t scan_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
-  bool integer = !tc_dtype_is_float(t->dtype) && !tc_dtype_is_complex(t->dtype);
+  int32_t kind = kind_of(a);
+  bool number = tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype);
   if (tc_op_dim(a, 1, t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
-  return tc_op_set_result(a, 0, tc_op_dtype(a, 2, integer ? TC_I64 : t->dtype), t->rank, t->sizes, NULL);
+  if (kind <= TC_SCAN_PROD)
+    return tc_op_set_result(a, 0, tc_op_dtype(a, 2, number ? t->dtype : TC_I64), t->rank, t->sizes, NULL);
+  if (kind == TC_SCAN_LOGSUM && !tc_dtype_is_float(t->dtype))
+    return tc_op_fail(a, "logcumsumexp is for real floating point numbers: %s", tc_op_shape_text(a, 0));
+  if (tc_dtype_is_complex(t->dtype)) return tc_op_fail(a, "complex numbers have no order: %s", tc_op_shape_text(a, 0));
+  int32_t status = tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, NULL);
+  return status || kind == TC_SCAN_LOGSUM ? status : tc_op_set_result(a, 1, TC_I64, t->rank, t->sizes, NULL);
+}
+
+// The tensor with dimension `dim` behind all others, and back.
+static tc_lt moved(tc_op_args *a, tc_lt x, int64_t dim, bool back) {
+  int32_t rank = tc_lo_rank(a, x);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
+  int32_t from[TC_MAX_RANK]; // by new dimension: the old one
+  for (int32_t d = 0; d < rank; d++) {
+    int32_t front = d < dim ? d : d - 1, behind = d < dim ? d : d + 1;
+    from[d] = back ? d == dim ? rank - 1 : front : d == rank - 1 ? (int32_t)dim : behind;
+  }
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, x, from[d]);
+  tc_lo_indices(a, rank, sizes, index);
+  for (int32_t d = 0; d < rank; d++) map[from[d]] = index[d];
+  return tc_lo_view(a, x, rank, sizes, index, map);
+}
+
+// Sums or products of the chunks of the last dimension, scanned: what comes before the chunk behind.
+static tc_lt chunk_ends(tc_op_args *a, tc_lt x, int32_t kind, tc_dtype type) {
+  int32_t rank = tc_lo_rank(a, x);
+  tc_int n = tc_lo_size(a, x, rank - 1), length = tc_int_const(a, CHUNK), sizes[TC_MAX_RANK], index[TC_MAX_RANK + 1];
+  for (int32_t d = 0; d < rank - 1; d++) sizes[d] = tc_lo_size(a, x, d);
+  sizes[rank - 1] = tc_int_floordiv(a, tc_int_add(a, n, tc_int_const(a, CHUNK - 1)), length);
+  tc_lo_begin_reduce(a, kind == TC_SCAN_SUM ? TC_RED_SUM : TC_RED_PROD, rank, sizes, 1, &length, index);
+  tc_int at = tc_int_add(a, tc_int_mul(a, index[rank - 1], length), index[rank]);
+  tc_bval none = tc_lo_cast(a, tc_lo_const_int(a, TC_I64, kind == TC_SCAN_PROD), tc_lo_dtype(a, x));
+  tc_int inside = tc_sym_cmp(a->syms, TC_SYM_LT, at, n);
+  index[rank - 1] = at;
+  tc_lt sums = tc_lo_end(a, tc_lo_cast(a, tc_lo_load_if(a, x, index, inside, none), type), type);
+  tc_int attrs[3] = {tc_int_const(a, kind), tc_int_const(a, 0), tc_int_const(a, 0)};
+  return tc_lo_template(a, "scan", 1, &sums, type, rank, sizes, 3, attrs);
 }
 
 static int32_t scan_lower(tc_op_args *a) {
-  const tc_tensor_type *r = tc_op_result_type(a, 0);
-  int64_t dim = tc_op_dim(a, 1, r->rank);
-  tc_dtype compute = tc_op_math_type(r->dtype);
-  tc_int index[TC_MAX_RANK + 1], at[TC_MAX_RANK];
+  int32_t kind = kind_of(a), last = a->n_results - 1;
+  const tc_tensor_type *r = tc_op_result_type(a, last);
+  int64_t dim = tc_op_dim(a, 1, r->rank), rows = 1;
   tc_lt x = tc_lo_arg(a, 0);
+  tc_int index[TC_MAX_RANK], sizes[TC_MAX_RANK];
   if (r->rank == 0) {
     tc_lo_begin(a, 0, NULL, index);
-    tc_lo_result(a, 0, tc_lo_end(a, tc_lo_load(a, x, index), r->dtype));
+    tc_lo_result(a, 0, tc_lo_end(a, tc_lo_load(a, x, index), tc_op_result_type(a, 0)->dtype));
+    if (last == 0) return TC_STATUS_OK;
+    tc_lo_begin(a, 0, NULL, index);
+    tc_lo_result(a, 1, tc_lo_end(a, tc_lo_const_int(a, TC_I64, 0), TC_I64));
     return TC_STATUS_OK;
   }
-  tc_lo_begin_reduce(a, is_sum(a) ? TC_RED_SUM : TC_RED_PROD, r->rank, r->sizes, 1, &r->sizes[dim], index);
-  for (int32_t d = 0; d < r->rank; d++) at[d] = d == dim ? index[r->rank] : index[d];
-  tc_int upto = tc_sym_cmp(a->syms, TC_SYM_LE, index[r->rank], index[dim]);
-  tc_dtype in = tc_lo_dtype(a, x);
-  char c = tc_dtype_class(in);
-  tc_bval neutral = c == 'f' || c == 'c' ? tc_lo_const(a, in, !is_sum(a), 0) : tc_lo_const_int(a, in, !is_sum(a));
-  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_cast(a, tc_lo_load_if(a, x, at, upto, neutral), compute), r->dtype));
+  tc_lt operands[2] = {moved(a, x, dim, false), -1};
+  for (int32_t d = 0; d < r->rank; d++) {
+    sizes[d] = tc_lo_size(a, operands[0], d);
+    if (d < r->rank - 1) rows *= tc_int_hint(a, sizes[d], FEW_ROWS);
+  }
+  // Lanes run along what is contiguous: the last dimension, unless that is a handful of elements.
+  bool across = dim != r->rank - 1 && tc_int_hint(a, r->sizes[r->rank - 1], 8) >= 4;
+  bool chunked = kind <= TC_SCAN_PROD && rows < FEW_ROWS && !across && tc_int_hint(a, r->sizes[dim], CHUNK) > 4 * CHUNK;
+  tc_dtype ends = r->dtype == TC_F32 ? TC_F64 : tc_op_math_type(r->dtype);
+  if (chunked) operands[1] = chunk_ends(a, operands[0], kind, ends);
+  tc_int attrs[3] = {tc_int_const(a, kind), tc_int_const(a, across), tc_int_const(a, chunked ? CHUNK : 0)};
+  tc_lt y = moved(a, tc_lo_template(a, "scan", 1 + chunked, operands, r->dtype, r->rank, sizes, 3, attrs), dim, true);
+  tc_lo_result(a, last, y);
+  if (last == 0) return TC_STATUS_OK;
+  tc_bval by[TC_MAX_RANK];
+  tc_lo_begin(a, r->rank, r->sizes, index);
+  for (int32_t k = 0; k < r->rank; k++) by[k] = k == dim ? tc_lo_load(a, y, index) : -1;
+  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_gather(a, x, index, by, 0), tc_op_result_type(a, 0)->dtype));
   return TC_STATUS_OK;
 }
 
-static int32_t scan_ref(tc_op_args *a) {
+// ---- references ----
+static int32_t sum_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   int64_t dim = tc_op_dim(a, 1, x->rank), index[TC_MAX_RANK] = {0};
+  bool sum = kind_of(a) == TC_SCAN_SUM;
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, index)) {
     int64_t to = tc_ref_offset(y, index), at = tc_ref_offset(x, index);
     if (x->rank == 0 || index[dim] == 0) {
@@ -46,21 +114,58 @@ static int32_t scan_ref(tc_op_args *a) {
     int64_t before = to - y->strides[dim];
     if (y->dtype == TC_I64) {
       uint64_t p = (uint64_t)tc_ref_i(y, before), q = (uint64_t)tc_ref_i(x, at);
-      tc_ref_put_i(y, to, (int64_t)(is_sum(a) ? p + q : p * q));
+      tc_ref_put_i(y, to, (int64_t)(sum ? p + q : p * q));
     } else {
       tc_c128 p = tc_ref_c(y, before), q = tc_ref_c(x, at);
       tc_ref_put(y, to,
-                 is_sum(a) ? (tc_c128){p.re + q.re, p.im + q.im}
-                           : (tc_c128){p.re * q.re - p.im * q.im, p.re * q.im + p.im * q.re});
+                 sum ? (tc_c128){p.re + q.re, p.im + q.im}
+                     : (tc_c128){p.re * q.re - p.im * q.im, p.re * q.im + p.im * q.re});
     }
   }
   return TC_STATUS_OK;
 }
 
-#define ROW(s) \
-  {.schema = s, .traits = TC_OP_COMPLEX, .meta = scan_meta, .lower = scan_lower, .ref = scan_ref, .flops = "numel"}
+static int32_t logsum_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t dim = tc_op_dim(a, 1, x->rank), index[TC_MAX_RANK] = {0};
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, index)) {
+    int64_t to = tc_ref_offset(y, index);
+    double v = tc_ref_f(x, tc_ref_offset(x, index));
+    if (x->rank > 0 && index[dim] > 0) {
+      double w = tc_ref_f(y, to - y->strides[dim]), high = v > w ? v : w, low = v > w ? w : v;
+      if (isnan(v) || isnan(w)) v = NAN;
+      else v = isinf(high) ? high : high + log1p(exp(low - high));
+    }
+    tc_ref_put(y, to, (tc_c128){v, 0});
+  }
+  return TC_STATUS_OK;
+}
+
+static bool replaces(const tc_ref_view *x, int64_t at, int64_t best, bool highest) {
+  if (x->dtype == TC_I64) return highest ? tc_ref_i(x, at) >= tc_ref_i(x, best) : tc_ref_i(x, at) <= tc_ref_i(x, best);
+  double v = tc_ref_f(x, at), b = tc_ref_f(x, best);
+  return isnan(v) || (!isnan(b) && (highest ? v >= b : v <= b));
+}
+static int32_t extreme_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *ids = tc_op_result_data(a, 1);
+  int64_t dim = tc_op_dim(a, 1, x->rank), index[TC_MAX_RANK] = {0};
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, index)) {
+    int64_t at = tc_ref_offset(x, index), k = x->rank ? index[dim] : 0, best = k, step = x->rank ? x->strides[dim] : 0;
+    if (k > 0) best = tc_ref_i(ids, tc_ref_offset(ids, index) - ids->strides[dim]);
+    int64_t old = at + (best - k) * step;
+    if (replaces(x, at, old, kind_of(a) == TC_SCAN_MAX)) best = k, old = at;
+    tc_ref_put_i(ids, tc_ref_offset(ids, index), best);
+    tc_ref_copy(y, tc_ref_offset(y, index), x, old);
+  }
+  return TC_STATUS_OK;
+}
+
+#define ROW(s, t, r) {.schema = s, .traits = t, .meta = scan_meta, .lower = scan_lower, .ref = r, .flops = "numel"}
 static const tc_op_def rows[] = {
-    ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"),
-    ROW("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"),
+    ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", TC_OP_COMPLEX, sum_ref),
+    ROW("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", TC_OP_COMPLEX, sum_ref),
+    ROW("logcumsumexp(Tensor self, int dim) -> Tensor", 0, logsum_ref),
+    ROW("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", 0, extreme_ref),
+    ROW("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", 0, extreme_ref),
 };
 TC_OP_FAMILY(scan);

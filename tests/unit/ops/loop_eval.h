@@ -2,10 +2,12 @@
 //
 // Body values are those of the kernel interpreter (tc_knum: every operation rounded to its type). Index expressions are
 // evaluated as they stand; an index outside of its buffer is an error, and so is a buffer read before it is made.
-// The template "matmul" is known: out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P].
+// The core's templates are known by what they mean: matmul out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P]; scan
+// from the first element on, whatever the chunks.
 #ifndef TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 #define TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 
+#include <math.h>
 #include <string.h>
 
 #include "core/kernel/ir.h"
@@ -174,6 +176,32 @@ static inline void le_matmul(le_run *r, const tc_lnode *n, tc_knum *out) {
   *out = tc_kir_cast(acc, d, *out);
 }
 
+static inline void le_scan(le_run *r, const tc_lnode *n, tc_knum *out) {
+  const tc_lview *x = &n->operands[0];
+  int32_t rank = n->n_par;
+  int64_t index[TC_MAX_RANK], kind = n->attrs[0]->value;
+  tc_dtype in = x->buf->dtype, d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
+  bool place = kind == TC_SCAN_MAX || kind == TC_SCAN_MIN;
+  for (int32_t k = 0; k < rank; k++) index[k] = r->symbols[n->vars[k]->symbol];
+  int64_t last = index[rank - 1], best = 0;
+  tc_knum pair[2], held = {0};
+  for (int64_t k = 0; k <= last; k++) {
+    index[rank - 1] = k;
+    tc_knum v = le_view(r, x, index);
+    if (place) {
+      bool nan = tc_dtype_is_float(in) && v.re != v.re;
+      if (k == 0 || nan || !le_better(in, held, v, kind == TC_SCAN_MAX)) best = k, held = v;
+      continue;
+    }
+    pair[0] = *out, pair[1] = tc_kir_cast(in, acc, v);
+    if (k == 0) *out = pair[1];
+    else if (kind != TC_SCAN_LOGSUM) tc_kir_eval(kind == TC_SCAN_SUM ? TC_K_ADD : TC_K_MUL, acc, pair, out);
+    else out->re = log(exp(pair[0].re) + exp(pair[1].re));
+  }
+  if (place) out->i = best;
+  else *out = tc_kir_cast(acc, d, *out);
+}
+
 static inline tc_status le_node(le_run *r, const tc_lnode *n) {
   int64_t extents[2 * TC_MAX_RANK], at = 0, count = 1;
   for (int32_t d = 0; d < n->n_par + n->n_red; d++) {
@@ -187,8 +215,14 @@ static inline tc_status le_node(le_run *r, const tc_lnode *n) {
   for (; at < count; at++) {
     tc_knum out[2] = {{.i = 0}, {.i = 0}};
     if (n->kind == TC_LN_TEMPLATE) {
-      if (!tc_sv_is(n->tmpl->name, "matmul")) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");
-      le_matmul(r, n, &out[0]);
+      static const struct {
+        const char *name;
+        void (*run)(le_run *r, const tc_lnode *n, tc_knum *out);
+      } known[] = {{"matmul", le_matmul}, {"scan", le_scan}};
+      size_t k = 0;
+      while (k < sizeof known / sizeof *known && !tc_sv_is(n->tmpl->name, known[k].name)) k++;
+      if (k == sizeof known / sizeof *known) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");
+      known[k].run(r, n, &out[0]);
     } else if (n->kind == TC_LN_REDUCE) {
       TC_TRY(le_reduce(r, n, extents, values, out));
     } else {

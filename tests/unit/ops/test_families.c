@@ -5,6 +5,7 @@
 
 #include "core/ir/expand.h"
 #include "core/ir/refexec.h"
+#include "core/kernel/templates/templates.h"
 #include "core/ops/ops.h"
 #include "core/passes/passes.h"
 #include "tests/unit/ops/loop_eval.h"
@@ -201,9 +202,8 @@ static tc_status expand_templates(tc_graph *g) {
 }
 
 static tc_status lower_and_run(const fixture *f, tc_graph *g, const tc_tensor *inputs, tc_tensor *outputs) {
-  static const tc_template_table matmul = {.name = {"matmul", 6}};
   tc_template_registry templates = {0};
-  tc_template_register(f->arena, &templates, &matmul);
+  tc_templates_register_core(f->arena, &templates);
   tc_lower_options options = {.templates = &templates};
   bool progress;
   TC_TRY(expand_templates(g));

@@ -96,6 +96,8 @@ void tc_ex_push_arg(tc_op_args *a, int32_t arg) {
   else push(a, a->args[arg]);
 }
 
+void tc_ex_push_graph(tc_op_args *a, tc_graph *g) { push(a, tc_arg_graph(g)); }
+
 tc_gv tc_ex_make(tc_op_args *a, int32_t n_results, tc_gv *results) {
   tc_expansion *x = expansion(a);
   for (int32_t i = 0; i < n_results && results; i++) results[i] = -1;

@@ -145,6 +145,8 @@ int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32
 int32_t tc_op_absent_result(tc_op_args *a, int32_t result);
 // Result i reads conjugated (views only; they start with their base's bit).
 int32_t tc_op_set_conj(tc_op_args *a, int32_t result, int32_t conj);
+// A region as the next argument (moment EXPAND; tc_ex_* of tc/lower.h).
+void tc_ex_push_graph(tc_op_args *a, tc_graph *g);
 // The broadcast shape of n tensor arguments; rank in *out_rank, sizes in the arena; NULL on failure.
 const tc_int *tc_op_broadcast(tc_op_args *a, int32_t n, const int32_t *args, int32_t *out_rank);
 

@@ -3,16 +3,11 @@
 
 #include <string.h>
 
+#include "core/ir/control.h"
 #include "core/ir/expand.h"
 #include "core/ir/refexec_internal.h"
 
-typedef struct ref_scope {
-  ref_run *run;
-  tc_graph *graph;
-  tc_map *slots; // tc_value * → ref_slot *
-} ref_scope;
-
-static ref_slot *slot_of(void *self, tc_value *v) {
+ref_slot *ref_slot_of(void *self, tc_value *v) {
   ref_scope *s = self;
   bool fresh;
   tc_map_entry *e = tc_map_put_ptr(s->slots, v, &fresh);
@@ -21,10 +16,10 @@ static ref_slot *slot_of(void *self, tc_value *v) {
 }
 
 // ---- symbols ----
-static bool all_bound(const ref_run *r, const tc_sym *e) {
+bool ref_all_bound(const ref_run *r, const tc_sym *e) {
   if (e->kind == TC_SYM_SYMBOL) return e->symbol < r->n_symbols && r->bound[e->symbol];
   for (int32_t i = 0; i < e->n; i++)
-    if (!all_bound(r, e->kids[i])) return false;
+    if (!ref_all_bound(r, e->kids[i])) return false;
   return true;
 }
 
@@ -40,12 +35,12 @@ static const tc_sym *sole_unbound(const ref_run *r, const tc_sym *e, bool *many)
 }
 
 // e has the value v: binds the one symbol that is open if e is linear in it. False if nothing could be done.
-static bool bind(ref_run *r, const tc_sym *e, int64_t v) {
+bool ref_bind(ref_run *r, const tc_sym *e, int64_t v) {
   bool many = false;
   const tc_sym *s = sole_unbound(r, e, &many), *coeff, *rest;
   int64_t c, k;
   if (!s || many || !tc_sym_linear(r->module->syms, e, s, &coeff, &rest)) return false;
-  if (!tc_sym_is_const(coeff) || coeff->value == 0 || !all_bound(r, rest)) return false;
+  if (!tc_sym_is_const(coeff) || coeff->value == 0 || !ref_all_bound(r, rest)) return false;
   tc_status bad = ref_eval(r, rest, &k);
   if (bad) return tc_status_free(bad), false;
   c = coeff->value;
@@ -64,7 +59,7 @@ static tc_status check_input(ref_run *r, const tc_graph_input *in, const tc_tens
   }
   for (int32_t d = 0; d < t->rank; d++) {
     int64_t v;
-    if (!all_bound(r, want->sizes[d]))
+    if (!ref_all_bound(r, want->sizes[d]))
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "': the sizes do not determine dimension %d",
                       TC_SV_ARG(in->value->name), d);
     TC_TRY(ref_eval(r, want->sizes[d], &v));
@@ -88,7 +83,7 @@ static tc_status check_symbols(ref_run *r) {
   }
   for (int32_t i = 0; i < m->requires_.count; i++) {
     int64_t v;
-    if (!all_bound(r, m->requires_.data[i])) continue; // on data: checked where it is known
+    if (!ref_all_bound(r, m->requires_.data[i])) continue; // on data: checked where it is known
     TC_TRY(ref_eval(r, m->requires_.data[i], &v));
     if (v) continue;
     tc_sb sb = tc_sb_make(r->arena);
@@ -134,8 +129,8 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
                       TC_SV_ARG(in->target.size ? in->target : in->value->name));
     if (in->value->kind == TC_VALUE_TENSOR)
       for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++)
-        bind(r, in->value->type.sizes[d], own[k].sizes[d]);
-    else if (in->value->kind != TC_VALUE_TOKEN) TC_TRY(take_number(r, slot_of(s, in->value), in->value, &own[k]));
+        ref_bind(r, in->value->type.sizes[d], own[k].sizes[d]);
+    else if (in->value->kind != TC_VALUE_TOKEN) TC_TRY(take_number(r, ref_slot_of(s, in->value), in->value, &own[k]));
     k++;
   }
   if (k != n) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the graph has %d inputs, %d are given", k, n);
@@ -146,7 +141,7 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
     if (!in->value) continue;
     if (in->value->kind == TC_VALUE_TENSOR)
       for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++)
-        bind(r, in->value->type.sizes[d], own[k].sizes[d]);
+        ref_bind(r, in->value->type.sizes[d], own[k].sizes[d]);
     k++;
   }
   k = 0;
@@ -159,7 +154,7 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
       TC_TRY(eval_strides(r, &in->value->type, strides));
       int64_t offset; // views of the input count from its storage's start
       TC_TRY(ref_eval(r, in->value->type.offset, &offset));
-      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, &slot_of(s, in->value)->t));
+      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, &ref_slot_of(s, in->value)->t));
     }
     k++;
   }
@@ -190,7 +185,7 @@ static tc_status make_view(ref_run *r, const tc_value *v, const ref_tensor *base
 static tc_status bind_result(ref_run *r, const tc_value *v, const ref_tensor *t) {
   for (int32_t d = 0; d < t->rank && d < v->type.rank; d++) {
     int64_t want;
-    if (!all_bound(r, v->type.sizes[d]) && !bind(r, v->type.sizes[d], t->sizes[d]))
+    if (!ref_all_bound(r, v->type.sizes[d]) && !ref_bind(r, v->type.sizes[d], t->sizes[d]))
       return tc_error(TC_STATUS_INTERNAL, "size %d of %%" TC_SV_FMT " cannot be bound", d, TC_SV_ARG(v->name));
     TC_TRY(ref_eval(r, v->type.sizes[d], &want));
     if (want != t->sizes[d])
@@ -201,9 +196,9 @@ static tc_status bind_result(ref_run *r, const tc_value *v, const ref_tensor *t)
 }
 
 // A result (row-major, not rounded) becomes the value: its number, or a buffer in the declared layout.
-static tc_status store_result(ref_scope *s, tc_value *v, ref_tensor *t) {
+tc_status ref_store_result(ref_scope *s, tc_value *v, const ref_tensor *t) {
   ref_run *r = s->run;
-  ref_slot *slot = slot_of(s, v);
+  ref_slot *slot = ref_slot_of(s, v);
   slot->set = true;
   if (v->kind == TC_VALUE_NONE || v->kind == TC_VALUE_TOKEN) return TC_OK;
   if (v->kind != TC_VALUE_TENSOR) {
@@ -225,8 +220,6 @@ static tc_status store_result(ref_scope *s, tc_value *v, ref_tensor *t) {
   return TC_OK;
 }
 
-static tc_status run_graph(ref_scope *s);
-
 // Runs the op's decomposition on the values of this scope.
 static tc_status run_expanded(ref_scope *s, tc_node *n) {
   tc_graph *scratch = tc_graph_create(s->graph->module, TC_SV("reference"));
@@ -239,15 +232,15 @@ static tc_status run_expanded(ref_scope *s, tc_node *n) {
     return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
   ref_scope inner = {.run = s->run, .graph = scratch, .slots = s->slots}; // values of both graphs: keys are pointers
   for (int32_t i = 0; i < n_out; i++) tc_graph_add_output(scratch, TC_OUT_USER, out[i], TC_SV(""));
-  TC_TRY(run_graph(&inner));
+  TC_TRY(ref_run_graph(&inner));
   for (int32_t i = 0; i < n_out; i++) {
-    ref_slot *to = slot_of(s, n->results[i]);
+    ref_slot *to = ref_slot_of(s, n->results[i]);
     to->set = true;
     if (out[i].kind == TC_AK_TENSOR) {
-      to->t = slot_of(s, out[i].value)->t;
+      to->t = ref_slot_of(s, out[i].value)->t;
       ref_hold(&to->t);
     } else if (out[i].value) {
-      to->real = slot_of(s, out[i].value)->real, to->integer = slot_of(s, out[i].value)->integer;
+      to->real = ref_slot_of(s, out[i].value)->real, to->integer = ref_slot_of(s, out[i].value)->integer;
     } else if (out[i].kind == TC_AK_INT) {
       TC_TRY(ref_eval(s->run, out[i].sym, &to->integer));
       to->real = (double)to->integer;
@@ -269,8 +262,8 @@ static bool is_view(const tc_node *n) {
 
 // An op that writes: the functional result goes into the storage of what is written, whose view the result is.
 static tc_status write_through(ref_scope *s, tc_node *n, ref_tensor *result) {
-  ref_tensor *self = &slot_of(s, n->args[0].value)->t;
-  ref_slot *out = slot_of(s, n->results[0]);
+  ref_tensor *self = &ref_slot_of(s, n->args[0].value)->t;
+  ref_slot *out = ref_slot_of(s, n->results[0]);
   ref_copy(s->run, result, self, true);
   out->t = *self, out->set = true;
   ref_hold(&out->t);
@@ -284,20 +277,22 @@ static tc_status run_node(ref_scope *s, tc_node *n) {
   if (n->n_results > 0 && (is_view(n) || (inplace_of && (base->def->traits & TC_OP_VIEW)))) {
     for (int32_t i = 0; i < n->n_results; i++) {
       tc_value *v = n->results[i];
-      TC_TRY(make_view(r, v, &slot_of(s, n->args[v->view_arg].value)->t, &slot_of(s, v)->t));
+      TC_TRY(make_view(r, v, &ref_slot_of(s, n->args[v->view_arg].value)->t, &ref_slot_of(s, v)->t));
     }
     return TC_OK;
   }
   if (n->n_results == 0 && (base->def->traits & TC_OP_VIEW)) return TC_OK; // the parts of nothing
+  if (tc_op_control(base) != TC_CONTROL_NONE && !base->def->expand) return ref_control(s, n);
   bool has_ref = base->def->ref || base->def->scalar_ref;
   if (!has_ref && tc_op_can_expand(base) && !inplace_of) return run_expanded(s, n);
   if (!has_ref) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no reference", TC_SV_ARG(n->op->full_name));
   ref_tensor *results = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_results);
-  TC_TRY(ref_call(r, n, base, slot_of, s, results));
+  TC_TRY(ref_call(r, n, base, ref_slot_of, s, results));
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results; i++) {
     if (!status)
-      status = inplace_of && i == 0 ? write_through(s, n, &results[i]) : store_result(s, n->results[i], &results[i]);
+      status =
+          inplace_of && i == 0 ? write_through(s, n, &results[i]) : ref_store_result(s, n->results[i], &results[i]);
     ref_drop(r, &results[i]);
   }
   return status;
@@ -305,12 +300,12 @@ static tc_status run_node(ref_scope *s, tc_node *n) {
 
 static tc_status watch(ref_scope *s, const tc_node *n) {
   const tc_ref_options *o = s->run->options;
-  if (!o->watch || s->graph->scratch) return TC_OK;
+  if (!o->watch || s->graph->scratch || s->region) return TC_OK;
   tc_tensor *t = TC_NEW_ARRAY(s->run->arena, tc_tensor, n->n_results);
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results && !status; i++)
     if (n->results[i]->kind == TC_VALUE_TENSOR)
-      status = ref_to_tensor(s->run, &slot_of(s, n->results[i])->t, o->wide, &t[i]);
+      status = ref_to_tensor(s->run, &ref_slot_of(s, n->results[i])->t, o->wide, &t[i]);
   if (!status) o->watch(o->watch_self, n, n->n_results, t);
   for (int32_t i = 0; i < n->n_results; i++) tc_tensor_unref(&t[i]);
   return status;
@@ -323,28 +318,29 @@ typedef struct use_marker {
 
 static void mark_use(void *arg, tc_value **v) {
   use_marker *m = arg;
-  ref_slot *s = slot_of(m->scope, *v);
+  ref_slot *s = ref_slot_of(m->scope, *v);
   if (s->last_use < m->at) s->last_use = m->at;
 }
 
 static void release_use(void *arg, tc_value **v) {
   use_marker *m = arg;
-  ref_slot *s = slot_of(m->scope, *v);
+  ref_slot *s = ref_slot_of(m->scope, *v);
   if (s->last_use == m->at) ref_drop(m->scope->run, &s->t);
 }
 
 // Values of this graph live until their last reader; those of a graph around (scratch graphs) are not touched.
-static tc_status run_graph(ref_scope *s) {
+tc_status ref_run_graph(ref_scope *s) {
   int32_t at = 1;
   bool frees = s->graph->scratch == 0;
   if (frees) {
     for (tc_node *n = s->graph->first; n; n = n->next) {
       if (n->dead) continue;
       tc_node_each_value(n, mark_use, &(use_marker){s, at++});
-      for (int32_t i = 0; i < n->n_results; i++) slot_of(s, n->results[i]);
+      for (int32_t i = 0; i < n->n_results; i++) ref_slot_of(s, n->results[i]);
     }
     for (int32_t i = 0; i < s->graph->outputs.count; i++)
-      if (s->graph->outputs.data[i].arg.value) slot_of(s, s->graph->outputs.data[i].arg.value)->last_use = INT32_MAX;
+      if (s->graph->outputs.data[i].arg.value)
+        ref_slot_of(s, s->graph->outputs.data[i].arg.value)->last_use = INT32_MAX;
   }
   at = 1;
   for (tc_node *n = s->graph->first; n; n = n->next) {
@@ -361,7 +357,7 @@ static tc_status run_graph(ref_scope *s) {
     if (frees) tc_node_each_value(n, release_use, &(use_marker){s, at});
     at++;
     for (int32_t i = 0; frees && i < n->n_results; i++)
-      if (slot_of(s, n->results[i])->last_use == 0) ref_drop(s->run, &slot_of(s, n->results[i])->t);
+      if (ref_slot_of(s, n->results[i])->last_use == 0) ref_drop(s->run, &ref_slot_of(s, n->results[i])->t);
   }
   return TC_OK;
 }
@@ -381,7 +377,7 @@ static tc_status make_output(ref_scope *s, const tc_graph_output *o, tc_tensor *
   int64_t v;
   switch (g->kind) {
   case TC_AK_TENSOR: {
-    ref_slot *slot = slot_of(s, g->value);
+    ref_slot *slot = ref_slot_of(s, g->value);
     if (g->value->kind == TC_VALUE_TENSOR) return ref_to_tensor(r, &slot->t, r->options->wide, out);
     if (g->value->kind == TC_VALUE_NONE || g->value->kind == TC_VALUE_TOKEN) return TC_OK;
     return number_output(r,
@@ -391,8 +387,8 @@ static tc_status make_output(ref_scope *s, const tc_graph_output *o, tc_tensor *
                          slot->real, slot->integer, out);
   }
   case TC_AK_INT: TC_TRY(ref_eval(r, g->sym, &v)); return number_output(r, TC_I64, 0, v, out);
-  case TC_AK_FLOAT: return number_output(r, TC_F64, g->value ? slot_of(s, g->value)->real : g->real, 0, out);
-  case TC_AK_BOOL: return number_output(r, TC_BOOL, 0, g->value ? slot_of(s, g->value)->integer : g->integer, out);
+  case TC_AK_FLOAT: return number_output(r, TC_F64, g->value ? ref_slot_of(s, g->value)->real : g->real, 0, out);
+  case TC_AK_BOOL: return number_output(r, TC_BOOL, 0, g->value ? ref_slot_of(s, g->value)->integer : g->integer, out);
   default: return TC_OK;
   }
 }
@@ -432,7 +428,7 @@ static tc_status do_run(void *p) {
   ref_scope s = {.run = r, .graph = c->graph, .slots = tc_map_create(r->arena)};
   tc_tensor *inputs = TC_NEW_ARRAY(r->arena, tc_tensor, c->n_inputs);
   TC_TRY(take_inputs(&s, c->n_inputs, c->inputs, inputs));
-  TC_TRY(run_graph(&s));
+  TC_TRY(ref_run_graph(&s));
   for (int32_t i = 0; i < c->graph->outputs.count; i++)
     TC_TRY(make_output(&s, &c->graph->outputs.data[i], &c->outputs[i]));
   return r->options->write_back ? write_back(&s, inputs, c->outputs) : TC_OK;

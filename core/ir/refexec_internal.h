@@ -45,6 +45,25 @@ typedef struct ref_run {
   uint64_t random_nodes;
 } ref_run;
 
+// A graph that is being run.
+typedef struct ref_scope {
+  ref_run *run;
+  tc_graph *graph;
+  tc_map *slots; // tc_value * → ref_slot *
+  bool region;   // of another graph
+} ref_scope;
+
+// refexec.c
+ref_slot *ref_slot_of(void *self, tc_value *v); // self: a ref_scope
+bool ref_all_bound(const ref_run *r, const tc_sym *e);
+// e has the value v: binds the one symbol that is open if e is linear in it. False if nothing could be done.
+bool ref_bind(ref_run *r, const tc_sym *e, int64_t v);
+// A tensor becomes the value: its number, or a buffer of its own in the declared layout, rounded.
+tc_status ref_store_result(ref_scope *s, tc_value *v, const ref_tensor *t);
+tc_status ref_run_graph(ref_scope *s);
+// refcontrol.c
+tc_status ref_control(ref_scope *s, tc_node *n);
+
 // refwide.c
 tc_dtype ref_wide_of(tc_dtype d);
 int64_t ref_numel(int32_t rank, const int64_t *sizes);

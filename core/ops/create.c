@@ -21,13 +21,18 @@ static bool fill_value(tc_op_args *a, tc_number *v) {
   return arg >= 0 && tc_op_number(a, arg, v);
 }
 
+// fill, and fill_ made from it: the result looks like what is filled.
+static bool fills(const tc_op_args *a) {
+  return tc_sv_is(a->op->schema.name, "fill") || tc_sv_is(a->op->schema.name, "fill_");
+}
+
 static tc_dtype number_dtype(const tc_number *v) {
   return v->kind == TC_AK_BOOL ? TC_BOOL : v->kind == TC_AK_INT ? TC_I64 : v->kind == TC_AK_COMPLEX ? TC_C64 : TC_F32;
 }
 
 static int32_t fill_meta(tc_op_args *a) {
   tc_number v;
-  bool given = fill_value(a, &v), like = named(a, "_like") || tc_sv_is(a->op->schema.name, "fill");
+  bool given = fill_value(a, &v), like = named(a, "_like") || fills(a);
   const tc_tensor_type *self = tc_op_arg_index(a, "self") >= 0 ? tc_op_tensor(a, 0) : NULL;
   tc_dtype d = self ? self->dtype : given ? number_dtype(&v) : TC_F32;
   int32_t dtype = tc_op_arg_index(a, "dtype"), format = tc_op_arg_index(a, "memory_format");

@@ -5,22 +5,8 @@
 // the longest chain of obstacles.
 #include <string.h>
 
-#include "core/ir/op.h"
+#include "core/ir/control.h"
 #include "core/runtime/session_internal.h"
-
-int32_t segment_control(const tc_node *n) {
-  static const struct {
-    const char *name;
-    int32_t control;
-  } known[] = {{"higher_order::cond", CONTROL_COND},
-               {"higher_order::while_loop", CONTROL_WHILE},
-               {"higher_order::scan", CONTROL_SCAN},
-               {"higher_order::map_impl", CONTROL_MAP}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    if (tc_sv_is(n->op->full_name, known[i].name)) return known[i].control;
-  }
-  return CONTROL_NONE;
-}
 
 // ---- What nodes read ----
 typedef struct visit {
@@ -228,8 +214,8 @@ static void raise_symbol(void *self, const tc_sym *symbol) {
 // A step that is one node.
 static void add_single(tc_session *s, tc_node *n, bool bad) {
   session_step *step = &s->steps[s->n_steps++];
-  step->kind = bad || s->context->is_ref ? STEP_REF : STEP_EXEC, step->node = n, step->control = segment_control(n);
-  if (step->control != CONTROL_NONE) step->kind = STEP_CONTROL;
+  step->kind = bad || s->context->is_ref ? STEP_REF : STEP_EXEC, step->node = n;
+  if (tc_op_control(n->op) != TC_CONTROL_NONE && !s->context->is_ref) step->kind = STEP_CONTROL;
   else segment_extract(s, 1, &n, step->kind == STEP_REF, step);
 }
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "core/ir/op.h"
+#include "core/ir/control.h"
 #include "core/passes/passes.h"
 #include "core/runtime/session_internal.h"
 
@@ -19,7 +19,7 @@ static bool dtype_fits(const tc_session *s, const tc_value *v) {
 
 static const char *node_reason(tc_session *s, const tc_node *n) {
   const tc_op_def *def = n->op->def;
-  if (segment_control(n) != CONTROL_NONE) return "control flow";
+  if (tc_op_control(n->op) != TC_CONTROL_NONE) return "control flow";
   for (int32_t i = 0; i < n->n_args; i++) {
     const tc_arg *a = &n->args[i];
     if (a->kind == TC_AK_GRAPH) return "it has a region";
@@ -148,15 +148,11 @@ static void free_steps(tc_session *s) {
 static tc_status compile_regions(tc_session *s, int32_t last) {
   for (int32_t i = 0; i < s->n_steps; i++) {
     session_step *step = &s->steps[i];
-    int32_t k = 0;
     if (step->kind != STEP_CONTROL) continue;
     s->stats.controls++;
-    for (int32_t a = 0; a < step->node->n_args && k < 2; a++) {
-      if (step->node->args[a].kind == TC_AK_GRAPH)
-        TC_TRY(tc_session_create(s->context, step->node->args[a].graph, last, &step->regions[k++]));
-    }
-    if (k == 0 || (k < 2 && (step->control == CONTROL_COND || step->control == CONTROL_WHILE)))
-      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " lacks a region", TC_SV_ARG(step->node->op->full_name));
+    TC_TRY(tc_control_read(s->arena, step->node->op, step->node->n_args, step->node->args, &step->control));
+    for (int32_t k = 0; k < step->control.n_regions; k++)
+      TC_TRY(tc_session_create(s->context, step->control.regions[k], last, &step->regions[k]));
   }
   return TC_OK;
 }
@@ -178,7 +174,7 @@ static tc_status try_whole(tc_session *s, int32_t last) {
 static tc_status compile(tc_session *s, int32_t last) {
   bool *bad = TC_NEW_ARRAY(s->arena, bool, s->graph->n_nodes), any = false;
   for (tc_node *n = s->graph->first; n; n = n->next) {
-    bool control = segment_control(n) != CONTROL_NONE;
+    bool control = !s->context->is_ref && tc_op_control(n->op) != TC_CONTROL_NONE;
     const char *reason = s->context->is_ref ? NULL : node_reason(s, n);
     if (reason && !control) TC_TRY(give_up(s, n, reason));
     bad[n->id] = reason || control;
@@ -255,13 +251,6 @@ typedef struct creation {
   int32_t last;
 } creation;
 
-static bool has_control(const tc_graph *g) {
-  for (const tc_node *n = g->first; n; n = n->next) {
-    if (segment_control(n) != CONTROL_NONE) return true;
-  }
-  return false;
-}
-
 // The references run a graph as it is, but what it writes must be among its outputs for the session to store it.
 static tc_status make_functional(tc_context *c, tc_graph *g) {
   static const tc_pass *const pass = &tc_pass_functionalize;
@@ -277,7 +266,7 @@ static tc_status create(void *arg) {
   s->state = TC_NEW_ARRAY(s->arena, tc_tensor, n_inputs);
   s->private_ = TC_NEW_ARRAY(s->arena, bool, n_inputs);
   tc_graph_sweep(g);
-  if (c->last > TC_STAGE_GRAPH && (!s->context->is_ref || has_control(g))) TC_TRY(tc_compile_passes(s->context, g));
+  if (c->last > TC_STAGE_GRAPH && !s->context->is_ref) TC_TRY(tc_compile_passes(s->context, g));
   else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
   if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   tc_graph_sweep(g);

@@ -1,11 +1,5 @@
-// Control flow, driven by the host: regions are sessions and run on tensors wherever these are.
-//
-//   cond(pred, true, false, operands)          one of two regions
-//   while_loop(cond, body, carried, additional) until cond is false
-//   scan(body, init, xs, additional)            along dimension 0 of xs: (carry, slice) → (carry, y); ys are stacked
-//   map_impl(body, xs, additional)              along dimension 0: slice → y; ys are stacked
-//
-// Operands are all tensors behind the last region, in order; integers were substituted into the regions on import.
+// Control flow that no plan takes (core/ir/control.h says what it means), driven by the host: regions are sessions and
+// run on tensors wherever these are.
 #include <string.h>
 
 #include "core/runtime/session_internal.h"
@@ -13,32 +7,17 @@
 typedef struct loop {
   session_env *e;
   session_step *step;
-  int32_t n_operands, n_first; // all; those of the first list
-  int32_t n_second;            // those of the second list
-  tc_tensor *operands;         // referenced
+  const tc_control *c;
+  tc_tensor *operands; // referenced
 } loop;
 
-// Tensors behind the last region.
-static tc_status collect(loop *l, tc_arg *args, int32_t first, int32_t n_args) {
-  int32_t list = 0, n = 0;
-  for (int32_t pass = 0; pass < 2; pass++) {
-    n = list = 0;
-    for (int32_t i = first; i < n_args; i++, list++) {
-      int32_t count = args[i].kind == TC_AK_TENSORS ? args[i].n : args[i].kind == TC_AK_TENSOR ? 1 : 0;
-      for (int32_t k = 0; k < count; k++, n++) {
-        tc_value *v = args[i].kind == TC_AK_TENSORS ? args[i].values[k] : args[i].value;
-        if (pass == 0) continue;
-        if (!v || !l->e->slots[v->id].storage) return tc_error(TC_STATUS_INTERNAL, "an operand is not there");
-        l->operands[n] = tc_tensor_ref(&l->e->slots[v->id]);
-      }
-      if (list == 0) l->n_first = n;
-      if (list == 1) l->n_second = n - l->n_first;
-    }
-    if (pass == 0) {
-      l->operands = tc_alloc(l->e->s->context->allocator, (size_t)(n + 1) * sizeof *l->operands);
-      if (!l->operands) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for operands");
-      l->n_operands = n;
-    }
+static tc_status collect(loop *l) {
+  l->operands = tc_alloc(l->e->s->context->allocator, (size_t)(l->c->n_operands + 1) * sizeof *l->operands);
+  if (!l->operands) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for operands");
+  for (int32_t i = 0; i < l->c->n_operands; i++) {
+    const tc_tensor *t = &l->e->slots[l->c->operands[i]->id];
+    if (!t->storage) return tc_error(TC_STATUS_INTERNAL, "an operand is not there");
+    l->operands[i] = tc_tensor_ref(t);
   }
   return TC_OK;
 }
@@ -85,19 +64,16 @@ static tc_status give_results(loop *l, int32_t n, tc_tensor *results) {
   return status;
 }
 
-static tc_status check_count(const loop *l, int32_t region, int32_t n) {
-  int32_t want = l->step->regions[region]->graph->inputs.count;
-  if (want == n) return TC_OK;
-  return tc_error(TC_STATUS_INVALID_ARGUMENT, "a region of %d inputs gets %d operands", want, n);
-}
-
 static tc_status run_cond(loop *l) {
   bool truth;
-  const tc_arg *pred = &l->step->node->args[0];
-  if (pred->value) TC_TRY(read_truth(l, &l->e->slots[pred->value->id], &truth));
+  const tc_arg *pred = l->c->predicate;
+  int64_t v;
+  if (pred->kind == TC_AK_INT && !pred->value) {
+    TC_TRY(session_eval(l->e, pred->sym, &v));
+    truth = v != 0;
+  } else if (pred->value) TC_TRY(read_truth(l, &l->e->slots[pred->value->id], &truth));
   else truth = pred->integer != 0;
   int32_t region = truth ? 0 : 1, n = n_outputs_of(l, region);
-  TC_TRY(check_count(l, region, l->n_operands));
   tc_tensor *results = tc_alloc(l->e->s->context->allocator, (size_t)(n + 1) * sizeof *results);
   if (!results) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for results");
   tc_status s = run_region(l, region, l->operands, results);
@@ -108,10 +84,6 @@ static tc_status run_cond(loop *l) {
 
 static tc_status run_while(loop *l) {
   int32_t n = n_outputs_of(l, 1);
-  if (n != l->n_first)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a loop carries %d tensors, its body gives %d", l->n_first, n);
-  TC_TRY(check_count(l, 0, l->n_operands));
-  TC_TRY(check_count(l, 1, l->n_operands));
   tc_tensor *next = tc_alloc(l->e->s->context->allocator, (size_t)(n + 1) * sizeof *next), truth = {0};
   if (!next) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a loop");
   tc_status s = TC_OK;
@@ -171,13 +143,13 @@ typedef struct scan {
 
 static tc_status scan_turn(scan *q, int64_t i) {
   loop *l = q->l;
-  for (int32_t k = 0; k < l->n_operands; k++) {
+  for (int32_t k = 0; k < l->c->n_operands; k++) {
     const tc_tensor *t = &l->operands[k];
     bool sliced = k >= q->n_carry && k < q->n_carry + q->n_xs;
     q->inputs[k] = sliced ? slice(t, i) : tc_tensor_ref(t);
   }
   tc_status s = run_region(l, 0, q->inputs, q->outputs);
-  for (int32_t k = 0; k < l->n_operands; k++) tc_tensor_unref(&q->inputs[k]);
+  for (int32_t k = 0; k < l->c->n_operands; k++) tc_tensor_unref(&q->inputs[k]);
   for (int32_t k = 0; k < q->n_carry && s == TC_OK; k++) {
     tc_tensor_unref(&l->operands[k]);
     l->operands[k] = q->outputs[k];
@@ -192,10 +164,6 @@ static tc_status scan_turn(scan *q, int64_t i) {
 
 static tc_status run_turns(scan *q) {
   loop *l = q->l;
-  TC_TRY(check_count(l, 0, l->n_operands));
-  if (q->n_ys < 0)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a loop carries %d tensors, its body gives fewer", q->n_carry);
-  if (q->n_xs < 1) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a scan over nothing");
   for (int32_t k = 0; k < q->n_xs; k++) {
     const tc_tensor *x = &l->operands[q->n_carry + k];
     if (x->rank < 1 || (k && x->sizes[0] != q->length))
@@ -212,9 +180,9 @@ static tc_status run_turns(scan *q) {
 static tc_status run_scan(loop *l, int32_t n_carry, int32_t n_xs) {
   int32_t n = n_outputs_of(l, 0);
   scan q = {.l = l, .n_carry = n_carry, .n_xs = n_xs, .n_ys = n - n_carry};
-  tc_tensor *all = tc_alloc(l->e->s->context->allocator, (size_t)(l->n_operands + 2 * n + 1) * sizeof *all);
+  tc_tensor *all = tc_alloc(l->e->s->context->allocator, (size_t)(l->c->n_operands + 2 * n + 1) * sizeof *all);
   if (!all) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a scan");
-  q.inputs = all, q.outputs = all + l->n_operands, q.ys = q.outputs + n;
+  q.inputs = all, q.outputs = all + l->c->n_operands, q.ys = q.outputs + n;
   tc_status s = run_turns(&q);
   for (int32_t k = 0; k < 2 * n; k++) tc_tensor_unref(&q.outputs[k]);
   tc_free(l->e->s->context->allocator, all);
@@ -223,17 +191,12 @@ static tc_status run_scan(loop *l, int32_t n_carry, int32_t n_xs) {
 
 tc_status session_run_control(session_env *e, session_step *step) {
   const tc_node *n = step->node;
-  int32_t last = 0;
-  for (int32_t i = 0; i < n->n_args; i++) {
-    if (n->args[i].kind == TC_AK_GRAPH) last = i;
-  }
-  loop l = {.e = e, .step = step};
-  tc_status s = collect(&l, n->args, last + 1, n->n_args);
-  if (s == TC_OK && step->control == CONTROL_COND) s = run_cond(&l);
-  else if (s == TC_OK && step->control == CONTROL_WHILE) s = run_while(&l);
-  else if (s == TC_OK && step->control == CONTROL_SCAN) s = run_scan(&l, l.n_first, l.n_second);
-  else if (s == TC_OK) s = run_scan(&l, 0, l.n_first);
-  for (int32_t i = 0; l.operands && i < l.n_operands; i++) tc_tensor_unref(&l.operands[i]);
+  loop l = {.e = e, .step = step, .c = &step->control};
+  tc_status s = collect(&l);
+  if (s == TC_OK && l.c->kind == TC_CONTROL_COND) s = run_cond(&l);
+  else if (s == TC_OK && l.c->kind == TC_CONTROL_WHILE) s = run_while(&l);
+  else if (s == TC_OK) s = run_scan(&l, l.c->n_carry, l.c->n_xs);
+  for (int32_t i = 0; l.operands && i < l.c->n_operands; i++) tc_tensor_unref(&l.operands[i]);
   tc_free(e->s->context->allocator, l.operands);
   return tc_status_note(s, "while running %%" TC_SV_FMT " = " TC_SV_FMT,
                         TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));

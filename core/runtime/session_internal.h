@@ -5,10 +5,10 @@
 
 #include <pthread.h>
 
+#include "core/ir/control.h"
 #include "core/runtime/session.h"
 
 enum { STEP_EXEC, STEP_REF, STEP_CONTROL };
-enum { CONTROL_NONE, CONTROL_COND, CONTROL_WHILE, CONTROL_SCAN, CONTROL_MAP };
 
 typedef struct session_step {
   int32_t kind;
@@ -20,7 +20,7 @@ typedef struct session_step {
   int32_t n_symbols;
   // CONTROL
   const tc_node *node;
-  int32_t control;
+  tc_control control;
   tc_session *regions[2];
 } session_step;
 
@@ -43,7 +43,6 @@ struct tc_session {
 };
 
 // ---- segment.c ----
-int32_t segment_control(const tc_node *n); // CONTROL_*
 // A graph of the nodes (in order), with inputs for what they read and outputs for what is read outside of them. Nodes
 // are copied. Numbers among the inputs become number inputs. `symbols`: the symbols that the nodes use become number
 // inputs, too, except those that the nodes define.
@@ -59,6 +58,7 @@ typedef struct session_env {
   int64_t *symbols; // INT64_MIN: not known
   int32_t step;
 } session_env;
+tc_status session_eval(const session_env *e, const tc_sym *x, int64_t *out);
 tc_status session_bind_result(session_env *e, const tc_value *v);
 // A tensor on the host; the same one if it is there.
 tc_status session_to_host(const tc_session *s, const tc_tensor *t, tc_tensor *out);

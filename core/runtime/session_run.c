@@ -11,7 +11,7 @@ tc_status session_to_host(const tc_session *s, const tc_tensor *t, tc_tensor *ou
   return TC_OK;
 }
 
-static tc_status eval(const session_env *e, const tc_sym *x, int64_t *out) {
+tc_status session_eval(const session_env *e, const tc_sym *x, int64_t *out) {
   if (tc_sym_is_const(x)) return *out = x->value, TC_OK;
   return tc_sym_eval(x, e->symbols, out);
 }
@@ -36,7 +36,7 @@ static tc_status conform(const session_env *e, const tc_tensor *t, const tc_tens
   int64_t strides[TC_MAX_RANK];
   for (int32_t d = 0; d < t->rank; d++) {
     strides[d] = t->strides[d];
-    if (is_known(e, type->strides[d])) TC_TRY(eval(e, type->strides[d], &strides[d]));
+    if (is_known(e, type->strides[d])) TC_TRY(session_eval(e, type->strides[d], &strides[d]));
     if (t->sizes[d] > 1 && strides[d] != t->strides[d] && tc_tensor_numel(t) > 0) fits = false;
   }
   if (fits) {
@@ -194,7 +194,7 @@ static tc_status number_output(session_env *e, const tc_arg *a, tc_tensor *out) 
   tc_dtype d = a->kind == TC_AK_FLOAT ? TC_F64 : a->kind == TC_AK_BOOL ? TC_BOOL : TC_I64;
   int64_t i = a->integer;
   if (a->kind != TC_AK_INT && a->kind != TC_AK_BOOL && a->kind != TC_AK_FLOAT) return TC_OK;
-  if (a->kind == TC_AK_INT && a->sym) TC_TRY(eval(e, a->sym, &i));
+  if (a->kind == TC_AK_INT && a->sym) TC_TRY(session_eval(e, a->sym, &i));
   TC_TRY(tc_tensor_create(e->s->context->allocator, d, 0, NULL, out));
   if (d == TC_F64) memcpy(tc_tensor_data(out), &a->real, sizeof a->real);
   else if (d == TC_BOOL) *(uint8_t *)tc_tensor_data(out) = i != 0;
@@ -371,7 +371,7 @@ void tc_session_symbols(tc_session *s, const tc_tensor *inputs, int64_t *out) {
 bool tc_session_eval(const tc_session *s, const tc_sym *x, const int64_t *symbols, int64_t *out) {
   session_env e = {.s = (tc_session *)(uintptr_t)s, .symbols = (int64_t *)(uintptr_t)symbols};
   if (!is_known(&e, x)) return false;
-  tc_status status = eval(&e, x, out);
+  tc_status status = session_eval(&e, x, out);
   bool ok = status == TC_OK;
   tc_status_free(status);
   return ok;

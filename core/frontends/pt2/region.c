@@ -12,6 +12,7 @@
 // them is substituted into the regions (symbols mean the same there), so that regions take tensors only; where a loop
 // changes the integer that is impossible and an error.
 #include "core/frontends/pt2/import.h"
+#include "core/ir/control.h"
 
 bool pt2_is_inlined(tc_sv target) {
   return tc_sv_is(target, "torch.ops.higher_order.wrap_with_set_grad_enabled") ||
@@ -58,6 +59,7 @@ static tc_status bind_inputs(pt2_import *im, pt2_scope *inner, const at *where, 
     if (how != BIND_INLINE && bound.kind == TC_AK_TENSOR) {
       tc_tensor_type type = bound.value->type;
       if (how == BIND_LOOP) TC_TRY(pt2_value_type(im, inner, &here, name, &type, NULL));
+      type.offset = tc_sym_int(im->syms, 0); // it begins where the operand begins
       bound = tc_arg_tensor(tc_graph_add_input(inner->graph, TC_IN_OPERAND, name, name, &type));
     }
     TC_TRY(pt2_define(im, inner, &here, name, bound));
@@ -139,6 +141,7 @@ static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *wher
     if (is_graph(it.value)) last_graph = i;
   tc_arg *args = TC_NEW_ARRAY(im->arena, tc_arg, count);
   operands o = {0};
+  bool twice = tc_op_control(op) == TC_CONTROL_ASSOCIATIVE;
   at inputs_at = at_key(where, "inputs");
   // Operands first: the regions are imported with their types.
   for (int32_t pass = 0; pass < 2; pass++) {
@@ -151,9 +154,13 @@ static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *wher
       if (pass == 1) {
         args[place].kind = TC_AK_GRAPH;
         TC_TRY(import_region(im, &graph_at, arg, &o, is_loop(n->target), &args[place].graph));
-      } else if (i > last_graph && last_graph >= 0)
-        TC_TRY(operand_arg(im, s, &arg_at, arg, is_carried(n->target, lists++), &o, &args[place]));
-      else TC_TRY(pt2_arg(im, s, &arg_at, arg, &args[place]));
+      } else if (i > last_graph && last_graph >= 0) {
+        TC_TRY(operand_arg(im, s, &arg_at, arg, is_carried(n->target, lists), &o, &args[place]));
+        // the body joins what is left and right of it: two elements of each tensor
+        for (int32_t k = 0, given = o.args.count; twice && lists == 0 && k < given; k++)
+          tc_vec_push(im->scratch, &o.args, o.args.data[k]);
+        lists++;
+      } else TC_TRY(pt2_arg(im, s, &arg_at, arg, &args[place]));
     }
   }
   tc_node *made;

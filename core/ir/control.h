@@ -1,0 +1,36 @@
+// Control flow: what nodes with regions mean, read off their arguments. One place for meta functions, the reference
+// engine, lowering and sessions.
+//
+//   cond(pred, true, false, [operands])             one of two regions
+//   while_loop(cond, body, [carried], [further])    body: carried, further → carried, until cond gives false
+//   scan(body, [carried], [xs], [further])          along dimension 0 of xs: carried, slices, further → carried, ys
+//   map_impl(body, [xs], [further])                 along dimension 0 of xs: slices, further → ys
+//   associative_scan(body, [xs], [further])         y[0] = x[0], y[i] = body(y[i-1], x[i], further)
+//
+// Results are what is carried, then the ys stacked along a new first dimension. Regions take tensors only, in the
+// order of the operands; sizes of the graph around mean the same inside.
+#ifndef TC_CORE_IR_CONTROL_H_
+#define TC_CORE_IR_CONTROL_H_
+
+#include "core/ir/op.h"
+
+enum { TC_CONTROL_NONE, TC_CONTROL_COND, TC_CONTROL_WHILE, TC_CONTROL_SCAN, TC_CONTROL_MAP, TC_CONTROL_ASSOCIATIVE };
+
+typedef struct tc_control {
+  int32_t kind;
+  const tc_arg *predicate; // COND: a tensor of one element, a truth value, or an expression that is 0 or 1
+  int32_t n_regions;
+  tc_graph *regions[2]; // COND: true, false; WHILE: condition, body; else the body
+  int32_t n_operands, n_carry, n_xs;
+  tc_value **operands; // carried, then xs, then the others
+} tc_control;
+
+int32_t tc_op_control(const tc_op *op); // TC_CONTROL_*
+// The region that gives the node's results.
+static inline tc_graph *tc_control_body(const tc_control *c) { return c->regions[c->kind == TC_CONTROL_WHILE ? 1 : 0]; }
+// Reads the arguments of a node (or of a call that is to become one) and checks their form: INVALID_ARGUMENT where
+// regions are missing or take another number of operands. The operands are in the arena.
+TC_NODISCARD tc_status tc_control_read(tc_arena *arena, const tc_op *op, int32_t n_args, const tc_arg *args,
+                                       tc_control *out);
+
+#endif

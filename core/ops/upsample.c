@@ -205,48 +205,52 @@ static void make_taps(tc_op_args *a, const resize *r, int32_t i, tc_int o, tc_dt
   }
 }
 
-// Integers are rounded to nearest, and kept in range.
+// Bytes are rounded to nearest (halves up), and kept in range.
 static tc_bval as_result(tc_op_args *a, tc_bval v, tc_dtype compute, tc_dtype out) {
   if (tc_dtype_is_float(out)) return v;
-  v = tc_lo_op2(a, TC_K_MAX, tc_lo_op1(a, TC_K_RINT, v), tc_lo_const(a, compute, 0, 0));
+  v = tc_lo_op1(a, TC_K_FLOOR, tc_lo_op2(a, TC_K_ADD, v, tc_lo_const(a, compute, 0.5, 0)));
+  v = tc_lo_op2(a, TC_K_MAX, v, tc_lo_const(a, compute, 0, 0));
   return tc_lo_op2(a, TC_K_MIN, v, tc_lo_const(a, compute, 255, 0));
 }
 static tc_dtype compute_of(tc_dtype d) { return tc_dtype_is_float(d) ? tc_op_math_type(d) : TC_F32; }
+// PyTorch resamples images of bytes along one dimension after the other, the last one first, and rounds in between.
+static bool by_steps(const resize *r, tc_dtype d) { return d == TC_U8 && r->n == 2; }
 
-static int32_t smooth_lower(tc_op_args *a, const resize *r) {
-  const tc_tensor_type *t = tc_op_result_type(a, 0);
-  tc_dtype compute = compute_of(t->dtype);
-  tc_int index[TC_MAX_RANK], at[TC_MAX_RANK];
-  tc_lt x = tc_lo_arg(a, 0);
+// Interpolates along the dimensions first … last.
+static tc_lt interpolated(tc_op_args *a, const resize *r, tc_lt x, int32_t first, int32_t last, tc_dtype out) {
+  tc_dtype compute = compute_of(out);
+  int32_t rank = r->n + 2, i;
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK];
   taps d[MAX_SPACE];
-  tc_lo_begin(a, t->rank, t->sizes, index);
-  at[0] = index[0], at[1] = index[1];
-  int32_t k[MAX_SPACE] = {0}, i;
-  tc_bval sums[MAX_SPACE + 1] = {-1, -1, -1, -1}; // of the taps of dimension i and those behind it
-  for (i = 0; i < r->n; i++) make_taps(a, r, i, index[2 + i], compute, &d[i]);
+  for (i = 0; i < rank; i++) sizes[i] = i - 2 >= first && i - 2 <= last ? r->out[i - 2] : tc_lo_size(a, x, i);
+  tc_lo_begin(a, rank, sizes, index);
+  for (i = 0; i < rank; i++) at[i] = index[i];
+  int32_t k[MAX_SPACE] = {0};
+  tc_bval sums[MAX_SPACE] = {-1, -1, -1}; // of the taps of dimension i and those behind it
+  for (i = first; i <= last; i++) make_taps(a, r, i, index[2 + i], compute, &d[i]);
   do {
-    for (i = 0; i < r->n; i++) at[2 + i] = d[i].at[k[i]];
+    for (i = first; i <= last; i++) at[2 + i] = d[i].at[k[i]];
     tc_bval v = tc_lo_cast(a, tc_lo_load(a, x, at), compute);
-    for (i = r->n - 1; i >= 0; i--) {
+    for (i = last; i >= first; i--) {
       if (d[i].weight[k[i]] >= 0) v = tc_lo_op2(a, TC_K_MUL, v, d[i].weight[k[i]]);
       v = sums[i] < 0 ? v : tc_lo_op2(a, TC_K_ADD, sums[i], v);
       sums[i] = v;
       if (++k[i] < d[i].n) break;
       k[i] = 0;
-      if (i > 0) sums[i] = -1;
+      if (i > first) sums[i] = -1;
     }
-  } while (i >= 0);
-  tc_lo_result(a, 0, tc_lo_end(a, as_result(a, sums[0], compute, t->dtype), t->dtype));
-  return TC_STATUS_OK;
+  } while (i >= first);
+  return tc_lo_end(a, as_result(a, sums[first], compute, out), out);
 }
 
 // Antialiasing of one dimension: Σ filter·x / Σ filter over the window.
-static tc_lt filtered(tc_op_args *a, const resize *r, int32_t i, tc_lt x, tc_dtype compute) {
+static tc_lt filtered(tc_op_args *a, const resize *r, int32_t i, tc_lt x, tc_dtype out) {
   static const char *const names[] = {"d", "s"};
   const char *text = r->kind == LINEAR ? "let u = abs(d) * s; max(1 - u, 0)"
                                        : "let u = abs(d) * s; where(u < 1, (1.5 * u - 2.5) * u * u + 1, where(u < 2, "
                                          "((-0.5 * u + 2.5) * u - 4) * u + 2, 0))";
   int32_t rank = r->n + 2, axis = 2 + i;
+  tc_dtype compute = compute_of(out);
   tc_int num, den, two = tc_int_const(a, 2), one = tc_int_const(a, 1), zero = tc_int_const(a, 0), sizes[TC_MAX_RANK],
                    index[TC_MAX_RANK + 1], at[TC_MAX_RANK];
   ratio(a, r, i, &num, &den);
@@ -276,22 +280,22 @@ static tc_lt filtered(tc_op_args *a, const resize *r, int32_t i, tc_lt x, tc_dty
     sums[pass] = tc_lo_end(a, w, compute);
   }
   tc_lo_begin(a, rank, sizes, index);
-  return tc_lo_end(a, tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, sums[1], index), tc_lo_load(a, sums[0], &index[axis])),
-                   compute);
+  tc_bval v = tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, sums[1], index), tc_lo_load(a, sums[0], &index[axis]));
+  return tc_lo_end(a, as_result(a, v, compute, out), out);
 }
 
 static int32_t resize_lower(tc_op_args *a) {
-  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_dtype out = tc_op_result_type(a, 0)->dtype;
   resize r;
   if (read_resize(a, &r)) return TC_STATUS_INVALID_ARGUMENT;
   if (r.kind == NEAREST) return nearest_lower(a, &r);
-  if (!r.aa) return smooth_lower(a, &r);
-  tc_dtype compute = compute_of(t->dtype);
   tc_lt x = tc_lo_arg(a, 0);
-  for (int32_t i = r.n - 1; i >= 0; i--) x = filtered(a, &r, i, x, compute);
-  tc_int index[TC_MAX_RANK];
-  tc_lo_begin(a, t->rank, t->sizes, index);
-  tc_lo_result(a, 0, tc_lo_end(a, as_result(a, tc_lo_load(a, x, index), compute, t->dtype), t->dtype));
+  if (r.aa)
+    for (int32_t i = r.n - 1; i >= 0; i--) x = filtered(a, &r, i, x, i && out != TC_U8 ? compute_of(out) : out);
+  else if (by_steps(&r, out))
+    for (int32_t i = r.n - 1; i >= 0; i--) x = interpolated(a, &r, x, i, i, out);
+  else x = interpolated(a, &r, x, 0, r.n - 1, out);
+  tc_lo_result(a, 0, x);
   return TC_STATUS_OK;
 }
 
@@ -348,15 +352,20 @@ static int32_t resize_ref(tc_op_args *a) {
   }
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, iy)) {
     int64_t n[MAX_SPACE], k[MAX_SPACE] = {0};
-    double sum = 0;
+    double sum = 0, row = 0;
     for (int32_t i = 0; i < r.n; i++) n[i] = ref_taps(&r, i, iy[2 + i], at[i], weight[i]);
     do {
       int64_t o = iy[0] * x->strides[0] + iy[1] * x->strides[1];
       double w = 1;
       for (int32_t i = 0; i < r.n; i++) o += at[i][k[i]] * x->strides[2 + i], w *= weight[i][k[i]];
-      sum += w == 1 ? tc_ref_f(x, o) : w * tc_ref_f(x, o);
+      if (!by_steps(&r, y->nominal)) {
+        sum += w == 1 ? tc_ref_f(x, o) : w * tc_ref_f(x, o);
+        continue;
+      }
+      row += weight[1][k[1]] * tc_ref_f(x, o);
+      if (k[1] + 1 == n[1]) sum += weight[0][k[0]] * fmin(fmax(floor(row + 0.5), 0), 255), row = 0;
     } while (tc_ref_next(r.n, n, k));
-    if (y->dtype == TC_I64) tc_ref_put_i(y, tc_ref_offset(y, iy), (int64_t)fmin(fmax(rint(sum), 0), 255));
+    if (y->dtype == TC_I64) tc_ref_put_i(y, tc_ref_offset(y, iy), (int64_t)fmin(fmax(floor(sum + 0.5), 0), 255));
     else tc_ref_put(y, tc_ref_offset(y, iy), (tc_c128){sum, 0});
   }
   return TC_STATUS_OK;

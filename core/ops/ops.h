@@ -12,8 +12,10 @@
 // clang-format off
 #define TC_OP_FAMILIES(X)                                                                                   \
   X(arithmetic) X(unary) X(compare) X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm)    \
-  X(matmul) X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(upsample) X(pool) X(index) \
-  X(extreme) X(scan) X(batch_norm) X(composite) X(scatter) X(sort) X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(control)
+  X(matmul) X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(upsample)      \
+  X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter) X(sort)                         \
+  X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
+  X(control)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)

@@ -1,5 +1,15 @@
-// The fft plugin: ops with their meta functions, references and lowerings (ops.c, reference.c), and the template "fft"
-// that makes one transform along rows (stage.c) by Stockham passes (plan.c) of small transforms (butterfly.c).
+// The fft plugin: ops with their meta functions, references and lowerings, and the template "fft" that makes one
+// transform along rows.
+//
+//   ops.c        _fft_c2c, _fft_r2c, _fft_c2r: meta functions and lowerings
+//   torch.c      torch.fft's functions, as graph nodes over those three
+//   stft.c       stft, istft, overlap-add
+//   table.c      the rows of the ops
+//   reference.c  plain C
+//   plan.c       radices, tables, any length
+//   butterfly.c  small transforms as straight-line code
+//   stage.c      the template: candidates, real transforms, Bluestein's algorithm
+//   vectors.c threads.c rows.c   passes where lanes are vector elements along a row, threads, neighbouring rows
 //
 // Sign: forward is exp(-2πi kn/N), as everywhere. Tables hold exp(+2πi t); the code conjugates.
 #ifndef TC_PLUGINS_FFT_FFT_H_
@@ -12,7 +22,7 @@
 // ---- plan.c: radices and tables ----
 enum {
   FFT_MAX_RADIX = 16, // of passes that are written out
-  FFT_MAX_PRIME = 64, // larger prime factors are refused
+  FFT_MAX_PRIME = 64, // lengths with larger prime factors are convolutions
   FFT_MAX_PASSES = 24,
   FFT_MAX_LENGTH = 1 << 16, // what one block is asked to hold
   FFT_TABLE_BYTES = 1 << 16
@@ -26,9 +36,11 @@ typedef struct fft_pass {
 } fft_pass;
 
 typedef struct fft_plan {
-  int32_t n, n_passes, lanes;
-  int32_t per_lane; // GPU: points of the row in each lane
-  int64_t shared;   // real numbers in on-chip memory
+  int32_t length; // what is transformed
+  int32_t n;      // by passes over so many points: `length`, or more if it is done as a convolution (Bluestein)
+  int32_t n_passes, lanes;
+  int32_t per_lane; // threads: points of the row in each lane
+  bool rows;        // lanes are neighbouring rows
   double cost;      // of a row, in vector operations
   fft_pass passes[FFT_MAX_PASSES];
 } fft_plan;
@@ -37,6 +49,7 @@ typedef struct fft_limits {
   int32_t vector;    // elements of a vector register; 0: lanes are threads
   int32_t max_lanes; // threads
   int32_t lanes;     // these and no others; 0: any
+  bool rows;         // vector: lanes are to be neighbouring rows
 } fft_limits;
 
 // The best plan for rows of n, or a reason why there is none. A plan never has fewer than one pass (n = 1: radix 1).
@@ -75,15 +88,60 @@ fft_value fft_turn(const fft_code *c, fft_value v, tc_kval wr, tc_kval wi);
 
 // ---- stage.c ----
 extern const tc_template_table fft_template;
+// What a stage does along the last dimension. N is the length of the transform.
+enum {
+  FFT_C2C,
+  FFT_R2C,      // N reals to N/2 + 1
+  FFT_R2C_FULL, // N reals to N
+  FFT_C2R       // N/2 + 1 to N reals; the imaginary parts that have no meaning are not looked at
+};
 // Attributes of the template.
-enum { FFT_ATTR_FORWARD, FFT_ATTR_NORM /* 0 none, 1 by the root of N, 2 by N */, FFT_ATTRS };
+enum {
+  FFT_ATTR_KIND,
+  FFT_ATTR_FORWARD, // C2C; the others have their direction
+  FFT_ATTR_NORM,    // 0 none, 1 by the root of N, 2 by N
+  FFT_ATTR_COLUMNS, // 1: neighbours along the transform are not neighbours in the operand's memory; 2: in the result's
+  FFT_ATTRS
+};
 
-// ---- ops.c, reference.c ----
+// ---- table.c, and the functions that it names: ops.c, torch.c, stft.c, reference.c ----
 extern const tc_op_def fft_ops[];
 extern const int32_t fft_op_count;
+int32_t fft_expand_fft_1(tc_op_args *a);
+int32_t fft_expand_fft_n(tc_op_args *a);
+int32_t fft_expand_ifft_1(tc_op_args *a);
+int32_t fft_expand_ifft_n(tc_op_args *a);
+int32_t fft_expand_rfft_1(tc_op_args *a);
+int32_t fft_expand_rfft_n(tc_op_args *a);
+int32_t fft_expand_irfft_1(tc_op_args *a);
+int32_t fft_expand_irfft_n(tc_op_args *a);
+int32_t fft_expand_hfft_1(tc_op_args *a);
+int32_t fft_expand_hfft_n(tc_op_args *a);
+int32_t fft_expand_ihfft_1(tc_op_args *a);
+int32_t fft_expand_ihfft_n(tc_op_args *a);
+int32_t fft_expand_fftshift(tc_op_args *a);
+int32_t fft_expand_ifftshift(tc_op_args *a);
+int32_t fft_expand_fftfreq(tc_op_args *a);
+int32_t fft_expand_rfftfreq(tc_op_args *a);
+int32_t fft_expand_stft(tc_op_args *a);
+int32_t fft_expand_stft_center(tc_op_args *a);
+int32_t fft_expand_istft(tc_op_args *a);
+int32_t fft_meta_overlap(tc_op_args *a);
+int32_t fft_lower_overlap(tc_op_args *a);
+int32_t fft_ref_overlap(tc_op_args *a);
+int32_t fft_meta_c2c(tc_op_args *a);
+int32_t fft_meta_r2c(tc_op_args *a);
+int32_t fft_meta_c2r(tc_op_args *a);
+int32_t fft_lower_c2c(tc_op_args *a);
+int32_t fft_lower_r2c(tc_op_args *a);
+int32_t fft_lower_c2r(tc_op_args *a);
+int32_t fft_ref_c2c(tc_op_args *a);
+int32_t fft_ref_r2c(tc_op_args *a);
+int32_t fft_ref_c2r(tc_op_args *a);
+bool fft_is_complex(tc_dtype d);
+tc_dtype fft_complex_of(tc_dtype d);     // the dtype of the transform of a real or complex tensor
+tc_dtype fft_real_of(tc_dtype d);        // of the parts
 double fft_norm(int64_t norm, double n); // the factor of an FFT_ATTR_NORM
 // x[k] = scale · Σ x[j] exp(∓2πi jk/n), in place; scratch: 3 n.
 void fft_reference(int64_t n, bool forward, double scale, tc_c128 *x, tc_c128 *scratch);
-int32_t fft_ref_c2c(tc_op_args *a);
-
 #endif

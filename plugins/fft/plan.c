@@ -5,8 +5,11 @@
 // a pass of its own kind (a sum over the inputs).
 //
 // On vectors a pass runs over p with the first radix (s = 1: outputs of a vector are transposed), later over q, where s
-// that is no multiple of the vector wastes lanes. On threads every thread makes the same number of butterflies per
-// pass.
+// that is no multiple of the vector wastes lanes. With neighbouring rows in the lanes nothing is wasted and factors are
+// numbers. On threads every thread makes the same number of butterflies per pass.
+//
+// A length with a large prime factor is a convolution with a chirp (Bluestein, "A linear filtering approach to the
+// computation of discrete Fourier transform", 1970): two transforms of some smooth length of at least 2 N - 1.
 #include <math.h>
 #include <stddef.h>
 
@@ -65,9 +68,15 @@ static double thread_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
   return each * lanes * (fft_butterfly_cost(radix) + turns + 12.0 * radix) + 40.0 * lanes;
 }
 
+// Rows in the lanes, for one row. What does not fit into the first cache costs more.
+static double rows_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
+  double turns = s == n / radix ? 0 : 6.0 * (radix - 1), far = (double)n * lanes > 4096 ? 1.3 : 1;
+  return (double)(n / radix) * (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3) / lanes;
+}
+
 typedef struct search {
   int32_t n, lanes, n_divisors, divisors[512];
-  bool threads;
+  bool threads, rows;
   double cost[512];
   int32_t radix[512]; // of the last pass on the best way to this divisor
 } search;
@@ -86,7 +95,9 @@ static bool shortest(search *x, fft_plan *out) {
     for (int32_t r = 2; r <= FFT_MAX_PRIME; r++) {
       if (x->n / s % r || !usable_radix(r)) continue;
       int32_t to = divisor_at(x, s * r);
-      double c = x->cost[i] + (x->threads ? thread_cost(x->n, r, s, x->lanes) : vector_cost(x->n, r, s, x->lanes));
+      double c = x->cost[i] + (x->threads ? thread_cost(x->n, r, s, x->lanes)
+                               : x->rows  ? rows_cost(x->n, r, s, x->lanes)
+                                          : vector_cost(x->n, r, s, x->lanes));
       if (c < x->cost[to]) x->cost[to] = c, x->radix[to] = r;
     }
   }
@@ -94,7 +105,7 @@ static bool shortest(search *x, fft_plan *out) {
   if (x->cost[last] == HUGE_VAL) return false;
   for (int32_t at = last; at > 0 && count < FFT_MAX_PASSES; at = divisor_at(x, x->divisors[at] / x->radix[at]))
     radices[count++] = x->radix[at];
-  *out = (fft_plan){.n = x->n, .lanes = x->lanes, .cost = x->cost[last]};
+  *out = (fft_plan){.length = x->n, .n = x->n, .lanes = x->lanes, .rows = x->rows, .cost = x->cost[last]};
   for (int32_t s = 1; count > 0;) {
     int32_t r = radices[--count];
     out->passes[out->n_passes++] = (fft_pass){.radix = r, .s = s, .m = x->n / r / s};
@@ -112,12 +123,11 @@ static void take_better(search *x, const fft_limits *limits, double weight, fft_
   if (!best->n_passes || p.cost < best->cost) *best = p;
 }
 
-const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
+// By passes alone.
+static void direct_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
   *out = (fft_plan){0};
-  if (n < 1) return "the length is not known or zero";
-  if (n > FFT_MAX_LENGTH) return "the length is more than one block can hold";
-  if (fft_largest_prime(n) > FFT_MAX_PRIME) return "the length has a prime factor above 64";
-  search x = {.n = n, .threads = limits->vector == 0};
+  if (fft_largest_prime(n) > FFT_MAX_PRIME) return;
+  search x = {.n = n, .threads = limits->vector == 0, .rows = limits->rows};
   for (int32_t d = 1; d <= n; d++)
     if (n % d == 0 && x.n_divisors < 512) x.divisors[x.n_divisors++] = d;
   if (x.threads) {
@@ -128,24 +138,55 @@ const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
       if (x.lanes > limits->max_lanes) continue;
       take_better(&x, limits, x.lanes < 32 ? 32.0 / x.lanes : 1, out);
     }
-    if (!out->n_passes) {
-      x.lanes = limits->max_lanes;
+    if (!out->n_passes || limits->lanes) {
+      x.lanes = limits->lanes ? limits->lanes : limits->max_lanes;
       take_better(&x, limits, 1, out);
     }
   } else {
     // Half a vector costs somewhat less than a whole one.
-    for (int32_t lanes = limits->vector, halved = 0; lanes >= 1 && halved < 3; lanes /= 2, halved++) {
+    int32_t halves = limits->rows ? 1 : 3;
+    for (int32_t lanes = limits->vector, halved = 0; lanes >= 1 && halved < halves; lanes /= 2, halved++) {
       x.lanes = lanes;
       take_better(&x, limits, halved == 0 ? 1 : halved == 1 ? 0.62 : 0.5, out);
     }
   }
-  if (!out->n_passes) return "the length has no plan";
   for (int32_t i = 0; i < out->n_passes; i++) {
     const fft_pass *p = &out->passes[i];
     int32_t points = (n / p->radix + out->lanes - 1) / out->lanes * p->radix;
     if (points > out->per_lane) out->per_lane = points;
   }
-  int64_t arrays = out->n_passes < 2 ? 0 : x.threads || out->n_passes == 2 ? 1 : 2;
-  out->shared = arrays * 2 * ((int64_t)n + (x.threads ? n / 32 + 1 : 0));
-  return NULL;
+}
+
+// The next length from n on whose only prime factors are 2, 3 and 5, and that is worth a look: not too many threes and
+// fives.
+static int32_t next_smooth(int32_t n) {
+  for (;; n++) {
+    int32_t m = n, odd = 0;
+    while (m % 2 == 0) m /= 2;
+    for (; m % 3 == 0; odd++) m /= 3;
+    for (; m % 5 == 0; odd++) m /= 5;
+    if (m == 1 && odd <= 2) return n;
+  }
+}
+
+static void convolution_plan(int32_t n, const fft_limits *limits, fft_plan *best) {
+  if (n < 2 || n > FFT_MAX_LENGTH / 2) return;
+  int32_t tried = 0;
+  for (int32_t m = next_smooth(2 * n - 1); tried < 6 && m <= FFT_MAX_LENGTH; m = next_smooth(m + 1), tried++) {
+    fft_plan p;
+    direct_plan(m, limits, &p);
+    if (p.n_passes < 2) continue;
+    p.length = n;
+    p.cost = 2 * p.cost + 24.0 * m / p.lanes;
+    if (!best->n_passes || p.cost < best->cost) *best = p;
+  }
+}
+
+const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
+  *out = (fft_plan){0};
+  if (n < 1) return "the length is not known or zero";
+  if (n > FFT_MAX_LENGTH) return "the length is more than one block can hold";
+  direct_plan(n, limits, out);
+  if (fft_largest_prime(n) > FFT_MAX_RADIX) convolution_plan(n, limits, out);
+  return out->n_passes ? NULL : "the length has no plan";
 }

@@ -1,17 +1,37 @@
-// The template "fft": candidates, and what both ways of emission share.
+// The template "fft": candidates, and what all ways of emission share.
 //
-// A block makes one row: it reads the row through the load hole in the first pass, keeps it on chip in between (real
-// and imaginary parts apart), and hands it to the store hole in the last pass, with the normalisation.
+// A block makes one row, or as many neighbouring rows as there are lanes. Points come from a source and go to a sink
+// (fft_io): the holes, on-chip memory, or one of them behind a multiplication with a chirp. Between passes the row lies
+// on chip, real and imaginary parts apart.
+//
+// Real transforms of even length N are complex ones of M = N/2 points z[j] = x[2j] + i x[2j+1], and a step that takes
+// their spectrum apart into pairs k, M - k, after it (forward) or before it (inverse):
+//   S = A + conj B, D = A - conj B, T = -+i exp(-+2πi k/N) D;  result[k] = S + T, result[M - k] = conj(S - T).
+// (Sorensen et al., "Real-valued fast Fourier transform algorithms", 1987.) Odd lengths are complex transforms of which
+// half is stored or of which half is the other half's mirror.
 #include "stage.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 // ---- small helpers ----
 tc_kval fft_int(const fft_emit *e, int64_t v) { return tc_kb_int(e->c.b, TC_I32, v); }
 tc_kval fft_add(const fft_emit *e, tc_kval x, tc_kval y) { return tc_kb_op2(e->c.b, TC_K_ADD, x, y); }
+tc_kval fft_sub(const fft_emit *e, tc_kval x, tc_kval y) { return tc_kb_op2(e->c.b, TC_K_SUB, x, y); }
 tc_kval fft_mul(const fft_emit *e, tc_kval x, tc_kval y) { return tc_kb_op2(e->c.b, TC_K_MUL, x, y); }
 tc_kval fft_muli(const fft_emit *e, tc_kval x, int64_t y) { return fft_mul(e, x, fft_int(e, y)); }
 tc_kval fft_addi(const fft_emit *e, tc_kval x, int64_t y) { return fft_add(e, x, fft_int(e, y)); }
+tc_kval fft_both(const fft_emit *e, tc_kval mask, tc_kval other) {
+  return mask < 0 ? other : other < 0 ? mask : tc_kb_op2(e->c.b, TC_K_AND, mask, other);
+}
+static tc_kval negated(const fft_emit *e, tc_kval x) { return tc_kb_op1(e->c.b, TC_K_NEG, x); }
+static fft_value conjugate(const fft_emit *e, fft_value v) { return (fft_value){v.re, negated(e, v.im), v.scale}; }
+static fft_value plus(const fft_emit *e, fft_value x, fft_value y) { // of one scale
+  return (fft_value){fft_add(e, x.re, y.re), fft_add(e, x.im, y.im), x.scale};
+}
+static fft_value minus(const fft_emit *e, fft_value x, fft_value y) {
+  return (fft_value){fft_sub(e, x.re, y.re), fft_sub(e, x.im, y.im), x.scale};
+}
 
 // ---- tables ----
 static void put_number(const fft_emit *e, void *data, int64_t at, double v) {
@@ -70,34 +90,58 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
   return t;
 }
 
+void fft_make_arrays(fft_emit *e, bool chip, int64_t count) {
+  static const char *const names[2][2] = {{"row_re", "row_im"}, {"next_re", "next_im"}};
+  int32_t hops = (e->plan.length == e->plan.n ? e->plan.n_passes - 1 : 2 * e->plan.n_passes - 1) + chip;
+  for (int32_t i = 0; i < 2 && i < hops; i++)
+    for (int32_t part = 0; part < 2; part++)
+      e->array[i][part] = tc_kb_shared(e->c.b, (tc_sv){names[i][part], i ? 7 : 6}, e->c.real, count);
+}
+
+void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
+  tc_kval i = fft_add(at->e, at->turn, fft_muli(at->e, fft_addi(at->e, k, -1), 2)), w[2];
+  tc_kb_load(at->e->c.b, at->table.mem, i, 2, -1, NULL, w);
+  *re = w[0], *im = w[1];
+}
+
 // ---- one spot ----
+// Of point base + k·step: is it surely beyond the limit, or in need of a mask?
+static bool beyond(const fft_spot *at, const fft_io *io, int64_t step) {
+  return io->limit && at->k >= 0 && at->k * step >= io->limit;
+}
+static tc_kval within(const fft_spot *at, const fft_io *io, int64_t step, tc_kval i) {
+  if (!io->limit || (at->k >= 0 && (at->k + 1) * step <= io->limit)) return at->mask;
+  return fft_both(at->e, at->mask, tc_kb_op2(at->e->c.b, TC_K_LT, i, fft_int(at->e, io->limit)));
+}
+
 static fft_value load_at(fft_spot *at, tc_kval k) {
   fft_emit *e = at->e;
-  if (!at->first) return at->load(at, k);
-  tc_kb *b = e->c.b;
-  e->index[e->rank - 1] = fft_add(e, at->read, fft_muli(e, k, e->plan.n / at->p->radix));
-  tc_kval v = tc_stage_load(e->c.stage, 0, e->index, at->mask);
-  return (fft_value){tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_REAL, v)),
-                     tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_IMAG, v)), 1};
+  if (!at->in) return at->load(at, k);
+  int64_t step = e->plan.n / at->p->radix;
+  tc_kval zero = tc_kb_real(e->c.b, e->c.real, 0);
+  if (beyond(at, at->in, step)) return (fft_value){zero, zero, 1};
+  tc_kval i = fft_add(e, at->read, fft_muli(e, k, step));
+  fft_value v;
+  at->in->load(e, i, 1, within(at, at->in, step, i), &v);
+  return v;
+}
+
+void fft_put_out(fft_spot *at, tc_kval k, fft_value v) {
+  fft_emit *e = at->e;
+  if (beyond(at, at->out, at->p->s)) return;
+  tc_kval i = fft_add(e, at->write, fft_muli(e, k, at->p->s));
+  at->out->store(e, i, v, within(at, at->out, at->p->s, i));
 }
 
 static void store_at(fft_spot *at, tc_kval k, fft_value v, bool turned) {
   fft_emit *e = at->e;
-  tc_kb *b = e->c.b;
   if (at->turn >= 0 && turned) {
     tc_kval re, im;
     at->factor(at, k, &re, &im);
     v = fft_turn(&e->c, v, re, im);
   }
-  if (at->last) v.scale *= e->norm;
-  v = fft_plain(&e->c, v);
-  if (!at->last) {
-    at->store(at, k, v);
-    return;
-  }
-  e->index[e->rank - 1] = fft_add(e, at->write, fft_muli(e, k, at->p->s));
-  tc_kval z = tc_kb_cast(b, tc_stage_dtype(e->c.stage), tc_kb_op2(b, TC_K_COMPLEX, v.re, v.im));
-  tc_stage_store(e->c.stage, e->index, z, at->mask);
+  if (!at->out || at->put_off) at->store(at, k, fft_plain(&e->c, v));
+  else fft_put_out(at, k, v);
 }
 
 static fft_value port_in(void *self, int32_t k) {
@@ -135,9 +179,8 @@ static void prime_sums(fft_spot *at) {
   fft_value x0 = load_at(at, fft_int(e, 0));
   tc_kval sum[2] = {x0.re, x0.im}, carried[4], next[4];
   tc_kval k = tc_kb_for(b, fft_int(e, 0), fft_int(e, h), 1, 0, 2, sum, carried);
-  fft_value u = load_at(at, fft_addi(e, k, 1)), v = load_at(at, tc_kb_op2(b, TC_K_SUB, fft_int(e, p - 1), k));
-  tc_kval pair[4] = {fft_add(e, u.re, v.re), fft_add(e, u.im, v.im), tc_kb_op2(b, TC_K_SUB, u.re, v.re),
-                     tc_kb_op2(b, TC_K_SUB, u.im, v.im)};
+  fft_value u = load_at(at, fft_addi(e, k, 1)), v = load_at(at, fft_sub(e, fft_int(e, p - 1), k));
+  tc_kval pair[4] = {fft_add(e, u.re, v.re), fft_add(e, u.im, v.im), fft_sub(e, u.re, v.re), fft_sub(e, u.im, v.im)};
   for (int32_t i = 0; i < 4; i++) tc_kb_store(b, array[i], k, 1, &pair[i], -1);
   next[0] = fft_add(e, carried[0], pair[0]);
   next[1] = fft_add(e, carried[1], pair[1]);
@@ -153,11 +196,11 @@ static void prime_sums(fft_spot *at) {
     next[i] = tc_kb_op3(b, TC_K_FMA, tc_kb_load1(b, array[i], k, -1, -1), w[i / 2], carried[i]);
   tc_kb_end_for(b, 4, next, acc);
   // ± i (odd re + i odd im), the sign being in the table
-  fft_value even = {acc[0], acc[1], 1}, odd = {tc_kb_op1(b, TC_K_NEG, acc[3]), acc[2], 1};
+  fft_value even = {acc[0], acc[1], 1}, odd = {negated(e, acc[3]), acc[2], 1};
   fft_value up = {fft_add(e, even.re, odd.re), fft_add(e, even.im, odd.im), 1};
-  fft_value down = {tc_kb_op2(b, TC_K_SUB, even.re, odd.re), tc_kb_op2(b, TC_K_SUB, even.im, odd.im), 1};
+  fft_value down = {fft_sub(e, even.re, odd.re), fft_sub(e, even.im, odd.im), 1};
   store_at(at, fft_addi(e, j, 1), up, true);
-  store_at(at, tc_kb_op2(b, TC_K_SUB, fft_int(e, p - 1), j), down, true);
+  store_at(at, fft_sub(e, fft_int(e, p - 1), j), down, true);
   tc_kb_end_for(b, 0, NULL, NULL);
 }
 
@@ -167,13 +210,280 @@ void fft_spot_emit(fft_spot *at) {
   else fft_butterfly(&at->e->c, at->p->radix, &ports);
 }
 
+// ---- the holes ----
+static fft_value parts(fft_emit *e, tc_kval z) {
+  tc_kb *b = e->c.b;
+  return (fft_value){tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_REAL, z)),
+                     tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_IMAG, z)), 1};
+}
+
+enum { WIDE = 16 }; // points that are loaded together at most
+
+static void load_complex(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
+  tc_kval z[WIDE];
+  e->index[e->rank - 1] = i;
+  tc_stage_load_n(e->c.stage, 0, e->index, n, mask, z);
+  for (int32_t k = 0; k < n; k++) out[k] = parts(e, z[k]);
+}
+
+static void load_real(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
+  tc_kval x[WIDE], zero = tc_kb_real(e->c.b, e->c.real, 0);
+  e->index[e->rank - 1] = i;
+  tc_stage_load_n(e->c.stage, 0, e->index, n, mask, x);
+  for (int32_t k = 0; k < n; k++) out[k] = (fft_value){tc_kb_cast(e->c.b, e->c.real, x[k]), zero, 1};
+}
+
+static void load_pairs(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
+  tc_kval x[2 * WIDE];
+  e->index[e->rank - 1] = fft_muli(e, i, 2);
+  tc_stage_load_n(e->c.stage, 0, e->index, 2 * n, mask, x);
+  for (int32_t k = 0; k < n; k++)
+    out[k] = (fft_value){tc_kb_cast(e->c.b, e->c.real, x[2 * k]), tc_kb_cast(e->c.b, e->c.real, x[2 * k + 1]), 1};
+}
+
+static fft_value normed(fft_emit *e, fft_value v) {
+  v.scale *= e->norm;
+  return fft_plain(&e->c, v);
+}
+
+static void store_complex(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  tc_kb *b = e->c.b;
+  v = normed(e, v);
+  e->index[e->rank - 1] = i;
+  tc_stage_store(e->c.stage, e->index,
+                 tc_kb_cast(b, tc_stage_dtype(e->c.stage), tc_kb_op2(b, TC_K_COMPLEX, v.re, v.im)), mask);
+}
+
+static void store_pairs(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  tc_dtype d = tc_stage_dtype(e->c.stage);
+  v = normed(e, v);
+  tc_kval x[2] = {tc_kb_cast(e->c.b, d, v.re), tc_kb_cast(e->c.b, d, v.im)};
+  e->index[e->rank - 1] = fft_muli(e, i, 2);
+  tc_stage_store_n(e->c.stage, e->index, 2, x, mask);
+}
+
+static void store_real(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  v.im = v.re;
+  v = normed(e, v);
+  e->index[e->rank - 1] = i;
+  tc_stage_store(e->c.stage, e->index, tc_kb_cast(e->c.b, tc_stage_dtype(e->c.stage), v.re), mask);
+}
+
+// ---- transforms of any length ----
+// A convolution: with c[j] = exp(πi j²/N) a forward transform is X[k] = conj c[k] Σ x[j] conj c[j] c[k - j]; for an
+// inverse one all c are conjugated. The transform of c, wrapped around and divided by the number of points, is a table.
+static void make_chirp(fft_emit *e) {
+  int64_t n = e->plan.length, m = e->plan.n;
+  void *chirp = room(e, 2 * n), *filter = room(e, 2 * m);
+  tc_c128 *c = calloc((size_t)m * 4, sizeof *c);
+  for (int64_t j = 0; j < n && c && chirp; j++) {
+    double re, im;
+    fft_unit(j * j % (2 * n), 2 * n, &re, &im);
+    put_number(e, chirp, j, re);
+    put_number(e, chirp, n + j, im);
+    c[j] = (tc_c128){re, im};
+    if (j) c[m - j] = c[j];
+  }
+  if (c && filter) fft_reference(m, true, 1 / (double)m, c, c + m);
+  for (int64_t k = 0; k < m && c && filter; k++) {
+    put_number(e, filter, k, c[k].re);
+    put_number(e, filter, m + k, c[k].im);
+  }
+  e->chirp = add_table(e, "chirp", 2 * n, c ? chirp : (free(chirp), NULL));
+  e->filter = add_table(e, "chirp_spectrum", 2 * m, c ? filter : (free(filter), NULL));
+  free(c);
+}
+
+// v · table[i], conjugated or not; the imaginary parts of the table start at `half`.
+static fft_value times_table(fft_emit *e, fft_value v, tc_kmem table, int64_t half, tc_kval i, tc_kval mask,
+                             bool conj) {
+  tc_kval wr = tc_kb_load1(e->c.b, table, i, mask, -1), wi = tc_kb_load1(e->c.b, table, fft_addi(e, i, half), mask, -1);
+  fft_code c = e->c;
+  c.sign = conj ? -1 : 1;
+  return fft_turn(&c, v, wr, wi);
+}
+
+static fft_value chip_load(fft_emit *e, tc_kval i, tc_kval mask) { return e->way->load(e, i, mask); }
+
+static void load_chirped(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
+  if (e->inner_in) e->inner_in->load(e, i, n, mask, out);
+  for (int32_t k = 0; k < n; k++) {
+    tc_kval at = fft_addi(e, i, k);
+    if (!e->inner_in) out[k] = chip_load(e, at, mask);
+    out[k] = times_table(e, out[k], e->chirp, e->plan.length, at, mask, !e->swap);
+  }
+}
+static void store_filtered(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  v = times_table(e, v, e->filter, e->plan.n, i, mask, e->swap);
+  e->way->store(e, i, fft_plain(&e->c, v), mask);
+}
+static void store_chirped(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  v = times_table(e, v, e->chirp, e->plan.length, i, mask, !e->swap);
+  if (e->inner_out) e->inner_out->store(e, i, v, mask);
+  else e->way->store(e, i, fft_plain(&e->c, v), mask);
+}
+
+static void transform(fft_emit *e, const fft_io *in, const fft_io *out) {
+  if (e->plan.length == e->plan.n) {
+    e->way->passes(e, in, out);
+    return;
+  }
+  fft_io chirped = {load_chirped, NULL, e->plan.length, !in}, middle = {NULL, store_filtered, 0, true},
+         last = {NULL, store_chirped, out && out->limit ? out->limit : e->plan.length, !out};
+  e->inner_in = in;
+  e->inner_out = out;
+  e->swap = e->c.sign > 0;
+  make_chirp(e);
+  e->c.sign = -1;
+  e->way->passes(e, &chirped, &middle);
+  e->c.sign = 1;
+  e->way->passes(e, NULL, &last);
+}
+
+// ---- real transforms ----
+// S + T and S - T for k and M - k; `turned` is D times the unit root.
+static void split(fft_emit *e, fft_value a, fft_value b, tc_kval k, tc_kval mask, fft_value *sum, fft_value *diff) {
+  fft_value s = plus(e, a, conjugate(e, b)), d = minus(e, a, conjugate(e, b));
+  int64_t half = e->length / 4 + 1;
+  // Forward: -i conj(w) d; inverse: i w d.
+  d = times_table(e, d, e->turns, half, k, mask, e->kind != FFT_C2R);
+  fft_value t =
+      e->kind == FFT_C2R ? (fft_value){negated(e, d.im), d.re, d.scale} : (fft_value){d.im, negated(e, d.re), d.scale};
+  *sum = plus(e, s, t);
+  *diff = minus(e, s, t);
+}
+
+static void make_turns(fft_emit *e) {
+  int64_t count = e->length / 4 + 1;
+  void *data = room(e, 2 * count);
+  for (int64_t k = 0; k < count && data; k++) {
+    double re, im;
+    fft_unit(k, e->length, &re, &im);
+    put_number(e, data, k, re);
+    put_number(e, data, count + k, im);
+  }
+  e->turns = add_table(e, "unit_roots", 2 * count, data);
+}
+
+static tc_kval mirrored(const fft_emit *e, int32_t of, tc_kval k) { return fft_sub(e, fft_int(e, of), k); }
+
+static tc_kval first_lane(const fft_emit *e) {
+  if (e->plan.rows) return e->row_mask;
+  return tc_kb_op2(e->c.b, TC_K_EQ, tc_kb_lane(e->c.b), fft_int(e, 0));
+}
+
+static void put_zero(fft_emit *e, tc_kval i, tc_kval mask) { // k = 0 and M
+  (void)i, (void)mask;
+  tc_kval zero = tc_kb_real(e->c.b, e->c.real, 0), only = first_lane(e);
+  fft_value z = chip_load(e, fft_int(e, 0), e->row_mask);
+  z.scale = 2; // the norm has the half of pairs in it
+  fft_value sum = {fft_add(e, z.re, z.im), zero, 2}, diff = {fft_sub(e, z.re, z.im), zero, 2};
+  store_complex(e, fft_int(e, 0), sum, only);
+  store_complex(e, fft_int(e, e->length / 2), diff, only);
+}
+
+static void put_pair(fft_emit *e, tc_kval k, tc_kval mask) {
+  int32_t m = e->length / 2;
+  fft_value sum, diff;
+  split(e, chip_load(e, k, mask), chip_load(e, mirrored(e, m, k), mask), k, mask, &sum, &diff);
+  // M/2 is its own partner.
+  tc_kval twice = m % 2 ? mask : fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, k, fft_int(e, m / 2)));
+  store_complex(e, k, sum, mask);
+  store_complex(e, mirrored(e, m, k), conjugate(e, diff), twice);
+  if (e->kind != FFT_R2C_FULL) return;
+  store_complex(e, mirrored(e, e->length, k), conjugate(e, sum), mask);
+  store_complex(e, fft_addi(e, k, m), diff, twice);
+}
+
+static fft_value load_one(fft_emit *e, tc_kval i, tc_kval mask) {
+  fft_value v;
+  load_complex(e, i, 1, mask, &v);
+  return v;
+}
+
+static void take_zero(fft_emit *e, tc_kval i, tc_kval mask) {
+  (void)i, (void)mask;
+  tc_kval only = first_lane(e);
+  fft_value x = load_one(e, fft_int(e, 0), only), y = load_one(e, fft_int(e, e->length / 2), only);
+  e->way->store(e, fft_int(e, 0), (fft_value){fft_add(e, x.re, y.re), fft_sub(e, x.re, y.re), 1}, only);
+}
+
+static void take_pair(fft_emit *e, tc_kval k, tc_kval mask) {
+  int32_t m = e->length / 2;
+  fft_value sum, diff;
+  // M/2 is its own partner; it is loaded once more.
+  split(e, load_one(e, k, mask), load_one(e, mirrored(e, m, k), mask), k, mask, &sum, &diff);
+  tc_kval twice = m % 2 ? mask : fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, k, fft_int(e, m / 2)));
+  e->way->store(e, k, sum, mask);
+  e->way->store(e, mirrored(e, m, k), conjugate(e, diff), twice);
+}
+
+static void unfold_zero(fft_emit *e, tc_kval i, tc_kval mask) {
+  (void)i, (void)mask;
+  tc_kval only = first_lane(e);
+  fft_value x = load_one(e, fft_int(e, 0), only);
+  x.im = tc_kb_real(e->c.b, e->c.real, 0);
+  e->way->store(e, fft_int(e, 0), x, only);
+}
+static void unfold(fft_emit *e, tc_kval k, tc_kval mask) {
+  fft_value x = load_one(e, k, mask);
+  e->way->store(e, k, x, mask);
+  e->way->store(e, mirrored(e, e->length, k), conjugate(e, x), mask);
+}
+
+static void store_folded(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { // odd N: i ≥ 1 has a mirror
+  store_complex(e, i, v, mask);
+  tc_kval has = tc_kb_op2(e->c.b, TC_K_GT, i, fft_int(e, 0));
+  store_complex(e, mirrored(e, e->length, i), conjugate(e, v), fft_both(e, mask, has));
+}
+
+static void write_stage(fft_emit *e) {
+  static const fft_io complex_in = {.load = load_complex}, real_in = {.load = load_real},
+                      pairs_in = {.load = load_pairs}, complex_out = {.store = store_complex},
+                      pairs_out = {.store = store_pairs}, real_out = {.store = store_real};
+  int32_t half = e->length / 2, quarter = half / 2;
+  bool even = e->length % 2 == 0, forward = e->kind == FFT_R2C || e->kind == FFT_R2C_FULL;
+  e->way->open(e, e->kind != FFT_C2C);
+  if (e->kind == FFT_C2C) {
+    transform(e, &complex_in, &complex_out);
+  } else if (!even && forward) {
+    fft_io folded = {.store = e->kind == FFT_R2C ? store_complex : store_folded, .limit = half + 1};
+    transform(e, &real_in, &folded);
+  } else if (forward) {
+    e->norm *= 0.5;
+    make_turns(e);
+    transform(e, &pairs_in, NULL);
+    e->way->each(e, 0, 1, put_zero);
+    if (quarter >= 1) e->way->each(e, 1, quarter + 1, put_pair);
+  } else if (even) {
+    make_turns(e);
+    e->way->each(e, 0, 1, take_zero);
+    if (quarter >= 1) e->way->each(e, 1, quarter + 1, take_pair);
+    transform(e, NULL, &pairs_out);
+  } else {
+    e->way->each(e, 0, 1, unfold_zero);
+    if (half >= 1) e->way->each(e, 1, half + 1, unfold);
+    transform(e, NULL, &real_out);
+  }
+}
+
 // ---- the template ----
-static tc_dtype real_of(tc_dtype d) {
+tc_dtype fft_real_of(tc_dtype d) {
   switch (d) {
-  case TC_C32:
-  case TC_BC32:
+  case TC_C32: return TC_F16;
+  case TC_BC32: return TC_BF16;
   case TC_C64: return TC_F32;
   case TC_C128: return TC_F64;
+  default: return d;
+  }
+}
+
+static tc_dtype real_type(tc_dtype d) { // of the arithmetic
+  switch (fft_real_of(d)) {
+  case TC_F16:
+  case TC_BF16:
+  case TC_F32: return TC_F32;
+  case TC_F64: return TC_F64;
   default: return TC_DTYPE_NONE;
   }
 }
@@ -185,13 +495,37 @@ static fft_limits limits_of(const tc_stage *s, tc_dtype real) {
   return l;
 }
 
+// N of the stage; -1 if it is not known.
+static int64_t length_of(const tc_stage *s) {
+  int32_t last = tc_stage_rank(s) - 1;
+  return tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C) == FFT_R2C ? tc_stage_operand_size(s, 0, last)
+                                                             : tc_stage_out_size(s, last);
+}
+
+// The length of the complex transform inside.
+static int64_t inner_length(int64_t n, int64_t kind) { return kind != FFT_C2C && n > 0 && n % 2 == 0 ? n / 2 : n; }
+
+// What loads and stores of a row cost when lanes are `rows` neighbouring rows or neighbouring points.
+static double move_cost(const fft_plan *p, int64_t columns) {
+  double points = p->length, cost = 0;
+  for (int32_t side = 0; side < 2; side++) {
+    bool strided = columns >> side & 1;
+    if (p->rows) cost += strided ? 2 * points / p->lanes : 10 * points / p->lanes;
+    else cost += strided ? 2 * points : 2 * points / p->lanes;
+  }
+  return cost;
+}
+
+static bool by_cost(const fft_plan *x, const fft_plan *y) { return x->cost < y->cost; }
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
-  tc_dtype real = real_of(tc_stage_dtype(s));
+  tc_dtype real = real_type(tc_stage_dtype(s));
+  int64_t kind = tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C), n = length_of(s), inner = inner_length(n, kind);
   *out_n = 0;
   const char *why = rank < 1                         ? "a transform needs a dimension"
-                    : real == TC_DTYPE_NONE          ? "the result is not complex"
+                    : real == TC_DTYPE_NONE          ? "the result is not of floating point"
                     : tc_stage_operand_count(s) != 1 ? "there is one operand"
                                                      : NULL;
   if (why) {
@@ -199,42 +533,64 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     return TC_STATUS_OK;
   }
   fft_limits limits = limits_of(s, real);
-  int64_t n = tc_stage_out_size(s, rank - 1),
-          on_chip = limits.vector ? dev->l2_bytes ? dev->l2_bytes : 1 << 18 : dev->shared_bytes;
+  int64_t on_chip = limits.vector ? dev->l2_bytes ? dev->l2_bytes : 1 << 18 : dev->shared_bytes;
   double rows = 1;
   for (int32_t d = 0; d < rank - 1; d++) rows *= (double)tc_stage_out_hint(s, d);
-  for (int32_t i = 0; i < max && i < 3; i++) {
+  fft_plan plans[6];
+  int32_t count = 0;
+  for (int32_t i = 0; i < 4; i++) { // neighbouring rows; vectors, halves and quarters; threads
     fft_plan p;
-    if (i) limits.lanes = out[*out_n - 1].lanes / 2;
-    if (i && (!limits.vector || limits.lanes < 1)) break;
-    why = fft_make_plan(n > FFT_MAX_LENGTH ? FFT_MAX_LENGTH + 1 : n < 0 ? 0 : (int32_t)n, &limits, &p);
-    int64_t bytes = p.shared * (real == TC_F64 ? 8 : 4);
-    if (!why && on_chip && bytes > on_chip) why = "a row does not fit on chip";
-    if (why) {
-      if (!i) tc_stage_refuse(s, why);
-      break;
+    limits.rows = i == 0;
+    if (i == 0 && (!limits.vector || rank < 2)) continue;
+    if (i > 1) limits.lanes = limits.lanes / 2;
+    if (i > 1 && (!limits.vector || limits.lanes < 1)) break;
+    why = fft_make_plan(inner > FFT_MAX_LENGTH ? FFT_MAX_LENGTH + 1 : inner < 0 ? 0 : (int32_t)inner, &limits, &p);
+    if (why) break;
+    if (i == 1) limits.lanes = p.lanes;
+    int64_t chip = 4 * ((int64_t)p.n + 1) * (p.rows ? p.lanes : 1) * (real == TC_F64 ? 8 : 4);
+    if (!limits.vector) chip /= 2;
+    if (on_chip && chip > on_chip) {
+      why = "a row does not fit on chip";
+      continue;
     }
+    if (limits.vector) p.cost += move_cost(&p, tc_stage_attr(s, FFT_ATTR_COLUMNS, 0));
+    double near = rank > 1 ? (double)tc_stage_out_hint(s, rank - 2) : 1;
+    if (p.rows) p.cost *= ceil(near / p.lanes) * p.lanes / (near > 0 ? near : 1); // rows that do not exist
+    int32_t at = count++;
+    for (; at > 0 && by_cost(&p, &plans[at - 1]); at--) plans[at] = plans[at - 1];
+    plans[at] = p;
+  }
+  if (!count) tc_stage_refuse(s, why ? why : "there is no plan");
+  for (int32_t i = 0; i < count && *out_n < max; i++) {
+    const fft_plan *p = &plans[i];
     tc_stage_config *c = &out[(*out_n)++];
-    *c = (tc_stage_config){.lanes = p.lanes, .shared_bytes = bytes, .cost = rows * p.cost * 0.3};
-    for (int32_t d = 0; d < rank - 1; d++) c->tile[d] = 1;
+    *c = (tc_stage_config){.lanes = p->lanes, .params = {p->rows}, .cost = rows * p->cost * 0.3};
+    for (int32_t d = 0; d < rank - 1; d++) c->tile[d] = p->rows && d == rank - 2 ? p->lanes : 1;
   }
   return TC_STATUS_OK;
 }
 
 static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   int32_t rank = tc_stage_rank(s);
-  fft_emit e = {.rank = rank};
-  e.c = (fft_code){.stage = s,
-                   .b = tc_stage_builder(s),
-                   .real = real_of(tc_stage_dtype(s)),
-                   .sign = tc_stage_attr(s, FFT_ATTR_FORWARD, 1) ? -1 : 1};
+  fft_emit e = {.rank = rank,
+                .kind = (int32_t)tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C),
+                .length = (int32_t)length_of(s),
+                .columns = (int32_t)tc_stage_attr(s, FFT_ATTR_COLUMNS, 0),
+                .row_mask = -1,
+                .chirp = -1,
+                .filter = -1,
+                .turns = -1};
+  bool forward = e.kind == FFT_C2C ? tc_stage_attr(s, FFT_ATTR_FORWARD, 1) != 0 : e.kind != FFT_C2R;
+  e.c =
+      (fft_code){.stage = s, .b = tc_stage_builder(s), .real = real_type(tc_stage_dtype(s)), .sign = forward ? -1 : 1};
   fft_limits limits = limits_of(s, e.c.real);
   limits.lanes = config->lanes;
-  if (fft_make_plan((int32_t)tc_stage_out_size(s, rank - 1), &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
-  e.norm = fft_norm(tc_stage_attr(s, FFT_ATTR_NORM, 0), e.plan.n);
+  limits.rows = config->params[0] != 0;
+  if (fft_make_plan((int32_t)inner_length(e.length, e.kind), &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
+  e.way = e.plan.rows ? &fft_rows : limits.vector ? &fft_vectors : &fft_threads;
+  e.norm = fft_norm(tc_stage_attr(s, FFT_ATTR_NORM, 0), e.length);
   for (int32_t d = 0; d < rank - 1; d++) e.index[d] = tc_stage_origin(s, d);
-  if (limits.vector) fft_vectors(&e);
-  else fft_threads(&e);
+  write_stage(&e);
   return e.failed ? TC_STATUS_OUT_OF_MEMORY : TC_STATUS_OK;
 }
 

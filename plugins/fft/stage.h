@@ -1,5 +1,5 @@
 // One emission of the template "fft", shared by stage.c (what is common, choice of configurations), vectors.c (lanes
-// are elements of vectors) and threads.c (lanes are threads).
+// are elements of vectors along a row), threads.c (lanes are threads) and rows.c (lanes are neighbouring rows).
 #ifndef TC_PLUGINS_FFT_STAGE_H_
 #define TC_PLUGINS_FFT_STAGE_H_
 
@@ -18,23 +18,55 @@ typedef struct fft_table {
   tc_kmem mem, fine; // fine: the second factor of SPLIT
 } fft_table;
 
-typedef struct fft_emit {
+typedef struct fft_emit fft_emit;
+
+// Where the points of a transform come from or go to; i counts points, mask is -1 or bool. The functions that are NULL
+// mean on-chip memory as it is.
+typedef struct fft_io {
+  // n points from i on
+  void (*load)(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out);
+  void (*store)(fft_emit *e, tc_kval i, fft_value v, tc_kval mask);
+  int32_t limit; // points from here on are zero and not loaded, or are not wanted; 0: none
+  bool chip;     // they lie on chip after all
+} fft_io;
+
+// How a row lies on chip and how lanes go over it. Regions of lanes are opened by these functions, with barriers.
+typedef struct fft_way {
+  void (*open)(fft_emit *e, bool chip); // makes on-chip memory if there is need
+  void (*passes)(fft_emit *e, const fft_io *in, const fft_io *out);
+  // f(i, mask) for i in [from, to), inside one region; f reads the row on chip or writes it, not both.
+  void (*each)(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask));
+  fft_value (*load)(fft_emit *e, tc_kval i, tc_kval mask); // of the row on chip
+  void (*store)(fft_emit *e, tc_kval i, fft_value v, tc_kval mask);
+} fft_way;
+
+extern const fft_way fft_vectors, fft_threads, fft_rows;
+
+struct fft_emit {
   fft_code c;
   fft_plan plan;
-  int32_t rank;
+  const fft_way *way;
+  int32_t rank, kind, length, columns;
   double norm;
+  bool swap;                  // conjugate outside: the chirp of an inverse transform
   tc_kval index[TC_MAX_RANK]; // of the row; the last is set for each access
-  bool failed;                // no memory for a table
-} fft_emit;
+  tc_kval lane, row_mask;     // rows.c: which rows exist
+  tc_kmem chirp, filter, turns;
+  const fft_io *inner_in, *inner_out; // of a convolution
+  tc_kmem array[2][2];                // on chip: [which][re, im]; threads.c has one
+  int32_t from, to;                   // which of the two is read and written now
+  bool failed;                        // no memory for a table
+};
 
 // One vector (or one butterfly per thread) of a pass while its code is written.
 typedef struct fft_spot {
   fft_emit *e;
   const fft_pass *p;
-  bool first, last;
-  tc_kval read;  // input k lies at read + k N/R
-  tc_kval write; // output k goes to write + s k
-  tc_kval mask;  // or -1
+  const fft_io *in, *out; // NULL: on chip, by load and store
+  tc_kval read;           // input k lies at read + k N/R
+  tc_kval write;          // output k goes to write + s k
+  tc_kval mask;           // or -1
+  bool put_off;           // outputs go to `store` first although there is an `out`
   fft_table table;
   int32_t k;    // the input or output that is being moved, or -1 if it is known to the running kernel only
   tc_kval turn; // where the factors of this spot start; -1: all are 1
@@ -47,14 +79,20 @@ typedef struct fft_spot {
 
 tc_kval fft_int(const fft_emit *e, int64_t v); // i32
 tc_kval fft_add(const fft_emit *e, tc_kval x, tc_kval y);
+tc_kval fft_sub(const fft_emit *e, tc_kval x, tc_kval y);
 tc_kval fft_mul(const fft_emit *e, tc_kval x, tc_kval y);
 tc_kval fft_muli(const fft_emit *e, tc_kval x, int64_t y);
 tc_kval fft_addi(const fft_emit *e, tc_kval x, int64_t y);
+tc_kval fft_both(const fft_emit *e, tc_kval mask, tc_kval other); // of masks; -1 is none
 
+// On-chip arrays of `count` numbers, as many as the stage needs to go from one to the other.
+void fft_make_arrays(fft_emit *e, bool chip, int64_t count);
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
+// [p][k - 1][re, im]
+void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im);
+// Output k goes to `out`, unless it is not wanted.
+void fft_put_out(fft_spot *at, tc_kval k, fft_value v);
 // The butterflies of one spot: loads, transform, turning, stores.
 void fft_spot_emit(fft_spot *at);
-void fft_vectors(fft_emit *e); // vectors.c
-void fft_threads(fft_emit *e); // threads.c
 
 #endif

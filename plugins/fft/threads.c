@@ -10,8 +10,7 @@
 enum { BANKS = 32 };
 
 typedef struct thread_spot {
-  tc_kmem row, points;
-  int64_t im;          // where imaginary parts start in `row`
+  tc_kmem points;
   int32_t first_point; // of this butterfly in `points`
   bool wait;           // outputs go to `points`
   tc_kval padded_read, padded_write;
@@ -23,6 +22,26 @@ static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) {
 static tc_kval padded(const fft_emit *e, tc_kval a) { return fft_add(e, a, shift_right(e, a, 5)); }
 static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
 
+// ---- the row on chip ----
+static int64_t padded_size(const fft_emit *e) { return e->plan.n + e->plan.n / BANKS + 1; }
+
+static void open(fft_emit *e, bool chip) {
+  if (e->plan.n_passes < 2 && !chip) return;
+  e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row_re", 6}, e->c.real, padded_size(e));
+  e->array[0][1] = tc_kb_shared(e->c.b, (tc_sv){"row_im", 6}, e->c.real, padded_size(e));
+}
+
+static fft_value load_place(fft_emit *e, tc_kval at, tc_kval mask) {
+  return (fft_value){tc_kb_load1(e->c.b, e->array[0][0], at, mask, -1),
+                     tc_kb_load1(e->c.b, e->array[0][1], at, mask, -1), 1};
+}
+static void store_place(fft_emit *e, tc_kval at, fft_value v, tc_kval mask) {
+  tc_kb_store(e->c.b, e->array[0][0], at, 1, &v.re, mask);
+  tc_kb_store(e->c.b, e->array[0][1], at, 1, &v.im, mask);
+}
+static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) { return load_place(e, padded(e, i), mask); }
+static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store_place(e, padded(e, i), v, mask); }
+
 // Where base + k·step lies: a constant distance from base where no carry can come between.
 static tc_kval place(fft_spot *at, tc_kval base, tc_kval padded_base, tc_kval k, int64_t step, bool carries) {
   const fft_emit *e = at->e;
@@ -32,21 +51,15 @@ static tc_kval place(fft_spot *at, tc_kval base, tc_kval padded_base, tc_kval k,
 
 static fft_value load(fft_spot *at, tc_kval k) {
   const thread_spot *t = at->self;
-  const fft_emit *e = at->e;
-  tc_kval i = place(at, at->read, t->padded_read, k, e->plan.n / at->p->radix, true);
-  return (fft_value){tc_kb_load1(e->c.b, t->row, i, at->mask, -1),
-                     tc_kb_load1(e->c.b, t->row, fft_addi(e, i, t->im), at->mask, -1), 1};
+  return load_place(at->e, place(at, at->read, t->padded_read, k, at->e->plan.n / at->p->radix, true), at->mask);
 }
 
-static void store_row(fft_spot *at, tc_kval k, fft_value v) {
+static void store_now(fft_spot *at, tc_kval k, fft_value v) {
   const thread_spot *t = at->self;
-  const fft_emit *e = at->e;
   int64_t s = at->p->s, r = at->p->radix;
   // Outputs start at q + s R p with q < s.
   bool aligned = power_of_two(s) && s <= BANKS && (s * r % BANKS == 0 || (s == 1 && power_of_two(r)));
-  tc_kval i = place(at, at->write, t->padded_write, k, s, !aligned);
-  tc_kb_store(e->c.b, t->row, i, 1, &v.re, at->mask);
-  tc_kb_store(e->c.b, t->row, fft_addi(e, i, t->im), 1, &v.im, at->mask);
+  store_place(at->e, place(at, at->write, t->padded_write, k, s, !aligned), v, at->mask);
 }
 
 static tc_kval point(const fft_spot *at, tc_kval k) {
@@ -57,7 +70,7 @@ static tc_kval point(const fft_spot *at, tc_kval k) {
 static void store(fft_spot *at, tc_kval k, fft_value v) {
   const thread_spot *t = at->self;
   if (!t->wait) {
-    store_row(at, k, v);
+    store_now(at, k, v);
     return;
   }
   tc_kval i = point(at, k);
@@ -94,26 +107,44 @@ static void locate(fft_spot *at, int32_t number) {
   t->first_point = number * r;
 }
 
-void fft_threads(fft_emit *e) {
+// What waited goes to where it belongs.
+static void store_points(fft_spot *at) {
+  fft_emit *e = at->e;
+  const thread_spot *t = at->self;
+  for (int32_t k = 0; k < at->p->radix; k++) {
+    at->k = k;
+    tc_kval from = point(at, fft_int(e, k));
+    fft_value v = {tc_kb_load1(e->c.b, t->points, from, -1, -1),
+                   tc_kb_load1(e->c.b, t->points, fft_addi(e, from, 1), -1, -1), 1};
+    if (at->out) fft_put_out(at, fft_int(e, k), v);
+    else store_now(at, fft_int(e, k), v);
+  }
+}
+
+static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
   tc_kb *b = e->c.b;
   const fft_plan *plan = &e->plan;
-  thread_spot t = {.row = -1, .points = -1, .im = plan->n + plan->n / BANKS + 1};
-  if (plan->n_passes > 1) t.row = tc_kb_shared(b, (tc_sv){"row", 3}, e->c.real, 2 * t.im);
-  if (plan->n_passes > 2) t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);
+  thread_spot t = {.points = -1};
   for (int32_t i = 0; i < plan->n_passes; i++) {
     const fft_pass *p = &plan->passes[i];
     int32_t count = (plan->n / p->radix + plan->lanes - 1) / plan->lanes;
+    const fft_io *to = i + 1 < plan->n_passes ? NULL : out;
     fft_spot at = {.e = e,
                    .p = p,
-                   .first = i == 0,
-                   .last = i + 1 == plan->n_passes,
+                   .in = i ? NULL : in,
+                   .out = to,
+                   .turn = -1,
                    .load = load,
                    .store = store,
                    .factor = factor,
                    .self = &t};
+    bool reads = !at.in || at.in->chip;
+    t.wait = reads && (!to || to->chip);
+    at.put_off = t.wait;
+    if (t.wait && t.points < 0)
+      t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);
     at.table = fft_make_table(e, p, FFT_TABLE_THREADS);
-    t.wait = !at.first && !at.last;
-    if (i) tc_kb_barrier(b);
+    tc_kb_barrier(b);
     tc_kb_lanes(b);
     for (int32_t n = 0; n < count; n++) {
       locate(&at, n);
@@ -125,14 +156,21 @@ void fft_threads(fft_emit *e) {
     tc_kb_lanes(b);
     for (int32_t n = 0; n < count; n++) {
       locate(&at, n);
-      for (int32_t k = 0; k < p->radix; k++) {
-        at.k = k;
-        tc_kval at_point = point(&at, fft_int(e, k));
-        fft_value v = {tc_kb_load1(b, t.points, at_point, -1, -1),
-                       tc_kb_load1(b, t.points, fft_addi(e, at_point, 1), -1, -1), 1};
-        store_row(&at, fft_int(e, k), v);
-      }
+      store_points(&at);
     }
     tc_kb_end_lanes(b, 0, NULL, NULL);
   }
 }
+
+static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask)) {
+  tc_kb *b = e->c.b;
+  int32_t lanes = e->plan.lanes;
+  tc_kb_barrier(b);
+  tc_kb_lanes(b);
+  tc_kval lane = tc_kb_lane(b);
+  for (int32_t i = from; i < to; i += lanes)
+    f(e, fft_addi(e, lane, i), i + lanes <= to ? -1 : tc_kb_op2(b, TC_K_LT, lane, fft_int(e, to - i)));
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+}
+
+const fft_way fft_threads = {open, passes, each, load_row, store_row};

@@ -1,4 +1,5 @@
-// Emission where lanes are the elements of a vector: every pass is one region with loops over vectors of butterflies.
+// Emission where lanes are the elements of a vector along a row: every pass is one region with loops over vectors of
+// butterflies.
 //
 // The first pass (s = 1) has neighbouring p in neighbouring lanes: its loads and factors are contiguous, its outputs
 // are written R at a time, which the code generator turns into transposes of registers. Later passes have neighbouring
@@ -8,28 +9,28 @@
 
 #include "stage.h"
 
-typedef struct arrays {
-  tc_kmem re, im;
-} arrays;
-
 typedef struct vector_spot {
-  arrays from, to;
   tc_kval lane;
   fft_value outputs[FFT_MAX_RADIX]; // first pass: waiting to be written together
 } vector_spot;
 
-static fft_value load(fft_spot *at, tc_kval k) {
-  const vector_spot *v = at->self;
-  tc_kval i = fft_add(at->e, at->read, fft_muli(at->e, k, at->e->plan.n / at->p->radix));
-  return (fft_value){tc_kb_load1(at->e->c.b, v->from.re, i, at->mask, -1),
-                     tc_kb_load1(at->e->c.b, v->from.im, i, at->mask, -1), 1};
+// ---- the row on chip ----
+static void open(fft_emit *e, bool chip) { fft_make_arrays(e, chip, e->plan.n); }
+
+static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) {
+  return (fft_value){tc_kb_load1(e->c.b, e->array[e->from][0], i, mask, -1),
+                     tc_kb_load1(e->c.b, e->array[e->from][1], i, mask, -1), 1};
+}
+static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  tc_kb_store(e->c.b, e->array[e->to][0], i, 1, &v.re, mask);
+  tc_kb_store(e->c.b, e->array[e->to][1], i, 1, &v.im, mask);
 }
 
+static fft_value load(fft_spot *at, tc_kval k) {
+  return load_row(at->e, fft_add(at->e, at->read, fft_muli(at->e, k, at->e->plan.n / at->p->radix)), at->mask);
+}
 static void store(fft_spot *at, tc_kval k, fft_value x) {
-  const vector_spot *v = at->self;
-  tc_kval i = fft_add(at->e, at->write, fft_muli(at->e, k, at->p->s));
-  tc_kb_store(at->e->c.b, v->to.re, i, 1, &x.re, at->mask);
-  tc_kb_store(at->e->c.b, v->to.im, i, 1, &x.im, at->mask);
+  store_row(at->e, fft_add(at->e, at->write, fft_muli(at->e, k, at->p->s)), x, at->mask);
 }
 
 // The first pass with a written-out radix.
@@ -38,12 +39,12 @@ static void store_later(fft_spot *at, tc_kval k, fft_value x) {
   ((vector_spot *)at->self)->outputs[at->k] = x;
 }
 
-static void store_rows(fft_spot *at) {
+static void store_together(fft_spot *at) {
   const vector_spot *v = at->self;
+  fft_emit *e = at->e;
   tc_kval part[2][FFT_MAX_RADIX];
   for (int32_t k = 0; k < at->p->radix; k++) part[0][k] = v->outputs[k].re, part[1][k] = v->outputs[k].im;
-  tc_kb_store(at->e->c.b, v->to.re, at->write, at->p->radix, part[0], at->mask);
-  tc_kb_store(at->e->c.b, v->to.im, at->write, at->p->radix, part[1], at->mask);
+  for (int32_t i = 0; i < 2; i++) tc_kb_store(e->c.b, e->array[e->to][i], at->write, at->p->radix, part[i], at->mask);
 }
 
 // ---- factors ----
@@ -55,18 +56,12 @@ static void factor_lanes(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
   *im = tc_kb_load1(at->e->c.b, at->table.mem, fft_addi(at->e, i, lanes), -1, -1);
 }
 
-static void factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
-  tc_kval i = fft_add(at->e, at->turn, fft_muli(at->e, fft_addi(at->e, k, -1), 2)), w[2];
-  tc_kb_load(at->e->c.b, at->table.mem, i, 2, -1, NULL, w);
-  *re = w[0], *im = w[1];
-}
-
 static void factor_split(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
   const vector_spot *v = at->self;
   tc_kb *b = at->e->c.b;
   int32_t lanes = at->e->plan.lanes;
   tc_kval ur, ui;
-  factor_pairs(at, k, &ur, &ui);
+  fft_factor_pairs(at, k, &ur, &ui);
   tc_kval i = fft_add(at->e, fft_muli(at->e, fft_addi(at->e, k, -1), 2 * lanes), v->lane);
   tc_kval vr = tc_kb_load1(b, at->table.fine, i, -1, -1),
           vi = tc_kb_load1(b, at->table.fine, fft_addi(at->e, i, lanes), -1, -1);
@@ -80,6 +75,7 @@ static void first_spot(fft_spot *at, tc_kval p0, tc_kval mask) {
   fft_emit *e = at->e;
   vector_spot *v = at->self;
   int32_t r = at->p->radix, lanes = e->plan.lanes;
+  bool together = !at->out && r <= FFT_MAX_RADIX;
   at->read = fft_add(e, p0, v->lane);
   at->write = fft_muli(e, at->read, r);
   at->mask = mask;
@@ -88,24 +84,23 @@ static void first_spot(fft_spot *at, tc_kval p0, tc_kval mask) {
   if (at->table.kind == FFT_TABLE_SPLIT)
     at->turn = fft_muli(e, tc_kb_op2(e->c.b, TC_K_DIV, p0, fft_int(e, lanes)), 2 * (r - 1));
   at->factor = at->table.kind == FFT_TABLE_SPLIT ? factor_split : factor_lanes;
-  at->store = r <= FFT_MAX_RADIX ? store_later : store;
+  at->store = together ? store_later : store;
   fft_spot_emit(at);
-  if (!at->last && r <= FFT_MAX_RADIX) store_rows(at);
+  if (together) store_together(at);
 }
 
-// Loops over whole vectors of [0, n), then what is left. `spot` gets the first element and the mask.
-static void over_vectors(fft_spot *at, int32_t n, void (*spot)(fft_spot *at, tc_kval from, tc_kval mask)) {
-  fft_emit *e = at->e;
+// Loops over whole vectors of [from, to), then what is left. `spot` gets the first element and the mask.
+static void over_vectors(fft_emit *e, tc_kval lane, int32_t from, int32_t to,
+                         void (*spot)(void *self, tc_kval from, tc_kval mask), void *self) {
   tc_kb *b = e->c.b;
-  const vector_spot *v = at->self;
-  int32_t lanes = e->plan.lanes, whole = n / lanes * lanes;
+  int32_t lanes = e->plan.lanes, whole = (to - from) / lanes * lanes, end = from + whole;
   if (whole > lanes) {
-    spot(at, tc_kb_for(b, fft_int(e, 0), fft_int(e, whole), lanes, 0, 0, NULL, NULL), -1);
+    spot(self, tc_kb_for(b, fft_int(e, from), fft_int(e, end), lanes, 0, 0, NULL, NULL), -1);
     tc_kb_end_for(b, 0, NULL, NULL);
   } else if (whole) {
-    spot(at, fft_int(e, 0), -1);
+    spot(self, fft_int(e, from), -1);
   }
-  if (whole < n) spot(at, fft_int(e, whole), tc_kb_op2(b, TC_K_LT, v->lane, fft_int(e, n - whole)));
+  if (end < to) spot(self, fft_int(e, end), tc_kb_op2(b, TC_K_LT, lane, fft_int(e, to - end)));
 }
 
 typedef struct later_pass {
@@ -113,7 +108,10 @@ typedef struct later_pass {
   tc_kval p;
 } later_pass;
 
-static void later_spot(fft_spot *at, tc_kval q0, tc_kval mask) {
+static void first_vector(void *self, tc_kval p0, tc_kval mask) { first_spot(self, p0, mask); }
+
+static void later_vector(void *self, tc_kval q0, tc_kval mask) {
+  fft_spot *at = self;
   fft_emit *e = at->e;
   const later_pass *x = at->self;
   tc_kval q = fft_add(e, q0, x->v.lane);
@@ -123,39 +121,59 @@ static void later_spot(fft_spot *at, tc_kval q0, tc_kval mask) {
   fft_spot_emit(at);
 }
 
-void fft_vectors(fft_emit *e) {
+static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
   tc_kb *b = e->c.b;
   const fft_plan *plan = &e->plan;
-  arrays row[2] = {{-1, -1}, {-1, -1}};
-  for (int32_t i = 0; i < 2 && i + 1 < plan->n_passes; i++) {
-    row[i].re = tc_kb_shared(b, (tc_sv){"row_re", 6}, e->c.real, plan->n);
-    row[i].im = tc_kb_shared(b, (tc_sv){"row_im", 6}, e->c.real, plan->n);
-  }
   for (int32_t i = 0; i < plan->n_passes; i++) {
     const fft_pass *p = &plan->passes[i];
-    later_pass x = {.v = {.from = row[(i + 1) % 2], .to = row[i % 2]}};
+    later_pass x = {.p = -1};
     fft_spot at = {.e = e,
                    .p = p,
-                   .first = i == 0,
-                   .last = i + 1 == plan->n_passes,
+                   .in = i ? NULL : in,
+                   .out = i + 1 < plan->n_passes ? NULL : out,
                    .mask = -1,
                    .turn = -1,
                    .load = load,
                    .store = store,
+                   .factor = fft_factor_pairs,
                    .self = &x};
+    bool reads = !at.in || at.in->chip, writes = !at.out || at.out->chip;
+    e->to = reads ? 1 - e->from : e->from;
     at.table = fft_make_table(e, p, i == 0 ? FFT_TABLE_LANES : FFT_TABLE_PAIRS);
-    at.factor = factor_pairs;
-    if (i) tc_kb_barrier(b);
+    if (reads) tc_kb_barrier(b);
     tc_kb_lanes(b);
     x.v.lane = tc_kb_lane(b);
     if (i == 0) {
-      over_vectors(&at, p->m, first_spot);
+      over_vectors(e, x.v.lane, 0, p->m, first_vector, &at);
     } else {
       x.p = p->m > 1 ? tc_kb_for(b, fft_int(e, 0), fft_int(e, p->m), 1, 0, 0, NULL, NULL) : fft_int(e, 0);
       if (at.table.kind != FFT_TABLE_NONE) at.turn = fft_muli(e, x.p, 2 * (p->radix - 1));
-      over_vectors(&at, p->s, later_spot);
+      over_vectors(e, x.v.lane, 0, p->s, later_vector, &at);
       if (p->m > 1) tc_kb_end_for(b, 0, NULL, NULL);
     }
     tc_kb_end_lanes(b, 0, NULL, NULL);
+    if (writes) e->from = e->to;
+    else e->to = e->from;
   }
 }
+
+typedef struct each_state {
+  fft_emit *e;
+  tc_kval lane;
+  void (*f)(fft_emit *e, tc_kval i, tc_kval mask);
+} each_state;
+
+static void each_vector(void *self, tc_kval from, tc_kval mask) {
+  const each_state *x = self;
+  x->f(x->e, fft_add(x->e, from, x->lane), mask);
+}
+
+static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask)) {
+  tc_kb_barrier(e->c.b);
+  tc_kb_lanes(e->c.b);
+  each_state x = {e, tc_kb_lane(e->c.b), f};
+  over_vectors(e, x.lane, from, to, each_vector, &x);
+  tc_kb_end_lanes(e->c.b, 0, NULL, NULL);
+}
+
+const fft_way fft_vectors = {open, passes, each, load_row, store_row};

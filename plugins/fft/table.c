@@ -1,0 +1,48 @@
+// The rows of the ops that the plugin brings.
+#include "fft.h"
+
+#define ROW(text) .struct_size = sizeof(tc_op_def), .schema = text, .traits = TC_OP_COMPLEX
+#define FAMILY(name)                                                                                              \
+  {ROW("aten::fft_" #name "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"),                 \
+   .expand = fft_expand_##name##_1},                                                                              \
+      {ROW("aten::fft_" #name "2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"), \
+       .expand = fft_expand_##name##_n},                                                                          \
+  {                                                                                                               \
+    ROW("aten::fft_" #name "n(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"),      \
+        .expand = fft_expand_##name##_n                                                                           \
+  }
+#define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"
+
+const tc_op_def fft_ops[] = {
+    {ROW("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"), .meta = fft_meta_c2c,
+     .lower = fft_lower_c2c, .ref = fft_ref_c2c, .grad = "self: _fft_c2c(grad, dim, normalization, !forward)",
+     .flops = "5 * numel * log2(numel)"},
+    {ROW("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"), .meta = fft_meta_r2c,
+     .lower = fft_lower_r2c, .ref = fft_ref_r2c, .flops = "5 * self.numel * log2(self.numel) / 2"},
+    {ROW("aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"),
+     .meta = fft_meta_c2r, .lower = fft_lower_c2r, .ref = fft_ref_c2r, .flops = "5 * numel * log2(numel) / 2"},
+    FAMILY(fft),
+    FAMILY(ifft),
+    FAMILY(rfft),
+    FAMILY(irfft),
+    FAMILY(hfft),
+    FAMILY(ihfft),
+    {ROW("aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor"), .expand = fft_expand_fftshift},
+    {ROW("aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor"), .expand = fft_expand_ifftshift},
+    {ROW("aten::fft_fftfreq(int n, float d=1.0, *, " OPTIONS), .expand = fft_expand_fftfreq},
+    {ROW("aten::fft_rfftfreq(int n, float d=1.0, *, " OPTIONS), .expand = fft_expand_rfftfreq},
+    {ROW("aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool "
+         "normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor"),
+     .expand = fft_expand_stft},
+    {ROW("aten::stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
+         "bool center=True, str pad_mode=\"reflect\", bool normalized=False, bool? onesided=None, bool? "
+         "return_complex=None, bool? align_to_window=None) -> Tensor"),
+     .expand = fft_expand_stft_center},
+    {ROW("aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool "
+         "center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> "
+         "Tensor"),
+     .expand = fft_expand_istft},
+    {ROW("fft::overlap_add(Tensor frames, int hop) -> Tensor"), .meta = fft_meta_overlap, .lower = fft_lower_overlap,
+     .ref = fft_ref_overlap, .grad = "frames: unfold(grad, -1, frames.size(-1), hop)", .flops = "frames.numel"},
+};
+const int32_t fft_op_count = sizeof fft_ops / sizeof *fft_ops;

@@ -8,6 +8,11 @@
 
 #include "core/plugin/internal.h"
 
+_Static_assert((int)TC_ARTIFACT_OUTPUT_CODE == (int)TC_LOG_OUTPUT_CODE &&
+                   (int)TC_ARTIFACT_PERF_HINTS == (int)TC_LOG_PERF_HINTS &&
+                   (int)TC_ARTIFACT_DEVICE_GRAPHS == (int)TC_LOG_DEVICE_GRAPHS,
+               "plugins name log artifacts by number");
+
 static tc_plugin_entry *entry_of(const tc_plugin *p) { return (tc_plugin_entry *)(uintptr_t)p; }
 
 static void service_diag(void *self, int32_t code, tc_sv text) {

@@ -535,6 +535,15 @@ static void put_scratch(printer *p) {
   }
 }
 
+static void put_kernel_name(printer *p) {
+  if (p->d->name_prefix) put(p, p->d->name_prefix);
+  put_identifier(p, tc_k_name(p->k));
+}
+
+void tc_cprint_name(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self) {
+  put_kernel_name(&(printer){.k = k, .d = dialect, .write = write, .self = self});
+}
+
 int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason) {
   printer printer_ = {.k = k, .d = dialect, .write = write, .self = self}, *p = &printer_;
   char bounds[128];
@@ -551,7 +560,7 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
     put(p, bounds);
     put(p, " ");
   }
-  put_identifier(p, tc_k_name(k));
+  put_kernel_name(p);
   put(p, "(");
   for (int32_t i = 0; i < tc_k_param_count(k); i++) put_param(p, i);
   if (dialect->errors) {

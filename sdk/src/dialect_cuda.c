@@ -1,6 +1,6 @@
 // CUDA C++ for the C-like printer. Floating operations name their rounding, so that compiler options cannot contract
 // them.
-#include "dialect_cuda.h"
+#include "tc/cprint.h"
 
 static const char prologue[] =
     "template <typename T, int W> struct __align__(sizeof(T) * W) tc_vector { T v[W]; };\n"
@@ -102,5 +102,6 @@ const tc_cdialect tc_dialect_cuda = {
     .nan_f64 = "__longlong_as_double(0x7ff8000000000000ll)",
     .prefetch = "asm volatile(\"prefetch.L2 [%0];\" :: \"l\"($0));",
     .shared_dynamic = "extern __shared__ __align__(128) unsigned char tc_shared[];",
+    .name_prefix = "tc_",
     .shared_static_bytes = 40960, // of 48 KiB: the scratch of collectives is static
 };

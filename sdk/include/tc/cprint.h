@@ -49,6 +49,7 @@ typedef struct tc_cdialect {
   // declared by this text; tc_cprint_dynamic_shared says how large it must be at the launch.
   const char *shared_dynamic;
   int64_t shared_static_bytes;
+  const char *name_prefix; // of a kernel's name, so that it is none of the language's; NULL: none
 } tc_cdialect;
 
 // Receives the text in pieces.
@@ -59,6 +60,12 @@ typedef void (*tc_write_fn)(void *self, const char *text, size_t size);
 int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason);
 // Bytes of dynamic shared memory that a launch of the printed kernel needs; 0 where all is declared statically.
 int64_t tc_cprint_dynamic_shared(const tc_kernel *k, const tc_cdialect *dialect);
+// Writes the name that the printed kernel has: the prefix, then the kernel's with what is no letter or digit replaced.
+void tc_cprint_name(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self);
+
+// ---- Dialects that come with the SDK ----
+// CUDA C++ as NVRTC compiles it, without headers. Options that it needs: --fmad=false, -std=c++17.
+extern const tc_cdialect tc_dialect_cuda;
 
 #ifdef __cplusplus
 }

@@ -24,6 +24,8 @@ extern "C" {
 #define TC_ABI_MINOR 0
 
 // ---- Host services ----
+// Artifacts of host->log that plugins have something to say to.
+enum { TC_ARTIFACT_OUTPUT_CODE = 4, TC_ARTIFACT_PERF_HINTS = 8, TC_ARTIFACT_DEVICE_GRAPHS = 10 };
 typedef void (*tc_range_fn_abi)(void *arg, int64_t begin, int64_t end);
 
 typedef struct tc_host {

@@ -1,7 +1,6 @@
 // Filters of rows as CUDA C: NVRTC, where it is installed, must compile them for sm_90 without spilling.
 #include <dlfcn.h>
 
-#include "sdk/src/dialect_cuda.h"
 #include "tests/unit/fft/fft_test.h"
 
 typedef struct nvrtc {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sdk/src/dialect_cuda.h"
 #include "tests/unit/kernel/programs.h"
 
 #define EXAMPLES TC_SOURCE_DIR "/examples/"
@@ -222,7 +221,7 @@ KERNEL_TEST(cuda_text) {
                                   "    %a, %c, %d, %e = load.v4 %x[%i] if %ok else 0.0\n    %f = mul %a, 0.5\n    "
                                   "store.v4 %y[%i], %f, %c, %d, %e if %ok\n  }\n}\n");
   const char *text = strstr(print_as(arena, k, &tc_dialect_cuda), "extern");
-  assert_string_equal(text, "extern \"C\" __global__ void __launch_bounds__(128) scale(const float *__restrict__ m0_x, "
+  assert_string_equal(text, "extern \"C\" __global__ void __launch_bounds__(128) tc_scale(const float *__restrict__ m0_x, "
                             "float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
                             "  const int v0 = (int)blockIdx.x;\n"
                             "  const int v2 = v0 * 512;\n"

@@ -1,0 +1,192 @@
+// Kernels to code objects: printed as CUDA C++, compiled by NVRTC for the device's architecture.
+//
+// Each kernel is a program of its own. What ptxas says of registers and spills goes behind the source where a text is
+// asked for; spills are a perf hint, or, with the config key spills = "error", a failure.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "library.h"
+
+#include "tc/cprint.h"
+
+// Changes whenever generated code may change.
+#define CODEGEN_VERSION "1"
+
+// ---- Texts that grow ----
+typedef struct buffer {
+  char *data;
+  size_t size, capacity;
+  int32_t failed;
+} buffer;
+
+static void append(void *self, const char *data, size_t size) {
+  buffer *b = self;
+  if (b->failed) return;
+  if (b->size + size + 1 > b->capacity) {
+    size_t capacity = (b->size + size + 1) * 2 + 4096;
+    char *more = realloc(b->data, capacity);
+    if (!more) {
+      b->failed = 1;
+      return;
+    }
+    b->data = more, b->capacity = capacity;
+  }
+  memcpy(b->data + b->size, data, size);
+  b->size += size;
+  b->data[b->size] = 0;
+}
+
+static void align(buffer *b, size_t to) {
+  static const char zeros[64];
+  append(b, zeros, (to - b->size % to) % to);
+}
+
+// ---- The compiler ----
+static int32_t open_compiler(tc_device_ *d) {
+  char text[600] = "NVRTC could not be opened before";
+  pthread_mutex_lock(&d->compiler_lock);
+  if (d->compiler_state == 0)
+    d->compiler_state = cuda_nvrtc_open(d->host, &d->compiler, text, sizeof text) == TC_STATUS_OK ? 1 : -1;
+  int32_t state = d->compiler_state;
+  pthread_mutex_unlock(&d->compiler_lock);
+  return state == 1 ? TC_STATUS_OK : cuda_report(d->host, TC_STATUS_PLUGIN, text);
+}
+
+// "12 bytes spill stores" with a number other than 0?
+static int32_t spills(const char *log) {
+  static const char mark[] = " bytes spill stores";
+  for (const char *at = log ? strstr(log, mark) : NULL; at; at = strstr(at + 1, mark)) {
+    if (at > log && (at[-1] != '0' || (at - 1 > log && at[-2] >= '0' && at[-2] <= '9'))) return 1;
+  }
+  return 0;
+}
+
+static int32_t judge_spills(tc_device_ *d, tc_sv name, const char *log) {
+  char text[400], wish[16];
+  if (!spills(log)) return TC_STATUS_OK;
+  const char *line = strstr(log, " bytes stack frame");
+  while (line && line > log && line[-1] != '\n') line--;
+  snprintf(text, sizeof text, "the kernel %.*s spills registers: %.120s", (int)(name.size < 120 ? name.size : 120),
+           name.data, line ? line : "");
+  text[strcspn(text, "\n")] = 0;
+  if (cuda_config(d->host, "spills", wish, sizeof wish) && strcmp(wish, "error") == 0)
+    return cuda_report(d->host, TC_STATUS_PLUGIN, text);
+  d->host->log(d->host->self, TC_ARTIFACT_PERF_HINTS, (tc_sv){text, strlen(text)});
+  return TC_STATUS_OK;
+}
+
+static int32_t refuse(tc_device_ *d, tc_sv name, const char *why, const char *log) {
+  char text[2000];
+  snprintf(text, sizeof text, "the kernel %.*s %s%s%.1600s", (int)(name.size < 120 ? name.size : 120), name.data, why,
+           log ? ":\n" : "", log ? log : "");
+  return cuda_report(d->host, TC_STATUS_PLUGIN, text);
+}
+
+// ---- One kernel ----
+typedef struct compiled {
+  buffer source, symbol;
+  void *code; // of the host's allocator
+  size_t code_size;
+  char *log; // the same
+} compiled;
+
+static void free_compiled(tc_device_ *d, compiled *c) {
+  free(c->source.data);
+  free(c->symbol.data);
+  if (c->code) d->host->free(d->host->self, c->code);
+  if (c->log) d->host->free(d->host->self, c->log);
+}
+
+static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
+  tc_sv name = tc_k_name(k), reason = {0};
+  char text[200];
+  if (tc_cprint(k, &tc_dialect_cuda, append, &c->source, &reason) != TC_STATUS_OK) {
+    snprintf(text, sizeof text, "uses what this device does not do: %.*s", (int)(reason.size < 120 ? reason.size : 120),
+             reason.data);
+    cuda_report(d->host, TC_STATUS_UNIMPLEMENTED, text);
+    return TC_STATUS_UNIMPLEMENTED;
+  }
+  tc_cprint_name(k, &tc_dialect_cuda, append, &c->symbol);
+  if (c->source.failed || c->symbol.failed) return TC_STATUS_OUT_OF_MEMORY;
+  int32_t s = cuda_nvrtc_compile(d->host, &d->compiler, c->source.data, d->arch, &c->code, &c->code_size, &c->log);
+  if (s == TC_STATUS_OUT_OF_MEMORY) return s;
+  if (s != TC_STATUS_OK) return refuse(d, name, "is refused by NVRTC", c->log);
+  return judge_spills(d, name, c->log);
+}
+
+static int32_t write_text(const compiled *c, const tc_sink *text) {
+  int32_t s = text->write(text->self, c->source.data, c->source.size);
+  const char *line = c->log;
+  while (s == TC_STATUS_OK && line && *line) { // the log as comments
+    size_t size = strcspn(line, "\n");
+    s = text->write(text->self, "// ", 3);
+    if (s == TC_STATUS_OK) s = text->write(text->self, line, size);
+    if (s == TC_STATUS_OK) s = text->write(text->self, "\n", 1);
+    line += size + (line[size] == '\n');
+  }
+  return s;
+}
+
+// ---- The object ----
+static int32_t put_together(tc_device_ *d, const tc_kernel *const *kernels, int32_t n, const compiled *parts,
+                            const tc_sink *sink) {
+  buffer all = {0};
+  cuda_blob_header h = {.magic = CUDA_BLOB_MAGIC, .n = n};
+  cuda_blob_entry empty = {0};
+  memcpy(h.arch, d->arch, sizeof h.arch);
+  append(&all, (const char *)&h, sizeof h);
+  for (int32_t i = 0; i < n; i++) append(&all, (const char *)&empty, sizeof empty);
+  for (int32_t i = 0; i < n; i++) {
+    tc_sv name = tc_k_name(kernels[i]);
+    cuda_blob_entry e = {.lanes = tc_k_lanes(kernels[i]),
+                         .n_params = tc_k_param_count(kernels[i]),
+                         .shared_bytes = tc_cprint_dynamic_shared(kernels[i], &tc_dialect_cuda)};
+    e.name_at = all.size, e.name_size = name.size;
+    append(&all, name.data, name.size);
+    e.symbol_at = all.size, e.symbol_size = parts[i].symbol.size;
+    append(&all, parts[i].symbol.data, parts[i].symbol.size);
+    align(&all, 64);
+    e.code_at = all.size, e.code_size = parts[i].code_size;
+    append(&all, parts[i].code, parts[i].code_size);
+    if (!all.failed) memcpy(all.data + sizeof h + (size_t)i * sizeof e, &e, sizeof e);
+  }
+  h.size = all.size;
+  int32_t s = TC_STATUS_OUT_OF_MEMORY;
+  if (!all.failed) {
+    memcpy(all.data, &h, sizeof h);
+    s = sink->write(sink->self, all.data, all.size);
+  }
+  free(all.data);
+  return s;
+}
+
+static int32_t compile(const tc_host *h, tc_device_ *d, const tc_kernel *const *kernels, int32_t n, int32_t optimize,
+                       const tc_sink *sink, const tc_sink *text) {
+  (void)h, (void)optimize;
+  int32_t s = open_compiler(d);
+  if (s != TC_STATUS_OK) return s;
+  compiled *parts = calloc((size_t)n + 1, sizeof *parts);
+  if (!parts) return TC_STATUS_OUT_OF_MEMORY;
+  for (int32_t i = 0; i < n && s == TC_STATUS_OK; i++) {
+    s = compile_kernel(d, kernels[i], &parts[i]);
+    if (text && parts[i].source.data && s == TC_STATUS_OK) s = write_text(&parts[i], text);
+  }
+  if (s == TC_STATUS_OK) s = put_together(d, kernels, n, parts, sink);
+  for (int32_t i = 0; i < n; i++) free_compiled(d, &parts[i]);
+  free(parts);
+  return s;
+}
+
+static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
+  char text[200], wish[16];
+  int32_t s = open_compiler(d);
+  if (s != TC_STATUS_OK) return s;
+  int32_t strict = cuda_config(h, "spills", wish, sizeof wish) && strcmp(wish, "error") == 0;
+  int n = snprintf(text, sizeof text, "cuda codegen %s, NVRTC %d.%d, %s%s", CODEGEN_VERSION, d->compiler.major,
+                   d->compiler.minor, d->arch, strict ? ", no spills" : "");
+  return sink->write(sink->self, text, (uint64_t)n);
+}
+
+const tc_codegen_table cuda_codegen = {.struct_size = sizeof cuda_codegen, .compile = compile, .key = key};

@@ -1,0 +1,92 @@
+// What the files of this plugin share: the device, the form of code objects, and the two tables.
+//
+// A device is a GPU with its primary context, or, when the config key `arch` names an architecture ("sm_90"), a device
+// that kernels are compiled for and that runs nothing: it needs no driver. Memory handles are device addresses; stream
+// handles are the driver's. All functions of the table may be called from any thread.
+#ifndef TC_PLUGINS_CUDA_CUDA_H_
+#define TC_PLUGINS_CUDA_CUDA_H_
+
+#include <pthread.h>
+
+#include "driver.h"
+#include "nvrtc.h"
+
+enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4 };
+
+// A pinned buffer on its way to or from the device.
+typedef struct cuda_stage {
+  void *memory;
+  cu_event done;
+  int32_t busy;
+} cuda_stage;
+
+struct tc_device_ {
+  const tc_host *host;
+  int32_t runs; // 0: compiles only
+  int32_t sync; // config key `sync`: every launch is waited for, so that failures name their kernel
+  cuda_driver driver;
+  cu_device device;
+  cu_context context;
+  int32_t pools; // stream-ordered allocation
+  char arch[16];
+  tc_device_props props;
+
+  pthread_mutex_t compiler_lock;
+  int32_t compiler_state; // under the lock: 0 not opened, 1 open, -1 cannot be opened
+  cuda_nvrtc compiler;
+
+  pthread_mutex_t memory_lock;
+  // Under the lock: what allocation is ordered on (the only stream, NULL if there are none or several), staging.
+  cu_stream stream;
+  int32_t n_streams, next_stage;
+  cuda_stage stages[CUDA_STAGES];
+
+  pthread_mutex_t recent_lock;
+  char recent[CUDA_RECENT][80]; // names of the last launches, for messages; under the lock
+  uint64_t n_launches;          // under the lock
+};
+
+// Reports through the host and returns the code.
+int32_t cuda_report(const tc_host *h, int32_t code, const char *text);
+// OK, or the failure `code` of the driver's function `what`, reported.
+int32_t cuda_check(const tc_device_ *d, const char *what, cu_result code);
+// Makes the device current on this thread. DEVICE, reported, if the device only compiles.
+int32_t cuda_enter(tc_device_ *d);
+
+// memory.c
+int32_t cuda_alloc(tc_device_ *d, uint64_t size, tc_handle *out);
+void cuda_free(tc_device_ *d, tc_handle memory);
+int32_t cuda_copy_in(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src,
+                     uint64_t size);
+int32_t cuda_copy_out(tc_device_ *d, tc_handle stream, void *dst, tc_handle src, int64_t src_offset, uint64_t size);
+int32_t cuda_copy(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src, int64_t src_offset,
+                  uint64_t size);
+int32_t cuda_fill(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t offset, uint8_t value, uint64_t size);
+void cuda_memory_close(tc_device_ *d);
+
+// module.c
+int32_t cuda_module_load(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out);
+void cuda_module_unload(tc_device_ *d, tc_handle module);
+int32_t cuda_module_function(tc_device_ *d, tc_handle module, tc_sv name, tc_handle *out);
+int32_t cuda_launch(tc_device_ *d, tc_handle stream, const tc_launch *l);
+
+// ---- Code objects ----
+// A header, entries, then names and the compiler's objects at the offsets that the entries state (from the start).
+#define CUDA_BLOB_MAGIC 0x314E494255434354ull
+typedef struct cuda_blob_header {
+  uint64_t magic, size; // of the whole
+  char arch[16];
+  int32_t n, reserved;
+} cuda_blob_header;
+typedef struct cuda_blob_entry {
+  uint64_t name_at, name_size;     // the kernel's
+  uint64_t symbol_at, symbol_size; // the compiler's name of it
+  uint64_t code_at, code_size;
+  int32_t lanes, n_params; // without the error block
+  int64_t shared_bytes;    // dynamic
+} cuda_blob_entry;
+
+extern const tc_device_table cuda_device;
+extern const tc_codegen_table cuda_codegen;
+
+#endif

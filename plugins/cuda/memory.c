@@ -1,0 +1,128 @@
+// Memory: stream-ordered allocation, copies through pinned buffers, fills.
+//
+// As long as there is one stream, memory is allocated and freed in its order (no waiting); with several, allocation is
+// the driver's synchronous one. Copies from the host have taken the bytes when they return; copies to the host have
+// delivered them. Both go through two pinned buffers in turns, so that the device copies one while the processor fills
+// or empties the other.
+#include <string.h>
+
+#include "cuda.h"
+
+static cu_stream stream_of(tc_handle h) { return (cu_stream)(uintptr_t)h; }
+
+int32_t cuda_alloc(tc_device_ *d, uint64_t size, tc_handle *out) {
+  cu_ptr memory = 0;
+  int32_t s = cuda_enter(d);
+  if (s != TC_STATUS_OK) return s;
+  pthread_mutex_lock(&d->memory_lock);
+  cu_stream stream = d->pools ? d->stream : NULL;
+  pthread_mutex_unlock(&d->memory_lock);
+  size += !size;
+  if (stream) s = cuda_check(d, "cuMemAllocAsync", d->driver.memory_alloc_async(&memory, size, stream));
+  else s = cuda_check(d, "cuMemAlloc", d->driver.memory_alloc(&memory, size));
+  *out = memory;
+  return s;
+}
+
+void cuda_free(tc_device_ *d, tc_handle memory) {
+  if (!memory || cuda_enter(d) != TC_STATUS_OK) return;
+  pthread_mutex_lock(&d->memory_lock);
+  cu_stream stream = d->pools ? d->stream : NULL;
+  pthread_mutex_unlock(&d->memory_lock);
+  if (stream) d->driver.memory_free_async(memory, stream);
+  else d->driver.memory_free(memory);
+}
+
+// ---- Staging ----
+// Under the lock: the next pinned buffer, when the device is done with it.
+static int32_t take_stage(tc_device_ *d, cuda_stage **out) {
+  cuda_stage *g = &d->stages[d->next_stage];
+  int32_t s = TC_STATUS_OK;
+  if (!g->memory) s = cuda_check(d, "cuMemHostAlloc", d->driver.host_alloc(&g->memory, CUDA_STAGE_BYTES, 0));
+  if (s == TC_STATUS_OK && !g->done)
+    s = cuda_check(d, "cuEventCreate", d->driver.event_create(&g->done, CU_EVENT_NO_TIMING));
+  if (s == TC_STATUS_OK && g->busy) s = cuda_check(d, "cuEventSynchronize", d->driver.event_synchronize(g->done));
+  if (s != TC_STATUS_OK) return s;
+  g->busy = 0;
+  d->next_stage = (d->next_stage + 1) % CUDA_STAGES;
+  *out = g;
+  return TC_STATUS_OK;
+}
+
+static int32_t mark_stage(tc_device_ *d, cuda_stage *g, cu_stream stream) {
+  int32_t s = cuda_check(d, "cuEventRecord", d->driver.event_record(g->done, stream));
+  g->busy = s == TC_STATUS_OK;
+  return s;
+}
+
+static uint64_t piece(uint64_t left) { return left < CUDA_STAGE_BYTES ? left : CUDA_STAGE_BYTES; }
+
+int32_t cuda_copy_in(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src,
+                     uint64_t size) {
+  int32_t s = cuda_enter(d);
+  cu_ptr to = dst + (uint64_t)dst_offset;
+  pthread_mutex_lock(&d->memory_lock);
+  for (uint64_t at = 0, n; at < size && s == TC_STATUS_OK; at += n) {
+    cuda_stage *g = NULL;
+    n = piece(size - at);
+    s = take_stage(d, &g);
+    if (s != TC_STATUS_OK) break;
+    memcpy(g->memory, (const char *)src + at, n);
+    s = cuda_check(d, "cuMemcpyHtoDAsync", d->driver.copy_in(to + at, g->memory, n, stream_of(stream)));
+    if (s == TC_STATUS_OK) s = mark_stage(d, g, stream_of(stream));
+  }
+  pthread_mutex_unlock(&d->memory_lock);
+  return s;
+}
+
+// Under the lock: waits for a buffer that the device fills, and empties it.
+static int32_t deliver(tc_device_ *d, cuda_stage *g, void *to, uint64_t size) {
+  int32_t s = cuda_check(d, "cuEventSynchronize", d->driver.event_synchronize(g->done));
+  g->busy = 0;
+  if (s == TC_STATUS_OK) memcpy(to, g->memory, size);
+  return s;
+}
+
+int32_t cuda_copy_out(tc_device_ *d, tc_handle stream, void *dst, tc_handle src, int64_t src_offset, uint64_t size) {
+  int32_t s = cuda_enter(d);
+  cu_ptr from = src + (uint64_t)src_offset;
+  cuda_stage *before = NULL; // on its way, with the piece before this one
+  pthread_mutex_lock(&d->memory_lock);
+  for (uint64_t at = 0, n; at < size && s == TC_STATUS_OK; at += n) {
+    cuda_stage *g = NULL;
+    n = piece(size - at);
+    s = take_stage(d, &g);
+    if (s != TC_STATUS_OK) break;
+    s = cuda_check(d, "cuMemcpyDtoHAsync", d->driver.copy_out(g->memory, from + at, n, stream_of(stream)));
+    if (s == TC_STATUS_OK) s = mark_stage(d, g, stream_of(stream));
+    if (s == TC_STATUS_OK && before) s = deliver(d, before, (char *)dst + at - CUDA_STAGE_BYTES, CUDA_STAGE_BYTES);
+    before = g;
+  }
+  uint64_t last = size % CUDA_STAGE_BYTES ? size % CUDA_STAGE_BYTES : CUDA_STAGE_BYTES;
+  if (s == TC_STATUS_OK && before) s = deliver(d, before, (char *)dst + size - last, last);
+  pthread_mutex_unlock(&d->memory_lock);
+  return s;
+}
+
+int32_t cuda_copy(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src, int64_t src_offset,
+                  uint64_t size) {
+  int32_t s = cuda_enter(d);
+  if (s != TC_STATUS_OK || !size) return s;
+  cu_result code = d->driver.copy(dst + (uint64_t)dst_offset, src + (uint64_t)src_offset, size, stream_of(stream));
+  return cuda_check(d, "cuMemcpyDtoDAsync", code);
+}
+
+int32_t cuda_fill(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t offset, uint8_t value, uint64_t size) {
+  int32_t s = cuda_enter(d);
+  if (s != TC_STATUS_OK || !size) return s;
+  return cuda_check(d, "cuMemsetD8Async", d->driver.fill(dst + (uint64_t)offset, value, size, stream_of(stream)));
+}
+
+void cuda_memory_close(tc_device_ *d) {
+  for (int32_t i = 0; i < CUDA_STAGES; i++) {
+    cuda_stage *g = &d->stages[i];
+    if (g->busy) d->driver.event_synchronize(g->done);
+    if (g->done) d->driver.event_destroy(g->done);
+    if (g->memory) d->driver.host_free(g->memory);
+  }
+}

@@ -1,0 +1,61 @@
+// Source text to code objects.
+//
+// Options: no contraction of multiplications and additions, which the kernels state themselves; IEEE division and roots
+// are the compiler's defaults; ptxas reports registers and spills.
+#include "nvrtc.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "library.h"
+
+int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size) {
+  static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+  *out = (cuda_nvrtc){0};
+  out->library = cuda_library_open(h, "nvrtc", names, "libnvrtc.so*", why, why_size);
+  if (!out->library) return TC_STATUS_PLUGIN;
+  void *p;
+#define X(field, symbol, params)                       \
+  p = dlsym(out->library, symbol);                     \
+  if (!p) {                                            \
+    snprintf(why, why_size, "NVRTC lacks %s", symbol); \
+    return TC_STATUS_PLUGIN;                           \
+  }                                                    \
+  memcpy(&out->field, &p, sizeof p);
+  NVRTC_FUNCTIONS(X)
+#undef X
+  if (out->version(&out->major, &out->minor) == 0) return TC_STATUS_OK;
+  snprintf(why, why_size, "NVRTC does not tell its version");
+  return TC_STATUS_PLUGIN;
+}
+
+static int32_t take_code(const tc_host *h, const cuda_nvrtc *n, nvrtc_program program, void **out, size_t *out_size) {
+  if (n->cubin_size(program, out_size) != 0 || *out_size == 0) return TC_STATUS_PLUGIN;
+  *out = h->alloc(h->self, *out_size);
+  if (!*out) return TC_STATUS_OUT_OF_MEMORY;
+  return n->cubin(program, *out) == 0 ? TC_STATUS_OK : TC_STATUS_PLUGIN;
+}
+
+int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *source, const char *arch, void **out_code,
+                           size_t *out_size, char **out_log) {
+  char target[64];
+  snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
+  const char *const options[] = {target, "--fmad=false", "-std=c++17", "--ptxas-options=-v"};
+  nvrtc_program program = NULL;
+  *out_code = NULL, *out_size = 0, *out_log = NULL;
+  if (n->create(&program, source, "kernel.cu", 0, NULL, NULL) != 0) return TC_STATUS_PLUGIN;
+  int failed = n->compile(program, 4, options);
+  size_t size = 0;
+  if (n->log_size(program, &size) == 0 && size > 1) {
+    *out_log = h->alloc(h->self, size + 1);
+    if (*out_log && n->log(program, *out_log) != 0) (*out_log)[0] = 0;
+  }
+  int32_t s = failed ? TC_STATUS_PLUGIN : take_code(h, n, program, out_code, out_size);
+  n->destroy(&program);
+  if (s != TC_STATUS_OK && *out_code) {
+    h->free(h->self, *out_code);
+    *out_code = NULL;
+  }
+  return s;
+}

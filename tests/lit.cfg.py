@@ -1,5 +1,6 @@
 # lit: every .tc file under tests/ir and .test file under tests/cli is a script of RUN lines.
 #   %tcrun   the program       %FileCheck   LLVM's       %S, %s, %t as ever
+import ctypes
 import os
 import shutil
 
@@ -22,3 +23,17 @@ config.substitutions.append(("%source", source))
 # A test meets no settings but its own: no caches, no configuration of the person who runs it.
 config.environment["TC_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
 config.environment["XDG_CONFIG_HOME"] = os.path.join(config.test_exec_root, "config")
+# The compiler of kernels for GPUs, as the plugin finds it.
+nvrtc = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so")
+
+
+def opens(library):
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+if any(opens(library) for library in nvrtc):
+    config.available_features.add("nvrtc")

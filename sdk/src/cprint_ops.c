@@ -209,9 +209,15 @@ static void put_cast(printer *p, tc_dtype from, tc_dtype to, tc_kval x) {
   put(p, "(");
   put_type(p, to);
   put(p, ")");
-  bool conversion = load[0] != '$';
+  const char *whole = !is_float(from) || is_float(to) || to == TC_U64 ? NULL
+                      : to == TC_I64 || to == TC_U32                  ? p->d->float_to_i64
+                                                                      : p->d->float_to_i32;
+  bool conversion = whole || load[0] != '$';
+  const char *hole = whole ? strstr(whole, "$0") : NULL;
   if (conversion) put(p, "(");
+  if (hole) put_sv(p, (tc_sv){whole, (size_t)(hole - whole)});
   put_format(p, load, 1, &v);
+  if (hole) put(p, hole + 2);
   if (conversion) put(p, ")");
 }
 

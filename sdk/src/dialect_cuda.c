@@ -33,6 +33,13 @@ static const char prologue[] =
     "  const unsigned b = __float_as_uint(f);\n"
     "  return f != f ? 0x7fc0 : (unsigned short)((b + 0x7fff + (b >> 16 & 1)) >> 16);\n"
     "}\n"
+    "template <typename F> __device__ __forceinline__ int tc_to_i32(F x) {\n"
+    "  return x >= (F)-2147483648.0 && x < (F)2147483648.0 ? (int)x : -2147483647 - 1;\n"
+    "}\n"
+    "template <typename F> __device__ __forceinline__ long long tc_to_i64(F x) {\n"
+    "  return x >= (F)-9223372036854775808.0 && x < (F)9223372036854775808.0 ? (long long)x : -9223372036854775807ll - "
+    "1;\n"
+    "}\n"
     "template <typename T> __device__ __forceinline__ void tc_atomic_add(T *p, T v) { atomicAdd(p, v); }\n"
     "__device__ __forceinline__ void tc_atomic_add(long long *p, long long v) { atomicAdd((unsigned long long *)p, "
     "(unsigned long long)v); }\n"
@@ -103,5 +110,8 @@ const tc_cdialect tc_dialect_cuda = {
     .prefetch = "asm volatile(\"prefetch.L2 [%0];\" :: \"l\"($0));",
     .shared_dynamic = "extern __shared__ __align__(128) unsigned char tc_shared[];",
     .name_prefix = "tc_",
+    // What processors and PyTorch's results there give for values out of range.
+    .float_to_i32 = "tc_to_i32($0)",
+    .float_to_i64 = "tc_to_i64($0)",
     .shared_static_bytes = 40960, // of 48 KiB: the scratch of collectives is static
 };

@@ -50,6 +50,9 @@ typedef struct tc_cdialect {
   const char *shared_dynamic;
   int64_t shared_static_bytes;
   const char *name_prefix; // of a kernel's name, so that it is none of the language's; NULL: none
+  // Casts of real floats to integers, where C's would not do for values out of range: "$0" as i32 and as i64 (narrower
+  // types, and u32, keep the low bits of these). NULL: C's casts.
+  const char *float_to_i32, *float_to_i64;
 } tc_cdialect;
 
 // Receives the text in pieces.

@@ -3,6 +3,8 @@
 
 #include "tests/unit/fft/fft_test.h"
 
+#include "tc/cprint.h"
+
 typedef struct nvrtc {
   int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
   int (*compile)(void *, int, const char *const *);

@@ -7,6 +7,8 @@
 
 #include "tests/unit/kernel/programs.h"
 
+#include "tc/cprint.h"
+
 #define EXAMPLES TC_SOURCE_DIR "/examples/"
 
 static void write_sb(void *self, const char *text, size_t size) { tc_sb_put(self, (tc_sv){text, size}); }

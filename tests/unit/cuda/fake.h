@@ -1,0 +1,28 @@
+// What the fake driver (fake_driver.c) tells the tests, and what they can ask of it. Its functions are found with
+// dlsym.
+#ifndef TESTS_UNIT_CUDA_FAKE_H_
+#define TESTS_UNIT_CUDA_FAKE_H_
+
+#include <stdint.h>
+
+// Live objects, and how often the driver was used wrongly: a handle that does not live, no current context, a copy
+// beyond an allocation, a pinned buffer that is written while a copy from it is under way.
+typedef struct fake_state {
+  int32_t contexts, streams, events, modules, allocations, pinned, async_allocations;
+  int32_t faults;
+  char fault[200]; // the first one
+  int32_t launches;
+  // The last launch.
+  uint32_t grid, lanes, shared_bytes;
+  uint64_t words[64]; // its parameters, as many as fake_set_params said
+  char kernel[128];
+  int32_t dynamic_shared; // as set by cuFuncSetAttribute
+} fake_state;
+
+typedef const fake_state *(*fake_state_fn)(void);
+// Parameters that every kernel has; bytes of each.
+typedef void (*fake_params_fn)(int32_t n, const int32_t *bytes);
+// The call number `after` from now of the named function fails with the code; NULL: none.
+typedef void (*fake_fail_fn)(const char *function, int32_t after, int32_t code);
+
+#endif

@@ -40,18 +40,18 @@ tc_json tcrun_index_find(const line_index *x, tc_sv key) {
 }
 
 // ---- Random numbers ----
-tc_status tcrun_random(const tc_allocator *a, tc_sym_ctx *syms, const tc_tensor_type *t, uint64_t seed, double mean,
-                       double std, int64_t high, tc_tensor *out) {
+static tc_status random_tensor(const tc_context *c, tc_sym_ctx *syms, const tc_tensor_type *t, uint64_t seed, double mean,
+                               double std, int64_t high, tc_tensor *out) {
   int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   for (int32_t d = 0; d < t->rank; d++) {
     if (!tc_sym_hint(syms, t->sizes[d], &sizes[d]))
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "it has a size without an example value: give --inputs");
     strides[d] = tc_sym_hint_or(syms, t->strides[d], 1);
   }
-  TC_TRY(tc_tensor_create_strided(a, t->dtype, t->rank, sizes, strides, out));
+  TC_TRY(tc_tensor_create_strided(c->allocator, t->dtype, t->rank, sizes, strides, out));
   char cls = tc_dtype_class(t->dtype);
-  if (cls == 'f' || cls == 'c') tc_tensor_fill_normal(out, seed, mean, std);
-  else tc_tensor_fill_uniform_int(out, seed, 0, cls == 'b' && high > 2 ? 2 : high);
+  if (cls == 'f' || cls == 'c') tc_tensor_fill_normal(&c->executor, out, seed, mean, std);
+  else tc_tensor_fill_uniform_int(&c->executor, out, seed, 0, cls == 'b' && high > 2 ? 2 : high);
   return TC_OK;
 }
 
@@ -75,7 +75,7 @@ static tc_status random_input(const source *s, int32_t leaf, int32_t i, tc_tenso
     tc_json_double(tc_json_get(it.value, "high"), &high);
   }
   if (in->value->kind == TC_VALUE_TENSOR)
-    return tcrun_random(s->c->allocator, s->m->module->syms, &in->value->type, s->o->seed + (uint64_t)leaf, mean, std,
+    return random_tensor(s->c, s->m->module->syms, &in->value->type, s->o->seed + (uint64_t)leaf, mean, std,
                         (int64_t)high, out);
   int64_t number = in->value->kind == TC_VALUE_SYM ? tc_sym_hint_or(s->m->module->syms, in->value->symbol, 2) : 1;
   tc_dtype d = in->value->kind == TC_VALUE_SYM ? TC_I64 : in->value->kind == TC_VALUE_BOOL ? TC_BOOL : TC_F64;

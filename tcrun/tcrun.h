@@ -59,9 +59,6 @@ void tcrun_split_name(tc_sv base, tc_sv *out_file, tc_sv *out_name, tc_sv *out_d
 TC_NODISCARD tc_status tcrun_inputs(tc_context *c, const run_options *o, model *m, tc_tensor **out,
                                     const char **out_note);
 void tcrun_free_tensors(tc_tensor *t, int32_t n);
-// A random tensor of a type whose sizes have example values.
-TC_NODISCARD tc_status tcrun_random(const tc_allocator *a, tc_sym_ctx *syms, const tc_tensor_type *t, uint64_t seed,
-                                    double mean, double std, int64_t high, tc_tensor *out);
 
 // An index.jsonl: lines by name, file, or file and method.
 typedef struct line_index {

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define TC_ASAN 1
@@ -31,11 +32,22 @@ static const size_t arena_gap = 0;
 
 enum { ALLOC_ALIGN = 64, CHUNK_FIRST = 4096, CHUNK_MOST = 1 << 20, ARENA_ALIGN = 16, ARENA_ALIGN_MOST = 4096 };
 
+// Large blocks lie on huge pages where the system grants them: one fault for 2 MiB in place of 512, and fewer misses of
+// the address cache behind it.
+static const size_t HUGE_PAGE = (size_t)2 << 20, HUGE_LEAST = (size_t)4 << 20;
+
 static void *system_alloc(void *self, size_t size) {
   (void)self;
   if (size == 0) size = 1;
-  if (size > (size_t)PTRDIFF_MAX - ALLOC_ALIGN) return NULL;
-  return aligned_alloc(ALLOC_ALIGN, (size + ALLOC_ALIGN - 1) & ~(size_t)(ALLOC_ALIGN - 1));
+  if (size > (size_t)PTRDIFF_MAX - HUGE_PAGE) return NULL;
+  const size_t align = size >= HUGE_LEAST ? HUGE_PAGE : ALLOC_ALIGN;
+  size = (size + ALLOC_ALIGN - 1) & ~(size_t)(ALLOC_ALIGN - 1);
+  void *p = aligned_alloc(align, size);
+#ifdef MADV_HUGEPAGE
+  // Asked for whole pages inside the block only. A kernel without huge pages refuses, which costs nothing.
+  if (p != NULL && size >= HUGE_LEAST) madvise(p, size & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+#endif
+  return p;
 }
 
 static void system_free(void *self, void *ptr) {

@@ -14,6 +14,10 @@ void tc_row_load_floats(tc_dtype d, const void *data, int64_t step, int32_t n, d
 void tc_row_store_ints(tc_dtype d, void *data, int64_t step, int32_t n, const int64_t *values, bool is_u64);
 void tc_row_store_floats(tc_dtype d, void *data, int64_t step, int32_t n, const double *re, const double *im);
 
+// 4·TC_NORMAL_BLOCK normals of mean 0 and variance 1: those of the counters from block·TC_NORMAL_BLOCK on (normal.c).
+enum { TC_NORMAL_BLOCK = 64 };
+void tc_normals(uint64_t seed, uint64_t block, float *out);
+
 // The negative of a wide integer as its dtype has it: modulo the width.
 int64_t tc_wide_negate(tc_dtype d, int64_t v);
 

@@ -6,6 +6,7 @@
 #ifndef TC_CORE_TENSOR_TENSOR_H_
 #define TC_CORE_TENSOR_TENSOR_H_
 
+#include "core/base/executor.h"
 #include "core/base/str.h"
 
 typedef struct tc_storage {
@@ -82,9 +83,11 @@ int64_t tc_tensor_get_int(const tc_tensor *t, const int64_t *index);
 // Prints name, dtype, sizes and the first `max_values` values.
 void tc_tensor_print(tc_sb *sb, tc_sv name, const tc_tensor *t, int32_t max_values);
 
-// Random fills for tests and benchmarks (Philox; the same numbers on every machine, whatever the strides). A complex
-// value has real mean `mean` and variance std², half of it in each part. An empty range gives `low`.
-void tc_tensor_fill_normal(const tc_tensor *t, uint64_t seed, double mean, double std);
-void tc_tensor_fill_uniform_int(const tc_tensor *t, uint64_t seed, int64_t low, int64_t high); // [low, high)
+// Random fills for tests and benchmarks (Philox; the same numbers on every machine, whatever the strides and the
+// executor's threads, which share the work). A complex value has real mean `mean` and variance std², half of it in each
+// part. An empty range gives `low`.
+void tc_tensor_fill_normal(const tc_executor *e, const tc_tensor *t, uint64_t seed, double mean, double std);
+void tc_tensor_fill_uniform_int(const tc_executor *e, const tc_tensor *t, uint64_t seed, int64_t low,
+                                int64_t high); // [low, high)
 
 #endif

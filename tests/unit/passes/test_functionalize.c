@@ -238,7 +238,7 @@ static tc_status random_program(tc_arena *arena, uint64_t *seed, int32_t steps, 
     p.values[p.n++] =
         tc_graph_add_input(p.g, i ? TC_IN_BUFFER : TC_IN_USER, TC_SV("x"), i ? TC_SV("b") : TC_SV("x"), &t);
     TC_TRY(tc_tensor_create(tc_system_allocator(), TC_F32, 2, sizes, &in[i]));
-    tc_tensor_fill_uniform_int(&in[i], tc_test_random(seed), -8, 9);
+    tc_tensor_fill_uniform_int(&tc_executor_serial, &in[i], tc_test_random(seed), -8, 9);
   }
   while (steps-- > 0 && p.n < 56) random_step(&p);
   for (int32_t i = 0; i < p.n; i++)

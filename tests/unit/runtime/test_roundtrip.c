@@ -86,8 +86,8 @@ static tc_status random_input(const tc_graph_input *in, tc_sym_ctx *c, uint64_t 
   }
   TC_TRY(tc_tensor_create_strided(tc_system_allocator(), t->dtype, t->rank, sizes, strides, out));
   char cls = tc_dtype_class(t->dtype);
-  if (cls == 'f' || cls == 'c') tc_tensor_fill_normal(out, seed, 0, 1);
-  else tc_tensor_fill_uniform_int(out, seed, 0, 2);
+  if (cls == 'f' || cls == 'c') tc_tensor_fill_normal(&tc_executor_serial, out, seed, 0, 1);
+  else tc_tensor_fill_uniform_int(&tc_executor_serial, out, seed, 0, 2);
   return TC_OK;
 }
 

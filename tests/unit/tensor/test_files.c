@@ -65,8 +65,8 @@ static tc_status make_list(tc_arena *arena, tc_tensor_list *out) {
     tc_tensor *t = &item->tensor;
     TC_TRY(tc_tensor_create(tc_arena_allocator(arena), d, rank, shapes[(d / 4 + d) % 4], t));
     out->count++;
-    if (d < TC_F16) tc_tensor_fill_uniform_int(t, (uint64_t)d, -100, 100);
-    else tc_tensor_fill_normal(t, (uint64_t)d, 0, 3);
+    if (d < TC_F16) tc_tensor_fill_uniform_int(&tc_executor_serial, t, (uint64_t)d, -100, 100);
+    else tc_tensor_fill_normal(&tc_executor_serial, t, (uint64_t)d, 0, 3);
     t->conj = d == TC_C64 || d == TC_C32;
     t->neg = d == TC_C64 || d == TC_F32;
     if (rank == 2) { // transposed

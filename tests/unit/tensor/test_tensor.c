@@ -234,8 +234,8 @@ TC_TEST(copies_between_all_dtypes) {
         dst.neg = to != TC_BOOL && tc_test_random(&seed) % 3 == 0;
         src.conj = tc_dtype_is_complex(from) && tc_test_random(&seed) % 2;
         dst.conj = tc_dtype_is_complex(to) && tc_test_random(&seed) % 2;
-        if (from < TC_F16) tc_tensor_fill_uniform_int(&src, tc_test_random(&seed), -100, 100);
-        else tc_tensor_fill_normal(&src, tc_test_random(&seed), 0, 40);
+        if (from < TC_F16) tc_tensor_fill_uniform_int(&tc_executor_serial, &src, tc_test_random(&seed), -100, 100);
+        else tc_tensor_fill_normal(&tc_executor_serial, &src, tc_test_random(&seed), 0, 40);
         assert_ok(tc_tensor_copy(&src, &dst));
         check_copied(&src, &dst);
         tc_tensor_unref(&src);
@@ -382,13 +382,15 @@ TC_TEST(prints_for_people) {
 
 TC_TEST(fills_have_their_moments) {
   const int64_t n = 200000;
-  for (int k = 0; k < 2; k++) {
-    tc_tensor t = make(arena, k ? TC_C128 : TC_F64, 1, &n);
-    tc_tensor_fill_normal(&t, tc_test_seed(), 3, 2);
+  for (int i = 0; i < 4; i++) {
+    const int k = i & 1;
+    static const tc_dtype dtypes[] = {TC_F64, TC_C128, TC_F32, TC_C64};
+    tc_tensor t = make(arena, dtypes[i], 1, &n);
+    tc_tensor_fill_normal(&tc_executor_serial, &t, tc_test_seed(), 3, 2);
     double sum = 0, square = 0, cube = 0, fourth = 0, im_square = 0, cross = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t j = 0; j < n; j++) {
       double re, im;
-      tc_tensor_get(&t, &i, &re, &im);
+      tc_tensor_get(&t, &j, &re, &im);
       re = (re - 3) / 2, im /= 2;
       sum += re, square += re * re, cube += re * re * re, fourth += re * re * re * re, im_square += im * im,
           cross += re * im;
@@ -409,9 +411,9 @@ TC_TEST(fills_are_the_same_everywhere) {
   // known answers). The draw of the widest range is the first two words times (2^64-1) / 2^64.
   const int64_t n = 1, zero = 0;
   tc_tensor i = make(arena, TC_I64, 1, &n), f = make(arena, TC_F64, 1, &n);
-  tc_tensor_fill_uniform_int(&i, 0, INT64_MIN, INT64_MAX);
+  tc_tensor_fill_uniform_int(&tc_executor_serial, &i, 0, INT64_MIN, INT64_MAX);
   assert_true((uint64_t)tc_tensor_get_int(&i, &zero) + (UINT64_C(1) << 63) == UINT64_C(0x6627e8d5e169c58d) - 1);
-  tc_tensor_fill_normal(&f, 0, 0, 1);
+  tc_tensor_fill_normal(&tc_executor_serial, &f, 0, 0, 1);
   const double u = (double)(UINT64_C(0x6627e8d5e169c58d) >> 11) * 0x1p-53,
                v = (double)(UINT64_C(0xbc57ac4c9b00dbd8) >> 11) * 0x1p-53;
   double got;
@@ -420,6 +422,17 @@ TC_TEST(fills_are_the_same_everywhere) {
   assert_true(fabs(got - want) < 1e-14);
   tc_tensor_unref(&i);
   tc_tensor_unref(&f);
+  // Single precision makes four from a counter: a radius from one word, a direction from the next, twice.
+  const int64_t four = 4;
+  const uint32_t words[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+  tc_tensor s = make(arena, TC_F32, 1, &four);
+  tc_tensor_fill_normal(&tc_executor_serial, &s, 0, 0, 1);
+  for (int64_t k = 0; k < four; k++) {
+    const double radius = sqrt(-2 * log(words[k & 2] * 0x1p-32)), turn = 6.283185307179586 * 0x1p-32 * words[k | 1];
+    tc_tensor_get(&s, &k, &got, NULL);
+    assert_true(fabs(got - radius * (k & 1 ? sin(turn) : cos(turn))) < 1e-6);
+  }
+  tc_tensor_unref(&s);
 
   uint64_t seed = tc_test_seed();
   const int64_t sizes[] = {7, 5, 6};
@@ -427,8 +440,8 @@ TC_TEST(fills_are_the_same_everywhere) {
     tc_tensor a = make(arena, d, 3, sizes), b = make_shuffled(arena, d, 3, sizes, &seed);
     b.neg = d != TC_BOOL, b.conj = tc_dtype_is_complex(d);
     for (int k = 0; k < 2; k++) {
-      if (k) tc_tensor_fill_uniform_int(&a, 11, -3, 9), tc_tensor_fill_uniform_int(&b, 11, -3, 9);
-      else tc_tensor_fill_normal(&a, 11, 0, 4), tc_tensor_fill_normal(&b, 11, 0, 4);
+      if (k) tc_tensor_fill_uniform_int(&tc_executor_serial, &a, 11, -3, 9), tc_tensor_fill_uniform_int(&tc_executor_serial, &b, 11, -3, 9);
+      else tc_tensor_fill_normal(&tc_executor_serial, &a, 11, 0, 4), tc_tensor_fill_normal(&tc_executor_serial, &b, 11, 0, 4);
       int64_t index[3] = {0};
       do {
         double ar, ai, br, bi;
@@ -444,18 +457,42 @@ TC_TEST(fills_are_the_same_everywhere) {
   return TC_OK;
 }
 
+// Threads share the blocks; sizes around a block's end, and offsets of parts, must not matter.
+TC_TEST(fills_do_not_depend_on_threads) {
+  uint64_t seed = tc_test_seed();
+  tc_executor pool;
+  TC_TRY(tc_executor_pthread(3, &pool));
+  for (tc_dtype d = 1; d < TC_DTYPE_COUNT; d++) {
+    const int64_t sizes[] = {300 + (int64_t)(tc_test_random(&seed) % 3), 257};
+    for (int k = 0; k < 2; k++) {
+      tc_tensor a = make(arena, d, 2, sizes), b = make(arena, d, 2, sizes);
+      const tc_executor *e[] = {&tc_executor_serial, &pool};
+      for (int i = 0; i < 2; i++) {
+        if (k) tc_tensor_fill_uniform_int(e[i], i ? &b : &a, seed, -3, 100);
+        else tc_tensor_fill_normal(e[i], i ? &b : &a, seed, 1, 2);
+      }
+      const size_t bytes = (size_t)(tc_tensor_numel(&a) * tc_dtype_size(d));
+      assert_memory_equal(tc_tensor_data(&a), tc_tensor_data(&b), bytes);
+      tc_tensor_unref(&a);
+      tc_tensor_unref(&b);
+    }
+  }
+  tc_executor_destroy(&pool);
+  return TC_OK;
+}
+
 TC_TEST(uniform_ints_cover_their_range) {
   const int64_t n = 60000;
   int64_t seen[6] = {0};
   tc_tensor t = make(arena, TC_I32, 1, &n);
-  tc_tensor_fill_uniform_int(&t, tc_test_seed(), -2, 4);
+  tc_tensor_fill_uniform_int(&tc_executor_serial, &t, tc_test_seed(), -2, 4);
   for (int64_t i = 0; i < n; i++) {
     const int64_t v = tc_tensor_get_int(&t, &i);
     assert_true(v >= -2 && v < 4);
     seen[v + 2]++;
   }
   for (int k = 0; k < 6; k++) assert_true(llabs(seen[k] - 10000) < 600);
-  tc_tensor_fill_uniform_int(&t, 1, 5, 5);
+  tc_tensor_fill_uniform_int(&tc_executor_serial, &t, 1, 5, 5);
   assert_int_equal(tc_tensor_get_int(&t, (int64_t[]){77}), 5);
   tc_tensor_unref(&t);
   return TC_OK;
@@ -475,6 +512,7 @@ int main(void) {
       cmocka_unit_test(prints_for_people),
       cmocka_unit_test(fills_have_their_moments),
       cmocka_unit_test(fills_are_the_same_everywhere),
+      cmocka_unit_test(fills_do_not_depend_on_threads),
       cmocka_unit_test(uniform_ints_cover_their_range),
   };
   return TC_RUN(tests);

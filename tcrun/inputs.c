@@ -40,8 +40,8 @@ tc_json tcrun_index_find(const line_index *x, tc_sv key) {
 }
 
 // ---- Random numbers ----
-static tc_status random_tensor(const tc_context *c, tc_sym_ctx *syms, const tc_tensor_type *t, uint64_t seed, double mean,
-                               double std, int64_t high, tc_tensor *out) {
+static tc_status random_tensor(const tc_context *c, tc_sym_ctx *syms, const tc_tensor_type *t, uint64_t seed,
+                               double mean, double std, int64_t high, tc_tensor *out) {
   int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   for (int32_t d = 0; d < t->rank; d++) {
     if (!tc_sym_hint(syms, t->sizes[d], &sizes[d]))
@@ -76,7 +76,7 @@ static tc_status random_input(const source *s, int32_t leaf, int32_t i, tc_tenso
   }
   if (in->value->kind == TC_VALUE_TENSOR)
     return random_tensor(s->c, s->m->module->syms, &in->value->type, s->o->seed + (uint64_t)leaf, mean, std,
-                        (int64_t)high, out);
+                         (int64_t)high, out);
   int64_t number = in->value->kind == TC_VALUE_SYM ? tc_sym_hint_or(s->m->module->syms, in->value->symbol, 2) : 1;
   tc_dtype d = in->value->kind == TC_VALUE_SYM ? TC_I64 : in->value->kind == TC_VALUE_BOOL ? TC_BOOL : TC_F64;
   TC_TRY(tc_tensor_create(s->c->allocator, d, 0, NULL, out));

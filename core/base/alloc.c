@@ -1,6 +1,6 @@
 // Allocators and the arena.
 //
-// The arena is a list of chunks with a bump pointer in the newest one. Chunks double from 4 KiB to 1 MiB; a larger
+// The arena is a list of chunks with a bump pointer in the newest one. Chunks double from 4 KiB to 4 MiB; a larger
 // request gets a chunk of its own, placed behind the newest one, so that the newest one's rest stays in use. Memory is
 // zeroed when handed out, not when a chunk is taken: it is then warm in the cache.
 //
@@ -30,7 +30,7 @@ static const size_t arena_gap = 16;
 static const size_t arena_gap = 0;
 #endif
 
-enum { ALLOC_ALIGN = 64, CHUNK_FIRST = 4096, CHUNK_MOST = 1 << 20, ARENA_ALIGN = 16, ARENA_ALIGN_MOST = 4096 };
+enum { ALLOC_ALIGN = 64, CHUNK_FIRST = 4096, CHUNK_MOST = 4 << 20, ARENA_ALIGN = 16, ARENA_ALIGN_MOST = 4096 };
 
 // Large blocks lie on huge pages where the system grants them: one fault for 2 MiB in place of 512, and fewer misses of
 // the address cache behind it.

@@ -141,9 +141,7 @@ tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, t
     return tc_status_note(failed, "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
   }
   TC_TRY(tc_kb_finish(e.kb, &raw), "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
-  TC_TRY(tc_kernel_verify(raw), "while checking the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
   tc_kernel *plain;
   TC_TRY(tc_kernel_legalise(e.arena, raw, &plain));
-  TC_TRY(tc_kernel_simplify(e.arena, plain, &out->kernel));
-  return TC_OK;
+  return tc_kernel_simplify(e.arena, plain, &out->kernel);
 }

@@ -84,7 +84,6 @@ static uint16_t narrow(double value, int mant) {
 }
 
 uint16_t tc_f64_to_f16(double f) { return narrow(f, 10); }
-uint16_t tc_f64_to_bf16(double f) { return narrow(f, 7); }
 uint16_t tc_f32_to_f16(float f) { return narrow((double)f, 10); }
 
 uint16_t tc_f32_to_bf16(float f) { // the format is a prefix of f32's: weights come through here in bulk
@@ -93,6 +92,9 @@ uint16_t tc_f32_to_bf16(float f) { // the format is a prefix of f32's: weights c
   if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
   return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
+
+// What is a single-precision number, as most that come here are, takes the short way.
+uint16_t tc_f64_to_bf16(double f) { return (double)(float)f == f ? tc_f32_to_bf16((float)f) : narrow(f, 7); }
 
 float tc_bf16_to_f32(uint16_t h) {
   const uint32_t bits = (uint32_t)h << 16;

@@ -1,10 +1,11 @@
 // Random fills: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC'11) with
 // counters made from the element's row-major number, so that values depend on neither strides, order nor threads.
 //
-// Tensors are filled in blocks of elements that have consecutive numbers, by all threads. Normals up to single precision
-// are those of normal.c, several from a counter; f64 and c128 have the element's number as counter and Box-Muller pairs
-// in double. The logarithm and the circular functions are computed here from operations that IEEE 754 defines exactly
-// (the build forbids contraction), because those of C libraries differ in last bits and the fills must not.
+// Tensors are filled in blocks of elements that have consecutive numbers, by all threads. Normals up to single
+// precision are those of normal.c, several from a counter; f64 and c128 have the element's number as counter and
+// Box-Muller pairs in double. The logarithm and the circular functions are computed here from operations that IEEE 754
+// defines exactly (the build forbids contraction), because those of C libraries differ in last bits and the fills must
+// not.
 #include <math.h>
 #include <string.h>
 
@@ -105,15 +106,14 @@ static void narrow_block(const fill *f, int64_t first, int32_t n) {
   float z[BLOCK];
   double re[BLOCK], im[BLOCK];
   tc_normals(f->seed, (uint64_t)(complex ? first * 2 : first) / BLOCK, z);
-  if (f->t->dtype == TC_F32 && f->contiguous && !f->t->neg) {
-    for (int32_t i = 0; i < n; i++) z[i] = mean + std * z[i];
-    memcpy((float *)tc_tensor_data(f->t) + first, z, (size_t)n * sizeof *z);
+  for (int32_t i = 0; complex && i < 2 * n; i += 2) z[i] = mean + std * z[i], z[i + 1] *= std;
+  for (int32_t i = 0; !complex && i < n; i++) z[i] = mean + std * z[i];
+  if (tc_dtype_real(f->t->dtype) == TC_F32 && f->contiguous && !f->t->neg && !f->t->conj) {
+    const size_t parts = complex ? 2 : 1;
+    memcpy((float *)tc_tensor_data(f->t) + (size_t)first * parts, z, (size_t)n * parts * sizeof *z);
     return;
   }
-  for (int32_t i = 0; i < n; i++) {
-    re[i] = mean + std * (complex ? z[2 * i] : z[i]);
-    im[i] = complex ? std * z[2 * i + 1] : 0;
-  }
+  for (int32_t i = 0; i < n; i++) re[i] = complex ? z[2 * i] : z[i], im[i] = complex ? z[2 * i + 1] : 0;
   store_floats(f, first, n, re, im);
 }
 

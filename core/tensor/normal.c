@@ -1,8 +1,9 @@
 // Standard normals in single precision, by the block: Philox4x32-10 (see fill.c) and Box-Muller.
 //
-// Counter i of a block gives four values from its four words: each pair of words is a radius √(-2 ln u) and a direction,
-// whose cosine and sine are two independent normals. Plain loops that compilers turn into vectors, of operations
-// that IEEE 754 defines exactly, without contraction: every machine and vector width gives the same bits. The largest magnitude that can come out is √(2 ln 2³²) = 6.66.
+// Counter i of a block gives four values from its four words: each pair of words is a radius √(-2 ln u) and a
+// direction, whose cosine and sine are two independent normals. Plain loops that compilers turn into vectors, of
+// operations that IEEE 754 defines exactly, without contraction: every machine and vector width gives the same bits.
+// The largest magnitude that can come out is √(2 ln 2³²) = 6.66.
 #include <math.h>
 #include <string.h>
 

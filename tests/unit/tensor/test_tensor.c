@@ -440,8 +440,12 @@ TC_TEST(fills_are_the_same_everywhere) {
     tc_tensor a = make(arena, d, 3, sizes), b = make_shuffled(arena, d, 3, sizes, &seed);
     b.neg = d != TC_BOOL, b.conj = tc_dtype_is_complex(d);
     for (int k = 0; k < 2; k++) {
-      if (k) tc_tensor_fill_uniform_int(&tc_executor_serial, &a, 11, -3, 9), tc_tensor_fill_uniform_int(&tc_executor_serial, &b, 11, -3, 9);
-      else tc_tensor_fill_normal(&tc_executor_serial, &a, 11, 0, 4), tc_tensor_fill_normal(&tc_executor_serial, &b, 11, 0, 4);
+      if (k)
+        tc_tensor_fill_uniform_int(&tc_executor_serial, &a, 11, -3, 9),
+            tc_tensor_fill_uniform_int(&tc_executor_serial, &b, 11, -3, 9);
+      else
+        tc_tensor_fill_normal(&tc_executor_serial, &a, 11, 0, 4),
+            tc_tensor_fill_normal(&tc_executor_serial, &b, 11, 0, 4);
       int64_t index[3] = {0};
       do {
         double ar, ai, br, bi;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tcrun/check.h"
+#include "tcrun/round_trip.h"
 
 typedef struct check_case {
   const check_run *r;
@@ -25,6 +26,7 @@ typedef struct check_case {
   tc_tensor *inputs, *outputs;
   tc_sb record; // "outputs" of the report
   double compile_ms, run_ms;
+  bool skip; // a failure is not what was asked about
 } check_case;
 
 // ---- Keys ----
@@ -248,9 +250,33 @@ static tc_status compare_random(check_case *k) {
 }
 
 // ---- A case ----
+static tc_status inputs_again(void *self, model *m, tc_tensor **out) {
+  check_case *k = self;
+  (void)m; // its inputs are the case's
+  tc_tensor *kept = k->inputs;
+  tc_status s = read_inputs(k);
+  *out = k->inputs;
+  k->inputs = kept;
+  return s;
+}
+
+// The program as text at every stage, against what it computes itself.
+static tc_status run_round_trip(check_case *k) {
+  tc_sb graph = tc_sb_make(k->arena);
+  tc_source_print(&graph, &k->m.source, TC_STAGE_GRAPH);
+  TC_TRY(tc_session_create_from(k->c, &k->m.source, TC_STAGE_EXEC, &k->session));
+  TC_TRY(read_inputs(k));
+  k->outputs = TC_NEW_ARRAY(k->arena, tc_tensor, k->m.graph->outputs.count);
+  TC_TRY(tc_session_run(k->session, k->inputs, k->outputs, &(tc_session_run_options){.seed = k->options.seed}));
+  k->skip = false;
+  round_trip t = {.c = k->c, .o = &k->options, .tensors = k->m.module, .inputs = inputs_again, .self = k};
+  t.outputs = k->outputs, t.n_outputs = k->m.graph->outputs.count, t.shapes_only = flag(k->line, "random");
+  return tcrun_round_trip(&t, tc_sb_view(&graph), k->session);
+}
+
 static tc_status run_once(check_case *k) {
   double start = tc_now_ms();
-  TC_TRY(tc_session_create(k->c, k->m.graph, TC_STAGE_EXEC, &k->session));
+  TC_TRY(tc_session_create_from(k->c, &k->m.source, TC_STAGE_EXEC, &k->session));
   k->compile_ms = tc_now_ms() - start;
   if (k->options.compile_only) return TC_OK;
   TC_TRY(read_inputs(k));
@@ -279,13 +305,14 @@ static tc_status run_once(check_case *k) {
 static tc_status run_case(void *arg) {
   check_case *k = arg;
   k->record = tc_sb_make(k->arena);
+  k->skip = k->options.round_trip; // until the program itself has run
   if (k->options.grad) return tc_error(TC_STATUS_UNIMPLEMENTED, "gradients cannot be checked by this build");
   if (!k->archive) {
     TC_TRY(tcrun_load(k->c, &k->options, k->f->path.data, &k->m));
   } else {
     TC_TRY(tcrun_load_program(&k->options, k->f->path.data, k->archive, k->program, &k->m));
   }
-  return run_once(k);
+  return k->options.round_trip ? run_round_trip(k) : run_once(k);
 }
 
 static void put_record(const check_case *k, tc_status s, FILE *to) {
@@ -295,7 +322,10 @@ static void put_record(const check_case *k, tc_status s, FILE *to) {
   tc_sb_putz(&sb, ", \"method\": ");
   tc_json_quote(&sb, k->label);
   tc_sb_printf(&sb, ", \"backend\": \"" TC_SV_FMT "\", \"mode\": \"" TC_SV_FMT "\", \"status\": \"%s\", \"reason\": ",
-               TC_SV_ARG(k->r->backend), TC_SV_ARG(k->r->mode), s == TC_OK ? "pass" : "fail");
+               TC_SV_ARG(k->r->backend), TC_SV_ARG(k->r->mode),
+               s == TC_OK ? "pass"
+               : k->skip  ? "skip"
+                          : "fail");
   tc_json_quote(&sb, s == TC_OK ? TC_SV("") : tc_sv_of(tc_status_text(s)));
   tc_sb_printf(&sb, ", \"outputs\": [" TC_SV_FMT "]", (int)k->record.size, k->record.text ? k->record.text : "");
   put_number(&sb, "compile_ms", k->compile_ms);
@@ -330,7 +360,7 @@ static tc_status one_case(check_case *k, int32_t number, FILE *to) {
   if (k->outputs) tcrun_free_tensors(k->outputs, k->m.graph->outputs.count);
   if (k->inputs) tcrun_free_tensors(k->inputs, k->m.graph->inputs.count);
   tc_session_destroy(k->session);
-  k->m.archive = NULL; // shared by the file's cases
+  if (k->archive) k->m.archive = NULL; // shared by the file's cases
   if (!k->archive || k->m.program) tcrun_unload(&k->m);
   tc_arena_destroy(k->arena);
   return bad;
@@ -408,6 +438,7 @@ static tc_status run_file(void *arg) {
   tc_status s = open_file(q);
   if (s != TC_OK) {
     check_case k = {.r = q->r, .f = q->f, .c = q->c, .arena = q->arena, .record = tc_sb_make(q->arena)};
+    k.skip = q->r->o->round_trip;
     fprintf(q->to, "B 0 \n");
     put_record(&k, s, q->to);
     tc_status_free(s);

@@ -181,7 +181,7 @@ static tc_status bench_model(run_options *o, tc_context *c, model *m) {
   bench b = {.o = o, .c = c, .m = m, .checked = "is ref"};
   tc_tensor *inputs;
   double start = tc_now_ms();
-  TC_TRY(tc_session_create(c, m->graph, TC_STAGE_EXEC, &b.session));
+  TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &b.session));
   b.compile_ms = tc_now_ms() - start;
   tc_status s = tcrun_inputs(c, o, m, &inputs, NULL);
   if (s == TC_OK) {

@@ -126,20 +126,26 @@ static tc_sv group_of(tc_arena *arena, tc_sv reason) {
   return tc_sb_view(&sb);
 }
 
+static void count_skipped(totals *t, tc_sv file, tc_sv method, tc_sv reason) {
+  t->skipped++;
+  if (!t->r->o->quiet)
+    printf("skip " TC_SV_FMT "%s" TC_SV_FMT ": " TC_SV_FMT "\n", TC_SV_ARG(file), method.size ? " " : "",
+           TC_SV_ARG(method), TC_SV_ARG(reason));
+}
+
 static void count(totals *t, tc_sv file, tc_sv method, tc_sv status, tc_sv reason, tc_sv record) {
   tc_arena *arena = t->r->o->arena;
   const skip *s = find_skip(&t->skips, arena, file, method);
-  bool passed = tc_sv_is(status, "pass");
+  bool passed = tc_sv_is(status, "pass"), skipped = tc_sv_is(status, "skip");
   if (s && passed) {
     passed = false;
     reason = tc_sv_printf(arena, "passes, but is on the skip list: " TC_SV_FMT, TC_SV_ARG(s->reason));
-  } else if (s) {
-    t->skipped++;
-    if (!t->r->o->quiet)
-      printf("skip " TC_SV_FMT "%s" TC_SV_FMT ": " TC_SV_FMT "\n", TC_SV_ARG(file), method.size ? " " : "",
-             TC_SV_ARG(method), TC_SV_ARG(s->reason));
+  } else if (s || skipped) {
+    tc_sv line;
+    tc_sv_cut(reason, '\n', &line);
+    count_skipped(t, file, method, s ? s->reason : line);
   }
-  if (!s || tc_sv_starts(reason, "passes, but")) {
+  if (!skipped && (!s || tc_sv_starts(reason, "passes, but"))) {
     t->passed += passed;
     t->failed += !passed;
     if (!passed) {
@@ -424,5 +430,7 @@ tc_status cmd_check(run_options *o) {
   if (s != TC_OK) return s;
   print_groups(&t);
   printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
+  if (o->round_trip && t.passed + t.failed == 0)
+    return tc_error(TC_STATUS_MISMATCH, "none of the models could be run, so none was read as text");
   return t.failed ? tc_error(TC_STATUS_MISMATCH, "%d of %d cases failed", t.failed, t.passed + t.failed) : TC_OK;
 }

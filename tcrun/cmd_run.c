@@ -1,5 +1,6 @@
 // tcrun run, dump, explain.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tcrun/tcrun.h"
 
@@ -80,7 +81,7 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
   tc_tensor *inputs;
   const char *note;
   double start = tc_now_ms();
-  TC_TRY(tc_session_create(c, m->graph, TC_STAGE_EXEC, &session));
+  TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &session));
   double compiled = tc_now_ms();
   tc_status s = tcrun_inputs(c, o, m, &inputs, &note);
   if (s != TC_OK) {
@@ -113,6 +114,18 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
 }
 
 // ---- dump, explain ----
+// Where the tensors are that the text names, so that it runs as it is.
+static void put_weights(run_options *o, const model *m, tc_sb *sb) {
+  tc_source named = m->source;
+  if (m->program) {
+    char *whole = realpath(m->path.data, NULL);
+    named.weights = whole ? tc_sv_copy(o->arena, tc_sv_of(whole)) : m->path;
+    named.weights_program = tc_pt2_count(m->archive) > 1 ? m->program->name : (tc_sv){0};
+    free(whole);
+  }
+  tc_source_print_weights(sb, &named);
+}
+
 static tc_status dump_model(run_options *o, tc_context *c, model *m, double load_ms) {
   (void)load_ms;
   int32_t stage = tc_stage_parse(o->stage.size ? o->stage : TC_SV("graph"));
@@ -121,8 +134,9 @@ static tc_status dump_model(run_options *o, tc_context *c, model *m, double load
                     "no stage '" TC_SV_FMT "': graph, functional, loop, schedule, kernel, plan, code",
                     TC_SV_ARG(o->stage));
   tc_session *session;
-  TC_TRY(tc_session_create(c, m->graph, stage, &session));
+  TC_TRY(tc_session_create_from(c, &m->source, stage, &session));
   tc_sb sb = tc_sb_make(o->arena);
+  if (stage < TC_STAGE_CODE) put_weights(o, m, &sb);
   tc_status s = tc_session_text(session, stage, &sb);
   if (s == TC_OK) fputs(sb.text, stdout);
   tc_session_destroy(session);
@@ -164,7 +178,7 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
 static tc_status explain_model(run_options *o, tc_context *c, model *m, double load_ms) {
   (void)load_ms;
   tc_session *session;
-  TC_TRY(tc_session_create(c, m->graph, c->is_ref ? TC_STAGE_EXEC : TC_STAGE_PLAN, &session));
+  TC_TRY(tc_session_create_from(c, &m->source, c->is_ref ? TC_STAGE_EXEC : TC_STAGE_PLAN, &session));
   const tc_session_stats *q = tc_session_stats_of(session);
   tc_sb sb = tc_sb_make(o->arena);
   tc_sb_printf(&sb, TC_SV_FMT ": %d nodes, %d compiled segments, %d nodes left to the references, %d of control flow\n",

@@ -133,7 +133,7 @@ tc_status tcrun_inputs(tc_context *c, const run_options *o, model *m, tc_tensor 
   if (o->inputs.size) {
     status = tc_tensors_read(c->allocator, o->arena, tc_sv_z(o->arena, o->inputs), &s.given);
   } else if (!o->random && m->archive) {
-    status = tc_pt2_sample_inputs(m->archive, m->program, &s.given);
+    status = tc_pt2_sample_inputs(m->archive, m->program ? m->program : m->weights, &s.given);
     if (status == TC_OK) note = "the archive's samples";
     if (tc_status_code(status) == TC_STATUS_NOT_FOUND) tc_status_free(status), status = TC_OK;
   }

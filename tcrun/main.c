@@ -11,8 +11,8 @@ static const struct {
 } commands[] = {
     {"run", cmd_run, "[run] MODEL [--inputs=FILE|--random[=SEED]] [--output=FILE]",
      "load, compile and run a model, print its outputs"},
-    {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json]",
-     "compare with PyTorch's stored results, or with the references"},
+    {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip]",
+     "compare with PyTorch's stored results, or with the references; or hold every stage's text to what it says"},
     {"bench", cmd_bench, "bench MODEL… [--random] [--json]", "time a model"},
     {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code",
      "print a stage of the compilation"},

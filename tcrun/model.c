@@ -42,26 +42,96 @@ static tc_status note_guarded(void *arg) {
   return TC_OK;
 }
 
+// ---- Text ----
 typedef struct text_load {
-  tc_context *c;
-  run_options *o;
+  const tc_context *c;
   model *m;
-  tc_sv text;
+  tc_sv name, text;
 } text_load;
 
 static tc_status parse_text(void *arg) {
   text_load *t = arg;
   tc_module *module = t->m->module;
   tc_lexer lx;
-  tc_lex_init(&lx, module->arena, tc_sv_copy(module->arena, t->m->path), tc_sv_copy(module->arena, t->text));
-  return tc_graph_parse(module, &lx, &t->m->graph);
+  tc_lex_init(&lx, module->arena, tc_sv_copy(module->arena, t->name), tc_sv_copy(module->arena, t->text));
+  TC_TRY(tc_source_parse(t->c, module, &lx, &t->m->source));
+  t->m->graph = t->m->source.graph;
+  note_promises(t->m);
+  return TC_OK;
+}
+
+tc_status tcrun_read_text(tc_context *c, tc_sv name, tc_sv text, model *m) {
+  text_load t = {c, m, name, text};
+  TC_TRY(tc_module_create(c->allocator, c->ops, &m->module));
+  return tc_arena_guard(m->module->arena, parse_text, &t);
+}
+
+typedef struct binding_job {
+  model *m;
+  const tc_module *from;
+  const tc_tensor_list *list; // instead of `from`
+} binding_job;
+
+static const tc_tensor *find_tensor(const binding_job *j, tc_sv name) {
+  if (j->list) return tc_tensor_list_find(j->list, name);
+  const tc_map_entry *e = tc_map_find(j->from->bindings, name);
+  const tc_binding *b = e ? e->value.ptr : NULL;
+  return b && b->tensor.storage ? &b->tensor : NULL;
+}
+
+static tc_status bind_all(void *arg) {
+  binding_job *j = arg;
+  tc_module *module = j->m->module;
+  for (int32_t i = 0; i < j->m->graph->inputs.count; i++) {
+    const tc_graph_input *in = &j->m->graph->inputs.data[i];
+    bool state = in->kind == TC_IN_PARAMETER || in->kind == TC_IN_BUFFER || in->kind == TC_IN_CONSTANT;
+    const tc_tensor *t = state ? find_tensor(j, in->target) : NULL;
+    if (!t) continue;
+    tc_binding *b = TC_NEW(module->arena, tc_binding);
+    *b = (tc_binding){.name = in->target, .tensor = tc_tensor_ref(t), .is_parameter = in->kind == TC_IN_PARAMETER};
+    tc_map_entry *e = tc_map_put(module->bindings, in->target, NULL);
+    if (e->value.ptr) tc_tensor_unref(&((tc_binding *)e->value.ptr)->tensor);
+    e->value.ptr = b;
+  }
+  return TC_OK;
+}
+
+tc_status tcrun_bind(model *m, const tc_module *from) {
+  return tc_arena_guard(m->module->arena, bind_all, &(binding_job){.m = m, .from = from});
+}
+
+// The file that a text names: beside the text, else as it stands.
+static const char *weights_path(run_options *o, const model *m) {
+  if (o->weights.size) return tc_sv_z(o->arena, o->weights);
+  tc_sv beside = tc_path_join(o->arena, tc_path_dir(m->path), m->source.weights);
+  return tc_sv_z(o->arena, tc_file_exists(tc_sv_z(o->arena, beside)) ? beside : m->source.weights);
+}
+
+// Tensors of an archive's program, or of a .safetensors or .npz by name.
+static tc_status load_weights(tc_context *c, run_options *o, model *m) {
+  if (!o->weights.size && !m->source.weights.size) return TC_OK;
+  const char *path = weights_path(o, m);
+  if (!tc_sv_ends(tc_sv_of(path), ".pt2")) {
+    tc_tensor_list list;
+    TC_TRY(tc_tensors_read(c->allocator, o->arena, path, &list), "while reading the weights");
+    tc_status s = tc_arena_guard(m->module->arena, bind_all, &(binding_job){.m = m, .list = &list});
+    tc_tensor_list_free(&list);
+    return s;
+  }
+  tc_sv method = o->method.size ? o->method : m->source.weights_program;
+  TC_TRY(tc_pt2_open(path, c->ops, &(tc_pt2_options){.allocator = c->allocator}, &m->archive),
+         "while reading the weights");
+  int32_t i = method.size ? tc_pt2_find(m->archive, method) : 0;
+  if (i < 0) return tc_error(TC_STATUS_NOT_FOUND, "%s has no program '" TC_SV_FMT "'", path, TC_SV_ARG(method));
+  TC_TRY(tc_pt2_load(m->archive, i, &m->weights), "while reading the weights of %s", path);
+  return tcrun_bind(m, m->weights->module);
 }
 
 static tc_status load_text(tc_context *c, run_options *o, model *m) {
-  text_load t = {c, o, m, {0}};
-  TC_TRY(tc_file_read(o->arena, m->path.data, &t.text));
-  TC_TRY(tc_module_create(c->allocator, c->ops, &m->module));
-  return tc_arena_guard(m->module->arena, parse_text, &t);
+  tc_sv text;
+  TC_TRY(tc_file_read(o->arena, m->path.data, &text));
+  TC_TRY(tcrun_read_text(c, m->path, text, m));
+  return load_weights(c, o, m);
 }
 
 static void start(run_options *o, const char *path, model *m) {
@@ -76,6 +146,7 @@ tc_status tcrun_load_program(run_options *o, const char *path, tc_pt2 *archive, 
   TC_TRY(tc_pt2_load(archive, i, &m->program));
   m->module = m->program->module;
   m->graph = m->program->graph;
+  m->source = (tc_source){.stage = TC_STAGE_GRAPH, .graph = m->graph};
   return tc_arena_guard(m->module->arena, note_guarded, m);
 }
 
@@ -95,12 +166,8 @@ static tc_status load_archive(tc_context *c, run_options *o, const char *path, m
 tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *m) {
   start(o, path, m);
   tc_status s;
-  if (tc_sv_ends(m->path, ".tc")) {
-    s = load_text(c, o, m);
-    if (s == TC_OK) s = tc_arena_guard(m->module->arena, note_guarded, m);
-  } else {
-    s = load_archive(c, o, path, m);
-  }
+  if (tc_sv_ends(m->path, ".tc")) s = load_text(c, o, m);
+  else s = load_archive(c, o, path, m);
   if (s != TC_OK) {
     tcrun_unload(m);
     return tc_status_note(s, "while loading %s", path);
@@ -111,6 +178,7 @@ tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *m) 
 void tcrun_unload(model *m) {
   if (m->program) tc_program_destroy(m->program);
   else tc_module_destroy(m->module);
+  tc_program_destroy(m->weights);
   tc_pt2_close(m->archive);
   *m = (model){0};
 }

@@ -21,6 +21,7 @@ static const option own[] = {
     O("atol", REAL, atol),          O("runs", INT, runs),
     O("input", LIST, named_inputs), O("grad", FLAG, grad),
     O("flops", FLAG, flops),        O("compile-only", FLAG, compile_only),
+    O("weights", TEXT, weights),    O("round-trip", FLAG, round_trip),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {

@@ -13,9 +13,9 @@ typedef struct run_options {
   tc_arena *arena;
   tc_config *config;
   TC_VEC(tc_sv) args; // what is no option: models, patterns
-  tc_sv inputs, output, expect, stage, method, filter, report, skip_list;
+  tc_sv inputs, output, expect, stage, method, filter, report, skip_list, weights;
   TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
-  bool random, json, quiet, help, grad, compile_only, flops;
+  bool random, json, quiet, help, grad, compile_only, flops, round_trip;
   uint64_t seed;
   int64_t runs;
   double rtol, atol; // < 0: not given
@@ -30,13 +30,15 @@ TC_NODISCARD tc_status tcrun_open(run_options *o, tc_context **out);
 TC_NODISCARD tc_status tcrun_open_ref(bool wide, tc_context **out);
 
 // ---- Models (model.c) ----
-// A model: one program of an archive, or a graph of a .tc file.
+// A model: one program of an archive, or a .tc file of any stage.
 typedef struct model {
   tc_sv path, file, name; // file: without folder and ".pt2"; name: also without the dialect
   tc_module *module;      // owned through `program` or by itself
   tc_graph *graph;
+  tc_source source; // what sessions are made from; its graph is `graph`
   tc_pt2 *archive;
   tc_program *program;       // NULL for .tc
+  tc_program *weights;       // .tc: the program of `archive` whose tensors it uses, or NULL
   tc_tensor_type *out_types; // by graph output, as the program promises them (passes may change the graph)
   tc_sv *out_names;          // names of the values behind them
   int32_t n_out_types;       // the passes may put more in front
@@ -47,6 +49,10 @@ TC_NODISCARD tc_status tcrun_load(tc_context *c, run_options *o, const char *pat
 // Program i of an opened archive; `m` keeps the archive, which it owns.
 TC_NODISCARD tc_status tcrun_load_program(run_options *o, const char *path, tc_pt2 *archive, int32_t i, model *m);
 void tcrun_unload(model *m);
+// Reads a text into a model of its own: `m` gets its module, graph and source. `name` is for messages.
+TC_NODISCARD tc_status tcrun_read_text(tc_context *c, tc_sv name, tc_sv text, model *m);
+// Gives the inputs of `m` that stand for tensors those that `from` has under their names.
+TC_NODISCARD tc_status tcrun_bind(model *m, const tc_module *from);
 // Graph output number of user output `leaf` after the session's passes, or -1.
 int32_t tcrun_output_of(const model *m, int32_t leaf);
 int32_t tcrun_user_outputs(const model *m);

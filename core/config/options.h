@@ -18,6 +18,13 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
 
 // X(ID, key, type, built-in value, lo, hi, choices, code, doc)
 // `code` is 1 if the option may change what is compiled: such options are part of cache keys and of guards.
+// Debug builds check what every pass and stage made.
+#ifdef NDEBUG
+#define TC_VERIFY_PRESET "false"
+#else
+#define TC_VERIFY_PRESET "true"
+#endif
+
 #define TC_OPTION_LIST(X)                                                                                              \
   /* what to run on, and how */                                                                                        \
   X(BACKEND, "backend", TEXT, "auto", 0, 0, "", 1,                                                                     \
@@ -81,7 +88,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(DEBUG_DIR, "debug_dir", TEXT, "", 0, 0, "", 0, "that folder; naming one turns compile_debug on")                   \
   X(PROFILE, "profile", TEXT, "", 0, 0, "", 0, "file for a timeline in Chrome's trace format")                         \
   X(SELF_CHECK, "self_check", BOOL, "false", 0, 0, "", 0, "compare every run with the references")                     \
-  X(VERIFY, "verify", BOOL, "false", 0, 0, "", 0, "verify the program after every pass")                               \
+  X(VERIFY, "verify", BOOL, TC_VERIFY_PRESET, 0, 0, "", 0, "verify the program after every pass and stage")            \
   X(PASS_SKIP, "pass.skip", LIST, "", 0, 0, "", 1, "passes not to run")                                                \
   X(PASS_STOP, "pass.stop_after", INT, "0", 0, 1000000, "", 1, "stop after this many passes (bisection); 0: never")    \
   /* where things are */                                                                                               \

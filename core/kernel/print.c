@@ -11,10 +11,11 @@
 typedef struct printer {
   tc_sb *sb;
   const tc_kernel *k;
-  tc_sv *names;        // of values, given when they are printed
-  uint8_t *in_place;   // by value: a constant or scalar that is not printed as an instruction
-  tc_map *taken;       // names in use
-  int32_t next, depth; // next number; indentation
+  tc_sv *names;          // of values, given when they are printed
+  tc_sv *mems, *scalars; // names of memory objects and scalar parameters
+  uint8_t *in_place;     // by value: a constant or scalar that is not printed as an instruction
+  tc_map *taken;         // names in use
+  int32_t next, depth;   // next number; indentation
 } printer;
 
 static bool has_name(const printer *p, tc_kval v) { return p->k->names[v].size > 0; }
@@ -91,20 +92,27 @@ static void put_name(printer *p, tc_sv name) {
 static void put_value(printer *p, tc_kval v) {
   const tc_kinst *in = def(p, v);
   if (!p->in_place[v]) put_name(p, p->names[v]);
-  else if (in->op == TC_K_SCALAR) put_name(p, p->k->scalars[in->imm].name);
+  else if (in->op == TC_K_SCALAR) put_name(p, p->scalars[in->imm]);
   else put_literal(p, p->k->values[v].dtype, in->imm, in->fimm);
+}
+
+// The name, or the first of name.1, name.2, … that is not in use.
+static tc_sv unique(printer *p, tc_sv want) {
+  bool fresh;
+  tc_sv name = want;
+  tc_map_put(p->taken, name, &fresh);
+  for (int32_t i = 1; !fresh; i++) {
+    name = tc_sv_printf(p->sb->arena, TC_SV_FMT ".%d", TC_SV_ARG(want), (int)i);
+    tc_map_put(p->taken, name, &fresh);
+  }
+  return name;
 }
 
 // Gives the value its name, unique in the kernel.
 static void put_def(printer *p, tc_kval v) {
   tc_sv name = p->k->names[v];
-  bool fresh = false;
-  if (name.size) tc_map_put(p->taken, name, &fresh);
-  for (int32_t i = 1; name.size && !fresh; i++) {
-    name = tc_sv_printf(p->sb->arena, TC_SV_FMT ".%d", TC_SV_ARG(p->k->names[v]), (int)i);
-    tc_map_put(p->taken, name, &fresh);
-  }
-  while (!name.size || !fresh) {
+  if (name.size) name = unique(p, name);
+  for (bool fresh = name.size > 0; !fresh;) {
     name = tc_sv_printf(p->sb->arena, "%d", (int)p->next++);
     tc_map_put(p->taken, name, &fresh);
   }
@@ -148,7 +156,7 @@ static void put_op(printer *p, const tc_kinst *in) {
 static void put_access(printer *p, const tc_kinst *in) {
   if (in->width > 1) tc_sb_printf(p->sb, ".v%d", (int)in->width);
   tc_sb_putc(p->sb, ' ');
-  put_name(p, p->k->mems[in->mem].name);
+  put_name(p, p->mems[in->mem]);
   tc_sb_putc(p->sb, '[');
   put_value(p, in->args[0]);
   tc_sb_putc(p->sb, ']');
@@ -259,7 +267,7 @@ static void put_param(printer *p, const tc_kparam *param) {
   static const char *const flags[] = {"readonly", "writeonly", "noalias", "stream"};
   if (param->is_scalar) {
     const tc_kscalar_info *s = &p->k->scalars[param->index];
-    put_name(p, s->name);
+    put_name(p, p->scalars[param->index]);
     put_type(p, s->dtype);
     if (s->lo != INT64_MIN || s->hi != INT64_MAX) {
       tc_sb_putz(p->sb, " in [");
@@ -272,18 +280,19 @@ static void put_param(printer *p, const tc_kparam *param) {
     return;
   }
   const tc_kmem_info *m = &p->k->mems[param->index];
-  put_name(p, m->name);
+  put_name(p, p->mems[param->index]);
   tc_sb_printf(p->sb, " : global %s", tc_dtype_name(m->dtype));
   for (int32_t i = 0; i < 4; i++)
     if (m->flags & (1 << i)) tc_sb_printf(p->sb, " %s", flags[i]);
   if (m->align > tc_dtype_size(m->dtype)) tc_sb_printf(p->sb, " align %d", (int)m->align);
 }
 
-static void put_mem(printer *p, const tc_kmem_info *m) {
+static void put_mem(printer *p, int32_t number) {
+  const tc_kmem_info *m = &p->k->mems[number];
   static const char *const words[] = {"", "shared", "lane_array", "table"};
   if (m->space == TC_SPACE_GLOBAL) return;
   tc_sb_printf(p->sb, "  %s ", words[m->space]);
-  put_name(p, m->name);
+  put_name(p, p->mems[number]);
   put_type(p, m->dtype);
   if (m->space != TC_SPACE_TABLE) {
     tc_sb_printf(p->sb, "[%lld]\n", (long long)m->count);
@@ -306,8 +315,10 @@ void tc_kernel_print(tc_sb *sb, const tc_kernel *k) {
   p.names = TC_NEW_ARRAY(sb->arena, tc_sv, k->n_values + 1);
   p.in_place = TC_NEW_ARRAY(sb->arena, uint8_t, k->n_values + 1);
   p.taken = tc_map_create(sb->arena);
-  for (int32_t i = 0; i < k->n_mems; i++) tc_map_put(p.taken, k->mems[i].name, NULL);
-  for (int32_t i = 0; i < k->n_scalars; i++) tc_map_put(p.taken, k->scalars[i].name, NULL);
+  p.mems = TC_NEW_ARRAY(sb->arena, tc_sv, k->n_mems);
+  p.scalars = TC_NEW_ARRAY(sb->arena, tc_sv, k->n_scalars);
+  for (int32_t i = 0; i < k->n_mems; i++) p.mems[i] = unique(&p, k->mems[i].name);
+  for (int32_t i = 0; i < k->n_scalars; i++) p.scalars[i] = unique(&p, k->scalars[i].name);
   choose_in_place(&p);
   tc_sb_printf(sb, "kernel @" TC_SV_FMT " (", TC_SV_ARG(k->name));
   for (int32_t i = 0; i < k->n_params; i++) {
@@ -315,7 +326,7 @@ void tc_kernel_print(tc_sb *sb, const tc_kernel *k) {
     put_param(&p, &k->params[i]);
   }
   tc_sb_printf(sb, ")\n    blocks 1 lanes %d {\n", (int)k->lanes);
-  for (int32_t i = 0; i < k->n_mems; i++) put_mem(&p, &k->mems[i]);
+  for (int32_t i = 0; i < k->n_mems; i++) put_mem(&p, i);
   const tc_kir_region *g = &k->regions[k->body];
   for (int32_t i = 0; i < g->insts.count; i++) put_inst(&p, &k->insts[g->insts.data[i]]);
   tc_sb_putz(sb, "}\n");

@@ -138,6 +138,7 @@ static void begin(tc_lo *lo, int32_t kind, int32_t n_par, const tc_int *par, int
                   .n_red = n_red,
                   .name = lo->node->name,
                   .source = lo->node->source,
+                  .op = lo->node->op ? lo->node->op->schema.name : (tc_sv){0},
                   .node = lo->node};
   const tc_sym **vars = TC_NEW_ARRAY(l->arena, const tc_sym *, n_par + n_red);
   const tc_sym **extents = TC_NEW_ARRAY(l->arena, const tc_sym *, n_par + n_red);

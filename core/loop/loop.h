@@ -90,6 +90,7 @@ struct tc_lnode {
   int32_t id, kind;
   tc_sv name;   // of the graph value it came from
   tc_sv source; // model's line
+  tc_sv op;     // name of the op that it came from, after which kernels are called; may be empty
   int32_t n_par, n_red;
   const tc_sym *const *vars; // n_par + n_red
   const tc_sym *const *extents;
@@ -147,6 +148,8 @@ void tc_loops_sweep(tc_loops *l);
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
 // Names of buffers are made unique; numbers of buffers and nodes are not text.
 void tc_loops_print(tc_sb *sb, const tc_loops *l);
+// The same; afterwards `names` (an empty map at first) has the name of every buffer in the text: tc_buf * → tc_sv *.
+void tc_loops_print_named(tc_sb *sb, const tc_loops *l, tc_map *names);
 // The op of a call as a graph of one node, as loops and plans print it, and back, at "graph"; it has n_results.
 void tc_call_print(tc_sb *sb, tc_module *m, const tc_node *call);
 TC_NODISCARD tc_status tc_call_parse(tc_module *m, tc_lexer *lx, int32_t n_results, const tc_node **out);

@@ -1,10 +1,11 @@
 // Reads the text form of loop IR.
 //
 //   loops  := 'loops' @name [ symbols ] [ signature ] '{' { input | node } 'return' [ output { ',' output } ] '}'
-//   decl   := %name ':' dtype '[' sizes ']' [ '{' strides '}' ] [ '+' '(' offset ')' ] [ 'prefer' '{' strides '}' ] [
-//   'inplace' %name ] input  := decl '=' 'input' INT node   := decl [ ',' decl ] '=' kind { 'keep' | 'named' STRING |
-//   '@' STRING } [ body ] [ graph ] kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '['
-//   vars ']'
+//   decl   := %name ':' dtype '[' sizes ']' [ '{' strides '}' ] [ offset ] [ 'prefer' '{' strides '}' ]
+//             [ 'inplace' %name ]
+//   input  := decl '=' 'input' INT
+//   node   := decl [ ',' decl ] '=' kind { 'keep' | 'of' STRING | 'named' STRING | '@' STRING } [ body ] [ graph ]
+//   kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '[' vars ']'
 //           | 'template' name '(' operands ')' [ 'attrs' '[' exprs ']' ] | 'call' '(' operands ')'
 //   vars   := [ NAME ':' expr { ',' NAME ':' expr } ]         name := STRING | IDENT { '.' IDENT }
 //   operand:= %name [ '[' vars '->' exprs ']' ]
@@ -12,8 +13,8 @@
 //   inst   := 'const' literal ':' dtype | 'index' expr ':' dtype
 //           | 'load' %name '[' { expr | %value } ']' [ 'wrap' ] [ 'if' expr 'else' %value ] [ '@' STRING ]
 //           | OPCODE %value { ',' %value } [ ':' dtype ]
-//   output := kind [ STRING ] ( %name [ 'as' dtype '[' sizes ']' '{' strides '}' [ '+' '(' offset ')' ] [ 'conj' ] ] |
-//   number | 'none' )
+//   output := kind [ STRING ] ( %name [ 'as' dtype '[' sizes ']' '{' strides '}' [ offset ] [ 'conj' ] ] | number |
+//   'none' ) offset := '+' '(' expr ')'
 //
 // Names of loop variables count inside their node only; they may come again. Names of size symbols must have been
 // declared in the list of symbols. A call stands with its op as a graph of one node (core/ir/parse.c reads it).
@@ -502,6 +503,7 @@ static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
   TC_TRY(kind_of(r, n, outs[0]));
   for (;;) {
     if (tc_lex_eat(lx, "keep")) n->keep = true;
+    else if (tc_lex_eat(lx, "of")) TC_TRY(tc_lex_string(lx, &n->op));
     else if (tc_lex_eat(lx, "named")) TC_TRY(tc_lex_string(lx, &n->name));
     else if (tc_lex_eat(lx, "@")) TC_TRY(tc_lex_string(lx, &n->source));
     else break;

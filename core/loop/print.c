@@ -259,6 +259,10 @@ static void put_node(printer *p, const tc_lnode *n) {
     tc_sb_putc(sb, ']');
   }
   if (n->keep) tc_sb_putz(sb, " keep");
+  if (n->op.size) {
+    tc_sb_putz(sb, " of ");
+    tc_sb_quoted(sb, n->op);
+  }
   if (!tc_sv_eq(n->name, name_of(p, n->outs[0]))) {
     tc_sb_putz(sb, " named ");
     tc_sb_quoted(sb, n->name);
@@ -365,8 +369,10 @@ static void put_symbols(printer *p) {
   tc_symbols_print(p->sb, l->module, used);
 }
 
-void tc_loops_print(tc_sb *sb, const tc_loops *l) {
-  printer p = {.sb = sb, .l = l, .names = tc_map_create(sb->arena), .taken = tc_map_create(sb->arena)};
+void tc_loops_print(tc_sb *sb, const tc_loops *l) { tc_loops_print_named(sb, l, tc_map_create(sb->arena)); }
+
+void tc_loops_print_named(tc_sb *sb, const tc_loops *l, tc_map *names) {
+  printer p = {.sb = sb, .l = l, .names = names, .taken = tc_map_create(sb->arena)};
   tc_sb_printf(sb, "loops @" TC_SV_FMT, TC_SV_ARG(l->name));
   put_symbols(&p);
   if (l->graph) tc_signature_print(sb, l->graph);

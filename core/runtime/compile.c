@@ -39,43 +39,83 @@ static void tick(tc_compiled *x, int32_t stage, double *t) {
   *t = now;
 }
 
-static tc_status lower(tc_context *c, tc_graph *g, int32_t last, bool fuse, tc_compiled *x) {
-  double t = tc_now_ms();
+static bool verifies(const tc_context *c) { return tc_config_bool(c->config, TC_OPT_ID_VERIFY); }
+
+static tc_status make_loops(tc_context *c, tc_compiled *x) {
   tc_lower_options lo = {
       .logger = &c->logger, .templates = &c->templates, .call_supported = tc_exec_call_supported, .self = c->device};
   if (!c->device || !tc_config_bool(c->config, TC_OPT_ID_CALLS)) lo.call_supported = NULL;
-  TC_TRY(tc_lower_graph(g, &lo, &x->loops));
+  TC_TRY(tc_lower_graph(x->graph, &lo, &x->loops));
+  return verifies(c) ? tc_status_note(tc_loops_verify(x->loops), "after the stage 'loop'") : TC_OK;
+}
+
+static tc_status make_schedule(tc_context *c, bool fuse, tc_compiled *x) {
+  tc_schedule_options so = {
+      .logger = &c->logger, .device = &c->device->props, .fuse = fuse && tc_config_bool(c->config, TC_OPT_ID_FUSE)};
+  so.max_group = (int32_t)tc_config_int(c->config, TC_OPT_ID_FUSION_MAX_NODES);
+  TC_TRY(tc_schedule_loops(x->loops, &so, &x->schedule));
+  if (!verifies(c)) return TC_OK;
+  TC_TRY(tc_loops_verify(x->loops), "after the stage 'schedule'");
+  return tc_status_note(tc_schedule_verify(x->schedule), "after the stage 'schedule'");
+}
+
+static tc_status make_plan(tc_context *c, tc_compiled *x) {
+  tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props};
+  TC_TRY(tc_plan_build(x->schedule, &eo, &x->plan));
+  if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
+  TC_TRY(tc_plan_verify(x->plan), "after the stage 'plan'");
+  if (!verifies(c)) return TC_OK;
+  for (int32_t i = 0; i < x->plan->kernels.count; i++) {
+    const tc_kernel *k = x->plan->kernels.data[i]->kernel;
+    TC_TRY(tc_kernel_verify(k), "after the stage 'kernel', in @" TC_SV_FMT, TC_SV_ARG(x->plan->kernel_names.data[i]));
+    TC_TRY(tc_kernel_verify_plain(k), "after the stage 'kernel', in @" TC_SV_FMT,
+           TC_SV_ARG(x->plan->kernel_names.data[i]));
+  }
+  return tc_status_note(tc_plan_check_random(x->plan, 1, 8), "after the stage 'plan'");
+}
+
+// Kernels that somebody wrote may use what plugins do not take.
+static tc_status make_kernels_plain(tc_plan *p) {
+  for (int32_t i = 0; i < p->kernels.count; i++) {
+    tc_emitted *k = (tc_emitted *)(uintptr_t)p->kernels.data[i];
+    tc_kernel *plain;
+    if (!k->kernel) continue;
+    tc_status s = tc_kernel_verify_plain(k->kernel);
+    bool is_plain = s == TC_OK;
+    tc_status_free(s);
+    if (is_plain) continue;
+    TC_TRY(tc_kernel_legalise(p->arena, k->kernel, &plain), "while making the kernel @" TC_SV_FMT " plain",
+           TC_SV_ARG(p->kernel_names.data[i]));
+    TC_TRY(tc_kernel_simplify(p->arena, plain, &k->kernel));
+  }
+  return TC_OK;
+}
+
+tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled *x) {
+  double t = tc_now_ms();
+  bool given = x->plan != NULL;
+  if (!x->loops && !x->plan) TC_TRY(make_loops(c, x));
   tick(x, TC_STAGE_LOOP, &t);
   if (last == TC_STAGE_LOOP) return TC_OK;
   if (!c->device)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "the backend '" TC_SV_FMT "' has no stage '%s'", TC_SV_ARG(c->backend),
                     stage_names[last]);
-  tc_schedule_options so = {
-      .logger = &c->logger, .device = &c->device->props, .fuse = fuse && tc_config_bool(c->config, TC_OPT_ID_FUSE)};
-  so.max_group = (int32_t)tc_config_int(c->config, TC_OPT_ID_FUSION_MAX_NODES);
-  TC_TRY(tc_schedule_loops(x->loops, &so, &x->schedule));
+  if (!x->schedule && !x->plan) TC_TRY(make_schedule(c, fuse, x));
   tick(x, TC_STAGE_SCHEDULE, &t);
   if (last == TC_STAGE_SCHEDULE) return TC_OK;
-  tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props};
-  TC_TRY(tc_plan_build(x->schedule, &eo, &x->plan));
-  if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
-  TC_TRY(tc_plan_verify(x->plan));
-  if (tc_config_bool(c->config, TC_OPT_ID_VERIFY)) TC_TRY(tc_plan_check_random(x->plan, 1, 8));
+  if (!x->plan) TC_TRY(make_plan(c, x));
   tick(x, TC_STAGE_PLAN, &t);
   if (tc_log_on(&c->logger, TC_LOG_OUTPUT_CODE)) {
-    tc_sb sb = tc_sb_make(g->module->arena);
+    tc_sb sb = tc_sb_make(x->graph->module->arena);
     tc_plan_print(&sb, x->plan);
     tc_log(&c->logger, TC_LOG_OUTPUT_CODE, "%s", sb.text);
   }
+  if (last < TC_STAGE_CODE) return TC_OK;
+  if (given) TC_TRY(make_kernels_plain(x->plan));
   if (last < TC_STAGE_EXEC) return TC_OK;
   TC_TRY(tc_exec_create(c->device, x->plan, &x->exec, &x->stats));
   tick(x, TC_STAGE_EXEC, &t);
   return TC_OK;
-}
-
-tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, bool fuse, tc_compiled *out) {
-  *out = (tc_compiled){.graph = g};
-  return lower(c, g, last, fuse, out);
 }
 
 typedef struct job {
@@ -91,7 +131,7 @@ static tc_status compile(void *arg) {
   if (j->last == TC_STAGE_GRAPH) return TC_OK;
   TC_TRY(tc_compile_passes(j->c, j->g));
   tick(j->out, TC_STAGE_FUNCTIONAL, &t);
-  return j->last == TC_STAGE_FUNCTIONAL ? TC_OK : lower(j->c, j->g, j->last, true, j->out);
+  return j->last == TC_STAGE_FUNCTIONAL ? TC_OK : tc_compile_lowered(j->c, j->last, true, j->out);
 }
 
 tc_status tc_compile_graph(tc_context *c, tc_graph *g, int32_t last, tc_compiled *out) {

@@ -40,7 +40,8 @@ TC_NODISCARD tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int
 
 // The two halves: the mode's graph passes, and what follows them. They need an open guard of the module's arena.
 TC_NODISCARD tc_status tc_compile_passes(tc_context *c, tc_graph *g);
-// `fuse` false: one group per loop node, whatever the mode says.
-TC_NODISCARD tc_status tc_compile_lowered(tc_context *c, tc_graph *g, int32_t last, bool fuse, tc_compiled *out);
+// `out` comes with `graph`, and with `loops`, `schedule` or `plan` where these are given instead of made. `fuse` false:
+// one group per loop node, whatever the mode says.
+TC_NODISCARD tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled *out);
 
 #endif

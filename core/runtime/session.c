@@ -71,10 +71,12 @@ static void add_stats(tc_session *s, const tc_compiled *x) {
 
 // Compiles a graph; one that fails is tried again without fusion, which asks less of the code behind it.
 static tc_status compile_graph(tc_session *s, tc_graph *g, int32_t last, tc_compiled *out) {
-  tc_status first = tc_compile_lowered(s->context, g, last, true, out);
+  *out = (tc_compiled){.graph = g};
+  tc_status first = tc_compile_lowered(s->context, last, true, out);
   if (first == TC_OK || tc_status_code(first) == TC_STATUS_OUT_OF_MEMORY || last < TC_STAGE_SCHEDULE) return first;
   if (!s->context->device || !tc_config_bool(s->context->config, TC_OPT_ID_FUSE)) return first;
-  tc_status second = tc_compile_lowered(s->context, g, last, false, out);
+  *out = (tc_compiled){.graph = g};
+  tc_status second = tc_compile_lowered(s->context, last, false, out);
   if (second == TC_OK) {
     tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled without fusion: %s", tc_status_text(first));
     tc_status_free(first);
@@ -89,10 +91,11 @@ static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *fo
   *found = false;
   for (tc_node *n = s->graph->first; n; n = n->next) {
     session_step alone = {0};
-    tc_compiled x;
+    tc_compiled x = {0};
     if (bad[n->id]) continue;
     segment_extract(s, 1, &n, false, &alone);
-    tc_status status = tc_compile_lowered(s->context, alone.graph, TC_STAGE_PLAN, true, &x);
+    x.graph = alone.graph;
+    tc_status status = tc_compile_lowered(s->context, TC_STAGE_PLAN, true, &x);
     if (status == TC_OK) continue;
     bool no_memory = tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY;
     if (!no_memory) {
@@ -229,8 +232,9 @@ static void mark(tc_session *s, const tc_value *v, int32_t step) {
 }
 
 static void find_lifetimes(tc_session *s) {
+  if (s->whole) return;
   s->last_step = TC_NEW_ARRAY(s->arena, int32_t, s->graph->n_values);
-  for (int32_t i = 0; i < s->n_steps && !s->whole; i++) {
+  for (int32_t i = 0; i < s->n_steps; i++) {
     const session_step *step = &s->steps[i];
     for (int32_t k = 0; k < step->n_inputs; k++) mark(s, step->inputs[k], i);
     for (int32_t k = 0; k < step->n_outputs; k++) mark(s, step->outputs[k], i);
@@ -249,6 +253,7 @@ static void find_lifetimes(tc_session *s) {
 typedef struct creation {
   tc_session *s;
   int32_t last;
+  const tc_source *source;
 } creation;
 
 // The references run a graph as it is, but what it writes must be among its outputs for the session to store it.
@@ -258,19 +263,43 @@ static tc_status make_functional(tc_context *c, tc_graph *g) {
   return tc_run_passes(g, &pass, 1, 1, &o);
 }
 
-static tc_status create(void *arg) {
-  creation *c = arg;
+// What is read from text behind the graph is one step, whatever the mode would make of it.
+static tc_status compile_source(tc_session *s, const tc_source *source, int32_t last) {
+  if (last < source->stage && !(last == TC_STAGE_KERNEL && source->stage == TC_STAGE_PLAN))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the text is of the stage '%s', which is behind '%s'",
+                    tc_stage_name(source->stage), tc_stage_name(last));
+  s->steps = TC_NEW(s->arena, session_step);
+  s->n_steps = 1;
+  s->whole = true;
+  s->steps->kind = STEP_EXEC;
+  s->steps->graph = source->graph;
+  s->steps->compiled =
+      (tc_compiled){.graph = source->graph, .loops = source->loops, .schedule = source->schedule, .plan = source->plan};
+  TC_TRY(tc_compile_lowered(s->context, last, true, &s->steps->compiled));
+  add_stats(s, &s->steps->compiled);
+  return TC_OK;
+}
+
+static tc_status compile_all(creation *c) {
   tc_session *s = c->s;
   tc_graph *g = s->graph;
-  int32_t n_inputs = g->inputs.count;
-  s->state = TC_NEW_ARRAY(s->arena, tc_tensor, n_inputs);
-  s->private_ = TC_NEW_ARRAY(s->arena, bool, n_inputs);
+  if (c->source->stage > TC_STAGE_FUNCTIONAL) return compile_source(s, c->source, c->last);
   tc_graph_sweep(g);
   if (c->last > TC_STAGE_GRAPH && !s->context->is_ref) TC_TRY(tc_compile_passes(s->context, g));
   else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
   if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   tc_graph_sweep(g);
-  TC_TRY(compile(s, c->last));
+  return compile(s, c->last);
+}
+
+static tc_status create(void *arg) {
+  creation *c = arg;
+  tc_session *s = c->s;
+  tc_graph *g = s->graph;
+  s->state = TC_NEW_ARRAY(s->arena, tc_tensor, g->inputs.count);
+  s->private_ = TC_NEW_ARRAY(s->arena, bool, g->inputs.count);
+  TC_TRY(compile_all(c));
+  if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   for (int32_t i = 0; i < g->outputs.count; i++) {
     int32_t kind = g->outputs.data[i].kind;
     s->mutates |= kind >= TC_OUT_BUFFER_MUTATION && kind <= TC_OUT_PARAMETER_MUTATION;
@@ -286,14 +315,18 @@ static tc_status create(void *arg) {
 }
 
 tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session **out) {
+  return tc_session_create_from(c, &(tc_source){.stage = TC_STAGE_GRAPH, .graph = g}, last, out);
+}
+
+tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out) {
   *out = NULL;
   tc_session *s = tc_alloc(c->allocator, sizeof *s);
   if (!s) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a session");
   s->context = c;
-  s->graph = g;
-  s->arena = g->module->arena;
+  s->graph = source->graph;
+  s->arena = source->graph->module->arena;
   pthread_mutex_init(&s->lock, NULL);
-  creation args = {s, last};
+  creation args = {s, last, source};
   tc_status status = tc_arena_guard(s->arena, create, &args);
   if (status != TC_OK) {
     tc_session_destroy(s);

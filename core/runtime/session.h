@@ -11,7 +11,7 @@
 #ifndef TC_CORE_RUNTIME_SESSION_H_
 #define TC_CORE_RUNTIME_SESSION_H_
 
-#include "core/runtime/compile.h"
+#include "core/runtime/source.h"
 
 typedef struct tc_session tc_session;
 
@@ -25,6 +25,9 @@ typedef struct tc_session_stats {
 
 // Compiles up to `last` (TC_STAGE_EXEC to run). One thread per module.
 TC_NODISCARD tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session **out);
+// The same for a program that was read from text. One of a later stage than the graph needs a backend with a device,
+// and is run as it stands: the mode says no more than what is left to do.
+TC_NODISCARD tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out);
 void tc_session_destroy(tc_session *s); // NULL is ignored
 const tc_session_stats *tc_session_stats_of(const tc_session *s);
 int32_t tc_session_op_count(const tc_session *s); // launches and calls of all segments, regions not counted

@@ -95,7 +95,7 @@ static tc_sv kernel_name(tc_sched *x, const tc_group *g) {
   int32_t shown = 0;
   for (int32_t i = 0; i < g->steps.count && shown < 5; i++) {
     const tc_lnode *n = g->steps.data[i].node;
-    tc_sv op = n->node && n->node->op ? n->node->op->schema.name : n->tmpl ? n->tmpl->name : n->name;
+    tc_sv op = n->op.size ? n->op : n->tmpl ? n->tmpl->name : n->name;
     if (op.size == 0 || tc_sv_eq(op, last)) continue;
     if (sb.size) tc_sb_putc(&sb, '_');
     for (size_t k = 0; k < op.size; k++)

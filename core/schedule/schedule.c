@@ -1,4 +1,4 @@
-// The driver of scheduling, and the text for people.
+// The driver of scheduling.
 #include "core/schedule/internal.h"
 
 // A group whose results have no elements, whatever the symbols are, has nothing to do.
@@ -47,44 +47,4 @@ tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedu
   }
   *out = s;
   return TC_OK;
-}
-
-static void put_dims(tc_sb *sb, const tc_group *g, int32_t from, int32_t to) {
-  for (int32_t d = from; d < to; d++) {
-    if (d > from) tc_sb_putz(sb, ", ");
-    tc_sym_print(sb, g->vars[d]);
-    tc_sb_putz(sb, " : ");
-    tc_sym_print(sb, g->extents[d]);
-  }
-}
-
-void tc_schedule_print(tc_sb *sb, const tc_schedule *s) {
-  static const char *const holds[] = {"memory", "inline", "row", "tile"};
-  for (int32_t i = 0; i < s->groups.count; i++) {
-    const tc_group *g = s->groups.data[i];
-    tc_sb_printf(sb, "group %d @" TC_SV_FMT " [", i, TC_SV_ARG(g->name));
-    put_dims(sb, g, 0, g->n_par);
-    if (g->n_red) {
-      tc_sb_putz(sb, "] over [");
-      put_dims(sb, g, g->n_par, g->n_par + g->n_red);
-    }
-    tc_sb_putz(sb, "] {\n");
-    for (int32_t k = 0; k < g->steps.count; k++) {
-      const tc_step *st = &g->steps.data[k];
-      tc_sb_printf(sb, "  phase %d: %%" TC_SV_FMT " %s%s\n", st->phase, TC_SV_ARG(st->node->outs[0]->name),
-                   holds[st->hold], st->stores ? ", stored" : "");
-    }
-    tc_sb_putz(sb, "  reads");
-    for (int32_t k = 0; k < g->reads.count; k++) tc_sb_printf(sb, " %%" TC_SV_FMT, TC_SV_ARG(g->reads.data[k]->name));
-    tc_sb_putz(sb, "\n  writes");
-    for (int32_t k = 0; k < g->writes.count; k++) tc_sb_printf(sb, " %%" TC_SV_FMT, TC_SV_ARG(g->writes.data[k]->name));
-    tc_sb_putz(sb, "\n  bytes ");
-    tc_sym_print(sb, tc_group_bytes((tc_schedule *)s, g));
-    tc_sb_putz(sb, "\n}\n");
-  }
-  for (int32_t i = 0; i < s->refusals.count; i++) {
-    const tc_refusal *r = &s->refusals.data[i];
-    tc_sb_printf(sb, "not fused: %%" TC_SV_FMT " with %%" TC_SV_FMT ": " TC_SV_FMT "\n",
-                 TC_SV_ARG(r->producer->outs[0]->name), TC_SV_ARG(r->consumer->outs[0]->name), TC_SV_ARG(r->reason));
-  }
 }

@@ -9,6 +9,17 @@
 // estimated gain (bytes saved against recomputation and lost parallelism) with a heap, best first (fuse.c); every
 // refusal keeps its reason for `explain`. Then holds are decided (hold.c) and groups ordered for little live memory
 // (order.c).
+//
+// Text form (round trips; `tcrun dump --stage=schedule`), behind the loops:
+//   schedule candidates 4 merges 1 {
+//     group @softmax_0 kernel @softmax [i0 : s0] over [r0 : 64] {
+//       phase 0: %max[i0, r0] row
+//       phase 1: %y[i0, r0] inline, stored
+//       reads %x
+//       writes %y
+//     }
+//     refused %y with %z: "no common domain"
+//   }
 #ifndef TC_CORE_SCHEDULE_SCHEDULE_H_
 #define TC_CORE_SCHEDULE_SCHEDULE_H_
 
@@ -21,8 +32,10 @@ enum {
   TC_HOLD_MEMORY, // a buffer in global memory
   TC_HOLD_INLINE, // computed where it is used
   TC_HOLD_ROW,    // one value per row, in registers
-  TC_HOLD_TILE    // an on-chip array over the block's tile
+  TC_HOLD_TILE,   // an on-chip array over the block's tile
+  TC_HOLD_COUNT
 };
+const char *tc_hold_text(int32_t hold); // "memory", "inline", "row", "tile"
 
 typedef struct tc_step {
   tc_lnode *node;
@@ -66,7 +79,14 @@ typedef struct tc_schedule_options {
 } tc_schedule_options;
 
 TC_NODISCARD tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedule **out);
+// The loops as they are scheduled, then the groups in order of execution (parse.c has the grammar). What is printed
+// parses back to the same text.
 void tc_schedule_print(tc_sb *sb, const tc_schedule *s);
+// At "schedule", behind the loops. The result has been verified. Errors name line and column.
+TC_NODISCARD tc_status tc_schedule_parse(tc_loops *l, tc_lexer *lx, tc_schedule **out);
+// Variables and ranks of steps, what is read is an input, written by an earlier group or made in this one, what leaves
+// a group has a place in memory, every output is written.
+TC_NODISCARD tc_status tc_schedule_verify(const tc_schedule *s);
 
 // Bytes and operations that a group moves and does, as expressions of the size symbols.
 const tc_sym *tc_buf_bytes(tc_loops *l, const tc_buf *b);

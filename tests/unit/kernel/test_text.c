@@ -154,6 +154,26 @@ KERNEL_TEST(barriers) {
   barrier_case(arena, "  %c = lt %n, 3\n" WRITE "  if %c {\n    barrier\n  } else {\n    barrier\n  }\n" WRITE, NULL);
 }
 
+// Names that two things have are told apart in the text.
+KERNEL_TEST(names_of_memory_are_unique) {
+  tc_kb *b = tc_kb_create(arena, TC_SV("twice"), 4);
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), TC_F32, 0, 0), s = tc_kb_shared(b, TC_SV("t"), TC_F32, 4);
+  tc_kmem t = tc_kb_shared(b, TC_SV("t"), TC_F32, 8);
+  tc_kb_scalar(b, TC_SV("x"), TC_I32, 0, 8, 1);
+  tc_kb_lanes(b);
+  tc_kval l = tc_kb_lane(b), v = tc_kb_load1(b, x, l, -1, -1);
+  tc_kb_store(b, s, l, 1, &v, -1);
+  tc_kb_store(b, t, l, 1, &v, -1);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kernel *k;
+  CHECK_OK(tc_kb_finish(b, &k));
+  const char *text = text_of(arena, k);
+  assert_non_null(strstr(text, "shared %t : f32[4]"));
+  assert_non_null(strstr(text, "shared %t.1 : f32[8]"));
+  assert_non_null(strstr(text, "%x.1 : i32"));
+  assert_string_equal(text_of(arena, kernel_of(arena, text)), text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),
                                      cmocka_unit_test(literals),
@@ -161,6 +181,7 @@ int main(void) {
                                      cmocka_unit_test(closed_regions),
                                      cmocka_unit_test(varying_is_found_through_loops),
                                      cmocka_unit_test(uniform_conditions_stay_checked),
-                                     cmocka_unit_test(barriers)};
+                                     cmocka_unit_test(barriers),
+                                     cmocka_unit_test(names_of_memory_are_unique)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,27 @@
+// A program as text, at whichever stage it is: what `tcrun dump` prints, and what a .tc file holds.
+//
+// From LOOP on `graph` is a signature (core/ir/graph.h): it says what goes in and out, and a session runs the rest. The
+// tensors that inputs name (parameters, buffers, constants) are not in the text; whoever reads it binds them in the
+// module, or says where they are: a text may begin with `weights "FILE" program "NAME"`.
+#ifndef TC_CORE_RUNTIME_SOURCE_H_
+#define TC_CORE_RUNTIME_SOURCE_H_
+
+#include "core/runtime/compile.h"
+
+typedef struct tc_source {
+  int32_t stage; // TC_STAGE_GRAPH (also FUNCTIONAL), LOOP, SCHEDULE or PLAN (also KERNEL)
+  tc_graph *graph;
+  tc_loops *loops;
+  tc_schedule *schedule;
+  tc_plan *plan;
+  tc_sv weights, weights_program; // or empty
+} tc_source;
+
+// Reads the whole of a text into a fresh module. Errors name line and column. Under a guard of the module's arena.
+TC_NODISCARD tc_status tc_source_parse(const tc_context *c, tc_module *m, tc_lexer *lx, tc_source *out);
+// The line that says where the tensors are, or nothing.
+void tc_source_print_weights(tc_sb *sb, const tc_source *s);
+// The text again. `stage` KERNEL: a plan with its kernels in front; else that of the source.
+void tc_source_print(tc_sb *sb, const tc_source *s, int32_t stage);
+
+#endif

@@ -1,0 +1,135 @@
+// Schedules as text: round trips, refusals with their places, the verifier.
+#include "core/ops/ops.h"
+#include "core/schedule/schedule.h"
+#include "tests/unit/unit.h"
+
+static const char good[] =
+    "loops @f [s0 in [2, 64] hint 4] (\n"
+    "    %x : f32[s0, 64] = user \"x\") {\n"
+    "  %x : f32[s0, 64]{64, 1} = input 0\n"
+    "  %m : f32[s0] = reduce.max [i0 : s0] over [r0 : 64] of \"amax\" { %0 = load %x[i0, r0]  yield %0 }\n"
+    "  %e : f32[s0, 64] = pointwise [i1 : s0, i2 : 64] { %0 = load %x[i1, i2]  %1 = exp %0  yield %1 }\n"
+    "  %y : f32[s0, 64]{64, 1} = pointwise [i3 : s0, i4 : 64] of \"sub\" { %0 = load %e[i3, i4]  %1 = load %m[i3]  "
+    "%2 = sub %0, %1  yield %2 }\n"
+    "  %z : f32[64*s0]{1} = pointwise [i5 : 64*s0] { %0 = load %y[i5//64, Mod(i5, 64)]  %1 = neg %0  yield %1 }\n"
+    "  return user %z\n"
+    "}\n"
+    "schedule candidates 2 merges 1 {\n"
+    "  group @amax_sub_0 kernel @amax_sub [g0 : s0] over [g1 : 64] {\n"
+    "    phase 0: %m[g0, g1] row\n"
+    "    phase 1: %y[g0, g1] inline, stored\n"
+    "    reads %x\n"
+    "    writes %y\n"
+    "    # bytes 512*s0\n"
+    "  }\n"
+    "  group @neg_1 kernel @neg [i5 : 64*s0] {\n"
+    "    phase 0: %z[i5] inline, stored\n"
+    "    reads %y\n"
+    "    writes %z\n"
+    "    # bytes 512*s0\n"
+    "  }\n"
+    "  refused %y with %z: \"no \\\"common\\\" domain\"\n"
+    "}\n";
+
+typedef struct reading {
+  tc_arena *arena; // the test's
+  const char *text;
+  tc_sv printed;
+} reading;
+
+static tc_status read_schedule(void *arg) {
+  reading *r = arg;
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(r->arena, &ops));
+  tc_module *m = TC_NEW(r->arena, tc_module);
+  *m = (tc_module){.arena = r->arena, .ops = ops, .syms = tc_sym_create(r->arena), .bindings = tc_map_create(r->arena)};
+  tc_lexer lx;
+  tc_loops *l;
+  tc_schedule *s;
+  tc_lex_init(&lx, r->arena, TC_SV("s.tc"), tc_sv_of(r->text));
+  TC_TRY(tc_loops_parse(m, &lx, &l));
+  TC_TRY(tc_schedule_parse(l, &lx, &s));
+  tc_sb sb = tc_sb_make(r->arena);
+  tc_schedule_print(&sb, s);
+  r->printed = tc_sb_view(&sb);
+  return TC_OK;
+}
+
+TC_TEST(reads_and_prints) {
+  reading r = {arena, good, {0}};
+  TC_TRY(read_schedule(&r));
+  assert_string_equal(r.printed.data, good);
+  return TC_OK;
+}
+
+static const char *edited(tc_arena *arena, const char *from, const char *to) {
+  const char *at = strstr(good, from);
+  assert_non_null(at);
+  return tc_sv_printf(arena, "%.*s%s%s", (int)(at - good), good, to, at + strlen(from)).data;
+}
+
+TC_TEST(refuses_bad_text) {
+  static const struct {
+    const char *from, *to, *why;
+  } cases[] = {
+      {"candidates 2", "candidates -2", "s.tc:10:21: -2 is too many"},
+      {"[g0 : s0]", "[s0 : s0]", "s.tc:11:39: 's0' is a size symbol"},
+      {"over [g1 : 64]", "over [g0 : 64]", "s.tc:11:54: 'g0' is a variable already"},
+      {"%m[g0, g1] row", "%m[g0] row", "s.tc:12:16: %m has 2 variables"},
+      {"%m[g0, g1] row", "%m[g0, i0] row", "neither a variable of this group"},
+      {"%m[g0, g1] row", "%x[g0, g1] row", "s.tc:12:14: %x is not the first result of a node"},
+      {"%m[g0, g1] row", "%m[g0, g1] column", "s.tc:12:25: expected memory, inline, row or tile"},
+      {"inline, stored", "inline, restored", "s.tc:13:33:"},
+      {"reads %x", "reads %q", "s.tc:14:11: there is no buffer %q"},
+      {"refused %y with", "refused %y without", "s.tc:24:14:"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    reading r = {arena, edited(arena, cases[i].from, cases[i].to), {0}};
+    assert_error(read_schedule(&r), TC_STATUS_INVALID_ARGUMENT, cases[i].why);
+  }
+  return TC_OK;
+}
+
+TC_TEST(verifier_finds_faults) {
+  static const struct {
+    const char *from, *to, *why;
+  } cases[] = {
+      {"    phase 0: %m[g0, g1] row\n", "", "%y uses %m, which the group neither reads nor makes before it"},
+      {"    reads %x\n", "    reads\n", "%m uses %x, which the group neither reads"},
+      {"    writes %y\n", "    writes\n", "%y is read before it is written"},
+      {"    writes %y\n", "    writes %y %z\n", "%z is written and never made"},
+      {"    writes %z\n", "    writes\n", "the output %z is never written"},
+      {"%y : f32[s0, 64]{64, 1} = pointwise", "%y : f32[s0, 64] = pointwise", "%y has no strides"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    reading r = {arena, edited(arena, cases[i].from, cases[i].to), {0}};
+    tc_status s = read_schedule(&r);
+    if (!s) fail_msg("nothing wrong without %s", cases[i].from);
+    assert_non_null(strstr(tc_status_text(s), "in the schedule at s.tc:10:1"));
+    assert_error(s, TC_STATUS_INVALID_ARGUMENT, cases[i].why);
+  }
+  return TC_OK;
+}
+
+TC_TEST(survives_damage) {
+  uint64_t seed = tc_test_seed();
+  for (int32_t round = 0; round < 2000; round++) {
+    char text[sizeof good];
+    memcpy(text, good, sizeof good);
+    for (int32_t k = 0; k < 2; k++)
+      text[tc_test_random(&seed) % (sizeof good - 1)] = (char)(' ' + tc_test_random(&seed) % 95);
+    reading r = {.text = text};
+    TC_TRY(tc_arena_create(tc_system_allocator(), &r.arena));
+    tc_status s = tc_arena_guard(r.arena, read_schedule, &r);
+    if (s) assert_non_null(strstr(tc_status_text(s), "s.tc:"));
+    tc_status_free(s);
+    tc_arena_destroy(r.arena);
+  }
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(reads_and_prints), cmocka_unit_test(refuses_bad_text),
+                                     cmocka_unit_test(verifier_finds_faults), cmocka_unit_test(survives_damage)};
+  return TC_RUN(tests);
+}

@@ -54,6 +54,8 @@ typedef struct fft_limits {
 
 // The best plan for rows of n, or a reason why there is none. A plan never has fewer than one pass (n = 1: radix 1).
 const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out);
+// For any length up to `most`: a convolution with a chirp that is made when the length is known.
+const char *fft_make_plan_up_to(int32_t most, const fft_limits *limits, fft_plan *out);
 int32_t fft_largest_prime(int32_t n);
 // exp(2πi k/n), every part rounded once from a value of higher accuracy.
 void fft_unit(int64_t k, int64_t n, double *re, double *im);
@@ -100,6 +102,7 @@ enum {
   FFT_ATTR_KIND,
   FFT_ATTR_FORWARD, // C2C; the others have their direction
   FFT_ATTR_NORM,    // 0 none, 1 by the root of N, 2 by N
+  FFT_ATTR_MOST,    // no length is more; looked at where the length is not a constant
   FFT_ATTR_COLUMNS, // 1: neighbours along the transform are not neighbours in the operand's memory; 2: in the result's
   FFT_ATTRS
 };
@@ -139,8 +142,9 @@ int32_t fft_ref_c2c(tc_op_args *a);
 int32_t fft_ref_r2c(tc_op_args *a);
 int32_t fft_ref_c2r(tc_op_args *a);
 bool fft_is_complex(tc_dtype d);
-tc_dtype fft_complex_of(tc_dtype d);     // the dtype of the transform of a real or complex tensor
-tc_dtype fft_real_of(tc_dtype d);        // of the parts
+tc_dtype fft_complex_of(tc_dtype d); // the dtype of the transform of a real or complex tensor
+tc_dtype fft_real_of(tc_dtype d);    // of the parts
+#define FFT_PI 0x1.921fb54442d18p+1
 double fft_norm(int64_t norm, double n); // the factor of an FFT_ATTR_NORM
 // x[k] = scale · Σ x[j] exp(∓2πi jk/n), in place; scratch: 3 n.
 void fft_reference(int64_t n, bool forward, double scale, tc_c128 *x, tc_c128 *scratch);

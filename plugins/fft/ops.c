@@ -144,6 +144,56 @@ static int32_t inner_dim(const tc_tensor_type *t) {
   return -1;
 }
 
+// A power of two that n surely is not more than; 0: none that a block could hold.
+static int64_t bound_of(tc_op_args *a, tc_int n) {
+  for (int64_t most = 1; most <= FFT_MAX_LENGTH / 4; most *= 2)
+    if (tc_int_lt(a, n, tc_int_const(a, most + 1)) == 1) return most;
+  return 0;
+}
+
+// By definition, for lengths of which nothing is known: a sum over the row for each point.
+static tc_lt by_definition(tc_op_args *a, tc_lt x, int32_t rank, const tc_int *sizes, int64_t kind, bool forward,
+                           tc_int length, tc_dtype dtype) {
+  tc_int index[TC_MAX_RANK + 1], at[TC_MAX_RANK];
+  bool wide = fft_real_of(dtype) == TC_F64;
+  tc_dtype real = wide ? TC_F64 : TC_F32, all = wide ? TC_C128 : TC_C64;
+  tc_lo_begin_reduce(a, TC_RED_SUM, rank, sizes, 1, &length, index);
+  tc_int j = index[rank], k = index[rank - 1];
+  memcpy(at, index, sizeof *at * (size_t)rank);
+  at[rank - 1] = kind == FFT_C2R ? tc_int_min(a, j, tc_int_sub(a, length, j)) : j;
+  tc_bval v = tc_lo_load(a, x, at), n = tc_lo_index(a, length, real);
+  tc_bval turn = tc_lo_op2(a, TC_K_DIV, tc_lo_index(a, tc_int_mod(a, tc_int_mul(a, j, k), length), real), n);
+  turn = tc_lo_op2(a, TC_K_MUL, turn, tc_lo_const(a, real, forward ? -2 * FFT_PI : 2 * FFT_PI, 0));
+  tc_bval c = tc_lo_op1(a, TC_K_COS, turn), s = tc_lo_op1(a, TC_K_SIN, turn), term;
+  if (kind == FFT_R2C || kind == FFT_R2C_FULL) {
+    v = tc_lo_cast(a, v, real);
+    term = tc_lo_op2(a, TC_K_COMPLEX, tc_lo_op2(a, TC_K_MUL, v, c), tc_lo_op2(a, TC_K_MUL, v, s));
+  } else {
+    v = tc_lo_cast(a, v, all);
+    if (kind == FFT_C2R) { // beyond the middle the mirror; where there is no mirror the real part
+      tc_bval here = tc_lo_index(a, j, TC_I64), there = tc_lo_index(a, tc_int_sub(a, length, j), TC_I64);
+      tc_bval re = tc_lo_op1(a, TC_K_REAL, v), im = tc_lo_op1(a, TC_K_IMAG, v), zero = tc_lo_const(a, real, 0, 0);
+      tc_bval beyond = tc_lo_op2(a, TC_K_GT, here, there),
+              first = tc_lo_op2(a, TC_K_EQ, here, tc_lo_const_int(a, TC_I64, 0));
+      tc_bval alone = tc_lo_op2(a, TC_K_OR, first, tc_lo_op2(a, TC_K_EQ, here, there));
+      im = tc_lo_op3(a, TC_K_SELECT, beyond, tc_lo_op1(a, TC_K_NEG, im), im);
+      im = tc_lo_op3(a, TC_K_SELECT, alone, zero, im);
+      term = tc_lo_op2(a, TC_K_SUB, tc_lo_op2(a, TC_K_MUL, re, c), tc_lo_op2(a, TC_K_MUL, im, s));
+    } else {
+      term = tc_lo_op2(a, TC_K_MUL, v, tc_lo_op2(a, TC_K_COMPLEX, c, s));
+    }
+  }
+  tc_dtype of = kind == FFT_C2R ? real : all;
+  tc_lt sum = tc_lo_end(a, term, of);
+  int64_t norm = tc_op_int(a, NORM, 0);
+  tc_lo_begin(a, rank, sizes, index);
+  tc_bval y = tc_lo_load(a, sum, index), f = tc_lo_const(a, real, 1, 0);
+  if (norm) f = tc_lo_op2(a, TC_K_DIV, f, tc_lo_index(a, length, real));
+  if (norm == 1) f = tc_lo_op1(a, TC_K_SQRT, f);
+  if (norm) y = tc_lo_op2(a, TC_K_MUL, y, tc_lo_cast(a, f, of));
+  return tc_lo_end(a, tc_lo_cast(a, y, dtype), dtype);
+}
+
 // One stage along `dim`, whose result has n elements there. What is next to `dim` in the order comes from the memory:
 // neighbouring rows should be neighbours there. is_result: its strides are those of the op's result.
 static void stage(tc_op_args *a, lowering *l, int32_t dim, int64_t kind, bool forward, tc_int n, tc_dtype dtype,
@@ -164,7 +214,11 @@ static void stage(tc_op_args *a, lowering *l, int32_t dim, int64_t kind, bool fo
   attrs[FFT_ATTR_FORWARD] = tc_int_const(a, forward);
   attrs[FFT_ATTR_NORM] = tc_int_const(a, tc_op_int(a, NORM, 0));
   attrs[FFT_ATTR_COLUMNS] = tc_int_const(a, columns);
-  x = tc_lo_template(a, "fft", 1, &x, dtype, rank, sizes, FFT_ATTRS, attrs);
+  tc_int length = kind == FFT_R2C ? tc_lo_size(a, x, rank - 1) : n;
+  int64_t known, most = tc_int_is_const(length, &known) ? 0 : bound_of(a, length);
+  attrs[FFT_ATTR_MOST] = tc_int_const(a, most);
+  if (!most && !tc_int_is_const(length, &known)) x = by_definition(a, x, rank, sizes, kind, forward, length, dtype);
+  else x = tc_lo_template(a, "fft", 1, &x, dtype, rank, sizes, FFT_ATTRS, attrs);
   *l = (lowering){moved ? permuted(a, x, rank, order, true) : x, rank, result_inner};
 }
 

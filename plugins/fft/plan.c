@@ -175,7 +175,7 @@ static void convolution_plan(int32_t n, const fft_limits *limits, fft_plan *best
   for (int32_t m = next_smooth(2 * n - 1); tried < 6 && m <= FFT_MAX_LENGTH; m = next_smooth(m + 1), tried++) {
     fft_plan p;
     direct_plan(m, limits, &p);
-    if (p.n_passes < 2) continue;
+    if (!p.n_passes) continue;
     p.length = n;
     p.cost = 2 * p.cost + 24.0 * m / p.lanes;
     if (!best->n_passes || p.cost < best->cost) *best = p;
@@ -188,5 +188,14 @@ const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
   if (n > FFT_MAX_LENGTH) return "the length is more than one block can hold";
   direct_plan(n, limits, out);
   if (fft_largest_prime(n) > FFT_MAX_RADIX) convolution_plan(n, limits, out);
+  return out->n_passes ? NULL : "the length has no plan";
+}
+
+const char *fft_make_plan_up_to(int32_t most, const fft_limits *limits, fft_plan *out) {
+  *out = (fft_plan){0};
+  if (most < 1 || most > FFT_MAX_LENGTH / 2) return "the length is not known, nor that a block can hold it";
+  if (most == 1) return fft_make_plan(1, limits, out);
+  convolution_plan(most, limits, out);
+  out->cost *= 1.6; // the chirp and its transform are made for each row
   return out->n_passes ? NULL : "the length has no plan";
 }

@@ -10,7 +10,7 @@
 
 enum { BATCH = 8 };
 
-static tc_kval place(const fft_emit *e, tc_kval i) { return fft_add(e, fft_muli(e, i, e->plan.lanes), e->lane); }
+static tc_kval place(fft_emit *e, tc_kval i) { return fft_add(e, fft_muli(e, i, e->plan.lanes), e->lane); }
 
 static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) {
   tc_kval at = place(e, i);
@@ -31,7 +31,7 @@ static void store(fft_spot *at, tc_kval k, fft_value v) {
   store_row(at->e, fft_add(at->e, at->write, fft_muli(at->e, k, at->p->s)), v, -1);
 }
 
-static void open(fft_emit *e, bool chip) { fft_make_arrays(e, chip, (int64_t)e->plan.n * e->plan.lanes); }
+static int64_t room(const fft_emit *e) { return (int64_t)e->plan.n * e->plan.lanes; }
 
 // Opens a region; sets which row a lane has and whether it exists.
 static void begin(fft_emit *e) {
@@ -88,4 +88,4 @@ static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, t
   end(e);
 }
 
-const fft_way fft_rows = {open, passes, each, load_row, store_row};
+const fft_way fft_rows = {fft_make_arrays, passes, each, load_row, store_row, place, room};

@@ -90,12 +90,12 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
   return t;
 }
 
-void fft_make_arrays(fft_emit *e, bool chip, int64_t count) {
+void fft_make_arrays(fft_emit *e, bool chip) {
   static const char *const names[2][2] = {{"row_re", "row_im"}, {"next_re", "next_im"}};
   int32_t hops = (e->plan.length == e->plan.n ? e->plan.n_passes - 1 : 2 * e->plan.n_passes - 1) + chip;
   for (int32_t i = 0; i < 2 && i < hops; i++)
     for (int32_t part = 0; part < 2; part++)
-      e->array[i][part] = tc_kb_shared(e->c.b, (tc_sv){names[i][part], i ? 7 : 6}, e->c.real, count);
+      e->array[i][part] = tc_kb_shared(e->c.b, (tc_sv){names[i][part], i ? 7 : 6}, e->c.real, e->way->room(e));
 }
 
 void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
@@ -110,8 +110,10 @@ static bool beyond(const fft_spot *at, const fft_io *io, int64_t step) {
   return io->limit && at->k >= 0 && at->k * step >= io->limit;
 }
 static tc_kval within(const fft_spot *at, const fft_io *io, int64_t step, tc_kval i) {
-  if (!io->limit || (at->k >= 0 && (at->k + 1) * step <= io->limit)) return at->mask;
-  return fft_both(at->e, at->mask, tc_kb_op2(at->e->c.b, TC_K_LT, i, fft_int(at->e, io->limit)));
+  tc_kval mask = at->mask;
+  if (io->until) mask = fft_both(at->e, mask, tc_kb_op2(at->e->c.b, TC_K_LT, i, io->until));
+  if (!io->limit || (at->k >= 0 && (at->k + 1) * step <= io->limit)) return mask;
+  return fft_both(at->e, mask, tc_kb_op2(at->e->c.b, TC_K_LT, i, fft_int(at->e, io->limit)));
 }
 
 static fft_value load_at(fft_spot *at, tc_kval k) {
@@ -243,7 +245,8 @@ static void load_pairs(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_valu
 
 static fft_value normed(fft_emit *e, fft_value v) {
   v.scale *= e->norm;
-  return fft_plain(&e->c, v);
+  v = fft_plain(&e->c, v);
+  return e->any_norm < 0 ? v : (fft_value){fft_mul(e, v.re, e->any_norm), fft_mul(e, v.im, e->any_norm), 1};
 }
 
 static void store_complex(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
@@ -272,32 +275,75 @@ static void store_real(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
 // ---- transforms of any length ----
 // A convolution: with c[j] = exp(πi j²/N) a forward transform is X[k] = conj c[k] Σ x[j] conj c[j] c[k - j]; for an
 // inverse one all c are conjugated. The transform of c, wrapped around and divided by the number of points, is a table.
-static void make_chirp(fft_emit *e) {
+static void chirp_tables(fft_emit *e) {
   int64_t n = e->plan.length, m = e->plan.n;
-  void *chirp = room(e, 2 * n), *filter = room(e, 2 * m);
   tc_c128 *c = calloc((size_t)m * 4, sizeof *c);
-  for (int64_t j = 0; j < n && c && chirp; j++) {
-    double re, im;
-    fft_unit(j * j % (2 * n), 2 * n, &re, &im);
-    put_number(e, chirp, j, re);
-    put_number(e, chirp, n + j, im);
-    c[j] = (tc_c128){re, im};
+  void *data[4] = {room(e, n), room(e, n), room(e, m), room(e, m)};
+  bool ok = c && data[0] && data[1] && data[2] && data[3];
+  for (int64_t j = 0; j < n && ok; j++) {
+    fft_unit(j * j % (2 * n), 2 * n, &c[j].re, &c[j].im);
+    put_number(e, data[0], j, c[j].re);
+    put_number(e, data[1], j, c[j].im);
     if (j) c[m - j] = c[j];
   }
-  if (c && filter) fft_reference(m, true, 1 / (double)m, c, c + m);
-  for (int64_t k = 0; k < m && c && filter; k++) {
-    put_number(e, filter, k, c[k].re);
-    put_number(e, filter, m + k, c[k].im);
+  if (ok) fft_reference(m, true, 1 / (double)m, c, c + m);
+  for (int64_t k = 0; k < m && ok; k++) {
+    put_number(e, data[2], k, c[k].re);
+    put_number(e, data[3], k, c[k].im);
   }
-  e->chirp = add_table(e, "chirp", 2 * n, c ? chirp : (free(chirp), NULL));
-  e->filter = add_table(e, "chirp_spectrum", 2 * m, c ? filter : (free(filter), NULL));
+  static const char *const names[] = {"chirp_re", "chirp_im", "filter_re", "filter_im"};
+  for (int32_t i = 0; i < 4; i++) {
+    if (!ok) free(data[i]), data[i] = NULL;
+    tc_kmem mem = add_table(e, names[i], i < 2 ? n : m, data[i]);
+    if (i < 2) e->chirp[i] = mem;
+    else e->filter[i - 2] = mem;
+  }
   free(c);
 }
 
-// v · table[i], conjugated or not; the imaginary parts of the table start at `half`.
-static fft_value times_table(fft_emit *e, fft_value v, tc_kmem table, int64_t half, tc_kval i, tc_kval mask,
-                             bool conj) {
-  tc_kval wr = tc_kb_load1(e->c.b, table, i, mask, -1), wi = tc_kb_load1(e->c.b, table, fft_addi(e, i, half), mask, -1);
+// The same for a length that is known when the kernel runs, on chip.
+static void put_chirp(fft_emit *e, tc_kval i, tc_kval mask) {
+  tc_kb *b = e->c.b;
+  // Angles between -π and π, in units of π/N.
+  tc_kval n = e->any_length, twice = fft_muli(e, n, 2), t = tc_kb_op2(b, TC_K_REM, fft_mul(e, i, i), twice);
+  t = tc_kb_op3(b, TC_K_SELECT, tc_kb_op2(b, TC_K_GT, t, n), fft_sub(e, t, twice), t);
+  tc_kval angle = tc_kb_op2(b, TC_K_DIV, tc_kb_cast(b, e->c.real, t), tc_kb_cast(b, e->c.real, n));
+  angle = fft_mul(e, angle, tc_kb_real(b, e->c.real, FFT_PI));
+  tc_kval part[2] = {tc_kb_op1(b, TC_K_COS, angle), tc_kb_op1(b, TC_K_SIN, angle)}, at = e->way->place(e, i);
+  for (int32_t k = 0; k < 2; k++) tc_kb_store(b, e->chirp[k], at, 1, &part[k], mask);
+}
+static void wrap_chirp(fft_emit *e, tc_kval i, tc_kval mask) {
+  tc_kb *b = e->c.b;
+  tc_kval j = tc_kb_op2(b, TC_K_MIN, i, fft_sub(e, fft_int(e, e->plan.n), i));
+  tc_kval in = fft_both(e, mask, tc_kb_op2(b, TC_K_LT, j, e->any_length)), at = e->way->place(e, j);
+  fft_value v = {tc_kb_load1(b, e->chirp[0], at, in, -1), tc_kb_load1(b, e->chirp[1], at, in, -1), 1};
+  e->way->store(e, i, v, mask);
+}
+static void store_filter(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  v.scale /= e->plan.n;
+  v = fft_plain(&e->c, v);
+  tc_kval at = e->way->place(e, i);
+  tc_kb_store(e->c.b, e->filter[0], at, 1, &v.re, mask);
+  tc_kb_store(e->c.b, e->filter[1], at, 1, &v.im, mask);
+}
+static void chirp_on_chip(fft_emit *e) {
+  static const char *const names[] = {"chirp_re", "chirp_im", "filter_re", "filter_im"};
+  for (int32_t i = 0; i < 4; i++) {
+    tc_kmem mem = tc_kb_shared(e->c.b, (tc_sv){names[i], i < 2 ? 8 : 9}, e->c.real, e->way->room(e));
+    if (i < 2) e->chirp[i] = mem;
+    else e->filter[i - 2] = mem;
+  }
+  fft_io filter = {.store = store_filter};
+  e->way->each(e, 0, e->plan.length, put_chirp);
+  e->way->each(e, 0, e->plan.n, wrap_chirp);
+  e->c.sign = -1;
+  e->way->passes(e, NULL, &filter);
+}
+
+// v · (re, im)[i], conjugated or not.
+static fft_value times(fft_emit *e, fft_value v, const tc_kmem factor[2], tc_kval i, tc_kval mask, bool conj) {
+  tc_kval at = e->any_length < 0 ? i : e->way->place(e, i);
+  tc_kval wr = tc_kb_load1(e->c.b, factor[0], at, mask, -1), wi = tc_kb_load1(e->c.b, factor[1], at, mask, -1);
   fft_code c = e->c;
   c.sign = conj ? -1 : 1;
   return fft_turn(&c, v, wr, wi);
@@ -310,15 +356,15 @@ static void load_chirped(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_va
   for (int32_t k = 0; k < n; k++) {
     tc_kval at = fft_addi(e, i, k);
     if (!e->inner_in) out[k] = chip_load(e, at, mask);
-    out[k] = times_table(e, out[k], e->chirp, e->plan.length, at, mask, !e->swap);
+    out[k] = times(e, out[k], e->chirp, at, mask, !e->swap);
   }
 }
 static void store_filtered(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
-  v = times_table(e, v, e->filter, e->plan.n, i, mask, e->swap);
+  v = times(e, v, e->filter, i, mask, e->swap);
   e->way->store(e, i, fft_plain(&e->c, v), mask);
 }
 static void store_chirped(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
-  v = times_table(e, v, e->chirp, e->plan.length, i, mask, !e->swap);
+  v = times(e, v, e->chirp, i, mask, !e->swap);
   if (e->inner_out) e->inner_out->store(e, i, v, mask);
   else e->way->store(e, i, fft_plain(&e->c, v), mask);
 }
@@ -328,12 +374,21 @@ static void transform(fft_emit *e, const fft_io *in, const fft_io *out) {
     e->way->passes(e, in, out);
     return;
   }
-  fft_io chirped = {load_chirped, NULL, e->plan.length, !in}, middle = {NULL, store_filtered, 0, true},
-         last = {NULL, store_chirped, out && out->limit ? out->limit : e->plan.length, !out};
+  bool any = e->any_length >= 0;
+  fft_io chirped = {
+      .load = load_chirped, .limit = any ? 0 : e->plan.length, .until = any ? e->any_length : 0, .chip = !in};
+  fft_io middle = {.store = store_filtered, .chip = true};
+  fft_io last = {.store = store_chirped,
+                 .limit = any                 ? 0
+                          : out && out->limit ? out->limit
+                                              : e->plan.length,
+                 .until = any ? out && out->until ? out->until : e->any_length : 0,
+                 .chip = !out};
   e->inner_in = in;
   e->inner_out = out;
   e->swap = e->c.sign > 0;
-  make_chirp(e);
+  if (any) chirp_on_chip(e);
+  else chirp_tables(e);
   e->c.sign = -1;
   e->way->passes(e, &chirped, &middle);
   e->c.sign = 1;
@@ -346,7 +401,11 @@ static void split(fft_emit *e, fft_value a, fft_value b, tc_kval k, tc_kval mask
   fft_value s = plus(e, a, conjugate(e, b)), d = minus(e, a, conjugate(e, b));
   int64_t half = e->length / 4 + 1;
   // Forward: -i conj(w) d; inverse: i w d.
-  d = times_table(e, d, e->turns, half, k, mask, e->kind != FFT_C2R);
+  tc_kval wr = tc_kb_load1(e->c.b, e->turns, k, mask, -1),
+          wi = tc_kb_load1(e->c.b, e->turns, fft_addi(e, k, half), mask, -1);
+  fft_code c = e->c;
+  c.sign = e->kind == FFT_C2R ? 1 : -1;
+  d = fft_turn(&c, d, wr, wi);
   fft_value t =
       e->kind == FFT_C2R ? (fft_value){negated(e, d.im), d.re, d.scale} : (fft_value){d.im, negated(e, d.re), d.scale};
   *sum = plus(e, s, t);
@@ -437,6 +496,37 @@ static void store_folded(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { //
   store_complex(e, mirrored(e, e->length, i), conjugate(e, v), fft_both(e, mask, has));
 }
 
+// Point i of a spectrum of which half is there; the length is not a constant.
+static void load_mirrored(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
+  tc_kb *b = e->c.b;
+  for (int32_t k = 0; k < n; k++) {
+    tc_kval at = fft_addi(e, i, k), other = fft_sub(e, e->any_length, at);
+    tc_kval there = tc_kb_op2(b, TC_K_LE, at, other), alone = tc_kb_op2(b, TC_K_EQ, at, fft_int(e, 0));
+    alone = tc_kb_op2(b, TC_K_OR, alone, tc_kb_op2(b, TC_K_EQ, at, other));
+    fft_value v = load_one(e, tc_kb_op3(b, TC_K_SELECT, there, at, other), mask);
+    v.im = tc_kb_op3(b, TC_K_SELECT, there, v.im, negated(e, v.im));
+    v.im = tc_kb_op3(b, TC_K_SELECT, alone, tc_kb_real(b, e->c.real, 0), v.im);
+    out[k] = v;
+  }
+}
+
+static void write_any_length(fft_emit *e, int64_t norm) {
+  tc_kb *b = e->c.b;
+  int32_t last = e->rank - 1;
+  tc_kval n = e->kind == FFT_R2C ? tc_stage_operand_extent(e->c.stage, 0, last) : tc_stage_extent(e->c.stage, last);
+  e->any_length = tc_kb_cast(b, TC_I32, n);
+  e->any_half = fft_addi(e, tc_kb_op2(b, TC_K_DIV, e->any_length, fft_int(e, 2)), 1);
+  if (norm) {
+    tc_kval f = tc_kb_op2(b, TC_K_DIV, tc_kb_real(b, e->c.real, 1), tc_kb_cast(b, e->c.real, e->any_length));
+    e->any_norm = norm == 1 ? tc_kb_op1(b, TC_K_SQRT, f) : f;
+  }
+  fft_io in = {.load = e->kind == FFT_C2C ? load_complex : e->kind == FFT_C2R ? load_mirrored : load_real};
+  fft_io out = {.store = e->kind == FFT_C2R ? store_real : store_complex,
+                .until = e->kind == FFT_R2C ? e->any_half : 0};
+  e->way->open(e, true);
+  transform(e, &in, &out);
+}
+
 static void write_stage(fft_emit *e) {
   static const fft_io complex_in = {.load = load_complex}, real_in = {.load = load_real},
                       pairs_in = {.load = load_pairs}, complex_out = {.store = store_complex},
@@ -518,11 +608,17 @@ static double move_cost(const fft_plan *p, int64_t columns) {
 
 static bool by_cost(const fft_plan *x, const fft_plan *y) { return x->cost < y->cost; }
 
+static const char *plan_for(const tc_stage *s, const fft_limits *limits, fft_plan *out) {
+  int64_t n = length_of(s), most = tc_stage_attr(s, FFT_ATTR_MOST, 0);
+  if (n < 0) return fft_make_plan_up_to(most > FFT_MAX_LENGTH ? 0 : (int32_t)most, limits, out);
+  n = inner_length(n, tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C));
+  return fft_make_plan(n > FFT_MAX_LENGTH ? FFT_MAX_LENGTH + 1 : (int32_t)n, limits, out);
+}
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
   tc_dtype real = real_type(tc_stage_dtype(s));
-  int64_t kind = tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C), n = length_of(s), inner = inner_length(n, kind);
   *out_n = 0;
   const char *why = rank < 1                         ? "a transform needs a dimension"
                     : real == TC_DTYPE_NONE          ? "the result is not of floating point"
@@ -544,10 +640,10 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     if (i == 0 && (!limits.vector || rank < 2)) continue;
     if (i > 1) limits.lanes = limits.lanes / 2;
     if (i > 1 && (!limits.vector || limits.lanes < 1)) break;
-    why = fft_make_plan(inner > FFT_MAX_LENGTH ? FFT_MAX_LENGTH + 1 : inner < 0 ? 0 : (int32_t)inner, &limits, &p);
+    why = plan_for(s, &limits, &p);
     if (why) break;
     if (i == 1) limits.lanes = p.lanes;
-    int64_t chip = 4 * ((int64_t)p.n + 1) * (p.rows ? p.lanes : 1) * (real == TC_F64 ? 8 : 4);
+    int64_t chip = (length_of(s) < 0 ? 8 : 4) * ((int64_t)p.n + 1) * (p.rows ? p.lanes : 1) * (real == TC_F64 ? 8 : 4);
     if (!limits.vector) chip /= 2;
     if (on_chip && chip > on_chip) {
       why = "a row does not fit on chip";
@@ -577,8 +673,8 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
                 .length = (int32_t)length_of(s),
                 .columns = (int32_t)tc_stage_attr(s, FFT_ATTR_COLUMNS, 0),
                 .row_mask = -1,
-                .chirp = -1,
-                .filter = -1,
+                .any_length = -1,
+                .any_norm = -1,
                 .turns = -1};
   bool forward = e.kind == FFT_C2C ? tc_stage_attr(s, FFT_ATTR_FORWARD, 1) != 0 : e.kind != FFT_C2R;
   e.c =
@@ -586,11 +682,13 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   fft_limits limits = limits_of(s, e.c.real);
   limits.lanes = config->lanes;
   limits.rows = config->params[0] != 0;
-  if (fft_make_plan((int32_t)inner_length(e.length, e.kind), &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
+  if (plan_for(s, &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
   e.way = e.plan.rows ? &fft_rows : limits.vector ? &fft_vectors : &fft_threads;
-  e.norm = fft_norm(tc_stage_attr(s, FFT_ATTR_NORM, 0), e.length);
+  int64_t norm = tc_stage_attr(s, FFT_ATTR_NORM, 0);
+  e.norm = e.length < 0 ? 1 : fft_norm(norm, e.length);
   for (int32_t d = 0; d < rank - 1; d++) e.index[d] = tc_stage_origin(s, d);
-  write_stage(&e);
+  if (e.length < 0) write_any_length(&e, norm);
+  else write_stage(&e);
   return e.failed ? TC_STATUS_OUT_OF_MEMORY : TC_STATUS_OK;
 }
 

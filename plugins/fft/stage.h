@@ -27,6 +27,7 @@ typedef struct fft_io {
   void (*load)(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out);
   void (*store)(fft_emit *e, tc_kval i, fft_value v, tc_kval mask);
   int32_t limit; // points from here on are zero and not loaded, or are not wanted; 0: none
+  tc_kval until; // the same where it is known to the running kernel only; 0: none
   bool chip;     // they lie on chip after all
 } fft_io;
 
@@ -38,6 +39,8 @@ typedef struct fft_way {
   void (*each)(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask));
   fft_value (*load)(fft_emit *e, tc_kval i, tc_kval mask); // of the row on chip
   void (*store)(fft_emit *e, tc_kval i, fft_value v, tc_kval mask);
+  tc_kval (*place)(fft_emit *e, tc_kval i); // where point i lies in an on-chip array
+  int64_t (*room)(const fft_emit *e);       // numbers in an on-chip array
 } fft_way;
 
 extern const fft_way fft_vectors, fft_threads, fft_rows;
@@ -48,10 +51,12 @@ struct fft_emit {
   const fft_way *way;
   int32_t rank, kind, length, columns;
   double norm;
-  bool swap;                  // conjugate outside: the chirp of an inverse transform
-  tc_kval index[TC_MAX_RANK]; // of the row; the last is set for each access
-  tc_kval lane, row_mask;     // rows.c: which rows exist
-  tc_kmem chirp, filter, turns;
+  tc_kval any_length, any_norm;       // i32, real: of a transform whose length is not a constant; else -1
+  tc_kval any_half;                   // points of its one-sided spectrum
+  bool swap;                          // conjugate outside: the chirp of an inverse transform
+  tc_kval index[TC_MAX_RANK];         // of the row; the last is set for each access
+  tc_kval lane, row_mask;             // rows.c: which rows exist
+  tc_kmem chirp[2], filter[2], turns; // of a convolution: real and imaginary parts; tables or on-chip arrays
   const fft_io *inner_in, *inner_out; // of a convolution
   tc_kmem array[2][2];                // on chip: [which][re, im]; threads.c has one
   int32_t from, to;                   // which of the two is read and written now
@@ -85,8 +90,8 @@ tc_kval fft_muli(const fft_emit *e, tc_kval x, int64_t y);
 tc_kval fft_addi(const fft_emit *e, tc_kval x, int64_t y);
 tc_kval fft_both(const fft_emit *e, tc_kval mask, tc_kval other); // of masks; -1 is none
 
-// On-chip arrays of `count` numbers, as many as the stage needs to go from one to the other.
-void fft_make_arrays(fft_emit *e, bool chip, int64_t count);
+// On-chip arrays, as many as the stage needs to go from one to the other.
+void fft_make_arrays(fft_emit *e, bool chip);
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
 // [p][k - 1][re, im]
 void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im);

@@ -23,13 +23,15 @@ static tc_kval padded(const fft_emit *e, tc_kval a) { return fft_add(e, a, shift
 static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
 
 // ---- the row on chip ----
-static int64_t padded_size(const fft_emit *e) { return e->plan.n + e->plan.n / BANKS + 1; }
+static int64_t room(const fft_emit *e) { return e->plan.n + e->plan.n / BANKS + 1; }
 
 static void open(fft_emit *e, bool chip) {
   if (e->plan.n_passes < 2 && !chip) return;
-  e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row_re", 6}, e->c.real, padded_size(e));
-  e->array[0][1] = tc_kb_shared(e->c.b, (tc_sv){"row_im", 6}, e->c.real, padded_size(e));
+  e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row_re", 6}, e->c.real, room(e));
+  e->array[0][1] = tc_kb_shared(e->c.b, (tc_sv){"row_im", 6}, e->c.real, room(e));
 }
+
+static tc_kval place_of(fft_emit *e, tc_kval i) { return padded(e, i); }
 
 static fft_value load_place(fft_emit *e, tc_kval at, tc_kval mask) {
   return (fft_value){tc_kb_load1(e->c.b, e->array[0][0], at, mask, -1),
@@ -173,4 +175,4 @@ static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, t
   tc_kb_end_lanes(b, 0, NULL, NULL);
 }
 
-const fft_way fft_threads = {open, passes, each, load_row, store_row};
+const fft_way fft_threads = {open, passes, each, load_row, store_row, place_of, room};

@@ -31,6 +31,7 @@ LAYERS = [
     ("plan",),
     ("plugin",),
     ("runtime",),
+    ("api",),
 ]
 RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}
 

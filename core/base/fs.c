@@ -5,6 +5,7 @@
 #include "core/base/fs.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -263,8 +264,13 @@ const char *tc_env(const char *name) {
   return value && value[0] ? value : NULL;
 }
 
+static const char self_anchor;
 tc_status tc_self_dir(tc_arena *arena, tc_sv *out) {
-  TC_TRY(tc_path_real(arena, "/proc/self/exe", out), "while looking for the running program's folder");
+  // In a shared library its own folder counts: whoever loads it may lie anywhere.
+  Dl_info info;
+  bool library = dladdr(&self_anchor, &info) && info.dli_fname && strstr(info.dli_fname, ".so");
+  TC_TRY(tc_path_real(arena, library ? info.dli_fname : "/proc/self/exe", out),
+         "while looking for the running program's folder");
   *out = tc_sv_copy(arena, tc_path_dir(*out));
   return TC_OK;
 }

@@ -27,6 +27,6 @@ tc_sv tc_path_dir(tc_sv path);
 tc_sv tc_path_base(tc_sv path);
 double tc_now_ms(void);                                          // monotonic
 const char *tc_env(const char *name);                            // secure_getenv; NULL if unset or empty
-TC_NODISCARD tc_status tc_self_dir(tc_arena *arena, tc_sv *out); // folder of the running program
+TC_NODISCARD tc_status tc_self_dir(tc_arena *arena, tc_sv *out); // folder of the running program, or of libtc.so
 
 #endif

@@ -6,6 +6,7 @@
 #include "core/base/fs.h"
 #include "core/kernel/templates/templates.h"
 #include "core/ops/ops.h"
+#include "core/runtime/eager.h"
 
 static tc_status find_cache(tc_context *c) {
   tc_sv dir = tc_config_text(c->config, TC_OPT_ID_CACHE_DIR);
@@ -87,6 +88,7 @@ tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger 
 
 void tc_context_destroy(tc_context *c) {
   if (!c) return;
+  tc_eager_destroy(c->eager);
   tc_device_close(c->device);
   tc_plugins_destroy(c->plugins);
   tc_executor_destroy(&c->executor);

@@ -21,7 +21,9 @@ typedef struct tc_context {
   const char *cache_dir; // NULL: caches are off
   tc_device *device;     // the backend's; NULL for the references
   bool is_ref;
-  tc_sv backend; // resolved name
+  tc_sv backend;          // resolved name
+  struct tc_eager *eager; // the cache of single ops (core/runtime/eager.h); owned, NULL until an embedder opens it
+  int32_t n_functions;    // compiled functions so far: their ids in logs; atomic
 } tc_context;
 
 // Takes over the config, which must have been read and its mode applied. Log lines go to `logger.write`.

@@ -1,0 +1,85 @@
+// Calling ops: at once, or into the capture that an operand belongs to.
+#include "core/api/internal.h"
+
+int32_t tc_has_op(const tc_context *c, const char *name) { return tc_op_find(c->ops, tc_sv_of(name)) != NULL; }
+
+// The first operand; *missing: a required one failed before.
+static tc_tensor *first_operand(const tc_op *op, int32_t n_args, const tc_argument *args, bool *missing,
+                                api_trace **trace) {
+  tc_tensor *first = NULL;
+  *missing = false;
+  *trace = NULL;
+  for (int32_t i = 0; i < n_args && i < op->schema.n_args; i++) {
+    const tc_argument *a = &args[i];
+    int32_t n = a->kind == TC_ARGUMENT_TENSOR ? 1 : a->kind == TC_ARGUMENT_TENSORS ? a->n : 0;
+    for (int32_t k = 0; k < n; k++) {
+      tc_tensor *t = a->kind == TC_ARGUMENT_TENSOR ? a->v.tensor : a->v.tensors[k];
+      if (!t) {
+        const tc_schema_arg *s = &op->schema.args[i];
+        *missing |= !(s->is_list ? s->elements_optional : s->is_optional);
+        continue;
+      }
+      if (!first) first = t;
+      if (api_of(t)->trace) *trace = api_of(t)->trace;
+    }
+  }
+  return first;
+}
+
+static int32_t too_many(const tc_op *op, int32_t n, int32_t capacity) {
+  return api_fail_text(TC_STATUS_OUT_OF_RANGE, TC_SV_FMT " gives %d results; there is room for %d",
+                       TC_SV_ARG(op->full_name), n, capacity);
+}
+
+static int32_t run(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
+                   int32_t capacity, tc_tensor **results, int32_t *n_results) {
+  tc_tensor *made;
+  int32_t n, code = TC_STATUS_OK;
+  tc_status s = tc_eager_run(c->eager, op, n_args, args, 0, &made, &n);
+  if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
+  if (n > capacity || (!n_results && n != capacity)) code = too_many(op, n, capacity);
+  for (int32_t i = 0; i < n; i++) {
+    if (code != TC_STATUS_OK) tc_tensor_unref(&made[i]);
+    else if (!made[i].storage) results[i] = NULL;
+    else if (!(results[i] = api_wrap(c, made[i]))) code = tc_last_code();
+  }
+  tc_free(c->allocator, made);
+  if (n_results) *n_results = code == TC_STATUS_OK ? n : 0;
+  return code;
+}
+
+int32_t tc_call_op_at(const char *here, tc_context *c, const char *name, int32_t n_args, const tc_argument *args,
+                      int32_t capacity, tc_tensor **results, int32_t *n_results) {
+  for (int32_t i = 0; i < capacity; i++) results[i] = NULL;
+  if (n_results) *n_results = 0;
+  bool missing;
+  api_trace *trace;
+  const tc_op *op = NULL;
+  tc_tensor *first = NULL;
+  // Without a context the first operand tells it.
+  for (int32_t i = 0; i < n_args && !c; i++) {
+    const tc_argument *a = &args[i];
+    if (a->kind == TC_ARGUMENT_TENSOR && a->v.tensor) c = api_of(a->v.tensor)->context;
+    for (int32_t k = 0; a->kind == TC_ARGUMENT_TENSORS && k < a->n && !c; k++)
+      if (a->v.tensors[k]) c = api_of(a->v.tensors[k])->context;
+  }
+  if (!c)
+    return tc_last_code() != TC_STATUS_OK
+               ? tc_last_code()
+               : api_fail_text(TC_STATUS_INVALID_ARGUMENT, "an op without operands needs a context\n  at %s", here);
+  op = tc_op_find(c->ops, tc_sv_of(name));
+  if (!op) {
+    tc_status s = tc_op_find_target(c->ops, tc_sv_of(name), &op); // the error names the nearest
+    if (s == TC_OK) s = tc_error(TC_STATUS_NOT_FOUND, "there is no op '%s'", name);
+    return api_fail(tc_status_note(s, "at %s", here));
+  }
+  first = first_operand(op, n_args, args, &missing, &trace);
+  if (missing) {
+    if (tc_last_code() != TC_STATUS_OK) return tc_last_code(); // an operand failed before
+    return api_fail_text(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": a tensor is missing\n  at %s",
+                         TC_SV_ARG(op->full_name), here);
+  }
+  if (!first) trace = api_current_trace();
+  if (trace) return api_trace_op(trace, here, op, n_args, args, capacity, results, n_results);
+  return run(c, here, op, n_args, args, capacity, results, n_results);
+}

@@ -1,0 +1,227 @@
+// Contexts, errors and scopes of the embedder's API.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/internal.h"
+
+// ---- errors ----
+// The state of a thread that uses the API: as errno, it belongs to the thread and to no context.
+typedef struct thread_state {
+  int32_t code;
+  char text[2048];
+  tc_scope *scope; // the innermost
+  api_trace *trace;
+} thread_state;
+static _Thread_local thread_state state;
+
+int32_t api_fail(tc_status s) {
+  int32_t code = tc_status_code(s);
+  if (code != TC_STATUS_OK && state.code == TC_STATUS_OK) {
+    state.code = code;
+    snprintf(state.text, sizeof state.text, "%s", tc_status_text(s));
+  }
+  tc_status_free(s);
+  return code;
+}
+
+int32_t api_fail_text(int32_t code, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  tc_status s = tc_errorv(code, fmt, args);
+  va_end(args);
+  return api_fail(s);
+}
+
+int32_t tc_last_code(void) { return state.code; }
+const char *tc_last_error(void) { return state.code == TC_STATUS_OK ? "" : state.text; }
+void tc_clear_error(void) { state.code = TC_STATUS_OK; }
+
+api_trace *api_current_trace(void) { return state.trace; }
+api_trace *api_set_current_trace(api_trace *t) {
+  api_trace *before = state.trace;
+  state.trace = t;
+  return before;
+}
+
+// ---- scopes ----
+struct tc_scope {
+  tc_scope *outer;
+  tc_tensor **tensors;
+  size_t count, capacity;
+};
+
+tc_scope *tc_scope_open(void) {
+  tc_scope *s = calloc(1, sizeof *s);
+  if (!s) {
+    api_fail(tc_error_out_of_memory());
+    return NULL;
+  }
+  s->outer = state.scope;
+  return state.scope = s;
+}
+
+static void close_one(tc_scope *s) {
+  for (size_t i = 0; i < s->count; i++) tc_release(s->tensors[i]);
+  free(s->tensors);
+  free(s);
+}
+
+void tc_scope_close(tc_scope *s) {
+  bool open = false;
+  for (tc_scope *x = state.scope; x; x = x->outer) open |= x == s;
+  while (open && state.scope) {
+    tc_scope *x = state.scope;
+    state.scope = x->outer;
+    close_one(x);
+    if (x == s) break;
+  }
+}
+
+// The innermost scope takes over the new handle's reference.
+static bool enter_scope(api_tensor *t) {
+  tc_scope *s = state.scope;
+  if (!s) return true;
+  if (s->count == s->capacity) {
+    size_t more = s->capacity ? 2 * s->capacity : 16;
+    tc_tensor **fresh = realloc(s->tensors, more * sizeof(*fresh));
+    if (!fresh) return false;
+    s->tensors = fresh, s->capacity = more;
+  }
+  s->tensors[s->count++] = &t->value;
+  return true;
+}
+
+static tc_tensor *finish(api_tensor *t) {
+  if (enter_scope(t)) return &t->value;
+  tc_release(&t->value);
+  api_fail(tc_error_out_of_memory());
+  return NULL;
+}
+
+static api_tensor *make(tc_context *c) {
+  api_tensor *t = tc_alloc(c->allocator, sizeof *t);
+  if (!t) {
+    api_fail(tc_error_out_of_memory());
+    return NULL;
+  }
+  t->refs = 1, t->context = c;
+  return t;
+}
+
+tc_tensor *api_wrap(tc_context *c, tc_tensor value) {
+  api_tensor *t = make(c);
+  if (!t) {
+    tc_tensor_unref(&value);
+    return NULL;
+  }
+  t->value = value;
+  return finish(t);
+}
+
+tc_tensor *api_wrap_traced(api_trace *trace, tc_value *v) {
+  api_tensor *t = make(trace->context);
+  if (!t) return NULL;
+  t->trace = trace, t->node = v;
+  t->value.dtype = v->type.dtype, t->value.rank = v->type.rank, t->value.conj = v->type.conj != 0;
+  for (int32_t d = 0; d < v->type.rank; d++) {
+    t->value.sizes[d] = tc_sym_hint_or(trace->module->syms, v->type.sizes[d], 0);
+    t->value.strides[d] = tc_sym_hint_or(trace->module->syms, v->type.strides[d], 0);
+  }
+  return finish(t);
+}
+
+tc_tensor *tc_retain(tc_tensor *t) {
+  if (t) __atomic_fetch_add(&api_of(t)->refs, 1, __ATOMIC_RELAXED);
+  return t;
+}
+
+void tc_release(tc_tensor *t) {
+  api_tensor *a = api_of(t);
+  if (!t || __atomic_sub_fetch(&a->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  const tc_allocator *allocator = a->context->allocator;
+  tc_tensor_unref(&a->value);
+  tc_free(allocator, a);
+}
+
+// ---- contexts ----
+// Where no one else takes the lines that were asked for: a line in one write.
+static void print_log(void *self, int32_t artifact, tc_sv text) {
+  char line[1024];
+  (void)self;
+  int n = snprintf(line, sizeof line, "[%s] " TC_SV_FMT, tc_log_name(artifact), TC_SV_ARG(text));
+  size_t size = n < 0 ? 0 : (size_t)n < sizeof line - 1 ? (size_t)n : sizeof line - 2;
+  line[size] = '\n';
+  fwrite(line, 1, size + 1, stderr);
+}
+
+static tc_status configure(tc_config *c, const char *const *settings, int32_t n) {
+  TC_TRY(tc_config_read_environment(c, NULL));
+  for (int32_t i = 0; i < n; i++) {
+    tc_sv setting = tc_sv_of(settings[i]), key, value = tc_sv_cut(setting, '=', &key);
+    if (tc_sv_is(key, "config") && setting.size > key.size) TC_TRY(tc_config_read_file(c, value.data));
+    else TC_TRY(tc_config_set_pair(c, setting, "tc_open"));
+  }
+  return tc_config_apply_mode(c);
+}
+
+static tc_status open_context(const char *const *settings, int32_t n, tc_context **out) {
+  tc_config *config;
+  tc_context *c;
+  TC_TRY(tc_config_create(tc_system_allocator(), &config));
+  tc_status s = configure(config, settings, n);
+  if (s != TC_OK) {
+    tc_config_destroy(config);
+    return s;
+  }
+  TC_TRY(tc_context_create(tc_system_allocator(), config, (tc_logger){.write = print_log}, &c));
+  s = tc_context_open_backend(c);
+  if (s == TC_OK) s = tc_eager_create(c, &c->eager);
+  if (s != TC_OK) {
+    tc_context_destroy(c);
+    return s;
+  }
+  *out = c;
+  return TC_OK;
+}
+
+int32_t tc_open(const char *const *settings, int32_t n_settings, tc_context **out) {
+  return api_fail(open_context(settings, n_settings, out));
+}
+
+void tc_close(tc_context *c) { tc_context_destroy(c); }
+
+typedef struct log_target {
+  void (*write)(void *self, const char *artifact, tc_sv text);
+  void *self;
+} log_target;
+
+static void forward_log(void *self, int32_t artifact, tc_sv text) {
+  const log_target *t = self;
+  t->write(t->self, tc_log_name(artifact), text);
+}
+
+typedef struct log_change {
+  tc_context *c;
+  log_target target;
+  const char *artifacts;
+} log_change;
+
+static tc_status change_logs(void *arg) {
+  log_change *x = arg;
+  uint32_t mask;
+  TC_TRY(tc_log_parse(tc_sv_of(x->artifacts), &mask));
+  tc_logger l = {.mask = mask, .write = print_log};
+  if (x->target.write) {
+    l.write = forward_log;
+    l.self = tc_arena_copy(x->c->arena, &x->target, sizeof x->target);
+  }
+  x->c->logger = l;
+  return TC_OK;
+}
+
+int32_t tc_set_logs(tc_context *c, const char *artifacts, void (*write)(void *self, const char *artifact, tc_sv text),
+                    void *self) {
+  log_change x = {c, {write, self}, artifacts};
+  return api_fail(tc_arena_guard(c->arena, change_logs, &x));
+}

@@ -1,0 +1,304 @@
+// Making, checking and telling guards.
+#include "core/guards/guards.h"
+
+#include <string.h>
+
+typedef struct guard_dim {
+  int32_t symbol; // -1: the size is a constant
+  int64_t size;   // of the constant
+  int64_t lo, hi, divisor;
+  int64_t stride; // where the tensor is not dense
+} guard_dim;
+
+typedef struct guard_tensor {
+  tc_sv name;
+  bool present, conj, neg, dense;
+  tc_dtype dtype;
+  int32_t rank, device, alias; // alias: the first input on the same storage, itself if none
+  int32_t order[TC_MAX_RANK];  // dense: dimensions from the fastest on
+  guard_dim dims[TC_MAX_RANK];
+} guard_tensor;
+
+typedef struct guard_condition {
+  tc_sym_code code;
+  tc_sv text;
+} guard_condition;
+
+struct tc_guards {
+  tc_sym_ctx *syms;
+  int32_t n, n_symbols;
+  guard_tensor *tensors;
+  TC_VEC(guard_condition) conditions;
+};
+
+// ---- making ----
+// Dimensions sorted by stride; dense if each stride is the product of the sizes below it.
+static bool find_order(const tc_tensor *t, int32_t *order) {
+  int32_t n = 0;
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    int32_t at = n++;
+    for (; at > 0 && t->strides[order[at - 1]] > t->strides[d] && t->sizes[d] > 1; at--) order[at] = order[at - 1];
+    order[at] = d;
+  }
+  int64_t expected = 1;
+  for (int32_t k = 0; k < n; k++) {
+    int64_t size = t->sizes[order[k]];
+    if (size > 1 && t->strides[order[k]] != expected) return false;
+    expected *= size > 1 ? size : 1;
+  }
+  return true;
+}
+
+typedef struct sized {
+  int64_t size;
+  const tc_sym *symbol;
+} sized;
+typedef struct making {
+  tc_guards *g;
+  TC_VEC(sized) seen;
+} making;
+
+// Only unmarked sizes share: a promised range belongs to one dimension.
+static const tc_sym *symbol_for(making *m, int64_t size, const tc_guard_mark *mark) {
+  tc_sym_ctx *c = m->g->syms;
+  bool promised = mark->lo || mark->hi || mark->divisor > 1;
+  for (int32_t i = 0; i < m->seen.count && !promised; i++) {
+    if (m->seen.data[i].size == size) return m->seen.data[i].symbol;
+  }
+  const tc_sym *s = tc_sym_fresh(c, "s", TC_SYM_BACKED);
+  tc_sym_info *info = tc_sym_info_of(c, s);
+  info->lo = mark->lo > 2 ? mark->lo : 2;
+  info->hi = mark->hi ? mark->hi : TC_SYM_INF;
+  info->divisor = mark->divisor > 1 ? mark->divisor : 1;
+  info->hint = size;
+  if (!promised) tc_vec_push(tc_sym_arena(c), &m->seen, ((sized){size, s}));
+  return s;
+}
+
+static bool fits_mark(int64_t size, const tc_guard_mark *m) {
+  return size > 1 && size >= m->lo && (!m->hi || size <= m->hi) && (m->divisor <= 1 || size % m->divisor == 0);
+}
+
+static void make_tensor(making *m, int32_t i, const tc_tensor *t, const tc_guard_input *how, tc_tensor_type *type) {
+  tc_sym_ctx *c = m->g->syms;
+  guard_tensor *g = &m->g->tensors[i];
+  bool empty = tc_tensor_numel(t) == 0;
+  g->present = true;
+  g->dtype = t->dtype, g->rank = t->rank, g->conj = t->conj, g->neg = t->neg, g->device = t->storage->device;
+  g->dense = empty || find_order(t, g->order);
+  tc_int *sizes = TC_NEW_ARRAY(tc_sym_arena(c), tc_int, 2 * t->rank + 1), *strides = sizes + t->rank;
+  if (empty) { // strides of nothing: row-major
+    for (int32_t k = 0; k < t->rank; k++) g->order[k] = t->rank - 1 - k;
+  }
+  for (int32_t d = 0; d < t->rank; d++) {
+    const tc_guard_mark *mark = &how->marks[d];
+    guard_dim *q = &g->dims[d];
+    *q = (guard_dim){.symbol = -1, .size = t->sizes[d], .stride = t->strides[d]};
+    sizes[d] = tc_sym_int(c, t->sizes[d]);
+    if (!mark->dynamic || !fits_mark(t->sizes[d], mark)) continue;
+    sizes[d] = symbol_for(m, t->sizes[d], mark);
+    const tc_sym_info *info = tc_sym_info_read(c, sizes[d]);
+    q->symbol = sizes[d]->symbol, q->lo = info->lo, q->hi = info->hi, q->divisor = info->divisor;
+  }
+  const tc_sym *running = tc_sym_int(c, 1);
+  for (int32_t k = 0; k < t->rank; k++) {
+    int32_t d = g->dense ? g->order[k] : k;
+    strides[d] = g->dense ? running : tc_sym_int(c, t->strides[d]);
+    if (g->dense && !tc_sym_is_int(sizes[d], 0)) running = tc_sym_mul(c, running, sizes[d]);
+  }
+  *type = (tc_tensor_type){.dtype = t->dtype,
+                           .rank = t->rank,
+                           .sizes = sizes,
+                           .strides = strides,
+                           .offset = tc_sym_int(c, 0),
+                           .conj = t->conj};
+}
+
+tc_guards *tc_guards_create(tc_sym_ctx *syms, int32_t n, const tc_tensor *inputs, const tc_guard_input *how,
+                            tc_tensor_type *types) {
+  tc_arena *arena = tc_sym_arena(syms);
+  tc_guards *g = TC_NEW(arena, tc_guards);
+  making m = {.g = g};
+  g->syms = syms, g->n = n;
+  g->tensors = TC_NEW_ARRAY(arena, guard_tensor, n);
+  for (int32_t i = 0; i < n; i++) {
+    guard_tensor *t = &g->tensors[i];
+    t->name = how[i].name.size ? tc_sv_copy(arena, how[i].name) : tc_sv_printf(arena, "in.%d", i);
+    t->alias = i;
+    if (!inputs[i].storage) continue;
+    for (int32_t k = i - 1; k >= 0; k--) {
+      if (inputs[k].storage == inputs[i].storage) t->alias = k;
+    }
+    make_tensor(&m, i, &inputs[i], &how[i], &types[i]);
+  }
+  return g;
+}
+
+void tc_guards_seal(tc_guards *g, const tc_module *m) {
+  tc_arena *arena = tc_sym_arena(g->syms);
+  for (int32_t i = 0; i < m->requires_.count; i++) {
+    tc_sb sb = tc_sb_make(arena);
+    tc_sym_print(&sb, m->requires_.data[i]);
+    tc_vec_push(arena, &g->conditions, ((guard_condition){tc_sym_compile(arena, m->requires_.data[i]), tc_sb_view(&sb)}));
+  }
+  g->n_symbols = tc_sym_symbol_count(g->syms);
+}
+
+int32_t tc_guards_symbol_count(const tc_guards *g) { return g->n_symbols; }
+
+// ---- checking ----
+static tc_guard_miss miss(int32_t kind, int32_t input, int32_t dim, int64_t expected, int64_t actual) {
+  return (tc_guard_miss){kind, input, dim, expected, actual};
+}
+
+static tc_guard_miss check_size(const guard_dim *q, int32_t i, int32_t d, int64_t size, int64_t *symbols) {
+  if (q->symbol < 0) {
+    if (size != q->size) return miss(TC_GUARD_SIZE, i, d, q->size, size);
+    return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+  }
+  int64_t *bound = &symbols[q->symbol];
+  if (*bound == INT64_MIN) {
+    if (size < q->lo || size > q->hi || size % q->divisor) return miss(TC_GUARD_RANGE, i, d, q->lo, size);
+    *bound = size;
+  } else if (*bound != size) {
+    return miss(TC_GUARD_SIZE, i, d, *bound, size);
+  }
+  return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+}
+
+static tc_guard_miss check_tensor(const tc_guards *g, int32_t i, const tc_tensor *inputs, int64_t *symbols) {
+  const guard_tensor *q = &g->tensors[i];
+  const tc_tensor *t = &inputs[i];
+  if (q->present != (t->storage != NULL)) return miss(TC_GUARD_PRESENCE, i, 0, q->present, !q->present);
+  if (!q->present) return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+  if (t->dtype != q->dtype) return miss(TC_GUARD_DTYPE, i, 0, q->dtype, t->dtype);
+  if (t->rank != q->rank) return miss(TC_GUARD_RANK, i, 0, q->rank, t->rank);
+  if (t->conj != q->conj || t->neg != q->neg)
+    return miss(TC_GUARD_BITS, i, 0, q->conj | q->neg << 1, t->conj | t->neg << 1);
+  if (t->storage->device != q->device) return miss(TC_GUARD_DEVICE, i, 0, q->device, t->storage->device);
+  int32_t alias = i;
+  for (int32_t k = 0; k < i && alias == i; k++) {
+    if (inputs[k].storage == t->storage) alias = k;
+  }
+  if (alias != q->alias) return miss(TC_GUARD_ALIAS, i, 0, q->alias, alias);
+  bool empty = false;
+  for (int32_t d = 0; d < t->rank; d++) {
+    tc_guard_miss m = check_size(&q->dims[d], i, d, t->sizes[d], symbols);
+    if (m.kind != TC_GUARD_HOLDS) return m;
+    empty |= t->sizes[d] == 0;
+  }
+  int64_t running = 1;
+  for (int32_t k = 0; k < t->rank && !empty; k++) {
+    int32_t d = q->dense ? q->order[k] : k;
+    int64_t expected = q->dense ? running : q->dims[d].stride;
+    if (t->sizes[d] > 1 && t->strides[d] != expected) return miss(TC_GUARD_STRIDE, i, d, expected, t->strides[d]);
+    running *= t->sizes[d];
+  }
+  return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+}
+
+tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols) {
+  for (int32_t i = 0; i < g->n_symbols; i++) symbols[i] = INT64_MIN;
+  for (int32_t i = 0; i < g->n; i++) {
+    tc_guard_miss m = check_tensor(g, i, inputs, symbols);
+    if (m.kind != TC_GUARD_HOLDS) return m;
+  }
+  for (int32_t i = 0; i < g->conditions.count; i++) {
+    int64_t v = 0;
+    tc_status s = tc_sym_run(g->conditions.data[i].code, symbols, &v);
+    bool ok = s == TC_OK && v != 0;
+    tc_status_free(s);
+    if (!ok) return miss(TC_GUARD_CONDITION, i, 0, 1, 0);
+  }
+  return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+}
+
+// ---- in words ----
+static const char *bits_text(int64_t bits) {
+  static const char *const names[] = {"plain", "conjugated", "negated", "conjugated and negated"};
+  return names[bits & 3];
+}
+
+void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) {
+  if (m->kind == TC_GUARD_HOLDS) return;
+  if (m->kind == TC_GUARD_CONDITION) {
+    tc_sb_printf(sb, "the condition " TC_SV_FMT " does not hold", TC_SV_ARG(g->conditions.data[m->input].text));
+    return;
+  }
+  const guard_tensor *t = &g->tensors[m->input];
+  tc_sb_printf(sb, "tensor '" TC_SV_FMT "' ", TC_SV_ARG(t->name));
+  long long expected = (long long)m->expected, actual = (long long)m->actual;
+  switch (m->kind) {
+  case TC_GUARD_PRESENCE: tc_sb_putz(sb, t->present ? "is absent" : "was absent and is given"); break;
+  case TC_GUARD_DTYPE:
+    tc_sb_printf(sb, "dtype mismatch. expected %s, actual %s", tc_dtype_name((tc_dtype)m->expected),
+                 tc_dtype_name((tc_dtype)m->actual));
+    break;
+  case TC_GUARD_RANK: tc_sb_printf(sb, "rank mismatch. expected %lld, actual %lld", expected, actual); break;
+  case TC_GUARD_BITS:
+    tc_sb_printf(sb, "is %s, expected %s", bits_text(m->actual), bits_text(m->expected));
+    break;
+  case TC_GUARD_DEVICE: tc_sb_printf(sb, "device mismatch. expected %lld, actual %lld", expected, actual); break;
+  case TC_GUARD_ALIAS:
+    if (m->expected == m->input)
+      tc_sb_printf(sb, "shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[m->actual].name));
+    else
+      tc_sb_printf(sb, "no longer shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[m->expected].name));
+    break;
+  case TC_GUARD_SIZE:
+    tc_sb_printf(sb, "size mismatch at index %d. expected %lld, actual %lld", m->dim, expected, actual);
+    break;
+  case TC_GUARD_RANGE: {
+    const guard_dim *q = &t->dims[m->dim];
+    tc_sb_printf(sb, "size at index %d lies outside what was compiled for: at least %lld", m->dim, (long long)q->lo);
+    if (q->hi != TC_SYM_INF) tc_sb_printf(sb, ", at most %lld", (long long)q->hi);
+    if (q->divisor > 1) tc_sb_printf(sb, ", a multiple of %lld", (long long)q->divisor);
+    tc_sb_printf(sb, "; actual %lld", actual);
+    break;
+  }
+  default: tc_sb_printf(sb, "stride mismatch at index %d. expected %lld, actual %lld", m->dim, expected, actual);
+  }
+}
+
+static void print_size(tc_sb *sb, const tc_guards *g, const guard_dim *q) {
+  if (q->symbol < 0) tc_sb_int(sb, q->size);
+  else tc_sb_put(sb, tc_sym_symbol_at(g->syms, q->symbol)->name);
+}
+
+void tc_guards_print(tc_sb *sb, const tc_guards *g) {
+  for (int32_t i = 0; i < g->n; i++) {
+    const guard_tensor *t = &g->tensors[i];
+    tc_sb_printf(sb, "tensor '" TC_SV_FMT "': ", TC_SV_ARG(t->name));
+    if (!t->present) {
+      tc_sb_putz(sb, "absent\n");
+      continue;
+    }
+    tc_sb_printf(sb, "%s[", tc_dtype_name(t->dtype));
+    for (int32_t d = 0; d < t->rank; d++) {
+      if (d) tc_sb_putz(sb, ", ");
+      print_size(sb, g, &t->dims[d]);
+    }
+    tc_sb_putc(sb, ']');
+    bool row_major = t->dense;
+    for (int32_t k = 0; k < t->rank; k++) row_major &= t->order[k] == t->rank - 1 - k;
+    if (!t->dense) {
+      for (int32_t d = 0; d < t->rank; d++) tc_sb_printf(sb, "%s%lld", d ? ", " : " strides ", (long long)t->dims[d].stride);
+    } else if (!row_major) {
+      for (int32_t d = 0; d < t->rank; d++) tc_sb_printf(sb, "%s%d", d ? ", " : " dense, fastest dimension first ", t->order[d]);
+    }
+    if (t->conj || t->neg) tc_sb_printf(sb, ", %s", bits_text(t->conj | t->neg << 1));
+    if (t->alias != i) tc_sb_printf(sb, ", shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[t->alias].name));
+    tc_sb_printf(sb, "  # from the input\n");
+  }
+  for (int32_t s = 0; s < g->n_symbols; s++) {
+    const tc_sym *x = tc_sym_symbol_at(g->syms, s);
+    const tc_sym_info *info = tc_sym_info_read(g->syms, x);
+    if (info->origin != TC_SYM_BACKED) continue;
+    tc_sb_printf(sb, TC_SV_FMT " >= %lld", TC_SV_ARG(x->name), (long long)info->lo);
+    if (info->hi != TC_SYM_INF) tc_sb_printf(sb, ", <= %lld", (long long)info->hi);
+    if (info->divisor > 1) tc_sb_printf(sb, ", a multiple of %lld", (long long)info->divisor);
+    tc_sb_putz(sb, "  # from the sizes\n");
+  }
+  for (int32_t i = 0; i < g->conditions.count; i++)
+    tc_sb_printf(sb, TC_SV_FMT "  # from an op\n", TC_SV_ARG(g->conditions.data[i].text));
+}

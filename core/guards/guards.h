@@ -1,0 +1,64 @@
+// Guards: what must hold of a call's inputs for a compiled entry to be right.
+//
+// They are made from the inputs of the call that is compiled, together with the types that the graph gets: a size is a
+// constant, or a symbol; equal sizes share one symbol, so that a mismatch between inputs is a miss in words. Sizes 0
+// and 1 are always constants (broadcasting and emptiness change the program). Strides follow from the sizes where the
+// tensor is dense in some order of its dimensions, else they are constants; strides of dimensions of size 1 do not
+// matter. After the graph is built the conditions that it asked for (tc_module.requires_) are added.
+//
+// Checking is a straight walk without allocation. Immutable once sealed: any thread may check.
+#ifndef TC_CORE_GUARDS_GUARDS_H_
+#define TC_CORE_GUARDS_GUARDS_H_
+
+#include "core/ir/graph.h"
+
+// How a dimension is to be taken.
+typedef struct tc_guard_mark {
+  bool dynamic;
+  int64_t lo, hi;  // DYNAMIC: the range promised; 0, 0: none
+  int64_t divisor; // DYNAMIC: divides the size; 0: nothing known
+} tc_guard_mark;
+
+typedef struct tc_guard_input {
+  tc_sv name;
+  tc_guard_mark marks[TC_MAX_RANK];
+} tc_guard_input;
+
+typedef struct tc_guards tc_guards;
+
+// For these inputs (storage NULL: an absent optional). types[i] is what the graph input gets; untouched where absent.
+// Everything lies in the arena of `syms`, in which symbols are made; needs an open guard.
+tc_guards *tc_guards_create(tc_sym_ctx *syms, int32_t n, const tc_tensor *inputs, const tc_guard_input *how,
+                            tc_tensor_type *types);
+// Adds what the module asks for. Once, when the graph is built.
+void tc_guards_seal(tc_guards *g, const tc_module *m);
+int32_t tc_guards_symbol_count(const tc_guards *g); // of the context when sealed
+
+enum {
+  TC_GUARD_HOLDS,
+  TC_GUARD_PRESENCE,
+  TC_GUARD_DTYPE,
+  TC_GUARD_RANK,
+  TC_GUARD_BITS, // conj, neg
+  TC_GUARD_DEVICE,
+  TC_GUARD_ALIAS,
+  TC_GUARD_SIZE,
+  TC_GUARD_RANGE, // of a symbolic size
+  TC_GUARD_STRIDE,
+  TC_GUARD_CONDITION
+};
+typedef struct tc_guard_miss {
+  int32_t kind;       // TC_GUARD_*
+  int32_t input, dim; // CONDITION: `input` is its number
+  int64_t expected, actual;
+} tc_guard_miss;
+
+// kind HOLDS if all hold; symbols[tc_guards_symbol_count] then has the values of the sizes' symbols, INT64_MIN for
+// others. inputs[i] may have no storage. The number of inputs must be the one of the creation.
+tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols);
+// "tensor 'x' size mismatch at index 0. expected 8, actual 16".
+void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m);
+// One line per guard, each with where it came from.
+void tc_guards_print(tc_sb *sb, const tc_guards *g);
+
+#endif

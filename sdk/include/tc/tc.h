@@ -1,0 +1,203 @@
+// tc for embedders: contexts, tensors, eager ops, compiled functions. C11 and C++.
+//
+// Handles. Every function that gives a `tc_tensor *` gives a new reference. It belongs to the thread's innermost open
+// scope, which releases it when it is closed; without a scope it belongs to the caller (tc_release). What is to outlive
+// the scope is retained.
+//
+// Errors. Functions that give a handle give NULL when they fail, and pass NULL on: an op with a NULL operand gives NULL
+// and leaves the first error in place, so that a whole expression can be checked at its end. Other functions return a
+// TC_STATUS_* code. tc_last_error tells the calling thread's error in words until the next tc_clear_error.
+//
+// Threads. A context may be used by several threads at once. A tensor's data is the caller's to synchronise. Scopes and
+// errors belong to the thread.
+#ifndef TC_TC_H_
+#define TC_TC_H_
+
+#include "tc/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+typedef struct tc_context tc_context;
+typedef struct tc_tensor tc_tensor;
+typedef struct tc_scope tc_scope;
+typedef struct tc_function tc_function;
+
+// The place of a call in the caller's source, as the macros pass it: "file.c:12".
+#define TC_HERE __FILE__ ":" TC_HERE_TEXT_(__LINE__)
+#define TC_HERE_TEXT_(line) TC_HERE_TEXT2_(line)
+#define TC_HERE_TEXT2_(line) #line
+
+const char *tc_version(void); // of the library that is loaded: "MAJOR.MINOR.PATCH"
+
+// ---- Contexts ----
+// `settings` are "key=value" as in `tcrun --set` (backend=cpu, mode=inductor, config=FILE.toml, …), applied over the
+// environment. *out is set only on success; tc_close it when nothing made by it is in use.
+int32_t tc_open(const char *const *settings, int32_t n_settings, tc_context **out);
+void tc_close(tc_context *c); // NULL is ignored
+// Log artifacts such as "guards,recompiles"; lines go to `write` (NULL: standard error). Not while others use the
+// context.
+int32_t tc_set_logs(tc_context *c, const char *artifacts, void (*write)(void *self, const char *artifact, tc_sv text),
+                    void *self);
+
+// ---- Errors of the calling thread ----
+int32_t tc_last_code(void);      // TC_STATUS_OK if nothing failed since the last tc_clear_error
+const char *tc_last_error(void); // "" if nothing failed; valid until the thread's next call that fails
+void tc_clear_error(void);
+
+// ---- Scopes ----
+tc_scope *tc_scope_open(void); // NULL when memory is short
+void tc_scope_close(tc_scope *s); // with the scopes opened inside it; NULL is ignored
+tc_tensor *tc_retain(tc_tensor *t); // a further reference, which is the caller's
+void tc_release(tc_tensor *t);      // NULL is ignored
+
+// ---- Tensors ----
+// Sizes and strides count elements. Host memory, 64-byte aligned, row-major, uninitialised.
+tc_tensor *tc_new_tensor(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes);
+// A copy of row-major data.
+tc_tensor *tc_tensor_from(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes, const void *data);
+// The caller's memory; strides NULL: row-major, else ≥ 0. `release(owner, data)` is called when the last reference goes,
+// and when this fails; NULL: the memory outlives the tensor.
+tc_tensor *tc_tensor_borrow(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes, const int64_t *strides,
+                            void *data, void (*release)(void *owner, void *data), void *owner);
+tc_dtype tc_dtype_of(const tc_tensor *t); // TC_DTYPE_NONE for NULL
+int32_t tc_rank_of(const tc_tensor *t);   // -1 for NULL
+// Inside a function that is being captured a size is read as a number, which the compiled entry is then specialised to.
+int64_t tc_size_of(const tc_tensor *t, int32_t dim);   // negative dims count from the end; -1 if there is none
+int64_t tc_stride_of(const tc_tensor *t, int32_t dim); // elements; -1 if there is none
+int64_t tc_numel_of(const tc_tensor *t);               // -1 for NULL
+// Address of the first element in host memory, conj and neg bits not applied; valid as long as the tensor. NULL for a
+// tensor that is being captured.
+void *tc_data_of(tc_tensor *t);
+// The one element of a tensor, converted. Fails for others.
+int32_t tc_item_f64_at(const char *here, tc_tensor *t, double *re, double *im); // im may be NULL for real tensors
+int32_t tc_item_i64_at(const char *here, tc_tensor *t, int64_t *out);
+#define tc_item_f64(t, re, im) tc_item_f64_at(TC_HERE, t, re, im)
+#define tc_item_i64(t, out) tc_item_i64_at(TC_HERE, t, out)
+
+// DLPack 1.0 (dmlc/dlpack, include/dlpack/dlpack.h) without versions: `DLManagedTensor *`, host memory. Export: the
+// caller calls its deleter. Import: takes the tensor over, also when it fails.
+struct DLManagedTensor;
+struct DLManagedTensor *tc_to_dlpack(tc_tensor *t);
+tc_tensor *tc_from_dlpack(tc_context *c, struct DLManagedTensor *m);
+
+// ---- Ops ----
+// Typed functions for every op are in tc/ops.h; this is what they call. Numbers in Tensor slots are wrapped numbers, as
+// in PyTorch.
+enum {
+  TC_ARGUMENT_NONE,
+  TC_ARGUMENT_TENSOR,
+  TC_ARGUMENT_TENSORS, // elements may be NULL
+  TC_ARGUMENT_INT,
+  TC_ARGUMENT_INTS,
+  TC_ARGUMENT_REAL,
+  TC_ARGUMENT_REALS,
+  TC_ARGUMENT_BOOL,
+  TC_ARGUMENT_BOOLS, // bytes
+  TC_ARGUMENT_COMPLEX,
+  TC_ARGUMENT_TEXT,
+  TC_ARGUMENT_DTYPE,
+  TC_ARGUMENT_MEMORY_FORMAT
+};
+typedef struct tc_argument {
+  int32_t kind, n; // n: length of lists
+  union {
+    tc_tensor *tensor;
+    tc_tensor *const *tensors;
+    int64_t integer; // INT, BOOL, DTYPE, MEMORY_FORMAT
+    const int64_t *integers;
+    double parts[2]; // REAL, COMPLEX
+    const double *reals;
+    const uint8_t *bools;
+    const char *text;
+  } v;
+} tc_argument;
+
+// A Python number.
+typedef tc_argument tc_scalar;
+static inline tc_argument tc_arg_nothing(void) {
+  tc_argument a;
+  a.kind = TC_ARGUMENT_NONE, a.n = 0, a.v.integer = 0;
+  return a;
+}
+static inline tc_scalar tc_scalar_int(int64_t v) {
+  tc_scalar a = tc_arg_nothing();
+  a.kind = TC_ARGUMENT_INT, a.v.integer = v;
+  return a;
+}
+static inline tc_scalar tc_scalar_bool(int32_t v) {
+  tc_scalar a = tc_arg_nothing();
+  a.kind = TC_ARGUMENT_BOOL, a.v.integer = v != 0;
+  return a;
+}
+static inline tc_scalar tc_scalar_real(double v) {
+  tc_scalar a = tc_arg_nothing();
+  a.kind = TC_ARGUMENT_REAL, a.v.parts[0] = v, a.v.parts[1] = 0;
+  return a;
+}
+static inline tc_scalar tc_scalar_complex(double re, double im) {
+  tc_scalar a = tc_arg_nothing();
+  a.kind = TC_ARGUMENT_COMPLEX, a.v.parts[0] = re, a.v.parts[1] = im;
+  return a;
+}
+
+int32_t tc_has_op(const tc_context *c, const char *name); // 1 if "aten::add.Tensor" is known
+// Runs an op by its full name, or records it where an operand is being captured. Arguments in schema order; missing
+// trailing ones get their defaults. The context may be NULL if there is a tensor among them. An op in place
+// ("aten::add_.Tensor") gives a new reference to what it wrote. results[capacity] gets new references; *n_results their
+// number (NULL: must be `capacity`).
+int32_t tc_call_op_at(const char *here, tc_context *c, const char *op, int32_t n_args, const tc_argument *args,
+                      int32_t capacity, tc_tensor **results, int32_t *n_results);
+#define tc_call_op(c, op, n_args, args, capacity, results, n_results) \
+  tc_call_op_at(TC_HERE, c, op, n_args, args, capacity, results, n_results)
+
+// ---- Compiled functions ----
+// A function of tensors, captured by running it once with tensors that record. It reports failure by a TC_STATUS_*.
+// outputs[n_outputs] are filled with tensors that it owns or its scope does; the library retains them. While it is
+// captured it must depend on nothing but its inputs and `self`.
+typedef int32_t (*tc_function_body)(void *self, tc_tensor *const *inputs, int32_t n_inputs, tc_tensor **outputs,
+                                    int32_t n_outputs);
+
+enum { TC_DYNAMIC_AUTO, TC_DYNAMIC_ALWAYS, TC_DYNAMIC_NEVER };
+typedef struct tc_dim_mark { // a dimension that is to be symbolic from the first call on
+  int32_t input, dim;
+  int64_t lo, hi, divisor; // 0: nothing promised
+} tc_dim_mark;
+typedef struct tc_compile_options {
+  uint32_t struct_size; // sizeof(tc_compile_options)
+  const char *name;     // in logs; NULL: "function"
+  const char *const *input_names; // in guards; NULL: in.0, in.1, …
+  int32_t n_inputs, n_outputs;
+  int32_t dynamic; // TC_DYNAMIC_*
+  int32_t n_marks;
+  const tc_dim_mark *marks;
+  int32_t limit; // of entries, before calls run eagerly; 0: the context's
+} tc_compile_options;
+
+// Nothing is compiled before the first call. The body and `self` must outlive the function; the context too.
+int32_t tc_compile(tc_context *c, tc_function_body body, void *self, const tc_compile_options *o, tc_function **out);
+void tc_function_destroy(tc_function *f); // NULL is ignored; not while it is called
+// Runs the entry whose guards hold, compiling one if none does. inputs may be NULL where an input is absent.
+// outputs[n_outputs] get new references. Re-entrant: threads may call and compile at the same time.
+int32_t tc_call(tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs);
+void tc_reset(tc_function *f); // forgets all entries; not while it is called
+typedef struct tc_function_stats {
+  int64_t calls, compiles, misses; // misses: compiles after the first
+  int32_t entries;
+} tc_function_stats;
+tc_function_stats tc_function_stats_of(const tc_function *f);
+// The guards of all entries, a line each; release with tc_text_free. NULL when memory is short.
+char *tc_function_guards(const tc_function *f);
+void tc_text_free(char *text);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -162,7 +162,8 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
   tc_sb_putz(sb, " bytes\n");
   for (int32_t i = 0; i < p->ops.count; i++) {
     const tc_plan_op *op = &p->ops.data[i];
-    tc_sb_printf(sb, "  %s @" TC_SV_FMT ": ", op->kind == TC_PLAN_LAUNCH ? "kernel" : "call", TC_SV_ARG(op->name));
+    tc_sb_printf(sb, "  %s @" TC_SV_FMT ": ", op->kind == TC_PLAN_LAUNCH ? "kernel" : tc_plan_op_word(op->kind),
+                 TC_SV_ARG(op->name));
     tc_sym_print(sb, op->bytes);
     tc_sb_putz(sb, " bytes, ");
     tc_sym_print(sb, op->flops);

@@ -158,7 +158,7 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   int64_t bytes = tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0);
   if (writes && !b->inplace && b->output >= 0 && bytes > 4 * e->dev->l2_bytes) flags |= TC_MEM_STREAM;
   tc_sv name = tc_sv_printf(e->arena, "%s%d", writes ? "out" : "in", e->out->params.count);
-  int32_t align = b->kind == TC_BUF_INTERNAL ? 64 : tc_dtype_size(b->dtype);
+  int32_t align = b->kind == TC_BUF_INTERNAL && !b->inplace && !b->placed ? 64 : tc_dtype_size(b->dtype);
   tc_kmem m = tc_kb_global(e->kb, name, b->dtype, flags, align);
   entry->value.num = (int64_t)m + 1;
   tc_emit_param p = {.buf = b, .dtype = b->dtype, .writes = writes};

@@ -148,6 +148,7 @@ static void begin(tc_lo *lo, int32_t kind, int32_t n_par, const tc_int *par, int
   }
   n->vars = vars;
   n->extents = extents;
+  n->outs = TC_NEW_ARRAY(l->arena, tc_buf *, lo->node->n_results > 2 ? lo->node->n_results : 2);
   lo->cur = n;
   lo->open = true;
 }
@@ -432,6 +433,33 @@ static tc_lt lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt
   return end_node(lo, 0, 1, &dtype, &out);
 }
 
+void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands) {
+  const tc_node *gn = lo->node;
+  tc_arena *arena = lo->l->arena;
+  int32_t n_outs = 0;
+  const tc_value **results = TC_NEW_ARRAY(arena, const tc_value *, gn->n_results);
+  int32_t *place = TC_NEW_ARRAY(arena, int32_t, gn->n_results);
+  tc_dtype *dtypes = TC_NEW_ARRAY(arena, tc_dtype, gn->n_results);
+  for (int32_t i = 0; i < gn->n_results; i++) {
+    if (gn->results[i]->kind != TC_VALUE_TENSOR) continue;
+    dtypes[n_outs] = gn->results[i]->type.dtype, place[n_outs] = i;
+    results[n_outs++] = gn->results[i];
+  }
+  if (n_outs == 0 || lo->failed != TC_OK) return;
+  const tc_tensor_type *t = &results[0]->type;
+  tc_int index[TC_MAX_RANK];
+  begin(lo, TC_LN_CALL, t->rank, t->sizes, 0, NULL, index);
+  tc_lnode *node = lo->cur;
+  node->n_operands = n, node->operands = operands;
+  tc_lt *out = TC_NEW_ARRAY(arena, tc_lt, n_outs);
+  end_node(lo, 0, n_outs, dtypes, out);
+  for (int32_t i = 0; i < n_outs && lo->failed == TC_OK; i++) {
+    const tc_tensor_type *r = &results[i]->type;
+    node->outs[i]->rank = r->rank, node->outs[i]->sizes = r->sizes, node->outs[i]->strides = r->strides;
+    lo->results[place[i]] = tc_lview_whole(lo->l, node->outs[i]);
+  }
+}
+
 // Every tensor argument becomes an operand, every tensor result a buffer with the strides that meta gave it.
 void lo_call(tc_op_args *a) {
   tc_lo *lo = tc_lo_of(a);
@@ -443,24 +471,8 @@ void lo_call(tc_op_args *a) {
     for (int32_t k = 0; kind == TC_AK_TENSORS && k < n; k++) tc_vec_push(lo->l->arena, &operands, lo_arg_at(a, i, k));
   }
   if (gn->n_results > 2) tc_lo_fail(lo, "a library call has at most two results");
-  if (lo->failed != TC_OK) return;
-  const tc_tensor_type *t = tc_op_result_type(a, 0);
-  tc_int index[TC_MAX_RANK];
-  begin(lo, TC_LN_CALL, t->rank, t->sizes, 0, NULL, index);
-  lo->cur->n_operands = operands.count;
-  lo->cur->operands = copy_views(lo, operands.count, operands.data);
-  tc_dtype dtypes[2] = {TC_DTYPE_NONE, TC_DTYPE_NONE};
-  for (int32_t i = 0; i < gn->n_results; i++) dtypes[i] = tc_op_result_type(a, i)->dtype;
-  tc_lnode *node = lo->cur;
-  tc_lt out[2];
-  end_node(lo, 0, gn->n_results, dtypes, out);
-  for (int32_t i = 0; i < gn->n_results && lo->failed == TC_OK; i++) {
-    const tc_tensor_type *r = tc_op_result_type(a, i);
-    node->outs[i]->rank = r->rank;
-    node->outs[i]->sizes = r->sizes;
-    node->outs[i]->strides = r->strides;
-    lo_result(a, i, tc_lo_add_view(lo, tc_lview_whole(lo->l, node->outs[i])));
-  }
+  const tc_lview *views = copy_views(lo, operands.count, operands.data);
+  if (lo->failed == TC_OK) lo_call_with(lo, operands.count, views);
 }
 
 static tc_bval text(tc_op_args *a, const char *body, int32_t n, const char *const *names, const tc_bval *values) {

@@ -41,6 +41,21 @@ tc_bval lo_index(tc_op_args *a, tc_int e, tc_dtype dtype);
 tc_lt lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype);
 void lo_call(tc_op_args *a);
 
+// What lowering the graph shares with lowering control flow (lower.c).
+const tc_lview *lo_value(tc_lo *lo, const tc_value *v); // NULL after a failure
+// The strides and offset of a view in terms of its buffer's: false if it is not affine.
+bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
+                     const tc_sym **offset);
+// The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of
+// its dimensions.
+const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want);
+// A fresh buffer with the strides of the type, filled by a pointwise copy; NULL after a failure.
+const tc_lview *lo_copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name);
+// A node with regions becomes a call (control.c).
+tc_status lo_control(tc_lo *lo, tc_node *n);
+// A call of the node being lowered: operands as given, a buffer per tensor result with the strides of its type.
+void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands);
+
 // Body building on the open node.
 int32_t tc_body_const(tc_lo *lo, tc_dtype d, double re, double im, int64_t imm);
 int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args);

@@ -45,6 +45,7 @@ typedef struct tc_buf {
   tc_lnode *def;                // INTERNAL: the node that defines it, NULL if removed
   int32_t def_result;
   int32_t output;               // ≥ 0: graph output that this buffer is, else -1
+  bool placed;                  // a result of a region: it may begin anywhere
   const struct tc_buf *inplace; // its storage is this input's (mutations)
 } tc_buf;
 
@@ -85,6 +86,8 @@ typedef struct tc_lview {
   const tc_sym *const *map;   // buf->rank expressions
 } tc_lview;
 
+// A CALL is an op that no kernel does: a library's, or control flow, whose regions stay graphs until plans are built
+// (core/ir/control.h; its operands are the predicate if that is a tensor, then the node's operands).
 enum { TC_LN_POINTWISE, TC_LN_REDUCE, TC_LN_TEMPLATE, TC_LN_CALL };
 struct tc_lnode {
   int32_t id, kind;
@@ -98,7 +101,7 @@ struct tc_lnode {
   int32_t reduce; // TC_RED_*
   tc_body body;
   int32_t n_outs;
-  tc_buf *outs[2];
+  tc_buf **outs; // at most two, of calls any number
   // TEMPLATE, CALL
   const struct tc_template_table *tmpl; // TEMPLATE
   const tc_node *node;                  // CALL: the op; TEMPLATE: where it came from
@@ -137,6 +140,9 @@ typedef struct tc_lower_options {
   bool (*call_supported)(void *self, const tc_node *n);
   void *self;
   const struct tc_template_registry *templates;
+  // Of a region: what its results must look like, by output (NULL: no tensor is wanted there). Each then is a whole
+  // buffer of its own, which whoever runs the region places.
+  const tc_tensor_type *const *results;
 } tc_lower_options;
 
 // Lowers a functional graph. Errors name the node that has no lowering.

@@ -3,13 +3,13 @@
 // Each tensor value is a view of a buffer. A node is lowered by the first of: its row's `lower`, its `body`
 // (pointwise), a library call. Outputs that are views of internal buffers whose strides differ from what the graph
 // promises are copied by a pointwise node, which the scheduler fuses into the producer.
-#include "core/ir/op.h"
+#include "core/ir/control.h"
 #include "core/ir/opargs.h"
 #include "core/loop/lo.h"
 
 tc_lo *tc_lo_of(tc_op_args *a) { return a->state; }
 
-static const tc_lview *value_view(tc_lo *lo, const tc_value *v) {
+const tc_lview *lo_value(tc_lo *lo, const tc_value *v) {
   tc_map_entry *e = tc_map_find_ptr(lo->values, v);
   if (!e) tc_lo_fail(lo, "%%" TC_SV_FMT " is used before it is lowered", TC_SV_ARG(v->name));
   return e ? e->value.ptr : NULL;
@@ -24,7 +24,7 @@ static tc_lt number_tensor(tc_op_args *a, const tc_number *n, tc_dtype d) {
 
 static tc_lt arg_view(tc_op_args *a, const tc_value *v) {
   tc_lo *lo = tc_lo_of(a);
-  const tc_lview *view = v ? value_view(lo, v) : NULL;
+  const tc_lview *view = v ? lo_value(lo, v) : NULL;
   return view ? tc_lo_add_view(lo, view) : -1;
 }
 
@@ -122,7 +122,9 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
         (tc_op_result){.set = true, .view_arg = -1, .type = n->results[i]->type, .symbol = n->results[i]->symbol};
   }
   const tc_op_def *def = n->op->def;
-  if (def->lower) {
+  if (tc_op_control(n->op) != TC_CONTROL_NONE) {
+    TC_TRY(lo_control(lo, n));
+  } else if (def->lower) {
     if (def->lower(&args) != TC_STATUS_OK && lo->failed == TC_OK) lo->failed = tc_op_finish(&args);
   } else if (n->op->body.n_results) {
     lower_pointwise(&args, n);
@@ -169,9 +171,8 @@ static void add_inputs(tc_lo *lo, const tc_graph *g) {
   }
 }
 
-// The strides and offset of a view in terms of its buffer's: false if it is not affine.
-static bool view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
-                         const tc_sym **offset) {
+bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
+                     const tc_sym **offset) {
   const tc_sym *linear = v->buf->offset;
   for (int32_t d = 0; d < v->buf->rank; d++)
     linear = tc_sym_add(l->syms, linear, tc_sym_mul(l->syms, v->map[d], buf_strides[d]));
@@ -184,9 +185,7 @@ static bool view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *bu
   return true;
 }
 
-// The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of
-// its dimensions.
-static const tc_sym *const *strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want) {
+const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want) {
   if (v->rank != v->buf->rank) return NULL;
   const tc_sym **out = TC_NEW_ARRAY(l->arena, const tc_sym *, v->rank);
   uint32_t seen = 0;
@@ -200,8 +199,7 @@ static const tc_sym *const *strides_behind(tc_loops *l, const tc_lview *v, const
   return out;
 }
 
-// A fresh buffer with the strides that the graph promises, filled by a pointwise copy.
-static const tc_lview *copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name) {
+const tc_lview *lo_copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name) {
   static const tc_node nameless = {.name = {"out", 3}};
   lo->node = &nameless;
   tc_op_args args = {.state = lo};
@@ -211,7 +209,7 @@ static const tc_lview *copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_ty
   tc_lt out = lo_end(&args, lo_load(&args, src, index), t->dtype);
   if (out < 0) return NULL;
   tc_buf *b = (tc_buf *)lo->views.data[out]->buf;
-  b->name = name;
+  b->name = name, b->strides = t->strides;
   return lo->views.data[out];
 }
 
@@ -221,26 +219,28 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
     const tc_graph_output *o = &g->outputs.data[i];
     tc_loop_output out = {.kind = o->kind, .target = o->target, .number = o->arg};
     if (o->arg.kind == TC_AK_TENSOR && o->arg.value->kind == TC_VALUE_TENSOR) {
-      const tc_tensor_type *t = &o->arg.value->type;
-      const tc_lview *v = value_view(lo, o->arg.value);
+      const tc_tensor_type *const *region = lo->options->results, *t = region ? region[i] : &o->arg.value->type;
+      if (!t) continue;
+      const tc_lview *v = lo_value(lo, o->arg.value);
       if (!v) return lo->failed;
       const tc_sym *strides[TC_MAX_RANK] = {0}, *offset = NULL;
       bool input = v->buf->kind == TC_BUF_INPUT;
       // Internal buffers get the output's strides if nobody decided yet; a second output of the same buffer is a view
       // of it.
-      if (!input && !v->buf->strides) ((tc_buf *)v->buf)->strides = strides_behind(l, v, t->strides);
+      if (!input && !v->buf->strides) ((tc_buf *)v->buf)->strides = lo_strides_behind(l, v, t->strides);
       const tc_sym *const *have = v->buf->strides;
-      bool fits = have && view_strides(l, v, have, strides, &offset);
+      bool fits = have && lo_view_strides(l, v, have, strides, &offset);
       for (int32_t d = 0; fits && d < t->rank; d++)
         fits = tc_sym_eq(l->syms, strides[d], t->strides[d]) || tc_sym_is_int(t->sizes[d], 1);
       bool mutation = o->kind != TC_OUT_USER;
-      if (!fits || (input && mutation)) {
-        v = copy_out(lo, v, t, o->arg.value->name);
+      bool whole = v->buf->output < 0 && lo_strides_behind(l, v, t->strides);
+      if (!fits || (input && mutation) || (region && (input || !whole))) {
+        v = lo_copy_out(lo, v, t, o->arg.value->name);
         if (!v) return lo->failed;
-        ((tc_buf *)v->buf)->strides = t->strides;
         offset = tc_sym_int(l->syms, 0);
       }
       out.buf = v->buf;
+      if (region) ((tc_buf *)v->buf)->placed = true;
       out.type = *t;
       if (v->buf->kind == TC_BUF_INTERNAL)
         out.type.conj = 0; // loops store logical values: nothing is left to conjugate

@@ -497,10 +497,12 @@ tc_status tc_call_parse(tc_module *m, tc_lexer *lx, int32_t n_results, const tc_
 }
 
 static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
-  tc_lexer *lx = r->lx;
+  tc_lexer *lx = r->lx, at = *lx;
   tc_lnode *n = TC_NEW(r->l->arena, tc_lnode);
   *n = (tc_lnode){.id = r->l->nodes.count, .n_outs = n_outs, .name = outs[0]->name};
+  n->outs = TC_NEW_ARRAY(r->l->arena, tc_buf *, n_outs);
   TC_TRY(kind_of(r, n, outs[0]));
+  if (n_outs > 2 && n->kind != TC_LN_CALL) return tc_lex_error(&at, "a node has at most 2 results");
   for (;;) {
     if (tc_lex_eat(lx, "keep")) n->keep = true;
     else if (tc_lex_eat(lx, "of")) TC_TRY(tc_lex_string(lx, &n->op));
@@ -521,12 +523,14 @@ static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
 
 static tc_status input_or_node(reader *r) {
   tc_lexer at = *r->lx;
-  tc_buf *outs[2];
-  int32_t n = 0;
+  TC_VEC(tc_buf *) made = {0};
   do {
-    if (n == 2) return tc_lex_error(r->lx, "a node has at most 2 results");
-    TC_TRY(declaration(r, &outs[n++]));
+    tc_buf *b;
+    TC_TRY(declaration(r, &b));
+    tc_vec_push(r->l->arena, &made, b);
   } while (tc_lex_eat(r->lx, ","));
+  tc_buf *const *outs = made.data;
+  int32_t n = made.count;
   TC_TRY(tc_lex_expect(r->lx, "="));
   if (tc_lex_eat(r->lx, "input")) {
     if (n > 1) return tc_lex_error(&at, "an input is one buffer");

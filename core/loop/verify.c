@@ -168,7 +168,7 @@ static tc_status check_domain(const checker *c) {
   const tc_lnode *n = c->n;
   if (n->n_par < 0 || n->n_red < 0 || n->n_par > TC_MAX_RANK || n->n_red > TC_MAX_RANK)
     return bad(c, "%d parallel and %d reduced variables", n->n_par, n->n_red);
-  if ((n->kind != TC_LN_REDUCE && n->n_red) || n->n_outs < 1 || n->n_outs > 2)
+  if ((n->kind != TC_LN_REDUCE && n->n_red) || n->n_outs < 1 || (n->n_outs > 2 && n->kind != TC_LN_CALL))
     return bad(c, "the node has %d reduced variables and %d results", n->n_red, n->n_outs);
   bool second = n->kind == TC_LN_CALL || (n->kind == TC_LN_REDUCE && n->reduce >= TC_RED_ARGMAX);
   if (n->n_outs == 2 && !second) return bad(c, "the node has two results");

@@ -1,13 +1,6 @@
 // From a schedule to a plan: kernels emitted, buffers collected, launches in order.
-#include "core/ir/op.h"
+#include "core/ir/control.h"
 #include "core/plan/plan_internal.h"
-
-typedef struct builder {
-  tc_plan *p;
-  tc_schedule *s;
-  tc_map *bufs;  // tc_buf * → number + 1
-  tc_map *names; // of buffers → the next number to try behind it
-} builder;
 
 // Bytes from the first to the last element, strides counted.
 static const tc_sym *span_bytes(tc_sym_ctx *c, const tc_buf *b) {
@@ -21,7 +14,7 @@ static const tc_sym *span_bytes(tc_sym_ctx *c, const tc_buf *b) {
 }
 
 // "x", else "x.1", "x.2", …
-static tc_sv unique_name(builder *w, tc_sv want) {
+static tc_sv unique_name(plan_builder *w, tc_sv want) {
   bool fresh;
   tc_sv name = want;
   tc_map_put(w->names, name, &fresh);
@@ -33,7 +26,7 @@ static tc_sv unique_name(builder *w, tc_sv want) {
   return name;
 }
 
-static int32_t buf_number(builder *w, const tc_buf *b) {
+static int32_t buf_number(plan_builder *w, const tc_buf *b) {
   tc_map_entry *e = tc_map_put_ptr(w->bufs, b, NULL);
   if (e->value.num) return (int32_t)e->value.num - 1;
   tc_plan *p = w->p;
@@ -56,7 +49,7 @@ static int32_t buf_number(builder *w, const tc_buf *b) {
   return p->bufs.count - 1;
 }
 
-static tc_plan_arg touch(builder *w, const tc_buf *b, bool writes) {
+tc_plan_arg plan_touch(plan_builder *w, const tc_buf *b, bool writes) {
   int32_t n = buf_number(w, b);
   tc_plan_buf *q = &w->p->bufs.data[n];
   if (w->p->ops.count < q->first) q->first = w->p->ops.count;
@@ -65,7 +58,7 @@ static tc_plan_arg touch(builder *w, const tc_buf *b, bool writes) {
 }
 
 // A view of a buffer as sizes, strides and an offset. A library takes no others.
-static tc_status affine(builder *w, const tc_lview *v, tc_tensor_type *out) {
+static tc_status affine(plan_builder *w, const tc_lview *v, tc_tensor_type *out) {
   tc_sym_ctx *c = w->p->syms;
   const tc_buf *b = v->buf;
   const tc_sym *linear = b->offset ? b->offset : tc_sym_int(c, 0),
@@ -82,32 +75,44 @@ static tc_status affine(builder *w, const tc_lview *v, tc_tensor_type *out) {
   return TC_OK;
 }
 
-static tc_status add_call(builder *w, tc_group *g) {
-  const tc_lnode *n = g->call;
-  tc_plan_op op = {.kind = TC_PLAN_CALL,
-                   .name = g->name,
-                   .call = n,
-                   .n_operands = n->n_operands,
-                   .n_args = n->n_operands + n->n_outs,
-                   .source = n->source};
-  tc_plan_arg *args = TC_NEW_ARRAY(w->p->arena, tc_plan_arg, op.n_args);
-  tc_tensor_type *views = TC_NEW_ARRAY(w->p->arena, tc_tensor_type, op.n_args);
+int32_t plan_scratch(plan_builder *w, tc_sv name, const tc_plan_buf *like) {
+  tc_plan *p = w->p;
+  tc_plan_buf b = *like;
+  b.kind = TC_PLAN_ARENA, b.id = p->bufs.count, b.name = unique_name(w, name), b.input = -1;
+  b.place = b.offset = tc_sym_int(p->syms, 0);
+  b.first = b.last = p->ops.count;
+  tc_vec_push(p->arena, &p->bufs, b);
+  return b.id;
+}
+
+tc_status plan_call_args(plan_builder *w, const tc_lnode *n, tc_plan_op *op) {
+  op->n_operands = n->n_operands;
+  op->n_args = n->n_operands + n->n_outs;
+  tc_plan_arg *args = TC_NEW_ARRAY(w->p->arena, tc_plan_arg, op->n_args);
+  tc_tensor_type *views = TC_NEW_ARRAY(w->p->arena, tc_tensor_type, op->n_args);
   for (int32_t i = 0; i < n->n_operands; i++) {
-    args[i] = touch(w, n->operands[i].buf, false);
+    args[i] = plan_touch(w, n->operands[i].buf, false);
     TC_TRY(affine(w, &n->operands[i], &views[i]), "while planning the call of " TC_SV_FMT,
            TC_SV_ARG(n->node->op->full_name));
   }
   for (int32_t i = 0; i < n->n_outs; i++) {
     const tc_buf *b = n->outs[i];
-    args[n->n_operands + i] = touch(w, b, true);
+    args[n->n_operands + i] = plan_touch(w, b, true);
     views[n->n_operands + i] = (tc_tensor_type){.dtype = b->dtype,
                                                 .rank = b->rank,
                                                 .sizes = b->sizes,
                                                 .strides = b->strides,
                                                 .offset = tc_sym_int(w->p->syms, 0)};
   }
-  op.args = args;
-  op.views = views;
+  op->args = args;
+  op->views = views;
+  return TC_OK;
+}
+
+static tc_status add_call(plan_builder *w, tc_group *g) {
+  const tc_lnode *n = g->call;
+  tc_plan_op op = {.kind = TC_PLAN_CALL, .name = g->name, .call = n, .source = n->source};
+  TC_TRY(plan_call_args(w, n, &op));
   op.blocks = op.grain = tc_sym_int(w->p->syms, 1);
   op.bytes = tc_group_bytes(w->s, g);
   op.flops = plan_call_flops(w->p, n);
@@ -115,7 +120,7 @@ static tc_status add_call(builder *w, tc_group *g) {
   return TC_OK;
 }
 
-static tc_status add_launch(builder *w, tc_group *g, const tc_emit_options *o) {
+static tc_status add_launch(plan_builder *w, tc_group *g, const tc_emit_options *o) {
   tc_plan *p = w->p;
   tc_emitted *k = TC_NEW(p->arena, tc_emitted);
   TC_TRY(tc_emit_group(w->s, g, o, k));
@@ -129,7 +134,8 @@ static tc_status add_launch(builder *w, tc_group *g, const tc_emit_options *o) {
   tc_plan_arg *args = TC_NEW_ARRAY(p->arena, tc_plan_arg, op.n_args);
   for (int32_t i = 0; i < op.n_args; i++) {
     const tc_emit_param *q = &k->params.data[i];
-    args[i] = q->buf ? touch(w, q->buf, q->writes) : (tc_plan_arg){.buf = -1, .scalar = q->scalar, .dtype = q->dtype};
+    args[i] =
+        q->buf ? plan_touch(w, q->buf, q->writes) : (tc_plan_arg){.buf = -1, .scalar = q->scalar, .dtype = q->dtype};
   }
   op.args = args;
   op.bytes = tc_group_bytes(w->s, g);
@@ -153,15 +159,25 @@ static bool writes_nothing(const tc_group *g) {
   return g->writes.count > 0;
 }
 
+static tc_status add_group(plan_builder *w, tc_group *g, const tc_emit_options *o) {
+  if (!g->call) return add_launch(w, g, o);
+  return tc_op_control(g->call->node->op) == TC_CONTROL_NONE ? add_call(w, g) : plan_add_control(w, g);
+}
+
 tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out) {
+  return tc_plan_build_with(s, o, NULL, out);
+}
+
+tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_plan_regions *regions, tc_plan **out) {
   tc_loops *l = s->loops;
   tc_plan *p = TC_NEW(l->arena, tc_plan);
   *p = (tc_plan){.module = l->module, .syms = l->syms, .arena = l->arena, .name = l->name, .graph = l->graph};
-  builder w = {.p = p, .s = s, .bufs = tc_map_create(l->arena), .names = tc_map_create(l->arena)};
+  plan_builder w = {
+      .p = p, .s = s, .regions = regions, .bufs = tc_map_create(l->arena), .names = tc_map_create(l->arena)};
   for (int32_t i = 0; i < s->groups.count; i++) {
     tc_group *g = s->groups.data[i];
     if (writes_nothing(g)) continue;
-    TC_TRY(g->call ? add_call(&w, g) : add_launch(&w, g, o));
+    TC_TRY(add_group(&w, g, o));
   }
   for (int32_t i = 0; i < l->outputs.count; i++) {
     const tc_loop_output *q = &l->outputs.data[i];

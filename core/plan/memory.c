@@ -103,9 +103,25 @@ void tc_plan_memory_apart(tc_plan *p) {
   }
 }
 
+// The regions of an op fit into what they are given.
+static tc_status check_regions(const tc_plan *p, const tc_plan_op *op, const int64_t *values) {
+  int64_t given = 0, wanted;
+  if (op->scratch >= 0) TC_TRY(tc_sym_eval(p->bufs.data[op->scratch].bytes, values, &given));
+  for (int32_t r = 0; r < tc_plan_region_count(op->kind); r++) {
+    TC_TRY(tc_sym_eval(op->regions[r]->arena_bytes, values, &wanted));
+    if (wanted > given)
+      return tc_error(TC_STATUS_INTERNAL, "@" TC_SV_FMT " gives a region %lld bytes of %lld", TC_SV_ARG(op->name),
+                      (long long)given, (long long)wanted);
+    TC_TRY(tc_plan_check_memory(op->regions[r], values));
+  }
+  return TC_OK;
+}
+
 tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *values) {
   int64_t arena;
   TC_TRY(tc_sym_eval(p->arena_bytes, values, &arena));
+  for (int32_t i = 0; i < p->ops.count; i++)
+    if (tc_plan_region_count(p->ops.data[i].kind)) TC_TRY(check_regions(p, &p->ops.data[i], values));
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *a = &p->bufs.data[i];
     int64_t at, size;

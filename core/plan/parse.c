@@ -1,12 +1,15 @@
 // Reads the text form of plans.
 //
 //   program := { kernel } plan { kernel }
-//   plan    := 'plan' @name [ symbols ] [ signature ] 'arena' expr '{' { buffer } { launch | call }
+//   plan    := 'plan' @name [ symbols ] [ signature ] 'arena' expr '{' { buffer } { launch | call | control }
 //              'return' [ output { ',' output } ] '}'
 //   buffer  := %name ':' shape '=' place ';'
 //   place   := 'input' INT | 'output' 'size' expr | 'arena' expr 'size' expr
 //   launch  := 'launch' @name [ 'kernel' INT ] 'blocks' expr 'grain' expr work { 'site' STRING [ '@' STRING ] }
 //   call    := 'call' @name work [ graph ]
+//   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '(' args ')' [ 'carry' INT ]
+//              [ 'over' INT ] [ 'spare' '(' %name { ',' %name } ')' ] [ 'in' %name ] 'bytes' expr 'flops' expr
+//              [ '@' STRING ] { word plan }      words: then, else; test, do; do
 //   work    := ':' '(' [ arg { ',' arg } ] ')' 'bytes' expr 'flops' expr [ '@' STRING ]
 //   arg     := [ 'out' ] %name [ 'as' shape ] | expr ':' dtype
 //   output  := kind [ STRING ] ( %name 'as' shape [ 'conj' ] | number | 'none' )
@@ -20,6 +23,7 @@
 // A launch that waits for its kernel, which may stand behind the plan.
 typedef struct wanted {
   tc_lexer at;
+  tc_sv name;
   int64_t number; // -1: by name
   tc_emitted *emitted;
 } wanted;
@@ -30,7 +34,8 @@ typedef struct reader {
   tc_plan *p;
   tc_map *bufs; // name → number + 1
   TC_VEC(tc_kernel *) kernels;
-  TC_VEC(wanted) wanted; // by kernel of the plan
+  TC_VEC(wanted) wanted;
+  int32_t depth; // of regions
 } reader;
 
 // ---- pieces ----
@@ -153,7 +158,7 @@ static tc_status quoted(reader *r, tc_sv *out) {
 }
 
 static tc_status launched(reader *r, tc_plan_op *o, tc_emitted **out) {
-  wanted w = {.at = *r->lx, .number = -1, .emitted = TC_NEW(r->p->arena, tc_emitted)};
+  wanted w = {.at = *r->lx, .name = o->name, .number = -1, .emitted = TC_NEW(r->p->arena, tc_emitted)};
   if (tc_lex_eat(r->lx, "kernel")) {
     w.at = *r->lx;
     TC_TRY(tc_lex_int(r->lx, &w.number));
@@ -165,7 +170,7 @@ static tc_status launched(reader *r, tc_plan_op *o, tc_emitted **out) {
   o->kernel = r->p->kernels.count;
   tc_vec_push(r->p->arena, &r->p->kernels, w.emitted);
   tc_vec_push(r->p->arena, &r->p->kernel_names, o->name);
-  tc_vec_push(r->p->arena, &r->wanted, w);
+  tc_vec_push(r->m->arena, &r->wanted, w);
   return TC_OK;
 }
 
@@ -188,8 +193,63 @@ static tc_status called(reader *r, tc_plan_op *o) {
   return TC_OK;
 }
 
+static tc_status plan(reader *r, tc_plan **out);
+
+static tc_status count(reader *r, const char *w, int32_t most, int32_t *out) {
+  int64_t n;
+  tc_lexer at = *r->lx;
+  *out = 0;
+  if (!tc_lex_eat(r->lx, w)) return TC_OK;
+  TC_TRY(tc_lex_int(r->lx, &n));
+  if (n < 0 || n > most) return tc_lex_error(&at, "%lld of %d operands", (long long)n, most);
+  *out = (int32_t)n;
+  return TC_OK;
+}
+
+// A buffer that only this op uses.
+static tc_status own_buf(reader *r, int32_t *out) {
+  TC_TRY(find_buf(r, out));
+  tc_plan_buf *b = &r->p->bufs.data[*out];
+  if (r->p->ops.count < b->first) b->first = r->p->ops.count;
+  b->last = r->p->ops.count;
+  return TC_OK;
+}
+
+static tc_status control(reader *r, tc_plan_op *o) {
+  tc_lexer *lx = r->lx;
+  TC_TRY(count(r, "carry", o->n_operands, &o->n_carry));
+  TC_TRY(count(r, "over", o->n_operands - o->n_carry, &o->n_xs));
+  int32_t *spares = TC_NEW_ARRAY(r->p->arena, int32_t, o->n_carry);
+  o->spares = spares, o->scratch = -1;
+  if (o->n_carry) {
+    TC_TRY(tc_lex_expect(lx, "spare"));
+    TC_TRY(tc_lex_expect(lx, "("));
+    for (int32_t i = 0; i < o->n_carry; i++) {
+      if (i) TC_TRY(tc_lex_expect(lx, ","));
+      TC_TRY(own_buf(r, &spares[i]));
+    }
+    TC_TRY(tc_lex_expect(lx, ")"));
+  }
+  return tc_lex_eat(lx, "in") ? own_buf(r, &o->scratch) : TC_OK;
+}
+
+static tc_status regions(reader *r, tc_plan_op *o) {
+  enum { MOST = 32 };
+  if (++r->depth > MOST) return tc_lex_error(r->lx, "regions are nested deeper than %d", MOST);
+  for (int32_t i = 0; i < tc_plan_region_count(o->kind); i++) {
+    tc_plan *outer = r->p;
+    tc_map *bufs = r->bufs;
+    TC_TRY(tc_lex_expect(r->lx, tc_plan_region_word(o->kind, i)));
+    TC_TRY(plan(r, &o->regions[i]));
+    r->p = outer, r->bufs = bufs;
+  }
+  r->depth--;
+  return TC_OK;
+}
+
 static tc_status op(reader *r, int32_t kind) {
   tc_lexer *lx = r->lx;
+  bool views_given = kind != TC_PLAN_LAUNCH, has_regions = tc_plan_region_count(kind) > 0;
   tc_plan_op o = {.kind = kind, .blocks = tc_sym_int(r->m->syms, 1), .grain = tc_sym_int(r->m->syms, 1)};
   TC_VEC(tc_plan_arg) args = {0};
   TC_VEC(tc_tensor_type) views = {0};
@@ -197,26 +257,31 @@ static tc_status op(reader *r, int32_t kind) {
   TC_TRY(tc_lex_sigil(lx, '@', &o.name));
   o.name = tc_sv_copy(r->p->arena, o.name);
   if (kind == TC_PLAN_LAUNCH) TC_TRY(launched(r, &o, &emitted));
+  if (kind == TC_PLAN_IF && tc_lex_at(lx, "when")) TC_TRY(word(r, "when", &o.predicate));
+  if (kind == TC_PLAN_SCAN) TC_TRY(word(r, "turns", &o.turns));
   TC_TRY(tc_lex_expect(lx, ":")); // an expression before "(" would be a callee
   TC_TRY(tc_lex_expect(lx, "("));
   while (!tc_lex_at(lx, ")")) {
     tc_plan_arg a;
     tc_tensor_type view = {0};
-    TC_TRY(argument(r, kind == TC_PLAN_CALL, &a, &view));
-    if (kind == TC_PLAN_CALL && a.buf < 0) return tc_lex_error(lx, "a call takes buffers only");
-    if (kind == TC_PLAN_CALL && !a.writes && o.n_operands++ != args.count)
+    TC_TRY(argument(r, views_given, &a, &view));
+    if (views_given && a.buf < 0) return tc_lex_error(lx, "a call takes buffers only");
+    if (views_given && !a.writes && o.n_operands++ != args.count)
       return tc_lex_error(lx, "a call's operands come before its results");
     tc_vec_push(r->p->arena, &args, a);
     tc_vec_push(r->p->arena, &views, view);
     if (!tc_lex_eat(lx, ",")) break;
   }
   TC_TRY(tc_lex_expect(lx, ")"));
+  if (has_regions) TC_TRY(control(r, &o));
   TC_TRY(word(r, "bytes", &o.bytes));
   TC_TRY(word(r, "flops", &o.flops));
   if (tc_lex_eat(lx, "@")) TC_TRY(quoted(r, &o.source));
   o.args = args.data, o.n_args = args.count;
-  if (kind == TC_PLAN_CALL) {
-    o.views = views.data;
+  if (views_given) o.views = views.data;
+  if (has_regions) {
+    TC_TRY(regions(r, &o));
+  } else if (kind == TC_PLAN_CALL) {
     TC_TRY(called(r, &o));
   } else {
     TC_TRY(sites(r, emitted));
@@ -270,9 +335,9 @@ static tc_status kernels(reader *r) {
   while (tc_lex_at(r->lx, "kernel")) {
     tc_kernel *k;
     tc_lexer at = *r->lx;
-    TC_TRY(tc_kernel_parse(r->p->arena, r->lx, &k));
+    TC_TRY(tc_kernel_parse(r->m->arena, r->lx, &k));
     TC_TRY(tc_kernel_verify(k), "in the kernel at " TC_SV_FMT ":%d:%d", TC_SV_ARG(at.name), at.tok.line, at.tok.column);
-    tc_vec_push(r->p->arena, &r->kernels, k);
+    tc_vec_push(r->m->arena, &r->kernels, k);
   }
   return TC_OK;
 }
@@ -281,7 +346,7 @@ static tc_status give_kernels(reader *r) {
   for (int32_t i = 0; i < r->wanted.count; i++) {
     wanted *w = &r->wanted.data[i];
     for (int32_t k = 0; k < r->kernels.count && w->number < 0; k++) {
-      if (tc_sv_eq(tc_k_name(r->kernels.data[k]), r->p->kernel_names.data[i])) w->number = k;
+      if (tc_sv_eq(tc_k_name(r->kernels.data[k]), w->name)) w->number = k;
     }
     if (w->number >= r->kernels.count && r->kernels.count)
       return tc_lex_error(&w->at, "there is no kernel %lld", (long long)w->number);
@@ -329,36 +394,36 @@ static void add_outputs(tc_plan *p, tc_graph *g) {
   }
 }
 
-tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out) {
+// At "plan". A region has the symbols of the plan around it.
+static tc_status plan(reader *r, tc_plan **out) {
+  tc_module *m = r->m;
+  tc_lexer *lx = r->lx;
   tc_plan *p = TC_NEW(m->arena, tc_plan);
   *p = (tc_plan){.module = m, .syms = m->syms, .arena = m->arena};
-  reader r = {.m = m, .lx = lx, .p = p, .bufs = tc_map_create(m->arena)};
+  r->p = p, r->bufs = tc_map_create(m->arena);
   tc_graph *signature = NULL;
-  TC_TRY(kernels(&r));
   TC_TRY(tc_lex_expect(lx, "plan"));
   TC_TRY(tc_lex_sigil(lx, '@', &p->name));
   p->name = tc_sv_copy(m->arena, p->name);
   tc_lexer at = *lx;
-  TC_TRY(tc_symbols_parse(m, lx));
+  if (r->depth == 0) TC_TRY(tc_symbols_parse(m, lx));
   if (tc_lex_at(lx, "(")) TC_TRY(tc_signature_parse(m, lx, p->name, &signature));
-  TC_TRY(word(&r, "arena", &p->arena_bytes));
+  TC_TRY(word(r, "arena", &p->arena_bytes));
   TC_TRY(tc_lex_expect(lx, "{"));
-  while (lx->tok.kind == TC_TOK_SIGIL) TC_TRY(buffer(&r));
-  for (;;) {
-    if (tc_lex_eat(lx, "launch")) TC_TRY(op(&r, TC_PLAN_LAUNCH));
-    else if (tc_lex_eat(lx, "call")) TC_TRY(op(&r, TC_PLAN_CALL));
-    else break;
+  while (lx->tok.kind == TC_TOK_SIGIL) TC_TRY(buffer(r));
+  for (int32_t kind = 0; tc_plan_op_word(kind); kind++) {
+    if (!tc_lex_eat(lx, tc_plan_op_word(kind))) continue;
+    TC_TRY(op(r, kind));
+    kind = -1;
   }
   TC_TRY(tc_lex_expect(lx, "return"));
   while (!tc_lex_at(lx, "}")) {
-    TC_TRY(output(&r));
+    TC_TRY(output(r));
     if (!tc_lex_eat(lx, ",")) break;
   }
   TC_TRY(tc_lex_expect(lx, "}"));
-  TC_TRY(kernels(&r));
-  TC_TRY(give_kernels(&r));
-  if (signature) TC_TRY(check_signature(&r, signature, &at));
-  else signature = plain_signature(&r);
+  if (signature) TC_TRY(check_signature(r, signature, &at));
+  else signature = plain_signature(r);
   add_outputs(p, signature);
   p->graph = signature;
   p->largest_bytes = tc_sym_int(m->syms, 0);
@@ -366,6 +431,17 @@ tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out) {
     const tc_plan_buf *b = &p->bufs.data[i];
     if (b->kind == TC_PLAN_ARENA) p->largest_bytes = tc_sym_max(m->syms, p->largest_bytes, b->bytes);
   }
+  *out = p;
+  return TC_OK;
+}
+
+tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out) {
+  tc_plan *p;
+  reader r = {.m = m, .lx = lx};
+  TC_TRY(kernels(&r));
+  TC_TRY(plan(&r, &p));
+  TC_TRY(kernels(&r));
+  TC_TRY(give_kernels(&r));
   *out = p;
   return TC_OK;
 }

@@ -15,6 +15,9 @@
 //     launch @add_1 kernel 1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0
 //     return user %y as f32[s0, 64]{64, 1}
 //   }
+//   if %p : (%p, %x, out %y) in %a bytes 0 flops 0 then plan @true (…) … { … } else plan @false (…) … { … }
+//   while : (%i, %x, %w, out %i1, out %x1) carry 2 spare (%i2, %x2) in %a bytes … flops … test plan … do plan …
+//   scan turns s0 : (%h, %xs, %w, out %h1, out %ys) carry 1 over 1 spare (%h2) in %a bytes … flops … do plan …
 //   kernel @softmax (…) … { … }
 //   kernel @add (…) … { … }
 #ifndef TC_CORE_PLAN_PLAN_H_
@@ -44,18 +47,28 @@ typedef struct tc_plan_arg {
   tc_dtype dtype;       // of the scalar
 } tc_plan_arg;
 
-enum { TC_PLAN_LAUNCH, TC_PLAN_CALL };
+// IF, WHILE and SCAN run regions: plans of their own, whose inputs are the op's operands and whose outputs are the op's
+// results, at places that the op gives them. They lie in the module of the plan and read its symbols.
+enum { TC_PLAN_LAUNCH, TC_PLAN_CALL, TC_PLAN_IF, TC_PLAN_WHILE, TC_PLAN_SCAN };
 typedef struct tc_plan_op {
   int32_t kind;
   tc_sv name;
   int32_t kernel; // LAUNCH: number in `kernels`
   const tc_sym *blocks, *grain;
-  int32_t n_args; // LAUNCH: kernel arguments; CALL: operands, then results
+  int32_t n_args; // LAUNCH: kernel arguments; else operands, then results
   const tc_plan_arg *args;
   const tc_lnode *call;        // CALL
-  int32_t n_operands;          // CALL
-  const tc_tensor_type *views; // CALL: args as the library sees them: elements of the buffers
-  const tc_sym *bytes, *flops; // moved and done, for explain and bench
+  int32_t n_operands;          // not LAUNCH
+  const tc_tensor_type *views; // not LAUNCH: args as the library or the region sees them: elements of the buffers
+  // IF: regions then, else. The predicate is an expression, or NULL: operand 0, one element, which no region sees.
+  // WHILE: regions test, do. SCAN: region do, once for each element of the operands behind the carried ones, n_xs of
+  // them; results behind the carried ones are stacks of what the region gives.
+  struct tc_plan *regions[2];
+  const tc_sym *predicate, *turns; // IF; SCAN
+  int32_t n_carry, n_xs;           // WHILE, SCAN
+  int32_t scratch;                 // the buffer that is the regions' arena, or -1
+  const int32_t *spares;           // n_carry buffers: where the carried tensors are in every second turn
+  const tc_sym *bytes, *flops;     // moved and done, for explain and bench
   tc_sv source;
 } tc_plan_op;
 
@@ -84,6 +97,17 @@ typedef struct tc_plan {
 
 // Emits every group and lays the buffers out.
 TC_NODISCARD tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out);
+// The same where there are regions: `make` gives the plan of one, whose results are as tc_lower_options.results says.
+typedef struct tc_plan_regions {
+  TC_NODISCARD tc_status (*make)(void *self, tc_graph *g, const tc_tensor_type *const *results, tc_plan **out);
+  void *self;
+} tc_plan_regions;
+TC_NODISCARD tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_plan_regions *regions,
+                                          tc_plan **out);
+// The number of regions of an op, and what stands before each in text: "then".
+int32_t tc_plan_region_count(int32_t kind);
+const char *tc_plan_region_word(int32_t kind, int32_t region);
+const char *tc_plan_op_word(int32_t kind); // "launch"; NULL beyond the last
 // Arena offsets (first fit by size for constant sizes; slots reused where an expression provably fits).
 void tc_plan_memory(tc_plan *p);
 // The same without reuse: every buffer has its own range.

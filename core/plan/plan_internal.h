@@ -4,6 +4,23 @@
 
 #include "core/plan/plan.h"
 
+// build.c
+typedef struct plan_builder {
+  tc_plan *p;
+  tc_schedule *s;
+  const tc_plan_regions *regions;
+  tc_map *bufs;  // tc_buf * → number + 1
+  tc_map *names; // of buffers → the next number to try behind it
+} plan_builder;
+// An argument of the next op; the buffer lives at least until then.
+tc_plan_arg plan_touch(plan_builder *w, const tc_buf *b, bool writes);
+// A buffer of the arena that only the next op uses.
+int32_t plan_scratch(plan_builder *w, tc_sv name, const tc_plan_buf *like);
+// Operands and results of a call as args and views.
+tc_status plan_call_args(plan_builder *w, const tc_lnode *n, tc_plan_op *op);
+// control.c
+tc_status plan_add_control(plan_builder *w, tc_group *g);
+
 // flops.c: operations of one node, by its declaration; 0 if it says nothing.
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n);
 const tc_sym *plan_call_flops(tc_plan *p, const tc_lnode *call);

@@ -3,26 +3,33 @@
 #include "core/plan/plan_internal.h"
 
 typedef struct kernel_texts {
-  int32_t *number; // by kernel of the plan; -1: it is not there
+  tc_map *number; // tc_emitted * → number of its text
+  tc_map *seen;   // text → number
   TC_VEC(tc_sv) texts;
 } kernel_texts;
 
-static kernel_texts print_kernels(tc_arena *arena, const tc_plan *p) {
-  kernel_texts k = {.number = TC_NEW_ARRAY(arena, int32_t, p->kernels.count)};
-  tc_map *seen = tc_map_create(arena);
+// Also those of regions.
+static void print_kernels(tc_arena *arena, const tc_plan *p, kernel_texts *k) {
   for (int32_t i = 0; i < p->kernels.count; i++) {
-    k.number[i] = -1;
     if (!p->kernels.data[i]->kernel) continue;
     tc_sb sb = tc_sb_make(arena);
     tc_kernel_print(&sb, p->kernels.data[i]->kernel);
     bool fresh;
-    tc_map_entry *e = tc_map_put(seen, tc_sb_view(&sb), &fresh);
+    tc_map_entry *e = tc_map_put(k->seen, tc_sb_view(&sb), &fresh);
     if (fresh) {
-      e->value.num = k.texts.count;
-      tc_vec_push(arena, &k.texts, tc_sb_view(&sb));
+      e->value.num = k->texts.count;
+      tc_vec_push(arena, &k->texts, tc_sb_view(&sb));
     }
-    k.number[i] = (int32_t)e->value.num;
+    tc_map_put_ptr(k->number, p->kernels.data[i], NULL)->value.num = e->value.num;
   }
+  for (int32_t i = 0; i < p->ops.count; i++)
+    for (int32_t r = 0; r < tc_plan_region_count(p->ops.data[i].kind); r++)
+      print_kernels(arena, p->ops.data[i].regions[r], k);
+}
+
+static kernel_texts all_kernels(tc_arena *arena, const tc_plan *p) {
+  kernel_texts k = {.number = tc_map_create(arena), .seen = tc_map_create(arena)};
+  print_kernels(arena, p, &k);
   return k;
 }
 
@@ -84,11 +91,47 @@ static void put_place(tc_sb *sb, const char *word, tc_sv text) {
   tc_sb_quoted(sb, text);
 }
 
+static void put_buf_name(tc_sb *sb, const tc_plan *p, int32_t buf) {
+  tc_sb_printf(sb, "%%" TC_SV_FMT, TC_SV_ARG(p->bufs.data[buf].name));
+}
+
+// How a loop's operands are used, and the memory of the regions.
+static void put_control(tc_sb *sb, const tc_plan *p, const tc_plan_op *op) {
+  if (op->n_carry) tc_sb_printf(sb, " carry %d", op->n_carry);
+  if (op->n_xs) tc_sb_printf(sb, " over %d", op->n_xs);
+  for (int32_t i = 0; i < op->n_carry; i++) {
+    tc_sb_putz(sb, i ? ", " : " spare (");
+    put_buf_name(sb, p, op->spares[i]);
+  }
+  if (op->n_carry) tc_sb_putc(sb, ')');
+  if (op->scratch < 0) return;
+  tc_sb_putz(sb, " in ");
+  put_buf_name(sb, p, op->scratch);
+}
+
+static void put_plan(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, bool region);
+
+static void put_regions(tc_sb *sb, const kernel_texts *kernels, const tc_plan_op *op) {
+  for (int32_t r = 0; r < tc_plan_region_count(op->kind); r++) {
+    tc_sb text = tc_sb_make(sb->arena);
+    put_plan(&text, op->regions[r], kernels, true);
+    tc_sb_printf(sb, "\n    %s ", tc_plan_region_word(op->kind, r));
+    for (tc_sv rest = tc_sb_view(&text), line; rest.size;) {
+      rest = tc_sv_cut(rest, '\n', &line);
+      tc_sb_put(sb, line);
+      if (rest.size) tc_sb_putz(sb, "\n    ");
+    }
+  }
+}
+
 static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, const tc_plan_op *op) {
   bool launch = op->kind == TC_PLAN_LAUNCH;
-  tc_sb_printf(sb, "  %s @" TC_SV_FMT, launch ? "launch" : "call", TC_SV_ARG(op->name));
+  tc_sb_printf(sb, "  %s @" TC_SV_FMT, tc_plan_op_word(op->kind), TC_SV_ARG(op->name));
+  if (op->predicate) put_word(sb, " when ", op->predicate);
+  if (op->turns) put_word(sb, " turns ", op->turns);
   if (launch) {
-    if (kernels->number[op->kernel] >= 0) tc_sb_printf(sb, " kernel %d", (int)kernels->number[op->kernel]);
+    const tc_map_entry *number = tc_map_find_ptr(kernels->number, p->kernels.data[op->kernel]);
+    if (number) tc_sb_printf(sb, " kernel %d", (int)number->value.num);
     put_word(sb, " blocks ", op->blocks);
     put_word(sb, " grain ", op->grain);
   }
@@ -105,9 +148,11 @@ static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, con
     }
   }
   tc_sb_putc(sb, ')');
+  if (tc_plan_region_count(op->kind)) put_control(sb, p, op);
   put_word(sb, " bytes ", op->bytes);
   put_word(sb, " flops ", op->flops);
   put_place(sb, " @ ", op->source);
+  put_regions(sb, kernels, op);
   for (int32_t i = 0; launch && i < p->kernels.data[op->kernel]->sites.count; i++) {
     const tc_emit_site *site = &p->kernels.data[op->kernel]->sites.data[i];
     tc_sb_putz(sb, "\n    site ");
@@ -163,8 +208,7 @@ static void mark_call(uint8_t *used, const tc_plan_op *op) {
   }
 }
 
-static void put_symbols(tc_sb *sb, const tc_plan *p) {
-  uint8_t *used = TC_NEW_ARRAY(sb->arena, uint8_t, tc_sym_symbol_count(p->syms));
+static void mark_plan(uint8_t *used, const tc_plan *p) {
   if (p->graph) tc_signature_mark(used, p->graph);
   mark(used, p->arena_bytes);
   for (int32_t i = 0; i < p->bufs.count; i++) {
@@ -175,20 +219,28 @@ static void put_symbols(tc_sb *sb, const tc_plan *p) {
   for (int32_t i = 0; i < p->ops.count; i++) {
     const tc_plan_op *op = &p->ops.data[i];
     mark(used, op->blocks), mark(used, op->grain), mark(used, op->bytes), mark(used, op->flops);
+    mark(used, op->predicate), mark(used, op->turns);
     for (int32_t k = 0; k < op->n_args; k++) mark(used, op->args[k].buf < 0 ? op->args[k].scalar : NULL);
     mark_call(used, op);
+    for (int32_t r = 0; r < tc_plan_region_count(op->kind); r++) mark_plan(used, op->regions[r]);
   }
   for (int32_t i = 0; i < p->outputs.count; i++) {
     const tc_plan_output *o = &p->outputs.data[i];
     if (o->buf >= 0) mark_type(used, &o->type);
     else mark(used, o->number.kind == TC_AK_INT ? o->number.sym : NULL);
   }
+}
+
+static void put_symbols(tc_sb *sb, const tc_plan *p) {
+  uint8_t *used = TC_NEW_ARRAY(sb->arena, uint8_t, tc_sym_symbol_count(p->syms));
+  mark_plan(used, p);
   tc_symbols_print(sb, p->module, used);
 }
 
-static void put_plan(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels) {
+// A region has the symbols of the plan around it.
+static void put_plan(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, bool region) {
   tc_sb_printf(sb, "plan @" TC_SV_FMT, TC_SV_ARG(p->name));
-  put_symbols(sb, p);
+  if (!region) put_symbols(sb, p);
   if (p->graph) tc_signature_print(sb, p->graph);
   put_word(sb, " arena ", p->arena_bytes);
   tc_sb_putz(sb, " {\n");
@@ -207,13 +259,13 @@ static void put_kernels(tc_sb *sb, const kernel_texts *kernels) {
 }
 
 void tc_plan_print(tc_sb *sb, const tc_plan *p) {
-  kernel_texts kernels = print_kernels(sb->arena, p);
-  put_plan(sb, p, &kernels);
+  kernel_texts kernels = all_kernels(sb->arena, p);
+  put_plan(sb, p, &kernels, false);
   put_kernels(sb, &kernels);
 }
 
 void tc_plan_print_kernels_first(tc_sb *sb, const tc_plan *p) {
-  kernel_texts kernels = print_kernels(sb->arena, p);
+  kernel_texts kernels = all_kernels(sb->arena, p);
   put_kernels(sb, &kernels);
-  put_plan(sb, p, &kernels);
+  put_plan(sb, p, &kernels, false);
 }

@@ -18,6 +18,45 @@ static tc_status check_kernel(const tc_plan *p, const tc_plan_op *op) {
   return TC_OK;
 }
 
+// A region is a plan of its own: as many inputs as operands that it sees, a whole buffer of its own for every result,
+// and no more memory than it is given.
+static tc_status check_region(const tc_plan *p, const tc_plan_op *op, int32_t k) {
+  const tc_plan *r = op->regions[k];
+  int32_t seen = op->n_operands - (op->kind == TC_PLAN_IF && !op->predicate), results = 0;
+  bool test = op->kind == TC_PLAN_WHILE && k == 0;
+  if (!r) return bad_op(op, "lacks a region");
+  if (r->graph && r->graph->inputs.count != seen) return bad_op(op, "has a region with another number of inputs");
+  for (int32_t i = 0; i < r->outputs.count; i++) {
+    int32_t buf = r->outputs.data[i].buf;
+    if (buf < 0) continue;
+    results++;
+    if (buf >= r->bufs.count || r->bufs.data[buf].kind != TC_PLAN_OUTPUT)
+      return bad_op(op, "has a region whose result has no place");
+    for (int32_t j = 0; j < i; j++)
+      if (r->outputs.data[j].buf == buf) return bad_op(op, "has a region with two results in one place");
+  }
+  if (results != (test ? 1 : op->n_args - op->n_operands)) return bad_op(op, "has a region with other results");
+  bool none = tc_sym_is_int(r->arena_bytes, 0);
+  if (!none && (op->scratch < 0 || op->scratch >= p->bufs.count)) return bad_op(op, "has no memory for its regions");
+  TC_TRY(tc_plan_verify(r), "in a region of @" TC_SV_FMT, TC_SV_ARG(op->name));
+  return TC_OK;
+}
+
+static tc_status check_control(const tc_plan *p, const tc_plan_op *op) {
+  int32_t first = op->kind == TC_PLAN_IF && !op->predicate, results = op->n_args - op->n_operands;
+  if (op->n_operands < first) return bad_op(op, "has no predicate");
+  if (op->n_carry < 0 || op->n_xs < 0 || op->n_carry + op->n_xs > op->n_operands || op->n_carry > results)
+    return bad_op(op, "carries what it does not have");
+  if (op->kind == TC_PLAN_SCAN && (!op->turns || op->n_xs < 1)) return bad_op(op, "has no number of turns");
+  for (int32_t i = 0; i < op->n_carry; i++) {
+    int32_t buf = op->spares[i];
+    if (buf < 0 || buf >= p->bufs.count || p->bufs.data[buf].kind != TC_PLAN_ARENA)
+      return bad_op(op, "has no second place for what it carries");
+  }
+  for (int32_t k = 0; k < tc_plan_region_count(op->kind); k++) TC_TRY(check_region(p, op, k));
+  return TC_OK;
+}
+
 static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written) {
   if (op->kind == TC_PLAN_LAUNCH) {
     TC_TRY(check_kernel(p, op));
@@ -25,6 +64,7 @@ static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written)
   } else if (op->n_operands < 0 || op->n_operands > op->n_args) {
     return bad_op(op, "has more operands than arguments");
   }
+  if (tc_plan_region_count(op->kind)) TC_TRY(check_control(p, op));
   for (int32_t i = 0; i < op->n_args; i++) {
     const tc_plan_arg *a = &op->args[i];
     if (a->buf < 0 ? !a->scalar : a->buf >= p->bufs.count) return bad_op(op, "has an argument that is nothing");

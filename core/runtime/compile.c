@@ -30,7 +30,12 @@ tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   tc_pass_options o = {.logger = &c->logger, .verify = tc_config_bool(c->config, TC_OPT_ID_VERIFY)};
   o.skip = tc_config_text(c->config, TC_OPT_ID_PASS_SKIP);
   o.stop_after = (int32_t)tc_config_int(c->config, TC_OPT_ID_PASS_STOP);
-  return tc_run_passes(g, passes, kept, 4, &o);
+  TC_TRY(tc_run_passes(g, passes, kept, 4, &o));
+  for (tc_node *n = g->first; n; n = n->next)
+    for (int32_t i = 0; i < n->n_args; i++)
+      if (n->args[i].kind == TC_AK_GRAPH && n->args[i].graph)
+        TC_TRY(tc_compile_passes(c, n->args[i].graph), "in the region @" TC_SV_FMT, TC_SV_ARG(n->args[i].graph->name));
+  return TC_OK;
 }
 
 static void tick(tc_compiled *x, int32_t stage, double *t) {
@@ -44,6 +49,7 @@ static bool verifies(const tc_context *c) { return tc_config_bool(c->config, TC_
 static tc_status make_loops(tc_context *c, tc_compiled *x) {
   tc_lower_options lo = {
       .logger = &c->logger, .templates = &c->templates, .call_supported = tc_exec_call_supported, .self = c->device};
+  lo.results = x->results;
   if (!c->device || !tc_config_bool(c->config, TC_OPT_ID_CALLS)) lo.call_supported = NULL;
   TC_TRY(tc_lower_graph(x->graph, &lo, &x->loops));
   return verifies(c) ? tc_status_note(tc_loops_verify(x->loops), "after the stage 'loop'") : TC_OK;
@@ -59,9 +65,23 @@ static tc_status make_schedule(tc_context *c, bool fuse, tc_compiled *x) {
   return tc_status_note(tc_schedule_verify(x->schedule), "after the stage 'schedule'");
 }
 
-static tc_status make_plan(tc_context *c, tc_compiled *x) {
+typedef struct regions {
+  tc_context *c;
+  bool fuse;
+} regions;
+static tc_status make_region(void *self, tc_graph *g, const tc_tensor_type *const *results, tc_plan **out) {
+  const regions *r = self;
+  tc_compiled x = {.graph = g, .results = results};
+  tc_graph_sweep(g);
+  TC_TRY(tc_compile_lowered(r->c, TC_STAGE_PLAN, r->fuse, &x));
+  *out = x.plan;
+  return TC_OK;
+}
+
+static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
+  regions within = {c, fuse};
   tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props};
-  TC_TRY(tc_plan_build(x->schedule, &eo, &x->plan));
+  TC_TRY(tc_plan_build_with(x->schedule, &eo, &(tc_plan_regions){make_region, &within}, &x->plan));
   if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
   TC_TRY(tc_plan_verify(x->plan), "after the stage 'plan'");
   if (!verifies(c)) return TC_OK;
@@ -88,6 +108,9 @@ static tc_status make_kernels_plain(tc_plan *p) {
            TC_SV_ARG(p->kernel_names.data[i]));
     TC_TRY(tc_kernel_simplify(p->arena, plain, &k->kernel));
   }
+  for (int32_t i = 0; i < p->ops.count; i++)
+    for (int32_t r = 0; r < tc_plan_region_count(p->ops.data[i].kind); r++)
+      TC_TRY(make_kernels_plain(p->ops.data[i].regions[r]));
   return TC_OK;
 }
 
@@ -103,7 +126,7 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   if (!x->schedule && !x->plan) TC_TRY(make_schedule(c, fuse, x));
   tick(x, TC_STAGE_SCHEDULE, &t);
   if (last == TC_STAGE_SCHEDULE) return TC_OK;
-  if (!x->plan) TC_TRY(make_plan(c, x));
+  if (!x->plan) TC_TRY(make_plan(c, fuse, x));
   tick(x, TC_STAGE_PLAN, &t);
   if (tc_log_on(&c->logger, TC_LOG_OUTPUT_CODE)) {
     tc_sb sb = tc_sb_make(x->graph->module->arena);
@@ -152,6 +175,25 @@ static tc_status no_text(tc_context *c, int32_t stage) {
                   stage_names[stage]);
 }
 
+// Also of the regions' kernels.
+static tc_status kernel_texts(tc_context *c, const tc_plan *p, int32_t stage, tc_sb *sb) {
+  for (int32_t i = 0; i < p->kernels.count; i++) {
+    const tc_kernel *k = p->kernels.data[i]->kernel;
+    if (stage == TC_STAGE_KERNEL) {
+      tc_kernel_print(sb, k);
+      continue;
+    }
+    tc_sv text;
+    TC_TRY(tc_device_code_text(c->device, sb->arena, k, &text));
+    tc_sb_put(sb, text);
+    if (!tc_sv_ends(text, "\n")) tc_sb_putc(sb, '\n');
+  }
+  for (int32_t i = 0; i < p->ops.count; i++)
+    for (int32_t r = 0; r < tc_plan_region_count(p->ops.data[i].kind); r++)
+      TC_TRY(kernel_texts(c, p->ops.data[i].regions[r], stage, sb));
+  return TC_OK;
+}
+
 tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, tc_sb *sb) {
   if (stage <= TC_STAGE_FUNCTIONAL) {
     tc_graph_print(sb, x->graph);
@@ -174,11 +216,5 @@ tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, t
     tc_plan_print_kernels_first(sb, x->plan);
     return TC_OK;
   }
-  for (int32_t i = 0; i < x->plan->kernels.count; i++) {
-    tc_sv text;
-    TC_TRY(tc_device_code_text(c->device, sb->arena, x->plan->kernels.data[i]->kernel, &text));
-    tc_sb_put(sb, text);
-    if (!tc_sv_ends(text, "\n")) tc_sb_putc(sb, '\n');
-  }
-  return TC_OK;
+  return kernel_texts(c, x->plan, stage, sb);
 }

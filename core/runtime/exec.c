@@ -66,7 +66,7 @@ static void prepare_ops(tc_exec *e) {
   }
 }
 
-static void prepare(tc_exec *e) {
+static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   const tc_plan *p = e->plan;
   e->bufs = TC_NEW_ARRAY(e->arena, exec_buf, p->bufs.count);
   for (int32_t i = 0; i < p->bufs.count; i++) {
@@ -76,6 +76,8 @@ static void prepare(tc_exec *e) {
     e->bufs[i].offset = exec_number_make(e, b->offset);
   }
   prepare_ops(e);
+  for (int32_t i = 0; i < p->ops.count; i++)
+    if (tc_plan_region_count(p->ops.data[i].kind)) TC_TRY(exec_control_create(e, &e->ops[i], stats));
   e->outputs = TC_NEW_ARRAY(e->arena, exec_shape, p->outputs.count);
   for (int32_t i = 0; i < p->outputs.count; i++) {
     const tc_plan_output *o = &p->outputs.data[i];
@@ -100,6 +102,7 @@ static void prepare(tc_exec *e) {
   e->arena_bytes = exec_number_make(e, p->arena_bytes);
   e->largest_bytes = exec_number_make(e, p->largest_bytes);
   exec_find_sources(e);
+  return TC_OK;
 }
 
 static tc_status load(tc_exec *e, tc_compile_stats *stats) {
@@ -116,7 +119,7 @@ static tc_status load(tc_exec *e, tc_compile_stats *stats) {
   for (int32_t i = 0; i < p->ops.count; i++) {
     exec_op *x = &e->ops[i];
     if (x->op->kind == TC_PLAN_LAUNCH) x->kernel = e->kernels[x->op->kernel];
-    else TC_TRY(exec_call_create(e, x));
+    else if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_create(e, x));
   }
   return TC_OK;
 }
@@ -127,7 +130,7 @@ typedef struct creation {
 } creation;
 static tc_status create_guarded(void *arg) {
   creation *c = arg;
-  prepare(c->e);
+  TC_TRY(prepare(c->e, c->stats));
   return load(c->e, c->stats);
 }
 
@@ -151,7 +154,10 @@ tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_co
 void tc_exec_destroy(tc_exec *e) {
   if (!e) return;
   for (int32_t i = 0; e->kernels && i < e->plan->kernels.count; i++) tc_device_release(e->d, e->kernels[i]);
-  for (int32_t i = 0; e->ops && i < e->plan->ops.count; i++) exec_call_destroy(e, &e->ops[i]);
+  for (int32_t i = 0; e->ops && i < e->plan->ops.count; i++) {
+    exec_call_destroy(e, &e->ops[i]);
+    exec_control_destroy(&e->ops[i]);
+  }
   for (int32_t i = 0; e->resident && i < e->plan->graph->inputs.count; i++) {
     tc_storage_unref(e->resident[i].host);
     tc_pool_give(e->resident[i].block);

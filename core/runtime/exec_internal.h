@@ -1,5 +1,5 @@
 // Shared by the files of executables: exec.c (creation), exec_inputs.c (symbols, checks), exec_run.c (runs),
-// exec_calls.c (libraries).
+// exec_calls.c (libraries), exec_control.c (regions).
 #ifndef TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 #define TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 
@@ -45,13 +45,16 @@ typedef struct exec_call {
   int32_t n_prepared;
 } exec_call;
 
+typedef struct exec_control exec_control; // exec_control.c
+
 typedef struct exec_op {
   const tc_plan_op *op;
   tc_loaded *kernel; // LAUNCH
   exec_number blocks, grain, bytes, flops;
   exec_arg *args;
-  exec_call *call; // CALL
-  int32_t errors;  // number of its error block
+  exec_call *call;       // CALL
+  exec_control *control; // IF, WHILE, SCAN
+  int32_t errors;        // number of its error block
 } exec_op;
 
 typedef struct exec_buf {
@@ -117,5 +120,14 @@ tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_
 tc_status exec_call_create(tc_exec *e, exec_op *x);
 void exec_call_destroy(tc_exec *e, exec_op *x);
 tc_status exec_call_run(run_state *r, exec_op *x);
+// exec_control.c
+tc_status exec_control_create(tc_exec *e, exec_op *x, tc_compile_stats *stats);
+void exec_control_destroy(exec_op *x);
+tc_status exec_control_run(run_state *r, exec_op *x);
+// exec_run.c: what a run of a region shares with a run
+tc_status exec_place_errors(run_state *r);
+tc_status exec_read_errors(run_state *r); // waits for a device with memory of its own
+tc_status exec_run_ops(run_state *r);     // with the buffers placed
+tc_status exec_synchronize(tc_device *d);
 
 #endif

@@ -100,7 +100,7 @@ static tc_status place_buffers(run_state *r) {
 }
 
 // ---- Errors inside kernels ----
-static tc_status place_errors(run_state *r) {
+tc_status exec_place_errors(run_state *r) {
   tc_device *d = r->e->d;
   r->host_errors = (tc_error_block){.site = -1};
   for (int32_t i = 0; !d->props.host_memory && i < r->e->n_errors; i++) {
@@ -123,17 +123,17 @@ static tc_status kernel_error(const tc_exec *e, const exec_op *x, const tc_error
                   (long long)b->value, site->source.size ? "\n  at " : "", TC_SV_ARG(site->source));
 }
 
-static tc_status synchronize(tc_device *d) {
+tc_status exec_synchronize(tc_device *d) {
   return tc_plugin_status(d->plugin, d->plugin->device->synchronize(d->handle, d->stream),
                           "while waiting for the device");
 }
 
 // Behind the last launch of a device with memory of its own.
-static tc_status read_errors(run_state *r) {
+tc_status exec_read_errors(run_state *r) {
   tc_exec *e = r->e;
   tc_device *d = e->d;
   if (d->props.host_memory) return TC_OK;
-  TC_TRY(synchronize(d));
+  TC_TRY(exec_synchronize(d));
   for (int32_t i = 0; i < e->plan->ops.count; i++) {
     const exec_op *x = &e->ops[i];
     tc_error_block b = {.site = -1};
@@ -142,7 +142,7 @@ static tc_status read_errors(run_state *r) {
         d->plugin,
         d->plugin->device->copy_out(d->handle, d->stream, &b, r->error_blocks[x->errors]->memory, 0, sizeof b),
         "while reading the errors of a run"));
-    TC_TRY(synchronize(d));
+    TC_TRY(exec_synchronize(d));
     if (b.site >= 0) return kernel_error(e, x, &b);
   }
   return TC_OK;
@@ -196,18 +196,19 @@ static tc_status record(run_state *r, const exec_op *x, double ms, int64_t block
   return exec_value(&x->flops, r->symbols, &rec->flops);
 }
 
-static tc_status run_ops(run_state *r) {
+tc_status exec_run_ops(run_state *r) {
   tc_exec *e = r->e;
   const tc_run_report *report = r->options->report;
   bool timed = report && report->launches;
   for (int32_t i = 0; i < e->plan->ops.count; i++) {
     exec_op *x = &e->ops[i];
     int64_t blocks = 1;
-    if (timed && !e->d->props.host_memory) TC_TRY(synchronize(e->d));
+    if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     double start = timed ? tc_now_ms() : 0;
-    if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_run(r, x));
+    if (x->control) TC_TRY(exec_control_run(r, x));
+    else if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_run(r, x));
     else TC_TRY(launch(r, x, &blocks));
-    if (timed && !e->d->props.host_memory) TC_TRY(synchronize(e->d));
+    if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     if (timed && (report->capacity == 0 || report->n_launches < report->capacity))
       TC_TRY(record(r, x, tc_now_ms() - start, blocks));
   }
@@ -280,7 +281,7 @@ static tc_status bring_outputs(run_state *r, tc_tensor *outputs) {
     tc_storage_unref(to);
     TC_TRY(s);
   }
-  return synchronize(e->d);
+  return exec_synchronize(e->d);
 }
 
 // Inputs that kernels wrote in place, in a copy on the device.
@@ -297,7 +298,7 @@ static tc_status bring_written(run_state *r) {
           d->plugin->device->copy_out(d->handle, d->stream, tc_tensor_data(t), r->copies[i]->memory, 0, bytes),
           "while copying what was written in place"));
   }
-  return d->props.host_memory ? TC_OK : synchronize(d);
+  return d->props.host_memory ? TC_OK : exec_synchronize(d);
 }
 
 static bool is_target(const tc_graph_output *o, const tc_graph_input *in) {
@@ -336,7 +337,7 @@ static tc_status run(run_state *r, tc_tensor *outputs) {
   TC_TRY(tc_plan_check_memory(e->plan, r->symbols));
 #endif
   TC_TRY(place_buffers(r));
-  TC_TRY(place_errors(r));
+  TC_TRY(exec_place_errors(r));
   if (report) {
     if (report->capacity == 0) report->n_launches = 0;
     int64_t largest;
@@ -344,8 +345,8 @@ static tc_status run(run_state *r, tc_tensor *outputs) {
     report->arena_bytes = most(report->arena_bytes, arena);
     report->largest_bytes = most(report->largest_bytes, largest);
   }
-  TC_TRY(run_ops(r));
-  TC_TRY(read_errors(r));
+  TC_TRY(exec_run_ops(r));
+  TC_TRY(exec_read_errors(r));
   for (int32_t i = 0; i < e->plan->outputs.count; i++)
     TC_TRY(make_output(r, i, &outputs[i]), "while making output %d", i);
   TC_TRY(bring_outputs(r, outputs));
@@ -371,7 +372,7 @@ tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outpu
   for (int32_t i = 0; i < e->plan->outputs.count; i++) outputs[i] = (tc_tensor){0};
   tc_status s = run(&r, outputs);
   // Memory goes back to the pools while the device may still read it only if the run failed; then it is waited for.
-  if (s != TC_OK && !e->d->props.host_memory) tc_status_free(synchronize(e->d));
+  if (s != TC_OK && !e->d->props.host_memory) tc_status_free(exec_synchronize(e->d));
   for (size_t i = 0; i < n_bufs; i++) {
     tc_storage_unref(r.storage[i]);
     tc_pool_give(r.copies[i]);
@@ -423,7 +424,7 @@ tc_status tc_tensor_to_host(tc_device *d, const tc_tensor *t, tc_tensor *out) {
                                                           (tc_handle)(uintptr_t)t->storage->data,
                                                           t->offset * tc_dtype_size(t->dtype), (uint64_t)bytes),
                               "while copying from the device");
-  if (status == TC_OK) status = synchronize(d);
+  if (status == TC_OK) status = exec_synchronize(d);
   if (status == TC_OK) status = tc_tensor_view(s, t->dtype, t->rank, t->sizes, t->strides, 0, out);
   tc_storage_unref(s);
   if (status == TC_OK) out->conj = t->conj, out->neg = t->neg;

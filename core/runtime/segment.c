@@ -215,7 +215,7 @@ static void raise_symbol(void *self, const tc_sym *symbol) {
 static void add_single(tc_session *s, tc_node *n, bool bad) {
   session_step *step = &s->steps[s->n_steps++];
   step->kind = bad || s->context->is_ref ? STEP_REF : STEP_EXEC, step->node = n;
-  if (tc_op_control(n->op) != TC_CONTROL_NONE && !s->context->is_ref) step->kind = STEP_CONTROL;
+  if (tc_op_control(n->op) != TC_CONTROL_NONE && bad && !s->context->is_ref) step->kind = STEP_CONTROL;
   else segment_extract(s, 1, &n, step->kind == STEP_REF, step);
 }
 

@@ -19,7 +19,7 @@ static bool dtype_fits(const tc_session *s, const tc_value *v) {
 
 static const char *node_reason(tc_session *s, const tc_node *n) {
   const tc_op_def *def = n->op->def;
-  if (tc_op_control(n->op) != TC_CONTROL_NONE) return "control flow";
+  if (tc_op_control(n->op) != TC_CONTROL_NONE) return NULL; // a plan has steps for it, or the session cuts there
   for (int32_t i = 0; i < n->n_args; i++) {
     const tc_arg *a = &n->args[i];
     if (a->kind == TC_AK_GRAPH) return "it has a region";
@@ -174,30 +174,54 @@ static tc_status try_whole(tc_session *s, int32_t last) {
   return TC_OK;
 }
 
-static tc_status compile(tc_session *s, int32_t last) {
-  bool *bad = TC_NEW_ARRAY(s->arena, bool, s->graph->n_nodes), any = false;
+// Nodes that cannot be in a compiled segment; `cut`: nodes with regions are none of it, too.
+static tc_status find_bad(tc_session *s, bool cut, bool *bad, bool *any) {
+  *any = false;
   for (tc_node *n = s->graph->first; n; n = n->next) {
-    bool control = !s->context->is_ref && tc_op_control(n->op) != TC_CONTROL_NONE;
     const char *reason = s->context->is_ref ? NULL : node_reason(s, n);
-    if (reason && !control) TC_TRY(give_up(s, n, reason));
-    bad[n->id] = reason || control;
-    any |= bad[n->id];
+    if (reason) TC_TRY(give_up(s, n, reason));
+    bad[n->id] = reason || (cut && tc_op_control(n->op) != TC_CONTROL_NONE);
+    *any |= bad[n->id];
   }
-  if (!any) {
-    tc_status status = try_whole(s, last);
-    if (status == TC_OK || tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY || !falls_back(s)) return status;
-    free_steps(s);
-    s->whole = false;
-    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "the graph does not compile whole: %s", tc_status_text(status));
-    TC_TRY(find_culprits(s, bad, status, &any));
-  }
+  return TC_OK;
+}
+
+static tc_status compile_cut(tc_session *s, int32_t last, bool *bad) {
   for (bool again = true; again;) {
     segment_cut(s, bad);
     TC_TRY(compile_steps(s, last, &again, bad));
     if (again) free_steps(s);
   }
-  s->stats.fallbacks = s->fallbacks.count;
   return compile_regions(s, last);
+}
+
+static bool has_control(const tc_graph *g) {
+  for (const tc_node *n = g->first; n; n = n->next)
+    if (tc_op_control(n->op) != TC_CONTROL_NONE) return true;
+  return false;
+}
+
+static tc_status compile(tc_session *s, int32_t last) {
+  bool *bad = TC_NEW_ARRAY(s->arena, bool, s->graph->n_nodes), any, control = has_control(s->graph);
+  TC_TRY(find_bad(s, false, bad, &any));
+  tc_status status = any ? compile_cut(s, last, bad) : try_whole(s, last);
+  if (status != TC_OK && tc_status_code(status) != TC_STATUS_OUT_OF_MEMORY && control && !s->context->is_ref) {
+    // A region that no plan takes: the session runs it, in segments of its own.
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "cut at control flow: %s", tc_status_text(status));
+    tc_status_free(status);
+    free_steps(s);
+    s->whole = false, s->fallbacks.count = 0;
+    TC_TRY(find_bad(s, true, bad, &any));
+    status = compile_cut(s, last, bad);
+  } else if (status != TC_OK && !any && tc_status_code(status) != TC_STATUS_OUT_OF_MEMORY && falls_back(s)) {
+    free_steps(s);
+    s->whole = false;
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "the graph does not compile whole: %s", tc_status_text(status));
+    TC_TRY(find_culprits(s, bad, status, &any));
+    status = compile_cut(s, last, bad);
+  }
+  s->stats.fallbacks = s->fallbacks.count;
+  return status;
 }
 
 // ---- State ----

@@ -204,6 +204,7 @@ static tc_lnode *partial_node(split *x) {
   p->extents = extents;
   p->body = partial_body(x);
   tc_sv name = tc_sv_printf(l->arena, TC_SV_FMT "_partial", TC_SV_ARG(n->outs[0]->name));
+  p->outs = TC_NEW_ARRAY(l->arena, tc_buf *, 1);
   p->outs[0] = tc_loops_buf(l, name, accumulator(n->outs[0]->dtype), p->n_par, extents);
   p->outs[0]->def = p;
   return p;

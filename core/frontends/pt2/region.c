@@ -59,7 +59,8 @@ static tc_status bind_inputs(pt2_import *im, pt2_scope *inner, const at *where, 
     if (how != BIND_INLINE && bound.kind == TC_AK_TENSOR) {
       tc_tensor_type type = bound.value->type;
       if (how == BIND_LOOP) TC_TRY(pt2_value_type(im, inner, &here, name, &type, NULL));
-      type.offset = tc_sym_int(im->syms, 0); // it begins where the operand begins
+      type.offset = tc_sym_int(im->syms, 0); // it begins where the operand begins, and holds what that says
+      type.conj = 0;
       bound = tc_arg_tensor(tc_graph_add_input(inner->graph, TC_IN_OPERAND, name, name, &type));
     }
     TC_TRY(pt2_define(im, inner, &here, name, bound));

@@ -141,35 +141,253 @@ static tc_int input_position(tc_op_args *a, const conv *c, int32_t i, tc_int p, 
   return at;
 }
 
-static int32_t conv_lower(tc_op_args *a) {
+// The direct loop nest.
+static tc_lt lower_direct(tc_op_args *a, const conv *c, tc_lt x, tc_lt weight, tc_dtype out) {
   const tc_tensor_type *r = tc_op_result_type(a, 0), *w = tc_op_tensor(a, WEIGHT);
-  conv c;
-  if (read_conv(a, &c)) return TC_STATUS_INVALID_ARGUMENT;
-  tc_lt x = tc_lo_arg(a, INPUT), weight = tc_lo_arg(a, WEIGHT), bias = tc_op_tensor(a, BIAS) ? tc_lo_arg(a, BIAS) : -1;
   tc_dtype compute = tc_op_math_type(r->dtype);
   tc_int index[TC_MAX_RANK], red[MAX_SPACE + 1], xi[MAX_SPACE + 2], wi[MAX_SPACE + 2], inside = tc_int_const(a, 1),
-                                                                                       g = tc_int_const(a, c.groups);
-  tc_int per_group_in = c.transposed ? tc_int_floordiv(a, w->sizes[0], g) : w->sizes[1];
-  tc_int per_group_out = c.transposed ? w->sizes[1] : tc_int_floordiv(a, w->sizes[0], g);
+                                                                                       g = tc_int_const(a, c->groups);
+  tc_int per_group_in = c->transposed ? tc_int_floordiv(a, w->sizes[0], g) : w->sizes[1];
+  tc_int per_group_out = c->transposed ? w->sizes[1] : tc_int_floordiv(a, w->sizes[0], g);
   red[0] = per_group_in;
-  for (int32_t i = 0; i < c.n; i++) red[1 + i] = w->sizes[2 + i];
-  tc_lo_begin_reduce(a, TC_RED_SUM, r->rank, r->sizes, 1 + c.n, red, index);
+  for (int32_t i = 0; i < c->n; i++) red[1 + i] = w->sizes[2 + i];
+  tc_lo_begin_reduce(a, TC_RED_SUM, r->rank, r->sizes, 1 + c->n, red, index);
   const tc_int *taps = index + r->rank;
-  tc_int o = index[c.batched], group = tc_int_floordiv(a, o, per_group_out);
-  tc_int channel = c.groups == 1 ? taps[0] : tc_int_add(a, tc_int_mul(a, group, per_group_in), taps[0]);
-  if (c.batched) xi[0] = index[0];
-  xi[c.batched] = channel;
-  wi[0] = c.transposed ? channel : o;
-  wi[1] = !c.transposed ? taps[0] : c.groups == 1 ? o : tc_int_mod(a, o, per_group_out);
-  for (int32_t i = 0; i < c.n; i++) {
-    xi[c.batched + 1 + i] = input_position(a, &c, i, index[c.batched + 1 + i], taps[1 + i], &inside);
+  tc_int o = index[c->batched], group = tc_int_floordiv(a, o, per_group_out);
+  tc_int channel = c->groups == 1 ? taps[0] : tc_int_add(a, tc_int_mul(a, group, per_group_in), taps[0]);
+  if (c->batched) xi[0] = index[0];
+  xi[c->batched] = channel;
+  wi[0] = c->transposed ? channel : o;
+  wi[1] = !c->transposed ? taps[0] : c->groups == 1 ? o : tc_int_mod(a, o, per_group_out);
+  for (int32_t i = 0; i < c->n; i++) {
+    xi[c->batched + 1 + i] = input_position(a, c, i, index[c->batched + 1 + i], taps[1 + i], &inside);
     wi[2 + i] = taps[1 + i];
   }
   tc_bval v = tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, xi)
                                        : tc_lo_load_if(a, x, xi, inside, tc_lo_const(a, tc_lo_dtype(a, x), 0, 0));
   v = tc_lo_op2(a, TC_K_MUL, tc_lo_cast(a, v, compute), tc_lo_cast(a, tc_lo_load(a, weight, wi), compute));
-  tc_lt y = tc_lo_end(a, v, bias >= 0 ? compute : r->dtype);
+  return tc_lo_end(a, v, out);
+}
+
+// ---- lowering to the template ----
+// A convolution without transposition over tensors with a batch dimension.
+typedef struct plain {
+  int32_t n;
+  int64_t groups, out, in; // groups; channels of a group
+  int64_t k[MAX_SPACE], stride[MAX_SPACE], dilation[MAX_SPACE];
+  tc_int before[MAX_SPACE], size[MAX_SPACE]; // padding, output
+  bool flipped;                              // weights [g·in, out, …], read backwards
+  int64_t columns;                           // > 0: each output channel is one position of a kernel of so many
+} plain;
+
+static bool known(tc_int x, int64_t *out) { return tc_int_is_const(x, out) && *out > 0; }
+
+// The weight for output channel o of group g, input channel c, kernel position `tap`.
+static tc_bval load_weight(tc_op_args *a, const plain *p, tc_lt w, tc_int g, tc_int o, tc_int c, tc_int tap,
+                           tc_int condition) {
+  tc_int at[MAX_SPACE + 2], rest = tap;
+  int32_t rank = tc_lo_rank(a, w);
+  if (p->columns) {
+    rest = tc_int_mod(a, o, tc_int_const(a, p->columns));
+    o = tc_int_floordiv(a, o, tc_int_const(a, p->columns));
+  }
+  bool transposed = p->flipped || p->columns;
+  int64_t per_group = transposed ? p->in : p->out; // of the dimension that holds the groups
+  at[0] = tc_int_add(a, tc_int_mul(a, g, tc_int_const(a, per_group)), transposed ? c : o);
+  at[1] = transposed ? o : c;
+  for (int32_t d = rank - 1; d >= 2; d--) {
+    tc_int size = tc_lo_size(a, w, d), k = d == 2 ? rest : tc_int_mod(a, rest, size);
+    at[d] = p->flipped ? tc_int_sub(a, tc_int_sub(a, size, tc_int_const(a, 1)), k) : k;
+    rest = tc_int_floordiv(a, rest, size);
+  }
+  tc_bval zero = tc_lo_const(a, tc_lo_dtype(a, w), 0, 0);
+  return tc_sym_is_int(condition, 1) ? tc_lo_load(a, w, at) : tc_lo_load_if(a, w, at, condition, zero);
+}
+
+// [g, ⌈out / panel⌉, k, in, panel], zero behind the last channel, in the type that is computed in.
+static tc_lt pack_weights(tc_op_args *a, const plain *p, tc_lt w, int64_t panel, tc_dtype compute) {
+  int64_t taps = 1;
+  for (int32_t i = 0; i < p->n; i++) taps *= p->k[i];
+  tc_int sizes[5] = {tc_int_const(a, p->groups), tc_int_const(a, (p->out + panel - 1) / panel), tc_int_const(a, taps),
+                     tc_int_const(a, p->in), tc_int_const(a, panel)},
+         i[5], condition = tc_int_const(a, 1);
+  tc_lo_begin(a, 5, sizes, i);
+  tc_int o = tc_int_add(a, tc_int_mul(a, i[1], sizes[4]), i[4]);
+  if (p->out % panel) condition = tc_sym_cmp(a->syms, TC_SYM_LT, o, tc_int_const(a, p->out));
+  tc_lo_keep(a);
+  return tc_lo_end(a, tc_lo_cast(a, load_weight(a, p, w, i[0], o, i[3], i[2], condition), compute), compute);
+}
+
+// The part of the input that kernels meet, with zeros around it, in the type that is computed in; the input itself
+// where it is that. Channels stay last where they are last.
+static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_last, tc_dtype compute) {
+  tc_int sizes[MAX_SPACE + 2], index[MAX_SPACE + 2], at[MAX_SPACE + 2], inside = tc_int_const(a, 1), i[MAX_SPACE + 2],
+                                                                        map[MAX_SPACE + 2], view[MAX_SPACE + 2];
+  int32_t rank = p->n + 2;
+  bool same = tc_lo_dtype(a, x) == compute;
+  for (int32_t d = 0; d < rank; d++) view[d] = tc_lo_size(a, x, d);
+  for (int32_t d = 0; d < p->n; d++) {
+    tc_int one = tc_int_const(a, 1), reach = tc_int_const(a, (p->k[d] - 1) * p->dilation[d] + 1);
+    tc_int need = tc_int_add(a, tc_int_mul(a, tc_int_sub(a, p->size[d], one), tc_int_const(a, p->stride[d])), reach);
+    bool fits = tc_sym_is_int(p->before[d], 0) && tc_int_lt(a, view[2 + d], need) == 0;
+    same = same && fits;
+    view[2 + d] = need;
+  }
+  if (same) return x;
+  for (int32_t d = 0; d < rank; d++) {
+    int32_t to = !channels_last || d == 0 ? d : d == 1 ? rank - 1 : d - 1;
+    sizes[to] = view[d];
+  }
+  tc_lo_begin(a, rank, sizes, index);
+  for (int32_t d = 0; d < rank; d++) at[d] = index[!channels_last || d == 0 ? d : d == 1 ? rank - 1 : d - 1];
+  for (int32_t d = 0; d < p->n; d++) {
+    at[2 + d] = tc_int_sub(a, at[2 + d], p->before[d]);
+    inside = both(a, inside, tc_int_within(a, at[2 + d], tc_int_const(a, 0), tc_lo_size(a, x, 2 + d)));
+  }
+  tc_bval v = tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, at)
+                                       : tc_lo_load_if(a, x, at, inside, tc_lo_const(a, tc_lo_dtype(a, x), 0, 0));
+  tc_lo_keep(a);
+  tc_lt padded = tc_lo_end(a, tc_lo_cast(a, v, compute), compute);
+  tc_lo_indices(a, rank, view, i);
+  for (int32_t d = 0; d < rank; d++) map[!channels_last || d == 0 ? d : d == 1 ? rank - 1 : d - 1] = i[d];
+  return tc_lo_view(a, padded, rank, view, i, map);
+}
+
+// [n, groups · out, size…] in type `out`. PANEL channels go together; fewer than FEW in a group are no work for lanes.
+enum { PANEL = 16, FEW = 8 };
+static tc_lt lower_plain(tc_op_args *a, const plain *p, tc_lt x, tc_lt w, bool channels_last, tc_dtype out) {
+  tc_dtype compute = tc_op_math_type(out);
+  bool positions = p->out < FEW;
+  tc_int sizes[MAX_SPACE + 3], attrs[3 + 4 * MAX_SPACE], zero = tc_int_const(a, 0);
+  int32_t rank = 0, n_attrs = 0;
+  tc_lt operands[2] = {positions ? x : pad_input(a, p, x, channels_last, compute),
+                       pack_weights(a, p, w, positions ? 1 : PANEL, compute)};
+  sizes[rank++] = tc_lo_size(a, x, 0);
+  if (p->groups > 1) sizes[rank++] = tc_int_const(a, p->groups);
+  sizes[rank++] = tc_int_const(a, p->out);
+  for (int32_t i = 0; i < p->n; i++) sizes[rank++] = p->size[i];
+  attrs[n_attrs++] = tc_int_const(a, positions), attrs[n_attrs++] = tc_int_const(a, p->n);
+  attrs[n_attrs++] = tc_int_const(a, p->groups);
+  for (int32_t i = 0; i < p->n; i++) {
+    attrs[n_attrs++] = tc_int_const(a, p->k[i]), attrs[n_attrs++] = tc_int_const(a, p->stride[i]);
+    attrs[n_attrs++] = tc_int_const(a, p->dilation[i]), attrs[n_attrs++] = positions ? p->before[i] : zero;
+  }
+  tc_lt y = tc_lo_template(a, "conv", 2, operands, out, rank, sizes, n_attrs, attrs);
+  if (p->groups == 1) return y;
+  sizes[1] = tc_int_const(a, p->groups * p->out);
+  for (int32_t i = 0; i < p->n; i++) sizes[2 + i] = p->size[i];
+  return tc_lo_reshape(a, y, 2 + p->n, sizes);
+}
+
+// Positions of a kernel of size 1 are one row.
+static bool one_row(tc_op_args *a, const plain *p, const tc_tensor_type *t) {
+  for (int32_t i = 0; i < p->n; i++) {
+    if (p->k[i] != 1 || p->stride[i] != 1 || !tc_sym_is_int(p->before[i], 0)) return false;
+    if (tc_int_eq(a, p->size[i], t->sizes[t->rank - p->n + i]) != 1) return false;
+    int32_t d = t->rank - p->n + i;
+    if (i + 1 < p->n && tc_int_eq(a, t->strides[d], tc_int_mul(a, t->strides[d + 1], t->sizes[d + 1])) != 1)
+      return false;
+  }
+  return p->n > 1;
+}
+static tc_lt lower_rows(tc_op_args *a, plain p, tc_lt x, tc_lt w, bool channels_last, tc_dtype out) {
+  tc_int flat[3] = {tc_lo_size(a, x, 0), tc_lo_size(a, x, 1), tc_int_const(a, 1)}, sizes[MAX_SPACE + 2];
+  for (int32_t i = 0; i < p.n; i++) sizes[2 + i] = p.size[i], flat[2] = tc_int_mul(a, flat[2], tc_lo_size(a, x, 2 + i));
+  int32_t n = p.n;
+  p.n = 1, p.size[0] = flat[2];
+  tc_lt y = lower_plain(a, &p, tc_lo_reshape(a, x, 3, flat), w, channels_last, out);
+  sizes[0] = flat[0], sizes[1] = tc_lo_size(a, y, 1);
+  return n == 1 ? y : tc_lo_reshape(a, y, n + 2, sizes);
+}
+
+// Transposed with strides: every input position makes a whole kernel of outputs (a product), and each output position
+// gathers those that fall on it: kernel positions r + t·stride, r = (p + padding) mod stride, of input (p + padding) //
+// stride - t.
+static tc_lt lower_columns(tc_op_args *a, const conv *c, plain p, tc_lt x, tc_lt w, tc_dtype out) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_dtype compute = tc_op_math_type(out);
+  tc_int sizes[MAX_SPACE + 2], reduced[MAX_SPACE], index[2 * MAX_SPACE + 2], at[MAX_SPACE + 2],
+      inside = tc_int_const(a, 1), tap = tc_int_const(a, 0);
+  int64_t k[MAX_SPACE], all = 1;
+  bool sum = false;
+  p.columns = 1;
+  for (int32_t i = 0; i < p.n; i++) {
+    k[i] = p.k[i], p.columns *= k[i], p.k[i] = 1, p.stride[i] = 1, p.before[i] = tc_int_const(a, 0);
+    p.size[i] = tc_lo_size(a, x, 2 + i);
+    reduced[i] = tc_int_const(a, (k[i] + c->stride[i] - 1) / c->stride[i]);
+    sum = sum || k[i] > c->stride[i];
+    all *= k[i];
+  }
+  p.out *= all;
+  tc_lt cols = lower_rows(a, p, x, w, false, compute);
+  sizes[0] = tc_lo_size(a, x, 0), sizes[1] = tc_int_const(a, p.groups * p.out / all);
+  for (int32_t i = 0; i < p.n; i++) sizes[2 + i] = r->sizes[c->batched + 1 + i];
+  if (sum) tc_lo_begin_reduce(a, TC_RED_SUM, 2 + p.n, sizes, p.n, reduced, index);
+  else tc_lo_begin(a, 2 + p.n, sizes, index);
+  for (int32_t i = 0; i < p.n; i++) {
+    tc_int s = tc_int_const(a, c->stride[i]), q = tc_int_add(a, index[2 + i], c->before[i]),
+           t = sum ? index[2 + p.n + i] : tc_int_const(a, 0),
+           kernel = tc_int_add(a, tc_int_mod(a, q, s), tc_int_mul(a, t, s));
+    at[2 + i] = tc_int_sub(a, tc_int_floordiv(a, q, s), t);
+    inside = both(a, inside, tc_int_within(a, at[2 + i], tc_int_const(a, 0), p.size[i]));
+    inside = both(a, inside, tc_int_within(a, kernel, tc_int_const(a, 0), tc_int_const(a, k[i])));
+    tap = tc_int_add(a, tc_int_mul(a, tap, tc_int_const(a, k[i])), kernel);
+  }
+  at[0] = index[0], at[1] = tc_int_add(a, tc_int_mul(a, index[1], tc_int_const(a, all)), tap);
+  tc_bval v = tc_sym_is_int(inside, 1) ? tc_lo_load(a, cols, at)
+                                       : tc_lo_load_if(a, cols, at, inside, tc_lo_const(a, compute, 0, 0));
+  return tc_lo_end(a, v, out);
+}
+
+// What the template can do: channels and kernel known, nothing empty. Fills in the convolution without transposition.
+static bool as_plain(tc_op_args *a, const conv *c, plain *p) {
+  const tc_tensor_type *w = tc_op_tensor(a, WEIGHT), *r = tc_op_result_type(a, 0);
+  int64_t first, second;
+  char class = tc_dtype_class(r->dtype);
+  *p = (plain){.n = c->n, .groups = c->groups};
+  if ((class != 'f' && class != 'c') || !known(w->sizes[0], &first) || !known(w->sizes[1], &second)) return false;
+  p->out = c->transposed ? second : first / c->groups, p->in = c->transposed ? first / c->groups : second;
+  bool strided = false, dilated = false;
+  for (int32_t d = 0; d < r->rank; d++)
+    if (tc_sym_is_int(r->sizes[d], 0)) return false;
+  for (int32_t i = 0; i < c->n; i++) {
+    if (!known(w->sizes[2 + i], &p->k[i])) return false;
+    strided = strided || c->stride[i] > 1, dilated = dilated || c->dilation[i] > 1;
+    p->stride[i] = c->stride[i], p->dilation[i] = c->dilation[i], p->before[i] = c->before[i];
+    p->size[i] = r->sizes[c->batched + 1 + i];
+    if (c->transposed && c->stride[i] == 1) // read backwards: the reach less the padding lies before
+      p->before[i] = tc_int_sub(a, tc_int_const(a, c->dilation[i] * (p->k[i] - 1)), c->before[i]);
+    int64_t at;
+    if (!tc_int_is_const(p->before[i], &at)) return false;
+  }
+  if (!c->transposed) return true;
+  p->flipped = !strided;
+  return !strided || !dilated;
+}
+
+static tc_lt lower_template(tc_op_args *a, const conv *c, const plain *p, tc_lt x, tc_lt w, tc_dtype out) {
+  const tc_tensor_type *t = tc_op_tensor(a, INPUT), *r = tc_op_result_type(a, 0);
+  tc_int sizes[MAX_SPACE + 2] = {tc_int_const(a, 1)};
+  bool channels_last = tc_suggested_format(a, t) != TC_FORMAT_CONTIGUOUS;
+  for (int32_t d = 0; d < t->rank && !c->batched; d++) sizes[1 + d] = t->sizes[d];
+  if (!c->batched) x = tc_lo_reshape(a, x, t->rank + 1, sizes);
+  tc_lt y;
+  if (c->transposed && !p->flipped) y = lower_columns(a, c, *p, x, w, out);
+  else if (one_row(a, p, t)) y = lower_rows(a, *p, x, w, channels_last, out);
+  else y = lower_plain(a, p, x, w, channels_last, out);
+  return c->batched ? y : tc_lo_reshape(a, y, r->rank, r->sizes);
+}
+
+static int32_t conv_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  conv c;
+  plain p;
+  if (read_conv(a, &c)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_lt x = tc_lo_arg(a, INPUT), w = tc_lo_arg(a, WEIGHT), bias = tc_op_tensor(a, BIAS) ? tc_lo_arg(a, BIAS) : -1;
+  tc_dtype compute = tc_op_math_type(r->dtype), out = bias >= 0 ? compute : r->dtype;
+  tc_lt y = as_plain(a, &c, &p) ? lower_template(a, &c, &p, x, w, out) : lower_direct(a, &c, x, w, out);
   if (bias >= 0) {
+    tc_int index[TC_MAX_RANK];
     tc_lo_begin(a, r->rank, r->sizes, index);
     tc_bval b = tc_lo_cast(a, tc_lo_load(a, bias, &index[c.batched]), compute);
     y = tc_lo_end(a, tc_lo_op2(a, TC_K_ADD, tc_lo_load(a, y, index), b), r->dtype);

@@ -6,6 +6,7 @@
 
 extern const tc_template_table tc_template_matmul;
 extern const tc_template_table tc_template_attention;
+extern const tc_template_table tc_template_conv;
 extern const tc_template_table tc_template_scan;
 
 // Registers all of them.

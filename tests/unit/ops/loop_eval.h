@@ -2,8 +2,8 @@
 //
 // Body values are those of the kernel interpreter (tc_knum: every operation rounded to its type). Index expressions are
 // evaluated as they stand; an index outside of its buffer is an error, and so is a buffer read before it is made.
-// The core's templates are known by what they mean: matmul out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P]; scan
-// from the first element on, whatever the chunks.
+// The core's templates are known by what they mean: matmul out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P]; conv;
+// scan from the first element on, whatever the chunks.
 #ifndef TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 #define TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 
@@ -176,6 +176,38 @@ static inline void le_matmul(le_run *r, const tc_lnode *n, tc_knum *out) {
   *out = tc_kir_cast(acc, d, *out);
 }
 
+// One element of the template "conv" (attributes: core/kernel/templates/conv.c); outside of the input is zero.
+static inline void le_conv(le_run *r, const tc_lnode *n, tc_knum *out) {
+  const tc_lview *x = &n->operands[0], *w = &n->operands[1];
+  int32_t space = (int32_t)n->attrs[1]->value, lead = n->n_par - space;
+  int64_t panel = le_size(r, w->sizes[4]), channels = le_size(r, w->sizes[3]), taps = le_size(r, w->sizes[2]);
+  int64_t at[TC_MAX_RANK], ix[TC_MAX_RANK], group, o;
+  tc_dtype d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
+  for (int32_t k = 0; k < n->n_par; k++) at[k] = r->symbols[n->vars[k]->symbol];
+  group = lead == 3 ? at[1] : 0, o = at[lead - 1];
+  *out = tc_kir_int(acc, 0);
+  for (int64_t tap = 0; tap < taps; tap++) {
+    bool inside = true;
+    int64_t rest = tap;
+    for (int32_t i = space - 1; i >= 0; i--) {
+      int64_t size = n->attrs[3 + 4 * i]->value, p = at[lead + i] * n->attrs[4 + 4 * i]->value;
+      ix[2 + i] = p + rest % size * n->attrs[5 + 4 * i]->value - n->attrs[6 + 4 * i]->value;
+      inside = inside && ix[2 + i] >= 0 && ix[2 + i] < le_size(r, x->sizes[2 + i]);
+      rest /= size;
+    }
+    for (int64_t c = 0; inside && c < channels; c++) {
+      int64_t iw[5] = {group, o / panel, tap, c, o % panel};
+      ix[0] = at[0], ix[1] = group * channels + c;
+      tc_knum pair[2] = {tc_kir_cast(x->buf->dtype, acc, le_view(r, x, ix)),
+                         tc_kir_cast(w->buf->dtype, acc, le_view(r, w, iw))},
+              sum[2] = {*out};
+      tc_kir_eval(TC_K_MUL, acc, pair, &sum[1]);
+      tc_kir_eval(TC_K_ADD, acc, sum, out);
+    }
+  }
+  *out = tc_kir_cast(acc, d, *out);
+}
+
 static inline void le_scan(le_run *r, const tc_lnode *n, tc_knum *out) {
   const tc_lview *x = &n->operands[0];
   int32_t rank = n->n_par;
@@ -218,7 +250,7 @@ static inline tc_status le_node(le_run *r, const tc_lnode *n) {
       static const struct {
         const char *name;
         void (*run)(le_run *r, const tc_lnode *n, tc_knum *out);
-      } known[] = {{"matmul", le_matmul}, {"scan", le_scan}};
+      } known[] = {{"matmul", le_matmul}, {"scan", le_scan}, {"conv", le_conv}};
       size_t k = 0;
       while (k < sizeof known / sizeof *known && !tc_sv_is(n->tmpl->name, known[k].name)) k++;
       if (k == sizeof known / sizeof *known) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");

@@ -5,15 +5,19 @@
 static tc_status scanned(tc_arena *arena, const char *op, const char *dtype, int32_t rows, int32_t columns, int32_t dim,
                          tolerance tol) {
   bool pair = strstr(op, "max") || strstr(op, "min");
-  bool wide = (strcmp(op, "cumsum") == 0 || strcmp(op, "cumprod") == 0) && dtype[0] != 'f' && dtype[0] != 'c';
-  char text[1024], made[200];
+  bool wide = (strcmp(op, "cumsum") == 0 || strcmp(op, "cumprod") == 0) && !strchr("fc", dtype[0]) &&
+              strcmp(dtype, "bf16") != 0;
+  // Symbols need a hint; empty tensors have constant sizes.
+  bool symbols = rows > 0 && columns > 0;
   const char *to = wide ? "i64" : dtype;
-  if (pair) snprintf(made, sizeof made, "%%y : %s[s0, s1], %%z : i64[s0, s1]", to);
-  else snprintf(made, sizeof made, "%%y : %s[s0, s1]", to);
+  char text[1024], sizes[64], head[128] = "";
+  if (symbols) snprintf(head, sizeof head, "[s0 in [0, 4096] hint %d, s1 in [0, 4096] hint %d] ", rows, columns);
+  if (symbols) snprintf(sizes, sizeof sizes, "[s0, s1]");
+  else snprintf(sizes, sizeof sizes, "[%d, %d]", (int)rows, (int)columns);
   snprintf(text, sizeof text,
-           "graph @f [s0 in [0, 4096] hint %d, s1 in [0, 100000] hint %d] (%%x : %s[s0, s1] = user \"x\") {\n"
-           "  %s = aten::%s(%%x, %d)\n  return user %%y%s\n}\n",
-           (int)rows, (int)columns, dtype, made, op, (int)dim, pair ? ", user %z" : "");
+           "graph @f %s(%%x : %s%s = user \"x\") {\n  %%y : %s%s%s%s = aten::%s(%%x, %d)\n  return user %%y%s\n}\n",
+           head, dtype, sizes, to, sizes, pair ? ", %z : i64" : "", pair ? sizes : "", op, (int)dim,
+           pair ? ", user %z" : "");
   return pipeline_all(arena, text, tol, 0);
 }
 

@@ -433,6 +433,24 @@ static tc_lt lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt
   return end_node(lo, 0, 1, &dtype, &out);
 }
 
+// A library wants strides: a view whose elements are not affine in its indices is copied first.
+static tc_lt strided(tc_op_args *a, tc_lt t) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  bool affine = true;
+  for (int32_t d = 0; v && d < v->buf->rank; d++) {
+    const tc_sym *rest = v->map[d], *coeff;
+    for (int32_t k = 0; affine && k < v->rank; k++)
+      affine = tc_sym_linear(lo->l->syms, rest, v->index[k], &coeff, &rest);
+  }
+  if (!v || affine) return t;
+  tc_int index[TC_MAX_RANK];
+  lo_begin(a, v->rank, v->sizes, index);
+  tc_bval x = lo_load(a, t, index);
+  keep(a);
+  return lo_end(a, x, v->buf->dtype);
+}
+
 void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands) {
   const tc_node *gn = lo->node;
   tc_arena *arena = lo->l->arena;
@@ -467,8 +485,9 @@ void lo_call(tc_op_args *a) {
   TC_VEC(tc_lt) operands = {0};
   for (int32_t i = 0; i < gn->n_args; i++) {
     int32_t kind = tc_op_kind(a, i), n = tc_op_count(a, i);
-    if (kind == TC_AK_TENSOR) tc_vec_push(lo->l->arena, &operands, lo_arg(a, i));
-    for (int32_t k = 0; kind == TC_AK_TENSORS && k < n; k++) tc_vec_push(lo->l->arena, &operands, lo_arg_at(a, i, k));
+    if (kind == TC_AK_TENSOR) tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg(a, i)));
+    for (int32_t k = 0; kind == TC_AK_TENSORS && k < n; k++)
+      tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg_at(a, i, k)));
   }
   if (gn->n_results > 2) tc_lo_fail(lo, "a library call has at most two results");
   const tc_lview *views = copy_views(lo, operands.count, operands.data);

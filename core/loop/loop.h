@@ -138,6 +138,8 @@ typedef struct tc_lower_options {
   // Asked for ops without body, decomposition or lowering, and for ops whose rows offer a choice: may the node be a
   // call?
   bool (*call_supported)(void *self, const tc_node *n);
+  // Asked for ops that have a lowering: is there a library that would rather do it? NULL: never.
+  bool (*call_preferred)(void *self, const tc_node *n);
   void *self;
   const struct tc_template_registry *templates;
   // Of a region: what its results must look like, by output (NULL: no tensor is wanted there). Each then is a whole

@@ -1,8 +1,9 @@
 // Lowering: a functional graph → loop IR, node by node in order.
 //
-// Each tensor value is a view of a buffer. A node is lowered by the first of: its row's `lower`, its `body`
-// (pointwise), a library call. Outputs that are views of internal buffers whose strides differ from what the graph
-// promises are copied by a pointwise node, which the scheduler fuses into the producer.
+// Each tensor value is a view of a buffer. A node is lowered by the first of: a library call that is preferred to its
+// row's `lower`, that `lower`, its `body` (pointwise), a library call. Outputs that are views of internal buffers whose
+// strides differ from what the graph promises are copied by a pointwise node, which the scheduler fuses into the
+// producer.
 #include "core/ir/control.h"
 #include "core/ir/opargs.h"
 #include "core/loop/lo.h"
@@ -122,8 +123,11 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
         (tc_op_result){.set = true, .view_arg = -1, .type = n->results[i]->type, .symbol = n->results[i]->symbol};
   }
   const tc_op_def *def = n->op->def;
+  bool call = def->lower && lo->options->call_preferred && lo->options->call_preferred(lo->options->self, n);
   if (tc_op_control(n->op) != TC_CONTROL_NONE) {
     TC_TRY(lo_control(lo, n));
+  } else if (call) {
+    lo_call(&args);
   } else if (def->lower) {
     if (def->lower(&args) != TC_STATUS_OK && lo->failed == TC_OK) lo->failed = tc_op_finish(&args);
   } else if (n->op->body.n_results) {

@@ -49,8 +49,9 @@ static bool verifies(const tc_context *c) { return tc_config_bool(c->config, TC_
 static tc_status make_loops(tc_context *c, tc_compiled *x) {
   tc_lower_options lo = {
       .logger = &c->logger, .templates = &c->templates, .call_supported = tc_exec_call_supported, .self = c->device};
+  lo.call_preferred = tc_exec_call_preferred;
   lo.results = x->results;
-  if (!c->device || !tc_config_bool(c->config, TC_OPT_ID_CALLS)) lo.call_supported = NULL;
+  if (!c->device || !tc_config_bool(c->config, TC_OPT_ID_CALLS)) lo.call_supported = lo.call_preferred = NULL;
   TC_TRY(tc_lower_graph(x->graph, &lo, &x->loops));
   return verifies(c) ? tc_status_note(tc_loops_verify(x->loops), "after the stage 'loop'") : TC_OK;
 }

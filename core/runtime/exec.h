@@ -17,6 +17,8 @@ void tc_exec_destroy(tc_exec *e); // NULL is ignored
 // May the node be a call of one of the device's libraries? For tc_lower_options.call_supported; `device` is a
 // tc_device.
 bool tc_exec_call_supported(void *device, const tc_node *n);
+// … and would that library rather do it than leave it to the op's lowering? For tc_lower_options.call_preferred.
+bool tc_exec_call_preferred(void *device, const tc_node *n);
 
 // What a run did, for bench, explain and tests; filled when asked for.
 typedef struct tc_launch_record {

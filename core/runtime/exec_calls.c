@@ -48,31 +48,41 @@ static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n) {
   return best;
 }
 
-bool tc_exec_call_supported(void *device, const tc_node *n) {
-  tc_device *d = device;
+// The library for a node of the graph, or NULL.
+static const tc_device_calls *library_for(tc_device *d, const tc_node *n) {
   tc_module *m = n->graph->module;
-  if (d->n_calls == 0 || n->n_results < 1 || n->n_results > 2) return false;
+  if (d->n_calls == 0 || n->n_results < 1 || n->n_results > 2) return NULL;
   question *q = TC_NEW(m->arena, question);
   int32_t count = 0;
   for (int32_t i = 0; i < n->n_args; i++) {
     const tc_arg *g = &n->args[i];
     int32_t elements = g->kind == TC_AK_TENSOR ? 1 : g->kind == TC_AK_TENSORS ? g->n : 0;
-    if (g->kind == TC_AK_GRAPH) return false;
+    if (g->kind == TC_AK_GRAPH) return NULL;
     for (int32_t k = 0; k < elements; k++) {
       const tc_value *v = g->kind == TC_AK_TENSOR ? g->value : g->values[k];
       if (!v) continue;
-      if (v->kind != TC_VALUE_TENSOR || v->type.conj || count == MOST_VIEWS - 2) return false;
+      if (v->kind != TC_VALUE_TENSOR || v->type.conj || count == MOST_VIEWS - 2) return NULL;
       fill_view(q, count++, m->syms, &v->type);
     }
   }
   for (int32_t i = 0; i < n->n_results; i++) {
-    if (n->results[i]->kind != TC_VALUE_TENSOR) return false;
+    if (n->results[i]->kind != TC_VALUE_TENSOR) return NULL;
     fill_view(q, count + i, m->syms, &n->results[i]->type);
   }
   tc_op_args args;
   tc_op_args_init(&args, TC_MOMENT_LOWER, m, n->graph, n->op, n->n_args, n->args, n->source);
   fill_node(q, n, &args, count, n->n_results);
-  return cheapest(d, &q->node) != NULL;
+  return cheapest(d, &q->node);
+}
+
+bool tc_exec_call_supported(void *device, const tc_node *n) { return library_for(device, n) != NULL; }
+
+bool tc_exec_call_preferred(void *device, const tc_node *n) {
+  const tc_device *d = device;
+  bool any = false;
+  for (int32_t i = 0; i < d->n_calls; i++) any |= d->calls[i].table->preferred != 0;
+  const tc_device_calls *c = any ? library_for(device, n) : NULL;
+  return c && c->table->preferred;
 }
 
 // ---- Creation ----

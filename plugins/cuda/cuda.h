@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "blas.h"
 #include "driver.h"
 #include "nvrtc.h"
 
@@ -31,9 +32,10 @@ struct tc_device_ {
   char arch[16];
   tc_device_props props;
 
-  pthread_mutex_t compiler_lock;
-  int32_t compiler_state; // under the lock: 0 not opened, 1 open, -1 cannot be opened
+  pthread_mutex_t library_lock;
+  int32_t compiler_state, blas_state; // under the lock: 0 not opened, 1 open, -1 cannot be opened
   cuda_nvrtc compiler;
+  cuda_blas blas;
 
   pthread_mutex_t memory_lock;
   // Under the lock: what allocation is ordered on (the only stream, NULL if there are none or several), staging.

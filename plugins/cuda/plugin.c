@@ -1,6 +1,8 @@
 // The handshake.
 #include "cuda.h"
 
+static const tc_call_table *const calls[] = {&cuda_blas_calls};
+
 int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
 
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
@@ -9,10 +11,12 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
       .vendor = {"tc", 2},
       .version = {CUDA_VERSION_TEXT, sizeof CUDA_VERSION_TEXT - 1},
       .build_id = {CUDA_VERSION_TEXT, sizeof CUDA_VERSION_TEXT - 1},
-      .capabilities = TC_CAP_DEVICE | TC_CAP_CODEGEN,
+      .capabilities = TC_CAP_DEVICE | TC_CAP_CODEGEN | TC_CAP_CALLS,
       .kernel_abi_hash = TC_KERNEL_ABI_HASH,
       .device = &cuda_device,
       .codegen = &cuda_codegen,
+      .calls = calls,
+      .n_calls = 1,
   };
 #if defined(__SANITIZE_ADDRESS__)
   d.sanitizers = (tc_sv){"address", 7};

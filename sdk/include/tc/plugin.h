@@ -195,6 +195,9 @@ typedef struct tc_call_table {
                  int64_t workspace_offset);
   void (*destroy)(void *prepared);
   int32_t thread_safe, capture_safe;
+  // 1: where it supports a node it is taken instead of a lowering of the op; `supports` then says no where fusion with
+  // the neighbours is worth more.
+  int32_t preferred, reserved;
 } tc_call_table;
 
 // ---- The description ----

@@ -1,0 +1,241 @@
+// Matrix products by cuBLASLt as calls.
+//
+// f32 products are computed in f32 (no TF32), 16-bit ones accumulate in f32. The library's own heuristic picks the
+// algorithm: one for operands that lie at multiples of 16 bytes and one for any. What is prepared is not changed by
+// runs; the description of a product with a bias holds the bias's address, so each run makes its own.
+#include "blas.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "library.h"
+#include "product.h"
+
+enum { WORKSPACE_BYTES = 32 << 20, CALL_NS = 4000, LEAST_FLOPS = 1 << 16 };
+
+int32_t cuda_blas_open(const tc_host *h, cuda_blas *out, char *why, size_t why_size) {
+  static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+  *out = (cuda_blas){0};
+  out->library = cuda_library_open(h, "cublaslt", names, "libcublasLt.so*", why, why_size);
+  if (!out->library) return TC_STATUS_PLUGIN;
+  void *p;
+#define X(field, symbol, params)                          \
+  p = dlsym(out->library, symbol);                        \
+  if (!p) {                                               \
+    snprintf(why, why_size, "cuBLASLt lacks %s", symbol); \
+    return TC_STATUS_PLUGIN;                              \
+  }                                                       \
+  memcpy(&out->field, &p, sizeof p);
+  LT_FUNCTIONS(X)
+#undef X
+  lt_status code = out->create(&out->handle);
+  if (code == 0) return TC_STATUS_OK;
+  snprintf(why, why_size, "cublasLtCreate failed (status %d)", code);
+  return TC_STATUS_PLUGIN;
+}
+
+// The library, opened on first use.
+static int32_t open_blas(tc_device_ *d) {
+  char text[600] = "cuBLASLt could not be opened before";
+  if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
+  int32_t s = cuda_enter(d);
+  if (s != TC_STATUS_OK) return s;
+  pthread_mutex_lock(&d->library_lock);
+  if (d->blas_state == 0) d->blas_state = cuda_blas_open(d->host, &d->blas, text, sizeof text) == TC_STATUS_OK ? 1 : -1;
+  int32_t state = d->blas_state;
+  pthread_mutex_unlock(&d->library_lock);
+  return state == 1 ? TC_STATUS_OK : cuda_report(d->host, TC_STATUS_UNIMPLEMENTED, text);
+}
+
+typedef struct prepared {
+  tc_device_ *d;
+  product p;
+  lt_desc desc;
+  lt_layout a, b, c, out;
+  lt_algo algos[2]; // for operands at multiples of 16 bytes; for any
+  size_t workspace;
+  int32_t bytes, has_fast, empty;
+} prepared;
+
+static int32_t failed(const tc_device_ *d, const char *what, lt_status code) {
+  char text[120];
+  if (code == 0) return TC_STATUS_OK;
+  snprintf(text, sizeof text, "%s failed (status %d)", what, code);
+  return cuda_report(d->host, code == 3 ? TC_STATUS_OUT_OF_MEMORY : TC_STATUS_DEVICE, text);
+}
+
+static int type_of(tc_dtype t) {
+  switch (t) {
+  case TC_F16: return LT_R_16F;
+  case TC_BF16: return LT_R_16BF;
+  case TC_F64: return LT_R_64F;
+  case TC_C64: return LT_C_32F;
+  case TC_C128: return LT_C_64F;
+  default: return LT_R_32F;
+  }
+}
+
+static int scale_type(tc_dtype t) { return t == TC_F16 || t == TC_BF16 ? LT_R_32F : type_of(t); }
+
+static int32_t size_of(tc_dtype t) { return t == TC_F16 || t == TC_BF16 ? 2 : t == TC_F32 ? 4 : t == TC_C128 ? 16 : 8; }
+
+static int32_t make_desc(const prepared *x, cu_ptr bias, lt_desc *out) {
+  const cuda_blas *l = &x->d->blas;
+  int32_t wide = x->p.dtype == TC_F64 || x->p.dtype == TC_C128;
+  lt_status s = l->desc_create(out, wide ? LT_COMPUTE_64F : LT_COMPUTE_32F, scale_type(x->p.dtype));
+  if (s != 0) return failed(x->d, "cublasLtMatmulDescCreate", s);
+  int32_t a = x->p.a.transposed, b = x->p.b.transposed, epilogue = LT_EPILOGUE_BIAS;
+  s = l->desc_set(*out, LT_DESC_TRANSPOSE_A, &a, sizeof a);
+  if (s == 0) s = l->desc_set(*out, LT_DESC_TRANSPOSE_B, &b, sizeof b);
+  if (s == 0 && x->p.bias >= 0) s = l->desc_set(*out, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (s == 0 && bias) s = l->desc_set(*out, LT_DESC_BIAS_POINTER, &bias, sizeof bias);
+  return failed(x->d, "cublasLtMatmulDescSetAttribute", s);
+}
+
+static int32_t make_layout(const prepared *x, const product_matrix *m, lt_layout *out) {
+  const cuda_blas *l = &x->d->blas;
+  lt_status s = l->layout_create(out, type_of(x->p.dtype), (uint64_t)m->rows, (uint64_t)m->cols, m->ld);
+  int32_t count = (int32_t)x->p.batch;
+  if (s == 0 && count > 1) s = l->layout_set(*out, LT_LAYOUT_BATCH_COUNT, &count, sizeof count);
+  if (s == 0 && count > 1) s = l->layout_set(*out, LT_LAYOUT_BATCH_STRIDE, &m->batch_stride, sizeof m->batch_stride);
+  return failed(x->d, "cublasLtMatrixLayoutCreate", s);
+}
+
+// The heuristic's first choice for operands that lie at multiples of `align` bytes.
+static int32_t choose(prepared *x, uint32_t align, lt_algo *out) {
+  const cuda_blas *l = &x->d->blas;
+  lt_preference preference = NULL;
+  uint64_t workspace = WORKSPACE_BYTES;
+  lt_heuristic result;
+  int got = 0;
+  lt_status s = l->preference_create(&preference);
+  if (s == 0) s = l->preference_set(preference, LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace);
+  for (int i = 0; i < 4 && s == 0; i++)
+    s = l->preference_set(preference, LT_PREFERENCE_ALIGN_A + i, &align, sizeof align);
+  if (s == 0) s = l->heuristic(l->handle, x->desc, x->a, x->b, x->c, x->out, preference, 1, &result, &got);
+  if (s == 0 && (got < 1 || result.state != 0)) s = 15; // CUBLAS_STATUS_NOT_SUPPORTED
+  if (s == 0) {
+    *out = result.algo;
+    if (result.workspace > x->workspace) x->workspace = result.workspace;
+  }
+  if (preference) l->preference_destroy(preference);
+  return failed(x->d, "cublasLtMatmulAlgoGetHeuristic", s);
+}
+
+static void destroy(void *p) {
+  prepared *x = p;
+  if (!x) return;
+  const cuda_blas *l = &x->d->blas;
+  if (x->desc) l->desc_destroy(x->desc);
+  lt_layout layouts[4] = {x->a, x->b, x->c, x->out};
+  for (int32_t i = 0; i < 4; i++) {
+    if (layouts[i]) l->layout_destroy(layouts[i]);
+  }
+  x->d->host->free(x->d->host->self, x);
+}
+
+static int32_t build(prepared *x) {
+  int32_t s = make_desc(x, 0, &x->desc);
+  if (s == TC_STATUS_OK) s = make_layout(x, &x->p.a, &x->a);
+  if (s == TC_STATUS_OK) s = make_layout(x, &x->p.b, &x->b);
+  if (s == TC_STATUS_OK) s = make_layout(x, &x->p.c, &x->c);
+  if (s == TC_STATUS_OK) s = make_layout(x, &x->p.d, &x->out);
+  x->has_fast = x->p.aligned;
+  if (s == TC_STATUS_OK && x->has_fast) s = choose(x, 16, &x->algos[0]);
+  if (s == TC_STATUS_OK) s = choose(x, (uint32_t)x->bytes, &x->algos[1]);
+  return s;
+}
+
+// ---- The table ----
+static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
+  product p;
+  const char *why = "";
+  *out_cost = -1;
+  int32_t s = product_of(n, &p, &why);
+  if (s != TC_STATUS_OK) {
+    cuda_report(h, s, why);
+    return TC_STATUS_OK;
+  }
+  double flops = 2.0 * (double)p.m * (double)p.n * (double)p.k * (double)p.batch;
+  // What is nothing, or so little that a launch of its own does not pay, stays with its neighbours.
+  if (p.k == 0 || flops < LEAST_FLOPS || p.batch > INT32_MAX || open_blas(d) != TC_STATUS_OK) return TC_STATUS_OK;
+  double rate = (double)d->props.flops_per_ns * (p.dtype == TC_F16 || p.dtype == TC_BF16 ? 10 : 0.7);
+  *out_cost = CALL_NS + (int64_t)(flops / (rate > 1 ? rate : 1));
+  return TC_STATUS_OK;
+}
+
+static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
+  const char *why = "";
+  int32_t s = open_blas(d);
+  if (s != TC_STATUS_OK) return s;
+  prepared *x = h->alloc(h->self, sizeof *x);
+  if (!x) return TC_STATUS_OUT_OF_MEMORY;
+  x->d = d;
+  s = product_of(n, &x->p, &why);
+  if (s != TC_STATUS_OK) cuda_report(h, s, why);
+  x->bytes = size_of(x->p.dtype);
+  x->empty = x->p.m == 0 || x->p.n == 0 || x->p.batch == 0;
+  if (s == TC_STATUS_OK && !x->empty && x->p.k == 0)
+    s = cuda_report(h, TC_STATUS_UNIMPLEMENTED, "a product over nothing");
+  if (s == TC_STATUS_OK && !x->empty) s = build(x);
+  if (s != TC_STATUS_OK) {
+    destroy(x);
+    return s;
+  }
+  *out = x;
+  *out_workspace = x->workspace;
+  return TC_STATUS_OK;
+}
+
+static cu_ptr address(const tc_view *v) { return v->memory + (uint64_t)v->offset; }
+
+// A real factor in the type that the library scales with.
+static void put_scale(tc_dtype t, double v, double out[2]) {
+  float f[2] = {(float)v, 0};
+  double d[2] = {v, 0};
+  if (t == TC_F64 || t == TC_C128) memcpy(out, d, sizeof d);
+  else memcpy(out, f, sizeof f);
+}
+
+static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace,
+                   int64_t offset) {
+  const prepared *x = p;
+  const product *q = &x->p;
+  double alpha[2], beta[2];
+  if (x->empty) return TC_STATUS_OK;
+  int32_t s = cuda_enter(x->d);
+  if (s != TC_STATUS_OK) return s;
+  cu_ptr a = address(&operands[q->a.operand]), b = address(&operands[q->b.operand]), d = address(results),
+         c = q->has_c ? address(&operands[q->c.operand]) : d;
+  lt_desc desc = x->desc;
+  if (q->bias >= 0) {
+    desc = NULL;
+    s = make_desc(x, address(&operands[q->bias]), &desc);
+  }
+  put_scale(q->dtype, q->alpha, alpha);
+  put_scale(q->dtype, q->has_c ? q->beta : 0, beta);
+  int32_t fast = x->has_fast && ((a | b | c | d) & 15) == 0;
+  if (s == TC_STATUS_OK) {
+    lt_status code = x->d->blas.matmul(x->d->blas.handle, desc, alpha, (void *)(uintptr_t)a, x->a, (void *)(uintptr_t)b,
+                                       x->b, beta, (void *)(uintptr_t)c, x->c, (void *)(uintptr_t)d, x->out,
+                                       &x->algos[!fast], (void *)(uintptr_t)(workspace + (uint64_t)offset),
+                                       x->workspace, (cu_stream)(uintptr_t)stream);
+    s = failed(x->d, "cublasLtMatmul", code);
+  }
+  if (q->bias >= 0 && desc) x->d->blas.desc_destroy(desc);
+  return s;
+}
+
+const tc_call_table cuda_blas_calls = {
+    .struct_size = sizeof cuda_blas_calls,
+    .name = {"cublaslt", 8},
+    .supports = supports,
+    .prepare = prepare,
+    .run = run,
+    .destroy = destroy,
+    .thread_safe = 1,
+    .capture_safe = 1,
+    .preferred = 1,
+};

@@ -1,0 +1,29 @@
+// A matrix product as cuBLASLt sees it: column-major, one batch dimension. Pure arithmetic on sizes and strides.
+#ifndef TC_PLUGINS_CUDA_PRODUCT_H_
+#define TC_PLUGINS_CUDA_PRODUCT_H_
+
+#include "tc/plugin.h"
+
+typedef struct product_matrix {
+  int64_t rows, cols, ld; // as stored
+  int64_t batch_stride;   // elements
+  int32_t transposed;     // the product takes it transposed
+  int32_t operand;        // number of the call's operand; -1: its result
+} product_matrix;
+
+// D = alpha · A · B + beta · C + bias, column-major. The names are cuBLASLt's: what the op calls its second factor may
+// be A here.
+typedef struct product {
+  tc_dtype dtype;
+  int64_t m, n, k, batch; // of D; k may be 0, and so may the others
+  product_matrix a, b, c, d;
+  int32_t has_c, bias; // bias: operand, a dense vector of m elements, or -1
+  double alpha, beta;
+  int32_t aligned; // 1: leading dimensions and batch strides keep 16 bytes
+} product;
+
+// Describes a node of mm, bmm, addmm, baddbmm, matmul or linear. UNIMPLEMENTED, with the reason in `why` (static text),
+// for what does not fit. Sizes that are not known count as 64.
+int32_t product_of(const tc_call_node *n, product *out, const char **why);
+
+#endif

@@ -1,0 +1,113 @@
+// A host for the cuda plugin over the fake driver and the fake library.
+#ifndef TESTS_UNIT_CUDA_RIG_H_
+#define TESTS_UNIT_CUDA_RIG_H_
+
+#include <dlfcn.h>
+
+#include "core/kernel/ir.h"
+#include "tests/unit/cuda/fake.h"
+#include "tests/unit/unit.h"
+
+#include "tc/plugin.h"
+
+typedef struct rig {
+  tc_host host;
+  const tc_device_table *t;
+  const tc_codegen_table *codegen;
+  const tc_call_table *calls;
+  tc_device_ *d;
+  const char *driver, *arch, *sync, *blas;
+  char diag[600];
+  fake_state_fn state;
+  fake_params_fn params;
+  fake_fail_fn make_fail;
+} rig;
+
+static inline void rig_diag(void *self, int32_t code, tc_sv text) {
+  rig *r = self;
+  snprintf(r->diag, sizeof r->diag, "%d: %.*s", code, (int)text.size, text.data);
+}
+static inline void rig_nothing(void *self, int32_t artifact, tc_sv text) { (void)self, (void)artifact, (void)text; }
+static inline void *rig_take(void *self, uint64_t size) { return (void)self, calloc(1, size + 64); }
+static inline void rig_give(void *self, void *p) { (void)self, free(p); }
+static inline tc_sv rig_config(void *self, tc_sv key) {
+  rig *r = self;
+  const char *value = tc_sv_is(key, "driver")     ? r->driver
+                      : tc_sv_is(key, "arch")     ? r->arch
+                      : tc_sv_is(key, "sync")     ? r->sync
+                      : tc_sv_is(key, "cublaslt") ? r->blas
+                                                  : NULL;
+  return value ? tc_sv_of(value) : TC_SV("");
+}
+
+// The factors of a node's arguments 3 and 4: all that the plugin asks of them.
+typedef struct rig_factors {
+  double beta, alpha;
+} rig_factors;
+static inline double rig_float(const tc_op_args *a, int32_t arg, double otherwise) {
+  const rig_factors *f = (const void *)a;
+  return !f ? otherwise : arg == 3 ? f->beta : f->alpha;
+}
+static const tc_op_table rig_op = {.struct_size = sizeof rig_op, .tc_op_float = rig_float};
+
+#define TC_ABI_FN(since, ret, name, params, args, doc) .name = name,
+#define TC_ABI_PROC(since, name, params, args, doc) .name = name,
+#define TC_ABI_WANT_KERNEL_READ
+static const tc_kernel_read_table rig_kernel_read = {
+    .struct_size = sizeof(tc_kernel_read_table),
+#include "sdk/abi/abi.def"
+};
+
+static inline void *symbol(void *library, const char *name) {
+  void *p = dlsym(library, name);
+  if (!p) fail_msg("%s", dlerror());
+  return p;
+}
+
+static inline void load(rig *r) {
+  *r = (rig){.driver = FAKE_DRIVER, .blas = FAKE_BLAS};
+  r->host = (tc_host){.magic = TC_ABI_MAGIC,
+                      .abi_major = TC_ABI_MAJOR,
+                      .abi_minor = TC_ABI_MINOR,
+                      .struct_size = sizeof(tc_host),
+                      .self = r};
+  r->host.diag = rig_diag, r->host.log = rig_nothing, r->host.alloc = rig_take, r->host.free = rig_give,
+  r->host.config = rig_config;
+  r->host.kernel_read = &rig_kernel_read;
+  r->host.op = &rig_op;
+  void *fake = dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL), *plugin = dlopen(CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  if (!fake || !plugin) fail_msg("%s", dlerror());
+  *(void **)&r->state = symbol(fake, "fake_state_of");
+  *(void **)&r->params = symbol(fake, "fake_set_params");
+  *(void **)&r->make_fail = symbol(fake, "fake_fail");
+  tc_plugin_query_fn query;
+  *(void **)&query = symbol(plugin, "tc_plugin_query");
+  tc_plugin_desc p = {.magic = TC_ABI_MAGIC, .abi_major = TC_ABI_MAJOR, .struct_size = sizeof p};
+  assert_int_equal(query(&r->host, &p), TC_STATUS_OK);
+  assert_int_equal(p.capabilities & (TC_CAP_DEVICE | TC_CAP_CODEGEN), TC_CAP_DEVICE | TC_CAP_CODEGEN);
+  r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0];
+}
+
+static inline void open_rig(rig *r) {
+  load(r);
+  if (r->t->open(&r->host, 0, &r->d) != TC_STATUS_OK) fail_msg("%s", r->diag);
+}
+
+static inline void no_faults(const rig *r) {
+  if (r->state()->faults) fail_msg("%d faults, the first: %s", r->state()->faults, r->state()->fault);
+}
+
+static inline void close_rig(rig *r) {
+  r->t->close(r->d);
+  const fake_state *s = r->state();
+  no_faults(r);
+  assert_int_equal(s->contexts, 0);
+  assert_int_equal(s->streams + s->events + s->modules + s->allocations + s->pinned, 0);
+}
+
+#define OK(expr)                                                   \
+  do {                                                             \
+    if ((expr) != TC_STATUS_OK) fail_msg("%s: %s", #expr, r.diag); \
+  } while (0)
+
+#endif

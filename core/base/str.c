@@ -8,7 +8,6 @@
 
 tc_sv tc_sv_of(const char *z) { return z ? (tc_sv){z, strlen(z)} : TC_SV(""); }
 bool tc_sv_eq(tc_sv a, tc_sv b) { return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0); }
-bool tc_sv_is(tc_sv a, const char *z) { return tc_sv_eq(a, tc_sv_of(z)); }
 
 bool tc_sv_starts(tc_sv s, const char *prefix) {
   size_t n = strlen(prefix);

@@ -2,6 +2,8 @@
 #ifndef TC_CORE_BASE_STR_H_
 #define TC_CORE_BASE_STR_H_
 
+#include <string.h>
+
 #include "core/base/alloc.h"
 
 #define TC_SV(literal) ((tc_sv){(literal), sizeof(literal) - 1})
@@ -10,7 +12,11 @@
 
 tc_sv tc_sv_of(const char *z); // NUL-terminated; NULL gives ""
 bool tc_sv_eq(tc_sv a, tc_sv b);
-bool tc_sv_is(tc_sv a, const char *z);
+// Inline: most comparisons are with literals, whose lengths the compiler knows, and most lengths differ.
+static inline bool tc_sv_is(tc_sv a, const char *z) {
+  size_t n = z ? strlen(z) : 0;
+  return a.size == n && (n == 0 || memcmp(a.data, z, n) == 0);
+}
 bool tc_sv_starts(tc_sv s, const char *prefix);
 bool tc_sv_ends(tc_sv s, const char *suffix);
 int tc_sv_cmp(tc_sv a, tc_sv b);

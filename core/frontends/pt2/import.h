@@ -70,6 +70,7 @@ typedef struct pt2_import {
   tc_arena *arena, *scratch; // the module's; freed when the import ends
   tc_json root;              // ExportedProgram
   tc_map *targets;           // "torch.ops.…" → const tc_op *
+  tc_map *sources;           // a stack trace → the model's own line in it, const tc_sv *
   int32_t depth;             // of sub-graphs
   // Symbols of the archive have the numbers below n_symbols. An unbacked one is bound when the node that makes it has
   // been imported: it is then an alias of what our meta function made.

@@ -7,7 +7,7 @@
 // "file.py:12 y = f(x)" from the last frame of a Python stack trace that is the model's own: neither generated
 // ("<eval_with_key>.21") nor, if there is another, in torch itself.
 //   File "file.py", line 12, in forward\n    y = f(x)\n
-static tc_sv source_of(pt2_import *im, tc_sv trace) {
+static tc_sv parse_trace(pt2_import *im, tc_sv trace) {
   static const char mark[] = "File \"", line_mark[] = "\", line ";
   tc_sv best_file = {0}, best_rest = {0};
   for (const char *p = trace.data, *end = trace.data + trace.size;
@@ -30,6 +30,18 @@ static tc_sv source_of(pt2_import *im, tc_sv trace) {
   code = tc_sv_trim(code);
   return tc_sv_printf(im->arena, TC_SV_FMT ":" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(best_file), TC_SV_ARG(number),
                       code.size ? " " : "", TC_SV_ARG(code));
+}
+
+// Nodes of one line have the same trace, and so do those of every layer that the line makes.
+static tc_sv source_of(pt2_import *im, tc_sv trace) {
+  bool fresh;
+  tc_map_entry *e = tc_map_put(im->sources, trace, &fresh);
+  if (fresh) {
+    tc_sv *source = TC_NEW(im->scratch, tc_sv);
+    *source = parse_trace(im, trace);
+    e->value.ptr = source;
+  }
+  return *(const tc_sv *)e->value.ptr;
 }
 
 static tc_sv stack_trace(tc_json metadata) {
@@ -151,6 +163,7 @@ static tc_status resolve_graph(resolution *r, const at *where, tc_json graph, in
 tc_status pt2_resolve_targets(pt2_import *im, const at *where, tc_json graph) {
   resolution r = {.im = im, .seen = tc_map_create(im->scratch)};
   im->targets = tc_map_create(im->scratch);
+  im->sources = tc_map_create(im->scratch);
   TC_TRY(resolve_graph(&r, where, graph, 0));
   if (r.unknowns.count == 0) return TC_OK;
   tc_sb sb = tc_sb_make(im->scratch);

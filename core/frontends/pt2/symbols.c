@@ -24,13 +24,20 @@ static bool is_word(tc_sv s) {
 // Symbols of floating-point values (zuf0, zf3) are never part of an integer expression.
 static bool is_float_symbol(tc_sv name) { return name.size > 0 && name.data[0] == 'z'; }
 
-// The next name in "… Symbol('NAME', positive=True …" from *pos on; false at the end.
+// The next name in "… Symbol('NAME', positive=True …" from *pos on; false at the end. The whole program's text is
+// looked through: by its brackets, which are rarer than what a general search stops at.
 static bool next_symbol(tc_sv text, size_t *pos, tc_sv *out, bool *out_positive) {
   static const char head[] = "Symbol('", positive[] = "', positive=True";
+  static const size_t before = sizeof "Symbol" - 1;
   while (*pos < text.size) {
-    const char *hit = memmem(text.data + *pos, text.size - *pos, head, sizeof head - 1);
+    const char *hit = memchr(text.data + *pos, '(', text.size - *pos);
     if (hit == NULL) break;
-    size_t from = (size_t)(hit - text.data) + sizeof head - 1, to = from;
+    size_t at = (size_t)(hit - text.data);
+    if (at < *pos + before || !tc_sv_starts(tc_sv_sub(text, at - before, text.size), head)) {
+      *pos = at + 1;
+      continue;
+    }
+    size_t from = at - before + sizeof head - 1, to = from;
     while (to < text.size && word_char(text.data[to])) to++;
     *pos = to;
     *out = tc_sv_sub(text, from, to);

@@ -1,4 +1,5 @@
 // tcrun: the command line. Finds the command, runs it in an arena, turns its status into an exit code.
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,6 +79,7 @@ int main(int argc, char **argv) {
   else c.command = 0; // a model by itself is run
   tc_status s = tc_arena_create(tc_system_allocator(), &c.arena);
   if (s == TC_OK) s = tc_arena_guard(c.arena, enter, &c);
+  if (s == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) s = tc_fs_error(errno, "write", "standard output");
   int32_t code = tc_status_code(s);
   if (s != TC_OK) fprintf(stderr, "tcrun: %s\n", tc_status_text(s));
   tc_status_free(s);

@@ -1,5 +1,5 @@
 # lit: every .tc file under tests/ir and .test file under tests/cli is a script of RUN lines.
-#   %tcrun   the program       %FileCheck   LLVM's       %S, %s, %t as ever
+#   %tcrun   the program       %FileCheck   LLVM's       %plugins   its plugins       %S, %s, %t as ever
 import ctypes
 import os
 import shutil
@@ -19,6 +19,7 @@ if filecheck is None:
     lit_config.fatal("FileCheck is not installed (llvm-19-tools)")
 config.substitutions.append(("%tcrun", os.path.join(build, "bin", "tcrun")))
 config.substitutions.append(("%FileCheck", filecheck))
+config.substitutions.append(("%plugins", os.path.join(build, "plugins")))
 config.substitutions.append(("%source", source))
 # A test meets no settings but its own: no caches, no configuration of the person who runs it.
 config.environment["TC_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")

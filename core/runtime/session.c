@@ -69,13 +69,14 @@ static void add_stats(tc_session *s, const tc_compiled *x) {
   for (int32_t i = 0; i < TC_STAGE_COUNT; i++) s->stats.ms[i] += x->ms[i];
 }
 
-// Compiles a graph; one that fails is tried again without fusion, which asks less of the code behind it.
-static tc_status compile_graph(tc_session *s, tc_graph *g, int32_t last, tc_compiled *out) {
-  *out = (tc_compiled){.graph = g};
+// Compiles what there is; what fails is tried again without fusion, which asks less of the code behind it.
+static tc_status compile_from(tc_session *s, const tc_compiled *from, int32_t last, tc_compiled *out) {
+  *out = *from;
   tc_status first = tc_compile_lowered(s->context, last, true, out);
   if (first == TC_OK || tc_status_code(first) == TC_STATUS_OUT_OF_MEMORY || last < TC_STAGE_SCHEDULE) return first;
-  if (!s->context->device || !tc_config_bool(s->context->config, TC_OPT_ID_FUSE)) return first;
-  *out = (tc_compiled){.graph = g};
+  if (!s->context->device || !tc_config_bool(s->context->config, TC_OPT_ID_FUSE) || from->schedule || from->plan)
+    return first;
+  *out = *from;
   tc_status second = tc_compile_lowered(s->context, last, false, out);
   if (second == TC_OK) {
     tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled without fusion: %s", tc_status_text(first));
@@ -84,6 +85,10 @@ static tc_status compile_graph(tc_session *s, tc_graph *g, int32_t last, tc_comp
   }
   tc_status_free(second);
   return first;
+}
+
+static tc_status compile_graph(tc_session *s, tc_graph *g, int32_t last, tc_compiled *out) {
+  return compile_from(s, &(tc_compiled){.graph = g}, last, out);
 }
 
 // Marks what cannot be compiled alone. *found: some node.
@@ -297,9 +302,9 @@ static tc_status compile_source(tc_session *s, const tc_source *source, int32_t 
   s->whole = true;
   s->steps->kind = STEP_EXEC;
   s->steps->graph = source->graph;
-  s->steps->compiled =
-      (tc_compiled){.graph = source->graph, .loops = source->loops, .schedule = source->schedule, .plan = source->plan};
-  TC_TRY(tc_compile_lowered(s->context, last, true, &s->steps->compiled));
+  tc_compiled from = {
+      .graph = source->graph, .loops = source->loops, .schedule = source->schedule, .plan = source->plan};
+  TC_TRY(compile_from(s, &from, last, &s->steps->compiled));
   add_stats(s, &s->steps->compiled);
   return TC_OK;
 }

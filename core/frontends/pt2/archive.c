@@ -24,8 +24,18 @@ static void free_document(void *arg) {
   tc_json_free(*holder);
 }
 
+// Programs unpack to some ten times their size; what unpacks to so much more is made to exhaust whoever reads it.
+static tc_status check_ratio(const tc_zip_entry *e) {
+  enum { LARGE = 32 << 20, RATIO = 200 };
+  if (e->size <= LARGE || e->size / RATIO <= e->stored_size) return TC_OK;
+  return tc_error(TC_STATUS_DATA_LOSS,
+                  "zip: '" TC_SV_FMT "' would unpack to %llu bytes from %llu: no program does that", TC_SV_ARG(e->name),
+                  (unsigned long long)e->size, (unsigned long long)e->stored_size);
+}
+
 tc_status pt2_json(tc_pt2 *p, tc_arena *scratch, const tc_zip_entry *e, tc_sv *out_text, tc_json *out) {
   tc_sv text;
+  TC_TRY(check_ratio(e));
   TC_TRY(tc_zip_read(scratch, &p->zip, e, json_limit, &text), "while reading '" TC_SV_FMT "'", TC_SV_ARG(e->name));
   tc_json_doc **holder = TC_NEW(scratch, tc_json_doc *);
   tc_arena_on_destroy(scratch, free_document, holder);

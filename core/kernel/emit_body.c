@@ -115,11 +115,21 @@ static tc_kval fold_kids(tc_em *e, const tc_sym *x, int32_t op) {
   return v;
 }
 
+// A power with a constant exponent.
+static tc_kval power(tc_em *e, const tc_sym *x) {
+  int64_t times = tc_sym_is_const(x->kids[1]) ? x->kids[1]->value : -1;
+  tc_kval base = em_sym(e, x->kids[0]), v = em_const(e, 1);
+  if (times < 0 || times > 64) em_fail(e, "an index has a power that is not a small constant");
+  for (int64_t i = 0; i < times && times <= 64; i++) v = em_mul(e, v, base);
+  return v;
+}
+
 static tc_kval sym_value(tc_em *e, const tc_sym *x) {
   switch (x->kind) {
   case TC_SYM_CONST: return em_const(e, x->value);
   case TC_SYM_ADD: return fold_kids(e, x, TC_K_ADD);
   case TC_SYM_MUL: return fold_kids(e, x, TC_K_MUL);
+  case TC_SYM_POW: return power(e, x);
   case TC_SYM_MIN: return fold_kids(e, x, TC_K_MIN);
   case TC_SYM_MAX: return fold_kids(e, x, TC_K_MAX);
   case TC_SYM_FLOORDIV: return floor_div(e, x, em_sym(e, x->kids[0]), em_sym(e, x->kids[1]));

@@ -47,7 +47,7 @@ const tc_lview *lo_value(tc_lo *lo, const tc_value *v); // NULL after a failure
 bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
                      const tc_sym **offset);
 // The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of
-// its dimensions.
+// its dimensions and of parts of them.
 const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want);
 // A fresh buffer with the strides of the type, filled by a pointwise copy; NULL after a failure.
 const tc_lview *lo_copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name);

@@ -94,17 +94,59 @@ static void lower_pointwise(tc_op_args *a, const tc_node *n) {
   lo_result(a, 0, lo_end(a, v, t->dtype));
 }
 
-static bool is_whole(const tc_lview *v) {
-  if (v->rank != v->buf->rank) return false;
-  for (int32_t d = 0; d < v->rank; d++) {
-    if (v->map[d] != v->index[d]) return false;
-  }
-  return true;
+static const tc_sym *product(tc_loops *l, int32_t n, const tc_sym *const *v) {
+  const tc_sym *p = tc_sym_int(l->syms, 1);
+  for (int32_t i = 0; i < n; i++) p = tc_sym_mul(l->syms, p, v[i]);
+  return p;
 }
 
 // Strides that cover the elements without holes, so that a buffer may have them.
 static bool dense(tc_lo *lo, const tc_tensor_type *t) {
   return tc_strides_dense(lo->l->syms, t->rank, t->sizes, t->strides);
+}
+
+// The strides and offset of a view in terms of its buffer's: false if it is not affine.
+bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
+                     const tc_sym **offset) {
+  const tc_sym *linear = v->buf->offset;
+  for (int32_t d = 0; d < v->buf->rank; d++)
+    linear = tc_sym_add(l->syms, linear, tc_sym_mul(l->syms, v->map[d], buf_strides[d]));
+  for (int32_t d = 0; d < v->rank; d++) {
+    const tc_sym *rest;
+    if (!tc_sym_linear(l->syms, linear, v->index[d], &strides[d], &rest)) return false;
+    linear = rest;
+  }
+  *offset = linear;
+  return true;
+}
+
+// What a part of a buffer's index is of an index of the view: itself (factor 1), its remainder (1) or its quotient (the
+// divisor). -1: something else.
+static int32_t part_of(tc_sym_ctx *c, const tc_sym *map, int32_t n, const tc_sym *const *index,
+                       const tc_sym **out_factor) {
+  for (int32_t k = 0; k < n; k++) {
+    bool split = (map->kind == TC_SYM_MOD || map->kind == TC_SYM_FLOORDIV) && map->kids[0] == index[k];
+    if (map != index[k] && !split) continue;
+    *out_factor = map->kind == TC_SYM_FLOORDIV ? map->kids[1] : tc_sym_int(c, 1);
+    return k;
+  }
+  return -1;
+}
+
+// The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of
+// its dimensions and of parts of them.
+const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want) {
+  const tc_sym **out = TC_NEW_ARRAY(l->arena, const tc_sym *, v->buf->rank), *factor, *strides[TC_MAX_RANK], *offset;
+  if (!tc_sym_eq(l->syms, product(l, v->buf->rank, v->buf->sizes), product(l, v->rank, v->sizes))) return NULL;
+  for (int32_t d = 0; d < v->buf->rank; d++) {
+    int32_t k = part_of(l->syms, v->map[d], v->rank, v->index, &factor);
+    if (k < 0) return NULL;
+    out[d] = tc_sym_mul(l->syms, want[k], factor);
+  }
+  if (!lo_view_strides(l, v, out, strides, &offset)) return NULL;
+  for (int32_t d = 0; d < v->rank; d++)
+    if (!tc_sym_eq(l->syms, strides[d], want[d]) && !tc_sym_is_int(v->sizes[d], 1)) return NULL;
+  return out;
 }
 
 static tc_status lower_node(tc_lo *lo, tc_node *n) {
@@ -156,7 +198,7 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
     const tc_tensor_type *t = &n->results[i]->type;
     bool own = v->buf->kind == TC_BUF_INTERNAL && !v->buf->prefer && v->buf->dtype == t->dtype && v->buf->def &&
                v->buf->def->node == n;
-    if (own && is_whole(v)) ((tc_buf *)v->buf)->prefer = dense(lo, t) ? t->strides : NULL;
+    if (own && dense(lo, t)) ((tc_buf *)v->buf)->prefer = lo_strides_behind(lo->l, v, t->strides);
     tc_map_put_ptr(lo->values, n->results[i], NULL)->value.ptr = (void *)v;
   }
   return TC_OK;
@@ -173,34 +215,6 @@ static void add_inputs(tc_lo *lo, const tc_graph *g) {
     if (v->type.offset) b->offset = v->type.offset;
     tc_map_put_ptr(lo->values, v, NULL)->value.ptr = (void *)tc_lview_whole(lo->l, b);
   }
-}
-
-bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
-                     const tc_sym **offset) {
-  const tc_sym *linear = v->buf->offset;
-  for (int32_t d = 0; d < v->buf->rank; d++)
-    linear = tc_sym_add(l->syms, linear, tc_sym_mul(l->syms, v->map[d], buf_strides[d]));
-  for (int32_t d = 0; d < v->rank; d++) {
-    const tc_sym *rest;
-    if (!tc_sym_linear(l->syms, linear, v->index[d], &strides[d], &rest)) return false;
-    linear = rest;
-  }
-  *offset = linear;
-  return true;
-}
-
-const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want) {
-  if (v->rank != v->buf->rank) return NULL;
-  const tc_sym **out = TC_NEW_ARRAY(l->arena, const tc_sym *, v->rank);
-  uint32_t seen = 0;
-  for (int32_t d = 0; d < v->rank; d++) {
-    int32_t k = 0;
-    while (k < v->rank && v->map[d] != v->index[k]) k++;
-    if (k == v->rank || seen >> k & 1) return NULL;
-    seen |= 1u << k;
-    out[d] = want[k];
-  }
-  return out;
 }
 
 const tc_lview *lo_copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name) {

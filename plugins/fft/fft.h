@@ -2,6 +2,7 @@
 // transform along rows.
 //
 //   ops.c        _fft_c2c, _fft_r2c, _fft_c2r: meta functions and lowerings
+//   long.c       rows that no block can hold
 //   torch.c      torch.fft's functions, as graph nodes over those three
 //   stft.c       stft, istft, overlap-add
 //   table.c      the rows of the ops
@@ -104,6 +105,7 @@ enum {
   FFT_ATTR_NORM,    // 0 none, 1 by the root of N, 2 by N
   FFT_ATTR_MOST,    // no length is more; looked at where the length is not a constant
   FFT_ATTR_COLUMNS, // 1: neighbours along the transform are not neighbours in the operand's memory; 2: in the result's
+  FFT_ATTR_TURN,    // C2C; not 0: result k of row j (of the last dimension of rows) is turned by the jk-th part of this
   FFT_ATTRS
 };
 
@@ -144,6 +146,10 @@ int32_t fft_ref_c2r(tc_op_args *a);
 bool fft_is_complex(tc_dtype d);
 tc_dtype fft_complex_of(tc_dtype d); // the dtype of the transform of a real or complex tensor
 tc_dtype fft_real_of(tc_dtype d);    // of the parts
+// A row of constant length that takes several nodes (long.c): x is [sizes without the last, …], the last size is made.
+bool fft_is_long(int64_t n);
+tc_lt fft_lower_long(tc_op_args *a, tc_lt x, int32_t rank, const tc_int *sizes, int64_t kind, bool forward, int64_t n,
+                     int64_t norm, tc_dtype dtype);
 #define FFT_PI 0x1.921fb54442d18p+1
 double fft_norm(int64_t norm, double n); // the factor of an FFT_ATTR_NORM
 // x[k] = scale · Σ x[j] exp(∓2πi jk/n), in place; scratch: 3 n.

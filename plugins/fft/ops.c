@@ -214,10 +214,14 @@ static void stage(tc_op_args *a, lowering *l, int32_t dim, int64_t kind, bool fo
   attrs[FFT_ATTR_FORWARD] = tc_int_const(a, forward);
   attrs[FFT_ATTR_NORM] = tc_int_const(a, tc_op_int(a, NORM, 0));
   attrs[FFT_ATTR_COLUMNS] = tc_int_const(a, columns);
+  attrs[FFT_ATTR_TURN] = tc_int_const(a, 0);
   tc_int length = kind == FFT_R2C ? tc_lo_size(a, x, rank - 1) : n;
-  int64_t known, most = tc_int_is_const(length, &known) ? 0 : bound_of(a, length);
+  int64_t known = 0, norm = tc_op_int(a, NORM, 0);
+  bool constant = tc_int_is_const(length, &known);
+  int64_t most = constant ? 0 : bound_of(a, length);
   attrs[FFT_ATTR_MOST] = tc_int_const(a, most);
-  if (!most && !tc_int_is_const(length, &known)) x = by_definition(a, x, rank, sizes, kind, forward, length, dtype);
+  if (!constant && !most) x = by_definition(a, x, rank, sizes, kind, forward, length, dtype);
+  else if (fft_is_long(known)) x = fft_lower_long(a, x, rank, sizes, kind, forward, known, norm, dtype);
   else x = tc_lo_template(a, "fft", 1, &x, dtype, rank, sizes, FFT_ATTRS, attrs);
   *l = (lowering){moved ? permuted(a, x, rank, order, true) : x, rank, result_inner};
 }

@@ -31,6 +31,7 @@ static void store(fft_spot *at, tc_kval k, fft_value v) {
   store_row(at->e, fft_add(at->e, at->write, fft_muli(at->e, k, at->p->s)), v, -1);
 }
 
+static void open(fft_emit *e, bool chip) { fft_make_arrays(e, chip || e->columns != 3 ? 2 : 0); }
 static int64_t room(const fft_emit *e) { return (int64_t)e->plan.n * e->plan.lanes; }
 
 // Opens a region; sets which row a lane has and whether it exists.
@@ -70,10 +71,58 @@ static void pass(fft_emit *e, const fft_pass *p, const fft_io *in, const fft_io 
   else e->to = e->from;
 }
 
+// Points of the source, in batches, to where the first pass reads them.
+static void bring(fft_emit *e, const fft_io *in, int32_t count) {
+  tc_kb *b = e->c.b;
+  fft_value v[BATCH];
+  int32_t whole = count / BATCH * BATCH;
+  e->to = e->from;
+  begin(e);
+  if (whole) {
+    tc_kval i = tc_kb_for(b, fft_int(e, 0), fft_int(e, whole), BATCH, 0, 0, NULL, NULL);
+    in->load(e, i, BATCH, e->row_mask, v);
+    for (int32_t k = 0; k < BATCH; k++) store_row(e, fft_addi(e, i, k), fft_plain(&e->c, v[k]), -1);
+    tc_kb_end_for(b, 0, NULL, NULL);
+  }
+  if (whole < count) in->load(e, fft_int(e, whole), count - whole, e->row_mask, v);
+  for (int32_t k = whole; k < count; k++) store_row(e, fft_int(e, k), fft_plain(&e->c, v[k - whole]), -1);
+  end(e);
+}
+
+static void take(fft_emit *e, const fft_io *out, int32_t count) {
+  tc_kb *b = e->c.b;
+  fft_value v[BATCH];
+  int32_t whole = count / BATCH * BATCH;
+  begin(e);
+  if (whole) {
+    tc_kval i = tc_kb_for(b, fft_int(e, 0), fft_int(e, whole), BATCH, 0, 0, NULL, NULL);
+    for (int32_t k = 0; k < BATCH; k++) v[k] = load_row(e, fft_addi(e, i, k), -1);
+    out->store(e, i, BATCH, v, e->row_mask);
+    tc_kb_end_for(b, 0, NULL, NULL);
+  }
+  for (int32_t k = whole; k < count; k++) v[k - whole] = load_row(e, fft_int(e, k), -1);
+  if (whole < count) out->store(e, fft_int(e, whole), count - whole, v, e->row_mask);
+  end(e);
+}
+
+static void load_brought(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
+  for (int32_t k = 0; k < n; k++) out[k] = load_row(e, fft_addi(e, i, k), mask);
+}
+
 static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
   const fft_plan *plan = &e->plan;
+  fft_io brought = {.load = load_brought, .chip = true};
+  bool bring_in = in && !in->chip && !in->until && !(e->columns & 1),
+       take_out = out && !out->chip && !out->until && !(e->columns & 2);
+  int32_t wanted = out && out->limit ? out->limit : plan->n;
+  if (bring_in) {
+    bring(e, in, in->limit ? in->limit : plan->n);
+    brought.limit = in->limit;
+    in = in->limit ? &brought : NULL;
+  }
   for (int32_t i = 0; i < plan->n_passes; i++)
-    pass(e, &plan->passes[i], i ? NULL : in, i + 1 < plan->n_passes ? NULL : out);
+    pass(e, &plan->passes[i], i ? NULL : in, i + 1 < plan->n_passes || take_out ? NULL : out);
+  if (take_out) take(e, out, wanted);
 }
 
 static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask)) {
@@ -88,4 +137,4 @@ static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, t
   end(e);
 }
 
-const fft_way fft_rows = {fft_make_arrays, passes, each, load_row, store_row, place, room};
+const fft_way fft_rows = {open, passes, each, load_row, store_row, place, room};

@@ -90,9 +90,9 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
   return t;
 }
 
-void fft_make_arrays(fft_emit *e, bool chip) {
+void fft_make_arrays(fft_emit *e, int32_t more) {
   static const char *const names[2][2] = {{"row_re", "row_im"}, {"next_re", "next_im"}};
-  int32_t hops = (e->plan.length == e->plan.n ? e->plan.n_passes - 1 : 2 * e->plan.n_passes - 1) + chip;
+  int32_t hops = (e->plan.length == e->plan.n ? e->plan.n_passes - 1 : 2 * e->plan.n_passes - 1) + more;
   for (int32_t i = 0; i < 2 && i < hops; i++)
     for (int32_t part = 0; part < 2; part++)
       e->array[i][part] = tc_kb_shared(e->c.b, (tc_sv){names[i][part], i ? 7 : 6}, e->c.real, e->way->room(e));
@@ -132,7 +132,7 @@ void fft_put_out(fft_spot *at, tc_kval k, fft_value v) {
   fft_emit *e = at->e;
   if (beyond(at, at->out, at->p->s)) return;
   tc_kval i = fft_add(e, at->write, fft_muli(e, k, at->p->s));
-  at->out->store(e, i, v, within(at, at->out, at->p->s, i));
+  at->out->store(e, i, 1, &v, within(at, at->out, at->p->s, i));
 }
 
 static void store_at(fft_spot *at, tc_kval k, fft_value v, bool turned) {
@@ -219,24 +219,22 @@ static fft_value parts(fft_emit *e, tc_kval z) {
                      tc_kb_cast(b, e->c.real, tc_kb_op1(b, TC_K_IMAG, z)), 1};
 }
 
-enum { WIDE = 16 }; // points that are loaded together at most
-
 static void load_complex(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
-  tc_kval z[WIDE];
+  tc_kval z[FFT_WIDE];
   e->index[e->rank - 1] = i;
   tc_stage_load_n(e->c.stage, 0, e->index, n, mask, z);
   for (int32_t k = 0; k < n; k++) out[k] = parts(e, z[k]);
 }
 
 static void load_real(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
-  tc_kval x[WIDE], zero = tc_kb_real(e->c.b, e->c.real, 0);
+  tc_kval x[FFT_WIDE], zero = tc_kb_real(e->c.b, e->c.real, 0);
   e->index[e->rank - 1] = i;
   tc_stage_load_n(e->c.stage, 0, e->index, n, mask, x);
   for (int32_t k = 0; k < n; k++) out[k] = (fft_value){tc_kb_cast(e->c.b, e->c.real, x[k]), zero, 1};
 }
 
 static void load_pairs(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out) {
-  tc_kval x[2 * WIDE];
+  tc_kval x[2 * FFT_WIDE];
   e->index[e->rank - 1] = fft_muli(e, i, 2);
   tc_stage_load_n(e->c.stage, 0, e->index, 2 * n, mask, x);
   for (int32_t k = 0; k < n; k++)
@@ -249,27 +247,50 @@ static fft_value normed(fft_emit *e, fft_value v) {
   return e->any_norm < 0 ? v : (fft_value){fft_mul(e, v.re, e->any_norm), fft_mul(e, v.im, e->any_norm), 1};
 }
 
-static void store_complex(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+// The jk-th part of a circle, j being the row.
+static fft_value turned(fft_emit *e, fft_value v, tc_kval k) {
   tc_kb *b = e->c.b;
-  v = normed(e, v);
-  e->index[e->rank - 1] = i;
-  tc_stage_store(e->c.stage, e->index,
-                 tc_kb_cast(b, tc_stage_dtype(e->c.stage), tc_kb_op2(b, TC_K_COMPLEX, v.re, v.im)), mask);
+  tc_kval part = fft_mul(e, tc_kb_cast(b, TC_I32, e->index[e->rank - 2]), k), n = fft_int(e, e->turn);
+  tc_kval below = tc_kb_op2(b, TC_K_GT, part, fft_int(e, e->turn / 2));
+  part = tc_kb_op3(b, TC_K_SELECT, below, fft_sub(e, part, n), part);
+  tc_kval angle = fft_mul(e, tc_kb_cast(b, e->c.real, part), tc_kb_real(b, e->c.real, 2 * FFT_PI / (double)e->turn));
+  fft_code c = e->c;
+  c.sign = e->forward ? -1 : 1;
+  return fft_turn(&c, v, tc_kb_op1(b, TC_K_COS, angle), tc_kb_op1(b, TC_K_SIN, angle));
 }
 
-static void store_pairs(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+static void store_complex(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
+  tc_kb *b = e->c.b;
+  tc_kval z[FFT_WIDE];
+  for (int32_t k = 0; k < n; k++) {
+    fft_value x = normed(e, e->turn ? turned(e, v[k], fft_addi(e, i, k)) : v[k]);
+    z[k] = tc_kb_cast(b, tc_stage_dtype(e->c.stage), tc_kb_op2(b, TC_K_COMPLEX, x.re, x.im));
+  }
+  e->index[e->rank - 1] = i;
+  tc_stage_store_n(e->c.stage, e->index, n, z, mask);
+}
+static void store_one(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store_complex(e, i, 1, &v, mask); }
+
+static void store_pairs(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
   tc_dtype d = tc_stage_dtype(e->c.stage);
-  v = normed(e, v);
-  tc_kval x[2] = {tc_kb_cast(e->c.b, d, v.re), tc_kb_cast(e->c.b, d, v.im)};
+  tc_kval x[2 * FFT_WIDE];
+  for (int32_t k = 0; k < n; k++) {
+    fft_value y = normed(e, v[k]);
+    x[2 * k] = tc_kb_cast(e->c.b, d, y.re);
+    x[2 * k + 1] = tc_kb_cast(e->c.b, d, y.im);
+  }
   e->index[e->rank - 1] = fft_muli(e, i, 2);
-  tc_stage_store_n(e->c.stage, e->index, 2, x, mask);
+  tc_stage_store_n(e->c.stage, e->index, 2 * n, x, mask);
 }
 
-static void store_real(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
-  v.im = v.re;
-  v = normed(e, v);
+static void store_real(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
+  tc_kval x[FFT_WIDE];
+  for (int32_t k = 0; k < n; k++) {
+    fft_value y = normed(e, (fft_value){v[k].re, v[k].re, v[k].scale});
+    x[k] = tc_kb_cast(e->c.b, tc_stage_dtype(e->c.stage), y.re);
+  }
   e->index[e->rank - 1] = i;
-  tc_stage_store(e->c.stage, e->index, tc_kb_cast(e->c.b, tc_stage_dtype(e->c.stage), v.re), mask);
+  tc_stage_store_n(e->c.stage, e->index, n, x, mask);
 }
 
 // ---- transforms of any length ----
@@ -319,12 +340,13 @@ static void wrap_chirp(fft_emit *e, tc_kval i, tc_kval mask) {
   fft_value v = {tc_kb_load1(b, e->chirp[0], at, in, -1), tc_kb_load1(b, e->chirp[1], at, in, -1), 1};
   e->way->store(e, i, v, mask);
 }
-static void store_filter(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
-  v.scale /= e->plan.n;
-  v = fft_plain(&e->c, v);
-  tc_kval at = e->way->place(e, i);
-  tc_kb_store(e->c.b, e->filter[0], at, 1, &v.re, mask);
-  tc_kb_store(e->c.b, e->filter[1], at, 1, &v.im, mask);
+static void store_filter(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
+  for (int32_t k = 0; k < n; k++) {
+    fft_value x = fft_plain(&e->c, (fft_value){v[k].re, v[k].im, v[k].scale / e->plan.n});
+    tc_kval at = e->way->place(e, fft_addi(e, i, k));
+    tc_kb_store(e->c.b, e->filter[0], at, 1, &x.re, mask);
+    tc_kb_store(e->c.b, e->filter[1], at, 1, &x.im, mask);
+  }
 }
 static void chirp_on_chip(fft_emit *e) {
   static const char *const names[] = {"chirp_re", "chirp_im", "filter_re", "filter_im"};
@@ -359,14 +381,20 @@ static void load_chirped(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_va
     out[k] = times(e, out[k], e->chirp, at, mask, !e->swap);
   }
 }
-static void store_filtered(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
-  v = times(e, v, e->filter, i, mask, e->swap);
-  e->way->store(e, i, fft_plain(&e->c, v), mask);
+static void store_filtered(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
+  for (int32_t k = 0; k < n; k++) {
+    tc_kval at = fft_addi(e, i, k);
+    e->way->store(e, at, fft_plain(&e->c, times(e, v[k], e->filter, at, mask, e->swap)), mask);
+  }
 }
-static void store_chirped(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
-  v = times(e, v, e->chirp, i, mask, !e->swap);
-  if (e->inner_out) e->inner_out->store(e, i, v, mask);
-  else e->way->store(e, i, fft_plain(&e->c, v), mask);
+static void store_chirped(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
+  fft_value x[FFT_WIDE];
+  for (int32_t k = 0; k < n; k++) {
+    tc_kval at = fft_addi(e, i, k);
+    x[k] = times(e, v[k], e->chirp, at, mask, !e->swap);
+    if (!e->inner_out) e->way->store(e, at, fft_plain(&e->c, x[k]), mask);
+  }
+  if (e->inner_out) e->inner_out->store(e, i, n, x, mask);
 }
 
 static void transform(fft_emit *e, const fft_io *in, const fft_io *out) {
@@ -437,8 +465,8 @@ static void put_zero(fft_emit *e, tc_kval i, tc_kval mask) { // k = 0 and M
   fft_value z = chip_load(e, fft_int(e, 0), e->row_mask);
   z.scale = 2; // the norm has the half of pairs in it
   fft_value sum = {fft_add(e, z.re, z.im), zero, 2}, diff = {fft_sub(e, z.re, z.im), zero, 2};
-  store_complex(e, fft_int(e, 0), sum, only);
-  store_complex(e, fft_int(e, e->length / 2), diff, only);
+  store_one(e, fft_int(e, 0), sum, only);
+  store_one(e, fft_int(e, e->length / 2), diff, only);
 }
 
 static void put_pair(fft_emit *e, tc_kval k, tc_kval mask) {
@@ -447,11 +475,11 @@ static void put_pair(fft_emit *e, tc_kval k, tc_kval mask) {
   split(e, chip_load(e, k, mask), chip_load(e, mirrored(e, m, k), mask), k, mask, &sum, &diff);
   // M/2 is its own partner.
   tc_kval twice = m % 2 ? mask : fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, k, fft_int(e, m / 2)));
-  store_complex(e, k, sum, mask);
-  store_complex(e, mirrored(e, m, k), conjugate(e, diff), twice);
+  store_one(e, k, sum, mask);
+  store_one(e, mirrored(e, m, k), conjugate(e, diff), twice);
   if (e->kind != FFT_R2C_FULL) return;
-  store_complex(e, mirrored(e, e->length, k), conjugate(e, sum), mask);
-  store_complex(e, fft_addi(e, k, m), diff, twice);
+  store_one(e, mirrored(e, e->length, k), conjugate(e, sum), mask);
+  store_one(e, fft_addi(e, k, m), diff, twice);
 }
 
 static fft_value load_one(fft_emit *e, tc_kval i, tc_kval mask) {
@@ -490,10 +518,12 @@ static void unfold(fft_emit *e, tc_kval k, tc_kval mask) {
   e->way->store(e, mirrored(e, e->length, k), conjugate(e, x), mask);
 }
 
-static void store_folded(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { // odd N: i ≥ 1 has a mirror
-  store_complex(e, i, v, mask);
-  tc_kval has = tc_kb_op2(e->c.b, TC_K_GT, i, fft_int(e, 0));
-  store_complex(e, mirrored(e, e->length, i), conjugate(e, v), fft_both(e, mask, has));
+static void store_folded(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) { // odd N
+  store_complex(e, i, n, v, mask);
+  for (int32_t k = 0; k < n; k++) { // all but the first have a mirror
+    tc_kval at = fft_addi(e, i, k), has = tc_kb_op2(e->c.b, TC_K_GT, at, fft_int(e, 0));
+    store_one(e, mirrored(e, e->length, at), conjugate(e, v[k]), fft_both(e, mask, has));
+  }
 }
 
 // Point i of a spectrum of which half is there; the length is not a constant.
@@ -679,6 +709,8 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   bool forward = e.kind == FFT_C2C ? tc_stage_attr(s, FFT_ATTR_FORWARD, 1) != 0 : e.kind != FFT_C2R;
   e.c =
       (fft_code){.stage = s, .b = tc_stage_builder(s), .real = real_type(tc_stage_dtype(s)), .sign = forward ? -1 : 1};
+  e.forward = forward;
+  e.turn = rank > 1 ? tc_stage_attr(s, FFT_ATTR_TURN, 0) : 0;
   fft_limits limits = limits_of(s, e.c.real);
   limits.lanes = config->lanes;
   limits.rows = config->params[0] != 0;

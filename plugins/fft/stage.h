@@ -5,6 +5,8 @@
 
 #include "fft.h"
 
+enum { FFT_WIDE = 16 }; // points that are loaded or stored together at most
+
 // Turning factors of one pass, made in double, in the layout that the pass reads.
 enum {
   FFT_TABLE_NONE,   // every factor is 1
@@ -25,7 +27,7 @@ typedef struct fft_emit fft_emit;
 typedef struct fft_io {
   // n points from i on
   void (*load)(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_value *out);
-  void (*store)(fft_emit *e, tc_kval i, fft_value v, tc_kval mask);
+  void (*store)(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask);
   int32_t limit; // points from here on are zero and not loaded, or are not wanted; 0: none
   tc_kval until; // the same where it is known to the running kernel only; 0: none
   bool chip;     // they lie on chip after all
@@ -53,6 +55,8 @@ struct fft_emit {
   double norm;
   tc_kval any_length, any_norm;       // i32, real: of a transform whose length is not a constant; else -1
   tc_kval any_half;                   // points of its one-sided spectrum
+  int64_t turn;                       // FFT_ATTR_TURN
+  bool forward;                       // of the whole; the sign in `c` is that of the passes
   bool swap;                          // conjugate outside: the chirp of an inverse transform
   tc_kval index[TC_MAX_RANK];         // of the row; the last is set for each access
   tc_kval lane, row_mask;             // rows.c: which rows exist
@@ -90,8 +94,8 @@ tc_kval fft_muli(const fft_emit *e, tc_kval x, int64_t y);
 tc_kval fft_addi(const fft_emit *e, tc_kval x, int64_t y);
 tc_kval fft_both(const fft_emit *e, tc_kval mask, tc_kval other); // of masks; -1 is none
 
-// On-chip arrays, as many as the stage needs to go from one to the other.
-void fft_make_arrays(fft_emit *e, bool chip);
+// On-chip arrays, as many as the stage needs to go from one to the other; `more`: steps beside those between passes.
+void fft_make_arrays(fft_emit *e, int32_t more);
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
 // [p][k - 1][re, im]
 void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im);

@@ -52,12 +52,14 @@ static double error_of(tc_arena *arena, const request *q) {
   bool forward = q->kind == C2C ? q->forward : q->kind != C2R;
   tc_status s = compile_graph(arena, graph_of(arena, q).data, q->dev, &p);
   if (s) fail_msg("rows of %lld: %s", (long long)q->n, tc_status_text(s));
-  if (!q->symbol) assert_int_equal(p.s->groups.count, 1);
-  int64_t n = q->n, half = n / 2 + 1, in = q->kind == C2R ? half : n, out = q->kind == R2C ? half : n;
+  int64_t n = q->n;
+  if (!q->symbol && !fft_is_long(n)) assert_int_equal(p.s->groups.count, 1);
+  int64_t half = n / 2 + 1, in = q->kind == C2R ? half : n, out = q->kind == R2C ? half : n;
   void *x = tc_arena_alloc_aligned(arena, (size_t)(q->rows * in) * 16, 64), *y;
   cplx *row = TC_NEW_ARRAY(arena, cplx, n), *spectrum = TC_NEW_ARRAY(arena, cplx, n),
        *want = TC_NEW_ARRAY(arena, cplx, q->rows * out), *got = TC_NEW_ARRAY(arena, cplx, q->rows * out);
   double scale = q->norm == 2 ? 1.0 / (double)n : q->norm == 1 ? 1 / sqrt((double)n) : 1;
+  cplx *room = TC_NEW_ARRAY(arena, cplx, 3 * n);
   for (int64_t r = 0; r < q->rows; r++) {
     for (int64_t i = 0; i < in; i++) {
       cplx v = (float)(rand() % 2001 - 1000) / 500.0f + I * ((float)(rand() % 2001 - 1000) / 500.0f);
@@ -69,7 +71,9 @@ static double error_of(tc_arena *arena, const request *q) {
       if (q->kind == C2R && i >= in) v = conj(v);
       row[i] = q->kind == C2R && (i == 0 || 2 * i == n) ? creal(v) : v;
     }
-    plain_dft(n, forward, row, spectrum);
+    // The definition takes too long for long rows; the reference is held to it by a test of its own.
+    if (n <= 8192) plain_dft(n, forward, row, spectrum);
+    else fft_reference(n, forward, 1, (tc_c128 *)memcpy(spectrum, row, (size_t)n * sizeof *row), (tc_c128 *)room);
     for (int64_t i = 0; i < out; i++) want[r * out + i] = spectrum[i] * scale;
   }
   s = interpret(arena, &p, 1, &x, &y);
@@ -163,6 +167,20 @@ TC_TEST(lengths_of_several_passes) {
   return TC_OK;
 }
 
+// Rows that no block can hold: of a product of moderate factors, of a large prime factor.
+TC_TEST(lengths_of_several_kernels) {
+  static const int64_t n[] = {1 << 15, 3 << 14, 16411, 2 * 16411, 32769};
+  for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+    check_one(arena, (request){.kind = rand() % 4,
+                               .norm = rand() % 3,
+                               .rows = 1,
+                               .n = n[i],
+                               .forward = rand() % 2,
+                               .wide = rand() % 2,
+                               .dev = rand() % 4 ? &vector_device : &thread_device});
+  return TC_OK;
+}
+
 TC_TEST(unit_roots_are_exact) {
   for (int64_t n = 1; n <= 400; n++) {
     int64_t k = rand() % (3 * n) - n;
@@ -196,10 +214,15 @@ TC_TEST(reference_is_the_definition) {
 int main(void) {
   srand((unsigned)time(NULL));
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unit_roots_are_exact), cmocka_unit_test(reference_is_the_definition),
-      cmocka_unit_test(every_small_length),   cmocka_unit_test(every_kind),
-      cmocka_unit_test(neighbouring_rows),    cmocka_unit_test(lengths_that_are_not_known),
-      cmocka_unit_test(longer_lengths),       cmocka_unit_test(lengths_of_several_passes),
+      cmocka_unit_test(unit_roots_are_exact),
+      cmocka_unit_test(reference_is_the_definition),
+      cmocka_unit_test(every_small_length),
+      cmocka_unit_test(every_kind),
+      cmocka_unit_test(neighbouring_rows),
+      cmocka_unit_test(lengths_that_are_not_known),
+      cmocka_unit_test(longer_lengths),
+      cmocka_unit_test(lengths_of_several_passes),
+      cmocka_unit_test(lengths_of_several_kernels),
   };
   return TC_RUN(tests);
 }

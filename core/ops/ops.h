@@ -15,6 +15,7 @@
   X(matmul) X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(upsample)      \
   X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter) X(sort)                         \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
+  X(scatter_reduce) X(masked) X(order) X(backward) X(linalg)                                                              \
   X(control)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;

@@ -1,0 +1,262 @@
+// Selecting and writing by masks, lists of indices and strides, as texts or short programs over other ops.
+#include "core/ops/ops.h"
+
+static tc_gv reshaped(tc_op_args *a, tc_gv x, int32_t n, const tc_int *sizes) {
+  tc_ex_begin(a, "aten::reshape");
+  tc_ex_push(a, x);
+  tc_ex_push_ints(a, n, sizes);
+  return tc_ex_make(a, 1, NULL);
+}
+static tc_gv flat(tc_op_args *a, tc_gv x) {
+  tc_int all = tc_int_const(a, -1);
+  return reshaped(a, x, 1, &all);
+}
+
+// as_strided_scatter: self's elements in storage order, with those replaced that the strides reach.
+static int32_t strided_expand(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int32_t n = tc_op_count(a, 2);
+  if (n != tc_op_count(a, 3) || n > TC_MAX_RANK) return tc_op_fail(a, "mismatch in length of strides and shape");
+  if (!tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides))
+    return tc_op_fail(a, "as_strided_scatter is done on row-major tensors only: %s", tc_op_shape_text(a, 0));
+  tc_int zero = tc_int_const(a, 0),
+         start = tc_op_kind(a, 4) == TC_AK_NONE ? zero : tc_int_sub(a, tc_op_sym(a, 4), t->offset);
+  tc_ex_begin(a, "aten::full");
+  tc_ex_push_ints(a, 0, NULL);
+  tc_ex_push_int(a, start);
+  tc_ex_push_dtype(a, TC_I64);
+  tc_gv at = tc_ex_make(a, 1, NULL);
+  for (int32_t d = 0; d < n; d++) {
+    tc_ex_begin(a, "aten::arange");
+    tc_ex_push_int(a, tc_op_sym_at(a, 2, d));
+    tc_gv k = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::mul.Scalar");
+    tc_ex_push(a, k);
+    tc_ex_push_int(a, tc_op_sym_at(a, 3, d));
+    k = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::unsqueeze");
+    tc_ex_push(a, at);
+    tc_ex_push_int(a, tc_int_const(a, -1));
+    tc_gv before = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::add.Tensor");
+    tc_ex_push(a, before);
+    tc_ex_push(a, k);
+    at = tc_ex_make(a, 1, NULL);
+  }
+  tc_gv list = flat(a, at), self = flat(a, tc_ex_arg(a, 0)), src = flat(a, tc_ex_arg(a, 1));
+  tc_ex_begin(a, "aten::index_put");
+  tc_ex_push(a, self);
+  tc_ex_push_list(a, 1, &list);
+  tc_ex_push(a, src);
+  tc_ex_result(a, 0, reshaped(a, tc_ex_make(a, 1, NULL), t->rank, t->sizes));
+  return TC_STATUS_OK;
+}
+
+// _unsafe_masked_index: where the mask is false the index need not be valid, so it is brought into range.
+static int32_t masked_index_expand(tc_op_args *a) {
+  bool put = tc_op_count(a, 3) == 1 && tc_op_kind(a, 3) == TC_AK_TENSOR;
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int32_t n = tc_op_count(a, 2);
+  tc_gv list[TC_MAX_RANK], self = tc_ex_arg(a, 0), mask = tc_ex_arg(a, 1);
+  if (n > t->rank) return tc_op_fail(a, "too many indices for %s", tc_op_shape_text(a, 0));
+  for (int32_t i = 0; i < n; i++) {
+    list[i] = tc_ex_arg_at(a, 2, i);
+    if (list[i] < 0) continue;
+    tc_ex_begin(a, "aten::clamp");
+    tc_ex_push(a, list[i]);
+    tc_ex_push_int(a, tc_int_sub(a, tc_int_const(a, 0), t->sizes[i]));
+    tc_ex_push_int(a, tc_int_sub(a, t->sizes[i], tc_int_const(a, 1)));
+    list[i] = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_begin(a, "aten::logical_not");
+  tc_ex_push(a, mask);
+  tc_gv off = tc_ex_make(a, 1, NULL);
+  if (put) {
+    tc_ex_begin(a, "aten::masked_fill.Scalar");
+    tc_ex_push_arg(a, 3);
+    tc_ex_push(a, off);
+    tc_ex_push_int(a, tc_int_const(a, 0));
+    tc_gv values = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::index_put");
+    tc_ex_push(a, self);
+    tc_ex_push_list(a, n, list);
+    tc_ex_push(a, values);
+    tc_ex_push_bool(a, 1);
+    tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+    return TC_STATUS_OK;
+  }
+  tc_ex_begin(a, "aten::index.Tensor");
+  tc_ex_push(a, self);
+  tc_ex_push_list(a, n, list);
+  tc_gv picked = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::masked_fill.Scalar");
+  tc_ex_push(a, picked);
+  tc_ex_push(a, off);
+  tc_ex_push_arg(a, 3);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
+// _chunk_cat: each tensor is padded to whole chunks along dim; chunk i of the result holds chunk i of every tensor,
+// flat.
+static int32_t chunk_cat_expand(tc_op_args *a) {
+  int32_t n = tc_op_count(a, 0);
+  int64_t chunks = tc_op_int(a, 2, 0);
+  if (n < 1 || chunks < 1) return tc_op_fail(a, "expected tensors and at least one chunk");
+  tc_gv parts[64];
+  int64_t dim = 0;
+  if (n > 64) return tc_op_fail(a, "more than 64 tensors");
+  for (int32_t i = 0; i < n; i++) {
+    const tc_tensor_type *t = tc_op_tensor_at(a, 0, i);
+    dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
+    if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+    tc_int count = tc_int_const(a, chunks),
+           each = tc_int_floordiv(a, tc_int_add(a, t->sizes[dim], tc_int_const(a, chunks - 1)), count),
+           sizes[TC_MAX_RANK], pad[2 * TC_MAX_RANK];
+    int32_t np = 0;
+    for (int32_t d = t->rank - 1; d >= dim; d--) {
+      pad[np++] = tc_int_const(a, 0);
+      pad[np++] = d == dim ? tc_int_sub(a, tc_int_mul(a, each, count), t->sizes[dim]) : tc_int_const(a, 0);
+    }
+    tc_ex_begin(a, "aten::constant_pad_nd");
+    tc_ex_push(a, tc_ex_arg_at(a, 0, i));
+    tc_ex_push_ints(a, np, pad);
+    tc_gv x = tc_ex_make(a, 1, NULL);
+    for (int32_t d = 0; d < dim; d++) sizes[d] = t->sizes[d];
+    sizes[dim] = count, sizes[dim + 1] = each;
+    for (int32_t d = (int32_t)dim + 1; d < t->rank; d++) sizes[dim + 1] = tc_int_mul(a, sizes[dim + 1], t->sizes[d]);
+    parts[i] = reshaped(a, x, (int32_t)dim + 2, sizes);
+  }
+  tc_ex_begin(a, "aten::cat");
+  tc_ex_push_list(a, n, parts);
+  tc_ex_push_int(a, tc_int_const(a, dim + 1));
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
+// ---- combinations: the places of each r elements in lexicographic order ----
+static int64_t choose(int64_t n, int64_t r) {
+  int64_t c = 1;
+  for (int64_t k = 1; k <= r; k++) c = c * (n - r + k) / k;
+  return r > n ? 0 : c;
+}
+static int32_t combinations_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t n, r = tc_op_int(a, 1, 2);
+  if (t->rank != 1) return tc_op_fail(a, "expects a 1-dimensional vector, got %s", tc_op_shape_text(a, 0));
+  if (r < 0 || !tc_int_is_const(t->sizes[0], &n)) return tc_op_fail(a, "expects a known length and r ≥ 0");
+  bool repeat = tc_op_bool(a, 2, 0);
+  tc_int sizes[2] = {tc_int_const(a, r == 0   ? 0
+                                     : repeat ? (n ? choose(n + r - 1, r) : 0)
+                                              : choose(n, r)),
+                     tc_int_const(a, r)};
+  return tc_op_set_result(a, 0, t->dtype, r == 0 ? 1 : 2, sizes, NULL);
+}
+static int32_t combinations_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t r = tc_op_int(a, 1, 2), n = x->sizes[0], *at = tc_op_scratch(a, (uint64_t)(r + 1) * sizeof *at);
+  bool repeat = tc_op_bool(a, 2, 0);
+  if (!at) return TC_STATUS_OUT_OF_MEMORY;
+  for (int64_t k = 0; k < r; k++) at[k] = repeat ? 0 : k;
+  for (int64_t row = 0; r > 0 && row < y->sizes[0]; row++) {
+    for (int64_t k = 0; k < r; k++) tc_ref_copy(y, row * r + k, x, at[k] * x->strides[0]);
+    int64_t k = r - 1;
+    while (k >= 0 && at[k] == (repeat ? n - 1 : n - r + k)) k--;
+    if (k < 0) break;
+    at[k]++;
+    for (int64_t j = k + 1; j < r; j++) at[j] = repeat ? at[k] : at[j - 1] + 1;
+  }
+  return TC_STATUS_OK;
+}
+
+// ---- repeat_interleave: how often comes from data ----
+static int32_t repeat_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK],
+      step = tc_int_const(a, 1), n = tc_op_kind(a, 3) == TC_AK_NONE ? tc_op_unbacked(a, 0, INT64_MAX) : tc_op_sym(a, 3);
+  if (tc_op_kind(a, 2) == TC_AK_NONE) return tc_op_set_result(a, 0, t->dtype, 1, &n, NULL);
+  int64_t dim = tc_op_dim(a, 2, t->rank);
+  if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  for (int32_t d = 0; d < t->rank; d++) sizes[d] = d == dim ? n : t->sizes[d];
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    strides[d] = step;
+    step = tc_int_mul(a, step, tc_int_max(a, sizes[d], tc_int_const(a, 1)));
+  }
+  return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, strides);
+}
+static int32_t repeat_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *times = tc_op_data(a, 1);
+  bool all = tc_op_kind(a, 2) == TC_AK_NONE;
+  int64_t dim = all ? 0 : tc_op_dim(a, 2, x->rank), length = all ? tc_ref_numel(x) : x->sizes[dim], total = 0,
+          i[TC_MAX_RANK] = {0}, count = tc_ref_numel(times);
+  if (count != length && count != 1)
+    return tc_op_fail(a, "repeats must have the size of the dimension (%lld) or 1, it has %lld", (long long)length,
+                      (long long)count);
+  int64_t step = times->rank && count != 1 ? times->strides[0] : 0;
+  int64_t *from = tc_op_scratch(a, (uint64_t)(length + 1) * sizeof *from);
+  if (!from) return TC_STATUS_OUT_OF_MEMORY;
+  for (int64_t k = 0; k < length; k++) {
+    int64_t r = tc_ref_i(times, k * step);
+    if (r < 0) return tc_op_fail(a, "repeats can not be negative");
+    from[k] = total, total += r;
+  }
+  int64_t sizes[TC_MAX_RANK];
+  for (int32_t d = 0; d < x->rank; d++) sizes[d] = d == dim ? total : x->sizes[d];
+  const tc_ref_view *y = tc_op_alloc_result(a, 0, all ? 1 : x->rank, all ? &total : sizes);
+  if (!y) return TC_STATUS_INVALID_ARGUMENT;
+  int64_t place = 0;
+  for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, i), place++) {
+    int64_t k = all ? place : i[dim], to = 0;
+    for (int32_t d = 0; d < x->rank && !all; d++) to += (d == dim ? from[k] : i[d]) * y->strides[d];
+    if (all) to = from[k];
+    for (int64_t r = 0; r < tc_ref_i(times, k * step); r++)
+      tc_ref_copy(y, to + r * y->strides[all ? 0 : dim], x, tc_ref_offset(x, i));
+  }
+  return TC_STATUS_OK;
+}
+
+enum { C = TC_OP_COMPLEX };
+#define TEXT(s, d) {.schema = s, .traits = C, .decompose = d}
+#define CODE(s, f) {.schema = s, .traits = C, .expand = f}
+static const tc_op_def rows[] = {
+    TEXT(
+        "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+        "let both = broadcast_tensors([self, mask]); let n = sub(cumsum(reshape(to(both[1], i64), [-1]), 0), 1);"
+        "if(source.numel == 0, clone(both[0]), where(both[1], reshape(index(reshape(source, [-1]), [clamp_min(n, 0)]), "
+        "both[0].sizes), both[0]))"),
+    {.schema = "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     .traits = C,
+     .meta = tc_meta_same_strides,
+     .decompose = "let x = movedim(self, [dim1, dim2], [-2, -1]); let r = unsqueeze(arange(x.size(-2)), 1); let c = "
+                  "arange(x.size(-1)); let down = offset >= 0; let k = clamp(if(down, arange(x.size(-2)), c), 0, "
+                  "src.size(-1) - 1);"
+                  "if(src.numel == 0, clone(self), slice_scatter(self, movedim(where(eq(sub(c, r), offset), "
+                  "unsqueeze(index_select(src, -1, k), "
+                  "if(down, -1, -2)), x), [-2, -1], [dim1, dim2]), 0, 0, none))"},
+    CODE("as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
+         "Tensor",
+         strided_expand),
+    CODE("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
+         masked_index_expand),
+    CODE("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
+         masked_index_expand),
+    TEXT("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+         "reshape(index_put(reshape(self, [-1]), [reshape(index, [-1])], reshape(source, [-1]), accumulate), "
+         "self.sizes)"),
+    TEXT("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+         "where(index_fill(zeros_like(self, dtype=bool), dim, index, true), to(value, self.dtype), self)"),
+    CODE("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", chunk_cat_expand),
+    {.schema = "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
+     .traits = C,
+     .meta = combinations_meta,
+     .ref = combinations_ref},
+    {.schema =
+         "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> "
+         "Tensor",
+     .traits = C | TC_OP_DATA_DEPENDENT,
+     .meta = repeat_meta,
+     .ref = repeat_ref},
+    TEXT("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+         "repeat_interleave(arange(repeats.size(0)), repeats, 0, output_size=output_size)"),
+};
+TC_OP_FAMILY(masked);

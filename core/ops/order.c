@@ -1,0 +1,265 @@
+// Order statistics and counting by value: medians, quantiles, modes, searches in sorted sequences, histograms.
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+// ---- mode: the most frequent value, the smallest of several; the index of its last place ----
+static int32_t mode_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  bool reduced[TC_MAX_RANK] = {0}, keep = tc_op_bool(a, 2, 0);
+  int64_t dim = tc_op_dim(a, 1, t->rank);
+  if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "mode is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (t->rank && tc_int_eq(a, t->sizes[dim], tc_int_const(a, 0)) == 1)
+    return tc_op_fail(a, "expected reduction dim %lld to have non-zero size: %s", (long long)dim,
+                      tc_op_shape_text(a, 0));
+  reduced[dim] = true;
+  return tc_meta_reduced(a, 0, t->dtype, reduced, keep) || tc_meta_reduced(a, 1, TC_I64, reduced, keep);
+}
+static int32_t mode_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *ids = tc_op_result_data(a, 1);
+  int64_t dim = tc_op_dim(a, 1, x->rank), i[TC_MAX_RANK] = {0}, out = 0, n = x->rank ? x->sizes[dim] : 1,
+          s = x->rank ? x->strides[dim] : 0;
+  for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, i)) {
+    if (x->rank && i[dim]) continue; // a line of the dimension is done at its first element
+    int64_t base = tc_ref_offset(x, i), best = -1, most = 0;
+    for (int64_t k = 0; k < n; k++) {
+      double v = tc_ref_f(x, base + k * s);
+      int64_t count = 0;
+      for (int64_t j = 0; j < n; j++) count += tc_ref_f(x, base + j * s) == v;
+      bool smaller = best >= 0 && v <= tc_ref_f(x, base + best * s);
+      if (count > most || (count == most && smaller) || best < 0) best = k, most = count;
+    }
+    int64_t to = 0;
+    for (int32_t d = 0, k = 0; d < x->rank; d++) {
+      if (d == dim) k += y->rank == x->rank;
+      else to += i[d] * y->strides[k++];
+    }
+    tc_ref_copy(y, to, x, base + best * s);
+    tc_ref_put_i(ids, to, best);
+    out++;
+  }
+  return TC_STATUS_OK;
+}
+
+// ---- bincount, histc, histogram ----
+static int32_t bincount_meta(tc_op_args *a) {
+  const tc_tensor_type *w = tc_op_tensor(a, 1);
+  if (tc_op_tensor(a, 0)->rank != 1) return tc_op_fail(a, "bincount only supports 1-d non-negative integral inputs");
+  tc_int n = tc_op_unbacked(a, 0, INT64_MAX);
+  return tc_op_set_result(a, 0, !w ? TC_I64 : w->dtype == TC_F32 ? TC_F32 : TC_F64, 1, &n, NULL);
+}
+static int32_t bincount_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *w = tc_op_data(a, 1);
+  int64_t n = tc_op_int(a, 2, 0), count = tc_ref_numel(x);
+  if (w && tc_ref_numel(w) != count) return tc_op_fail(a, "weights should have the same length as input");
+  for (int64_t k = 0; k < count; k++) {
+    int64_t v = tc_ref_i(x, k * x->strides[0]);
+    if (v < 0) return tc_op_fail(a, "bincount only supports 1-d non-negative integral inputs");
+    if (v >= n) n = v + 1;
+  }
+  const tc_ref_view *y = tc_op_alloc_result(a, 0, 1, &n);
+  if (!y) return TC_STATUS_INVALID_ARGUMENT;
+  for (int64_t k = 0; k < count; k++) {
+    int64_t v = tc_ref_i(x, k * x->strides[0]);
+    if (w) tc_ref_put(y, v, (tc_c128){tc_ref_f(y, v) + tc_ref_f(w, k * w->strides[0]), 0});
+    else tc_ref_put_i(y, v, tc_ref_i(y, v) + 1);
+  }
+  return TC_STATUS_OK;
+}
+
+// Both edges belong to the range. Bins of equal width, or between given edges.
+static int32_t histc_meta(tc_op_args *a) {
+  tc_int n = tc_op_sym(a, 1);
+  return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &n, NULL);
+}
+static void range_of(const tc_ref_view *x, double *lo, double *hi) {
+  int64_t i[TC_MAX_RANK] = {0};
+  if (*lo == *hi && tc_ref_numel(x) > 0) {
+    *lo = INFINITY, *hi = -INFINITY;
+    for (bool more = true; more; more = tc_ref_next(x->rank, x->sizes, i)) {
+      double v = tc_ref_f(x, tc_ref_offset(x, i));
+      *lo = fmin(*lo, v), *hi = fmax(*hi, v);
+    }
+  }
+  if (*lo == *hi) *lo -= 1, *hi += 1;
+}
+static void count_bins(const tc_ref_view *x, const tc_ref_view *w, const tc_ref_view *y, double lo, double hi,
+                       const tc_ref_view *edges) {
+  int64_t i[TC_MAX_RANK] = {0}, bins = y->sizes[0];
+  for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, i)) {
+    double v = tc_ref_f(x, tc_ref_offset(x, i));
+    if (!(v >= lo && v <= hi)) continue;
+    int64_t b = (int64_t)((v - lo) / (hi - lo) * (double)bins);
+    if (edges) {
+      b = b >= bins ? bins - 1 : b;
+      while (b > 0 && v < tc_ref_f(edges, b * edges->strides[0])) b--;
+      while (b + 1 < bins && v >= tc_ref_f(edges, (b + 1) * edges->strides[0])) b++;
+    }
+    if (b >= bins) b = bins - 1;
+    double add = w ? tc_ref_f(w, tc_ref_offset(w, i)) : 1;
+    tc_ref_put(y, b, (tc_c128){tc_ref_f(y, b) + add, 0});
+  }
+}
+static int32_t histc_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  double lo = tc_op_float(a, 2, 0), hi = tc_op_float(a, 3, 0);
+  range_of(x, &lo, &hi);
+  count_bins(x, NULL, y, lo, hi, NULL);
+  return TC_STATUS_OK;
+}
+static int32_t histogram_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *edges = tc_op_kind(a, 1) == TC_AK_TENSOR ? tc_op_tensor(a, 1) : NULL;
+  if (edges && edges->rank != 1) return tc_op_fail(a, "bins must be a vector: %s", tc_op_shape_text(a, 1));
+  tc_int one = tc_int_const(a, 1), bins = edges ? tc_int_sub(a, edges->sizes[0], one) : tc_op_sym(a, 1),
+         ends = tc_int_add(a, bins, one);
+  return tc_op_set_result(a, 0, t->dtype, 1, &bins, NULL) || tc_op_set_result(a, 1, t->dtype, 1, &ends, NULL);
+}
+static int32_t histogram_ref(tc_op_args *a) {
+  int32_t range = tc_op_arg_index(a, "range"), weight = tc_op_arg_index(a, "weight"),
+          density = tc_op_arg_index(a, "density");
+  bool given = tc_op_kind(a, 1) == TC_AK_TENSOR;
+  const tc_ref_view *x = tc_op_data(a, 0), *w = tc_op_data(a, weight), *y = tc_op_result_data(a, 0),
+                    *ends = tc_op_result_data(a, 1), *edges = given ? tc_op_data(a, 1) : ends;
+  int64_t bins = y->sizes[0];
+  double lo = 0, hi = 0;
+  if (range >= 0 && tc_op_count(a, range) == 2)
+    lo = tc_op_float_at(a, range, 0, 0), hi = tc_op_float_at(a, range, 1, 0);
+  if (!given) range_of(x, &lo, &hi);
+  for (int64_t k = 0; k <= bins; k++) {
+    if (given) tc_ref_copy(ends, k, edges, k * edges->strides[0]);
+    else
+      tc_ref_put(ends, k,
+                 (tc_c128){k < (bins + 1) / 2 ? lo + (double)k * ((hi - lo) / (double)bins)
+                                              : hi - (double)(bins - k) * ((hi - lo) / (double)bins),
+                           0});
+  }
+  if (given && bins >= 0) lo = tc_ref_f(ends, 0), hi = tc_ref_f(ends, bins);
+  count_bins(x, w, y, lo, hi, ends);
+  double total = 0;
+  for (int64_t k = 0; k < bins; k++) total += tc_ref_f(y, k);
+  for (int64_t k = 0; k < bins && tc_op_bool(a, density, 0); k++)
+    tc_ref_put(y, k, (tc_c128){tc_ref_f(y, k) / total / (tc_ref_f(ends, k + 1) - tc_ref_f(ends, k)), 0});
+  return TC_STATUS_OK;
+}
+
+// ---- hash_tensor: exclusive or over the bits of all elements, as 64-bit numbers ----
+static int32_t hash_meta(tc_op_args *a) {
+  bool reduced[TC_MAX_RANK];
+  if (tc_op_int(a, 3, 0) != 0) return tc_op_fail(a, "hash_tensor knows mode 0 only");
+  if (tc_reduced_dims(a, 1, tc_op_tensor(a, 0)->rank, reduced)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_meta_reduced(a, 0, TC_U64, reduced, tc_op_bool(a, 2, 0));
+}
+static int32_t hash_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  bool reduced[TC_MAX_RANK], keep = tc_op_bool(a, 2, 0);
+  int64_t i[TC_MAX_RANK] = {0};
+  if (tc_reduced_dims(a, 1, x->rank, reduced)) return TC_STATUS_INVALID_ARGUMENT;
+  for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, i)) {
+    union {
+      double real;
+      int64_t bits;
+    } v;
+    int64_t to = 0, at = tc_ref_offset(x, i);
+    for (int32_t d = 0, k = 0; d < x->rank; d++) {
+      if (!reduced[d]) to += i[d] * y->strides[k++];
+      else k += keep;
+    }
+    if (x->dtype == TC_I64) v.bits = tc_ref_i(x, at);
+    else v.real = tc_ref_f(x, at);
+    tc_ref_put_i(y, to, tc_ref_i(y, to) ^ v.bits);
+  }
+  return TC_STATUS_OK;
+}
+
+#define TEXT(s, d) {.schema = s, .decompose = d}
+#define CODE(s, m, r) {.schema = s, .meta = m, .ref = r}
+// A rank-0 tensor has one element to choose from.
+#define LINE "let x = if(self.rank == 0, unsqueeze(self, 0), self); let n = x.size(dim);"
+#define OUT(v) "if(self.rank == 0, squeeze(" v ", 0), if(keepdim, " v ", squeeze(" v ", dim)))"
+// The lower median; a NaN is the median where there is one, its first place the index.
+#define MEDIAN                                                                                    \
+  LINE "let v, i = sort.stable(x, stable=true, dim=dim, descending=false); let m = (n - 1) // 2;" \
+       "let p = slice(v, dim, m, m + 1); let q = slice(i, dim, m, m + 1); let bad = isnan(x);"    \
+       "let any = any(bad, dim, true); let where_nan = argmax(to(bad, u8), dim, true);"           \
+       "let r = if(is_int(x), p, where(any, nan, p)); let s = if(is_int(x), q, where(any, where_nan, q));"
+#define NANMEDIAN                                                                                                      \
+  LINE "let v, i = sort.stable(x, stable=true, dim=dim, descending=false); let c = sum(logical_not(isnan(x)), [dim], " \
+       "true);"                                                                                                        \
+       "let m = clamp_min(div(sub(c, 1), 2, rounding_mode=\"floor\"), 0);"                                             \
+       "let r = gather(v, dim, m); let s = gather(i, dim, m);"
+#define KTH                                                                 \
+  LINE "let v, i = sort.stable(x, stable=true, dim=dim, descending=false);" \
+       "let at = full([1], k - 1, dtype=i64); let r = index_select(v, dim, at); let s = index_select(i, dim, at);"
+// Quantiles of lines x (last dimension) at ranks; `c` counts what takes part.
+#define QUANTILE(count, after)                                                                                         \
+  "let x = if(is_none(dim), reshape(self, [-1]), movedim(self, dim, -1)); let v, order = sort(x, -1); let c = " count  \
+  ";"                                                                                                                  \
+  "let qs = reshape(if(is_none(q_list), full([1], q_number, dtype=x.dtype), q_list), [-1]);"                           \
+  "let rank = mul(clamp_min(to(sub(c, 1), x.dtype), 0), qs);"                                                          \
+  "let place = if(interpolation == \"lower\", floor(rank), if(interpolation == \"higher\", ceil(rank), "               \
+  "if(interpolation == \"nearest\", round(rank), rank))); let low = floor(place); let high = ceil(place);"             \
+  "let y0 = gather(v, -1, to(low, i64)); let y1 = gather(v, -1, to(high, i64));"                                       \
+  "let t = if(interpolation == \"midpoint\", mul(ones_like(place), 0.5), sub(place, low));"                            \
+  "let between = lerp(y0, y1, t); let r = " after ";"                                                                  \
+  "let all = if(is_none(q_list) || q_list.rank == 0, squeeze(r, -1), movedim(r, -1, 0));"                              \
+  "if(!keepdim, all, if(is_none(dim), reshape(all, if(is_none(q_list) || q_list.rank == 0, sum(self, [], "             \
+  "true).sizes, "                                                                                                      \
+  "unsqueeze(sum(self, [], true), 0).sizes)), unsqueeze(all, if(is_none(q_list) || q_list.rank == 0 || dim < 0, dim, " \
+  "dim + 1))))"
+#define PLAIN QUANTILE("sum(ones_like(x, dtype=i64), [-1], true)", "where(any(isnan(x), -1, true), nan, between)")
+#define WITHOUT_NAN QUANTILE("sum(logical_not(isnan(x)), [-1], true)", "between")
+#define QUANTILES(name, text)                                                                                        \
+  TEXT(name "(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> Tensor", \
+       "_" name "(self, q, 0.0, dim, keepdim, interpolation)"),                                                      \
+      TEXT(name                                                                                                      \
+           ".scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation=\"linear\") -> "   \
+           "Tensor",                                                                                                 \
+           "_" name "(self, none, q, dim, keepdim, interpolation)"),                                                 \
+      TEXT("_" name                                                                                                  \
+           "(Tensor self, Tensor? q_list, float q_number, int? dim, bool keepdim, str interpolation) -> Tensor",     \
+           text)
+// The place in a sorted sequence: how many of its elements come before. Comparisons are negated so that NaN is last.
+#define SEARCH(sequence, values)                                                                                  \
+  "let seq = " sequence "; let v = " values "; let after = right || (!is_none(side_of) && side_of == \"right\");" \
+  "let s = if(seq.rank == 1, seq, unsqueeze(seq, -2)); let w = unsqueeze(v, -1);"                                 \
+  "sum(if(after, logical_not(gt(s, w)), logical_not(ge(s, w))), [-1], dtype=if(out_int32, i32, i64))"
+static const tc_op_def rows[] = {
+    TEXT("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+         MEDIAN OUT("r") ", " OUT("s")),
+    TEXT("median(Tensor self) -> Tensor", "let v, i = median(reshape(self, [-1]), 0, false); v"),
+    TEXT("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+         NANMEDIAN OUT("r") ", " OUT("s")),
+    TEXT("nanmedian(Tensor self) -> Tensor", "let v, i = nanmedian(reshape(self, [-1]), 0, false); v"),
+    TEXT("kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+         KTH OUT("r") ", " OUT("s")),
+    CODE("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", mode_meta, mode_ref),
+    QUANTILES("quantile", PLAIN),
+    QUANTILES("nanquantile", WITHOUT_NAN),
+    TEXT("searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? "
+         "side=None, Tensor? sorter=None) -> Tensor",
+         "let side_of = side; " SEARCH("if(is_none(sorter), sorted_sequence, gather(sorted_sequence, -1, sorter))",
+                                       "self")),
+    TEXT("searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? "
+         "side=None, Tensor? sorter=None) -> Tensor",
+         "let side_of = side; " SEARCH("if(is_none(sorter), sorted_sequence, gather(sorted_sequence, -1, sorter))",
+                                       "scalar_tensor(self)")),
+    TEXT("bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+         "let side_of = none; " SEARCH("boundaries", "self")),
+    TEXT("bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+         "let side_of = none; " SEARCH("boundaries", "scalar_tensor(self)")),
+    {.schema = "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
+     .traits = TC_OP_DATA_DEPENDENT,
+     .meta = bincount_meta,
+     .ref = bincount_ref},
+    CODE("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", histc_meta, histc_ref),
+    CODE("histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) "
+         "-> (Tensor hist, Tensor bin_edges)",
+         histogram_meta, histogram_ref),
+    CODE("histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, "
+         "Tensor bin_edges)",
+         histogram_meta, histogram_ref),
+    CODE("hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor", hash_meta, hash_ref),
+};
+TC_OP_FAMILY(order);

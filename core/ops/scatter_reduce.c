@@ -1,0 +1,196 @@
+// Scattering with a combination other than the last or the sum: products, extremes, means.
+//
+// scatter_reduce and scatter.reduce have an index of all dimensions, index_reduce a vector along one. The lowering goes
+// over the sources of each element of the result: correct on every backend and deterministic, result × sources.
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+enum { SUM, PROD, MEAN, MAX, MIN };
+typedef struct plan {
+  int64_t dim;
+  int32_t kind, src;
+  bool whole, include_self;
+} plan;
+
+static int32_t read_plan(tc_op_args *a, plan *p) {
+  static const char *const names[] = {"sum", "prod", "mean", "amax", "amin", "add", "multiply"};
+  static const int32_t kinds[] = {SUM, PROD, MEAN, MAX, MIN, SUM, PROD};
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *i = tc_op_tensor(a, 2), *s = tc_op_tensor(a, 3);
+  tc_sv name = tc_op_string(a, 4);
+  int32_t include = tc_op_arg_index(a, "include_self");
+  *p = (plan){.kind = -1, .src = 3, .whole = tc_sv_starts(a->op->schema.name, "scatter"), .include_self = true};
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+    if (tc_sv_is(name, names[k])) p->kind = kinds[k];
+  if (p->kind < 0)
+    return tc_op_fail(a, "reduce argument must be either sum, prod, mean, amax or amin, got " TC_SV_FMT,
+                      TC_SV_ARG(name));
+  if (include >= 0) p->include_self = tc_op_bool(a, include, 1);
+  p->dim = tc_op_dim(a, 1, t->rank);
+  if (p->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (i->dtype != TC_I64 && i->dtype != TC_I32)
+    return tc_op_fail(a, "the index must be i32 or i64, not %s", tc_dtype_torch_name(i->dtype));
+  if (tc_dtype_is_complex(t->dtype) && p->kind >= MEAN)
+    return tc_op_fail(a, "this reduction is not defined on complex numbers: %s", tc_op_shape_text(a, 0));
+  if (p->whole && i->rank != t->rank && !(i->rank <= 1 && t->rank <= 1))
+    return tc_op_fail(a, "the index must have as many dimensions as self: %s and %s", tc_op_shape_text(a, 2),
+                      tc_op_shape_text(a, 0));
+  if (!p->whole && i->rank > 1) return tc_op_fail(a, "the index must be a vector: %s", tc_op_shape_text(a, 2));
+  if (tc_op_kind(a, 3) == TC_AK_TENSOR && (s->rank != t->rank || s->dtype != t->dtype) && s->rank + t->rank > 1)
+    return tc_op_fail(a, "self and source must have the same dtype and number of dimensions: %s and %s",
+                      tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));
+  return TC_STATUS_OK;
+}
+static int32_t scatter_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  plan p;
+  if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
+}
+
+// Combined with what is there; the first time without it, if self is not to be included.
+static void combine(const tc_ref_view *y, int64_t to, const tc_ref_view *s, int64_t from, int32_t kind, bool first) {
+  if (first) {
+    tc_ref_copy(y, to, s, from);
+  } else if (y->dtype == TC_I64) {
+    int64_t p = tc_ref_i(y, to), q = tc_ref_i(s, from);
+    int64_t v = kind == PROD  ? (int64_t)((uint64_t)p * (uint64_t)q)
+                : kind == MAX ? (p > q ? p : q)
+                : kind == MIN ? (p < q ? p : q)
+                              : (int64_t)((uint64_t)p + (uint64_t)q);
+    tc_ref_put_i(y, to, v);
+  } else if (kind == MAX || kind == MIN) {
+    double p = tc_ref_f(y, to), q = tc_ref_f(s, from);
+    bool takes = isnan(q) || (!isnan(p) && (kind == MAX ? q > p : q < p));
+    tc_ref_put(y, to, (tc_c128){takes ? q : p, 0});
+  } else {
+    tc_c128 p = tc_ref_c(y, to), q = tc_ref_c(s, from);
+    tc_ref_put(y, to,
+               kind != PROD         ? (tc_c128){p.re + q.re, p.im + q.im}
+               : y->dtype == TC_F64 ? (tc_c128){p.re * q.re, 0}
+                                    : (tc_c128){p.re * q.re - p.im * q.im, p.re * q.im + p.im * q.re});
+  }
+}
+
+static int32_t scatter_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *idx = tc_op_data(a, 2), *s = tc_op_data(a, 3), *y = tc_op_result_data(a, 0);
+  plan p;
+  int64_t walk[TC_MAX_RANK] = {0}, i[TC_MAX_RANK] = {0}, numel = 1, n = tc_ref_numel(y);
+  if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  int64_t *count = tc_op_scratch(a, (uint64_t)(n + 1) * sizeof *count);
+  if (!count) return TC_STATUS_OUT_OF_MEMORY;
+  for (int64_t k = 0; k <= n; k++) count[k] = p.include_self;
+  for (bool more = n > 0; more; more = tc_ref_next(y->rank, y->sizes, i))
+    tc_ref_copy(y, tc_ref_offset(y, i), x, tc_ref_offset(x, i));
+  int32_t rank = y->rank ? y->rank : 1;
+  for (int32_t d = 0; d < rank; d++) {
+    i[d] = 0;
+    walk[d] = p.whole ? (idx->rank ? idx->sizes[d] : 1) : d == p.dim ? tc_ref_numel(idx) : y->sizes[d];
+    numel *= walk[d];
+  }
+  int64_t size = y->rank ? y->sizes[p.dim] : 1;
+  for (bool more = numel > 0; more; more = tc_ref_next(rank, walk, i)) {
+    int64_t from = p.whole ? (idx->rank ? tc_ref_offset(idx, i) : 0) : idx->rank ? i[p.dim] * idx->strides[0] : 0;
+    int64_t at = tc_ref_i(idx, from), to = 0;
+    if (at < 0 || at >= size)
+      return tc_op_fail(a, "index %lld is out of bounds for dimension %lld with size %lld", (long long)at,
+                        (long long)p.dim, (long long)size);
+    for (int32_t d = 0; d < y->rank; d++) to += (d == p.dim ? at : i[d]) * y->strides[d];
+    combine(y, to, s, s->rank ? tc_ref_offset(s, i) : 0, p.kind, count[to]++ == 0);
+  }
+  for (int64_t k = 0; p.kind == MEAN && k < n; k++) {
+    if (count[k] < 2) continue;
+    if (y->dtype == TC_I64) {
+      int64_t v = tc_ref_i(y, k), c = count[k];
+      tc_ref_put_i(y, k, v / c - (v % c < 0));
+    } else {
+      tc_ref_put(y, k, (tc_c128){tc_ref_f(y, k) / (double)count[k], 0});
+    }
+  }
+  return TC_STATUS_OK;
+}
+
+// What leaves a reduction as it is.
+static tc_bval neutral(tc_op_args *a, int32_t kind, tc_dtype d) {
+  char c = tc_dtype_class(d);
+  if (kind == SUM || kind == MEAN || kind == PROD) return tc_lo_cast(a, tc_lo_const_int(a, TC_I64, kind == PROD), d);
+  if (c == 'f') return tc_lo_const(a, d, kind == MAX ? -INFINITY : INFINITY, 0);
+  int32_t bits = tc_dtype_size(d) * 8;
+  int64_t top = c == 'i' ? (int64_t)((UINT64_C(1) << (bits - 1)) - 1) : (int64_t)((UINT64_C(1) << bits) - 1);
+  return tc_lo_const_int(a, d, kind == MIN ? top : c == 'i' ? -top - 1 : 0);
+}
+
+typedef struct operands {
+  tc_lt idx, src;
+  tc_int n;
+  tc_dtype compute;
+} operands;
+
+// Opens a reduction over the sources; gives whether a source goes to the element, and where it lies.
+static tc_bval open_sources(tc_op_args *a, const plan *p, const operands *o, int32_t kind, tc_int *at, tc_int *inside) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0), *it = tc_op_tensor(a, 2);
+  tc_int index[TC_MAX_RANK + 1], one = tc_int_const(a, 1), k;
+  tc_lo_begin_reduce(a, kind, r->rank, r->sizes, 1, &o->n, index);
+  k = index[r->rank];
+  *inside = one;
+  for (int32_t d = 0; d < r->rank; d++) {
+    at[d] = d == p->dim ? k : index[d];
+    if (!p->whole || d == p->dim) continue;
+    tc_int in = tc_int_within(a, index[d], tc_int_const(a, 0), it->sizes[d]); // the index may be smaller than self
+    if (!tc_sym_is_int(in, 1)) *inside = tc_sym_is_int(*inside, 1) ? in : tc_sym_and(a->syms, *inside, in);
+  }
+  tc_bval none = tc_lo_const_int(a, tc_lo_dtype(a, o->idx), -1);
+  tc_bval v = tc_sym_is_int(*inside, 1) ? tc_lo_load(a, o->idx, p->whole ? at : &k)
+                                        : tc_lo_load_if(a, o->idx, at, *inside, none);
+  return tc_lo_op2(a, TC_K_EQ, tc_lo_cast(a, v, TC_I64), tc_lo_index(a, index[p->dim], TC_I64));
+}
+
+static int32_t scatter_lower(tc_op_args *a) {
+  static const int32_t reductions[] = {TC_RED_SUM, TC_RED_PROD, TC_RED_SUM, TC_RED_MAX, TC_RED_MIN};
+  const tc_tensor_type *r = tc_op_result_type(a, 0), *it = tc_op_tensor(a, 2);
+  plan p;
+  tc_int at[TC_MAX_RANK], index[TC_MAX_RANK], inside;
+  if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  if (r->rank == 0) return tc_op_fail(a, "a reduction into a tensor of rank 0 is not lowered");
+  tc_int n = p.whole ? it->sizes[p.dim] : tc_op_numel(a, it);
+  operands o = {.n = n, .compute = tc_op_math_type(r->dtype), .src = tc_lo_arg(a, 3)};
+  tc_lt self = tc_lo_arg(a, 0);
+  if (tc_lo_rank(a, o.src) == 0) o.src = tc_lo_expand(a, o.src, r->rank, p.whole ? it->sizes : r->sizes);
+  o.idx = p.whole ? tc_lo_arg(a, 2) : tc_lo_reshape(a, tc_lo_arg(a, 2), 1, &n);
+  tc_bval hit = open_sources(a, &p, &o, reductions[p.kind], at, &inside);
+  tc_dtype from = tc_lo_dtype(a, o.src);
+  tc_bval v = tc_sym_is_int(inside, 1)
+                  ? tc_lo_load(a, o.src, at)
+                  : tc_lo_load_if(a, o.src, at, inside, tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), from));
+  tc_lt all = tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_cast(a, v, o.compute), neutral(a, p.kind, o.compute)),
+                        o.compute);
+  hit = open_sources(a, &p, &o, TC_RED_SUM, at, &inside);
+  tc_lt count = tc_lo_end(a, tc_lo_cast(a, hit, TC_I64), TC_I64);
+  tc_lo_begin(a, r->rank, r->sizes, index);
+  tc_bval old = tc_lo_load(a, self, index), got = tc_lo_load(a, all, index), wide = tc_lo_cast(a, old, o.compute);
+  static const int32_t combine_ops[] = {TC_K_ADD, TC_K_MUL, TC_K_ADD, TC_K_MAX, TC_K_MIN};
+  if (p.include_self) got = tc_lo_op2(a, combine_ops[p.kind], wide, got);
+  tc_bval c = tc_lo_load(a, count, index), zero = tc_lo_const_int(a, TC_I64, 0);
+  if (p.kind == MEAN) {
+    tc_bval total = p.include_self ? tc_lo_op2(a, TC_K_ADD, c, tc_lo_const_int(a, TC_I64, 1))
+                                   : tc_lo_op2(a, TC_K_MAX, c, tc_lo_const_int(a, TC_I64, 1));
+    static const char *const names[] = {"s", "n"};
+    tc_bval by[2] = {got, tc_lo_cast(a, total, o.compute)};
+    got =
+        tc_lo_text(a, tc_dtype_class(o.compute) == 'f' ? "s / n" : "where(s % n < 0, s / n - 1, s / n)", 2, names, by);
+  }
+  tc_bval any = tc_lo_op2(a, TC_K_GT, c, zero);
+  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, any, tc_lo_cast(a, got, r->dtype), old), r->dtype));
+  return TC_STATUS_OK;
+}
+
+#define ROW(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = scatter_meta, .lower = scatter_lower, .ref = scatter_ref}
+static const tc_op_def rows[] = {
+    ROW("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> "
+        "Tensor"),
+    ROW("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"),
+    ROW("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"),
+    ROW("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> "
+        "Tensor"),
+};
+TC_OP_FAMILY(scatter_reduce);

@@ -61,9 +61,12 @@ static void refuse(tc_sched *x, const pair *p, const char *fmt, ...) {
 typedef struct domain {
   int32_t n_par, n_red;
   const tc_sym *const *vars, *const *extents;
+  const tc_lnode *late; // late.c
 } domain;
 
-static domain domain_of(const tc_group *g) { return (domain){g->n_par, g->n_red, g->vars, g->extents}; }
+static domain domain_of(const tc_group *g) {
+  return (domain){g->n_par, g->n_red, g->vars, g->extents, tc_sched_late_stage(g)};
+}
 static const tc_sym *par(tc_sched *x, domain d) { return tc_product(x->l, d.n_par, d.extents); }
 static const tc_sym *red(tc_sched *x, domain d) { return tc_product(x->l, d.n_red, d.extents + d.n_par); }
 
@@ -87,7 +90,8 @@ static bool loads_aligned(tc_sched *x, const tc_lnode *n, const tc_sym *const *a
     const tc_sym *flat = tc_row_major_index(x->l, b->buf->rank, b->buf->sizes, index);
     bool row = def->kind == TC_LN_REDUCE || tc_sym_eq(c, tc_product(x->l, b->buf->rank, b->buf->sizes), par(x, to));
     int32_t n_to = row ? to.n_par : to.n_par + to.n_red;
-    if (b->gather || b->cond || flat != tc_row_major_index(x->l, n_to, to.extents, to.vars)) {
+    const tc_sym *const *extents = tc_sched_is_late(to.late, def) ? def->extents : to.extents;
+    if (b->gather || b->cond || flat != tc_row_major_index(x->l, n_to, extents, to.vars)) {
       *out_bad = b->buf;
       return false;
     }
@@ -177,10 +181,14 @@ static const tc_sym *const **map_steps(tc_sched *x, const tc_group *g, domain d)
     const tc_lnode *n = g->steps.data[i].node;
     int32_t count = n->n_par + n->n_red;
     const tc_sym **at = TC_NEW_ARRAY(x->arena, const tc_sym *, count);
+    out[i] = at;
+    if (tc_sched_is_late(d.late, n)) {
+      for (int32_t k = 0; k < count; k++) at[k] = d.vars[k];
+      continue;
+    }
     bool full = tc_sym_eq(x->l->syms, tc_product(x->l, count, n->extents), total);
     int32_t n_to = full ? d.n_par + d.n_red : d.n_par;
     if (!tc_map_domain(x->l, n_to, d.vars, d.extents, count, n->extents, at)) return NULL;
-    out[i] = at;
   }
   return out;
 }
@@ -263,12 +271,46 @@ static int32_t count_kind(const tc_group *g, int32_t kind) {
   return n;
 }
 
+// Two templates over the same rows, the second with rows of another length: the domain is that of the first, with the
+// variables of the longer rows, whose ranges hold for both.
+static bool two_lengths(const tc_group *a, const tc_group *b, domain *out) {
+  if (!a->stage || !b->stage || count_kind(a, TC_LN_REDUCE) || count_kind(b, TC_LN_REDUCE)) return false;
+  if (tc_sched_late_stage(a) || tc_sched_late_stage(b)) return false;
+  if (a->n_par != b->n_par || a->n_red != 1 || b->n_red != 1) return false;
+  for (int32_t d = 0; d < a->n_par; d++) {
+    if (a->extents[d] != b->extents[d]) return false;
+  }
+  const tc_sym *la = a->extents[a->n_par], *lb = b->extents[b->n_par];
+  if (!tc_sym_is_const(la) || !tc_sym_is_const(lb) || la->value < 2 || lb->value < 2) return false;
+  for (int32_t i = 0; i < b->steps.count; i++) {
+    const tc_lnode *n = b->steps.data[i].node;
+    if (!tc_sched_is_late(b->stage, n) || (n->kind == TC_LN_TEMPLATE && n != b->stage)) return false;
+  }
+  *out = domain_of(a);
+  if (lb->value > la->value) out->vars = b->vars;
+  out->late = b->stage;
+  return true;
+}
+
+// Points that follow the second of two templates with rows of different lengths.
+static bool all_late(const tc_group *points, const tc_lnode *late) {
+  for (int32_t i = 0; i < points->steps.count; i++) {
+    if (!tc_sched_is_late(late, points->steps.data[i].node)) return false;
+  }
+  return late != NULL;
+}
+
 // Decides the merged domain; false with a reason.
 static bool merged_domain(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out) {
   tc_sym_ctx *c = x->l->syms;
   domain da = domain_of(a), db = domain_of(b);
   bool rows_a = count_kind(a, TC_LN_REDUCE) || a->stage, rows_b = count_kind(b, TC_LN_REDUCE) || b->stage;
   if (rows_a && rows_b) {
+    if (da.late || db.late) {
+      refuse(x, p, "two templates with rows of different lengths are followed by element-wise work only");
+      return false;
+    }
+    if (red(x, da) != red(x, db) && two_lengths(a, b, out)) return true;
     if (!tc_sym_eq(c, par(x, da), par(x, db)) || !tc_sym_eq(c, red(x, da), red(x, db))) {
       refuse(x, p, "their rows differ");
       return false;
@@ -288,6 +330,10 @@ static bool merged_domain(tc_sched *x, const pair *p, tc_group *a, tc_group *b, 
   }
   domain rows = rows_a ? da : db, points = rows_a ? db : da;
   const tc_sym *n = par(x, points);
+  if (all_late(rows_a ? b : a, rows.late)) {
+    *out = rows;
+    return true;
+  }
   if (!tc_sym_eq(c, n, par(x, rows)) && !tc_sym_eq(c, n, tc_sym_mul(c, par(x, rows), red(x, rows)))) {
     refuse(x, p, "the iteration domain is neither the rows nor the elements of the reduction");
     return false;

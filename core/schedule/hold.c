@@ -71,6 +71,7 @@ static int32_t last_use(tc_sched *x, const tc_group *g, const tc_buf *b) {
 
 // Does the node's result have an element for every point of the group's domain?
 static bool is_full(tc_sched *x, const tc_group *g, const tc_lnode *n) {
+  if (tc_sched_is_late(tc_sched_late_stage(g), n)) return true;
   return tc_sym_eq(x->l->syms, tc_product(x->l, n->n_par, n->extents),
                    tc_product(x->l, g->n_par + g->n_red, g->extents));
 }
@@ -113,12 +114,19 @@ static tc_sv kernel_name(tc_sched *x, const tc_group *g) {
 // Phases from what each step reads; reductions start in `first`. Returns the last phase with a template, or -1.
 static int32_t assign_phases(tc_sched *x, tc_group *g, int32_t first, bool *from_stage) {
   int32_t last_stage = -1;
+  const tc_lnode *late = tc_sched_late_stage(g);
   g->n_phases = 0;
   for (int32_t i = 0; i < g->steps.count; i++) {
     tc_step *s = &g->steps.data[i];
     const tc_lnode *n = s->node;
     dep d = depend(x, g, n, from_stage, n->kind);
     s->phase = n->kind == TC_LN_REDUCE && d.phase < first ? first : d.phase;
+    if (late && n != late && tc_sched_is_late(late, n)) { // in the stores of that template, whatever it reads
+      for (int32_t k = 0; k < g->steps.count; k++) {
+        const tc_step *other = &g->steps.data[k];
+        if (other->node == late && other->phase > s->phase) s->phase = other->phase;
+      }
+    }
     from_stage[i] = n->kind == TC_LN_TEMPLATE || (n->kind == TC_LN_POINTWISE && d.from_stage);
     if (n->kind == TC_LN_TEMPLATE && s->phase > last_stage) last_stage = s->phase;
     if (s->phase + 1 > g->n_phases) g->n_phases = s->phase + 1;

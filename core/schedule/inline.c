@@ -3,7 +3,8 @@
 //
 // A pointwise node is inlined everywhere if it has one load in all (nothing is computed twice, unless that load is a
 // broadcast), or if it costs next to nothing and reads no more bytes than it writes. What feeds a template or a library
-// call is inlined only into a template, and only when it is free (an index, a cast, a constant).
+// call is inlined only into a template: what is free (an index, a cast, a constant), and anything into an operand of
+// which the template loads each element once.
 #include "core/schedule/internal.h"
 
 static void add_user(tc_sched *x, const tc_buf *b, tc_lnode *n) {
@@ -27,6 +28,29 @@ static int64_t points(tc_sched *x, const tc_lnode *n) {
   return tc_sym_hint_or(x->l->syms, tc_product(x->l, n->n_par + n->n_red, n->extents), 1 << 20);
 }
 
+// Is the value made from a template's result, without going through memory? Gives up with yes after so many loads.
+static bool from_template(const tc_lnode *n, int32_t *loads) {
+  for (int32_t k = 0; k < n->body.insts.count; k++) {
+    const tc_buf *b = n->body.insts.data[k].buf;
+    if (!b || !b->def) continue;
+    if (b->def->kind == TC_LN_TEMPLATE || --*loads < 0) return true;
+    if (b->def->kind == TC_LN_POINTWISE && from_template(b->def, loads)) return true;
+  }
+  return false;
+}
+
+// A template that loads each element of the operand once takes in what makes it, wherever that has no other user. What
+// comes from a template may share a kernel with it as a step of its own (fuse.c), and is left alone.
+static bool loaded_once(tc_sched *x, const tc_lnode *n, const tc_lnode *user) {
+  const tc_buf *out = n->outs[0];
+  int32_t loads = 64;
+  if (x->users[out->id].loads != 1 || from_template(n, &loads)) return false;
+  for (int32_t k = 0; k < user->n_operands; k++) {
+    if (user->operands[k].buf == out && !(user->tmpl->local_operands >> k & 1)) return false;
+  }
+  return true;
+}
+
 static bool should_inline(tc_sched *x, const tc_lnode *n) {
   const tc_buf *out = n->outs[0];
   const tc_users *u = &x->users[out->id];
@@ -43,7 +67,7 @@ static bool should_inline(tc_sched *x, const tc_lnode *n) {
   for (int32_t i = 0; i < u->nodes.count; i++) {
     const tc_lnode *user = u->nodes.data[i];
     if (user->kind == TC_LN_CALL) return false;
-    if (user->kind == TC_LN_TEMPLATE && (cost > 0 || loads > 1)) return false;
+    if (user->kind == TC_LN_TEMPLATE && (cost > 0 || loads > 1) && !loaded_once(x, n, user)) return false;
     if (user->kind == TC_LN_REDUCE || user->kind == TC_LN_POINTWISE) {
       int64_t repeat = points(x, user) / (size > 0 ? size : 1);
       if (repeat > 1 && cost > 0 && cost * (repeat - 1) > 16 && size > 1) return false;

@@ -34,6 +34,11 @@ tc_status tc_sched_fuse(tc_sched *x);
 void tc_sched_hold(tc_sched *x, tc_group *g);
 tc_status tc_sched_order(tc_sched *x);
 
+// The second template of a group if its rows have another length than the group's (late.c); NULL: there is none.
+const tc_lnode *tc_sched_late_stage(const tc_group *g);
+// Has the node the sizes of that template, so that it runs in its stores? false if `late` is NULL.
+bool tc_sched_is_late(const tc_lnode *late, const tc_lnode *n);
+
 // Does the load of instruction `b` of a node with variables `vars` read its buffer element by element in the node's own
 // order, over the first `n` variables?
 bool tc_load_aligned(tc_loops *l, const tc_binst *b, int32_t n, const tc_sym *const *vars,

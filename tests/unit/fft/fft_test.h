@@ -55,7 +55,8 @@ static inline tc_status expand_all(tc_graph *g) {
 static inline tc_status compile_graph(tc_arena *arena, const char *text, const tc_device_props *dev, compiled *p) {
   tc_op_registry *reg;
   TC_TRY(tc_op_registry_create(arena, &reg));
-  const tc_op_family *families[] = {&tc_ops_arithmetic, &tc_ops_cast, &tc_ops_view, &tc_ops_pad, &tc_ops_reduce};
+  const tc_op_family *families[] = {&tc_ops_arithmetic, &tc_ops_cast,   &tc_ops_view,
+                                    &tc_ops_pad,        &tc_ops_reduce, &tc_ops_activation};
   for (size_t f = 0; f < sizeof families / sizeof *families; f++)
     for (int32_t i = 0; i < families[f]->n; i++) TC_TRY(tc_op_register(reg, &families[f]->rows[i], TC_SV("")));
   for (int32_t i = 0; i < fft_op_count; i++) TC_TRY(tc_op_register(reg, &fft_ops[i], TC_SV("fft")));

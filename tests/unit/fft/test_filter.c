@@ -1,5 +1,5 @@
-// ifft(fft(x) * h) along rows: one kernel that reads x once and writes y once. And the ops around transforms: norms,
-// lengths, dimensions.
+// ifft(fft(x) * h) along rows, and the same of real rows: one kernel that reads x once and writes y once. And the ops
+// around transforms: norms, lengths, dimensions.
 #include "tests/unit/fft/fft_test.h"
 
 static void rows_filter(tc_arena *arena, int64_t rows, int64_t n, const tc_device_props *dev) {
@@ -37,6 +37,59 @@ TC_TEST(filters_rows_in_one_kernel) {
   for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
     rows_filter(arena, 3, n[i], &vector_device);
     rows_filter(arena, 2, n[i], &thread_device);
+  }
+  return TC_OK;
+}
+
+// Real rows: the spectrum has another length than the rows, and never leaves the chip either. `padded`: rows are half
+// as long as the transform.
+static void real_filter(tc_arena *arena, int64_t rows, int64_t n, bool padded, const tc_device_props *dev) {
+  compiled p = {0};
+  int64_t half = n / 2 + 1, have = padded ? n / 2 : n;
+  tc_sv text = tc_sv_printf(
+      arena,
+      "graph @filter (%%x : f32[%lld, %lld] = user \"x\", %%h : c64[%lld] = user \"h\", %%b : f32[%lld] = user \"b\") "
+      "{\n"
+      "  %%f = aten::fft_rfft(%%x, %lld)\n  %%g = aten::mul.Tensor(%%f, %%h)\n  %%y = aten::fft_irfft(%%g, %lld)\n"
+      "  %%z = aten::add.Tensor(%%y, %%b)\n  %%r = aten::relu(%%z)\n  return user %%r\n}\n",
+      (long long)rows, (long long)have, (long long)half, (long long)n, (long long)n, (long long)n);
+  tc_status s = compile_graph(arena, text.data, dev, &p);
+  if (s) fail_msg("rows of %lld: %s", (long long)n, tc_status_text(s));
+  if (p.s->groups.count != 1) fail_msg("rows of %lld: %d kernels", (long long)n, p.s->groups.count);
+  assert_int_equal(p.kernels[0].params.count, 4);
+  float *x = tc_arena_alloc_aligned(arena, (size_t)(rows * have) * sizeof *x, 64), *b = TC_NEW_ARRAY(arena, float, n);
+  float complex *h = random_c64(arena, half);
+  for (int64_t i = 0; i < rows * have; i++) x[i] = (float)(rand() % 2001 - 1000) / 500.0f;
+  for (int64_t i = 0; i < n; i++) b[i] = (float)(rand() % 2001 - 1000) / 50000.0f;
+  cplx *row = TC_NEW_ARRAY(arena, cplx, n), *spectrum = TC_NEW_ARRAY(arena, cplx, n),
+       *want = TC_NEW_ARRAY(arena, cplx, rows * n), *got = TC_NEW_ARRAY(arena, cplx, rows * n);
+  void *in[3] = {x, h, b}, *out;
+  s = interpret(arena, &p, 3, in, &out);
+  if (s) fail_msg("rows of %lld: %s", (long long)n, tc_status_text(s));
+  for (int64_t i = 0; i < rows; i++) {
+    for (int64_t k = 0; k < n; k++) row[k] = k < have ? x[i * have + k] : 0;
+    plain_dft(n, true, row, spectrum);
+    for (int64_t k = 0; k < n; k++) {
+      spectrum[k] = k < half ? spectrum[k] * h[k] / (double)n : conj(spectrum[n - k]);
+      if (k == 0 || 2 * k == n) spectrum[k] = creal(spectrum[k]);
+    }
+    plain_dft(n, false, spectrum, want + i * n);
+    for (int64_t k = 0; k < n; k++) {
+      double v = creal(want[i * n + k]) + b[k];
+      want[i * n + k] = v > 0 ? v : 0;
+    }
+  }
+  for (int64_t i = 0; i < rows * n; i++) got[i] = ((float *)out)[i];
+  double e = distance(rows * n, got, want);
+  if (!(e <= 2e-6)) fail_msg("rows of %lld: relative error %g", (long long)n, e);
+}
+
+TC_TEST(filters_real_rows_in_one_kernel) {
+  static const int64_t n[] = {4, 6, 15, 38, 64, 250, 1024};
+  for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+    real_filter(arena, 3, n[i], rand() % 2, &vector_device);
+    real_filter(arena, 2, n[i], rand() % 2, &thread_device);
+    if (n[i] < 200) real_filter(arena, 16 + rand() % 20, n[i], rand() % 2, &vector_device);
   }
   return TC_OK;
 }
@@ -111,8 +164,8 @@ TC_TEST(real_input_becomes_complex) {
 
 int main(void) {
   srand((unsigned)time(NULL));
-  const struct CMUnitTest tests[] = {cmocka_unit_test(filters_rows_in_one_kernel),
-                                     cmocka_unit_test(lengths_norms_and_dimensions),
-                                     cmocka_unit_test(real_input_becomes_complex)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(filters_rows_in_one_kernel), cmocka_unit_test(filters_real_rows_in_one_kernel),
+      cmocka_unit_test(lengths_norms_and_dimensions), cmocka_unit_test(real_input_becomes_complex)};
   return TC_RUN(tests);
 }

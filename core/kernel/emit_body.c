@@ -164,9 +164,11 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   if (entry->value.num) return (tc_kmem)(entry->value.num - 1);
   int32_t flags = TC_MEM_NOALIAS | (writes ? TC_MEM_WRITEONLY : TC_MEM_READONLY);
   if (b->inplace) flags = 0;
+  bool own = writes && b->def && b->def->kind == TC_LN_TEMPLATE && (b->def->tmpl->flags & TC_TEMPLATE_OWN_RESULT);
+  if (own) flags = b->inplace ? 0 : TC_MEM_NOALIAS;
   // A large result that leaves the program is not read again soon: it need not push other data out of the caches.
   int64_t bytes = tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0);
-  if (writes && !b->inplace && b->output >= 0 && bytes > 4 * e->dev->l2_bytes) flags |= TC_MEM_STREAM;
+  if (writes && !own && !b->inplace && b->output >= 0 && bytes > 4 * e->dev->l2_bytes) flags |= TC_MEM_STREAM;
   tc_sv name = tc_sv_printf(e->arena, "%s%d", writes ? "out" : "in", e->out->params.count);
   int32_t align = b->kind == TC_BUF_INTERNAL && !b->inplace && !b->placed ? 64 : tc_dtype_size(b->dtype);
   tc_kmem m = tc_kb_global(e->kb, name, b->dtype, flags, align);

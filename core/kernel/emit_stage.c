@@ -198,6 +198,42 @@ void tc_stage_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval ma
   tc_stage_store_n(s, index, 1, &value, mask);
 }
 
+// ---- results that stay in memory ----
+static tc_kval bind_result(tc_stage *s, const tc_kval *index) {
+  const tc_buf *b = s->node->outs[0];
+  bind_index(s->e, s->node->n_par, s->store_index, index, 0);
+  return em_sym(s->e, em_address(s->e, b, s->store_index));
+}
+
+static bool owns_result(tc_stage *s) {
+  bool owns = s->node->tmpl->flags & TC_TEMPLATE_OWN_RESULT;
+  if (!owns) em_fail(s->e, "the template " TC_SV_FMT " does not own its result", TC_SV_ARG(s->node->tmpl->name));
+  return owns && s->e->failed == TC_OK;
+}
+
+tc_kval tc_stage_result_load(tc_stage *s, const tc_kval *index, tc_kval mask) {
+  if (!owns_result(s)) return -1;
+  int32_t mark = em_mark(s->e);
+  tc_kval v = tc_kb_load1(s->e->kb, em_mem(s->e, s->node->outs[0], true), bind_result(s, index), mask, -1);
+  em_leave(s->e, mark);
+  return v;
+}
+
+void tc_stage_result_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval mask) {
+  if (!owns_result(s)) return;
+  int32_t mark = em_mark(s->e);
+  tc_kb_store(s->e->kb, em_mem(s->e, s->node->outs[0], true), bind_result(s, index), 1, &value, mask);
+  em_leave(s->e, mark);
+}
+
+void tc_stage_check(tc_stage *s, tc_kval cond, const char *text) {
+  tc_em *e = s->e;
+  tc_emit_site site = {.source = s->node->source};
+  site.text = tc_sv_printf(e->arena, "%s in %%" TC_SV_FMT, text, TC_SV_ARG(s->node->name));
+  tc_kb_check(e->kb, cond, e->out->sites.count);
+  tc_vec_push(e->arena, &e->out->sites, site);
+}
+
 // ---- choosing a configuration ----
 static bool tile_is_whole(const tc_stage *s, const tc_stage_config *c, int32_t dim) {
   return c->tile[dim] == 0 || (tc_sym_is_const(s->node->extents[dim]) && c->tile[dim] >= s->node->extents[dim]->value);

@@ -2,21 +2,9 @@
 #include "core/ops/ops.h"
 
 // ---- advanced indexing: index.Tensor ----
-// Dimension d of self is indexed by list element `by[d]` (or -1). Index tensors broadcast together; their dimensions
-// take the place of the indexed ones if those are adjacent, else they come first. A mask of rank m stands for m
-// indices: the positions where it is true, as many as there are.
-typedef struct indexing {
-  int32_t rank, n_indexed; // of self
-  int32_t by[TC_MAX_RANK];
-  int32_t mask_dim[TC_MAX_RANK]; // which dimension of the mask, or -1
-  bool masks;
-  int32_t nb, at; // broadcast dimensions, and where they stand in the result
-  tc_int bsizes[TC_MAX_RANK];
-} indexing;
-
 static bool is_mask(const tc_tensor_type *t) { return t->dtype == TC_BOOL || t->dtype == TC_U8; }
 
-static int32_t broadcast_one(tc_op_args *a, indexing *x, int32_t n, const tc_int *sizes) {
+static int32_t broadcast_one(tc_op_args *a, tc_indexing *x, int32_t n, const tc_int *sizes) {
   if (n > x->nb) {
     for (int32_t d = n - 1; d >= 0; d--)
       x->bsizes[d] = d >= n - x->nb ? x->bsizes[d - (n - x->nb)] : tc_int_const(a, 1);
@@ -32,10 +20,9 @@ static int32_t broadcast_one(tc_op_args *a, indexing *x, int32_t n, const tc_int
   return TC_STATUS_OK;
 }
 
-// `list`: number of the Tensor?[] argument. `count`: the size of masks' index (NULL: made here).
-static int32_t read_indexing(tc_op_args *a, int32_t list, tc_int count, indexing *x) {
+int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing *x) {
   const tc_tensor_type *self = tc_op_tensor(a, 0);
-  *x = (indexing){.rank = self->rank, .nb = 0};
+  *x = (tc_indexing){.rank = self->rank, .nb = 0};
   for (int32_t d = 0; d < self->rank; d++) x->by[d] = x->mask_dim[d] = -1;
   int32_t d = 0;
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
@@ -79,8 +66,7 @@ static int32_t read_indexing(tc_op_args *a, int32_t list, tc_int count, indexing
   return TC_STATUS_OK;
 }
 
-// Sizes of the result, and which of self's dimensions each is (-1: a broadcast one).
-static int32_t indexed_sizes(tc_op_args *a, const indexing *x, tc_int *sizes, int32_t *from) {
+int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int32_t *from) {
   const tc_tensor_type *self = tc_op_tensor(a, 0);
   int32_t n = 0;
   for (int32_t d = 0, placed = 0; d <= x->rank; d++) {
@@ -95,11 +81,11 @@ static int32_t indexed_sizes(tc_op_args *a, const indexing *x, tc_int *sizes, in
 
 static int32_t index_meta(tc_op_args *a) {
   const tc_tensor_type *self = tc_op_tensor(a, 0);
-  indexing x;
+  tc_indexing x;
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], seen[TC_MAX_RANK];
   int32_t from[TC_MAX_RANK];
-  if (read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
-  int32_t rank = indexed_sizes(a, &x, sizes, from);
+  if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
+  int32_t rank = tc_indexed_sizes(a, &x, sizes, from);
   // The result follows self's order of dimensions; indexed ones count as broadcast (PyTorch iterates that way).
   for (int32_t d = 0; d < rank; d++) seen[d] = from[d] < 0 ? tc_int_const(a, 0) : self->strides[from[d]];
   tc_tensor_type restrided = {
@@ -111,14 +97,14 @@ static int32_t index_meta(tc_op_args *a) {
 
 static int32_t index_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
-  indexing x;
+  tc_indexing x;
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK];
   int32_t from[TC_MAX_RANK];
   tc_lt by[TC_MAX_RANK];
   tc_bval idx[TC_MAX_RANK];
-  if (read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
   if (x.masks) return tc_op_fail(a, "indexing with a mask has a size that depends on data; it is not lowered");
-  int32_t rank = indexed_sizes(a, &x, sizes, from);
+  int32_t rank = tc_indexed_sizes(a, &x, sizes, from);
   tc_lt self = tc_lo_arg(a, 0);
   for (int32_t d = 0; d < x.rank; d++)
     by[d] = x.by[d] < 0 ? -1 : tc_lo_expand(a, tc_lo_arg_at(a, 1, x.by[d]), x.nb, x.bsizes);
@@ -147,8 +133,8 @@ static int32_t read_positions(tc_op_args *a, int32_t list, tc_index_positions *p
       return tc_op_fail(a, "shape mismatch: masks with %lld and %lld true elements", (long long)count, (long long)n);
     count = count < n ? n : count;
   }
-  indexing x;
-  if (read_indexing(a, list, tc_int_const(a, count < 0 ? 0 : count), &x)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_indexing x;
+  if (tc_read_indexing(a, list, tc_int_const(a, count < 0 ? 0 : count), &x)) return TC_STATUS_INVALID_ARGUMENT;
   *p = (tc_index_positions){.rank = x.rank, .nb = x.nb, .at = x.at};
   for (int32_t b = 0; b < x.nb; b++) tc_int_is_const(x.bsizes[b], &p->bsizes[b]);
   for (int32_t d = 0; d < x.rank; d++) {

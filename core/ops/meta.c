@@ -154,3 +154,21 @@ tc_bval tc_lower_condition(tc_op_args *a, tc_int condition) {
   return tc_lo_cast(a, tc_lo_index(a, tc_sym_where(a->syms, condition, tc_int_const(a, 1), tc_int_const(a, 0)), TC_I64),
                     TC_BOOL);
 }
+
+tc_lt tc_lower_moved(tc_op_args *a, tc_lt x, int64_t from, int64_t to) {
+  int32_t rank = tc_lo_rank(a, x);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
+  int64_t old[TC_MAX_RANK]; // by new dimension
+  for (int32_t d = 0, k = 0; d < rank; d++) {
+    if (d == to) {
+      old[d] = from;
+      continue;
+    }
+    if (k == from) k++;
+    old[d] = k++;
+  }
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, x, (int32_t)old[d]);
+  tc_lo_indices(a, rank, sizes, index);
+  for (int32_t d = 0; d < rank; d++) map[old[d]] = index[d];
+  return tc_lo_view(a, x, rank, sizes, index, map);
+}

@@ -13,7 +13,8 @@
 #define TC_OP_FAMILIES(X)                                                                                   \
   X(arithmetic) X(unary) X(compare) X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm)    \
   X(matmul) X(attention) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(upsample)      \
-  X(sample) X(patches) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter) X(sort)                         \
+  X(sample) X(patches) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter)            \
+  X(index_put) X(sort)                                                                                      \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg)                                                              \
   X(control)
@@ -70,6 +71,37 @@ void tc_lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc
 
 // A condition over indices as a bool of the open node's body.
 tc_bval tc_lower_condition(tc_op_args *a, tc_int condition);
+
+// ---- advanced indexing (index.c) ----
+// Dimension d of self is indexed by list element `by[d]` (or -1). Index tensors broadcast together; their dimensions
+// take the place of the indexed ones if those are adjacent, else they come first. A mask of rank m stands for m
+// indices: the positions where it is true, as many as there are.
+typedef struct tc_indexing {
+  int32_t rank, n_indexed; // of self
+  int32_t by[TC_MAX_RANK];
+  int32_t mask_dim[TC_MAX_RANK]; // which dimension of the mask, or -1
+  bool masks;
+  int32_t nb, at; // broadcast dimensions, and where they stand in the result
+  tc_int bsizes[TC_MAX_RANK];
+} tc_indexing;
+// `list`: number of the Tensor?[] argument. `count`: the size of masks' index (NULL: made here).
+int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing *x);
+// Sizes of the result, and which of self's dimensions each is (-1: a broadcast one). Returns their number.
+int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int32_t *from);
+
+// ---- writing at positions (scatter.c) ----
+// Elements of `values` [m, …] at `positions` [m, …] of the first dimension of `self` [n, …], with a kind (TC_SCATTER_*).
+tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_lt self, tc_lt positions, tc_lt values,
+                       tc_dtype dtype);
+// Lanes run across columns if those lie side by side: the last dimension, unless it is the one that is scattered along
+// or has a handful of elements.
+bool tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed);
+// The same elements in another dtype, or the same tensor.
+tc_lt tc_lower_converted(tc_op_args *a, tc_lt x, tc_dtype dtype);
+// The tensor with dimension `from` in the place of number `to`, the others in order.
+tc_lt tc_lower_moved(tc_op_args *a, tc_lt x, int64_t from, int64_t to);
+void tc_ref_self(tc_op_args *a); // the result is a copy of argument 0
+void tc_ref_add(const tc_ref_view *y, int64_t to, const tc_ref_view *s, int64_t from, tc_number alpha);
 
 // ---- advanced indexing in references (index.c): where the elements lie that a list of index tensors names ----
 typedef struct tc_index_positions {

@@ -34,21 +34,6 @@ static int32_t scan_meta(tc_op_args *a) {
   return status || kind == TC_SCAN_LOGSUM ? status : tc_op_set_result(a, 1, TC_I64, t->rank, t->sizes, NULL);
 }
 
-// The tensor with dimension `dim` behind all others, and back.
-static tc_lt moved(tc_op_args *a, tc_lt x, int64_t dim, bool back) {
-  int32_t rank = tc_lo_rank(a, x);
-  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
-  int32_t from[TC_MAX_RANK]; // by new dimension: the old one
-  for (int32_t d = 0; d < rank; d++) {
-    int32_t front = d < dim ? d : d - 1, behind = d < dim ? d : d + 1;
-    from[d] = back ? d == dim ? rank - 1 : front : d == rank - 1 ? (int32_t)dim : behind;
-  }
-  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, x, from[d]);
-  tc_lo_indices(a, rank, sizes, index);
-  for (int32_t d = 0; d < rank; d++) map[from[d]] = index[d];
-  return tc_lo_view(a, x, rank, sizes, index, map);
-}
-
 // Sums or products of the chunks of the last dimension, scanned: what comes before the chunk behind.
 static tc_lt chunk_ends(tc_op_args *a, tc_lt x, int32_t kind, tc_dtype type) {
   int32_t rank = tc_lo_rank(a, x);
@@ -79,7 +64,7 @@ static int32_t scan_lower(tc_op_args *a) {
     tc_lo_result(a, 1, tc_lo_end(a, tc_lo_const_int(a, TC_I64, 0), TC_I64));
     return TC_STATUS_OK;
   }
-  tc_lt operands[2] = {moved(a, x, dim, false), -1};
+  tc_lt operands[2] = {tc_lower_moved(a, x, dim, r->rank - 1), -1};
   for (int32_t d = 0; d < r->rank; d++) {
     sizes[d] = tc_lo_size(a, operands[0], d);
     if (d < r->rank - 1) rows *= tc_int_hint(a, sizes[d], FEW_ROWS);
@@ -90,7 +75,8 @@ static int32_t scan_lower(tc_op_args *a) {
   tc_dtype ends = r->dtype == TC_F32 ? TC_F64 : tc_op_math_type(r->dtype);
   if (chunked) operands[1] = chunk_ends(a, operands[0], kind, ends);
   tc_int attrs[3] = {tc_int_const(a, kind), tc_int_const(a, across), tc_int_const(a, chunked ? CHUNK : 0)};
-  tc_lt y = moved(a, tc_lo_template(a, "scan", 1 + chunked, operands, r->dtype, r->rank, sizes, 3, attrs), dim, true);
+  tc_lt scanned = tc_lo_template(a, "scan", 1 + chunked, operands, r->dtype, r->rank, sizes, 3, attrs);
+  tc_lt y = tc_lower_moved(a, scanned, r->rank - 1, dim);
   tc_lo_result(a, last, y);
   if (last == 0) return TC_STATUS_OK;
   tc_bval by[TC_MAX_RANK];

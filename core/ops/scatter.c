@@ -1,9 +1,9 @@
 // Writing elements at positions: slices, single indices, and positions that come from data.
 //
 // Every op here is functional: the result is self with some elements replaced. Slices and indices known beforehand are
-// a choice per element. Where positions come from data, loop IR has no scatter, so each element of the result looks for
-// the last source element that is written to it (or the sum of all of them): a reduction over the sources. That is
-// correct on every backend and deterministic; it costs result × sources.
+// a choice per element. Where positions come from data the template "scatter" copies self and writes in order.
+#include <math.h>
+
 #include "core/ops/ops.h"
 
 static int32_t like_self(tc_op_args *a) {
@@ -15,7 +15,7 @@ static int32_t same_dtype(tc_op_args *a, int32_t arg) {
   return tc_op_fail(a, "self and source must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
                     tc_op_shape_text(a, arg));
 }
-static void ref_self(tc_op_args *a) {
+void tc_ref_self(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   int64_t i[TC_MAX_RANK] = {0};
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i))
@@ -87,7 +87,7 @@ static int32_t place_ref(tc_op_args *a) {
   place p;
   if (read_place(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
   tc_int_is_const(p.start, &start), tc_int_is_const(p.step, &step);
-  ref_self(a);
+  tc_ref_self(a);
   for (bool more = tc_ref_numel(s) > 0; more; more = tc_ref_next(s->rank, s->sizes, i)) {
     int64_t to = 0;
     for (int32_t d = 0, k = 0; d < y->rank; d++) {
@@ -137,61 +137,205 @@ static int32_t along_meta(tc_op_args *a) {
   return read_along(a, &w) ? TC_STATUS_INVALID_ARGUMENT : like_self(a);
 }
 
-static int32_t along_lower(tc_op_args *a) {
+tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_lt self, tc_lt positions, tc_lt values,
+                       tc_dtype dtype) {
+  tc_int sizes[TC_MAX_RANK], attrs[3] = {tc_int_const(a, kind), tc_int_const(a, across), tc_int_const(a, wrap)};
+  tc_lt operands[3] = {self, positions, values};
+  int32_t rank = tc_lo_rank(a, self);
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, self, d);
+  return tc_lo_template(a, "scatter", 3, operands, dtype, rank, sizes, 3, attrs);
+}
+
+bool tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed) {
+  return t->rank > 1 && !last_indexed && tc_int_hint(a, t->sizes[t->rank - 1], 8) >= 4;
+}
+
+tc_lt tc_lower_converted(tc_op_args *a, tc_lt x, tc_dtype dtype) {
+  static const char *const v = "v";
+  if (tc_lo_dtype(a, x) == dtype) return x;
+  return tc_lower_text(a, "v", 1, &v, &x, tc_lo_dtype(a, x), dtype);
+}
+
+// The source and the positions with the scattered dimension first, as large as self in the others: what a smaller
+// index does not reach is left out.
+static tc_int reached(tc_op_args *a, const along *w, const tc_int *index) {
+  const tc_tensor_type *it = tc_op_tensor(a, 2);
+  tc_int all = tc_int_const(a, 1);
+  for (int32_t d = 0; w->whole && d < it->rank; d++) {
+    tc_int in = tc_int_within(a, index[d], tc_int_const(a, 0), it->sizes[d]);
+    if (d != w->dim && !tc_sym_is_int(in, 1)) all = tc_sym_is_int(all, 1) ? in : tc_sym_and(a->syms, all, in);
+  }
+  return all;
+}
+static void along_operands(tc_op_args *a, const along *w, tc_lt *positions, tc_lt *values) {
   const tc_tensor_type *r = tc_op_result_type(a, 0), *it = tc_op_tensor(a, 2);
+  tc_lt src = tc_lo_arg(a, w->src), idx = tc_lo_arg(a, 2);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], n = w->whole ? it->sizes[w->dim] : tc_op_numel(a, it);
+  for (int32_t d = 0; d < r->rank; d++) sizes[d] = d == w->dim ? n : r->sizes[d];
+  tc_lo_indices(a, r->rank, sizes, index);
+  if (w->whole) idx = tc_lo_view(a, idx, r->rank, sizes, index, index);
+  else idx = tc_lo_view(a, tc_lo_reshape(a, idx, 1, &n), r->rank, sizes, index, &index[w->dim]);
+  if (w->number) src = tc_lo_expand(a, src, r->rank, sizes);
+  else src = tc_lo_view(a, src, r->rank, sizes, index, index);
+  if (!tc_sym_is_int(reached(a, w, index), 1)) {
+    tc_dtype d = tc_lo_dtype(a, src), p = tc_lo_dtype(a, idx);
+    tc_lo_begin(a, r->rank, sizes, index);
+    tc_int in = reached(a, w, index);
+    tc_bval at = tc_lo_cast(a, tc_lo_load_if(a, idx, index, in, tc_lo_const_int(a, p, 0)), TC_I64);
+    at = tc_lo_op3(a, TC_K_SELECT, tc_lower_condition(a, in), at, tc_lo_const_int(a, TC_I64, INT64_MIN));
+    idx = tc_lo_end(a, at, TC_I64);
+    tc_lo_begin(a, r->rank, sizes, index);
+    tc_bval none = tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), d);
+    src = tc_lo_end(a, tc_lo_load_if(a, src, index, reached(a, w, index), none), d);
+  }
+  *positions = tc_lower_moved(a, idx, w->dim, 0);
+  *values = tc_lower_moved(a, src, w->dim, 0);
+}
+
+static tc_lt scaled(tc_op_args *a, tc_lt x, tc_dtype dtype) {
+  static const char *const names[] = {"v", "alpha"};
+  tc_number alpha;
+  int32_t arg = tc_op_arg_index(a, "alpha");
+  if (arg < 0 || !tc_op_number(a, arg, &alpha) || (alpha.re == 1 && alpha.im == 0)) return x;
+  tc_lo_begin(a, 0, NULL, NULL);
+  bool real = tc_dtype_is_float(dtype) || tc_dtype_is_complex(dtype);
+  tc_bval c = real ? tc_lo_const(a, dtype, alpha.re, alpha.im) : tc_lo_const_int(a, dtype, (int64_t)alpha.re);
+  tc_lt pair[2] = {x, tc_lo_end(a, c, dtype)};
+  return tc_lower_text(a, "v * alpha", 2, names, pair, dtype, dtype);
+}
+
+static int32_t along_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
   along w;
   if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
-  tc_dtype compute = tc_op_math_type(r->dtype);
-  tc_int one = tc_int_const(a, 1), n = w.whole ? it->sizes[w.dim] : tc_op_numel(a, it), index[TC_MAX_RANK + 1],
-         at[TC_MAX_RANK];
-  tc_lt self = tc_lo_arg(a, 0), idx = w.whole ? tc_lo_arg(a, 2) : tc_lo_reshape(a, tc_lo_arg(a, 2), 1, &n),
-        src = tc_lo_arg(a, w.src);
-  tc_lo_begin_reduce(a, w.sum ? TC_RED_SUM : TC_RED_MAX, r->rank, r->sizes, 1, &n, index);
-  tc_int inside = one, k = index[r->rank];
-  for (int32_t d = 0; d < r->rank; d++) {
-    at[d] = d == w.dim ? k : index[d];
-    if (!w.whole || d == w.dim) continue;
-    tc_int in = tc_int_within(a, index[d], tc_int_const(a, 0), it->sizes[d]); // the index may be smaller than self
-    if (!tc_sym_is_int(in, 1)) inside = tc_sym_is_int(inside, 1) ? in : tc_sym_and(a->syms, inside, in);
-  }
-  bool all = tc_sym_is_int(inside, 1);
-  tc_bval none = tc_lo_const_int(a, tc_lo_dtype(a, idx), -1);
-  tc_bval p = all ? tc_lo_load(a, idx, w.whole ? at : &k) : tc_lo_load_if(a, idx, at, inside, none);
-  tc_bval hit = tc_lo_op2(a, TC_K_EQ, tc_lo_cast(a, p, TC_I64), tc_lo_index(a, index[w.dim], TC_I64));
-  if (w.sum) {
-    tc_bval zero = tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), tc_lo_dtype(a, src));
-    tc_bval v = all ? tc_lo_load(a, src, at) : tc_lo_load_if(a, src, at, inside, zero);
-    tc_bval nothing = tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), compute);
-    tc_lt total = tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_cast(a, v, compute), nothing), compute);
-    tc_number alpha = {.re = 1};
-    if (tc_op_arg_index(a, "alpha") >= 0) tc_op_number(a, tc_op_arg_index(a, "alpha"), &alpha);
-    tc_lo_begin(a, r->rank, r->sizes, index);
-    tc_bval more = tc_lo_load(a, total, index);
-    if (alpha.re != 1 || alpha.im != 0)
-      more = tc_lo_op2(
-          a, TC_K_MUL, more,
-          tc_lo_cast(a, tc_lo_const(a, tc_dtype_is_complex(compute) ? compute : TC_F64, alpha.re, alpha.im), compute));
-    tc_lo_result(
-        a, 0, tc_lo_end(a, tc_lo_op2(a, TC_K_ADD, tc_lo_cast(a, tc_lo_load(a, self, index), compute), more), r->dtype));
-    return TC_STATUS_OK;
-  }
-  tc_lt last =
-      tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_index(a, k, TC_I64), tc_lo_const_int(a, TC_I64, -1)), TC_I64);
-  tc_lo_begin(a, r->rank, r->sizes, index);
-  tc_bval l = tc_lo_load(a, last, index), zero = tc_lo_const_int(a, TC_I64, 0), by[TC_MAX_RANK], v;
-  for (int32_t d = 0; d < r->rank; d++) {
-    by[d] = d == w.dim ? tc_lo_op2(a, TC_K_MAX, l, zero) : -1;
-    at[d] = d == w.dim || w.number ? tc_int_const(a, 0)
-                                   : tc_int_min(a, index[d], tc_int_sub(a, tc_lo_size(a, src, d), one));
-  }
-  v = tc_lo_cast(a, w.number ? tc_lo_load(a, src, at) : tc_lo_gather(a, src, at, by, 0), r->dtype);
-  tc_lo_result(
-      a, 0,
-      tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_GE, l, zero), v, tc_lo_load(a, self, index)), r->dtype));
+  tc_dtype type = w.sum ? tc_op_math_type(r->dtype) : r->dtype; // 16-bit sums are rounded once
+  tc_lt positions, values;
+  along_operands(a, &w, &positions, &values);
+  if (w.sum) values = scaled(a, values, type);
+  bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
+  tc_lt out = tc_lower_scatter(a, w.sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, false,
+                               tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0), positions, values, type);
+  tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, w.dim), r->dtype));
   return TC_STATUS_OK;
 }
 
-static void ref_add(const tc_ref_view *y, int64_t to, const tc_ref_view *s, int64_t from, tc_number alpha) {
+// ---- scatter_reduce: sums, products, means and extremes, with or without what was there ----
+static int32_t reduce_kind(tc_op_args *a, bool *mean) {
+  static const struct {
+    const char *name;
+    int32_t kind;
+  } all[] = {{"sum", TC_SCATTER_ADD},
+             {"mean", TC_SCATTER_ADD},
+             {"prod", TC_SCATTER_MUL},
+             {"amax", TC_SCATTER_MAX},
+             {"amin", TC_SCATTER_MIN}};
+  tc_sv name = tc_op_string(a, 4);
+  *mean = tc_sv_is(name, "mean");
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (tc_sv_is(name, all[i].name)) return all[i].kind;
+  }
+  return -1;
+}
+static int32_t scatter_reduce_meta(tc_op_args *a) {
+  bool mean;
+  if (reduce_kind(a, &mean) < 0)
+    return tc_op_fail(a, "scatter_reduce knows sum, prod, mean, amax and amin, not '" TC_SV_FMT "'",
+                      TC_SV_ARG(tc_op_string(a, 4)));
+  if (tc_dtype_is_complex(tc_op_tensor(a, 0)->dtype))
+    return tc_op_fail(a, "scatter_reduce is not available for complex numbers");
+  return along_meta(a);
+}
+
+// What a place starts from where it does not count itself.
+static tc_bval neutral(tc_op_args *a, int32_t kind, tc_dtype d) {
+  double inf = tc_dtype_is_float(d) ? (double)INFINITY : 0;
+  if (kind == TC_SCATTER_ADD || kind == TC_SCATTER_MUL)
+    return tc_lo_cast(a, tc_lo_const_int(a, TC_I64, kind == TC_SCATTER_MUL), d);
+  if (inf != 0) return tc_lo_const(a, d, kind == TC_SCATTER_MAX ? -inf : inf, 0);
+  int32_t bits = d == TC_BOOL ? 1 : tc_dtype_size(d) * 8;
+  bool no_sign = d == TC_U8 || d == TC_BOOL;
+  int64_t top = (int64_t)(UINT64_MAX >> (no_sign ? 64 - bits : 65 - bits));
+  return tc_lo_const_int(a, d, kind == TC_SCATTER_MIN ? top : no_sign ? 0 : -top - 1);
+}
+static tc_lt filled(tc_op_args *a, tc_lt like, tc_bval (*value)(tc_op_args *, int32_t, tc_dtype), int32_t kind,
+                    tc_dtype d) {
+  tc_int sizes[TC_MAX_RANK], none[1];
+  int32_t rank = tc_lo_rank(a, like);
+  for (int32_t i = 0; i < rank; i++) sizes[i] = tc_lo_size(a, like, i);
+  tc_lo_begin(a, 0, NULL, none);
+  return tc_lo_expand(a, tc_lo_end(a, value(a, kind, d), d), rank, sizes);
+}
+
+static int32_t scatter_reduce_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  static const char *const names[] = {"v", "n"};
+  bool mean, own = tc_op_bool(a, 5, 1);
+  int32_t kind = reduce_kind(a, &mean);
+  along w;
+  if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_dtype type = kind <= TC_SCATTER_MUL ? tc_op_math_type(r->dtype) : r->dtype;
+  tc_lt positions, values, self = tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0);
+  along_operands(a, &w, &positions, &values);
+  bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
+  tc_lt start = self;
+  if (!own)
+    start = tc_lower_scatter(a, TC_SCATTER_SET, across, false, self, positions, filled(a, values, neutral, kind, type),
+                             type);
+  tc_lt out = tc_lower_scatter(a, kind, across, false, start, positions, values, type);
+  if (mean) { // the number of elements at a place: products start from 1, sums from 0
+    tc_lt ones = filled(a, values, neutral, TC_SCATTER_MUL, type);
+    tc_lt count = filled(a, self, neutral, own ? TC_SCATTER_MUL : TC_SCATTER_ADD, type);
+    tc_lt pair[2] = {out, tc_lower_scatter(a, TC_SCATTER_ADD, across, false, count, positions, ones, type)};
+    bool real = tc_dtype_is_float(type);
+    static const char *const floored =
+        "let m = where(n < 1, 1, n); let q = v / m; where((v < 0) && (q * m != v), q - 1, q)";
+    out = tc_lower_text(a, real ? "v / where(n < 1, 1, n)" : floored, 2, names, pair, type, type);
+  }
+  tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, w.dim), r->dtype));
+  return TC_STATUS_OK;
+}
+
+static void reduce_into(const tc_ref_view *y, int64_t to, int64_t from, const tc_ref_view *s, int32_t kind,
+                        bool first) {
+  if (y->dtype == TC_I64) {
+    int64_t p = tc_ref_i(y, to), q = tc_ref_i(s, from);
+    uint64_t sum = (uint64_t)p + (uint64_t)q, product = (uint64_t)p * (uint64_t)q;
+    int64_t all[] = {q, (int64_t)sum, (int64_t)product, p > q ? p : q, p < q ? p : q};
+    tc_ref_put_i(y, to, all[first ? TC_SCATTER_SET : kind]);
+    return;
+  }
+  double p = tc_ref_f(y, to), q = tc_ref_f(s, from), either = isnan(p) ? p : q;
+  bool nan = isnan(p) || isnan(q);
+  double all[] = {q, p + q, p * q, nan ? either : p > q ? p : q, nan ? either : p < q ? p : q};
+  tc_ref_put(y, to, (tc_c128){all[first ? TC_SCATTER_SET : kind], 0});
+}
+static int64_t floor_divide(int64_t x, int64_t n) { return x / n - (x % n < 0); }
+static int32_t scatter_reduce_ref(tc_op_args *a) {
+  const tc_ref_view *idx = tc_op_data(a, 2), *s = tc_op_data(a, 3), *y = tc_op_result_data(a, 0);
+  bool mean, own = tc_op_bool(a, 5, 1);
+  int32_t kind = reduce_kind(a, &mean);
+  int64_t i[TC_MAX_RANK] = {0}, n = tc_ref_numel(y), dim = tc_op_dim(a, 1, y->rank);
+  int64_t *count = tc_op_scratch(a, (uint64_t)(n + 1) * sizeof *count);
+  if (!count) return TC_STATUS_OUT_OF_MEMORY;
+  for (int64_t k = 0; k < n; k++) count[k] = own;
+  tc_ref_self(a);
+  for (bool more = tc_ref_numel(idx) > 0; more; more = tc_ref_next(y->rank, idx->sizes, i)) {
+    int64_t p = tc_ref_i(idx, tc_ref_offset(idx, i)), to = 0;
+    if (p < 0 || p >= y->sizes[dim])
+      return tc_op_fail(a, "index %lld is out of bounds for dimension %lld with size %lld", (long long)p,
+                        (long long)dim, (long long)y->sizes[dim]);
+    for (int32_t d = 0; d < y->rank; d++) to += (d == dim ? p : i[d]) * y->strides[d];
+    reduce_into(y, to, tc_ref_offset(s, i), s, kind, count[to]++ == 0);
+  }
+  for (int64_t k = 0; mean && k < n; k++) {
+    if (count[k] < 2) continue;
+    if (y->dtype == TC_I64) tc_ref_put_i(y, k, floor_divide(tc_ref_i(y, k), count[k]));
+    else tc_ref_put(y, k, (tc_c128){tc_ref_f(y, k) / (double)count[k], 0});
+  }
+  return TC_STATUS_OK;
+}
+
+void tc_ref_add(const tc_ref_view *y, int64_t to, const tc_ref_view *s, int64_t from, tc_number alpha) {
   if (y->dtype == TC_I64) {
     tc_ref_put_i(y, to,
                  (int64_t)((uint64_t)tc_ref_i(y, to) + (uint64_t)(int64_t)alpha.re * (uint64_t)tc_ref_i(s, from)));
@@ -211,7 +355,7 @@ static int32_t along_ref(tc_op_args *a) {
     walk[d] = w.whole ? idx->sizes[d] : d == w.dim ? tc_ref_numel(idx) : y->sizes[d];
     numel *= walk[d];
   }
-  ref_self(a);
+  tc_ref_self(a);
   for (bool more = numel > 0; more; more = tc_ref_next(y->rank, walk, i)) {
     int64_t p = tc_ref_i(idx, w.whole ? tc_ref_offset(idx, i) : idx->rank ? i[w.dim] * idx->strides[0] : 0), to = 0;
     if (p < 0 || p >= y->sizes[w.dim])
@@ -219,93 +363,15 @@ static int32_t along_ref(tc_op_args *a) {
                         (long long)w.dim, (long long)y->sizes[w.dim]);
     for (int32_t d = 0; d < y->rank; d++) to += (d == w.dim ? p : i[d]) * y->strides[d];
     int64_t from = w.number ? 0 : tc_ref_offset(s, i);
-    if (w.sum) ref_add(y, to, s, from, alpha);
+    if (w.sum) tc_ref_add(y, to, s, from, alpha);
     else tc_ref_copy(y, to, s, from);
   }
-  return TC_STATUS_OK;
-}
-
-// ---- index_put: references only walk it; lowering takes vectors of integers on the leading dimension ----
-static int32_t index_put_meta(tc_op_args *a) {
-  if (same_dtype(a, 2)) return TC_STATUS_INVALID_ARGUMENT;
-  return like_self(a);
-}
-static int32_t index_put_ref(tc_op_args *a) {
-  const tc_ref_view *s = tc_op_data(a, 2), *y = tc_op_result_data(a, 0);
-  tc_index_positions p;
-  int64_t sizes[TC_MAX_RANK], i[TC_MAX_RANK] = {0}, numel = 1;
-  ref_self(a);
-  if (tc_ref_positions(a, 1, &p)) return TC_STATUS_INVALID_ARGUMENT;
-  int32_t rank = tc_ref_indexed_sizes(&p, y, sizes);
-  for (int32_t d = 0; d < rank; d++) numel *= sizes[d];
-  if (s->rank > rank)
-    return tc_op_fail(a, "the values have more dimensions (%d) than what is indexed (%d)", s->rank, rank);
-  for (int32_t d = 0; d < s->rank; d++) {
-    int64_t have = s->sizes[d], want = sizes[d + rank - s->rank];
-    if (have != 1 && have != want)
-      return tc_op_fail(a, "the values do not broadcast to what is indexed: %lld and %lld", (long long)have,
-                        (long long)want);
-  }
-  for (bool more = numel > 0; more; more = tc_ref_next(rank, sizes, i)) {
-    int64_t to = tc_ref_position(a, &p, y, i), from = 0;
-    if (to < 0) return TC_STATUS_INVALID_ARGUMENT;
-    for (int32_t d = 0; d < s->rank; d++) from += s->sizes[d] == 1 ? 0 : i[d + rank - s->rank] * s->strides[d];
-    if (tc_op_bool(a, 3, 0)) ref_add(y, to, s, from, (tc_number){.re = 1});
-    else tc_ref_copy(y, to, s, from);
-  }
-  return TC_STATUS_OK;
-}
-static int32_t index_put_lower(tc_op_args *a) {
-  const tc_tensor_type *r = tc_op_result_type(a, 0);
-  int32_t dim = -1;
-  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
-    const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
-    if (!t) continue;
-    bool vector = t->rank == 1 && (t->dtype == TC_I64 || t->dtype == TC_I32);
-    if (dim >= 0 || !vector) return tc_op_fail(a, "index_put is lowered for one vector of integers only");
-    dim = k;
-  }
-  if (dim < 0 || dim >= r->rank) return tc_op_fail(a, "index_put without an index is not lowered");
-  tc_dtype compute = tc_op_math_type(r->dtype);
-  bool sum = tc_op_bool(a, 3, 0);
-  tc_int n = tc_op_tensor_at(a, 1, dim)->sizes[0], sizes[TC_MAX_RANK], index[TC_MAX_RANK + 1], at[TC_MAX_RANK], k;
-  for (int32_t d = 0; d < r->rank; d++) sizes[d] = d == dim ? n : r->sizes[d];
-  tc_lt self = tc_lo_arg(a, 0), idx = tc_lo_arg_at(a, 1, dim), src = tc_lo_expand(a, tc_lo_arg(a, 2), r->rank, sizes);
-  tc_lo_begin_reduce(a, sum ? TC_RED_SUM : TC_RED_MAX, r->rank, r->sizes, 1, &n, index);
-  k = index[r->rank];
-  for (int32_t d = 0; d < r->rank; d++) at[d] = d == dim ? k : index[d];
-  tc_bval p = tc_lo_cast(a, tc_lo_load(a, idx, &k), TC_I64), zero = tc_lo_const_int(a, TC_I64, 0);
-  p = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_LT, p, zero),
-                tc_lo_op2(a, TC_K_ADD, p, tc_lo_index(a, r->sizes[dim], TC_I64)), p);
-  tc_bval hit = tc_lo_op2(a, TC_K_EQ, p, tc_lo_index(a, index[dim], TC_I64));
-  if (sum) {
-    tc_bval v = tc_lo_cast(a, tc_lo_load(a, src, at), compute);
-    tc_lt total = tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, v, tc_lo_cast(a, zero, compute)), compute);
-    tc_lo_begin(a, r->rank, r->sizes, index);
-    tc_bval old = tc_lo_cast(a, tc_lo_load(a, self, index), compute);
-    tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op2(a, TC_K_ADD, old, tc_lo_load(a, total, index)), r->dtype));
-    return TC_STATUS_OK;
-  }
-  tc_lt last =
-      tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_index(a, k, TC_I64), tc_lo_const_int(a, TC_I64, -1)), TC_I64);
-  tc_lo_begin(a, r->rank, r->sizes, index);
-  tc_bval l = tc_lo_load(a, last, index), by[TC_MAX_RANK];
-  zero = tc_lo_const_int(a, TC_I64, 0);
-  for (int32_t d = 0; d < r->rank; d++) {
-    at[d] = d == dim ? tc_int_const(a, 0) : index[d];
-    by[d] = d == dim ? tc_lo_op2(a, TC_K_MAX, l, zero) : -1;
-  }
-  tc_bval v = tc_lo_gather(a, src, at, by, 0);
-  tc_lo_result(
-      a, 0,
-      tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_GE, l, zero), v, tc_lo_load(a, self, index)), r->dtype));
   return TC_STATUS_OK;
 }
 
 enum { C = TC_OP_COMPLEX };
 #define PLACE(s) {.schema = s, .traits = C, .meta = place_meta, .lower = place_lower, .ref = place_ref}
 #define ALONG(s) {.schema = s, .traits = C, .meta = along_meta, .lower = along_lower, .ref = along_ref}
-#define PUT(s) {.schema = s, .traits = C, .meta = index_put_meta, .lower = index_put_lower, .ref = index_put_ref}
 static const tc_op_def rows[] = {
     PLACE("slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
           "Tensor"),
@@ -316,7 +382,10 @@ static const tc_op_def rows[] = {
     ALONG("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"),
     ALONG("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"),
     ALONG("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"),
-    PUT("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"),
-    PUT("_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"),
+    {.schema = "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+               "include_self=True) -> Tensor",
+     .meta = scatter_reduce_meta,
+     .lower = scatter_reduce_lower,
+     .ref = scatter_reduce_ref},
 };
 TC_OP_FAMILY(scatter);

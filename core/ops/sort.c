@@ -1,8 +1,7 @@
 // Order along a dimension: sort, argsort, topk.
 //
-// Lowering: an element's place is the number of elements that come before it (a reduction), and the element of a place
-// is found by a second reduction over the places. That is quadratic in the dimension and correct on every backend;
-// equal elements keep their order. NaN counts as the largest value, as in PyTorch.
+// Lowering: the template "sort" over the dimension, made the last one, gives the order; values are gathered. Equal
+// elements keep their order. NaN counts as the largest value, as in PyTorch.
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -38,40 +37,72 @@ static int32_t order_meta(tc_op_args *a) {
   return tc_op_format_result(a, last, TC_I64, t->rank, sizes, format, 0);
 }
 
-// x < y where NaN is the largest value.
-static tc_bval less(tc_op_args *a, tc_dtype d, tc_bval x, tc_bval y) {
-  tc_bval lt = tc_lo_op2(a, TC_K_LT, x, y);
-  if (!tc_dtype_is_float(d)) return lt;
-  return tc_lo_op2(a, TC_K_OR, lt, tc_lo_op2(a, TC_K_AND, tc_lo_op2(a, TC_K_NE, y, y), tc_lo_op2(a, TC_K_EQ, x, x)));
+// One use of the template: which element comes i-th, in the low halves of plane 0.
+static tc_lt sorted(tc_op_args *a, tc_lt x, int32_t part, bool descending, int64_t wanted) {
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
+  int32_t rank = tc_lo_rank(a, x);
+  for (int32_t d = 0; d < rank - 1; d++) sizes[d] = tc_lo_size(a, x, d);
+  sizes[rank - 1] = tc_int_const(a, 2);
+  sizes[rank] = tc_lo_size(a, x, rank - 1);
+  tc_int attrs[3] = {tc_int_const(a, part), tc_int_const(a, descending), tc_int_const(a, wanted)};
+  tc_lt words = tc_lo_template(a, "sort", 1, &x, TC_I64, rank + 1, sizes, 3, attrs);
+  sizes[rank - 1] = sizes[rank];
+  tc_lo_indices(a, rank, sizes, index);
+  for (int32_t d = 0; d < rank - 1; d++) map[d] = index[d];
+  map[rank - 1] = tc_int_const(a, 0);
+  map[rank] = index[rank - 1];
+  return tc_lo_view(a, words, rank, sizes, index, map);
 }
+static tc_bval place_in(tc_op_args *a, tc_lt words, const tc_int *index) {
+  return tc_lo_op2(a, TC_K_AND, tc_lo_load(a, words, index), tc_lo_const_int(a, TC_I64, UINT32_MAX));
+}
+
+// The stable order of the last dimension, as words, of which the first `wanted` (0: all) are right: 64-bit values by
+// their low halves first, then by the high ones.
+static tc_lt order_of(tc_op_args *a, tc_lt x, bool descending, int64_t wanted) {
+  tc_dtype d = tc_lo_dtype(a, x);
+  bool wide = d == TC_I64 || d == TC_U64 || d == TC_F64;
+  tc_lt words = sorted(a, x, wide ? TC_SORT_LOW : TC_SORT_WHOLE, descending, wide ? 0 : wanted);
+  if (!wide) return words;
+  int32_t rank = tc_lo_rank(a, x);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK];
+  tc_bval by[TC_MAX_RANK];
+  for (int32_t k = 0; k < rank; k++) sizes[k] = tc_lo_size(a, x, k);
+  tc_lo_begin(a, rank, sizes, index);
+  for (int32_t k = 0; k < rank; k++) by[k] = k == rank - 1 ? place_in(a, words, index) : -1, at[k] = index[k];
+  at[rank - 1] = tc_int_const(a, 0);
+  tc_lt high = sorted(a, tc_lo_end(a, tc_lo_gather(a, x, at, by, 0), d), TC_SORT_HIGH, descending, wanted);
+  tc_lo_begin(a, rank, sizes, index);
+  for (int32_t k = 0; k < rank; k++) by[k] = k == rank - 1 ? place_in(a, high, index) : -1, at[k] = index[k];
+  at[rank - 1] = tc_int_const(a, 0);
+  return tc_lo_end(a, tc_lo_gather(a, words, at, by, 0), TC_I64);
+}
+
+// Values at positions along a dimension; the positions have the results' sizes.
+static tc_lt taken(tc_op_args *a, tc_lt x, tc_lt places, int64_t dim) {
+  int32_t rank = tc_lo_rank(a, places);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK];
+  tc_bval by[TC_MAX_RANK];
+  for (int32_t k = 0; k < rank; k++) sizes[k] = tc_lo_size(a, places, k);
+  tc_lo_begin(a, rank, sizes, index);
+  for (int32_t k = 0; k < rank; k++) by[k] = k == dim ? tc_lo_load(a, places, index) : -1;
+  return tc_lo_end(a, tc_lo_gather(a, x, index, by, 0), tc_lo_dtype(a, x));
+}
+
 static int32_t order_lower(tc_op_args *a) {
-  const tc_tensor_type *t = tc_op_tensor(a, 0), *r = tc_op_result_type(a, a->n_results - 1);
+  const tc_tensor_type *r = tc_op_result_type(a, a->n_results - 1);
   order o;
-  tc_int index[TC_MAX_RANK + 1], at[TC_MAX_RANK], n;
+  tc_int index[TC_MAX_RANK];
   if (read_order(a, &o)) return TC_STATUS_INVALID_ARGUMENT;
   tc_lt x = tc_lo_arg(a, 0);
-  tc_dtype in = tc_lo_dtype(a, x), d = in == TC_BOOL ? TC_U8 : tc_op_math_type(in);
-  n = t->sizes[o.dim];
-  tc_lo_begin_reduce(a, TC_RED_SUM, t->rank, t->sizes, 1, &n, index);
-  for (int32_t k = 0; k < t->rank; k++) at[k] = k == o.dim ? index[t->rank] : index[k];
-  tc_bval own = tc_lo_cast(a, tc_lo_load(a, x, index), d), other = tc_lo_cast(a, tc_lo_load(a, x, at), d);
-  tc_bval before = o.descending ? less(a, d, own, other) : less(a, d, other, own),
-          after = o.descending ? less(a, d, other, own) : less(a, d, own, other);
-  tc_bval earlier = tc_lower_condition(a, tc_sym_cmp(a->syms, TC_SYM_LT, index[t->rank], index[o.dim]));
-  tc_bval first = tc_lo_op2(a, TC_K_OR, before, tc_lo_op2(a, TC_K_AND, tc_lo_op1(a, TC_K_NOT, after), earlier));
-  tc_lt rank = tc_lo_end(a, tc_lo_cast(a, first, TC_I64), TC_I64);
-  tc_lo_begin_reduce(a, TC_RED_MAX, r->rank, r->sizes, 1, &n, index);
-  for (int32_t k = 0; k < t->rank; k++) at[k] = k == o.dim ? index[t->rank] : index[k];
-  tc_bval hit = tc_lo_op2(a, TC_K_EQ, tc_lo_load(a, rank, at), tc_lo_index(a, index[o.dim], TC_I64));
-  tc_lt where = tc_lo_end(
-      a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_index(a, index[t->rank], TC_I64), tc_lo_const_int(a, TC_I64, 0)), TC_I64);
-  tc_lo_result(a, a->n_results - 1, where);
-  if (a->n_results < 2) return TC_STATUS_OK;
-  tc_bval by[TC_MAX_RANK];
-  tc_lo_begin(a, r->rank, r->sizes, index);
-  for (int32_t k = 0; k < t->rank; k++) by[k] = k == o.dim ? tc_lo_load(a, where, index) : -1;
-  for (int32_t k = 0; k < t->rank; k++) at[k] = k == o.dim ? tc_int_const(a, 0) : index[k];
-  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_gather(a, x, at, by, 0), in));
+  int64_t wanted = 0;
+  if (tc_op_arg_index(a, "k") < 0 || !tc_int_is_const(o.keep, &wanted)) wanted = 0;
+  tc_lt words = order_of(a, tc_lower_moved(a, x, o.dim, r->rank - 1), o.descending, wanted);
+  words = tc_lower_moved(a, words, r->rank - 1, o.dim);
+  tc_lo_begin(a, r->rank, r->sizes, index); // the first of them
+  tc_lt places = tc_lo_end(a, place_in(a, words, index), TC_I64);
+  tc_lo_result(a, a->n_results - 1, places);
+  if (a->n_results > 1) tc_lo_result(a, 0, taken(a, x, places, o.dim));
   return TC_STATUS_OK;
 }
 
@@ -80,26 +111,40 @@ static bool ref_less(const tc_ref_view *x, int64_t p, int64_t q) {
   double v = tc_ref_f(x, p), w = tc_ref_f(x, q);
   return v < w || (isnan(w) && !isnan(v));
 }
-static int32_t order_ref(tc_op_args *a) { // by insertion: stable
+// Merges list[lo, mid) and list[mid, hi) of positions: stable.
+static void ref_merge(const tc_ref_view *x, int64_t base, int64_t s, bool descending, int64_t *list, int64_t *spare,
+                      int64_t lo, int64_t mid, int64_t hi) {
+  for (int64_t i = lo, j = mid, k = lo; k < hi; k++) {
+    int64_t p = i < mid ? base + list[i] * s : 0, q = j < hi ? base + list[j] * s : 0;
+    bool second = i == mid || (j < hi && (descending ? ref_less(x, p, q) : ref_less(x, q, p)));
+    spare[k] = second ? list[j++] : list[i++];
+  }
+}
+// The stable order of n elements; list has room for 2 n.
+static void ref_order(const tc_ref_view *x, int64_t base, int64_t s, int64_t n, bool descending, int64_t *list) {
+  int64_t *spare = list + n;
+  for (int64_t k = 0; k < n; k++) list[k] = k;
+  for (int64_t w = 1; w < n; w *= 2) {
+    for (int64_t lo = 0; lo < n; lo += 2 * w) {
+      int64_t mid = lo + w < n ? lo + w : n, hi = lo + 2 * w < n ? lo + 2 * w : n;
+      ref_merge(x, base, s, descending, list, spare, lo, mid, hi);
+    }
+    for (int64_t k = 0; k < n; k++) list[k] = spare[k];
+  }
+}
+
+static int32_t order_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *ids = tc_op_result_data(a, a->n_results - 1),
                     *values = a->n_results > 1 ? tc_op_result_data(a, 0) : NULL;
   order o;
   if (read_order(a, &o)) return TC_STATUS_INVALID_ARGUMENT;
   int64_t n = x->sizes[o.dim], keep = ids->sizes[o.dim], i[TC_MAX_RANK] = {0}, s = x->strides[o.dim];
-  int64_t *list = tc_op_scratch(a, (uint64_t)(n + 1) * sizeof *list);
+  int64_t *list = tc_op_scratch(a, (uint64_t)(2 * n + 1) * sizeof *list);
   if (!list) return TC_STATUS_OUT_OF_MEMORY;
   for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, i)) {
     if (i[o.dim]) continue;
     int64_t base = tc_ref_offset(x, i), to = tc_ref_offset(ids, i);
-    for (int64_t k = 0; k < n; k++) {
-      int64_t at = k;
-      for (; at > 0; at--) {
-        int64_t p = base + list[at - 1] * s, q = base + k * s;
-        if (!(o.descending ? ref_less(x, p, q) : ref_less(x, q, p))) break;
-        list[at] = list[at - 1];
-      }
-      list[at] = k;
-    }
+    ref_order(x, base, s, n, o.descending, list);
     for (int64_t k = 0; k < keep; k++) {
       tc_ref_put_i(ids, to + k * ids->strides[o.dim], list[k]);
       if (values) tc_ref_copy(values, to + k * values->strides[o.dim], x, base + list[k] * s);

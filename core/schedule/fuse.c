@@ -355,11 +355,17 @@ static bool rows_fit(tc_sched *x, domain d) {
   return row != TC_SYM_INF && row <= bytes / 64;
 }
 
+static bool owns_result(const tc_lnode *stage) { return stage->tmpl->flags & TC_TEMPLATE_OWN_RESULT; }
+
 static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out, const tc_sym *const ***out_a,
                   const tc_sym *const ***out_b) {
   int32_t most = x->o->max_group ? x->o->max_group : 64;
   if (a->call || b->call) {
     refuse(x, p, "a library call is not fused");
+    return false;
+  }
+  if ((a->stage && owns_result(a->stage)) || (b->stage && owns_result(b->stage))) {
+    refuse(x, p, "the template works on its result in memory");
     return false;
   }
   if (a->steps.count + b->steps.count > most) {

@@ -8,6 +8,8 @@ extern const tc_template_table tc_template_matmul;
 extern const tc_template_table tc_template_attention;
 extern const tc_template_table tc_template_conv;
 extern const tc_template_table tc_template_scan;
+extern const tc_template_table tc_template_scatter;
+extern const tc_template_table tc_template_sort;
 
 // Registers all of them.
 void tc_templates_register_core(tc_arena *arena, tc_template_registry *r);

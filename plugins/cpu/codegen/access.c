@@ -334,6 +334,25 @@ static void write_some(cg *g, const cg_access *a, LLVMValueRef *values) {
   cg_lane_loop_end(g, &loop);
 }
 
+// All lanes write one place: the value of the last that takes part stays.
+static void write_one_place(cg *g, const cg_access *a, LLVMValueRef *values) {
+  LLVMBasicBlockRef some = cg_new_block(g, "some"), join = cg_new_block(g, "join");
+  LLVMBuildCondBr(g->b, cg_any(g, a->mask), some, join);
+  LLVMPositionBuilderAtEnd(g->b, some);
+  LLVMTypeRef t = LLVMIntTypeInContext(g->ctx, (unsigned)g->lanes);
+  LLVMValueRef word = LLVMBuildBitCast(g->b, a->mask, t, "");
+  LLVMValueRef args[] = {word, LLVMConstInt(LLVMInt1TypeInContext(g->ctx), 1, 0)};
+  LLVMValueRef before = cg_call(g, "llvm.ctlz", t, 2, args);
+  LLVMValueRef last = LLVMBuildSub(g->b, cg_int_like(before, g->lanes - 1), before, "");
+  for (int32_t i = 0; i < a->width; i++) {
+    cg_access e = element(g, a, i);
+    LLVMValueRef v = LLVMBuildExtractElement(g->b, values[i], last, "");
+    LLVMSetAlignment(LLVMBuildStore(g->b, v, at(g, &e, 0, NULL)), (unsigned)element_align(a));
+  }
+  LLVMBuildBr(g->b, join);
+  LLVMPositionBuilderAtEnd(g->b, join);
+}
+
 // Branches on whether all lanes take part. The builder ends up in the first case; *some_block waits for the other.
 static LLVMBasicBlockRef split(cg *g, const cg_access *a, LLVMBasicBlockRef *join) {
   LLVMBasicBlockRef all = cg_new_block(g, "all"), some = cg_new_block(g, "some");
@@ -383,6 +402,10 @@ void cg_write(cg *g, const cg_access *a, LLVMValueRef *values) {
   bool plain = const_stride(a, &c) && c == 1 && a->width == 1 && native_masks(g, a);
   if (!a->mask) {
     write_all(g, a, values);
+    return;
+  }
+  if (const_stride(a, &c) && c == 0 && g->lanes > 1) {
+    write_one_place(g, a, values);
     return;
   }
   // AVX2's masked stores are slow, and streams have none.

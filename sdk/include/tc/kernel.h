@@ -96,7 +96,7 @@ typedef int32_t tc_kmem; // a memory object of the kernel: global parameter, sha
       X(LANES, "lanes", 0, 's') /* region ends in yield */                                                            \
       X(YIELD, "yield", -1, 's')                                                                                      \
           X(BARRIER, "barrier", 0,                                                                                    \
-            's') /* orders shared memory among the lanes of the block */ /* collectives: block scope, arg is a value  \
+            's') /* orders shared memory, and global memory that the block wrote, among the lanes of the block */ /* collectives: block scope, arg is a value  \
                                                                             yielded by a lanes region */              \
       X(REDUCE_ADD, "reduce.add", 1, 's') X(REDUCE_MUL, "reduce.mul", 1, 's') X(REDUCE_MIN, "reduce.min", 1, 's')     \
           X(REDUCE_MAX, "reduce.max", 1, 's') X(REDUCE_AND, "reduce.and", 1, 's') X(REDUCE_OR, "reduce.or", 1, 's')   \

@@ -102,9 +102,13 @@ void tc_lo_keep(tc_op_args *a);
 tc_lt tc_lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype);
 void tc_lo_end2(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]); // reductions with two results
 
-// Kinds of the core's template "scan" (its first attribute): running sums, products, positions of the maximum and of the
-// minimum, log(Σ exp).
+// Kinds of the core's template "scan" (its first attribute): running sums, products, positions of the maximum and of
+// the minimum, log(Σ exp).
 enum { TC_SCAN_SUM, TC_SCAN_PROD, TC_SCAN_MAX, TC_SCAN_MIN, TC_SCAN_LOGSUM };
+// Kinds of the core's template "scatter": the last one stays, or all of them are combined.
+enum { TC_SCATTER_SET, TC_SCATTER_ADD, TC_SCATTER_MUL, TC_SCATTER_MAX, TC_SCATTER_MIN };
+// What the core's template "sort" compares: values of up to 32 bits, or a half of those of 64.
+enum { TC_SORT_WHOLE, TC_SORT_LOW, TC_SORT_HIGH };
 
 // A template node (KERNELS.md §4): `name` is a registered template; it gets this op's arguments and the operands.
 tc_lt tc_lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype, int32_t rank,

@@ -61,6 +61,19 @@ void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t
 void tc_stage_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval mask);
 void tc_stage_store_n(tc_stage *s, const tc_kval *index, int32_t width, const tc_kval *values, tc_kval mask);
 
+enum {
+  // The result stays in memory, where the block reads and writes its tile as it likes, through tc_stage_result_load and
+  // tc_stage_result_store in place of the store holes. Nothing runs behind it in its kernel. A barrier orders these
+  // accesses among the lanes of the block.
+  TC_TEMPLATE_OWN_RESULT = 1
+};
+
+// TC_TEMPLATE_OWN_RESULT: an element of the result, of its dtype (complex ones too).
+tc_kval tc_stage_result_load(tc_stage *s, const tc_kval *index, tc_kval mask);
+void tc_stage_result_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval mask);
+// Where the condition is false the run fails with the text and the model's source line; execution goes on.
+void tc_stage_check(tc_stage *s, tc_kval cond, const char *text);
+
 typedef struct tc_template_table {
   uint64_t struct_size;
   tc_sv name; // "matmul", "fft"
@@ -72,6 +85,7 @@ typedef struct tc_template_table {
   uint64_t local_operands;
   // Symbolic expression in the names out.<dim>, in<k>.<dim>: floating operations.
   const char *flops;
+  uint64_t flags; // TC_TEMPLATE_*
 } tc_template_table;
 void tc_stage_refuse(const tc_stage *s, const char *reason);
 

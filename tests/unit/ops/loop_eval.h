@@ -3,7 +3,7 @@
 // Body values are those of the kernel interpreter (tc_knum: every operation rounded to its type). Index expressions are
 // evaluated as they stand; an index outside of its buffer is an error, and so is a buffer read before it is made.
 // The core's templates are known by what they mean: matmul out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P]; conv;
-// scan from the first element on, whatever the chunks.
+// scan from the first element on, whatever the chunks; sort by counting what is less; scatter place by place.
 #ifndef TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 #define TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 
@@ -234,6 +234,57 @@ static inline void le_scan(le_run *r, const tc_lnode *n, tc_knum *out) {
   else *out = tc_kir_cast(acc, d, *out);
 }
 
+// Word i of the order: how many words are less than it says where it stands.
+static inline int64_t le_word(le_run *r, const tc_lnode *n, int64_t *index, int64_t k) {
+  const tc_lview *x = &n->operands[0];
+  int64_t part = n->attrs[0]->value, key;
+  index[x->rank - 1] = k;
+  tc_dtype d = x->buf->dtype;
+  tc_knum v = le_view(r, x, index);
+  if (v.re == 0) v.re = 0; // of either sign
+  if (!tc_dtype_is_float(d)) key = v.i;
+  else if (v.re != v.re) key = d == TC_F64 ? INT64_MAX : INT32_MAX;
+  else {
+    tc_dtype as = d == TC_F64 ? d : TC_F32;
+    key = (int64_t)tc_kir_to_bits(as, (tc_knum){.re = fabs(v.re)});
+    if (v.re < 0) key = -key - 1;
+  }
+  if (n->attrs[1]->value) key = ~key;
+  if (part == TC_SORT_LOW) key = (key & UINT32_MAX) - (1ll << 31);
+  if (part == TC_SORT_HIGH) key >>= 32;
+  return (int64_t)((uint64_t)key << 32 | (uint64_t)k);
+}
+static inline void le_sort(le_run *r, const tc_lnode *n, tc_knum *out) {
+  int32_t rank = n->n_par;
+  int64_t index[TC_MAX_RANK], size = le_size(r, n->extents[rank - 1]), want = r->symbols[n->vars[rank - 1]->symbol];
+  for (int32_t k = 0; k < rank - 2; k++) index[k] = r->symbols[n->vars[k]->symbol];
+  for (int64_t i = 0; i < size; i++) {
+    int64_t word = le_word(r, n, index, i), less = 0;
+    for (int64_t k = 0; k < size; k++) less += le_word(r, n, index, k) < word;
+    if (less == want) out->i = word;
+  }
+}
+
+static inline void le_scatter(le_run *r, const tc_lnode *n, tc_knum *out) {
+  const tc_lview *self = &n->operands[0], *p = &n->operands[1], *v = &n->operands[2];
+  static const int32_t ops[] = {-1, TC_K_ADD, TC_K_MUL, TC_K_MAX, TC_K_MIN};
+  int64_t index[TC_MAX_RANK], kind = n->attrs[0]->value;
+  tc_dtype d = n->outs[0]->dtype;
+  for (int32_t k = 0; k < n->n_par; k++) index[k] = r->symbols[n->vars[k]->symbol];
+  int64_t own = index[0], size = le_size(r, n->extents[0]), count = le_size(r, p->sizes[0]);
+  *out = tc_kir_cast(self->buf->dtype, d, le_view(r, self, index));
+  for (int64_t k = 0; k < count; k++) {
+    index[0] = k;
+    int64_t at = le_view(r, p, index).i;
+    if (at < 0 && at != INT64_MIN && n->attrs[2]->value) at += size;
+    if (at != INT64_MIN && (at < 0 || at >= size)) le_fail(r, tc_error(TC_STATUS_OUT_OF_RANGE, "index out of range"));
+    if (at != own) continue;
+    tc_knum pair[2] = {*out, tc_kir_cast(v->buf->dtype, d, le_view(r, v, index))};
+    if (kind == TC_SCATTER_SET) *out = pair[1];
+    else tc_kir_eval(d == TC_BOOL ? TC_K_OR : ops[kind], d, pair, out);
+  }
+}
+
 static inline tc_status le_node(le_run *r, const tc_lnode *n) {
   int64_t extents[2 * TC_MAX_RANK], at = 0, count = 1;
   for (int32_t d = 0; d < n->n_par + n->n_red; d++) {
@@ -250,7 +301,8 @@ static inline tc_status le_node(le_run *r, const tc_lnode *n) {
       static const struct {
         const char *name;
         void (*run)(le_run *r, const tc_lnode *n, tc_knum *out);
-      } known[] = {{"matmul", le_matmul}, {"scan", le_scan}, {"conv", le_conv}};
+      } known[] = {
+          {"matmul", le_matmul}, {"scan", le_scan}, {"conv", le_conv}, {"sort", le_sort}, {"scatter", le_scatter}};
       size_t k = 0;
       while (k < sizeof known / sizeof *known && !tc_sv_is(n->tmpl->name, known[k].name)) k++;
       if (k == sizeof known / sizeof *known) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");

@@ -1,0 +1,126 @@
+// Elements written to positions that come from data, in order, each once: out = self, then for k = 0, 1, …:
+// out[p[k, …], …] = values[k, …], or its sum, product or extreme with what is there.
+//
+// A block owns whole columns (the first dimension is the one that positions count in), so there are no atomics, the
+// result does not depend on timing, and the cost is what is copied plus what is written. Across: lanes are neighbouring
+// columns. Along: a block has one column; lanes copy it, then the first writes.
+//
+// Operands: 0 self [n, …], 1 positions [m, …], 2 values [m, …]. attrs: 0 kind (TC_SCATTER_*), 1 across, 2 negative
+// positions count from the end. A position of INT64_MIN is left out; others out of range are errors. params: 0 across.
+#include <stdbool.h>
+
+#include "core/kernel/templates/templates.h"
+
+#include "tc/lower.h"
+#include "tc/plugin.h"
+
+enum { KIND, ACROSS, WRAP };
+
+static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
+  const tc_device_props *dev = tc_stage_device(s);
+  int32_t r = tc_stage_rank(s);
+  *out_n = 0;
+  if (r < 1 || max < 1) return TC_STATUS_OK;
+  bool across = tc_stage_attr(s, ACROSS, 0) && r > 1;
+  int32_t lanes = dev->simd_bytes ? dev->simd_bytes / 4 : 128;
+  if (dev->max_lanes && lanes > dev->max_lanes) lanes = dev->max_lanes;
+  while (across && lanes > 4 && lanes / 2 >= tc_stage_out_hint(s, r - 1)) lanes /= 2;
+  tc_stage_config *c = &out[(*out_n)++];
+  *c = (tc_stage_config){.lanes = lanes, .params = {across}};
+  c->cost = 0.5 * (double)tc_stage_out_hint(s, 0) + 2.0 * (double)tc_stage_operand_hint(s, 1, 0);
+  for (int32_t i = 1; i < r; i++) {
+    c->tile[i] = across && i == r - 1 ? lanes : 1;
+    c->cost *= (double)tc_stage_out_hint(s, i) / (across && i == r - 1 ? lanes : 1);
+  }
+  return TC_STATUS_OK;
+}
+
+typedef struct scatter {
+  tc_stage *s;
+  tc_kb *b;
+  int32_t rank;
+  tc_dtype type;
+  tc_kval column[TC_MAX_RANK]; // by dimension; the first is free
+  tc_kval n;
+} scatter;
+
+static tc_kval i64(scatter *t, int64_t v) { return tc_kb_int(t->b, TC_I64, v); }
+static tc_kval op2(scatter *t, int32_t op, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, op, x, y); }
+static tc_kval and_mask(scatter *t, tc_kval x, tc_kval y) { return x < 0 ? y : y < 0 ? x : op2(t, TC_K_AND, x, y); }
+
+static tc_kval load(scatter *t, int32_t operand, tc_kval at, tc_kval mask) {
+  t->column[0] = at;
+  return tc_stage_load(t->s, operand, t->column, mask);
+}
+
+static void copy_self(scatter *t, tc_kval at, tc_kval mask) {
+  tc_kval v = tc_kb_cast(t->b, t->type, load(t, 0, at, mask));
+  tc_stage_result_store(t->s, t->column, v, mask);
+}
+
+static tc_kval combine(scatter *t, tc_kval old, tc_kval v) {
+  static const int32_t numbers[] = {[TC_SCATTER_ADD] = TC_K_ADD,
+                                    [TC_SCATTER_MUL] = TC_K_MUL,
+                                    [TC_SCATTER_MAX] = TC_K_MAX,
+                                    [TC_SCATTER_MIN] = TC_K_MIN};
+  static const int32_t bools[] = {
+      [TC_SCATTER_ADD] = TC_K_OR, [TC_SCATTER_MUL] = TC_K_AND, [TC_SCATTER_MAX] = TC_K_OR, [TC_SCATTER_MIN] = TC_K_AND};
+  int64_t kind = tc_stage_attr(t->s, KIND, TC_SCATTER_SET);
+  return kind == TC_SCATTER_SET ? v : op2(t, t->type == TC_BOOL ? bools[kind] : numbers[kind], old, v);
+}
+
+// for k: out[p[k]] = … . `column` masks what is read, `writer` what is written besides.
+static void write_all(scatter *t, tc_kval column, tc_kval writer) {
+  tc_kb *b = t->b;
+  tc_kval zero = i64(t, 0), k = tc_kb_for(b, zero, tc_stage_operand_extent(t->s, 1, 0), 1, 0, 0, NULL, NULL);
+  tc_kval p = tc_kb_cast(b, TC_I64, load(t, 1, k, column));
+  tc_kval left_out = op2(t, TC_K_EQ, p, i64(t, INT64_MIN));
+  if (tc_stage_attr(t->s, WRAP, 0))
+    p = tc_kb_op3(b, TC_K_SELECT, op2(t, TC_K_LT, p, zero), op2(t, TC_K_ADD, p, t->n), p);
+  tc_kval inside = op2(t, TC_K_AND, op2(t, TC_K_GE, p, zero), op2(t, TC_K_LT, p, t->n));
+  tc_kval fine = op2(t, TC_K_OR, inside, left_out);
+  tc_stage_check(t->s, column < 0 ? fine : op2(t, TC_K_OR, fine, tc_kb_op1(b, TC_K_NOT, column)), "index out of range");
+  tc_kval at = op2(t, TC_K_MAX, op2(t, TC_K_MIN, p, op2(t, TC_K_SUB, t->n, i64(t, 1))), zero);
+  tc_kval v = tc_kb_cast(b, t->type, load(t, 2, k, column)), mask = and_mask(t, column, inside);
+  t->column[0] = at;
+  if (tc_stage_attr(t->s, KIND, TC_SCATTER_SET) != TC_SCATTER_SET)
+    v = combine(t, tc_stage_result_load(t->s, t->column, mask), v);
+  tc_stage_result_store(t->s, t->column, v, and_mask(t, mask, writer));
+  tc_kb_end_for(b, 0, NULL, NULL);
+}
+
+static int32_t emit(tc_stage *s, const tc_stage_config *c) {
+  scatter t = {.s = s, .b = tc_stage_builder(s), .rank = tc_stage_rank(s), .type = tc_stage_dtype(s)};
+  tc_kb *b = t.b;
+  t.n = tc_stage_extent(s, 0);
+  for (int32_t i = 1; i < t.rank; i++) t.column[i] = tc_stage_origin(s, i);
+  tc_kb_lanes(b);
+  tc_kval lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b));
+  if (c->params[0]) {
+    tc_kval *last = &t.column[t.rank - 1];
+    *last = op2(&t, TC_K_ADD, *last, lane);
+    tc_kval inside = tc_stage_exact(s, t.rank - 1) ? -1 : op2(&t, TC_K_LT, *last, tc_stage_extent(s, t.rank - 1));
+    copy_self(&t, tc_kb_for(b, i64(&t, 0), t.n, 1, 0, 0, NULL, NULL), inside);
+    tc_kb_end_for(b, 0, NULL, NULL);
+    write_all(&t, inside, -1);
+  } else {
+    tc_kval at = op2(&t, TC_K_ADD, tc_kb_for(b, i64(&t, 0), t.n, c->lanes, 0, 0, NULL, NULL), lane);
+    copy_self(&t, at, op2(&t, TC_K_LT, at, t.n));
+    tc_kb_end_for(b, 0, NULL, NULL);
+    tc_kb_end_lanes(b, 0, NULL, NULL);
+    tc_kb_barrier(b);
+    tc_kb_lanes(b);
+    write_all(&t, -1, op2(&t, TC_K_EQ, tc_kb_lane(b), tc_kb_int(b, TC_I32, 0)));
+  }
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  return TC_STATUS_OK;
+}
+
+const tc_template_table tc_template_scatter = {
+    .struct_size = sizeof(tc_template_table),
+    .name = {"scatter", 7},
+    .candidates = candidates,
+    .emit = emit,
+    .flops = "in2.numel",
+    .flags = TC_TEMPLATE_OWN_RESULT,
+};

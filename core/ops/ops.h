@@ -90,12 +90,15 @@ int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing 
 int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int32_t *from);
 
 // ---- writing at positions (scatter.c) ----
-// Elements of `values` [m, …] at `positions` [m, …] of the first dimension of `self` [n, …], with a kind (TC_SCATTER_*).
+// Elements of `values` [m, …] at `positions` [m, …] of the first dimension of `self` [n, …], with a kind
+// (TC_SCATTER_*).
 tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_lt self, tc_lt positions, tc_lt values,
                        tc_dtype dtype);
 // Lanes run across columns if those lie side by side: the last dimension, unless it is the one that is scattered along
 // or has a handful of elements.
 bool tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed);
+// The type to add up in: 16-bit sums are rounded once, and f32 where places get many elements (small results then).
+tc_dtype tc_scatter_type(tc_op_args *a, tc_dtype dtype, tc_int places, tc_int elements);
 // The same elements in another dtype, or the same tensor.
 tc_lt tc_lower_converted(tc_op_args *a, tc_lt x, tc_dtype dtype);
 // The tensor with dimension `from` in the place of number `to`, the others in order.

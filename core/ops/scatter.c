@@ -204,13 +204,18 @@ static tc_lt scaled(tc_op_args *a, tc_lt x, tc_dtype dtype) {
   return tc_lower_text(a, "v * alpha", 2, names, pair, dtype, dtype);
 }
 
+tc_dtype tc_scatter_type(tc_op_args *a, tc_dtype dtype, tc_int places, tc_int elements) {
+  bool many = tc_int_hint(a, elements, 1) > tc_int_hint(a, places, 1);
+  return dtype == TC_F32 && many ? TC_F64 : tc_op_math_type(dtype);
+}
+
 static int32_t along_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   along w;
   if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
-  tc_dtype type = w.sum ? tc_op_math_type(r->dtype) : r->dtype; // 16-bit sums are rounded once
   tc_lt positions, values;
   along_operands(a, &w, &positions, &values);
+  tc_dtype type = w.sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;
   if (w.sum) values = scaled(a, values, type);
   bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
   tc_lt out = tc_lower_scatter(a, w.sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, false,
@@ -273,9 +278,10 @@ static int32_t scatter_reduce_lower(tc_op_args *a) {
   int32_t kind = reduce_kind(a, &mean);
   along w;
   if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
-  tc_dtype type = kind <= TC_SCATTER_MUL ? tc_op_math_type(r->dtype) : r->dtype;
   tc_lt positions, values, self = tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0);
   along_operands(a, &w, &positions, &values);
+  bool sum = kind <= TC_SCATTER_MUL;
+  tc_dtype type = sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;
   bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
   tc_lt start = self;
   if (!own)

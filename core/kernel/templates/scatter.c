@@ -3,10 +3,12 @@
 //
 // A block owns whole columns (the first dimension is the one that positions count in), so there are no atomics, the
 // result does not depend on timing, and the cost is what is copied plus what is written. Across: lanes are neighbouring
-// columns. Along: a block has one column; lanes copy it, then the first writes.
+// columns, and a block has several strips of them, so that what is copied lies together. Along: a block has one column;
+// lanes copy it, then the first writes.
 //
 // Operands: 0 self [n, …], 1 positions [m, …], 2 values [m, …]. attrs: 0 kind (TC_SCATTER_*), 1 across, 2 negative
-// positions count from the end. A position of INT64_MIN is left out; others out of range are errors. params: 0 across.
+// positions count from the end. A position of INT64_MIN is left out; others out of range are errors. params: 0 across,
+// 1 strips.
 #include <stdbool.h>
 
 #include "core/kernel/templates/templates.h"
@@ -15,6 +17,7 @@
 #include "tc/plugin.h"
 
 enum { KIND, ACROSS, WRAP };
+enum { STRIPS = 8 };
 
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
@@ -26,10 +29,12 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   if (dev->max_lanes && lanes > dev->max_lanes) lanes = dev->max_lanes;
   while (across && lanes > 4 && lanes / 2 >= tc_stage_out_hint(s, r - 1)) lanes /= 2;
   tc_stage_config *c = &out[(*out_n)++];
-  *c = (tc_stage_config){.lanes = lanes, .params = {across}};
+  int64_t strips = across && dev->simd_bytes ? (tc_stage_out_hint(s, r - 1) + lanes - 1) / lanes : 1;
+  if (strips > STRIPS) strips = STRIPS;
+  *c = (tc_stage_config){.lanes = lanes, .params = {across, strips < 1 ? 1 : strips}};
   c->cost = 0.5 * (double)tc_stage_out_hint(s, 0) + 2.0 * (double)tc_stage_operand_hint(s, 1, 0);
   for (int32_t i = 1; i < r; i++) {
-    c->tile[i] = across && i == r - 1 ? lanes : 1;
+    c->tile[i] = across && i == r - 1 ? lanes * c->params[1] : 1;
     c->cost *= (double)tc_stage_out_hint(s, i) / (across && i == r - 1 ? lanes : 1);
   }
   return TC_STATUS_OK;
@@ -69,10 +74,10 @@ static tc_kval combine(scatter *t, tc_kval old, tc_kval v) {
   return kind == TC_SCATTER_SET ? v : op2(t, t->type == TC_BOOL ? bools[kind] : numbers[kind], old, v);
 }
 
-// for k: out[p[k]] = … . `column` masks what is read, `writer` what is written besides.
-static void write_all(scatter *t, tc_kval column, tc_kval writer) {
+// out[p[k]] = … . `column` masks what is read, `writer` what is written besides.
+static void write_one(scatter *t, tc_kval k, tc_kval column, tc_kval writer) {
   tc_kb *b = t->b;
-  tc_kval zero = i64(t, 0), k = tc_kb_for(b, zero, tc_stage_operand_extent(t->s, 1, 0), 1, 0, 0, NULL, NULL);
+  tc_kval zero = i64(t, 0);
   tc_kval p = tc_kb_cast(b, TC_I64, load(t, 1, k, column));
   tc_kval left_out = op2(t, TC_K_EQ, p, i64(t, INT64_MIN));
   if (tc_stage_attr(t->s, WRAP, 0))
@@ -86,6 +91,27 @@ static void write_all(scatter *t, tc_kval column, tc_kval writer) {
   if (tc_stage_attr(t->s, KIND, TC_SCATTER_SET) != TC_SCATTER_SET)
     v = combine(t, tc_stage_result_load(t->s, t->column, mask), v);
   tc_stage_result_store(t->s, t->column, v, and_mask(t, mask, writer));
+}
+
+static void strips(scatter *t, const tc_stage_config *c, tc_kval lane) {
+  tc_kb *b = t->b;
+  int32_t last = t->rank - 1;
+  tc_kval first = t->column[last], inside[STRIPS], column[STRIPS];
+  for (int64_t i = 0; i < c->params[1]; i++) {
+    column[i] = op2(t, TC_K_ADD, op2(t, TC_K_ADD, first, i64(t, i * c->lanes)), lane);
+    inside[i] = tc_stage_exact(t->s, last) ? -1 : op2(t, TC_K_LT, column[i], tc_stage_extent(t->s, last));
+  }
+  tc_kval at = tc_kb_for(b, i64(t, 0), t->n, 1, 0, 0, NULL, NULL);
+  for (int64_t i = 0; i < c->params[1]; i++) {
+    t->column[last] = column[i];
+    copy_self(t, at, inside[i]);
+  }
+  tc_kb_end_for(b, 0, NULL, NULL);
+  at = tc_kb_for(b, i64(t, 0), tc_stage_operand_extent(t->s, 1, 0), 1, 0, 0, NULL, NULL);
+  for (int64_t i = 0; i < c->params[1]; i++) {
+    t->column[last] = column[i];
+    write_one(t, at, inside[i], -1);
+  }
   tc_kb_end_for(b, 0, NULL, NULL);
 }
 
@@ -97,12 +123,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   tc_kb_lanes(b);
   tc_kval lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b));
   if (c->params[0]) {
-    tc_kval *last = &t.column[t.rank - 1];
-    *last = op2(&t, TC_K_ADD, *last, lane);
-    tc_kval inside = tc_stage_exact(s, t.rank - 1) ? -1 : op2(&t, TC_K_LT, *last, tc_stage_extent(s, t.rank - 1));
-    copy_self(&t, tc_kb_for(b, i64(&t, 0), t.n, 1, 0, 0, NULL, NULL), inside);
-    tc_kb_end_for(b, 0, NULL, NULL);
-    write_all(&t, inside, -1);
+    strips(&t, c, lane);
   } else {
     tc_kval at = op2(&t, TC_K_ADD, tc_kb_for(b, i64(&t, 0), t.n, c->lanes, 0, 0, NULL, NULL), lane);
     copy_self(&t, at, op2(&t, TC_K_LT, at, t.n));
@@ -110,7 +131,9 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
     tc_kb_end_lanes(b, 0, NULL, NULL);
     tc_kb_barrier(b);
     tc_kb_lanes(b);
-    write_all(&t, -1, op2(&t, TC_K_EQ, tc_kb_lane(b), tc_kb_int(b, TC_I32, 0)));
+    tc_kval first = op2(&t, TC_K_EQ, tc_kb_lane(b), tc_kb_int(b, TC_I32, 0));
+    write_one(&t, tc_kb_for(b, i64(&t, 0), tc_stage_operand_extent(s, 1, 0), 1, 0, 0, NULL, NULL), -1, first);
+    tc_kb_end_for(b, 0, NULL, NULL);
   }
   tc_kb_end_lanes(b, 0, NULL, NULL);
   return TC_STATUS_OK;

@@ -2,8 +2,6 @@
 //
 // Every op here is functional: the result is self with some elements replaced. Slices and indices known beforehand are
 // a choice per element. Where positions come from data the template "scatter" copies self and writes in order.
-#include <math.h>
-
 #include "core/ops/ops.h"
 
 static int32_t like_self(tc_op_args *a) {
@@ -156,40 +154,38 @@ tc_lt tc_lower_converted(tc_op_args *a, tc_lt x, tc_dtype dtype) {
   return tc_lower_text(a, "v", 1, &v, &x, tc_lo_dtype(a, x), dtype);
 }
 
-// The source and the positions with the scattered dimension first, as large as self in the others: what a smaller
-// index does not reach is left out.
-static tc_int reached(tc_op_args *a, const along *w, const tc_int *index) {
+static tc_int reached(tc_op_args *a, bool whole, int64_t dim, const tc_int *index) {
   const tc_tensor_type *it = tc_op_tensor(a, 2);
   tc_int all = tc_int_const(a, 1);
-  for (int32_t d = 0; w->whole && d < it->rank; d++) {
+  for (int32_t d = 0; whole && d < it->rank; d++) {
     tc_int in = tc_int_within(a, index[d], tc_int_const(a, 0), it->sizes[d]);
-    if (d != w->dim && !tc_sym_is_int(in, 1)) all = tc_sym_is_int(all, 1) ? in : tc_sym_and(a->syms, all, in);
+    if (d != dim && !tc_sym_is_int(in, 1)) all = tc_sym_is_int(all, 1) ? in : tc_sym_and(a->syms, all, in);
   }
   return all;
 }
-static void along_operands(tc_op_args *a, const along *w, tc_lt *positions, tc_lt *values) {
+void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values) {
   const tc_tensor_type *r = tc_op_result_type(a, 0), *it = tc_op_tensor(a, 2);
-  tc_lt src = tc_lo_arg(a, w->src), idx = tc_lo_arg(a, 2);
-  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], n = w->whole ? it->sizes[w->dim] : tc_op_numel(a, it);
-  for (int32_t d = 0; d < r->rank; d++) sizes[d] = d == w->dim ? n : r->sizes[d];
+  tc_lt src = tc_lo_arg(a, 3), idx = tc_lo_arg(a, 2);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], n = whole ? it->sizes[dim] : tc_op_numel(a, it);
+  for (int32_t d = 0; d < r->rank; d++) sizes[d] = d == dim ? n : r->sizes[d];
   tc_lo_indices(a, r->rank, sizes, index);
-  if (w->whole) idx = tc_lo_view(a, idx, r->rank, sizes, index, index);
-  else idx = tc_lo_view(a, tc_lo_reshape(a, idx, 1, &n), r->rank, sizes, index, &index[w->dim]);
-  if (w->number) src = tc_lo_expand(a, src, r->rank, sizes);
+  if (whole) idx = tc_lo_view(a, idx, r->rank, sizes, index, index);
+  else idx = tc_lo_view(a, tc_lo_reshape(a, idx, 1, &n), r->rank, sizes, index, &index[dim]);
+  if (tc_lo_rank(a, src) == 0) src = tc_lo_expand(a, src, r->rank, sizes);
   else src = tc_lo_view(a, src, r->rank, sizes, index, index);
-  if (!tc_sym_is_int(reached(a, w, index), 1)) {
+  if (!tc_sym_is_int(reached(a, whole, dim, index), 1)) {
     tc_dtype d = tc_lo_dtype(a, src), p = tc_lo_dtype(a, idx);
     tc_lo_begin(a, r->rank, sizes, index);
-    tc_int in = reached(a, w, index);
+    tc_int in = reached(a, whole, dim, index);
     tc_bval at = tc_lo_cast(a, tc_lo_load_if(a, idx, index, in, tc_lo_const_int(a, p, 0)), TC_I64);
     at = tc_lo_op3(a, TC_K_SELECT, tc_lower_condition(a, in), at, tc_lo_const_int(a, TC_I64, INT64_MIN));
     idx = tc_lo_end(a, at, TC_I64);
     tc_lo_begin(a, r->rank, sizes, index);
     tc_bval none = tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), d);
-    src = tc_lo_end(a, tc_lo_load_if(a, src, index, reached(a, w, index), none), d);
+    src = tc_lo_end(a, tc_lo_load_if(a, src, index, reached(a, whole, dim, index), none), d);
   }
-  *positions = tc_lower_moved(a, idx, w->dim, 0);
-  *values = tc_lower_moved(a, src, w->dim, 0);
+  *positions = tc_lower_moved(a, idx, dim, 0);
+  *values = tc_lower_moved(a, src, dim, 0);
 }
 
 static tc_lt scaled(tc_op_args *a, tc_lt x, tc_dtype dtype) {
@@ -214,130 +210,13 @@ static int32_t along_lower(tc_op_args *a) {
   along w;
   if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
   tc_lt positions, values;
-  along_operands(a, &w, &positions, &values);
+  tc_scatter_operands(a, w.whole, w.dim, &positions, &values);
   tc_dtype type = w.sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;
   if (w.sum) values = scaled(a, values, type);
   bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
   tc_lt out = tc_lower_scatter(a, w.sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, false,
                                tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0), positions, values, type);
   tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, w.dim), r->dtype));
-  return TC_STATUS_OK;
-}
-
-// ---- scatter_reduce: sums, products, means and extremes, with or without what was there ----
-static int32_t reduce_kind(tc_op_args *a, bool *mean) {
-  static const struct {
-    const char *name;
-    int32_t kind;
-  } all[] = {{"sum", TC_SCATTER_ADD},
-             {"mean", TC_SCATTER_ADD},
-             {"prod", TC_SCATTER_MUL},
-             {"amax", TC_SCATTER_MAX},
-             {"amin", TC_SCATTER_MIN}};
-  tc_sv name = tc_op_string(a, 4);
-  *mean = tc_sv_is(name, "mean");
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    if (tc_sv_is(name, all[i].name)) return all[i].kind;
-  }
-  return -1;
-}
-static int32_t scatter_reduce_meta(tc_op_args *a) {
-  bool mean;
-  if (reduce_kind(a, &mean) < 0)
-    return tc_op_fail(a, "scatter_reduce knows sum, prod, mean, amax and amin, not '" TC_SV_FMT "'",
-                      TC_SV_ARG(tc_op_string(a, 4)));
-  if (tc_dtype_is_complex(tc_op_tensor(a, 0)->dtype))
-    return tc_op_fail(a, "scatter_reduce is not available for complex numbers");
-  return along_meta(a);
-}
-
-// What a place starts from where it does not count itself.
-static tc_bval neutral(tc_op_args *a, int32_t kind, tc_dtype d) {
-  double inf = tc_dtype_is_float(d) ? (double)INFINITY : 0;
-  if (kind == TC_SCATTER_ADD || kind == TC_SCATTER_MUL)
-    return tc_lo_cast(a, tc_lo_const_int(a, TC_I64, kind == TC_SCATTER_MUL), d);
-  if (inf != 0) return tc_lo_const(a, d, kind == TC_SCATTER_MAX ? -inf : inf, 0);
-  int32_t bits = d == TC_BOOL ? 1 : tc_dtype_size(d) * 8;
-  bool no_sign = d == TC_U8 || d == TC_BOOL;
-  int64_t top = (int64_t)(UINT64_MAX >> (no_sign ? 64 - bits : 65 - bits));
-  return tc_lo_const_int(a, d, kind == TC_SCATTER_MIN ? top : no_sign ? 0 : -top - 1);
-}
-static tc_lt filled(tc_op_args *a, tc_lt like, tc_bval (*value)(tc_op_args *, int32_t, tc_dtype), int32_t kind,
-                    tc_dtype d) {
-  tc_int sizes[TC_MAX_RANK], none[1];
-  int32_t rank = tc_lo_rank(a, like);
-  for (int32_t i = 0; i < rank; i++) sizes[i] = tc_lo_size(a, like, i);
-  tc_lo_begin(a, 0, NULL, none);
-  return tc_lo_expand(a, tc_lo_end(a, value(a, kind, d), d), rank, sizes);
-}
-
-static int32_t scatter_reduce_lower(tc_op_args *a) {
-  const tc_tensor_type *r = tc_op_result_type(a, 0);
-  static const char *const names[] = {"v", "n"};
-  bool mean, own = tc_op_bool(a, 5, 1);
-  int32_t kind = reduce_kind(a, &mean);
-  along w;
-  if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
-  tc_lt positions, values, self = tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0);
-  along_operands(a, &w, &positions, &values);
-  bool sum = kind <= TC_SCATTER_MUL;
-  tc_dtype type = sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;
-  bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
-  tc_lt start = self;
-  if (!own)
-    start = tc_lower_scatter(a, TC_SCATTER_SET, across, false, self, positions, filled(a, values, neutral, kind, type),
-                             type);
-  tc_lt out = tc_lower_scatter(a, kind, across, false, start, positions, values, type);
-  if (mean) { // the number of elements at a place: products start from 1, sums from 0
-    tc_lt ones = filled(a, values, neutral, TC_SCATTER_MUL, type);
-    tc_lt count = filled(a, self, neutral, own ? TC_SCATTER_MUL : TC_SCATTER_ADD, type);
-    tc_lt pair[2] = {out, tc_lower_scatter(a, TC_SCATTER_ADD, across, false, count, positions, ones, type)};
-    bool real = tc_dtype_is_float(type);
-    static const char *const floored =
-        "let m = where(n < 1, 1, n); let q = v / m; where((v < 0) && (q * m != v), q - 1, q)";
-    out = tc_lower_text(a, real ? "v / where(n < 1, 1, n)" : floored, 2, names, pair, type, type);
-  }
-  tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, w.dim), r->dtype));
-  return TC_STATUS_OK;
-}
-
-static void reduce_into(const tc_ref_view *y, int64_t to, int64_t from, const tc_ref_view *s, int32_t kind,
-                        bool first) {
-  if (y->dtype == TC_I64) {
-    int64_t p = tc_ref_i(y, to), q = tc_ref_i(s, from);
-    uint64_t sum = (uint64_t)p + (uint64_t)q, product = (uint64_t)p * (uint64_t)q;
-    int64_t all[] = {q, (int64_t)sum, (int64_t)product, p > q ? p : q, p < q ? p : q};
-    tc_ref_put_i(y, to, all[first ? TC_SCATTER_SET : kind]);
-    return;
-  }
-  double p = tc_ref_f(y, to), q = tc_ref_f(s, from), either = isnan(p) ? p : q;
-  bool nan = isnan(p) || isnan(q);
-  double all[] = {q, p + q, p * q, nan ? either : p > q ? p : q, nan ? either : p < q ? p : q};
-  tc_ref_put(y, to, (tc_c128){all[first ? TC_SCATTER_SET : kind], 0});
-}
-static int64_t floor_divide(int64_t x, int64_t n) { return x / n - (x % n < 0); }
-static int32_t scatter_reduce_ref(tc_op_args *a) {
-  const tc_ref_view *idx = tc_op_data(a, 2), *s = tc_op_data(a, 3), *y = tc_op_result_data(a, 0);
-  bool mean, own = tc_op_bool(a, 5, 1);
-  int32_t kind = reduce_kind(a, &mean);
-  int64_t i[TC_MAX_RANK] = {0}, n = tc_ref_numel(y), dim = tc_op_dim(a, 1, y->rank);
-  int64_t *count = tc_op_scratch(a, (uint64_t)(n + 1) * sizeof *count);
-  if (!count) return TC_STATUS_OUT_OF_MEMORY;
-  for (int64_t k = 0; k < n; k++) count[k] = own;
-  tc_ref_self(a);
-  for (bool more = tc_ref_numel(idx) > 0; more; more = tc_ref_next(y->rank, idx->sizes, i)) {
-    int64_t p = tc_ref_i(idx, tc_ref_offset(idx, i)), to = 0;
-    if (p < 0 || p >= y->sizes[dim])
-      return tc_op_fail(a, "index %lld is out of bounds for dimension %lld with size %lld", (long long)p,
-                        (long long)dim, (long long)y->sizes[dim]);
-    for (int32_t d = 0; d < y->rank; d++) to += (d == dim ? p : i[d]) * y->strides[d];
-    reduce_into(y, to, tc_ref_offset(s, i), s, kind, count[to]++ == 0);
-  }
-  for (int64_t k = 0; mean && k < n; k++) {
-    if (count[k] < 2) continue;
-    if (y->dtype == TC_I64) tc_ref_put_i(y, k, floor_divide(tc_ref_i(y, k), count[k]));
-    else tc_ref_put(y, k, (tc_c128){tc_ref_f(y, k) / (double)count[k], 0});
-  }
   return TC_STATUS_OK;
 }
 
@@ -388,10 +267,5 @@ static const tc_op_def rows[] = {
     ALONG("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"),
     ALONG("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"),
     ALONG("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"),
-    {.schema = "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
-               "include_self=True) -> Tensor",
-     .meta = scatter_reduce_meta,
-     .lower = scatter_reduce_lower,
-     .ref = scatter_reduce_ref},
 };
 TC_OP_FAMILY(scatter);

@@ -1,7 +1,7 @@
 // Scattering with a combination other than the last or the sum: products, extremes, means.
 //
-// scatter_reduce and scatter.reduce have an index of all dimensions, index_reduce a vector along one. The lowering goes
-// over the sources of each element of the result: correct on every backend and deterministic, result × sources.
+// scatter_reduce and scatter.reduce have an index of all dimensions, index_reduce a vector along one. Lowered to the
+// template "scatter"; where self is not included, its elements that are reached become neutral ones first.
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -120,67 +120,41 @@ static tc_bval neutral(tc_op_args *a, int32_t kind, tc_dtype d) {
   return tc_lo_const_int(a, d, kind == MIN ? top : c == 'i' ? -top - 1 : 0);
 }
 
-typedef struct operands {
-  tc_lt idx, src;
-  tc_int n;
-  tc_dtype compute;
-} operands;
+static tc_lt filled(tc_op_args *a, tc_lt like, int32_t kind, tc_dtype d) {
+  tc_int sizes[TC_MAX_RANK];
+  int32_t rank = tc_lo_rank(a, like);
+  for (int32_t i = 0; i < rank; i++) sizes[i] = tc_lo_size(a, like, i);
+  tc_lo_begin(a, 0, NULL, NULL);
+  return tc_lo_expand(a, tc_lo_end(a, neutral(a, kind, d), d), rank, sizes);
+}
 
-// Opens a reduction over the sources; gives whether a source goes to the element, and where it lies.
-static tc_bval open_sources(tc_op_args *a, const plan *p, const operands *o, int32_t kind, tc_int *at, tc_int *inside) {
-  const tc_tensor_type *r = tc_op_result_type(a, 0), *it = tc_op_tensor(a, 2);
-  tc_int index[TC_MAX_RANK + 1], one = tc_int_const(a, 1), k;
-  tc_lo_begin_reduce(a, kind, r->rank, r->sizes, 1, &o->n, index);
-  k = index[r->rank];
-  *inside = one;
-  for (int32_t d = 0; d < r->rank; d++) {
-    at[d] = d == p->dim ? k : index[d];
-    if (!p->whole || d == p->dim) continue;
-    tc_int in = tc_int_within(a, index[d], tc_int_const(a, 0), it->sizes[d]); // the index may be smaller than self
-    if (!tc_sym_is_int(in, 1)) *inside = tc_sym_is_int(*inside, 1) ? in : tc_sym_and(a->syms, *inside, in);
-  }
-  tc_bval none = tc_lo_const_int(a, tc_lo_dtype(a, o->idx), -1);
-  tc_bval v = tc_sym_is_int(*inside, 1) ? tc_lo_load(a, o->idx, p->whole ? at : &k)
-                                        : tc_lo_load_if(a, o->idx, at, *inside, none);
-  return tc_lo_op2(a, TC_K_EQ, tc_lo_cast(a, v, TC_I64), tc_lo_index(a, index[p->dim], TC_I64));
+// Every place divided by the number of elements there; ones start from PROD's neutral, zeros from SUM's.
+static tc_lt divided(tc_op_args *a, const plan *p, bool across, tc_lt total, tc_lt positions, tc_lt values,
+                     tc_dtype type) {
+  static const char *const names[] = {"v", "n"};
+  static const char *const floored = "let m = where(n < 1, 1, n); where(v % m < 0, v / m - 1, v / m)";
+  char c = tc_dtype_class(type);
+  tc_lt ones = filled(a, values, PROD, type), start = filled(a, total, p->include_self ? PROD : SUM, type);
+  tc_lt pair[2] = {total, tc_lower_scatter(a, TC_SCATTER_ADD, across, false, start, positions, ones, type)};
+  return tc_lower_text(a, c == 'f' || c == 'c' ? "v / where(n == 0, 1, n)" : floored, 2, names, pair, type, type);
 }
 
 static int32_t scatter_lower(tc_op_args *a) {
-  static const int32_t reductions[] = {TC_RED_SUM, TC_RED_PROD, TC_RED_SUM, TC_RED_MAX, TC_RED_MIN};
-  const tc_tensor_type *r = tc_op_result_type(a, 0), *it = tc_op_tensor(a, 2);
+  static const int32_t kinds[] = {TC_SCATTER_ADD, TC_SCATTER_MUL, TC_SCATTER_ADD, TC_SCATTER_MAX, TC_SCATTER_MIN};
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
   plan p;
-  tc_int at[TC_MAX_RANK], index[TC_MAX_RANK], inside;
+  tc_lt positions, values;
   if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
   if (r->rank == 0) return tc_op_fail(a, "a reduction into a tensor of rank 0 is not lowered");
-  tc_int n = p.whole ? it->sizes[p.dim] : tc_op_numel(a, it);
-  operands o = {.n = n, .compute = tc_op_math_type(r->dtype), .src = tc_lo_arg(a, 3)};
-  tc_lt self = tc_lo_arg(a, 0);
-  if (tc_lo_rank(a, o.src) == 0) o.src = tc_lo_expand(a, o.src, r->rank, p.whole ? it->sizes : r->sizes);
-  o.idx = p.whole ? tc_lo_arg(a, 2) : tc_lo_reshape(a, tc_lo_arg(a, 2), 1, &n);
-  tc_bval hit = open_sources(a, &p, &o, reductions[p.kind], at, &inside);
-  tc_dtype from = tc_lo_dtype(a, o.src);
-  tc_bval v = tc_sym_is_int(inside, 1)
-                  ? tc_lo_load(a, o.src, at)
-                  : tc_lo_load_if(a, o.src, at, inside, tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), from));
-  tc_lt all = tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_cast(a, v, o.compute), neutral(a, p.kind, o.compute)),
-                        o.compute);
-  hit = open_sources(a, &p, &o, TC_RED_SUM, at, &inside);
-  tc_lt count = tc_lo_end(a, tc_lo_cast(a, hit, TC_I64), TC_I64);
-  tc_lo_begin(a, r->rank, r->sizes, index);
-  tc_bval old = tc_lo_load(a, self, index), got = tc_lo_load(a, all, index), wide = tc_lo_cast(a, old, o.compute);
-  static const int32_t combine_ops[] = {TC_K_ADD, TC_K_MUL, TC_K_ADD, TC_K_MAX, TC_K_MIN};
-  if (p.include_self) got = tc_lo_op2(a, combine_ops[p.kind], wide, got);
-  tc_bval c = tc_lo_load(a, count, index), zero = tc_lo_const_int(a, TC_I64, 0);
-  if (p.kind == MEAN) {
-    tc_bval total = p.include_self ? tc_lo_op2(a, TC_K_ADD, c, tc_lo_const_int(a, TC_I64, 1))
-                                   : tc_lo_op2(a, TC_K_MAX, c, tc_lo_const_int(a, TC_I64, 1));
-    static const char *const names[] = {"s", "n"};
-    tc_bval by[2] = {got, tc_lo_cast(a, total, o.compute)};
-    got =
-        tc_lo_text(a, tc_dtype_class(o.compute) == 'f' ? "s / n" : "where(s % n < 0, s / n - 1, s / n)", 2, names, by);
-  }
-  tc_bval any = tc_lo_op2(a, TC_K_GT, c, zero);
-  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, any, tc_lo_cast(a, got, r->dtype), old), r->dtype));
+  tc_lt out = tc_lower_moved(a, tc_lo_arg(a, 0), p.dim, 0);
+  tc_scatter_operands(a, p.whole, p.dim, &positions, &values);
+  bool across = tc_scatter_across(a, r, p.dim == r->rank - 1), exact = p.kind == MAX || p.kind == MIN;
+  tc_dtype type = exact ? r->dtype : tc_scatter_type(a, r->dtype, r->sizes[p.dim], tc_lo_size(a, positions, 0));
+  if (!p.include_self)
+    out = tc_lower_scatter(a, TC_SCATTER_SET, across, false, out, positions, filled(a, values, p.kind, type), type);
+  out = tc_lower_scatter(a, kinds[p.kind], across, false, out, positions, values, type);
+  if (p.kind == MEAN) out = divided(a, &p, across, out, positions, values, type);
+  tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, p.dim), r->dtype));
   return TC_STATUS_OK;
 }
 

@@ -32,13 +32,14 @@ static void fill_node(question *q, const tc_node *n, const tc_op_args *args, int
   q->node.n_results = n_results;
 }
 
-// The cheapest library for the node, or NULL.
-static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n) {
+// The cheapest library for the node, or NULL; of those that want to be preferred to lowerings, or of all.
+static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n, bool preferred) {
   const tc_device_calls *best = NULL;
   int64_t least = INT64_MAX;
   for (int32_t i = 0; i < d->n_calls; i++) {
     const tc_device_calls *c = &d->calls[i];
     int64_t cost = -1;
+    if (preferred && !c->table->preferred) continue;
     tc_status s =
         tc_plugin_status(c->plugin, c->table->supports(c->plugin->host, d->handle, n, &cost), "while asking a library");
     if (s != TC_OK) tc_log(d->logger, TC_LOG_PERF_HINTS, "%s", tc_status_text(s));
@@ -49,7 +50,7 @@ static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n) {
 }
 
 // The library for a node of the graph, or NULL.
-static const tc_device_calls *library_for(tc_device *d, const tc_node *n) {
+static const tc_device_calls *library_for(tc_device *d, const tc_node *n, bool preferred) {
   tc_module *m = n->graph->module;
   if (d->n_calls == 0 || n->n_results < 1 || n->n_results > 2) return NULL;
   question *q = TC_NEW(m->arena, question);
@@ -72,17 +73,16 @@ static const tc_device_calls *library_for(tc_device *d, const tc_node *n) {
   tc_op_args args;
   tc_op_args_init(&args, TC_MOMENT_LOWER, m, n->graph, n->op, n->n_args, n->args, n->source);
   fill_node(q, n, &args, count, n->n_results);
-  return cheapest(d, &q->node);
+  return cheapest(d, &q->node, preferred);
 }
 
-bool tc_exec_call_supported(void *device, const tc_node *n) { return library_for(device, n) != NULL; }
+bool tc_exec_call_supported(void *device, const tc_node *n) { return library_for(device, n, false) != NULL; }
 
 bool tc_exec_call_preferred(void *device, const tc_node *n) {
   const tc_device *d = device;
   bool any = false;
   for (int32_t i = 0; i < d->n_calls; i++) any |= d->calls[i].table->preferred != 0;
-  const tc_device_calls *c = any ? library_for(device, n) : NULL;
-  return c && c->table->preferred;
+  return any && library_for(device, n, true);
 }
 
 // ---- Creation ----
@@ -113,7 +113,7 @@ tc_status exec_call_create(tc_exec *e, exec_op *x) {
   c->args = TC_NEW(e->arena, tc_op_args);
   tc_op_args_init(c->args, TC_MOMENT_LOWER, e->plan->module, n->graph, n->op, n->n_args, n->args, n->source);
   fill_node(q, n, c->args, op->n_operands, op->n_args - op->n_operands);
-  const tc_device_calls *best = cheapest(e->d, &q->node);
+  const tc_device_calls *best = cheapest(e->d, &q->node, false);
   if (!best)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "no library does " TC_SV_FMT " for these layouts\n  at " TC_SV_FMT,
                     TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->source));

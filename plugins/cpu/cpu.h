@@ -31,6 +31,8 @@ typedef struct tc_cpu_target {
 int32_t tc_cpu_detect(const tc_host *h, tc_cpu_target *out);
 // Fills what does not need an opened device: name, target text, caches, cores, limits.
 void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props *out);
+// True if there are instructions that multiply pairs of bf16 and add in f32.
+int32_t tc_cpu_pairs_bf16(const tc_cpu_target *t);
 // True if code made for `code` runs on `host`.
 int32_t tc_cpu_target_runs(const uint32_t *code, const tc_cpu_target *host);
 

@@ -82,6 +82,8 @@ int32_t tc_cpu_target_runs(const uint32_t *code, const tc_cpu_target *host) {
   return code[TC_CPU_WORD_VECTOR] <= host->words[TC_CPU_WORD_VECTOR];
 }
 
+int32_t tc_cpu_pairs_bf16(const tc_cpu_target *t) { return (t->words[WORD_71A] & WIDE_71A) != 0; }
+
 // The cache that a core sees; what sysconf says may be all of the machine's.
 static int64_t cache_bytes(int level, int64_t otherwise) {
   static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};

@@ -118,8 +118,53 @@ static const tc_call_table dnn_calls = {
     .thread_safe = 1,
     .capture_safe = 1,
 };
-static const tc_call_table *const calls[] = {&dnn_calls};
-enum { N_CALLS = 1, CALLS_BIT = TC_CAP_CALLS };
+
+// Products of bf16 matrices on a processor that multiplies pairs of bf16: twice the rate of our own products, which
+// work in f32, so the library is preferred to them. Small ones are left to kernels, whose neighbours fuse.
+enum { LEAST_ROWS = 16 };
+static const double LEAST_FLOPS = 1 << 24;
+
+static int bf16_product(tc_device_ *d, const tc_call_node *n) {
+  static const struct {
+    const char *op;
+    int32_t left; // the operand that is the left factor
+  } ops[] = {{"aten::linear", 0}, {"aten::mm", 0}, {"aten::matmul", 0}, {"aten::addmm", 1}};
+  const tc_view *out = n->results, *left = NULL;
+  if (!tc_cpu_pairs_bf16(tc_cpu_device_target(d)) || n->n_results != 1 || out->dtype != TC_BF16 || out->rank < 2)
+    return 0;
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (n->op.size == strlen(ops[i].op) && memcmp(n->op.data, ops[i].op, n->op.size) == 0)
+      left = &n->operands[ops[i].left];
+  if (!left || left->rank < 2) return 0;
+  double rows = 1, columns = (double)out->sizes[out->rank - 1], inner = (double)left->sizes[left->rank - 1];
+  for (int32_t i = 0; i + 1 < out->rank; i++) {
+    if (out->sizes[i] < 0) return 0; // not known yet
+    rows *= (double)out->sizes[i];
+  }
+  return columns > 0 && inner > 0 && rows >= LEAST_ROWS && 2 * rows * columns * inner >= LEAST_FLOPS;
+}
+
+static int32_t bf16_supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
+  *out_cost = -1;
+  if (!bf16_product(d, n)) return TC_STATUS_OK; // without opening the library
+  int32_t s = dnn_supports(h, d, n, out_cost);
+  if (s == TC_STATUS_OK && *out_cost > 0) --*out_cost; // this table rather than the other, for the same call
+  return s;
+}
+
+static const tc_call_table bf16_calls = {
+    .struct_size = sizeof bf16_calls,
+    .name = {"onednn-bf16", 11},
+    .supports = bf16_supports,
+    .prepare = dnn_prepare,
+    .run = dnn_run,
+    .destroy = dnn_destroy,
+    .thread_safe = 1,
+    .capture_safe = 1,
+    .preferred = 1,
+};
+static const tc_call_table *const calls[] = {&dnn_calls, &bf16_calls};
+enum { N_CALLS = 2, CALLS_BIT = TC_CAP_CALLS };
 #else
 static const tc_call_table *const *const calls = NULL;
 enum { N_CALLS = 0, CALLS_BIT = 0 };

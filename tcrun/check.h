@@ -20,6 +20,14 @@ typedef struct check_run {
   int32_t n_files;
 } check_run;
 
+// Factorisations that are fixed only up to sign, phase or order, by what they stand for; *out_known is false for other
+// ops, and then nothing was compared. `input` is the program's first.
+TC_NODISCARD tc_status tcrun_compare_factors(const tc_allocator *a, tc_sv op, const tc_tensor *input, int32_t n,
+                                             const tc_tensor *const *got, const tc_tensor *const *want,
+                                             bool *out_known);
+// Of ops that give values and where they stand: along some dimension, the input has these values at these places.
+bool tcrun_places_hold(tc_sv op, const tc_tensor *input, const tc_tensor *values, const tc_tensor *places);
+
 // Runs the cases of a file from number `first` on. For each it writes "B NUMBER LABEL\n", then "R {json}\n"; at the end
 // "E\n". The context is opened on the first call and kept in *c.
 TC_NODISCARD tc_status check_run_file(const check_run *r, tc_context **c, int32_t file, int32_t first, FILE *to);

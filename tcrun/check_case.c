@@ -180,6 +180,29 @@ static bool is_special_complex(const check_case *k, tc_dtype d) {
   return tc_json_str(tc_json_get(k->line, "source"), &source) && tc_sv_is(source, "special") && tc_dtype_is_complex(d);
 }
 
+static const tc_tensor *first_input(const check_case *k) {
+  return k->m.n_in > 0 && k->inputs[k->m.in[0]].storage ? &k->inputs[k->m.in[0]] : NULL;
+}
+static tc_sv op_of(const check_case *k) {
+  tc_sv op = {0};
+  tc_json_str(tc_json_get(k->line, "op"), &op);
+  return op;
+}
+
+// The outputs of a case of which several results are right; *out_done if they were compared here.
+static tc_status compare_factors(check_case *k, bool *out_done) {
+  enum { MOST = 4 };
+  const tc_tensor *got[MOST], *want[MOST];
+  int32_t n = tcrun_user_outputs(&k->m);
+  *out_done = false;
+  if (!flag(k->line, "not_unique") || k->set || n > MOST || !first_input(k)) return TC_OK;
+  for (int32_t i = 0; i < n; i++) {
+    got[i] = &k->outputs[tcrun_output_of(&k->m, i)], want[i] = find(k, "out", i);
+    if (!want[i] || !got[i]->storage) return TC_OK;
+  }
+  return tcrun_compare_factors(k->c->allocator, op_of(k), first_input(k), n, got, want, out_done);
+}
+
 static tc_status compare_outputs(check_case *k, const int64_t *symbols) {
   const model *m = &k->m;
   int32_t n = tcrun_user_outputs(m);
@@ -187,6 +210,8 @@ static tc_status compare_outputs(check_case *k, const int64_t *symbols) {
   if (tc_json_present(outputs) && k->set == 0 && tc_json_count(outputs) != n)
     return tc_error(TC_STATUS_MISMATCH, "%d outputs instead of %lld", n, (long long)tc_json_count(outputs));
   int32_t extra = m->graph->outputs.count - m->n_out_types; // mutations that functionalising put in front
+  bool compared;
+  TC_TRY(compare_factors(k, &compared));
   for (int32_t leaf = 0; leaf < n; leaf++) {
     int32_t i = tcrun_output_of(m, leaf);
     const tc_tensor *got = &k->outputs[i], *want = find_set(k, "out", leaf),
@@ -197,10 +222,16 @@ static tc_status compare_outputs(check_case *k, const int64_t *symbols) {
       TC_TRY(check_promises(k, promised), "while checking '" TC_SV_FMT "'", TC_SV_ARG(name));
       TC_TRY(check_strides(k, promised, got, symbols), "while checking '" TC_SV_FMT "'", TC_SV_ARG(name));
     }
-    if (!want) continue;
+    if (!want || compared) continue;
     tolerance t = tolerance_of(k, leaf, got->dtype);
     t.either = is_special_complex(k, got->dtype);
-    TC_TRY(compare(k, name, got, want, ref, t));
+    tc_status s = compare(k, name, got, want, ref, t);
+    if (s && leaf == 1 && first_input(k) && k->outputs[tcrun_output_of(m, 0)].storage &&
+        tcrun_places_hold(op_of(k), first_input(k), &k->outputs[tcrun_output_of(m, 0)], got)) {
+      tc_status_free(s); // equal values, in another order
+      s = TC_OK;
+    }
+    TC_TRY(s);
   }
   return TC_OK;
 }

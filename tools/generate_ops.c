@@ -48,11 +48,10 @@ static c_type type_of(const tc_schema_arg *a) {
 
 // Names that C or C++ keep for themselves, or that the functions use, get a trailing underscore.
 static void put_name(FILE *f, tc_sv name) {
-  static const char *const kept[] = {"default",  "register", "float", "int",    "double", "char",
-                                     "bool",     "long",     "short", "signed", "this",   "new",
-                                     "template", "operator", "and",   "or",     "not",    "xor",
-                                     "delete",   "switch",   "case",  "const",  "c",      "results",
-                                     "a",        "i",        "r",     "here",   "union",  "capacity"};
+  static const char *const kept[] = {
+      "default", "register", "float",    "int",      "double", "char", "bool", "long", "short",  "signed",
+      "this",    "new",      "template", "operator", "and",    "or",   "not",  "xor",  "delete", "switch",
+      "case",    "const",    "c",        "results",  "a",      "i",    "r",    "here", "union",  "capacity"};
   fprintf(f, TC_SV_FMT, TC_SV_ARG(name));
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
     if (tc_sv_is(name, kept[i])) fputc('_', f);

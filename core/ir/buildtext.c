@@ -149,6 +149,7 @@ tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, const tc_arg *
       slots[k] = tc_arg_of_preset(b->graph->module, &s->args[k].preset);
   tc_node *node;
   TC_TRY(tc_graph_add_node(b->graph, b->before, op, used, slots, (tc_sv){0}, b->source, &node));
+  if (b->stream && (op->def->traits & TC_OP_RANDOM)) node->stream = b->stream;
   if (node->n_results == 1 && !(s->n_returns == 1 && s->returns[0].is_list)) *out = result_arg(node->results[0]);
   else if (node->n_results == 0) *out = tc_arg_none();
   else {

@@ -74,6 +74,7 @@ struct tc_node {
   tc_value **results; // Tensor[] results are flattened
   int32_t inplace;    // number of the argument whose storage the first result takes over, or -1 (pass reinplace)
   bool dead;          // unlinked at the next sweep
+  uint64_t stream;    // of a random op: its place among the program's random nodes, from 1; every pass keeps it
   tc_sv name;
   tc_sv source; // the model's own source line: "file.py:12 y = f(x)", or empty
 };
@@ -137,6 +138,7 @@ struct tc_module {
   TC_VEC(tc_graph *) graphs;        // entry points, by name ("forward" or the archive's method)
   TC_VEC(const tc_sym *) requires_; // conditions on symbols that inputs must meet (range constraints, asserts, guards)
   tc_map *bindings;                 // name → tc_binding *, shared by the graphs
+  uint64_t random_nodes;            // made so far
 };
 
 // ---- building ----

@@ -326,6 +326,7 @@ tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32
                  .n_results = a.n_results,
                  .inplace = -1,
                  .source = tc_sv_copy(arena, source)};
+  if ((op->def->traits & TC_OP_RANDOM) && !g->scratch) n->stream = ++g->module->random_nodes;
   if (!name.size) name = op->schema.name;
   n->name = tc_sv_copy(arena, name);
   n->results = TC_NEW_ARRAY(arena, tc_value *, a.n_results);

@@ -12,6 +12,7 @@ enum { MAX_SCALAR_ARGS = 3 };
 
 typedef struct ref_frame {
   ref_run *run;
+  uint64_t stream;
   ref_tensor *args;   // resolved tensors by argument; buffer NULL: none
   ref_tensor **elems; // by argument of kind TENSORS
   tc_ref_view *views, **elem_views;
@@ -95,7 +96,7 @@ static const tc_ref_hooks hooks = {
 void tc_ref_seed(const tc_op_args *a, uint64_t *out_seed, uint64_t *out_node) {
   const ref_frame *f = a->state;
   *out_seed = f->run->options->seed;
-  *out_node = f->run->random_nodes;
+  *out_node = f->stream;
 }
 
 // ---- arguments ----
@@ -359,7 +360,7 @@ static bool known_size(const tc_tensor_type *t) {
 
 tc_status ref_call(ref_run *r, const tc_node *n, const tc_op *op, ref_slot *(*slot)(void *, tc_value *), void *self,
                    ref_tensor *results) {
-  ref_frame f = {.run = r};
+  ref_frame f = {.run = r, .stream = n->stream};
   tc_op_args a = {.moment = TC_MOMENT_REF,
                   .op = op,
                   .syms = r->syms,
@@ -373,7 +374,6 @@ tc_status ref_call(ref_run *r, const tc_node *n, const tc_op *op, ref_slot *(*sl
   f.elem_views = TC_NEW_ARRAY(r->arena, tc_ref_view *, n->n_args);
   a.arg_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type *, n->n_args),
   a.elem_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type **, n->n_args);
-  if (op->def->traits & TC_OP_RANDOM) r->random_nodes++;
   tc_status s = take_args(&f, &a, n, slot, self);
   if (!s) s = take_results(&f, &a, n);
   // Results of known size are there before the reference runs, so that it need not expect a failure.

@@ -227,7 +227,8 @@ static tc_status run_expanded(ref_scope *s, tc_node *n) {
   if (scratch->scratch > 32) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the decomposition does not end");
   int32_t n_out;
   tc_arg *out;
-  TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source}, n->op, n->n_args, n->args, &n_out, &out));
+  TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source, .stream = n->stream}, n->op, n->n_args,
+                      n->args, &n_out, &out));
   if (n_out != n->n_results)
     return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
   ref_scope inner = {.run = s->run, .graph = scratch, .slots = s->slots}; // values of both graphs: keys are pointers

@@ -38,7 +38,7 @@ tc_ref_number tc_ref_convert(tc_ref_number v, tc_dtype to);
 // A pointwise op with a scalar reference on single values: the rounded result. False if the row does not say it.
 bool tc_ref_fold(const tc_op *op, tc_dtype result, int32_t n, const tc_ref_number *args, tc_ref_number *out);
 
-// The seed of the run and a number that differs for every random node: for references of random ops.
+// The seed of the run and the node's stream (tc_node): for references of random ops.
 struct tc_op_args;
 void tc_ref_seed(const struct tc_op_args *a, uint64_t *out_seed, uint64_t *out_node);
 

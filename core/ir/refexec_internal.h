@@ -42,7 +42,6 @@ typedef struct ref_run {
   uint8_t *bound;
   int32_t n_symbols;
   ref_buffer *buffers; // all live ones
-  uint64_t random_nodes;
 } ref_run;
 
 // A graph that is being run.

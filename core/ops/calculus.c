@@ -48,6 +48,18 @@ enum { C = TC_OP_COMPLEX };
        "if(y.size(dim) == 0, sum(y, [dim]), _trapezoid_x(y, x, dim))"), \
       TEXT(name ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",  \
            "if(y.size(dim) == 0, sum(y, [dim]), _trapezoid_dx(y, float(dx), dim))")
+// From both ends towards the middle, so that both are met.
+#define LINSPACE(head)                                                                                                \
+  TEXT(head                                                                                                           \
+       ", int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> " \
+       "Tensor",                                                                                                      \
+       "let out = if(is_none(dtype), if(is_complex(start) || is_complex(end), c64, f32), dtype);"                     \
+       "let w = if(is_int(out), f64, wide(out)); let s = add(zeros([], dtype=w), start); let e = add(zeros([], "      \
+       "dtype=w), "                                                                                                   \
+       "end); let k = arange(steps, dtype=zeros([], dtype=w).real_dtype);"                                            \
+       "let d = div(sub(e, s), float(max(steps - 1, 1)));"                                                            \
+       "to(if(steps == 1, reshape(s, [1]), where(lt(k, float(steps // 2)), add(s, mul(k, d)), sub(e, mul(rsub(k, "    \
+       "float(steps - 1)), d)))), out)")
 static const tc_op_def rows[] = {
     TRAPEZOID("trapezoid"),
     TEXT("trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", "trapezoid(y, x, dim=dim)"),
@@ -73,6 +85,9 @@ static const tc_op_def rows[] = {
          "cat([one, cumprod(mul(v, ones([n - 1], dtype=v.dtype)), -1)], -1)"),
     TEXT("resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor",
          "reshape(slice(reshape(self, [-1]), 0, 0, the_template.numel), the_template.sizes)"),
+    LINSPACE("linspace.Tensor_Tensor(Tensor start, Tensor end"),
+    LINSPACE("linspace.Tensor_Scalar(Tensor start, Scalar end"),
+    LINSPACE("linspace.Scalar_Tensor(Scalar start, Tensor end"),
     TEXT("msort(Tensor self) -> Tensor", "let v, i = sort(self, 0); v"),
 };
 TC_OP_FAMILY(calculus);

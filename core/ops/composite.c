@@ -140,6 +140,9 @@ static const tc_op_def rows[] = {
     TEXT("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", 0,
          "where(gt(self, lambd), sub(self, lambd), where(lt(self, -lambd), add(self, lambd), mul(self, 0)))"),
     TEXT("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", 0,
+         "let d = promote(x1, x2); if(d == wide(d), _cosine_similarity(x1, x2, dim, eps), "
+         "to(_cosine_similarity(to(x1, wide(d)), to(x2, wide(d)), dim, eps), d))"),
+    TEXT("_cosine_similarity(Tensor x1, Tensor x2, int dim, float eps) -> Tensor", 0,
          "let n = clamp(sqrt(sum(mul(x1, x1), [dim])), eps); let m = clamp(sqrt(sum(mul(x2, x2), [dim])), eps); "
          "div(sum(mul(x1, x2), [dim]), mul(n, m))"),
     TEXT("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", C,

@@ -182,9 +182,22 @@ static int32_t eye_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// empty_strided: sizes and strides as given.
+static int32_t strided_meta(tc_op_args *a) {
+  int32_t size = tc_op_arg_index(a, "size"), stride = size + 1, n = tc_op_count(a, size);
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
+  if (n > TC_MAX_RANK || tc_op_count(a, stride) != n)
+    return tc_op_fail(a, "dimensionality of sizes (%d) must match dimensionality of strides (%d)", n,
+                      tc_op_count(a, stride));
+  for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, size, i), strides[i] = tc_op_sym_at(a, stride, i);
+  return tc_op_set_result(a, 0, tc_op_dtype(a, stride + 1, size ? tc_op_tensor(a, 0)->dtype : TC_F32), n, sizes,
+                          strides);
+}
+
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define FORMAT ", MemoryFormat? memory_format=None"
 #define FILL(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
+#define STRIDED(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = strided_meta, .lower = fill_lower, .ref = fill_ref}
 #define RANGE(s) {.schema = s, .meta = arange_meta, .lower = arange_lower, .ref = arange_ref}
 static const tc_op_def rows[] = {
     FILL("full(SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
@@ -200,6 +213,8 @@ static const tc_op_def rows[] = {
          ") -> Tensor"), // zeros: uninitialised memory is never shown
     FILL("new_empty(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("empty_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
+    STRIDED("empty_strided(SymInt[] size, SymInt[] stride, *, " OPTIONS ") -> Tensor"),
+    STRIDED("new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, " OPTIONS ") -> Tensor"),
     FILL("scalar_tensor(Scalar s, *, " OPTIONS ") -> Tensor"),
     FILL("fill.Scalar(Tensor self, Scalar value) -> Tensor"),
     {.schema = "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", .traits = TC_OP_COMPLEX},

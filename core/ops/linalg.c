@@ -624,6 +624,14 @@ static int32_t solve_expand(tc_op_args *a) {
     tc_ex_push(a, x);
     tc_ex_push_int(a, tc_int_const(a, -1));
     x = tc_ex_make(a, 1, NULL);
+    if (b->rank > 1) { // PyTorch lays vectors out as if their last two dimensions were a matrix
+      static const char *const steps[] = {"aten::mT", "aten::_row_major", "aten::mT"};
+      for (int32_t k = 0; k < 3; k++) {
+        tc_ex_begin(a, steps[k]);
+        tc_ex_push(a, x);
+        x = tc_ex_make(a, 1, NULL);
+      }
+    }
   }
   tc_ex_result(a, 0, x);
   if (tc_sv_is(a->op->schema.name, "_linalg_solve_ex")) {
@@ -768,6 +776,8 @@ static const tc_op_def rows[] = {
          "let lu, p, i = linalg_lu_factor_ex(A, pivot=pivot); lu, p"),
     TEXT("linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
          "let lu, p, i = linalg_lu_factor_ex(A, pivot=pivot); let q, l, u = lu_unpack(lu, p); q, l, u"),
+    TEXT("linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
+         "let l, p, i = linalg_ldl_factor_ex(self, hermitian=hermitian); l, p"),
     TEXT("lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
          "linalg_lu_solve(LU_data, LU_pivots, self)"),
     TEXT("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",

@@ -138,6 +138,12 @@ static const tc_op_def rows[] = {
     TEXT("prelu(Tensor self, Tensor weight) -> Tensor",
          "where(gt(self, 0), self, if(self.rank < 2, mul(self, reshape(weight, if(self.rank == 0, [], [-1]))), "
          "movedim(mul(movedim(self, 1, -1), reshape(weight, [-1])), -1, 1)))"),
+    {.schema =
+         "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? "
+         "generator=None) -> Tensor",
+     .traits = TC_OP_RANDOM,
+     .decompose = "if(training, where(gt(self, 0), self, mul(self, uniform(self, float(lower), float(upper)))), "
+                  "leaky_relu(self, (float(lower) + float(upper)) / 2.0))"},
     TEXT("_prelu_kernel(Tensor self, Tensor weight) -> Tensor", "where(gt(self, 0), self, mul(self, weight))"),
     TEXT("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
          "where(le(self, threshold), to(scalar_tensor(value), self.dtype), self)"),

@@ -16,7 +16,7 @@
   X(sample) X(patches) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter)            \
   X(index_put) X(sort)                                                                                      \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
-  X(scatter_reduce) X(masked) X(order) X(backward) X(linalg)                                                              \
+  X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
   X(control)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;

@@ -19,10 +19,10 @@ static int32_t read_order(tc_op_args *a, order *o) {
   o->dim = tc_op_dim(a, tc_op_arg_index(a, "dim"), t->rank);
   if (o->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_dtype_is_complex(t->dtype)) return tc_op_fail(a, "complex numbers have no order: %s", tc_op_shape_text(a, 0));
-  if (t->rank == 0) return tc_op_fail(a, "ordering a tensor of rank 0 is not available");
   o->descending = largest >= 0 ? tc_op_bool(a, largest, 1) : tc_op_bool(a, descending, 0);
-  o->keep = k >= 0 ? tc_op_sym(a, k) : t->sizes[o->dim];
-  if (k >= 0 && (tc_int_lt(a, t->sizes[o->dim], o->keep) == 1 || tc_int_lt(a, o->keep, tc_int_const(a, 0)) == 1))
+  o->keep = k >= 0 ? tc_op_sym(a, k) : t->rank ? t->sizes[o->dim] : tc_int_const(a, 1);
+  if (k >= 0 && t->rank &&
+      (tc_int_lt(a, t->sizes[o->dim], o->keep) == 1 || tc_int_lt(a, o->keep, tc_int_const(a, 0)) == 1))
     return tc_op_fail(a, "k is out of range for dimension %lld of %s", (long long)o->dim, tc_op_shape_text(a, 0));
   return TC_STATUS_OK;
 }
@@ -95,6 +95,12 @@ static int32_t order_lower(tc_op_args *a) {
   tc_int index[TC_MAX_RANK];
   if (read_order(a, &o)) return TC_STATUS_INVALID_ARGUMENT;
   tc_lt x = tc_lo_arg(a, 0);
+  if (r->rank == 0) { // one element, in its place
+    tc_lo_begin(a, 0, NULL, index);
+    tc_lo_result(a, a->n_results - 1, tc_lo_end(a, tc_lo_const_int(a, TC_I64, 0), TC_I64));
+    if (a->n_results > 1) tc_lo_result(a, 0, x);
+    return TC_STATUS_OK;
+  }
   int64_t wanted = 0;
   if (tc_op_arg_index(a, "k") < 0 || !tc_int_is_const(o.keep, &wanted)) wanted = 0;
   tc_lt words = order_of(a, tc_lower_moved(a, x, o.dim, r->rank - 1), o.descending, wanted);
@@ -138,6 +144,11 @@ static int32_t order_ref(tc_op_args *a) {
                     *values = a->n_results > 1 ? tc_op_result_data(a, 0) : NULL;
   order o;
   if (read_order(a, &o)) return TC_STATUS_INVALID_ARGUMENT;
+  if (x->rank == 0) {
+    tc_ref_put_i(ids, 0, 0);
+    if (values) tc_ref_copy(values, 0, x, 0);
+    return TC_STATUS_OK;
+  }
   int64_t n = x->sizes[o.dim], keep = ids->sizes[o.dim], i[TC_MAX_RANK] = {0}, s = x->strides[o.dim];
   int64_t *list = tc_op_scratch(a, (uint64_t)(2 * n + 1) * sizeof *list);
   if (!list) return TC_STATUS_OUT_OF_MEMORY;

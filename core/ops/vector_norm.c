@@ -99,6 +99,11 @@ static const tc_op_def rows[] = {
          "linalg_vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, [-1])"),
     REAL("_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
          "linalg_vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, [-1])"),
+    REAL(
+        "_pdist_forward(Tensor self, float p=2.) -> Tensor",
+        "let ij = triu_indices(self.size(0), self.size(0), 1); linalg_vector_norm(sub(index(self, [select(ij, 0, 0)]), "
+        "index(self, [select(ij, 0, 1)])), p, [-1])"),
+    REAL("pdist(Tensor self, float p=2.) -> Tensor", "_pdist_forward(self, p)"),
     TEXT("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", "sum(mul(conj(x), y), [dim])"),
 };
 TC_OP_FAMILY(vector_norm);

@@ -36,7 +36,7 @@ static tc_status replace_result(const tc_build *b, tc_node *n, int32_t i, const 
 }
 
 static tc_status replace(tc_graph *g, tc_node *n) {
-  tc_build b = {.graph = g, .before = n, .source = n->source};
+  tc_build b = {.graph = g, .before = n, .source = n->source, .stream = n->stream};
   int32_t count = 0;
   tc_arg *results;
   TC_TRY(tc_expand_op(&b, n->op, n->n_args, n->args, &count, &results));

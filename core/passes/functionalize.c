@@ -179,8 +179,10 @@ static tc_status call_by_names(writer *w, tc_node *n, const tc_op *f, tc_node **
               : f->schema.args[i].has_default ? tc_arg_of_preset(w->g->module, &f->schema.args[i].preset)
                                               : tc_arg_none();
   }
-  return tc_graph_add_node(w->g, w->b.before, f, f->schema.n_args, args,
-                           n->results && n->n_results ? n->results[0]->name : n->name, n->source, out);
+  TC_TRY(tc_graph_add_node(w->g, w->b.before, f, f->schema.n_args, args,
+                           n->results && n->n_results ? n->results[0]->name : n->name, n->source, out));
+  (*out)->stream = n->stream;
+  return TC_OK;
 }
 
 static tc_status do_hidden_write(writer *w, tc_node *n, int32_t which, handle **old) {
@@ -233,6 +235,7 @@ static tc_status do_inplace(writer *w, tc_node *n, const tc_op *f, handle **old)
     } else {
       tc_node *made;
       TC_TRY(tc_graph_add_node(w->g, w->b.before, f, n->n_args, n->args, n->results[0]->name, n->source, &made));
+      made->stream = n->stream;
       v = made->results[0];
     }
     TC_TRY(write_arg(w, old[0], n->args[0].value, v));

@@ -1,0 +1,185 @@
+// Reductions over groups of consecutive rows: bags of embeddings and segments, whose borders come from data; and a loss
+// over lists that end where data say.
+//
+// Gathers of unknown length are no single loop nest, so these have references only: a device does them by its fallback.
+#include <math.h>
+
+#include "core/ops/ops.h"
+
+// ---- _embedding_bag: mode 0 sum, 1 mean, 2 max ----
+typedef struct bag {
+  int32_t mode;
+  bool last; // offsets end with the number of indices
+  int64_t padding;
+} bag;
+static bag bag_of(tc_op_args *a) {
+  bag b = {(int32_t)tc_op_int(a, 4, 0), tc_op_bool(a, 7, 0), tc_op_int(a, 8, -1)};
+  int64_t rows;
+  if (tc_int_is_const(tc_op_tensor(a, 0)->sizes[0], &rows) && tc_op_kind(a, 8) == TC_AK_INT && b.padding < 0 &&
+      tc_sv_is(a->op->schema.name, "embedding_bag"))
+    b.padding += rows;
+  return b;
+}
+static int32_t bag_meta(tc_op_args *a) {
+  const tc_tensor_type *w = tc_op_tensor(a, 0), *i = tc_op_tensor(a, 1), *o = tc_op_tensor(a, 2);
+  bag b = bag_of(a);
+  if (w->rank != 2 || i->rank != 1 || o->rank != 1)
+    return tc_op_fail(a, "weight has to be a matrix, indices and offsets vectors: %s, %s, %s", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, 1), tc_op_shape_text(a, 2));
+  if (b.mode < 0 || b.mode > 2) return tc_op_fail(a, "mode %d is not 0 (sum), 1 (mean) or 2 (max)", b.mode);
+  tc_int bags = b.last ? tc_int_sub(a, o->sizes[0], tc_int_const(a, 1)) : o->sizes[0], none = tc_int_const(a, 0),
+         out[2] = {bags, w->sizes[1]};
+  return tc_op_set_result(a, 0, w->dtype, 2, out, NULL) ||
+         tc_op_set_result(a, 1, i->dtype, 1, b.mode ? &i->sizes[0] : &none, NULL) ||
+         tc_op_set_result(a, 2, i->dtype, 1, &bags, NULL) ||
+         tc_op_set_result(a, 3, i->dtype, b.mode == 2 ? 2 : 1, out, NULL);
+}
+static int32_t bag_ref(tc_op_args *a) {
+  const tc_ref_view *w = tc_op_data(a, 0), *idx = tc_op_data(a, 1), *off = tc_op_data(a, 2), *scale = tc_op_data(a, 6),
+                    *y = tc_op_result_data(a, 0), *owner = tc_op_result_data(a, 1), *size = tc_op_result_data(a, 2),
+                    *best = tc_op_result_data(a, 3);
+  bag b = bag_of(a);
+  int64_t bags = y->sizes[0], n = y->sizes[1], total = tc_ref_numel(idx);
+  for (int64_t k = 0; k < bags; k++) {
+    int64_t from = tc_ref_i(off, k * off->strides[0]),
+            to = k + 1 < off->sizes[0] ? tc_ref_i(off, (k + 1) * off->strides[0]) : total, count = 0;
+    if (from < 0 || to > total || from > to)
+      return tc_op_fail(a, "offsets must rise from 0 to at most %lld", (long long)total);
+    for (int64_t j = from; j < to; j++) {
+      int64_t row = tc_ref_i(idx, j * idx->strides[0]);
+      if (row < 0 || row >= w->sizes[0])
+        return tc_op_fail(a, "index %lld is out of bounds for %lld rows", (long long)row, (long long)w->sizes[0]);
+      if (b.mode) tc_ref_put_i(owner, j, k);
+      if (row == b.padding) continue;
+      double f = scale ? tc_ref_f(scale, j * scale->strides[0]) : 1;
+      for (int64_t c = 0; c < n; c++) {
+        double v = tc_ref_f(w, row * w->strides[0] + c * w->strides[1]) * f, old = tc_ref_f(y, k * n + c);
+        bool takes = b.mode == 2 && (count == 0 || v > old);
+        if (takes) tc_ref_put_i(best, k * n + c, row);
+        if (b.mode < 2 || takes) tc_ref_put(y, k * n + c, (tc_c128){b.mode < 2 ? old + v : v, 0});
+      }
+      count++;
+    }
+    for (int64_t c = 0; c < n && b.mode == 1 && count > 0; c++)
+      tc_ref_put(y, k * n + c, (tc_c128){tc_ref_f(y, k * n + c) / (double)count, 0});
+    tc_ref_put_i(size, k, b.mode ? count : 0);
+    if (b.mode == 1) tc_ref_put_i(best, k, count); // as PyTorch leaves it
+  }
+  return TC_STATUS_OK;
+}
+
+// ---- segment_reduce along axis 0 or the last of the batch dimensions ----
+enum { SUM, MEAN, MAX, MIN, PROD };
+static int32_t segment_kind(tc_op_args *a) {
+  static const char *const names[] = {"sum", "mean", "max", "min", "prod"};
+  for (int32_t k = 0; k < 5; k++)
+    if (tc_sv_is(tc_op_string(a, 1), names[k])) return k;
+  return -1;
+}
+static int32_t segment_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *lengths = tc_op_tensor(a, 2), *offsets = tc_op_tensor(a, 4),
+                       *by = lengths ? lengths : offsets;
+  int64_t axis = tc_op_dim(a, 5, t->rank);
+  tc_int sizes[TC_MAX_RANK];
+  if (axis < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (segment_kind(a) < 0 || !by || tc_op_kind(a, 3) != TC_AK_NONE || by->rank != axis + 1)
+    return tc_op_fail(a, "expected a known reduction and lengths or offsets of rank axis + 1");
+  for (int32_t d = 0; d < t->rank; d++)
+    sizes[d] = d != axis ? t->sizes[d] : lengths ? by->sizes[axis] : tc_int_sub(a, by->sizes[axis], tc_int_const(a, 1));
+  return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, NULL);
+}
+static int32_t segment_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *lengths = tc_op_data(a, 2), *by = lengths ? lengths : tc_op_data(a, 4),
+                    *y = tc_op_result_data(a, 0);
+  int32_t kind = segment_kind(a);
+  int64_t axis = tc_op_dim(a, 5, x->rank), i[TC_MAX_RANK] = {0};
+  tc_number start;
+  static const double empty[] = {0, NAN, -INFINITY, INFINITY, 1};
+  bool given = tc_op_number(a, 7, &start) != 0;
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
+    int64_t row = 0, from = 0, to;
+    for (int32_t d = 0; d < axis; d++) row += i[d] * by->strides[d];
+    if (lengths) {
+      for (int64_t k = 0; k < i[axis]; k++) from += tc_ref_i(by, row + k * by->strides[axis]);
+      to = from + tc_ref_i(by, row + i[axis] * by->strides[axis]);
+    } else {
+      from = tc_ref_i(by, row + i[axis] * by->strides[axis]),
+      to = tc_ref_i(by, row + (i[axis] + 1) * by->strides[axis]);
+    }
+    if (from < 0 || to > x->sizes[axis] || from > to) return tc_op_fail(a, "a segment lies outside of the data");
+    double v = given ? start.re : kind == MEAN ? 0 : empty[kind];
+    int64_t at = tc_ref_offset(x, i) - i[axis] * x->strides[axis];
+    for (int64_t k = from; k < to; k++) {
+      double e = tc_ref_f(x, at + k * x->strides[axis]);
+      switch (kind) {
+      case MAX: v = isnan(e) || e > v ? e : v; break;
+      case MIN: v = isnan(e) || e < v ? e : v; break;
+      case PROD: v *= e; break;
+      default: v += e;
+      }
+    }
+    if (kind == MEAN) v = to > from ? v / (double)(to - from) : given ? v : empty[MEAN];
+    tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){v, 0});
+  }
+  return TC_STATUS_OK;
+}
+
+// ---- multilabel_margin_loss: a row's targets end at the first negative one ----
+static int32_t margin_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (t->rank > 2) return tc_op_fail(a, "expected a vector or a matrix: %s", tc_op_shape_text(a, 0));
+  return tc_op_set_result(a, 0, t->dtype, t->rank == 2 && tc_op_int(a, 2, 1) == 0 ? 1 : 0, t->sizes, NULL);
+}
+static int32_t margin_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *t = tc_op_data(a, 1), *y = tc_op_result_data(a, 0);
+  int64_t rows = x->rank == 2 ? x->sizes[0] : 1, n = x->rank ? x->sizes[x->rank - 1] : 1,
+          sx = x->rank ? x->strides[x->rank - 1] : 0, st = t->rank ? t->strides[t->rank - 1] : 0,
+          reduction = tc_op_int(a, 2, 1);
+  double total = 0;
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t bx = x->rank == 2 ? r * x->strides[0] : 0, bt = t->rank == 2 ? r * t->strides[0] : 0, count = 0;
+    double loss = 0;
+    while (count < n && tc_ref_i(t, bt + count * st) >= 0) {
+      if (tc_ref_i(t, bt + count * st) >= n) return tc_op_fail(a, "a target is out of range");
+      count++;
+    }
+    for (int64_t k = 0; k < n; k++) {
+      bool target = false;
+      for (int64_t j = 0; j < count; j++) target = target || tc_ref_i(t, bt + j * st) == k;
+      for (int64_t j = 0; j < count && !target; j++)
+        loss += fmax(0, 1 - (tc_ref_f(x, bx + tc_ref_i(t, bt + j * st) * sx) - tc_ref_f(x, bx + k * sx)));
+    }
+    loss /= (double)n;
+    total += loss;
+    if (reduction == 0) tc_ref_put(y, y->rank ? r : 0, (tc_c128){loss, 0});
+  }
+  if (reduction) tc_ref_put(y, 0, (tc_c128){reduction == 1 ? total / (double)rows : total, 0});
+  return TC_STATUS_OK;
+}
+
+#define BAG(s) {.schema = s, .meta = bag_meta, .ref = bag_ref}
+static const tc_op_def rows[] = {
+    BAG("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
+        "sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
+        "(Tensor, "
+        "Tensor, Tensor, Tensor)"),
+    BAG("_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
+        "mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int "
+        "padding_idx=-1) "
+        "-> (Tensor, Tensor, Tensor, Tensor)"),
+    BAG("embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, "
+        "bool "
+        "sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, "
+        "Tensor)"),
+    BAG("embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
+        "sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, "
+        "Tensor)"),
+    {.schema = "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? "
+               "offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
+     .meta = segment_meta,
+     .ref = segment_ref},
+    {.schema = "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+     .meta = margin_meta,
+     .ref = margin_ref},
+};
+TC_OP_FAMILY(bags);

@@ -1,0 +1,295 @@
+// Random numbers: Philox 4×32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011).
+//
+// The key is the run's seed; the counter holds the number of the element in row-major order and the stream of the node,
+// which is its place among the random nodes of the program and is kept by every pass. So a node gives the same numbers
+// whatever else is removed, fused or computed again. One block of four words belongs to each element.
+#include <math.h>
+
+#include "core/ir/refexec.h"
+#include "core/ops/ops.h"
+
+typedef struct block {
+  uint32_t w[4];
+} block;
+
+static block philox(uint64_t seed, uint64_t stream, uint64_t index) {
+  uint32_t c[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)},
+           k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  for (int round = 0; round < 10; round++) {
+    uint64_t p = UINT64_C(0xD2511F53) * c[0], q = UINT64_C(0xCD9E8D57) * c[2];
+    uint32_t next[4] = {(uint32_t)(q >> 32) ^ c[1] ^ k[0], (uint32_t)q, (uint32_t)(p >> 32) ^ c[3] ^ k[1], (uint32_t)p};
+    for (int i = 0; i < 4; i++) c[i] = next[i];
+    k[0] += UINT32_C(0x9E3779B9), k[1] += UINT32_C(0xBB67AE85);
+  }
+  return (block){{c[0], c[1], c[2], c[3]}};
+}
+
+typedef struct source {
+  uint64_t seed, stream;
+} source;
+static source source_of(tc_op_args *a) {
+  source s;
+  tc_ref_seed(a, &s.seed, &s.stream);
+  return s;
+}
+static uint64_t bits_of(const block *b, int pair) { return (uint64_t)b->w[2 * pair] << 32 | b->w[2 * pair + 1]; }
+// In [0, 1) with as many bits as the dtype keeps; in (0, 1] with 53 bits.
+static double uniform_of(const block *b, tc_dtype d) {
+  int bits = d == TC_F64 || d == TC_C128 ? 53 : d == TC_BF16 ? 8 : d == TC_F16 ? 11 : 24;
+  return ldexp((double)(bits_of(b, 0) >> (64 - bits)), -bits);
+}
+static double open_uniform(const block *b, int pair) { return ((double)(bits_of(b, pair) >> 11) + 1) * 0x1p-53; }
+// Two independent normal numbers (Box, Muller 1958).
+static tc_c128 normal_of(const block *b) {
+  double r = sqrt(-2 * log(open_uniform(b, 0))), t = 2 * M_PI * open_uniform(b, 1);
+  return (tc_c128){r * cos(t), r * sin(t)};
+}
+static int64_t below(const block *b, uint64_t range) { // floor(u·range / 2^64)
+  uint64_t u = bits_of(b, 0), lo = (u & 0xffffffff) * (range & 0xffffffff),
+           mid = (u >> 32) * (range & 0xffffffff) + (lo >> 32),
+           low = (u & 0xffffffff) * (range >> 32) + (mid & 0xffffffff);
+  return (int64_t)((u >> 32) * (range >> 32) + (mid >> 32) + (low >> 32));
+}
+
+enum { UNIFORM, NORMAL, INTEGER, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, CAUCHY, BERNOULLI };
+static int32_t kind_of(tc_op_args *a) {
+  static const struct {
+    const char *name; // how the op's name begins; the first that fits
+    int32_t kind;
+  } kinds[] = {{"randn", NORMAL},    {"randint", INTEGER},         {"random", INTEGER},      {"rand", UNIFORM},
+               {"uniform", UNIFORM}, {"normal", NORMAL},           {"geometric", GEOMETRIC}, {"log_normal", LOG_NORMAL},
+               {"cauchy", CAUCHY},   {"exponential", EXPONENTIAL}, {"bernoulli", BERNOULLI}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (tc_sv_starts(a->op->schema.name, kinds[i].name)) return kinds[i].kind;
+  return UNIFORM;
+}
+// A parameter by name: a number, or a tensor that is read at the element.
+static double parameter(tc_op_args *a, const char *name, double otherwise, int32_t rank, const int64_t *index) {
+  int32_t arg = tc_op_arg_index(a, name);
+  const tc_ref_view *v = arg >= 0 && tc_op_kind(a, arg) == TC_AK_TENSOR ? tc_op_data(a, arg) : NULL;
+  if (arg < 0) return otherwise;
+  if (!v) return tc_op_float(a, arg, otherwise);
+  int64_t at = 0;
+  for (int32_t d = 0; d < v->rank; d++) at += v->sizes[d] == 1 ? 0 : index[d + rank - v->rank] * v->strides[d];
+  return tc_ref_f(v, at);
+}
+
+static int32_t fill_meta(tc_op_args *a) {
+  int32_t dtype = tc_op_arg_index(a, "dtype"), size = tc_op_arg_index(a, "size"),
+          format = tc_op_arg_index(a, "memory_format"), self = tc_op_arg_index(a, "self");
+  tc_dtype d = kind_of(a) == INTEGER ? TC_I64 : TC_F32;
+  if (size >= 0) {
+    tc_int sizes[TC_MAX_RANK];
+    int32_t n = tc_op_count(a, size);
+    if (n > TC_MAX_RANK) return tc_op_fail(a, "rank %d; the largest is %d", n, TC_MAX_RANK);
+    for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, size, i);
+    return tc_op_set_result(a, 0, dtype >= 0 ? tc_op_dtype(a, dtype, d) : d, n, sizes, NULL);
+  }
+  if (self < 0) { // normal: its parameters give the shape
+    bool first = tc_op_kind(a, 0) == TC_AK_TENSOR, second = tc_op_kind(a, 1) == TC_AK_TENSOR;
+    const int32_t args[] = {first ? 0 : 1, 1};
+    return tc_op_pointwise_result(a, 0, tc_op_tensor(a, args[0])->dtype, first + second, args);
+  }
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  return tc_op_format_result(a, 0, dtype >= 0 ? tc_op_dtype(a, dtype, t->dtype) : t->dtype, t->rank, t->sizes,
+                             format >= 0 ? tc_op_memory_format(a, format, TC_FORMAT_PRESERVE) : TC_FORMAT_PRESERVE, 0);
+}
+
+static double limit_of(tc_dtype d) { // of random_ without an end: what the dtype counts exactly
+  switch (d) {
+  case TC_F64: return 0x1p53;
+  case TC_F32: return 0x1p24;
+  case TC_F16: return 0x1p11;
+  case TC_BF16: return 0x1p8;
+  case TC_BOOL: return 2;
+  default: return ldexp(1, tc_dtype_size(d) * 8 - (tc_dtype_class(d) == 'i'));
+  }
+}
+static int32_t fill_ref(tc_op_args *a) {
+  const tc_ref_view *y = tc_op_result_data(a, 0);
+  source s = source_of(a);
+  int32_t kind = kind_of(a);
+  int64_t i[TC_MAX_RANK] = {0}, n = tc_ref_numel(y), k = 0;
+  for (bool more = n > 0; more; more = tc_ref_next(y->rank, y->sizes, i), k++) {
+    block b = philox(s.seed, s.stream, (uint64_t)k);
+    int64_t to = tc_ref_offset(y, i);
+    double mean = parameter(a, "mean", 0, y->rank, i), std = parameter(a, "std", 1, y->rank, i), v = 0;
+    tc_c128 z;
+    switch (kind) {
+    case INTEGER: {
+      double lo = parameter(a, tc_op_arg_index(a, "from") >= 0 ? "from" : "low", 0, y->rank, i),
+             hi = parameter(a, tc_op_arg_index(a, "to") >= 0 ? "to" : "high", limit_of(y->nominal), y->rank, i);
+      if (!(hi > lo))
+        return tc_op_fail(a, "random expects 'from' to be less than 'to', but got from=%g >= to=%g", lo, hi);
+      tc_ref_put_i(y, to, (int64_t)lo + below(&b, (uint64_t)(hi - lo)));
+      continue;
+    }
+    case NORMAL:
+      z = normal_of(&b);
+      if (y->dtype == TC_C128) z.re *= M_SQRT1_2, z.im *= M_SQRT1_2;
+      tc_ref_put(y, to, (tc_c128){mean + std * z.re, std * z.im});
+      continue;
+    case LOG_NORMAL: v = exp(parameter(a, "mean", 1, 0, i) + parameter(a, "std", 2, 0, i) * normal_of(&b).re); break;
+    case EXPONENTIAL: v = -log(open_uniform(&b, 0)) / parameter(a, "lambd", 1, 0, i); break;
+    case GEOMETRIC: v = fmax(1, ceil(log(open_uniform(&b, 0)) / log1p(-parameter(a, "p", 0.5, 0, i)))); break;
+    case CAUCHY:
+      v = parameter(a, "median", 0, 0, i) + parameter(a, "sigma", 1, 0, i) * tan(M_PI * (open_uniform(&b, 0) - 0.5));
+      break;
+    case BERNOULLI:
+      v = uniform_of(&b, TC_F64) < parameter(a, tc_op_arg_index(a, "p") >= 0 ? "p" : "self", 0.5, y->rank, i);
+      break;
+    default: {
+      double lo = parameter(a, "from", 0, 0, i), hi = parameter(a, "to", 1, 0, i), u = uniform_of(&b, y->nominal);
+      if (y->dtype == TC_C128) {
+        block c = {{b.w[2], b.w[3], b.w[0], b.w[1]}};
+        tc_ref_put(y, to, (tc_c128){u, uniform_of(&c, y->nominal)});
+        continue;
+      }
+      v = lo + (hi - lo) * u;
+    }
+    }
+    tc_ref_put(y, to, (tc_c128){v, 0});
+  }
+  return TC_STATUS_OK;
+}
+
+// ---- permutations and choices ----
+static int32_t permutation_meta(tc_op_args *a) {
+  tc_int n = tc_op_sym(a, 0);
+  if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1) return tc_op_fail(a, "n must be non-negative");
+  return tc_op_set_result(a, 0, tc_op_dtype(a, tc_op_arg_index(a, "dtype"), TC_I64), 1, &n, NULL);
+}
+static int32_t permutation_ref(tc_op_args *a) { // Fisher's and Yates's shuffle
+  const tc_ref_view *y = tc_op_result_data(a, 0);
+  source s = source_of(a);
+  int64_t n = tc_ref_numel(y);
+  for (int64_t k = 0; k < n; k++) tc_ref_put_i(y, k, k);
+  for (int64_t k = n - 1; k > 0; k--) {
+    block b = philox(s.seed, s.stream, (uint64_t)k);
+    int64_t j = below(&b, (uint64_t)k + 1), v = tc_ref_i(y, k);
+    tc_ref_put_i(y, k, tc_ref_i(y, j));
+    tc_ref_put_i(y, j, v);
+  }
+  return TC_STATUS_OK;
+}
+static int32_t multinomial_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_int sizes[2];
+  if (t->rank < 1 || t->rank > 2) return tc_op_fail(a, "prob_dist must be 1 or 2 dim: %s", tc_op_shape_text(a, 0));
+  sizes[0] = t->sizes[0], sizes[t->rank - 1] = tc_op_sym(a, 1);
+  return tc_op_set_result(a, 0, TC_I64, t->rank, sizes, NULL);
+}
+// With replacement by the inverse of the distribution; without, the largest of exponential clocks.
+static int32_t multinomial_ref(tc_op_args *a) {
+  const tc_ref_view *p = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  source s = source_of(a);
+  int64_t rows = p->rank == 2 ? p->sizes[0] : 1, n = p->sizes[p->rank - 1], count = y->sizes[y->rank - 1],
+          step = p->strides[p->rank - 1];
+  bool replace = tc_op_bool(a, 2, 0);
+  double *clock = tc_op_scratch(a, (uint64_t)(n + 1) * sizeof *clock);
+  if (!clock) return TC_STATUS_OUT_OF_MEMORY;
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t base = p->rank == 2 ? r * p->strides[0] : 0, possible = 0;
+    double total = 0;
+    for (int64_t k = 0; k < n; k++) {
+      double w = tc_ref_f(p, base + k * step);
+      if (!(w >= 0) || isinf(w)) return tc_op_fail(a, "probability tensor contains either inf, nan or element < 0");
+      total += w, possible += w > 0;
+      block b = philox(s.seed, s.stream, (uint64_t)(r * n + k));
+      clock[k] = w > 0 ? -log(open_uniform(&b, 0)) / w : INFINITY;
+    }
+    if (total <= 0 || (!replace && possible < count))
+      return tc_op_fail(a, "invalid multinomial distribution (with replacement=False, not enough non-negative category "
+                           "to sample)");
+    for (int64_t k = 0; k < count; k++) {
+      int64_t pick = 0;
+      if (replace) {
+        block b = philox(s.seed, s.stream, (uint64_t)(r * count + k));
+        double u = uniform_of(&b, TC_F64) * total, sum = 0;
+        for (pick = 0; pick < n - 1; pick++) {
+          sum += tc_ref_f(p, base + pick * step);
+          if (u < sum) break;
+        }
+        while (pick > 0 && tc_ref_f(p, base + pick * step) == 0) pick--;
+      } else {
+        for (int64_t j = 1; j < n; j++)
+          if (clock[j] < clock[pick]) pick = j;
+        clock[pick] = INFINITY;
+      }
+      tc_ref_put_i(y, r * count + k, pick);
+    }
+  }
+  return TC_STATUS_OK;
+}
+
+// ---- dropout ----
+static int32_t dropout_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  double p = tc_op_float(a, 1, 0.5);
+  if (!(p >= 0 && p <= 1)) return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", p);
+  return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0) ||
+         tc_op_format_result(a, 1, TC_BOOL, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
+}
+static int32_t dropout_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *mask = tc_op_result_data(a, 1);
+  source s = source_of(a);
+  double p = tc_op_float(a, 1, 0.5), scale = p < 1 ? 1 / (1 - p) : 0;
+  bool train = tc_op_kind(a, 2) == TC_AK_NONE || tc_op_bool(a, 2, 1);
+  int64_t i[TC_MAX_RANK] = {0}, k = 0;
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i), k++) {
+    block b = philox(s.seed, s.stream, (uint64_t)k);
+    bool keep = !train || uniform_of(&b, TC_F64) >= p;
+    tc_c128 v = tc_ref_c(x, tc_ref_offset(x, i));
+    double f = !train ? 1 : keep ? scale : 0;
+    tc_ref_put(y, tc_ref_offset(y, i), keep ? (tc_c128){v.re * f, v.im * f} : (tc_c128){0, 0});
+    tc_ref_put_i(mask, tc_ref_offset(mask, i), keep);
+  }
+  return TC_STATUS_OK;
+}
+
+enum { R = TC_OP_RANDOM, RC = TC_OP_RANDOM | TC_OP_COMPLEX };
+#define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+#define INTS "ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+#define FORMAT ", MemoryFormat? memory_format=None"
+#define GENERATOR "*, Generator? generator=None) -> Tensor"
+#define FILL(s) {.schema = s, .traits = RC, .meta = fill_meta, .ref = fill_ref}
+static const tc_op_def rows[] = {
+    FILL("rand(SymInt[] size, *, " OPTIONS ") -> Tensor"),
+    FILL("randn(SymInt[] size, *, " OPTIONS ") -> Tensor"),
+    FILL("randint(SymInt high, SymInt[] size, *, " INTS ") -> Tensor"),
+    FILL("randint.low(SymInt low, SymInt high, SymInt[] size, *, " INTS ") -> Tensor"),
+    FILL("rand_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL("randn_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL("randint_like(Tensor self, SymInt high, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL("randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL("uniform(Tensor self, float from=0., float to=1., " GENERATOR),
+    FILL("normal_functional(Tensor self, float mean=0., float std=1., " GENERATOR),
+    FILL("normal(Tensor self, float mean=0., float std=1., " GENERATOR),
+    FILL("normal.Tensor_float(Tensor mean, float std=1., " GENERATOR),
+    FILL("normal.float_Tensor(float mean, Tensor std, " GENERATOR),
+    FILL("normal.Tensor_Tensor(Tensor mean, Tensor std, " GENERATOR),
+    FILL("normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, " OPTIONS
+         ") -> Tensor"),
+    FILL("random(Tensor self, " GENERATOR),
+    FILL("random.to(Tensor self, int to, " GENERATOR),
+    FILL("random.from(Tensor self, int from, int? to, " GENERATOR),
+    FILL("exponential(Tensor self, float lambd=1., " GENERATOR),
+    FILL("geometric(Tensor self, float p, " GENERATOR),
+    FILL("log_normal(Tensor self, float mean=1., float std=2., " GENERATOR),
+    FILL("cauchy(Tensor self, float median=0., float sigma=1., " GENERATOR),
+    FILL("bernoulli(Tensor self, " GENERATOR),
+    FILL("bernoulli.p(Tensor self, float p, " GENERATOR),
+    {.schema = "randperm(SymInt n, *, " INTS ") -> Tensor",
+     .traits = R,
+     .meta = permutation_meta,
+     .ref = permutation_ref},
+    {.schema = "multinomial(Tensor self, SymInt num_samples, bool replacement=False, " GENERATOR,
+     .traits = R,
+     .meta = multinomial_meta,
+     .ref = multinomial_ref},
+    {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
+     .traits = RC,
+     .meta = dropout_meta,
+     .ref = dropout_ref},
+};
+TC_OP_FAMILY(random);

@@ -169,6 +169,10 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
     tc_sym_print(sb, op->flops);
     tc_sb_printf(sb, " flops%s" TC_SV_FMT "\n", op->source.size ? "  # " : "", TC_SV_ARG(op->source));
   }
+  for (tc_sv rest = x->choices, line; rest.size;) {
+    rest = tc_sv_cut(rest, '\n', &line);
+    tc_sb_printf(sb, "  choice: " TC_SV_FMT "\n", TC_SV_ARG(line));
+  }
   for (int32_t i = 0; i < x->schedule->refusals.count; i++) {
     const tc_refusal *r = &x->schedule->refusals.data[i];
     tc_sb_printf(sb, "  not fused: %%" TC_SV_FMT " with %%" TC_SV_FMT ": " TC_SV_FMT "\n",

@@ -51,7 +51,9 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(LAYOUTS, "layouts", BOOL, "true", 0, 0, "", 1, "choose strides of internal buffers")                               \
   X(MEMORY_PLAN, "memory_plan", BOOL, "true", 0, 0, "", 1, "place internal buffers in an arena, reusing memory")       \
   X(TEMPLATES, "templates", BOOL, "true", 0, 0, "", 1, "expand matrix products, transforms and the like into kernels") \
-  X(CALLS, "calls", BOOL, "true", 0, 0, "", 1, "use libraries where they are faster")                                  \
+  X(CALLS, "calls", CHOICE, "auto", 0, 0, "auto,never,always", 1,                                                      \
+    "libraries for ops that could be generated: where they are estimated to be faster, never, wherever they can; ops " \
+    "that cannot be generated use them unless it is never")                                                            \
   X(DEVICE_GRAPH, "device_graph", BOOL, "false", 0, 0, "", 1,                                                          \
     "record the run into a device graph and replay it; a device without graphs replays the plan's straight segments")  \
   X(AUTOTUNE, "autotune", BOOL, "false", 0, 0, "", 1, "time candidates on the device and keep the winners on disk")    \

@@ -115,7 +115,7 @@ static tc_status add_call(plan_builder *w, tc_group *g) {
   TC_TRY(plan_call_args(w, n, &op));
   op.blocks = op.grain = tc_sym_int(w->p->syms, 1);
   op.bytes = tc_group_bytes(w->s, g);
-  op.flops = plan_call_flops(w->p, n);
+  op.flops = tc_plan_node_flops(w->p->arena, w->p->syms, n->node);
   tc_vec_push(w->p->arena, &w->p->ops, op);
   return TC_OK;
 }

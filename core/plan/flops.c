@@ -72,18 +72,18 @@ static tc_sv whole_quotients(tc_arena *arena, const char *text) {
   return tc_sb_view(&sb);
 }
 
-static const tc_sym *evaluate(tc_plan *p, const char *text, names *q, tc_dtype result) {
+static const tc_sym *evaluate(tc_arena *arena, tc_sym_ctx *syms, const char *text, names *q, tc_dtype result) {
   tc_ex_program program;
   const tc_sym *flops = NULL;
-  if (!text) return tc_sym_int(p->syms, 0);
-  tc_status s = tc_ex_parse_program(p->arena, TC_SV("flops"), whole_quotients(p->arena, text), &program);
+  if (!text) return tc_sym_int(syms, 0);
+  tc_status s = tc_ex_parse_program(arena, TC_SV("flops"), whole_quotients(arena, text), &program);
   if (s == TC_OK && program.n_results == 1)
-    s = tc_sym_from_ex_with(p->syms, NULL, program.results[0], false, resolve, q, &flops);
+    s = tc_sym_from_ex_with(syms, NULL, program.results[0], false, resolve, q, &flops);
   if (s != TC_OK) flops = NULL;
   tc_status_free(s);
-  if (!flops) return tc_sym_int(p->syms, 0);
+  if (!flops) return tc_sym_int(syms, 0);
   // A complex product and sum are four of each.
-  return tc_dtype_is_complex(result) ? tc_sym_muli(p->syms, flops, 4) : flops;
+  return tc_dtype_is_complex(result) ? tc_sym_muli(syms, flops, 4) : flops;
 }
 
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n) {
@@ -93,13 +93,12 @@ const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n) {
   q.shapes[0] = (shape){TC_SV("out"), out->rank, out->sizes};
   for (int32_t i = 0; i < n->n_operands && q.n < MOST_NAMES; i++)
     q.shapes[q.n++] = (shape){tc_sv_printf(p->arena, "in%d", i), n->operands[i].rank, n->operands[i].sizes};
-  return evaluate(p, n->tmpl->flops, &q, out->dtype);
+  return evaluate(p->arena, p->syms, n->tmpl->flops, &q, out->dtype);
 }
 
-const tc_sym *plan_call_flops(tc_plan *p, const tc_lnode *call) {
-  const tc_node *n = call->node;
+const tc_sym *tc_plan_node_flops(tc_arena *arena, tc_sym_ctx *syms, const tc_node *n) {
   names q = {.n = 1};
-  if (!n || n->n_results < 1 || n->results[0]->kind != TC_VALUE_TENSOR) return tc_sym_int(p->syms, 0);
+  if (!n || n->n_results < 1 || n->results[0]->kind != TC_VALUE_TENSOR) return tc_sym_int(syms, 0);
   const tc_tensor_type *t = &n->results[0]->type;
   q.shapes[0] = (shape){TC_SV("out"), t->rank, t->sizes};
   for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args && q.n < MOST_NAMES; i++) {
@@ -107,5 +106,5 @@ const tc_sym *plan_call_flops(tc_plan *p, const tc_lnode *call) {
     if (v && v->kind == TC_VALUE_TENSOR)
       q.shapes[q.n++] = (shape){n->op->schema.args[i].name, v->type.rank, v->type.sizes};
   }
-  return evaluate(p, n->op->def->flops, &q, t->dtype);
+  return evaluate(arena, syms, n->op->def->flops, &q, t->dtype);
 }

@@ -128,4 +128,7 @@ TC_NODISCARD tc_status tc_plan_check_random(const tc_plan *p, uint64_t seed, int
 void tc_plan_print(tc_sb *sb, const tc_plan *p);
 void tc_plan_print_kernels_first(tc_sb *sb, const tc_plan *p);
 
+// Operations of one use of an op, by the formula of its row; 0 if that says nothing.
+const tc_sym *tc_plan_node_flops(tc_arena *arena, tc_sym_ctx *syms, const tc_node *n);
+
 #endif

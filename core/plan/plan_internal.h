@@ -23,6 +23,5 @@ tc_status plan_add_control(plan_builder *w, tc_group *g);
 
 // flops.c: operations of one node, by its declaration; 0 if it says nothing.
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n);
-const tc_sym *plan_call_flops(tc_plan *p, const tc_lnode *call);
 
 #endif

@@ -46,13 +46,23 @@ static void tick(tc_compiled *x, int32_t stage, double *t) {
 
 static bool verifies(const tc_context *c) { return tc_config_bool(c->config, TC_OPT_ID_VERIFY); }
 
+tc_call_choice tc_call_choice_of(const tc_context *c) {
+  tc_sv policy = tc_config_text(c->config, TC_OPT_ID_CALLS);
+  tc_call_choice q = {.device = c->device, .policy = TC_CALLS_AUTO};
+  if (!c->device || tc_sv_is(policy, "never")) q.policy = TC_CALLS_NEVER;
+  else if (tc_sv_is(policy, "always")) q.policy = TC_CALLS_ALWAYS;
+  return q;
+}
+
 static tc_status make_loops(tc_context *c, tc_compiled *x) {
-  tc_lower_options lo = {
-      .logger = &c->logger, .templates = &c->templates, .call_supported = tc_exec_call_supported, .self = c->device};
-  lo.call_preferred = tc_exec_call_preferred;
-  lo.results = x->results;
-  if (!c->device || !tc_config_bool(c->config, TC_OPT_ID_CALLS)) lo.call_supported = lo.call_preferred = NULL;
+  tc_call_choice choice = tc_call_choice_of(c);
+  tc_sb notes = tc_sb_make(x->graph->module->arena);
+  choice.notes = &notes;
+  tc_lower_options lo = {.logger = &c->logger, .templates = &c->templates, .results = x->results, .self = &choice};
+  if (choice.policy != TC_CALLS_NEVER)
+    lo.call_supported = tc_exec_call_supported, lo.call_preferred = tc_exec_call_preferred;
   TC_TRY(tc_lower_graph(x->graph, &lo, &x->loops));
+  x->choices = tc_sb_view(&notes);
   return verifies(c) ? tc_status_note(tc_loops_verify(x->loops), "after the stage 'loop'") : TC_OK;
 }
 

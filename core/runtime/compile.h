@@ -28,6 +28,7 @@ typedef struct tc_compiled {
   tc_schedule *schedule;
   tc_plan *plan;
   tc_exec *exec; // owned; NULL unless compiled to the end
+  tc_sv choices; // a line for each choice between a kernel and a library call, for explain
   tc_compile_stats stats;
   double ms[TC_STAGE_COUNT]; // time of each stage
 } tc_compiled;
@@ -38,6 +39,9 @@ TC_NODISCARD tc_status tc_compile_graph(tc_context *c, tc_graph *g, int32_t last
 void tc_compiled_free(tc_compiled *x);
 // The text of one stage that has been reached.
 TC_NODISCARD tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, tc_sb *sb);
+
+// How this context chooses between kernels and libraries.
+tc_call_choice tc_call_choice_of(const tc_context *c);
 
 // The two halves: the mode's graph passes, and what follows them. They need an open guard of the module's arena.
 TC_NODISCARD tc_status tc_compile_passes(tc_context *c, tc_graph *g);

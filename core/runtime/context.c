@@ -102,7 +102,7 @@ tc_device_options tc_context_device_options(const tc_context *c) {
       .allocator = c->allocator, .logger = &c->logger, .executor = &c->executor, .cache_dir = c->cache_dir};
   o.cache_bytes = tc_config_int(c->config, TC_OPT_ID_CACHE_MAX);
   o.optimize = (int32_t)tc_config_int(c->config, TC_OPT_ID_OPTIMIZE);
-  o.calls = tc_config_bool(c->config, TC_OPT_ID_CALLS);
+  o.calls = !tc_sv_is(tc_config_text(c->config, TC_OPT_ID_CALLS), "never");
   return o;
 }
 

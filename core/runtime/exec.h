@@ -14,11 +14,19 @@ typedef struct tc_exec tc_exec;
 TC_NODISCARD tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *out_stats);
 void tc_exec_destroy(tc_exec *e); // NULL is ignored
 
-// May the node be a call of one of the device's libraries? For tc_lower_options.call_supported; `device` is a
-// tc_device.
-bool tc_exec_call_supported(void *device, const tc_node *n);
-// … and would that library rather do it than leave it to the op's lowering? For tc_lower_options.call_preferred.
-bool tc_exec_call_preferred(void *device, const tc_node *n);
+enum { TC_CALLS_AUTO, TC_CALLS_NEVER, TC_CALLS_ALWAYS };
+typedef struct tc_call_choice {
+  tc_device *device;
+  int32_t policy;
+  tc_sb *notes; // gets a line for each choice, and its reason; NULL: none
+} tc_call_choice;
+// May the node be a call of one of the device's libraries? For tc_lower_options.call_supported; `choice` is a
+// tc_call_choice.
+bool tc_exec_call_supported(void *choice, const tc_node *n);
+// … and shall it be one although it could be generated? For tc_lower_options.call_preferred. TC_CALLS_AUTO compares the
+// library's estimate with one for a kernel: its operations at the device's rate, or its bytes, and for the call what
+// its neighbours cannot fuse. A library that says that it is preferred is taken wherever it can.
+bool tc_exec_call_preferred(void *choice, const tc_node *n);
 
 // What a run did, for bench, explain and tests; filled when asked for.
 typedef struct tc_launch_record {

@@ -31,9 +31,8 @@ static const char *node_reason(tc_session *s, const tc_node *n) {
     if (!dtype_fits(s, n->results[i])) return "the device lacks the dtype";
   }
   if (def->lower || n->op->body.n_results) return NULL;
-  if (s->context->device && tc_config_bool(s->context->config, TC_OPT_ID_CALLS) &&
-      tc_exec_call_supported(s->context->device, n))
-    return NULL;
+  tc_call_choice choice = tc_call_choice_of(s->context);
+  if (choice.policy != TC_CALLS_NEVER && tc_exec_call_supported(&choice, n)) return NULL;
   return "it has no lowering";
 }
 

@@ -204,18 +204,18 @@ static tc_bval load_weight(tc_op_args *a, const plain *p, tc_lt w, tc_int g, tc_
   return tc_sym_is_int(condition, 1) ? tc_lo_load(a, w, at) : tc_lo_load_if(a, w, at, condition, zero);
 }
 
-// [g, ⌈out / panel⌉, k, in, panel], zero behind the last channel, in the type that is computed in.
+// [g, ⌈out / panel⌉, in, k, panel], zero behind the last channel, in the type that is computed in.
 static tc_lt pack_weights(tc_op_args *a, const plain *p, tc_lt w, int64_t panel, tc_dtype compute) {
   int64_t taps = 1;
   for (int32_t i = 0; i < p->n; i++) taps *= p->k[i];
-  tc_int sizes[5] = {tc_int_const(a, p->groups), tc_int_const(a, (p->out + panel - 1) / panel), tc_int_const(a, taps),
-                     tc_int_const(a, p->in), tc_int_const(a, panel)},
+  tc_int sizes[5] = {tc_int_const(a, p->groups), tc_int_const(a, (p->out + panel - 1) / panel), tc_int_const(a, p->in),
+                     tc_int_const(a, taps), tc_int_const(a, panel)},
          i[5], condition = tc_int_const(a, 1);
   tc_lo_begin(a, 5, sizes, i);
   tc_int o = tc_int_add(a, tc_int_mul(a, i[1], sizes[4]), i[4]);
   if (p->out % panel) condition = tc_sym_cmp(a->syms, TC_SYM_LT, o, tc_int_const(a, p->out));
   tc_lo_keep(a);
-  return tc_lo_end(a, tc_lo_cast(a, load_weight(a, p, w, i[0], o, i[3], i[2], condition), compute), compute);
+  return tc_lo_end(a, tc_lo_cast(a, load_weight(a, p, w, i[0], o, i[2], i[3], condition), compute), compute);
 }
 
 // The part of the input that kernels meet, with zeros around it, in the type that is computed in; the input itself

@@ -1,6 +1,6 @@
 // Convolution: out[n, (g,) o, p…] = Σ_{c, k…} in[n, g·C + c, p·stride + k·dilation - pad] · weight, in two ways.
 //
-// Operand 1 is [g, o / P, k, c, P], zero behind the last channel, with the kernel's positions as one dimension.
+// Operand 1 is [g, o / P, c, k, P], zero behind the last channel, with the kernel's positions as one dimension.
 //
 // Channels along lanes: an implicit matrix product. A micro-tile is RY × RX
 // positions by V vectors of output channels, held in registers over the whole reduction; per step V vector loads of
@@ -45,7 +45,7 @@ static shape shape_of(const tc_stage *s) {
     p.taps *= p.k[i];
   }
   p.per_group = tc_stage_out_size(s, p.lead - 1);
-  p.channels = tc_stage_operand_size(s, 1, 3);
+  p.channels = tc_stage_operand_size(s, 1, 2);
   return p;
 }
 
@@ -245,7 +245,7 @@ static void channel_step(cv *t, const step *at, void *self, tc_kval *acc) {
   const shape *p = &t->p;
   int64_t v_count = t->c->params[VECTORS], panel = t->c->params[PANEL];
   tc_kval w[8], iw[5], ix[2 + MAX_SPACE];
-  iw[0] = t->group < 0 ? i64(t, 0) : t->group, iw[2] = tap_of(t, at), iw[3] = at->c;
+  iw[0] = t->group < 0 ? i64(t, 0) : t->group, iw[2] = at->c, iw[3] = tap_of(t, at);
   tc_kval first = tc_kb_op2(t->b, TC_K_DIV, t->channel, i64(t, panel));
   for (int64_t v = 0; v < v_count; v++) {
     int64_t column = v * t->c->lanes;
@@ -328,7 +328,7 @@ static void position_step(cv *t, const step *at, void *self, tc_kval *acc) {
   const shape *p = &t->p;
   tc_kval ix[2 + MAX_SPACE], iw[5], w[8];
   int32_t last = p->n - 1;
-  iw[0] = t->group < 0 ? i64(t, 0) : t->group, iw[2] = tap_of(t, at), iw[3] = at->c, iw[4] = i64(t, 0);
+  iw[0] = t->group < 0 ? i64(t, 0) : t->group, iw[2] = at->c, iw[3] = tap_of(t, at), iw[4] = i64(t, 0);
   for (int64_t o = 0; o < m->ro; o++) {
     iw[1] = addi(t, t->channel, o);
     w[o] = tc_kb_cast(t->b, t->acc, tc_stage_load(t->s, 1, iw, -1));

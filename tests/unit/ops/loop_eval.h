@@ -180,7 +180,7 @@ static inline void le_matmul(le_run *r, const tc_lnode *n, tc_knum *out) {
 static inline void le_conv(le_run *r, const tc_lnode *n, tc_knum *out) {
   const tc_lview *x = &n->operands[0], *w = &n->operands[1];
   int32_t space = (int32_t)n->attrs[1]->value, lead = n->n_par - space;
-  int64_t panel = le_size(r, w->sizes[4]), channels = le_size(r, w->sizes[3]), taps = le_size(r, w->sizes[2]);
+  int64_t panel = le_size(r, w->sizes[4]), channels = le_size(r, w->sizes[2]), taps = le_size(r, w->sizes[3]);
   int64_t at[TC_MAX_RANK], ix[TC_MAX_RANK], group, o;
   tc_dtype d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
   for (int32_t k = 0; k < n->n_par; k++) at[k] = r->symbols[n->vars[k]->symbol];
@@ -196,7 +196,7 @@ static inline void le_conv(le_run *r, const tc_lnode *n, tc_knum *out) {
       rest /= size;
     }
     for (int64_t c = 0; inside && c < channels; c++) {
-      int64_t iw[5] = {group, o / panel, tap, c, o % panel};
+      int64_t iw[5] = {group, o / panel, c, tap, o % panel};
       ix[0] = at[0], ix[1] = group * channels + c;
       tc_knum pair[2] = {tc_kir_cast(x->buf->dtype, acc, le_view(r, x, ix)),
                          tc_kir_cast(w->buf->dtype, acc, le_view(r, w, iw))},

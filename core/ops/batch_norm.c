@@ -127,8 +127,7 @@ static int32_t batch_norm_lower(tc_op_args *a) {
     }
   } else {
     mean = by_sample(a, &u, tc_lo_arg(a, u.mean));
-    tc_lt var = by_sample(a, &u, tc_lo_arg(a, u.var));
-    rstd = stat_text(a, "rsqrt(x + c)", var, var, n, eps_of(a), compute, compute);
+    rstd = by_sample(a, &u, tc_lo_arg(a, u.var)); // its root is taken where it is used: no kernel for a few numbers
     for (int32_t i = 0; u.running >= 0 && i < 2; i++)
       tc_lo_result(a, u.running + i,
                    stat_text(a, "x", tc_lo_arg(a, u.mean + i), tc_lo_arg(a, u.mean + i), n, 0, compute,
@@ -140,7 +139,10 @@ static int32_t batch_norm_lower(tc_op_args *a) {
   const tc_int *at = u.by_sample ? index : &index[1];
   tc_bval y = tc_lo_op2(a, TC_K_SUB, tc_lo_cast(a, tc_lo_load(a, x, index), compute),
                         tc_lo_cast(a, tc_lo_load(a, mean, at), compute));
-  y = tc_lo_op2(a, TC_K_MUL, y, tc_lo_load(a, rstd, at));
+  tc_bval scale = tc_lo_cast(a, tc_lo_load(a, rstd, at), compute);
+  if (!u.own_stats)
+    scale = tc_lo_op1(a, TC_K_RSQRT, tc_lo_op2(a, TC_K_ADD, scale, tc_lo_const(a, compute, eps_of(a), 0)));
+  y = tc_lo_op2(a, TC_K_MUL, y, scale);
   if (w >= 0) y = tc_lo_op2(a, TC_K_MUL, y, tc_lo_cast(a, tc_lo_load(a, w, &index[1]), compute));
   if (b >= 0) y = tc_lo_op2(a, TC_K_ADD, y, tc_lo_cast(a, tc_lo_load(a, b, &index[1]), compute));
   tc_lo_result(a, 0, tc_lo_end(a, y, r->dtype));

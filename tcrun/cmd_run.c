@@ -168,6 +168,11 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
     tc_sb_putz(sb, " bytes, ");
     tc_sym_print(sb, op->flops);
     tc_sb_printf(sb, " flops%s" TC_SV_FMT "\n", op->source.size ? "  # " : "", TC_SV_ARG(op->source));
+    for (int32_t v = 0; v < op->n_variants; v++) {
+      tc_sb_putz(sb, "    another kernel when ");
+      tc_sym_print(sb, op->variants[v].when);
+      tc_sb_putc(sb, '\n');
+    }
   }
   for (tc_sv rest = x->choices, line; rest.size;) {
     rest = tc_sv_cut(rest, '\n', &line);

@@ -35,6 +35,7 @@ typedef struct tc_emitted {
 typedef struct tc_emit_options {
   const tc_logger *logger;
   const tc_device_props *device;
+  bool variants; // plans also get kernels for sizes of which more is known
 } tc_emit_options;
 
 // For the host functions that templates of plugins call: where a stage allocates, and the failure when that has run

@@ -144,6 +144,7 @@ static tc_status add_launch(plan_builder *w, tc_group *g, const tc_emit_options 
     op.flops = tc_sym_add(p->syms, op.flops, plan_template_flops(p, g->steps.data[i].node));
   tc_vec_push(p->arena, &p->kernels, k);
   tc_vec_push(p->arena, &p->kernel_names, g->name);
+  if (o->variants) TC_TRY(plan_add_variants(w, g, o, &op), "while making variants of " TC_SV_FMT, TC_SV_ARG(g->name));
   tc_vec_push(p->arena, &p->ops, op);
   return TC_OK;
 }

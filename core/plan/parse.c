@@ -5,7 +5,9 @@
 //              'return' [ output { ',' output } ] '}'
 //   buffer  := %name ':' shape '=' place ';'
 //   place   := 'input' INT | 'output' 'size' expr | 'arena' expr 'size' expr
-//   launch  := 'launch' @name [ 'kernel' INT ] 'blocks' expr 'grain' expr work { 'site' STRING [ '@' STRING ] }
+//   launch  := 'launch' @name of work sites { 'when' expr of ':' '(' args ')' sites }
+//   of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr
+//   sites   := { 'site' STRING [ '@' STRING ] }
 //   call    := 'call' @name work [ graph ]
 //   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '(' args ')' [ 'carry' INT ]
 //              [ 'over' INT ] [ 'spare' '(' %name { ',' %name } ')' ] [ 'in' %name ] 'bytes' expr 'flops' expr
@@ -184,6 +186,37 @@ static tc_status sites(reader *r, tc_emitted *k) {
   return TC_OK;
 }
 
+static tc_status variants(reader *r, tc_plan_op *o) {
+  tc_lexer *lx = r->lx;
+  tc_plan_variant *all = TC_NEW_ARRAY(r->p->arena, tc_plan_variant, TC_PLAN_VARIANTS);
+  o->variants = all;
+  while (tc_lex_at(lx, "when")) {
+    if (o->n_variants == TC_PLAN_VARIANTS)
+      return tc_lex_error(lx, "a launch has at most %d variants", TC_PLAN_VARIANTS);
+    tc_plan_op as = {.name = o->name};
+    tc_plan_variant v = {0};
+    tc_emitted *emitted;
+    TC_VEC(tc_plan_arg) args = {0};
+    TC_TRY(word(r, "when", &v.when));
+    TC_TRY(launched(r, &as, &emitted));
+    TC_TRY(tc_lex_expect(lx, ":"));
+    TC_TRY(tc_lex_expect(lx, "("));
+    while (!tc_lex_at(lx, ")")) {
+      tc_plan_arg a;
+      tc_tensor_type view;
+      TC_TRY(argument(r, false, &a, &view));
+      tc_vec_push(r->p->arena, &args, a);
+      if (!tc_lex_eat(lx, ",")) break;
+    }
+    TC_TRY(tc_lex_expect(lx, ")"));
+    TC_TRY(sites(r, emitted));
+    v.kernel = as.kernel, v.blocks = as.blocks, v.grain = as.grain, v.args = args.data, v.n_args = args.count;
+    emitted->blocks = v.blocks, emitted->grain = v.grain;
+    all[o->n_variants++] = v;
+  }
+  return TC_OK;
+}
+
 static tc_status called(reader *r, tc_plan_op *o) {
   if (!tc_lex_at(r->lx, "graph")) return TC_OK;
   tc_lnode *n = TC_NEW(r->p->arena, tc_lnode);
@@ -286,6 +319,7 @@ static tc_status op(reader *r, int32_t kind) {
   } else {
     TC_TRY(sites(r, emitted));
     emitted->blocks = o.blocks, emitted->grain = o.grain;
+    TC_TRY(variants(r, &o));
   }
   tc_vec_push(r->p->arena, &r->p->ops, o);
   return TC_OK;

@@ -15,6 +15,8 @@
 //     launch @add_1 kernel 1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0
 //     return user %y as f32[s0, 64]{64, 1}
 //   }
+//   launch @add_2 kernel 2 blocks … grain … : (…) bytes … flops …
+//     when s0 == 16 kernel 3 blocks 1 grain 4 : (%x, out %y)
 //   if %p : (%p, %x, out %y) in %a bytes 0 flops 0 then plan @true (…) … { … } else plan @false (…) … { … }
 //   while : (%i, %x, %w, out %i1, out %x1) carry 2 spare (%i2, %x2) in %a bytes … flops … test plan … do plan …
 //   scan turns s0 : (%h, %xs, %w, out %h1, out %ys) carry 1 over 1 spare (%h2) in %a bytes … flops … do plan …
@@ -47,6 +49,16 @@ typedef struct tc_plan_arg {
   tc_dtype dtype;       // of the scalar
 } tc_plan_arg;
 
+// Another kernel for a launch, where a fact about the sizes holds. It reads and writes the same buffers.
+enum { TC_PLAN_VARIANTS = 3 }; // at most, besides the general kernel
+typedef struct tc_plan_variant {
+  const tc_sym *when;
+  int32_t kernel;
+  const tc_sym *blocks, *grain;
+  int32_t n_args;
+  const tc_plan_arg *args;
+} tc_plan_variant;
+
 // IF, WHILE and SCAN run regions: plans of their own, whose inputs are the op's operands and whose outputs are the op's
 // results, at places that the op gives them. They lie in the module of the plan and read its symbols.
 enum { TC_PLAN_LAUNCH, TC_PLAN_CALL, TC_PLAN_IF, TC_PLAN_WHILE, TC_PLAN_SCAN };
@@ -57,6 +69,8 @@ typedef struct tc_plan_op {
   const tc_sym *blocks, *grain;
   int32_t n_args; // LAUNCH: kernel arguments; else operands, then results
   const tc_plan_arg *args;
+  int32_t n_variants; // LAUNCH: the first whose fact holds is launched, the op's own kernel if none does
+  const tc_plan_variant *variants;
   const tc_lnode *call;        // CALL
   int32_t n_operands;          // not LAUNCH
   const tc_tensor_type *views; // not LAUNCH: args as the library or the region sees them: elements of the buffers

@@ -21,6 +21,9 @@ tc_status plan_call_args(plan_builder *w, const tc_lnode *n, tc_plan_op *op);
 // control.c
 tc_status plan_add_control(plan_builder *w, tc_group *g);
 
+// variants.c: the kernels for known facts, of an op whose general kernel is in the plan.
+tc_status plan_add_variants(plan_builder *w, tc_group *g, const tc_emit_options *o, tc_plan_op *op);
+
 // flops.c: operations of one node, by its declaration; 0 if it says nothing.
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n);
 

@@ -124,40 +124,57 @@ static void put_regions(tc_sb *sb, const kernel_texts *kernels, const tc_plan_op
   }
 }
 
-static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, const tc_plan_op *op) {
-  bool launch = op->kind == TC_PLAN_LAUNCH;
-  tc_sb_printf(sb, "  %s @" TC_SV_FMT, tc_plan_op_word(op->kind), TC_SV_ARG(op->name));
-  if (op->predicate) put_word(sb, " when ", op->predicate);
-  if (op->turns) put_word(sb, " turns ", op->turns);
-  if (launch) {
-    const tc_map_entry *number = tc_map_find_ptr(kernels->number, p->kernels.data[op->kernel]);
-    if (number) tc_sb_printf(sb, " kernel %d", (int)number->value.num);
-    put_word(sb, " blocks ", op->blocks);
-    put_word(sb, " grain ", op->grain);
-  }
+static void put_launched(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, int32_t kernel, const tc_sym *blocks,
+                         const tc_sym *grain) {
+  const tc_map_entry *number = tc_map_find_ptr(kernels->number, p->kernels.data[kernel]);
+  if (number) tc_sb_printf(sb, " kernel %d", (int)number->value.num);
+  put_word(sb, " blocks ", blocks);
+  put_word(sb, " grain ", grain);
+}
+
+static void put_args(tc_sb *sb, const tc_plan *p, int32_t n, const tc_plan_arg *args, const tc_tensor_type *views) {
   tc_sb_putz(sb, " : (");
-  for (int32_t i = 0; i < op->n_args; i++) {
-    const tc_plan_arg *a = &op->args[i];
+  for (int32_t i = 0; i < n; i++) {
+    const tc_plan_arg *a = &args[i];
     if (i) tc_sb_putz(sb, ", ");
     if (a->buf >= 0) {
       tc_sb_printf(sb, "%s%%" TC_SV_FMT, a->writes ? "out " : "", TC_SV_ARG(p->bufs.data[a->buf].name));
-      if (op->views && !is_whole(&p->bufs.data[a->buf], &op->views[i])) put_type(sb, &op->views[i]);
+      if (views && !is_whole(&p->bufs.data[a->buf], &views[i])) put_type(sb, &views[i]);
     } else {
       tc_sym_print(sb, a->scalar);
       tc_sb_printf(sb, " : %s", tc_dtype_name(a->dtype));
     }
   }
   tc_sb_putc(sb, ')');
+}
+
+static void put_sites(tc_sb *sb, const char *indent, const tc_emitted *k) {
+  for (int32_t i = 0; i < k->sites.count; i++) {
+    tc_sb_printf(sb, "\n%ssite ", indent);
+    tc_sb_quoted(sb, k->sites.data[i].text);
+    put_place(sb, " @ ", k->sites.data[i].source);
+  }
+}
+
+static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, const tc_plan_op *op) {
+  bool launch = op->kind == TC_PLAN_LAUNCH;
+  tc_sb_printf(sb, "  %s @" TC_SV_FMT, tc_plan_op_word(op->kind), TC_SV_ARG(op->name));
+  if (op->predicate) put_word(sb, " when ", op->predicate);
+  if (op->turns) put_word(sb, " turns ", op->turns);
+  if (launch) put_launched(sb, p, kernels, op->kernel, op->blocks, op->grain);
+  put_args(sb, p, op->n_args, op->args, op->views);
   if (tc_plan_region_count(op->kind)) put_control(sb, p, op);
   put_word(sb, " bytes ", op->bytes);
   put_word(sb, " flops ", op->flops);
   put_place(sb, " @ ", op->source);
   put_regions(sb, kernels, op);
-  for (int32_t i = 0; launch && i < p->kernels.data[op->kernel]->sites.count; i++) {
-    const tc_emit_site *site = &p->kernels.data[op->kernel]->sites.data[i];
-    tc_sb_putz(sb, "\n    site ");
-    tc_sb_quoted(sb, site->text);
-    put_place(sb, " @ ", site->source);
+  if (launch) put_sites(sb, "    ", p->kernels.data[op->kernel]);
+  for (int32_t i = 0; i < op->n_variants; i++) {
+    const tc_plan_variant *v = &op->variants[i];
+    put_word(sb, "\n    when ", v->when);
+    put_launched(sb, p, kernels, v->kernel, v->blocks, v->grain);
+    put_args(sb, p, v->n_args, v->args, NULL);
+    put_sites(sb, "      ", p->kernels.data[v->kernel]);
   }
   if (op->call && op->call->node) {
     tc_sb_putz(sb, "\n    ");
@@ -208,6 +225,11 @@ static void mark_call(uint8_t *used, const tc_plan_op *op) {
   }
 }
 
+static void mark_variant(uint8_t *used, const tc_plan_variant *v) {
+  mark(used, v->when), mark(used, v->blocks), mark(used, v->grain);
+  for (int32_t k = 0; k < v->n_args; k++) mark(used, v->args[k].buf < 0 ? v->args[k].scalar : NULL);
+}
+
 static void mark_plan(uint8_t *used, const tc_plan *p) {
   if (p->graph) tc_signature_mark(used, p->graph);
   mark(used, p->arena_bytes);
@@ -222,6 +244,7 @@ static void mark_plan(uint8_t *used, const tc_plan *p) {
     mark(used, op->predicate), mark(used, op->turns);
     for (int32_t k = 0; k < op->n_args; k++) mark(used, op->args[k].buf < 0 ? op->args[k].scalar : NULL);
     mark_call(used, op);
+    for (int32_t v = 0; v < op->n_variants; v++) mark_variant(used, &op->variants[v]);
     for (int32_t r = 0; r < tc_plan_region_count(op->kind); r++) mark_plan(used, op->regions[r]);
   }
   for (int32_t i = 0; i < p->outputs.count; i++) {

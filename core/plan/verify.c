@@ -5,15 +5,43 @@ static tc_status bad_op(const tc_plan_op *op, const char *what) {
   return tc_error(TC_STATUS_INTERNAL, "plan: @" TC_SV_FMT " %s", TC_SV_ARG(op->name), what);
 }
 
-static tc_status check_kernel(const tc_plan *p, const tc_plan_op *op) {
-  if (op->kernel < 0 || op->kernel >= p->kernels.count) return bad_op(op, "launches a kernel that does not exist");
-  const tc_kernel *k = p->kernels.data[op->kernel]->kernel;
+static tc_status check_kernel(const tc_plan *p, const tc_plan_op *op, int32_t kernel, int32_t n_args,
+                              const tc_plan_arg *args) {
+  if (kernel < 0 || kernel >= p->kernels.count) return bad_op(op, "launches a kernel that does not exist");
+  const tc_kernel *k = p->kernels.data[kernel]->kernel;
   if (!k) return TC_OK; // a plan that was read without its kernels
-  if (op->n_args != tc_k_param_count(k)) return bad_op(op, "has another number of arguments than its kernel");
-  for (int32_t i = 0; i < op->n_args; i++) {
+  if (n_args != tc_k_param_count(k)) return bad_op(op, "has another number of arguments than its kernel");
+  for (int32_t i = 0; i < n_args; i++) {
     tc_kparam q;
     tc_k_param(k, i, &q);
-    if (!q.is_scalar != (op->args[i].buf >= 0)) return bad_op(op, "passes a number for memory, or memory for a number");
+    if (!q.is_scalar != (args[i].buf >= 0)) return bad_op(op, "passes a number for memory, or memory for a number");
+  }
+  return TC_OK;
+}
+
+static bool has_arg(int32_t n, const tc_plan_arg *args, const tc_plan_arg *want) {
+  for (int32_t i = 0; i < n; i++) {
+    if (args[i].buf == want->buf && args[i].writes == want->writes) return true;
+  }
+  return false;
+}
+
+// A variant has a fact, writes what the general kernel writes, and reads nothing else than that.
+static tc_status check_variants(const tc_plan *p, const tc_plan_op *op) {
+  if (op->n_variants < 0 || op->n_variants > TC_PLAN_VARIANTS) return bad_op(op, "has too many variants");
+  for (int32_t i = 0; i < op->n_variants; i++) {
+    const tc_plan_variant *v = &op->variants[i];
+    if (!v->when || !v->blocks || !v->grain) return bad_op(op, "has a variant without a fact or a number of blocks");
+    TC_TRY(check_kernel(p, op, v->kernel, v->n_args, v->args));
+    for (int32_t k = 0; k < v->n_args; k++) {
+      const tc_plan_arg *a = &v->args[k];
+      if (a->buf < 0 ? !a->scalar : !has_arg(op->n_args, op->args, a))
+        return bad_op(op, "has a variant with an argument of its own");
+    }
+    for (int32_t k = 0; k < op->n_args; k++) {
+      if (op->args[k].buf >= 0 && op->args[k].writes && !has_arg(v->n_args, v->args, &op->args[k]))
+        return bad_op(op, "has a variant that does not write a result");
+    }
   }
   return TC_OK;
 }
@@ -59,7 +87,8 @@ static tc_status check_control(const tc_plan *p, const tc_plan_op *op) {
 
 static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written) {
   if (op->kind == TC_PLAN_LAUNCH) {
-    TC_TRY(check_kernel(p, op));
+    TC_TRY(check_kernel(p, op, op->kernel, op->n_args, op->args));
+    TC_TRY(check_variants(p, op));
     if (!op->blocks || !op->grain) return bad_op(op, "has no number of blocks");
   } else if (op->n_operands < 0 || op->n_operands > op->n_args) {
     return bad_op(op, "has more operands than arguments");

@@ -41,28 +41,60 @@ static exec_shape make_shape(tc_exec *e, const tc_tensor_type *t) {
 }
 
 // ---- Preparation ----
+static exec_arg *make_args(tc_exec *e, int32_t n, const tc_plan_arg *args) {
+  exec_arg *out = TC_NEW_ARRAY(e->arena, exec_arg, n);
+  for (int32_t k = 0; k < n; k++) {
+    const tc_plan_arg *a = &args[k];
+    out[k].buf = a->buf;
+    if (a->buf < 0) {
+      out[k].bytes = tc_dtype_size(a->dtype);
+      out[k].scalar = exec_number_make(e, a->scalar);
+    } else if (a->writes) {
+      e->bufs[a->buf].written = true;
+    }
+  }
+  return out;
+}
+
+static int32_t fact_number(tc_exec *e, const tc_sym *when) {
+  int32_t k = 0;
+  while (k < e->n_facts && e->fact_exprs[k] != when) k++;
+  if (k < e->n_facts) return k;
+  e->fact_exprs[k] = when;
+  e->facts[k] = exec_number_make(e, when);
+  e->n_facts++;
+  return k;
+}
+
+static exec_launch make_launch(tc_exec *e, exec_op *x, const tc_plan_variant *v) {
+  exec_launch l = {.fact = v->when ? fact_number(e, v->when) : -1, .number = v->kernel, .n_args = v->n_args};
+  l.blocks = exec_number_make(e, v->blocks), l.grain = exec_number_make(e, v->grain);
+  l.args = make_args(e, v->n_args, v->args);
+  if (e->plan->kernels.data[v->kernel]->sites.count && x->errors == 0) x->errors = e->n_errors++;
+  return l;
+}
+
 static void prepare_ops(tc_exec *e) {
   const tc_plan *p = e->plan;
   e->ops = TC_NEW_ARRAY(e->arena, exec_op, p->ops.count);
+  e->facts = TC_NEW_ARRAY(e->arena, exec_number, TC_PLAN_VARIANTS * p->ops.count);
+  e->fact_exprs = TC_NEW_ARRAY(e->arena, const tc_sym *, TC_PLAN_VARIANTS * p->ops.count);
   e->n_errors = 1;
   for (int32_t i = 0; i < p->ops.count; i++) {
     const tc_plan_op *op = &p->ops.data[i];
     exec_op *x = &e->ops[i];
     *x = (exec_op){.op = op};
-    x->blocks = exec_number_make(e, op->blocks), x->grain = exec_number_make(e, op->grain);
     x->bytes = exec_number_make(e, op->bytes), x->flops = exec_number_make(e, op->flops);
-    if (op->kind == TC_PLAN_LAUNCH && p->kernels.data[op->kernel]->sites.count) x->errors = e->n_errors++;
-    x->args = TC_NEW_ARRAY(e->arena, exec_arg, op->n_args);
-    for (int32_t k = 0; k < op->n_args; k++) {
-      const tc_plan_arg *a = &op->args[k];
-      x->args[k].buf = a->buf;
-      if (a->buf < 0) {
-        x->args[k].bytes = tc_dtype_size(a->dtype);
-        x->args[k].scalar = exec_number_make(e, a->scalar);
-      } else if (a->writes) {
-        e->bufs[a->buf].written = true;
-      }
+    if (op->kind != TC_PLAN_LAUNCH) {
+      x->args = make_args(e, op->n_args, op->args);
+      continue;
     }
+    tc_plan_variant general = {
+        .kernel = op->kernel, .blocks = op->blocks, .grain = op->grain, .n_args = op->n_args, .args = op->args};
+    x->n_launches = op->n_variants + 1;
+    x->launches = TC_NEW_ARRAY(e->arena, exec_launch, x->n_launches);
+    for (int32_t k = 0; k < x->n_launches; k++)
+      x->launches[k] = make_launch(e, x, k < op->n_variants ? &op->variants[k] : &general);
   }
 }
 
@@ -118,8 +150,8 @@ static tc_status load(tc_exec *e, tc_compile_stats *stats) {
   TC_TRY(tc_device_load(e->d, e->arena, p->kernels.count, kernels, e->kernels, stats));
   for (int32_t i = 0; i < p->ops.count; i++) {
     exec_op *x = &e->ops[i];
-    if (x->op->kind == TC_PLAN_LAUNCH) x->kernel = e->kernels[x->op->kernel];
-    else if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_create(e, x));
+    for (int32_t k = 0; k < x->n_launches; k++) x->launches[k].kernel = e->kernels[x->launches[k].number];
+    if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_create(e, x));
   }
   return TC_OK;
 }

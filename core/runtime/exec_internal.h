@@ -47,11 +47,22 @@ typedef struct exec_call {
 
 typedef struct exec_control exec_control; // exec_control.c
 
+// A launch, or one of its variants.
+typedef struct exec_launch {
+  int32_t fact;   // of variants: number among the executable's
+  int32_t number; // of the kernel
+  tc_loaded *kernel;
+  exec_number blocks, grain;
+  int32_t n_args;
+  exec_arg *args;
+} exec_launch;
+
 typedef struct exec_op {
   const tc_plan_op *op;
-  tc_loaded *kernel; // LAUNCH
-  exec_number blocks, grain, bytes, flops;
-  exec_arg *args;
+  exec_number bytes, flops;
+  int32_t n_launches;    // LAUNCH: variants, then the general one
+  exec_launch *launches; //
+  exec_arg *args;        // others
   exec_call *call;       // CALL
   exec_control *control; // IF, WHILE, SCAN
   int32_t errors;        // number of its error block
@@ -86,6 +97,9 @@ struct tc_exec {
   TC_VEC(exec_number) requires_;
   const tc_sym **require_text;
   exec_number arena_bytes, largest_bytes;
+  exec_number *facts; // what variants need, each once
+  const tc_sym **fact_exprs;
+  int32_t n_facts;
   int32_t n_errors; // error blocks: 0 for kernels without checks, one for each with
   tc_loaded **kernels;
   pthread_mutex_t lock;
@@ -106,6 +120,7 @@ typedef struct run_state {
   tc_storage **storage;   // by buffer: OUTPUT's
   tc_pool_block **copies; // by buffer: inputs copied to the device for this run
   tc_pool_block *arena;
+  uint64_t facts;        // bit k: fact k of the executable holds
   tc_pool_block *errors; // device memory: the error blocks
   tc_pool_block **error_blocks;
   tc_error_block host_errors;

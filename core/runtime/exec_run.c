@@ -113,8 +113,28 @@ tc_status exec_place_errors(run_state *r) {
   return TC_OK;
 }
 
-static tc_status kernel_error(const tc_exec *e, const exec_op *x, const tc_error_block *b) {
-  const tc_emitted *k = e->plan->kernels.data[x->op->kernel];
+enum { MOST_FACTS = 64 }; // of an executable; variants by further ones are not used
+
+// A fact that cannot be computed does not hold.
+static void find_facts(run_state *r) {
+  r->facts = 0;
+  for (int32_t i = 0; i < r->e->n_facts && i < MOST_FACTS; i++) {
+    int64_t holds = 0;
+    tc_status s = exec_value(&r->e->facts[i], r->symbols, &holds);
+    if (s != TC_OK) tc_status_free(s);
+    else if (holds) r->facts |= UINT64_C(1) << i;
+  }
+}
+
+// The first variant whose fact holds, else the general kernel.
+static const exec_launch *pick(const run_state *r, const exec_op *x) {
+  int32_t i = 0, last = x->n_launches - 1;
+  while (i < last && (x->launches[i].fact >= MOST_FACTS || !(r->facts >> x->launches[i].fact & 1))) i++;
+  return &x->launches[i];
+}
+
+static tc_status kernel_error(const run_state *r, const exec_op *x, const tc_error_block *b) {
+  const tc_emitted *k = r->e->plan->kernels.data[pick(r, x)->number];
   if (b->site >= k->sites.count)
     return tc_error(TC_STATUS_INTERNAL, "the kernel " TC_SV_FMT " reported an unknown error %lld",
                     TC_SV_ARG(x->op->name), (long long)b->site);
@@ -143,7 +163,7 @@ tc_status exec_read_errors(run_state *r) {
         d->plugin->device->copy_out(d->handle, d->stream, &b, r->error_blocks[x->errors]->memory, 0, sizeof b),
         "while reading the errors of a run"));
     TC_TRY(exec_synchronize(d));
-    if (b.site >= 0) return kernel_error(e, x, &b);
+    if (b.site >= 0) return kernel_error(r, x, &b);
   }
   return TC_OK;
 }
@@ -155,10 +175,11 @@ static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
   tc_exec *e = r->e;
   tc_device *d = e->d;
   tc_launch_arg few[FEW_ARGS], *args = few;
-  int32_t n = x->op->n_args;
-  tc_launch l = {.struct_size = sizeof l, .function = x->kernel->function, .n_args = n};
-  TC_TRY(exec_value(&x->blocks, r->symbols, &l.blocks));
-  TC_TRY(exec_value(&x->grain, r->symbols, &l.grain));
+  const exec_launch *v = pick(r, x);
+  int32_t n = v->n_args;
+  tc_launch l = {.struct_size = sizeof l, .function = v->kernel->function, .n_args = n};
+  TC_TRY(exec_value(&v->blocks, r->symbols, &l.blocks));
+  TC_TRY(exec_value(&v->grain, r->symbols, &l.grain));
   *out_blocks = l.blocks;
   if (l.blocks <= 0) return TC_OK;
   if (n > FEW_ARGS) {
@@ -167,7 +188,7 @@ static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
   }
   tc_status s = TC_OK;
   for (int32_t k = 0; k < n && s == TC_OK; k++) {
-    const exec_arg *a = &x->args[k];
+    const exec_arg *a = &v->args[k];
     if (a->buf >= 0) {
       args[k] = (tc_launch_arg){
           .kind = TC_ARG_MEMORY, .value = r->address[a->buf].memory, .offset = r->address[a->buf].offset};
@@ -184,7 +205,7 @@ static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
     if (rc != TC_STATUS_OK) s = tc_plugin_status(d->plugin, rc, "while launching " TC_SV_FMT, TC_SV_ARG(x->op->name));
   }
   if (args != few) tc_free(d->allocator, args);
-  if (s == TC_OK && r->host_errors.site >= 0) s = kernel_error(e, x, &r->host_errors);
+  if (s == TC_OK && r->host_errors.site >= 0) s = kernel_error(r, x, &r->host_errors);
   return s;
 }
 
@@ -198,6 +219,7 @@ static tc_status record(run_state *r, const exec_op *x, double ms, int64_t block
 
 tc_status exec_run_ops(run_state *r) {
   tc_exec *e = r->e;
+  find_facts(r);
   const tc_run_report *report = r->options->report;
   bool timed = report && report->launches;
   for (int32_t i = 0; i < e->plan->ops.count; i++) {

@@ -99,6 +99,10 @@ const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const 
 // not line up.
 bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents,
                    int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out);
+// The group as it is where the size symbols from[i] are to[i] (numbers, or symbols of which more is known), with nodes
+// and buffers of its own; `originals` gets the buffer that each copy stands for.
+tc_group *tc_group_assume(tc_schedule *s, const tc_group *g, int32_t n, const tc_sym *const *from,
+                          const tc_sym *const *to, tc_map *originals);
 // Loop-level rewriting before grouping: reductions with few results become two, so that all cores take part.
 TC_NODISCARD tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger);
 

@@ -15,6 +15,8 @@ typedef struct plan_run {
   uint8_t *arena;
   void **data;     // by buffer: element 0 of the storage
   int64_t *counts; // elements
+  int32_t only;    // of variants only this one, counted from 1; 0: the first whose fact holds
+  int32_t picked[TC_PLAN_VARIANTS];
 } plan_run;
 
 static inline tc_status plan_value(const plan_run *r, const tc_sym *e, int64_t *out) {
@@ -58,9 +60,23 @@ static inline tc_status plan_place(plan_run *r, tc_arena *arena) {
 // Kernels see complex memory as its components.
 static inline int64_t plan_parts(tc_dtype d) { return tc_dtype_is_complex(d) ? 2 : 1; }
 
+// With a variant, as the op would be if that were its only kernel.
+static inline tc_status plan_launch(plan_run *r, tc_arena *arena, const tc_plan_op *op);
+static inline tc_status plan_launch_variant(plan_run *r, tc_arena *arena, const tc_plan_op *op, int32_t variant) {
+  const tc_plan_variant *v = &op->variants[variant];
+  tc_plan_op as = *op;
+  as.n_variants = 0, as.kernel = v->kernel, as.blocks = v->blocks, as.n_args = v->n_args, as.args = v->args;
+  r->picked[variant]++;
+  return plan_launch(r, arena, &as);
+}
+
 static inline tc_status plan_launch(plan_run *r, tc_arena *arena, const tc_plan_op *op) {
-  int64_t blocks, site = -1;
+  int64_t blocks, site = -1, holds = 0;
   if (op->kind != TC_PLAN_LAUNCH) return tc_error(TC_STATUS_UNIMPLEMENTED, "a call cannot be interpreted");
+  for (int32_t i = 0; i < op->n_variants; i++) {
+    TC_TRY(plan_value(r, op->variants[i].when, &holds));
+    if (holds && (r->only == 0 || r->only == i + 1)) return plan_launch_variant(r, arena, op, i);
+  }
   TC_TRY(plan_value(r, op->blocks, &blocks));
   tc_karg *args = TC_NEW_ARRAY(arena, tc_karg, op->n_args); // where there are no blocks the scalars may divide by 0
   for (int32_t k = 0; k < op->n_args; k++) {

@@ -20,8 +20,9 @@ typedef struct pipeline {
   tc_tensor in[MOST_IO], narrow[MOST_IO], wide[MOST_IO];
 } pipeline;
 
-// Symbols have their hints as values.
-static inline tc_status pipeline_open(pipeline *p, tc_arena *arena, const char *text) {
+// Symbols have the values given, in order of their names in the text, then their hints.
+static inline tc_status pipeline_open_at(pipeline *p, tc_arena *arena, const char *text, int32_t n_values,
+                                         const int64_t *values) {
   *p = (pipeline){.arena = arena};
   tc_op_registry *ops;
   TC_TRY(tc_op_registry_create(arena, &ops));
@@ -36,7 +37,7 @@ static inline tc_status pipeline_open(pipeline *p, tc_arena *arena, const char *
   p->symbols = TC_NEW_ARRAY(arena, int64_t, n + 4096);
   for (int32_t i = 0; i < n; i++) {
     int64_t hint = tc_sym_info_of(p->m->syms, tc_sym_symbol_at(p->m->syms, i))->hint;
-    p->symbols[i] = hint == INT64_MIN ? 1 : hint;
+    p->symbols[i] = i < n_values ? values[i] : hint == INT64_MIN ? 1 : hint;
   }
   TC_TRY(make_inputs(p->g, p->symbols, tc_test_seed(), p->in));
   tc_ref_options plain = {0}, wide = {.wide = true};
@@ -45,6 +46,10 @@ static inline tc_status pipeline_open(pipeline *p, tc_arena *arena, const char *
   bool progress = true;
   for (int32_t round = 0; round < 4 && progress; round++) TC_TRY(tc_pass_decompose.run(p->g, &progress));
   return TC_OK;
+}
+
+static inline tc_status pipeline_open(pipeline *p, tc_arena *arena, const char *text) {
+  return pipeline_open_at(p, arena, text, 0, NULL);
 }
 
 static inline void pipeline_close(pipeline *p) {

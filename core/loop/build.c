@@ -489,7 +489,6 @@ void lo_call(tc_op_args *a) {
     for (int32_t k = 0; kind == TC_AK_TENSORS && k < n; k++)
       tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg_at(a, i, k)));
   }
-  if (gn->n_results > 2) tc_lo_fail(lo, "a library call has at most two results");
   const tc_lview *views = copy_views(lo, operands.count, operands.data);
   if (lo->failed == TC_OK) lo_call_with(lo, operands.count, views);
 }

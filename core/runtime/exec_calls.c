@@ -54,7 +54,7 @@ static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n, bool
 // The library for a node of the graph, or NULL.
 static const tc_device_calls *library_for(tc_device *d, const tc_node *n, bool preferred, int64_t *out_cost) {
   tc_module *m = n->graph->module;
-  if (d->n_calls == 0 || n->n_results < 1 || n->n_results > 2) return NULL;
+  if (d->n_calls == 0 || n->n_results < 1) return NULL;
   question *q = TC_NEW(m->arena, question);
   int32_t count = 0;
   for (int32_t i = 0; i < n->n_args; i++) {
@@ -68,6 +68,7 @@ static const tc_device_calls *library_for(tc_device *d, const tc_node *n, bool p
       fill_view(q, count++, m->syms, &v->type);
     }
   }
+  if (count + n->n_results > MOST_VIEWS) return NULL;
   for (int32_t i = 0; i < n->n_results; i++) {
     if (n->results[i]->kind != TC_VALUE_TENSOR) return NULL;
     fill_view(q, count + i, m->syms, &n->results[i]->type);

@@ -52,6 +52,7 @@ typedef int32_t (*tc_cpu_codegen_fn)(const tc_host *h, const tc_cpu_target *t, c
 
 // ---- The door of libtc_cpu_dnn.so ----
 #define TC_CPU_DNN_SYMBOL "tc_cpu_dnn_table"
+#define TC_CPU_LAPACK_SYMBOL "tc_cpu_lapack_table"
 typedef const tc_call_table *(*tc_cpu_dnn_fn)(const tc_host *h);
 
 #endif

@@ -1,11 +1,13 @@
-// The plugin's door, and the doors of its two heavy libraries, which lie beside it and are opened on first use only:
-// a process that runs cached kernels never maps LLVM, one without matrix products never maps oneDNN.
+// The plugin's door, and the doors of its heavy libraries, which lie beside it and are opened on first use only: a
+// process that runs cached kernels never maps LLVM, one without matrix products never maps oneDNN, and one without
+// factorisations never maps LAPACK.
 //
 // The pointers kept here are constants of the process: racing threads store equal values.
 #include <dlfcn.h>
 #include <limits.h>
 #include <llvm/Config/llvm-config.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,106 +71,71 @@ static const tc_codegen_table codegen = {.struct_size = sizeof codegen, .compile
 
 // ---- Calls ----
 
-#ifdef TC_CPU_DNN
-static _Atomic(const tc_call_table *) dnn_table;
+// A table of calls whose library is opened by the first question. What is run or destroyed was prepared, so by then the
+// library is open.
+#define CALLS(lib, file, symbol, door_type)                                                                   \
+  static _Atomic(const tc_call_table *) lib##_table;                                                          \
+  static int32_t lib##_open(const tc_host *h, const tc_call_table **out) {                                    \
+    void *p;                                                                                                  \
+    door_type fn;                                                                                             \
+    *out = atomic_load(&lib##_table);                                                                         \
+    if (*out) return TC_STATUS_OK;                                                                            \
+    int32_t s = open_door(h, file, symbol, &p);                                                               \
+    if (s != TC_STATUS_OK) return s;                                                                          \
+    memcpy(&fn, &p, sizeof fn);                                                                               \
+    *out = fn(h);                                                                                             \
+    if (!*out) return TC_STATUS_PLUGIN;                                                                       \
+    atomic_store(&lib##_table, *out);                                                                         \
+    return TC_STATUS_OK;                                                                                      \
+  }                                                                                                           \
+  static int32_t lib##_prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out,            \
+                               uint64_t *out_workspace) {                                                     \
+    const tc_call_table *t;                                                                                   \
+    int32_t s = lib##_open(h, &t);                                                                            \
+    return s == TC_STATUS_OK ? t->prepare(h, d, n, out, out_workspace) : s;                                   \
+  }                                                                                                           \
+  static int32_t lib##_run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results, \
+                           tc_handle workspace, int64_t offset) {                                             \
+    return atomic_load(&lib##_table)->run(prepared, stream, operands, results, workspace, offset);            \
+  }                                                                                                           \
+  static void lib##_destroy(void *prepared) { atomic_load(&lib##_table)->destroy(prepared); }                 \
+  static const tc_call_table lib##_calls = {.struct_size = sizeof lib##_calls,                                \
+                                            .name = {#lib, sizeof #lib - 1},                                  \
+                                            .supports = lib##_supports,                                       \
+                                            .prepare = lib##_prepare,                                         \
+                                            .run = lib##_run,                                                 \
+                                            .destroy = lib##_destroy,                                         \
+                                            .thread_safe = 1,                                                 \
+                                            .capture_safe = 1};
 
-static int32_t dnn(const tc_host *h, const tc_call_table **out) {
-  *out = atomic_load(&dnn_table);
-  if (*out) return TC_STATUS_OK;
-  void *p;
-  tc_cpu_dnn_fn fn;
-  int32_t s = open_door(h, "libtc_cpu_dnn.so", TC_CPU_DNN_SYMBOL, &p);
-  if (s != TC_STATUS_OK) return s;
-  memcpy(&fn, &p, sizeof fn);
-  *out = fn(h);
-  if (!*out) return TC_STATUS_PLUGIN;
-  atomic_store(&dnn_table, *out);
-  return TC_STATUS_OK;
+// Factorisations; everything else is refused without opening LAPACK. Where LAPACK is missing, all is.
+static int32_t lapack_open(const tc_host *h, const tc_call_table **out);
+static int32_t lapack_supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
+  static const char *const names[] = {"linalg_", "_linalg_", "_lu_with_info", "geqrf"};
+  const tc_call_table *t;
+  bool ours = false;
+  *out_cost = -1;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    ours |= n->op.size >= 6 + strlen(names[i]) && memcmp(n->op.data + 6, names[i], strlen(names[i])) == 0;
+  if (!ours || lapack_open(h, &t) != TC_STATUS_OK) return TC_STATUS_OK;
+  return t->supports(h, d, n, out_cost);
 }
+CALLS(lapack, "libtc_cpu_lapack.so", TC_CPU_LAPACK_SYMBOL, tc_cpu_dnn_fn)
 
-static int32_t dnn_supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
+#ifdef TC_CPU_DNN
+static int32_t onednn_open(const tc_host *h, const tc_call_table **out);
+static int32_t onednn_supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
   const tc_call_table *t;
   *out_cost = -1;
-  int32_t s = dnn(h, &t);
+  int32_t s = onednn_open(h, &t);
   return s == TC_STATUS_OK ? t->supports(h, d, n, out_cost) : s;
 }
-
-static int32_t dnn_prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out,
-                           uint64_t *out_workspace) {
-  const tc_call_table *t;
-  int32_t s = dnn(h, &t);
-  return s == TC_STATUS_OK ? t->prepare(h, d, n, out, out_workspace) : s;
-}
-
-// What follows is called only with what dnn_prepare made, so the library is open.
-static int32_t dnn_run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results,
-                       tc_handle workspace, int64_t offset) {
-  return atomic_load(&dnn_table)->run(prepared, stream, operands, results, workspace, offset);
-}
-
-static void dnn_destroy(void *prepared) { atomic_load(&dnn_table)->destroy(prepared); }
-
-static const tc_call_table dnn_calls = {
-    .struct_size = sizeof dnn_calls,
-    .name = {"onednn", 6},
-    .supports = dnn_supports,
-    .prepare = dnn_prepare,
-    .run = dnn_run,
-    .destroy = dnn_destroy,
-    .thread_safe = 1,
-    .capture_safe = 1,
-};
-
-// Products of bf16 matrices on a processor that multiplies pairs of bf16: twice the rate of our own products, which
-// work in f32, so the library is preferred to them. Small ones are left to kernels, whose neighbours fuse.
-enum { LEAST_ROWS = 16 };
-static const double LEAST_FLOPS = 1 << 24;
-
-static int bf16_product(tc_device_ *d, const tc_call_node *n) {
-  static const struct {
-    const char *op;
-    int32_t left; // the operand that is the left factor
-  } ops[] = {{"aten::linear", 0}, {"aten::mm", 0}, {"aten::matmul", 0}, {"aten::addmm", 1}};
-  const tc_view *out = n->results, *left = NULL;
-  if (!tc_cpu_pairs_bf16(tc_cpu_device_target(d)) || n->n_results != 1 || out->dtype != TC_BF16 || out->rank < 2)
-    return 0;
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    if (n->op.size == strlen(ops[i].op) && memcmp(n->op.data, ops[i].op, n->op.size) == 0)
-      left = &n->operands[ops[i].left];
-  if (!left || left->rank < 2) return 0;
-  double rows = 1, columns = (double)out->sizes[out->rank - 1], inner = (double)left->sizes[left->rank - 1];
-  for (int32_t i = 0; i + 1 < out->rank; i++) {
-    if (out->sizes[i] < 0) return 0; // not known yet
-    rows *= (double)out->sizes[i];
-  }
-  return columns > 0 && inner > 0 && rows >= LEAST_ROWS && 2 * rows * columns * inner >= LEAST_FLOPS;
-}
-
-static int32_t bf16_supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
-  *out_cost = -1;
-  if (!bf16_product(d, n)) return TC_STATUS_OK; // without opening the library
-  int32_t s = dnn_supports(h, d, n, out_cost);
-  if (s == TC_STATUS_OK && *out_cost > 0) --*out_cost; // this table rather than the other, for the same call
-  return s;
-}
-
-static const tc_call_table bf16_calls = {
-    .struct_size = sizeof bf16_calls,
-    .name = {"onednn-bf16", 11},
-    .supports = bf16_supports,
-    .prepare = dnn_prepare,
-    .run = dnn_run,
-    .destroy = dnn_destroy,
-    .thread_safe = 1,
-    .capture_safe = 1,
-    .preferred = 1,
-};
-static const tc_call_table *const calls[] = {&dnn_calls, &bf16_calls};
-enum { N_CALLS = 2, CALLS_BIT = TC_CAP_CALLS };
+CALLS(onednn, "libtc_cpu_dnn.so", TC_CPU_DNN_SYMBOL, tc_cpu_dnn_fn)
+static const tc_call_table *const calls[] = {&onednn_calls, &lapack_calls};
 #else
-static const tc_call_table *const *const calls = NULL;
-enum { N_CALLS = 0, CALLS_BIT = 0 };
+static const tc_call_table *const calls[] = {&lapack_calls};
 #endif
+enum { N_CALLS = sizeof calls / sizeof *calls };
 
 int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
 
@@ -178,7 +145,7 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
       .vendor = {"tc", 2},
       .version = {PLUGIN_VERSION, sizeof PLUGIN_VERSION - 1},
       .build_id = {"llvm-" LLVM_VERSION_STRING, sizeof "llvm-" LLVM_VERSION_STRING - 1},
-      .capabilities = TC_CAP_DEVICE | TC_CAP_CODEGEN | CALLS_BIT,
+      .capabilities = TC_CAP_DEVICE | TC_CAP_CODEGEN | TC_CAP_CALLS,
       .kernel_abi_hash = TC_KERNEL_ABI_HASH,
       .device = &tc_cpu_device,
       .codegen = &codegen,

@@ -1,0 +1,580 @@
+// Linear algebra by LAPACK: the table of calls of libtc_cpu_lapack.so.
+//
+// LAPACK is opened when the first factorisation is asked about: OpenBLAS where it is installed, else any
+// liblapack.so.3. Its Fortran interface is used, which every build has. Matrices of a batch are copied into
+// column-major buffers, done one after the other, and copied to the result's strides. What a routine reports (info)
+// becomes a result where the op has one, as in PyTorch; where it has none, the run fails.
+//
+// The addresses kept here are constants of the process, found once.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tc/plugin.h"
+
+typedef int32_t lint; // LP64
+enum { LU, LU_SOLVE, CHOLESKY, TRIANGULAR, QR, GEQRF, HOUSEHOLDER, EIGH, EIG, SVD, LDL };
+enum { MAX_RANK = 16, CALL_NS = 2000, BUFFERS = 12 };
+
+static const struct {
+  const char *op;
+  int32_t kind;
+} ops[] = {{"aten::linalg_lu_factor_ex", LU},
+           {"aten::_lu_with_info", LU},
+           {"aten::linalg_lu_solve", LU_SOLVE},
+           {"aten::linalg_cholesky_ex", CHOLESKY},
+           {"aten::linalg_solve_triangular", TRIANGULAR},
+           {"aten::linalg_qr", QR},
+           {"aten::geqrf", GEQRF},
+           {"aten::linalg_householder_product", HOUSEHOLDER},
+           {"aten::_linalg_eigh", EIGH},
+           {"aten::linalg_eig", EIG},
+           {"aten::linalg_eigvals", EIG},
+           {"aten::_linalg_svd", SVD},
+           {"aten::linalg_ldl_factor_ex", LDL}};
+
+// ---- The library ----
+static void *library;
+static void open_library(void) {
+  static const char *const names[] = {"libopenblas.so.0", "liblapack.so.3", "liblapack.so"};
+  for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
+    library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+  void (*threads)(int) = NULL; // threads belong to the embedder, so OpenBLAS's own stay asleep
+  void *p = library ? dlsym(library, "openblas_set_num_threads") : NULL;
+  memcpy(&threads, &p, sizeof threads);
+  if (threads) threads(1);
+}
+static void *the_library(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_library);
+  return library;
+}
+
+typedef void (*routine)(void); // cast to what it is where it is called
+// "getrf" for the dtype: dgetrf_ …; `complex_name` where the complex ones are called otherwise.
+static routine find(tc_dtype d, const char *name, const char *complex_name) {
+  bool complex = d == TC_C64 || d == TC_C128;
+  char symbol[32];
+  routine f = NULL;
+  snprintf(symbol, sizeof symbol, "%c%s_",
+           d == TC_F32   ? 's'
+           : d == TC_F64 ? 'd'
+           : d == TC_C64 ? 'c'
+                         : 'z',
+           complex && complex_name ? complex_name : name);
+  void *p = the_library() ? dlsym(the_library(), symbol) : NULL;
+  memcpy(&f, &p, sizeof f);
+  return f;
+}
+
+// ---- A prepared call ----
+typedef struct job {
+  const tc_host *host;
+  int32_t kind;
+  tc_dtype dtype; // of the matrices
+  bool complex, flag[3];
+  char mode; // 'r' reduced, 'c' complete, 'n' no Q; of eigh 'L' or 'U'
+  routine f[2];
+} job;
+
+static size_t size_of(tc_dtype d) { return d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4; }
+static tc_dtype real_of(tc_dtype d) { return d == TC_C64 ? TC_F32 : d == TC_C128 ? TC_F64 : d; }
+
+static int32_t read_node(const tc_host *h, const tc_call_node *n, job *j) {
+  *j = (job){.host = h, .kind = -1};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    if (n->op.size == strlen(ops[i].op) && memcmp(n->op.data, ops[i].op, n->op.size) == 0) j->kind = ops[i].kind;
+  if (j->kind < 0 || n->n_operands < 1) return TC_STATUS_UNIMPLEMENTED;
+  const tc_view *a = &n->operands[0];
+  const tc_op_args *g = n->args;
+  j->dtype = a->dtype;
+  j->complex = a->dtype == TC_C64 || a->dtype == TC_C128;
+  if ((!j->complex && a->dtype != TC_F32 && a->dtype != TC_F64) || a->rank < 2 || a->rank > MAX_RANK)
+    return TC_STATUS_UNIMPLEMENTED;
+  tc_sv text = tc_op_string(g, 1);
+  char c = text.size ? text.data[0] : 'L';
+  switch (j->kind) {
+  case LU:
+    if (!tc_op_bool(g, 1, 1)) return TC_STATUS_UNIMPLEMENTED; // LAPACK always pivots
+    j->f[0] = find(a->dtype, "getrf", NULL);
+    break;
+  case LU_SOLVE:
+    j->flag[0] = tc_op_bool(g, 3, 1), j->flag[1] = tc_op_bool(g, 4, 0);
+    if (!j->flag[0] && j->flag[1]) return TC_STATUS_UNIMPLEMENTED;
+    j->f[0] = find(a->dtype, "getrs", NULL);
+    break;
+  case CHOLESKY:
+    j->flag[0] = tc_op_bool(g, 1, 0);
+    j->f[0] = find(a->dtype, "potrf", NULL);
+    break;
+  case TRIANGULAR:
+    for (int32_t k = 0; k < 3; k++) j->flag[k] = tc_op_bool(g, 2 + k, k == 1);
+    j->f[0] = find(a->dtype, "trsm", NULL);
+    break;
+  case QR:
+    j->mode = c == 'c' ? 'c' : text.size == 1 ? 'n' : 'r';
+    j->f[0] = find(a->dtype, "geqrf", NULL), j->f[1] = find(a->dtype, "orgqr", "ungqr");
+    if (!j->f[1]) return TC_STATUS_UNIMPLEMENTED;
+    break;
+  case GEQRF: j->f[0] = find(a->dtype, "geqrf", NULL); break;
+  case HOUSEHOLDER: j->f[0] = find(a->dtype, "orgqr", "ungqr"); break;
+  case EIGH:
+    j->mode = c == 'U' || c == 'u' ? 'U' : 'L', j->flag[0] = tc_op_bool(g, 2, 1);
+    j->f[0] = find(a->dtype, "syev", "heev");
+    break;
+  case EIG:
+    j->flag[0] = n->n_results == 2;
+    j->f[0] = find(a->dtype, "geev", NULL);
+    break;
+  case SVD:
+    j->flag[0] = tc_op_bool(g, 1, 0), j->flag[1] = tc_op_bool(g, 2, 1);
+    j->f[0] = find(a->dtype, "gesdd", NULL);
+    break;
+  default:
+    j->flag[0] = tc_op_bool(g, 1, 0) && j->complex;
+    j->f[0] = j->flag[0] ? find(a->dtype, "hetrf", "hetrf") : find(a->dtype, "sytrf", NULL);
+  }
+  return j->f[0] ? TC_STATUS_OK : TC_STATUS_UNIMPLEMENTED;
+}
+
+static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
+  (void)d;
+  job j;
+  *out_cost = -1;
+  if (read_node(h, n, &j) == TC_STATUS_OK) *out_cost = CALL_NS;
+  return TC_STATUS_OK;
+}
+
+static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
+  (void)d;
+  job j, *own;
+  int32_t s = read_node(h, n, &j);
+  if (s != TC_STATUS_OK) return s;
+  own = h->alloc(h->self, sizeof *own);
+  if (!own) return TC_STATUS_OUT_OF_MEMORY;
+  *own = j;
+  *out = own, *out_workspace = 0;
+  return TC_STATUS_OK;
+}
+
+// ---- Matrices in and out ----
+typedef struct task {
+  const job *j;
+  const tc_view *in, *out; // operands, results
+  int64_t index[MAX_RANK]; // of the batch
+  int32_t rank;            // of the batch
+  const int64_t *sizes;
+  void *buffer[BUFFERS];
+  int32_t n_buffers;
+  bool short_of_memory;
+} task;
+
+static void *take_memory(task *t, int64_t count, size_t each) {
+  const tc_host *h = t->j->host;
+  void *p = h->alloc(h->self, (uint64_t)(count > 0 ? count : 1) * each);
+  if (!p || t->n_buffers == BUFFERS) {
+    t->short_of_memory = true;
+    if (p) h->free(h->self, p);
+    return NULL;
+  }
+  return t->buffer[t->n_buffers++] = p;
+}
+
+static int64_t rows_of(const tc_view *v) { return v->sizes[v->rank - 2]; }
+static int64_t columns_of(const tc_view *v) { return v->sizes[v->rank - 1]; }
+
+// Address of the batch's matrix, vector or number; the view may be broadcast to the batch.
+static char *base_of(const task *t, const tc_view *v, int32_t inner) {
+  int64_t at = 0;
+  for (int32_t d = 0, own = v->rank - inner; d < own; d++)
+    at += v->sizes[d] == 1 ? 0 : t->index[d + t->rank - own] * v->strides[d];
+  return (char *)(uintptr_t)v->memory + v->offset + at * (int64_t)size_of(v->dtype);
+}
+static void copy(char *to, int64_t to_row, int64_t to_column, const char *from, int64_t from_row, int64_t from_column,
+                 int64_t rows, int64_t columns, size_t size) {
+  for (int64_t c = 0; c < columns; c++)
+    for (int64_t r = 0; r < rows; r++)
+      memcpy(to + (r * to_row + c * to_column) * (int64_t)size, from + (r * from_row + c * from_column) * (int64_t)size,
+             size);
+}
+static void get(const task *t, const tc_view *v, void *to, int64_t ld) {
+  copy(to, 1, ld, base_of(t, v, 2), v->strides[v->rank - 2], v->strides[v->rank - 1], rows_of(v), columns_of(v),
+       size_of(v->dtype));
+}
+static void put(const task *t, const tc_view *v, const void *from, int64_t ld) {
+  copy(base_of(t, v, 2), v->strides[v->rank - 2], v->strides[v->rank - 1], from, 1, ld, rows_of(v), columns_of(v),
+       size_of(v->dtype));
+}
+static void put_vector(const task *t, const tc_view *v, const void *from) {
+  copy(base_of(t, v, 1), v->strides[v->rank - 1], 0, from, 1, 0, v->sizes[v->rank - 1], 1, size_of(v->dtype));
+}
+static void put_info(const task *t, const tc_view *v, lint info) { memcpy(base_of(t, v, 0), &info, sizeof info); }
+// Elements (i, j) of a column-major matrix for which i - j > 0 (lower), else < 0, become 0.
+static void clear_triangle(char *a, int64_t rows, int64_t columns, int64_t ld, bool lower, size_t size) {
+  for (int64_t c = 0; c < columns; c++)
+    for (int64_t r = lower ? c + 1 : 0; r < (lower ? rows : (c < rows ? c : rows)); r++)
+      memset(a + (r + c * ld) * (int64_t)size, 0, size);
+}
+static lint at_least_1(int64_t n) { return n > 1 ? (lint)n : 1; }
+// The size of work space that a routine put into work[0].
+static lint wanted(const job *j, const void *work) {
+  float f;
+  double d;
+  memcpy(&f, work, sizeof f);
+  memcpy(&d, work, sizeof d);
+  double w = real_of(j->dtype) == TC_F32 ? (double)f : d;
+  return w < 1 ? 1 : w > 2e9 ? 2000000000 : (lint)(w + 1);
+}
+
+static bool step(task *t) {
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    if (++t->index[d] < t->sizes[d]) return true;
+    t->index[d] = 0;
+  }
+  return false;
+}
+static bool start(task *t, const tc_view *v, int32_t inner) {
+  t->rank = v->rank - inner, t->sizes = v->sizes;
+  for (int32_t d = 0; d < t->rank; d++)
+    if (v->sizes[d] == 0) return false;
+  return true;
+}
+
+// ---- The kinds ----
+static void run_lu(task *t) {
+  typedef void getrf(const lint *, const lint *, void *, const lint *, lint *, lint *);
+  const tc_view *a = &t->in[0];
+  lint m = (lint)rows_of(a), n = (lint)columns_of(a), ld = at_least_1(m), info;
+  void *w = take_memory(t, (int64_t)m * n, size_of(a->dtype));
+  lint *p = take_memory(t, m < n ? m : n, sizeof *p);
+  if (t->short_of_memory || !start(t, a, 2)) return;
+  do {
+    get(t, a, w, ld);
+    info = 0;
+    ((getrf *)t->j->f[0])(&m, &n, w, &ld, p, &info);
+    put(t, &t->out[0], w, ld);
+    put_vector(t, &t->out[1], p);
+    put_info(t, &t->out[2], info);
+  } while (step(t));
+}
+
+static void run_lu_solve(task *t) {
+  typedef void getrs(const char *, const lint *, const lint *, const void *, const lint *, const lint *, void *,
+                     const lint *, lint *, size_t);
+  const tc_view *a = &t->in[0], *p = &t->in[1], *b = &t->in[2], *x = &t->out[0];
+  size_t size = size_of(a->dtype);
+  bool left = t->j->flag[0];
+  lint n = (lint)columns_of(a), rows = (lint)rows_of(b), columns = (lint)columns_of(b), nrhs = left ? columns : rows,
+       ld = at_least_1(n), info;
+  char op = !left ? 'T' : t->j->flag[1] ? 'C' : 'N';
+  void *w = take_memory(t, (int64_t)n * n, size), *r = take_memory(t, (int64_t)n * nrhs, size);
+  lint *q = take_memory(t, n, sizeof *q);
+  if (t->short_of_memory || !start(t, x, 2)) return;
+  do {
+    get(t, a, w, ld);
+    copy((char *)q, 1, 0, base_of(t, p, 1), p->strides[p->rank - 1], 0, n, 1, sizeof *q);
+    int64_t sr = b->strides[b->rank - 2], sc = b->strides[b->rank - 1];
+    copy(r, 1, ld, base_of(t, b, 2), left ? sr : sc, left ? sc : sr, n, nrhs, size);
+    ((getrs *)t->j->f[0])(&op, &n, &nrhs, w, &ld, q, r, &ld, &info, 1);
+    sr = x->strides[x->rank - 2], sc = x->strides[x->rank - 1];
+    copy(base_of(t, x, 2), left ? sr : sc, left ? sc : sr, r, 1, ld, n, nrhs, size);
+  } while (step(t));
+}
+
+static void run_cholesky(task *t) {
+  typedef void potrf(const char *, const lint *, void *, const lint *, lint *, size_t);
+  const tc_view *a = &t->in[0];
+  bool upper = t->j->flag[0];
+  char part = upper ? 'U' : 'L';
+  lint n = (lint)columns_of(a), ld = at_least_1(n), info;
+  void *w = take_memory(t, (int64_t)n * n, size_of(a->dtype));
+  if (t->short_of_memory || !start(t, a, 2)) return;
+  do {
+    get(t, a, w, ld);
+    info = 0;
+    ((potrf *)t->j->f[0])(&part, &n, w, &ld, &info, 1);
+    clear_triangle(w, n, n, ld, upper, size_of(a->dtype));
+    put(t, &t->out[0], w, ld);
+    put_info(t, &t->out[1], info);
+  } while (step(t));
+}
+
+static void run_triangular(task *t) {
+  typedef void trsm(const char *, const char *, const char *, const char *, const lint *, const lint *, const void *,
+                    const void *, const lint *, void *, const lint *, size_t, size_t, size_t, size_t);
+  const tc_view *a = &t->in[0], *b = &t->in[1], *x = &t->out[0];
+  size_t size = size_of(a->dtype);
+  char part = t->j->flag[0] ? 'U' : 'L', side = t->j->flag[1] ? 'L' : 'R', unit = t->j->flag[2] ? 'U' : 'N';
+  lint n = (lint)columns_of(a), rows = (lint)rows_of(x), columns = (lint)columns_of(x), ld = at_least_1(n),
+       lb = at_least_1(rows);
+  static const float one_f[2] = {1, 0};
+  static const double one_d[2] = {1, 0};
+  const void *one = real_of(a->dtype) == TC_F32 ? (const void *)one_f : one_d;
+  void *w = take_memory(t, (int64_t)n * n, size), *r = take_memory(t, (int64_t)rows * columns, size);
+  if (t->short_of_memory || !start(t, x, 2)) return;
+  do {
+    get(t, a, w, ld);
+    get(t, b, r, lb);
+    ((trsm *)t->j->f[0])(&side, &part, "N", &unit, &rows, &columns, one, w, &ld, r, &lb, 1, 1, 1, 1);
+    put(t, x, r, lb);
+  } while (step(t));
+}
+
+typedef void geqrf(const lint *, const lint *, void *, const lint *, void *, void *, const lint *, lint *);
+typedef void orgqr(const lint *, const lint *, const lint *, void *, const lint *, const void *, void *, const lint *,
+                   lint *);
+static void run_qr(task *t) {
+  const job *j = t->j;
+  const tc_view *a = &t->in[0];
+  size_t size = size_of(a->dtype);
+  lint m = (lint)rows_of(a), n = (lint)columns_of(a), k = m < n ? m : n, columns = j->mode == 'c' ? m : k,
+       ld = at_least_1(m), query = -1, info, most = n > columns ? n : columns;
+  char probe[2][16] = {{0}};
+  void *w = take_memory(t, (int64_t)m * most, size), *r = take_memory(t, (int64_t)m * n, size),
+       *tau = take_memory(t, k, size);
+  ((geqrf *)j->f[0])(&m, &n, w, &ld, tau, probe[0], &query, &info);
+  if (j->kind == QR) ((orgqr *)j->f[1])(&m, &columns, &k, w, &ld, tau, probe[1], &query, &info);
+  lint need = wanted(j, probe[0]), more = wanted(j, probe[1]), lwork = need > more ? need : more;
+  void *work = take_memory(t, lwork, size);
+  if (t->short_of_memory || !start(t, a, 2)) return;
+  do {
+    get(t, a, w, ld);
+    ((geqrf *)j->f[0])(&m, &n, w, &ld, tau, work, &lwork, &info);
+    if (j->kind == GEQRF) {
+      put(t, &t->out[0], w, ld);
+      put_vector(t, &t->out[1], tau);
+      continue;
+    }
+    memcpy(r, w, (size_t)m * (size_t)n * size);
+    clear_triangle(r, m, n, ld, true, size);
+    put(t, &t->out[1], r, ld);
+    if (j->mode == 'n') continue;
+    ((orgqr *)j->f[1])(&m, &columns, &k, w, &ld, tau, work, &lwork, &info);
+    put(t, &t->out[0], w, ld);
+  } while (step(t));
+}
+static void run_householder(task *t) {
+  const job *j = t->j;
+  const tc_view *a = &t->in[0], *v = &t->in[1];
+  size_t size = size_of(a->dtype);
+  lint m = (lint)rows_of(a), n = (lint)columns_of(a), k = (lint)v->sizes[v->rank - 1], ld = at_least_1(m), query = -1,
+       info;
+  char probe[16] = {0};
+  void *w = take_memory(t, (int64_t)m * n, size), *tau = take_memory(t, k, size);
+  ((orgqr *)j->f[0])(&m, &n, &k, w, &ld, tau, probe, &query, &info);
+  lint lwork = wanted(j, probe);
+  void *work = take_memory(t, lwork, size);
+  if (t->short_of_memory || !start(t, a, 2)) return;
+  do {
+    get(t, a, w, ld);
+    copy(tau, 1, 0, base_of(t, v, 1), v->strides[v->rank - 1], 0, k, 1, size);
+    ((orgqr *)j->f[0])(&m, &n, &k, w, &ld, tau, work, &lwork, &info);
+    put(t, &t->out[0], w, ld);
+  } while (step(t));
+}
+
+static lint run_eigh(task *t) {
+  typedef void syev(const char *, const char *, const lint *, void *, const lint *, void *, void *, const lint *,
+                    lint *, size_t, size_t);
+  typedef void heev(const char *, const char *, const lint *, void *, const lint *, void *, void *, const lint *,
+                    void *, lint *, size_t, size_t);
+  const job *j = t->j;
+  const tc_view *a = &t->in[0];
+  size_t size = size_of(a->dtype), real = size_of(real_of(a->dtype));
+  char vectors = j->flag[0] ? 'V' : 'N', probe[16] = {0};
+  lint n = (lint)columns_of(a), ld = at_least_1(n), lwork = -1, info = 0;
+  void *w = take_memory(t, (int64_t)n * n, size), *e = take_memory(t, n, real),
+       *rwork = take_memory(t, 3 * (int64_t)n + 1, real), *work = probe;
+  for (int32_t pass = 0; pass < 2 && !t->short_of_memory; pass++) {
+    if (pass == 1) {
+      lwork = wanted(j, probe), work = take_memory(t, lwork, size);
+      if (t->short_of_memory || !start(t, a, 2)) return 0;
+    }
+    do {
+      if (pass == 1) get(t, a, w, ld);
+      if (j->complex) ((heev *)j->f[0])(&vectors, &j->mode, &n, w, &ld, e, work, &lwork, rwork, &info, 1, 1);
+      else ((syev *)j->f[0])(&vectors, &j->mode, &n, w, &ld, e, work, &lwork, &info, 1, 1);
+      if (pass == 0) break;
+      if (info) return info;
+      put_vector(t, &t->out[0], e);
+      if (j->flag[0]) put(t, &t->out[1], w, ld);
+    } while (step(t));
+  }
+  return 0;
+}
+
+// Of a real matrix, LAPACK gives pairs of conjugate eigenvalues as real and imaginary parts, and so their vectors.
+static void assemble(const job *j, lint n, const void *wr, const void *wi, const void *vr, void *w, void *v) {
+  bool single = j->dtype == TC_F32;
+#define AT(p, i) (single ? (double)((const float *)(p))[i] : ((const double *)(p))[i])
+#define SET(p, i, x)                            \
+  do {                                          \
+    if (single) ((float *)(p))[i] = (float)(x); \
+    else ((double *)(p))[i] = (x);              \
+  } while (0)
+  for (lint k = 0; k < n; k++) {
+    SET(w, 2 * k, AT(wr, k));
+    SET(w, 2 * k + 1, AT(wi, k));
+  }
+  for (lint k = 0; k < n && v; k++) {
+    bool pair = AT(wi, k) > 0 && k + 1 < n;
+    for (lint i = 0; i < n; i++) {
+      int64_t at = i + (int64_t)k * n;
+      SET(v, 2 * at, AT(vr, at));
+      SET(v, 2 * at + 1, pair ? AT(vr, at + n) : 0);
+      if (!pair) continue;
+      SET(v, 2 * (at + n), AT(vr, at));
+      SET(v, 2 * (at + n) + 1, -AT(vr, at + n));
+    }
+    if (pair) k++;
+  }
+#undef AT
+#undef SET
+}
+static lint run_eig(task *t) {
+  typedef void geev_r(const char *, const char *, const lint *, void *, const lint *, void *, void *, void *,
+                      const lint *, void *, const lint *, void *, const lint *, lint *, size_t, size_t);
+  typedef void geev_c(const char *, const char *, const lint *, void *, const lint *, void *, void *, const lint *,
+                      void *, const lint *, void *, const lint *, void *, lint *, size_t, size_t);
+  const job *j = t->j;
+  const tc_view *a = &t->in[0];
+  size_t size = size_of(a->dtype), real = size_of(real_of(a->dtype));
+  char vectors = j->flag[0] ? 'V' : 'N', probe[16] = {0};
+  lint n = (lint)columns_of(a), ld = at_least_1(n), lwork = -1, info = 0;
+  void *w = take_memory(t, (int64_t)n * n, size), *v = take_memory(t, (int64_t)n * n, size),
+       *e = take_memory(t, n, 2 * real), *wr = take_memory(t, 2 * (int64_t)n + 1, real), *wi = take_memory(t, n, real),
+       *full = take_memory(t, (int64_t)n * n, 2 * real), *work = probe;
+  for (int32_t pass = 0; pass < 2 && !t->short_of_memory; pass++) {
+    if (pass == 1) {
+      lwork = wanted(j, probe), work = take_memory(t, lwork, size);
+      if (t->short_of_memory || !start(t, a, 2)) return 0;
+    }
+    do {
+      if (pass == 1) get(t, a, w, ld);
+      if (j->complex)
+        ((geev_c *)j->f[0])("N", &vectors, &n, w, &ld, e, NULL, &ld, v, &ld, work, &lwork, wr, &info, 1, 1);
+      else ((geev_r *)j->f[0])("N", &vectors, &n, w, &ld, wr, wi, NULL, &ld, v, &ld, work, &lwork, &info, 1, 1);
+      if (pass == 0) break;
+      if (info) return info;
+      if (!j->complex) assemble(j, n, wr, wi, v, e, j->flag[0] ? full : NULL);
+      put_vector(t, &t->out[0], e);
+      if (j->flag[0]) put(t, &t->out[1], j->complex ? v : full, ld);
+    } while (step(t));
+  }
+  return 0;
+}
+
+static lint run_svd(task *t) {
+  typedef void gesdd_r(const char *, const lint *, const lint *, void *, const lint *, void *, void *, const lint *,
+                       void *, const lint *, void *, const lint *, lint *, lint *, size_t);
+  typedef void gesdd_c(const char *, const lint *, const lint *, void *, const lint *, void *, void *, const lint *,
+                       void *, const lint *, void *, const lint *, void *, lint *, lint *, size_t);
+  const job *j = t->j;
+  const tc_view *a = &t->in[0];
+  size_t size = size_of(a->dtype), real = size_of(real_of(a->dtype));
+  char what = !j->flag[1] ? 'N' : j->flag[0] ? 'A' : 'S', probe[16] = {0};
+  lint m = (lint)rows_of(a), n = (lint)columns_of(a), k = m < n ? m : n, big = m < n ? n : m, ld = at_least_1(m),
+       lu = at_least_1(m), lv = at_least_1(what == 'A' ? n : k), lwork = -1, info = 0;
+  int64_t reals = (int64_t)k * (5 * (int64_t)k + 7 + 2 * (int64_t)big + 2 * (int64_t)k + 1) + 1;
+  void *w = take_memory(t, (int64_t)m * n, size), *s = take_memory(t, k, real),
+       *u = take_memory(t, (int64_t)m * (what == 'A' ? m : k), size), *v = take_memory(t, (int64_t)lv * n, size),
+       *rwork = j->complex ? take_memory(t, reals, real) : NULL, *work = probe;
+  lint *iwork = take_memory(t, 8 * (int64_t)k, sizeof *iwork);
+  for (int32_t pass = 0; pass < 2 && !t->short_of_memory; pass++) {
+    if (pass == 1) {
+      lwork = wanted(j, probe), work = take_memory(t, lwork, size);
+      if (t->short_of_memory || !start(t, a, 2)) return 0;
+    }
+    do {
+      if (pass == 1) get(t, a, w, ld);
+      if (j->complex)
+        ((gesdd_c *)j->f[0])(&what, &m, &n, w, &ld, s, u, &lu, v, &lv, work, &lwork, rwork, iwork, &info, 1);
+      else ((gesdd_r *)j->f[0])(&what, &m, &n, w, &ld, s, u, &lu, v, &lv, work, &lwork, iwork, &info, 1);
+      if (pass == 0) break;
+      if (info) return info;
+      put_vector(t, &t->out[1], s);
+      if (what == 'N') continue;
+      put(t, &t->out[0], u, lu);
+      put(t, &t->out[2], v, lv);
+    } while (step(t));
+  }
+  return 0;
+}
+
+static void run_ldl(task *t) {
+  typedef void sytrf(const char *, const lint *, void *, const lint *, lint *, void *, const lint *, lint *, size_t);
+  const job *j = t->j;
+  const tc_view *a = &t->in[0];
+  size_t size = size_of(a->dtype);
+  char probe[16] = {0};
+  lint n = (lint)columns_of(a), ld = at_least_1(n), lwork = -1, info = 0;
+  void *w = take_memory(t, (int64_t)n * n, size);
+  lint *p = take_memory(t, n, sizeof *p);
+  if (t->short_of_memory) return;
+  ((sytrf *)j->f[0])("L", &n, w, &ld, p, probe, &lwork, &info, 1);
+  lwork = wanted(j, probe);
+  void *work = take_memory(t, lwork, size);
+  if (t->short_of_memory || !start(t, a, 2)) return;
+  do {
+    get(t, a, w, ld);
+    clear_triangle(w, n, n, ld, false, size);
+    ((sytrf *)j->f[0])("L", &n, w, &ld, p, work, &lwork, &info, 1);
+    put(t, &t->out[0], w, ld);
+    put_vector(t, &t->out[1], p);
+    put_info(t, &t->out[2], info);
+  } while (step(t));
+}
+
+static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results,
+                   tc_handle workspace, int64_t offset) {
+  (void)stream, (void)workspace, (void)offset;
+  const job *j = prepared;
+  task t = {.j = j, .in = operands, .out = results};
+  lint info = 0;
+  switch (j->kind) {
+  case LU: run_lu(&t); break;
+  case LU_SOLVE: run_lu_solve(&t); break;
+  case CHOLESKY: run_cholesky(&t); break;
+  case TRIANGULAR: run_triangular(&t); break;
+  case QR:
+  case GEQRF: run_qr(&t); break;
+  case HOUSEHOLDER: run_householder(&t); break;
+  case EIGH: info = run_eigh(&t); break;
+  case EIG: info = run_eig(&t); break;
+  case SVD: info = run_svd(&t); break;
+  default: run_ldl(&t);
+  }
+  for (int32_t i = 0; i < t.n_buffers; i++) j->host->free(j->host->self, t.buffer[i]);
+  if (t.short_of_memory) return TC_STATUS_OUT_OF_MEMORY;
+  if (!info) return TC_STATUS_OK;
+  char text[160];
+  int n =
+      snprintf(text, sizeof text,
+               "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+               "singular values or eigenvalues (error code: %d)",
+               (int)info);
+  j->host->diag(j->host->self, TC_STATUS_INVALID_ARGUMENT, (tc_sv){text, (size_t)n});
+  return TC_STATUS_INVALID_ARGUMENT;
+}
+
+static void destroy(void *prepared) {
+  const job *j = prepared;
+  if (j) j->host->free(j->host->self, prepared);
+}
+
+static const tc_call_table table = {.struct_size = sizeof table,
+                                    .name = {"lapack", 6},
+                                    .supports = supports,
+                                    .prepare = prepare,
+                                    .run = run,
+                                    .destroy = destroy,
+                                    .thread_safe = 1,
+                                    .capture_safe = 1};
+
+const tc_call_table *tc_cpu_lapack_table(const tc_host *h);
+
+TC_PLUGIN_EXPORT const tc_call_table *tc_cpu_lapack_table(const tc_host *h) {
+  return tc_sdk_init(h) == TC_STATUS_OK && the_library() ? &table : NULL;
+}

@@ -47,10 +47,11 @@ typedef struct room {
   int32_t items;
 } room;
 
-#define GROW(vec, need)                                                                              \
-  do {                                                                                               \
-    if ((vec).capacity - (vec).count < (need))                                                       \
-      tc_vec_reserve(b->arena, &(vec), (vec).count + ((vec).count > (need) ? (vec).count : (need))); \
+// More than what is needed now, or a short vector would be copied for every instruction.
+#define GROW(vec, need)                                                                                       \
+  do {                                                                                                        \
+    if ((vec).capacity - (vec).count < (need))                                                                \
+      tc_vec_reserve(b->arena, &(vec), (vec).count + (need) + ((vec).count > (need) ? (vec).count : (need))); \
   } while (0)
 
 static void rehash(tc_kb *b);
@@ -71,7 +72,7 @@ static tc_status grow(void *arg) {
   for (int32_t i = b->frames.count - 1; i >= 0 && i >= b->frames.count - 2; i--)
     GROW(b->regions.data[b->frames.data[i].region].insts, SPARE);
   if (b->pool_left < 8 * need) {
-    int32_t size = 8 * need + 4096;
+    int32_t size = 16 * need + 1024;
     b->pool = TC_NEW_ARRAY(b->arena, int32_t, size);
     b->pool_left = size;
   }

@@ -8,12 +8,15 @@
   words       no notes to self, no machine paths
   text        UTF-8, no tabs or blanks at line ends, a newline at the end
   links       relative links in Markdown lead somewhere
+  abi         what version 1 of the plugin interface promises is kept, and its page is up to date (ci/abi.py)
 """
 
 import os
 import re
 import subprocess
 import sys
+
+import abi
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -188,8 +191,11 @@ def main():
             for number, what in rule(path, text):
                 print("%s:%d: %s: %s" % (path, number, name, what))
                 faults[name] += 1
+    for what in abi.faults():
+        print("%s" % what)
+        faults["abi"] = faults.get("abi", 0) + 1
     failed = sum(1 for count in faults.values() if count)
-    print("%d passed, %d failed, 0 skipped" % (len(RULES) - failed, failed))
+    print("%d passed, %d failed, 0 skipped" % (len(RULES) + 1 - failed, failed))
     return 1 if failed else 0
 
 

@@ -169,6 +169,44 @@ static tc_status copy_calls(tc_plugin *p, tc_arena *arena, const tc_plugin_desc 
   return TC_OK;
 }
 
+static tc_status copy_templates(tc_plugin *p, tc_arena *arena, const tc_plugin_desc *d) {
+  TC_TRY(check_count("template tables", d->templates, d->n_templates));
+  const struct tc_template_table **tables = TC_NEW_ARRAY(arena, const struct tc_template_table *, d->n_templates);
+  for (int32_t i = 0; i < d->n_templates; i++) {
+    const void *t;
+    if (!d->templates[i]) return tc_error(TC_STATUS_PLUGIN, "template table %d is NULL", i);
+    TC_TRY(copy_table(arena, "tc_template_table", d->templates[i], sizeof(tc_template_table), p->capabilities, &t));
+    tables[i] = t;
+    if (!tables[i]->name.size || !tables[i]->name.data)
+      return tc_error(TC_STATUS_PLUGIN, "template table %d has no name", i);
+  }
+  p->templates = tables;
+  p->n_templates = d->n_templates;
+  return TC_OK;
+}
+
+// ---- Extensions ----
+static tc_status check_extensions(tc_plugin *p, const tc_plugin_desc *d) {
+  enum { MOST = 64 };
+  int32_t n = 0;
+  for (const tc_extension *x = d->extensions; x; x = x->next) {
+    if (x->struct_size < sizeof *x || x->struct_size > MAX_SIZE)
+      return tc_error(TC_STATUS_PLUGIN, "tc_extension.struct_size is %llu", (unsigned long long)x->struct_size);
+    if (++n > MOST)
+      return tc_error(TC_STATUS_PLUGIN, "the plugin has more than %d extensions, or their list is a ring", MOST);
+  }
+  p->extensions = d->extensions;
+  return TC_OK;
+}
+
+const tc_extension *tc_plugin_extension(const tc_plugin *p, uint64_t id, uint64_t least_size) {
+  for (const tc_extension *x = p->extensions; x; x = x->next) {
+    if (x->id != id || x->struct_size < least_size) continue;
+    if (!(id & TC_EXT_EXPERIMENTAL) || x->header_hash == TC_KERNEL_ABI_HASH) return x;
+  }
+  return NULL;
+}
+
 // What the manifest does not promise is left alone: nobody would ask for it.
 static tc_status copy_parts(tc_plugin *p, tc_arena *arena, const tc_plugin_desc *d) {
   const void *t;
@@ -186,13 +224,8 @@ static tc_status copy_parts(tc_plugin *p, tc_arena *arena, const tc_plugin_desc 
   if (p->capabilities & TC_CAP_CALLS) TC_TRY(copy_calls(p, arena, d));
   if (p->capabilities & TC_CAP_OPS) TC_TRY(copy_ops(p, arena, d));
   if (p->capabilities & TC_CAP_TEMPLATES) {
-    // Templates are level 3: the same headers on both sides, so the tables are used as they are.
     TC_TRY(check_hash(d, "the capability 'templates'"));
-    TC_TRY(check_count("template tables", d->templates, d->n_templates));
-    for (int32_t i = 0; i < d->n_templates; i++)
-      if (!d->templates[i]) return tc_error(TC_STATUS_PLUGIN, "template table %d is NULL", i);
-    p->templates = d->templates;
-    p->n_templates = d->n_templates;
+    TC_TRY(copy_templates(p, arena, d));
   }
   return TC_OK;
 }
@@ -218,5 +251,6 @@ tc_status tc_plugin_accept(tc_plugin_entry *e, tc_arena *arena, tc_plugin_query_
   TC_TRY(negotiate(e, code, d));
   if (d->struct_size < sizeof *d) memset((char *)d + d->struct_size, 0, sizeof *d - d->struct_size);
   TC_TRY(check_identity(&e->pub, arena, d));
+  TC_TRY(check_extensions(&e->pub, d));
   return copy_parts(&e->pub, arena, d);
 }

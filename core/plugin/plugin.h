@@ -60,7 +60,11 @@ typedef struct tc_plugin {
   const tc_op_def *ops; // rows of the host's size
   const struct tc_template_table *const *templates;
   int32_t n_calls, n_ops, n_templates;
+  const tc_extension *extensions; // the plugin's own list; tc_plugin_extension finds
 } tc_plugin;
+// The extension of that id with at least so many bytes, or NULL. Experimental ones count only where they were built
+// with the very headers of this program.
+const tc_extension *tc_plugin_extension(const tc_plugin *p, uint64_t id, uint64_t least_size);
 
 // Tables that plugins are lent; NULL where the program does not link the part. They must live as long as the process.
 typedef struct tc_host_tables {

@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 0
+#define TC_ABI_MINOR 1
 
 // ---- Host services ----
 // Artifacts of host->log that plugins have something to say to.
@@ -203,6 +203,17 @@ typedef struct tc_call_table {
 // ---- The description ----
 enum { TC_CAP_DEVICE = 1, TC_CAP_CODEGEN = 2, TC_CAP_CALLS = 4, TC_CAP_OPS = 8, TC_CAP_TEMPLATES = 16 };
 
+// What a plugin says beyond this interface: a list of structs that begin like this one. A host skips those whose id it
+// does not know, so that a plugin may offer what only some hosts understand. Ids below TC_EXT_EXPERIMENTAL are given
+// out with the interface (there is none yet) and keep their meaning; those with that bit are anybody's, and count only
+// where the headers of both sides are the same (header_hash).
+#define TC_EXT_EXPERIMENTAL ((uint64_t)1 << 63)
+typedef struct tc_extension {
+  uint64_t id, struct_size;
+  const struct tc_extension *next;
+  uint64_t header_hash; // TC_KERNEL_ABI_HASH; experimental ones
+} tc_extension;
+
 typedef struct tc_plugin_desc {
   // Fixed prefix, never changed. The host fills magic, abi numbers and struct_size with what it knows; the plugin
   // answers with its own.
@@ -221,6 +232,8 @@ typedef struct tc_plugin_desc {
   const tc_op_def *ops;
   const struct tc_template_table *const *templates;
   int32_t n_calls, n_ops, n_templates, reserved1;
+  // Since 1.1.
+  const tc_extension *extensions; // a list, or NULL; it lives as long as the plugin
 } tc_plugin_desc;
 
 typedef int32_t (*tc_plugin_query_fn)(const tc_host *h, tc_plugin_desc *out);

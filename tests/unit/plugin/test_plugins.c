@@ -176,6 +176,56 @@ TC_TEST(fills_missing_optional_slots) {
   return TC_OK;
 }
 
+TC_TEST(skips_unknown_extensions) {
+  tc_plugins *ps;
+  tc_plugin *p;
+  assert_ok(open_fault(arena, "none", &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  assert_null(tc_plugin_extension(p, 7, 0));
+  tc_plugins_destroy(ps);
+  assert_ok(open_fault(arena, "extends", &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  const tc_extension *x = tc_plugin_extension(p, 7, sizeof *x + 16);
+  assert_non_null(x);
+  assert_int_equal(x->struct_size, sizeof *x + 16);
+  assert_null(tc_plugin_extension(p, 7, sizeof *x + 24)); // shorter than asked for
+  assert_null(tc_plugin_extension(p, 8, 0));              // without the bit it is another
+  assert_non_null(tc_plugin_extension(p, TC_EXT_EXPERIMENTAL | 8, 0));
+  assert_null(tc_plugin_extension(p, TC_EXT_EXPERIMENTAL | 9, 0)); // of other headers
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
+// A shared object of the day when the interface was locked.
+TC_TEST(loads_what_was_built_for_1_0) {
+#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  skip(); // it is of another kind than this program
+#endif
+  tc_plugins *ps;
+  tc_plugin *p;
+  tc_device_ *d;
+  tc_handle m;
+  int64_t cost = 0;
+  assert_ok(open_fault(arena, "kept_1_0", &ps));
+  assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
+  assert_sv(p->version, "7.8");
+  assert_int_equal(p->n_calls, 1);
+  assert_int_equal(p->n_ops, 2);
+  assert_string_equal(p->ops[1].schema, "sample::two(Tensor x) -> Tensor");
+  assert_null(p->extensions);
+  assert_ok(tc_plugin_status(p, p->device->open(p->host, 0, &d), NULL));
+  assert_int_equal(p->device->alloc(d, 100, &m), TC_STATUS_OK);
+  assert_int_equal(p->device->fill(d, 1, m, 0, 9, 100), TC_STATUS_OK);
+  assert_int_equal(*(uint8_t *)(uintptr_t)(m + 99), 9);
+  p->device->free(d, m);
+  p->device->close(d);
+  tc_call_node node = {.struct_size = sizeof node};
+  assert_int_equal(p->calls[0]->supports(p->host, NULL, &node, &cost), TC_STATUS_OK);
+  assert_int_equal(cost, -1);
+  tc_plugins_destroy(ps);
+  return TC_OK;
+}
+
 // ---- what is wrong ----
 static void assert_refused(tc_arena *arena, const char *fault, const char *reason) {
   tc_plugins *ps;
@@ -191,10 +241,13 @@ static void assert_refused(tc_arena *arena, const char *fault, const char *reaso
 
 TC_TEST(refuses_with_the_reason) {
   static const char *const cases[][2] = {
-      {"old", "version 0.0 of the plugin interface, this program 1.0: the plugin is too old"},
-      {"new", "version 1.999 of the plugin interface, this program 1.0: the program is too old"},
+      {"old", "version 0.0 of the plugin interface, this program 1.1: the plugin is too old"},
+      {"new", "version 1.999 of the plugin interface, this program 1.1: the program is too old"},
       {"short", "the description has 384 bytes, version 1.0 has 440"},
       {"slot", "tc_device_table.copy_in is missing; the capability 'device' needs it"},
+      {"template", "tc_template_table.emit is missing; the capability 'templates' needs it"},
+      {"destroy", "tc_call_table.destroy is missing; the capability 'calls' needs it"},
+      {"ring", "more than 64 extensions, or their list is a ring"},
       {"hash", "the capability 'codegen' needs the very kernel headers of this program"},
       {"extra", "exports the symbol 'sample_extra'"},
       {"refuses", "the plugin refuses: not on this machine"},
@@ -507,6 +560,8 @@ int main(void) {
       cmocka_unit_test(works_through_the_host),
       cmocka_unit_test(reads_kernels_through_the_tables),
       cmocka_unit_test(takes_longer_structs_of_a_later_minor),
+      cmocka_unit_test(skips_unknown_extensions),
+      cmocka_unit_test(loads_what_was_built_for_1_0),
       cmocka_unit_test(fills_missing_optional_slots),
       cmocka_unit_test(refuses_with_the_reason),
       cmocka_unit_test(refuses_what_others_may_write_to),

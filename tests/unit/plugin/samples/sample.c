@@ -6,19 +6,23 @@
 #include "tc/plugin.h"
 
 #define FAULT_NONE 0
-#define FAULT_OLD 1      // speaks major version 0
-#define FAULT_NEW 2      // needs a minor that does not exist yet
-#define FAULT_SHORT 3    // its description ends before 1.0 does
-#define FAULT_SLOT 4     // the device has no copy_in
-#define FAULT_HASH 5     // was built with other kernel headers
-#define FAULT_EXTRA 6    // exports a second symbol
-#define FAULT_REFUSES 7  // does not want to
-#define FAULT_OVERRUN 8  // writes a longer description than there is room for
-#define FAULT_NAME 9     // calls itself otherwise than its manifest
-#define FAULT_PROMISE 10 // offers less than its manifest says
-#define FAULT_CODE 11    // the query fails with a reason through diag
-#define FAULT_LONG 12    // not a fault: longer structs of a later minor
-#define FAULT_TABLE 13   // not a fault: a shorter device table, optional slots missing
+#define FAULT_OLD 1       // speaks major version 0
+#define FAULT_NEW 2       // needs a minor that does not exist yet
+#define FAULT_SHORT 3     // its description ends before 1.0 does
+#define FAULT_SLOT 4      // the device has no copy_in
+#define FAULT_HASH 5      // was built with other kernel headers
+#define FAULT_EXTRA 6     // exports a second symbol
+#define FAULT_REFUSES 7   // does not want to
+#define FAULT_OVERRUN 8   // writes a longer description than there is room for
+#define FAULT_NAME 9      // calls itself otherwise than its manifest
+#define FAULT_PROMISE 10  // offers less than its manifest says
+#define FAULT_CODE 11     // the query fails with a reason through diag
+#define FAULT_LONG 12     // not a fault: longer structs of a later minor
+#define FAULT_TABLE 13    // not a fault: a shorter device table, optional slots missing
+#define FAULT_EXTENDS 14  // not a fault: extensions that nobody knows, experimental ones of these and of other headers
+#define FAULT_RING 15     // its list of extensions has no end
+#define FAULT_TEMPLATE 16 // a template without emit
+#define FAULT_DESTROY 17  // a call table without destroy
 
 static tc_sv sv(const char *z) { return (tc_sv){z, strlen(z)}; }
 
@@ -184,7 +188,9 @@ static int32_t run(void *p, tc_handle s, const tc_view *operands, const tc_view 
   (void)p, (void)s, (void)operands, (void)results, (void)w, (void)at;
   return TC_STATUS_OK;
 }
+#if FAULT != FAULT_DESTROY
 static void destroy(void *p) { (void)p; }
+#endif
 
 #if FAULT == FAULT_LONG
 // As a later minor would declare it.
@@ -228,6 +234,14 @@ static const tc_op_def ops[] = {
 };
 #endif
 
+#if FAULT == FAULT_TEMPLATE
+static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
+  (void)s, (void)max, (void)out;
+  *out_n = 0;
+  return TC_STATUS_OK;
+}
+#endif
+
 #if FAULT == FAULT_EXTRA
 TC_PLUGIN_EXPORT int sample_extra(void);
 int sample_extra(void) { return 1; }
@@ -241,7 +255,9 @@ int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
                                      .supports = supports,
                                      .prepare = prepare,
                                      .run = run,
+#if FAULT != FAULT_DESTROY
                                      .destroy = destroy,
+#endif
                                      .thread_safe = 1};
   static const tc_call_table *const calls[] = {&call};
   tc_plugin_desc d = {
@@ -258,7 +274,25 @@ int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
       .ops = (const tc_op_def *)ops,
       .n_ops = 2,
   };
-#if FAULT == FAULT_HASH
+#if FAULT == FAULT_EXTENDS
+  static tc_extension foreign = {TC_EXT_EXPERIMENTAL | 9, sizeof foreign, NULL, 1};
+  static tc_extension trial = {TC_EXT_EXPERIMENTAL | 8, sizeof trial, &foreign, 0};
+  static struct {
+    tc_extension head;
+    uint64_t more[2];
+  } unknown = {{7, sizeof unknown, &trial, 0}, {70, 71}};
+  trial.header_hash = TC_KERNEL_ABI_HASH;
+  d.extensions = &unknown.head;
+#elif FAULT == FAULT_RING
+  static tc_extension ring = {7, sizeof ring, &ring, 0};
+  d.extensions = &ring;
+#elif FAULT == FAULT_TEMPLATE
+  static const tc_template_table half = {.struct_size = sizeof half, .name = {"half", 4}, .candidates = candidates};
+  static const tc_template_table *const templates[] = {&half};
+  d.capabilities |= TC_CAP_TEMPLATES;
+  d.templates = templates;
+  d.n_templates = 1;
+#elif FAULT == FAULT_HASH
   d.kernel_abi_hash ^= 1;
 #elif FAULT == FAULT_REFUSES
   snprintf(d.refusal, sizeof d.refusal, "not on this machine");

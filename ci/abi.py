@@ -1,0 +1,202 @@
+"""What is made from sdk/abi/abi.def besides code: the frozen layout and the page of documentation.
+
+  python3 ci/abi.py --check   the lock holds and the page is up to date (ci/lint.py asks the same)
+  python3 ci/abi.py --write   appends new rows of locked sections to the lock, writes the page
+
+sdk/abi/abi-1.lock has a line for each row of the sections that version 1 promises. A line is never changed, moved within its
+struct or table, or removed; what is new comes behind the last line of its struct or table.
+"""
+
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOURCE, LOCK, PAGE = "sdk/abi/abi.def", "sdk/abi/abi-1.lock", "docs/plugin-abi.md"
+
+# Section, title, locked by version 1, what it is.
+SECTIONS = [
+    ("HANDSHAKE", "The handshake", True,
+     "What `tc_plugin_query` fills. The prefix is the same in every version, so that both sides can always tell what the other is."),
+    ("HOST", "Host services", True, "What a plugin gets from the program. Functions take `self` as their first argument."),
+    ("DEVICE", "Devices", True,
+     "The table of a plugin with the capability `device`. Slots that also name `codegen` are needed where the plugin compiles kernels."),
+    ("CALLS", "Level 1: calls", True,
+     "Libraries and hand-written routines, asked about nodes of the graph: what they take is not compiled."),
+    ("OPS", "Ops", True, "A row per op, in-tree and from plugins alike (`docs/ADDING_AN_OP.md`)."),
+    ("OP", "Functions for ops", True, "What meta functions, lowerings and calls ask about an op's arguments: `tc_op_*`, `tc_int_*`."),
+    ("CODEGEN", "Level 2: kernels", False, "Code generation for the kernels that the core makes."),
+    ("KERNEL", "Kernels, as plugins read them", False, "The structs that accessors fill."),
+    ("KERNEL_READ", "Functions that read kernels", False, "`tc_k_*`."),
+    ("KERNEL_BUILD", "Functions that build kernels", False, "`tc_kb_*`."),
+    ("EXPAND", "Functions for decompositions in C", False, "`tc_ex_*`."),
+    ("LOWER", "Functions for lowerings", False, "`tc_lo_*`."),
+    ("TEMPLATE", "Level 3: templates", False, "The inside of a stage, written against holes."),
+    ("STAGE", "Functions for templates", False, "`tc_stage_*`."),
+]
+ROW = re.compile(r"^TC_ABI_(FIELD|SIZE|SLOT|SLOT_PROC|FN|PROC|BY_HAND)\((.*)\)\s*$")
+
+
+def arguments(text):
+    """Splits at commas outside of parentheses and quotes."""
+    out, depth, quoted, start = [], 0, False, 0
+    for i, c in enumerate(text):
+        if c == '"' and text[i - 1] != "\\":
+            quoted = not quoted
+        elif not quoted and c in "([{":
+            depth += 1
+        elif not quoted and c in ")]}":
+            depth -= 1
+        elif not quoted and depth == 0 and c == ",":
+            out.append(text[start:i].strip())
+            start = i + 1
+    return out + [text[start:].strip()]
+
+
+def read():
+    """[(section, kind, {struct, offset, since, need, name, type, doc})] in the order of the list."""
+    rows, section = [], None
+    with open(os.path.join(ROOT, SOURCE), encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    for number, line in enumerate(lines, 1):
+        started = re.match(r"#ifdef TC_ABI_WANT_(\w+)$", line)
+        if started:
+            section = started.group(1)
+        row = ROW.match(line)
+        if line.startswith("TC_ABI_") and not row:
+            raise SystemExit("%s:%d: a row is one line" % (SOURCE, number))
+        if not row:
+            continue
+        kind, a = row.group(1), arguments(row.group(2))
+        names = {
+            "FIELD": ("struct", "since", "offset", "name", "doc"),
+            "SIZE": ("struct", "offset"),
+            "SLOT": ("struct", "since", "offset", "need", "ret", "name", "params", "doc"),
+            "SLOT_PROC": ("struct", "since", "offset", "need", "name", "params", "doc"),
+            "FN": ("since", "ret", "name", "params", "args", "doc"),
+            "PROC": ("since", "name", "params", "args", "doc"),
+            "BY_HAND": ("since", "ret", "name", "params", "doc"),
+        }[kind]
+        if len(a) != len(names):
+            raise SystemExit("%s:%d: %d arguments, not %d" % (SOURCE, number, len(a), len(names)))
+        d = dict(zip(names, a))
+        if "params" in d:
+            d["type"] = "%s %s" % (d.get("ret", "void"), d["params"])
+        d["doc"] = d.get("doc", '""')[1:-1]
+        rows.append((section, kind, d))
+    return rows
+
+
+def locked_lines(rows):
+    """{struct or table: [line]}, both in order."""
+    promised = {name for name, _, locked, _ in SECTIONS if locked}
+    out, place = {}, {}
+    for section, kind, d in rows:
+        if section not in promised:
+            continue
+        owner = d.get("struct", section.lower() + " table")
+        if kind == "FIELD":
+            line = "field %s.%s at %s since 1.%s" % (owner, d["name"], d["offset"], d["since"])
+        elif kind == "SIZE":
+            line = "size %s %s" % (owner, d["offset"])
+        elif kind in ("SLOT", "SLOT_PROC"):
+            line = "slot %s.%s at %s since 1.%s need %s : %s" % (owner, d["name"], d["offset"], d["since"], d["need"], d["type"])
+        else:
+            place[owner] = place.get(owner, 0) + 8  # behind struct_size
+            line = "function %s.%s at %d since 1.%s : %s" % (owner, d["name"], place[owner], d["since"], d["type"])
+        out.setdefault(owner, []).append(line)
+    return out
+
+
+def read_lock():
+    out = {}
+    path = os.path.join(ROOT, LOCK)
+    if not os.path.exists(path):
+        return out
+    with open(path, encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            if line and not line.startswith("#"):
+                owner = re.match(r"function (.* table)\.|(?:field|slot|size) ([^. ]+)", line)
+                out.setdefault(owner.group(1) or owner.group(2), []).append(line)
+    return out
+
+
+def page(rows):
+    text = [
+        "# The plugin interface, slot by slot",
+        "",
+        "Made from `sdk/abi/abi.def` by `ci/abi.py`; do not edit. The headers in `sdk/include/tc` say what each thing means in",
+        "full, this page what lies where and since when. What is marked *locked* never changes within version 1: rows are only",
+        "appended (`sdk/abi/abi-1.lock`). Levels 2 and 3 are not locked yet: a plugin with them must have been built with the",
+        "very headers of the program (`TC_KERNEL_ABI_HASH`).",
+        "",
+        "A plugin is trusted code: it runs in the program's process with all its rights.",
+    ]
+    for name, title, locked, what in SECTIONS:
+        text += ["", "## %s%s" % (title, " (locked)" if locked else ""), "", what]
+        owner = None
+        for section, kind, d in rows:
+            if section != name or kind == "SIZE":
+                continue
+            here = d.get("struct", "")
+            if here != owner:
+                text += ["", "### `%s`" % here if here else "", "", "| offset | slot | since | needed by | what |", "|---|---|---|---|---|"] \
+                    if here else ["", "| function | since | what |", "|---|---|---|"]
+                owner = here
+            doc = d["doc"].replace("|", "\\|").replace('\\"', '"')
+            if kind == "FIELD":
+                text.append("| %s | `%s` | 1.%s | | %s |" % (d["offset"], d["name"], d["since"], doc))
+            elif kind in ("SLOT", "SLOT_PROC"):
+                need = ", ".join(n.strip().replace("TC_CAP_", "").lower() for n in d["need"].split("|")) if d["need"] != "0" else ""
+                text.append("| %s | `%s` | 1.%s | %s | %s |" % (d["offset"], d["name"], d["since"], need, doc))
+            else:
+                text.append("| `%s %s%s` | 1.%s | %s |" % (d.get("ret", "void"), d["name"], d["params"], d["since"], doc))
+    return "\n".join(text) + "\n"
+
+
+def faults():
+    """What is wrong, in words; nothing if all is well."""
+    rows = read()
+    now, lock = locked_lines(rows), read_lock()
+    out = []
+    for owner, lines in lock.items():
+        have = now.get(owner, [])
+        if have[: len(lines)] != lines:
+            i = next((k for k, line in enumerate(lines) if k >= len(have) or have[k] != line), 0)
+            out.append("%s: '%s' is promised by version 1 and was changed, moved or removed%s" %
+                       (LOCK, lines[i], "; now: '%s'" % have[i] if i < len(have) else ""))
+    for owner, lines in now.items():
+        for line in lines[len(lock.get(owner, [])):]:
+            out.append("%s: '%s' is not in the lock: python3 ci/abi.py --write appends it" % (LOCK, line))
+    with open(os.path.join(ROOT, PAGE), encoding="utf-8") as file:
+        if file.read() != page(rows):
+            out.append("%s is not what %s says: python3 ci/abi.py --write makes it" % (PAGE, SOURCE))
+    return out
+
+
+def write():
+    rows = read()
+    now, lock = locked_lines(rows), read_lock()
+    for owner, lines in lock.items():
+        if now.get(owner, [])[: len(lines)] != lines:
+            raise SystemExit("%s: what it promises of %s was changed; that is not appended but refused" % (LOCK, owner))
+    with open(os.path.join(ROOT, LOCK), "w", encoding="utf-8") as file:
+        file.write("# Version 1 of the plugin interface, as it is promised. Lines are appended by ci/abi.py, never changed.\n")
+        for lines in now.values():
+            file.write("\n" + "\n".join(lines) + "\n")
+    with open(os.path.join(ROOT, PAGE), "w", encoding="utf-8") as file:
+        file.write(page(rows))
+
+
+def main():
+    if sys.argv[1:] == ["--write"]:
+        return write()
+    if sys.argv[1:] not in ([], ["--check"]):
+        raise SystemExit(__doc__)
+    found = faults()
+    print("\n".join(found + ["%d faults" % len(found)]))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -72,6 +72,7 @@ static tc_lt order_of(tc_op_args *a, tc_lt x, bool descending, int64_t wanted) {
   for (int32_t k = 0; k < rank; k++) by[k] = k == rank - 1 ? place_in(a, words, index) : -1, at[k] = index[k];
   at[rank - 1] = tc_int_const(a, 0);
   tc_lt high = sorted(a, tc_lo_end(a, tc_lo_gather(a, x, at, by, 0), d), TC_SORT_HIGH, descending, wanted);
+  if (wanted > 0) sizes[rank - 1] = tc_int_const(a, wanted); // the others are not even positions
   tc_lo_begin(a, rank, sizes, index);
   for (int32_t k = 0; k < rank; k++) by[k] = k == rank - 1 ? place_in(a, high, index) : -1, at[k] = index[k];
   at[rank - 1] = tc_int_const(a, 0);

@@ -26,12 +26,14 @@ TC_TEST(sorting) {
 }
 
 TC_TEST(the_first_ones) {
-  for (int32_t k = 1; k < 90; k = k * 3 + 1) {
+  static const char *const types[] = {"f32", "f64", "i64", "bf16"};
+  for (int32_t k = 1, t = 0; k < 90; k = k * 3 + 1, t++) {
+    const char *type = types[t % 4];
     char text[400];
     snprintf(text, sizeof text,
-             "graph @f (%%x : f32[3, 700] = user \"x\") {\n  %%v : f32[3, %d], %%i : i64[3, %d] = aten::topk(%%x, %d)\n"
+             "graph @f (%%x : %s[3, 700] = user \"x\") {\n  %%v : %s[3, %d], %%i : i64[3, %d] = aten::topk(%%x, %d)\n"
              "  return user %%v, user %%i\n}\n",
-             (int)k, (int)k, (int)k);
+             type, type, (int)k, (int)k, (int)k);
     TC_TRY(pipeline_all(arena, text, exactly, 0), "%d", (int)k);
   }
   return TC_OK;

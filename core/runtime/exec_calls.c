@@ -118,6 +118,7 @@ bool tc_exec_call_preferred(void *choice, const tc_node *n) {
   tc_device *d = c->device;
   int64_t call = 0, kernel, trip;
   bool any = false, always = c->policy == TC_CALLS_ALWAYS;
+  if (n->n_results < 1) return false; // a condition on data, say
   for (int32_t i = 0; i < d->n_calls; i++) any |= d->calls[i].table->preferred != 0;
   kernel_cost(d, n, &kernel, &trip);
   const tc_device_calls *best = any ? library_for(d, n, true, &call) : NULL;

@@ -13,6 +13,7 @@ typedef struct pool {
   int32_t n, lead; // spatial dimensions; those before them
   bool adaptive, max, include_pad;
   int64_t kernel[MAX_SPACE], stride[MAX_SPACE], padding[MAX_SPACE], dilation[MAX_SPACE];
+  int32_t input;                                           // argument that is pooled
   int64_t divisor;                                         // 0: by the window
   tc_int in[MAX_SPACE], out[MAX_SPACE], window[MAX_SPACE]; // window: largest extent
 } pool;
@@ -36,9 +37,10 @@ static tc_int pooled_size(tc_op_args *a, const pool *p, int32_t i, bool ceil) {
 }
 
 static int32_t read_pool(tc_op_args *a, pool *p) {
-  const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_sv name = a->op->schema.name;
-  *p = (pool){.n = 2};
+  int32_t input = tc_sv_ends(name, "_backward");
+  const tc_tensor_type *t = tc_op_tensor(a, input);
+  *p = (pool){.n = 2, .input = input};
   for (size_t i = 0; i + 1 < name.size; i++) {
     if (name.data[i + 1] == 'd' && name.data[i] >= '1' && name.data[i] <= '3') p->n = name.data[i] - '0';
     if (name.data[i] == 'm' && name.data[i + 1] == 'a') p->max = true;
@@ -57,9 +59,10 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
   for (int32_t i = 0; i < p->n; i++) {
     p->in[i] = t->sizes[p->lead + i];
     if (p->adaptive) {
-      int32_t n = tc_op_count(a, 1);
+      int32_t n = p->input ? 0 : tc_op_count(a, 1);
       p->out[i] =
           n && !tc_sym_is_int(tc_op_sym_at(a, 1, n == 1 ? 0 : i), -1) ? tc_op_sym_at(a, 1, n == 1 ? 0 : i) : p->in[i];
+      if (p->input && tc_op_tensor(a, 0)->rank == t->rank) p->out[i] = tc_op_tensor(a, 0)->sizes[p->lead + i];
       if (tc_sym_is_int(p->out[i], 0)) p->window[i] = tc_int_const(a, 1);
       else if (tc_int_eq(a, tc_int_mod(a, p->in[i], p->out[i]), tc_int_const(a, 0)) == 1)
         p->window[i] = tc_int_floordiv(a, p->in[i], p->out[i]);
@@ -137,27 +140,81 @@ static tc_bval load_inside(tc_op_args *a, tc_lt x, const tc_int *at, tc_int insi
   return tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, at) : tc_lo_load_if(a, x, at, inside, other);
 }
 
+// Elements that a window's sum is divided by.
+static tc_int window_count(tc_op_args *a, const pool *p, const tc_int *at) {
+  tc_int count = tc_int_const(a, 1), zero = tc_int_const(a, 0);
+  for (int32_t i = 0; i < p->n; i++) {
+    tc_int start, end;
+    window_of(a, p, i, at[i], &start, &end);
+    tc_int limit = p->adaptive ? end : tc_int_add(a, p->in[i], tc_int_const(a, p->include_pad ? p->padding[i] : 0));
+    tc_int extent = tc_int_sub(a, tc_int_min(a, end, limit), p->include_pad ? start : tc_int_max(a, start, zero));
+    count = tc_int_mul(a, count, extent);
+  }
+  return p->divisor ? tc_int_const(a, p->divisor) : count;
+}
+
 static int32_t avg_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   pool p;
   if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
-  tc_int index[TC_MAX_RANK], at[TC_MAX_RANK], count = tc_int_const(a, 1), zero = tc_int_const(a, 0);
+  tc_int index[TC_MAX_RANK], at[TC_MAX_RANK];
   tc_dtype compute = tc_op_math_type(r->dtype);
   tc_lt x = tc_lo_arg(a, 0);
   tc_int inside = begin_window(a, &p, TC_RED_SUM, index, at);
   tc_bval v = load_inside(a, x, at, inside, tc_lo_const_int(a, tc_lo_dtype(a, x), 0));
   tc_lt sum = tc_lo_end(a, tc_lo_cast(a, v, compute), compute);
   tc_lo_begin(a, r->rank, r->sizes, index);
-  for (int32_t i = 0; i < p.n; i++) {
-    tc_int start, end;
-    window_of(a, &p, i, index[p.lead + i], &start, &end);
-    tc_int limit = p.adaptive ? end : tc_int_add(a, p.in[i], tc_int_const(a, p.include_pad ? p.padding[i] : 0));
-    tc_int extent = tc_int_sub(a, tc_int_min(a, end, limit), p.include_pad ? start : tc_int_max(a, start, zero));
-    count = tc_int_mul(a, count, extent);
-  }
-  if (p.divisor) count = tc_int_const(a, p.divisor);
+  tc_int count = window_count(a, &p, index + p.lead);
   tc_lo_result(
       a, 0, tc_lo_end(a, tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, sum, index), tc_lo_index(a, count, compute)), r->dtype));
+  return TC_STATUS_OK;
+}
+
+// ---- the derivative of an average: each window spreads its gradient evenly ----
+static int32_t avg_backward_meta(tc_op_args *a) {
+  const tc_tensor_type *g = tc_op_tensor(a, 0), *x = tc_op_tensor(a, 1);
+  pool p;
+  if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  bool differ = g->rank != x->rank || g->dtype != x->dtype;
+  for (int32_t d = 0; d < x->rank && !differ; d++)
+    differ = tc_int_require_eq(a, g->sizes[d], d < p.lead ? x->sizes[d] : p.out[d - p.lead]) != 0;
+  if (differ)
+    return tc_op_fail(a, "the gradient %s does not belong to the input %s", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, 1));
+  return tc_op_format_result(a, 0, x->dtype, x->rank, x->sizes, tc_suggested_format(a, x), 1);
+}
+
+static int32_t avg_backward_lower(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  pool p;
+  if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_dtype compute = tc_op_math_type(r->dtype);
+  tc_int index[TC_MAX_RANK], at[TC_MAX_RANK], windows[MAX_SPACE], inside = tc_int_const(a, 1), one = tc_int_const(a, 1),
+                                                                  zero = tc_int_const(a, 0);
+  for (int32_t i = 0; i < p.n; i++) // that may hold one element
+    windows[i] = p.adaptive ? tc_int_add(a, tc_sym_ceildiv(a->syms, p.out[i], tc_int_max(a, p.in[i], one)), one)
+                            : tc_int_const(a, (p.kernel[i] + p.stride[i] - 1) / p.stride[i]);
+  tc_lt g = tc_lo_arg(a, 0);
+  tc_lo_begin_reduce(a, TC_RED_SUM, r->rank, r->sizes, p.n, windows, index);
+  for (int32_t d = 0; d < p.lead; d++) at[d] = index[d];
+  for (int32_t i = 0; i < p.n; i++) {
+    tc_int x = index[p.lead + i], t = index[r->rank + i], start, end, o;
+    if (p.adaptive) o = tc_int_add(a, tc_int_floordiv(a, tc_int_mul(a, x, p.out[i]), p.in[i]), t);
+    else
+      o = tc_int_sub(
+          a, tc_int_floordiv(a, tc_int_add(a, x, tc_int_const(a, p.padding[i])), tc_int_const(a, p.stride[i])), t);
+    at[p.lead + i] = o;
+    window_of(a, &p, i, o, &start, &end);
+    tc_int parts[] = {tc_int_within(a, o, zero, p.out[i]), tc_int_within(a, x, start, end)};
+    for (int32_t k = 0; k < 2; k++)
+      if (!tc_sym_is_int(parts[k], 1))
+        inside = tc_sym_is_int(inside, 1) ? parts[k] : tc_sym_and(a->syms, inside, parts[k]);
+  }
+  tc_bval v = tc_lo_cast(a, load_inside(a, g, at, inside, tc_lo_const(a, tc_lo_dtype(a, g), 0, 0)), compute);
+  // Where there is no window its size means nothing, but must not be zero.
+  tc_bval count = tc_lo_index(
+      a, tc_int_max(a, window_count(a, &p, at + p.lead), p.divisor < 0 ? tc_int_const(a, p.divisor) : one), compute);
+  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op2(a, TC_K_DIV, v, count), r->dtype));
   return TC_STATUS_OK;
 }
 
@@ -255,9 +312,50 @@ static int32_t pool_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+static int32_t avg_backward_ref(tc_op_args *a) {
+  const tc_ref_view *g = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  pool p;
+  int64_t ig[TC_MAX_RANK] = {0};
+  if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  for (bool more = tc_ref_numel(g) > 0; more; more = tc_ref_next(g->rank, g->sizes, ig)) {
+    range r[MAX_SPACE];
+    int64_t base = 0, k[MAX_SPACE], divisor = 1;
+    bool any = true;
+    for (int32_t d = 0; d < p.lead; d++) base += ig[d] * y->strides[d];
+    for (int32_t i = 0; i < p.n; i++)
+      r[i] = range_of(&p, i, ig[p.lead + i]), k[i] = r[i].start, divisor *= r[i].extent,
+      any = any && r[i].start < r[i].end;
+    double part = tc_ref_f(g, tc_ref_offset(g, ig)) / (double)(p.divisor ? p.divisor : divisor);
+    while (any) {
+      int64_t at = base;
+      for (int32_t i = 0; i < p.n; i++) at += k[i] * y->strides[p.lead + i];
+      tc_ref_put(y, at, (tc_c128){tc_ref_f(y, at) + part, 0});
+      int32_t i = p.n - 1;
+      for (; i >= 0; i--) {
+        if (++k[i] < r[i].end) break;
+        k[i] = r[i].start;
+      }
+      any = i >= 0;
+    }
+  }
+  return TC_STATUS_OK;
+}
+
 #define AVG(s) {.schema = s, .traits = TC_OP_REDUCTION, .meta = pool_meta, .lower = avg_lower, .ref = pool_ref}
 #define MAX(s) {.schema = s, .traits = TC_OP_REDUCTION, .meta = pool_meta, .lower = max_lower, .ref = pool_ref}
+#define AVG_BACKWARD(s)         \
+  {.schema = s,                 \
+   .traits = TC_OP_REDUCTION,   \
+   .meta = avg_backward_meta,   \
+   .lower = avg_backward_lower, \
+   .ref = avg_backward_ref}
 static const tc_op_def rows[] = {
+    AVG_BACKWARD("avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] "
+                 "padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"),
+    AVG_BACKWARD("avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] "
+                 "padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"),
+    AVG_BACKWARD("_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"),
+    AVG_BACKWARD("_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor"),
     AVG("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool "
         "count_include_pad=True) -> Tensor"),
     AVG("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "

@@ -323,6 +323,13 @@ static tc_kval inside_input(cv *t, tc_kval at, tc_kval size) {
   return tc_kb_op2(t->b, TC_K_AND, low, high);
 }
 
+// Does every output position of dimension i read the input, whatever the kernel's position?
+static bool never_outside(cv *t, int32_t i) {
+  const shape *p = &t->p;
+  int64_t out = tc_stage_out_size(t->s, p->lead + i), in = tc_stage_operand_size(t->s, 0, 2 + i);
+  return p->pad[i] == 0 && out >= 0 && in >= 0 && (out - 1) * p->stride[i] + (p->k[i] - 1) * p->dilation[i] < in;
+}
+
 static void position_step(cv *t, const step *at, void *self, tc_kval *acc) {
   const run *m = self;
   const shape *p = &t->p;
@@ -343,7 +350,7 @@ static void position_step(cv *t, const step *at, void *self, tc_kval *acc) {
       if (m->border)
         mask = p->k[last] <= UNROLL ? m->inside[at->unrolled][v]
                                     : inside_input(t, ix[rank - 1], tc_stage_operand_extent(t->s, 0, rank - 1));
-      if (m->ry > 1 && p->k[p->n - 2] * p->dilation[p->n - 2] > 1) { // rows of the tile differ in what they may read
+      if (m->ry > 1 && !never_outside(t, p->n - 2)) { // rows of the tile differ in what they may read
         tc_kval ok = inside_input(t, ix[rank - 2], tc_stage_operand_extent(t->s, 0, rank - 2));
         mask = mask < 0 ? ok : tc_kb_op2(t->b, TC_K_AND, mask, ok);
       }
@@ -360,7 +367,7 @@ static void position_step(cv *t, const step *at, void *self, tc_kval *acc) {
 static void kernel_bounds(cv *t, int32_t i, int64_t rows, tc_kval bounds[2]) {
   const shape *p = &t->p;
   bounds[0] = bounds[1] = -1;
-  if (p->pad[i] == 0 && p->k[i] == 1) return;
+  if (never_outside(t, i)) return;
   tc_kval first = addi(t, muli(t, t->place[i], p->stride[i]), -p->pad[i]), d = i64(t, p->dilation[i]);
   tc_kval size = tc_stage_operand_extent(t->s, 0, 2 + i), none = i64(t, 0);
   // ⌈-last / d⌉ and ⌈(size - first) / d⌉ for numbers that are not negative

@@ -167,6 +167,15 @@ static bool target_name(tc_sv target, char *buffer, size_t size, tc_sv *out) {
   return true;
 }
 
+// Ops of PyTorch that the core leaves to a plugin, for the message when that is not there; "" for others.
+static const char *plugin_of(tc_sv name) {
+  static const char *const fft[] = {"aten::fft_", "aten::_fft_", "aten::stft", "aten::istft"};
+  for (size_t i = 0; i < sizeof fft / sizeof *fft; i++) {
+    if (tc_sv_starts(name, fft[i])) return "; the fft plugin has it";
+  }
+  return "";
+}
+
 enum { NEAREST_MAX = 4096 };
 tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op **out) {
   char buffer[512];
@@ -176,6 +185,9 @@ tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op *
     return tc_error(TC_STATUS_NOT_FOUND, "no op has a name of %zu characters", target.size);
   *out = tc_op_find(r, name);
   if (*out) return TC_OK;
+  if (plugin_of(name)[0])
+    return tc_error(TC_STATUS_NOT_FOUND, "the op '" TC_SV_FMT "' (" TC_SV_FMT ") is unknown%s", TC_SV_ARG(name),
+                    TC_SV_ARG(target), plugin_of(name));
   tc_sv names[NEAREST_MAX];
   int32_t n = tc_map_count(r->by_name) < NEAREST_MAX ? tc_map_count(r->by_name) : NEAREST_MAX;
   for (int32_t i = 0; i < n; i++) names[i] = tc_map_at(r->by_name, i)->key;

@@ -206,7 +206,9 @@ static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, cons
   for (int32_t d = 0; d < b->rank; d++) flat = tc_sym_add(e->syms, tc_sym_mul(e->syms, flat, b->sizes[d]), index[d]);
   flat = tc_sym_mod(e->syms, flat, t->extent);
   tc_kval a = em_sym(e, flat);
-  return e->tile_row < 0 ? a : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
+  if (e->tile_row < 0) return a;
+  return e->tile_lanes ? em_add(e, em_mul(e, a, em_const(e, e->tile_lanes)), e->tile_row)
+                       : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
 }
 
 static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {

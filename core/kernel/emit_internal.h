@@ -55,6 +55,7 @@ typedef struct tc_em {
   tc_kval hole_value;
   tc_kval mask;           // of what is evaluated now, or -1
   tc_kval tile_row;       // number of the current row inside the tile, or -1 (0)
+  int32_t tile_lanes;     // rows of a tile that lie side by side, element by element; 0: they lie behind each other
   const tc_sym *red_flat; // the reduced variables as one row-major index
   tc_em_wide wide;
   tc_status failed;

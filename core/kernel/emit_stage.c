@@ -249,7 +249,7 @@ static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_c
   for (int32_t i = 0; i < n; i++) {
     bool fits = !whole_rows || tile_is_whole(s, &all[i], rank - 1);
     for (int32_t d = 0; like && d < rank; d++) fits &= all[i].tile[d] == like->tile[d];
-    if (like) fits &= all[i].lanes == like->lanes;
+    if (like) fits &= all[i].lanes == like->lanes && all[i].row_lanes == like->row_lanes;
     if (!fits) continue;
     *out = all[i];
     return TC_OK;
@@ -364,6 +364,7 @@ void em_stage_group(tc_em *e) {
   int64_t rows = 1;
   for (int32_t d = 0; d < g->n_par; d++)
     rows *= configs[0].tile[d] ? configs[0].tile[d] : constant_or(stages[0].node->extents[d], 1);
+  e->tile_lanes = configs[0].row_lanes ? (int32_t)rows : 0;
   em_make_tiles(e, rows);
   for (int32_t i = 0; i < n && e->failed == TC_OK; i++) {
     tc_stage *s = &stages[i];

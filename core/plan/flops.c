@@ -1,6 +1,8 @@
 // Operations of templates and calls, from the texts that their declarations give: expressions of sizes such as
-// "2 * out.numel * in0.last" (templates) or "2 * numel * mat1.size(1)" (op rows). A text that cannot be read counts as
-// 0: the numbers serve benchmarks and people, not correctness.
+// "2 * out.numel * in0.last" (templates, which may name attributes too: "attr0") or "2 * numel * mat1.size(1)" (op
+// rows). A text that cannot be read counts as 0: the numbers serve benchmarks and people, not correctness.
+#include <math.h>
+
 #include "core/ir/op.h"
 #include "core/plan/plan_internal.h"
 
@@ -15,6 +17,7 @@ typedef struct shape {
 typedef struct names {
   shape shapes[MOST_NAMES]; // the first is the result
   int32_t n;
+  const tc_lnode *node; // a template, for its attributes
 } names;
 
 static const shape *shape_of(const names *q, const tc_ex *ex) {
@@ -43,12 +46,39 @@ static bool dim_of(const tc_ex *ex, int64_t *out) {
   return true;
 }
 
+// "attr0": an attribute of a template.
+static const tc_sym *attribute(const names *q, tc_sv name) {
+  if (!q->node || name.size != 5 || !tc_sv_starts(name, "attr")) return NULL;
+  int32_t i = name.data[4] - '0';
+  return i >= 0 && i < q->node->n_attrs ? q->node->attrs[i] : NULL;
+}
+
+static tc_status resolve(void *self, tc_sym_ctx *c, const tc_ex *ex, const tc_sym **out);
+
+// nlog2n(a, b): n log2 n of the larger size, rounded; the logarithm of a symbol is that of its hint.
+static tc_status n_log_n(void *self, tc_sym_ctx *c, const tc_ex *ex, const tc_sym **out) {
+  const tc_sym *n = tc_sym_int(c, 1);
+  for (int32_t i = 1; i < ex->n; i++) {
+    const tc_sym *size = NULL;
+    TC_TRY(resolve(self, c, ex->kids[i], &size));
+    if (!size) return TC_OK;
+    n = tc_sym_max(c, n, size);
+  }
+  int64_t hint = tc_sym_hint_or(c, n, 256);
+  double log = hint > 1 ? log2((double)hint) : 0;
+  *out = tc_sym_is_const(n) ? tc_sym_int(c, llround((double)hint * log)) : tc_sym_muli(c, n, llround(log));
+  return TC_OK;
+}
+
 static tc_status resolve(void *self, tc_sym_ctx *c, const tc_ex *ex, const tc_sym **out) {
   const names *q = self;
   const shape *s;
   int64_t d;
   *out = NULL;
   if (ex->kind == TC_EX_NAME && tc_sv_is(ex->text, "numel")) *out = numel(c, &q->shapes[0]);
+  else if (ex->kind == TC_EX_NAME) *out = attribute(q, ex->text);
+  if (ex->kind == TC_EX_CALL && ex->kids[0]->kind == TC_EX_NAME && tc_sv_is(ex->kids[0]->text, "nlog2n"))
+    return n_log_n(self, c, ex, out);
   if (ex->kind == TC_EX_MEMBER && (s = shape_of(q, ex->kids[0]))) {
     if (tc_sv_is(ex->text, "numel")) *out = numel(c, s);
     if (tc_sv_is(ex->text, "last")) *out = size_at(s, -1);
@@ -87,7 +117,7 @@ static const tc_sym *evaluate(tc_arena *arena, tc_sym_ctx *syms, const char *tex
 }
 
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n) {
-  names q = {.n = 1};
+  names q = {.n = 1, .node = n};
   if (n->kind != TC_LN_TEMPLATE || !n->tmpl || n->n_outs < 1) return tc_sym_int(p->syms, 0);
   const tc_buf *out = n->outs[0];
   q.shapes[0] = (shape){TC_SV("out"), out->rank, out->sizes};

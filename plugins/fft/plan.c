@@ -68,10 +68,11 @@ static double thread_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
   return each * lanes * (fft_butterfly_cost(radix) + turns + 12.0 * radix) + 40.0 * lanes;
 }
 
-// Rows in the lanes, for one row. What does not fit into the first cache costs more.
+// Rows in the lanes, for one row. What does not fit into the first cache, or into half of the second, costs more.
 static double rows_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
-  double turns = s == n / radix ? 0 : 6.0 * (radix - 1), far = (double)n * lanes > 4096 ? 1.3 : 1;
-  return (double)(n / radix) * (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3) / lanes;
+  double turns = s == n / radix ? 0 : 6.0 * (radix - 1), points = (double)n * lanes, far = points > 4096 ? 1.3 : 1;
+  return (points > 10000 ? 1.7 : 1) * (double)(n / radix) *
+         (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3) / lanes;
 }
 
 typedef struct search {
@@ -177,7 +178,8 @@ static void convolution_plan(int32_t n, const fft_limits *limits, fft_plan *best
     direct_plan(m, limits, &p);
     if (!p.n_passes) continue;
     p.length = n;
-    p.cost = 2 * p.cost + 24.0 * m / p.lanes;
+    // Two transforms and what is between them; neighbouring rows have no room for it near them.
+    p.cost = (2 * p.cost + 24.0 * m / p.lanes) * (p.rows ? 1.7 : 1);
     if (!best->n_passes || p.cost < best->cost) *best = p;
   }
 }

@@ -690,7 +690,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   for (int32_t i = 0; i < count && *out_n < max; i++) {
     const fft_plan *p = &plans[i];
     tc_stage_config *c = &out[(*out_n)++];
-    *c = (tc_stage_config){.lanes = p->lanes, .params = {p->rows}, .cost = rows * p->cost * 0.3};
+    *c = (tc_stage_config){.lanes = p->lanes, .row_lanes = p->rows, .cost = rows * p->cost * 0.3};
     for (int32_t d = 0; d < rank - 1; d++) c->tile[d] = p->rows && d == rank - 2 ? p->lanes : 1;
   }
   return TC_STATUS_OK;
@@ -713,7 +713,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   e.turn = rank > 1 ? tc_stage_attr(s, FFT_ATTR_TURN, 0) : 0;
   fft_limits limits = limits_of(s, e.c.real);
   limits.lanes = config->lanes;
-  limits.rows = config->params[0] != 0;
+  limits.rows = config->row_lanes != 0;
   if (plan_for(s, &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
   e.way = e.plan.rows ? &fft_rows : limits.vector ? &fft_vectors : &fft_threads;
   int64_t norm = tc_stage_attr(s, FFT_ATTR_NORM, 0);
@@ -730,5 +730,7 @@ const tc_template_table fft_template = {
     .candidates = candidates,
     .emit = emit,
     .local_operands = 1,
-    .flops = "5 * out.numel * log2(out.last)",
+    // 5 N log2 N a row, half of it where one side is real; where the result is complex 4 count as one.
+    .flops =
+        "where(attr0 == 0, 10, 5) * nlog2n(in0.last, out.last) * (out.numel // out.last) // where(attr0 == 3, 2, 8)",
 };

@@ -15,12 +15,11 @@
 
 const tc_op_def fft_ops[] = {
     {ROW("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"), .meta = fft_meta_c2c,
-     .lower = fft_lower_c2c, .ref = fft_ref_c2c, .grad = "self: _fft_c2c(grad, dim, normalization, !forward)",
-     .flops = "5 * numel * log2(numel)"},
+     .lower = fft_lower_c2c, .ref = fft_ref_c2c, .grad = "self: _fft_c2c(grad, dim, normalization, !forward)"},
     {ROW("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"), .meta = fft_meta_r2c,
-     .lower = fft_lower_r2c, .ref = fft_ref_r2c, .flops = "5 * self.numel * log2(self.numel) / 2"},
+     .lower = fft_lower_r2c, .ref = fft_ref_r2c},
     {ROW("aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"),
-     .meta = fft_meta_c2r, .lower = fft_lower_c2r, .ref = fft_ref_c2r, .flops = "5 * numel * log2(numel) / 2"},
+     .meta = fft_meta_c2r, .lower = fft_lower_c2r, .ref = fft_ref_c2r},
     FAMILY(fft),
     FAMILY(ifft),
     FAMILY(rfft),

@@ -41,7 +41,7 @@ const struct tc_device_props *tc_stage_device(const tc_stage *s);
 
 typedef struct tc_stage_config {
   int32_t lanes;
-  int32_t reserved;
+  int32_t row_lanes;         // 1: lanes are neighbouring rows of the tile; on-chip tiles are laid out for that
   int64_t tile[TC_MAX_RANK]; // per output dimension; 0: whole
   int64_t params[8];         // the template's own
   int64_t shared_bytes;      // that emit will ask for
@@ -83,7 +83,8 @@ typedef struct tc_template_table {
   // Bit k: an output tile needs operand k only at the same indices (same sizes; whole where the tile is whole), each
   // element loaded once. Such an operand may be another stage's tile, still on chip.
   uint64_t local_operands;
-  // Symbolic expression in the names out.<dim>, in<k>.<dim>: floating operations.
+  // Symbolic expression in out.numel, out.last, out.size(i), in<k>.…, attr<k> and nlog2n(n, m) (of the larger one):
+  // floating operations, complex ones where the result is complex.
   const char *flops;
   uint64_t flags; // TC_TEMPLATE_*
 } tc_template_table;

@@ -182,6 +182,10 @@ TC_TEST(errors_say_what_and_where) {
   const tc_op *op;
   assert_error(tc_op_find_target(m->ops, TC_SV("torch.ops.aten.addd.Tensor"), &op), TC_STATUS_NOT_FOUND,
                "aten::add.Tensor");
+  assert_error(tc_op_find_target(m->ops, TC_SV("torch.ops.aten.fft_rfft.default"), &op), TC_STATUS_NOT_FOUND,
+               "unknown; the fft plugin has it");
+  assert_error(tc_op_find_target(m->ops, TC_SV("torch.ops.aten.stft.center"), &op), TC_STATUS_NOT_FOUND,
+               "unknown; the fft plugin has it");
   assert_ok(tc_op_find_target(m->ops, TC_SV("torch.ops.aten.add_.Tensor"), &op));
   assert_non_null(op->functional);
   assert_ok(tc_op_find_target(m->ops, TC_SV("aten.relu.default"), &op));

@@ -15,7 +15,7 @@
 #include "tc/plugin.h"
 
 typedef int32_t lint; // LP64
-enum { LU, LU_SOLVE, CHOLESKY, TRIANGULAR, QR, GEQRF, HOUSEHOLDER, EIGH, EIG, SVD, LDL };
+enum { LU, LU_SOLVE, CHOLESKY, TRIANGULAR, QR, GEQRF, HOUSEHOLDER, EIGH, EIG, SVD, LDL, LDL_SOLVE, UNPACK, CHECKED };
 enum { MAX_RANK = 16, CALL_NS = 2000, BUFFERS = 12 };
 
 static const struct {
@@ -33,7 +33,10 @@ static const struct {
            {"aten::linalg_eig", EIG},
            {"aten::linalg_eigvals", EIG},
            {"aten::_linalg_svd", SVD},
-           {"aten::linalg_ldl_factor_ex", LDL}};
+           {"aten::linalg_ldl_factor_ex", LDL},
+           {"aten::linalg_ldl_solve", LDL_SOLVE},
+           {"aten::lu_unpack", UNPACK},
+           {"aten::_linalg_checked", CHECKED}};
 
 // ---- The library ----
 static void *library;
@@ -75,6 +78,7 @@ typedef struct job {
   int32_t kind;
   tc_dtype dtype; // of the matrices
   bool complex, flag[3];
+  char name[24]; // CHECKED: the op that users know
   char mode; // 'r' reduced, 'c' complete, 'n' no Q; of eigh 'L' or 'U'
   routine f[2];
 } job;
@@ -91,6 +95,7 @@ static int32_t read_node(const tc_host *h, const tc_call_node *n, job *j) {
   const tc_op_args *g = n->args;
   j->dtype = a->dtype;
   j->complex = a->dtype == TC_C64 || a->dtype == TC_C128;
+  if (!the_library()) return TC_STATUS_UNIMPLEMENTED;
   if ((!j->complex && a->dtype != TC_F32 && a->dtype != TC_F64) || a->rank < 2 || a->rank > MAX_RANK)
     return TC_STATUS_UNIMPLEMENTED;
   tc_sv text = tc_op_string(g, 1);
@@ -132,6 +137,15 @@ static int32_t read_node(const tc_host *h, const tc_call_node *n, job *j) {
     j->flag[0] = tc_op_bool(g, 1, 0), j->flag[1] = tc_op_bool(g, 2, 1);
     j->f[0] = find(a->dtype, "gesdd", NULL);
     break;
+  case LDL_SOLVE:
+    j->flag[0] = tc_op_bool(g, 3, 0) && j->complex;
+    j->f[0] = j->flag[0] ? find(a->dtype, "hetrs", "hetrs") : find(a->dtype, "sytrs", NULL);
+    break;
+  case UNPACK: j->flag[0] = tc_op_bool(g, 2, 1), j->flag[1] = tc_op_bool(g, 3, 1); return TC_STATUS_OK;
+  case CHECKED:
+    text = tc_op_string(g, 2);
+    snprintf(j->name, sizeof j->name, "%.*s", (int)(text.size < 23 ? text.size : 23), text.size ? text.data : "");
+    return TC_STATUS_OK;
   default:
     j->flag[0] = tc_op_bool(g, 1, 0) && j->complex;
     j->f[0] = j->flag[0] ? find(a->dtype, "hetrf", "hetrf") : find(a->dtype, "sytrf", NULL);
@@ -527,12 +541,106 @@ static void run_ldl(task *t) {
   } while (step(t));
 }
 
+static void run_ldl_solve(task *t) {
+  typedef void sytrs(const char *, const lint *, const lint *, const void *, const lint *, const lint *, void *,
+                     const lint *, lint *, size_t);
+  const tc_view *a = &t->in[0], *p = &t->in[1], *b = &t->in[2], *x = &t->out[0];
+  lint n = (lint)columns_of(a), nrhs = (lint)columns_of(b), ld = at_least_1(n), info;
+  void *w = take_memory(t, (int64_t)n * n, size_of(a->dtype)), *r = take_memory(t, (int64_t)n * nrhs, size_of(a->dtype));
+  lint *q = take_memory(t, n, sizeof *q);
+  if (t->short_of_memory || !start(t, x, 2)) return;
+  do {
+    get(t, a, w, ld);
+    get(t, b, r, ld);
+    copy((char *)q, 1, 0, base_of(t, p, 1), p->strides[p->rank - 1], 0, n, 1, sizeof *q);
+    ((sytrs *)t->j->f[0])("L", &n, &nrhs, w, &ld, q, r, &ld, &info, 1);
+    put(t, x, r, ld);
+  } while (step(t));
+}
+
+// The permutation that the row exchanges make, and the two triangles.
+static void run_unpack(task *t) {
+  const job *j = t->j;
+  const tc_view *a = &t->in[0], *p = &t->in[1];
+  size_t size = size_of(a->dtype);
+  lint m = (lint)rows_of(a), n = (lint)columns_of(a), k = m < n ? m : n, ld = at_least_1(m);
+  static const float one_f[2] = {1, 0};
+  static const double one_d[2] = {1, 0};
+  const void *one = real_of(a->dtype) == TC_F32 ? (const void *)one_f : one_d;
+  char *w = take_memory(t, (int64_t)m * n, size), *f = take_memory(t, (int64_t)m * (m > n ? m : n), size);
+  lint *rows = take_memory(t, m, sizeof *rows);
+  if (t->short_of_memory || !start(t, a, 2)) return;
+  do {
+    get(t, a, w, ld);
+    for (lint i = 0; i < m; i++) rows[i] = i;
+    for (lint i = 0; i < k && j->flag[1]; i++) {
+      lint q, r = rows[i];
+      memcpy(&q, base_of(t, p, 1) + i * p->strides[p->rank - 1] * (int64_t)sizeof q, sizeof q);
+      if (q < 1 || q > m) continue;
+      rows[i] = rows[q - 1], rows[q - 1] = r;
+    }
+    if (j->flag[1]) {
+      memset(f, 0, (size_t)m * (size_t)m * size);
+      for (lint i = 0; i < m; i++) memcpy(f + ((size_t)rows[i] + (size_t)i * (size_t)m) * size, one, size);
+      put(t, &t->out[0], f, ld);
+    }
+    if (!j->flag[0]) continue;
+    memcpy(f, w, (size_t)m * (size_t)k * size);
+    clear_triangle(f, m, k, ld, false, size);
+    for (lint i = 0; i < k; i++) memcpy(f + ((size_t)i + (size_t)i * (size_t)m) * size, one, size);
+    put(t, &t->out[1], f, ld);
+    clear_triangle(w, m, n, ld, true, size);
+    put(t, &t->out[2], w, ld);
+  } while (step(t));
+}
+
+// Copies; the first info that is not 0 and its place in the batch are what has to be said.
+static lint run_checked(task *t, int64_t *out_place) {
+  const tc_view *x = &t->in[0], *info = &t->in[1], *y = &t->out[0];
+  lint v = 0;
+  *out_place = 0;
+  if (start(t, info, 0)) do {
+      memcpy(&v, base_of(t, info, 0), sizeof v);
+      if (v) return v;
+      ++*out_place;
+    } while (step(t));
+  memset(t->index, 0, sizeof t->index);
+  if (start(t, x, 2)) do {
+      copy(base_of(t, y, 2), y->strides[y->rank - 2], y->strides[y->rank - 1], base_of(t, x, 2), x->strides[x->rank - 2],
+           x->strides[x->rank - 1], rows_of(x), columns_of(x), size_of(x->dtype));
+    } while (step(t));
+  return 0;
+}
+static int32_t complain(const job *j, lint info, int32_t batch_rank, int64_t place) {
+  char text[320], which[48] = "";
+  int n;
+  if (batch_rank) snprintf(which, sizeof which, "(Batch element %lld): ", (long long)place);
+  if (j->kind != CHECKED)
+    n = snprintf(text, sizeof text,
+                 "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+                 "singular values or eigenvalues (error code: %d)",
+                 (int)info);
+  else if (strncmp(j->name, "linalg.cholesky", 15) == 0)
+    n = snprintf(text, sizeof text,
+                 "%s: %sThe factorization could not be completed because the input is not positive-definite (the leading "
+                 "minor of order %d is not positive-definite).",
+                 j->name, which, (int)info);
+  else
+    n = snprintf(text, sizeof text,
+                 "%s: %sThe diagonal element %d is zero, the %s could not be completed because the input matrix is "
+                 "singular.",
+                 j->name, which, (int)info, strcmp(j->name, "linalg.inv") == 0 ? "inversion" : "solve");
+  j->host->diag(j->host->self, TC_STATUS_INVALID_ARGUMENT, (tc_sv){text, (size_t)n});
+  return TC_STATUS_INVALID_ARGUMENT;
+}
+
 static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results,
                    tc_handle workspace, int64_t offset) {
   (void)stream, (void)workspace, (void)offset;
   const job *j = prepared;
   task t = {.j = j, .in = operands, .out = results};
   lint info = 0;
+  int64_t place = 0;
   switch (j->kind) {
   case LU: run_lu(&t); break;
   case LU_SOLVE: run_lu_solve(&t); break;
@@ -544,19 +652,14 @@ static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, co
   case EIGH: info = run_eigh(&t); break;
   case EIG: info = run_eig(&t); break;
   case SVD: info = run_svd(&t); break;
+  case LDL_SOLVE: run_ldl_solve(&t); break;
+  case UNPACK: run_unpack(&t); break;
+  case CHECKED: info = run_checked(&t, &place); break;
   default: run_ldl(&t);
   }
   for (int32_t i = 0; i < t.n_buffers; i++) j->host->free(j->host->self, t.buffer[i]);
   if (t.short_of_memory) return TC_STATUS_OUT_OF_MEMORY;
-  if (!info) return TC_STATUS_OK;
-  char text[160];
-  int n =
-      snprintf(text, sizeof text,
-               "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
-               "singular values or eigenvalues (error code: %d)",
-               (int)info);
-  j->host->diag(j->host->self, TC_STATUS_INVALID_ARGUMENT, (tc_sv){text, (size_t)n});
-  return TC_STATUS_INVALID_ARGUMENT;
+  return info ? complain(j, info, t.rank, place) : TC_STATUS_OK;
 }
 
 static void destroy(void *prepared) {

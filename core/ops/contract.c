@@ -114,9 +114,34 @@ static tc_int product(tc_op_args *a, int32_t n, const tc_int *sizes) {
   return p;
 }
 
+// The product of elements, dimensions in the order of `rank`, then the sum.
+static term by_elements(tc_op_args *a, const term *x, const term *y, const bool *wanted, const int32_t *rank) {
+  term all = {0}, copies[2] = {*x, *y}, *in[2] = {&copies[0], &copies[1]};
+  for (int32_t l = 0; l < LETTERS; l++) {
+    if (place_of(x, l) < 0 && place_of(y, l) < 0) continue;
+    if (all.n == TC_MAX_RANK) return tc_op_fail(a, "the product has more than %d dimensions", TC_MAX_RANK), all;
+    int32_t k = all.n++;
+    for (; k > 0 && rank[all.letters[k - 1]] > rank[l]; k--) all.letters[k] = all.letters[k - 1];
+    all.letters[k] = (int8_t)l;
+  }
+  for (int32_t i = 0; i < 2; i++) {
+    reorder(a, in[i], rank);
+    for (int32_t k = 0; k < all.n; k++) {
+      if (place_of(in[i], all.letters[k]) >= 0) continue;
+      tc_ex_begin(a, "aten::unsqueeze");
+      tc_ex_push(a, in[i]->v);
+      tc_ex_push_int(a, tc_int_const(a, k));
+      in[i]->v = tc_ex_make(a, 1, NULL);
+    }
+  }
+  all.v = make2(a, "aten::mul.Tensor", in[0]->v, in[1]->v);
+  sum_out(a, &all, wanted);
+  return all;
+}
+
 // x·y summed over the letters that are not wanted. Where sizes are not known to be equal they might broadcast, so such
 // operands are multiplied by elements.
-static term multiply(tc_op_args *a, term x, term y, const bool *wanted) {
+static term multiply(tc_op_args *a, term x, term y, const bool *wanted, const int32_t *rank) {
   drop_ones(a, &x, &y);
   drop_ones(a, &y, &x);
   bool in_y[LETTERS] = {0}, in_x[LETTERS] = {0}, keep[LETTERS];
@@ -134,6 +159,7 @@ static term multiply(tc_op_args *a, term x, term y, const bool *wanted) {
     contracted += !wanted[x.letters[i]];
     broadcast = broadcast || tc_int_eq(a, size_of(a, &x, i), size_of(a, &y, k)) != 1;
   }
+  if (contracted == 0 || broadcast) return by_elements(a, &x, &y, wanted, rank);
   // dimensions in the order batch, rows of x, summed | batch, summed, columns of y
   int32_t px[TC_MAX_RANK], py[TC_MAX_RANK], nx = 0, ny = 0;
   tc_int batch[TC_MAX_RANK], rows[TC_MAX_RANK], summed[TC_MAX_RANK], columns[TC_MAX_RANK];
@@ -162,25 +188,6 @@ static term multiply(tc_op_args *a, term x, term y, const bool *wanted) {
     out.letters[out.n++] = y.letters[k];
   }
   tc_gv u = permuted(a, x.v, nx, px), w = permuted(a, y.v, ny, py);
-  if (contracted == 0 || broadcast) { // elementwise, in the order batch, rows, summed, columns
-    for (int32_t i = 0; i < nc; i++) {
-      tc_ex_begin(a, "aten::unsqueeze");
-      tc_ex_push(a, u);
-      tc_ex_push_int(a, tc_int_const(a, -1));
-      u = tc_ex_make(a, 1, NULL);
-    }
-    for (int32_t i = 0; i < nr; i++) {
-      tc_ex_begin(a, "aten::unsqueeze");
-      tc_ex_push(a, w);
-      tc_ex_push_int(a, tc_int_const(a, nb));
-      w = tc_ex_make(a, 1, NULL);
-    }
-    out.v = make2(a, "aten::mul.Tensor", u, w);
-    tc_int dims[TC_MAX_RANK];
-    for (int32_t i = 0; i < ns; i++) dims[i] = tc_int_const(a, nb + nr + i);
-    if (ns) out.v = make1(a, "aten::sum.dim_IntList", out.v, ns, dims);
-    return out;
-  }
   tc_int sx[3] = {product(a, nb, batch), product(a, nr, rows), product(a, ns, summed)},
          sy[3] = {sx[0], sx[2], product(a, nc, columns)}, back[TC_MAX_RANK];
   tc_gv p = make2(a, "aten::bmm", make1(a, "aten::reshape", u, 3, sx), make1(a, "aten::reshape", w, 3, sy));
@@ -287,7 +294,7 @@ static int32_t einsum_expand(tc_op_args *a) {
       sum_out(a, &x, wanted);
       acc = x;
     } else {
-      acc = multiply(a, acc, x, wanted);
+      acc = multiply(a, acc, x, wanted, rank);
       reorder(a, &acc, rank);
     }
     if (a->status) return TC_STATUS_INVALID_ARGUMENT;
@@ -321,7 +328,9 @@ static int32_t tensordot_expand(tc_op_args *a) {
     for (int32_t d = 0; d < t[k]->rank; d++)
       if (x[k].letters[d] < 0) wanted[next] = true, x[k].letters[d] = (int8_t)next++;
   }
-  tc_ex_result(a, 0, multiply(a, x[0], x[1], wanted).v);
+  int32_t rank[LETTERS]; // what is left of self, of other, what is summed
+  for (int32_t l = 0; l < LETTERS; l++) rank[l] = wanted[l] ? l : LETTERS + l;
+  tc_ex_result(a, 0, multiply(a, x[0], x[1], wanted, rank).v);
   return TC_STATUS_OK;
 }
 

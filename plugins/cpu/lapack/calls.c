@@ -79,7 +79,7 @@ typedef struct job {
   tc_dtype dtype; // of the matrices
   bool complex, flag[3];
   char name[24]; // CHECKED: the op that users know
-  char mode; // 'r' reduced, 'c' complete, 'n' no Q; of eigh 'L' or 'U'
+  char mode;     // 'r' reduced, 'c' complete, 'n' no Q; of eigh 'L' or 'U'
   routine f[2];
 } job;
 
@@ -546,7 +546,8 @@ static void run_ldl_solve(task *t) {
                      const lint *, lint *, size_t);
   const tc_view *a = &t->in[0], *p = &t->in[1], *b = &t->in[2], *x = &t->out[0];
   lint n = (lint)columns_of(a), nrhs = (lint)columns_of(b), ld = at_least_1(n), info;
-  void *w = take_memory(t, (int64_t)n * n, size_of(a->dtype)), *r = take_memory(t, (int64_t)n * nrhs, size_of(a->dtype));
+  void *w = take_memory(t, (int64_t)n * n, size_of(a->dtype)),
+       *r = take_memory(t, (int64_t)n * nrhs, size_of(a->dtype));
   lint *q = take_memory(t, n, sizeof *q);
   if (t->short_of_memory || !start(t, x, 2)) return;
   do {
@@ -606,8 +607,8 @@ static lint run_checked(task *t, int64_t *out_place) {
     } while (step(t));
   memset(t->index, 0, sizeof t->index);
   if (start(t, x, 2)) do {
-      copy(base_of(t, y, 2), y->strides[y->rank - 2], y->strides[y->rank - 1], base_of(t, x, 2), x->strides[x->rank - 2],
-           x->strides[x->rank - 1], rows_of(x), columns_of(x), size_of(x->dtype));
+      copy(base_of(t, y, 2), y->strides[y->rank - 2], y->strides[y->rank - 1], base_of(t, x, 2),
+           x->strides[x->rank - 2], x->strides[x->rank - 1], rows_of(x), columns_of(x), size_of(x->dtype));
     } while (step(t));
   return 0;
 }
@@ -616,15 +617,17 @@ static int32_t complain(const job *j, lint info, int32_t batch_rank, int64_t pla
   int n;
   if (batch_rank) snprintf(which, sizeof which, "(Batch element %lld): ", (long long)place);
   if (j->kind != CHECKED)
-    n = snprintf(text, sizeof text,
-                 "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
-                 "singular values or eigenvalues (error code: %d)",
-                 (int)info);
+    n = snprintf(
+        text, sizeof text,
+        "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+        "singular values or eigenvalues (error code: %d)",
+        (int)info);
   else if (strncmp(j->name, "linalg.cholesky", 15) == 0)
-    n = snprintf(text, sizeof text,
-                 "%s: %sThe factorization could not be completed because the input is not positive-definite (the leading "
-                 "minor of order %d is not positive-definite).",
-                 j->name, which, (int)info);
+    n = snprintf(
+        text, sizeof text,
+        "%s: %sThe factorization could not be completed because the input is not positive-definite (the leading "
+        "minor of order %d is not positive-definite).",
+        j->name, which, (int)info);
   else
     n = snprintf(text, sizeof text,
                  "%s: %sThe diagonal element %d is zero, the %s could not be completed because the input matrix is "

@@ -42,10 +42,11 @@ static void *system_alloc(void *self, size_t size) {
   if (size > (size_t)PTRDIFF_MAX - HUGE_PAGE) return NULL;
   const size_t align = size >= HUGE_LEAST ? HUGE_PAGE : ALLOC_ALIGN;
   size = (size + ALLOC_ALIGN - 1) & ~(size_t)(ALLOC_ALIGN - 1);
-  void *p = aligned_alloc(align, size);
+  void *p; // not aligned_alloc, which may ask for a size that is a multiple of the alignment
+  if (posix_memalign(&p, align, size) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
   // Asked for whole pages inside the block only. A kernel without huge pages refuses, which costs nothing.
-  if (p != NULL && size >= HUGE_LEAST) madvise(p, size & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+  if (size >= HUGE_LEAST) madvise(p, size & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
 #endif
   return p;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tcrun/check.h"
+#include "tcrun/check_grad.h"
 #include "tcrun/round_trip.h"
 
 typedef struct check_case {
@@ -305,6 +306,33 @@ static tc_status run_round_trip(check_case *k) {
   return tcrun_round_trip(&t, tc_sb_view(&graph), k->session);
 }
 
+// ---- Gradients ----
+static const tc_tensor *find_key(void *self, tc_sv key) {
+  const check_case *k = self;
+  if (!k->tensors) return NULL;
+  return tc_tensor_list_find(k->tensors,
+                             tc_sv_printf(k->arena, TC_SV_FMT TC_SV_FMT, TC_SV_ARG(k->prefix), TC_SV_ARG(key)));
+}
+
+static void report_gradient(void *self, tc_sv name, const difference *d) { put_difference(self, name, d); }
+
+static tc_status run_gradients(check_case *k) {
+  k->skip = k->set != 0; // gradients are stored for the first set of inputs
+  if (k->skip) return tc_error(TC_STATUS_NOT_FOUND, "there are no stored gradients");
+  TC_TRY(read_inputs(k));
+  gradient_check g = {.c = k->c,
+                      .arena = k->arena,
+                      .m = &k->m,
+                      .inputs = k->inputs,
+                      .find = find_key,
+                      .report = report_gradient,
+                      .self = k,
+                      .compile_only = k->options.compile_only};
+  tc_status s = tcrun_check_gradients(&g);
+  k->skip = tc_status_code(s) == TC_STATUS_NOT_FOUND; // nothing is stored to compare with
+  return s;
+}
+
 static tc_status run_once(check_case *k) {
   double start = tc_now_ms();
   TC_TRY(tc_session_create_from(k->c, &k->m.source, TC_STAGE_EXEC, &k->session));
@@ -337,12 +365,12 @@ static tc_status run_case(void *arg) {
   check_case *k = arg;
   k->record = tc_sb_make(k->arena);
   k->skip = k->options.round_trip; // until the program itself has run
-  if (k->options.grad) return tc_error(TC_STATUS_UNIMPLEMENTED, "gradients cannot be checked by this build");
   if (!k->archive) {
     TC_TRY(tcrun_load(k->c, &k->options, k->f->path.data, &k->m));
   } else {
     TC_TRY(tcrun_load_program(&k->options, k->f->path.data, k->archive, k->program, &k->m));
   }
+  if (k->options.grad) return run_gradients(k);
   return k->options.round_trip ? run_round_trip(k) : run_once(k);
 }
 

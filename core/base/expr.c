@@ -262,32 +262,66 @@ tc_status tc_ex_parse(tc_lexer *lx, const tc_ex **out) {
   return TC_OK;
 }
 
-tc_status tc_ex_parse_program(tc_arena *arena, tc_sv source, tc_sv text, tc_ex_program *out) {
+typedef struct program_text {
+  tc_arena *arena;
   tc_lexer lx;
-  tc_lex_init(&lx, arena, source, text);
-  TC_VEC(tc_ex_let) lets = {0};
-  ex_list results = {0};
-  while (tc_lex_eat(&lx, "let")) {
+  TC_VEC(tc_ex_let) lets;
+  ex_list results;
+  name_list labels;
+} program_text;
+
+static tc_status parse_lets(program_text *p) {
+  tc_lexer *lx = &p->lx;
+  while (tc_lex_eat(lx, "let")) {
     name_list names = {0};
     do {
       tc_sv name;
-      TC_TRY(tc_lex_ident(&lx, &name));
-      tc_vec_push(arena, &names, name);
-    } while (tc_lex_eat(&lx, ","));
-    TC_TRY(tc_lex_expect(&lx, "="));
+      TC_TRY(tc_lex_ident(lx, &name));
+      tc_vec_push(p->arena, &names, name);
+    } while (tc_lex_eat(lx, ","));
+    TC_TRY(tc_lex_expect(lx, "="));
     const tc_ex *value = NULL;
-    TC_TRY(tc_ex_parse(&lx, &value));
-    TC_TRY(tc_lex_expect(&lx, ";"));
-    tc_vec_push(arena, &lets, ((tc_ex_let){names.data, names.count, value}));
+    TC_TRY(tc_ex_parse(lx, &value));
+    TC_TRY(tc_lex_expect(lx, ";"));
+    tc_vec_push(p->arena, &p->lets, ((tc_ex_let){names.data, names.count, value}));
   }
+  return TC_OK;
+}
+
+static tc_status end_program(program_text *p, tc_ex_program *out) {
+  if (p->lx.tok.kind != TC_TOK_END) return tc_lex_error(&p->lx, "expected the end of the text behind the expression");
+  *out = (tc_ex_program){p->lets.data, p->lets.count, p->results.data, p->results.count};
+  return TC_OK;
+}
+
+tc_status tc_ex_parse_program(tc_arena *arena, tc_sv source, tc_sv text, tc_ex_program *out) {
+  program_text p = {.arena = arena};
+  tc_lex_init(&p.lx, arena, source, text);
+  TC_TRY(parse_lets(&p));
   do {
     const tc_ex *e = NULL;
-    TC_TRY(tc_ex_parse(&lx, &e));
-    tc_vec_push(arena, &results, e);
-  } while (tc_lex_eat(&lx, ","));
-  if (lx.tok.kind != TC_TOK_END) return tc_lex_error(&lx, "expected the end of the text behind the expression");
-  *out = (tc_ex_program){lets.data, lets.count, results.data, results.count};
-  return TC_OK;
+    TC_TRY(tc_ex_parse(&p.lx, &e));
+    tc_vec_push(arena, &p.results, e);
+  } while (tc_lex_eat(&p.lx, ","));
+  return end_program(&p, out);
+}
+
+tc_status tc_ex_parse_labelled(tc_arena *arena, tc_sv source, tc_sv text, tc_ex_program *out,
+                               const tc_sv **out_labels) {
+  program_text p = {.arena = arena};
+  tc_lex_init(&p.lx, arena, source, text);
+  TC_TRY(parse_lets(&p));
+  do {
+    const tc_ex *e = NULL;
+    tc_sv label;
+    TC_TRY(tc_lex_ident(&p.lx, &label));
+    TC_TRY(tc_lex_expect(&p.lx, ":"));
+    TC_TRY(tc_ex_parse(&p.lx, &e));
+    tc_vec_push(arena, &p.labels, label);
+    tc_vec_push(arena, &p.results, e);
+  } while (tc_lex_eat(&p.lx, ";"));
+  *out_labels = p.labels.data;
+  return end_program(&p, out);
 }
 
 static int32_t level_of_node(const tc_ex *e) {

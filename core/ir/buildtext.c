@@ -488,6 +488,64 @@ static tc_status promoted_dtype(scope *s, const tc_ex *e, tc_arg *out) {
 }
 
 // Functions that are no ops; *done false if this is none of them.
+// ---- functions of lists of ints ----
+static tc_status ints_of(scope *s, const tc_ex *e, const tc_arg *v, int32_t *n, const tc_sym *const **list) {
+  if (v->kind == TC_AK_INT) {
+    const tc_sym **one = TC_NEW(s->m->arena, const tc_sym *);
+    *one = v->sym, *list = one, *n = 1;
+    return TC_OK;
+  }
+  if (v->kind != TC_AK_INTS && v->n != 0) return bad(e, "a list of ints is wanted");
+  *list = v->syms, *n = v->n;
+  return TC_OK;
+}
+
+// inverse(p): q with q[p[i]] = i; negated(l); last(n): [-n, …, -1]; sizes_of(tensors, dim).
+static tc_status eval_lists(scope *s, const tc_ex *e, tc_arg *out, bool *done) {
+  tc_sv f = e->kids[0]->text;
+  tc_arg v, dim;
+  const tc_sym *const *from;
+  int32_t n;
+  *done = true;
+  if (tc_sv_is(f, "sizes_of") && e->n == 3) {
+    TC_TRY(eval(s, e->kids[1], &v));
+    TC_TRY(eval(s, e->kids[2], &dim));
+    if (v.kind != TC_AK_TENSORS || dim.kind != TC_AK_INT || !tc_sym_is_const(dim.sym))
+      return bad(e, "sizes_of takes tensors and a dimension");
+    const tc_sym **sizes = TC_NEW_ARRAY(s->m->arena, const tc_sym *, v.n + 1);
+    for (int32_t i = 0; i < v.n; i++) {
+      const tc_tensor_type *t = &v.values[i]->type;
+      int64_t d = dim.sym->value < 0 ? dim.sym->value + t->rank : dim.sym->value;
+      // An empty tensor of rank 1 may stand anywhere in a list that is joined.
+      sizes[i] = d >= 0 && d < t->rank ? t->sizes[d] : tc_sym_int(s->m->syms, 0);
+    }
+    *out = tc_arg_syms(sizes, v.n);
+    return TC_OK;
+  }
+  bool inverse = tc_sv_is(f, "inverse"), negated = tc_sv_is(f, "negated"), last = tc_sv_is(f, "last");
+  *done = e->n == 2 && (inverse || negated || last);
+  if (!*done) return TC_OK;
+  TC_TRY(eval(s, e->kids[1], &v));
+  TC_TRY(ints_of(s, e, &v, &n, &from));
+  if (last) {
+    if (n != 1 || !tc_sym_is_const(from[0]) || from[0]->value < 0 || from[0]->value > TC_MAX_RANK)
+      return bad(e, "last takes a small number");
+    n = (int32_t)from[0]->value;
+  }
+  const tc_sym **to = TC_NEW_ARRAY(s->m->arena, const tc_sym *, n + 1);
+  for (int32_t i = 0; i < n; i++) {
+    if (last) to[i] = tc_sym_int(s->m->syms, i - n);
+    if (negated) to[i] = tc_sym_neg(s->m->syms, from[i]);
+    if (!inverse) continue;
+    if (!tc_sym_is_const(from[i])) return bad(e, "inverse takes known numbers");
+    int64_t at = from[i]->value < 0 ? from[i]->value + n : from[i]->value;
+    if (at < 0 || at >= n || to[at]) return bad(e, "inverse takes a permutation");
+    to[at] = tc_sym_int(s->m->syms, i);
+  }
+  *out = tc_arg_syms(to, n);
+  return TC_OK;
+}
+
 static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done) {
   const tc_ex *callee = e->kids[0];
   int32_t n = e->n - 1;
@@ -495,6 +553,9 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
   *done = callee->kind == TC_EX_NAME;
   if (!*done) return TC_OK;
   tc_sv f = callee->text;
+  TC_TRY(eval_lists(s, e, out, done));
+  if (*done) return TC_OK;
+  *done = true;
   if (tc_sv_is(f, "if") && n == 3) {
     bool yes;
     TC_TRY(eval(s, e->kids[1], &v));
@@ -502,6 +563,13 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
     return eval(s, e->kids[yes ? 2 : 3], out);
   }
   if (tc_sv_is(f, "promote") && n > 0) return promoted_dtype(s, e, out);
+  if (tc_sv_is(f, "conj") && n == 1) { // of a number it is one, of a tensor the op
+    TC_TRY(eval(s, e->kids[1], &v));
+    if (tc_arg_number_dtype(&v) == TC_DTYPE_NONE) return tc_build_call(s->b, TC_SV("aten::conj"), 1, &v, NULL, out);
+    *out = v;
+    if (v.kind == TC_AK_COMPLEX) out->imag = -v.imag;
+    return TC_OK;
+  }
   if (tc_sv_is(f, "fail") && n == 1) {
     TC_TRY(eval(s, e->kids[1], &v));
     return bad(e, TC_SV_FMT, TC_SV_ARG(v.text));

@@ -8,7 +8,8 @@
 //   operators  on tensors the aten op (+ add, - sub, * mul, / div, // floor_divide, % remainder, ** pow, == eq, …,
 //              & bitwise_and, && logical_and, unary - neg, ~ bitwise_not, ! logical_not); on numbers arithmetic
 //   members    x.size(i), x.sizes, x.stride(i), x.numel, x.rank, x.dtype, x.real_dtype; negative i counts from the end
-//   lists      [a, b], list[i], len(list)
+//   lists      [a, b], list[i], len(list); of ints inverse(permutation), negated(list), last(n) = [-n, …, -1],
+//              sizes_of(tensors, dim)
 //   choice     if(condition, a, b), evaluated at build time: the condition is a bool or an int that is known (symbolic
 //              ones are decided by their ranges, else required as hinted); is_none(x), is_complex(x), is_float(x),
 //              is_int(x) (bool too); fail("why") where there is no answer

@@ -70,6 +70,12 @@ static tc_status parse_text(tc_op_registry *r, const tc_op *op, const char *what
   return tc_ex_parse_program(r->arena, name, tc_sv_of(text), out);
 }
 
+static tc_status parse_grad(tc_op_registry *r, tc_op *op, const char *text) {
+  if (!text) return TC_OK;
+  tc_sv name = tc_sv_printf(r->arena, "derivative of " TC_SV_FMT, TC_SV_ARG(op->full_name));
+  return tc_ex_parse_labelled(r->arena, name, tc_sv_of(text), &op->grad, &op->grad_labels);
+}
+
 static tc_status do_register(void *p) {
   registration *g = p;
   tc_op_registry *r = g->r;
@@ -82,6 +88,7 @@ static tc_status do_register(void *p) {
   op->full_name = full_name(r->arena, op->schema.ns, op->schema.name, op->schema.overload);
   TC_TRY(parse_text(r, op, "body", op->def->body, &op->body));
   TC_TRY(parse_text(r, op, "decomposition", op->def->decompose, &op->decompose));
+  TC_TRY(parse_grad(r, op, op->def->grad));
   bool fresh;
   tc_map_entry *e = tc_map_put(r->by_name, op->full_name, &fresh);
   if (!fresh && !((const tc_op *)e->value.ptr)->functional)
@@ -98,6 +105,34 @@ static tc_status do_register(void *p) {
 tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin) {
   registration g = {.r = r, .def = def, .plugin = plugin};
   return tc_arena_guard(r->arena, do_register, &g);
+}
+
+typedef struct derivation {
+  tc_op_registry *r;
+  const char *ns;
+  const tc_op_derivative *d;
+} derivation;
+
+static tc_status do_derive(void *p) {
+  derivation *x = p;
+  tc_op_registry *r = x->r;
+  tc_sv name = tc_sv_printf(r->arena, "%s::%s", x->ns, x->d->op);
+  int32_t n, done = 0;
+  const tc_op *const *all = tc_op_overloads(r, name, &n);
+  const tc_map_entry *one = tc_map_find(r->by_name, name);
+  if (one && strchr(x->d->op, '.')) return parse_grad(r, one->value.ptr, x->d->grad);
+  for (int32_t i = 0; i < n; i++) { // those that have none of their own
+    tc_op *op = tc_map_find(r->by_name, all[i]->full_name)->value.ptr;
+    if (op->grad.n_results == 0) TC_TRY(parse_grad(r, op, x->d->grad));
+    done++;
+  }
+  if (done) return TC_OK;
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "a derivative of '%s', which is no op", x->d->op);
+}
+
+tc_status tc_op_derive(tc_op_registry *r, const char *ns, const tc_op_derivative *d) {
+  derivation x = {r, ns, d};
+  return tc_arena_guard(r->arena, do_derive, &x);
 }
 
 typedef struct creation {

@@ -175,4 +175,32 @@ static const tc_op_def rows[] = {
      .ref = gelu_ref,
      .flops = "numel"},
 };
-TC_OP_FAMILY(activation);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"sigmoid", "self: mul(grad, conj(mul(result, sub(1, result))))"},
+    {"silu", "let s = sigmoid(self); self: mul(grad, conj(mul(s, add(mul(self, sub(1, s)), 1))))"},
+    {"relu", "self: where(le(result, 0), zeros_like(grad), grad)"},
+    {"relu6", "self: where(logical_or(le(self, 0), ge(self, 6)), zeros_like(grad), grad)"},
+    {"elu", "let top = mul(grad, scale); self: where(gt(self, 0), top, mul(mul(grad, input_scale), add(result, "
+            "mul(scalar_tensor(alpha, dtype=result.dtype), scale))))"},
+    {"leaky_relu", "self: where(gt(self, 0), grad, mul(grad, negative_slope))"},
+    {"hardtanh", "self: where(logical_or(le(self, min_val), ge(self, max_val)), zeros_like(grad), grad)"},
+    {"hardsigmoid", "self: where(logical_and(gt(self, -3), lt(self, 3)), div(grad, 6), zeros_like(grad))"},
+    {"hardswish",
+     "self: where(le(self, -3), zeros_like(grad), where(lt(self, 3), mul(grad, add(div(self, 3), 0.5)), grad))"},
+    {"softplus", "self: where(gt(mul(self, beta), threshold), grad, mul(grad, sigmoid(mul(self, beta))))"},
+    {"mish", "let t = tanh(softplus(self)); self: mul(grad, add(t, mul(mul(self, sigmoid(self)), sub(1, mul(t, t)))))"},
+    {"clamp",
+     "let low = if(is_none(min), 0, where(lt(self, min), zeros_like(grad), grad)); let in_low = if(is_none(min), grad, "
+     "low); self: if(is_none(max), in_low, where(gt(self, max), zeros_like(grad), in_low))"},
+    {"clamp.Tensor",
+     "let in_low = if(is_none(min), grad, where(lt(self, min), zeros_like(grad), grad)); self: if(is_none(max), "
+     "in_low, where(gt(self, max), zeros_like(grad), in_low)); min: where(if(is_none(max), lt(self, min), "
+     "logical_and(lt(self, min), lt(min, max))), grad, zeros_like(grad)); max: where(if(is_none(min), gt(self, max), "
+     "logical_or(gt(self, max), lt(max, min))), grad, zeros_like(grad))"},
+    {"clamp_min", "self: where(ge(self, min), grad, zeros_like(grad))"},
+    {"clamp_max", "self: where(le(self, max), grad, zeros_like(grad))"},
+    {"gelu", "self: if(approximate == \"tanh\", _gelu_tanh_backward(grad, self), mul(grad, add(mul(add(erf(mul(self, "
+             "0.7071067811865476)), 1), 0.5), mul(mul(self, exp(mul(mul(self, self), -0.5))), 0.3989422804014327))))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(activation);

@@ -366,4 +366,28 @@ static const tc_op_def rows[] = {
     ROW("bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self ^ other", xor_ref),
     ROW("__xor__.Tensor(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "self ^ other", xor_ref),
 };
-TC_OP_FAMILY(arithmetic);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"add", "self: grad; other: mul(grad, alpha)"},
+    {"sub", "self: grad; other: neg(mul(grad, alpha))"},
+    {"rsub", "self: neg(mul(grad, alpha)); other: grad"},
+    {"mul.Tensor", "self: mul(grad, conj(other)); other: mul(grad, conj(self))"},
+    {"mul.Scalar", "self: mul(grad, other)"},
+    {"div.Tensor", "self: div(grad, conj(other)); other: neg(mul(grad, conj(div(result, other))))"},
+    {"div.Scalar", "self: div(grad, other)"},
+    {"_div_trunc", "self: zeros_like(self); other: zeros_like(other)"},
+    {"floor_divide", "self: zeros_like(self); other: zeros_like(other)"},
+    {"remainder.Tensor", "self: grad; other: neg(mul(grad, floor(div(self, other))))"},
+    {"remainder.Scalar", "self: grad"},
+    {"fmod.Tensor", "self: grad; other: neg(mul(grad, trunc(div(self, other))))"},
+    {"fmod.Scalar", "self: grad"},
+    {"pow.Tensor_Scalar",
+     "self: if(exponent == 0, zeros_like(self), mul(grad, conj(mul(pow(self, exponent - 1), exponent))))"},
+    {"pow.Tensor_Tensor",
+     "let zero = if(is_complex(exponent), eq(exponent, 0), eq(exponent, 0)); let none_at = if(is_complex(exponent) , "
+     "logical_and(eq(self, 0), ge(real(exponent), 0)), logical_and(eq(self, 0), ge(exponent, 0))); self: where(zero, "
+     "zeros_like(result), mul(grad, conj(mul(exponent, pow(self, sub(exponent, 1)))))); exponent: mul(grad, "
+     "conj(where(none_at, zeros_like(result), mul(result, log(self)))))"},
+    {"pow.Scalar", "exponent: mul(grad, conj(mul(result, log(scalar_tensor(self, dtype=result.dtype)))))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(arithmetic);

@@ -254,4 +254,8 @@ static const tc_op_def rows[] = {
      .lower = safe_softmax_lower,
      .ref = safe_softmax_ref},
 };
-TC_OP_FAMILY(attention);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"_safe_softmax", "self: mul(result, sub(grad, sum(mul(grad, result), [dim], true)))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(attention);

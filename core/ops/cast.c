@@ -122,4 +122,11 @@ static const tc_op_def rows[] = {
      .ref = copy_ref},
     {.schema = "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", .traits = C},
 };
-TC_OP_FAMILY(cast);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"clone", "self: grad"},    {"contiguous", "self: grad"},
+    {"_to_copy", "self: grad"}, {"to.dtype", "self: grad"},
+    {"copy", "src: grad"},      {"_row_major", "self: grad"},
+    {"type_as", "self: grad"},  {"dropout", "input: if(train, fail(\"dropout in training mode\"), grad)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(cast);

@@ -167,4 +167,16 @@ static const tc_op_def rows[] = {
      .scalar_ref = &masked_fill_ref},
     {.schema = "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)", .traits = PWC},
 };
-TC_OP_FAMILY(compare);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"where.self", "self: where(condition, grad, zeros_like(grad)); other: where(condition, zeros_like(grad), grad)"},
+    {"where.ScalarSelf", "other: where(condition, zeros_like(grad), grad)"},
+    {"where.ScalarOther", "self: where(condition, grad, zeros_like(grad))"},
+    {"masked_fill.Scalar", "self: masked_fill(grad, mask, 0)"},
+    {"masked_fill.Tensor", "self: masked_fill(grad, mask, 0); value: sum(where(mask, grad, zeros_like(grad)))"},
+    {"maximum", "self: mul(grad, where(eq(self, other), 0.5, gt(self, other))); other: mul(grad, where(eq(self, "
+                "other), 0.5, gt(other, self)))"},
+    {"minimum", "self: mul(grad, where(eq(self, other), 0.5, lt(self, other))); other: mul(grad, where(eq(self, "
+                "other), 0.5, lt(other, self)))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(compare);

@@ -297,4 +297,22 @@ static const tc_op_def rows[] = {
      .lower = isreal_lower,
      .scalar_ref = &isreal_ref},
 };
-TC_OP_FAMILY(complex);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"view_as_real", "self: complex(select(grad, -1, 0), select(grad, -1, 1))"},
+    {"view_as_complex", "self: stack([real(grad), imag(grad)], -1)"},
+    {"real", "self: grad"},
+    {"imag", "self: complex(zeros_like(grad), grad)"},
+    {"_conj", "self: conj(grad)"},
+    {"conj", "self: conj(grad)"},
+    {"resolve_conj", "self: grad"},
+    {"resolve_neg", "self: grad"},
+    {"complex", "real: real(grad); imag: imag(grad)"},
+    {"polar", "abs: real(mul(grad, conj(complex(cos(angle), sin(angle))))); angle: real(mul(grad, "
+              "conj(complex(neg(imag(result)), real(result)))))"},
+    {"angle", "self: if(is_complex(self), where(eq(self, 0), zeros_like(self), div(mul(mul(self, "
+              "complex(zeros_like(grad), ones_like(grad))), grad), mul(abs(self), abs(self)))), zeros_like(self))"},
+    {"sgn", "self: if(is_complex(self), where(eq(self, 0), zeros_like(grad), div(sub(grad, mul(real(mul(grad, "
+            "conj(result))), result)), abs(self))), zeros_like(self))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(complex);

@@ -159,4 +159,11 @@ static const tc_op_def rows[] = {
          "(Tensor, Tensor)",
          C, "std(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)"),
 };
-TC_OP_FAMILY(composite);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"addcmul",
+     "self: grad; tensor1: mul(mul(grad, conj(tensor2)), value); tensor2: mul(mul(grad, conj(tensor1)), value)"},
+    {"addcdiv", "self: grad; tensor1: mul(div(grad, conj(tensor2)), value); tensor2: neg(mul(mul(grad, "
+                "conj(div(div(tensor1, tensor2), tensor2))), value))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(composite);

@@ -236,4 +236,10 @@ static const tc_op_def rows[] = {
      .lower = eye_lower,
      .ref = eye_ref},
 };
-TC_OP_FAMILY(create);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"zeros_like", "self: none"},
+    {"ones_like", "self: none"},
+    {"full_like", "self: none"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(create);

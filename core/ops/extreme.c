@@ -127,4 +127,13 @@ static const tc_op_def rows[] = {
      .traits = TC_OP_REDUCTION,
      .expand = aminmax_expand},
 };
-TC_OP_FAMILY(extreme);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"max.dim", "self: scatter(zeros_like(self), dim, if(keepdim, result1, unsqueeze(result1, dim)), if(keepdim, grad, "
+                "unsqueeze(grad, dim)))"},
+    {"min.dim", "self: scatter(zeros_like(self), dim, if(keepdim, result1, unsqueeze(result1, dim)), if(keepdim, grad, "
+                "unsqueeze(grad, dim)))"},
+    {"max", "let m = to(eq(self, result), self.dtype); self: mul(grad, div(m, sum(m)))"},
+    {"min", "let m = to(eq(self, result), self.dtype); self: mul(grad, div(m, sum(m)))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(extreme);

@@ -10,5 +10,8 @@ tc_status tc_ops_register_core(tc_op_registry *r) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     for (int32_t k = 0; k < all[i]->n; k++) TC_TRY(tc_op_register(r, &all[i]->rows[k], TC_SV("")));
   }
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (int32_t k = 0; k < all[i]->n_derivatives; k++) TC_TRY(tc_op_derive(r, "aten", &all[i]->derivatives[k]));
+  }
   return TC_OK;
 }

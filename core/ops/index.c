@@ -476,4 +476,13 @@ static const tc_op_def rows[] = {
      .lower = isin_lower,
      .ref = isin_ref},
 };
-TC_OP_FAMILY(index);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"index.Tensor", "self: index_put(zeros_like(self), indices, grad, true)"},
+    {"_unsafe_index.Tensor", "self: index_put(zeros_like(self), indices, grad, true)"},
+    {"index_select", "self: index_add(zeros_like(self), dim, index, grad)"},
+    {"gather", "self: scatter_add(zeros_like(self), dim, index, grad)"},
+    {"embedding", "let g = if(padding_idx >= 0, where(unsqueeze(ne(indices, padding_idx), -1), grad, "
+                  "zeros_like(grad)), grad); weight: index_put(zeros_like(weight), [indices], g, true)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(index);

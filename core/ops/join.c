@@ -190,4 +190,10 @@ static const tc_op_def rows[] = {
     {.schema = "dstack(Tensor[] tensors) -> Tensor", .traits = C, .expand = dstack_expand},
     {.schema = "block_diag(Tensor[] tensors) -> Tensor", .traits = C, .expand = block_diag_expand},
 };
-TC_OP_FAMILY(join);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"cat", "tensors: split_with_sizes(grad, sizes_of(tensors, dim), dim)"},
+    {"concat", "tensors: split_with_sizes(grad, sizes_of(tensors, dim), dim)"},
+    {"concatenate", "tensors: split_with_sizes(grad, sizes_of(tensors, dim), dim)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(join);

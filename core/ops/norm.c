@@ -152,4 +152,17 @@ static const tc_op_def rows[] = {
      .ref = ref_rms_norm,
      .flops = "5 * numel"},
 };
-TC_OP_FAMILY(norm);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"layer_norm",
+     "let d = last(len(normalized_shape)); let c = sub(input, mean(input, d, true)); let r = rsqrt(add(mean(mul(c, c), "
+     "d, true), eps)); let h = mul(c, r); let g = if(is_none(weight), grad, mul(grad, weight)); input: mul(r, "
+     "sub(sub(g, mean(g, d, true)), mul(h, mean(mul(g, h), d, true)))); weight: mul(grad, h); bias: grad"},
+    {"rms_norm", "let d = last(len(normalized_shape)); let r = rsqrt(add(mean(mul(input, input), d, true), "
+                 "if(is_none(eps), eps(input.dtype), eps))); let h = mul(input, r); let g = if(is_none(weight), grad, "
+                 "mul(grad, weight)); input: mul(r, sub(g, mul(h, mean(mul(g, h), d, true)))); weight: mul(grad, h)"},
+    {"native_layer_norm", "let d = last(len(normalized_shape)); let c = sub(input, result1); let h = mul(c, result2); "
+                          "let g = if(is_none(weight), grad, mul(grad, weight)); input: mul(result2, sub(sub(g, "
+                          "mean(g, d, true)), mul(h, mean(mul(g, h), d, true)))); weight: mul(grad, h); bias: grad"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(norm);

@@ -22,7 +22,11 @@
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
 #undef X
-#define TC_OP_FAMILY(family) const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows)}
+#define TC_OP_FAMILY(family) const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), NULL, 0}
+// The same with a table `derivatives` of rows that macros write.
+#define TC_OP_FAMILY_WITH_DERIVATIVES(family)                                                         \
+  const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), derivatives,    \
+                                        (int32_t)(sizeof derivatives / sizeof *derivatives)}
 
 // Registers every family.
 TC_NODISCARD tc_status tc_ops_register_core(tc_op_registry *r);

@@ -151,4 +151,8 @@ static const tc_op_def rows[] = {
     ROW("replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"),
     ROW("replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"),
 };
-TC_OP_FAMILY(pad);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"constant_pad_nd", "self: constant_pad_nd(grad, negated(pad), 0)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(pad);

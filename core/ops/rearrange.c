@@ -635,4 +635,13 @@ static const tc_op_def rows[] = {
     COPY("as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
          "as_strided(self, size, stride, storage_offset)"),
 };
-TC_OP_FAMILY(rearrange);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"flip", "self: flip(grad, dims)"},
+    {"roll", "self: roll(grad, negated(shifts), dims)"},
+    {"tril", "self: tril(grad, diagonal)"},
+    {"triu", "self: triu(grad, diagonal)"},
+    {"diagonal", "self: diagonal_scatter(zeros_like(self), grad, offset, dim1, dim2)"},
+    {"diag_embed", "self: diagonal(grad, offset, dim1, dim2)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(rearrange);

@@ -262,4 +262,18 @@ static const tc_op_def rows[] = {
     VAR("std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),
     VAR("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"),
 };
-TC_OP_FAMILY(reduce);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"sum", "self: expand(grad, self.sizes)"},
+    {"sum.dim_IntList", "self: expand(reshape(grad, aten::sum.dim_IntList(self, dim, true).sizes), self.sizes)"},
+    {"mean", "self: div(expand(grad, self.sizes), self.numel)"},
+    {"mean.dim", "self: div(expand(reshape(grad, aten::mean.dim(self, dim, true).sizes), self.sizes), self.numel // "
+                 "max(1, result.numel))"},
+    {"amax", "let r = amax(self, dim, true); let m = to(eq(self, r), self.dtype); self: mul(expand(reshape(grad, "
+             "r.sizes), self.sizes), div(m, sum(m, dim, true)))"},
+    {"amin", "let r = amin(self, dim, true); let m = to(eq(self, r), self.dtype); self: mul(expand(reshape(grad, "
+             "r.sizes), self.sizes), div(m, sum(m, dim, true)))"},
+    {"var", "let n = self.numel; self: mul(expand(grad, self.sizes), mul(sub(self, mean(self)), 2.0 / (n - "
+            "if(unbiased, 1, 0))))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(reduce);

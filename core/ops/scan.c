@@ -154,4 +154,8 @@ static const tc_op_def rows[] = {
     ROW("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", 0, extreme_ref),
     ROW("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", 0, extreme_ref),
 };
-TC_OP_FAMILY(scan);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"cumsum", "self: flip(cumsum(flip(grad, [dim]), dim), [dim])"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(scan);

@@ -64,4 +64,11 @@ static const tc_op_def rows[] = {
     ROW("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", lower_log_softmax, ref_log_softmax),
     ROW("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", lower_log_softmax, ref_log_softmax),
 };
-TC_OP_FAMILY(softmax);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"_softmax", "self: mul(result, sub(grad, sum(mul(grad, result), [dim], true)))"},
+    {"softmax", "self: mul(result, sub(grad, sum(mul(grad, result), [dim], true)))"},
+    {"_log_softmax", "self: sub(grad, mul(exp(result), sum(grad, [dim], true)))"},
+    {"log_softmax", "self: sub(grad, mul(exp(result), sum(grad, [dim], true)))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(softmax);

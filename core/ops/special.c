@@ -125,4 +125,11 @@ static const tc_op_def rows[] = {
     POLYNOMIAL("laguerre_polynomial_l", laguerre_l_ref),
     POLYNOMIAL("legendre_polynomial_p", legendre_p_ref),
 };
-TC_OP_FAMILY(special);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"digamma", "self: mul(grad, polygamma(1, self))"},
+    {"special_digamma", "self: mul(grad, polygamma(1, self))"},
+    {"polygamma", "self: mul(grad, polygamma(n + 1, self))"},
+    {"special_polygamma", "self: mul(grad, polygamma(n + 1, self))"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(special);

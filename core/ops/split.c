@@ -163,4 +163,12 @@ static const tc_op_def rows[] = {
      .traits = TC_OP_COMPLEX,
      .expand = unbind_copy_expand},
 };
-TC_OP_FAMILY(split);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"split.Tensor", "self: cat(grads, dim)"},
+    {"split_with_sizes", "self: cat(grads, dim)"},
+    {"chunk", "self: cat(grads, dim)"},
+    {"unsafe_split.Tensor", "self: cat(grads, dim)"},
+    {"unsafe_split_with_sizes", "self: cat(grads, dim)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(split);

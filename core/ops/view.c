@@ -521,4 +521,25 @@ static const tc_op_def rows[] = {
     {.schema = "ravel(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .decompose = "reshape(self, [-1])"},
     {.schema = "detach(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same},
 };
-TC_OP_FAMILY(view);
+// Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
+static const tc_op_derivative derivatives[] = {
+    {"view", "self: reshape(grad, self.sizes)"},
+    {"_unsafe_view", "self: reshape(grad, self.sizes)"},
+    {"reshape", "self: reshape(grad, self.sizes)"},
+    {"flatten.using_ints", "self: reshape(grad, self.sizes)"},
+    {"permute", "self: permute(grad, inverse(dims))"},
+    {"transpose.int", "self: transpose(grad, dim0, dim1)"},
+    {"t", "self: t(grad)"},
+    {"unsqueeze", "self: reshape(grad, self.sizes)"},
+    {"squeeze", "self: reshape(grad, self.sizes)"},
+    {"expand", "self: grad"},
+    {"alias", "self: grad"},
+    {"slice.Tensor", "self: slice_scatter(zeros_like(self), grad, dim, start, end, step)"},
+    {"select.int", "self: select_scatter(zeros_like(self), grad, dim, index)"},
+    {"unbind.int", "self: stack(grads, dim)"},
+    {"movedim.int", "self: movedim(grad, destination, source)"},
+    {"movedim.intlist", "self: movedim(grad, destination, source)"},
+    {"squeeze.dim", "self: reshape(grad, self.sizes)"},
+    {"squeeze.dims", "self: reshape(grad, self.sizes)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(view);

@@ -17,9 +17,15 @@ const tc_op_def fft_ops[] = {
     {ROW("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"), .meta = fft_meta_c2c,
      .lower = fft_lower_c2c, .ref = fft_ref_c2c, .grad = "self: _fft_c2c(grad, dim, normalization, !forward)"},
     {ROW("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"), .meta = fft_meta_r2c,
+     .grad = "let d = dim[-1]; let half = if(onesided, slice_scatter(to(zeros_like(self), grad.dtype), grad, d, 0, "
+             "grad.size(d)), grad); self: real(_fft_c2c(half, dim, normalization, false))",
      .lower = fft_lower_r2c, .ref = fft_ref_r2c},
     {ROW("aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"),
-     .meta = fft_meta_c2r, .lower = fft_lower_c2r, .ref = fft_ref_c2r},
+     .meta = fft_meta_c2r,
+     .grad = "let d = dim[-1]; let g = _fft_r2c(grad, dim, normalization, true); let k = arange(g.size(d)); "
+             "let w = where(logical_and(gt(k, 0), lt(k, (last_dim_size + 1) // 2)), 2.0, 1.0); "
+             "self: movedim(mul(movedim(g, d, -1), to(w, grad.dtype)), -1, d)",
+     .lower = fft_lower_c2r, .ref = fft_ref_c2r},
     FAMILY(fft),
     FAMILY(ifft),
     FAMILY(rfft),

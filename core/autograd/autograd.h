@@ -1,0 +1,30 @@
+// Reverse-mode differentiation of graphs.
+//
+// A joint graph computes what the graph computes and the gradients of its inputs, given the gradients ("cotangents") of
+// its outputs. Conventions are PyTorch's: for complex tensors the gradient is the conjugate Wirtinger derivative
+// ∂L/∂Re + i ∂L/∂Im; a real tensor that was promoted to complex gets the real part; integer and bool tensors have none;
+// at kinks each op's derivative says what it takes. Derivatives are texts over graph ops (tc_op_def.grad); an op
+// without one is decomposed; if that ends in an op without one, through which a gradient must flow, that is an error
+// that names it.
+#ifndef TC_CORE_AUTOGRAD_AUTOGRAD_H_
+#define TC_CORE_AUTOGRAD_AUTOGRAD_H_
+
+#include "core/ir/expand.h"
+#include "core/ir/op.h"
+
+typedef struct tc_joint {
+  tc_graph *graph; // functional; the forward graph's inputs, then the cotangents
+  int32_t n_cotangents;
+  int32_t *cotangents; // by user output: its input's number, or -1 where the output is not differentiable
+  int32_t *gradients;  // by input of the forward graph: its output's number, or -1 where there is none
+} tc_joint;
+
+// Builds the joint graph of `g`, which stays as it is, in its module. wanted[i]: input i's gradient is wanted (those
+// that are not differentiable get none). Outputs: the forward graph's, then the gradients in the order of the inputs. A
+// wanted input on which no output depends has none. Needs an open guard of the module's arena.
+TC_NODISCARD tc_status tc_autograd_joint(tc_graph *g, const bool *wanted, tc_joint *out);
+
+// Can a gradient flow through values of this type?
+bool tc_differentiable(const tc_tensor_type *t);
+
+#endif

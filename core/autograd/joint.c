@@ -1,0 +1,292 @@
+// Joint graphs: the functional forward graph is walked backwards; each node's derivative text is evaluated for the
+// arguments that a wanted input reaches, and what flows into one value from several users is summed.
+#include "core/autograd/autograd.h"
+#include "core/passes/passes.h"
+
+typedef struct joint {
+  tc_graph *g;
+  tc_build b;
+  tc_map *reached; // values that depend on a wanted input
+  tc_map *grads;   // value → its gradient so far (tc_value *)
+  TC_VEC(tc_node *) nodes;
+} joint;
+
+bool tc_differentiable(const tc_tensor_type *t) {
+  char c = tc_dtype_class(t->dtype);
+  return c == 'f' || c == 'c';
+}
+
+static bool is_reached(const joint *j, const tc_value *v) {
+  return v && v->kind == TC_VALUE_TENSOR && tc_map_find_ptr(j->reached, v) != NULL;
+}
+
+typedef struct any_reached {
+  const joint *j;
+  bool found;
+} any_reached;
+static void look(void *arg, tc_value **v) {
+  any_reached *a = arg;
+  a->found |= is_reached(a->j, *v);
+}
+
+static bool reads_reached(const joint *j, tc_node *n) {
+  any_reached a = {j, false};
+  tc_node_each_value(n, look, &a);
+  return a.found;
+}
+
+// ---- forward: what depends on a wanted input, through which ops ----
+static bool gives_differentiable(const tc_node *n) {
+  for (int32_t i = 0; i < n->n_results; i++)
+    if (n->results[i]->kind == TC_VALUE_TENSOR && tc_differentiable(&n->results[i]->type)) return true;
+  return false;
+}
+
+static void mark(joint *j, const bool *wanted, int32_t n_wanted) {
+  j->reached = tc_map_create(j->g->module->arena);
+  for (int32_t i = 0; i < n_wanted; i++) {
+    tc_value *v = j->g->inputs.data[i].value;
+    if (v && v->kind == TC_VALUE_TENSOR && wanted[i] && tc_differentiable(&v->type))
+      tc_map_put_ptr(j->reached, v, NULL);
+  }
+  for (tc_node *n = j->g->first; n; n = n->next) {
+    if (n->dead || !reads_reached(j, n) || tc_node_is(n, "detach")) continue;
+    for (int32_t i = 0; i < n->n_results; i++) {
+      tc_value *v = n->results[i];
+      if (v->kind == TC_VALUE_TENSOR && tc_differentiable(&v->type)) tc_map_put_ptr(j->reached, v, NULL);
+    }
+  }
+}
+
+// Kept whole: what has a derivative, and what no gradient flows through.
+static bool stays(void *self, const tc_node *n) {
+  const joint *j = self;
+  if (n->op->grad.n_results) return true;
+  return !reads_reached(j, (tc_node *)(uintptr_t)n) || !gives_differentiable(n);
+}
+
+// Decomposing uncovers new nodes, which are marked in the next round.
+static tc_status prepare(joint *j, const bool *wanted, int32_t n_wanted) {
+  enum { MAX_ROUNDS = 32 };
+  bool progress = true;
+  for (int32_t round = 0; progress && round < MAX_ROUNDS; round++) {
+    mark(j, wanted, n_wanted);
+    TC_TRY(tc_decompose(j->g, stays, j, &progress));
+    tc_graph_sweep(j->g);
+  }
+  mark(j, wanted, n_wanted);
+  return TC_OK;
+}
+
+// ---- backward ----
+static tc_status call(const joint *j, const char *op, int32_t n, const tc_arg *args, tc_value **out) {
+  tc_arg r;
+  TC_TRY(tc_build_call(&j->b, tc_sv_of(op), n, args, NULL, &r));
+  *out = r.value;
+  return TC_OK;
+}
+
+// The sizes that broadcasting expanded are summed over, so that the gradient has its value's sizes.
+static tc_status reduce_to(const joint *j, tc_value *grad, const tc_tensor_type *t, tc_value **out) {
+  tc_module *m = j->g->module;
+  const tc_sym *dims[TC_MAX_RANK];
+  int32_t n = 0, lead = grad->type.rank - t->rank;
+  *out = grad;
+  if (lead < 0)
+    return tc_error(TC_STATUS_INTERNAL, "a gradient of rank %d for a value of rank %d", grad->type.rank, t->rank);
+  for (int32_t d = 0; d < lead; d++) dims[n++] = tc_sym_int(m->syms, d);
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (tc_sym_is_int(t->sizes[d], 1) && !tc_sym_is_int(grad->type.sizes[d + lead], 1))
+      dims[n++] = tc_sym_int(m->syms, d + lead);
+  }
+  if (n) {
+    const tc_sym **list = tc_arena_copy(m->arena, dims, sizeof *dims * (size_t)n);
+    tc_arg args[] = {tc_arg_tensor(grad), tc_arg_syms(list, n), tc_arg_bool(true)};
+    TC_TRY(call(j, "aten::sum.dim_IntList", 3, args, out));
+  }
+  if (lead) {
+    tc_arg args[] = {tc_arg_tensor(*out), tc_arg_syms(t->sizes, t->rank)};
+    TC_TRY(call(j, "aten::reshape", 2, args, out));
+  }
+  return TC_OK;
+}
+
+// The gradient as its value has it: sizes, realness, dtype.
+static tc_status fit(const joint *j, tc_value *grad, const tc_tensor_type *t, tc_value **out) {
+  TC_TRY(reduce_to(j, grad, t, &grad));
+  if (tc_dtype_is_complex(grad->type.dtype) && !tc_dtype_is_complex(t->dtype)) {
+    tc_arg args[] = {tc_arg_tensor(grad)};
+    TC_TRY(call(j, "aten::real", 1, args, &grad));
+  }
+  if (grad->type.dtype != t->dtype) {
+    tc_arg args[] = {tc_arg_tensor(grad), tc_arg_dtype(t->dtype)};
+    TC_TRY(call(j, "aten::to.dtype", 2, args, &grad));
+  }
+  *out = grad;
+  return TC_OK;
+}
+
+static tc_status accumulate(joint *j, tc_value *v, tc_value *grad) {
+  TC_TRY(fit(j, grad, &v->type, &grad));
+  bool fresh;
+  tc_map_entry *e = tc_map_put_ptr(j->grads, v, &fresh);
+  if (!fresh) {
+    tc_arg args[] = {tc_arg_tensor(e->value.ptr), tc_arg_tensor(grad)};
+    TC_TRY(call(j, "aten::add.Tensor", 2, args, &grad));
+  }
+  e->value.ptr = grad;
+  return TC_OK;
+}
+
+static tc_value *grad_of(const joint *j, const tc_value *v) {
+  const tc_map_entry *e = tc_map_find_ptr(j->grads, v);
+  return e ? e->value.ptr : NULL;
+}
+
+// What a derivative's text can name: the arguments; grad, grad1, …; result, result1, …; grads for lists of results.
+static tc_build_name *names_of(const joint *j, const tc_node *n, int32_t *out_n) {
+  tc_arena *arena = j->g->module->arena;
+  const tc_schema *s = &n->op->schema;
+  tc_build_name *names = TC_NEW_ARRAY(arena, tc_build_name, s->n_args + 2 * n->n_results + 2);
+  int32_t k = 0;
+  for (int32_t i = 0; i < n->n_args && i < s->n_args; i++) names[k++] = (tc_build_name){s->args[i].name, n->args[i]};
+  tc_value **grads = TC_NEW_ARRAY(arena, tc_value *, n->n_results + 1);
+  for (int32_t i = 0; i < n->n_results; i++) {
+    tc_value *v = n->results[i];
+    grads[i] = grad_of(j, v);
+    tc_arg grad = grads[i] ? tc_arg_tensor(grads[i]) : tc_arg_none();
+    tc_arg result = v->kind == TC_VALUE_TENSOR ? tc_arg_tensor(v) : tc_arg_none();
+    names[k++] = (tc_build_name){i ? tc_sv_printf(arena, "grad%d", i) : TC_SV("grad"), grad};
+    names[k++] = (tc_build_name){i ? tc_sv_printf(arena, "result%d", i) : TC_SV("result"), result};
+  }
+  names[k++] = (tc_build_name){TC_SV("grads"), tc_arg_tensors(grads, n->n_results)};
+  *out_n = k;
+  return names;
+}
+
+// Where an op has several results, those that nothing flows back from have zeros.
+static tc_status fill_grads(const joint *j, const tc_node *n) {
+  for (int32_t i = 0; i < n->n_results; i++) {
+    tc_value *v = n->results[i], *zero;
+    if (v->kind != TC_VALUE_TENSOR || !tc_differentiable(&v->type) || grad_of(j, v)) continue;
+    tc_arg args[] = {tc_arg_tensor(v)};
+    TC_TRY(call(j, "aten::zeros_like", 1, args, &zero));
+    tc_map_put_ptr(j->grads, v, NULL)->value.ptr = zero;
+  }
+  return TC_OK;
+}
+
+static int32_t argument_of(const tc_schema *s, tc_sv name) {
+  for (int32_t i = 0; i < s->n_args; i++)
+    if (tc_sv_eq(s->args[i].name, name)) return i;
+  return -1;
+}
+
+static bool wants(const joint *j, const tc_arg *a) {
+  if (a->kind == TC_AK_TENSOR) return is_reached(j, a->value);
+  bool any = false;
+  for (int32_t i = 0; a->kind == TC_AK_TENSORS && i < a->n; i++) any |= is_reached(j, a->values[i]);
+  return any;
+}
+
+static tc_status take_gradients(joint *j, tc_node *n, int32_t arg, const tc_arg *made) {
+  const tc_arg *a = &n->args[arg];
+  if (made->kind == TC_AK_NONE) return TC_OK;
+  if (a->kind == TC_AK_TENSOR && made->kind == TC_AK_TENSOR) return accumulate(j, a->value, made->value);
+  if (a->kind != TC_AK_TENSORS || made->kind != TC_AK_TENSORS || made->n < a->n)
+    return tc_error(TC_STATUS_INTERNAL, "the derivative of argument %d is not what the argument is", arg);
+  for (int32_t i = 0; i < a->n; i++)
+    if (is_reached(j, a->values[i]) && made->values[i]) TC_TRY(accumulate(j, a->values[i], made->values[i]));
+  return TC_OK;
+}
+
+static tc_status differentiate(joint *j, tc_node *n) {
+  const tc_op *op = n->op;
+  bool flows = false;
+  for (int32_t i = 0; i < n->n_results; i++) flows |= grad_of(j, n->results[i]) != NULL;
+  if (!flows || !reads_reached(j, n)) return TC_OK;
+  if (op->grad.n_results == 0)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no derivative", TC_SV_ARG(op->full_name));
+  j->b.source = n->source;
+  if (n->n_results > 1) TC_TRY(fill_grads(j, n));
+  int32_t n_names, count;
+  tc_build_name *names = names_of(j, n, &n_names);
+  tc_ex_program part = op->grad; // only what is wanted is built
+  const tc_ex **kept = TC_NEW_ARRAY(j->g->module->arena, const tc_ex *, op->grad.n_results);
+  int32_t *to = TC_NEW_ARRAY(j->g->module->arena, int32_t, op->grad.n_results);
+  part.results = kept, part.n_results = 0;
+  for (int32_t i = 0; i < op->grad.n_results; i++) {
+    int32_t arg = argument_of(&op->schema, op->grad_labels[i]);
+    if (arg < 0 || arg >= n->n_args || !wants(j, &n->args[arg])) continue;
+    to[part.n_results] = arg;
+    kept[part.n_results++] = op->grad.results[i];
+  }
+  if (part.n_results == 0) return TC_OK;
+  tc_arg *made;
+  TC_TRY(tc_build_text(&j->b, op->schema.ns, &part, n_names, names, &count, &made));
+  for (int32_t i = 0; i < count; i++) TC_TRY(take_gradients(j, n, to[i], &made[i]));
+  return TC_OK;
+}
+
+static tc_status add_cotangents(joint *j, tc_joint *out) {
+  tc_module *m = j->g->module;
+  int32_t leaf = 0, n = j->g->outputs.count;
+  out->cotangents = TC_NEW_ARRAY(m->arena, int32_t, n + 1);
+  for (int32_t i = 0; i < n; i++) {
+    const tc_graph_output *o = &j->g->outputs.data[i];
+    if (o->kind != TC_OUT_USER) continue;
+    int32_t k = leaf++;
+    tc_value *v = o->arg.kind == TC_AK_TENSOR ? o->arg.value : NULL;
+    out->cotangents[k] = -1;
+    if (!is_reached(j, v)) continue;
+    tc_tensor_type t = {.dtype = v->type.dtype,
+                        .rank = v->type.rank,
+                        .sizes = v->type.sizes,
+                        .strides = tc_row_major(m, v->type.rank, v->type.sizes),
+                        .offset = tc_sym_int(m->syms, 0)};
+    tc_sv name = tc_sv_printf(m->arena, "ct_%d", k);
+    out->cotangents[k] = j->g->inputs.count;
+    out->n_cotangents++;
+    TC_TRY(accumulate(j, v, tc_graph_add_input(j->g, TC_IN_USER, name, name, &t)));
+  }
+  return TC_OK;
+}
+
+static tc_status add_gradients(joint *j, const bool *wanted, int32_t n, tc_joint *out) {
+  tc_module *m = j->g->module;
+  out->gradients = TC_NEW_ARRAY(m->arena, int32_t, n + 1);
+  for (int32_t i = 0; i < n; i++) {
+    tc_value *v = j->g->inputs.data[i].value, *grad = v ? grad_of(j, v) : NULL;
+    out->gradients[i] = -1;
+    if (!grad || !wanted[i]) continue;
+    out->gradients[i] = j->g->outputs.count;
+    tc_graph_add_output(j->g, TC_OUT_USER, tc_arg_tensor(grad),
+                        tc_sv_printf(m->arena, "grad." TC_SV_FMT, TC_SV_ARG(j->g->inputs.data[i].target)));
+  }
+  return TC_OK;
+}
+
+tc_status tc_autograd_joint(tc_graph *forward, const bool *wanted, tc_joint *out) {
+  tc_module *m = forward->module;
+  bool progress;
+  joint j = {.g = tc_graph_clone(forward, tc_sv_printf(m->arena, TC_SV_FMT ".joint", TC_SV_ARG(forward->name)))};
+  j.grads = tc_map_create(m->arena);
+  *out = (tc_joint){.graph = j.g};
+  int32_t n_inputs = j.g->inputs.count;
+  TC_TRY(tc_pass_functionalize.run(j.g, &progress));
+  TC_TRY(prepare(&j, wanted, n_inputs));
+  j.b.graph = j.g;
+  for (tc_node *n = j.g->first; n; n = n->next) tc_vec_push(m->arena, &j.nodes, n);
+  TC_TRY(add_cotangents(&j, out));
+  for (int32_t i = j.nodes.count - 1; i >= 0; i--) {
+    tc_node *n = j.nodes.data[i];
+    tc_status s = n->dead ? TC_OK : differentiate(&j, n);
+    if (s == TC_OK) continue;
+    s = tc_status_note(s, "while differentiating %%" TC_SV_FMT " = " TC_SV_FMT,
+                       TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
+    return n->source.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : s;
+  }
+  TC_TRY(add_gradients(&j, wanted, n_inputs, out));
+  tc_graph_sweep(j.g);
+  return TC_OK;
+}

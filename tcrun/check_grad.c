@@ -1,0 +1,164 @@
+// The gradients of one case: see check_grad.h.
+#include "tcrun/check_grad.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/autograd/autograd.h"
+
+typedef struct gradients {
+  const gradient_check *g;
+  tc_graph *forward;
+  const tc_tensor **stored; // by graph input
+  tc_sv *keys;
+  bool *wanted;
+  tc_joint joint;
+  tc_session *session;
+  tc_tensor *inputs, *outputs;
+  int32_t n_inputs, n_outputs;
+  double largest; // norm of the stored gradients
+} gradients;
+
+static int32_t leaf_of(const model *m, int32_t input) {
+  for (int32_t leaf = 0; leaf < m->n_in; leaf++)
+    if (m->in[leaf] == input) return leaf;
+  return -1;
+}
+
+static double norm_of(const tc_tensor *t) {
+  double sum = 0;
+  int64_t index[TC_MAX_RANK] = {0};
+  for (int64_t left = tc_tensor_numel(t); left > 0; left--) {
+    double re = 0, im = 0;
+    tc_tensor_get(t, index, &re, &im);
+    if (isfinite(re)) sum += re * re;
+    if (isfinite(im)) sum += im * im;
+    for (int32_t d = t->rank - 1; d >= 0 && ++index[d] == t->sizes[d]; d--) index[d] = 0;
+  }
+  return sqrt(sum);
+}
+
+// Which inputs have stored gradients.
+static bool find_stored(gradients *x) {
+  const gradient_check *g = x->g;
+  bool any = false;
+  for (int32_t i = 0; i < x->forward->inputs.count; i++) {
+    const tc_graph_input *in = &x->forward->inputs.data[i];
+    int32_t leaf = leaf_of(g->m, i);
+    if (leaf >= 0) {
+      x->keys[i] = tc_sv_printf(g->arena, "grad.%d", leaf);
+      x->stored[i] = g->find(g->self, x->keys[i]);
+      if (!x->stored[i]) {
+        x->keys[i] = tc_sv_printf(g->arena, "grad.in.%d", leaf);
+        x->stored[i] = g->find(g->self, x->keys[i]);
+      }
+    } else if (in->kind == TC_IN_PARAMETER) {
+      x->keys[i] = tc_sv_printf(g->arena, "grad.param." TC_SV_FMT, TC_SV_ARG(in->target));
+      x->stored[i] = g->find(g->self, x->keys[i]);
+    }
+    x->wanted[i] = x->stored[i] != NULL;
+    any |= x->wanted[i];
+    if (x->stored[i]) x->largest = fmax(x->largest, norm_of(x->stored[i]));
+  }
+  return any;
+}
+
+static tc_status make_joint(void *arg) {
+  gradients *x = arg;
+  return tc_autograd_joint(x->forward, x->wanted, &x->joint);
+}
+
+static tc_status read_inputs(gradients *x) {
+  const gradient_check *g = x->g;
+  int32_t n = x->forward->inputs.count;
+  for (int32_t i = 0; i < n; i++) {
+    if (g->inputs[i].storage) x->inputs[i] = tc_tensor_ref(&g->inputs[i]);
+  }
+  for (int32_t leaf = 0; leaf < tcrun_user_outputs(g->m); leaf++) {
+    int32_t at = x->joint.cotangents[leaf];
+    if (at < 0) continue;
+    const tc_tensor *ct = g->find(g->self, tc_sv_printf(g->arena, "ct.%d", leaf));
+    if (ct) {
+      x->inputs[at] = tc_tensor_ref(ct);
+      continue;
+    }
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "there is no cotangent of output %d", leaf);
+  }
+  return TC_OK;
+}
+
+static tc_status compare(gradients *x, int32_t i) {
+  const tc_tensor *want = x->stored[i];
+  int32_t at = x->joint.gradients[i];
+  tc_dtype real = tc_dtype_real(want->dtype);
+  double limit = real == TC_F64 ? 1e-6 : real == TC_F32 ? 1e-3 : 3e-2;
+  double norm = norm_of(want), floor = 1e-6 * x->largest;
+  if (at < 0)
+    return norm <= floor ? TC_OK
+                         : tc_error(TC_STATUS_MISMATCH, TC_SV_FMT " has no gradient here", TC_SV_ARG(x->keys[i]));
+  const tc_tensor *got = NULL;
+  // The passes may have put outputs in front: user outputs keep their order.
+  int32_t nth = 0, wanted_nth = 0;
+  for (int32_t k = 0; k < at; k++) wanted_nth += x->joint.graph->outputs.data[k].kind == TC_OUT_USER;
+  for (int32_t k = 0; k < x->joint.graph->outputs.count && !got; k++) {
+    if (x->joint.graph->outputs.data[k].kind == TC_OUT_USER && nth++ == wanted_nth) got = &x->outputs[k];
+  }
+  if (!got || !got->storage) return tc_error(TC_STATUS_INTERNAL, "the gradient was not made");
+  bool same = got->rank == want->rank && got->dtype == want->dtype;
+  for (int32_t d = 0; same && d < got->rank; d++) same = got->sizes[d] == want->sizes[d];
+  if (!same)
+    return tc_error(TC_STATUS_MISMATCH, TC_SV_FMT " has another shape or dtype (%s)", TC_SV_ARG(x->keys[i]),
+                    tc_dtype_name(got->dtype));
+  double sum = 0, worst = 0;
+  bool finite = true;
+  int64_t index[TC_MAX_RANK] = {0};
+  for (int64_t left = tc_tensor_numel(want); left > 0; left--) {
+    double a[2] = {0, 0}, b[2] = {0, 0};
+    tc_tensor_get(got, index, &a[0], &a[1]);
+    tc_tensor_get(want, index, &b[0], &b[1]);
+    for (int32_t k = 0; k < 2; k++) {
+      if (isfinite(a[k]) && isfinite(b[k])) {
+        sum += (a[k] - b[k]) * (a[k] - b[k]);
+        worst = fmax(worst, fabs(a[k] - b[k]));
+      } else if (!(isnan(a[k]) && isnan(b[k])) && a[k] != b[k]) {
+        finite = false;
+      }
+    }
+    for (int32_t d = want->rank - 1; d >= 0 && ++index[d] == want->sizes[d]; d--) index[d] = 0;
+  }
+  difference diff = {.max_abs = worst, .rel_l2 = norm > 0 ? sqrt(sum) / norm : sqrt(sum)};
+  x->g->report(x->g->self, x->keys[i], &diff);
+  if (finite && sqrt(sum) <= fmax(limit * norm, floor)) return TC_OK;
+  return tc_error(TC_STATUS_MISMATCH, TC_SV_FMT ": relative L2 error %.3g, at most %.3g is allowed%s",
+                  TC_SV_ARG(x->keys[i]), diff.rel_l2, limit,
+                  finite ? "" : "; some values are not finite where others are");
+}
+
+static tc_status run(gradients *x) {
+  const gradient_check *g = x->g;
+  TC_TRY(tc_arena_guard(x->forward->module->arena, make_joint, x));
+  TC_TRY(tc_session_create(g->c, x->joint.graph, TC_STAGE_EXEC, &x->session));
+  if (g->compile_only) return TC_OK;
+  x->n_inputs = x->joint.graph->inputs.count, x->n_outputs = x->joint.graph->outputs.count;
+  x->inputs = TC_NEW_ARRAY(g->arena, tc_tensor, x->n_inputs + 1);
+  x->outputs = TC_NEW_ARRAY(g->arena, tc_tensor, x->n_outputs + 1);
+  TC_TRY(read_inputs(x));
+  TC_TRY(tc_session_run(x->session, x->inputs, x->outputs, NULL));
+  for (int32_t i = 0; i < x->forward->inputs.count; i++)
+    if (x->stored[i]) TC_TRY(compare(x, i));
+  return TC_OK;
+}
+
+tc_status tcrun_check_gradients(const gradient_check *g) {
+  int32_t n = g->m->graph->inputs.count;
+  gradients x = {.g = g, .forward = g->m->graph};
+  x.stored = TC_NEW_ARRAY(g->arena, const tc_tensor *, n + 1);
+  x.keys = TC_NEW_ARRAY(g->arena, tc_sv, n + 1);
+  x.wanted = TC_NEW_ARRAY(g->arena, bool, n + 1);
+  if (!find_stored(&x)) return tc_error(TC_STATUS_NOT_FOUND, "there are no stored gradients");
+  tc_status s = run(&x);
+  if (x.inputs) tcrun_free_tensors(x.inputs, x.n_inputs);
+  if (x.outputs) tcrun_free_tensors(x.outputs, x.n_outputs);
+  tc_session_destroy(x.session);
+  return s;
+}

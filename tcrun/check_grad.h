@@ -1,0 +1,24 @@
+// Comparing gradients with stored ones.
+#ifndef TC_TCRUN_CHECK_GRAD_H_
+#define TC_TCRUN_CHECK_GRAD_H_
+
+#include "tcrun/tcrun.h"
+
+typedef struct gradient_check {
+  tc_context *c;
+  tc_arena *arena;
+  model *m;
+  const tc_tensor *inputs; // by graph input; state without storage
+  // The stored tensor of a key ("ct.0", "grad.1", "grad.in.0", "grad.param.a.b"), or NULL.
+  const tc_tensor *(*find)(void *self, tc_sv key);
+  void (*report)(void *self, tc_sv name, const difference *d);
+  void *self;
+  bool compile_only;
+} gradient_check;
+
+// Builds the joint graph of the program, runs it with the stored cotangents, and compares every stored gradient:
+// relative L2 error per tensor ≤ 1e-6 (f64), 1e-3 (f32), 3e-2 (16 bits), with a floor of 1e-6 of the largest gradient's
+// norm. NOT_FOUND where there are no stored gradients.
+TC_NODISCARD tc_status tcrun_check_gradients(const gradient_check *g);
+
+#endif

@@ -2,7 +2,8 @@
 //
 // Names are arguments of the op or lets. Operands are brought to the compute type when an operator needs them, so that
 // conditions stay bool and a bare `self` keeps its dtype. Functions are the opcodes of kernel IR by their text names,
-// and the few below. A `none` operand of min or max (clamp without a bound) leaves the other operand.
+// and the few below, and horner(x, c0, c1, …) for polynomials. A `none` operand of min or max (clamp without a bound)
+// leaves the other operand.
 #include <math.h>
 #include <string.h>
 
@@ -87,8 +88,20 @@ static int32_t call_macro(env *e, int32_t m, int32_t n, const int32_t *v) {
   return tc_body_text(e->lo, p.results[0], e->compute, &p, names, n);
 }
 
+// horner(x, c0, c1, …): c0 + x·(c1 + x·(…)), one fused product and sum for each.
+static int32_t horner(env *e, const tc_ex *x) {
+  int32_t at = to_compute(e, eval(e, x->kids[1])), sum = to_compute(e, eval(e, x->kids[x->n - 1]));
+  for (int32_t i = x->n - 2; i >= 2 && at >= 0 && sum >= 0; i--) {
+    int32_t c = to_compute(e, eval(e, x->kids[i]));
+    if (c < 0) return -1;
+    sum = tc_body_op(e->lo, TC_K_FMA, 3, (int32_t[]){sum, at, c});
+  }
+  return at < 0 ? -1 : sum;
+}
+
 static int32_t call(env *e, const tc_ex *x) {
   tc_sv name = x->kids[0]->text;
+  if (x->kids[0]->kind == TC_EX_NAME && tc_sv_is(name, "horner") && x->n > 2) return horner(e, x);
   int32_t n = x->n - 1, v[3] = {-1, -1, -1};
   if (x->kids[0]->kind != TC_EX_NAME || n > 3) {
     tc_lo_fail(e->lo, "'" TC_SV_FMT "' is no scalar function", TC_SV_ARG(name));

@@ -14,7 +14,6 @@ F1(digamma, tc_digamma(x))
 F1(erfinv, tc_erfinv(x))
 F1(ndtri, tc_ndtri(x))
 F1(erfcx, tc_erfcx(x))
-F1(log_ndtr, tc_log_ndtr(x))
 F1(i0, tc_bessel_i(0, x, 0))
 F1(i0e, tc_bessel_i(0, x, 1))
 F1(i1, tc_bessel_i(1, x, 0))
@@ -53,9 +52,80 @@ static int32_t polygamma_meta(tc_op_args *a) {
   return tc_op_pointwise_result(a, 0, tc_dtype_is_float(d) ? d : TC_F32, 1, &self);
 }
 
+// Modified Bessel functions: the power series (DLMF 10.25.2) up to 18, the asymptotic sum (10.40.1) beyond, where the
+// exponential is taken in halves, so that it does not overflow before the product does.
+#define I0_SERIES                                                                                    \
+  "1.0, 1.0, 0.25, 0.027777777777777776, 0.001736111111111111, 6.944444444444444e-05, "              \
+  "1.9290123456790124e-06, 3.936759889140842e-08, 6.151187326782565e-10, 7.594058428126624e-12, "    \
+  "7.594058428126623e-14, 6.276081345559193e-16, 4.358389823304995e-18, 2.5789288895295828e-20, "    \
+  "1.3157800456783586e-22, 5.8479113141260385e-25, 2.2843403570804838e-27, 7.904291893012054e-30, "  \
+  "2.4395962632753253e-32, 6.757884385804225e-35, 1.6894710964510564e-37, 3.8310002187098785e-40, "  \
+  "7.915289708078262e-43, 1.4962740468957016e-45, 2.5976979980828152e-48, 4.156316796932504e-51, "   \
+  "6.14839762859838e-54, 8.434015951438106e-57, 1.0757673407446564e-59, 1.2791526049282477e-62, "    \
+  "1.4212806721424974e-65, 1.4789601166935458e-68, 1.4442969889585408e-71, 1.3262598613026087e-74, " \
+  "1.147283617043779e-77, 9.365580547296156e-81"
+#define I0_FAR                                                                                         \
+  "1.0, 0.125, 0.0703125, 0.0732421875, 0.112152099609375, 0.22710800170898438, 0.5725014209747314, "  \
+  "1.7277275025844574, 6.074042001273483, 24.380529699556064, 110.01714026924674, 551.3358961220206, " \
+  "3038.090510922384, 18257.755474293175, 118838.42625678325, 832859.3040162893, 6252951.493434797, "  \
+  "50069589.531988926, 425939216.5047669, 3836255180.2304335, 36468400807.06556, 364901081884.98334, " \
+  "3833534661393.9443, 42189715702840.97, 485401468685290.06, 5827244631566907.0"
+#define I1_SERIES                                                                                         \
+  "1.0, 0.5, 0.08333333333333333, 0.006944444444444444, 0.00034722222222222224, 1.1574074074074073e-05, " \
+  "2.755731922398589e-07, 4.920949861426052e-09, 6.834652585313961e-11, 7.594058428126623e-13, "          \
+  "6.903689480115112e-15, 5.230067787965994e-17, 3.352607556388458e-19, 1.842092063949702e-21, "          \
+  "8.771866971189057e-24, 3.654944571328774e-26, 1.3437296218120491e-28, 4.391273273895586e-31, "         \
+  "1.2839980333028028e-33, 3.3789421929021126e-36, 8.045100459290744e-39, 1.7413637357772174e-41, "       \
+  "3.4414303078601135e-44, 6.234475195398757e-47, 1.0390791992331261e-49, 1.5985833834355786e-52, "       \
+  "2.2771843068882885e-55, 3.0121485540850376e-58, 3.7095425542919185e-61, 4.263842016427493e-64, "       \
+  "4.5847763617499917e-67, 4.6217503646673306e-70, 4.376657542298608e-73, 3.900764297948849e-76, "        \
+  "3.2779531915536543e-79, 2.60155015202671e-82"
+#define I1_FAR                                                                                             \
+  "1.0, -0.375, -0.1171875, -0.1025390625, -0.144195556640625, -0.2775764465332031, -0.6765925884246826, " \
+  "-1.993531733751297, -6.883914268109947, -27.248827311268542, -121.59789187653587, -603.8440767050702, " \
+  "-3302.2722944808525, -19718.37591223663, -127641.2726461746, -890297.8767070678, -6656367.718817688, "  \
+  "-53104110.10968523, -450278600.3050393, -4043620325.107754, -38338575207.427895, -382701134659.8606, "  \
+  "-4011838599133.1978, -44064814178522.79, -506056850331472.6, -6065091351222699.0"
+#define BESSEL(order, odd, near_scale, far_scale)                                      \
+  "let z = abs(self * 1); let t = z * z * 0.25; let s = horner(t, " I##order##_SERIES  \
+      ")" odd ";"                                                                      \
+      "let p = horner(1 / z, " I##order##_FAR ") / sqrt(6.283185307179586476925 * z);" \
+                                              "let v = where(z > 18, p" far_scale ", s" near_scale ");"
+#define GROWN "* exp(z * 0.5) * exp(z * 0.5)"
+#define I0_BODY BESSEL(0, "", "", GROWN) "v"
+#define I0E_BODY BESSEL(0, "", " * exp(-z)", "") "v"
+#define I1_BODY BESSEL(1, " * z * 0.5", "", GROWN) "copysign(v, self)"
+#define I1E_BODY BESSEL(1, " * z * 0.5", " * exp(-z)", "") "copysign(v, self)"
+
+// Winitzki's approximation, then Halley's method on erf or, near the ends, on erfc.
+#define HALLEY(y, y0)                                                                                             \
+  "let r" y " = where(a <= 0.5, erf(" y0 ") - a, (1 - a) - erfc(" y0 ")); let u" y " = r" y " * exp(" y0 " * " y0 \
+  ") * 0.886226925452758013649; let " y " = " y0 " - u" y " / (1 + u" y " * " y0 ");"
+#define ERFINV_BODY                                                                                  \
+  "let a = abs(self * 1); let l = log((1 - a) * (1 + a)); let w = 4.330746750799873 + l * 0.5;"      \
+  "let b = sqrt(max(sqrt(w * w - l * 6.802721088435374) - w, 0));" HALLEY("c", "b") HALLEY("d", "c") \
+      HALLEY("f", "d") "copysign(where(a == 1, inf, f), self)"
+
+// e^(x²) from a part of x whose square is exact; beyond 8 the asymptotic sum (DLMF 7.12.1).
+#define ERFCX_BODY                                                                                        \
+  "let h = trunc(self * 16) * 0.0625; let near = exp(h * h) * exp((self - h) * (self + h)) * erfc(self);" \
+  "let far = horner(0.5 / (self * self), " ERFCX_FAR                                                      \
+  ") * 0.564189583547756286948 / self; where(self > 8, far, where(self < -27, inf, near))"
+#define ERFCX_FAR                                                                                   \
+  "1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0, 2027025.0, -34459425.0, 654729075.0, " \
+  "-13749310575.0, 316234143225.0, -7905853580625.0, 213458046676875.0, -6190283353629375.0, "      \
+  "1.9189878396251062e+17"
+
 enum { FLOAT = TC_OP_POINTWISE | TC_OP_INT_TO_FLOAT };
 #define ONE(name, r) {.schema = name, .traits = FLOAT, .meta = tc_meta_float, .scalar_ref = &(r), .flops = "20 * numel"}
 #define SELF(name, r) ONE(name "(Tensor self) -> Tensor", r)
+#define BODY(name, b, r)                     \
+  {.schema = name "(Tensor self) -> Tensor", \
+   .traits = FLOAT,                          \
+   .meta = tc_meta_float,                    \
+   .body = b,                                \
+   .scalar_ref = &(r),                       \
+   .flops = "40 * numel"}
 #define X(name, r) ONE(name "(Tensor x) -> Tensor", r)
 #define TWO(name, r) \
   {.schema = name, .traits = FLOAT, .meta = tc_meta_promote_float, .scalar_ref = &(r), .flops = "20 * numel"}
@@ -75,18 +145,21 @@ static const tc_op_def rows[] = {
     SELF("special_digamma", digamma_ref),
     POLYGAMMA("polygamma"),
     POLYGAMMA("special_polygamma"),
-    SELF("erfinv", erfinv_ref),
-    SELF("special_erfinv", erfinv_ref),
+    BODY("erfinv", ERFINV_BODY, erfinv_ref),
+    BODY("special_erfinv", ERFINV_BODY, erfinv_ref),
     SELF("special_ndtri", ndtri_ref),
-    SELF("special_erfcx", erfcx_ref),
-    SELF("special_log_ndtr", log_ndtr_ref),
-    SELF("i0", i0_ref),
-    SELF("special_i0", i0_ref),
-    SELF("special_i0e", i0e_ref),
-    SELF("special_i1", i1_ref),
-    SELF("special_i1e", i1e_ref),
-    SELF("special_modified_bessel_i0", i0_ref),
-    SELF("special_modified_bessel_i1", i1_ref),
+    BODY("special_erfcx", ERFCX_BODY, erfcx_ref),
+    TEXT("special_log_ndtr(Tensor self) -> Tensor",
+         "let f = if(is_int(self), to(self, f32), self); let x = to(f, wide(f.dtype)); let t = mul(x, "
+         "0.70710678118654752440); to(where(lt(x, -1), sub(log(mul(special_erfcx(neg(t)), 0.5)), mul(t, t)), "
+         "log1p(mul(erfc(t), -0.5))), f.dtype)"),
+    BODY("i0", I0_BODY, i0_ref),
+    BODY("special_i0", I0_BODY, i0_ref),
+    BODY("special_i0e", I0E_BODY, i0e_ref),
+    BODY("special_i1", I1_BODY, i1_ref),
+    BODY("special_i1e", I1E_BODY, i1e_ref),
+    BODY("special_modified_bessel_i0", I0_BODY, i0_ref),
+    BODY("special_modified_bessel_i1", I1_BODY, i1_ref),
     SELF("special_modified_bessel_k0", k0_ref),
     SELF("special_modified_bessel_k1", k1_ref),
     X("special_scaled_modified_bessel_k0", k0e_ref),

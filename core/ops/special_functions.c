@@ -154,11 +154,6 @@ double tc_erfcx(double x) {
   for (int k = 1; k < 10; k++) s += term *= -(2 * k - 1) / d;
   return (double)(s / (x * sqrtl(pi)));
 }
-double tc_log_ndtr(double x) {
-  wide t = (wide)x / sqrtl(2);
-  if (x < -1) return (double)(logl((wide)tc_erfcx((double)-t) / 2) - t * t);
-  return (double)log1pl(-erfcl(t) / 2);
-}
 
 // ---- Bessel functions ----
 // Asymptotic sums of DLMF 10.40: Σ (∓1)^k a_k(ν)/x^k.

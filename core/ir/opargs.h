@@ -58,6 +58,8 @@ typedef struct tc_lower_hooks {
   tc_lt (*make_template)(tc_op_args *a, const char *name, int32_t n, const tc_lt *operands, tc_dtype dtype,
                          int32_t rank, const tc_int *sizes, int32_t n_attrs, const tc_int *attrs);
   void (*call)(tc_op_args *a);
+  int32_t (*in_place)(tc_op_args *a);
+  void (*store_at)(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition);
 } tc_lower_hooks;
 
 // Data of the moment REF, filled by the reference engine.
@@ -136,6 +138,16 @@ void tc_strides_make_pointwise(tc_sym_ctx *c, int32_t n, const tc_tensor_type *c
                                const tc_int *sizes, tc_int *out);
 // Decides a comparison (TC_SYM_EQ, NE, LT, LE): provable, else by hints, else `otherwise`.
 bool tc_sym_decide(tc_sym_ctx *c, int32_t kind, const tc_sym *x, const tc_sym *y, bool otherwise);
+
+// ---- For rows of the core: changing tensors in place (moment LOWER) ----
+// May result 0 take over argument 0's storage (pass reinplace), so that only what changes need be written? Then the
+// lowering may open a node over the elements that change, say where each goes, and end it with its new value; what the
+// end gives is the whole tensor.
+int32_t tc_lo_in_place(tc_op_args *a);
+// In the open node: its element goes to `index` of argument 0; idx[d] ≥ 0 is the index of dimension d instead (i64;
+// wrap: negative ones count from the end; out of range is an error of the run). idx may be NULL. Nothing is written
+// where `condition` is false (-1: always). No two elements that are written may go to one place.
+void tc_lo_store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition);
 
 // ---- For rows of the core: results by memory format ----
 // Result of `sizes` in a memory format; PRESERVE takes the strides of tensor argument `arg` (empty_like; same sizes).

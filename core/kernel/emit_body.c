@@ -166,6 +166,7 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   if (b->inplace) flags = 0;
   bool own = writes && b->def && b->def->kind == TC_LN_TEMPLATE && (b->def->tmpl->flags & TC_TEMPLATE_OWN_RESULT);
   if (own) flags = b->inplace ? 0 : TC_MEM_NOALIAS;
+  if (b->overwritten) flags &= ~TC_MEM_NOALIAS;
   // A large result that leaves the program is not read again soon: it need not push other data out of the caches.
   int64_t bytes = tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0);
   if (writes && !own && !b->inplace && b->output >= 0 && bytes > 4 * e->dev->l2_bytes) flags |= TC_MEM_STREAM;
@@ -272,20 +273,30 @@ static tc_kval constant(tc_em *e, const tc_binst *b) {
 }
 
 // An index that comes from data: wrapped if negative, checked, clamped, so that nothing is ever read out of bounds.
-static tc_kval gathered(tc_em *e, const tc_lnode *n, const tc_binst *b, int32_t d, tc_kval v) {
-  tc_kval size = tc_kb_cast(e->kb, TC_I64, em_sym(e, b->buf->sizes[d])), zero = tc_kb_int(e->kb, TC_I64, 0);
-  if (b->wrap)
+static tc_kval gathered(tc_em *e, const tc_lnode *n, const tc_buf *b, int32_t d, bool wrap, tc_sv source, tc_kval v) {
+  tc_kval size = tc_kb_cast(e->kb, TC_I64, em_sym(e, b->sizes[d])), zero = tc_kb_int(e->kb, TC_I64, 0);
+  if (wrap)
     v = tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_LT, v, zero), tc_kb_op2(e->kb, TC_K_ADD, v, size), v);
   tc_kval ok = tc_kb_op2(e->kb, TC_K_AND, tc_kb_op2(e->kb, TC_K_GE, v, zero), tc_kb_op2(e->kb, TC_K_LT, v, size));
   if (e->mask >= 0) ok = tc_kb_op2(e->kb, TC_K_OR, ok, tc_kb_op1(e->kb, TC_K_NOT, e->mask));
-  tc_emit_site site = {.source = b->source};
+  tc_emit_site site = {.source = source};
   site.text = tc_sv_printf(e->arena, "index out of range in %%" TC_SV_FMT " (dimension %d of %%" TC_SV_FMT ")",
-                           TC_SV_ARG(n->name), d, TC_SV_ARG(b->buf->name));
+                           TC_SV_ARG(n->name), d, TC_SV_ARG(b->name));
   tc_kb_check(e->kb, ok, e->out->sites.count);
   tc_vec_push(e->arena, &e->out->sites, site);
   tc_kval last = tc_kb_op2(e->kb, TC_K_SUB, size, tc_kb_int(e->kb, TC_I64, 1));
   v = tc_kb_op2(e->kb, TC_K_MIN, tc_kb_op2(e->kb, TC_K_MAX, v, zero), last);
   return tc_kb_cast(e->kb, e->ity, tc_kb_op2(e->kb, TC_K_MAX, v, zero));
+}
+
+static const tc_sym *gathered_index(tc_em *e, const tc_lnode *n, const tc_buf *b, int32_t d, bool wrap, tc_sv source,
+                                    tc_kval v) {
+  const tc_sym *index = tc_sym_fresh(e->syms, "g", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(e->syms, index);
+  info->lo = 0;
+  info->hi_expr = tc_sym_addi(e->syms, b->sizes[d], -1);
+  em_bind(e, index, gathered(e, n, b, d, wrap, source, v));
+  return index;
 }
 
 static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const tc_sym *const *at,
@@ -296,11 +307,7 @@ static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const t
   int32_t mark = em_mark(e);
   for (int32_t d = 0; b->gather && d < b->buf->rank; d++) {
     if (b->gather[d] < 0) continue;
-    index[d] = tc_sym_fresh(e->syms, "g", TC_SYM_LOCAL);
-    tc_sym_info *info = tc_sym_info_of(e->syms, index[d]);
-    info->lo = 0;
-    info->hi_expr = tc_sym_addi(e->syms, b->buf->sizes[d], -1);
-    em_bind(e, index[d], gathered(e, n, b, d, values[b->gather[d]]));
+    index[d] = gathered_index(e, n, b->buf, d, b->wrap, b->source, values[b->gather[d]]);
   }
   if (!b->cond) return em_load(e, b->buf, index, NULL);
   // A conditional load: what is false is not touched.
@@ -317,8 +324,9 @@ static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const t
   return tc_kb_op3(e->kb, TC_K_SELECT, ok, v, values[b->args[0]]);
 }
 
-tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
-  if (e->failed != TC_OK) return -1;
+// All values of the body; NULL after a failure.
+static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
+  if (e->failed != TC_OK) return NULL;
   int32_t count = n->body.insts.count;
   tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, count);
   for (int32_t i = 0; i < count; i++) {
@@ -339,8 +347,14 @@ tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
     if (v[i] < 0)
       em_fail(e, "the body of %%" TC_SV_FMT " cannot be emitted (%s)", TC_SV_ARG(n->name),
               b->op < TC_K_COUNT ? tc_k_op_text(b->op) : "load");
-    if (e->failed != TC_OK) return -1;
+    if (e->failed != TC_OK) return NULL;
   }
+  return v;
+}
+
+tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
+  const tc_kval *v = body_values(e, n, at);
+  if (!v) return -1;
   return n->body.n_results ? v[n->body.results[0]] : zero_of(e, n->outs[0]->dtype);
 }
 
@@ -351,10 +365,35 @@ void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval val
   tc_kb_store(e->kb, em_mem(e, b, true), at, 1, &value, e->mask);
 }
 
+const tc_sym *const *em_store_index(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
+  if (!n->store) return at;
+  const tc_sym **index = TC_NEW_ARRAY(e->arena, const tc_sym *, n->outs[0]->rank);
+  for (int32_t d = 0; d < n->outs[0]->rank; d++) index[d] = tc_sym_replace(e->syms, n->store[d], n->n_par, n->vars, at);
+  return index;
+}
+
+// Into a buffer in place, at an index of its own.
+static void store_in_place(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
+  const tc_kval *v = body_values(e, n, at);
+  const tc_sym **index = (const tc_sym **)(uintptr_t)em_store_index(e, n, at);
+  tc_kval outer = e->mask;
+  if (!v) return;
+  if (n->store_if >= 0) e->mask = and_mask(e, outer, v[n->store_if]);
+  for (int32_t d = 0; n->store_gather && d < n->outs[0]->rank; d++)
+    if (n->store_gather[d] >= 0)
+      index[d] = gathered_index(e, n, n->outs[0], d, n->store_wrap, n->source, v[n->store_gather[d]]);
+  em_store(e, n->outs[0], index, v[n->body.results[0]]);
+  e->mask = outer;
+}
+
 void em_store_step(tc_em *e, int32_t step) {
   const tc_step *s = &e->g->steps.data[step];
   const tc_lnode *n = s->node;
   const tc_sym *const *at = e->at[step];
+  if (n->store) {
+    store_in_place(e, n, at);
+    return;
+  }
   tc_kval v = em_load(e, n->outs[0], at, NULL);
   if (e->failed != TC_OK) return;
   if (s->hold == TC_HOLD_TILE) {

@@ -59,7 +59,7 @@ static scan scan_group(tc_em *e) {
     for (int32_t k = 0; k < st->node->n_outs && st->stores; k++) {
       const tc_buf *b = st->node->outs[k];
       if (!b->strides) continue;
-      access a = {em_address(e, b, e->at[i]),
+      access a = {em_address(e, b, em_store_index(e, st->node, e->at[i])),
                   2 * tc_dtype_size(b->dtype)}; // a strided store costs more than a strided load
       tc_vec_push(e->arena, &s.accesses, a);
     }

@@ -82,6 +82,8 @@ tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_
 tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at);
 // Stores the result of a pointwise step (to memory if it leaves the group, to its tile if held).
 void em_store_step(tc_em *e, int32_t step);
+// Where the node's element goes; dimensions whose index comes from data count as 0.
+const tc_sym *const *em_store_index(tc_em *e, const tc_lnode *n, const tc_sym *const *at);
 void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval value);
 const tc_sym *em_address(tc_em *e, const tc_buf *b, const tc_sym *const *index);
 

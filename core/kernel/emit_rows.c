@@ -127,6 +127,10 @@ static void row_stores(tc_em *e, int32_t number) {
       e->mask = tc_kb_op2(e->kb, TC_K_EQ, tc_kb_lane(e->kb), tc_kb_int(e->kb, TC_I32, 0));
       open = true;
     }
+    if (s->node->store) {
+      em_store_step(e, i);
+      continue;
+    }
     tc_kval v = em_load(e, s->node->outs[0], e->at[i], NULL);
     em_store(e, s->node->outs[0], e->at[i], v);
   }

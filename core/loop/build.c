@@ -168,6 +168,22 @@ static void keep(tc_op_args *a) {
   if (lo->open) lo->cur->keep = true;
 }
 
+static int32_t in_place(tc_op_args *a) { return lo_in_place_of(tc_lo_of(a)) != NULL; }
+
+static void store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_buf *old = lo_in_place_of(lo);
+  if (lo->failed != TC_OK) return;
+  if (!lo->open || !old || lo->cur->kind != TC_LN_POINTWISE) {
+    tc_lo_fail(lo, "nothing is written in place here");
+    return;
+  }
+  lo->cur->store = tc_arena_copy(lo->l->arena, index, (size_t)old->rank * sizeof *index);
+  if (idx) lo->cur->store_gather = tc_arena_copy(lo->l->arena, idx, (size_t)old->rank * sizeof *idx);
+  lo->cur->store_wrap = wrap != 0;
+  lo->cur->store_if = condition;
+}
+
 static bool inst_same(const tc_binst *x, const tc_binst *y) {
   if (x->op != y->op || x->dtype != y->dtype || x->n_args != y->n_args || x->imm != y->imm || x->buf != y->buf ||
       x->cond != y->cond || x->expr != y->expr || x->gather || y->gather)
@@ -365,6 +381,23 @@ static tc_bval lo_op3(tc_op_args *a, int32_t op, tc_bval x, tc_bval y, tc_bval z
 }
 static tc_bval lo_cast(tc_op_args *a, tc_bval x, tc_dtype dtype) { return tc_body_cast(tc_lo_of(a), x, dtype); }
 
+// The open node writes into the storage of the buffer that its argument is.
+static tc_lt end_in_place(tc_lo *lo, tc_dtype dtype, tc_lt *out) {
+  tc_loops *l = lo->l;
+  tc_lnode *n = lo->cur;
+  const tc_buf *old = lo_in_place_of(lo);
+  lo->open = false;
+  if (old->dtype != dtype) {
+    tc_lo_fail(lo, "what is written in place has another dtype");
+    return -1;
+  }
+  tc_buf *b = n->outs[0] = tc_loops_buf(l, n->name, dtype, old->rank, old->sizes);
+  b->def = n;
+  lo_take_storage(b, old);
+  tc_vec_push(l->arena, &l->nodes, n);
+  return *out = tc_lo_add_view(lo, tc_lview_whole(l, b));
+}
+
 static tc_lt end_node(tc_lo *lo, int32_t value, int32_t n_outs, const tc_dtype *dtypes, tc_lt *out) {
   for (int32_t i = 0; i < n_outs; i++) out[i] = -1;
   if (lo->failed != TC_OK || !lo->open || value < 0) {
@@ -380,6 +413,7 @@ static tc_lt end_node(tc_lo *lo, int32_t value, int32_t n_outs, const tc_dtype *
   }
   n->n_outs = n_outs;
   n->id = l->nodes.count;
+  if (n->store) return end_in_place(lo, dtypes[0], out);
   for (int32_t i = 0; i < n_outs; i++) {
     tc_sv name = n_outs == 1 ? n->name : tc_sv_printf(l->arena, TC_SV_FMT ".%d", TC_SV_ARG(n->name), i);
     n->outs[i] = tc_loops_buf(l, name, dtypes[i], n->n_par, n->extents);
@@ -537,4 +571,6 @@ const tc_lower_hooks tc_lo_hooks = {
     .end2 = lo_end2,
     .make_template = lo_template,
     .call = lo_call,
+    .in_place = in_place,
+    .store_at = store_at,
 };

@@ -51,6 +51,9 @@ bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_st
 const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want);
 // A fresh buffer with the strides of the type, filled by a pointwise copy; NULL after a failure.
 const tc_lview *lo_copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name);
+// The buffer whose storage the node being lowered may take over (its mark, and what this graph writes back), or NULL.
+const tc_buf *lo_in_place_of(tc_lo *lo);
+void lo_take_storage(tc_buf *b, const tc_buf *old); // b is in place of old from now on
 // A node with regions becomes a call (control.c).
 tc_status lo_control(tc_lo *lo, tc_node *n);
 // A call of the node being lowered: operands as given, a buffer per tensor result with the strides of its type.

@@ -44,9 +44,13 @@ typedef struct tc_buf {
   int32_t input;                // INPUT: number of the graph input
   tc_lnode *def;                // INTERNAL: the node that defines it, NULL if removed
   int32_t def_result;
-  int32_t output;               // ≥ 0: graph output that this buffer is, else -1
-  bool placed;                  // a result of a region: it may begin anywhere
-  const struct tc_buf *inplace; // its storage is this input's (mutations)
+  int32_t output; // ≥ 0: graph output that this buffer is, else -1
+  bool placed;    // a result of a region: it may begin anywhere
+  // INTERNAL: its storage is that of this buffer, an input or in place of one itself, whose elements its definer
+  // changes; what the definer does not write stays as it was. Everything that reads the old buffer comes before the
+  // definer.
+  const struct tc_buf *inplace;
+  bool overwritten; // another buffer is in place of this one
 } tc_buf;
 
 // Body opcodes beyond TC_K_*.
@@ -100,6 +104,11 @@ struct tc_lnode {
   bool keep;      // the result is always made in memory: a layout that a template wants, say
   int32_t reduce; // TC_RED_*
   tc_body body;
+  // POINTWISE into a buffer in place: where an element goes, by dimension of the buffer; NULL: to the variables' index.
+  const tc_sym *const *store;
+  const int32_t *store_gather; // by dimension: a value of the body instead, or -1; NULL if none
+  bool store_wrap;             // negative ones count from the end
+  int32_t store_if;            // with `store`: a bool of the body, without which nothing is written; -1: always
   int32_t n_outs;
   tc_buf **outs; // at most two, of calls any number
   // TEMPLATE, CALL
@@ -153,6 +162,7 @@ TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options 
 // Drops nodes whose results are not needed, and numbers the rest; their buffers stay, without a definer.
 void tc_loops_sweep(tc_loops *l);
 
+const tc_buf *tc_buf_storage(const tc_buf *b); // the buffer whose storage it has: itself, or an input
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
 // Names of buffers are made unique; numbers of buffers and nodes are not text.
 void tc_loops_print(tc_sb *sb, const tc_loops *l);

@@ -17,6 +17,11 @@ tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, cons
   return b;
 }
 
+const tc_buf *tc_buf_storage(const tc_buf *b) {
+  while (b->inplace) b = b->inplace;
+  return b;
+}
+
 void tc_loop_var_range(tc_loops *l, const tc_sym *var, const tc_sym *extent) {
   tc_sym_info *info = tc_sym_info_of(l->syms, var);
   int64_t lo, hi;

@@ -105,6 +105,66 @@ static bool dense(tc_lo *lo, const tc_tensor_type *t) {
   return tc_strides_dense(lo->l->syms, t->rank, t->sizes, t->strides);
 }
 
+// ---- in place ----
+static bool is_whole(const tc_lview *v) {
+  if (v->rank != v->buf->rank) return false;
+  for (int32_t d = 0; d < v->rank; d++) {
+    if (v->map[d] != v->index[d]) return false;
+  }
+  return true;
+}
+
+static bool is_written_back(const tc_graph *g, int32_t input) {
+  const tc_graph_input *in = &g->inputs.data[input];
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    const tc_graph_output *o = &g->outputs.data[i];
+    int32_t kind = o->kind == TC_OUT_BUFFER_MUTATION      ? TC_IN_BUFFER
+                   : o->kind == TC_OUT_PARAMETER_MUTATION ? TC_IN_PARAMETER
+                   : o->kind == TC_OUT_INPUT_MUTATION     ? TC_IN_USER
+                                                          : -1;
+    if (kind == in->kind && tc_sv_eq(o->target, in->target)) return true;
+  }
+  return false;
+}
+
+const tc_buf *lo_in_place_of(tc_lo *lo) {
+  const tc_node *n = lo->node;
+  if (!lo->l->graph || n->inplace < 0 || n->inplace >= n->n_args || n->args[n->inplace].kind != TC_AK_TENSOR)
+    return NULL;
+  const tc_value *v = n->args[n->inplace].value;
+  tc_map_entry *e = tc_map_find_ptr(lo->values, v);
+  const tc_lview *view = e ? e->value.ptr : NULL;
+  if (!view || !is_whole(view) || v->type.conj) return NULL;
+  const tc_buf *b = view->buf, *root = tc_buf_storage(b);
+  bool last = root->kind == TC_BUF_INPUT && !b->overwritten && is_written_back(lo->l->graph, root->input);
+  return last ? b : NULL;
+}
+
+void lo_take_storage(tc_buf *b, const tc_buf *old) {
+  b->inplace = old, b->strides = old->strides, b->offset = old->offset;
+  ((tc_buf *)old)->overwritten = true;
+}
+
+// A marked node that was lowered as usual: its result can still be made in the old place if one pointwise loop makes it
+// that reads the old elements where it writes the new ones.
+static void take_over(tc_lo *lo, const tc_lview *result) {
+  const tc_buf *old = lo_in_place_of(lo);
+  tc_buf *b = (tc_buf *)result->buf;
+  tc_lnode *n = b->def;
+  if (!old || !is_whole(result) || b->kind != TC_BUF_INTERNAL || b->inplace || b->strides || !n ||
+      n->kind != TC_LN_POINTWISE || n->node != lo->node || b->rank != old->rank || b->dtype != old->dtype)
+    return;
+  for (int32_t d = 0; d < b->rank; d++)
+    if (!tc_sym_eq(lo->l->syms, b->sizes[d], old->sizes[d])) return;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *x = &n->body.insts.data[i];
+    if (x->op != TC_B_LOAD || x->buf != old) continue;
+    for (int32_t d = 0; d < b->rank; d++)
+      if (x->index[d] != n->vars[d] || (x->gather && x->gather[d] >= 0)) return;
+  }
+  lo_take_storage(b, old);
+}
+
 // The strides and offset of a view in terms of its buffer's: false if it is not affine.
 bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
                      const tc_sym **offset) {
@@ -196,6 +256,7 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
     }
     const tc_lview *v = lo->results[i];
     const tc_tensor_type *t = &n->results[i]->type;
+    if (i == 0) take_over(lo, v);
     bool own = v->buf->kind == TC_BUF_INTERNAL && !v->buf->prefer && v->buf->dtype == t->dtype && v->buf->def &&
                v->buf->def->node == n;
     if (own && dense(lo, t)) ((tc_buf *)v->buf)->prefer = lo_strides_behind(lo->l, v, t->strides);

@@ -4,8 +4,8 @@
 //   decl   := %name ':' dtype '[' sizes ']' [ '{' strides '}' ] [ offset ] [ 'prefer' '{' strides '}' ]
 //             [ 'inplace' %name ]
 //   input  := decl '=' 'input' INT
-//   node   := decl [ ',' decl ] '=' kind { 'keep' | 'of' STRING | 'named' STRING | '@' STRING } [ body ] [ graph ]
-//   kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '[' vars ']'
+//   node   := decl [ ',' decl ] '=' kind { 'keep' | 'of' STRING | 'named' STRING | '@' STRING } [ body [ store ] ] [
+//   graph ] kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '[' vars ']'
 //           | 'template' name '(' operands ')' [ 'attrs' '[' exprs ']' ] | 'call' '(' operands ')'
 //   vars   := [ NAME ':' expr { ',' NAME ':' expr } ]         name := STRING | IDENT { '.' IDENT }
 //   operand:= %name [ '[' vars '->' exprs ']' ]
@@ -190,8 +190,10 @@ static tc_status declaration(reader *r, tc_buf **out) {
     tc_buf *of;
     at = *lx;
     TC_TRY(find_buf(r, &of));
-    if (of->kind != TC_BUF_INPUT) return tc_lex_error(&at, "only inputs are written in place");
+    if (tc_buf_storage(of)->kind != TC_BUF_INPUT) return tc_lex_error(&at, "only inputs are written in place");
+    if (of->overwritten) return tc_lex_error(&at, "%%" TC_SV_FMT " was written over", TC_SV_ARG(of->name));
     b->inplace = of;
+    of->overwritten = true;
   }
   *out = b;
   return TC_OK;
@@ -496,6 +498,28 @@ tc_status tc_call_parse(tc_module *m, tc_lexer *lx, int32_t n_results, const tc_
   return TC_OK;
 }
 
+// 'at' '[' ( expr | %value ) … ']' [ 'wrap' ] [ 'if' %value ], behind the body
+static tc_status store(reader *r, tc_lnode *n, const tc_buf *to) {
+  tc_lexer *lx = r->lx;
+  const tc_sym **index = TC_NEW_ARRAY(r->l->arena, const tc_sym *, to->rank);
+  int32_t *gather = TC_NEW_ARRAY(r->l->arena, int32_t, to->rank);
+  tc_lex_next(lx);
+  if (!to->inplace) return tc_lex_error(lx, "only a buffer in place is written at an index");
+  TC_TRY(tc_lex_expect(lx, "["));
+  for (int32_t d = 0; d < to->rank; d++) {
+    if (d) TC_TRY(tc_lex_expect(lx, ","));
+    index[d] = tc_sym_int(r->m->syms, 0), gather[d] = -1;
+    if (lx->tok.kind == TC_TOK_SIGIL) TC_TRY(body_value(r, &gather[d]));
+    else TC_TRY(expr(r, &index[d]));
+    if (gather[d] >= 0) n->store_gather = gather;
+  }
+  TC_TRY(tc_lex_expect(lx, "]"));
+  n->store = index;
+  n->store_wrap = tc_lex_eat(lx, "wrap");
+  n->store_if = -1;
+  return tc_lex_eat(lx, "if") ? body_value(r, &n->store_if) : TC_OK;
+}
+
 static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
   tc_lexer *lx = r->lx, at = *lx;
   tc_lnode *n = TC_NEW(r->l->arena, tc_lnode);
@@ -511,6 +535,7 @@ static tc_status node(reader *r, int32_t n_outs, tc_buf *const *outs) {
     else break;
   }
   if (n->kind == TC_LN_POINTWISE || n->kind == TC_LN_REDUCE) TC_TRY(body(r, &n->body));
+  if (n->kind == TC_LN_POINTWISE && tc_lex_at(lx, "at")) TC_TRY(store(r, n, outs[0]));
   if (n->kind == TC_LN_CALL) TC_TRY(tc_call_parse(r->m, lx, n_outs, &n->node));
   for (int32_t i = 0; i < n_outs; i++) {
     n->outs[i] = outs[i];

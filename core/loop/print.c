@@ -230,6 +230,18 @@ void tc_call_print(tc_sb *sb, tc_module *m, const tc_node *g) {
   tc_sb_putz(sb, " }");
 }
 
+static void put_store(tc_sb *sb, const tc_lnode *n) {
+  tc_sb_putz(sb, " at [");
+  for (int32_t d = 0; d < n->outs[0]->rank; d++) {
+    if (d) tc_sb_putz(sb, ", ");
+    if (n->store_gather && n->store_gather[d] >= 0) tc_sb_printf(sb, "%%%d", n->store_gather[d]);
+    else tc_sym_print(sb, n->store[d]);
+  }
+  tc_sb_putc(sb, ']');
+  if (n->store_wrap) tc_sb_putz(sb, " wrap");
+  if (n->store_if >= 0) tc_sb_printf(sb, " if %%%d", n->store_if);
+}
+
 static void put_node(printer *p, const tc_lnode *n) {
   tc_sb *sb = p->sb;
   tc_sb_putz(sb, "  ");
@@ -272,6 +284,7 @@ static void put_node(printer *p, const tc_lnode *n) {
     tc_sb_quoted(sb, n->source);
   }
   if (n->kind == TC_LN_POINTWISE || n->kind == TC_LN_REDUCE) put_body(p, &n->body);
+  if (n->store) put_store(sb, n);
   if (n->kind == TC_LN_CALL && n->node) {
     tc_sb_putz(sb, "\n    ");
     tc_call_print(sb, p->l->module, n->node);

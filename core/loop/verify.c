@@ -8,6 +8,7 @@ typedef struct checker {
   const tc_loops *l;
   const tc_lnode *n;
   bool *made; // by buffer id
+  bool *gone; // by buffer id: written over
 } checker;
 
 static tc_status bad(const checker *c, const char *fmt, ...) TC_PRINTF(2, 3);
@@ -61,6 +62,14 @@ static tc_status check_buf(const checker *c, const tc_buf *b, int32_t id) {
     if (b->def) return bad(c, "the input %%" TC_SV_FMT " is defined by a node", TC_SV_ARG(b->name));
     if (b->input < 0 || !b->strides)
       return bad(c, "the input %%" TC_SV_FMT " has no number or no strides", TC_SV_ARG(b->name));
+  } else if (b->inplace) {
+    const tc_buf *old = b->inplace;
+    bool same = old->rank == b->rank && old->dtype == b->dtype && b->strides && old->strides &&
+                tc_sym_eq(c->l->syms, b->offset, old->offset) && tc_buf_storage(b)->kind == TC_BUF_INPUT;
+    for (int32_t d = 0; same && d < b->rank; d++)
+      same = tc_sym_eq(c->l->syms, b->sizes[d], old->sizes[d]) && tc_sym_eq(c->l->syms, b->strides[d], old->strides[d]);
+    if (!same || !old->overwritten)
+      return bad(c, "%%" TC_SV_FMT " cannot be in place of %%" TC_SV_FMT, TC_SV_ARG(b->name), TC_SV_ARG(old->name));
   } else if (!tc_sym_is_int(b->offset, 0)) {
     return bad(c, "%%" TC_SV_FMT " has an offset, but is no input", TC_SV_ARG(b->name));
   }
@@ -71,6 +80,7 @@ static tc_status check_read(const checker *c, const tc_buf *b) {
   if (!b || b->id < 0 || b->id >= c->l->bufs.count || c->l->bufs.data[b->id] != b)
     return bad(c, "a buffer is read that is not the module's");
   if (!c->made[b->id]) return bad(c, "%%" TC_SV_FMT " is read before it is made", TC_SV_ARG(b->name));
+  if (c->gone[b->id]) return bad(c, "%%" TC_SV_FMT " is read after it was written over", TC_SV_ARG(b->name));
   return TC_OK;
 }
 
@@ -152,9 +162,25 @@ static tc_status check_inst(const checker *c, const tc_body *body, int32_t i) {
   return TC_OK;
 }
 
+static bool is_value(const tc_body *b, int32_t v, tc_dtype d) {
+  return v >= 0 && v < b->insts.count && b->insts.data[v].dtype == d;
+}
+
+static tc_status check_store(const checker *c) {
+  const tc_lnode *n = c->n;
+  for (int32_t d = 0; d < n->outs[0]->rank; d++) {
+    TC_TRY(check_expr(c, n->store[d], n->n_par, n->vars, "the index of a store"));
+    if (n->store_gather && n->store_gather[d] >= 0 && !is_value(&n->body, n->store_gather[d], TC_I64))
+      return bad(c, "dimension %d of the store is no i64 value", d);
+  }
+  if (n->store_if >= 0 && !is_value(&n->body, n->store_if, TC_BOOL)) return bad(c, "the store's condition is no bool");
+  return TC_OK;
+}
+
 static tc_status check_body(const checker *c) {
   const tc_body *body = &c->n->body;
   for (int32_t i = 0; i < body->insts.count; i++) TC_TRY(check_inst(c, body, i));
+  if (c->n->store) TC_TRY(check_store(c));
   if (body->n_results != 1) return bad(c, "the body yields %d values", body->n_results);
   if (body->results[0] < 0 || body->results[0] >= body->insts.count)
     return bad(c, "the body yields no value of its own");
@@ -172,6 +198,8 @@ static tc_status check_domain(const checker *c) {
     return bad(c, "the node has %d reduced variables and %d results", n->n_red, n->n_outs);
   bool second = n->kind == TC_LN_CALL || (n->kind == TC_LN_REDUCE && n->reduce >= TC_RED_ARGMAX);
   if (n->n_outs == 2 && !second) return bad(c, "the node has two results");
+  if (n->store && (n->kind != TC_LN_POINTWISE || !n->outs[0] || !n->outs[0]->inplace))
+    return bad(c, "the node writes at an index, but into no buffer in place");
   if (n->kind == TC_LN_REDUCE && !tc_reduce_text(n->reduce)) return bad(c, "no reduction has the number %d", n->reduce);
   TC_TRY(check_sizes(c, n->n_par + n->n_red, n->extents, "an extent"));
   for (int32_t i = 0; i < n->n_par + n->n_red; i++) {
@@ -185,7 +213,7 @@ static tc_status check_domain(const checker *c) {
       return bad(c, "result %d is not a buffer of this node", i);
     if (b->id < 0 || b->id >= c->l->bufs.count || c->l->bufs.data[b->id] != b)
       return bad(c, "result %d is not a buffer of the module", i);
-    if (n->kind == TC_LN_CALL) continue;
+    if (n->kind == TC_LN_CALL || n->store) continue;
     if (b->rank != n->n_par) return bad(c, "the result has rank %d, the domain %d", b->rank, n->n_par);
     for (int32_t d = 0; d < b->rank; d++) {
       if (!tc_sym_eq(c->l->syms, b->sizes[d], n->extents[d]))
@@ -230,6 +258,7 @@ static tc_status check_outputs(const checker *c) {
 
 tc_status tc_loops_verify(const tc_loops *l) {
   checker c = {.l = l, .made = TC_NEW_ARRAY(l->arena, bool, l->bufs.count)};
+  c.gone = TC_NEW_ARRAY(l->arena, bool, l->bufs.count);
   for (int32_t i = 0; i < l->bufs.count; i++) {
     TC_TRY(check_buf(&c, l->bufs.data[i], i));
     c.made[i] = l->bufs.data[i]->kind == TC_BUF_INPUT;
@@ -244,6 +273,7 @@ tc_status tc_loops_verify(const tc_loops *l) {
     for (int32_t k = 0; k < c.n->n_outs; k++) {
       if (c.made[c.n->outs[k]->id]) return bad(&c, "result %d is made twice", k);
       c.made[c.n->outs[k]->id] = true;
+      if (c.n->outs[k]->inplace) c.gone[c.n->outs[k]->inplace->id] = true;
     }
   }
   c.n = NULL;

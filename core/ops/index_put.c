@@ -94,6 +94,12 @@ static int32_t index_put_lower(tc_op_args *a) {
   if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
   if (x.n_indexed == 0) return tc_op_fail(a, "index_put without an index is not lowered");
   if (x.masks) return lower_mask(a, &x);
+  if (x.n_indexed == 1 && x.nb == 1 && !tc_op_bool(a, 3, 0) && tc_lo_in_place(a)) {
+    int32_t dim = 0, full = tc_indexed_sizes(a, &x, shape, from);
+    while (x.by[dim] < 0) dim++;
+    return tc_lower_along_in_place(a, dim, tc_lo_arg_at(a, 1, x.by[dim]), true,
+                                   tc_lo_expand(a, tc_lo_arg(a, 2), full, shape));
+  }
   for (int32_t d = 0; d < x.rank; d++) { // first the joined dimension, then those that no index takes
     if (x.by[d] >= 0) dims[n] = d, parts[n++] = r->sizes[d];
     else sizes[rank++] = r->sizes[d];

@@ -2,6 +2,9 @@
 //
 // Every op here is functional: the result is self with some elements replaced. Slices and indices known beforehand are
 // a choice per element. Where positions come from data the template "scatter" copies self and writes in order.
+//
+// Where self is overwritten anyway (a cache), only what changes is written: a loop over the source, whose elements say
+// where they go. Of several that go to one place the last one is written, as the template does.
 #include "core/ops/ops.h"
 
 static int32_t like_self(tc_op_args *a) {
@@ -55,11 +58,26 @@ static int32_t place_meta(tc_op_args *a) {
   place p;
   return read_place(a, &p) ? TC_STATUS_INVALID_ARGUMENT : tc_meta_same_strides(a);
 }
+static int32_t place_in_place(tc_op_args *a, const place *p) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0), *s = tc_op_tensor(a, 1);
+  tc_int index[TC_MAX_RANK], at[TC_MAX_RANK];
+  tc_lt src = tc_lo_arg(a, 1);
+  tc_lo_begin(a, s->rank, s->sizes, index);
+  for (int32_t d = 0, k = 0; d < r->rank; d++) {
+    if (d != p->dim) at[d] = index[k++];
+    else at[d] = p->drop ? p->start : tc_int_add(a, p->start, tc_int_mul(a, index[k++], p->step));
+  }
+  tc_bval v = tc_lo_load(a, src, index);
+  tc_lo_store_at(a, at, NULL, 0, -1);
+  tc_lo_result(a, 0, tc_lo_end(a, v, r->dtype));
+  return TC_STATUS_OK;
+}
 static int32_t place_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   place p;
   tc_int index[TC_MAX_RANK], at[TC_MAX_RANK];
   if (read_place(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_lo_in_place(a)) return place_in_place(a, &p);
   tc_lt self = tc_lo_arg(a, 0), src = tc_lo_arg(a, 1);
   tc_lo_begin(a, r->rank, r->sizes, index);
   tc_int from = tc_int_sub(a, index[p.dim], p.start), zero = tc_int_const(a, 0);
@@ -205,10 +223,61 @@ tc_dtype tc_scatter_type(tc_op_args *a, tc_dtype dtype, tc_int places, tc_int el
   return dtype == TC_F32 && many ? TC_F64 : tc_op_math_type(dtype);
 }
 
+// A position as i64; `size`: negative ones count from the end (NULL: they do not).
+static tc_bval position(tc_op_args *a, tc_lt idx, const tc_int *at, tc_int size) {
+  tc_bval p = tc_lo_cast(a, tc_lo_load(a, idx, at), TC_I64), zero = tc_lo_const_int(a, TC_I64, 0);
+  if (!size) return p;
+  return tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_LT, p, zero),
+                   tc_lo_op2(a, TC_K_ADD, p, tc_lo_index(a, size, TC_I64)), p);
+}
+
+// The last number along dimension `dim` of idx at which the same position stands; -1 where there is but one number.
+static tc_lt last_of_same(tc_op_args *a, tc_lt idx, int32_t dim, tc_int size) {
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK + 1], other[TC_MAX_RANK];
+  int32_t rank = tc_lo_rank(a, idx);
+  int64_t n;
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, idx, d);
+  if (tc_int_is_const(sizes[dim], &n) && n <= 1) return -1;
+  tc_lo_begin_reduce(a, TC_RED_MAX, rank, sizes, 1, &sizes[dim], index);
+  for (int32_t d = 0; d < rank; d++) other[d] = d == dim ? index[rank] : index[d];
+  tc_bval same = tc_lo_op2(a, TC_K_EQ, position(a, idx, index, size), position(a, idx, other, size));
+  return tc_lo_end(
+      a, tc_lo_op3(a, TC_K_SELECT, same, tc_lo_index(a, index[rank], TC_I64), tc_lo_const_int(a, TC_I64, -1)), TC_I64);
+}
+
+int32_t tc_lower_along_in_place(tc_op_args *a, int32_t dim, tc_lt idx, bool wrap, tc_lt values) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  bool whole = tc_lo_rank(a, idx) == r->rank && r->rank > 1;
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], to[TC_MAX_RANK], size = wrap ? r->sizes[dim] : NULL;
+  for (int32_t d = 0; d < r->rank; d++)
+    sizes[d] = whole ? tc_lo_size(a, idx, d) : d == dim ? tc_lo_size(a, idx, 0) : r->sizes[d];
+  if (tc_lo_rank(a, values) == 0) values = tc_lo_expand(a, values, r->rank, sizes);
+  tc_lt last = last_of_same(a, idx, whole ? dim : 0, size);
+  tc_lo_begin(a, r->rank, sizes, index);
+  const tc_int *at = whole ? index : &index[dim];
+  tc_bval v = tc_lo_cast(a, tc_lo_load(a, values, index), r->dtype), by[TC_MAX_RANK], is_last = -1;
+  tc_bval p = position(a, idx, at, size);
+  for (int32_t d = 0; d < r->rank; d++) {
+    to[d] = d == dim ? tc_int_const(a, 0) : index[d];
+    by[d] = d == dim ? p : -1;
+  }
+  if (last >= 0) is_last = tc_lo_op2(a, TC_K_EQ, tc_lo_load(a, last, at), tc_lo_index(a, index[dim], TC_I64));
+  tc_lo_store_at(a, to, by, 0, is_last);
+  tc_lo_result(a, 0, tc_lo_end(a, v, r->dtype));
+  return TC_STATUS_OK;
+}
+
+static int32_t along_in_place(tc_op_args *a, const along *w) {
+  tc_int n = tc_op_numel(a, tc_op_tensor(a, 2));
+  tc_lt idx = w->whole ? tc_lo_arg(a, 2) : tc_lo_reshape(a, tc_lo_arg(a, 2), 1, &n);
+  return tc_lower_along_in_place(a, (int32_t)w->dim, idx, false, tc_lo_arg(a, 3));
+}
+
 static int32_t along_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   along w;
   if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
+  if (!w.sum && tc_lo_in_place(a)) return along_in_place(a, &w);
   tc_lt positions, values;
   tc_scatter_operands(a, w.whole, w.dim, &positions, &values);
   tc_dtype type = w.sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;

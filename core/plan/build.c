@@ -40,7 +40,7 @@ static int32_t buf_number(plan_builder *w, const tc_buf *b) {
                    .input = b->input,
                    .first = INT32_MAX,
                    .last = -1};
-  if (b->inplace) q.input = b->inplace->input, q.offset = b->inplace->offset;
+  if (b->inplace) q.input = tc_buf_storage(b)->input, q.offset = tc_buf_storage(b)->offset;
   q.kind = b->kind == TC_BUF_INPUT || b->inplace ? TC_PLAN_INPUT : b->output >= 0 ? TC_PLAN_OUTPUT : TC_PLAN_ARENA;
   q.place = tc_sym_int(p->syms, 0);
   q.bytes = q.kind == TC_PLAN_INPUT ? q.place : span_bytes(p->syms, b);

@@ -85,6 +85,23 @@ static tc_status check_control(const tc_plan *p, const tc_plan_op *op) {
   return TC_OK;
 }
 
+// An input that is changed in place has a buffer for what it was and one for each later state; writing one of them ends
+// the others.
+static void lose_others(const tc_plan *p, int32_t buf, bool *written) {
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    if (p->bufs.data[i].kind == TC_PLAN_INPUT && p->bufs.data[i].input == p->bufs.data[buf].input) written[i] = false;
+}
+
+static bool has_older(const tc_plan *p, int32_t buf) {
+  bool made = false, others = false;
+  for (int32_t i = 0; i < p->ops.count; i++)
+    for (int32_t k = 0; k < p->ops.data[i].n_args; k++)
+      made |= p->ops.data[i].args[k].buf == buf && p->ops.data[i].args[k].writes;
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    others |= i != buf && p->bufs.data[i].kind == TC_PLAN_INPUT && p->bufs.data[i].input == p->bufs.data[buf].input;
+  return made && others;
+}
+
 static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written) {
   if (op->kind == TC_PLAN_LAUNCH) {
     TC_TRY(check_kernel(p, op, op->kernel, op->n_args, op->args));
@@ -103,7 +120,10 @@ static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written)
                       TC_SV_ARG(op->name), TC_SV_ARG(p->bufs.data[a->buf].name));
   }
   for (int32_t i = 0; i < op->n_args; i++) {
-    if (op->args[i].buf >= 0 && op->args[i].writes) written[op->args[i].buf] = true;
+    const tc_plan_arg *a = &op->args[i];
+    if (a->buf < 0 || !a->writes) continue;
+    if (p->bufs.data[a->buf].kind == TC_PLAN_INPUT) lose_others(p, a->buf, written);
+    written[a->buf] = true;
   }
   return TC_OK;
 }
@@ -162,7 +182,8 @@ tc_status tc_plan_verify(const tc_plan *p) {
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " is an input that does not exist", TC_SV_ARG(b->name));
     if (b->rank < 0 || b->rank > TC_MAX_RANK || !b->place || !b->bytes)
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " has no place", TC_SV_ARG(b->name));
-    written[i] = b->kind == TC_PLAN_INPUT || tc_sym_is_int(b->bytes, 0); // an empty one needs no writer
+    written[i] =
+        (b->kind == TC_PLAN_INPUT && !has_older(p, i)) || tc_sym_is_int(b->bytes, 0); // an empty one needs no writer
   }
   for (int32_t i = 0; i < p->ops.count; i++) TC_TRY(check_op(p, &p->ops.data[i], written));
   for (int32_t i = 0; i < p->outputs.count; i++) {

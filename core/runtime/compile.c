@@ -31,6 +31,8 @@ tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   o.skip = tc_config_text(c->config, TC_OPT_ID_PASS_SKIP);
   o.stop_after = (int32_t)tc_config_int(c->config, TC_OPT_ID_PASS_STOP);
   TC_TRY(tc_run_passes(g, passes, kept, 4, &o));
+  static const tc_pass *const last = &tc_pass_reinplace; // behind it no node is moved
+  if (o.stop_after == 0) TC_TRY(tc_run_passes(g, &last, 1, 1, &o));
   for (tc_node *n = g->first; n; n = n->next)
     for (int32_t i = 0; i < n->n_args; i++)
       if (n->args[i].kind == TC_AK_GRAPH && n->args[i].graph)

@@ -110,6 +110,9 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   prepare_ops(e);
   for (int32_t i = 0; i < p->ops.count; i++)
     if (tc_plan_region_count(p->ops.data[i].kind)) TC_TRY(exec_control_create(e, &e->ops[i], stats));
+  // Buffers of one input are one: what is written through one is seen through the others.
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    if (p->bufs.data[i].kind == TC_PLAN_INPUT) e->bufs[i].written = tc_exec_writes_input(e, p->bufs.data[i].input);
   e->outputs = TC_NEW_ARRAY(e->arena, exec_shape, p->outputs.count);
   for (int32_t i = 0; i < p->outputs.count; i++) {
     const tc_plan_output *o = &p->outputs.data[i];
@@ -197,6 +200,13 @@ void tc_exec_destroy(tc_exec *e) {
   pthread_mutex_destroy(&e->lock);
   tc_arena_destroy(e->arena);
   tc_free(e->d->allocator, e);
+}
+
+bool tc_exec_writes_input(const tc_exec *e, int32_t input) {
+  for (int32_t i = 0; i < e->plan->bufs.count; i++)
+    if (e->plan->bufs.data[i].kind == TC_PLAN_INPUT && e->plan->bufs.data[i].input == input && e->bufs[i].written)
+      return true;
+  return false;
 }
 
 int32_t tc_exec_op_count(const tc_exec *e) { return e->plan->ops.count; }

@@ -41,6 +41,8 @@ typedef struct tc_run_report {
   int64_t arena_bytes, largest_bytes;
   int32_t capacity; // 0: tc_exec_op_count of the one executable that is run
 } tc_run_report;
+// Do kernels write into the tensor of the graph input?
+bool tc_exec_writes_input(const tc_exec *e, int32_t input);
 int32_t tc_exec_op_count(const tc_exec *e);
 
 typedef struct tc_run_options {
@@ -49,7 +51,11 @@ typedef struct tc_run_options {
   const int64_t *symbols;
   int32_t n_symbols;
   bool device_outputs; // leave outputs where they are (tc_storage.device 1) instead of copying them to the host
-  bool write_back; // store mutated inputs, parameters and buffers into the inputs' own memory, which must be writable
+  // Inputs that kernels change in place may be changed: they are the caller's, writable and of nobody else. Otherwise
+  // kernels change copies, and the outputs are these.
+  bool in_place;
+  bool write_back; // (implies in_place) store mutated inputs, parameters and buffers into the inputs' own memory, which
+                   // must be writable
   tc_run_report *report;
 } tc_run_options;
 

@@ -59,6 +59,45 @@ static tc_status place_resident(run_state *r, int32_t input, const tc_tensor *t,
   return s;
 }
 
+// A copy that kernels may change: one for all buffers of the input. Offsets count from its start as from the tensor's.
+static tc_status place_copy(run_state *r, int32_t i, const tc_tensor *t, int64_t promised) {
+  tc_exec *e = r->e;
+  tc_device *d = e->d;
+  int64_t size = tc_dtype_size(t->dtype), bytes = span_of(t) * size;
+  exec_address *a = &r->address[i];
+  for (int32_t k = 0; k < i && !r->storage[i]; k++) {
+    const tc_plan_buf *o = &e->plan->bufs.data[k];
+    if (o->kind != TC_PLAN_INPUT || o->input != e->plan->bufs.data[i].input || !r->storage[k]) continue;
+    r->storage[i] = r->storage[k];
+    tc_storage_ref(r->storage[i]);
+  }
+  bool fresh = !r->storage[i];
+  if (fresh) TC_TRY(tc_pool_storage(d->memory, most(bytes, 1), d->props.host_memory ? 0 : 1, &r->storage[i]));
+  *a = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, -promised * size};
+  if (d->props.host_memory) a->memory += (uint64_t)a->offset, a->offset = 0;
+  if (!fresh || bytes == 0) return TC_OK;
+  tc_handle to = (tc_handle)(uintptr_t)r->storage[i]->data;
+  int32_t rc = t->storage->device != 0 && !d->props.host_memory
+                   ? d->plugin->device->copy(d->handle, d->stream, to, 0, (tc_handle)(uintptr_t)t->storage->data,
+                                             t->offset * size, (uint64_t)bytes)
+                   : d->plugin->device->copy_in(d->handle, d->stream, to, 0, tc_tensor_data(t), (uint64_t)bytes);
+  return tc_plugin_status(d->plugin, rc, "while copying an input that is changed");
+}
+
+// Does another input lie in the same storage where this one does?
+static bool is_shared(const run_state *r, int32_t input) {
+  const tc_graph *g = r->e->plan->graph;
+  const tc_tensor *t = &r->inputs[input];
+  int64_t size = tc_dtype_size(t->dtype), lo = t->offset * size, hi = lo + span_of(t) * size;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_tensor *o = &r->inputs[i];
+    if (i == input || !g->inputs.data[i].value || !o->storage || o->storage->data != t->storage->data) continue;
+    int64_t its = tc_dtype_size(o->dtype), from = o->offset * its;
+    if (from < hi && lo < from + span_of(o) * its) return true;
+  }
+  return false;
+}
+
 static tc_status place_input(run_state *r, int32_t i, const tc_plan_buf *b) {
   tc_exec *e = r->e;
   const tc_tensor *t = &r->inputs[b->input];
@@ -66,6 +105,10 @@ static tc_status place_input(run_state *r, int32_t i, const tc_plan_buf *b) {
   TC_TRY(exec_value(&e->bufs[i].offset, r->symbols, &at));
   // Kernels count from the storage's start, as the graph's offset does; the tensor's own offset replaces it.
   exec_address *a = &r->address[i];
+  bool may_write = r->options->in_place || r->options->write_back;
+  if (e->bufs[i].written &&
+      (!may_write || is_shared(r, b->input) || (!e->d->props.host_memory && t->storage->device == 0)))
+    return place_copy(r, i, t, at);
   if (e->d->props.host_memory || t->storage->device != 0) {
     a->memory = (tc_handle)(uintptr_t)t->storage->data;
     a->offset = (t->offset - at) * size;
@@ -268,10 +311,10 @@ static tc_status make_output(run_state *r, int32_t i, tc_tensor *out) {
   tc_storage *s = r->storage[o->buf];
   if (b->kind == TC_PLAN_INPUT) { // the promised offset is replaced by the tensor's own
     const tc_tensor *t = &r->inputs[b->input];
-    s = t->storage;
     TC_TRY(exec_value(&e->bufs[o->buf].offset, r->symbols, &promised));
-    int64_t from = tc_dtype_size(t->dtype), to = tc_dtype_size(o->type.dtype);
-    offset += (t->offset - promised) * from / to;
+    int64_t from = tc_dtype_size(t->dtype), to = tc_dtype_size(o->type.dtype), begin = s ? 0 : t->offset;
+    if (!s) s = t->storage; // else a copy, which begins where the tensor begins
+    offset += (begin - promised) * from / to;
   }
   TC_TRY(tc_tensor_view(s, o->type.dtype, o->type.rank, sizes, strides, offset, out));
   out->conj = o->type.conj != 0;
@@ -304,23 +347,6 @@ static tc_status bring_outputs(run_state *r, tc_tensor *outputs) {
     TC_TRY(s);
   }
   return exec_synchronize(e->d);
-}
-
-// Inputs that kernels wrote in place, in a copy on the device.
-static tc_status bring_written(run_state *r) {
-  tc_exec *e = r->e;
-  tc_device *d = e->d;
-  for (int32_t i = 0; i < e->plan->bufs.count; i++) {
-    if (!e->bufs[i].written || !r->copies[i]) continue;
-    const tc_tensor *t = &r->inputs[e->plan->bufs.data[i].input];
-    uint64_t bytes = (uint64_t)(span_of(t) * tc_dtype_size(t->dtype));
-    if (bytes)
-      TC_TRY(tc_plugin_status(
-          d->plugin,
-          d->plugin->device->copy_out(d->handle, d->stream, tc_tensor_data(t), r->copies[i]->memory, 0, bytes),
-          "while copying what was written in place"));
-  }
-  return d->props.host_memory ? TC_OK : exec_synchronize(d);
 }
 
 static bool is_target(const tc_graph_output *o, const tc_graph_input *in) {
@@ -372,7 +398,6 @@ static tc_status run(run_state *r, tc_tensor *outputs) {
   for (int32_t i = 0; i < e->plan->outputs.count; i++)
     TC_TRY(make_output(r, i, &outputs[i]), "while making output %d", i);
   TC_TRY(bring_outputs(r, outputs));
-  TC_TRY(bring_written(r));
   return r->options->write_back ? write_back(r, outputs) : TC_OK;
 }
 

@@ -127,6 +127,7 @@ static tc_status run_exec(session_env *e, session_step *step, const tc_tensor *i
   tc_run_options o = {.symbols = e->symbols,
                       .n_symbols = e->s->n_symbols,
                       .device_outputs = !e->s->whole || e->options->device_outputs,
+                      .in_place = e->s->whole && e->options->write_back,
                       .report = e->options->report};
   return tc_exec_run_with(step->compiled.exec, inputs, outputs, &o);
 }
@@ -289,6 +290,14 @@ static tc_status store(tc_session *s, int32_t input, const tc_tensor *given, con
   return status;
 }
 
+// State that kernels will change must be the session's own.
+static tc_status own_changed_state(tc_session *s, const tc_tensor *given) {
+  const tc_exec *e = s->whole && s->steps[0].kind == STEP_EXEC ? s->steps[0].compiled.exec : NULL;
+  for (int32_t i = 0; e && i < s->graph->inputs.count; i++)
+    if (!given[i].storage && s->state[i].storage && tc_exec_writes_input(e, i)) TC_TRY(make_private(s, i));
+  return TC_OK;
+}
+
 static tc_status write_back(tc_session *s, const tc_tensor *given, const tc_tensor *outputs) {
   const tc_graph *g = s->graph;
   for (int32_t i = 0; i < g->outputs.count; i++) {
@@ -309,6 +318,7 @@ static tc_status write_back(tc_session *s, const tc_tensor *given, const tc_tens
 static tc_status run(session_env *e, const tc_tensor *given, tc_tensor *inputs, tc_tensor *outputs) {
   tc_session *s = e->s;
   const tc_graph *g = s->graph;
+  if (e->options->write_back && s->mutates) TC_TRY(own_changed_state(s, given));
   for (int32_t i = 0; i < g->inputs.count; i++) {
     const tc_graph_input *in = &g->inputs.data[i];
     const tc_tensor *t = given[i].storage ? &given[i] : &s->state[i];

@@ -54,8 +54,14 @@ const tc_sym *tc_group_bytes(tc_schedule *s, const tc_group *g) {
   const tc_sym *total = tc_sym_int(s->loops->syms, 0);
   for (int32_t i = 0; i < g->reads.count; i++)
     total = tc_sym_add(s->loops->syms, total, tc_buf_bytes(s->loops, g->reads.data[i]));
-  for (int32_t i = 0; i < g->writes.count; i++)
-    total = tc_sym_add(s->loops->syms, total, tc_buf_bytes(s->loops, g->writes.data[i]));
+  for (int32_t i = 0; i < g->writes.count; i++) {
+    const tc_buf *b = g->writes.data[i];
+    const tc_lnode *n = b->def; // in place: only what the node writes
+    total = tc_sym_add(
+        s->loops->syms, total,
+        n && n->store ? tc_sym_muli(s->loops->syms, tc_product(s->loops, n->n_par, n->extents), tc_dtype_size(b->dtype))
+                      : tc_buf_bytes(s->loops, b));
+  }
   return total;
 }
 

@@ -357,6 +357,20 @@ static bool rows_fit(tc_sched *x, domain d) {
 
 static bool owns_result(const tc_lnode *stage) { return stage->tmpl->flags & TC_TEMPLATE_OWN_RESULT; }
 
+// Does the group write in place, or read what is written over later? Such groups keep their place in the order.
+static bool is_bound(const tc_group *g) {
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    const tc_lnode *n = g->steps.data[i].node;
+    for (int32_t k = 0; k < n->n_outs; k++)
+      if (n->outs[k]->inplace) return true;
+    for (int32_t k = 0; k < n->body.insts.count; k++)
+      if (n->body.insts.data[k].op == TC_B_LOAD && n->body.insts.data[k].buf->overwritten) return true;
+    for (int32_t k = 0; k < n->n_operands; k++)
+      if (n->operands[k].buf->overwritten) return true;
+  }
+  return false;
+}
+
 static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out, const tc_sym *const ***out_a,
                   const tc_sym *const ***out_b) {
   int32_t most = x->o->max_group ? x->o->max_group : 64;
@@ -366,6 +380,10 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
   }
   if ((a->stage && owns_result(a->stage)) || (b->stage && owns_result(b->stage))) {
     refuse(x, p, "the template works on its result in memory");
+    return false;
+  }
+  if (is_bound(a) || is_bound(b)) {
+    refuse(x, p, "one of them writes in place, or reads what is written in place later");
     return false;
   }
   if (a->steps.count + b->steps.count > most) {

@@ -15,7 +15,7 @@ static tc_step *step_of(const tc_group *g, const tc_lnode *n) {
 }
 
 static bool escapes(tc_sched *x, const tc_buf *b, const tc_group *g) {
-  if (b->output >= 0) return true;
+  if (b->output >= 0 || b->inplace) return true;
   const tc_users *u = &x->users[b->id];
   for (int32_t i = 0; i < u->nodes.count; i++) {
     const tc_lnode *n = u->nodes.data[i];

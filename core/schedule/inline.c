@@ -54,12 +54,13 @@ static bool loaded_once(tc_sched *x, const tc_lnode *n, const tc_lnode *user) {
 static bool should_inline(tc_sched *x, const tc_lnode *n) {
   const tc_buf *out = n->outs[0];
   const tc_users *u = &x->users[out->id];
-  if (n->kind != TC_LN_POINTWISE || n->keep || out->output >= 0 || u->loads == 0) return false;
+  if (n->kind != TC_LN_POINTWISE || n->keep || out->output >= 0 || out->inplace || u->loads == 0) return false;
   int32_t cost = x->cost[n->id], loads = 0;
   int64_t read = 0, size = points(x, n), written = tc_buf_hint_bytes(x->l, out);
   for (int32_t k = 0; k < n->body.insts.count; k++) {
     const tc_binst *b = &n->body.insts.data[k];
     if (b->op != TC_B_LOAD) continue;
+    if (b->buf->overwritten) return false; // what comes later reads something else there
     loads++;
     read += tc_buf_hint_bytes(x->l, b->buf);
     if (b->gather && u->loads > 1) return false;

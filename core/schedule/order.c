@@ -32,6 +32,21 @@ tc_status tc_sched_order(tc_sched *x) {
       tc_vec_push(x->arena, &next[w->id], i);
     }
   }
+  // What is written in place: behind all that reads the old elements, and behind what made them.
+  for (int32_t i = 0; i < n; i++) {
+    const tc_group *g = s->groups.data[i];
+    for (int32_t k = 0; k < g->writes.count; k++) {
+      const tc_buf *old = g->writes.data[k]->inplace;
+      for (int32_t j = 0; j < n && old; j++) {
+        const tc_group *o = s->groups.data[j];
+        bool before = writer[old->id] == o;
+        for (int32_t q = 0; q < o->reads.count; q++) before |= o->reads.data[q] == old;
+        if (!before || o == g) continue;
+        waiting[i]++;
+        tc_vec_push(x->arena, &next[j], i);
+      }
+    }
+  }
   ints ready = {0};
   for (int32_t i = 0; i < n; i++) {
     if (!waiting[i]) tc_vec_push(x->arena, &ready, i);

@@ -1,4 +1,5 @@
-// Sessions on the references: state that is written back, tied weights, numbers as outputs, symbols as inputs, threads.
+// Sessions on the references and on a device: state that is written back, tied weights, numbers as outputs, symbols as
+// inputs, threads.
 #include <pthread.h>
 
 #include "core/runtime/session.h"
@@ -20,18 +21,20 @@ static tc_status parse(void *arg) {
   return tc_graph_parse(r->module, &lx, &r->graph);
 }
 
-static tc_status open_rig(rig *r, tc_arena *arena, const char *text) {
+static tc_status open_rig_on(rig *r, tc_arena *arena, const char *text, const char *backend) {
   tc_config *config;
   const tc_allocator *a = tc_arena_allocator(arena);
   *r = (rig){.arena = arena, .text = text};
   TC_TRY(tc_config_create(a, &config));
-  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("ref"), "test"));
+  TC_TRY(tc_config_set(config, TC_SV("backend"), tc_sv_of(backend), "test"));
   TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
   TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
   TC_TRY(tc_context_open_backend(r->context));
   TC_TRY(tc_module_create(a, r->context->ops, &r->module));
   return tc_arena_guard(r->module->arena, parse, r);
 }
+
+static tc_status open_rig(rig *r, tc_arena *arena, const char *text) { return open_rig_on(r, arena, text, "ref"); }
 
 static void close_rig(rig *r) {
   tc_session_destroy(r->session);
@@ -79,10 +82,10 @@ static const char counting[] = "graph @forward (\n"
                                "}\n";
 
 // Run after run the buffer grows; the archive's own values stay; what is tied to it follows; reset forgets.
-TC_TEST(state_is_written_back) {
+static tc_status count_up(tc_arena *arena, const char *backend) {
   rig r;
   tc_tensor w, x, outputs[2], inputs[3] = {{0}};
-  TC_TRY(open_rig(&r, arena, counting));
+  TC_TRY(open_rig_on(&r, arena, counting, backend));
   TC_TRY(vector(&r, 3, 1, &w));
   TC_TRY(vector(&r, 3, 10, &x));
   TC_TRY(bind(&r, "count", &w));
@@ -108,6 +111,60 @@ TC_TEST(state_is_written_back) {
   tc_tensor_unref(&w);
   tc_tensor_unref(&x);
   close_rig(&r);
+  return TC_OK;
+}
+
+TC_TEST(state_is_written_back) {
+  TC_TRY(count_up(arena, "ref"));
+  return count_up(arena, "cpu"); // where kernels write the buffer itself
+}
+
+// A cache that the caller owns: kernels write into it, but only where that is wanted, and not where another input would
+// see it.
+static const char caching[] = "graph @forward (\n"
+                              "    %c : f32[4] = user \"c\",\n"
+                              "    %x : f32[2] = user \"x\",\n"
+                              "    %d : f32[4] = user \"d\") {\n"
+                              "  %i : i64[2] = aten::arange.start_step(1, 3, 1)\n"
+                              "  %a : f32[4] = aten::index_copy(%c, 0, %i, %x)\n"
+                              "  %b : f32[4] = aten::select_scatter(%a, %s, 0, 3)\n"
+                              "  %y : f32[4] = aten::add.Tensor(%b, %d)\n"
+                              "  return input \"c\" %b, user %y\n"
+                              "}\n";
+
+static void expect(const tc_tensor *t, const float *want) {
+  for (int64_t i = 0; i < 4; i++) assert_float_equal(at(t, i), want[i], 0);
+}
+
+TC_TEST(caches_are_changed_in_place) {
+  static const char *const backends[] = {"ref", "cpu"};
+  const char *sum = "  %s : f32[] = aten::sum(%x)\n  %b";
+  const char *cut = strstr(caching, "  %b");
+  const char *text = tc_sv_printf(arena, "%.*s%s%s", (int)(cut - caching), caching, sum, cut + 4).data;
+  static const float old[] = {0, 1, 2, 3}, now[] = {0, 10, 11, 21}, apart[] = {0, 11, 13, 24};
+  for (size_t k = 0; k < 2; k++) {
+    rig r;
+    tc_tensor c, x, d, outputs[2];
+    TC_TRY(open_rig_on(&r, arena, text, backends[k]));
+    TC_TRY(vector(&r, 4, 0, &c));
+    TC_TRY(vector(&r, 2, 10, &x));
+    TC_TRY(vector(&r, 4, 0, &d));
+    TC_TRY(tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session));
+    tc_tensor inputs[] = {c, x, d}, same[] = {c, x, c};
+    for (int32_t round = 0; round < 3; round++) {
+      bool keep = round == 0, shared = round == 2;
+      tc_session_run_options o = {.write_back = !keep};
+      for (int64_t i = 0; i < 4; i++) ((float *)tc_tensor_data(&c))[i] = (float)i;
+      TC_TRY(tc_session_run(r.session, shared ? same : inputs, outputs, &o));
+      expect(&outputs[0], now);
+      expect(&outputs[1], apart); // d, or what c was, whose values are the same
+      expect(&c, keep ? old : now);
+      if (k == 1 && round == 1) assert_ptr_equal(tc_tensor_data(&outputs[0]), tc_tensor_data(&c)); // no copy
+      tc_tensor_unref(&outputs[0]), tc_tensor_unref(&outputs[1]);
+    }
+    tc_tensor_unref(&c), tc_tensor_unref(&x), tc_tensor_unref(&d);
+    close_rig(&r);
+  }
   return TC_OK;
 }
 
@@ -204,9 +261,9 @@ TC_TEST(threads_share_a_session) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(state_is_written_back),   cmocka_unit_test(missing_state_is_said),
-      cmocka_unit_test(numbers_come_out),        cmocka_unit_test(strides_are_conformed),
-      cmocka_unit_test(threads_share_a_session),
+      cmocka_unit_test(state_is_written_back), cmocka_unit_test(caches_are_changed_in_place),
+      cmocka_unit_test(missing_state_is_said), cmocka_unit_test(numbers_come_out),
+      cmocka_unit_test(strides_are_conformed), cmocka_unit_test(threads_share_a_session),
   };
   return TC_RUN(tests);
 }

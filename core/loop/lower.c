@@ -29,11 +29,18 @@ static tc_lt arg_view(tc_op_args *a, const tc_value *v) {
   return view ? tc_lo_add_view(lo, view) : -1;
 }
 
+// A float or a truth value from data is a tensor of no dimensions.
+static bool is_number_view(const tc_arg *g) { return g->value && (g->kind == TC_AK_FLOAT || g->kind == TC_AK_BOOL); }
+
+static tc_dtype number_value_type(const tc_value *v) {
+  return v->kind == TC_VALUE_FLOAT ? TC_F64 : v->kind == TC_VALUE_BOOL ? TC_BOOL : TC_DTYPE_NONE;
+}
+
 tc_lt lo_arg(tc_op_args *a, int32_t arg) {
   tc_lo *lo = tc_lo_of(a);
   if (arg < 0 || arg >= lo->node->n_args) return -1;
   const tc_arg *g = &lo->node->args[arg];
-  if (g->kind == TC_AK_TENSOR) return arg_view(a, g->value);
+  if (g->kind == TC_AK_TENSOR || is_number_view(g)) return arg_view(a, g->value);
   tc_number n;
   if (tc_op_number(a, arg, &n)) return number_tensor(a, &n, tc_op_tensor(a, arg)->dtype);
   return -1;
@@ -75,7 +82,8 @@ static void lower_pointwise(tc_op_args *a, const tc_node *n) {
     return;
   }
   for (int32_t i = 0; i < n_args; i++) {
-    views[i] = n->args[i].kind == TC_AK_TENSOR ? lo_expand(a, lo_arg(a, i), t->rank, t->sizes) : -1;
+    bool tensor = n->args[i].kind == TC_AK_TENSOR || is_number_view(&n->args[i]);
+    views[i] = tensor ? lo_expand(a, lo_arg(a, i), t->rank, t->sizes) : -1;
   }
   tc_int index[TC_MAX_RANK];
   lo_begin(a, t->rank, t->sizes, index);
@@ -84,7 +92,10 @@ static void lower_pointwise(tc_op_args *a, const tc_node *n) {
     tc_number num;
     int32_t v = -1;
     if (views[i] >= 0) v = lo_load(a, views[i], index);
-    else if (n->args[i].kind == TC_AK_BOOL) v = tc_body_const(lo, TC_BOOL, 0, 0, n->args[i].integer);
+    if (views[i] >= 0 && n->args[i].kind == TC_AK_FLOAT) v = tc_body_cast(lo, v, compute);
+    if (views[i] >= 0) names[i] = (tc_scalar_name){op->schema.args[i].name, v};
+    if (views[i] >= 0) continue;
+    if (n->args[i].kind == TC_AK_BOOL) v = tc_body_const(lo, TC_BOOL, 0, 0, n->args[i].integer);
     else if (tc_op_number(a, i, &num))
       v = num.kind == TC_AK_INT && num.sym ? lo_index(a, num.sym, compute)
                                            : tc_body_const(lo, compute, num.re, num.im, num.i);
@@ -268,8 +279,9 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
 static void add_inputs(tc_lo *lo, const tc_graph *g) {
   for (int32_t i = 0; i < g->inputs.count; i++) {
     tc_value *v = g->inputs.data[i].value;
-    if (!v || v->kind != TC_VALUE_TENSOR) continue;
-    tc_buf *b = tc_loops_buf(lo->l, v->name, v->type.dtype, v->type.rank, v->type.sizes);
+    if (!v || (v->kind != TC_VALUE_TENSOR && number_value_type(v) == TC_DTYPE_NONE)) continue;
+    tc_dtype d = v->kind == TC_VALUE_TENSOR ? v->type.dtype : number_value_type(v);
+    tc_buf *b = tc_loops_buf(lo->l, v->name, d, v->type.rank, v->type.sizes);
     b->kind = TC_BUF_INPUT;
     b->input = i;
     b->strides = v->type.strides;
@@ -297,6 +309,15 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
   for (int32_t i = 0; i < g->outputs.count; i++) {
     const tc_graph_output *o = &g->outputs.data[i];
     tc_loop_output out = {.kind = o->kind, .target = o->target, .number = o->arg};
+    if (o->arg.value && number_value_type(o->arg.value) != TC_DTYPE_NONE) {
+      tc_tensor_type t = {.dtype = number_value_type(o->arg.value), .offset = tc_sym_int(l->syms, 0)};
+      t.sizes = t.strides = TC_NEW_ARRAY(l->arena, const tc_sym *, 1);
+      const tc_lview *v = lo_value(lo, o->arg.value);
+      if (v) v = lo_copy_out(lo, v, &t, o->arg.value->name);
+      if (!v) return lo->failed;
+      out.buf = v->buf, out.type = t;
+      ((tc_buf *)v->buf)->output = i;
+    }
     if (o->arg.kind == TC_AK_TENSOR && o->arg.value->kind == TC_VALUE_TENSOR) {
       const tc_tensor_type *const *region = lo->options->results, *t = region ? region[i] : &o->arg.value->type;
       if (!t) continue;

@@ -47,11 +47,19 @@ static int32_t fill_meta(tc_op_args *a) {
   for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, size, i);
   return tc_op_set_result(a, 0, d, n, sizes, NULL);
 }
+// A value that comes from data: a tensor of no dimensions; -1 if it is known.
+static tc_lt from_data(tc_op_args *a) {
+  for (int32_t i = 0; i < a->n_args; i++)
+    if (a->args[i].value && (a->args[i].kind == TC_AK_FLOAT || a->args[i].kind == TC_AK_BOOL)) return tc_lo_arg(a, i);
+  return -1;
+}
+
 static int32_t fill_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_number v;
   tc_int index[TC_MAX_RANK];
   fill_value(a, &v);
+  tc_lt number = from_data(a);
   char c = tc_dtype_class(r->dtype);
   tc_lo_begin(a, r->rank, r->sizes, index);
   tc_bval x = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im)
@@ -60,6 +68,7 @@ static int32_t fill_lower(tc_op_args *a) {
                                                      : v.kind == TC_AK_INT ? v.i
                                                                            : (int64_t)v.re);
   if (v.kind == TC_AK_INT && v.sym && !tc_int_is_const(v.sym, &(int64_t){0})) x = tc_lo_index(a, v.sym, r->dtype);
+  if (number >= 0) x = tc_lo_cast(a, tc_lo_load(a, number, NULL), r->dtype);
   tc_lo_result(a, 0, tc_lo_end(a, x, r->dtype));
   return TC_STATUS_OK;
 }

@@ -17,7 +17,7 @@
   X(index_put) X(sort)                                                                                      \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
-  X(control)
+  X(control) X(item)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
@@ -101,9 +101,9 @@ tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_l
 // Positions (argument 2) and values (argument 3) with dimension `dim` first, as large as self in the others: what a
 // smaller index does not reach is left out. `whole`: the index has all dimensions, else it is a vector.
 void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values);
-// Where self may be changed in place (tc_lo_in_place): the elements of `values` go to the places of dimension `dim` that
-// idx names, a vector or (rank > 1) as many dimensions as self; `wrap`: negative places count from the end. Sets result
-// 0.
+// Where self may be changed in place (tc_lo_in_place): the elements of `values` go to the places of dimension `dim`
+// that idx names, a vector or (rank > 1) as many dimensions as self; `wrap`: negative places count from the end. Sets
+// result 0.
 int32_t tc_lower_along_in_place(tc_op_args *a, int32_t dim, tc_lt idx, bool wrap, tc_lt values);
 // Lanes run across columns if those lie side by side: the last dimension, unless it is the one that is scattered along
 // or has a handful of elements.

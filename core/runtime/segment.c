@@ -8,6 +8,11 @@
 #include "core/ir/control.h"
 #include "core/runtime/session_internal.h"
 
+bool segment_reads(const tc_node *n) {
+  bool item = tc_sv_is(n->op->full_name, "aten::item") || tc_sv_is(n->op->full_name, "aten::_local_scalar_dense");
+  return item && n->n_results == 1 && n->results[0]->kind == TC_VALUE_SYM;
+}
+
 // ---- What nodes read ----
 typedef struct visit {
   void (*value)(void *self, tc_value *v);
@@ -216,6 +221,7 @@ static void add_single(tc_session *s, tc_node *n, bool bad) {
   session_step *step = &s->steps[s->n_steps++];
   step->kind = bad || s->context->is_ref ? STEP_REF : STEP_EXEC, step->node = n;
   if (tc_op_control(n->op) != TC_CONTROL_NONE && bad && !s->context->is_ref) step->kind = STEP_CONTROL;
+  else if (bad && !s->context->is_ref && segment_reads(n)) step->kind = STEP_READ;
   else segment_extract(s, 1, &n, step->kind == STEP_REF, step);
 }
 

@@ -17,17 +17,28 @@ static bool dtype_fits(const tc_session *s, const tc_value *v) {
   return d->props.dtypes >> tc_dtype_real(v->type.dtype) & 1;
 }
 
+// Floats and truth values from data are tensors of no dimensions where a body, or a filling, reads them.
+static bool takes_numbers(const tc_node *n) {
+  static const char *const names[] = {"full", "full_like", "new_full", "scalar_tensor", "fill"};
+  bool fills = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) fills |= tc_sv_is(n->op->schema.name, names[i]);
+  return fills || (n->op->body.n_results && !n->op->def->lower);
+}
+
 static const char *node_reason(tc_session *s, const tc_node *n) {
   const tc_op_def *def = n->op->def;
   if (tc_op_control(n->op) != TC_CONTROL_NONE) return NULL; // a plan has steps for it, or the session cuts there
   for (int32_t i = 0; i < n->n_args; i++) {
     const tc_arg *a = &n->args[i];
     if (a->kind == TC_AK_GRAPH) return "it has a region";
-    if (a->value && a->value->kind != TC_VALUE_TENSOR && a->kind != TC_AK_INT) return "a number that comes from data";
+    bool number = a->value && a->value->kind != TC_VALUE_TENSOR && a->kind != TC_AK_INT;
+    if (number && !takes_numbers(n)) return "a number that comes from data";
     if (a->value && !dtype_fits(s, a->value)) return "the device lacks the dtype";
   }
   for (int32_t i = 0; i < n->n_results; i++) {
-    if (n->results[i]->kind != TC_VALUE_TENSOR && n->results[i]->kind != TC_VALUE_NONE) return "its result is a number";
+    int32_t kind = n->results[i]->kind;
+    bool value = kind == TC_VALUE_FLOAT || kind == TC_VALUE_BOOL; // a tensor of no dimensions to kernels
+    if (kind != TC_VALUE_TENSOR && kind != TC_VALUE_NONE && !(value && def->lower)) return "its result is a number";
     if (!dtype_fits(s, n->results[i])) return "the device lacks the dtype";
   }
   if (def->lower || n->op->body.n_results) return NULL;
@@ -182,9 +193,10 @@ static tc_status try_whole(tc_session *s, int32_t last) {
 static tc_status find_bad(tc_session *s, bool cut, bool *bad, bool *any) {
   *any = false;
   for (tc_node *n = s->graph->first; n; n = n->next) {
-    const char *reason = s->context->is_ref ? NULL : node_reason(s, n);
+    bool read = !s->context->is_ref && segment_reads(n);
+    const char *reason = s->context->is_ref || read ? NULL : node_reason(s, n);
     if (reason) TC_TRY(give_up(s, n, reason));
-    bad[n->id] = reason || (cut && tc_op_control(n->op) != TC_CONTROL_NONE);
+    bad[n->id] = reason || read || (cut && tc_op_control(n->op) != TC_CONTROL_NONE);
     *any |= bad[n->id];
   }
   return TC_OK;
@@ -266,7 +278,7 @@ static void find_lifetimes(tc_session *s) {
     const session_step *step = &s->steps[i];
     for (int32_t k = 0; k < step->n_inputs; k++) mark(s, step->inputs[k], i);
     for (int32_t k = 0; k < step->n_outputs; k++) mark(s, step->outputs[k], i);
-    if (step->kind != STEP_CONTROL) continue;
+    if (step->kind != STEP_CONTROL && step->kind != STEP_READ) continue;
     for (int32_t a = 0; a < step->node->n_args; a++) {
       const tc_arg *g = &step->node->args[a];
       mark(s, g->value, i);

@@ -8,7 +8,8 @@
 #include "core/ir/control.h"
 #include "core/runtime/session.h"
 
-enum { STEP_EXEC, STEP_REF, STEP_CONTROL };
+// READ: a number out of a tensor, which the host must know (a size).
+enum { STEP_EXEC, STEP_REF, STEP_CONTROL, STEP_READ };
 
 typedef struct session_step {
   int32_t kind;
@@ -18,8 +19,7 @@ typedef struct session_step {
   int32_t n_inputs, n_outputs;
   const tc_sym **symbols; // REF: passed as numbers behind the inputs
   int32_t n_symbols;
-  // CONTROL
-  const tc_node *node;
+  const tc_node *node; // CONTROL, READ
   tc_control control;
   tc_session *regions[2];
 } session_step;
@@ -43,6 +43,7 @@ struct tc_session {
 };
 
 // ---- segment.c ----
+bool segment_reads(const tc_node *n); // a step READ: an integer out of a tensor
 // A graph of the nodes (in order), with inputs for what they read and outputs for what is read outside of them. Nodes
 // are copied. Numbers among the inputs become number inputs. `symbols`: the symbols that the nodes use become number
 // inputs, too, except those that the nodes define.

@@ -164,8 +164,22 @@ static tc_status take(session_env *e, session_step *step, tc_tensor *inputs) {
   return TC_OK;
 }
 
+static tc_status run_read(session_env *e, const tc_node *n) {
+  tc_tensor host, *out = &e->slots[n->results[0]->id];
+  const tc_tensor *t = &e->slots[n->args[0].value->id];
+  if (!t->storage || tc_tensor_numel(t) != 1)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "%%" TC_SV_FMT " is not one number", TC_SV_ARG(n->args[0].value->name));
+  TC_TRY(session_to_host(e->s, t, &host));
+  int64_t zero[TC_MAX_RANK] = {0}, v = tc_tensor_get_int(&host, zero);
+  tc_tensor_unref(&host);
+  TC_TRY(tc_tensor_create(e->s->context->allocator, TC_I64, 0, NULL, out));
+  memcpy(tc_tensor_data(out), &v, sizeof v);
+  return session_bind_result(e, n->results[0]);
+}
+
 static tc_status run_step(session_env *e, session_step *step) {
   tc_session *s = e->s;
+  if (step->kind == STEP_READ) return run_read(e, step->node);
   if (step->kind == STEP_CONTROL) return session_run_control(e, step);
   size_t n_in = (size_t)(step->n_inputs + step->n_symbols), n_out = (size_t)step->n_outputs;
   tc_tensor *all = tc_alloc(s->context->allocator, (n_in + n_out + 1) * sizeof *all);

@@ -20,13 +20,32 @@ static tc_dtype index_type(tc_em *e) {
   return hi >= 1ll << 30 ? TC_I64 : TC_I32;
 }
 
+int32_t em_lane_width(tc_em *e) {
+  int32_t widest = 1;
+  if (e->dev->simd_bytes || e->o->outside_align < 16) return 1;
+  for (int32_t side = 0; side < 2; side++) {
+    int32_t n = side ? e->g->writes.count : e->g->reads.count;
+    for (int32_t i = 0; i < n; i++) {
+      int32_t size = tc_dtype_size((side ? e->g->writes.data : e->g->reads.data)[i]->dtype);
+      if (size > widest) widest = size;
+    }
+  }
+  return widest >= 16 ? 1 : widest < 2 ? 8 : 16 / widest;
+}
+
 // Lanes on a device with vectors: enough registers' worth to hide latency, fewer where a lot is computed per element.
 static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
   int64_t lo, extent = 1;
   if (lane_var >= 0) tc_sym_range(e->syms, e->extents[lane_var], &lo, &extent);
   if (!e->dev->simd_bytes) {
-    int32_t lanes = 256;
+    int32_t lanes = 256, width = em_lane_width(e);
     while (lanes > 32 && lanes / 2 >= extent) lanes /= 2;
+    // Lanes that come out even with wide elements, so that nothing is left to be done one by one.
+    for (int32_t n = 256; n >= 96 && width > 1 && !columns; n -= 32) {
+      if (extent % ((int64_t)n * width) != 0) continue;
+      lanes = n;
+      break;
+    }
     return e->dev->max_lanes && lanes > e->dev->max_lanes ? e->dev->max_lanes : lanes;
   }
   int32_t widest = 4, cost = 0;

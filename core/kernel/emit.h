@@ -36,6 +36,9 @@ typedef struct tc_emit_options {
   const tc_logger *logger;
   const tc_device_props *device;
   bool variants; // plans also get kernels for sizes of which more is known
+  // Bytes to which inputs and outputs of the program are aligned, in front of their offsets; 0: inputs like their
+  // elements, outputs like buffers of the arena.
+  int32_t outside_align;
 } tc_emit_options;
 
 // For the host functions that templates of plugins call: where a stage allocates, and the failure when that has run

@@ -171,7 +171,10 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   int64_t bytes = tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0);
   if (writes && !own && !b->inplace && b->output >= 0 && bytes > 4 * e->dev->l2_bytes) flags |= TC_MEM_STREAM;
   tc_sv name = tc_sv_printf(e->arena, "%s%d", writes ? "out" : "in", e->out->params.count);
-  int32_t align = b->kind == TC_BUF_INTERNAL && !b->inplace && !b->placed ? 64 : tc_dtype_size(b->dtype);
+  bool outside = b->kind == TC_BUF_INPUT || b->output >= 0;
+  int32_t size = tc_dtype_size(b->dtype), align = b->kind == TC_BUF_INTERNAL && !b->inplace && !b->placed ? 64 : size;
+  if (outside && !b->inplace && !b->placed && e->o->outside_align)
+    align = size > e->o->outside_align ? size : e->o->outside_align;
   tc_kmem m = tc_kb_global(e->kb, name, b->dtype, flags, align);
   entry->value.num = (int64_t)m + 1;
   tc_emit_param p = {.buf = b, .dtype = b->dtype, .writes = writes};
@@ -212,9 +215,14 @@ static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, cons
                        : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
 }
 
-static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
+// The entry of a buffer and an address without the wide variable.
+static tc_map_entry *wide_entry(tc_map *of, const tc_buf *b, const tc_sym *rest) {
   const void *key[2] = {b, rest};
-  tc_map_entry *entry = tc_map_put(e->wide.loads, (tc_sv){(const char *)key, sizeof key}, NULL);
+  return tc_map_put(of, (tc_sv){(const char *)key, sizeof key}, NULL);
+}
+
+static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
+  tc_map_entry *entry = wide_entry(e->wide.loads, b, rest);
   if (!entry->value.ptr) {
     tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
     tc_kb_load(e->kb, em_mem(e, b, false), em_sym(e, tc_sym_add(e->syms, rest, e->wide.base)), e->wide.width, e->mask,
@@ -222,6 +230,14 @@ static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
     entry->value.ptr = v;
   }
   return ((const tc_kval *)entry->value.ptr)[e->wide.at];
+}
+
+// Is the access contiguous along the wide variable (and, where stores are collected, aligned)?
+static bool is_wide(tc_em *e, const tc_sym *address, const tc_sym **rest) {
+  const tc_sym *coeff;
+  if (!e->wide.var || !tc_sym_linear(e->syms, address, e->wide.var, &coeff, rest) || !tc_sym_is_int(coeff, 1))
+    return false;
+  return !e->wide.stores || tc_sym_is_int(tc_sym_mod(e->syms, *rest, tc_sym_int(e->syms, e->wide.width)), 0);
 }
 
 static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index) {
@@ -240,9 +256,8 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
     em_fail(e, "%%" TC_SV_FMT " is used before it is made", TC_SV_ARG(b->name));
     return -1;
   }
-  const tc_sym *address = em_address(e, b, index), *coeff, *rest;
-  bool wide = e->wide.var && tc_sym_linear(e->syms, address, e->wide.var, &coeff, &rest) && tc_sym_is_int(coeff, 1);
-  if (wide) return load_wide(e, b, rest);
+  const tc_sym *address = em_address(e, b, index), *rest;
+  if (is_wide(e, address, &rest)) return load_wide(e, b, rest);
   return tc_kb_load1(e->kb, em_mem(e, b, false), em_sym(e, address), e->mask, -1);
 }
 
@@ -318,8 +333,10 @@ static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const t
   tc_kval ok = em_sym(e, cond), outer = e->mask;
   if (tc_kb_type(e->kb, ok) != TC_BOOL) ok = tc_kb_cast(e->kb, TC_BOOL, ok);
   e->mask = and_mask(e, outer, ok);
+  const tc_sym *wide = e->wide.var; // one load of several elements has one condition
+  if (e->wide.stores) e->wide.var = NULL;
   tc_kval v = load_fresh(e, b->buf, index);
-  e->mask = outer;
+  e->mask = outer, e->wide.var = wide;
   em_leave(e, mark); // values loaded under the condition are not values without it
   return tc_kb_op3(e->kb, TC_K_SELECT, ok, v, values[b->args[0]]);
 }
@@ -361,8 +378,19 @@ tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
 // ---- stores ----
 void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval value) {
   if (e->failed != TC_OK) return;
-  tc_kval at = em_sym(e, em_address(e, b, index));
-  tc_kb_store(e->kb, em_mem(e, b, true), at, 1, &value, e->mask);
+  const tc_sym *address = em_address(e, b, index), *rest;
+  if (e->wide.stores && is_wide(e, address, &rest)) {
+    // Kept until the last of the elements is there.
+    tc_map_entry *entry = wide_entry(e->wide.stores, b, rest);
+    if (!entry->value.ptr) entry->value.ptr = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
+    tc_kval *v = entry->value.ptr;
+    v[e->wide.at] = value;
+    if (e->wide.at + 1 < e->wide.width) return;
+    tc_kval at = em_sym(e, tc_sym_add(e->syms, rest, e->wide.base));
+    tc_kb_store(e->kb, em_mem(e, b, true), at, e->wide.width, v, e->mask);
+    return;
+  }
+  tc_kb_store(e->kb, em_mem(e, b, true), em_sym(e, address), 1, &value, e->mask);
 }
 
 const tc_sym *const *em_store_index(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {

@@ -18,13 +18,15 @@ typedef struct tc_em_tile {
   const tc_sym *extent; // elements that a row has
 } tc_em_tile;
 
-// Loads that each lane makes of several consecutive elements at once (emit_transpose.c): along `var`, from `base`, the
-// element that is evaluated now is number `at`.
+// Loads that each lane makes of several consecutive elements at once (emit_transpose.c, emit_rows.c): along `var`, from
+// `base`, the element that is evaluated now is number `at`. With `stores`, stores are collected likewise, and only
+// accesses that are aligned to `width` elements are made at once.
 typedef struct tc_em_wide {
   const tc_sym *var; // NULL: off
   const tc_sym *base;
   int32_t width, at;
-  tc_map *loads; // (buffer, address without var) → tc_kval[width]
+  tc_map *loads;  // (buffer, address without var) → tc_kval[width]
+  tc_map *stores; // the same, or NULL
 } tc_em_wide;
 
 typedef struct tc_em {
@@ -118,6 +120,9 @@ int32_t em_merge_dims(tc_em *e);
 // A parallel variable other than the lanes' along which some load is contiguous and no other access is; -1: none.
 int32_t em_transposed_dim(tc_em *e, int32_t lane_var);
 
+// Elements that a lane of a row takes at a time: as many as 16 bytes hold of the widest type in memory where lanes are
+// threads; 1 where they are elements of vectors, and where the program's buffers may lie anywhere.
+int32_t em_lane_width(tc_em *e);
 // Sets how many blocks are worth a thread, from the elements that one block works on.
 void em_grain(tc_em *e, int64_t elements);
 

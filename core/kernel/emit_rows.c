@@ -61,18 +61,48 @@ static void element(tc_em *e, const phase *p, const tc_kval *acc, tc_kval *next)
   for (int32_t i = 0; i < p->n_stores; i++) em_store_step(e, p->stores[i]);
 }
 
-// for var in [from, to) by lanes: in parts of parts for `levels` > 0; `masked` where not all lanes need be inside.
-static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, bool masked, tc_kval from, tc_kval to,
-                      tc_kval *acc) {
+// `width` consecutive elements from `first`, with loads and stores of them at once.
+static void elements(tc_em *e, const phase *p, int32_t lane_var, int32_t width, tc_kval first, const tc_kval *acc,
+                     tc_kval *next) {
+  const tc_sym *base = tc_sym_fresh(e->syms, "k", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(e->syms, base);
+  info->lo = 0, info->divisor = width;
+  em_bind(e, base, first);
+  e->wide = (tc_em_wide){.var = e->vars[lane_var],
+                         .base = base,
+                         .width = width,
+                         .loads = tc_map_create(e->arena),
+                         .stores = tc_map_create(e->arena)};
+  tc_kval in[MOST], out[MOST];
+  for (int32_t i = 0; i < p->n_reduces; i++) in[i] = acc[i];
+  for (int32_t i = 0; i < width; i++) {
+    int32_t mark = em_mark(e);
+    e->wide.at = i;
+    em_bind(e, e->vars[lane_var], em_add(e, first, em_const(e, i)));
+    element(e, p, in, out);
+    em_leave(e, mark);
+    for (int32_t k = 0; k < p->n_reduces; k++) in[k] = out[k];
+  }
+  for (int32_t i = 0; i < p->n_reduces; i++) next[i] = in[i];
+  e->wide = (tc_em_wide){0};
+}
+
+// for var in [from, to) by lanes: in parts of parts for `levels` > 0; `masked` where not all lanes need be inside. A
+// lane takes `width` elements at a time.
+static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, int32_t width, bool masked,
+                      tc_kval from, tc_kval to, tc_kval *acc) {
   int32_t mark = em_mark(e);
-  int64_t step = tc_kb_lanes_count(e->kb) * (levels == 2 ? EM_PART * EM_PART : levels == 1 ? EM_PART : 1);
+  int64_t step = tc_kb_lanes_count(e->kb) * (levels == 2 ? EM_PART * EM_PART : levels == 1 ? EM_PART : width);
   tc_kval carried[MOST], part[MOST];
   tc_kval j = tc_kb_for(e->kb, from, to, step, 0, p->n_reduces, acc, carried);
   if (levels) {
     tc_kval end = tc_kb_op2(e->kb, TC_K_MIN, em_add(e, j, em_const(e, step)), to);
     em_part_open(e, p->n_reduces, p->reduces, carried, part);
-    lane_part(e, p, lane_var, levels - 1, masked, j, end, part);
+    lane_part(e, p, lane_var, levels - 1, width, masked, j, end, part);
     em_part_close(e, p->n_reduces, p->reduces, carried, part);
+  } else if (width > 1) {
+    tc_kval lane = em_mul(e, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)), em_const(e, width));
+    elements(e, p, lane_var, width, em_add(e, j, lane), carried, part);
   } else {
     tc_kval v = em_add(e, j, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb))), outer = e->mask;
     em_bind(e, e->vars[lane_var], v);
@@ -87,12 +117,13 @@ static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels
 // for var in [lo, hi) by lanes: whole vectors first, then what is left under a mask.
 static void lane_loop(tc_em *e, const phase *p, int32_t lane_var, const tc_sym *lo, const tc_sym *hi, tc_kval *acc) {
   int64_t lanes = tc_kb_lanes_count(e->kb);
-  const tc_sym *step = tc_sym_int(e->syms, lanes), *count = tc_sym_sub(e->syms, hi, lo);
+  int32_t width = e->tile_row < 0 && !e->g->stage ? em_lane_width(e) : 1;
+  const tc_sym *step = tc_sym_int(e->syms, lanes * width), *count = tc_sym_sub(e->syms, hi, lo);
   const tc_sym *main_hi = tc_sym_add(e->syms, lo, tc_sym_mul(e->syms, tc_sym_floordiv(e->syms, count, step), step));
   tc_kval k_lo = em_sym(e, lo), k_main = em_sym(e, main_hi), k_hi = em_sym(e, hi);
   int32_t levels = p->n_reduces ? em_part_levels(tc_sym_hint_or(e->syms, count, 0) / lanes) : 0;
-  if (main_hi != lo) lane_part(e, p, lane_var, levels, false, k_lo, k_main, acc);
-  if (main_hi != hi) lane_part(e, p, lane_var, 0, true, k_main, k_hi, acc);
+  if (main_hi != lo) lane_part(e, p, lane_var, levels, width, false, k_lo, k_main, acc);
+  if (main_hi != hi) lane_part(e, p, lane_var, 0, 1, true, k_main, k_hi, acc);
 }
 
 // Loops over the reduced variables other than the lanes', outermost first.

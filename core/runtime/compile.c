@@ -94,6 +94,8 @@ static tc_status make_region(void *self, tc_graph *g, const tc_tensor_type *cons
 static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   regions within = {c, fuse};
   tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props, .variants = fuse};
+  // Where memory is the device's own, runs place what comes from outside; the buffers of regions are pieces of others.
+  if (!c->device->props.host_memory) eo.outside_align = x->results ? 1 : EXEC_ALIGN;
   TC_TRY(tc_plan_build_with(x->schedule, &eo, &(tc_plan_regions){make_region, &within}, &x->plan));
   if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
   TC_TRY(tc_plan_verify(x->plan), "after the stage 'plan'");

@@ -14,6 +14,10 @@ typedef struct tc_exec tc_exec;
 TC_NODISCARD tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *out_stats);
 void tc_exec_destroy(tc_exec *e); // NULL is ignored
 
+// Where memory is not the host's, buffers from outside are handed to kernels at multiples of so many bytes (in front of
+// the offset that the program states); what lies elsewhere is copied.
+enum { EXEC_ALIGN = 16 };
+
 enum { TC_CALLS_AUTO, TC_CALLS_NEVER, TC_CALLS_ALWAYS };
 typedef struct tc_call_choice {
   tc_device *device;

@@ -20,14 +20,17 @@ static int64_t span_of(const tc_tensor *t) {
   return span;
 }
 
-static tc_status copy_in(tc_device *d, const tc_tensor *t, tc_pool_block **out) {
-  int64_t bytes = span_of(t) * tc_dtype_size(t->dtype);
-  TC_TRY(tc_pool_take(d->memory, bytes, out));
+// A copy on the device, `lead` bytes into a block.
+static tc_status copy_in(tc_device *d, const tc_tensor *t, int64_t lead, tc_pool_block **out) {
+  const tc_device_table *f = d->plugin->device;
+  int64_t size = tc_dtype_size(t->dtype), bytes = span_of(t) * size;
+  TC_TRY(tc_pool_take(d->memory, bytes + lead, out));
   if (bytes == 0) return TC_OK;
-  return tc_plugin_status(
-      d->plugin,
-      d->plugin->device->copy_in(d->handle, d->stream, (*out)->memory, 0, tc_tensor_data(t), (uint64_t)bytes),
-      "while copying %lld bytes to the device", (long long)bytes);
+  int32_t rc = t->storage->device == 0
+                   ? f->copy_in(d->handle, d->stream, (*out)->memory, lead, tc_tensor_data(t), (uint64_t)bytes)
+                   : f->copy(d->handle, d->stream, (*out)->memory, lead, (tc_handle)(uintptr_t)t->storage->data,
+                             t->offset * size, (uint64_t)bytes);
+  return tc_plugin_status(d->plugin, rc, "while copying %lld bytes to the device", (long long)bytes);
 }
 
 // ---- Placing buffers ----
@@ -36,14 +39,14 @@ static bool stays(const tc_exec *e, int32_t input) {
   return kind == TC_IN_PARAMETER || kind == TC_IN_CONSTANT;
 }
 
-static tc_status place_resident(run_state *r, int32_t input, const tc_tensor *t, tc_handle *out) {
+static tc_status place_resident(run_state *r, int32_t input, const tc_tensor *t, int64_t lead, tc_handle *out) {
   tc_exec *e = r->e;
   exec_resident *m = &e->resident[input];
   pthread_mutex_lock(&e->lock);
   tc_status s = TC_OK;
   if (m->host != t->storage || m->offset != t->offset) {
     tc_pool_block *fresh = NULL;
-    s = copy_in(e->d, t, &fresh);
+    s = copy_in(e->d, t, lead, &fresh);
     if (s == TC_OK) {
       // A run that still reads the old copy is ahead of whatever takes its memory: there is one stream.
       tc_storage_unref(m->host);
@@ -109,15 +112,19 @@ static tc_status place_input(run_state *r, int32_t i, const tc_plan_buf *b) {
   if (e->bufs[i].written &&
       (!may_write || is_shared(r, b->input) || (!e->d->props.host_memory && t->storage->device == 0)))
     return place_copy(r, i, t, at);
-  if (e->d->props.host_memory || t->storage->device != 0) {
+  int64_t offset = (t->offset - at) * size;
+  bool there = t->storage->device != 0 && offset % EXEC_ALIGN == 0;
+  if (e->d->props.host_memory || there) {
     a->memory = (tc_handle)(uintptr_t)t->storage->data;
-    a->offset = (t->offset - at) * size;
+    a->offset = offset;
     if (e->d->props.host_memory) a->memory += (uint64_t)a->offset, a->offset = 0;
     return TC_OK;
   }
-  a->offset = -at * size;
-  if (!e->bufs[i].written && stays(e, b->input)) return place_resident(r, b->input, t, &a->memory);
-  TC_TRY(copy_in(e->d, t, &r->copies[i]));
+  int64_t lead = (at * size % EXEC_ALIGN + EXEC_ALIGN) % EXEC_ALIGN;
+  a->offset = lead - at * size;
+  bool host = t->storage->device == 0;
+  if (host && !e->bufs[i].written && stays(e, b->input)) return place_resident(r, b->input, t, lead, &a->memory);
+  TC_TRY(copy_in(e->d, t, lead, &r->copies[i]));
   a->memory = r->copies[i]->memory;
   return TC_OK;
 }
@@ -143,14 +150,16 @@ static tc_status place_buffers(run_state *r) {
 }
 
 // ---- Errors inside kernels ----
+// On a device with memory of its own every kernel with checks has a block; the others get none, and a run without any
+// is not waited for.
 tc_status exec_place_errors(run_state *r) {
   tc_device *d = r->e->d;
   r->host_errors = (tc_error_block){.site = -1};
-  for (int32_t i = 0; !d->props.host_memory && i < r->e->n_errors; i++) {
+  for (int32_t i = 1; !d->props.host_memory && i < r->e->n_errors; i++) {
     TC_TRY(tc_pool_take(d->memory, sizeof(tc_error_block), &r->error_blocks[i]));
     TC_TRY(tc_plugin_status(d->plugin,
-                            d->plugin->device->copy_in(d->handle, d->stream, r->error_blocks[i]->memory, 0,
-                                                       &r->host_errors, sizeof r->host_errors),
+                            d->plugin->device->fill(d->handle, d->stream, r->error_blocks[i]->memory, 0, 0xFF,
+                                                    sizeof(tc_error_block)), // site -1
                             "while preparing a run"));
   }
   return TC_OK;
@@ -195,7 +204,7 @@ tc_status exec_synchronize(tc_device *d) {
 tc_status exec_read_errors(run_state *r) {
   tc_exec *e = r->e;
   tc_device *d = e->d;
-  if (d->props.host_memory) return TC_OK;
+  if (d->props.host_memory || e->n_errors == 1) return TC_OK;
   TC_TRY(exec_synchronize(d));
   for (int32_t i = 0; i < e->plan->ops.count; i++) {
     const exec_op *x = &e->ops[i];
@@ -242,7 +251,8 @@ static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
     args[k] = (tc_launch_arg){.kind = TC_ARG_SCALAR, .bytes = a->bytes, .value = (uint64_t)v};
   }
   l.args = args;
-  l.errors = d->props.host_memory ? (tc_handle)(uintptr_t)&r->host_errors : r->error_blocks[x->errors]->memory;
+  if (d->props.host_memory) l.errors = (tc_handle)(uintptr_t)&r->host_errors;
+  else if (x->errors) l.errors = r->error_blocks[x->errors]->memory;
   if (s == TC_OK) {
     int32_t rc = d->plugin->device->launch(d->handle, d->stream, &l);
     if (rc != TC_STATUS_OK) s = tc_plugin_status(d->plugin, rc, "while launching " TC_SV_FMT, TC_SV_ARG(x->op->name));

@@ -106,7 +106,7 @@ typedef struct tc_launch {
   int64_t grain;  // blocks that are worth a thread's start
   const tc_launch_arg *args;
   int32_t n_args, reserved;
-  tc_handle errors; // a tc_error_block in device memory
+  tc_handle errors; // a tc_error_block in device memory; 0 where the kernel checks nothing
 } tc_launch;
 
 typedef struct tc_device_table {

@@ -44,7 +44,7 @@ static void align(buffer *b, size_t to) {
 }
 
 // ---- The compiler ----
-static int32_t open_compiler(tc_device_ *d) {
+int32_t cuda_compiler(tc_device_ *d) {
   char text[600] = "NVRTC could not be opened before";
   pthread_mutex_lock(&d->library_lock);
   if (d->compiler_state == 0)
@@ -165,7 +165,7 @@ static int32_t put_together(tc_device_ *d, const tc_kernel *const *kernels, int3
 static int32_t compile(const tc_host *h, tc_device_ *d, const tc_kernel *const *kernels, int32_t n, int32_t optimize,
                        const tc_sink *sink, const tc_sink *text) {
   (void)h, (void)optimize;
-  int32_t s = open_compiler(d);
+  int32_t s = cuda_compiler(d);
   if (s != TC_STATUS_OK) return s;
   compiled *parts = calloc((size_t)n + 1, sizeof *parts);
   if (!parts) return TC_STATUS_OUT_OF_MEMORY;
@@ -181,7 +181,7 @@ static int32_t compile(const tc_host *h, tc_device_ *d, const tc_kernel *const *
 
 static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
   char text[200], wish[16];
-  int32_t s = open_compiler(d);
+  int32_t s = cuda_compiler(d);
   if (s != TC_STATUS_OK) return s;
   int32_t strict = cuda_config(h, "spills", wish, sizeof wish) && strcmp(wish, "error") == 0;
   int n = snprintf(text, sizeof text, "cuda codegen %s, NVRTC %d.%d, %s%s", CODEGEN_VERSION, d->compiler.major,

@@ -21,6 +21,13 @@ typedef struct cuda_stage {
   int32_t busy;
 } cuda_stage;
 
+// Hand-written code for one head size and type, loaded on first use.
+typedef struct cuda_attention {
+  cu_module module;
+  cu_function function;
+  int32_t shared_bytes;
+} cuda_attention;
+
 struct tc_device_ {
   const tc_host *host;
   int32_t runs; // 0: compiles only
@@ -36,6 +43,9 @@ struct tc_device_ {
   int32_t compiler_state, blas_state; // under the lock: 0 not opened, 1 open, -1 cannot be opened
   cuda_nvrtc compiler;
   cuda_blas blas;
+
+  pthread_mutex_t attention_lock;
+  cuda_attention attention[4]; // under the lock
 
   pthread_mutex_t memory_lock;
   // Under the lock: what allocation is ordered on (the only stream, NULL if there are none or several), staging.
@@ -90,5 +100,8 @@ typedef struct cuda_blob_entry {
 
 extern const tc_device_table cuda_device;
 extern const tc_codegen_table cuda_codegen;
+extern const tc_call_table cuda_attention_calls;
+// Opens the compiler; PLUGIN, reported, if it is not there.
+int32_t cuda_compiler(tc_device_ *d);
 
 #endif

@@ -1,7 +1,7 @@
 // The handshake.
 #include "cuda.h"
 
-static const tc_call_table *const calls[] = {&cuda_blas_calls};
+static const tc_call_table *const calls[] = {&cuda_blas_calls, &cuda_attention_calls};
 
 int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
 
@@ -16,7 +16,7 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
       .device = &cuda_device,
       .codegen = &cuda_codegen,
       .calls = calls,
-      .n_calls = 1,
+      .n_calls = 2,
   };
 #if defined(__SANITIZE_ADDRESS__)
   d.sanitizers = (tc_sv){"address", 7};

@@ -14,7 +14,7 @@ typedef struct rig {
   tc_host host;
   const tc_device_table *t;
   const tc_codegen_table *codegen;
-  const tc_call_table *calls;
+  const tc_call_table *calls, *attention;
   tc_device_ *d;
   const char *driver, *arch, *sync, *blas;
   char diag[600];
@@ -48,7 +48,10 @@ static inline double rig_float(const tc_op_args *a, int32_t arg, double otherwis
   const rig_factors *f = (const void *)a;
   return !f ? otherwise : arg == 3 ? f->beta : f->alpha;
 }
-static const tc_op_table rig_op = {.struct_size = sizeof rig_op, .tc_op_float = rig_float};
+static inline int32_t rig_bool(const tc_op_args *a, int32_t arg, int32_t otherwise) {
+  return (void)a, (void)arg, otherwise;
+}
+static const tc_op_table rig_op = {.struct_size = sizeof rig_op, .tc_op_float = rig_float, .tc_op_bool = rig_bool};
 
 #define TC_ABI_FN(since, ret, name, params, args, doc) .name = name,
 #define TC_ABI_PROC(since, name, params, args, doc) .name = name,
@@ -85,7 +88,7 @@ static inline void load(rig *r) {
   tc_plugin_desc p = {.magic = TC_ABI_MAGIC, .abi_major = TC_ABI_MAJOR, .struct_size = sizeof p};
   assert_int_equal(query(&r->host, &p), TC_STATUS_OK);
   assert_int_equal(p.capabilities & (TC_CAP_DEVICE | TC_CAP_CODEGEN), TC_CAP_DEVICE | TC_CAP_CODEGEN);
-  r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0];
+  r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0], r->attention = p.calls[1];
 }
 
 static inline void open_rig(rig *r) {

@@ -1,0 +1,183 @@
+// Attention on tensor cores as a call: attention.cu, compiled for the head size and the type when it is first asked
+// for.
+//
+// It takes 16-bit floats, heads of 64 or 128 elements, no mask but the causal one, no dropout; everything else stays
+// with the template.
+#include <attention_cu.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda.h"
+
+enum { ROWS = 128, KEYS = 64, THREADS = 256, LEAST_FLOPS = 1 << 22, CALL_NS = 4000 };
+
+typedef struct side {
+  cu_ptr data;
+  int64_t batch, head, row;
+} side;
+
+typedef struct prepared {
+  tc_device_ *d;
+  cuda_attention *code;
+  side sides[4]; // q, k, v, out: strides; addresses come with the run
+  int32_t batches, heads, group, queries, keys, causal, head_size;
+  float scale;
+} prepared;
+
+static int32_t refuse(const char **why, const char *text) {
+  *why = text;
+  return TC_STATUS_UNIMPLEMENTED;
+}
+
+// Sizes and strides of a […, rows, elements] tensor as batch, head, row. Pieces of 16 bytes must lie at multiples
+// of 16.
+static int32_t read_side(const tc_view *v, side *out, int64_t sizes[4], const char **why) {
+  int64_t strides[4] = {0};
+  if (v->rank != 3 && v->rank != 4) return refuse(why, "attention over other than three or four dimensions");
+  int32_t lead = 4 - v->rank;
+  sizes[0] = 1;
+  for (int32_t i = 0; i < v->rank; i++) {
+    if (v->sizes[i] == INT64_MIN || !v->strides || v->strides[i] == INT64_MIN)
+      return refuse(why, "sizes or strides that are not known");
+    sizes[lead + i] = v->sizes[i], strides[lead + i] = v->sizes[i] == 1 && i + 1 < v->rank ? 0 : v->strides[i];
+    if (v->sizes[i] < 1 || v->sizes[i] > INT32_MAX) return refuse(why, "an empty or huge dimension");
+  }
+  if (strides[3] != 1 || strides[0] % 8 || strides[1] % 8 || strides[2] % 8)
+    return refuse(why, "rows that do not lie at multiples of 16 bytes");
+  *out = (side){.batch = strides[0], .head = strides[1], .row = strides[2]};
+  return TC_STATUS_OK;
+}
+
+static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
+  static const char name[] = "aten::scaled_dot_product_attention";
+  int64_t z[4][4];
+  if (n->op.size != sizeof name - 1 || memcmp(n->op.data, name, n->op.size) != 0) return refuse(why, "no attention");
+  if (n->n_operands != 3 || n->n_results != 1) return refuse(why, "attention with a mask");
+  if (tc_op_float(n->args, 4, 0) != 0) return refuse(why, "attention with dropout");
+  for (int32_t i = 0; i < 4; i++) {
+    const tc_view *v = i < 3 ? &n->operands[i] : n->results;
+    if (v->dtype != TC_F16 && v->dtype != TC_BF16) return refuse(why, "attention in other than 16-bit floats");
+    if (v->dtype != n->results->dtype) return refuse(why, "operands of different dtypes");
+    int32_t s = read_side(v, &x->sides[i], z[i], why);
+    if (s != TC_STATUS_OK) return s;
+  }
+  const int64_t *q = z[0], *k = z[1], *v = z[2], *o = z[3];
+  if (q[3] != v[3] || q[3] != k[3] || (q[3] != 64 && q[3] != 128)) return refuse(why, "another size of heads");
+  if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[1] % k[1] || memcmp(o, q, sizeof z[0]) != 0)
+    return refuse(why, "sizes that are broadcast");
+  if (q[0] * q[1] * ((q[2] + ROWS - 1) / ROWS) > INT32_MAX) return refuse(why, "too many blocks");
+  x->batches = (int32_t)q[0], x->heads = (int32_t)q[1], x->group = (int32_t)(q[1] / k[1]);
+  x->queries = (int32_t)q[2], x->keys = (int32_t)k[2], x->head_size = (int32_t)q[3];
+  x->causal = tc_op_bool(n->args, 5, 0);
+  x->scale = (float)(tc_op_float(n->args, 6, 1 / sqrt((double)q[3])) * 1.4426950408889634); // for powers of 2
+  if (x->scale < 0) return refuse(why, "a negative scale");
+  return TC_STATUS_OK;
+}
+
+// The code for a head size and a type, compiled on first use.
+static int32_t find_code(tc_device_ *d, int32_t head_size, tc_dtype type, cuda_attention **out) {
+  cuda_attention *c = &d->attention[(head_size == 128) * 2 + (type == TC_BF16)];
+  char *log = NULL, *source = NULL;
+  void *code = NULL;
+  size_t size = 0;
+  int32_t s = cuda_compiler(d);
+  if (s != TC_STATUS_OK) return s;
+  pthread_mutex_lock(&d->attention_lock);
+  if (!c->function) {
+    size_t room = sizeof attention_cu + 64;
+    source = d->host->alloc(d->host->self, room);
+    s = source ? TC_STATUS_OK : TC_STATUS_OUT_OF_MEMORY;
+    if (source)
+      snprintf(source, room, "#define HEAD %d\n#define BF16 %d\n%s", (int)head_size, type == TC_BF16, attention_cu);
+    if (s == TC_STATUS_OK) s = cuda_nvrtc_compile(d->host, &d->compiler, source, d->arch, &code, &size, &log);
+    if (s != TC_STATUS_OK) cuda_report(d->host, s, log ? log : "attention does not compile");
+    if (s == TC_STATUS_OK) s = cuda_check(d, "cuModuleLoadData", d->driver.module_load(&c->module, code));
+    if (s == TC_STATUS_OK)
+      s = cuda_check(d, "cuModuleGetFunction", d->driver.module_function(&c->function, c->module, "tc_attention"));
+    c->shared_bytes = 4 * KEYS * head_size * 2;
+    if (s == TC_STATUS_OK)
+      s = cuda_check(d, "cuFuncSetAttribute",
+                     d->driver.function_set(c->function, CU_FUNC_DYNAMIC_SHARED, c->shared_bytes));
+    if (s != TC_STATUS_OK) c->function = NULL;
+  }
+  pthread_mutex_unlock(&d->attention_lock);
+  if (code) d->host->free(d->host->self, code);
+  if (log) d->host->free(d->host->self, log);
+  if (source) d->host->free(d->host->self, source);
+  *out = c;
+  return s;
+}
+
+static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
+  prepared x = {0};
+  const char *why = "";
+  *out_cost = -1;
+  int32_t s = describe(n, &x, &why);
+  if (s != TC_STATUS_OK) {
+    cuda_report(h, s, why);
+    return TC_STATUS_OK;
+  }
+  double flops = 4.0 * x.batches * x.heads * (double)x.queries * x.keys * x.head_size;
+  if (!d->runs || strtol(d->arch + 3, NULL, 10) < 80 || flops < LEAST_FLOPS || cuda_compiler(d) != TC_STATUS_OK)
+    return TC_STATUS_OK;
+  *out_cost = CALL_NS + (int64_t)(flops / (4.0 * (double)(d->props.flops_per_ns + 1)));
+  return TC_STATUS_OK;
+}
+
+static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
+  const char *why = "";
+  int32_t s = cuda_enter(d);
+  if (s != TC_STATUS_OK) return s;
+  prepared *x = h->alloc(h->self, sizeof *x);
+  if (!x) return TC_STATUS_OUT_OF_MEMORY;
+  x->d = d;
+  s = describe(n, x, &why);
+  if (s != TC_STATUS_OK) cuda_report(h, s, why);
+  else s = find_code(d, x->head_size, n->results->dtype, &x->code);
+  if (s != TC_STATUS_OK) {
+    h->free(h->self, x);
+    return s;
+  }
+  *out = x;
+  *out_workspace = 0;
+  return TC_STATUS_OK;
+}
+
+static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace,
+                   int64_t offset) {
+  prepared *x = p;
+  side sides[4];
+  (void)workspace, (void)offset;
+  int32_t s = cuda_enter(x->d), tiles = (x->queries + ROWS - 1) / ROWS, aligned = 1;
+  if (s != TC_STATUS_OK) return s;
+  for (int32_t i = 0; i < 4; i++) {
+    const tc_view *v = i < 3 ? &operands[i] : results;
+    sides[i] = x->sides[i];
+    sides[i].data = v->memory + (uint64_t)v->offset;
+    aligned &= sides[i].data % 16 == 0;
+  }
+  void *params[] = {&sides[0], &sides[1], &sides[2], &sides[3],  &x->queries, &x->keys,
+                    &x->heads, &x->group, &tiles,    &x->causal, &aligned,    &x->scale};
+  cu_result code = x->d->driver.launch(x->code->function, (unsigned)(tiles * x->batches * x->heads), 1, 1, THREADS, 1,
+                                       1, (unsigned)x->code->shared_bytes, (cu_stream)(uintptr_t)stream, params, NULL);
+  return cuda_check(x->d, "cuLaunchKernel @tc_attention", code);
+}
+
+static void destroy(void *p) {
+  prepared *x = p;
+  if (x) x->d->host->free(x->d->host->self, x);
+}
+
+const tc_call_table cuda_attention_calls = {
+    .struct_size = sizeof cuda_attention_calls,
+    .name = {"attention", 9},
+    .supports = supports,
+    .prepare = prepare,
+    .run = run,
+    .destroy = destroy,
+    .thread_safe = 1,
+    .capture_safe = 1,
+    .preferred = 1,
+};

@@ -1,0 +1,204 @@
+// Attention on tensor cores for 16-bit floats: one block makes 128 query rows of one head, its 8 warps 16 each, over tiles
+// of 64 keys with an online softmax (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao,
+// "FlashAttention-2", 2023). Products are mma.m16n8k16 with f32 accumulators; keys and values come by cp.async into two
+// stages of shared memory, whose 16-byte pieces are exchanged by exclusive or so that ldmatrix meets no bank twice.
+// The text in front of this defines HEAD (64 or 128) and BF16 (1 or 0).
+
+typedef unsigned short half_bits;
+constexpr int ROWS = 128, KEYS = 64, THREADS = 256, PIECES = HEAD / 8;
+
+__device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+// The address of piece `c` of row `r` in a tile.
+__device__ __forceinline__ unsigned piece(unsigned tile, int r, int c) {
+  return tile + (unsigned)((r * PIECES + (c ^ (r & 7))) * 16);
+}
+
+__device__ __forceinline__ void copy_piece(unsigned to, const half_bits *from, bool inside) {
+  const int bytes = inside ? 16 : 0; // what is outside becomes zeros
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
+}
+
+__device__ __forceinline__ void load4(unsigned (&r)[4], unsigned at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at));
+}
+
+__device__ __forceinline__ void load4_transposed(unsigned (&r)[4], unsigned at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at));
+}
+
+__device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#if BF16
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+__device__ __forceinline__ unsigned pack(float low, float high) {
+  unsigned r;
+#if BF16
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+#else
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+#endif
+  return r;
+}
+
+__device__ __forceinline__ float power2(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+struct operand {
+  half_bits *data;
+  long long batch, head, row; // strides in elements
+};
+
+// `rows` rows from `first` of a matrix with `count` rows. Where it does not lie at multiples of 16 bytes it is copied
+// element by element.
+__device__ __forceinline__ void copy_tile(unsigned char *memory, unsigned tile, const half_bits *from, long long stride,
+                                          int first, int count, int rows, int aligned) {
+  for (int i = (int)threadIdx.x; i < rows * PIECES; i += THREADS) {
+    const int r = i / PIECES, c = i % PIECES;
+    const bool inside = first + r < count;
+    const half_bits *at = from + (inside ? first + r : 0) * stride + c * 8;
+    if (aligned) {
+      copy_piece(piece(tile, r, c), at, inside);
+    } else {
+      half_bits *to = (half_bits *)(memory + (piece(tile, r, c) - shared_address(memory)));
+      for (int e = 0; e < 8; e++) to[e] = inside ? at[e] : 0;
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
+                 int causal, int aligned, float scale) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  const unsigned base = shared_address(memory);
+  constexpr unsigned TILE = KEYS * HEAD * 2; // bytes; a stage is a tile of keys and a tile of values
+  const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+  const int number = (int)blockIdx.x / tiles, tile = tiles - 1 - (int)blockIdx.x % tiles; // long rows first
+  const int batch = number / heads, head = number % heads, row0 = tile * ROWS;
+  const half_bits *kp = k.data + batch * k.batch + head / group * k.head,
+                  *vp = v.data + batch * v.batch + head / group * v.head;
+
+  unsigned qf[HEAD / 16][4];
+  copy_tile(memory, base, q.data + batch * q.batch + head * q.head, q.row, row0, queries, ROWS, aligned);
+  asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < HEAD / 16; i++) load4(qf[i], piece(base, warp * 16 + (lane & 15), i * 2 + (lane >> 4)));
+  __syncthreads();
+
+  float out[HEAD / 8][4], high[2], total[2] = {0.0f, 0.0f};
+#pragma unroll
+  for (int i = 0; i < HEAD / 8; i++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) out[i][j] = 0.0f;
+  high[0] = high[1] = __int_as_float(0xff800000);
+
+  int last = (keys + KEYS - 1) / KEYS;
+  if (causal && (row0 + ROWS + KEYS - 1) / KEYS < last) last = (row0 + ROWS + KEYS - 1) / KEYS;
+  const int my_row = row0 + warp * 16 + lane / 4; // and the eighth behind it
+  copy_tile(memory, base, kp, k.row, 0, keys, KEYS, aligned);
+  copy_tile(memory, base + TILE, vp, v.row, 0, keys, KEYS, aligned);
+  asm volatile("cp.async.commit_group;" ::: "memory");
+  for (int t = 0; t < last; t++) {
+    const unsigned kt = base + (t & 1) * 2 * TILE, vt = kt + TILE, next = base + ((t + 1) & 1) * 2 * TILE;
+    if (t + 1 < last) {
+      copy_tile(memory, next, kp, k.row, (t + 1) * KEYS, keys, KEYS, aligned);
+      copy_tile(memory, next + TILE, vp, v.row, (t + 1) * KEYS, keys, KEYS, aligned);
+      asm volatile("cp.async.commit_group;\ncp.async.wait_group 1;" ::: "memory");
+    } else {
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+    }
+    __syncthreads();
+
+    float s[KEYS / 8][4];
+#pragma unroll
+    for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+      for (int j = 0; j < 4; j++) s[i][j] = 0.0f;
+#pragma unroll
+    for (int d = 0; d < HEAD / 16; d++) {
+#pragma unroll
+      for (int n = 0; n < KEYS / 16; n++) {
+        unsigned b[4];
+        load4(b, piece(kt, n * 16 + (lane & 7) + ((lane >> 4) << 3), d * 2 + ((lane >> 3) & 1)));
+        multiply(s[2 * n], qf[d], b[0], b[1]);
+        multiply(s[2 * n + 1], qf[d], b[2], b[3]);
+      }
+    }
+
+    const bool edge = (t + 1) * KEYS > keys || (causal && (t + 1) * KEYS > row0 + warp * 16);
+    if (edge) {
+#pragma unroll
+      for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          const int key = t * KEYS + i * 8 + (lane & 3) * 2 + (j & 1), row = my_row + (j >> 1) * 8;
+          if (key >= keys || (causal && key > row)) s[i][j] = __int_as_float(0xff800000);
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float m = high[h];
+#pragma unroll
+      for (int i = 0; i < KEYS / 8; i++) m = fmaxf(m, fmaxf(s[i][2 * h], s[i][2 * h + 1]));
+      m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+      m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
+      const float shift = m * scale, keep = power2(__fmaf_rn(high[h], scale, -shift));
+      float sum = 0.0f;
+#pragma unroll
+      for (int i = 0; i < KEYS / 8; i++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+          s[i][2 * h + j] = power2(__fmaf_rn(s[i][2 * h + j], scale, -shift));
+          sum += s[i][2 * h + j];
+        }
+      high[h] = m;
+      total[h] = __fmaf_rn(total[h], keep, sum);
+#pragma unroll
+      for (int i = 0; i < HEAD / 8; i++) out[i][2 * h] *= keep, out[i][2 * h + 1] *= keep;
+    }
+#pragma unroll
+    for (int n = 0; n < KEYS / 16; n++) {
+      const unsigned p[4] = {pack(s[2 * n][0], s[2 * n][1]), pack(s[2 * n][2], s[2 * n][3]),
+                             pack(s[2 * n + 1][0], s[2 * n + 1][1]), pack(s[2 * n + 1][2], s[2 * n + 1][3])};
+#pragma unroll
+      for (int d = 0; d < HEAD / 16; d++) {
+        unsigned b[4];
+        load4_transposed(b, piece(vt, n * 16 + (lane & 15), d * 2 + (lane >> 4)));
+        multiply(out[2 * d], p, b[0], b[1]);
+        multiply(out[2 * d + 1], p, b[2], b[3]);
+      }
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    float sum = total[h];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    const float by = 1.0f / sum;
+    const int row = my_row + h * 8;
+    if (row >= queries) continue;
+    half_bits *to = o.data + batch * o.batch + head * o.head + row * o.row + (lane & 3) * 2;
+#pragma unroll
+    for (int i = 0; i < HEAD / 8; i++) *(unsigned *)(to + i * 8) = pack(out[i][2 * h] * by, out[i][2 * h + 1] * by);
+  }
+}

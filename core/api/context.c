@@ -92,12 +92,14 @@ static bool enter_scope(api_tensor *t) {
   return true;
 }
 
-static tc_tensor *finish(api_tensor *t) {
-  if (enter_scope(t)) return &t->value;
-  tc_release(&t->value);
+bool api_adopt(tc_tensor *t) {
+  if (enter_scope(api_of(t))) return true;
+  tc_release(t);
   api_fail(tc_error_out_of_memory());
-  return NULL;
+  return false;
 }
+
+static tc_tensor *finish(api_tensor *t) { return api_adopt(&t->value) ? &t->value : NULL; }
 
 static api_tensor *make(tc_context *c) {
   api_tensor *t = tc_alloc(c->allocator, sizeof *t);

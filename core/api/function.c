@@ -380,6 +380,8 @@ static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_te
     else tc_retain(outputs[i]);
   }
   tc_scope_close(scope);
+  for (int32_t i = 0; i < f->n_outputs; i++)
+    if (outputs[i] && !api_adopt(outputs[i])) outputs[i] = NULL, code = tc_last_code();
   return code;
 }
 

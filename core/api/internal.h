@@ -33,6 +33,8 @@ int32_t api_fail_text(int32_t code, const char *fmt, ...) TC_PRINTF(2, 3);
 // A new handle over a value, which it takes over, also when memory is short (NULL and an error then).
 tc_tensor *api_wrap(tc_context *c, tc_tensor value);
 tc_tensor *api_wrap_traced(api_trace *t, tc_value *v);
+// Gives a reference that the caller holds to the innermost scope; false when memory is short (it is released then).
+bool api_adopt(tc_tensor *t);
 
 // The graph's value of a handle: its own, or an input for data from outside. Needs an open guard of the module's arena.
 tc_status api_trace_value(api_trace *t, tc_tensor *x, tc_value **out);

@@ -31,10 +31,10 @@ static const struct {
   tc_dtype dtype;
   uint8_t code, bits;
 } dtypes[] = {
-    {TC_BOOL, DL_BOOL, 8},    {TC_U8, DL_UINT, 8},      {TC_U16, DL_UINT, 16},     {TC_U32, DL_UINT, 32},
-    {TC_U64, DL_UINT, 64},    {TC_I8, DL_INT, 8},       {TC_I16, DL_INT, 16},      {TC_I32, DL_INT, 32},
-    {TC_I64, DL_INT, 64},     {TC_F16, DL_FLOAT, 16},   {TC_BF16, DL_BFLOAT, 16},  {TC_F32, DL_FLOAT, 32},
-    {TC_F64, DL_FLOAT, 64},   {TC_C32, DL_COMPLEX, 32}, {TC_C64, DL_COMPLEX, 64},  {TC_C128, DL_COMPLEX, 128},
+    {TC_BOOL, DL_BOOL, 8},  {TC_U8, DL_UINT, 8},      {TC_U16, DL_UINT, 16},    {TC_U32, DL_UINT, 32},
+    {TC_U64, DL_UINT, 64},  {TC_I8, DL_INT, 8},       {TC_I16, DL_INT, 16},     {TC_I32, DL_INT, 32},
+    {TC_I64, DL_INT, 64},   {TC_F16, DL_FLOAT, 16},   {TC_BF16, DL_BFLOAT, 16}, {TC_F32, DL_FLOAT, 32},
+    {TC_F64, DL_FLOAT, 64}, {TC_C32, DL_COMPLEX, 32}, {TC_C64, DL_COMPLEX, 64}, {TC_C128, DL_COMPLEX, 128},
 };
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 

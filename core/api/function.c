@@ -41,7 +41,7 @@ struct tc_function {
   int32_t id, n_inputs, n_outputs, dynamic, limit;
   tc_guard_input *how; // names and marks
   seen_dims *seen;
-  pthread_mutex_t lock; // of compiling
+  pthread_mutex_t lock;    // of compiling
   function_entry *entries; // published with release order, newest first
   int32_t n_entries;
   bool given_up, said; // atomic: calls run op by op
@@ -288,8 +288,7 @@ static void give_up(tc_function *f, const char *why) {
   if (!f->said) {
     tc_log(&f->context->logger, TC_LOG_GRAPH_BREAKS, TC_SV_FMT " [%d] runs op by op: %s", TC_SV_ARG(f->name), f->id,
            why);
-    tc_log(&f->context->logger, TC_LOG_PERF_HINTS, TC_SV_FMT " [%d] runs op by op: %s", TC_SV_ARG(f->name), f->id,
-           why);
+    tc_log(&f->context->logger, TC_LOG_PERF_HINTS, TC_SV_FMT " [%d] runs op by op: %s", TC_SV_ARG(f->name), f->id, why);
   }
   f->said = true;
   __atomic_store_n(&f->given_up, true, __ATOMIC_RELEASE);
@@ -325,8 +324,7 @@ static tc_status add_entry(tc_function *f, const tc_tensor *inputs, const functi
   }
   x->id = f->n_entries;
   log_text l = {.f = f, .x = x};
-  if (tc_log_on(&f->context->logger, TC_LOG_GUARDS))
-    tc_status_free(tc_arena_guard(x->module->arena, log_guards, &l));
+  if (tc_log_on(&f->context->logger, TC_LOG_GUARDS)) tc_status_free(tc_arena_guard(x->module->arena, log_guards, &l));
   x->next = f->entries;
   f->n_entries++;
   f->compiles++;

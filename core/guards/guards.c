@@ -139,7 +139,8 @@ void tc_guards_seal(tc_guards *g, const tc_module *m) {
   for (int32_t i = 0; i < m->requires_.count; i++) {
     tc_sb sb = tc_sb_make(arena);
     tc_sym_print(&sb, m->requires_.data[i]);
-    tc_vec_push(arena, &g->conditions, ((guard_condition){tc_sym_compile(arena, m->requires_.data[i]), tc_sb_view(&sb)}));
+    tc_vec_push(arena, &g->conditions,
+                ((guard_condition){tc_sym_compile(arena, m->requires_.data[i]), tc_sb_view(&sb)}));
   }
   g->n_symbols = tc_sym_symbol_count(g->syms);
 }
@@ -235,15 +236,12 @@ void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) 
                  tc_dtype_name((tc_dtype)m->actual));
     break;
   case TC_GUARD_RANK: tc_sb_printf(sb, "rank mismatch. expected %lld, actual %lld", expected, actual); break;
-  case TC_GUARD_BITS:
-    tc_sb_printf(sb, "is %s, expected %s", bits_text(m->actual), bits_text(m->expected));
-    break;
+  case TC_GUARD_BITS: tc_sb_printf(sb, "is %s, expected %s", bits_text(m->actual), bits_text(m->expected)); break;
   case TC_GUARD_DEVICE: tc_sb_printf(sb, "device mismatch. expected %lld, actual %lld", expected, actual); break;
   case TC_GUARD_ALIAS:
     if (m->expected == m->input)
       tc_sb_printf(sb, "shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[m->actual].name));
-    else
-      tc_sb_printf(sb, "no longer shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[m->expected].name));
+    else tc_sb_printf(sb, "no longer shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[m->expected].name));
     break;
   case TC_GUARD_SIZE:
     tc_sb_printf(sb, "size mismatch at index %d. expected %lld, actual %lld", m->dim, expected, actual);
@@ -282,9 +280,11 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
     bool row_major = t->dense;
     for (int32_t k = 0; k < t->rank; k++) row_major &= t->order[k] == t->rank - 1 - k;
     if (!t->dense) {
-      for (int32_t d = 0; d < t->rank; d++) tc_sb_printf(sb, "%s%lld", d ? ", " : " strides ", (long long)t->dims[d].stride);
+      for (int32_t d = 0; d < t->rank; d++)
+        tc_sb_printf(sb, "%s%lld", d ? ", " : " strides ", (long long)t->dims[d].stride);
     } else if (!row_major) {
-      for (int32_t d = 0; d < t->rank; d++) tc_sb_printf(sb, "%s%d", d ? ", " : " dense, fastest dimension first ", t->order[d]);
+      for (int32_t d = 0; d < t->rank; d++)
+        tc_sb_printf(sb, "%s%d", d ? ", " : " dense, fastest dimension first ", t->order[d]);
     }
     if (t->conj || t->neg) tc_sb_printf(sb, ", %s", bits_text(t->conj | t->neg << 1));
     if (t->alias != i) tc_sb_printf(sb, ", shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[t->alias].name));

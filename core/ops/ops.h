@@ -24,8 +24,8 @@ TC_OP_FAMILIES(X)
 #undef X
 #define TC_OP_FAMILY(family) const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), NULL, 0}
 // The same with a table `derivatives` of rows that macros write.
-#define TC_OP_FAMILY_WITH_DERIVATIVES(family)                                                         \
-  const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), derivatives,    \
+#define TC_OP_FAMILY_WITH_DERIVATIVES(family)                                                     \
+  const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), derivatives, \
                                         (int32_t)(sizeof derivatives / sizeof *derivatives)}
 
 // Registers every family.

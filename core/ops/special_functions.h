@@ -9,8 +9,8 @@ double tc_hurwitz_zeta(double s, double q); // Σ (q+k)^-s
 double tc_gamma_lower(double a, double x);  // regularised, P(a, x)
 double tc_gamma_upper(double a, double x);  // Q(a, x) = 1 - P
 double tc_erfinv(double x);
-double tc_ndtri(double p); // quantile of the normal distribution
-double tc_erfcx(double x); // e^(x²)·erfc(x)
+double tc_ndtri(double p);                           // quantile of the normal distribution
+double tc_erfcx(double x);                           // e^(x²)·erfc(x)
 double tc_bessel_i(int order, double x, int scaled); // order 0 or 1; scaled by e^-|x|
 double tc_bessel_k(int order, double x, int scaled); // by e^x
 double tc_airy_ai(double x);

@@ -23,10 +23,10 @@ typedef struct entry {
   struct entry *next;
   tc_module *module;
   tc_guards *guards;
-  tc_session *session;        // NULL for views
-  const view_result *views;   // views
-  const int32_t *outputs;     // results as graph outputs: their numbers; -1: absent
-  const int32_t *written;     // results that are operands written to: their numbers; -1: none
+  tc_session *session;      // NULL for views
+  const view_result *views; // views
+  const int32_t *outputs;   // results as graph outputs: their numbers; -1: absent
+  const int32_t *written;   // results that are operands written to: their numbers; -1: none
   int32_t n_results, n_graph_outputs, n_inputs;
 } entry;
 
@@ -155,9 +155,7 @@ tc_status tc_argument_to_arg(tc_module *m, const tc_argument *a, const tc_schema
   case TC_ARGUMENT_DTYPE:
     if (a->v.integer != TC_DTYPE_NONE) *out = tc_arg_dtype((tc_dtype)a->v.integer);
     return TC_OK;
-  case TC_ARGUMENT_MEMORY_FORMAT:
-    *out = (tc_arg){.kind = TC_AK_MEMORY_FORMAT, .integer = a->v.integer};
-    return TC_OK;
+  case TC_ARGUMENT_MEMORY_FORMAT: *out = (tc_arg){.kind = TC_AK_MEMORY_FORMAT, .integer = a->v.integer}; return TC_OK;
   default:
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "argument '" TC_SV_FMT "' is of no known kind (%d)",
                     TC_SV_ARG(schema->name), a->kind);
@@ -504,5 +502,6 @@ tc_status tc_eager_run(tc_eager *e, const tc_op *op, int32_t n_args, const tc_ar
 }
 
 tc_eager_stats tc_eager_stats_of(tc_eager *e) {
-  return (tc_eager_stats){__atomic_load_n(&e->calls, __ATOMIC_RELAXED), __atomic_load_n(&e->compiles, __ATOMIC_RELAXED)};
+  return (tc_eager_stats){__atomic_load_n(&e->calls, __ATOMIC_RELAXED),
+                          __atomic_load_n(&e->compiles, __ATOMIC_RELAXED)};
 }

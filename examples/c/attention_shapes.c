@@ -44,7 +44,8 @@ int main(void) {
     for (int k = 0; k < 3; k++) {
       in[k] = tc_new_tensor(c, TC_F32, 4, sizes);
       if (!in[k]) return failed("tc_new_tensor");
-      for (int64_t j = 0; j < tc_numel_of(in[k]); j++) ((float *)tc_data_of(in[k]))[j] = (float)((j * (k + 3)) % 11) / 11;
+      for (int64_t j = 0; j < tc_numel_of(in[k]); j++)
+        ((float *)tc_data_of(in[k]))[j] = (float)((j * (k + 3)) % 11) / 11;
     }
     if (tc_call(f, in, &out) != TC_STATUS_OK) return failed("tc_call");
     printf("length %d: compiled %d\n", (int)lengths[i], (int)tc_function_stats_of(f).compiles);

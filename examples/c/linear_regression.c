@@ -41,8 +41,7 @@ int main(void) {
                          tc_tensor_from(c, TC_F32, 1, (int64_t[]){ROWS}, y),
                          tc_tensor_from(c, TC_F32, 1, (int64_t[]){COLUMNS}, w)};
   static const char *const names[] = {"x", "y", "w"};
-  tc_compile_options o = {
-      .struct_size = sizeof o, .name = "step", .input_names = names, .n_inputs = 3, .n_outputs = 1};
+  tc_compile_options o = {.struct_size = sizeof o, .name = "step", .input_names = names, .n_inputs = 3, .n_outputs = 1};
   tc_function *f;
   if (tc_compile(c, step, NULL, &o, &f) != TC_STATUS_OK) return failed("tc_compile");
   for (int i = 0; i < 40; i++) {

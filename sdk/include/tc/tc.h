@@ -50,8 +50,8 @@ const char *tc_last_error(void); // "" if nothing failed; valid until the thread
 void tc_clear_error(void);
 
 // ---- Scopes ----
-tc_scope *tc_scope_open(void); // NULL when memory is short
-void tc_scope_close(tc_scope *s); // with the scopes opened inside it; NULL is ignored
+tc_scope *tc_scope_open(void);      // NULL when memory is short
+void tc_scope_close(tc_scope *s);   // with the scopes opened inside it; NULL is ignored
 tc_tensor *tc_retain(tc_tensor *t); // a further reference, which is the caller's
 void tc_release(tc_tensor *t);      // NULL is ignored
 
@@ -60,8 +60,8 @@ void tc_release(tc_tensor *t);      // NULL is ignored
 tc_tensor *tc_new_tensor(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes);
 // A copy of row-major data.
 tc_tensor *tc_tensor_from(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes, const void *data);
-// The caller's memory; strides NULL: row-major, else ≥ 0. `release(owner, data)` is called when the last reference goes,
-// and when this fails; NULL: the memory outlives the tensor.
+// The caller's memory; strides NULL: row-major, else ≥ 0. `release(owner, data)` is called when the last reference
+// goes, and when this fails; NULL: the memory outlives the tensor.
 tc_tensor *tc_tensor_borrow(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes, const int64_t *strides,
                             void *data, void (*release)(void *owner, void *data), void *owner);
 tc_dtype tc_dtype_of(const tc_tensor *t); // TC_DTYPE_NONE for NULL
@@ -168,8 +168,8 @@ typedef struct tc_dim_mark { // a dimension that is to be symbolic from the firs
   int64_t lo, hi, divisor; // 0: nothing promised
 } tc_dim_mark;
 typedef struct tc_compile_options {
-  uint32_t struct_size; // sizeof(tc_compile_options)
-  const char *name;     // in logs; NULL: "function"
+  uint32_t struct_size;           // sizeof(tc_compile_options)
+  const char *name;               // in logs; NULL: "function"
   const char *const *input_names; // in guards; NULL: in.0, in.1, …
   int32_t n_inputs, n_outputs;
   int32_t dynamic; // TC_DYNAMIC_*

@@ -1,8 +1,9 @@
 // Compiled functions: capture, guards in words, recompiles, dynamic sizes, breaks, threads.
 #include <pthread.h>
 
-#include "tc/ops.h"
 #include "tests/unit/unit.h"
+
+#include "tc/ops.h"
 
 static const char *const backends[] = {"ref", "cpu"};
 
@@ -14,8 +15,8 @@ static tc_context *open_backend(const char *backend, const char *more) {
   if (tc_open(settings, more ? 3 : 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
   return c;
 }
-#define FOR_BACKENDS(c, more)                                                                          \
-  for (int b_ = 0; b_ < 2; b_++)                                                                       \
+#define FOR_BACKENDS(c, more)    \
+  for (int b_ = 0; b_ < 2; b_++) \
     for (tc_context *c = open_backend(backends[b_], more); c; tc_close(c), c = NULL)
 
 static tc_tensor *range(tc_context *c, int32_t rank, const int64_t *sizes) {
@@ -51,7 +52,8 @@ static void check(tc_function *f, tc_context *c, int64_t rows, int64_t columns) 
   const float *x = tc_data_of(in[0]), *w = tc_data_of(in[1]), *y = tc_data_of(out[0]);
   for (int64_t i = 0; i < rows * columns; i++) {
     float want = (x[i] > 0 ? x[i] : 0) * w[i % columns] + x[i];
-    if (y[i] != want) fail_msg("element %d of %dx%d is %g, not %g", (int)i, (int)rows, (int)columns, (double)y[i], (double)want);
+    if (y[i] != want)
+      fail_msg("element %d of %dx%d is %g, not %g", (int)i, (int)rows, (int)columns, (double)y[i], (double)want);
   }
   tc_scope_close(s);
 }

@@ -1,8 +1,9 @@
 // The embedder's API: handles, scopes, errors, DLPack, ops one at a time, on the references and on a device.
 #include <pthread.h>
 
-#include "tc/ops.h"
 #include "tests/unit/unit.h"
+
+#include "tc/ops.h"
 
 static tc_context *open_backend(const char *backend) {
   char setting[64];
@@ -14,8 +15,8 @@ static tc_context *open_backend(const char *backend) {
 }
 
 static const char *const backends[] = {"ref", "cpu"};
-#define FOR_BACKENDS(c)                                                                                \
-  for (int b_ = 0; b_ < 2; b_++)                                                                       \
+#define FOR_BACKENDS(c)          \
+  for (int b_ = 0; b_ < 2; b_++) \
     for (tc_context *c = open_backend(backends[b_]); c; tc_close(c), c = NULL)
 
 static tc_tensor *range(tc_context *c, int32_t rank, const int64_t *sizes, float first) {
@@ -234,11 +235,16 @@ static void threads_share_a_context(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ops_give_new_tensors),       cmocka_unit_test(views_share_memory),
-      cmocka_unit_test(ops_in_place_write),         cmocka_unit_test(several_results),
-      cmocka_unit_test(sizes_do_not_compile_again), cmocka_unit_test(errors_are_kept_and_passed_on),
-      cmocka_unit_test(borrowed_memory_and_dlpack), cmocka_unit_test(scopes_release),
-      cmocka_unit_test(items),                      cmocka_unit_test(threads_share_a_context),
+      cmocka_unit_test(ops_give_new_tensors),
+      cmocka_unit_test(views_share_memory),
+      cmocka_unit_test(ops_in_place_write),
+      cmocka_unit_test(several_results),
+      cmocka_unit_test(sizes_do_not_compile_again),
+      cmocka_unit_test(errors_are_kept_and_passed_on),
+      cmocka_unit_test(borrowed_memory_and_dlpack),
+      cmocka_unit_test(scopes_release),
+      cmocka_unit_test(items),
+      cmocka_unit_test(threads_share_a_context),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,25 +223,26 @@ KERNEL_TEST(cuda_text) {
                                   "    %a, %c, %d, %e = load.v4 %x[%i] if %ok else 0.0\n    %f = mul %a, 0.5\n    "
                                   "store.v4 %y[%i], %f, %c, %d, %e if %ok\n  }\n}\n");
   const char *text = strstr(print_as(arena, k, &tc_dialect_cuda), "extern");
-  assert_string_equal(text, "extern \"C\" __global__ void __launch_bounds__(128) tc_scale(const float *__restrict__ m0_x, "
-                            "float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
-                            "  const int v0 = (int)blockIdx.x;\n"
-                            "  const int v2 = v0 * 512;\n"
-                            "  {\n"
-                            "    const int v3 = (int)threadIdx.x;\n"
-                            "    const int v5 = v3 * 4;\n"
-                            "    const int v6 = v2 + v5;\n"
-                            "    const bool v8 = v6 < s0_n;\n"
-                            "    float v13 = 0.0f;\n"
-                            "    float v14 = 0.0f;\n"
-                            "    float v15 = 0.0f;\n"
-                            "    float v16 = 0.0f;\n"
-                            "    if (v8) { const tc_vector<float, 4> t0 = *(const tc_vector<float, 4> *)(m0_x + v6); "
-                            "v13 = t0.v[0]; v14 = t0.v[1]; v15 = t0.v[2]; v16 = t0.v[3]; }\n"
-                            "    const float v18 = v13 * 0.5f;\n"
-                            "    if (v8) tc_store<float, 4>(m1_y + v6, v18, v14, v15, v16);\n"
-                            "  }\n"
-                            "}\n");
+  assert_string_equal(text,
+                      "extern \"C\" __global__ void __launch_bounds__(128) tc_scale(const float *__restrict__ m0_x, "
+                      "float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
+                      "  const int v0 = (int)blockIdx.x;\n"
+                      "  const int v2 = v0 * 512;\n"
+                      "  {\n"
+                      "    const int v3 = (int)threadIdx.x;\n"
+                      "    const int v5 = v3 * 4;\n"
+                      "    const int v6 = v2 + v5;\n"
+                      "    const bool v8 = v6 < s0_n;\n"
+                      "    float v13 = 0.0f;\n"
+                      "    float v14 = 0.0f;\n"
+                      "    float v15 = 0.0f;\n"
+                      "    float v16 = 0.0f;\n"
+                      "    if (v8) { const tc_vector<float, 4> t0 = *(const tc_vector<float, 4> *)(m0_x + v6); "
+                      "v13 = t0.v[0]; v14 = t0.v[1]; v15 = t0.v[2]; v16 = t0.v[3]; }\n"
+                      "    const float v18 = v13 * 0.5f;\n"
+                      "    if (v8) tc_store<float, 4>(m1_y + v6, v18, v14, v15, v16);\n"
+                      "  }\n"
+                      "}\n");
 }
 
 // ---- OpenCL ----

@@ -43,20 +43,6 @@ static const tc_sym *at_least_zero(tc_sym_ctx *c, const tc_sym *d) {
   return tc_sym_make2(c, TC_SYM_LE, minus, plus);
 }
 
-static const tc_sym *equal(tc_sym_ctx *c, int32_t kind, const tc_sym *d) {
-  bool eq = kind == TC_SYM_EQ;
-  if (d->kind == TC_SYM_CONST) return truth(c, (d->value == 0) == eq);
-  int64_t content, constant;
-  const tc_sym *p = tc_sym_primitive(c, d, &content, &constant), *plus, *minus;
-  if (constant == INT64_MIN) return tc_sym_make2(c, kind, d, tc_sym_int(c, 0));
-  if (constant % content) return truth(c, !eq);
-  constant /= content;
-  sides(c, p, &plus, &minus);
-  if (constant > 0) plus = tc_sym_addi(c, plus, constant);
-  else minus = tc_sym_addi(c, minus, -constant);
-  return tc_sym_make2(c, kind, plus, minus);
-}
-
 // A condition compared with 0 or 1.
 static const tc_sym *compare_bool(tc_sym_ctx *c, int32_t kind, const tc_sym *a, const tc_sym *b) {
   if (a->kind == TC_SYM_CONST) {
@@ -69,6 +55,21 @@ static const tc_sym *compare_bool(tc_sym_ctx *c, int32_t kind, const tc_sym *a, 
     return NULL;
   if (b->value != 0 && b->value != 1) return truth(c, kind == TC_SYM_NE);
   return (b->value == 1) == (kind == TC_SYM_EQ) ? a : tc_sym_not(c, a);
+}
+
+static const tc_sym *equal(tc_sym_ctx *c, int32_t kind, const tc_sym *d) {
+  bool eq = kind == TC_SYM_EQ;
+  if (d->kind == TC_SYM_CONST) return truth(c, (d->value == 0) == eq);
+  int64_t content, constant;
+  const tc_sym *p = tc_sym_primitive(c, d, &content, &constant), *plus, *minus;
+  if (constant == INT64_MIN) return tc_sym_make2(c, kind, d, tc_sym_int(c, 0));
+  if (constant % content) return truth(c, !eq);
+  constant /= content;
+  sides(c, p, &plus, &minus);
+  if (constant > 0) plus = tc_sym_addi(c, plus, constant);
+  else minus = tc_sym_addi(c, minus, -constant);
+  const tc_sym *condition = compare_bool(c, kind, plus, minus); // 4*(s0 < s1) != 0
+  return condition ? condition : tc_sym_make2(c, kind, plus, minus);
 }
 
 const tc_sym *tc_sym_cmp(tc_sym_ctx *c, int32_t kind, const tc_sym *a, const tc_sym *b) {

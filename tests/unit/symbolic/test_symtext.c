@@ -46,6 +46,8 @@ TC_TEST(prints_what_it_reads) {
   assert_sym(c, "s0 >> 3", "s0//8");
   assert_sym(c, "s0 > 3", "4 <= s0");
   assert_sym(c, "!(s0 > 3)", "s0 <= 3");
+  assert_sym(c, "4*!s0 && s1 + s2", "s0 == 0 && s1 + s2 != 0");
+  assert_sym(c, "4*(s0 < s1) == 0", "s1 <= s0");
   assert_sym(c, "min(s0, 3) + true", "Min(s0, 3) + 1");
   return TC_OK;
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034
-# What has to be installed, and installing it; sourced by ./dev.
+# What has to be installed, and installing it; sourced by ./dev, which sets $setup ("skip": nothing is looked for).
 #
 # Known systems: Debian 12 and 13, Ubuntu 24.04. Elsewhere the lists below are printed and nothing is touched.
 packages_build='build-essential ccache cmake libdnnl-dev libgomp1 libopenblas0-pthread libsimdjson-dev libtomlplusplus-dev libxxhash-dev
@@ -31,7 +31,7 @@ packages_need() {
     test) packages_want="$packages_want $packages_test" ;;
     esac
   done
-  if [ "${TC_SETUP:-}" = skip ]; then return 0; fi
+  if [ "${setup:-}" = skip ]; then return 0; fi
   packages_system=$(. /etc/os-release 2>/dev/null && echo "${ID:-}-${VERSION_ID:-}") || packages_system=
   case $packages_system in
   debian-12 | debian-13 | ubuntu-24.04) ;;

@@ -219,18 +219,23 @@ TC_TEST(reads_the_models) {
   return TC_OK;
 }
 
-TC_TEST(reads_the_corpus) {
+TC_TEST(reads_all_of_the_corpus) {
   const char *corpus = getenv("TC_CORPUS");
-  if (corpus == NULL) {
-    print_message("TC_CORPUS is not set\n");
-    skip();
-  }
   tally t = {0};
   TC_TRY(load_folder(arena, tc_sv_printf(arena, "%s/conformance/models", corpus).data, &t));
   TC_TRY(load_folder(arena, tc_sv_printf(arena, "%s/conformance/ops", corpus).data, &t));
   assert_int_equal(t.failed, 0);
   assert_int_equal(t.wrong, 0); // strides of attention depend on the device that PyTorch exported on
   return TC_OK;
+}
+
+// Skipping leaves by a jump, so it is decided before there is anything to give back.
+static void reads_the_corpus(void **state) {
+  if (getenv("TC_CORPUS") == NULL) {
+    print_message("TC_CORPUS is not set\n");
+    skip();
+  }
+  reads_all_of_the_corpus(state);
 }
 
 int main(void) {

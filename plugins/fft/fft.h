@@ -147,7 +147,7 @@ bool fft_is_complex(tc_dtype d);
 tc_dtype fft_complex_of(tc_dtype d); // the dtype of the transform of a real or complex tensor
 tc_dtype fft_real_of(tc_dtype d);    // of the parts
 // A row of constant length that takes several nodes (long.c): x is [sizes without the last, …], the last size is made.
-bool fft_is_long(int64_t n);
+bool fft_is_long(int64_t n, int64_t kind, tc_dtype dtype);
 tc_lt fft_lower_long(tc_op_args *a, tc_lt x, int32_t rank, const tc_int *sizes, int64_t kind, bool forward, int64_t n,
                      int64_t norm, tc_dtype dtype);
 #define FFT_PI 0x1.921fb54442d18p+1

@@ -10,7 +10,8 @@
 
 #include "fft.h"
 
-enum { LIMIT = FFT_MAX_LENGTH / 4 };
+// Points that a block is asked to hold: a row and its copy lie on chip, also on devices with little memory there.
+static int64_t limit_of(tc_dtype real) { return real == TC_F64 ? FFT_MAX_LENGTH / 8 : FFT_MAX_LENGTH / 4; }
 
 typedef struct row {
   tc_op_args *a;
@@ -69,11 +70,11 @@ static tc_lt template_node(const row *r, tc_lt x, int32_t rank, const tc_int *si
 }
 
 // The divisor next to the root such that both parts fit; those that fill vectors are better. 0: there is none.
-static int64_t divisor(int64_t n) {
+static int64_t divisor(int64_t n, int64_t limit) {
   int64_t best = 0;
-  for (int64_t d = 2; d * d <= n || d <= LIMIT; d++) {
-    if (d > LIMIT || d > n / 2) break;
-    if (n % d || n / d > LIMIT) continue;
+  for (int64_t d = 2; d * d <= n || d <= limit; d++) {
+    if (d > limit || d > n / 2) break;
+    if (n % d || n / d > limit) continue;
     double far = fabs(log((double)d * (double)d / (double)n)) + (d % 16 ? 2 : 0);
     double old = best ? fabs(log((double)best * (double)best / (double)n)) + (best % 16 ? 2 : 0) : HUGE_VAL;
     if (far < old) best = d;
@@ -88,11 +89,11 @@ static tc_lt complex_row(const row *r, tc_lt x, int64_t n, bool forward, int64_t
   int32_t last = r->rank - 1;
   tc_int sizes[TC_MAX_RANK + 1], index[TC_MAX_RANK + 1], map[TC_MAX_RANK + 1];
   memcpy(sizes, r->sizes, sizeof *sizes * (size_t)last);
-  if (n <= LIMIT) {
+  if (n <= limit_of(r->real)) {
     sizes[last] = number(r, n);
     return template_node(r, x, r->rank, sizes, forward, norm, 0, 0);
   }
-  int64_t n1 = divisor(n), n2 = n1 ? n / n1 : 0;
+  int64_t n1 = divisor(n, limit_of(r->real)), n2 = n1 ? n / n1 : 0;
   if (!n1) return chirp(r, x, n, forward, norm);
   if (r->rank == TC_MAX_RANK) {
     tc_op_fail(a, "a transform of %lld points needs a dimension more than there can be", (long long)n);
@@ -131,7 +132,7 @@ static tc_lt chirp(const row *r, tc_lt x, int64_t n, bool forward, int64_t norm)
   int64_t m = 1;
   double sign = forward ? -1 : 1;
   while (m < 2 * n - 1) m *= 2;
-  if (m > (int64_t)LIMIT * LIMIT) {
+  if (m > limit_of(r->real) * limit_of(r->real)) {
     tc_op_fail(a, "a transform of %lld points is too long", (long long)n);
     return -1;
   }
@@ -214,7 +215,10 @@ static tc_lt to_real(const row *r, tc_lt x, int64_t n, int64_t norm, tc_dtype dt
   return close(r, choose(r, less(r, tc_int_mod(a, j, two), 1), op1(r, TC_K_REAL, w), op1(r, TC_K_IMAG, w)), dtype);
 }
 
-bool fft_is_long(int64_t n) { return n > LIMIT; }
+bool fft_is_long(int64_t n, int64_t kind, tc_dtype dtype) {
+  bool half = kind != FFT_C2C && n % 2 == 0; // a real row lies there as one of half its length
+  return n > limit_of(half ? TC_F32 : fft_real_of(dtype) == TC_F64 ? TC_F64 : TC_F32);
+}
 
 tc_lt fft_lower_long(tc_op_args *a, tc_lt x, int32_t rank, const tc_int *sizes, int64_t kind, bool forward, int64_t n,
                      int64_t norm, tc_dtype dtype) {

@@ -57,10 +57,15 @@ typedef struct tc_compile_stats {
   int32_t kernels, hits; // asked for; found loaded, among the others, or on disk
   double ms;             // in the code generator, on all threads together
 } tc_compile_stats;
-// Code objects of plain kernels, one each, from the cache or the code generator (several threads). blobs[i] lies in the
-// arena.
+// A kernel's code as a device loads it.
+typedef struct tc_object {
+  tc_sv name;     // of the function in it
+  tc_hash128 key; // equal keys are equal code
+  tc_sv code;
+} tc_object;
+// Objects of plain kernels, one each, from the cache or the code generator (several threads). They lie in the arena.
 TC_NODISCARD tc_status tc_device_compile(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
-                                         tc_sv *blobs, tc_compile_stats *stats);
+                                         tc_object *objects, tc_compile_stats *stats);
 // What the code generator would print for one kernel.
 TC_NODISCARD tc_status tc_device_code_text(tc_device *d, tc_arena *arena, const tc_kernel *k, tc_sv *out);
 
@@ -75,6 +80,10 @@ typedef struct tc_loaded {
 // when this fails or unwinds is to be released too.
 TC_NODISCARD tc_status tc_device_load(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
                                       tc_loaded **out, tc_compile_stats *stats);
-void tc_device_release(tc_device *d, tc_loaded *k); // NULL is ignored
+// The same for code that is there; what out[i] has already stays. Needs no code generator. An object that the device
+// cannot run (made for another one) is an error.
+TC_NODISCARD tc_status tc_device_load_objects(tc_device *d, int32_t n, const tc_object *objects, tc_loaded **out);
+tc_loaded *tc_device_find_loaded(tc_device *d, tc_hash128 key); // held by the caller; NULL if it is not loaded
+void tc_device_release(tc_device *d, tc_loaded *k);             // NULL is ignored
 
 #endif

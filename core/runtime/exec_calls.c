@@ -7,16 +7,10 @@
 
 #include "core/runtime/exec_internal.h"
 
-enum { MOST_PREPARED = 16, MOST_VIEWS = 32 };
+enum { MOST_PREPARED = 16 };
 
 // ---- Asking ----
-typedef struct question {
-  tc_view views[MOST_VIEWS];
-  int64_t numbers[MOST_VIEWS][2][TC_MAX_RANK];
-  tc_call_node node;
-} question;
-
-static void fill_view(question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_type *t) {
+void exec_fill_view(exec_question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_type *t) {
   for (int32_t d = 0; d < t->rank; d++) {
     q->numbers[k][0][d] = tc_sym_hint_or(c, t->sizes[d], INT64_MIN);
     q->numbers[k][1][d] = t->strides ? tc_sym_hint_or(c, t->strides[d], INT64_MIN) : INT64_MIN;
@@ -24,7 +18,7 @@ static void fill_view(question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_typ
   q->views[k] = (tc_view){.dtype = t->dtype, .rank = t->rank, .sizes = q->numbers[k][0], .strides = q->numbers[k][1]};
 }
 
-static void fill_node(question *q, const tc_node *n, const tc_op_args *args, int32_t n_operands, int32_t n_results) {
+void exec_fill_node(exec_question *q, const tc_node *n, const tc_op_args *args, int32_t n_operands, int32_t n_results) {
   q->node = (tc_call_node){.struct_size = sizeof q->node, .op = n->op->full_name, .args = args};
   q->node.operands = q->views;
   q->node.n_operands = n_operands;
@@ -32,9 +26,7 @@ static void fill_node(question *q, const tc_node *n, const tc_op_args *args, int
   q->node.n_results = n_results;
 }
 
-// The cheapest library for the node and its estimate in nanoseconds (out_cost may be NULL), or NULL; of those that want
-// to be preferred to lowerings, or of all.
-static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n, bool preferred, int64_t *out_cost) {
+const tc_device_calls *exec_cheapest(tc_device *d, const tc_call_node *n, bool preferred, int64_t *out_cost) {
   const tc_device_calls *best = NULL;
   int64_t least = INT64_MAX;
   for (int32_t i = 0; i < d->n_calls; i++) {
@@ -51,106 +43,21 @@ static const tc_device_calls *cheapest(tc_device *d, const tc_call_node *n, bool
   return best;
 }
 
-// The library for a node of the graph, or NULL.
-static const tc_device_calls *library_for(tc_device *d, const tc_node *n, bool preferred, int64_t *out_cost) {
-  tc_module *m = n->graph->module;
-  if (d->n_calls == 0 || n->n_results < 1) return NULL;
-  question *q = TC_NEW(m->arena, question);
-  int32_t count = 0;
-  for (int32_t i = 0; i < n->n_args; i++) {
-    const tc_arg *g = &n->args[i];
-    int32_t elements = g->kind == TC_AK_TENSOR ? 1 : g->kind == TC_AK_TENSORS ? g->n : 0;
-    if (g->kind == TC_AK_GRAPH) return NULL;
-    for (int32_t k = 0; k < elements; k++) {
-      const tc_value *v = g->kind == TC_AK_TENSOR ? g->value : g->values[k];
-      if (!v) continue;
-      if (v->kind != TC_VALUE_TENSOR || v->type.conj || count == MOST_VIEWS - 2) return NULL;
-      fill_view(q, count++, m->syms, &v->type);
-    }
-  }
-  if (count + n->n_results > MOST_VIEWS) return NULL;
-  for (int32_t i = 0; i < n->n_results; i++) {
-    if (n->results[i]->kind != TC_VALUE_TENSOR) return NULL;
-    fill_view(q, count + i, m->syms, &n->results[i]->type);
-  }
-  tc_op_args args;
-  tc_op_args_init(&args, TC_MOMENT_LOWER, m, n->graph, n->op, n->n_args, n->args, n->source);
-  fill_node(q, n, &args, count, n->n_results);
-  return cheapest(d, &q->node, preferred, out_cost);
-}
-
-bool tc_exec_call_supported(void *choice, const tc_node *n) {
-  const tc_call_choice *c = choice;
-  return library_for(c->device, n, false, NULL) != NULL;
-}
-
-// ---- Choosing ----
-// Libraries are not asked about what takes less than a start and a preparation of theirs could be worth.
-enum { ASK_NS = 50000 };
-
-static int64_t bytes_of(tc_sym_ctx *c, const tc_value *v) {
-  int64_t n = tc_dtype_size(v->type.dtype);
-  for (int32_t d = 0; d < v->type.rank; d++) n *= tc_sym_hint_or(c, v->type.sizes[d], 256);
-  return n;
-}
-
-// Nanoseconds of a kernel for the node, and of a trip of its result through memory; 0 where nothing is known. 16-bit
-// floats are computed in single precision, at its rate (measured for convolutions).
-static void kernel_cost(const tc_device *d, const tc_node *n, int64_t *out_kernel, int64_t *out_trip) {
-  tc_module *m = n->graph->module;
-  const tc_device_props *p = &d->props;
-  *out_kernel = *out_trip = 0;
-  if (!p->flops_per_ns || !p->bytes_per_ns || n->results[0]->kind != TC_VALUE_TENSOR) return;
-  int64_t flops = tc_sym_hint_or(m->syms, tc_plan_node_flops(m->arena, m->syms, n), 0), bytes = 0;
-  for (int32_t i = 0; i < n->n_args; i++)
-    if (n->args[i].kind == TC_AK_TENSOR && n->args[i].value->kind == TC_VALUE_TENSOR)
-      bytes += bytes_of(m->syms, n->args[i].value);
-  int64_t result = bytes_of(m->syms, n->results[0]), rate = p->flops_per_ns;
-  tc_dtype t = n->results[0]->type.dtype;
-  int64_t compute = flops / rate * (t == TC_F64 ? 2 : 1);
-  int64_t traffic = (bytes + result) / p->bytes_per_ns;
-  *out_kernel = flops ? (compute > traffic ? compute : traffic) : 0;
-  *out_trip = 2 * result / p->bytes_per_ns;
-}
-
-bool tc_exec_call_preferred(void *choice, const tc_node *n) {
-  const tc_call_choice *c = choice;
-  tc_device *d = c->device;
-  int64_t call = 0, kernel, trip;
-  bool any = false, always = c->policy == TC_CALLS_ALWAYS;
-  if (n->n_results < 1) return false; // a condition on data, say
-  for (int32_t i = 0; i < d->n_calls; i++) any |= d->calls[i].table->preferred != 0;
-  kernel_cost(d, n, &kernel, &trip);
-  const tc_device_calls *best = any ? library_for(d, n, true, &call) : NULL;
-  if (!best && d->n_calls && (always || kernel >= ASK_NS)) best = library_for(d, n, false, &call);
-  if (!best) return false;
-  bool fuses = n->results[0]->n_uses == 1; // estimates are good to about a fifth
-  bool take = always || best->table->preferred || call + (fuses ? trip : 0) < kernel - kernel / 5;
-  if (c->notes) {
-    const char *why = always ? "calls = always" : best->table->preferred ? "it is preferred" : "by the estimates";
-    tc_sb_printf(c->notes, "%%" TC_SV_FMT " = " TC_SV_FMT ": %s (%s): " TC_SV_FMT " %.1f us%s, a kernel %.1f us\n",
-                 TC_SV_ARG(n->results[0]->name), TC_SV_ARG(n->op->full_name), take ? "a call" : "a kernel", why,
-                 TC_SV_ARG(best->table->name), (double)call / 1e3,
-                 fuses ? " and a trip through memory for what could be fused" : "", (double)kernel / 1e3);
-  }
-  return take;
-}
-
 // ---- Creation ----
 tc_status exec_call_create(tc_exec *e, exec_op *x) {
   const tc_plan_op *op = x->op;
   if (!op->call) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the call @" TC_SV_FMT " has no op", TC_SV_ARG(op->name));
   const tc_node *n = op->call->node;
-  if (op->n_args > MOST_VIEWS || !op->views)
+  if (op->n_args > EXEC_MOST_VIEWS || !op->views)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "a call with %d tensors", op->n_args);
   exec_call *c = TC_NEW(e->arena, exec_call);
   pthread_mutex_init(&c->lock, NULL);
   x->call = c;
-  question *q = TC_NEW(e->arena, question);
+  exec_question *q = TC_NEW(e->arena, exec_question);
   c->shapes = TC_NEW_ARRAY(e->arena, exec_shape, op->n_args);
   for (int32_t k = 0; k < op->n_args; k++) {
     const tc_tensor_type *t = &op->views[k];
-    fill_view(q, k, e->plan->syms, t);
+    exec_fill_view(q, k, e->plan->syms, t);
     exec_shape *s = &c->shapes[k];
     s->sizes = TC_NEW_ARRAY(e->arena, exec_number, t->rank);
     s->strides = TC_NEW_ARRAY(e->arena, exec_number, t->rank);
@@ -163,8 +70,8 @@ tc_status exec_call_create(tc_exec *e, exec_op *x) {
   }
   c->args = TC_NEW(e->arena, tc_op_args);
   tc_op_args_init(c->args, TC_MOMENT_LOWER, e->plan->module, n->graph, n->op, n->n_args, n->args, n->source);
-  fill_node(q, n, c->args, op->n_operands, op->n_args - op->n_operands);
-  const tc_device_calls *best = cheapest(e->d, &q->node, false, NULL);
+  exec_fill_node(q, n, c->args, op->n_operands, op->n_args - op->n_operands);
+  const tc_device_calls *best = exec_cheapest(e->d, &q->node, false, NULL);
   if (!best)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "no library does " TC_SV_FMT " for these layouts\n  at " TC_SV_FMT,
                     TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->source));
@@ -190,8 +97,8 @@ void exec_call_destroy(tc_exec *e, exec_op *x) {
 
 // ---- Runs ----
 typedef struct call_run {
-  tc_view views[MOST_VIEWS];
-  int64_t key[MOST_VIEWS * 2 * TC_MAX_RANK];
+  tc_view views[EXEC_MOST_VIEWS];
+  int64_t key[EXEC_MOST_VIEWS * 2 * TC_MAX_RANK];
 } call_run;
 
 static tc_status fill_run(run_state *r, const exec_op *x, call_run *q) {

@@ -1,5 +1,5 @@
 // Shared by the files of executables: exec.c (creation), exec_inputs.c (symbols, checks), exec_run.c (runs),
-// exec_calls.c (libraries), exec_control.c (regions).
+// exec_calls.c (libraries), exec_choice.c (kernels or libraries), exec_control.c (regions).
 #ifndef TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 #define TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 
@@ -131,7 +131,18 @@ tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out)
 // exec_inputs.c
 void exec_find_sources(tc_exec *e);
 tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols);
-// exec_calls.c
+// exec_calls.c: what libraries are asked about a node
+enum { EXEC_MOST_VIEWS = 32 };
+typedef struct exec_question {
+  tc_view views[EXEC_MOST_VIEWS];
+  int64_t numbers[EXEC_MOST_VIEWS][2][TC_MAX_RANK];
+  tc_call_node node;
+} exec_question;
+void exec_fill_view(exec_question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_type *t);
+void exec_fill_node(exec_question *q, const tc_node *n, const tc_op_args *args, int32_t n_operands, int32_t n_results);
+// The cheapest library for the node and its estimate in nanoseconds (out_cost may be NULL), or NULL; of those that want
+// to be preferred to lowerings, or of all.
+const tc_device_calls *exec_cheapest(tc_device *d, const tc_call_node *n, bool preferred, int64_t *out_cost);
 tc_status exec_call_create(tc_exec *e, exec_op *x);
 void exec_call_destroy(tc_exec *e, exec_op *x);
 tc_status exec_call_run(run_state *r, exec_op *x);

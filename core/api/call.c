@@ -35,7 +35,7 @@ static int32_t run(tc_context *c, const char *here, const tc_op *op, int32_t n_a
                    int32_t capacity, tc_tensor **results, int32_t *n_results) {
   tc_tensor *made;
   int32_t n, code = TC_STATUS_OK;
-  tc_status s = tc_eager_run(c->eager, op, n_args, args, 0, &made, &n);
+  tc_status s = tc_eager_run(c->eager, op, n_args, args, &made, &n);
   if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
   if (n > capacity || (!n_results && n != capacity)) code = too_many(op, n, capacity);
   for (int32_t i = 0; i < n; i++) {

@@ -193,6 +193,8 @@ int32_t tc_open(const char *const *settings, int32_t n_settings, tc_context **ou
   return api_fail(open_context(settings, n_settings, out));
 }
 
+void tc_manual_seed(tc_context *c, uint64_t seed) { tc_context_set_seed(c, seed); }
+
 void tc_close(tc_context *c) { tc_context_destroy(c); }
 
 typedef struct log_target {

@@ -355,7 +355,9 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
   }
   for (int32_t i = 0; i < x->n_captured; i++) all[k++] = *x->captured[i];
   tc_tensor *made = all + x->n_inputs;
-  tc_status s = tc_session_run(x->session, all, made, &(tc_session_run_options){.write_back = true});
+  tc_session_run_options o = {.write_back = true};
+  if (x->module->random_nodes) o.seed = tc_context_next_seed(f->context);
+  tc_status s = tc_session_run(x->session, all, made, &o);
   for (int32_t i = 0; i < f->n_outputs && s == TC_OK; i++) {
     outputs[i] = api_wrap(f->context, tc_tensor_ref(&made[x->outputs[i]]));
     if (!outputs[i]) s = tc_error_out_of_memory();

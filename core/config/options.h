@@ -79,6 +79,8 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(GUARDS_MAX, "guards.max_entries", INT, "8", 1, 65536, "", 0, "compiled entries of one function")                   \
   X(GUARDS_LIMIT, "guards.on_limit", CHOICE, "eager", 0, 0, "eager,error", 0, "what happens beyond them")              \
   X(EAGER_VARIANTS, "eager.max_variants", INT, "3", 1, 64, "", 1, "kernels of one op in eager mode, by facts")         \
+  X(EAGER_ENTRIES, "eager.max_entries", INT, "64", 1, 65536, "", 0,                                                    \
+    "compiled entries of one op; beyond them the one that was not used for longest goes")                              \
   X(MEMORY_LIMIT, "memory.limit", SIZE, "0", 0, INT64_MAX, "", 0, "bytes that a context may take; 0: all there are")   \
   /* caches */                                                                                                         \
   X(CACHE_ENABLED, "cache.enabled", BOOL, "true", 0, 0, "", 0, "keep compiled code on disk")                           \

@@ -4,11 +4,15 @@
 #include <string.h>
 
 typedef struct guard_dim {
-  int32_t symbol; // -1: the size is a constant
+  int32_t place;  // of the size's symbol; -1: the size is a constant
   int64_t size;   // of the constant
-  int64_t lo, hi, divisor;
   int64_t stride; // where the tensor is not dense
 } guard_dim;
+
+typedef struct guard_symbol {
+  const tc_sym *symbol;
+  int64_t lo, hi, divisor;
+} guard_symbol;
 
 typedef struct guard_tensor {
   tc_sv name;
@@ -26,8 +30,10 @@ typedef struct guard_condition {
 
 struct tc_guards {
   tc_sym_ctx *syms;
-  int32_t n, n_symbols;
+  int32_t n;
   guard_tensor *tensors;
+  TC_VEC(guard_symbol) symbols; // by place
+  TC_VEC(int32_t) places;       // by the symbol's number; -1: none
   TC_VEC(guard_condition) conditions;
 };
 
@@ -51,28 +57,33 @@ static bool find_order(const tc_tensor *t, int32_t *order) {
 
 typedef struct sized {
   int64_t size;
-  const tc_sym *symbol;
+  int32_t place;
 } sized;
 typedef struct making {
   tc_guards *g;
   TC_VEC(sized) seen;
 } making;
 
-// Only unmarked sizes share: a promised range belongs to one dimension.
-static const tc_sym *symbol_for(making *m, int64_t size, const tc_guard_mark *mark) {
-  tc_sym_ctx *c = m->g->syms;
+// The place of the symbol for a size. Only unmarked sizes share: a promised range belongs to one dimension.
+static int32_t place_for(making *m, int64_t size, const tc_guard_mark *mark) {
+  tc_guards *g = m->g;
+  tc_arena *arena = tc_sym_arena(g->syms);
   bool promised = mark->lo || mark->hi || mark->divisor > 1;
   for (int32_t i = 0; i < m->seen.count && !promised; i++) {
-    if (m->seen.data[i].size == size) return m->seen.data[i].symbol;
+    if (m->seen.data[i].size == size) return m->seen.data[i].place;
   }
-  const tc_sym *s = tc_sym_fresh(c, "s", TC_SYM_BACKED);
-  tc_sym_info *info = tc_sym_info_of(c, s);
-  info->lo = mark->lo > 2 ? mark->lo : 2;
-  info->hi = mark->hi ? mark->hi : TC_SYM_INF;
-  info->divisor = mark->divisor > 1 ? mark->divisor : 1;
-  info->hint = size;
-  if (!promised) tc_vec_push(tc_sym_arena(c), &m->seen, ((sized){size, s}));
-  return s;
+  guard_symbol q = {.symbol = tc_sym_fresh(g->syms, "s", TC_SYM_BACKED)};
+  q.lo = mark->lo > 2 ? mark->lo : 2;
+  q.hi = mark->hi ? mark->hi : TC_SYM_INF;
+  q.divisor = mark->divisor > 1 ? mark->divisor : 1;
+  tc_sym_info *info = tc_sym_info_of(g->syms, q.symbol);
+  info->lo = q.lo, info->hi = q.hi, info->divisor = q.divisor, info->hint = size;
+  int32_t place = g->symbols.count;
+  tc_vec_push(arena, &g->symbols, q);
+  while (g->places.count <= q.symbol->symbol) tc_vec_push(arena, &g->places, -1);
+  g->places.data[q.symbol->symbol] = place;
+  if (!promised) tc_vec_push(arena, &m->seen, ((sized){size, place}));
+  return place;
 }
 
 static bool fits_mark(int64_t size, const tc_guard_mark *m) {
@@ -93,12 +104,11 @@ static void make_tensor(making *m, int32_t i, const tc_tensor *t, const tc_guard
   for (int32_t d = 0; d < t->rank; d++) {
     const tc_guard_mark *mark = &how->marks[d];
     guard_dim *q = &g->dims[d];
-    *q = (guard_dim){.symbol = -1, .size = t->sizes[d], .stride = t->strides[d]};
+    *q = (guard_dim){.place = -1, .size = t->sizes[d], .stride = t->strides[d]};
     sizes[d] = tc_sym_int(c, t->sizes[d]);
     if (!mark->dynamic || !fits_mark(t->sizes[d], mark)) continue;
-    sizes[d] = symbol_for(m, t->sizes[d], mark);
-    const tc_sym_info *info = tc_sym_info_read(c, sizes[d]);
-    q->symbol = sizes[d]->symbol, q->lo = info->lo, q->hi = info->hi, q->divisor = info->divisor;
+    q->place = place_for(m, t->sizes[d], mark);
+    sizes[d] = m->g->symbols.data[q->place].symbol;
   }
   const tc_sym *running = tc_sym_int(c, 1);
   for (int32_t k = 0; k < t->rank; k++) {
@@ -134,32 +144,39 @@ tc_guards *tc_guards_create(tc_sym_ctx *syms, int32_t n, const tc_tensor *inputs
   return g;
 }
 
+bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out) {
+  return tc_sym_compile_places(tc_sym_arena(g->syms), e, g->places.count, g->places.data, out);
+}
+
 void tc_guards_seal(tc_guards *g, const tc_module *m) {
   tc_arena *arena = tc_sym_arena(g->syms);
   for (int32_t i = 0; i < m->requires_.count; i++) {
+    guard_condition q;
+    if (!tc_guards_compile(g, m->requires_.data[i], &q.code)) continue; // on data: the run's to check
     tc_sb sb = tc_sb_make(arena);
     tc_sym_print(&sb, m->requires_.data[i]);
-    tc_vec_push(arena, &g->conditions,
-                ((guard_condition){tc_sym_compile(arena, m->requires_.data[i]), tc_sb_view(&sb)}));
+    q.text = tc_sb_view(&sb);
+    tc_vec_push(arena, &g->conditions, q);
   }
-  g->n_symbols = tc_sym_symbol_count(g->syms);
 }
 
-int32_t tc_guards_symbol_count(const tc_guards *g) { return g->n_symbols; }
+int32_t tc_guards_symbol_count(const tc_guards *g) { return g->symbols.count; }
 
 // ---- checking ----
 static tc_guard_miss miss(int32_t kind, int32_t input, int32_t dim, int64_t expected, int64_t actual) {
   return (tc_guard_miss){kind, input, dim, expected, actual};
 }
 
-static tc_guard_miss check_size(const guard_dim *q, int32_t i, int32_t d, int64_t size, int64_t *symbols) {
-  if (q->symbol < 0) {
+static tc_guard_miss check_size(const tc_guards *g, const guard_dim *q, int32_t i, int32_t d, int64_t size,
+                                int64_t *symbols) {
+  if (q->place < 0) {
     if (size != q->size) return miss(TC_GUARD_SIZE, i, d, q->size, size);
     return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
   }
-  int64_t *bound = &symbols[q->symbol];
+  const guard_symbol *s = &g->symbols.data[q->place];
+  int64_t *bound = &symbols[q->place];
   if (*bound == INT64_MIN) {
-    if (size < q->lo || size > q->hi || size % q->divisor) return miss(TC_GUARD_RANGE, i, d, q->lo, size);
+    if (size < s->lo || size > s->hi || size % s->divisor) return miss(TC_GUARD_RANGE, i, d, s->lo, size);
     *bound = size;
   } else if (*bound != size) {
     return miss(TC_GUARD_SIZE, i, d, *bound, size);
@@ -184,7 +201,7 @@ static tc_guard_miss check_tensor(const tc_guards *g, int32_t i, const tc_tensor
   if (alias != q->alias) return miss(TC_GUARD_ALIAS, i, 0, q->alias, alias);
   bool empty = false;
   for (int32_t d = 0; d < t->rank; d++) {
-    tc_guard_miss m = check_size(&q->dims[d], i, d, t->sizes[d], symbols);
+    tc_guard_miss m = check_size(g, &q->dims[d], i, d, t->sizes[d], symbols);
     if (m.kind != TC_GUARD_HOLDS) return m;
     empty |= t->sizes[d] == 0;
   }
@@ -199,7 +216,7 @@ static tc_guard_miss check_tensor(const tc_guards *g, int32_t i, const tc_tensor
 }
 
 tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols) {
-  for (int32_t i = 0; i < g->n_symbols; i++) symbols[i] = INT64_MIN;
+  for (int32_t i = 0; i < g->symbols.count; i++) symbols[i] = INT64_MIN;
   for (int32_t i = 0; i < g->n; i++) {
     tc_guard_miss m = check_tensor(g, i, inputs, symbols);
     if (m.kind != TC_GUARD_HOLDS) return m;
@@ -247,7 +264,7 @@ void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) 
     tc_sb_printf(sb, "size mismatch at index %d. expected %lld, actual %lld", m->dim, expected, actual);
     break;
   case TC_GUARD_RANGE: {
-    const guard_dim *q = &t->dims[m->dim];
+    const guard_symbol *q = &g->symbols.data[t->dims[m->dim].place];
     tc_sb_printf(sb, "size at index %d lies outside what was compiled for: at least %lld", m->dim, (long long)q->lo);
     if (q->hi != TC_SYM_INF) tc_sb_printf(sb, ", at most %lld", (long long)q->hi);
     if (q->divisor > 1) tc_sb_printf(sb, ", a multiple of %lld", (long long)q->divisor);
@@ -259,8 +276,8 @@ void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) 
 }
 
 static void print_size(tc_sb *sb, const tc_guards *g, const guard_dim *q) {
-  if (q->symbol < 0) tc_sb_int(sb, q->size);
-  else tc_sb_put(sb, tc_sym_symbol_at(g->syms, q->symbol)->name);
+  if (q->place < 0) tc_sb_int(sb, q->size);
+  else tc_sb_put(sb, g->symbols.data[q->place].symbol->name);
 }
 
 void tc_guards_print(tc_sb *sb, const tc_guards *g) {
@@ -290,13 +307,11 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
     if (t->alias != i) tc_sb_printf(sb, ", shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[t->alias].name));
     tc_sb_printf(sb, "  # from the input\n");
   }
-  for (int32_t s = 0; s < g->n_symbols; s++) {
-    const tc_sym *x = tc_sym_symbol_at(g->syms, s);
-    const tc_sym_info *info = tc_sym_info_read(g->syms, x);
-    if (info->origin != TC_SYM_BACKED) continue;
-    tc_sb_printf(sb, TC_SV_FMT " >= %lld", TC_SV_ARG(x->name), (long long)info->lo);
-    if (info->hi != TC_SYM_INF) tc_sb_printf(sb, ", <= %lld", (long long)info->hi);
-    if (info->divisor > 1) tc_sb_printf(sb, ", a multiple of %lld", (long long)info->divisor);
+  for (int32_t i = 0; i < g->symbols.count; i++) {
+    const guard_symbol *q = &g->symbols.data[i];
+    tc_sb_printf(sb, TC_SV_FMT " >= %lld", TC_SV_ARG(q->symbol->name), (long long)q->lo);
+    if (q->hi != TC_SYM_INF) tc_sb_printf(sb, ", <= %lld", (long long)q->hi);
+    if (q->divisor > 1) tc_sb_printf(sb, ", a multiple of %lld", (long long)q->divisor);
     tc_sb_putz(sb, "  # from the sizes\n");
   }
   for (int32_t i = 0; i < g->conditions.count; i++)

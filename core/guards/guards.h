@@ -6,6 +6,10 @@
 // tensor is dense in some order of its dimensions, else they are constants; strides of dimensions of size 1 do not
 // matter. After the graph is built the conditions that it asked for (tc_module.requires_) are added.
 //
+// The values of the sizes' symbols, and of no others, have a place in the array that a check fills: a compilation makes
+// hundreds of loop variables in the same context. A condition on a symbol that no input binds (it comes from data) is
+// the run's to check, which knows it when the data is there.
+//
 // Checking is a straight walk without allocation. Immutable once sealed: any thread may check.
 #ifndef TC_CORE_GUARDS_GUARDS_H_
 #define TC_CORE_GUARDS_GUARDS_H_
@@ -32,7 +36,9 @@ tc_guards *tc_guards_create(tc_sym_ctx *syms, int32_t n, const tc_tensor *inputs
                             tc_tensor_type *types);
 // Adds what the module asks for. Once, when the graph is built.
 void tc_guards_seal(tc_guards *g, const tc_module *m);
-int32_t tc_guards_symbol_count(const tc_guards *g); // of the context when sealed
+int32_t tc_guards_symbol_count(const tc_guards *g); // that inputs bind
+// Code for e over the symbols that a check gives; false if e uses others. Needs an open guard.
+bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out);
 
 enum {
   TC_GUARD_HOLDS,
@@ -53,8 +59,8 @@ typedef struct tc_guard_miss {
   int64_t expected, actual;
 } tc_guard_miss;
 
-// kind HOLDS if all hold; symbols[tc_guards_symbol_count] then has the values of the sizes' symbols, INT64_MIN for
-// others. inputs[i] may have no storage. The number of inputs must be the one of the creation.
+// kind HOLDS if all hold; symbols[tc_guards_symbol_count] then has the values of the sizes' symbols, for
+// tc_guards_compile's code. inputs[i] may have no storage. The number of inputs must be the one of the creation.
 tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols);
 // "tensor 'x' size mismatch at index 0. expected 8, actual 16".
 void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m);

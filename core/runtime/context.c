@@ -75,6 +75,7 @@ tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger 
   c->config = config;
   c->logger = logger;
   c->executor = tc_executor_serial;
+  c->seed = (uint64_t)tc_config_int(config, TC_OPT_ID_SEED);
   tc_status s = tc_log_parse(tc_config_text(config, TC_OPT_ID_LOGS), &c->logger.mask);
   if (s == TC_OK) s = tc_arena_create(a, &c->arena);
   if (s == TC_OK) s = tc_arena_guard(c->arena, set_up, c);
@@ -95,6 +96,21 @@ void tc_context_destroy(tc_context *c) {
   tc_config_destroy(c->config);
   tc_arena_destroy(c->arena);
   tc_free(c->allocator, c);
+}
+
+// The finaliser of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators; 2014): neighbours in
+// the row of seeds have nothing in common.
+uint64_t tc_context_next_seed(tc_context *c) {
+  uint64_t n = __atomic_add_fetch(&c->n_seeds, 1, __ATOMIC_RELAXED);
+  uint64_t z = __atomic_load_n(&c->seed, __ATOMIC_RELAXED) + n * 0x9e3779b97f4a7c15u;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+void tc_context_set_seed(tc_context *c, uint64_t seed) {
+  __atomic_store_n(&c->seed, seed, __ATOMIC_RELAXED);
+  __atomic_store_n(&c->n_seeds, 0, __ATOMIC_RELAXED);
 }
 
 tc_device_options tc_context_device_options(const tc_context *c) {

@@ -1,8 +1,8 @@
 // Ops one at a time, without a graph around them: each is compiled on first use and found again by its op, the values
 // of its arguments that are no tensors, and guards on the tensors. Sizes are symbols (0 and 1 apart), so that a second
-// shape compiles nothing; views are made without a kernel.
+// shape compiles nothing; views are made without a kernel. The number of entries of an op is bounded.
 //
-// Thread-safe: lookups share a lock, a compilation holds it for none but its own op.
+// Thread-safe: lookups share a lock; compilations wait for each other, and for nobody who only looks up.
 #ifndef TC_CORE_RUNTIME_EAGER_H_
 #define TC_CORE_RUNTIME_EAGER_H_
 
@@ -17,9 +17,9 @@ void tc_eager_destroy(tc_eager *e);                                    // NULL i
 
 // Runs an op; arguments in schema order, missing trailing ones are defaults. An op that writes stores into its
 // operand's memory and gives a reference to it. *out (from the context's allocator, tc_free it) has *out_n new tensors;
-// absent results have no storage. `seed` is for random ops.
+// absent results have no storage. A random op draws the context's next seed.
 TC_NODISCARD tc_status tc_eager_run(tc_eager *e, const tc_op *op, int32_t n_args, const tc_argument *args,
-                                    uint64_t seed, tc_tensor **out, int32_t *out_n);
+                                    tc_tensor **out, int32_t *out_n);
 
 typedef struct tc_eager_stats {
   int64_t calls, compiles;

@@ -166,6 +166,9 @@ typedef struct compiler {
   tc_map *uses;  // node → number of parents seen (DAG), for nodes with kids
   tc_map *temps; // node → temporary
   int32_t depth, deepest, n_temps;
+  int32_t n_places; // places given for symbols; -1: each has its number
+  const int32_t *places;
+  bool missing; // a symbol has no place
 } compiler;
 
 static void count_uses(compiler *k, const tc_sym *e) {
@@ -190,7 +193,9 @@ static void compile(compiler *k, const tc_sym *e) {
     return;
   }
   if (e->kind == TC_SYM_SYMBOL) {
-    emit(k, OP_SYMBOL, e->symbol, 1);
+    int32_t place = k->n_places < 0 ? e->symbol : e->symbol < k->n_places ? k->places[e->symbol] : -1;
+    k->missing |= place < 0;
+    emit(k, OP_SYMBOL, place < 0 ? 0 : place, 1);
     return;
   }
   tc_map_entry *temp = tc_map_find_ptr(k->temps, e);
@@ -217,13 +222,23 @@ static void compile(compiler *k, const tc_sym *e) {
   }
 }
 
+static tc_sym_code finish_code(compiler *k, const tc_sym *e) {
+  k->uses = tc_map_create(k->arena), k->temps = tc_map_create(k->arena);
+  tc_vec_push(k->arena, &k->code, 0);
+  count_uses(k, e);
+  compile(k, e);
+  k->code.data[0] = (int64_t)((uint64_t)k->deepest | (uint64_t)k->n_temps << 32);
+  return (tc_sym_code){k->code.count, k->code.data};
+}
+
 tc_sym_code tc_sym_compile(tc_arena *arena, const tc_sym *e) {
-  compiler k = {.arena = arena, .uses = tc_map_create(arena), .temps = tc_map_create(arena)};
-  tc_vec_push(arena, &k.code, 0);
-  count_uses(&k, e);
-  compile(&k, e);
-  k.code.data[0] = (int64_t)((uint64_t)k.deepest | (uint64_t)k.n_temps << 32);
-  return (tc_sym_code){k.code.count, k.code.data};
+  return finish_code(&(compiler){.arena = arena, .n_places = -1}, e);
+}
+
+bool tc_sym_compile_places(tc_arena *arena, const tc_sym *e, int32_t n, const int32_t *places, tc_sym_code *out) {
+  compiler k = {.arena = arena, .n_places = n, .places = places};
+  *out = finish_code(&k, e);
+  return !k.missing;
 }
 
 static int32_t op_of(int64_t word) { return (int32_t)(word & 0xff); }

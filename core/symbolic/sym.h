@@ -131,6 +131,9 @@ typedef struct tc_sym_code {
   const int64_t *code;
 } tc_sym_code;
 tc_sym_code tc_sym_compile(tc_arena *arena, const tc_sym *e);
+// The same for values in other places than the symbols' numbers: symbol i lies at places[i], -1: nowhere. False if the
+// expression uses a symbol that lies nowhere or has a number from n on; the code is then not to be run.
+bool tc_sym_compile_places(tc_arena *arena, const tc_sym *e, int32_t n, const int32_t *places, tc_sym_code *out);
 TC_NODISCARD tc_status tc_sym_run(tc_sym_code code, const int64_t *values, int64_t *out);
 
 // Code from a file, before it is run: DATA_LOSS if it is not well-formed or uses more than n_values symbols.

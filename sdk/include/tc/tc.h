@@ -39,6 +39,9 @@ const char *tc_version(void); // of the library that is loaded: "MAJOR.MINOR.PAT
 // environment. *out is set only on success; tc_close it when nothing made by it is in use.
 int32_t tc_open(const char *const *settings, int32_t n_settings, tc_context **out);
 void tc_close(tc_context *c); // NULL is ignored
+// Random ops draw different numbers in every call. After this they draw the same ones in the same order again, on every
+// backend. A context begins with the option `seed`. Calls of other threads draw from the same row.
+void tc_manual_seed(tc_context *c, uint64_t seed);
 // Log artifacts such as "guards,recompiles"; lines go to `write` (NULL: standard error). Not while others use the
 // context.
 int32_t tc_set_logs(tc_context *c, const char *artifacts, void (*write)(void *self, const char *artifact, tc_sv text),

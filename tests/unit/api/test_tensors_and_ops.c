@@ -1,6 +1,7 @@
 // The embedder's API: handles, scopes, errors, DLPack, ops one at a time, on the references and on a device.
 #include <pthread.h>
 
+#include "core/runtime/eager.h"
 #include "tests/unit/unit.h"
 
 #include "tc/ops.h"
@@ -110,6 +111,78 @@ static void sizes_do_not_compile_again(void **state) {
       for (int64_t i = 0; i < n * (n + 1); i++) assert_true(((float *)tc_data_of(y))[i] == 0);
       tc_scope_close(s);
     }
+  }
+}
+
+static int64_t compiles(tc_context *c) { return tc_eager_stats_of(c->eager).compiles; }
+
+// Ops whose compilation makes many loop variables: these have no part in the guards. No two sizes are equal by chance.
+static void large_ops_compile_once(void **state) {
+  (void)state;
+  FOR_BACKENDS(c) {
+    for (int64_t n = 5; n < 9; n++) {
+      tc_scope *s = tc_scope_open();
+      tc_tensor *x = range(c, 4, (int64_t[]){n, 3, 6 + n, 7 + n}, 0);
+      tc_tensor *w = range(c, 4, (int64_t[]){4, 3, 3, 3}, 0);
+      int64_t one[] = {1, 1}, zero[] = {0, 0};
+      tc_tensor *y = tc_aten_convolution(x, w, NULL, one, 2, one, 2, one, 2, 0, zero, 2, 1);
+      if (!y) fail_msg("%s", tc_last_error());
+      assert_int_equal(tc_size_of(y, 2), 6 + n);
+      tc_tensor *q = range(c, 4, (int64_t[]){n, 2, n + 3, 16}, -1);
+      tc_tensor *a = tc_aten_scaled_dot_product_attention(q, q, q, NULL, 0, 0, NULL, 0);
+      if (!a) fail_msg("%s", tc_last_error());
+      tc_tensor *l = tc_aten_layer_norm(a, (int64_t[]){16}, 1, NULL, NULL, 1e-5, 0);
+      if (!l) fail_msg("%s", tc_last_error());
+      tc_scope_close(s);
+    }
+    if (compiles(c) != 3) fail_msg("%d compilations for 3 ops", (int)compiles(c));
+  }
+}
+
+// What differs in a value that is no tensor is compiled again, but only so much is kept; what goes may be in use.
+static void entries_of_an_op_are_bounded(void **state) {
+  (void)state;
+  const char *settings[] = {"backend=ref", "cache.enabled=false", "eager.max_entries=4"};
+  tc_context *c;
+  if (tc_open(settings, 3, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  tc_scope *s = tc_scope_open();
+  tc_tensor *x = range(c, 2, (int64_t[]){3, 12}, 0);
+  for (int round = 0; round < 2; round++)
+    for (int64_t k = 1; k < 7; k++) assert_int_equal(tc_numel_of(tc_aten_unfold(x, 1, k, k)) > 0, 1);
+  int64_t before = compiles(c);
+  if (before != 12) fail_msg("%d compilations of 12", (int)before);
+  assert_non_null(tc_aten_unfold(x, 1, 6, 6)); // the last ones are there
+  assert_non_null(tc_aten_unfold(x, 1, 3, 3));
+  assert_int_equal(compiles(c), before);
+  assert_non_null(tc_aten_unfold(x, 1, 2, 2)); // drives out 4, which was not used for longest
+  assert_int_equal(compiles(c), before + 1);
+  assert_non_null(tc_aten_unfold(x, 1, 3, 3));
+  assert_int_equal(compiles(c), before + 1);
+  tc_scope_close(s);
+  tc_close(c);
+}
+
+static tc_tensor *drawn(tc_tensor *like) { return tc_aten_rand_like(like, TC_DTYPE_NONE, NULL, -1); }
+
+static void random_calls_differ(void **state) {
+  (void)state;
+  FOR_BACKENDS(c) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = range(c, 1, (int64_t[]){64}, 0);
+    size_t bytes = 64 * sizeof(float);
+    tc_tensor *a = drawn(x), *b = drawn(x);
+    if (!a || !b) fail_msg("%s", tc_last_error());
+    assert_memory_not_equal(tc_data_of(a), tc_data_of(b), bytes);
+    tc_manual_seed(c, 17);
+    tc_tensor *first = drawn(x), *second = drawn(x);
+    tc_manual_seed(c, 17);
+    (void)tc_aten_relu(x); // draws nothing
+    assert_memory_equal(tc_data_of(drawn(x)), tc_data_of(first), bytes);
+    assert_memory_equal(tc_data_of(drawn(x)), tc_data_of(second), bytes);
+    tc_manual_seed(c, 18);
+    assert_memory_not_equal(tc_data_of(drawn(x)), tc_data_of(first), bytes);
+    assert_int_equal(compiles(c), 2); // of rand_like and relu
+    tc_scope_close(s);
   }
 }
 
@@ -240,6 +313,9 @@ int main(void) {
       cmocka_unit_test(ops_in_place_write),
       cmocka_unit_test(several_results),
       cmocka_unit_test(sizes_do_not_compile_again),
+      cmocka_unit_test(large_ops_compile_once),
+      cmocka_unit_test(entries_of_an_op_are_bounded),
+      cmocka_unit_test(random_calls_differ),
       cmocka_unit_test(errors_are_kept_and_passed_on),
       cmocka_unit_test(borrowed_memory_and_dlpack),
       cmocka_unit_test(scopes_release),

@@ -1,0 +1,213 @@
+// Entries of the cache of single ops: a graph of one node behind guards, compiled, or for views the expressions of the
+// results' sizes and strides.
+#include <string.h>
+
+#include "core/runtime/eager_internal.h"
+
+// ---- arguments of graphs ----
+static tc_status list_too_long(const tc_argument *a) {
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "a list of %d elements", a->n);
+}
+
+tc_status tc_argument_to_arg(tc_module *m, const tc_argument *a, const tc_schema_arg *schema, tc_arg *out) {
+  *out = tc_arg_none();
+  if (a->n < 0 || a->n > 1 << 20) return list_too_long(a);
+  switch (a->kind) {
+  case TC_ARGUMENT_NONE:
+  case TC_ARGUMENT_TENSOR:
+  case TC_ARGUMENT_TENSORS: return TC_OK;
+  case TC_ARGUMENT_INT: *out = tc_arg_sym(tc_sym_int(m->syms, a->v.integer)); return TC_OK;
+  case TC_ARGUMENT_INTS: {
+    const tc_sym **e = TC_NEW_ARRAY(m->arena, const tc_sym *, a->n + 1);
+    for (int32_t i = 0; i < a->n; i++) e[i] = tc_sym_int(m->syms, a->v.integers[i]);
+    *out = tc_arg_syms(e, a->n);
+    return TC_OK;
+  }
+  case TC_ARGUMENT_REAL: *out = tc_arg_float(a->v.parts[0]); return TC_OK;
+  case TC_ARGUMENT_COMPLEX: *out = tc_arg_complex(a->v.parts[0], a->v.parts[1]); return TC_OK;
+  case TC_ARGUMENT_REALS:
+    *out = tc_arg_floats(tc_arena_copy(m->arena, a->v.reals, (size_t)a->n * sizeof(double)), a->n);
+    return TC_OK;
+  case TC_ARGUMENT_BOOL: *out = tc_arg_bool(a->v.integer != 0); return TC_OK;
+  case TC_ARGUMENT_BOOLS:
+    *out = (tc_arg){.kind = TC_AK_BOOLS, .n = a->n, .bools = tc_arena_copy(m->arena, a->v.bools, (size_t)a->n)};
+    return TC_OK;
+  case TC_ARGUMENT_TEXT: *out = tc_arg_string(tc_sv_copy(m->arena, tc_sv_of(a->v.text))); return TC_OK;
+  case TC_ARGUMENT_DTYPE:
+    if (a->v.integer != TC_DTYPE_NONE) *out = tc_arg_dtype((tc_dtype)a->v.integer);
+    return TC_OK;
+  case TC_ARGUMENT_MEMORY_FORMAT: *out = (tc_arg){.kind = TC_AK_MEMORY_FORMAT, .integer = a->v.integer}; return TC_OK;
+  default:
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "argument '" TC_SV_FMT "' is of no known kind (%d)",
+                    TC_SV_ARG(schema->name), a->kind);
+  }
+}
+
+// ---- building entries ----
+typedef struct building {
+  const eager_call *call;
+  bool dynamic;
+  eager_entry *x;
+} building;
+
+static tc_status make_inputs(building *b, tc_graph *g, tc_value **values) {
+  tc_module *m = b->x->module;
+  tc_guard_input *how = TC_NEW_ARRAY(m->arena, tc_guard_input, b->call->n_tensors);
+  tc_tensor_type *types = TC_NEW_ARRAY(m->arena, tc_tensor_type, b->call->n_tensors);
+  for (int32_t i = 0; i < b->call->n_tensors; i++) {
+    for (int32_t d = 0; d < TC_MAX_RANK; d++) how[i].marks[d].dynamic = b->dynamic;
+    if (b->call->tensors[i].storage && b->call->tensors[i].neg)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, "an operand with the negative bit");
+  }
+  b->x->guards = tc_guards_create(m->syms, b->call->n_tensors, b->call->tensors, how, types);
+  for (int32_t i = 0; i < b->call->n_tensors; i++) {
+    if (!b->call->tensors[i].storage) continue;
+    tc_sv name = tc_sv_printf(m->arena, "x%d", i);
+    values[i] = tc_graph_add_input(g, TC_IN_USER, name, name, &types[i]);
+  }
+  return TC_OK;
+}
+
+static tc_status make_node(building *b, tc_graph *g, tc_value **values, tc_node **out) {
+  tc_module *m = b->x->module;
+  const tc_schema *schema = &b->call->op->schema;
+  tc_arg *args = TC_NEW_ARRAY(m->arena, tc_arg, b->call->n_args + 1);
+  int32_t flat = 0;
+  for (int32_t i = 0; i < b->call->n_args; i++) {
+    const tc_argument *a = &b->call->args[i];
+    TC_TRY(tc_argument_to_arg(m, a, &schema->args[i], &args[i]));
+    if (a->kind == TC_ARGUMENT_TENSOR) {
+      if (values[flat]) args[i] = tc_arg_tensor(values[flat]);
+      flat++;
+    } else if (a->kind == TC_ARGUMENT_TENSORS) {
+      args[i] = tc_arg_tensors(values + flat, a->n);
+      flat += a->n;
+    }
+  }
+  return tc_graph_add_node(g, NULL, b->call->op, b->call->n_args, args, TC_SV(""), TC_SV(""), out);
+}
+
+// The flat number of the tensor argument `arg` starts at.
+static int32_t flat_of(const building *b, int32_t arg) {
+  int32_t flat = 0;
+  for (int32_t i = 0; i < arg; i++) {
+    if (b->call->args[i].kind == TC_ARGUMENT_TENSOR) flat++;
+    else if (b->call->args[i].kind == TC_ARGUMENT_TENSORS) flat += b->call->args[i].n;
+  }
+  return flat;
+}
+
+static bool all_views(const tc_node *n) {
+  for (int32_t i = 0; i < n->n_results; i++) {
+    if (n->results[i]->kind != TC_VALUE_TENSOR || n->results[i]->view_arg < 0) return false;
+    if (n->args[n->results[i]->view_arg].kind != TC_AK_TENSOR) return false;
+  }
+  return n->n_results > 0;
+}
+
+// The code of a result's size or stride, over the symbols of the guards.
+static tc_status size_code(building *b, const tc_sym *e, tc_sym_code *out) {
+  if (tc_guards_compile(b->x->guards, e, out)) return TC_OK;
+  return tc_error(TC_STATUS_UNIMPLEMENTED, "the sizes of a view depend on data");
+}
+
+static tc_status make_views(building *b, const tc_node *n) {
+  tc_arena *arena = b->x->module->arena;
+  eager_view *views = TC_NEW_ARRAY(arena, eager_view, n->n_results);
+  for (int32_t i = 0; i < n->n_results; i++) {
+    const tc_tensor_type *t = &n->results[i]->type;
+    eager_view *v = &views[i];
+    v->operand = flat_of(b, n->results[i]->view_arg);
+    v->dtype = t->dtype, v->rank = t->rank, v->conj = t->conj != 0;
+    for (int32_t d = 0; d < t->rank; d++) {
+      TC_TRY(size_code(b, t->sizes[d], &v->sizes[d]));
+      TC_TRY(size_code(b, t->strides[d], &v->strides[d]));
+    }
+    TC_TRY(size_code(b, t->offset, &v->offset));
+  }
+  b->x->views = views;
+  return TC_OK;
+}
+
+// An op that writes: each result is the operand of its alias set.
+static bool find_written(building *b, int32_t n_results, int32_t *written) {
+  const tc_schema *s = &b->call->op->schema;
+  bool any = false;
+  for (int32_t i = 0; i < n_results; i++) {
+    written[i] = -1;
+    for (int32_t k = 0; i < s->n_returns && k < s->n_args && k < b->call->n_args; k++) {
+      if (!s->args[k].writes || s->args[k].alias == 0 || s->args[k].alias != s->returns[i].alias) continue;
+      written[i] = flat_of(b, k);
+      any = true;
+    }
+  }
+  return any;
+}
+
+static tc_status build_guarded(void *arg) {
+  building *b = arg;
+  eager_entry *x = b->x;
+  tc_module *m = x->module;
+  tc_graph *g = tc_graph_create(m, TC_SV("forward"));
+  tc_value **values = TC_NEW_ARRAY(m->arena, tc_value *, b->call->n_tensors + 1);
+  tc_node *n;
+  TC_TRY(make_inputs(b, g, values));
+  TC_TRY(make_node(b, g, values, &n));
+  x->n_results = n->n_results;
+  x->random = m->random_nodes > 0;
+  x->n_inputs = g->inputs.count;
+  int32_t *written = TC_NEW_ARRAY(m->arena, int32_t, n->n_results + 1);
+  int32_t *outputs = TC_NEW_ARRAY(m->arena, int32_t, n->n_results + 1);
+  bool writes = find_written(b, n->n_results, written);
+  x->written = written, x->outputs = outputs;
+  if (!writes && all_views(n)) {
+    TC_TRY(make_views(b, n));
+    tc_guards_seal(x->guards, m);
+    return TC_OK;
+  }
+  for (int32_t i = 0; i < n->n_results; i++) {
+    tc_value *v = n->results[i];
+    if (v->kind == TC_VALUE_SYM || v->kind == TC_VALUE_FLOAT || v->kind == TC_VALUE_BOOL)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " gives a number, not a tensor: read it with tc_item_*",
+                      TC_SV_ARG(b->call->op->full_name));
+    if (v->kind == TC_VALUE_TENSOR && written[i] < 0)
+      tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(m->arena, "%d", i));
+  }
+  tc_graph_sweep(g);
+  TC_TRY(tc_session_create(b->call->e->context, g, TC_STAGE_EXEC, &x->session));
+  // The passes may have put outputs for what is written before the user's.
+  x->n_graph_outputs = g->outputs.count;
+  int32_t next = 0;
+  for (int32_t i = 0; i < n->n_results; i++) {
+    outputs[i] = -1;
+    if (written[i] >= 0 || n->results[i]->kind != TC_VALUE_TENSOR) continue;
+    while (next < g->outputs.count && g->outputs.data[next].kind != TC_OUT_USER) next++;
+    outputs[i] = next++;
+  }
+  tc_guards_seal(x->guards, m);
+  return TC_OK;
+}
+
+tc_status eager_build(eager_call *call, bool dynamic, eager_entry **out) {
+  tc_context *c = call->e->context;
+  eager_entry *x = tc_alloc(c->allocator, sizeof *x);
+  if (!x) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for an op");
+  x->refs = 1;
+  building b = {.call = call, .x = x, .dynamic = dynamic};
+  tc_status s = tc_module_create(c->allocator, c->ops, &x->module);
+  if (s == TC_OK) s = tc_arena_guard(x->module->arena, build_guarded, &b);
+  if (s != TC_OK) {
+    eager_entry_unref(call->e, x);
+    return s;
+  }
+  __atomic_fetch_add(&call->e->compiles, 1, __ATOMIC_RELAXED);
+  *out = x;
+  return TC_OK;
+}
+
+void eager_entry_unref(tc_eager *e, eager_entry *x) {
+  if (!x || __atomic_sub_fetch(&x->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  tc_session_destroy(x->session);
+  if (x->module) tc_module_destroy(x->module);
+  tc_free(e->context->allocator, x);
+}

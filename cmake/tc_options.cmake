@@ -25,6 +25,8 @@ target_compile_definitions(tc_flags INTERFACE _GNU_SOURCE)
 target_compile_options(tc_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes -ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -fno-exceptions -fno-rtti>)
+# What is linked into a library and not reached from what it exports is left out.
+target_compile_options(tc_flags INTERFACE -ffunction-sections -fdata-sections)
 # gcc cannot see that an error skips the code behind it, and warns of values that only success sets. clang can.
 target_compile_options(tc_flags INTERFACE $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-maybe-uninitialized>)
 if(TC_WERROR)

@@ -1,12 +1,9 @@
-// Contexts.
+// Contexts, without what compiles (compiler.c).
 #include "core/runtime/context.h"
 
 #include <string.h>
 
 #include "core/base/fs.h"
-#include "core/kernel/templates/templates.h"
-#include "core/ops/ops.h"
-#include "core/runtime/eager.h"
 
 static tc_status find_cache(tc_context *c) {
   tc_sv dir = tc_config_text(c->config, TC_OPT_ID_CACHE_DIR);
@@ -21,8 +18,13 @@ static tc_status find_cache(tc_context *c) {
   return TC_OK;
 }
 
+typedef struct creation {
+  tc_context *c;
+  const tc_context_parts *parts;
+} creation;
 static tc_status set_up(void *arg) {
-  tc_context *c = arg;
+  const tc_context_parts *parts = ((creation *)arg)->parts;
+  tc_context *c = ((creation *)arg)->c;
   const tc_sv *folders;
   int32_t n_folders = tc_config_list(c->config, TC_OPT_ID_PLUGINS_PATH, &folders);
   TC_TRY(tc_executor_openmp((int32_t)tc_config_int(c->config, TC_OPT_ID_THREADS), &c->executor));
@@ -30,7 +32,7 @@ static tc_status set_up(void *arg) {
   tc_plugins_options po = {.allocator = c->allocator,
                            .executor = &c->executor,
                            .logger = &c->logger,
-                           .tables = tc_host_tables_core(),
+                           .tables = parts->tables,
                            .folders = folders,
                            .n_folders = n_folders};
   po.prefer = tc_config_text(c->config, TC_OPT_ID_PLUGINS_PREFER);
@@ -44,28 +46,12 @@ static tc_status set_up(void *arg) {
   tc_sv *names = TC_NEW_ARRAY(c->arena, tc_sv, n);
   for (int32_t i = 0; i < n; i++) names[i] = list[i].name;
   TC_TRY(tc_config_check_sections(c->config, names, n));
-  TC_TRY(tc_op_registry_create(c->arena, &c->ops));
-  TC_TRY(tc_ops_register_core(c->ops));
-  tc_templates_register_core(c->arena, &c->templates);
-  // Ops and templates of plugins that claim some in their manifests.
-  for (int32_t i = 0; i < n; i++) {
-    if (!(list[i].capabilities & (TC_CAP_OPS | TC_CAP_TEMPLATES)) || list[i].state == TC_PLUGIN_REFUSED) continue;
-    tc_plugin **loaded;
-    int32_t count;
-    TC_TRY(tc_plugins_find_all(c->plugins, c->arena, list[i].capabilities & TC_CAP_OPS ? TC_CAP_OPS : TC_CAP_TEMPLATES,
-                               TC_SV(""), &loaded, &count));
-    for (int32_t k = 0; k < count; k++) {
-      if (!tc_sv_eq(loaded[k]->name, list[i].name)) continue;
-      for (int32_t q = 0; q < loaded[k]->n_ops; q++)
-        TC_TRY(tc_op_register(c->ops, &loaded[k]->ops[q], loaded[k]->name));
-      for (int32_t q = 0; q < loaded[k]->n_templates; q++)
-        tc_template_register(c->arena, &c->templates, loaded[k]->templates[q]);
-    }
-  }
-  return TC_OK;
+  if (!parts->set_up) return tc_op_registry_create(c->arena, &c->ops);
+  return parts->set_up(c, n, list);
 }
 
-tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out) {
+tc_status tc_context_create_with(const tc_allocator *a, tc_config *config, tc_logger logger,
+                                 const tc_context_parts *parts, tc_context **out) {
   tc_context *c = tc_alloc(a, sizeof *c);
   if (!c) {
     tc_config_destroy(config);
@@ -76,9 +62,10 @@ tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger 
   c->logger = logger;
   c->executor = tc_executor_serial;
   c->seed = (uint64_t)tc_config_int(config, TC_OPT_ID_SEED);
+  c->close = parts->close;
   tc_status s = tc_log_parse(tc_config_text(config, TC_OPT_ID_LOGS), &c->logger.mask);
   if (s == TC_OK) s = tc_arena_create(a, &c->arena);
-  if (s == TC_OK) s = tc_arena_guard(c->arena, set_up, c);
+  if (s == TC_OK) s = tc_arena_guard(c->arena, set_up, &(creation){c, parts});
   if (s != TC_OK) {
     tc_context_destroy(c);
     return s;
@@ -89,7 +76,7 @@ tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger 
 
 void tc_context_destroy(tc_context *c) {
   if (!c) return;
-  tc_eager_destroy(c->eager);
+  if (c->close) c->close(c);
   tc_device_close(c->device);
   tc_plugins_destroy(c->plugins);
   tc_executor_destroy(&c->executor);

@@ -26,9 +26,20 @@ typedef struct tc_context {
   int32_t n_functions;    // compiled functions so far: their ids in logs; atomic
   uint64_t seed,
       n_seeds; // of random ops that an embedder runs: the option or tc_manual_seed, and how many drew; atomic
+  void (*close)(struct tc_context *c); // of its parts; NULL: nothing
 } tc_context;
 
+// What a context can do besides running what is compiled.
+typedef struct tc_context_parts {
+  tc_host_tables tables; // lent to plugins
+  // Ops and templates, also those of the plugins that were found; under the guard of the arena. NULL: there are none.
+  TC_NODISCARD tc_status (*set_up)(tc_context *c, int32_t n_plugins, const tc_plugin *plugins);
+  void (*close)(tc_context *c);
+} tc_context_parts;
 // Takes over the config, which must have been read and its mode applied. Log lines go to `logger.write`.
+TC_NODISCARD tc_status tc_context_create_with(const tc_allocator *a, tc_config *config, tc_logger logger,
+                                              const tc_context_parts *parts, tc_context **out);
+// The same with the whole compiler.
 TC_NODISCARD tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out);
 void tc_context_destroy(tc_context *c); // with its config; nothing made by it may be in use
 // Opens the backend that the config names ("auto": the best device plugin that finds a device). Not thread-safe.

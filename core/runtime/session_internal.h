@@ -1,5 +1,5 @@
-// Shared by the files of sessions: session.c (creation, state), segment.c (cutting a graph), session_run.c (steps),
-// session_control.c (control flow).
+// Shared by the files of sessions: session.c (state), session_compile.c (from a graph), segment.c (cutting a graph),
+// session_run.c (steps), session_control.c (control flow).
 #ifndef TC_CORE_RUNTIME_SESSION_INTERNAL_H_
 #define TC_CORE_RUNTIME_SESSION_INTERNAL_H_
 
@@ -41,6 +41,14 @@ struct tc_session {
   TC_VEC(const char *) fallbacks;
   pthread_mutex_t lock; // reference steps; state
 };
+
+// ---- session.c ----
+// A session of the graph whose steps `build` makes, under the guard of the module's arena. `text_only`: without steps,
+// to be looked at.
+tc_status session_create(tc_context *c, tc_graph *g, tc_status (*build)(tc_session *s, void *arg), void *arg,
+                         bool text_only, tc_session **out);
+void session_add_stats(tc_session *s, const tc_compiled *x);
+void session_free_steps(tc_session *s); // and what they add to the stats
 
 // ---- segment.c ----
 bool segment_reads(const tc_node *n); // a step READ: an integer out of a tensor

@@ -1,0 +1,34 @@
+// What makes a context one that compiles: the ops and templates of the core and of plugins, and all that plugins are
+// lent.
+#include "core/kernel/templates/templates.h"
+#include "core/ops/ops.h"
+#include "core/runtime/eager.h"
+
+static tc_status set_up(tc_context *c, int32_t n, const tc_plugin *list) {
+  TC_TRY(tc_op_registry_create(c->arena, &c->ops));
+  TC_TRY(tc_ops_register_core(c->ops));
+  tc_templates_register_core(c->arena, &c->templates);
+  // Ops and templates of plugins that claim some in their manifests.
+  for (int32_t i = 0; i < n; i++) {
+    if (!(list[i].capabilities & (TC_CAP_OPS | TC_CAP_TEMPLATES)) || list[i].state == TC_PLUGIN_REFUSED) continue;
+    tc_plugin **loaded;
+    int32_t count;
+    TC_TRY(tc_plugins_find_all(c->plugins, c->arena, list[i].capabilities & TC_CAP_OPS ? TC_CAP_OPS : TC_CAP_TEMPLATES,
+                               TC_SV(""), &loaded, &count));
+    for (int32_t k = 0; k < count; k++) {
+      if (!tc_sv_eq(loaded[k]->name, list[i].name)) continue;
+      for (int32_t q = 0; q < loaded[k]->n_ops; q++)
+        TC_TRY(tc_op_register(c->ops, &loaded[k]->ops[q], loaded[k]->name));
+      for (int32_t q = 0; q < loaded[k]->n_templates; q++)
+        tc_template_register(c->arena, &c->templates, loaded[k]->templates[q]);
+    }
+  }
+  return TC_OK;
+}
+
+static void close_eager(tc_context *c) { tc_eager_destroy(c->eager); }
+
+tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out) {
+  tc_context_parts parts = {.tables = tc_host_tables_core(), .set_up = set_up, .close = close_eager};
+  return tc_context_create_with(a, config, logger, &parts, out);
+}

@@ -1,0 +1,292 @@
+// Creating sessions: passes, the attempt to compile the graph whole, and the search for what must be left out.
+//
+// When a segment fails to compile its nodes are tried one by one; those that fail alone are left to the references, and
+// the graph is cut again. If all compile alone, every node becomes a segment of its own.
+#include <string.h>
+
+#include "core/ir/control.h"
+#include "core/passes/passes.h"
+#include "core/runtime/session.h"
+#include "core/runtime/session_internal.h"
+
+// ---- What can be compiled ----
+static bool dtype_fits(const tc_session *s, const tc_value *v) {
+  const tc_device *d = s->context->device;
+  if (!d || v->kind != TC_VALUE_TENSOR || !d->props.dtypes) return true;
+  return d->props.dtypes >> tc_dtype_real(v->type.dtype) & 1;
+}
+
+// Floats and truth values from data are tensors of no dimensions where a body, or a filling, reads them.
+static bool takes_numbers(const tc_node *n) {
+  static const char *const names[] = {"full", "full_like", "new_full", "scalar_tensor", "fill"};
+  bool fills = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) fills |= tc_sv_is(n->op->schema.name, names[i]);
+  return fills || (n->op->body.n_results && !n->op->def->lower);
+}
+
+static const char *node_reason(tc_session *s, const tc_node *n) {
+  const tc_op_def *def = n->op->def;
+  if (tc_op_control(n->op) != TC_CONTROL_NONE) return NULL; // a plan has steps for it, or the session cuts there
+  for (int32_t i = 0; i < n->n_args; i++) {
+    const tc_arg *a = &n->args[i];
+    if (a->kind == TC_AK_GRAPH) return "it has a region";
+    bool number = a->value && a->value->kind != TC_VALUE_TENSOR && a->kind != TC_AK_INT;
+    if (number && !takes_numbers(n)) return "a number that comes from data";
+    if (a->value && !dtype_fits(s, a->value)) return "the device lacks the dtype";
+  }
+  for (int32_t i = 0; i < n->n_results; i++) {
+    int32_t kind = n->results[i]->kind;
+    bool value = kind == TC_VALUE_FLOAT || kind == TC_VALUE_BOOL; // a tensor of no dimensions to kernels
+    if (kind != TC_VALUE_TENSOR && kind != TC_VALUE_NONE && !(value && def->lower)) return "its result is a number";
+    if (!dtype_fits(s, n->results[i])) return "the device lacks the dtype";
+  }
+  if (def->lower || n->op->body.n_results) return NULL;
+  tc_call_choice choice = tc_call_choice_of(s->context);
+  if (choice.policy != TC_CALLS_NEVER && tc_exec_call_supported(&choice, n)) return NULL;
+  return "it has no lowering";
+}
+
+static bool falls_back(const tc_session *s) {
+  return !tc_config_bool(s->context->config, TC_OPT_ID_STRICT) &&
+         tc_sv_is(tc_config_text(s->context->config, TC_OPT_ID_FALLBACK), "ref");
+}
+
+// Leaves a node to the references, or refuses to.
+static tc_status give_up(tc_session *s, const tc_node *n, const char *reason) {
+  tc_sv text = tc_sv_printf(s->arena, TC_SV_FMT " (%%" TC_SV_FMT "): %s", TC_SV_ARG(n->op->full_name),
+                            TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), reason);
+  if (!falls_back(s))
+    return tc_error(TC_STATUS_UNIMPLEMENTED,
+                    "backend '" TC_SV_FMT "' cannot do " TC_SV_FMT ", and a fallback is not allowed%s" TC_SV_FMT,
+                    TC_SV_ARG(s->context->backend), TC_SV_ARG(text), n->source.size ? "\n  at " : "",
+                    TC_SV_ARG(n->source));
+  bool can = n->op->def->ref || n->op->def->scalar_ref || tc_op_can_expand(n->op);
+  if (!can)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "no backend does " TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(text),
+                    n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));
+  tc_vec_push(s->arena, &s->fallbacks, text.data);
+  tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "left to the references, with copies: " TC_SV_FMT, TC_SV_ARG(text));
+  return TC_OK;
+}
+
+// ---- Compiling ----
+// Compiles what there is; what fails is tried again without fusion, which asks less of the code behind it.
+static tc_status compile_from(tc_session *s, const tc_compiled *from, int32_t last, tc_compiled *out) {
+  *out = *from;
+  tc_status first = tc_compile_lowered(s->context, last, true, out);
+  if (first == TC_OK || tc_status_code(first) == TC_STATUS_OUT_OF_MEMORY || last < TC_STAGE_SCHEDULE) return first;
+  if (!s->context->device || !tc_config_bool(s->context->config, TC_OPT_ID_FUSE) || from->schedule || from->plan)
+    return first;
+  *out = *from;
+  tc_status second = tc_compile_lowered(s->context, last, false, out);
+  if (second == TC_OK) {
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled without fusion: %s", tc_status_text(first));
+    tc_status_free(first);
+    return TC_OK;
+  }
+  tc_status_free(second);
+  return first;
+}
+
+static tc_status compile_graph(tc_session *s, tc_graph *g, int32_t last, tc_compiled *out) {
+  return compile_from(s, &(tc_compiled){.graph = g}, last, out);
+}
+
+// Marks what cannot be compiled alone. *found: some node.
+static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *found) {
+  *found = false;
+  for (tc_node *n = s->graph->first; n; n = n->next) {
+    session_step alone = {0};
+    tc_compiled x = {0};
+    if (bad[n->id]) continue;
+    segment_extract(s, 1, &n, false, &alone);
+    x.graph = alone.graph;
+    tc_status status = tc_compile_lowered(s->context, TC_STAGE_PLAN, true, &x);
+    if (status == TC_OK) continue;
+    bool no_memory = tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY;
+    if (!no_memory) {
+      tc_sv reason, rest = tc_sv_cut(tc_sv_of(tc_status_text(status)), '\n', &reason);
+      (void)rest;
+      const char *text = tc_sv_z(s->arena, reason);
+      tc_status_free(status);
+      status = give_up(s, n, text);
+    }
+    if (status != TC_OK) {
+      tc_status_free(why);
+      return status;
+    }
+    bad[n->id] = *found = true;
+  }
+  if (!*found && s->apart) return why;
+  if (!*found) { // each compiles alone, but not together
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled node by node: %s", tc_status_text(why));
+    s->apart = *found = true;
+  }
+  tc_status_free(why);
+  return TC_OK;
+}
+
+static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, bool *bad) {
+  *out_again = false;
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    session_step *step = &s->steps[i];
+    if (step->kind != STEP_EXEC) continue;
+    tc_status status = compile_graph(s, step->graph, last, &step->compiled);
+    if (status == TC_OK) {
+      session_add_stats(s, &step->compiled);
+      continue;
+    }
+    if (tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY || !falls_back(s)) return status;
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "a segment does not compile, its parts are tried: %s",
+           tc_status_text(status));
+    return find_culprits(s, bad, status, out_again);
+  }
+  return TC_OK;
+}
+
+static tc_status compile_regions(tc_session *s, int32_t last) {
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    session_step *step = &s->steps[i];
+    if (step->kind != STEP_CONTROL) continue;
+    s->stats.controls++;
+    TC_TRY(tc_control_read(s->arena, step->node->op, step->node->n_args, step->node->args, &step->control));
+    for (int32_t k = 0; k < step->control.n_regions; k++)
+      TC_TRY(tc_session_create(s->context, step->control.regions[k], last, &step->regions[k]));
+  }
+  return TC_OK;
+}
+
+// One step that is the graph itself.
+static tc_status try_whole(tc_session *s, int32_t last) {
+  s->steps = TC_NEW(s->arena, session_step);
+  s->n_steps = 1;
+  s->whole = true;
+  session_step *step = s->steps;
+  step->kind = s->context->is_ref ? STEP_REF : STEP_EXEC;
+  step->graph = s->graph;
+  if (step->kind == STEP_REF) return TC_OK;
+  TC_TRY(compile_graph(s, s->graph, last, &step->compiled));
+  session_add_stats(s, &step->compiled);
+  return TC_OK;
+}
+
+// Nodes that cannot be in a compiled segment; `cut`: nodes with regions are none of it, too.
+static tc_status find_bad(tc_session *s, bool cut, bool *bad, bool *any) {
+  *any = false;
+  for (tc_node *n = s->graph->first; n; n = n->next) {
+    bool read = !s->context->is_ref && segment_reads(n);
+    const char *reason = s->context->is_ref || read ? NULL : node_reason(s, n);
+    if (reason) TC_TRY(give_up(s, n, reason));
+    bad[n->id] = reason || read || (cut && tc_op_control(n->op) != TC_CONTROL_NONE);
+    *any |= bad[n->id];
+  }
+  return TC_OK;
+}
+
+static tc_status compile_cut(tc_session *s, int32_t last, bool *bad) {
+  for (bool again = true; again;) {
+    segment_cut(s, bad);
+    TC_TRY(compile_steps(s, last, &again, bad));
+    if (again) session_free_steps(s);
+  }
+  return compile_regions(s, last);
+}
+
+static bool has_control(const tc_graph *g) {
+  for (const tc_node *n = g->first; n; n = n->next)
+    if (tc_op_control(n->op) != TC_CONTROL_NONE) return true;
+  return false;
+}
+
+static tc_status compile(tc_session *s, int32_t last) {
+  bool *bad = TC_NEW_ARRAY(s->arena, bool, s->graph->n_nodes), any, control = has_control(s->graph);
+  TC_TRY(find_bad(s, false, bad, &any));
+  tc_status status = any ? compile_cut(s, last, bad) : try_whole(s, last);
+  if (status != TC_OK && tc_status_code(status) != TC_STATUS_OUT_OF_MEMORY && control && !s->context->is_ref) {
+    // A region that no plan takes: the session runs it, in segments of its own.
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "cut at control flow: %s", tc_status_text(status));
+    tc_status_free(status);
+    session_free_steps(s);
+    s->whole = false, s->fallbacks.count = 0;
+    TC_TRY(find_bad(s, true, bad, &any));
+    status = compile_cut(s, last, bad);
+  } else if (status != TC_OK && !any && tc_status_code(status) != TC_STATUS_OUT_OF_MEMORY && falls_back(s)) {
+    session_free_steps(s);
+    s->whole = false;
+    tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "the graph does not compile whole: %s", tc_status_text(status));
+    TC_TRY(find_culprits(s, bad, status, &any));
+    status = compile_cut(s, last, bad);
+  }
+  s->stats.fallbacks = s->fallbacks.count;
+  return status;
+}
+
+// ---- Creation ----
+// The references run a graph as it is, but what it writes must be among its outputs for the session to store it.
+static tc_status make_functional(tc_context *c, tc_graph *g) {
+  static const tc_pass *const pass = &tc_pass_functionalize;
+  tc_pass_options o = {.logger = &c->logger};
+  return tc_run_passes(g, &pass, 1, 1, &o);
+}
+
+// What is read from text behind the graph is one step, whatever the mode would make of it.
+static tc_status compile_source(tc_session *s, const tc_source *source, int32_t last) {
+  if (last < source->stage && !(last == TC_STAGE_KERNEL && source->stage == TC_STAGE_PLAN))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the text is of the stage '%s', which is behind '%s'",
+                    tc_stage_name(source->stage), tc_stage_name(last));
+  s->steps = TC_NEW(s->arena, session_step);
+  s->n_steps = 1;
+  s->whole = true;
+  s->steps->kind = STEP_EXEC;
+  s->steps->graph = source->graph;
+  tc_compiled from = {
+      .graph = source->graph, .loops = source->loops, .schedule = source->schedule, .plan = source->plan};
+  TC_TRY(compile_from(s, &from, last, &s->steps->compiled));
+  session_add_stats(s, &s->steps->compiled);
+  return TC_OK;
+}
+
+typedef struct compilation {
+  const tc_source *source;
+  int32_t last;
+} compilation;
+static tc_status compile_all(tc_session *s, void *arg) {
+  const compilation *c = arg;
+  tc_graph *g = s->graph;
+  if (c->source->stage > TC_STAGE_FUNCTIONAL) return compile_source(s, c->source, c->last);
+  tc_graph_sweep(g);
+  if (c->last > TC_STAGE_GRAPH && !s->context->is_ref) TC_TRY(tc_compile_passes(s->context, g));
+  else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
+  if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
+  tc_graph_sweep(g);
+  return compile(s, c->last);
+}
+
+tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session **out) {
+  return tc_session_create_from(c, &(tc_source){.stage = TC_STAGE_GRAPH, .graph = g}, last, out);
+}
+
+tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out) {
+  compilation x = {source, last};
+  return session_create(c, source->graph, compile_all, &x, last <= TC_STAGE_FUNCTIONAL, out);
+}
+
+// ---- Showing ----
+tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb) {
+  if (stage <= TC_STAGE_FUNCTIONAL) {
+    tc_graph_print(sb, s->graph);
+    return TC_OK;
+  }
+  for (int32_t i = 0; i < s->n_steps; i++) {
+    const session_step *step = &s->steps[i];
+    if (s->n_steps > 1) tc_sb_printf(sb, "%s# step %d of %d\n", i ? "\n" : "", i + 1, s->n_steps);
+    if (step->kind == STEP_EXEC || s->context->is_ref) TC_TRY(tc_compiled_text(s->context, &step->compiled, stage, sb));
+    if (step->kind == STEP_REF && !s->context->is_ref) tc_graph_print(sb, step->graph);
+    if (step->kind != STEP_CONTROL) continue;
+    for (int32_t k = 0; k < 2 && step->regions[k]; k++) {
+      tc_sb_printf(sb, "# region %d of %%" TC_SV_FMT "\n", k, TC_SV_ARG(step->node->name));
+      TC_TRY(tc_session_text(step->regions[k], stage, sb));
+    }
+  }
+  return TC_OK;
+}

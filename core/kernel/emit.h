@@ -26,6 +26,7 @@ typedef struct tc_emit_site {
 
 typedef struct tc_emitted {
   tc_kernel *kernel; // legal and simplified, ready for a plugin
+  int32_t code;      // where there is only machine code: its number in the plan
   TC_VEC(tc_emit_param) params;
   TC_VEC(tc_emit_site) sites; // by error site number
   const tc_sym *blocks;

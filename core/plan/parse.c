@@ -38,6 +38,8 @@ typedef struct reader {
   TC_VEC(tc_kernel *) kernels;
   TC_VEC(wanted) wanted;
   int32_t depth; // of regions
+  int32_t n_code;
+  const tc_plan_code *code;
 } reader;
 
 // ---- pieces ----
@@ -433,7 +435,7 @@ static tc_status plan(reader *r, tc_plan **out) {
   tc_module *m = r->m;
   tc_lexer *lx = r->lx;
   tc_plan *p = TC_NEW(m->arena, tc_plan);
-  *p = (tc_plan){.module = m, .syms = m->syms, .arena = m->arena};
+  *p = (tc_plan){.module = m, .syms = m->syms, .arena = m->arena, .n_code = r->n_code, .code = r->code};
   r->p = p, r->bufs = tc_map_create(m->arena);
   tc_graph *signature = NULL;
   TC_TRY(tc_lex_expect(lx, "plan"));
@@ -476,6 +478,20 @@ tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out) {
   TC_TRY(plan(&r, &p));
   TC_TRY(kernels(&r));
   TC_TRY(give_kernels(&r));
+  *out = p;
+  return TC_OK;
+}
+
+tc_status tc_plan_parse_coded(tc_module *m, tc_lexer *lx, int32_t n_code, const tc_plan_code *code, tc_plan **out) {
+  tc_plan *p;
+  reader r = {.m = m, .lx = lx, .n_code = n_code, .code = code};
+  TC_TRY(plan(&r, &p));
+  for (int32_t i = 0; i < r.wanted.count; i++) {
+    const wanted *w = &r.wanted.data[i];
+    if (w->number < 0 || w->number >= n_code)
+      return tc_lex_error(&w->at, "there is no code for @" TC_SV_FMT, TC_SV_ARG(w->name));
+    w->emitted->code = (int32_t)w->number;
+  }
   *out = p;
   return TC_OK;
 }

@@ -94,6 +94,15 @@ typedef struct tc_plan_output {
   tc_sv target;
 } tc_plan_output;
 
+// The machine code of a kernel, for plans that come without kernels (core/plan/blob.h).
+typedef struct tc_plan_code {
+  tc_hash128 key;        // of the kernel's text and the code generator, as the cache of code has it
+  tc_sv name;            // of the function
+  int32_t n_params;      // arguments
+  const uint8_t *scalar; // of each: 1 a number, 0 memory
+  tc_sv object;          // empty: to be found by its key
+} tc_plan_code;
+
 typedef struct tc_plan {
   tc_module *module;
   tc_sym_ctx *syms;
@@ -105,6 +114,8 @@ typedef struct tc_plan {
   TC_VEC(tc_plan_output) outputs;
   TC_VEC(const tc_emitted *) kernels; // equal kernels are shared
   TC_VEC(tc_sv) kernel_names;
+  int32_t n_code;           // of code; 0 where the kernels are there
+  const tc_plan_code *code; // by tc_emitted.code; shared by the regions
   const tc_sym *arena_bytes;
   const tc_sym *largest_bytes; // the largest single arena buffer
 } tc_plan;
@@ -135,12 +146,18 @@ TC_NODISCARD tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *sym
 // Reads the text form into the module, at "plan" or at a kernel in front of it; without its kernels a plan can be
 // looked at, but not run. Kernels are verified, the plan is not. Errors name line and column.
 TC_NODISCARD tc_status tc_plan_parse(tc_module *m, tc_lexer *lx, tc_plan **out);
+// The same for a text without kernels, at "plan": every launch has the number of its code.
+TC_NODISCARD tc_status tc_plan_parse_coded(tc_module *m, tc_lexer *lx, int32_t n_code, const tc_plan_code *code,
+                                           tc_plan **out);
 // tc_plan_check_memory for random sizes that the program's conditions allow.
 TC_NODISCARD tc_status tc_plan_check_random(const tc_plan *p, uint64_t seed, int32_t rounds);
 // The plan and behind it its kernels, each once; or the kernels in front. What is printed is a whole program but for
 // the tensors that its inputs name.
 void tc_plan_print(tc_sb *sb, const tc_plan *p);
 void tc_plan_print_kernels_first(tc_sb *sb, const tc_plan *p);
+// The plan alone, for tc_plan_parse_coded. Launches have the numbers of *out_kernels, which are the plan's and its
+// regions' without repetition; none for a plan that was read so: there the numbers are those of its code.
+void tc_plan_print_coded(tc_sb *sb, const tc_plan *p, int32_t *out_n, const tc_kernel *const **out_kernels);
 
 // Operations of one use of an op, by the formula of its row; 0 if that says nothing.
 const tc_sym *tc_plan_node_flops(tc_arena *arena, tc_sym_ctx *syms, const tc_node *n);

@@ -6,11 +6,13 @@ typedef struct kernel_texts {
   tc_map *number; // tc_emitted * → number of its text
   tc_map *seen;   // text → number
   TC_VEC(tc_sv) texts;
+  TC_VEC(const tc_kernel *) kernels; // of each text
 } kernel_texts;
 
 // Also those of regions.
 static void print_kernels(tc_arena *arena, const tc_plan *p, kernel_texts *k) {
   for (int32_t i = 0; i < p->kernels.count; i++) {
+    if (p->n_code) tc_map_put_ptr(k->number, p->kernels.data[i], NULL)->value.num = p->kernels.data[i]->code;
     if (!p->kernels.data[i]->kernel) continue;
     tc_sb sb = tc_sb_make(arena);
     tc_kernel_print(&sb, p->kernels.data[i]->kernel);
@@ -19,6 +21,7 @@ static void print_kernels(tc_arena *arena, const tc_plan *p, kernel_texts *k) {
     if (fresh) {
       e->value.num = k->texts.count;
       tc_vec_push(arena, &k->texts, tc_sb_view(&sb));
+      tc_vec_push(arena, &k->kernels, p->kernels.data[i]->kernel);
     }
     tc_map_put_ptr(k->number, p->kernels.data[i], NULL)->value.num = e->value.num;
   }
@@ -291,4 +294,11 @@ void tc_plan_print_kernels_first(tc_sb *sb, const tc_plan *p) {
   kernel_texts kernels = all_kernels(sb->arena, p);
   put_kernels(sb, &kernels);
   put_plan(sb, p, &kernels, false);
+}
+
+void tc_plan_print_coded(tc_sb *sb, const tc_plan *p, int32_t *out_n, const tc_kernel *const **out_kernels) {
+  kernel_texts kernels = all_kernels(sb->arena, p);
+  put_plan(sb, p, &kernels, false);
+  *out_n = kernels.kernels.count;
+  *out_kernels = kernels.kernels.data;
 }

@@ -9,12 +9,15 @@ static tc_status check_kernel(const tc_plan *p, const tc_plan_op *op, int32_t ke
                               const tc_plan_arg *args) {
   if (kernel < 0 || kernel >= p->kernels.count) return bad_op(op, "launches a kernel that does not exist");
   const tc_kernel *k = p->kernels.data[kernel]->kernel;
-  if (!k) return TC_OK; // a plan that was read without its kernels
-  if (n_args != tc_k_param_count(k)) return bad_op(op, "has another number of arguments than its kernel");
+  const tc_plan_code *code = !k && p->n_code ? &p->code[p->kernels.data[kernel]->code] : NULL;
+  if (!k && !code) return TC_OK; // a plan that was read without its kernels
+  if (n_args != (k ? tc_k_param_count(k) : code->n_params))
+    return bad_op(op, "has another number of arguments than its kernel");
   for (int32_t i = 0; i < n_args; i++) {
-    tc_kparam q;
-    tc_k_param(k, i, &q);
-    if (!q.is_scalar != (args[i].buf >= 0)) return bad_op(op, "passes a number for memory, or memory for a number");
+    tc_kparam q = {0};
+    if (k) tc_k_param(k, i, &q);
+    bool scalar = k ? q.is_scalar : code->scalar[i];
+    if (scalar == (args[i].buf >= 0)) return bad_op(op, "passes a number for memory, or memory for a number");
   }
   return TC_OK;
 }

@@ -206,3 +206,23 @@ tc_status tc_device_load(tc_device *d, tc_arena *arena, int32_t n, const tc_kern
   for (int32_t i = 0; i < n; i++) objects[i] = (tc_object){tc_k_name(kernels[i]), keys[i], blobs[i]};
   return tc_device_load_objects(d, n, objects, out);
 }
+
+tc_status tc_device_export(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels, bool objects,
+                           tc_plan_code *out) {
+  tc_hash128 *keys = TC_NEW_ARRAY(arena, tc_hash128, n);
+  tc_object *made = TC_NEW_ARRAY(arena, tc_object, n);
+  tc_compile_stats stats;
+  TC_TRY(make_keys(d, arena, n, kernels, keys));
+  if (objects) TC_TRY(tc_device_compile(d, arena, n, kernels, made, &stats));
+  for (int32_t i = 0; i < n; i++) {
+    int32_t n_params = tc_k_param_count(kernels[i]);
+    uint8_t *scalar = TC_NEW_ARRAY(arena, uint8_t, n_params);
+    for (int32_t k = 0; k < n_params; k++) {
+      tc_kparam q;
+      tc_k_param(kernels[i], k, &q);
+      scalar[k] = q.is_scalar != 0;
+    }
+    out[i] = (tc_plan_code){keys[i], tc_k_name(kernels[i]), n_params, scalar, made[i].code};
+  }
+  return TC_OK;
+}

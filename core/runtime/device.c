@@ -171,6 +171,19 @@ tc_status tc_device_load_objects(tc_device *d, int32_t n, const tc_object *objec
   return TC_OK;
 }
 
+tc_status tc_device_load_code(tc_device *d, tc_arena *arena, int32_t n, const tc_plan_code *code, tc_loaded **out) {
+  for (int32_t i = 0; i < n; i++) {
+    tc_object object = {code[i].name, code[i].key, code[i].object};
+    out[i] = tc_device_find_loaded(d, object.key);
+    if (out[i]) continue;
+    if (!object.code.size && !tc_cache_get(d->cache, arena, object.key, &object.code))
+      return tc_error(TC_STATUS_NOT_FOUND, "the code of the kernel " TC_SV_FMT " is not in the cache",
+                      TC_SV_ARG(object.name));
+    TC_TRY(load_object(d, &object, &out[i]));
+  }
+  return TC_OK;
+}
+
 void tc_device_release(tc_device *d, tc_loaded *k) {
   if (!k) return;
   tc_modules *m = d->modules;

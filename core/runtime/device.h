@@ -5,6 +5,7 @@
 #define TC_CORE_RUNTIME_DEVICE_H_
 
 #include "core/base/vec.h"
+#include "core/plan/plan.h"
 #include "core/plugin/plugin.h"
 #include "core/runtime/cache.h"
 #include "core/runtime/pool.h"
@@ -83,6 +84,13 @@ TC_NODISCARD tc_status tc_device_load(tc_device *d, tc_arena *arena, int32_t n, 
 // The same for code that is there; what out[i] has already stays. Needs no code generator. An object that the device
 // cannot run (made for another one) is an error.
 TC_NODISCARD tc_status tc_device_load_objects(tc_device *d, int32_t n, const tc_object *objects, tc_loaded **out);
+// The same of a plan's code; what is not loaded and has no object comes from the cache, NOT_FOUND if it is not there.
+TC_NODISCARD tc_status tc_device_load_code(tc_device *d, tc_arena *arena, int32_t n, const tc_plan_code *code,
+                                           tc_loaded **out);
+// What stands for the kernels in a plan without them: keys, names, parameters and, if `objects`, the objects, from the
+// cache or the code generator.
+TC_NODISCARD tc_status tc_device_export(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
+                                        bool objects, tc_plan_code *out);
 tc_loaded *tc_device_find_loaded(tc_device *d, tc_hash128 key); // held by the caller; NULL if it is not loaded
 void tc_device_release(tc_device *d, tc_loaded *k);             // NULL is ignored
 

@@ -144,13 +144,17 @@ static tc_status load(tc_exec *e, tc_compile_stats *stats) {
   const tc_plan *p = e->plan;
   const tc_kernel **kernels = TC_NEW_ARRAY(e->arena, const tc_kernel *, p->kernels.count);
   e->kernels = TC_NEW_ARRAY(e->arena, tc_loaded *, p->kernels.count);
+  tc_plan_code *code = TC_NEW_ARRAY(e->arena, tc_plan_code, p->n_code ? p->kernels.count : 0);
   for (int32_t i = 0; i < p->kernels.count; i++) {
     kernels[i] = p->kernels.data[i]->kernel;
-    if (!kernels[i])
+    if (p->n_code) code[i] = p->code[p->kernels.data[i]->code];
+    else if (!kernels[i])
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "the plan has no kernel @" TC_SV_FMT,
                       TC_SV_ARG(p->kernel_names.data[i]));
   }
-  TC_TRY(tc_device_load(e->d, e->arena, p->kernels.count, kernels, e->kernels, stats));
+  *stats = (tc_compile_stats){.kernels = p->kernels.count, .hits = p->kernels.count};
+  if (p->n_code) TC_TRY(tc_device_load_code(e->d, e->arena, p->kernels.count, code, e->kernels));
+  else TC_TRY(tc_device_load(e->d, e->arena, p->kernels.count, kernels, e->kernels, stats));
   for (int32_t i = 0; i < p->ops.count; i++) {
     exec_op *x = &e->ops[i];
     for (int32_t k = 0; k < x->n_launches; k++) x->launches[k].kernel = e->kernels[x->launches[k].number];

@@ -75,6 +75,17 @@ int32_t cuda_copy(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_of
                   uint64_t size);
 int32_t cuda_fill(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t offset, uint8_t value, uint64_t size);
 void cuda_memory_close(tc_device_ *d);
+int32_t cuda_memory_stats(tc_device_ *d, tc_memory_stats *out);
+
+// graph.c: recordings and events
+int32_t cuda_graph_begin(tc_device_ *d, tc_handle *out_stream);
+int32_t cuda_graph_end(tc_device_ *d, tc_handle stream, tc_handle *out);
+int32_t cuda_graph_launch(tc_device_ *d, tc_handle stream, tc_handle graph);
+void cuda_graph_destroy(tc_device_ *d, tc_handle graph);
+int32_t cuda_event_create(tc_device_ *d, tc_handle *out);
+void cuda_event_destroy(tc_device_ *d, tc_handle event);
+int32_t cuda_event_record(tc_device_ *d, tc_handle stream, tc_handle event);
+int32_t cuda_event_elapsed(tc_device_ *d, tc_handle from, tc_handle to, double *out_ns);
 
 // module.c
 int32_t cuda_module_load(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out);

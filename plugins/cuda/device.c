@@ -250,4 +250,13 @@ const tc_device_table cuda_device = {
     .module_unload = cuda_module_unload,
     .function = cuda_module_function,
     .launch = cuda_launch,
+    .graph_begin = cuda_graph_begin,
+    .graph_end = cuda_graph_end,
+    .graph_launch = cuda_graph_launch,
+    .graph_destroy = cuda_graph_destroy,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_elapsed = cuda_event_elapsed,
+    .memory_stats = cuda_memory_stats,
 };

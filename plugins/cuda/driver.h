@@ -14,6 +14,8 @@ typedef struct cu_event_ *cu_event;
 typedef struct cu_module_ *cu_module;
 typedef struct cu_function_ *cu_function;
 typedef struct cu_pool_ *cu_pool;
+typedef struct cu_graph_ *cu_graph;
+typedef struct cu_graph_exec_ *cu_graph_exec;
 
 enum { CU_OK = 0, CU_OUT_OF_MEMORY = 2, CU_NO_DEVICE = 100 };
 // CUdevice_attribute
@@ -30,7 +32,8 @@ enum {
   CU_ATTR_SHARED_OPTIN = 97,
   CU_ATTR_POOLS = 115
 };
-enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2, CU_POOL_RELEASE_THRESHOLD = 4 };
+enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2, CU_EVENT_DEFAULT = 0, CU_CAPTURE_RELAXED = 2 };
+enum { CU_POOL_RELEASE_THRESHOLD = 4, CU_POOL_USED = 7, CU_POOL_USED_MOST = 8 };
 enum { CU_FUNC_DYNAMIC_SHARED = 8 };
 
 // X(field, symbol, parameters). The suffixed names are those that the driver's headers map the plain ones to.
@@ -49,6 +52,7 @@ enum { CU_FUNC_DYNAMIC_SHARED = 8 };
   X(context_set, "cuCtxSetCurrent", (cu_context context))                                                         \
   X(pool_get, "cuDeviceGetDefaultMemPool", (cu_pool * pool, cu_device device))                                    \
   X(pool_set, "cuMemPoolSetAttribute", (cu_pool pool, int attribute, void *value))                                \
+  X(pool_read, "cuMemPoolGetAttribute", (cu_pool pool, int attribute, void *value))                               \
   X(memory_alloc, "cuMemAlloc_v2", (cu_ptr * memory, size_t bytes))                                               \
   X(memory_free, "cuMemFree_v2", (cu_ptr memory))                                                                 \
   X(memory_alloc_async, "cuMemAllocAsync", (cu_ptr * memory, size_t bytes, cu_stream stream))                     \
@@ -62,6 +66,15 @@ enum { CU_FUNC_DYNAMIC_SHARED = 8 };
   X(event_destroy, "cuEventDestroy_v2", (cu_event event))                                                         \
   X(event_record, "cuEventRecord", (cu_event event, cu_stream stream))                                            \
   X(event_synchronize, "cuEventSynchronize", (cu_event event))                                                    \
+  X(event_elapsed, "cuEventElapsedTime", (float *milliseconds, cu_event from, cu_event to))                       \
+  X(memory_info, "cuMemGetInfo_v2", (size_t *unused, size_t *total))                                              \
+  X(capture_begin, "cuStreamBeginCapture_v2", (cu_stream stream, int mode))                                       \
+  X(capture_end, "cuStreamEndCapture", (cu_stream stream, cu_graph * graph))                                      \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags",                                                             \
+    (cu_graph_exec * executable, cu_graph graph, unsigned long long flags))                                       \
+  X(graph_launch, "cuGraphLaunch", (cu_graph_exec executable, cu_stream stream))                                  \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (cu_graph_exec executable))                                         \
+  X(graph_destroy, "cuGraphDestroy", (cu_graph graph))                                                            \
   X(copy_in, "cuMemcpyHtoDAsync_v2", (cu_ptr to, const void *from, size_t bytes, cu_stream stream))               \
   X(copy_out, "cuMemcpyDtoHAsync_v2", (void *to, cu_ptr from, size_t bytes, cu_stream stream))                    \
   X(copy, "cuMemcpyDtoDAsync_v2", (cu_ptr to, cu_ptr from, size_t bytes, cu_stream stream))                       \

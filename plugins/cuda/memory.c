@@ -126,3 +126,20 @@ void cuda_memory_close(tc_device_ *d) {
     if (g->memory) d->driver.host_free(g->memory);
   }
 }
+
+int32_t cuda_memory_stats(tc_device_ *d, tc_memory_stats *out) {
+  tc_memory_stats m = {.struct_size = out->struct_size, .used_bytes = -1, .peak_bytes = -1};
+  size_t unused = 0, total = 0;
+  cu_pool pool;
+  uint64_t used = 0, most = 0;
+  int32_t s = cuda_enter(d);
+  if (s == TC_STATUS_OK) s = cuda_check(d, "cuMemGetInfo", d->driver.memory_info(&unused, &total));
+  if (s != TC_STATUS_OK) return s;
+  m.total_bytes = (int64_t)total, m.free_bytes = (int64_t)unused;
+  if (d->pools && d->driver.pool_get(&pool, d->device) == CU_OK &&
+      d->driver.pool_read(pool, CU_POOL_USED, &used) == CU_OK &&
+      d->driver.pool_read(pool, CU_POOL_USED_MOST, &most) == CU_OK)
+    m.used_bytes = (int64_t)used, m.peak_bytes = (int64_t)most;
+  memcpy(out, &m, out->struct_size < sizeof m ? out->struct_size : sizeof m);
+  return TC_STATUS_OK;
+}

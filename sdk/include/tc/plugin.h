@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 1
+#define TC_ABI_MINOR 2
 
 // ---- Host services ----
 // Artifacts of host->log that plugins have something to say to.
@@ -109,6 +109,13 @@ typedef struct tc_launch {
   tc_handle errors; // a tc_error_block in device memory; 0 where the kernel checks nothing
 } tc_launch;
 
+// Memory of the device, of all its users and of this process' plugin; -1 where not known.
+typedef struct tc_memory_stats {
+  uint64_t struct_size;
+  int64_t total_bytes, free_bytes; // of the device
+  int64_t used_bytes, peak_bytes;  // given out by `alloc`: now, and the most at once
+} tc_memory_stats;
+
 typedef struct tc_device_table {
   uint64_t struct_size;
   int32_t (*enumerate)(const tc_host *h, int32_t *out_count);
@@ -131,6 +138,27 @@ typedef struct tc_device_table {
   void (*module_unload)(tc_device_ *d, tc_handle module);
   int32_t (*function)(tc_device_ *d, tc_handle module, tc_sv name, tc_handle *out);
   int32_t (*launch)(tc_device_ *d, tc_handle stream, const tc_launch *l);
+
+  // Since 1.2, all optional.
+  // Device graphs (the four together): what is put on the stream that graph_begin gives is recorded instead of done:
+  // launches, fills, copies on the device, runs of libraries that are capture_safe. Nothing else may be done with that
+  // stream. graph_end ends the recording, whose stream is gone then, and makes a graph that can be launched any number
+  // of times, one after the other, on any stream; with out NULL the recording is thrown away. Memory that the recording
+  // names must be there at every launch. A graph is destroyed when no launch of it is under way. Recordings of several
+  // threads do not disturb each other, nor what is done on other streams meanwhile. UNIMPLEMENTED from graph_begin: not
+  // in this configuration; the host then launches one by one.
+  int32_t (*graph_begin)(tc_device_ *d, tc_handle *out_stream);
+  int32_t (*graph_end)(tc_device_ *d, tc_handle stream, tc_handle *out);
+  int32_t (*graph_launch)(tc_device_ *d, tc_handle stream, tc_handle graph);
+  void (*graph_destroy)(tc_device_ *d, tc_handle graph);
+  // Events (the four together): points in a stream that the device notes the time of. event_elapsed waits for the later
+  // one and gives the nanoseconds between two events that were recorded.
+  int32_t (*event_create)(tc_device_ *d, tc_handle *out);
+  void (*event_destroy)(tc_device_ *d, tc_handle event);
+  int32_t (*event_record)(tc_device_ *d, tc_handle stream, tc_handle event);
+  int32_t (*event_elapsed)(tc_device_ *d, tc_handle from, tc_handle to, double *out_ns);
+  // Fills at most out->struct_size bytes.
+  int32_t (*memory_stats)(tc_device_ *d, tc_memory_stats *out);
 } tc_device_table;
 
 // ---- Level 2: kernels ----
@@ -194,6 +222,7 @@ typedef struct tc_call_table {
   int32_t (*run)(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace,
                  int64_t workspace_offset);
   void (*destroy)(void *prepared);
+  // capture_safe: run may be recorded into a device graph, which then may be launched until `destroy`.
   int32_t thread_safe, capture_safe;
   // 1: where it supports a node it is taken instead of a lowering of the op; `supports` then says no where fusion with
   // the neighbours is worth more.

@@ -11,7 +11,10 @@ typedef struct fake_state {
   int32_t contexts, streams, events, modules, allocations, pinned, async_allocations;
   int32_t faults;
   char fault[200]; // the first one
-  int32_t launches;
+  int32_t graphs, executables;
+  int32_t launches; // done at once or by graphs
+  int32_t graph_launches;
+  uint64_t most_memory;
   // The last launch.
   uint32_t grid, lanes, shared_bytes;
   uint64_t words[64]; // its parameters, as many as fake_set_params said

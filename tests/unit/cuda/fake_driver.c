@@ -14,19 +14,23 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, NOT_FOUND = 500 };
 
-typedef enum kind { NONE, STREAM, EVENT, MODULE, FUNCTION, MEMORY, PINNED } kind;
+typedef enum kind { NONE, STREAM, EVENT, MODULE, FUNCTION, MEMORY, PINNED, GRAPH, EXECUTABLE } kind;
+struct operation;
 typedef struct object {
   struct object *next;
   kind kind;
   bool live;
   uint64_t size; // memory
   unsigned char *data;
-  int64_t pending; // pinned: queued copies that use it
-  uint64_t ticket; // events: the operation that they stand behind
-  char name[128];  // functions
+  int64_t pending;                 // pinned: queued copies that use it
+  uint64_t ticket;                 // events: the operation that they stand behind
+  char name[128];                  // functions
+  bool timed, recorded;            // events
+  bool capturing;                  // streams
+  struct operation *first, **last; // streams that capture, graphs
 } object;
 
-typedef enum what { COPY_IN, COPY_OUT, COPY, FILL, FREE } what;
+typedef enum what { COPY_IN, COPY_OUT, COPY, FILL, FREE, LAUNCH } what;
 typedef struct operation {
   struct operation *next;
   uint64_t ticket;
@@ -36,6 +40,7 @@ typedef struct operation {
   size_t size;
   unsigned char value;
   object *pinned, *freed;
+  object *function; // LAUNCH
 } operation;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -102,11 +107,31 @@ static int end(int code) {
 }
 
 // ---- The queue ----
-static operation *push(what w, void *to, const void *from, size_t size) {
+static operation *append(operation o) {
   operation *op = calloc(1, sizeof *op);
-  *op = (operation){.ticket = ++tickets, .what = w, .to = to, .from = from, .size = size};
+  *op = o;
+  op->ticket = ++tickets, op->next = NULL;
   *last = op, last = &op->next;
   return op;
+}
+
+// On a stream that captures: into its recording.
+static operation *push(object *stream, what w, void *to, const void *from, size_t size) {
+  operation o = {.what = w, .to = to, .from = from, .size = size};
+  if (!stream || !stream->capturing) return append(o);
+  if (w == COPY_IN || w == COPY_OUT || w == FREE) fault("recorded what is not for graphs");
+  operation *op = calloc(1, sizeof *op);
+  *op = o;
+  *stream->last = op, stream->last = &op->next;
+  return op;
+}
+
+static void drop_operations(object *o) {
+  for (operation *op = o->first, *next; op; op = next) {
+    next = op->next;
+    free(op);
+  }
+  o->first = NULL;
 }
 
 static void run_until(uint64_t ticket) {
@@ -116,7 +141,7 @@ static void run_until(uint64_t ticket) {
     if (!first) last = &first;
     if (op->what == FILL) memset(op->to, op->value, op->size);
     else if (op->what == FREE) free(op->freed->data), op->freed->data = NULL, op->freed->size = 0;
-    else memmove(op->to, op->from, op->size);
+    else if (op->what != LAUNCH) memmove(op->to, op->from, op->size);
     if (op->pinned) op->pinned->pending--;
     free(op);
   }
@@ -192,7 +217,8 @@ EXPORT int cuMemAlloc_v2(uint64_t *out, size_t size) {
 }
 EXPORT int cuMemAllocAsync(uint64_t *out, size_t size, void *stream) {
   BEGIN("cuMemAllocAsync");
-  check(stream, STREAM, "allocation on a stream that does not live");
+  object *o = check(stream, STREAM, "allocation on a stream that does not live");
+  if (o && o->capturing) fault("an allocation on a stream that captures");
   return allocate(out, size, &state.async_allocations);
 }
 
@@ -213,9 +239,8 @@ EXPORT int cuMemFree_v2(uint64_t memory) {
 }
 EXPORT int cuMemFreeAsync(uint64_t memory, void *stream) {
   BEGIN("cuMemFreeAsync");
-  check(stream, STREAM, "memory freed on a stream that does not live");
-  object *o = take_out(memory);
-  if (o) push(FREE, NULL, NULL, 0)->freed = o;
+  object *on = check(stream, STREAM, "memory freed on a stream that does not live"), *o = take_out(memory);
+  if (o) push(on, FREE, NULL, NULL, 0)->freed = o;
   return end(o ? OK : INVALID_VALUE);
 }
 
@@ -239,6 +264,21 @@ EXPORT int cuMemFreeHost(void *p) {
   return end(OK);
 }
 
+EXPORT int cuMemGetInfo_v2(size_t *unused, size_t *total) {
+  BEGIN("cuMemGetInfo_v2");
+  *total = (size_t)8 << 30, *unused = (size_t)7 << 30;
+  return end(OK);
+}
+EXPORT int cuMemPoolGetAttribute(void *pool, int attribute, void *value) {
+  BEGIN("cuMemPoolGetAttribute");
+  uint64_t used = 0;
+  for (object *o = objects; o; o = o->next) used += o->kind == MEMORY && o->live ? o->size : 0;
+  if (used > state.most_memory) state.most_memory = used;
+  if (pool != &state || (attribute != 7 && attribute != 8)) return end(INVALID_VALUE);
+  memcpy(value, attribute == 7 ? &used : &state.most_memory, sizeof used);
+  return end(OK);
+}
+
 static int make_object(void **out, kind k, int32_t *counter) {
   *out = make(k);
   ++*counter;
@@ -258,19 +298,36 @@ EXPORT int cuStreamCreate(void **out, unsigned flags) {
 }
 EXPORT int cuStreamDestroy_v2(void *s) {
   BEGIN("cuStreamDestroy_v2");
-  run_until(tickets);
+  object *o = check(s, STREAM, "a stream destroyed that does not live");
+  if (o && o->last) drop_operations(o); // it was only for a recording
+  else run_until(tickets);
   return destroy_object(s, STREAM, &state.streams, "a stream destroyed that does not live");
 }
 EXPORT int cuStreamSynchronize(void *s) {
   BEGIN("cuStreamSynchronize");
-  check(s, STREAM, "waiting for a stream that does not live");
+  object *o = check(s, STREAM, "waiting for a stream that does not live");
+  if (o && o->capturing) fault("waiting for a stream that captures");
   run_until(tickets);
   return end(OK);
 }
 EXPORT int cuEventCreate(void **out, unsigned flags) {
-  (void)flags;
   BEGIN("cuEventCreate");
-  return make_object(out, EVENT, &state.events);
+  object *o = make(EVENT);
+  o->timed = (flags & 2) == 0;
+  *out = o;
+  state.events++;
+  return end(OK);
+}
+// A millisecond for each operation between them.
+EXPORT int cuEventElapsedTime(float *out, void *from, void *to) {
+  BEGIN("cuEventElapsedTime");
+  object *a = check(from, EVENT, "time from an event that does not live"),
+         *b = check(to, EVENT, "time to an event that does not live");
+  if (!a || !b) return end(INVALID_VALUE);
+  if (!a->timed || !b->timed || !a->recorded || !b->recorded) fault("time of an event without one");
+  if (first && first->ticket <= b->ticket) fault("time of an event that is still to come");
+  *out = (float)(b->ticket - a->ticket);
+  return end(OK);
 }
 EXPORT int cuEventDestroy_v2(void *e) {
   BEGIN("cuEventDestroy_v2");
@@ -280,7 +337,7 @@ EXPORT int cuEventRecord(void *e, void *s) {
   BEGIN("cuEventRecord");
   object *o = check(e, EVENT, "an event recorded that does not live");
   check(s, STREAM, "an event recorded on a stream that does not live");
-  if (o) o->ticket = tickets;
+  if (o) o->ticket = tickets, o->recorded = true;
   return end(OK);
 }
 EXPORT int cuEventSynchronize(void *e) {
@@ -292,39 +349,107 @@ EXPORT int cuEventSynchronize(void *e) {
 
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void *s) {
   BEGIN("cuMemcpyHtoDAsync_v2");
-  check(s, STREAM, "a copy on a stream that does not live");
+  object *on = check(s, STREAM, "a copy on a stream that does not live");
   holder((void *)(uintptr_t)to, size, MEMORY, "a copy to the device beyond an allocation");
   object *pinned = holder(from, size, PINNED, "a copy from memory that is not pinned");
-  operation *op = push(COPY_IN, (void *)(uintptr_t)to, from, size);
+  operation *op = push(on, COPY_IN, (void *)(uintptr_t)to, from, size);
   if (pinned) op->pinned = pinned, pinned->pending++;
   return end(OK);
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *s) {
   BEGIN("cuMemcpyDtoHAsync_v2");
-  check(s, STREAM, "a copy on a stream that does not live");
+  object *on = check(s, STREAM, "a copy on a stream that does not live");
   holder((void *)(uintptr_t)from, size, MEMORY, "a copy from the device beyond an allocation");
   object *pinned = holder(to, size, PINNED, "a copy to memory that is not pinned");
   if (pinned && pinned->pending) fault("a pinned buffer is used by two copies at once");
-  operation *op = push(COPY_OUT, to, (void *)(uintptr_t)from, size);
+  operation *op = push(on, COPY_OUT, to, (void *)(uintptr_t)from, size);
   if (pinned) op->pinned = pinned, pinned->pending++;
   return end(OK);
 }
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, void *s) {
   BEGIN("cuMemcpyDtoDAsync_v2");
-  check(s, STREAM, "a copy on a stream that does not live");
+  object *on = check(s, STREAM, "a copy on a stream that does not live");
   holder((void *)(uintptr_t)to, size, MEMORY, "a copy beyond an allocation");
   holder((void *)(uintptr_t)from, size, MEMORY, "a copy from beyond an allocation");
-  push(COPY, (void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
+  push(on, COPY, (void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
   return end(OK);
 }
 EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, void *s) {
   BEGIN("cuMemsetD8Async");
-  check(s, STREAM, "a fill on a stream that does not live");
+  object *on = check(s, STREAM, "a fill on a stream that does not live");
   holder((void *)(uintptr_t)to, size, MEMORY, "a fill beyond an allocation");
-  push(FILL, (void *)(uintptr_t)to, NULL, size)->value = value;
+  push(on, FILL, (void *)(uintptr_t)to, NULL, size)->value = value;
   return end(OK);
 }
 
+// ---- Graphs ----
+EXPORT int cuStreamBeginCapture_v2(void *s, int mode) {
+  BEGIN("cuStreamBeginCapture_v2");
+  object *o = check(s, STREAM, "a capture of a stream that does not live");
+  if (!o) return end(INVALID_VALUE);
+  if (o->capturing) fault("a capture within a capture");
+  if (mode != 2) fault("a capture that disturbs others");
+  o->capturing = true, o->last = &o->first;
+  return end(OK);
+}
+EXPORT int cuStreamEndCapture(void *s, void **graph) {
+  BEGIN("cuStreamEndCapture");
+  object *o = check(s, STREAM, "the end of a capture of a stream that does not live");
+  if (!o || !o->capturing) return end(INVALID_VALUE);
+  object *g = make(GRAPH);
+  g->first = o->first, o->first = NULL, o->capturing = false;
+  *graph = g;
+  state.graphs++;
+  return end(OK);
+}
+EXPORT int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) {
+  BEGIN("cuGraphInstantiateWithFlags");
+  object *g = check(graph, GRAPH, "a graph that does not live"), *x;
+  if (!g || flags) return end(INVALID_VALUE);
+  make_object(out, EXECUTABLE, &state.executables);
+  pthread_mutex_lock(&lock);
+  x = *out, x->last = &x->first;
+  for (operation *op = g->first; op; op = op->next) {
+    operation *copy = calloc(1, sizeof *copy);
+    *copy = *op, copy->next = NULL;
+    *x->last = copy, x->last = &copy->next;
+  }
+  return end(OK);
+}
+EXPORT int cuGraphLaunch(void *executable, void *s) {
+  BEGIN("cuGraphLaunch");
+  object *x = check(executable, EXECUTABLE, "a launch of a graph that does not live"),
+         *on = check(s, STREAM, "a graph on a stream that does not live");
+  if (!x || !on) return end(INVALID_VALUE);
+  if (on->capturing) fault("a graph within a graph");
+  state.graph_launches++;
+  for (operation *op = x->first; op; op = op->next) {
+    if (op->what == LAUNCH) {
+      check(op->function, FUNCTION, "a graph launches a function that does not live");
+      state.launches++;
+    } else {
+      holder(op->to, op->size, MEMORY, "a graph writes memory that does not live");
+      if (op->what == COPY) holder(op->from, op->size, MEMORY, "a graph reads memory that does not live");
+    }
+    append(*op);
+  }
+  return end(OK);
+}
+static int destroy_graph(void *handle, kind k, int32_t *counter, const char *text) {
+  object *o = check(handle, k, text);
+  if (o) drop_operations(o);
+  return destroy_object(handle, k, counter, text);
+}
+EXPORT int cuGraphExecDestroy(void *x) {
+  BEGIN("cuGraphExecDestroy");
+  return destroy_graph(x, EXECUTABLE, &state.executables, "a graph destroyed that does not live");
+}
+EXPORT int cuGraphDestroy(void *g) {
+  BEGIN("cuGraphDestroy");
+  return destroy_graph(g, GRAPH, &state.graphs, "a graph destroyed that does not live");
+}
+
+// ---- Code ----
 EXPORT int cuModuleLoadData(void **out, const void *image) {
   BEGIN("cuModuleLoadData");
   if (((uintptr_t)image & 7) != 0) fault("an unaligned image");
@@ -354,11 +479,12 @@ EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
                           unsigned shared, void *s, void **params, void **extra) {
   BEGIN("cuLaunchKernel");
   object *o = check(f, FUNCTION, "a launch of a function that does not live");
-  check(s, STREAM, "a launch on a stream that does not live");
+  object *on = check(s, STREAM, "a launch on a stream that does not live");
   if (gy != 1 || gz != 1 || by != 1 || bz != 1 || extra) fault("a launch of more than one dimension");
   if (!gx || !bx || bx > 1024) fault("a launch of no or too many lanes");
   if (shared > 48 << 10 && (int32_t)shared > state.dynamic_shared) fault("shared memory that was not asked for");
-  state.launches++;
+  if (on && on->capturing) push(on, LAUNCH, NULL, NULL, 0)->function = o;
+  else state.launches++;
   state.grid = gx, state.lanes = bx, state.shared_bytes = shared;
   if (o) memcpy(state.kernel, o->name, sizeof state.kernel);
   for (int32_t i = 0; i < n_params; i++) {

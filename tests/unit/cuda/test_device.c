@@ -94,34 +94,6 @@ TC_TEST(copies) {
 }
 
 // ---- Code ----
-typedef struct object {
-  char data[1024];
-  uint64_t size;
-} object;
-
-// Two kernels whose code is an empty ELF file; the second wants much shared memory.
-static void make_object(object *o, int32_t n_params) {
-  memset(o, 0, sizeof *o);
-  cuda_blob_header h = {.magic = CUDA_BLOB_MAGIC, .arch = "sm_90", .n = 2};
-  uint64_t at = sizeof h + 2 * sizeof(cuda_blob_entry);
-  for (int32_t i = 0; i < 2; i++) {
-    const char *name = i ? "large" : "mul_0", *printed = i ? "tc_large" : "tc_mul_0";
-    cuda_blob_entry e = {.lanes = i ? 64 : 256, .n_params = n_params, .shared_bytes = i ? 100000 : 0};
-    e.name_at = at, e.name_size = strlen(name);
-    memcpy(o->data + at, name, e.name_size);
-    at += e.name_size;
-    e.symbol_at = at, e.symbol_size = strlen(printed);
-    memcpy(o->data + at, printed, e.symbol_size);
-    at += e.symbol_size;
-    e.code_at = at, e.code_size = 64;
-    memcpy(o->data + at, "\177ELF\2\1", 6);
-    at += 64;
-    memcpy(o->data + sizeof h + (size_t)i * sizeof e, &e, sizeof e);
-  }
-  o->size = h.size = at;
-  memcpy(o->data, &h, sizeof h);
-}
-
 TC_TEST(launches) {
   rig r;
   object o;

@@ -198,6 +198,8 @@ void *tc_arena_alloc_aligned(tc_arena *arena, size_t size, size_t align) {
   return p;
 }
 
+void *tc_arena_try_alloc(tc_arena *arena, size_t size) { return try_alloc(arena, size, ARENA_ALIGN); }
+
 void *tc_arena_alloc(tc_arena *arena, size_t size) { return tc_arena_alloc_aligned(arena, size, ARENA_ALIGN); }
 
 void *tc_arena_array(tc_arena *arena, size_t size, size_t count) {

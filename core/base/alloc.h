@@ -48,6 +48,8 @@ void tc_arena_destroy(tc_arena *arena);
 // Zeroed, aligned to 16 (or `align`, a power of two ≤ 4096). Unwinds when memory is short; needs an open guard.
 void *tc_arena_alloc(tc_arena *arena, size_t size);
 void *tc_arena_alloc_aligned(tc_arena *arena, size_t size, size_t align);
+// The same, but NULL when memory is short; needs no guard.
+void *tc_arena_try_alloc(tc_arena *arena, size_t size);
 void *tc_arena_copy(tc_arena *arena, const void *data, size_t size);
 size_t tc_arena_used(const tc_arena *arena);
 const tc_allocator *tc_arena_allocator(const tc_arena *arena);

@@ -101,7 +101,7 @@ void tc_ex_push_graph(tc_op_args *a, tc_graph *g) { push(a, tc_arg_graph(g)); }
 tc_gv tc_ex_make(tc_op_args *a, int32_t n_results, tc_gv *results) {
   tc_expansion *x = expansion(a);
   for (int32_t i = 0; i < n_results && results; i++) results[i] = -1;
-  if (!x || a->status) return -1;
+  if (!x || tc_failed(&a->failure)) return -1;
   tc_arg out;
   tc_status s = tc_build_call(&x->build, x->op, x->args.count, x->args.data, NULL, &out);
   x->args.count = 0;
@@ -174,7 +174,7 @@ static tc_status expand_code(const tc_build *b, const tc_op *op, int32_t n_args,
   x.results = TC_NEW_ARRAY(arena, tc_gv, a.n_results);
   for (int32_t i = 0; i < a.n_results; i++) x.results[i] = -1;
   int32_t code = op->def->expand(&a);
-  if (code != TC_STATUS_OK && !a.status)
+  if (code != TC_STATUS_OK && !tc_failed(&a.failure))
     tc_op_keep(&a, tc_error(code, TC_SV_FMT ": its decomposition failed without a reason", TC_SV_ARG(op->full_name)));
   TC_TRY(tc_op_finish(&a));
   *out_n = a.n_results;

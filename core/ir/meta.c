@@ -34,7 +34,8 @@ static int32_t set_result(tc_op_args *a, int32_t result, int32_t view_arg, tc_dt
   if (rank < 0 || rank > TC_MAX_RANK)
     return tc_op_fail(a, "a result of rank %d; the largest rank is %d", rank, TC_MAX_RANK);
   if (dtype <= TC_DTYPE_NONE || dtype >= TC_DTYPE_COUNT)
-    return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "meta function: result %d has no dtype", result);
+    return tc_failed(&a->failure) ? TC_STATUS_INVALID_ARGUMENT
+                                  : tc_op_fail(a, "meta function: result %d has no dtype", result);
   for (int32_t i = 0; i < rank; i++) {
     if (!sizes[i]) return tc_op_fail(a, "meta function: size %d of result %d is missing", i, result);
     if (tc_sym_is_const(sizes[i]) && sizes[i]->value < 0)
@@ -216,7 +217,8 @@ static int32_t pointwise_meta(tc_op_args *a, uint64_t traits) {
 static int32_t inplace_result(tc_op_args *a) {
   const tc_tensor_type *self = tc_op_tensor(a, 0), *r = tc_op_result_type(a, 0);
   if (!self || !r)
-    return a->status ? TC_STATUS_INVALID_ARGUMENT : tc_op_fail(a, "an in-place op needs a tensor to write to");
+    return tc_failed(&a->failure) ? TC_STATUS_INVALID_ARGUMENT
+                                  : tc_op_fail(a, "an in-place op needs a tensor to write to");
   if (tc_op_functional(a->module->ops, a->op)->def->traits & TC_OP_VIEW)
     return TC_STATUS_OK; // changes how self is seen
   bool fits = r->rank == self->rank;
@@ -239,7 +241,7 @@ static int32_t inplace_result(tc_op_args *a) {
 }
 
 static void take_code(tc_op_args *a, int32_t code) {
-  if (code != TC_STATUS_OK && !a->status)
+  if (code != TC_STATUS_OK && !tc_failed(&a->failure))
     tc_op_keep(a, tc_error(code, TC_SV_FMT ": its meta function failed without a reason", TC_SV_ARG(a->op->full_name)));
 }
 
@@ -251,8 +253,8 @@ tc_status tc_op_meta(tc_op_args *a) {
   else if (def->traits & TC_OP_POINTWISE) take_code(a, pointwise_meta(a, def->traits));
   else if (base->decompose.n_results || def->expand) tc_op_keep(a, tc_expand_meta(a, base));
   else if (a->op->schema.n_returns > 0) tc_op_fail(a, "the op has neither a meta function nor a decomposition");
-  if (!a->status && inplace_of) take_code(a, inplace_result(a));
-  for (int32_t i = 0; i < a->n_results && !a->status; i++)
+  if (!tc_failed(&a->failure) && inplace_of) take_code(a, inplace_result(a));
+  for (int32_t i = 0; i < a->n_results && !tc_failed(&a->failure); i++)
     if (!a->results[i].set) tc_op_fail(a, "meta function: result %d is not described", i);
   return tc_op_finish(a);
 }

@@ -53,8 +53,7 @@ void tc_op_args_init(tc_op_args *a, int32_t moment, tc_module *m, tc_graph *g, c
 // ---- failure ----
 int32_t tc_op_keep(tc_op_args *a, tc_status status) {
   int32_t code = tc_status_code(status);
-  if (a->status) tc_status_free(status);
-  else a->status = status;
+  tc_failure_keep(&a->failure, a->arena, status);
   return code;
 }
 
@@ -68,9 +67,7 @@ int32_t tc_op_fail(tc_op_args *a, const char *fmt, ...) {
 }
 
 tc_status tc_op_finish(tc_op_args *a) {
-  tc_status status = a->status;
-  a->status = TC_OK;
-  if (!status) return TC_OK;
+  if (!tc_failed(&a->failure)) return TC_OK;
   tc_sb sb = tc_sb_make(a->arena);
   for (int32_t i = 0; i < a->n_args; i++) {
     if (a->args[i].kind == TC_AK_NONE || a->args[i].kind == TC_AK_GRAPH) continue;
@@ -81,6 +78,7 @@ tc_status tc_op_finish(tc_op_args *a) {
     else if (a->args[i].kind == TC_AK_TENSORS) tc_sb_printf(&sb, "%d tensors", a->args[i].n);
     else tc_arg_print(&sb, &a->args[i], i < a->op->schema.n_args ? a->op->schema.args[i].type : TC_ST_OTHER);
   }
+  tc_status status = tc_failure_take(&a->failure);
   if (sb.size) status = tc_status_note(status, "with " TC_SV_FMT, TC_SV_ARG(tc_sb_view(&sb)));
   if (a->source.size) status = tc_status_note(status, "at " TC_SV_FMT, TC_SV_ARG(a->source));
   return status;

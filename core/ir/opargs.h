@@ -12,6 +12,7 @@
 #ifndef TC_CORE_IR_OPARGS_H_
 #define TC_CORE_IR_OPARGS_H_
 
+#include "core/base/failure.h"
 #include "core/ir/op.h"
 
 #include "tc/lower.h"
@@ -87,7 +88,7 @@ struct tc_op_args {
   int32_t n_results, cap_results;
   tc_op_result *results;
   const tc_sym *next_unbacked; // made by tc_op_unbacked, not yet used by an int result
-  tc_status status;            // first failure
+  tc_failure failure;          // the first one
   const tc_lower_hooks *lower;
   const tc_ref_hooks *ref;
   struct tc_expansion *expansion;

@@ -321,7 +321,7 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
       return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": its reference does not take '" TC_SV_FMT "'",
                       TC_SV_ARG(op->full_name), TC_SV_ARG(s->name));
   }
-  if (!hook_result(a, 0)) return a->status ? tc_op_finish(a) : tc_error(TC_STATUS_INTERNAL, "no result");
+  if (!hook_result(a, 0)) return tc_failed(&a->failure) ? tc_op_finish(a) : tc_error(TC_STATUS_INTERNAL, "no result");
   ref_tensor *out = &f->results[0];
   tc_status s = ref_new(r, class_dtypes[c.cls], out->rank, out->sizes, NULL, &c.out);
   for (int32_t k = 0; k < c.arity && !s; k++) { // in the compute class
@@ -382,7 +382,7 @@ tc_status ref_call(ref_run *r, const tc_node *n, const tc_op *op, ref_slot *(*sl
       s = tc_op_finish(&a);
   if (!s && op->def->ref) {
     int32_t code = op->def->ref(&a);
-    if (code != TC_STATUS_OK && !a.status)
+    if (code != TC_STATUS_OK && !tc_failed(&a.failure))
       tc_op_keep(&a, tc_error(code, TC_SV_FMT ": its reference failed without a reason", TC_SV_ARG(n->op->full_name)));
     s = tc_op_finish(&a);
     for (int32_t i = 0; i < n->n_results && !s; i++)

@@ -95,7 +95,7 @@ static tc_status emit(tc_em *e) {
   e->ity = index_type(e);
   if (g->stage) {
     em_stage_group(e);
-    return e->failed;
+    return tc_failure_take(&e->failure);
   }
   int32_t lane_var = em_merge_dims(e);
   bool reduces = false;
@@ -104,7 +104,7 @@ static tc_status emit(tc_em *e) {
   if (wide >= 0 &&
       tc_sym_is_int(tc_sym_mod(e->syms, e->extents[wide], tc_sym_int(e->syms, e->dev->simd_bytes / 4)), 0)) {
     em_transpose(e, lane_var, wide);
-    return e->failed;
+    return tc_failure_take(&e->failure);
   }
   bool columns = reduces && lane_var >= 0 && lane_var < e->n_par && e->n_red > 0;
   if (lane_var >= 0 && !columns) {
@@ -128,7 +128,7 @@ static tc_status emit(tc_em *e) {
   e->kb = tc_kb_create(e->arena, g->kernel, choose_lanes(e, lane_var, columns));
   if (columns) em_columns(e, lane_var);
   else em_rows(e, lane_var);
-  return e->failed;
+  return tc_failure_take(&e->failure);
 }
 
 tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, tc_emitted *out) {

@@ -8,10 +8,10 @@
 #include "core/kernel/emit_internal.h"
 
 void em_fail(tc_em *e, const char *fmt, ...) {
-  if (e->failed != TC_OK) return;
+  if (tc_failed(&e->failure)) return;
   va_list args;
   va_start(args, fmt);
-  e->failed = tc_errorv(TC_STATUS_INTERNAL, fmt, args);
+  tc_failure_keep(&e->failure, e->arena, tc_errorv(TC_STATUS_INTERNAL, fmt, args));
   va_end(args);
 }
 
@@ -148,7 +148,7 @@ static tc_kval sym_value(tc_em *e, const tc_sym *x) {
 }
 
 tc_kval em_sym(tc_em *e, const tc_sym *x) {
-  if (e->failed != TC_OK) return -1;
+  if (tc_failed(&e->failure)) return -1;
   if (x->kind == TC_SYM_CONST) return em_const(e, x->value);
   tc_map_entry *entry = tc_map_put_ptr(e->values, x, NULL);
   if (entry->value.num) return (tc_kval)(entry->value.num - 1);
@@ -262,7 +262,7 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
 }
 
 tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_sym *cond) {
-  if (e->failed != TC_OK) return -1;
+  if (tc_failed(&e->failure)) return -1;
   (void)cond;
   tc_map_entry *entry = value_entry(e, b, b->rank, index);
   if (entry->value.num) return (tc_kval)(entry->value.num - 1);
@@ -343,7 +343,7 @@ static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const t
 
 // All values of the body; NULL after a failure.
 static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
-  if (e->failed != TC_OK) return NULL;
+  if (tc_failed(&e->failure)) return NULL;
   int32_t count = n->body.insts.count;
   tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, count);
   for (int32_t i = 0; i < count; i++) {
@@ -364,7 +364,7 @@ static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *con
     if (v[i] < 0)
       em_fail(e, "the body of %%" TC_SV_FMT " cannot be emitted (%s)", TC_SV_ARG(n->name),
               b->op < TC_K_COUNT ? tc_k_op_text(b->op) : "load");
-    if (e->failed != TC_OK) return NULL;
+    if (tc_failed(&e->failure)) return NULL;
   }
   return v;
 }
@@ -377,7 +377,7 @@ tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
 
 // ---- stores ----
 void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval value) {
-  if (e->failed != TC_OK) return;
+  if (tc_failed(&e->failure)) return;
   const tc_sym *address = em_address(e, b, index), *rest;
   if (e->wide.stores && is_wide(e, address, &rest)) {
     // Kept until the last of the elements is there.
@@ -423,7 +423,7 @@ void em_store_step(tc_em *e, int32_t step) {
     return;
   }
   tc_kval v = em_load(e, n->outs[0], at, NULL);
-  if (e->failed != TC_OK) return;
+  if (tc_failed(&e->failure)) return;
   if (s->hold == TC_HOLD_TILE) {
     const tc_em_tile *t = tc_map_find_ptr(e->tiles, n->outs[0])->value.ptr;
     tc_kb_store(e->kb, t->mem, tile_address(e, t, n->outs[0], at), 1, &v, e->mask);

@@ -56,7 +56,7 @@ static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
 }
 
 static void columns(tc_em *e) {
-  for (int32_t number = 0; number <= e->g->n_phases && e->failed == TC_OK; number++) {
+  for (int32_t number = 0; number <= e->g->n_phases && !tc_failed(&e->failure); number++) {
     e->phase = number;
     // Row results: reductions of the phase before, and what follows from them.
     for (int32_t i = 0; i < e->g->steps.count; i++) {

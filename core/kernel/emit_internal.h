@@ -2,6 +2,7 @@
 #ifndef TC_CORE_KERNEL_EMIT_INTERNAL_H_
 #define TC_CORE_KERNEL_EMIT_INTERNAL_H_
 
+#include "core/base/failure.h"
 #include "core/kernel/emit.h"
 
 #include "tc/template.h"
@@ -60,7 +61,7 @@ typedef struct tc_em {
   int32_t tile_lanes;     // rows of a tile that lie side by side, element by element; 0: they lie behind each other
   const tc_sym *red_flat; // the reduced variables as one row-major index
   tc_em_wide wide;
-  tc_status failed;
+  tc_failure failure; // the first one
 } tc_em;
 
 void em_fail(tc_em *e, const char *fmt, ...) TC_PRINTF(2, 3);

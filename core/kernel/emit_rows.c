@@ -171,7 +171,7 @@ static void row_stores(tc_em *e, int32_t number) {
 }
 
 void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym *lo, const tc_sym *hi) {
-  for (int32_t number = first_phase; number <= e->g->n_phases && e->failed == TC_OK; number++) {
+  for (int32_t number = first_phase; number <= e->g->n_phases && !tc_failed(&e->failure); number++) {
     e->phase = number;
     row_stores(e, number); // results of the phase before, and what follows from them per row
     if (number == e->g->n_phases) break;

@@ -50,7 +50,7 @@ void tc_stage_refuse(const tc_stage *s, const char *reason) {
 
 tc_arena *tc_stage_arena(const tc_stage *s) { return s->l->arena; }
 void tc_stage_out_of_memory(const tc_stage *s) {
-  if (s->e && s->e->failed == TC_OK) s->e->failed = tc_error_out_of_memory();
+  if (s->e) tc_failure_keep(&s->e->failure, s->e->arena, tc_error_out_of_memory());
 }
 
 tc_kb *tc_stage_builder(tc_stage *s) { return s->e ? s->e->kb : NULL; }
@@ -93,7 +93,7 @@ void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t
   if (operand < 0 || operand >= s->node->n_operands || operand >= MAX_OPERANDS) {
     em_fail(e, "the template " TC_SV_FMT " loads an operand %d", TC_SV_ARG(s->node->tmpl->name), operand);
   }
-  if (e->failed != TC_OK) return;
+  if (tc_failed(&e->failure)) return;
   const tc_lview *v = &s->node->operands[operand];
   const tc_sym *const *at = s->load_index[operand];
   const tc_sym *mapped[TC_MAX_RANK];
@@ -208,7 +208,7 @@ static tc_kval bind_result(tc_stage *s, const tc_kval *index) {
 static bool owns_result(tc_stage *s) {
   bool owns = s->node->tmpl->flags & TC_TEMPLATE_OWN_RESULT;
   if (!owns) em_fail(s->e, "the template " TC_SV_FMT " does not own its result", TC_SV_ARG(s->node->tmpl->name));
-  return owns && s->e->failed == TC_OK;
+  return owns && !tc_failed(&s->e->failure);
 }
 
 tc_kval tc_stage_result_load(tc_stage *s, const tc_kval *index, tc_kval mask) {
@@ -346,7 +346,7 @@ void em_stage_group(tc_em *e) {
   tc_stage_config configs[8];
   tc_stage stages[8];
   int32_t n = 0;
-  for (int32_t i = 0; i < g->steps.count && e->failed == TC_OK; i++) {
+  for (int32_t i = 0; i < g->steps.count && !tc_failed(&e->failure); i++) {
     const tc_step *st = &g->steps.data[i];
     if (st->node->kind != TC_LN_TEMPLATE) continue;
     if (n == 8) {
@@ -355,10 +355,10 @@ void em_stage_group(tc_em *e) {
     }
     stages[n] =
         (tc_stage){.e = e, .l = e->l, .node = st->node, .dev = e->dev, .config = &configs[n], .phase = st->phase};
-    e->failed = choose(e, &stages[n], row_work, n ? &configs[0] : NULL, &configs[n]);
+    tc_failure_keep(&e->failure, e->arena, choose(e, &stages[n], row_work, n ? &configs[0] : NULL, &configs[n]));
     n++;
   }
-  if (e->failed != TC_OK) return;
+  if (tc_failed(&e->failure)) return;
   e->kb = tc_kb_create(e->arena, g->kernel, configs[0].lanes);
   bind_block(e, &stages[0]);
   int64_t rows = 1;
@@ -366,7 +366,7 @@ void em_stage_group(tc_em *e) {
     rows *= configs[0].tile[d] ? configs[0].tile[d] : constant_or(stages[0].node->extents[d], 1);
   e->tile_lanes = configs[0].row_lanes ? (int32_t)rows : 0;
   em_make_tiles(e, rows);
-  for (int32_t i = 0; i < n && e->failed == TC_OK; i++) {
+  for (int32_t i = 0; i < n && !tc_failed(&e->failure); i++) {
     tc_stage *s = &stages[i];
     e->phase = s->phase;
     s->in_store = steps_in_store(e, s);
@@ -383,5 +383,5 @@ void em_stage_group(tc_em *e) {
               TC_SV_ARG(s->node->name));
     tc_kb_barrier(e->kb);
   }
-  if (g->n_phases > last_stage_phase + 1 && e->failed == TC_OK) tile_rows(e, &stages[0], last_stage_phase + 1);
+  if (g->n_phases > last_stage_phase + 1 && !tc_failed(&e->failure)) tile_rows(e, &stages[0], last_stage_phase + 1);
 }

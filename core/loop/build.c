@@ -7,10 +7,10 @@
 #include "core/loop/lo.h"
 
 void tc_lo_fail(tc_lo *lo, const char *fmt, ...) {
-  if (lo->failed != TC_OK) return;
+  if (tc_failed(&lo->failure)) return;
   va_list args;
   va_start(args, fmt);
-  lo->failed = tc_errorv(TC_STATUS_INVALID_ARGUMENT, fmt, args);
+  tc_failure_keep(&lo->failure, lo->l->arena, tc_errorv(TC_STATUS_INVALID_ARGUMENT, fmt, args));
   va_end(args);
 }
 
@@ -20,7 +20,7 @@ int32_t tc_lo_add_view(tc_lo *lo, const tc_lview *v) {
 }
 
 static const tc_lview *view_of(tc_lo *lo, tc_lt t) {
-  if (lo->failed != TC_OK) return NULL;
+  if (tc_failed(&lo->failure)) return NULL;
   if (t < 0 || t >= lo->views.count) {
     tc_lo_fail(lo, "no such loop tensor");
     return NULL;
@@ -173,7 +173,7 @@ static int32_t in_place(tc_op_args *a) { return lo_in_place_of(tc_lo_of(a)) != N
 static void store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition) {
   tc_lo *lo = tc_lo_of(a);
   const tc_buf *old = lo_in_place_of(lo);
-  if (lo->failed != TC_OK) return;
+  if (tc_failed(&lo->failure)) return;
   if (!lo->open || !old || lo->cur->kind != TC_LN_POINTWISE) {
     tc_lo_fail(lo, "nothing is written in place here");
     return;
@@ -197,7 +197,7 @@ static bool inst_same(const tc_binst *x, const tc_binst *y) {
 }
 
 static int32_t push(tc_lo *lo, const tc_binst *inst) {
-  if (lo->failed != TC_OK) return -1;
+  if (tc_failed(&lo->failure)) return -1;
   if (!lo->open) {
     tc_lo_fail(lo, "no loop node is open");
     return -1;
@@ -211,7 +211,7 @@ static int32_t push(tc_lo *lo, const tc_binst *inst) {
 }
 
 tc_dtype tc_body_type(const tc_lo *lo, int32_t v) {
-  return lo->failed == TC_OK && v >= 0 ? lo->cur->body.insts.data[v].dtype : TC_DTYPE_NONE;
+  return !tc_failed(&lo->failure) && v >= 0 ? lo->cur->body.insts.data[v].dtype : TC_DTYPE_NONE;
 }
 
 int32_t tc_body_const(tc_lo *lo, tc_dtype d, double re, double im, int64_t imm) {
@@ -334,7 +334,7 @@ static int32_t bool_opcode(int32_t op) {
 }
 
 int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
-  if (lo->failed != TC_OK) return -1;
+  if (tc_failed(&lo->failure)) return -1;
   if (n == 2 && tc_body_type(lo, args[0]) == TC_BOOL) op = bool_opcode(op);
   tc_binst inst = {.op = op, .n_args = n};
   for (int32_t i = 0; i < n; i++) {
@@ -356,7 +356,7 @@ int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
 }
 
 int32_t tc_body_cast(tc_lo *lo, int32_t v, tc_dtype d) {
-  if (lo->failed != TC_OK || v < 0 || tc_body_type(lo, v) == d) return v;
+  if (tc_failed(&lo->failure) || v < 0 || tc_body_type(lo, v) == d) return v;
   const tc_binst *in = &lo->cur->body.insts.data[v];
   char from = tc_dtype_class(in->dtype), to = tc_dtype_class(d);
   bool wide = d == TC_F32 || d == TC_F64 || d == TC_C64 || d == TC_C128 || d == TC_I64;
@@ -400,7 +400,7 @@ static tc_lt end_in_place(tc_lo *lo, tc_dtype dtype, tc_lt *out) {
 
 static tc_lt end_node(tc_lo *lo, int32_t value, int32_t n_outs, const tc_dtype *dtypes, tc_lt *out) {
   for (int32_t i = 0; i < n_outs; i++) out[i] = -1;
-  if (lo->failed != TC_OK || !lo->open || value < 0) {
+  if (tc_failed(&lo->failure) || !lo->open || value < 0) {
     lo->open = false;
     return -1;
   }
@@ -497,7 +497,7 @@ void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands) {
     dtypes[n_outs] = gn->results[i]->type.dtype, place[n_outs] = i;
     results[n_outs++] = gn->results[i];
   }
-  if (n_outs == 0 || lo->failed != TC_OK) return;
+  if (n_outs == 0 || tc_failed(&lo->failure)) return;
   const tc_tensor_type *t = &results[0]->type;
   tc_int index[TC_MAX_RANK];
   begin(lo, TC_LN_CALL, t->rank, t->sizes, 0, NULL, index);
@@ -505,7 +505,7 @@ void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands) {
   node->n_operands = n, node->operands = operands;
   tc_lt *out = TC_NEW_ARRAY(arena, tc_lt, n_outs);
   end_node(lo, 0, n_outs, dtypes, out);
-  for (int32_t i = 0; i < n_outs && lo->failed == TC_OK; i++) {
+  for (int32_t i = 0; i < n_outs && !tc_failed(&lo->failure); i++) {
     const tc_tensor_type *r = &results[i]->type;
     node->outs[i]->rank = r->rank, node->outs[i]->sizes = r->sizes, node->outs[i]->strides = r->strides;
     lo->results[place[i]] = tc_lview_whole(lo->l, node->outs[i]);
@@ -524,7 +524,7 @@ void lo_call(tc_op_args *a) {
       tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg_at(a, i, k)));
   }
   const tc_lview *views = copy_views(lo, operands.count, operands.data);
-  if (lo->failed == TC_OK) lo_call_with(lo, operands.count, views);
+  if (!tc_failed(&lo->failure)) lo_call_with(lo, operands.count, views);
 }
 
 static tc_bval text(tc_op_args *a, const char *body, int32_t n, const char *const *names, const tc_bval *values) {

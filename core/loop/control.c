@@ -20,7 +20,7 @@ static bool same_strides(tc_loops *l, int32_t n, const tc_sym *const *sizes, con
 static tc_status laid_out(tc_lo *lo, tc_value *value, const tc_tensor_type *want, bool scanned, tc_lview *out) {
   tc_loops *l = lo->l;
   const tc_lview *v = lo_value(lo, value);
-  if (!v) return lo->failed;
+  if (!v) return tc_failure_take(&lo->failure);
   tc_tensor_type whole = value->type;
   if (want->dtype != whole.dtype || want->rank + scanned != whole.rank)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "a region takes %%" TC_SV_FMT " as something else",
@@ -36,7 +36,7 @@ static tc_status laid_out(tc_lo *lo, tc_value *value, const tc_tensor_type *want
   bool fits = b->strides && lo_view_strides(l, v, b->strides, have, &offset) &&
               same_strides(l, want->rank, whole.sizes + scanned, have + scanned, want->strides);
   if (!fits) v = lo_copy_out(lo, v, &whole, value->name);
-  if (!v) return lo->failed;
+  if (!v) return tc_failure_take(&lo->failure);
   *out = *v;
   return TC_OK;
 }

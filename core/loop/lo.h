@@ -17,7 +17,7 @@ typedef struct tc_lo {
   tc_lnode *cur;
   // Results of the node being lowered, by result number.
   const tc_lview **results;
-  tc_status failed; // the first failure
+  tc_failure failure; // the first one
 } tc_lo;
 
 // The lowering behind an args object (set by the driver).

@@ -242,7 +242,8 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
   } else if (call) {
     lo_call(&args);
   } else if (def->lower) {
-    if (def->lower(&args) != TC_STATUS_OK && lo->failed == TC_OK) lo->failed = tc_op_finish(&args);
+    if (def->lower(&args) != TC_STATUS_OK && !tc_failed(&lo->failure))
+      tc_failure_keep(&lo->failure, arena, tc_op_finish(&args));
   } else if (n->op->body.n_results) {
     lower_pointwise(&args, n);
   } else if (n->n_results > 0 && lo->options->call_supported && lo->options->call_supported(lo->options->self, n)) {
@@ -253,11 +254,9 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
                               "\n  at " TC_SV_FMT,
                     TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->name), TC_SV_ARG(n->source));
   }
-  if (lo->failed != TC_OK) {
-    tc_status s = lo->failed;
-    lo->failed = TC_OK;
-    return tc_status_note(s, "while lowering %%" TC_SV_FMT " = " TC_SV_FMT, TC_SV_ARG(n->name),
-                          TC_SV_ARG(n->op->full_name));
+  if (tc_failed(&lo->failure)) {
+    return tc_status_note(tc_failure_take(&lo->failure), "while lowering %%" TC_SV_FMT " = " TC_SV_FMT,
+                          TC_SV_ARG(n->name), TC_SV_ARG(n->op->full_name));
   }
   for (int32_t i = 0; i < n->n_results; i++) {
     if (!lo->results[i]) {
@@ -314,7 +313,7 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
       t.sizes = t.strides = TC_NEW_ARRAY(l->arena, const tc_sym *, 1);
       const tc_lview *v = lo_value(lo, o->arg.value);
       if (v) v = lo_copy_out(lo, v, &t, o->arg.value->name);
-      if (!v) return lo->failed;
+      if (!v) return tc_failure_take(&lo->failure);
       out.buf = v->buf, out.type = t;
       ((tc_buf *)v->buf)->output = i;
     }
@@ -322,7 +321,7 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
       const tc_tensor_type *const *region = lo->options->results, *t = region ? region[i] : &o->arg.value->type;
       if (!t) continue;
       const tc_lview *v = lo_value(lo, o->arg.value);
-      if (!v) return lo->failed;
+      if (!v) return tc_failure_take(&lo->failure);
       const tc_sym *strides[TC_MAX_RANK] = {0}, *offset = NULL;
       bool input = v->buf->kind == TC_BUF_INPUT;
       // Internal buffers get the output's strides if nobody decided yet; a second output of the same buffer is a view
@@ -336,7 +335,7 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
       bool whole = v->buf->output < 0 && lo_strides_behind(l, v, t->strides);
       if (!fits || (input && mutation) || (region && (input || !whole))) {
         v = lo_copy_out(lo, v, t, o->arg.value->name);
-        if (!v) return lo->failed;
+        if (!v) return tc_failure_take(&lo->failure);
         offset = tc_sym_int(l->syms, 0);
       }
       out.buf = v->buf;

@@ -297,7 +297,7 @@ static int32_t einsum_expand(tc_op_args *a) {
       acc = multiply(a, acc, x, wanted, rank);
       reorder(a, &acc, rank);
     }
-    if (a->status) return TC_STATUS_INVALID_ARGUMENT;
+    if (tc_failed(&a->failure)) return TC_STATUS_INVALID_ARGUMENT;
   }
   int32_t order[TC_MAX_RANK];
   for (int32_t k = 0; k < q.output.n; k++) {

@@ -108,20 +108,20 @@ static int32_t lu_ref(tc_op_args *a) {
   }
   return TC_STATUS_OK;
 }
-// X of A·X = B from the factors: the row exchanges, then two triangles; the transposed system backwards.
-static int32_t lu_solve_meta(tc_op_args *a) {
-  const tc_tensor_type *lu = tc_op_tensor(a, 0), *b = tc_op_tensor(a, 2);
+// X of A·X = B (X·A = B where argument 3, `left`, is false): batches broadcast, the columns of X lie dense.
+static int32_t solve_meta(tc_op_args *a, int32_t system, int32_t rhs, const char *name) {
+  const tc_tensor_type *t = tc_op_tensor(a, system), *b = tc_op_tensor(a, rhs);
   matrix_shape s;
-  if (read_matrix(a, 0, true, &s)) return TC_STATUS_INVALID_ARGUMENT;
   bool left = tc_op_bool(a, 3, 1);
-  if (b->rank < 2 || lu->dtype != b->dtype || tc_int_require_eq(a, b->sizes[b->rank - (left ? 2 : 1)], s.n))
-    return tc_op_fail(a, "Incompatible shapes or dtypes of LU and B: %s and %s", tc_op_shape_text(a, 0),
-                      tc_op_shape_text(a, 2));
-  int32_t rank = lu->rank > b->rank ? lu->rank : b->rank;
+  if (read_matrix(a, system, true, &s)) return TC_STATUS_INVALID_ARGUMENT;
+  if (b->rank < 2 || t->dtype != b->dtype || tc_int_require_eq(a, b->sizes[b->rank - (left ? 2 : 1)], s.n))
+    return tc_op_fail(a, "Incompatible shapes or dtypes of %s and B: %s and %s", name, tc_op_shape_text(a, system),
+                      tc_op_shape_text(a, rhs));
+  int32_t rank = t->rank > b->rank ? t->rank : b->rank;
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], one = tc_int_const(a, 1);
   for (int32_t d = 0; d < rank - 2; d++) {
-    int32_t p = d - (rank - lu->rank), q = d - (rank - b->rank);
-    tc_int u = p >= 0 ? lu->sizes[p] : one, v = q >= 0 ? b->sizes[q] : one;
+    int32_t p = d - (rank - t->rank), q = d - (rank - b->rank);
+    tc_int u = p >= 0 ? t->sizes[p] : one, v = q >= 0 ? b->sizes[q] : one;
     sizes[d] = tc_sym_is_int(u, 1) ? v : u;
   }
   sizes[rank - 2] = b->sizes[b->rank - 2], sizes[rank - 1] = b->sizes[b->rank - 1];
@@ -129,6 +129,8 @@ static int32_t lu_solve_meta(tc_op_args *a) {
   strides[rank - 2] = one, strides[rank - 1] = tc_int_max(a, sizes[rank - 2], one);
   return tc_op_set_result(a, 0, b->dtype, rank, sizes, strides);
 }
+// X of A·X = B from the factors: the row exchanges, then two triangles; the transposed system backwards.
+static int32_t lu_solve_meta(tc_op_args *a) { return solve_meta(a, 0, 2, "LU"); }
 static void lu_apply(int64_t n, const tc_z *lu, const tc_ref_view *piv, int64_t at, int op, int64_t columns, tc_z *b) {
   int64_t step = piv->strides[piv->rank - 1];
   for (int64_t k = 0; k < n && op == 0; k++) {
@@ -237,26 +239,7 @@ static int32_t cholesky_ref(tc_op_args *a) {
 }
 
 // ---- triangular systems ----
-static int32_t triangular_meta(tc_op_args *a) {
-  const tc_tensor_type *t = tc_op_tensor(a, 0), *b = tc_op_tensor(a, 1);
-  matrix_shape s;
-  bool left = tc_op_bool(a, 3, 1);
-  if (read_matrix(a, 0, true, &s)) return TC_STATUS_INVALID_ARGUMENT;
-  if (b->rank < 2 || t->dtype != b->dtype || tc_int_require_eq(a, b->sizes[b->rank - (left ? 2 : 1)], s.n))
-    return tc_op_fail(a, "Incompatible shapes or dtypes of A and B: %s and %s", tc_op_shape_text(a, 0),
-                      tc_op_shape_text(a, 1));
-  int32_t rank = t->rank > b->rank ? t->rank : b->rank;
-  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], one = tc_int_const(a, 1);
-  for (int32_t d = 0; d < rank - 2; d++) {
-    int32_t p = d - (rank - t->rank), q = d - (rank - b->rank);
-    tc_int u = p >= 0 ? t->sizes[p] : one, v = q >= 0 ? b->sizes[q] : one;
-    sizes[d] = tc_sym_is_int(u, 1) ? v : u;
-  }
-  sizes[rank - 2] = b->sizes[b->rank - 2], sizes[rank - 1] = b->sizes[b->rank - 1];
-  tc_strides_make_contiguous(a->syms, rank, sizes, strides);
-  strides[rank - 2] = one, strides[rank - 1] = tc_int_max(a, sizes[rank - 2], one);
-  return tc_op_set_result(a, 0, b->dtype, rank, sizes, strides);
-}
+static int32_t triangular_meta(tc_op_args *a) { return solve_meta(a, 0, 1, "A"); }
 static int32_t triangular_ref(tc_op_args *a) {
   const tc_ref_view *t = tc_op_data(a, 0), *rhs = tc_op_data(a, 1), *x = tc_op_result_data(a, 0);
   bool upper = tc_op_bool(a, 2, 0), left = tc_op_bool(a, 3, 1), unit = tc_op_bool(a, 4, 0);

@@ -27,7 +27,7 @@ const tc_kernel_build_table tc_host_kernel_build = {
 #include "sdk/abi/abi.def"
 };
 
-static bool out_of_memory(const tc_op_args *a) { return tc_status_code(a->status) == TC_STATUS_OUT_OF_MEMORY; }
+static bool out_of_memory(const tc_op_args *a) { return a->failure.code == TC_STATUS_OUT_OF_MEMORY; }
 // Arguments are const where a function only reads; the failure is kept in them all the same.
 static tc_op_args *args_of(const tc_op_args *a) { return (tc_op_args *)(uintptr_t)a; }
 

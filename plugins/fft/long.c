@@ -13,6 +13,13 @@
 // Points that a block is asked to hold: a row and its copy lie on chip, also on devices with little memory there.
 static int64_t limit_of(tc_dtype real) { return real == TC_F64 ? FFT_MAX_LENGTH / 8 : FFT_MAX_LENGTH / 4; }
 
+// Whether a block holds a complex row of n. What is done as a convolution takes the room of its longer rows.
+static bool fits(int64_t n, tc_dtype real) {
+  fft_plan plan;
+  int64_t most = limit_of(real);
+  return n <= most && !fft_make_plan((int32_t)n, &(fft_limits){.max_lanes = 1024}, &plan) && plan.n <= most;
+}
+
 typedef struct row {
   tc_op_args *a;
   int32_t rank;
@@ -89,7 +96,7 @@ static tc_lt complex_row(const row *r, tc_lt x, int64_t n, bool forward, int64_t
   int32_t last = r->rank - 1;
   tc_int sizes[TC_MAX_RANK + 1], index[TC_MAX_RANK + 1], map[TC_MAX_RANK + 1];
   memcpy(sizes, r->sizes, sizeof *sizes * (size_t)last);
-  if (n <= limit_of(r->real)) {
+  if (fits(n, r->real)) {
     sizes[last] = number(r, n);
     return template_node(r, x, r->rank, sizes, forward, norm, 0, 0);
   }
@@ -217,7 +224,7 @@ static tc_lt to_real(const row *r, tc_lt x, int64_t n, int64_t norm, tc_dtype dt
 
 bool fft_is_long(int64_t n, int64_t kind, tc_dtype dtype) {
   bool half = kind != FFT_C2C && n % 2 == 0; // a real row lies there as one of half its length
-  return n > limit_of(half ? TC_F32 : fft_real_of(dtype) == TC_F64 ? TC_F64 : TC_F32);
+  return !fits(half ? n / 2 : n, fft_real_of(dtype) == TC_F64 ? TC_F64 : TC_F32);
 }
 
 tc_lt fft_lower_long(tc_op_args *a, tc_lt x, int32_t rank, const tc_int *sizes, int64_t kind, bool forward, int64_t n,

@@ -221,7 +221,8 @@ static void stage(tc_op_args *a, lowering *l, int32_t dim, int64_t kind, bool fo
   int64_t most = constant ? 0 : bound_of(a, length);
   attrs[FFT_ATTR_MOST] = tc_int_const(a, most);
   if (!constant && !most) x = by_definition(a, x, rank, sizes, kind, forward, length, dtype);
-  else if (fft_is_long(known, kind, dtype)) x = fft_lower_long(a, x, rank, sizes, kind, forward, known, norm, dtype);
+  else if (constant && fft_is_long(known, kind, dtype))
+    x = fft_lower_long(a, x, rank, sizes, kind, forward, known, norm, dtype);
   else x = tc_lo_template(a, "fft", 1, &x, dtype, rank, sizes, FFT_ATTRS, attrs);
   *l = (lowering){moved ? permuted(a, x, rank, order, true) : x, rank, result_inner};
 }

@@ -659,7 +659,8 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     return TC_STATUS_OK;
   }
   fft_limits limits = limits_of(s, real);
-  int64_t on_chip = limits.vector ? dev->l2_bytes ? dev->l2_bytes : 1 << 18 : dev->shared_bytes;
+  // A cache that is too small costs time; of what threads share there is no more.
+  int64_t on_chip = limits.vector ? dev->l2_bytes > 1 << 19 ? dev->l2_bytes : 1 << 19 : dev->shared_bytes;
   double rows = 1;
   for (int32_t d = 0; d < rank - 1; d++) rows *= (double)tc_stage_out_hint(s, d);
   fft_plan plans[6];

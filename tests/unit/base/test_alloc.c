@@ -1,5 +1,5 @@
 // Allocators, the arena, guards.
-#include "core/base/alloc.h"
+#include "core/base/failure.h"
 #include "tests/unit/unit.h"
 
 static void system_blocks_are_aligned(void **state) {
@@ -151,6 +151,26 @@ TC_TEST(guards_pass_errors_on) {
   return TC_OK;
 }
 
+// A failure that is kept while memory runs out is neither lost nor left behind.
+TC_TEST_TORTURED(first_failures_are_kept) {
+  tc_failure f = {0};
+  assert_true(tc_failure_take(&f) == TC_OK);
+  tc_failure_keep(&f, arena, TC_OK);
+  assert_false(tc_failed(&f));
+  for (int i = 0; i < 20; i++) {
+    tc_failure_keep(&f, arena, tc_error(TC_STATUS_MISMATCH, "number %d", i));
+    (void)tc_arena_alloc(arena, 5000);
+    assert_true(tc_failed(&f));
+  }
+  tc_status s = tc_failure_take(&f);
+  if (tc_status_code(s) == TC_STATUS_OUT_OF_MEMORY) return s; // there was no room for the text
+  assert_error(s, TC_STATUS_MISMATCH, "number 0");
+  assert_false(tc_failed(&f));
+  tc_failure_keep(&f, arena, tc_error_out_of_memory());
+  assert_error(tc_failure_take(&f), TC_STATUS_OUT_OF_MEMORY, "out of memory");
+  return TC_OK;
+}
+
 TC_TEST_TORTURED(short_memory_unwinds) {
   for (size_t i = 1; i < 200000; i = i * 3 / 2 + 1) {
     char *p = tc_arena_copy(arena, "abc", 4);
@@ -171,6 +191,7 @@ int main(void) {
       cmocka_unit_test(cleaning_survives_short_memory),
       cmocka_unit_test(guards_nest),
       cmocka_unit_test(guards_pass_errors_on),
+      cmocka_unit_test(first_failures_are_kept),
       cmocka_unit_test(short_memory_unwinds),
   };
   return TC_RUN(tests);

@@ -180,9 +180,14 @@ TC_TEST(lengths_of_several_kernels) {
                                .wide = rand() % 2,
                                .dev = rand() % 4 ? &vector_device : &thread_device});
   // What a device with little memory on chip holds in single precision it may not hold in double.
-  static const int64_t halves[] = {1 << 14, 1 << 15};
-  for (int32_t i = 0; i < 2; i++)
-    check_one(arena, (request){.kind = i ? C2R : C2C, .rows = 1, .n = halves[i], .wide = true, .dev = &thread_device});
+  // A convolution takes more room than its row.
+  static const int64_t full[] = {1 << 14, 1 << 15, 8191, 2 * 8191, 7442};
+  for (size_t i = 0; i < sizeof full / sizeof *full; i++)
+    check_one(arena,
+              (request){.kind = i % 2 ? C2R : C2C, .rows = 1, .n = full[i], .wide = true, .dev = &thread_device});
+  static const int64_t single[] = {1 << 15, 16381, 2 * 16381};
+  for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+    check_one(arena, (request){.kind = i % 2 ? C2C : R2C, .rows = 1, .n = single[i], .dev = &thread_device});
   return TC_OK;
 }
 

@@ -55,7 +55,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
     "libraries for ops that could be generated: where they are estimated to be faster, never, wherever they can; ops " \
     "that cannot be generated use them unless it is never")                                                            \
   X(DEVICE_GRAPH, "device_graph", BOOL, "false", 0, 0, "", 1,                                                          \
-    "record the run into a device graph and replay it; a device without graphs replays the plan's straight segments")  \
+    "record runs that come again into device graphs and replay them; a device without graphs says so once")            \
   X(AUTOTUNE, "autotune", BOOL, "false", 0, 0, "", 1, "time candidates on the device and keep the winners on disk")    \
   X(TUNE_BUDGET, "tune.budget_ms", INT, "2000", 0, 86400000, "", 0, "time for the candidates of one stage")            \
   X(TUNE_ROUNDS, "tune.rounds", INT, "5", 1, 1000, "", 0, "timed runs of a candidate")                                 \

@@ -152,6 +152,8 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   if (given) TC_TRY(make_kernels_plain(x->plan));
   if (last < TC_STAGE_EXEC) return TC_OK;
   TC_TRY(tc_exec_create(c->device, x->plan, &x->exec, &x->stats));
+  if (tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH))
+    TC_TRY(tc_exec_set_replays(x->exec, (int32_t)tc_config_int(c->config, TC_OPT_ID_REPLAY_MAX)));
   tick(x, TC_STAGE_EXEC, &t);
   return TC_OK;
 }

@@ -38,6 +38,9 @@ static tc_status find_calls(tc_device *d, tc_arena *arena, tc_plugins *plugins, 
 enum { BUCKETS = 256, MOST_UNUSED = 1024 };
 typedef struct tc_modules {
   pthread_mutex_t lock;
+  // Under the lock:
+  int32_t graphs; // 0: not asked, 1: there are, -1: there are none
+  tc_scratch *scratch;
   int32_t unused; // loaded, held by none
   tc_loaded *buckets[BUCKETS];
 } tc_modules;
@@ -109,6 +112,53 @@ void tc_device_close(tc_device *d) {
   if (d->handle && d->stream) t->stream_destroy(d->handle, d->stream);
   if (d->handle) t->close(d->handle);
   d->handle = 0, d->cache = NULL, d->modules = NULL, d->memory = d->host = NULL;
+}
+
+// ---- Recorded runs ----
+bool tc_device_has_graphs(tc_device *d) {
+  const tc_device_table *t = d->plugin->device;
+  pthread_mutex_lock(&d->modules->lock);
+  if (d->modules->graphs == 0) {
+    tc_handle recorder = 0;
+    bool can = t->graph_begin(d->handle, &recorder) == TC_STATUS_OK;
+    if (can) t->graph_end(d->handle, recorder, NULL);
+    else
+      tc_log(d->logger, TC_LOG_DEVICE_GRAPHS, "%s records no device graphs: plans are run launch by launch",
+             d->props.name);
+    d->modules->graphs = can ? 1 : -1;
+  }
+  bool has = d->modules->graphs == 1;
+  pthread_mutex_unlock(&d->modules->lock);
+  return has;
+}
+
+tc_status tc_device_scratch(tc_device *d, int64_t bytes, tc_scratch **out) {
+  tc_status s = TC_OK;
+  pthread_mutex_lock(&d->modules->lock);
+  tc_scratch *x = d->modules->scratch;
+  if (!x || x->block->size < bytes) {
+    x = tc_alloc(d->allocator, sizeof *x);
+    s = x ? tc_pool_take(d->memory, bytes, &x->block) : tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a recording");
+    if (s == TC_OK) d->modules->scratch = x;
+    else tc_free(d->allocator, x);
+  }
+  if (s == TC_OK) {
+    x->users++;
+    *out = x;
+  }
+  pthread_mutex_unlock(&d->modules->lock);
+  return s;
+}
+
+void tc_device_scratch_drop(tc_device *d, tc_scratch *x) {
+  if (!x) return;
+  pthread_mutex_lock(&d->modules->lock);
+  bool last = --x->users == 0;
+  if (last && d->modules->scratch == x) d->modules->scratch = NULL;
+  pthread_mutex_unlock(&d->modules->lock);
+  if (!last) return;
+  tc_pool_give(x->block);
+  tc_free(d->allocator, x);
 }
 
 // ---- Loaded kernels ----

@@ -94,4 +94,16 @@ TC_NODISCARD tc_status tc_device_export(tc_device *d, tc_arena *arena, int32_t n
 tc_loaded *tc_device_find_loaded(tc_device *d, tc_hash128 key); // held by the caller; NULL if it is not loaded
 void tc_device_release(tc_device *d, tc_loaded *k);             // NULL is ignored
 
+// Can runs be recorded as device graphs? Says so once in the log if not.
+bool tc_device_has_graphs(tc_device *d);
+
+// Memory for what recorded runs keep nowhere: all of them share it, since their graphs run one after the other. It
+// grows by a new block, and a block goes with its last user. Thread-safe.
+typedef struct tc_scratch {
+  tc_pool_block *block;
+  int64_t users;
+} tc_scratch;
+TC_NODISCARD tc_status tc_device_scratch(tc_device *d, int64_t bytes, tc_scratch **out);
+void tc_device_scratch_drop(tc_device *d, tc_scratch *s); // NULL is ignored
+
 #endif

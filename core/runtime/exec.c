@@ -192,6 +192,7 @@ tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_co
 
 void tc_exec_destroy(tc_exec *e) {
   if (!e) return;
+  exec_replay_destroy(e);
   for (int32_t i = 0; e->kernels && i < e->plan->kernels.count; i++) tc_device_release(e->d, e->kernels[i]);
   for (int32_t i = 0; e->ops && i < e->plan->ops.count; i++) {
     exec_call_destroy(e, &e->ops[i]);

@@ -13,6 +13,9 @@ typedef struct tc_exec tc_exec;
 // and the device must outlive it.
 TC_NODISCARD tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *out_stats);
 void tc_exec_destroy(tc_exec *e); // NULL is ignored
+// From now on runs that come again are recorded as device graphs and replayed (exec_replay.c), at most `most` of them.
+// Does nothing where the device has none. To be called before the first run. A run gives the same results either way.
+TC_NODISCARD tc_status tc_exec_set_replays(tc_exec *e, int32_t most);
 
 // Where memory is not the host's, buffers from outside are handed to kernels at multiples of so many bytes (in front of
 // the offset that the program states); what lies elsewhere is copied.

@@ -175,12 +175,53 @@ static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_p
   return TC_OK;
 }
 
+tc_status exec_call_hold(run_state *r, exec_op *x, exec_prepared **out, int64_t *out_workspace) {
+  exec_call *c = x->call;
+  call_run q;
+  TC_TRY(fill_run(r, x, &q));
+  pthread_mutex_lock(&c->lock);
+  exec_prepared *p = find(c, q.key);
+  tc_status s = p ? TC_OK : prepare(r->e, x, &q, &p);
+  if (s == TC_OK) {
+    p->users++;
+    *out = p;
+    *out_workspace = (int64_t)p->workspace;
+  }
+  pthread_mutex_unlock(&c->lock);
+  return s;
+}
+
+void exec_call_drop(exec_op *x, exec_prepared *p) {
+  pthread_mutex_lock(&x->call->lock);
+  p->users--;
+  pthread_mutex_unlock(&x->call->lock);
+}
+
+static tc_status run_prepared(const exec_op *x, exec_prepared *p, tc_handle stream, const call_run *q, tc_handle memory,
+                              int64_t offset) {
+  const exec_call *c = x->call;
+  int32_t rc = c->table->run(p->prepared, stream, q->views, q->views + x->op->n_operands, memory, offset);
+  return tc_plugin_status(c->plugin, rc, "while running " TC_SV_FMT " of the library " TC_SV_FMT,
+                          TC_SV_ARG(x->op->name), TC_SV_ARG(c->table->name));
+}
+
+static tc_status record_call(run_state *r, exec_op *x, const call_run *q) {
+  tc_handle memory;
+  int64_t offset;
+  exec_prepared *p = exec_replay_held(r, x, &memory, &offset);
+  if (!x->call->table->thread_safe) pthread_mutex_lock(&x->call->lock);
+  tc_status s = run_prepared(x, p, r->recorder, q, memory, offset);
+  if (!x->call->table->thread_safe) pthread_mutex_unlock(&x->call->lock);
+  return s;
+}
+
 tc_status exec_call_run(run_state *r, exec_op *x) {
   tc_exec *e = r->e;
   exec_call *c = x->call;
   call_run q;
   exec_prepared *p;
   TC_TRY(fill_run(r, x, &q));
+  if (r->recorder) return record_call(r, x, &q);
   pthread_mutex_lock(&c->lock);
   p = find(c, q.key);
   tc_status s = p ? TC_OK : prepare(e, x, &q, &p);
@@ -190,12 +231,7 @@ tc_status exec_call_run(run_state *r, exec_op *x) {
   TC_TRY(s);
   tc_pool_block *workspace = NULL;
   if (p->workspace) s = tc_pool_take(e->d->memory, (int64_t)p->workspace, &workspace);
-  if (s == TC_OK) {
-    int32_t n = x->op->n_operands;
-    int32_t rc = c->table->run(p->prepared, e->d->stream, q.views, q.views + n, workspace ? workspace->memory : 0, 0);
-    s = tc_plugin_status(c->plugin, rc, "while running " TC_SV_FMT " of the library " TC_SV_FMT, TC_SV_ARG(x->op->name),
-                         TC_SV_ARG(c->table->name));
-  }
+  if (s == TC_OK) s = run_prepared(x, p, e->d->stream, &q, workspace ? workspace->memory : 0, 0);
   tc_pool_give(workspace); // whoever takes it next is behind this call in the stream
   if (c->table->thread_safe) pthread_mutex_lock(&c->lock);
   p->users--;

@@ -85,6 +85,9 @@ typedef struct exec_resident {
   tc_pool_block *block;
 } exec_resident;
 
+typedef struct exec_replays exec_replays;   // exec_replay.c
+typedef struct exec_instance exec_instance; //
+
 struct tc_exec {
   tc_device *d;
   const tc_plan *plan;
@@ -104,12 +107,27 @@ struct tc_exec {
   tc_loaded **kernels;
   pthread_mutex_t lock;
   exec_resident *resident; // by input, under the lock; NULL where memory is the host's
+  exec_replays *replays;   // NULL: runs are not recorded
 };
 
 typedef struct exec_address {
   tc_handle memory;
   int64_t offset; // bytes
 } exec_address;
+
+// Where the elements of an input's buffer are for a run.
+enum {
+  EXEC_PLACE_NONE,
+  EXEC_PLACE_THERE,    // where the tensor is
+  EXEC_PLACE_RESIDENT, // in a copy on the device that stays
+  EXEC_PLACE_COPIED,   // in a copy of this run
+  EXEC_PLACE_CHANGED   // in a copy of this run that kernels change, and that becomes an output
+};
+typedef struct exec_place {
+  int32_t kind;
+  exec_address address; // THERE, RESIDENT; memory 0: not there yet
+  int64_t first;        // the offset that the program states, in elements
+} exec_place;
 
 typedef struct run_state {
   tc_exec *e;
@@ -120,10 +138,12 @@ typedef struct run_state {
   tc_storage **storage;   // by buffer: OUTPUT's
   tc_pool_block **copies; // by buffer: inputs copied to the device for this run
   tc_pool_block *arena;
-  uint64_t facts;        // bit k: fact k of the executable holds
-  tc_pool_block *errors; // device memory: the error blocks
+  tc_handle arena_memory;
+  uint64_t facts; // bit k: fact k of the executable holds
   tc_pool_block **error_blocks;
   tc_error_block host_errors;
+  exec_instance *instance; // of a recorded run: whose memory this run uses
+  tc_handle recorder;      // stream that records; 0: the device's stream is used
 } run_state;
 
 exec_number exec_number_make(tc_exec *e, const tc_sym *x);
@@ -146,6 +166,9 @@ const tc_device_calls *exec_cheapest(tc_device *d, const tc_call_node *n, bool p
 tc_status exec_call_create(tc_exec *e, exec_op *x);
 void exec_call_destroy(tc_exec *e, exec_op *x);
 tc_status exec_call_run(run_state *r, exec_op *x);
+// The call made ready for this run's sizes, which stays so until it is dropped, and the bytes of its workspace.
+tc_status exec_call_hold(run_state *r, exec_op *x, exec_prepared **out, int64_t *out_workspace);
+void exec_call_drop(exec_op *x, exec_prepared *p);
 // exec_control.c
 tc_status exec_control_create(tc_exec *e, exec_op *x, tc_compile_stats *stats);
 void exec_control_destroy(exec_op *x);
@@ -153,7 +176,26 @@ tc_status exec_control_run(run_state *r, exec_op *x);
 // exec_run.c: what a run of a region shares with a run
 tc_status exec_place_errors(run_state *r);
 tc_status exec_read_errors(run_state *r); // waits for a device with memory of its own
-tc_status exec_run_ops(run_state *r);     // with the buffers placed
+tc_status exec_clear_errors(run_state *r);
+void exec_find_facts(run_state *r);
+tc_status exec_run_ops(run_state *r); // with the buffers placed
+tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks);
+tc_status exec_find_place(run_state *r, int32_t buf, exec_place *out);
 tc_status exec_synchronize(tc_device *d);
+// exec_replay.c. A run that takes an instance (true) begins with it, which says where the arena and the error blocks
+// are, places its buffers, lets it get ready, which records in the instance's first run, and runs it; then the
+// instance is released. Where getting ready fails the instance is dropped, and the run begins anew without one.
+bool exec_replay_take(run_state *r);
+tc_status exec_replay_begin(run_state *r, int64_t arena_bytes);
+tc_status exec_replay_ready(run_state *r);
+tc_status exec_replay_run(run_state *r);
+void exec_replay_release(run_state *r);
+void exec_replay_drop(run_state *r, tc_status why); // takes the status
+void exec_replay_destroy(tc_exec *e);
+// What the run's instance has, by buffer: EXEC_PLACE_*, storages, copies; by operation: a call and its workspace.
+int32_t *exec_replay_kind(const run_state *r, int32_t buf);
+tc_storage **exec_replay_storage(const run_state *r, int32_t buf);
+tc_pool_block **exec_replay_copy(const run_state *r, int32_t buf);
+exec_prepared *exec_replay_held(const run_state *r, const exec_op *x, tc_handle *memory, int64_t *offset);
 
 #endif

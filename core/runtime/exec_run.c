@@ -20,11 +20,14 @@ static int64_t span_of(const tc_tensor *t) {
   return span;
 }
 
-// A copy on the device, `lead` bytes into a block.
+// Bytes in front of what lies `at` bytes behind a multiple of EXEC_ALIGN, in a block that begins at one.
+static int64_t lead_of(int64_t at) { return (at % EXEC_ALIGN + EXEC_ALIGN) % EXEC_ALIGN; }
+
+// A copy on the device, `lead` bytes into a block, which is taken if there is none.
 static tc_status copy_in(tc_device *d, const tc_tensor *t, int64_t lead, tc_pool_block **out) {
   const tc_device_table *f = d->plugin->device;
   int64_t size = tc_dtype_size(t->dtype), bytes = span_of(t) * size;
-  TC_TRY(tc_pool_take(d->memory, bytes + lead, out));
+  if (!*out) TC_TRY(tc_pool_take(d->memory, bytes + lead, out));
   if (bytes == 0) return TC_OK;
   int32_t rc = t->storage->device == 0
                    ? f->copy_in(d->handle, d->stream, (*out)->memory, lead, tc_tensor_data(t), (uint64_t)bytes)
@@ -62,31 +65,6 @@ static tc_status place_resident(run_state *r, int32_t input, const tc_tensor *t,
   return s;
 }
 
-// A copy that kernels may change: one for all buffers of the input. Offsets count from its start as from the tensor's.
-static tc_status place_copy(run_state *r, int32_t i, const tc_tensor *t, int64_t promised) {
-  tc_exec *e = r->e;
-  tc_device *d = e->d;
-  int64_t size = tc_dtype_size(t->dtype), bytes = span_of(t) * size;
-  exec_address *a = &r->address[i];
-  for (int32_t k = 0; k < i && !r->storage[i]; k++) {
-    const tc_plan_buf *o = &e->plan->bufs.data[k];
-    if (o->kind != TC_PLAN_INPUT || o->input != e->plan->bufs.data[i].input || !r->storage[k]) continue;
-    r->storage[i] = r->storage[k];
-    tc_storage_ref(r->storage[i]);
-  }
-  bool fresh = !r->storage[i];
-  if (fresh) TC_TRY(tc_pool_storage(d->memory, most(bytes, 1), d->props.host_memory ? 0 : 1, &r->storage[i]));
-  *a = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, -promised * size};
-  if (d->props.host_memory) a->memory += (uint64_t)a->offset, a->offset = 0;
-  if (!fresh || bytes == 0) return TC_OK;
-  tc_handle to = (tc_handle)(uintptr_t)r->storage[i]->data;
-  int32_t rc = t->storage->device != 0 && !d->props.host_memory
-                   ? d->plugin->device->copy(d->handle, d->stream, to, 0, (tc_handle)(uintptr_t)t->storage->data,
-                                             t->offset * size, (uint64_t)bytes)
-                   : d->plugin->device->copy_in(d->handle, d->stream, to, 0, tc_tensor_data(t), (uint64_t)bytes);
-  return tc_plugin_status(d->plugin, rc, "while copying an input that is changed");
-}
-
 // Does another input lie in the same storage where this one does?
 static bool is_shared(const run_state *r, int32_t input) {
   const tc_graph *g = r->e->plan->graph;
@@ -101,31 +79,107 @@ static bool is_shared(const run_state *r, int32_t input) {
   return false;
 }
 
+tc_status exec_find_place(run_state *r, int32_t i, exec_place *out) {
+  tc_exec *e = r->e;
+  int32_t input = e->plan->bufs.data[i].input;
+  const tc_tensor *t = &r->inputs[input];
+  int64_t size = tc_dtype_size(t->dtype);
+  *out = (exec_place){0};
+  TC_TRY(exec_value(&e->bufs[i].offset, r->symbols, &out->first));
+  // Kernels count from the storage's start, as the graph's offset does; the tensor's own offset replaces it.
+  int64_t offset = (t->offset - out->first) * size;
+  bool there = e->d->props.host_memory || (t->storage->device != 0 && offset % EXEC_ALIGN == 0);
+  bool may_write = r->options->in_place || r->options->write_back;
+  if (e->bufs[i].written && (!may_write || !there || is_shared(r, input))) {
+    out->kind = EXEC_PLACE_CHANGED;
+  } else if (there) {
+    out->kind = EXEC_PLACE_THERE;
+    out->address = (exec_address){(tc_handle)(uintptr_t)t->storage->data, offset};
+    if (e->d->props.host_memory) out->address.memory += (uint64_t)offset, out->address.offset = 0;
+  } else if (t->storage->device == 0 && !e->bufs[i].written && stays(e, input)) {
+    out->kind = EXEC_PLACE_RESIDENT;
+    out->address.offset = lead_of(out->first * size) - out->first * size;
+    pthread_mutex_lock(&e->lock);
+    const exec_resident *m = &e->resident[input];
+    if (m->host == t->storage && m->offset == t->offset) out->address.memory = m->block->memory;
+    pthread_mutex_unlock(&e->lock);
+  } else {
+    out->kind = EXEC_PLACE_COPIED;
+  }
+  return TC_OK;
+}
+
+// The run's storage for a buffer: the instance's, if it has one.
+static tc_status take_storage(run_state *r, int32_t i, int64_t bytes) {
+  const tc_device *d = r->e->d;
+  tc_storage **kept = r->instance ? exec_replay_storage(r, i) : NULL;
+  if (!kept || !*kept) {
+    TC_TRY(tc_pool_storage(d->memory, most(bytes, 1), d->props.host_memory ? 0 : 1, &r->storage[i]));
+    if (!kept) return TC_OK;
+    *kept = r->storage[i];
+  } else {
+    r->storage[i] = *kept;
+  }
+  tc_storage_ref(r->storage[i]);
+  return TC_OK;
+}
+
+// The storage of another buffer of the same input, which is filled already.
+static bool share_storage(run_state *r, int32_t i) {
+  const tc_plan *p = r->e->plan;
+  for (int32_t k = 0; k < i; k++) {
+    const tc_plan_buf *o = &p->bufs.data[k];
+    if (o->kind != TC_PLAN_INPUT || o->input != p->bufs.data[i].input || !r->storage[k]) continue;
+    r->storage[i] = r->storage[k];
+    tc_storage_ref(r->storage[i]);
+    tc_storage **kept = r->instance ? exec_replay_storage(r, i) : NULL;
+    if (kept && !*kept) {
+      *kept = r->storage[i];
+      tc_storage_ref(*kept);
+    }
+    return true;
+  }
+  return false;
+}
+
+// A copy that kernels may change: one for all buffers of the input. Offsets count from its start as from the tensor's.
+static tc_status place_changed(run_state *r, int32_t i, const tc_tensor *t, int64_t promised) {
+  tc_device *d = r->e->d;
+  int64_t size = tc_dtype_size(t->dtype), bytes = span_of(t) * size;
+  exec_address *a = &r->address[i];
+  bool shares = share_storage(r, i);
+  if (!shares) TC_TRY(take_storage(r, i, bytes));
+  *a = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, -promised * size};
+  if (d->props.host_memory) a->memory += (uint64_t)a->offset, a->offset = 0;
+  if (shares || bytes == 0) return TC_OK;
+  tc_handle to = (tc_handle)(uintptr_t)r->storage[i]->data;
+  int32_t rc = t->storage->device != 0 && !d->props.host_memory
+                   ? d->plugin->device->copy(d->handle, d->stream, to, 0, (tc_handle)(uintptr_t)t->storage->data,
+                                             t->offset * size, (uint64_t)bytes)
+                   : d->plugin->device->copy_in(d->handle, d->stream, to, 0, tc_tensor_data(t), (uint64_t)bytes);
+  return tc_plugin_status(d->plugin, rc, "while copying an input that is changed");
+}
+
 static tc_status place_input(run_state *r, int32_t i, const tc_plan_buf *b) {
   tc_exec *e = r->e;
   const tc_tensor *t = &r->inputs[b->input];
-  int64_t at, size = tc_dtype_size(t->dtype);
-  TC_TRY(exec_value(&e->bufs[i].offset, r->symbols, &at));
-  // Kernels count from the storage's start, as the graph's offset does; the tensor's own offset replaces it.
-  exec_address *a = &r->address[i];
-  bool may_write = r->options->in_place || r->options->write_back;
-  if (e->bufs[i].written &&
-      (!may_write || is_shared(r, b->input) || (!e->d->props.host_memory && t->storage->device == 0)))
-    return place_copy(r, i, t, at);
-  int64_t offset = (t->offset - at) * size;
-  bool there = t->storage->device != 0 && offset % EXEC_ALIGN == 0;
-  if (e->d->props.host_memory || there) {
-    a->memory = (tc_handle)(uintptr_t)t->storage->data;
-    a->offset = offset;
-    if (e->d->props.host_memory) a->memory += (uint64_t)a->offset, a->offset = 0;
-    return TC_OK;
+  exec_place p;
+  TC_TRY(exec_find_place(r, i, &p));
+  if (r->instance) {
+    int32_t *kind = exec_replay_kind(r, i);
+    if (*kind == EXEC_PLACE_COPIED && p.kind == EXEC_PLACE_THERE && !e->bufs[i].written) p.kind = EXEC_PLACE_COPIED;
+    *kind = p.kind;
   }
-  int64_t lead = (at * size % EXEC_ALIGN + EXEC_ALIGN) % EXEC_ALIGN;
-  a->offset = lead - at * size;
-  bool host = t->storage->device == 0;
-  if (host && !e->bufs[i].written && stays(e, b->input)) return place_resident(r, b->input, t, lead, &a->memory);
-  TC_TRY(copy_in(e->d, t, lead, &r->copies[i]));
-  a->memory = r->copies[i]->memory;
+  exec_address *a = &r->address[i];
+  *a = p.address;
+  if (p.kind == EXEC_PLACE_THERE) return TC_OK;
+  if (p.kind == EXEC_PLACE_CHANGED) return place_changed(r, i, t, p.first);
+  int64_t size = tc_dtype_size(t->dtype), lead = lead_of(p.first * size);
+  a->offset = lead - p.first * size;
+  if (p.kind == EXEC_PLACE_RESIDENT) return place_resident(r, b->input, t, lead, &a->memory);
+  tc_pool_block **copy = r->instance ? exec_replay_copy(r, i) : &r->copies[i];
+  TC_TRY(copy_in(e->d, t, lead, copy));
+  a->memory = (*copy)->memory;
   return TC_OK;
 }
 
@@ -138,11 +192,10 @@ static tc_status place_buffers(run_state *r) {
       TC_TRY(place_input(r, i, b));
     } else if (b->kind == TC_PLAN_ARENA) {
       TC_TRY(exec_value(&e->bufs[i].place, r->symbols, &at));
-      r->address[i] = (exec_address){r->arena->memory, at};
+      r->address[i] = (exec_address){r->arena_memory, at};
     } else {
       TC_TRY(exec_value(&e->bufs[i].bytes, r->symbols, &bytes));
-      TC_TRY(tc_pool_storage(e->d->memory, most(bytes, 1), e->d->props.host_memory ? 0 : 1, &r->storage[i]),
-             "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
+      TC_TRY(take_storage(r, i, bytes), "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, 0};
     }
   }
@@ -155,20 +208,27 @@ static tc_status place_buffers(run_state *r) {
 tc_status exec_place_errors(run_state *r) {
   tc_device *d = r->e->d;
   r->host_errors = (tc_error_block){.site = -1};
-  for (int32_t i = 1; !d->props.host_memory && i < r->e->n_errors; i++) {
+  for (int32_t i = 1; !d->props.host_memory && i < r->e->n_errors; i++)
     TC_TRY(tc_pool_take(d->memory, sizeof(tc_error_block), &r->error_blocks[i]));
+  return d->props.host_memory ? TC_OK : exec_clear_errors(r);
+}
+
+static tc_handle stream_of(const run_state *r) { return r->recorder ? r->recorder : r->e->d->stream; }
+
+tc_status exec_clear_errors(run_state *r) {
+  tc_device *d = r->e->d;
+  for (int32_t i = 1; i < r->e->n_errors; i++)
     TC_TRY(tc_plugin_status(d->plugin,
-                            d->plugin->device->fill(d->handle, d->stream, r->error_blocks[i]->memory, 0, 0xFF,
+                            d->plugin->device->fill(d->handle, stream_of(r), r->error_blocks[i]->memory, 0, 0xFF,
                                                     sizeof(tc_error_block)), // site -1
                             "while preparing a run"));
-  }
   return TC_OK;
 }
 
 enum { MOST_FACTS = 64 }; // of an executable; variants by further ones are not used
 
 // A fact that cannot be computed does not hold.
-static void find_facts(run_state *r) {
+void exec_find_facts(run_state *r) {
   r->facts = 0;
   for (int32_t i = 0; i < r->e->n_facts && i < MOST_FACTS; i++) {
     int64_t holds = 0;
@@ -254,7 +314,7 @@ static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
   if (d->props.host_memory) l.errors = (tc_handle)(uintptr_t)&r->host_errors;
   else if (x->errors) l.errors = r->error_blocks[x->errors]->memory;
   if (s == TC_OK) {
-    int32_t rc = d->plugin->device->launch(d->handle, d->stream, &l);
+    int32_t rc = d->plugin->device->launch(d->handle, stream_of(r), &l);
     if (rc != TC_STATUS_OK) s = tc_plugin_status(d->plugin, rc, "while launching " TC_SV_FMT, TC_SV_ARG(x->op->name));
   }
   if (args != few) tc_free(d->allocator, args);
@@ -270,9 +330,14 @@ static tc_status record(run_state *r, const exec_op *x, double ms, int64_t block
   return exec_value(&x->flops, r->symbols, &rec->flops);
 }
 
+tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks) {
+  if (x->control) return exec_control_run(r, x);
+  return x->op->kind == TC_PLAN_CALL ? exec_call_run(r, x) : launch(r, x, out_blocks);
+}
+
 tc_status exec_run_ops(run_state *r) {
   tc_exec *e = r->e;
-  find_facts(r);
+  exec_find_facts(r);
   const tc_run_report *report = r->options->report;
   bool timed = report && report->launches;
   for (int32_t i = 0; i < e->plan->ops.count; i++) {
@@ -280,9 +345,7 @@ tc_status exec_run_ops(run_state *r) {
     int64_t blocks = 1;
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     double start = timed ? tc_now_ms() : 0;
-    if (x->control) TC_TRY(exec_control_run(r, x));
-    else if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_run(r, x));
-    else TC_TRY(launch(r, x, &blocks));
+    TC_TRY(exec_run_op(r, x, &blocks));
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     if (timed && (report->capacity == 0 || report->n_launches < report->capacity))
       TC_TRY(record(r, x, tc_now_ms() - start, blocks));
@@ -383,19 +446,64 @@ static tc_status write_back(run_state *r, const tc_tensor *outputs) {
 }
 
 // ---- A run ----
+static void give_memory_back(run_state *r) {
+  tc_exec *e = r->e;
+  for (int32_t i = 0; i < e->plan->bufs.count; i++) {
+    tc_storage_unref(r->storage[i]);
+    tc_pool_give(r->copies[i]);
+    r->storage[i] = NULL, r->copies[i] = NULL;
+  }
+  for (int32_t i = 0; !r->instance && i < e->n_errors; i++) tc_pool_give(r->error_blocks[i]);
+  tc_pool_give(r->arena);
+  if (r->instance) exec_replay_release(r);
+}
+
+// By an instance, up to the point where its graphs can be launched.
+static tc_status get_ready(run_state *r, int64_t arena) {
+  exec_find_facts(r);
+  TC_TRY(exec_replay_begin(r, arena));
+  TC_TRY(place_buffers(r));
+  return exec_replay_ready(r);
+}
+
+// A run that cannot be recorded begins anew, as an ordinary one.
+static tc_status run_recorded(run_state *r, int64_t arena, bool *out_done) {
+  tc_pool_block **error_blocks = r->error_blocks;
+  *out_done = false;
+  if (!exec_replay_take(r)) return TC_OK;
+  tc_status s = get_ready(r, arena);
+  if (s == TC_OK) {
+    *out_done = true;
+    return exec_replay_run(r);
+  }
+  for (int32_t i = 0; i < r->e->plan->bufs.count; i++) {
+    tc_storage_unref(r->storage[i]);
+    r->storage[i] = NULL;
+  }
+  exec_replay_drop(r, s);
+  r->error_blocks = error_blocks;
+  return TC_OK;
+}
+
+static tc_status run_plainly(run_state *r, int64_t arena) {
+  TC_TRY(tc_pool_take(r->e->d->memory, most(arena, 1), &r->arena), "while allocating an arena of %lld bytes",
+         (long long)arena);
+  r->arena_memory = r->arena->memory;
+  TC_TRY(place_buffers(r));
+  TC_TRY(exec_place_errors(r));
+  return exec_run_ops(r);
+}
+
 static tc_status run(run_state *r, tc_tensor *outputs) {
   tc_exec *e = r->e;
   tc_run_report *report = r->options->report;
   int64_t arena = 0;
+  bool done = false;
   TC_TRY(exec_bind_symbols(e, r->inputs, r->options, r->symbols));
   TC_TRY(exec_value(&e->arena_bytes, r->symbols, &arena));
-  TC_TRY(tc_pool_take(e->d->memory, most(arena, 1), &r->arena), "while allocating an arena of %lld bytes",
-         (long long)arena);
 #ifndef NDEBUG
   TC_TRY(tc_plan_check_memory(e->plan, r->symbols));
 #endif
-  TC_TRY(place_buffers(r));
-  TC_TRY(exec_place_errors(r));
   if (report) {
     if (report->capacity == 0) report->n_launches = 0;
     int64_t largest;
@@ -403,7 +511,8 @@ static tc_status run(run_state *r, tc_tensor *outputs) {
     report->arena_bytes = most(report->arena_bytes, arena);
     report->largest_bytes = most(report->largest_bytes, largest);
   }
-  TC_TRY(exec_run_ops(r));
+  if (e->replays && !(report && report->launches)) TC_TRY(run_recorded(r, arena, &done));
+  if (!done) TC_TRY(run_plainly(r, arena));
   TC_TRY(exec_read_errors(r));
   for (int32_t i = 0; i < e->plan->outputs.count; i++)
     TC_TRY(make_output(r, i, &outputs[i]), "while making output %d", i);
@@ -430,13 +539,8 @@ tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outpu
   tc_status s = run(&r, outputs);
   // Memory goes back to the pools while the device may still read it only if the run failed; then it is waited for.
   if (s != TC_OK && !e->d->props.host_memory) tc_status_free(exec_synchronize(e->d));
-  for (size_t i = 0; i < n_bufs; i++) {
-    tc_storage_unref(r.storage[i]);
-    tc_pool_give(r.copies[i]);
-  }
-  for (size_t i = 0; i < n_errors; i++) tc_pool_give(r.error_blocks[i]);
-  tc_pool_give(r.arena);
   for (int32_t i = 0; s != TC_OK && i < e->plan->outputs.count; i++) tc_tensor_unref(&outputs[i]);
+  give_memory_back(&r);
   if (memory != stack) tc_free(e->d->allocator, memory);
   return s;
 }

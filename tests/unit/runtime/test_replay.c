@@ -1,0 +1,447 @@
+// Recorded runs beside ordinary ones, bit for bit: sizes that change, inputs that stay, move or come from the host,
+// outputs that are held, indices out of range, calls, control flow, state written in place, recordings that fail,
+// threads. The device is tests/unit/runtime/recorder.h.
+#include "tests/unit/runtime/recorder.h"
+
+enum { MOST_IO = 8 };
+
+typedef struct rig {
+  tc_context *context;
+  tc_module *module;
+  tc_graph *graph;
+  tc_session *session;
+  const char *text;
+} rig;
+
+static tc_status parse(void *arg) {
+  rig *r = arg;
+  tc_lexer lx;
+  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
+  return tc_graph_parse(r->module, &lx, &r->graph);
+}
+
+static tc_status open_rig(rig *r, tc_arena *arena, const char *text, bool recorded_runs, bool products) {
+  tc_config *config;
+  const tc_allocator *a = tc_arena_allocator(arena);
+  *r = (rig){.text = text};
+  TC_TRY(tc_config_create(a, &config));
+  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("cpu"), "test"));
+  TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
+  TC_TRY(tc_config_set(config, TC_SV("strict"), TC_SV("true"), "test"));
+  if (recorded_runs) TC_TRY(tc_config_set(config, TC_SV("device_graph"), TC_SV("true"), "test"));
+  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
+  TC_TRY(tc_context_open_backend(r->context));
+  if (recorded_runs) TC_TRY(rec_install(r->context->device, a));
+  if (recorded_runs && !products) r->context->device->n_calls = 0;
+  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
+  TC_TRY(tc_arena_guard(r->module->arena, parse, r));
+  return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
+}
+
+static void close_rig(rig *r) {
+  tc_session_destroy(r->session);
+  tc_module_destroy(r->module);
+  tc_context_destroy(r->context);
+}
+
+static void close_recorder(rig *r) {
+  close_rig(r);
+  assert_int_equal(rec.faults, 0);
+  assert_int_equal(rec.live_graphs, 0);
+  assert_int_equal(rec.live_recordings, 0);
+}
+
+// ---- Programs ----
+typedef struct program {
+  const char *name, *text;
+  int32_t n_inputs, index; // index: input of integers below 40, or -1
+  bool products, graphs;   // graphs: all of it is one graph
+} program;
+
+static const program programs[] = {
+    {"pointwise and sums",
+     "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 24] = user \"x\", %w : f32[24] = user \"w\") {\n"
+     "  %a : f32[s0, 24] = aten::mul.Tensor(%x, %w)\n"
+     "  %c : f32[24] = aten::sum.dim_IntList(%a, [0])\n"
+     "  %d : f32[s0, 24] = aten::sub.Tensor(%x, %c)\n"
+     "  %e : f32[s0] = aten::amax(%d, [1])\n"
+     "  %f : f32[24] = aten::sum.dim_IntList(%d, [0])\n"
+     "  return user %d, user %e, user %f\n}\n",
+     2, -1, false, true},
+    {"a gather", // whose kernel checks
+     "graph @p [s0 in [1, 300] hint 40] (%x : f32[40, 24] = user \"x\", %i : i64[s0] = user \"i\") {\n"
+     "  %g : f32[s0, 24] = aten::index_select(%x, 0, %i)\n"
+     "  %s : f32[s0] = aten::sum.dim_IntList(%g, [1])\n"
+     "  %c : f32[24] = aten::sum.dim_IntList(%g, [0])\n"
+     "  return user %s, user %c\n}\n",
+     2, 1, false, true},
+    {"products of a library",
+     "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 24] = user \"x\", %w : f32[24, 24] = user \"w\") {\n"
+     "  %a : f32[s0, 24] = aten::mm(%x, %w)\n"
+     "  %b : f32[s0, 24] = aten::tanh(%a)\n"
+     "  %c : f32[s0, 24] = aten::mm(%b, %w)\n"
+     "  %d : f32[24] = aten::sum.dim_IntList(%c, [0])\n"
+     "  return user %c, user %d\n}\n",
+     2, -1, true, true},
+    {"a loop between kernels",
+     "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 3] = user \"x\", %w : f32[3] = user \"w\") {\n"
+     "  %y : f32[s0, 3] = aten::add.Tensor(%x, %w)\n"
+     "  %c : f32[3] = aten::sum.dim_IntList(%y, [0])\n"
+     "  %last : f32[3], %sums : f32[s0, 3] = higher_order::scan(graph @step (\n"
+     "      %h0 : f32[3] = operand \"h\", %e : f32[3] = operand \"e\") {\n"
+     "    %g : f32[3] = aten::add.Tensor(%h0, %e)\n"
+     "    %k : f32[3] = aten::mul.Tensor(%g, %e)\n"
+     "    return user %g, user %k\n  }, [%c], [%y], [])\n"
+     "  %z : f32[s0, 3] = aten::mul.Tensor(%sums, %last)\n"
+     "  %t : f32[] = aten::sum(%z)\n"
+     "  return user %z, user %t\n}\n",
+     2, -1, false, false},
+};
+enum { N_PROGRAMS = sizeof programs / sizeof *programs };
+
+static tc_status draw(const program *p, int32_t i, const tc_graph *g, int64_t s0, uint64_t *seed, tc_tensor *out) {
+  const tc_tensor_type *t = &g->inputs.data[i].value->type;
+  int64_t sizes[2], n = 1;
+  for (int32_t d = 0; d < t->rank; d++) {
+    sizes[d] = tc_sym_is_const(t->sizes[d]) ? t->sizes[d]->value : s0;
+    n *= sizes[d];
+  }
+  TC_TRY(tc_tensor_create(tc_system_allocator(), t->dtype, t->rank, sizes, out));
+  for (int64_t k = 0; k < n; k++) {
+    if (i == p->index) ((int64_t *)tc_tensor_data(out))[k] = (int64_t)(tc_test_random(seed) % 40);
+    else ((float *)tc_tensor_data(out))[k] = (float)(tc_test_random(seed) % 2001) / 1000 - 1;
+  }
+  return TC_OK;
+}
+
+static void release(tc_tensor *t, int32_t n) {
+  for (int32_t i = 0; i < n; i++) tc_tensor_unref(&t[i]);
+}
+
+static void same_bits(const program *p, int32_t output, const tc_tensor *a, const tc_tensor *b) {
+  int64_t n = tc_tensor_numel(a) * tc_dtype_size(a->dtype);
+  assert_int_equal(n, tc_tensor_numel(b) * tc_dtype_size(b->dtype));
+  if (n && memcmp(tc_tensor_data(a), tc_tensor_data(b), (size_t)n) != 0)
+    fail_msg("%s: output %d differs", p->name, output);
+}
+
+// ---- Random runs ----
+enum { HELD = 6, TURNS = 120 };
+typedef struct kept { // outputs on the device, and what they must be
+  tc_tensor outputs[MOST_IO], wanted[MOST_IO];
+  int32_t n;
+} kept;
+
+static tc_status let_go(const program *p, tc_device *d, kept *k) {
+  for (int32_t i = 0; i < k->n; i++) {
+    tc_tensor host;
+    TC_TRY(tc_tensor_to_host(d, &k->outputs[i], &host));
+    same_bits(p, i, &host, &k->wanted[i]);
+    tc_tensor_unref(&host);
+  }
+  release(k->outputs, k->n);
+  release(k->wanted, k->n);
+  k->n = 0;
+  return TC_OK;
+}
+
+// Inputs of a size: on the host, and where runs find them.
+typedef struct given {
+  tc_tensor host[MOST_IO], used[MOST_IO];
+} given;
+
+static tc_status renew(const program *p, const rig *r, given *g, int32_t i, int64_t s0, uint64_t *seed) {
+  tc_tensor_unref(&g->host[i]);
+  tc_tensor_unref(&g->used[i]);
+  g->host[i] = g->used[i] = (tc_tensor){0};
+  TC_TRY(draw(p, i, r->graph, s0, seed, &g->host[i]));
+  if (tc_test_random(seed) % 4) return tc_tensor_to_device(r->context->device, &g->host[i], &g->used[i]);
+  g->used[i] = tc_tensor_ref(&g->host[i]);
+  return TC_OK;
+}
+
+static tc_status random_runs(tc_arena *arena, const program *p, uint64_t *seed, bool safe) {
+  static const int64_t sizes[] = {1, 40, 64, 96};
+  rig plain, graphs;
+  given g[4] = {{{{0}}, {{0}}}};
+  kept held[HELD] = {{.n = 0}};
+  TC_TRY(open_rig(&graphs, arena, p->text, true, p->products));
+  rec_products.capture_safe = safe;
+  recorder mine = rec;
+  TC_TRY(open_rig(&plain, arena, p->text, false, false));
+  rec = mine;
+  int32_t n_out = graphs.graph->outputs.count, steady = 0;
+  for (int32_t turn = 0; turn < TURNS; turn++) {
+    int64_t which = (int64_t)(tc_test_random(seed) % 4), s0 = sizes[which];
+    bool often = turn < TURNS / 2; // then inputs mostly stay
+    for (int32_t i = 0; i < p->n_inputs; i++)
+      if (!g[which].host[i].storage || tc_test_random(seed) % (often ? 2 : 9) == 0)
+        TC_TRY(renew(p, &graphs, &g[which], i, s0, seed));
+    tc_tensor wanted[MOST_IO], outputs[MOST_IO];
+    // The processor's device has products of its own: those are held to a timed run, which is never recorded.
+    const tc_session_run_options host = {0}, device = {.device_outputs = true};
+    if (p->products) {
+      tc_run_report report = {0};
+      tc_launch_record records[64];
+      report.launches = records, report.capacity = 64;
+      tc_session_run_options timed = {.report = &report};
+      TC_TRY(tc_session_run(graphs.session, g[which].used, wanted, &timed));
+    } else {
+      TC_TRY(tc_session_run(plain.session, g[which].host, wanted, &host));
+    }
+    bool stays = tc_test_random(seed) % 3 != 0;
+    int32_t before = rec.graph_launches;
+    TC_TRY(tc_session_run(graphs.session, g[which].used, outputs, stays ? &device : &host));
+    steady += rec.graph_launches > before;
+    kept *k = &held[tc_test_random(seed) % HELD];
+    if (stays) {
+      TC_TRY(let_go(p, graphs.context->device, k));
+      memcpy(k->outputs, outputs, sizeof outputs);
+      memcpy(k->wanted, wanted, sizeof wanted);
+      k->n = n_out;
+      continue;
+    }
+    for (int32_t i = 0; i < n_out; i++) same_bits(p, i, &outputs[i], &wanted[i]);
+    release(outputs, n_out);
+    release(wanted, n_out);
+  }
+  if (steady < TURNS / 4) fail_msg("%s: only %d of %d runs were replayed", p->name, steady, TURNS);
+  for (int32_t i = 0; i < HELD; i++) TC_TRY(let_go(p, graphs.context->device, &held[i]));
+  for (int32_t i = 0; i < 4; i++) release(g[i].host, MOST_IO), release(g[i].used, MOST_IO);
+  close_rig(&plain);
+  close_recorder(&graphs);
+  return TC_OK;
+}
+
+TC_TEST(like_ordinary_runs) {
+  uint64_t seed = tc_test_seed();
+  for (int32_t i = 0; i < N_PROGRAMS; i++) {
+    TC_TRY(random_runs(arena, &programs[i], &seed, true), "in %s", programs[i].name);
+    if (programs[i].products) TC_TRY(random_runs(arena, &programs[i], &seed, false), "in %s", programs[i].name);
+  }
+  return TC_OK;
+}
+
+// ---- What is recorded, and when ----
+static tc_status run_and_free(rig *r, const tc_tensor *inputs) {
+  tc_tensor outputs[MOST_IO];
+  TC_TRY(tc_session_run(r->session, inputs, outputs, &(tc_session_run_options){.device_outputs = true}));
+  release(outputs, r->graph->outputs.count);
+  return TC_OK;
+}
+
+// The first run of a size launches, the second one records, every further one is one launch of a graph.
+TC_TEST(when_recorded) {
+  const program *p = &programs[0];
+  uint64_t seed = tc_test_seed();
+  rig r;
+  given g = {{{0}}, {{0}}};
+  TC_TRY(open_rig(&r, arena, p->text, true, false));
+  for (int32_t i = 0; i < 2; i++) {
+    TC_TRY(draw(p, i, r.graph, 40, &seed, &g.host[i]));
+    TC_TRY(tc_tensor_to_device(r.context->device, &g.host[i], &g.used[i]));
+  }
+  TC_TRY(run_and_free(&r, g.used));
+  assert_int_equal(rec.graph_launches, 0);
+  int32_t launches = rec.launches;
+  assert_true(launches > 1);
+  for (int32_t i = 1; i <= 10; i++) {
+    TC_TRY(run_and_free(&r, g.used));
+    assert_int_equal(rec.graph_launches, i);
+    assert_int_equal(rec.live_graphs, 1);
+  }
+  assert_int_equal(rec.launches, launches);
+  // Outputs that are held are not written: other graphs are recorded, up to a bound, and then runs are ordinary.
+  tc_tensor outputs[9][MOST_IO];
+  for (int32_t i = 0; i < 9; i++)
+    TC_TRY(tc_session_run(r.session, g.used, outputs[i], &(tc_session_run_options){.device_outputs = true}));
+  int32_t most = rec.live_graphs;
+  assert_in_range(most, 2, 8);
+  assert_true(rec.launches > launches);
+  for (int32_t i = 0; i < 9; i++)
+    for (int32_t k = 0; k < i; k++) assert_ptr_not_equal(outputs[i][0].storage, outputs[k][0].storage);
+  for (int32_t i = 0; i < 9; i++) release(outputs[i], r.graph->outputs.count);
+  // An input that is somewhere else every time gets a place in the end, and is copied there.
+  launches = rec.launches;
+  int32_t before = rec.graph_launches;
+  for (int32_t i = 0; i < 40; i++) {
+    tc_tensor moved[2] = {{0}, tc_tensor_ref(&g.used[1])}, pad;
+    TC_TRY(draw(p, 0, r.graph, 40, &seed, &pad));
+    TC_TRY(tc_tensor_to_device(r.context->device, &pad, &moved[0]));
+    tc_tensor_unref(&g.host[2 + i % 3]), tc_tensor_unref(&g.used[2 + i % 3]);
+    g.host[2 + i % 3] = pad;
+    g.used[2 + i % 3] = tc_tensor_ref(&moved[0]); // keeps its memory from being used again at once
+    TC_TRY(run_and_free(&r, moved));
+    release(moved, 2);
+  }
+  if (rec.launches != launches) fail_msg("%d of 40 runs were not replayed", rec.graph_launches - before);
+  assert_true(rec.live_graphs <= most + 1);
+  release(g.host, MOST_IO), release(g.used, MOST_IO);
+  close_recorder(&r);
+  return TC_OK;
+}
+
+// An index out of range is an error in the same words, run after run, and the next run is right again.
+TC_TEST(checks) {
+  const program *p = &programs[1];
+  uint64_t seed = tc_test_seed();
+  rig r;
+  given g = {{{0}}, {{0}}};
+  char first[400] = "";
+  TC_TRY(open_rig(&r, arena, p->text, true, false));
+  for (int32_t i = 0; i < 2; i++) TC_TRY(draw(p, i, r.graph, 40, &seed, &g.host[i]));
+  for (int32_t turn = 0; turn < 12; turn++) {
+    int64_t *index = tc_tensor_data(&g.host[1]), right = index[7];
+    if (turn % 3 == 2) index[7] = 1000;
+    tc_tensor outputs[MOST_IO];
+    tc_status s = tc_session_run(r.session, g.host, outputs, NULL);
+    index[7] = right;
+    if (turn % 3 != 2) {
+      TC_TRY(s);
+      release(outputs, r.graph->outputs.count);
+      continue;
+    }
+    assert_int_equal(tc_status_code(s), TC_STATUS_INVALID_ARGUMENT);
+    if (!strstr(tc_status_text(s), "out of range")) fail_msg("%s", tc_status_text(s));
+    if (!first[0]) snprintf(first, sizeof first, "%s", tc_status_text(s));
+    assert_string_equal(tc_status_text(s), first);
+    tc_status_free(s);
+  }
+  assert_true(rec.graph_launches > 6);
+  release(g.host, MOST_IO);
+  close_recorder(&r);
+  return TC_OK;
+}
+
+// State that kernels change in place, written back run after run.
+TC_TEST(state) {
+  static const char text[] = "graph @forward (%b : f32[3] = user \"b\", %x : f32[3] = user \"x\") {\n"
+                             "  %s : f32[3] = aten::add.Tensor(%b, %x)\n"
+                             "  %t : f32[3] = aten::mul.Tensor(%s, %x)\n"
+                             "  return input \"b\" %s, user %t\n}\n";
+  rig r;
+  tc_tensor inputs[2], outputs[2];
+  int64_t n = 3;
+  TC_TRY(open_rig(&r, arena, text, true, false));
+  for (int32_t i = 0; i < 2; i++) {
+    TC_TRY(tc_tensor_create(tc_system_allocator(), TC_F32, 1, &n, &inputs[i]));
+    for (int64_t k = 0; k < n; k++) ((float *)tc_tensor_data(&inputs[i]))[k] = (float)(k + 1 + 9 * i);
+  }
+  for (int32_t turn = 1; turn <= 8; turn++) {
+    TC_TRY(tc_session_run(r.session, inputs, outputs, &(tc_session_run_options){.write_back = true}));
+    for (int64_t k = 0; k < n; k++) {
+      float sum = (float)(k + 1) + (float)turn * (float)(k + 10);
+      assert_true(((float *)tc_tensor_data(&inputs[0]))[k] == sum);
+      assert_true(((float *)tc_tensor_data(&outputs[1]))[k] == sum * (float)(k + 10));
+    }
+    release(outputs, 2);
+  }
+  assert_true(rec.graph_launches > 3);
+  release(inputs, 2);
+  close_recorder(&r);
+  return TC_OK;
+}
+
+// A recording that fails leaves an ordinary run; after a few none are tried.
+TC_TEST(failures) {
+  const program *p = &programs[0];
+  uint64_t seed = tc_test_seed();
+  for (int32_t which = 0; which < 3; which++) {
+    for (int32_t times = 1; times <= 4; times += 3) {
+      rig r;
+      given g = {{{0}}, {{0}}};
+      TC_TRY(open_rig(&r, arena, p->text, true, false));
+      for (int32_t i = 0; i < 2; i++) TC_TRY(draw(p, i, r.graph, 64, &seed, &g.host[i]));
+      for (int32_t turn = 0; turn < 12; turn++) {
+        if (turn >= 1 && turn <= times)
+          *(which == 0 ? &rec.fail_begin : which == 1 ? &rec.fail_launch : &rec.fail_end) = 1;
+        TC_TRY(run_and_free(&r, g.host));
+      }
+      if (times == 1) assert_int_equal(rec.graph_launches, 10);
+      else assert_int_equal(rec.graph_launches, 0);
+      release(g.host, MOST_IO);
+      close_recorder(&r);
+    }
+  }
+  return TC_OK;
+}
+
+// A device without graphs runs as ever.
+TC_TEST(without_graphs) {
+  const program *p = &programs[0];
+  uint64_t seed = tc_test_seed();
+  rig r;
+  given g = {{{0}}, {{0}}};
+  TC_TRY(open_rig(&r, arena, p->text, false, false));
+  for (int32_t i = 0; i < 2; i++) TC_TRY(draw(p, i, r.graph, 64, &seed, &g.host[i]));
+  assert_false(tc_device_has_graphs(r.context->device));
+  for (int32_t turn = 0; turn < 3; turn++) TC_TRY(run_and_free(&r, g.host));
+  release(g.host, MOST_IO);
+  close_rig(&r);
+  return TC_OK;
+}
+
+// ---- Threads ----
+enum { THREADS = 4 };
+typedef struct worker {
+  rig *r;
+  const program *p;
+  uint64_t seed;
+  bool failed;
+} worker;
+
+static tc_status work(worker *w) {
+  for (int32_t turn = 0; turn < 25; turn++) {
+    tc_tensor host[2], a[MOST_IO], b[MOST_IO];
+    int64_t s0 = tc_test_random(&w->seed) % 2 ? 40 : 64;
+    for (int32_t i = 0; i < 2; i++) TC_TRY(draw(w->p, i, w->r->graph, s0, &w->seed, &host[i]));
+    tc_run_report report = {0};
+    tc_launch_record records[64];
+    report.launches = records, report.capacity = 64;
+    TC_TRY(tc_session_run(w->r->session, host, a, &(tc_session_run_options){.report = &report}));
+    TC_TRY(tc_session_run(w->r->session, host, b, NULL));
+    for (int32_t i = 0; i < w->r->graph->outputs.count; i++)
+      w->failed |= memcmp(tc_tensor_data(&a[i]), tc_tensor_data(&b[i]),
+                          (size_t)(tc_tensor_numel(&a[i]) * tc_dtype_size(a[i].dtype))) != 0;
+    release(a, w->r->graph->outputs.count);
+    release(b, w->r->graph->outputs.count);
+    release(host, 2);
+  }
+  return TC_OK;
+}
+
+static void *thread(void *arg) {
+  worker *w = arg;
+  tc_status s = work(w);
+  w->failed |= s != TC_OK;
+  tc_status_free(s);
+  return NULL;
+}
+
+// One session, several threads, the arena of all graphs shared.
+TC_TEST(threads) {
+  uint64_t seed = tc_test_seed();
+  rig r;
+  worker w[THREADS];
+  pthread_t t[THREADS];
+  TC_TRY(open_rig(&r, arena, programs[0].text, true, false));
+  for (int32_t i = 0; i < THREADS; i++) {
+    w[i] = (worker){&r, &programs[0], tc_test_random(&seed), false};
+    assert_int_equal(pthread_create(&t[i], NULL, thread, &w[i]), 0);
+  }
+  for (int32_t i = 0; i < THREADS; i++) pthread_join(t[i], NULL);
+  for (int32_t i = 0; i < THREADS; i++) assert_false(w[i].failed);
+  close_recorder(&r);
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(like_ordinary_runs),
+                                     cmocka_unit_test(when_recorded),
+                                     cmocka_unit_test(checks),
+                                     cmocka_unit_test(state),
+                                     cmocka_unit_test(failures),
+                                     cmocka_unit_test(without_graphs),
+                                     cmocka_unit_test(threads)};
+  return TC_RUN(tests);
+}

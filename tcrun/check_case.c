@@ -15,7 +15,8 @@ typedef struct check_case {
   tc_context *c;
   tc_arena *arena;
   run_options options;           // with the case's arena
-  tc_pt2 *archive;               // NULL: a .tc file
+  tc_pt2 *archive;               // NULL: a .tc or .tcx file
+  tc_sv method;                  // .tcx: the program
   const tc_tensor_list *tensors; // NULL: none
   int32_t program;
   tc_sv label, prefix; // "f32_0" and "f32_0."; models: "" and ""; in1: "in1" and ""
@@ -364,6 +365,7 @@ static tc_status run_case(void *arg) {
   k->record = tc_sb_make(k->arena);
   k->skip = k->options.round_trip; // until the program itself has run
   if (!k->archive) {
+    if (k->method.size) k->options.method = k->method;
     TC_TRY(tcrun_load(k->c, &k->options, k->f->path.data, &k->m));
   } else {
     TC_TRY(tcrun_load_program(&k->options, k->f->path.data, k->archive, k->program, &k->m));
@@ -440,6 +442,8 @@ typedef struct file_run {
   int32_t first;
   FILE *to;
   tc_pt2 *archive;
+  tc_tcx *artifact;
+  int32_t n_programs;
   tc_tensor_list tensors;
 } file_run;
 
@@ -452,10 +456,11 @@ static bool wanted(const file_run *q, tc_sv label) {
 }
 
 static tc_status run_program(file_run *q, int32_t i, int32_t *number) {
-  tc_sv method = q->archive ? tc_pt2_name(q->archive, i) : TC_SV("");
+  tc_sv method = q->archive ? tc_pt2_name(q->archive, i) : q->artifact ? tc_tcx_at(q->artifact, i)->name : TC_SV("");
   check_case base = {.r = q->r, .f = q->f, .c = q->c, .archive = q->archive, .program = i};
+  if (q->artifact) base.method = method;
   tc_sv prefix = tc_sv_printf(q->arena, TC_SV_FMT ".", TC_SV_ARG(method));
-  bool named = q->archive && (tc_pt2_count(q->archive) > 1 || (q->f->tensors.size && has_prefix(&q->tensors, prefix)));
+  bool named = method.size && (q->n_programs > 1 || (q->f->tensors.size && has_prefix(&q->tensors, prefix)));
   if (q->f->tensors.size) base.tensors = &q->tensors;
   if (named) {
     base.label = method, base.prefix = prefix;
@@ -481,9 +486,14 @@ static tc_status run_program(file_run *q, int32_t i, int32_t *number) {
 
 // What keeps a whole file from being read is the failure of one case without a name.
 static tc_status open_file(file_run *q) {
-  if (!tc_sv_ends(q->f->path, ".tc")) {
+  q->n_programs = 1;
+  if (tc_sv_ends(q->f->path, ".tcx")) {
+    TC_TRY(tc_tcx_open(q->c->allocator, q->f->path.data, &q->artifact));
+    q->n_programs = tc_tcx_count(q->artifact);
+  } else if (!tc_sv_ends(q->f->path, ".tc")) {
     tc_pt2_options po = {.allocator = q->c->allocator, .check_meta = true};
     TC_TRY(tc_pt2_open(q->f->path.data, q->c->ops, &po, &q->archive));
+    q->n_programs = tc_pt2_count(q->archive);
   }
   if (q->f->tensors.size) TC_TRY(tc_tensors_read(q->c->allocator, q->arena, q->f->tensors.data, &q->tensors));
   return TC_OK;
@@ -491,7 +501,7 @@ static tc_status open_file(file_run *q) {
 
 static tc_status run_file(void *arg) {
   file_run *q = arg;
-  int32_t number = 0, n = 1;
+  int32_t number = 0;
   tc_status s = open_file(q);
   if (s != TC_OK) {
     check_case k = {.r = q->r, .f = q->f, .c = q->c, .arena = q->arena, .record = tc_sb_make(q->arena)};
@@ -501,8 +511,10 @@ static tc_status run_file(void *arg) {
     tc_status_free(s);
     return TC_OK;
   }
-  if (q->archive) n = tc_pt2_count(q->archive);
-  for (int32_t i = 0; i < n; i++) TC_TRY(run_program(q, i, &number));
+  for (int32_t i = 0; i < q->n_programs; i++) {
+    bool again = q->artifact && tc_tcx_find(q->artifact, tc_tcx_at(q->artifact, i)->name, TC_SV("")) != i;
+    if (!again) TC_TRY(run_program(q, i, &number)); // else the same for another kind of device
+  }
   return TC_OK;
 }
 
@@ -513,6 +525,7 @@ tc_status check_run_file(const check_run *r, tc_context **c, int32_t file, int32
   tc_status s = tc_arena_guard(q.arena, run_file, &q);
   tc_tensor_list_free(&q.tensors);
   tc_pt2_close(q.archive);
+  tc_tcx_close(q.artifact);
   tc_arena_destroy(q.arena);
   fprintf(to, "E\n");
   fflush(to);

@@ -18,8 +18,8 @@ typedef struct gradient_check {
 
 // Builds the joint graph of the program, runs it with the stored cotangents, and compares every stored gradient:
 // relative L2 error per tensor ≤ 1e-6 (f64), 1e-3 (f32), 3e-2 (16 bits), with a floor of 1e-6 of the largest gradient's
-// norm. *out_none: no gradients are stored, there is nothing to compare (NOT_FOUND); any other error, whatever its code,
-// is a gradient that should have been made.
+// norm. *out_none: no gradients are stored, there is nothing to compare (NOT_FOUND); any other error, whatever its
+// code, is a gradient that should have been made.
 TC_NODISCARD tc_status tcrun_check_gradients(const gradient_check *g, bool *out_none);
 
 #endif

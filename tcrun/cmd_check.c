@@ -57,7 +57,7 @@ static tc_status add_path(check_run *r, tc_map *indices, tc_sv path, int32_t dep
   TC_TRY(tc_dir_list(arena, z, &names, &n));
   for (int32_t i = 0; i < n; i++) {
     tc_sv inner = tc_path_join(arena, path, names[i]);
-    if (tc_sv_ends(names[i], ".pt2")) TC_TRY(add_file(r, indices, inner));
+    if (tc_sv_ends(names[i], ".pt2") || tc_sv_ends(names[i], ".tcx")) TC_TRY(add_file(r, indices, inner));
     else if (depth < 4 && tc_dir_exists(tc_sv_z(arena, inner))) TC_TRY(add_path(r, indices, inner, depth + 1));
   }
   return TC_OK;

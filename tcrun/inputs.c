@@ -100,7 +100,7 @@ static tc_status named_input(const source *s, tc_sv name, int32_t leaf, tc_tenso
 
 static tc_status one_input(const source *s, int32_t leaf, tc_tensor *out) {
   const tc_graph_input *in = &s->m->graph->inputs.data[s->m->in[leaf]];
-  tc_sv name = s->m->program ? s->m->program->inputs.data[leaf].name : in->target;
+  tc_sv name = tcrun_input_name(s->m, leaf);
   TC_TRY(named_input(s, name, leaf, out));
   if (out->storage) return TC_OK;
   const tc_tensor *t = tc_tensor_list_find(&s->given, name);

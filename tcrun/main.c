@@ -12,6 +12,8 @@ static const struct {
 } commands[] = {
     {"run", cmd_run, "[run] MODEL [--inputs=FILE|--random[=SEED]] [--output=FILE]",
      "load, compile and run a model, print its outputs"},
+    {"compile", cmd_compile, "compile MODEL -o FILE.tcx [--backend=NAME[,NAME…]] [--beside]",
+     "compile ahead of time: what `run`, `check`, `bench` and embedders load in milliseconds"},
     {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip]",
      "compare with PyTorch's stored results, or with the references; or hold every stage's text to what it says"},
     {"bench", cmd_bench, "bench MODEL… [--random] [--json]", "time a model"},

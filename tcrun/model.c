@@ -8,6 +8,7 @@ void tcrun_split_name(tc_sv base, tc_sv *file, tc_sv *name, tc_sv *dialect) {
   *file = base;
   *dialect = TC_SV("");
   if (tc_sv_ends(base, ".pt2")) *file = tc_sv_sub(base, 0, base.size - 4);
+  else if (tc_sv_ends(base, ".tcx")) *file = tc_sv_sub(base, 0, base.size - 4);
   else if (tc_sv_ends(base, ".tc")) *file = tc_sv_sub(base, 0, base.size - 3);
   *name = *file;
   for (size_t i = 0; i < sizeof dialects / sizeof *dialects; i++) {
@@ -29,10 +30,12 @@ static void note_promises(model *m) {
     if (v && v->kind == TC_VALUE_TENSOR) m->out_types[i] = v->type;
     if (v) m->out_names[i] = v->name;
   }
-  m->in = TC_NEW_ARRAY(arena, int32_t, g->inputs.count + (m->program ? m->program->inputs.count : 0));
-  for (int32_t i = 0; m->program && i < m->program->inputs.count; i++)
-    m->in[m->n_in++] = m->program->inputs.data[i].index;
-  for (int32_t i = 0; !m->program && i < g->inputs.count; i++) {
+  int32_t n_leaves = m->program ? m->program->inputs.count : m->packed.n_inputs;
+  m->n_in = 0;
+  m->in = TC_NEW_ARRAY(arena, int32_t, g->inputs.count + n_leaves);
+  for (int32_t i = 0; i < n_leaves; i++)
+    m->in[m->n_in++] = m->program ? m->program->inputs.data[i].index : m->packed.inputs[i].index;
+  for (int32_t i = 0; !m->program && !m->packed.module && i < g->inputs.count; i++) {
     if (g->inputs.data[i].kind == TC_IN_USER) m->in[m->n_in++] = i;
   }
 }
@@ -40,6 +43,13 @@ static void note_promises(model *m) {
 static tc_status note_guarded(void *arg) {
   note_promises(arg);
   return TC_OK;
+}
+
+tc_status tcrun_note_promises(model *m) { return tc_arena_guard(m->module->arena, note_guarded, m); }
+
+tc_sv tcrun_input_name(const model *m, int32_t leaf) {
+  if (m->program) return m->program->inputs.data[leaf].name;
+  return m->packed.module ? m->packed.inputs[leaf].name : m->graph->inputs.data[m->in[leaf]].target;
 }
 
 // ---- Text ----
@@ -147,7 +157,7 @@ tc_status tcrun_load_program(run_options *o, const char *path, tc_pt2 *archive, 
   m->module = m->program->module;
   m->graph = m->program->graph;
   m->source = (tc_source){.stage = TC_STAGE_GRAPH, .graph = m->graph};
-  return tc_arena_guard(m->module->arena, note_guarded, m);
+  return tcrun_note_promises(m);
 }
 
 static tc_status load_archive(tc_context *c, run_options *o, const char *path, model *m) {
@@ -167,6 +177,7 @@ tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *m) 
   start(o, path, m);
   tc_status s;
   if (tc_sv_ends(m->path, ".tc")) s = load_text(c, o, m);
+  else if (tc_sv_ends(m->path, ".tcx")) s = tcrun_load_artifact(c, o, m);
   else s = load_archive(c, o, path, m);
   if (s != TC_OK) {
     tcrun_unload(m);
@@ -177,7 +188,8 @@ tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *m) 
 
 void tcrun_unload(model *m) {
   if (m->program) tc_program_destroy(m->program);
-  else tc_module_destroy(m->module);
+  else if (m->module != m->packed.module) tc_module_destroy(m->module);
+  tc_tcx_unload(&m->packed);
   tc_program_destroy(m->weights);
   tc_pt2_close(m->archive);
   *m = (model){0};

@@ -22,6 +22,7 @@ static const option own[] = {
     O("input", LIST, named_inputs), O("grad", FLAG, grad),
     O("flops", FLAG, flops),        O("compile-only", FLAG, compile_only),
     O("weights", TEXT, weights),    O("round-trip", FLAG, round_trip),
+    O("beside", FLAG, beside),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {
@@ -96,11 +97,15 @@ static tc_status read_option(tc_arena *arena, run_options *o, tc_sv name, tc_sv 
 }
 
 tc_status tcrun_parse(tc_arena *arena, int argc, char **argv, run_options *o) {
-  *o = (run_options){.arena = arena, .rtol = -1, .atol = -1, .seed = 1};
+  *o = (run_options){.arena = arena, .argc = argc, .argv = argv, .rtol = -1, .atol = -1, .seed = 1};
   TC_TRY(tc_config_create(tc_system_allocator(), &o->config));
   TC_TRY(tc_config_read_environment(o->config, NULL));
   for (int i = 0; i < argc; i++) {
     tc_sv a = tc_sv_of(argv[i]);
+    if (tc_sv_is(a, "-o") && i + 1 < argc) {
+      o->output = tc_sv_of(argv[++i]);
+      continue;
+    }
     if (!tc_sv_starts(a, "--")) {
       tc_vec_push(arena, &o->args, a);
       continue;
@@ -138,6 +143,9 @@ tc_status tcrun_open_ref(bool wide, tc_context **out) {
 tc_status tcrun_open(run_options *o, tc_context **out) {
   tc_config *config = o->config;
   if (!config) return tc_error(TC_STATUS_INTERNAL, "the context was opened before");
+  tc_sv kind = {0};
+  if (tc_sv_is(tc_config_text(config, TC_OPT_ID_BACKEND), "auto")) TC_TRY(tcrun_artifact_backend(o, &kind));
+  if (kind.size) TC_TRY(tc_config_set(config, TC_SV("backend"), kind, "the artifact"));
   TC_TRY(tc_config_apply_mode(config));
   o->config = NULL; // the context's from here on
   TC_TRY(tc_context_create(tc_system_allocator(), config, (tc_logger){.write = write_log}, out));

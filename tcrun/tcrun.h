@@ -5,6 +5,7 @@
 #include "core/base/json.h"
 #include "core/frontends/pt2/pt2.h"
 #include "core/runtime/session.h"
+#include "core/runtime/tcx.h"
 
 // Exit codes.
 enum { EXIT_OK = 0, EXIT_WRONG = 1, EXIT_BAD_USE = 2, EXIT_DEVICE = 3 };
@@ -13,9 +14,11 @@ typedef struct run_options {
   tc_arena *arena;
   tc_config *config;
   TC_VEC(tc_sv) args; // what is no option: models, patterns
+  int argc;           // the command line, to be read again
+  char **argv;
   tc_sv inputs, output, expect, stage, method, filter, report, skip_list, weights;
   TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
-  bool random, json, quiet, help, grad, compile_only, flops, round_trip;
+  bool random, json, quiet, help, grad, compile_only, flops, round_trip, beside;
   uint64_t seed;
   int64_t runs;
   double rtol, atol; // < 0: not given
@@ -30,14 +33,15 @@ TC_NODISCARD tc_status tcrun_open(run_options *o, tc_context **out);
 TC_NODISCARD tc_status tcrun_open_ref(bool wide, tc_context **out);
 
 // ---- Models (model.c) ----
-// A model: one program of an archive, or a .tc file of any stage.
+// A model: one program of an archive or of an artifact, or a .tc file of any stage.
 typedef struct model {
   tc_sv path, file, name; // file: without folder and ".pt2"; name: also without the dialect
   tc_module *module;      // owned through `program` or by itself
   tc_graph *graph;
   tc_source source; // what sessions are made from; its graph is `graph`
   tc_pt2 *archive;
-  tc_program *program;       // NULL for .tc
+  tc_program *program;       // of a .pt2
+  tc_tcx_program packed;     // of a .tcx: owns the module, unless the program was compiled again from its text
   tc_program *weights;       // .tc: the program of `archive` whose tensors it uses, or NULL
   tc_tensor_type *out_types; // by graph output, as the program promises them (passes may change the graph)
   tc_sv *out_names;          // names of the values behind them
@@ -46,11 +50,20 @@ typedef struct model {
   int32_t *in;               // leaf → graph input
 } model;
 TC_NODISCARD tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *out);
+// The user's input `leaf` by the name that the model gives it.
+tc_sv tcrun_input_name(const model *m, int32_t leaf);
+// What a .tcx file holds for the context's device, compiled again from the text in it where its code is for another one
+// (artifact.c).
+TC_NODISCARD tc_status tcrun_load_artifact(tc_context *c, run_options *o, model *m);
+// The backend of the first program of a .tcx file among the arguments, for `auto`; "" if there is none.
+TC_NODISCARD tc_status tcrun_artifact_backend(const run_options *o, tc_sv *out);
 // Program i of an opened archive; `m` keeps the archive, which it owns.
 TC_NODISCARD tc_status tcrun_load_program(run_options *o, const char *path, tc_pt2 *archive, int32_t i, model *m);
 void tcrun_unload(model *m);
 // Reads a text into a model of its own: `m` gets its module, graph and source. `name` is for messages.
 TC_NODISCARD tc_status tcrun_read_text(tc_context *c, tc_sv name, tc_sv text, model *m);
+// Notes what the graph promises, before any pass, and which of its inputs are the user's.
+TC_NODISCARD tc_status tcrun_note_promises(model *m);
 // Gives the inputs of `m` that stand for tensors those that `from` has under their names.
 TC_NODISCARD tc_status tcrun_bind(model *m, const tc_module *from);
 // Graph output number of user output `leaf` after the session's passes, or -1.
@@ -94,6 +107,7 @@ TC_NODISCARD tc_status tcrun_compare_with_ref(run_options *o, const model *m, co
 
 // Commands return a status; wrong results are MISMATCH.
 tc_status cmd_run(run_options *o);
+tc_status cmd_compile(run_options *o);
 tc_status cmd_bench(run_options *o);
 tc_status cmd_dump(run_options *o);
 tc_status cmd_check(run_options *o);

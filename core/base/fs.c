@@ -125,29 +125,56 @@ static int open_beside(const char *path, char *name, size_t name_size) {
   return -1;
 }
 
-tc_status tc_file_write(const char *path, const void *data, size_t size) {
+struct tc_file_sink {
+  int fd, error;
+};
+
+tc_status tc_file_put(void *sink, const void *data, size_t size) {
+  tc_file_sink *f = sink;
+  if (!f->error) f->error = write_all(f->fd, data, size);
+  return f->error ? tc_fs_error(f->error, "write", "a part of it") : TC_OK;
+}
+
+// What failed first: the maker's own error, or one of writing.
+static tc_status produced(tc_status s, int error, const char *path) {
+  if (error == 0) return s;
+  tc_status_free(s);
+  return tc_fs_error(error, "write", path);
+}
+
+tc_status tc_file_write_by(const char *path, tc_status (*make)(void *self, tc_file_sink *to), void *self) {
   char target[PATH_MAX], temporary[PATH_MAX];
   struct stat st;
   bool exists = stat(path, &st) == 0;
+  tc_file_sink f = {0};
   if (exists && !S_ISREG(st.st_mode)) { // a device or a pipe cannot be replaced, only written to
-    int fd = open_retry(path, O_WRONLY, 0);
-    if (fd < 0) return tc_fs_error(errno, "write", path);
-    int error = write_all(fd, data, size);
-    close(fd);
-    return error ? tc_fs_error(error, "write", path) : TC_OK;
+    f.fd = open_retry(path, O_WRONLY, 0);
+    if (f.fd < 0) return tc_fs_error(errno, "write", path);
+    tc_status s = make(self, &f);
+    close(f.fd);
+    return produced(s, f.error, path);
   }
   // A link keeps pointing to what it points to.
   const char *at = exists && realpath(path, target) != NULL ? target : path;
-  int fd = open_beside(at, temporary, sizeof temporary);
-  if (fd < 0) return tc_fs_error(errno, "write", path);
-  int error = write_all(fd, data, size);
-  if (error == 0 && exists && fchmod(fd, st.st_mode & 07777) != 0) error = errno;
-  if (error == 0 && fsync(fd) != 0) error = errno;
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary, at) != 0) error = errno;
-  if (error == 0) return TC_OK;
-  unlink(temporary);
-  return tc_fs_error(error, "write", path);
+  f.fd = open_beside(at, temporary, sizeof temporary);
+  if (f.fd < 0) return tc_fs_error(errno, "write", path);
+  tc_status s = make(self, &f);
+  bool good = s == TC_OK && f.error == 0;
+  if (good && exists && fchmod(f.fd, st.st_mode & 07777) != 0) f.error = errno;
+  if (good && f.error == 0 && fsync(f.fd) != 0) f.error = errno;
+  if (close(f.fd) != 0 && f.error == 0) f.error = errno;
+  if (good && f.error == 0 && rename(temporary, at) != 0) f.error = errno;
+  if (!good || f.error) unlink(temporary);
+  return produced(s, f.error, path);
+}
+
+static tc_status put_whole(void *self, tc_file_sink *to) {
+  const tc_sv *whole = self;
+  return whole->size ? tc_file_put(to, whole->data, whole->size) : TC_OK;
+}
+
+tc_status tc_file_write(const char *path, const void *data, size_t size) {
+  return tc_file_write_by(path, put_whole, &(tc_sv){data, size});
 }
 
 tc_status tc_dir_make(const char *path) {

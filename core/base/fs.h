@@ -16,7 +16,12 @@ TC_NODISCARD tc_status tc_file_read(tc_arena *arena, const char *path, tc_sv *ou
 TC_NODISCARD tc_status tc_file_map(const char *path, tc_mapping *out);              // read-only, private
 void tc_file_unmap(tc_mapping *m);
 TC_NODISCARD tc_status tc_file_write(const char *path, const void *data, size_t size); // atomic replace
-TC_NODISCARD tc_status tc_dir_make(const char *path);                                  // with parents, mode 0700
+// The same for contents in pieces: `make` puts them one behind the other (tc_file_put takes the sink as void *, so that
+// it fits where a function to put is asked for). Nothing is replaced if it fails; it must not unwind.
+typedef struct tc_file_sink tc_file_sink;
+TC_NODISCARD tc_status tc_file_write_by(const char *path, tc_status (*make)(void *self, tc_file_sink *to), void *self);
+TC_NODISCARD tc_status tc_file_put(void *sink, const void *data, size_t size);
+TC_NODISCARD tc_status tc_dir_make(const char *path); // with parents, mode 0700
 bool tc_file_exists(const char *path);
 bool tc_dir_exists(const char *path);
 // Sorted names; without "." and "..".

@@ -159,6 +159,12 @@ tc_graph *tc_module_find(const tc_module *m, tc_sv name); // NULL if absent
 TC_NODISCARD tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args,
                                          const tc_arg *args, tc_sv name, tc_sv source, tc_node **out);
 
+// The same at the end for an op that is known by its schema alone (tc_op_declare): its results are tensors of these
+// types.
+TC_NODISCARD tc_status tc_graph_add_declared_node(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args,
+                                                  int32_t n_types, const tc_tensor_type *types, tc_sv name,
+                                                  tc_sv source, tc_node **out);
+
 tc_arg tc_arg_none(void);
 tc_arg tc_arg_tensor(tc_value *v);
 tc_arg tc_arg_tensors(tc_value **v, int32_t n);

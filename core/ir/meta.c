@@ -311,32 +311,53 @@ static tc_value *new_result(tc_node *n, int32_t i, const tc_op_result *r, tc_sv 
   return v;
 }
 
+// The node, with what it gives in the args' results.
+static tc_node *make_node(tc_op_args *a, tc_node *before, tc_sv name) {
+  tc_graph *g = a->graph;
+  tc_arena *arena = g->module->arena;
+  const tc_op *op = a->op;
+  tc_node *n = TC_NEW(arena, tc_node);
+  *n = (tc_node){.op = op,
+                 .graph = g,
+                 .n_args = a->n_args,
+                 .args = (tc_arg *)(uintptr_t)a->args,
+                 .n_results = a->n_results,
+                 .inplace = -1,
+                 .source = tc_sv_copy(arena, a->source)};
+  if ((op->def->traits & TC_OP_RANDOM) && !g->scratch) n->stream = ++g->module->random_nodes;
+  if (!name.size) name = op->schema.name;
+  n->name = tc_sv_copy(arena, name);
+  n->results = TC_NEW_ARRAY(arena, tc_value *, a->n_results);
+  for (int32_t i = 0; i < a->n_results; i++) {
+    tc_sv result = a->n_results == 1 ? name : tc_sv_printf(arena, TC_SV_FMT "_%d", TC_SV_ARG(name), i);
+    n->results[i] = new_result(n, i, &a->results[i], result);
+  }
+  tc_graph_link(g, n, before);
+  return n;
+}
+
 tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args, const tc_arg *args,
                             tc_sv name, tc_sv source, tc_node **out) {
-  tc_arena *arena = g->module->arena;
   tc_op_args a;
   tc_arg *own;
   if (out) *out = NULL;
   TC_TRY(tc_op_normalize(g->module, op, n_args, args, source, &n_args, &own));
   tc_op_args_init(&a, TC_MOMENT_META, g->module, g, op, n_args, own, source);
   TC_TRY(tc_op_meta(&a));
-  tc_node *n = TC_NEW(arena, tc_node);
-  *n = (tc_node){.op = op,
-                 .graph = g,
-                 .n_args = n_args,
-                 .args = own,
-                 .n_results = a.n_results,
-                 .inplace = -1,
-                 .source = tc_sv_copy(arena, source)};
-  if ((op->def->traits & TC_OP_RANDOM) && !g->scratch) n->stream = ++g->module->random_nodes;
-  if (!name.size) name = op->schema.name;
-  n->name = tc_sv_copy(arena, name);
-  n->results = TC_NEW_ARRAY(arena, tc_value *, a.n_results);
-  for (int32_t i = 0; i < a.n_results; i++) {
-    tc_sv result = a.n_results == 1 ? name : tc_sv_printf(arena, TC_SV_FMT "_%d", TC_SV_ARG(name), i);
-    n->results[i] = new_result(n, i, &a.results[i], result);
-  }
-  tc_graph_link(g, n, before);
+  tc_node *n = make_node(&a, before, name);
   if (out) *out = n;
+  return TC_OK;
+}
+
+tc_status tc_graph_add_declared_node(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t n_types,
+                                     const tc_tensor_type *types, tc_sv name, tc_sv source, tc_node **out) {
+  tc_op_args a;
+  tc_arg *own;
+  TC_TRY(tc_op_normalize(g->module, op, n_args, args, source, &n_args, &own));
+  tc_op_args_init(&a, TC_MOMENT_META, g->module, g, op, n_args, own, source);
+  a.results = TC_NEW_ARRAY(g->module->arena, tc_op_result, n_types);
+  a.n_results = a.cap_results = n_types;
+  for (int32_t i = 0; i < n_types; i++) a.results[i] = (tc_op_result){.set = true, .view_arg = -1, .type = types[i]};
+  *out = make_node(&a, NULL, name);
   return TC_OK;
 }

@@ -51,12 +51,16 @@ struct tc_op {
   // Of an in-place op that no row declares ("aten::add_.Tensor"): the op it is made from; the registry makes one for
   // each functional op whose first argument and only result are tensors. NULL for declared ops.
   const tc_op *functional;
+  bool declared; // known by its schema alone: what it gives is what a text says (tc_op_declare)
 };
 
 typedef struct tc_op_registry tc_op_registry;
 TC_NODISCARD tc_status tc_op_registry_create(tc_arena *arena, tc_op_registry **out);
 // Parses schema and texts; an error names the row. Two rows of one name are an error.
 TC_NODISCARD tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin);
+// An op of which nothing but the schema is known, for texts that libraries run: their types are taken as they stand.
+// One that is there stays.
+TC_NODISCARD tc_status tc_op_declare(tc_op_registry *r, tc_sv schema);
 const tc_op *tc_op_find(const tc_op_registry *r, tc_sv full_name); // "aten::add.Tensor"; NULL if absent
 // "torch.ops.aten.add.Tensor" or "aten.relu.default" → the op; an error names the target and the nearest known ones.
 TC_NODISCARD tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, const tc_op **out);

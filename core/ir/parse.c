@@ -361,7 +361,19 @@ static tc_status parse_node(reader *r) {
   if (tc_lex_eat(lx, "@")) TC_TRY(tc_lex_string(lx, &source));
   tc_node *n;
   tc_sv hint = results.count == 1 ? results.data[0].name : op->schema.name;
-  tc_status made = tc_graph_add_node(r->g, NULL, op, args.count, args.data, hint, source, &n);
+  tc_status made;
+  if (op->declared) {
+    tc_tensor_type *types = TC_NEW_ARRAY(r->m->arena, tc_tensor_type, results.count);
+    for (int32_t i = 0; i < results.count; i++) {
+      if (!results.data[i].typed || results.data[i].kind != TC_VALUE_TENSOR)
+        return tc_lex_error(&at, "only its schema is known of " TC_SV_FMT ": its results need types",
+                            TC_SV_ARG(op->full_name));
+      types[i] = results.data[i].type;
+    }
+    made = tc_graph_add_declared_node(r->g, op, args.count, args.data, results.count, types, hint, source, &n);
+  } else {
+    made = tc_graph_add_node(r->g, NULL, op, args.count, args.data, hint, source, &n);
+  }
   if (made) return tc_status_note(made, "at " TC_SV_FMT ":%d:%d", TC_SV_ARG(lx->name), at.tok.line, at.tok.column);
   if (n->n_results != results.count)
     return tc_lex_error(&at, TC_SV_FMT " has %d results, %d are named", TC_SV_ARG(op->full_name), n->n_results,

@@ -107,6 +107,31 @@ tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin) 
   return tc_arena_guard(r->arena, do_register, &g);
 }
 
+typedef struct declaration {
+  tc_op_registry *r;
+  tc_sv schema;
+} declaration;
+
+static tc_status do_declare(void *p) {
+  declaration *d = p;
+  tc_op_registry *r = d->r;
+  tc_op *op = TC_NEW(r->arena, tc_op);
+  tc_op_def *def = TC_NEW(r->arena, tc_op_def);
+  bool fresh;
+  *def = (tc_op_def){.schema = tc_sv_z(r->arena, d->schema)};
+  op->def = def, op->declared = true;
+  TC_TRY(tc_schema_parse(r->arena, tc_sv_of(def->schema), &op->schema), "while declaring an op");
+  op->full_name = full_name(r->arena, op->schema.ns, op->schema.name, op->schema.overload);
+  tc_map_entry *e = tc_map_put(r->by_name, op->full_name, &fresh);
+  if (fresh) e->value.ptr = op;
+  return TC_OK;
+}
+
+tc_status tc_op_declare(tc_op_registry *r, tc_sv schema) {
+  declaration d = {r, schema};
+  return tc_arena_guard(r->arena, do_declare, &d);
+}
+
 typedef struct derivation {
   tc_op_registry *r;
   const char *ns;

@@ -90,6 +90,8 @@ static char *make_head(tc_blob_writer *w, uint64_t size) {
   return head;
 }
 
+uint64_t tc_blob_mark_to_be(tc_blob_writer *w) { return ((header *)(void *)make_head(w, head_size(w)))->hash; }
+
 tc_status tc_blob_write(tc_blob_writer *w, tc_blob_put put, void *self) {
   static const char zeros[TC_BLOB_ALIGN] = {0};
   uint64_t at = head_size(w);
@@ -118,6 +120,7 @@ tc_sv tc_blob_bytes(tc_blob_writer *w) {
 // ---- reading ----
 struct tc_blob {
   tc_arena *arena;
+  uint64_t mark;
   int32_t count;
   tc_blob_entry *entries;
   tc_map *by_name;
@@ -160,13 +163,14 @@ tc_status tc_blob_open(tc_arena *arena, tc_sv bytes, tc_blob **out) {
     return damaged("its table lies outside of it");
   if (h.hash != tc_hash(bytes.data + sizeof h, h.head - sizeof h)) return damaged("its table has another hash");
   tc_blob *b = TC_NEW(arena, tc_blob);
-  *b = (tc_blob){.arena = arena, .count = (int32_t)h.count, .by_name = tc_map_create(arena)};
+  *b = (tc_blob){.arena = arena, .mark = h.hash, .count = (int32_t)h.count, .by_name = tc_map_create(arena)};
   b->entries = TC_NEW_ARRAY(arena, tc_blob_entry, h.count);
   for (int32_t i = 0; i < b->count; i++) TC_TRY(read_row(b, bytes, &h, i));
   *out = b;
   return TC_OK;
 }
 
+uint64_t tc_blob_mark(const tc_blob *b) { return b->mark; }
 int32_t tc_blob_count(const tc_blob *b) { return b->count; }
 const tc_blob_entry *tc_blob_at(const tc_blob *b, int32_t i) { return &b->entries[i]; }
 

@@ -43,7 +43,8 @@ TC_NODISCARD tc_status tc_blob_add_plan(tc_blob_writer *w, tc_sv name, tc_sv tex
 uint64_t tc_blob_size(tc_blob_writer *w);
 typedef tc_status (*tc_blob_put)(void *self, const void *data, size_t size);
 TC_NODISCARD tc_status tc_blob_write(tc_blob_writer *w, tc_blob_put put, void *self);
-tc_sv tc_blob_bytes(tc_blob_writer *w); // all of it, in the arena
+tc_sv tc_blob_bytes(tc_blob_writer *w);         // all of it, in the arena
+uint64_t tc_blob_mark_to_be(tc_blob_writer *w); // what tc_blob_mark will say
 
 // ---- reading: bytes are borrowed, and whatever is found lies in them ----
 typedef struct tc_blob tc_blob;
@@ -55,6 +56,7 @@ typedef struct tc_blob_entry {
 // Checks header, table and names. INVALID_ARGUMENT: not a blob, or of another format; DATA_LOSS: damaged or cut.
 // Tensors of the blob need `bytes.data` at a multiple of 64.
 TC_NODISCARD tc_status tc_blob_open(tc_arena *arena, tc_sv bytes, tc_blob **out);
+uint64_t tc_blob_mark(const tc_blob *b); // the hash of its table, and so of all that is in it
 int32_t tc_blob_count(const tc_blob *b);
 const tc_blob_entry *tc_blob_at(const tc_blob *b, int32_t i);                  // in the order in which they were added
 const tc_blob_entry *tc_blob_find(const tc_blob *b, int32_t kind, tc_sv name); // NULL: there is none

@@ -28,7 +28,11 @@ TC_NODISCARD tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t las
 // The same for a program that was read from text. One of a later stage than the graph needs a backend with a device,
 // and is run as it stands: the mode says no more than what is left to do.
 TC_NODISCARD tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out);
+// Of a plan that has its code, or its kernels, as one executable.
+TC_NODISCARD tc_status tc_session_create_plan(tc_context *c, tc_plan *plan, tc_session **out);
 void tc_session_destroy(tc_session *s); // NULL is ignored
+// The plan of a session that is one executable, else NULL.
+const tc_plan *tc_session_plan(const tc_session *s);
 const tc_session_stats *tc_session_stats_of(const tc_session *s);
 int32_t tc_session_op_count(const tc_session *s); // launches and calls of all segments, regions not counted
 // The text of a stage: every segment's in order, behind what the references do.

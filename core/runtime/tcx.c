@@ -1,0 +1,335 @@
+// Reading artifacts (tcx.h). Nothing in one is trusted to be well-formed: positions, numbers and names are checked
+// before they are used, and each error says what is wrong with the file.
+#include "core/runtime/tcx.h"
+
+#include <string.h>
+
+#include "core/base/fs.h"
+#include "core/runtime/tcx_internal.h"
+
+typedef struct named {
+  tc_sv name, entry;
+} named;
+
+typedef struct program {
+  tc_tcx_info info; // first
+  tc_sv plan, graph;
+  TC_VEC(tc_tcx_leaf) inputs;
+  TC_VEC(named) tensors;
+  TC_VEC(tc_sv) ops;
+} program;
+
+struct tc_tcx {
+  const tc_allocator *allocator;
+  tc_arena *arena;
+  tc_storage *bytes, *beside; // beside: of the tensors, NULL if they are in `bytes`
+  const tc_blob *blob, *tensors;
+  tc_sv folder, weights, mark;
+  TC_VEC(program) programs;
+};
+
+// ---- the index ----
+static tc_status read_pair(tc_lexer *lx, tc_sv *a, tc_sv *b) {
+  TC_TRY(tc_lex_string(lx, a));
+  return tc_lex_string(lx, b);
+}
+
+static tc_status read_program(tc_tcx *x, tc_lexer *lx) {
+  program p = {0};
+  const struct {
+    const char *word;
+    tc_sv *text;
+  } fields[] = {{"backend", &p.info.backend}, {"plugin", &p.info.plugin_version},
+                {"target", &p.info.target},   {"device", &p.info.device},
+                {"mode", &p.info.mode},       {"plan", &p.plan},
+                {"graph", &p.graph}};
+  enum { N = sizeof fields / sizeof *fields };
+  TC_TRY(tc_lex_string(lx, &p.info.name));
+  TC_TRY(tc_lex_expect(lx, "{"));
+  while (!tc_lex_eat(lx, "}")) {
+    int32_t k = 0;
+    while (k < N && !tc_lex_eat(lx, fields[k].word)) k++;
+    if (k < N) {
+      TC_TRY(tc_lex_string(lx, fields[k].text));
+    } else if (tc_lex_eat(lx, "input")) {
+      tc_tcx_leaf leaf;
+      int64_t index;
+      TC_TRY(tc_lex_string(lx, &leaf.name));
+      TC_TRY(tc_lex_int(lx, &index));
+      if (index < 0 || index > INT32_MAX) return tc_lex_error(lx, "input %lld is no input", (long long)index);
+      leaf.index = (int32_t)index;
+      tc_vec_push(x->arena, &p.inputs, leaf);
+    } else if (tc_lex_eat(lx, "tensor")) {
+      named t;
+      TC_TRY(read_pair(lx, &t.name, &t.entry));
+      tc_vec_push(x->arena, &p.tensors, t);
+    } else if (tc_lex_eat(lx, "op")) {
+      tc_sv schema;
+      TC_TRY(tc_lex_string(lx, &schema));
+      tc_vec_push(x->arena, &p.ops, schema);
+    } else {
+      return tc_lex_error(lx, "expected what a program has: backend, plan, input, tensor, …");
+    }
+  }
+  p.info.has_graph = p.graph.size > 0;
+  tc_vec_push(x->arena, &x->programs, p);
+  return TC_OK;
+}
+
+static tc_status read_index(tc_tcx *x) {
+  tc_sv text, made_by;
+  int64_t format, abi;
+  if (!tc_blob_find(x->blob, TC_BLOB_TEXT, TC_SV(TCX_INDEX)))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "this executable blob is no .tcx file: it has no index");
+  TC_TRY(tc_blob_get(x->blob, TC_BLOB_TEXT, TC_SV(TCX_INDEX), &text));
+  tc_lexer lx;
+  tc_lex_init(&lx, x->arena, TC_SV("the index"), text);
+  TC_TRY(tc_lex_expect(&lx, "tcx"));
+  TC_TRY(tc_lex_int(&lx, &format));
+  TC_TRY(tc_lex_expect(&lx, "tc"));
+  TC_TRY(tc_lex_string(&lx, &made_by));
+  TC_TRY(tc_lex_expect(&lx, "abi"));
+  TC_TRY(tc_lex_int(&lx, &abi));
+  if (format != TCX_FORMAT || abi != TC_ABI_MAJOR)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "the file is of format %lld for the plugin interface %lld (written by tc " TC_SV_FMT
+                    "); this is tc %s, which reads format %d for interface %d: compile the model again",
+                    (long long)format, (long long)abi, TC_SV_ARG(made_by), TC_CORE_VERSION, TCX_FORMAT, TC_ABI_MAJOR);
+  if (tc_lex_eat(&lx, "weights")) TC_TRY(read_pair(&lx, &x->weights, &x->mark));
+  while (tc_lex_eat(&lx, "program")) TC_TRY(read_program(x, &lx));
+  if (lx.tok.kind != TC_TOK_END) return tc_lex_error(&lx, "expected a program");
+  return x->programs.count ? TC_OK : tc_error(TC_STATUS_INVALID_ARGUMENT, "the file has no program");
+}
+
+// ---- files ----
+typedef struct mapped {
+  const tc_allocator *allocator;
+  tc_mapping mapping;
+} mapped;
+static void release_mapping(void *owner, void *data) {
+  mapped *m = owner;
+  (void)data;
+  tc_file_unmap(&m->mapping);
+  tc_free(m->allocator, m);
+}
+
+static tc_status map_file(const tc_allocator *a, const char *path, tc_storage **out) {
+  mapped *m = tc_alloc(a, sizeof *m);
+  if (!m) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a file");
+  m->allocator = a;
+  tc_status s = tc_file_map(path, &m->mapping);
+  if (s == TC_OK) s = tc_storage_wrap(a, (void *)(uintptr_t)m->mapping.data, m->mapping.size, release_mapping, m, out);
+  if (s != TC_OK) release_mapping(m, NULL);
+  return s;
+}
+
+static tc_sv bytes_of(const tc_storage *s) { return (tc_sv){s->data, s->size}; }
+
+// The file of the tensors, which must be the very one that was written with this.
+static tc_status open_beside(tc_tcx *x) {
+  if (!tc_sv_eq(tc_path_base(x->weights), x->weights))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the tensors' file '" TC_SV_FMT "' is no plain name",
+                    TC_SV_ARG(x->weights));
+  tc_sv path = tc_path_join(x->arena, x->folder, x->weights);
+  tc_blob *b;
+  TC_TRY(map_file(x->allocator, tc_sv_z(x->arena, path), &x->beside), "the tensors lie beside the artifact");
+  TC_TRY(tc_blob_open(x->arena, bytes_of(x->beside), &b), "while reading '" TC_SV_FMT "'", TC_SV_ARG(path));
+  tc_sv mark = tc_sv_printf(x->arena, "%016llx", (unsigned long long)tc_blob_mark(b));
+  if (!tc_sv_eq(mark, x->mark))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "'" TC_SV_FMT "' was not written with this artifact", TC_SV_ARG(path));
+  x->tensors = b;
+  return TC_OK;
+}
+
+static tc_status open_guarded(void *arg) {
+  tc_tcx *x = arg;
+  tc_blob *b;
+  x->folder = tc_sv_copy(x->arena, x->folder);
+  TC_TRY(tc_blob_open(x->arena, bytes_of(x->bytes), &b));
+  x->blob = x->tensors = b;
+  TC_TRY(read_index(x));
+  return x->weights.size ? open_beside(x) : TC_OK;
+}
+
+tc_status tc_tcx_open_storage(const tc_allocator *a, tc_storage *bytes, tc_sv folder, tc_tcx **out) {
+  tc_tcx *x = tc_alloc(a, sizeof *x);
+  if (!x) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for an artifact");
+  *x = (tc_tcx){.allocator = a, .bytes = bytes, .folder = folder};
+  tc_storage_ref(bytes);
+  tc_status s = tc_arena_create(a, &x->arena);
+  if (s == TC_OK) s = tc_arena_guard(x->arena, open_guarded, x);
+  if (s != TC_OK) {
+    tc_tcx_close(x);
+    return s;
+  }
+  *out = x;
+  return TC_OK;
+}
+
+tc_status tc_tcx_open(const tc_allocator *a, const char *path, tc_tcx **out) {
+  tc_storage *bytes;
+  TC_TRY(map_file(a, path, &bytes));
+  tc_status s = tc_tcx_open_storage(a, bytes, tc_path_dir(tc_sv_of(path)), out);
+  tc_storage_unref(bytes);
+  return tc_status_note(s, "while reading '%s'", path);
+}
+
+void tc_tcx_close(tc_tcx *x) {
+  if (!x) return;
+  tc_storage_unref(x->beside);
+  tc_storage_unref(x->bytes);
+  tc_arena_destroy(x->arena);
+  tc_free(x->allocator, x);
+}
+
+int32_t tc_tcx_count(const tc_tcx *x) { return x->programs.count; }
+const tc_tcx_info *tc_tcx_at(const tc_tcx *x, int32_t i) { return &x->programs.data[i].info; }
+
+int32_t tc_tcx_find(const tc_tcx *x, tc_sv name, tc_sv backend) {
+  for (int32_t i = 0; i < x->programs.count; i++) {
+    const tc_tcx_info *p = &x->programs.data[i].info;
+    if ((!name.size || tc_sv_eq(p->name, name)) && (!backend.size || tc_sv_eq(p->backend, backend))) return i;
+  }
+  return -1;
+}
+
+// ---- devices ----
+tc_status tc_tcx_check(const tc_tcx *x, int32_t i, const tc_context *c) {
+  const tc_tcx_info *p = tc_tcx_at(x, i);
+  const tc_device *d = c->device;
+  if (!d || !tc_sv_eq(c->backend, p->backend))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "the program '" TC_SV_FMT "' was compiled for the backend '" TC_SV_FMT "', this one is '" TC_SV_FMT
+                    "'",
+                    TC_SV_ARG(p->name), TC_SV_ARG(p->backend), TC_SV_ARG(c->backend));
+  if (!tc_sv_eq(d->plugin->version, p->plugin_version))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "the program '" TC_SV_FMT "' was compiled for version " TC_SV_FMT " of the plugin '" TC_SV_FMT
+                    "', this is version " TC_SV_FMT ": compile the model again",
+                    TC_SV_ARG(p->name), TC_SV_ARG(p->plugin_version), TC_SV_ARG(d->plugin->name),
+                    TC_SV_ARG(d->plugin->version));
+  return TC_OK;
+}
+
+tc_status tc_tcx_refused(const tc_tcx *x, int32_t i, const tc_context *c, tc_status s) {
+  const tc_tcx_info *p = tc_tcx_at(x, i);
+  const tc_device *d = c->device;
+  if (s == TC_OK || !d || tc_sv_is(p->target, d->props.target)) return s;
+  return tc_status_note(
+      s, "the program '" TC_SV_FMT "' was compiled for " TC_SV_FMT " (" TC_SV_FMT "), this device is %s (%s)",
+      TC_SV_ARG(p->name), TC_SV_ARG(p->target), TC_SV_ARG(p->device), d->props.target, d->props.name);
+}
+
+// ---- programs ----
+static void release_part(void *whole, void *data) {
+  (void)data;
+  tc_storage_unref(whole);
+}
+
+// A tensor lies in the storage of the whole file. It gets one of just its bytes, so that what is copied because it will
+// be changed is no more than that; tensors of the same bytes share one.
+static tc_status own_storage(const tc_tcx *x, tc_map *storages, tc_tensor *t) {
+  int64_t size = tc_dtype_size(t->dtype), lo = 0, hi = 1;
+  for (int32_t d = 0; d < t->rank; d++) {
+    int64_t far = (t->sizes[d] - 1) * t->strides[d];
+    if (far < 0) lo += far;
+    else hi += far;
+  }
+  if (tc_tensor_numel(t) == 0) lo = hi = 0;
+  struct {
+    char *data;
+    size_t size;
+  } span = {(char *)tc_tensor_data(t) + lo * size, (size_t)((hi - lo) * size)};
+  tc_storage *whole = t->storage, *part;
+  tc_map_entry *e = tc_map_put(storages, (tc_sv){(const char *)&span, sizeof span}, NULL);
+  if (e->value.ptr) {
+    part = e->value.ptr;
+    tc_storage_ref(part);
+    tc_storage_unref(whole);
+  } else {
+    TC_TRY(tc_storage_wrap(x->allocator, span.data, span.size, release_part, whole, &part));
+    e->value.ptr = part;
+  }
+  t->storage = part, t->offset = -lo;
+  return TC_OK;
+}
+
+static tc_status bind(const tc_tcx *x, tc_module *m, tc_map *storages, const named *t) {
+  tc_binding *b = TC_NEW(m->arena, tc_binding);
+  bool fresh;
+  b->name = tc_sv_copy(m->arena, t->name);
+  tc_map_entry *e = tc_map_put(m->bindings, b->name, &fresh);
+  if (!fresh) return tc_error(TC_STATUS_DATA_LOSS, "the tensor '" TC_SV_FMT "' is there twice", TC_SV_ARG(t->name));
+  e->value.ptr = b; // whose tensors go with the module
+  TC_TRY(tc_blob_get_tensor(x->tensors, x->beside ? x->beside : x->bytes, t->entry, true, &b->tensor));
+  return own_storage(x, storages, &b->tensor);
+}
+
+// State as the signature says: what is bound fits its types where these are numbers.
+static tc_status check_state(const tc_module *m, const tc_graph *g) {
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    bool state = in->kind == TC_IN_PARAMETER || in->kind == TC_IN_BUFFER || in->kind == TC_IN_CONSTANT;
+    if (!in->value || !state) continue;
+    const tc_map_entry *e = tc_map_find(m->bindings, in->target);
+    const tc_binding *b = e ? e->value.ptr : NULL;
+    if (!b || in->value->kind != TC_VALUE_TENSOR || b->tensor.dtype != in->value->type.dtype ||
+        b->tensor.rank != in->value->type.rank)
+      return tc_error(TC_STATUS_DATA_LOSS, "the tensor '" TC_SV_FMT "' is missing, or not what the plan says",
+                      TC_SV_ARG(in->target));
+  }
+  return TC_OK;
+}
+
+typedef struct loading {
+  const tc_tcx *x;
+  const program *p;
+  tc_tcx_program *out;
+} loading;
+
+static void unref_storage(void *storage) { tc_storage_unref(storage); }
+
+static tc_status load(void *arg) {
+  loading *l = arg;
+  const tc_tcx *x = l->x;
+  const program *p = l->p;
+  tc_tcx_program *out = l->out;
+  tc_module *m = out->module;
+  // Code and names lie in the file.
+  tc_arena_on_destroy(m->arena, unref_storage, x->bytes);
+  tc_storage_ref(x->bytes);
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(m->arena, &ops));
+  for (int32_t i = 0; i < p->ops.count; i++) TC_TRY(tc_op_declare(ops, p->ops.data[i]));
+  m->ops = ops;
+  TC_TRY(tc_blob_get_plan(x->blob, p->plan, m, &out->plan));
+  const tc_graph *g = out->plan->graph;
+  tc_map *storages = tc_map_create(m->arena);
+  for (int32_t i = 0; i < p->tensors.count; i++) TC_TRY(bind(x, m, storages, &p->tensors.data[i]));
+  TC_TRY(check_state(m, g));
+  tc_tcx_leaf *leaves = TC_NEW_ARRAY(m->arena, tc_tcx_leaf, p->inputs.count);
+  for (int32_t i = 0; i < p->inputs.count; i++) {
+    if (p->inputs.data[i].index >= g->inputs.count)
+      return tc_error(TC_STATUS_DATA_LOSS, "the plan has no input %d", p->inputs.data[i].index);
+    leaves[i] = (tc_tcx_leaf){tc_sv_copy(m->arena, p->inputs.data[i].name), p->inputs.data[i].index};
+  }
+  out->inputs = leaves, out->n_inputs = p->inputs.count;
+  if (!p->graph.size) return TC_OK;
+  return tc_blob_get(x->blob, TC_BLOB_TEXT, tc_sv_printf(m->arena, "graph/" TC_SV_FMT, TC_SV_ARG(p->graph)),
+                     &out->graph);
+}
+
+tc_status tc_tcx_load(const tc_tcx *x, int32_t i, tc_tcx_program *out) {
+  *out = (tc_tcx_program){0};
+  const program *p = &x->programs.data[i];
+  TC_TRY(tc_module_create(x->allocator, NULL, &out->module));
+  loading l = {x, p, out};
+  tc_status s = tc_arena_guard(out->module->arena, load, &l);
+  if (s != TC_OK) tc_tcx_unload(out);
+  return tc_status_note(s, "while loading the program '" TC_SV_FMT "'", TC_SV_ARG(p->info.name));
+}
+
+void tc_tcx_unload(tc_tcx_program *p) {
+  tc_module_destroy(p->module);
+  *p = (tc_tcx_program){0};
+}

@@ -1,0 +1,66 @@
+// Ahead-of-time artifacts, `.tcx` files: programs compiled for a device, with their tensors, which are loaded without
+// passes, code generator or frontends (docs/formats.md has the layout).
+//
+// A file is an executable blob (core/plan/blob.h) with an index, the TEXT entry "tcx". It may hold several programs,
+// each for several kinds of devices. Tensors are in the file or in a second one beside it, and are used where they lie:
+// the file is mapped. Everything is checked against hashes before it is used; what is damaged, cut, of another format
+// or for another device is refused in words. Hashes find damage, not malice: who loads code trusts where it is from.
+#ifndef TC_CORE_RUNTIME_TCX_H_
+#define TC_CORE_RUNTIME_TCX_H_
+
+#include "core/runtime/session.h"
+
+// The user's input of a program: its name, and the number of the graph's input that it is.
+typedef struct tc_tcx_leaf {
+  tc_sv name;
+  int32_t index;
+} tc_tcx_leaf;
+
+// ---- writing ----
+typedef struct tc_tcx_source {
+  tc_sv name;
+  const tc_context *context; // that it was compiled in
+  const tc_session *session; // compiled to the end, one executable (tc_session_plan)
+  int32_t n_inputs;
+  const tc_tcx_leaf *inputs;
+  tc_sv graph; // the program's text before any pass: for devices that its code is not for; "": none
+} tc_tcx_source;
+// Writes the programs to `path`, replacing it at once or not at all, and their tensors there, too, or to a file
+// `weights` of the same folder (its plain name; NULL: none). Under a guard of `arena`, which holds all but the tensors'
+// contents for so long. Programs of one name must be for different kinds of devices.
+TC_NODISCARD tc_status tc_tcx_write(tc_arena *arena, const char *path, const char *weights, int32_t n,
+                                    const tc_tcx_source *programs);
+
+// ---- reading ----
+typedef struct tc_tcx tc_tcx;
+typedef struct tc_tcx_info {
+  tc_sv name, backend, plugin_version, target, device, mode; // device: the name of the one that it was compiled on
+  bool has_graph;
+} tc_tcx_info;
+// Reads the index; contents are checked when they are used. DATA_LOSS: damaged; INVALID_ARGUMENT: no such file, or of
+// another version. Thread-safe from then on.
+TC_NODISCARD tc_status tc_tcx_open(const tc_allocator *a, const char *path, tc_tcx **out);
+// The same over memory, aligned to 64 bytes (a reference is taken); tensors beside it are looked for in `folder`.
+TC_NODISCARD tc_status tc_tcx_open_storage(const tc_allocator *a, tc_storage *bytes, tc_sv folder, tc_tcx **out);
+void tc_tcx_close(tc_tcx *x); // programs loaded from it stay valid; NULL is ignored
+int32_t tc_tcx_count(const tc_tcx *x);
+const tc_tcx_info *tc_tcx_at(const tc_tcx *x, int32_t i);
+// The program of that name ("": the first) for that kind of device ("": the first); -1 if there is none.
+int32_t tc_tcx_find(const tc_tcx *x, tc_sv name, tc_sv backend);
+// May the context's device run it? An error in words if not: another kind of device, another version of its plugin. Its
+// code says itself which features it needs, when a session loads it (tc_tcx_refused makes that an error in words, too).
+TC_NODISCARD tc_status tc_tcx_check(const tc_tcx *x, int32_t i, const tc_context *c);
+tc_status tc_tcx_refused(const tc_tcx *x, int32_t i, const tc_context *c, tc_status s);
+
+typedef struct tc_tcx_program {
+  tc_module *module; // owned, with the tensors
+  tc_plan *plan;     // of the module, with code; its graph is the signature
+  tc_sv graph;       // the text before any pass, or ""; of the module
+  int32_t n_inputs;
+  const tc_tcx_leaf *inputs;
+} tc_tcx_program;
+// Reads program i: plan, code and tensors. Sessions are made of the plan (tc_session_create_plan).
+TC_NODISCARD tc_status tc_tcx_load(const tc_tcx *x, int32_t i, tc_tcx_program *out);
+void tc_tcx_unload(tc_tcx_program *p);
+
+#endif

@@ -1,0 +1,154 @@
+// Writing artifacts: an index, plans with machine code, tensors (tcx.h).
+#include <string.h>
+
+#include "core/base/fs.h"
+#include "core/runtime/tcx_internal.h"
+
+typedef struct writer {
+  tc_arena *arena;
+  tc_blob_writer *blob, *tensors; // the same where tensors are inside
+  tc_sb index;
+  tc_map *ops; // of the program that is being written
+} writer;
+
+static void put_field(writer *w, const char *word, tc_sv text) {
+  tc_sb_printf(&w->index, "  %s ", word);
+  tc_sb_quoted(&w->index, text);
+  tc_sb_putc(&w->index, '\n');
+}
+
+// ---- plans ----
+static void put_ops(writer *w, const tc_plan *p) {
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    for (int32_t k = 0; k < tc_plan_region_count(op->kind); k++) put_ops(w, op->regions[k]);
+    bool fresh;
+    if (op->kind != TC_PLAN_CALL || !op->call) continue;
+    tc_sv schema = tc_sv_of(op->call->node->op->def->schema);
+    tc_map_put(w->ops, schema, &fresh);
+    if (fresh) put_field(w, "op", schema);
+  }
+}
+
+static tc_status add_plan(writer *w, const tc_tcx_source *s, tc_sv number) {
+  const tc_plan *p = tc_session_plan(s->session);
+  const tc_kernel *const *kernels;
+  int32_t n;
+  tc_sb text = tc_sb_make(w->arena);
+  tc_plan_print_coded(&text, p, &n, &kernels);
+  const tc_plan_code *code = p->code;
+  if (p->n_code) {
+    n = p->n_code; // it came from an artifact or the cache
+  } else {
+    tc_plan_code *made = TC_NEW_ARRAY(w->arena, tc_plan_code, n);
+    TC_TRY(tc_device_export(s->context->device, w->arena, n, kernels, true, made));
+    code = made;
+  }
+  w->ops = tc_map_create(w->arena);
+  put_ops(w, p);
+  put_field(w, "plan", number);
+  return tc_blob_add_plan(w->blob, number, tc_sb_view(&text), n, code);
+}
+
+// ---- tensors ----
+static bool is_state(const tc_graph_input *in) {
+  return in->value && (in->kind == TC_IN_PARAMETER || in->kind == TC_IN_BUFFER || in->kind == TC_IN_CONSTANT);
+}
+
+static tc_status add_tensors(writer *w, const tc_tcx_source *s, tc_sv number) {
+  const tc_graph *g = tc_session_plan(s->session)->graph;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    if (!is_state(in)) continue;
+    const tc_tensor *t = tc_session_state(s->session, in->target);
+    if (!t)
+      return tc_error(TC_STATUS_NOT_FOUND, "there is no tensor '" TC_SV_FMT "': an artifact needs all of them",
+                      TC_SV_ARG(in->target));
+    tc_sv name = tc_sv_printf(w->arena, TC_SV_FMT "/%d", TC_SV_ARG(number), i);
+    TC_TRY(tc_blob_add_tensor(w->tensors, name, t), "while writing '" TC_SV_FMT "'", TC_SV_ARG(in->target));
+    tc_sb_putz(&w->index, "  tensor ");
+    tc_sb_quoted(&w->index, in->target);
+    tc_sb_putc(&w->index, ' ');
+    tc_sb_quoted(&w->index, name);
+    tc_sb_putc(&w->index, '\n');
+  }
+  return TC_OK;
+}
+
+static tc_status add_program(writer *w, const tc_tcx_source *s, int32_t i) {
+  const tc_device *d = s->context->device;
+  tc_sv number = tc_sv_printf(w->arena, "%d", i);
+  if (!d || !tc_session_plan(s->session))
+    return tc_error(TC_STATUS_UNIMPLEMENTED,
+                    "it is not one executable: parts of it are left to the references, or it reads sizes from data "
+                    "(tcrun explain says which)");
+  tc_sb_putz(&w->index, "program ");
+  tc_sb_quoted(&w->index, s->name);
+  tc_sb_putz(&w->index, " {\n");
+  put_field(w, "backend", s->context->backend);
+  put_field(w, "plugin", d->plugin->version);
+  put_field(w, "target", tc_sv_of(d->props.target));
+  put_field(w, "device", tc_sv_of(d->props.name));
+  put_field(w, "mode", tc_config_text(s->context->config, TC_OPT_ID_MODE));
+  for (int32_t k = 0; k < s->n_inputs; k++) {
+    tc_sb_putz(&w->index, "  input ");
+    tc_sb_quoted(&w->index, s->inputs[k].name);
+    tc_sb_printf(&w->index, " %d\n", s->inputs[k].index);
+  }
+  TC_TRY(add_plan(w, s, number));
+  TC_TRY(add_tensors(w, s, number));
+  if (s->graph.size) {
+    put_field(w, "graph", number);
+    tc_sv name = tc_sv_printf(w->arena, "graph/" TC_SV_FMT, TC_SV_ARG(number));
+    TC_TRY(tc_blob_add(w->blob, TC_BLOB_TEXT, name, s->graph));
+  }
+  tc_sb_putz(&w->index, "}\n");
+  return TC_OK;
+}
+
+// ---- files ----
+static tc_status put_blob(void *self, tc_file_sink *to) { return tc_blob_write(self, tc_file_put, to); }
+
+// What writing a blob still takes from the arena, so that nothing unwinds past the file.
+typedef struct file {
+  tc_arena *arena;
+  tc_blob_writer *blob;
+  tc_file_sink *to;
+} file;
+static tc_status put_guarded(void *self) {
+  file *f = self;
+  return put_blob(f->blob, f->to);
+}
+static tc_status make_file(void *self, tc_file_sink *to) {
+  file *f = self;
+  f->to = to;
+  return tc_arena_guard(f->arena, put_guarded, f);
+}
+
+tc_status tc_tcx_write(tc_arena *arena, const char *path, const char *weights, int32_t n,
+                       const tc_tcx_source *programs) {
+  writer w = {.arena = arena, .blob = tc_blob_begin(arena), .index = tc_sb_make(arena)};
+  w.tensors = weights ? tc_blob_begin(arena) : w.blob;
+  for (int32_t i = 0; i < n; i++) {
+    for (int32_t k = 0; k < i; k++)
+      if (tc_sv_eq(programs[k].name, programs[i].name) &&
+          tc_sv_eq(programs[k].context->backend, programs[i].context->backend))
+        return tc_error(TC_STATUS_INVALID_ARGUMENT, "the program '" TC_SV_FMT "' is there twice for " TC_SV_FMT,
+                        TC_SV_ARG(programs[i].name), TC_SV_ARG(programs[i].context->backend));
+    TC_TRY(add_program(&w, &programs[i], i), "while writing the program '" TC_SV_FMT "'", TC_SV_ARG(programs[i].name));
+  }
+  tc_sb whole = tc_sb_make(arena);
+  tc_sb_printf(&whole, "tcx %d tc \"%s\" abi %d\n", TCX_FORMAT, TC_CORE_VERSION, TC_ABI_MAJOR);
+  if (weights) {
+    tc_sb_putz(&whole, "weights ");
+    tc_sb_quoted(&whole, tc_sv_of(weights));
+    tc_sb_printf(&whole, " \"%016llx\"\n", (unsigned long long)tc_blob_mark_to_be(w.tensors));
+    tc_sv beside = tc_path_join(arena, tc_path_dir(tc_sv_of(path)), tc_sv_of(weights));
+    file f = {arena, w.tensors, NULL};
+    TC_TRY(tc_file_write_by(tc_sv_z(arena, beside), make_file, &f));
+  }
+  tc_sb_put(&whole, tc_sb_view(&w.index));
+  TC_TRY(tc_blob_add(w.blob, TC_BLOB_TEXT, TC_SV(TCX_INDEX), tc_sb_view(&whole)));
+  file f = {arena, w.blob, NULL};
+  return tc_file_write_by(path, make_file, &f);
+}

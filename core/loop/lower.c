@@ -65,6 +65,7 @@ static tc_dtype compute_type(tc_op_args *a, const tc_op *op, tc_dtype result) {
     d = tc_op_promote(a, n, args);
     if ((op->def->traits & TC_OP_INT_TO_FLOAT) && !tc_dtype_is_float(d) && !tc_dtype_is_complex(d)) d = TC_F32;
   }
+  if (op->def->traits & TC_OP_COMPUTE_WIDE) return tc_dtype_is_complex(d) ? TC_C128 : TC_F64;
   if (d == TC_F16 || d == TC_BF16) return TC_F32;
   if (d == TC_C32 || d == TC_BC32) return TC_C64;
   return d;

@@ -3,6 +3,8 @@
 
 #include "core/ops/ops.h"
 
+#include "tc/lower.h"
+
 // The next number of the result's own format.
 static double next_after(double x, double y, tc_dtype d) {
   if (isnan(x) || isnan(y)) return NAN;
@@ -47,6 +49,8 @@ static int64_t lcm_i(int64_t x, int64_t y) {
   int64_t g = gcd_i(x, y);
   return g ? (int64_t)(magnitude(x) / (uint64_t)g * magnitude(y)) : 0;
 }
+static int32_t gcd_lower(tc_op_args *a) { return tc_lower_iterate(a, TC_ITERATE_GCD); }
+static int32_t lcm_lower(tc_op_args *a) { return tc_lower_iterate(a, TC_ITERATE_LCM); }
 static const tc_scalar_ref gcd_ref = {.i2 = gcd_i}, lcm_ref = {.i2 = lcm_i};
 
 // Its argument `nan` has no name in texts, where that is a number.
@@ -91,10 +95,12 @@ static const tc_op_def rows[] = {
     {.schema = "gcd(Tensor self, Tensor other) -> Tensor",
      .traits = PW,
      .meta = tc_meta_promote,
+     .lower = gcd_lower,
      .scalar_ref = &gcd_ref},
     {.schema = "lcm(Tensor self, Tensor other) -> Tensor",
      .traits = PW,
      .meta = tc_meta_promote,
+     .lower = lcm_lower,
      .scalar_ref = &lcm_ref},
     CTEXT("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
           "let same = eq(self, other); let e = if(equal_nan && !is_int(self), logical_or(same, "

@@ -143,4 +143,7 @@ void tc_ref_put_i(const tc_ref_view *v, int64_t offset, int64_t x);
 // Copies an element between views of one class.
 void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset);
 
+// Lowering of a pointwise op of two arguments by the template "iterate" (TC_ITERATE_*).
+int32_t tc_lower_iterate(tc_op_args *a, int32_t kind);
+
 #endif

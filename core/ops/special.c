@@ -1,8 +1,14 @@
-// Special functions as ops. Those without a text have only their reference (special_functions.h) so far.
+// Special functions as ops: a text each, in double precision where TC_OP_COMPUTE_WIDE says so (polynomials from
+// tools/fit_special.py), or the template "iterate" where the number of steps comes from data. References:
+// special_functions.h. Bounds are in units in the last place of the double result, unless said otherwise.
 #include <math.h>
 
+#include "core/ir/opargs.h"
 #include "core/ops/ops.h"
+#include "core/ops/special_coefficients.h"
 #include "core/ops/special_functions.h"
+
+#include "tc/lower.h"
 
 #define F1(name, expr)                              \
   static double name##_f(double x) { return expr; } \
@@ -28,7 +34,7 @@ F1(bessel_j1, isinf(x) ? NAN : j1(x))
 F1(bessel_y0, x < 0 || isinf(x) ? NAN : y0(x))
 F1(bessel_y1, x < 0 || isinf(x) ? NAN : y1(x))
 F1(airy_ai, tc_airy_ai(x))
-F2(polygamma, tc_polygamma(x, y))
+F1(trigamma, tc_polygamma(1, x))
 F2(zeta, tc_hurwitz_zeta(x, y))
 F2(igamma, tc_gamma_lower(x, y))
 F2(igammac, tc_gamma_upper(x, y))
@@ -44,13 +50,6 @@ F2(hermite_h, tc_hermite_h(x, y))
 F2(hermite_he, tc_hermite_he(x, y))
 F2(laguerre_l, tc_laguerre_l(x, y))
 F2(legendre_p, tc_legendre_p(x, y))
-
-static int32_t polygamma_meta(tc_op_args *a) {
-  const int32_t self = 1;
-  tc_dtype d = tc_op_tensor(a, 1)->dtype;
-  if (tc_op_int(a, 0, 0) < 0) return tc_op_fail(a, "polygamma(n, x) does not support negative n");
-  return tc_op_pointwise_result(a, 0, tc_dtype_is_float(d) ? d : TC_F32, 1, &self);
-}
 
 // Modified Bessel functions: the power series (DLMF 10.25.2) up to 18, the asymptotic sum (10.40.1) beyond, where the
 // exponential is taken in halves, so that it does not overflow before the product does.
@@ -116,38 +115,195 @@ static int32_t polygamma_meta(tc_op_args *a) {
   "-13749310575.0, 316234143225.0, -7905853580625.0, 213458046676875.0, -6190283353629375.0, "      \
   "1.9189878396251062e+17"
 
-enum { FLOAT = TC_OP_POINTWISE | TC_OP_INT_TO_FLOAT };
-#define ONE(name, r) {.schema = name, .traits = FLOAT, .meta = tc_meta_float, .scalar_ref = &(r), .flops = "20 * numel"}
-#define SELF(name, r) ONE(name "(Tensor self) -> Tensor", r)
-#define BODY(name, b, r)                     \
-  {.schema = name "(Tensor self) -> Tensor", \
-   .traits = FLOAT,                          \
-   .meta = tc_meta_float,                    \
-   .body = b,                                \
-   .scalar_ref = &(r),                       \
-   .flops = "40 * numel"}
-#define X(name, r) ONE(name "(Tensor x) -> Tensor", r)
-#define TWO(name, r) \
-  {.schema = name, .traits = FLOAT, .meta = tc_meta_promote_float, .scalar_ref = &(r), .flops = "20 * numel"}
+// ---- gamma's derivatives ----
+// DLMF 5.11.2 from 8 on, behind the recurrence 5.5.2: the first term by itself, the others as one fraction. Negative
+// arguments by reflection (5.5.4), with the distance to the nearest whole number. 4 of max(1, |ψ|).
+#define PSI_STEP(k, before, now) \
+  "let d" #now " = d" #before " * (x + " #k ") + p" #before "; let p" #now " = p" #before " * (x + " #k ");"
+#define DIGAMMA_BODY                                                                                                  \
+  "let v = self * 1; let x = where(v < 0, 1 - v, v); let d1 = 1; let p1 = x + 1;" PSI_STEP(2, 1, 2) PSI_STEP(3, 2, 3) \
+      PSI_STEP(4, 3, 4) PSI_STEP(5, 4, 5) PSI_STEP(6, 5, 6) PSI_STEP(                                                 \
+          7, 6, 7) "let y = where(x < 8, x + 8, x); let w = 1 / (y * y);"                                             \
+                   "let far = log(y) - 0.5 / y + w * horner(w, " DIGAMMA_FAR ");"                                     \
+                   "let psi = where(x < 8, (far - d7 / p7) - 1 / x, where(x == inf, inf, far));"                      \
+                   "let r = v - rint(v); let pole = pi * cos(pi * r) / sin(pi * r);"                                  \
+                   "where(v == 0, copysign(inf, -v), where(v < 0, where(r == 0 || v == -inf, nan, psi - pole), psi))"
+#define DIGAMMA_FAR                                                                                     \
+  "-0.083333333333333333, 0.0083333333333333333, -0.003968253968253968254, 0.0041666666666666666667, "  \
+  "-0.0075757575757575757576, 0.021092796092796092796, -0.083333333333333333, 0.44325980392156862745, " \
+  "-3.0539543302701197438, 26.456212121212121212, -281.46014492753623188"
+// DLMF 5.15.8 from 10 on, behind the recurrence; below ½ by reflection (5.15.6), the sine of the rounded product as in
+// PyTorch, which decides what poles give.
+#define TRI(k) "+ recip((x + " #k ") * (x + " #k "))"
+#define TRIGAMMA_BODY                                                                               \
+  "let v = self * 1; let x = where(v < 0.5, 1 - v, v); let y = x + 10; let w = 1 / (y * y);"        \
+  "let near = recip(x * x)" TRI(1) TRI(2) TRI(3) TRI(4) TRI(5) TRI(6) TRI(7) TRI(8)                 \
+      TRI(9) ";"                                                                                    \
+             "let far = (1 + 0.5 "                                                                  \
+             "/ y + w * horner(w, " TRIGAMMA_FAR ")) / y; let s = sin(pi * v); let t = far + near;" \
+             "where(v < 0.5, pi * pi / (s * s) - t, where(v == inf, 0, t))"
+#define TRIGAMMA_FAR                                                                                      \
+  "0.16666666666666666667, -0.033333333333333333333, 0.023809523809523809524, -0.033333333333333333333, " \
+  "0.075757575757575757576, -0.25311355311355311355, 1.1666666666666666667, -7.0921568627450980392"
+
+// The derivatives by Hurwitz's zeta function (DLMF 5.15.1 and 25.11.12).
+static int32_t polygamma_expand(tc_op_args *a) {
+  int64_t n = tc_op_int(a, 0, -1);
+  tc_dtype d = tc_op_tensor(a, 1)->dtype, result = tc_dtype_is_float(d) ? d : TC_F32;
+  if (n < 0) return tc_op_fail(a, "polygamma(n, x) does not support negative n");
+  tc_ex_begin(a, n == 0 ? "aten::digamma" : n == 1 ? "aten::_trigamma" : "aten::to.dtype");
+  tc_ex_push(a, tc_ex_arg(a, 1));
+  if (n > 1) tc_ex_push_dtype(a, TC_F64);
+  tc_gv v = tc_ex_make(a, 1, NULL);
+  if (n > 1) {
+    tc_ex_begin(a, "aten::special_zeta.self_scalar");
+    tc_ex_push_float(a, (double)n + 1);
+    tc_ex_push(a, v);
+    v = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::mul.Scalar");
+    tc_ex_push(a, v);
+    tc_ex_push_float(a, (n % 2 ? 1 : -1) * tgamma((double)n + 1));
+    v = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::to.dtype");
+    tc_ex_push(a, v);
+    tc_ex_push_dtype(a, result);
+    v = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_result(a, 0, v);
+  return TC_STATUS_OK;
+}
+
+// ---- the normal distribution's quantile ----
+#define NDTRI_BODY                                                                                            \
+  "let v = self * 1; let y = v - 0.5; let q = min(v, 1 - v); let r = sqrt(-log(q));"                          \
+  "let mid = y * horner(y * y * 20 - 1, " NDTRI_MID "); let a = horner(r * 1.6 - 3, " NDTRI_TAIL_A            \
+  "); let b = horner((r * 2 - 8.5) / 3.5, " NDTRI_TAIL_B "); let c = horner((r * 2 - 34) / 22, " NDTRI_TAIL_C \
+  "); let t = where(r < 2.5, a, where(r < 6, b, c)); let w = where(q == 0, -inf, where(y < 0, t, -t));"       \
+  "where(abs(y) < 0.3, mid, where(v >= 0 && v <= 1, where(v == 1, inf, w), nan))"
+
+// ---- Bessel functions ----
+// Up to 5 polynomials of x², with the first zero as a factor; then Hankel's form (DLMF 10.17.3), its phase by the sine
+// and cosine of x itself. Errors are 4 units of the amplitude √(2/πx) beyond 5, of max(1, |value|) below.
+#define J_NEAR(n)                                                                                               \
+  "((x - " J##n##_ZERO ") - (" J##n##_ZERO_LOW ")) * (x + " J##n##_ZERO ") * where(z < 9, horner(za, " J##n##_A \
+      "), horner(zb, " J##n##_B "))"
+#define J_START(n)                                                                                                   \
+  "let x = abs(self * 1); let z = x * x; let za = z * 0.22222222222222222222 - 1; let zb = z * 0.125 - 2.125;"       \
+  "let r = 5 / x; let w = r * r * 2 - 1; let p = horner(w, " HANKEL##n##_P "); let q = r * horner(w, " HANKEL##n##_Q \
+      "); let s = sin(x); let c = cos(x); let size = 0.56418958354775628695 / sqrt(x);"
+#define J0_BODY J_START(0) "where(x > 5, size * (p * (c + s) - q * (s - c)), " J_NEAR(0) ")"
+#define J1_BODY \
+  J_START(1) "let v = where(x > 5, size * (p * (s - c) + q * (s + c)), x * " J_NEAR(1) "); where(self < 0, -v, v)"
+#define Y_NEAR(n) "where(z < 9, horner(za, " Y##n##_A "), horner(zb, " Y##n##_B "))"
+#define TWO_BY_PI "0.63661977236758134308"
+#define Y0_BODY                                                              \
+  J_START(0)                                                                 \
+  "let j = " J_NEAR(0) "; let near = " TWO_BY_PI " * log(x) * j + " Y_NEAR(  \
+      0) "; let v = where(x > 5, size * (p * (s - c) + q * (c + s)), near);" \
+         "where(self < 0, nan, where(x == 0, -inf, v))"
+#define Y1_BODY                                                                               \
+  J_START(1)                                                                                  \
+  "let j = x * " J_NEAR(1) "; let near = " TWO_BY_PI " * (log(x) * j - 1 / x) + x * " Y_NEAR( \
+      1) "; let v = where(x > 5, size * (q * (s - c) - p * (s + c)), near);"                  \
+         "where(self < 0, nan, where(x == 0, -inf, v))"
+// Up to 1 by the logarithm and polynomials (DLMF 10.31), then e^-x/√x times a polynomial of 1/x. 4.
+#define K_BODY(name, near, n, near_scale, far_scale)                                         \
+  "let x = " name " * 1; let z = x * x * 2 - 1; let l = log(x); let i = horner(z, " K##n##_I \
+      "); let h = horner(z, " K##n##_NEAR "); let near = " near ";"                          \
+                                          "let far = horner(2 / x - 1, " K##n##_FAR          \
+      ") / sqrt(x);"                                                                         \
+      "where(x < 0, nan, where(x == 0, inf, where(x > 1, far" far_scale ", near" near_scale ")))"
+#define K0_BODY K_BODY("self", "h - l * i", 0, "", " * exp(-x)")
+#define K1_BODY K_BODY("self", "1 / x + x * (h + l * i)", 1, "", " * exp(-x)")
+#define K0E_BODY K_BODY("x", "h - l * i", 0, " * exp(x)", "")
+#define K1E_BODY K_BODY("x", "1 / x + x * (h + l * i)", 1, " * exp(x)", "")
+// ζ = 2/3 |x|^(3/2) in two words, for the exponential and the phase (DLMF 9.7.5, 9.7.9). 4, of the amplitude below -1.
+#define AIRY_BODY                                                                                                     \
+  "let v = x * 1; let a = abs(v); let s = sqrt(a); let sl = fma(-s, s, a) / (s + s); let h = a * s;"                  \
+  "let l = fma(a, s, -h) + a * sl; let m = (h + h) / 3; let ml = fma(-3, m, h + h) / 3 + l * 0.66666666666666666667;" \
+  "let far = exp(-m) * (1 - ml) / sqrt(s) * horner(1.3333333333333333333 / m - 1, " AIRY_FAR                          \
+  "); let c0 = cos(m); let s0 = sin(m); let d = where(m < 1e8, ml, 0); let cm = c0 - d * s0; let sm = s0 + d * c0; "  \
+  "let r = 3 / a;"                                                                                                    \
+  "let w = r * r * r * 2 - 1; let p = horner(w, " AIRY_P "); let q = horner(w, " AIRY_Q ") / m;"                      \
+  "let wave = (p * (cm + sm) + q * (sm - cm)) * 0.39894228040143267794 / sqrt(s);"                                    \
+  "let mid = where(v < -1, horner(v + 2, " AIRY_A "), horner(v, " AIRY_B "));"                                        \
+  "where(a == inf, nan, where(v > 110, 0, where(v > 1, far, where(v < -3, wave, mid))))"
+
+// ---- what takes a number of steps that comes from data ----
+// An operand over all elements of the result, in one dimension.
+static tc_lt flat(tc_op_args *a, int32_t arg, tc_int numel) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_int index[1];
+  tc_number n;
+  if (tc_op_kind(a, arg) == TC_AK_TENSOR)
+    return tc_lo_reshape(a, tc_lo_expand(a, tc_lo_arg(a, arg), t->rank, t->sizes), 1, &numel);
+  if (!tc_op_number(a, arg, &n)) return -1;
+  tc_lo_begin(a, 1, &numel, index);
+  return tc_lo_end(a, tc_lo_const(a, TC_F64, n.re, 0), TC_F64);
+}
+int32_t tc_lower_iterate(tc_op_args *a, int32_t kind) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  tc_int numel = tc_int_const(a, 1), attr = tc_int_const(a, kind);
+  for (int32_t d = 0; d < t->rank; d++) numel = tc_int_mul(a, numel, t->sizes[d]);
+  tc_lt operands[] = {flat(a, 0, numel), flat(a, 1, numel)};
+  tc_lt v = tc_lo_template(a, "iterate", 2, operands, t->dtype, 1, &numel, 1, &attr);
+  tc_lo_result(a, 0, tc_lo_reshape(a, v, t->rank, t->sizes));
+  return TC_STATUS_OK;
+}
+static int32_t iterate_lower(tc_op_args *a) {
+  static const struct {
+    const char *name; // how the op's name begins; the first that fits
+    int32_t kind;
+  } kinds[] = {{"special_shifted_chebyshev_polynomial_t", TC_ITERATE_SHIFTED_T},
+               {"special_shifted_chebyshev_polynomial_u", TC_ITERATE_SHIFTED_U},
+               {"special_shifted_chebyshev_polynomial_v", TC_ITERATE_SHIFTED_V},
+               {"special_shifted_chebyshev_polynomial_w", TC_ITERATE_SHIFTED_W},
+               {"special_chebyshev_polynomial_t", TC_ITERATE_T},
+               {"special_chebyshev_polynomial_u", TC_ITERATE_U},
+               {"special_chebyshev_polynomial_v", TC_ITERATE_V},
+               {"special_chebyshev_polynomial_w", TC_ITERATE_W},
+               {"special_hermite_polynomial_he", TC_ITERATE_HE},
+               {"special_hermite_polynomial_h", TC_ITERATE_H},
+               {"special_laguerre_polynomial_l", TC_ITERATE_L},
+               {"special_legendre_polynomial_p", TC_ITERATE_P},
+               {"special_zeta", TC_ITERATE_ZETA},
+               {"special_gammaincc", TC_ITERATE_GAMMA_UPPER},
+               {"special_gammainc", TC_ITERATE_GAMMA_LOWER},
+               {"igammac", TC_ITERATE_GAMMA_UPPER},
+               {"igamma", TC_ITERATE_GAMMA_LOWER}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (tc_sv_starts(a->op->schema.name, kinds[i].name)) return tc_lower_iterate(a, kinds[i].kind);
+  return tc_op_fail(a, "there are no steps for this op");
+}
+
+enum { FLOAT = TC_OP_POINTWISE | TC_OP_INT_TO_FLOAT, WIDE = FLOAT | TC_OP_COMPUTE_WIDE };
+#define ONE(name, t, b, r) \
+  {.schema = name, .traits = t, .meta = tc_meta_float, .body = b, .scalar_ref = &(r), .flops = "40 * numel"}
+#define BODY(name, b, r) ONE(name "(Tensor self) -> Tensor", FLOAT, b, r)
+#define SELF(name, b, r) ONE(name "(Tensor self) -> Tensor", WIDE, b, r)
+#define X(name, b, r) ONE(name "(Tensor x) -> Tensor", WIDE, b, r)
+#define TWO(name, r)              \
+  {.schema = name,                \
+   .traits = FLOAT,               \
+   .meta = tc_meta_promote_float, \
+   .lower = iterate_lower,        \
+   .scalar_ref = &(r),            \
+   .flops = "100 * numel"}
 #define POLYNOMIAL(name, r)                                              \
   TWO("special_" name "(Tensor x, Tensor n) -> Tensor", r),              \
       TWO("special_" name ".x_scalar(Scalar x, Tensor n) -> Tensor", r), \
       TWO("special_" name ".n_scalar(Tensor x, Scalar n) -> Tensor", r)
-#define POLYGAMMA(name)                             \
-  {.schema = name "(int n, Tensor self) -> Tensor", \
-   .traits = FLOAT,                                 \
-   .meta = polygamma_meta,                          \
-   .scalar_ref = &polygamma_ref,                    \
-   .flops = "20 * numel"}
+#define POLYGAMMA(name) {.schema = name "(int n, Tensor self) -> Tensor", .expand = polygamma_expand}
 #define TEXT(s, d) {.schema = s, .decompose = d}
 static const tc_op_def rows[] = {
-    SELF("digamma", digamma_ref),
-    SELF("special_digamma", digamma_ref),
+    SELF("digamma", DIGAMMA_BODY, digamma_ref),
+    SELF("special_digamma", DIGAMMA_BODY, digamma_ref),
+    SELF("_trigamma", TRIGAMMA_BODY, trigamma_ref),
     POLYGAMMA("polygamma"),
     POLYGAMMA("special_polygamma"),
     BODY("erfinv", ERFINV_BODY, erfinv_ref),
     BODY("special_erfinv", ERFINV_BODY, erfinv_ref),
-    SELF("special_ndtri", ndtri_ref),
+    SELF("special_ndtri", NDTRI_BODY, ndtri_ref),
     BODY("special_erfcx", ERFCX_BODY, erfcx_ref),
     TEXT("special_log_ndtr(Tensor self) -> Tensor",
          "let f = if(is_int(self), to(self, f32), self); let x = to(f, wide(f.dtype)); let t = mul(x, "
@@ -160,15 +316,15 @@ static const tc_op_def rows[] = {
     BODY("special_i1e", I1E_BODY, i1e_ref),
     BODY("special_modified_bessel_i0", I0_BODY, i0_ref),
     BODY("special_modified_bessel_i1", I1_BODY, i1_ref),
-    SELF("special_modified_bessel_k0", k0_ref),
-    SELF("special_modified_bessel_k1", k1_ref),
-    X("special_scaled_modified_bessel_k0", k0e_ref),
-    X("special_scaled_modified_bessel_k1", k1e_ref),
-    SELF("special_bessel_j0", bessel_j0_ref),
-    SELF("special_bessel_j1", bessel_j1_ref),
-    SELF("special_bessel_y0", bessel_y0_ref),
-    SELF("special_bessel_y1", bessel_y1_ref),
-    X("special_airy_ai", airy_ai_ref),
+    SELF("special_modified_bessel_k0", K0_BODY, k0_ref),
+    SELF("special_modified_bessel_k1", K1_BODY, k1_ref),
+    X("special_scaled_modified_bessel_k0", K0E_BODY, k0e_ref),
+    X("special_scaled_modified_bessel_k1", K1E_BODY, k1e_ref),
+    SELF("special_bessel_j0", J0_BODY, bessel_j0_ref),
+    SELF("special_bessel_j1", J1_BODY, bessel_j1_ref),
+    SELF("special_bessel_y0", Y0_BODY, bessel_y0_ref),
+    SELF("special_bessel_y1", Y1_BODY, bessel_y1_ref),
+    X("special_airy_ai", AIRY_BODY, airy_ai_ref),
     TEXT("special_spherical_bessel_j0(Tensor x) -> Tensor",
          "let f = if(is_int(x), to(x, f32), x); let v = to(f, wide(f.dtype)); let s = mul(v, v); to(where(isinf(v), "
          "0.0, "

@@ -58,6 +58,7 @@ double tc_hurwitz_zeta(double s, double q) {
     result += even[k] * factor * f;
     factor *= ((wide)s + 2 * k + 1) * ((wide)s + 2 * k + 2) / (a * a * (2 * k + 3) * (2 * k + 4));
   }
+  if ((double)result == 0 && s > 2.5e13) return NAN; // PyTorch's correction overflows while all terms vanish
   return (double)result;
 }
 

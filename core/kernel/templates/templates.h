@@ -10,6 +10,7 @@ extern const tc_template_table tc_template_conv;
 extern const tc_template_table tc_template_scan;
 extern const tc_template_table tc_template_scatter;
 extern const tc_template_table tc_template_sort;
+extern const tc_template_table tc_template_iterate;
 
 // Registers all of them.
 void tc_templates_register_core(tc_arena *arena, tc_template_registry *r);

@@ -107,6 +107,27 @@ void tc_lo_end2(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]); // 
 enum { TC_SCAN_SUM, TC_SCAN_PROD, TC_SCAN_MAX, TC_SCAN_MIN, TC_SCAN_LOGSUM };
 // Kinds of the core's template "scatter": the last one stays, or all of them are combined.
 enum { TC_SCATTER_SET, TC_SCATTER_ADD, TC_SCATTER_MUL, TC_SCATTER_MAX, TC_SCATTER_MIN };
+// Kinds of the core's template "iterate" (its first attribute): functions of two operands whose number of steps comes
+// from data. Polynomials of the first operand whose degree is the second; zeta(s, q), P(a, x), Q(a, x); of integers.
+enum {
+  TC_ITERATE_T,
+  TC_ITERATE_U,
+  TC_ITERATE_V,
+  TC_ITERATE_W,
+  TC_ITERATE_SHIFTED_T,
+  TC_ITERATE_SHIFTED_U,
+  TC_ITERATE_SHIFTED_V,
+  TC_ITERATE_SHIFTED_W,
+  TC_ITERATE_H,
+  TC_ITERATE_HE,
+  TC_ITERATE_L,
+  TC_ITERATE_P,
+  TC_ITERATE_ZETA,
+  TC_ITERATE_GAMMA_LOWER,
+  TC_ITERATE_GAMMA_UPPER,
+  TC_ITERATE_GCD,
+  TC_ITERATE_LCM
+};
 // What the core's template "sort" compares: values of up to 32 bits, or a half of those of 64.
 enum { TC_SORT_WHOLE, TC_SORT_LOW, TC_SORT_HIGH };
 

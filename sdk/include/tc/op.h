@@ -169,7 +169,8 @@ enum {
   TC_OP_COMPUTE_PROMOTED =
       1 << 9, // the body computes in the promoted type of the arguments (comparisons), not of the result
   TC_OP_INT_TO_FLOAT = 1 << 10, // integers are promoted to the default float before the body
-  TC_OP_MAYBE_VIEW = 1 << 11    // a view where strides allow, else a copy (reshape, contiguous, to)
+  TC_OP_MAYBE_VIEW = 1 << 11,   // a view where strides allow, else a copy (reshape, contiguous, to)
+  TC_OP_COMPUTE_WIDE = 1 << 12  // the body computes in f64 (c128) and is rounded once
 };
 
 // The body, decomposition and derivative are texts in the one expression language (docs/ADDING_AN_OP.md):

@@ -13,6 +13,7 @@
 #include "core/kernel/ir.h"
 #include "core/loop/loop.h"
 #include "core/loop/template.h"
+#include "core/ops/special_functions.h"
 
 typedef struct le_run {
   tc_loops *l;
@@ -285,6 +286,47 @@ static inline void le_scatter(le_run *r, const tc_lnode *n, tc_knum *out) {
   }
 }
 
+// The template "iterate", by the references' functions.
+static inline double le_shifted_t(double x, double n) { return tc_chebyshev_t(2 * x - 1, n); }
+static inline double le_shifted_u(double x, double n) { return tc_chebyshev_u(2 * x - 1, n); }
+static inline double le_shifted_v(double x, double n) { return tc_chebyshev_v(2 * x - 1, n); }
+static inline double le_shifted_w(double x, double n) { return tc_chebyshev_w(2 * x - 1, n); }
+static inline void le_iterate(le_run *r, const tc_lnode *n, tc_knum *out) {
+  static double (*const of[])(double, double) = {
+      [TC_ITERATE_T] = tc_chebyshev_t,
+      [TC_ITERATE_U] = tc_chebyshev_u,
+      [TC_ITERATE_V] = tc_chebyshev_v,
+      [TC_ITERATE_W] = tc_chebyshev_w,
+      [TC_ITERATE_SHIFTED_T] = le_shifted_t,
+      [TC_ITERATE_SHIFTED_U] = le_shifted_u,
+      [TC_ITERATE_SHIFTED_V] = le_shifted_v,
+      [TC_ITERATE_SHIFTED_W] = le_shifted_w,
+      [TC_ITERATE_H] = tc_hermite_h,
+      [TC_ITERATE_HE] = tc_hermite_he,
+      [TC_ITERATE_L] = tc_laguerre_l,
+      [TC_ITERATE_P] = tc_legendre_p,
+      [TC_ITERATE_ZETA] = tc_hurwitz_zeta,
+      [TC_ITERATE_GAMMA_LOWER] = tc_gamma_lower,
+      [TC_ITERATE_GAMMA_UPPER] = tc_gamma_upper,
+  };
+  int64_t at = r->symbols[n->vars[0]->symbol], kind = n->attrs[0]->value;
+  tc_dtype from[2] = {n->operands[0].buf->dtype, n->operands[1].buf->dtype},
+           type = kind < TC_ITERATE_GCD ? TC_F64 : TC_I64;
+  tc_knum v[2] = {le_view(r, &n->operands[0], &at), le_view(r, &n->operands[1], &at)};
+  for (int32_t i = 0; i < 2; i++) v[i] = tc_kir_cast(from[i], type, v[i]);
+  if (kind < TC_ITERATE_GCD) {
+    *out = (tc_knum){.re = of[kind](v[0].re, v[1].re)};
+  } else {
+    int64_t x = v[0].i < 0 ? -v[0].i : v[0].i, y = v[1].i < 0 ? -v[1].i : v[1].i, p = x, q = y;
+    while (q) {
+      int64_t rest = p % q;
+      p = q, q = rest;
+    }
+    *out = (tc_knum){.i = kind == TC_ITERATE_GCD ? p : p ? x / p * y : 0};
+  }
+  *out = tc_kir_cast(type, n->outs[0]->dtype, *out);
+}
+
 static inline tc_status le_node(le_run *r, const tc_lnode *n) {
   int64_t extents[2 * TC_MAX_RANK], at = 0, count = 1;
   for (int32_t d = 0; d < n->n_par + n->n_red; d++) {
@@ -301,8 +343,8 @@ static inline tc_status le_node(le_run *r, const tc_lnode *n) {
       static const struct {
         const char *name;
         void (*run)(le_run *r, const tc_lnode *n, tc_knum *out);
-      } known[] = {
-          {"matmul", le_matmul}, {"scan", le_scan}, {"conv", le_conv}, {"sort", le_sort}, {"scatter", le_scatter}};
+      } known[] = {{"matmul", le_matmul}, {"scan", le_scan},       {"conv", le_conv},
+                   {"sort", le_sort},     {"scatter", le_scatter}, {"iterate", le_iterate}};
       size_t k = 0;
       while (k < sizeof known / sizeof *known && !tc_sv_is(n->tmpl->name, known[k].name)) k++;
       if (k == sizeof known / sizeof *known) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");

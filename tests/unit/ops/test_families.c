@@ -204,10 +204,8 @@ static tc_status expand_templates(tc_graph *g) {
 
 // Done by a library of the device or by the references: no lowering yet, so `strict` needs the library.
 static bool by_call(tc_sv name) {
-  static const char *const families[] = {"linalg_", "_linalg_", "special_", "polygamma", "digamma", "igamma"};
+  static const char *const families[] = {"linalg_", "_linalg_"};
   static const char *const ops[] = {"nextafter",
-                                    "gcd",
-                                    "lcm",
                                     "tril_indices",
                                     "triu_indices",
                                     "combinations",

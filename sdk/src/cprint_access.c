@@ -4,7 +4,7 @@
 // promise of the memory object, and by what divides the index (divisor_of).
 // A reduction is a butterfly of shuffles inside each subgroup, then one value per subgroup in shared scratch, which
 // every lane combines in the same order; without shuffles, or for values that they do not carry, scratch holds every
-// lane's.
+// lane's, which are combined by halves where their number is a power of two.
 #include "cprint.h"
 
 // ---- Memory ----
@@ -142,10 +142,15 @@ void put_store(printer *p, const tc_kinst *in) {
   }
 }
 
-// A statement about an address ($0) and, for atomics, a value ($1).
+// A statement about an address ($0) of an element type ($t) and, for atomics, a value ($1).
 static void put_at_address(printer *p, const char *format, const tc_kinst *in) {
+  tc_kmem_info m;
+  tc_k_mem(p->k, in->mem, &m);
   for (const char *c = format; *c; c++) {
-    if (c[0] == '$' && c[1] == '0') {
+    if (c[0] == '$' && c[1] == 't') {
+      put_type(p, m.dtype);
+      c++;
+    } else if (c[0] == '$' && c[1] == '0') {
       put(p, "(");
       put_address(p, in);
       put(p, ")");
@@ -199,6 +204,26 @@ static void line(printer *p, const char *before, tc_dtype t, const char *behind)
   put(p, "\n");
 }
 
+// Every lane's value is in scratch: the lower half of the lanes takes in the upper half, until one is left.
+static void put_halves(printer *p, const tc_kinst *in, tc_dtype t, int32_t lanes) {
+  char text[128], own[48], other[48];
+  put_indent(p);
+  snprintf(text, sizeof text, "for (int i = %d; i > 0; i /= 2) {\n", (int)(lanes / 2));
+  put(p, text);
+  p->depth++;
+  put_indent(p);
+  snprintf(own, sizeof own, "scratch%d[%.30s]", (int)t, p->d->lane);
+  snprintf(other, sizeof other, "scratch%d[%.30s + i]", (int)t, p->d->lane);
+  snprintf(text, sizeof text, "if (%.30s < i) %s = ", p->d->lane, own);
+  put(p, text);
+  put_op(p, reduction(in->op), 0, t, 2, (operand[]){{.text = own}, {.text = other}});
+  put(p, ";\n");
+  put_barrier(p);
+  p->depth--;
+  put_indent(p);
+  put(p, "}\n");
+}
+
 void put_collective(printer *p, const tc_kinst *in) {
   tc_dtype t = type_of(p, in->results[0]);
   int32_t lanes = tc_k_lanes(p->k), group = subgroup_of(p);
@@ -250,8 +275,14 @@ void put_collective(printer *p, const tc_kinst *in) {
   else snprintf(text, sizeof text, "[%s] = v%d;\n", p->d->lane, (int)in->results[0]);
   put(p, text);
   put_barrier(p);
+  bool halves = group == 1 && lanes > 4 && (lanes & (lanes - 1)) == 0;
+  if (halves) put_halves(p, in, t, lanes);
   snprintf(text, sizeof text, "v%d = ", (int)in->results[0]);
   line(p, text, t, "[0];");
+  if (halves) {
+    put_barrier(p);
+    return;
+  }
   put_indent(p);
   snprintf(text, sizeof text, "for (int i = 1; i < %d; i++) {\n", (int)(lanes / group));
   put(p, text);

@@ -42,8 +42,8 @@ typedef struct tc_cdialect {
   const char *alignment; // of shared memory and tables, behind the type: "__align__(64)"; NULL: none
   const char *errors;    // declaration of the last parameter, the error block; NULL: none, and `check` is unimplemented
   const char *check;     // statement: condition $0, site $1
-  const char *atomic_add;                            // statement: address $0, value $1; NULL: unimplemented
-  const char *prefetch;                              // statement: address $0; NULL: nothing is printed
+  const char *atomic_add; // statement: address $0, value $1, element type $t; NULL: unimplemented
+  const char *prefetch;   // statement: address $0; NULL: nothing is printed
   const char *inf_f32, *nan_f32, *inf_f64, *nan_f64; // NULL: 1.0f/0.0f and the like
   // Shared memory beyond shared_static_bytes (0: no bound) becomes pieces of one buffer of chars named tc_shared,
   // declared by this text; tc_cprint_dynamic_shared says how large it must be at the launch.
@@ -69,6 +69,9 @@ void tc_cprint_name(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn 
 // ---- Dialects that come with the SDK ----
 // CUDA C++ as NVRTC compiles it, without headers. Options that it needs: --fmad=false, -std=c++17.
 extern const tc_cdialect tc_dialect_cuda;
+// OpenCL C 1.2. Options that it needs: -cl-std=CL1.2, and -cl-fp32-correctly-rounded-divide-sqrt where the device has
+// it. Buffers are passed as an object and a byte offset.
+extern const tc_cdialect tc_dialect_opencl;
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,8 @@ static int32_t refuse(tc_device_ *d, const char *name, const char *why, const ch
 }
 
 int32_t opencl_build(tc_device_ *d, cl_program p, const char *name) {
-  const char *options = d->rounded_divide ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+  const char *options =
+      d->rounded_divide ? "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-w -cl-std=CL1.2";
   cl_int code = d->driver.program_build(p, 1, &d->device, options, NULL, NULL);
   if (code == CL_SUCCESS) return TC_STATUS_OK;
   if (code != CL_BUILD_PROGRAM_FAILURE) return opencl_check(d, "clBuildProgram", code);

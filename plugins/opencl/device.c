@@ -30,13 +30,16 @@ enum {
 static int32_t usable(const cl_driver *c, cl_device d) {
   cl_uint available = 0, compiler = 0, little = 0;
   char version[256] = "";
-  int major = 0, minor = 0;
   c->device_info(d, CL_DEVICE_AVAILABLE, sizeof available, &available, NULL);
   c->device_info(d, CL_DEVICE_HAS_COMPILER, sizeof compiler, &compiler, NULL);
   c->device_info(d, CL_DEVICE_LITTLE_ENDIAN, sizeof little, &little, NULL);
   if (c->device_info(d, CL_DEVICE_VERSION, sizeof version - 1, version, NULL) != CL_SUCCESS) return 0;
-  return available && compiler && little && sscanf(version, "OpenCL %d.%d", &major, &minor) == 2 &&
-         (major > 1 || minor >= 2);
+  // "OpenCL MAJOR.MINOR and what the vendor likes"
+  static const char head[] = "OpenCL ";
+  const size_t at = sizeof head - 1;
+  int32_t recent = strncmp(version, head, at) == 0 &&
+                   (version[at] >= '2' || (version[at] == '1' && version[at + 1] == '.' && version[at + 2] >= '2'));
+  return available && compiler && little && recent;
 }
 
 // Fills at most MOST_DEVICES.

@@ -1,6 +1,12 @@
 """A peer of bench/compare: loads one exported program, waits for lines on stdin, times the program on each.
 
     python peer.py eager|compile|jax ARCHIVE INPUTS.safetensors
+
+On a GPU one process serves all workloads: each line is a request in JSON, {"load": ARCHIVE, "inputs": FILE, "kinds": […]}
+or {"time": KIND}; a kind is eager, default, reduce-overhead or max-autotune. Times are medians of
+triton.testing.do_bench: device events, caches emptied before each call, which is how `tcrun bench` measures there.
+
+    python peer.py gpu
 """
 import json
 import sys
@@ -56,7 +62,56 @@ def jax_call(archive, inputs):
     return lambda: jax.block_until_ready(fn(*args))
 
 
+def load_on_gpu(request):
+    """The calls by kind; a kind that fails has an error's text in its place."""
+    import torch
+    from safetensors.torch import load_file
+
+    program = torch.export.load(request["load"])
+    tensors = load_file(request["inputs"], device="cuda")
+    args, kwargs = torch.utils._pytree.tree_unflatten([tensors[f"in.{i}"] for i in range(len(tensors))], program.call_spec.in_spec)
+    module = program.module()
+    calls = {}
+    for kind in request["kinds"]:
+        torch.compiler.reset()
+        fn = module if kind == "eager" else torch.compile(module, mode=None if kind == "default" else kind)
+        try:
+            with torch.no_grad():
+                for _ in range(3):
+                    fn(*args, **kwargs)
+            torch.cuda.synchronize()
+            calls[kind] = lambda fn=fn: fn(*args, **kwargs)
+        except Exception as error:
+            calls[kind] = f"{type(error).__name__}: {error}"[:300]
+    return calls
+
+
+def gpu_main():
+    import torch
+    from triton.testing import do_bench
+
+    print(json.dumps({"ready": torch.__version__, "device": torch.cuda.get_device_name(0)}), flush=True)
+    calls = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "load" in request:
+            calls = {}
+            torch.cuda.empty_cache()
+            try:
+                calls = load_on_gpu(request)
+                answer = {"errors": {k: v for k, v in calls.items() if isinstance(v, str)}}
+            except Exception as error:
+                answer = {"errors": {"all": f"{type(error).__name__}: {error}"[:300]}}
+        else:
+            call = calls.get(request["time"])
+            with torch.no_grad():
+                answer = {"median_ms": do_bench(call, warmup=20, rep=100, return_mode="median") if callable(call) else None}
+        print(json.dumps(answer), flush=True)
+
+
 def main():
+    if sys.argv[1] == "gpu":
+        return gpu_main()
     kind, archive, inputs = sys.argv[1:4]
     try:
         call = jax_call(archive, inputs) if kind == "jax" else torch_call(kind, archive, inputs)

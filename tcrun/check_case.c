@@ -7,6 +7,7 @@
 
 #include "tcrun/check.h"
 #include "tcrun/check_grad.h"
+#include "tcrun/replays.h"
 #include "tcrun/round_trip.h"
 
 typedef struct check_case {
@@ -338,6 +339,7 @@ static tc_status run_once(check_case *k) {
   k->compile_ms = tc_now_ms() - start;
   if (k->options.compile_only) return TC_OK;
   TC_TRY(read_inputs(k));
+  if (k->options.replays > 0) return tcrun_check_replays(k->c, &k->options, &k->m, k->session, k->inputs);
   k->outputs = TC_NEW_ARRAY(k->arena, tc_tensor, k->m.graph->outputs.count);
   int32_t n_symbols = tc_session_symbol_count(k->session);
   int64_t *symbols = TC_NEW_ARRAY(k->arena, int64_t, n_symbols);

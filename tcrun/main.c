@@ -14,9 +14,10 @@ static const struct {
      "load, compile and run a model, print its outputs"},
     {"compile", cmd_compile, "compile MODEL -o FILE.tcx [--backend=NAME[,NAME…]] [--beside]",
      "compile ahead of time: what `run`, `check`, `bench` and embedders load in milliseconds"},
-    {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip]",
-     "compare with PyTorch's stored results, or with the references; or hold every stage's text to what it says"},
-    {"bench", cmd_bench, "bench MODEL… [--random] [--json]", "time a model"},
+    {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip] [--replays=N]",
+     "compare with PyTorch's stored results, or with the references; or hold every stage's text, or repeated runs, to "
+     "that"},
+    {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall]", "time a model"},
     {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code",
      "print a stage of the compilation"},
     {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory"},

@@ -17,6 +17,7 @@ static const option own[] = {
     O("method", TEXT, method),      O("filter", TEXT, filter),
     O("report", TEXT, report),      O("skip-list", TEXT, skip_list),
     O("json", FLAG, json),          O("quiet", FLAG, quiet),
+    O("wall", FLAG, wall),          O("replays", INT, replays),
     O("help", FLAG, help),          O("rtol", REAL, rtol),
     O("atol", REAL, atol),          O("runs", INT, runs),
     O("input", LIST, named_inputs), O("grad", FLAG, grad),

@@ -61,8 +61,8 @@ static void mark(joint *j, const bool *wanted, int32_t n_wanted) {
 // Kept whole: what has a derivative, and what no gradient flows through.
 static bool stays(void *self, const tc_node *n) {
   const joint *j = self;
-  if (n->op->grad.n_results) return true;
-  return !reads_reached(j, (tc_node *)(uintptr_t)n) || !gives_differentiable(n);
+  if (!reads_reached(j, (tc_node *)(uintptr_t)n) || !gives_differentiable(n)) return true;
+  return n->op->grad.n_results && !n->op->forward.n_results;
 }
 
 // Decomposing uncovers new nodes, which are marked in the next round.
@@ -71,7 +71,7 @@ static tc_status prepare(joint *j, const bool *wanted, int32_t n_wanted) {
   bool progress = true;
   for (int32_t round = 0; progress && round < MAX_ROUNDS; round++) {
     mark(j, wanted, n_wanted);
-    TC_TRY(tc_decompose(j->g, stays, j, &progress));
+    TC_TRY(tc_decompose(j->g, stays, j, true, &progress));
     tc_graph_sweep(j->g);
   }
   mark(j, wanted, n_wanted);
@@ -143,11 +143,12 @@ static tc_value *grad_of(const joint *j, const tc_value *v) {
   return e ? e->value.ptr : NULL;
 }
 
-// What a derivative's text can name: the arguments; grad, grad1, …; result, result1, …; grads for lists of results.
-static tc_build_name *names_of(const joint *j, const tc_node *n, int32_t *out_n) {
+// What a derivative's text can name: the arguments; grad, grad1, … and flows, flows1, …: does anything flow back from
+// that result (if not, its grad is zero); result, result1, …; grads for lists of results.
+static tc_build_name *names_of(const joint *j, const tc_node *n, const bool *flows, int32_t *out_n) {
   tc_arena *arena = j->g->module->arena;
   const tc_schema *s = &n->op->schema;
-  tc_build_name *names = TC_NEW_ARRAY(arena, tc_build_name, s->n_args + 2 * n->n_results + 2);
+  tc_build_name *names = TC_NEW_ARRAY(arena, tc_build_name, s->n_args + 3 * n->n_results + 2);
   int32_t k = 0;
   for (int32_t i = 0; i < n->n_args && i < s->n_args; i++) names[k++] = (tc_build_name){s->args[i].name, n->args[i]};
   tc_value **grads = TC_NEW_ARRAY(arena, tc_value *, n->n_results + 1);
@@ -158,6 +159,7 @@ static tc_build_name *names_of(const joint *j, const tc_node *n, int32_t *out_n)
     tc_arg result = v->kind == TC_VALUE_TENSOR ? tc_arg_tensor(v) : tc_arg_none();
     names[k++] = (tc_build_name){i ? tc_sv_printf(arena, "grad%d", i) : TC_SV("grad"), grad};
     names[k++] = (tc_build_name){i ? tc_sv_printf(arena, "result%d", i) : TC_SV("result"), result};
+    names[k++] = (tc_build_name){i ? tc_sv_printf(arena, "flows%d", i) : TC_SV("flows"), tc_arg_bool(flows[i])};
   }
   names[k++] = (tc_build_name){TC_SV("grads"), tc_arg_tensors(grads, n->n_results)};
   *out_n = k;
@@ -202,15 +204,15 @@ static tc_status take_gradients(joint *j, tc_node *n, int32_t arg, const tc_arg 
 
 static tc_status differentiate(joint *j, tc_node *n) {
   const tc_op *op = n->op;
-  bool flows = false;
-  for (int32_t i = 0; i < n->n_results; i++) flows |= grad_of(j, n->results[i]) != NULL;
-  if (!flows || !reads_reached(j, n)) return TC_OK;
+  bool any = false, *flows = TC_NEW_ARRAY(j->g->module->arena, bool, n->n_results + 1);
+  for (int32_t i = 0; i < n->n_results; i++) any |= flows[i] = grad_of(j, n->results[i]) != NULL;
+  if (!any || !reads_reached(j, n)) return TC_OK;
   if (op->grad.n_results == 0)
     return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no derivative", TC_SV_ARG(op->full_name));
   j->b.source = n->source;
   if (n->n_results > 1) TC_TRY(fill_grads(j, n));
   int32_t n_names, count;
-  tc_build_name *names = names_of(j, n, &n_names);
+  tc_build_name *names = names_of(j, n, flows, &n_names);
   tc_ex_program part = op->grad; // only what is wanted is built
   const tc_ex **kept = TC_NEW_ARRAY(j->g->module->arena, const tc_ex *, op->grad.n_results);
   int32_t *to = TC_NEW_ARRAY(j->g->module->arena, int32_t, op->grad.n_results);

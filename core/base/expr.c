@@ -290,7 +290,7 @@ static tc_status parse_lets(program_text *p) {
 
 static tc_status end_program(program_text *p, tc_ex_program *out) {
   if (p->lx.tok.kind != TC_TOK_END) return tc_lex_error(&p->lx, "expected the end of the text behind the expression");
-  *out = (tc_ex_program){p->lets.data, p->lets.count, p->results.data, p->results.count};
+  *out = (tc_ex_program){p->lets.data, p->lets.count, p->results.data, p->results.count, false};
   return TC_OK;
 }
 
@@ -321,7 +321,9 @@ tc_status tc_ex_parse_labelled(tc_arena *arena, tc_sv source, tc_sv text, tc_ex_
     tc_vec_push(arena, &p.results, e);
   } while (tc_lex_eat(&p.lx, ";"));
   *out_labels = p.labels.data;
-  return end_program(&p, out);
+  TC_TRY(end_program(&p, out));
+  out->lazy = true;
+  return TC_OK;
 }
 
 static int32_t level_of_node(const tc_ex *e) {

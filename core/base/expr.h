@@ -52,6 +52,7 @@ typedef struct tc_ex_program {
   int32_t n_lets;
   const tc_ex **results;
   int32_t n_results;
+  bool lazy; // lets are evaluated when first needed, or never
 } tc_ex_program;
 
 // Parses one expression from the lexer and stops behind it.
@@ -59,7 +60,7 @@ TC_NODISCARD tc_status tc_ex_parse(tc_lexer *lx, const tc_ex **out);
 // Parses a whole text.
 TC_NODISCARD tc_status tc_ex_parse_program(tc_arena *arena, tc_sv name, tc_sv text, tc_ex_program *out);
 // A text of labelled results, as derivatives are: { let … ; } IDENT ':' expr { ';' IDENT ':' expr }. (*out_labels)[i]
-// is the label of result i.
+// is the label of result i. Its lets are lazy.
 TC_NODISCARD tc_status tc_ex_parse_labelled(tc_arena *arena, tc_sv name, tc_sv text, tc_ex_program *out,
                                             const tc_sv **out_labels);
 void tc_ex_print(tc_sb *sb, const tc_ex *e); // fully parenthesised where needed; parses back equal

@@ -6,15 +6,26 @@
 
 enum { MAX_ARGS = 64, MAX_EVAL_DEPTH = 200 };
 
+// A name of the text. That of a let which was not needed yet has `pending`; `first`: the let's first name. Only what
+// stands before a let is seen by it.
+typedef struct slot {
+  tc_sv name;
+  tc_arg arg;
+  const tc_ex_let *pending;
+  int32_t first;
+} slot;
+
 typedef struct scope {
   const tc_build *b;
   tc_module *m;
   tc_sv ns;
-  TC_VEC(tc_build_name) names;
+  TC_VEC(slot) names;
+  int32_t visible; // names that are seen
   int32_t depth;
 } scope;
 
 static tc_status eval(scope *s, const tc_ex *e, tc_arg *out);
+static tc_status need(scope *s, int32_t name);
 
 static tc_status bad(const tc_ex *e, const char *fmt, ...) TC_PRINTF(2, 3);
 static tc_status bad(const tc_ex *e, const char *fmt, ...) {
@@ -300,6 +311,8 @@ static tc_status eval_binary(scope *s, const tc_ex *e, tc_arg *out) {
     *out = tc_arg_bool(same == tc_sv_is(e->text, "=="));
     return TC_OK;
   }
+  if (tc_sv_is(e->text, "+") && (v[0].kind == TC_AK_INTS || v[1].kind == TC_AK_INTS))
+    return tc_build_list_find(TC_SV("joined"), 2)->run(s->m, v, out);
   if (and|| or) {
     bool x, y;
     TC_TRY(truth(s, e, &v[0], &x));
@@ -345,8 +358,9 @@ static tc_status eval_name(scope *s, const tc_ex *e, tc_arg *out) {
                  {"preserve_format", TC_FORMAT_PRESERVE},
                  {"channels_last", TC_FORMAT_CHANNELS_LAST},
                  {"channels_last_3d", TC_FORMAT_CHANNELS_LAST_3D}};
-  for (int32_t i = s->names.count - 1; i >= 0; i--)
+  for (int32_t i = s->visible - 1; i >= 0; i--)
     if (tc_sv_eq(s->names.data[i].name, e->text)) {
+      TC_TRY(need(s, i));
       *out = s->names.data[i].arg;
       return TC_OK;
     }
@@ -361,7 +375,7 @@ static tc_status eval_name(scope *s, const tc_ex *e, tc_arg *out) {
       return TC_OK;
     }
   tc_sv known[MAX_ARGS];
-  int32_t n = s->names.count < MAX_ARGS ? s->names.count : MAX_ARGS;
+  int32_t n = s->visible < MAX_ARGS ? s->visible : MAX_ARGS;
   for (int32_t i = 0; i < n; i++) known[i] = s->names.data[i].name;
   tc_sv near = tc_sv_nearest(e->text, known, n);
   return bad(e, "the name '" TC_SV_FMT "' is not known%s" TC_SV_FMT, TC_SV_ARG(e->text),
@@ -392,6 +406,7 @@ static tc_status eval_member(scope *s, const tc_ex *e, const tc_ex *arg, tc_arg 
   else if (tc_sv_is(e->text, "strides")) *out = tc_arg_syms(t->strides, t->rank);
   else if (tc_sv_is(e->text, "numel")) *out = tc_arg_sym(tc_type_numel(s->m, t));
   else if (tc_sv_is(e->text, "rank") || tc_sv_is(e->text, "dim")) *out = tc_arg_sym(tc_sym_int(s->m->syms, t->rank));
+  else if (tc_sv_is(e->text, "offset")) *out = tc_arg_sym(t->offset);
   else if (tc_sv_is(e->text, "dtype")) *out = tc_arg_dtype(t->dtype);
   else if (tc_sv_is(e->text, "real_dtype")) *out = tc_arg_dtype(tc_dtype_real(t->dtype));
   else return bad(e, "tensors have no member '" TC_SV_FMT "'", TC_SV_ARG(e->text));
@@ -487,65 +502,17 @@ static tc_status promoted_dtype(scope *s, const tc_ex *e, tc_arg *out) {
   return TC_OK;
 }
 
-// Functions that are no ops; *done false if this is none of them.
-// ---- functions of lists of ints ----
-static tc_status ints_of(scope *s, const tc_ex *e, const tc_arg *v, int32_t *n, const tc_sym *const **list) {
-  if (v->kind == TC_AK_INT) {
-    const tc_sym **one = TC_NEW(s->m->arena, const tc_sym *);
-    *one = v->sym, *list = one, *n = 1;
-    return TC_OK;
-  }
-  if (v->kind != TC_AK_INTS && v->n != 0) return bad(e, "a list of ints is wanted");
-  *list = v->syms, *n = v->n;
-  return TC_OK;
-}
-
-// inverse(p): q with q[p[i]] = i; negated(l); last(n): [-n, …, -1]; sizes_of(tensors, dim).
+// Functions of lists (buildlists.c); *done false if this is none of them.
 static tc_status eval_lists(scope *s, const tc_ex *e, tc_arg *out, bool *done) {
-  tc_sv f = e->kids[0]->text;
-  tc_arg v, dim;
-  const tc_sym *const *from;
-  int32_t n;
-  *done = true;
-  if (tc_sv_is(f, "sizes_of") && e->n == 3) {
-    TC_TRY(eval(s, e->kids[1], &v));
-    TC_TRY(eval(s, e->kids[2], &dim));
-    if (v.kind != TC_AK_TENSORS || dim.kind != TC_AK_INT || !tc_sym_is_const(dim.sym))
-      return bad(e, "sizes_of takes tensors and a dimension");
-    const tc_sym **sizes = TC_NEW_ARRAY(s->m->arena, const tc_sym *, v.n + 1);
-    for (int32_t i = 0; i < v.n; i++) {
-      const tc_tensor_type *t = &v.values[i]->type;
-      int64_t d = dim.sym->value < 0 ? dim.sym->value + t->rank : dim.sym->value;
-      // An empty tensor of rank 1 may stand anywhere in a list that is joined.
-      sizes[i] = d >= 0 && d < t->rank ? t->sizes[d] : tc_sym_int(s->m->syms, 0);
-    }
-    *out = tc_arg_syms(sizes, v.n);
-    return TC_OK;
-  }
-  bool inverse = tc_sv_is(f, "inverse"), negated = tc_sv_is(f, "negated"), last = tc_sv_is(f, "last");
-  *done = e->n == 2 && (inverse || negated || last);
-  if (!*done) return TC_OK;
-  TC_TRY(eval(s, e->kids[1], &v));
-  TC_TRY(ints_of(s, e, &v, &n, &from));
-  if (last) {
-    if (n != 1 || !tc_sym_is_const(from[0]) || from[0]->value < 0 || from[0]->value > TC_MAX_RANK)
-      return bad(e, "last takes a small number");
-    n = (int32_t)from[0]->value;
-  }
-  const tc_sym **to = TC_NEW_ARRAY(s->m->arena, const tc_sym *, n + 1);
-  for (int32_t i = 0; i < n; i++) {
-    if (last) to[i] = tc_sym_int(s->m->syms, i - n);
-    if (negated) to[i] = tc_sym_neg(s->m->syms, from[i]);
-    if (!inverse) continue;
-    if (!tc_sym_is_const(from[i])) return bad(e, "inverse takes known numbers");
-    int64_t at = from[i]->value < 0 ? from[i]->value + n : from[i]->value;
-    if (at < 0 || at >= n || to[at]) return bad(e, "inverse takes a permutation");
-    to[at] = tc_sym_int(s->m->syms, i);
-  }
-  *out = tc_arg_syms(to, n);
+  const tc_build_list_row *f = tc_build_list_find(e->kids[0]->text, e->n - 1);
+  tc_arg v[4];
+  *done = f != NULL;
+  for (int32_t i = 0; f && i < f->n_args; i++) TC_TRY(eval(s, e->kids[i + 1], &v[i]));
+  if (f) TC_TRY(f->run(s->m, v, out), "at line %d, column %d of the text", e->line, e->column);
   return TC_OK;
 }
 
+// Functions that are no ops; *done false if this is none of them.
 static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done) {
   const tc_ex *callee = e->kids[0];
   int32_t n = e->n - 1;
@@ -616,7 +583,7 @@ static tc_status eval_call(scope *s, const tc_ex *e, tc_arg *out) {
   } else if (callee->kind == TC_EX_MEMBER) {
     const tc_ex *of = callee->kids[0];
     bool local = of->kind != TC_EX_NAME;
-    for (int32_t i = 0; i < s->names.count && !local; i++) local = tc_sv_eq(s->names.data[i].name, of->text);
+    for (int32_t i = 0; i < s->visible && !local; i++) local = tc_sv_eq(s->names.data[i].name, of->text);
     if (local)
       return e->n <= 2 ? eval_member(s, callee, e->n == 2 ? e->kids[1] : NULL, out)
                        : bad(e, "a member takes one argument");
@@ -666,29 +633,45 @@ static tc_status eval(scope *s, const tc_ex *e, tc_arg *out) {
   return status;
 }
 
-static tc_status bind_let(scope *s, const tc_ex_let *let) {
+// Gives the names of a let, which start at `first`, their values.
+static tc_status bind_let(scope *s, const tc_ex_let *let, int32_t first) {
   tc_arg v;
-  tc_arena *arena = s->m->arena;
+  int32_t visible = s->visible;
+  s->visible = first;
   TC_TRY(eval(s, let->value, &v));
-  if (let->n_names == 1) {
-    tc_build_name name = {let->names[0], v};
-    tc_vec_push(arena, &s->names, name);
-    return TC_OK;
-  }
-  if (v.kind != TC_AK_TENSORS || v.n < let->n_names)
+  s->visible = visible;
+  if (let->n_names > 1 && (v.kind != TC_AK_TENSORS || v.n < let->n_names))
     return bad(let->value, "%d names for %d results", let->n_names, v.kind == TC_AK_TENSORS ? v.n : 1);
   for (int32_t i = 0; i < let->n_names; i++) {
-    tc_build_name name = {let->names[i], tc_arg_tensor(v.values[i])};
-    tc_vec_push(arena, &s->names, name);
+    slot *to = &s->names.data[first + i];
+    to->arg = let->n_names == 1 ? v : v.values[i] ? tc_arg_tensor(v.values[i]) : tc_arg_none();
+    to->pending = NULL;
   }
   return TC_OK;
+}
+
+static tc_status need(scope *s, int32_t name) {
+  const slot *at = &s->names.data[name];
+  return at->pending ? bind_let(s, at->pending, at->first) : TC_OK;
 }
 
 tc_status tc_build_text(const tc_build *b, tc_sv ns, const tc_ex_program *p, int32_t n_names,
                         const tc_build_name *names, int32_t *out_n, tc_arg **out) {
   scope s = {.b = b, .m = b->graph->module, .ns = ns};
-  for (int32_t i = 0; i < n_names; i++) tc_vec_push(s.m->arena, &s.names, names[i]);
-  for (int32_t i = 0; i < p->n_lets; i++) TC_TRY(bind_let(&s, &p->lets[i]));
+  for (int32_t i = 0; i < n_names; i++) {
+    slot given = {.name = names[i].name, .arg = names[i].arg};
+    tc_vec_push(s.m->arena, &s.names, given);
+  }
+  for (int32_t i = 0; i < p->n_lets; i++) {
+    int32_t first = s.names.count;
+    for (int32_t k = 0; k < p->lets[i].n_names; k++) {
+      slot later = {.name = p->lets[i].names[k], .pending = &p->lets[i], .first = first};
+      tc_vec_push(s.m->arena, &s.names, later);
+    }
+    s.visible = s.names.count;
+    if (!p->lazy) TC_TRY(bind_let(&s, &p->lets[i], first));
+  }
+  s.visible = s.names.count;
   *out = TC_NEW_ARRAY(s.m->arena, tc_arg, p->n_results);
   for (int32_t i = 0; i < p->n_results; i++) TC_TRY(eval(&s, p->results[i], &(*out)[i]));
   *out_n = p->n_results;

@@ -143,15 +143,15 @@ void tc_ex_result(tc_op_args *a, int32_t result, tc_gv v) {
 static const tc_op *base_of(const tc_op *op) { return op->functional ? op->functional : op; }
 bool tc_op_can_expand(const tc_op *op) { return base_of(op)->decompose.n_results > 0 || op->def->expand != NULL; }
 
-static tc_status expand_text(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n,
-                             tc_arg **out) {
+static tc_status expand_text(const tc_build *b, const tc_op *op, const tc_ex_program *text, int32_t n_args,
+                             const tc_arg *args, int32_t *out_n, tc_arg **out) {
   tc_arena *arena = b->graph->module->arena;
   tc_build_name *names = TC_NEW_ARRAY(arena, tc_build_name, n_args);
   int32_t n = 0, total = 0;
   for (; n < n_args && n < op->schema.n_args; n++) names[n] = (tc_build_name){op->schema.args[n].name, args[n]};
   tc_arg *results;
   int32_t n_results;
-  TC_TRY(tc_build_text(b, op->schema.ns, &base_of(op)->decompose, n, names, &n_results, &results));
+  TC_TRY(tc_build_text(b, op->schema.ns, text, n, names, &n_results, &results));
   for (int32_t i = 0; i < n_results; i++) total += results[i].kind == TC_AK_TENSORS ? results[i].n : 1;
   tc_arg *flat = TC_NEW_ARRAY(arena, tc_arg, total);
   total = 0;
@@ -185,9 +185,14 @@ static tc_status expand_code(const tc_build *b, const tc_op *op, int32_t n_args,
 
 tc_status tc_expand_op(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n,
                        tc_arg **out) {
-  if (base_of(op)->decompose.n_results) return expand_text(b, op, n_args, args, out_n, out);
+  if (base_of(op)->decompose.n_results) return expand_text(b, op, &base_of(op)->decompose, n_args, args, out_n, out);
   if (op->def->expand) return expand_code(b, op, n_args, args, out_n, out);
   return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no decomposition", TC_SV_ARG(op->full_name));
+}
+
+tc_status tc_expand_forward(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t *out_n,
+                            tc_arg **out) {
+  return expand_text(b, op, &op->forward, n_args, args, out_n, out);
 }
 
 // ---- types only ----

@@ -7,8 +7,11 @@
 //              kinds best is taken, declared order breaking ties; a call of an op with several results is a list
 //   operators  on tensors the aten op (+ add, - sub, * mul, / div, // floor_divide, % remainder, ** pow, == eq, …,
 //              & bitwise_and, && logical_and, unary - neg, ~ bitwise_not, ! logical_not); on numbers arithmetic
-//   members    x.size(i), x.sizes, x.stride(i), x.numel, x.rank, x.dtype, x.real_dtype; negative i counts from the end
-//   lists      [a, b], list[i], len(list); of ints inverse(permutation), negated(list), last(n) = [-n, …, -1],
+//   members    x.size(i), x.sizes, x.stride(i), x.strides, x.offset, x.numel, x.rank, x.dtype, x.real_dtype; negative i
+//              counts from the end
+//   lists      [a, b], list[i], len(list); of ints a + b, part(list, from, to), repeated(list, n), product(list),
+//              inverse(permutation), negated(list), last(n) = [-n, …, -1], range(from, to) = [from, …, to - 1],
+//              pairs(a, b) = [a0, b0, a1, …] (the shorter one is filled up by 1s in front), span(sizes, strides),
 //              sizes_of(tensors, dim)
 //   choice     if(condition, a, b), evaluated at build time: the condition is a bool or an int that is known (symbolic
 //              ones are decided by their ranges, else required as hinted); is_none(x), is_complex(x), is_float(x),
@@ -41,6 +44,9 @@ TC_NODISCARD tc_status tc_build_text(const tc_build *b, tc_sv ns, const tc_ex_pr
 // tc_build_text.
 TC_NODISCARD tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, const tc_arg *args,
                                      const tc_sv *arg_names, tc_arg *out);
+// Builds what stands for one use of the op where gradients are wanted (op->forward, which must be there).
+TC_NODISCARD tc_status tc_expand_forward(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args,
+                                         int32_t *out_n, tc_arg **out);
 // Has the op a decomposition?
 bool tc_op_can_expand(const tc_op *op);
 // Builds the decomposition of one use of the op; args normalised. Results: one per result of the op, none where absent.

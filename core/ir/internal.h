@@ -15,4 +15,13 @@ const char *tc_arg_kind_name(int32_t kind);
 // results (expand.c).
 tc_status tc_expand_meta(tc_op_args *a, const tc_op *op);
 
+// Functions of lists in the language of graph texts, by name and number of arguments (buildlists.c).
+typedef struct tc_build_list_row {
+  const char *name;
+  int32_t n_args;
+  tc_status (*run)(tc_module *m, const tc_arg *args, tc_arg *out);
+} tc_build_list_row;
+// The function, or NULL if there is none of that name with that many arguments.
+const tc_build_list_row *tc_build_list_find(tc_sv name, int32_t n_args);
+
 #endif

@@ -47,6 +47,7 @@ struct tc_op {
   tc_ex_program body, decompose; // parsed at registration; n_results 0: none
   tc_ex_program grad;            // the derivative: a result per argument that has one; n_results 0: none is known
   const tc_sv *grad_labels;      // the arguments' names
+  tc_ex_program forward;         // what stands for the op where gradients are wanted; n_results 0: the op itself
   tc_sv plugin;                  // "" for the core's
   // Of an in-place op that no row declares ("aten::add_.Tensor"): the op it is made from; the registry makes one for
   // each functional op whose first argument and only result are tensors. NULL for declared ops.
@@ -81,9 +82,9 @@ typedef struct tc_op_family {
 } tc_op_family;
 // The derivative of an op ("add.Tensor"), or of all overloads of a name ("add"), for rows that are written by macros.
 typedef struct tc_op_derivative {
-  const char *op, *grad; // as tc_op_def.grad
+  const char *op, *grad; // as tc_op_def.grad; "forward: …" for what is tc_op_def.grad_forward
 } tc_op_derivative;
-// Gives ops of a namespace their derivatives; naming an op that is not there is an error. Before the registry is used.
+// Gives ops of a namespace (or of the one in front of the name) their derivatives; naming an op that is not there is an error. Before the registry is used.
 TC_NODISCARD tc_status tc_op_derive(tc_op_registry *r, const char *ns, const tc_op_derivative *d);
 
 // ---- The arguments object that rows' functions get (implements the tc_op_* functions of tc/op.h) ----

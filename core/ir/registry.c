@@ -89,6 +89,7 @@ static tc_status do_register(void *p) {
   TC_TRY(parse_text(r, op, "body", op->def->body, &op->body));
   TC_TRY(parse_text(r, op, "decomposition", op->def->decompose, &op->decompose));
   TC_TRY(parse_grad(r, op, op->def->grad));
+  TC_TRY(parse_text(r, op, "forward text", op->def->grad_forward, &op->forward));
   bool fresh;
   tc_map_entry *e = tc_map_put(r->by_name, op->full_name, &fresh);
   if (!fresh && !((const tc_op *)e->value.ptr)->functional)
@@ -138,17 +139,27 @@ typedef struct derivation {
   const tc_op_derivative *d;
 } derivation;
 
+// A text labelled "forward" says what stands for the op instead.
+static tc_status derive_one(tc_op_registry *r, tc_op *op, const tc_op_derivative *d) {
+  TC_TRY(parse_grad(r, op, d->grad));
+  if (op->grad.n_results == 0 || !tc_sv_is(op->grad_labels[0], "forward")) return TC_OK;
+  op->forward = op->grad;
+  op->grad = (tc_ex_program){0};
+  return TC_OK;
+}
+
 static tc_status do_derive(void *p) {
   derivation *x = p;
   tc_op_registry *r = x->r;
-  tc_sv name = tc_sv_printf(r->arena, "%s::%s", x->ns, x->d->op);
+  bool qualified = strstr(x->d->op, "::") != NULL;
+  tc_sv name = tc_sv_printf(r->arena, "%s%s%s", qualified ? "" : x->ns, qualified ? "" : "::", x->d->op);
   int32_t n, done = 0;
   const tc_op *const *all = tc_op_overloads(r, name, &n);
   const tc_map_entry *one = tc_map_find(r->by_name, name);
-  if (one && strchr(x->d->op, '.')) return parse_grad(r, one->value.ptr, x->d->grad);
+  if (one && strchr(x->d->op, '.')) return derive_one(r, one->value.ptr, x->d);
   for (int32_t i = 0; i < n; i++) { // those that have none of their own
     tc_op *op = tc_map_find(r->by_name, all[i]->full_name)->value.ptr;
-    if (op->grad.n_results == 0) TC_TRY(parse_grad(r, op, x->d->grad));
+    if (op->grad.n_results == 0 && op->forward.n_results == 0) TC_TRY(derive_one(r, op, x->d));
     done++;
   }
   if (done) return TC_OK;

@@ -127,6 +127,6 @@ static const tc_op_derivative derivatives[] = {
     {"clone", "self: grad"},    {"contiguous", "self: grad"},
     {"_to_copy", "self: grad"}, {"to.dtype", "self: grad"},
     {"copy", "src: grad"},      {"_row_major", "self: grad"},
-    {"type_as", "self: grad"},  {"dropout", "input: if(train, fail(\"dropout in training mode\"), grad)"},
+    {"type_as", "self: grad"},  {"dropout", "forward: if(train, native_dropout(input, p, true)[0], clone(input))"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(cast);

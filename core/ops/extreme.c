@@ -133,6 +133,8 @@ static const tc_op_derivative derivatives[] = {
                 "unsqueeze(grad, dim)))"},
     {"min.dim", "self: scatter(zeros_like(self), dim, if(keepdim, result1, unsqueeze(result1, dim)), if(keepdim, grad, "
                 "unsqueeze(grad, dim)))"},
+    {"max.other", "forward: maximum(self, other)"},
+    {"min.other", "forward: minimum(self, other)"},
     {"max", "let m = to(eq(self, result), self.dtype); self: mul(grad, div(m, sum(m)))"},
     {"min", "let m = to(eq(self, result), self.dtype); self: mul(grad, div(m, sum(m)))"},
 };

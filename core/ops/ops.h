@@ -17,7 +17,8 @@
   X(index_put) X(sort)                                                                                      \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
-  X(control) X(item)
+  X(control) X(item)                                                                                        \
+  X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
@@ -27,6 +28,10 @@ TC_OP_FAMILIES(X)
 #define TC_OP_FAMILY_WITH_DERIVATIVES(family)                                                     \
   const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), derivatives, \
                                         (int32_t)(sizeof derivatives / sizeof *derivatives)}
+
+// A family of derivatives only, for ops that other files declare.
+#define TC_OP_DERIVATIVES(family) \
+  const tc_op_family tc_ops_##family = {NULL, 0, derivatives, (int32_t)(sizeof derivatives / sizeof *derivatives)}
 
 // Registers every family.
 TC_NODISCARD tc_status tc_ops_register_core(tc_op_registry *r);

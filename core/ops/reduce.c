@@ -273,7 +273,5 @@ static const tc_op_derivative derivatives[] = {
              "r.sizes), self.sizes), div(m, sum(m, dim, true)))"},
     {"amin", "let r = amin(self, dim, true); let m = to(eq(self, r), self.dtype); self: mul(expand(reshape(grad, "
              "r.sizes), self.sizes), div(m, sum(m, dim, true)))"},
-    {"var", "let n = self.numel; self: mul(expand(grad, self.sizes), mul(sub(self, mean(self)), 2.0 / (n - "
-            "if(unbiased, 1, 0))))"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(reduce);

@@ -35,11 +35,13 @@ static tc_status replace_result(const tc_build *b, tc_node *n, int32_t i, const 
   return TC_OK;
 }
 
-static tc_status replace(tc_graph *g, tc_node *n) {
+static tc_status replace(tc_graph *g, tc_node *n, bool for_gradients) {
   tc_build b = {.graph = g, .before = n, .source = n->source, .stream = n->stream};
   int32_t count = 0;
   tc_arg *results;
-  TC_TRY(tc_expand_op(&b, n->op, n->n_args, n->args, &count, &results));
+  if (for_gradients && n->op->forward.n_results)
+    TC_TRY(tc_expand_forward(&b, n->op, n->n_args, n->args, &count, &results));
+  else TC_TRY(tc_expand_op(&b, n->op, n->n_args, n->args, &count, &results));
   if (count != n->n_results)
     return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op has %d", count, n->n_results);
   for (int32_t i = 0; i < count; i++) TC_TRY(replace_result(&b, n, i, &results[i]));
@@ -52,7 +54,8 @@ static void resolve_place(void *self, tc_value **v) {
   *v = tc_value_resolve(*v);
 }
 
-tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const tc_node *n), void *self, bool *out_progress) {
+tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const tc_node *n), void *self, bool for_gradients,
+                       bool *out_progress) {
   enum { MAX_REPLACEMENTS = 1 << 20 };
   int32_t replaced = 0;
   *out_progress = false;
@@ -60,17 +63,18 @@ tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const tc_node *n),
     bool done = false;
     for (int32_t i = 0; i < n->n_args; i++)
       if (!n->dead && n->args[i].kind == TC_AK_GRAPH) {
-        TC_TRY(tc_decompose(n->args[i].graph, stays, self, &done));
+        TC_TRY(tc_decompose(n->args[i].graph, stays, self, for_gradients, &done));
         *out_progress = *out_progress || done;
       }
-    if (n->dead || !tc_op_can_expand(n->op) || stays(self, n)) {
+    bool can = tc_op_can_expand(n->op) || (for_gradients && n->op->forward.n_results);
+    if (n->dead || !can || stays(self, n)) {
       n = n->next;
       continue;
     }
     if (++replaced > MAX_REPLACEMENTS) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the decompositions do not end");
     tc_node *before = n->prev;
     tc_node_each_value(n, resolve_place, NULL);
-    tc_status s = replace(g, n);
+    tc_status s = replace(g, n, for_gradients);
     if (s) {
       s = tc_status_note(s, "while decomposing %%" TC_SV_FMT " = " TC_SV_FMT,
                          TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
@@ -83,6 +87,8 @@ tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const tc_node *n),
   return TC_OK;
 }
 
-static tc_status run(tc_graph *g, bool *out_progress) { return tc_decompose(g, lowered_as_it_is, NULL, out_progress); }
+static tc_status run(tc_graph *g, bool *out_progress) {
+  return tc_decompose(g, lowered_as_it_is, NULL, false, out_progress);
+}
 
 const tc_pass tc_pass_decompose = {"decompose", run};

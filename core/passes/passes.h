@@ -32,9 +32,10 @@ extern const tc_pass tc_pass_reinplace;
 const tc_pass *const *tc_standard_passes(int32_t *out_n);
 
 // ---- what passes share ----
-// Decomposes each node whose op can be and that `stays` does not keep.
+// Decomposes each node whose op can be and that `stays` does not keep; for_gradients: by what stands for the op where
+// gradients are wanted, if it says so.
 TC_NODISCARD tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const tc_node *n), void *self,
-                                    bool *out_progress);
+                                    bool for_gradients, bool *out_progress);
 // The root of the views that v is: the value that owns the storage.
 tc_value *tc_view_root(tc_value *v);
 // Is this node free of effects, so that it may be dropped, moved or made once for all?

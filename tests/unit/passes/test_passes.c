@@ -28,7 +28,7 @@ TC_TEST(decompose_by_a_predicate) {
   bool progress;
   TC_TRY(test_module(arena, &m));
   TC_TRY(test_parse(m, X "%y = aten::linear(%x, %x)\n%z = aten::abs(%y)\nreturn user %z }", &g));
-  TC_TRY(tc_decompose(g, keep_linear, &asked, &progress));
+  TC_TRY(tc_decompose(g, keep_linear, &asked, false, &progress));
   assert_true(progress && asked >= 2 && tc_node_is(g->first, "linear") && g->n_nodes == 5);
   return tc_graph_verify(g);
 }

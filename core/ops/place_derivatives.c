@@ -1,0 +1,178 @@
+// Derivatives of ops that read or write at places: indexing, scattering, sorting, running sums and products, bags.
+//
+// What was read is added up where it stood; what was written is read where it went. Products are differentiated without
+// dividing by zero: the only zero of a line (or of a place) sees the product of the others, and all behind or beside it
+// see zero.
+#include "core/ops/ops.h"
+
+#define BACK "if(keepdim || self.rank == 0, grad, unsqueeze(grad, dim))"
+#define BACK_INDEX "if(keepdim || self.rank == 0, result1, unsqueeze(result1, dim))"
+#define REVERSED(op, x) "flip(" op "(flip(" x ", [dim]), dim), [dim])"
+#define EXTREME "self: scatter_add(zeros_like(self), dim, result1, grad)"
+#define CHOSEN "self: scatter(zeros_like(self), dim, result1, grad)"
+
+// ---- reductions into places ----
+// `read`: the elements that a source went to; `add`: sources added to what is there; `again`: the op itself.
+#define READ_ALONG(x) "gather(" x ", dim, index)"
+#define ADD_ALONG(to, x) "scatter_add(" to ", dim, index, " x ")"
+#define CLEAR_ALONG(x) "scatter(" x ", dim, index, 0)"
+#define AGAIN_ALONG(self, src) "scatter_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
+#define READ_ROWS(x) "index_select(" x ", dim, index)"
+#define ADD_ROWS(to, x) "index_add(" to ", dim, index, " x ")"
+#define CLEAR_ROWS(x) "index_fill(" x ", dim, index, 0)"
+#define AGAIN_ROWS(self, src) "index_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
+#define REDUCED(src, READ, ADD, CLEAR, AGAIN)                                                                                                                                                                  \
+  "let sum = reduce == \"sum\" || reduce == \"add\"; let many = maximum(" ADD(                                                                                                                                 \
+      "if(include_self, ones_like(self), zeros_like(self))",                                                                                                                                                   \
+      "ones_like(" src                                                                                                                                                                                         \
+      ")") ", 1);"                                                                                                                                                                                             \
+           "let here = to(eq(self, result), self.dtype); let there = to(eq(" src ", " READ(                                                                                                                    \
+               "result") "), self.dtype);"                                                                                                                                                                     \
+                         "let share = div(grad, maximum(" ADD(                                                                                                                                                 \
+                             "if(include_self, here, " CLEAR("here") ")",                                                                                                                                      \
+                             "there") ", 1));"                                                                                                                                                                 \
+                                      "let zero = eq(" src ", 0); let alone = logical_and(zero, eq(" READ(ADD(                                                                                                 \
+                                          "zeros_like(self)",                                                                                                                                                  \
+                                          "to(zero, self.dtype)")) ", 1));"                                                                                                                                    \
+                                                                   "let rest = where(alone, " READ(                                                                                                            \
+                                                                       "mul(grad, " AGAIN(                                                                                                                     \
+                                                                           "self",                                                                                                                             \
+                                                                           "where(alone, 1, " src                                                                                                              \
+                                                                           ")") ")") ", div(" READ("mul(grad, "                                                                                                \
+                                                                                                   "result)") ", "                                                                                             \
+                                                                                                              "where("                                                                                         \
+                                                                                                              "zero, "                                                                                         \
+                                                                                                              "1,"                                                                                             \
+                                                                                                              " " src                                                                                          \
+                                                                                                              ")));"                                                                                           \
+                                                                                                              "let "                                                                                           \
+                                                                                                              "mine "                                                                                          \
+                                                                                                              "= "                                                                                             \
+                                                                                                              "if("                                                                                            \
+                                                                                                              "sum, "                                                                                          \
+                                                                                                              "grad, "                                                                                         \
+                                                                                                              "if("                                                                                            \
+                                                                                                              "reduce"                                                                                         \
+                                                                                                              " == "                                                                                           \
+                                                                                                              "\"mean"                                                                                         \
+                                                                                                              "\", "                                                                                           \
+                                                                                                              "div("                                                                                           \
+                                                                                                              "grad, "                                                                                         \
+                                                                                                              "many),"                                                                                         \
+                                                                                                              " if("                                                                                           \
+                                                                                                              "reduce"                                                                                         \
+                                                                                                              " == "                                                                                           \
+                                                                                                              "\"prod"                                                                                         \
+                                                                                                              "\", "                                                                                           \
+                                                                                                              "mul("                                                                                           \
+                                                                                                              "grad,"                                                                                          \
+                                                                                                              " " AGAIN("ones_like(self)", src) "), mul(here, share)))); self: if(include_self, mine, " CLEAR( \
+                                                                                                                  "mi"                                                                                         \
+                                                                                                                  "n"                                                                                          \
+                                                                                                                  "e") "); " src                                                                               \
+                                                                                                                       ": if(sum, " READ("grad") ", if(reduce == \"mean\", " READ(                             \
+                                                                                                                           "div(grad, many)") ", if(reduce == \"prod\", rest, "                                \
+                                                                                                                                              "mul(there, " READ(                                              \
+                                                                                                                                                  "share") "))))"
+
+// ---- bags: rows of indices from offsets[k] to offsets[k + 1]; mode 0 sum, 1 mean, 2 max ----
+#define BAGS(padding)                                                                                               \
+  "let owner = bucketize(arange(indices.size(0)), slice(offsets, 0, 1), right=true); let valid = " padding          \
+  "; let g = index_select(if(mode == 1, div(grad, unsqueeze(to(maximum(result2, 1), grad.dtype), 1)), grad), 0, "   \
+  "owner); let scaled = if(is_none(per_sample_weights), g, mul(g, unsqueeze(per_sample_weights, 1))); let times = " \
+  "index_select(index_add(zeros([weight.size(0)], dtype=grad.dtype), 0, indices, ones([indices.size(0)], "          \
+  "dtype=grad.dtype)), 0, indices); let rare = if(scale_grad_by_freq, div(scaled, unsqueeze(times, 1)), scaled);"   \
+  "weight: if(mode == 2, scatter_add(zeros_like(weight), 0, result3, mul(grad, unsqueeze(gt(result2, 0), 1))), "    \
+  "index_add(zeros_like(weight), 0, indices, mul(rare, unsqueeze(valid, 1)))); per_sample_weights: "                \
+  "mul(sum(mul(g, index_select(weight, 0, indices)), [1]), valid)"
+#define ALL_VALID "ones_like(indices, dtype=bool)"
+#define NOT_PADDING "if(is_none(padding_idx), " ALL_VALID ", ne(indices, padding_idx))"
+#define NOT_WRAPPED                                                                                        \
+  "if(is_none(padding_idx), " ALL_VALID ", ne(indices, if(padding_idx < 0, padding_idx + weight.size(0), " \
+                                        "padding_idx)))"
+
+static const tc_op_derivative derivatives[] = {
+    {"index_put",
+     "self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype))); values: index(grad, indices)"},
+    {"_unsafe_index_put",
+     "self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype))); values: index(grad, indices)"},
+    {"index_add", "self: grad; source: mul(index_select(grad, dim, index), conj(alpha))"},
+    {"index_copy", "self: index_fill(grad, dim, index, 0); source: index_select(grad, dim, index)"},
+    {"index_fill.int_Scalar", "self: index_fill(grad, dim, index, 0)"},
+    {"scatter.src", "self: scatter(grad, dim, index, 0); src: gather(grad, dim, index)"},
+    {"scatter.value", "self: scatter(grad, dim, index, 0)"},
+    {"scatter_add", "self: grad; src: gather(grad, dim, index)"},
+    {"scatter.reduce", "forward: scatter_reduce(self, dim, index, src, if(reduce == \"add\", \"sum\", \"prod\"))"},
+    {"scatter.value_reduce", "forward: scatter_reduce(self, dim, index, full(index.sizes, value, dtype=self.dtype), "
+                             "if(reduce == \"add\", \"sum\", "
+                             "\"prod\"))"},
+    {"scatter_reduce.two", REDUCED("src", READ_ALONG, ADD_ALONG, CLEAR_ALONG, AGAIN_ALONG)},
+    {"index_reduce", REDUCED("source", READ_ROWS, ADD_ROWS, CLEAR_ROWS, AGAIN_ROWS)},
+    {"slice_scatter",
+     "self: slice_scatter(grad, zeros_like(src), dim, start, end, step); src: aten::slice.Tensor(grad, dim, start, "
+     "end, step)"},
+    {"select_scatter", "self: select_scatter(grad, zeros_like(src), dim, index); src: select(grad, dim, index)"},
+    {"sort", CHOSEN},
+    {"sort.stable", CHOSEN},
+    {"topk", CHOSEN},
+    {"mode", "self: scatter(zeros_like(self), dim, " BACK_INDEX ", " BACK ")"},
+    {"cummax", EXTREME},
+    {"cummin", EXTREME},
+    {"cumprod",
+     "let x = to(self, result.dtype); let zero = eq(x, 0); let zeros_ = cumsum(to(zero, i64), dim); let first = "
+     "logical_and(zero, eq(zeros_, 1)); let y = where(first, 1, x); self: if(self.rank == 0, grad, "
+     "where(first, " REVERSED("cumsum", "mul(grad, conj(cumprod(y, dim)))") ", where(gt(zeros_, 0), 0, div(" REVERSED(
+         "cumsum", "mul(grad, "
+                   "conj(result))") ", conj(y)))))"},
+    // Signs apart, for the sums are taken of logarithms.
+    {"logcumsumexp",
+     "let up = log(if(is_complex(self), grad, maximum(grad, 0))); let down = log(maximum(neg(grad), 0)); self: "
+     "if(self.rank == 0, grad, if(is_complex(self), exp(add(" REVERSED(
+         "logcumsumexp",
+         "sub(up, conj(result))") ", conj(self))), sub(exp(add(" REVERSED("logcumsumexp",
+                                                                          "sub(up, result)") ", self)), "
+                                                                                             "exp(add(" REVERSED("logcu"
+                                                                                                                 "msume"
+                                                                                                                 "xp",
+                                                                                                                 "sub("
+                                                                                                                 "down,"
+                                                                                                                 " resu"
+                                                                                                                 "lt)") ", self)))))"},
+    {"repeat", "self: reshape(sum(reshape(grad, pairs(repeats, self.sizes)), range(0, 2 * len(repeats))), self.sizes)"},
+    {"repeat_interleave.self_Tensor",
+     "let x = if(is_none(dim), reshape(self, [-1]), self); let d = if(is_none(dim), 0, dim); let n = x.size(d); self: "
+     "reshape(index_add(zeros_like(x), d, repeat_interleave(if(repeats.numel == n, repeats, expand(repeats, [n])), "
+     "output_size=grad.size(d)), grad), self.sizes)"},
+    {"combinations",
+     "self: index_add(zeros_like(self), 0, reshape(combinations(arange(self.size(0)), r, with_replacement), [-1]), "
+     "reshape(grad, [-1]))"},
+    {"masked_select", "self: masked_scatter(zeros_like(add(self, to(mask, self.dtype))), mask, grad)"},
+    {"unfold",
+     "let at = reshape(unfold(arange(self.size(dimension)), 0, size, step), [-1]); let d = if(dimension < 0, dimension "
+     "+ self.rank, dimension); let g = movedim(grad, -1, d + 1); self: if(self.rank == 0, reshape(grad, []), "
+     "index_add(zeros_like(self), d, at, reshape(g, part(g.sizes, 0, d) + [at.numel] + part(g.sizes, d + 2, "
+     "g.rank))))"},
+    // By way of the storage: each element of it is what the views share.
+    {"as_strided",
+     "let from = if(is_none(storage_offset), self.offset, storage_offset); let n = max(self.offset + "
+     "span(self.sizes, self.strides), from + span(size, stride)); let places = arange(n); let at = "
+     "reshape(as_strided(places, size, stride, from), [-1]); let all = index_add(zeros([n], dtype=grad.dtype), 0, at, "
+     "reshape(grad, [-1])); self: as_strided(all, self.sizes, self.strides, self.offset)"},
+    {"bincount", "weights: index(grad, [self])"},
+    {"_embedding_bag", BAGS(NOT_PADDING)},
+    {"_embedding_bag_forward_only", BAGS(NOT_PADDING)},
+    {"embedding_bag.padding_idx", BAGS(NOT_WRAPPED)},
+    {"embedding_bag", BAGS(ALL_VALID)},
+    {"segment_reduce",
+     "let ends = if(is_none(lengths), slice(offsets, 0, 1), cumsum(lengths, 0)); let at = bucketize(arange("
+     "data.size(0)), ends, right=true); let g = index_select(grad, 0, at); let y = index_select(result, 0, at);"
+     "let count = index_add(zeros([result.size(0)], dtype=grad.dtype), 0, at, ones([data.size(0)], "
+     "dtype=grad.dtype)); let by = [-1] + repeated(1, data.rank - 1); let there = to(eq(data, y), grad.dtype);"
+     "let ties = index_select(index_add(zeros_like(result), 0, at, there), 0, at); let zero = eq(data, 0); let alone = "
+     "logical_and(zero, eq(index_select(index_add(zeros_like(result), 0, at, to(zero, grad.dtype)), 0, at), 1)); let "
+     "others = index_select(segment_reduce(where(alone, 1, data), reduce, lengths=lengths, indices=indices, "
+     "offsets=offsets, axis=axis, unsafe=unsafe, initial=initial), 0, at); data: if(reduce == \"sum\", g, if(reduce == "
+     "\"mean\", div(g, reshape(index_select(count, 0, at), by)), if(reduce == \"prod\", where(alone, mul(g, others), "
+     "div(mul(g, y), where(zero, 1, data))), div(mul(g, there), maximum(ties, 1)))))"},
+};
+TC_OP_DERIVATIVES(place_derivatives);

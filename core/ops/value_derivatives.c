@@ -1,0 +1,89 @@
+// Derivatives of ops by value that do not stand beside their rows: special functions (Abramowitz and Stegun, chapters
+// 5 to 10), moments, products, losses by sorted lists, random numbers, and what nothing flows through.
+#include "core/ops/ops.h"
+
+#define ZERO(op) {op, "self: zeros_like(self)"}
+#define NONE(op, x) {op, x ": none"}
+// g: the gradient of the variance, in the place of the reduced dimensions; c: the correction.
+#define VARIANCE(c, dims, g)                                                                                          \
+  "let n = self.numel // max(1, result.numel); let c = " c "; let g = reshape(" g                                     \
+  ", aten::sum.dim_IntList(self, " dims ", true).sizes); let d = mul(mul(g, 2), sub(self, aten::mean.dim(self, " dims \
+  ", true))); self: div(d, if(is_int(c), n - c, float(n) - c))"
+#define OF_STD "where(eq(result, 0), 0, div(grad, mul(result, 2)))"
+#define UNBIASED "if(unbiased, 1, 0)"
+#define CORRECTION "if(is_none(correction), 1, correction)"
+
+static const tc_op_derivative derivatives[] = {
+    {"fmax",
+     "let mine = logical_or(ge(self, other), isnan(other)); self: where(mine, grad, 0); other: where(mine, 0, grad)"},
+    {"fmin",
+     "let mine = logical_or(le(self, other), isnan(other)); self: where(mine, grad, 0); other: where(mine, 0, grad)"},
+    {"atan2",
+     "let r = div(grad, add(mul(self, self), mul(other, other))); self: mul(r, other); other: neg(mul(r, self))"},
+    {"hypot", "self: mul(grad, div(self, result)); other: mul(grad, div(other, result))"},
+    {"copysign.Tensor", "self: where(eq(self, 0), 0, mul(grad, div(result, self))); other: zeros_like(other)"},
+    {"frac", "self: grad"},
+    {"special_erfinv", "self: mul(mul(grad, exp(mul(result, result))), 0.886226925452758)"},
+    {"special_erfcx", "self: mul(grad, sub(mul(mul(self, result), 2), 1.1283791670955126))"},
+    {"special_ndtri", "self: mul(mul(grad, exp(mul(mul(result, result), 0.5))), 2.5066282746310002)"},
+    {"i0", "self: mul(grad, special_i1(self))"},
+    {"special_i0", "self: mul(grad, special_i1(self))"},
+    {"special_i0e", "self: mul(grad, sub(special_i1e(self), mul(sgn(self), result)))"},
+    {"special_i1", "self: mul(grad, where(eq(self, 0), 0.5, sub(i0(self), div(result, self))))"},
+    {"special_i1e",
+     "self: mul(grad, where(eq(self, 0), 0.5, sub(special_i0e(self), mul(result, add(sgn(self), reciprocal(self))))))"},
+    {"special_modified_bessel_i0", "self: mul(grad, special_modified_bessel_i1(self))"},
+    {"special_modified_bessel_i1",
+     "self: mul(grad, where(eq(self, 0), 0.5, sub(special_modified_bessel_i0(self), div(result, self))))"},
+    {"special_modified_bessel_k0", "self: neg(mul(grad, special_modified_bessel_k1(self)))"},
+    {"special_modified_bessel_k1", "self: neg(mul(grad, add(special_modified_bessel_k0(self), div(result, self))))"},
+    {"special_scaled_modified_bessel_k0", "x: mul(grad, sub(result, special_scaled_modified_bessel_k1(x)))"},
+    {"special_scaled_modified_bessel_k1",
+     "x: mul(grad, sub(sub(result, special_scaled_modified_bessel_k0(x)), div(result, x)))"},
+    {"special_bessel_j0", "self: neg(mul(grad, special_bessel_j1(self)))"},
+    {"special_bessel_j1", "self: mul(grad, where(eq(self, 0), 0.5, sub(special_bessel_j0(self), div(result, self))))"},
+    {"special_bessel_y0", "self: neg(mul(grad, special_bessel_y1(self)))"},
+    {"special_bessel_y1", "self: mul(grad, sub(special_bessel_y0(self), div(result, self)))"},
+    {"special_zeta", "other: neg(mul(mul(grad, self), special_zeta(add(self, 1), other)))"},
+    {"special_zeta.self_scalar", "other: neg(mul(mul(grad, self), special_zeta(self + 1, other)))"},
+#define GAMMA "exp(sub(sub(mul(log(other), sub(self, 1)), other), lgamma(self)))"
+    {"igamma", "other: mul(grad, " GAMMA ")"},
+    {"igammac", "other: neg(mul(grad, " GAMMA "))"},
+    {"special_gammainc", "other: mul(grad, " GAMMA ")"},
+    {"special_gammaincc", "other: neg(mul(grad, " GAMMA "))"},
+    {"lift_fresh_copy", "self: grad"},
+    {"to.dtype_layout", "self: grad"},
+    {"to.device", "self: grad"},
+    {"to.other", "self: grad"},
+    {"swapaxes", "self: transpose(grad, axis0, axis1)"},
+    {"swapdims", "self: transpose(grad, dim0, dim1)"},
+    {"moveaxis.int", "self: movedim(grad, destination, source)"},
+    {"moveaxis.intlist", "self: movedim(grad, destination, source)"},
+    {"numpy_T", "self: numpy_T(grad)"},
+    {"mT", "self: mT(grad)"},
+    NONE("detach", "self"),
+    {"split.sizes", "self: cat(grads, dim)"},
+    {"tensor_split.sections", "self: cat(grads, dim)"},
+    {"tensor_split.indices", "self: cat(grads, dim)"},
+    {"unsafe_chunk", "self: cat(grads, dim)"},
+    {"tile",
+     "self: reshape(sum(reshape(grad, pairs(dims, self.sizes)), range(0, 2 * max(len(dims), self.rank))), self.sizes)"},
+    // Products without one element, from both sides.
+    {"prod.dim_int",
+     "let x = to(self, result.dtype); let one = ones_like(sum(x, [dim], true)); let before = "
+     "cumprod(aten::slice.Tensor("
+     "cat([one, x], dim), dim, 0, -1), dim); let back = flip(x, [dim]); let after = "
+     "flip(cumprod(aten::slice.Tensor(cat([one, back], dim), dim, 0, -1), dim), [dim]); self: if(self.rank == 0, grad, "
+     "mul(if(keepdim, grad, unsqueeze(grad, dim)), conj(mul(before, after))))"},
+    {"prod", "forward: aten::prod.dim_int(reshape(self, [-1]), 0, false, dtype=dtype)"},
+    {"native_dropout", "input: mul(mul(grad, to(result1, grad.dtype)), if(p == 1.0, 0.0, 1.0 / (1.0 - p)))"},
+    ZERO("fill.Scalar"),
+    {"nextafter", "self: grad; other: zeros_like(other)"},
+    {"var.dim", VARIANCE(UNBIASED, "dim", "grad")},
+    {"var.correction", VARIANCE(CORRECTION, "dim", "grad")},
+    {"var", VARIANCE(UNBIASED, "none", "grad")},
+    {"std.dim", VARIANCE(UNBIASED, "dim", OF_STD)},
+    {"std.correction", VARIANCE(CORRECTION, "dim", OF_STD)},
+    {"std", VARIANCE(UNBIASED, "none", OF_STD)},
+};
+TC_OP_DERIVATIVES(value_derivatives);

@@ -37,7 +37,8 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(FULLGRAPH, "fullgraph", BOOL, "false", 0, 0, "", 1, "a graph break is an error")                                   \
   X(DYNAMIC, "dynamic", CHOICE, "auto", 0, 0, "auto,true,false", 1,                                                    \
     "sizes become symbols: after their first change, always, never")                                                   \
-  X(FREEZE, "freeze", BOOL, "false", 0, 0, "", 1, "parameters are constants: fold what depends on them only")          \
+  X(FREEZE, "freeze", BOOL, "true", 0, 0, "", 1,                                                                       \
+    "weights are constants: what depends on them only is done once, not in every run")                                 \
   X(DEVICE, "device", INT, "0", 0, 65535, "", 0, "number of the device")                                               \
   X(THREADS, "threads", INT, "0", 0, 65536, "", 1, "threads of the default executor; 0: all")                          \
   X(SEED, "seed", INT, "0", INT64_MIN, INT64_MAX, "", 0, "seed of random ops")                                         \

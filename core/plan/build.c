@@ -125,6 +125,7 @@ static tc_status add_launch(plan_builder *w, tc_group *g, const tc_emit_options 
   tc_emitted *k = TC_NEW(p->arena, tc_emitted);
   TC_TRY(tc_emit_group(w->s, g, o, k));
   tc_plan_op op = {.kind = TC_PLAN_LAUNCH,
+                   .once = g->once,
                    .name = g->name,
                    .blocks = k->blocks,
                    .grain = k->grain,
@@ -165,6 +166,20 @@ static tc_status add_group(plan_builder *w, tc_group *g, const tc_emit_options *
   return tc_op_control(g->call->node->op) == TC_CONTROL_NONE ? add_call(w, g) : plan_add_control(w, g);
 }
 
+// What is made once and read later is kept.
+static void find_frozen(tc_plan *p) {
+  bool *once = TC_NEW_ARRAY(p->arena, bool, p->bufs.count);
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    for (int32_t k = 0; k < op->n_args; k++) {
+      int32_t buf = op->args[k].buf;
+      if (buf < 0) continue;
+      if (op->once) once[buf] |= op->args[k].writes;
+      else if (once[buf]) p->bufs.data[buf].kind = TC_PLAN_FROZEN;
+    }
+  }
+}
+
 tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out) {
   return tc_plan_build_with(s, o, NULL, out);
 }
@@ -189,6 +204,7 @@ tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_
                         .target = q->target};
     tc_vec_push(p->arena, &p->outputs, r);
   }
+  find_frozen(p);
   tc_plan_memory(p);
   *out = p;
   return TC_OK;

@@ -4,8 +4,8 @@
 //   plan    := 'plan' @name [ symbols ] [ signature ] 'arena' expr '{' { buffer } { launch | call | control }
 //              'return' [ output { ',' output } ] '}'
 //   buffer  := %name ':' shape '=' place ';'
-//   place   := 'input' INT | 'output' 'size' expr | 'arena' expr 'size' expr
-//   launch  := 'launch' @name of work sites { 'when' expr of ':' '(' args ')' sites }
+//   place   := 'input' INT | ( 'output' | 'frozen' ) 'size' expr | 'arena' expr 'size' expr
+//   launch  := 'launch' @name [ 'once' ] of work sites { 'when' expr of ':' '(' args ')' sites }
 //   of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr
 //   sites   := { 'site' STRING [ '@' STRING ] }
 //   call    := 'call' @name work [ graph ]
@@ -127,8 +127,8 @@ static tc_status buffer(reader *r) {
     if (input < 0 || input > INT16_MAX) return tc_lex_error(lx, "input %lld is no input", (long long)input);
     b.kind = TC_PLAN_INPUT, b.input = (int32_t)input;
   } else {
-    b.kind = tc_lex_at(lx, "output") ? TC_PLAN_OUTPUT : TC_PLAN_ARENA;
-    if (b.kind == TC_PLAN_OUTPUT) tc_lex_next(lx);
+    b.kind = tc_lex_at(lx, "output") ? TC_PLAN_OUTPUT : tc_lex_at(lx, "frozen") ? TC_PLAN_FROZEN : TC_PLAN_ARENA;
+    if (b.kind != TC_PLAN_ARENA) tc_lex_next(lx);
     else TC_TRY(word(r, "arena", &b.place));
     TC_TRY(word(r, "size", &b.bytes));
   }
@@ -291,6 +291,7 @@ static tc_status op(reader *r, int32_t kind) {
   tc_emitted *emitted = NULL;
   TC_TRY(tc_lex_sigil(lx, '@', &o.name));
   o.name = tc_sv_copy(r->p->arena, o.name);
+  o.once = kind == TC_PLAN_LAUNCH && tc_lex_eat(lx, "once");
   if (kind == TC_PLAN_LAUNCH) TC_TRY(launched(r, &o, &emitted));
   if (kind == TC_PLAN_IF && tc_lex_at(lx, "when")) TC_TRY(word(r, "when", &o.predicate));
   if (kind == TC_PLAN_SCAN) TC_TRY(word(r, "turns", &o.turns));

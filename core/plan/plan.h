@@ -2,8 +2,9 @@
 // what, which library calls are made, what is returned. It is what an executable runs, what a saved artifact holds and
 // what is replayed; it names no device.
 //
-// Buffers: INPUT (a graph input's tensor), OUTPUT (allocated for the caller at each run), ARENA (a range of the run's
-// arena: offset and size are expressions of the size symbols). Offsets and sizes are bytes.
+// Buffers: FROZEN (made by the ops that are done once, at the beginning, and kept from run to run), INPUT (a graph
+// input's tensor), OUTPUT (allocated for the caller at each run), ARENA (a range of the run's arena: offset and size
+// are expressions of the size symbols). Offsets and sizes are bytes.
 //
 // Text form (round trips; `tcrun dump --stage=plan`; parse.c has the grammar):
 //   plan @forward [s0 in [2, 64] hint 2] (
@@ -11,6 +12,8 @@
 //     %x : f32[s0, 64]{64, 1} = input 0;
 //     %h : f32[s0, 64]{64, 1} = arena 0 size 256*s0;
 //     %y : f32[s0, 64]{64, 1} = output size 256*s0;
+//     %w : f32[64, 64]{64, 1} = frozen size 16384;
+//     launch @pack_2 once kernel 2 blocks 1 grain 1 : (%v, out %w) bytes 32768 flops 0
 //     launch @softmax_0 kernel 0 blocks s0 grain 16 : (%x, out %h, s0 : i32) bytes 512*s0 flops 320*s0 @ "model.py:7"
 //     launch @add_1 kernel 1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0
 //     return user %y as f32[s0, 64]{64, 1}
@@ -28,7 +31,7 @@
 #include "core/kernel/emit.h"
 #include "core/schedule/schedule.h"
 
-enum { TC_PLAN_INPUT, TC_PLAN_OUTPUT, TC_PLAN_ARENA };
+enum { TC_PLAN_INPUT, TC_PLAN_OUTPUT, TC_PLAN_ARENA, TC_PLAN_FROZEN };
 typedef struct tc_plan_buf {
   int32_t kind, id;
   tc_sv name;
@@ -38,7 +41,7 @@ typedef struct tc_plan_buf {
   const tc_sym *offset;                        // INPUT: elements within the storage, as the graph promises
   int32_t input;                               // INPUT: graph input number; kernels may write it (mutation in place)
   const tc_sym *place;                         // ARENA: byte offset
-  const tc_sym *bytes;                         // OUTPUT, ARENA: size with strides counted
+  const tc_sym *bytes;                         // OUTPUT, ARENA, FROZEN: size with strides counted
   int32_t first, last;                         // ops that touch it: first writer, last reader
 } tc_plan_buf;
 
@@ -65,6 +68,8 @@ enum { TC_PLAN_LAUNCH, TC_PLAN_CALL, TC_PLAN_IF, TC_PLAN_WHILE, TC_PLAN_SCAN };
 typedef struct tc_plan_op {
   int32_t kind;
   tc_sv name;
+  bool once; // depends on the program's constants only; such launches come first. They are run when the constants are
+             // new, and what they leave in FROZEN buffers stays
   int32_t kernel; // LAUNCH: number in `kernels`
   const tc_sym *blocks, *grain;
   int32_t n_args; // LAUNCH: kernel arguments; else operands, then results

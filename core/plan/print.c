@@ -65,6 +65,7 @@ static void put_buf(tc_sb *sb, const tc_plan_buf *b) {
     tc_sb_printf(sb, " = input %d", b->input);
   } else {
     if (b->kind == TC_PLAN_OUTPUT) tc_sb_putz(sb, " = output");
+    else if (b->kind == TC_PLAN_FROZEN) tc_sb_putz(sb, " = frozen");
     else put_word(sb, " = arena ", b->place);
     put_word(sb, " size ", b->bytes);
   }
@@ -162,6 +163,7 @@ static void put_sites(tc_sb *sb, const char *indent, const tc_emitted *k) {
 static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, const tc_plan_op *op) {
   bool launch = op->kind == TC_PLAN_LAUNCH;
   tc_sb_printf(sb, "  %s @" TC_SV_FMT, tc_plan_op_word(op->kind), TC_SV_ARG(op->name));
+  if (op->once) tc_sb_putz(sb, " once");
   if (op->predicate) put_word(sb, " when ", op->predicate);
   if (op->turns) put_word(sb, " turns ", op->turns);
   if (launch) put_launched(sb, p, kernels, op->kernel, op->blocks, op->grain);

@@ -105,6 +105,52 @@ static bool has_older(const tc_plan *p, int32_t buf) {
   return made && others;
 }
 
+// What is done once comes first, reads inputs that nothing writes and what it made itself; what it leaves for later is
+// frozen, and nothing else writes there.
+typedef struct once_marks {
+  bool *made;    // by buffer: by an op that is done once
+  bool *changed; // by input: some op writes into it
+} once_marks;
+
+static tc_status check_once_arg(const tc_plan *p, const tc_plan_op *op, const tc_plan_arg *a, const once_marks *m) {
+  const tc_plan_buf *b = a->buf >= 0 ? &p->bufs.data[a->buf] : NULL;
+  if (!op->once) {
+    if (b && a->writes && b->kind == TC_PLAN_FROZEN) return bad_op(op, "writes what is made once");
+    if (b && !a->writes && m->made[a->buf] && b->kind != TC_PLAN_FROZEN)
+      return bad_op(op, "reads what is made once and not kept");
+    return TC_OK;
+  }
+  bool same = b ? b->kind != TC_PLAN_OUTPUT && (b->kind != TC_PLAN_INPUT || (!a->writes && !m->changed[b->input]))
+                : tc_sym_is_const(a->scalar);
+  return same ? TC_OK : bad_op(op, "is done once, but is not the same in every run");
+}
+
+static tc_status check_once(const tc_plan *p) {
+  int32_t n_inputs = 1;
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    if (p->bufs.data[i].input >= n_inputs) n_inputs = p->bufs.data[i].input + 1;
+  once_marks m = {TC_NEW_ARRAY(p->arena, bool, p->bufs.count), TC_NEW_ARRAY(p->arena, bool, n_inputs)};
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    for (int32_t k = 0; k < op->n_args; k++) {
+      const tc_plan_arg *a = &op->args[k];
+      if (a->buf < 0 || !a->writes) continue;
+      m.made[a->buf] |= op->once;
+      if (p->bufs.data[a->buf].kind == TC_PLAN_INPUT) m.changed[p->bufs.data[a->buf].input] = true;
+    }
+  }
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    bool first = i == 0 || p->ops.data[i - 1].once;
+    if (op->once && (op->kind != TC_PLAN_LAUNCH || op->n_variants > 0 || !first))
+      return bad_op(op, "is done once, but is not among the first launches");
+    if (op->once && (!tc_sym_is_const(op->blocks) || !tc_sym_is_const(op->grain)))
+      return bad_op(op, "is done once, but is not the same in every run");
+    for (int32_t k = 0; k < op->n_args; k++) TC_TRY(check_once_arg(p, op, &op->args[k], &m));
+  }
+  return TC_OK;
+}
+
 static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written) {
   if (op->kind == TC_PLAN_LAUNCH) {
     TC_TRY(check_kernel(p, op, op->kernel, op->n_args, op->args));
@@ -183,12 +229,15 @@ tc_status tc_plan_verify(const tc_plan *p) {
     const tc_plan_buf *b = &p->bufs.data[i];
     if (b->kind == TC_PLAN_INPUT && (b->input < 0 || (p->graph && b->input >= p->graph->inputs.count)))
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " is an input that does not exist", TC_SV_ARG(b->name));
+    if (b->kind == TC_PLAN_FROZEN && !tc_sym_is_const(b->bytes))
+      return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " is frozen and has no fixed size", TC_SV_ARG(b->name));
     if (b->rank < 0 || b->rank > TC_MAX_RANK || !b->place || !b->bytes)
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " has no place", TC_SV_ARG(b->name));
     written[i] =
         (b->kind == TC_PLAN_INPUT && !has_older(p, i)) || tc_sym_is_int(b->bytes, 0); // an empty one needs no writer
   }
   for (int32_t i = 0; i < p->ops.count; i++) TC_TRY(check_op(p, &p->ops.data[i], written));
+  TC_TRY(check_once(p));
   for (int32_t i = 0; i < p->outputs.count; i++) {
     const tc_plan_output *o = &p->outputs.data[i];
     if (o->buf >= p->bufs.count) return tc_error(TC_STATUS_INTERNAL, "plan: output %d is no buffer", i);

@@ -113,6 +113,7 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   // Buffers of one input are one: what is written through one is seen through the others.
   for (int32_t i = 0; i < p->bufs.count; i++)
     if (p->bufs.data[i].kind == TC_PLAN_INPUT) e->bufs[i].written = tc_exec_writes_input(e, p->bufs.data[i].input);
+  exec_frozen_prepare(e);
   e->outputs = TC_NEW_ARRAY(e->arena, exec_shape, p->outputs.count);
   for (int32_t i = 0; i < p->outputs.count; i++) {
     const tc_plan_output *o = &p->outputs.data[i];
@@ -202,6 +203,7 @@ void tc_exec_destroy(tc_exec *e) {
     tc_storage_unref(e->resident[i].host);
     tc_pool_give(e->resident[i].block);
   }
+  exec_frozen_destroy(e);
   pthread_mutex_destroy(&e->lock);
   tc_arena_destroy(e->arena);
   tc_free(e->d->allocator, e);

@@ -46,7 +46,8 @@ typedef struct tc_run_report {
   tc_launch_record *launches; // room for `capacity` records, given by the caller; NULL: no times
   int32_t n_launches;
   int64_t arena_bytes, largest_bytes;
-  int32_t capacity; // 0: tc_exec_op_count of the one executable that is run
+  int64_t frozen_bytes; // kept from run to run
+  int32_t capacity;     // 0: tc_exec_op_count of the one executable that is run
 } tc_run_report;
 // Do kernels write into the tensor of the graph input?
 bool tc_exec_writes_input(const tc_exec *e, int32_t input);

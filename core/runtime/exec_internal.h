@@ -1,5 +1,6 @@
 // Shared by the files of executables: exec.c (creation), exec_inputs.c (symbols, checks), exec_run.c (runs),
-// exec_calls.c (libraries), exec_choice.c (kernels or libraries), exec_control.c (regions).
+// exec_frozen.c (what is done once), exec_calls.c (libraries), exec_choice.c (kernels or libraries), exec_control.c
+// (regions).
 #ifndef TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 #define TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 
@@ -70,8 +71,19 @@ typedef struct exec_op {
 
 typedef struct exec_buf {
   exec_number place, bytes, offset;
-  bool written; // INPUT: in place
+  bool written;   // INPUT: in place
+  bool once;      // INPUT: read by what is done once
+  bool often;     // INPUT: used by what is done in every run
+  int32_t frozen; // FROZEN: number among them
 } exec_buf;
+
+// What is done once, done for certain constants: kept as long as runs are given the same (exec_frozen.c).
+typedef struct exec_frozen {
+  int32_t refs;         // under the executable's lock
+  tc_storage **inputs;  // referenced, by number of once_inputs
+  int64_t *offsets;     // of the tensors in them
+  tc_storage **storage; // by number of the FROZEN buffer; owned
+} exec_frozen;
 
 typedef struct symbol_source { // value = (size(input, dim) - rest) / coeff; dim -1: the number itself
   int32_t symbol, input, dim;
@@ -106,8 +118,12 @@ struct tc_exec {
   int32_t n_errors; // error blocks: 0 for kernels without checks, one for each with
   tc_loaded **kernels;
   pthread_mutex_t lock;
-  exec_resident *resident; // by input, under the lock; NULL where memory is the host's
-  exec_replays *replays;   // NULL: runs are not recorded
+  exec_resident *resident;     // by input, under the lock; NULL where memory is the host's
+  exec_replays *replays;       // NULL: runs are not recorded
+  int32_t n_once;              // ops that are done once, the first ones
+  int32_t n_frozen;            // FROZEN buffers
+  TC_VEC(int32_t) once_inputs; // graph inputs that they read
+  exec_frozen *frozen;         // under the lock; of the latest constants, or NULL
 };
 
 typedef struct exec_address {
@@ -139,7 +155,9 @@ typedef struct run_state {
   tc_pool_block **copies; // by buffer: inputs copied to the device for this run
   tc_pool_block *arena;
   tc_handle arena_memory;
-  uint64_t facts; // bit k: fact k of the executable holds
+  uint64_t facts;      // bit k: fact k of the executable holds
+  exec_frozen *frozen; // NULL: nothing is done once
+  bool once;           // what is done once is being done
   tc_pool_block **error_blocks;
   tc_error_block host_errors;
   exec_instance *instance; // of a recorded run: whose memory this run uses
@@ -151,6 +169,11 @@ tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out)
 // exec_inputs.c
 void exec_find_sources(tc_exec *e);
 tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols);
+// exec_frozen.c
+void exec_frozen_prepare(tc_exec *e);
+tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the inputs of the run
+void exec_frozen_give(run_state *r);
+void exec_frozen_destroy(tc_exec *e);
 // exec_calls.c: what libraries are asked about a node
 enum { EXEC_MOST_VIEWS = 32 };
 typedef struct exec_question {
@@ -178,7 +201,8 @@ tc_status exec_place_errors(run_state *r);
 tc_status exec_read_errors(run_state *r); // waits for a device with memory of its own
 tc_status exec_clear_errors(run_state *r);
 void exec_find_facts(run_state *r);
-tc_status exec_run_ops(run_state *r); // with the buffers placed
+tc_status exec_run_ops(run_state *r);                 // with the buffers placed
+tc_status exec_run_once(run_state *r, int64_t arena); // the ops that are done once, into r->frozen
 tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks);
 tc_status exec_find_place(run_state *r, int32_t buf, exec_place *out);
 tc_status exec_synchronize(tc_device *d);

@@ -200,7 +200,10 @@ static int32_t fits(run_state *r, const exec_instance *x, key *k, bool mark) {
   int32_t result = FITS;
   for (int32_t i = 0; i < e->plan->bufs.count; i++) {
     exec_place p;
-    if (e->plan->bufs.data[i].kind != TC_PLAN_INPUT) continue;
+    if (e->plan->bufs.data[i].kind == TC_PLAN_FROZEN &&
+        x->address[i].memory != (tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data)
+      return FITS_NOT; // the graph reads what was made of other constants
+    if (e->plan->bufs.data[i].kind != TC_PLAN_INPUT || !e->bufs[i].often) continue;
     tc_status s = exec_find_place(r, i, &p);
     if (s != TC_OK) { // the run itself will say so
       tc_status_free(s);
@@ -315,7 +318,7 @@ tc_status exec_replay_begin(run_state *r, int64_t arena) {
   int64_t workspace = 0;
   bool whole = true;
   if (!x->recorded) {
-    for (int32_t i = 0; i < e->plan->ops.count; i++) {
+    for (int32_t i = e->n_once; i < e->plan->ops.count; i++) {
       whole &= can_record(&e->ops[i]);
       if (e->plan->ops.data[i].kind != TC_PLAN_CALL || !can_record(&e->ops[i])) continue;
       int64_t bytes;
@@ -355,7 +358,7 @@ static tc_status record_graph(run_state *r, int32_t first, int32_t end, tc_handl
   tc_device *d = e->d;
   const tc_device_table *t = d->plugin->device;
   TC_TRY(tc_plugin_status(d->plugin, t->graph_begin(d->handle, &r->recorder), "while beginning to record"));
-  tc_status s = first == 0 ? exec_clear_errors(r) : TC_OK;
+  tc_status s = first == e->n_once ? exec_clear_errors(r) : TC_OK;
   for (int32_t i = first; i < end && s == TC_OK; i++) s = exec_run_op(r, &e->ops[i], &(int64_t){0});
   int32_t rc = t->graph_end(d->handle, r->recorder, s == TC_OK ? out : NULL);
   r->recorder = 0;
@@ -365,12 +368,12 @@ static tc_status record_graph(run_state *r, int32_t first, int32_t end, tc_handl
 static tc_status record(run_state *r) {
   tc_exec *e = r->e;
   exec_instance *x = r->instance;
-  int32_t n = e->plan->ops.count, at = 0;
-  while (at < n || (at == 0 && x->n_pieces == 0)) {
+  int32_t n = e->plan->ops.count, at = e->n_once;
+  while (at < n || x->n_pieces == 0) {
     int32_t end = at;
     while (end < n && can_record(&e->ops[end])) end++;
     piece *p = &x->pieces[x->n_pieces];
-    if (end > at || at == 0) {
+    if (end > at || at == e->n_once) {
       *p = (piece){.first = at, .end = end};
       TC_TRY(record_graph(r, at, end, &p->graph));
       x->n_pieces++;
@@ -384,7 +387,7 @@ static tc_status record(run_state *r) {
     }
     at = end;
   }
-  tc_log(e->d->logger, TC_LOG_DEVICE_GRAPHS, "recorded %d operations as %d pieces", n, x->n_pieces);
+  tc_log(e->d->logger, TC_LOG_DEVICE_GRAPHS, "recorded %d operations as %d pieces", n - e->n_once, x->n_pieces);
   return TC_OK;
 }
 

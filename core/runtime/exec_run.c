@@ -189,11 +189,13 @@ static tc_status place_buffers(run_state *r) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
     int64_t at, bytes;
     if (b->kind == TC_PLAN_INPUT) {
-      TC_TRY(place_input(r, i, b));
+      if (r->once ? e->bufs[i].once : e->bufs[i].often) TC_TRY(place_input(r, i, b));
+    } else if (b->kind == TC_PLAN_FROZEN) {
+      r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data, 0};
     } else if (b->kind == TC_PLAN_ARENA) {
       TC_TRY(exec_value(&e->bufs[i].place, r->symbols, &at));
       r->address[i] = (exec_address){r->arena_memory, at};
-    } else {
+    } else if (!r->once) {
       TC_TRY(exec_value(&e->bufs[i].bytes, r->symbols, &bytes));
       TC_TRY(take_storage(r, i, bytes), "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, 0};
@@ -340,7 +342,7 @@ tc_status exec_run_ops(run_state *r) {
   exec_find_facts(r);
   const tc_run_report *report = r->options->report;
   bool timed = report && report->launches;
-  for (int32_t i = 0; i < e->plan->ops.count; i++) {
+  for (int32_t i = r->once ? 0 : e->n_once, end = r->once ? e->n_once : e->plan->ops.count; i < end; i++) {
     exec_op *x = &e->ops[i];
     int64_t blocks = 1;
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
@@ -494,6 +496,20 @@ static tc_status run_plainly(run_state *r, int64_t arena) {
   return exec_run_ops(r);
 }
 
+// In front of the run that needs it, and like it; afterwards nothing is placed yet.
+tc_status exec_run_once(run_state *r, int64_t arena) {
+  r->once = true;
+  tc_status s = run_plainly(r, arena);
+  if (s == TC_OK) s = exec_read_errors(r);
+  else if (!r->e->d->props.host_memory) tc_status_free(exec_synchronize(r->e->d));
+  give_memory_back(r);
+  for (int32_t i = 0; i < r->e->n_errors; i++) r->error_blocks[i] = NULL;
+  for (int32_t i = 0; i < r->e->plan->bufs.count; i++) r->address[i] = (exec_address){0};
+  r->arena = NULL;
+  r->once = false;
+  return s;
+}
+
 static tc_status run(run_state *r, tc_tensor *outputs) {
   tc_exec *e = r->e;
   tc_run_report *report = r->options->report;
@@ -511,6 +527,7 @@ static tc_status run(run_state *r, tc_tensor *outputs) {
     report->arena_bytes = most(report->arena_bytes, arena);
     report->largest_bytes = most(report->largest_bytes, largest);
   }
+  TC_TRY(exec_frozen_take(r, arena));
   if (e->replays && !(report && report->launches)) TC_TRY(run_recorded(r, arena, &done));
   if (!done) TC_TRY(run_plainly(r, arena));
   TC_TRY(exec_read_errors(r));
@@ -541,6 +558,7 @@ tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outpu
   if (s != TC_OK && !e->d->props.host_memory) tc_status_free(exec_synchronize(e->d));
   for (int32_t i = 0; s != TC_OK && i < e->plan->outputs.count; i++) tc_tensor_unref(&outputs[i]);
   give_memory_back(&r);
+  exec_frozen_give(&r);
   if (memory != stack) tc_free(e->d->allocator, memory);
   return s;
 }

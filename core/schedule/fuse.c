@@ -378,6 +378,10 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
     refuse(x, p, "a library call is not fused");
     return false;
   }
+  if (a->once != b->once) {
+    refuse(x, p, "one of them depends on constants only, and is done once");
+    return false;
+  }
   if ((a->stage && owns_result(a->stage)) || (b->stage && owns_result(b->stage))) {
     refuse(x, p, "the template works on its result in memory");
     return false;
@@ -481,6 +485,7 @@ static tc_group *new_group(tc_sched *x, tc_lnode *n) {
     if (n->n_par > 0) g->n_par = n->n_par - 1, g->n_red = 1; // the last dimension is the row
   }
   if (n->kind == TC_LN_CALL) g->call = n;
+  g->once = x->once[n->id];
   tc_step s = {.node = n, .at = n->vars};
   tc_vec_push(x->arena, &g->steps, s);
   tc_vec_push(x->arena, &x->s->groups, g);

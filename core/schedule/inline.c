@@ -67,7 +67,7 @@ static bool should_inline(tc_sched *x, const tc_lnode *n) {
   }
   for (int32_t i = 0; i < u->nodes.count; i++) {
     const tc_lnode *user = u->nodes.data[i];
-    if (user->kind == TC_LN_CALL) return false;
+    if (user->kind == TC_LN_CALL || (x->once[n->id] && !x->once[user->id])) return false;
     if (user->kind == TC_LN_TEMPLATE && (cost > 0 || loads > 1) && !loaded_once(x, n, user)) return false;
     if (user->kind == TC_LN_REDUCE || user->kind == TC_LN_POINTWISE) {
       int64_t repeat = points(x, user) / (size > 0 ? size : 1);

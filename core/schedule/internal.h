@@ -18,6 +18,8 @@ typedef struct tc_sched {
   tc_arena *arena;
   const tc_schedule_options *o;
   tc_users *users;     // by buffer id
+  bool *once;          // by node id: made of constants only, and done once (freeze.c)
+  bool *constant;      // by node id: could be; NULL: none is
   bool *inlined;       // by node id: computed in every user, never stored
   int32_t *cost;       // by node id: scalar operations per element, with what is inlined into it
   tc_group **group_of; // by node id
@@ -29,6 +31,10 @@ typedef struct tc_sched {
 } tc_sched;
 
 void tc_sched_users(tc_sched *x);
+void tc_sched_freeze(tc_sched *x);
+void tc_sched_freeze_rest(tc_sched *x); // once it is known what is inlined
+// Is it a parameter, buffer or constant of the program that no run changes?
+bool tc_sched_constant_input(const tc_loops *l, const tc_buf *b);
 void tc_sched_inline(tc_sched *x);
 tc_status tc_sched_fuse(tc_sched *x);
 void tc_sched_hold(tc_sched *x, tc_group *g);

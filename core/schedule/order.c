@@ -1,5 +1,5 @@
-// Execution order: topological; among the ready groups the one that frees most memory for what it allocates comes
-// first, ties by the program's order.
+// Execution order: what is done once comes first; else topological; among the ready groups the one that frees most
+// memory for what it allocates comes first, ties by the program's order.
 #include "core/schedule/internal.h"
 
 static int32_t min_id(const tc_group *g) {
@@ -52,11 +52,12 @@ tc_status tc_sched_order(tc_sched *x) {
     if (!waiting[i]) tc_vec_push(x->arena, &ready, i);
   }
   tc_group **order = TC_NEW_ARRAY(x->arena, tc_group *, n);
-  int32_t done = 0;
+  int32_t done = 0, once = 0;
+  for (int32_t i = 0; i < n; i++) once += s->groups.data[i]->once;
   while (ready.count) {
     int32_t best = 0;
     int64_t best_gain = INT64_MIN;
-    int32_t look = ready.count < 32 ? ready.count : 32; // a bounded look keeps this linear
+    int32_t look = ready.count < 32 || once ? ready.count : 32; // a bounded look keeps this linear
     for (int32_t q = 0; q < look; q++) {
       const tc_group *g = s->groups.data[ready.data[q]];
       int64_t gain = 0;
@@ -67,6 +68,7 @@ tc_status tc_sched_order(tc_sched *x) {
       for (int32_t k = 0; k < g->writes.count; k++) {
         if (g->writes.data[k]->output < 0) gain -= tc_buf_hint_bytes(x->l, g->writes.data[k]);
       }
+      if (g->once) gain += INT64_MAX / 2; // they wait for each other only
       bool earlier = gain == best_gain && min_id(g) < min_id(s->groups.data[ready.data[best]]);
       if (gain > best_gain || earlier) best = q, best_gain = gain;
     }
@@ -74,6 +76,7 @@ tc_status tc_sched_order(tc_sched *x) {
     ready.data[best] = ready.data[--ready.count];
     tc_group *g = s->groups.data[i];
     order[done++] = g;
+    once -= g->once;
     for (int32_t k = 0; k < g->reads.count; k++) readers[g->reads.data[k]->id]--;
     for (int32_t k = 0; k < next[i].count; k++) {
       if (--waiting[next[i].data[k]] == 0) tc_vec_push(x->arena, &ready, next[i].data[k]);

@@ -1,7 +1,7 @@
 // Reads the text form of schedules, which stands behind the loops it is of.
 //
 //   schedule := 'schedule' 'candidates' INT 'merges' INT '{' { group } { refusal } '}'
-//   group    := 'group' @name 'kernel' @name '[' vars ']' [ 'over' '[' vars ']' ] '{'
+//   group    := 'group' @name 'kernel' @name [ 'once' ] '[' vars ']' [ 'over' '[' vars ']' ] '{'
 //               { step } 'reads' { %name } 'writes' { %name } '}'
 //   vars     := [ NAME ':' expr { ',' NAME ':' expr } ]
 //   step     := 'phase' INT ':' %name '[' [ expr { ',' expr } ] ']' ( 'memory' | 'inline' | 'row' | 'tile' )
@@ -158,6 +158,7 @@ static tc_status group(reader *r) {
   TC_TRY(tc_lex_sigil(lx, '@', &g->name));
   TC_TRY(tc_lex_expect(lx, "kernel"));
   TC_TRY(tc_lex_sigil(lx, '@', &g->kernel));
+  g->once = tc_lex_eat(lx, "once");
   TC_TRY(variables(r, &g->n_par));
   if (tc_lex_eat(lx, "over")) TC_TRY(variables(r, &g->n_red));
   TC_TRY(tc_lex_expect(lx, "{"));

@@ -34,7 +34,8 @@ static void put_step(tc_sb *sb, tc_map *names, const tc_step *s) {
 }
 
 static void put_group(tc_sb *sb, tc_map *names, const tc_schedule *s, const tc_group *g) {
-  tc_sb_printf(sb, "  group @" TC_SV_FMT " kernel @" TC_SV_FMT " [", TC_SV_ARG(g->name), TC_SV_ARG(g->kernel));
+  tc_sb_printf(sb, "  group @" TC_SV_FMT " kernel @" TC_SV_FMT "%s [", TC_SV_ARG(g->name), TC_SV_ARG(g->kernel),
+               g->once ? " once" : "");
   put_dims(sb, g, 0, g->n_par);
   if (g->n_red) {
     tc_sb_putz(sb, "] over [");

@@ -22,7 +22,9 @@ tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedu
   TC_TRY(tc_split_reductions(l, o->device, o->logger));
   for (int32_t i = 0; i < l->nodes.count; i++) l->nodes.data[i]->id = i;
   tc_sched_users(&x);
+  tc_sched_freeze(&x);
   tc_sched_inline(&x);
+  tc_sched_freeze_rest(&x);
   TC_TRY(tc_sched_fuse(&x));
   for (int32_t i = 0; i < s->groups.count; i++) {
     s->groups.data[i]->id = i;

@@ -55,6 +55,7 @@ typedef struct tc_group {
   TC_VEC(tc_step) steps; // in dependency order; inlined pointwise nodes of several groups appear in each
   tc_lnode *stage;       // the first template among them, or NULL
   tc_lnode *call;        // a library call: the group's only node, or NULL
+  bool once;             // depends on the program's constants only: run when they are new, not in every run
   int32_t n_phases;
   TC_VEC(const tc_buf *) reads, writes; // memory
 } tc_group;
@@ -75,6 +76,7 @@ typedef struct tc_schedule_options {
   const tc_logger *logger;
   const tc_device_props *device;
   bool fuse;         // false: one group per node (aot_eager)
+  bool freeze;       // parameters, buffers and constants that nothing changes are constant from run to run
   int32_t max_group; // most nodes in a group; 0: 64
 } tc_schedule_options;
 

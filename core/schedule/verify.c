@@ -6,6 +6,8 @@ typedef struct checker {
   const tc_group *g;
   bool *written; // by buffer id: in memory
   bool *made;    // by buffer id: by an earlier step of the group
+  bool *once;    // by buffer id: in memory, by a group that is run once
+  bool rest;     // groups that are run every time have begun
 } checker;
 
 static tc_status bad(const checker *c, const char *fmt, ...) TC_PRINTF(2, 3);
@@ -69,9 +71,16 @@ static tc_status check_step(checker *c, const tc_step *s) {
   return TC_OK;
 }
 
+// What may be read once: it is the same in every run.
+static bool is_kept(const checker *c, const tc_buf *b) {
+  return b->kind == TC_BUF_INPUT ? tc_sched_constant_input(c->s->loops, b) : c->once[b->id];
+}
+
 static tc_status check_group(checker *c) {
   const tc_group *g = c->g;
   if (g->steps.count == 0) return bad(c, "it has no steps");
+  if (g->once && c->rest) return bad(c, "what is done once comes first");
+  c->rest |= !g->once;
   if (g->call && g->steps.count > 1) return bad(c, "a library call stands alone");
   for (int32_t i = 0; i < g->n_par + g->n_red; i++) TC_TRY(check_expr(c, g->extents[i]));
   for (int32_t i = 0; i < g->reads.count; i++) {
@@ -79,13 +88,16 @@ static tc_status check_group(checker *c) {
     if (b->kind != TC_BUF_INPUT && !c->written[b->id])
       return bad(c, "%%" TC_SV_FMT " is read before it is written", TC_SV_ARG(b->name));
     if (!b->strides) return bad(c, "%%" TC_SV_FMT " has no strides", TC_SV_ARG(b->name));
+    if (g->once && !is_kept(c, b)) return bad(c, "%%" TC_SV_FMT " is read once, and may change", TC_SV_ARG(b->name));
   }
   for (int32_t i = 0; i < g->steps.count; i++) TC_TRY(check_step(c, &g->steps.data[i]));
   for (int32_t i = 0; i < g->writes.count; i++) {
     const tc_buf *b = g->writes.data[i];
     if (!c->made[b->id]) return bad(c, "%%" TC_SV_FMT " is written and never made", TC_SV_ARG(b->name));
     if (!b->strides) return bad(c, "%%" TC_SV_FMT " has no strides", TC_SV_ARG(b->name));
-    c->written[b->id] = true;
+    c->written[b->id] = true, c->once[b->id] = g->once;
+    if (g->once && (b->output >= 0 || b->inplace))
+      return bad(c, "%%" TC_SV_FMT " is made once, and leaves the program", TC_SV_ARG(b->name));
   }
   for (int32_t i = 0; i < g->steps.count; i++) {
     const tc_lnode *n = g->steps.data[i].node;
@@ -98,6 +110,7 @@ tc_status tc_schedule_verify(const tc_schedule *s) {
   const tc_loops *l = s->loops;
   checker c = {.s = s,
                .written = TC_NEW_ARRAY(l->arena, bool, l->bufs.count),
+               .once = TC_NEW_ARRAY(l->arena, bool, l->bufs.count),
                .made = TC_NEW_ARRAY(l->arena, bool, l->bufs.count)};
   for (int32_t i = 0; i < s->groups.count; i++) {
     c.g = s->groups.data[i];

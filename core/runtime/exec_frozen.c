@@ -1,0 +1,154 @@
+// What depends on a program's constants only is done in the first run, and again when a run is given other constants:
+// another storage or another place in it. Who changes a parameter's memory behind the executable's back must turn the
+// option `freeze` off; what the program itself changes is never frozen.
+//
+// Runs hold what they use, so that several may go on while another one makes it anew.
+#include "core/runtime/exec_internal.h"
+
+// ---- creation ----
+static void note_input(tc_exec *e, int32_t input) {
+  for (int32_t i = 0; i < e->once_inputs.count; i++)
+    if (e->once_inputs.data[i] == input) return;
+  tc_vec_push(e->arena, &e->once_inputs, input);
+}
+
+void exec_frozen_prepare(tc_exec *e) {
+  const tc_plan *p = e->plan;
+  while (e->n_once < p->ops.count && p->ops.data[e->n_once].once) e->n_once++;
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    if (p->bufs.data[i].kind == TC_PLAN_FROZEN) e->bufs[i].frozen = e->n_frozen++;
+  for (int32_t i = 0; i < e->n_once; i++) {
+    for (int32_t k = 0; k < p->ops.data[i].n_args; k++) {
+      int32_t buf = p->ops.data[i].args[k].buf;
+      if (buf < 0 || p->bufs.data[buf].kind != TC_PLAN_INPUT) continue;
+      e->bufs[buf].once = true;
+      note_input(e, p->bufs.data[buf].input);
+    }
+  }
+  // An input that nothing else uses need not be on the device in every run.
+  for (int32_t i = 0; i < p->bufs.count; i++) e->bufs[i].often = !e->bufs[i].once;
+  for (int32_t i = e->n_once; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    for (int32_t k = 0; k < op->n_args; k++)
+      if (op->args[k].buf >= 0) e->bufs[op->args[k].buf].often = true;
+    for (int32_t v = 0; v < op->n_variants; v++)
+      for (int32_t k = 0; k < op->variants[v].n_args; k++)
+        if (op->variants[v].args[k].buf >= 0) e->bufs[op->variants[v].args[k].buf].often = true;
+  }
+  for (int32_t i = 0; i < p->outputs.count; i++)
+    if (p->outputs.data[i].buf >= 0) e->bufs[p->outputs.data[i].buf].often = true;
+}
+
+// ---- one set ----
+static void destroy(tc_exec *e, exec_frozen *f) {
+  for (int32_t i = 0; i < e->once_inputs.count; i++) tc_storage_unref(f->inputs[i]);
+  for (int32_t i = 0; i < e->n_frozen; i++) tc_storage_unref(f->storage[i]);
+  tc_free(e->d->allocator, f);
+}
+
+static tc_status make(run_state *r, exec_frozen **out) {
+  tc_exec *e = r->e;
+  size_t n_in = (size_t)e->once_inputs.count, n = (size_t)e->n_frozen;
+  exec_frozen *f =
+      tc_alloc(e->d->allocator, sizeof *f + n_in * (sizeof *f->inputs + sizeof *f->offsets) + n * sizeof *f->storage);
+  if (!f) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for constants");
+  f->refs = 1;
+  f->offsets = (int64_t *)(void *)(f + 1);
+  f->inputs = (tc_storage **)(void *)(f->offsets + n_in);
+  f->storage = f->inputs + n_in;
+  for (int32_t i = 0; i < e->once_inputs.count; i++) {
+    const tc_tensor *t = &r->inputs[e->once_inputs.data[i]];
+    f->inputs[i] = t->storage, f->offsets[i] = t->offset;
+    tc_storage_ref(t->storage);
+  }
+  tc_status s = TC_OK;
+  for (int32_t i = 0; i < e->plan->bufs.count && s == TC_OK; i++) {
+    const tc_plan_buf *b = &e->plan->bufs.data[i];
+    if (b->kind != TC_PLAN_FROZEN) continue;
+    int64_t bytes = b->bytes->value;
+    s = tc_pool_storage(e->d->memory, bytes > 0 ? bytes : 1, e->d->props.host_memory ? 0 : 1,
+                        &f->storage[e->bufs[i].frozen]);
+  }
+  if (s != TC_OK) {
+    destroy(e, f);
+    return tc_status_note(s, "while allocating what is made of constants");
+  }
+  *out = f;
+  return TC_OK;
+}
+
+static bool fits(const run_state *r, const exec_frozen *f) {
+  const tc_exec *e = r->e;
+  for (int32_t i = 0; i < e->once_inputs.count; i++) {
+    const tc_tensor *t = &r->inputs[e->once_inputs.data[i]];
+    if (f->inputs[i] != t->storage || f->offsets[i] != t->offset) return false;
+  }
+  return true;
+}
+
+static void drop(tc_exec *e, exec_frozen *f) {
+  if (!f) return;
+  pthread_mutex_lock(&e->lock);
+  bool last = --f->refs == 0;
+  pthread_mutex_unlock(&e->lock);
+  if (last) destroy(e, f);
+}
+
+// ---- runs ----
+// Does the program change memory that it made something of? An input that is written over, or a result that is stored
+// in one, may lie in a constant's storage.
+static bool is_shared(const run_state *r) {
+  const tc_exec *e = r->e;
+  const tc_graph *g = e->plan->graph;
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    const tc_graph_output *o = &g->outputs.data[i];
+    if (o->kind < TC_OUT_BUFFER_MUTATION || o->kind > TC_OUT_PARAMETER_MUTATION) continue;
+    for (int32_t k = 0; k < g->inputs.count; k++) {
+      if (!g->inputs.data[k].value || !r->inputs[k].storage || !tc_sv_eq(g->inputs.data[k].target, o->target)) continue;
+      for (int32_t q = 0; q < e->once_inputs.count; q++)
+        if (r->inputs[k].storage->data == r->inputs[e->once_inputs.data[q]].storage->data) return true;
+    }
+  }
+  return false;
+}
+
+static void keep(run_state *r) {
+  tc_exec *e = r->e;
+  pthread_mutex_lock(&e->lock);
+  exec_frozen *old = e->frozen;
+  e->frozen = r->frozen;
+  r->frozen->refs++;
+  pthread_mutex_unlock(&e->lock);
+  drop(e, old);
+}
+
+tc_status exec_frozen_take(run_state *r, int64_t arena) {
+  tc_exec *e = r->e;
+  tc_run_report *report = r->options->report;
+  if (e->n_once == 0) return TC_OK;
+  pthread_mutex_lock(&e->lock);
+  if (e->frozen && fits(r, e->frozen)) {
+    r->frozen = e->frozen;
+    r->frozen->refs++;
+  }
+  pthread_mutex_unlock(&e->lock);
+  if (!r->frozen) {
+    TC_TRY(make(r, &r->frozen));
+    TC_TRY(exec_run_once(r, arena), "while preparing constants");
+    if (!is_shared(r)) keep(r);
+  }
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < e->n_frozen; i++) bytes += (int64_t)r->frozen->storage[i]->size;
+  if (report && bytes > report->frozen_bytes) report->frozen_bytes = bytes;
+  return TC_OK;
+}
+
+void exec_frozen_give(run_state *r) {
+  drop(r->e, r->frozen);
+  r->frozen = NULL;
+}
+
+void exec_frozen_destroy(tc_exec *e) {
+  drop(e, e->frozen);
+  e->frozen = NULL;
+}

@@ -1,0 +1,248 @@
+// What is done once: weights are packed in the first run only, and the results are those of every run; other weights
+// are packed anew; what a program changes is never kept; several threads run at once.
+#include <pthread.h>
+
+#include "core/runtime/session.h"
+#include "tests/unit/unit.h"
+
+enum { MOST = 8 };
+typedef struct rig {
+  tc_arena *arena;
+  tc_context *context;
+  tc_module *module;
+  tc_graph *graph;
+  tc_session *session;
+  const char *text;
+  int32_t n_inputs;
+  tc_tensor inputs[MOST];
+} rig;
+
+static tc_status parse(void *arg) {
+  rig *r = arg;
+  tc_lexer lx;
+  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
+  return tc_graph_parse(r->module, &lx, &r->graph);
+}
+
+static tc_status open_rig(rig *r, tc_arena *arena, const char *text, const char *freeze, uint64_t seed) {
+  tc_config *config;
+  const tc_allocator *a = tc_arena_allocator(arena);
+  *r = (rig){.arena = arena, .text = text};
+  TC_TRY(tc_config_create(a, &config));
+  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("cpu"), "test"));
+  TC_TRY(tc_config_set(config, TC_SV("freeze"), tc_sv_of(freeze), "test"));
+  TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
+  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
+  TC_TRY(tc_context_open_backend(r->context));
+  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
+  TC_TRY(tc_arena_guard(r->module->arena, parse, r));
+  r->n_inputs = r->graph->inputs.count;
+  for (int32_t i = 0; i < r->n_inputs; i++) {
+    const tc_tensor_type *t = &r->graph->inputs.data[i].value->type;
+    int64_t sizes[TC_MAX_RANK];
+    for (int32_t d = 0; d < t->rank; d++) sizes[d] = tc_sym_hint_or(r->module->syms, t->sizes[d], 3);
+    TC_TRY(tc_tensor_create(a, t->dtype, t->rank, sizes, &r->inputs[i]));
+    tc_tensor_fill_normal(&tc_executor_serial, &r->inputs[i], seed + (uint64_t)i, 0, 1);
+  }
+  return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
+}
+
+static void close_rig(rig *r) {
+  tc_session_destroy(r->session);
+  for (int32_t i = 0; i < r->n_inputs; i++) tc_tensor_unref(&r->inputs[i]);
+  tc_module_destroy(r->module);
+  tc_context_destroy(r->context);
+}
+
+// Runs once: *out is output 0, the result the number of launches.
+static int32_t launches(rig *r, tc_tensor *out, const tc_session_run_options *o) {
+  tc_launch_record records[64];
+  tc_run_report report = {.launches = records, .capacity = 64};
+  tc_tensor outputs[MOST];
+  tc_session_run_options all = o ? *o : (tc_session_run_options){0};
+  all.report = &report;
+  assert_ok(tc_session_run(r->session, r->inputs, outputs, &all));
+  *out = outputs[0];
+  for (int32_t i = 1; i < r->graph->outputs.count; i++) tc_tensor_unref(&outputs[i]);
+  return report.n_launches;
+}
+
+static void same(const tc_tensor *a, const tc_tensor *b) {
+  assert_int_equal(tc_tensor_numel(a), tc_tensor_numel(b));
+  assert_memory_equal(tc_tensor_data(a), tc_tensor_data(b), (size_t)tc_tensor_numel(a) * sizeof(float));
+}
+
+static const char block[] = "graph @forward (\n"
+                            "    %w : f32[96, 64] = parameter \"w\",\n"
+                            "    %b : f32[96] = parameter \"b\",\n"
+                            "    %v : f32[64, 96] = parameter \"v\",\n"
+                            "    %s : f32[64] = buffer \"s\",\n"
+                            "    %x : f32[24, 64] = user \"x\") {\n"
+                            "  %h : f32[24, 96] = aten::linear(%x, %w, %b)\n"
+                            "  %g : f32[24, 96] = aten::gelu(%h)\n"
+                            "  %e : f32[64] = aten::exp(%s)\n"
+                            "  %o : f32[24, 64] = aten::linear(%g, %v, %e)\n"
+                            "  return user %o\n"
+                            "}\n";
+
+TC_TEST(weights_are_packed_once) {
+  uint64_t seed = tc_test_seed();
+  rig once, always;
+  tc_tensor first, second, want;
+  TC_TRY(open_rig(&once, arena, block, "true", seed));
+  TC_TRY(open_rig(&always, arena, block, "false", seed));
+  int32_t all = launches(&always, &want, NULL);
+  int32_t n = launches(&once, &first, NULL), again = launches(&once, &second, NULL);
+  assert_int_equal(again, 2); // two products
+  assert_true(n > again && all >= n - 1);
+  same(&first, &want);
+  same(&second, &want);
+  tc_tensor_unref(&first);
+  tc_tensor_unref(&second);
+  tc_tensor_unref(&want);
+  // Another weight: packed anew, and only then.
+  tc_tensor other, old = once.inputs[0];
+  TC_TRY(tc_tensor_create(tc_arena_allocator(arena), TC_F32, 2, old.sizes, &other));
+  tc_tensor_fill_normal(&tc_executor_serial, &other, seed + 100, 0, 1);
+  tc_tensor_unref(&always.inputs[0]);
+  once.inputs[0] = always.inputs[0] = other;
+  assert_int_equal(launches(&once, &first, NULL), n);
+  assert_int_equal(launches(&once, &second, NULL), 2);
+  (void)launches(&always, &want, NULL);
+  same(&first, &want);
+  same(&second, &want);
+  once.inputs[0] = old;
+  always.inputs[0] = tc_tensor_ref(&old);
+  tc_tensor_unref(&other);
+  tc_tensor_unref(&first);
+  tc_tensor_unref(&second);
+  tc_tensor_unref(&want);
+  assert_int_equal(launches(&once, &first, NULL), n);
+  tc_tensor_unref(&first);
+  close_rig(&once);
+  close_rig(&always);
+  return TC_OK;
+}
+
+// What the program itself changes is no constant, nor is what lies in the same memory.
+static const char changing[] = "graph @forward (\n"
+                               "    %w : f32[64, 64] = parameter \"w\",\n"
+                               "    %c : f32[64, 64] = buffer \"c\",\n"
+                               "    %x : f32[8, 64] = user \"x\") {\n"
+                               "  %p : f32[8, 64] = aten::linear(%x, %c, none)\n"
+                               "  %q : f32[8, 64] = aten::linear(%p, %w, none)\n"
+                               "  %d : f32[64, 64] = aten::mul.Tensor(%c, 0.5)\n"
+                               "  return user %q, buffer \"c\" %d\n"
+                               "}\n";
+
+TC_TEST(what_changes_is_not_kept) {
+  uint64_t seed = tc_test_seed();
+  rig once, always;
+  tc_tensor got, want;
+  tc_session_run_options o = {.write_back = true};
+  for (int32_t tied = 0; tied < 2; tied++) {
+    TC_TRY(open_rig(&once, arena, changing, "true", seed));
+    TC_TRY(open_rig(&always, arena, changing, "false", seed));
+    for (int32_t side = 0; tied && side < 2; side++) {
+      rig *r = side ? &always : &once;
+      tc_tensor_unref(&r->inputs[0]);
+      r->inputs[0] = tc_tensor_ref(&r->inputs[1]);
+    }
+    for (int32_t run = 0; run < 4; run++) {
+      int32_t n = launches(&once, &got, &o), all = launches(&always, &want, &o);
+      assert_int_equal(n, run && !tied ? all - 1 : all);
+      same(&got, &want);
+      tc_tensor_unref(&got);
+      tc_tensor_unref(&want);
+    }
+    close_rig(&once);
+    close_rig(&always);
+  }
+  return TC_OK;
+}
+
+// A result that is much larger than what it is made of is made again; sizes that vary keep nothing that has them.
+static const char growing[] = "graph @forward [s0 in [2, 64] hint 24] (\n"
+                              "    %a : f32[3000, 1] = parameter \"a\",\n"
+                              "    %b : f32[1, 3000] = parameter \"b\",\n"
+                              "    %w : f32[3000, 16] = parameter \"w\",\n"
+                              "    %x : f32[s0, 16] = user \"x\") {\n"
+                              "  %o : f32[3000, 3000] = aten::mul.Tensor(%a, %b)\n"
+                              "  %t : f32[3000] = aten::sum.dim_IntList(%o, [1])\n"
+                              "  %e : f32[s0, 3000] = aten::linear(%x, %w, %t)\n"
+                              "  return user %e\n"
+                              "}\n";
+
+TC_TEST(sizes_are_bounded) {
+  rig r;
+  tc_tensor out;
+  tc_launch_record records[64];
+  tc_run_report report = {.launches = records, .capacity = 64};
+  TC_TRY(open_rig(&r, arena, growing, "true", tc_test_seed()));
+  TC_TRY(tc_session_run(r.session, r.inputs, &out, &(tc_session_run_options){.report = &report}));
+  assert_true(report.frozen_bytes > 0 && report.frozen_bytes < 2 << 20); // not the square
+  tc_tensor_unref(&out);
+  assert_true(launches(&r, &out, NULL) < report.n_launches);
+  tc_tensor_unref(&out);
+  close_rig(&r);
+  return TC_OK;
+}
+
+// ---- threads ----
+typedef struct worker {
+  rig *r;
+  const tc_tensor *weights; // two, in turns
+  const tc_tensor *want;
+} worker;
+
+static void *work(void *arg) {
+  worker *w = arg;
+  for (int32_t i = 0; i < 20; i++) {
+    tc_tensor inputs[MOST], out;
+    memcpy(inputs, w->r->inputs, sizeof inputs);
+    inputs[0] = w->weights[i % 2];
+    tc_status s = tc_session_run(w->r->session, inputs, &out, NULL);
+    if (s != TC_OK) return s;
+    bool fine = memcmp(tc_tensor_data(&out), tc_tensor_data(&w->want[i % 2]),
+                       (size_t)tc_tensor_numel(&out) * sizeof(float)) == 0;
+    tc_tensor_unref(&out);
+    if (!fine) return tc_error(TC_STATUS_MISMATCH, "other numbers in run %d", i);
+  }
+  return NULL;
+}
+
+TC_TEST(threads_with_other_weights) {
+  rig r;
+  uint64_t seed = tc_test_seed();
+  tc_tensor weights[2], want[2];
+  pthread_t threads[4];
+  TC_TRY(open_rig(&r, arena, block, "true", seed));
+  tc_tensor own = r.inputs[0];
+  for (int32_t i = 0; i < 2; i++) {
+    TC_TRY(tc_tensor_create(tc_arena_allocator(arena), TC_F32, 2, own.sizes, &weights[i]));
+    tc_tensor_fill_normal(&tc_executor_serial, &weights[i], seed + 50 + (uint64_t)i, 0, 1);
+    r.inputs[0] = weights[i];
+    (void)launches(&r, &want[i], NULL);
+  }
+  r.inputs[0] = own;
+  worker w = {&r, weights, want};
+  for (int32_t i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, &w), 0);
+  for (int32_t i = 0; i < 4; i++) {
+    void *result;
+    pthread_join(threads[i], &result);
+    assert_ok((tc_status)result);
+  }
+  for (int32_t i = 0; i < 2; i++) tc_tensor_unref(&weights[i]), tc_tensor_unref(&want[i]);
+  close_rig(&r);
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(weights_are_packed_once),
+      cmocka_unit_test(what_changes_is_not_kept),
+      cmocka_unit_test(sizes_are_bounded),
+      cmocka_unit_test(threads_with_other_weights),
+  };
+  return TC_RUN(tests);
+}

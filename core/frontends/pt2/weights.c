@@ -223,12 +223,11 @@ static tc_status fit(pt2_import *im, const tc_graph_input *in, tc_tensor *t) {
 static tc_status bind(loader *l, const tc_graph_input *in) {
   static const char *const kinds[] = {"input", "parameter", "buffer", "constant"};
   pt2_import *im = l->im;
-  bool fresh, found, parameter = in->kind == TC_IN_PARAMETER;
-  tc_map_entry *e = tc_map_put(im->module->bindings, in->target, &fresh);
-  if (!fresh) return TC_OK;
+  bool found, parameter = in->kind == TC_IN_PARAMETER;
+  if (tc_map_find(im->module->bindings, in->target)) return TC_OK;
   tc_binding *b = TC_NEW(im->arena, tc_binding);
   b->name = tc_sv_copy(im->arena, in->target);
-  e->value.ptr = b; // from here on the module releases the tensor
+  tc_map_put(im->module->bindings, in->target, NULL)->value.ptr = b; // from here on the module releases the tensor
   TC_TRY(find_tensor(l, in->target, &b->tensor, &found, &parameter));
   b->is_parameter = parameter;
   if (!found)

@@ -1,29 +1,32 @@
 // Calling ops: at once, or into the capture that an operand belongs to.
-#include "core/api/internal.h"
+#include "core/api/trace.h"
 
 int32_t tc_has_op(const tc_context *c, const char *name) { return tc_op_find(c->ops, tc_sv_of(name)) != NULL; }
 
-// The first operand; *missing: a required one failed before.
-static tc_tensor *first_operand(const tc_op *op, int32_t n_args, const tc_argument *args, bool *missing,
-                                api_trace **trace) {
-  tc_tensor *first = NULL;
-  *missing = false;
-  *trace = NULL;
+// Is a required operand missing, because it failed before?
+static bool is_missing(const tc_op *op, int32_t n_args, const tc_argument *args) {
   for (int32_t i = 0; i < n_args && i < op->schema.n_args; i++) {
+    const tc_argument *a = &args[i];
+    const tc_schema_arg *s = &op->schema.args[i];
+    int32_t n = a->kind == TC_ARGUMENT_TENSOR ? 1 : a->kind == TC_ARGUMENT_TENSORS ? a->n : 0;
+    if (s->is_list ? s->elements_optional : s->is_optional) continue;
+    for (int32_t k = 0; k < n; k++)
+      if (!(a->kind == TC_ARGUMENT_TENSOR ? a->v.tensor : a->v.tensors[k])) return true;
+  }
+  return false;
+}
+
+// An operand that was recorded by a function that has ended, and never computed.
+static bool is_stale(int32_t n_args, const tc_argument *args) {
+  for (int32_t i = 0; i < n_args; i++) {
     const tc_argument *a = &args[i];
     int32_t n = a->kind == TC_ARGUMENT_TENSOR ? 1 : a->kind == TC_ARGUMENT_TENSORS ? a->n : 0;
     for (int32_t k = 0; k < n; k++) {
-      tc_tensor *t = a->kind == TC_ARGUMENT_TENSOR ? a->v.tensor : a->v.tensors[k];
-      if (!t) {
-        const tc_schema_arg *s = &op->schema.args[i];
-        *missing |= !(s->is_list ? s->elements_optional : s->is_optional);
-        continue;
-      }
-      if (!first) first = t;
-      if (api_of(t)->trace) *trace = api_of(t)->trace;
+      const tc_tensor *t = a->kind == TC_ARGUMENT_TENSOR ? a->v.tensor : a->v.tensors[k];
+      if (t && !t->storage) return true;
     }
   }
-  return first;
+  return false;
 }
 
 static int32_t too_many(const tc_op *op, int32_t n, int32_t capacity) {
@@ -31,7 +34,7 @@ static int32_t too_many(const tc_op *op, int32_t n, int32_t capacity) {
                        TC_SV_ARG(op->full_name), n, capacity);
 }
 
-static int32_t run(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
+int32_t api_run_op(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                    int32_t capacity, tc_tensor **results, int32_t *n_results) {
   tc_tensor *made;
   int32_t n, code = TC_STATUS_OK;
@@ -52,10 +55,7 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *name, int32_t
                       int32_t capacity, tc_tensor **results, int32_t *n_results) {
   for (int32_t i = 0; i < capacity; i++) results[i] = NULL;
   if (n_results) *n_results = 0;
-  bool missing;
-  api_trace *trace;
   const tc_op *op = NULL;
-  tc_tensor *first = NULL;
   // Without a context the first operand tells it.
   for (int32_t i = 0; i < n_args && !c; i++) {
     const tc_argument *a = &args[i];
@@ -73,13 +73,15 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *name, int32_t
     if (s == TC_OK) s = tc_error(TC_STATUS_NOT_FOUND, "there is no op '%s'", name);
     return api_fail(tc_status_note(s, "at %s", here));
   }
-  first = first_operand(op, n_args, args, &missing, &trace);
-  if (missing) {
+  if (is_missing(op, n_args, args)) {
     if (tc_last_code() != TC_STATUS_OK) return tc_last_code(); // an operand failed before
     return api_fail_text(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": a tensor is missing\n  at %s",
                          TC_SV_ARG(op->full_name), here);
   }
-  if (!first) trace = api_current_trace();
-  if (trace) return api_trace_op(trace, here, op, n_args, args, capacity, results, n_results);
-  return run(c, here, op, n_args, args, capacity, results, n_results);
+  api_trace *trace = api_current_trace();
+  if (trace && trace->context == c) return api_trace_op(trace, here, op, n_args, args, capacity, results, n_results);
+  if (is_stale(n_args, args))
+    return api_fail_text(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": a tensor was recorded and never computed\n  at %s",
+                         TC_SV_ARG(op->full_name), here);
+  return api_run_op(c, here, op, n_args, args, capacity, results, n_results);
 }

@@ -121,15 +121,11 @@ tc_tensor *api_wrap(tc_context *c, tc_tensor value) {
   return finish(t);
 }
 
-tc_tensor *api_wrap_traced(api_trace *trace, tc_value *v) {
-  api_tensor *t = make(trace->context);
+tc_tensor *api_wrap_recorded(api_trace *trace, tc_context *c, int32_t slot, tc_dtype dtype, int32_t rank, bool conj) {
+  api_tensor *t = make(c);
   if (!t) return NULL;
-  t->trace = trace, t->node = v;
-  t->value.dtype = v->type.dtype, t->value.rank = v->type.rank, t->value.conj = v->type.conj != 0;
-  for (int32_t d = 0; d < v->type.rank; d++) {
-    t->value.sizes[d] = tc_sym_hint_or(trace->module->syms, v->type.sizes[d], 0);
-    t->value.strides[d] = tc_sym_hint_or(trace->module->syms, v->type.strides[d], 0);
-  }
+  t->trace = trace, t->slot = slot;
+  t->value.dtype = dtype, t->value.rank = rank, t->value.conj = conj;
   return finish(t);
 }
 

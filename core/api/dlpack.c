@@ -54,10 +54,7 @@ static void drop_export(dl_managed *m) {
 
 dl_managed *tc_to_dlpack(tc_tensor *t) {
   if (!t) return NULL;
-  if (api_of(t)->trace) {
-    api_trace_break(api_of(t)->trace, "", "a tensor is exported");
-    return NULL;
-  }
+  if (!api_readable("", "a tensor is exported (tc_to_dlpack)", t, true)) return NULL;
   if (t->conj || t->neg) {
     api_fail_text(TC_STATUS_INVALID_ARGUMENT, "DLPack has no conjugate or negative bit: make it contiguous first");
     return NULL;

@@ -1,16 +1,16 @@
 // Compiled functions: entries behind guards, captured when none holds.
 //
 // A dimension is first a constant. When a later call differs in it, the next entry has it as a symbol (dynamic=auto).
-// Beyond the limit of entries, and where a function cannot be captured whole, calls run op by op and this is said once.
+// Beyond the limit of entries calls run op by op, which is said once. A function that reads values is followed in every
+// call (trace.h).
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/api/internal.h"
-#include "core/guards/guards.h"
+#include "core/api/trace.h"
 
-enum { DEFAULT_LIMIT = 8, MAX_SYMBOLS = 256, FEW = 16 };
+enum { SEGMENTS = 16 /* as many as entries */, MAX_SYMBOLS = 256, FEW = 16 };
 
 typedef struct function_entry {
   struct function_entry *next;
@@ -23,6 +23,7 @@ typedef struct function_entry {
   const int32_t *outputs; // of the function: their numbers among the graph's
   int32_t n_captured;
   tc_tensor **captured; // referenced
+  bool writes;          // without a session: what is written is seen through another input, calls run op by op
 } function_entry;
 
 typedef struct seen_dims { // of the first call, to see what changes
@@ -44,8 +45,11 @@ struct tc_function {
   pthread_mutex_t lock;    // of compiling
   function_entry *entries; // published with release order, newest first
   int32_t n_entries;
-  bool given_up, said; // atomic: calls run op by op
-  int64_t calls, compiles;
+  bool follows;            // atomic: it reads values, and is run in each call
+  api_line *lines;         // segments of it; published with release order, newest first
+  int32_t n_lines;         // atomic
+  bool given_up, said;     // atomic: calls run op by op; `said` also of segments
+  int64_t calls, compiles; // atomic
 };
 
 // ---- creation ----
@@ -88,7 +92,7 @@ int32_t tc_compile(tc_context *c, tc_function_body body, void *self, const tc_co
                      .n_inputs = o->n_inputs,
                      .n_outputs = o->n_outputs,
                      .dynamic = o->dynamic,
-                     .limit = o->limit > 0 ? o->limit : DEFAULT_LIMIT};
+                     .limit = o->limit > 0 ? o->limit : (int32_t)tc_config_int(c->config, TC_OPT_ID_GUARDS_MAX)};
   pthread_mutex_init(&f->lock, NULL);
   creation x = {f, o};
   tc_status s = tc_arena_create(c->allocator, &f->arena);
@@ -106,6 +110,7 @@ static void entry_destroy(tc_function *f, function_entry *x) {
   if (!x) return;
   tc_session_destroy(x->session);
   for (int32_t i = 0; i < x->n_captured; i++) tc_release(x->captured[i]);
+  tc_free(f->context->allocator, (void *)x->captured);
   if (x->module) tc_module_destroy(x->module);
   tc_free(f->context->allocator, x);
 }
@@ -115,9 +120,13 @@ void tc_reset(tc_function *f) {
     next = x->next;
     entry_destroy(f, x);
   }
-  f->entries = NULL;
-  f->n_entries = 0;
-  f->given_up = f->said = false;
+  for (api_line *x = f->lines, *next; x; x = next) {
+    next = x->next;
+    line_destroy(f->context, x);
+  }
+  f->entries = NULL, f->lines = NULL;
+  f->n_entries = f->n_lines = 0;
+  f->given_up = f->said = f->follows = false;
   f->calls = f->compiles = 0;
   for (int32_t i = 0; f->seen && i < f->n_inputs; i++) f->seen[i] = (seen_dims){0};
 }
@@ -130,122 +139,6 @@ void tc_function_destroy(tc_function *f) {
   tc_free(f->context->allocator, f);
 }
 
-// ---- capturing ----
-typedef struct capture {
-  tc_function *f;
-  const tc_tensor *inputs;
-  function_entry *x;
-  api_trace trace;
-  tc_tensor **given, **results; // handles that the body gets and gives
-} capture;
-
-// Which sizes are symbols: marked ones, and those that have changed since the first call.
-static void choose_dims(tc_function *f, const tc_tensor *inputs, tc_guard_input *how) {
-  for (int32_t i = 0; i < f->n_inputs; i++) {
-    const tc_tensor *t = &inputs[i];
-    seen_dims *s = &f->seen[i];
-    how[i] = f->how[i];
-    if (!t->storage) continue;
-    if (!s->seen || s->rank != t->rank) {
-      *s = (seen_dims){.seen = true, .rank = t->rank};
-      memcpy(s->sizes, t->sizes, sizeof s->sizes);
-    }
-    for (int32_t d = 0; d < t->rank; d++) {
-      s->dynamic[d] |= s->sizes[d] != t->sizes[d];
-      if (f->dynamic == TC_DYNAMIC_AUTO && s->dynamic[d]) how[i].marks[d].dynamic = true;
-    }
-  }
-}
-
-static tc_status begin(void *arg) {
-  capture *c = arg;
-  tc_function *f = c->f;
-  tc_module *m = c->x->module;
-  tc_guard_input *how = TC_NEW_ARRAY(m->arena, tc_guard_input, f->n_inputs + 1);
-  tc_tensor_type *types = TC_NEW_ARRAY(m->arena, tc_tensor_type, f->n_inputs + 1);
-  choose_dims(f, c->inputs, how);
-  c->x->guards = tc_guards_create(m->syms, f->n_inputs, c->inputs, how, types);
-  c->trace.graph = tc_graph_create(m, TC_SV("forward"));
-  c->given = TC_NEW_ARRAY(m->arena, tc_tensor *, f->n_inputs + 1);
-  c->results = TC_NEW_ARRAY(m->arena, tc_tensor *, f->n_outputs + 1);
-  for (int32_t i = 0; i < f->n_inputs; i++) {
-    if (!c->inputs[i].storage) continue;
-    if (c->inputs[i].neg) return tc_error(TC_STATUS_UNIMPLEMENTED, "an input with the negative bit");
-    tc_sv name = how[i].name.size ? how[i].name : tc_sv_printf(m->arena, "in_%d", i);
-    tc_value *v = tc_graph_add_input(c->trace.graph, TC_IN_USER, name, name, &types[i]);
-    if (!(c->given[i] = api_wrap_traced(&c->trace, v))) return tc_error_out_of_memory();
-  }
-  return TC_OK;
-}
-
-static tc_status finish(void *arg) {
-  capture *c = arg;
-  tc_function *f = c->f;
-  function_entry *x = c->x;
-  tc_graph *g = c->trace.graph;
-  tc_arena *arena = x->module->arena;
-  int32_t *outputs = TC_NEW_ARRAY(arena, int32_t, f->n_outputs + 1);
-  for (int32_t i = 0; i < f->n_outputs; i++) {
-    tc_value *v;
-    if (!c->results[i]) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the function sets no output %d", i);
-    TC_TRY(api_trace_value(&c->trace, c->results[i], &v));
-    tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(arena, "%d", i));
-  }
-  tc_graph_sweep(g);
-  x->n_inputs = g->inputs.count;
-  TC_TRY(tc_session_create(f->context, g, TC_STAGE_EXEC, &x->session));
-  x->n_graph_outputs = g->outputs.count;
-  for (int32_t i = 0, next = 0; i < f->n_outputs; i++) {
-    while (next < g->outputs.count && g->outputs.data[next].kind != TC_OUT_USER) next++;
-    outputs[i] = next++;
-  }
-  x->outputs = outputs;
-  tc_guards_seal(x->guards, x->module);
-  return TC_OK;
-}
-
-// Runs the body on recording tensors. CANCELLED: it cannot be captured whole; c->trace.broken says why.
-static tc_status run_body(capture *c) {
-  tc_function *f = c->f;
-  api_trace *before = api_set_current_trace(&c->trace);
-  int32_t code = f->body(f->self, c->given, f->n_inputs, c->results, f->n_outputs);
-  api_set_current_trace(before);
-  if (c->trace.broken.size) {
-    tc_clear_error();
-    return tc_error(TC_STATUS_CANCELLED, TC_SV_FMT, TC_SV_ARG(c->trace.broken));
-  }
-  if (tc_last_code() != TC_STATUS_OK) {
-    tc_status s = tc_error(tc_last_code(), "%s", tc_last_error());
-    tc_clear_error();
-    return s;
-  }
-  if (code != TC_STATUS_OK) return tc_error(code, "the function reports a failure");
-  return TC_OK;
-}
-
-static tc_status capture_entry(tc_function *f, const tc_tensor *inputs, function_entry **out) {
-  tc_context *context = f->context;
-  function_entry *x = tc_alloc(context->allocator, sizeof *x);
-  if (!x) return tc_error_out_of_memory();
-  capture c = {.f = f, .inputs = inputs, .x = x};
-  tc_scope *scope = tc_scope_open();
-  tc_status s = scope ? tc_module_create(context->allocator, context->ops, &x->module) : tc_error_out_of_memory();
-  if (s == TC_OK) {
-    c.trace.context = context, c.trace.module = x->module;
-    s = tc_arena_guard(x->module->arena, begin, &c);
-    if (s == TC_OK) s = run_body(&c);
-    if (s == TC_OK) s = tc_arena_guard(x->module->arena, finish, &c);
-    x->captured = c.trace.captured.data, x->n_captured = c.trace.captured.count;
-  }
-  tc_scope_close(scope);
-  if (s != TC_OK) {
-    entry_destroy(f, x);
-    return tc_status_note(s, "while capturing '" TC_SV_FMT "'", TC_SV_ARG(f->name));
-  }
-  *out = x;
-  return TC_OK;
-}
-
 // ---- logs ----
 typedef struct log_text {
   tc_function *f;
@@ -253,6 +146,11 @@ typedef struct log_text {
   const tc_guard_miss *miss;
   const tc_tensor *inputs;
 } log_text;
+
+typedef struct line_text {
+  const tc_function *f;
+  const api_line *x;
+} line_text;
 
 static tc_status log_guards(void *arg) {
   log_text *l = arg;
@@ -284,14 +182,267 @@ static void log_misses(tc_function *f, const tc_tensor *inputs) {
   }
 }
 
-static void give_up(tc_function *f, const char *why) {
-  if (!f->said) {
-    tc_log(&f->context->logger, TC_LOG_GRAPH_BREAKS, TC_SV_FMT " [%d] runs op by op: %s", TC_SV_ARG(f->name), f->id,
-           why);
-    tc_log(&f->context->logger, TC_LOG_PERF_HINTS, TC_SV_FMT " [%d] runs op by op: %s", TC_SV_ARG(f->name), f->id, why);
+static void say_once(tc_function *f, const char *why) {
+  if (__atomic_exchange_n(&f->said, true, __ATOMIC_RELAXED)) return;
+  static const int32_t artifacts[] = {TC_LOG_GRAPH_BREAKS, TC_LOG_PERF_HINTS};
+  for (int32_t i = 0; i < 2; i++)
+    tc_log(&f->context->logger, artifacts[i], TC_SV_FMT " [%d]: %s op by op", TC_SV_ARG(f->name), f->id, why);
+}
+
+// A new segment: what was captured, by op, and what its guards are.
+static tc_status log_line_guarded(void *arg) {
+  const line_text *l = arg;
+  const tc_logger *lg = &l->f->context->logger;
+  tc_sb sb = tc_sb_make(l->x->module->arena);
+  for (int32_t i = 0, word = 0; i < l->x->records.count; i++) {
+    const tc_op *op = (const tc_op *)(uintptr_t)l->x->words.data[word];
+    tc_sb_printf(&sb, "%s" TC_SV_FMT, i ? ", " : "", TC_SV_ARG(op->full_name));
+    word = l->x->records.data[i].words;
   }
-  f->said = true;
-  __atomic_store_n(&f->given_up, true, __ATOMIC_RELEASE);
+  const char *how = l->x->session ? "compiled" : l->x->idle ? "not needed" : "op by op";
+  tc_log(lg, TC_LOG_GRAPH_BREAKS, TC_SV_FMT " [%d] segment s%d, %s: %s", TC_SV_ARG(l->f->name), l->f->id, l->x->id, how,
+         sb.text ? sb.text : "");
+  if (!tc_log_on(lg, TC_LOG_GUARDS)) return TC_OK;
+  tc_sb guards = tc_sb_make(l->x->module->arena);
+  tc_guards_print(&guards, l->x->guards);
+  tc_log(lg, TC_LOG_GUARDS, TC_SV_FMT " [%d/s%d]\n%s", TC_SV_ARG(l->f->name), l->f->id, l->x->id,
+         guards.text ? guards.text : "");
+  return TC_OK;
+}
+
+static void log_line(const tc_function *f, const api_line *x) {
+  const tc_logger *lg = &f->context->logger;
+  line_text l = {f, x};
+  if (tc_log_on(lg, TC_LOG_GRAPH_BREAKS) || tc_log_on(lg, TC_LOG_GUARDS))
+    tc_status_free(tc_arena_guard(x->module->arena, log_line_guarded, &l));
+}
+
+// ---- what traces ask ----
+tc_sv trace_function_name(const api_trace *t) { return t->function->name; }
+int32_t trace_function_id(const api_trace *t) { return t->function->id; }
+api_line *trace_function_lines(const api_trace *t) { return __atomic_load_n(&t->function->lines, __ATOMIC_ACQUIRE); }
+bool trace_function_is_auto(const api_trace *t) { return t->function->dynamic == TC_DYNAMIC_AUTO; }
+bool trace_function_is_always(const api_trace *t) { return t->function->dynamic == TC_DYNAMIC_ALWAYS; }
+
+bool trace_function_has_room(api_trace *t) {
+  tc_function *f = t->function;
+  int32_t n = __atomic_load_n(&f->n_lines, __ATOMIC_RELAXED);
+  for (const api_line *x = t->fresh; x; x = x->next) n++;
+  if (n < f->limit * SEGMENTS) return true;
+  say_once(f, "the limit of segments is reached, and others run");
+  return false;
+}
+
+// ---- capturing ----
+typedef struct function_call {
+  tc_function *f;
+  tc_tensor *const *inputs;
+  const tc_tensor *values; // of the inputs
+  tc_tensor **outputs;
+  bool done; // the outputs are there
+} function_call;
+
+// Which sizes are symbols: marked ones, and those that have changed since the first call.
+static void choose_dims(tc_function *f, const tc_tensor *inputs, tc_guard_input *how) {
+  for (int32_t i = 0; i < f->n_inputs; i++) {
+    const tc_tensor *t = &inputs[i];
+    seen_dims *s = &f->seen[i];
+    how[i] = f->how[i];
+    if (!t->storage) continue;
+    if (!s->seen || s->rank != t->rank) {
+      *s = (seen_dims){.seen = true, .rank = t->rank};
+      memcpy(s->sizes, t->sizes, sizeof s->sizes);
+    }
+    for (int32_t d = 0; d < t->rank; d++) {
+      s->dynamic[d] |= s->sizes[d] != t->sizes[d];
+      if (f->dynamic == TC_DYNAMIC_AUTO && s->dynamic[d]) how[i].marks[d].dynamic = true;
+    }
+  }
+}
+
+typedef struct finishing {
+  api_trace *t;
+  tc_tensor *const *results;
+  function_entry *x;
+} finishing;
+
+static tc_value *value_of(const api_trace *t, const tc_tensor *x) {
+  const api_tensor *a = api_of(x);
+  if (a->trace == t) return t->line->slots.data[a->slot].value;
+  for (int32_t i = 0; i < t->line->inputs.count; i++)
+    if (t->handles.data[i] == x) return t->line->inputs.data[i];
+  return NULL;
+}
+
+// What was recorded without a break as an entry.
+static tc_status finish(void *arg) {
+  finishing *c = arg;
+  tc_function *f = c->t->function;
+  function_entry *x = c->x;
+  tc_graph *g = c->t->line->graph;
+  tc_arena *arena = x->module->arena;
+  int32_t *outputs = TC_NEW_ARRAY(arena, int32_t, f->n_outputs + 1);
+  for (int32_t i = 0; i < c->t->reads.count; i++) tc_module_require(x->module, c->t->reads.data[i]);
+  for (int32_t i = 0; i < f->n_outputs; i++) {
+    tc_value *v = value_of(c->t, c->results[i]);
+    if (!v) return tc_error(TC_STATUS_INTERNAL, "output %d was not recorded", i);
+    tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(arena, "%d", i));
+  }
+  tc_guards_keep(x->guards, f->n_inputs); // the others are fixed
+  x->n_inputs = g->inputs.count;
+  if (!(x->writes && tc_guards_share(x->guards))) {
+    tc_graph_sweep(g);
+    TC_TRY(tc_session_create(f->context, g, TC_STAGE_EXEC, &x->session));
+  }
+  x->n_graph_outputs = g->outputs.count;
+  for (int32_t i = 0, next = 0; i < f->n_outputs; i++) {
+    while (next < g->outputs.count && g->outputs.data[next].kind != TC_OUT_USER) next++;
+    outputs[i] = next++;
+  }
+  x->outputs = outputs;
+  tc_guards_seal(x->guards, x->module);
+  return TC_OK;
+}
+
+// Outputs that are tensors from outside are inputs of the graph, too.
+static tc_status add_outside_outputs(api_trace *t, tc_tensor *const *results, int32_t n) {
+  for (int32_t i = 0; i < n; i++) {
+    bool known = api_of(results[i])->trace == t;
+    for (int32_t k = 0; k < t->handles.count; k++) known |= t->handles.data[k] == results[i];
+    if (known) continue;
+    if (!api_reserve(t->context, &t->handles, 1) || !api_push(t->context, &t->inputs, *results[i]))
+      return tc_error_out_of_memory();
+    t->handles.data[t->handles.count++] = tc_retain(results[i]);
+    trace_now(t)->n_inputs++;
+  }
+  return line_add_inputs(t, t->line, trace_now(t), trace_now(t)->n_inputs);
+}
+
+static tc_status make_entry(api_trace *t, tc_tensor *const *results, function_entry **out) {
+  tc_function *f = t->function;
+  TC_TRY(add_outside_outputs(t, results, f->n_outputs));
+  function_entry *x = tc_alloc(f->context->allocator, sizeof *x);
+  int32_t n = trace_now(t)->n_inputs - f->n_inputs;
+  tc_tensor **captured = x ? tc_alloc(f->context->allocator, (size_t)(n + 1) * sizeof(*captured)) : NULL;
+  if (!captured) {
+    tc_free(f->context->allocator, x);
+    return tc_error_out_of_memory();
+  }
+  x->captured = captured;
+  for (; x->n_captured < n; x->n_captured++)
+    captured[x->n_captured] = tc_retain(t->handles.data[f->n_inputs + x->n_captured]);
+  x->module = t->line->module, x->guards = t->line->guards, x->writes = t->line->writes;
+  t->line->module = NULL; // the entry's now
+  finishing c = {t, results, x};
+  tc_status s = tc_arena_guard(x->module->arena, finish, &c);
+  if (s != TC_OK) {
+    entry_destroy(f, x);
+    return s;
+  }
+  *out = x;
+  return TC_OK;
+}
+
+// Runs the body. What it reports comes as a status.
+static tc_status run_body(api_trace *t, tc_tensor *const *inputs, tc_tensor **results) {
+  tc_function *f = t->function;
+  api_trace *before = api_set_current_trace(t);
+  int32_t code = f->body(f->self, inputs, f->n_inputs, results, f->n_outputs);
+  api_set_current_trace(before);
+  if (tc_last_code() != TC_STATUS_OK) {
+    tc_status s = tc_error(tc_last_code(), "%s", tc_last_error());
+    tc_clear_error();
+    return s;
+  }
+  if (code != TC_STATUS_OK) return tc_error(code, "the function reports a failure");
+  for (int32_t i = 0; i < f->n_outputs; i++)
+    if (!results[i]) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the function sets no output %d", i);
+  return TC_OK;
+}
+
+// The outputs of a call that is followed: references that are the caller's.
+static tc_status give_outputs(api_trace *t, tc_tensor *const *results, tc_tensor **outputs) {
+  int32_t n = t->function->n_outputs;
+  for (int32_t i = 0; i < n; i++) trace_want(t, results[i]);
+  TC_TRY(trace_flush(t));
+  for (int32_t i = 0; i < n; i++) TC_TRY(trace_compute(t, results[i]));
+  for (int32_t i = 0; i < n; i++) outputs[i] = tc_retain(results[i]);
+  return TC_OK;
+}
+
+// Compiles what a call has met first, and lets others see it. Under the lock. Takes the lines.
+static tc_status publish(tc_function *f, api_line *fresh) {
+  tc_status s = TC_OK;
+  for (api_line *x = fresh, *next; x; x = next) {
+    next = x->next;
+    tc_status failed = s == TC_OK ? line_compile(f->context, x) : TC_OK;
+    if (tc_status_code(failed) == TC_STATUS_OUT_OF_MEMORY) s = failed;
+    if (s != TC_OK) {
+      line_destroy(f->context, x);
+      continue;
+    }
+    if (failed != TC_OK)
+      tc_log(&f->context->logger, TC_LOG_PERF_HINTS, TC_SV_FMT " [%d]: a segment runs op by op: %s", TC_SV_ARG(f->name),
+             f->id, tc_status_text(failed));
+    tc_status_free(failed);
+    x->fresh = false;
+    x->id = __atomic_fetch_add(&f->n_lines, 1, __ATOMIC_RELAXED);
+    x->next = f->lines;
+    log_line(f, x);
+    __atomic_fetch_add(&f->compiles, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&f->lines, x, __ATOMIC_RELEASE);
+  }
+  return s;
+}
+
+// Runs the body and records. `first` (under the lock): what has no break becomes *out, and is not run; else the call is
+// done when this returns.
+static tc_status record_call(function_call *call, const tc_guard_input *how, bool first, function_entry **out) {
+  tc_function *f = call->f;
+  api_trace t = {.context = f->context, .function = f, .broke = !first};
+  api_line *fresh = NULL;
+  bool whole = false;
+  tc_scope *scope = tc_scope_open();
+  tc_tensor **results = tc_alloc(f->context->allocator, (size_t)(f->n_outputs + 1) * sizeof(*results));
+  tc_status s = scope && results ? trace_begin(&t, f->n_inputs, call->inputs, how) : tc_error_out_of_memory();
+  if (s == TC_OK && first) s = trace_build(&t); // sizes that are read have symbols from the start
+  if (s == TC_OK) s = run_body(&t, call->inputs, results);
+  if (s == TC_OK) {
+    whole = first && !t.broke && !t.direct;
+    s = whole ? make_entry(&t, results, out) : give_outputs(&t, results, call->outputs);
+  }
+  tc_scope_close(scope);
+  tc_status at_end = trace_end(&t, s == TC_OK && !whole);
+  if (s == TC_OK) s = at_end;
+  else tc_status_free(at_end);
+  fresh = t.fresh;
+  if (fresh && s == TC_OK) {
+    if (!first) pthread_mutex_lock(&f->lock);
+    s = publish(f, fresh);
+    if (!first) pthread_mutex_unlock(&f->lock);
+    fresh = NULL;
+  }
+  for (api_line *next; fresh; fresh = next) {
+    next = fresh->next;
+    line_destroy(f->context, fresh);
+  }
+  tc_free(f->context->allocator, results);
+  call->done = !whole && s == TC_OK;
+  for (int32_t i = 0; i < f->n_outputs && !whole; i++) {
+    if (s != TC_OK) tc_release(call->outputs[i]), call->outputs[i] = NULL;
+  }
+  if (call->done) __atomic_store_n(&f->follows, true, __ATOMIC_RELEASE);
+  return s == TC_OK ? s : tc_status_note(s, "while capturing '" TC_SV_FMT "'", TC_SV_ARG(f->name));
+}
+
+static tc_status capture(function_call *call, function_entry **out) {
+  tc_function *f = call->f;
+  tc_guard_input *how = tc_alloc(f->context->allocator, (size_t)(f->n_inputs + 1) * sizeof *how);
+  if (!how) return tc_error_out_of_memory();
+  choose_dims(f, call->values, how);
+  tc_status s = record_call(call, how, true, out);
+  tc_free(f->context->allocator, how);
+  return s;
 }
 
 // ---- calling ----
@@ -303,23 +454,24 @@ static const function_entry *find(const tc_function *f, const tc_tensor *inputs)
   return NULL;
 }
 
-static tc_status add_entry(tc_function *f, const tc_tensor *inputs, const function_entry **out) {
+static void give_up(tc_function *f, const char *why) {
+  say_once(f, why);
+  __atomic_store_n(&f->given_up, true, __ATOMIC_RELEASE);
+}
+
+static tc_status add_entry(function_call *call, const function_entry **out) {
+  tc_function *f = call->f;
   function_entry *x = NULL;
-  log_misses(f, inputs);
+  log_misses(f, call->values);
   if (f->n_entries >= f->limit) {
-    give_up(f, "the limit of recompiles is reached");
+    give_up(f, "the limit of recompiles is reached, and calls run");
     return TC_OK;
   }
-  tc_status s = capture_entry(f, inputs, &x);
-  if (tc_status_code(s) == TC_STATUS_CANCELLED && !tc_config_bool(f->context->config, TC_OPT_ID_FULLGRAPH)) {
-    give_up(f, tc_status_text(s));
-    tc_status_free(s);
-    return TC_OK;
-  }
-  TC_TRY(s);
+  TC_TRY(capture(call, &x));
+  if (call->done) return TC_OK;
   if (tc_guards_symbol_count(x->guards) > MAX_SYMBOLS) {
     entry_destroy(f, x);
-    give_up(f, "it has too many symbolic sizes");
+    give_up(f, "it has too many symbolic sizes, and calls run");
     return TC_OK;
   }
   x->id = f->n_entries;
@@ -327,19 +479,24 @@ static tc_status add_entry(tc_function *f, const tc_tensor *inputs, const functi
   if (tc_log_on(&f->context->logger, TC_LOG_GUARDS)) tc_status_free(tc_arena_guard(x->module->arena, log_guards, &l));
   x->next = f->entries;
   f->n_entries++;
-  f->compiles++;
+  __atomic_fetch_add(&f->compiles, 1, __ATOMIC_RELAXED);
   __atomic_store_n(&f->entries, x, __ATOMIC_RELEASE);
   *out = x;
   return TC_OK;
 }
 
-// The entry for these inputs; NULL: the call runs op by op.
-static tc_status entry_for(tc_function *f, const tc_tensor *inputs, const function_entry **out) {
-  *out = find(f, inputs);
-  if (*out || __atomic_load_n(&f->given_up, __ATOMIC_ACQUIRE)) return TC_OK;
+static bool needs_no_entry(const tc_function *f) {
+  return __atomic_load_n(&f->given_up, __ATOMIC_ACQUIRE) || __atomic_load_n(&f->follows, __ATOMIC_ACQUIRE);
+}
+
+// The entry for a call; NULL: none. The call may then be done.
+static tc_status entry_for(function_call *call, const function_entry **out) {
+  tc_function *f = call->f;
+  *out = find(f, call->values);
+  if (*out || needs_no_entry(f)) return TC_OK;
   pthread_mutex_lock(&f->lock);
-  *out = find(f, inputs); // another thread may have been first
-  tc_status s = *out || f->given_up ? TC_OK : add_entry(f, inputs, out);
+  *out = find(f, call->values); // another thread may have been first
+  tc_status s = *out || needs_no_entry(f) ? TC_OK : add_entry(call, out);
   pthread_mutex_unlock(&f->lock);
   return s;
 }
@@ -385,30 +542,48 @@ static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_te
   return code;
 }
 
+static int32_t call_with(function_call *call) {
+  tc_function *f = call->f;
+  const function_entry *x = NULL;
+  if (api_current_trace()) return run_eagerly(f, call->inputs, call->outputs); // recorded there
+  tc_status s = entry_for(call, &x);
+  if (s == TC_OK && !call->done) {
+    if (x && x->session) s = run_entry(f, x, call->values, call->outputs);
+    else if (x || !__atomic_load_n(&f->follows, __ATOMIC_ACQUIRE)) return run_eagerly(f, call->inputs, call->outputs);
+    else s = record_call(call, f->how, false, NULL);
+  }
+  for (int32_t i = 0; i < f->n_outputs && call->done; i++)
+    if (call->outputs[i] && !api_adopt(call->outputs[i])) call->outputs[i] = NULL;
+  return s == TC_OK ? tc_last_code() : api_fail(s);
+}
+
 int32_t tc_call(tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs) {
   tc_tensor few[FEW], *flat = few;
   if (tc_last_code() != TC_STATUS_OK) return tc_last_code();
   if (f->n_inputs > FEW && !(flat = tc_alloc(f->context->allocator, (size_t)f->n_inputs * sizeof *flat)))
     return api_fail(tc_error_out_of_memory());
-  bool traced = false;
   for (int32_t i = 0; i < f->n_inputs; i++) {
     if (inputs[i]) flat[i] = *inputs[i];
     else flat[i].storage = NULL;
-    traced |= inputs[i] && api_of(inputs[i])->trace;
   }
   for (int32_t i = 0; i < f->n_outputs; i++) outputs[i] = NULL;
   __atomic_fetch_add(&f->calls, 1, __ATOMIC_RELAXED);
-  const function_entry *x = NULL;
-  int32_t code = traced ? TC_STATUS_OK : api_fail(entry_for(f, flat, &x));
-  if (code == TC_STATUS_OK) code = x ? api_fail(run_entry(f, x, flat, outputs)) : run_eagerly(f, inputs, outputs);
+  int32_t code = call_with(&(function_call){.f = f, .inputs = inputs, .values = flat, .outputs = outputs});
   if (flat != few) tc_free(f->context->allocator, flat);
   return code;
 }
 
+int32_t tc_graph_break_at(const char *here, const char *reason) {
+  api_trace *t = api_current_trace();
+  if (!t) return TC_STATUS_OK;
+  int32_t code = api_trace_break(t, here, reason);
+  return code == TC_STATUS_OK ? api_fail(trace_flush(t)) : code;
+}
+
 // ---- telling ----
 tc_function_stats tc_function_stats_of(const tc_function *f) {
-  tc_function_stats s = {.calls = f->calls, .compiles = f->compiles, .entries = f->n_entries};
-  s.misses = f->compiles > 1 ? f->compiles - 1 : 0;
+  tc_function_stats s = {.calls = f->calls, .compiles = f->compiles, .entries = f->n_entries, .segments = f->n_lines};
+  s.misses = f->n_entries > 1 ? f->n_entries - 1 : 0;
   return s;
 }
 
@@ -423,6 +598,10 @@ static tc_status print_guards(void *arg) {
   tc_sb sb = tc_sb_make(t->arena);
   for (const function_entry *x = t->f->entries; x; x = x->next) {
     tc_sb_printf(&sb, TC_SV_FMT " [%d/%d]\n", TC_SV_ARG(t->f->name), t->f->id, x->id);
+    tc_guards_print(&sb, x->guards);
+  }
+  for (const api_line *x = t->f->lines; x; x = x->next) {
+    tc_sb_printf(&sb, TC_SV_FMT " [%d/s%d]\n", TC_SV_ARG(t->f->name), t->f->id, x->id);
     tc_guards_print(&sb, x->guards);
   }
   t->text = strdup(sb.text ? sb.text : "");

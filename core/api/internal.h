@@ -5,23 +5,15 @@
 #include "core/runtime/eager.h"
 #include "core/runtime/session.h"
 
-// A capture: ops on its tensors become nodes.
-typedef struct api_trace {
-  tc_context *context;
-  tc_module *module;
-  tc_graph *graph;
-  TC_VEC(tc_tensor *) captured; // tensors from outside that became inputs behind the function's own; referenced
-  TC_VEC(tc_value *) captured_values;
-  tc_sv broken; // why this cannot be captured whole, with the place; "" while it can
-} api_trace;
+typedef struct api_trace api_trace; // core/api/trace.h: a function that is being captured or followed
 
 // What a tc_tensor * of the API points to.
 typedef struct api_tensor {
-  tc_tensor value; // first; while captured: dtype, rank and hints of the sizes, without storage
+  tc_tensor value; // first; recorded and not yet computed: dtype and rank, without storage
   int32_t refs;    // atomic
+  int32_t slot;    // recorded: its number in the trace
   tc_context *context;
-  api_trace *trace; // NULL for data
-  tc_value *node;   // captured
+  api_trace *trace; // NULL for data from outside
 } api_tensor;
 
 static inline api_tensor *api_of(const tc_tensor *t) { return (api_tensor *)(uintptr_t)t; }
@@ -32,20 +24,16 @@ int32_t api_fail_text(int32_t code, const char *fmt, ...) TC_PRINTF(2, 3);
 
 // A new handle over a value, which it takes over, also when memory is short (NULL and an error then).
 tc_tensor *api_wrap(tc_context *c, tc_tensor value);
-tc_tensor *api_wrap_traced(api_trace *t, tc_value *v);
+tc_tensor *api_wrap_recorded(api_trace *t, tc_context *c, int32_t slot, tc_dtype dtype, int32_t rank, bool conj);
 // Gives a reference that the caller holds to the innermost scope; false when memory is short (it is released then).
 bool api_adopt(tc_tensor *t);
 
-// The graph's value of a handle: its own, or an input for data from outside. Needs an open guard of the module's arena.
-tc_status api_trace_value(api_trace *t, tc_tensor *x, tc_value **out);
-// Records an op. results[capacity] get new handles.
-int32_t api_trace_op(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
-                     int32_t capacity, tc_tensor **results, int32_t *n_results);
-// Says that the capture cannot go on, with the caller's place; gives the code of the error that is set.
-int32_t api_trace_break(api_trace *t, const char *here, const char *reason);
-// A size as a number: the capture is specialised to its hint.
-int64_t api_trace_size(api_trace *t, const tc_sym *size);
-// The trace that an op of this thread records into where no operand tells, e.g. zeros; NULL: none.
+// Gives a tensor that is being recorded its memory: a graph break. False and an error when it has none afterwards.
+bool api_readable(const char *here, const char *reason, tc_tensor *t, bool writes);
+// Runs an op at once; results[capacity] get new handles.
+int32_t api_run_op(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
+                   int32_t capacity, tc_tensor **results, int32_t *n_results);
+// The trace that the calling thread's ops are recorded into; NULL: none.
 api_trace *api_current_trace(void);
 api_trace *api_set_current_trace(api_trace *t); // gives the one before
 

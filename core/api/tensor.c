@@ -1,7 +1,7 @@
 // Tensors of the embedder's API: making, reading, DLPack.
 #include <string.h>
 
-#include "core/api/internal.h"
+#include "core/api/trace.h"
 
 // ---- making ----
 static bool good_shape(tc_dtype dtype, int32_t rank, const int64_t *sizes) {
@@ -81,19 +81,15 @@ tc_tensor *tc_tensor_borrow(tc_context *c, tc_dtype dtype, int32_t rank, const i
 tc_dtype tc_dtype_of(const tc_tensor *t) { return t ? t->dtype : TC_DTYPE_NONE; }
 int32_t tc_rank_of(const tc_tensor *t) { return t ? t->rank : -1; }
 
-int64_t tc_size_of(const tc_tensor *t, int32_t dim) {
+static int64_t number_of(const tc_tensor *t, int32_t dim, bool stride) {
+  api_trace *trace = api_current_trace();
   if (!t || dim < -t->rank || dim >= t->rank) return -1;
   if (dim < 0) dim += t->rank;
-  const api_tensor *a = api_of(t);
-  return a->trace ? api_trace_size(a->trace, a->node->type.sizes[dim]) : t->sizes[dim];
+  if (trace && trace->context == api_of(t)->context) return api_trace_size(trace, &api_of(t)->value, dim, stride);
+  return stride ? t->strides[dim] : t->sizes[dim];
 }
-
-int64_t tc_stride_of(const tc_tensor *t, int32_t dim) {
-  if (!t || dim < -t->rank || dim >= t->rank) return -1;
-  if (dim < 0) dim += t->rank;
-  const api_tensor *a = api_of(t);
-  return a->trace ? api_trace_size(a->trace, a->node->type.strides[dim]) : t->strides[dim];
-}
+int64_t tc_size_of(const tc_tensor *t, int32_t dim) { return number_of(t, dim, false); }
+int64_t tc_stride_of(const tc_tensor *t, int32_t dim) { return number_of(t, dim, true); }
 
 int64_t tc_numel_of(const tc_tensor *t) {
   int64_t n = 1;
@@ -102,13 +98,17 @@ int64_t tc_numel_of(const tc_tensor *t) {
   return n;
 }
 
-void *tc_data_of(tc_tensor *t) {
-  if (!t) return NULL;
-  if (api_of(t)->trace) {
-    api_trace_break(api_of(t)->trace, "", "the data of a tensor is read");
-    return NULL;
-  }
-  return tc_tensor_data(t);
+bool api_readable(const char *here, const char *reason, tc_tensor *t, bool writes) {
+  api_trace *trace = api_current_trace();
+  bool recording = trace && trace->context == api_of(t)->context;
+  if (recording && api_trace_read(trace, here, reason, t, writes) != TC_STATUS_OK) return false;
+  if (!t->storage)
+    api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a tensor that was recorded and never computed is read\n  at %s", here);
+  return t->storage != NULL;
+}
+
+void *tc_data_of_at(const char *here, tc_tensor *t) {
+  return t && api_readable(here, "the data of a tensor is read (tc_data_of)", t, true) ? tc_tensor_data(t) : NULL;
 }
 
 // The one element's position, or an error.
@@ -117,10 +117,7 @@ static bool one_element(const char *here, tc_tensor *t, int64_t *index) {
     api_fail_text(TC_STATUS_INVALID_ARGUMENT, "no tensor\n  at %s", here);
     return false;
   }
-  if (api_of(t)->trace) {
-    api_trace_break(api_of(t)->trace, here, "a value is read (tc_item)");
-    return false;
-  }
+  if (!api_readable(here, "a value is read (tc_item)", t, false)) return false;
   if (tc_tensor_numel(t) != 1) {
     api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a tensor of %lld elements is no number\n  at %s",
                   (long long)tc_tensor_numel(t), here);

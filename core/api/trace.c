@@ -1,112 +1,408 @@
-// Capturing: ops on recorded tensors become nodes of a graph. Memory that is short unwinds to guards that are opened
-// here, never over the caller's frames.
+// Moving along lines, running segments, and what the body sees of recorded tensors.
+#include "core/api/trace.h"
+
 #include <string.h>
 
-#include "core/api/internal.h"
+#include "core/runtime/eager.h"
 
-// ---- values ----
-tc_status api_trace_value(api_trace *t, tc_tensor *x, tc_value **out) {
-  api_tensor *a = api_of(x);
-  if (a->trace == t) {
-    *out = a->node;
-    return TC_OK;
+tc_status trace_begin(api_trace *t, int32_t n, tc_tensor *const *inputs, const tc_guard_input *how) {
+  t->n_given = n, t->how = how;
+  if (!api_push(t->context, &t->segments, ((trace_segment){0}))) return tc_error_out_of_memory();
+  if (!api_reserve(t->context, &t->handles, n) || !api_reserve(t->context, &t->inputs, n))
+    return tc_error_out_of_memory();
+  for (int32_t i = 0; i < n; i++) {
+    t->handles.data[t->handles.count++] = tc_retain(inputs[i]);
+    t->inputs.data[t->inputs.count++] = inputs[i] ? *inputs[i] : (tc_tensor){0};
   }
-  if (a->trace) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a tensor of another capture is used");
-  for (int32_t i = 0; i < t->captured.count; i++) {
-    if (t->captured.data[i] != x) continue;
-    *out = t->captured_values.data[i];
-    return TC_OK;
-  }
-  tc_sym_ctx *c = t->module->syms;
-  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
-  for (int32_t d = 0; d < x->rank; d++) {
-    sizes[d] = tc_sym_int(c, x->sizes[d]);
-    strides[d] = tc_sym_int(c, x->strides[d]);
-  }
-  tc_tensor_type type = {.dtype = x->dtype,
-                         .rank = x->rank,
-                         .sizes = sizes,
-                         .strides = strides,
-                         .offset = tc_sym_int(c, 0),
-                         .conj = x->conj};
-  tc_sv name = tc_sv_printf(t->module->arena, "captured%d", t->captured.count);
-  *out = tc_graph_add_input(t->graph, TC_IN_USER, name, name, &type);
-  tc_vec_push(t->module->arena, &t->captured, tc_retain(x));
-  tc_vec_push(t->module->arena, &t->captured_values, *out);
+  trace_now(t)->n_inputs = n;
   return TC_OK;
 }
 
-// ---- ops ----
-typedef struct recording {
-  api_trace *t;
-  const char *here;
-  const tc_op *op;
-  int32_t n_args;
-  const tc_argument *args;
-  tc_node *node;
-} recording;
+tc_status trace_build(api_trace *t) {
+  TC_TRY(line_create(t, &t->line));
+  t->building = true;
+  return line_add_inputs(t, t->line, trace_now(t), t->n_given);
+}
 
-static tc_status record(void *arg) {
-  recording *r = arg;
-  tc_module *m = r->t->module;
-  tc_arg *args = TC_NEW_ARRAY(m->arena, tc_arg, r->n_args + 1);
-  if (r->n_args > r->op->schema.n_args)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " takes %d arguments, %d are given",
-                    TC_SV_ARG(r->op->full_name), r->op->schema.n_args, r->n_args);
+// ---- lines ----
+static bool switch_to(api_trace *t, api_line *first, bool at_end) {
+  for (api_line *x = first; x; x = x->next) {
+    if (!line_begins(t, x) || (at_end && !line_ends(t, x))) continue;
+    t->line = x;
+    return true;
+  }
+  return false;
+}
+
+// A new line with what the segment has recorded.
+static tc_status build_line(api_trace *t, const trace_segment *s, api_line **out) {
+  api_line *x;
+  TC_TRY(line_create(t, &x));
+  for (int32_t i = 0; i < s->n_records; i++) {
+    tc_status status = line_add(t, x, s, &t->records.data[s->record + i]);
+    if (status == TC_OK) continue;
+    line_destroy(t->context, x);
+    return status;
+  }
+  *out = x;
+  return TC_OK;
+}
+
+// Moves to a line with the record that was added last. *room false: there is none, and none may be added.
+static tc_status advance(api_trace *t, bool *room) {
+  trace_segment *s = trace_now(t);
+  if (t->building) return line_add(t, t->line, s, &tc_vec_last(&t->records));
+  if (t->line && line_goes_on(t, t->line)) return TC_OK;
+  t->line = NULL;
+  if (switch_to(t, trace_function_lines(t), false) || switch_to(t, t->fresh, false)) return TC_OK;
+  *room = trace_function_has_room(t);
+  if (!*room) return TC_OK;
+  TC_TRY(build_line(t, s, &t->line));
+  t->building = true;
+  return TC_OK;
+}
+
+// The line that ends with the segment, made if there is none; NULL: it runs op by op.
+static tc_status line_at_end(api_trace *t) {
+  if (t->direct) return TC_OK;
+  if (t->building) {
+    t->line->next = t->fresh, t->fresh = t->line;
+    t->building = false;
+    return TC_OK;
+  }
+  if (t->line && line_ends(t, t->line)) return TC_OK;
+  t->line = NULL;
+  if (switch_to(t, trace_function_lines(t), true) || switch_to(t, t->fresh, true)) return TC_OK;
+  if (!trace_function_has_room(t)) return TC_OK;
+  TC_TRY(build_line(t, trace_now(t), &t->line));
+  t->line->next = t->fresh, t->fresh = t->line;
+  return TC_OK;
+}
+
+// ---- running op by op ----
+static tc_status run_record(api_trace *t, const trace_segment *s, const trace_record *r) {
+  tc_tensor *made;
+  int32_t n;
+  TC_TRY(trace_decode(t, s, r));
+  TC_TRY(tc_eager_run(t->context->eager, r->op, r->n_args, t->args.data, &made, &n), "at %s", r->here);
+  for (int32_t i = 0; i < n; i++) {
+    tc_tensor *x = i < r->n_slots ? t->slots.data[r->slot + i].handle : NULL;
+    if (x && !x->storage && made[i].storage) *x = made[i];
+    else tc_tensor_unref(&made[i]);
+  }
+  tc_free(t->context->allocator, made);
+  return TC_OK;
+}
+
+static tc_status run_records(api_trace *t, const trace_segment *s) {
+  for (int32_t i = 0; i < s->n_records; i++) TC_TRY(run_record(t, s, &t->records.data[s->record + i]));
+  return TC_OK;
+}
+
+// Which operand of the record its result shares the memory of is told by the op, not by the line: segments without a
+// line are whole.
+static tc_tensor *written_operand(api_trace *t, const trace_segment *s, int32_t slot) {
+  const trace_slot *q = &t->slots.data[slot];
+  const trace_record *r = &t->records.data[q->record];
+  int32_t k = tc_op_written_argument(r->op, slot - r->slot);
+  if (k < 0 || k >= r->n_args) return NULL;
+  tc_status status = trace_decode(t, s, r);
+  bool ok = status == TC_OK && t->args.data[k].kind == TC_ARGUMENT_TENSOR;
+  tc_status_free(status);
+  return ok ? t->args.data[k].v.tensor : NULL;
+}
+
+static trace_segment *segment_of(const api_trace *t, int32_t slot) {
+  int32_t i = t->segments.count - 1;
+  while (t->segments.data[i].slot > slot) i--;
+  return &t->segments.data[i];
+}
+
+static void need_operands(api_trace *t, const trace_segment *s, const trace_record *r, bool *need) {
+  const uint64_t *word = &t->words.data[r->word + 1];
   for (int32_t i = 0; i < r->n_args; i++) {
-    const tc_argument *a = &r->args[i];
-    TC_TRY(tc_argument_to_arg(m, a, &r->op->schema.args[i], &args[i]));
-    if (a->kind == TC_ARGUMENT_TENSOR && a->v.tensor) {
-      tc_value *v;
-      TC_TRY(api_trace_value(r->t, a->v.tensor, &v));
-      args[i] = tc_arg_tensor(v);
-    } else if (a->kind == TC_ARGUMENT_TENSORS) {
-      tc_value **list = TC_NEW_ARRAY(m->arena, tc_value *, a->n + 1);
-      for (int32_t k = 0; k < a->n; k++) {
-        if (a->v.tensors[k]) TC_TRY(api_trace_value(r->t, a->v.tensors[k], &list[k]));
-      }
-      args[i] = tc_arg_tensors(list, a->n);
+    tc_argument a;
+    const int64_t *refs;
+    word = trace_read_argument(word, &a, &refs);
+    int32_t n = a.kind == TC_ARGUMENT_TENSOR ? 1 : a.kind == TC_ARGUMENT_TENSORS ? a.n : 0;
+    for (int32_t k = 0; k < n; k++) {
+      if (refs[k] < 0) continue;
+      const trace_slot *q = &t->slots.data[s->slot + refs[k]];
+      if (q->handle && !q->handle->storage) need[q->record - s->record] = true;
     }
   }
-  return tc_graph_add_node(r->t->graph, NULL, r->op, r->n_args, args, TC_SV(""),
-                           tc_sv_copy(m->arena, tc_sv_of(r->here)), &r->node);
+}
+
+// Computes a slot of a segment that has run, and what it needs of it, op by op. What an op wrote to is there already.
+static tc_status recompute(api_trace *t, trace_segment *s, int32_t slot) {
+  bool *need = tc_alloc(t->context->allocator, (size_t)s->n_records + 1);
+  if (!need) return tc_error_out_of_memory();
+  tc_status status = TC_OK;
+  need[t->slots.data[slot].record - s->record] = true;
+  for (int32_t i = s->n_records - 1; i >= 0; i--)
+    if (need[i]) need_operands(t, s, &t->records.data[s->record + i], need);
+  for (int32_t i = 0; i < s->n_records && status == TC_OK; i++) {
+    const trace_record *r = &t->records.data[s->record + i];
+    if (!need[i]) continue;
+    if (!r->writes) {
+      status = run_record(t, s, r);
+      continue;
+    }
+    for (int32_t k = 0; k < r->n_slots; k++) {
+      tc_tensor *x = t->slots.data[r->slot + k].handle, *of = x ? written_operand(t, s, r->slot + k) : NULL;
+      if (of && of->storage && !x->storage) *x = tc_tensor_ref(of);
+    }
+  }
+  tc_free(t->context->allocator, need);
+  return status;
+}
+
+// ---- writes ----
+static bool lies_in(const api_trace *t, const trace_segment *s, const tc_storage *const *written, int32_t n) {
+  for (int32_t k = 0; k < n; k++) {
+    for (int32_t i = 0; i < s->n_inputs; i++)
+      if (t->inputs.data[s->input + i].storage == written[k]) return true;
+    for (int32_t i = 0; i < s->n_slots; i++) {
+      const tc_tensor *x = t->slots.data[s->slot + i].handle;
+      if (x && x->storage == written[k]) return true;
+    }
+  }
+  return false;
+}
+
+// Before memory is written: what earlier segments left out and could be computed from it is computed.
+static tc_status pin(api_trace *t, const tc_storage *const *written, int32_t n) {
+  for (int32_t i = 0; i + 1 < t->segments.count; i++) {
+    trace_segment *s = &t->segments.data[i];
+    if (!lies_in(t, s, written, n)) continue;
+    for (int32_t k = 0; k < s->n_slots; k++) {
+      tc_tensor *x = t->slots.data[s->slot + k].handle;
+      if (!x || x->storage) continue;
+      trace_want(t, x);
+      TC_TRY(recompute(t, &t->segments.data[i], s->slot + k));
+    }
+  }
+  return TC_OK;
+}
+
+static tc_status pin_for(api_trace *t, const trace_segment *s) {
+  if (!s->writes || t->segments.count < 2) return TC_OK;
+  const tc_storage **written = tc_alloc(t->context->allocator, (size_t)(s->n_inputs + 1) * sizeof(*written));
+  if (!written) return tc_error_out_of_memory();
+  for (int32_t i = 0; i < s->n_inputs; i++) written[i] = t->inputs.data[s->input + i].storage;
+  tc_status status = pin(t, written, s->n_inputs);
+  tc_free(t->context->allocator, (void *)written);
+  return status;
+}
+
+// ---- running lines ----
+static tc_status run_line(api_trace *t, const trace_segment *s, const api_line *x) {
+  int32_t n = 0, room = s->n_inputs + x->n_graph_outputs + 1;
+  tc_tensor few[32], *all = few;
+  if (room > 32 && !(all = tc_alloc(t->context->allocator, (size_t)room * sizeof *all)))
+    return tc_error_out_of_memory();
+  for (int32_t i = 0; i < s->n_inputs; i++)
+    if (t->inputs.data[s->input + i].storage) all[n++] = t->inputs.data[s->input + i];
+  tc_tensor *made = all + n;
+  tc_session_run_options o = {.write_back = true};
+  if (x->module->random_nodes) o.seed = tc_context_next_seed(t->context);
+  tc_status status = tc_session_run(x->session, all, made, &o);
+  for (int32_t i = 0; i < s->n_slots && status == TC_OK; i++) {
+    tc_tensor *h = t->slots.data[s->slot + i].handle;
+    int32_t k = x->slots.data[i].output;
+    if (h && k >= 0 && !h->storage) *h = tc_tensor_ref(&made[k]);
+  }
+  for (int32_t i = 0; i < x->n_graph_outputs && status == TC_OK; i++) tc_tensor_unref(&made[i]);
+  if (all != few) tc_free(t->context->allocator, all);
+  return status;
+}
+
+// A segment without ops needs no line.
+static tc_status drop_empty(api_trace *t) {
+  if (t->building) line_destroy(t->context, t->line);
+  t->building = false, t->line = NULL;
+  return TC_OK;
+}
+
+tc_status trace_flush(api_trace *t) {
+  trace_segment *s = trace_now(t);
+  if (s->n_records == 0) return drop_empty(t);
+  TC_TRY(line_at_end(t));
+  s->n_slots = t->slots.count - s->slot;
+  s->line = t->line;
+  TC_TRY(pin_for(t, s));
+  tc_status status = TC_OK;
+  if (s->line && s->line->session) status = run_line(t, s, s->line);
+  else if (!s->line || !s->line->idle) status = run_records(t, s);
+  trace_segment next = {
+      .word = t->words.count, .record = t->records.count, .slot = t->slots.count, .input = t->inputs.count};
+  t->line = NULL;
+  if (!api_push(t->context, &t->segments, next) && status == TC_OK) status = tc_error_out_of_memory();
+  return status;
+}
+
+// ---- values ----
+void trace_want(api_trace *t, const tc_tensor *x) {
+  const api_tensor *a = api_of(x);
+  if (a->trace == t) t->slots.data[a->slot].wanted = true;
+}
+
+tc_status trace_compute(api_trace *t, tc_tensor *x) {
+  const api_tensor *a = api_of(x);
+  if (a->trace != t) return TC_OK;
+  trace_want(t, x);
+  if (a->slot >= trace_now(t)->slot) TC_TRY(trace_flush(t));
+  if (x->storage) return TC_OK;
+  trace_segment *s = segment_of(t, a->slot);
+  if (s->line && !s->line->fresh && (s->line->session || s->line->idle)) {
+    int32_t root = line_root(s->line, a->slot - s->slot);
+    s->missed |= root >= 0 && s->line->slots.data[root].output < 0;
+  }
+  TC_TRY(recompute(t, s, a->slot));
+  return x->storage ? TC_OK : tc_error(TC_STATUS_INTERNAL, "a recorded tensor was not computed");
+}
+
+// ---- the end ----
+// A line that lacks results which this call wanted is made once more, with those.
+static tc_status make_up(api_trace *t) {
+  for (int32_t i = 0; i < t->segments.count; i++) {
+    trace_segment *s = &t->segments.data[i];
+    if (!s->missed) continue;
+    const api_line *old = s->line;
+    api_line *x;
+    TC_TRY(build_line(t, s, &x));
+    x->next = t->fresh, t->fresh = x;
+    for (int32_t k = 0; k < s->n_slots; k++) x->slots.data[k].needed = old->slots.data[k].needed;
+    s->line = x;
+  }
+  return TC_OK;
+}
+
+static void note_wanted(api_trace *t) {
+  for (int32_t i = 0; i < t->segments.count; i++) {
+    const trace_segment *s = &t->segments.data[i];
+    if (!s->line || !s->line->fresh) continue;
+    for (int32_t k = 0; k < s->n_slots; k++) {
+      if (!t->slots.data[s->slot + k].wanted) continue;
+      int32_t root = line_root(s->line, k);
+      if (root >= 0) s->line->slots.data[root].needed = true;
+    }
+  }
+}
+
+tc_status trace_end(api_trace *t, bool keep) {
+  tc_status s = TC_OK;
+  if (t->building) {
+    line_destroy(t->context, t->line);
+    t->building = false, t->line = NULL;
+  }
+  for (int32_t i = 0; i < t->slots.count && keep && s == TC_OK; i++) {
+    tc_tensor *x = t->slots.data[i].handle;
+    bool held = x && __atomic_load_n(&api_of(x)->refs, __ATOMIC_ACQUIRE) > 1;
+    if (held) trace_want(t, x);
+    if (held && !x->storage) s = trace_compute(t, x);
+  }
+  if (s == TC_OK && keep) s = make_up(t);
+  if (s == TC_OK) note_wanted(t);
+  for (int32_t i = 0; i < t->slots.count; i++) {
+    if (!t->slots.data[i].handle) continue;
+    api_of(t->slots.data[i].handle)->trace = NULL;
+    tc_release(t->slots.data[i].handle);
+  }
+  for (int32_t i = 0; i < t->handles.count; i++) tc_release(t->handles.data[i]);
+  void *const lists[] = {t->words.data,    t->records.data, t->slots.data, t->handles.data, t->inputs.data,
+                         t->segments.data, t->symbols.data, t->args.data,  t->tensors.data, (void *)t->reads.data};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) tc_free(t->context->allocator, lists[i]);
+  return s;
+}
+
+// ---- what the body calls ----
+static void drop_record(api_trace *t) {
+  const trace_record *r = &tc_vec_last(&t->records);
+  t->words.count = r->word;
+  t->records.count--;
+  trace_now(t)->n_records--;
+}
+
+// Handles for the results of the record that was added last, by the line's slots.
+static int32_t give_results(api_trace *t, int32_t capacity, tc_tensor **results, int32_t *n_results) {
+  trace_record *r = &tc_vec_last(&t->records);
+  trace_segment *s = trace_now(t);
+  const line_record *end = &t->line->records.data[s->n_records - 1];
+  int32_t first = r->slot - s->slot, n = end->slots - first;
+  if (n > capacity || (!n_results && n != capacity))
+    return api_fail_text(TC_STATUS_OUT_OF_RANGE, TC_SV_FMT " gives %d results; there is room for %d\n  at %s",
+                         TC_SV_ARG(r->op->full_name), n, capacity, r->here);
+  if (!api_reserve(t->context, &t->slots, n)) return api_fail(tc_error_out_of_memory());
+  int32_t code = TC_STATUS_OK;
+  for (int32_t i = 0; i < n; i++) {
+    const line_slot *q = &t->line->slots.data[first + i];
+    trace_slot slot = {.record = t->records.count - 1};
+    if (q->dtype != TC_DTYPE_NONE) {
+      results[i] = api_wrap_recorded(t, t->context, t->slots.count, q->dtype, q->rank, q->conj);
+      if (!results[i]) code = tc_last_code();
+      slot.handle = tc_retain(results[i]);
+    }
+    t->slots.data[t->slots.count++] = slot;
+  }
+  r->n_slots = n;
+  s->writes |= r->writes;
+  if (n_results) *n_results = n;
+  return code;
+}
+
+static int32_t run_direct(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
+                          int32_t capacity, tc_tensor **results, int32_t *n_results) {
+  for (int32_t i = 0; i < n_args; i++) {
+    int32_t n = args[i].kind == TC_ARGUMENT_TENSOR ? 1 : args[i].kind == TC_ARGUMENT_TENSORS ? args[i].n : 0;
+    for (int32_t k = 0; k < n; k++) {
+      tc_tensor *x = args[i].kind == TC_ARGUMENT_TENSOR ? args[i].v.tensor : args[i].v.tensors[k];
+      if (x && !x->storage && api_fail(trace_compute(t, x)) != TC_STATUS_OK) return tc_last_code();
+    }
+  }
+  return api_run_op(t->context, here, op, n_args, args, capacity, results, n_results);
 }
 
 int32_t api_trace_op(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                      int32_t capacity, tc_tensor **results, int32_t *n_results) {
-  recording r = {.t = t, .here = here, .op = op, .n_args = n_args, .args = args};
-  tc_status s = tc_arena_guard(t->module->arena, record, &r);
+  if (t->direct) return run_direct(t, here, op, n_args, args, capacity, results, n_results);
+  tc_status s = trace_encode(t, here, op, n_args, args);
   if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
-  int32_t n = r.node->n_results;
-  if (n > capacity || (!n_results && n != capacity))
-    return api_fail_text(TC_STATUS_OUT_OF_RANGE, TC_SV_FMT " gives %d results; there is room for %d\n  at %s",
-                         TC_SV_ARG(op->full_name), n, capacity, here);
-  for (int32_t i = 0; i < n; i++) {
-    if (r.node->results[i]->kind == TC_VALUE_NONE) continue;
-    if (r.node->results[i]->kind != TC_VALUE_TENSOR) return api_trace_break(t, here, "an op gives a number");
-    if (!(results[i] = api_wrap_traced(t, r.node->results[i]))) return tc_last_code();
-  }
-  if (n_results) *n_results = n;
-  return TC_STATUS_OK;
-}
-
-// ---- what cannot be recorded ----
-typedef struct breaking {
-  api_trace *t;
-  const char *here, *reason;
-} breaking;
-
-static tc_status say_break(void *arg) {
-  breaking *b = arg;
-  b->t->broken = *b->here ? tc_sv_printf(b->t->module->arena, "%s at %s", b->reason, b->here)
-                          : tc_sv_printf(b->t->module->arena, "%s", b->reason);
-  return TC_OK;
+  bool room = true;
+  s = advance(t, &room);
+  if (s == TC_OK && room) return give_results(t, capacity, results, n_results);
+  drop_record(t);
+  if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
+  t->direct = true; // what is recorded runs now, all else when it is called
+  if (api_fail(trace_flush(t)) != TC_STATUS_OK) return tc_last_code();
+  return run_direct(t, here, op, n_args, args, capacity, results, n_results);
 }
 
 int32_t api_trace_break(api_trace *t, const char *here, const char *reason) {
-  breaking b = {t, here, reason};
-  if (!t->broken.size) tc_status_free(tc_arena_guard(t->module->arena, say_break, &b));
-  return api_fail_text(TC_STATUS_CANCELLED, "graph break: %s%s%s", reason, *here ? " at " : "", here);
+  const char *at = *here ? " at " : "";
+  if (tc_config_bool(t->context->config, TC_OPT_ID_FULLGRAPH))
+    return api_fail_text(TC_STATUS_CANCELLED, "graph break: %s%s%s", reason, at, here);
+  if (t->building || !t->broke)
+    tc_log(&t->context->logger, TC_LOG_GRAPH_BREAKS, TC_SV_FMT " [%d] graph break behind segment %d of %d ops: %s%s%s",
+           TC_SV_ARG(trace_function_name(t)), trace_function_id(t), t->segments.count - 1, trace_now(t)->n_records,
+           reason, at, here);
+  t->broke = true;
+  return TC_STATUS_OK;
+}
+
+int32_t api_trace_read(api_trace *t, const char *here, const char *reason, tc_tensor *x, bool writes) {
+  int32_t code = api_trace_break(t, here, reason);
+  if (code != TC_STATUS_OK) return code;
+  const api_tensor *a = api_of(x);
+  bool own = a->trace == t;
+  if (a->trace && !own) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a tensor of another capture is used");
+  if (own) trace_want(t, x);
+  tc_status s = TC_OK;
+  if (own && !x->storage) s = trace_compute(t, x);
+  else if (writes || trace_now(t)->writes) s = trace_flush(t);
+  const tc_storage *storage = x->storage;
+  if (s == TC_OK && writes && storage) s = pin(t, &storage, 1);
+  return api_fail(s);
 }
 
 // ---- sizes as numbers ----
@@ -114,19 +410,51 @@ typedef struct fixing {
   api_trace *t;
   const tc_sym *size;
   int64_t value;
+  const tc_sym *condition;
 } fixing;
 
-static tc_status fix(void *arg) {
+static tc_status compare(void *arg) {
   fixing *f = arg;
-  tc_sym_ctx *c = f->t->module->syms;
-  f->value = tc_sym_hint_or(c, f->size, -1);
-  if (!tc_sym_is_const(f->size))
-    tc_module_require(f->t->module, tc_sym_cmp(c, TC_SYM_EQ, f->size, tc_sym_int(c, f->value)));
+  tc_sym_ctx *c = f->t->line->module->syms;
+  f->condition = tc_sym_cmp(c, TC_SYM_EQ, f->size, tc_sym_int(c, f->value));
   return TC_OK;
 }
 
-int64_t api_trace_size(api_trace *t, const tc_sym *size) {
-  fixing f = {.t = t, .size = size, .value = -1};
-  if (api_fail(tc_arena_guard(t->module->arena, fix, &f)) != TC_STATUS_OK) return -1;
-  return f.value;
+// A graph without breaks holds for this size only. Where there is a break the body runs each time, and reads it anew.
+static tc_status specialise(api_trace *t, const tc_value *v, int32_t dim, bool stride, int64_t value) {
+  fixing f = {t, stride ? v->type.strides[dim] : v->type.sizes[dim], value, NULL};
+  if (tc_sym_is_const(f.size)) return TC_OK;
+  TC_TRY(tc_arena_guard(t->line->module->arena, compare, &f));
+  return api_push(t->context, &t->reads, f.condition) ? TC_OK : tc_error_out_of_memory();
+}
+
+static const tc_value *value_of_input(const api_trace *t, const tc_tensor *x) {
+  for (int32_t i = 0; i < t->n_given && i < t->line->inputs.count; i++)
+    if (t->handles.data[i] == x) return t->line->inputs.data[i];
+  return NULL;
+}
+
+int64_t api_trace_size(api_trace *t, tc_tensor *x, int32_t dim, bool stride) {
+  const api_tensor *a = api_of(x);
+  bool first = t->building && t->segments.count == 1 && !t->broke, own = a->trace == t;
+  int64_t value = stride ? x->strides[dim] : x->sizes[dim];
+  tc_status s = TC_OK;
+  if (own && !x->storage) {
+    bool pending = a->slot >= trace_now(t)->slot;
+    const line_slot *q = pending && t->line ? &t->line->slots.data[a->slot - trace_now(t)->slot] : NULL;
+    const tc_sym_code *codes = !q ? NULL : stride ? q->strides : q->sizes;
+    if (codes) {
+      s = tc_sym_run(codes[dim], t->symbols.data, &value);
+      if (s == TC_OK && first) s = specialise(t, q->value, dim, stride, value);
+    } else if (pending && api_trace_break(t, "", "a size that depends on data is read") != TC_STATUS_OK) {
+      return -1;
+    } else {
+      s = trace_compute(t, x);
+      value = stride ? x->strides[dim] : x->sizes[dim];
+    }
+  } else if (!own && first) {
+    const tc_value *v = value_of_input(t, x);
+    if (v) s = specialise(t, v, dim, stride, value);
+  }
+  return api_fail(s) == TC_STATUS_OK ? value : -1;
 }

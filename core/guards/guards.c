@@ -23,6 +23,11 @@ typedef struct guard_tensor {
   guard_dim dims[TC_MAX_RANK];
 } guard_tensor;
 
+typedef struct guard_sized {
+  int64_t size;
+  int32_t place;
+} guard_sized;
+
 typedef struct guard_condition {
   tc_sym_code code;
   tc_sv text;
@@ -30,10 +35,13 @@ typedef struct guard_condition {
 
 struct tc_guards {
   tc_sym_ctx *syms;
-  int32_t n;
-  guard_tensor *tensors;
-  TC_VEC(guard_symbol) symbols; // by place
-  TC_VEC(int32_t) places;       // by the symbol's number; -1: none
+  int32_t n; // of the tensors that are checked
+  TC_VEC(guard_tensor) tensors;
+  TC_VEC(const tc_storage *) storages; // of the inputs while these are added, to see which share memory; not read later
+  TC_VEC(guard_sized) seen;            // sizes that have symbols
+  int32_t n_sealed;                    // conditions of the module that were looked at
+  TC_VEC(guard_symbol) symbols;        // by place
+  TC_VEC(int32_t) places;              // by the symbol's number; -1: none
   TC_VEC(guard_condition) conditions;
 };
 
@@ -55,22 +63,12 @@ static bool find_order(const tc_tensor *t, int32_t *order) {
   return true;
 }
 
-typedef struct sized {
-  int64_t size;
-  int32_t place;
-} sized;
-typedef struct making {
-  tc_guards *g;
-  TC_VEC(sized) seen;
-} making;
-
 // The place of the symbol for a size. Only unmarked sizes share: a promised range belongs to one dimension.
-static int32_t place_for(making *m, int64_t size, const tc_guard_mark *mark) {
-  tc_guards *g = m->g;
+static int32_t place_for(tc_guards *g, int64_t size, const tc_guard_mark *mark) {
   tc_arena *arena = tc_sym_arena(g->syms);
   bool promised = mark->lo || mark->hi || mark->divisor > 1;
-  for (int32_t i = 0; i < m->seen.count && !promised; i++) {
-    if (m->seen.data[i].size == size) return m->seen.data[i].place;
+  for (int32_t i = 0; i < g->seen.count && !promised; i++) {
+    if (g->seen.data[i].size == size) return g->seen.data[i].place;
   }
   guard_symbol q = {.symbol = tc_sym_fresh(g->syms, "s", TC_SYM_BACKED)};
   q.lo = mark->lo > 2 ? mark->lo : 2;
@@ -82,7 +80,7 @@ static int32_t place_for(making *m, int64_t size, const tc_guard_mark *mark) {
   tc_vec_push(arena, &g->symbols, q);
   while (g->places.count <= q.symbol->symbol) tc_vec_push(arena, &g->places, -1);
   g->places.data[q.symbol->symbol] = place;
-  if (!promised) tc_vec_push(arena, &m->seen, ((sized){size, place}));
+  if (!promised) tc_vec_push(arena, &g->seen, ((guard_sized){size, place}));
   return place;
 }
 
@@ -90,9 +88,9 @@ static bool fits_mark(int64_t size, const tc_guard_mark *m) {
   return size > 1 && size >= m->lo && (!m->hi || size <= m->hi) && (m->divisor <= 1 || size % m->divisor == 0);
 }
 
-static void make_tensor(making *m, int32_t i, const tc_tensor *t, const tc_guard_input *how, tc_tensor_type *type) {
-  tc_sym_ctx *c = m->g->syms;
-  guard_tensor *g = &m->g->tensors[i];
+static void make_tensor(tc_guards *made, guard_tensor *g, const tc_tensor *t, const tc_guard_input *how,
+                        tc_tensor_type *type) {
+  tc_sym_ctx *c = made->syms;
   bool empty = tc_tensor_numel(t) == 0;
   g->present = true;
   g->dtype = t->dtype, g->rank = t->rank, g->conj = t->conj, g->neg = t->neg, g->device = t->storage->device;
@@ -107,8 +105,8 @@ static void make_tensor(making *m, int32_t i, const tc_tensor *t, const tc_guard
     *q = (guard_dim){.place = -1, .size = t->sizes[d], .stride = t->strides[d]};
     sizes[d] = tc_sym_int(c, t->sizes[d]);
     if (!mark->dynamic || !fits_mark(t->sizes[d], mark)) continue;
-    q->place = place_for(m, t->sizes[d], mark);
-    sizes[d] = m->g->symbols.data[q->place].symbol;
+    q->place = place_for(made, t->sizes[d], mark);
+    sizes[d] = made->symbols.data[q->place].symbol;
   }
   const tc_sym *running = tc_sym_int(c, 1);
   for (int32_t k = 0; k < t->rank; k++) {
@@ -124,24 +122,46 @@ static void make_tensor(making *m, int32_t i, const tc_tensor *t, const tc_guard
                            .conj = t->conj};
 }
 
+tc_guards *tc_guards_begin(tc_sym_ctx *syms) {
+  tc_guards *g = TC_NEW(tc_sym_arena(syms), tc_guards);
+  g->syms = syms;
+  return g;
+}
+
+int32_t tc_guards_add(tc_guards *g, const tc_tensor *input, const tc_guard_input *how, tc_tensor_type *type) {
+  tc_arena *arena = tc_sym_arena(g->syms);
+  int32_t i = g->n;
+  guard_tensor t = {.alias = i};
+  t.name = how->name.size ? tc_sv_copy(arena, how->name) : tc_sv_printf(arena, "in.%d", i);
+  for (int32_t k = i - 1; k >= 0 && input->storage; k--)
+    if (g->storages.data[k] == input->storage) t.alias = k;
+  if (input->storage) make_tensor(g, &t, input, how, type);
+  tc_vec_push(arena, &g->storages, input->storage);
+  tc_vec_push(arena, &g->tensors, t);
+  return g->n++;
+}
+
 tc_guards *tc_guards_create(tc_sym_ctx *syms, int32_t n, const tc_tensor *inputs, const tc_guard_input *how,
                             tc_tensor_type *types) {
-  tc_arena *arena = tc_sym_arena(syms);
-  tc_guards *g = TC_NEW(arena, tc_guards);
-  making m = {.g = g};
-  g->syms = syms, g->n = n;
-  g->tensors = TC_NEW_ARRAY(arena, guard_tensor, n);
-  for (int32_t i = 0; i < n; i++) {
-    guard_tensor *t = &g->tensors[i];
-    t->name = how[i].name.size ? tc_sv_copy(arena, how[i].name) : tc_sv_printf(arena, "in.%d", i);
-    t->alias = i;
-    if (!inputs[i].storage) continue;
-    for (int32_t k = i - 1; k >= 0; k--) {
-      if (inputs[k].storage == inputs[i].storage) t->alias = k;
-    }
-    make_tensor(&m, i, &inputs[i], &how[i], &types[i]);
-  }
+  tc_guards *g = tc_guards_begin(syms);
+  for (int32_t i = 0; i < n; i++) (void)tc_guards_add(g, &inputs[i], &how[i], &types[i]);
   return g;
+}
+
+void tc_guards_keep(tc_guards *g, int32_t n) { g->n = n; }
+int32_t tc_guards_condition_count(const tc_guards *g) { return g->conditions.count; }
+
+bool tc_guards_share(const tc_guards *g) {
+  for (int32_t i = 0; i < g->n; i++)
+    if (g->tensors.data[i].alias != i) return true;
+  return false;
+}
+
+bool tc_guards_mark_changes(const tc_guards *g, int32_t i, const tc_tensor *t, tc_guard_mark *marks) {
+  const guard_tensor *q = i < g->n ? &g->tensors.data[i] : NULL;
+  if (!q || !q->present || q->rank != t->rank) return false;
+  for (int32_t d = 0; d < t->rank; d++) marks[d].dynamic |= q->dims[d].place >= 0 || q->dims[d].size != t->sizes[d];
+  return true;
 }
 
 bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out) {
@@ -150,11 +170,12 @@ bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out) {
 
 void tc_guards_seal(tc_guards *g, const tc_module *m) {
   tc_arena *arena = tc_sym_arena(g->syms);
-  for (int32_t i = 0; i < m->requires_.count; i++) {
+  for (; g->n_sealed < m->requires_.count; g->n_sealed++) {
+    const tc_sym *e = m->requires_.data[g->n_sealed];
     guard_condition q;
-    if (!tc_guards_compile(g, m->requires_.data[i], &q.code)) continue; // on data: the run's to check
+    if (!tc_guards_compile(g, e, &q.code)) continue; // on data: the run's to check
     tc_sb sb = tc_sb_make(arena);
-    tc_sym_print(&sb, m->requires_.data[i]);
+    tc_sym_print(&sb, e);
     q.text = tc_sb_view(&sb);
     tc_vec_push(arena, &g->conditions, q);
   }
@@ -184,8 +205,8 @@ static tc_guard_miss check_size(const tc_guards *g, const guard_dim *q, int32_t 
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
-static tc_guard_miss check_tensor(const tc_guards *g, int32_t i, const tc_tensor *inputs, int64_t *symbols) {
-  const guard_tensor *q = &g->tensors[i];
+tc_guard_miss tc_guards_check_input(const tc_guards *g, int32_t i, const tc_tensor *inputs, int64_t *symbols) {
+  const guard_tensor *q = &g->tensors.data[i];
   const tc_tensor *t = &inputs[i];
   if (q->present != (t->storage != NULL)) return miss(TC_GUARD_PRESENCE, i, 0, q->present, !q->present);
   if (!q->present) return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
@@ -215,13 +236,12 @@ static tc_guard_miss check_tensor(const tc_guards *g, int32_t i, const tc_tensor
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
-tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols) {
+void tc_guards_clear(const tc_guards *g, int64_t *symbols) {
   for (int32_t i = 0; i < g->symbols.count; i++) symbols[i] = INT64_MIN;
-  for (int32_t i = 0; i < g->n; i++) {
-    tc_guard_miss m = check_tensor(g, i, inputs, symbols);
-    if (m.kind != TC_GUARD_HOLDS) return m;
-  }
-  for (int32_t i = 0; i < g->conditions.count; i++) {
+}
+
+tc_guard_miss tc_guards_check_conditions(const tc_guards *g, int32_t from, int32_t to, const int64_t *symbols) {
+  for (int32_t i = from; i < to; i++) {
     int64_t v = 0;
     tc_status s = tc_sym_run(g->conditions.data[i].code, symbols, &v);
     bool ok = s == TC_OK && v != 0;
@@ -229,6 +249,15 @@ tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64
     if (!ok) return miss(TC_GUARD_CONDITION, i, 0, 1, 0);
   }
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+}
+
+tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols) {
+  tc_guards_clear(g, symbols);
+  for (int32_t i = 0; i < g->n; i++) {
+    tc_guard_miss m = tc_guards_check_input(g, i, inputs, symbols);
+    if (m.kind != TC_GUARD_HOLDS) return m;
+  }
+  return tc_guards_check_conditions(g, 0, g->conditions.count, symbols);
 }
 
 // ---- in words ----
@@ -243,7 +272,7 @@ void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) 
     tc_sb_printf(sb, "the condition " TC_SV_FMT " does not hold", TC_SV_ARG(g->conditions.data[m->input].text));
     return;
   }
-  const guard_tensor *t = &g->tensors[m->input];
+  const guard_tensor *t = &g->tensors.data[m->input];
   tc_sb_printf(sb, "tensor '" TC_SV_FMT "' ", TC_SV_ARG(t->name));
   long long expected = (long long)m->expected, actual = (long long)m->actual;
   switch (m->kind) {
@@ -257,8 +286,8 @@ void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) 
   case TC_GUARD_DEVICE: tc_sb_printf(sb, "device mismatch. expected %lld, actual %lld", expected, actual); break;
   case TC_GUARD_ALIAS:
     if (m->expected == m->input)
-      tc_sb_printf(sb, "shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[m->actual].name));
-    else tc_sb_printf(sb, "no longer shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[m->expected].name));
+      tc_sb_printf(sb, "shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors.data[m->actual].name));
+    else tc_sb_printf(sb, "no longer shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors.data[m->expected].name));
     break;
   case TC_GUARD_SIZE:
     tc_sb_printf(sb, "size mismatch at index %d. expected %lld, actual %lld", m->dim, expected, actual);
@@ -282,7 +311,7 @@ static void print_size(tc_sb *sb, const tc_guards *g, const guard_dim *q) {
 
 void tc_guards_print(tc_sb *sb, const tc_guards *g) {
   for (int32_t i = 0; i < g->n; i++) {
-    const guard_tensor *t = &g->tensors[i];
+    const guard_tensor *t = &g->tensors.data[i];
     tc_sb_printf(sb, "tensor '" TC_SV_FMT "': ", TC_SV_ARG(t->name));
     if (!t->present) {
       tc_sb_putz(sb, "absent\n");
@@ -304,7 +333,8 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
         tc_sb_printf(sb, "%s%d", d ? ", " : " dense, fastest dimension first ", t->order[d]);
     }
     if (t->conj || t->neg) tc_sb_printf(sb, ", %s", bits_text(t->conj | t->neg << 1));
-    if (t->alias != i) tc_sb_printf(sb, ", shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors[t->alias].name));
+    if (t->alias != i)
+      tc_sb_printf(sb, ", shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors.data[t->alias].name));
     tc_sb_printf(sb, "  # from the input\n");
   }
   for (int32_t i = 0; i < g->symbols.count; i++) {

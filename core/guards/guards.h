@@ -34,8 +34,18 @@ typedef struct tc_guards tc_guards;
 // Everything lies in the arena of `syms`, in which symbols are made; needs an open guard.
 tc_guards *tc_guards_create(tc_sym_ctx *syms, int32_t n, const tc_tensor *inputs, const tc_guard_input *how,
                             tc_tensor_type *types);
-// Adds what the module asks for. Once, when the graph is built.
+// The same step by step, for inputs that are found one after the other. tc_guards_add gives the input's number; *type
+// is as above. A check may be step by step, too (tc_guards_check_input).
+tc_guards *tc_guards_begin(tc_sym_ctx *syms);
+int32_t tc_guards_add(tc_guards *g, const tc_tensor *input, const tc_guard_input *how, tc_tensor_type *type);
+void tc_guards_keep(tc_guards *g, int32_t n); // only the first n inputs are checked from now on; the others are fixed
+// Adds what the module asks for, and did not before.
 void tc_guards_seal(tc_guards *g, const tc_module *m);
+int32_t tc_guards_condition_count(const tc_guards *g);
+bool tc_guards_share(const tc_guards *g); // do two of the inputs lie in one storage?
+// Marks the dimensions of t that differ from what input i was compiled for, or are symbols there. False if i is not of
+// t's rank.
+bool tc_guards_mark_changes(const tc_guards *g, int32_t i, const tc_tensor *t, tc_guard_mark *marks);
 int32_t tc_guards_symbol_count(const tc_guards *g); // that inputs bind
 // Code for e over the symbols that a check gives; false if e uses others. Needs an open guard.
 bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out);
@@ -62,6 +72,11 @@ typedef struct tc_guard_miss {
 // kind HOLDS if all hold; symbols[tc_guards_symbol_count] then has the values of the sizes' symbols, for
 // tc_guards_compile's code. inputs[i] may have no storage. The number of inputs must be the one of the creation.
 tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols);
+// The parts of it. Before the first input all of `symbols` is INT64_MIN (tc_guards_clear); inputs in order; conditions
+// [from, to) when the inputs that they need have been checked.
+void tc_guards_clear(const tc_guards *g, int64_t *symbols);
+tc_guard_miss tc_guards_check_input(const tc_guards *g, int32_t i, const tc_tensor *inputs, int64_t *symbols);
+tc_guard_miss tc_guards_check_conditions(const tc_guards *g, int32_t from, int32_t to, const int64_t *symbols);
 // "tensor 'x' size mismatch at index 0. expected 8, actual 16".
 void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m);
 // One line per guard, each with where it came from.

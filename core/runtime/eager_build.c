@@ -129,17 +129,22 @@ static tc_status make_views(building *b, const tc_node *n) {
   return TC_OK;
 }
 
-// An op that writes: each result is the operand of its alias set.
+int32_t tc_op_written_argument(const tc_op *op, int32_t result) {
+  const tc_schema *s = &op->schema;
+  int32_t found = -1;
+  for (int32_t k = 0; result < s->n_returns && k < s->n_args; k++) {
+    if (s->args[k].writes && s->args[k].alias != 0 && s->args[k].alias == s->returns[result].alias) found = k;
+  }
+  return found;
+}
+
+// The operands that results are because the op writes them.
 static bool find_written(building *b, int32_t n_results, int32_t *written) {
-  const tc_schema *s = &b->call->op->schema;
   bool any = false;
   for (int32_t i = 0; i < n_results; i++) {
-    written[i] = -1;
-    for (int32_t k = 0; i < s->n_returns && k < s->n_args && k < b->call->n_args; k++) {
-      if (!s->args[k].writes || s->args[k].alias == 0 || s->args[k].alias != s->returns[i].alias) continue;
-      written[i] = flat_of(b, k);
-      any = true;
-    }
+    int32_t k = tc_op_written_argument(b->call->op, i);
+    written[i] = k >= 0 && k < b->call->n_args ? flat_of(b, k) : -1;
+    any |= written[i] >= 0;
   }
   return any;
 }

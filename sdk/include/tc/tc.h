@@ -69,14 +69,17 @@ tc_tensor *tc_tensor_borrow(tc_context *c, tc_dtype dtype, int32_t rank, const i
                             void *data, void (*release)(void *owner, void *data), void *owner);
 tc_dtype tc_dtype_of(const tc_tensor *t); // TC_DTYPE_NONE for NULL
 int32_t tc_rank_of(const tc_tensor *t);   // -1 for NULL
-// Inside a function that is being captured a size is read as a number, which the compiled entry is then specialised to.
+// In a compiled function a size is read as a number, which a graph without breaks is then specialised to. A size that
+// depends on data (of nonzero, say) is a graph break.
 int64_t tc_size_of(const tc_tensor *t, int32_t dim);   // negative dims count from the end; -1 if there is none
 int64_t tc_stride_of(const tc_tensor *t, int32_t dim); // elements; -1 if there is none
 int64_t tc_numel_of(const tc_tensor *t);               // -1 for NULL
-// Address of the first element in host memory, conj and neg bits not applied; valid as long as the tensor. NULL for a
-// tensor that is being captured.
-void *tc_data_of(tc_tensor *t);
-// The one element of a tensor, converted. Fails for others.
+// Address of the first element in host memory, conj and neg bits not applied; valid as long as the tensor. NULL for NULL.
+// In a compiled function this is a graph break (see tc_compile): get the address behind the ops that are to see the
+// memory as it was, and write through it before those that are to see what was written.
+void *tc_data_of_at(const char *here, tc_tensor *t);
+#define tc_data_of(t) tc_data_of_at(TC_HERE, t)
+// The one element of a tensor, converted. Fails for others. In a compiled function this is a graph break.
 int32_t tc_item_f64_at(const char *here, tc_tensor *t, double *re, double *im); // im may be NULL for real tensors
 int32_t tc_item_i64_at(const char *here, tc_tensor *t, int64_t *out);
 #define tc_item_f64(t, re, im) tc_item_f64_at(TC_HERE, t, re, im)
@@ -159,9 +162,18 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *op, int32_t n
   tc_call_op_at(TC_HERE, c, op, n_args, args, capacity, results, n_results)
 
 // ---- Compiled functions ----
-// A function of tensors, captured by running it once with tensors that record. It reports failure by a TC_STATUS_*.
-// outputs[n_outputs] are filled with tensors that it owns or its scope does; the library retains them. While it is
-// captured it must depend on nothing but its inputs and `self`.
+// A function of tensors. It reports failure by a TC_STATUS_*. outputs[n_outputs] are filled with tensors that it owns or
+// its scope does; the library retains them.
+//
+// Capture: the first call runs the body with ops that record. If it reads no value, what it recorded is one graph, which
+// is compiled, and the body is not called again while the graph's guards hold: it must depend on nothing but its inputs
+// and `self`. Tensors from elsewhere that it uses are kept by the graph.
+//
+// Graph breaks: tc_item_*, tc_data_of, tc_to_dlpack, a size that depends on data, and tc_graph_break end a segment. It is
+// run, and recording goes on. The body of such a function runs in every call and decides anew what it calls; what it
+// calls between two breaks is compared with the segments that were compiled before, which run as a whole. So it may
+// depend on anything, print, and loop as often as data says. Under `fullgraph` a break is an error that names its place.
+// Ops do not run when they are called, but before the next break at the latest; a body that fails may have run some.
 typedef int32_t (*tc_function_body)(void *self, tc_tensor *const *inputs, int32_t n_inputs, tc_tensor **outputs,
                                     int32_t n_outputs);
 
@@ -170,6 +182,11 @@ typedef struct tc_dim_mark { // a dimension that is to be symbolic from the firs
   int32_t input, dim;
   int64_t lo, hi, divisor; // 0: nothing promised
 } tc_dim_mark;
+// Makes the calling function one that is called each time: what it does besides calling ops (input and output, say) is
+// then done each time. Ops in front run before this returns. Gives TC_STATUS_OK where nothing is being captured.
+int32_t tc_graph_break_at(const char *here, const char *reason);
+#define tc_graph_break(reason) tc_graph_break_at(TC_HERE, reason)
+
 typedef struct tc_compile_options {
   uint32_t struct_size;           // sizeof(tc_compile_options)
   const char *name;               // in logs; NULL: "function"
@@ -178,7 +195,7 @@ typedef struct tc_compile_options {
   int32_t dynamic; // TC_DYNAMIC_*
   int32_t n_marks;
   const tc_dim_mark *marks;
-  int32_t limit; // of entries, before calls run eagerly; 0: the context's
+  int32_t limit; // of entries, before calls run eagerly; 0: the option guards.max_entries. Of segments 16 times as many.
 } tc_compile_options;
 
 // Nothing is compiled before the first call. The body and `self` must outlive the function; the context too.
@@ -189,11 +206,12 @@ void tc_function_destroy(tc_function *f); // NULL is ignored; not while it is ca
 int32_t tc_call(tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs);
 void tc_reset(tc_function *f); // forgets all entries; not while it is called
 typedef struct tc_function_stats {
-  int64_t calls, compiles, misses; // misses: compiles after the first
-  int32_t entries;
+  int64_t calls, compiles, misses; // misses: compiles of whole graphs after the first
+  int32_t entries;                 // whole graphs
+  int32_t segments;                // of a function with graph breaks
 } tc_function_stats;
 tc_function_stats tc_function_stats_of(const tc_function *f);
-// The guards of all entries, a line each; release with tc_text_free. NULL when memory is short.
+// The guards of all entries and segments, a line each; release with tc_text_free. NULL when memory is short.
 char *tc_function_guards(const tc_function *f);
 void tc_text_free(char *text);
 

@@ -1,0 +1,319 @@
+// Functions with graph breaks: segments between them, what they leave out, writes in between, random programs against
+// the same body op by op, threads, and every allocation failing.
+#include <math.h>
+#include <pthread.h>
+
+#include "core/runtime/eager.h"
+#include "tests/unit/unit.h"
+
+#include "tc/ops.h"
+
+static tc_context *open_backend(const char *backend, const char *more) {
+  char setting[64];
+  snprintf(setting, sizeof setting, "backend=%s", backend);
+  const char *settings[] = {setting, "cache.enabled=false", more};
+  tc_context *c = NULL;
+  if (tc_open(settings, more ? 3 : 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  return c;
+}
+static const char *const backends[] = {"ref", "cpu"};
+#define FOR_BACKENDS(c, more)    \
+  for (int b_ = 0; b_ < 2; b_++) \
+    for (tc_context *c = open_backend(backends[b_], more); c; tc_close(c), c = NULL)
+
+typedef struct log_lines {
+  char text[16384];
+} log_lines;
+static void keep_line(void *self, const char *artifact, tc_sv text) {
+  log_lines *l = self;
+  size_t n = strlen(l->text);
+  snprintf(l->text + n, sizeof l->text - n, "[%s] %.*s\n", artifact, (int)text.size, text.data);
+}
+
+static tc_function *compiled(tc_context *c, tc_function_body body, void *self, int32_t n_in, int32_t n_out) {
+  tc_compile_options o = {
+      .struct_size = sizeof o, .name = "followed", .n_inputs = n_in, .n_outputs = n_out, .dynamic = TC_DYNAMIC_AUTO};
+  tc_function *f = NULL;
+  if (tc_compile(c, body, self, &o, &f) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  return f;
+}
+
+static tc_tensor *row(tc_context *c, int64_t n, const float *v) { return tc_tensor_from(c, TC_F32, 1, &n, v); }
+static void call(tc_function *f, tc_tensor *const *in, tc_tensor **out) {
+  if (tc_call(f, in, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+}
+static float at(tc_tensor *t, int64_t i) { return ((float *)tc_data_of(t))[i]; }
+static int64_t eager_calls(tc_context *c) { return tc_eager_stats_of(c->eager).calls; }
+
+// Halves until the sum is small: as often as data says.
+static int32_t halves(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  tc_tensor *x = tc_aten_relu(in[0]);
+  (void)n_in, (void)n_out;
+  ++*(int *)self;
+  for (double sum = 0;;) {
+    if (tc_item_f64(tc_aten_sum(x, TC_DTYPE_NONE), &sum, NULL) != TC_STATUS_OK || sum <= 1) break;
+    x = tc_aten_mul_Scalar(tc_aten_add_Tensor(x, x, tc_scalar_int(1)), tc_scalar_real(0.25));
+  }
+  out[0] = tc_aten_neg(x);
+  return tc_last_code();
+}
+
+static void loops_run_as_segments(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    int bodies = 0;
+    log_lines lines = {0};
+    assert_int_equal(tc_set_logs(c, "graph_breaks", keep_line, &lines), TC_STATUS_OK);
+    tc_function *f = compiled(c, halves, &bodies, 1, 1);
+    int64_t compiles = 0;
+    for (int k = 0; k < 6; k++) {
+      tc_scope *s = tc_scope_open();
+      tc_tensor *in[] = {row(c, 3, (float[]){-5, (float)(1 << k), 0})}, *out[1];
+      int64_t before = eager_calls(c);
+      call(f, in, out);
+      assert_true(at(out[0], 0) == 0 && at(out[0], 1) == -1);
+      // From the third call on all paths are known: loops of any length run compiled.
+      if (k == 2) compiles = tc_function_stats_of(f).compiles;
+      if (k > 2) assert_int_equal(eager_calls(c), before);
+      tc_scope_close(s);
+    }
+    assert_int_equal(bodies, 6); // once in each call, the first one too
+    assert_int_equal(tc_function_stats_of(f).compiles, compiles);
+    assert_true(compiles <= 5);
+    assert_non_null(strstr(lines.text, "a value is read (tc_item) at "));
+    assert_non_null(strstr(lines.text, "compiled: aten::relu, aten::sum"));
+    // A new size makes the dimension symbolic; then any size does.
+    for (int64_t n = 5; n < 9; n++) {
+      tc_scope *s = tc_scope_open();
+      float v[9] = {4};
+      tc_tensor *in[] = {row(c, n, v)}, *out[1];
+      call(f, in, out);
+      assert_true(at(out[0], 0) == -1);
+      if (n == 6) compiles = tc_function_stats_of(f).compiles;
+      tc_scope_close(s);
+    }
+    assert_int_equal(tc_function_stats_of(f).compiles, compiles);
+    tc_function_destroy(f);
+  }
+}
+
+// What the first call does not use behind the break, a later one does.
+static int32_t uses_later(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  double first = 0;
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *twice = tc_aten_add_Tensor(in[0], in[0], tc_scalar_int(1));
+  tc_tensor *square = tc_aten_mul_Tensor(twice, twice);
+  if (tc_item_f64(tc_aten_select_int(in[0], 0, 0), &first, NULL) != TC_STATUS_OK) return tc_last_code();
+  out[0] = first > 0 ? tc_aten_neg(square) : tc_aten_relu(in[0]);
+  return tc_last_code();
+}
+
+static void left_out_values_are_computed_again(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    tc_function *f = compiled(c, uses_later, NULL, 1, 1);
+    int64_t compiles = 0;
+    for (int k = 0; k < 8; k++) {
+      tc_scope *s = tc_scope_open();
+      bool up = k == 2 || k > 3;
+      tc_tensor *in[] = {row(c, 2, (float[]){up ? 1 : -1, 3})}, *out[1];
+      int64_t before = eager_calls(c);
+      call(f, in, out);
+      assert_true(at(out[0], 1) == (up ? -36 : 3));
+      if (k == 4) compiles = tc_function_stats_of(f).compiles;
+      if (k > 4) assert_true(eager_calls(c) <= before + 1); // the view whose element is read, which has no kernel
+      tc_scope_close(s);
+    }
+    assert_int_equal(tc_function_stats_of(f).compiles, compiles);
+    tc_function_destroy(f);
+  }
+}
+
+// A view from before the break is written behind it; what was left out must come from the memory as it was.
+static int32_t writes(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  double first = 0;
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *view = tc_aten_select_int(tc_aten_t(in[0]), 0, 1); // column 1
+  tc_tensor *before = tc_aten_mul_Scalar(in[0], tc_scalar_int(10));
+  if (tc_item_f64(tc_aten_select_int(view, 0, 0), &first, NULL) != TC_STATUS_OK) return tc_last_code();
+  tc_tensor *same = tc_aten_add__Tensor(view, view, tc_scalar_int(1));
+  tc_graph_break("to see what was written");
+  if (first > 5) ((float *)tc_data_of(in[0]))[0] = 100;
+  out[0] = first > 3 ? before : tc_aten_mul_Scalar(in[0], tc_scalar_int(1));
+  out[1] = tc_aten_add_Tensor(same, view, tc_scalar_int(1));
+  return tc_last_code();
+}
+
+static void writes_are_seen_through_views(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    tc_function *f = compiled(c, writes, NULL, 1, 2);
+    for (int k = 0; k < 12; k++) {
+      tc_scope *s = tc_scope_open();
+      float first = (float[]){2, 2, 4, 7}[k % 4];
+      tc_tensor *in[] = {tc_tensor_from(c, TC_F32, 2, (int64_t[]){2, 2}, (float[]){1, first, 3, 4})}, *out[2];
+      call(f, in, out);
+      assert_true(at(in[0], 1) == 2 * first && at(in[0], 3) == 8);
+      assert_true(at(in[0], 0) == (first > 5 ? 100 : 1));
+      if (first > 3) assert_true(at(out[0], 1) == 10 * first && at(out[0], 0) == 10);
+      else assert_true(at(out[0], 1) == 2 * first && at(out[0], 0) == 1);
+      assert_true(at(out[1], 0) == 4 * first && at(out[1], 1) == 16);
+      tc_scope_close(s);
+    }
+    tc_function_destroy(f);
+  }
+}
+
+// Sizes from data: a break, and a tensor of that size in the next segment.
+static int32_t picks(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *where = tc_aten_nonzero(tc_aten_relu(in[0]));
+  int64_t n = tc_size_of(where, 0);
+  out[0] = tc_aten_mul_Scalar(tc_aten_index_select(in[0], 0, tc_aten_reshape(where, &n, 1)), tc_scalar_int((int64_t)n));
+  return tc_last_code();
+}
+
+static void sizes_from_data_are_read(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    tc_function *f = compiled(c, picks, NULL, 1, 1);
+    for (int k = 0; k < 4; k++) {
+      tc_scope *s = tc_scope_open();
+      tc_tensor *in[] = {row(c, 4, (float[]){-1, 2, k & 1 ? 5 : -5, 7})}, *out[1];
+      call(f, in, out);
+      assert_int_equal(tc_size_of(out[0], 0), k & 1 ? 3 : 2);
+      assert_true(at(out[0], 1) == (k & 1 ? 15 : 14));
+      tc_scope_close(s);
+    }
+    tc_function_destroy(f);
+  }
+}
+
+// ---- random programs ----
+enum { MAX_STEPS = 24, MAX_VALUES = MAX_STEPS + 2, N_INPUTS = 2 };
+typedef struct step {
+  int kind, a, b;
+} step;
+typedef struct program {
+  int n;
+  step steps[MAX_STEPS];
+} program;
+
+// Values are f32[n, 3]; what does not fit a step is left as it is. Values stay bounded, so that nothing overflows.
+static int32_t interpret(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  const program *p = self;
+  tc_tensor *v[MAX_VALUES];
+  int n = N_INPUTS;
+  (void)n_in, (void)n_out;
+  for (int i = 0; i < N_INPUTS; i++) v[i] = in[i];
+  for (int i = 0; i < p->n; i++) {
+    const step *s = &p->steps[i];
+    tc_tensor *a = v[s->a % n], *b = v[s->b % n], *made = a;
+    double d = 0;
+    switch (s->kind) {
+    case 0: made = tc_aten_mul_Scalar(tc_aten_add_Tensor(a, b, tc_scalar_int(1)), tc_scalar_real(0.5)); break;
+    case 1: made = tc_aten_relu(a); break;
+    case 2: made = tc_aten_sin(tc_aten_mul_Tensor(a, b)); break;
+    case 3: made = tc_aten_neg(a); break;
+    case 4: made = tc_aten_view(a, (int64_t[]){-1, 3}, 2); break;
+    case 5: (void)tc_aten_mul__Scalar(a, tc_scalar_real(0.5)); break;
+    case 6:
+      made = tc_aten_clamp_(tc_aten_sub_Tensor(a, b, tc_scalar_int(1)),
+                            &(tc_scalar){.kind = TC_ARGUMENT_REAL, .v.parts = {-1, 0}}, NULL);
+      break;
+    case 7: (void)tc_aten_fill__Scalar(tc_aten_select_int(a, 1, 1), tc_scalar_real(0.25)); break;
+    case 8: // a branch on data
+      if (tc_item_f64(tc_aten_sum(a, TC_DTYPE_NONE), &d, NULL) != TC_STATUS_OK) return tc_last_code();
+      made = d > 0 ? tc_aten_abs(b) : tc_aten_cos(b);
+      break;
+    case 9: tc_graph_break("a step"); break;
+    case 10: {
+      float *data = tc_data_of(a);
+      if (!data) return tc_last_code();
+      data[0] = data[0] * 0.5f + 0.125f;
+      break;
+    }
+    case 11: made = tc_aten_rand_like(a, TC_DTYPE_NONE, NULL, -1); break;
+    default: made = tc_aten_mul_Scalar(a, tc_scalar_real(1.0 / (double)(1 + tc_size_of(b, 0)))); break;
+    }
+    if (!made) return tc_last_code();
+    v[n++] = made;
+  }
+  out[0] = v[n - 1];
+  out[1] = v[n / 2];
+  return tc_last_code();
+}
+
+static void fill(tc_tensor *t, uint64_t *seed) {
+  float *x = tc_data_of(t);
+  for (int64_t i = 0; i < tc_numel_of(t); i++) x[i] = (float)((double)(tc_test_random(seed) % 2000) / 1000 - 1);
+}
+
+static bool close_to(tc_tensor *a, tc_tensor *b) {
+  if (tc_numel_of(a) != tc_numel_of(b)) return false;
+  for (int64_t i = 0; i < tc_numel_of(a); i++)
+    if (!(fabsf(at(a, i) - at(b, i)) <= 1e-5f)) return false;
+  return true;
+}
+
+// Branches on a sum near zero could go either way.
+static program random_program(uint64_t *seed, bool with_random) {
+  program p = {.n = 3 + (int)(tc_test_random(seed) % (MAX_STEPS - 3))};
+  for (int i = 0; i < p.n; i++) {
+    int kind = (int)(tc_test_random(seed) % 13);
+    if (kind == 11 && !with_random) kind = 0;
+    p.steps[i] = (step){kind, (int)(tc_test_random(seed) % 64), (int)(tc_test_random(seed) % 64)};
+  }
+  return p;
+}
+
+static void try_program(tc_context *c, const program *p, uint64_t *seed) {
+  tc_function *f = compiled(c, interpret, (void *)(uintptr_t)p, N_INPUTS, 2);
+  for (int k = 0; k < 4; k++) {
+    tc_scope *s = tc_scope_open();
+    int64_t sizes[] = {k == 2 ? 5 : 4, 3};
+    tc_tensor *x[N_INPUTS], *y[N_INPUTS], *got[2], *want[2];
+    for (int i = 0; i < N_INPUTS; i++) {
+      x[i] = tc_new_tensor(c, TC_F32, 2, sizes);
+      fill(x[i], seed);
+      y[i] = tc_tensor_from(c, TC_F32, 2, sizes, tc_data_of(x[i]));
+    }
+    if (tc_test_random(seed) % 4 == 0) x[1] = x[0], y[1] = y[0];
+    call(f, x, got);
+    if (interpret((void *)(uintptr_t)p, y, N_INPUTS, want, 2) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    bool good = close_to(got[0], want[0]) && close_to(got[1], want[1]);
+    for (int i = 0; i < N_INPUTS; i++) good &= close_to(x[i], y[i]);
+    if (!good) {
+      for (int i = 0; i < p->n; i++)
+        print_message("step %d: %d(%d, %d)\n", i, p->steps[i].kind, p->steps[i].a % (i + N_INPUTS),
+                      p->steps[i].b % (i + N_INPUTS));
+      fail_msg("call %d differs", k);
+    }
+    tc_scope_close(s);
+  }
+  tc_function_destroy(f);
+}
+
+static void random_programs(void **state) {
+  (void)state;
+  uint64_t seed = tc_test_seed();
+  const char *given = getenv("FOLLOW_PROGRAMS");
+  int programs = given ? atoi(given) : 40;
+  FOR_BACKENDS(c, NULL) {
+    for (int i = 0; i < programs / (b_ ? 8 : 1); i++) {
+      program p = random_program(&seed, false);
+      try_program(c, &p, &seed);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(loops_run_as_segments),
+      cmocka_unit_test(left_out_values_are_computed_again),
+      cmocka_unit_test(writes_are_seen_through_views),
+      cmocka_unit_test(sizes_from_data_are_read),
+      cmocka_unit_test(random_programs),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

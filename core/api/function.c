@@ -21,6 +21,7 @@ typedef struct function_entry {
   int32_t n_inputs; // of the graph: the function's that are there, then captured ones
   int32_t n_graph_outputs;
   const int32_t *outputs; // of the function: their numbers among the graph's
+  uint64_t n_random;      // random nodes
   int32_t n_captured;
   tc_tensor **captured; // referenced
   bool writes;          // without a session: what is written is seen through another input, calls run op by op
@@ -332,6 +333,7 @@ static tc_status make_entry(api_trace *t, tc_tensor *const *results, function_en
   for (; x->n_captured < n; x->n_captured++)
     captured[x->n_captured] = tc_retain(t->handles.data[f->n_inputs + x->n_captured]);
   x->module = t->line->module, x->guards = t->line->guards, x->writes = t->line->writes;
+  x->n_random = t->line->n_random;
   t->line->module = NULL; // the entry's now
   finishing c = {t, results, x};
   tc_status s = tc_arena_guard(x->module->arena, finish, &c);
@@ -513,7 +515,7 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
   for (int32_t i = 0; i < x->n_captured; i++) all[k++] = *x->captured[i];
   tc_tensor *made = all + x->n_inputs;
   tc_session_run_options o = {.write_back = true};
-  if (x->module->random_nodes) o.seed = tc_context_next_seed(f->context);
+  if (x->n_random) tc_context_draw(f->context, x->n_random, &o.seed, &o.stream);
   tc_status s = tc_session_run(x->session, all, made, &o);
   for (int32_t i = 0; i < f->n_outputs && s == TC_OK; i++) {
     outputs[i] = api_wrap(f->context, tc_tensor_ref(&made[x->outputs[i]]));

@@ -158,7 +158,8 @@ static tc_status add_node(adding *a) {
   line_record k = {x->words.count, r->inputs, tc_guards_condition_count(x->guards), x->slots.count};
   tc_vec_push(arena, &x->records, k);
   x->writes |= r->writes;
-  x->keeps_all |= r->writes || m->random_nodes > 0;
+  x->n_random = m->random_nodes;
+  x->keeps_all |= r->writes || x->n_random > 0;
   return TC_OK;
 }
 

@@ -99,17 +99,17 @@ static tc_status run_records(api_trace *t, const trace_segment *s) {
   return TC_OK;
 }
 
-// Which operand of the record its result shares the memory of is told by the op, not by the line: segments without a
-// line are whole.
-static tc_tensor *written_operand(api_trace *t, const trace_segment *s, int32_t slot) {
-  const trace_slot *q = &t->slots.data[slot];
-  const trace_record *r = &t->records.data[q->record];
-  int32_t k = tc_op_written_argument(r->op, slot - r->slot);
-  if (k < 0 || k >= r->n_args) return NULL;
-  tc_status status = trace_decode(t, s, r);
-  bool ok = status == TC_OK && t->args.data[k].kind == TC_ARGUMENT_TENSOR;
-  tc_status_free(status);
-  return ok ? t->args.data[k].v.tensor : NULL;
+// Results that are what the op wrote to: the operand has the memory already.
+static tc_status take_written(api_trace *t, const trace_segment *s, const trace_record *r) {
+  TC_TRY(trace_decode(t, s, r));
+  for (int32_t i = 0; i < r->n_slots; i++) {
+    tc_tensor *x = t->slots.data[r->slot + i].handle;
+    int32_t k = tc_op_written_argument(r->op, i);
+    if (!x || x->storage || k < 0 || k >= r->n_args || t->args.data[k].kind != TC_ARGUMENT_TENSOR) continue;
+    const tc_tensor *of = t->args.data[k].v.tensor;
+    if (of && of->storage) *x = tc_tensor_ref(of);
+  }
+  return TC_OK;
 }
 
 static trace_segment *segment_of(const api_trace *t, int32_t slot) {
@@ -144,14 +144,7 @@ static tc_status recompute(api_trace *t, trace_segment *s, int32_t slot) {
   for (int32_t i = 0; i < s->n_records && status == TC_OK; i++) {
     const trace_record *r = &t->records.data[s->record + i];
     if (!need[i]) continue;
-    if (!r->writes) {
-      status = run_record(t, s, r);
-      continue;
-    }
-    for (int32_t k = 0; k < r->n_slots; k++) {
-      tc_tensor *x = t->slots.data[r->slot + k].handle, *of = x ? written_operand(t, s, r->slot + k) : NULL;
-      if (of && of->storage && !x->storage) *x = tc_tensor_ref(of);
-    }
+    status = r->writes ? take_written(t, s, r) : run_record(t, s, r);
   }
   tc_free(t->context->allocator, need);
   return status;
@@ -205,7 +198,7 @@ static tc_status run_line(api_trace *t, const trace_segment *s, const api_line *
     if (t->inputs.data[s->input + i].storage) all[n++] = t->inputs.data[s->input + i];
   tc_tensor *made = all + n;
   tc_session_run_options o = {.write_back = true};
-  if (x->module->random_nodes) o.seed = tc_context_next_seed(t->context);
+  if (x->n_random) tc_context_draw(t->context, x->n_random, &o.seed, &o.stream);
   tc_status status = tc_session_run(x->session, all, made, &o);
   for (int32_t i = 0; i < s->n_slots && status == TC_OK; i++) {
     tc_tensor *h = t->slots.data[s->slot + i].handle;

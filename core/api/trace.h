@@ -62,6 +62,7 @@ typedef struct api_line {
   TC_VEC(line_slot) slots;
   TC_VEC(tc_value *) inputs; // NULL: absent
   int32_t n_graph_outputs;
+  uint64_t n_random;      // random nodes
   bool writes, keeps_all; // keeps_all: nothing in it may be computed a second time
   bool idle;              // nothing of it is needed
   bool fresh;             // of the call under way: not compiled, not published

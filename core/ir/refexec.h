@@ -14,6 +14,7 @@ typedef struct tc_ref_options {
   bool wide;       // never round; outputs are f64, c128, i64
   bool write_back; // store mutated inputs, parameters and buffers into the inputs' own storage
   uint64_t seed;   // of random ops (tc_ref_seed)
+  uint64_t stream; // added to the streams of their nodes: what other programs drew before
   // Called after each node with its results as they are (declared dtype, unless wide); NULL: not wanted.
   void (*watch)(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results);
   void *watch_self;

@@ -85,19 +85,14 @@ void tc_context_destroy(tc_context *c) {
   tc_free(c->allocator, c);
 }
 
-// The finaliser of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators; 2014): neighbours in
-// the row of seeds have nothing in common.
-uint64_t tc_context_next_seed(tc_context *c) {
-  uint64_t n = __atomic_add_fetch(&c->n_seeds, 1, __ATOMIC_RELAXED);
-  uint64_t z = __atomic_load_n(&c->seed, __ATOMIC_RELAXED) + n * 0x9e3779b97f4a7c15u;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
+void tc_context_draw(tc_context *c, uint64_t n, uint64_t *out_seed, uint64_t *out_stream) {
+  *out_seed = __atomic_load_n(&c->seed, __ATOMIC_RELAXED);
+  *out_stream = __atomic_fetch_add(&c->drawn, n, __ATOMIC_RELAXED);
 }
 
 void tc_context_set_seed(tc_context *c, uint64_t seed) {
   __atomic_store_n(&c->seed, seed, __ATOMIC_RELAXED);
-  __atomic_store_n(&c->n_seeds, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&c->drawn, 0, __ATOMIC_RELAXED);
 }
 
 tc_device_options tc_context_device_options(const tc_context *c) {

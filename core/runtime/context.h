@@ -24,8 +24,7 @@ typedef struct tc_context {
   tc_sv backend;          // resolved name
   struct tc_eager *eager; // the cache of single ops (core/runtime/eager.h); owned, NULL until an embedder opens it
   int32_t n_functions;    // compiled functions so far: their ids in logs; atomic
-  uint64_t seed,
-      n_seeds; // of random ops that an embedder runs: the option or tc_manual_seed, and how many drew; atomic
+  uint64_t seed, drawn;   // of random ops that an embedder runs: the option or tc_manual_seed, how many ran; atomic
   void (*close)(struct tc_context *c); // of its parts; NULL: nothing
 } tc_context;
 
@@ -44,9 +43,9 @@ TC_NODISCARD tc_status tc_context_create(const tc_allocator *a, tc_config *confi
 void tc_context_destroy(tc_context *c); // with its config; nothing made by it may be in use
 // Opens the backend that the config names ("auto": the best device plugin that finds a device). Not thread-safe.
 TC_NODISCARD tc_status tc_context_open_backend(tc_context *c);
-// The seed of the next run that draws random numbers: another one each time, and the same ones in the same order again
-// after tc_context_set_seed.
-uint64_t tc_context_next_seed(tc_context *c);
+// What a run of n random nodes draws from: numbers are those of (seed, stream + the node's own stream, element), so
+// that the same random ops give the same numbers in one program or in several, one after the other.
+void tc_context_draw(tc_context *c, uint64_t n, uint64_t *out_seed, uint64_t *out_stream);
 void tc_context_set_seed(tc_context *c, uint64_t seed);
 // How this context opens devices.
 tc_device_options tc_context_device_options(const tc_context *c);

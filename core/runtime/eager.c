@@ -103,7 +103,7 @@ static tc_status run_views(const eager_entry *x, const tc_tensor *tensors, const
 }
 
 static tc_status run_session(const tc_eager *e, const eager_entry *x, const tc_tensor *tensors, int32_t n_tensors,
-                             uint64_t seed, tc_tensor *out) {
+                             tc_tensor *out) {
   tc_tensor few[FEW_TENSORS], *all = few;
   int32_t need = x->n_inputs + x->n_graph_outputs, k = 0;
   if (need > FEW_TENSORS && !(all = tc_alloc(e->context->allocator, (size_t)need * sizeof *all)))
@@ -112,7 +112,9 @@ static tc_status run_session(const tc_eager *e, const eager_entry *x, const tc_t
     if (tensors[i].storage) all[k++] = tensors[i];
   }
   tc_tensor *made = all + x->n_inputs;
-  tc_status s = tc_session_run(x->session, all, made, &(tc_session_run_options){.write_back = true, .seed = seed});
+  tc_session_run_options o = {.write_back = true};
+  if (x->n_random) tc_context_draw(e->context, x->n_random, &o.seed, &o.stream);
+  tc_status s = tc_session_run(x->session, all, made, &o);
   for (int32_t i = 0; i < x->n_results && s == TC_OK; i++) {
     if (x->written[i] >= 0) out[i] = tc_tensor_ref(&tensors[x->written[i]]);
     else if (x->outputs[i] >= 0) out[i] = tc_tensor_ref(&made[x->outputs[i]]);
@@ -123,10 +125,10 @@ static tc_status run_session(const tc_eager *e, const eager_entry *x, const tc_t
 }
 
 static tc_status run_entry(const tc_eager *e, const eager_entry *x, const tc_tensor *tensors, int32_t n_tensors,
-                           const int64_t *symbols, uint64_t seed, tc_tensor **out, int32_t *out_n) {
+                           const int64_t *symbols, tc_tensor **out, int32_t *out_n) {
   tc_tensor *made = tc_alloc(e->context->allocator, (size_t)(x->n_results + 1) * sizeof *made);
   if (!made) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a call");
-  tc_status s = x->session ? run_session(e, x, tensors, n_tensors, seed, made) : run_views(x, tensors, symbols, made);
+  tc_status s = x->session ? run_session(e, x, tensors, n_tensors, made) : run_views(x, tensors, symbols, made);
   if (s != TC_OK) {
     for (int32_t i = 0; i < x->n_results; i++) tc_tensor_unref(&made[i]);
     tc_free(e->context->allocator, made);
@@ -287,8 +289,7 @@ static tc_status run_flat(eager_call *call, uint64_t now, tc_tensor **out, int32
   int64_t symbols[FEW_SYMBOLS];
   eager_entry *x;
   TC_TRY(entry_for(call, now, symbols, &x));
-  uint64_t seed = x->random ? tc_context_next_seed(call->e->context) : 0;
-  tc_status s = run_entry(call->e, x, call->tensors, call->n_tensors, symbols, seed, out, out_n);
+  tc_status s = run_entry(call->e, x, call->tensors, call->n_tensors, symbols, out, out_n);
   eager_entry_unref(call->e, x);
   return s;
 }

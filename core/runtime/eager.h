@@ -17,7 +17,7 @@ void tc_eager_destroy(tc_eager *e);                                    // NULL i
 
 // Runs an op; arguments in schema order, missing trailing ones are defaults. An op that writes stores into its
 // operand's memory and gives a reference to it. *out (from the context's allocator, tc_free it) has *out_n new tensors;
-// absent results have no storage. A random op draws the context's next seed.
+// absent results have no storage. A random op draws from the context (tc_context_draw).
 TC_NODISCARD tc_status tc_eager_run(tc_eager *e, const tc_op *op, int32_t n_args, const tc_argument *args,
                                     tc_tensor **out, int32_t *out_n);
 

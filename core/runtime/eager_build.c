@@ -159,7 +159,7 @@ static tc_status build_guarded(void *arg) {
   TC_TRY(make_inputs(b, g, values));
   TC_TRY(make_node(b, g, values, &n));
   x->n_results = n->n_results;
-  x->random = m->random_nodes > 0;
+  x->n_random = m->random_nodes;
   x->n_inputs = g->inputs.count;
   int32_t *written = TC_NEW_ARRAY(m->arena, int32_t, n->n_results + 1);
   int32_t *outputs = TC_NEW_ARRAY(m->arena, int32_t, n->n_results + 1);

@@ -30,7 +30,7 @@ typedef struct eager_entry {
   const int32_t *outputs;  // results as graph outputs: their numbers; -1: absent
   const int32_t *written;  // results that are operands written to: their numbers; -1: none
   int32_t n_results, n_graph_outputs, n_inputs;
-  bool random; // each run draws a seed
+  uint64_t n_random; // random nodes
 } eager_entry;
 
 // Entries of one op with the same arguments besides tensors.

@@ -47,6 +47,7 @@ typedef struct tc_session_run_options {
   bool write_back;     // mutated state and inputs are stored: state in the session, inputs in the tensors given
   bool device_outputs; // leave outputs on the device
   uint64_t seed;       // of random ops
+  uint64_t stream;     // added to the streams of their nodes: how many random ops ran before, with the same seed
   tc_run_report *report;
 } tc_session_run_options;
 

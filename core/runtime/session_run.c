@@ -136,7 +136,8 @@ static tc_status run_ref(session_env *e, session_step *step, const tc_tensor *in
                          int32_t n_inputs) {
   tc_session *s = e->s;
   tc_ref_options o = {.wide = s->context->is_ref && tc_config_bool(s->context->config, TC_OPT_ID_REF_WIDE),
-                      .seed = e->options->seed};
+                      .seed = e->options->seed,
+                      .stream = e->options->stream};
   pthread_mutex_lock(&s->lock);
   tc_status status = tc_ref_run(step->graph, s->context->allocator, n_inputs, inputs, outputs, &o);
   pthread_mutex_unlock(&s->lock);

@@ -40,7 +40,7 @@ const char *tc_version(void); // of the library that is loaded: "MAJOR.MINOR.PAT
 int32_t tc_open(const char *const *settings, int32_t n_settings, tc_context **out);
 void tc_close(tc_context *c); // NULL is ignored
 // Random ops draw different numbers in every call. After this they draw the same ones in the same order again, on every
-// backend. A context begins with the option `seed`. Calls of other threads draw from the same row.
+// backend, op by op or compiled. A context begins with the option `seed`. Calls of other threads draw from the same row.
 void tc_manual_seed(tc_context *c, uint64_t seed);
 // Log artifacts such as "guards,recompiles"; lines go to `write` (NULL: standard error). Not while others use the
 // context.

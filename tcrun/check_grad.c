@@ -68,6 +68,16 @@ static tc_status make_joint(void *arg) {
   return tc_autograd_joint(x->forward, x->wanted, &x->joint);
 }
 
+// Zeros of output `leaf`'s sizes, which the stored output has.
+static tc_status zero_cotangent(const gradients *x, int32_t leaf, tc_tensor *out) {
+  const gradient_check *g = x->g;
+  const tc_tensor *like = g->find(g->self, tc_sv_printf(g->arena, "out.%d", leaf));
+  if (!like) return tc_error(TC_STATUS_INVALID_ARGUMENT, "there is neither a cotangent nor a value of output %d", leaf);
+  TC_TRY(tc_tensor_create(g->c->allocator, like->dtype, like->rank, like->sizes, out));
+  memset(tc_tensor_data(out), 0, (size_t)(tc_tensor_numel(out) * tc_dtype_size(out->dtype)));
+  return TC_OK;
+}
+
 static tc_status read_inputs(gradients *x) {
   const gradient_check *g = x->g;
   int32_t n = x->forward->inputs.count;
@@ -78,11 +88,9 @@ static tc_status read_inputs(gradients *x) {
     int32_t at = x->joint.cotangents[leaf];
     if (at < 0) continue;
     const tc_tensor *ct = g->find(g->self, tc_sv_printf(g->arena, "ct.%d", leaf));
-    if (ct) {
-      x->inputs[at] = tc_tensor_ref(ct);
-      continue;
-    }
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "there is no cotangent of output %d", leaf);
+    // Of an output that PyTorch does not differentiate (statistics, pivots) the stored loss takes nothing.
+    if (ct) x->inputs[at] = tc_tensor_ref(ct);
+    else TC_TRY(zero_cotangent(x, leaf, &x->inputs[at]));
   }
   return TC_OK;
 }

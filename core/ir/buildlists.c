@@ -73,6 +73,15 @@ static tc_status range(tc_module *m, const tc_arg *v, tc_arg *out) {
   return counted(m, from, to, out);
 }
 
+static tc_status evens(tc_module *m, const tc_arg *v, tc_arg *out) {
+  int32_t n;
+  TC_TRY(constant(v, 0, TC_MAX_RANK, &n));
+  const tc_sym **l = TC_NEW_ARRAY(m->arena, const tc_sym *, n + 1);
+  for (int32_t i = 0; i < n; i++) l[i] = tc_sym_int(m->syms, 2 * i);
+  *out = tc_arg_syms(l, n);
+  return TC_OK;
+}
+
 static tc_status sizes_of(tc_module *m, const tc_arg *v, tc_arg *out) {
   int32_t dim;
   if (v[0].kind != TC_AK_TENSORS) return tc_error(TC_STATUS_INVALID_ARGUMENT, "sizes_of takes tensors and a dimension");
@@ -161,9 +170,9 @@ static tc_status span(tc_module *m, const tc_arg *v, tc_arg *out) {
 
 const tc_build_list_row *tc_build_list_find(tc_sv name, int32_t n_args) {
   static const tc_build_list_row all[] = {
-      {"inverse", 1, inverse}, {"negated", 1, negated},   {"last", 1, last},         {"range", 2, range},
-      {"part", 3, part},       {"joined", 2, joined},     {"repeated", 2, repeated}, {"product", 1, product},
-      {"pairs", 2, pairs},     {"sizes_of", 2, sizes_of}, {"span", 2, span},
+      {"inverse", 1, inverse}, {"negated", 1, negated}, {"last", 1, last},         {"range", 2, range},
+      {"evens", 1, evens},     {"part", 3, part},       {"joined", 2, joined},     {"repeated", 2, repeated},
+      {"product", 1, product}, {"pairs", 2, pairs},     {"sizes_of", 2, sizes_of}, {"span", 2, span},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (tc_sv_is(name, all[i].name) && all[i].n_args == n_args) return &all[i];

@@ -11,6 +11,7 @@
 //              counts from the end
 //   lists      [a, b], list[i], len(list); of ints a + b, part(list, from, to), repeated(list, n), product(list),
 //              inverse(permutation), negated(list), last(n) = [-n, …, -1], range(from, to) = [from, …, to - 1],
+//              evens(n) = [0, 2, …, 2n - 2],
 //              pairs(a, b) = [a0, b0, a1, …] (the shorter one is filled up by 1s in front), span(sizes, strides),
 //              sizes_of(tensors, dim)
 //   choice     if(condition, a, b), evaluated at build time: the condition is a bool or an int that is known (symbolic

@@ -181,8 +181,8 @@ static const tc_op_derivative derivatives[] = {
     {"silu", "let s = sigmoid(self); self: mul(grad, conj(mul(s, add(mul(self, sub(1, s)), 1))))"},
     {"relu", "self: where(le(result, 0), zeros_like(grad), grad)"},
     {"relu6", "self: where(logical_or(le(self, 0), ge(self, 6)), zeros_like(grad), grad)"},
-    {"elu", "let top = mul(grad, scale); self: where(gt(self, 0), top, mul(mul(grad, input_scale), add(result, "
-            "mul(scalar_tensor(alpha, dtype=result.dtype), scale))))"},
+    {"elu", "self: mul(grad, where(gt(self, 0), scale, mul(exp(mul(self, input_scale)), float(alpha) * float(scale) * "
+            "float(input_scale))))"},
     {"leaky_relu", "self: where(gt(self, 0), grad, mul(grad, negative_slope))"},
     {"hardtanh", "self: where(logical_or(le(self, min_val), ge(self, max_val)), zeros_like(grad), grad)"},
     {"hardsigmoid", "self: where(logical_and(gt(self, -3), lt(self, 3)), div(grad, 6), zeros_like(grad))"},
@@ -198,9 +198,14 @@ static const tc_op_derivative derivatives[] = {
      "in_low, where(gt(self, max), zeros_like(grad), in_low)); min: where(if(is_none(max), lt(self, min), "
      "logical_and(lt(self, min), lt(min, max))), grad, zeros_like(grad)); max: where(if(is_none(min), gt(self, max), "
      "logical_or(gt(self, max), lt(max, min))), grad, zeros_like(grad))"},
+    {"clamp_min.Tensor", "self: where(ge(self, min), grad, 0); min: where(lt(self, min), grad, 0)"},
+    {"clamp_max.Tensor", "self: where(le(self, max), grad, 0); max: where(gt(self, max), grad, 0)"},
     {"clamp_min", "self: where(ge(self, min), grad, zeros_like(grad))"},
     {"clamp_max", "self: where(le(self, max), grad, zeros_like(grad))"},
-    {"gelu", "self: if(approximate == \"tanh\", _gelu_tanh_backward(grad, self), mul(grad, add(mul(add(erf(mul(self, "
-             "0.7071067811865476)), 1), 0.5), mul(mul(self, exp(mul(mul(self, self), -0.5))), 0.3989422804014327))))"},
+    {"gelu",
+     "let x2 = mul(self, self); let t = tanh(mul(mul(self, add(mul(x2, 0.044715), 1)), 0.7978845608028654)); let "
+     "by_tanh = mul(add(add(t, 1), mul(mul(self, sub(1, mul(t, t))), mul(add(mul(x2, 0.134145), 1), "
+     "0.7978845608028654))), 0.5); self: mul(grad, if(approximate == \"tanh\", by_tanh, add(mul(add(erf(mul(self, "
+     "0.7071067811865476)), 1), 0.5), mul(mul(self, exp(mul(x2, -0.5))), 0.3989422804014327))))"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(activation);

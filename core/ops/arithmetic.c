@@ -368,13 +368,13 @@ static const tc_op_def rows[] = {
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {
-    {"add", "self: grad; other: mul(grad, alpha)"},
-    {"sub", "self: grad; other: neg(mul(grad, alpha))"},
-    {"rsub", "self: neg(mul(grad, alpha)); other: grad"},
+    {"add", "self: grad; other: mul(grad, conj(alpha))"},
+    {"sub", "self: grad; other: neg(mul(grad, conj(alpha)))"},
+    {"rsub", "self: neg(mul(grad, conj(alpha))); other: grad"},
     {"mul.Tensor", "self: mul(grad, conj(other)); other: mul(grad, conj(self))"},
-    {"mul.Scalar", "self: mul(grad, other)"},
+    {"mul.Scalar", "self: mul(grad, conj(other))"},
     {"div.Tensor", "self: div(grad, conj(other)); other: neg(mul(grad, conj(div(result, other))))"},
-    {"div.Scalar", "self: div(grad, other)"},
+    {"div.Scalar", "self: div(grad, conj(other))"},
     {"_div_trunc", "self: zeros_like(self); other: zeros_like(other)"},
     {"floor_divide", "self: zeros_like(self); other: zeros_like(other)"},
     {"remainder.Tensor", "self: grad; other: neg(mul(grad, floor(div(self, other))))"},

@@ -41,4 +41,9 @@ static const tc_op_def rows[] = {
          "let s = if(scale_grad_by_freq, div(g, unsqueeze(index(times, [i]), 1)), g);"
          "to(index_add(zeros([num_weights, n], dtype=w), 0, i, s), grad_output.dtype)"),
 };
-TC_OP_FAMILY(backward);
+static const tc_op_derivative derivatives[] = {
+    {"embedding_dense_backward", "let g = index_select(grad, 0, reshape(indices, [-1])); grad_output: reshape(mul(g, "
+                                 "unsqueeze(to(ne(reshape(indices, "
+                                 "[-1]), padding_idx), grad.dtype), 1)), grad_output.sizes)"},
+};
+TC_OP_FAMILY_WITH_DERIVATIVES(backward);

@@ -308,7 +308,7 @@ static const tc_op_derivative derivatives[] = {
     {"resolve_conj", "self: grad"},
     {"resolve_neg", "self: grad"},
     {"complex", "real: real(grad); imag: imag(grad)"},
-    {"polar", "abs: real(mul(grad, conj(complex(cos(angle), sin(angle))))); angle: real(mul(grad, "
+    {"polar", "abs: real(mul(grad, conj(sgn(result)))); angle: real(mul(grad, "
               "conj(complex(neg(imag(result)), real(result)))))"},
     {"angle", "self: if(is_complex(self), where(eq(self, 0), zeros_like(self), div(mul(mul(self, "
               "complex(zeros_like(grad), ones_like(grad))), grad), mul(abs(self), abs(self)))), zeros_like(self))"},

@@ -162,8 +162,9 @@ static const tc_op_def rows[] = {
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {
     {"addcmul",
-     "self: grad; tensor1: mul(mul(grad, conj(tensor2)), value); tensor2: mul(mul(grad, conj(tensor1)), value)"},
-    {"addcdiv", "self: grad; tensor1: mul(div(grad, conj(tensor2)), value); tensor2: neg(mul(mul(grad, "
-                "conj(div(div(tensor1, tensor2), tensor2))), value))"},
+     "self: grad; tensor1: mul(grad, conj(mul(tensor2, value))); tensor2: mul(grad, conj(mul(tensor1, value)))"},
+    {"addcdiv", "self: grad; tensor1: mul(grad, conj(mul(reciprocal(tensor2), value))); tensor2: neg(mul(grad, "
+                "conj(div(mul(tensor1, value), mul(tensor2, tensor2)))))"},
+    {"softshrink", "self: where(logical_and(ge(self, -float(lambd)), le(self, lambd)), 0, grad)"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(composite);

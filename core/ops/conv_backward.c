@@ -48,6 +48,19 @@ static tc_gv swap_batch(tc_op_args *a, tc_gv x, const tc_tensor_type *t, tc_int 
                    joined);
 }
 
+// The first of each space dimension's positions.
+static tc_gv cut(tc_op_args *a, tc_gv v, int32_t n, const tc_int *sizes) {
+  for (int32_t i = 0; i < n; i++) {
+    tc_ex_begin(a, "aten::slice.Tensor");
+    tc_ex_push(a, v);
+    tc_ex_push_int(a, tc_int_const(a, 2 + i));
+    tc_ex_push_int(a, tc_int_const(a, 0));
+    tc_ex_push_int(a, sizes[i]);
+    v = tc_ex_make(a, 1, NULL);
+  }
+  return v;
+}
+
 // Σ x[b, g·i + c, p·stride + k·dilation - padding] · y[b, g·o + d, p] as [g·o, i, k].
 static tc_gv by_weight(tc_op_args *a, int32_t x, int32_t y, const tc_int *stride, const tc_int *padding,
                        const tc_int *dilation, tc_int groups) {
@@ -58,14 +71,7 @@ static tc_gv by_weight(tc_op_args *a, int32_t x, int32_t y, const tc_int *stride
   tc_gv input = swap_batch(a, tc_ex_arg(a, x), tc_op_tensor(a, x), groups),
         kernel = with_ints(a, "aten::permute", tc_ex_arg(a, y), n + 2, order),
         v = convolution(a, input, kernel, n, dilation, padding, stride, false, none, groups);
-  for (int32_t i = 0; i < n; i++) {
-    tc_ex_begin(a, "aten::slice.Tensor");
-    tc_ex_push(a, v);
-    tc_ex_push_int(a, tc_int_const(a, 2 + i));
-    tc_ex_push_int(a, none[i]);
-    tc_ex_push_int(a, w->sizes[2 + i]);
-    v = tc_ex_make(a, 1, NULL);
-  }
+  v = cut(a, v, n, w->sizes + 2);
   v = with_ints(a, "aten::permute", v, n + 2, order);
   tc_ex_begin(a, "aten::contiguous");
   tc_ex_push(a, v);
@@ -88,10 +94,12 @@ static int32_t convolution_backward_expand(tc_op_args *a) {
                              tc_int_sub(a, tc_int_add(a, reach, one), tc_int_mul(a, padding[i], tc_int_const(a, 2))));
     extra[i] = transposed ? tc_int_const(a, 0) : tc_int_sub(a, x->sizes[2 + i], made);
   }
-  if (tc_op_bool_at(a, MASK, 0, 0))
-    tc_ex_result(a, 0,
-                 convolution(a, tc_ex_arg(a, GRAD), tc_ex_arg(a, WEIGHT), n, stride, padding, dilation, !transposed,
-                             extra, groups));
+  if (tc_op_bool_at(a, MASK, 0, 0)) {
+    tc_gv v = convolution(a, tc_ex_arg(a, GRAD), tc_ex_arg(a, WEIGHT), n, stride, padding, dilation, !transposed, extra,
+                          groups);
+    // Output padding of a stride or more makes positions that no input had.
+    tc_ex_result(a, 0, transposed ? cut(a, v, n, x->sizes + 2) : v);
+  }
   if (tc_op_bool_at(a, MASK, 1, 0))
     tc_ex_result(a, 1,
                  by_weight(a, transposed ? GRAD : INPUT, transposed ? INPUT : GRAD, stride, padding, dilation, groups));

@@ -480,8 +480,8 @@ static const tc_op_def rows[] = {
 static const tc_op_derivative derivatives[] = {
     {"index.Tensor", "self: index_put(zeros_like(self), indices, grad, true)"},
     {"_unsafe_index.Tensor", "self: index_put(zeros_like(self), indices, grad, true)"},
-    {"index_select", "self: index_add(zeros_like(self), dim, index, grad)"},
-    {"gather", "self: scatter_add(zeros_like(self), dim, index, grad)"},
+    {"index_select", "self: if(self.rank == 0, reshape(sum(grad), []), index_add(zeros_like(self), dim, index, grad))"},
+    {"gather", "self: if(self.rank == 0, reshape(sum(grad), []), scatter_add(zeros_like(self), dim, index, grad))"},
     {"embedding", "let g = if(padding_idx >= 0, where(unsqueeze(ne(indices, padding_idx), -1), grad, "
                   "zeros_like(grad)), grad); weight: index_put(zeros_like(weight), [indices], g, true)"},
 };

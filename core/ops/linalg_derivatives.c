@@ -106,22 +106,35 @@ static const tc_op_derivative derivatives[] = {
     {"linalg_lu_solve", SOLVED_LU},
     {"linalg_cholesky_ex",
      "let l = if(upper, adjoint(result), result); let g = if(upper, adjoint(grad), grad); let t = "
-     "tril(matmul(adjoint(l), g)); let phi = " HALF_DIAGONAL("t") "; let x = " UPPER(
-         "adjoint(l)", "phi") "; let y = "
-                              "adjoint(" UPPER("adjoint(l)", "adjoint(x)") "); self: mul(add(y, adjoint(y)), 0.5)"},
+     "tril(matmul(adjoint(l), g)); let phi = mul(add(t, adjoint(tril(t, -1))), 0.5); let x = " UPPER(
+         "adjoint(l)", "phi") "; self: adjoint(" UPPER("adjoint(l)", "adjoint(x)") ")"},
+    {"cholesky_solve",
+     "let gb = cholesky_solve(grad, input2, upper); let common = matmul(gb, adjoint(result)); let both = add(common, "
+     "adjoint(common)); self: gb; input2: neg(if(upper, matmul(input2, both), matmul(both, input2)))"},
+    {"cholesky_inverse",
+     "let both = matmul(result, matmul(add(grad, adjoint(grad)), result)); self: neg(if(upper, matmul(self, both), "
+     "matmul(both, self)))"},
     {"linalg_solve_triangular",
      "let gb = linalg_solve_triangular(adjoint(self), grad, upper=!upper, left=left, unitriangular=unitriangular); let "
      "ga = neg(if(left, matmul(gb, adjoint(result)), matmul(adjoint(result), gb))); self: if(upper, triu(ga, "
      "if(unitriangular, 1, 0)), tril(ga, if(unitriangular, -1, 0))); B: gb"},
     {"linalg_qr", QR},
+    // I - V T Vᴴ with T = (I + D · triu(Vᴴ V, 1))⁻¹ D, D = diag(tau): Schreiber and Van Loan (1989).
+    {"linalg_householder_product",
+     "let m = input.size(-2); let n = input.size(-1); let k = tau.size(-1); let v = add(tril(narrow(input, -1, 0, "
+     "k), -1), eye(m, k, dtype=input.dtype)); let inner = mul(unsqueeze(tau, -1), triu(matmul(adjoint(v), v), 1)); let "
+     "t "
+     "= linalg_solve_triangular(add(inner, eye(k, dtype=input.dtype)), diag_embed(tau), upper=true, "
+     "unitriangular=true);"
+     "forward: sub(eye(m, n, dtype=input.dtype), matmul(v, matmul(t, adjoint(narrow(v, -2, 0, n)))))"},
     {"_linalg_eigh", EIGH},
     {"linalg_eig", EIG},
     {"linalg_eigvals", "forward: linalg_eig(self)[0]"},
     {"_linalg_svd", SVD},
     // The derivative at A in the direction of the gradient is the upper right block of the exponential of [Aᴴ G; 0 Aᴴ].
-    {"matrix_exp",
-     "let n = self.size(-1); let a = adjoint(self); let e = matrix_exp(cat([cat([a, grad], -1), cat([zeros_like(a), "
-     "a], -1)], -2)); self: narrow(narrow(e, -2, 0, n), -1, n, n)"},
+    {"matrix_exp", "let n = self.size(-1); let w = wide(self.dtype); let a = to(adjoint(self), w); let e = "
+                   "matrix_exp(cat([cat([a, to(grad, w)], -1), cat([zeros_like(a), "
+                   "a], -1)], -2)); self: narrow(narrow(e, -2, 0, n), -1, n, n)"},
     {"linalg_inv", INVERSE("A")},
     {"linalg_inv_ex", INVERSE("A")},
     {"_pinv", PSEUDO("A")},

@@ -340,11 +340,14 @@ static const tc_op_def rows[] = {
 static const tc_op_derivative derivatives[] = {
     {"mm", "self: mm(grad, conj(t(mat2))); mat2: mm(conj(t(self)), grad)"},
     {"bmm", "self: bmm(grad, conj(transpose(mat2, 1, 2))); mat2: bmm(conj(transpose(self, 1, 2)), grad)"},
-    {"addmm",
-     "self: mul(grad, beta); mat1: mul(mm(grad, conj(t(mat2))), alpha); mat2: mul(mm(conj(t(mat1)), grad), alpha)"},
-    {"baddbmm", "self: mul(grad, beta); batch1: mul(bmm(grad, conj(transpose(batch2, 1, 2))), alpha); batch2: "
-                "mul(bmm(conj(transpose(batch1, 1, 2)), grad), alpha)"},
-    {"linear", "let g = reshape(grad, [-1, weight.size(0)]); input: reshape(mm(g, conj(weight)), input.sizes); weight: "
-               "mm(t(g), conj(reshape(input, [-1, weight.size(1)]))); bias: sum(g, [0])"},
+    {"addmm", "self: mul(grad, conj(beta)); mat1: mul(mm(grad, conj(t(mat2))), conj(alpha)); mat2: "
+              "mul(mm(conj(t(mat1)), grad), conj(alpha))"},
+    {"baddbmm",
+     "self: mul(grad, conj(beta)); batch1: mul(bmm(grad, conj(transpose(batch2, 1, 2))), conj(alpha)); batch2: "
+     "mul(bmm(conj(transpose(batch1, 1, 2)), grad), conj(alpha))"},
+    {"linear",
+     "let m = if(weight.rank == 1, unsqueeze(weight, 0), weight); let g = reshape(grad, [-1, m.size(0)]); input: "
+     "reshape(mm(g, conj(m)), input.sizes); weight: mm(t(g), conj(reshape(input, [-1, m.size(1)]))); bias: "
+     "sum(g, [0])"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(matmul);

@@ -18,7 +18,7 @@
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
   X(control) X(item)                                                                                        \
-  X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives)
+  X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives) X(sample_steps)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)

@@ -8,8 +8,10 @@
 #define BACK "if(keepdim || self.rank == 0, grad, unsqueeze(grad, dim))"
 #define BACK_INDEX "if(keepdim || self.rank == 0, result1, unsqueeze(result1, dim))"
 #define REVERSED(op, x) "flip(" op "(flip(" x ", [dim]), dim), [dim])"
-#define EXTREME "self: scatter_add(zeros_like(self), dim, result1, grad)"
-#define CHOSEN "self: scatter(zeros_like(self), dim, result1, grad)"
+// Of a single element all is read.
+#define OF_ONE(x) "self: if(self.rank == 0, reshape(sum(grad), []), " x ")"
+#define EXTREME OF_ONE("scatter_add(zeros_like(self), dim, result1, grad)")
+#define CHOSEN OF_ONE("scatter(zeros_like(self), dim, result1, grad)")
 
 // ---- reductions into places ----
 // `read`: the elements that a source went to; `add`: sources added to what is there; `again`: the op itself.
@@ -21,59 +23,76 @@
 #define ADD_ROWS(to, x) "index_add(" to ", dim, index, " x ")"
 #define CLEAR_ROWS(x) "index_fill(" x ", dim, index, 0)"
 #define AGAIN_ROWS(self, src) "index_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
-#define REDUCED(src, READ, ADD, CLEAR, AGAIN)                                                                                                                                                                  \
-  "let sum = reduce == \"sum\" || reduce == \"add\"; let many = maximum(" ADD(                                                                                                                                 \
-      "if(include_self, ones_like(self), zeros_like(self))",                                                                                                                                                   \
-      "ones_like(" src                                                                                                                                                                                         \
-      ")") ", 1);"                                                                                                                                                                                             \
-           "let here = to(eq(self, result), self.dtype); let there = to(eq(" src ", " READ(                                                                                                                    \
-               "result") "), self.dtype);"                                                                                                                                                                     \
-                         "let share = div(grad, maximum(" ADD(                                                                                                                                                 \
-                             "if(include_self, here, " CLEAR("here") ")",                                                                                                                                      \
-                             "there") ", 1));"                                                                                                                                                                 \
-                                      "let zero = eq(" src ", 0); let alone = logical_and(zero, eq(" READ(ADD(                                                                                                 \
-                                          "zeros_like(self)",                                                                                                                                                  \
-                                          "to(zero, self.dtype)")) ", 1));"                                                                                                                                    \
-                                                                   "let rest = where(alone, " READ(                                                                                                            \
-                                                                       "mul(grad, " AGAIN(                                                                                                                     \
-                                                                           "self",                                                                                                                             \
-                                                                           "where(alone, 1, " src                                                                                                              \
-                                                                           ")") ")") ", div(" READ("mul(grad, "                                                                                                \
-                                                                                                   "result)") ", "                                                                                             \
-                                                                                                              "where("                                                                                         \
-                                                                                                              "zero, "                                                                                         \
-                                                                                                              "1,"                                                                                             \
-                                                                                                              " " src                                                                                          \
-                                                                                                              ")));"                                                                                           \
-                                                                                                              "let "                                                                                           \
-                                                                                                              "mine "                                                                                          \
-                                                                                                              "= "                                                                                             \
-                                                                                                              "if("                                                                                            \
-                                                                                                              "sum, "                                                                                          \
-                                                                                                              "grad, "                                                                                         \
-                                                                                                              "if("                                                                                            \
-                                                                                                              "reduce"                                                                                         \
-                                                                                                              " == "                                                                                           \
-                                                                                                              "\"mean"                                                                                         \
-                                                                                                              "\", "                                                                                           \
-                                                                                                              "div("                                                                                           \
-                                                                                                              "grad, "                                                                                         \
-                                                                                                              "many),"                                                                                         \
-                                                                                                              " if("                                                                                           \
-                                                                                                              "reduce"                                                                                         \
-                                                                                                              " == "                                                                                           \
-                                                                                                              "\"prod"                                                                                         \
-                                                                                                              "\", "                                                                                           \
-                                                                                                              "mul("                                                                                           \
-                                                                                                              "grad,"                                                                                          \
-                                                                                                              " " AGAIN("ones_like(self)", src) "), mul(here, share)))); self: if(include_self, mine, " CLEAR( \
-                                                                                                                  "mi"                                                                                         \
-                                                                                                                  "n"                                                                                          \
-                                                                                                                  "e") "); " src                                                                               \
-                                                                                                                       ": if(sum, " READ("grad") ", if(reduce == \"mean\", " READ(                             \
-                                                                                                                           "div(grad, many)") ", if(reduce == \"prod\", rest, "                                \
-                                                                                                                                              "mul(there, " READ(                                              \
-                                                                                                                                                  "share") "))))"
+#define REDUCED(src, READ, ADD, CLEAR, AGAIN)                                                                                                                                 \
+  "let sum = reduce == \"sum\" || reduce == \"add\"; let many = maximum(" ADD(                                                                                                \
+      "if(include_self, ones_like(self), zeros_like(self))",                                                                                                                  \
+      "ones_like(" src                                                                                                                                                        \
+      ")") ", 1);"                                                                                                                                                            \
+           "let here = to(eq(self, result), self.dtype); let there = to(eq(" src ", " READ(                                                                                   \
+               "result") "), self.dtype);"                                                                                                                                    \
+                         "let share = div(grad, maximum(" ADD(                                                                                                                \
+                             "if(include_self, here, " CLEAR("here") ")",                                                                                                     \
+                             "there") ", 1));"                                                                                                                                \
+                                      "let zero = eq(" src ", 0); let alone = logical_and(zero, eq(" READ(ADD(                                                                \
+                                          "zeros_like(self)",                                                                                                                 \
+                                          "to(zero, self.dtype)")) ", 1));"                                                                                                   \
+                                                                   "let rest = where(alone, " READ("mul(grad, " AGAIN("self", "where(alone, 1, " src ")") ")") ", div(" READ( \
+                                                                       "mul(grad, "                                                                                           \
+                                                                       "result)") ", "                                                                                        \
+                                                                                  "where("                                                                                    \
+                                                                                  "zero, "                                                                                    \
+                                                                                  "1,"                                                                                        \
+                                                                                  " " src ")));"                                                                              \
+                                                                                  "let "                                                                                      \
+                                                                                  "mine "                                                                                     \
+                                                                                  "= "                                                                                        \
+                                                                                  "if("                                                                                       \
+                                                                                  "sum, "                                                                                     \
+                                                                                  "grad, "                                                                                    \
+                                                                                  "if("                                                                                       \
+                                                                                  "reduce"                                                                                    \
+                                                                                  " == "                                                                                      \
+                                                                                  "\"mean"                                                                                    \
+                                                                                  "\", "                                                                                      \
+                                                                                  "div("                                                                                      \
+                                                                                  "grad, "                                                                                    \
+                                                                                  "many),"                                                                                    \
+                                                                                  " if("                                                                                      \
+                                                                                  "reduce"                                                                                    \
+                                                                                  " == "                                                                                      \
+                                                                                  "\"prod"                                                                                    \
+                                                                                  "\", "                                                                                      \
+                                                                                  "mul("                                                                                      \
+                                                                                  "grad,"                                                                                     \
+                                                                                  " " AGAIN(                                                                                  \
+                                                                                      "ones_like(self)",                                                                      \
+                                                                                      src) "), mul(here, share)))); "                                                         \
+                                                                                           "self: if(include_self, "                                                          \
+                                                                                           "mine, " CLEAR("mi"                                                                \
+                                                                                                          "n"                                                                 \
+                                                                                                          "e") ");"                                                           \
+                                                                                                               " " src                                                        \
+                                                                                                               ": "                                                           \
+                                                                                                               "if("                                                          \
+                                                                                                               "sum,"                                                         \
+                                                                                                               " " READ("grad") ", if(reduce == \"mean\", " READ(             \
+                                                                                                                   "d"                                                        \
+                                                                                                                   "i"                                                        \
+                                                                                                                   "v"                                                        \
+                                                                                                                   "("                                                        \
+                                                                                                                   "g"                                                        \
+                                                                                                                   "r"                                                        \
+                                                                                                                   "a"                                                        \
+                                                                                                                   "d"                                                        \
+                                                                                                                   ","                                                        \
+                                                                                                                   " "                                                        \
+                                                                                                                   "m"                                                        \
+                                                                                                                   "a"                                                        \
+                                                                                                                   "n"                                                        \
+                                                                                                                   "y"                                                        \
+                                                                                                                   ")") ", if(reduce == \"prod\", rest, "                     \
+                                                                                                                        "mul(there, " READ(                                   \
+                                                                                                                            "share") "))))"
 
 // ---- bags: rows of indices from offsets[k] to offsets[k + 1]; mode 0 sum, 1 mean, 2 max ----
 #define BAGS(padding)                                                                                               \
@@ -89,7 +108,7 @@
 #define NOT_PADDING "if(is_none(padding_idx), " ALL_VALID ", ne(indices, padding_idx))"
 #define NOT_WRAPPED                                                                                        \
   "if(is_none(padding_idx), " ALL_VALID ", ne(indices, if(padding_idx < 0, padding_idx + weight.size(0), " \
-                                        "padding_idx)))"
+  "padding_idx)))"
 
 static const tc_op_derivative derivatives[] = {
     {"index_put",
@@ -115,7 +134,7 @@ static const tc_op_derivative derivatives[] = {
     {"sort", CHOSEN},
     {"sort.stable", CHOSEN},
     {"topk", CHOSEN},
-    {"mode", "self: scatter(zeros_like(self), dim, " BACK_INDEX ", " BACK ")"},
+    {"mode", OF_ONE("scatter(zeros_like(self), dim, " BACK_INDEX ", " BACK ")")},
     {"cummax", EXTREME},
     {"cummin", EXTREME},
     {"cumprod",
@@ -131,14 +150,15 @@ static const tc_op_derivative derivatives[] = {
          "logcumsumexp",
          "sub(up, conj(result))") ", conj(self))), sub(exp(add(" REVERSED("logcumsumexp",
                                                                           "sub(up, result)") ", self)), "
-                                                                                             "exp(add(" REVERSED("logcu"
-                                                                                                                 "msume"
-                                                                                                                 "xp",
-                                                                                                                 "sub("
-                                                                                                                 "down,"
-                                                                                                                 " resu"
-                                                                                                                 "lt)") ", self)))))"},
-    {"repeat", "self: reshape(sum(reshape(grad, pairs(repeats, self.sizes)), range(0, 2 * len(repeats))), self.sizes)"},
+                                                                                             "exp(add(" REVERSED(
+                                                                                                 "logcu"
+                                                                                                 "msume"
+                                                                                                 "xp",
+                                                                                                 "sub("
+                                                                                                 "down,"
+                                                                                                 " resu"
+                                                                                                 "lt)") ", self)))))"},
+    {"repeat", "self: reshape(sum(reshape(grad, pairs(repeats, self.sizes)), evens(len(repeats))), self.sizes)"},
     {"repeat_interleave.self_Tensor",
      "let x = if(is_none(dim), reshape(self, [-1]), self); let d = if(is_none(dim), 0, dim); let n = x.size(d); self: "
      "reshape(index_add(zeros_like(x), d, repeat_interleave(if(repeats.numel == n, repeats, expand(repeats, [n])), "
@@ -146,7 +166,10 @@ static const tc_op_derivative derivatives[] = {
     {"combinations",
      "self: index_add(zeros_like(self), 0, reshape(combinations(arange(self.size(0)), r, with_replacement), [-1]), "
      "reshape(grad, [-1]))"},
-    {"masked_select", "self: masked_scatter(zeros_like(add(self, to(mask, self.dtype))), mask, grad)"},
+    // How many were taken before an element says where its gradient is; the others read a zero in front.
+    {"masked_select",
+     "let m = logical_and(mask, ones_like(self, dtype=bool)); let flat = reshape(m, [-1]); let at = where(flat, "
+     "cumsum(to(flat, i64), 0), 0); self: reshape(index(cat([zeros([1], dtype=grad.dtype), grad], 0), [at]), m.sizes)"},
     {"unfold",
      "let at = reshape(unfold(arange(self.size(dimension)), 0, size, step), [-1]); let d = if(dimension < 0, dimension "
      "+ self.rank, dimension); let g = movedim(grad, -1, d + 1); self: if(self.rank == 0, reshape(grad, []), "
@@ -163,16 +186,20 @@ static const tc_op_derivative derivatives[] = {
     {"_embedding_bag_forward_only", BAGS(NOT_PADDING)},
     {"embedding_bag.padding_idx", BAGS(NOT_WRAPPED)},
     {"embedding_bag", BAGS(ALL_VALID)},
+    // Rows behind the last segment belong to none.
     {"segment_reduce",
-     "let ends = if(is_none(lengths), slice(offsets, 0, 1), cumsum(lengths, 0)); let at = bucketize(arange("
-     "data.size(0)), ends, right=true); let g = index_select(grad, 0, at); let y = index_select(result, 0, at);"
-     "let count = index_add(zeros([result.size(0)], dtype=grad.dtype), 0, at, ones([data.size(0)], "
-     "dtype=grad.dtype)); let by = [-1] + repeated(1, data.rank - 1); let there = to(eq(data, y), grad.dtype);"
-     "let ties = index_select(index_add(zeros_like(result), 0, at, there), 0, at); let zero = eq(data, 0); let alone = "
-     "logical_and(zero, eq(index_select(index_add(zeros_like(result), 0, at, to(zero, grad.dtype)), 0, at), 1)); let "
-     "others = index_select(segment_reduce(where(alone, 1, data), reduce, lengths=lengths, indices=indices, "
-     "offsets=offsets, axis=axis, unsafe=unsafe, initial=initial), 0, at); data: if(reduce == \"sum\", g, if(reduce == "
-     "\"mean\", div(g, reshape(index_select(count, 0, at), by)), if(reduce == \"prod\", where(alone, mul(g, others), "
-     "div(mul(g, y), where(zero, 1, data))), div(mul(g, there), maximum(ties, 1)))))"},
+     "let ends = if(is_none(lengths), slice(offsets, 0, 1), cumsum(lengths, 0)); let owner = bucketize(arange("
+     "data.size(0)), ends, right=true); let by = [-1] + repeated(1, data.rank - 1); let n = result.size(0); let inside "
+     "= "
+     "reshape(to(lt(owner, n), grad.dtype), by); let at = clamp(owner, 0, n - 1); let g = mul(index_select(grad, 0, "
+     "at), "
+     "inside); let y = index_select(result, 0, at); let there = mul(to(eq(data, y), grad.dtype), inside); let zero = "
+     "eq(data, 0); let count = index_add(zeros_like(result), 0, at, mul(ones_like(data), inside)); let ties = "
+     "index_add(zeros_like(result), 0, at, there); let zeros_ = index_add(zeros_like(result), 0, at, mul(to(zero, "
+     "grad.dtype), inside)); let alone = logical_and(zero, eq(index_select(zeros_, 0, at), 1)); let others = "
+     "index_select(segment_reduce(where(alone, 1, data), reduce, lengths=lengths, indices=indices, offsets=offsets, "
+     "axis=axis, unsafe=unsafe, initial=initial), 0, at); data: if(reduce == \"sum\", g, if(reduce == \"mean\", div(g, "
+     "maximum(index_select(count, 0, at), 1)), if(reduce == \"prod\", where(alone, mul(g, others), div(mul(g, y), "
+     "where(zero, 1, data))), div(mul(g, there), maximum(index_select(ties, 0, at), 1)))))"},
 };
 TC_OP_DERIVATIVES(place_derivatives);

@@ -120,13 +120,14 @@
            "let m = if(own, mine, " GIVEN("running_mean") "); let r = if(own, rsqrt(add(v, eps)), " RUNNING_R \
                                                           ");" NORMED("own", "[0] + ")
 // Rows are the groups of a sample; weight and bias go by channels.
-#define GROUPS(groups, stats)                                                                                      \
+// `beside`: what flows back from the statistics.
+#define GROUPS(groups, stats, beside)                                                                              \
   "let w = wide(input.dtype); let n = input.size(0); let k = input.size(1); let rows = [n, " groups                \
   ", input.numel // max(1, n * " groups ")]; let image = [n, k, input.numel // max(1, n * k)]; let x = "           \
   "reshape(to(input, w), rows); let g = reshape(to(grad, w), image);" stats "let h = mul(sub(x, m), r); let gw = " \
-  "reshape(if(is_none(weight), g, mul(g, reshape(to(weight, w), [1, -1, 1]))), rows); input: reshape(mul(r, "      \
-  "sub(sub(gw, mean(gw, [2], true)), mul(h, mean(mul(gw, h), [2], true)))), input.sizes); weight: sum(mul(g, "     \
-  "reshape(h, image)), [0, 2]); bias: sum(g, [0, 2])"
+  "reshape(if(is_none(weight), g, mul(g, reshape(to(weight, w), [1, -1, 1]))), rows); input: reshape(add(mul(r, "  \
+  "sub(sub(gw, mean(gw, [2], true)), mul(h, mean(mul(gw, h), [2], true)))), " beside                               \
+  "), input.sizes); weight: sum(mul(g, reshape(h, image)), [0, 2]); bias: sum(g, [0, 2])"
 
 static const tc_op_derivative derivatives[] = {
     {"conv1d", CONV("false", "[0]")},
@@ -207,10 +208,13 @@ static const tc_op_derivative derivatives[] = {
     {"instance_norm", INSTANCE},
     {"tc::instance_norm_functional", INSTANCE},
     {"group_norm",
-     GROUPS("num_groups", "let m = mean(x, [2], true); let c = sub(x, m); let r = rsqrt(add(mean(mul(c, c), [2], "
-                          "true), eps));")},
+     GROUPS("num_groups",
+            "let m = mean(x, [2], true); let c = sub(x, m); let r = rsqrt(add(mean(mul(c, c), [2], true), "
+            "eps));",
+            "0")},
     {"native_group_norm",
-     GROUPS("group",
-            "let m = reshape(to(result1, w), [n, group, 1]); let r = reshape(to(result2, w), [n, group, 1]);")},
+     GROUPS("group", "let m = reshape(to(result1, w), [n, group, 1]); let r = reshape(to(result2, w), [n, group, 1]);",
+            "if(flows1 || flows2, div(sub(reshape(to(grad1, w), [n, group, 1]), mul(h, mul(reshape(to(grad2, w), [n, "
+            "group, 1]), mul(r, r)))), rows[2]), 0)")},
 };
 TC_OP_DERIVATIVES(space_derivatives);

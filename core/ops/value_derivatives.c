@@ -9,6 +9,15 @@
   "let n = self.numel // max(1, result.numel); let c = " c "; let g = reshape(" g                                     \
   ", aten::sum.dim_IntList(self, " dims ", true).sizes); let d = mul(mul(g, 2), sub(self, aten::mean.dim(self, " dims \
   ", true))); self: div(d, if(is_int(c), n - c, float(n) - c))"
+// Where the norm is zero the gradient is zero, which is one of its subgradients.
+#define NORM                                                                                                           \
+  "let k = aten::sum.dim_IntList(self, dim, true).sizes; let g = reshape(grad, k); let n = reshape(result, k); let "   \
+  "p = float(ord); let top = to(eq(abs(self), n), self.real_dtype); let power = where(eq(n, 0), 0, div(g, pow(n, p - " \
+  "1.0))); self: if(p == 0.0, zeros_like(self), if(p == 1.0, mul(g, sgn(self)), if(p == 2.0, where(eq(n, 0), 0, "      \
+  "mul(self, div(g, n))), if(p == inf || p == -inf, mul(sgn(self), mul(top, div(g, aten::sum.dim_IntList(top, dim, "   \
+  "true)))), if(p < 1.0, mul(mul(where(eq(self, 0), 0, mul(sgn(self), pow(abs(self), p - 1.0))), g), pow(n, 1.0 - "    \
+  "p)), if(p < 2.0, mul(mul(sgn(self), pow(abs(self), p - 1.0)), power), mul(mul(self, pow(abs(self), p - 2.0)), "     \
+  "power)))))))"
 #define OF_STD "where(eq(result, 0), 0, div(grad, mul(result, 2)))"
 #define UNBIASED "if(unbiased, 1, 0)"
 #define CORRECTION "if(is_none(correction), 1, correction)"
@@ -67,7 +76,7 @@ static const tc_op_derivative derivatives[] = {
     {"tensor_split.indices", "self: cat(grads, dim)"},
     {"unsafe_chunk", "self: cat(grads, dim)"},
     {"tile",
-     "self: reshape(sum(reshape(grad, pairs(dims, self.sizes)), range(0, 2 * max(len(dims), self.rank))), self.sizes)"},
+     "self: reshape(sum(reshape(grad, pairs(dims, self.sizes)), evens(max(len(dims), self.rank))), self.sizes)"},
     // Products without one element, from both sides.
     {"prod.dim_int",
      "let x = to(self, result.dtype); let one = ones_like(sum(x, [dim], true)); let before = "
@@ -76,8 +85,47 @@ static const tc_op_derivative derivatives[] = {
      "flip(cumprod(aten::slice.Tensor(cat([one, back], dim), dim, 0, -1), dim), [dim]); self: if(self.rank == 0, grad, "
      "mul(if(keepdim, grad, unsqueeze(grad, dim)), conj(mul(before, after))))"},
     {"prod", "forward: aten::prod.dim_int(reshape(self, [-1]), 0, false, dtype=dtype)"},
-    {"native_dropout", "input: mul(mul(grad, to(result1, grad.dtype)), if(p == 1.0, 0.0, 1.0 / (1.0 - p)))"},
+    {"native_dropout", "input: mul(mul(grad, to(result1, grad.dtype)), if(is_none(train), 1.0, if(train, if(p == 1.0, "
+                       "0.0, 1.0 / (1.0 - p)), 1.0)))"},
+    {"linalg_vector_norm", NORM},
+    {"logit",
+     "let d = div(grad, mul(self, sub(1, self))); self: if(is_none(eps), where(logical_or(lt(self, 0), gt(self, "
+     "1)), nan, d), where(logical_or(lt(self, eps), gt(self, 1.0 - eps)), 0, d))"},
+    {"special_entr", "self: mul(grad, neg(add(log(self), 1)))"},
+    {"special_log_ndtr", "self: mul(div(grad, special_erfcx(mul(self, -0.7071067811865476))), 0.7978845608028654)"},
+    // Margins between every target and every class that is none; targets end at the first negative one.
+    {"multilabel_margin_loss",
+     "let n = if(self.rank == 0, 1, self.size(-1)); let x = reshape(self, [-1, n]); let t = reshape(target, [-1, "
+     "n]); let valid = cumprod(to(ge(t, 0), x.dtype), 1); let at = where(ge(t, 0), t, 0); let is = "
+     "gt(scatter_add(zeros_like(x), 1, at, valid), 0); let m = mul(mul(relu(add(sub(1, unsqueeze(gather(x, 1, at), "
+     "2)), "
+     "unsqueeze(x, 1))), unsqueeze(valid, 2)), to(unsqueeze(logical_not(is), 1), x.dtype)); let each = div(sum(m, [1, "
+     "2]), n); forward: if(reduction == 1, mean(each), if(reduction == 2, sum(each), reshape(each, part(self.sizes, 0, "
+     "max(self.rank, 1) - 1))))"},
     ZERO("fill.Scalar"),
+    NONE("new_zeros", "self"),
+    NONE("new_ones", "self"),
+    NONE("new_full", "self"),
+    NONE("new_empty", "self"),
+    NONE("new_empty_strided", "self"),
+    NONE("empty_like", "self"),
+    NONE("rand_like", "self"),
+    NONE("randn_like", "self"),
+    NONE("randint_like", "self"),
+    ZERO("uniform"),
+    ZERO("normal_functional"),
+    {"normal.Tensor_float", "mean: zeros_like(mean)"},
+    {"normal.float_Tensor", "std: zeros_like(std)"},
+    {"normal.Tensor_Tensor", "mean: zeros_like(mean); std: zeros_like(std)"},
+    ZERO("normal"),
+    ZERO("random"),
+    ZERO("exponential"),
+    ZERO("geometric"),
+    ZERO("log_normal"),
+    ZERO("cauchy"),
+    ZERO("bernoulli"),
+    NONE("histc", "self"),
+    NONE("bitwise_not", "self"),
     {"nextafter", "self: grad; other: zeros_like(other)"},
     {"var.dim", VARIANCE(UNBIASED, "dim", "grad")},
     {"var.correction", VARIANCE(CORRECTION, "dim", "grad")},

@@ -88,3 +88,7 @@ void tc_lo_begin_reduce(tc_op_args *a, int32_t kind, int32_t n_par, const tc_int
   zero_index(a, n_par + n_red, out_index);
   RUN(begin_reduce, kind, n_par, par_sizes, n_red, red_sizes, out_index);
 }
+void tc_lo_random(tc_op_args *a, tc_int element, tc_bval out[4]) {
+  for (int32_t i = 0; i < 4; i++) out[i] = -1;
+  RUN(random, element, out);
+}

@@ -61,6 +61,7 @@ typedef struct tc_lower_hooks {
   void (*call)(tc_op_args *a);
   int32_t (*in_place)(tc_op_args *a);
   void (*store_at)(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition);
+  void (*random)(tc_op_args *a, tc_int element, tc_bval out[4]);
 } tc_lower_hooks;
 
 // Data of the moment REF, filled by the reference engine.
@@ -149,6 +150,9 @@ int32_t tc_lo_in_place(tc_op_args *a);
 // wrap: negative ones count from the end; out of range is an error of the run). idx may be NULL. Nothing is written
 // where `condition` is false (-1: always). No two elements that are written may go to one place.
 void tc_lo_store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition);
+// The four words (u32) of the node's random stream that belong to an element, given by its number in row-major order:
+// Philox 4×32-10, as in core/ops/random.c.
+void tc_lo_random(tc_op_args *a, tc_int element, tc_bval out[4]);
 
 // ---- For rows of the core: results by memory format ----
 // Result of `sizes` in a memory format; PRESERVE takes the strides of tensor argument `arg` (empty_like; same sizes).

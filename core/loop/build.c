@@ -567,6 +567,7 @@ const tc_lower_hooks tc_lo_hooks = {
     .cast = lo_cast,
     .text = text,
     .keep = keep,
+    .random = lo_random,
     .end = lo_end,
     .end2 = lo_end2,
     .make_template = lo_template,

@@ -40,6 +40,7 @@ tc_bval lo_load(tc_op_args *a, tc_lt t, const tc_int *index);
 tc_bval lo_index(tc_op_args *a, tc_int e, tc_dtype dtype);
 tc_lt lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype);
 void lo_call(tc_op_args *a);
+void lo_random(tc_op_args *a, tc_int element, tc_bval out[4]);
 
 // What lowering the graph shares with lowering control flow (lower.c).
 const tc_lview *lo_value(tc_lo *lo, const tc_value *v); // NULL after a failure

@@ -2,11 +2,15 @@
 //
 // The key is the run's seed; the counter holds the number of the element in row-major order and the stream of the node,
 // which is its place among the random nodes of the program and is kept by every pass. So a node gives the same numbers
-// whatever else is removed, fused or computed again. One block of four words belongs to each element.
+// whatever else is removed, fused or computed again. One block of four words belongs to each element. Kernels compute
+// the same numbers (tc_lo_random), continuous ones in f64 and rounded once.
 #include <math.h>
 
+#include "core/ir/opargs.h"
 #include "core/ir/refexec.h"
 #include "core/ops/ops.h"
+
+#include "tc/lower.h"
 
 typedef struct block {
   uint32_t w[4];
@@ -153,25 +157,131 @@ static int32_t fill_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-// ---- permutations and choices ----
-static int32_t permutation_meta(tc_op_args *a) {
-  tc_int n = tc_op_sym(a, 0);
-  if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1) return tc_op_fail(a, "n must be non-negative");
-  return tc_op_set_result(a, 0, tc_op_dtype(a, tc_op_arg_index(a, "dtype"), TC_I64), 1, &n, NULL);
+// ---- the same in kernels ----
+static tc_bval op2(tc_op_args *a, int32_t op, tc_bval x, tc_bval y) { return tc_lo_op2(a, op, x, y); }
+static tc_bval real(tc_op_args *a, double v) { return tc_lo_const(a, TC_F64, v, 0); }
+static tc_int number_of_element(tc_op_args *a, const tc_tensor_type *t, const tc_int *index) {
+  tc_int n = tc_int_const(a, 0);
+  for (int32_t d = 0; d < t->rank; d++) n = tc_int_add(a, tc_int_mul(a, n, t->sizes[d]), index[d]);
+  return n;
 }
-static int32_t permutation_ref(tc_op_args *a) { // Fisher's and Yates's shuffle
-  const tc_ref_view *y = tc_op_result_data(a, 0);
-  source s = source_of(a);
-  int64_t n = tc_ref_numel(y);
-  for (int64_t k = 0; k < n; k++) tc_ref_put_i(y, k, k);
-  for (int64_t k = n - 1; k > 0; k--) {
-    block b = philox(s.seed, s.stream, (uint64_t)k);
-    int64_t j = below(&b, (uint64_t)k + 1), v = tc_ref_i(y, k);
-    tc_ref_put_i(y, k, tc_ref_i(y, j));
-    tc_ref_put_i(y, j, v);
+static tc_bval bits_in(tc_op_args *a, const tc_bval *w, int pair) { // u64
+  tc_bval high = tc_lo_cast(a, w[2 * pair], TC_U64), low = tc_lo_cast(a, w[2 * pair + 1], TC_U64);
+  return op2(a, TC_K_OR, op2(a, TC_K_SHL, high, tc_lo_const_int(a, TC_U64, 32)), low);
+}
+static tc_bval top_bits(tc_op_args *a, const tc_bval *w, int pair, int bits) { // i64
+  return tc_lo_cast(a, op2(a, TC_K_SHR, bits_in(a, w, pair), tc_lo_const_int(a, TC_U64, 64 - bits)), TC_I64);
+}
+static tc_bval uniform_in(tc_op_args *a, const tc_bval *w, int pair, tc_dtype d) {
+  bool wide = d == TC_F64 || d == TC_C128;
+  if (wide) return op2(a, TC_K_MUL, tc_lo_cast(a, top_bits(a, w, pair, 53), TC_F64), real(a, 0x1p-53));
+  int bits = d == TC_BF16 ? 8 : d == TC_F16 ? 11 : 24;
+  tc_bval v = op2(a, TC_K_SHR, w[2 * pair], tc_lo_const_int(a, TC_U32, 32 - bits));
+  return op2(a, TC_K_MUL, tc_lo_cast(a, tc_lo_cast(a, v, TC_I32), TC_F32), tc_lo_const(a, TC_F32, ldexp(1, -bits), 0));
+}
+static tc_bval open_in(tc_op_args *a, const tc_bval *w, int pair) {
+  tc_bval v = tc_lo_cast(a, top_bits(a, w, pair, 53), TC_F64);
+  return op2(a, TC_K_MUL, op2(a, TC_K_ADD, v, real(a, 1)), real(a, 0x1p-53));
+}
+static tc_bval normal_in(tc_op_args *a, const tc_bval *w, bool second) {
+  static const char *const names[] = {"u", "v"};
+  tc_bval values[] = {open_in(a, w, 0), open_in(a, w, 1)};
+  return tc_lo_text(a,
+                    second ? "sqrt(log(u) * -2) * sin(6.283185307179586477 * v)"
+                           : "sqrt(log(u) * -2) * cos(6.283185307179586477 * v)",
+                    2, names, values);
+}
+
+// A parameter by name as an f64 of the open node.
+typedef struct source_of_values {
+  tc_lt tensor; // -1: a number
+  double number;
+  tc_int sym; // or NULL
+} source_of_values;
+static source_of_values find_parameter(tc_op_args *a, const char *name, double otherwise, const tc_tensor_type *t) {
+  int32_t arg = tc_op_arg_index(a, name);
+  tc_number n;
+  source_of_values p = {-1, otherwise, NULL};
+  if (arg < 0) return p;
+  if (tc_op_kind(a, arg) == TC_AK_TENSOR) p.tensor = tc_lo_expand(a, tc_lo_arg(a, arg), t->rank, t->sizes);
+  else if (tc_op_number(a, arg, &n)) p.number = n.re, p.sym = n.kind == TC_AK_INT ? n.sym : NULL;
+  return p;
+}
+static tc_bval get(tc_op_args *a, const source_of_values *p, const tc_int *index, tc_dtype d) {
+  if (p->tensor >= 0) return tc_lo_cast(a, tc_lo_load(a, p->tensor, index), d);
+  if (p->sym) return tc_lo_index(a, p->sym, d);
+  return d == TC_F64 ? real(a, p->number) : tc_lo_const_int(a, d, (int64_t)p->number);
+}
+
+static bool is_unit(const source_of_values *lo, const source_of_values *hi) {
+  return !lo->sym && !hi->sym && lo->number == 0 && hi->number == 1;
+}
+static tc_bval complex_of(tc_op_args *a, tc_bval re, tc_bval im) { return op2(a, TC_K_COMPLEX, re, im); }
+
+static int32_t fill_lower(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  int32_t kind = kind_of(a);
+  bool complex = t->dtype == TC_C32 || t->dtype == TC_C64 || t->dtype == TC_C128 || t->dtype == TC_BC32;
+  static const struct {
+    const char *first, *second; // names of parameters
+    double otherwise[2];
+    const char *text; // of u, v (open uniform numbers) and the parameters x and y
+  } rows[] = {
+      [UNIFORM] = {"from", "to", {0, 1}, NULL},
+      [NORMAL] = {"mean", "std", {0, 1}, NULL},
+      [INTEGER] = {"low", "high", {0, 0}, NULL},
+      [EXPONENTIAL] = {"lambd", "lambd", {1, 1}, "-log(u) / x"},
+      [GEOMETRIC] = {"p", "p", {0.5, 0.5}, "max(1, ceil(log(u) / log1p(-x)))"},
+      [LOG_NORMAL] = {"mean", "std", {1, 2}, "exp(x + y * (sqrt(log(u) * -2) * cos(6.283185307179586477 * v)))"},
+      [CAUCHY] = {"median", "sigma", {0, 1}, "x + y * tan(pi * (u - 0.5))"},
+      [BERNOULLI] = {"p", "p", {0.5, 0.5}, NULL},
+  };
+  const char *first = rows[kind].first, *second = rows[kind].second;
+  double otherwise[2] = {rows[kind].otherwise[0], rows[kind].otherwise[1]};
+  if (kind == INTEGER) {
+    if (tc_op_arg_index(a, "from") >= 0) first = "from";
+    if (tc_op_arg_index(a, "to") >= 0) second = "to";
+    otherwise[1] = limit_of(t->dtype);
   }
+  if (kind == BERNOULLI && tc_op_arg_index(a, "p") < 0) first = second = "self";
+  source_of_values x = find_parameter(a, first, otherwise[0], t), y = find_parameter(a, second, otherwise[1], t);
+  if (kind == INTEGER && !x.sym && !y.sym && !(y.number > x.number))
+    return tc_op_fail(a, "random expects 'from' to be less than 'to', but got from=%g >= to=%g", x.number, y.number);
+  tc_int index[TC_MAX_RANK];
+  tc_bval w[4], v;
+  tc_lo_begin(a, t->rank, t->sizes, index);
+  tc_lo_random(a, number_of_element(a, t, index), w);
+  if (kind == INTEGER) {
+    tc_bval lo = get(a, &x, index, TC_I64), range;
+    if (x.sym || y.sym) range = op2(a, TC_K_SUB, get(a, &y, index, TC_I64), lo);
+    else range = tc_lo_const_int(a, TC_I64, (int64_t)(uint64_t)(y.number - x.number));
+    tc_bval below = op2(a, TC_K_MULHI, bits_in(a, w, 0), tc_lo_cast(a, range, TC_U64));
+    v = op2(a, TC_K_ADD, lo, tc_lo_cast(a, below, TC_I64));
+  } else if (kind == NORMAL) {
+    tc_bval std = get(a, &y, index, TC_F64), re = normal_in(a, w, false), im = normal_in(a, w, true);
+    if (complex) re = op2(a, TC_K_MUL, re, real(a, M_SQRT1_2)), im = op2(a, TC_K_MUL, im, real(a, M_SQRT1_2));
+    v = op2(a, TC_K_ADD, get(a, &x, index, TC_F64), op2(a, TC_K_MUL, std, re));
+    if (complex) v = complex_of(a, v, op2(a, TC_K_MUL, std, im));
+  } else if (kind == UNIFORM) {
+    v = uniform_in(a, w, 0, t->dtype);
+    if (complex) {
+      v = complex_of(a, v, uniform_in(a, w, 1, t->dtype));
+    } else if (!is_unit(&x, &y)) {
+      tc_bval lo = get(a, &x, index, TC_F64), hi = get(a, &y, index, TC_F64);
+      v = op2(a, TC_K_ADD, lo, op2(a, TC_K_MUL, op2(a, TC_K_SUB, hi, lo), tc_lo_cast(a, v, TC_F64)));
+    }
+  } else if (kind == BERNOULLI) {
+    v = op2(a, TC_K_LT, uniform_in(a, w, 0, TC_F64), get(a, &x, index, TC_F64));
+  } else {
+    static const char *const names[] = {"u", "v", "x", "y"};
+    tc_bval values[] = {open_in(a, w, 0), open_in(a, w, 1), get(a, &x, index, TC_F64), get(a, &y, index, TC_F64)};
+    v = tc_lo_text(a, rows[kind].text, 4, names, values);
+  }
+  tc_lo_result(a, 0, tc_lo_end(a, v, t->dtype));
   return TC_STATUS_OK;
 }
+
+// ---- permutations and choices ----
 static int32_t multinomial_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int sizes[2];
@@ -235,6 +345,7 @@ static int32_t dropout_ref(tc_op_args *a) {
   source s = source_of(a);
   double p = tc_op_float(a, 1, 0.5), scale = p < 1 ? 1 / (1 - p) : 0;
   bool train = tc_op_kind(a, 2) == TC_AK_NONE || tc_op_bool(a, 2, 1);
+  if (x->nominal != TC_F64 && x->nominal != TC_C128) scale = (double)(float)scale; // as it is multiplied with
   int64_t i[TC_MAX_RANK] = {0}, k = 0;
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i), k++) {
     block b = philox(s.seed, s.stream, (uint64_t)k);
@@ -246,13 +357,41 @@ static int32_t dropout_ref(tc_op_args *a) {
   }
   return TC_STATUS_OK;
 }
+// Kept where the element's 53 bits, as a number of [0, 1), are not below p.
+static int32_t dropout_lower(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  double p = tc_op_float(a, 1, 0.5), scale = p < 1 ? 1 / (1 - p) : 0;
+  bool train = tc_op_kind(a, 2) == TC_AK_NONE || tc_op_bool(a, 2, 1);
+  tc_lt x = tc_lo_arg(a, 0), mask;
+  tc_int index[TC_MAX_RANK];
+  tc_bval w[4], keep;
+  tc_lo_begin(a, t->rank, t->sizes, index);
+  if (train) {
+    tc_lo_random(a, number_of_element(a, t, index), w);
+    keep = op2(a, TC_K_GE, top_bits(a, w, 0, 53), tc_lo_const_int(a, TC_I64, (int64_t)ceil(p * 0x1p53)));
+  } else {
+    keep = tc_lo_const_int(a, TC_BOOL, 1);
+  }
+  mask = tc_lo_end(a, keep, TC_BOOL);
+  tc_lo_begin(a, t->rank, t->sizes, index);
+  tc_dtype d = t->dtype == TC_F16 || t->dtype == TC_BF16   ? TC_F32
+               : t->dtype == TC_C32 || t->dtype == TC_BC32 ? TC_C64
+                                                           : t->dtype;
+  tc_bval v = tc_lo_cast(a, tc_lo_load(a, x, index), d);
+  if (train)
+    v = tc_lo_op3(a, TC_K_SELECT, tc_lo_load(a, mask, index), op2(a, TC_K_MUL, v, tc_lo_const(a, d, scale, 0)),
+                  tc_lo_const(a, d, 0, 0));
+  tc_lo_result(a, 0, tc_lo_end(a, v, t->dtype));
+  tc_lo_result(a, 1, mask);
+  return TC_STATUS_OK;
+}
 
 enum { R = TC_OP_RANDOM, RC = TC_OP_RANDOM | TC_OP_COMPLEX };
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define INTS "ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define FORMAT ", MemoryFormat? memory_format=None"
 #define GENERATOR "*, Generator? generator=None) -> Tensor"
-#define FILL(s) {.schema = s, .traits = RC, .meta = fill_meta, .ref = fill_ref}
+#define FILL(s) {.schema = s, .traits = RC, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
 static const tc_op_def rows[] = {
     FILL("rand(SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("randn(SymInt[] size, *, " OPTIONS ") -> Tensor"),
@@ -279,17 +418,24 @@ static const tc_op_def rows[] = {
     FILL("cauchy(Tensor self, float median=0., float sigma=1., " GENERATOR),
     FILL("bernoulli(Tensor self, " GENERATOR),
     FILL("bernoulli.p(Tensor self, float p, " GENERATOR),
+    // In the order of independent numbers.
     {.schema = "randperm(SymInt n, *, " INTS ") -> Tensor",
      .traits = R,
-     .meta = permutation_meta,
-     .ref = permutation_ref},
+     .decompose = "let v, i = sort(rand([n], dtype=f64), 0, false); to(i, if(is_none(dtype), i64, dtype))"},
+    // With replacement by the inverse of the distribution; without, the first of exponential clocks.
     {.schema = "multinomial(Tensor self, SymInt num_samples, bool replacement=False, " GENERATOR,
      .traits = R,
      .meta = multinomial_meta,
+     .decompose = "let w = to(self, f64); let s = cumsum(w, -1); let n = self.size(-1);"
+                  "let total = slice(s, -1, n - 1, n); let v, i = topk(where(gt(w, 0), div(exponential(w), w), inf), "
+                  "if(replacement, 1, num_samples), -1, false, true);"
+                  "if(replacement, searchsorted(s, mul(mul(total, 0.9999999999999998), rand(if(self.rank == 1, "
+                  "[num_samples], [self.size(0), num_samples]), dtype=f64)), right=true), i)",
      .ref = multinomial_ref},
     {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
      .traits = RC,
      .meta = dropout_meta,
+     .lower = dropout_lower,
      .ref = dropout_ref},
 };
 TC_OP_FAMILY(random);

@@ -58,6 +58,7 @@ typedef struct tc_run_options {
   // not known.
   const int64_t *symbols;
   int32_t n_symbols;
+  uint64_t seed;       // of random ops
   bool device_outputs; // leave outputs where they are (tc_storage.device 1) instead of copying them to the host
   // Inputs that kernels change in place may be changed: they are the caller's, writable and of nobody else. Otherwise
   // kernels change copies, and the outputs are these.

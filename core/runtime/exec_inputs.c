@@ -32,8 +32,9 @@ void exec_find_sources(tc_exec *e) {
   for (int32_t s = 0; s < e->n_symbols; s++) {
     const tc_sym *symbol = tc_sym_symbol_at(e->plan->syms, s);
     int32_t origin = tc_sym_info_read(e->plan->syms, symbol)->origin;
-    symbol_source q;
-    if ((origin == TC_SYM_BACKED || origin == TC_SYM_UNBACKED) && find_source(e, symbol, &q))
+    symbol_source q = {.symbol = s, .input = -1, .dim = tc_sym_seed_part(symbol)};
+    if (q.dim >= 0) tc_vec_push(e->arena, &e->sources, q);
+    else if ((origin == TC_SYM_BACKED || origin == TC_SYM_UNBACKED) && find_source(e, symbol, &q))
       tc_vec_push(e->arena, &e->sources, q);
   }
 }
@@ -138,6 +139,10 @@ tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_
   for (int32_t i = 0; i < e->n_symbols; i++) symbols[i] = o->symbols && i < o->n_symbols ? o->symbols[i] : INT64_MIN;
   for (int32_t k = 0; k < e->sources.count; k++) {
     const symbol_source *s = &e->sources.data[k];
+    if (s->input < 0) {
+      symbols[s->symbol] = (int64_t)(o->seed >> (s->dim * TC_SYM_SEED_BITS) & ((1 << TC_SYM_SEED_BITS) - 1));
+      continue;
+    }
     TC_TRY(read_source(e, s, &inputs[s->input], &symbols[s->symbol]));
   }
   for (int32_t i = 0; e->plan->graph && i < e->plan->graph->inputs.count; i++) {

@@ -85,7 +85,9 @@ typedef struct exec_frozen {
   tc_storage **storage; // by number of the FROZEN buffer; owned
 } exec_frozen;
 
-typedef struct symbol_source { // value = (size(input, dim) - rest) / coeff; dim -1: the number itself
+typedef struct symbol_source { // value = (size(input, dim) - rest) / coeff; dim -1: the number itself; input -1: part
+                               // `dim`
+                               // of the run's seed
   int32_t symbol, input, dim;
   int64_t coeff, rest;
 } symbol_source;

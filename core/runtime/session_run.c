@@ -126,6 +126,7 @@ static void bind_inputs(session_env *e, const tc_tensor *inputs) {
 static tc_status run_exec(session_env *e, session_step *step, const tc_tensor *inputs, tc_tensor *outputs) {
   tc_run_options o = {.symbols = e->symbols,
                       .n_symbols = e->s->n_symbols,
+                      .seed = e->options->seed,
                       .device_outputs = !e->s->whole || e->options->device_outputs,
                       .in_place = e->s->whole && e->options->write_back,
                       .report = e->options->report};

@@ -121,6 +121,23 @@ const tc_sym *tc_sym_fresh(tc_sym_ctx *c, const char *prefix, int32_t origin) {
   return s;
 }
 
+static const char *const seeds[TC_SYM_SEEDS] = {"run_seed0", "run_seed1", "run_seed2"};
+
+const tc_sym *tc_sym_seed(tc_sym_ctx *c, int32_t part) {
+  const tc_sym *s = tc_sym_symbol(c, tc_sv_of(seeds[part]));
+  tc_sym_info *info = tc_sym_info_of(c, s);
+  info->origin = TC_SYM_UNBACKED;
+  info->lo = 0, info->hi = (1 << TC_SYM_SEED_BITS) - 1;
+  info->hint = 0;
+  return s;
+}
+
+int32_t tc_sym_seed_part(const tc_sym *symbol) {
+  for (int32_t i = 0; i < TC_SYM_SEEDS; i++)
+    if (tc_sv_is(symbol->name, seeds[i])) return i;
+  return -1;
+}
+
 int32_t tc_sym_symbol_count(const tc_sym_ctx *c) { return c->symbols.count; }
 const tc_sym *tc_sym_symbol_at(tc_sym_ctx *c, int32_t symbol) { return c->symbols.data[symbol]->sym; }
 

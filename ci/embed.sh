@@ -9,6 +9,8 @@ trap 'rm -rf "$scratch"' EXIT
 cmake --install build --prefix "$scratch/tc" >/dev/null
 cmake -S examples/c -B "$scratch/build" -DCMAKE_PREFIX_PATH="$scratch/tc" >/dev/null
 cmake --build "$scratch/build" >/dev/null
+export XDG_CACHE_HOME=$scratch/cache
+"$scratch/tc/bin/tcrun" compile examples/gpt_block.pt2 -o "$scratch/model.tcx" --backend=cpu --quiet
 passed=0 failed=0
 result() { # NAME
   if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "failed: $1"; fi
@@ -16,10 +18,23 @@ result() { # NAME
 for source in examples/c/*.c; do
   name=$(basename "$source" .c)
   rc=0
-  { XDG_CACHE_HOME=$scratch/cache "$scratch/build/$name" >"$scratch/out" &&
+  { "$scratch/build/$name" "$scratch/model.tcx" >"$scratch/out" &&
     FileCheck-19 "$source" <"$scratch/out"; } || rc=1
   result "$name" $rc
 done
+# The small runtime: at most 1 MB, and all that it needs besides is the device's plugin.
+rc=0
+strip -o "$scratch/stripped" "$scratch/tc/lib/libtc_rt.so"
+[ "$(wc -c <"$scratch/stripped")" -le 1048576 ] || rc=1
+result 'size of libtc_rt' $rc
+mkdir -p "$scratch/small/bin" "$scratch/small/lib/tc/plugins"
+chmod go-w "$scratch/small" "$scratch/small/lib" "$scratch/small/lib/tc" "$scratch/small/lib/tc/plugins"
+cp -p "$scratch/tc/lib/tc/plugins/"libtc_cpu.so "$scratch/tc/lib/tc/plugins/"libtc_cpu.tc-plugin.toml "$scratch/small/lib/tc/plugins"
+cp -p "$scratch/tc/lib/"libtc_rt.so.0 "$scratch/small/lib"
+rc=0
+{ LD_LIBRARY_PATH=$scratch/small/lib "$scratch/build/run_artifact" "$scratch/model.tcx" >"$scratch/out" &&
+  FileCheck-19 examples/c/run_artifact.c <"$scratch/out"; } || rc=1
+result 'the runtime and a plugin alone' $rc
 export PKG_CONFIG_PATH="$scratch/tc/lib/pkgconfig"
 rc=0
 # shellcheck disable=SC2046 # flags are words
@@ -27,7 +42,13 @@ cc -std=c11 -Wall -Wextra -Wpedantic -Werror examples/c/graph_break.c -o "$scrat
   $(pkg-config --cflags --libs tc) || rc=1
 result 'pkg-config' $rc
 rc=0
+# shellcheck disable=SC2046
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror examples/c/run_artifact.c -o "$scratch/by_pkg_config" \
+  $(pkg-config --cflags --libs tc_rt) -lm || rc=1
+result 'pkg-config of the runtime' $rc
+rc=0
 echo '#include "tc/ops.h"' >"$scratch/header.cc"
+echo '#include "tc/rt.h"' >>"$scratch/header.cc"
 # shellcheck disable=SC2046
 c++ -std=c++17 -Wall -Wextra -fsyntax-only "$scratch/header.cc" $(pkg-config --cflags tc) || rc=1
 result 'C++ headers' $rc

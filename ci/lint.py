@@ -35,7 +35,7 @@ LAYERS = [
     ("plan",),
     ("plugin",),
     ("runtime",),
-    ("api",),
+    ("api", "rt"),
 ]
 RANK = {folder: rank for rank, folders in enumerate(LAYERS) for folder in folders}
 

@@ -215,6 +215,20 @@ tc_function_stats tc_function_stats_of(const tc_function *f);
 char *tc_function_guards(const tc_function *f);
 void tc_text_free(char *text);
 
+// ---- Artifacts: programs that were compiled ahead of time (`tcrun compile`; tc/rt.h runs them without the compiler)
+// ----
+typedef struct tc_artifact tc_artifact;
+// The program of that name in a .tcx file (NULL: the first). DATA_LOSS: the file is damaged; INVALID_ARGUMENT: of
+// another version, or for another device. The context must outlive it. One thread at a time per context.
+int32_t tc_artifact_load(tc_context *c, const char *path, const char *program, tc_artifact **out);
+void tc_artifact_unload(tc_artifact *a); // NULL is ignored; not while it is called
+int32_t tc_artifact_input_count(const tc_artifact *a);
+int32_t tc_artifact_output_count(const tc_artifact *a);
+// inputs[tc_artifact_input_count]: checked against what the program was compiled for. outputs[tc_artifact_output_count]
+// get new references (NULL where the model gives none); on failure they are NULL. What the program changes is stored:
+// its state in the artifact, inputs in the tensors given. Several threads may call a program that changes nothing.
+int32_t tc_artifact_call(tc_artifact *a, tc_tensor *const *inputs, tc_tensor **outputs);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

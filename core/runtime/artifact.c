@@ -1,0 +1,105 @@
+// Programs of artifacts for embedders: finding a device, opening, running by the user's inputs and outputs.
+#include "core/runtime/artifact.h"
+
+#include <string.h>
+
+static tc_status set_backend(tc_context *c, tc_sv kind) {
+  TC_TRY(tc_config_set(c->config, TC_SV("backend"), kind, "the artifact"));
+  return tc_context_open_backend(c);
+}
+
+static tc_status find_device(tc_context *c, const tc_tcx *x, tc_sv name) {
+  if (c->device || c->is_ref) return TC_OK;
+  if (!tc_sv_is(tc_config_text(c->config, TC_OPT_ID_BACKEND), "auto")) return tc_context_open_backend(c);
+  tc_status s = tc_error(TC_STATUS_NOT_FOUND, "the file has no program '" TC_SV_FMT "'", TC_SV_ARG(name));
+  for (int32_t i = 0; i < tc_tcx_count(x); i++) {
+    const tc_tcx_info *p = tc_tcx_at(x, i);
+    if (name.size && !tc_sv_eq(p->name, name)) continue;
+    tc_status_free(s);
+    s = set_backend(c, p->backend);
+    if (s == TC_OK) return TC_OK;
+  }
+  return s;
+}
+
+static tc_status describe(void *arg) {
+  tc_artifact *a = arg;
+  tc_arena *arena = a->program.module->arena;
+  const tc_graph *g = a->graph = a->program.plan->graph;
+  tc_tcx_leaf *inputs = TC_NEW_ARRAY(arena, tc_tcx_leaf, a->program.n_inputs);
+  tc_tcx_leaf *outputs = TC_NEW_ARRAY(arena, tc_tcx_leaf, g->outputs.count);
+  for (int32_t i = 0; i < a->program.n_inputs; i++) {
+    const tc_value *v = g->inputs.data[a->program.inputs[i].index].value;
+    if (v && v->kind != TC_VALUE_TOKEN)
+      inputs[a->n_inputs++] =
+          (tc_tcx_leaf){tc_sv_of(tc_sv_z(arena, a->program.inputs[i].name)), a->program.inputs[i].index};
+  }
+  for (int32_t i = 0; i < g->outputs.count; i++)
+    if (g->outputs.data[i].kind == TC_OUT_USER)
+      outputs[a->n_outputs++] = (tc_tcx_leaf){tc_sv_of(tc_sv_z(arena, g->outputs.data[i].target)), i};
+  a->inputs = inputs, a->outputs = outputs;
+  return TC_OK;
+}
+
+static tc_status open_program(tc_artifact *a, const tc_tcx *x, tc_sv name) {
+  tc_context *c = a->context;
+  TC_TRY(find_device(c, x, name));
+  int32_t i = tc_tcx_find(x, name, c->backend);
+  if (i < 0) i = tc_tcx_find(x, name, TC_SV("")); // the check says which there is
+  if (i < 0) return tc_error(TC_STATUS_NOT_FOUND, "the file has no program '" TC_SV_FMT "'", TC_SV_ARG(name));
+  TC_TRY(tc_tcx_check(x, i, c));
+  TC_TRY(tc_tcx_load(x, i, &a->program));
+  TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_plan(c, a->program.plan, &a->session)));
+  return tc_arena_guard(a->program.module->arena, describe, a);
+}
+
+tc_status tc_artifact_open(tc_context *c, const char *path, tc_sv name, tc_artifact **out) {
+  tc_tcx *x;
+  TC_TRY(tc_tcx_open(c->allocator, path, &x));
+  tc_artifact *a = tc_alloc(c->allocator, sizeof *a);
+  tc_status s = a ? TC_OK : tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for an artifact");
+  if (a) {
+    a->context = c;
+    s = tc_status_note(open_program(a, x, name), "while loading '%s'", path);
+  }
+  tc_tcx_close(x);
+  if (s != TC_OK) {
+    tc_artifact_close(a);
+    return s;
+  }
+  *out = a;
+  return TC_OK;
+}
+
+void tc_artifact_close(tc_artifact *a) {
+  if (!a) return;
+  tc_session_destroy(a->session);
+  tc_tcx_unload(&a->program);
+  tc_free(a->context->allocator, a);
+}
+
+tc_status tc_artifact_run(tc_artifact *a, const tc_tensor *inputs, tc_tensor *outputs, uint64_t seed) {
+  size_t n_in = (size_t)a->graph->inputs.count, n_out = (size_t)a->graph->outputs.count;
+  tc_tensor *all = tc_alloc(a->context->allocator, (n_in + n_out + 1) * sizeof *all), *results = all + n_in;
+  if (!all) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+  for (int32_t i = 0; i < a->n_inputs; i++) all[a->inputs[i].index] = inputs[i];
+  tc_session_run_options o = {.write_back = true, .seed = seed};
+  tc_status s = tc_session_run(a->session, all, results, &o);
+  if (s == TC_OK) {
+    for (int32_t i = 0; i < a->n_outputs; i++) {
+      outputs[i] = results[a->outputs[i].index];
+      results[a->outputs[i].index] = (tc_tensor){0};
+    }
+    for (size_t i = 0; i < n_out; i++) tc_tensor_unref(&results[i]);
+  }
+  tc_free(a->context->allocator, all);
+  return s;
+}
+
+bool tc_artifact_changes_state(const tc_artifact *a) {
+  for (int32_t i = 0; i < a->graph->outputs.count; i++) {
+    int32_t kind = a->graph->outputs.data[i].kind;
+    if (kind == TC_OUT_BUFFER_MUTATION || kind == TC_OUT_PARAMETER_MUTATION) return true;
+  }
+  return false;
+}

@@ -1,0 +1,26 @@
+// A program of an artifact, ready to run: what embedders load (tc/tc.h, tc/rt.h).
+#ifndef TC_CORE_RUNTIME_ARTIFACT_H_
+#define TC_CORE_RUNTIME_ARTIFACT_H_
+
+#include "core/runtime/tcx.h"
+
+typedef struct tc_artifact {
+  tc_context *context;
+  tc_tcx_program program;
+  tc_session *session;
+  int32_t n_inputs, n_outputs;         // the user's; without inputs that were constants when the model was exported
+  const tc_tcx_leaf *inputs, *outputs; // names end with a 0; numbers are those of the graph's inputs and outputs
+  const tc_graph *graph;               // the signature
+} tc_artifact;
+
+// The program of that name ("": the first). A context without a backend gets the one that its configuration names, or,
+// by `auto`, the first kind of device that the file has code for and that is there. The context must outlive it; one
+// thread at a time per context.
+TC_NODISCARD tc_status tc_artifact_open(tc_context *c, const char *path, tc_sv name, tc_artifact **out);
+void tc_artifact_close(tc_artifact *a); // NULL is ignored
+// inputs by the user's number; outputs, too: new tensors on the host. What the program changes is stored: its state in
+// the artifact, inputs in the tensors given. Thread-safe for programs that change nothing.
+TC_NODISCARD tc_status tc_artifact_run(tc_artifact *a, const tc_tensor *inputs, tc_tensor *outputs, uint64_t seed);
+bool tc_artifact_changes_state(const tc_artifact *a);
+
+#endif

@@ -114,6 +114,7 @@ tc_status cmd_check(run_options *o);
 tc_status cmd_explain(run_options *o);
 tc_status cmd_backends(run_options *o);
 tc_status cmd_plugins(run_options *o);
+tc_status cmd_conform(run_options *o);
 tc_status cmd_ops(run_options *o);
 tc_status cmd_modes(run_options *o);
 tc_status cmd_config(run_options *o);

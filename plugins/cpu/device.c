@@ -52,7 +52,11 @@ static int32_t enumerate(const tc_host *h, int32_t *out_count) {
 
 static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
   tc_cpu_target t;
-  if (index != 0) return TC_STATUS_NOT_FOUND;
+  if (index != 0) {
+    static const char text[] = "there is one processor, device 0";
+    h->diag(h->self, TC_STATUS_NOT_FOUND, (tc_sv){text, sizeof text - 1});
+    return TC_STATUS_NOT_FOUND;
+  }
   int32_t s = tc_cpu_detect(h, &t);
   if (s != TC_STATUS_OK) return s;
   tc_device_ *d = h->alloc(h->self, sizeof *d);

@@ -80,12 +80,12 @@ static const tc_ref_view *hook_result(tc_op_args *a, int32_t result) {
 
 static void *hook_scratch(tc_op_args *a, uint64_t size) {
   ref_frame *f = a->state;
-  if (size > SIZE_MAX / 2) return NULL;
+  if (size > SIZE_MAX / 2) return tc_op_keep(a, tc_error_out_of_memory()), NULL;
   // in the run's list of buffers, so that nothing is lost when memory runs out
   ref_tensor t;
   int64_t words = (int64_t)(size / 8 + 1);
   tc_status s = ref_new(f->run, TC_I64, 1, &words, NULL, &t);
-  if (s) return tc_status_free(s), NULL;
+  if (s) return tc_op_keep(a, s), NULL;
   tc_vec_push(f->run->arena, &f->scratch, t.buffer);
   return t.buffer->data;
 }

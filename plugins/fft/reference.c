@@ -104,7 +104,7 @@ static int32_t begin(tc_op_args *a, const tc_ref_view *shape, bool copy, work *w
   w->row = tc_op_scratch(a, (uint64_t)longest * 4 * sizeof *w->row);
   if (copy) w->all = tc_op_scratch(a, (uint64_t)w->numel * sizeof *w->all);
   if (w->row && (w->all || !copy)) return TC_STATUS_OK;
-  return tc_op_fail(a, "no memory for the reference"), TC_STATUS_OUT_OF_MEMORY;
+  return TC_STATUS_OUT_OF_MEMORY;
 }
 
 int32_t fft_ref_c2c(tc_op_args *a) {
@@ -164,7 +164,7 @@ int32_t fft_ref_c2r(tc_op_args *a) {
   for (int32_t i = 0; i + 1 < w.n; i++)
     along(fft_norm(w.norm, (double)x->sizes[w.dims[i]]), false, w.dims[i], &all, w.strides, w.all, w.row);
   tc_c128 *row = tc_op_scratch(a, (uint64_t)n * 4 * sizeof *row);
-  if (!row) return tc_op_fail(a, "no memory for the reference"), TC_STATUS_OUT_OF_MEMORY;
+  if (!row) return TC_STATUS_OUT_OF_MEMORY;
   do {
     const tc_c128 *half = w.all + offset(&all, index);
     for (int64_t k = 0; k < n; k++) {

@@ -140,7 +140,8 @@ const tc_ref_view *tc_op_data_at(const tc_op_args *a, int32_t arg, int32_t k);
 // Row-major, allocated after meta and zeroed; results with unbacked sizes are allocated by tc_op_alloc_result.
 const tc_ref_view *tc_op_result_data(tc_op_args *a, int32_t result);
 const tc_ref_view *tc_op_alloc_result(tc_op_args *a, int32_t result, int32_t rank, const int64_t *sizes);
-void *tc_op_scratch(tc_op_args *a, uint64_t size); // freed after the call; NULL when memory is short
+// Freed after the call. NULL when memory is short: that is then the call's failure, whatever the reference returns.
+void *tc_op_scratch(tc_op_args *a, uint64_t size);
 
 // A pointwise op's reference: a function per class and arity; NULL where the op has no meaning.
 typedef struct tc_scalar_ref {

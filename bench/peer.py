@@ -3,7 +3,7 @@
     python peer.py eager|compile|jax ARCHIVE INPUTS.safetensors
 
 On a GPU one process serves all workloads: each line is a request in JSON, {"load": ARCHIVE, "inputs": FILE, "kinds": […]}
-or {"time": KIND}; a kind is eager, default, reduce-overhead or max-autotune. Times are medians of
+{"time": KIND} or {"compare": FILE of tc's outputs}; a kind is eager, default, reduce-overhead or max-autotune. Times are medians of
 triton.testing.do_bench: device events, caches emptied before each call, which is how `tcrun bench` measures there.
 
     python peer.py gpu
@@ -86,6 +86,25 @@ def load_on_gpu(request):
     return calls
 
 
+def compare_outputs(call, path):
+    """‖tc − eager‖ / ‖eager‖ by output, over elements that are finite in both; and how many are finite in one only."""
+    import torch
+    from safetensors.torch import load_file
+
+    ours = load_file(path, device="cuda")
+    with torch.no_grad():
+        theirs = [t for t in torch.utils._pytree.tree_leaves(call()) if torch.is_tensor(t)]
+    result = []
+    for mine, other in zip([ours[k] for k in sorted(ours, key=lambda k: int(k.rsplit(".", 1)[-1]))], theirs):
+        wide = torch.complex128 if other.is_complex() else torch.float64
+        a, b = mine.to(wide).flatten(), other.to(wide).flatten()
+        fine, other_fine = torch.isfinite(a), torch.isfinite(b)
+        both = fine & other_fine
+        norm = torch.linalg.vector_norm(b[both]).item()
+        result.append({"relative": torch.linalg.vector_norm(a[both] - b[both]).item() / norm if norm else 0.0, "finite_in_one": int((fine ^ other_fine).sum())})
+    return result
+
+
 def gpu_main():
     import torch
     from triton.testing import do_bench
@@ -102,6 +121,12 @@ def gpu_main():
                 answer = {"errors": {k: v for k, v in calls.items() if isinstance(v, str)}}
             except Exception as error:
                 answer = {"errors": {"all": f"{type(error).__name__}: {error}"[:300]}}
+        elif "compare" in request:
+            try:
+                answer = compare_outputs(calls["eager"], request["compare"])
+            except Exception as error:
+                answer = f"{type(error).__name__}: {error}"[:300]
+            torch.cuda.empty_cache()
         else:
             call = calls.get(request["time"])
             with torch.no_grad():

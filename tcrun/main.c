@@ -17,7 +17,7 @@ static const struct {
     {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip] [--replays=N]",
      "compare with PyTorch's stored results, or with the references; or hold every stage's text, or repeated runs, to "
      "that"},
-    {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall]", "time a model"},
+    {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall] [--unchecked]", "time a model"},
     {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code",
      "print a stage of the compilation"},
     {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory"},

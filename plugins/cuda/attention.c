@@ -1,10 +1,13 @@
-// Attention on tensor cores as a call: attention.cu, compiled for the head size and the type when it is first asked
-// for.
+// Attention on tensor cores as a call: attention.cu and attention_f32.cu, compiled for the head size and the type when
+// one is first asked for.
 //
-// It takes 16-bit floats, heads of 64 or 128 elements, no mask but the causal one, no dropout; everything else stays
-// with the template.
+// They take 16-bit floats with heads of 64 or 128 elements and f32 with heads of 32, 64, 96 or 128, no mask but the
+// causal one, no dropout; everything else stays with the template.
+#include <attention_common_cu.h>
 #include <attention_cu.h>
+#include <attention_f32_cu.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +34,8 @@ static int32_t refuse(const char **why, const char *text) {
   return TC_STATUS_UNIMPLEMENTED;
 }
 
+static int32_t size_of(tc_dtype t) { return t == TC_F32 ? 4 : 2; }
+
 // Sizes and strides of a […, rows, elements] tensor as batch, head, row. Pieces of 16 bytes must lie at multiples
 // of 16.
 static int32_t read_side(const tc_view *v, side *out, int64_t sizes[4], const char **why) {
@@ -44,7 +49,8 @@ static int32_t read_side(const tc_view *v, side *out, int64_t sizes[4], const ch
     sizes[lead + i] = v->sizes[i], strides[lead + i] = v->sizes[i] == 1 && i + 1 < v->rank ? 0 : v->strides[i];
     if (v->sizes[i] < 1 || v->sizes[i] > INT32_MAX) return refuse(why, "an empty or huge dimension");
   }
-  if (strides[3] != 1 || strides[0] % 8 || strides[1] % 8 || strides[2] % 8)
+  int64_t piece = 16 / size_of(v->dtype);
+  if (strides[3] != 1 || strides[0] % piece || strides[1] % piece || strides[2] % piece)
     return refuse(why, "rows that do not lie at multiples of 16 bytes");
   *out = (side){.batch = strides[0], .head = strides[1], .row = strides[2]};
   return TC_STATUS_OK;
@@ -58,13 +64,15 @@ static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
   if (tc_op_float(n->args, 4, 0) != 0) return refuse(why, "attention with dropout");
   for (int32_t i = 0; i < 4; i++) {
     const tc_view *v = i < 3 ? &n->operands[i] : n->results;
-    if (v->dtype != TC_F16 && v->dtype != TC_BF16) return refuse(why, "attention in other than 16-bit floats");
+    if (v->dtype != TC_F16 && v->dtype != TC_BF16 && v->dtype != TC_F32)
+      return refuse(why, "attention in other than 16-bit floats and f32");
     if (v->dtype != n->results->dtype) return refuse(why, "operands of different dtypes");
     int32_t s = read_side(v, &x->sides[i], z[i], why);
     if (s != TC_STATUS_OK) return s;
   }
   const int64_t *q = z[0], *k = z[1], *v = z[2], *o = z[3];
-  if (q[3] != v[3] || q[3] != k[3] || (q[3] != 64 && q[3] != 128)) return refuse(why, "another size of heads");
+  bool fits = n->results->dtype == TC_F32 ? q[3] % 32 == 0 && q[3] <= 128 : q[3] == 64 || q[3] == 128;
+  if (q[3] != v[3] || q[3] != k[3] || !fits) return refuse(why, "another size of heads");
   if (q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[1] % k[1] || memcmp(o, q, sizeof z[0]) != 0)
     return refuse(why, "sizes that are broadcast");
   if (q[0] * q[1] * ((q[2] + ROWS - 1) / ROWS) > INT32_MAX) return refuse(why, "too many blocks");
@@ -76,9 +84,27 @@ static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
   return TC_STATUS_OK;
 }
 
+// A stage of 16-bit floats is a tile of keys and one of values. Of f32 there are the queries too, and rows are padded.
+static int64_t shared_of(int64_t head, tc_dtype type) {
+  if (type != TC_F32) return 4 * KEYS * head * 2;
+  return (ROWS * (head + 8) + 2 * KEYS * (2 * head + 12)) * 4;
+}
+
+// The text of the code for a head size and a type; of the host's allocator, NULL when memory is short.
+static char *make_source(tc_device_ *d, int32_t head, tc_dtype type) {
+  static const char format[] = "#define HEAD %d\n#define KEYS %d\n#define BF16 %d\ntypedef %s element;\n%s%s";
+  size_t room = sizeof format + sizeof attention_common_cu + sizeof attention_cu + sizeof attention_f32_cu + 64;
+  char *text = d->host->alloc(d->host->self, room);
+  if (text)
+    snprintf(text, room, format, (int)head, KEYS, type == TC_BF16, type == TC_F32 ? "float" : "unsigned short",
+             attention_common_cu, type == TC_F32 ? attention_f32_cu : attention_cu);
+  return text;
+}
+
 // The code for a head size and a type, compiled on first use.
 static int32_t find_code(tc_device_ *d, int32_t head_size, tc_dtype type, cuda_attention **out) {
-  cuda_attention *c = &d->attention[(head_size == 128) * 2 + (type == TC_BF16)];
+  int32_t kind = type == TC_F32 ? 2 : type == TC_BF16;
+  cuda_attention *c = &d->attention[kind * 4 + head_size / 32 - 1];
   char *log = NULL, *source = NULL;
   void *code = NULL;
   size_t size = 0;
@@ -86,17 +112,15 @@ static int32_t find_code(tc_device_ *d, int32_t head_size, tc_dtype type, cuda_a
   if (s != TC_STATUS_OK) return s;
   pthread_mutex_lock(&d->attention_lock);
   if (!c->function) {
-    size_t room = sizeof attention_cu + 64;
-    source = d->host->alloc(d->host->self, room);
+    source = make_source(d, head_size, type);
     s = source ? TC_STATUS_OK : TC_STATUS_OUT_OF_MEMORY;
-    if (source)
-      snprintf(source, room, "#define HEAD %d\n#define BF16 %d\n%s", (int)head_size, type == TC_BF16, attention_cu);
     if (s == TC_STATUS_OK) s = cuda_nvrtc_compile(d->host, &d->compiler, source, d->arch, &code, &size, &log);
     if (s != TC_STATUS_OK) cuda_report(d->host, s, log ? log : "attention does not compile");
+    else s = cuda_judge_spills(d, (tc_sv){"tc_attention", 12}, log);
     if (s == TC_STATUS_OK) s = cuda_check(d, "cuModuleLoadData", d->driver.module_load(&c->module, code));
     if (s == TC_STATUS_OK)
       s = cuda_check(d, "cuModuleGetFunction", d->driver.module_function(&c->function, c->module, "tc_attention"));
-    c->shared_bytes = 4 * KEYS * head_size * 2;
+    c->shared_bytes = (int32_t)shared_of(head_size, type);
     if (s == TC_STATUS_OK)
       s = cuda_check(d, "cuFuncSetAttribute",
                      d->driver.function_set(c->function, CU_FUNC_DYNAMIC_SHARED, c->shared_bytes));
@@ -119,6 +143,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
     cuda_report(h, s, why);
     return TC_STATUS_OK;
   }
+  if (shared_of(x.head_size, n->results->dtype) > d->props.shared_bytes) return TC_STATUS_OK;
   double flops = 4.0 * x.batches * x.heads * (double)x.queries * x.keys * x.head_size;
   if (!d->runs || strtol(d->arch + 3, NULL, 10) < 80 || flops < LEAST_FLOPS || cuda_compiler(d) != TC_STATUS_OK)
     return TC_STATUS_OK;

@@ -2,21 +2,14 @@
 // of 64 keys with an online softmax (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao,
 // "FlashAttention-2", 2023). Products are mma.m16n8k16 with f32 accumulators; keys and values come by cp.async into two
 // stages of shared memory, whose 16-byte pieces are exchanged by exclusive or so that ldmatrix meets no bank twice.
-// The text in front of this defines HEAD (64 or 128) and BF16 (1 or 0).
+// The text in front of this is attention_common.cu, HEAD (64 or 128), KEYS and BF16 (1 or 0).
 
-typedef unsigned short half_bits;
-constexpr int ROWS = 128, KEYS = 64, THREADS = 256, PIECES = HEAD / 8;
-
-__device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+typedef element half_bits;
+constexpr int ROWS = 128, THREADS = 256, PIECES = HEAD / 8;
 
 // The address of piece `c` of row `r` in a tile.
 __device__ __forceinline__ unsigned piece(unsigned tile, int r, int c) {
   return tile + (unsigned)((r * PIECES + (c ^ (r & 7))) * 16);
-}
-
-__device__ __forceinline__ void copy_piece(unsigned to, const half_bits *from, bool inside) {
-  const int bytes = inside ? 16 : 0; // what is outside becomes zeros
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
 __device__ __forceinline__ void load4(unsigned (&r)[4], unsigned at) {
@@ -54,17 +47,6 @@ __device__ __forceinline__ unsigned pack(float low, float high) {
 #endif
   return r;
 }
-
-__device__ __forceinline__ float power2(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
-
-struct operand {
-  half_bits *data;
-  long long batch, head, row; // strides in elements
-};
 
 // `rows` rows from `first` of a matrix with `count` rows. Where it does not lie at multiples of 16 bytes it is copied
 // element by element.

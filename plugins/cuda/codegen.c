@@ -63,7 +63,7 @@ static int32_t spills(const char *log) {
   return 0;
 }
 
-static int32_t judge_spills(tc_device_ *d, tc_sv name, const char *log) {
+int32_t cuda_judge_spills(tc_device_ *d, tc_sv name, const char *log) {
   char text[400], wish[16];
   if (!spills(log)) return TC_STATUS_OK;
   const char *line = strstr(log, " bytes stack frame");
@@ -113,7 +113,7 @@ static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
   int32_t s = cuda_nvrtc_compile(d->host, &d->compiler, c->source.data, d->arch, &c->code, &c->code_size, &c->log);
   if (s == TC_STATUS_OUT_OF_MEMORY) return s;
   if (s != TC_STATUS_OK) return refuse(d, name, "is refused by NVRTC", c->log);
-  return judge_spills(d, name, c->log);
+  return cuda_judge_spills(d, name, c->log);
 }
 
 static int32_t write_text(const compiled *c, const tc_sink *text) {

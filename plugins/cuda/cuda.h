@@ -12,7 +12,7 @@
 #include "driver.h"
 #include "nvrtc.h"
 
-enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4 };
+enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4, CUDA_ATTENTIONS = 12 };
 
 // A pinned buffer on its way to or from the device.
 typedef struct cuda_stage {
@@ -45,7 +45,7 @@ struct tc_device_ {
   cuda_blas blas;
 
   pthread_mutex_t attention_lock;
-  cuda_attention attention[4]; // under the lock
+  cuda_attention attention[CUDA_ATTENTIONS]; // under the lock
 
   pthread_mutex_t memory_lock;
   // Under the lock: what allocation is ordered on (the only stream, NULL if there are none or several), staging.
@@ -114,5 +114,7 @@ extern const tc_codegen_table cuda_codegen;
 extern const tc_call_table cuda_attention_calls;
 // Opens the compiler; PLUGIN, reported, if it is not there.
 int32_t cuda_compiler(tc_device_ *d);
+// A perf hint, or, as the config key `spills` says, a failure, if the compiler's log tells of spilled registers.
+int32_t cuda_judge_spills(tc_device_ *d, tc_sv name, const char *log);
 
 #endif

@@ -152,7 +152,7 @@ static int32_t open_driver(tc_device_ *d, int32_t index) {
 static void close_device(tc_device_ *d) {
   if (d->runs && d->driver.context_set(d->context) == CU_OK) {
     cuda_memory_close(d);
-    for (int32_t i = 0; i < 4; i++) {
+    for (int32_t i = 0; i < CUDA_ATTENTIONS; i++) {
       if (d->attention[i].module) d->driver.module_unload(d->attention[i].module);
     }
     if (d->blas_state == 1) d->blas.destroy(d->blas.handle);

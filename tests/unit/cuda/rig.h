@@ -17,7 +17,7 @@ typedef struct rig {
   const tc_codegen_table *codegen;
   const tc_call_table *calls, *attention;
   tc_device_ *d;
-  const char *driver, *arch, *sync, *blas;
+  const char *driver, *arch, *sync, *blas, *spills;
   char diag[600];
   fake_state_fn state;
   fake_params_fn params;
@@ -37,6 +37,7 @@ static inline tc_sv rig_config(void *self, tc_sv key) {
                       : tc_sv_is(key, "arch")     ? r->arch
                       : tc_sv_is(key, "sync")     ? r->sync
                       : tc_sv_is(key, "cublaslt") ? r->blas
+                      : tc_sv_is(key, "spills")   ? r->spills
                                                   : NULL;
   return value ? tc_sv_of(value) : TC_SV("");
 }

@@ -12,7 +12,13 @@ static const row rows[] = {
     {TC_BF16, 4, {2, 8, 300, 128}, {2, 8, 200, 128}, {2, 8, 200, 128}, 3, true},
     {TC_F16, 4, {2, 8, 300, 64}, {2, 2, 200, 64}, {2, 2, 200, 64}, 3, true}, // groups of heads
     {TC_F16, 3, {8, 300, 64}, {8, 200, 64}, {8, 200, 64}, 3, true},
-    {TC_F32, 4, {2, 8, 300, 64}, {2, 8, 200, 64}, {2, 8, 200, 64}, 3, false},
+    {TC_F32, 4, {2, 8, 300, 64}, {2, 8, 200, 64}, {2, 8, 200, 64}, 3, true},
+    {TC_F32, 3, {8, 300, 32}, {8, 200, 32}, {8, 200, 32}, 3, true},
+    {TC_F32, 4, {2, 8, 300, 96}, {2, 4, 200, 96}, {2, 4, 200, 96}, 3, true},
+    {TC_F32, 4, {2, 8, 300, 128}, {2, 8, 200, 128}, {2, 8, 200, 128}, 3, true},
+    {TC_F32, 4, {2, 8, 300, 48}, {2, 8, 200, 48}, {2, 8, 200, 48}, 3, false},
+    {TC_F32, 4, {2, 8, 300, 160}, {2, 8, 200, 160}, {2, 8, 200, 160}, 3, false},
+    {TC_F64, 4, {2, 8, 300, 64}, {2, 8, 200, 64}, {2, 8, 200, 64}, 3, false},
     {TC_BF16, 4, {2, 8, 300, 80}, {2, 8, 200, 80}, {2, 8, 200, 80}, 3, false},
     {TC_BF16, 4, {2, 8, 300, 64}, {2, 8, 200, 64}, {2, 8, 200, 128}, 3, false},
     {TC_BF16, 4, {2, 8, 300, 64}, {2, 8, 200, 64}, {2, 8, 200, 64}, 4, false}, // a mask
@@ -113,7 +119,32 @@ TC_TEST(launch) {
   return TC_OK;
 }
 
+// Every code that is taken compiles, without spilled registers, and has the shared memory that it is launched with.
+TC_TEST(every_code) {
+  rig r;
+  tensors t;
+  load(&r);
+  r.spills = "error";
+  OK(r.t->open(&r.host, 0, &r.d));
+  if (has_compiler(&r, &t)) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+      void *prepared = NULL;
+      uint64_t workspace;
+      if (!rows[i].taken) continue;
+      make(&rows[i], &t);
+      OK(r.attention->prepare(&r.host, r.d, &t.node, &prepared, &workspace));
+      if (rows[i].dtype == TC_F32)
+        assert_int_equal(r.state()->dynamic_shared,
+                         (128 * (rows[i].q[rows[i].rank - 1] + 8) + 128 * (2 * rows[i].q[rows[i].rank - 1] + 12)) * 4);
+      r.attention->destroy(prepared);
+    }
+  }
+  close_rig(&r);
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_taken), cmocka_unit_test(launch)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_taken), cmocka_unit_test(launch),
+                                     cmocka_unit_test(every_code)};
   return TC_RUN(tests);
 }

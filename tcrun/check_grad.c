@@ -38,6 +38,22 @@ static double norm_of(const tc_tensor *t) {
   return sqrt(sum);
 }
 
+// Do two parameters lie in one place? What flows to either is then the gradient of both.
+static bool are_tied(const gradients *x, int32_t i, int32_t k) {
+  const tc_graph_input *in[2] = {&x->forward->inputs.data[i], &x->forward->inputs.data[k]};
+  const tc_tensor *t[2];
+  for (int32_t j = 0; j < 2; j++) {
+    const tc_map_entry *e =
+        in[j]->kind == TC_IN_PARAMETER ? tc_map_find(x->forward->module->bindings, in[j]->target) : NULL;
+    t[j] = e ? &((const tc_binding *)e->value.ptr)->tensor : NULL;
+    if (!t[j] || !t[j]->storage) return false;
+  }
+  bool same = t[0]->storage == t[1]->storage && t[0]->offset == t[1]->offset && t[0]->rank == t[1]->rank;
+  for (int32_t d = 0; same && d < t[0]->rank; d++)
+    same = t[0]->sizes[d] == t[1]->sizes[d] && t[0]->strides[d] == t[1]->strides[d];
+  return same;
+}
+
 // Which inputs have stored gradients.
 static bool find_stored(gradients *x) {
   const gradient_check *g = x->g;
@@ -60,7 +76,20 @@ static bool find_stored(gradients *x) {
     any |= x->wanted[i];
     if (x->stored[i]) x->largest = fmax(x->largest, norm_of(x->stored[i]));
   }
+  for (int32_t i = 0; i < x->forward->inputs.count; i++)
+    for (int32_t k = 0; k < x->forward->inputs.count && !x->wanted[i]; k++)
+      x->wanted[i] = x->stored[k] && are_tied(x, i, k);
   return any;
+}
+
+// The gradient of input i as the run made it; NULL: none was made.
+static const tc_tensor *made_gradient(const gradients *x, int32_t i) {
+  int32_t at = x->joint.gradients[i], nth = 0, wanted_nth = 0;
+  // The passes may have put outputs in front: user outputs keep their order.
+  for (int32_t k = 0; k < at; k++) wanted_nth += x->joint.graph->outputs.data[k].kind == TC_OUT_USER;
+  for (int32_t k = 0; at >= 0 && k < x->joint.graph->outputs.count; k++)
+    if (x->joint.graph->outputs.data[k].kind == TC_OUT_USER && nth++ == wanted_nth) return &x->outputs[k];
+  return NULL;
 }
 
 static tc_status make_joint(void *arg) {
@@ -97,32 +126,35 @@ static tc_status read_inputs(gradients *x) {
 
 static tc_status compare(gradients *x, int32_t i) {
   const tc_tensor *want = x->stored[i];
-  int32_t at = x->joint.gradients[i];
   tc_dtype real = tc_dtype_real(want->dtype);
   double limit = real == TC_F64 ? 1e-6 : real == TC_F32 ? 1e-3 : 3e-2;
   double norm = norm_of(want), floor = 1e-6 * x->largest;
-  if (at < 0)
+  const tc_tensor **parts = TC_NEW_ARRAY(x->g->arena, const tc_tensor *, x->forward->inputs.count);
+  int32_t n = 0;
+  for (int32_t k = 0; k < x->forward->inputs.count; k++) {
+    const tc_tensor *part = k == i || are_tied(x, i, k) ? made_gradient(x, k) : NULL;
+    if (!part) continue;
+    if (!part->storage) return tc_error(TC_STATUS_INTERNAL, "the gradient was not made");
+    bool same = part->rank == want->rank && part->dtype == want->dtype;
+    for (int32_t d = 0; same && d < part->rank; d++) same = part->sizes[d] == want->sizes[d];
+    if (!same)
+      return tc_error(TC_STATUS_MISMATCH, TC_SV_FMT " has another shape or dtype (%s)", TC_SV_ARG(x->keys[i]),
+                      tc_dtype_name(part->dtype));
+    parts[n++] = part;
+  }
+  if (n == 0)
     return norm <= floor ? TC_OK
                          : tc_error(TC_STATUS_MISMATCH, TC_SV_FMT " has no gradient here", TC_SV_ARG(x->keys[i]));
-  const tc_tensor *got = NULL;
-  // The passes may have put outputs in front: user outputs keep their order.
-  int32_t nth = 0, wanted_nth = 0;
-  for (int32_t k = 0; k < at; k++) wanted_nth += x->joint.graph->outputs.data[k].kind == TC_OUT_USER;
-  for (int32_t k = 0; k < x->joint.graph->outputs.count && !got; k++) {
-    if (x->joint.graph->outputs.data[k].kind == TC_OUT_USER && nth++ == wanted_nth) got = &x->outputs[k];
-  }
-  if (!got || !got->storage) return tc_error(TC_STATUS_INTERNAL, "the gradient was not made");
-  bool same = got->rank == want->rank && got->dtype == want->dtype;
-  for (int32_t d = 0; same && d < got->rank; d++) same = got->sizes[d] == want->sizes[d];
-  if (!same)
-    return tc_error(TC_STATUS_MISMATCH, TC_SV_FMT " has another shape or dtype (%s)", TC_SV_ARG(x->keys[i]),
-                    tc_dtype_name(got->dtype));
   double sum = 0, worst = 0;
   bool finite = true;
   int64_t index[TC_MAX_RANK] = {0};
   for (int64_t left = tc_tensor_numel(want); left > 0; left--) {
     double a[2] = {0, 0}, b[2] = {0, 0};
-    tc_tensor_get(got, index, &a[0], &a[1]);
+    for (int32_t k = 0; k < n; k++) {
+      double part[2] = {0, 0};
+      tc_tensor_get(parts[k], index, &part[0], &part[1]);
+      a[0] += part[0], a[1] += part[1];
+    }
     tc_tensor_get(want, index, &b[0], &b[1]);
     for (int32_t k = 0; k < 2; k++) {
       if (isfinite(a[k]) && isfinite(b[k])) {
@@ -170,4 +202,34 @@ tc_status tcrun_check_gradients(const gradient_check *g, bool *out_none) {
   if (x.outputs) tcrun_free_tensors(x.outputs, x.n_outputs);
   tc_session_destroy(x.session);
   return s;
+}
+
+// ---- run and bench ----
+static tc_status differentiate(void *arg) {
+  model *m = arg;
+  tc_graph *g = m->graph;
+  int32_t n = g->inputs.count;
+  bool *wanted = TC_NEW_ARRAY(m->module->arena, bool, n + 1);
+  for (int32_t i = 0; i < n; i++)
+    wanted[i] = g->inputs.data[i].kind == TC_IN_PARAMETER || g->inputs.data[i].kind == TC_IN_USER;
+  tc_joint joint;
+  TC_TRY(tc_autograd_joint(g, wanted, &joint));
+  m->graph = joint.graph;
+  m->source = (tc_source){.stage = TC_STAGE_GRAPH, .graph = m->graph};
+  m->n_out_types = 0; // the archive says nothing of gradients
+  int32_t *in = TC_NEW_ARRAY(m->module->arena, int32_t, m->n_in + joint.n_cotangents + 1);
+  for (int32_t i = 0; i < m->n_in; i++) in[i] = m->in[i];
+  for (int32_t i = n; i < joint.graph->inputs.count; i++) in[m->n_in++] = i;
+  m->in = in;
+  return TC_OK;
+}
+
+tc_status tcrun_load_asked(tc_context *c, run_options *o, const char *path, model *m) {
+  TC_TRY(tcrun_load(c, o, path, m));
+  if (!o->grad) return TC_OK;
+  tc_status s = m->source.stage == TC_STAGE_GRAPH
+                    ? tc_arena_guard(m->module->arena, differentiate, m)
+                    : tc_error(TC_STATUS_INVALID_ARGUMENT, "only programs at the graph stage have gradients");
+  if (s != TC_OK) tcrun_unload(m);
+  return tc_status_note(s, "while differentiating %s", path);
 }

@@ -22,4 +22,9 @@ typedef struct gradient_check {
 // code, is a gradient that should have been made.
 TC_NODISCARD tc_status tcrun_check_gradients(const gradient_check *g, bool *out_none);
 
+// tcrun_load; under --grad the joint graph takes the program's place: the gradients of all parameters and user inputs
+// that have one are further outputs, the cotangents of the outputs further user inputs ("ct_0"). What the archive
+// promised of outputs is forgotten then.
+TC_NODISCARD tc_status tcrun_load_asked(tc_context *c, run_options *o, const char *path, model *m);
+
 #endif

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tcrun/check_grad.h"
 #include "tcrun/tcrun.h"
 
 enum { MOST_RUNS = 2000, FEWEST_RUNS = 5, LIMIT_MS = 1000, WARM_UP = 5, BATCH = 16 };
@@ -291,7 +292,7 @@ tc_status cmd_bench(run_options *o) {
   for (int32_t i = 0; i < o->args.count; i++) {
     model m;
     const char *path = tc_sv_z(o->arena, o->args.data[i]);
-    tc_status s = tcrun_load(c, o, path, &m);
+    tc_status s = tcrun_load_asked(c, o, path, &m);
     if (s == TC_OK) {
       s = tc_status_note(bench_model(o, c, &m), "while timing %s", path);
       tcrun_unload(&m);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tcrun/check_grad.h"
 #include "tcrun/tcrun.h"
 
 static tc_status one_model(const run_options *o) {
@@ -209,7 +210,7 @@ static tc_status with_model(run_options *o, tc_status (*f)(run_options *o, tc_co
   model m;
   TC_TRY(tcrun_open(o, &c));
   double start = tc_now_ms();
-  tc_status s = tcrun_load(c, o, tc_sv_z(o->arena, o->args.data[0]), &m);
+  tc_status s = tcrun_load_asked(c, o, tc_sv_z(o->arena, o->args.data[0]), &m);
   if (s == TC_OK) {
     s = f(o, c, &m, tc_now_ms() - start);
     tcrun_unload(&m);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tcrun/check_grad.h"
 #include "tcrun/tcrun.h"
 
 typedef struct c128 {
@@ -201,7 +202,7 @@ static tc_status run_ref(tc_context *c, run_options *o, const model *m, const tc
   tc_session *session = NULL;
   run_options plain = *o;
   if (m->program) plain.method = m->program->name;
-  TC_TRY(tcrun_load(c, &plain, m->path.data, &own));
+  TC_TRY(tcrun_load_asked(c, &plain, m->path.data, &own));
   int32_t n = own.graph->outputs.count + 8;
   tc_tensor *want = NULL;
   tc_status s = tc_session_create(c, own.graph, TC_STAGE_EXEC, &session);

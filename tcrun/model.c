@@ -48,7 +48,7 @@ static tc_status note_guarded(void *arg) {
 tc_status tcrun_note_promises(model *m) { return tc_arena_guard(m->module->arena, note_guarded, m); }
 
 tc_sv tcrun_input_name(const model *m, int32_t leaf) {
-  if (m->program) return m->program->inputs.data[leaf].name;
+  if (m->program && leaf < m->program->inputs.count) return m->program->inputs.data[leaf].name;
   return m->packed.module ? m->packed.inputs[leaf].name : m->graph->inputs.data[m->in[leaf]].target;
 }
 

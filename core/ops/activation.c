@@ -181,8 +181,8 @@ static const tc_op_derivative derivatives[] = {
     {"silu", "let s = sigmoid(self); self: mul(grad, conj(mul(s, add(mul(self, sub(1, s)), 1))))"},
     {"relu", "self: where(le(result, 0), zeros_like(grad), grad)"},
     {"relu6", "self: where(logical_or(le(self, 0), ge(self, 6)), zeros_like(grad), grad)"},
-    {"elu", "self: mul(grad, where(gt(self, 0), scale, mul(exp(mul(self, input_scale)), float(alpha) * float(scale) * "
-            "float(input_scale))))"},
+    {"elu", "self: mul(grad, where(le(self, 0), mul(exp(mul(self, input_scale)), float(alpha) * float(scale) * "
+            "float(input_scale)), scale))"},
     {"leaky_relu", "self: where(gt(self, 0), grad, mul(grad, negative_slope))"},
     {"hardtanh", "self: where(logical_or(le(self, min_val), ge(self, max_val)), zeros_like(grad), grad)"},
     {"hardsigmoid", "self: where(logical_and(gt(self, -3), lt(self, 3)), div(grad, 6), zeros_like(grad))"},

@@ -68,31 +68,40 @@
                                                                                       "ones_like(self)",                                                                      \
                                                                                       src) "), mul(here, share)))); "                                                         \
                                                                                            "self: if(include_self, "                                                          \
-                                                                                           "mine, " CLEAR("mi"                                                                \
-                                                                                                          "n"                                                                 \
-                                                                                                          "e") ");"                                                           \
-                                                                                                               " " src                                                        \
-                                                                                                               ": "                                                           \
-                                                                                                               "if("                                                          \
-                                                                                                               "sum,"                                                         \
-                                                                                                               " " READ("grad") ", if(reduce == \"mean\", " READ(             \
-                                                                                                                   "d"                                                        \
-                                                                                                                   "i"                                                        \
-                                                                                                                   "v"                                                        \
-                                                                                                                   "("                                                        \
-                                                                                                                   "g"                                                        \
-                                                                                                                   "r"                                                        \
-                                                                                                                   "a"                                                        \
-                                                                                                                   "d"                                                        \
-                                                                                                                   ","                                                        \
-                                                                                                                   " "                                                        \
-                                                                                                                   "m"                                                        \
-                                                                                                                   "a"                                                        \
-                                                                                                                   "n"                                                        \
-                                                                                                                   "y"                                                        \
-                                                                                                                   ")") ", if(reduce == \"prod\", rest, "                     \
-                                                                                                                        "mul(there, " READ(                                   \
-                                                                                                                            "share") "))))"
+                                                                                           "mine, " CLEAR(                                                                    \
+                                                                                               "mi"                                                                           \
+                                                                                               "n"                                                                            \
+                                                                                               "e") ");"                                                                      \
+                                                                                                    " " src ": "                                                              \
+                                                                                                    "if("                                                                     \
+                                                                                                    "sum,"                                                                    \
+                                                                                                    " " READ("grad") ", if(reduce == \"mean\", " READ(                        \
+                                                                                                        "d"                                                                   \
+                                                                                                        "i"                                                                   \
+                                                                                                        "v"                                                                   \
+                                                                                                        "("                                                                   \
+                                                                                                        "g"                                                                   \
+                                                                                                        "r"                                                                   \
+                                                                                                        "a"                                                                   \
+                                                                                                        "d"                                                                   \
+                                                                                                        ","                                                                   \
+                                                                                                        " "                                                                   \
+                                                                                                        "m"                                                                   \
+                                                                                                        "a"                                                                   \
+                                                                                                        "n"                                                                   \
+                                                                                                        "y"                                                                   \
+                                                                                                        ")") ", "                                                             \
+                                                                                                             "if("                                                            \
+                                                                                                             "reduce "                                                        \
+                                                                                                             "== "                                                            \
+                                                                                                             "\"prod"                                                         \
+                                                                                                             "\", "                                                           \
+                                                                                                             "rest, "                                                         \
+                                                                                                             "mul("                                                           \
+                                                                                                             "there,"                                                         \
+                                                                                                             " " READ(                                                        \
+                                                                                                                 "sha"                                                        \
+                                                                                                                 "re") "))))"
 
 // ---- bags: rows of indices from offsets[k] to offsets[k + 1]; mode 0 sum, 1 mean, 2 max ----
 #define BAGS(padding)                                                                                               \
@@ -181,6 +190,10 @@ static const tc_op_derivative derivatives[] = {
      "span(self.sizes, self.strides), from + span(size, stride)); let places = arange(n); let at = "
      "reshape(as_strided(places, size, stride, from), [-1]); let all = index_add(zeros([n], dtype=grad.dtype), 0, at, "
      "reshape(grad, [-1])); self: as_strided(all, self.sizes, self.strides, self.offset)"},
+    // As PyTorch has it: what is read of self is only what src covers.
+    {"as_strided_scatter", "let taken = as_strided(grad, size, stride, storage_offset); self: "
+                           "as_strided_scatter(zeros_like(self), taken, size, "
+                           "stride, storage_offset); src: taken"},
     {"bincount", "weights: index(grad, [self])"},
     {"_embedding_bag", BAGS(NOT_PADDING)},
     {"_embedding_bag_forward_only", BAGS(NOT_PADDING)},

@@ -1,6 +1,8 @@
 // Artifacts of the embedder's API (tc/tc.h): what was compiled ahead of time, on tensors of a context.
 #include "core/runtime/artifact.h"
 
+enum { STREAMS = 1 << 16 }; // of random numbers, more than a program has nodes that draw some
+
 #include "core/api/internal.h"
 
 int32_t tc_artifact_load(tc_context *c, const char *path, const char *program, tc_artifact **out) {
@@ -15,8 +17,7 @@ static int32_t take(const tc_artifact *a, tc_tensor *const *inputs, tc_tensor *v
   for (int32_t i = 0; i < a->n_inputs; i++) {
     const char *name = a->inputs[i].name.data;
     if (!inputs[i]) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "input '%s' is missing", name);
-    if (api_of(inputs[i])->trace)
-      return api_trace_break(api_of(inputs[i])->trace, "", "an artifact is called, which is compiled already");
+    if (!api_readable("", "an artifact is called", inputs[i], tc_artifact_writes_inputs(a))) return tc_last_code();
     values[i] = *inputs[i]; // borrowed for the run
   }
   return TC_STATUS_OK;
@@ -29,7 +30,9 @@ int32_t tc_artifact_call(tc_artifact *a, tc_tensor *const *inputs, tc_tensor **o
   if (!values) return api_fail(tc_error_out_of_memory());
   tc_tensor *made = values + a->n_inputs;
   int32_t code = take(a, inputs, values);
-  if (code == TC_STATUS_OK) code = api_fail(tc_artifact_run(a, values, made, tc_context_next_seed(c)));
+  tc_session_run_options o = {.write_back = true};
+  tc_context_draw(c, STREAMS, &o.seed, &o.stream);
+  if (code == TC_STATUS_OK) code = api_fail(tc_artifact_run(a, values, made, &o));
   for (int32_t i = 0; i < a->n_outputs; i++) {
     bool wanted = code == TC_STATUS_OK && made[i].storage;
     if (!wanted) tc_tensor_unref(&made[i]);

@@ -186,6 +186,25 @@ tc_node *tc_graph_definer(const tc_graph *g, const tc_sym *symbol);
 // Calls fn(arg, v) for each value a node reads (tensors, list elements, numbers), with the place it is stored in.
 void tc_node_each_value(tc_node *n, void (*fn)(void *arg, tc_value **place), void *arg);
 
+// Calls value(self, v) for the values that a node reads, and symbol(self, s) for the symbols in its arguments, results
+// and regions, as often as they occur.
+typedef struct tc_visit {
+  void (*value)(void *self, tc_value *v);
+  void (*symbol)(void *self, const tc_sym *s);
+  void *self;
+} tc_visit;
+void tc_visit_node(const tc_visit *v, const tc_node *n);
+// A graph of the nodes (in order), with inputs for what they read and outputs for what is read outside of them. Nodes
+// are copied. Numbers among the inputs become number inputs. `symbols`: the symbols that the nodes use become number
+// inputs, too, except those that the nodes define.
+typedef struct tc_extract {
+  tc_graph *graph;
+  tc_value **inputs, **outputs; // of the graph that the nodes are from, by position; behind them the symbols
+  const tc_sym **symbols;
+  int32_t n_inputs, n_outputs, n_symbols;
+} tc_extract;
+void tc_graph_extract(tc_graph *from, int32_t n, tc_node *const *nodes, bool symbols, tc_extract *out);
+
 // ---- rewriting ----
 void tc_graph_forward(tc_value *from, tc_value *to);
 tc_value *tc_value_resolve(tc_value *v); // follows forwards

@@ -183,7 +183,7 @@ static tc_status run(tc_artifact *a, const tc_rt_tensor *inputs, tc_rt_tensor *o
                      tc_tensor *out) {
   for (int32_t i = 0; i < a->n_inputs; i++)
     TC_TRY(take(&inputs[i], &in[i]), "input '" TC_SV_FMT "'", TC_SV_ARG(a->inputs[i].name));
-  TC_TRY(tc_artifact_run(a, in, out, seed));
+  TC_TRY(tc_artifact_run(a, in, out, &(tc_session_run_options){.write_back = true, .seed = seed}));
   for (int32_t i = 0; i < a->n_outputs; i++) TC_TRY(give(&out[i], &outputs[i]));
   return TC_OK;
 }

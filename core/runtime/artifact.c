@@ -78,13 +78,13 @@ void tc_artifact_close(tc_artifact *a) {
   tc_free(a->context->allocator, a);
 }
 
-tc_status tc_artifact_run(tc_artifact *a, const tc_tensor *inputs, tc_tensor *outputs, uint64_t seed) {
+tc_status tc_artifact_run(tc_artifact *a, const tc_tensor *inputs, tc_tensor *outputs,
+                          const tc_session_run_options *o) {
   size_t n_in = (size_t)a->graph->inputs.count, n_out = (size_t)a->graph->outputs.count;
   tc_tensor *all = tc_alloc(a->context->allocator, (n_in + n_out + 1) * sizeof *all), *results = all + n_in;
   if (!all) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
   for (int32_t i = 0; i < a->n_inputs; i++) all[a->inputs[i].index] = inputs[i];
-  tc_session_run_options o = {.write_back = true, .seed = seed};
-  tc_status s = tc_session_run(a->session, all, results, &o);
+  tc_status s = tc_session_run(a->session, all, results, o);
   if (s == TC_OK) {
     for (int32_t i = 0; i < a->n_outputs; i++) {
       outputs[i] = results[a->outputs[i].index];
@@ -96,10 +96,17 @@ tc_status tc_artifact_run(tc_artifact *a, const tc_tensor *inputs, tc_tensor *ou
   return s;
 }
 
-bool tc_artifact_changes_state(const tc_artifact *a) {
+static bool has_output(const tc_artifact *a, int32_t kind, int32_t or_kind) {
   for (int32_t i = 0; i < a->graph->outputs.count; i++) {
-    int32_t kind = a->graph->outputs.data[i].kind;
-    if (kind == TC_OUT_BUFFER_MUTATION || kind == TC_OUT_PARAMETER_MUTATION) return true;
+    int32_t k = a->graph->outputs.data[i].kind;
+    if (k == kind || k == or_kind) return true;
   }
   return false;
+}
+
+bool tc_artifact_changes_state(const tc_artifact *a) {
+  return has_output(a, TC_OUT_BUFFER_MUTATION, TC_OUT_PARAMETER_MUTATION);
+}
+bool tc_artifact_writes_inputs(const tc_artifact *a) {
+  return has_output(a, TC_OUT_INPUT_MUTATION, TC_OUT_INPUT_MUTATION);
 }

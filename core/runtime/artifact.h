@@ -18,9 +18,11 @@ typedef struct tc_artifact {
 // thread at a time per context.
 TC_NODISCARD tc_status tc_artifact_open(tc_context *c, const char *path, tc_sv name, tc_artifact **out);
 void tc_artifact_close(tc_artifact *a); // NULL is ignored
-// inputs by the user's number; outputs, too: new tensors on the host. What the program changes is stored: its state in
-// the artifact, inputs in the tensors given. Thread-safe for programs that change nothing.
-TC_NODISCARD tc_status tc_artifact_run(tc_artifact *a, const tc_tensor *inputs, tc_tensor *outputs, uint64_t seed);
+// inputs by the user's number; outputs, too: new tensors. What the program changes is stored if the options (NULL:
+// none) say so: its state in the artifact, inputs in the tensors given. Thread-safe for programs that change nothing.
+TC_NODISCARD tc_status tc_artifact_run(tc_artifact *a, const tc_tensor *inputs, tc_tensor *outputs,
+                                       const tc_session_run_options *o);
+bool tc_artifact_writes_inputs(const tc_artifact *a);
 bool tc_artifact_changes_state(const tc_artifact *a);
 
 #endif

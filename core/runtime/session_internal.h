@@ -52,9 +52,7 @@ void session_free_steps(tc_session *s); // and what they add to the stats
 
 // ---- segment.c ----
 bool segment_reads(const tc_node *n); // a step READ: an integer out of a tensor
-// A graph of the nodes (in order), with inputs for what they read and outputs for what is read outside of them. Nodes
-// are copied. Numbers among the inputs become number inputs. `symbols`: the symbols that the nodes use become number
-// inputs, too, except those that the nodes define.
+// tc_graph_extract as a step.
 void segment_extract(tc_session *s, int32_t n, tc_node *const *nodes, bool symbols, session_step *out);
 // Cuts the session's graph: bad[id] says which nodes cannot be in a compiled segment. Steps come without code.
 void segment_cut(tc_session *s, const bool *bad);

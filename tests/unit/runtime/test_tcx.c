@@ -103,7 +103,7 @@ static tc_status run_both(rig *r, tc_artifact *f, int64_t rows, uint64_t *seed) 
     tc_tensor_fill_normal(&tc_executor_serial, t, tc_test_random(seed), 0, 1);
   }
   TC_TRY(tc_session_run(r->session, in, theirs, &(tc_session_run_options){.write_back = true}));
-  TC_TRY(tc_artifact_run(f, (tc_tensor[]){in[3], in[5]}, mine, 0));
+  TC_TRY(tc_artifact_run(f, (tc_tensor[]){in[3], in[5]}, mine, &(tc_session_run_options){.write_back = true}));
   expect_same(&mine[0], &theirs[1]);
   expect_same(&mine[1], &theirs[2]);
   expect_same(tc_session_state(f->session, TC_SV("sum")), tc_session_state(r->session, TC_SV("sum")));
@@ -130,7 +130,8 @@ static tc_status compare(tc_arena *arena, const char *calls, const char *weights
   tc_tensor bad[2], out[2];
   for (int32_t i = 0; i < 2; i++)
     TC_TRY(tc_tensor_create(tc_arena_allocator(arena), TC_F32, 2, (int64_t[]){65, 8}, &bad[i]));
-  assert_error(tc_artifact_run(f, bad, out, 0), TC_STATUS_INVALID_ARGUMENT, "lies outside the program's range [0, 64]");
+  assert_error(tc_artifact_run(f, bad, out, NULL), TC_STATUS_INVALID_ARGUMENT,
+               "lies outside the program's range [0, 64]");
   for (int32_t i = 0; i < 2; i++) tc_tensor_unref(&bad[i]);
   tc_artifact_close(f);
   close_rig(&r);

@@ -21,6 +21,7 @@ typedef struct function_entry {
   int32_t n_inputs; // of the graph: the function's that are there, then captured ones
   int32_t n_graph_outputs;
   const int32_t *outputs; // of the function: their numbers among the graph's
+  const bool *apart;      // of the function's outputs: shares memory with no input and no other output
   uint64_t n_random;      // random nodes
   int32_t n_captured;
   tc_tensor **captured; // referenced
@@ -275,6 +276,11 @@ static tc_value *value_of(const api_trace *t, const tc_tensor *x) {
   return NULL;
 }
 
+// The result whose memory an output is in; -1: an input's.
+static int32_t root_of(const api_trace *t, const tc_tensor *x) {
+  return api_of(x)->trace == t ? line_root(t->line, api_of(x)->slot) : -1;
+}
+
 // What was recorded without a break as an entry.
 static tc_status finish(void *arg) {
   finishing *c = arg;
@@ -301,6 +307,13 @@ static tc_status finish(void *arg) {
     outputs[i] = next++;
   }
   x->outputs = outputs;
+  bool *apart = TC_NEW_ARRAY(arena, bool, f->n_outputs + 1);
+  for (int32_t i = 0; i < f->n_outputs; i++) {
+    int32_t root = root_of(c->t, c->results[i]);
+    apart[i] = root >= 0;
+    for (int32_t k = 0; k < f->n_outputs; k++) apart[i] &= k == i || root_of(c->t, c->results[k]) != root;
+  }
+  x->apart = apart;
   tc_guards_seal(x->guards, x->module);
   return TC_OK;
 }
@@ -503,6 +516,22 @@ static tc_status entry_for(function_call *call, const function_entry **out) {
   return s;
 }
 
+// Outputs that the body made apart lie apart, also where passes made them one.
+static tc_status separate(const tc_function *f, const function_entry *x, const tc_tensor *inputs, tc_tensor *made) {
+  tc_tensor few[FEW], *own = few;
+  if (f->n_outputs > FEW && !(own = tc_alloc(f->context->allocator, (size_t)f->n_outputs * sizeof *own)))
+    return tc_error_out_of_memory();
+  for (int32_t i = 0; i < f->n_outputs; i++) {
+    if (x->apart[i]) own[i] = made[x->outputs[i]];
+    else own[i].storage = NULL;
+  }
+  tc_status s = line_separate(f->context, x->n_inputs, inputs, f->n_outputs, own);
+  for (int32_t i = 0; i < f->n_outputs; i++)
+    if (x->apart[i]) made[x->outputs[i]] = own[i];
+  if (own != few) tc_free(f->context->allocator, own);
+  return s;
+}
+
 static tc_status run_entry(const tc_function *f, const function_entry *x, const tc_tensor *inputs,
                            tc_tensor **outputs) {
   tc_tensor few[FEW], *all = few;
@@ -517,11 +546,13 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
   tc_session_run_options o = {.write_back = true};
   if (x->n_random) tc_context_draw(f->context, x->n_random, &o.seed, &o.stream);
   tc_status s = tc_session_run(x->session, all, made, &o);
+  bool ran = s == TC_OK;
+  if (ran) s = separate(f, x, all, made);
   for (int32_t i = 0; i < f->n_outputs && s == TC_OK; i++) {
     outputs[i] = api_wrap(f->context, tc_tensor_ref(&made[x->outputs[i]]));
     if (!outputs[i]) s = tc_error_out_of_memory();
   }
-  for (int32_t i = 0; i < x->n_graph_outputs && (s == TC_OK || made[i].storage); i++) tc_tensor_unref(&made[i]);
+  for (int32_t i = 0; i < x->n_graph_outputs && ran; i++) tc_tensor_unref(&made[i]);
   if (all != few) tc_free(f->context->allocator, all);
   return s;
 }

@@ -274,3 +274,25 @@ tc_status line_compile(tc_context *c, api_line *x) {
   if (x->writes && tc_guards_share(x->guards)) return TC_OK;
   return tc_arena_guard(x->module->arena, compile, &(compiling){c, x});
 }
+
+tc_status line_separate(tc_context *c, int32_t n_inputs, const tc_tensor *inputs, int32_t n, tc_tensor *results) {
+  for (int32_t i = 0; i < n; i++) {
+    const tc_storage *mine = results[i].storage;
+    bool shared = false;
+    for (int32_t k = 0; k < n_inputs && mine; k++) shared |= inputs[k].storage == mine;
+    for (int32_t k = 0; k < i && mine; k++) shared |= results[k].storage == mine;
+    if (!shared) continue;
+    tc_tensor copy = {0};
+    const tc_tensor *t = &results[i];
+    TC_TRY(tc_tensor_create_strided(c->allocator, t->dtype, t->rank, t->sizes, t->strides, &copy));
+    copy.conj = t->conj, copy.neg = t->neg;
+    tc_status s = tc_tensor_copy(t, &copy);
+    if (s != TC_OK) {
+      tc_tensor_unref(&copy);
+      return s;
+    }
+    tc_tensor_unref(&results[i]);
+    results[i] = copy;
+  }
+  return TC_OK;
+}

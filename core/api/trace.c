@@ -200,12 +200,16 @@ static tc_status run_line(api_trace *t, const trace_segment *s, const api_line *
   tc_session_run_options o = {.write_back = true};
   if (x->n_random) tc_context_draw(t->context, x->n_random, &o.seed, &o.stream);
   tc_status status = tc_session_run(x->session, all, made, &o);
+  bool ran = status == TC_OK;
+  for (int32_t i = 0; i < x->n_graph_outputs && ran; i++) // what was written into inputs
+    if (x->graph->outputs.data[i].kind != TC_OUT_USER) tc_tensor_unref(&made[i]);
+  if (ran) status = line_separate(t->context, n, all, x->n_graph_outputs, made);
   for (int32_t i = 0; i < s->n_slots && status == TC_OK; i++) {
     tc_tensor *h = t->slots.data[s->slot + i].handle;
     int32_t k = x->slots.data[i].output;
     if (h && k >= 0 && !h->storage) *h = tc_tensor_ref(&made[k]);
   }
-  for (int32_t i = 0; i < x->n_graph_outputs && status == TC_OK; i++) tc_tensor_unref(&made[i]);
+  for (int32_t i = 0; i < x->n_graph_outputs && ran; i++) tc_tensor_unref(&made[i]);
   if (all != few) tc_free(t->context->allocator, all);
   return status;
 }

@@ -139,6 +139,10 @@ bool line_goes_on(api_trace *t, const api_line *x);
 bool line_ends(api_trace *t, const api_line *x);
 // Compiles a line for the slots that are needed.
 tc_status line_compile(tc_context *c, api_line *x);
+// Results that the body made apart may have become one value, or an input, on the way: results[at] gets memory of its
+// own where it lies in that of an input or of another result. Results that may share are not among `results`: their
+// storage is NULL.
+tc_status line_separate(tc_context *c, int32_t n_inputs, const tc_tensor *inputs, int32_t n, tc_tensor *results);
 // The slot whose memory slot i is in; -1: an input's.
 int32_t line_root(const api_line *x, int32_t i);
 

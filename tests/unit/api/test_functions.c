@@ -254,6 +254,30 @@ static void captured_tensors_and_mutation(void **state) {
   }
 }
 
+// Equal values are computed once; what the caller gets is not one tensor for that.
+static int32_t equals(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = tc_aten_relu(in[0]), out[1] = tc_aten_relu(in[0]), out[2] = tc_aten_neg(tc_aten_neg(in[0]));
+  return tc_last_code();
+}
+
+static void equal_outputs_lie_apart(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    tc_function *f;
+    tc_compile_options o = two_inputs();
+    o.n_inputs = 1, o.n_outputs = 3;
+    assert_int_equal(tc_compile(c, equals, NULL, &o, &f), TC_STATUS_OK);
+    tc_scope *s = tc_scope_open();
+    tc_tensor *out[3], *x = range(c, 2, (int64_t[]){2, 3});
+    if (tc_call(f, &x, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    assert_ptr_not_equal(tc_data_of(out[0]), tc_data_of(out[1]));
+    assert_ptr_not_equal(tc_data_of(out[2]), tc_data_of(x));
+    tc_scope_close(s);
+    tc_function_destroy(f);
+  }
+}
+
 typedef struct caller {
   tc_context *c;
   tc_function *f;
@@ -293,6 +317,7 @@ int main(void) {
       cmocka_unit_test(breaks_are_named),
       cmocka_unit_test(sizes_that_are_read_are_guarded),
       cmocka_unit_test(captured_tensors_and_mutation),
+      cmocka_unit_test(equal_outputs_lie_apart),
       cmocka_unit_test(threads_call_and_recompile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,7 @@ static tc_status compile_model(compilation *k, tc_context *c, one *x) {
   model *m = &x->m;
   tc_sb text = tc_sb_make(arena);
   if (m->source.stage <= TC_STAGE_FUNCTIONAL) tc_source_print(&text, &m->source, TC_STAGE_GRAPH);
+  m->source.stages = true; // with the kernels themselves
   TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &x->session), "while compiling '" TC_SV_FMT "'",
          TC_SV_ARG(m->graph->name));
   tc_tcx_leaf *leaves = TC_NEW_ARRAY(arena, tc_tcx_leaf, m->n_in);

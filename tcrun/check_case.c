@@ -298,6 +298,7 @@ static tc_status inputs_again(void *self, model *m, tc_tensor **out) {
 static tc_status run_round_trip(check_case *k) {
   tc_sb graph = tc_sb_make(k->arena);
   tc_source_print(&graph, &k->m.source, TC_STAGE_GRAPH);
+  k->m.source.stages = true;
   TC_TRY(tc_session_create_from(k->c, &k->m.source, TC_STAGE_EXEC, &k->session));
   TC_TRY(read_inputs(k));
   k->outputs = TC_NEW_ARRAY(k->arena, tc_tensor, k->m.graph->outputs.count);

@@ -176,6 +176,7 @@ static tc_status read_and_run(const round_trip *t, model *m, tc_sv name, int32_t
   TC_TRY(same_text(name, text, tc_sb_view(&sb)));
   TC_TRY(tcrun_bind(m, t->tensors));
   if (stage == TC_STAGE_FUNCTIONAL && whole) TC_TRY(take_loops(t, m, x));
+  m->source.stages = true;
   TC_TRY(tc_session_create_from(t->c, &m->source, TC_STAGE_EXEC, &session));
   tc_status s = with_session(t, m, stage, session, whole, x);
   tc_session_destroy(session);
@@ -222,6 +223,7 @@ static tc_status one_segment(const round_trip *outer, const tc_graph *g) {
   t.inputs = random_inputs, t.self = &t, t.outputs = NULL;
   tc_status s = tcrun_read_text(t.c, TC_SV("segment.tc"), tc_sb_view(&sb), &m);
   if (s == TC_OK) s = tcrun_bind(&m, t.tensors);
+  m.source.stages = true;
   if (s == TC_OK) s = tc_session_create_from(t.c, &m.source, TC_STAGE_EXEC, &session);
   if (s == TC_OK) {
     tc_status ran = run(&t, &m, session, &outputs);

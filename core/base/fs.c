@@ -291,13 +291,24 @@ const char *tc_env(const char *name) {
   return value && value[0] ? value : NULL;
 }
 
+void tc_file_stamp(const char *path, int64_t *out_size, int64_t *out_ns) {
+  struct stat st;
+  *out_size = *out_ns = 0;
+  if (stat(path, &st) != 0) return;
+  *out_size = st.st_size;
+  *out_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+}
+
 static const char self_anchor;
-tc_status tc_self_dir(tc_arena *arena, tc_sv *out) {
+tc_status tc_self_file(tc_arena *arena, tc_sv *out) {
   // In a shared library its own folder counts: whoever loads it may lie anywhere.
   Dl_info info;
   bool library = dladdr(&self_anchor, &info) && info.dli_fname && strstr(info.dli_fname, ".so");
-  TC_TRY(tc_path_real(arena, library ? info.dli_fname : "/proc/self/exe", out),
-         "while looking for the running program's folder");
+  return tc_path_real(arena, library ? info.dli_fname : "/proc/self/exe", out);
+}
+
+tc_status tc_self_dir(tc_arena *arena, tc_sv *out) {
+  TC_TRY(tc_self_file(arena, out), "while looking for the running program's folder");
   *out = tc_sv_copy(arena, tc_path_dir(*out));
   return TC_OK;
 }

@@ -30,8 +30,11 @@ TC_NODISCARD tc_status tc_path_real(tc_arena *arena, const char *path, tc_sv *ou
 tc_sv tc_path_join(tc_arena *arena, tc_sv dir, tc_sv name);
 tc_sv tc_path_dir(tc_sv path);
 tc_sv tc_path_base(tc_sv path);
-double tc_now_ms(void);                                          // monotonic
-const char *tc_env(const char *name);                            // secure_getenv; NULL if unset or empty
-TC_NODISCARD tc_status tc_self_dir(tc_arena *arena, tc_sv *out); // folder of the running program, or of libtc.so
+double tc_now_ms(void);               // monotonic
+const char *tc_env(const char *name); // secure_getenv; NULL if unset or empty
+// Size and time of last change, which tell one build of a program from another. 0 where there is no such file.
+void tc_file_stamp(const char *path, int64_t *out_size, int64_t *out_ns);
+TC_NODISCARD tc_status tc_self_file(tc_arena *arena, tc_sv *out); // the running program, or libtc.so
+TC_NODISCARD tc_status tc_self_dir(tc_arena *arena, tc_sv *out);  // folder of the running program, or of libtc.so
 
 #endif

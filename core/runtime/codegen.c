@@ -32,7 +32,7 @@ static int32_t write_blob(void *self, const void *data, uint64_t size) {
   return TC_STATUS_OK;
 }
 
-static tc_status generator_key(tc_device *d, tc_arena *arena, tc_sv *out) {
+tc_status tc_device_generator_key(tc_device *d, tc_arena *arena, tc_sv *out) {
   blob_sink b = {.allocator = d->allocator};
   tc_sink sink = {&b, write_blob};
   tc_status s = tc_plugin_status(d->codegen, d->codegen->codegen->key(d->codegen->host, d->handle, &sink),
@@ -153,7 +153,7 @@ static tc_status compile_some(tc_device *d, tc_arena *arena, int32_t n, const tc
 static tc_status make_keys(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
                            tc_hash128 *keys) {
   tc_sv generator;
-  TC_TRY(generator_key(d, arena, &generator));
+  TC_TRY(tc_device_generator_key(d, arena, &generator));
   tc_sb text = tc_sb_make(arena);
   for (int32_t i = 0; i < n; i++) {
     text.size = 0;

@@ -67,6 +67,8 @@ typedef struct tc_object {
 // Objects of plain kernels, one each, from the cache or the code generator (several threads). They lie in the arena.
 TC_NODISCARD tc_status tc_device_compile(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
                                          tc_object *objects, tc_compile_stats *stats);
+// What makes code: the generator, its version, the device's features and the effort.
+TC_NODISCARD tc_status tc_device_generator_key(tc_device *d, tc_arena *arena, tc_sv *out);
 // What the code generator would print for one kernel.
 TC_NODISCARD tc_status tc_device_code_text(tc_device *d, tc_arena *arena, const tc_kernel *k, tc_sv *out);
 

@@ -6,6 +6,7 @@
 
 #include "core/ir/control.h"
 #include "core/passes/passes.h"
+#include "core/runtime/plan_cache.h"
 #include "core/runtime/session.h"
 #include "core/runtime/session_internal.h"
 
@@ -246,6 +247,17 @@ static tc_status compile_source(tc_session *s, const tc_source *source, int32_t 
   return TC_OK;
 }
 
+// One step that is the plan of the cache.
+static bool load_plan(tc_session *s, tc_hash128 key) {
+  session_step *step = TC_NEW(s->arena, session_step);
+  if (!tc_plan_cache_load(s->context, key, s->graph, &step->compiled)) return false;
+  step->kind = STEP_EXEC;
+  step->graph = s->graph;
+  s->steps = step, s->n_steps = 1, s->whole = true;
+  session_add_stats(s, &step->compiled);
+  return true;
+}
+
 typedef struct compilation {
   const tc_source *source;
   int32_t last;
@@ -255,11 +267,17 @@ static tc_status compile_all(tc_session *s, void *arg) {
   tc_graph *g = s->graph;
   if (c->source->stage > TC_STAGE_FUNCTIONAL) return compile_source(s, c->source, c->last);
   tc_graph_sweep(g);
+  tc_hash128 key;
+  bool keep = c->last == TC_STAGE_EXEC && !c->source->stages && tc_plan_cache_key(s->context, g, &key);
+  if (keep && load_plan(s, key)) return TC_OK;
   if (c->last > TC_STAGE_GRAPH && !s->context->is_ref) TC_TRY(tc_compile_passes(s->context, g));
   else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
   if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   tc_graph_sweep(g);
-  return compile(s, c->last);
+  TC_TRY(compile(s, c->last));
+  const tc_plan *plan = keep ? tc_session_plan(s) : NULL;
+  if (plan) tc_plan_cache_store(s->context, key, plan);
+  return TC_OK;
 }
 
 tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session **out) {

@@ -15,6 +15,7 @@ typedef struct tc_source {
   tc_schedule *schedule;
   tc_plan *plan;
   tc_sv weights, weights_program; // or empty
+  bool stages;                    // sessions are to have every stage's text and IR: no plan is taken from the cache
 } tc_source;
 
 // Reads the whole of a text into a fresh module. Errors name line and column. Under a guard of the module's arena.

@@ -1,0 +1,218 @@
+// Plans from the cache: a second context makes no plan and computes the same; other options, other graphs and damaged
+// or incomplete entries lead to new ones; what a program writes and its sizes survive.
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/runtime/session.h"
+#include "tests/unit/unit.h"
+
+enum { MOST = 8 };
+typedef struct rig {
+  tc_arena *arena;
+  tc_context *context;
+  tc_module *module;
+  tc_graph *graph;
+  tc_session *session;
+  const char *text;
+  int32_t n_inputs, n_outputs;
+  tc_tensor inputs[MOST], outputs[MOST];
+} rig;
+
+static tc_status parse(void *arg) {
+  rig *r = arg;
+  tc_lexer lx;
+  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
+  return tc_graph_parse(r->module, &lx, &r->graph);
+}
+
+static tc_status run_once(rig *r, const char *text, const char *folder, const char *option, const char *value,
+                          uint64_t seed) {
+  tc_config *config;
+  const tc_allocator *a = tc_system_allocator();
+  *r = (rig){.text = text};
+  TC_TRY(tc_config_create(a, &config));
+  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("cpu"), "test"));
+  TC_TRY(tc_config_set(config, TC_SV("cache.dir"), tc_sv_of(folder), "test"));
+  if (option) TC_TRY(tc_config_set(config, tc_sv_of(option), tc_sv_of(value), "test"));
+  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
+  TC_TRY(tc_context_open_backend(r->context));
+  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
+  TC_TRY(tc_arena_guard(r->module->arena, parse, r));
+  r->n_inputs = r->graph->inputs.count;
+  for (int32_t i = 0; i < r->n_inputs; i++) {
+    const tc_tensor_type *t = &r->graph->inputs.data[i].value->type;
+    int64_t sizes[TC_MAX_RANK];
+    for (int32_t d = 0; d < t->rank; d++) sizes[d] = tc_sym_hint_or(r->module->syms, t->sizes[d], 3);
+    TC_TRY(tc_tensor_create(a, t->dtype, t->rank, sizes, &r->inputs[i]));
+    tc_tensor_fill_normal(&tc_executor_serial, &r->inputs[i], seed + (uint64_t)i, 0, 1);
+  }
+  TC_TRY(tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session));
+  r->n_outputs = r->graph->outputs.count;
+  return tc_session_run(r->session, r->inputs, r->outputs, NULL);
+}
+
+static void done(rig *r) {
+  for (int32_t i = 0; i < r->n_outputs; i++) tc_tensor_unref(&r->outputs[i]);
+  for (int32_t i = 0; i < r->n_inputs; i++) tc_tensor_unref(&r->inputs[i]);
+  tc_session_destroy(r->session);
+  tc_module_destroy(r->module);
+  tc_context_destroy(r->context);
+}
+
+// The plan was read, not made.
+static bool was_read(const rig *r) { return tc_session_plan(r->session)->n_code > 0; }
+
+static void same(const rig *a, const rig *b) {
+  assert_int_equal(a->n_outputs, b->n_outputs);
+  for (int32_t i = 0; i < a->n_outputs; i++) {
+    assert_int_equal(a->graph->outputs.data[i].kind, b->graph->outputs.data[i].kind);
+    assert_true(tc_sv_eq(a->graph->outputs.data[i].target, b->graph->outputs.data[i].target));
+    assert_int_equal(tc_tensor_numel(&a->outputs[i]), tc_tensor_numel(&b->outputs[i]));
+    assert_memory_equal(tc_tensor_data(&a->outputs[i]), tc_tensor_data(&b->outputs[i]),
+                        (size_t)tc_tensor_numel(&a->outputs[i]) * sizeof(float));
+  }
+}
+
+// ---- the folder ----
+typedef struct folder {
+  char path[512];
+} folder;
+
+static folder make_folder(void) {
+  folder f;
+  const char *base = tc_env("TMPDIR");
+  snprintf(f.path, sizeof f.path, "%s/tc-plans-XXXXXX", base ? base : P_tmpdir);
+  assert_non_null(mkdtemp(f.path));
+  return f;
+}
+
+static void each_entry(const char *path, void (*f)(const char *path, void *arg), void *arg, bool remove_all) {
+  DIR *d = opendir(path);
+  for (struct dirent *e; d && (e = readdir(d));) {
+    char inner[600];
+    struct stat st;
+    if (e->d_name[0] == '.') continue;
+    snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+    if (lstat(inner, &st) != 0) continue;
+    if (S_ISDIR(st.st_mode)) each_entry(inner, f, arg, remove_all);
+    else if (f) f(inner, arg);
+    if (remove_all && remove(inner) != 0) fail_msg("%s stays", inner);
+  }
+  if (d) closedir(d);
+}
+
+static void remove_folder(const folder *f) {
+  each_entry(f->path, NULL, NULL, true);
+  assert_int_equal(rmdir(f->path), 0);
+}
+
+// Entries of plans have the blob's mark behind the cache's header; the others are code.
+static bool is_plan(const char *path) {
+  char bytes[40] = {0};
+  FILE *f = fopen(path, "rb");
+  assert_non_null(f);
+  size_t n = fread(bytes, 1, sizeof bytes, f);
+  fclose(f);
+  return n == sizeof bytes && memcmp(bytes + 32, "tc blob\n", 8) == 0;
+}
+
+static void remove_code(const char *path, void *arg) {
+  (void)arg;
+  if (!is_plan(path)) assert_int_equal(unlink(path), 0);
+}
+
+static void damage_plan(const char *path, void *arg) {
+  uint64_t *seed = arg;
+  if (!is_plan(path)) return;
+  FILE *f = fopen(path, "r+b");
+  assert_non_null(f);
+  assert_int_equal(fseek(f, 0, SEEK_END), 0);
+  long at = (long)(tc_test_random(seed) % (uint64_t)ftell(f));
+  if (at >= 24 && at < 32) at = 0; // the header's spare word
+  assert_int_equal(fseek(f, at, SEEK_SET), 0);
+  int byte = fgetc(f);
+  assert_int_equal(fseek(f, at, SEEK_SET), 0);
+  fputc(byte ^ 1 << tc_test_random(seed) % 8, f);
+  fclose(f);
+}
+
+// ---- tests ----
+static const char program[] = "graph @forward [s0 in [2, 64] hint 12, require Mod(s0, 4) == 0] (\n"
+                              "    %w : f32[32, 16] = parameter \"w\",\n"
+                              "    %c : f32[16] = buffer \"c\",\n"
+                              "    %x : f32[s0, 16] = user \"x\") {\n"
+                              "  %d : f32[16] = aten::add_.Tensor(%c, 1.5)\n"
+                              "  %y : f32[s0, 16] = aten::mul.Tensor(%x, %d)\n"
+                              "  %h : f32[s0, 32] = aten::linear(%y, %w, none)\n"
+                              "  %s : f32[s0, 32] = aten::softmax.int(%h, -1)\n"
+                              "  return user %s\n"
+                              "}\n";
+
+TC_TEST(a_second_process_makes_no_plan) {
+  uint64_t seed = tc_test_seed();
+  folder f = make_folder();
+  rig first, second, other, again;
+  TC_TRY(run_once(&first, program, f.path, NULL, NULL, seed));
+  TC_TRY(run_once(&second, program, f.path, NULL, NULL, seed));
+  assert_false(was_read(&first));
+  assert_true(was_read(&second));
+  assert_int_equal(tc_session_stats_of(second.session)->compile.hits,
+                   tc_session_stats_of(second.session)->compile.kernels);
+  assert_true(tc_session_stats_of(second.session)->ms[TC_STAGE_LOOP] == 0);
+  assert_int_equal(first.n_outputs, 2); // the buffer is changed
+  same(&first, &second);
+  // Its conditions hold, too.
+  tc_tensor keep = second.inputs[2], wrong;
+  int64_t sizes[2] = {6, 16};
+  TC_TRY(tc_tensor_create(tc_arena_allocator(arena), TC_F32, 2, sizes, &wrong));
+  memset(tc_tensor_data(&wrong), 0, sizeof(float) * 96);
+  second.inputs[2] = wrong;
+  tc_tensor none[MOST];
+  assert_error(tc_session_run(second.session, second.inputs, none, NULL), TC_STATUS_INVALID_ARGUMENT, "Mod(s0, 4)");
+  second.inputs[2] = keep;
+  tc_tensor_unref(&wrong);
+  // Another option that changes code, another graph: other entries.
+  TC_TRY(run_once(&other, program, f.path, "fuse", "false", seed));
+  assert_false(was_read(&other));
+  TC_TRY(run_once(&again, "graph @forward (%x : f32[3] = user \"x\") { %y : f32[3] = aten::exp(%x) return user %y }",
+                  f.path, NULL, NULL, seed));
+  assert_false(was_read(&again));
+  done(&first), done(&second), done(&other), done(&again);
+  remove_folder(&f);
+  return TC_OK;
+}
+
+TC_TEST(damaged_entries_are_made_anew) {
+  uint64_t seed = tc_test_seed(), damage = seed;
+  folder f = make_folder();
+  rig first, next;
+  TC_TRY(run_once(&first, program, f.path, NULL, NULL, seed));
+  for (int32_t round = 0; round < 10; round++) {
+    each_entry(f.path, damage_plan, &damage, false);
+    TC_TRY(run_once(&next, program, f.path, NULL, NULL, seed));
+    assert_false(was_read(&next));
+    done(&next);
+    TC_TRY(run_once(&next, program, f.path, NULL, NULL, seed));
+    assert_true(was_read(&next));
+    same(&first, &next);
+    done(&next);
+  }
+  each_entry(f.path, remove_code, NULL, false);
+  for (int32_t round = 0; round < 2; round++) {
+    TC_TRY(run_once(&next, program, f.path, NULL, NULL, seed));
+    assert_int_equal(was_read(&next), round);
+    done(&next);
+  }
+  done(&first);
+  remove_folder(&f);
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_second_process_makes_no_plan),
+      cmocka_unit_test(damaged_entries_are_made_anew),
+  };
+  return TC_RUN(tests);
+}

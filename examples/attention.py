@@ -6,6 +6,8 @@ import pathlib
 
 import torch
 
+from export import save
+
 
 class Attention(torch.nn.Module):
     def __init__(self, width: int):
@@ -22,6 +24,4 @@ class Attention(torch.nn.Module):
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    out = pathlib.Path(__file__).with_suffix(".pt2")
-    torch.export.save(torch.export.export(Attention(64).eval(), (torch.randn(2, 16, 64),)), out)
-    print("wrote", out.name)
+    save(Attention(64), (torch.randn(2, 16, 64),), pathlib.Path(__file__).with_suffix(".pt2"))

@@ -7,6 +7,8 @@ import pathlib
 import torch
 import torch.nn.functional as F
 
+from export import save
+
 
 class Block(torch.nn.Module):
     def __init__(self, width: int, heads: int):
@@ -26,8 +28,6 @@ class Block(torch.nn.Module):
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    out = pathlib.Path(__file__).with_suffix(".pt2")
     length = torch.export.Dim("length", min=2, max=512)
-    program = torch.export.export(Block(64, 4).eval(), (torch.randn(1, 12, 64),), dynamic_shapes={"x": {1: length}})
-    torch.export.save(program, out)
-    print("wrote", out.name)
+    out = pathlib.Path(__file__).with_suffix(".pt2")
+    save(Block(64, 4), (torch.randn(1, 12, 64),), out, dynamic_shapes={"x": {1: length}})

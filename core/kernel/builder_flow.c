@@ -268,7 +268,7 @@ tc_kval tc_kb_collective(tc_kb *b, int32_t op, tc_kval lane_value, int64_t imm) 
   char c = tc_dtype_class(type);
   bool logic = op == TC_K_REDUCE_AND || op == TC_K_REDUCE_OR;
   if ((logic && (c == 'f' || c == 'c')) || (!logic && op != TC_K_BROADCAST && c == 'b') ||
-      (c == 'c' && op != TC_K_REDUCE_ADD && op != TC_K_BROADCAST))
+      (c == 'c' && op != TC_K_REDUCE_ADD && op != TC_K_REDUCE_MUL && op != TC_K_BROADCAST))
     return bad(b, "%s: not possible for %s", text, tc_dtype_name(type)), -1;
   if (op == TC_K_BROADCAST && (imm < 0 || imm >= b->lanes))
     return bad(b, "broadcast: there is no lane %lld", (long long)imm), -1;

@@ -359,6 +359,7 @@ static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *con
       break;
     }
     case TC_K_CAST: v[i] = tc_kb_cast(e->kb, b->dtype, args[0]); break;
+    case TC_K_BITCAST: v[i] = tc_kb_bitcast(e->kb, b->dtype, args[0]); break;
     default: v[i] = tc_kb_op(e->kb, b->op, b->n_args, args); break;
     }
     if (v[i] < 0)

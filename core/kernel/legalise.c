@@ -156,8 +156,25 @@ static tc_kval part_collective(tc_kir_copy *c, const tc_kinst *in, tc_kval v) {
   return v < 0 ? -1 : tc_kb_cast(c->to, part, tc_kb_collective(c->to, in->op, v, in->imm));
 }
 
+// Complex products have no collective by parts: the lanes' values are multiplied one after the other.
+static void complex_product(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kb *b = c->to;
+  tc_dtype part = tc_dtype_real(c->from->values[in->results[0]].dtype);
+  tc_kcx args[2] = {{-1, -1}, {-1, -1}};
+  for (int32_t lane = 0; lane < tc_kb_lanes_count(b); lane++) {
+    args[1].re = tc_kb_collective(b, TC_K_BROADCAST, c->map[in->args[0]], lane);
+    args[1].im = tc_kb_collective(b, TC_K_BROADCAST, c->map2[in->args[0]], lane);
+    args[0] = lane ? tc_kir_complex(b, TC_K_MUL, 2, args) : args[1];
+  }
+  set(c, in->results[0], tc_kb_cast(b, part, args[0].re), tc_kb_cast(b, part, args[0].im));
+}
+
 static void collective(tc_kir_copy *c, const tc_kinst *in) {
   tc_kval v = in->args[0];
+  if (in->op == TC_K_REDUCE_MUL && c->map2[v] >= 0) {
+    complex_product(c, in);
+    return;
+  }
   set(c, in->results[0], part_collective(c, in, c->map[v]), part_collective(c, in, c->map2[v]));
 }
 

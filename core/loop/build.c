@@ -372,6 +372,16 @@ int32_t tc_body_cast(tc_lo *lo, int32_t v, tc_dtype d) {
   return push(lo, &(tc_binst){.op = TC_K_CAST, .dtype = d, .n_args = 1, .args = {v}});
 }
 
+int32_t tc_body_bits(tc_lo *lo, int32_t v) {
+  static const tc_dtype by_size[] = {[2] = TC_I16, [4] = TC_I32, [8] = TC_I64};
+  if (v < 0 || tc_dtype_class(tc_body_type(lo, v)) != 'f') {
+    tc_lo_fail(lo, "bits_of takes a float");
+    return -1;
+  }
+  tc_dtype d = by_size[tc_dtype_size(tc_body_type(lo, v))];
+  return push(lo, &(tc_binst){.op = TC_K_BITCAST, .dtype = d, .n_args = 1, .args = {v}});
+}
+
 static tc_bval lo_op1(tc_op_args *a, int32_t op, tc_bval x) { return tc_body_op(tc_lo_of(a), op, 1, (int32_t[]){x}); }
 static tc_bval lo_op2(tc_op_args *a, int32_t op, tc_bval x, tc_bval y) {
   return tc_body_op(tc_lo_of(a), op, 2, (int32_t[]){x, y});

@@ -64,6 +64,7 @@ void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands);
 int32_t tc_body_const(tc_lo *lo, tc_dtype d, double re, double im, int64_t imm);
 int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args);
 int32_t tc_body_cast(tc_lo *lo, int32_t v, tc_dtype d);
+int32_t tc_body_bits(tc_lo *lo, int32_t v); // of a float, as a signed integer of its size
 tc_dtype tc_body_type(const tc_lo *lo, int32_t v);
 
 // Names of a scalar text: body values, or `none`.

@@ -2,8 +2,8 @@
 //
 // Names are arguments of the op or lets. Operands are brought to the compute type when an operator needs them, so that
 // conditions stay bool and a bare `self` keeps its dtype. Functions are the opcodes of kernel IR by their text names,
-// and the few below, and horner(x, c0, c1, …) for polynomials. A `none` operand of min or max (clamp without a bound)
-// leaves the other operand.
+// and the few below, bits_of(x) of an f64 as an i64, and horner(x, c0, c1, …) for polynomials. A `none` operand of min
+// or max (clamp without a bound) leaves the other operand.
 #include <math.h>
 #include <string.h>
 
@@ -121,6 +121,7 @@ static int32_t call(env *e, const tc_ex *x) {
     if (v[0] == NONE) return v[1];
     if (v[1] == NONE) return v[0];
   }
+  if (tc_sv_is(name, "bits_of") && n == 1) return tc_body_bits(e->lo, v[0]);
   tc_dtype cast = tc_dtype_parse(name);
   if (cast != TC_DTYPE_NONE && n == 1) return cast == TC_BOOL ? to_bool(e, v[0]) : tc_body_cast(e->lo, v[0], cast);
   if (tc_sv_is(name, "bool") && n == 1) return to_bool(e, v[0]);

@@ -1,7 +1,8 @@
 // Reductions over groups of consecutive rows: bags of embeddings and segments, whose borders come from data; and a loss
 // over lists that end where data say.
 //
-// Gathers of unknown length are no single loop nest, so these have references only: a device does them by its fallback.
+// Which group an element belongs to is found by counting the borders before it; groups are then combined by writes in
+// order (template "scatter") into one row more than there are groups, which takes what belongs to none.
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -157,29 +158,87 @@ static int32_t margin_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define BAG(s) {.schema = s, .meta = bag_meta, .ref = bag_ref}
+// `pad`: the index that is left out.
+#define BAGS(pad)                                                                                                      \
+  "let ends = if(include_last_offset, 1, 0); let n = indices.size(0); let bags = offsets.size(0) - ends;"              \
+  "let place = unsqueeze(arange(n, dtype=i64), 1); let wide = wide(weight.dtype);"                                     \
+  "let borders = to(slice(offsets, 0, 0, bags), i64);"                                                                 \
+  "let owner = sub(sum(le(unsqueeze(borders, 0), place), [1]), 1);"                                                    \
+  "let out = logical_or(eq(indices, " pad "), lt(owner, 0)); let to_row = where(out, bags, owner);"                    \
+  "let rows = to(index_select(weight, 0, indices), wide);"                                                             \
+  "let v = if(is_none(per_sample_weights), rows, mul(rows, to(unsqueeze(per_sample_weights, 1), wide)));"              \
+  "let counts = slice(index_add(zeros([bags + 1], dtype=i64), 0, to_row, ones_like(indices, dtype=i64)), 0, 0, bags);" \
+  "let some = unsqueeze(gt(counts, 0), 1); let none_yet = zeros([bags + 1, weight.size(1)], dtype=wide);"              \
+  "let sums = if(mode == 2, none_yet, index_add(none_yet, 0, to_row, v));"                                             \
+  "let most = if(mode == 2, index_reduce(sub(none_yet, inf), 0, to_row, v, \"amax\"), sums);"                          \
+  "let found = if(mode == 2, eq(v, index_select(most, 0, to_row)), none);"                                             \
+  "let first = if(mode == 2, slice(index_reduce(add(zeros_like(most, dtype=i64), n), 0, to_row, where(found, place, "  \
+  "n), \"amin\"), 0, 0, bags), none);"                                                                                 \
+  "let y = slice(most, 0, 0, bags); let kind = indices.dtype;"                                                         \
+  "to(if(mode == 0, y, if(mode == 1, div(y, unsqueeze(clamp_min(counts, 1), 1)), where(some, y, 0.0))), "              \
+  "weight.dtype), if(mode == 0, zeros([0], dtype=kind), to(owner, kind)), if(mode == 0, zeros([bags], dtype=kind), "   \
+  "to(counts, kind)), if(mode == 0, zeros([bags], dtype=kind), if(mode == 1, to(counts, kind), if(n == 0, "            \
+  "zeros_like(first, dtype=kind), to(where(some, index(indices, [clamp_max(first, n - 1)]), 0), kind))))"
+#define BAG(s, pad) {.schema = s, .meta = bag_meta, .decompose = BAGS(pad), .ref = bag_ref}
+// Segments along `axis` of data with all later dimensions in one; `first` and `ends` say where each begins and ends.
+#define SEGMENTS                                                                                                       \
+  "let by = if(is_none(lengths), offsets, lengths); let s = by.size(axis) - if(is_none(lengths), 1, 0);"               \
+  "let n = data.size(axis); let wide = wide(data.dtype); let x = flatten(unsqueeze(to(data, wide), -1), axis + 1, "    \
+  "-1);"                                                                                                               \
+  "let ends = if(is_none(lengths), slice(by, axis, 1, s + 1), cumsum(by, axis));"                                      \
+  "let first = if(is_none(lengths), slice(by, axis, 0, s), sub(ends, by));"                                            \
+  "let start = if(is_none(initial), if(reduce == \"max\", 0.0 - inf, if(reduce == \"min\", inf, if(reduce == "         \
+  "\"prod\", "                                                                                                         \
+  "1.0, 0.0))), initial);"                                                                                             \
+  "let place = arange(n, dtype=i64); let owner = sum(le(unsqueeze(ends, axis), unsqueeze(place, 1)), [-1]);"           \
+  "let inside = logical_and(ge(place, sum(slice(first, axis, 0, 1), [axis], true)), lt(owner, s));"                    \
+  "let row = expand(unsqueeze(where(inside, owner, s), -1), x.sizes);"                                                 \
+  "let base = add(zeros_like(index_select(x, axis, zeros([s + 1], dtype=i64))), start);"                               \
+  "let all = if(reduce == \"sum\" || reduce == \"mean\", scatter_add(base, axis, row, x), if(reduce == \"prod\", "     \
+  "scatter_reduce(base, axis, row, x, \"prod\"), scatter_reduce(base, axis, row, x, if(reduce == \"max\", \"amax\", "  \
+  "\"amin\"))));"                                                                                                      \
+  "let y = slice(all, axis, 0, s); let size = unsqueeze(sub(ends, first), -1); let empty = if(is_none(initial), nan, " \
+  "start);"                                                                                                            \
+  "let r = if(reduce == \"mean\", where(gt(size, 0), div(y, size), empty), y);"                                        \
+  "to(reshape(r, index_select(data, axis, zeros([s], dtype=i64)).sizes), data.dtype)"
+// Terms by target and by what is no target, of a row's list that ends at the first negative number.
+#define MULTILABEL                                                                                                   \
+  "let w = to(self, wide(self.dtype)); let x = if(self.rank == 2, w, reshape(w, [1, -1])); let n = x.size(1);"       \
+  "let t = if(target.rank == 2, target, reshape(target, [1, -1])); let valid = eq(cumsum(to(lt(t, 0), i64), 1), 0);" \
+  "let j = where(valid, t, 0); let each = unsqueeze(arange(n, dtype=i64), 1);"                                       \
+  "let is_target = any(logical_and(unsqueeze(valid, 1), eq(unsqueeze(j, 1), each)), 2);"                             \
+  "let gap = add(sub(unsqueeze(x, 2), unsqueeze(gather(x, 1, j), 1)), 1);"                                           \
+  "let terms = where(logical_and(unsqueeze(valid, 1), logical_not(unsqueeze(is_target, 2))), relu(gap), 0.0);"       \
+  "let s = div(sum(terms, [1, 2]), n); let r = if(reduction == 0, if(self.rank == 2, s, squeeze(s, 0)), "            \
+  "if(reduction == 1, mean(s), sum(s))); to(r, self.dtype)"
 static const tc_op_def rows[] = {
     BAG("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
         "sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
         "(Tensor, "
-        "Tensor, Tensor, Tensor)"),
+        "Tensor, Tensor, Tensor)",
+        "padding_idx"),
     BAG("_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
         "mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int "
         "padding_idx=-1) "
-        "-> (Tensor, Tensor, Tensor, Tensor)"),
+        "-> (Tensor, Tensor, Tensor, Tensor)",
+        "padding_idx"),
     BAG("embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, "
         "bool "
         "sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, "
-        "Tensor)"),
+        "Tensor)",
+        "if(is_none(padding_idx), -1, if(padding_idx < 0, padding_idx + weight.size(0), padding_idx))"),
     BAG("embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
         "sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, "
-        "Tensor)"),
+        "Tensor)",
+        "-1"),
     {.schema = "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? "
                "offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
      .meta = segment_meta,
+     .decompose = SEGMENTS,
      .ref = segment_ref},
     {.schema = "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
      .meta = margin_meta,
+     .decompose = MULTILABEL,
      .ref = margin_ref},
 };
 TC_OP_FAMILY(bags);

@@ -703,6 +703,8 @@ enum { C = TC_OP_COMPLEX };
   "let x = input; let s = if(hermitian, abs(linalg_eigvalsh(input)), linalg_svdvals(input)); " CUTOFF \
   "sum(gt(s, limit_), [-1])"
 #define NUMBER(x) "if(is_none(" x "), none, full([], float(" x "), dtype=f64))"
+// Conjugated in memory: libraries take no lazily conjugated operands.
+#define ADJOINT(x) "if(is_complex(" x "), conj_physical(mT(" x ")), mT(" x "))"
 static const tc_op_def rows[] = {
     ROW("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, "
         "Tensor "
@@ -785,8 +787,9 @@ static const tc_op_def rows[] = {
          "let l, i = linalg_cholesky_ex(self, upper=upper); _linalg_checked(l, i, \"linalg.cholesky\")"),
     TEXT("cholesky(Tensor self, bool upper=False) -> Tensor", "linalg_cholesky(self, upper=upper)"),
     TEXT("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
-         "let l = if(upper, adjoint(input2), input2); linalg_solve_triangular(adjoint(l), linalg_solve_triangular(l, "
-         "self, upper=false), upper=true)"),
+         "let l = if(upper, " ADJOINT("input2") ", input2); linalg_solve_triangular(" ADJOINT(
+             "l") ", linalg_solve_triangular(l, "
+                  "self, upper=false), upper=true)"),
     TEXT("cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
          "cholesky_solve(eye(self.size(-1), dtype=self.dtype), self, upper)"),
     TEXT("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> "

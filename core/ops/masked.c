@@ -1,6 +1,8 @@
 // Selecting and writing by masks, lists of indices and strides, as texts or short programs over other ops.
 #include "core/ops/ops.h"
 
+#include "tc/lower.h"
+
 static tc_gv reshaped(tc_op_args *a, tc_gv x, int32_t n, const tc_int *sizes) {
   tc_ex_begin(a, "aten::reshape");
   tc_ex_push(a, x);
@@ -152,6 +154,98 @@ static int32_t combinations_meta(tc_op_args *a) {
                      tc_int_const(a, r)};
   return tc_op_set_result(a, 0, t->dtype, r == 0 ? 1 : 2, sizes, NULL);
 }
+static tc_gv binary(tc_op_args *a, const char *op, tc_gv x, tc_gv y) {
+  tc_ex_begin(a, op);
+  tc_ex_push(a, x);
+  tc_ex_push(a, y);
+  return tc_ex_make(a, 1, NULL);
+}
+static tc_gv with_int(tc_op_args *a, const char *op, tc_gv x, int64_t v) {
+  tc_ex_begin(a, op);
+  tc_ex_push(a, x);
+  tc_ex_push_int(a, tc_int_const(a, v));
+  return tc_ex_make(a, 1, NULL);
+}
+// Digit `from the left` of numbers below n^r.
+static tc_gv digit(tc_op_args *a, tc_gv v, int64_t n, int64_t power) {
+  tc_ex_begin(a, "aten::div.Scalar_mode");
+  tc_ex_push(a, v);
+  tc_ex_push_int(a, tc_int_const(a, power));
+  tc_ex_push_string(a, (tc_sv){"floor", 5});
+  return with_int(a, "aten::remainder.Scalar", tc_ex_make(a, 1, NULL), n);
+}
+// All r-digit numbers of base n in order; those with rising digits go to their rank among themselves, the others to a
+// place behind, and what is found there is read digit by digit.
+static int32_t combinations_expand(tc_op_args *a) {
+  int64_t n, r = tc_op_int(a, 1, 2), count, numbers = 1, power = 1;
+  bool repeat = tc_op_bool(a, 2, 0);
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (t->rank != 1) return tc_op_fail(a, "expects a 1-dimensional vector, got %s", tc_op_shape_text(a, 0));
+  if (r < 0 || !tc_int_is_const(t->sizes[0], &n)) return tc_op_fail(a, "expects a known length and r ≥ 0");
+  if (r == 1) {
+    tc_ex_result(a, 0, with_int(a, "aten::unsqueeze", tc_ex_arg(a, 0), 1));
+    return TC_STATUS_OK;
+  }
+  count = r == 0 ? 0 : repeat ? (n ? choose(n + r - 1, r) : 0) : choose(n, r);
+  if (count == 0) {
+    tc_int sizes[2] = {tc_int_const(a, 0), tc_int_const(a, r)};
+    tc_ex_begin(a, "aten::new_zeros");
+    tc_ex_push(a, tc_ex_arg(a, 0));
+    tc_ex_push_ints(a, r == 0 ? 1 : 2, sizes);
+    tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+    return TC_STATUS_OK;
+  }
+  for (int64_t k = 0; k < r; k++) {
+    if (numbers > INT32_MAX / n) return tc_op_fail(a, "%lld of %lld elements are too many", (long long)r, (long long)n);
+    numbers *= n;
+  }
+  tc_ex_begin(a, "aten::arange");
+  tc_ex_push_int(a, tc_int_const(a, numbers));
+  tc_gv all = tc_ex_make(a, 1, NULL), rising = -1;
+  for (int64_t k = 0; k + 1 < r; k++, power *= n) {
+    tc_gv right = digit(a, all, n, power), left = digit(a, all, n, power * n);
+    tc_gv up = binary(a, repeat ? "aten::le.Tensor" : "aten::lt.Tensor", left, right);
+    rising = rising < 0 ? up : binary(a, "aten::logical_and", rising, up);
+  }
+  tc_gv rank = with_int(a, "aten::sub.Scalar", with_int(a, "aten::cumsum", rising, 0), 1);
+  tc_ex_begin(a, "aten::where.ScalarOther");
+  tc_ex_push(a, rising);
+  tc_ex_push(a, rank);
+  tc_ex_push_int(a, tc_int_const(a, count));
+  tc_gv place = tc_ex_make(a, 1, NULL);
+  tc_int size = tc_int_const(a, count + 1);
+  tc_ex_begin(a, "aten::new_zeros");
+  tc_ex_push(a, all);
+  tc_ex_push_ints(a, 1, &size);
+  tc_gv found = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::scatter.src");
+  tc_ex_push(a, found);
+  tc_ex_push_int(a, tc_int_const(a, 0));
+  tc_ex_push(a, place);
+  tc_ex_push(a, all);
+  found = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::slice.Tensor");
+  tc_ex_push(a, found);
+  tc_ex_push_int(a, tc_int_const(a, 0));
+  tc_ex_push_int(a, tc_int_const(a, 0));
+  tc_ex_push_int(a, tc_int_const(a, count));
+  found = tc_ex_make(a, 1, NULL);
+  tc_gv columns[TC_MAX_RANK * 4];
+  if (r > TC_MAX_RANK * 4) return tc_op_fail(a, "r = %lld is too large", (long long)r);
+  for (int64_t k = 0; k < r; k++, power /= n) {
+    tc_gv at = digit(a, found, n, power);
+    tc_ex_begin(a, "aten::index_select");
+    tc_ex_push(a, tc_ex_arg(a, 0));
+    tc_ex_push_int(a, tc_int_const(a, 0));
+    tc_ex_push(a, at);
+    columns[k] = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_begin(a, "aten::stack");
+  tc_ex_push_list(a, (int32_t)r, columns);
+  tc_ex_push_int(a, tc_int_const(a, 1));
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
 static int32_t combinations_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   int64_t r = tc_op_int(a, 1, 2), n = x->sizes[0], *at = tc_op_scratch(a, (uint64_t)(r + 1) * sizeof *at);
@@ -249,6 +343,7 @@ static const tc_op_def rows[] = {
     {.schema = "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
      .traits = C,
      .meta = combinations_meta,
+     .expand = combinations_expand,
      .ref = combinations_ref},
     {.schema =
          "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> "

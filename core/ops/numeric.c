@@ -1,4 +1,5 @@
 // Functions that know the format of numbers (signs, limits, roundings), closeness, and integer number theory.
+#include <float.h>
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -33,6 +34,38 @@ static int32_t next_after_ref(tc_op_args *a) {
     }
     tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){next_after(v[0], v[1], y->nominal), 0});
   }
+  return TC_STATUS_OK;
+}
+
+// In f64, where one step of a narrower format is exact: |x| moves by a bit more than half of a unit, which rounds to
+// one (Rump, Zimmermann, Boldo, Melquiond: Computing predecessor and successor in rounding to nearest, 2009), but by no
+// less than the least number. Small f64 are scaled, so that they have all their bits.
+static int32_t next_after_lower(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  static const char *const names[] = {"x", "y", "part", "least", "most"};
+  double unit, least, most;
+  switch (t->dtype) {
+  case TC_F64: unit = 0x1p-53, least = 0x1p-1074, most = DBL_MAX; break;
+  case TC_F32: unit = 0x1p-24, least = 0x1p-149, most = (double)FLT_MAX; break;
+  case TC_F16: unit = 0x1p-11, least = 0x1p-24, most = 65504; break;
+  case TC_BF16: unit = 0x1p-8, least = 0x1p-133, most = 0x1.fep127; break;
+  default: return tc_op_fail(a, "nextafter is not implemented for %s", tc_op_shape_text(a, 0));
+  }
+  tc_lt x[2];
+  for (int32_t k = 0; k < 2; k++) x[k] = tc_lo_expand(a, tc_lo_arg(a, k), t->rank, t->sizes);
+  tc_int index[TC_MAX_RANK];
+  tc_lo_begin(a, t->rank, t->sizes, index);
+  tc_bval v[5] = {-1, -1, tc_lo_const(a, TC_F64, unit * (1 + 2 * unit), 0), tc_lo_const(a, TC_F64, least, 0),
+                  tc_lo_const(a, TC_F64, most, 0)};
+  for (int32_t k = 0; k < 2; k++) v[k] = tc_lo_cast(a, tc_lo_load(a, x[k], index), TC_F64);
+  tc_bval r = tc_lo_text(a,
+                         "let r = abs(x); let s = where(r < 1e-250, 4.149515568880993e180, 1);"
+                         "let step = max(r * s * part, least * s); let away = where(y > x, x > 0, x < 0);"
+                         "let m = where(r == inf, most, (r * s + where(away, step, -step)) / s);"
+                         "where(x != x || y != y, nan, where(x == y, y, where(x == 0, copysign(least, y), "
+                         "copysign(m, x))))",
+                         5, names, v);
+  tc_lo_result(a, 0, tc_lo_end(a, r, t->dtype));
   return TC_STATUS_OK;
 }
 
@@ -91,6 +124,7 @@ static const tc_op_def rows[] = {
     {.schema = "nextafter(Tensor self, Tensor other) -> Tensor",
      .traits = PW,
      .meta = tc_meta_promote,
+     .lower = next_after_lower,
      .ref = next_after_ref},
     {.schema = "gcd(Tensor self, Tensor other) -> Tensor",
      .traits = PW,

@@ -3,6 +3,8 @@
 
 #include "core/ops/ops.h"
 
+#include "tc/lower.h"
+
 // ---- mode: the most frequent value, the smallest of several; the index of its last place ----
 static int32_t mode_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
@@ -173,6 +175,37 @@ static int32_t hash_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// Bit by bit: the parity of how many elements have it.
+static int32_t hash_lower(tc_op_args *a) {
+  enum { BITS = 64 };
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *y = tc_op_result_type(a, 0);
+  bool reduced[TC_MAX_RANK];
+  tc_int par[TC_MAX_RANK + 1], red[TC_MAX_RANK], i[2 * TC_MAX_RANK + 1], at[TC_MAX_RANK], bits = tc_int_const(a, BITS);
+  int32_t n_par = 0, n_red = 0;
+  if (tc_reduced_dims(a, 1, x->rank, reduced)) return TC_STATUS_INVALID_ARGUMENT;
+  for (int32_t d = 0; d < x->rank; d++) {
+    if (reduced[d]) red[n_red++] = x->sizes[d];
+    else par[n_par++] = x->sizes[d];
+  }
+  if (n_par >= TC_MAX_RANK) return tc_op_fail(a, "rank %d is too large", x->rank);
+  par[n_par] = bits;
+  tc_lo_begin_reduce(a, TC_RED_SUM, n_par + 1, par, n_red, red, i);
+  for (int32_t d = 0, p = 0, r = n_par + 1; d < x->rank; d++) at[d] = reduced[d] ? i[r++] : i[p++];
+  static const char *const names[] = {"x", "j"};
+  char c = tc_dtype_class(x->dtype);
+  tc_bval values[2] = {tc_lo_load(a, tc_lo_arg(a, 0), at), tc_lo_index(a, i[n_par], TC_I64)};
+  tc_bval word = c == 'f' ? tc_lo_text(a, "bits_of(f64(x))", 1, names, values) : tc_lo_cast(a, values[0], TC_I64);
+  tc_bval one = tc_lo_const_int(a, TC_I64, 1);
+  tc_lt sums = tc_lo_end(a, tc_lo_op2(a, TC_K_AND, tc_lo_op2(a, TC_K_SHR, word, values[1]), one), TC_I64);
+  tc_lo_begin_reduce(a, TC_RED_SUM, n_par, par, 1, &bits, i);
+  tc_bval odd = tc_lo_op2(a, TC_K_AND, tc_lo_load(a, sums, i), tc_lo_const_int(a, TC_I64, 1));
+  tc_lt v = tc_lo_end(a, tc_lo_op2(a, TC_K_SHL, odd, tc_lo_index(a, i[n_par], TC_I64)), TC_I64);
+  tc_lt whole = tc_lo_reshape(a, v, y->rank, y->sizes);
+  tc_lo_begin(a, y->rank, y->sizes, i);
+  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_load(a, whole, i), TC_U64));
+  return TC_STATUS_OK;
+}
+
 #define TEXT(s, d) {.schema = s, .decompose = d}
 #define CODE(s, m, r) {.schema = s, .meta = m, .ref = r}
 // A rank-0 tensor has one element to choose from.
@@ -208,6 +241,23 @@ static int32_t hash_ref(tc_op_args *a) {
   "true).sizes, "                                                                                                      \
   "unsqueeze(sum(self, [], true), 0).sizes)), unsqueeze(all, if(is_none(q_list) || q_list.rank == 0 || dim < 0, dim, " \
   "dim + 1))))"
+// The range of counted values: as given, or that of the data, widened where it is a point.
+#define RANGE(low, high, of_data)                                                                   \
+  "let l = if(" of_data ", if(self.numel == 0, zeros([], dtype=f64), amin(x)), " low ");"           \
+  "let h = if(" of_data ", if(self.numel == 0, zeros([], dtype=f64), amax(x)), " high ");"          \
+  "let point = eq(l, h); let lo = where(point, sub(l, 1), l); let hi = where(point, add(h, 1), h);" \
+  "let inside = logical_and(ge(x, lo), le(x, hi));"
+// Adds up `weights` by bin, those inside only.
+#define COUNT(bin, weights) \
+  "let count = index_add(zeros([bins], dtype=f64), 0, where(inside, " bin ", 0), to(" weights ", f64));"
+// By edges e: the bin is the number of inner edges that are not above.
+#define HISTOGRAM                                                                                                     \
+  "let e = to(edges, f64); let n = e.size(0) - 1; let inside = logical_and(ge(x, slice(e, 0, 0, 1)), le(x, slice(e, " \
+  "0, n, n + 1))); let b = searchsorted(slice(e, 0, 1, n), x, right=true);"                                           \
+  "let w = if(is_none(weight), ones_like(x), to(reshape(weight, [-1]), f64));"                                        \
+  "let c = index_add(zeros([n], dtype=f64), 0, where(inside, b, 0), where(inside, w, 0.0));"                          \
+  "let d = if(density, div(div(c, sum(c)), sub(slice(e, 0, 1, n + 1), slice(e, 0, 0, n))), c);"                       \
+  "to(d, self.dtype), edges"
 #define PLAIN QUANTILE("sum(ones_like(x, dtype=i64), [-1], true)", "where(any(isnan(x), -1, true), nan, between)")
 #define WITHOUT_NAN QUANTILE("sum(logical_not(isnan(x)), [-1], true)", "between")
 #define QUANTILES(name, text)                                                                                        \
@@ -234,7 +284,15 @@ static const tc_op_def rows[] = {
     TEXT("nanmedian(Tensor self) -> Tensor", "let v, i = nanmedian(reshape(self, [-1]), 0, false); v"),
     TEXT("kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
          KTH OUT("r") ", " OUT("s")),
-    CODE("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", mode_meta, mode_ref),
+    // The first of the longest runs of equal elements in order: the smallest value, at its last place.
+    {.schema = "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .meta = mode_meta,
+     .decompose = LINE "let v, i = sort.stable(x, stable=true, dim=dim, descending=false);"
+                       "let k = sub(cumsum(ones_like(v, dtype=i64), dim), 1);"
+                       "let first = where(logical_or(eq(k, 0), ne(v, roll(v, [1], [dim]))), k, 0);"
+                       "let start, at = cummax(first, dim); let p = argmax(sub(k, start), dim, true);"
+                       "let r = gather(v, dim, p); let s = gather(i, dim, p);" OUT("r") ", " OUT("s"),
+     .ref = mode_ref},
     QUANTILES("quantile", PLAIN),
     QUANTILES("nanquantile", WITHOUT_NAN),
     TEXT("searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? "
@@ -253,13 +311,32 @@ static const tc_op_def rows[] = {
      .traits = TC_OP_DATA_DEPENDENT,
      .meta = bincount_meta,
      .ref = bincount_ref},
-    CODE("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", histc_meta, histc_ref),
-    CODE("histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) "
-         "-> (Tensor hist, Tensor bin_edges)",
-         histogram_meta, histogram_ref),
-    CODE("histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, "
-         "Tensor bin_edges)",
-         histogram_meta, histogram_ref),
-    CODE("hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor", hash_meta, hash_ref),
+    {.schema = "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+     .meta = histc_meta,
+     .decompose = "let x = to(reshape(self, [-1]), f64);" RANGE(
+         "full([], min, dtype=f64)", "full([], max, dtype=f64)",
+         "min == max") "let b = to(mul(div(sub(x, lo), sub(hi, lo)), bins), i64);" COUNT("clamp(b, 0, bins - 1)",
+                                                                                         "inside") "to(count, "
+                                                                                                   "self.dtype)",
+     .ref = histc_ref},
+    {.schema = "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool "
+               "density=False) -> (Tensor hist, Tensor bin_edges)",
+     .meta = histogram_meta,
+     .decompose = "let x = to(reshape(self, [-1]), f64);" RANGE(
+         "full([], range[0], dtype=f64)", "full([], range[1], dtype=f64)",
+         "is_none(range)") "let k = to(arange(bins + 1), f64); let step = div(sub(hi, lo), bins);"
+                           "let edges = to(where(lt(k, (bins + 1) // 2), add(lo, mul(k, step)), sub(hi, mul(rsub(k, "
+                           "bins), "
+                           "step))), self.dtype);" HISTOGRAM,
+     .ref = histogram_ref},
+    {.schema = "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor "
+               "hist, Tensor bin_edges)",
+     .meta = histogram_meta,
+     .decompose = "let x = to(reshape(self, [-1]), f64); let edges = clone(bins);" HISTOGRAM,
+     .ref = histogram_ref},
+    {.schema = "hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+     .meta = hash_meta,
+     .lower = hash_lower,
+     .ref = hash_ref},
 };
 TC_OP_FAMILY(order);

@@ -7,6 +7,7 @@
 //
 // The addresses kept here are constants of the process, found once.
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +16,23 @@
 #include "tc/plugin.h"
 
 typedef int32_t lint; // LP64
-enum { LU, LU_SOLVE, CHOLESKY, TRIANGULAR, QR, GEQRF, HOUSEHOLDER, EIGH, EIG, SVD, LDL, LDL_SOLVE, UNPACK, CHECKED };
+enum {
+  LU,
+  LU_SOLVE,
+  CHOLESKY,
+  TRIANGULAR,
+  QR,
+  GEQRF,
+  HOUSEHOLDER,
+  EIGH,
+  EIG,
+  SVD,
+  LDL,
+  LDL_SOLVE,
+  UNPACK,
+  EXP,
+  CHECKED
+};
 enum { MAX_RANK = 16, CALL_NS = 2000, BUFFERS = 12 };
 
 static const struct {
@@ -36,6 +53,7 @@ static const struct {
            {"aten::linalg_ldl_factor_ex", LDL},
            {"aten::linalg_ldl_solve", LDL_SOLVE},
            {"aten::lu_unpack", UNPACK},
+           {"aten::matrix_exp", EXP},
            {"aten::_linalg_checked", CHECKED}};
 
 // ---- The library ----
@@ -107,7 +125,6 @@ static int32_t read_node(const tc_host *h, const tc_call_node *n, job *j) {
     break;
   case LU_SOLVE:
     j->flag[0] = tc_op_bool(g, 3, 1), j->flag[1] = tc_op_bool(g, 4, 0);
-    if (!j->flag[0] && j->flag[1]) return TC_STATUS_UNIMPLEMENTED;
     j->f[0] = find(a->dtype, "getrs", NULL);
     break;
   case CHOLESKY:
@@ -141,6 +158,7 @@ static int32_t read_node(const tc_host *h, const tc_call_node *n, job *j) {
     j->flag[0] = tc_op_bool(g, 3, 0) && j->complex;
     j->f[0] = j->flag[0] ? find(a->dtype, "hetrs", "hetrs") : find(a->dtype, "sytrs", NULL);
     break;
+  case EXP: j->f[0] = find(j->complex ? TC_C128 : TC_F64, "gemm", NULL); break;
   case UNPACK: j->flag[0] = tc_op_bool(g, 2, 1), j->flag[1] = tc_op_bool(g, 3, 1); return TC_STATUS_OK;
   case CHECKED:
     text = tc_op_string(g, 2);
@@ -274,6 +292,13 @@ static void run_lu(task *t) {
   } while (step(t));
 }
 
+static void negate_imaginary(void *v, int64_t count, tc_dtype d) {
+  for (int64_t i = 0; i < count; i++) {
+    if (d == TC_C64) ((float *)v)[2 * i + 1] *= -1;
+    else ((double *)v)[2 * i + 1] *= -1;
+  }
+}
+
 static void run_lu_solve(task *t) {
   typedef void getrs(const char *, const lint *, const lint *, const void *, const lint *, const lint *, void *,
                      const lint *, lint *, size_t);
@@ -282,7 +307,9 @@ static void run_lu_solve(task *t) {
   bool left = t->j->flag[0];
   lint n = (lint)columns_of(a), rows = (lint)rows_of(b), columns = (lint)columns_of(b), nrhs = left ? columns : rows,
        ld = at_least_1(n), info;
-  char op = !left ? 'T' : t->j->flag[1] ? 'C' : 'N';
+  // X·A = B is Aᵀ·Xᵀ = Bᵀ; X·Aᴴ = B is A·X* = B*, with X* and B* the conjugated transposes.
+  bool adjoint = t->j->flag[1], conjugate = !left && adjoint && t->j->complex;
+  char op = left ? (adjoint ? 'C' : 'N') : adjoint ? 'N' : 'T';
   void *w = take_memory(t, (int64_t)n * n, size), *r = take_memory(t, (int64_t)n * nrhs, size);
   lint *q = take_memory(t, n, sizeof *q);
   if (t->short_of_memory || !start(t, x, 2)) return;
@@ -291,7 +318,9 @@ static void run_lu_solve(task *t) {
     copy((char *)q, 1, 0, base_of(t, p, 1), p->strides[p->rank - 1], 0, n, 1, sizeof *q);
     int64_t sr = b->strides[b->rank - 2], sc = b->strides[b->rank - 1];
     copy(r, 1, ld, base_of(t, b, 2), left ? sr : sc, left ? sc : sr, n, nrhs, size);
+    if (conjugate) negate_imaginary(r, (int64_t)n * nrhs, a->dtype);
     ((getrs *)t->j->f[0])(&op, &n, &nrhs, w, &ld, q, r, &ld, &info, 1);
+    if (conjugate) negate_imaginary(r, (int64_t)n * nrhs, a->dtype);
     sr = x->strides[x->rank - 2], sc = x->strides[x->rank - 1];
     copy(base_of(t, x, 2), left ? sr : sc, left ? sc : sr, r, 1, ld, n, nrhs, size);
   } while (step(t));
@@ -595,6 +624,70 @@ static void run_unpack(task *t) {
   } while (step(t));
 }
 
+// e^A by scaling and squaring (Higham: Functions of Matrices, 2008, 10.3): a power of two brings the norm to ½, where
+// 17 terms of the series leave 2^-58, and the sum is squared as often. Always in f64.
+enum { TERMS = 17 };
+typedef void gemm(const char *, const char *, const lint *, const lint *, const lint *, const void *, const void *,
+                  const lint *, const void *, const lint *, const void *, void *, const lint *, size_t, size_t);
+// c = f·a·b + g·c for square matrices.
+static void multiply(const task *t, lint n, double f, const double *a, const double *b, double g, double *c) {
+  const double by[2] = {f, 0}, keep[2] = {g, 0};
+  ((gemm *)t->j->f[0])("N", "N", &n, &n, &n, by, a, &n, b, &n, keep, c, &n, 1, 1);
+}
+static double largest_column(const double *a, lint n, int32_t parts) {
+  double most = 0;
+  for (lint c = 0; c < n; c++) {
+    double sum = 0;
+    for (lint r = 0; r < n; r++) {
+      const double *v = a + ((size_t)c * (size_t)n + (size_t)r) * (size_t)parts;
+      sum += parts == 2 ? hypot(v[0], v[1]) : fabs(v[0]);
+    }
+    if (!(sum <= most)) most = sum; // NaN stays
+  }
+  return most;
+}
+static void exponential(const task *t, double *a, double *x, double *y, lint n) {
+  int32_t parts = t->j->complex ? 2 : 1, squarings = 0;
+  size_t count = (size_t)n * (size_t)n * (size_t)parts;
+  double norm = largest_column(a, n, parts);
+  if (!isfinite(norm)) {
+    for (size_t i = 0; i < count; i++) x[i] = NAN;
+    return;
+  }
+  for (; norm > 0.5; norm *= 0.5) squarings++;
+  for (size_t i = 0; i < count; i++) a[i] = ldexp(a[i], -squarings), x[i] = 0;
+  for (lint i = 0; i < n; i++) x[((size_t)i * (size_t)n + (size_t)i) * (size_t)parts] = 1;
+  for (int32_t k = TERMS; k > 0; k--) { // x = 1 + a·x/k
+    multiply(t, n, 1.0 / k, a, x, 0, y);
+    for (lint i = 0; i < n; i++) y[((size_t)i * (size_t)n + (size_t)i) * (size_t)parts] += 1;
+    memcpy(x, y, count * sizeof *x);
+  }
+  for (; squarings > 0; squarings--) {
+    multiply(t, n, 1, x, x, 0, y);
+    memcpy(x, y, count * sizeof *x);
+  }
+}
+static void run_exponential(task *t) {
+  const tc_view *a = &t->in[0];
+  lint n = (lint)columns_of(a);
+  bool narrow = real_of(a->dtype) == TC_F32;
+  int64_t count = (int64_t)n * n * (t->j->complex ? 2 : 1);
+  void *w = take_memory(t, (int64_t)n * n, size_of(a->dtype));
+  double *x[3];
+  for (int32_t i = 0; i < 3; i++) x[i] = take_memory(t, count, sizeof(double));
+  if (t->short_of_memory || n == 0 || !start(t, a, 2)) return;
+  do {
+    get(t, a, w, n);
+    for (int64_t i = 0; i < count; i++) x[0][i] = narrow ? (double)((float *)w)[i] : ((double *)w)[i];
+    exponential(t, x[0], x[1], x[2], n);
+    for (int64_t i = 0; i < count; i++) {
+      if (narrow) ((float *)w)[i] = (float)x[1][i];
+      else ((double *)w)[i] = x[1][i];
+    }
+    put(t, &t->out[0], w, n);
+  } while (step(t));
+}
+
 // Copies; the first info that is not 0 and its place in the batch are what has to be said.
 static lint run_checked(task *t, int64_t *out_place) {
   const tc_view *x = &t->in[0], *info = &t->in[1], *y = &t->out[0];
@@ -657,6 +750,7 @@ static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, co
   case SVD: info = run_svd(&t); break;
   case LDL_SOLVE: run_ldl_solve(&t); break;
   case UNPACK: run_unpack(&t); break;
+  case EXP: run_exponential(&t); break;
   case CHECKED: info = run_checked(&t, &place); break;
   default: run_ldl(&t);
   }

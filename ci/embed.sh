@@ -52,5 +52,11 @@ echo '#include "tc/rt.h"' >>"$scratch/header.cc"
 # shellcheck disable=SC2046
 c++ -std=c++17 -Wall -Wextra -fsyntax-only "$scratch/header.cc" $(pkg-config --cflags tc) || rc=1
 result 'C++ headers' $rc
+# A vendor's plugin, built against the installed SDK alone, before the installed program's own test suite.
+rc=0
+{ cmake -S "$scratch/tc/share/tc/sdk/examples/abacus" -B "$scratch/abacus" -DCMAKE_PREFIX_PATH="$scratch/tc" \
+  -DCMAKE_C_FLAGS='-Wall -Wextra -Wpedantic -Werror' >/dev/null && cmake --build "$scratch/abacus" >/dev/null &&
+  "$scratch/tc/bin/tcrun" conform "$scratch/abacus/libabacus.so" --quiet; } || rc=1
+result "the SDK's example" $rc
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -149,6 +149,7 @@ typedef struct tc_lower_options {
   bool (*call_supported)(void *self, const tc_node *n);
   // Asked for ops that have a lowering: is there a library that would rather do it? NULL: never.
   bool (*call_preferred)(void *self, const tc_node *n);
+  bool calls_only; // the device generates no code: pointwise ops are asked about, too
   void *self;
   const struct tc_template_registry *templates;
   // Of a region: what its results must look like, by output (NULL: no tensor is wanted there). Each then is a whole

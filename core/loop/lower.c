@@ -237,7 +237,8 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
         (tc_op_result){.set = true, .view_arg = -1, .type = n->results[i]->type, .symbol = n->results[i]->symbol};
   }
   const tc_op_def *def = n->op->def;
-  bool call = def->lower && lo->options->call_preferred && lo->options->call_preferred(lo->options->self, n);
+  bool asked = def->lower || lo->options->calls_only;
+  bool call = asked && lo->options->call_preferred && lo->options->call_preferred(lo->options->self, n);
   if (tc_op_control(n->op) != TC_CONTROL_NONE) {
     TC_TRY(lo_control(lo, n));
   } else if (call) {

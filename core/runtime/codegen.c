@@ -32,7 +32,12 @@ static int32_t write_blob(void *self, const void *data, uint64_t size) {
   return TC_STATUS_OK;
 }
 
+static tc_status needs_generator(const tc_device *d) {
+  return d->codegen ? TC_OK : tc_error(TC_STATUS_UNIMPLEMENTED, "the device generates no code");
+}
+
 tc_status tc_device_generator_key(tc_device *d, tc_arena *arena, tc_sv *out) {
+  TC_TRY(needs_generator(d));
   blob_sink b = {.allocator = d->allocator};
   tc_sink sink = {&b, write_blob};
   tc_status s = tc_plugin_status(d->codegen, d->codegen->codegen->key(d->codegen->host, d->handle, &sink),
@@ -45,6 +50,7 @@ tc_status tc_device_generator_key(tc_device *d, tc_arena *arena, tc_sv *out) {
 // `code` and `text` (may be NULL) are to be freed by the caller, whatever the result.
 static tc_status generate(tc_device *d, const tc_kernel *k, blob_sink *code, blob_sink *text) {
   code->allocator = d->allocator;
+  TC_TRY(needs_generator(d));
   tc_sink sink = {code, write_blob}, text_sink = {text, write_blob};
   if (text) text->allocator = d->allocator;
   int32_t rc =

@@ -52,7 +52,7 @@ tc_call_choice tc_call_choice_of(const tc_context *c) {
   tc_sv policy = tc_config_text(c->config, TC_OPT_ID_CALLS);
   tc_call_choice q = {.device = c->device, .policy = TC_CALLS_AUTO};
   if (!c->device || tc_sv_is(policy, "never")) q.policy = TC_CALLS_NEVER;
-  else if (tc_sv_is(policy, "always")) q.policy = TC_CALLS_ALWAYS;
+  else if (tc_sv_is(policy, "always") || !c->device->codegen) q.policy = TC_CALLS_ALWAYS;
   return q;
 }
 
@@ -63,6 +63,7 @@ static tc_status make_loops(tc_context *c, tc_compiled *x) {
   tc_lower_options lo = {.logger = &c->logger, .templates = &c->templates, .results = x->results, .self = &choice};
   if (choice.policy != TC_CALLS_NEVER)
     lo.call_supported = tc_exec_call_supported, lo.call_preferred = tc_exec_call_preferred;
+  lo.calls_only = c->device && !c->device->codegen;
   TC_TRY(tc_lower_graph(x->graph, &lo, &x->loops));
   x->choices = tc_sb_view(&notes);
   return verifies(c) ? tc_status_note(tc_loops_verify(x->loops), "after the stage 'loop'") : TC_OK;
@@ -92,6 +93,18 @@ static tc_status make_region(void *self, tc_graph *g, const tc_tensor_type *cons
   return TC_OK;
 }
 
+// A device without a code generator takes plans of calls alone.
+static tc_status check_calls_only(const tc_context *c, const tc_plan *p) {
+  if (c->device->codegen) return TC_OK;
+  if (p->kernels.count)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "the device generates no code, and none of its libraries does @" TC_SV_FMT,
+                    TC_SV_ARG(p->kernel_names.data[0]));
+  for (int32_t i = 0; i < p->ops.count; i++)
+    for (int32_t r = 0; r < tc_plan_region_count(p->ops.data[i].kind); r++)
+      TC_TRY(check_calls_only(c, p->ops.data[i].regions[r]));
+  return TC_OK;
+}
+
 static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   regions within = {c, fuse};
   tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props, .variants = fuse};
@@ -100,6 +113,7 @@ static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   TC_TRY(tc_plan_build_with(x->schedule, &eo, &(tc_plan_regions){make_region, &within}, &x->plan));
   if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
   TC_TRY(tc_plan_verify(x->plan), "after the stage 'plan'");
+  TC_TRY(check_calls_only(c, x->plan));
   if (!verifies(c)) return TC_OK;
   for (int32_t i = 0; i < x->plan->kernels.count; i++) {
     const tc_kernel *k = x->plan->kernels.data[i]->kernel;

@@ -71,13 +71,22 @@ static tc_status open_device(tc_device *d, int32_t index, tc_sv kind, const tc_d
   return TC_OK;
 }
 
+// A device whose plugin brings routines may do without: programs are then cut around what the routines do.
+static tc_status find_codegen(tc_device *d, tc_plugins *plugins, tc_sv kind) {
+  tc_status s = tc_plugins_find_codegen(plugins, kind, &d->codegen);
+  if (tc_status_code(s) != TC_STATUS_NOT_FOUND || !(d->plugin->capabilities & TC_CAP_CALLS)) return s;
+  tc_status_free(s);
+  d->codegen = NULL;
+  return TC_OK;
+}
+
 tc_status tc_device_open(tc_arena *arena, tc_plugins *plugins, tc_sv kind, int32_t index, const tc_device_options *o,
                          tc_device **out) {
   tc_device *d = TC_NEW(arena, tc_device);
   *d = (tc_device){.allocator = o->allocator, .logger = o->logger, .optimize = o->optimize};
   d->executor = o->executor ? o->executor : &tc_executor_serial;
   TC_TRY(tc_plugins_find_device(plugins, kind, &d->plugin));
-  TC_TRY(tc_plugins_find_codegen(plugins, kind, &d->codegen));
+  TC_TRY(find_codegen(d, plugins, kind));
   if (o->calls) TC_TRY(find_calls(d, arena, plugins, kind));
   const char *folder = o->cache_dir ? tc_path_join(arena, tc_sv_of(o->cache_dir), TC_SV("code")).data : NULL;
   tc_status s = open_device(d, index, kind, o);

@@ -24,7 +24,7 @@ typedef struct tc_device {
   const tc_allocator *allocator;
   const tc_logger *logger;
   const tc_executor *executor;
-  tc_plugin *plugin, *codegen; // codegen may be another plugin
+  tc_plugin *plugin, *codegen; // codegen may be another plugin, or NULL: the device has routines only
   tc_device_ *handle;
   tc_device_props props;
   tc_cache *cache; // owned; NULL: no cache on disk

@@ -41,10 +41,11 @@ static const char *node_reason(tc_session *s, const tc_node *n) {
     if (kind != TC_VALUE_TENSOR && kind != TC_VALUE_NONE && !(value && def->lower)) return "its result is a number";
     if (!dtype_fits(s, n->results[i])) return "the device lacks the dtype";
   }
-  if (def->lower || n->op->body.n_results) return NULL;
+  bool generates = !s->context->device || s->context->device->codegen;
+  if (generates && (def->lower || n->op->body.n_results)) return NULL;
   tc_call_choice choice = tc_call_choice_of(s->context);
   if (choice.policy != TC_CALLS_NEVER && tc_exec_call_supported(&choice, n)) return NULL;
-  return "it has no lowering";
+  return generates ? "it has no lowering" : "the device generates no code, and no library of it does this";
 }
 
 static bool falls_back(const tc_session *s) {
@@ -61,7 +62,7 @@ static tc_status give_up(tc_session *s, const tc_node *n, const char *reason) {
                     "backend '" TC_SV_FMT "' cannot do " TC_SV_FMT ", and a fallback is not allowed%s" TC_SV_FMT,
                     TC_SV_ARG(s->context->backend), TC_SV_ARG(text), n->source.size ? "\n  at " : "",
                     TC_SV_ARG(n->source));
-  bool can = n->op->def->ref || n->op->def->scalar_ref || tc_op_can_expand(n->op);
+  bool can = n->op->def->traits & TC_OP_VIEW || n->op->def->ref || n->op->def->scalar_ref || tc_op_can_expand(n->op);
   if (!can)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "no backend does " TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(text),
                     n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));

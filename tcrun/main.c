@@ -18,6 +18,8 @@ static const struct {
      "compare with PyTorch's stored results, or with the references; or hold every stage's text, or repeated runs, to "
      "that"},
     {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall] [--unchecked]", "time a model"},
+    {"minify", cmd_minify, "minify MODEL [-o FILE.tc] [--rtol=X --atol=X]",
+     "make a model that fails on a backend small: a few ops with their inputs, as a .tc file"},
     {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code",
      "print a stage of the compilation"},
     {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory"},

@@ -142,6 +142,8 @@ tc_status tcrun_open_ref(bool wide, tc_context **out) {
   TC_TRY(tc_config_create(tc_system_allocator(), &config));
   tc_status s = tc_config_set(config, TC_SV("backend"), TC_SV("ref"), "the references");
   if (s == TC_OK) s = tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "the references");
+  // They run in one thread; a process without others can be forked.
+  if (s == TC_OK) s = tc_config_set(config, TC_SV("threads"), TC_SV("1"), "the references");
   if (s == TC_OK && wide) s = tc_config_set(config, TC_SV("ref.wide"), TC_SV("true"), "the references");
   if (s != TC_OK) {
     tc_config_destroy(config);

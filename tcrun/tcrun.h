@@ -109,6 +109,7 @@ TC_NODISCARD tc_status tcrun_compare_with_ref(run_options *o, const model *m, co
 tc_status cmd_run(run_options *o);
 tc_status cmd_compile(run_options *o);
 tc_status cmd_bench(run_options *o);
+tc_status cmd_minify(run_options *o);
 tc_status cmd_dump(run_options *o);
 tc_status cmd_check(run_options *o);
 tc_status cmd_explain(run_options *o);

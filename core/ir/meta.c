@@ -213,6 +213,26 @@ static int32_t pointwise_meta(tc_op_args *a, uint64_t traits) {
   return tc_op_pointwise_result(a, 0, d, n, args);
 }
 
+// Can a result of type r be written to tensor argument `arg`? Fails the call if not.
+static bool fits_into(tc_op_args *a, const tc_tensor_type *r, const tc_tensor_type *to_type, int32_t arg) {
+  bool fits = r->rank == to_type->rank;
+  for (int32_t i = 0; fits && i < r->rank; i++)
+    fits = tc_int_require_eq(a, r->sizes[i], to_type->sizes[i]) == TC_STATUS_OK;
+  if (!fits) {
+    tc_sb sb = tc_sb_make(a->arena);
+    tc_type_print(&sb, r);
+    tc_op_fail(a, "the result %s does not fit into what is written, %s", sb.text, tc_op_shape_text(a, arg));
+    return false;
+  }
+  char from = tc_dtype_class(r->dtype), to = tc_dtype_class(to_type->dtype);
+  bool lossy = (from == 'c' && to != 'c') || (from == 'f' && to != 'f' && to != 'c') || (from != 'b' && to == 'b');
+  bool own_dtype = tc_sv_is(a->op->schema.name, "copy_") || tc_sv_is(a->op->schema.name, "fill_");
+  if (!lossy || own_dtype) return true;
+  tc_op_fail(a, "a result of dtype %s cannot be written to a tensor of dtype %s", tc_dtype_name(r->dtype),
+             tc_dtype_name(to_type->dtype));
+  return false;
+}
+
 // What an in-place op writes keeps its type; the functional op's result must fit into it.
 static int32_t inplace_result(tc_op_args *a) {
   const tc_tensor_type *self = tc_op_tensor(a, 0), *r = tc_op_result_type(a, 0);
@@ -221,23 +241,30 @@ static int32_t inplace_result(tc_op_args *a) {
                                   : tc_op_fail(a, "an in-place op needs a tensor to write to");
   if (tc_op_functional(a->module->ops, a->op)->def->traits & TC_OP_VIEW)
     return TC_STATUS_OK; // changes how self is seen
-  bool fits = r->rank == self->rank;
-  for (int32_t i = 0; fits && i < r->rank; i++)
-    fits = tc_int_require_eq(a, r->sizes[i], self->sizes[i]) == TC_STATUS_OK;
-  if (!fits) {
-    tc_sb sb = tc_sb_make(a->arena);
-    tc_type_print(&sb, r);
-    return tc_op_fail(a, "the result %s does not fit into what is written, %s", sb.text, tc_op_shape_text(a, 0));
-  }
-  char from = tc_dtype_class(r->dtype), to = tc_dtype_class(self->dtype);
-  bool lossy = (from == 'c' && to != 'c') || (from == 'f' && to != 'f' && to != 'c') || (from != 'b' && to == 'b');
-  bool own_dtype = tc_sv_is(a->op->schema.name, "copy_") || tc_sv_is(a->op->schema.name, "fill_");
-  if (lossy && !own_dtype)
-    return tc_op_fail(a, "a result of dtype %s cannot be written to a tensor of dtype %s", tc_dtype_name(r->dtype),
-                      tc_dtype_name(self->dtype));
+  if (!fits_into(a, r, self, 0)) return TC_STATUS_INVALID_ARGUMENT;
   a->results[0].type = *self;
   a->results[0].view_arg = 0;
   return TC_STATUS_OK;
+}
+
+// What is written into arguments keeps their types; the results must fit into them.
+static tc_status out_meta(tc_op_args *a) {
+  const tc_op *f = a->op->out_of;
+  int32_t n = f->schema.n_args;
+  tc_op_args own;
+  tc_op_args_init(&own, TC_MOMENT_META, a->module, a->graph, f, n, a->args, a->source);
+  TC_TRY(tc_op_meta(&own));
+  for (int32_t i = 0; i < own.n_results && n + i < a->n_args; i++) {
+    const tc_tensor_type *out = tc_op_tensor(a, n + i), *r = &own.results[i].type;
+    if (!out) {
+      tc_op_fail(a, "a tensor to write to is missing");
+      break;
+    }
+    if (own.results[i].absent || !fits_into(a, r, out, n + i)) break;
+    a->results[i].type = *out;
+    a->results[i].set = true, a->results[i].view_arg = n + i;
+  }
+  return TC_OK;
 }
 
 static void take_code(tc_op_args *a, int32_t code) {
@@ -249,7 +276,8 @@ tc_status tc_op_meta(tc_op_args *a) {
   const tc_op *inplace_of = a->op->def->meta && !a->op->functional ? NULL : tc_op_functional(a->module->ops, a->op);
   const tc_op *base = inplace_of ? inplace_of : a->op;
   const tc_op_def *def = base->def;
-  if (def->meta) take_code(a, def->meta(a));
+  if (a->op->out_of) tc_op_keep(a, out_meta(a));
+  else if (def->meta) take_code(a, def->meta(a));
   else if (def->traits & TC_OP_POINTWISE) take_code(a, pointwise_meta(a, def->traits));
   else if (base->decompose.n_results || def->expand) tc_op_keep(a, tc_expand_meta(a, base));
   else if (a->op->schema.n_returns > 0) tc_op_fail(a, "the op has neither a meta function nor a decomposition");

@@ -53,6 +53,9 @@ struct tc_op {
   // each functional op whose first argument and only result are tensors. NULL for declared ops.
   const tc_op *functional;
   bool declared; // known by its schema alone: what it gives is what a text says (tc_op_declare)
+  // Of an op that no row declares and that writes its results into arguments ("aten::add.out"): the op without these,
+  // which are the last arguments. NULL for others.
+  const tc_op *out_of;
 };
 
 typedef struct tc_op_registry tc_op_registry;

@@ -90,17 +90,6 @@ void ref_load(const ref_tensor *t, int64_t at, tc_c128 *out) {
   }
 }
 
-// Outside of int64: as x86 converts.
-static int64_t to_int(double v) {
-  return v > -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
-}
-
-// To a narrower integer, outside of its range: as x86 converts, by way of 32 bits; unsigned bytes come from 64 bits.
-static int64_t to_narrow(tc_dtype d, double v) {
-  bool small = d == TC_I32 || d == TC_I16 || d == TC_I8;
-  return small && !(v > -2147483649.0 && v < 2147483648.0) ? INT32_MIN : to_int(v);
-}
-
 static double round_real(tc_dtype d, double v) {
   switch (d) {
   case TC_F16:
@@ -136,7 +125,7 @@ tc_ref_number tc_ref_convert(tc_ref_number v, tc_dtype to) {
   tc_ref_number out = {.dtype = to};
   bool from_int = ref_wide_of(v.dtype) == TC_I64;
   if (from_int) v.value = (tc_c128){v.dtype == TC_U64 ? (double)(uint64_t)v.integer : (double)v.integer, 0};
-  else v.integer = to == TC_BOOL ? v.value.re != 0 || v.value.im != 0 : to_narrow(to, v.value.re);
+  else v.integer = to == TC_BOOL ? v.value.re != 0 || v.value.im != 0 : tc_float_to_int(to, v.value.re);
   if (ref_wide_of(to) == TC_I64) out.integer = wrap_int(to, v.integer);
   else out.value = (tc_c128){round_real(to, v.value.re), tc_dtype_is_complex(to) ? round_real(to, v.value.im) : 0};
   return out;

@@ -2,7 +2,7 @@
 //
 // For each functional op "f.o(Tensor self, …) -> Tensor" an in-place op "f_.o(Tensor(a!) self, …) -> Tensor(a!)" is
 // made, unless a row declares it: its meta function is the functional op's and functionalization replaces it by that
-// op.
+// op. Likewise for each op that gives new tensors one that writes them into further arguments: "f.out", or "f.o_out".
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +63,102 @@ static void derive_inplace(tc_op_registry *r, const tc_op *base) {
   if (fresh) e->value.ptr = op;
 }
 
+// The overload that writes the results of `s` into arguments, where it is neither "out" nor "…_out".
+static const char *irregular_out(tc_sv name, tc_sv overload) {
+  static const struct {
+    const char *name, *overload, *out;
+  } table[] = {
+      {"all", "", "all_out"},
+      {"any", "", "all_out"},
+      {"arange", "start_step", "start_out"},
+      {"bernoulli", "p", "float_out"},
+      {"div", "Tensor_mode", "out_mode"},
+      {"fractional_max_pool2d", "", "output"},
+      {"fractional_max_pool3d", "", "output"},
+      {"geqrf", "", "a"},
+      {"kthvalue", "", "values"},
+      {"linalg_cholesky_ex", "", "L"},
+      {"linalg_eigh", "", "eigvals"},
+      {"linalg_inv_ex", "", "inverse"},
+      {"linalg_svd", "", "U"},
+      {"max", "", "unary_out"},
+      {"max", "dim", "dim_max"},
+      {"max", "other", "out"},
+      {"mean", "", "dtype_out"},
+      {"median", "dim", "dim_values"},
+      {"min", "", "unary_out"},
+      {"min", "dim", "dim_min"},
+      {"min", "other", "out"},
+      {"mode", "", "values"},
+      {"nanmedian", "dim", "dim_values"},
+      {"nll_loss_forward", "", "output"},
+      {"norm", "ScalarOpt_dim", "out"},
+      {"norm", "ScalarOpt_dim_dtype", "dtype_out"},
+      {"prod", "dim_int", "int_out"},
+      {"sort", "", "values"},
+      {"sort", "stable", "values_stable"},
+      {"sum", "dim_IntList", "IntList_out"},
+      {"svd", "", "U"},
+      {"topk", "", "values"},
+      {"triangular_solve", "", "X"},
+      {"xlogy", "Scalar_Other", "OutScalar_Other"},
+      {"xlogy", "Scalar_Self", "OutScalar_Self"},
+      {"xlogy", "Tensor", "OutTensor"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (tc_sv_is(name, table[i].name) && tc_sv_is(overload, table[i].overload)) return table[i].out;
+  return NULL;
+}
+
+static bool has_out_form(const tc_op *base) {
+  const tc_schema *s = &base->schema;
+  if (s->varargs || s->n_returns < 1 || (base->def->traits & (TC_OP_VIEW | TC_OP_EFFECT)) || tc_sv_ends(s->name, "_"))
+    return false;
+  for (int32_t i = 0; i < s->n_args; i++)
+    if (s->args[i].writes) return false;
+  for (int32_t i = 0; i < s->n_returns; i++)
+    if (s->returns[i].type != TC_ST_TENSOR || s->returns[i].is_list || s->returns[i].alias) return false;
+  return true;
+}
+
+static void add_out(tc_op_registry *r, const tc_op *base, tc_sv overload) {
+  const tc_schema *s = &base->schema;
+  tc_sv name = full_name(r->arena, s->ns, s->name, overload);
+  bool fresh, backward = s->n_returns == 1 && tc_sv_ends(s->name, "_backward");
+  tc_map_entry *e = tc_map_put(r->by_name, name, &fresh);
+  if (!fresh) return;
+  tc_op *op = TC_NEW(r->arena, tc_op);
+  *op = *base;
+  op->full_name = name, op->out_of = base, op->functional = NULL;
+  op->body = op->decompose = op->grad = (tc_ex_program){0};
+  op->schema.overload = overload;
+  op->schema.n_args = s->n_args + s->n_returns;
+  tc_schema_arg *args = TC_NEW_ARRAY(r->arena, tc_schema_arg, op->schema.n_args),
+                *returns = TC_NEW_ARRAY(r->arena, tc_schema_arg, s->n_returns);
+  for (int32_t i = 0; i < s->n_args; i++) args[i] = s->args[i];
+  for (int32_t i = 0; i < s->n_returns; i++) {
+    tc_sv given = s->returns[i].name;
+    if (s->n_returns == 1) given = backward && tc_sv_is(overload, "grad_input") ? overload : TC_SV("out");
+    else if (!given.size) given = tc_sv_printf(r->arena, "out%d", i);
+    returns[i] = s->returns[i];
+    returns[i].alias = 'a' + i, returns[i].writes = true;
+    args[s->n_args + i] = returns[i];
+    args[s->n_args + i].name = given, args[s->n_args + i].kwarg_only = true;
+  }
+  op->schema.args = args, op->schema.returns = returns;
+  e->value.ptr = op;
+}
+
+static void derive_out(tc_op_registry *r, const tc_op *base) {
+  const tc_schema *s = &base->schema;
+  if (!has_out_form(base)) return;
+  const char *irregular = irregular_out(s->name, s->overload);
+  if (irregular) add_out(r, base, tc_sv_of(irregular));
+  else if (!s->overload.size || tc_sv_is(s->overload, "Tensor")) add_out(r, base, TC_SV("out"));
+  if (s->overload.size) add_out(r, base, tc_sv_printf(r->arena, TC_SV_FMT "_out", TC_SV_ARG(s->overload)));
+  if (tc_sv_ends(s->name, "_backward") && s->n_returns == 1) add_out(r, base, TC_SV("grad_input"));
+}
+
 static tc_status parse_text(tc_op_registry *r, const tc_op *op, const char *what, const char *text,
                             tc_ex_program *out) {
   if (!text) return TC_OK;
@@ -92,7 +188,8 @@ static tc_status do_register(void *p) {
   TC_TRY(parse_text(r, op, "forward text", op->def->grad_forward, &op->forward));
   bool fresh;
   tc_map_entry *e = tc_map_put(r->by_name, op->full_name, &fresh);
-  if (!fresh && !((const tc_op *)e->value.ptr)->functional)
+  const tc_op *was = fresh ? NULL : e->value.ptr;
+  if (was && !was->functional && !was->out_of)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "the op '" TC_SV_FMT "' is declared twice", TC_SV_ARG(op->full_name));
   e->value.ptr = op;
   tc_vec_push(r->arena, &r->declared, op);
@@ -100,6 +197,7 @@ static tc_status do_register(void *p) {
   if (fresh) base->value.ptr = TC_NEW(r->arena, op_list);
   tc_vec_push(r->arena, (op_list *)base->value.ptr, op);
   derive_inplace(r, op);
+  derive_out(r, op);
   return TC_OK;
 }
 

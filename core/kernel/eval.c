@@ -83,12 +83,6 @@ tc_knum tc_kir_int(tc_dtype d, int64_t v) {
   return out;
 }
 
-// C leaves conversions out of range undefined; the result here is some value, without a trap.
-static int64_t double_to_int(double v) {
-  if (!(v > -0x1p63)) return INT64_MIN;
-  return v < 0x1p63 ? (int64_t)v : INT64_MAX;
-}
-
 tc_knum tc_kir_cast(tc_dtype from, tc_dtype to, tc_knum v) {
   tc_knum out = {0};
   bool from_real = tc_dtype_is_float(from) || tc_dtype_is_complex(from);
@@ -102,7 +96,7 @@ tc_knum tc_kir_cast(tc_dtype from, tc_dtype to, tc_knum v) {
   } else if (to == TC_BOOL) out.i = from_real ? v.re != 0 || (tc_dtype_is_complex(from) && v.im != 0) : v.i != 0;
   else if (from_real)
     out.i = to == TC_U64 && v.re >= 0x1p63 ? (v.re < 0x1p64 ? (int64_t)(uint64_t)v.re : -1)
-                                           : tc_kir_wrap(to, double_to_int(v.re));
+                                           : tc_kir_wrap(to, tc_float_to_int(to, v.re));
   else out.i = tc_kir_wrap(to, v.i);
   return out;
 }

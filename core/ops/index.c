@@ -95,6 +95,45 @@ static int32_t index_meta(tc_op_args *a) {
   return tc_op_set_result(a, 0, self->dtype, rank, sizes, x.masks ? NULL : strides);
 }
 
+// Masks among the indices: the op again, with the places where they are true. Declines where there are none, or where
+// one value is written (a choice per element is better).
+int32_t tc_expand_masks(tc_op_args *a) {
+  tc_gv list[TC_MAX_RANK];
+  int32_t n = 0;
+  bool masks = false, writes = tc_op_arg_index(a, "values") >= 0;
+  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
+    const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
+    masks = masks || (t && is_mask(t));
+  }
+  if (!masks || (writes && tc_op_count(a, 1) == 1 && tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1)))
+    return TC_STATUS_OK;
+  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
+    const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
+    int32_t width = t && is_mask(t) ? t->rank : 1;
+    if (n + width > TC_MAX_RANK) return tc_op_fail(a, "too many indices");
+    if (!t || !is_mask(t)) {
+      list[n++] = tc_ex_arg_at(a, 1, k);
+      continue;
+    }
+    tc_ex_begin(a, "aten::nonzero");
+    tc_ex_push(a, tc_ex_arg_at(a, 1, k));
+    tc_gv places = tc_ex_make(a, 1, NULL);
+    for (int32_t d = 0; d < t->rank; d++) {
+      tc_ex_begin(a, "aten::select.int");
+      tc_ex_push(a, places);
+      tc_ex_push_int(a, tc_int_const(a, 1));
+      tc_ex_push_int(a, tc_int_const(a, d));
+      list[n++] = tc_ex_make(a, 1, NULL);
+    }
+  }
+  tc_ex_begin(a, tc_sv_z(a->arena, tc_op_name(a)));
+  tc_ex_push(a, tc_ex_arg(a, 0));
+  tc_ex_push_list(a, n, list);
+  for (int32_t k = 2; k < a->n_args; k++) tc_ex_push_arg(a, k);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
 static int32_t index_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_indexing x;
@@ -429,13 +468,15 @@ static int32_t isin_ref(tc_op_args *a) {
 enum { C = TC_OP_COMPLEX, DATA = TC_OP_COMPLEX | TC_OP_DATA_DEPENDENT };
 static const tc_op_def rows[] = {
     {.schema = "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-     .traits = C,
+     .traits = C | TC_OP_MAY_EXPAND,
      .meta = index_meta,
+     .expand = tc_expand_masks,
      .lower = index_lower,
      .ref = index_ref},
     {.schema = "_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
-     .traits = C,
+     .traits = C | TC_OP_MAY_EXPAND,
      .meta = index_meta,
+     .expand = tc_expand_masks,
      .lower = index_lower,
      .ref = index_ref},
     {.schema = "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
@@ -460,10 +501,23 @@ static const tc_op_def rows[] = {
     {.schema = "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
      .traits = C,
      .expand = take_along_expand},
-    {.schema = "nonzero(Tensor self) -> Tensor", .traits = DATA, .meta = nonzero_meta, .ref = nonzero_ref},
+    {.schema = "nonzero(Tensor self) -> Tensor",
+     .traits = DATA,
+     .meta = nonzero_meta,
+     .decompose = "let m = reshape(ne(self, 0), [self.numel]); let e = tc::mask_ends(m);"
+                  "transpose(tc::unravel(tc::mask_places(m, e, item(select(e, 0, -1))), self.sizes), 0, 1)",
+     .ref = nonzero_ref},
+    {.schema = "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
+     .traits = C,
+     .decompose = "let m = reshape(ne(self, 0), [self.numel]); let p = tc::mask_places(m, tc::mask_ends(m), size);"
+                  "transpose(where(lt(p, 0), fill_value, tc::unravel(p, self.sizes)), 0, 1)"},
+    {.schema = "argwhere(Tensor self) -> Tensor", .traits = C, .decompose = "nonzero(self)"},
     {.schema = "masked_select(Tensor self, Tensor mask) -> Tensor",
      .traits = DATA,
      .meta = masked_select_meta,
+     .decompose = "let both = broadcast_tensors([self, mask]); let n = both[1].numel;"
+                  "let m = reshape(ne(both[1], 0), [n]); let e = tc::mask_ends(m);"
+                  "index_select(reshape(both[0], [n]), 0, tc::mask_places(m, e, item(select(e, 0, -1))))",
      .ref = masked_select_ref},
     {.schema = "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool "
                "invert=False) -> Tensor",

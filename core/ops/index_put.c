@@ -140,8 +140,13 @@ static int32_t index_put_lower(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ROW(s) \
-  {.schema = s, .traits = TC_OP_COMPLEX, .meta = index_put_meta, .lower = index_put_lower, .ref = index_put_ref}
+#define ROW(s)                                 \
+  {.schema = s,                                \
+   .traits = TC_OP_COMPLEX | TC_OP_MAY_EXPAND, \
+   .meta = index_put_meta,                     \
+   .expand = tc_expand_masks,                  \
+   .lower = index_put_lower,                   \
+   .ref = index_put_ref}
 static const tc_op_def rows[] = {
     ROW("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"),
     ROW("_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"),

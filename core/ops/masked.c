@@ -350,6 +350,10 @@ static const tc_op_def rows[] = {
          "Tensor",
      .traits = C | TC_OP_DATA_DEPENDENT,
      .meta = repeat_meta,
+     .decompose = "let x = if(is_none(dim), reshape(self, [self.numel]), self); let d = if(is_none(dim), 0, dim);"
+                  "let each = to(if(repeats.numel == 1, expand(reshape(repeats, [1]), [x.size(d)]), repeats), i64);"
+                  "let n = if(is_none(output_size), item(where(any(lt(each, 0)), -1, sum(each))), output_size);"
+                  "index_select(x, d, tc::steps(cumsum(each, 0), n))",
      .ref = repeat_ref},
     TEXT("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
          "repeat_interleave(arange(repeats.size(0)), repeats, 0, output_size=output_size)"),

@@ -1,5 +1,6 @@
 // Normalisation over the last dimensions: layer_norm, native_layer_norm, rms_norm. Two passes: the mean, then the mean
 // of squared differences, both in f32 or wider.
+#include <complex.h>
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -39,7 +40,7 @@ static int32_t layer_norm_meta(tc_op_args *a) {
 static int32_t rms_norm_meta(tc_op_args *a) {
   norm m;
   if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
-  if (!tc_dtype_is_float(tc_op_tensor(a, 0)->dtype))
+  if (!tc_dtype_is_float(tc_op_tensor(a, 0)->dtype) && !tc_dtype_is_complex(tc_op_tensor(a, 0)->dtype))
     return tc_op_fail(a, "rms_norm is not implemented for %s", tc_dtype_torch_name(tc_op_tensor(a, 0)->dtype));
   return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, m.rank, tc_op_tensor(a, 0)->sizes, NULL);
 }
@@ -64,8 +65,8 @@ static int32_t lower_norm(tc_op_args *a, bool center) {
   for (int32_t d = m.rank - m.n_norm; d < m.rank; d++) n = tc_int_mul(a, n, tc_lo_size(a, x, d));
   static const char *const names[] = {"x", "m", "r", "w", "b"};
   tc_lt mean = -1, diff = x, sq;
-  double eps =
-      tc_op_float(a, tc_op_arg_index(a, "eps"), compute == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  double eps = tc_op_float(a, tc_op_arg_index(a, "eps"),
+                           tc_dtype_real(compute) == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
   if (center) {
     mean = row_text(a, tc_lower_reduced(a, x, TC_RED_SUM, m.reduced, true, NULL, compute, compute), n, eps, "s / n",
                     compute);
@@ -88,9 +89,40 @@ static int32_t lower_norm(tc_op_args *a, bool center) {
 static int32_t lower_layer_norm(tc_op_args *a) { return lower_norm(a, true); }
 static int32_t lower_rms_norm(tc_op_args *a) { return lower_norm(a, false); }
 
+// Complex numbers have their squares (not those of their moduli) averaged, and the root's main branch.
+static int32_t ref_complex_norm(tc_op_args *a, const norm *m) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *w = tc_op_data(a, 2);
+  int32_t lead = m->rank - m->n_norm;
+  int64_t row[TC_MAX_RANK] = {0}, n = 1;
+  double eps =
+      tc_op_float(a, tc_op_arg_index(a, "eps"), x->nominal == TC_C128 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
+  for (int32_t d = lead; d < m->rank; d++) n *= x->sizes[d];
+  for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(lead, x->sizes, row)) {
+    double complex sum = 0, scale = 0;
+    for (int32_t pass = 0; pass < 2; pass++) {
+      int64_t index[TC_MAX_RANK] = {0};
+      do {
+        int64_t from = 0, to = 0, q = 0;
+        for (int32_t d = 0; d < m->rank; d++) {
+          int64_t i = d < lead ? row[d] : index[d - lead];
+          from += i * x->strides[d], to += i * y->strides[d];
+          if (w && d >= lead) q += i * w->strides[d - lead];
+        }
+        tc_c128 v = tc_ref_c(x, from), g = w ? tc_ref_c(w, q) : (tc_c128){1, 0};
+        double complex z = v.re + v.im * I, r = z * scale * (g.re + g.im * I);
+        if (pass == 0) sum += z * z;
+        else tc_ref_put(y, to, (tc_c128){creal(r), cimag(r)});
+      } while (tc_ref_next(m->n_norm, x->sizes + lead, index));
+      scale = 1 / csqrt(sum / (double)n + eps);
+    }
+  }
+  return TC_STATUS_OK;
+}
+
 static int32_t ref_norm(tc_op_args *a, bool center) {
   norm m;
   if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_op_data(a, 0)->dtype == TC_C128) return ref_complex_norm(a, &m);
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *w = tc_op_data(a, 2),
                     *b = center ? tc_op_data(a, 3) : NULL;
   int32_t lead = m.rank - m.n_norm;
@@ -146,7 +178,7 @@ static const tc_op_def rows[] = {
      .ref = ref_layer_norm,
      .flops = "8 * numel"},
     {.schema = "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-     .traits = TC_OP_REDUCTION,
+     .traits = TC_OP_REDUCTION | TC_OP_COMPLEX,
      .meta = rms_norm_meta,
      .lower = lower_rms_norm,
      .ref = ref_rms_norm,

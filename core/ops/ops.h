@@ -17,7 +17,7 @@
   X(index_put) X(sort)                                                                                      \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
-  X(control) X(item)                                                                                        \
+  X(control) X(item) X(compact) X(unique)                                                                  \
   X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives) X(sample_steps)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;
@@ -95,6 +95,8 @@ typedef struct tc_indexing {
 } tc_indexing;
 // `list`: number of the Tensor?[] argument. `count`: the size of masks' index (NULL: made here).
 int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing *x);
+// Decomposition of an op whose index list (argument 1) has masks: indices instead. Declines where there are none.
+int32_t tc_expand_masks(tc_op_args *a);
 // Sizes of the result, and which of self's dimensions each is (-1: a broadcast one). Returns their number.
 int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int32_t *from);
 
@@ -106,6 +108,8 @@ tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_l
 // Positions (argument 2) and values (argument 3) with dimension `dim` first, as large as self in the others: what a
 // smaller index does not reach is left out. `whole`: the index has all dimensions, else it is a vector.
 void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values);
+// Decomposition of an op (self, dim, index, source or number, …) on a tensor of rank 0; declines for others.
+int32_t tc_expand_rank0_scatter(tc_op_args *a);
 // Where self may be changed in place (tc_lo_in_place): the elements of `values` go to the places of dimension `dim`
 // that idx names, a vector or (rank > 1) as many dimensions as self; `wrap`: negative places count from the end. Sets
 // result 0.

@@ -310,6 +310,11 @@ static const tc_op_def rows[] = {
     {.schema = "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
      .traits = TC_OP_DATA_DEPENDENT,
      .meta = bincount_meta,
+     .decompose = "let x = to(self, i64); let top = amax(cat([x, full([1], minlength - 1, dtype=i64)]), [0]);"
+                  "let low = amin(cat([x, full([1], 0, dtype=i64)]), [0]);"
+                  "let n = item(where(lt(low, 0), -1, add(top, 1)));"
+                  "let w = if(is_none(weights), ones_like(x), to(weights, if(weights.dtype == f32, f32, f64)));"
+                  "scatter_add(full([n], 0, dtype=w.dtype), 0, x, w)",
      .ref = bincount_ref},
     {.schema = "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
      .meta = histc_meta,

@@ -182,6 +182,21 @@ static int32_t as_strided_meta(tc_op_args *a) {
   return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides,
                         tc_op_kind(a, 3) == TC_AK_NONE ? t->offset : tc_op_sym(a, 3));
 }
+// resize (resize_ in graphs): the storage's first elements, row by row.
+static int32_t resize_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int32_t n = tc_op_count(a, 1), format = tc_op_memory_format(a, 2, TC_FORMAT_CONTIGUOUS);
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], numel = tc_int_const(a, 1);
+  if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
+  for (int32_t d = 0; d < n; d++) sizes[d] = tc_op_sym_at(a, 1, d), numel = tc_int_mul(a, numel, sizes[d]);
+  if (tc_int_lt(a, tc_op_numel(a, t), numel) == 1)
+    return tc_op_fail(a, "resizing %s to more elements would leave some of them without a value",
+                      tc_op_shape_text(a, 0));
+  if (format == TC_FORMAT_CONTIGUOUS) tc_strides_make_contiguous(a->syms, n, sizes, strides);
+  else if (n == (format == TC_FORMAT_CHANNELS_LAST ? 4 : 5)) tc_strides_make_channels_last(a->syms, n, sizes, strides);
+  else return tc_op_fail(a, "this memory format is not for a tensor of rank %d", n);
+  return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, t->offset);
+}
 // Storage positions become indices of the argument: its dimensions from the slowest on take their part of the position.
 static int32_t as_strided_lower(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *r = tc_op_result_type(a, 0);
@@ -190,7 +205,7 @@ static int32_t as_strided_lower(tc_op_args *a) {
   if (!tc_strides_dense(a->syms, t->rank, t->sizes, t->strides))
     return tc_op_fail(a, "as_strided of a tensor with gaps or overlaps is not available: %s", tc_op_shape_text(a, 0));
   tc_lo_indices(a, r->rank, r->sizes, index);
-  tc_int at = tc_op_kind(a, 3) == TC_AK_NONE ? tc_int_const(a, 0) : tc_int_sub(a, tc_op_sym(a, 3), t->offset);
+  tc_int at = tc_int_sub(a, r->offset, t->offset);
   tc_int end = tc_int_add(a, at, tc_int_const(a, 1));
   for (int32_t d = 0; d < r->rank; d++)
     end = tc_int_add(a, end, tc_int_mul(a, tc_int_sub(a, r->sizes[d], tc_int_const(a, 1)), r->strides[d]));
@@ -568,6 +583,10 @@ static const tc_op_def rows[] = {
      .meta = triangle_meta,
      .lower = triangle_lower,
      .ref = triangle_ref},
+    {.schema = "resize(Tensor(a) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a)",
+     .traits = VIEW,
+     .meta = resize_meta,
+     .lower = as_strided_lower},
     {.schema = "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
      .traits = VIEW,
      .meta = as_strided_meta,

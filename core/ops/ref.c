@@ -31,13 +31,13 @@ tc_c128 tc_ref_c(const tc_ref_view *v, int64_t o) {
 }
 
 int64_t tc_ref_i(const tc_ref_view *v, int64_t o) {
-  return v->dtype == TC_I64 ? ((const int64_t *)v->data)[o] : (int64_t)tc_ref_f(v, o);
+  return v->dtype == TC_I64 ? ((const int64_t *)v->data)[o] : tc_float_to_int(TC_I64, tc_ref_f(v, o));
 }
 
 void tc_ref_put(const tc_ref_view *v, int64_t o, tc_c128 x) {
   if (v->dtype == TC_F64) ((double *)v->data)[o] = x.re;
   else if (v->dtype == TC_C128) ((tc_c128 *)v->data)[o] = x;
-  else ((int64_t *)v->data)[o] = v->nominal == TC_BOOL ? x.re != 0 || x.im != 0 : (int64_t)x.re;
+  else ((int64_t *)v->data)[o] = v->nominal == TC_BOOL ? x.re != 0 || x.im != 0 : tc_float_to_int(v->nominal, x.re);
 }
 
 void tc_ref_put_i(const tc_ref_view *v, int64_t o, int64_t x) {

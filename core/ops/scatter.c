@@ -131,7 +131,13 @@ static int32_t read_along(tc_op_args *a, along *w) {
   if (w->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (i->dtype != TC_I64 && i->dtype != TC_I32)
     return tc_op_fail(a, "the index must be i32 or i64, not %s", tc_dtype_torch_name(i->dtype));
-  if (t->rank == 0) return tc_op_fail(a, "this op on a tensor of rank 0 is not available");
+  if (t->rank == 0) {
+    if (i->rank > 1 || tc_int_eq(a, tc_op_numel(a, i), tc_int_const(a, 1)) == 0)
+      return tc_op_fail(a, "a tensor of rank 0 takes an index of one element: %s", tc_op_shape_text(a, 2));
+    if (!w->number && (s->rank > 1 || tc_int_eq(a, tc_op_numel(a, s), tc_int_const(a, 1)) == 0))
+      return tc_op_fail(a, "a tensor of rank 0 takes a source of one element: %s", tc_op_shape_text(a, 3));
+    return w->number ? TC_STATUS_OK : same_dtype(a, 3);
+  }
   if (w->whole && i->rank != t->rank)
     return tc_op_fail(a, "the index must have as many dimensions as self: %s and %s", tc_op_shape_text(a, 2),
                       tc_op_shape_text(a, 0));
@@ -273,6 +279,32 @@ static int32_t along_in_place(tc_op_args *a, const along *w) {
   return tc_lower_along_in_place(a, (int32_t)w->dim, idx, false, tc_lo_arg(a, 3));
 }
 
+// A tensor of rank 0 has one element along a dimension of its own; others are lowered as they are.
+int32_t tc_expand_rank0_scatter(tc_op_args *a) {
+  tc_int one = tc_int_const(a, 1);
+  tc_gv v[4] = {-1, -1, -1, -1};
+  if (tc_op_tensor(a, 0)->rank > 0) return TC_STATUS_OK;
+  for (int32_t i = 0; i < 4; i++) {
+    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR) continue;
+    tc_gv x = tc_ex_arg(a, i);
+    tc_ex_begin(a, "aten::reshape");
+    tc_ex_push(a, x);
+    tc_ex_push_ints(a, 1, &one);
+    v[i] = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_begin(a, tc_sv_z(a->arena, tc_op_name(a)));
+  for (int32_t i = 0; i < a->n_args; i++) {
+    if (i < 4 && v[i] >= 0) tc_ex_push(a, v[i]);
+    else tc_ex_push_arg(a, i);
+  }
+  tc_gv y = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::squeeze.dim");
+  tc_ex_push(a, y);
+  tc_ex_push_int(a, tc_int_const(a, 0));
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
 static int32_t along_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   along w;
@@ -310,6 +342,13 @@ static int32_t along_ref(tc_op_args *a) {
     numel *= walk[d];
   }
   tc_ref_self(a);
+  if (y->rank == 0) {
+    int64_t p = tc_ref_i(idx, 0);
+    if (p) return tc_op_fail(a, "index %lld is out of bounds for a tensor of rank 0", (long long)p);
+    if (w.sum) tc_ref_add(y, 0, s, 0, alpha);
+    else tc_ref_copy(y, 0, s, 0);
+    return TC_STATUS_OK;
+  }
   for (bool more = numel > 0; more; more = tc_ref_next(y->rank, walk, i)) {
     int64_t p = tc_ref_i(idx, w.whole ? tc_ref_offset(idx, i) : idx->rank ? i[w.dim] * idx->strides[0] : 0), to = 0;
     if (p < 0 || p >= y->sizes[w.dim])
@@ -325,7 +364,13 @@ static int32_t along_ref(tc_op_args *a) {
 
 enum { C = TC_OP_COMPLEX };
 #define PLACE(s) {.schema = s, .traits = C, .meta = place_meta, .lower = place_lower, .ref = place_ref}
-#define ALONG(s) {.schema = s, .traits = C, .meta = along_meta, .lower = along_lower, .ref = along_ref}
+#define ALONG(s)                      \
+  {.schema = s,                       \
+   .traits = C | TC_OP_MAY_EXPAND,    \
+   .meta = along_meta,                \
+   .expand = tc_expand_rank0_scatter, \
+   .lower = along_lower,              \
+   .ref = along_ref}
 static const tc_op_def rows[] = {
     PLACE("slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
           "Tensor"),

@@ -145,7 +145,6 @@ static int32_t scatter_lower(tc_op_args *a) {
   plan p;
   tc_lt positions, values;
   if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
-  if (r->rank == 0) return tc_op_fail(a, "a reduction into a tensor of rank 0 is not lowered");
   tc_lt out = tc_lower_moved(a, tc_lo_arg(a, 0), p.dim, 0);
   tc_scatter_operands(a, p.whole, p.dim, &positions, &values);
   bool across = tc_scatter_across(a, r, p.dim == r->rank - 1), exact = p.kind == MAX || p.kind == MIN;
@@ -158,7 +157,13 @@ static int32_t scatter_lower(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ROW(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = scatter_meta, .lower = scatter_lower, .ref = scatter_ref}
+#define ROW(s)                                 \
+  {.schema = s,                                \
+   .traits = TC_OP_COMPLEX | TC_OP_MAY_EXPAND, \
+   .meta = scatter_meta,                       \
+   .expand = tc_expand_rank0_scatter,          \
+   .lower = scatter_lower,                     \
+   .ref = scatter_ref}
 static const tc_op_def rows[] = {
     ROW("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> "
         "Tensor"),

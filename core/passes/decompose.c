@@ -2,13 +2,67 @@
 //
 // What a node is replaced by is made before it and looked at in turn, so nested decompositions need no second round.
 // An op that can be lowered as it is (a body or a lowering) stays whole: that is better input for the scheduler.
-// A replacement has the type of what it replaces: where a decomposition ends in another layout, a copy restores it.
+// A replacement has the type of what it replaces: where a decomposition ends in another layout, a copy restores it, and
+// a size that its nodes read from data is the symbol that the op's own result had.
 #include "core/passes/passes.h"
 
 static bool lowered_as_it_is(void *self, const tc_node *n) {
   (void)self;
+  if (n->op->def->traits & TC_OP_MAY_EXPAND) return false;
   return n->op->def->lower || n->op->body.n_results || n->op->functional;
 }
+
+// ---- sizes from data ----
+enum { MOST_SIZES = 8 };
+typedef struct renaming {
+  int32_t n;
+  const tc_sym *from[MOST_SIZES], *to[MOST_SIZES];
+} renaming;
+
+static bool is_unbacked(const tc_graph *g, const tc_sym *x) {
+  return x->kind == TC_SYM_SYMBOL && tc_sym_info_read(g->module->syms, x)->origin == TC_SYM_UNBACKED;
+}
+
+// The sizes of a result that node n gives, and what they are in the replacement.
+static void find_renamed(const tc_node *n, const tc_value *old, const tc_value *v, renaming *r) {
+  for (int32_t d = 0; d < old->type.rank && d < v->type.rank; d++) {
+    const tc_sym *from = v->type.sizes[d], *to = old->type.sizes[d];
+    bool seen = from == to;
+    for (int32_t i = 0; i < r->n; i++) seen = seen || r->from[i] == from || r->to[i] == to;
+    if (seen || r->n == MOST_SIZES || !is_unbacked(n->graph, from) || !is_unbacked(n->graph, to)) continue;
+    if (tc_graph_definer(n->graph, to) != n) continue;
+    r->from[r->n] = from, r->to[r->n++] = to;
+  }
+}
+
+static const tc_sym *renamed(const tc_graph *g, const renaming *r, const tc_sym *x) {
+  return x ? tc_sym_replace(g->module->syms, x, r->n, r->from, r->to) : NULL;
+}
+
+static const tc_sym *const *renamed_list(const tc_graph *g, const renaming *r, int32_t n, const tc_sym *const *x) {
+  const tc_sym **out = TC_NEW_ARRAY(g->module->arena, const tc_sym *, n);
+  for (int32_t i = 0; i < n; i++) out[i] = renamed(g, r, x[i]);
+  return out;
+}
+
+static void rename_sizes(tc_node *n, const renaming *r) {
+  const tc_graph *g = n->graph;
+  for (int32_t i = 0; i < n->n_args; i++) {
+    tc_arg *a = &n->args[i];
+    if (a->kind == TC_AK_INT) a->sym = renamed(g, r, a->sym);
+    if (a->kind == TC_AK_INTS) a->syms = renamed_list(g, r, a->n, a->syms);
+  }
+  for (int32_t i = 0; i < n->n_results; i++) {
+    tc_value *v = n->results[i];
+    if (v->kind == TC_VALUE_SYM) v->symbol = renamed(g, r, v->symbol);
+    if (v->kind != TC_VALUE_TENSOR) continue;
+    v->type.sizes = renamed_list(g, r, v->type.rank, v->type.sizes);
+    v->type.strides = renamed_list(g, r, v->type.rank, v->type.strides);
+    v->type.offset = renamed(g, r, v->type.offset);
+  }
+}
+
+// ---- replacing ----
 
 static tc_status replace_result(const tc_build *b, tc_node *n, int32_t i, const tc_arg *by) {
   tc_value *old = n->results[i], *v = by->value;
@@ -35,7 +89,10 @@ static tc_status replace_result(const tc_build *b, tc_node *n, int32_t i, const 
   return TC_OK;
 }
 
-static tc_status replace(tc_graph *g, tc_node *n, bool for_gradients) {
+// *out_done is false where the op declined to be expanded.
+static tc_status replace(tc_graph *g, tc_node *n, bool for_gradients, bool *out_done) {
+  tc_node *before = n->prev;
+  renaming r = {0};
   tc_build b = {.graph = g, .before = n, .source = n->source, .stream = n->stream};
   int32_t count = 0;
   tc_arg *results;
@@ -44,6 +101,13 @@ static tc_status replace(tc_graph *g, tc_node *n, bool for_gradients) {
   else TC_TRY(tc_expand_op(&b, n->op, n->n_args, n->args, &count, &results));
   if (count != n->n_results)
     return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op has %d", count, n->n_results);
+  *out_done = !(n->op->def->traits & TC_OP_MAY_EXPAND);
+  for (int32_t i = 0; i < count; i++) *out_done |= results[i].kind != TC_AK_NONE;
+  if (!*out_done) return TC_OK;
+  for (int32_t i = 0; i < count; i++)
+    if (results[i].kind == TC_AK_TENSOR && results[i].value && n->results[i]->kind == TC_VALUE_TENSOR)
+      find_renamed(n, n->results[i], results[i].value, &r);
+  for (tc_node *k = before ? before->next : g->first; r.n && k != n; k = k->next) rename_sizes(k, &r);
   for (int32_t i = 0; i < count; i++) TC_TRY(replace_result(&b, n, i, &results[i]));
   tc_node_kill(n);
   return TC_OK;
@@ -74,11 +138,16 @@ tc_status tc_decompose(tc_graph *g, bool (*stays)(void *self, const tc_node *n),
     if (++replaced > MAX_REPLACEMENTS) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the decompositions do not end");
     tc_node *before = n->prev;
     tc_node_each_value(n, resolve_place, NULL);
-    tc_status s = replace(g, n, for_gradients);
+    bool replaced_it = false;
+    tc_status s = replace(g, n, for_gradients, &replaced_it);
     if (s) {
       s = tc_status_note(s, "while decomposing %%" TC_SV_FMT " = " TC_SV_FMT,
                          TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
       return n->source.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : s;
+    }
+    if (!replaced_it) {
+      n = n->next;
+      continue;
     }
     *out_progress = true;
     n = before ? before->next : g->first;

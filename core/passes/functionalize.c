@@ -273,7 +273,7 @@ static const tc_op *without_out(const tc_op_registry *r, tc_arena *arena, const 
 }
 
 static tc_status do_out(writer *w, tc_node *n, handle **old) {
-  const tc_op *f = without_out(w->g->module->ops, arena_of(w), n->op);
+  const tc_op *f = n->op->out_of ? n->op->out_of : without_out(w->g->module->ops, arena_of(w), n->op);
   if (!f)
     return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " writes to its arguments and no functional form of it is known",
                     TC_SV_ARG(n->op->full_name));

@@ -25,6 +25,11 @@ static bool find_source(tc_exec *e, const tc_sym *symbol, symbol_source *out) {
       if (is_source(p->syms, v->type.sizes[d], symbol, out)) return true;
     }
   }
+  for (int32_t i = 0; p->graph && i < p->graph->inputs.count; i++) { // where a tensor starts, if no size tells
+    const tc_value *v = p->graph->inputs.data[i].value;
+    *out = (symbol_source){.symbol = symbol->symbol, .input = i, .dim = SOURCE_OFFSET};
+    if (v && v->kind == TC_VALUE_TENSOR && is_source(p->syms, v->type.offset, symbol, out)) return true;
+  }
   return false;
 }
 
@@ -77,7 +82,10 @@ static tc_status check_input(const tc_exec *e, int32_t i, const tc_tensor *t, co
 static tc_status read_source(const tc_exec *e, const symbol_source *s, const tc_tensor *t, int64_t *out) {
   const tc_graph_input *in = &e->plan->graph->inputs.data[s->input];
   int64_t have;
-  if (s->dim >= 0) {
+  if (s->dim == SOURCE_OFFSET) {
+    if (!t->storage) return TC_OK; // check_input says so
+    have = t->offset;
+  } else if (s->dim >= 0) {
     if (!t->storage || s->dim >= t->rank) return TC_OK; // check_input says so
     have = t->sizes[s->dim];
   } else {

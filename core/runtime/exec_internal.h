@@ -85,9 +85,10 @@ typedef struct exec_frozen {
   tc_storage **storage; // by number of the FROZEN buffer; owned
 } exec_frozen;
 
-typedef struct symbol_source { // value = (size(input, dim) - rest) / coeff; dim -1: the number itself; input -1: part
-                               // `dim`
-                               // of the run's seed
+// value = (size(input, dim) - rest) / coeff; dim -1: the number itself, SOURCE_OFFSET: where the tensor starts; input
+// -1: part `dim` of the run's seed.
+enum { SOURCE_OFFSET = -2 };
+typedef struct symbol_source {
   int32_t symbol, input, dim;
   int64_t coeff, rest;
 } symbol_source;

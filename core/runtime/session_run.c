@@ -118,6 +118,7 @@ static void bind_inputs(session_env *e, const tc_tensor *inputs) {
         solve(e, v->symbol, tc_tensor_get_int(t, NULL));
       for (int32_t d = 0; v->kind == TC_VALUE_TENSOR && d < v->type.rank && d < t->rank; d++)
         solve(e, v->type.sizes[d], t->sizes[d]);
+      if (pass == 1 && v->kind == TC_VALUE_TENSOR) solve(e, v->type.offset, t->offset);
     }
   }
 }
@@ -174,6 +175,15 @@ static tc_status run_read(session_env *e, const tc_node *n) {
   TC_TRY(session_to_host(e->s, t, &host));
   int64_t zero[TC_MAX_RANK] = {0}, v = tc_tensor_get_int(&host, zero);
   tc_tensor_unref(&host);
+  const tc_sym *symbol = n->results[0]->symbol;
+  if (symbol && symbol->kind == TC_SYM_SYMBOL) { // a size that cannot be one
+    const tc_sym_info *info = tc_sym_info_read(e->s->graph->module->syms, symbol);
+    if (v < info->lo || v > info->hi)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                      "%lld, read from %%" TC_SV_FMT ", lies outside of [%lld, %lld]%s" TC_SV_FMT, (long long)v,
+                      TC_SV_ARG(n->args[0].value->name), (long long)info->lo, (long long)info->hi,
+                      n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));
+  }
   TC_TRY(tc_tensor_create(e->s->context->allocator, TC_I64, 0, NULL, out));
   memcpy(tc_tensor_data(out), &v, sizeof v);
   return session_bind_result(e, n->results[0]);

@@ -1,15 +1,18 @@
 // Loading and storing rows of elements as wide values; single elements are rows of one.
 //
-// Conversions are those of C, as PyTorch has them: integers keep their low bits, floats truncate through int64, and
-// what does not fit gives the smallest int64, like x86's conversion; bool is "not zero"; complex to real keeps the real
-// part. 16-bit floats take integers through f32.
+// Conversions are those of C, as PyTorch has them: integers keep their low bits, floats truncate through int32 (int64
+// for what has more bits), and what does not fit gives the smallest number there, like x86's conversion; bool is "not
+// zero"; complex to real keeps the real part. 16-bit floats take integers through f32.
 #include "core/tensor/element.h"
 
 #include <string.h>
 
-static int64_t to_int(double v) {
-  if (!(v >= -0x1p63 && v < 0x1p63)) return INT64_MIN;
-  return (int64_t)v;
+static int64_t to_int(double v) { return tc_float_to_int(TC_I64, v); }
+
+int64_t tc_float_to_int(tc_dtype to, double v) {
+  bool small = to == TC_I32 || to == TC_I16 || to == TC_I8 || to == TC_U8 || to == TC_U16;
+  if (small) return v > -0x1p31 - 1 && v < 0x1p31 ? (int64_t)v : INT32_MIN;
+  return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
 }
 
 static uint64_t to_u64(double v) {
@@ -107,11 +110,11 @@ void tc_row_store_floats(tc_dtype d, void *data, int64_t step, int32_t n, const 
   switch (d) {
   case TC_BOOL: STORE(uint8_t, re[k] != 0 || im[k] != 0);
   case TC_U8:
-  case TC_I8: STORE(uint8_t, (uint8_t)to_int(re[k]));
+  case TC_I8: STORE(uint8_t, (uint8_t)tc_float_to_int(d, re[k]));
   case TC_I16:
-  case TC_U16: STORE(uint16_t, (uint16_t)to_int(re[k]));
+  case TC_U16: STORE(uint16_t, (uint16_t)tc_float_to_int(d, re[k]));
   case TC_I32:
-  case TC_U32: STORE(uint32_t, (uint32_t)to_int(re[k]));
+  case TC_U32: STORE(uint32_t, (uint32_t)tc_float_to_int(d, re[k]));
   case TC_I64: STORE(int64_t, to_int(re[k]));
   case TC_U64: STORE(uint64_t, to_u64(re[k]));
   case TC_F16: STORE(uint16_t, tc_f64_to_f16(re[k]));

@@ -17,6 +17,8 @@
 
 enum { KEYS = 32, UNROLL = 8 };
 
+static tc_dtype type_of(const tc_stage *s) { return tc_stage_operand_dtype(s, 0) == TC_F64 ? TC_F64 : TC_F32; }
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   int32_t r = tc_stage_rank(s);
   int64_t d = tc_stage_operand_size(s, 0, r - 1), e = tc_stage_out_size(s, r - 1);
@@ -26,13 +28,13 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "head sizes must be constants up to 512");
     return TC_STATUS_OK;
   }
-  int32_t vector = dev->simd_bytes ? dev->simd_bytes / 4 : 64;
+  int32_t bytes = type_of(s) == TC_F64 ? 8 : 4, vector = dev->simd_bytes ? dev->simd_bytes / bytes : 64;
   for (int32_t wide = dev->simd_bytes ? 2 : 1; wide >= 1 && *out_n < max; wide--) {
     tc_stage_config *c = &out[(*out_n)++];
     *c = (tc_stage_config){.lanes = vector * wide};
     for (int32_t i = 0; i < r - 2; i++) c->tile[i] = 1;
     c->tile[r - 2] = c->lanes;
-    c->shared_bytes = (d + e + KEYS) * c->lanes * 4;
+    c->shared_bytes = (d + e + KEYS) * c->lanes * bytes;
     // Two multiply-adds per query, key and column, at half a core's rate.
     c->cost = 2.0 * (double)tc_stage_out_hint(s, r - 2) * (double)tc_stage_operand_hint(s, 1, r - 2) * (double)(d + e) /
               2 / (1.5 * vector) * (1 + 0.1 / wide);
@@ -45,6 +47,7 @@ typedef struct at {
   tc_stage *s;
   tc_kb *b;
   int32_t rank, lanes;
+  tc_dtype type; // computed in
   int64_t d, e;
   int32_t causal, mask;
   tc_kmem qt, scores, acc; // shared: [D][lanes], [KEYS][lanes], [E][lanes]
@@ -53,7 +56,7 @@ typedef struct at {
 } at;
 
 static tc_kval i64(at *t, int64_t v) { return tc_kb_int(t->b, TC_I64, v); }
-static tc_kval f32(at *t, double v) { return tc_kb_real(t->b, TC_F32, v); }
+static tc_kval real(at *t, double v) { return tc_kb_real(t->b, t->type, v); }
 static tc_kval add(at *t, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, TC_K_ADD, x, y); }
 static tc_kval lane64(at *t) { return tc_kb_cast(t->b, TC_I64, tc_kb_lane(t->b)); }
 // Address of (i, this lane) in an array of rows of `lanes` elements.
@@ -64,7 +67,7 @@ static tc_kval load(at *t, int32_t operand, tc_kval row, tc_kval column, tc_kval
   for (int32_t i = 0; i < t->rank - 2; i++) index[i] = t->batch[i];
   index[t->rank - 2] = row;
   index[t->rank - 1] = column;
-  return tc_kb_cast(t->b, TC_F32, tc_stage_load(t->s, operand, index, mask));
+  return tc_kb_cast(t->b, t->type, tc_stage_load(t->s, operand, index, mask));
 }
 
 // q, scaled, transposed into shared memory; the output's accumulators are zeroed.
@@ -81,18 +84,18 @@ static void read_queries(at *t, double scale) {
     for (int32_t i = 0; i < width; i++) {
       index[t->rank - 1] = i64(t, d + i);
       tc_kval x = whole ? v[i] : tc_stage_load(t->s, 0, index, t->row_ok);
-      x = tc_kb_op2(b, TC_K_MUL, tc_kb_cast(b, TC_F32, x), f32(t, scale));
+      x = tc_kb_op2(b, TC_K_MUL, tc_kb_cast(b, t->type, x), real(t, scale));
       tc_kb_store(b, t->qt, cell(t, i64(t, d + i)), 1, &x, -1);
     }
   }
-  tc_kval e = tc_kb_for(b, i64(t, 0), i64(t, t->e), 1, 0, 0, NULL, NULL), zero = f32(t, 0);
+  tc_kval e = tc_kb_for(b, i64(t, 0), i64(t, t->e), 1, 0, 0, NULL, NULL), zero = real(t, 0);
   tc_kb_store(b, t->acc, cell(t, e), 1, &zero, -1);
   tc_kb_end_for(b, 0, NULL, NULL);
 }
 
 static tc_kval masked(at *t, tc_kval score, tc_kval key) {
   tc_kb *b = t->b;
-  tc_kval low = f32(t, -__builtin_inf());
+  tc_kval low = real(t, -__builtin_inf());
   if (t->mask) {
     tc_kval index[TC_MAX_RANK];
     for (int32_t i = 0; i < t->rank - 2; i++) index[i] = t->batch[i];
@@ -100,7 +103,7 @@ static tc_kval masked(at *t, tc_kval score, tc_kval key) {
     index[t->rank - 1] = key;
     tc_kval m = tc_stage_load(t->s, 3, index, t->row_ok);
     if (tc_stage_operand_dtype(t->s, 3) == TC_BOOL) score = tc_kb_op3(b, TC_K_SELECT, m, score, low);
-    else score = tc_kb_op2(b, TC_K_ADD, score, tc_kb_cast(b, TC_F32, m));
+    else score = tc_kb_op2(b, TC_K_ADD, score, tc_kb_cast(b, t->type, m));
   }
   if (t->causal) score = tc_kb_op3(b, TC_K_SELECT, tc_kb_op2(b, TC_K_LE, key, t->row), score, low);
   return score;
@@ -110,7 +113,7 @@ static tc_kval masked(at *t, tc_kval score, tc_kval key) {
 static tc_kval score_keys(at *t, tc_kval key0, tc_kval slot0, int32_t n, tc_kval max) {
   tc_kb *b = t->b;
   tc_kval acc[UNROLL], carried[UNROLL], next[UNROLL];
-  for (int32_t j = 0; j < n; j++) acc[j] = f32(t, 0);
+  for (int32_t j = 0; j < n; j++) acc[j] = real(t, 0);
   tc_kval d = tc_kb_for(b, i64(t, 0), i64(t, t->d), 1, 0, n, acc, carried);
   tc_kval q = tc_kb_load1(b, t->qt, cell(t, d), -1, -1);
   for (int32_t j = 0; j < n; j++)
@@ -152,8 +155,8 @@ static void key_block(at *t, tc_kval key0, tc_kval count) {
   tc_kb_end_for(b, 1, next, out);
   tc_kval max = out[0];
   // −inf − −inf is NaN: rows without a key yet stay at zero.
-  tc_kval none = tc_kb_op2(b, TC_K_EQ, max, f32(t, -__builtin_inf())),
-          safe = tc_kb_op3(b, TC_K_SELECT, none, f32(t, 0), max);
+  tc_kval none = tc_kb_op2(b, TC_K_EQ, max, real(t, -__builtin_inf())),
+          safe = tc_kb_op3(b, TC_K_SELECT, none, real(t, 0), max);
   tc_kval alpha = tc_kb_op1(b, TC_K_EXP, tc_kb_op2(b, TC_K_SUB, m, safe));
   next[0] = tc_kb_op2(b, TC_K_MUL, l, alpha);
   j = tc_kb_for(b, i64(t, 0), count, 1, 0, 1, next, carried);
@@ -176,9 +179,9 @@ static void key_block(at *t, tc_kval key0, tc_kval count) {
 static void write_rows(at *t) {
   tc_kb *b = t->b;
   tc_kval index[TC_MAX_RANK], l = tc_kb_load1(b, t->stats, i64(t, 1), -1, -1);
-  tc_kval empty = tc_kb_op2(b, TC_K_EQ, l, f32(t, 0));
-  tc_kval scale = tc_kb_op3(b, TC_K_SELECT, empty, f32(t, 0),
-                            tc_kb_op2(b, TC_K_DIV, f32(t, 1), tc_kb_op3(b, TC_K_SELECT, empty, f32(t, 1), l)));
+  tc_kval empty = tc_kb_op2(b, TC_K_EQ, l, real(t, 0));
+  tc_kval scale = tc_kb_op3(b, TC_K_SELECT, empty, real(t, 0),
+                            tc_kb_op2(b, TC_K_DIV, real(t, 1), tc_kb_op3(b, TC_K_SELECT, empty, real(t, 1), l)));
   for (int32_t i = 0; i < t->rank - 2; i++) index[i] = t->batch[i];
   index[t->rank - 2] = t->row;
   for (int64_t e = 0; e < t->e; e += 16) {
@@ -195,7 +198,7 @@ static void write_rows(at *t) {
 }
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
-  at t = {.s = s, .b = tc_stage_builder(s), .rank = tc_stage_rank(s), .lanes = c->lanes};
+  at t = {.s = s, .b = tc_stage_builder(s), .rank = tc_stage_rank(s), .lanes = c->lanes, .type = type_of(s)};
   tc_kb *b = t.b;
   int64_t bits = tc_stage_attr(s, 0, 0);
   double scale;
@@ -204,10 +207,10 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   t.mask = (int32_t)tc_stage_attr(s, 2, 0);
   t.d = tc_stage_operand_size(s, 0, t.rank - 1);
   t.e = tc_stage_out_size(s, t.rank - 1);
-  t.qt = tc_kb_shared(b, (tc_sv){"qt", 2}, TC_F32, t.d * t.lanes);
-  t.scores = tc_kb_shared(b, (tc_sv){"scores", 6}, TC_F32, (int64_t)KEYS * t.lanes);
-  t.acc = tc_kb_shared(b, (tc_sv){"acc", 3}, TC_F32, t.e * t.lanes);
-  t.stats = tc_kb_lane_array(b, (tc_sv){"stats", 5}, TC_F32, 2);
+  t.qt = tc_kb_shared(b, (tc_sv){"qt", 2}, t.type, t.d * t.lanes);
+  t.scores = tc_kb_shared(b, (tc_sv){"scores", 6}, t.type, (int64_t)KEYS * t.lanes);
+  t.acc = tc_kb_shared(b, (tc_sv){"acc", 3}, t.type, t.e * t.lanes);
+  t.stats = tc_kb_lane_array(b, (tc_sv){"stats", 5}, t.type, 2);
   for (int32_t i = 0; i < t.rank - 2; i++) t.batch[i] = tc_stage_origin(s, i);
   tc_kval row0 = tc_stage_origin(s, t.rank - 2);
   t.keys = tc_stage_operand_extent(s, 1, t.rank - 2);
@@ -216,7 +219,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   tc_kb_lanes(b);
   t.row = add(&t, row0, lane64(&t));
   t.row_ok = tc_stage_exact(s, t.rank - 2) ? -1 : tc_kb_op2(b, TC_K_LT, t.row, tc_stage_extent(s, t.rank - 2));
-  tc_kval low = f32(&t, -__builtin_inf()), zero = f32(&t, 0);
+  tc_kval low = real(&t, -__builtin_inf()), zero = real(&t, 0);
   tc_kb_store(b, t.stats, i64(&t, 0), 1, &low, -1);
   tc_kb_store(b, t.stats, i64(&t, 1), 1, &zero, -1);
   read_queries(&t, scale);

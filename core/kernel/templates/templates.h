@@ -11,6 +11,7 @@ extern const tc_template_table tc_template_scan;
 extern const tc_template_table tc_template_scatter;
 extern const tc_template_table tc_template_sort;
 extern const tc_template_table tc_template_iterate;
+extern const tc_template_table tc_template_compact;
 
 // Registers all of them.
 void tc_templates_register_core(tc_arena *arena, tc_template_registry *r);

@@ -87,7 +87,8 @@ typedef struct tc_op_family {
 typedef struct tc_op_derivative {
   const char *op, *grad; // as tc_op_def.grad; "forward: …" for what is tc_op_def.grad_forward
 } tc_op_derivative;
-// Gives ops of a namespace (or of the one in front of the name) their derivatives; naming an op that is not there is an error. Before the registry is used.
+// Gives ops of a namespace (or of the one in front of the name) their derivatives; naming an op that is not there is an
+// error. Before the registry is used.
 TC_NODISCARD tc_status tc_op_derive(tc_op_registry *r, const char *ns, const tc_op_derivative *d);
 
 // ---- The arguments object that rows' functions get (implements the tc_op_* functions of tc/op.h) ----

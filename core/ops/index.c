@@ -99,14 +99,13 @@ static int32_t index_meta(tc_op_args *a) {
 // one value is written (a choice per element is better).
 int32_t tc_expand_masks(tc_op_args *a) {
   tc_gv list[TC_MAX_RANK];
-  int32_t n = 0;
-  bool masks = false, writes = tc_op_arg_index(a, "values") >= 0;
+  int32_t n = 0, masks = 0, others = 0;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
-    masks = masks || (t && is_mask(t));
+    masks += t && is_mask(t), others += t && !is_mask(t);
   }
-  if (!masks || (writes && tc_op_count(a, 1) == 1 && tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1)))
-    return TC_STATUS_OK;
+  bool one_value = tc_op_arg_index(a, "values") >= 0 && tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1);
+  if (masks == 0 || (masks == 1 && others == 0 && one_value)) return TC_STATUS_OK;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
     int32_t width = t && is_mask(t) ? t->rank : 1;
@@ -510,7 +509,7 @@ static const tc_op_def rows[] = {
     {.schema = "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
      .traits = C,
      .decompose = "let m = reshape(ne(self, 0), [self.numel]); let p = tc::mask_places(m, tc::mask_ends(m), size);"
-                  "transpose(where(lt(p, 0), fill_value, tc::unravel(p, self.sizes)), 0, 1)"},
+                  "_row_major(transpose(where(lt(p, 0), fill_value, tc::unravel(p, self.sizes)), 0, 1))"},
     {.schema = "argwhere(Tensor self) -> Tensor", .traits = C, .decompose = "nonzero(self)"},
     {.schema = "masked_select(Tensor self, Tensor mask) -> Tensor",
      .traits = DATA,

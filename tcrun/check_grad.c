@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/autograd/autograd.h"
+#include "core/autograd/partition.h"
 
 typedef struct gradients {
   const gradient_check *g;
@@ -13,9 +13,11 @@ typedef struct gradients {
   tc_sv *keys;
   bool *wanted;
   tc_joint joint;
-  tc_session *session;
-  tc_tensor *inputs, *outputs;
-  int32_t n_inputs, n_outputs;
+  tc_partition part;
+  tc_session *session, *backward; // backward NULL: one graph
+  tc_tensor *inputs, *outputs, *saved,
+      *later; // saved: the forward graph's outputs; later: the backward's inputs, borrowed
+  int32_t n_inputs, n_outputs, n_saved;
   double largest; // norm of the stored gradients
 } gradients;
 
@@ -84,17 +86,40 @@ static bool find_stored(gradients *x) {
 
 // The gradient of input i as the run made it; NULL: none was made.
 static const tc_tensor *made_gradient(const gradients *x, int32_t i) {
-  int32_t at = x->joint.gradients[i], nth = 0, wanted_nth = 0;
-  // The passes may have put outputs in front: user outputs keep their order.
-  for (int32_t k = 0; k < at; k++) wanted_nth += x->joint.graph->outputs.data[k].kind == TC_OUT_USER;
-  for (int32_t k = 0; at >= 0 && k < x->joint.graph->outputs.count; k++)
-    if (x->joint.graph->outputs.data[k].kind == TC_OUT_USER && nth++ == wanted_nth) return &x->outputs[k];
+  int32_t at = x->joint.gradients[i], nth = 0;
+  const tc_graph *g = x->joint.graph;
+  if (at < 0) return NULL;
+  // User outputs keep their order, the passes may put others in front. Alone, the gradients are all there is.
+  for (int32_t k = 0; k < at; k++) nth += g->outputs.data[k].kind == TC_OUT_USER;
+  if (x->backward) nth -= x->part.n_user_outputs;
+  const tc_graph *from = x->backward ? x->part.backward : g;
+  for (int32_t k = 0; k < from->outputs.count; k++)
+    if (from->outputs.data[k].kind == TC_OUT_USER && nth-- == 0) return &x->outputs[k];
   return NULL;
+}
+
+static void log_graphs(const gradients *x) {
+  const tc_partition *p = &x->part;
+  const tc_graph *graphs[] = {x->joint.graph, p->forward, p->backward};
+  for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
+    tc_sb sb = tc_sb_make(x->g->arena);
+    tc_graph_print(&sb, graphs[i]);
+    tc_log(&x->g->c->logger, TC_LOG_AOT_GRAPHS, "%s", sb.text ? sb.text : "");
+  }
+  tc_log(&x->g->c->logger, TC_LOG_AOT_GRAPHS, "saved: %d values of %lld bytes; %d nodes are computed again", p->n_saved,
+         (long long)p->saved_bytes, p->n_recomputed);
 }
 
 static tc_status make_joint(void *arg) {
   gradients *x = arg;
-  return tc_autograd_joint(x->forward, x->wanted, &x->joint);
+  const tc_config *c = x->g->c->config;
+  tc_sv graphs = tc_config_text(c, TC_OPT_ID_GRAD_GRAPHS);
+  TC_TRY(tc_autograd_joint(x->forward, x->wanted, &x->joint));
+  if (tc_sv_is(graphs, "joint") || x->joint.n_cotangents == 0) return TC_OK;
+  tc_partition_options o = {tc_sv_is(graphs, "all"), tc_config_real(c, TC_OPT_ID_GRAD_BUDGET)};
+  TC_TRY(tc_autograd_partition(&x->joint, &o, &x->part));
+  if (tc_log_on(&x->g->c->logger, TC_LOG_AOT_GRAPHS)) log_graphs(x);
+  return TC_OK;
 }
 
 // Zeros of output `leaf`'s sizes, which the stored output has.
@@ -174,17 +199,43 @@ static tc_status compare(gradients *x, int32_t i) {
                   finite ? "" : "; some values are not finite where others are");
 }
 
+// Forward, then backward on what was saved.
+static tc_status run_two(gradients *x) {
+  const gradient_check *g = x->g;
+  const tc_partition *p = &x->part;
+  TC_TRY(tc_session_create(g->c, p->forward, TC_STAGE_EXEC, &x->session));
+  TC_TRY(tc_session_create(g->c, p->backward, TC_STAGE_EXEC, &x->backward));
+  if (g->compile_only) return TC_OK;
+  int32_t n = p->forward->outputs.count, first = n;
+  x->saved = TC_NEW_ARRAY(g->arena, tc_tensor, n + 1);
+  x->later = TC_NEW_ARRAY(g->arena, tc_tensor, p->backward->inputs.count + 1);
+  x->n_outputs = p->backward->outputs.count;
+  x->outputs = TC_NEW_ARRAY(g->arena, tc_tensor, x->n_outputs + 1);
+  TC_TRY(tc_session_run(x->session, x->inputs, x->saved, NULL));
+  x->n_saved = n;
+  for (int32_t k = 0; k < p->n_saved; first--) k += p->forward->outputs.data[first - 1].kind == TC_OUT_USER;
+  for (int32_t i = 0; i < p->n_sources; i++) {
+    int32_t from = p->sources[i];
+    x->later[i] = from >= 0 ? x->inputs[from] : x->saved[first - 1 - from];
+  }
+  return tc_session_run(x->backward, x->later, x->outputs, NULL);
+}
+
+static tc_status run_one(gradients *x) {
+  TC_TRY(tc_session_create(x->g->c, x->joint.graph, TC_STAGE_EXEC, &x->session));
+  x->n_outputs = x->joint.graph->outputs.count;
+  x->outputs = TC_NEW_ARRAY(x->g->arena, tc_tensor, x->n_outputs + 1);
+  return x->g->compile_only ? TC_OK : tc_session_run(x->session, x->inputs, x->outputs, NULL);
+}
+
 static tc_status run(gradients *x) {
   const gradient_check *g = x->g;
   TC_TRY(tc_arena_guard(x->forward->module->arena, make_joint, x));
-  TC_TRY(tc_session_create(g->c, x->joint.graph, TC_STAGE_EXEC, &x->session));
-  if (g->compile_only) return TC_OK;
-  x->n_inputs = x->joint.graph->inputs.count, x->n_outputs = x->joint.graph->outputs.count;
+  x->n_inputs = x->joint.graph->inputs.count;
   x->inputs = TC_NEW_ARRAY(g->arena, tc_tensor, x->n_inputs + 1);
-  x->outputs = TC_NEW_ARRAY(g->arena, tc_tensor, x->n_outputs + 1);
-  TC_TRY(read_inputs(x));
-  TC_TRY(tc_session_run(x->session, x->inputs, x->outputs, NULL));
-  for (int32_t i = 0; i < x->forward->inputs.count; i++)
+  if (!g->compile_only) TC_TRY(read_inputs(x));
+  TC_TRY(x->part.forward ? run_two(x) : run_one(x));
+  for (int32_t i = 0; i < x->forward->inputs.count && !g->compile_only; i++)
     if (x->stored[i]) TC_TRY(compare(x, i));
   return TC_OK;
 }
@@ -200,7 +251,9 @@ tc_status tcrun_check_gradients(const gradient_check *g, bool *out_none) {
   tc_status s = run(&x);
   if (x.inputs) tcrun_free_tensors(x.inputs, x.n_inputs);
   if (x.outputs) tcrun_free_tensors(x.outputs, x.n_outputs);
+  if (x.saved) tcrun_free_tensors(x.saved, x.n_saved);
   tc_session_destroy(x.session);
+  tc_session_destroy(x.backward);
   return s;
 }
 

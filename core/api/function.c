@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/api/trace.h"
+#include "core/autograd/autograd.h"
 
 enum { SEGMENTS = 16 /* as many as entries */, MAX_SYMBOLS = 256, FEW = 16 };
 
@@ -42,7 +43,9 @@ struct tc_function {
   void *self;
   tc_sv name;
   int32_t id, n_inputs, n_outputs, dynamic, limit;
-  tc_guard_input *how; // names and marks
+  int32_t n_values, n_wrt; // outputs: the body's, then the gradients of the first one with respect to inputs wrt
+  const int32_t *wrt;      // n_wrt 0: none, an ordinary function
+  tc_guard_input *how;     // names and marks
   seen_dims *seen;
   pthread_mutex_t lock;    // of compiling
   function_entry *entries; // published with release order, newest first
@@ -58,6 +61,7 @@ struct tc_function {
 typedef struct creation {
   tc_function *f;
   const tc_compile_options *o;
+  const int32_t *wrt;
 } creation;
 
 static tc_status fill(void *arg) {
@@ -65,6 +69,7 @@ static tc_status fill(void *arg) {
   tc_function *f = c->f;
   const tc_compile_options *o = c->o;
   f->name = tc_sv_copy(f->arena, tc_sv_of(o->name ? o->name : "function"));
+  f->wrt = tc_arena_copy(f->arena, c->wrt, sizeof *c->wrt * (size_t)f->n_wrt);
   f->how = TC_NEW_ARRAY(f->arena, tc_guard_input, o->n_inputs + 1);
   f->seen = TC_NEW_ARRAY(f->arena, seen_dims, o->n_inputs + 1);
   for (int32_t i = 0; i < o->n_inputs; i++) {
@@ -82,7 +87,8 @@ static tc_status fill(void *arg) {
   return TC_OK;
 }
 
-int32_t tc_compile(tc_context *c, tc_function_body body, void *self, const tc_compile_options *o, tc_function **out) {
+static int32_t create(tc_context *c, tc_function_body body, void *self, const tc_compile_options *o, int32_t n_wrt,
+                      const int32_t *wrt, tc_function **out) {
   if (!body || !o || o->struct_size != sizeof *o || o->n_inputs < 0 || o->n_outputs < 0 ||
       o->dynamic < TC_DYNAMIC_AUTO || o->dynamic > TC_DYNAMIC_NEVER)
     return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tc_compile: the options are not those of this version");
@@ -92,11 +98,13 @@ int32_t tc_compile(tc_context *c, tc_function_body body, void *self, const tc_co
                      .body = body,
                      .self = self,
                      .n_inputs = o->n_inputs,
-                     .n_outputs = o->n_outputs,
+                     .n_values = o->n_outputs,
+                     .n_wrt = n_wrt,
+                     .n_outputs = o->n_outputs + n_wrt,
                      .dynamic = o->dynamic,
                      .limit = o->limit > 0 ? o->limit : (int32_t)tc_config_int(c->config, TC_OPT_ID_GUARDS_MAX)};
   pthread_mutex_init(&f->lock, NULL);
-  creation x = {f, o};
+  creation x = {f, o, wrt};
   tc_status s = tc_arena_create(c->allocator, &f->arena);
   if (s == TC_OK) s = tc_arena_guard(f->arena, fill, &x);
   if (s != TC_OK) {
@@ -106,6 +114,20 @@ int32_t tc_compile(tc_context *c, tc_function_body body, void *self, const tc_co
   f->id = __atomic_fetch_add(&c->n_functions, 1, __ATOMIC_RELAXED);
   *out = f;
   return TC_STATUS_OK;
+}
+
+int32_t tc_compile(tc_context *c, tc_function_body body, void *self, const tc_compile_options *o, tc_function **out) {
+  return create(c, body, self, o, 0, NULL, out);
+}
+
+int32_t tc_value_and_grad(tc_context *c, tc_function_body body, void *self, const tc_compile_options *o, int32_t n_wrt,
+                          const int32_t *wrt, tc_function **out) {
+  if (!o || n_wrt < 1 || o->n_outputs < 1)
+    return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tc_value_and_grad: a loss and an input are needed");
+  for (int32_t i = 0; i < n_wrt; i++)
+    if (wrt[i] < 0 || wrt[i] >= o->n_inputs)
+      return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tc_value_and_grad: there is no input %d", wrt[i]);
+  return create(c, body, self, o, n_wrt, wrt, out);
 }
 
 static void entry_destroy(tc_function *f, function_entry *x) {
@@ -265,6 +287,7 @@ static void choose_dims(tc_function *f, const tc_tensor *inputs, tc_guard_input 
 typedef struct finishing {
   api_trace *t;
   tc_tensor *const *results;
+  const tc_tensor *inputs; // of the function
   function_entry *x;
 } finishing;
 
@@ -281,6 +304,39 @@ static int32_t root_of(const api_trace *t, const tc_tensor *x) {
   return api_of(x)->trace == t ? line_root(t->line, api_of(x)->slot) : -1;
 }
 
+// The number among all outputs of the nth user output; the passes may put others in front.
+static int32_t nth_user_output(const tc_graph *g, int32_t n) {
+  for (int32_t i = 0; i < g->outputs.count; i++)
+    if (g->outputs.data[i].kind == TC_OUT_USER && n-- == 0) return i;
+  return -1;
+}
+
+static int32_t user_outputs_before(const tc_graph *g, int32_t output) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < output; i++) n += g->outputs.data[i].kind == TC_OUT_USER;
+  return n;
+}
+
+// Puts the joint graph in the place of what was recorded. order[i]: which user output is the gradient with respect to
+// wrt[i].
+static tc_status add_gradients(const finishing *c, tc_graph **g, int32_t *order) {
+  const tc_function *f = c->t->function;
+  tc_arena *arena = c->x->module->arena;
+  bool *wanted = TC_NEW_ARRAY(arena, bool, (*g)->inputs.count + 1);
+  int32_t *at = TC_NEW_ARRAY(arena, int32_t, f->n_inputs + 1), k = 0;
+  tc_joint joint;
+  for (int32_t i = 0; i < f->n_inputs; i++) at[i] = c->inputs[i].storage ? k++ : -1;
+  for (int32_t i = 0; i < f->n_wrt; i++) {
+    if (at[f->wrt[i]] < 0)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the gradient of input %d is wanted, which is absent", f->wrt[i]);
+    wanted[at[f->wrt[i]]] = true;
+  }
+  TC_TRY(tc_autograd_loss(*g, wanted, &joint));
+  *g = joint.graph;
+  for (int32_t i = 0; i < f->n_wrt; i++) order[i] = user_outputs_before(*g, joint.gradients[at[f->wrt[i]]]);
+  return TC_OK;
+}
+
 // What was recorded without a break as an entry.
 static tc_status finish(void *arg) {
   finishing *c = arg;
@@ -290,28 +346,30 @@ static tc_status finish(void *arg) {
   tc_arena *arena = x->module->arena;
   int32_t *outputs = TC_NEW_ARRAY(arena, int32_t, f->n_outputs + 1);
   for (int32_t i = 0; i < c->t->reads.count; i++) tc_module_require(x->module, c->t->reads.data[i]);
-  for (int32_t i = 0; i < f->n_outputs; i++) {
+  for (int32_t i = 0; i < f->n_values; i++) {
     tc_value *v = value_of(c->t, c->results[i]);
     if (!v) return tc_error(TC_STATUS_INTERNAL, "output %d was not recorded", i);
     tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(arena, "%d", i));
   }
   tc_guards_keep(x->guards, f->n_inputs); // the others are fixed
   x->n_inputs = g->inputs.count;
+  for (int32_t i = 0; i < f->n_values; i++) outputs[i] = i;
+  if (f->n_wrt) TC_TRY(add_gradients(c, &g, outputs + f->n_values));
   if (!(x->writes && tc_guards_share(x->guards))) {
     tc_graph_sweep(g);
     TC_TRY(tc_session_create(f->context, g, TC_STAGE_EXEC, &x->session));
+  } else if (f->n_wrt) {
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "a function with gradients writes to memory that two of its inputs share");
   }
   x->n_graph_outputs = g->outputs.count;
-  for (int32_t i = 0, next = 0; i < f->n_outputs; i++) {
-    while (next < g->outputs.count && g->outputs.data[next].kind != TC_OUT_USER) next++;
-    outputs[i] = next++;
-  }
+  for (int32_t i = 0; i < f->n_outputs; i++) outputs[i] = nth_user_output(g, outputs[i]);
   x->outputs = outputs;
   bool *apart = TC_NEW_ARRAY(arena, bool, f->n_outputs + 1);
-  for (int32_t i = 0; i < f->n_outputs; i++) {
+  for (int32_t i = f->n_values; i < f->n_outputs; i++) apart[i] = true; // gradients
+  for (int32_t i = 0; i < f->n_values; i++) {
     int32_t root = root_of(c->t, c->results[i]);
     apart[i] = root >= 0;
-    for (int32_t k = 0; k < f->n_outputs; k++) apart[i] &= k == i || root_of(c->t, c->results[k]) != root;
+    for (int32_t k = 0; k < f->n_values; k++) apart[i] &= k == i || root_of(c->t, c->results[k]) != root;
   }
   x->apart = apart;
   tc_guards_seal(x->guards, x->module);
@@ -332,9 +390,9 @@ static tc_status add_outside_outputs(api_trace *t, tc_tensor *const *results, in
   return line_add_inputs(t, t->line, trace_now(t), trace_now(t)->n_inputs);
 }
 
-static tc_status make_entry(api_trace *t, tc_tensor *const *results, function_entry **out) {
+static tc_status make_entry(api_trace *t, tc_tensor *const *results, const tc_tensor *inputs, function_entry **out) {
   tc_function *f = t->function;
-  TC_TRY(add_outside_outputs(t, results, f->n_outputs));
+  TC_TRY(add_outside_outputs(t, results, f->n_values));
   function_entry *x = tc_alloc(f->context->allocator, sizeof *x);
   int32_t n = trace_now(t)->n_inputs - f->n_inputs;
   tc_tensor **captured = x ? tc_alloc(f->context->allocator, (size_t)(n + 1) * sizeof(*captured)) : NULL;
@@ -348,7 +406,7 @@ static tc_status make_entry(api_trace *t, tc_tensor *const *results, function_en
   x->module = t->line->module, x->guards = t->line->guards, x->writes = t->line->writes;
   x->n_random = t->line->n_random;
   t->line->module = NULL; // the entry's now
-  finishing c = {t, results, x};
+  finishing c = {t, results, inputs, x};
   tc_status s = tc_arena_guard(x->module->arena, finish, &c);
   if (s != TC_OK) {
     entry_destroy(f, x);
@@ -362,7 +420,7 @@ static tc_status make_entry(api_trace *t, tc_tensor *const *results, function_en
 static tc_status run_body(api_trace *t, tc_tensor *const *inputs, tc_tensor **results) {
   tc_function *f = t->function;
   api_trace *before = api_set_current_trace(t);
-  int32_t code = f->body(f->self, inputs, f->n_inputs, results, f->n_outputs);
+  int32_t code = f->body(f->self, inputs, f->n_inputs, results, f->n_values);
   api_set_current_trace(before);
   if (tc_last_code() != TC_STATUS_OK) {
     tc_status s = tc_error(tc_last_code(), "%s", tc_last_error());
@@ -370,7 +428,7 @@ static tc_status run_body(api_trace *t, tc_tensor *const *inputs, tc_tensor **re
     return s;
   }
   if (code != TC_STATUS_OK) return tc_error(code, "the function reports a failure");
-  for (int32_t i = 0; i < f->n_outputs; i++)
+  for (int32_t i = 0; i < f->n_values; i++)
     if (!results[i]) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the function sets no output %d", i);
   return TC_OK;
 }
@@ -410,6 +468,10 @@ static tc_status publish(tc_function *f, api_line *fresh) {
   return s;
 }
 
+static tc_status no_gradients(const char *of) {
+  return tc_error(TC_STATUS_UNIMPLEMENTED, "there are no gradients of %s", of);
+}
+
 // Runs the body and records. `first` (under the lock): what has no break becomes *out, and is not run; else the call is
 // done when this returns.
 static tc_status record_call(function_call *call, const tc_guard_input *how, bool first, function_entry **out) {
@@ -424,7 +486,8 @@ static tc_status record_call(function_call *call, const tc_guard_input *how, boo
   if (s == TC_OK) s = run_body(&t, call->inputs, results);
   if (s == TC_OK) {
     whole = first && !t.broke && !t.direct;
-    s = whole ? make_entry(&t, results, out) : give_outputs(&t, results, call->outputs);
+    if (!whole && f->n_wrt) s = no_gradients("a function that reads values");
+    else s = whole ? make_entry(&t, results, call->values, out) : give_outputs(&t, results, call->outputs);
   }
   tc_scope_close(scope);
   tc_status at_end = trace_end(&t, s == TC_OK && !whole);
@@ -559,6 +622,7 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
 
 // The body on the tensors themselves.
 static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs) {
+  if (f->n_wrt) return api_fail(no_gradients("a function that is recorded or has reached its limit of recompiles"));
   tc_scope *scope = tc_scope_open();
   if (!scope) return tc_last_code();
   int32_t code = f->body(f->self, inputs, f->n_inputs, outputs, f->n_outputs);

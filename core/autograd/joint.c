@@ -254,12 +254,42 @@ static tc_status add_cotangents(joint *j, tc_joint *out) {
   return TC_OK;
 }
 
-static tc_status add_gradients(joint *j, const bool *wanted, int32_t n, tc_joint *out) {
+// The loss's cotangent is 1.
+static tc_status add_loss(joint *j, const bool *wanted, int32_t n_inputs, tc_joint *out) {
+  tc_value *loss = NULL;
+  for (int32_t i = 0; i < n_inputs; i++) {
+    const tc_value *v = j->g->inputs.data[i].value;
+    if (wanted[i] && !(v && v->kind == TC_VALUE_TENSOR && tc_differentiable(&v->type)))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the gradient of input %d is wanted, which is no tensor of floats",
+                      i);
+  }
+  out->cotangents = TC_NEW_ARRAY(j->g->module->arena, int32_t, j->g->outputs.count + 1);
+  for (int32_t i = 0, k = 0; i < j->g->outputs.count; i++) {
+    const tc_graph_output *o = &j->g->outputs.data[i];
+    if (o->kind != TC_OUT_USER) continue;
+    if (k == 0 && o->arg.kind == TC_AK_TENSOR) loss = o->arg.value;
+    out->cotangents[k++] = -1;
+  }
+  if (!loss || !tc_dtype_is_float(loss->type.dtype) || !tc_sym_is_int(tc_type_numel(j->g->module, &loss->type), 1))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "gradients are those of a loss: the first output has to be a real tensor of one element");
+  if (!is_reached(j, loss)) return TC_OK;
+  tc_value *one;
+  tc_arg args[] = {tc_arg_tensor(loss)};
+  TC_TRY(call(j, "aten::ones_like", 1, args, &one));
+  return accumulate(j, loss, one);
+}
+
+static tc_status add_gradients(joint *j, const bool *wanted, int32_t n, bool zeros, tc_joint *out) {
   tc_module *m = j->g->module;
   out->gradients = TC_NEW_ARRAY(m->arena, int32_t, n + 1);
   for (int32_t i = 0; i < n; i++) {
     tc_value *v = j->g->inputs.data[i].value, *grad = v ? grad_of(j, v) : NULL;
     out->gradients[i] = -1;
+    if (!grad && wanted[i] && zeros) {
+      tc_arg args[] = {tc_arg_tensor(v)};
+      TC_TRY(call(j, "aten::zeros_like", 1, args, &grad));
+    }
     if (!grad || !wanted[i]) continue;
     out->gradients[i] = j->g->outputs.count;
     tc_graph_add_output(j->g, TC_OUT_USER, tc_arg_tensor(grad),
@@ -268,7 +298,7 @@ static tc_status add_gradients(joint *j, const bool *wanted, int32_t n, tc_joint
   return TC_OK;
 }
 
-tc_status tc_autograd_joint(tc_graph *forward, const bool *wanted, tc_joint *out) {
+static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_joint *out) {
   tc_module *m = forward->module;
   bool progress;
   joint j = {.g = tc_graph_clone(forward, tc_sv_printf(m->arena, TC_SV_FMT ".joint", TC_SV_ARG(forward->name)))};
@@ -279,7 +309,7 @@ tc_status tc_autograd_joint(tc_graph *forward, const bool *wanted, tc_joint *out
   TC_TRY(prepare(&j, wanted, n_inputs));
   j.b.graph = j.g;
   for (tc_node *n = j.g->first; n; n = n->next) tc_vec_push(m->arena, &j.nodes, n);
-  TC_TRY(add_cotangents(&j, out));
+  TC_TRY(loss ? add_loss(&j, wanted, n_inputs, out) : add_cotangents(&j, out));
   for (int32_t i = j.nodes.count - 1; i >= 0; i--) {
     tc_node *n = j.nodes.data[i];
     tc_status s = n->dead ? TC_OK : differentiate(&j, n);
@@ -288,7 +318,10 @@ tc_status tc_autograd_joint(tc_graph *forward, const bool *wanted, tc_joint *out
                        TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
     return n->source.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : s;
   }
-  TC_TRY(add_gradients(&j, wanted, n_inputs, out));
+  TC_TRY(add_gradients(&j, wanted, n_inputs, loss, out));
   tc_graph_sweep(j.g);
   return TC_OK;
 }
+
+tc_status tc_autograd_joint(tc_graph *g, const bool *wanted, tc_joint *out) { return build(g, wanted, false, out); }
+tc_status tc_autograd_loss(tc_graph *g, const bool *wanted, tc_joint *out) { return build(g, wanted, true, out); }

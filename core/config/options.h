@@ -77,6 +77,10 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
     "real products in a complex one; 3 loses accuracy by component, auto never chooses it")                            \
   X(REF_WIDE, "ref.wide", BOOL, "false", 0, 0, "", 1, "the references never round: the oracle of tolerances")          \
   /* limits */                                                                                                         \
+  X(GRAD_GRAPHS, "grad.graphs", CHOICE, "joint", 0, 0, "joint,all,budget", 1,                                          \
+    "forward and backward as one graph, or as two: with everything saved in between, or what the budget allows")       \
+  X(GRAD_BUDGET, "grad.budget", REAL, "1", 0, 1, "", 1,                                                                \
+    "1: as few bytes as possible, and only what is cheap is computed again; less: that part of those bytes; 0: none")  \
   X(GUARDS_MAX, "guards.max_entries", INT, "8", 1, 65536, "", 0, "compiled entries of one function")                   \
   X(GUARDS_LIMIT, "guards.on_limit", CHOICE, "eager", 0, 0, "eager,error", 0, "what happens beyond them")              \
   X(EAGER_VARIANTS, "eager.max_variants", INT, "3", 1, 64, "", 1, "kernels of one op in eager mode, by facts")         \

@@ -205,6 +205,14 @@ void tc_function_destroy(tc_function *f); // NULL is ignored; not while it is ca
 // outputs[n_outputs] get new references. Re-entrant: threads may call and compile at the same time.
 int32_t tc_call(tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs);
 void tc_reset(tc_function *f); // forgets all entries; not while it is called
+// A compiled function that also gives gradients. Its outputs are the body's and, behind them, one per wrt[n_wrt]: the
+// gradient of output 0, which has to be a real tensor of one element, with respect to that input. Conventions are
+// PyTorch's (complex inputs: ∂L/∂Re + i ∂L/∂Im); an input that output 0 does not depend on has zeros. Forward and
+// backward are one graph: what the backward needs is kept on the device or computed again, as the scheduler sees fit. The
+// body reads no values (no graph breaks) and is not itself called within a capture. Options as for tc_compile, n_outputs
+// being the body's; errors too, and UNIMPLEMENTED naming an op that has no derivative, when it is first called.
+int32_t tc_value_and_grad(tc_context *c, tc_function_body body, void *self, const tc_compile_options *o, int32_t n_wrt,
+                          const int32_t *wrt, tc_function **out);
 typedef struct tc_function_stats {
   int64_t calls, compiles, misses; // misses: compiles of whole graphs after the first
   int32_t entries;                 // whole graphs
@@ -214,6 +222,32 @@ tc_function_stats tc_function_stats_of(const tc_function *f);
 // The guards of all entries and segments, a line each; release with tc_text_free. NULL when memory is short.
 char *tc_function_guards(const tc_function *f);
 void tc_text_free(char *text);
+
+// ---- Optimizers ----
+// The state of a descent and its step, compiled once: everything in place, one function for all parameters. Definitions
+// are PyTorch's (torch.optim.SGD, Adam, AdamW); state is kept in f32, or in f64 for parameters of f64.
+enum { TC_SGD, TC_ADAM, TC_ADAMW };
+typedef struct tc_optimizer_options {
+  uint32_t struct_size; // sizeof(tc_optimizer_options)
+  int32_t kind;         // TC_SGD, …
+  double rate;          // of learning
+  double momentum;      // SGD: 0 for none
+  int32_t nesterov;     // SGD
+  double beta1, beta2, epsilon; // Adam, AdamW: 0 for 0.9, 0.999 and 1e-8
+  double decay;                 // of weights: added to the gradient (SGD, Adam), or by itself (AdamW)
+  double clip;                  // the norm that all gradients together are scaled down to; 0: as they are
+} tc_optimizer_options;
+typedef struct tc_optimizer tc_optimizer;
+// Parameters are real, and changed in place by every step; they are retained.
+int32_t tc_optimizer_create(tc_context *c, const tc_optimizer_options *o, int32_t n, tc_tensor *const *parameters,
+                            tc_optimizer **out);
+// gradients[n], of the parameters' sizes; NULL elements are an error.
+int32_t tc_optimizer_step(tc_optimizer *o, tc_tensor *const *gradients);
+int32_t tc_optimizer_set_rate(tc_optimizer *o, double rate); // for the steps to come; nothing is compiled again
+// What a checkpoint keeps besides the parameters: the number of steps (f32), then each parameter's momentum, or both of
+// its moments. New references; write through them to restore. *n: how many there are; tensors may be NULL.
+int32_t tc_optimizer_state(tc_optimizer *o, int32_t capacity, tc_tensor **tensors, int32_t *n);
+void tc_optimizer_destroy(tc_optimizer *o); // NULL is ignored
 
 // ---- Artifacts: programs that were compiled ahead of time (`tcrun compile`; tc/rt.h runs them without the compiler)
 // ----

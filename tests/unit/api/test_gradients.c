@@ -1,0 +1,216 @@
+// Gradients and optimizers of the embedder's API: against differences, against the steps' own definitions, and errors.
+#include <math.h>
+#include <time.h>
+
+#include "tests/unit/unit.h"
+
+#include "tc/ops.h"
+
+static tc_context *open_backend(const char *backend) {
+  char setting[64];
+  snprintf(setting, sizeof setting, "backend=%s", backend);
+  const char *settings[] = {setting, "cache.enabled=false"};
+  tc_context *c = NULL;
+  if (tc_open(settings, 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  return c;
+}
+static const char *const backends[] = {"ref", "cpu"};
+#define FOR_BACKENDS(c)          \
+  for (int b_ = 0; b_ < 2; b_++) \
+    for (tc_context *c = open_backend(backends[b_]); c; tc_close(c), c = NULL)
+
+static void seed(void) {
+  const char *given = getenv("TC_TEST_SEED");
+  unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+  print_message("TC_TEST_SEED=%u\n", s);
+  srand(s);
+}
+static tc_tensor *random_tensor(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes) {
+  tc_tensor *t = tc_new_tensor(c, dtype, rank, sizes);
+  assert_non_null(t);
+  for (int64_t i = 0; i < tc_numel_of(t); i++) {
+    double v = 2.0 * rand() / RAND_MAX - 1;
+    if (dtype == TC_F64) ((double *)tc_data_of(t))[i] = v;
+    else ((float *)tc_data_of(t))[i] = (float)v;
+  }
+  return t;
+}
+
+// mean((tanh(x·w + b) - y)²); a second output that is no loss.
+static int32_t loss(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *y = tc_aten_tanh(tc_aten_addmm(in[2], in[0], in[1], tc_scalar_int(1), tc_scalar_int(1)));
+  tc_tensor *d = tc_aten_sub_Tensor(y, in[3], tc_scalar_int(1));
+  out[0] = tc_aten_mean(tc_aten_mul_Tensor(d, d), TC_DTYPE_NONE);
+  out[1] = y;
+  return tc_last_code();
+}
+
+enum { ROWS = 5, IN = 3, OUT = 2 };
+static void make_inputs(tc_context *c, tc_dtype dtype, tc_tensor **in) {
+  in[0] = random_tensor(c, dtype, 2, (int64_t[]){ROWS, IN});
+  in[1] = random_tensor(c, dtype, 2, (int64_t[]){IN, OUT});
+  in[2] = random_tensor(c, dtype, 1, (int64_t[]){OUT});
+  in[3] = random_tensor(c, dtype, 2, (int64_t[]){ROWS, OUT});
+}
+static tc_function *value_and_grad(tc_context *c, tc_function_body f, int32_t n_in, int32_t n_out, int32_t n_wrt,
+                                   const int32_t *wrt) {
+  tc_compile_options o = {.struct_size = sizeof o, .name = "loss", .n_inputs = n_in, .n_outputs = n_out};
+  tc_function *g = NULL;
+  if (tc_value_and_grad(c, f, NULL, &o, n_wrt, wrt, &g) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  return g;
+}
+
+static void gradients_are_the_differences(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *in[4], *out[4];
+    make_inputs(c, TC_F64, in);
+    tc_function *g = value_and_grad(c, loss, 4, 2, 2, (int32_t[]){2, 1}); // in any order
+    if (tc_call(g, in, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    assert_int_equal(tc_size_of(out[1], 0), ROWS);
+    for (int k = 0; k < 2; k++) {
+      tc_tensor *x = in[k ? 1 : 2];
+      assert_int_equal(tc_numel_of(out[2 + k]), tc_numel_of(x));
+      for (int64_t i = 0; i < tc_numel_of(x); i++) {
+        double *at = (double *)tc_data_of(x) + i, old = *at, up, down, h = 1e-6;
+        double have = ((double *)tc_data_of(out[2 + k]))[i];
+        tc_tensor *r[4];
+        *at = old + h;
+        assert_int_equal(tc_call(g, in, r), TC_STATUS_OK);
+        tc_item_f64(r[0], &up, NULL);
+        *at = old - h;
+        assert_int_equal(tc_call(g, in, r), TC_STATUS_OK);
+        tc_item_f64(r[0], &down, NULL);
+        *at = old;
+        if (fabs(have - (up - down) / (2 * h)) > 1e-7) fail_msg("%g instead of %g", have, (up - down) / (2 * h));
+      }
+    }
+    assert_int_equal(tc_function_stats_of(g).compiles, 1);
+    tc_function_destroy(g);
+    tc_scope_close(s);
+  }
+}
+
+static int32_t of_one(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = tc_aten_sum(in[0], TC_DTYPE_NONE);
+  return tc_last_code();
+}
+static int32_t no_scalar(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = tc_aten_relu(in[0]);
+  return tc_last_code();
+}
+static int32_t reads(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  double v;
+  of_one(self, in, n_in, out, n_out);
+  return tc_item_f64(out[0], &v, NULL);
+}
+
+static void what_cannot_be(void **state) {
+  (void)state;
+  FOR_BACKENDS(c) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *in[] = {random_tensor(c, TC_F32, 1, (int64_t[]){3}), random_tensor(c, TC_F32, 1, (int64_t[]){2})},
+              *out[2];
+    tc_function *g = value_and_grad(c, of_one, 2, 1, 1, (int32_t[]){1}); // the loss does not depend on it
+    assert_int_equal(tc_call(g, in, out), TC_STATUS_OK);
+    assert_true(((float *)tc_data_of(out[1]))[0] == 0 && ((float *)tc_data_of(out[1]))[1] == 0);
+    tc_function_destroy(g);
+    g = value_and_grad(c, no_scalar, 2, 1, 1, (int32_t[]){0});
+    assert_int_equal(tc_call(g, in, out), TC_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(tc_last_error(), "a real tensor of one element"));
+    tc_clear_error();
+    tc_function_destroy(g);
+    g = value_and_grad(c, reads, 2, 1, 1, (int32_t[]){0});
+    assert_int_equal(tc_call(g, in, out), TC_STATUS_UNIMPLEMENTED);
+    assert_non_null(strstr(tc_last_error(), "reads values"));
+    tc_clear_error();
+    tc_function_destroy(g);
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 2, .n_outputs = 1};
+    assert_int_equal(tc_value_and_grad(c, of_one, NULL, &o, 1, (int32_t[]){2}, &g), TC_STATUS_INVALID_ARGUMENT);
+    tc_clear_error();
+    tc_scope_close(s);
+  }
+}
+
+// One step after another by the definitions, in double.
+typedef struct moments {
+  double m, v;
+} moments;
+static double expected(const tc_optimizer_options *o, double p, double g, moments *s, int n) {
+  if (o->kind != TC_ADAMW) g += o->decay * p;
+  if (o->kind == TC_SGD) {
+    s->m = o->momentum * s->m + g;
+    return p - o->rate * (o->nesterov ? g + o->momentum * s->m : s->m);
+  }
+  s->m = 0.9 * s->m + 0.1 * g;
+  s->v = 0.999 * s->v + 0.001 * g * g;
+  double by = s->m / (1 - pow(0.9, n)) / (sqrt(s->v / (1 - pow(0.999, n))) + 1e-8);
+  return p - o->rate * (by + (o->kind == TC_ADAMW ? o->decay * p : 0));
+}
+
+static void steps_are_the_definitions(void **state) {
+  (void)state;
+  seed();
+  static const tc_optimizer_options all[] = {
+      {.kind = TC_SGD, .rate = 0.1},
+      {.kind = TC_SGD, .rate = 0.1, .momentum = 0.8, .decay = 0.01},
+      {.kind = TC_SGD, .rate = 0.1, .momentum = 0.8, .nesterov = 1},
+      {.kind = TC_ADAM, .rate = 0.01, .decay = 0.02},
+      {.kind = TC_ADAMW, .rate = 0.01, .decay = 0.1},
+      {.kind = TC_SGD, .rate = 0.5, .clip = 0.1},
+  };
+  FOR_BACKENDS(c) {
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+      enum { SMALL = 4, LARGE = 37, ALL = SMALL + LARGE };
+      tc_scope *s = tc_scope_open();
+      tc_optimizer_options q = all[k];
+      q.struct_size = sizeof q;
+      tc_tensor *p[] = {random_tensor(c, TC_F32, 1, (int64_t[]){SMALL}),
+                        random_tensor(c, TC_F32, 1, (int64_t[]){LARGE})};
+      double want[ALL];
+      moments had[ALL] = {0};
+      for (int i = 0; i < ALL; i++) want[i] = (double)((float *)tc_data_of(p[i >= SMALL]))[i >= SMALL ? i - SMALL : i];
+      tc_optimizer *o;
+      if (tc_optimizer_create(c, &q, 2, p, &o) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+      for (int n = 1; n <= 3; n++) {
+        if (n == 3) assert_int_equal(tc_optimizer_set_rate(o, q.rate /= 2), TC_STATUS_OK);
+        tc_tensor *g[] = {random_tensor(c, TC_F32, 1, (int64_t[]){SMALL}),
+                          random_tensor(c, TC_F32, 1, (int64_t[]){LARGE})};
+        double norm = 0, x[ALL];
+        for (int i = 0; i < ALL; i++) {
+          x[i] = (double)((float *)tc_data_of(g[i >= SMALL]))[i >= SMALL ? i - SMALL : i];
+          norm += x[i] * x[i];
+        }
+        double f = q.clip > 0 ? fmin(1, q.clip / (sqrt(norm) + 1e-6)) : 1;
+        if (tc_optimizer_step(o, g) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+        for (int i = 0; i < ALL; i++) {
+          want[i] = expected(&q, want[i], x[i] * f, &had[i], n);
+          double have = (double)((float *)tc_data_of(p[i >= SMALL]))[i >= SMALL ? i - SMALL : i];
+          if (fabs(have - want[i]) > 2e-6)
+            fail_msg("optimizer %d, step %d, %d: %.9g, not %.9g", (int)k, n, i, have, want[i]);
+        }
+      }
+      int32_t n_state;
+      tc_tensor *kept[8];
+      assert_int_equal(tc_optimizer_state(o, 8, kept, &n_state), TC_STATUS_OK);
+      assert_int_equal(n_state, 1 + 2 * (q.kind != TC_SGD ? 2 : q.momentum != 0));
+      assert_true(*(float *)tc_data_of(kept[0]) == 3);
+      tc_optimizer_destroy(o);
+      tc_scope_close(s);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(gradients_are_the_differences),
+      cmocka_unit_test(what_cannot_be),
+      cmocka_unit_test(steps_are_the_definitions),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,8 +1,8 @@
 // The graph passes, one file each. A pass is `tc_status run(tc_graph *, bool *out_progress)` (core/ir/graph.h) and
 // leaves the graph swept. Unless said otherwise a pass expects a functional graph and keeps it functional.
 //
-// The usual order: functionalize once; then decompose, views, conj, fold, cse, dce until nothing changes; reinplace
-// last (behind it nothing may move a node across another).
+// The usual order: functionalize once; then decompose, views, conj, fold, patterns, weights, cse, dce until nothing
+// changes; reinplace last (behind it nothing may move a node across another).
 #ifndef TC_CORE_PASSES_PASSES_H_
 #define TC_CORE_PASSES_PASSES_H_
 
@@ -20,6 +20,11 @@ extern const tc_pass tc_pass_views;
 extern const tc_pass tc_pass_conj;
 // Folds tensors of one value, arithmetic with neutral elements, casts there and back.
 extern const tc_pass tc_pass_fold;
+// Rewrites what a table of patterns knows a better op for: attention from its parts.
+extern const tc_pass tc_pass_patterns;
+// The same for patterns that move work to weights, where these are constants (option `freeze`): batch norm into the
+// convolution in front of it.
+extern const tc_pass tc_pass_weights;
 // Makes equal computations one.
 extern const tc_pass tc_pass_cse;
 // Removes what nothing needs. Ops with effects stay, and what gives a size that something needs.

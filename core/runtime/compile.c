@@ -24,7 +24,9 @@ tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   const tc_pass *const *all = tc_standard_passes(&n);
   const tc_pass **passes = TC_NEW_ARRAY(g->module->arena, const tc_pass *, n);
   bool improve = tc_config_bool(c->config, TC_OPT_ID_FUNCTIONALIZE);
+  bool freeze = tc_config_bool(c->config, TC_OPT_ID_FREEZE);
   for (int32_t i = 0; i < n; i++) {
+    if (all[i] == &tc_pass_weights && !freeze) continue;
     if (improve || is_needed(all[i])) passes[kept++] = all[i];
   }
   tc_pass_options o = {.logger = &c->logger, .verify = tc_config_bool(c->config, TC_OPT_ID_VERIFY)};

@@ -152,7 +152,7 @@ static const row rows[] = {
      is_safe_attention, false},
     {"convolution and batch norm",
      "batch_norm(any_conv(x, w, b, stride, pad, dilation, groups), gamma, beta, mean, var, false, momentum, eps, "
-     "cudnn)",
+     "flag)",
      FOLDED "convolution(x, " FOLDED_WEIGHT ", " FOLDED_BIAS
             ", stride, pad, dilation, false, repeated([0], w.rank - 2), groups)",
      is_constant_norm, true},

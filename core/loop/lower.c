@@ -277,6 +277,18 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
   return TC_OK;
 }
 
+// What an input with the conj bit means: loads of it see the conjugates.
+static const tc_lview *conjugated(tc_lo *lo, const tc_lview *v) {
+  static const tc_node nameless = {.name = {"conj", 4}};
+  lo->node = &nameless;
+  tc_op_args args = {.state = lo};
+  tc_lt src = tc_lo_add_view(lo, v);
+  tc_int index[TC_MAX_RANK];
+  lo_begin(&args, v->rank, v->sizes, index);
+  tc_lt out = lo_end(&args, tc_body_op(lo, TC_K_CONJ, 1, (int32_t[]){lo_load(&args, src, index)}), v->buf->dtype);
+  return out < 0 ? v : lo->views.data[out];
+}
+
 static void add_inputs(tc_lo *lo, const tc_graph *g) {
   for (int32_t i = 0; i < g->inputs.count; i++) {
     tc_value *v = g->inputs.data[i].value;
@@ -287,7 +299,9 @@ static void add_inputs(tc_lo *lo, const tc_graph *g) {
     b->input = i;
     b->strides = v->type.strides;
     if (v->type.offset) b->offset = v->type.offset;
-    tc_map_put_ptr(lo->values, v, NULL)->value.ptr = (void *)tc_lview_whole(lo->l, b);
+    const tc_lview *whole = tc_lview_whole(lo->l, b);
+    if (v->kind == TC_VALUE_TENSOR && v->type.conj) whole = conjugated(lo, whole);
+    tc_map_put_ptr(lo->values, v, NULL)->value.ptr = (void *)whole;
   }
 }
 

@@ -21,6 +21,8 @@ SECTIONS = [
     ("HOST", "Host services", True, "What a plugin gets from the program. Functions take `self` as their first argument."),
     ("DEVICE", "Devices", True,
      "The table of a plugin with the capability `device`. Slots that also name `codegen` are needed where the plugin compiles kernels."),
+    ("DELEGATES", "Level 0: delegates", True,
+     "Compilers for parts of graphs: what they claim is left to them. The table comes in an extension (`TC_EXT_DELEGATE`)."),
     ("CALLS", "Level 1: calls", True,
      "Libraries and hand-written routines, asked about nodes of the graph: what they take is not compiled."),
     ("OPS", "Ops", True, "A row per op, in-tree and from plugins alike (`docs/ADDING_AN_OP.md`)."),

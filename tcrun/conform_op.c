@@ -2,7 +2,8 @@
 // plugin's rows must have.
 //
 // Programs run as the program runs any graph: by kernels, by the plugin's calls, or, where neither does a node, by the
-// references, which is reported as not supported. What a code generator claims to do must compile.
+// references, which is reported as not supported. What a code generator claims to do must compile. Delegates are asked
+// with the references as the backend: what they do not claim is left to these.
 #include <math.h>
 #include <string.h>
 
@@ -13,10 +14,14 @@ typedef struct op_program {
   bool special; // NaN and infinities among the inputs
 } op_program;
 
+static bool is_delegate(const kit *k) { return (k->about.capabilities & TC_CAP_DELEGATE) != 0; }
+
 static tc_status open_context(kit *k, tc_context **out) {
   if (!k->context) {
     tc_config *c = k->o->config;
-    TC_TRY(tc_config_set(c, TC_SV("backend"), k->about.devices[0], "the kit"));
+    tc_sv backend = k->about.n_devices ? k->about.devices[0] : TC_SV("ref");
+    TC_TRY(tc_config_set(c, TC_SV("backend"), backend, "the kit"));
+    if (is_delegate(k)) TC_TRY(tc_config_set(c, TC_SV("delegates"), k->about.name, "the kit"));
     TC_TRY(tc_config_set(c, TC_SV("plugins.prefer"), k->about.name, "the kit"));
     TC_TRY(tc_config_set(c, TC_SV("cache.enabled"), TC_SV("false"), "the kit"));
     TC_TRY(tc_config_apply_mode(c));
@@ -25,7 +30,7 @@ static tc_status open_context(kit *k, tc_context **out) {
     tc_plugin *p;
     TC_TRY(tc_plugins_add_file(k->context->plugins, k->file, &p));
   }
-  if (!k->context->device) TC_TRY(tc_context_open_backend(k->context));
+  if (!k->context->device && !k->context->is_ref) TC_TRY(tc_context_open_backend(k->context));
   *out = k->context;
   return TC_OK;
 }
@@ -42,6 +47,10 @@ static void make_special(kit *k, tc_tensor *t) {
 static tc_status judge_fallbacks(kit *k, const tc_session *s) {
   const tc_session_stats *q = tc_session_stats_of(s);
   const char *reason = tc_session_fallback(s, 0);
+  if (k->context->is_ref) {
+    if (!q->delegated) kit_unsupported(k, "the delegate claims nothing of it");
+    return TC_OK;
+  }
   if (!q->fallbacks) return TC_OK;
   if (k->about.capabilities & TC_CAP_CODEGEN) {
     for (int32_t i = 0; (reason = tc_session_fallback(s, i)); i++)
@@ -130,11 +139,13 @@ static tc_status run_text(kit *k, tc_context *c, const op_program *p) {
 static tc_status run_program(kit *k, const op_program *p) {
   bool there;
   tc_context *c;
-  TC_TRY(kit_open(k, &there));
-  kit_close(k);
-  if (!there) return TC_OK;
-  if (!(k->about.capabilities & (TC_CAP_CODEGEN | TC_CAP_CALLS))) {
-    kit_unsupported(k, "the plugin has neither a code generator nor calls");
+  if (!is_delegate(k) || k->about.n_devices) {
+    TC_TRY(kit_open(k, &there));
+    kit_close(k);
+    if (!there) return TC_OK;
+  }
+  if (!(k->about.capabilities & (TC_CAP_CODEGEN | TC_CAP_CALLS | TC_CAP_DELEGATE))) {
+    kit_unsupported(k, "the plugin has neither a code generator, nor calls, nor a delegate");
     return TC_OK;
   }
   TC_TRY(open_context(k, &c));

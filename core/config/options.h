@@ -33,6 +33,8 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(MODE, "mode", TEXT, "default", 0, 0, "", 0, "a file of the folder configs, or a path ending in .toml")             \
   X(FALLBACK, "fallback", TEXT, "ref", 0, 0, "", 1,                                                                    \
     "backend for ops that the chosen one can neither generate, call nor decompose; empty: an error instead")           \
+  X(DELEGATES, "delegates", LIST, "", 0, 0, "", 1,                                                                     \
+    "plugins with compilers for parts of graphs that are asked before the backend, in this order")                     \
   X(STRICT, "strict", BOOL, "false", 0, 0, "", 1, "a fallback is an error")                                            \
   X(FULLGRAPH, "fullgraph", BOOL, "false", 0, 0, "", 1, "a graph break is an error")                                   \
   X(DYNAMIC, "dynamic", CHOICE, "auto", 0, 0, "auto,true,false", 1,                                                    \

@@ -207,6 +207,17 @@ const tc_extension *tc_plugin_extension(const tc_plugin *p, uint64_t id, uint64_
   return NULL;
 }
 
+static tc_status copy_delegate(tc_plugin *p, tc_arena *arena) {
+  const void *t;
+  const tc_extension *x = tc_plugin_extension(p, TC_EXT_DELEGATE, sizeof(tc_delegate_extension));
+  const tc_delegate_extension *d = (const void *)x;
+  if (!d || !d->table)
+    return tc_error(TC_STATUS_PLUGIN, "the capability 'delegate' has no extension TC_EXT_DELEGATE with a table");
+  TC_TRY(copy_table(arena, "tc_delegate_table", d->table, sizeof(tc_delegate_table), p->capabilities, &t));
+  p->delegate = t;
+  return TC_OK;
+}
+
 // What the manifest does not promise is left alone: nobody would ask for it.
 static tc_status copy_parts(tc_plugin *p, tc_arena *arena, const tc_plugin_desc *d) {
   const void *t;
@@ -221,6 +232,7 @@ static tc_status copy_parts(tc_plugin *p, tc_arena *arena, const tc_plugin_desc 
     TC_TRY(copy_table(arena, "tc_codegen_table", d->codegen, sizeof(tc_codegen_table), p->capabilities, &t));
     p->codegen = t;
   }
+  if (p->capabilities & TC_CAP_DELEGATE) TC_TRY(copy_delegate(p, arena));
   if (p->capabilities & TC_CAP_CALLS) TC_TRY(copy_calls(p, arena, d));
   if (p->capabilities & TC_CAP_OPS) TC_TRY(copy_ops(p, arena, d));
   if (p->capabilities & TC_CAP_TEMPLATES) {

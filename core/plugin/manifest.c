@@ -7,11 +7,9 @@
 static const struct {
   tc_sv name;
   uint64_t bit;
-} capabilities[] = {{{"device", 6}, TC_CAP_DEVICE},
-                    {{"codegen", 7}, TC_CAP_CODEGEN},
-                    {{"calls", 5}, TC_CAP_CALLS},
-                    {{"ops", 3}, TC_CAP_OPS},
-                    {{"templates", 9}, TC_CAP_TEMPLATES}};
+} capabilities[] = {{{"device", 6}, TC_CAP_DEVICE},       {{"codegen", 7}, TC_CAP_CODEGEN},
+                    {{"calls", 5}, TC_CAP_CALLS},         {{"ops", 3}, TC_CAP_OPS},
+                    {{"templates", 9}, TC_CAP_TEMPLATES}, {{"delegate", 8}, TC_CAP_DELEGATE}};
 #define N_CAPABILITIES ((int32_t)(sizeof capabilities / sizeof capabilities[0]))
 
 void tc_capabilities_print(tc_sb *sb, uint64_t bits) {
@@ -105,7 +103,8 @@ static tc_status read_capabilities(const reader *r, const tc_toml *v) {
   for (int32_t i = 0; i < n; i++) {
     int32_t k = 0;
     while (k < N_CAPABILITIES && !tc_sv_eq(list[i], capabilities[k].name)) k++;
-    if (k == N_CAPABILITIES) return wrong(r, &v->kids[i], "capabilities are device, codegen, calls, ops and templates");
+    if (k == N_CAPABILITIES)
+      return wrong(r, &v->kids[i], "capabilities are device, codegen, calls, ops, templates and delegate");
     r->p->capabilities |= capabilities[k].bit;
   }
   return TC_OK;

@@ -7,7 +7,7 @@
 //   name = "dev"                          # unique; also the section of the configuration that the plugin may read
 //   file = "libtc_dev.so"                 # a plain name in the manifest's folder
 //   abi = "1.0"                           # MAJOR.MINOR, or a range of minors MAJOR.LOW-HIGH
-//   capabilities = ["device", "calls"]    # device, codegen, calls, ops, templates
+//   capabilities = ["device", "calls"]    # device, codegen, calls, ops, templates, delegate
 //   devices = ["dev"]                     # kinds of devices that it drives, or works for; absent: any
 //   ops = ["fft::*", "aten::_fft_c2c"]    # globs of the ops that it brings
 //   priority = 10                         # among plugins that offer the same; default 0
@@ -57,6 +57,7 @@ typedef struct tc_plugin {
   const tc_device_table *device;
   const tc_codegen_table *codegen;
   const tc_call_table *const *calls;
+  const tc_delegate_table *delegate;
   const tc_op_def *ops; // rows of the host's size
   const struct tc_template_table *const *templates;
   int32_t n_calls, n_ops, n_templates;

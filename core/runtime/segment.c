@@ -32,9 +32,16 @@ typedef struct leveling {
   const tc_node *node;
 } leveling;
 
+// The part that a delegate takes, or -1.
+static int32_t part_of(const tc_session *s, const tc_node *n) {
+  return s->delegation.n_parts ? s->delegation.of[n->id] : -1;
+}
+
+// What differs in who does it cannot be one step, nor be on one level.
 static void raise_to(leveling *l, const tc_node *def) {
   if (!def || def == l->node) return;
-  int32_t after = l->level[def->id] + l->bad[def->id];
+  bool other = part_of(l->s, def) != part_of(l->s, l->node);
+  int32_t after = l->level[def->id] + (l->bad[def->id] || other);
   if (after > l->at) l->at = after;
 }
 
@@ -58,11 +65,30 @@ static void add_single(tc_session *s, tc_node *n, bool bad) {
   else segment_extract(s, 1, &n, step->kind == STEP_REF, step);
 }
 
+static void add_delegated(tc_session *s, int32_t n, tc_node *const *nodes) {
+  session_step *step = &s->steps[s->n_steps++];
+  step->kind = STEP_DELEGATE;
+  step->delegate = s->delegation.parts[part_of(s, nodes[0])].plugin;
+  segment_extract(s, n, nodes, false, step);
+}
+
+// The nodes of a level that are done alike: by one delegate's part, or (-1) compiled.
+static int32_t members_of(const leveling *l, int32_t level, int32_t part, tc_node **out) {
+  int32_t n = 0;
+  for (tc_node *k = l->s->graph->first; k; k = k->next) {
+    if (l->level[k->id] == level && !l->bad[k->id] && part_of(l->s, k) == part) out[n++] = k;
+  }
+  return n;
+}
+
 void segment_cut(tc_session *s, const bool *bad) {
   if (s->apart) {
     s->steps = TC_NEW_ARRAY(s->arena, session_step, s->graph->n_nodes);
     s->n_steps = 0;
-    for (tc_node *n = s->graph->first; n; n = n->next) add_single(s, n, bad[n->id]);
+    for (tc_node *n = s->graph->first; n; n = n->next) {
+      if (part_of(s, n) >= 0) add_delegated(s, 1, &n);
+      else add_single(s, n, bad[n->id]);
+    }
     return;
   }
   tc_graph *g = s->graph;
@@ -77,14 +103,15 @@ void segment_cut(tc_session *s, const bool *bad) {
     if (l.at > top) top = l.at;
     n_bad += bad[k->id];
   }
-  s->steps = TC_NEW_ARRAY(s->arena, session_step, top + 1 + n_bad);
+  s->steps = TC_NEW_ARRAY(s->arena, session_step, (top + 1) * (1 + s->delegation.n_parts) + n_bad);
   s->n_steps = 0;
   tc_node **members = TC_NEW_ARRAY(s->arena, tc_node *, g->n_nodes);
   for (int32_t level = 0; level <= top; level++) {
-    n = 0;
-    for (tc_node *k = g->first; k; k = k->next) {
-      if (l.level[k->id] == level && !bad[k->id]) members[n++] = k;
+    for (int32_t part = 0; part < s->delegation.n_parts; part++) {
+      n = members_of(&l, level, part, members);
+      if (n) add_delegated(s, n, members);
     }
+    n = members_of(&l, level, -1, members);
     if (n) {
       session_step *step = &s->steps[s->n_steps++];
       step->kind = s->context->is_ref ? STEP_REF : STEP_EXEC;

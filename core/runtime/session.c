@@ -17,11 +17,12 @@ void session_add_stats(tc_session *s, const tc_compiled *x) {
 void session_free_steps(tc_session *s) {
   for (int32_t i = 0; i < s->n_steps; i++) {
     tc_exec_destroy(s->steps[i].compiled.exec);
+    tc_delegate_destroy(s->steps[i].delegated);
     for (int32_t k = 0; k < 2; k++) tc_session_destroy(s->steps[i].regions[k]);
   }
   s->n_steps = 0;
   memset(&s->stats.compile, 0, sizeof s->stats.compile);
-  s->stats.segments = 0;
+  s->stats.segments = s->stats.delegated = 0;
 }
 
 // ---- State ----

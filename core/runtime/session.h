@@ -20,6 +20,7 @@ typedef struct tc_session_stats {
   int32_t segments;  // compiled
   int32_t fallbacks; // nodes left to the references
   int32_t controls;  // control-flow nodes
+  int32_t delegated; // parts left to delegates
   double ms[TC_STAGE_COUNT];
 } tc_session_stats;
 

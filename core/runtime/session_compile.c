@@ -71,6 +71,10 @@ static tc_status give_up(tc_session *s, const tc_node *n, const char *reason) {
   return TC_OK;
 }
 
+static bool is_delegated(const tc_session *s, const tc_node *n) {
+  return s->delegation.n_parts && s->delegation.of[n->id] >= 0;
+}
+
 // ---- Compiling ----
 // Compiles what there is; what fails is tried again without fusion, which asks less of the code behind it.
 static tc_status compile_from(tc_session *s, const tc_compiled *from, int32_t last, tc_compiled *out) {
@@ -100,7 +104,7 @@ static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *fo
   for (tc_node *n = s->graph->first; n; n = n->next) {
     session_step alone = {0};
     tc_compiled x = {0};
-    if (bad[n->id]) continue;
+    if (bad[n->id] || is_delegated(s, n)) continue;
     segment_extract(s, 1, &n, false, &alone);
     x.graph = alone.graph;
     tc_status status = tc_compile_lowered(s->context, TC_STAGE_PLAN, true, &x);
@@ -132,6 +136,9 @@ static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, boo
   *out_again = false;
   for (int32_t i = 0; i < s->n_steps; i++) {
     session_step *step = &s->steps[i];
+    if (step->kind == STEP_DELEGATE && last == TC_STAGE_EXEC)
+      TC_TRY(tc_delegate_compile(step->delegate, step->graph, s->context->allocator, &step->delegated));
+    if (step->kind == STEP_DELEGATE) s->stats.delegated++;
     if (step->kind != STEP_EXEC) continue;
     tc_status status = compile_graph(s, step->graph, last, &step->compiled);
     if (status == TC_OK) {
@@ -176,6 +183,10 @@ static tc_status try_whole(tc_session *s, int32_t last) {
 static tc_status find_bad(tc_session *s, bool cut, bool *bad, bool *any) {
   *any = false;
   for (tc_node *n = s->graph->first; n; n = n->next) {
+    if (is_delegated(s, n)) {
+      *any = true;
+      continue;
+    }
     bool read = !s->context->is_ref && segment_reads(n);
     const char *reason = s->context->is_ref || read ? NULL : node_reason(s, n);
     if (reason) TC_TRY(give_up(s, n, reason));
@@ -202,6 +213,7 @@ static bool has_control(const tc_graph *g) {
 
 static tc_status compile(tc_session *s, int32_t last) {
   bool *bad = TC_NEW_ARRAY(s->arena, bool, s->graph->n_nodes), any, control = has_control(s->graph);
+  TC_TRY(tc_delegates_claim(s->context, s->graph, &s->delegation));
   TC_TRY(find_bad(s, false, bad, &any));
   tc_status status = any ? compile_cut(s, last, bad) : try_whole(s, last);
   if (status != TC_OK && tc_status_code(status) != TC_STATUS_OUT_OF_MEMORY && control && !s->context->is_ref) {
@@ -300,7 +312,8 @@ tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb) {
     const session_step *step = &s->steps[i];
     if (s->n_steps > 1) tc_sb_printf(sb, "%s# step %d of %d\n", i ? "\n" : "", i + 1, s->n_steps);
     if (step->kind == STEP_EXEC || s->context->is_ref) TC_TRY(tc_compiled_text(s->context, &step->compiled, stage, sb));
-    if (step->kind == STEP_REF && !s->context->is_ref) tc_graph_print(sb, step->graph);
+    if (step->kind == STEP_DELEGATE) tc_sb_printf(sb, "# left to " TC_SV_FMT "\n", TC_SV_ARG(step->delegate->name));
+    if ((step->kind == STEP_REF && !s->context->is_ref) || step->kind == STEP_DELEGATE) tc_graph_print(sb, step->graph);
     if (step->kind != STEP_CONTROL) continue;
     for (int32_t k = 0; k < 2 && step->regions[k]; k++) {
       tc_sb_printf(sb, "# region %d of %%" TC_SV_FMT "\n", k, TC_SV_ARG(step->node->name));

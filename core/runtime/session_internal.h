@@ -6,10 +6,11 @@
 #include <pthread.h>
 
 #include "core/ir/control.h"
+#include "core/runtime/delegate.h"
 #include "core/runtime/session.h"
 
 // READ: a number out of a tensor, which the host must know (a size).
-enum { STEP_EXEC, STEP_REF, STEP_CONTROL, STEP_READ };
+enum { STEP_EXEC, STEP_REF, STEP_CONTROL, STEP_READ, STEP_DELEGATE };
 
 typedef struct session_step {
   int32_t kind;
@@ -22,6 +23,8 @@ typedef struct session_step {
   const tc_node *node; // CONTROL, READ
   tc_control control;
   tc_session *regions[2];
+  const tc_plugin *delegate; // DELEGATE: who takes the graph; what it made of it is owned
+  tc_delegated *delegated;
 } session_step;
 
 struct tc_session {
@@ -37,6 +40,7 @@ struct tc_session {
   bool *private_;   // by graph input: the state is the session's own copy
   bool mutates;
   bool apart; // every node is a segment of its own
+  tc_delegation delegation;
   tc_session_stats stats;
   TC_VEC(const char *) fallbacks;
   pthread_mutex_t lock; // reference steps; state

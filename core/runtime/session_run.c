@@ -146,6 +146,33 @@ static tc_status run_ref(session_env *e, session_step *step, const tc_tensor *in
   return status;
 }
 
+// On the host, with the strides of the program and no flags.
+static tc_status take_plain(session_env *e, const tc_tensor *t, const tc_tensor_type *type, tc_tensor *out) {
+  tc_tensor shaped;
+  TC_TRY(conform(e, t, type, &shaped));
+  tc_status status = session_to_host(e->s, &shaped, out);
+  tc_tensor_unref(&shaped);
+  return status;
+}
+
+static tc_status run_delegate(session_env *e, session_step *step, const tc_tensor *inputs, tc_tensor *outputs) {
+  const tc_allocator *a = e->s->context->allocator;
+  tc_status status = TC_OK;
+  int32_t n = 0;
+  for (; n < step->n_outputs && status == TC_OK; n++) {
+    const tc_tensor_type *t = &step->outputs[n]->type;
+    int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
+    for (int32_t d = 0; d < t->rank && status == TC_OK; d++) {
+      status = session_eval(e, t->sizes[d], &sizes[d]);
+      if (status == TC_OK) status = session_eval(e, t->strides[d], &strides[d]);
+    }
+    if (status == TC_OK) status = tc_tensor_create_strided(a, t->dtype, t->rank, sizes, strides, &outputs[n]);
+  }
+  if (status == TC_OK) status = tc_delegate_run(step->delegated, step->n_inputs, inputs, step->n_outputs, outputs);
+  for (int32_t i = 0; i < n && status != TC_OK; i++) tc_tensor_unref(&outputs[i]);
+  return status;
+}
+
 static tc_status take(session_env *e, session_step *step, tc_tensor *inputs) {
   for (int32_t k = 0; k < step->n_inputs; k++) {
     const tc_value *v = step->inputs[k];
@@ -153,6 +180,7 @@ static tc_status take(session_env *e, session_step *step, tc_tensor *inputs) {
     if (!t->storage)
       return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " is read before it is there", TC_SV_ARG(v->name));
     if (step->kind == STEP_REF) TC_TRY(session_to_host(e->s, t, &inputs[k]));
+    else if (step->kind == STEP_DELEGATE) TC_TRY(take_plain(e, t, &v->type, &inputs[k]));
     else if (v->kind == TC_VALUE_TENSOR) TC_TRY(conform(e, t, &v->type, &inputs[k]));
     else inputs[k] = tc_tensor_ref(t);
   }
@@ -199,7 +227,9 @@ static tc_status run_step(session_env *e, session_step *step) {
   tc_tensor *outputs = all + n_in;
   tc_status status = take(e, step, all);
   if (status == TC_OK)
-    status = step->kind == STEP_EXEC ? run_exec(e, step, all, outputs) : run_ref(e, step, all, outputs, (int32_t)n_in);
+    status = step->kind == STEP_EXEC       ? run_exec(e, step, all, outputs)
+             : step->kind == STEP_DELEGATE ? run_delegate(e, step, all, outputs)
+                                           : run_ref(e, step, all, outputs, (int32_t)n_in);
   for (size_t k = 0; k < n_in; k++) tc_tensor_unref(&all[k]);
   for (size_t k = 0; k < n_out && status == TC_OK; k++) {
     e->slots[step->outputs[k]->id] = outputs[k];

@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 2
+#define TC_ABI_MINOR 3
 
 // ---- Host services ----
 // Artifacts of host->log that plugins have something to say to.
@@ -229,12 +229,55 @@ typedef struct tc_call_table {
   int32_t preferred, reserved;
 } tc_call_table;
 
+// ---- Level 0: delegates (since 1.3) ----
+// A delegate is a compiler of its own for parts of graphs. It is asked when the configuration names its plugin (the
+// option `delegates`), before anything else: what it claims is cut out, compiled and run by it, whatever the backend
+// is; the rest goes the backend's way. It works on memory of the host; where the backend's memory is not that, the host
+// copies.
+typedef struct tc_delegate_node {
+  uint64_t struct_size;    // the distance to the next node
+  tc_sv op;                // "aten::mm"
+  const tc_op_args *args;  // its arguments, by tc_op_* of tc/op.h
+  const int32_t *operands; // tensors read, in argument order: numbers of values
+  const int32_t *results;  // -1: no tensor
+  int32_t n_operands, n_results;
+} tc_delegate_node;
+
+typedef struct tc_delegate_graph {
+  uint64_t struct_size;
+  const tc_delegate_node *nodes; // in an order in which they can be done
+  const tc_view *values;         // types; sizes and strides INT64_MIN where they are known at the run only
+  const int32_t *inputs;         // compile: what run gets, and makes; claim: none
+  const int32_t *outputs;
+  int32_t n_nodes, n_values, n_inputs, n_outputs;
+} tc_delegate_graph;
+
+typedef struct tc_delegate_table {
+  uint64_t struct_size;
+  // parts[i], -1 before, of node i: left at -1, or a number from 0 on. Nodes of one number are compiled together as far
+  // as nothing lies between them: a part that depends on itself through others becomes several.
+  int32_t (*claim)(const tc_host *h, const tc_delegate_graph *g, int32_t *parts);
+  // A part: what was claimed must compile. The graph is gone when this returns.
+  int32_t (*compile)(const tc_host *h, const tc_delegate_graph *g, void **out_compiled);
+  // Actual sizes and strides, in elements; memory is an address. Outputs are not initialised.
+  int32_t (*run)(void *compiled, const tc_view *inputs, const tc_view *outputs);
+  void (*destroy)(void *compiled);
+  int32_t thread_safe, reserved; // 0: one run of a part at a time
+} tc_delegate_table;
+
 // ---- The description ----
-enum { TC_CAP_DEVICE = 1, TC_CAP_CODEGEN = 2, TC_CAP_CALLS = 4, TC_CAP_OPS = 8, TC_CAP_TEMPLATES = 16 };
+enum {
+  TC_CAP_DEVICE = 1,
+  TC_CAP_CODEGEN = 2,
+  TC_CAP_CALLS = 4,
+  TC_CAP_OPS = 8,
+  TC_CAP_TEMPLATES = 16,
+  TC_CAP_DELEGATE = 32
+};
 
 // What a plugin says beyond this interface: a list of structs that begin like this one. A host skips those whose id it
 // does not know, so that a plugin may offer what only some hosts understand. Ids below TC_EXT_EXPERIMENTAL are given
-// out with the interface (there is none yet) and keep their meaning; those with that bit are anybody's, and count only
+// out with the interface (TC_EXT_…) and keep their meaning; those with that bit are anybody's, and count only
 // where the headers of both sides are the same (header_hash).
 #define TC_EXT_EXPERIMENTAL ((uint64_t)1 << 63)
 typedef struct tc_extension {
@@ -242,6 +285,13 @@ typedef struct tc_extension {
   const struct tc_extension *next;
   uint64_t header_hash; // TC_KERNEL_ABI_HASH; experimental ones
 } tc_extension;
+
+// Ids of the interface.
+enum { TC_EXT_DELEGATE = 1 }; // tc_delegate_extension; the capability `delegate` needs it
+typedef struct tc_delegate_extension {
+  tc_extension head;
+  const tc_delegate_table *table;
+} tc_delegate_extension;
 
 typedef struct tc_plugin_desc {
   // Fixed prefix, never changed. The host fills magic, abi numbers and struct_size with what it knows; the plugin

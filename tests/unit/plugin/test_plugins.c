@@ -206,7 +206,7 @@ TC_TEST(loads_what_was_built_for_1_0) {
   tc_device_ *d;
   tc_handle m;
   int64_t cost = 0;
-  assert_ok(open_fault(arena, "kept_1_0", &ps));
+  assert_ok(open_fault(arena, "kept_sample_1_0", &ps));
   assert_ok(tc_plugins_find_device(ps, TC_SV("sample"), &p));
   assert_sv(p->version, "7.8");
   assert_int_equal(p->n_calls, 1);
@@ -239,14 +239,20 @@ static void assert_refused(tc_arena *arena, const char *fault, const char *reaso
   tc_plugins_destroy(ps);
 }
 
+#define TEXT(x) #x
+#define VERSION(major, minor) TEXT(major) "." TEXT(minor)
+#define THIS_PROGRAM "this program " VERSION(TC_ABI_MAJOR, TC_ABI_MINOR)
+
 TC_TEST(refuses_with_the_reason) {
   static const char *const cases[][2] = {
-      {"old", "version 0.0 of the plugin interface, this program 1.1: the plugin is too old"},
-      {"new", "version 1.999 of the plugin interface, this program 1.1: the program is too old"},
+      {"old", "version 0.0 of the plugin interface, " THIS_PROGRAM ": the plugin is too old"},
+      {"new", "version 1.999 of the plugin interface, " THIS_PROGRAM ": the program is too old"},
       {"short", "the description has 384 bytes, version 1.0 has 440"},
       {"slot", "tc_device_table.copy_in is missing; the capability 'device' needs it"},
       {"template", "tc_template_table.emit is missing; the capability 'templates' needs it"},
       {"destroy", "tc_call_table.destroy is missing; the capability 'calls' needs it"},
+      {"delegate", "the capability 'delegate' has no extension TC_EXT_DELEGATE with a table"},
+      {"claim", "tc_delegate_table.compile is missing; the capability 'delegate' needs it"},
       {"ring", "more than 64 extensions, or their list is a ring"},
       {"hash", "the capability 'codegen' needs the very kernel headers of this program"},
       {"extra", "exports the symbol 'sample_extra'"},

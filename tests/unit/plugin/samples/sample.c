@@ -22,6 +22,8 @@
 #define FAULT_EXTENDS 14  // not a fault: extensions that nobody knows, experimental ones of these and of other headers
 #define FAULT_RING 15     // its list of extensions has no end
 #define FAULT_TEMPLATE 16 // a template without emit
+#define FAULT_DELEGATE 18 // a delegate without a table
+#define FAULT_CLAIM 19    // a delegate without `run`
 #define FAULT_DESTROY 17  // a call table without destroy
 
 static tc_sv sv(const char *z) { return (tc_sv){z, strlen(z)}; }
@@ -234,6 +236,12 @@ static const tc_op_def ops[] = {
 };
 #endif
 
+#if FAULT == FAULT_CLAIM
+static int32_t claim(const tc_host *h, const tc_delegate_graph *g, int32_t *parts) {
+  (void)h, (void)g, (void)parts;
+  return TC_STATUS_OK;
+}
+#endif
 #if FAULT == FAULT_TEMPLATE
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   (void)s, (void)max, (void)out;
@@ -286,6 +294,13 @@ int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
 #elif FAULT == FAULT_RING
   static tc_extension ring = {7, sizeof ring, &ring, 0};
   d.extensions = &ring;
+#elif FAULT == FAULT_DELEGATE
+  d.capabilities |= TC_CAP_DELEGATE;
+#elif FAULT == FAULT_CLAIM
+  static const tc_delegate_table idle = {.struct_size = sizeof idle, .claim = claim};
+  static const tc_delegate_extension delegate = {{TC_EXT_DELEGATE, sizeof delegate, NULL, 0}, &idle};
+  d.capabilities |= TC_CAP_DELEGATE;
+  d.extensions = &delegate.head;
 #elif FAULT == FAULT_TEMPLATE
   static const tc_template_table half = {.struct_size = sizeof half, .name = {"half", 4}, .candidates = candidates};
   static const tc_template_table *const templates[] = {&half};

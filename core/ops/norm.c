@@ -190,11 +190,10 @@ static const tc_op_derivative derivatives[] = {
      "let d = last(len(normalized_shape)); let c = sub(input, mean(input, d, true)); let r = rsqrt(add(mean(mul(c, c), "
      "d, true), eps)); let h = mul(c, r); let g = if(is_none(weight), grad, mul(grad, weight)); input: mul(r, "
      "sub(sub(g, mean(g, d, true)), mul(h, mean(mul(g, h), d, true)))); weight: mul(grad, h); bias: grad"},
-    {"rms_norm",
-     "let d = last(len(normalized_shape)); let e = if(is_none(eps), eps(input.dtype), eps); let r = "
-     "rsqrt(add(mean(if(is_complex(input), real(mul(input, conj(input))), mul(input, input)), d, true), e)); let h = "
-     "mul(input, r); let g = if(is_none(weight), grad, mul(grad, conj(weight))); let along = mean(mul(g, conj(h)), d, "
-     "true); input: mul(r, sub(g, mul(h, if(is_complex(input), real(along), along)))); weight: mul(grad, conj(h))"},
+    {"rms_norm", // of complex numbers, too, the mean is that of squares
+     "let d = last(len(normalized_shape)); let r = rsqrt(add(mean(mul(input, input), d, true), if(is_none(eps), "
+     "eps(input.dtype), eps))); let h = mul(input, r); let g = if(is_none(weight), grad, mul(grad, conj(weight)));"
+     "input: mul(conj(r), sub(g, mul(conj(h), mean(mul(g, conj(h)), d, true)))); weight: mul(grad, conj(h))"},
     {"native_layer_norm", "let d = last(len(normalized_shape)); let c = sub(input, result1); let h = mul(c, result2); "
                           "let g = if(is_none(weight), grad, mul(grad, weight)); input: mul(result2, sub(sub(g, "
                           "mean(g, d, true)), mul(h, mean(mul(g, h), d, true)))); weight: mul(grad, h); bias: grad"},

@@ -153,20 +153,9 @@ static const tc_op_derivative derivatives[] = {
          "cumsum", "mul(grad, "
                    "conj(result))") ", conj(y)))))"},
     // Signs apart, for the sums are taken of logarithms.
-    {"logcumsumexp",
-     "let up = log(if(is_complex(self), grad, maximum(grad, 0))); let down = log(maximum(neg(grad), 0)); self: "
-     "if(self.rank == 0, grad, if(is_complex(self), exp(add(" REVERSED(
-         "logcumsumexp",
-         "sub(up, conj(result))") ", conj(self))), sub(exp(add(" REVERSED("logcumsumexp",
-                                                                          "sub(up, result)") ", self)), "
-                                                                                             "exp(add(" REVERSED(
-                                                                                                 "logcu"
-                                                                                                 "msume"
-                                                                                                 "xp",
-                                                                                                 "sub("
-                                                                                                 "down,"
-                                                                                                 " resu"
-                                                                                                 "lt)") ", self)))))"},
+    {"logcumsumexp", "let up = log(maximum(grad, 0)); let down = log(maximum(neg(grad), 0)); self: if(self.rank == 0, "
+                     "grad, sub(exp(add(" REVERSED("logcumsumexp", "sub(up, result)") ", self)), exp(add(" REVERSED(
+                         "logcumsumexp", "sub(down, result)") ", self))))"},
     {"repeat", "self: reshape(sum(reshape(grad, pairs(repeats, self.sizes)), evens(len(repeats))), self.sizes)"},
     {"repeat_interleave.self_Tensor",
      "let x = if(is_none(dim), reshape(self, [-1]), self); let d = if(is_none(dim), 0, dim); let n = x.size(d); self: "

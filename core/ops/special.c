@@ -356,6 +356,7 @@ static const tc_op_def rows[] = {
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {
+    {"_trigamma", "self: mul(grad, polygamma(2, self))"},
     {"digamma", "self: mul(grad, polygamma(1, self))"},
     {"special_digamma", "self: mul(grad, polygamma(1, self))"},
     {"polygamma", "self: mul(grad, polygamma(n + 1, self))"},

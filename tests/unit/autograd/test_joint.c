@@ -128,6 +128,246 @@ TC_TEST(complex_graphs) {
   return TC_OK;
 }
 
+// One graph or more for each way of differentiating; what copies elements is squared, so that its places matter.
+TC_TEST(families) {
+  static const char *const texts[] = {
+      "graph @f (%x : f64[2, 4, 7] = user \"x\", %w : f64[6, 2, 3] = user \"w\", %b : f64[6] = user \"b\") {\n"
+      "  %y = aten::conv1d(%x, %w, %b, [2], [1], [2], 2)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[1, 2, 4, 5] = user \"x\", %w : f64[3, 2, 3, 2] = user \"w\", %b : f64[3] = user \"b\") {\n"
+      "  %y = aten::conv2d.padding(%x, %w, %b, [1, 1], \"same\", [1, 2], 1)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[1, 4, 3, 3] = user \"x\", %w : f64[4, 2, 3, 2] = user \"w\", %b : f64[4] = user \"b\") {\n"
+      "  %y = aten::conv_transpose2d.input(%x, %w, %b, [2, 1], [1, 0], [1, 0], 2, [1, 1])\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[1, 2, 5, 6] = user \"x\") {\n"
+      "  %p, %i = aten::max_pool2d_with_indices(%x, [2, 3], [2, 2], [1, 1])\n"
+      "  %y = aten::mul.Tensor(%p, %p)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[1, 2, 5, 6] = user \"x\") {\n"
+      "  %a = aten::avg_pool2d(%x, [2, 3], [2, 2], [1, 1], true, false)\n"
+      "  %b = aten::avg_pool2d(%x, [2, 3], [2, 2], [1, 1], true, true, 5)\n"
+      "  %y = aten::mul.Tensor(%a, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[1, 2, 5, 7] = user \"x\") {\n"
+      "  %a = aten::adaptive_avg_pool2d(%x, [2, 3])\n"
+      "  %y = aten::mul.Tensor(%a, %a)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[1, 1, 3, 4] = user \"x\") {\n"
+      "  %a = aten::upsample_bilinear2d(%x, [5, 7], true)\n"
+      "  %b = aten::upsample_bicubic2d(%x, [5, 7], false)\n"
+      "  %c = aten::upsample_nearest2d(%x, [5, 7])\n"
+      "  %d = aten::mul.Tensor(%a, %b)\n"
+      "  %y = aten::mul.Tensor(%d, %c)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[1, 2, 4, 5] = user \"x\", %g : f64[1, 3, 2, 2] = user \"g\") {\n"
+      "  %s = aten::sub.Tensor(%g, 0.63)\n"
+      "  %a = aten::grid_sampler(%x, %s, 0, 0, false)\n"
+      "  %b = aten::grid_sampler(%x, %s, 2, 1, true)\n"
+      "  %y = aten::mul.Tensor(%a, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[2, 3, 4] = user \"x\", %w : f64[3] = user \"w\", %b : f64[3] = user \"b\") {\n"
+      "  %y, %m, %r = aten::native_batch_norm(%x, %w, %b, none, none, true, 0.1, 0.01)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[2, 6, 3] = user \"x\", %w : f64[6] = user \"w\", %b : f64[6] = user \"b\") {\n"
+      "  %y, %m, %r = aten::native_group_norm(%x, %w, %b, 2, 6, 3, 3, 0.01)\n"
+      "  %z = aten::mul.Tensor(%y, %y)\n"
+      "  return user %z\n}",
+      "graph @f (%x : f64[2, 5] = user \"x\") {\n"
+      "  %a = aten::reflection_pad1d(%x, [2, 3])\n"
+      "  %b = aten::pad(%x, [2, 3], \"circular\")\n"
+      "  %y = aten::mul.Tensor(%a, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[3, 7] = user \"x\") {\n"
+      "  %a = aten::unfold(%x, 1, 3, 2)\n"
+      "  %b = aten::repeat(%a, [2, 1, 1, 2])\n"
+      "  %y = aten::mul.Tensor(%b, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[3, 4] = user \"x\") {\n"
+      "  %a, %i = aten::sort(%x, 1, true)\n"
+      "  %b = aten::cumprod(%a, 1)\n"
+      "  %c = aten::logcumsumexp(%x, 0)\n"
+      "  %y = aten::mul.Tensor(%b, %c)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[3, 4] = user \"x\") {\n"
+      "  %a = aten::prod.dim_int(%x, 1)\n"
+      "  %b = aten::std.correction(%x, [1], correction=1)\n"
+      "  %c = aten::linalg_vector_norm(%x, 3, [1])\n"
+      "  %d = aten::mul.Tensor(%a, %b)\n"
+      "  %y = aten::mul.Tensor(%c, %d)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[4, 3] = user \"x\", %s : f64[2, 3] = user \"s\") {\n"
+      "  %i = aten::arange.start(1, 3)\n"
+      "  %a = aten::index_add(%x, 0, %i, %s, alpha=2)\n"
+      "  %b = aten::index_copy(%a, 0, %i, %s)\n"
+      "  %y = aten::mul.Tensor(%a, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[4, 3] = user \"x\", %s : f64[2, 3] = user \"s\") {\n"
+      "  %i = aten::arange.start(1, 3)\n"
+      "  %a = aten::index_reduce(%x, 0, %i, %s, \"prod\")\n"
+      "  %b = aten::index_reduce(%x, 0, %i, %s, \"mean\", include_self=false)\n"
+      "  %y = aten::mul.Tensor(%a, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[4, 3] = user \"x\", %s : f64[2, 3] = user \"s\") {\n"
+      "  %a = aten::slice_scatter(%x, %s, 0, 1, 3)\n"
+      "  %b = aten::as_strided(%a, [3, 2], [3, 2], 1)\n"
+      "  %y = aten::mul.Tensor(%b, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%a : f64[3, 3] = user \"a\", %b : f64[3, 2] = user \"b\") {\n"
+      "  %s = aten::linalg_solve(%a, %b)\n"
+      "  %i = aten::linalg_inv(%a)\n"
+      "  %y = aten::mm(%i, %s)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[3, 3] = user \"x\") {\n"
+      "  %t = aten::t(%x)\n"
+      "  %p = aten::mm(%x, %t)\n"
+      "  %e = aten::eye(3, dtype=f64)\n"
+      "  %q = aten::add.Tensor(%p, %e)\n"
+      "  %l = aten::linalg_cholesky(%q)\n"
+      "  %d = aten::linalg_det(%q)\n"
+      "  %y = aten::mul.Tensor(%l, %d)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[4, 3] = user \"x\") {\n"
+      "  %q, %r = aten::linalg_qr(%x)\n"
+      "  %s = aten::linalg_svdvals(%x)\n"
+      "  %a = aten::mm(%q, %r)\n"
+      "  %b = aten::mul.Tensor(%r, %s)\n"
+      "  %y = aten::cat([%a, %b], 0)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[3, 3] = user \"x\") {\n"
+      "  %e = aten::matrix_exp(%x)\n"
+      "  %p = aten::linalg_pinv(%x, 1e-10)\n"
+      "  %y = aten::mul.Tensor(%e, %p)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[4, 5] = user \"x\") {\n"
+      "  %lu, %p, %i = aten::linalg_lu_factor_ex(%x)\n"
+      "  %y = aten::mul.Tensor(%lu, %lu)\n"
+      "  return user %y\n}",
+      "graph @f (%x : f64[5] = user \"x\") {\n"
+      "  %a = aten::i0(%x)\n"
+      "  %b = aten::special_i1e(%x)\n"
+      "  %c = aten::special_erfcx(%x)\n"
+      "  %d = aten::special_bessel_j1(%x)\n"
+      "  %e = aten::mul.Tensor(%a, %b)\n"
+      "  %h = aten::mul.Tensor(%c, %d)\n"
+      "  %y = aten::mul.Tensor(%e, %h)\n"
+      "  return user %y\n}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]));
+  return TC_OK;
+}
+
+TC_TEST(complex_families) {
+  static const char *const texts[] = {
+      "graph @f (%x : c128[2, 2, 4] = user \"x\", %w : c128[3, 2, 2] = user \"w\") {\n"
+      "  %y = aten::conv1d(%x, %w)\n"
+      "  return user %y\n}",
+      "graph @f (%a : c128[3, 3] = user \"a\", %b : c128[3, 2] = user \"b\") {\n"
+      "  %s = aten::linalg_solve(%a, %b)\n"
+      "  %i = aten::linalg_inv(%a)\n"
+      "  %y = aten::mm(%i, %s)\n"
+      "  return user %y\n}",
+      "graph @f (%x : c128[2, 3] = user \"x\") {\n"
+      "  %a = aten::cumprod(%x, 1)\n"
+      "  %b = aten::prod.dim_int(%x, 1, true)\n"
+      "  %y = aten::mul.Tensor(%a, %b)\n"
+      "  return user %y\n}",
+      "graph @f (%x : c128[3, 2] = user \"x\") {\n"
+      "  %q, %r = aten::linalg_qr(%x)\n"
+      "  %y = aten::mm(%q, %r)\n"
+      "  return user %y\n}",
+      "graph @f (%x : c128[2, 3] = user \"x\") {\n"
+      "  %a = aten::std.correction(%x, [1], correction=1)\n"
+      "  %b = aten::linalg_vector_norm(%x, 3, [1])\n"
+      "  %y = aten::mul.Tensor(%a, %b)\n"
+      "  return user %y\n}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]));
+  return TC_OK;
+}
+
+// No op is forgotten: it has a derivative or a decomposition, or is one of those through which nothing flows (integers,
+// conditions, constants, writes that functionalization replaces), or whose derivatives are not known in closed form.
+TC_TEST(every_op_says_something) {
+  static const char *const none[] = {"bitwise_",
+                                     "__and__",
+                                     "__or__",
+                                     "__xor__",
+                                     "__lshift__",
+                                     "__rshift__",
+                                     "lt",
+                                     "le",
+                                     "gt",
+                                     "ge",
+                                     "eq",
+                                     "ne",
+                                     "logical_",
+                                     "isnan",
+                                     "isinf",
+                                     "isfinite",
+                                     "isreal",
+                                     "isin",
+                                     "any",
+                                     "all",
+                                     "argmax",
+                                     "argmin",
+                                     "argsort",
+                                     "gcd",
+                                     "lcm",
+                                     "where.Scalar",
+                                     "full",
+                                     "zeros",
+                                     "ones",
+                                     "empty",
+                                     "scalar_tensor",
+                                     "arange",
+                                     "linspace",
+                                     "eye",
+                                     "rand",
+                                     "randn",
+                                     "randint",
+                                     "tril_indices",
+                                     "triu_indices",
+                                     "_assert",
+                                     "item",
+                                     "_local_scalar_dense",
+                                     "hash_tensor",
+                                     "mask_ends",
+                                     "mask_places",
+                                     "unravel",
+                                     "steps",
+                                     "resize",
+                                     "_native_batch_norm_legit",
+                                     "_batch_norm_with_update",
+                                     "copy_",
+                                     "special_airy_ai",
+                                     "special_chebyshev",
+                                     "special_shifted_chebyshev",
+                                     "special_hermite",
+                                     "special_laguerre",
+                                     "special_legendre",
+                                     "geqrf",
+                                     "linalg_ldl",
+                                     "cond",
+                                     "while_loop",
+                                     "scan",
+                                     "map_impl"};
+  tc_op_registry *ops;
+  TC_TRY(tc_op_registry_create(arena, &ops));
+  TC_TRY(tc_ops_register_core(ops));
+  for (int32_t i = 0; i < tc_op_registry_count(ops); i++) {
+    const tc_op *op = tc_op_registry_at(ops, i);
+    bool says = op->grad.n_results || op->forward.n_results || tc_op_can_expand(op) ||
+                (op->schema.n_args && op->schema.args[0].writes);
+    tc_sv name = tc_sv_printf(arena, "%.*s.%.*s", (int)op->schema.name.size, op->schema.name.data,
+                              (int)op->schema.overload.size, op->schema.overload.data);
+    for (size_t k = 0; k < sizeof none / sizeof *none && !says; k++) says = tc_sv_starts(name, none[k]);
+    if (!says)
+      fail_msg("%.*s has neither a derivative nor a decomposition", (int)op->full_name.size, op->full_name.data);
+  }
+  return TC_OK;
+}
+
 TC_TEST(what_has_no_gradient) {
   rig r;
   TC_TRY(open_rig(&r, arena,
@@ -143,7 +383,10 @@ TC_TEST(what_has_no_gradient) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(real_graphs), cmocka_unit_test(complex_graphs),
-                                     cmocka_unit_test(what_has_no_gradient)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(real_graphs),         cmocka_unit_test(complex_graphs),          cmocka_unit_test(families),
+      cmocka_unit_test(complex_families),    cmocka_unit_test(every_op_says_something),
+
+      cmocka_unit_test(what_has_no_gradient)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

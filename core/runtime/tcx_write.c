@@ -36,13 +36,15 @@ static tc_status add_plan(writer *w, const tc_tcx_source *s, tc_sv number) {
   int32_t n;
   tc_sb text = tc_sb_make(w->arena);
   tc_plan_print_coded(&text, p, &n, &kernels);
-  const tc_plan_code *code = p->code;
-  if (p->n_code) {
-    n = p->n_code; // it came from an artifact or the cache
-  } else {
-    tc_plan_code *made = TC_NEW_ARRAY(w->arena, tc_plan_code, n);
-    TC_TRY(tc_device_export(s->context->device, w->arena, n, kernels, true, made));
-    code = made;
+  // One that came from an artifact or the cache has its code; objects may be left to the cache of code.
+  if (p->n_code) n = p->n_code;
+  tc_plan_code *code = TC_NEW_ARRAY(w->arena, tc_plan_code, n);
+  if (!p->n_code) TC_TRY(tc_device_export(s->context->device, w->arena, n, kernels, true, code));
+  for (int32_t i = 0; i < p->n_code; i++) {
+    code[i] = p->code[i];
+    if (!code[i].object.size && !tc_cache_get(s->context->device->cache, w->arena, code[i].key, &code[i].object))
+      return tc_error(TC_STATUS_NOT_FOUND, "the code of the kernel " TC_SV_FMT " is not in the cache",
+                      TC_SV_ARG(code[i].name));
   }
   w->ops = tc_map_create(w->arena);
   put_ops(w, p);

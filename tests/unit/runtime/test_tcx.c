@@ -1,5 +1,6 @@
 // Artifacts: what is written reads back and computes the same bits, also with state, open sizes and library calls;
 // damage of any kind is an error; failing allocations leave nothing behind.
+#include <pthread.h>
 #include <unistd.h>
 
 #include "core/runtime/artifact.h"
@@ -28,6 +29,7 @@ typedef struct rig {
   tc_module *module;
   tc_graph *graph;
   tc_session *session;
+  const char *text;
   char folder[256], path[300];
 } rig;
 
@@ -44,7 +46,7 @@ static tc_status parse(void *arg) {
   rig *r = arg;
   uint64_t seed = 5;
   tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(text));
+  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
   TC_TRY(add_binding(r, "w", 2, &seed));
   TC_TRY(add_binding(r, "v", 2, &seed));
   TC_TRY(add_binding(r, "sum", 1, &seed));
@@ -52,10 +54,10 @@ static tc_status parse(void *arg) {
 }
 
 // calls: "always" asks libraries for the products, where there are some.
-static tc_status open_rig(rig *r, tc_arena *arena, const char *calls) {
+static tc_status open_rig_of(rig *r, tc_arena *arena, const char *program, const char *calls) {
   tc_config *config;
   const tc_allocator *a = tc_arena_allocator(arena);
-  *r = (rig){.arena = arena};
+  *r = (rig){.arena = arena, .text = program};
   const char *base = tc_env("TMPDIR");
   snprintf(r->folder, sizeof r->folder, "%s/tc-tcx-XXXXXX", base ? base : P_tmpdir);
   assert_non_null(mkdtemp(r->folder));
@@ -70,6 +72,8 @@ static tc_status open_rig(rig *r, tc_arena *arena, const char *calls) {
   TC_TRY(tc_arena_guard(r->module->arena, parse, r));
   return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
 }
+
+static tc_status open_rig(rig *r, tc_arena *arena, const char *calls) { return open_rig_of(r, arena, text, calls); }
 
 static void close_rig(rig *r) {
   tc_session_destroy(r->session);
@@ -173,6 +177,72 @@ TC_TEST(says_what_it_is_for) {
   assert_error(tc_artifact_open(r.context, "/nowhere.tcx", TC_SV(""), &f), TC_STATUS_NOT_FOUND, "/nowhere.tcx");
   close_rig(&r);
   return TC_OK;
+}
+
+// ---- threads ----
+static const char stateless[] = "graph @forward [s0 in [1, 64] hint 6] (\n"
+                                "    %w : f32[8, 8] = parameter \"w\",\n"
+                                "    %x : f32[s0, 8] = user \"x\") {\n"
+                                "  %m : f32[s0, 8] = aten::mm(%x, %w)\n"
+                                "  %e : f32[s0, 8] = aten::tanh(%m)\n"
+                                "  return user %e\n"
+                                "}\n";
+
+typedef struct caller {
+  pthread_t thread;
+  tc_artifact *artifact;
+  const tc_tensor *input;
+  tc_tensor want;
+  int32_t wrong;
+} caller;
+
+static void *call_often(void *arg) {
+  caller *c = arg;
+  for (int32_t i = 0; i < 200; i++) {
+    tc_tensor out;
+    tc_status s = tc_artifact_run(c->artifact, c->input, &out, NULL);
+    size_t n = (size_t)(tc_tensor_numel(&c->want) * 4);
+    c->wrong += s != TC_OK || memcmp(tc_tensor_data(&out), tc_tensor_data(&c->want), n) != 0;
+    if (s == TC_OK) tc_tensor_unref(&out);
+    tc_status_free(s);
+  }
+  return NULL;
+}
+
+// Counting allocators are for one thread.
+static void threads_share_a_program(void **state) {
+  (void)state;
+  enum { THREADS = 4 };
+  tc_arena *arena;
+  rig r;
+  tc_artifact *f;
+  caller callers[THREADS] = {{0}};
+  tc_tensor inputs[THREADS];
+  uint64_t seed = tc_test_seed();
+  assert_ok(tc_arena_create(tc_system_allocator(), &arena));
+  assert_ok(open_rig_of(&r, arena, stateless, "never"));
+  static const tc_tcx_leaf leaf = {{"x", 1}, 1};
+  tc_tcx_source s = {
+      .name = TC_SV("forward"), .context = r.context, .session = r.session, .n_inputs = 1, .inputs = &leaf};
+  assert_ok(tc_tcx_write(arena, r.path, NULL, 1, &s));
+  assert_ok(tc_artifact_open(r.context, r.path, TC_SV("forward"), &f));
+  for (int32_t i = 0; i < THREADS; i++) {
+    assert_ok(tc_tensor_create(tc_system_allocator(), TC_F32, 2, (int64_t[]){1 + 9 * i, 8}, &inputs[i]));
+    tc_tensor_fill_normal(&tc_executor_serial, &inputs[i], tc_test_random(&seed), 0, 1);
+    callers[i].artifact = f, callers[i].input = &inputs[i];
+    assert_ok(tc_artifact_run(f, &inputs[i], &callers[i].want, NULL));
+  }
+  for (int32_t i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
+  for (int32_t i = 0; i < THREADS; i++) {
+    pthread_join(callers[i].thread, NULL);
+    assert_int_equal(callers[i].wrong, 0);
+    tc_tensor_unref(&callers[i].want);
+    tc_tensor_unref(&inputs[i]);
+  }
+  tc_artifact_close(f);
+  close_rig(&r);
+  tc_arena_destroy(arena);
 }
 
 // ---- damage ----
@@ -288,10 +358,15 @@ TC_TEST_TORTURED(reading_survives_lack_of_memory) { return read_all(tc_arena_all
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(runs_as_the_session),          cmocka_unit_test(libraries_are_found_again),
-      cmocka_unit_test(tensors_lie_beside),           cmocka_unit_test(says_what_it_is_for),
-      cmocka_unit_test(cut_files_are_refused),        cmocka_unit_test(flipped_bits_are_found),
-      cmocka_unit_test(repaired_damage_does_no_harm), cmocka_unit_test(reading_survives_lack_of_memory),
+      cmocka_unit_test(runs_as_the_session),
+      cmocka_unit_test(libraries_are_found_again),
+      cmocka_unit_test(tensors_lie_beside),
+      cmocka_unit_test(says_what_it_is_for),
+      cmocka_unit_test(threads_share_a_program),
+      cmocka_unit_test(cut_files_are_refused),
+      cmocka_unit_test(flipped_bits_are_found),
+      cmocka_unit_test(repaired_damage_does_no_harm),
+      cmocka_unit_test(reading_survives_lack_of_memory),
   };
   return cmocka_run_group_tests(tests, make_whole, drop_whole);
 }

@@ -448,9 +448,9 @@ static tc_status publish(tc_function *f, api_line *fresh) {
   tc_status s = TC_OK;
   for (api_line *x = fresh, *next; x; x = next) {
     next = x->next;
-    tc_status failed = s == TC_OK ? line_compile(f->context, x) : TC_OK;
+    tc_status failed = s == TC_OK && !x->control ? line_compile(f->context, x) : TC_OK;
     if (tc_status_code(failed) == TC_STATUS_OUT_OF_MEMORY) s = failed;
-    if (s != TC_OK) {
+    if (s != TC_OK || x->control) {
       line_destroy(f->context, x);
       continue;
     }

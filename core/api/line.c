@@ -42,7 +42,7 @@ typedef struct adding {
 // Does the line begin with what is recorded, whatever its inputs look like?
 static bool same_words(const api_trace *t, const trace_segment *s, const api_line *x) {
   int32_t n = s->n_records;
-  if (x->records.count < n) return false;
+  if (x->control || x->records.count < n) return false;
   if (n == 0) return true;
   const line_record *last = &x->records.data[n - 1];
   const trace_record *r = &t->records.data[s->record + n - 1];
@@ -161,6 +161,30 @@ static tc_status add_node(adding *a) {
   x->n_random = m->random_nodes;
   x->keeps_all |= r->writes || x->n_random > 0;
   return TC_OK;
+}
+
+typedef struct adding_control {
+  adding a;
+  const tc_node *n;
+} adding_control;
+
+static tc_status add_control(void *arg) {
+  adding_control *c = arg;
+  api_line *x = c->a.x;
+  tc_arena *arena = x->module->arena;
+  tc_vec_push(arena, &x->words, (uint64_t)(uintptr_t)c->n->op);
+  for (int32_t i = 0; i < c->n->n_results; i++) add_slot(&c->a, c->n, i, NULL);
+  tc_guards_seal(x->guards, x->module);
+  line_record k = {x->words.count, c->a.r->inputs, tc_guards_condition_count(x->guards), x->slots.count};
+  tc_vec_push(arena, &x->records, k);
+  x->control = x->keeps_all = true;
+  x->n_random = x->module->random_nodes;
+  return TC_OK;
+}
+
+tc_status line_add_control(api_trace *t, api_line *x, const trace_record *r, const tc_node *n) {
+  adding_control c = {{.t = t, .x = x, .r = r}, n};
+  return tc_arena_guard(x->module->arena, add_control, &c);
 }
 
 static tc_status add_guarded(void *arg) {

@@ -41,7 +41,7 @@ static tc_status input_number(api_trace *t, tc_tensor *x, int64_t *out) {
   return TC_OK;
 }
 
-static tc_status operand(api_trace *t, tc_tensor *x, int64_t *out) {
+tc_status trace_operand(api_trace *t, tc_tensor *x, int64_t *out) {
   *out = TRACE_ABSENT;
   if (!x) return TC_OK;
   const api_tensor *a = api_of(x);
@@ -102,7 +102,7 @@ static tc_status encode_argument(api_trace *t, const tc_argument *a) {
     int32_t at = t->words.count - n;
     for (int32_t k = 0; k < n; k++) {
       int64_t ref;
-      TC_TRY(operand(t, a->kind == TC_ARGUMENT_TENSOR ? a->v.tensor : a->v.tensors[k], &ref));
+      TC_TRY(trace_operand(t, a->kind == TC_ARGUMENT_TENSOR ? a->v.tensor : a->v.tensors[k], &ref));
       memcpy(&t->words.data[at + k], &ref, sizeof ref);
     }
     break;

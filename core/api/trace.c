@@ -228,7 +228,11 @@ tc_status trace_flush(api_trace *t) {
   s->n_slots = t->slots.count - s->slot;
   s->line = t->line;
   TC_TRY(pin_for(t, s));
-  tc_status status = TC_OK;
+  // Regions are not recorded as words, so that what has some runs compiled, or not at all.
+  tc_status status = s->line && s->line->control ? line_compile(t->context, s->line) : TC_OK;
+  if (status == TC_OK && s->line && s->line->control && !s->line->session)
+    status = tc_error(TC_STATUS_UNIMPLEMENTED, "a graph with control flow writes into memory that two inputs share");
+  if (status != TC_OK) return status;
   if (s->line && s->line->session) status = run_line(t, s, s->line);
   else if (!s->line || !s->line->idle) status = run_records(t, s);
   trace_segment next = {
@@ -307,8 +311,9 @@ tc_status trace_end(api_trace *t, bool keep) {
     tc_release(t->slots.data[i].handle);
   }
   for (int32_t i = 0; i < t->handles.count; i++) tc_release(t->handles.data[i]);
-  void *const lists[] = {t->words.data,    t->records.data, t->slots.data, t->handles.data, t->inputs.data,
-                         t->segments.data, t->symbols.data, t->args.data,  t->tensors.data, (void *)t->reads.data};
+  void *const lists[] = {t->words.data,  t->records.data,        t->slots.data,        t->handles.data,
+                         t->inputs.data, (void *)t->values.data, t->segments.data,     t->symbols.data,
+                         t->args.data,   t->tensors.data,        (void *)t->reads.data};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) tc_free(t->context->allocator, lists[i]);
   return s;
 }
@@ -360,8 +365,20 @@ static int32_t run_direct(api_trace *t, const char *here, const tc_op *op, int32
   return api_run_op(t->context, here, op, n_args, args, capacity, results, n_results);
 }
 
+tc_status trace_add_node(api_trace *t, const char *here, const tc_node *n, tc_tensor **results) {
+  trace_record r = {.op = n->op, .here = here, .word = t->words.count, .n_words = 1, .slot = t->slots.count};
+  r.inputs = trace_now(t)->n_inputs;
+  if (!api_reserve(t->context, &t->words, 1) || !api_push(t->context, &t->records, r)) return tc_error_out_of_memory();
+  t->words.data[t->words.count++] = (uint64_t)(uintptr_t)n->op;
+  trace_now(t)->n_records++;
+  TC_TRY(line_add_control(t, t->line, &r, n));
+  int32_t code = give_results(t, n->n_results, results, NULL);
+  return code == TC_STATUS_OK ? TC_OK : tc_error(code, "%s", tc_last_error());
+}
+
 int32_t api_trace_op(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                      int32_t capacity, tc_tensor **results, int32_t *n_results) {
+  if (t->outer) return control_region_op(t, here, op, n_args, args, capacity, results, n_results);
   if (t->direct) return run_direct(t, here, op, n_args, args, capacity, results, n_results);
   tc_status s = trace_encode(t, here, op, n_args, args);
   if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
@@ -377,6 +394,10 @@ int32_t api_trace_op(api_trace *t, const char *here, const tc_op *op, int32_t n_
 
 int32_t api_trace_break(api_trace *t, const char *here, const char *reason) {
   const char *at = *here ? " at " : "";
+  if (t->outer) {
+    t->broke = true;
+    return api_fail_text(TC_STATUS_CANCELLED, "graph break in a region of control flow: %s%s%s", reason, at, here);
+  }
   if (tc_config_bool(t->context->config, TC_OPT_ID_FULLGRAPH))
     return api_fail_text(TC_STATUS_CANCELLED, "graph break: %s%s%s", reason, at, here);
   if (t->building || !t->broke)
@@ -395,8 +416,8 @@ int32_t api_trace_read(api_trace *t, const char *here, const char *reason, tc_te
   if (a->trace && !own) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a tensor of another capture is used");
   if (own) trace_want(t, x);
   tc_status s = TC_OK;
-  if (own && !x->storage) s = trace_compute(t, x);
-  else if (writes || trace_now(t)->writes) s = trace_flush(t);
+  if (writes || trace_now(t)->writes) s = trace_flush(t); // also where x is older than what is recorded
+  if (s == TC_OK && own && !x->storage) s = trace_compute(t, x);
   const tc_storage *storage = x->storage;
   if (s == TC_OK && writes && storage) s = pin(t, &storage, 1);
   return api_fail(s);
@@ -431,7 +452,19 @@ static const tc_value *value_of_input(const api_trace *t, const tc_tensor *x) {
   return NULL;
 }
 
+// In a region: by the graph around, which is specialised to it.
+static int64_t region_size(api_trace *r, tc_tensor *x, int32_t dim, bool stride) {
+  api_trace *t = r->outer;
+  while (t->outer) t = t->outer;
+  const tc_value *v = api_of(x)->trace == r ? r->values.data[api_of(x)->slot] : NULL;
+  if (!v) return stride ? x->strides[dim] : x->sizes[dim];
+  int64_t value = tc_sym_hint_or(r->line->module->syms, stride ? v->type.strides[dim] : v->type.sizes[dim], -1);
+  if (value < 0) return api_trace_break(r, "", "a size that depends on data is read"), -1;
+  return api_fail(specialise(t, v, dim, stride, value)) == TC_STATUS_OK ? value : -1;
+}
+
 int64_t api_trace_size(api_trace *t, tc_tensor *x, int32_t dim, bool stride) {
+  if (t->outer) return region_size(t, x, dim, stride);
   const api_tensor *a = api_of(x);
   bool first = t->building && t->segments.count == 1 && !t->broke, own = a->trace == t;
   int64_t value = stride ? x->strides[dim] : x->sizes[dim];

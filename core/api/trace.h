@@ -63,6 +63,7 @@ typedef struct api_line {
   TC_VEC(tc_value *) inputs; // NULL: absent
   int32_t n_graph_outputs;
   uint64_t n_random;      // random nodes
+  bool control;           // has control flow: not found again, its words do not tell what is in the regions
   bool writes, keeps_all; // keeps_all: nothing in it may be computed a second time
   bool idle;              // nothing of it is needed
   bool fresh;             // of the call under way: not compiled, not published
@@ -100,12 +101,15 @@ struct api_trace {
   API_LIST(int64_t) symbols;        // of the line's guards
   API_LIST(tc_argument) args;       // of the record that is read
   API_LIST(tc_tensor *) tensors;    // in lists among them
-  int32_t n_given;                  // the function's inputs, which the first segment begins with
-  const tc_guard_input *how;        // how they are to be taken
-  api_line *line;                   // that the segment follows or builds
-  api_line *fresh;                  // made by this call
-  API_LIST(const tc_sym *) reads;   // conditions on sizes that were read, for a graph without breaks
-  bool building, broke, direct;     // direct: ops run at once, the limit is reached
+  api_trace *outer;                 // of a region of control flow, which is recorded into `graph`; NULL: of a call
+  tc_graph *graph;
+  API_LIST(tc_value *) values;    // of a region's slots
+  int32_t n_given;                // the function's inputs, which the first segment begins with
+  const tc_guard_input *how;      // how they are to be taken
+  api_line *line;                 // that the segment follows or builds
+  api_line *fresh;                // made by this call
+  API_LIST(const tc_sym *) reads; // conditions on sizes that were read, for a graph without breaks
+  bool building, broke, direct;   // direct: ops run at once, the limit is reached
 };
 
 // ---- function.c: what a trace asks of its function ----
@@ -117,6 +121,8 @@ bool trace_function_is_auto(const api_trace *t);
 bool trace_function_is_always(const api_trace *t);
 
 // ---- record.c ----
+// The operand as words have it; it becomes an input of the segment if it is none.
+tc_status trace_operand(api_trace *t, tc_tensor *x, int64_t *out);
 // Appends a record to the segment.
 tc_status trace_encode(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args);
 // The arguments of a record into t->args; operands are handles.
@@ -131,6 +137,8 @@ void line_destroy(tc_context *c, api_line *x); // NULL is ignored
 // Appends the record to the graph that is built.
 tc_status line_add(api_trace *t, api_line *x, const trace_segment *s, const trace_record *r);
 tc_status line_add_inputs(api_trace *t, api_line *x, const trace_segment *s, int32_t n);
+// Appends a record of a node that is in the line's graph already.
+tc_status line_add_control(api_trace *t, api_line *x, const trace_record *r, const tc_node *n);
 // Does the line begin with the segment so far, guards included? Fills t->symbols.
 bool line_begins(api_trace *t, const api_line *x);
 // … and the next record, when it began with all before it?
@@ -158,6 +166,11 @@ void trace_want(api_trace *t, const tc_tensor *x); // it is used behind its segm
 // Handles of others that outlive the trace get their memory; everything is released.
 tc_status trace_end(api_trace *t, bool keep);
 
+// Records a node that is in the line's graph already. Handles for its results, all of which are tensors.
+tc_status trace_add_node(api_trace *t, const char *here, const tc_node *n, tc_tensor **results);
+// An op of a region (control.c).
+int32_t control_region_op(api_trace *r, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
+                          int32_t capacity, tc_tensor **results, int32_t *n_results);
 // Records an op. results[capacity] get new handles.
 int32_t api_trace_op(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                      int32_t capacity, tc_tensor **results, int32_t *n_results);

@@ -41,16 +41,27 @@ static tc_bval key(tc_op_args *a, int32_t half) {
             op(lo, TC_K_SHL, part[2], u32(lo, 2 * bits - 32)));
 }
 
+// The node's stream behind the run's.
+static tc_bval stream(tc_op_args *a) {
+  tc_lo *lo = tc_lo_of(a);
+  tc_sym_ctx *c = lo->l->syms;
+  const tc_sym *sum = tc_sym_int(c, (int64_t)lo->node->stream);
+  for (int32_t i = 0; i < TC_SYM_STREAMS; i++)
+    sum = tc_sym_add(c, sum, tc_sym_muli(c, tc_sym_seed(c, TC_SYM_SEEDS + i), (int64_t)1 << (i * TC_SYM_SEED_BITS)));
+  return lo_index(a, sum, TC_I64);
+}
+
 void lo_random(tc_op_args *a, tc_int element, tc_bval out[4]) {
   tc_lo *lo = tc_lo_of(a);
   int64_t least, most;
-  uint64_t stream = lo->node->stream;
   tc_sym_range(lo->l->syms, element, &least, &most);
   tc_bval number = lo_index(a, element, TC_I64), high = u32(lo, 0);
   if (least < 0 || most > UINT32_MAX)
     high = tc_body_cast(lo, op(lo, TC_K_SHR, number, tc_body_const(lo, TC_I64, 0, 0, 32)), TC_U32);
+  tc_bval behind = stream(a);
+  tc_bval top = tc_body_cast(lo, op(lo, TC_K_SHR, behind, tc_body_const(lo, TC_I64, 0, 0, 32)), TC_U32);
   philox p = {
-      lo, {tc_body_cast(lo, number, TC_U32), high, u32(lo, stream), u32(lo, stream >> 32)}, {key(a, 0), key(a, 1)}};
+      lo, {tc_body_cast(lo, number, TC_U32), high, tc_body_cast(lo, behind, TC_U32), top}, {key(a, 0), key(a, 1)}};
   for (int32_t i = 0; i < ROUNDS; i++) one_round(&p);
   for (int32_t i = 0; i < 4; i++) out[i] = p.word[i];
 }

@@ -59,6 +59,7 @@ typedef struct tc_run_options {
   const int64_t *symbols;
   int32_t n_symbols;
   uint64_t seed;       // of random ops
+  uint64_t stream;     // added to the streams of their nodes; below 2^44
   bool device_outputs; // leave outputs where they are (tc_storage.device 1) instead of copying them to the host
   // Inputs that kernels change in place may be changed: they are the caller's, writable and of nobody else. Otherwise
   // kernels change copies, and the outputs are these.

@@ -148,7 +148,9 @@ tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_
   for (int32_t k = 0; k < e->sources.count; k++) {
     const symbol_source *s = &e->sources.data[k];
     if (s->input < 0) {
-      symbols[s->symbol] = (int64_t)(o->seed >> (s->dim * TC_SYM_SEED_BITS) & ((1 << TC_SYM_SEED_BITS) - 1));
+      uint64_t whole = s->dim < TC_SYM_SEEDS ? o->seed : o->stream;
+      int32_t part = s->dim < TC_SYM_SEEDS ? s->dim : s->dim - TC_SYM_SEEDS;
+      symbols[s->symbol] = (int64_t)(whole >> (part * TC_SYM_SEED_BITS) & ((1 << TC_SYM_SEED_BITS) - 1));
       continue;
     }
     TC_TRY(read_source(e, s, &inputs[s->input], &symbols[s->symbol]));

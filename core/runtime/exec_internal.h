@@ -86,7 +86,7 @@ typedef struct exec_frozen {
 } exec_frozen;
 
 // value = (size(input, dim) - rest) / coeff; dim -1: the number itself, SOURCE_OFFSET: where the tensor starts; input
-// -1: part `dim` of the run's seed.
+// -1: part `dim` of the run's seed and stream.
 enum { SOURCE_OFFSET = -2 };
 typedef struct symbol_source {
   int32_t symbol, input, dim;

@@ -128,6 +128,7 @@ static tc_status run_exec(session_env *e, session_step *step, const tc_tensor *i
   tc_run_options o = {.symbols = e->symbols,
                       .n_symbols = e->s->n_symbols,
                       .seed = e->options->seed,
+                      .stream = e->options->stream,
                       .device_outputs = !e->s->whole || e->options->device_outputs,
                       .in_place = e->s->whole && e->options->write_back,
                       .report = e->options->report};

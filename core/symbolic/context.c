@@ -121,7 +121,8 @@ const tc_sym *tc_sym_fresh(tc_sym_ctx *c, const char *prefix, int32_t origin) {
   return s;
 }
 
-static const char *const seeds[TC_SYM_SEEDS] = {"run_seed0", "run_seed1", "run_seed2"};
+static const char *const seeds[TC_SYM_SEEDS + TC_SYM_STREAMS] = {"run_seed0", "run_seed1", "run_seed2", "run_stream0",
+                                                                 "run_stream1"};
 
 const tc_sym *tc_sym_seed(tc_sym_ctx *c, int32_t part) {
   const tc_sym *s = tc_sym_symbol(c, tc_sv_of(seeds[part]));
@@ -133,7 +134,7 @@ const tc_sym *tc_sym_seed(tc_sym_ctx *c, int32_t part) {
 }
 
 int32_t tc_sym_seed_part(const tc_sym *symbol) {
-  for (int32_t i = 0; i < TC_SYM_SEEDS; i++)
+  for (int32_t i = 0; i < TC_SYM_SEEDS + TC_SYM_STREAMS; i++)
     if (tc_sv_is(symbol->name, seeds[i])) return i;
   return -1;
 }

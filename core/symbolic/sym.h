@@ -72,9 +72,10 @@ const tc_sym *tc_sym_int(tc_sym_ctx *c, int64_t v);
 // The symbol of that name; a new one gets origin BACKED, range (-inf, inf).
 const tc_sym *tc_sym_symbol(tc_sym_ctx *c, tc_sv name);
 const tc_sym *tc_sym_fresh(tc_sym_ctx *c, const char *prefix, int32_t origin); // "i0", "i1", …: a name not yet used
-// The seed of a run as symbols that the run gives values to, TC_SYM_SEEDS of them, 22 bits each from the lowest; by name,
-// so that texts keep them. `tc_sym_seed_part`: which of them a symbol is, or -1.
-enum { TC_SYM_SEEDS = 3, TC_SYM_SEED_BITS = 22 };
+// The seed of a run as symbols that the run gives values to, TC_SYM_SEEDS of them, 22 bits each from the lowest; behind
+// them those of the stream that its nodes' streams are added to. By name, so that texts keep them. `tc_sym_seed_part`:
+// which of them a symbol is, or -1.
+enum { TC_SYM_SEEDS = 3, TC_SYM_STREAMS = 2, TC_SYM_SEED_BITS = 22 };
 const tc_sym *tc_sym_seed(tc_sym_ctx *c, int32_t part);
 int32_t tc_sym_seed_part(const tc_sym *symbol);
 int32_t tc_sym_symbol_count(const tc_sym_ctx *c);

@@ -1,4 +1,5 @@
-// A function that branches on a value: it cannot be captured whole. The log says where, and calls stay right.
+// A function that branches on a value: a graph break. What lies between breaks is compiled, one segment for each branch;
+// the log says where it breaks and what became of which op.
 #include <stdio.h>
 #include <string.h>
 
@@ -33,11 +34,16 @@ int main(void) {
   tc_compile_options o = {.struct_size = sizeof o, .name = "branch", .n_inputs = 1, .n_outputs = 1};
   tc_function *f;
   if (tc_compile(c, branch, NULL, &o, &f) != TC_STATUS_OK) return failed("tc_compile");
-  const float values[2][2] = {{0, 1}, {-1, -2}};
-  // CHECK: [graph_breaks] {{.*}}graph_break.c:10
+  const float values[3][2] = {{0, 1}, {-1, -2}, {0, 1}};
+  // CHECK: [graph_breaks] {{.*}}graph_break.c:11
+  // CHECK: [graph_breaks] {{.*}}segment s0, compiled: aten::exp
+  // CHECK: [graph_breaks] {{.*}}segment s1, compiled: aten::sum
   // CHECK: 1.00 2.72
+  // CHECK: [graph_breaks] {{.*}}segment s2, compiled: aten::neg
   // CHECK: 1.00 2.00
-  for (int i = 0; i < 2; i++) {
+  // CHECK-NOT: [graph_breaks]
+  // CHECK: 1.00 2.72
+  for (int i = 0; i < 3; i++) {
     tc_scope *scope = tc_scope_open();
     tc_tensor *in = tc_tensor_from(c, TC_F32, 1, (int64_t[]){2}, values[i]), *out;
     if (tc_call(f, &in, &out) != TC_STATUS_OK) return failed("tc_call");

@@ -187,6 +187,29 @@ typedef struct tc_dim_mark { // a dimension that is to be symbolic from the firs
 int32_t tc_graph_break_at(const char *here, const char *reason);
 #define tc_graph_break(reason) tc_graph_break_at(TC_HERE, reason)
 
+// Control flow that stays in a graph. Bodies are called as functions are, with n tensors; in a graph that is being captured
+// each runs once, to be recorded, and may use only the tensors that it gets. Where nothing is captured, and in functions
+// with graph breaks, the host decides and bodies run as often as needed. results[n_results] get new references. Bodies
+// give tensors of the same dtypes and sizes as each other (cond) or as what they carry, and write to nothing.
+//
+// One of two bodies, by the one element of `predicate`.
+int32_t tc_cond_at(const char *here, tc_tensor *predicate, tc_function_body yes, tc_function_body no, void *self,
+                   int32_t n, tc_tensor *const *operands, int32_t n_results, tc_tensor **results);
+#define tc_cond(predicate, yes, no, self, n, operands, n_results, results) \
+  tc_cond_at(TC_HERE, predicate, yes, no, self, n, operands, n_results, results)
+// As long as `condition` (one output, a bool) holds, `body` gives the next of the first n_carried tensors; the others stay.
+// Gives the last carried ones.
+int32_t tc_while_loop_at(const char *here, tc_function_body condition, tc_function_body body, void *self,
+                         int32_t n_carried, int32_t n, tc_tensor *const *tensors, tc_tensor **results);
+#define tc_while_loop(condition, body, self, n_carried, n, tensors, results) \
+  tc_while_loop_at(TC_HERE, condition, body, self, n_carried, n, tensors, results)
+// Along dimension 0 of n_scanned tensors behind the n_carried ones: `body` gets the carried, a slice of each scanned and
+// the others, and gives the carried, then what is stacked along a new dimension 0 (n_results − n_carried of those).
+int32_t tc_scan_at(const char *here, tc_function_body body, void *self, int32_t n_carried, int32_t n_scanned, int32_t n,
+                   tc_tensor *const *tensors, int32_t n_results, tc_tensor **results);
+#define tc_scan(body, self, n_carried, n_scanned, n, tensors, n_results, results) \
+  tc_scan_at(TC_HERE, body, self, n_carried, n_scanned, n, tensors, n_results, results)
+
 typedef struct tc_compile_options {
   uint32_t struct_size;           // sizeof(tc_compile_options)
   const char *name;               // in logs; NULL: "function"

@@ -2,9 +2,9 @@
 //
 // Products are (ac - bd, ad + bc), each term rounded: z times its conjugate is exactly real; infinities are not
 // recovered from NaN (as in PyTorch). Quotients scale both operands by powers of two, so that nothing over- or
-// underflows that the result does not, and treat infinities and zero divisors as C's Annex G does. exp, log, sqrt and
-// pow follow Annex G at zeros, infinities and branch cuts. log is right to a few ulp also where |z| is near 1: there
-// |z|² - 1 is summed from exact products (after Hull, Fairgrieve and Tang).
+// underflows that the result does not. exp, log, sqrt and pow follow Annex G at zeros, infinities and branch cuts. log
+// is right to a few ulp also where |z| is near 1: there |z|² - 1 is summed from exact products (after Hull, Fairgrieve
+// and Tang).
 #include "core/kernel/complex.h"
 
 static tc_kval larger(const tc_km *m, tc_kval x, tc_kval y) { // of |x| and |y|
@@ -26,31 +26,23 @@ cx tc_kcx_mul(const tc_km *m, cx x, cx y) {
               k_add(m, k_mul(m, x.re, y.im), k_mul(m, x.im, y.re))};
 }
 
-// ±1 for an infinity, ±0 otherwise.
-static tc_kval box(const tc_km *m, tc_kval x) {
-  return k_copysign(m, k_select(m, is_inf(m, x), k_real(m, 1), k_real(m, 0)), x);
-}
-
+// Smith's quotient ("Algorithm 116: complex division", 1962) of scaled operands, so that what is not finite comes out
+// as in PyTorch: with |c| ≥ |d| (else both are turned by -i) and r = d / c, ((a + b r) + i (b - a r)) / (c + d r).
 cx tc_kcx_div(const tc_km *m, cx x, cx y) {
-  tc_kval zero = k_real(m, 0), one = k_real(m, 1);
-  tc_kval x_inf = k_or(m, is_inf(m, x.re), is_inf(m, x.im)), y_inf = k_or(m, is_inf(m, y.re), is_inf(m, y.im));
-  tc_kval only_x = k_and(m, x_inf, k_not(m, y_inf)), only_y = k_and(m, y_inf, k_not(m, x_inf));
-  tc_kval a = k_select(m, only_x, box(m, x.re), x.re), b = k_select(m, only_x, box(m, x.im), x.im);
-  tc_kval c = k_select(m, only_y, box(m, y.re), y.re), d = k_select(m, only_y, box(m, y.im), y.im);
-  tc_kval ex = exponent_of(m, larger(m, a, b)), ey = exponent_of(m, larger(m, c, d));
+  tc_kval zero = k_real(m, 0), ex = exponent_of(m, larger(m, x.re, x.im)), ey = exponent_of(m, larger(m, y.re, y.im));
   tc_kval sx = tc_km_power(m, minus(m, ex)), sy = tc_km_power(m, minus(m, ey));
-  a = k_mul(m, a, sx), b = k_mul(m, b, sx), c = k_mul(m, c, sy), d = k_mul(m, d, sy);
-  tc_kval den = k_fma(m, c, c, k_mul(m, d, d)), by_zero = k_eq(m, den, zero);
-  tc_kval re = k_fma(m, a, c, k_mul(m, b, d)), im = k_sub(m, k_mul(m, b, c), k_mul(m, a, d));
-  // By zero: each part over the (signed) zero.
-  den = k_select(m, by_zero, c, den), re = k_select(m, by_zero, a, re), im = k_select(m, by_zero, b, im);
-  tc_kval factor = k_select(m, only_x, k_inf(m), k_select(m, only_y, zero, one)), e = k_sub(m, ex, ey);
-  tc_kval limit = k_int(m, 2 * m->bias - 4), low = minus(m, limit);
+  tc_kval a = k_mul(m, x.re, sx), b = k_mul(m, x.im, sx), c = k_mul(m, y.re, sy), d = k_mul(m, y.im, sy);
+  tc_kval by_zero = k_and(m, k_eq(m, y.re, zero), k_eq(m, y.im, zero));
+  tc_kval keep = k_not(m, k_lt(m, k_abs(m, c), k_abs(m, d)));
+  keep = k_and(m, keep, k_eq(m, y.re, y.re)); // a NaN is not the larger
+  tc_kval p = k_select(m, keep, a, b), q = k_select(m, keep, b, k_neg(m, a));
+  tc_kval u = k_select(m, keep, c, d), v = k_select(m, keep, d, k_neg(m, c));
+  tc_kval r = k_div(m, v, u), den = k_select(m, by_zero, zero, k_fma(m, v, r, u));
+  tc_kval re = k_select(m, by_zero, x.re, k_fma(m, q, r, p)),
+          im = k_select(m, by_zero, x.im, k_fma(m, k_neg(m, p), r, q));
+  tc_kval limit = k_int(m, 2 * m->bias - 4), low = minus(m, limit), e = k_sub(m, ex, ey);
   e = k_select(m, k_gt(m, e, limit), limit, k_select(m, k_lt(m, e, low), low, e));
-  e = k_select(m, k_or(m, only_x, only_y), k_int(m, 0), e);
-  re = k_mul(m, tc_km_scale(m, k_div(m, re, den), e), factor);
-  im = k_mul(m, tc_km_scale(m, k_div(m, im, den), e), factor);
-  return (cx){re, im};
+  return (cx){tc_km_scale(m, k_div(m, re, den), e), tc_km_scale(m, k_div(m, im, den), e)};
 }
 
 // With t = √((|a| + |z|) / 2): (t, b/2t) for a ≥ 0, (|b|/2t, ±t) for a < 0; z is scaled by a power of four.
@@ -77,6 +69,7 @@ static cx complex_exp(const tc_km *m, cx z) {
   tc_kval limit = k_pick(m, 150, 1200), zero = k_real(m, 0);
   tc_kval a = k_at_least(m, k_at_most(m, z.re, limit), k_neg(m, limit));
   tc_km_power2 e = tc_km_exp_parts(m, a, -1);
+  e.p = k_select(m, k_gt(m, z.re, limit), k_inf(m), e.p); // however small the other factor is
   tc_kval c = real1(m, TC_K_COS, z.im), s = real1(m, TC_K_SIN, z.im);
   tc_kval re = tc_km_scale(m, k_mul(m, e.p, c), e.n), im = tc_km_scale(m, k_mul(m, e.p, s), e.n);
   im = k_select(m, k_eq(m, z.im, zero), z.im, im);
@@ -86,13 +79,17 @@ static cx complex_exp(const tc_km *m, cx z) {
   return (cx){re, k_select(m, left, k_copysign(m, zero, z.im), im)};
 }
 
-// e^z - 1: the real part is (e^a - 1) cos b - 2 sin² (b/2).
+// e^z - 1: the real part is (e^a - 1) cos b - 2 sin² (b/2). What is not finite is as these formulas give it.
 static cx complex_expm1(const tc_km *m, cx z) {
   tc_kval h = real1(m, TC_K_SIN, k_mulc(m, z.im, 0.5)), c = real1(m, TC_K_COS, z.im), em1 = real1(m, TC_K_EXPM1, z.re);
+  tc_kval s = real1(m, TC_K_SIN, z.im), inf = k_inf(m);
   cx e = complex_exp(m, z);
   tc_kval near = k_fma(m, em1, c, k_mul(m, k_mulc(m, h, -2), h));
-  tc_kval far = k_gt(m, k_abs(m, z.re), k_real(m, 20));
-  return (cx){k_select(m, far, k_addc(m, e.re, -1), near), e.im};
+  tc_kval above = k_gt(m, z.re, k_pick(m, 0x1.62e42ep+6, 0x1.62e42fefa39efp+9)); // e^a is infinite
+  tc_kval endless = k_or(m, k_or(m, above, is_inf(m, z.re)), k_ne(m, z.re, z.re));
+  tc_kval far = k_and(m, k_gt(m, k_abs(m, z.re), k_real(m, 20)), k_not(m, endless));
+  tc_kval grown = k_mul(m, k_select(m, above, inf, k_mul(m, k_real(m, 0), em1)), s);
+  return (cx){k_select(m, far, k_addc(m, e.re, -1), near), k_select(m, endless, grown, e.im)};
 }
 
 // ½ log(1 + t) + e ln 2
@@ -102,13 +99,17 @@ static tc_kval half_log(const tc_km *m, tc_kval t, tc_kval e) {
 
 // log |z|, given |z|² - 1 where that is small (else any value).
 static tc_kval log_abs(const tc_km *m, cx z, tc_kval excess) {
+  // Below the normal range there are too few bits left to scale: numbers near it are brought up first.
+  tc_kval top = larger(m, z.re, z.im), tiny = k_lt(m, top, k_real(m, 0x1p-60));
+  tc_kval up = k_select(m, tiny, k_real(m, 0x1p100), k_real(m, 1)), raised = k_int(m, 100);
+  tc_kval infinite = k_or(m, is_inf(m, z.re), is_inf(m, z.im));
+  z = (cx){k_mul(m, z.re, up), k_mul(m, z.im, up)};
   tc_kval near = k_lt(m, k_abs(m, excess), k_real(m, 0.5)), e = exponent_of(m, larger(m, z.re, z.im));
   tc_kval s = tc_km_power(m, minus(m, e)), a = k_mul(m, z.re, s), b = k_mul(m, z.im, s);
   tc_kval t = k_select(m, near, excess, k_addc(m, k_fma(m, a, a, k_mul(m, b, b)), -1));
+  e = k_sub(m, e, k_select(m, tiny, raised, k_int(m, 0)));
   tc_kval r = half_log(m, t, k_select(m, near, k_int(m, 0), e));
-  // A sum below 1 came from numbers below the normal range: |z|² is not near 1, but t is: no harm. Infinity wins over
-  // NaN.
-  return k_select(m, k_or(m, is_inf(m, z.re), is_inf(m, z.im)), k_inf(m), r);
+  return k_select(m, infinite, k_inf(m), r); // also where the other part is NaN
 }
 
 // a² + b² - 1 from exact products, the larger square first.
@@ -129,7 +130,11 @@ static cx complex_log1p(const tc_km *m, cx z) {
   tc_km_sum p = tc_km_two_prod(m, z.re, w), q = tc_km_two_prod(m, z.im, z.im);
   tc_kval excess = k_add(m, k_add(m, p.hi, q.hi), k_add(m, k_fma(m, z.re, w_lo, p.lo), q.lo));
   cx u = {k_addc(m, z.re, 1), z.im};
-  return (cx){log_abs(m, u, excess), real2(m, TC_K_ATAN2, u.im, u.re)};
+  // As PyTorch, which for small z has log(1+z) z / ((1+z) - 1): no value where a part is NaN, or b is infinite and a
+  // was rounded.
+  tc_kval angle = real2(m, TC_K_ATAN2, u.im, u.re), rounded = k_ne(m, k_addc(m, u.re, -1), z.re);
+  angle = k_select(m, k_and(m, is_inf(m, z.im), rounded), k_real(m, __builtin_nan("")), angle);
+  return (cx){k_select(m, k_eq(m, angle, angle), log_abs(m, u, excess), angle), angle};
 }
 
 static cx scaled(const tc_km *m, cx z, double c) { return (cx){k_mulc(m, z.re, c), k_mulc(m, z.im, c)}; }
@@ -142,19 +147,17 @@ static bool is_constant(const tc_km *m, tc_kval v, double c) {
 // w^z = e^(z log w); powers that are known and easy are products.
 static cx complex_pow(const tc_km *m, cx x, cx y) {
   if (is_constant(m, y.im, 0)) {
+    if (is_constant(m, y.re, 0)) return (cx){k_real(m, 1), k_real(m, 0)};
     if (is_constant(m, y.re, 1)) return x;
     if (is_constant(m, y.re, 2)) return tc_kcx_mul(m, x, x);
     if (is_constant(m, y.re, 3)) return tc_kcx_mul(m, tc_kcx_mul(m, x, x), x);
     if (is_constant(m, y.re, 0.5)) return tc_kcx_sqrt(m, x);
     if (is_constant(m, y.re, -1)) return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, x);
   }
-  tc_kval zero = k_real(m, 0), nan = k_real(m, __builtin_nan(""));
+  tc_kval zero = k_real(m, 0), null = k_and(m, k_eq(m, x.re, zero), k_eq(m, x.im, zero));
   cx r = complex_exp(m, tc_kcx_mul(m, y, complex_log(m, x)));
-  tc_kval null = k_and(m, k_eq(m, x.re, zero), k_eq(m, x.im, zero));
-  tc_kval none = k_and(m, k_eq(m, y.re, zero), k_eq(m, y.im, zero));
-  tc_kval at_zero = k_select(m, k_gt(m, y.re, zero), zero, nan);
-  r = (cx){k_select(m, null, at_zero, r.re), k_select(m, null, at_zero, r.im)};
-  return (cx){k_select(m, none, k_real(m, 1), r.re), k_select(m, none, zero, r.im)};
+  null = k_and(m, null, k_gt(m, y.re, zero)); // the others of zero are what infinities and NaN make of them
+  return (cx){k_select(m, null, zero, r.re), k_select(m, null, zero, r.im)};
 }
 
 static cx reciprocal(const tc_km *m, cx z) { return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, z); }
@@ -206,7 +209,11 @@ tc_kcx tc_kir_complex(tc_kb *b, int32_t op, int32_t n, const tc_kcx *v) {
     if (is_constant(m, v[0].im, 0)) return (cx){k_mul(m, v[0].re, v[1].re), k_mul(m, v[0].re, v[1].im)};
     return tc_kcx_mul(m, v[0], v[1]);
   case TC_K_DIV:
-    if (is_constant(m, v[1].im, 0)) return (cx){k_div(m, v[0].re, v[1].re), k_div(m, v[0].im, v[1].re)};
+    if (is_constant(m, v[1].im, 0)) { // a real divisor; what is not finite meets the zero, as in PyTorch
+      tc_kval zero = k_real(m, 0), c = k_select(m, k_eq(m, v[1].re, zero), zero, v[1].re);
+      return (cx){k_div(m, k_fma(m, v[0].im, zero, v[0].re), c),
+                  k_div(m, k_fma(m, v[0].re, k_neg(m, zero), v[0].im), c)};
+    }
     return tc_kcx_div(m, v[0], v[1]);
   case TC_K_FMA:
     return (cx){k_fma(m, v[0].re, v[1].re, k_fma(m, k_neg(m, v[0].im), v[1].im, v[2].re)),

@@ -31,7 +31,18 @@ static cx wave(const tc_km *m, tc_kval a, tc_kval b, bool cosine) {
   tc_kval flat = k_eq(m, b, zero); // also for infinite a, where the sine has no value
   tc_kval level = cosine ? k_mul(m, k_select(m, k_lt(m, k_abs(m, a), k_inf(m)), k_neg(m, s), zero), b) : b;
   if (!cosine) level = k_select(m, k_lt(m, c, zero), k_neg(m, b), b);
-  return (cx){re, k_select(m, flat, level, im)};
+  im = k_select(m, flat, level, im);
+  // Annex G: where b is infinite one part is, whatever a is; where a is 0 the sine's part is, whatever b is.
+  tc_kval endless = k_gt(m, k_abs(m, b), k_pick(m, 150, 1200)), grown = k_copysign(m, k_inf(m), b);
+  tc_kval wild = k_and(m, is_inf(m, b), k_not(m, k_lt(m, k_abs(m, a), k_inf(m))));
+  tc_kval none = k_eq(m, a, zero), one = k_real(m, 1), nan = k_ne(m, b, b);
+  tc_kval first = k_mul(m, k_inf(m), cosine ? k_select(m, wild, one, c) : s);
+  tc_kval second = cosine ? k_mul(m, grown, k_neg(m, s)) : k_select(m, wild, k_inf(m), k_mul(m, grown, c));
+  re = k_select(m, endless, first, re), im = k_select(m, endless, second, im);
+  tc_kval still = k_and(m, none, k_or(m, endless, nan));
+  if (cosine) im = k_select(m, still, k_mul(m, k_neg(m, s), k_copysign(m, one, b)), im);
+  else re = k_select(m, still, a, re);
+  return (cx){re, im};
 }
 
 // tanh(x + iy): with t = tan y, s = sinh x, β = 1 + t²: (β s √(1+s²) + i t) / (1 + β s²); far out ±1 + i 4 sin y cos y
@@ -45,8 +56,12 @@ static cx complex_tanh(const tc_km *m, cx z) {
   tc_kval sc = k_mul(m, real1(m, TC_K_SIN, z.im), real1(m, TC_K_COS, z.im));
   tc_kval e = real1(m, TC_K_EXP, k_neg(m, a)); // e^-2|x| in two factors
   tc_kval im = k_mul(m, k_mul(m, k_mulc(m, sc, 4), e), e);
-  im = k_select(m, is_inf(m, z.re), k_copysign(m, k_real(m, 0), sc), im);
-  return (cx){k_select(m, far, k_copysign(m, one, z.re), near.re), k_select(m, far, im, near.im)};
+  tc_kval zero = k_real(m, 0);
+  im = k_select(m, is_inf(m, z.re), k_copysign(m, zero, sc), im);
+  // Annex G: a part that is 0 stays, whatever the other one is.
+  tc_kval sign = k_copysign(m, one, z.re), lost = k_and(m, k_ne(m, sc, sc), k_not(m, is_inf(m, z.re)));
+  return (cx){k_select(m, k_and(m, far, k_not(m, lost)), sign, k_select(m, k_eq(m, z.re, zero), z.re, near.re)),
+              k_select(m, k_eq(m, z.im, zero), z.im, k_select(m, far, im, near.im))};
 }
 
 static cx plus_one(const tc_km *m, double sign, cx z) { // 1 ± z
@@ -60,21 +75,47 @@ static tc_kval re_conj(const tc_km *m, cx p, cx q) { return k_fma(m, p.re, q.re,
 static tc_kval im_conj(const tc_km *m, cx p, cx q) { return k_fma(m, p.re, q.im, k_neg(m, k_mul(m, p.im, q.re))); }
 static tc_kval re_prod(const tc_km *m, cx p, cx q) { return k_fma(m, p.re, q.re, k_neg(m, k_mul(m, p.im, q.im))); }
 
+// ---- what is not finite, by Annex G ----
+// 1 where x is infinite, 0 where it is finite, else NaN.
+static tc_kval unit(const tc_km *m, tc_kval x) {
+  return k_select(m, is_inf(m, x), k_real(m, 1), k_mul(m, x, k_real(m, 0)));
+}
+static tc_kval any_inf(const tc_km *m, cx z) { return k_or(m, is_inf(m, z.re), is_inf(m, z.im)); }
+// The direction of an infinite number from the positive real axis, in [0, π]; `x` decides the half.
+static tc_kval direction(const tc_km *m, tc_kval y, tc_kval x, bool both_halves) {
+  tc_kval ux = unit(m, x);
+  return real2(m, TC_K_ATAN2, k_abs(m, unit(m, y)), both_halves ? k_copysign(m, ux, x) : k_abs(m, ux));
+}
+static tc_kval half_pi(const tc_km *m) { return k_real(m, 0x1.921fb54442d18p+0); }
+
 static cx complex_asin(const tc_km *m, cx z) {
   cx p = tc_kcx_sqrt(m, plus_one(m, -1, z)), q = tc_kcx_sqrt(m, plus_one(m, 1, z));
-  return (cx){real2(m, TC_K_ATAN2, z.re, re_prod(m, p, q)), real1(m, TC_K_ASINH, im_conj(m, p, q))};
+  tc_kval re = real2(m, TC_K_ATAN2, z.re, re_prod(m, p, q)), im = real1(m, TC_K_ASINH, im_conj(m, p, q));
+  tc_kval endless = any_inf(m, z);
+  re = k_select(m, endless, k_copysign(m, direction(m, z.re, z.im, false), z.re), re);
+  re = k_select(m, k_eq(m, z.re, k_real(m, 0)), z.re, re); // the imaginary axis stays
+  return (cx){re, k_select(m, endless, k_copysign(m, k_inf(m), z.im), im)};
+}
+
+// acos, and acosh, whose parts change places: the part in [0, π], and the other.
+static tc_kval settled_angle(const tc_km *m, cx z, tc_kval angle) {
+  angle = k_select(m, any_inf(m, z), direction(m, z.im, z.re, true), angle);
+  tc_kval nowhere = k_and(m, k_eq(m, z.re, k_real(m, 0)), k_ne(m, z.im, z.im)); // 0 + i NaN
+  return k_select(m, nowhere, half_pi(m), angle);
 }
 
 static cx complex_acos(const tc_km *m, cx z) {
   cx p = tc_kcx_sqrt(m, plus_one(m, -1, z)), q = tc_kcx_sqrt(m, plus_one(m, 1, z));
-  tc_kval half = real2(m, TC_K_ATAN2, p.re, q.re);
-  return (cx){k_add(m, half, half), real1(m, TC_K_ASINH, im_conj(m, q, p))};
+  tc_kval half = real2(m, TC_K_ATAN2, p.re, q.re), im = real1(m, TC_K_ASINH, im_conj(m, q, p));
+  im = k_select(m, any_inf(m, z), k_neg(m, k_copysign(m, k_inf(m), z.im)), im);
+  return (cx){settled_angle(m, z, k_add(m, half, half)), im};
 }
 
 static cx complex_acosh(const tc_km *m, cx z) {
   cx p = tc_kcx_sqrt(m, (cx){k_addc(m, z.re, -1), z.im}), q = tc_kcx_sqrt(m, plus_one(m, 1, z));
-  tc_kval half = real2(m, TC_K_ATAN2, p.im, q.re);
-  return (cx){real1(m, TC_K_ASINH, re_conj(m, p, q)), k_add(m, half, half)};
+  tc_kval half = real2(m, TC_K_ATAN2, p.im, q.re), re = real1(m, TC_K_ASINH, re_conj(m, p, q));
+  tc_kval angle = k_copysign(m, settled_angle(m, z, k_abs(m, k_add(m, half, half))), z.im);
+  return (cx){k_select(m, any_inf(m, z), k_inf(m), re), angle};
 }
 
 // Quarter of log1p(4x / ((1-x)² + y²)), half the angle of (1-x)(1+x) - y² + 2iy; for x < 0 by oddness.
@@ -87,7 +128,17 @@ static cx complex_atanh(const tc_km *m, cx z) {
   cx inverse = tc_kcx_div(m, (cx){one, k_real(m, 0)}, (cx){x, y});
   re = k_select(m, huge, inverse.re, re);
   tc_kval angle = real2(m, TC_K_ATAN2, k_add(m, y, y), k_fma(m, d, k_add(m, one, x), k_neg(m, k_mul(m, y, y))));
-  tc_kval im = k_select(m, huge, k_copysign(m, k_real(m, 0x1.921fb54442d18p+0), y), k_mulc(m, angle, 0.5));
+  tc_kval im = k_select(m, huge, k_copysign(m, half_pi(m), y), k_mulc(m, angle, 0.5));
+  // At ±1, so near that the distance's square is nothing: ½ (ln 2 - ln |y|).
+  tc_kval none = k_real(m, 0), close = k_and(m, k_eq(m, d, none), k_lt(m, k_abs(m, y), k_pick(m, 0x1p-50, 0x1p-500)));
+  tc_kval depth = real1(m, TC_K_LOG, k_abs(m, y));
+  re = k_select(m, close, k_mulc(m, k_sub(m, k_real(m, 0x1.62e42fefa39efp-1), depth), 0.5), re);
+  // Annex G.
+  tc_kval lost = k_or(m, k_ne(m, x, x), k_ne(m, y, y));
+  re = k_select(m, lost, k_add(m, x, y), re), im = k_select(m, lost, k_add(m, x, y), im);
+  re = k_select(m, k_or(m, any_inf(m, z), k_eq(m, z.re, none)), none, re);
+  lost = k_and(m, is_inf(m, z.re), lost);
+  im = k_select(m, any_inf(m, z), k_select(m, lost, y, k_copysign(m, half_pi(m), y)), im);
   return (cx){k_copysign(m, re, z.re), im};
 }
 

@@ -1,5 +1,5 @@
-// Evaluation of opcodes on complex scalars through C's complex arithmetic (Annex G) in double: the oracle of the
-// expansion in complex.c.
+// Evaluation of opcodes on complex scalars in double, functions by C's library (Annex G): the oracle of the expansion
+// in complex.c.
 #include <complex.h>
 #include <math.h>
 
@@ -12,12 +12,30 @@
 #define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
 #endif
 
+// Products and quotients by the plain formulas, which is what PyTorch has where something is not finite.
+static double complex product(double complex x, double complex y) {
+  double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
+  return CMPLX(a * c - b * d, a * d + b * c);
+}
+
+// Smith's: the smaller part of the divisor over the larger one.
+static double complex quotient(double complex x, double complex y) {
+  double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
+  if (c == 0 && d == 0) return CMPLX(a / fabs(c), b / fabs(d));
+  if (fabs(c) >= fabs(d)) {
+    double r = d / c, den = c + d * r;
+    return CMPLX((a + b * r) / den, (b - a * r) / den);
+  }
+  double r = c / d, den = c * r + d;
+  return CMPLX((a * r + b) / den, (b * r - a) / den);
+}
+
 static double complex unary(int32_t op, double complex z) {
   switch (op) {
   case TC_K_NEG: return -z;
   case TC_K_CONJ: return conj(z);
   case TC_K_SQRT: return csqrt(z);
-  case TC_K_RSQRT: return 1 / csqrt(z);
+  case TC_K_RSQRT: return quotient(1, csqrt(z));
   case TC_K_EXP: return cexp(z);
   case TC_K_EXP2: return cexp(z * 0x1.62e42fefa39efp-1);
   case TC_K_EXPM1: { // e^x cos y - 1 = expm1(x) - 2 e^x sin²(y/2)
@@ -29,6 +47,7 @@ static double complex unary(int32_t op, double complex z) {
   case TC_K_LOG10: return CMPLX(creal(clog(z)) * 0x1.bcb7b1526e50ep-2, carg(z) * 0x1.bcb7b1526e50ep-2);
   case TC_K_LOG1P: { // |1+z|² - 1 = 2x + x² + y²
     double x = creal(z), y = cimag(z);
+    if (isnan(x) || isnan(y) || (isinf(y) && 1 + x - 1 != x)) return CMPLX(NAN, NAN); // as PyTorch
     if (fabs(x) < 0.5 && fabs(y) < 0.5) return CMPLX(0.5 * log1p(fma(x, x, fma(y, y, 2 * x))), atan2(y, 1 + x));
     return clog(CMPLX(1 + x, y));
   }
@@ -44,7 +63,7 @@ static double complex unary(int32_t op, double complex z) {
   case TC_K_ASINH: return casinh(z);
   case TC_K_ACOSH: return cacosh(z);
   case TC_K_ATANH: return catanh(z);
-  case TC_K_SIGMOID: return 1 / (1 + cexp(-z));
+  case TC_K_SIGMOID: return quotient(1, 1 + cexp(-z));
   default: return CMPLX(NAN, NAN);
   }
 }
@@ -63,10 +82,10 @@ void tc_kir_eval_complex(int32_t op, tc_dtype type, const tc_knum *v, tc_knum *o
   case TC_K_ANGLE: out->re = tc_kir_round(part, carg(a)); return;
   case TC_K_ADD: r = a + b; break;
   case TC_K_SUB: r = a - b; break;
-  case TC_K_MUL: r = a * b; break;
-  case TC_K_DIV: r = a / b; break;
-  case TC_K_FMA: r = a * b + c; break;
-  case TC_K_POW: r = a == 0 ? (b == 0 ? 1 : creal(b) > 0 ? 0 : CMPLX(NAN, NAN)) : cpow(a, b); break;
+  case TC_K_MUL: r = product(a, b); break;
+  case TC_K_DIV: r = quotient(a, b); break;
+  case TC_K_FMA: r = product(a, b) + c; break;
+  case TC_K_POW: r = cpow(a, b); break;
   default: r = unary(op, a);
   }
   out->re = tc_kir_round(part, creal(r));

@@ -4,18 +4,23 @@
 
 #include "core/ops/ops.h"
 
+// C11's CMPLX is missing from some pairs of compiler and library.
+#ifndef CMPLX
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
+
 static double relu_f(double x) { return isnan(x) ? x : x > 0 ? x : 0; }
 static int64_t relu_i(int64_t x) { return x > 0 ? x : 0; }
 static const tc_scalar_ref relu_ref = {.f1 = relu_f, .i1 = relu_i};
 static double sigmoid_f(double x) { return 1 / (1 + exp(-x)); }
-static tc_c128 over_one_plus_exp(double complex top, tc_c128 z) {
-  double complex w = top / (1 + cexp(-(z.re + z.im * I)));
-  return (tc_c128){creal(w), cimag(w)};
+static tc_c128 over_one_plus_exp(tc_c128 top, tc_c128 z) {
+  double complex w = cexp(CMPLX(-z.re, -z.im));
+  return tc_ref_quotient(top, (tc_c128){1 + creal(w), cimag(w)});
 }
-static tc_c128 sigmoid_c(tc_c128 z) { return over_one_plus_exp(1, z); }
+static tc_c128 sigmoid_c(tc_c128 z) { return over_one_plus_exp((tc_c128){1, 0}, z); }
 static const tc_scalar_ref sigmoid_ref = {.f1 = sigmoid_f, .c1 = sigmoid_c};
 static double silu_f(double x) { return x / (1 + exp(-x)); }
-static tc_c128 silu_c(tc_c128 z) { return over_one_plus_exp(z.re + z.im * I, z); }
+static tc_c128 silu_c(tc_c128 z) { return over_one_plus_exp(z, z); }
 static const tc_scalar_ref silu_ref = {.f1 = silu_f, .c1 = silu_c};
 static double mish_f(double x) { return x * tanh(log1p(exp(x))); }
 static const tc_scalar_ref mish_ref = {.f1 = mish_f};

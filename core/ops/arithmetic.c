@@ -9,37 +9,37 @@
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
 static double add_f(double x, double y, double alpha) { return x + alpha * y; }
-// alpha·y; a real alpha scales both parts, so that infinities stay what they are.
-static tc_c128 scaled(tc_c128 alpha, tc_c128 y) {
-  return alpha.im == 0 ? (tc_c128){alpha.re * y.re, alpha.re * y.im} : pack(C(alpha) * C(y));
+// The product with alpha is a complex one also where alpha is 1: an infinite part of y makes the other one NaN.
+static tc_c128 add_c(tc_c128 x, tc_c128 y, tc_c128 alpha) {
+  tc_c128 p = tc_ref_product(alpha, y);
+  return (tc_c128){x.re + p.re, x.im + p.im};
 }
-static tc_c128 add_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) + C(scaled(alpha, y))); }
 static int64_t add_i(int64_t x, int64_t y, int64_t alpha) {
   return (int64_t)((uint64_t)x + (uint64_t)alpha * (uint64_t)y);
 }
 static const tc_scalar_ref add_ref = {.f3 = add_f, .c3 = add_c, .i3 = add_i};
 
 static double sub_f(double x, double y, double alpha) { return x - alpha * y; }
-static tc_c128 sub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(x) - C(scaled(alpha, y))); }
+static tc_c128 sub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return add_c(x, y, (tc_c128){-alpha.re, -alpha.im}); }
 static int64_t sub_i(int64_t x, int64_t y, int64_t alpha) {
   return (int64_t)((uint64_t)x - (uint64_t)alpha * (uint64_t)y);
 }
 static const tc_scalar_ref sub_ref = {.f3 = sub_f, .c3 = sub_c, .i3 = sub_i};
 
 static double rsub_f(double x, double y, double alpha) { return y - alpha * x; }
-static tc_c128 rsub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return pack(C(y) - C(scaled(alpha, x))); }
+static tc_c128 rsub_c(tc_c128 x, tc_c128 y, tc_c128 alpha) { return sub_c(y, x, alpha); }
 static int64_t rsub_i(int64_t x, int64_t y, int64_t alpha) {
   return (int64_t)((uint64_t)y - (uint64_t)alpha * (uint64_t)x);
 }
 static const tc_scalar_ref rsub_ref = {.f3 = rsub_f, .c3 = rsub_c, .i3 = rsub_i};
 
 static double mul_f(double x, double y) { return x * y; }
-static tc_c128 mul_c(tc_c128 x, tc_c128 y) { return pack(C(x) * C(y)); }
+static tc_c128 mul_c(tc_c128 x, tc_c128 y) { return tc_ref_product(x, y); }
 static int64_t mul_i(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
 static const tc_scalar_ref mul_ref = {.f2 = mul_f, .c2 = mul_c, .i2 = mul_i};
 
 static double div_f(double x, double y) { return x / y; }
-static tc_c128 div_c(tc_c128 x, tc_c128 y) { return pack(C(x) / C(y)); }
+static tc_c128 div_c(tc_c128 x, tc_c128 y) { return tc_ref_quotient(x, y); }
 static const tc_scalar_ref div_ref = {.f2 = div_f, .c2 = div_c};
 
 static double pow_f(double x, double y) { return pow(x, y); }
@@ -229,20 +229,20 @@ enum { PW = TC_OP_POINTWISE, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX, TRUE_DIV = P
 
 static const tc_op_def rows[] = {
     ROW("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "self + alpha * other", add_ref),
-    ROW("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self + alpha * other",
-        add_ref),
+        "fma(other, alpha, self)", add_ref),
+    ROW("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
+        "fma(other, alpha, self)", add_ref),
     INPLACE("add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
     INPLACE("add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"),
     ROW("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "self - alpha * other", sub_ref),
-    ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote, "self - alpha * other",
-        sub_ref),
+        "fma(other, -alpha, self)", sub_ref),
+    ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
+        "fma(other, -alpha, self)", sub_ref),
     INPLACE("sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
     ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "other - alpha * self", rsub_ref),
+        "fma(self, -alpha, other)", rsub_ref),
     ROW("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "other - alpha * self", rsub_ref),
+        "fma(self, -alpha, other)", rsub_ref),
     ROW("mul.Tensor(Tensor self, Tensor other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
     ROW("mul.Scalar(Tensor self, Scalar other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
     INPLACE("mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),

@@ -1,7 +1,13 @@
 // Ops that are a short text over others.
 #include <complex.h>
+#include <math.h>
 
 #include "core/ops/ops.h"
+
+// C11's CMPLX is missing from some pairs of compiler and library.
+#ifndef CMPLX
+#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
+#endif
 
 // addcmul, addcdiv: one rounding, at the end. The dtype is that of the three tensors.
 static int32_t addc_meta(tc_op_args *a) {
@@ -86,6 +92,25 @@ static int32_t diff_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// log(e^x + e^y) of complex numbers, ordered by their real parts; PyTorch's answers where these are infinite.
+static tc_c128 logaddexp_c(tc_c128 x, tc_c128 y) {
+  bool first = x.re >= y.re;
+  tc_c128 high = first ? x : y, low = first ? y : x;
+  double complex m = CMPLX(high.re, high.im), n = CMPLX(low.re, low.im), r;
+  if (isnan(x.re) || isnan(x.im) || isnan(y.re) || isnan(y.im)) return (tc_c128){NAN, NAN};
+  if (isinf(low.re) && low.re == high.re) {
+    if (low.re < 0) return low;
+    r = clog(cexp(n) + cexp(m));
+  } else {
+    double complex e = cexp(n - m);
+    double a = creal(e), b = cimag(e), square = a * (a + 2) + b * b;
+    bool small = fabs(a) < 0.5 && fabs(b) < 0.5; // log(1 + e) without cancellation
+    r = m + (small ? CMPLX(0.5 * log1p(square), atan2(b, 1 + a)) : clog(1 + e));
+  }
+  return (tc_c128){creal(r), cimag(r)};
+}
+static const tc_scalar_ref logaddexp_ref = {.c2 = logaddexp_c};
+
 enum { C = TC_OP_COMPLEX, PWC = TC_OP_COMPLEX | TC_OP_POINTWISE };
 #define TEXT(s, t, d) {.schema = s, .traits = t, .decompose = d}
 static const tc_op_def rows[] = {
@@ -117,10 +142,15 @@ static const tc_op_def rows[] = {
     TEXT("_logaddexp_real(Tensor self, Tensor other) -> Tensor", 0,
          "let m = maximum(self, other); where(eq(self, other), add(self, 0.69314718055994530942), add(m, "
          "log1p(exp(neg(abs(sub(self, other)))))))"),
-    TEXT(
-        "_logaddexp_complex(Tensor self, Tensor other) -> Tensor", C,
-        "let first = ge(real(self), real(other)); let m = where(first, self, other); let n = where(first, other, self);"
-        "add(m, log1p(exp(sub(n, m))))"),
+    {.schema = "_logaddexp_complex(Tensor self, Tensor other) -> Tensor",
+     .traits = C | TC_OP_POINTWISE,
+     .meta = tc_meta_promote,
+     .body = "let first = real(self) >= real(other); let m = where(first, self, other); let n = where(first, other, "
+             "self); let far = real(m) == real(n) && abs(real(m)) == inf; where(self != self || other != other, self * "
+             "other, where(far, where(real(m) < 0, n, log(exp(n) + exp(m))), m + log1p(exp(n - m))))",
+     .grad = "self: mul(grad, conj(exp(sub(self, result)))); other: mul(grad, conj(exp(sub(other, result))))",
+     .scalar_ref = &logaddexp_ref,
+     .flops = "numel"},
     TEXT("float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", C,
          "pow(to(self, if(is_complex(self), c128, f64)), exponent)"),
     TEXT("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", 0, "minimum(self, max)"),

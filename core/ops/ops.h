@@ -149,6 +149,10 @@ int64_t tc_ref_i(const tc_ref_view *v, int64_t offset);
 void tc_ref_put(const tc_ref_view *v, int64_t offset,
                 tc_c128 x); // as v's class; imaginary parts of real results are dropped
 void tc_ref_put_i(const tc_ref_view *v, int64_t offset, int64_t x);
+// Complex products and quotients (Smith's) by the plain formulas, as PyTorch computes them: what is not finite comes
+// out accordingly.
+tc_c128 tc_ref_product(tc_c128 x, tc_c128 y);
+tc_c128 tc_ref_quotient(tc_c128 x, tc_c128 y);
 // Copies an element between views of one class.
 void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset);
 

@@ -1,4 +1,6 @@
 // Iteration over the views that references work on.
+#include <math.h>
+
 #include "core/ops/ops.h"
 
 bool tc_ref_next(int32_t rank, const int64_t *sizes, int64_t *index) {
@@ -48,4 +50,16 @@ void tc_ref_put_i(const tc_ref_view *v, int64_t o, int64_t x) {
 void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset) {
   if (from->dtype == TC_I64) tc_ref_put_i(to, to_offset, tc_ref_i(from, from_offset));
   else tc_ref_put(to, to_offset, tc_ref_c(from, from_offset));
+}
+
+tc_c128 tc_ref_product(tc_c128 x, tc_c128 y) { return (tc_c128){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
+
+tc_c128 tc_ref_quotient(tc_c128 x, tc_c128 y) {
+  if (y.re == 0 && y.im == 0) return (tc_c128){x.re / fabs(y.re), x.im / fabs(y.im)};
+  if (fabs(y.re) >= fabs(y.im)) {
+    double r = y.im / y.re, den = y.re + y.im * r;
+    return (tc_c128){(x.re + x.im * r) / den, (x.im - x.re * r) / den};
+  }
+  double r = y.re / y.im, den = y.re * r + y.im;
+  return (tc_c128){(x.re * r + x.im) / den, (x.im * r - x.re) / den};
 }

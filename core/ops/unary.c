@@ -55,8 +55,8 @@ static int32_t lower_base(tc_op_args *a, const char *real, const char *complex_)
   return TC_STATUS_OK;
 }
 static int32_t lower_exp2(tc_op_args *a) { return lower_base(a, "exp2(v)", "exp(v * 0.69314718055994530942)"); }
-static int32_t lower_log2(tc_op_args *a) { return lower_base(a, "log2(v)", "log(v) / 0.69314718055994530942"); }
-static int32_t lower_log10(tc_op_args *a) { return lower_base(a, "log10(v)", "log(v) / 2.30258509299404568402"); }
+static int32_t lower_log2(tc_op_args *a) { return lower_base(a, "log2(v)", "log2(v)"); }
+static int32_t lower_log10(tc_op_args *a) { return lower_base(a, "log10(v)", "log10(v)"); }
 
 static double expm1_f(double x) { return expm1(x); }
 static tc_c128 expm1_c(tc_c128 z) { // e^z - 1 without cancellation: expm1(x) cos y - 2 sin²(y/2), e^x sin y
@@ -67,6 +67,8 @@ static const tc_scalar_ref expm1_ref = {.f1 = expm1_f, .c1 = expm1_c};
 static double log1p_f(double x) { return log1p(x); }
 static tc_c128 log1p_c(tc_c128 z) { // log|1+z| = log1p(x² + 2x + y²)/2
   double m = z.re * (z.re + 2) + z.im * z.im;
+  // PyTorch has log(1+z) z / ((1+z) - 1) for small z: no value where a part is NaN, or y infinite and x was rounded.
+  if (isnan(z.re) || isnan(z.im) || (isinf(z.im) && 1 + z.re - 1 != z.re)) return (tc_c128){NAN, NAN};
   return (tc_c128){fabs(z.re) < 0.5 && fabs(z.im) < 0.5 ? 0.5 * log1p(m) : log(hypot(1 + z.re, z.im)),
                    atan2(z.im, 1 + z.re)};
 }
@@ -83,13 +85,13 @@ static const tc_scalar_ref abs_ref = {.f1 = abs_f, .c1 = abs_c, .i1 = abs_i};
 static double same_f(double x) { return x; }
 static int64_t same_i(int64_t x) { return x; }
 static double rsqrt_f(double x) { return 1 / sqrt(x); }
-static tc_c128 rsqrt_c(tc_c128 z) { return pack(1 / csqrt(z_of(z))); }
+static tc_c128 rsqrt_c(tc_c128 z) { return tc_ref_quotient((tc_c128){1, 0}, pack(csqrt(z_of(z)))); }
 static const tc_scalar_ref rsqrt_ref = {.f1 = rsqrt_f, .c1 = rsqrt_c};
 static double reciprocal_f(double x) { return 1 / x; }
-static tc_c128 reciprocal_c(tc_c128 z) { return pack(1 / z_of(z)); }
+static tc_c128 reciprocal_c(tc_c128 z) { return tc_ref_quotient((tc_c128){1, 0}, z); }
 static const tc_scalar_ref reciprocal_ref = {.f1 = reciprocal_f, .c1 = reciprocal_c};
 static double square_f(double x) { return x * x; }
-static tc_c128 square_c(tc_c128 z) { return pack(z_of(z) * z_of(z)); }
+static tc_c128 square_c(tc_c128 z) { return tc_ref_product(z, z); }
 static int64_t square_i(int64_t x) { return (int64_t)((uint64_t)x * (uint64_t)x); }
 static const tc_scalar_ref square_ref = {.f1 = square_f, .c1 = square_c, .i1 = square_i};
 static double floor_f(double x) { return floor(x); }

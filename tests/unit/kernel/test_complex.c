@@ -165,11 +165,12 @@ static void special_values(tc_arena *arena, int32_t op, lc (*exact)(lc)) {
   for (int32_t i = 0; i < PAIRS; i++) {
     lc w = exact(CMPLXL(x[2 * i], x[2 * i + 1]));
     double re = (double)creall(w), im = (double)cimagl(w);
-    // Annex G leaves signs open where a part is NaN.
-    bool open = isnan(re) || isnan(im), ok = same(r[2 * i], re) && same(r[2 * i + 1], im);
+    // Annex G leaves signs open where a part is NaN, and some where both are infinite.
+    bool open = isnan(re) || isnan(im) || (isinf(x[2 * i]) && isinf(x[2 * i + 1])),
+         ok = same(r[2 * i], re) && same(r[2 * i + 1], im);
     if (open)
-      ok = (isnan(re) ? isnan(r[2 * i]) : fabs(r[2 * i]) == fabs(re)) &&
-           (isnan(im) ? isnan(r[2 * i + 1]) : fabs(r[2 * i + 1]) == fabs(im));
+      ok = (isnan(re) ? isnan(r[2 * i]) : same(fabs(r[2 * i]), fabs(re))) &&
+           (isnan(im) ? isnan(r[2 * i + 1]) : same(fabs(r[2 * i + 1]), fabs(im)));
     if (!ok)
       print_error("%s(%g, %g): got (%g, %g), Annex G (%g, %g)\n", tc_k_op_text(op), x[2 * i], x[2 * i + 1], r[2 * i],
                   r[2 * i + 1], re, im);
@@ -182,6 +183,18 @@ KERNEL_TEST(annex_g) {
   special_values(arena, TC_K_SQRT, csqrtl);
   special_values(arena, TC_K_EXP, cexpl);
   special_values(arena, TC_K_LOG, clogl);
+  special_values(arena, TC_K_SIN, csinl);
+  special_values(arena, TC_K_COS, ccosl);
+  special_values(arena, TC_K_TAN, ctanl);
+  special_values(arena, TC_K_SINH, csinhl);
+  special_values(arena, TC_K_COSH, ccoshl);
+  special_values(arena, TC_K_TANH, ctanhl);
+  special_values(arena, TC_K_ASIN, casinl);
+  special_values(arena, TC_K_ACOS, cacosl);
+  special_values(arena, TC_K_ATAN, catanl);
+  special_values(arena, TC_K_ASINH, casinhl);
+  special_values(arena, TC_K_ACOSH, cacoshl);
+  special_values(arena, TC_K_ATANH, catanhl);
 }
 
 static void one_value(tc_arena *arena, int32_t op, tc_dtype t, const double *x, const double *y, double re, double im) {
@@ -195,15 +208,16 @@ static void one_value(tc_arena *arena, int32_t op, tc_dtype t, const double *x, 
 KERNEL_TEST(known_values) {
   const double big[2] = {1e20, 1e20}, tiny[2] = {1e-8, 0}, minus4[2] = {-4, 0}, zero[2] = {0, 0}, two[2] = {2, 0},
                inf[2] = {INFINITY, NAN};
-  const double z[2] = {3.1, -2.7}, conj[2] = {3.1, 2.7}, tiny2[2] = {1e-42, 1e-42};
+  const double z[2] = {3.1, -2.7}, conj[2] = {3.1, 2.7}, tiny2[2] = {1e-42, 1e-42}, least[2] = {0, 0x1p-149};
   one_value(arena, TC_K_DIV, TC_C64, big, big, 1, 0);
   one_value(arena, TC_K_DIV, TC_C64, tiny2, tiny2, 1, 0);
   one_value(arena, TC_K_LOG1P, TC_C64, tiny, NULL, 1e-8, 0);
   one_value(arena, TC_K_SQRT, TC_C64, minus4, NULL, 0, 2);
   one_value(arena, TC_K_DIV, TC_C64, two, zero, INFINITY, NAN);
-  one_value(arena, TC_K_DIV, TC_C64, two, inf, 0, 0);
+  one_value(arena, TC_K_DIV, TC_C64, two, inf, NAN, NAN);                                       // as PyTorch
+  one_value(arena, TC_K_LOG, TC_C64, least, NULL, -0x1.9d1d9fccf4778p+6, 0x1.921fb54442d18p+0); // 2^-149 i
   one_value(arena, TC_K_POW, TC_C64, zero, two, 0, 0);
-  one_value(arena, TC_K_POW, TC_C64, zero, zero, 1, 0);
+  one_value(arena, TC_K_POW, TC_C64, zero, zero, NAN, NAN);
   double r[2];
   evaluate(arena, &(function){.op = TC_K_MUL, .arity = 2}, TC_C64, 1, z, conj, r);
   assert_true(r[1] == 0);

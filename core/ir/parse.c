@@ -470,6 +470,11 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx, divisors *divs) {
     const tc_sym *e;
     TC_TRY(tc_sym_parse(m->syms, lx, &e));
     tc_module_require(m, e);
+    for (int32_t i = 0; i < tc_sym_symbol_count(m->syms); i++) {
+      const tc_sym_info *info = tc_sym_info_read(m->syms, tc_sym_symbol_at(m->syms, i));
+      if (info->lo > info->hi)
+        return tc_lex_error(lx, "the conditions leave no value for '" TC_SV_FMT "'", TC_SV_ARG(info->name));
+    }
     return TC_OK;
   }
   TC_TRY(tc_lex_ident(lx, &name));

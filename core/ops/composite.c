@@ -184,10 +184,10 @@ static const tc_op_def rows[] = {
      .expand = diff_expand},
     TEXT("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
          "(Tensor, Tensor)",
-         C, "var(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)"),
+         C, "var(self, dim, correction=correction, keepdim=keepdim), _exact_mean(self, dim, keepdim)"),
     TEXT("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
          "(Tensor, Tensor)",
-         C, "std(self, dim, correction=correction, keepdim=keepdim), mean(self, dim, keepdim)"),
+         C, "std(self, dim, correction=correction, keepdim=keepdim), _exact_mean(self, dim, keepdim)"),
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {

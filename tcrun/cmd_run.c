@@ -17,6 +17,7 @@ typedef struct named_outputs {
 } named_outputs;
 
 static tc_sv output_name(const run_options *o, const tc_graph_output *out, int32_t leaf) {
+  if (out->kind == TC_OUT_LOSS) return TC_SV("loss");
   return out->kind == TC_OUT_USER ? tc_sv_printf(o->arena, "out.%d", leaf) : out->target;
 }
 

@@ -102,7 +102,7 @@ static void log_graphs(const gradients *x) {
   const tc_partition *p = &x->part;
   const tc_graph *graphs[] = {x->joint.graph, p->forward, p->backward};
   for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-    tc_sb sb = tc_sb_make(x->g->arena);
+    tc_sb sb = tc_sb_make(x->forward->module->arena);
     tc_graph_print(&sb, graphs[i]);
     tc_log(&x->g->c->logger, TC_LOG_AOT_GRAPHS, "%s", sb.text ? sb.text : "");
   }

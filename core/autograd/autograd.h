@@ -24,9 +24,9 @@ typedef struct tc_joint {
 // wanted input on which no output depends has none. Needs an open guard of the module's arena.
 TC_NODISCARD tc_status tc_autograd_joint(tc_graph *g, const bool *wanted, tc_joint *out);
 
-// The same for a graph whose first user output is a loss: a real tensor of one element. Its cotangent is 1, there are no
-// others; what flows back from other outputs is nothing. A wanted input that is differentiable but does not reach the
-// loss has zeros, one that is not is an error.
+// The same for a graph whose first user output is a loss: a real tensor of one element. Its cotangent is 1, there are
+// no others; what flows back from other outputs is nothing. A wanted input that is differentiable but does not reach
+// the loss has zeros, one that is not is an error.
 TC_NODISCARD tc_status tc_autograd_loss(tc_graph *g, const bool *wanted, tc_joint *out);
 
 // Can a gradient flow through values of this type?

@@ -1,6 +1,7 @@
 // Joint graphs: the functional forward graph is walked backwards; each node's derivative text is evaluated for the
 // arguments that a wanted input reaches, and what flows into one value from several users is summed.
-#include "core/autograd/autograd.h"
+#include "core/autograd/internal.h"
+#include "core/ir/control.h"
 #include "core/passes/passes.h"
 
 typedef struct joint {
@@ -202,15 +203,32 @@ static tc_status take_gradients(joint *j, tc_node *n, int32_t arg, const tc_arg 
   return TC_OK;
 }
 
+static tc_status differentiate_cond(joint *j, const tc_node *n) {
+  tc_arena *arena = j->g->module->arena;
+  tc_control c;
+  TC_TRY(tc_control_read(arena, n->op, n->n_args, n->args, &c));
+  tc_value **cotangents = TC_NEW_ARRAY(arena, tc_value *, n->n_results + 1),
+           **gradients = TC_NEW_ARRAY(arena, tc_value *, c.n_operands + 1);
+  bool *wanted = TC_NEW_ARRAY(arena, bool, c.n_operands + 1);
+  for (int32_t i = 0; i < n->n_results; i++) cotangents[i] = grad_of(j, n->results[i]);
+  for (int32_t i = 0; i < c.n_operands; i++) wanted[i] = is_reached(j, c.operands[i]);
+  TC_TRY(tc_autograd_cond(j->g, n, cotangents, wanted, gradients));
+  for (int32_t i = 0; i < c.n_operands; i++)
+    if (gradients[i]) TC_TRY(accumulate(j, c.operands[i], gradients[i]));
+  return TC_OK;
+}
+
 static tc_status differentiate(joint *j, tc_node *n) {
   const tc_op *op = n->op;
   bool any = false, *flows = TC_NEW_ARRAY(j->g->module->arena, bool, n->n_results + 1);
   for (int32_t i = 0; i < n->n_results; i++) any |= flows[i] = grad_of(j, n->results[i]) != NULL;
   if (!any || !reads_reached(j, n)) return TC_OK;
-  if (op->grad.n_results == 0)
+  bool cond = tc_op_control(op) == TC_CONTROL_COND;
+  if (op->grad.n_results == 0 && !cond)
     return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no derivative", TC_SV_ARG(op->full_name));
   j->b.source = n->source;
   if (n->n_results > 1) TC_TRY(fill_grads(j, n));
+  if (cond) return differentiate_cond(j, n);
   int32_t n_names, count;
   tc_build_name *names = names_of(j, n, flows, &n_names);
   tc_ex_program part = op->grad; // only what is wanted is built

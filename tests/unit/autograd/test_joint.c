@@ -286,6 +286,34 @@ TC_TEST(complex_families) {
   return TC_OK;
 }
 
+// Both branches, one of which does not use an operand.
+TC_TEST(conditions) {
+  static const char *const texts[] = {
+      "graph @f (%x : f64[2, 3] = user \"x\", %w : f64[3] = user \"w\", %v : f64[3] = user \"v\") {\n"
+      "  %s : f64[] = aten::sum(%x, none)\n  %p : bool[] = aten::gt.Scalar(%s, 0)\n"
+      "  %c : f64[2, 3], %d : f64[3] = higher_order::cond(%p, graph @yes (%x : f64[2, 3] = operand \"x\", %w : f64[3] "
+      "= "
+      "operand \"w\", %v : f64[3] = operand \"v\") {\n    %a : f64[2, 3] = aten::mul.Tensor(%x, %w)\n    %b : f64[3] = "
+      "aten::sin(%w)\n    return user %a, user %b\n  }, graph @no (%x : f64[2, 3] = operand \"x\", %w : f64[3] = "
+      "operand "
+      "\"w\", %v : f64[3] = operand \"v\") {\n    %a : f64[2, 3] = aten::div.Tensor(%x, %v)\n    %b : f64[3] = "
+      "aten::exp(%v)\n    return user %a, user %b\n  }, [%x, %w, %v])\n"
+      "  %y : f64[2, 3] = aten::mul.Tensor(%c, %d)\n  return user %y\n}",
+      "graph @f (%x : f64[2, 3] = user \"x\", %w : f64[3] = user \"w\", %v : f64[3] = user \"v\") {\n"
+      "  %s : f64[] = aten::sum(%x, none)\n  %p : bool[] = aten::lt.Scalar(%s, 0)\n"
+      "  %c : f64[2, 3], %d : f64[3] = higher_order::cond(%p, graph @yes (%x : f64[2, 3] = operand \"x\", %w : f64[3] "
+      "= "
+      "operand \"w\", %v : f64[3] = operand \"v\") {\n    %a : f64[2, 3] = aten::mul.Tensor(%x, %w)\n    %b : f64[3] = "
+      "aten::sin(%w)\n    return user %a, user %b\n  }, graph @no (%x : f64[2, 3] = operand \"x\", %w : f64[3] = "
+      "operand "
+      "\"w\", %v : f64[3] = operand \"v\") {\n    %a : f64[2, 3] = aten::div.Tensor(%x, %v)\n    %b : f64[3] = "
+      "aten::exp(%v)\n    return user %a, user %b\n  }, [%x, %w, %v])\n"
+      "  %y : f64[2, 3] = aten::mul.Tensor(%c, %d)\n  return user %y\n}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]));
+  return TC_OK;
+}
+
 // No op is forgotten: it has a derivative or a decomposition, or is one of those through which nothing flows (integers,
 // conditions, constants, writes that functionalization replaces), or whose derivatives are not known in closed form.
 TC_TEST(every_op_says_something) {
@@ -383,10 +411,13 @@ TC_TEST(what_has_no_gradient) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(real_graphs),         cmocka_unit_test(complex_graphs),          cmocka_unit_test(families),
-      cmocka_unit_test(complex_families),    cmocka_unit_test(every_op_says_something),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(real_graphs),
+                                     cmocka_unit_test(complex_graphs),
+                                     cmocka_unit_test(families),
+                                     cmocka_unit_test(complex_families),
+                                     cmocka_unit_test(conditions),
+                                     cmocka_unit_test(every_op_says_something),
 
-      cmocka_unit_test(what_has_no_gradient)};
+                                     cmocka_unit_test(what_has_no_gradient)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static void bind_inputs(session_env *e, const tc_tensor *inputs) {
       if (v->kind == TC_VALUE_SYM && t->rank == 0 && !tc_dtype_is_float(t->dtype) && t->storage->device == 0)
         solve(e, v->symbol, tc_tensor_get_int(t, NULL));
       for (int32_t d = 0; v->kind == TC_VALUE_TENSOR && d < v->type.rank && d < t->rank; d++)
-        solve(e, v->type.sizes[d], t->sizes[d]);
+        if (!tc_sym_is_const(v->type.sizes[d])) solve(e, v->type.sizes[d], t->sizes[d]);
       if (pass == 1 && v->kind == TC_VALUE_TENSOR) solve(e, v->type.offset, t->offset);
     }
   }

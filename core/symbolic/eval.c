@@ -54,7 +54,9 @@ static i128 apply(int32_t kind, i128 a, i128 b) {
   case TC_SYM_FLOORDIV:
   case TC_SYM_MOD: {
     if (b == 0) return BY_ZERO;
-    i128 q = a / b, r = a - q * b;
+    // Nearly always 64 bits do, and dividing 128 is a call.
+    bool narrow = a == (int64_t)a && b == (int64_t)b && b != -1;
+    i128 q = narrow ? (i128)((int64_t)a / (int64_t)b) : a / b, r = a - q * b;
     bool down = r != 0 && (r < 0) != (b < 0);
     return kind == TC_SYM_MOD ? r + (down ? b : 0) : q - down;
   }

@@ -68,7 +68,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(FUSION_MAX_LOADS, "fusion.max_loads", INT, "32", 1, 65536, "", 1, "buffers that a kernel reads")                   \
   X(FUSION_RECOMPUTE, "fusion.recompute_flops", INT, "32", 0, 1000000, "", 1,                                          \
     "operations per element that may be done twice to save a buffer")                                                  \
-  X(FUSION_HORIZONTAL, "fusion.horizontal", BOOL, "true", 0, 0, "", 1, "fuse kernels that only share inputs")          \
+  X(FUSION_HORIZONTAL, "fusion.horizontal", BOOL, "true", 0, 0, "", 1, "let small kernels share a launch")             \
   X(FUSION_PROLOGUE, "fusion.prologue", BOOL, "true", 0, 0, "", 1, "fuse into the loads of templates")                 \
   X(FUSION_EPILOGUE, "fusion.epilogue", BOOL, "true", 0, 0, "", 1, "fuse into the stores of templates and calls")      \
   /* numbers */                                                                                                        \

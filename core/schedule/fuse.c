@@ -1,10 +1,11 @@
 // Merging of groups by gain.
 //
 // Every node that is not inlined starts as a group. Candidate pairs share a buffer: one writes it and the other reads
-// it (vertical), or both read it (horizontal). A heap gives the pair that saves most bytes; it is merged if it is legal
-// now, or its refusal is noted. Merging maps the members of one group to the variables of the other, the finer
-// factorisation of the common domain. Cost: each merge looks at the members of the smaller side and at paths between
-// the two; near-linear for real graphs.
+// it (vertical), or both read it (horizontal); when nothing else merges, small groups over the same domain become
+// pairs, to save launches. A heap gives the pair that saves most bytes; it is merged if it is legal now, or its refusal
+// is noted. Merging maps the members of one group to the variables of the other, the finer factorisation of the common
+// domain. Cost: each merge looks at the members of the smaller side and at paths between the two; near-linear for real
+// graphs.
 #include "core/schedule/internal.h"
 
 typedef struct pair {
@@ -534,6 +535,44 @@ static bool try_pair(tc_sched *x, const pair *p) {
   return true;
 }
 
+// Groups without templates that move less than a launch is worth, next to each other in the order, by domain. Domains
+// that only have as many points would do, but not without divisions in every index.
+static void small_pairs(tc_sched *x, heap *h) {
+  enum { POINT_BYTES = 8 };               // about what a point reads and writes
+  tc_map *last = tc_map_create(x->arena); // domain → node of the group before
+  int64_t launch = x->o->device->launch_ns * (x->o->device->bytes_per_ns ? x->o->device->bytes_per_ns : 10);
+  for (int32_t i = 0; i < x->s->groups.count; i++) {
+    tc_group *g = x->in_order[i];
+    if (!g->steps.count || g->stage || g->call) continue;
+    domain d = domain_of(g);
+    int64_t points = tc_sym_hint_or(x->l->syms, tc_sym_mul(x->l->syms, par(x, d), red(x, d)), INT64_MAX);
+    if (points > launch / POINT_BYTES) continue;
+    tc_sb key = tc_sb_make(x->arena);
+    tc_sb_put(&key, (tc_sv){(const char *)&d.n_par, sizeof d.n_par});
+    tc_sb_put(&key, (tc_sv){(const char *)d.extents, (size_t)(d.n_par + d.n_red) * sizeof *d.extents});
+    tc_map_entry *e = tc_map_put(last, tc_sb_view(&key), NULL);
+    tc_lnode *before = e->value.ptr, *node = g->steps.data[0].node;
+    if (before) heap_push(x, h, (pair){.gain = launch, .producer = before, .consumer = node});
+    e->value.ptr = node;
+  }
+}
+
+// What is refused may become legal after other merges: rounds go on until one merges nothing.
+static void merge_rounds(tc_sched *x, heap *h) {
+  for (int32_t round = 1, before = -1; before != x->s->n_merges; round++) {
+    before = x->s->n_merges;
+    x->s->refusals.count = 0;
+    heap refused = {0};
+    while (h->v.count) {
+      pair p = heap_pop(h);
+      if (!try_pair(x, &p)) heap_push(x, &refused, p);
+    }
+    tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d merges, %d pairs refused", round, x->s->n_merges - before,
+           refused.v.count);
+    *h = refused;
+  }
+}
+
 tc_status tc_sched_fuse(tc_sched *x) {
   x->group_of = TC_NEW_ARRAY(x->arena, tc_group *, x->l->nodes.count);
   for (int32_t i = 0; i < x->l->nodes.count; i++) {
@@ -559,18 +598,12 @@ tc_status tc_sched_fuse(tc_sched *x) {
     x->pos[i] = i;
     x->in_order[i] = x->s->groups.data[i];
   }
-  // What is refused may become legal after other merges: rounds go on until one merges nothing.
-  for (int32_t round = 1, before = -1; before != x->s->n_merges; round++) {
-    before = x->s->n_merges;
-    x->s->refusals.count = 0;
-    heap refused = {0};
-    while (h.v.count) {
-      pair p = heap_pop(&h);
-      if (!try_pair(x, &p)) heap_push(x, &refused, p);
-    }
-    tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d merges, %d pairs refused", round, x->s->n_merges - before,
-           refused.v.count);
-    h = refused;
+  merge_rounds(x, &h);
+  if (x->o->fuse && x->o->horizontal) {
+    int32_t others = h.v.count;
+    small_pairs(x, &h);
+    x->s->n_candidates += h.v.count - others;
+    if (h.v.count > others) merge_rounds(x, &h);
   }
   int32_t kept = 0;
   for (int32_t i = 0; i < x->s->groups.count; i++) {

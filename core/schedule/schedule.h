@@ -76,6 +76,7 @@ typedef struct tc_schedule_options {
   const tc_logger *logger;
   const tc_device_props *device;
   bool fuse;         // false: one group per node (aot_eager)
+  bool horizontal;   // small groups that have nothing in common may share a launch, too
   bool freeze;       // parameters, buffers and constants that nothing changes are constant from run to run
   int32_t max_group; // most nodes in a group; 0: 64
 } tc_schedule_options;

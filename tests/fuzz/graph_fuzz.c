@@ -103,7 +103,8 @@ static tc_status on_device(fuzz_case *f, tc_graph *g, const tc_template_registry
     tc_loops_print(&sb, l);
     printf("%s\n", sb.text);
   }
-  tc_schedule_options so = {.logger = &tc_logger_silent, .device = &devices[f->device].props, .fuse = f->fuse};
+  tc_schedule_options so = {
+      .logger = &tc_logger_silent, .device = &devices[f->device].props, .fuse = f->fuse, .horizontal = f->fuse};
   tc_schedule *s;
   f->where = "scheduling";
   TC_TRY(tc_schedule_loops(l, &so, &s));

@@ -65,7 +65,7 @@ static inline tc_status pipeline_compile(pipeline *p, const tc_device_props *dev
   tc_loops *l;
   TC_TRY(tc_lower_graph(p->g, &lo, &l));
   TC_TRY(tc_loops_verify(l));
-  tc_schedule_options so = {.logger = &tc_logger_silent, .device = device, .fuse = fuse};
+  tc_schedule_options so = {.logger = &tc_logger_silent, .device = device, .fuse = fuse, .horizontal = true};
   tc_schedule *s;
   TC_TRY(tc_schedule_loops(l, &so, &s));
   TC_TRY(tc_loops_verify(l));

@@ -22,6 +22,7 @@ TC_NODISCARD tc_status tc_kb_failure(const tc_kb *b);
 tc_arena *tc_kb_arena(tc_kb *b);
 // The operations made from now on get these flags (TC_KI_FAST, TC_KI_NOWRAP) where they apply.
 void tc_kb_set_flags(tc_kb *b, int32_t flags);
+int32_t tc_kb_flags(const tc_kb *b);
 
 // Text. parse(print(k)) prints the same.
 void tc_kernel_print(tc_sb *sb, const tc_kernel *k);

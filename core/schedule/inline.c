@@ -76,9 +76,10 @@ static bool should_inline(tc_sched *x, const tc_lnode *n) {
     }
   }
   if (u->loads == 1 || cost == 0) return true;
-  // Several users: only if each reads no more through the body than it would read of the result. Users that end up in
-  // one group share the value anyway (hold.c).
-  return cost <= 4 && read <= written && loads <= 1 && u->nodes.count > 1;
+  // Several loads: only if each reads no more through the body than it would read of the result. Users that end up in
+  // one group share the value anyway (hold.c); one user gains where its loads together take each element once.
+  bool apart = u->nodes.count > 1 || u->loads * points(x, u->nodes.data[0]) <= size;
+  return cost <= 4 && read <= written && loads <= 1 && apart;
 }
 
 void tc_sched_inline(tc_sched *x) {

@@ -14,7 +14,7 @@
 
 #include "cuda.h"
 
-enum { ROWS = 128, KEYS = 64, THREADS = 256, LEAST_FLOPS = 1 << 22, CALL_NS = 4000 };
+enum { ROWS = 128, KEYS = 64, LEAST_FLOPS = 1 << 22, CALL_NS = 4000 };
 
 typedef struct side {
   cu_ptr data;
@@ -84,10 +84,13 @@ static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
   return TC_STATUS_OK;
 }
 
-// A stage of 16-bit floats is a tile of keys and one of values. Of f32 there are the queries too, and rows are padded.
+// The queries, and two stages of a tile of keys and one of values; rows of f32 are padded.
+static int64_t keys_of(int64_t head, tc_dtype type) { return type == TC_F32 && head == 96 ? KEYS / 2 : KEYS; }
+
 static int64_t shared_of(int64_t head, tc_dtype type) {
-  if (type != TC_F32) return 4 * KEYS * head * 2;
-  return (ROWS * (head + 8) + 2 * KEYS * (2 * head + 12)) * 4;
+  int64_t keys = keys_of(head, type);
+  if (type != TC_F32) return (ROWS + 4 * keys) * head * 2;
+  return (ROWS * (head + 8) + 2 * keys * (2 * head + 12)) * 4;
 }
 
 // The text of the code for a head size and a type; of the host's allocator, NULL when memory is short.
@@ -96,8 +99,9 @@ static char *make_source(tc_device_ *d, int32_t head, tc_dtype type) {
   size_t room = sizeof format + sizeof attention_common_cu + sizeof attention_cu + sizeof attention_f32_cu + 64;
   char *text = d->host->alloc(d->host->self, room);
   if (text)
-    snprintf(text, room, format, (int)head, KEYS, type == TC_BF16, type == TC_F32 ? "float" : "unsigned short",
-             attention_common_cu, type == TC_F32 ? attention_f32_cu : attention_cu);
+    snprintf(text, room, format, (int)head, (int)keys_of(head, type), type == TC_BF16,
+             type == TC_F32 ? "float" : "unsigned short", attention_common_cu,
+             type == TC_F32 ? attention_f32_cu : attention_cu);
   return text;
 }
 
@@ -121,6 +125,7 @@ static int32_t find_code(tc_device_ *d, int32_t head_size, tc_dtype type, cuda_a
     if (s == TC_STATUS_OK)
       s = cuda_check(d, "cuModuleGetFunction", d->driver.module_function(&c->function, c->module, "tc_attention"));
     c->shared_bytes = (int32_t)shared_of(head_size, type);
+    c->lanes = type == TC_F32 ? 256 : 128;
     if (s == TC_STATUS_OK)
       s = cuda_check(d, "cuFuncSetAttribute",
                      d->driver.function_set(c->function, CU_FUNC_DYNAMIC_SHARED, c->shared_bytes));
@@ -185,8 +190,9 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
   }
   void *params[] = {&sides[0], &sides[1], &sides[2], &sides[3],  &x->queries, &x->keys,
                     &x->heads, &x->group, &tiles,    &x->causal, &aligned,    &x->scale};
-  cu_result code = x->d->driver.launch(x->code->function, (unsigned)(tiles * x->batches * x->heads), 1, 1, THREADS, 1,
-                                       1, (unsigned)x->code->shared_bytes, (cu_stream)(uintptr_t)stream, params, NULL);
+  cu_result code =
+      x->d->driver.launch(x->code->function, (unsigned)(tiles * x->batches * x->heads), 1, 1, x->code->lanes, 1, 1,
+                          (unsigned)x->code->shared_bytes, (cu_stream)(uintptr_t)stream, params, NULL);
   return cuda_check(x->d, "cuLaunchKernel @tc_attention", code);
 }
 

@@ -1,45 +1,52 @@
 // Attention over f32 on tensor cores: one block makes 128 query rows of one head, its 8 warps 16 each, over tiles of KEYS
 // keys with an online softmax, as attention.cu does.
 //
-// A factor is split into two tf32 numbers, its leading 11 bits and the rest rounded to 11, and a product is the sum of
-// three products of such parts (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while
-// surpassing the FP32 theoretical peak performance", 2022): what is left out is below 2^-23 of it. The units drop bits
-// when they accumulate, so a sum over values runs there for one tile only and is added to the total by an ordinary
-// addition, and the parts' small products are accumulated first.
+// A factor is split into two tf32 numbers, the nearest one and the rest, and a product is the sum of three products of
+// such parts (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
+// theoretical peak performance", 2022): what is left out is below 2^-22 of it, with either sign. The units drop bits
+// when they accumulate, so each sum over eight products begins at zero and is added to the total by an ordinary
+// addition; in it the parts' small products come first.
 //
 // Products are mma.m16n8k8. Its order of k is free as long as both factors agree: lane t has k = 2t and 2t + 1, so that
 // keys are read in pairs and the scores are factors of the second product where they lie. Rows of keys are HEAD + 8
 // elements apart, rows of values HEAD + 4, which keeps these reads off each other's banks.
-// The text in front of this is attention_common.cu, HEAD (32, 64, 96 or 128) and KEYS.
+// The text in front of this is attention_common.cu, HEAD (32, 64, 96 or 128) and KEYS (64; 32 for heads of 96).
 
-constexpr int ROWS = 128, THREADS = 256, GROUP = HEAD <= 64 ? 2 : 4; // registers for two blocks where heads are short
+constexpr int ROWS = 128, THREADS = 256, GROUP = HEAD <= 64 ? 4 : HEAD == 96 ? 2 : 1; // what registers suffice for
 constexpr int QS = HEAD + 8, KS = HEAD + 8, VS = HEAD + 4; // elements from row to row
 
 __device__ __forceinline__ void split(float x, unsigned &high, unsigned &low) {
-  high = __float_as_uint(x) & 0xffffe000u;
+  high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
   low = __float_as_uint(x - __uint_as_float(high)) + 0x1000u; // the unit drops the bits behind
 }
 
-__device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+// a b + c
+__device__ __forceinline__ void multiply(float (&out)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                                         const float (&c)[4]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+      "{%10, %11, %12, %13};"
+      : "=f"(out[0]), "=f"(out[1]), "=f"(out[2]), "=f"(out[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
 
-// c[i] += a b[i] for GROUP factors b, each of two elements per lane.
-__device__ __forceinline__ void multiply_group(float (*c)[4], const float (&a)[4], const float (&b)[GROUP][2]) {
-  unsigned ah[4], al[4], bh[GROUP][2], bl[GROUP][2];
-#pragma unroll
-  for (int i = 0; i < 4; i++) split(a[i], ah[i], al[i]);
+// c[i] += (ah + al) b[i] for GROUP factors b, each of two elements per lane.
+__device__ __forceinline__ void multiply_group(float (*c)[4], const unsigned (&ah)[4], const unsigned (&al)[4],
+                                               const float (&b)[GROUP][2]) {
+  const float zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  unsigned bh[GROUP][2], bl[GROUP][2];
+  float sum[GROUP][4];
 #pragma unroll
   for (int i = 0; i < GROUP; i++) split(b[i][0], bh[i][0], bl[i][0]), split(b[i][1], bh[i][1], bl[i][1]);
 #pragma unroll
-  for (int i = 0; i < GROUP; i++) multiply(c[i], al, bh[i][0], bh[i][1]);
+  for (int i = 0; i < GROUP; i++) multiply(sum[i], al, bh[i], zero);
 #pragma unroll
-  for (int i = 0; i < GROUP; i++) multiply(c[i], ah, bl[i][0], bl[i][1]);
+  for (int i = 0; i < GROUP; i++) multiply(sum[i], ah, bl[i], sum[i]);
 #pragma unroll
-  for (int i = 0; i < GROUP; i++) multiply(c[i], ah, bh[i][0], bh[i][1]);
+  for (int i = 0; i < GROUP; i++) multiply(sum[i], ah, bh[i], sum[i]);
+#pragma unroll
+  for (int i = 0; i < GROUP; i++)
+#pragma unroll
+    for (int e = 0; e < 4; e++) c[i][e] += sum[i][e];
 }
 
 // `rows` rows from `first` of a matrix with `count` rows, to rows `apart` elements from each other.
@@ -59,7 +66,7 @@ __device__ __forceinline__ void copy_tile(float *to, int apart, const float *fro
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, HEAD <= 64 ? 2 : 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
                  int causal, int aligned, float scale) {
   extern __shared__ __align__(128) float memory[];
@@ -102,10 +109,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, HEAD <= 64 ? 2 : 1)
     for (int i = 0; i < KEYS / 8; i++)
 #pragma unroll
       for (int j = 0; j < 4; j++) s[i][j] = 0.0f;
-#pragma unroll 2
+#pragma unroll 1
     for (int d = 0; d < HEAD; d += 8) {
       const float2 upper = *(const float2 *)(qw + d), lower = *(const float2 *)(qw + 8 * QS + d);
-      const float a[4] = {upper.x, lower.x, upper.y, lower.y};
+      unsigned ah[4], al[4];
+      split(upper.x, ah[0], al[0]), split(lower.x, ah[1], al[1]);
+      split(upper.y, ah[2], al[2]), split(lower.y, ah[3], al[3]);
 #pragma unroll
       for (int i = 0; i < KEYS / 8; i += GROUP) {
         float b[GROUP][2];
@@ -114,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, HEAD <= 64 ? 2 : 1)
           const float2 pair = *(const float2 *)(kt + ((i + j) * 8 + g) * KS + d + 2 * t);
           b[j][0] = pair.x, b[j][1] = pair.y;
         }
-        multiply_group(s + i, a, b);
+        multiply_group(s + i, ah, al, b);
       }
     }
 
@@ -150,25 +159,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, HEAD <= 64 ? 2 : 1)
       for (int i = 0; i < HEAD / 8; i++) out[i][2 * h] *= keep, out[i][2 * h + 1] *= keep;
     }
 #pragma unroll
-    for (int i = 0; i < HEAD / 8; i += GROUP) {
-      float part[GROUP][4];
+    for (int c = 0; c < KEYS / 8; c++) {
+      unsigned ah[4], al[4];
+      split(s[c][0], ah[0], al[0]), split(s[c][2], ah[1], al[1]);
+      split(s[c][1], ah[2], al[2]), split(s[c][3], ah[3], al[3]);
+      const float *const at = vt + (c * 8 + 2 * t) * VS + g;
 #pragma unroll
-      for (int j = 0; j < GROUP; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) part[j][e] = 0.0f;
-#pragma unroll
-      for (int c = 0; c < KEYS / 8; c++) {
-        const float a[4] = {s[c][0], s[c][2], s[c][1], s[c][3]};
-        const float *const at = vt + (c * 8 + 2 * t) * VS + i * 8 + g;
+      for (int i = 0; i < HEAD / 8; i += GROUP) {
         float b[GROUP][2];
 #pragma unroll
-        for (int j = 0; j < GROUP; j++) b[j][0] = at[j * 8], b[j][1] = at[VS + j * 8];
-        multiply_group(part, a, b);
+        for (int j = 0; j < GROUP; j++) b[j][0] = at[(i + j) * 8], b[j][1] = at[VS + (i + j) * 8];
+        multiply_group(out + i, ah, al, b);
       }
-#pragma unroll
-      for (int j = 0; j < GROUP; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) out[i + j][e] += part[j][e];
     }
     __syncthreads();
   }

@@ -12,7 +12,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "2"
+#define CODEGEN_VERSION "3"
 
 // ---- Texts that grow ----
 typedef struct buffer {

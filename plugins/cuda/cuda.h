@@ -26,6 +26,7 @@ typedef struct cuda_attention {
   cu_module module;
   cu_function function;
   int32_t shared_bytes;
+  unsigned lanes;
 } cuda_attention;
 
 struct tc_device_ {

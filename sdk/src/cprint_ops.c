@@ -161,6 +161,7 @@ void put_op(printer *p, int32_t op, int32_t flags, tc_dtype type, int32_t n, con
   const char *format = is_float(type) || type == TC_I64 || type == TC_U64 || type == TC_I32 || type == TC_U32
                            ? p->d->op_formats[op][size_of(type) == 8]
                            : NULL;
+  if (op == TC_K_DIV && type == TC_F32 && flags & TC_KI_FAST && p->d->fast_div_f32) format = p->d->fast_div_f32;
   bool c_class = tc_k_op_class(op) == 'c' || op == TC_K_SELECT;
   if (c_class) put_format(p, c_operators[op], n, args);
   else if (is_float(type)) {

@@ -24,14 +24,20 @@ static const char prologue[] =
     "}\n"
     "__device__ __forceinline__ float tc_rcp(float a) { float r; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : "
     "\"f\"(a)); return r; }\n"
+    "__device__ __forceinline__ float tc_quotient(float a, float b) { float r; asm(\"div.full.f32 %0, %1, %2;\" : "
+    "\"=f\"(r) : \"f\"(a), \"f\"(b)); return r; }\n"
     "__device__ __forceinline__ float tc_from_f16(unsigned short h) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) "
     ": \"h\"(h)); return r; }\n"
     "__device__ __forceinline__ unsigned short tc_to_f16(float f) { unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : "
     "\"=h\"(h) : \"f\"(f)); return h; }\n"
     "__device__ __forceinline__ float tc_from_bf16(unsigned short h) { return __int_as_float((int)h << 16); }\n"
     "__device__ __forceinline__ unsigned short tc_to_bf16(float f) {\n"
+    "#if __CUDA_ARCH__ >= 800\n"
+    "  unsigned short h; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h;\n"
+    "#else\n"
     "  const unsigned b = __float_as_uint(f);\n"
     "  return f != f ? 0x7fc0 : (unsigned short)((b + 0x7fff + (b >> 16 & 1)) >> 16);\n"
+    "#endif\n"
     "}\n"
     "template <typename F> __device__ __forceinline__ int tc_to_i32(F x) {\n"
     "  return x >= (F)-2147483648.0 && x < (F)2147483648.0 ? (int)x : -2147483647 - 1;\n"
@@ -113,5 +119,6 @@ const tc_cdialect tc_dialect_cuda = {
     // What processors and PyTorch's results there give for values out of range.
     .float_to_i32 = "tc_to_i32($0)",
     .float_to_i64 = "tc_to_i64($0)",
+    .fast_div_f32 = "tc_quotient($0, $1)",
     .shared_static_bytes = 40960, // of 48 KiB: the scratch of collectives is static
 };

@@ -2,7 +2,8 @@
 //
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
-// Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2.
+// Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2; where a device takes
+// its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5, sigmoid 4.
 #include "core/kernel/maths/coefficients.h"
 #include "core/kernel/maths/maths.h"
 
@@ -76,13 +77,13 @@ static tc_kval half_exp(const tc_km *m, tc_kval a) {
 tc_kval tc_km_op_sinh(const tc_km *m, tc_kval x) {
   tc_kval a = k_abs(m, x), z = k_mul(m, a, a), h = half_exp(m, a);
   tc_kval small = k_fma(m, k_mul(m, a, z), K_POLY(m, z, sinh), a);
-  tc_kval large = k_sub(m, h, k_div(m, k_real(m, 0.25), h));
+  tc_kval large = k_sub(m, h, k_quotient(m, k_real(m, 0.25), h));
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 1)), small, large), x);
 }
 
 tc_kval tc_km_op_cosh(const tc_km *m, tc_kval x) {
   tc_kval h = half_exp(m, k_abs(m, x));
-  return k_add(m, h, k_div(m, k_real(m, 0.25), h));
+  return k_add(m, h, k_quotient(m, k_real(m, 0.25), h));
 }
 
 // A polynomial below 0.55, 1 - 2 / (e^2a + 1) above it.
@@ -91,7 +92,7 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   tc_kval near = k_fma(m, k_mul(m, a, z), K_POLY(m, z, tanh), a);
   reduced d = reduce(m, k_add(m, a, a), -1);
   tc_kval s = tc_km_power(m, d.n);
-  tc_kval far = k_sub(m, one, k_div(m, k_real(m, 2), k_fma(m, s, core(m, d.r), k_add(m, s, one))));
+  tc_kval far = k_sub(m, one, k_quotient(m, k_real(m, 2), k_fma(m, s, core(m, d.r), k_add(m, s, one))));
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
 
@@ -102,5 +103,5 @@ tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
   tc_kval large = k_gt(m, d.n, k_int(m, m->wide ? 512 : 64)), h = k_int(m, m->wide ? 1000 : 90);
   tc_kval one = k_select(m, large, k_pick(m, 0x1p-90, 0x1p-1000), k_real(m, 1));
   tc_kval s = tc_km_power(m, k_select(m, large, k_sub(m, d.n, h), d.n));
-  return k_div(m, one, k_add(m, k_fma(m, s, core(m, d.r), one), s)); // s + 1 would lose the 1 for large s
+  return k_quotient(m, one, k_add(m, k_fma(m, s, core(m, d.r), one), s)); // s + 1 would lose the 1 for large s
 }

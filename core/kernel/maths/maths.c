@@ -1,10 +1,20 @@
 // The table of mathematical functions, and the small steps that they share.
 #include "core/kernel/maths/maths.h"
 
+#include "core/kernel/kernel.h"
+
 tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c) {
   tc_kval y = k_real(m, c[n - 1]);
   for (int32_t i = n - 2; i >= 0; i--) y = k_fma(m, y, x, k_real(m, c[i]));
   return y;
+}
+
+tc_kval k_quotient(const tc_km *m, tc_kval x, tc_kval y) {
+  int32_t flags = tc_kb_flags(m->b);
+  tc_kb_set_flags(m->b, flags | TC_KI_FAST);
+  tc_kval q = k_div(m, x, y);
+  tc_kb_set_flags(m->b, flags);
+  return q;
 }
 
 tc_kval tc_km_power(const tc_km *m, tc_kval n) {

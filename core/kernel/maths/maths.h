@@ -37,7 +37,7 @@ typedef struct tc_km_sum { // hi + lo, |lo| ≤ ulp(hi)/2 or nearly so
   static inline tc_kval name(const tc_km *m, tc_kval x, tc_kval y, tc_kval z) { return tc_kb_op3(m->b, op, x, y, z); }
 // clang-format off
 K1(k_neg, TC_K_NEG) K1(k_abs, TC_K_ABS) K1(k_sqrt, TC_K_SQRT) K1(k_trunc, TC_K_TRUNC) K1(k_rint, TC_K_RINT)
-K1(k_not, TC_K_NOT) K2(k_add, TC_K_ADD) K2(k_sub, TC_K_SUB) K2(k_mul, TC_K_MUL) K2(k_div, TC_K_DIV)
+K1(k_not, TC_K_NOT) K2(k_add, TC_K_ADD) K2(k_sub, TC_K_SUB) K2(k_mul, TC_K_MUL)
 K2(k_copysign, TC_K_COPYSIGN) K2(k_and, TC_K_AND) K2(k_or, TC_K_OR) K2(k_xor, TC_K_XOR) K2(k_shl, TC_K_SHL)
 K2(k_shr, TC_K_SHR) K2(k_mulhi, TC_K_MULHI) K2(k_lt, TC_K_LT) K2(k_le, TC_K_LE) K2(k_gt, TC_K_GT) K2(k_ge, TC_K_GE)
 K2(k_eq, TC_K_EQ) K2(k_ne, TC_K_NE) K3(k_fma, TC_K_FMA) K3(k_select, TC_K_SELECT)
@@ -46,6 +46,9 @@ K2(k_eq, TC_K_EQ) K2(k_ne, TC_K_NE) K3(k_fma, TC_K_FMA) K3(k_select, TC_K_SELECT
 #undef K3
 static inline tc_kval k_real(const tc_km *m, double v) { return tc_kb_real(m->b, m->t, v); }
 // clang-format on
+// The quotient within 2 ulp of the type, which the bounds of the functions that divide allow.
+tc_kval k_quotient(const tc_km *m, tc_kval x, tc_kval y);
+static inline tc_kval k_div(const tc_km *m, tc_kval x, tc_kval y) { return tc_kb_op2(m->b, TC_K_DIV, x, y); }
 static inline tc_kval k_int(const tc_km *m, int64_t v) { return tc_kb_int(m->b, m->i, v); }
 static inline tc_kval k_bits(const tc_km *m, tc_kval x) { return tc_kb_bitcast(m->b, m->i, x); }
 static inline tc_kval k_from_bits(const tc_km *m, tc_kval x) { return tc_kb_bitcast(m->b, m->t, x); }

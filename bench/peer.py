@@ -67,7 +67,9 @@ def load_on_gpu(request):
     import torch
     from safetensors.torch import load_file
 
-    program = torch.export.load(request["load"])
+    from torch.export.passes import move_to_device_pass
+
+    program = move_to_device_pass(torch.export.load(request["load"]), "cuda")
     tensors = load_file(request["inputs"], device="cuda")
     args, kwargs = torch.utils._pytree.tree_unflatten([tensors[f"in.{i}"] for i in range(len(tensors))], program.call_spec.in_spec)
     module = program.module()

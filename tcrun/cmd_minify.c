@@ -336,9 +336,14 @@ static tc_status write_files(minification *k) {
   for (int32_t i = 0; i < k->n_nodes; i++)
     printf("  " TC_SV_FMT "%s" TC_SV_FMT "\n", TC_SV_ARG(k->nodes[i]->op->full_name),
            k->nodes[i]->source.size ? "  # " : "", TC_SV_ARG(k->nodes[i]->source));
-  printf("written: " TC_SV_FMT ", %s\nagain: tcrun check " TC_SV_FMT " --backend=" TC_SV_FMT " --mode=" TC_SV_FMT "\n",
-         TC_SV_ARG(out), tensors, TC_SV_ARG(out), TC_SV_ARG(tc_config_text(k->o->config, TC_OPT_ID_BACKEND)),
-         TC_SV_ARG(tc_config_text(k->o->config, TC_OPT_ID_MODE)));
+  tc_sb again = tc_sb_make(arena);
+  tc_sb_printf(&again, "tcrun check " TC_SV_FMT " --backend=" TC_SV_FMT " --mode=" TC_SV_FMT, TC_SV_ARG(out),
+               TC_SV_ARG(tc_config_text(k->o->config, TC_OPT_ID_BACKEND)),
+               TC_SV_ARG(tc_config_text(k->o->config, TC_OPT_ID_MODE)));
+  if (k->o->rtol >= 0) tc_sb_printf(&again, " --rtol=%g", k->o->rtol);
+  if (k->o->atol >= 0) tc_sb_printf(&again, " --atol=%g", k->o->atol);
+  if (tc_config_bool(k->o->config, TC_OPT_ID_STRICT)) tc_sb_putz(&again, " --strict");
+  printf("written: " TC_SV_FMT ", %s\nagain: %s\n", TC_SV_ARG(out), tensors, again.text);
   return TC_OK;
 }
 

@@ -106,6 +106,7 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
   if (s == TC_OK && tc_config_bool(c->config, TC_OPT_ID_SELF_CHECK)) {
     difference worst;
     s = tcrun_compare_with_ref(o, m, inputs, named.user, &worst);
+    if (tc_status_code(s) == TC_STATUS_MISMATCH) s = tc_status_note(s, "`tcrun minify` finds the ops that differ");
     if (s == TC_OK && !o->quiet)
       printf("agrees with the references: relative L2 difference at most %.3g\n", worst.rel_l2);
   }

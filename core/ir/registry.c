@@ -139,6 +139,8 @@ static void add_out(tc_op_registry *r, const tc_op *base, tc_sv overload) {
   for (int32_t i = 0; i < s->n_returns; i++) {
     tc_sv given = s->returns[i].name;
     if (s->n_returns == 1) given = backward && tc_sv_is(overload, "grad_input") ? overload : TC_SV("out");
+    else if (tc_sv_is(overload, "dim_max")) given = i ? TC_SV("max_values") : TC_SV("max");
+    else if (tc_sv_is(overload, "dim_min")) given = i ? TC_SV("min_indices") : TC_SV("min");
     else if (!given.size) given = tc_sv_printf(r->arena, "out%d", i);
     returns[i] = s->returns[i];
     returns[i].alias = 'a' + i, returns[i].writes = true;

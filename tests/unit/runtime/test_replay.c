@@ -20,9 +20,8 @@ static tc_status parse(void *arg) {
   return tc_graph_parse(r->module, &lx, &r->graph);
 }
 
-static tc_status open_rig(rig *r, tc_arena *arena, const char *text, bool recorded_runs, bool products) {
+static tc_status open_rig_with(rig *r, const tc_allocator *a, const char *text, bool recorded_runs, bool products) {
   tc_config *config;
-  const tc_allocator *a = tc_arena_allocator(arena);
   *r = (rig){.text = text};
   TC_TRY(tc_config_create(a, &config));
   TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("cpu"), "test"));
@@ -36,6 +35,10 @@ static tc_status open_rig(rig *r, tc_arena *arena, const char *text, bool record
   TC_TRY(tc_module_create(a, r->context->ops, &r->module));
   TC_TRY(tc_arena_guard(r->module->arena, parse, r));
   return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
+}
+
+static tc_status open_rig(rig *r, tc_arena *arena, const char *text, bool recorded_runs, bool products) {
+  return open_rig_with(r, tc_arena_allocator(arena), text, recorded_runs, products);
 }
 
 static void close_rig(rig *r) {
@@ -366,6 +369,45 @@ TC_TEST(failures) {
   return TC_OK;
 }
 
+// Every allocation of a run that records fails in turn: the run is an ordinary one then, or says that memory is short,
+// and nothing stays.
+TC_TEST(short_memory) {
+  uint64_t seed = tc_test_seed();
+  (void)arena;
+  for (int32_t k = 0; k < N_PROGRAMS; k++) {
+    const program *p = &programs[k];
+    bool done = false;
+    for (int64_t where = 1; !done; where++) {
+      tc_fault_allocator f;
+      rig r;
+      given g = {{{0}}, {{0}}};
+      tc_fault_allocator_init(&f, tc_system_allocator());
+      TC_TRY(open_rig_with(&r, &f.iface, p->text, true, p->products));
+      for (int32_t i = 0; i < p->n_inputs; i++) TC_TRY(draw(p, i, r.graph, 40, &seed, &g.host[i]));
+      tc_tensor wanted[MOST_IO], outputs[MOST_IO];
+      TC_TRY(tc_session_run(r.session, g.host, wanted, NULL));
+      int64_t begin = f.count;
+      f.fail_at = begin + where, f.fail_after = where % 2;
+      tc_status s = tc_session_run(r.session, g.host, outputs, NULL);
+      done = f.count < begin + where;
+      f.fail_at = 0, f.fail_after = 0;
+      if (s != TC_OK) {
+        assert_int_equal(tc_status_code(s), TC_STATUS_OUT_OF_MEMORY);
+        tc_status_free(s);
+        TC_TRY(tc_session_run(r.session, g.host, outputs, NULL));
+      }
+      for (int32_t i = 0; i < r.graph->outputs.count; i++) same_bits(p, i, &outputs[i], &wanted[i]);
+      release(outputs, r.graph->outputs.count);
+      release(wanted, r.graph->outputs.count);
+      release(g.host, MOST_IO);
+      close_recorder(&r);
+      if (f.live)
+        fail_msg("%s: %lld blocks are left where allocation %lld failed", p->name, (long long)f.live, (long long)where);
+    }
+  }
+  return TC_OK;
+}
+
 // A device without graphs runs as ever.
 TC_TEST(without_graphs) {
   const program *p = &programs[0];
@@ -441,6 +483,7 @@ int main(void) {
                                      cmocka_unit_test(checks),
                                      cmocka_unit_test(state),
                                      cmocka_unit_test(failures),
+                                     cmocka_unit_test(short_memory),
                                      cmocka_unit_test(without_graphs),
                                      cmocka_unit_test(threads)};
   return TC_RUN(tests);

@@ -1,0 +1,90 @@
+// What calls cost besides their work, on one thread, the least of several rounds in microseconds: an op by itself, a
+// compiled function of one op, one with a graph break (two segments), and a check of the guards of 32 inputs.
+//   ninja -C build overheads && build/bin/overheads
+#include <stdio.h>
+#include <time.h>
+
+#include "tc/ops.h"
+
+enum { ROUNDS = 7, CALLS = 20000, MANY = 32 };
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int32_t add(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = tc_aten_add_Tensor(in[0], in[1], tc_scalar_int(1));
+  return tc_last_code();
+}
+
+static int32_t breaks(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  double v = 0;
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *x = tc_aten_add_Tensor(in[0], in[1], tc_scalar_int(1));
+  if (tc_item_f64(tc_aten_sum(x, TC_DTYPE_NONE), &v, NULL) != TC_STATUS_OK) return tc_last_code();
+  out[0] = v < 0 ? tc_aten_neg(x) : tc_aten_relu(x);
+  return tc_last_code();
+}
+
+// Gives an input back: there is nothing to run but the guards.
+static int32_t nothing(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = in[0];
+  return TC_STATUS_OK;
+}
+
+static int failed(const char *what) {
+  fprintf(stderr, "%s: %s\n", what, tc_last_error());
+  return 1;
+}
+
+// The function, or a single op where it is NULL.
+static int measure(const char *name, tc_function *f, tc_tensor *const *in) {
+  double best = 1e30;
+  for (int round = 0; round < ROUNDS; round++) {
+    double start = now_us();
+    for (int i = 0; i < CALLS; i++) {
+      tc_tensor *out[1];
+      if (!f) out[0] = tc_aten_add_Tensor(in[0], in[1], tc_scalar_int(1));
+      else if (tc_call(f, in, out) != TC_STATUS_OK) return failed(name);
+      if (!out[0]) return failed(name);
+      tc_release(out[0]);
+    }
+    double us = (now_us() - start) / CALLS;
+    if (us < best) best = us;
+  }
+  printf("%-40s %7.2f us\n", name, best);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  tc_context *c;
+  const char *settings[] = {argc > 1 ? argv[1] : "backend=cpu", "threads=1"};
+  if (tc_open(settings, 2, &c) != TC_STATUS_OK) return failed("tc_open");
+  const float data[4] = {1, 2, 3, 4};
+  tc_tensor *in[MANY];
+  for (int i = 0; i < MANY; i++)
+    if (!(in[i] = tc_tensor_from(c, TC_F32, 1, (int64_t[]){4}, data))) return failed("tc_tensor_from");
+  static const struct {
+    const char *name;
+    tc_function_body body;
+    int32_t n_inputs;
+  } functions[] = {{"compiled function of one op", add, 2},
+                   {"function with a graph break, 3 ops", breaks, 2},
+                   {"guards of 2 inputs", nothing, 2},
+                   {"guards of 32 inputs", nothing, MANY}};
+  int bad = measure("one op, eager", NULL, in);
+  for (size_t i = 0; i < sizeof functions / sizeof *functions && !bad; i++) {
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = functions[i].n_inputs, .n_outputs = 1};
+    tc_function *f;
+    if (tc_compile(c, functions[i].body, NULL, &o, &f) != TC_STATUS_OK) return failed("tc_compile");
+    bad = measure(functions[i].name, f, in);
+    tc_function_destroy(f);
+  }
+  for (int i = 0; i < MANY; i++) tc_release(in[i]);
+  tc_close(c);
+  return bad;
+}

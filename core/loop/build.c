@@ -335,6 +335,10 @@ static int32_t bool_opcode(int32_t op) {
 
 int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
   if (tc_failed(&lo->failure)) return -1;
+  if (n == 3 && op == TC_K_FMA && tc_body_type(lo, args[0]) == TC_BOOL) {
+    int32_t both[2] = {tc_body_op(lo, TC_K_AND, 2, args), args[2]};
+    return tc_body_op(lo, TC_K_OR, 2, both);
+  }
   if (n == 2 && tc_body_type(lo, args[0]) == TC_BOOL) op = bool_opcode(op);
   if (op == TC_K_FMA && n == 3 && args[0] >= 0 && tc_body_type(lo, args[0]) == TC_BOOL) {
     int32_t sum[2] = {tc_body_op(lo, TC_K_MUL, 2, args), args[2]};

@@ -1,7 +1,7 @@
 // The first failure of something that goes on: a builder whose calls do nothing once one has failed.
 //
-// A status that lies in such a struct would be lost when an arena unwinds over it (alloc.h), so the failure is kept as a
-// code and a text in the arena, and becomes a status again when it is handed out.
+// A status that lies in such a struct would be lost when an arena unwinds over it (alloc.h), so the failure is kept as
+// a code and a text in the arena, and becomes a status again when it is handed out.
 #ifndef TC_CORE_BASE_FAILURE_H_
 #define TC_CORE_BASE_FAILURE_H_
 

@@ -162,6 +162,8 @@ TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options 
 
 // Drops nodes whose results are not needed, and numbers the rest; their buffers stay, without a definer.
 void tc_loops_sweep(tc_loops *l);
+// Cuts nodes of which only the first elements are read to what is read (demand.c).
+void tc_loops_demand(tc_loops *l);
 
 const tc_buf *tc_buf_storage(const tc_buf *b); // the buffer whose storage it has: itself, or an input
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);

@@ -380,6 +380,7 @@ tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops 
   for (tc_node *n = g->first; n; n = n->next) TC_TRY(lower_node(&lo, n));
   TC_TRY(add_outputs(&lo, g));
   tc_loops_sweep(l);
+  tc_loops_demand(l);
   *out = l;
   return TC_OK;
 }

@@ -1,5 +1,5 @@
-// A function that branches on a value: a graph break. What lies between breaks is compiled, one segment for each branch;
-// the log says where it breaks and what became of which op.
+// A function that branches on a value: a graph break. What lies between breaks is compiled, one segment for each
+// branch; the log says where it breaks and what became of which op.
 #include <stdio.h>
 #include <string.h>
 

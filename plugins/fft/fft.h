@@ -106,6 +106,7 @@ enum {
   FFT_ATTR_MOST,    // no length is more; looked at where the length is not a constant
   FFT_ATTR_COLUMNS, // 1: neighbours along the transform are not neighbours in the operand's memory; 2: in the result's
   FFT_ATTR_TURN,    // C2C; not 0: result k of row j (of the last dimension of rows) is turned by the jk-th part of this
+  FFT_ATTR_LENGTH,  // N, of which the result may have the first points only; 0: the result says
   FFT_ATTRS
 };
 

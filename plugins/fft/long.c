@@ -73,6 +73,7 @@ static tc_lt template_node(const row *r, tc_lt x, int32_t rank, const tc_int *si
   attrs[FFT_ATTR_MOST] = number(r, 0);
   attrs[FFT_ATTR_COLUMNS] = number(r, columns);
   attrs[FFT_ATTR_TURN] = number(r, turn);
+  attrs[FFT_ATTR_LENGTH] = sizes[rank - 1];
   return tc_lo_template(r->a, "fft", 1, &x, r->storage, rank, sizes, FFT_ATTRS, attrs);
 }
 

@@ -220,6 +220,7 @@ static void stage(tc_op_args *a, lowering *l, int32_t dim, int64_t kind, bool fo
   bool constant = tc_int_is_const(length, &known);
   int64_t most = constant ? 0 : bound_of(a, length);
   attrs[FFT_ATTR_MOST] = tc_int_const(a, most);
+  attrs[FFT_ATTR_LENGTH] = tc_int_const(a, constant ? known : 0);
   if (!constant && !most) x = by_definition(a, x, rank, sizes, kind, forward, length, dtype);
   else if (constant && fft_is_long(known, kind, dtype))
     x = fft_lower_long(a, x, rank, sizes, kind, forward, known, norm, dtype);

@@ -269,7 +269,10 @@ static void store_complex(fft_emit *e, tc_kval i, int32_t n, const fft_value *v,
   e->index[e->rank - 1] = i;
   tc_stage_store_n(e->c.stage, e->index, n, z, mask);
 }
-static void store_one(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store_complex(e, i, 1, &v, mask); }
+static void store_one(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
+  if (e->kept) mask = fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, i, fft_int(e, e->kept)));
+  store_complex(e, i, 1, &v, mask);
+}
 
 static void store_pairs(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
   tc_dtype d = tc_stage_dtype(e->c.stage);
@@ -279,8 +282,14 @@ static void store_pairs(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, t
     x[2 * k] = tc_kb_cast(e->c.b, d, y.re);
     x[2 * k + 1] = tc_kb_cast(e->c.b, d, y.im);
   }
-  e->index[e->rank - 1] = fft_muli(e, i, 2);
-  tc_stage_store_n(e->c.stage, e->index, 2 * n, x, mask);
+  i = fft_muli(e, i, 2);
+  for (int32_t k = 0; k < 2 * n && e->kept % 2; k++) { // of the last pair the first is stored
+    e->index[e->rank - 1] = fft_addi(e, i, k);
+    tc_kval there = tc_kb_op2(e->c.b, TC_K_LT, e->index[e->rank - 1], fft_int(e, e->kept));
+    tc_stage_store(e->c.stage, e->index, x[k], fft_both(e, mask, there));
+  }
+  e->index[e->rank - 1] = i;
+  if (e->kept % 2 == 0) tc_stage_store_n(e->c.stage, e->index, 2 * n, x, mask);
 }
 
 static void store_real(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
@@ -559,15 +568,17 @@ static void write_any_length(fft_emit *e, int64_t norm) {
 
 static void write_stage(fft_emit *e) {
   static const fft_io complex_in = {.load = load_complex}, real_in = {.load = load_real},
-                      pairs_in = {.load = load_pairs}, complex_out = {.store = store_complex},
-                      pairs_out = {.store = store_pairs}, real_out = {.store = store_real};
+                      pairs_in = {.load = load_pairs};
+  fft_io complex_out = {.store = store_complex, .limit = e->kept}, real_out = {.store = store_real, .limit = e->kept},
+         pairs_out = {.store = store_pairs, .limit = (e->kept + 1) / 2};
   int32_t half = e->length / 2, quarter = half / 2;
   bool even = e->length % 2 == 0, forward = e->kind == FFT_R2C || e->kind == FFT_R2C_FULL;
   e->way->open(e, e->kind != FFT_C2C);
   if (e->kind == FFT_C2C) {
     transform(e, &complex_in, &complex_out);
   } else if (!even && forward) {
-    fft_io folded = {.store = e->kind == FFT_R2C ? store_complex : store_folded, .limit = half + 1};
+    fft_io folded = {.store = e->kind == FFT_R2C ? store_complex : store_folded,
+                     .limit = e->kept && e->kept <= half ? e->kept : half + 1};
     transform(e, &real_in, &folded);
   } else if (forward) {
     e->norm *= 0.5;
@@ -618,8 +629,17 @@ static fft_limits limits_of(const tc_stage *s, tc_dtype real) {
 // N of the stage; -1 if it is not known.
 static int64_t length_of(const tc_stage *s) {
   int32_t last = tc_stage_rank(s) - 1;
+  int64_t length = tc_stage_attr(s, FFT_ATTR_LENGTH, 0);
+  if (length > 0) return length;
   return tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C) == FFT_R2C ? tc_stage_operand_size(s, 0, last)
                                                              : tc_stage_out_size(s, last);
+}
+
+// Points of the result that the stage is asked for; 0: all of them.
+static int32_t kept_of(const tc_stage *s) {
+  int64_t n = length_of(s), kept = tc_stage_out_size(s, tc_stage_rank(s) - 1);
+  int64_t all = tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C) == FFT_R2C ? n / 2 + 1 : n;
+  return n > 0 && kept > 0 && kept < all ? (int32_t)kept : 0;
 }
 
 // The length of the complex transform inside.
@@ -702,6 +722,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   fft_emit e = {.rank = rank,
                 .kind = (int32_t)tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C),
                 .length = (int32_t)length_of(s),
+                .kept = kept_of(s),
                 .columns = (int32_t)tc_stage_attr(s, FFT_ATTR_COLUMNS, 0),
                 .row_mask = -1,
                 .any_length = -1,
@@ -731,6 +752,7 @@ const tc_template_table fft_template = {
     .candidates = candidates,
     .emit = emit,
     .local_operands = 1,
+    .flags = TC_TEMPLATE_LEADING,
     // 5 N log2 N a row, half of it where one side is real; where the result is complex 4 count as one.
     .flops =
         "where(attr0 == 0, 10, 5) * nlog2n(in0.last, out.last) * (out.numel // out.last) // where(attr0 == 3, 2, 8)",

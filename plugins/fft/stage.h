@@ -52,6 +52,7 @@ struct fft_emit {
   fft_plan plan;
   const fft_way *way;
   int32_t rank, kind, length, columns;
+  int32_t kept; // points that are stored, of more; 0: all
   double norm;
   tc_kval any_length, any_norm;       // i32, real: of a transform whose length is not a constant; else -1
   tc_kval any_half;                   // points of its one-sided spectrum

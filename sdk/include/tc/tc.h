@@ -40,7 +40,8 @@ const char *tc_version(void); // of the library that is loaded: "MAJOR.MINOR.PAT
 int32_t tc_open(const char *const *settings, int32_t n_settings, tc_context **out);
 void tc_close(tc_context *c); // NULL is ignored
 // Random ops draw different numbers in every call. After this they draw the same ones in the same order again, on every
-// backend, op by op or compiled. A context begins with the option `seed`. Calls of other threads draw from the same row.
+// backend, op by op or compiled. A context begins with the option `seed`. Calls of other threads draw from the same
+// row.
 void tc_manual_seed(tc_context *c, uint64_t seed);
 // Log artifacts such as "guards,recompiles"; lines go to `write` (NULL: standard error). Not while others use the
 // context.
@@ -74,9 +75,9 @@ int32_t tc_rank_of(const tc_tensor *t);   // -1 for NULL
 int64_t tc_size_of(const tc_tensor *t, int32_t dim);   // negative dims count from the end; -1 if there is none
 int64_t tc_stride_of(const tc_tensor *t, int32_t dim); // elements; -1 if there is none
 int64_t tc_numel_of(const tc_tensor *t);               // -1 for NULL
-// Address of the first element in host memory, conj and neg bits not applied; valid as long as the tensor. NULL for NULL.
-// In a compiled function this is a graph break (see tc_compile): get the address behind the ops that are to see the
-// memory as it was, and write through it before those that are to see what was written.
+// Address of the first element in host memory, conj and neg bits not applied; valid as long as the tensor. NULL for
+// NULL. In a compiled function this is a graph break (see tc_compile): get the address behind the ops that are to see
+// the memory as it was, and write through it before those that are to see what was written.
 void *tc_data_of_at(const char *here, tc_tensor *t);
 #define tc_data_of(t) tc_data_of_at(TC_HERE, t)
 // The one element of a tensor, converted. Fails for others. In a compiled function this is a graph break.
@@ -162,18 +163,19 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *op, int32_t n
   tc_call_op_at(TC_HERE, c, op, n_args, args, capacity, results, n_results)
 
 // ---- Compiled functions ----
-// A function of tensors. It reports failure by a TC_STATUS_*. outputs[n_outputs] are filled with tensors that it owns or
-// its scope does; the library retains them.
+// A function of tensors. It reports failure by a TC_STATUS_*. outputs[n_outputs] are filled with tensors that it owns
+// or its scope does; the library retains them.
 //
-// Capture: the first call runs the body with ops that record. If it reads no value, what it recorded is one graph, which
-// is compiled, and the body is not called again while the graph's guards hold: it must depend on nothing but its inputs
-// and `self`. Tensors from elsewhere that it uses are kept by the graph.
+// Capture: the first call runs the body with ops that record. If it reads no value, what it recorded is one graph,
+// which is compiled, and the body is not called again while the graph's guards hold: it must depend on nothing but its
+// inputs and `self`. Tensors from elsewhere that it uses are kept by the graph.
 //
-// Graph breaks: tc_item_*, tc_data_of, tc_to_dlpack, a size that depends on data, and tc_graph_break end a segment. It is
-// run, and recording goes on. The body of such a function runs in every call and decides anew what it calls; what it
+// Graph breaks: tc_item_*, tc_data_of, tc_to_dlpack, a size that depends on data, and tc_graph_break end a segment. It
+// is run, and recording goes on. The body of such a function runs in every call and decides anew what it calls; what it
 // calls between two breaks is compared with the segments that were compiled before, which run as a whole. So it may
-// depend on anything, print, and loop as often as data says. Under `fullgraph` a break is an error that names its place.
-// Ops do not run when they are called, but before the next break at the latest; a body that fails may have run some.
+// depend on anything, print, and loop as often as data says. Under `fullgraph` a break is an error that names its
+// place. Ops do not run when they are called, but before the next break at the latest; a body that fails may have run
+// some.
 typedef int32_t (*tc_function_body)(void *self, tc_tensor *const *inputs, int32_t n_inputs, tc_tensor **outputs,
                                     int32_t n_outputs);
 
@@ -187,24 +189,25 @@ typedef struct tc_dim_mark { // a dimension that is to be symbolic from the firs
 int32_t tc_graph_break_at(const char *here, const char *reason);
 #define tc_graph_break(reason) tc_graph_break_at(TC_HERE, reason)
 
-// Control flow that stays in a graph. Bodies are called as functions are, with n tensors; in a graph that is being captured
-// each runs once, to be recorded, and may use only the tensors that it gets. Where nothing is captured, and in functions
-// with graph breaks, the host decides and bodies run as often as needed. results[n_results] get new references. Bodies
-// give tensors of the same dtypes and sizes as each other (cond) or as what they carry, and write to nothing.
+// Control flow that stays in a graph. Bodies are called as functions are, with n tensors; in a graph that is being
+// captured each runs once, to be recorded, and may use only the tensors that it gets. Where nothing is captured, and in
+// functions with graph breaks, the host decides and bodies run as often as needed. results[n_results] get new
+// references. Bodies give tensors of the same dtypes and sizes as each other (cond) or as what they carry, and write to
+// nothing.
 //
 // One of two bodies, by the one element of `predicate`.
 int32_t tc_cond_at(const char *here, tc_tensor *predicate, tc_function_body yes, tc_function_body no, void *self,
                    int32_t n, tc_tensor *const *operands, int32_t n_results, tc_tensor **results);
 #define tc_cond(predicate, yes, no, self, n, operands, n_results, results) \
   tc_cond_at(TC_HERE, predicate, yes, no, self, n, operands, n_results, results)
-// As long as `condition` (one output, a bool) holds, `body` gives the next of the first n_carried tensors; the others stay.
-// Gives the last carried ones.
+// As long as `condition` (one output, a bool) holds, `body` gives the next of the first n_carried tensors; the others
+// stay. Gives the last carried ones.
 int32_t tc_while_loop_at(const char *here, tc_function_body condition, tc_function_body body, void *self,
                          int32_t n_carried, int32_t n, tc_tensor *const *tensors, tc_tensor **results);
 #define tc_while_loop(condition, body, self, n_carried, n, tensors, results) \
   tc_while_loop_at(TC_HERE, condition, body, self, n_carried, n, tensors, results)
-// Along dimension 0 of n_scanned tensors behind the n_carried ones: `body` gets the carried, a slice of each scanned and
-// the others, and gives the carried, then what is stacked along a new dimension 0 (n_results − n_carried of those).
+// Along dimension 0 of n_scanned tensors behind the n_carried ones: `body` gets the carried, a slice of each scanned
+// and the others, and gives the carried, then what is stacked along a new dimension 0 (n_results − n_carried of those).
 int32_t tc_scan_at(const char *here, tc_function_body body, void *self, int32_t n_carried, int32_t n_scanned, int32_t n,
                    tc_tensor *const *tensors, int32_t n_results, tc_tensor **results);
 #define tc_scan(body, self, n_carried, n_scanned, n, tensors, n_results, results) \
@@ -218,7 +221,8 @@ typedef struct tc_compile_options {
   int32_t dynamic; // TC_DYNAMIC_*
   int32_t n_marks;
   const tc_dim_mark *marks;
-  int32_t limit; // of entries, before calls run eagerly; 0: the option guards.max_entries. Of segments 16 times as many.
+  int32_t
+      limit; // of entries, before calls run eagerly; 0: the option guards.max_entries. Of segments 16 times as many.
 } tc_compile_options;
 
 // Nothing is compiled before the first call. The body and `self` must outlive the function; the context too.
@@ -231,9 +235,10 @@ void tc_reset(tc_function *f); // forgets all entries; not while it is called
 // A compiled function that also gives gradients. Its outputs are the body's and, behind them, one per wrt[n_wrt]: the
 // gradient of output 0, which has to be a real tensor of one element, with respect to that input. Conventions are
 // PyTorch's (complex inputs: ∂L/∂Re + i ∂L/∂Im); an input that output 0 does not depend on has zeros. Forward and
-// backward are one graph: what the backward needs is kept on the device or computed again, as the scheduler sees fit. The
-// body reads no values (no graph breaks) and is not itself called within a capture. Options as for tc_compile, n_outputs
-// being the body's; errors too, and UNIMPLEMENTED naming an op that has no derivative, when it is first called.
+// backward are one graph: what the backward needs is kept on the device or computed again, as the scheduler sees fit.
+// The body reads no values (no graph breaks) and is not itself called within a capture. Options as for tc_compile,
+// n_outputs being the body's; errors too, and UNIMPLEMENTED naming an op that has no derivative, when it is first
+// called.
 int32_t tc_value_and_grad(tc_context *c, tc_function_body body, void *self, const tc_compile_options *o, int32_t n_wrt,
                           const int32_t *wrt, tc_function **out);
 typedef struct tc_function_stats {
@@ -251,11 +256,11 @@ void tc_text_free(char *text);
 // are PyTorch's (torch.optim.SGD, Adam, AdamW); state is kept in f32, or in f64 for parameters of f64.
 enum { TC_SGD, TC_ADAM, TC_ADAMW };
 typedef struct tc_optimizer_options {
-  uint32_t struct_size; // sizeof(tc_optimizer_options)
-  int32_t kind;         // TC_SGD, …
-  double rate;          // of learning
-  double momentum;      // SGD: 0 for none
-  int32_t nesterov;     // SGD
+  uint32_t struct_size;         // sizeof(tc_optimizer_options)
+  int32_t kind;                 // TC_SGD, …
+  double rate;                  // of learning
+  double momentum;              // SGD: 0 for none
+  int32_t nesterov;             // SGD
   double beta1, beta2, epsilon; // Adam, AdamW: 0 for 0.9, 0.999 and 1e-8
   double decay;                 // of weights: added to the gradient (SGD, Adam), or by itself (AdamW)
   double clip;                  // the norm that all gradients together are scaled down to; 0: as they are

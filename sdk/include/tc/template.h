@@ -65,7 +65,12 @@ enum {
   // The result stays in memory, where the block reads and writes its tile as it likes, through tc_stage_result_load and
   // tc_stage_result_store in place of the store holes. Nothing runs behind it in its kernel. A barrier orders these
   // accesses among the lanes of the block.
-  TC_TEMPLATE_OWN_RESULT = 1
+  TC_TEMPLATE_OWN_RESULT = 1,
+  // The result may be cut: where only its first rows, or the first elements of its rows, are read, its sizes are
+  // smaller
+  // than the op says, in any dimension. The template has the length of a row from an attribute or an operand, and
+  // stores only what has a place.
+  TC_TEMPLATE_LEADING = 2
 };
 
 // TC_TEMPLATE_OWN_RESULT: an element of the result, of its dtype (complex ones too).

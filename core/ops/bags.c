@@ -31,7 +31,7 @@ static int32_t bag_meta(tc_op_args *a) {
   tc_int bags = b.last ? tc_int_sub(a, o->sizes[0], tc_int_const(a, 1)) : o->sizes[0], none = tc_int_const(a, 0),
          out[2] = {bags, w->sizes[1]};
   return tc_op_set_result(a, 0, w->dtype, 2, out, NULL) ||
-         tc_op_set_result(a, 1, i->dtype, 1, b.mode ? &i->sizes[0] : &none, NULL) ||
+         tc_op_set_result(a, 1, i->dtype, 1, b.mode || b.padding >= 0 ? &i->sizes[0] : &none, NULL) ||
          tc_op_set_result(a, 2, i->dtype, 1, &bags, NULL) ||
          tc_op_set_result(a, 3, i->dtype, b.mode == 2 ? 2 : 1, out, NULL);
 }
@@ -50,7 +50,7 @@ static int32_t bag_ref(tc_op_args *a) {
       int64_t row = tc_ref_i(idx, j * idx->strides[0]);
       if (row < 0 || row >= w->sizes[0])
         return tc_op_fail(a, "index %lld is out of bounds for %lld rows", (long long)row, (long long)w->sizes[0]);
-      if (b.mode) tc_ref_put_i(owner, j, k);
+      if (b.mode || b.padding >= 0) tc_ref_put_i(owner, j, k);
       if (row == b.padding) continue;
       double f = scale ? tc_ref_f(scale, j * scale->strides[0]) : 1;
       for (int64_t c = 0; c < n; c++) {
@@ -164,7 +164,8 @@ static int32_t margin_ref(tc_op_args *a) {
   "let place = unsqueeze(arange(n, dtype=i64), 1); let wide = wide(weight.dtype);"                                     \
   "let borders = to(slice(offsets, 0, 0, bags), i64);"                                                                 \
   "let owner = sub(sum(le(unsqueeze(borders, 0), place), [1]), 1);"                                                    \
-  "let out = logical_or(eq(indices, " pad "), lt(owner, 0)); let to_row = where(out, bags, owner);"                    \
+  "let left_out = " pad                                                                                                \
+  "; let out = logical_or(eq(indices, left_out), lt(owner, 0)); let to_row = where(out, bags, owner);"                 \
   "let rows = to(index_select(weight, 0, indices), wide);"                                                             \
   "let v = if(is_none(per_sample_weights), rows, mul(rows, to(unsqueeze(per_sample_weights, 1), wide)));"              \
   "let counts = slice(index_add(zeros([bags + 1], dtype=i64), 0, to_row, ones_like(indices, dtype=i64)), 0, 0, bags);" \
@@ -176,7 +177,8 @@ static int32_t margin_ref(tc_op_args *a) {
   "n), \"amin\"), 0, 0, bags), none);"                                                                                 \
   "let y = slice(most, 0, 0, bags); let kind = indices.dtype;"                                                         \
   "to(if(mode == 0, y, if(mode == 1, div(y, unsqueeze(clamp_min(counts, 1), 1)), where(some, y, 0.0))), "              \
-  "weight.dtype), if(mode == 0, zeros([0], dtype=kind), to(owner, kind)), if(mode == 0, zeros([bags], dtype=kind), "   \
+  "weight.dtype), if(mode == 0 && left_out < 0, zeros([0], dtype=kind), to(owner, kind)), if(mode == 0, "              \
+  "zeros([bags], dtype=kind), "                                                                                        \
   "to(counts, kind)), if(mode == 0, zeros([bags], dtype=kind), if(mode == 1, to(counts, kind), if(n == 0, "            \
   "zeros_like(first, dtype=kind), to(where(some, index(indices, [clamp_max(first, n - 1)]), 0), kind))))"
 #define BAG(s, pad) {.schema = s, .meta = bag_meta, .decompose = BAGS(pad), .ref = bag_ref}

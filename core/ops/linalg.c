@@ -743,7 +743,7 @@ static const tc_op_def rows[] = {
         ldl_meta, ldl_ref, "self.numel * self.size(-1) // 3"),
     ROW("linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor", ldl_solve_meta,
         ldl_solve_ref, "2 * numel * LD.size(-1)"),
-    ROW("matrix_exp(Tensor self) -> Tensor", exp_meta, exp_ref, "30 * self.numel * self.size(-1)"),
+    ROW("_matrix_exp(Tensor self) -> Tensor", exp_meta, exp_ref, "30 * self.numel * self.size(-1)"),
     ROW("_linalg_checked(Tensor self, Tensor info, str name) -> Tensor", tc_meta_same_strides, checked_ref, NULL),
     CODE("linalg_matrix_power(Tensor self, int n) -> Tensor", power_expand),
     CODE("matrix_power(Tensor self, int n) -> Tensor", power_expand),
@@ -779,6 +779,7 @@ static const tc_op_def rows[] = {
     TEXT("_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
          "let lu, p, i = linalg_lu_factor_ex(A); let odd = remainder(sum(ne(p, arange(1, A.size(-1) + 1)), [-1]), 2);"
          "let d = diagonal(lu, 0, -2, -1); mul(prod(sgn(d), -1), rsub(mul(odd, 2), 1)), sum(log(abs(d)), [-1]), lu, p"),
+    TEXT("matrix_exp(Tensor self) -> Tensor", "to(_matrix_exp(to(self, wide(self.dtype))), self.dtype)"),
     TEXT("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", "let s, l, lu, p = _linalg_slogdet(A); s, l"),
     TEXT("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", "let s, l, lu, p = _linalg_slogdet(self); s, l"),
     TEXT("logdet(Tensor self) -> Tensor",

@@ -132,9 +132,9 @@ static const tc_op_derivative derivatives[] = {
     {"linalg_eigvals", "forward: linalg_eig(self)[0]"},
     {"_linalg_svd", SVD},
     // The derivative at A in the direction of the gradient is the upper right block of the exponential of [Aᴴ G; 0 Aᴴ].
-    {"matrix_exp", "let n = self.size(-1); let w = wide(self.dtype); let a = to(adjoint(self), w); let e = "
-                   "matrix_exp(cat([cat([a, to(grad, w)], -1), cat([zeros_like(a), "
-                   "a], -1)], -2)); self: narrow(narrow(e, -2, 0, n), -1, n, n)"},
+    {"_matrix_exp", "let n = self.size(-1); let w = wide(self.dtype); let a = to(adjoint(self), w); let e = "
+                    "matrix_exp(cat([cat([a, to(grad, w)], -1), cat([zeros_like(a), "
+                    "a], -1)], -2)); self: narrow(narrow(e, -2, 0, n), -1, n, n)"},
     {"linalg_inv", INVERSE("A")},
     {"linalg_inv_ex", INVERSE("A")},
     {"_pinv", PSEUDO("A")},

@@ -111,7 +111,7 @@ static const tc_codegen_table codegen = {.struct_size = sizeof codegen, .compile
 // Factorisations; everything else is refused without opening LAPACK. Where LAPACK is missing, all is.
 static int32_t lapack_open(const tc_host *h, const tc_call_table **out);
 static int32_t lapack_supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
-  static const char *const names[] = {"linalg_", "_linalg_", "_lu_with_info", "lu_unpack", "geqrf", "matrix_exp"};
+  static const char *const names[] = {"linalg_", "_linalg_", "_lu_with_info", "lu_unpack", "geqrf", "_matrix_exp"};
   const tc_call_table *t;
   bool ours = false;
   *out_cost = -1;

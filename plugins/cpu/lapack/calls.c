@@ -53,7 +53,7 @@ static const struct {
            {"aten::linalg_ldl_factor_ex", LDL},
            {"aten::linalg_ldl_solve", LDL_SOLVE},
            {"aten::lu_unpack", UNPACK},
-           {"aten::matrix_exp", EXP},
+           {"aten::_matrix_exp", EXP},
            {"aten::_linalg_checked", CHECKED}};
 
 // ---- The library ----

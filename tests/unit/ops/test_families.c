@@ -205,7 +205,7 @@ static tc_status expand_templates(tc_graph *g) {
 // Done by a library of the device or by the references: no lowering yet, so `strict` needs the library.
 static bool by_call(tc_sv name) {
   static const char *const families[] = {"linalg_", "_linalg_"};
-  static const char *const ops[] = {"_lu_with_info", "lu_unpack", "geqrf", "matrix_exp"};
+  static const char *const ops[] = {"_lu_with_info", "lu_unpack", "geqrf", "_matrix_exp"};
   for (size_t i = 0; i < sizeof families / sizeof *families; i++)
     if (tc_sv_starts(name, families[i])) return true;
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)

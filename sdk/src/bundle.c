@@ -1,7 +1,7 @@
 // Bundles: how code objects are written and read (tc/bundle.h).
 //
-// The checksum is FNV-1a over everything behind the header. It is no defence against somebody, who may as well change
-// the plugin; it catches files that a full disk or a crash cut short.
+// The checksum is FNV-1a over everything, the header with a zero in its place. It is no defence against somebody, who
+// may as well change the plugin; it catches files that a full disk or a crash cut short.
 #include "tc/bundle.h"
 
 #include <stdlib.h>
@@ -56,10 +56,15 @@ int32_t tc_host_report(const tc_host *h, int32_t code, const char *text) {
   return code;
 }
 
-static uint64_t sum_of(const char *data, uint64_t size) {
-  uint64_t h = 0xcbf29ce484222325ull;
+static uint64_t add_sum(uint64_t h, const char *data, uint64_t size) {
   for (uint64_t i = 0; i < size; i++) h = (h ^ (uint8_t)data[i]) * 0x100000001b3ull;
   return h;
+}
+
+// Of the header and what lies behind it.
+static uint64_t sum_of(header h, const char *behind, uint64_t size) {
+  h.sum = 0;
+  return add_sum(add_sum(0xcbf29ce484222325ull, (const char *)&h, sizeof h), behind, size);
 }
 
 // ---- Writing ----
@@ -88,7 +93,7 @@ int32_t tc_bundle_write(const char *target, int32_t n, const tc_bundle_kernel *k
   int32_t s = TC_STATUS_OUT_OF_MEMORY;
   if (!b.failed) {
     h.size = b.size;
-    h.sum = sum_of(b.data + sizeof h, b.size - sizeof h);
+    h.sum = sum_of(h, b.data + sizeof h, b.size - sizeof h);
     memcpy(b.data, &h, sizeof h);
     s = sink->write(sink->self, b.data, b.size);
   }
@@ -103,9 +108,9 @@ static const char *fault_of(const char *data, uint64_t size, const char *target,
   if (size < sizeof *h) return "it is too short";
   memcpy(h, data, sizeof *h);
   if (h->magic != MAGIC || h->size != size) return "its header";
+  if (sum_of(*h, data + sizeof *h, size - sizeof *h) != h->sum) return "its checksum";
   h->target[TARGET - 1] = 0;
   if (strcmp(h->target, target) != 0) return "it is for another device or compiler";
-  if (sum_of(data + sizeof *h, size - sizeof *h) != h->sum) return "its checksum";
   if (h->n < 0 || !inside(sizeof *h, (uint64_t)h->n * sizeof(entry), size)) return "its entries";
   for (int32_t i = 0; i < h->n; i++) {
     entry e;

@@ -145,9 +145,11 @@ static const tc_op_def rows[] = {
     {.schema = "_logaddexp_complex(Tensor self, Tensor other) -> Tensor",
      .traits = C | TC_OP_POINTWISE,
      .meta = tc_meta_promote,
-     .body = "let first = real(self) >= real(other); let m = where(first, self, other); let n = where(first, other, "
-             "self); let far = real(m) == real(n) && abs(real(m)) == inf; where(self != self || other != other, self * "
-             "other, where(far, where(real(m) < 0, n, log(exp(n) + exp(m))), m + log1p(exp(n - m))))",
+     .decompose =
+         "let first = ge(real(self), real(other)); let m = where(first, self, other); let n = where(first, other, "
+         "self); let far = logical_and(eq(real(m), real(n)), isinf(real(m))); where(logical_or(ne(self, self), "
+         "ne(other, other)), mul(self, other), where(far, where(lt(real(m), 0), n, log(add(exp(n), exp(m)))), "
+         "add(m, log1p(exp(neg(sub(m, n)))))))",
      .grad = "self: mul(grad, conj(exp(sub(self, result)))); other: mul(grad, conj(exp(sub(other, result))))",
      .scalar_ref = &logaddexp_ref,
      .flops = "numel"},

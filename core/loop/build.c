@@ -340,6 +340,9 @@ int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args) {
     return tc_body_op(lo, TC_K_OR, 2, both);
   }
   if (n == 2 && tc_body_type(lo, args[0]) == TC_BOOL) op = bool_opcode(op);
+  // Integers have no NaN to leave out.
+  char cls = n == 2 ? tc_dtype_class(tc_body_type(lo, args[0])) : 'f';
+  if (cls == 'i' || cls == 'u') op = op == TC_K_FMAX ? TC_K_MAX : op == TC_K_FMIN ? TC_K_MIN : op;
   if (op == TC_K_FMA && n == 3 && args[0] >= 0 && tc_body_type(lo, args[0]) == TC_BOOL) {
     int32_t sum[2] = {tc_body_op(lo, TC_K_MUL, 2, args), args[2]};
     return tc_body_op(lo, TC_K_ADD, 2, sum);

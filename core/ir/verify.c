@@ -6,8 +6,9 @@ typedef struct verifier {
   const tc_graph *g;
   tc_map *defined; // tc_value * → 1; 2: overwritten in place
   tc_map *names;
-  tc_map *unbacked; // symbol number → 1
-  bool region;      // sizes of the graph around may be read
+  // Symbol number → 1: known by now; made by some node. A part of a program may read sizes that another part makes.
+  tc_map *unbacked, *made;
+  bool region; // sizes of the graph around may be read
   tc_status status;
 } verifier;
 
@@ -49,6 +50,32 @@ tc_status tc_types_agree(tc_module *m, const tc_tensor_type *declared, const tc_
   return tc_error(TC_STATUS_MISMATCH, "%s", sb.text);
 }
 
+// Does the node read the size, or a tensor that has it?
+static bool reads_symbol(const tc_node *n, const tc_sym *symbol) {
+  for (int32_t i = 0; i < n->n_args; i++) {
+    const tc_arg *g = &n->args[i];
+    int32_t count = g->kind == TC_AK_INTS || g->kind == TC_AK_TENSORS ? g->n : 1;
+    for (int32_t k = 0; k < count; k++) {
+      const tc_sym *e = g->kind == TC_AK_INT ? g->sym : g->kind == TC_AK_INTS ? g->syms[k] : NULL;
+      const tc_value *v = g->kind == TC_AK_TENSOR ? g->value : g->kind == TC_AK_TENSORS ? g->values[k] : NULL;
+      if (e && tc_sym_uses(e, symbol)) return true;
+      if (!v) continue;
+      if (v->kind == TC_VALUE_SYM && tc_sym_uses(v->symbol, symbol)) return true;
+      for (int32_t d = 0; v->kind == TC_VALUE_TENSOR && d < v->type.rank; d++)
+        if (tc_sym_uses(v->type.sizes[d], symbol)) return true;
+    }
+  }
+  return false;
+}
+
+// The symbols that a value brings: those that are its sizes, unless its node (`by`, or NULL) has them from elsewhere.
+static void note_symbols(tc_map *symbols, const tc_value *value, const tc_node *by) {
+  const tc_sym *const *e = value->kind == TC_VALUE_TENSOR ? value->type.sizes : &value->symbol;
+  int32_t n = value->kind == TC_VALUE_TENSOR ? value->type.rank : value->kind == TC_VALUE_SYM;
+  for (int32_t i = 0; i < n; i++)
+    if (e[i]->kind == TC_SYM_SYMBOL && !(by && reads_symbol(by, e[i]))) tc_map_put_int(symbols, e[i]->symbol, NULL);
+}
+
 static void define(verifier *v, tc_value *value) {
   bool fresh;
   tc_map_put_ptr(v->defined, value, NULL)->value.num = 1;
@@ -57,11 +84,7 @@ static void define(verifier *v, tc_value *value) {
     v->status = tc_error(TC_STATUS_INTERNAL, "the name %%" TC_SV_FMT " is used twice", TC_SV_ARG(value->name));
   if (value->graph != v->g && !v->status)
     v->status = tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " belongs to another graph", TC_SV_ARG(value->name));
-  if (value->kind == TC_VALUE_SYM && value->symbol->kind == TC_SYM_SYMBOL)
-    tc_map_put_int(v->unbacked, value->symbol->symbol, NULL);
-  if (value->kind == TC_VALUE_TENSOR)
-    for (int32_t i = 0; i < value->type.rank; i++)
-      if (value->type.sizes[i]->kind == TC_SYM_SYMBOL) tc_map_put_int(v->unbacked, value->type.sizes[i]->symbol, NULL);
+  note_symbols(v->unbacked, value, NULL);
 }
 
 static void use(void *arg, tc_value **place) {
@@ -82,7 +105,7 @@ static void use(void *arg, tc_value **place) {
 static tc_status check_symbols(verifier *v, const tc_sym *e) {
   if (!e) return TC_OK;
   if (e->kind == TC_SYM_SYMBOL && tc_sym_info_of(v->g->module->syms, e)->origin == TC_SYM_UNBACKED && !v->region &&
-      !tc_map_find_int(v->unbacked, e->symbol))
+      tc_map_find_int(v->made, e->symbol) && !tc_map_find_int(v->unbacked, e->symbol))
     return tc_error(TC_STATUS_INTERNAL, "the size '" TC_SV_FMT "' is read before the node that it comes from",
                     TC_SV_ARG(e->name));
   for (int32_t i = 0; i < e->n; i++) TC_TRY(check_symbols(v, e->kids[i]));
@@ -162,7 +185,10 @@ static tc_status verify(const tc_graph *g, bool region) {
                 .region = region,
                 .defined = tc_map_create(arena),
                 .names = tc_map_create(arena),
-                .unbacked = tc_map_create(arena)};
+                .unbacked = tc_map_create(arena),
+                .made = tc_map_create(arena)};
+  for (tc_node *n = g->first; n; n = n->next)
+    for (int32_t i = 0; i < n->n_results && !n->dead; i++) note_symbols(v.made, n->results[i], n);
   for (int32_t i = 0; i < g->inputs.count; i++)
     if (g->inputs.data[i].value) define(&v, g->inputs.data[i].value);
   tc_status s = v.status;

@@ -9,7 +9,7 @@ trap 'rm -rf "$scratch"' EXIT
 cmake --install build --prefix "$scratch/tc" >/dev/null
 cmake -S examples/c -B "$scratch/build" -DCMAKE_PREFIX_PATH="$scratch/tc" >/dev/null
 cmake --build "$scratch/build" >/dev/null
-export XDG_CACHE_HOME=$scratch/cache
+export XDG_CACHE_HOME="$scratch/cache"
 "$scratch/tc/bin/tcrun" compile examples/gpt_block.pt2 -o "$scratch/model.tcx" --backend=cpu --quiet
 passed=0 failed=0
 result() { # NAME

@@ -93,7 +93,7 @@ static void each_entry(const char *path, void (*f)(const char *path, void *arg),
     char inner[600];
     struct stat st;
     if (e->d_name[0] == '.') continue;
-    snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+    if (snprintf(inner, sizeof inner, "%s/%s", path, e->d_name) >= (int)sizeof inner) fail_msg("%s is too deep", path);
     if (lstat(inner, &st) != 0) continue;
     if (S_ISDIR(st.st_mode)) each_entry(inner, f, arg, remove_all);
     else if (f) f(inner, arg);

@@ -2,22 +2,7 @@
 // everywhere.
 #include <math.h>
 
-#include "tests/unit/unit.h"
-
-#include "tc/ops.h"
-
-static tc_context *open_backend(const char *backend) {
-  char setting[64];
-  snprintf(setting, sizeof setting, "backend=%s", backend);
-  const char *settings[] = {setting, "cache.enabled=false"};
-  tc_context *c = NULL;
-  if (tc_open(settings, 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
-  return c;
-}
-static const char *const backends[] = {"ref", "cpu"};
-#define FOR_BACKENDS(c)          \
-  for (int b_ = 0; b_ < 2; b_++) \
-    for (tc_context *c = open_backend(backends[b_]); c; tc_close(c), c = NULL)
+#include "tests/unit/api/backends.h"
 
 static tc_tensor *row(tc_context *c, int64_t n, const float *v) { return tc_tensor_from(c, TC_F32, 1, &n, v); }
 static float at(tc_tensor *t, int64_t i) { return ((float *)tc_data_of(t))[i]; }
@@ -110,20 +95,20 @@ static void try_all(tc_context *c, int breaks, int runs, int want_bodies) {
 
 static void control_stays_in_the_graph(void **state) {
   (void)state;
-  FOR_BACKENDS(c) try_all(c, 0, 6, 1);
+  FOR_BACKENDS(c, NULL) try_all(c, 0, 6, 1);
 }
 static void the_host_decides_behind_a_break(void **state) {
   (void)state;
-  FOR_BACKENDS(c) try_all(c, 1, 6, 6);
+  FOR_BACKENDS(c, NULL) try_all(c, 1, 6, 6);
 }
 static void a_break_behind_control_flow(void **state) {
   (void)state;
-  FOR_BACKENDS(c) try_all(c, 2, 6, 6);
+  FOR_BACKENDS(c, NULL) try_all(c, 2, 6, 6);
 }
 
 static void without_capture_the_host_decides(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     int none = 0;
     float x[] = {30, 1}, m[] = {1, 2, 3, 4, 5, 6};
@@ -161,7 +146,7 @@ static int32_t with_stranger(void *self, tc_tensor *const *in, int32_t n_in, tc_
 
 static void regions_that_cannot_be_recorded(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 1, .n_outputs = 1};
     tc_function *f;
     tc_scope *s = tc_scope_open();

@@ -4,22 +4,7 @@
 #include <pthread.h>
 
 #include "core/runtime/eager.h"
-#include "tests/unit/unit.h"
-
-#include "tc/ops.h"
-
-static tc_context *open_backend(const char *backend, const char *more) {
-  char setting[64];
-  snprintf(setting, sizeof setting, "backend=%s", backend);
-  const char *settings[] = {setting, "cache.enabled=false", more};
-  tc_context *c = NULL;
-  if (tc_open(settings, more ? 3 : 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
-  return c;
-}
-static const char *const backends[] = {"ref", "cpu"};
-#define FOR_BACKENDS(c, more)    \
-  for (int b_ = 0; b_ < 2; b_++) \
-    for (tc_context *c = open_backend(backends[b_], more); c; tc_close(c), c = NULL)
+#include "tests/unit/api/backends.h"
 
 typedef struct log_lines {
   char text[16384];

@@ -6,9 +6,7 @@
 
 #include "core/base/fs.h"
 #include "core/base/lex.h"
-#include "tests/unit/unit.h"
-
-#include "tc/ops.h"
+#include "tests/unit/api/backends.h"
 
 enum { MOST = 256 };
 
@@ -59,15 +57,6 @@ static int32_t read_rows(tc_sv text, const char *name, row *out) {
   return n;
 }
 
-static tc_context *open_backend(const char *backend) {
-  char setting[64];
-  snprintf(setting, sizeof setting, "backend=%s", backend);
-  const char *settings[] = {setting, "cache.enabled=false", "strict=true"};
-  tc_context *c = NULL;
-  if (tc_open(settings, 3, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
-  return c;
-}
-
 static double element(tc_tensor *t, int64_t i, int32_t part) {
   switch (tc_dtype_of(t)) {
   case TC_C128: return ((const double *)tc_data_of(t))[2 * i + part];
@@ -115,7 +104,6 @@ static int32_t check(const char *backend, const function *f, const row *rows, in
 
 static void functions_of_complex_numbers(void **state) {
   (void)state;
-  static const char *const backends[] = {"ref", "cpu"};
   tc_arena *arena;
   tc_sv text;
   static row rows[MOST];
@@ -123,7 +111,7 @@ static void functions_of_complex_numbers(void **state) {
   assert_ok(tc_arena_create(tc_system_allocator(), &arena));
   assert_ok(tc_file_read(arena, TC_SOURCE_DIR "/tests/data/complex_functions.txt", &text));
   for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
-    tc_context *c = open_backend(backends[b]);
+    tc_context *c = open_backend(backends[b], "strict=true");
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
       int32_t n = read_rows(text, functions[i].name, rows);
       assert_true(n > 20);

@@ -2,22 +2,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "tests/unit/unit.h"
-
-#include "tc/ops.h"
-
-static tc_context *open_backend(const char *backend) {
-  char setting[64];
-  snprintf(setting, sizeof setting, "backend=%s", backend);
-  const char *settings[] = {setting, "cache.enabled=false"};
-  tc_context *c = NULL;
-  if (tc_open(settings, 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
-  return c;
-}
-static const char *const backends[] = {"ref", "cpu"};
-#define FOR_BACKENDS(c)          \
-  for (int b_ = 0; b_ < 2; b_++) \
-    for (tc_context *c = open_backend(backends[b_]); c; tc_close(c), c = NULL)
+#include "tests/unit/api/backends.h"
 
 static void seed(void) {
   const char *given = getenv("TC_TEST_SEED");
@@ -64,7 +49,7 @@ static tc_function *value_and_grad(tc_context *c, tc_function_body f, int32_t n_
 static void gradients_are_the_differences(void **state) {
   (void)state;
   seed();
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *in[4], *out[4];
     make_inputs(c, TC_F64, in);
@@ -112,7 +97,7 @@ static int32_t reads(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor *
 
 static void what_cannot_be(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *in[] = {random_tensor(c, TC_F32, 1, (int64_t[]){3}), random_tensor(c, TC_F32, 1, (int64_t[]){2})},
               *out[2];
@@ -164,7 +149,7 @@ static void steps_are_the_definitions(void **state) {
       {.kind = TC_ADAMW, .rate = 0.01, .decay = 0.1},
       {.kind = TC_SGD, .rate = 0.5, .clip = 0.1},
   };
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
       enum { SMALL = 4, LARGE = 37, ALL = SMALL + LARGE };
       tc_scope *s = tc_scope_open();

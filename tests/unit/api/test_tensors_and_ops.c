@@ -2,23 +2,7 @@
 #include <pthread.h>
 
 #include "core/runtime/eager.h"
-#include "tests/unit/unit.h"
-
-#include "tc/ops.h"
-
-static tc_context *open_backend(const char *backend) {
-  char setting[64];
-  snprintf(setting, sizeof setting, "backend=%s", backend);
-  const char *settings[] = {setting, "cache.enabled=false"};
-  tc_context *c = NULL;
-  if (tc_open(settings, 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
-  return c;
-}
-
-static const char *const backends[] = {"ref", "cpu"};
-#define FOR_BACKENDS(c)          \
-  for (int b_ = 0; b_ < 2; b_++) \
-    for (tc_context *c = open_backend(backends[b_]); c; tc_close(c), c = NULL)
+#include "tests/unit/api/backends.h"
 
 static tc_tensor *range(tc_context *c, int32_t rank, const int64_t *sizes, float first) {
   tc_tensor *t = tc_new_tensor(c, TC_F32, rank, sizes);
@@ -37,7 +21,7 @@ static void expect(tc_tensor *t, int64_t n, const float *want) {
 
 static void ops_give_new_tensors(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = range(c, 1, (int64_t[]){4}, 1), *y = range(c, 1, (int64_t[]){4}, 10);
     tc_tensor *z = tc_aten_add_Tensor(tc_aten_mul_Tensor(x, y), x, tc_scalar_int(2));
@@ -50,7 +34,7 @@ static void ops_give_new_tensors(void **state) {
 
 static void views_share_memory(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = range(c, 2, (int64_t[]){2, 3}, 0);
     tc_tensor *t = tc_aten_t(x);
@@ -71,7 +55,7 @@ static void views_share_memory(void **state) {
 
 static void ops_in_place_write(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = range(c, 2, (int64_t[]){2, 2}, 1);
     tc_tensor *second = tc_aten_select_int(x, 1, 1);
@@ -85,7 +69,7 @@ static void ops_in_place_write(void **state) {
 
 static void several_results(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = range(c, 2, (int64_t[]){2, 3}, 0), *values, *indices, *parts[4];
     int32_t n;
@@ -102,7 +86,7 @@ static void several_results(void **state) {
 
 static void sizes_do_not_compile_again(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     for (int64_t n = 2; n < 40; n += 3) {
       tc_scope *s = tc_scope_open();
       tc_tensor *x = range(c, 2, (int64_t[]){n, n + 1}, 1);
@@ -119,7 +103,7 @@ static int64_t compiles(tc_context *c) { return tc_eager_stats_of(c->eager).comp
 // Ops whose compilation makes many loop variables: these have no part in the guards. No two sizes are equal by chance.
 static void large_ops_compile_once(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     for (int64_t n = 5; n < 9; n++) {
       tc_scope *s = tc_scope_open();
       tc_tensor *x = range(c, 4, (int64_t[]){n, 3, 6 + n, 7 + n}, 0);
@@ -166,7 +150,7 @@ static tc_tensor *drawn(tc_tensor *like) { return tc_aten_rand_like(like, TC_DTY
 
 static void random_calls_differ(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = range(c, 1, (int64_t[]){64}, 0);
     size_t bytes = 64 * sizeof(float);
@@ -188,7 +172,7 @@ static void random_calls_differ(void **state) {
 
 static void errors_are_kept_and_passed_on(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = range(c, 1, (int64_t[]){3}, 0), *y = range(c, 1, (int64_t[]){4}, 0);
     tc_tensor *bad = tc_aten_relu(tc_aten_add_Tensor(x, y, tc_scalar_int(1)));
@@ -215,7 +199,7 @@ static void count_release(void *owner, void *data) {
 
 static void borrowed_memory_and_dlpack(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     float data[6] = {0, 1, 2, 3, 4, 5};
     released = 0;
     tc_tensor *t = tc_tensor_borrow(c, TC_F32, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, data, count_release, &released);
@@ -238,7 +222,7 @@ static void borrowed_memory_and_dlpack(void **state) {
 
 static void scopes_release(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     float data[2] = {1, 2};
     released = 0;
     tc_scope *outer = tc_scope_open();
@@ -255,7 +239,7 @@ static void scopes_release(void **state) {
 
 static void items(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     int64_t seven = 7, out = 0;
     double re = 0;
@@ -291,7 +275,7 @@ static void *work(void *arg) {
 
 static void threads_share_a_context(void **state) {
   (void)state;
-  FOR_BACKENDS(c) {
+  FOR_BACKENDS(c, NULL) {
     enum { N = 8 };
     pthread_t threads[N];
     worker workers[N];

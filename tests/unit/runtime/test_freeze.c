@@ -2,63 +2,22 @@
 // are packed anew; what a program changes is never kept; several threads run at once.
 #include <pthread.h>
 
-#include "core/runtime/session.h"
-#include "tests/unit/unit.h"
-
-enum { MOST = 8 };
-typedef struct rig {
-  tc_arena *arena;
-  tc_context *context;
-  tc_module *module;
-  tc_graph *graph;
-  tc_session *session;
-  const char *text;
-  int32_t n_inputs;
-  tc_tensor inputs[MOST];
-} rig;
-
-static tc_status parse(void *arg) {
-  rig *r = arg;
-  tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
-  return tc_graph_parse(r->module, &lx, &r->graph);
-}
+#include "tests/unit/runtime/rig.h"
 
 static tc_status open_rig(rig *r, tc_arena *arena, const char *text, const char *freeze, uint64_t seed) {
-  tc_config *config;
-  const tc_allocator *a = tc_arena_allocator(arena);
-  *r = (rig){.arena = arena, .text = text};
-  TC_TRY(tc_config_create(a, &config));
-  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("cpu"), "test"));
-  TC_TRY(tc_config_set(config, TC_SV("freeze"), tc_sv_of(freeze), "test"));
-  TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
-  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
-  TC_TRY(tc_context_open_backend(r->context));
-  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
-  TC_TRY(tc_arena_guard(r->module->arena, parse, r));
-  r->n_inputs = r->graph->inputs.count;
-  for (int32_t i = 0; i < r->n_inputs; i++) {
-    const tc_tensor_type *t = &r->graph->inputs.data[i].value->type;
-    int64_t sizes[TC_MAX_RANK];
-    for (int32_t d = 0; d < t->rank; d++) sizes[d] = tc_sym_hint_or(r->module->syms, t->sizes[d], 3);
-    TC_TRY(tc_tensor_create(a, t->dtype, t->rank, sizes, &r->inputs[i]));
-    tc_tensor_fill_normal(&tc_executor_serial, &r->inputs[i], seed + (uint64_t)i, 0, 1);
-  }
+  const char *const options[] = {"freeze", freeze, "cache.enabled", "false", NULL};
+  TC_TRY(rig_context(r, tc_arena_allocator(arena), "cpu", options));
+  r->arena = arena;
+  TC_TRY(rig_graph(r, text));
+  TC_TRY(rig_inputs(r, seed));
   return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
-}
-
-static void close_rig(rig *r) {
-  tc_session_destroy(r->session);
-  for (int32_t i = 0; i < r->n_inputs; i++) tc_tensor_unref(&r->inputs[i]);
-  tc_module_destroy(r->module);
-  tc_context_destroy(r->context);
 }
 
 // Runs once: *out is output 0, the result the number of launches.
 static int32_t launches(rig *r, tc_tensor *out, const tc_session_run_options *o) {
   tc_launch_record records[64];
   tc_run_report report = {.launches = records, .capacity = 64};
-  tc_tensor outputs[MOST];
+  tc_tensor outputs[RIG_MOST];
   tc_session_run_options all = o ? *o : (tc_session_run_options){0};
   all.report = &report;
   assert_ok(tc_session_run(r->session, r->inputs, outputs, &all));
@@ -119,8 +78,8 @@ TC_TEST(weights_are_packed_once) {
   tc_tensor_unref(&want);
   assert_int_equal(launches(&once, &first, NULL), n);
   tc_tensor_unref(&first);
-  close_rig(&once);
-  close_rig(&always);
+  rig_close(&once);
+  rig_close(&always);
   return TC_OK;
 }
 
@@ -155,8 +114,8 @@ TC_TEST(what_changes_is_not_kept) {
       tc_tensor_unref(&got);
       tc_tensor_unref(&want);
     }
-    close_rig(&once);
-    close_rig(&always);
+    rig_close(&once);
+    rig_close(&always);
   }
   return TC_OK;
 }
@@ -184,7 +143,7 @@ TC_TEST(sizes_are_bounded) {
   tc_tensor_unref(&out);
   assert_true(launches(&r, &out, NULL) < report.n_launches);
   tc_tensor_unref(&out);
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 
@@ -198,7 +157,7 @@ typedef struct worker {
 static void *work(void *arg) {
   worker *w = arg;
   for (int32_t i = 0; i < 20; i++) {
-    tc_tensor inputs[MOST], out;
+    tc_tensor inputs[RIG_MOST], out;
     memcpy(inputs, w->r->inputs, sizeof inputs);
     inputs[0] = w->weights[i % 2];
     tc_status s = tc_session_run(w->r->session, inputs, &out, NULL);
@@ -233,7 +192,7 @@ TC_TEST(threads_with_other_weights) {
     assert_ok((tc_status)result);
   }
   for (int32_t i = 0; i < 2; i++) tc_tensor_unref(&weights[i]), tc_tensor_unref(&want[i]);
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 

@@ -2,43 +2,13 @@
 // references.
 #include <math.h>
 
-#include "core/runtime/session.h"
-#include "tests/unit/unit.h"
-
-enum { MOST = 8 };
-typedef struct rig {
-  tc_context *context;
-  tc_module *module;
-  tc_graph *graph;
-  tc_session *session;
-  const char *text;
-} rig;
-
-static tc_status parse(void *arg) {
-  rig *r = arg;
-  tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
-  return tc_graph_parse(r->module, &lx, &r->graph);
-}
+#include "tests/unit/runtime/rig.h"
 
 static tc_status open_rig(rig *r, const char *text, const char *backend, int32_t last) {
-  tc_config *config;
-  const tc_allocator *a = tc_system_allocator();
-  *r = (rig){.text = text};
-  TC_TRY(tc_config_create(a, &config));
-  TC_TRY(tc_config_set(config, TC_SV("backend"), tc_sv_of(backend), "test"));
-  TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
-  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
-  TC_TRY(tc_context_open_backend(r->context));
-  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
-  TC_TRY(tc_arena_guard(r->module->arena, parse, r));
+  static const char *const options[] = {"cache.enabled", "false", NULL};
+  TC_TRY(rig_context(r, tc_system_allocator(), backend, options));
+  TC_TRY(rig_graph(r, text));
   return tc_session_create(r->context, r->graph, last, &r->session);
-}
-
-static void close_rig(rig *r) {
-  tc_session_destroy(r->session);
-  tc_module_destroy(r->module);
-  tc_context_destroy(r->context);
 }
 
 static void compare(const tc_tensor *got, const tc_tensor *want, const char *text) {
@@ -61,12 +31,12 @@ static void compare(const tc_tensor *got, const tc_tensor *want, const char *tex
 static tc_status check(tc_arena *arena, const char *text, const char *op, bool expected) {
   uint64_t seed = tc_test_seed();
   rig look, runs[2];
-  tc_tensor inputs[MOST] = {{0}}, outputs[2][2];
+  tc_tensor inputs[RIG_MOST] = {{0}}, outputs[2][2];
   tc_sb sb = tc_sb_make(arena);
   TC_TRY(open_rig(&look, text, "cpu", TC_STAGE_FUNCTIONAL));
   TC_TRY(tc_session_text(look.session, TC_STAGE_FUNCTIONAL, &sb));
   if (!strstr(sb.text, op) == expected) fail_msg("%s: %s expected in\n%s", op, expected ? "was" : "was not", sb.text);
-  close_rig(&look);
+  rig_close(&look);
   for (int32_t side = 0; side < 2; side++) {
     rig *r = &runs[side];
     TC_TRY(open_rig(r, text, side ? "ref" : "cpu", TC_STAGE_EXEC));
@@ -93,9 +63,9 @@ static tc_status check(tc_arena *arena, const char *text, const char *op, bool e
   for (int32_t i = 0; i < n; i++) compare(&outputs[0][i], &outputs[1][i], text);
   for (int32_t side = 0; side < 2; side++) {
     for (int32_t i = 0; i < n; i++) tc_tensor_unref(&outputs[side][i]);
-    close_rig(&runs[side]);
+    rig_close(&runs[side]);
   }
-  for (int32_t i = 0; i < MOST; i++) tc_tensor_unref(&inputs[i]);
+  for (int32_t i = 0; i < RIG_MOST; i++) tc_tensor_unref(&inputs[i]);
   return TC_OK;
 }
 

@@ -4,70 +4,40 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/runtime/session.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/runtime/rig.h"
 
-enum { MOST = 8 };
-typedef struct rig {
-  tc_arena *arena;
-  tc_context *context;
-  tc_module *module;
-  tc_graph *graph;
-  tc_session *session;
-  const char *text;
-  int32_t n_inputs, n_outputs;
-  tc_tensor inputs[MOST], outputs[MOST];
-} rig;
+// A rig that has run.
+typedef struct ran {
+  rig rig;
+  int32_t n_outputs;
+  tc_tensor outputs[RIG_MOST];
+} ran;
 
-static tc_status parse(void *arg) {
-  rig *r = arg;
-  tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
-  return tc_graph_parse(r->module, &lx, &r->graph);
-}
-
-static tc_status run_once(rig *r, const char *text, const char *folder, const char *option, const char *value,
+static tc_status run_once(ran *r, const char *text, const char *folder, const char *option, const char *value,
                           uint64_t seed) {
-  tc_config *config;
-  const tc_allocator *a = tc_system_allocator();
-  *r = (rig){.text = text};
-  TC_TRY(tc_config_create(a, &config));
-  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("cpu"), "test"));
-  TC_TRY(tc_config_set(config, TC_SV("cache.dir"), tc_sv_of(folder), "test"));
-  if (option) TC_TRY(tc_config_set(config, tc_sv_of(option), tc_sv_of(value), "test"));
-  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
-  TC_TRY(tc_context_open_backend(r->context));
-  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
-  TC_TRY(tc_arena_guard(r->module->arena, parse, r));
-  r->n_inputs = r->graph->inputs.count;
-  for (int32_t i = 0; i < r->n_inputs; i++) {
-    const tc_tensor_type *t = &r->graph->inputs.data[i].value->type;
-    int64_t sizes[TC_MAX_RANK];
-    for (int32_t d = 0; d < t->rank; d++) sizes[d] = tc_sym_hint_or(r->module->syms, t->sizes[d], 3);
-    TC_TRY(tc_tensor_create(a, t->dtype, t->rank, sizes, &r->inputs[i]));
-    tc_tensor_fill_normal(&tc_executor_serial, &r->inputs[i], seed + (uint64_t)i, 0, 1);
-  }
-  TC_TRY(tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session));
-  r->n_outputs = r->graph->outputs.count;
-  return tc_session_run(r->session, r->inputs, r->outputs, NULL);
+  const char *const options[] = {"cache.dir", folder, option, value, NULL};
+  *r = (ran){0};
+  TC_TRY(rig_context(&r->rig, tc_system_allocator(), "cpu", options));
+  TC_TRY(rig_graph(&r->rig, text));
+  TC_TRY(rig_inputs(&r->rig, seed));
+  TC_TRY(tc_session_create(r->rig.context, r->rig.graph, TC_STAGE_EXEC, &r->rig.session));
+  r->n_outputs = r->rig.graph->outputs.count;
+  return tc_session_run(r->rig.session, r->rig.inputs, r->outputs, NULL);
 }
 
-static void done(rig *r) {
+static void done(ran *r) {
   for (int32_t i = 0; i < r->n_outputs; i++) tc_tensor_unref(&r->outputs[i]);
-  for (int32_t i = 0; i < r->n_inputs; i++) tc_tensor_unref(&r->inputs[i]);
-  tc_session_destroy(r->session);
-  tc_module_destroy(r->module);
-  tc_context_destroy(r->context);
+  rig_close(&r->rig);
 }
 
 // The plan was read, not made.
-static bool was_read(const rig *r) { return tc_session_plan(r->session)->n_code > 0; }
+static bool was_read(const ran *r) { return tc_session_plan(r->rig.session)->n_code > 0; }
 
-static void same(const rig *a, const rig *b) {
+static void same(const ran *a, const ran *b) {
   assert_int_equal(a->n_outputs, b->n_outputs);
   for (int32_t i = 0; i < a->n_outputs; i++) {
-    assert_int_equal(a->graph->outputs.data[i].kind, b->graph->outputs.data[i].kind);
-    assert_true(tc_sv_eq(a->graph->outputs.data[i].target, b->graph->outputs.data[i].target));
+    assert_int_equal(a->rig.graph->outputs.data[i].kind, b->rig.graph->outputs.data[i].kind);
+    assert_true(tc_sv_eq(a->rig.graph->outputs.data[i].target, b->rig.graph->outputs.data[i].target));
     assert_int_equal(tc_tensor_numel(&a->outputs[i]), tc_tensor_numel(&b->outputs[i]));
     assert_memory_equal(tc_tensor_data(&a->outputs[i]), tc_tensor_data(&b->outputs[i]),
                         (size_t)tc_tensor_numel(&a->outputs[i]) * sizeof(float));
@@ -152,25 +122,26 @@ static const char program[] = "graph @forward [s0 in [2, 64] hint 12, require Mo
 TC_TEST(a_second_process_makes_no_plan) {
   uint64_t seed = tc_test_seed();
   folder f = make_folder();
-  rig first, second, other, again;
+  ran first, second, other, again;
   TC_TRY(run_once(&first, program, f.path, NULL, NULL, seed));
   TC_TRY(run_once(&second, program, f.path, NULL, NULL, seed));
   assert_false(was_read(&first));
   assert_true(was_read(&second));
-  assert_int_equal(tc_session_stats_of(second.session)->compile.hits,
-                   tc_session_stats_of(second.session)->compile.kernels);
-  assert_true(tc_session_stats_of(second.session)->ms[TC_STAGE_LOOP] == 0);
+  assert_int_equal(tc_session_stats_of(second.rig.session)->compile.hits,
+                   tc_session_stats_of(second.rig.session)->compile.kernels);
+  assert_true(tc_session_stats_of(second.rig.session)->ms[TC_STAGE_LOOP] == 0);
   assert_int_equal(first.n_outputs, 2); // the buffer is changed
   same(&first, &second);
   // Its conditions hold, too.
-  tc_tensor keep = second.inputs[2], wrong;
+  tc_tensor keep = second.rig.inputs[2], wrong;
   int64_t sizes[2] = {6, 16};
   TC_TRY(tc_tensor_create(tc_arena_allocator(arena), TC_F32, 2, sizes, &wrong));
   memset(tc_tensor_data(&wrong), 0, sizeof(float) * 96);
-  second.inputs[2] = wrong;
-  tc_tensor none[MOST];
-  assert_error(tc_session_run(second.session, second.inputs, none, NULL), TC_STATUS_INVALID_ARGUMENT, "Mod(s0, 4)");
-  second.inputs[2] = keep;
+  second.rig.inputs[2] = wrong;
+  tc_tensor none[RIG_MOST];
+  assert_error(tc_session_run(second.rig.session, second.rig.inputs, none, NULL), TC_STATUS_INVALID_ARGUMENT,
+               "Mod(s0, 4)");
+  second.rig.inputs[2] = keep;
   tc_tensor_unref(&wrong);
   // Another option that changes code, another graph: other entries.
   TC_TRY(run_once(&other, program, f.path, "fuse", "false", seed));
@@ -186,7 +157,7 @@ TC_TEST(a_second_process_makes_no_plan) {
 TC_TEST(damaged_entries_are_made_anew) {
   uint64_t seed = tc_test_seed(), damage = seed;
   folder f = make_folder();
-  rig first, next;
+  ran first, next;
   TC_TRY(run_once(&first, program, f.path, NULL, NULL, seed));
   for (int32_t round = 0; round < 10; round++) {
     each_entry(f.path, damage_plan, &damage, false);

@@ -2,38 +2,17 @@
 // outputs that are held, indices out of range, calls, control flow, state written in place, recordings that fail,
 // threads. The device is tests/unit/runtime/recorder.h.
 #include "tests/unit/runtime/recorder.h"
+#include "tests/unit/runtime/rig.h"
 
 enum { MOST_IO = 8 };
 
-typedef struct rig {
-  tc_context *context;
-  tc_module *module;
-  tc_graph *graph;
-  tc_session *session;
-  const char *text;
-} rig;
-
-static tc_status parse(void *arg) {
-  rig *r = arg;
-  tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
-  return tc_graph_parse(r->module, &lx, &r->graph);
-}
-
 static tc_status open_rig_with(rig *r, const tc_allocator *a, const char *text, bool recorded_runs, bool products) {
-  tc_config *config;
-  *r = (rig){.text = text};
-  TC_TRY(tc_config_create(a, &config));
-  TC_TRY(tc_config_set(config, TC_SV("backend"), TC_SV("cpu"), "test"));
-  TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
-  TC_TRY(tc_config_set(config, TC_SV("strict"), TC_SV("true"), "test"));
-  if (recorded_runs) TC_TRY(tc_config_set(config, TC_SV("device_graph"), TC_SV("true"), "test"));
-  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
-  TC_TRY(tc_context_open_backend(r->context));
+  const char *const options[] = {
+      "cache.enabled", "false", "strict", "true", "device_graph", recorded_runs ? "true" : "false", NULL};
+  TC_TRY(rig_context(r, a, "cpu", options));
   if (recorded_runs) TC_TRY(rec_install(r->context->device, a));
   if (recorded_runs && !products) r->context->device->n_calls = 0;
-  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
-  TC_TRY(tc_arena_guard(r->module->arena, parse, r));
+  TC_TRY(rig_graph(r, text));
   return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
 }
 
@@ -41,14 +20,8 @@ static tc_status open_rig(rig *r, tc_arena *arena, const char *text, bool record
   return open_rig_with(r, tc_arena_allocator(arena), text, recorded_runs, products);
 }
 
-static void close_rig(rig *r) {
-  tc_session_destroy(r->session);
-  tc_module_destroy(r->module);
-  tc_context_destroy(r->context);
-}
-
 static void close_recorder(rig *r) {
-  close_rig(r);
+  rig_close(r);
   assert_int_equal(rec.faults, 0);
   assert_int_equal(rec.live_graphs, 0);
   assert_int_equal(rec.live_recordings, 0);
@@ -211,7 +184,7 @@ static tc_status random_runs(tc_arena *arena, const program *p, uint64_t *seed, 
   if (steady < TURNS / 4) fail_msg("%s: only %d of %d runs were replayed", p->name, steady, TURNS);
   for (int32_t i = 0; i < HELD; i++) TC_TRY(let_go(p, graphs.context->device, &held[i]));
   for (int32_t i = 0; i < 4; i++) release(g[i].host, MOST_IO), release(g[i].used, MOST_IO);
-  close_rig(&plain);
+  rig_close(&plain);
   close_recorder(&graphs);
   return TC_OK;
 }
@@ -419,7 +392,7 @@ TC_TEST(without_graphs) {
   assert_false(tc_device_has_graphs(r.context->device));
   for (int32_t turn = 0; turn < 3; turn++) TC_TRY(run_and_free(&r, g.host));
   release(g.host, MOST_IO);
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 

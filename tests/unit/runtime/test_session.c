@@ -2,45 +2,16 @@
 // inputs, threads.
 #include <pthread.h>
 
-#include "core/runtime/session.h"
-#include "tests/unit/unit.h"
-
-typedef struct rig {
-  tc_arena *arena;
-  tc_context *context;
-  tc_module *module;
-  tc_graph *graph;
-  tc_session *session;
-  const char *text;
-} rig;
-
-static tc_status parse(void *arg) {
-  rig *r = arg;
-  tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
-  return tc_graph_parse(r->module, &lx, &r->graph);
-}
+#include "tests/unit/runtime/rig.h"
 
 static tc_status open_rig_on(rig *r, tc_arena *arena, const char *text, const char *backend) {
-  tc_config *config;
-  const tc_allocator *a = tc_arena_allocator(arena);
-  *r = (rig){.arena = arena, .text = text};
-  TC_TRY(tc_config_create(a, &config));
-  TC_TRY(tc_config_set(config, TC_SV("backend"), tc_sv_of(backend), "test"));
-  TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
-  TC_TRY(tc_context_create(a, config, tc_logger_silent, &r->context));
-  TC_TRY(tc_context_open_backend(r->context));
-  TC_TRY(tc_module_create(a, r->context->ops, &r->module));
-  return tc_arena_guard(r->module->arena, parse, r);
+  static const char *const options[] = {"cache.enabled", "false", NULL};
+  TC_TRY(rig_context(r, tc_arena_allocator(arena), backend, options));
+  r->arena = arena;
+  return rig_graph(r, text);
 }
 
 static tc_status open_rig(rig *r, tc_arena *arena, const char *text) { return open_rig_on(r, arena, text, "ref"); }
-
-static void close_rig(rig *r) {
-  tc_session_destroy(r->session);
-  tc_module_destroy(r->module);
-  tc_context_destroy(r->context);
-}
 
 static tc_status vector(rig *r, int64_t n, float first, tc_tensor *out) {
   TC_TRY(tc_tensor_create(tc_arena_allocator(r->arena), TC_F32, 1, &n, out));
@@ -110,7 +81,7 @@ static tc_status count_up(tc_arena *arena, const char *backend) {
   tc_tensor_unref(&outputs[1]);
   tc_tensor_unref(&w);
   tc_tensor_unref(&x);
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 
@@ -163,7 +134,7 @@ TC_TEST(caches_are_changed_in_place) {
       tc_tensor_unref(&outputs[0]), tc_tensor_unref(&outputs[1]);
     }
     tc_tensor_unref(&c), tc_tensor_unref(&x), tc_tensor_unref(&d);
-    close_rig(&r);
+    rig_close(&r);
   }
   return TC_OK;
 }
@@ -177,7 +148,7 @@ TC_TEST(missing_state_is_said) {
   inputs[2] = x;
   assert_error(tc_session_run(r.session, inputs, outputs, NULL), TC_STATUS_INVALID_ARGUMENT, "'count' is missing");
   tc_tensor_unref(&x);
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 
@@ -210,7 +181,7 @@ TC_TEST(numbers_come_out) {
   assert_int_equal(tc_status_code(s), TC_STATUS_INVALID_ARGUMENT);
   tc_status_free(s);
   tc_tensor_unref(&x);
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 
@@ -227,7 +198,7 @@ TC_TEST(strides_are_conformed) {
   for (int64_t i = 0; i < 8; i++) assert_float_equal(at(&outputs[0], i), -(float)i, 0);
   for (int32_t i = 0; i < 4; i++) tc_tensor_unref(&outputs[i]);
   tc_tensor_unref(&x);
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 
@@ -255,7 +226,7 @@ TC_TEST(threads_share_a_session) {
     pthread_join(threads[i], &bad);
     assert_null(bad);
   }
-  close_rig(&r);
+  rig_close(&r);
   return TC_OK;
 }
 

@@ -1,0 +1,26 @@
+// Contexts of the embedder's API for tests that hold on every backend.
+#ifndef TC_TESTS_UNIT_API_BACKENDS_H_
+#define TC_TESTS_UNIT_API_BACKENDS_H_
+
+#include "tests/unit/unit.h"
+
+#include "tc/ops.h"
+
+// `more`: a further setting, or NULL. Caches on disk are off.
+static inline tc_context *open_backend(const char *backend, const char *more) {
+  char setting[64];
+  snprintf(setting, sizeof setting, "backend=%s", backend);
+  const char *settings[] = {setting, "cache.enabled=false", more};
+  tc_context *c = NULL;
+  if (tc_open(settings, more ? 3 : 2, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  return c;
+}
+
+static const char *const backends[] = {"ref", "cpu"};
+
+// Runs the statement behind it with a context of each backend.
+#define FOR_BACKENDS(c, more)    \
+  for (int b_ = 0; b_ < 2; b_++) \
+    for (tc_context *c = open_backend(backends[b_], more); c; tc_close(c), c = NULL)
+
+#endif

@@ -125,7 +125,8 @@ static int32_t fill_ref(tc_op_args *a) {
              hi = parameter(a, tc_op_arg_index(a, "to") >= 0 ? "to" : "high", limit_of(y->nominal), y->rank, i);
       if (!(hi > lo))
         return tc_op_fail(a, "random expects 'from' to be less than 'to', but got from=%g >= to=%g", lo, hi);
-      tc_ref_put_i(y, to, (int64_t)lo + below(&b, (uint64_t)(hi - lo)));
+      // modulo 2^64: the distance of the ends may be beyond 63 bits
+      tc_ref_put_i(y, to, (int64_t)((uint64_t)(int64_t)lo + (uint64_t)below(&b, (uint64_t)(hi - lo))));
       continue;
     }
     case NORMAL:

@@ -215,14 +215,14 @@ static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, cons
                        : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
 }
 
-// The entry of a buffer and an address without the wide variable.
-static tc_map_entry *wide_entry(tc_map *of, const tc_buf *b, const tc_sym *rest) {
-  const void *key[2] = {b, rest};
+// The entry of a buffer, an address without the wide variable, and a mask.
+static tc_map_entry *wide_entry(tc_map *of, const tc_buf *b, const tc_sym *rest, tc_kval mask) {
+  intptr_t key[3] = {(intptr_t)b, (intptr_t)rest, mask};
   return tc_map_put(of, (tc_sv){(const char *)key, sizeof key}, NULL);
 }
 
 static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
-  tc_map_entry *entry = wide_entry(e->wide.loads, b, rest);
+  tc_map_entry *entry = wide_entry(e->wide.loads, b, rest, e->mask);
   if (!entry->value.ptr) {
     tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
     tc_kb_load(e->kb, em_mem(e, b, false), em_sym(e, tc_sym_add(e->syms, rest, e->wide.base)), e->wide.width, e->mask,
@@ -333,8 +333,8 @@ static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const t
   tc_kval ok = em_sym(e, cond), outer = e->mask;
   if (tc_kb_type(e->kb, ok) != TC_BOOL) ok = tc_kb_cast(e->kb, TC_BOOL, ok);
   e->mask = and_mask(e, outer, ok);
-  const tc_sym *wide = e->wide.var; // one load of several elements has one condition
-  if (e->wide.stores) e->wide.var = NULL;
+  const tc_sym *wide = e->wide.var; // one load of several elements has one condition, and reads all of them
+  if (e->wide.stores || (wide && tc_sym_uses(cond, wide))) e->wide.var = NULL;
   tc_kval v = load_fresh(e, b->buf, index);
   e->mask = outer, e->wide.var = wide;
   em_leave(e, mark); // values loaded under the condition are not values without it
@@ -382,7 +382,7 @@ void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval val
   const tc_sym *address = em_address(e, b, index), *rest;
   if (e->wide.stores && is_wide(e, address, &rest)) {
     // Kept until the last of the elements is there.
-    tc_map_entry *entry = wide_entry(e->wide.stores, b, rest);
+    tc_map_entry *entry = wide_entry(e->wide.stores, b, rest, -1);
     if (!entry->value.ptr) entry->value.ptr = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
     tc_kval *v = entry->value.ptr;
     v[e->wide.at] = value;

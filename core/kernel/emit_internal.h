@@ -26,7 +26,7 @@ typedef struct tc_em_wide {
   const tc_sym *var; // NULL: off
   const tc_sym *base;
   int32_t width, at;
-  tc_map *loads;  // (buffer, address without var) → tc_kval[width]
+  tc_map *loads;  // (buffer, address without var, mask) → tc_kval[width]
   tc_map *stores; // the same, or NULL
 } tc_em_wide;
 

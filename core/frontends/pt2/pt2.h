@@ -41,7 +41,6 @@ const char *tc_dialect_name(int32_t dialect);
 enum { TC_PT2_DTYPE = 1, TC_PT2_SIZES = 2, TC_PT2_STRIDES = 4, TC_PT2_OFFSET = 8 };
 typedef struct tc_pt2_disagreement {
   int32_t what;
-  int32_t rank;        // what the archive says
   bool harmless;       // only strides of dimensions of size 1, or of an empty tensor, differ
   tc_sv op;            // "aten::add.Tensor"
   tc_sv value, source; // name of the result; the model's source line

@@ -122,7 +122,6 @@ void pt2_compare(pt2_import *im, const tc_op *op, tc_sv value, tc_sv source, con
   if (what == 0) return;
   bool harmless = what == TC_PT2_STRIDES && !strides_matter(im, archive, meta);
   tc_pt2_disagreement d = {
-      what,   archive->rank,          harmless,           op->full_name, tc_sv_copy(im->arena, value),
-      source, type_text(im, archive), type_text(im, meta)};
+      what, harmless, op->full_name, tc_sv_copy(im->arena, value), source, type_text(im, archive), type_text(im, meta)};
   tc_vec_push(im->arena, &im->program->disagreements, d);
 }

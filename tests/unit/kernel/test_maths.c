@@ -33,7 +33,7 @@ static const function functions[] = {
     {TC_K_TAN, 1, tanl, NULL, -100, 100, 1.2, 1.2, 0},
     {TC_K_ASIN, 1, asinl, NULL, -1, 1, 1.5, 1.5, 0},
     {TC_K_ACOS, 1, acosl, NULL, -1, 1, 1.5, 1.5, 0},
-    {TC_K_ATAN, 1, atanl, NULL, -10, 10, 2, 2, 0},
+    {TC_K_ATAN, 1, atanl, NULL, -10, 10, 2, 1, 0},
     {TC_K_ATAN2, 2, NULL, atan2l, -10, 10, 2, 2, 0},
     {TC_K_SINH, 1, sinhl, NULL, -91, 91, 1.8, 1.8, 0},
     {TC_K_COSH, 1, coshl, NULL, -91, 91, 1.8, 1.8, 0},

@@ -82,6 +82,13 @@ tc_status kit_find_query(kit *k);
 // *out_there says. To be closed on every way out.
 tc_status kit_open(kit *k, bool *out_there);
 void kit_close(kit *k);
+// Opens, runs, closes; nothing of the host's memory may be left.
+tc_status kit_with_device(kit *k, tc_status (*run)(kit *k));
+// The head of a case whose body runs inside `with`: kit_with_device, or what does more before.
+#define KIT_CASE(with, name)                                     \
+  static tc_status name##_open(kit *k);                          \
+  static tc_status name(kit *k) { return with(k, name##_open); } \
+  static tc_status name##_open(kit *k)
 uint64_t kit_random(kit *k); // from the seed that the report states
 
 #endif

@@ -5,19 +5,7 @@
 
 #include "tcrun/conform.h"
 
-// Opens, runs, closes; nothing of the host's memory may be left.
-static tc_status with_device(kit *k, tc_status (*run)(kit *k)) {
-  bool there;
-  tc_status s = kit_open(k, &there);
-  if (s == TC_OK && there) s = run(k);
-  kit_close(k);
-  if (s == TC_OK) s = kit_host_balanced(&k->services, "after close");
-  return s;
-}
-#define CASE(name)                                                      \
-  static tc_status name##_open(kit *k);                                 \
-  static tc_status name(kit *k) { return with_device(k, name##_open); } \
-  static tc_status name##_open(kit *k)
+#define CASE(name) KIT_CASE(kit_with_device, name)
 
 static const tc_device_table *table_of(const kit *k) { return k->plugin->device; }
 

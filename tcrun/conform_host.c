@@ -174,3 +174,12 @@ void kit_close(kit *k) {
   if (k->device) k->plugin->device->close(k->device);
   k->device = NULL, k->stream = 0;
 }
+
+tc_status kit_with_device(kit *k, tc_status (*run)(kit *k)) {
+  bool there;
+  tc_status s = kit_open(k, &there);
+  if (s == TC_OK && there) s = run(k);
+  kit_close(k);
+  if (s == TC_OK) s = kit_host_balanced(&k->services, "after close");
+  return s;
+}

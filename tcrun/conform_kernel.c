@@ -205,21 +205,11 @@ static tc_status run_program(kit *k, const program *p, tc_dtype t) {
 }
 
 static tc_status with_codegen(kit *k, tc_status (*run)(kit *k)) {
-  bool there;
-  if (!(k->about.capabilities & TC_CAP_CODEGEN)) {
-    kit_unsupported(k, "the plugin generates no code");
-    return TC_OK;
-  }
-  tc_status s = kit_open(k, &there);
-  if (s == TC_OK && there) s = run(k);
-  kit_close(k);
-  if (s == TC_OK) s = kit_host_balanced(&k->services, "after close");
-  return s;
+  if (k->about.capabilities & TC_CAP_CODEGEN) return kit_with_device(k, run);
+  kit_unsupported(k, "the plugin generates no code");
+  return TC_OK;
 }
-#define CASE(name)                                                       \
-  static tc_status name##_open(kit *k);                                  \
-  static tc_status name(kit *k) { return with_codegen(k, name##_open); } \
-  static tc_status name##_open(kit *k)
+#define CASE(name) KIT_CASE(with_codegen, name)
 
 static bool has(uint64_t types, tc_dtype t) { return types >> t & 1; }
 // ---- Programs ----

@@ -143,18 +143,6 @@ void tc_release(tc_tensor *t) {
 }
 
 // ---- contexts ----
-// Where no one else takes the lines that were asked for.
-static void print_log(void *self, int32_t artifact, tc_sv text) {
-  char head[64];
-  (void)self;
-  snprintf(head, sizeof head, "[%s] ", tc_log_name(artifact));
-  flockfile(stderr);
-  fputs(head, stderr);
-  fwrite(text.data, 1, text.size, stderr);
-  fputc('\n', stderr);
-  funlockfile(stderr);
-}
-
 static tc_status configure(tc_config *c, const char *const *settings, int32_t n) {
   TC_TRY(tc_config_read_environment(c, NULL));
   for (int32_t i = 0; i < n; i++) {
@@ -174,7 +162,7 @@ static tc_status open_context(const char *const *settings, int32_t n, tc_context
     tc_config_destroy(config);
     return s;
   }
-  TC_TRY(tc_context_create(tc_system_allocator(), config, (tc_logger){.write = print_log}, &c));
+  TC_TRY(tc_context_create(tc_system_allocator(), config, (tc_logger){.write = tc_log_to_stderr}, &c));
   s = tc_context_open_backend(c);
   if (s == TC_OK) s = tc_eager_create(c, &c->eager);
   if (s != TC_OK) {
@@ -213,7 +201,7 @@ static tc_status change_logs(void *arg) {
   log_change *x = arg;
   uint32_t mask;
   TC_TRY(tc_log_parse(tc_sv_of(x->artifacts), &mask));
-  tc_logger l = {.mask = mask, .write = print_log};
+  tc_logger l = {.mask = mask, .write = tc_log_to_stderr};
   if (x->target.write) {
     l.write = forward_log;
     l.self = tc_arena_copy(x->c->arena, &x->target, sizeof x->target);

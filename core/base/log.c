@@ -65,3 +65,14 @@ void tc_log(const tc_logger *lg, int32_t artifact, const char *fmt, ...) {
 const char *tc_log_name(int32_t artifact) {
   return artifact >= 0 && artifact < TC_LOG_COUNT ? artifact_names[artifact].data : "unknown";
 }
+
+void tc_log_to_stderr(void *self, int32_t artifact, tc_sv text) {
+  char head[64];
+  (void)self;
+  snprintf(head, sizeof head, "[%s] ", tc_log_name(artifact));
+  flockfile(stderr);
+  fputs(head, stderr);
+  fwrite(text.data, 1, text.size, stderr);
+  fputc('\n', stderr);
+  funlockfile(stderr);
+}

@@ -40,5 +40,7 @@ TC_NODISCARD tc_status tc_log_parse(tc_sv list, uint32_t *out_mask);
 static inline bool tc_log_on(const tc_logger *lg, int32_t artifact) { return (lg->mask >> artifact) & 1u; }
 void tc_log(const tc_logger *lg, int32_t artifact, const char *fmt, ...) TC_PRINTF(3, 4);
 const char *tc_log_name(int32_t artifact);
+// A logger's `write` where nobody else takes the lines: "[fusion] …" to stderr, whole lines also between threads.
+void tc_log_to_stderr(void *self, int32_t artifact, tc_sv text);
 
 #endif

@@ -30,17 +30,6 @@ static int32_t fail(tc_status s) {
 const char *tc_rt_last_error(void) { return last_error; }
 
 // ---- opening ----
-static void print_log(void *self, int32_t artifact, tc_sv text) {
-  char head[64];
-  (void)self;
-  snprintf(head, sizeof head, "[%s] ", tc_log_name(artifact));
-  flockfile(stderr);
-  fputs(head, stderr);
-  fwrite(text.data, 1, text.size, stderr);
-  fputc('\n', stderr);
-  funlockfile(stderr);
-}
-
 static tc_status configure(tc_config *c, const char *const *settings, int32_t n) {
   TC_TRY(tc_config_read_environment(c, NULL));
   for (int32_t i = 0; i < n; i++) TC_TRY(tc_config_set_pair(c, tc_sv_of(settings[i]), "tc_rt_open"));
@@ -57,7 +46,7 @@ static tc_status open_context(const char *const *settings, int32_t n, tc_context
     return s;
   }
   tc_context_parts parts = {.tables = {.op = &tc_host_op}};
-  return tc_context_create_with(tc_system_allocator(), config, (tc_logger){.write = print_log}, &parts, out);
+  return tc_context_create_with(tc_system_allocator(), config, (tc_logger){.write = tc_log_to_stderr}, &parts, out);
 }
 
 int32_t tc_rt_open(const char *const *settings, int32_t n, tc_rt **out) {

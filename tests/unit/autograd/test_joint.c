@@ -3,8 +3,7 @@
 
 #include "core/autograd/autograd.h"
 #include "core/ir/refexec.h"
-#include "core/ops/ops.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/autograd/module.h"
 
 typedef struct rig {
   tc_module *module;
@@ -22,21 +21,15 @@ static tc_status build(void *arg) {
   return tc_autograd_joint(r->graph, r->wanted, &r->joint);
 }
 
-// In the test's arena's own registry; the module outlives the call.
 static tc_status open_rig(rig *r, tc_arena *arena, const char *text) {
-  tc_op_registry *ops;
   *r = (rig){.text = text};
   for (int i = 0; i < 8; i++) r->wanted[i] = true;
-  TC_TRY(tc_op_registry_create(arena, &ops));
-  TC_TRY(tc_ops_register_core(ops));
-  TC_TRY(tc_module_create(tc_arena_allocator(arena), ops, &r->module));
+  TC_TRY(open_module(arena, &r->module));
   return tc_arena_guard(r->module->arena, build, r);
 }
 
 static tc_status fill(const tc_allocator *a, const tc_value *v, tc_tensor *out) {
-  int64_t sizes[TC_MAX_RANK];
-  for (int32_t d = 0; d < v->type.rank; d++) sizes[d] = v->type.sizes[d]->value;
-  TC_TRY(tc_tensor_create(a, v->type.dtype, v->type.rank, sizes, out));
+  TC_TRY(tensor_of(a, v, out));
   // Away from kinks and poles: between 0.2 and 1.2.
   double *x = tc_tensor_data(out);
   for (int64_t i = 0; i < tc_tensor_numel(out) * (v->type.dtype == TC_C128 ? 2 : 1); i++)

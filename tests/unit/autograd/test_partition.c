@@ -1,8 +1,7 @@
 // Joint graphs in two: what is saved, counted in bytes, and that both together give what the one gives.
 #include "core/autograd/partition.h"
 #include "core/ir/refexec.h"
-#include "core/ops/ops.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/autograd/module.h"
 
 typedef struct rig {
   tc_module *module;
@@ -24,18 +23,13 @@ static tc_status build(void *arg) {
 }
 
 static tc_status open_rig(rig *r, tc_arena *arena, const char *text, bool all, double budget) {
-  tc_op_registry *ops;
   *r = (rig){.text = text, .options = {all, budget}};
-  TC_TRY(tc_op_registry_create(arena, &ops));
-  TC_TRY(tc_ops_register_core(ops));
-  TC_TRY(tc_module_create(tc_arena_allocator(arena), ops, &r->module));
+  TC_TRY(open_module(arena, &r->module));
   return tc_arena_guard(r->module->arena, build, r);
 }
 
 static tc_status fill(const tc_allocator *a, const tc_value *v, tc_tensor *out) {
-  int64_t sizes[TC_MAX_RANK];
-  for (int32_t d = 0; d < v->type.rank; d++) sizes[d] = v->type.sizes[d]->value;
-  TC_TRY(tc_tensor_create(a, v->type.dtype, v->type.rank, sizes, out));
+  TC_TRY(tensor_of(a, v, out));
   double *x = tc_tensor_data(out);
   for (int64_t i = 0; i < tc_tensor_numel(out); i++) x[i] = (double)((i * 7) % 11) / 11 - 0.4;
   return TC_OK;

@@ -172,14 +172,44 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   if (writes && !own && !b->inplace && b->output >= 0 && bytes > 4 * e->dev->l2_bytes) flags |= TC_MEM_STREAM;
   tc_sv name = tc_sv_printf(e->arena, "%s%d", writes ? "out" : "in", e->out->params.count);
   bool outside = b->kind == TC_BUF_INPUT || b->output >= 0;
-  int32_t size = tc_dtype_size(b->dtype), align = b->kind == TC_BUF_INTERNAL && !b->inplace && !b->placed ? 64 : size;
+  tc_dtype dtype = b->planar ? tc_dtype_real(b->dtype) : b->dtype;
+  int32_t size = tc_dtype_size(dtype), align = b->kind == TC_BUF_INTERNAL && !b->inplace && !b->placed ? 64 : size;
   if (outside && !b->inplace && !b->placed && e->o->outside_align)
     align = size > e->o->outside_align ? size : e->o->outside_align;
-  tc_kmem m = tc_kb_global(e->kb, name, b->dtype, flags, align);
+  tc_kmem m = tc_kb_global(e->kb, name, dtype, flags, align);
   entry->value.num = (int64_t)m + 1;
-  tc_emit_param p = {.buf = b, .dtype = b->dtype, .writes = writes};
+  tc_emit_param p = {.buf = b, .dtype = dtype, .writes = writes};
   tc_vec_push(e->arena, &e->out->params, p);
   return m;
+}
+
+// The place of an element's imaginary part, for buffers whose parts lie in planes.
+static tc_kval imaginary(tc_em *e, const tc_buf *b, const tc_sym *address) {
+  return em_sym(e, tc_sym_add(e->syms, address, tc_product(e->l, b->rank, b->sizes)));
+}
+
+void em_mem_load(tc_em *e, const tc_buf *b, const tc_sym *address, int32_t width, tc_kval *out) {
+  tc_kmem m = em_mem(e, b, false);
+  tc_kb_load(e->kb, m, em_sym(e, address), width, e->mask, NULL, out);
+  if (!b->planar) return;
+  tc_kval *im = TC_NEW_ARRAY(e->arena, tc_kval, width);
+  tc_kb_load(e->kb, m, imaginary(e, b, address), width, e->mask, NULL, im);
+  for (int32_t i = 0; i < width; i++) out[i] = tc_kb_op2(e->kb, TC_K_COMPLEX, out[i], im[i]);
+}
+
+void em_mem_store(tc_em *e, const tc_buf *b, const tc_sym *address, int32_t width, const tc_kval *values) {
+  tc_kmem m = em_mem(e, b, true);
+  if (!b->planar) {
+    tc_kb_store(e->kb, m, em_sym(e, address), width, values, e->mask);
+    return;
+  }
+  tc_kval *parts = TC_NEW_ARRAY(e->arena, tc_kval, 2 * (int64_t)width);
+  for (int32_t i = 0; i < width; i++) {
+    parts[i] = tc_kb_op1(e->kb, TC_K_REAL, values[i]);
+    parts[width + i] = tc_kb_op1(e->kb, TC_K_IMAG, values[i]);
+  }
+  tc_kb_store(e->kb, m, em_sym(e, address), width, parts, e->mask);
+  tc_kb_store(e->kb, m, imaginary(e, b, address), width, parts + width, e->mask);
 }
 
 const tc_sym *em_address(tc_em *e, const tc_buf *b, const tc_sym *const *index) {
@@ -225,8 +255,7 @@ static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
   tc_map_entry *entry = wide_entry(e->wide.loads, b, rest, e->mask);
   if (!entry->value.ptr) {
     tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
-    tc_kb_load(e->kb, em_mem(e, b, false), em_sym(e, tc_sym_add(e->syms, rest, e->wide.base)), e->wide.width, e->mask,
-               NULL, v);
+    em_mem_load(e, b, tc_sym_add(e->syms, rest, e->wide.base), e->wide.width, v);
     entry->value.ptr = v;
   }
   return ((const tc_kval *)entry->value.ptr)[e->wide.at];
@@ -258,7 +287,9 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
   }
   const tc_sym *address = em_address(e, b, index), *rest;
   if (is_wide(e, address, &rest)) return load_wide(e, b, rest);
-  return tc_kb_load1(e->kb, em_mem(e, b, false), em_sym(e, address), e->mask, -1);
+  tc_kval v = -1;
+  em_mem_load(e, b, address, 1, &v);
+  return v;
 }
 
 tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_sym *cond) {
@@ -387,11 +418,10 @@ void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval val
     tc_kval *v = entry->value.ptr;
     v[e->wide.at] = value;
     if (e->wide.at + 1 < e->wide.width) return;
-    tc_kval at = em_sym(e, tc_sym_add(e->syms, rest, e->wide.base));
-    tc_kb_store(e->kb, em_mem(e, b, true), at, e->wide.width, v, e->mask);
+    em_mem_store(e, b, tc_sym_add(e->syms, rest, e->wide.base), e->wide.width, v);
     return;
   }
-  tc_kb_store(e->kb, em_mem(e, b, true), em_sym(e, address), 1, &value, e->mask);
+  em_mem_store(e, b, address, 1, &value);
 }
 
 const tc_sym *const *em_store_index(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {

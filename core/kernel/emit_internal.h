@@ -79,6 +79,10 @@ tc_kval em_add(tc_em *e, tc_kval a, tc_kval b);
 tc_kval em_mul(tc_em *e, tc_kval a, tc_kval b);
 
 tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes);
+// `width` consecutive elements of a buffer from `address` on, under the current mask; parts in planes are put together
+// and taken apart here.
+void em_mem_load(tc_em *e, const tc_buf *b, const tc_sym *address, int32_t width, tc_kval *out);
+void em_mem_store(tc_em *e, const tc_buf *b, const tc_sym *address, int32_t width, const tc_kval *values);
 // The value of a buffer's element: from a row value, a tile, a hole, by computing it, or from memory.
 tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_sym *cond_or_null);
 // The value of a node's body with its variables replaced.

@@ -107,7 +107,7 @@ void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t
       tc_sym_is_int(coeff, 1)) {
     int32_t mark = em_mark(e);
     bind_index(e, v->rank, at, index, 0);
-    tc_kb_load(e->kb, em_mem(e, v->buf, false), em_sym(e, address), width, mask, NULL, out);
+    em_mem_load(e, v->buf, address, width, out);
     em_leave(e, mark);
   } else {
     for (int32_t i = 0; i < width; i++) {
@@ -158,7 +158,7 @@ static void store_values(tc_stage *s, const tc_kval *index, int32_t width, const
     if (!wide) continue;
     int32_t mark = em_mark(e);
     bind_index(e, rank, s->store_index, index, 0);
-    tc_kb_store(e->kb, em_mem(e, b, true), em_sym(e, address), width, v, mask);
+    em_mem_store(e, b, address, width, v);
     em_leave(e, mark);
   }
   e->at = outer_at;

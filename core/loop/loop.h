@@ -51,6 +51,7 @@ typedef struct tc_buf {
   // definer.
   const struct tc_buf *inplace;
   bool overwritten; // another buffer is in place of this one
+  bool planar;      // INTERNAL, complex: all real parts come first, then all imaginary ones (core/schedule/layout.c)
 } tc_buf;
 
 // Body opcodes beyond TC_K_*.

@@ -2,7 +2,7 @@
 //
 //   loops  := 'loops' @name [ symbols ] [ signature ] '{' { input | node } 'return' [ output { ',' output } ] '}'
 //   decl   := %name ':' dtype '[' sizes ']' [ '{' strides '}' ] [ offset ] [ 'prefer' '{' strides '}' ]
-//             [ 'inplace' %name ]
+//             [ 'inplace' %name ] [ 'planar' ]
 //   input  := decl '=' 'input' INT
 //   node   := decl [ ',' decl ] '=' kind { 'keep' | 'of' STRING | 'named' STRING | '@' STRING } [ body [ store ] ] [
 //   graph ] kind   := 'pointwise' '[' vars ']' | 'reduce' '.' IDENT '[' vars ']' 'over' '[' vars ']'
@@ -195,6 +195,7 @@ static tc_status declaration(reader *r, tc_buf **out) {
     b->inplace = of;
     of->overwritten = true;
   }
+  b->planar = tc_lex_eat(lx, "planar");
   *out = b;
   return TC_OK;
 }

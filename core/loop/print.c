@@ -79,6 +79,7 @@ static void put_decl(printer *p, const tc_buf *b) {
     tc_sb_putz(p->sb, " inplace ");
     put_buf(p, b->inplace);
   }
+  if (b->planar) tc_sb_putz(p->sb, " planar");
 }
 
 // ---- bodies ----

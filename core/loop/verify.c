@@ -57,6 +57,9 @@ static tc_status check_buf(const checker *c, const tc_buf *b, int32_t id) {
     if (b->strides) TC_TRY(check_expr(c, b->strides[d], 0, NULL, "a stride"), "of %%" TC_SV_FMT, TC_SV_ARG(b->name));
     if (b->prefer) TC_TRY(check_expr(c, b->prefer[d], 0, NULL, "a stride"), "of %%" TC_SV_FMT, TC_SV_ARG(b->name));
   }
+  if (b->planar && (!tc_dtype_is_complex(b->dtype) || b->kind != TC_BUF_INTERNAL || b->output >= 0 || b->inplace ||
+                    b->placed || b->overwritten))
+    return bad(c, "%%" TC_SV_FMT " cannot have its parts in planes", TC_SV_ARG(b->name));
   TC_TRY(check_expr(c, b->offset, 0, NULL, "the offset"), "of %%" TC_SV_FMT, TC_SV_ARG(b->name));
   if (b->kind == TC_BUF_INPUT) {
     if (b->def) return bad(c, "the input %%" TC_SV_FMT " is defined by a node", TC_SV_ARG(b->name));

@@ -38,6 +38,7 @@ bool tc_sched_constant_input(const tc_loops *l, const tc_buf *b);
 void tc_sched_inline(tc_sched *x);
 tc_status tc_sched_fuse(tc_sched *x);
 void tc_sched_hold(tc_sched *x, tc_group *g);
+void tc_sched_layout(tc_sched *x); // strides of what goes through memory
 tc_status tc_sched_order(tc_sched *x);
 
 // The second template of a group if its rows have another length than the group's (late.c); NULL: there is none.

@@ -30,14 +30,7 @@ tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedu
     s->groups.data[i]->id = i;
     tc_sched_hold(&x, s->groups.data[i]);
   }
-  // Layout: what goes through memory has the strides that PyTorch gives the value, since what reads it was
-  // written for them; helper buffers are row-major.
-  for (int32_t i = 0; i < s->groups.count; i++) {
-    for (int32_t k = 0; k < s->groups.data[i]->writes.count; k++) {
-      tc_buf *b = (tc_buf *)s->groups.data[i]->writes.data[k];
-      if (!b->strides) b->strides = b->prefer ? b->prefer : tc_row_major(l->module, b->rank, b->sizes);
-    }
-  }
+  tc_sched_layout(&x);
   drop_empty(s);
   TC_TRY(tc_sched_order(&x));
   tc_log(o->logger, TC_LOG_FUSION, "%d candidates, %d merges: %d → %d nodes", s->n_candidates, s->n_merges,

@@ -498,4 +498,5 @@ const tc_template_table tc_template_conv = {
     .candidates = candidates,
     .emit = emit,
     .flops = "2 * out.numel * in1.size(2) * in1.size(3)",
+    .flags = TC_TEMPLATE_PLANAR(1),
 };

@@ -184,4 +184,5 @@ const tc_template_table tc_template_matmul = {
     .candidates = candidates,
     .emit = emit,
     .flops = "2 * out.numel * in0.last",
+    .flags = TC_TEMPLATE_PLANAR(1),
 };

@@ -72,6 +72,10 @@ enum {
   // stores only what has a place.
   TC_TEMPLATE_LEADING = 2
 };
+// Operand k < 8 is read by neighbouring lanes along its last dimension: if it is complex and the host places it, its
+// parts may lie in two planes, so that lanes need not take pairs apart.
+#define TC_TEMPLATE_PLANAR(k) (1u << (8 + (k)))
+enum { TC_TEMPLATE_PLANAR_OPERANDS = 8 };
 
 // TC_TEMPLATE_OWN_RESULT: an element of the result, of its dtype (complex ones too).
 tc_kval tc_stage_result_load(tc_stage *s, const tc_kval *index, tc_kval mask);

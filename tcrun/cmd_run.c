@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/runtime/self_check.h"
 #include "tcrun/check_grad.h"
 #include "tcrun/tcrun.h"
 
@@ -82,10 +83,49 @@ static void print_times(const run_options *o, tc_context *c, const tc_session *s
   (void)o;
 }
 
+// ---- --self-check ----
+static tc_status compare_part(void *self, const tc_tensor *got, const tc_tensor *want, const tc_tensor *wide) {
+  const run_options *o = self;
+  tolerance t = tcrun_default_tolerance(got->dtype);
+  if (o->rtol >= 0) t.rtol = o->rtol;
+  if (o->atol >= 0) t.atol = o->atol;
+  difference d;
+  return tcrun_compare(tc_system_allocator(), got, want, wide, &t, &d);
+}
+
+// The run with every group compared; without, where no group has its part of the graph (the references, later stages).
+static tc_status run_checked(run_options *o, tc_session *s, const model *m, const tc_tensor *inputs,
+                             tc_tensor *outputs) {
+  tc_self_check *k;
+  int32_t compared, all;
+  tc_self_check_options options = {
+      .compare = compare_part, .self = o, .stem = tc_sv_printf(o->arena, TC_SV_FMT ".differs", TC_SV_ARG(m->file))};
+  TC_TRY(tc_self_check_create(s, &options, &k));
+  tc_status status = tc_session_run(
+      s, inputs, outputs, &(tc_session_run_options){.seed = o->seed, .watch = tc_self_check_watch(k, o->seed, 0)});
+  tc_self_check_counts(k, &compared, &all);
+  tc_self_check_destroy(k);
+  if (status == TC_OK && !o->quiet && all)
+    printf("each of %d groups agrees with the references (%d more: with those that read them)\n", compared,
+           all - compared);
+  return status;
+}
+
+static tc_status compare_outputs(run_options *o, const model *m, const tc_tensor *inputs, const tc_tensor *outputs) {
+  difference worst;
+  tc_status s = tcrun_compare_with_ref(o, m, inputs, outputs, &worst);
+  if (tc_status_code(s) == TC_STATUS_MISMATCH) s = tc_status_note(s, "`tcrun minify` finds the ops that differ");
+  if (s == TC_OK && !o->quiet)
+    printf("agrees with the references: relative L2 difference at most %.3g\n", worst.rel_l2);
+  return s;
+}
+
 static tc_status run_model(run_options *o, tc_context *c, model *m, double load_ms) {
   tc_session *session;
   tc_tensor *inputs;
   const char *note;
+  bool check = tc_config_bool(c->config, TC_OPT_ID_SELF_CHECK);
+  m->source.stages |= check;
   double start = tc_now_ms();
   TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &session));
   double compiled = tc_now_ms();
@@ -98,7 +138,8 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
   tc_tensor *outputs = TC_NEW_ARRAY(o->arena, tc_tensor, n);
   named_outputs named = {0};
   double ready = tc_now_ms();
-  s = tc_session_run(session, inputs, outputs, &(tc_session_run_options){.seed = o->seed});
+  if (check) s = run_checked(o, session, m, inputs, outputs);
+  else s = tc_session_run(session, inputs, outputs, &(tc_session_run_options){.seed = o->seed});
   double done = tc_now_ms();
   if (s == TC_OK) name_outputs(o, m, outputs, &named);
   if (s == TC_OK && !o->quiet) {
@@ -107,13 +148,7 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
   }
   if (s == TC_OK && o->output.size) s = tc_tensors_write(o->arena, tc_sv_z(o->arena, o->output), &named.list);
   if (s == TC_OK && o->expect.size) s = compare_expected(o, c, &named);
-  if (s == TC_OK && tc_config_bool(c->config, TC_OPT_ID_SELF_CHECK)) {
-    difference worst;
-    s = tcrun_compare_with_ref(o, m, inputs, named.user, &worst);
-    if (tc_status_code(s) == TC_STATUS_MISMATCH) s = tc_status_note(s, "`tcrun minify` finds the ops that differ");
-    if (s == TC_OK && !o->quiet)
-      printf("agrees with the references: relative L2 difference at most %.3g\n", worst.rel_l2);
-  }
+  if (s == TC_OK && check) s = compare_outputs(o, m, inputs, named.user);
   tcrun_free_tensors(outputs, n);
   tcrun_free_tensors(inputs, m->graph->inputs.count);
   tc_session_destroy(session);

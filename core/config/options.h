@@ -98,7 +98,8 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(COMPILE_DEBUG, "compile_debug", BOOL, "false", 0, 0, "", 0, "write every stage's text and code into a folder")     \
   X(DEBUG_DIR, "debug_dir", TEXT, "", 0, 0, "", 0, "that folder; naming one turns compile_debug on")                   \
   X(PROFILE, "profile", TEXT, "", 0, 0, "", 0, "file for a timeline in Chrome's trace format")                         \
-  X(SELF_CHECK, "self_check", BOOL, "false", 0, 0, "", 0, "compare every run with the references")                     \
+  X(SELF_CHECK, "self_check", BOOL, "false", 0, 0, "", 0,                                                              \
+    "compare every run, and each group of it, with the references")                                                    \
   X(VERIFY, "verify", BOOL, TC_VERIFY_PRESET, 0, 0, "", 0, "verify the program after every pass and stage")            \
   X(PASS_SKIP, "pass.skip", LIST, "", 0, 0, "", 1, "passes not to run")                                                \
   X(PASS_STOP, "pass.stop_after", INT, "0", 0, 1000000, "", 1, "stop after this many passes (bisection); 0: never")    \

@@ -1,5 +1,5 @@
 // Parts of graphs as graphs of their own (graph.h).
-#include "core/ir/graph.h"
+#include "core/ir/op.h"
 
 // ---- What nodes read ----
 static void visit_sym(const tc_visit *v, const tc_sym *x) {
@@ -107,6 +107,13 @@ static void copy_node(extraction *x, const tc_node *n, bool references) {
   x->g->last = copy;
 }
 
+// Does running the node tell the symbol? Others have it in their sizes, too, and must know it before.
+static bool tells(const tc_node *n, const tc_sym *s) {
+  for (int32_t i = 0; i < n->n_results; i++)
+    if (n->results[i]->kind == TC_VALUE_SYM && n->results[i]->symbol == s) return true;
+  return n->op->def->traits & TC_OP_DATA_DEPENDENT;
+}
+
 static void note_symbol(void *self, const tc_sym *s) {
   extraction *x = self;
   bool fresh;
@@ -114,8 +121,9 @@ static void note_symbol(void *self, const tc_sym *s) {
   if (!fresh) return;
   int32_t origin = tc_sym_info_read(x->from->module->syms, s)->origin;
   if (origin != TC_SYM_BACKED && origin != TC_SYM_UNBACKED) return;
-  const tc_node *definer = tc_graph_definer(x->from, s);
-  if (!definer || !tc_map_find_ptr(x->members, definer)) tc_vec_push(x->arena, &x->free_symbols, s);
+  const tc_node *definer = origin == TC_SYM_UNBACKED ? tc_graph_definer(x->from, s) : NULL;
+  if (!definer || !tells(definer, s) || !tc_map_find_ptr(x->members, definer))
+    tc_vec_push(x->arena, &x->free_symbols, s);
 }
 
 // Is a member's result read outside? Marks are uses by nodes that are no members, and by outputs.

@@ -33,7 +33,7 @@ static tc_status laid_out(tc_lo *lo, tc_value *value, const tc_tensor_type *want
   bool free =
       b->kind == TC_BUF_INTERNAL && !b->strides && tc_strides_dense(l->syms, whole.rank, whole.sizes, whole.strides);
   if (free) b->strides = lo_strides_behind(l, v, strides);
-  bool fits = b->strides && lo_view_strides(l, v, b->strides, have, &offset) &&
+  bool fits = b->strides && tc_lview_strides(l, v, b->strides, have, &offset) &&
               same_strides(l, want->rank, whole.sizes + scanned, have + scanned, want->strides);
   if (!fits) v = lo_copy_out(lo, v, &whole, value->name);
   if (!v) return tc_failure_take(&lo->failure);

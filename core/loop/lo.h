@@ -44,9 +44,6 @@ void lo_random(tc_op_args *a, tc_int element, tc_bval out[4]);
 
 // What lowering the graph shares with lowering control flow (lower.c).
 const tc_lview *lo_value(tc_lo *lo, const tc_value *v); // NULL after a failure
-// The strides and offset of a view in terms of its buffer's: false if it is not affine.
-bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
-                     const tc_sym **offset);
 // The strides with which a buffer has the wanted ones when seen through this view. NULL: the view is no permutation of
 // its dimensions and of parts of them.
 const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want);

@@ -138,6 +138,9 @@ struct tc_loops {
   TC_VEC(tc_buf *) bufs;
   TC_VEC(tc_lnode *) nodes; // in an order in which they can run
   TC_VEC(tc_loop_output) outputs;
+  // tc_value * → const tc_lview *: where the graph's values are, also of buffers that later stages removed. It is no
+  // text: NULL where the loops were parsed.
+  const tc_map *values;
 };
 
 // Templates known by name; the core's own and plugins'. See core/loop/template.h.
@@ -160,6 +163,10 @@ typedef struct tc_lower_options {
 
 // Lowers a functional graph. Errors name the node that has no lowering.
 TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops **out);
+
+// The strides and offset of a view in terms of its buffer's, in elements of it: false if it is not affine.
+bool tc_lview_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
+                      const tc_sym **offset);
 
 // Drops nodes whose results are not needed, and numbers the rest; their buffers stay, without a definer.
 void tc_loops_sweep(tc_loops *l);

@@ -178,8 +178,8 @@ static void take_over(tc_lo *lo, const tc_lview *result) {
 }
 
 // The strides and offset of a view in terms of its buffer's: false if it is not affine.
-bool lo_view_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
-                     const tc_sym **offset) {
+bool tc_lview_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
+                      const tc_sym **offset) {
   const tc_sym *linear = v->buf->offset;
   for (int32_t d = 0; d < v->buf->rank; d++)
     linear = tc_sym_add(l->syms, linear, tc_sym_mul(l->syms, v->map[d], buf_strides[d]));
@@ -215,7 +215,7 @@ const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_
     if (k < 0) return NULL;
     out[d] = tc_sym_mul(l->syms, want[k], factor);
   }
-  if (!lo_view_strides(l, v, out, strides, &offset)) return NULL;
+  if (!tc_lview_strides(l, v, out, strides, &offset)) return NULL;
   for (int32_t d = 0; d < v->rank; d++)
     if (!tc_sym_eq(l->syms, strides[d], want[d]) && !tc_sym_is_int(v->sizes[d], 1)) return NULL;
   return out;
@@ -344,7 +344,7 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
       // of it.
       if (!input && !v->buf->strides) ((tc_buf *)v->buf)->strides = lo_strides_behind(l, v, t->strides);
       const tc_sym *const *have = v->buf->strides;
-      bool fits = have && lo_view_strides(l, v, have, strides, &offset);
+      bool fits = have && tc_lview_strides(l, v, have, strides, &offset);
       for (int32_t d = 0; fits && d < t->rank; d++)
         fits = tc_sym_eq(l->syms, strides[d], t->strides[d]) || tc_sym_is_int(t->sizes[d], 1);
       bool mutation = o->kind != TC_OUT_USER;
@@ -379,6 +379,7 @@ tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops 
   add_inputs(&lo, g);
   for (tc_node *n = g->first; n; n = n->next) TC_TRY(lower_node(&lo, n));
   TC_TRY(add_outputs(&lo, g));
+  l->values = lo.values;
   tc_loops_sweep(l);
   tc_loops_demand(l);
   *out = l;

@@ -38,6 +38,7 @@ static int32_t buf_number(plan_builder *w, const tc_buf *b) {
                    .strides = b->strides,
                    .offset = b->offset,
                    .input = b->input,
+                   .origin = b,
                    .first = INT32_MAX,
                    .last = -1};
   if (b->inplace) q.input = tc_buf_storage(b)->input, q.offset = tc_buf_storage(b)->offset;
@@ -78,7 +79,7 @@ static tc_status affine(plan_builder *w, const tc_lview *v, tc_tensor_type *out)
 int32_t plan_scratch(plan_builder *w, tc_sv name, const tc_plan_buf *like) {
   tc_plan *p = w->p;
   tc_plan_buf b = *like;
-  b.kind = TC_PLAN_ARENA, b.id = p->bufs.count, b.name = unique_name(w, name), b.input = -1;
+  b.kind = TC_PLAN_ARENA, b.id = p->bufs.count, b.name = unique_name(w, name), b.input = -1, b.origin = NULL;
   b.place = b.offset = tc_sym_int(p->syms, 0);
   b.first = b.last = p->ops.count;
   tc_vec_push(p->arena, &p->bufs, b);

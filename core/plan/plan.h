@@ -43,6 +43,7 @@ typedef struct tc_plan_buf {
   const tc_sym *place;                         // ARENA: byte offset
   const tc_sym *bytes;                         // OUTPUT, ARENA, FROZEN: size with strides counted
   int32_t first, last;                         // ops that touch it: first writer, last reader
+  const tc_buf *origin;                        // of the loops; NULL where the plan was parsed
 } tc_plan_buf;
 
 typedef struct tc_plan_arg {

@@ -49,6 +49,19 @@ typedef struct tc_run_report {
   int64_t frozen_bytes; // kept from run to run
   int32_t capacity;     // 0: tc_exec_op_count of the one executable that is run
 } tc_run_report;
+// Called behind each operation of a run, when what it wrote is there; an error ends the run. What regions do is not
+// seen. Such a run is never recorded.
+typedef struct tc_exec_moment tc_exec_moment;
+typedef struct tc_exec_watch {
+  TC_NODISCARD tc_status (*after)(void *self, const tc_exec_moment *m, int32_t op);
+  void *self;
+} tc_exec_watch;
+// The bytes of a buffer of the plan at that moment, from its first element to its last, on the host: a storage that the
+// caller owns.
+TC_NODISCARD tc_status tc_exec_read(const tc_exec_moment *m, int32_t buf, tc_storage **out);
+// The value of an expression over the run's sizes.
+TC_NODISCARD tc_status tc_exec_eval(const tc_exec_moment *m, const tc_sym *x, int64_t *out);
+
 // Do kernels write into the tensor of the graph input?
 bool tc_exec_writes_input(const tc_exec *e, int32_t input);
 int32_t tc_exec_op_count(const tc_exec *e);
@@ -67,6 +80,7 @@ typedef struct tc_run_options {
   bool write_back; // (implies in_place) store mutated inputs, parameters and buffers into the inputs' own memory, which
                    // must be writable
   tc_run_report *report;
+  const tc_exec_watch *watch; // NULL: nobody watches
 } tc_run_options;
 
 // inputs[i]: the tensor of graph input i (ignored where the graph has a constant there): on the host or on the device

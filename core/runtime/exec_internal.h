@@ -167,6 +167,10 @@ typedef struct run_state {
   tc_handle recorder;      // stream that records; 0: the device's stream is used
 } run_state;
 
+struct tc_exec_moment {
+  run_state *r;
+};
+
 exec_number exec_number_make(tc_exec *e, const tc_sym *x);
 tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out);
 // exec_inputs.c

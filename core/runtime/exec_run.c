@@ -337,10 +337,43 @@ tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks) {
   return x->op->kind == TC_PLAN_CALL ? exec_call_run(r, x) : launch(r, x, out_blocks);
 }
 
+// ---- Watching ----
+tc_status tc_exec_eval(const tc_exec_moment *m, const tc_sym *x, int64_t *out) {
+  if (tc_sym_is_const(x)) return *out = x->value, TC_OK;
+  return tc_sym_eval(x, m->r->symbols, out);
+}
+
+tc_status tc_exec_read(const tc_exec_moment *m, int32_t buf, tc_storage **out) {
+  run_state *r = m->r;
+  const tc_plan_buf *b = &r->e->plan->bufs.data[buf];
+  const tc_device *d = r->e->d;
+  int64_t size = tc_dtype_size(b->dtype), span = 1, extent, stride, first = 0;
+  for (int32_t k = 0; k < b->rank; k++) {
+    TC_TRY(tc_exec_eval(m, b->sizes[k], &extent));
+    TC_TRY(tc_exec_eval(m, b->strides[k], &stride));
+    span = extent > 0 && span > 0 ? span + (extent - 1) * stride : 0;
+  }
+  if (b->kind == TC_PLAN_INPUT) TC_TRY(tc_exec_eval(m, b->offset, &first));
+  TC_TRY(tc_storage_create(d->allocator, (size_t)most(span * size, 1), out));
+  tc_status s = span > 0 ? tc_plugin_status(d->plugin,
+                                            d->plugin->device->copy_out(
+                                                d->handle, d->stream, (*out)->data, r->address[buf].memory,
+                                                r->address[buf].offset + first * size, (uint64_t)(span * size)),
+                                            "while reading a buffer")
+                         : TC_OK;
+  if (s == TC_OK) s = exec_synchronize(r->e->d);
+  if (s != TC_OK) {
+    tc_storage_unref(*out);
+    *out = NULL;
+  }
+  return s;
+}
+
 tc_status exec_run_ops(run_state *r) {
   tc_exec *e = r->e;
   exec_find_facts(r);
   const tc_run_report *report = r->options->report;
+  const tc_exec_watch *watch = r->options->watch;
   bool timed = report && report->launches;
   for (int32_t i = r->once ? 0 : e->n_once, end = r->once ? e->n_once : e->plan->ops.count; i < end; i++) {
     exec_op *x = &e->ops[i];
@@ -348,6 +381,7 @@ tc_status exec_run_ops(run_state *r) {
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     double start = timed ? tc_now_ms() : 0;
     TC_TRY(exec_run_op(r, x, &blocks));
+    if (watch) TC_TRY(watch->after(watch->self, &(tc_exec_moment){r}, i));
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     if (timed && (report->capacity == 0 || report->n_launches < report->capacity))
       TC_TRY(record(r, x, tc_now_ms() - start, blocks));
@@ -528,7 +562,7 @@ static tc_status run(run_state *r, tc_tensor *outputs) {
     report->largest_bytes = most(report->largest_bytes, largest);
   }
   TC_TRY(exec_frozen_take(r, arena));
-  if (e->replays && !(report && report->launches)) TC_TRY(run_recorded(r, arena, &done));
+  if (e->replays && !r->options->watch && !(report && report->launches)) TC_TRY(run_recorded(r, arena, &done));
   if (!done) TC_TRY(run_plainly(r, arena));
   TC_TRY(exec_read_errors(r));
   for (int32_t i = 0; i < e->plan->outputs.count; i++)

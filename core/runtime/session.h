@@ -44,12 +44,20 @@ const tc_compiled *tc_session_segment(const tc_session *s, int32_t i);
 // Why the i-th fallback is one: "aten::foo (%x): reason". NULL behind the last.
 const char *tc_session_fallback(const tc_session *s, int32_t i);
 
+// Sees every compiled segment of a run: `begin` with what goes in, then `watch.after` behind each operation of its plan
+// with `self`. Regions that the session runs itself are not seen.
+typedef struct tc_session_watch {
+  TC_NODISCARD tc_status (*begin)(void *self, int32_t segment, const tc_tensor *inputs);
+  tc_exec_watch exec;
+} tc_session_watch;
+
 typedef struct tc_session_run_options {
   bool write_back;     // mutated state and inputs are stored: state in the session, inputs in the tensors given
   bool device_outputs; // leave outputs on the device
   uint64_t seed;       // of random ops
   uint64_t stream;     // added to the streams of their nodes: how many random ops ran before, with the same seed
   tc_run_report *report;
+  const tc_session_watch *watch; // NULL: nobody watches
 } tc_session_run_options;
 
 // inputs[i] belongs to graph input i; one without storage is the session's state of that name (parameters, buffers,

@@ -25,6 +25,7 @@ static tc_status collect(loop *l) {
 // Runs a region. Inputs and outputs by position; the region's other inputs are its state.
 static tc_status run_region(loop *l, int32_t region, const tc_tensor *inputs, tc_tensor *outputs) {
   tc_session_run_options o = *l->e->options;
+  o.watch = NULL;
   o.write_back = false;
   o.report = NULL;
   o.device_outputs = true;

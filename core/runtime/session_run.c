@@ -132,6 +132,12 @@ static tc_status run_exec(session_env *e, session_step *step, const tc_tensor *i
                       .device_outputs = !e->s->whole || e->options->device_outputs,
                       .in_place = e->s->whole && e->options->write_back,
                       .report = e->options->report};
+  if (e->options->watch) {
+    int32_t segment = 0;
+    for (const session_step *x = e->s->steps; x < step; x++) segment += x->kind == STEP_EXEC;
+    TC_TRY(e->options->watch->begin(e->options->watch->exec.self, segment, inputs));
+    o.watch = &e->options->watch->exec;
+  }
   return tc_exec_run_with(step->compiled.exec, inputs, outputs, &o);
 }
 

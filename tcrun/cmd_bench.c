@@ -5,18 +5,17 @@
 //
 // With --unchecked outputs are not looked at: for whoever compares them elsewhere.
 //
-// A device with events times itself: each run stands between two events, behind a fill of so much memory that nothing
-// is left in its caches, and the host runs ahead. That is what triton.testing.do_bench measures. With --wall, and on
-// other devices, it is the time until the host has the result, with caches as the run before left them.
+// A device with events times itself, with cold caches (core/runtime/stopwatch.h). With --wall, and on other devices, it
+// is the time until the host has the result, with caches as the run before left them.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/runtime/stopwatch.h"
 #include "tcrun/check_grad.h"
 #include "tcrun/tcrun.h"
 
-enum { MOST_RUNS = 2000, FEWEST_RUNS = 5, LIMIT_MS = 1000, WARM_UP = 5, BATCH = 16 };
-static const int64_t FLUSH_BYTES = 256 << 20;
+enum { MOST_RUNS = 2000, FEWEST_RUNS = 5, LIMIT_MS = 1000, WARM_UP = 5 };
 static const double REF_FLOPS = 1e9; // above, the references are too slow to compare with
 
 typedef struct bench {
@@ -43,13 +42,6 @@ static tc_status run(bench *b, bool on_device, tc_run_report *report) {
   return tc_session_run(b->session, b->inputs, b->outputs, &o);
 }
 
-static tc_status wait_for(const bench *b) {
-  tc_device *d = b->c->device;
-  if (!d || d->props.host_memory) return TC_OK;
-  return tc_plugin_status(d->plugin, d->plugin->device->synchronize(d->handle, d->stream),
-                          "while waiting for the device");
-}
-
 static int32_t most_runs(const bench *b) {
   return b->o->runs > 0 && b->o->runs < MOST_RUNS ? (int32_t)b->o->runs : MOST_RUNS;
 }
@@ -63,7 +55,7 @@ static tc_status time_by_wall(bench *b, double *ms, int32_t *out_n) {
   while (go_on(b, n, total)) {
     double start = tc_now_ms();
     TC_TRY(run(b, true, NULL));
-    TC_TRY(wait_for(b));
+    if (b->c->device) TC_TRY(tc_device_wait(b->c->device));
     ms[n] = tc_now_ms() - start;
     total += ms[n++];
     tcrun_free_tensors(b->outputs, b->n_outputs);
@@ -73,70 +65,38 @@ static tc_status time_by_wall(bench *b, double *ms, int32_t *out_n) {
 }
 
 // ---- By the device's clock ----
-typedef struct stopwatch {
-  tc_device *d;
-  tc_pool_block *flush;
-  tc_handle events[2 * BATCH];
-  int32_t n; // events that there are
-} stopwatch;
-
-// False: the device has no events.
-static tc_status make_stopwatch(const bench *b, stopwatch *w, bool *out_has) {
-  const tc_device_table *t;
-  *w = (stopwatch){.d = b->c->device};
-  *out_has = false;
-  if (b->o->wall || !w->d || w->d->props.host_memory) return TC_OK;
-  t = w->d->plugin->device;
-  for (; w->n < 2 * BATCH; w->n++)
-    if (t->event_create(w->d->handle, &w->events[w->n]) != TC_STATUS_OK) return TC_OK;
-  *out_has = true;
-  return tc_pool_take(w->d->memory, FLUSH_BYTES, &w->flush);
-}
-
-static void free_stopwatch(stopwatch *w) {
-  for (int32_t i = 0; i < w->n; i++) w->d->plugin->device->event_destroy(w->d->handle, w->events[i]);
-  tc_pool_give(w->flush);
-}
-
-static tc_status start_run(bench *b, stopwatch *w, int32_t i) {
-  tc_device *d = w->d;
-  const tc_device_table *t = d->plugin->device;
-  TC_TRY(tc_plugin_status(d->plugin, t->fill(d->handle, d->stream, w->flush->memory, 0, 0, (uint64_t)FLUSH_BYTES),
-                          "while emptying the caches"));
-  TC_TRY(tc_plugin_status(d->plugin, t->event_record(d->handle, d->stream, w->events[2 * i]), "while timing"));
+static tc_status start_run(bench *b, tc_stopwatch *w, int32_t slot) {
+  TC_TRY(tc_stopwatch_start(w, slot));
   TC_TRY(run(b, true, NULL));
   tcrun_free_tensors(b->outputs, b->n_outputs); // what takes the memory next is behind the run in the stream
-  return tc_plugin_status(d->plugin, t->event_record(d->handle, d->stream, w->events[2 * i + 1]), "while timing");
+  return tc_stopwatch_stop(w, slot);
 }
 
-static tc_status time_by_device(bench *b, stopwatch *w, double *ms, int32_t *out_n) {
-  double total = 0, ns;
+static tc_status time_by_device(bench *b, tc_stopwatch *w, double *ms, int32_t *out_n) {
+  double total = 0;
   int32_t n = 0;
   for (int32_t i = 0; i < WARM_UP; i++) TC_TRY(start_run(b, w, 0));
   while (go_on(b, n, total)) {
-    int32_t batch = most_runs(b) - n < BATCH ? most_runs(b) - n : BATCH;
+    int32_t batch = most_runs(b) - n < TC_STOPWATCH_SLOTS ? most_runs(b) - n : TC_STOPWATCH_SLOTS;
     for (int32_t i = 0; i < batch; i++) TC_TRY(start_run(b, w, i));
     for (int32_t i = 0; i < batch; i++) {
-      TC_TRY(tc_plugin_status(
-          w->d->plugin, w->d->plugin->device->event_elapsed(w->d->handle, w->events[2 * i], w->events[2 * i + 1], &ns),
-          "while timing"));
-      ms[n] = ns * 1e-6;
+      TC_TRY(tc_stopwatch_read(w, i, &ms[n]));
       total += ms[n++];
     }
   }
   *out_n = n;
-  return wait_for(b);
+  return tc_device_wait(b->c->device);
 }
 
 static tc_status time_runs(bench *b) {
   double *ms = TC_NEW_ARRAY(b->o->arena, double, MOST_RUNS);
   int32_t n = 0;
-  stopwatch w;
-  bool has;
-  tc_status s = make_stopwatch(b, &w, &has);
+  tc_stopwatch w = {0};
+  tc_status s = b->o->wall || !b->c->device ? TC_OK : tc_stopwatch_open(b->c->device, &w);
+  bool has = w.device;
   b->clock = has ? "device, cold caches" : "wall";
   if (s == TC_OK) s = has ? time_by_device(b, &w, ms, &n) : time_by_wall(b, ms, &n);
-  free_stopwatch(&w);
+  tc_stopwatch_close(&w);
   TC_TRY(s);
   qsort(ms, (size_t)n, sizeof *ms, by_value);
   b->median = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;

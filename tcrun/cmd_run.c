@@ -73,8 +73,6 @@ static void print_times(const run_options *o, tc_context *c, const tc_session *s
          TC_SV_ARG(tc_config_text(c->config, TC_OPT_ID_MODE)), note);
   if (tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH) && (!c->device || !tc_device_has_graphs(c->device)))
     puts("note: this device records no graphs, so launches are made one by one");
-  if (tc_config_bool(c->config, TC_OPT_ID_AUTOTUNE))
-    puts("note: candidates are not timed on this device yet, they are chosen by estimates");
   printf("loaded in %.2f ms, compiled in %.2f ms (%d kernels, %d from the cache), ran in %.3f ms\n", load, compile,
          q->compile.kernels, q->compile.hits, run);
   if (q->fallbacks)

@@ -60,7 +60,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(DEVICE_GRAPH, "device_graph", BOOL, "false", 0, 0, "", 1,                                                          \
     "record runs that come again into device graphs and replay them; a device without graphs says so once")            \
   X(AUTOTUNE, "autotune", BOOL, "false", 0, 0, "", 1, "time candidates on the device and keep the winners on disk")    \
-  X(TUNE_BUDGET, "tune.budget_ms", INT, "2000", 0, 86400000, "", 0, "time for the candidates of one stage")            \
+  X(TUNE_BUDGET, "tune.budget_ms", INT, "5000", 0, 86400000, "", 0, "time for the candidates of one compilation")      \
   X(TUNE_ROUNDS, "tune.rounds", INT, "5", 1, 1000, "", 0, "timed runs of a candidate")                                 \
   X(REPLAY_MAX, "replay.max_graphs", INT, "16", 1, 65536, "", 0, "device graphs kept per entry")                       \
   /* fusion */                                                                                                         \

@@ -239,22 +239,39 @@ static bool tile_is_whole(const tc_stage *s, const tc_stage_config *c, int32_t d
   return c->tile[dim] == 0 || (tc_sym_is_const(s->node->extents[dim]) && c->tile[dim] >= s->node->extents[dim]->value);
 }
 
+// What a configuration depends on, in words.
+static tc_sv stage_text(const tc_stage *s) {
+  tc_sb sb = tc_sb_make(s->l->arena);
+  tc_sb_printf(&sb, "%s", tc_dtype_name(tc_stage_dtype(s)));
+  for (int32_t d = 0; d < s->node->n_par; d++) tc_sb_printf(&sb, " %lld", (long long)tc_stage_out_hint(s, d));
+  for (int32_t k = 0; k < s->node->n_operands; k++) {
+    tc_sb_printf(&sb, "; %s", tc_dtype_name(tc_stage_operand_dtype(s, k)));
+    for (int32_t d = 0; d < tc_stage_operand_rank(s, k); d++)
+      tc_sb_printf(&sb, " %lld", (long long)tc_stage_operand_hint(s, k, d));
+  }
+  for (int32_t i = 0; i < s->node->n_attrs; i++) tc_sb_printf(&sb, "; %lld", (long long)tc_stage_attr(s, i, INT64_MIN));
+  return tc_sb_view(&sb);
+}
+
 static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_config *like, tc_stage_config *out) {
   tc_stage_config all[CANDIDATES] = {0};
   int32_t n = 0, status = s->node->tmpl->candidates(s, CANDIDATES, all, &n);
   if (status != TC_STATUS_OK)
     return tc_error(status, "the template " TC_SV_FMT " failed to offer configurations for %%" TC_SV_FMT,
                     TC_SV_ARG(s->node->tmpl->name), TC_SV_ARG(s->node->name));
-  int32_t rank = s->node->n_par;
+  int32_t rank = s->node->n_par, kept = 0;
   for (int32_t i = 0; i < n; i++) {
     bool fits = !whole_rows || tile_is_whole(s, &all[i], rank - 1);
     for (int32_t d = 0; like && d < rank; d++) fits &= all[i].tile[d] == like->tile[d];
     if (like) fits &= all[i].lanes == like->lanes && all[i].row_lanes == like->row_lanes;
-    if (!fits) continue;
-    *out = all[i];
+    if (fits) all[kept++] = all[i];
+  }
+  if (kept) {
+    int32_t at =
+        kept > 1 && e->o->pick ? e->o->pick(e->o->pick_self, s->node->tmpl->name, stage_text(s), kept, all) : 0;
+    *out = all[at];
     return TC_OK;
   }
-  (void)e;
   return tc_error(
       TC_STATUS_UNIMPLEMENTED, "the template " TC_SV_FMT " has no configuration for %%" TC_SV_FMT "%s" TC_SV_FMT,
       TC_SV_ARG(s->node->tmpl->name), TC_SV_ARG(s->node->name), s->refused.size ? ": " : "", TC_SV_ARG(s->refused));

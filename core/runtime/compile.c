@@ -4,6 +4,7 @@
 
 #include "core/base/fs.h"
 #include "core/passes/passes.h"
+#include "core/runtime/tune.h"
 
 static const char *const stage_names[TC_STAGE_COUNT] = {"graph",  "functional", "loop", "schedule",
                                                         "kernel", "plan",       "code", "exec"};
@@ -61,7 +62,7 @@ tc_call_choice tc_call_choice_of(const tc_context *c) {
 static tc_status make_loops(tc_context *c, tc_compiled *x) {
   tc_call_choice choice = tc_call_choice_of(c);
   tc_sb notes = tc_sb_make(x->graph->module->arena);
-  choice.notes = &notes;
+  choice.notes = &notes, choice.trial = x->trial;
   tc_lower_options lo = {.logger = &c->logger, .templates = &c->templates, .results = x->results, .self = &choice};
   if (choice.policy != TC_CALLS_NEVER)
     lo.call_supported = tc_exec_call_supported, lo.call_preferred = tc_exec_call_preferred;
@@ -113,6 +114,8 @@ static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props, .variants = fuse};
   // Where memory is the device's own, runs place what comes from outside; the buffers of regions are pieces of others.
   if (!c->device->props.host_memory) eo.outside_align = x->results ? 1 : EXEC_ALIGN;
+  tc_config_pick pick = {c->device, x->schedule->loops->arena, x->trial};
+  if (c->device->tuning) eo.pick = tc_tuned_config, eo.pick_self = &pick;
   TC_TRY(tc_plan_build_with(x->schedule, &eo, &(tc_plan_regions){make_region, &within}, &x->plan));
   if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
   TC_TRY(tc_plan_verify(x->plan), "after the stage 'plan'");
@@ -150,6 +153,8 @@ static tc_status make_kernels_plain(tc_plan *p) {
 tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled *x) {
   double t = tc_now_ms();
   bool given = x->plan != NULL;
+  if (last == TC_STAGE_EXEC && !x->loops && !x->plan && !x->trial && c->device && c->device->tuning)
+    TC_TRY(tc_tune_graph(c, x->graph));
   if (!x->loops && !x->plan) TC_TRY(make_loops(c, x));
   tick(x, TC_STAGE_LOOP, &t);
   if (last == TC_STAGE_LOOP) return TC_OK;
@@ -169,8 +174,8 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   if (last < TC_STAGE_CODE) return TC_OK;
   if (given) TC_TRY(make_kernels_plain(x->plan));
   if (last < TC_STAGE_EXEC) return TC_OK;
-  TC_TRY(tc_exec_create(c->device, x->plan, &x->exec, &x->stats));
-  if (tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH))
+  TC_TRY(tc_exec_create_for(c->device, x->plan, x->trial, &x->exec, &x->stats));
+  if (!x->trial && tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH))
     TC_TRY(tc_exec_set_replays(x->exec, (int32_t)tc_config_int(c->config, TC_OPT_ID_REPLAY_MAX)));
   tick(x, TC_STAGE_EXEC, &t);
   return TC_OK;

@@ -3,6 +3,7 @@
 #include "core/kernel/templates/templates.h"
 #include "core/ops/ops.h"
 #include "core/runtime/eager.h"
+#include "core/runtime/tune.h"
 
 static tc_status set_up(tc_context *c, int32_t n, const tc_plugin *list) {
   TC_TRY(tc_op_registry_create(c->arena, &c->ops));
@@ -29,6 +30,7 @@ static tc_status set_up(tc_context *c, int32_t n, const tc_plugin *list) {
 static void close_eager(tc_context *c) { tc_eager_destroy(c->eager); }
 
 tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out) {
-  tc_context_parts parts = {.tables = tc_host_tables_core(), .set_up = set_up, .close = close_eager};
+  tc_context_parts parts = {
+      .tables = tc_host_tables_core(), .set_up = set_up, .close = close_eager, .tuned = tc_tuned_call};
   return tc_context_create_with(a, config, logger, &parts, out);
 }

@@ -63,6 +63,7 @@ tc_status tc_context_create_with(const tc_allocator *a, tc_config *config, tc_lo
   c->executor = tc_executor_serial;
   c->seed = (uint64_t)tc_config_int(config, TC_OPT_ID_SEED);
   c->close = parts->close;
+  c->tuned = parts->tuned;
   tc_status s = tc_log_parse(tc_config_text(config, TC_OPT_ID_LOGS), &c->logger.mask);
   if (s == TC_OK) s = tc_arena_create(a, &c->arena);
   if (s == TC_OK) s = tc_arena_guard(c->arena, set_up, &(creation){c, parts});
@@ -101,6 +102,7 @@ tc_device_options tc_context_device_options(const tc_context *c) {
   o.cache_bytes = tc_config_int(c->config, TC_OPT_ID_CACHE_MAX);
   o.optimize = (int32_t)tc_config_int(c->config, TC_OPT_ID_OPTIMIZE);
   o.calls = !tc_sv_is(tc_config_text(c->config, TC_OPT_ID_CALLS), "never");
+  if (tc_config_bool(c->config, TC_OPT_ID_AUTOTUNE)) o.tuned = c->tuned;
   return o;
 }
 

@@ -25,7 +25,8 @@ typedef struct tc_context {
   struct tc_eager *eager; // the cache of single ops (core/runtime/eager.h); owned, NULL until an embedder opens it
   int32_t n_functions;    // compiled functions so far: their ids in logs; atomic
   uint64_t seed, drawn;   // of random ops that an embedder runs: the option or tc_manual_seed, how many ran; atomic
-  void (*close)(struct tc_context *c); // of its parts; NULL: nothing
+  tc_tuned_fn tuned;      // of its parts
+  void (*close)(struct tc_context *c); // the same; NULL: nothing
 } tc_context;
 
 // What a context can do besides running what is compiled.
@@ -34,6 +35,7 @@ typedef struct tc_context_parts {
   // Ops and templates, also those of the plugins that were found; under the guard of the arena. NULL: there are none.
   TC_NODISCARD tc_status (*set_up)(tc_context *c, int32_t n_plugins, const tc_plugin *plugins);
   void (*close)(tc_context *c);
+  tc_tuned_fn tuned; // NULL: nothing is tuned, whatever the mode
 } tc_context_parts;
 // Takes over the config, which must have been read and its mode applied. Log lines go to `logger.write`.
 TC_NODISCARD tc_status tc_context_create_with(const tc_allocator *a, tc_config *config, tc_logger logger,

@@ -80,6 +80,16 @@ static tc_status find_codegen(tc_device *d, tc_plugins *plugins, tc_sv kind) {
   return TC_OK;
 }
 
+// Records are good for a device, its driver's plugin, this program and a number of threads.
+static tc_status open_tuning(tc_device *d, tc_arena *arena, const tc_device_options *o) {
+  const char *folder = o->cache_dir ? tc_path_join(arena, tc_sv_of(o->cache_dir), TC_SV("tuning")).data : NULL;
+  tc_sv who = tc_sv_printf(arena, "%s-%s-" TC_SV_FMT "-" TC_SV_FMT "-%s-%d", d->props.name, d->props.target,
+                           TC_SV_ARG(d->plugin->name), TC_SV_ARG(d->plugin->version), TC_CORE_VERSION,
+                           d->props.host_memory ? d->executor->threads(d->executor->self) : 0);
+  d->tuned = o->tuned;
+  return tc_tuning_open(d->allocator, folder, who, d->logger, &d->tuning);
+}
+
 tc_status tc_device_open(tc_arena *arena, tc_plugins *plugins, tc_sv kind, int32_t index, const tc_device_options *o,
                          tc_device **out) {
   tc_device *d = TC_NEW(arena, tc_device);
@@ -95,6 +105,11 @@ tc_status tc_device_open(tc_arena *arena, tc_plugins *plugins, tc_sv kind, int32
     return s;
   }
   if (folder) d->cache = tc_cache_open(d->allocator, folder, o->cache_bytes, d->logger);
+  if (o->tuned) s = open_tuning(d, arena, o);
+  if (s != TC_OK) {
+    tc_device_close(d);
+    return s;
+  }
   *out = d;
   return TC_OK;
 }
@@ -115,12 +130,13 @@ void tc_device_close(tc_device *d) {
   if (!d) return;
   const tc_device_table *t = d->plugin->device;
   tc_cache_close(d->cache);
+  tc_tuning_close(d->tuning);
   if (d->modules) close_modules(d);
   if (d->memory != d->host) tc_pool_close(d->memory);
   tc_pool_close(d->host);
   if (d->handle && d->stream) t->stream_destroy(d->handle, d->stream);
   if (d->handle) t->close(d->handle);
-  d->handle = 0, d->cache = NULL, d->modules = NULL, d->memory = d->host = NULL;
+  d->handle = 0, d->cache = NULL, d->tuning = NULL, d->modules = NULL, d->memory = d->host = NULL;
 }
 
 // ---- Recorded runs ----

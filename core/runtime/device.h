@@ -9,6 +9,7 @@
 #include "core/plugin/plugin.h"
 #include "core/runtime/cache.h"
 #include "core/runtime/pool.h"
+#include "core/runtime/tuning.h"
 
 #include "tc/kernel.h"
 
@@ -19,6 +20,12 @@ typedef struct tc_device_calls {
 } tc_device_calls;
 
 struct tc_modules; // loaded code (device.c)
+struct tc_device;
+
+// What tuning says of a node that libraries may do (tune_choice.c).
+enum { TC_TUNED_NOT, TC_TUNED_KERNEL, TC_TUNED_CALL };
+typedef int32_t (*tc_tuned_fn)(struct tc_device *d, tc_arena *arena, const tc_node *n,
+                               const tc_device_calls **out_calls, int32_t *out_variant);
 
 typedef struct tc_device {
   const tc_allocator *allocator;
@@ -27,7 +34,9 @@ typedef struct tc_device {
   tc_plugin *plugin, *codegen; // codegen may be another plugin, or NULL: the device has routines only
   tc_device_ *handle;
   tc_device_props props;
-  tc_cache *cache; // owned; NULL: no cache on disk
+  tc_cache *cache;   // owned; NULL: no cache on disk
+  tc_tuning *tuning; // owned; NULL: choices are not tuned
+  tc_tuned_fn tuned; // not NULL where `tuning` is not
   int32_t optimize;
   const tc_device_calls *calls; // best first
   int32_t n_calls;
@@ -46,6 +55,7 @@ typedef struct tc_device_options {
   int64_t idle_bytes;          // most memory that is kept for later; 0: 1 GiB
   int32_t optimize;            // effort of the code generator
   bool calls;                  // use libraries
+  tc_tuned_fn tuned;           // not NULL: choices are tuned, records go to the cache's folder `tuning`
 } tc_device_options;
 
 // Opens device `index` of a kind. Ownership: the caller's arena holds the struct; close before it goes.

@@ -175,14 +175,21 @@ static tc_status create_guarded(void *arg) {
 }
 
 tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *stats) {
+  return tc_exec_create_for(d, plan, NULL, out, stats);
+}
+
+tc_status tc_exec_create_for(tc_device *d, const tc_plan *plan, const tc_trial *trial, tc_exec **out,
+                             tc_compile_stats *stats) {
   tc_exec *e = tc_alloc(d->allocator, sizeof *e);
   if (!e) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for an executable");
   e->d = d;
   e->plan = plan;
+  e->trial = trial;
   pthread_mutex_init(&e->lock, NULL);
   tc_status s = tc_arena_create(d->allocator, &e->arena);
   creation c = {e, stats};
   if (s == TC_OK) s = tc_arena_guard(e->arena, create_guarded, &c);
+  e->trial = NULL;
   if (s != TC_OK) {
     tc_exec_destroy(e);
     return s;

@@ -12,6 +12,17 @@ typedef struct tc_exec tc_exec;
 // Compiles the plan's kernels (or finds them in the cache) and loads them; chooses a library for every call. The plan
 // and the device must outlive it.
 TC_NODISCARD tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *out_stats);
+// A way of doing things that is tried: a library's way (calls not NULL) for the plan's calls, or kernels alone.
+typedef struct tc_trial {
+  const tc_device_calls *calls; // NULL: the nodes become kernels
+  int32_t variant;              // of the call
+  int32_t config;               // number of the templates' configuration, counted among those that fit
+  int32_t n_configs;            // out: the most configurations that a template had
+  TC_VEC(tc_sv) picked;         // out: for each template the texts of its stage and of the configuration taken
+} tc_trial;
+// The same with the calls of a trial, or NULL.
+TC_NODISCARD tc_status tc_exec_create_for(tc_device *d, const tc_plan *plan, const tc_trial *trial, tc_exec **out,
+                                          tc_compile_stats *out_stats);
 void tc_exec_destroy(tc_exec *e); // NULL is ignored
 // From now on runs that come again are recorded as device graphs and replayed (exec_replay.c), at most `most` of them.
 // Does nothing where the device has none. To be called before the first run. A run gives the same results either way.
@@ -25,7 +36,8 @@ enum { TC_CALLS_AUTO, TC_CALLS_NEVER, TC_CALLS_ALWAYS };
 typedef struct tc_call_choice {
   tc_device *device;
   int32_t policy;
-  tc_sb *notes; // gets a line for each choice, and its reason; NULL: none
+  const tc_trial *trial; // not NULL: it decides
+  tc_sb *notes;          // gets a line for each choice, and its reason; NULL: none
 } tc_call_choice;
 // May the node be a call of one of the device's libraries? For tc_lower_options.call_supported; `choice` is a
 // tc_call_choice.
@@ -34,6 +46,9 @@ bool tc_exec_call_supported(void *choice, const tc_node *n);
 // library's estimate with one for a kernel: its operations at the device's rate, or its bytes, and for the call what
 // its neighbours cannot fuse. A library that says that it is preferred is taken wherever it can.
 bool tc_exec_call_preferred(void *choice, const tc_node *n);
+
+// Does the library do the node, and in how many ways besides its own choice? Needs an open guard of the module's arena.
+bool tc_exec_call_ways(tc_device *d, const tc_device_calls *c, const tc_node *n, int32_t *out_n);
 
 // What a run did, for bench, explain and tests; filled when asked for.
 typedef struct tc_launch_record {

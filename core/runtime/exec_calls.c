@@ -26,18 +26,24 @@ void exec_fill_node(exec_question *q, const tc_node *n, const tc_op_args *args, 
   q->node.n_results = n_results;
 }
 
+bool exec_ask(tc_device *d, const tc_device_calls *c, const tc_call_node *n, int64_t *out_cost) {
+  *out_cost = -1;
+  tc_status s = tc_plugin_status(c->plugin, c->table->supports(c->plugin->host, d->handle, n, out_cost),
+                                 "while asking a library");
+  if (s != TC_OK) tc_log(d->logger, TC_LOG_PERF_HINTS, "%s", tc_status_text(s));
+  bool can = s == TC_OK && *out_cost >= 0;
+  tc_status_free(s);
+  return can;
+}
+
 const tc_device_calls *exec_cheapest(tc_device *d, const tc_call_node *n, bool preferred, int64_t *out_cost) {
   const tc_device_calls *best = NULL;
   int64_t least = INT64_MAX;
   for (int32_t i = 0; i < d->n_calls; i++) {
     const tc_device_calls *c = &d->calls[i];
-    int64_t cost = -1;
+    int64_t cost;
     if (preferred && !c->table->preferred) continue;
-    tc_status s =
-        tc_plugin_status(c->plugin, c->table->supports(c->plugin->host, d->handle, n, &cost), "while asking a library");
-    if (s != TC_OK) tc_log(d->logger, TC_LOG_PERF_HINTS, "%s", tc_status_text(s));
-    if (s == TC_OK && cost >= 0 && cost < least) best = c, least = cost;
-    tc_status_free(s);
+    if (exec_ask(d, c, n, &cost) && cost < least) best = c, least = cost;
   }
   if (out_cost) *out_cost = least;
   return best;
@@ -71,7 +77,10 @@ tc_status exec_call_create(tc_exec *e, exec_op *x) {
   c->args = TC_NEW(e->arena, tc_op_args);
   tc_op_args_init(c->args, TC_MOMENT_LOWER, e->plan->module, n->graph, n->op, n->n_args, n->args, n->source);
   exec_fill_node(q, n, c->args, op->n_operands, op->n_args - op->n_operands);
-  const tc_device_calls *best = exec_cheapest(e->d, &q->node, false, NULL);
+  const tc_device_calls *best = e->trial ? e->trial->calls : NULL;
+  if (best) c->variant = e->trial->variant;
+  else if (!e->d->tuned || e->d->tuned(e->d, e->arena, n, &best, &c->variant) != TC_TUNED_CALL) best = NULL;
+  if (!best) best = exec_cheapest(e->d, &q->node, false, NULL);
   if (!best)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "no library does " TC_SV_FMT " for these layouts\n  at " TC_SV_FMT,
                     TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->source));
@@ -160,6 +169,7 @@ static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_p
                     .n_operands = x->op->n_operands};
   n.results = q->views + n.n_operands;
   n.n_results = x->op->n_args - n.n_operands;
+  n.variant = c->variant;
   int32_t rc = c->table->prepare(c->plugin->host, e->d->handle, &n, &p->prepared, &p->workspace);
   tc_status s = tc_plugin_status(c->plugin, rc, "while preparing " TC_SV_FMT " of the library " TC_SV_FMT,
                                  TC_SV_ARG(n.op), TC_SV_ARG(c->table->name));

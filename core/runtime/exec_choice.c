@@ -1,8 +1,8 @@
 // Kernel or library call: what compilations ask before a node is lowered.
 #include "core/runtime/exec_internal.h"
 
-// The library for a node of the graph, or NULL.
-static const tc_device_calls *library_for(tc_device *d, const tc_node *n, bool preferred, int64_t *out_cost) {
+// What libraries are asked about a node of the graph; NULL if it is nothing for them.
+static exec_question *question_of(tc_device *d, const tc_node *n) {
   tc_module *m = n->graph->module;
   if (d->n_calls == 0 || n->n_results < 1) return NULL;
   exec_question *q = TC_NEW(m->arena, exec_question);
@@ -23,10 +23,26 @@ static const tc_device_calls *library_for(tc_device *d, const tc_node *n, bool p
     if (n->results[i]->kind != TC_VALUE_TENSOR) return NULL;
     exec_fill_view(q, count + i, m->syms, &n->results[i]->type);
   }
-  tc_op_args args;
-  tc_op_args_init(&args, TC_MOMENT_LOWER, m, n->graph, n->op, n->n_args, n->args, n->source);
-  exec_fill_node(q, n, &args, count, n->n_results);
-  return exec_cheapest(d, &q->node, preferred, out_cost);
+  tc_op_args *args = TC_NEW(m->arena, tc_op_args);
+  tc_op_args_init(args, TC_MOMENT_LOWER, m, n->graph, n->op, n->n_args, n->args, n->source);
+  exec_fill_node(q, n, args, count, n->n_results);
+  return q;
+}
+
+// The library for a node of the graph, or NULL.
+static const tc_device_calls *library_for(tc_device *d, const tc_node *n, bool preferred, int64_t *out_cost) {
+  const exec_question *q = question_of(d, n);
+  return q ? exec_cheapest(d, &q->node, preferred, out_cost) : NULL;
+}
+
+bool tc_exec_call_ways(tc_device *d, const tc_device_calls *c, const tc_node *n, int32_t *out_n) {
+  const exec_question *q = question_of(d, n);
+  int64_t cost;
+  *out_n = 0;
+  if (!q || !exec_ask(d, c, &q->node, &cost)) return false;
+  int32_t ways = 0;
+  if (c->table->variants(c->plugin->host, d->handle, &q->node, &ways) == TC_STATUS_OK && ways > 0) *out_n = ways;
+  return true;
 }
 
 bool tc_exec_call_supported(void *choice, const tc_node *n) {
@@ -63,11 +79,28 @@ static void kernel_cost(const tc_device *d, const tc_node *n, int64_t *out_kerne
   *out_trip = 2 * result / p->bytes_per_ns;
 }
 
+static void note_tuned(const tc_call_choice *c, const tc_node *n, const tc_device_calls *calls, int32_t way) {
+  if (!c->notes) return;
+  tc_sb_printf(c->notes, "%%" TC_SV_FMT " = " TC_SV_FMT ": ", TC_SV_ARG(n->results[0]->name),
+               TC_SV_ARG(n->op->full_name));
+  if (calls) tc_sb_printf(c->notes, "a call (it was fastest): " TC_SV_FMT " %d\n", TC_SV_ARG(calls->table->name), way);
+  else tc_sb_putz(c->notes, "a kernel (it was fastest)\n");
+}
+
 bool tc_exec_call_preferred(void *choice, const tc_node *n) {
   const tc_call_choice *c = choice;
   tc_device *d = c->device;
-  int64_t call = 0, kernel, trip;
+  const tc_device_calls *tuned = c->trial ? c->trial->calls : NULL;
+  int32_t way = 0;
+  if (c->trial) return tuned && n->n_results && tc_exec_call_ways(d, tuned, n, &way);
   bool any = false, always = c->policy == TC_CALLS_ALWAYS;
+  int32_t known =
+      d->tuned && n->n_results && !always ? d->tuned(d, n->graph->module->arena, n, &tuned, &way) : TC_TUNED_NOT;
+  if (known == TC_TUNED_KERNEL || (known == TC_TUNED_CALL && tc_exec_call_ways(d, tuned, n, &(int32_t){0}))) {
+    note_tuned(c, n, known == TC_TUNED_CALL ? tuned : NULL, way);
+    return known == TC_TUNED_CALL;
+  }
+  int64_t call = 0, kernel, trip;
   if (n->n_results < 1) return false; // a condition on data, say
   for (int32_t i = 0; i < d->n_calls; i++) any |= d->calls[i].table->preferred != 0;
   kernel_cost(d, n, &kernel, &trip);

@@ -38,6 +38,7 @@ typedef struct exec_prepared {
 typedef struct exec_call {
   const tc_plugin *plugin;
   const tc_call_table *table;
+  int32_t variant;    // of the library's ways; 0: its own choice
   tc_op_args *args;   // the node's
   exec_shape *shapes; // operands, then results; offsets are in the buffer
   int32_t n_numbers;  // of a key
@@ -106,6 +107,7 @@ typedef struct exec_instance exec_instance; //
 struct tc_exec {
   tc_device *d;
   const tc_plan *plan;
+  const tc_trial *trial; // while it is made, or NULL
   tc_arena *arena;
   int32_t n_symbols; // the highest in use, + 1
   exec_op *ops;
@@ -190,6 +192,8 @@ typedef struct exec_question {
 } exec_question;
 void exec_fill_view(exec_question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_type *t);
 void exec_fill_node(exec_question *q, const tc_node *n, const tc_op_args *args, int32_t n_operands, int32_t n_results);
+// Does the library do the node, and what does it estimate?
+bool exec_ask(tc_device *d, const tc_device_calls *c, const tc_call_node *n, int64_t *out_cost);
 // The cheapest library for the node and its estimate in nanoseconds (out_cost may be NULL), or NULL; of those that want
 // to be preferred to lowerings, or of all.
 const tc_device_calls *exec_cheapest(tc_device *d, const tc_call_node *n, bool preferred, int64_t *out_cost);

@@ -1,7 +1,8 @@
 // Matrix products by cuBLASLt as calls.
 //
-// f32 products are computed in f32 (no TF32), 16-bit ones accumulate in f32. The library's own heuristic picks the
-// algorithm: one for operands that lie at multiples of 16 bytes and one for any. What is prepared is not changed by
+// f32 products are computed in f32 (no TF32), 16-bit ones accumulate in f32. The library's own heuristic orders the
+// algorithms, for operands that lie at multiples of 16 bytes and for any; the first is taken unless an autotuner asks
+// for another of the former (ways). What is prepared is not changed by
 // runs; the description of a product with a bias holds the bias's address, so each run makes its own.
 #include "blas.h"
 
@@ -13,7 +14,7 @@
 #include "library.h"
 #include "product.h"
 
-enum { WORKSPACE_BYTES = 32 << 20, CALL_NS = 4000, LEAST_FLOPS = 1 << 16 };
+enum { WORKSPACE_BYTES = 32 << 20, CALL_NS = 4000, LEAST_FLOPS = 1 << 16, MOST_WAYS = 12 };
 
 int32_t cuda_blas_open(const tc_host *h, cuda_blas *out, char *why, size_t why_size) {
   static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
@@ -103,25 +104,35 @@ static int32_t make_layout(const prepared *x, const product_matrix *m, lt_layout
   return failed(x->d, "cublasLtMatrixLayoutCreate", s);
 }
 
-// The heuristic's first choice for operands that lie at multiples of `align` bytes.
-static int32_t choose(prepared *x, uint32_t align, lt_algo *out) {
+// The heuristic's choices for operands that lie at multiples of `align` bytes, best first, at most `most`.
+static int32_t ask(const prepared *x, uint32_t align, int most, lt_heuristic *out, int *out_count) {
   const cuda_blas *l = &x->d->blas;
   lt_preference preference = NULL;
   uint64_t workspace = WORKSPACE_BYTES;
-  lt_heuristic result;
-  int got = 0;
+  int got = 0, kept = 0;
   lt_status s = l->preference_create(&preference);
   if (s == 0) s = l->preference_set(preference, LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace);
   for (int i = 0; i < 4 && s == 0; i++)
     s = l->preference_set(preference, LT_PREFERENCE_ALIGN_A + i, &align, sizeof align);
-  if (s == 0) s = l->heuristic(l->handle, x->desc, x->a, x->b, x->c, x->out, preference, 1, &result, &got);
-  if (s == 0 && (got < 1 || result.state != 0)) s = 15; // CUBLAS_STATUS_NOT_SUPPORTED
-  if (s == 0) {
-    *out = result.algo;
-    if (result.workspace > x->workspace) x->workspace = result.workspace;
-  }
+  if (s == 0) s = l->heuristic(l->handle, x->desc, x->a, x->b, x->c, x->out, preference, most, out, &got);
+  for (int i = 0; i < got && s == 0; i++)
+    if (out[i].state == 0) out[kept++] = out[i];
+  if (s == 0 && kept < 1) s = 15; // CUBLAS_STATUS_NOT_SUPPORTED
+  *out_count = kept;
   if (preference) l->preference_destroy(preference);
   return failed(x->d, "cublasLtMatmulAlgoGetHeuristic", s);
+}
+
+// Choice number `way`, or the first where there are not so many.
+static int32_t choose(prepared *x, uint32_t align, int32_t way, lt_algo *out) {
+  lt_heuristic list[MOST_WAYS];
+  int n = 0;
+  int32_t s = ask(x, align, way ? MOST_WAYS : 1, list, &n);
+  if (s != TC_STATUS_OK) return s;
+  const lt_heuristic *taken = &list[way < n ? way : 0];
+  *out = taken->algo;
+  if (taken->workspace > x->workspace) x->workspace = taken->workspace;
+  return TC_STATUS_OK;
 }
 
 static void destroy(void *p) {
@@ -136,15 +147,20 @@ static void destroy(void *p) {
   x->d->host->free(x->d->host->self, x);
 }
 
-static int32_t build(prepared *x) {
+static int32_t describe(prepared *x) {
   int32_t s = make_desc(x, 0, &x->desc);
   if (s == TC_STATUS_OK) s = make_layout(x, &x->p.a, &x->a);
   if (s == TC_STATUS_OK) s = make_layout(x, &x->p.b, &x->b);
   if (s == TC_STATUS_OK) s = make_layout(x, &x->p.c, &x->c);
   if (s == TC_STATUS_OK) s = make_layout(x, &x->p.d, &x->out);
   x->has_fast = x->p.aligned;
-  if (s == TC_STATUS_OK && x->has_fast) s = choose(x, 16, &x->algos[0]);
-  if (s == TC_STATUS_OK) s = choose(x, (uint32_t)x->bytes, &x->algos[1]);
+  return s;
+}
+
+static int32_t build(prepared *x, int32_t way) {
+  int32_t s = describe(x);
+  if (s == TC_STATUS_OK && x->has_fast) s = choose(x, 16, way, &x->algos[0]);
+  if (s == TC_STATUS_OK) s = choose(x, (uint32_t)x->bytes, 0, &x->algos[1]);
   return s;
 }
 
@@ -166,20 +182,39 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
   return TC_STATUS_OK;
 }
 
-static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
+// The product, not yet described to the library; to be destroyed also after a failure.
+static int32_t begin(const tc_host *h, tc_device_ *d, const tc_call_node *n, prepared **out) {
   const char *why = "";
   int32_t s = open_blas(d);
   if (s != TC_STATUS_OK) return s;
-  prepared *x = h->alloc(h->self, sizeof *x);
+  prepared *x = *out = h->alloc(h->self, sizeof *x);
   if (!x) return TC_STATUS_OUT_OF_MEMORY;
   x->d = d;
   s = product_of(n, &x->p, &why);
-  if (s != TC_STATUS_OK) cuda_report(h, s, why);
+  if (s != TC_STATUS_OK) return cuda_report(h, s, why);
   x->bytes = size_of(x->p.dtype);
   x->empty = x->p.m == 0 || x->p.n == 0 || x->p.batch == 0;
-  if (s == TC_STATUS_OK && !x->empty && x->p.k == 0)
-    s = cuda_report(h, TC_STATUS_UNIMPLEMENTED, "a product over nothing");
-  if (s == TC_STATUS_OK && !x->empty) s = build(x);
+  if (x->empty || x->p.k) return TC_STATUS_OK;
+  return cuda_report(h, TC_STATUS_UNIMPLEMENTED, "a product over nothing");
+}
+
+// Ways other than the first choice matter only where operands lie well.
+static int32_t variants(const tc_host *h, tc_device_ *d, const tc_call_node *n, int32_t *out_count) {
+  lt_heuristic list[MOST_WAYS];
+  prepared *x = NULL;
+  int count = 1;
+  int32_t s = begin(h, d, n, &x);
+  if (s == TC_STATUS_OK && !x->empty) s = describe(x);
+  if (s == TC_STATUS_OK && !x->empty && x->has_fast) s = ask(x, 16, MOST_WAYS, list, &count);
+  *out_count = s == TC_STATUS_OK ? count - 1 : 0;
+  destroy(x);
+  return s;
+}
+
+static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
+  prepared *x = NULL;
+  int32_t s = begin(h, d, n, &x);
+  if (s == TC_STATUS_OK && !x->empty) s = build(x, n->variant);
   if (s != TC_STATUS_OK) {
     destroy(x);
     return s;
@@ -238,4 +273,5 @@ const tc_call_table cuda_blas_calls = {
     .thread_safe = 1,
     .capture_safe = 1,
     .preferred = 1,
+    .variants = variants,
 };

@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 3
+#define TC_ABI_MINOR 4
 
 // ---- Host services ----
 // Artifacts of host->log that plugins have something to say to.
@@ -208,7 +208,8 @@ typedef struct tc_call_node {
   int32_t n_results;
   const tc_view *results;
   const tc_epilogue *epilogue;
-  int32_t n_epilogue, reserved;
+  int32_t n_epilogue;
+  int32_t variant; // prepare: which of the ways that `variants` counted, from 1; 0: the library's own choice (since 1.4)
 } tc_call_node;
 
 typedef struct tc_call_table {
@@ -227,6 +228,9 @@ typedef struct tc_call_table {
   // 1: where it supports a node it is taken instead of a lowering of the op; `supports` then says no where fusion with
   // the neighbours is worth more.
   int32_t preferred, reserved;
+  // Since 1.4, optional: how many ways there are to do the node, which an autotuner then times (tc_call_node.variant). The
+  // same number names the same way as long as device, driver and library are the same; all give right results.
+  int32_t (*variants)(const tc_host *h, tc_device_ *d, const tc_call_node *n, int32_t *out_count);
 } tc_call_table;
 
 // ---- Level 0: delegates (since 1.3) ----

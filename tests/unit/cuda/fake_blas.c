@@ -82,7 +82,9 @@ EXPORT int cublasLtMatmulPreferenceSetAttribute(void *p, int attribute, const vo
 }
 EXPORT int cublasLtMatmulPreferenceDestroy(void *p) { return drop(p); }
 
-// The algorithm remembers the alignment that it may count on, and its description.
+// The algorithm remembers the alignment that it may count on, and its number: there are three, the third is refused.
+static int last_number;
+EXPORT int fake_blas_algorithm(void) { return last_number; }
 EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *d, void *a, void *b, void *c, void *out, void *p,
                                           int wanted, heuristic *results, int *got) {
   const preference *q = p;
@@ -93,8 +95,10 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *d, void *a, void *
   uint64_t k2 = e->transpose[1] ? y->cols : y->rows, n = e->transpose[1] ? y->rows : y->cols;
   *got = 0;
   if (m != z->rows || n != z->cols || k != k2 || w->rows != m || w->cols != n || wanted < 1) return INVALID;
-  results[0] = (heuristic){.algo = {q->align[0]}, .workspace = q->align[0] == 16 ? 256 : 0};
-  *got = 1;
+  for (*got = 0; *got < wanted && *got < 4; ++*got)
+    results[*got] = (heuristic){.algo = {q->align[0], (uint64_t)*got},
+                                .workspace = q->align[0] == 16 ? 256 : 0,
+                                .state = *got == 2 ? NOT_SUPPORTED : OK};
   return OK;
 }
 
@@ -131,6 +135,7 @@ EXPORT int cublasLtMatmul(void *handle, void *d, const void *alpha, const void *
   const layout *x = la, *y = lb, *w = lc, *z = ld;
   uint64_t align = ((const uint64_t *)algo)[0], addresses = (uint64_t)a | (uint64_t)b | (uint64_t)c | (uint64_t)out;
   (void)handle, (void)stream;
+  last_number = (int)((const uint64_t *)algo)[1];
   if (addresses % align || (workspace_size && !workspace)) return INVALID;
   int64_t inner = (int64_t)(e->transpose[0] ? x->rows : x->cols);
   double complex by = get(e->scale, alpha, 0), keep = get(e->scale, beta, 0);

@@ -216,7 +216,45 @@ TC_TEST(refusals) {
   return TC_OK;
 }
 
+// An autotuner asks for the heuristic's other choices by number.
+TC_TEST(ways) {
+  rig r;
+  int64_t sizes[2] = {64, 64}, dense[2] = {64, 1}, odd[2] = {67, 1};
+  open_rig(&r);
+  int (*number)(void);
+  *(void **)&number = symbol(dlopen(FAKE_BLAS, RTLD_NOW | RTLD_LOCAL), "fake_blas_algorithm");
+  tc_view views[3] = {{.dtype = TC_F32, .rank = 2, .sizes = sizes, .strides = dense}};
+  for (int32_t i = 0; i < 3; i++) {
+    if (i) views[i] = views[0];
+    OK(r.t->alloc(r.d, 64 * 67 * 4, &views[i].memory));
+    memset((void *)(uintptr_t)views[i].memory, 0, 64 * 67 * 4); // this driver's memory is the host's
+  }
+  tc_call_node node = {.struct_size = sizeof node, .op = TC_SV("aten::mm"), .operands = views, .n_operands = 2};
+  node.results = &views[2], node.n_results = 1;
+  static const int32_t taken[] = {0, 1, 3, 0}; // the library refuses number 2; there is no third way
+  int32_t count = -1;
+  OK(r.calls->variants(&r.host, r.d, &node, &count));
+  assert_int_equal(count, 2);
+  for (node.variant = 0; node.variant < 4; node.variant++) {
+    void *prepared = NULL;
+    uint64_t workspace = 0;
+    tc_handle scratch = 0;
+    OK(r.calls->prepare(&r.host, r.d, &node, &prepared, &workspace));
+    OK(r.t->alloc(r.d, workspace + 1, &scratch));
+    OK(r.calls->run(prepared, 1, views, &views[2], scratch, 0));
+    assert_int_equal(number(), taken[node.variant]);
+    r.calls->destroy(prepared);
+    r.t->free(r.d, scratch);
+  }
+  views[0].strides = odd; // rows that lie anywhere: one way
+  OK(r.calls->variants(&r.host, r.d, &node, &count));
+  assert_int_equal(count, 0);
+  for (int32_t i = 0; i < 3; i++) r.t->free(r.d, views[i].memory);
+  close_rig(&r);
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(refusals)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(refusals), cmocka_unit_test(ways)};
   return TC_RUN(tests);
 }

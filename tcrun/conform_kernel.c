@@ -1,6 +1,7 @@
 // tcrun conform, group kernel: what the code generator makes, run on the device and in the interpreter, bit for bit.
 //
-// Programs are texts of kernel IR in which $L is the number of lanes, $M four times that, $T a type and $0 its zero.
+// Programs are texts of kernel IR in which $L is the number of lanes, $M four times that, $O another lane than the first
+// if there is one, $T a type and $0 its zero.
 // Every buffer has guards on both sides that no kernel may touch.
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static tc_sv fill_in(kit *k, const char *text, int32_t lanes, tc_dtype t) {
     c++;
     if (*c == 'L') tc_sb_printf(&sb, "%d", lanes);
     else if (*c == 'M') tc_sb_printf(&sb, "%d", VECTORS * lanes);
+    else if (*c == 'O') tc_sb_printf(&sb, "%d", lanes > 1);
     else if (*c == 'T') tc_sb_putz(&sb, tc_dtype_name(t));
     else tc_sb_putz(&sb, t == TC_BOOL ? "false" : tc_dtype_is_float(t) ? "0.0" : "0");
   }
@@ -317,7 +319,7 @@ CASE(reductions) {
   static const program p = {"kernel @reduce (%x : global $T readonly, %y : global $T)\n    blocks 1 lanes $L {\n" INDEX
                             "  %q = lanes {\n" AT
                             "    %v = load %x[%i]\n    yield %v\n  }\n  %s = reduce.add %q\n  %m = "
-                            "reduce.max %q\n  %n = reduce.min %q\n  %f = broadcast %q, 1\n  lanes {\n" AGAIN
+                            "reduce.max %q\n  %n = reduce.min %q\n  %f = broadcast %q, $O\n  lanes {\n" AGAIN
                             "    %d = add %s, %m\n    %e = mul %d, %f\n    %g = sub %e, %n\n    store %y[%i2], %g\n  "
                             "}\n}\n",
                             false, SMALL};

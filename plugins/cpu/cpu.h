@@ -7,6 +7,7 @@
 #ifndef TC_PLUGINS_CPU_CPU_H_
 #define TC_PLUGINS_CPU_CPU_H_
 
+#include "tc/hostmem.h"
 #include "tc/plugin.h"
 
 // Runs blocks begin … end-1. args: one word per parameter in order (an address, or a scalar's bits in the low bytes),

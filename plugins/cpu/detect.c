@@ -118,7 +118,6 @@ static void brand(char *out, size_t size) {
 }
 
 void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props *out) {
-  uint64_t size = out->struct_size;
   tc_device_props p = {0};
   uint32_t family = 0, b, c, d;
   __get_cpuid(1, &family, &b, &c, &d);
@@ -147,6 +146,5 @@ void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props 
   p.launch_ns = 100;                                              // a call; starting a team is the grain's matter
   p.flops_per_ns = (int64_t)threads * (p.simd_bytes / 4) * 2 * 3; // one fused multiply-add per cycle at 3 GHz
   p.bytes_per_ns = 12ll * (threads < 4 ? threads : 4);
-  p.struct_size = size && size < sizeof p ? size : sizeof p;
-  memcpy(out, &p, p.struct_size);
+  tc_answer_struct(&p, sizeof p, out);
 }

@@ -42,8 +42,6 @@ static void report(const tc_device_ *d, int32_t code, const char *text) {
   d->host->diag(d->host->self, code, (tc_sv){text, strlen(text)});
 }
 
-static void *address(tc_handle h, int64_t offset) { return (char *)(uintptr_t)h + offset; }
-
 static int32_t enumerate(const tc_host *h, int32_t *out_count) {
   tc_cpu_target t;
   *out_count = tc_cpu_detect(h, &t) == TC_STATUS_OK;
@@ -84,59 +82,6 @@ static int32_t properties(tc_device_ *d, tc_device_props *out) {
   return TC_STATUS_OK;
 }
 
-// ---- Memory ----
-
-static int32_t alloc_memory(tc_device_ *d, uint64_t size, tc_handle *out) {
-  void *p = d->host->alloc(d->host->self, size ? size : 1);
-  *out = (tc_handle)(uintptr_t)p;
-  return p ? TC_STATUS_OK : TC_STATUS_OUT_OF_MEMORY;
-}
-
-static void free_memory(tc_device_ *d, tc_handle memory) { d->host->free(d->host->self, address(memory, 0)); }
-
-static int32_t stream_create(tc_device_ *d, tc_handle *out) {
-  (void)d;
-  *out = 1;
-  return TC_STATUS_OK;
-}
-
-static void stream_destroy(tc_device_ *d, tc_handle stream) { (void)d, (void)stream; }
-
-static int32_t synchronize(tc_device_ *d, tc_handle stream) {
-  (void)d, (void)stream;
-  return TC_STATUS_OK;
-}
-
-static void copy_bytes(void *to, const void *from, uint64_t size) {
-  if (size) memmove(to, from, size);
-}
-
-static int32_t copy_in(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, const void *src,
-                       uint64_t size) {
-  (void)d, (void)stream;
-  copy_bytes(address(dst, dst_offset), src, size);
-  return TC_STATUS_OK;
-}
-
-static int32_t copy_out(tc_device_ *d, tc_handle stream, void *dst, tc_handle src, int64_t src_offset, uint64_t size) {
-  (void)d, (void)stream;
-  copy_bytes(dst, address(src, src_offset), size);
-  return TC_STATUS_OK;
-}
-
-static int32_t copy(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t dst_offset, tc_handle src,
-                    int64_t src_offset, uint64_t size) {
-  (void)d, (void)stream;
-  copy_bytes(address(dst, dst_offset), address(src, src_offset), size);
-  return TC_STATUS_OK;
-}
-
-static int32_t fill(tc_device_ *d, tc_handle stream, tc_handle dst, int64_t offset, uint8_t value, uint64_t size) {
-  (void)d, (void)stream;
-  if (size) memset(address(dst, offset), value, size);
-  return TC_STATUS_OK;
-}
-
 // ---- Modules ----
 
 static int32_t module_load(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out) {
@@ -155,7 +100,7 @@ static int32_t module_load(tc_device_ *d, const void *blob, uint64_t size, tc_ha
 }
 
 static void module_unload(tc_device_ *d, tc_handle handle) {
-  module *m = address(handle, 0);
+  module *m = tc_hostmem_at(handle, 0);
   if (!m) return;
   for (function *f = m->functions, *next; f; f = next) {
     next = f->next;
@@ -167,7 +112,7 @@ static void module_unload(tc_device_ *d, tc_handle handle) {
 }
 
 static int32_t find_function(tc_device_ *d, tc_handle handle, tc_sv name, tc_handle *out) {
-  module *m = address(handle, 0);
+  module *m = tc_hostmem_at(handle, 0);
   char text[300];
   uint64_t size = 0;
   const void *code = tc_cpu_module_symbol(m->code, name, NULL), *meta = NULL;
@@ -246,7 +191,7 @@ static void run_range_with_scratch(void *arg, int64_t begin, int64_t end) {
 
 static int32_t launch(tc_device_ *d, tc_handle stream, const tc_launch *l) {
   (void)stream;
-  const function *f = address(l->function, 0);
+  const function *f = tc_hostmem_at(l->function, 0);
   if (l->blocks <= 0) return TC_STATUS_OK;
   if (l->n_args != f->n_params || l->blocks > INT32_MAX) {
     report(d, TC_STATUS_INVALID_ARGUMENT, "a launch has the wrong number of arguments, or too many blocks");
@@ -258,7 +203,7 @@ static int32_t launch(tc_device_ *d, tc_handle stream, const tc_launch *l) {
     words[i] = l->args[i].kind == TC_ARG_MEMORY ? l->args[i].value + (uint64_t)l->args[i].offset : l->args[i].value;
   words[l->n_args] = 0;
   tc_error_block none = {-1, 0};
-  run r = {.device = d, .f = f, .words = words, .errors = l->errors ? address(l->errors, 0) : &none};
+  run r = {.device = d, .f = f, .words = words, .errors = l->errors ? tc_hostmem_at(l->errors, 0) : &none};
   tc_range_fn_abi fn = f->scratch_bytes ? run_range_with_scratch : run_range;
   if (l->blocks <= l->grain || l->blocks == 1) fn(&r, 0, l->blocks);
   else d->host->parallel_for(d->host->self, l->blocks, l->grain > 0 ? l->grain : 1, fn, &r);
@@ -274,15 +219,7 @@ const tc_device_table tc_cpu_device = {
     .open = open_device,
     .close = close_device,
     .properties = properties,
-    .alloc = alloc_memory,
-    .free = free_memory,
-    .stream_create = stream_create,
-    .stream_destroy = stream_destroy,
-    .synchronize = synchronize,
-    .copy_in = copy_in,
-    .copy_out = copy_out,
-    .copy = copy,
-    .fill = fill,
+    TC_HOSTMEM_SLOTS,
     .module_load = module_load,
     .module_unload = module_unload,
     .function = find_function,

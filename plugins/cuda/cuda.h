@@ -12,6 +12,8 @@
 #include "driver.h"
 #include "nvrtc.h"
 
+#include "tc/hostmem.h"
+
 enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4, CUDA_ATTENTIONS = 12 };
 
 // A pinned buffer on its way to or from the device.

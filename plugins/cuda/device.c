@@ -185,10 +185,7 @@ static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
 }
 
 static int32_t properties(tc_device_ *d, tc_device_props *out) {
-  uint64_t size = out->struct_size < sizeof *out ? out->struct_size : sizeof *out;
-  tc_device_props p = d->props;
-  p.struct_size = out->struct_size;
-  memcpy(out, &p, size);
+  tc_answer_struct(&d->props, sizeof d->props, out);
   return TC_STATUS_OK;
 }
 

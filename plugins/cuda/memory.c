@@ -128,7 +128,7 @@ void cuda_memory_close(tc_device_ *d) {
 }
 
 int32_t cuda_memory_stats(tc_device_ *d, tc_memory_stats *out) {
-  tc_memory_stats m = {.struct_size = out->struct_size, .used_bytes = -1, .peak_bytes = -1};
+  tc_memory_stats m = {.used_bytes = -1, .peak_bytes = -1};
   size_t unused = 0, total = 0;
   cu_pool pool;
   uint64_t used = 0, most = 0;
@@ -140,6 +140,6 @@ int32_t cuda_memory_stats(tc_device_ *d, tc_memory_stats *out) {
       d->driver.pool_read(pool, CU_POOL_USED, &used) == CU_OK &&
       d->driver.pool_read(pool, CU_POOL_USED_MOST, &most) == CU_OK)
     m.used_bytes = (int64_t)used, m.peak_bytes = (int64_t)most;
-  memcpy(out, &m, out->struct_size < sizeof m ? out->struct_size : sizeof m);
+  tc_answer_struct(&m, sizeof m, out);
   return TC_STATUS_OK;
 }

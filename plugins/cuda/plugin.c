@@ -3,8 +3,6 @@
 
 static const tc_call_table *const calls[] = {&cuda_blas_calls, &cuda_attention_calls};
 
-int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
-
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   tc_plugin_desc d = {
       .name = {"cuda", 4},
@@ -18,10 +16,5 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
       .calls = calls,
       .n_calls = 2,
   };
-#if defined(__SANITIZE_ADDRESS__)
-  d.sanitizers = (tc_sv){"address", 7};
-#elif defined(__SANITIZE_THREAD__)
-  d.sanitizers = (tc_sv){"thread", 6};
-#endif
   return tc_sdk_answer(h, &d, out);
 }

@@ -3,8 +3,6 @@
 
 static const tc_template_table *const templates[] = {&fft_template};
 
-int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
-
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   tc_plugin_desc d = {
       .name = {"fft", 3},
@@ -18,10 +16,5 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
       .templates = templates,
       .n_templates = 1,
   };
-#if defined(__SANITIZE_ADDRESS__)
-  d.sanitizers = (tc_sv){"address", 7};
-#elif defined(__SANITIZE_THREAD__)
-  d.sanitizers = (tc_sv){"thread", 6};
-#endif
   return tc_sdk_answer(h, &d, out);
 }

@@ -11,6 +11,7 @@
 #include "driver.h"
 
 #include "tc/bundle.h"
+#include "tc/hostmem.h"
 
 enum { OPENCL_RECENT = 4 };
 

@@ -1,8 +1,6 @@
 // The handshake.
 #include "opencl.h"
 
-int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
-
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   tc_plugin_desc d = {
       .name = {"opencl", 6},
@@ -14,10 +12,5 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
       .device = &opencl_device,
       .codegen = &opencl_codegen,
   };
-#if defined(__SANITIZE_ADDRESS__)
-  d.sanitizers = (tc_sv){"address", 7};
-#elif defined(__SANITIZE_THREAD__)
-  d.sanitizers = (tc_sv){"thread", 6};
-#endif
   return tc_sdk_answer(h, &d, out);
 }

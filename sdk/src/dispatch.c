@@ -112,6 +112,21 @@ int32_t tc_sdk_complete(void) {
          COMPLETE(stage, tc_stage_table);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZER "address"
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZER "thread"
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZER "address"
+#elif __has_feature(thread_sanitizer)
+#define SANITIZER "thread"
+#endif
+#endif
+#ifndef SANITIZER
+#define SANITIZER ""
+#endif
+
 int32_t tc_sdk_answer(const tc_host *h, const tc_plugin_desc *mine, tc_plugin_desc *out) {
   // Only the fixed prefix may be touched before both sides know each other.
   if (!out || out->magic != TC_ABI_MAGIC) return TC_STATUS_MISMATCH;
@@ -123,6 +138,7 @@ int32_t tc_sdk_answer(const tc_host *h, const tc_plugin_desc *mine, tc_plugin_de
   d.abi_minor_low = mine->abi_minor_low;
   d.abi_minor_high = TC_ABI_MINOR;
   d.struct_size = sizeof d;
+  if (!d.sanitizers.size) d.sanitizers = (tc_sv){SANITIZER, sizeof SANITIZER - 1};
   int32_t code = tc_sdk_init(h);
   if (code != TC_STATUS_OK && !d.refusal[0])
     snprintf(d.refusal, sizeof d.refusal, "the host does not speak version %d of the plugin interface", TC_ABI_MAJOR);

@@ -2,13 +2,11 @@
 //
 // The device is the host's memory and one thread. The plugin offers the device table without modules and launches, and
 // one table of calls (level 1): products of matrices and a few pointwise ops in f32. Programs are cut around them; what
-// is left runs on the references. Replace the bodies of `alloc`, `copy_*` and `run_*` by your driver's functions, and
-// extend `rows`.
+// is left runs on the references. Extend `rows`; share/tc/sdk/template has a device with memory and streams of its own.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "tc/plugin.h"
+#include "tc/hostmem.h"
 
 // ---- What is said to the host ----
 static int32_t fail(const tc_host *h, int32_t code, const char *text) {
@@ -40,69 +38,24 @@ static void close_device(tc_device_ *d) { d->host->free(d->host->self, d); }
 
 // The asker may know less than these headers: no more is written than it has room for.
 static int32_t properties(tc_device_ *d, tc_device_props *out) {
-  tc_device_props p = {.struct_size = out->struct_size,
-                       .name = "abacus",
-                       .target = "abacus 1",
-                       .host_memory = 1, // handles are addresses that the host may read and write
-                       .cores = 1,
-                       .dtypes = 1ull << TC_F32};
+  const tc_device_props p = {.name = "abacus",
+                             .target = "abacus 1",
+                             .host_memory = 1, // handles are addresses that the host may read and write
+                             .cores = 1,
+                             .dtypes = 1ull << TC_F32};
   (void)d;
-  memcpy(out, &p, out->struct_size < sizeof p ? out->struct_size : sizeof p);
+  tc_answer_struct(&p, sizeof p, out);
   return TC_STATUS_OK;
 }
 
-static int32_t alloc(tc_device_ *d, uint64_t size, tc_handle *out) {
-  void *p = d->host->alloc(d->host->self, size);
-  *out = (tc_handle)(uintptr_t)p;
-  return p ? TC_STATUS_OK : fail(d->host, TC_STATUS_OUT_OF_MEMORY, "the abacus has no such row");
-}
-
-static void *at(tc_handle memory, int64_t offset) { return (char *)(uintptr_t)memory + offset; }
-static void free_memory(tc_device_ *d, tc_handle m) { d->host->free(d->host->self, at(m, 0)); }
-
-// Everything is done at once: a stream is only a number, and waiting for it is nothing.
-static int32_t stream_create(tc_device_ *d, tc_handle *out) {
-  (void)d;
-  *out = 1;
-  return TC_STATUS_OK;
-}
-static void stream_destroy(tc_device_ *d, tc_handle s) { (void)d, (void)s; }
-static int32_t synchronize(tc_device_ *d, tc_handle s) { return (void)d, (void)s, TC_STATUS_OK; }
-
-static int32_t copy_in(tc_device_ *d, tc_handle s, tc_handle dst, int64_t dst_at, const void *src, uint64_t size) {
-  (void)d, (void)s;
-  if (size) memcpy(at(dst, dst_at), src, size);
-  return TC_STATUS_OK;
-}
-static int32_t copy_out(tc_device_ *d, tc_handle s, void *dst, tc_handle src, int64_t src_at, uint64_t size) {
-  (void)d, (void)s;
-  if (size) memcpy(dst, at(src, src_at), size);
-  return TC_STATUS_OK;
-}
-static int32_t copy(tc_device_ *d, tc_handle s, tc_handle dst, int64_t da, tc_handle src, int64_t sa, uint64_t size) {
-  return copy_in(d, s, dst, da, at(src, sa), size);
-}
-static int32_t fill(tc_device_ *d, tc_handle s, tc_handle dst, int64_t offset, uint8_t value, uint64_t size) {
-  (void)d, (void)s;
-  if (size) memset(at(dst, offset), value, size);
-  return TC_STATUS_OK;
-}
-
-// The slots for code stay empty: only the capability `codegen` needs them.
+// Memory is the host's, and everything is done at once: the SDK has these slots. Those for code stay empty: only the
+// capability `codegen` needs them.
 static const tc_device_table device = {.struct_size = sizeof device,
                                        .enumerate = enumerate,
                                        .open = open_device,
                                        .close = close_device,
                                        .properties = properties,
-                                       .alloc = alloc,
-                                       .free = free_memory,
-                                       .stream_create = stream_create,
-                                       .stream_destroy = stream_destroy,
-                                       .synchronize = synchronize,
-                                       .copy_in = copy_in,
-                                       .copy_out = copy_out,
-                                       .copy = copy,
-                                       .fill = fill};
+                                       TC_HOSTMEM_SLOTS};
 
 // ---- The routines ----
 // What `prepare` keeps for `run`: sizes and strides, which belong to the host and are gone by then.
@@ -213,9 +166,9 @@ static int32_t run(void *prepared_, tc_handle stream, const tc_view *operands, c
                    tc_handle workspace, int64_t workspace_offset) {
   const prepared *p = prepared_;
   (void)stream, (void)workspace, (void)workspace_offset;
-  const float *x = at(operands[0].memory, operands[0].offset);
-  const float *y = p->row->n_operands > 1 ? at(operands[1].memory, operands[1].offset) : NULL;
-  float *z = at(results[0].memory, results[0].offset);
+  const float *x = tc_hostmem_at(operands[0].memory, operands[0].offset);
+  const float *y = p->row->n_operands > 1 ? tc_hostmem_at(operands[1].memory, operands[1].offset) : NULL;
+  float *z = tc_hostmem_at(results[0].memory, results[0].offset);
   if (p->row->one) run_pointwise(p, x, y, z);
   else run_product(p, x, y, z);
   return TC_STATUS_OK;
@@ -236,8 +189,6 @@ static const tc_call_table calls = {.struct_size = sizeof calls,
 static const tc_call_table *const all_calls[] = {&calls};
 
 // ---- The handshake ----
-int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
-
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   static const char build[] = "abacus 1.0, " __DATE__ " " __TIME__;
   const tc_plugin_desc d = {.name = {"abacus", 6},

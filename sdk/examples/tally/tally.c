@@ -149,8 +149,6 @@ static int32_t run(void *compiled, const tc_view *inputs, const tc_view *outputs
 static const tc_delegate_table table = {
     .struct_size = sizeof table, .claim = claim, .compile = compile, .run = run, .destroy = destroy};
 
-int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
-
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   static const tc_delegate_extension extension = {{TC_EXT_DELEGATE, sizeof extension, NULL, 0}, &table};
   static const char build[] = "tally 1.0, " __DATE__ " " __TIME__;

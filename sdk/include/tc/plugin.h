@@ -321,6 +321,7 @@ typedef struct tc_plugin_desc {
 
 typedef int32_t (*tc_plugin_query_fn)(const tc_host *h, tc_plugin_desc *out);
 #define TC_PLUGIN_EXPORT __attribute__((visibility("default")))
+TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out); // what a plugin defines
 
 // ---- Static helpers of the SDK (libtc_sdk.a) ----
 // Makes tc_k_*, tc_kb_*, tc_op_*, tc_int_*, tc_ex_*, tc_lo_* and tc_stage_* of this plugin forward to the host's
@@ -330,8 +331,9 @@ typedef int32_t (*tc_plugin_query_fn)(const tc_host *h, tc_plugin_desc *out);
 int32_t tc_sdk_init(const tc_host *h);
 // 1 if the host's kernel-read, kernel-build, op, expand, lower and stage tables hold all functions that this SDK knows.
 int32_t tc_sdk_complete(void);
-// Answers a query: tc_sdk_init, then `mine` (with struct_size, abi numbers and magic filled in here) is copied to as
-// much of *out as the host has room for. Returns OK or MISMATCH. In tc_plugin_query:
+// Answers a query: tc_sdk_init, then `mine` (with struct_size, abi numbers, magic and, where none are named, the
+// sanitizers of this build filled in here) is copied to as much of *out as the host has room for. Returns OK or
+// MISMATCH. In tc_plugin_query:
 //   tc_plugin_desc d = {.name = …, .capabilities = TC_CAP_DEVICE, .device = &table};
 //   return tc_sdk_answer(h, &d, out);
 int32_t tc_sdk_answer(const tc_host *h, const tc_plugin_desc *mine, tc_plugin_desc *out);

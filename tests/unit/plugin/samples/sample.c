@@ -255,7 +255,6 @@ TC_PLUGIN_EXPORT int sample_extra(void);
 int sample_extra(void) { return 1; }
 #endif
 
-TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out);
 int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   // The host copies the tables after the query, when its locals are gone.
   static const tc_call_table call = {.struct_size = sizeof call,

@@ -28,8 +28,10 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "head sizes must be constants up to 512");
     return TC_STATUS_OK;
   }
-  int32_t bytes = type_of(s) == TC_F64 ? 8 : 4, vector = dev->simd_bytes ? dev->simd_bytes / bytes : 64;
-  for (int32_t wide = dev->simd_bytes ? 2 : 1; wide >= 1 && *out_n < max; wide--) {
+  int32_t bytes = type_of(s) == TC_F64 ? 8 : 4,
+          vector = tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 64);
+  for (int32_t wide = dev->simd_bytes && tc_template_lanes(dev, 2 * vector) > vector ? 2 : 1; wide >= 1 && *out_n < max;
+       wide--) {
     tc_stage_config *c = &out[(*out_n)++];
     *c = (tc_stage_config){.lanes = vector * wide};
     for (int32_t i = 0; i < r - 2; i++) c->tile[i] = 1;

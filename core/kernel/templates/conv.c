@@ -89,7 +89,8 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "the channels or the kernel's sizes are not known");
     return TC_STATUS_OK;
   }
-  int32_t bytes = bytes_of(tc_stage_dtype(s)), vector = dev->simd_bytes ? dev->simd_bytes / bytes : 32,
+  int32_t bytes = bytes_of(tc_stage_dtype(s)),
+          vector = tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 32),
           registers = dev->simd_registers ? dev->simd_registers : 32;
   int64_t w = hint_at_least_1(tc_stage_out_hint(s, p.rank - 1)),
           h = p.n > 1 ? hint_at_least_1(tc_stage_out_hint(s, p.rank - 2)) : 1;

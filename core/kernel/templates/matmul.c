@@ -53,7 +53,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "the second operand is not packed");
     return TC_STATUS_OK;
   }
-  int32_t vector = dev->simd_bytes ? dev->simd_bytes / bytes : 32,
+  int32_t vector = tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 32),
           registers = dev->simd_registers ? dev->simd_registers : 32;
   // Time of a row on one core: a multiply-add per lane and cycle, a few cycles per nanosecond.
   double column_ns = (double)n * (double)tc_stage_operand_hint(s, 0, rank - 1) / (3.0 * vector);
@@ -61,7 +61,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   // Vectors of columns per micro-tile; four feed the multiply-add units with the fewest loads of a.
   static const int32_t wides[] = {4, 2, 1};
   for (int32_t w = 0; w < 3 && *out_n < max; w++) {
-    int64_t lanes = (int64_t)vector * wides[w];
+    int64_t lanes = tc_template_lanes(dev, vector * wides[w]);
     if (lanes > panel) lanes = panel;
     int64_t per_row = lanes / vector > 0 ? lanes / vector : 1, rows = best_rows(m, (registers - per_row - 1) / per_row);
     for (int32_t whole = 0; whole < 2 && *out_n < max; whole++) {

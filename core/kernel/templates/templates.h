@@ -4,6 +4,8 @@
 
 #include "core/loop/template.h"
 
+#include "tc/plugin.h"
+
 extern const tc_template_table tc_template_matmul;
 extern const tc_template_table tc_template_attention;
 extern const tc_template_table tc_template_conv;
@@ -12,6 +14,14 @@ extern const tc_template_table tc_template_scatter;
 extern const tc_template_table tc_template_sort;
 extern const tc_template_table tc_template_iterate;
 extern const tc_template_table tc_template_compact;
+
+// The most lanes up to `want`, a power of two, that a block of the device may have.
+static inline int32_t tc_template_lanes(const tc_device_props *d, int32_t want) {
+  int32_t lanes = 1;
+  if (!d->max_lanes || want <= d->max_lanes) return want;
+  while (2 * lanes <= d->max_lanes) lanes *= 2;
+  return lanes;
+}
 
 // Registers all of them.
 void tc_templates_register_core(tc_arena *arena, tc_template_registry *r);

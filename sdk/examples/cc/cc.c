@@ -240,6 +240,7 @@ static int32_t compile_kernel(const tc_device_ *d, const tc_kernel *k, tc_bytes 
   tc_sv why = {"", 0}, name = tc_k_name(k);
   char words[200], z[200];
   snprintf(z, sizeof z, "%.*s", (int)(name.size < sizeof z ? name.size : sizeof z - 1), name.data);
+  if (tc_k_lanes(k) != 1) return fail(d, TC_STATUS_INVALID_ARGUMENT, "in the kernel", z, "there is more than one lane");
   if (tc_cprint(k, &dialect, tc_bytes_put, source, &why) != TC_STATUS_OK) {
     snprintf(words, sizeof words, "%.*s is not done", (int)(why.size < 150 ? why.size : 150), why.data);
     return fail(d, TC_STATUS_UNIMPLEMENTED, "in the kernel", z, words);

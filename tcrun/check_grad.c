@@ -277,12 +277,16 @@ static tc_status differentiate(void *arg) {
   return TC_OK;
 }
 
+tc_status tcrun_differentiate(model *m) {
+  if (m->source.stage != TC_STAGE_GRAPH)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "only programs at the graph stage have gradients");
+  return tc_arena_guard(m->module->arena, differentiate, m);
+}
+
 tc_status tcrun_load_asked(tc_context *c, run_options *o, const char *path, model *m) {
   TC_TRY(tcrun_load(c, o, path, m));
   if (!o->grad) return TC_OK;
-  tc_status s = m->source.stage == TC_STAGE_GRAPH
-                    ? tc_arena_guard(m->module->arena, differentiate, m)
-                    : tc_error(TC_STATUS_INVALID_ARGUMENT, "only programs at the graph stage have gradients");
+  tc_status s = tcrun_differentiate(m);
   if (s != TC_OK) tcrun_unload(m);
   return tc_status_note(s, "while differentiating %s", path);
 }

@@ -27,4 +27,7 @@ TC_NODISCARD tc_status tcrun_check_gradients(const gradient_check *g, bool *out_
 // promised of outputs is forgotten then.
 TC_NODISCARD tc_status tcrun_load_asked(tc_context *c, run_options *o, const char *path, model *m);
 
+// Puts the joint graph of a model at the graph stage in its place, as above.
+TC_NODISCARD tc_status tcrun_differentiate(model *m);
+
 #endif

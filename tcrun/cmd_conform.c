@@ -15,7 +15,8 @@
 
 enum { CASE_SECONDS = 300, PASS = 0, FAIL, UNSUPPORTED, EXPECTED, STATES };
 static const char *const state_names[STATES] = {"pass", "FAIL", "unsupported", "expected failure"};
-static const kit_cases *const groups[] = {&kit_abi_cases, &kit_device_cases, &kit_kernel_cases, &kit_op_cases};
+static const kit_cases *const groups[] = {&kit_abi_cases, &kit_device_cases, &kit_kernel_cases,
+                                          &kit_op_cases,  &kit_check_cases,  &kit_run_cases};
 enum { N_GROUPS = sizeof groups / sizeof *groups };
 
 static int32_t case_count(void) {
@@ -46,12 +47,13 @@ static void work(kit *k, int32_t first, const bool *chosen, FILE *to) {
     if (!chosen[i]) continue;
     fprintf(to, "B %d\n", i);
     fflush(to);
-    k->unsupported[0] = 0;
+    k->unsupported[0] = k->note[0] = 0;
     tc_status s = tc_arena_create(tc_system_allocator(), &k->arena);
     if (s == TC_OK) s = tc_arena_guard(k->arena, run_case, &r);
     kit_close(k); // what an error left open
     fprintf(to, "R %d %d ", i, s != TC_OK ? FAIL : k->unsupported[0] ? UNSUPPORTED : PASS);
-    for (const char *z = s != TC_OK ? tc_status_text(s) : k->unsupported; *z; z++) fputc(*z == '\n' ? '\1' : *z, to);
+    for (const char *z = s != TC_OK ? tc_status_text(s) : k->unsupported[0] ? k->unsupported : k->note; *z; z++)
+      fputc(*z == '\n' ? '\1' : *z, to);
     fputc('\n', to);
     fflush(to);
     bool loads = s == TC_OK || r.c != kit_abi_cases.cases;
@@ -252,8 +254,9 @@ static tc_status read_manifest(kit *k) {
 tc_status cmd_conform(run_options *o) {
   kit k = {.o = o, .config = o->config};
   tc_sv real;
-  if (o->args.count != 1) return tc_error(TC_STATUS_INVALID_ARGUMENT, "one plugin (a .so file) is expected");
-  TC_TRY(tc_path_real(o->arena, tc_sv_z(o->arena, o->args.data[0]), &real));
+  if (o->args.count + (o->plugin.size > 0) != 1)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "one plugin (a .so file) is expected");
+  TC_TRY(tc_path_real(o->arena, tc_sv_z(o->arena, o->plugin.size ? o->plugin : o->args.data[0]), &real));
   k.file = real.data;
   TC_TRY(read_manifest(&k));
   uint64_t seed = o->random ? o->seed : (uint64_t)(tc_now_ms() * 1000);

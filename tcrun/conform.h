@@ -1,6 +1,6 @@
 // tcrun conform: a vendor's test suite. cmd_conform.c runs the cases in processes of their own and reports;
 // conform_host.c is the host that cases put before the plugin; the cases are in conform_abi.c, conform_device.c,
-// conform_kernel.c and conform_op.c.
+// conform_kernel.c, conform_op.c, conform_check.c and conform_run.c.
 //
 // A case returns OK, or an error whose text names the rule that is broken. It may call kit_unsupported and return OK:
 // the plugin does not claim what the case is about.
@@ -27,16 +27,17 @@ typedef struct kit_host {
 
 typedef struct kit {
   run_options *o;
-  tc_config *config;                // of the plugin's section, too
-  tc_context *context, *references; // of group op; NULL until its first case
-  tc_arena *arena;                  // of the case
-  const char *file;                 // the shared object, absolute
-  tc_plugin about;                  // what its manifest says
-  tc_plugins *loader;               // NULL until a case loads the plugin
+  tc_config *config;                            // of the plugin's section, too
+  tc_context *context, *recording, *references; // of programs; NULL until the first case that runs any
+  tc_arena *arena;                              // of the case
+  const char *file;                             // the shared object, absolute
+  tc_plugin about;                              // what its manifest says
+  tc_plugins *loader;                           // NULL until a case loads the plugin
   tc_plugin *plugin;
   tc_plugin_query_fn query; // its one symbol
   uint64_t seed;
   char unsupported[300]; // "": supported
+  char note[200];        // what a case that passes has to say
   // Set by kit_open.
   kit_host services;
   tc_device_ *device;
@@ -52,9 +53,10 @@ typedef struct kit_cases {
   const kit_case *cases;
   int32_t n;
 } kit_cases;
-extern const kit_cases kit_abi_cases, kit_device_cases, kit_kernel_cases, kit_op_cases;
+extern const kit_cases kit_abi_cases, kit_device_cases, kit_kernel_cases, kit_op_cases, kit_check_cases, kit_run_cases;
 
 void kit_unsupported(kit *k, const char *fmt, ...) TC_PRINTF(2, 3);
+void kit_note(kit *k, const char *fmt, ...) TC_PRINTF(2, 3);
 // MISMATCH with the words, unless the condition holds.
 #define KIT_CHECK(cond, ...)                                       \
   do {                                                             \

@@ -14,6 +14,13 @@ void kit_unsupported(kit *k, const char *fmt, ...) {
   va_end(args);
 }
 
+void kit_note(kit *k, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(k->note, sizeof k->note, fmt, args);
+  va_end(args);
+}
+
 // splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014)
 uint64_t kit_random(kit *k) {
   uint64_t z = k->seed += 0x9e3779b97f4a7c15ull;

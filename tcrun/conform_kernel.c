@@ -1,8 +1,7 @@
 // tcrun conform, group kernel: what the code generator makes, run on the device and in the interpreter, bit for bit.
 //
-// Programs are texts of kernel IR in which $L is the number of lanes, $M four times that, $O another lane than the first
-// if there is one, $T a type and $0 its zero.
-// Every buffer has guards on both sides that no kernel may touch.
+// Programs are texts of kernel IR in which $L is the number of lanes, $M four times that, $O another lane than the
+// first if there is one, $T a type and $0 its zero. Every buffer has guards on both sides that no kernel may touch.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

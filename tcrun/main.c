@@ -25,7 +25,7 @@ static const struct {
     {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory"},
     {"backends", cmd_backends, "backends", "devices that were found"},
     {"plugins", cmd_plugins, "plugins", "plugins, their state, and why some were refused"},
-    {"conform", cmd_conform, "conform PLUGIN.so [--filter=GLOB] [--report=FILE.json] [--skip-list=FILE]",
+    {"conform", cmd_conform, "conform --plugin=FILE.so [--filter=GLOB] [--report=FILE.json] [--skip-list=FILE]",
      "the vendor's test suite: does a plugin keep the rules?"},
     {"ops", cmd_ops, "ops [PATTERN]", "the ops that are known"},
     {"modes", cmd_modes, "modes", "the modes there are"},

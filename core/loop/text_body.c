@@ -2,8 +2,8 @@
 //
 // Names are arguments of the op or lets. Operands are brought to the compute type when an operator needs them, so that
 // conditions stay bool and a bare `self` keeps its dtype. Functions are the opcodes of kernel IR by their text names,
-// and the few below, bits_of(x) of an f64 as an i64, and horner(x, c0, c1, …) for polynomials. A `none` operand of min
-// or max (clamp without a bound) leaves the other operand.
+// and the few below, bits_of(x) of an f64 as an i64, cis(x) = e^(ix), and horner(x, c0, c1, …) for polynomials. A
+// `none` operand of min or max (clamp without a bound) leaves the other operand.
 #include <math.h>
 #include <string.h>
 
@@ -99,6 +99,17 @@ static int32_t horner(env *e, const tc_ex *x) {
   return at < 0 ? -1 : sum;
 }
 
+// cos(x) + i sin(x) of a real x, which stays real: the complex functions would cost twice as much.
+static int32_t cis(env *e, int32_t x) {
+  if (tc_dtype_is_complex(tc_body_type(e->lo, x))) {
+    tc_lo_fail(e->lo, "cis takes a real angle");
+    return -1;
+  }
+  x = tc_body_cast(e->lo, x, tc_dtype_real(e->compute));
+  int32_t parts[2] = {tc_body_op(e->lo, TC_K_COS, 1, &x), tc_body_op(e->lo, TC_K_SIN, 1, &x)};
+  return tc_body_op(e->lo, TC_K_COMPLEX, 2, parts);
+}
+
 static int32_t call(env *e, const tc_ex *x) {
   tc_sv name = x->kids[0]->text;
   if (x->kids[0]->kind == TC_EX_NAME && tc_sv_is(name, "horner") && x->n > 2) return horner(e, x);
@@ -122,6 +133,7 @@ static int32_t call(env *e, const tc_ex *x) {
     if (v[1] == NONE) return v[0];
   }
   if (tc_sv_is(name, "bits_of") && n == 1) return tc_body_bits(e->lo, v[0]);
+  if (tc_sv_is(name, "cis") && n == 1) return cis(e, v[0]);
   tc_dtype cast = tc_dtype_parse(name);
   if (cast != TC_DTYPE_NONE && n == 1) return cast == TC_BOOL ? to_bool(e, v[0]) : tc_body_cast(e->lo, v[0], cast);
   if (tc_sv_is(name, "bool") && n == 1) return to_bool(e, v[0]);

@@ -5,6 +5,12 @@
 #include "core/runtime/eager.h"
 #include "core/runtime/tune.h"
 
+static tc_status take_rows(tc_context *c, const tc_plugin *p) {
+  for (int32_t q = 0; q < p->n_ops; q++) TC_TRY(tc_op_register(c->ops, &p->ops[q], p->name));
+  for (int32_t q = 0; q < p->n_templates; q++) tc_template_register(c->arena, &c->templates, p->templates[q]);
+  return TC_OK;
+}
+
 static tc_status set_up(tc_context *c, int32_t n, const tc_plugin *list) {
   TC_TRY(tc_op_registry_create(c->arena, &c->ops));
   TC_TRY(tc_ops_register_core(c->ops));
@@ -16,13 +22,8 @@ static tc_status set_up(tc_context *c, int32_t n, const tc_plugin *list) {
     int32_t count;
     TC_TRY(tc_plugins_find_all(c->plugins, c->arena, list[i].capabilities & TC_CAP_OPS ? TC_CAP_OPS : TC_CAP_TEMPLATES,
                                TC_SV(""), &loaded, &count));
-    for (int32_t k = 0; k < count; k++) {
-      if (!tc_sv_eq(loaded[k]->name, list[i].name)) continue;
-      for (int32_t q = 0; q < loaded[k]->n_ops; q++)
-        TC_TRY(tc_op_register(c->ops, &loaded[k]->ops[q], loaded[k]->name));
-      for (int32_t q = 0; q < loaded[k]->n_templates; q++)
-        tc_template_register(c->arena, &c->templates, loaded[k]->templates[q]);
-    }
+    for (int32_t k = 0; k < count; k++)
+      if (tc_sv_eq(loaded[k]->name, list[i].name)) TC_TRY(take_rows(c, loaded[k]));
   }
   return TC_OK;
 }
@@ -33,4 +34,23 @@ tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger 
   tc_context_parts parts = {
       .tables = tc_host_tables_core(), .set_up = set_up, .close = close_eager, .tuned = tc_tuned_call};
   return tc_context_create_with(a, config, logger, &parts, out);
+}
+
+typedef struct addition {
+  tc_context *c;
+  tc_plugin *p;
+} addition;
+static tc_status add_rows(void *arg) {
+  const addition *x = arg;
+  return take_rows(x->c, x->p);
+}
+
+tc_status tc_context_add_plugin(tc_context *c, const char *path, tc_plugin **out) {
+  addition x = {.c = c};
+  TC_TRY(tc_plugins_add_file(c->plugins, path, &x.p));
+  *out = x.p;
+  bool known = x.p->state == TC_PLUGIN_LOADED; // it lay in one of the folders
+  if (known || !(x.p->capabilities & (TC_CAP_OPS | TC_CAP_TEMPLATES))) return TC_OK;
+  TC_TRY(tc_plugins_load(c->plugins, x.p));
+  return tc_arena_guard(c->arena, add_rows, &x);
 }

@@ -42,7 +42,8 @@ TC_NODISCARD tc_status tc_context_create_with(const tc_allocator *a, tc_config *
                                               const tc_context_parts *parts, tc_context **out);
 // The same with the whole compiler.
 TC_NODISCARD tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out);
-// Adds a plugin that lies in no folder, with its ops and templates, to a context of the whole compiler. Not thread-safe.
+// Adds a plugin that lies in no folder, with its ops and templates, to a context of the whole compiler. Not
+// thread-safe.
 TC_NODISCARD tc_status tc_context_add_plugin(tc_context *c, const char *path, tc_plugin **out);
 void tc_context_destroy(tc_context *c); // with its config; nothing made by it may be in use
 // Opens the backend that the config names ("auto": the best device plugin that finds a device). Not thread-safe.

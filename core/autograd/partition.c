@@ -34,7 +34,7 @@ static tc_value **values_of(tc_graph *g) {
 }
 
 static bool is_fixed(const tc_node *n) { // never a second time
-  return (n->op->def->traits & (TC_OP_RANDOM | TC_OP_NONDETERMINISTIC | TC_OP_EFFECT)) != 0;
+  return tc_node_draws(n) || (n->op->def->traits & (TC_OP_NONDETERMINISTIC | TC_OP_EFFECT)) != 0;
 }
 
 static bool is_cheap(const tc_node *n) {

@@ -305,6 +305,25 @@ tc_graph *tc_graph_clone(tc_graph *g, tc_sv name) {
   return to;
 }
 
+// ---- random numbers ----
+static bool is_zero(const tc_arg *g) {
+  if (g->value) return false;
+  return g->kind == TC_AK_BOOL ? g->integer == 0 : g->kind == TC_AK_FLOAT ? g->real == 0 : tc_sym_is_int(g->sym, 0);
+}
+
+bool tc_node_draws(const tc_node *n) {
+  if (!(n->op->def->traits & TC_OP_RANDOM)) return false;
+  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++) {
+    tc_sv name = n->op->schema.args[i].name;
+    int32_t kind = n->args[i].kind;
+    if (kind != TC_AK_BOOL && kind != TC_AK_FLOAT && kind != TC_AK_INT) continue;
+    if ((tc_sv_is(name, "dropout_p") || tc_sv_is(name, "train")) && is_zero(&n->args[i])) return false;
+  }
+  return true;
+}
+
+bool tc_node_draws_by_parts(const tc_node *n) { return n->op->def->expand && tc_node_draws(n); }
+
 // ---- types ----
 const tc_sym *const *tc_row_major(tc_module *m, int32_t rank, const tc_sym *const *sizes) {
   const tc_sym **strides = TC_NEW_ARRAY(m->arena, const tc_sym *, rank);

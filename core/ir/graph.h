@@ -154,6 +154,12 @@ void tc_graph_add_constant_input(tc_graph *g, int32_t kind, tc_sv target,
 void tc_graph_add_output(tc_graph *g, int32_t kind, tc_arg arg, tc_sv target);
 tc_graph *tc_module_find(const tc_module *m, tc_sv name); // NULL if absent
 
+// Does running the node draw random numbers? Ops that draw do not where their `dropout_p` is 0 or `train` false.
+bool tc_node_draws(const tc_node *n);
+// Does it draw them as the parts that it is made of (its `expand`), although it has a lowering or reference for when it
+// draws none?
+bool tc_node_draws_by_parts(const tc_node *n);
+
 // Makes a node before `before` (NULL: at the end) with args in schema order (missing trailing ones get defaults), runs
 // the op's meta function and names the results. Errors name the op, the argument, and the source line.
 TC_NODISCARD tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args,

@@ -238,7 +238,14 @@ static tc_status run_expanded(ref_scope *s, tc_node *n) {
     ref_slot *to = ref_slot_of(s, n->results[i]);
     to->set = true;
     if (out[i].kind == TC_AK_TENSOR) {
-      to->t = ref_slot_of(s, out[i].value)->t;
+      ref_tensor *made = &ref_slot_of(s, out[i].value)->t;
+      int64_t offset = made->offset;
+      if (n->results[i]->view_arg < 0) TC_TRY(ref_eval(s->run, n->results[i]->type.offset, &offset));
+      if (offset != made->offset) { // a view for the decomposition, a tensor of its own by the op's type
+        TC_TRY(ref_store_result(s, n->results[i], made));
+        continue;
+      }
+      to->t = *made;
       ref_hold(&to->t);
     } else if (out[i].value) {
       to->real = ref_slot_of(s, out[i].value)->real, to->integer = ref_slot_of(s, out[i].value)->integer;
@@ -285,7 +292,7 @@ static tc_status run_node(ref_scope *s, tc_node *n) {
   if (n->n_results == 0 && (base->def->traits & TC_OP_VIEW)) return TC_OK; // the parts of nothing
   if (tc_op_control(base) != TC_CONTROL_NONE && !base->def->expand) return ref_control(s, n);
   bool has_ref = base->def->ref || base->def->scalar_ref;
-  if (!has_ref && tc_op_can_expand(base) && !inplace_of) return run_expanded(s, n);
+  if ((!has_ref || tc_node_draws_by_parts(n)) && tc_op_can_expand(base) && !inplace_of) return run_expanded(s, n);
   if (!has_ref) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no reference", TC_SV_ARG(n->op->full_name));
   ref_tensor *results = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_results);
   TC_TRY(ref_call(r, n, base, ref_slot_of, s, results));

@@ -169,7 +169,10 @@ static int32_t binary(env *e, const tc_ex *x) {
 }
 
 static int32_t unary(env *e, const tc_ex *x) {
-  int32_t v = eval(e, x->kids[0]);
+  const tc_ex *kid = x->kids[0];
+  if (tc_sv_is(x->text, "-") && kid->kind == TC_EX_INT) // of truth values, too, which have no negative ones
+    return tc_body_const(e->lo, e->compute, -(double)kid->integer, 0, e->compute == TC_BOOL ? 1 : -kid->integer);
+  int32_t v = eval(e, kid);
   if (v < 0) return -1;
   if (tc_sv_is(x->text, "!")) return tc_body_op(e->lo, TC_K_NOT, 1, (int32_t[]){to_bool(e, v)});
   if (tc_sv_is(x->text, "~")) return op(e, TC_K_NOT, 1, &v);

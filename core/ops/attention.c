@@ -68,7 +68,9 @@ static tc_gv heads_like(tc_op_args *a, int32_t arg) {
 static int32_t sdpa_expand(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K);
   int32_t r = q->rank;
-  if (tc_op_float(a, DROPOUT, 0) != 0) return tc_op_fail(a, "attention with dropout is not available");
+  double drop = tc_op_float(a, DROPOUT, 0);
+  if (!(drop >= 0 && drop <= 1))
+    return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", drop);
   tc_ex_begin(a, "aten::mul.Scalar");
   tc_ex_push(a, tc_ex_arg(a, Q));
   tc_ex_push_float(a, scale_of(a));
@@ -111,6 +113,13 @@ static int32_t sdpa_expand(tc_op_args *a) {
   }
   // A row without anything to attend to gives zeros, not NaN.
   tc_gv value = heads_like(a, V), p = call1(a, keep >= 0 ? "aten::_safe_softmax" : "aten::softmax.int", s, -1);
+  if (drop != 0) {
+    tc_ex_begin(a, "aten::native_dropout");
+    tc_ex_push(a, p);
+    tc_ex_push_float(a, drop);
+    tc_ex_push_bool(a, true);
+    p = tc_ex_make(a, 2, (tc_gv[2]){-1, -1});
+  }
   tc_ex_begin(a, "aten::matmul");
   tc_ex_push(a, p);
   tc_ex_push(a, value);
@@ -135,7 +144,6 @@ static tc_lt lower_heads_like(tc_op_args *a, int32_t arg) {
 // The template "attention": attributes are the scale's bits, whether it is causal, whether there is a mask.
 static int32_t sdpa_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
-  if (tc_op_float(a, DROPOUT, 0) != 0) return tc_op_fail(a, "attention with dropout is not available");
   tc_lt operands[4] = {tc_lo_arg(a, Q), lower_heads_like(a, K), lower_heads_like(a, V), -1};
   bool mask = tc_op_tensor(a, MASK) != NULL;
   double scale = scale_of(a);
@@ -243,6 +251,7 @@ static int32_t safe_softmax_ref(tc_op_args *a) {
 static const tc_op_def rows[] = {
     {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
                "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+     .traits = TC_OP_RANDOM, // by parts where something is dropped
      .meta = sdpa_meta,
      .expand = sdpa_expand,
      .lower = sdpa_lower,

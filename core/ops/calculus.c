@@ -23,7 +23,6 @@ static int32_t sum_to_size_expand(tc_op_args *a) {
     tc_ex_push(a, x);
     tc_ex_push_ints(a, count, pass ? first : dims);
     tc_ex_push_bool(a, !pass);
-    tc_ex_push_dtype(a, t->dtype);
     x = tc_ex_make(a, 1, NULL);
   }
   tc_ex_result(a, 0, x);

@@ -48,9 +48,6 @@ static int32_t to_meta(tc_op_args *a) {
 static int32_t contiguous_meta(tc_op_args *a) {
   return maybe_alias(a, tc_op_tensor(a, 0)->dtype, format_arg(a, TC_FORMAT_CONTIGUOUS), false);
 }
-static int32_t alias_meta(tc_op_args *a) {
-  return maybe_alias(a, tc_op_tensor(a, 0)->dtype, TC_FORMAT_PRESERVE, false);
-}
 
 // The same values; of another dtype they are converted. A new tensor costs nothing here: the scheduler decides.
 static int32_t lower(tc_op_args *a) {
@@ -83,12 +80,6 @@ static int32_t copy_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-static int32_t dropout_meta(tc_op_args *a) {
-  if (tc_op_bool(a, 2, 0) && tc_op_float(a, 1, 0) != 0)
-    return tc_op_fail(a, "dropout in training mode is not available");
-  return alias_meta(a);
-}
-
 enum { C = TC_OP_COMPLEX, MAYBE = TC_OP_COMPLEX | TC_OP_MAYBE_VIEW };
 #define ROW(s, t, m) {.schema = s, .traits = t, .meta = m, .lower = lower, .ref = ref_copy}
 static const tc_op_def rows[] = {
@@ -114,7 +105,6 @@ static const tc_op_def rows[] = {
     ROW("type_as(Tensor self, Tensor other) -> Tensor", MAYBE, to_meta),
     ROW("contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)", MAYBE,
         contiguous_meta),
-    ROW("dropout(Tensor input, float p, bool train) -> Tensor", MAYBE, dropout_meta),
     {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
      .traits = C,
      .meta = tc_meta_same_strides,
@@ -124,9 +114,7 @@ static const tc_op_def rows[] = {
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {
-    {"clone", "self: grad"},    {"contiguous", "self: grad"},
-    {"_to_copy", "self: grad"}, {"to.dtype", "self: grad"},
-    {"copy", "src: grad"},      {"_row_major", "self: grad"},
-    {"type_as", "self: grad"},  {"dropout", "forward: if(train, native_dropout(input, p, true)[0], clone(input))"},
+    {"clone", "self: grad"}, {"contiguous", "self: grad"}, {"_to_copy", "self: grad"}, {"to.dtype", "self: grad"},
+    {"copy", "src: grad"},   {"_row_major", "self: grad"}, {"type_as", "self: grad"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(cast);

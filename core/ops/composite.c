@@ -93,7 +93,7 @@ static int32_t diff_expand(tc_op_args *a) {
 }
 
 // log(e^x + e^y) of complex numbers, ordered by their real parts; PyTorch's answers where these are infinite.
-static tc_c128 logaddexp_c(tc_c128 x, tc_c128 y) {
+tc_c128 tc_ref_logaddexp(tc_c128 x, tc_c128 y) {
   bool first = x.re >= y.re;
   tc_c128 high = first ? x : y, low = first ? y : x;
   double complex m = CMPLX(high.re, high.im), n = CMPLX(low.re, low.im), r;
@@ -109,7 +109,7 @@ static tc_c128 logaddexp_c(tc_c128 x, tc_c128 y) {
   }
   return (tc_c128){creal(r), cimag(r)};
 }
-static const tc_scalar_ref logaddexp_ref = {.c2 = logaddexp_c};
+static const tc_scalar_ref logaddexp_ref = {.c2 = tc_ref_logaddexp};
 
 enum { C = TC_OP_COMPLEX, PWC = TC_OP_COMPLEX | TC_OP_POINTWISE };
 #define TEXT(s, t, d) {.schema = s, .traits = t, .decompose = d}
@@ -165,7 +165,8 @@ static const tc_op_def rows[] = {
          "if(self.rank == 0, mul(self, other), if(other.rank == 0, mul(self, other), if(self.rank == 1, matmul(other, "
          "self), if(other.rank == 1, matmul(self, other), matmul(self, transpose(other, -2, -1))))))"),
     TEXT("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", C,
-         "add(mul(self, beta), mul(matmul(mat, vec), alpha))"),
+         "squeeze(addmm(unsqueeze(expand(self, [mat.size(0)]), 1), mat, unsqueeze(vec, 1), beta=beta, alpha=alpha), "
+         "1)"),
     TEXT("xlogy.Tensor(Tensor self, Tensor other) -> Tensor", 0,
          "where(isnan(other), add(self, other), where(eq(self, 0), zeros_like(mul(self, other)), mul(self, "
          "log(other))))"),
@@ -175,8 +176,9 @@ static const tc_op_def rows[] = {
          "let d = promote(x1, x2); if(d == wide(d), _cosine_similarity(x1, x2, dim, eps), "
          "to(_cosine_similarity(to(x1, wide(d)), to(x2, wide(d)), dim, eps), d))"),
     TEXT("_cosine_similarity(Tensor x1, Tensor x2, int dim, float eps) -> Tensor", 0,
-         "let n = clamp(sqrt(sum(mul(x1, x1), [dim])), eps); let m = clamp(sqrt(sum(mul(x2, x2), [dim])), eps); "
-         "div(sum(mul(x1, x2), [dim]), mul(n, m))"),
+         "let p = mul(x1, x2); let x = expand(x1, p.sizes); let y = expand(x2, p.sizes); "
+         "let n = clamp(sqrt(sum(mul(x, x), [dim])), eps); let m = clamp(sqrt(sum(mul(y, y), [dim])), eps); "
+         "div(sum(p, [dim]), mul(n, m))"),
     TEXT("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", C,
          "let x = if(is_int(self), to(self, f32), self); let m = amax(if(is_complex(x), real(x), x), dim, true);"
          "let f = where(isinf(m), zeros_like(m), m); let r = add(log(sum(exp(sub(x, f)), dim, true)), f);"

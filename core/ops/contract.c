@@ -424,7 +424,12 @@ static const tc_op_def rows[] = {
          "float(beta) == 0.0, p, "
          "add(mul(self, beta), p))"),
     TEXT("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-         "add(mul(self, beta), mul(outer(vec1, vec2), alpha))"),
+         "let d = promote(self, vec1, vec2); let s = to(expand(self, [vec1.size(0), vec2.size(0)]), d); let u = "
+         "unsqueeze(to(vec1, d), 1); let v = unsqueeze(to(vec2, d), 0); if(d == bool, _addr_bool(s, u, v, float(beta), "
+         "float(alpha)), addmm(s, u, v, beta=beta, alpha=alpha))"),
+    TEXT("_addr_bool(Tensor self, Tensor vec1, Tensor vec2, float beta, float alpha) -> Tensor",
+         "let p = logical_and(vec1, vec2); let q = if(alpha == 0.0, zeros_like(p), p); if(beta == 0.0, q, "
+         "logical_or(self, q))"),
     TEXT("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
          "let p = einsum(\"...i,oij,...j->...o\", [input1, weight, input2]); if(is_none(bias), p, add(p, bias))"),
     TEXT("linalg_matmul(Tensor self, Tensor other) -> Tensor", "matmul(self, other)"),

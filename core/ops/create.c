@@ -141,36 +141,62 @@ static int32_t arange_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-// linspace: start + i·step, from the end for the second half, so that both ends are met. eye: ones where row = column.
+// linspace: start + i·step, from the end for the second half, so that both ends are met. A complex one is two real
+// ones.
+typedef struct line {
+  tc_number from, to;
+} line;
+static line read_line(tc_op_args *a, tc_dtype dtype) {
+  line l = {0};
+  tc_op_number(a, 0, &l.from);
+  tc_op_number(a, 1, &l.to);
+  if (tc_dtype_class(dtype) == 'i' || tc_dtype_class(dtype) == 'u') // of integers the ends are integers
+    l.from.re = trunc(l.from.re), l.to.re = trunc(l.to.re);
+  return l;
+}
 static int32_t linspace_meta(tc_op_args *a) {
   tc_int n = tc_op_sym(a, 2);
+  line l = read_line(a, TC_F32);
+  bool complex = l.from.kind == TC_AK_COMPLEX || l.to.kind == TC_AK_COMPLEX;
   if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1) return tc_op_fail(a, "number of steps must be non-negative");
-  return tc_op_set_result(a, 0, tc_op_dtype(a, 3, TC_F32), 1, &n, NULL);
+  return tc_op_set_result(a, 0, tc_op_dtype(a, 3, complex ? TC_C64 : TC_F32), 1, &n, NULL);
+}
+static double line_step(double from, double to, int64_t n) { return n > 1 ? (to - from) / (double)(n - 1) : 0; }
+static tc_bval point_lower(tc_op_args *a, tc_dtype compute, double from, double to, int64_t n, tc_int i) {
+  tc_bval step = tc_lo_const(a, compute, line_step(from, to, n), 0);
+  tc_bval up = tc_lo_op2(a, TC_K_ADD, tc_lo_const(a, compute, from, 0),
+                         tc_lo_op2(a, TC_K_MUL, tc_lo_index(a, i, compute), step));
+  tc_bval left = tc_lo_index(a, tc_int_sub(a, tc_int_const(a, n - 1), i), compute);
+  tc_bval down = tc_lo_op2(a, TC_K_SUB, tc_lo_const(a, compute, to, 0), tc_lo_op2(a, TC_K_MUL, left, step));
+  tc_bval half = tc_lower_condition(a, tc_sym_cmp(a->syms, TC_SYM_LT, i, tc_int_const(a, n > 1 ? n / 2 : 1)));
+  return tc_lo_op3(a, TC_K_SELECT, half, up, down);
 }
 static int32_t linspace_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
-  tc_dtype compute = tc_dtype_is_float(r->dtype) ? tc_op_math_type(r->dtype) : TC_F64;
+  bool complex = tc_dtype_is_complex(r->dtype);
+  tc_dtype compute = complex                       ? tc_dtype_real(tc_op_math_type(r->dtype))
+                     : tc_dtype_is_float(r->dtype) ? tc_op_math_type(r->dtype)
+                                                   : TC_F64;
   int64_t n = tc_op_int(a, 2, -1);
-  double from = tc_op_float(a, 0, 0), to = tc_op_float(a, 1, 0);
-  if (n < 0 || tc_dtype_is_complex(r->dtype))
-    return tc_op_fail(a, "linspace is lowered for a constant number of real steps");
+  line l = read_line(a, r->dtype);
+  if (n < 0) return tc_op_fail(a, "linspace is lowered for a constant number of steps");
   tc_int i[1];
   tc_lo_begin(a, 1, r->sizes, i);
-  tc_bval step = tc_lo_const(a, compute, n > 1 ? (to - from) / (double)(n - 1) : 0, 0);
-  tc_bval up = tc_lo_op2(a, TC_K_ADD, tc_lo_const(a, compute, from, 0),
-                         tc_lo_op2(a, TC_K_MUL, tc_lo_index(a, i[0], compute), step));
-  tc_bval left = tc_lo_index(a, tc_int_sub(a, tc_int_const(a, n - 1), i[0]), compute);
-  tc_bval down = tc_lo_op2(a, TC_K_SUB, tc_lo_const(a, compute, to, 0), tc_lo_op2(a, TC_K_MUL, left, step));
-  tc_bval half = tc_lower_condition(a, tc_sym_cmp(a->syms, TC_SYM_LT, i[0], tc_int_const(a, n > 1 ? n / 2 : 1)));
-  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, half, up, down), r->dtype));
+  tc_bval v = point_lower(a, compute, l.from.re, l.to.re, n, i[0]);
+  if (complex) v = tc_lo_op2(a, TC_K_COMPLEX, v, point_lower(a, compute, l.from.im, l.to.im, n, i[0]));
+  tc_lo_result(a, 0, tc_lo_end(a, v, r->dtype));
   return TC_STATUS_OK;
+}
+static double point(double from, double to, int64_t n, int64_t i) {
+  double step = line_step(from, to, n);
+  return i < n / 2 || n == 1 ? from + (double)i * step : to - (double)(n - 1 - i) * step;
 }
 static int32_t linspace_ref(tc_op_args *a) {
   const tc_ref_view *y = tc_op_result_data(a, 0);
   int64_t n = tc_ref_numel(y);
-  double from = tc_op_float(a, 0, 0), to = tc_op_float(a, 1, 0), step = n > 1 ? (to - from) / (double)(n - 1) : 0;
+  line l = read_line(a, y->nominal);
   for (int64_t i = 0; i < n; i++)
-    tc_ref_put(y, i, (tc_c128){i < n / 2 || n == 1 ? from + (double)i * step : to - (double)(n - 1 - i) * step, 0});
+    tc_ref_put(y, i, (tc_c128){point(l.from.re, l.to.re, n, i), point(l.from.im, l.to.im, n, i)});
   return TC_STATUS_OK;
 }
 static int32_t eye_meta(tc_op_args *a) {

@@ -135,6 +135,23 @@ static int32_t hstack_expand(tc_op_args *a) {
   return stack_along(a, 1, tc_op_count(a, 0) && tc_op_tensor_at(a, 0, 0)->rank > 1);
 }
 static int32_t vstack_expand(tc_op_args *a) { return stack_along(a, 2, 0); }
+// column_stack: what has no columns becomes one.
+static int32_t column_stack_expand(tc_op_args *a) {
+  int32_t n = tc_op_count(a, 0);
+  if (n == 0) return tc_op_fail(a, "expected a non-empty list of tensors");
+  tc_gv *v = TC_NEW_ARRAY(a->arena, tc_gv, n);
+  for (int32_t k = 0; k < n; k++) {
+    v[k] = tc_ex_arg_at(a, 0, k);
+    if (tc_op_tensor_at(a, 0, k)->rank > 1) continue;
+    tc_int column[2] = {tc_op_numel(a, tc_op_tensor_at(a, 0, k)), tc_int_const(a, 1)};
+    tc_ex_begin(a, "aten::reshape");
+    tc_ex_push(a, v[k]);
+    tc_ex_push_ints(a, 2, column);
+    v[k] = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_result(a, 0, cat(a, n, v, 1));
+  return TC_STATUS_OK;
+}
 static int32_t dstack_expand(tc_op_args *a) { return stack_along(a, 3, 2); }
 
 static int32_t block_diag_expand(tc_op_args *a) {
@@ -188,6 +205,7 @@ static const tc_op_def rows[] = {
     {.schema = "hstack(Tensor[] tensors) -> Tensor", .traits = C, .expand = hstack_expand},
     {.schema = "vstack(Tensor[] tensors) -> Tensor", .traits = C, .expand = vstack_expand},
     {.schema = "dstack(Tensor[] tensors) -> Tensor", .traits = C, .expand = dstack_expand},
+    {.schema = "column_stack(Tensor[] tensors) -> Tensor", .traits = C, .expand = column_stack_expand},
     {.schema = "block_diag(Tensor[] tensors) -> Tensor", .traits = C, .expand = block_diag_expand},
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.

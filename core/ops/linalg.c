@@ -779,6 +779,15 @@ static const tc_op_def rows[] = {
     TEXT("_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
          "let lu, p, i = linalg_lu_factor_ex(A); let odd = remainder(sum(ne(p, arange(1, A.size(-1) + 1)), [-1]), 2);"
          "let d = diagonal(lu, 0, -2, -1); mul(prod(sgn(d), -1), rsub(mul(odd, 2), 1)), sum(log(abs(d)), [-1]), lu, p"),
+    // A matrix with Householder's Q, all of whose columns are made, from the left or the right.
+    TEXT("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
+         "let m = self.size(-2); let q = linalg_householder_product(constant_pad_nd(self, [0, m - self.size(-1)]), "
+         "constant_pad_nd(input2, [0, m - input2.size(-1)])); let o = if(transpose, adjoint(q), q);"
+         "let r = if(left, matmul(o, input3), matmul(input3, o)); mT(_row_major(mT(r)))"),
+    // The root of a Hermitian matrix without negative eigenvalues; those that roundings made negative count as 0.
+    TEXT("linalg_matrix_sqrth(Tensor self) -> Tensor",
+         "let w, v = linalg_eigh(self); let s = mul(v, unsqueeze(to(sqrt(clamp_min(w, 0)), v.dtype), -2)); matmul(s, "
+         "adjoint(v))"),
     TEXT("matrix_exp(Tensor self) -> Tensor", "to(_matrix_exp(to(self, wide(self.dtype))), self.dtype)"),
     TEXT("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", "let s, l, lu, p = _linalg_slogdet(A); s, l"),
     TEXT("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", "let s, l, lu, p = _linalg_slogdet(self); s, l"),

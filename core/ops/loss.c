@@ -67,8 +67,16 @@ static const tc_op_def rows[] = {
     TEXT("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
          "let l = log1p(exp(neg(mul(self, target)))); " REDUCED),
     TEXT("hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",
-         "let l = add(where(ne(target, 1), clamp_min(rsub(self, margin), 0), 0), where(ne(target, -1), self, "
-         "0)); " REDUCED),
+         "let d = promote(self, target); let w = wide(d); let x = to(self, w); let t = to(target, w); let l = "
+         "add(where(ne(t, 1), clamp_min(rsub(x, margin), 0), 0), where(ne(t, -1), x, 0)); to(" REDUCED ", d)"),
+    // The other classes' distances from the margin, without the right class.
+    TEXT("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
+         "reduction=1) -> Tensor",
+         "let n = self.size(-1); let x = reshape(self, [-1, n]); let t = reshape(target, [-1, 1]);"
+         "let z = clamp_min(add(sub(x, gather(x, 1, t)), margin), 0); let q = if(float(p) == 1.0, z, mul(z, z));"
+         "let u = if(is_none(weight), q, mul(q, unsqueeze(index_select(weight, 0, reshape(t, [-1])), 1)));"
+         "let r = div(sum(where(eq(t, arange(n)), 0, u), [1]), n); let l = if(self.rank < 2, reshape(r, []), "
+         "r); " REDUCED),
     TEXT("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
          "let l = clamp_min(add(mul(neg(target), sub(input1, input2)), margin), 0); " REDUCED),
     TEXT("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> "

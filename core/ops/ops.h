@@ -17,7 +17,7 @@
   X(index_put) X(sort)                                                                                      \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
-  X(control) X(item) X(compact) X(unique)                                                                  \
+  X(control) X(item) X(compact) X(unique) X(statistics) X(aliases)                                                                \
   X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives) X(sample_steps)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;
@@ -125,6 +125,9 @@ tc_lt tc_lower_converted(tc_op_args *a, tc_lt x, tc_dtype dtype);
 tc_lt tc_lower_moved(tc_op_args *a, tc_lt x, int64_t from, int64_t to);
 void tc_ref_self(tc_op_args *a); // the result is a copy of argument 0
 void tc_ref_add(const tc_ref_view *y, int64_t to, const tc_ref_view *s, int64_t from, tc_number alpha);
+
+// log(e^x + e^y) (composite.c)
+tc_c128 tc_ref_logaddexp(tc_c128 x, tc_c128 y);
 
 // ---- advanced indexing in references (index.c): where the elements lie that a list of index tensors names ----
 typedef struct tc_index_positions {

@@ -153,9 +153,29 @@ static const tc_op_derivative derivatives[] = {
          "cumsum", "mul(grad, "
                    "conj(result))") ", conj(y)))))"},
     // Signs apart, for the sums are taken of logarithms.
-    {"logcumsumexp", "let up = log(maximum(grad, 0)); let down = log(maximum(neg(grad), 0)); self: if(self.rank == 0, "
-                     "grad, sub(exp(add(" REVERSED("logcumsumexp", "sub(up, result)") ", self)), exp(add(" REVERSED(
-                         "logcumsumexp", "sub(down, result)") ", self))))"},
+    {"logcumsumexp",
+     "let up = log(maximum(grad, 0)); let down = log(maximum(neg(grad), 0)); self: if(self.rank == 0, grad, "
+     "if(is_complex(self), mul(conj(exp(self)), " REVERSED(
+         "cumsum",
+         "mul(grad, conj(exp(neg(result))))") "), sub(exp(add(" REVERSED("logcumsumexp",
+                                                                         "sub(up, result)") ", self)), "
+                                                                                            "exp(add(" REVERSED("logcum"
+                                                                                                                "sumex"
+                                                                                                                "p",
+                                                                                                                "sub("
+                                                                                                                "down, "
+                                                                                                                "result"
+                                                                                                                ")") ","
+                                                                                                                     " "
+                                                                                                                     "s"
+                                                                                                                     "e"
+                                                                                                                     "l"
+                                                                                                                     "f"
+                                                                                                                     ")"
+                                                                                                                     ")"
+                                                                                                                     ")"
+                                                                                                                     ")"
+                                                                                                                     ")"},
     {"repeat", "self: reshape(sum(reshape(grad, pairs(repeats, self.sizes)), evens(len(repeats))), self.sizes)"},
     {"repeat_interleave.self_Tensor",
      "let x = if(is_none(dim), reshape(self, [-1]), self); let d = if(is_none(dim), 0, dim); let n = x.size(d); self: "

@@ -387,6 +387,14 @@ static int32_t dropout_lower(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// What is dropped: elements, or whole channels (the mask has the first two dimensions). The `alpha` forms put selu's
+// limit in place of zeros, and scale and move what they give to mean 0 and variance 1 (Klambauer et al., 2017).
+#define CHANNELS "[input.size(0), input.size(1)] + repeated([1], input.rank - 2)"
+#define DROPOUT(name, text)                                        \
+  {.schema = name "(Tensor input, float p, bool train) -> Tensor", \
+   .traits = RC | TC_OP_MAYBE_VIEW,                                \
+   .decompose = "if(train && p != 0.0 && input.numel != 0, " text ", alias(input))"}
+
 enum { R = TC_OP_RANDOM, RC = TC_OP_RANDOM | TC_OP_COMPLEX };
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define INTS "ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None"
@@ -433,6 +441,19 @@ static const tc_op_def rows[] = {
                   "if(replacement, searchsorted(s, mul(mul(total, 0.9999999999999998), rand(if(self.rank == 1, "
                   "[num_samples], [self.size(0), num_samples]), dtype=f64)), right=true), i)",
      .ref = multinomial_ref},
+    // Each of the masks' elements is 1 / (1 - p) or 0.
+    DROPOUT("dropout", "native_dropout(input, p, true)[0]"),
+    DROPOUT("feature_dropout", "mul(input, native_dropout(ones(" CHANNELS ", dtype=input.dtype), p, true)[0])"),
+    DROPOUT("alpha_dropout", "_alpha_dropout(input, native_dropout(ones_like(input), p, true)[0], p)"),
+    DROPOUT("feature_alpha_dropout", "_alpha_dropout(input, native_dropout(ones(" CHANNELS ", dtype=input.dtype), p, "
+                                     "true)[0], p)"),
+    {.schema = "_alpha_dropout(Tensor input, Tensor mask, float p) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .decompose = "if(p == 1.0, mul(input, 0.0), _alpha_dropped(input, ne(mask, 0), p))"},
+    {.schema = "_alpha_dropped(Tensor input, Tensor keep, float p) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .decompose = "let limit = 1.7580993408473766; let a = 1.0 / ((limit * limit * p + 1.0) * (1.0 - p)) ** 0.5;"
+                  "add(mul(where(keep, input, 0), a), mul(sub(to(keep, input.dtype), 1.0 - p), limit * a))"},
     {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
      .traits = RC,
      .meta = dropout_meta,

@@ -400,6 +400,32 @@ static int32_t meshgrid_expand(tc_op_args *a) {
   }
   return TC_STATUS_OK;
 }
+// cartesian_prod: the meshes' elements side by side; of one tensor itself.
+static int32_t cartesian_prod_expand(tc_op_args *a) {
+  int32_t n = tc_op_count(a, 0);
+  tc_gv mesh[TC_MAX_RANK], list[TC_MAX_RANK];
+  tc_int flat = tc_int_const(a, -1);
+  if (n == 0) return tc_op_fail(a, "expected a non-empty list of tensors");
+  if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
+  for (int32_t k = 0; k < n; k++) {
+    list[k] = tc_ex_arg_at(a, 0, k);
+    if (tc_op_tensor_at(a, 0, k)->rank != 1)
+      return tc_op_fail(a, "Expect a 1D vector, but got shape %s", tc_op_shape_text(a, 0));
+  }
+  if (n == 1) {
+    tc_ex_result(a, 0, reshape(a, list[0], 1, &flat));
+    return TC_STATUS_OK;
+  }
+  tc_ex_begin(a, "aten::meshgrid");
+  tc_ex_push_list(a, n, list);
+  tc_ex_make(a, n, mesh);
+  for (int32_t k = 0; k < n; k++) mesh[k] = reshape(a, mesh[k], 1, &flat);
+  tc_ex_begin(a, "aten::stack");
+  tc_ex_push_list(a, n, mesh);
+  tc_ex_push_int(a, tc_int_const(a, 1));
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
 static int32_t atleast_sequence(tc_op_args *a, const char *op) {
   for (int32_t k = 0; k < tc_op_count(a, 0); k++) {
     tc_gv x = tc_ex_arg_at(a, 0, k);
@@ -616,6 +642,7 @@ static const tc_op_def rows[] = {
     CODE("unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", VIEW, unflatten_expand),
     CODE("broadcast_tensors(Tensor[] tensors) -> Tensor[]", C, broadcast_tensors_expand),
     CODE("meshgrid(Tensor[] tensors) -> Tensor[]", C, meshgrid_expand),
+    CODE("cartesian_prod(Tensor[] tensors) -> Tensor", C, cartesian_prod_expand),
     CODE("meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", C, meshgrid_expand),
     CODE(
         "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",

@@ -27,9 +27,10 @@ static int32_t scan_meta(tc_op_args *a) {
   if (tc_op_dim(a, 1, t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (kind <= TC_SCAN_PROD)
     return tc_op_set_result(a, 0, tc_op_dtype(a, 2, number ? t->dtype : TC_I64), t->rank, t->sizes, NULL);
-  if (kind == TC_SCAN_LOGSUM && !tc_dtype_is_float(t->dtype))
-    return tc_op_fail(a, "logcumsumexp is for real floating point numbers: %s", tc_op_shape_text(a, 0));
-  if (tc_dtype_is_complex(t->dtype)) return tc_op_fail(a, "complex numbers have no order: %s", tc_op_shape_text(a, 0));
+  if (kind == TC_SCAN_LOGSUM && !number)
+    return tc_op_fail(a, "logcumsumexp is for floating point numbers: %s", tc_op_shape_text(a, 0));
+  if (kind != TC_SCAN_LOGSUM && tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "complex numbers have no order: %s", tc_op_shape_text(a, 0));
   int32_t status = tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, NULL);
   return status || kind == TC_SCAN_LOGSUM ? status : tc_op_set_result(a, 1, TC_I64, t->rank, t->sizes, NULL);
 }
@@ -86,6 +87,61 @@ static int32_t scan_lower(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+static tc_gv slice(tc_op_args *a, tc_gv x, int64_t dim, tc_int from, tc_int to) {
+  tc_ex_begin(a, "aten::slice.Tensor");
+  tc_ex_push(a, x);
+  tc_ex_push_int(a, tc_int_const(a, dim));
+  tc_ex_push_int(a, from);
+  tc_ex_push_int(a, to);
+  return tc_ex_make(a, 1, NULL);
+}
+
+static tc_gv log_add(tc_op_args *a, tc_gv x, tc_gv y) {
+  tc_ex_begin(a, "aten::_logaddexp_complex");
+  tc_ex_push(a, x);
+  tc_ex_push(a, y);
+  return tc_ex_make(a, 1, NULL);
+}
+static tc_gv joined(tc_op_args *a, int32_t n, const tc_gv *v, int64_t dim) {
+  tc_ex_begin(a, "aten::cat");
+  tc_ex_push_list(a, n, v);
+  tc_ex_push_int(a, tc_int_const(a, dim));
+  return tc_ex_make(a, 1, NULL);
+}
+
+// logcumsumexp of complex numbers, in the type that arithmetic is done in. One after the other, since the order decides
+// by which multiples of 2π logarithms differ; of long lines each step adds what lies 1, 2, 4, … places before (Hillis,
+// Steele: Data Parallel Algorithms, 1986).
+static int32_t logsum_expand(tc_op_args *a) {
+  enum { SHORT = 32 };
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t dim = tc_op_dim(a, 1, t->rank), n = 1;
+  if (!tc_dtype_is_complex(t->dtype)) return TC_STATUS_OK; // the lowering's
+  tc_int zero = tc_int_const(a, 0), size = t->rank ? t->sizes[dim] : NULL;
+  if (size && !tc_int_is_const(size, &n))
+    return tc_op_fail(a, "logcumsumexp of complex numbers needs a known size: %s", tc_op_shape_text(a, 0));
+  tc_ex_begin(a, "aten::_to_copy");
+  tc_ex_push(a, tc_ex_arg(a, 0));
+  tc_ex_push_dtype(a, tc_op_math_type(t->dtype));
+  tc_gv y = tc_ex_make(a, 1, NULL);
+  tc_gv part[SHORT];
+  for (int64_t k = 0; n > 1 && n <= SHORT && k < n; k++) {
+    part[k] = slice(a, y, dim, tc_int_const(a, k), tc_int_const(a, k + 1));
+    if (k > 0) part[k] = log_add(a, part[k], part[k - 1]);
+  }
+  if (n > 1 && n <= SHORT) y = joined(a, (int32_t)n, part, dim);
+  for (int64_t k = 1; n > SHORT && k < n; k *= 2) {
+    part[0] = slice(a, y, dim, zero, tc_int_const(a, k));
+    part[1] = log_add(a, slice(a, y, dim, tc_int_const(a, k), size), slice(a, y, dim, zero, tc_int_const(a, n - k)));
+    y = joined(a, 2, part, dim);
+  }
+  tc_ex_begin(a, "aten::_to_copy");
+  tc_ex_push(a, y);
+  tc_ex_push_dtype(a, t->dtype);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
 // ---- references ----
 static int32_t sum_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
@@ -116,6 +172,12 @@ static int32_t logsum_ref(tc_op_args *a) {
   int64_t dim = tc_op_dim(a, 1, x->rank), index[TC_MAX_RANK] = {0};
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, index)) {
     int64_t to = tc_ref_offset(y, index);
+    if (y->dtype == TC_C128) {
+      tc_c128 z = tc_ref_c(x, tc_ref_offset(x, index));
+      bool first = x->rank == 0 || index[dim] == 0;
+      tc_ref_put(y, to, first ? z : tc_ref_logaddexp(z, tc_ref_c(y, to - y->strides[dim])));
+      continue;
+    }
     double v = tc_ref_f(x, tc_ref_offset(x, index));
     if (x->rank > 0 && index[dim] > 0) {
       double w = tc_ref_f(y, to - y->strides[dim]), high = v > w ? v : w, low = v > w ? w : v;
@@ -150,7 +212,13 @@ static int32_t extreme_ref(tc_op_args *a) {
 static const tc_op_def rows[] = {
     ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", TC_OP_COMPLEX, sum_ref),
     ROW("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", TC_OP_COMPLEX, sum_ref),
-    ROW("logcumsumexp(Tensor self, int dim) -> Tensor", 0, logsum_ref),
+    {.schema = "logcumsumexp(Tensor self, int dim) -> Tensor",
+     .traits = TC_OP_COMPLEX | TC_OP_MAY_EXPAND,
+     .meta = scan_meta,
+     .expand = logsum_expand,
+     .lower = scan_lower,
+     .ref = logsum_ref,
+     .flops = "numel"},
     ROW("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", 0, extreme_ref),
     ROW("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", 0, extreme_ref),
 };

@@ -142,6 +142,8 @@ static int32_t split_tensor_copy_expand(tc_op_args *a) { return copies(a, "aten:
 static int32_t unbind_copy_expand(tc_op_args *a) { return copies(a, "aten::unbind.int"); }
 
 enum { VIEW = TC_OP_VIEW | TC_OP_COMPLEX };
+#define TEXT(s, d) {.schema = s, .traits = VIEW, .decompose = d}
+#define COLUMNS "if(self.rank == 1, 0, 1)"
 #define ROW(s) {.schema = s, .traits = VIEW, .meta = split_meta, .lower = split_lower}
 static const tc_op_def rows[] = {
     ROW("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"),
@@ -150,6 +152,12 @@ static const tc_op_def rows[] = {
     ROW("chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"),
     ROW("tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]"),
     ROW("tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]"),
+    TEXT("hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", "tensor_split(self, sections, " COLUMNS ")"),
+    TEXT("hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", "tensor_split(self, indices, " COLUMNS ")"),
+    TEXT("vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", "tensor_split(self, sections, 0)"),
+    TEXT("vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", "tensor_split(self, indices, 0)"),
+    TEXT("dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", "tensor_split(self, sections, 2)"),
+    TEXT("dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", "tensor_split(self, indices, 2)"),
     ROW("unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]"),
     ROW("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]"),
     ROW("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"),

@@ -20,8 +20,8 @@ bool tc_node_is(const tc_node *n, const char *name) {
 }
 
 bool tc_node_pure(const tc_node *n) {
-  if (n->op->def->traits & (TC_OP_EFFECT | TC_OP_RANDOM | TC_OP_NONDETERMINISTIC)) return false;
-  if (tc_node_writes(n)) return false;
+  if (n->op->def->traits & (TC_OP_EFFECT | TC_OP_NONDETERMINISTIC)) return false;
+  if (tc_node_writes(n) || tc_node_draws(n)) return false;
   for (int32_t i = 0; i < n->n_args; i++)
     if (n->args[i].kind == TC_AK_GRAPH)
       for (const tc_node *k = n->args[i].graph->first; k; k = k->next)

@@ -62,7 +62,7 @@ static tc_status run(tc_graph *g, bool *out_progress) {
   *out_progress = false;
   for (tc_node *n = g->first; n; n = n->next) add_definers(&m, n);
   for (tc_node *n = g->first; n; n = n->next) {
-    bool numbers = n->op->def->traits & (TC_OP_RANDOM | TC_OP_NONDETERMINISTIC),
+    bool numbers = tc_node_draws(n) || n->op->def->traits & TC_OP_NONDETERMINISTIC,
          effect = n->op->def->traits & TC_OP_EFFECT;
     if (!n->dead && (effect || tc_node_writes(n) || (!numbers && !tc_node_pure(n)))) need_node(&m, n);
   }

@@ -8,7 +8,7 @@
 
 static bool lowered_as_it_is(void *self, const tc_node *n) {
   (void)self;
-  if (n->op->def->traits & TC_OP_MAY_EXPAND) return false;
+  if ((n->op->def->traits & TC_OP_MAY_EXPAND) || tc_node_draws_by_parts(n)) return false;
   return n->op->def->lower || n->op->body.n_results || n->op->functional;
 }
 

@@ -1,0 +1,72 @@
+// Names that PyTorch gives to ops which have another one, and ops that are one call of another.
+#include "core/ops/ops.h"
+
+#define C TC_OP_COMPLEX
+#define TEXT(s, d) {.schema = s, .traits = C, .decompose = d}
+#define UNARY(name, of) TEXT(name "(Tensor self) -> Tensor", of "(self)")
+#define BINARY(name, of) TEXT(name "(Tensor self, Tensor other) -> Tensor", of "(self, other)")
+#define SCALAR(name, of) TEXT(name ".Scalar(Tensor self, Scalar other) -> Tensor", of "(self, other)")
+
+static const tc_op_def rows[] = {
+    UNARY("absolute", "abs"),
+    UNARY("arccos", "acos"),
+    UNARY("arccosh", "acosh"),
+    UNARY("arcsin", "asin"),
+    UNARY("arcsinh", "asinh"),
+    UNARY("arctan", "atan"),
+    UNARY("arctanh", "atanh"),
+    UNARY("fix", "trunc"),
+    UNARY("negative", "neg"),
+    UNARY("special_erf", "erf"),
+    UNARY("special_erfc", "erfc"),
+    UNARY("special_exp2", "exp2"),
+    UNARY("special_expit", "sigmoid"),
+    UNARY("special_expm1", "expm1"),
+    UNARY("special_gammaln", "lgamma"),
+    UNARY("special_log1p", "log1p"),
+    UNARY("special_psi", "digamma"),
+    UNARY("special_sinc", "sinc"),
+    UNARY("linalg_matrix_exp", "matrix_exp"),
+    BINARY("arctan2", "atan2"),
+    BINARY("special_xlogy", "xlogy"),
+    TEXT("ger(Tensor self, Tensor vec2) -> Tensor", "outer(self, vec2)"),
+    BINARY("greater.Tensor", "gt"),
+    BINARY("greater_equal.Tensor", "ge"),
+    BINARY("less.Tensor", "lt"),
+    BINARY("less_equal.Tensor", "le"),
+    BINARY("not_equal.Tensor", "ne"),
+    BINARY("multiply.Tensor", "mul"),
+    SCALAR("greater", "gt"),
+    SCALAR("greater_equal", "ge"),
+    SCALAR("less", "lt"),
+    SCALAR("less_equal", "le"),
+    SCALAR("not_equal", "ne"),
+    SCALAR("multiply", "mul"),
+    SCALAR("divide", "div"),
+    SCALAR("true_divide", "div"),
+    TEXT("subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "sub(self, other, alpha=alpha)"),
+    TEXT("divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+         "div(self, other, rounding_mode=rounding_mode)"),
+    TEXT("divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
+         "div(self, other, rounding_mode=rounding_mode)"),
+    TEXT("clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", "clamp(self, min, max)"),
+    TEXT("clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", "clamp.Tensor(self, min, max)"),
+    TEXT("special_round(Tensor self, *, int decimals=0) -> Tensor", "round.decimals(self, decimals=decimals)"),
+    TEXT("special_logit(Tensor self, float? eps=None) -> Tensor", "logit(self, eps)"),
+    TEXT("special_multigammaln(Tensor self, int p) -> Tensor", "mvlgamma(self, p)"),
+    TEXT("special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", "logsumexp(self, dim, keepdim)"),
+    TEXT("special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", "softmax(self, dim, dtype)"),
+    TEXT("special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+         "log_softmax(self, dim, dtype)"),
+    TEXT("row_stack(Tensor[] tensors) -> Tensor", "vstack(tensors)"),
+    TEXT("vander(Tensor x, SymInt? N=None, bool increasing=False) -> Tensor",
+         "let v = linalg_vander(x, N=N); if(increasing, v, flip(v, [-1]))"),
+    TEXT("one_hot(Tensor self, int num_classes=-1) -> Tensor",
+         "if(num_classes < 0, fail(\"one_hot needs the number of classes, which would come from data\"), "
+         "to(eq(unsqueeze(self, -1), arange(num_classes)), i64))"),
+    {.schema = "positive(Tensor(a) self) -> Tensor(a)", .traits = C | TC_OP_VIEW, .decompose = "alias(self)"},
+    {.schema = "linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
+     .traits = C | TC_OP_VIEW,
+     .decompose = "diagonal(A, offset, dim1, dim2)"},
+};
+TC_OP_FAMILY(aliases);

@@ -4,7 +4,7 @@
 # Known systems: Debian 12 and 13, Ubuntu 24.04. Elsewhere the lists below are printed and nothing is touched.
 packages_build='build-essential ccache cmake libdnnl-dev libgomp1 libopenblas0-pthread libsimdjson-dev libtomlplusplus-dev libxxhash-dev
   libzstd-dev lld-19 llvm-19-dev ninja-build pkg-config zlib1g-dev'
-packages_test='clang-19 clang-format-19 libclang-rt-19-dev libcmocka-dev llvm-19-tools pocl-opencl-icd python3 valgrind'
+packages_test='clang-19 clang-format-19 libclang-rt-19-dev libcmocka-dev libfftw3-dev llvm-19-tools pocl-opencl-icd python3 valgrind'
 
 # The packages among "$@" that are not installed.
 packages_missing() {

@@ -52,7 +52,7 @@ static void want_operands(demand *d, const tc_lnode *n) {
 }
 
 // ---- cutting ----
-static bool may_be_cut(const tc_lnode *n) {
+bool lo_may_be_cut(const tc_lnode *n) {
   if (n->n_outs != 1 || n->n_red || n->store || n->keep) return false;
   bool leading = n->kind == TC_LN_TEMPLATE && n->tmpl->flags & TC_TEMPLATE_LEADING;
   if (!leading && n->kind != TC_LN_POINTWISE) return false;
@@ -62,8 +62,7 @@ static bool may_be_cut(const tc_lnode *n) {
 }
 
 // Rows that are not wanted are not read either: operand k has the node's indices in all dimensions but the last.
-static void cut_operand(demand *d, const tc_lnode *n, tc_lview *v) {
-  tc_loops *l = d->l;
+static void cut_operand(tc_loops *l, const tc_lnode *n, tc_lview *v) {
   if (v->rank != n->n_par) return;
   const tc_sym **sizes = tc_arena_copy(l->arena, v->sizes, sizeof *sizes * (size_t)v->rank);
   const tc_sym **index = tc_arena_copy(l->arena, v->index, sizeof *index * (size_t)v->rank);
@@ -78,22 +77,21 @@ static void cut_operand(demand *d, const tc_lnode *n, tc_lview *v) {
 }
 
 // Loads and numbers of the body by other variables: what a smaller range makes plain is made plain.
-static void rename_body(demand *d, tc_lnode *n, const tc_sym *const *to) {
-  tc_sym_ctx *c = d->l->syms;
+static void rename_body(tc_loops *l, tc_lnode *n, const tc_sym *const *to) {
+  tc_sym_ctx *c = l->syms;
   for (int32_t i = 0; i < n->body.insts.count; i++) {
     tc_binst *b = &n->body.insts.data[i];
     if (b->cond) b->cond = tc_sym_replace(c, b->cond, n->n_par, n->vars, to);
     if (b->expr) b->expr = tc_sym_replace(c, b->expr, n->n_par, n->vars, to);
     if (!b->index) continue;
-    const tc_sym **index = TC_NEW_ARRAY(d->l->arena, const tc_sym *, b->buf->rank);
+    const tc_sym **index = TC_NEW_ARRAY(l->arena, const tc_sym *, b->buf->rank);
     for (int32_t k = 0; k < b->buf->rank; k++)
       index[k] = b->index[k] ? tc_sym_replace(c, b->index[k], n->n_par, n->vars, to) : NULL;
     b->index = index;
   }
 }
 
-static void cut(demand *d, tc_lnode *n, const int64_t *need) {
-  tc_loops *l = d->l;
+void lo_cut(tc_loops *l, tc_lnode *n, const int64_t *need) {
   tc_buf *b = n->outs[0];
   const tc_sym **sizes = tc_arena_copy(l->arena, b->sizes, sizeof *sizes * (size_t)b->rank);
   const tc_sym **extents = tc_arena_copy(l->arena, n->extents, sizeof *extents * (size_t)n->n_par);
@@ -109,12 +107,12 @@ static void cut(demand *d, tc_lnode *n, const int64_t *need) {
   b->sizes = sizes;
   b->prefer = NULL; // strides were promised for the whole
   n->extents = extents;
-  rename_body(d, n, vars);
+  rename_body(l, n, vars);
   n->vars = vars;
   if (n->kind != TC_LN_TEMPLATE) return;
   tc_lview *operands = tc_arena_copy(l->arena, n->operands, sizeof *operands * (size_t)n->n_operands);
   for (int32_t k = 0; k < n->n_operands; k++)
-    if (n->tmpl->local_operands >> k & 1) cut_operand(d, n, &operands[k]);
+    if (n->tmpl->local_operands >> k & 1) cut_operand(l, n, &operands[k]);
   n->operands = operands;
 }
 
@@ -127,7 +125,7 @@ void tc_loops_demand(tc_loops *l) {
     for (int32_t k = 0; k < n->n_outs; k++)
       if (n->outs[k]->inplace) want_all(&d, n->outs[k]->inplace);
     const int64_t *need = n->n_outs == 1 ? d.need[n->outs[0]->id] : NULL;
-    if (need && may_be_cut(n)) cut(&d, n, need);
+    if (need && lo_may_be_cut(n)) lo_cut(l, n, need);
     want_loads(&d, n);
     want_operands(&d, n);
   }

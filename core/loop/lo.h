@@ -57,6 +57,11 @@ tc_status lo_control(tc_lo *lo, tc_node *n);
 // A call of the node being lowered: operands as given, a buffer per tensor result with the strides of its type.
 void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands);
 
+// Demanded ranges (demand.c): may a node make the first elements of its dimensions only? It is then cut to `need` of
+// each (TC_SYM_INF: all).
+bool lo_may_be_cut(const tc_lnode *n);
+void lo_cut(tc_loops *l, tc_lnode *n, const int64_t *need);
+
 // Body building on the open node.
 int32_t tc_body_const(tc_lo *lo, tc_dtype d, double re, double im, int64_t imm);
 int32_t tc_body_op(tc_lo *lo, int32_t op, int32_t n, const int32_t *args);

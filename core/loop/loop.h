@@ -172,6 +172,10 @@ bool tc_lview_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_s
 void tc_loops_sweep(tc_loops *l);
 // Cuts nodes of which only the first elements are read to what is read (demand.c).
 void tc_loops_demand(tc_loops *l);
+// Cuts templates to what is not known to be zero (zeros.c).
+void tc_loops_zeros(tc_loops *l);
+// Gives pointwise nodes in front of templates the template's order of dimensions (turn.c).
+void tc_loops_turn(tc_loops *l);
 
 const tc_buf *tc_buf_storage(const tc_buf *b); // the buffer whose storage it has: itself, or an input
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);

@@ -382,6 +382,8 @@ tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops 
   l->values = lo.values;
   tc_loops_sweep(l);
   tc_loops_demand(l);
+  tc_loops_zeros(l);
+  tc_loops_turn(l);
   *out = l;
   return TC_OK;
 }

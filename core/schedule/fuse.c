@@ -165,11 +165,21 @@ static bool stage_waits(tc_sched *x, const tc_group *a, const tc_group *b) {
   return false;
 }
 
-// Does a template read a buffer that the group makes?
+// Is the buffer made by the group g, or from what it makes by pointwise nodes that are not in it?
+static bool made_from(tc_sched *x, const tc_buf *b, const tc_group *g, int32_t depth) {
+  const tc_lnode *n = b->def;
+  if (!n || depth > 16) return false;
+  if (!x->inlined[n->id] && x->group_of[n->id] == g) return true;
+  for (int32_t i = 0; n->kind == TC_LN_POINTWISE && i < n->body.insts.count; i++)
+    if (n->body.insts.data[i].buf && made_from(x, n->body.insts.data[i].buf, g, depth + 1)) return true;
+  return false;
+}
+
+// Does a template read what the group makes, or what pointwise steps of its own group make of that?
 static bool feeds(tc_sched *x, const tc_group *g, const tc_lnode *stage) {
   for (int32_t k = 0; k < stage->n_operands; k++) {
     const tc_lnode *def = stage->operands[k].buf->def;
-    if (def && !x->inlined[def->id] && x->group_of[def->id] == g) return true;
+    if (def && !x->inlined[def->id] && made_from(x, stage->operands[k].buf, g, 0)) return true;
   }
   return false;
 }

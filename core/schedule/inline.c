@@ -28,13 +28,16 @@ static int64_t points(tc_sched *x, const tc_lnode *n) {
   return tc_sym_hint_or(x->l->syms, tc_product(x->l, n->n_par + n->n_red, n->extents), 1 << 20);
 }
 
-// Is the value made from a template's result, without going through memory? Gives up with yes after so many loads.
-static bool from_template(const tc_lnode *n, int32_t *loads) {
+// Is the value made from a template's result at the same indices, so that it can be made in the template's kernel?
+// Gives up with yes after so many loads.
+static bool from_template(tc_sched *x, const tc_lnode *n, int32_t *loads) {
   for (int32_t k = 0; k < n->body.insts.count; k++) {
     const tc_buf *b = n->body.insts.data[k].buf;
-    if (!b || !b->def) continue;
+    tc_binst load = n->body.insts.data[k];
+    load.cond = NULL;
+    if (!b || !b->def || !tc_load_aligned(x->l, &load, n->n_par, n->vars, n->extents)) continue;
     if (b->def->kind == TC_LN_TEMPLATE || --*loads < 0) return true;
-    if (b->def->kind == TC_LN_POINTWISE && from_template(b->def, loads)) return true;
+    if (b->def->kind == TC_LN_POINTWISE && from_template(x, b->def, loads)) return true;
   }
   return false;
 }
@@ -44,7 +47,7 @@ static bool from_template(const tc_lnode *n, int32_t *loads) {
 static bool loaded_once(tc_sched *x, const tc_lnode *n, const tc_lnode *user) {
   const tc_buf *out = n->outs[0];
   int32_t loads = 64;
-  if (x->users[out->id].loads != 1 || from_template(n, &loads)) return false;
+  if (x->users[out->id].loads != 1 || from_template(x, n, &loads)) return false;
   for (int32_t k = 0; k < user->n_operands; k++) {
     if (user->operands[k].buf == out && !(user->tmpl->local_operands >> k & 1)) return false;
   }

@@ -120,6 +120,8 @@ int32_t fft_meta_c2r(tc_op_args *a) {
 }
 
 // ---- lowering ----
+enum { SMALL = 1 << 18 }; // points
+
 // x with the dimensions `order[0], order[1], …`, or back.
 static tc_lt permuted(tc_op_args *a, tc_lt x, int32_t rank, const int32_t *order, bool back) {
   tc_int sizes[TC_MAX_RANK] = {0}, index[TC_MAX_RANK], map[TC_MAX_RANK];
@@ -228,10 +230,26 @@ static void stage(tc_op_args *a, lowering *l, int32_t dim, int64_t kind, bool fo
   *l = (lowering){moved ? permuted(a, x, rank, order, true) : x, rank, result_inner};
 }
 
+// Are the transformed dimensions together small enough for the caches? What is between two passes is then read in any
+// order at the same price.
+static bool is_small(tc_op_args *a, const lowering *l, const dims *d, int32_t n) {
+  int64_t points = 1, size;
+  for (int32_t i = 0; i < n; i++) {
+    if (!tc_int_is_const(tc_lo_size(a, l->x, d->list[i]), &size) || size < 1 || size > SMALL / points) return false;
+    points *= size;
+  }
+  return true;
+}
+
+// There the last dimension comes first, back the first one, if the whole is small: what lies between a transform and
+// its inverse then stands between two stages along the same dimension, which share a kernel.
 static void complex_stages(tc_op_args *a, lowering *l, const dims *d, int32_t n, bool forward, bool result) {
   tc_dtype dtype = tc_lo_dtype(a, l->x);
-  for (int32_t i = n - 1; i >= 0; i--)
-    stage(a, l, d->list[i], FFT_C2C, forward, tc_lo_size(a, l->x, d->list[i]), dtype, result && i == 0);
+  bool up = !forward && is_small(a, l, d, n);
+  for (int32_t i = 0; i < n; i++) {
+    int32_t dim = d->list[up ? i : n - 1 - i];
+    stage(a, l, dim, FFT_C2C, forward, tc_lo_size(a, l->x, dim), dtype, result && i == n - 1);
+  }
 }
 
 static lowering begin(tc_op_args *a, const dims *d) {

@@ -752,7 +752,7 @@ const tc_template_table fft_template = {
     .candidates = candidates,
     .emit = emit,
     .local_operands = 1,
-    .flags = TC_TEMPLATE_LEADING,
+    .flags = TC_TEMPLATE_LEADING | TC_TEMPLATE_ZERO_ROWS,
     // 5 N log2 N a row, half of it where one side is real; where the result is complex 4 count as one.
     .flops =
         "where(attr0 == 0, 10, 5) * nlog2n(in0.last, out.last) * (out.numel // out.last) // where(attr0 == 3, 2, 8)",

@@ -70,7 +70,9 @@ enum {
   // smaller
   // than the op says, in any dimension. The template has the length of a row from an attribute or an operand, and
   // stores only what has a place.
-  TC_TEMPLATE_LEADING = 2
+  TC_TEMPLATE_LEADING = 2,
+  // Rows of operand 0, which has the result's indices in all dimensions but the last, that are zero make rows of zeros.
+  TC_TEMPLATE_ZERO_ROWS = 4
 };
 // Operand k < 8 is read by neighbouring lanes along its last dimension: if it is complex and the host places it, its
 // parts may lie in two planes, so that lanes need not take pairs apart.

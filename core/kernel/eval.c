@@ -201,6 +201,15 @@ static double eval_math(int32_t op, double a, double b) {
   }
 }
 
+// The products are exact in double, and so are most of their sums.
+static double dot2(const tc_knum *v) {
+  double sum = v[2].re;
+  for (int32_t half = 0; half < 2; half++)
+    sum += (double)tc_bf16_to_f32((uint16_t)(v[0].i >> (16 * half))) *
+           (double)tc_bf16_to_f32((uint16_t)(v[1].i >> (16 * half)));
+  return sum;
+}
+
 // Exact operations and comparisons are the same in double; the rest is rounded once, in the type.
 static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *out) {
   double a = v[0].re, b = v[1].re, r = 0;
@@ -238,6 +247,7 @@ static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *
   case TC_K_REAL:
   case TC_K_CONJ: r = a; break;
   case TC_K_IMAG: r = 0; break;
+  case TC_K_DOT2: r = dot2(v); break;
   default: r = eval_math(op, a, b);
   }
   out->re = tc_kir_round(d, r);

@@ -89,6 +89,11 @@ const char *tc_kir_type_rule(int32_t op, int32_t n, const tc_dtype *args, tc_dty
     *out = args[1];
     return NULL;
   }
+  if (op == TC_K_DOT2) {
+    if (args[0] != TC_I32 || args[1] != TC_I32 || args[2] != TC_F32) return "dot2 takes i32, i32 and f32";
+    *out = TC_F32;
+    return NULL;
+  }
   if (n == 0) return "not an operation on values";
   for (int32_t i = 1; i < n; i++)
     if (args[i] != args[0]) return "operands must have one type";

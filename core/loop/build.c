@@ -169,6 +169,7 @@ static void keep(tc_op_args *a) {
 }
 
 static int32_t in_place(tc_op_args *a) { return lo_in_place_of(tc_lo_of(a)) != NULL; }
+static int32_t pairs(tc_op_args *a, tc_dtype dtype) { return tc_lo_of(a)->options->pairs >> dtype & 1; }
 
 static void store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition) {
   tc_lo *lo = tc_lo_of(a);
@@ -594,5 +595,6 @@ const tc_lower_hooks tc_lo_hooks = {
     .make_template = lo_template,
     .call = lo_call,
     .in_place = in_place,
+    .pairs = pairs,
     .store_at = store_at,
 };

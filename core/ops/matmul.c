@@ -53,23 +53,39 @@ static int32_t linear_meta(tc_op_args *a) {
 }
 
 // ---- lowering ----
-// b, seen as […, k, n], packed in panels: […, ⌈n/P⌉, k, P], zero behind the last column.
-static tc_lt pack(tc_op_args *a, tc_lt b) {
+// b, seen as […, k, n], packed in panels: […, ⌈n/P⌉, k, P], zero behind the last column. In pairs: […, ⌈n/P⌉, k/2, P]
+// of i32, whose halves are the bits of rows 2i (low) and 2i+1 (high).
+static tc_lt pack(tc_op_args *a, tc_lt b, bool pairs) {
   int32_t rank = tc_lo_rank(a, b);
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK], p = tc_int_const(a, PANEL),
                                                                   n = tc_lo_size(a, b, rank - 1);
   for (int32_t d = 0; d < rank - 2; d++) sizes[d] = tc_lo_size(a, b, d);
   sizes[rank - 2] = tc_int_floordiv(a, tc_int_add(a, n, tc_int_const(a, PANEL - 1)), p);
-  sizes[rank - 1] = tc_lo_size(a, b, rank - 2);
+  tc_int two = tc_int_const(a, 2), depth = tc_lo_size(a, b, rank - 2);
+  sizes[rank - 1] = pairs ? tc_int_floordiv(a, depth, two) : depth;
   sizes[rank] = p;
   tc_lo_begin(a, rank + 1, sizes, index);
   for (int32_t d = 0; d < rank - 2; d++) at[d] = index[d];
-  at[rank - 2] = index[rank - 1];
   at[rank - 1] = tc_int_add(a, tc_int_mul(a, index[rank - 2], p), index[rank]);
-  tc_bval zero = tc_lo_const(a, tc_lo_dtype(a, b), 0, 0);
+  tc_bval zero = tc_lo_const(a, tc_lo_dtype(a, b), 0, 0), element[2];
+  tc_int inside = tc_sym_cmp(a->syms, TC_SYM_LT, at[rank - 1], n);
+  for (int32_t half = 0; half <= pairs; half++) {
+    at[rank - 2] = pairs ? tc_int_add(a, tc_int_mul(a, index[rank - 1], two), tc_int_const(a, half)) : index[rank - 1];
+    element[half] = tc_lo_load_if(a, b, at, inside, zero);
+  }
   tc_lo_keep(a);
-  return tc_lo_end(a, tc_lo_load_if(a, b, at, tc_sym_cmp(a->syms, TC_SYM_LT, at[rank - 1], n), zero),
-                   tc_lo_dtype(a, b));
+  if (!pairs) return tc_lo_end(a, element[0], tc_lo_dtype(a, b));
+  static const char *const x[] = {"x"};
+  for (int32_t half = 0; half < 2; half++)
+    element[half] = tc_lo_cast(a, tc_lo_text(a, "bits_of(x)", 1, x, &element[half]), TC_I32);
+  tc_bval low = tc_lo_op2(a, TC_K_AND, element[0], tc_lo_const_int(a, TC_I32, 0xffff)),
+          high = tc_lo_op2(a, TC_K_SHL, element[1], tc_lo_const_int(a, TC_I32, 16));
+  return tc_lo_end(a, tc_lo_op2(a, TC_K_OR, low, high), TC_I32);
+}
+
+// Do products of this depth pay in pairs on this device?
+static bool in_pairs(tc_op_args *a, tc_dtype x, tc_int depth) {
+  return tc_lo_pairs(a, x) && tc_sym_is_int(tc_int_mod(a, depth, tc_int_const(a, 2)), 0);
 }
 
 // Products that are no work for the template: one column is a reduction of rows, and what is empty is zeros.
@@ -92,7 +108,8 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
     empty = empty || tc_sym_is_int(sizes[d], 0);
   }
   if (empty || tc_sym_is_int(sizes[rank - 1], 1)) return multiply_rows(a, x, y, out, rank, sizes);
-  tc_lt operands[2] = {x, pack(a, y)};
+  bool pairs = in_pairs(a, tc_lo_dtype(a, x), tc_lo_size(a, x, rank - 1));
+  tc_lt operands[2] = {x, pack(a, y, pairs)};
   return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);
 }
 

@@ -73,6 +73,7 @@ static void kernel_cost(const tc_device *d, const tc_node *n, int64_t *out_kerne
       bytes += bytes_of(m->syms, n->args[i].value);
   int64_t result = bytes_of(m->syms, n->results[0]), rate = p->flops_per_ns;
   tc_dtype t = n->results[0]->type.dtype;
+  if (p->pairs >> t & 1) rate *= 2;
   int64_t compute = flops / rate * (t == TC_F64 ? 2 : 1);
   int64_t traffic = (bytes + result) / p->bytes_per_ns;
   *out_kernel = flops ? (compute > traffic ? compute : traffic) : 0;

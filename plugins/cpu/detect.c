@@ -142,6 +142,7 @@ void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props 
   p.dtypes = p.arithmetic | ONE(TC_F16) | ONE(TC_BF16);
   p.atomics = ONE(TC_I32) | ONE(TC_I64) | ONE(TC_U32) | ONE(TC_U64) | ONE(TC_F32) | ONE(TC_F64) | ONE(TC_U8) |
               ONE(TC_I8) | ONE(TC_I16) | ONE(TC_U16);
+  if (tc_cpu_pairs_bf16(t) && p.simd_bytes == 64) p.pairs = ONE(TC_BF16);
 #undef ONE
   p.launch_ns = 100;                                              // a call; starting a team is the grain's matter
   p.flops_per_ns = (int64_t)threads * (p.simd_bytes / 4) * 2 * 3; // one fused multiply-add per cycle at 3 GHz

@@ -7,6 +7,9 @@
 // Rows that are left over are made one at a time. Columns beyond N are computed on the panel's zero padding and masked
 // at the store.
 //
+// Pairs: where the device multiplies pairs of 16-bit numbers, b's panels hold pairs of rows as one i32 (…, K/2, P), and a
+// step of the loop takes two neighbouring elements of a.
+//
 // params: 0 R, 1 panel width P.
 #include <stdbool.h>
 
@@ -39,6 +42,8 @@ static int64_t tile_rows(int64_t m, int64_t want, int64_t rows, int64_t cores) {
   return want < m ? want : m;
 }
 
+static bool in_pairs(const tc_stage *s) { return tc_stage_operand_dtype(s, 1) == TC_I32 && tc_stage_dtype(s) >= TC_F16; }
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
@@ -56,7 +61,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   int32_t vector = tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 32),
           registers = dev->simd_registers ? dev->simd_registers : 32;
   // Time of a row on one core: a multiply-add per lane and cycle, a few cycles per nanosecond.
-  double column_ns = (double)n * (double)tc_stage_operand_hint(s, 0, rank - 1) / (3.0 * vector);
+  double column_ns = (double)n * (double)tc_stage_operand_hint(s, 0, rank - 1) / (3.0 * vector * (in_pairs(s) ? 2 : 1));
   for (int32_t i = 0; i < rank - 2; i++) column_ns *= (double)tc_stage_out_hint(s, i);
   // Vectors of columns per micro-tile; four feed the multiply-add units with the fewest loads of a.
   static const int32_t wides[] = {4, 2, 1};
@@ -72,8 +77,9 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
       c->tile[rank - 1] = whole ? 0 : panel;
       c->params[ROWS] = rows;
       c->params[PANEL] = panel;
-      // Rows that are left over take twice their time; the narrower the tile, the more loads per multiply-add.
-      c->cost = (double)(m / rows * rows + m % rows * 2) * column_ns * (1 + 0.06 / (double)per_row);
+      // Rows that are left over take twice their time. Narrower tiles load more per multiply-add, and come back to
+      // the lines of a panel whose first pass waits for memory (measured with weights that no cache holds).
+      c->cost = (double)(m / rows * rows + m % rows * 2) * column_ns * (1 + 0.3 / (double)per_row);
     }
   }
   for (int32_t i = 1; i < *out_n; i++) { // best first
@@ -91,6 +97,7 @@ typedef struct mm {
   const tc_stage_config *c;
   int32_t rank;
   tc_dtype acc;
+  bool pairs;
   tc_kval batch[TC_MAX_RANK];
 } mm;
 
@@ -105,6 +112,17 @@ static tc_kval zero(mm *t) {
   return t->acc >= TC_F16 ? tc_kb_real(t->b, t->acc, 0) : tc_kb_int(t->b, t->acc, 0);
 }
 
+// Elements 2k and 2k+1 of a row of a: the bits of both, the first one low.
+static tc_kval load_pair(mm *t, tc_kval *index, tc_kval k) {
+  tc_kb *b = t->b;
+  tc_kval half[2];
+  index[t->rank - 1] = tc_kb_op2(b, TC_K_MUL, k, i64(t, 2));
+  tc_stage_load_n(t->s, 0, index, 2, -1, half);
+  for (int32_t i = 0; i < 2; i++)
+    half[i] = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, tc_kb_cast(b, TC_BF16, half[i])));
+  return tc_kb_op2(b, TC_K_OR, half[0], tc_kb_op2(b, TC_K_SHL, half[1], tc_kb_int(b, TC_I32, 16)));
+}
+
 // One micro-tile: rows row0 … row0+rows-1, columns from lane column `col` of panel `panel`.
 static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col) {
   tc_kb *b = t->b;
@@ -113,13 +131,19 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
   tc_kval lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b));
   for (int32_t i = 0; i < r - 2; i++) ia[i] = ib[i] = out[i] = t->batch[i];
   for (int64_t i = 0; i < rows; i++) acc[i] = zero(t);
-  tc_kval k = tc_kb_for(b, i64(t, 0), tc_stage_operand_extent(t->s, 0, r - 1), 1, 0, (int32_t)rows, acc, carried);
+  tc_kval depth = t->pairs ? tc_stage_operand_extent(t->s, 1, r - 1) : tc_stage_operand_extent(t->s, 0, r - 1);
+  tc_kval k = tc_kb_for(b, i64(t, 0), depth, 1, 0, (int32_t)rows, acc, carried);
   ib[r - 2] = panel;
   ib[r - 1] = k;
   ib[r] = add(t, lane, i64(t, col));
-  tc_kval vb = tc_kb_cast(b, t->acc, tc_stage_load(t->s, 1, ib, -1));
+  tc_kval vb = tc_stage_load(t->s, 1, ib, -1);
+  if (!t->pairs) vb = tc_kb_cast(b, t->acc, vb);
   for (int64_t i = 0; i < rows; i++) {
     ia[r - 2] = add(t, row0, i64(t, i));
+    if (t->pairs) {
+      next[i] = tc_kb_op3(b, TC_K_DOT2, load_pair(t, ia, k), vb, carried[i]);
+      continue;
+    }
     ia[r - 1] = k;
     tc_kval va = tc_kb_cast(b, t->acc, tc_stage_load(t->s, 0, ia, -1));
     next[i] = tc_kb_op3(b, TC_K_FMA, va, vb, carried[i]);
@@ -144,6 +168,7 @@ static void strips(mm *t, tc_kval row0, int64_t rows, tc_kval first_panel, tc_kv
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   mm t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_stage_dtype(s)};
+  t.pairs = in_pairs(s);
   if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
   if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
   tc_kb *b = t.b;

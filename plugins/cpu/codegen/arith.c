@@ -324,6 +324,24 @@ LLVMValueRef cg_reduce(cg *g, int32_t op, tc_dtype d, LLVMValueRef v) {
   return rest ? cg_arith(g, with, 0, d, (LLVMValueRef[]){v, rest}) : v;
 }
 
+// Pairs of bf16, multiplied and added to c by registers of sixteen.
+static LLVMValueRef dot2(cg *g, LLVMValueRef *x) {
+  enum { PER = 16 };
+  int32_t n = cg_count(x[2]);
+  LLVMValueRef parts[16];
+  if (n % PER || n / PER > 16 || n == 0) {
+    cg_fail(g, TC_STATUS_UNIMPLEMENTED, "dot2 takes %d lanes at a time, not %d", PER, n);
+    return x[2];
+  }
+  LLVMTypeRef pairs = LLVMVectorType(LLVMBFloatTypeInContext(g->ctx), 2 * PER);
+  for (int32_t i = 0; i < n / PER; i++) {
+    LLVMValueRef args[3] = {cg_slice(g, x[2], i * PER, PER)};
+    for (int32_t k = 0; k < 2; k++) args[1 + k] = LLVMBuildBitCast(g->b, cg_slice(g, x[k], i * PER, PER), pairs, "");
+    parts[i] = cg_call2(g, "llvm.x86.avx512bf16.dpbf16ps.512", NULL, 0, 3, args);
+  }
+  return cg_concat(g, n / PER, parts);
+}
+
 // ---- One instruction ----
 
 void cg_pure(cg *g, const tc_kinst *in) {
@@ -347,6 +365,7 @@ void cg_pure(cg *g, const tc_kinst *in) {
   case TC_K_SELECT: out.v = LLVMBuildSelect(g->b, x[0], x[1], x[2], ""); break;
   case TC_K_CAST: out.v = cg_cast(g, x[0], from.dtype, to.dtype); break;
   case TC_K_BITCAST: out.v = bitcast(g, x[0], from.dtype, to.dtype); break;
+  case TC_K_DOT2: out.v = dot2(g, x); break;
   default:
     if (tc_k_op_class(in->op) != 'a' && tc_k_op_class(in->op) != 'c') {
       cg_fail(g, TC_STATUS_UNIMPLEMENTED, "%s must be lowered before code generation", tc_k_op_text(in->op));

@@ -40,6 +40,8 @@
 // plugins see (the core widens to f32 and rounds with `cast`). `min`/`max` propagate NaN (PyTorch's minimum/maximum);
 // `fmin`/`fmax` ignore it (IEEE minNum). Float to integer casts of values out of range give an unspecified value, no
 // trap. `div` and `rem` on integers round towards zero and must not divide by zero. Comparisons give bool (0 or 1).
+// `dot2 a, b, c` is c + lo(a)·lo(b) + hi(a)·hi(b), where the halves of the i32 a and b are the bits of bf16 numbers; how the
+// sums are rounded and whether subnormal numbers count is the device's choice, and only devices that say so (`pairs`) get it.
 // Loads and stores with `if mask` touch no memory where the mask is false; the load then gives `else`.
 //
 // Thread-safety: a finished kernel is immutable and may be read from several threads. A builder belongs to one.
@@ -81,6 +83,7 @@ typedef int32_t tc_kmem; // a memory object of the kernel: global parameter, sha
       X(AND, "and", 2, 'a') X(OR, "or", 2, 'a') X(XOR, "xor", 2, 'a') X(NOT, "not", 1, 'a') X(SHL, "shl", 2, 'a')     \
           X(SHR, "shr", 2, 'a') /* arithmetic for signed types */                                                     \
       X(MULHI, "mulhi", 2, 'a') /* high half of the product */                                                        \
+      X(DOT2, "dot2", 3, 't')   /* i32, i32, f32: two products of bf16 and a sum, see above */                        \
       X(EQ, "eq", 2, 'c') X(NE, "ne", 2, 'c') X(LT, "lt", 2, 'c') X(LE, "le", 2, 'c') X(GT, "gt", 2, 'c')             \
           X(GE, "ge", 2, 'c') X(SELECT, "select", 3, 't') /* cond ? a : b */                                          \
       X(CAST, "cast", 1, 't')                             /* value conversion; to bool: x != 0 */                     \

@@ -84,6 +84,7 @@ typedef struct tc_device_props {
   int64_t launch_ns;    // cost of one launch
   int64_t flops_per_ns; // f32, whole device, approximate
   int64_t bytes_per_ns; // memory, approximate
+  uint64_t pairs;       // bit TC_x: has dot2 over pairs of x (bf16)
 } tc_device_props;
 
 enum { TC_ARG_MEMORY, TC_ARG_SCALAR };

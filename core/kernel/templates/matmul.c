@@ -7,8 +7,8 @@
 // Rows that are left over are made one at a time. Columns beyond N are computed on the panel's zero padding and masked
 // at the store.
 //
-// Pairs: where the device multiplies pairs of 16-bit numbers, b's panels hold pairs of rows as one i32 (…, K/2, P), and a
-// step of the loop takes two neighbouring elements of a.
+// Pairs: where the device multiplies pairs of 16-bit numbers, b's panels hold pairs of rows as one i32 (…, K/2, P), and
+// a step of the loop takes two neighbouring elements of a.
 //
 // params: 0 R, 1 panel width P.
 #include <stdbool.h>
@@ -42,7 +42,9 @@ static int64_t tile_rows(int64_t m, int64_t want, int64_t rows, int64_t cores) {
   return want < m ? want : m;
 }
 
-static bool in_pairs(const tc_stage *s) { return tc_stage_operand_dtype(s, 1) == TC_I32 && tc_stage_dtype(s) >= TC_F16; }
+static bool in_pairs(const tc_stage *s) {
+  return tc_stage_operand_dtype(s, 1) == TC_I32 && tc_stage_dtype(s) >= TC_F16;
+}
 
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
@@ -160,10 +162,19 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
   }
 }
 
-static void strips(mm *t, tc_kval row0, int64_t rows, tc_kval first_panel, tc_kval last_panel) {
-  tc_kval panel = tc_kb_for(t->b, first_panel, last_panel, 1, 0, 0, NULL, NULL);
-  for (int64_t col = 0; col < t->c->params[PANEL]; col += t->c->lanes) micro(t, row0, rows, panel, col);
-  tc_kb_end_for(t->b, 0, NULL, NULL);
+// The rows of a tile in one panel, which stays in a cache meanwhile: whole micro-tiles, then single rows.
+static void strips(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval panel) {
+  tc_kb *b = t->b;
+  int64_t rows = t->c->params[ROWS];
+  tc_kval left = tc_kb_op2(b, TC_K_REM, tc_kb_op2(b, TC_K_SUB, row_hi, row_lo), i64(t, rows));
+  tc_kval whole_hi = tc_kb_op2(b, TC_K_SUB, row_hi, left);
+  bool exact = tc_stage_exact(t->s, t->rank - 2) && t->c->tile[t->rank - 2] % rows == 0;
+  for (int32_t single = 0; single <= (rows > 1 && !exact); single++) {
+    tc_kval row =
+        tc_kb_for(b, single ? whole_hi : row_lo, single ? row_hi : whole_hi, single ? 1 : rows, 0, 0, NULL, NULL);
+    for (int64_t col = 0; col < t->c->params[PANEL]; col += t->c->lanes) micro(t, row, single ? 1 : rows, panel, col);
+    tc_kb_end_for(b, 0, NULL, NULL);
+  }
 }
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
@@ -177,7 +188,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   tc_kval row_lo = tc_stage_origin(s, r - 2), m = tc_stage_extent(s, r - 2);
   tc_kval row_hi = add(&t, row_lo, i64(&t, c->tile[r - 2]));
   if (!tc_stage_exact(s, r - 2)) row_hi = tc_kb_op2(b, TC_K_MIN, row_hi, m);
-  int64_t panel_width = c->params[PANEL], rows = c->params[ROWS];
+  int64_t panel_width = c->params[PANEL];
   tc_kval first = i64(&t, 0), last;
   if (c->tile[r - 1] == 0) {
     last = tc_stage_operand_extent(s, 1, r - 2);
@@ -185,20 +196,10 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
     first = tc_kb_op2(b, TC_K_DIV, tc_stage_origin(s, r - 1), i64(&t, panel_width));
     last = add(&t, first, i64(&t, 1));
   }
-  // Whole micro-tiles, then single rows.
   tc_kb_lanes(b);
-  tc_kval count = tc_kb_op2(b, TC_K_SUB, row_hi, row_lo);
-  tc_kval left = tc_kb_op2(b, TC_K_REM, count, i64(&t, rows));
-  tc_kval whole_hi = tc_kb_op2(b, TC_K_SUB, row_hi, left);
-  tc_kval row = tc_kb_for(b, row_lo, whole_hi, rows, 0, 0, NULL, NULL);
-  strips(&t, row, rows, first, last);
+  tc_kval panel = tc_kb_for(b, first, last, 1, 0, 0, NULL, NULL);
+  strips(&t, row_lo, row_hi, panel);
   tc_kb_end_for(b, 0, NULL, NULL);
-  bool exact = tc_stage_exact(s, r - 2) && c->tile[r - 2] % rows == 0;
-  if (rows > 1 && !exact) {
-    row = tc_kb_for(b, whole_hi, row_hi, 1, 0, 0, NULL, NULL);
-    strips(&t, row, 1, first, last);
-    tc_kb_end_for(b, 0, NULL, NULL);
-  }
   tc_kb_end_lanes(b, 0, NULL, NULL);
   return TC_STATUS_OK;
 }

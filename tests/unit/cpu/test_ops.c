@@ -218,8 +218,43 @@ TC_TEST(approximate_reciprocal) {
   return TC_OK;
 }
 
+// Pairs of bf16, where the processor has them. Numbers of one sign: the order of the sum is the processor's.
+TC_TEST(products_of_pairs) {
+  uint64_t seed = tc_test_seed();
+  for (int32_t i = 0; i < RIG_ISAS; i++) {
+    rig r;
+    if (!rig_open(&r, rig_isas[i])) continue;
+    tc_device_props props = {.struct_size = sizeof props};
+    assert_int_equal(r.plugin.device->properties(r.device, &props), TC_STATUS_OK);
+    for (int32_t lanes = 16; lanes <= 64 && props.pairs >> TC_BF16 & 1; lanes *= 2) {
+      tc_sb sb = tc_sb_make(arena);
+      open_kernel(&sb, "%x : global i32, %y : global i32, %z : global f32, %o : global f32", lanes, false);
+      tc_sb_printf(&sb, "    %%a = load %%x[%%i]\n    %%c = load %%y[%%i]\n    %%d = load %%z[%%i]\n"
+                        "    %%r = dot2 %%a, %%c, %%d\n    store %%o[%%i], %%r\n");
+      close_kernel(&sb, false);
+      const tc_kernel *k;
+      TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
+      rig_buffer b[4] = {rig_buffer_make(TC_I32, ELEMENTS, 1), rig_buffer_make(TC_I32, ELEMENTS, 1),
+                         rig_buffer_make(TC_F32, ELEMENTS, 1), rig_buffer_make(TC_F32, ELEMENTS, 1)};
+      for (int64_t e = 0; e < ELEMENTS; e++) {
+        for (int32_t half = 0; half < 4; half++) {
+          double v = (double)(1 + tc_test_random(&seed) % 255) * (half < 2 ? 0.25 : 8);
+          if (tc_test_random(&seed) % 50 == 0) v = half ? INFINITY : NAN;
+          tc_kir_write(TC_BF16, b[half / 2].data + e * 4 + half % 2 * 2, (tc_knum){.re = v});
+        }
+        tc_kir_write(TC_F32, b[2].data + e * 4, (tc_knum){.re = (double)(tc_test_random(&seed) % 1000) / 8});
+      }
+      rig_check_rule(&r, k, ELEMENTS / lanes, b, 4, &(rig_rule){.relative = 0x1p-22});
+      for (int32_t j = 0; j < 4; j++) rig_buffer_free(&b[j]);
+    }
+    rig_close(&r);
+  }
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(casts),
-                                     cmocka_unit_test(collectives), cmocka_unit_test(approximate_reciprocal)};
+                                     cmocka_unit_test(collectives), cmocka_unit_test(approximate_reciprocal),
+                                     cmocka_unit_test(products_of_pairs)};
   return TC_RUN(tests);
 }

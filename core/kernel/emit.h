@@ -40,8 +40,8 @@ typedef struct tc_emit_options {
   // Bytes to which inputs and outputs of the program are aligned, in front of their offsets; 0: inputs like their
   // elements, outputs like buffers of the arena.
   int32_t outside_align;
-  // Which of a template's n configurations is taken, of those that fit, best first; `stage` tells in words what they are
-  // for. NULL: the first.
+  // Which of a template's n configurations is taken, of those that fit, best first; `stage` tells in words what they
+  // are for. NULL: the first.
   int32_t (*pick)(void *self, tc_sv name, tc_sv stage, int32_t n, const struct tc_stage_config *configs);
   void *pick_self;
 } tc_emit_options;

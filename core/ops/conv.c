@@ -178,9 +178,14 @@ typedef struct plain {
   tc_int before[MAX_SPACE], size[MAX_SPACE]; // padding, output
   bool flipped;                              // weights [g·in, out, …], read backwards
   int64_t columns;                           // > 0: each output channel is one position of a kernel of so many
+  bool pairs;                                // input channels go two by two (dot2)
 } plain;
 
 static bool known(tc_int x, int64_t *out) { return tc_int_is_const(x, out) && *out > 0; }
+
+static tc_int channel_of_pair(tc_op_args *a, tc_int pair, int32_t half) {
+  return tc_int_add(a, tc_int_mul(a, pair, tc_int_const(a, 2)), tc_int_const(a, half));
+}
 
 // The weight for output channel o of group g, input channel c, kernel position `tap`.
 static tc_bval load_weight(tc_op_args *a, const plain *p, tc_lt w, tc_int g, tc_int o, tc_int c, tc_int tap,
@@ -204,27 +209,37 @@ static tc_bval load_weight(tc_op_args *a, const plain *p, tc_lt w, tc_int g, tc_
   return tc_sym_is_int(condition, 1) ? tc_lo_load(a, w, at) : tc_lo_load_if(a, w, at, condition, zero);
 }
 
-// [g, ⌈out / panel⌉, in, k, panel], zero behind the last channel, in the type that is computed in.
+// [g, ⌈out / panel⌉, in, k, panel], zero behind the last channel, in the type that is computed in. In pairs:
+// neighbouring input channels as one i32, in halves, and a zero behind the last one.
 static tc_lt pack_weights(tc_op_args *a, const plain *p, tc_lt w, int64_t panel, tc_dtype compute) {
   int64_t taps = 1;
   for (int32_t i = 0; i < p->n; i++) taps *= p->k[i];
-  tc_int sizes[5] = {tc_int_const(a, p->groups), tc_int_const(a, (p->out + panel - 1) / panel), tc_int_const(a, p->in),
+  int64_t in = p->pairs ? (p->in + 1) / 2 : p->in;
+  tc_int sizes[5] = {tc_int_const(a, p->groups), tc_int_const(a, (p->out + panel - 1) / panel), tc_int_const(a, in),
                      tc_int_const(a, taps), tc_int_const(a, panel)},
          i[5], condition = tc_int_const(a, 1);
   tc_lo_begin(a, 5, sizes, i);
   tc_int o = tc_int_add(a, tc_int_mul(a, i[1], sizes[4]), i[4]);
   if (p->out % panel) condition = tc_sym_cmp(a->syms, TC_SYM_LT, o, tc_int_const(a, p->out));
   tc_lo_keep(a);
-  return tc_lo_end(a, tc_lo_cast(a, load_weight(a, p, w, i[0], o, i[2], i[3], condition), compute), compute);
+  if (!p->pairs)
+    return tc_lo_end(a, tc_lo_cast(a, load_weight(a, p, w, i[0], o, i[2], i[3], condition), compute), compute);
+  tc_bval halves[2];
+  for (int32_t half = 0; half < 2; half++) {
+    tc_int c = channel_of_pair(a, i[2], half);
+    if (half && p->in % 2) condition = both(a, condition, tc_sym_cmp(a->syms, TC_SYM_LT, c, tc_int_const(a, p->in)));
+    halves[half] = load_weight(a, p, w, i[0], o, c, i[3], condition);
+  }
+  return tc_lo_end(a, tc_lower_pair(a, halves), TC_I32);
 }
 
 // The part of the input that kernels meet, with zeros around it, in the type that is computed in; the input itself
-// where it is that. Channels stay last where they are last.
+// where it is that. Channels stay last where they are last. In pairs: of channels, as pack_weights has them.
 static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_last, tc_dtype compute) {
   tc_int sizes[MAX_SPACE + 2], index[MAX_SPACE + 2], at[MAX_SPACE + 2], inside = tc_int_const(a, 1), i[MAX_SPACE + 2],
                                                                         map[MAX_SPACE + 2], view[MAX_SPACE + 2];
   int32_t rank = p->n + 2;
-  bool same = tc_lo_dtype(a, x) == compute;
+  bool same = tc_lo_dtype(a, x) == compute && !p->pairs;
   for (int32_t d = 0; d < rank; d++) view[d] = tc_lo_size(a, x, d);
   for (int32_t d = 0; d < p->n; d++) {
     tc_int one = tc_int_const(a, 1), reach = tc_int_const(a, (p->k[d] - 1) * p->dilation[d] + 1);
@@ -234,6 +249,8 @@ static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_las
     view[2 + d] = need;
   }
   if (same) return x;
+  tc_int channels = view[1];
+  if (p->pairs) view[1] = tc_int_const(a, (p->groups * p->in + 1) / 2);
   for (int32_t d = 0; d < rank; d++) {
     int32_t to = !channels_last || d == 0 ? d : d == 1 ? rank - 1 : d - 1;
     sizes[to] = view[d];
@@ -244,10 +261,16 @@ static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_las
     at[2 + d] = tc_int_sub(a, at[2 + d], p->before[d]);
     inside = both(a, inside, tc_int_within(a, at[2 + d], tc_int_const(a, 0), tc_lo_size(a, x, 2 + d)));
   }
-  tc_bval v = tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, at)
-                                       : tc_lo_load_if(a, x, at, inside, tc_lo_const(a, tc_lo_dtype(a, x), 0, 0));
+  tc_bval v[2], zero = tc_lo_const(a, tc_lo_dtype(a, x), 0, 0);
+  tc_int pair = at[1];
+  for (int32_t half = 0; half <= p->pairs; half++) {
+    if (p->pairs) at[1] = channel_of_pair(a, pair, half);
+    if (half && p->in % 2) inside = both(a, inside, tc_sym_cmp(a->syms, TC_SYM_LT, at[1], channels));
+    v[half] = tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, at) : tc_lo_load_if(a, x, at, inside, zero);
+  }
   tc_lo_keep(a);
-  tc_lt padded = tc_lo_end(a, tc_lo_cast(a, v, compute), compute);
+  tc_lt padded =
+      p->pairs ? tc_lo_end(a, tc_lower_pair(a, v), TC_I32) : tc_lo_end(a, tc_lo_cast(a, v[0], compute), compute);
   tc_lo_indices(a, rank, view, i);
   for (int32_t d = 0; d < rank; d++) map[!channels_last || d == 0 ? d : d == 1 ? rank - 1 : d - 1] = i[d];
   return tc_lo_view(a, padded, rank, view, i, map);
@@ -255,9 +278,11 @@ static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_las
 
 // [n, groups · out, size…] in type `out`. PANEL channels go together; fewer than FEW in a group are no work for lanes.
 enum { PANEL = 16, FEW = 8 };
-static tc_lt lower_plain(tc_op_args *a, const plain *p, tc_lt x, tc_lt w, bool channels_last, tc_dtype out) {
+static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, bool channels_last, tc_dtype out) {
   tc_dtype compute = tc_op_math_type(out);
+  plain own = *what, *p = &own;
   bool positions = p->out < FEW;
+  own.pairs = !positions && tc_lo_pairs(a, tc_lo_dtype(a, x)) && p->in > 1 && (p->groups == 1 || p->in % 2 == 0);
   tc_int sizes[MAX_SPACE + 3], attrs[3 + 4 * MAX_SPACE], zero = tc_int_const(a, 0);
   int32_t rank = 0, n_attrs = 0;
   tc_lt operands[2] = {positions ? x : pad_input(a, p, x, channels_last, compute),
@@ -266,7 +291,7 @@ static tc_lt lower_plain(tc_op_args *a, const plain *p, tc_lt x, tc_lt w, bool c
   if (p->groups > 1) sizes[rank++] = tc_int_const(a, p->groups);
   sizes[rank++] = tc_int_const(a, p->out);
   for (int32_t i = 0; i < p->n; i++) sizes[rank++] = p->size[i];
-  attrs[n_attrs++] = tc_int_const(a, positions), attrs[n_attrs++] = tc_int_const(a, p->n);
+  attrs[n_attrs++] = tc_int_const(a, positions ? 1 : p->pairs ? 2 : 0), attrs[n_attrs++] = tc_int_const(a, p->n);
   attrs[n_attrs++] = tc_int_const(a, p->groups);
   for (int32_t i = 0; i < p->n; i++) {
     attrs[n_attrs++] = tc_int_const(a, p->k[i]), attrs[n_attrs++] = tc_int_const(a, p->stride[i]);

@@ -53,6 +53,15 @@ static int32_t linear_meta(tc_op_args *a) {
 }
 
 // ---- lowering ----
+tc_bval tc_lower_pair(tc_op_args *a, const tc_bval halves[2]) {
+  static const char *const x[] = {"x"};
+  tc_bval bits[2];
+  for (int32_t i = 0; i < 2; i++) bits[i] = tc_lo_cast(a, tc_lo_text(a, "bits_of(x)", 1, x, &halves[i]), TC_I32);
+  tc_bval low = tc_lo_op2(a, TC_K_AND, bits[0], tc_lo_const_int(a, TC_I32, 0xffff)),
+          high = tc_lo_op2(a, TC_K_SHL, bits[1], tc_lo_const_int(a, TC_I32, 16));
+  return tc_lo_op2(a, TC_K_OR, low, high);
+}
+
 // b, seen as […, k, n], packed in panels: […, ⌈n/P⌉, k, P], zero behind the last column. In pairs: […, ⌈n/P⌉, k/2, P]
 // of i32, whose halves are the bits of rows 2i (low) and 2i+1 (high).
 static tc_lt pack(tc_op_args *a, tc_lt b, bool pairs) {
@@ -75,12 +84,7 @@ static tc_lt pack(tc_op_args *a, tc_lt b, bool pairs) {
   }
   tc_lo_keep(a);
   if (!pairs) return tc_lo_end(a, element[0], tc_lo_dtype(a, b));
-  static const char *const x[] = {"x"};
-  for (int32_t half = 0; half < 2; half++)
-    element[half] = tc_lo_cast(a, tc_lo_text(a, "bits_of(x)", 1, x, &element[half]), TC_I32);
-  tc_bval low = tc_lo_op2(a, TC_K_AND, element[0], tc_lo_const_int(a, TC_I32, 0xffff)),
-          high = tc_lo_op2(a, TC_K_SHL, element[1], tc_lo_const_int(a, TC_I32, 16));
-  return tc_lo_end(a, tc_lo_op2(a, TC_K_OR, low, high), TC_I32);
+  return tc_lo_end(a, tc_lower_pair(a, element), TC_I32);
 }
 
 // Do products of this depth pay in pairs on this device?

@@ -80,6 +80,8 @@ void tc_lower_range(tc_op_args *a, int32_t result, int64_t dim, tc_int start, tc
 
 // A condition over indices as a bool of the open node's body.
 tc_bval tc_lower_condition(tc_op_args *a, tc_int condition);
+// Two 16-bit floats as one i32: the bits of the first in its low half (operands of dot2; see tc_lo_pairs).
+tc_bval tc_lower_pair(tc_op_args *a, const tc_bval halves[2]);
 
 // ---- advanced indexing (index.c) ----
 // Dimension d of self is indexed by list element `by[d]` (or -1). Index tensors broadcast together; their dimensions

@@ -13,9 +13,11 @@
 // rows by V vectors of positions; per step vector loads of the input and broadcast loads of weights. Padding is a mask
 // where a run of positions touches the border, and a shorter loop over the kernel's rows.
 //
-// attrs: 0 way (0 channels, 1 positions), 1 spatial dimensions n, 2 groups (1: the output has no such dimension); then
-// for each spatial dimension kernel size, stride, dilation, padding before.
-// params: 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P.
+// Channels in pairs: where the device multiplies pairs of 16-bit numbers, C is half as many i32 of two channels each.
+//
+// attrs: 0 way (0 channels, 1 positions, 2 channels in pairs), 1 spatial dimensions n, 2 groups (1: the output has no
+// such dimension); then for each spatial dimension kernel size, stride, dilation, padding before. params: 0 V, 1 RY, 2
+// RX (channels) or RO (positions), 3 P.
 #include <stdbool.h>
 
 #include "core/kernel/templates/templates.h"
@@ -24,6 +26,7 @@
 
 enum { VECTORS, ROWS, COLUMNS, PANEL };
 enum { MAX_SPACE = 3, MAX_ACC = 32, UNROLL = 8 };
+enum { POSITIONS = 1, PAIRS = 2 };
 
 typedef struct shape {
   bool positions;
@@ -33,7 +36,7 @@ typedef struct shape {
 } shape;
 
 static shape shape_of(const tc_stage *s) {
-  shape p = {.positions = tc_stage_attr(s, 0, 0) != 0,
+  shape p = {.positions = tc_stage_attr(s, 0, 0) == POSITIONS,
              .n = (int32_t)tc_stage_attr(s, 1, 2),
              .groups = tc_stage_attr(s, 2, 1),
              .rank = tc_stage_rank(s),
@@ -147,6 +150,7 @@ typedef struct cv {
   const tc_stage_config *c;
   shape p;
   tc_dtype acc;
+  bool pairs;                    // of input channels, as i32 (dot2)
   tc_kval image, group, channel; // of the block: n, g (-1: none), first output channel
   tc_kval lane;
   tc_kval place[MAX_SPACE]; // output position of the micro-tile
@@ -251,7 +255,8 @@ static void channel_step(cv *t, const step *at, void *self, tc_kval *acc) {
   for (int64_t v = 0; v < v_count; v++) {
     int64_t column = v * t->c->lanes;
     iw[1] = addi(t, first, column / panel), iw[4] = addi(t, t->lane, column % panel);
-    w[v] = tc_kb_cast(t->b, t->acc, tc_stage_load(t->s, 1, iw, -1));
+    w[v] = tc_stage_load(t->s, 1, iw, -1);
+    if (!t->pairs) w[v] = tc_kb_cast(t->b, t->acc, w[v]);
   }
   int32_t rank = input_index(t, at, ix);
   tc_kval x0 = ix[rank - 1], y0 = ix[rank - 2];
@@ -259,9 +264,10 @@ static void channel_step(cv *t, const step *at, void *self, tc_kval *acc) {
     if (y) ix[rank - 2] = addi(t, y0, y * p->stride[p->n - 2]);
     for (int64_t x = 0; x < m->rx; x++) {
       ix[rank - 1] = addi(t, x0, x * p->stride[p->n - 1]);
-      tc_kval in = tc_kb_cast(t->b, t->acc, tc_stage_load(t->s, 0, ix, -1));
+      tc_kval in = tc_stage_load(t->s, 0, ix, -1);
+      if (!t->pairs) in = tc_kb_cast(t->b, t->acc, in);
       tc_kval *row = acc + (y * m->rx + x) * v_count;
-      for (int64_t v = 0; v < v_count; v++) row[v] = tc_kb_op3(t->b, TC_K_FMA, in, w[v], row[v]);
+      for (int64_t v = 0; v < v_count; v++) row[v] = tc_kb_op3(t->b, t->pairs ? TC_K_DOT2 : TC_K_FMA, in, w[v], row[v]);
     }
   }
 }
@@ -472,6 +478,7 @@ static void rows(cv *t, int64_t ro) {
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   cv t = {.s = s, .b = tc_stage_builder(s), .c = c, .p = shape_of(s), .acc = tc_stage_dtype(s), .group = -1};
   if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
+  t.pairs = tc_stage_attr(s, 0, 0) == PAIRS;
   if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
   const shape *p = &t.p;
   t.image = tc_stage_origin(s, 0);
@@ -498,6 +505,6 @@ const tc_template_table tc_template_conv = {
     .name = {"conv", 4},
     .candidates = candidates,
     .emit = emit,
-    .flops = "2 * out.numel * in1.size(2) * in1.size(3)",
+    .flops = "where(attr0 == 2, 4, 2) * out.numel * in1.size(2) * in1.size(3)",
     .flags = TC_TEMPLATE_PLANAR(1),
 };

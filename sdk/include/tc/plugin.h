@@ -210,7 +210,8 @@ typedef struct tc_call_node {
   const tc_view *results;
   const tc_epilogue *epilogue;
   int32_t n_epilogue;
-  int32_t variant; // prepare: which of the ways that `variants` counted, from 1; 0: the library's own choice (since 1.4)
+  int32_t
+      variant; // prepare: which of the ways that `variants` counted, from 1; 0: the library's own choice (since 1.4)
 } tc_call_node;
 
 typedef struct tc_call_table {
@@ -229,8 +230,8 @@ typedef struct tc_call_table {
   // 1: where it supports a node it is taken instead of a lowering of the op; `supports` then says no where fusion with
   // the neighbours is worth more.
   int32_t preferred, reserved;
-  // Since 1.4, optional: how many ways there are to do the node, which an autotuner then times (tc_call_node.variant). The
-  // same number names the same way as long as device, driver and library are the same; all give right results.
+  // Since 1.4, optional: how many ways there are to do the node, which an autotuner then times (tc_call_node.variant).
+  // The same number names the same way as long as device, driver and library are the same; all give right results.
   int32_t (*variants)(const tc_host *h, tc_device_ *d, const tc_call_node *n, int32_t *out_count);
 } tc_call_table;
 

@@ -7,7 +7,8 @@ Each guide is followed in a scratch copy of the tree. Its fenced blocks are mark
   ```sh run                         the block is run with sh -eu in the copy's root
   ```text output                    what the last run printed has these lines, in this order
 
-Other blocks are not touched. A guide without a `run` block proves nothing and fails.
+Other blocks are not touched. A guide without a `run` block proves nothing and fails. One with the line
+<!-- continues OTHER.md --> is followed in the tree where that guide has ended.
 """
 
 import glob
@@ -19,6 +20,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CONTINUES = re.compile(r"^<!-- continues (\S+) -->$", re.M)
 BLOCK = re.compile(r"^```(\w*)[ \t]*([^\n]*)\n(.*?)^```[ \t]*$", re.M | re.S)
 
 
@@ -71,14 +73,25 @@ def follow(guide, tree):
 
 def main():
     guides = sys.argv[1:] or sorted(glob.glob(os.path.join(ROOT, "docs", "ADDING_*.md")))
-    failed = 0
+    before = {}
     for guide in guides:
+        with open(guide, encoding="utf-8") as file:
+            found = CONTINUES.search(file.read())
+        before[os.path.basename(guide)] = found.group(1) if found else None
+    failed = 0
+    for first in guides:
+        name = os.path.basename(first)
+        if before[name] in before:
+            continue  # followed behind the other
         with tempfile.TemporaryDirectory() as folder:
             tree = os.path.join(os.path.realpath(folder), "tc")
             copy_tree(tree)
-            wrong = follow(os.path.abspath(guide), tree)
-        print("%s: %s" % (os.path.basename(guide), wrong or "holds"), flush=True)
-        failed += wrong is not None
+            if before[name]:  # asked for alone
+                follow(os.path.join(ROOT, "docs", before[name]), tree)
+            for guide in [first] + [g for g in guides if before[os.path.basename(g)] == name]:
+                wrong = follow(os.path.abspath(guide), tree)
+                print("%s: %s" % (os.path.basename(guide), wrong or "holds"), flush=True)
+                failed += wrong is not None
     print("%d passed, %d failed, 0 skipped" % (len(guides) - failed, failed))
     return 1 if failed else 0
 

@@ -58,5 +58,16 @@ rc=0
   -DCMAKE_C_FLAGS='-Wall -Wextra -Wpedantic -Werror' >/dev/null && cmake --build "$scratch/abacus" >/dev/null &&
   "$scratch/tc/bin/tcrun" conform "$scratch/abacus/libabacus.so" --quiet; } || rc=1
 result "the SDK's example" $rc
+# The same without CMake.
+rc=0
+mkdir -p "$scratch/template"
+chmod go-w "$scratch" "$scratch/template"
+cp "$scratch/tc/share/tc/sdk/template/"*.toml "$scratch/template"
+# shellcheck disable=SC2046
+{ cc -std=c11 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror -shared -o "$scratch/template/libtemplate.so" \
+  -Wl,--version-script="$(pkg-config --variable=map tc_sdk)" "$scratch/tc/share/tc/sdk/template/"*.c \
+  $(pkg-config --cflags --libs tc_sdk) -lm -pthread && chmod go-w "$scratch/template/"* &&
+  "$scratch/tc/bin/tcrun" conform --plugin="$scratch/template/libtemplate.so" --quiet; } || rc=1
+result "the SDK's template, by pkg-config" $rc
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

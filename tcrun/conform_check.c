@@ -213,7 +213,29 @@ static tc_sv sample_text(kit *k, const tc_op_def *d, tc_sv sample) {
   return tc_sv_printf(k->arena, "%s) {\n%s\n}\n", head.text, body.text);
 }
 
-static tc_status each_sample(kit *k, bool grad) {
+// The sample with its numbers in double precision.
+static tc_sv in_doubles(kit *k, tc_sv sample) {
+  tc_sb sb = tc_sb_make(k->arena);
+  for (size_t i = 0; i < sample.size; i++) {
+    tc_sv four = tc_sv_sub(sample, i, i + 4);
+    bool real = tc_sv_is(four, "f32["), complex = tc_sv_is(four, "c64[");
+    if (real || complex) tc_sb_putz(&sb, real ? "f64[" : "c128["), i += 3;
+    else tc_sb_putc(&sb, sample.data[i]);
+  }
+  return tc_sb_view(&sb);
+}
+
+static tc_status run_sample(kit *k, const tc_op_def *d, tc_sv sample) {
+  return kit_run_text(k, sample_text(k, d, sample).data, 0);
+}
+static tc_status run_sample_gradient(kit *k, const tc_op_def *d, tc_sv sample) {
+  return kit_run_text(k, sample_text(k, d, sample).data, KIT_GRAD);
+}
+static tc_status compare_sample(kit *k, const tc_op_def *d, tc_sv sample) {
+  return kit_differences(k, sample_text(k, d, in_doubles(k, sample)).data);
+}
+
+static tc_status each_sample(kit *k, bool grad, tc_status (*run)(kit *k, const tc_op_def *d, tc_sv sample)) {
   int32_t n = 0;
   TC_TRY(kit_load(k));
   if (!(k->about.capabilities & TC_CAP_OPS)) {
@@ -225,21 +247,23 @@ static tc_status each_sample(kit *k, bool grad) {
     if (!d->samples || (grad && !d->grad)) continue;
     for (tc_sv rest = tc_sv_of(d->samples), sample; rest.size; n++) {
       rest = tc_sv_cut(rest, ';', &sample);
-      TC_TRY(kit_run_text(k, sample_text(k, d, sample).data, grad ? KIT_GRAD : 0));
+      TC_TRY(run(k, d, sample));
     }
   }
   if (!n) kit_unsupported(k, grad ? "no row has samples and a derivative" : "no row has samples");
   else kit_note(k, "%d samples", (int)n);
   return TC_OK;
 }
-static tc_status samples(kit *k) { return each_sample(k, false); }
-static tc_status sample_gradients(kit *k) { return each_sample(k, true); }
+static tc_status samples(kit *k) { return each_sample(k, false, run_sample); }
+static tc_status sample_gradients(kit *k) { return each_sample(k, true, run_sample_gradient); }
+static tc_status sample_differences(kit *k) { return each_sample(k, true, compare_sample); }
 
 static const kit_case cases[] = {
 #define X(name, text) {"grad", #name, "the plugin computes the gradients that the references compute", grad_##name},
     GRADIENTS(X)
 #undef X
         {"grad", "samples", "derivatives of the plugin's ops run as they do on the references", sample_gradients},
+    {"grad", "differences", "derivatives of the plugin's ops are what differences say", sample_differences},
     {"opcheck", "samples", "the plugin's ops give, on a device, what their references give", samples},
     {"opcheck", "inputs_stay", "what the schema does not write to stays as it is", inputs_stay},
     {"opcheck", "strides", "results have the sizes and strides that were promised", promised_strides},

@@ -130,9 +130,14 @@ tc_status kit_host_balanced(kit_host *h, const char *when) {
 }
 
 // ---- Loading ----
+static tc_sv section_value(void *self, tc_sv section, tc_sv key) {
+  return tc_config_section(((const kit *)self)->config, section, key);
+}
+
 tc_status kit_load(kit *k) {
   if (k->plugin) return TC_OK;
-  tc_plugins_options options = {.allocator = tc_system_allocator(), .tables = tc_host_tables_core()};
+  tc_plugins_options options = {
+      .allocator = tc_system_allocator(), .tables = tc_host_tables_core(), .config = section_value, .config_self = k};
   tc_sv none = tc_path_dir(tc_sv_of(k->file));
   options.folders = &none;
   options.n_folders = 1;

@@ -254,6 +254,12 @@ CASE(real_arithmetic) {
                  "%t, %q\n    %v = fmin %u, %o\n    %w = fmax %v, %p\n    %e = copysign %w, %a\n "
                  "   %x1 = neg %e\n    %ge = ge %a, %c\n    %r = select %ge, %x1, %d\n"),
       true, 0};
+  // Alone, since what follows may lose a NaN again.
+  static const program alone[] = {{ARITHMETIC("    %r = min %a, %c\n"), true, 0},
+                                  {ARITHMETIC("    %r = max %a, %c\n"), true, 0},
+                                  {ARITHMETIC("    %r = fmin %a, %c\n"), true, 0},
+                                  {ARITHMETIC("    %r = fmax %a, %c\n"), true, 0}};
+  for (int32_t i = 0; i < 4; i++) TC_TRY(each_type(k, &alone[i], reals, 2, able(k)));
   return each_type(k, &p, reals, 2, able(k));
 }
 
@@ -332,7 +338,7 @@ CASE(control) {
       "= "
       "[3, 1, 2]\n  lane_array %r : $T[4]\n" INDEX "  %even = and %b, 1\n  %is = eq %even, 0\n  %k = if %is {\n    %t "
       "= const 2 : i32\n    yield %t\n  } else {\n    "
-      "%t2 = const 5 : i32\n    yield %t2\n  }\n  lanes {\n" AT
+      "%t2 = const 3 : i32\n    yield %t2\n  }\n  lanes {\n" AT
       "    %v = load %x[%i]\n    for %j = 0 to 4 unroll {\n      store %r[%j], %v\n    }\n    %a, %c = for %j2 = 0 to "
       "%k "
       "step 2 (%p = %v, %q = %v) {\n      %e = load %r[1]\n      %g = add %p, %e\n      yield %q, %g\n    }\n    %d = "

@@ -13,29 +13,41 @@
 
 static bool is_delegate(const kit *k) { return (k->about.capabilities & TC_CAP_DELEGATE) != 0; }
 
+static tc_status set(tc_config *c, const char *key, tc_sv value) {
+  return tc_config_set(c, tc_sv_of(key), value, "the kit");
+}
+
 tc_status kit_configure(const kit *k, const char *mode, tc_config *c) {
   tc_sv backend = k->about.n_devices ? k->about.devices[0] : is_delegate(k) ? TC_SV("ref") : TC_SV("auto");
-  TC_TRY(tc_config_set(c, TC_SV("backend"), backend, "the kit"));
-  if (is_delegate(k)) TC_TRY(tc_config_set(c, TC_SV("delegates"), k->about.name, "the kit"));
-  TC_TRY(tc_config_set(c, TC_SV("plugins.prefer"), k->about.name, "the kit"));
-  TC_TRY(tc_config_set(c, TC_SV("cache.enabled"), TC_SV("false"), "the kit"));
-  if (mode) TC_TRY(tc_config_set(c, TC_SV("mode"), tc_sv_of(mode), "the kit"));
+  TC_TRY(set(c, "backend", backend));
+  if (is_delegate(k)) TC_TRY(set(c, "delegates", k->about.name));
+  TC_TRY(set(c, "plugins.prefer", k->about.name));
+  TC_TRY(set(c, "cache.enabled", TC_SV("false")));
+  if (mode) TC_TRY(set(c, "mode", tc_sv_of(mode)));
   return tc_config_apply_mode(c);
 }
 
-static tc_status open_context(kit *k, const char *mode, tc_context **out) {
-  tc_config *config;
+// The references run in one thread; a process without others can be forked.
+static tc_status configure_references(const kit *k, const char *mode, tc_config *c) {
+  (void)k, (void)mode;
+  TC_TRY(set(c, "backend", TC_SV("ref")));
+  TC_TRY(set(c, "cache.enabled", TC_SV("false")));
+  TC_TRY(set(c, "threads", TC_SV("1")));
+  return tc_config_apply_mode(c);
+}
+
+// With the configuration of the command line, read once more: a context takes it.
+static tc_status open_context(kit *k, tc_status (*configure)(const kit *k, const char *mode, tc_config *c),
+                              const char *mode, tc_context **out) {
   tc_plugin *p;
   run_options again;
-  // The configuration of the command line, once more: a context takes it.
   TC_TRY(tcrun_parse(k->o->arena, k->o->argc, k->o->argv, &again));
-  config = again.config;
-  tc_status s = kit_configure(k, mode, config);
+  tc_status s = configure(k, mode, again.config);
   if (s != TC_OK) {
-    tc_config_destroy(config);
+    tc_config_destroy(again.config);
     return s;
   }
-  TC_TRY(tc_context_create(tc_system_allocator(), config, tc_logger_silent, out));
+  TC_TRY(tc_context_create(tc_system_allocator(), again.config, tc_logger_silent, out));
   s = tc_context_add_plugin(*out, k->file, &p);
   if (s == TC_OK) s = tc_context_open_backend(*out);
   if (s == TC_OK) return TC_OK;
@@ -57,17 +69,13 @@ tc_status kit_context(kit *k, const char *mode, tc_context **out) {
     kit_close(k);
   }
   if (!there) return TC_OK;
-  if (!*kept) TC_TRY(open_context(k, mode, kept));
+  if (!*kept) TC_TRY(open_context(k, kit_configure, mode, kept));
   *out = *kept;
   return TC_OK;
 }
 
 tc_status kit_references(kit *k, tc_context **out) {
-  if (!k->references) {
-    tc_plugin *p;
-    TC_TRY(tcrun_open_ref(false, &k->references));
-    TC_TRY(tc_context_add_plugin(k->references, k->file, &p));
-  }
+  if (!k->references) TC_TRY(open_context(k, configure_references, NULL, &k->references));
   *out = k->references;
   return TC_OK;
 }

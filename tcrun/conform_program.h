@@ -34,6 +34,8 @@ tc_status kit_configure(const kit *k, const char *mode, tc_config *c);
 // Runs the text in both and compares; twice, since the second run finds everything as the first one left it. Inputs
 // must stay as they are, results must have the types that were promised.
 tc_status kit_run_text(kit *k, const char *text, uint32_t flags);
+// Derivatives of a text in double precision against central differences, on the references.
+tc_status kit_differences(kit *k, const char *text);
 tc_status kit_compare(const kit_ready *mine, const kit_ready *ref);
 // Fails where a code generator does not compile what the device claims; notes what else is left to the references.
 tc_status kit_judge_fallbacks(kit *k, tc_context *c, const tc_session *s);

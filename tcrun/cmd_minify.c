@@ -186,7 +186,7 @@ static tc_status try_here(void *arg) {
   attempt *a = arg;
   tc_context *c, *ref;
   text_run mine, theirs;
-  tc_status s = tcrun_open_ref(false, &ref);
+  tc_status s = tcrun_open_ref(a->o, &ref);
   if (s == TC_OK) s = run_text(ref, a->x, a->o, &theirs);
   if (s != TC_OK) {
     judge(a->v, UNUSABLE, s); // not a program by itself
@@ -379,7 +379,7 @@ tc_status cmd_minify(run_options *o) {
   if (o->args.count != 1)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "one model is expected, %d are given", o->args.count);
   // The backend is opened by the tries alone: a process with its threads cannot be forked.
-  TC_TRY(tcrun_open_ref(false, &k.ref));
+  TC_TRY(tcrun_open_ref(o, &k.ref));
   tc_status s = tc_arena_guard(o->arena, minify, &k);
   end_run(&k.shown);
   for (int32_t i = 0; i < tc_map_count(k.values); i++)

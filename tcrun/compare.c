@@ -234,7 +234,7 @@ tc_status tcrun_compare_with_ref(run_options *o, const model *m, const tc_tensor
                                  difference *worst) {
   tc_context *c;
   *worst = (difference){0};
-  TC_TRY(tcrun_open_ref(false, &c));
+  TC_TRY(tcrun_open_ref(o, &c));
   tc_status s = run_ref(c, o, m, inputs, outputs, worst);
   tc_context_destroy(c);
   return s;

@@ -68,9 +68,11 @@
   X(sort, false,                                                                                                       \
     "(%x : f32[4, 77] = user \"x\") {\n  %z : f32[4, 77], %i : i64[4, 77] = aten::sort(%x, -1, true)\n  return user "  \
     "%z\n}\n")                                                                                                         \
+  /* Scaled: the exponential of large sums would be all of their rounding. */                                          \
   X(two_kernels, false,                                                                                                \
-    "(%x : f32[50, 60] = user \"x\", %y : f32[60, 50] = user \"y\") {\n  %a : f32[50, 50] = aten::mm(%x, %y)\n  %b : " \
-    "f32[50, 50] = aten::_softmax(%a, -1, false)\n  %c : f32[50, 60] = aten::mm(%b, %x)\n  return user %c\n}\n")
+    "(%x : f32[50, 60] = user \"x\", %y : f32[60, 50] = user \"y\") {\n  %p : f32[50, 50] = aten::mm(%x, %y)\n  %a : " \
+    "f32[50, 50] = aten::mul.Scalar(%p, 0.125)\n  %b : f32[50, 50] = aten::_softmax(%a, -1, false)\n  %c : f32[50, "   \
+    "60] = aten::mm(%b, %x)\n  return user %c\n}\n")
 
 #define X(name, special_, text_) \
   static tc_status op_##name(kit *k) { return kit_run_text(k, "graph @" #name " " text_, special_ ? KIT_SPECIAL : 0); }

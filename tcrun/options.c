@@ -126,14 +126,29 @@ static void write_log(void *self, int32_t artifact, tc_sv text) {
   fprintf(stderr, "[%s] " TC_SV_FMT "\n", tc_log_name(artifact), TC_SV_ARG(text));
 }
 
-tc_status tcrun_open_ref(bool wide, tc_context **out) {
+// The plugins that the command line names: ops may come from them.
+static tc_status copy_plugins(const run_options *o, tc_config *to) {
+  static const int32_t ids[] = {TC_OPT_ID_PLUGINS_PATH, TC_OPT_ID_PLUGINS_PREFER, TC_OPT_ID_PLUGINS_DISABLED};
+  static const char *const names[] = {"plugins.path", "plugins.prefer", "plugins.disabled"};
+  run_options again;
+  TC_TRY(tcrun_parse(o->arena, o->argc, o->argv, &again));
+  tc_status s = TC_OK;
+  for (size_t i = 0; i < sizeof ids / sizeof *ids && s == TC_OK; i++) {
+    tc_sv value = tc_config_text(again.config, ids[i]);
+    if (value.size) s = tc_config_set(to, tc_sv_of(names[i]), value, "the command line");
+  }
+  tc_config_destroy(again.config);
+  return s;
+}
+
+tc_status tcrun_open_ref(const run_options *o, tc_context **out) {
   tc_config *config;
   TC_TRY(tc_config_create(tc_system_allocator(), &config));
-  tc_status s = tc_config_set(config, TC_SV("backend"), TC_SV("ref"), "the references");
+  tc_status s = copy_plugins(o, config);
+  if (s == TC_OK) s = tc_config_set(config, TC_SV("backend"), TC_SV("ref"), "the references");
   if (s == TC_OK) s = tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "the references");
   // They run in one thread; a process without others can be forked.
   if (s == TC_OK) s = tc_config_set(config, TC_SV("threads"), TC_SV("1"), "the references");
-  if (s == TC_OK && wide) s = tc_config_set(config, TC_SV("ref.wide"), TC_SV("true"), "the references");
   if (s != TC_OK) {
     tc_config_destroy(config);
     return s;

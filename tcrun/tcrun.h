@@ -29,8 +29,8 @@ typedef struct run_options {
 TC_NODISCARD tc_status tcrun_parse(tc_arena *arena, int argc, char **argv, run_options *out);
 // Opens the context and its backend from the options (twice is an error: the context takes the configuration).
 TC_NODISCARD tc_status tcrun_open(run_options *o, tc_context **out);
-// A context of the references, silent, with no cache.
-TC_NODISCARD tc_status tcrun_open_ref(bool wide, tc_context **out);
+// A context of the references, silent, with no cache, and with the plugins that the command line names.
+TC_NODISCARD tc_status tcrun_open_ref(const run_options *o, tc_context **out);
 
 // ---- Models (model.c) ----
 // A model: one program of an archive or of an artifact, or a .tc file of any stage.

@@ -1,5 +1,8 @@
 // Matrix products. mm, bmm and linear are lowered to the template "matmul" over a packed second operand; the others are
 // expanded into them.
+#include <math.h>
+#include <stdio.h>
+
 #include "core/ops/ops.h"
 
 enum { PANEL = 64 }; // columns of a packed panel
@@ -151,23 +154,82 @@ static int32_t lower_addmm(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-// Leading dimensions become rows.
-static int32_t lower_linear(tc_op_args *a) {
+// Leading dimensions become rows; the bias is not yet added.
+static tc_lt linear_product(tc_op_args *a, tc_dtype compute) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_lt x = tc_lo_arg(a, 0), w = tc_lo_arg(a, 1);
-  tc_dtype compute = tc_op_tensor(a, 2) ? tc_op_math_type(r->dtype) : r->dtype;
   int32_t rank = tc_lo_rank(a, x);
   tc_int one = tc_int_const(a, 1), rows = one;
   for (int32_t d = 0; d < rank - 1; d++) rows = tc_int_mul(a, rows, tc_lo_size(a, x, d));
   tc_int flat[2] = {rows, tc_lo_size(a, x, rank - 1)}, row[2] = {one, tc_lo_size(a, w, tc_lo_rank(a, w) - 1)};
   if (tc_lo_rank(a, w) == 1) w = tc_lo_reshape(a, w, 2, row);
-  tc_lt y = tc_lo_reshape(a, multiply(a, tc_lo_reshape(a, x, 2, flat), transposed(a, w), compute), r->rank, r->sizes);
+  return tc_lo_reshape(a, multiply(a, tc_lo_reshape(a, x, 2, flat), transposed(a, w), compute), r->rank, r->sizes);
+}
+
+static int32_t lower_linear(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_dtype compute = tc_op_tensor(a, 2) ? tc_op_math_type(r->dtype) : r->dtype;
+  tc_lt y = linear_product(a, compute);
   if (tc_op_tensor(a, 2)) {
     tc_lt pair[2] = {y, tc_lo_arg(a, 2)};
     static const char *const names[] = {"y", "b"};
     y = tc_lower_text(a, "y + b", 2, names, pair, compute, r->dtype);
   }
   tc_lo_result(a, 0, y);
+  return TC_STATUS_OK;
+}
+
+// ---- linear with what follows it ----
+// Libraries do these in one call with the product. The names are the op's; a text in v, and the function itself.
+typedef struct follower {
+  const char *name, *text;
+  double (*value)(double v);
+} follower;
+static double value_gelu_tanh(double v) {
+  return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+}
+static double value_gelu_erf(double v) { return 0.5 * v * erfc(-v * 0.70710678118654752440); }
+static double value_sigmoid(double v) { return 1 / (1 + exp(-v)); }
+static double value_silu(double v) { return v / (1 + exp(-v)); }
+static double value_none(double v) { return v; }
+static const follower followers[] = {{"", "(v)", value_none},
+                                     {"gelu_tanh", "gelu_tanh(v)", value_gelu_tanh},
+                                     {"gelu_erf", "gelu_erf(v)", value_gelu_erf},
+                                     {"sigmoid", "sigmoid(v)", value_sigmoid},
+                                     {"tanh", "tanh(v)", tanh},
+                                     {"silu", "v * sigmoid(v)", value_silu}};
+static const follower *follower_of(tc_op_args *a) {
+  for (size_t i = 0; i < sizeof followers / sizeof *followers; i++)
+    if (tc_sv_is(tc_op_string(a, 3), followers[i].name)) return &followers[i];
+  return NULL;
+}
+
+static int32_t linear_then_meta(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *other = tc_op_tensor(a, 4), *r;
+  if (!follower_of(a)) return tc_op_fail(a, "_linear_then has no function of this name");
+  if (!tc_dtype_is_float(x->dtype))
+    return tc_op_fail(a, "_linear_then is not implemented for %s", tc_dtype_torch_name(x->dtype));
+  int32_t s = linear_meta(a);
+  if (s != TC_STATUS_OK || !other) return s;
+  r = tc_op_result_type(a, 0);
+  bool same = other->dtype == x->dtype && other->rank == r->rank;
+  for (int32_t d = 0; same && d < r->rank; d++) same = tc_int_require_eq(a, other->sizes[d], r->sizes[d]) == 0;
+  if (same) return TC_STATUS_OK;
+  return tc_op_fail(a, "what _linear_then adds (%s) is not like its result", tc_op_shape_text(a, 4));
+}
+
+static int32_t lower_linear_then(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_dtype compute = tc_op_math_type(r->dtype);
+  const char *names[3] = {"y"};
+  tc_lt values[3] = {linear_product(a, compute)};
+  int32_t n = 1;
+  char text[80];
+  bool bias = tc_op_tensor(a, 2) != NULL, other = tc_op_tensor(a, 4) != NULL;
+  if (bias) names[n] = "b", values[n++] = tc_lo_arg(a, 2);
+  if (other) names[n] = "o", values[n++] = tc_lo_arg(a, 4);
+  snprintf(text, sizeof text, "let v = %s; %s%s", bias ? "y + b" : "y", follower_of(a)->text, other ? " + o" : "");
+  tc_lo_result(a, 0, tc_lower_text(a, text, n, names, values, compute, r->dtype));
   return TC_STATUS_OK;
 }
 
@@ -321,6 +383,20 @@ static int32_t ref_linear(tc_op_args *a) {
   return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), true, tc_op_data(a, 2), one, one);
 }
 
+static int32_t ref_linear_then(tc_op_args *a) {
+  const tc_ref_view *r = tc_op_result_data(a, 0), *other = tc_op_data(a, 4);
+  const follower *f = follower_of(a);
+  int64_t index[TC_MAX_RANK] = {0};
+  int32_t s = ref_linear(a);
+  if (s != TC_STATUS_OK || tc_ref_numel(r) == 0) return s;
+  do {
+    int64_t at = tc_ref_offset(r, index);
+    double v = f->value(tc_ref_f(r, at));
+    tc_ref_put(r, at, (tc_c128){other ? v + tc_ref_f(other, tc_ref_offset(other, index)) : v, 0});
+  } while (tc_ref_next(r->rank, r->sizes, index));
+  return TC_STATUS_OK;
+}
+
 static const tc_op_def rows[] = {
     {.schema = "mm(Tensor self, Tensor mat2) -> Tensor",
      .traits = TC_OP_COMPLEX,
@@ -351,6 +427,12 @@ static const tc_op_def rows[] = {
      .meta = linear_meta,
      .lower = lower_linear,
      .ref = ref_linear,
+     .flops = "2 * numel * weight.size(1)"},
+    // Of the compiler's own making: a function of linear's result, and a sum with a tensor like it.
+    {.schema = "_linear_then(Tensor input, Tensor weight, Tensor? bias, str then, Tensor? other=None) -> Tensor",
+     .meta = linear_then_meta,
+     .lower = lower_linear_then,
+     .ref = ref_linear_then,
      .flops = "2 * numel * weight.size(1)"},
     {.schema = "matmul(Tensor self, Tensor other) -> Tensor",
      .traits = TC_OP_COMPLEX,

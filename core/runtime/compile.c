@@ -4,6 +4,7 @@
 
 #include "core/base/fs.h"
 #include "core/passes/passes.h"
+#include "core/runtime/call_epilogue.h"
 #include "core/runtime/tune.h"
 
 static const char *const stage_names[TC_STAGE_COUNT] = {"graph",  "functional", "loop", "schedule",
@@ -151,9 +152,18 @@ static tc_status make_kernels_plain(tc_plan *p) {
   return TC_OK;
 }
 
+static bool joins_epilogues(const tc_context *c) {
+  return c->device && c->device->n_calls && tc_config_bool(c->config, TC_OPT_ID_FUSE) &&
+         tc_config_bool(c->config, TC_OPT_ID_FUSION_EPILOGUE);
+}
+
 tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled *x) {
   double t = tc_now_ms();
   bool given = x->plan != NULL;
+  if (!x->loops && !x->plan && !x->trial && fuse && joins_epilogues(c)) {
+    tc_call_choice choice = tc_call_choice_of(c);
+    TC_TRY(tc_join_call_epilogues(&choice, x->graph));
+  }
   if (last == TC_STAGE_EXEC && !x->loops && !x->plan && !x->trial && c->device && c->device->tuning)
     TC_TRY(tc_tune_graph(c, x->graph));
   if (!x->loops && !x->plan) TC_TRY(make_loops(c, x));

@@ -5,6 +5,7 @@
 // first.
 #include <string.h>
 
+#include "core/runtime/call_epilogue.h"
 #include "core/runtime/exec_internal.h"
 
 enum { MOST_PREPARED = 16 };
@@ -19,7 +20,8 @@ void exec_fill_view(exec_question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_
 }
 
 void exec_fill_node(exec_question *q, const tc_node *n, const tc_op_args *args, int32_t n_operands, int32_t n_results) {
-  q->node = (tc_call_node){.struct_size = sizeof q->node, .op = n->op->full_name, .args = args};
+  q->node = (tc_call_node){.struct_size = sizeof q->node, .args = args};
+  tc_call_describe(n, &q->node, q->epilogue);
   q->node.operands = q->views;
   q->node.n_operands = n_operands;
   q->node.results = q->views + n_operands;
@@ -162,11 +164,8 @@ static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_p
   if (!p) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a call");
   p->key = (int64_t *)(void *)(p + 1);
   memcpy(p->key, q->key, key_bytes);
-  tc_call_node n = {.struct_size = sizeof n,
-                    .op = x->op->call->node->op->full_name,
-                    .args = c->args,
-                    .operands = q->views,
-                    .n_operands = x->op->n_operands};
+  tc_call_node n = {.struct_size = sizeof n, .args = c->args, .operands = q->views, .n_operands = x->op->n_operands};
+  tc_call_describe(x->op->call->node, &n, c->epilogue);
   n.results = q->views + n.n_operands;
   n.n_results = x->op->n_args - n.n_operands;
   n.variant = c->variant;

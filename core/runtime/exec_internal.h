@@ -39,6 +39,7 @@ typedef struct exec_call {
   const tc_plugin *plugin;
   const tc_call_table *table;
   int32_t variant;    // of the library's ways; 0: its own choice
+  tc_epilogue epilogue[2];
   tc_op_args *args;   // the node's
   exec_shape *shapes; // operands, then results; offsets are in the buffer
   int32_t n_numbers;  // of a key
@@ -189,6 +190,7 @@ typedef struct exec_question {
   tc_view views[EXEC_MOST_VIEWS];
   int64_t numbers[EXEC_MOST_VIEWS][2][TC_MAX_RANK];
   tc_call_node node;
+  tc_epilogue epilogue[2];
 } exec_question;
 void exec_fill_view(exec_question *q, int32_t k, tc_sym_ctx *c, const tc_tensor_type *t);
 void exec_fill_node(exec_question *q, const tc_node *n, const tc_op_args *args, int32_t n_operands, int32_t n_results);

@@ -164,9 +164,11 @@ static tc_status time_candidate(tuner *t, candidate *k) {
   attempt a = {.t = t, .k = k};
   tc_status s = tc_arena_guard(t->m->arena, compile_candidate, &a);
   timing x = {.t = t, .exec = a.x.exec, .n_outputs = t->part.graph->outputs.count};
+  bool alone = t->n == 1 && !k->trial.calls && k->trial.n_configs <= 1; // nothing to choose from
+  if (alone) k->ms = 0;
   x.outputs = tc_alloc(t->c->allocator, (size_t)(x.n_outputs + 1) * sizeof *x.outputs);
   if (s == TC_OK && !x.outputs) s = tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for outputs");
-  if (s == TC_OK) s = time_runs(&x, t->best >= 0 ? t->list[t->best].ms : 0, &k->ms);
+  if (s == TC_OK && !alone) s = time_runs(&x, t->best >= 0 ? t->list[t->best].ms : 0, &k->ms);
   for (int32_t i = 0; x.outputs && i < x.n_outputs; i++) tc_tensor_unref(&x.outputs[i]);
   tc_free(t->c->allocator, x.outputs);
   tc_compiled_free(&a.x);
@@ -211,7 +213,7 @@ static tc_status try_all(tuner *t) {
 // ---- A node ----
 static void print_table(const tuner *t, const tc_node *n) {
   const tc_logger *lg = &t->c->logger;
-  if (!tc_log_on(lg, TC_LOG_AUTOTUNING)) return;
+  if (!tc_log_on(lg, TC_LOG_AUTOTUNING) || t->n < 2) return;
   tc_sb sb = tc_sb_make(t->m->arena);
   tc_sb_printf(&sb, "%%" TC_SV_FMT " = " TC_SV_FMT ", ", TC_SV_ARG(n->results[0]->name), TC_SV_ARG(n->op->full_name));
   tc_type_print(&sb, &n->results[0]->type);
@@ -275,7 +277,8 @@ static tc_status tune_all(void *arg) {
       left++;
       continue;
     }
-    tc_log(&t->c->logger, TC_LOG_AUTOTUNING, "%d of at most %d", ++at, count);
+    tc_log(&t->c->logger, TC_LOG_AUTOTUNING, "%d of at most %d: %%" TC_SV_FMT, ++at, count,
+           TC_SV_ARG(n->results[0]->name));
     TC_TRY(tune_node(t, j->g, n));
   }
   if (left)

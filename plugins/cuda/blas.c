@@ -87,10 +87,13 @@ static int32_t make_desc(const prepared *x, cu_ptr bias, lt_desc *out) {
   int32_t wide = x->p.dtype == TC_F64 || x->p.dtype == TC_C128;
   lt_status s = l->desc_create(out, wide ? LT_COMPUTE_64F : LT_COMPUTE_32F, scale_type(x->p.dtype));
   if (s != 0) return failed(x->d, "cublasLtMatmulDescCreate", s);
-  int32_t a = x->p.a.transposed, b = x->p.b.transposed, epilogue = LT_EPILOGUE_BIAS;
+  int32_t a = x->p.a.transposed, b = x->p.b.transposed, has_bias = x->p.bias >= 0;
+  int32_t epilogue = x->p.gelu  ? has_bias ? LT_EPILOGUE_GELU_BIAS : LT_EPILOGUE_GELU
+                     : has_bias ? LT_EPILOGUE_BIAS
+                                : LT_EPILOGUE_DEFAULT;
   s = l->desc_set(*out, LT_DESC_TRANSPOSE_A, &a, sizeof a);
   if (s == 0) s = l->desc_set(*out, LT_DESC_TRANSPOSE_B, &b, sizeof b);
-  if (s == 0 && x->p.bias >= 0) s = l->desc_set(*out, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (s == 0 && epilogue != LT_EPILOGUE_DEFAULT) s = l->desc_set(*out, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
   if (s == 0 && bias) s = l->desc_set(*out, LT_DESC_BIAS_POINTER, &bias, sizeof bias);
   return failed(x->d, "cublasLtMatmulDescSetAttribute", s);
 }

@@ -23,7 +23,7 @@ typedef struct lt_heuristic {
 // cudaDataType_t, cublasComputeType_t, cublasLtEpilogue_t
 enum { LT_R_32F = 0, LT_R_64F = 1, LT_R_16F = 2, LT_C_32F = 4, LT_C_64F = 5, LT_R_16BF = 14 };
 enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70 };
-enum { LT_EPILOGUE_BIAS = 4 };
+enum { LT_EPILOGUE_DEFAULT = 1, LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_GELU_BIAS = 36 };
 // Attributes of descriptions, layouts, preferences
 enum { LT_DESC_TRANSPOSE_A = 3, LT_DESC_TRANSPOSE_B = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS_POINTER = 8 };
 enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };

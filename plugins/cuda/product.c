@@ -113,8 +113,31 @@ static int32_t bytes_of(tc_dtype t) {
 typedef struct request {
   tensor a, b, d, c;
   int32_t first, bias, add; // operands: the first factor; or -1
+  int32_t gelu;
   double alpha, beta;
 } request;
+
+static int32_t steps_operands(const tc_call_node *n) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < n->n_epilogue; i++) count += n->epilogue[i].operand >= 0;
+  return count;
+}
+
+// What the library does behind a product: gelu_tanh (to the accuracy of 16 bits), or a sum with a tensor like the
+// result.
+static int32_t read_epilogue(const tc_call_node *n, request *q, const char **why) {
+  if (n->n_epilogue == 0) return TC_STATUS_OK;
+  const tc_epilogue *e = n->epilogue;
+  if (n->n_epilogue > 1) return refuse(why, "an epilogue of several steps");
+  if (e->kind == TC_EPI_GELU_TANH && (n->results->dtype == TC_BF16 || n->results->dtype == TC_F16)) {
+    q->gelu = 1;
+    return TC_STATUS_OK;
+  }
+  if (e->kind != TC_EPI_ADD || q->add >= 0 || e->operand < 0 || e->operand >= n->n_operands)
+    return refuse(why, "an epilogue that the library does not do");
+  q->add = e->operand, q->beta = 1;
+  return TC_STATUS_OK;
+}
 
 static int32_t read_request(const tc_call_node *n, request *q, const char **why) {
   int32_t linear = named(n, "aten::linear"), adds = named(n, "aten::addmm") || named(n, "aten::baddbmm");
@@ -128,13 +151,15 @@ static int32_t read_request(const tc_call_node *n, request *q, const char **why)
   if (adds) {
     q->beta = tc_op_float(n->args, 3, 1), q->alpha = tc_op_float(n->args, 4, 1);
     if (q->beta != 0) q->add = 0;
-  } else if (linear && n->n_operands > 2) {
+  } else if (linear && n->n_operands - steps_operands(n) > 2) {
     q->bias = 2;
   }
-  int32_t s = read_view(&n->operands[q->first], &q->a, why);
+  int32_t s = read_epilogue(n, q, why);
+  if (s != TC_STATUS_OK) return s;
+  s = read_view(&n->operands[q->first], &q->a, why);
   if (s == TC_STATUS_OK) s = read_view(&n->operands[q->first + 1], &q->b, why);
   if (s == TC_STATUS_OK) s = read_view(n->results, &q->d, why);
-  if (s == TC_STATUS_OK && q->add >= 0) s = read_view(&n->operands[0], &q->c, why);
+  if (s == TC_STATUS_OK && q->add >= 0) s = read_view(&n->operands[q->add], &q->c, why);
   if (s != TC_STATUS_OK) return s;
   if (q->a.rank < 2 || q->b.rank < 2 || q->d.rank < 2) return refuse(why, "vectors");
   if (linear) { // the weight is stored transposed
@@ -148,6 +173,7 @@ static int32_t read_request(const tc_call_node *n, request *q, const char **why)
 // A row that is added to every row is a bias; anything else must have the result's shape.
 static int32_t place_addend(const tc_call_node *n, request *q, const char **why) {
   if (q->add < 0) return TC_STATUS_OK;
+  if (n->n_epilogue) return q->c.rank == q->d.rank ? TC_STATUS_OK : refuse(why, "an addend of another rank");
   int64_t columns = q->d.sizes[q->d.rank - 1];
   if (q->c.rank == 1 && q->c.sizes[0] == columns && columns > 1 && q->alpha == 1 && q->beta == 1) {
     q->bias = 0, q->add = -1, q->beta = 0;
@@ -157,7 +183,6 @@ static int32_t place_addend(const tc_call_node *n, request *q, const char **why)
   for (int32_t i = 0; i < q->c.rank; i++) {
     if (q->c.sizes[i] != q->d.sizes[i]) return refuse(why, "an addend that is broadcast");
   }
-  (void)n;
   return TC_STATUS_OK;
 }
 
@@ -204,8 +229,9 @@ int32_t product_of(const tc_call_node *n, product *out, const char **why) {
   widen(&q.a, q.d.rank);
   int32_t plain = q.b.rank == 2 && q.d.rank > 2;
   widen(&q.b, q.d.rank);
-  if (plain && q.add < 0 && rows_nest(&q.a) && rows_nest(&q.d)) {
+  if (plain && (q.add < 0 || rows_nest(&q.c)) && rows_nest(&q.a) && rows_nest(&q.d)) {
     join_rows(&q.a), join_rows(&q.d);
+    if (q.add >= 0) join_rows(&q.c);
     memmove(q.b.sizes, q.b.sizes + q.b.rank - 2, 2 * sizeof *q.b.sizes);
     memmove(q.b.strides, q.b.strides + q.b.rank - 2, 2 * sizeof *q.b.strides);
     q.b.rank = 2;
@@ -214,7 +240,7 @@ int32_t product_of(const tc_call_node *n, product *out, const char **why) {
   if (q.a.sizes[r - 2] != q.d.sizes[r - 2] || q.b.sizes[r - 1] != q.d.sizes[r - 1] ||
       q.b.sizes[r - 2] != q.a.sizes[r - 1])
     return refuse(why, "sizes that do not fit");
-  out->alpha = q.alpha, out->beta = q.beta, out->bias = q.bias;
+  out->alpha = q.alpha, out->beta = q.beta, out->bias = q.bias, out->gelu = q.gelu;
   int32_t by_rows = q.d.strides[r - 1] == 1 || q.d.sizes[r - 1] == 1;
   s = place(&q, by_rows, out, why);
   if (s != TC_STATUS_OK) return s;

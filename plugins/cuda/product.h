@@ -11,14 +11,15 @@ typedef struct product_matrix {
   int32_t operand;        // number of the call's operand; -1: its result
 } product_matrix;
 
-// D = alpha · A · B + beta · C + bias, column-major. The names are cuBLASLt's: what the op calls its second factor may
-// be A here.
+// D = alpha · A · B + beta · C + bias, or gelu_tanh of it, column-major. The names are cuBLASLt's: what the op calls
+// its second factor may be A here.
 typedef struct product {
   tc_dtype dtype;
   int64_t m, n, k, batch; // of D; k may be 0, and so may the others
   product_matrix a, b, c, d;
   int32_t has_c, bias; // bias: operand, a dense vector of m elements, or -1
   double alpha, beta;
+  int32_t gelu;    // 1: gelu_tanh of all that
   int32_t aligned; // 1: leading dimensions and batch strides keep 16 bytes
 } product;
 

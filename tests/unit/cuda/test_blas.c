@@ -105,10 +105,14 @@ static double complex expected(const problem *p, const operand *a, const operand
   return sum + (c ? c->values[j] : 0);
 }
 
+// What follows a product in the same call.
+enum { NOTHING, SUM, GELU };
+static double gelu_tanh(double v) { return 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))); }
+
 static bool once(rig *q, uint64_t *seed) {
   rig r = *q;
   static const tc_dtype types[] = {TC_F32, TC_F64, TC_BF16, TC_C64, TC_C128};
-  static operand a, b, c, d;
+  static operand a, b, c, d, other;
   const problem *p = &problems[tc_test_random(seed) % (sizeof problems / sizeof *problems)];
   tc_dtype t = types[tc_test_random(seed) % 5];
   int64_t m = 1 + (int64_t)(tc_test_random(seed) % 9), n = 1 + (int64_t)(tc_test_random(seed) % 9),
@@ -130,14 +134,22 @@ static bool once(rig *q, uint64_t *seed) {
        row = has_c && (p->linear || tc_test_random(seed) % 2);
   rig_factors f = {(double)(tc_test_random(seed) % 3), 1 + (double)(tc_test_random(seed) % 2)};
   if (has_c) make(&r, &c, t, row ? 1 : rank, row ? &ds[rank - 1] : ds, row, seed);
-  tc_view operands[3];
+  tc_view operands[4];
   int32_t count = 0;
   if (p->adds) operands[count++] = c.view;
   operands[count++] = a.view, operands[count++] = b.view;
   if (has_c && !p->adds) operands[count++] = c.view;
+  tc_epilogue step = {.kind = TC_EPI_GELU_TANH, .operand = -1};
+  int32_t then = p->linear ? (int32_t)(tc_test_random(seed) % 3) : NOTHING;
+  if (then == SUM) {
+    make(&r, &other, t, rank, ds, false, seed);
+    step = (tc_epilogue){.kind = TC_EPI_ADD, .operand = count};
+    operands[count++] = other.view;
+  }
   tc_call_node node = {
       .struct_size = sizeof node, .op = {p->op, strlen(p->op)}, .args = p->adds ? (const void *)&f : NULL};
   node.operands = operands, node.n_operands = count, node.results = &d.view, node.n_results = 1;
+  if (then) node.epilogue = &step, node.n_epilogue = 1;
   int64_t cost;
   OK(r.calls->supports(&r.host, r.d, &node, &cost));
   void *prepared = NULL;
@@ -151,8 +163,10 @@ static bool once(rig *q, uint64_t *seed) {
     for (int64_t i = 0; i < count_of(&d); i++) {
       double complex got = read_value(t, element(&d, i)),
                      want = expected(p, &a, &b, has_c ? &c : NULL, &d, f, i / (m * n), i / n % m, i % n);
+      if (then == SUM) want += other.values[i];
+      if (then == GELU) want = gelu_tanh(creal(want));
       // Sums of small integers are exact but in 16 bits.
-      if (cabs(got - want) > (t == TC_BF16 ? 0.01 * cabs(want) : 0))
+      if (cabs(got - want) > (t == TC_BF16 ? 0.01 * cabs(want) + 1e-30 : 0))
         fail_msg("%s of %d x %d x %d, element %d: %g%+gi instead of %g%+gi", p->op, (int)m, (int)n, (int)k, (int)i,
                  creal(got), cimag(got), creal(want), cimag(want));
     }
@@ -161,6 +175,8 @@ static bool once(rig *q, uint64_t *seed) {
   r.t->free(r.d, scratch);
   r.t->free(r.d, a.memory), r.t->free(r.d, b.memory), r.t->free(r.d, d.memory);
   if (has_c) r.t->free(r.d, c.memory);
+  if (then == SUM) r.t->free(r.d, other.memory);
+  if (then == GELU && t != TC_BF16) assert_true(s != TC_STATUS_OK); // as exact as 16 bits
   return s == TC_STATUS_OK;
 }
 

@@ -489,11 +489,21 @@ static tc_lt lo_template(tc_op_args *a, const char *name, int32_t n, const tc_lt
   return end_node(lo, 0, 1, &dtype, &out);
 }
 
+// Where a buffer's strides are settled, quotients and remainders may add up to an affine address: of heads that are
+// joined again, say.
+static bool settled_strides(tc_lo *lo, const tc_lview *v) {
+  const tc_buf *b = v->buf;
+  bool settled = b->strides && (b->kind == TC_BUF_INPUT || (b->def && b->def->kind == TC_LN_CALL));
+  const tc_sym *strides[TC_MAX_RANK], *offset;
+  return settled && lo_view_strides(lo->l, v, b->strides, strides, &offset);
+}
+
 // A library wants strides: a view whose elements are not affine in its indices is copied first.
 static tc_lt strided(tc_op_args *a, tc_lt t) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *v = view_of(lo, t);
   bool affine = true;
+  if (v && settled_strides(lo, v)) return t;
   for (int32_t d = 0; v && d < v->buf->rank; d++) {
     const tc_sym *rest = v->map[d], *coeff;
     for (int32_t k = 0; affine && k < v->rank; k++)

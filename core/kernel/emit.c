@@ -38,10 +38,15 @@ static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
   int64_t lo, extent = 1;
   if (lane_var >= 0) tc_sym_range(e->syms, e->extents[lane_var], &lo, &extent);
   if (!e->dev->simd_bytes) {
-    int32_t lanes = 256, width = em_lane_width(e);
+    // Rows that are read in several phases stay in registers, if there are enough lanes.
+    int32_t most = e->g->n_phases < 2 || columns || extent <= 8192 || extent == INT64_MAX ? 256
+                   : extent <= 16384                                                      ? 512
+                                                                                          : 1024;
+    if (e->dev->max_lanes && most > e->dev->max_lanes) most = e->dev->max_lanes;
+    int32_t lanes = most, width = em_lane_width(e);
     while (lanes > 32 && lanes / 2 >= extent) lanes /= 2;
     // Lanes that come out even with wide elements, so that nothing is left to be done one by one.
-    for (int32_t n = 256; n >= 96 && width > 1 && !columns; n -= 32) {
+    for (int32_t n = most; n >= (most < 192 ? most : 96) && width > 1 && !columns; n -= 32) {
       if (extent % ((int64_t)n * width) != 0) continue;
       lanes = n;
       break;

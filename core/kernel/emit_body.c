@@ -251,13 +251,35 @@ static tc_map_entry *wide_entry(tc_map *of, const tc_buf *b, const tc_sym *rest,
   return tc_map_put(of, (tc_sv){(const char *)key, sizeof key}, NULL);
 }
 
+// The registers of a wide load, where there are some; made by the first phase that loads it.
+static const tc_em_kept_array *kept_of(tc_em *e, const tc_buf *b, const tc_sym *rest) {
+  int32_t words = e->kept.trips * e->wide.width * (tc_dtype_size(b->dtype) > 4 ? 2 : 1);
+  if (!e->kept.arrays || e->kept.slot < 0 || e->mask >= 0) return NULL;
+  tc_map_entry *entry = wide_entry(e->kept.arrays, b, rest, e->mask);
+  if (entry->value.ptr || words > e->kept.words || e->phase + 1 >= e->g->n_phases) return entry->value.ptr;
+  tc_em_kept_array *a = TC_NEW(e->arena, tc_em_kept_array);
+  tc_sv name = tc_sv_printf(e->arena, "row%d", tc_map_count(e->kept.arrays));
+  *a = (tc_em_kept_array){tc_kb_lane_array(e->kb, name, b->dtype, (int64_t)e->kept.trips * e->wide.width), e->phase};
+  e->kept.words -= words;
+  return entry->value.ptr = a;
+}
+
+static tc_kval *load_row(tc_em *e, const tc_buf *b, const tc_sym *rest) {
+  tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
+  const tc_em_kept_array *kept = kept_of(e, b, rest);
+  bool again = kept && kept->phase < e->phase;
+  if (!again) em_mem_load(e, b, tc_sym_add(e->syms, rest, e->wide.base), e->wide.width, v);
+  for (int32_t i = 0; kept && i < e->wide.width; i++) {
+    tc_kval at = em_add(e, e->kept.slot, em_const(e, i));
+    if (again) v[i] = tc_kb_load1(e->kb, kept->mem, at, -1, -1);
+    else tc_kb_store(e->kb, kept->mem, at, 1, &v[i], -1);
+  }
+  return v;
+}
+
 static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
   tc_map_entry *entry = wide_entry(e->wide.loads, b, rest, e->mask);
-  if (!entry->value.ptr) {
-    tc_kval *v = TC_NEW_ARRAY(e->arena, tc_kval, e->wide.width);
-    em_mem_load(e, b, tc_sym_add(e->syms, rest, e->wide.base), e->wide.width, v);
-    entry->value.ptr = v;
-  }
+  if (!entry->value.ptr) entry->value.ptr = load_row(e, b, rest);
   return ((const tc_kval *)entry->value.ptr)[e->wide.at];
 }
 

@@ -30,6 +30,19 @@ typedef struct tc_em_wide {
   tc_map *stores; // the same, or NULL
 } tc_em_wide;
 
+// Wide loads of a row that later phases of the same lane read again: they stay in registers (lane arrays), where the
+// row is short enough. On while the phases' main loops over the row are alike.
+typedef struct tc_em_kept {
+  tc_map *arrays; // (buffer, address without the row's variable, mask) → tc_em_kept_array *; NULL: off
+  int32_t trips;  // of the main loop
+  int32_t words;  // registers that may still be taken
+  tc_kval slot;   // of this trip's first element; -1: outside of the main loop
+} tc_em_kept;
+typedef struct tc_em_kept_array {
+  tc_kmem mem;
+  int32_t phase; // that fills it
+} tc_em_kept_array;
+
 typedef struct tc_em {
   tc_schedule *s;
   tc_group *g;
@@ -61,6 +74,7 @@ typedef struct tc_em {
   int32_t tile_lanes;     // rows of a tile that lie side by side, element by element; 0: they lie behind each other
   const tc_sym *red_flat; // the reduced variables as one row-major index
   tc_em_wide wide;
+  tc_em_kept kept;
   tc_failure failure; // the first one
 } tc_em;
 

@@ -94,7 +94,12 @@ static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels
   int32_t mark = em_mark(e);
   int64_t step = tc_kb_lanes_count(e->kb) * (levels == 2 ? EM_PART * EM_PART : levels == 1 ? EM_PART : width);
   tc_kval carried[MOST], part[MOST];
-  tc_kval j = tc_kb_for(e->kb, from, to, step, 0, p->n_reduces, acc, carried);
+  bool keeps = e->kept.arrays && !levels && width > 1;
+  tc_kval j = tc_kb_for(e->kb, from, to, step, keeps ? TC_KI_UNROLL : 0, p->n_reduces, acc, carried);
+  if (keeps) {
+    tc_kval trip = tc_kb_op2(e->kb, TC_K_DIV, tc_kb_op2(e->kb, TC_K_SUB, j, from), em_const(e, step));
+    e->kept.slot = em_mul(e, trip, em_const(e, width));
+  }
   if (levels) {
     tc_kval end = tc_kb_op2(e->kb, TC_K_MIN, em_add(e, j, em_const(e, step)), to);
     em_part_open(e, p->n_reduces, p->reduces, carried, part);
@@ -111,6 +116,7 @@ static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels
     e->mask = outer;
   }
   tc_kb_end_for(e->kb, p->n_reduces, part, acc);
+  e->kept.slot = -1;
   em_leave(e, mark);
 }
 
@@ -170,7 +176,23 @@ static void row_stores(tc_em *e, int32_t number) {
   em_leave(e, mark);
 }
 
+// Lanes that are threads have many registers, and loads that a later phase repeats cost a trip to the cache each. Not
+// so where lanes are elements of vectors.
+static void keep_rows(tc_em *e, int32_t lane_var, const tc_sym *lo, const tc_sym *hi) {
+  enum { MOST_WORDS = 64, MOST_TRIPS = 16, REGISTERS = 65536, OTHERS = 32 };
+  int64_t lanes = tc_kb_lanes_count(e->kb), step = lanes * em_lane_width(e), others = REGISTERS / lanes - OTHERS;
+  const tc_sym *count = tc_sym_sub(e->syms, hi, lo);
+  e->kept = (tc_em_kept){.slot = -1};
+  bool single = lane_var == e->n_par && e->n_red == 1;
+  if (e->dev->simd_bytes || e->g->n_phases < 2 || !single || e->tile_row >= 0 || e->g->stage) return;
+  if (!tc_sym_is_const(count) || count->value < step || count->value / step > MOST_TRIPS) return;
+  e->kept.arrays = tc_map_create(e->arena);
+  e->kept.trips = (int32_t)(count->value / step);
+  e->kept.words = others > MOST_WORDS ? MOST_WORDS : others > 0 ? (int32_t)others : 0;
+}
+
 void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym *lo, const tc_sym *hi) {
+  keep_rows(e, lane_var, lo, hi);
   for (int32_t number = first_phase; number <= e->g->n_phases && !tc_failed(&e->failure); number++) {
     e->phase = number;
     row_stores(e, number); // results of the phase before, and what follows from them per row

@@ -69,7 +69,7 @@ static inline tc_status pipeline_compile(pipeline *p, const tc_device_props *dev
   tc_schedule *s;
   TC_TRY(tc_schedule_loops(l, &so, &s));
   TC_TRY(tc_loops_verify(l));
-  tc_emit_options eo = {.logger = &tc_logger_silent, .device = device};
+  tc_emit_options eo = {.logger = &tc_logger_silent, .device = device, .outside_align = 16};
   return tc_plan_build(s, &eo, out);
 }
 

@@ -253,7 +253,7 @@ static tc_map_entry *wide_entry(tc_map *of, const tc_buf *b, const tc_sym *rest,
 
 // The registers of a wide load, where there are some; made by the first phase that loads it.
 static const tc_em_kept_array *kept_of(tc_em *e, const tc_buf *b, const tc_sym *rest) {
-  int32_t words = e->kept.trips * e->wide.width * (tc_dtype_size(b->dtype) > 4 ? 2 : 1);
+  int32_t size = tc_dtype_size(b->dtype), words = e->kept.trips * e->wide.width * (size > 4 ? size / 4 : 1);
   if (!e->kept.arrays || e->kept.slot < 0 || e->mask >= 0) return NULL;
   tc_map_entry *entry = wide_entry(e->kept.arrays, b, rest, e->mask);
   if (entry->value.ptr || words > e->kept.words || e->phase + 1 >= e->g->n_phases) return entry->value.ptr;

@@ -495,7 +495,7 @@ static bool settled_strides(tc_lo *lo, const tc_lview *v) {
   const tc_buf *b = v->buf;
   bool settled = b->strides && (b->kind == TC_BUF_INPUT || (b->def && b->def->kind == TC_LN_CALL));
   const tc_sym *strides[TC_MAX_RANK], *offset;
-  return settled && lo_view_strides(lo->l, v, b->strides, strides, &offset);
+  return settled && tc_lview_strides(lo->l, v, b->strides, strides, &offset);
 }
 
 // A library wants strides: a view whose elements are not affine in its indices is copied first.

@@ -25,6 +25,15 @@ TC_TEST(norms) {
   return TC_OK;
 }
 
+TC_TEST(complex_rows) {
+  return pipeline_all(arena,
+                      "graph @c (%x : c64[3, 1024] = user \"x\") {\n"
+                      "  %m = aten::mean.dim(%x, [1], true)\n  %d = aten::sub.Tensor(%x, %m)\n"
+                      "  %a = aten::abs(%d)\n  %s = aten::sum.dim_IntList(%a, [1], true)\n"
+                      "  %r = aten::div.Tensor(%d, %s)\n  return user %r\n}\n",
+                      closely, 0);
+}
+
 // Two reductions over rows, and a value between them that is worth keeping.
 TC_TEST(softmax) {
   TC_TRY(pipeline_all(arena,
@@ -55,6 +64,7 @@ TC_TEST(other_reads) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(norms), cmocka_unit_test(softmax), cmocka_unit_test(other_reads)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(norms), cmocka_unit_test(softmax), cmocka_unit_test(complex_rows),
+                                     cmocka_unit_test(other_reads)};
   return TC_RUN(tests);
 }

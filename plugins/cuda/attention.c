@@ -1,11 +1,12 @@
-// Attention on tensor cores as a call: attention.cu and attention_f32.cu, compiled for the head size and the type when
-// one is first asked for.
+// Attention on tensor cores as a call: attention.cu, attention_wgmma.cu (sm_90, unless the config key wgmma is "false")
+// and attention_f32.cu, compiled for the head size and the type when one is first asked for.
 //
 // They take 16-bit floats with heads of 64 or 128 elements and f32 with heads of 32, 64, 96 or 128, no mask but the
 // causal one, no dropout; everything else stays with the template.
 #include <attention_common_cu.h>
 #include <attention_cu.h>
 #include <attention_f32_cu.h>
+#include <attention_wgmma_cu.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,8 +14,9 @@
 #include <string.h>
 
 #include "cuda.h"
+#include "library.h"
 
-enum { ROWS = 128, KEYS = 64, LEAST_FLOPS = 1 << 22, CALL_NS = 4000 };
+enum { ROWS = 128, KEYS = 64, WGMMA_KEYS = 128, LEAST_FLOPS = 1 << 22, CALL_NS = 4000 };
 
 typedef struct side {
   cu_ptr data;
@@ -93,48 +95,73 @@ static int64_t shared_of(int64_t head, tc_dtype type) {
   return (ROWS * (head + 8) + 2 * keys * (2 * head + 12)) * 4;
 }
 
-// The text of the code for a head size and a type; of the host's allocator, NULL when memory is short.
-static char *make_source(tc_device_ *d, int32_t head, tc_dtype type) {
+// What there is for a head size and a type, best first.
+typedef struct version {
+  const char *text, *arch;
+  int64_t keys, shared;
+  unsigned lanes;
+} version;
+static int32_t versions_of(tc_device_ *d, int32_t head, tc_dtype type, version out[2]) {
+  char wish[8];
+  int32_t n = 0;
+  bool never = cuda_config(d->host, "wgmma", wish, sizeof wish) && strcmp(wish, "false") == 0;
+  if (type != TC_F32 && strcmp(d->arch, "sm_90") == 0 && !never) // and its tiles lie at multiples of 1024 bytes
+    out[n++] = (version){attention_wgmma_cu, "sm_90a", WGMMA_KEYS, (ROWS + 4 * WGMMA_KEYS) * head * 2 + 1024, 256};
+  out[n++] = (version){type == TC_F32 ? attention_f32_cu : attention_cu, d->arch, keys_of(head, type),
+                       shared_of(head, type), type == TC_F32 ? 256 : 128};
+  return n;
+}
+
+// The text of the code; of the host's allocator, NULL when memory is short.
+static char *make_source(tc_device_ *d, const version *v, int32_t head, tc_dtype type) {
   static const char format[] = "#define HEAD %d\n#define KEYS %d\n#define BF16 %d\ntypedef %s element;\n%s%s";
-  size_t room = sizeof format + sizeof attention_common_cu + sizeof attention_cu + sizeof attention_f32_cu + 64;
+  size_t room = sizeof format + sizeof attention_common_cu + strlen(v->text) + 64;
   char *text = d->host->alloc(d->host->self, room);
   if (text)
-    snprintf(text, room, format, (int)head, (int)keys_of(head, type), type == TC_BF16,
-             type == TC_F32 ? "float" : "unsigned short", attention_common_cu,
-             type == TC_F32 ? attention_f32_cu : attention_cu);
+    snprintf(text, room, format, (int)head, (int)v->keys, type == TC_BF16, type == TC_F32 ? "float" : "unsigned short",
+             attention_common_cu, v->text);
   return text;
 }
 
-// The code for a head size and a type, compiled on first use.
-static int32_t find_code(tc_device_ *d, int32_t head_size, tc_dtype type, cuda_attention **out) {
-  int32_t kind = type == TC_F32 ? 2 : type == TC_BF16;
-  cuda_attention *c = &d->attention[kind * 4 + head_size / 32 - 1];
-  char *log = NULL, *source = NULL;
+// Compiles and loads one of them.
+static int32_t load_version(tc_device_ *d, const version *v, int32_t head, tc_dtype type, cuda_attention *c) {
+  char *log = NULL, *source = make_source(d, v, head, type);
   void *code = NULL;
   size_t size = 0;
-  int32_t s = cuda_compiler(d);
-  if (s != TC_STATUS_OK) return s;
-  pthread_mutex_lock(&d->attention_lock);
-  if (!c->function) {
-    source = make_source(d, head_size, type);
-    s = source ? TC_STATUS_OK : TC_STATUS_OUT_OF_MEMORY;
-    if (s == TC_STATUS_OK) s = cuda_nvrtc_compile(d->host, &d->compiler, source, d->arch, &code, &size, &log);
-    if (s != TC_STATUS_OK) cuda_report(d->host, s, log ? log : "attention does not compile");
-    else s = cuda_judge_spills(d, (tc_sv){"tc_attention", 12}, log);
-    if (s == TC_STATUS_OK) s = cuda_check(d, "cuModuleLoadData", d->driver.module_load(&c->module, code));
-    if (s == TC_STATUS_OK)
-      s = cuda_check(d, "cuModuleGetFunction", d->driver.module_function(&c->function, c->module, "tc_attention"));
-    c->shared_bytes = (int32_t)shared_of(head_size, type);
-    c->lanes = type == TC_F32 ? 256 : 128;
-    if (s == TC_STATUS_OK)
-      s = cuda_check(d, "cuFuncSetAttribute",
-                     d->driver.function_set(c->function, CU_FUNC_DYNAMIC_SHARED, c->shared_bytes));
-    if (s != TC_STATUS_OK) c->function = NULL;
+  int32_t s = source ? TC_STATUS_OK : TC_STATUS_OUT_OF_MEMORY;
+  if (s == TC_STATUS_OK) s = cuda_nvrtc_compile(d->host, &d->compiler, source, v->arch, &code, &size, &log);
+  if (s != TC_STATUS_OK) cuda_report(d->host, s, log ? log : "attention does not compile");
+  else s = cuda_judge_spills(d, (tc_sv){"tc_attention", 12}, log);
+  if (s == TC_STATUS_OK) s = cuda_check(d, "cuModuleLoadData", d->driver.module_load(&c->module, code));
+  if (s == TC_STATUS_OK)
+    s = cuda_check(d, "cuModuleGetFunction", d->driver.module_function(&c->function, c->module, "tc_attention"));
+  c->shared_bytes = (int32_t)v->shared;
+  c->lanes = v->lanes;
+  if (s == TC_STATUS_OK)
+    s = cuda_check(d, "cuFuncSetAttribute",
+                   d->driver.function_set(c->function, CU_FUNC_DYNAMIC_SHARED, c->shared_bytes));
+  if (s != TC_STATUS_OK) {
+    if (c->module) d->driver.module_unload(c->module);
+    c->module = NULL, c->function = NULL;
   }
-  pthread_mutex_unlock(&d->attention_lock);
   if (code) d->host->free(d->host->self, code);
   if (log) d->host->free(d->host->self, log);
   if (source) d->host->free(d->host->self, source);
+  return s;
+}
+
+// The code for a head size and a type, compiled on first use: the best version that the compiler and the driver take.
+static int32_t find_code(tc_device_ *d, int32_t head_size, tc_dtype type, cuda_attention **out) {
+  int32_t kind = type == TC_F32 ? 2 : type == TC_BF16;
+  cuda_attention *c = &d->attention[kind * 4 + head_size / 32 - 1];
+  version versions[2];
+  int32_t s = cuda_compiler(d), n = versions_of(d, head_size, type, versions);
+  if (s != TC_STATUS_OK) return s;
+  pthread_mutex_lock(&d->attention_lock);
+  if (!c->function) s = TC_STATUS_PLUGIN;
+  for (int32_t i = 0; i < n && s != TC_STATUS_OK && s != TC_STATUS_OUT_OF_MEMORY; i++)
+    s = load_version(d, &versions[i], head_size, type, c);
+  pthread_mutex_unlock(&d->attention_lock);
   *out = c;
   return s;
 }

@@ -99,8 +99,8 @@ TC_TEST(launch) {
       const fake_state *s = r.state();
       assert_string_equal(s->kernel, "tc_attention");
       assert_int_equal(s->grid, 3 * 2 * 8); // 300 rows are three tiles
-      assert_int_equal(s->lanes, 128);
-      assert_int_equal(s->shared_bytes, (128 + 4 * 64) * 64 * 2);
+      assert_int_equal(s->lanes, 256);      // by warpgroup products
+      assert_int_equal(s->shared_bytes, (128 + 4 * 128) * 64 * 2 + 1024);
       assert_int_equal(s->words[1], memory + 4096 + 2 * (uint64_t)odd);
       assert_int_equal(s->words[3], memory + 4 * 4096 + 2 * (uint64_t)odd);
       assert_int_equal(s->words[4], 300);

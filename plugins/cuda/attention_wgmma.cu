@@ -8,6 +8,7 @@
 
 typedef element half_bits;
 constexpr int ROWS = 128, THREADS = 256, PIECES = HEAD / 8, STEPS = HEAD / 16;
+static_assert(KEYS == ROWS, "tiles are alike");
 constexpr unsigned BLOCK = 64 * 2; // bytes of a row in a block of 64 columns
 #if BF16
 #define HALF "bf16.bf16"
@@ -86,20 +87,23 @@ __device__ __forceinline__ unsigned pack(float low, float high) {
   return r;
 }
 
-// `rows` rows from `first` of a matrix with `count` rows. Where it does not lie at multiples of 16 bytes it is copied
-// element by element.
+// 128 rows from `first` of a matrix with `count` rows. A lane copies the same piece of every so many rows, so that pieces
+// change places alike. Where the matrix does not lie at multiples of 16 bytes it is copied element by element.
 __device__ __forceinline__ void copy_tile(unsigned char *memory, unsigned tile, const half_bits *from, long long stride,
-                                          int first, int count, int rows, int aligned) {
-#pragma unroll 4
-  for (int i = (int)threadIdx.x; i < rows * PIECES; i += THREADS) {
-    const int r = i / PIECES, c = i % PIECES;
-    const bool inside = first + r < count;
-    const half_bits *at = from + (inside ? first + r : 0) * stride + c * 8;
+                                          int first, int count, int aligned) {
+  constexpr int EVERY = THREADS / PIECES;
+  const int c = (int)threadIdx.x % PIECES, row = (int)threadIdx.x / PIECES;
+  const unsigned to = piece(tile, ROWS, row, c);
+  const half_bits *at = from + (first + row) * stride + c * 8;
+#pragma unroll
+  for (int i = 0; i < ROWS / EVERY; i++) {
+    const bool inside = first + row + i * EVERY < count;
+    const half_bits *here = inside ? at + i * EVERY * stride : from;
     if (aligned) {
-      copy_piece(piece(tile, rows, r, c), at, inside);
+      copy_piece(to + i * EVERY * BLOCK, here, inside);
     } else {
-      half_bits *to = (half_bits *)(memory + (piece(tile, rows, r, c) - shared_address(memory)));
-      for (int e = 0; e < 8; e++) to[e] = inside ? at[e] : 0;
+      half_bits *place = (half_bits *)(memory + (to + i * EVERY * BLOCK - shared_address(memory)));
+      for (int e = 0; e < 8; e++) place[e] = inside ? here[e] : 0;
     }
   }
 }
@@ -196,11 +200,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
   for (int h = 0; h < 2; h++) x.high[h] = __int_as_float(0xff800000), x.total[h] = 0.0f;
 
-  copy_tile(memory, qt, q.data + batch * q.batch + head * q.head, q.row, first_row, queries, ROWS, aligned);
-  copy_tile(memory, kt, kp, k.row, 0, keys, KEYS, aligned);
+  copy_tile(memory, qt, q.data + batch * q.batch + head * q.head, q.row, first_row, queries, aligned);
+  copy_tile(memory, kt, kp, k.row, 0, keys, aligned);
   commit_copies();
-  copy_tile(memory, vt, vp, v.row, 0, keys, KEYS, aligned);
-  if (last > 1) copy_tile(memory, kt + TILE, kp, k.row, KEYS, keys, KEYS, aligned);
+  copy_tile(memory, vt, vp, v.row, 0, keys, aligned);
+  if (last > 1) copy_tile(memory, kt + TILE, kp, k.row, KEYS, keys, aligned);
   commit_copies();
   wait_copies<1>();
   const unsigned my_queries = qt + (unsigned)half * 64 * BLOCK;
@@ -212,8 +216,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   for (int t = 0; t + 1 < last; t++) {
     wait_copies<0>(); // keys of the next tile, values of this one; all have read what is overwritten now
-    if (t + 2 < last) copy_tile(memory, kt + (t & 1) * TILE, kp, k.row, (t + 2) * KEYS, keys, KEYS, aligned);
-    copy_tile(memory, vt + ((t + 1) & 1) * TILE, vp, v.row, (t + 1) * KEYS, keys, KEYS, aligned);
+    if (t + 2 < last) copy_tile(memory, kt + (t & 1) * TILE, kp, k.row, (t + 2) * KEYS, keys, aligned);
+    copy_tile(memory, vt + ((t + 1) & 1) * TILE, vp, v.row, (t + 1) * KEYS, keys, aligned);
     commit_copies();
     start_scores(s, my_queries, kt + ((t + 1) & 1) * TILE);
     start_values(out, p, vt + (t & 1) * TILE);
@@ -221,6 +225,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     hold(s);
     const int key0 = (t + 1) * KEYS;
     soften(s, x, key0 + KEYS > keys || (causal && key0 + KEYS > first_row), key0 + column0, row0, keys, causal, scale);
+    hold(s); // softened before the values are waited for
     wait_products<0>();
     hold(out);
 #pragma unroll

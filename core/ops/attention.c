@@ -257,6 +257,19 @@ static const tc_op_def rows[] = {
      .lower = sdpa_lower,
      .ref = sdpa_ref,
      .flops = "2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
+    // With the logarithm of each row's sum, the heads of a row side by side as PyTorch's kernel for processors has
+    // them.
+    {.schema = "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float "
+               "dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, "
+               "Tensor logsumexp)",
+     .traits = TC_OP_RANDOM,
+     .decompose = "let f = if(is_none(scale), 1.0 / float(query.size(-1)) ** 0.5, scale); let w = wide(query.dtype);"
+                  "let o = scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=f);"
+                  "let s = mul(matmul(to(query, w), transpose(to(key, w), -2, -1)), f);"
+                  "let m = if(is_none(attn_mask), s, add(s, attn_mask)); let c = if(is_causal, "
+                  "where(ge(unsqueeze(arange(query.size(-2)), 1), arange(key.size(-2))), m, -inf), m);"
+                  "o, "
+                  "transpose(_row_major(transpose(logsumexp(c, [-1]), 1, 2)), 1, 2)"},
     {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
      .traits = TC_OP_REDUCTION,
      .meta = safe_softmax_meta,

@@ -146,8 +146,10 @@ static const tc_op_def rows[] = {
     CTEXT("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
           "all(isclose(self, other, rtol, atol, equal_nan))"),
     CTEXT("sinc(Tensor self) -> Tensor",
-          "let x = " FLOAT_OF_INT("self") "; let p = mul(to(x, wide(x.dtype)), 3.14159265358979323846);"
-                                          "to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype)"),
+          "let x = " FLOAT_OF_INT(
+              "self") "; let p = mul(to(x, wide(x.dtype)), if(x.real_dtype == f64, 3.14159265358979323846, "
+                      "3.1415927410125732421875));"
+                      "to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype)"),
     TEXT("logit(Tensor self, float? eps=None) -> Tensor",
          "let f = " FLOAT_OF_INT("self") "; let x = to(f, wide(f.dtype)); let z = if(is_none(eps), x, where(lt(x, "
                                          "eps), eps, where(gt(x, 1.0 - "

@@ -17,7 +17,7 @@
   X(index_put) X(sort)                                                                                      \
   X(loss) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
-  X(control) X(item) X(compact) X(unique) X(statistics) X(aliases)                                                                \
+  X(control) X(item) X(compact) X(unique) X(statistics) X(aliases) X(recurrent)                                                                \
   X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives) X(sample_steps)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;

@@ -84,8 +84,8 @@ static const tc_op_def rows[] = {
          "div(nansum(self, dim, keepdim, dtype=dtype), sum(logical_not(isnan(self)), dim, keepdim))"),
     {.schema = "sum_to_size(Tensor self, SymInt[] size) -> Tensor", .traits = C, .expand = sum_to_size_expand},
     TEXT("linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
-         "let n = if(is_none(N), x.size(-1), N); let v = unsqueeze(if(is_int(x), to(x, i64), x), -1); let one = "
-         "ones_like(v);"
+         "let u = if(x.rank == 0, reshape(x, [1]), x); let n = if(is_none(N), u.size(-1), N); let v = "
+         "unsqueeze(if(is_int(x), to(u, i64), u), -1); let one = ones_like(v);"
          "cat([one, cumprod(mul(v, ones([n - 1], dtype=v.dtype)), -1)], -1)"),
     TEXT("resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor",
          "reshape(slice(reshape(self, [-1]), 0, 0, the_template.numel), the_template.sizes)"),

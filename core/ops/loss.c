@@ -72,7 +72,8 @@ static const tc_op_def rows[] = {
     // The other classes' distances from the margin, without the right class.
     TEXT("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
          "reduction=1) -> Tensor",
-         "let n = self.size(-1); let x = reshape(self, [-1, n]); let t = reshape(target, [-1, 1]);"
+         "let n = if(self.rank == 0, 1, self.size(-1)); let x = reshape(self, [-1, n]); let t = reshape(target, [-1, "
+         "1]);"
          "let z = clamp_min(add(sub(x, gather(x, 1, t)), margin), 0); let q = if(float(p) == 1.0, z, mul(z, z));"
          "let u = if(is_none(weight), q, mul(q, unsqueeze(index_select(weight, 0, reshape(t, [-1])), 1)));"
          "let r = div(sum(where(eq(t, arange(n)), 0, u), [1]), n); let l = if(self.rank < 2, reshape(r, []), "

@@ -14,15 +14,8 @@ static tc_gv flat(tc_op_args *a, tc_gv x) {
   return reshaped(a, x, 1, &all);
 }
 
-// as_strided_scatter: self's elements in storage order, with those replaced that the strides reach.
-static int32_t strided_expand(tc_op_args *a) {
-  const tc_tensor_type *t = tc_op_tensor(a, 0);
-  int32_t n = tc_op_count(a, 2);
-  if (n != tc_op_count(a, 3) || n > TC_MAX_RANK) return tc_op_fail(a, "mismatch in length of strides and shape");
-  if (!tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides))
-    return tc_op_fail(a, "as_strided_scatter is done on row-major tensors only: %s", tc_op_shape_text(a, 0));
-  tc_int zero = tc_int_const(a, 0),
-         start = tc_op_kind(a, 4) == TC_AK_NONE ? zero : tc_int_sub(a, tc_op_sym(a, 4), t->offset);
+// Where the elements of a view lie in its storage, in row-major order of the view.
+static tc_gv positions(tc_op_args *a, tc_int start, int32_t n, const tc_int *sizes, const tc_int *strides) {
   tc_ex_begin(a, "aten::full");
   tc_ex_push_ints(a, 0, NULL);
   tc_ex_push_int(a, start);
@@ -30,11 +23,11 @@ static int32_t strided_expand(tc_op_args *a) {
   tc_gv at = tc_ex_make(a, 1, NULL);
   for (int32_t d = 0; d < n; d++) {
     tc_ex_begin(a, "aten::arange");
-    tc_ex_push_int(a, tc_op_sym_at(a, 2, d));
+    tc_ex_push_int(a, sizes[d]);
     tc_gv k = tc_ex_make(a, 1, NULL);
     tc_ex_begin(a, "aten::mul.Scalar");
     tc_ex_push(a, k);
-    tc_ex_push_int(a, tc_op_sym_at(a, 3, d));
+    tc_ex_push_int(a, strides[d]);
     k = tc_ex_make(a, 1, NULL);
     tc_ex_begin(a, "aten::unsqueeze");
     tc_ex_push(a, at);
@@ -45,12 +38,53 @@ static int32_t strided_expand(tc_op_args *a) {
     tc_ex_push(a, k);
     at = tc_ex_make(a, 1, NULL);
   }
-  tc_gv list = flat(a, at), self = flat(a, tc_ex_arg(a, 0)), src = flat(a, tc_ex_arg(a, 1));
+  return flat(a, at);
+}
+static tc_int span(tc_op_args *a, tc_int start, int32_t n, const tc_int *sizes, const tc_int *strides) {
+  tc_int end = tc_int_add(a, start, tc_int_const(a, 1));
+  for (int32_t d = 0; d < n; d++)
+    end = tc_int_add(a, end, tc_int_mul(a, tc_int_sub(a, sizes[d], tc_int_const(a, 1)), strides[d]));
+  return end;
+}
+static tc_gv put(tc_op_args *a, tc_gv self, tc_gv list, tc_gv values) {
   tc_ex_begin(a, "aten::index_put");
   tc_ex_push(a, self);
   tc_ex_push_list(a, 1, &list);
-  tc_ex_push(a, src);
-  tc_ex_result(a, 0, reshaped(a, tc_ex_make(a, 1, NULL), t->rank, t->sizes));
+  tc_ex_push(a, values);
+  return tc_ex_make(a, 1, NULL);
+}
+
+// as_strided_scatter: self's elements in storage order, with those replaced that the strides reach. Of a tensor that is
+// not row-major a new storage is filled, of which the result is the view that self was.
+static int32_t strided_expand(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int32_t n = tc_op_count(a, 2);
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK],
+      zero = tc_int_const(a, 0),
+      start = tc_op_kind(a, 4) == TC_AK_NONE ? zero : tc_int_sub(a, tc_op_sym(a, 4), t->offset);
+  if (n != tc_op_count(a, 3) || n > TC_MAX_RANK) return tc_op_fail(a, "mismatch in length of strides and shape");
+  bool in_front = tc_int_lt(a, start, zero) == 1; // of the tensor; what lies there is nobody's
+  tc_int first = in_front ? tc_int_sub(a, zero, start) : zero;
+  if (in_front) start = zero;
+  for (int32_t d = 0; d < n; d++) sizes[d] = tc_op_sym_at(a, 2, d), strides[d] = tc_op_sym_at(a, 3, d);
+  tc_gv list = positions(a, start, n, sizes, strides), src = flat(a, tc_ex_arg(a, 1));
+  if (!in_front && tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides)) {
+    tc_gv rows = put(a, flat(a, tc_ex_arg(a, 0)), list, src);
+    tc_ex_result(a, 0, reshaped(a, rows, t->rank, t->sizes));
+    return TC_STATUS_OK;
+  }
+  tc_int size = tc_int_max(a, span(a, first, t->rank, t->sizes, t->strides), span(a, start, n, sizes, strides));
+  tc_ex_begin(a, "aten::zeros");
+  tc_ex_push_ints(a, 1, &size);
+  tc_ex_push_dtype(a, t->dtype);
+  tc_gv storage = tc_ex_make(a, 1, NULL), own = positions(a, first, t->rank, t->sizes, t->strides);
+  storage = put(a, put(a, storage, own, flat(a, tc_ex_arg(a, 0))), list, src);
+  tc_ex_begin(a, "aten::as_strided");
+  tc_ex_push(a, storage);
+  tc_ex_push_ints(a, t->rank, t->sizes);
+  tc_ex_push_ints(a, t->rank, t->strides);
+  tc_ex_push_int(a, first);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
   return TC_STATUS_OK;
 }
 

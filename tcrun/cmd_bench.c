@@ -254,7 +254,8 @@ tc_status cmd_bench(run_options *o) {
     const char *path = tc_sv_z(o->arena, o->args.data[i]);
     tc_status s = tcrun_load_asked(c, o, path, &m);
     if (s == TC_OK) {
-      s = tc_status_note(bench_model(o, c, &m), "while timing %s", path);
+      if (o->flops) s = tcrun_print_flops(o, &m);
+      if (s == TC_OK) s = tc_status_note(bench_model(o, c, &m), "while timing %s", path);
       tcrun_unload(&m);
     }
     fflush(stdout);

@@ -50,6 +50,11 @@ tc_status cmd_plugins(run_options *o) {
 tc_status cmd_ops(run_options *o) {
   tc_context *c;
   TC_TRY(open_context(o, &c));
+  if (o->markdown) {
+    tcrun_print_ops_page(o, c->ops);
+    tc_context_destroy(c);
+    return TC_OK;
+  }
   tc_sv pattern = o->args.count ? o->args.data[0] : TC_SV("*");
   for (int32_t i = 0; i < tc_op_registry_count(c->ops); i++) {
     const tc_op *op = tc_op_registry_at(c->ops, i);

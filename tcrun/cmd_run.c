@@ -251,7 +251,9 @@ static tc_status with_model(run_options *o, tc_status (*f)(run_options *o, tc_co
   double start = tc_now_ms();
   tc_status s = tcrun_load_asked(c, o, tc_sv_z(o->arena, o->args.data[0]), &m);
   if (s == TC_OK) {
-    s = f(o, c, &m, tc_now_ms() - start);
+    double load_ms = tc_now_ms() - start;
+    if (o->flops) s = tcrun_print_flops(o, &m);
+    if (s == TC_OK) s = f(o, c, &m, load_ms);
     tcrun_unload(&m);
   }
   tc_context_destroy(c);

@@ -18,7 +18,7 @@ typedef struct run_options {
   char **argv;
   tc_sv inputs, output, expect, stage, method, filter, report, skip_list, weights, plugin;
   TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
-  bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside;
+  bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside, markdown;
   uint64_t seed;
   int64_t runs, replays;
   double rtol, atol; // < 0: not given
@@ -104,6 +104,13 @@ tolerance tcrun_default_tolerance(tc_dtype d); // between backends
 // Runs the model on the references with these inputs (one per graph input) and compares. `outputs` by user output.
 TC_NODISCARD tc_status tcrun_compare_with_ref(run_options *o, const model *m, const tc_tensor *inputs,
                                               const tc_tensor *outputs, difference *out_worst);
+
+// --flops (flops.c): the operations of the model as it was imported, by op, before any pass runs. With --json an
+// object.
+TC_NODISCARD tc_status tcrun_print_flops(const run_options *o, const model *m);
+
+// docs/ops.md from the declarations of all ops, those of plugins, too (ops_page.c).
+void tcrun_print_ops_page(const run_options *o, const tc_op_registry *ops);
 
 // Commands return a status; wrong results are MISMATCH.
 tc_status cmd_run(run_options *o);

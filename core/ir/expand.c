@@ -227,7 +227,8 @@ tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
   }
   int32_t n;
   tc_arg *out;
-  TC_TRY(tc_expand_op(&(tc_build){.graph = g}, op, a->n_args, args, &n, &out));
+  TC_TRY(tc_expand_op(&(tc_build){.graph = g}, op, a->n_args, args, &n, &out),
+         "in " TC_SV_FMT ", which is made of other ops", TC_SV_ARG(a->op->full_name));
   tc_op_set_result_count(a, n);
   for (int32_t i = 0; i < n; i++) {
     if (out[i].kind == TC_AK_NONE) {

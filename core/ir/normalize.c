@@ -155,6 +155,20 @@ static tc_status check_tensors(const tc_schema_arg *s, const tc_arg *g) {
   return TC_OK;
 }
 
+// Sizes, strides, paddings and the like are multiplied and added by whoever reads them: no result may leave 64 bits.
+static tc_status check_ints(const tc_schema_arg *s, const tc_arg *g) {
+  if (s->list_size > 1 && g->n > 1 && g->n != s->list_size)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "has %d elements, %d are expected", g->n, s->list_size);
+  const int64_t most = s->list_size ? INT64_C(1) << 30 : INT64_C(1) << 48;
+  for (int32_t i = 0; i < g->n; i++) {
+    if (!tc_sym_is_const(g->syms[i])) continue;
+    int64_t v = g->syms[i]->value;
+    if (v > most || v < -most)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "has %lld as element %d, which is out of range", (long long)v, i);
+  }
+  return TC_OK;
+}
+
 static tc_status convert(tc_module *m, const tc_schema_arg *s, const tc_arg *given, tc_arg *out) {
   tc_arg g = *given;
   if (g.value) {
@@ -172,9 +186,11 @@ static tc_status convert(tc_module *m, const tc_schema_arg *s, const tc_arg *giv
                     schema_type_name(s->type));
   }
   bool ok = s->is_list ? convert_list(m, s, &g, out) : convert_one(m, s->type, &g, out);
+  if (s->alias && out->kind != TC_AK_TENSOR) ok = ok && s->is_list; // a number has no storage to write to or to view
   if (!ok)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "is %s, %s%s is wanted", tc_arg_kind_name(g.kind),
                     s->is_list ? "a list of type " : "a ", schema_type_name(s->type));
+  if (out->kind == TC_AK_INTS && s->type == TC_ST_INT) return check_ints(s, out);
   if (out->kind == TC_AK_TENSORS) {
     tc_value **own = TC_NEW_ARRAY(m->arena, tc_value *, out->n);
     for (int32_t i = 0; i < out->n; i++) own[i] = tc_value_resolve(out->values[i]);

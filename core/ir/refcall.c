@@ -286,6 +286,13 @@ bool tc_ref_fold(const tc_op *op, tc_dtype result, int32_t n, const tc_ref_numbe
   return true;
 }
 
+static bool fits(const ref_tensor *in, const ref_tensor *out) {
+  int32_t lead = out->rank - in->rank;
+  for (int32_t d = 0; d < in->rank && lead >= 0; d++)
+    if (in->sizes[d] != 1 && in->sizes[d] != out->sizes[d + lead]) return false;
+  return lead >= 0;
+}
+
 // The result in the compute class, then copied to the result's own.
 static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const tc_op *op) {
   static const tc_dtype class_dtypes[] = {TC_I64, TC_F64, TC_C128};
@@ -331,6 +338,9 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
       s = number_tensor(r, &a->args[picked[k]], &number);
       in = &number;
     }
+    if (!s && !fits(in, out))
+      s = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": argument %d does not broadcast to the result",
+                   TC_SV_ARG(a->op->full_name), picked[k]);
     if (!s) s = ref_new(r, class_dtypes[c.cls], in->rank, in->sizes, NULL, &c.in[k]);
     if (!s) ref_copy(r, in, &c.in[k], false);
     ref_drop(r, &number);

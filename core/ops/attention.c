@@ -7,6 +7,20 @@
 
 enum { Q, K, V, MASK, DROPOUT, CAUSAL, SCALE, GQA };
 
+// Do the batch and head dimensions of keys or values reach those of the queries? They are equal, or 1, or, grouped,
+// heads of which several queries take one.
+static bool heads_fit(tc_op_args *a, const tc_tensor_type *q, const tc_tensor_type *k) {
+  bool grouped = tc_op_bool(a, tc_op_arg_index(a, "enable_gqa"), 0) != 0;
+  for (int32_t d = 0; d < q->rank - 2; d++) {
+    if (tc_int_eq(a, k->sizes[d], tc_int_const(a, 1)) == 1) continue;
+    bool groups = grouped && d == q->rank - 3 && tc_int_lt(a, k->sizes[d], tc_int_const(a, 1)) != 1;
+    if (groups ? tc_int_require_eq(a, tc_int_mod(a, q->sizes[d], k->sizes[d]), tc_int_const(a, 0))
+               : tc_int_require_eq(a, k->sizes[d], q->sizes[d]))
+      return false;
+  }
+  return true;
+}
+
 static int32_t sdpa_meta(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K), *v = tc_op_tensor(a, V);
   if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank)
@@ -16,11 +30,14 @@ static int32_t sdpa_meta(tc_op_args *a) {
     return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q),
                       tc_op_shape_text(a, K), tc_op_shape_text(a, V));
   int32_t r = q->rank;
-  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) || tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2]))
+  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) ||
+      tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2]) || !heads_fit(a, q, k) || !heads_fit(a, q, v))
     return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K),
                       tc_op_shape_text(a, V));
   tc_int sizes[TC_MAX_RANK];
   for (int32_t d = 0; d < r - 1; d++) sizes[d] = q->sizes[d];
+  sizes[r - 1] = k->sizes[r - 2];
+  if (tc_op_tensor(a, MASK) && tc_op_fits(a, MASK, r, sizes)) return TC_STATUS_INVALID_ARGUMENT;
   sizes[r - 1] = v->sizes[r - 1];
   // PyTorch's flash kernel for CPUs keeps the order of the query's dimensions; what it does not take gives row-major
   // results.
@@ -216,6 +233,7 @@ static int32_t sdpa_ref(tc_op_args *a) {
 // softmax whose rows of -inf give zeros (PyTorch's _safe_softmax).
 static int32_t safe_softmax_meta(tc_op_args *a) {
   const int32_t self = 0;
+  if (tc_op_dim(a, 1, tc_op_tensor(a, 0)->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_pointwise_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &self);
 }
 static int32_t safe_softmax_lower(tc_op_args *a) {
@@ -256,7 +274,7 @@ static const tc_op_def rows[] = {
      .expand = sdpa_expand,
      .lower = sdpa_lower,
      .ref = sdpa_ref,
-     .flops = "2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
+     .flops = "_scaled_dot_product_flash_attention_for_cpu: 2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
     // With the logarithm of each row's sum, the heads of a row side by side as PyTorch's kernel for processors has
     // them.
     {.schema = "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float "
@@ -274,7 +292,8 @@ static const tc_op_def rows[] = {
      .traits = TC_OP_REDUCTION,
      .meta = safe_softmax_meta,
      .lower = safe_softmax_lower,
-     .ref = safe_softmax_ref},
+     .ref = safe_softmax_ref,
+     .flops = "5 * numel"},
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {

@@ -16,8 +16,8 @@ typedef struct bag {
 static bag bag_of(tc_op_args *a) {
   bag b = {(int32_t)tc_op_int(a, 4, 0), tc_op_bool(a, 7, 0), tc_op_int(a, 8, -1)};
   int64_t rows;
-  if (tc_int_is_const(tc_op_tensor(a, 0)->sizes[0], &rows) && tc_op_kind(a, 8) == TC_AK_INT && b.padding < 0 &&
-      tc_sv_is(a->op->schema.name, "embedding_bag"))
+  if (tc_op_tensor(a, 0)->rank > 0 && tc_int_is_const(tc_op_tensor(a, 0)->sizes[0], &rows) &&
+      tc_op_kind(a, 8) == TC_AK_INT && b.padding < 0 && tc_sv_is(a->op->schema.name, "embedding_bag"))
     b.padding += rows;
   return b;
 }
@@ -27,6 +27,16 @@ static int32_t bag_meta(tc_op_args *a) {
   if (w->rank != 2 || i->rank != 1 || o->rank != 1)
     return tc_op_fail(a, "weight has to be a matrix, indices and offsets vectors: %s, %s, %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 1), tc_op_shape_text(a, 2));
+  const tc_tensor_type *scale = tc_op_tensor(a, 6);
+  if (scale && (scale->rank != 1 || scale->dtype != w->dtype || tc_int_require_eq(a, scale->sizes[0], i->sizes[0])))
+    return tc_op_fail(a, "expected a weight of the dtype of %s for each of %s indices: %s", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, 1), tc_op_shape_text(a, 6));
+  if (tc_dtype_is_float(i->dtype) || tc_dtype_is_float(o->dtype) || tc_dtype_is_complex(i->dtype) ||
+      tc_dtype_is_complex(o->dtype))
+    return tc_op_fail(a, "indices and offsets must be integers: %s and %s", tc_op_shape_text(a, 1),
+                      tc_op_shape_text(a, 2));
+  if (b.last && tc_int_lt(a, o->sizes[0], tc_int_const(a, 1)) == 1)
+    return tc_op_fail(a, "include_last_offset: the number of offsets should be at least 1: %s", tc_op_shape_text(a, 2));
   if (b.mode < 0 || b.mode > 2) return tc_op_fail(a, "mode %d is not 0 (sum), 1 (mean) or 2 (max)", b.mode);
   tc_int bags = b.last ? tc_int_sub(a, o->sizes[0], tc_int_const(a, 1)) : o->sizes[0], none = tc_int_const(a, 0),
          out[2] = {bags, w->sizes[1]};
@@ -128,7 +138,14 @@ static int32_t segment_ref(tc_op_args *a) {
 // ---- multilabel_margin_loss: a row's targets end at the first negative one ----
 static int32_t margin_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
+  const tc_tensor_type *target = tc_op_tensor(a, 1);
   if (t->rank > 2) return tc_op_fail(a, "expected a vector or a matrix: %s", tc_op_shape_text(a, 0));
+  bool same = tc_int_require_eq(a, tc_op_numel(a, target), tc_op_numel(a, t)) == TC_STATUS_OK;
+  for (int32_t d = 0; d < t->rank && same && target->rank > 1; d++)
+    same = target->rank == t->rank && !tc_int_require_eq(a, target->sizes[d], t->sizes[d]);
+  if (!same || target->rank > t->rank)
+    return tc_op_fail(a, "inconsistent target size: %s for input of size: %s", tc_op_shape_text(a, 1),
+                      tc_op_shape_text(a, 0));
   return tc_op_set_result(a, 0, t->dtype, t->rank == 2 && tc_op_int(a, 2, 1) == 0 ? 1 : 0, t->sizes, NULL);
 }
 static int32_t margin_ref(tc_op_args *a) {

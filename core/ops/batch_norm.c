@@ -234,6 +234,13 @@ static int32_t read_groups(tc_op_args *a, grouping *g) {
   if (tc_int_require_eq(a, tc_int_mod(a, t->sizes[1], g->groups), tc_int_const(a, 0)))
     return tc_op_fail(a, "the channels of %s must be divisible by %lld groups", tc_op_shape_text(a, 0), (long long)n);
   g->per_group = tc_int_floordiv(a, t->sizes[1], g->groups);
+  const int32_t affine[2] = {g->weight, g->bias};
+  for (int32_t i = 0; i < 2; i++) {
+    const tc_tensor_type *p = tc_op_tensor(a, affine[i]);
+    if (p && (p->rank != 1 || tc_int_require_eq(a, p->sizes[0], t->sizes[1])))
+      return tc_op_fail(a, "expected a value of %s for each channel of %s: %s", i ? "bias" : "weight",
+                        tc_op_shape_text(a, 0), tc_op_shape_text(a, affine[i]));
+  }
   return TC_STATUS_OK;
 }
 static int32_t group_norm_meta(tc_op_args *a) {

@@ -6,6 +6,7 @@ static int32_t sum_to_size_expand(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t n = tc_op_count(a, 1), lead = t->rank - n, over = 0, kept = 0;
   tc_int dims[TC_MAX_RANK], first[TC_MAX_RANK], one = tc_int_const(a, 1);
+  if (tc_op_kind(a, 0) != TC_AK_TENSOR) return tc_op_fail(a, "a tensor is expected");
   if (lead < 0) return tc_op_fail(a, "size has more dimensions than the tensor %s", tc_op_shape_text(a, 0));
   for (int32_t d = 0; d < lead; d++) first[over++] = tc_int_const(a, d);
   for (int32_t d = 0; d < n; d++) {

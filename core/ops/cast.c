@@ -60,6 +60,10 @@ static int32_t lower(tc_op_args *a) {
 }
 
 // copy: the values of src, in the place of self.
+static int32_t copy_meta(tc_op_args *a) {
+  const tc_tensor_type *self = tc_op_tensor(a, 0);
+  return tc_op_fits(a, 1, self->rank, self->sizes) ? TC_STATUS_INVALID_ARGUMENT : tc_meta_same_strides(a);
+}
 static int32_t copy_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_lt x = tc_lo_expand(a, tc_lo_arg(a, 1), r->rank, r->sizes);
@@ -107,7 +111,7 @@ static const tc_op_def rows[] = {
         contiguous_meta),
     {.schema = "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
      .traits = C,
-     .meta = tc_meta_same_strides,
+     .meta = copy_meta,
      .lower = copy_lower,
      .ref = copy_ref},
     {.schema = "copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", .traits = C},

@@ -62,6 +62,7 @@ static int32_t places_ref(tc_op_args *a) {
 
 // ---- flat places as one row of indices per dimension ----
 static int32_t unravel_meta(tc_op_args *a) {
+  if (tc_op_tensor(a, 0)->rank != 1) return tc_op_fail(a, "expected a vector of places: %s", tc_op_shape_text(a, 0));
   tc_int sizes[2] = {tc_int_const(a, tc_op_count(a, 1)), tc_op_tensor(a, 0)->sizes[0]};
   return tc_op_set_result(a, 0, TC_I64, 2, sizes, NULL);
 }

@@ -76,7 +76,13 @@ static int64_t masked_fill_i(int64_t x, int64_t mask, int64_t v) { return mask ?
 static const tc_scalar_ref masked_fill_ref = {.f3 = masked_fill_f, .c3 = masked_fill_c, .i3 = masked_fill_i};
 static int32_t masked_fill_meta(tc_op_args *a) {
   const int32_t both[] = {0, 1};
+  const tc_tensor_type *mask = tc_op_tensor(a, 1), *value = tc_op_tensor(a, 2);
   int32_t rank;
+  if (mask->dtype != TC_BOOL)
+    return tc_op_fail(a, "masked_fill only supports boolean masks, but got mask with dtype %s",
+                      tc_dtype_torch_name(mask->dtype));
+  if (value && value->rank > 0)
+    return tc_op_fail(a, "masked_fill only supports a 0-dimensional value tensor, but got %s", tc_op_shape_text(a, 2));
   const tc_int *sizes = tc_op_broadcast(a, 2, both, &rank);
   // PyTorch copies self row-major and fills that.
   return sizes ? tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, rank, sizes, NULL) : TC_STATUS_INVALID_ARGUMENT;
@@ -113,14 +119,9 @@ enum {
    .traits = CMPC,                            \
    .meta = tc_meta_bool,                      \
    .lower = lower_##name,                     \
-   .scalar_ref = &name##_ref}
+   .scalar_ref = &name##_ref,                 \
+   .flops = "numel"}
 
-#define KIND(name)                            \
-  {.schema = #name "(Tensor self) -> Tensor", \
-   .traits = CMPC,                            \
-   .meta = tc_meta_bool,                      \
-   .lower = lower_##name,                     \
-   .scalar_ref = &name##_ref}
 static const tc_op_def rows[] = {
     ROWS("lt", CMP, "<", lt_ref),
     ROWS("le", CMP, "<=", le_ref),

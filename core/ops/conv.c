@@ -466,13 +466,15 @@ static int32_t conv_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ROW(s)              \
-  {.schema = s,             \
-   .traits = TC_OP_COMPLEX, \
-   .meta = conv_meta,       \
-   .lower = conv_lower,     \
-   .ref = conv_ref,         \
-   .flops = "2 * numel * weight.numel / weight.size(0)"}
+#define ROW_OF(s, positions) \
+  {.schema = s,              \
+   .traits = TC_OP_COMPLEX,  \
+   .meta = conv_meta,        \
+   .lower = conv_lower,      \
+   .ref = conv_ref,          \
+   .flops = "convolution: (2 + 4 * complex) * (" positions ") * weight.numel / weight.size(0)"}
+#define ROW(s) ROW_OF(s, "numel")
+#define TRANSPOSED(s) ROW_OF(s, "input.numel")
 static const tc_op_def rows[] = {
     ROW("conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] "
         "dilation=[1], SymInt groups=1) -> Tensor"),
@@ -486,14 +488,19 @@ static const tc_op_def rows[] = {
         "padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor"),
     ROW("conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str "
         "padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor"),
-    ROW("conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], "
+    TRANSPOSED(
+        "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], "
         "SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor"),
-    ROW("conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] "
+    TRANSPOSED(
+        "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] "
         "padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor"),
-    ROW("conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] "
+    TRANSPOSED(
+        "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] "
         "padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> "
         "Tensor"),
-    ROW("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
-        "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"),
+    ROW_OF(
+        "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+        "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+        "input.numel * transposed + numel * (1 - transposed)"),
 };
 TC_OP_FAMILY(conv);

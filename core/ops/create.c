@@ -103,6 +103,8 @@ static int32_t arange_meta(tc_op_args *a) {
   tc_dtype d = tc_op_dtype(a, tc_op_arg_index(a, "dtype"), r.floats ? TC_F32 : TC_I64);
   tc_int n;
   if (r.step.re == 0) return tc_op_fail(a, "step must be nonzero");
+  if (fabs(r.start.re) > 9e15 || fabs(r.end.re) > 9e15 || fabs(r.step.re) > 9e15)
+    return tc_op_fail(a, "from %g to %g by %g is out of range", r.start.re, r.end.re, r.step.re);
   if (r.floats) {
     double count = ceil((r.end.re - r.start.re) / r.step.re);
     if (!(count >= 0) || count > 9e15) return tc_op_fail(a, "upper bound and lower bound inconsistent with step sign");
@@ -224,7 +226,11 @@ static int32_t strided_meta(tc_op_args *a) {
   if (n > TC_MAX_RANK || tc_op_count(a, stride) != n)
     return tc_op_fail(a, "dimensionality of sizes (%d) must match dimensionality of strides (%d)", n,
                       tc_op_count(a, stride));
-  for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, size, i), strides[i] = tc_op_sym_at(a, stride, i);
+  for (int32_t i = 0; i < n; i++) {
+    sizes[i] = tc_op_sym_at(a, size, i), strides[i] = tc_op_sym_at(a, stride, i);
+    if (tc_int_lt(a, strides[i], tc_int_const(a, 0)) == 1)
+      return tc_op_fail(a, "stride %lld of dimension %d is negative", (long long)strides[i]->value, i);
+  }
   return tc_op_set_result(a, 0, tc_op_dtype(a, stride + 1, size ? tc_op_tensor(a, 0)->dtype : TC_F32), n, sizes,
                           strides);
 }

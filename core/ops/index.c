@@ -301,6 +301,13 @@ static int32_t gather_meta(tc_op_args *a) {
   if (rx != ri && !empty)
     return tc_op_fail(a, "gather(): the index must have the same number of dimensions as the input: %s and %s",
                       tc_op_shape_text(a, 2), tc_op_shape_text(a, 0));
+  int64_t dim = tc_op_dim(a, 1, t->rank);
+  for (int32_t d = 0; d < t->rank && d < i->rank && !empty; d++)
+    if (d != dim && tc_int_lt(a, t->sizes[d], i->sizes[d]) == 1)
+      return tc_op_fail(a,
+                        "Size does not match at dimension %d: expected index %s to be no larger than self %s apart "
+                        "from dimension %lld",
+                        d, tc_op_shape_text(a, 2), tc_op_shape_text(a, 0), (long long)dim);
   return tc_op_set_result(a, 0, t->dtype, i->rank, i->sizes, NULL);
 }
 // Dimension dim of self by data, the others by position. `whole`: the index has all of the result's dimensions.

@@ -41,6 +41,18 @@ static int32_t set_matrix(tc_op_args *a, int32_t result, tc_dtype d, tc_int m, t
   return tc_op_set_result(a, result, d, rank, sizes, strides);
 }
 
+// Argument `arg` goes with argument 0's matrices: the same batch, and behind it `inner` sizes, of which the last is
+// `last` (NULL: any).
+static int32_t goes_with(tc_op_args *a, int32_t arg, int32_t inner, tc_int last) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *u = tc_op_tensor(a, arg);
+  bool fits = u->rank - inner == t->rank - 2;
+  for (int32_t d = 0; fits && d < t->rank - 2; d++) fits = !tc_int_require_eq(a, u->sizes[d], t->sizes[d]);
+  if (fits && last) fits = !tc_int_require_eq(a, u->sizes[u->rank - 1], last);
+  if (fits) return TC_STATUS_OK;
+  return tc_op_fail(a, "the argument '" TC_SV_FMT "', %s, does not fit the matrices of %s",
+                    TC_SV_ARG(a->op->schema.args[arg].name), tc_op_shape_text(a, arg), tc_op_shape_text(a, 0));
+}
+
 // ---- references: a matrix of the batch at a time ----
 typedef struct batch {
   int32_t rank;
@@ -122,6 +134,9 @@ static int32_t solve_meta(tc_op_args *a, int32_t system, int32_t rhs, const char
   for (int32_t d = 0; d < rank - 2; d++) {
     int32_t p = d - (rank - t->rank), q = d - (rank - b->rank);
     tc_int u = p >= 0 ? t->sizes[p] : one, v = q >= 0 ? b->sizes[q] : one;
+    if (!tc_sym_is_int(u, 1) && !tc_sym_is_int(v, 1) && tc_int_require_eq(a, u, v))
+      return tc_op_fail(a, "the batches of %s and B do not broadcast: %s and %s", name, tc_op_shape_text(a, system),
+                        tc_op_shape_text(a, rhs));
     sizes[d] = tc_sym_is_int(u, 1) ? v : u;
   }
   sizes[rank - 2] = b->sizes[b->rank - 2], sizes[rank - 1] = b->sizes[b->rank - 1];
@@ -130,7 +145,11 @@ static int32_t solve_meta(tc_op_args *a, int32_t system, int32_t rhs, const char
   return tc_op_set_result(a, 0, b->dtype, rank, sizes, strides);
 }
 // X of A·X = B from the factors: the row exchanges, then two triangles; the transposed system backwards.
-static int32_t lu_solve_meta(tc_op_args *a) { return solve_meta(a, 0, 2, "LU"); }
+static int32_t lu_solve_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (solve_meta(a, 0, 2, "LU")) return TC_STATUS_INVALID_ARGUMENT;
+  return goes_with(a, 1, 1, t->sizes[t->rank - 1]);
+}
 static void lu_apply(int64_t n, const tc_z *lu, const tc_ref_view *piv, int64_t at, int op, int64_t columns, tc_z *b) {
   int64_t step = piv->strides[piv->rank - 1];
   for (int64_t k = 0; k < n && op == 0; k++) {
@@ -183,6 +202,7 @@ static int32_t lu_unpack_meta(tc_op_args *a) {
   tc_int none = tc_int_const(a, 0);
   bool data = tc_op_bool(a, 2, 1), pivots = tc_op_bool(a, 3, 1);
   if (read_matrix(a, 0, false, &s)) return TC_STATUS_INVALID_ARGUMENT;
+  if (goes_with(a, 1, 1, s.least)) return TC_STATUS_INVALID_ARGUMENT;
   int32_t bad = pivots ? set_matrix(a, 0, d, s.m, s.m, false) : tc_op_set_result(a, 0, d, 1, &none, NULL);
   if (!data) return bad || tc_op_set_result(a, 1, d, 1, &none, NULL) || tc_op_set_result(a, 2, d, 1, &none, NULL);
   return bad || set_matrix(a, 1, d, s.m, s.least, false) || set_matrix(a, 2, d, s.least, s.n, false);
@@ -315,7 +335,12 @@ static int32_t qr_ref(tc_op_args *a) {
 }
 static int32_t householder_meta(tc_op_args *a) {
   matrix_shape s;
-  if (read_matrix(a, 0, false, &s)) return TC_STATUS_INVALID_ARGUMENT;
+  if (read_matrix(a, 0, false, &s) || goes_with(a, 1, 1, NULL)) return TC_STATUS_INVALID_ARGUMENT;
+  const tc_tensor_type *tau = tc_op_tensor(a, 1);
+  if (tau->dtype != tc_op_tensor(a, 0)->dtype || tc_int_lt(a, s.m, s.n) == 1 ||
+      tc_int_lt(a, s.n, tau->sizes[tau->rank - 1]) == 1)
+    return tc_op_fail(a, "input.shape[-2] ≥ input.shape[-1] ≥ tau.shape[-1] and one dtype are expected: %s and %s",
+                      tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
   return set_matrix(a, 0, tc_op_tensor(a, 0)->dtype, s.m, s.n, true);
 }
 static int32_t householder_ref(tc_op_args *a) {
@@ -456,6 +481,7 @@ static int32_t ldl_solve_meta(tc_op_args *a) {
   if (read_matrix(a, 0, true, &s)) return TC_STATUS_INVALID_ARGUMENT;
   if (b->rank < 2 || tc_int_require_eq(a, b->sizes[b->rank - 2], s.n))
     return tc_op_fail(a, "Incompatible shapes of LD and B: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 2));
+  if (goes_with(a, 1, 1, s.n) || goes_with(a, 2, 2, NULL)) return TC_STATUS_INVALID_ARGUMENT;
   return set_matrix(a, 0, b->dtype, s.n, b->sizes[b->rank - 1], true);
 }
 static int32_t ldl_solve_ref(tc_op_args *a) {
@@ -481,7 +507,10 @@ static int32_t exp_meta(tc_op_args *a) {
   matrix_shape s;
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_dtype d = t->dtype;
-  if (d != TC_F16 && d != TC_BF16 && read_matrix(a, 0, true, &s)) return TC_STATUS_INVALID_ARGUMENT;
+  bool halves = d == TC_F16 || d == TC_BF16;
+  if (!halves && read_matrix(a, 0, true, &s)) return TC_STATUS_INVALID_ARGUMENT;
+  if (halves && (t->rank < 2 || tc_int_require_eq(a, t->sizes[t->rank - 1], t->sizes[t->rank - 2])))
+    return tc_op_fail(a, "A must be batches of square matrices, but they are %s", tc_op_shape_text(a, 0));
   return tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL);
 }
 static int32_t exp_ref(tc_op_args *a) {

@@ -138,7 +138,8 @@ static int32_t masked_index_expand(tc_op_args *a) {
 static int32_t chunk_cat_expand(tc_op_args *a) {
   int32_t n = tc_op_count(a, 0);
   int64_t chunks = tc_op_int(a, 2, 0);
-  if (n < 1 || chunks < 1) return tc_op_fail(a, "expected tensors and at least one chunk");
+  if (n < 1 || chunks < 1 || chunks > INT32_MAX)
+    return tc_op_fail(a, "expected tensors and at least one chunk, got %d and %lld", n, (long long)chunks);
   tc_gv parts[64];
   int64_t dim = 0;
   if (n > 64) return tc_op_fail(a, "more than 64 tensors");
@@ -146,6 +147,7 @@ static int32_t chunk_cat_expand(tc_op_args *a) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 0, i);
     dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
     if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+    if (t->rank == 0) return tc_op_fail(a, "expected tensors of rank 1 or more, element %d has none", i);
     tc_int count = tc_int_const(a, chunks),
            each = tc_int_floordiv(a, tc_int_add(a, t->sizes[dim], tc_int_const(a, chunks - 1)), count),
            sizes[TC_MAX_RANK], pad[2 * TC_MAX_RANK];
@@ -171,21 +173,26 @@ static int32_t chunk_cat_expand(tc_op_args *a) {
 }
 
 // ---- combinations: the places of each r elements in lexicographic order ----
+// -1: more than can be counted.
 static int64_t choose(int64_t n, int64_t r) {
   int64_t c = 1;
-  for (int64_t k = 1; k <= r; k++) c = c * (n - r + k) / k;
-  return r > n ? 0 : c;
+  if (r > n) return 0;
+  for (int64_t k = 1; k <= r; k++) {
+    if (__builtin_mul_overflow(c, n - r + k, &c)) return -1;
+    c /= k;
+  }
+  return c;
 }
 static int32_t combinations_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int64_t n, r = tc_op_int(a, 1, 2);
   if (t->rank != 1) return tc_op_fail(a, "expects a 1-dimensional vector, got %s", tc_op_shape_text(a, 0));
   if (r < 0 || !tc_int_is_const(t->sizes[0], &n)) return tc_op_fail(a, "expects a known length and r ≥ 0");
+  if (r > TC_MAX_RANK * 4) return tc_op_fail(a, "r = %lld is too large", (long long)r);
   bool repeat = tc_op_bool(a, 2, 0);
-  tc_int sizes[2] = {tc_int_const(a, r == 0   ? 0
-                                     : repeat ? (n ? choose(n + r - 1, r) : 0)
-                                              : choose(n, r)),
-                     tc_int_const(a, r)};
+  int64_t rows = r == 0 || (repeat && n == 0) ? 0 : choose(repeat ? n + r - 1 : n, r);
+  if (rows < 0) return tc_op_fail(a, "r = %lld of %s are too many", (long long)r, tc_op_shape_text(a, 0));
+  tc_int sizes[2] = {tc_int_const(a, rows), tc_int_const(a, r)};
   return tc_op_set_result(a, 0, t->dtype, r == 0 ? 1 : 2, sizes, NULL);
 }
 static tc_gv binary(tc_op_args *a, const char *op, tc_gv x, tc_gv y) {
@@ -302,9 +309,13 @@ static int32_t repeat_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK],
       step = tc_int_const(a, 1), n = tc_op_kind(a, 3) == TC_AK_NONE ? tc_op_unbacked(a, 0, INT64_MAX) : tc_op_sym(a, 3);
+  const tc_tensor_type *times = tc_op_tensor(a, 1);
+  if (times->rank > 1 || tc_dtype_is_float(times->dtype) || tc_dtype_is_complex(times->dtype))
+    return tc_op_fail(a, "repeats must be an integer or a vector of integers: %s", tc_op_shape_text(a, 1));
   if (tc_op_kind(a, 2) == TC_AK_NONE) return tc_op_set_result(a, 0, t->dtype, 1, &n, NULL);
   int64_t dim = tc_op_dim(a, 2, t->rank);
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (t->rank == 0) return tc_op_set_result(a, 0, t->dtype, 1, &n, NULL);
   for (int32_t d = 0; d < t->rank; d++) sizes[d] = d == dim ? n : t->sizes[d];
   for (int32_t d = t->rank - 1; d >= 0; d--) {
     strides[d] = step;
@@ -314,7 +325,7 @@ static int32_t repeat_meta(tc_op_args *a) {
 }
 static int32_t repeat_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *times = tc_op_data(a, 1);
-  bool all = tc_op_kind(a, 2) == TC_AK_NONE;
+  bool all = tc_op_kind(a, 2) == TC_AK_NONE || x->rank == 0;
   int64_t dim = all ? 0 : tc_op_dim(a, 2, x->rank), length = all ? tc_ref_numel(x) : x->sizes[dim], total = 0,
           i[TC_MAX_RANK] = {0}, count = tc_ref_numel(times);
   if (count != length && count != 1)
@@ -328,6 +339,9 @@ static int32_t repeat_ref(tc_op_args *a) {
     if (r < 0) return tc_op_fail(a, "repeats can not be negative");
     from[k] = total, total += r;
   }
+  if (tc_op_kind(a, 3) != TC_AK_NONE && tc_op_int(a, 3, total) != total)
+    return tc_op_fail(a, "allocated size does not match required size: output_size is %lld, the repeats sum to %lld",
+                      (long long)tc_op_int(a, 3, total), (long long)total);
   int64_t sizes[TC_MAX_RANK];
   for (int32_t d = 0; d < x->rank; d++) sizes[d] = d == dim ? total : x->sizes[d];
   const tc_ref_view *y = tc_op_alloc_result(a, 0, all ? 1 : x->rank, all ? &total : sizes);

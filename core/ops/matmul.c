@@ -30,6 +30,7 @@ static int32_t product_meta(tc_op_args *a, int32_t ia, int32_t ib, int32_t rank)
   tc_int sizes[3];
   for (int32_t d = 0; d < rank - 1; d++) sizes[d] = x->sizes[d];
   sizes[rank - 1] = y->sizes[rank - 1];
+  if (ia > 0 && tc_op_fits(a, 0, rank, sizes)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_set_result(a, 0, x->dtype, rank, sizes, NULL);
 }
 static int32_t mm_meta(tc_op_args *a) { return product_meta(a, 0, 1, 2); }
@@ -52,6 +53,7 @@ static int32_t linear_meta(tc_op_args *a) {
   if (b && b->rank == 1 && w->rank == 2 && tc_int_require_eq(a, b->sizes[0], w->sizes[0]))
     return tc_op_fail(a, "linear: the bias (%s) does not match the weight (%s)", tc_op_shape_text(a, 2),
                       tc_op_shape_text(a, 1));
+  if (b && tc_op_fits(a, 2, n, sizes)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_set_result(a, 0, x->dtype, n, sizes, NULL);
 }
 
@@ -316,6 +318,36 @@ static int32_t matmul_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// What linear is made of where it is taken apart. As in PyTorch the rows of a batch are those of one matrix, if they
+// lie so that nothing is copied.
+static int32_t linear_expand(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *w = tc_op_tensor(a, 1);
+  tc_ex_begin(a, "aten::t");
+  tc_ex_push(a, tc_ex_arg(a, 1));
+  tc_gv turned = tc_ex_make(a, 1, NULL), y;
+  if (tc_op_kind(a, 2) == TC_AK_NONE) {
+    y = op2(a, "aten::matmul", tc_ex_arg(a, 0), turned);
+  } else if (x->rank < 2 || w->rank < 2 ||
+             (x->rank > 2 && !tc_strides_contiguous(a->syms, x->rank, x->sizes, x->strides))) {
+    y = op2(a, "aten::add.Tensor", op2(a, "aten::matmul", tc_ex_arg(a, 0), turned), tc_ex_arg(a, 2));
+  } else {
+    tc_int flat[2] = {tc_int_const(a, 1), w->sizes[1]};
+    for (int32_t d = 0; d + 1 < x->rank; d++) flat[0] = tc_int_mul(a, flat[0], x->sizes[d]);
+    tc_gv rows = x->rank > 2 ? op1(a, "aten::reshape", tc_ex_arg(a, 0), 2, flat) : tc_ex_arg(a, 0);
+    tc_ex_begin(a, "aten::addmm");
+    tc_ex_push(a, tc_ex_arg(a, 2));
+    tc_ex_push(a, rows);
+    tc_ex_push(a, turned);
+    y = tc_ex_make(a, 1, NULL);
+    tc_int sizes[TC_MAX_RANK];
+    for (int32_t d = 0; d + 1 < x->rank; d++) sizes[d] = x->sizes[d];
+    sizes[x->rank - 1] = w->sizes[0];
+    if (x->rank > 2) y = op1(a, "aten::reshape", y, x->rank, sizes);
+  }
+  tc_ex_result(a, 0, y);
+  return TC_STATUS_OK;
+}
+
 // ---- references ----
 // A real factor leaves infinities alone.
 static tc_c128 times(tc_c128 x, tc_c128 y) {
@@ -358,7 +390,9 @@ static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_vie
     int64_t to = tc_ref_offset(r, index);
     bool adds = add && (beta.re != 0 || beta.im != 0); // beta 0: what is added is not read
     if (r->dtype == TC_I64) {
-      tc_ref_put_i(r, to, (int64_t)alpha.re * is + (adds ? (int64_t)beta.re * tc_ref_i(add, ao) : 0));
+      uint64_t sum = (uint64_t)(int64_t)alpha.re * (uint64_t)is; // modulo 2^64, as everywhere
+      if (adds) sum += (uint64_t)(int64_t)beta.re * (uint64_t)tc_ref_i(add, ao);
+      tc_ref_put_i(r, to, (int64_t)sum);
     } else {
       tc_c128 b = adds ? tc_ref_c(add, ao) : (tc_c128){0, 0}, p = times(alpha, s), q = times(beta, b);
       tc_ref_put(r, to, adds ? (tc_c128){p.re + q.re, p.im + q.im} : p);
@@ -403,28 +437,29 @@ static const tc_op_def rows[] = {
      .meta = mm_meta,
      .lower = lower_product,
      .ref = ref_mm,
-     .flops = "2 * numel * self.size(1)"},
+     .flops = "mm: 2 * numel * self.size(1)"},
     {.schema = "bmm(Tensor self, Tensor mat2) -> Tensor",
      .traits = TC_OP_COMPLEX,
      .meta = bmm_meta,
      .lower = lower_product,
      .ref = ref_mm,
-     .flops = "2 * numel * self.size(2)"},
+     .flops = "bmm: 2 * numel * self.size(2)"},
     {.schema = "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .traits = TC_OP_COMPLEX,
      .meta = addmm_meta,
      .lower = lower_addmm,
      .ref = ref_addmm,
-     .flops = "2 * numel * mat1.size(1)"},
+     .flops = "addmm: 2 * numel * mat1.size(1)"},
     {.schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
      .traits = TC_OP_COMPLEX,
      .meta = baddbmm_meta,
      .lower = lower_addmm,
      .ref = ref_addmm,
-     .flops = "2 * numel * batch1.size(2)"},
+     .flops = "baddbmm: 2 * numel * batch1.size(2)"},
     {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
      .traits = TC_OP_COMPLEX,
      .meta = linear_meta,
+     .expand = linear_expand,
      .lower = lower_linear,
      .ref = ref_linear,
      .flops = "2 * numel * weight.size(1)"},
@@ -437,7 +472,9 @@ static const tc_op_def rows[] = {
     {.schema = "matmul(Tensor self, Tensor other) -> Tensor",
      .traits = TC_OP_COMPLEX,
      .meta = matmul_meta,
-     .expand = matmul_expand},
+     .expand = matmul_expand,
+     // FlopCounterMode leaves out products with vectors.
+     .flops = "-: 2 * max(self.numel, other.numel) * max(1 / self.rank, 1 / other.rank)"},
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {

@@ -142,6 +142,21 @@ tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t) {
   return n;
 }
 
+int32_t tc_op_fits(tc_op_args *a, int32_t arg, int32_t rank, const tc_int *sizes) {
+  const tc_tensor_type *t = tc_op_tensor(a, arg);
+  bool fits = t->rank <= rank;
+  for (int32_t d = 0; d < t->rank && fits; d++) {
+    tc_int size = t->sizes[d];
+    fits = tc_int_eq(a, size, tc_int_const(a, 1)) == 1 || !tc_int_require_eq(a, size, sizes[d + rank - t->rank]);
+  }
+  if (fits) return TC_STATUS_OK;
+  tc_tensor_type to = {.dtype = t->dtype, .rank = rank, .sizes = sizes};
+  tc_sb sb = tc_sb_make(a->arena);
+  tc_type_print(&sb, &to);
+  return tc_op_fail(a, "the argument '" TC_SV_FMT "', %s, does not broadcast to %s",
+                    TC_SV_ARG(a->op->schema.args[arg].name), tc_op_shape_text(a, arg), sb.text);
+}
+
 tc_int tc_int_within(tc_op_args *a, tc_int e, tc_int lo, tc_int hi) {
   tc_int above = tc_sym_cmp(a->syms, TC_SYM_LE, lo, e), below = tc_sym_cmp(a->syms, TC_SYM_LT, e, hi),
          yes = tc_int_const(a, 1);

@@ -21,6 +21,16 @@ static int32_t read_norm(tc_op_args *a, norm *m) {
     if (tc_int_require_eq(a, t->sizes[at], tc_op_sym_at(a, 1, d)))
       return tc_op_fail(a, "normalized_shape does not match the last sizes of the input (%s)", tc_op_shape_text(a, 0));
   }
+  const int32_t affine[2] = {tc_op_arg_index(a, "weight"), tc_op_arg_index(a, "bias")};
+  for (int32_t i = 0; i < 2; i++) {
+    const tc_tensor_type *p = affine[i] < 0 ? NULL : tc_op_tensor(a, affine[i]);
+    bool same = !p || p->rank == m->n_norm;
+    for (int32_t d = 0; p && same && d < m->n_norm; d++)
+      same = !tc_int_require_eq(a, p->sizes[d], t->sizes[t->rank - m->n_norm + d]);
+    if (!same)
+      return tc_op_fail(a, "expected %s of the shape normalized_shape, but got %s for the input %s",
+                        i ? "bias" : "weight", tc_op_shape_text(a, affine[i]), tc_op_shape_text(a, 0));
+  }
   return TC_STATUS_OK;
 }
 

@@ -69,6 +69,8 @@ int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t);
 int64_t tc_op_dim(tc_op_args *a, int32_t arg,
                   int32_t rank); // a dimension argument, wrapped; 0 for rank 0; -1 after a failure
 tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t);
+// Tensor argument `arg` must broadcast to these sizes; a failure that names both where it does not.
+int32_t tc_op_fits(tc_op_args *a, int32_t arg, int32_t rank, const tc_int *sizes);
 // lo ≤ e < hi as a condition, without what is known to hold.
 tc_int tc_int_within(tc_op_args *a, tc_int e, tc_int lo, tc_int hi);
 

@@ -74,6 +74,8 @@ static int32_t bincount_ref(tc_op_args *a) {
 // Both edges belong to the range. Bins of equal width, or between given edges.
 static int32_t histc_meta(tc_op_args *a) {
   tc_int n = tc_op_sym(a, 1);
+  if (tc_int_lt(a, n, tc_int_const(a, 1)) == 1)
+    return tc_op_fail(a, "bins must be > 0, but got %lld", (long long)tc_op_int(a, 1, 0));
   return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &n, NULL);
 }
 static void range_of(const tc_ref_view *x, double *lo, double *hi) {
@@ -93,13 +95,15 @@ static void count_bins(const tc_ref_view *x, const tc_ref_view *w, const tc_ref_
   for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, i)) {
     double v = tc_ref_f(x, tc_ref_offset(x, i));
     if (!(v >= lo && v <= hi)) continue;
-    int64_t b = (int64_t)((v - lo) / (hi - lo) * (double)bins);
+    double place = (v - lo) / (hi - lo) * (double)bins;
+    int64_t b = place > 0 ? (int64_t)fmin(place, (double)bins) : 0; // NaN: edges that coincide
     if (edges) {
       b = b >= bins ? bins - 1 : b;
       while (b > 0 && v < tc_ref_f(edges, b * edges->strides[0])) b--;
       while (b + 1 < bins && v >= tc_ref_f(edges, (b + 1) * edges->strides[0])) b++;
     }
     if (b >= bins) b = bins - 1;
+    if (b < 0) return; // no bins between a single edge
     double add = w ? tc_ref_f(w, tc_ref_offset(w, i)) : 1;
     tc_ref_put(y, b, (tc_c128){tc_ref_f(y, b) + add, 0});
   }
@@ -114,6 +118,21 @@ static int32_t histc_ref(tc_op_args *a) {
 static int32_t histogram_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *edges = tc_op_kind(a, 1) == TC_AK_TENSOR ? tc_op_tensor(a, 1) : NULL;
   if (edges && edges->rank != 1) return tc_op_fail(a, "bins must be a vector: %s", tc_op_shape_text(a, 1));
+  if (edges && (edges->dtype != t->dtype || tc_int_lt(a, edges->sizes[0], tc_int_const(a, 1)) == 1))
+    return tc_op_fail(a, "bins must be edges of the input's dtype, at least one: %s for %s", tc_op_shape_text(a, 1),
+                      tc_op_shape_text(a, 0));
+  if (!edges && tc_int_lt(a, tc_op_sym(a, 1), tc_int_const(a, 1)) == 1)
+    return tc_op_fail(a, "bins must be > 0, but got %lld", (long long)tc_op_int(a, 1, 0));
+  int32_t weight = tc_op_arg_index(a, "weight"), range = tc_op_arg_index(a, "range");
+  const tc_tensor_type *w = tc_op_tensor(a, weight);
+  bool same = !w || w->rank == t->rank;
+  for (int32_t d = 0; w && same && d < t->rank; d++) same = !tc_int_require_eq(a, w->sizes[d], t->sizes[d]);
+  if (!same)
+    return tc_op_fail(a, "weight must have the input's shape: %s and %s", tc_op_shape_text(a, weight),
+                      tc_op_shape_text(a, 0));
+  if (range >= 0 && tc_op_count(a, range) &&
+      !(tc_op_count(a, range) == 2 && tc_op_float_at(a, range, 0, 0) <= tc_op_float_at(a, range, 1, 0)))
+    return tc_op_fail(a, "range must be two numbers, the smaller one first");
   tc_int one = tc_int_const(a, 1), bins = edges ? tc_int_sub(a, edges->sizes[0], one) : tc_op_sym(a, 1),
          ends = tc_int_add(a, bins, one);
   return tc_op_set_result(a, 0, t->dtype, 1, &bins, NULL) || tc_op_set_result(a, 1, t->dtype, 1, &ends, NULL);

@@ -46,6 +46,17 @@ static int32_t pad_meta(tc_op_args *a) {
       return tc_op_fail(a, "the input %s is padded to a negative size in dimension %d", tc_op_shape_text(a, 0), d);
     bool padded = !tc_sym_is_int(before[d], 0) || !tc_sym_is_int(after[d], 0);
     bool wide = padded && (tc_int_lt(a, before[d], t->sizes[d]) == 0 || tc_int_lt(a, after[d], t->sizes[d]) == 0);
+    if (mode != CONSTANT && tc_int_eq(a, t->sizes[d], tc_int_const(a, 0)) == 1 &&
+        tc_int_eq(a, sizes[d], tc_int_const(a, 0)) != 1)
+      return tc_op_fail(a, "dimension %d of %s is empty: there is nothing to pad with", d, tc_op_shape_text(a, 0));
+    if (mode == CIRCULAR && (tc_int_lt(a, t->sizes[d], before[d]) == 1 || tc_int_lt(a, t->sizes[d], after[d]) == 1))
+      return tc_op_fail(a, "padding causes wrapping around more than once in dimension %d: %s", d,
+                        tc_op_shape_text(a, 0));
+    tc_int zero = tc_int_const(a, 0),
+           kept =
+               tc_int_add(a, t->sizes[d], tc_int_add(a, tc_int_min(a, before[d], zero), tc_int_min(a, after[d], zero)));
+    if (mode == CIRCULAR && tc_int_lt(a, kept, tc_int_const(a, 1)) == 1 && tc_int_lt(a, zero, sizes[d]) == 1)
+      return tc_op_fail(a, "negative padding leaves nothing of dimension %d: %s", d, tc_op_shape_text(a, 0));
     if (mode == REFLECT && wide)
       return tc_op_fail(a, "reflected padding must be less than the size of dimension %d: %s", d,
                         tc_op_shape_text(a, 0));

@@ -315,7 +315,8 @@ static const tc_op_def rows[] = {
      .traits = TC_OP_COMPLEX | TC_OP_REDUCTION,
      .meta = col2im_meta,
      .lower = col2im_lower,
-     .ref = col2im_ref},
+     .ref = col2im_ref,
+     .flops = "self.numel"},
     {.schema = "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", .expand = unpool_expand},
     {.schema = "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> "
                "Tensor",

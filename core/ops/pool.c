@@ -341,32 +341,39 @@ static int32_t avg_backward_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define AVG(s) {.schema = s, .traits = TC_OP_REDUCTION, .meta = pool_meta, .lower = avg_lower, .ref = pool_ref}
-#define MAX(s) {.schema = s, .traits = TC_OP_REDUCTION, .meta = pool_meta, .lower = max_lower, .ref = pool_ref}
-#define AVG_BACKWARD(s)         \
+#define POOL(s, l, f) \
+  {.schema = s, .traits = TC_OP_REDUCTION, .meta = pool_meta, .lower = l, .ref = pool_ref, .flops = f}
+#define AVG(s) POOL(s, avg_lower, "numel * product(kernel_size)")
+#define MAX(s) POOL(s, max_lower, "numel * product(kernel_size)")
+#define ADAPTIVE_AVG(s) POOL(s, avg_lower, "max(numel, self.numel)")
+#define ADAPTIVE_MAX(s) POOL(s, max_lower, "max(numel, self.numel)")
+#define BACKWARD(s, f)          \
   {.schema = s,                 \
    .traits = TC_OP_REDUCTION,   \
    .meta = avg_backward_meta,   \
    .lower = avg_backward_lower, \
-   .ref = avg_backward_ref}
+   .ref = avg_backward_ref,     \
+   .flops = f}
+#define AVG_BACKWARD(s) BACKWARD(s, "grad_output.numel * product(kernel_size)")
+#define ADAPTIVE_BACKWARD(s) BACKWARD(s, "max(numel, grad_output.numel)")
 static const tc_op_def rows[] = {
     AVG_BACKWARD("avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] "
                  "padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"),
     AVG_BACKWARD("avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] "
                  "padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"),
-    AVG_BACKWARD("_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"),
-    AVG_BACKWARD("_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor"),
+    ADAPTIVE_BACKWARD("_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"),
+    ADAPTIVE_BACKWARD("_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor"),
     AVG("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool "
         "count_include_pad=True) -> Tensor"),
     AVG("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "
         "count_include_pad=True, int? divisor_override=None) -> Tensor"),
     AVG("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool "
         "count_include_pad=True, int? divisor_override=None) -> Tensor"),
-    AVG("adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"),
-    AVG("adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"),
-    AVG("adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"),
-    AVG("_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"),
-    AVG("_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"),
+    ADAPTIVE_AVG("adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"),
+    ADAPTIVE_AVG("adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"),
+    ADAPTIVE_AVG("adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"),
+    ADAPTIVE_AVG("_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"),
+    ADAPTIVE_AVG("_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"),
     MAX("max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
         "ceil_mode=False) -> Tensor"),
     MAX("max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
@@ -379,8 +386,8 @@ static const tc_op_def rows[] = {
         "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"),
     MAX("max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
         "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"),
-    MAX("adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"),
-    MAX("adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"),
-    MAX("adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"),
+    ADAPTIVE_MAX("adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"),
+    ADAPTIVE_MAX("adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"),
+    ADAPTIVE_MAX("adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"),
 };
 TC_OP_FAMILY(pool);

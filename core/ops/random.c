@@ -91,6 +91,7 @@ static int32_t fill_meta(tc_op_args *a) {
   }
   if (self < 0) { // normal: its parameters give the shape
     bool first = tc_op_kind(a, 0) == TC_AK_TENSOR, second = tc_op_kind(a, 1) == TC_AK_TENSOR;
+    if (!first && !second) return tc_op_fail(a, "mean or std must be a tensor");
     const int32_t args[] = {first ? 0 : 1, 1};
     return tc_op_pointwise_result(a, 0, tc_op_tensor(a, args[0])->dtype, first + second, args);
   }

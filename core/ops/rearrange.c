@@ -178,9 +178,15 @@ static int32_t as_strided_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
   if (tc_op_count(a, 2) != n) return tc_op_fail(a, "mismatch in length of strides and shape");
   if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
-  for (int32_t d = 0; d < n; d++) sizes[d] = tc_op_sym_at(a, 1, d), strides[d] = tc_op_sym_at(a, 2, d);
-  return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides,
-                        tc_op_kind(a, 3) == TC_AK_NONE ? t->offset : tc_op_sym(a, 3));
+  tc_int zero = tc_int_const(a, 0), offset = tc_op_kind(a, 3) == TC_AK_NONE ? t->offset : tc_op_sym(a, 3);
+  for (int32_t d = 0; d < n; d++) {
+    sizes[d] = tc_op_sym_at(a, 1, d), strides[d] = tc_op_sym_at(a, 2, d);
+    if (tc_int_lt(a, strides[d], zero) == 1)
+      return tc_op_fail(a, "negative strides are not supported: stride %d is %lld", d, (long long)strides[d]->value);
+  }
+  if (tc_int_lt(a, offset, zero) == 1)
+    return tc_op_fail(a, "the storage offset %lld is negative", (long long)offset->value);
+  return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, offset);
 }
 // resize (resize_ in graphs): the storage's first elements, row by row.
 static int32_t resize_meta(tc_op_args *a) {
@@ -539,6 +545,8 @@ static int32_t diag_embed_meta(tc_op_args *a) {
   int64_t d1 = tc_op_dim(a, 2, rank), d2 = tc_op_dim(a, 3, rank), offset = tc_op_int(a, 1, 0);
   if (d1 < 0 || d2 < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (d1 == d2) return tc_op_fail(a, "diagonal dimensions cannot be identical");
+  if (offset < -INT32_MAX || offset > INT32_MAX)
+    return tc_op_fail(a, "an offset of %lld is out of range", (long long)offset);
   tc_int side = tc_int_add(a, t->sizes[t->rank - 1], tc_int_const(a, offset < 0 ? -offset : offset)),
          sizes[TC_MAX_RANK];
   for (int32_t d = 0, k = 0; d < rank; d++) sizes[d] = d == d1 || d == d2 ? side : t->sizes[k++];

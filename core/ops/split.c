@@ -17,7 +17,7 @@ static int32_t even(tc_op_args *a, tc_int size, tc_int piece, pieces *p) {
                       (long long)total);
   if (total < 0) return tc_op_fail(a, "a dimension of unknown size cannot be split: %s", tc_op_shape_text(a, 0));
   // The number of results is fixed: a symbolic size must keep it.
-  int64_t n = each == 0 ? 1 : (total + each - 1) / each;
+  int64_t n = each == 0 ? 1 : total / each + (total % each != 0);
   p->n = n < 1 ? 1 : n > 65536 ? 65536 : (int32_t)n;
   p->start = TC_NEW_ARRAY(a->arena, tc_int, 2 * p->n);
   p->length = p->start + p->n;

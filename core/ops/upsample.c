@@ -115,8 +115,8 @@ static float nearest_factor(const resize *r, int32_t i) {
 }
 static int64_t nearest_index(const resize *r, int32_t i, int64_t o) {
   float at = r->exact ? ((float)o + 0.5f) * nearest_factor(r, i) : (float)o * nearest_factor(r, i);
-  int64_t k = (int64_t)floorf(at);
-  return k < r->in[i]->value ? k : r->in[i]->value - 1;
+  int64_t in = r->in[i]->value;
+  return at < (float)in && (int64_t)floorf(at) < in ? (int64_t)floorf(at) : in - 1;
 }
 
 // ⌊(2o + 1)·num / 2den⌋ or ⌊o·num / den⌋
@@ -318,8 +318,8 @@ static int64_t ref_taps(const resize *r, int32_t i, int64_t o, int64_t *at, doub
   if (r->aa) {
     double stretch = factor > 1 ? factor : 1, support = (r->kind == CUBIC ? 2 : 1) * stretch,
            center = factor * ((double)o + 0.5), total = 0;
-    int64_t first = (int64_t)(center - support + 0.5), end = (int64_t)(center + support + 0.5);
-    first = first > 0 ? first : 0, end = end < in ? end : in;
+    int64_t first = (int64_t)fmin(fmax(center - support + 0.5, 0), (double)in - 1),
+            end = (int64_t)fmin(center + support + 0.5, (double)in);
     for (int64_t p = first; p < end; p++) {
       double x = ((double)p - center + 0.5) / stretch;
       at[n] = p, weight[n] = r->kind == CUBIC ? cubic_at(x, -0.5) : fmax(1 - fabs(x), 0), total += weight[n++];
@@ -329,6 +329,7 @@ static int64_t ref_taps(const resize *r, int32_t i, int64_t o, int64_t *at, doub
   }
   double src = r->align ? factor * (double)o : factor * ((double)o + 0.5) - 0.5;
   if (r->kind == LINEAR && src < 0) src = 0;
+  src = fmin(src, (double)in + MAX_TAPS); // far outside all taps are the last element
   int64_t low = (int64_t)floor(src);
   double t = src - (double)low;
   for (int64_t k = r->kind == CUBIC ? -1 : 0; k <= (r->kind == CUBIC ? 2 : 1); k++) {

@@ -42,12 +42,17 @@ static void span_of(const triangle *t, int64_t row, int64_t *from, int64_t *to) 
 }
 static int32_t triangle_meta(tc_op_args *a) {
   triangle t = triangle_of(a);
-  int64_t n = 0, from, to;
+  enum { MOST = 1 << 30 };
   if (t.rows < 0 || t.columns < 0) return tc_op_fail(a, "row and col must be non-negative");
-  for (int64_t r = 0; r < t.rows; r++) {
-    span_of(&t, r, &from, &to);
-    n += to - from;
-  }
+  if (t.rows > MOST || t.columns > MOST || t.offset > MOST || t.offset < -MOST)
+    return tc_op_fail(a, "row, col and offset are out of range: %lld, %lld, %lld", (long long)t.rows,
+                      (long long)t.columns, (long long)t.offset);
+  // Rows from `grows` on have r + shift columns below the edge, from `full` on all.
+  int64_t shift = t.offset + !t.upper, grows = shift < 0 ? -shift : 0, full = t.columns - shift;
+  grows = grows < t.rows ? grows : t.rows;
+  full = full < grows ? grows : full < t.rows ? full : t.rows;
+  int64_t below = (full - grows) * (grows + full - 1 + 2 * shift) / 2 + (t.rows - full) * t.columns;
+  int64_t n = t.upper ? t.rows * t.columns - below : below;
   tc_int sizes[2] = {tc_int_const(a, 2), tc_int_const(a, n)};
   return tc_op_set_result(a, 0, tc_op_dtype(a, 3, TC_I64), 2, sizes, NULL);
 }

@@ -165,7 +165,21 @@ void tc_plan_print_kernels_first(tc_sb *sb, const tc_plan *p);
 // regions' without repetition; none for a plan that was read so: there the numbers are those of its code.
 void tc_plan_print_coded(tc_sb *sb, const tc_plan *p, int32_t *out_n, const tc_kernel *const **out_kernels);
 
-// Operations of one use of an op, by the formula of its row; 0 if that says nothing.
+// Operations of one use of an op, by the formula of its row; 0 if that says nothing. Complex ones are counted as what
+// they are made of; `torch`: as one, as PyTorch's FlopCounterMode does.
 const tc_sym *tc_plan_node_flops(tc_arena *arena, tc_sym_ctx *syms, const tc_node *n);
+const tc_sym *tc_plan_node_flops_as(tc_arena *arena, tc_sym_ctx *syms, const tc_node *n, bool torch);
+// The name under which FlopCounterMode counts the op ("addmm"); empty if it does not.
+tc_sv tc_plan_flops_label(const tc_op *op);
+
+// Operations and bytes (of arguments and results) of a graph by op (count.c).
+typedef struct tc_counted_op {
+  tc_sv name;   // without namespace and overload
+  bool product; // FlopCounterMode counts it, too, and `flops` are counted as there
+  int64_t calls;
+  const tc_sym *flops, *bytes;
+} tc_counted_op;
+// In the order of their first use; in the module's arena, which must be guarded. Makes scratch graphs.
+TC_NODISCARD tc_status tc_graph_count(const tc_graph *g, int32_t *out_n, tc_counted_op **out);
 
 #endif

@@ -59,9 +59,9 @@ static inline tc_status make_inputs(const tc_graph *g, const int64_t *symbols, u
     tc_status made = tc_tensor_view(s, t->dtype, t->rank, sizes, strides, offset, &out[i]);
     tc_storage_unref(s);
     TC_TRY(made);
-    tc_tensor_fill_uniform_int(&tc_executor_serial, &out[i],
-                               (state = state * 6364136223846793005u + 1442695040888963407u),
-                               t->dtype == TC_BOOL ? 0 : -3, t->dtype == TC_BOOL ? 2 : 4);
+    tc_tensor_fill_uniform_int(
+        &tc_executor_serial, &out[i], (state = state * 6364136223846793005u + 1442695040888963407u),
+        t->dtype == TC_BOOL || tc_dtype_class(t->dtype) == 'u' ? 0 : -3, t->dtype == TC_BOOL ? 2 : 4);
   }
   return TC_OK;
 }

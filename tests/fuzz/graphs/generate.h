@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "core/ir/op.h"
+#include "tests/fuzz/graphs/random.h"
 
 enum { GEN_MOST = 64 };
 
@@ -34,12 +35,7 @@ typedef struct gen {
   bool zeros;   // empty tensors may occur
 } gen;
 
-static inline uint64_t gen_next(gen *r) {
-  uint64_t z = (r->state += 0x9e3779b97f4a7c15u);
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
+static inline uint64_t gen_next(gen *r) { return fuzz_random(&r->state); }
 static inline int32_t gen_int(gen *r, int32_t n) { return n > 0 ? (int32_t)(gen_next(r) % (uint64_t)n) : 0; }
 static inline bool gen_chance(gen *r, int32_t percent) { return gen_int(r, 100) < percent; }
 

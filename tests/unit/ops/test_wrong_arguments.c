@@ -1,0 +1,175 @@
+// Every op with arguments that do not fit: wrong dtypes, ranks, sizes, dimensions, lengths, kinds. An op either takes
+// them, and then its reference gives what its meta function said, or refuses in words that name it; it never crashes.
+// Calls come from the schemas alone (tests/fuzz/graphs/calls.h), once with a fixed seed and once with a fresh one.
+//   TC_TEST_SEED=N TC_TEST_ROUNDS=N TC_TEST_OP=aten::cat   what to run, and for how long
+#include "core/ir/refexec.h"
+#include "core/ops/ops.h"
+#include "tests/fuzz/graphs/calls.h"
+#include "tests/fuzz/graphs/compare.h"
+#include "tests/unit/unit.h"
+
+enum { SEARCH = 60, CHANGES = 5, LARGEST = 1 << 14 };
+
+typedef struct trial {
+  const tc_op_registry *ops;
+  const tc_op *op;
+  uint64_t seed;
+  int32_t good, refused, ran, failed; // counts
+  char text[400];                     // of the call, for a failure
+} trial;
+
+static void describe(trial *t, const tc_graph *g, const call *c) {
+  tc_sb sb = tc_sb_make(g->module->arena);
+  tc_sb_put(&sb, c->op->full_name);
+  for (int32_t i = 0; i < c->n_args; i++) {
+    const call_arg *a = &c->args[i];
+    tc_sb_putz(&sb, i ? ", " : "(");
+    for (int32_t k = 0; k < a->n; k++) {
+      tc_sb_printf(&sb, "%s[", tc_dtype_name(a->types[k].dtype));
+      for (int32_t d = 0; d < a->types[k].rank; d++)
+        tc_sb_printf(&sb, "%s%d", d ? ", " : "", (int)a->types[k].sizes[d]);
+      tc_sb_putz(&sb, "] ");
+    }
+    if (!a->n) tc_arg_print(&sb, &a->plain, i < c->op->schema.n_args ? c->op->schema.args[i].type : TC_ST_OTHER);
+  }
+  tc_sb_putz(&sb, ")");
+  snprintf(t->text, sizeof t->text, "%s", sb.text);
+}
+
+static bool small(const tc_graph *g) {
+  int64_t total = 0;
+  for (int32_t i = 0; i < g->inputs.count + g->outputs.count; i++) {
+    const tc_value *v = i < g->inputs.count ? g->inputs.data[i].value : g->outputs.data[i - g->inputs.count].arg.value;
+    int64_t n = 1;
+    for (int32_t d = 0; d < v->type.rank; d++) {
+      int64_t size = tc_sym_is_const(v->type.sizes[d]) ? v->type.sizes[d]->value : 0;
+      if (size > LARGEST) return false;
+      n *= size;
+      if (n > LARGEST) return false;
+    }
+    total += n;
+  }
+  return total <= LARGEST && g->inputs.count <= MOST_IO && g->outputs.count <= MOST_IO;
+}
+
+// Sizes and counts that are no tensor's: how often a loop turns.
+static bool modest(const call *c) {
+  for (int32_t i = 0; i < c->n_args && i < c->op->schema.n_args; i++) {
+    const tc_arg *g = &c->args[i].plain;
+    if (c->op->schema.args[i].type != TC_ST_INT || g->kind != TC_AK_INT) continue;
+    if (g->sym->value > LARGEST || g->sym->value < -LARGEST) return false;
+  }
+  return true;
+}
+
+static tc_status run_reference(trial *t, tc_graph *g) {
+  tc_tensor in[MOST_IO] = {0}, out[MOST_IO] = {0};
+  tc_status s = make_inputs(g, NULL, t->seed, in);
+  if (s == TC_OK) s = tc_ref_run(g, tc_system_allocator(), g->inputs.count, in, out, NULL);
+  for (int32_t i = 0; i < MOST_IO; i++) tc_tensor_unref(&in[i]), tc_tensor_unref(&out[i]);
+  return s;
+}
+
+static void judge(trial *t, tc_status s, const char *when) {
+  int32_t code = tc_status_code(s);
+  const char *text = tc_status_text(s);
+  char name[128];
+  snprintf(name, sizeof name, TC_SV_FMT, TC_SV_ARG(t->op->schema.name));
+  const char *wrong = code == TC_STATUS_INTERNAL                               ? "an internal error"
+                      : code != TC_STATUS_OUT_OF_MEMORY && !strstr(text, name) ? "the error does not name the op"
+                                                                               : NULL;
+  t->failed += wrong != NULL;
+  if (wrong) print_error("%s, %s: %s: %s\n", t->text, when, wrong, text);
+}
+
+static tc_status attempt(trial *t, tc_module *m, const call *c, bool *out_good) {
+  tc_graph *g;
+  tc_status s = call_graph(m, c, &g);
+  *out_good = s == TC_OK;
+  describe(t, g, c);
+  if (getenv("TC_TEST_SHOW")) fprintf(stderr, "%s\n", t->text);
+  if (s != TC_OK) {
+    judge(t, s, "compiling");
+    t->refused++;
+    tc_status_free(s);
+    return TC_OK;
+  }
+  TC_TRY(tc_graph_verify(g), "%s", t->text);
+  if (!small(g) || !modest(c)) return TC_OK;
+  t->ran++;
+  s = run_reference(t, g);
+  if (s != TC_OK) judge(t, s, "running");
+  tc_status_free(s);
+  return TC_OK;
+}
+
+static tc_status body(void *arg) {
+  trial *t = ((void **)arg)[0];
+  tc_arena *arena = ((void **)arg)[1];
+  tc_module *m = TC_NEW(arena, tc_module);
+  *m = (tc_module){.arena = arena, .ops = t->ops, .syms = tc_sym_create(arena), .bindings = tc_map_create(arena)};
+  call_gen r = {.state = t->seed, .arena = arena, .syms = m->syms};
+  call good;
+  bool found = false;
+  for (int32_t i = 0; i < SEARCH && !found; i++) {
+    call_any(&r, t->op, &good);
+    TC_TRY(attempt(t, m, &good, &found));
+  }
+  t->good += found;
+  for (int32_t i = 0; i < CHANGES; i++) {
+    call bad = good;
+    bool ignored;
+    call_change(&r, &bad);
+    TC_TRY(attempt(t, m, &bad, &ignored));
+  }
+  return TC_OK;
+}
+
+static void all_ops(uint64_t seed, int64_t rounds) {
+  tc_arena *arena, *own;
+  tc_op_registry *ops;
+  const char *only = getenv("TC_TEST_OP");
+  int32_t possible = 0, good = 0, refused = 0, ran = 0, failed = 0;
+  assert_ok(tc_arena_create(tc_system_allocator(), &arena));
+  assert_ok(tc_op_registry_create(arena, &ops));
+  assert_ok(tc_ops_register_core(ops));
+  for (int32_t i = 0; i < tc_op_registry_count(ops); i++) {
+    trial t = {.ops = ops, .op = tc_op_registry_at(ops, i)};
+    if (!call_possible(t.op) || (only && !tc_sv_is(t.op->full_name, only))) continue;
+    for (int64_t k = 0; k < rounds; k++) {
+      tc_fault_allocator f;
+      tc_fault_allocator_init(&f, tc_system_allocator());
+      t.seed = seed + (uint64_t)k * 1000003u + (uint64_t)i;
+      assert_ok(tc_arena_create(&f.iface, &own));
+      void *args[2] = {&t, own};
+      tc_status s = tc_arena_guard(own, body, args);
+      t.failed += s != TC_OK;
+      if (s != TC_OK) print_error("%s: %s\n", t.text, tc_status_text(s));
+      tc_status_free(s);
+      tc_arena_destroy(own);
+      assert_int_equal(f.live, 0);
+    }
+    possible++, good += t.good > 0, refused += t.refused, ran += t.ran, failed += t.failed;
+    if (!t.good && getenv("TC_TEST_SHOW")) print_message("no good call of " TC_SV_FMT "\n", TC_SV_ARG(t.op->full_name));
+  }
+  tc_arena_destroy(arena);
+  print_message("%d ops, %d with a call that is taken; %d calls refused, %d run\n", possible, good, refused, ran);
+  assert_int_equal(failed, 0);
+  if (!only) assert_true(good > possible / 2 && refused > possible);
+}
+
+static void fixed_seed(void **state) {
+  (void)state;
+  all_ops(1, 1);
+}
+
+static void fresh_seed(void **state) {
+  (void)state;
+  const char *rounds = getenv("TC_TEST_ROUNDS");
+  all_ops(tc_test_seed(), rounds ? strtoll(rounds, NULL, 10) : 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(fixed_seed), cmocka_unit_test(fresh_seed)};
+  return TC_RUN(tests);
+}

@@ -233,7 +233,10 @@ static int32_t sdpa_ref(tc_op_args *a) {
 // softmax whose rows of -inf give zeros (PyTorch's _safe_softmax).
 static int32_t safe_softmax_meta(tc_op_args *a) {
   const int32_t self = 0;
-  if (tc_op_dim(a, 1, tc_op_tensor(a, 0)->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (tc_op_dim(a, 1, t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (t->rank < 1 || !tc_dtype_is_float(t->dtype))
+    return tc_op_fail(a, "expected floats of rank 1 or more: %s", tc_op_shape_text(a, 0));
   return tc_op_pointwise_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &self);
 }
 static int32_t safe_softmax_lower(tc_op_args *a) {

@@ -208,6 +208,11 @@ static int32_t read_fractional(tc_op_args *a, fractional *f) {
   if (f->lead < 1 || f->lead > 2 || u->rank != 3)
     return tc_op_fail(a, "expected an input of rank %d or %d and samples of rank 3: %s and %s", f->n + 1, f->n + 2,
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));
+  tc_int wanted[3] = {f->lead == 2 ? t->sizes[0] : tc_int_const(a, 1), t->sizes[f->lead - 1], tc_int_const(a, f->n)};
+  for (int32_t d = 0; d < 3; d++)
+    if (tc_int_require_eq(a, u->sizes[d], wanted[d]))
+      return tc_op_fail(a, "expected %d samples for each channel of %s: %s", f->n, tc_op_shape_text(a, 0),
+                        tc_op_shape_text(a, 3));
   for (int32_t i = 0; i < f->n; i++) {
     f->k[i] = tc_op_int_at(a, 1, tc_op_count(a, 1) == 1 ? 0 : i, 0);
     f->in[i] = t->sizes[f->lead + i], f->out[i] = tc_op_sym_at(a, 2, tc_op_count(a, 2) == 1 ? 0 : i);

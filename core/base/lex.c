@@ -142,6 +142,22 @@ static void number(tc_lexer *lx) {
   }
 }
 
+static bool three_quotes(const tc_lexer *lx) { return peek(lx, 0) == '"' && peek(lx, 1) == '"' && peek(lx, 2) == '"'; }
+
+static void long_string(tc_lexer *lx) {
+  lx->pos += 3;
+  size_t start = lx->pos;
+  for (; lx->pos < lx->text.size && !three_quotes(lx); lx->pos++)
+    if (lx->text.data[lx->pos] == '\n') lx->line++, lx->line_start = lx->pos + 1;
+  if (!three_quotes(lx)) {
+    bad(lx, "the text is not closed by \"\"\"");
+    return;
+  }
+  lx->tok.kind = TC_TOK_STRING;
+  lx->tok.text = (tc_sv){lx->text.data + start, lx->pos - start};
+  lx->pos += 3;
+}
+
 static void string(tc_lexer *lx) {
   size_t end = ++lx->pos;
   bool escapes = false;
@@ -207,7 +223,8 @@ void tc_lex_next(tc_lexer *lx) {
   } else if (is_digit(c)) {
     number(lx);
   } else if (c == '"') {
-    string(lx);
+    if (three_quotes(lx)) long_string(lx);
+    else string(lx);
     if (lx->tok.kind == TC_TOK_STRING) return; // the text is the contents
   } else if ((c == '%' || c == '@' || c == '^') && is_sigil(peek(lx, 1))) {
     lx->pos++;

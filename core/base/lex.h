@@ -2,8 +2,9 @@
 //
 // Tokens: identifiers [A-Za-z_][A-Za-z0-9_]*; sigil names %x @x ^x with [A-Za-z0-9_.$]*; integers (decimal, 0x…);
 // floats (also hexadecimal floats; inf and nan are identifiers); "strings" with the escapes of tc_sb_quoted;
-// punctuation, longest first: -> :: == != <= >= && || << >> // ** and single characters. '#' starts a comment to the
-// end of the line. Newlines are blanks. Errors name line and column ("file.tc:3:14: …") and show the line.
+// """texts""" of any number of lines as they stand, without escapes; punctuation, longest first: -> :: == != <= >= &&
+// || << >> // ** and single characters. '#' starts a comment to the end of the line. Newlines are blanks. Errors name
+// line and column ("file.tc:3:14: …") and show the line.
 #ifndef TC_CORE_BASE_LEX_H_
 #define TC_CORE_BASE_LEX_H_
 

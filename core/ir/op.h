@@ -56,12 +56,16 @@ struct tc_op {
   // Of an op that no row declares and that writes its results into arguments ("aten::add.out"): the op without these,
   // which are the last arguments. NULL for others.
   const tc_op *out_of;
+  const struct tc_user_op *user; // an op whose kernels somebody wrote by hand (core/ir/userop.h); NULL for others
 };
 
 typedef struct tc_op_registry tc_op_registry;
 TC_NODISCARD tc_status tc_op_registry_create(tc_arena *arena, tc_op_registry **out);
 // Parses schema and texts; an error names the row. Two rows of one name are an error.
 TC_NODISCARD tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin);
+// The same for an op with kernels by hand; the row and the definition must live as long as the registry.
+TC_NODISCARD tc_status tc_op_register_user(tc_op_registry *r, const tc_op_def *def, const struct tc_user_op *user);
+tc_arena *tc_op_registry_arena(const tc_op_registry *r);
 // An op of which nothing but the schema is known, for texts that libraries run: their types are taken as they stand.
 // One that is there stays.
 TC_NODISCARD tc_status tc_op_declare(tc_op_registry *r, tc_sv schema);

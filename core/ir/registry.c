@@ -26,6 +26,7 @@ typedef struct registration {
   tc_op_registry *r;
   const tc_op_def *def;
   tc_sv plugin;
+  const struct tc_user_op *user;
 } registration;
 
 // The row as this version's struct: an older plugin's may be shorter.
@@ -181,6 +182,7 @@ static tc_status do_register(void *p) {
   tc_op *op = TC_NEW(r->arena, tc_op);
   op->def = own_def(r->arena, g->def);
   op->plugin = tc_sv_copy(r->arena, g->plugin);
+  op->user = g->user;
   TC_TRY(tc_schema_parse(r->arena, tc_sv_of(g->def->schema), &op->schema), "while registering the op '%s'",
          g->def->schema);
   op->full_name = full_name(r->arena, op->schema.ns, op->schema.name, op->schema.overload);
@@ -207,6 +209,13 @@ tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin) 
   registration g = {.r = r, .def = def, .plugin = plugin};
   return tc_arena_guard(r->arena, do_register, &g);
 }
+
+tc_status tc_op_register_user(tc_op_registry *r, const tc_op_def *def, const struct tc_user_op *user) {
+  registration g = {.r = r, .def = def, .plugin = {0}, .user = user};
+  return tc_arena_guard(r->arena, do_register, &g);
+}
+
+tc_arena *tc_op_registry_arena(const tc_op_registry *r) { return r->arena; }
 
 typedef struct declaration {
   tc_op_registry *r;

@@ -40,6 +40,10 @@ void tc_kb_set_flags(tc_kb *b, int32_t flags) {
   if (!b->fail_code) b->flags = flags;
 }
 
+void tc_kb_set_source(tc_kb *b, const tc_ksource *source) {
+  if (!b->fail_code) b->source = *source;
+}
+
 int32_t tc_kb_flags(const tc_kb *b) { return b->flags; }
 
 enum { SPARE = 16 }; // instructions, values and lists that one call may add, besides its own operands

@@ -353,7 +353,8 @@ static tc_status finish_in_arena(void *arg) {
                       .values = b->values.data,
                       .names = b->names.data,
                       .value_regions = b->value_regions.data,
-                      .regions = b->regions.data};
+                      .regions = b->regions.data,
+                      .source = b->source};
   return TC_OK;
 }
 

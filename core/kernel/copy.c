@@ -179,6 +179,7 @@ static tc_status copy_in_arena(void *arg) {
   for (int32_t v = 0; v < k->n_values; v++) j->c.map[v] = j->c.map2[v] = -1;
   copy_mems(&j->c, j->parts);
   TC_TRY(tc_kir_copy_region(&j->c, k->body));
+  tc_kb_set_source(j->c.to, &k->source);
   return tc_kb_finish(j->c.to, &j->out);
 }
 

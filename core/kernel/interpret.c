@@ -357,6 +357,9 @@ tc_status tc_kernel_interpret(const tc_allocator *a, const tc_kernel *k, int64_t
   if (blocks < 0 || blocks > INT32_MAX)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "a grid of %lld blocks is not possible", (long long)blocks);
   TC_TRY(tc_kernel_verify(k));
+  if (k->source.language.size)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "kernel @" TC_SV_FMT " is given in the language '" TC_SV_FMT "' alone",
+                    TC_SV_ARG(k->name), TC_SV_ARG(k->source.language));
   for (int32_t p = 0; p < k->n_params; p++) {
     if (!k->params[p].is_scalar) continue;
     const tc_kscalar_info *s = &k->scalars[k->params[p].index];

@@ -130,6 +130,10 @@ int32_t tc_k_inst_count(const tc_kernel *k) { return k->n_insts; }
 int32_t tc_k_value_count(const tc_kernel *k) { return k->n_values; }
 int32_t tc_k_region_count(const tc_kernel *k) { return k->n_regions; }
 int32_t tc_k_body(const tc_kernel *k) { return k->body; }
+int32_t tc_k_source(const tc_kernel *k, tc_ksource *out) {
+  *out = k->source;
+  return k->source.language.size > 0;
+}
 
 void tc_k_param(const tc_kernel *k, int32_t i, tc_kparam *out) {
   *out = IN(i, k->n_params) ? k->params[i] : (tc_kparam){0};

@@ -33,6 +33,7 @@ struct tc_kernel {
   const tc_sv *names;           // of values; empty: the printer numbers them
   const int32_t *value_regions; // region in which a value is defined
   const tc_kir_region *regions;
+  tc_ksource source; // language empty: none
 };
 
 // A scalar value of any type: integers and bool sign- or zero-extended, floats as the exact double, complex as parts.
@@ -76,7 +77,8 @@ void tc_kir_eval_complex(int32_t op, tc_dtype type, const tc_knum *args, tc_knum
 void tc_kb_set_raw(tc_kb *b, bool raw);
 int32_t tc_kb_failed(const tc_kb *b); // the status code; 0: it has not
 const char *tc_kb_reason(const tc_kb *b);
-void tc_kb_name(tc_kb *b, tc_kval v, tc_sv name); // the first name of a value stays
+void tc_kb_set_source(tc_kb *b, const tc_ksource *source); // instead of a body
+void tc_kb_name(tc_kb *b, tc_kval v, tc_sv name);          // the first name of a value stays
 bool tc_kb_const_of(const tc_kb *b, tc_kval v, tc_knum *out);
 const tc_kinst *tc_kb_inst_of(const tc_kb *b, tc_kval v); // NULL for region parameters
 bool tc_kb_in_lanes(const tc_kb *b);

@@ -646,6 +646,18 @@ tc_status tc_kernel_parse(tc_arena *arena, tc_lexer *lx, tc_kernel **out) {
   }
   TC_TRY(tc_lex_expect(lx, "lanes"));
   TC_TRY(tc_lex_int(lx, &lanes));
+  if (tc_lex_eat(lx, "source")) {
+    tc_ksource source = {0};
+    tc_sv *const texts[] = {&source.language, &source.declarations, &source.body};
+    for (int32_t i = 0; i < 3; i++) {
+      tc_lexer at = *lx;
+      TC_TRY(tc_lex_string(lx, texts[i]));
+      if (!source.language.size) return tc_lex_error(&at, "the language of the source has no name");
+      *texts[i] = tc_sv_copy(arena, *texts[i]);
+    }
+    tc_kb_set_source(p.b, &source);
+    return tc_kb_finish(p.b, out);
+  }
   TC_TRY(tc_lex_expect(lx, "{"));
   while (tc_lex_at(lx, "shared") || tc_lex_at(lx, "lane_array") || tc_lex_at(lx, "table")) TC_TRY(read_decl(&p));
   while (!tc_lex_at(lx, "}")) TC_TRY(read_inst(&p));

@@ -325,7 +325,17 @@ void tc_kernel_print(tc_sb *sb, const tc_kernel *k) {
     if (i) tc_sb_putz(sb, ", ");
     put_param(&p, &k->params[i]);
   }
-  tc_sb_printf(sb, ")\n    blocks 1 lanes %d {\n", (int)k->lanes);
+  tc_sb_printf(sb, ")\n    blocks 1 lanes %d", (int)k->lanes);
+  if (k->source.language.size) {
+    const tc_sv texts[] = {k->source.language, k->source.declarations, k->source.body};
+    for (int32_t i = 0; i < 3; i++) {
+      tc_sb_putz(sb, i ? "\n    " : " source ");
+      tc_sb_quoted(sb, texts[i]);
+    }
+    tc_sb_putc(sb, '\n');
+    return;
+  }
+  tc_sb_putz(sb, " {\n");
   for (int32_t i = 0; i < k->n_mems; i++) put_mem(&p, i);
   const tc_kir_region *g = &k->regions[k->body];
   for (int32_t i = 0; i < g->insts.count; i++) put_inst(&p, &k->insts[g->insts.data[i]]);

@@ -16,8 +16,7 @@ static bool same_strides(tc_loops *l, int32_t n, const tc_sym *const *sizes, con
   return true;
 }
 
-// The value in a layout with the region's strides. `want`: of an element of what is scanned, else of the whole.
-static tc_status laid_out(tc_lo *lo, tc_value *value, const tc_tensor_type *want, bool scanned, tc_lview *out) {
+tc_status lo_laid_out(tc_lo *lo, tc_value *value, const tc_tensor_type *want, bool scanned, tc_lview *out) {
   tc_loops *l = lo->l;
   const tc_lview *v = lo_value(lo, value);
   if (!v) return tc_failure_take(&lo->failure);
@@ -64,11 +63,12 @@ tc_status lo_control(tc_lo *lo, tc_node *n) {
   int32_t count = 0;
   if (tensor) {
     tc_tensor_type truth = c.predicate->value->type;
-    TC_TRY(laid_out(lo, c.predicate->value, &truth, false, &operands[count++]));
+    TC_TRY(lo_laid_out(lo, c.predicate->value, &truth, false, &operands[count++]));
   }
   for (int32_t i = 0; i < c.n_operands; i++) {
     bool scanned = i >= c.n_carry && i < c.n_carry + c.n_xs;
-    TC_TRY(laid_out(lo, c.operands[i], &tc_control_body(&c)->inputs.data[i].value->type, scanned, &operands[count++]));
+    TC_TRY(
+        lo_laid_out(lo, c.operands[i], &tc_control_body(&c)->inputs.data[i].value->type, scanned, &operands[count++]));
   }
   for (int32_t i = 0; i < n->n_results; i++) {
     const tc_value *r = n->results[i];

@@ -52,6 +52,9 @@ const tc_lview *lo_copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *
 // The buffer whose storage the node being lowered may take over (its mark, and what this graph writes back), or NULL.
 const tc_buf *lo_in_place_of(tc_lo *lo);
 void lo_take_storage(tc_buf *b, const tc_buf *old); // b is in place of old from now on
+// The value in a layout with the strides of `want`: of an element of what is scanned, else of the whole (control.c).
+tc_status lo_laid_out(tc_lo *lo, tc_value *value, const tc_tensor_type *want, bool scanned, tc_lview *out);
+tc_status lo_user(tc_lo *lo, tc_node *n); // an op with a kernel by hand becomes a call (user.c)
 // A node with regions becomes a call (control.c).
 tc_status lo_control(tc_lo *lo, tc_node *n);
 // A call of the node being lowered: operands as given, a buffer per tensor result with the strides of its type.

@@ -241,6 +241,8 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
   bool call = asked && lo->options->call_preferred && lo->options->call_preferred(lo->options->self, n);
   if (tc_op_control(n->op) != TC_CONTROL_NONE) {
     TC_TRY(lo_control(lo, n));
+  } else if (n->op->user && def->lower) {
+    TC_TRY(lo_user(lo, n));
   } else if (call) {
     lo_call(&args);
   } else if (def->lower) {

@@ -5,10 +5,12 @@
 //   - chains: the new value of a mutated input is made from its old one by scatters and pointwise nodes, each of which
 //     works in place on what the one before it left (a cache that is written twice, a counter);
 //   - scatters (slice_scatter, index_put, …) into a value of the graph's own.
+// Kernels by hand that change their first argument count as scatters.
 // A step is legal if argument and result have one type, the argument is no view, nothing of its storage is read after
 // the step or leaves the graph, and no other argument lies in that storage (a pointwise node may read the very same
 // value twice). A value that becomes an input's new value must not leave the graph in another way too. Later passes
 // must keep the order of nodes that touch a marked storage.
+#include "core/ir/userop.h"
 #include "core/passes/passes.h"
 
 typedef struct reuse {
@@ -28,7 +30,7 @@ static bool is_scatter(const tc_node *n) {
                                       "masked_scatter",   "put"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (tc_node_is(n, names[i])) return true;
-  return false;
+  return n->op->user && n->op->user->mutates;
 }
 
 static bool is_mutation(int32_t kind) {

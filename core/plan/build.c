@@ -164,6 +164,7 @@ static bool writes_nothing(const tc_group *g) {
 
 static tc_status add_group(plan_builder *w, tc_group *g, const tc_emit_options *o) {
   if (!g->call) return add_launch(w, g, o);
+  if (plan_is_user(g->call)) return plan_add_user(w, g, o);
   return tc_op_control(g->call->node->op) == TC_CONTROL_NONE ? add_call(w, g) : plan_add_control(w, g);
 }
 

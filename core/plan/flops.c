@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/ir/op.h"
+#include "core/ir/userop.h"
 #include "core/plan/plan_internal.h"
 
 enum { MOST_NAMES = 32 };
@@ -214,6 +215,8 @@ const tc_sym *tc_plan_node_flops_as(tc_arena *arena, tc_sym_ctx *syms, const tc_
   names q = {.n = 1, .call = n, .torch = torch};
   tc_sv label;
   if (!n || n->n_results < 1 || n->results[0]->kind != TC_VALUE_TENSOR) return tc_sym_int(syms, 0);
+  const tc_sym *own = n->op->user ? tc_user_flops(arena, syms, n->op, n->n_args, n->args) : NULL;
+  if (own) return own;
   const tc_tensor_type *t = &n->results[0]->type;
   q.shapes[0] = (shape){TC_SV("out"), t->rank, t->sizes};
   for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args && q.n < MOST_NAMES; i++) {

@@ -5,11 +5,10 @@
 //              'return' [ output { ',' output } ] '}'
 //   buffer  := %name ':' shape '=' place ';'
 //   place   := 'input' INT | ( 'output' | 'frozen' ) 'size' expr | 'arena' expr 'size' expr
-//   launch  := 'launch' @name [ 'once' ] of work sites { 'when' expr of ':' '(' args ')' sites }
-//   of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr
-//   sites   := { 'site' STRING [ '@' STRING ] }
-//   call    := 'call' @name work [ graph ]
-//   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '(' args ')' [ 'carry' INT ]
+//   launch  := 'launch' @name [ 'once' ] of work [ 'tune' '(' exprs ')' ] sites { 'when' expr of ':' '(' args ')' sites
+//   } of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr sites   := { 'site' STRING [ '@' STRING ] } call    :=
+//   'call' @name work [ graph ] control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '('
+//   args ')' [ 'carry' INT ]
 //              [ 'over' INT ] [ 'spare' '(' %name { ',' %name } ')' ] [ 'in' %name ] 'bytes' expr 'flops' expr
 //              [ '@' STRING ] { word plan }      words: then, else; test, do; do
 //   work    := ':' '(' [ arg { ',' arg } ] ')' 'bytes' expr 'flops' expr [ '@' STRING ]
@@ -190,11 +189,10 @@ static tc_status sites(reader *r, tc_emitted *k) {
 
 static tc_status variants(reader *r, tc_plan_op *o) {
   tc_lexer *lx = r->lx;
-  tc_plan_variant *all = TC_NEW_ARRAY(r->p->arena, tc_plan_variant, TC_PLAN_VARIANTS);
-  o->variants = all;
+  TC_VEC(tc_plan_variant) all = {0};
   while (tc_lex_at(lx, "when")) {
-    if (o->n_variants == TC_PLAN_VARIANTS)
-      return tc_lex_error(lx, "a launch has at most %d variants", TC_PLAN_VARIANTS);
+    if (o->n_variants == TC_PLAN_CANDIDATES)
+      return tc_lex_error(lx, "a launch has at most %d variants", TC_PLAN_CANDIDATES);
     tc_plan_op as = {.name = o->name};
     tc_plan_variant v = {0};
     tc_emitted *emitted;
@@ -214,7 +212,8 @@ static tc_status variants(reader *r, tc_plan_op *o) {
     TC_TRY(sites(r, emitted));
     v.kernel = as.kernel, v.blocks = as.blocks, v.grain = as.grain, v.args = args.data, v.n_args = args.count;
     emitted->blocks = v.blocks, emitted->grain = v.grain;
-    all[o->n_variants++] = v;
+    tc_vec_push(r->p->arena, &all, v);
+    o->variants = all.data, o->n_variants = all.count;
   }
   return TC_OK;
 }
@@ -313,6 +312,8 @@ static tc_status op(reader *r, int32_t kind) {
   TC_TRY(word(r, "bytes", &o.bytes));
   TC_TRY(word(r, "flops", &o.flops));
   if (tc_lex_eat(lx, "@")) TC_TRY(quoted(r, &o.source));
+  o.tuned = kind == TC_PLAN_LAUNCH && tc_lex_eat(lx, "tune");
+  if (o.tuned) TC_TRY(exprs(r, "(", ")", -1, &o.n_key, &o.key));
   o.args = args.data, o.n_args = args.count;
   if (views_given) o.views = views.data;
   if (has_regions) {

@@ -18,6 +18,7 @@
 //     launch @add_1 kernel 1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0
 //     return user %y as f32[s0, 64]{64, 1}
 //   }
+//   launch @add_3 kernel 2 blocks … grain … : (…) bytes … flops … tune (s0) when 1 kernel 2 … when 1 kernel 3 …
 //   launch @add_2 kernel 2 blocks … grain … : (…) bytes … flops …
 //     when s0 == 16 kernel 3 blocks 1 grain 4 : (%x, out %y)
 //   if %p : (%p, %x, out %y) in %a bytes 0 flops 0 then plan @true (…) … { … } else plan @false (…) … { … }
@@ -54,7 +55,8 @@ typedef struct tc_plan_arg {
 } tc_plan_arg;
 
 // Another kernel for a launch, where a fact about the sizes holds. It reads and writes the same buffers.
-enum { TC_PLAN_VARIANTS = 3 }; // at most, besides the general kernel
+enum { TC_PLAN_VARIANTS = 3 };    // at most, besides the general kernel
+enum { TC_PLAN_CANDIDATES = 64 }; // at most, of kernels by hand
 typedef struct tc_plan_variant {
   const tc_sym *when;
   int32_t kernel;
@@ -77,6 +79,11 @@ typedef struct tc_plan_op {
   const tc_plan_arg *args;
   int32_t n_variants; // LAUNCH: the first whose fact holds is launched, the op's own kernel if none does
   const tc_plan_variant *variants;
+  // LAUNCH: the variants whose facts hold are timed, once for each value of the key, and the fastest is launched; the
+  // op's own kernel is one of them.
+  bool tuned;
+  int32_t n_key;
+  const tc_sym *const *key;
   const tc_lnode *call;        // CALL
   int32_t n_operands;          // not LAUNCH
   const tc_tensor_type *views; // not LAUNCH: args as the library or the region sees them: elements of the buffers

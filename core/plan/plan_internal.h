@@ -24,6 +24,10 @@ tc_status plan_add_control(plan_builder *w, tc_group *g);
 // variants.c: the kernels for known facts, of an op whose general kernel is in the plan.
 tc_status plan_add_variants(plan_builder *w, tc_group *g, const tc_emit_options *o, tc_plan_op *op);
 
+// user.c: a launch of what somebody wrote by hand.
+bool plan_is_user(const tc_lnode *n);
+tc_status plan_add_user(plan_builder *w, tc_group *g, const tc_emit_options *o);
+
 // flops.c: operations of one node, by its declaration; 0 if it says nothing.
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n);
 

@@ -172,6 +172,10 @@ static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, con
   put_word(sb, " bytes ", op->bytes);
   put_word(sb, " flops ", op->flops);
   put_place(sb, " @ ", op->source);
+  if (op->tuned) {
+    tc_sb_putz(sb, " tune ");
+    put_list(sb, '(', ')', op->n_key, op->key);
+  }
   put_regions(sb, kernels, op);
   if (launch) put_sites(sb, "    ", p->kernels.data[op->kernel]);
   for (int32_t i = 0; i < op->n_variants; i++) {
@@ -249,6 +253,7 @@ static void mark_plan(uint8_t *used, const tc_plan *p) {
     mark(used, op->predicate), mark(used, op->turns);
     for (int32_t k = 0; k < op->n_args; k++) mark(used, op->args[k].buf < 0 ? op->args[k].scalar : NULL);
     mark_call(used, op);
+    mark_all(used, op->n_key, op->key);
     for (int32_t v = 0; v < op->n_variants; v++) mark_variant(used, &op->variants[v]);
     for (int32_t r = 0; r < tc_plan_region_count(op->kind); r++) mark_plan(used, op->regions[r]);
   }

@@ -31,7 +31,8 @@ static bool has_arg(int32_t n, const tc_plan_arg *args, const tc_plan_arg *want)
 
 // A variant has a fact, writes what the general kernel writes, and reads nothing else than that.
 static tc_status check_variants(const tc_plan *p, const tc_plan_op *op) {
-  if (op->n_variants < 0 || op->n_variants > TC_PLAN_VARIANTS) return bad_op(op, "has too many variants");
+  if (op->n_variants < 0 || op->n_variants > TC_PLAN_CANDIDATES) return bad_op(op, "has too many variants");
+  if (op->tuned && (op->n_variants < 1 || op->once)) return bad_op(op, "has nothing to choose from");
   for (int32_t i = 0; i < op->n_variants; i++) {
     const tc_plan_variant *v = &op->variants[i];
     if (!v->when || !v->blocks || !v->grain) return bad_op(op, "has a variant without a fact or a number of blocks");

@@ -51,6 +51,13 @@ tc_status tc_device_generator_key(tc_device *d, tc_arena *arena, tc_sv *out) {
 static tc_status generate(tc_device *d, const tc_kernel *k, blob_sink *code, blob_sink *text) {
   code->allocator = d->allocator;
   TC_TRY(needs_generator(d));
+  tc_ksource source;
+  if (tc_k_source(k, &source) && !tc_sv_eq(source.language, d->codegen->codegen->source_language)) {
+    tc_sv kernel = tc_k_name(k);
+    return tc_error(TC_STATUS_UNIMPLEMENTED,
+                    "the kernel " TC_SV_FMT " is written in '" TC_SV_FMT "', which the device does not take",
+                    TC_SV_ARG(kernel), TC_SV_ARG(source.language));
+  }
   tc_sink sink = {code, write_blob}, text_sink = {text, write_blob};
   if (text) text->allocator = d->allocator;
   int32_t rc =

@@ -3,6 +3,7 @@
 #include "core/runtime/compile.h"
 
 #include "core/base/fs.h"
+#include "core/ir/userop.h"
 #include "core/passes/passes.h"
 #include "core/runtime/call_epilogue.h"
 #include "core/runtime/tune.h"
@@ -246,6 +247,7 @@ static tc_status kernel_texts(tc_context *c, const tc_plan *p, int32_t stage, tc
 }
 
 tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, tc_sb *sb) {
+  if (stage <= TC_STAGE_SCHEDULE) tc_user_ops_print(sb, x->graph);
   if (stage <= TC_STAGE_FUNCTIONAL) {
     tc_graph_print(sb, x->graph);
     return TC_OK;

@@ -1,5 +1,6 @@
 // What makes a context one that compiles: the ops and templates of the core and of plugins, and all that plugins are
 // lent.
+#include "core/ir/userop.h"
 #include "core/kernel/templates/templates.h"
 #include "core/ops/ops.h"
 #include "core/runtime/eager.h"
@@ -26,6 +27,12 @@ static tc_status set_up(tc_context *c, int32_t n, const tc_plugin *list) {
       if (tc_sv_eq(loaded[k]->name, list[i].name)) TC_TRY(take_rows(c, loaded[k]));
   }
   return TC_OK;
+}
+
+tc_user_device tc_context_user_device(const tc_context *c) {
+  tc_user_device d = {.generates = c->device && c->device->codegen};
+  if (d.generates) d.language = c->device->codegen->codegen->source_language;
+  return d;
 }
 
 static void close_eager(tc_context *c) { tc_eager_destroy(c->eager); }

@@ -52,6 +52,8 @@ TC_NODISCARD tc_status tc_context_open_backend(tc_context *c);
 // that the same random ops give the same numbers in one program or in several, one after the other.
 void tc_context_draw(tc_context *c, uint64_t n, uint64_t *out_seed, uint64_t *out_stream);
 void tc_context_set_seed(tc_context *c, uint64_t seed);
+// For which device kernels by hand are, and whether the backend generates code. Its backend should be open.
+struct tc_user_device tc_context_user_device(const tc_context *c);
 // How this context opens devices.
 tc_device_options tc_context_device_options(const tc_context *c);
 

@@ -77,8 +77,10 @@ static exec_launch make_launch(tc_exec *e, exec_op *x, const tc_plan_variant *v)
 static void prepare_ops(tc_exec *e) {
   const tc_plan *p = e->plan;
   e->ops = TC_NEW_ARRAY(e->arena, exec_op, p->ops.count);
-  e->facts = TC_NEW_ARRAY(e->arena, exec_number, TC_PLAN_VARIANTS * p->ops.count);
-  e->fact_exprs = TC_NEW_ARRAY(e->arena, const tc_sym *, TC_PLAN_VARIANTS * p->ops.count);
+  int32_t n_variants = 0;
+  for (int32_t i = 0; i < p->ops.count; i++) n_variants += p->ops.data[i].n_variants;
+  e->facts = TC_NEW_ARRAY(e->arena, exec_number, n_variants);
+  e->fact_exprs = TC_NEW_ARRAY(e->arena, const tc_sym *, n_variants);
   e->n_errors = 1;
   for (int32_t i = 0; i < p->ops.count; i++) {
     const tc_plan_op *op = &p->ops.data[i];
@@ -95,6 +97,8 @@ static void prepare_ops(tc_exec *e) {
     x->launches = TC_NEW_ARRAY(e->arena, exec_launch, x->n_launches);
     for (int32_t k = 0; k < x->n_launches; k++)
       x->launches[k] = make_launch(e, x, k < op->n_variants ? &op->variants[k] : &general);
+    x->key = TC_NEW_ARRAY(e->arena, exec_number, op->n_key);
+    for (int32_t k = 0; k < op->n_key; k++) x->key[k] = exec_number_make(e, op->key[k]);
   }
 }
 
@@ -204,6 +208,7 @@ void tc_exec_destroy(tc_exec *e) {
   for (int32_t i = 0; e->kernels && i < e->plan->kernels.count; i++) tc_device_release(e->d, e->kernels[i]);
   for (int32_t i = 0; e->ops && i < e->plan->ops.count; i++) {
     exec_call_destroy(e, &e->ops[i]);
+    exec_tune_destroy(e, &e->ops[i]);
     exec_control_destroy(&e->ops[i]);
   }
   for (int32_t i = 0; e->resident && i < e->plan->graph->inputs.count; i++) {

@@ -1,5 +1,6 @@
 // Shared by the files of executables: exec.c (creation), exec_inputs.c (symbols, checks), exec_run.c (runs),
-// exec_frozen.c (what is done once), exec_calls.c (libraries), exec_choice.c (kernels or libraries), exec_control.c
+// exec_frozen.c (what is done once), exec_calls.c (libraries), exec_tune.c (several
+// kernels to choose from), exec_choice.c (kernels or libraries), exec_control.c
 // (regions).
 #ifndef TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 #define TC_CORE_RUNTIME_EXEC_INTERNAL_H_
@@ -60,11 +61,16 @@ typedef struct exec_launch {
   exec_arg *args;
 } exec_launch;
 
+typedef struct exec_decision exec_decision; // exec_tune.c
+
 typedef struct exec_op {
   const tc_plan_op *op;
   exec_number bytes, flops;
-  int32_t n_launches;    // LAUNCH: variants, then the general one
-  exec_launch *launches; //
+  int32_t n_launches;       // LAUNCH: variants, then the general one
+  exec_launch *launches;    //
+  exec_number *key;         // of a tuned launch
+  exec_decision *decisions; // under the executable's lock
+  int32_t n_decisions;
   exec_arg *args;        // others
   exec_call *call;       // CALL
   exec_control *control; // IF, WHILE, SCAN
@@ -179,6 +185,9 @@ tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out)
 // exec_inputs.c
 void exec_find_sources(tc_exec *e);
 tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols);
+// exec_tune.c: the kernel to launch of several that are timed where that has not been decided yet.
+tc_status exec_tune(run_state *r, exec_op *x, const exec_launch **out);
+void exec_tune_destroy(tc_exec *e, exec_op *x);
 // exec_frozen.c
 void exec_frozen_prepare(tc_exec *e);
 tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the inputs of the run
@@ -214,6 +223,9 @@ tc_status exec_place_errors(run_state *r);
 tc_status exec_read_errors(run_state *r); // waits for a device with memory of its own
 tc_status exec_clear_errors(run_state *r);
 void exec_find_facts(run_state *r);
+bool exec_fact_holds(const run_state *r, int32_t fact);
+tc_status exec_launch_one(run_state *r, exec_op *x, const exec_launch *v, int64_t *out_blocks);
+int64_t exec_span_of(const tc_tensor *t);             // elements from the tensor's first to its last, strides counted
 tc_status exec_run_ops(run_state *r);                 // with the buffers placed
 tc_status exec_run_once(run_state *r, int64_t arena); // the ops that are done once, into r->frozen
 tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks);

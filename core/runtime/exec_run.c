@@ -10,8 +10,7 @@
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// Elements from the tensor's first to its last, strides counted.
-static int64_t span_of(const tc_tensor *t) {
+int64_t exec_span_of(const tc_tensor *t) {
   int64_t span = 1;
   for (int32_t d = 0; d < t->rank; d++) {
     if (t->sizes[d] == 0) return 0;
@@ -26,7 +25,7 @@ static int64_t lead_of(int64_t at) { return (at % EXEC_ALIGN + EXEC_ALIGN) % EXE
 // A copy on the device, `lead` bytes into a block, which is taken if there is none.
 static tc_status copy_in(tc_device *d, const tc_tensor *t, int64_t lead, tc_pool_block **out) {
   const tc_device_table *f = d->plugin->device;
-  int64_t size = tc_dtype_size(t->dtype), bytes = span_of(t) * size;
+  int64_t size = tc_dtype_size(t->dtype), bytes = exec_span_of(t) * size;
   if (!*out) TC_TRY(tc_pool_take(d->memory, bytes + lead, out));
   if (bytes == 0) return TC_OK;
   int32_t rc = t->storage->device == 0
@@ -69,12 +68,12 @@ static tc_status place_resident(run_state *r, int32_t input, const tc_tensor *t,
 static bool is_shared(const run_state *r, int32_t input) {
   const tc_graph *g = r->e->plan->graph;
   const tc_tensor *t = &r->inputs[input];
-  int64_t size = tc_dtype_size(t->dtype), lo = t->offset * size, hi = lo + span_of(t) * size;
+  int64_t size = tc_dtype_size(t->dtype), lo = t->offset * size, hi = lo + exec_span_of(t) * size;
   for (int32_t i = 0; i < g->inputs.count; i++) {
     const tc_tensor *o = &r->inputs[i];
     if (i == input || !g->inputs.data[i].value || !o->storage || o->storage->data != t->storage->data) continue;
     int64_t its = tc_dtype_size(o->dtype), from = o->offset * its;
-    if (from < hi && lo < from + span_of(o) * its) return true;
+    if (from < hi && lo < from + exec_span_of(o) * its) return true;
   }
   return false;
 }
@@ -145,7 +144,7 @@ static bool share_storage(run_state *r, int32_t i) {
 // A copy that kernels may change: one for all buffers of the input. Offsets count from its start as from the tensor's.
 static tc_status place_changed(run_state *r, int32_t i, const tc_tensor *t, int64_t promised) {
   tc_device *d = r->e->d;
-  int64_t size = tc_dtype_size(t->dtype), bytes = span_of(t) * size;
+  int64_t size = tc_dtype_size(t->dtype), bytes = exec_span_of(t) * size;
   exec_address *a = &r->address[i];
   bool shares = share_storage(r, i);
   if (!shares) TC_TRY(take_storage(r, i, bytes));
@@ -240,10 +239,13 @@ void exec_find_facts(run_state *r) {
   }
 }
 
-// The first variant whose fact holds, else the general kernel.
+bool exec_fact_holds(const run_state *r, int32_t fact) { return fact < MOST_FACTS && (r->facts >> fact & 1); }
+
+// The first variant whose fact holds, else the general kernel. Of those that are timed it is one of several; they
+// report the same errors.
 static const exec_launch *pick(const run_state *r, const exec_op *x) {
   int32_t i = 0, last = x->n_launches - 1;
-  while (i < last && (x->launches[i].fact >= MOST_FACTS || !(r->facts >> x->launches[i].fact & 1))) i++;
+  while (i < last && !exec_fact_holds(r, x->launches[i].fact)) i++;
   return &x->launches[i];
 }
 
@@ -285,11 +287,10 @@ tc_status exec_read_errors(run_state *r) {
 // ---- Launching ----
 enum { FEW_ARGS = 64 };
 
-static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
+tc_status exec_launch_one(run_state *r, exec_op *x, const exec_launch *v, int64_t *out_blocks) {
   tc_exec *e = r->e;
   tc_device *d = e->d;
   tc_launch_arg few[FEW_ARGS], *args = few;
-  const exec_launch *v = pick(r, x);
   int32_t n = v->n_args;
   tc_launch l = {.struct_size = sizeof l, .function = v->kernel->function, .n_args = n};
   TC_TRY(exec_value(&v->blocks, r->symbols, &l.blocks));
@@ -322,6 +323,12 @@ static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
   if (args != few) tc_free(d->allocator, args);
   if (s == TC_OK && r->host_errors.site >= 0) s = kernel_error(r, x, &r->host_errors);
   return s;
+}
+
+static tc_status launch(run_state *r, exec_op *x, int64_t *out_blocks) {
+  const exec_launch *v = pick(r, x);
+  if (x->op->tuned) TC_TRY(exec_tune(r, x, &v));
+  return exec_launch_one(r, x, v, out_blocks);
 }
 
 static tc_status record(run_state *r, const exec_op *x, double ms, int64_t blocks) {
@@ -607,7 +614,7 @@ tc_status tc_tensor_to_device(tc_device *d, const tc_tensor *t, tc_tensor *out) 
     *out = tc_tensor_ref(t);
     return TC_OK;
   }
-  int64_t bytes = span_of(t) * tc_dtype_size(t->dtype);
+  int64_t bytes = exec_span_of(t) * tc_dtype_size(t->dtype);
   tc_storage *s;
   TC_TRY(tc_pool_storage(d->memory, most(bytes, 1), 1, &s));
   tc_status status = TC_OK;
@@ -627,7 +634,7 @@ tc_status tc_tensor_to_host(tc_device *d, const tc_tensor *t, tc_tensor *out) {
     *out = tc_tensor_ref(t);
     return TC_OK;
   }
-  int64_t bytes = span_of(t) * tc_dtype_size(t->dtype);
+  int64_t bytes = exec_span_of(t) * tc_dtype_size(t->dtype);
   tc_storage *s;
   TC_TRY(tc_pool_storage(d->host, most(bytes, 1), 0, &s));
   tc_status status = TC_OK;

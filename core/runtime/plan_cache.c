@@ -2,6 +2,7 @@
 #include "core/runtime/plan_cache.h"
 
 #include "core/base/fs.h"
+#include "core/ir/userop.h"
 #include "core/plan/blob.h"
 
 #define ENTRY "plan"
@@ -44,6 +45,7 @@ static tc_status make_key(tc_context *c, const tc_graph *g, tc_hash128 *out) {
                c->executor.threads(c->executor.self));
   tc_sb_put(&sb, generator);
   tc_sb_putc(&sb, '\n');
+  tc_user_ops_print(&sb, g);
   tc_graph_print(&sb, g);
   *out = tc_hash_long(sb.text, sb.size);
   return TC_OK;

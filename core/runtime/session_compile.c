@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/ir/control.h"
+#include "core/ir/userop.h"
 #include "core/passes/passes.h"
 #include "core/runtime/plan_cache.h"
 #include "core/runtime/session.h"
@@ -45,6 +46,7 @@ static const char *node_reason(tc_session *s, const tc_node *n) {
   if (generates && (def->lower || n->op->body.n_results)) return NULL;
   tc_call_choice choice = tc_call_choice_of(s->context);
   if (choice.policy != TC_CALLS_NEVER && tc_exec_call_supported(&choice, n)) return NULL;
+  if (n->op->user) return "none of its kernels is for this device";
   return generates ? "it has no lowering" : "the device generates no code, and no library of it does this";
 }
 
@@ -110,7 +112,8 @@ static tc_status find_culprits(tc_session *s, bool *bad, tc_status why, bool *fo
     tc_status status = tc_compile_lowered(s->context, TC_STAGE_PLAN, true, &x);
     if (status == TC_OK) continue;
     bool no_memory = tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY;
-    if (!no_memory) {
+    // A kernel that somebody wrote and that is wrong is to be mended, not to be replaced by the graph.
+    if (!no_memory && !(n->op->user && n->op->def->lower)) {
       tc_sv reason, rest = tc_sv_cut(tc_sv_of(tc_status_text(status)), '\n', &reason);
       (void)rest;
       const char *text = tc_sv_z(s->arena, reason);
@@ -305,6 +308,7 @@ tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t
 // ---- Showing ----
 tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb) {
   if (stage <= TC_STAGE_FUNCTIONAL) {
+    tc_user_ops_print(sb, s->graph);
     tc_graph_print(sb, s->graph);
     return TC_OK;
   }

@@ -1,7 +1,10 @@
 // Programs as text (source.h). The first word tells the stage.
 //
-//   source := [ 'weights' STRING [ 'program' STRING ] ] ( graph | loops [ schedule ] | plan with kernels )
+//   source := { definition } [ 'weights' STRING [ 'program' STRING ] ] { definition }
+//             ( graph | loops [ schedule ] | plan with kernels )
 #include "core/runtime/source.h"
+
+#include "core/ir/userop.h"
 
 static tc_status read_weights(tc_lexer *lx, tc_source *out) {
   if (!tc_lex_eat(lx, "weights")) return TC_OK;
@@ -41,7 +44,10 @@ static tc_status read_graph(tc_module *m, tc_lexer *lx, tc_source *out) {
 
 tc_status tc_source_parse(const tc_context *c, tc_module *m, tc_lexer *lx, tc_source *out) {
   *out = (tc_source){0};
+  tc_user_device device = tc_context_user_device(c);
+  TC_TRY(tc_user_ops_define(c->ops, lx, &device));
   TC_TRY(read_weights(lx, out));
+  TC_TRY(tc_user_ops_define(c->ops, lx, &device));
   if (tc_lex_at(lx, "loops")) TC_TRY(read_loops(c, m, lx, out));
   else if (tc_lex_at(lx, "plan") || tc_lex_at(lx, "kernel")) TC_TRY(read_plan(m, lx, out));
   else if (tc_lex_at(lx, "graph")) TC_TRY(read_graph(m, lx, out));
@@ -61,6 +67,7 @@ void tc_source_print_weights(tc_sb *sb, const tc_source *s) {
 }
 
 void tc_source_print(tc_sb *sb, const tc_source *s, int32_t stage) {
+  if (s->graph && s->stage <= TC_STAGE_FUNCTIONAL) tc_user_ops_print(sb, s->graph);
   tc_source_print_weights(sb, s);
   switch (s->stage) {
   case TC_STAGE_LOOP: tc_loops_print(sb, s->loops); break;

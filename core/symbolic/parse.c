@@ -62,7 +62,8 @@ static const struct {
                  {"max", tc_sym_max, true},
                  {"mod", tc_sym_mod, false},
                  {"floordiv", tc_sym_floordiv, false},
-                 {"ceildiv", tc_sym_ceildiv, false}};
+                 {"ceildiv", tc_sym_ceildiv, false},
+                 {"cdiv", tc_sym_ceildiv, false}};
 
 const tc_sym *tc_sym_call(tc_sym_ctx *c, tc_sv name, const tc_sym *const *args, int32_t n, bool *out_known) {
   *out_known = true;

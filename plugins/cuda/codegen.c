@@ -189,4 +189,5 @@ static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
   return sink->write(sink->self, text, (uint64_t)n);
 }
 
-const tc_codegen_table cuda_codegen = {.struct_size = sizeof cuda_codegen, .compile = compile, .key = key};
+const tc_codegen_table cuda_codegen = {
+    .struct_size = sizeof cuda_codegen, .compile = compile, .key = key, .source_language = {"cuda", 4}};

@@ -138,4 +138,5 @@ static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
   return sink->write(sink->self, text, (uint64_t)n);
 }
 
-const tc_codegen_table opencl_codegen = {.struct_size = sizeof opencl_codegen, .compile = compile, .key = key};
+const tc_codegen_table opencl_codegen = {
+    .struct_size = sizeof opencl_codegen, .compile = compile, .key = key, .source_language = {"opencl", 6}};

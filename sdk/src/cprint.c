@@ -61,10 +61,14 @@ bool is_in_place(const printer *p, tc_kval v) {
   return in.op == TC_K_CONST || in.op == TC_K_SCALAR;
 }
 
-// Memory names are made unique by their number; so are scalars.
+// Memory names are made unique by their number; so are scalars. Source that somebody wrote has them as they are.
 void put_mem(printer *p, tc_kmem m) {
   tc_kmem_info info;
   tc_k_mem(p->k, m, &info);
+  if (p->given) {
+    put_identifier(p, info.name);
+    return;
+  }
   put(p, "m");
   put_int(p, m);
   put(p, "_");
@@ -74,6 +78,10 @@ void put_mem(printer *p, tc_kmem m) {
 static void put_scalar(printer *p, int32_t s) {
   tc_kscalar_info info;
   tc_k_scalar(p->k, s, &info);
+  if (p->given) {
+    put_identifier(p, info.name);
+    return;
+  }
   put(p, "s");
   put_int(p, s);
   put(p, "_");
@@ -544,11 +552,47 @@ void tc_cprint_name(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn 
   put_kernel_name(&(printer){.k = k, .d = dialect, .write = write, .self = self});
 }
 
+// ---- Source that somebody wrote ----
+static bool is_language(const tc_cdialect *d, tc_sv language) {
+  return d->language && strlen(d->language) == language.size && memcmp(d->language, language.data, language.size) == 0;
+}
+
+// Types of what parameters point to, then the declarations that come with the source.
+static void put_declarations(printer *p, const tc_ksource *source) {
+  for (tc_kmem i = 0; i < tc_k_mem_count(p->k); i++) {
+    tc_kmem_info m;
+    tc_k_mem(p->k, i, &m);
+    put(p, "typedef ");
+    put_type(p, m.dtype);
+    put(p, " ");
+    put_mem(p, i);
+    put(p, "_t;\n");
+  }
+  put_sv(p, source->declarations);
+  put(p, "\n");
+}
+
+static void put_given_body(printer *p, const tc_ksource *source) {
+  put(p, "  const int block = ");
+  put(p, p->d->block);
+  put(p, ", lane = ");
+  put(p, p->d->lane);
+  put(p, ", lanes = ");
+  put_int(p, tc_k_lanes(p->k));
+  put(p, ";\n  (void)block, (void)lane, (void)lanes;\n");
+  put_sv(p, source->body);
+  put(p, "\n");
+}
+
 int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason) {
   printer printer_ = {.k = k, .d = dialect, .write = write, .self = self}, *p = &printer_;
   char bounds[128];
+  tc_ksource source;
+  p->given = tc_k_source(k, &source) != 0;
+  if (p->given && !is_language(dialect, source.language)) missing(p, "source in another language");
   if (dialect->prologue) put(p, dialect->prologue);
   tc_kmem_info m;
+  if (p->given) put_declarations(p, &source);
   for (tc_kmem i = 0; i < tc_k_mem_count(k); i++) {
     tc_k_mem(k, i, &m);
     if (m.space == TC_SPACE_TABLE) put_table(p, i, &m);
@@ -576,7 +620,8 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
   }
   put_shared(p);
   put_scratch(p);
-  put_region(p, tc_k_body(k));
+  if (p->given) put_given_body(p, &source);
+  else put_region(p, tc_k_body(k));
   put(p, "}\n");
   if (!p->missing) return TC_STATUS_OK;
   if (out_reason) *out_reason = (tc_sv){p->missing, strlen(p->missing)};

@@ -17,6 +17,7 @@ typedef struct printer {
   const char *missing; // what the dialect cannot say; NULL: all is well
   int32_t depth, next; // indentation; numbers of helper variables
   int32_t n_params;
+  bool given; // the kernel is source that somebody wrote
 } printer;
 
 // An operand of a format: a value, a text, or a number.

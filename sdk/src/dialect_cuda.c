@@ -53,6 +53,7 @@ static const char prologue[] =
     "*)errors, ~0ull, (unsigned long long)site); }\n";
 
 const tc_cdialect tc_dialect_cuda = {
+    .language = "cuda",
     .prologue = prologue,
     .kernel_prefix = "extern \"C\" __global__ void",
     .kernel_bounds = "__launch_bounds__(%d)",

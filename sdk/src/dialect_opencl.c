@@ -67,6 +67,7 @@ static const char prologue[] =
     "}\n";
 
 const tc_cdialect tc_dialect_opencl = {
+    .language = "opencl",
     .prologue = prologue,
     .kernel_prefix = "__kernel void",
     .kernel_bounds = "__attribute__((reqd_work_group_size(%d, 1, 1)))",

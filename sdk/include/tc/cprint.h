@@ -53,6 +53,7 @@ typedef struct tc_cdialect {
   // Casts of real floats to integers, where C's would not do for values out of range: "$0" as i32 and as i64 (narrower
   // types, and u32, keep the low bits of these). NULL: C's casts.
   const char *float_to_i32, *float_to_i64;
+  const char *language;     // of kernels given as source that are printed as they stand: "opencl"; NULL: none are
   const char *fast_div_f32; // f32 quotients within 2 ulp, for divisions marked `fast`; NULL: as others
 } tc_cdialect;
 

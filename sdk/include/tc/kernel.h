@@ -33,6 +33,8 @@
 //     barrier
 //   }
 //
+// A kernel in a device's own language has `source "opencl" "DECLARATIONS" "BODY"` instead of the braces (tc_ksource).
+//
 // Integer constants may be written in place of operands (`add %j, 4`; their type is the other operand's).
 //
 // Semantics. Integers wrap. Floating arithmetic is IEEE 754 round-to-nearest-even of the stated type; nothing is
@@ -191,6 +193,15 @@ typedef struct tc_kvalue {
   int32_t result;  // which result or parameter
 } tc_kvalue;
 
+// A kernel that somebody wrote in a device's own language. It has parameters and lanes, and an empty body; the texts
+// stand for that. Memory and scalars have the parameters' names in them, elements of parameter x have the type x_t, and
+// `block`, `lane` and `lanes` are numbers of type int (the SDK's printer declares all that).
+typedef struct tc_ksource {
+  tc_sv language;     // "opencl": tc_codegen_table.source_language
+  tc_sv declarations; // in front of the kernel: constants, helper functions
+  tc_sv body;         // its statements
+} tc_ksource;
+
 // ---- Reading. Numbers run from 0 to the count; pointers live as long as the kernel. ----
 tc_sv tc_k_name(const tc_kernel *k);
 int32_t tc_k_lanes(const tc_kernel *k);
@@ -209,6 +220,7 @@ void tc_k_region(const tc_kernel *k, int32_t r, tc_kregion *out);
 int32_t tc_k_body(const tc_kernel *k); // the block-scope region
 const char *tc_k_op_text(int32_t op);
 int32_t tc_k_op_class(int32_t op);
+int32_t tc_k_source(const tc_kernel *k, tc_ksource *out); // 1 if the kernel is given as source, else 0
 
 // ---- Writing. A failed call (wrong types, out of memory) marks the builder: later calls do nothing and return -1, and
 // tc_kb_finish reports the first failure. ----

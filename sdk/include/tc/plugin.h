@@ -171,6 +171,9 @@ typedef struct tc_codegen_table {
                      const tc_sink *sink, const tc_sink *text);
   // A string that changes whenever the generator's output may change (its version, compiler version, target features).
   int32_t (*key)(const tc_host *h, tc_device_ *d, const tc_sink *sink);
+  // The language in which users may write kernels for this device themselves ("opencl"): compile gets them, too, as
+  // kernels with a tc_ksource of that language. Empty: none.
+  tc_sv source_language;
 } tc_codegen_table;
 
 // ---- Level 1: calls ----

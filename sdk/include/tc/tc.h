@@ -162,6 +162,15 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *op, int32_t n
 #define tc_call_op(c, op, n_args, args, capacity, results, n_results) \
   tc_call_op_at(TC_HERE, c, op, n_args, args, capacity, results, n_results)
 
+// ---- Kernels by hand ----
+// Defines ops whose kernels the caller wrote: `text` holds definitions as a .tc file does in front of its program (the
+// manual "User kernels" explains them): source per backend, sizes, launch configurations, derivative, operations. They
+// are then called by name like any op, at once or in compiled functions. The same definition again changes nothing.
+// Errors name line and column. Not while others use the context.
+int32_t tc_kernel_define(tc_context *c, const char *text);
+// 1 if the plugin of that backend ("cpu", …) is there and finds a device; "ref" always is.
+int32_t tc_has_backend(const tc_context *c, const char *name);
+
 // ---- Compiled functions ----
 // A function of tensors. It reports failure by a TC_STATUS_*. outputs[n_outputs] are filled with tensors that it owns
 // or its scope does; the library retains them.

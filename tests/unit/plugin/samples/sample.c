@@ -171,7 +171,7 @@ static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
   (void)h, (void)d;
   return sink->write(sink->self, "sample-1", 8);
 }
-static const tc_codegen_table codegen = {sizeof(tc_codegen_table), compile, key};
+static const tc_codegen_table codegen = {sizeof(tc_codegen_table), compile, key, {0}};
 
 // ---- calls ----
 static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {

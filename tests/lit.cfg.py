@@ -3,6 +3,7 @@
 import ctypes
 import os
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -38,3 +39,7 @@ def opens(library):
 
 if any(opens(library) for library in nvrtc):
     config.available_features.add("nvrtc")
+# A device for kernels in OpenCL C.
+backends = subprocess.run([os.path.join(build, "bin", "tcrun"), "backends"], stdout=subprocess.PIPE, text=True)
+if any(line.startswith("opencl ") and "[" in line for line in backends.stdout.splitlines()):
+    config.available_features.add("opencl")

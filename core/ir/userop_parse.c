@@ -338,12 +338,8 @@ static tc_status define(definition *d) {
   TC_TRY(tc_lex_expect(d->lx, "op"));
   tc_lexer at = *d->lx;
   TC_TRY(text_of(&r, &u->schema));
-  tc_status s = tc_schema_parse(arena, u->schema, &r.schema);
-  if (s != TC_OK) {
-    tc_status placed = tc_lex_error(&at, "%s", tc_status_text(s));
-    tc_status_free(s);
-    return placed;
-  }
+  TC_TRY(tc_schema_parse(arena, u->schema, &r.schema), "in the definition at " TC_SV_FMT ":%d:%d",
+         TC_SV_ARG(d->lx->name), (int)at.tok.line, (int)at.tok.column);
   if (!r.schema.ns.size || tc_sv_is(r.schema.ns, "aten"))
     return tc_lex_error(&at, "the op needs a namespace of its own: \"user::" TC_SV_FMT "(…\"",
                         TC_SV_ARG(r.schema.name));

@@ -1,7 +1,9 @@
-// A graph's text, from a context to a session, for tests of the runtime.
+// A graph's text (definitions of kernels by hand may stand in front), from a context to a session, for tests of the
+// runtime.
 #ifndef TC_TESTS_UNIT_RUNTIME_RIG_H_
 #define TC_TESTS_UNIT_RUNTIME_RIG_H_
 
+#include "core/ir/userop.h"
 #include "core/runtime/session.h"
 #include "tests/unit/unit.h"
 
@@ -34,7 +36,9 @@ static inline tc_status rig_context(rig *r, const tc_allocator *a, const char *b
 static inline tc_status rig_parse(void *arg) {
   rig *r = arg;
   tc_lexer lx;
+  tc_user_device device = tc_context_user_device(r->context);
   tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
+  TC_TRY(tc_user_ops_define(r->context->ops, &lx, &device));
   return tc_graph_parse(r->module, &lx, &r->graph);
 }
 

@@ -59,6 +59,29 @@ static const program programs[] = {
      "  %d : f32[24] = aten::sum.dim_IntList(%c, [0])\n"
      "  return user %c, user %d\n}\n",
      2, -1, true, true},
+    {"a kernel by hand, tuned for each size",
+     "op \"user::mix(Tensor x, Tensor w) -> Tensor\" {\n"
+     "  x : f32[rows, columns]\n  w : f32[columns]\n  result : f32[rows, columns]\n"
+     "  constant LANES = 8\n  autotune (rows) { LANES = 8 } { LANES = 16 }\n"
+     "  launch (x, w, result, columns : i32) blocks (rows) lanes (LANES)\n"
+     "  source \"kernel\" \"\"\"\n"
+     "    %b = block\n"
+     "    lanes {\n"
+     "      %l = lane\n"
+     "      for %j = 0 to %columns step LANES {\n"
+     "        %c = add %j, %l\n        %in = lt %c, %columns\n        %i = fma %b, %columns, %c\n"
+     "        %p = load %x[%i] if %in else 0.0\n        %q = load %w[%c] if %in else 0.0\n"
+     "        %r = fma %p, %q, %q\n        store %result[%i], %r if %in\n"
+     "      }\n"
+     "    }\n"
+     "  \"\"\"\n"
+     "}\n"
+     "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 24] = user \"x\", %w : f32[24] = user \"w\") {\n"
+     "  %a : f32[s0, 24] = aten::mul.Tensor(%x, %w)\n"
+     "  %c : f32[s0, 24] = user::mix(%a, %w)\n"
+     "  %d : f32[24] = aten::sum.dim_IntList(%c, [0])\n"
+     "  return user %c, user %d\n}\n",
+     2, -1, false, true},
     {"a loop between kernels",
      "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 3] = user \"x\", %w : f32[3] = user \"w\") {\n"
      "  %y : f32[s0, 3] = aten::add.Tensor(%x, %w)\n"

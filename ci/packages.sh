@@ -5,6 +5,8 @@
 packages_build='build-essential ccache cmake libdnnl-dev libgomp1 libopenblas0-pthread libsimdjson-dev libtomlplusplus-dev libxxhash-dev
   libzstd-dev lld-19 llvm-19-dev ninja-build pkg-config zlib1g-dev'
 packages_test='clang-19 clang-format-19 libclang-rt-19-dev libcmocka-dev libfftw3-dev llvm-19-tools pocl-opencl-icd python3 valgrind'
+# A browser for ci/report.py; Ubuntu has none as a package, and the check of the page goes without.
+packages_test_debian='chromium-headless-shell'
 
 # The packages among "$@" that are not installed.
 packages_missing() {
@@ -34,7 +36,10 @@ packages_need() {
   if [ "${setup:-}" = skip ]; then return 0; fi
   packages_system=$(. /etc/os-release 2>/dev/null && echo "${ID:-}-${VERSION_ID:-}") || packages_system=
   case $packages_system in
-  debian-12 | debian-13 | ubuntu-24.04) ;;
+  debian-12 | debian-13)
+    case " $* " in *' test '*) packages_want="$packages_want $packages_test_debian" ;; esac
+    ;;
+  ubuntu-24.04) ;;
   *)
     cat >&2 <<END
 This system (${packages_system:-unknown}) is not one that set-up knows: Debian 12, Debian 13, Ubuntu 24.04.

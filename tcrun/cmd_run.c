@@ -11,6 +11,16 @@ static tc_status one_model(const run_options *o) {
   return tc_error(TC_STATUS_INVALID_ARGUMENT, "one model is expected, %d are given", o->args.count);
 }
 
+// Says where the tensors are that the program's texts name, so that they run as they are, and what it is called.
+static void name_source(const run_options *o, model *m) {
+  m->source.name = m->name;
+  if (!m->program) return;
+  char *whole = realpath(m->path.data, NULL);
+  m->source.weights = whole ? tc_sv_copy(o->arena, tc_sv_of(whole)) : m->path;
+  m->source.weights_program = tc_pt2_count(m->archive) > 1 ? m->program->name : (tc_sv){0};
+  free(whole);
+}
+
 // ---- run ----
 typedef struct named_outputs {
   tc_tensor_list list;
@@ -144,6 +154,8 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
     print_outputs(o, &named);
     print_times(o, c, session, load_ms, compiled - start, done - ready, note);
   }
+  if (s == TC_OK && !o->quiet && tc_session_debug_folder(session))
+    printf("stages, code and report: %s/report.html\n", tc_session_debug_folder(session));
   if (s == TC_OK && o->output.size) s = tc_tensors_write(o->arena, tc_sv_z(o->arena, o->output), &named.list);
   if (s == TC_OK && o->expect.size) s = compare_expected(o, c, &named);
   if (s == TC_OK && check) s = compare_outputs(o, m, inputs, named.user);
@@ -154,17 +166,6 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
 }
 
 // ---- dump, explain ----
-// Where the tensors are that the text names, so that it runs as it is.
-static void put_weights(run_options *o, const model *m, tc_sb *sb) {
-  tc_source named = m->source;
-  if (m->program) {
-    char *whole = realpath(m->path.data, NULL);
-    named.weights = whole ? tc_sv_copy(o->arena, tc_sv_of(whole)) : m->path;
-    named.weights_program = tc_pt2_count(m->archive) > 1 ? m->program->name : (tc_sv){0};
-    free(whole);
-  }
-  tc_source_print_weights(sb, &named);
-}
 
 static tc_status dump_model(run_options *o, tc_context *c, model *m, double load_ms) {
   (void)load_ms;
@@ -176,7 +177,7 @@ static tc_status dump_model(run_options *o, tc_context *c, model *m, double load
   tc_session *session;
   TC_TRY(tc_session_create_from(c, &m->source, stage, &session));
   tc_sb sb = tc_sb_make(o->arena);
-  if (stage < TC_STAGE_CODE) put_weights(o, m, &sb);
+  if (stage < TC_STAGE_CODE) tc_source_print_weights(&sb, &m->source);
   tc_status s = tc_session_text(session, stage, &sb);
   if (s == TC_OK) fputs(sb.text, stdout);
   tc_session_destroy(session);
@@ -252,6 +253,7 @@ static tc_status with_model(run_options *o, tc_status (*f)(run_options *o, tc_co
   tc_status s = tcrun_load_asked(c, o, tc_sv_z(o->arena, o->args.data[0]), &m);
   if (s == TC_OK) {
     double load_ms = tc_now_ms() - start;
+    name_source(o, &m);
     if (o->flops) s = tcrun_print_flops(o, &m);
     if (s == TC_OK) s = f(o, c, &m, load_ms);
     tcrun_unload(&m);

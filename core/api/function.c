@@ -10,6 +10,7 @@
 
 #include "core/api/trace.h"
 #include "core/autograd/autograd.h"
+#include "core/base/fs.h"
 
 enum { SEGMENTS = 16 /* as many as entries */, MAX_SYMBOLS = 256, FEW = 16 };
 
@@ -338,6 +339,17 @@ static tc_status add_gradients(const finishing *c, tc_graph **g, int32_t *order)
 }
 
 // What was recorded without a break as an entry.
+// Into the folder of the compilation, if there is one, in place of what the graph alone asks for.
+static tc_status write_guards(const function_entry *x) {
+  const char *folder = x->session ? tc_session_debug_folder(x->session) : NULL;
+  if (!folder) return TC_OK;
+  tc_arena *arena = x->module->arena;
+  tc_sb sb = tc_sb_make(arena);
+  tc_guards_print(&sb, x->guards);
+  return tc_file_write(tc_path_join(arena, tc_sv_of(folder), TC_SV("guards.txt")).data, sb.text ? sb.text : "",
+                       sb.size);
+}
+
 static tc_status finish(void *arg) {
   finishing *c = arg;
   tc_function *f = c->t->function;
@@ -373,7 +385,7 @@ static tc_status finish(void *arg) {
   }
   x->apart = apart;
   tc_guards_seal(x->guards, x->module);
-  return TC_OK;
+  return write_guards(x);
 }
 
 // Outputs that are tensors from outside are inputs of the graph, too.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/fs.h"
+#include "core/base/profile.h"
 #include "core/kernel/kernel.h"
 #include "core/runtime/device.h"
 
@@ -85,6 +86,7 @@ static void generate_range(void *arg, int64_t begin, int64_t end) {
     double start = tc_now_ms();
     m->status = generate(g->d, m->kernel, &m->code, NULL);
     m->ms = tc_now_ms() - start;
+    tc_profile_span(g->d->profile, "codegen", tc_k_name(m->kernel), start, start + m->ms);
   }
 }
 

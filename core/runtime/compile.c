@@ -3,6 +3,7 @@
 #include "core/runtime/compile.h"
 
 #include "core/base/fs.h"
+#include "core/base/profile.h"
 #include "core/ir/userop.h"
 #include "core/passes/passes.h"
 #include "core/runtime/call_epilogue.h"
@@ -45,10 +46,21 @@ tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   return TC_OK;
 }
 
-static void tick(tc_compiled *x, int32_t stage, double *t) {
+static void tick(const tc_context *c, tc_compiled *x, int32_t stage, double *t) {
   double now = tc_now_ms();
   x->ms[stage] = now - *t;
+  tc_profile_span(c->profile, "compile", tc_sv_of(stage_names[stage]), *t, now);
   *t = now;
+}
+
+// For the folder of a compilation: what the next stage works on is not what this one made.
+static tc_status keep_text(tc_context *c, tc_compiled *x, int32_t stage, double *t) {
+  if (!tc_debug_wanted(c)) return TC_OK;
+  tc_sb sb = tc_sb_make(x->graph->module->arena);
+  TC_TRY(tc_compiled_text(c, x, stage, &sb));
+  x->texts[stage] = tc_sb_view(&sb);
+  *t = tc_now_ms();
+  return TC_OK;
 }
 
 static bool verifies(const tc_context *c) { return tc_config_bool(c->config, TC_OPT_ID_VERIFY); }
@@ -168,16 +180,18 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   if (last == TC_STAGE_EXEC && !x->loops && !x->plan && !x->trial && c->device && c->device->tuning)
     TC_TRY(tc_tune_graph(c, x->graph));
   if (!x->loops && !x->plan) TC_TRY(make_loops(c, x));
-  tick(x, TC_STAGE_LOOP, &t);
+  tick(c, x, TC_STAGE_LOOP, &t);
+  if (x->loops) TC_TRY(keep_text(c, x, TC_STAGE_LOOP, &t));
   if (last == TC_STAGE_LOOP) return TC_OK;
   if (!c->device)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "the backend '" TC_SV_FMT "' has no stage '%s'", TC_SV_ARG(c->backend),
                     stage_names[last]);
   if (!x->schedule && !x->plan) TC_TRY(make_schedule(c, fuse, x));
-  tick(x, TC_STAGE_SCHEDULE, &t);
+  tick(c, x, TC_STAGE_SCHEDULE, &t);
+  if (x->schedule) TC_TRY(keep_text(c, x, TC_STAGE_SCHEDULE, &t));
   if (last == TC_STAGE_SCHEDULE) return TC_OK;
   if (!x->plan) TC_TRY(make_plan(c, fuse, x));
-  tick(x, TC_STAGE_PLAN, &t);
+  tick(c, x, TC_STAGE_PLAN, &t);
   if (tc_log_on(&c->logger, TC_LOG_OUTPUT_CODE)) {
     tc_sb sb = tc_sb_make(x->graph->module->arena);
     tc_plan_print(&sb, x->plan);
@@ -189,7 +203,7 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   TC_TRY(tc_exec_create_for(c->device, x->plan, x->trial, &x->exec, &x->stats));
   if (!x->trial && tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH))
     TC_TRY(tc_exec_set_replays(x->exec, (int32_t)tc_config_int(c->config, TC_OPT_ID_REPLAY_MAX)));
-  tick(x, TC_STAGE_EXEC, &t);
+  tick(c, x, TC_STAGE_EXEC, &t);
   return TC_OK;
 }
 
@@ -205,7 +219,7 @@ static tc_status compile(void *arg) {
   double t = tc_now_ms();
   if (j->last == TC_STAGE_GRAPH) return TC_OK;
   TC_TRY(tc_compile_passes(j->c, j->g));
-  tick(j->out, TC_STAGE_FUNCTIONAL, &t);
+  tick(j->c, j->out, TC_STAGE_FUNCTIONAL, &t);
   return j->last == TC_STAGE_FUNCTIONAL ? TC_OK : tc_compile_lowered(j->c, j->last, true, j->out);
 }
 
@@ -247,6 +261,7 @@ static tc_status kernel_texts(tc_context *c, const tc_plan *p, int32_t stage, tc
 }
 
 tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, tc_sb *sb) {
+  if (x->texts[stage].size) return tc_sb_put(sb, x->texts[stage]), TC_OK;
   if (stage <= TC_STAGE_SCHEDULE) tc_user_ops_print(sb, x->graph);
   if (stage <= TC_STAGE_FUNCTIONAL) {
     tc_graph_print(sb, x->graph);

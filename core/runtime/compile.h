@@ -31,7 +31,8 @@ typedef struct tc_compiled {
   tc_exec *exec; // owned; NULL unless compiled to the end
   tc_sv choices; // a line for each choice between a kernel and a library call, for explain
   tc_compile_stats stats;
-  double ms[TC_STAGE_COUNT]; // time of each stage
+  double ms[TC_STAGE_COUNT];   // time of each stage
+  tc_sv texts[TC_STAGE_COUNT]; // of stages that later ones change, as they were, where the context keeps them; or empty
 } tc_compiled;
 
 // Compiles up to and including `last`. Everything but the executable is in the module's arena. The context's backend

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/fs.h"
+#include "core/base/profile.h"
 
 static tc_status find_cache(tc_context *c) {
   tc_sv dir = tc_config_text(c->config, TC_OPT_ID_CACHE_DIR);
@@ -29,6 +30,8 @@ static tc_status set_up(void *arg) {
   int32_t n_folders = tc_config_list(c->config, TC_OPT_ID_PLUGINS_PATH, &folders);
   TC_TRY(tc_executor_openmp((int32_t)tc_config_int(c->config, TC_OPT_ID_THREADS), &c->executor));
   TC_TRY(find_cache(c));
+  tc_sv timeline = tc_config_text(c->config, TC_OPT_ID_PROFILE);
+  if (timeline.size) TC_TRY(tc_profile_open(c->allocator, tc_sv_z(c->arena, timeline), &c->profile));
   tc_plugins_options po = {.allocator = c->allocator,
                            .executor = &c->executor,
                            .logger = &c->logger,
@@ -79,6 +82,7 @@ void tc_context_destroy(tc_context *c) {
   if (!c) return;
   if (c->close) c->close(c);
   tc_device_close(c->device);
+  tc_profile_close(c->profile);
   tc_plugins_destroy(c->plugins);
   tc_executor_destroy(&c->executor);
   tc_config_destroy(c->config);
@@ -99,11 +103,16 @@ void tc_context_set_seed(tc_context *c, uint64_t seed) {
 tc_device_options tc_context_device_options(const tc_context *c) {
   tc_device_options o = {
       .allocator = c->allocator, .logger = &c->logger, .executor = &c->executor, .cache_dir = c->cache_dir};
+  o.profile = c->profile;
   o.cache_bytes = tc_config_int(c->config, TC_OPT_ID_CACHE_MAX);
   o.optimize = (int32_t)tc_config_int(c->config, TC_OPT_ID_OPTIMIZE);
   o.calls = !tc_sv_is(tc_config_text(c->config, TC_OPT_ID_CALLS), "never");
   if (tc_config_bool(c->config, TC_OPT_ID_AUTOTUNE)) o.tuned = c->tuned;
   return o;
+}
+
+bool tc_debug_wanted(const tc_context *c) {
+  return tc_config_bool(c->config, TC_OPT_ID_COMPILE_DEBUG) || tc_config_text(c->config, TC_OPT_ID_DEBUG_DIR).size > 0;
 }
 
 static tc_status open_backend(void *arg) {

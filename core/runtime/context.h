@@ -21,11 +21,12 @@ typedef struct tc_context {
   const char *cache_dir; // NULL: caches are off
   tc_device *device;     // the backend's; NULL for the references
   bool is_ref;
-  tc_sv backend;          // resolved name
-  struct tc_eager *eager; // the cache of single ops (core/runtime/eager.h); owned, NULL until an embedder opens it
-  int32_t n_functions;    // compiled functions so far: their ids in logs; atomic
-  uint64_t seed, drawn;   // of random ops that an embedder runs: the option or tc_manual_seed, how many ran; atomic
-  tc_tuned_fn tuned;      // of its parts
+  tc_sv backend;              // resolved name
+  struct tc_eager *eager;     // the cache of single ops (core/runtime/eager.h); owned, NULL until an embedder opens it
+  int32_t n_functions;        // compiled functions so far: their ids in logs; atomic
+  uint64_t seed, drawn;       // of random ops that an embedder runs: the option or tc_manual_seed, how many ran; atomic
+  struct tc_profile *profile; // the timeline (core/base/profile.h); owned, NULL: none is wanted
+  tc_tuned_fn tuned;          // of its parts
   void (*close)(struct tc_context *c); // the same; NULL: nothing
 } tc_context;
 
@@ -54,6 +55,8 @@ void tc_context_draw(tc_context *c, uint64_t n, uint64_t *out_seed, uint64_t *ou
 void tc_context_set_seed(tc_context *c, uint64_t seed);
 // For which device kernels by hand are, and whether the backend generates code. Its backend should be open.
 struct tc_user_device tc_context_user_device(const tc_context *c);
+// Is every compilation to leave a folder (core/runtime/debug.h)?
+bool tc_debug_wanted(const tc_context *c);
 // How this context opens devices.
 tc_device_options tc_context_device_options(const tc_context *c);
 

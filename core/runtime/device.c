@@ -93,7 +93,7 @@ static tc_status open_tuning(tc_device *d, tc_arena *arena, const tc_device_opti
 tc_status tc_device_open(tc_arena *arena, tc_plugins *plugins, tc_sv kind, int32_t index, const tc_device_options *o,
                          tc_device **out) {
   tc_device *d = TC_NEW(arena, tc_device);
-  *d = (tc_device){.allocator = o->allocator, .logger = o->logger, .optimize = o->optimize};
+  *d = (tc_device){.allocator = o->allocator, .logger = o->logger, .profile = o->profile, .optimize = o->optimize};
   d->executor = o->executor ? o->executor : &tc_executor_serial;
   TC_TRY(tc_plugins_find_device(plugins, kind, &d->plugin));
   TC_TRY(find_codegen(d, plugins, kind));

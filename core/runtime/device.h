@@ -31,6 +31,7 @@ typedef struct tc_device {
   const tc_allocator *allocator;
   const tc_logger *logger;
   const tc_executor *executor;
+  struct tc_profile *profile;  // of runs and generated code; NULL: none
   tc_plugin *plugin, *codegen; // codegen may be another plugin, or NULL: the device has routines only
   tc_device_ *handle;
   tc_device_props props;
@@ -50,6 +51,7 @@ typedef struct tc_device_options {
   const tc_allocator *allocator;
   const tc_logger *logger;
   const tc_executor *executor; // NULL: serial
+  struct tc_profile *profile;  // or NULL
   const char *cache_dir;       // absolute; compiled code goes to its folder `code`. NULL: no cache on disk
   int64_t cache_bytes;         // its bound; 0: none
   int64_t idle_bytes;          // most memory that is kept for later; 0: 1 GiB

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/fs.h"
+#include "core/base/profile.h"
 #include "core/runtime/exec_internal.h"
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -376,12 +377,28 @@ tc_status tc_exec_read(const tc_exec_moment *m, int32_t buf, tc_storage **out) {
   return s;
 }
 
+// The operation, and the bytes of the arena that were in use while it ran.
+static tc_status note_in_profile(run_state *r, int32_t op, double start, double end) {
+  const tc_exec *e = r->e;
+  int64_t live = 0, bytes;
+  for (int32_t i = 0; i < e->plan->bufs.count; i++) {
+    const tc_plan_buf *b = &e->plan->bufs.data[i];
+    if (b->kind != TC_PLAN_ARENA || b->first > op || b->last < op) continue;
+    TC_TRY(exec_value(&e->bufs[i].bytes, r->symbols, &bytes));
+    live += bytes;
+  }
+  tc_profile_counter(e->d->profile, "arena", start, "bytes", live);
+  tc_profile_span(e->d->profile, e->ops[op].op->kind == TC_PLAN_LAUNCH ? "launch" : "call", e->ops[op].op->name, start,
+                  end);
+  return TC_OK;
+}
+
 tc_status exec_run_ops(run_state *r) {
   tc_exec *e = r->e;
   exec_find_facts(r);
   const tc_run_report *report = r->options->report;
   const tc_exec_watch *watch = r->options->watch;
-  bool timed = report && report->launches;
+  bool reported = report && report->launches, timed = reported || e->d->profile;
   for (int32_t i = r->once ? 0 : e->n_once, end = r->once ? e->n_once : e->plan->ops.count; i < end; i++) {
     exec_op *x = &e->ops[i];
     int64_t blocks = 1;
@@ -390,8 +407,10 @@ tc_status exec_run_ops(run_state *r) {
     TC_TRY(exec_run_op(r, x, &blocks));
     if (watch) TC_TRY(watch->after(watch->self, &(tc_exec_moment){r}, i));
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
-    if (timed && (report->capacity == 0 || report->n_launches < report->capacity))
-      TC_TRY(record(r, x, tc_now_ms() - start, blocks));
+    double stop = timed ? tc_now_ms() : 0;
+    if (e->d->profile) TC_TRY(note_in_profile(r, i, start, stop));
+    if (reported && (report->capacity == 0 || report->n_launches < report->capacity))
+      TC_TRY(record(r, x, stop - start, blocks));
   }
   return TC_OK;
 }

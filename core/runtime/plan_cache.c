@@ -53,8 +53,7 @@ static tc_status make_key(tc_context *c, const tc_graph *g, tc_hash128 *out) {
 
 bool tc_plan_cache_key(tc_context *c, const tc_graph *g, tc_hash128 *out) {
   if (!c->device || !c->device->cache || wants_logs(c)) return false;
-  if (tc_config_bool(c->config, TC_OPT_ID_AUTOTUNE) || tc_config_bool(c->config, TC_OPT_ID_COMPILE_DEBUG)) return false;
-  if (tc_config_text(c->config, TC_OPT_ID_DEBUG_DIR).size) return false;
+  if (tc_config_bool(c->config, TC_OPT_ID_AUTOTUNE) || tc_debug_wanted(c)) return false;
   tc_status s = make_key(c, g, out);
   if (s == TC_OK) return true;
   tc_log(&c->logger, TC_LOG_CACHE, "no plan is kept: %s", tc_status_text(s));

@@ -111,6 +111,7 @@ tc_status session_create(tc_context *c, tc_graph *g, tc_status (*build)(tc_sessi
   if (!s) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a session");
   s->context = c;
   s->graph = g;
+  s->name = g->name;
   s->arena = g->module->arena;
   pthread_mutex_init(&s->lock, NULL);
   creation args = {s, build, arg, text_only};
@@ -154,6 +155,8 @@ void tc_session_destroy(tc_session *s) {
 
 // ---- Showing ----
 const tc_session_stats *tc_session_stats_of(const tc_session *s) { return &s->stats; }
+
+const char *tc_session_debug_folder(const tc_session *s) { return s->debug_folder; }
 
 int32_t tc_session_op_count(const tc_session *s) {
   int32_t n = 0;

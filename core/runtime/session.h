@@ -35,6 +35,8 @@ void tc_session_destroy(tc_session *s); // NULL is ignored
 // The plan of a session that is one executable, else NULL.
 const tc_plan *tc_session_plan(const tc_session *s);
 const tc_session_stats *tc_session_stats_of(const tc_session *s);
+// The folder that the compilation left (core/runtime/debug.h), or NULL.
+const char *tc_session_debug_folder(const tc_session *s);
 int32_t tc_session_op_count(const tc_session *s); // launches and calls of all segments, regions not counted
 // The text of a stage: every segment's in order, behind what the references do.
 TC_NODISCARD tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb);

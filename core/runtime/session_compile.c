@@ -4,9 +4,12 @@
 // the graph is cut again. If all compile alone, every node becomes a segment of its own.
 #include <string.h>
 
+#include "core/base/fs.h"
+#include "core/base/profile.h"
 #include "core/ir/control.h"
 #include "core/ir/userop.h"
 #include "core/passes/passes.h"
+#include "core/runtime/debug.h"
 #include "core/runtime/plan_cache.h"
 #include "core/runtime/session.h"
 #include "core/runtime/session_internal.h"
@@ -156,6 +159,7 @@ static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, boo
   return TC_OK;
 }
 
+static tc_status create_region(const tc_session *s, tc_graph *g, int32_t last, tc_session **out);
 static tc_status compile_regions(tc_session *s, int32_t last) {
   for (int32_t i = 0; i < s->n_steps; i++) {
     session_step *step = &s->steps[i];
@@ -163,7 +167,7 @@ static tc_status compile_regions(tc_session *s, int32_t last) {
     s->stats.controls++;
     TC_TRY(tc_control_read(s->arena, step->node->op, step->node->n_args, step->node->args, &step->control));
     for (int32_t k = 0; k < step->control.n_regions; k++)
-      TC_TRY(tc_session_create(s->context, step->control.regions[k], last, &step->regions[k]));
+      TC_TRY(create_region(s, step->control.regions[k], last, &step->regions[k]));
   }
   return TC_OK;
 }
@@ -286,8 +290,11 @@ static tc_status compile_all(tc_session *s, void *arg) {
   tc_hash128 key;
   bool keep = c->last == TC_STAGE_EXEC && !c->source->stages && tc_plan_cache_key(s->context, g, &key);
   if (keep && load_plan(s, key)) return TC_OK;
+  double start = tc_now_ms();
   if (c->last > TC_STAGE_GRAPH && !s->context->is_ref) TC_TRY(tc_compile_passes(s->context, g));
   else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
+  s->stats.ms[TC_STAGE_FUNCTIONAL] = tc_now_ms() - start;
+  tc_profile_span(s->context->profile, "compile", TC_SV("functional"), start, tc_now_ms());
   if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   tc_graph_sweep(g);
   TC_TRY(compile(s, c->last));
@@ -296,13 +303,31 @@ static tc_status compile_all(tc_session *s, void *arg) {
   return TC_OK;
 }
 
+static tc_status create_region(const tc_session *s, tc_graph *g, int32_t last, tc_session **out) {
+  tc_source source = {.stage = TC_STAGE_GRAPH, .graph = g};
+  return session_create(s->context, g, compile_all, &(compilation){&source, last}, last <= TC_STAGE_FUNCTIONAL, out);
+}
+
+// The same, and the folder of the compilation.
+static tc_status compile_and_tell(tc_session *s, void *arg) {
+  const compilation *c = arg;
+  tc_sb imported = tc_sb_make(s->arena);
+  s->name = c->source->name.size ? c->source->name : s->graph->name;
+  bool tells = c->last == TC_STAGE_EXEC && tc_debug_wanted(s->context);
+  if (tells) tc_graph_print(&imported, s->graph);
+  TC_TRY(compile_all(s, arg));
+  if (!tells) return TC_OK;
+  s->note_run = tc_debug_note_run;
+  return tc_debug_write(s, tc_sb_view(&imported), c->source, &s->debug_folder);
+}
+
 tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session **out) {
   return tc_session_create_from(c, &(tc_source){.stage = TC_STAGE_GRAPH, .graph = g}, last, out);
 }
 
 tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out) {
   compilation x = {source, last};
-  return session_create(c, source->graph, compile_all, &x, last <= TC_STAGE_FUNCTIONAL, out);
+  return session_create(c, source->graph, compile_and_tell, &x, last <= TC_STAGE_FUNCTIONAL, out);
 }
 
 // ---- Showing ----

@@ -30,6 +30,7 @@ typedef struct session_step {
 struct tc_session {
   tc_context *context;
   tc_graph *graph;
+  tc_sv name;
   tc_arena *arena; // the module's
   session_step *steps;
   int32_t n_steps;
@@ -43,7 +44,13 @@ struct tc_session {
   tc_delegation delegation;
   tc_session_stats stats;
   TC_VEC(const char *) fallbacks;
-  pthread_mutex_t lock; // reference steps; state
+  // Where this compilation left its folder (core/runtime/debug.h), NULL if nowhere; the first run is noted there.
+  const char *debug_folder;
+  tc_map *code_texts; // tc_kernel * → tc_sv *: printed for its page
+  // tc_debug_note_run; by pointer, so that what only runs artifacts is linked without it. NULL: noted, or not wanted.
+  tc_status (*note_run)(const tc_session *s, const char *folder, const tc_launch_record *launches, int32_t n_launches,
+                        double ms);
+  pthread_mutex_t lock; // reference steps; state; the folder
 };
 
 // ---- session.c ----

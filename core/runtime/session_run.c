@@ -1,6 +1,8 @@
 // Running sessions, step by step.
 #include <string.h>
 
+#include "core/base/fs.h"
+#include "core/base/profile.h"
 #include "core/ir/refexec.h"
 #include "core/runtime/session_internal.h"
 
@@ -428,9 +430,42 @@ tc_status session_run_symbols(tc_session *s, const tc_tensor *given, tc_tensor *
   return status;
 }
 
+// The first run of a compilation that left a folder is timed launch by launch, and noted there. Under the lock: the
+// arena is used.
+static tc_status run_and_note(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
+                              const tc_session_run_options *options) {
+  tc_session_run_options o = options ? *options : (tc_session_run_options){0};
+  tc_run_report report = {.capacity = tc_session_op_count(s) + 1};
+  report.launches = tc_alloc(s->context->allocator, (size_t)report.capacity * sizeof *report.launches);
+  if (!report.launches) return tc_error_out_of_memory();
+  o.report = &report;
+  double start = tc_now_ms();
+  tc_status status = session_run_symbols(s, given, outputs, &o, NULL, 0);
+  double ms = tc_now_ms() - start;
+  if (status == TC_OK) {
+    pthread_mutex_lock(&s->lock);
+    tc_status noted = s->note_run ? s->note_run(s, s->debug_folder, report.launches, report.n_launches, ms) : TC_OK;
+    s->note_run = NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (noted != TC_OK)
+      tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "the run is not noted: %s", tc_status_text(noted));
+    tc_status_free(noted);
+  }
+  tc_free(s->context->allocator, report.launches);
+  return status;
+}
+
 tc_status tc_session_run(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
                          const tc_session_run_options *options) {
-  return session_run_symbols(s, given, outputs, options, NULL, 0);
+  if (!s->context->profile && !s->debug_folder) return session_run_symbols(s, given, outputs, options, NULL, 0);
+  double start = tc_now_ms();
+  pthread_mutex_lock(&s->lock);
+  bool note = s->note_run && !(options && options->report);
+  pthread_mutex_unlock(&s->lock);
+  tc_status status =
+      note ? run_and_note(s, given, outputs, options) : session_run_symbols(s, given, outputs, options, NULL, 0);
+  tc_profile_span(s->context->profile, "run", s->name, start, tc_now_ms());
+  return status;
 }
 
 int32_t tc_session_symbol_count(const tc_session *s) { return s->n_symbols; }

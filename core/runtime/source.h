@@ -15,6 +15,7 @@ typedef struct tc_source {
   tc_schedule *schedule;
   tc_plan *plan;
   tc_sv weights, weights_program; // or empty
+  tc_sv name;                     // what people call the program; empty: as its graph is called
   bool stages;                    // sessions are to have every stage's text and IR: no plan is taken from the cache
 } tc_source;
 

@@ -12,7 +12,15 @@
 #include "core/autograd/autograd.h"
 #include "core/base/fs.h"
 
-enum { SEGMENTS = 16 /* as many as entries */, MAX_SYMBOLS = 256, FEW = 16 };
+enum { SEGMENTS = 16 /* as many as entries */, MAX_SYMBOLS = 256, FEW = 32 };
+
+// A copy without a reference, which is as good as long as `t` is: of the dimensions only those that there are, since
+// most of the struct is room for more.
+static void lend(const tc_tensor *t, tc_tensor *out) {
+  out->storage = t->storage, out->dtype = t->dtype, out->rank = t->rank;
+  out->offset = t->offset, out->conj = t->conj, out->neg = t->neg;
+  for (int32_t d = 0; d < t->rank; d++) out->sizes[d] = t->sizes[d], out->strides[d] = t->strides[d];
+}
 
 typedef struct function_entry {
   struct function_entry *next;
@@ -24,6 +32,7 @@ typedef struct function_entry {
   int32_t n_graph_outputs;
   const int32_t *outputs; // of the function: their numbers among the graph's
   const bool *apart;      // of the function's outputs: shares memory with no input and no other output
+  const int32_t *through; // there is nothing to run: by output, the graph's input that it is; else NULL
   uint64_t n_random;      // random nodes
   int32_t n_captured;
   tc_tensor **captured; // referenced
@@ -338,7 +347,24 @@ static tc_status add_gradients(const finishing *c, tc_graph **g, int32_t *order)
   return TC_OK;
 }
 
-// What was recorded without a break as an entry.
+// Where all outputs are inputs, and nothing is to be done besides.
+static const int32_t *find_through(const tc_function *f, const function_entry *x) {
+  const tc_plan *plan = x->session ? tc_session_plan(x->session) : NULL;
+  if (!plan || plan->ops.count || x->n_random) return NULL;
+  const tc_graph *g = plan->graph;
+  int32_t *through = TC_NEW_ARRAY(x->module->arena, int32_t, f->n_outputs + 1);
+  for (int32_t i = 0; i < g->outputs.count; i++)
+    if (g->outputs.data[i].kind != TC_OUT_USER) return NULL;
+  for (int32_t i = 0; i < f->n_outputs; i++) {
+    const tc_arg *a = &g->outputs.data[x->outputs[i]].arg;
+    int32_t k = 0;
+    while (k < g->inputs.count && (a->kind != TC_AK_TENSOR || g->inputs.data[k].value != a->value)) k++;
+    if (k == g->inputs.count) return NULL;
+    through[i] = k;
+  }
+  return through;
+}
+
 // Into the folder of the compilation, if there is one, in place of what the graph alone asks for.
 static tc_status write_guards(const function_entry *x) {
   const char *folder = x->session ? tc_session_debug_folder(x->session) : NULL;
@@ -350,6 +376,7 @@ static tc_status write_guards(const function_entry *x) {
                        sb.size);
 }
 
+// What was recorded without a break as an entry.
 static tc_status finish(void *arg) {
   finishing *c = arg;
   tc_function *f = c->t->function;
@@ -384,6 +411,7 @@ static tc_status finish(void *arg) {
     for (int32_t k = 0; k < f->n_values; k++) apart[i] &= k == i || root_of(c->t, c->results[k]) != root;
   }
   x->apart = apart;
+  x->through = find_through(f, x);
   tc_guards_seal(x->guards, x->module);
   return write_guards(x);
 }
@@ -607,17 +635,18 @@ static tc_status separate(const tc_function *f, const function_entry *x, const t
   return s;
 }
 
-static tc_status run_entry(const tc_function *f, const function_entry *x, const tc_tensor *inputs,
-                           tc_tensor **outputs) {
-  tc_tensor few[FEW], *all = few;
-  int32_t need = x->n_inputs + x->n_graph_outputs, k = 0;
-  if (need > FEW && !(all = tc_alloc(f->context->allocator, (size_t)need * sizeof *all)))
-    return tc_error_out_of_memory();
-  for (int32_t i = 0; i < f->n_inputs; i++) {
-    if (inputs[i].storage) all[k++] = inputs[i];
+static tc_status give_through(const tc_function *f, const function_entry *x, const tc_tensor *all,
+                              tc_tensor **outputs) {
+  for (int32_t i = 0; i < f->n_outputs; i++) {
+    outputs[i] = api_wrap(f->context, tc_tensor_ref(&all[x->through[i]]));
+    if (!outputs[i]) return tc_error_out_of_memory();
   }
-  for (int32_t i = 0; i < x->n_captured; i++) all[k++] = *x->captured[i];
-  tc_tensor *made = all + x->n_inputs;
+  return TC_OK;
+}
+
+// `all`: the graph's inputs; `made`: room for its outputs.
+static tc_status run_session(const tc_function *f, const function_entry *x, const tc_tensor *all, tc_tensor *made,
+                             tc_tensor **outputs) {
   tc_session_run_options o = {.write_back = true};
   if (x->n_random) tc_context_draw(f->context, x->n_random, &o.seed, &o.stream);
   tc_status s = tc_session_run(x->session, all, made, &o);
@@ -628,7 +657,22 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
     if (!outputs[i]) s = tc_error_out_of_memory();
   }
   for (int32_t i = 0; i < x->n_graph_outputs && ran; i++) tc_tensor_unref(&made[i]);
-  if (all != few) tc_free(f->context->allocator, all);
+  return s;
+}
+
+static tc_status run_entry(const tc_function *f, const function_entry *x, const tc_tensor *inputs,
+                           tc_tensor **outputs) {
+  tc_tensor few[FEW], *room = few;
+  bool as_given = x->n_captured == 0 && x->n_inputs == f->n_inputs;
+  int32_t n_own = as_given ? 0 : x->n_inputs, need = n_own + x->n_graph_outputs, k = 0;
+  if (need > FEW && !(room = tc_alloc(f->context->allocator, (size_t)need * sizeof *room)))
+    return tc_error_out_of_memory();
+  for (int32_t i = 0; i < f->n_inputs && !as_given; i++)
+    if (inputs[i].storage) lend(&inputs[i], &room[k++]);
+  for (int32_t i = 0; i < x->n_captured; i++) lend(x->captured[i], &room[k++]);
+  const tc_tensor *all = as_given ? inputs : room;
+  tc_status s = x->through ? give_through(f, x, all, outputs) : run_session(f, x, all, room + n_own, outputs);
+  if (room != few) tc_free(f->context->allocator, room);
   return s;
 }
 
@@ -672,7 +716,7 @@ int32_t tc_call(tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs) {
   if (f->n_inputs > FEW && !(flat = tc_alloc(f->context->allocator, (size_t)f->n_inputs * sizeof *flat)))
     return api_fail(tc_error_out_of_memory());
   for (int32_t i = 0; i < f->n_inputs; i++) {
-    if (inputs[i]) flat[i] = *inputs[i];
+    if (inputs[i]) lend(inputs[i], &flat[i]);
     else flat[i].storage = NULL;
   }
   for (int32_t i = 0; i < f->n_outputs; i++) outputs[i] = NULL;

@@ -205,7 +205,15 @@ static tc_guard_miss check_size(const tc_guards *g, const guard_dim *q, int32_t 
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
-tc_guard_miss tc_guards_check_input(const tc_guards *g, int32_t i, const tc_tensor *inputs, int64_t *symbols) {
+// The first input that has the storage of this one.
+static int32_t alias_of(const tc_tensor *inputs, int32_t i) {
+  int32_t k = 0;
+  while (k < i && inputs[k].storage != inputs[i].storage) k++;
+  return k;
+}
+
+static tc_guard_miss check_input(const tc_guards *g, int32_t i, const tc_tensor *inputs, int32_t alias,
+                                 int64_t *symbols) {
   const guard_tensor *q = &g->tensors.data[i];
   const tc_tensor *t = &inputs[i];
   if (q->present != (t->storage != NULL)) return miss(TC_GUARD_PRESENCE, i, 0, q->present, !q->present);
@@ -215,10 +223,6 @@ tc_guard_miss tc_guards_check_input(const tc_guards *g, int32_t i, const tc_tens
   if (t->conj != q->conj || t->neg != q->neg)
     return miss(TC_GUARD_BITS, i, 0, q->conj | q->neg << 1, t->conj | t->neg << 1);
   if (t->storage->device != q->device) return miss(TC_GUARD_DEVICE, i, 0, q->device, t->storage->device);
-  int32_t alias = i;
-  for (int32_t k = 0; k < i && alias == i; k++) {
-    if (inputs[k].storage == t->storage) alias = k;
-  }
   if (alias != q->alias) return miss(TC_GUARD_ALIAS, i, 0, q->alias, alias);
   bool empty = false;
   for (int32_t d = 0; d < t->rank; d++) {
@@ -236,6 +240,10 @@ tc_guard_miss tc_guards_check_input(const tc_guards *g, int32_t i, const tc_tens
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
+tc_guard_miss tc_guards_check_input(const tc_guards *g, int32_t i, const tc_tensor *inputs, int64_t *symbols) {
+  return check_input(g, i, inputs, alias_of(inputs, i), symbols);
+}
+
 void tc_guards_clear(const tc_guards *g, int64_t *symbols) {
   for (int32_t i = 0; i < g->symbols.count; i++) symbols[i] = INT64_MIN;
 }
@@ -251,10 +259,18 @@ tc_guard_miss tc_guards_check_conditions(const tc_guards *g, int32_t from, int32
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
+enum { MET_WORDS = 8 };
+
 tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols) {
+  // Bits of storages that were met: without the bit it is a new one, and the inputs in front need not be looked at.
+  uint64_t met[MET_WORDS] = {0};
   tc_guards_clear(g, symbols);
   for (int32_t i = 0; i < g->n; i++) {
-    tc_guard_miss m = tc_guards_check_input(g, i, inputs, symbols);
+    uint64_t hash = (uint64_t)(uintptr_t)inputs[i].storage * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    uint64_t *word = &met[hash / 64 % MET_WORDS], bit = UINT64_C(1) << hash % 64;
+    int32_t alias = *word & bit ? alias_of(inputs, i) : i;
+    *word |= bit;
+    tc_guard_miss m = check_input(g, i, inputs, alias, symbols);
     if (m.kind != TC_GUARD_HOLDS) return m;
   }
   return tc_guards_check_conditions(g, 0, g->conditions.count, symbols);

@@ -27,20 +27,27 @@ static bool is_known(const session_env *e, const tc_sym *x) {
   return true;
 }
 
-// The tensor with the strides (and the dtype) of the type; itself if it has them.
-static tc_status conform(const session_env *e, const tc_tensor *t, const tc_tensor_type *type, tc_tensor *out) {
-  tc_session *s = e->s;
-  bool fits = t->rank == type->rank && t->dtype == type->dtype && !t->neg && t->conj == (type->conj != 0);
-  if (t->rank != type->rank || t->dtype != type->dtype) { // the run says so in words
-    *out = tc_tensor_ref(t);
-    return TC_OK;
-  }
-  int64_t strides[TC_MAX_RANK];
+// Does the tensor have the strides of the type? One of another rank or dtype is left to the run, which says so in
+// words. *strides: those that it ought to have.
+static tc_status has_strides(const session_env *e, const tc_tensor *t, const tc_tensor_type *type, int64_t *strides,
+                             bool *out) {
+  *out = true;
+  if (t->rank != type->rank || t->dtype != type->dtype) return TC_OK;
+  *out = !t->neg && t->conj == (type->conj != 0);
   for (int32_t d = 0; d < t->rank; d++) {
     strides[d] = t->strides[d];
     if (is_known(e, type->strides[d])) TC_TRY(session_eval(e, type->strides[d], &strides[d]));
-    if (t->sizes[d] > 1 && strides[d] != t->strides[d] && tc_tensor_numel(t) > 0) fits = false;
+    if (t->sizes[d] > 1 && strides[d] != t->strides[d] && tc_tensor_numel(t) > 0) *out = false;
   }
+  return TC_OK;
+}
+
+// The tensor with the strides (and the dtype) of the type; itself if it has them.
+static tc_status conform(const session_env *e, const tc_tensor *t, const tc_tensor_type *type, tc_tensor *out) {
+  tc_session *s = e->s;
+  int64_t strides[TC_MAX_RANK];
+  bool fits;
+  TC_TRY(has_strides(e, t, type, strides, &fits));
   if (fits) {
     *out = tc_tensor_ref(t);
     return TC_OK;
@@ -380,14 +387,42 @@ static tc_status write_back(tc_session *s, const tc_tensor *given, const tc_tens
 }
 
 // ---- A run ----
-static tc_status run(session_env *e, const tc_tensor *given, tc_tensor *inputs, tc_tensor *outputs) {
-  tc_session *s = e->s;
-  const tc_graph *g = s->graph;
-  if (e->options->write_back && s->mutates) TC_TRY(own_changed_state(s, given));
+static const tc_tensor *input_of(const tc_session *s, int32_t i, const tc_tensor *given) {
+  return given[i].storage ? &given[i] : &s->state[i];
+}
+
+static bool is_read(const tc_graph_input *in) { return in->value && in->value->kind != TC_VALUE_TOKEN; }
+
+static tc_status run_on(session_env *e, const tc_tensor *inputs, tc_tensor *outputs) {
+  if (!e->s->whole) return run_steps(e, inputs, outputs);
+  if (e->s->steps[0].kind == STEP_EXEC) return run_exec(e, &e->s->steps[0], inputs, outputs);
+  return run_whole_ref(e, inputs, outputs);
+}
+
+// Can the run take what it is given, without state and copies? Most can, and then no tensor is touched.
+static tc_status takes_given(session_env *e, const tc_tensor *given, bool *out) {
+  const tc_graph *g = e->s->graph;
+  int64_t strides[TC_MAX_RANK];
+  *out = false;
+  for (int32_t i = 0; i < g->inputs.count; i++)
+    if (is_read(&g->inputs.data[i]) && !given[i].storage) return TC_OK;
+  bind_inputs(e, given);
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_value *v = g->inputs.data[i].value;
+    if (!v || v->kind != TC_VALUE_TENSOR) continue;
+    TC_TRY(has_strides(e, &given[i], &v->type, strides, out));
+    if (!*out) return TC_OK;
+  }
+  *out = true;
+  return TC_OK;
+}
+
+static tc_status run_copies(session_env *e, const tc_tensor *given, tc_tensor *inputs, tc_tensor *outputs) {
+  const tc_graph *g = e->s->graph;
   for (int32_t i = 0; i < g->inputs.count; i++) {
     const tc_graph_input *in = &g->inputs.data[i];
-    const tc_tensor *t = given[i].storage ? &given[i] : &s->state[i];
-    if (!in->value || in->value->kind == TC_VALUE_TOKEN) continue;
+    const tc_tensor *t = input_of(e->s, i, given);
+    if (!is_read(in)) continue;
     if (!t->storage)
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "input '" TC_SV_FMT "' is missing",
                       TC_SV_ARG(in->target.size ? in->target : in->value->name));
@@ -402,29 +437,50 @@ static tc_status run(session_env *e, const tc_tensor *given, tc_tensor *inputs, 
     tc_tensor_unref(&inputs[i]);
     inputs[i] = shaped;
   }
-  if (!s->whole) TC_TRY(run_steps(e, inputs, outputs));
-  else if (s->steps[0].kind == STEP_EXEC) TC_TRY(run_exec(e, &s->steps[0], inputs, outputs));
-  else TC_TRY(run_whole_ref(e, inputs, outputs));
-  return e->options->write_back && s->mutates ? write_back(s, given, outputs) : TC_OK;
+  return run_on(e, inputs, outputs);
+}
+
+// With inputs of its own, which are references.
+static tc_status run_with_inputs(session_env *e, const tc_tensor *given, tc_tensor *outputs) {
+  const tc_allocator *a = e->s->context->allocator;
+  int32_t n = e->s->graph->inputs.count;
+  tc_tensor *inputs = tc_alloc(a, (size_t)(n + 1) * sizeof *inputs);
+  if (!inputs) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+  tc_status status = run_copies(e, given, inputs, outputs);
+  for (int32_t i = 0; i < n; i++) tc_tensor_unref(&inputs[i]);
+  tc_free(a, inputs);
+  return status;
+}
+
+static tc_status run(session_env *e, const tc_tensor *given, tc_tensor *outputs) {
+  tc_session *s = e->s;
+  bool as_given;
+  bool writes = e->options->write_back && s->mutates;
+  if (writes) TC_TRY(own_changed_state(s, given));
+  TC_TRY(takes_given(e, given, &as_given));
+  TC_TRY(as_given ? run_on(e, given, outputs) : run_with_inputs(e, given, outputs));
+  return writes ? write_back(s, given, outputs) : TC_OK;
 }
 
 tc_status session_run_symbols(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
                               const tc_session_run_options *options, const int64_t *symbols, int32_t n_known) {
+  enum { FEW_SYMBOLS = 64 };
   static const tc_session_run_options plain = {0};
-  size_t n_in = (size_t)s->graph->inputs.count, n_values = s->whole ? 0 : (size_t)s->graph->n_values,
-         n_symbols = (size_t)s->n_symbols;
-  size_t bytes = (n_in + n_values) * sizeof(tc_tensor) + n_symbols * sizeof(int64_t) + 1;
-  char *memory = tc_alloc(s->context->allocator, bytes);
-  if (!memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
-  session_env e = {.s = s, .options = options ? options : &plain};
-  tc_tensor *inputs = (tc_tensor *)(void *)memory;
-  e.slots = inputs + n_in;
-  e.symbols = (int64_t *)(void *)(e.slots + n_values);
+  int64_t few[FEW_SYMBOLS];
+  size_t n_values = s->whole ? 0 : (size_t)s->graph->n_values, n_symbols = (size_t)s->n_symbols;
+  char *memory = NULL;
+  session_env e = {.s = s, .options = options ? options : &plain, .symbols = few};
+  if (n_values || n_symbols > FEW_SYMBOLS) {
+    memory = tc_alloc(s->context->allocator, n_values * sizeof(tc_tensor) + n_symbols * sizeof(int64_t) + 1);
+    if (!memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+    e.slots = (tc_tensor *)(void *)memory;
+    e.symbols = (int64_t *)(void *)(e.slots + n_values);
+  }
   memset(outputs, 0, sizeof *outputs * (size_t)s->graph->outputs.count);
   if (e.options->report) e.options->report->n_launches = 0;
   for (int32_t i = 0; i < s->n_symbols; i++) e.symbols[i] = i < n_known ? symbols[i] : INT64_MIN;
-  tc_status status = run(&e, given, inputs, outputs);
-  for (size_t i = 0; i < n_in + n_values; i++) tc_tensor_unref(&inputs[i]);
+  tc_status status = run(&e, given, outputs);
+  for (size_t i = 0; i < n_values; i++) tc_tensor_unref(&e.slots[i]);
   for (int32_t i = 0; status != TC_OK && i < s->graph->outputs.count; i++) tc_tensor_unref(&outputs[i]);
   tc_free(s->context->allocator, memory);
   return status;

@@ -1,16 +1,18 @@
-// What calls cost besides their work, on one thread, the least of several rounds in microseconds: an op by itself, a
-// compiled function of one op, one with a graph break (two segments), and a check of the guards of 32 inputs.
-//   ninja -C build overheads && build/bin/overheads
+// What calls cost besides their work, on one thread, the least of many rounds in microseconds of the thread's own time
+// (so that a busy machine counts little): an op by itself, a compiled function of one op, one with a graph break (two
+// segments), and a check of guards with dispatch alone.
+//   ninja -C build overheads && build/bin/overheads [backend=cpu]
+// bench/overheads.py puts PyTorch's figures beside these.
 #include <stdio.h>
 #include <time.h>
 
 #include "tc/ops.h"
 
-enum { ROUNDS = 7, CALLS = 20000, MANY = 32 };
+enum { ROUNDS = 200, CALLS = 500, MANY = 32 };
 
 static double now_us(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 

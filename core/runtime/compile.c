@@ -194,6 +194,10 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   tick(c, x, TC_STAGE_PLAN, &t);
   if (tc_log_on(&c->logger, TC_LOG_OUTPUT_CODE)) {
     tc_sb sb = tc_sb_make(x->graph->module->arena);
+    tc_sb_printf(&sb,
+                 "@" TC_SV_FMT ": what follows is a program; saved as plan.tc it is timed by\n"
+                 "# tcrun bench plan.tc --random --unchecked --backend=" TC_SV_FMT "\n",
+                 TC_SV_ARG(x->plan->name), TC_SV_ARG(c->backend));
     tc_plan_print(&sb, x->plan);
     tc_log(&c->logger, TC_LOG_OUTPUT_CODE, "%s", sb.text);
   }

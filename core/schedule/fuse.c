@@ -573,12 +573,13 @@ static void merge_rounds(tc_sched *x, heap *h) {
     before = x->s->n_merges;
     x->s->refusals.count = 0;
     heap refused = {0};
+    int32_t candidates = h->v.count, groups = x->s->groups.count; // of which every merge takes one away
     while (h->v.count) {
       pair p = heap_pop(h);
       if (!try_pair(x, &p)) heap_push(x, &refused, p);
     }
-    tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d merges, %d pairs refused", round, x->s->n_merges - before,
-           refused.v.count);
+    tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d candidates, %d merges: %d → %d nodes, %d pairs refused", round,
+           candidates, x->s->n_merges - before, groups - before, groups - x->s->n_merges, refused.v.count);
     *h = refused;
   }
 }

@@ -205,11 +205,63 @@ TC_TEST(only_bound_symbols_have_a_place) {
   return TC_OK;
 }
 
+typedef struct many {
+  rig *r;
+  int32_t n;
+  const tc_tensor *inputs;
+  const tc_guard_input *how;
+  tc_tensor_type *types;
+  tc_guards *g;
+} many;
+static tc_status guard_many(void *arg) {
+  many *m = arg;
+  m->g = tc_guards_create(m->r->syms, m->n, m->inputs, m->how, m->types);
+  tc_guards_seal(m->g, m->r->module);
+  return TC_OK;
+}
+
+// Many inputs, some of which share memory: the check of all at once says what the check one by one says.
+TC_TEST(sharing_among_many_inputs_is_seen) {
+  enum { MANY = 48 };
+  uint64_t seed = tc_test_seed();
+  tc_tensor own[MANY], inputs[MANY];
+  for (int32_t i = 0; i < MANY; i++) own[i] = make(TC_F32, 1, 4, 0);
+  tc_sv name = TC_SV("x");
+  for (int32_t round = 0; round < 50; round++) {
+    rig r;
+    TC_TRY(rig_open(arena, &r));
+    tc_guard_input how[MANY] = {{.name = name}};
+    tc_tensor_type types[MANY];
+    for (int32_t i = 0; i < MANY; i++) how[i].name = name, inputs[i] = own[i];
+    many m = {&r, MANY, inputs, how, types, NULL};
+    assert_ok(tc_arena_guard(r.module->arena, guard_many, &m));
+    HOLDS(m.g, inputs);
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    int32_t a = (int32_t)(seed >> 33) % MANY, b = (int32_t)(seed >> 12 & 0xFFFF) % MANY, first = a < b ? a : b;
+    inputs[a].storage = inputs[b].storage;
+    int64_t symbols[1];
+    tc_guard_miss one = {0}, all = tc_guards_check(m.g, inputs, symbols);
+    for (int32_t i = 0; i < MANY && one.kind == TC_GUARD_HOLDS; i++)
+      one = tc_guards_check_input(m.g, i, inputs, symbols);
+    assert_int_equal(all.kind, a == b ? TC_GUARD_HOLDS : TC_GUARD_ALIAS);
+    assert_int_equal(one.kind, all.kind);
+    if (a != b) {
+      assert_int_equal(all.input, a < b ? b : a);
+      assert_int_equal(all.actual, first);
+      assert_int_equal(one.input, all.input);
+    }
+    tc_module_destroy(r.module);
+  }
+  for (int32_t i = 0; i < MANY; i++) tc_tensor_unref(&own[i]);
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_kind_is_told_in_words),
       cmocka_unit_test(marked_sizes_share_symbols_and_have_ranges),
       cmocka_unit_test(only_bound_symbols_have_a_place),
+      cmocka_unit_test(sharing_among_many_inputs_is_seen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

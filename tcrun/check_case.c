@@ -7,6 +7,7 @@
 
 #include "tcrun/check.h"
 #include "tcrun/check_grad.h"
+#include "tcrun/gradcheck.h"
 #include "tcrun/replays.h"
 #include "tcrun/round_trip.h"
 
@@ -334,6 +335,28 @@ static tc_status run_gradients(check_case *k) {
   return tcrun_check_gradients(&g, &k->skip);
 }
 
+// Against differences; the record names the derivatives that were used.
+static tc_status run_gradcheck(check_case *k) {
+  k->skip = k->set != 0;
+  if (k->skip) return tc_error(TC_STATUS_NOT_FOUND, "one set of inputs is enough");
+  TC_TRY(read_inputs(k));
+  gradcheck g = {k->c->allocator, k->arena, k->m.graph, k->inputs, k->options.seed};
+  gradcheck_result r;
+  TC_TRY(tcrun_gradcheck(&g, 2, &r));
+  k->skip = r.order == 0;
+  if (k->skip) return tc_error(TC_STATUS_NOT_FOUND, "%s", r.undecided);
+  tc_sb_printf(&k->record, "{\"order\": %d, \"undecided\": ", r.order);
+  tc_json_quote(&k->record, tc_sv_of(r.undecided ? r.undecided : ""));
+  put_number(&k->record, "worst", r.worst);
+  tc_sb_putz(&k->record, ", \"derivatives\": [");
+  for (int32_t i = 0; i < r.n_ops; i++) {
+    if (i) tc_sb_putz(&k->record, ", ");
+    tc_json_quote(&k->record, r.ops[i]->full_name);
+  }
+  tc_sb_putz(&k->record, "]}");
+  return TC_OK;
+}
+
 static tc_status run_once(check_case *k) {
   double start = tc_now_ms();
   TC_TRY(tc_session_create_from(k->c, &k->m.source, TC_STAGE_EXEC, &k->session));
@@ -373,6 +396,7 @@ static tc_status run_case(void *arg) {
   } else {
     TC_TRY(tcrun_load_program(&k->options, k->f->path.data, k->archive, k->program, &k->m));
   }
+  if (k->options.gradcheck) return run_gradcheck(k);
   if (k->options.grad) return run_gradients(k);
   return k->options.round_trip ? run_round_trip(k) : run_once(k);
 }

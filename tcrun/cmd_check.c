@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tcrun/check.h"
+#include "tcrun/gradcheck.h"
 
 enum { CASE_SECONDS = 300, MOST_GROUPS = 25 };
 
@@ -104,7 +105,9 @@ typedef struct totals {
   check_run *r;
   skip_list skips;
   int32_t passed, failed, skipped;
-  tc_map *groups; // reason → count
+  tc_map *groups;      // reason → count
+  tc_map *derivatives; // gradcheck: ops whose derivatives have passed
+  int32_t second;      // … cases that have passed in second order, too
   FILE *report;
   bool any; // in the report
 } totals;
@@ -160,6 +163,19 @@ static void count(totals *t, tc_sv file, tc_sv method, tc_sv status, tc_sv reaso
   t->any = true;
 }
 
+// Of a case of gradcheck that has passed.
+static void count_derivatives(totals *t, tc_json root) {
+  tc_json_iter it = tc_json_begin(tc_json_get(root, "outputs"));
+  int64_t order = 0;
+  while (tc_json_next(&it)) {
+    tc_json_iter ops = tc_json_begin(tc_json_get(it.value, "derivatives"));
+    t->second += tc_json_int(tc_json_get(it.value, "order"), &order) && order > 1;
+    tc_sv op;
+    while (tc_json_next(&ops))
+      if (tc_json_str(ops.value, &op)) tc_map_put(t->derivatives, tc_sv_copy(t->r->o->arena, op), NULL);
+  }
+}
+
 static void count_record(totals *t, tc_sv line) {
   tc_json_doc *doc;
   tc_json root;
@@ -176,6 +192,7 @@ static void count_record(totals *t, tc_sv line) {
   tc_json_str(tc_json_get(root, "status"), &status);
   tc_json_str(tc_json_get(root, "reason"), &reason);
   count(t, file, method, status, tc_sv_copy(t->r->o->arena, reason), line);
+  if (tc_sv_is(status, "pass")) count_derivatives(t, root);
   tc_json_free(doc);
 }
 
@@ -417,7 +434,7 @@ static tc_status run_all(totals *t) {
 
 tc_status cmd_check(run_options *o) {
   check_run r = {.o = o};
-  totals t = {.r = &r, .groups = tc_map_create(o->arena)};
+  totals t = {.r = &r, .groups = tc_map_create(o->arena), .derivatives = tc_map_create(o->arena)};
   if (!o->args.count) return tc_error(TC_STATUS_INVALID_ARGUMENT, "which archives? tcrun check PATH…");
   r.backend = tc_sv_copy(o->arena, tc_config_text(o->config, TC_OPT_ID_BACKEND));
   r.mode = tc_sv_copy(o->arena, tc_config_text(o->config, TC_OPT_ID_MODE));
@@ -429,6 +446,10 @@ tc_status cmd_check(run_options *o) {
   free(r.files);
   if (s != TC_OK) return s;
   print_groups(&t);
+  if (o->gradcheck) {
+    TC_TRY(tcrun_gradcheck_coverage(o, t.derivatives));
+    printf("%d cases hold in second order, too\n", t.second);
+  }
   printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
   if (o->round_trip && t.passed + t.failed == 0)
     return tc_error(TC_STATUS_MISMATCH, "none of the models could be run, so none was read as text");

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tcrun/tcrun.h"
+#include "tcrun/gradcheck.h"
 
 static const struct {
   const char *name;
@@ -17,6 +17,8 @@ static const struct {
     {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip] [--replays=N]",
      "compare with PyTorch's stored results, or with the references; or hold every stage's text, or repeated runs, to "
      "that"},
+    {"gradcheck", cmd_gradcheck, "gradcheck PATH… [--filter=GLOB] [--report=FILE.json] [--skip-list=FILE]",
+     "hold the derivatives of first and second order to differences in double precision"},
     {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall] [--unchecked]", "time a model"},
     {"minify", cmd_minify, "minify MODEL [-o FILE.tc] [--rtol=X --atol=X]",
      "make a model that fails on a backend small: a few ops with their inputs, as a .tc file"},

@@ -18,7 +18,7 @@ typedef struct run_options {
   char **argv;
   tc_sv inputs, output, expect, stage, method, filter, report, skip_list, weights, plugin;
   TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
-  bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside, markdown;
+  bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside, markdown, gradcheck;
   uint64_t seed;
   int64_t runs, replays;
   double rtol, atol; // < 0: not given

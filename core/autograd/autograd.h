@@ -17,6 +17,8 @@ typedef struct tc_joint {
   int32_t n_cotangents;
   int32_t *cotangents; // by user output: its input's number, or -1 where the output is not differentiable
   int32_t *gradients;  // by input of the forward graph: its output's number, or -1 where there is none
+  int32_t n_ops;       // uses of derivative texts, ops of which several nodes were differentiated more than once
+  const tc_op *const *ops;
 } tc_joint;
 
 // Builds the joint graph of `g`, which stays as it is, in its module. wanted[i]: input i's gradient is wanted (those

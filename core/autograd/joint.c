@@ -10,6 +10,7 @@ typedef struct joint {
   tc_map *reached; // values that depend on a wanted input
   tc_map *grads;   // value → its gradient so far (tc_value *)
   TC_VEC(tc_node *) nodes;
+  TC_VEC(const tc_op *) used;
 } joint;
 
 bool tc_differentiable(const tc_tensor_type *t) {
@@ -242,6 +243,7 @@ static tc_status differentiate(joint *j, tc_node *n) {
     kept[part.n_results++] = op->grad.results[i];
   }
   if (part.n_results == 0) return TC_OK;
+  tc_vec_push(j->g->module->arena, &j->used, op);
   tc_arg *made;
   TC_TRY(tc_build_text(&j->b, op->schema.ns, &part, n_names, names, &count, &made));
   for (int32_t i = 0; i < count; i++) TC_TRY(take_gradients(j, n, to[i], &made[i]));
@@ -324,6 +326,9 @@ static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_join
   *out = (tc_joint){.graph = j.g};
   int32_t n_inputs = j.g->inputs.count;
   TC_TRY(tc_pass_functionalize.run(j.g, &progress));
+  // A softmax that spares rows of -inf differs from its parts at them. (No pass here may take a detach away.)
+  static const tc_pass *const early[] = {&tc_pass_cse, &tc_pass_dce, &tc_pass_patterns};
+  TC_TRY(tc_run_passes(j.g, early, sizeof early / sizeof *early, 2, NULL));
   TC_TRY(prepare(&j, wanted, n_inputs));
   j.b.graph = j.g;
   for (tc_node *n = j.g->first; n; n = n->next) tc_vec_push(m->arena, &j.nodes, n);
@@ -336,6 +341,7 @@ static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_join
                        TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
     return n->source.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : s;
   }
+  out->n_ops = j.used.count, out->ops = j.used.data;
   TC_TRY(add_gradients(&j, wanted, n_inputs, loss, out));
   tc_graph_sweep(j.g);
   return TC_OK;

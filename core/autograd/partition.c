@@ -293,6 +293,38 @@ static void drop_inputs(tc_graph *g, const bool *keep) {
   g->inputs.count = n;
 }
 
+// Is some symbol that is used a size of v, as it stands, and of nothing that is kept? Notes v's as known.
+static bool binds(const tc_value *v, const uint8_t *used, uint8_t *known) {
+  bool any = false;
+  for (int32_t d = 0; v && v->kind == TC_VALUE_TENSOR && d < v->type.rank; d++) {
+    const tc_sym *e = v->type.sizes[d];
+    if (e->kind != TC_SYM_SYMBOL || known[e->symbol]) continue;
+    any |= used[e->symbol];
+    known[e->symbol] = 1;
+  }
+  return any;
+}
+
+int32_t tc_autograd_drop_unread(tc_graph *g, int32_t n_droppable, int32_t **out_kept) {
+  tc_arena *arena = g->module->arena;
+  int32_t n = g->inputs.count, n_symbols = tc_sym_symbol_count(g->module->syms), k = 0;
+  bool *keep = TC_NEW_ARRAY(arena, bool, n + 1);
+  uint8_t *used = TC_NEW_ARRAY(arena, uint8_t, n_symbols + 1), *known = TC_NEW_ARRAY(arena, uint8_t, n_symbols + 1);
+  *out_kept = TC_NEW_ARRAY(arena, int32_t, n + 1);
+  tc_graph_mark(used, g);
+  for (int32_t i = 0; i < n; i++) {
+    const tc_value *v = g->inputs.data[i].value;
+    keep[i] = i >= n_droppable || (v && (v->n_uses > 0 || v->kind != TC_VALUE_TENSOR));
+    if (keep[i]) binds(v, used, known);
+  }
+  for (int32_t i = 0; i < n; i++) keep[i] = keep[i] || binds(g->inputs.data[i].value, used, known);
+  for (int32_t i = 0; i < n; i++)
+    if (keep[i]) (*out_kept)[k++] = i;
+  drop_inputs(g, keep);
+  tc_graph_sweep(g);
+  return k;
+}
+
 static tc_status make_forward(const cut *c, int32_t n_inputs, tc_partition *out) {
   tc_graph *g =
       tc_graph_clone(c->j->graph, tc_sv_printf(c->m->arena, TC_SV_FMT ".forward", TC_SV_ARG(c->j->graph->name)));
@@ -334,15 +366,9 @@ static tc_status make_backward(const cut *c, int32_t n_inputs, tc_partition *out
   bool progress;
   TC_TRY(tc_pass_dce.run(g, &progress));
   tc_graph_sweep(g);
-  bool *keep = TC_NEW_ARRAY(arena, bool, g->inputs.count + 1);
-  out->sources = TC_NEW_ARRAY(arena, int32_t, g->inputs.count + 1);
-  for (int32_t i = 0; i < g->inputs.count; i++) {
-    const tc_value *v = g->inputs.data[i].value;
-    keep[i] = i >= n_inputs || (v && (v->n_uses > 0 || v->kind != TC_VALUE_TENSOR));
-    if (keep[i]) out->sources[out->n_sources++] = i < n_joint ? i : -1 - (i - n_joint);
-  }
-  drop_inputs(g, keep);
-  tc_graph_sweep(g);
+  out->n_sources = tc_autograd_drop_unread(g, n_inputs, &out->sources);
+  for (int32_t i = 0; i < out->n_sources; i++)
+    if (out->sources[i] >= n_joint) out->sources[i] = n_joint - 1 - out->sources[i];
   out->backward = g;
   return TC_OK;
 }

@@ -31,4 +31,8 @@ typedef struct tc_partition {
 // guard of the module's arena.
 TC_NODISCARD tc_status tc_autograd_partition(const tc_joint *j, const tc_partition_options *o, tc_partition *out);
 
+// Takes inputs below n_droppable that nothing reads out of a graph that has been swept, but keeps those that alone tell
+// a size in use. Gives the number of inputs that are left; (*out_kept)[i] is what input i was before.
+int32_t tc_autograd_drop_unread(tc_graph *g, int32_t n_droppable, int32_t **out_kept);
+
 #endif

@@ -243,6 +243,7 @@ TC_NODISCARD tc_status tc_graph_parse(tc_module *m, tc_lexer *lx, tc_graph **out
 // same about inputs and outputs as by a graph: ' (\n    %x : f32[2] = user "x")'. The outputs follow from the program.
 void tc_signature_print(tc_sb *sb, const tc_graph *g);
 void tc_signature_mark(uint8_t *used, const tc_graph *g); // the symbols of its inputs
+void tc_graph_mark(uint8_t *used, const tc_graph *g);     // … of its nodes and outputs
 TC_NODISCARD tc_status tc_signature_parse(tc_module *m, tc_lexer *lx, tc_sv name, tc_graph **out); // at "("
 // Inputs that are all the user's: names[i] and types[i] are of input i, which is nothing where the name is empty.
 tc_graph *tc_signature_plain(tc_module *m, tc_sv name, int32_t n, const tc_sv *names, const tc_tensor_type *types);

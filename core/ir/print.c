@@ -171,13 +171,17 @@ void tc_signature_mark(uint8_t *used, const tc_graph *g) {
     mark_type(used, g->inputs.data[i].value), mark_arg(used, &g->inputs.data[i].constant);
 }
 
-static void mark_graph(uint8_t *used, const tc_graph *g) {
-  tc_signature_mark(used, g);
+void tc_graph_mark(uint8_t *used, const tc_graph *g) {
   for (const tc_node *n = g->first; n; n = n->next) {
     for (int32_t i = 0; i < n->n_args; i++) mark_arg(used, &n->args[i]);
     for (int32_t i = 0; i < n->n_results; i++) mark_type(used, n->results[i]);
   }
   for (int32_t i = 0; i < g->outputs.count; i++) mark_arg(used, &g->outputs.data[i].arg);
+}
+
+static void mark_graph(uint8_t *used, const tc_graph *g) {
+  tc_signature_mark(used, g);
+  tc_graph_mark(used, g);
 }
 
 static void print_bound(tc_sb *sb, int64_t v) {

@@ -51,7 +51,8 @@ bool ref_bind(ref_run *r, const tc_sym *e, int64_t v) {
 
 static tc_status check_input(ref_run *r, const tc_graph_input *in, const tc_tensor *t) {
   const tc_tensor_type *want = &in->value->type;
-  if (t->dtype != want->dtype || t->rank != want->rank) {
+  bool same = t->dtype == want->dtype || (r->options->wide && t->dtype == ref_wide_of(want->dtype));
+  if (!same || t->rank != want->rank) {
     tc_sb sb = tc_sb_make(r->arena);
     tc_type_print(&sb, want);
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "the input '" TC_SV_FMT "' is %s of rank %d, %s is wanted",
@@ -154,7 +155,9 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
       TC_TRY(eval_strides(r, &in->value->type, strides));
       int64_t offset; // views of the input count from its storage's start
       TC_TRY(ref_eval(r, in->value->type.offset, &offset));
-      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, &ref_slot_of(s, in->value)->t));
+      ref_slot *slot = ref_slot_of(s, in->value);
+      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, &slot->t));
+      slot->t.nominal = in->value->type.dtype; // also where it was given wide
     }
     k++;
   }

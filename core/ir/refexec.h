@@ -11,7 +11,7 @@
 #include "core/ir/graph.h"
 
 typedef struct tc_ref_options {
-  bool wide;       // never round; outputs are f64, c128, i64
+  bool wide;       // never round; outputs are f64, c128, i64, and inputs may be, too
   bool write_back; // store mutated inputs, parameters and buffers into the inputs' own storage
   uint64_t seed;   // of random ops (tc_ref_seed)
   uint64_t stream; // added to the streams of their nodes: what other programs drew before

@@ -129,7 +129,8 @@ static int32_t sdpa_expand(tc_op_args *a) {
     s = tc_ex_make(a, 1, NULL);
   }
   // A row without anything to attend to gives zeros, not NaN.
-  tc_gv value = heads_like(a, V), p = call1(a, keep >= 0 ? "aten::_safe_softmax" : "aten::softmax.int", s, -1);
+  bool masked = keep >= 0 || tc_op_tensor(a, MASK);
+  tc_gv value = heads_like(a, V), p = call1(a, masked ? "aten::_safe_softmax" : "aten::softmax.int", s, -1);
   if (drop != 0) {
     tc_ex_begin(a, "aten::native_dropout");
     tc_ex_push(a, p);

@@ -279,6 +279,15 @@ TC_TEST(complex_families) {
   return TC_OK;
 }
 
+// A row that may attend to nothing has no gradient, not NaN.
+TC_TEST(rows_of_infinity) {
+  return check(arena,
+               "graph @f (%q : f64[1, 3, 2] = user \"q\", %k : f64[1, 3, 2] = user \"k\", %v : f64[1, 3, 2] = user "
+               "\"v\") {\n  %n = aten::full([1, 3], -inf, dtype=f64)\n  %z = aten::zeros([2, 3], dtype=f64)\n"
+               "  %m = aten::cat([%n, %z], 0)\n"
+               "  %y = aten::scaled_dot_product_attention(%q, %k, %v, %m)\n  return user %y\n}");
+}
+
 // Both branches, one of which does not use an operand.
 TC_TEST(conditions) {
   static const char *const texts[] = {
@@ -409,8 +418,8 @@ int main(void) {
                                      cmocka_unit_test(families),
                                      cmocka_unit_test(complex_families),
                                      cmocka_unit_test(conditions),
+                                     cmocka_unit_test(rows_of_infinity),
                                      cmocka_unit_test(every_op_says_something),
-
                                      cmocka_unit_test(what_has_no_gradient)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

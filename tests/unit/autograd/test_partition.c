@@ -138,8 +138,33 @@ TC_TEST(masks_are_saved) {
   return TC_OK;
 }
 
+// The gradient of a sum reads no element, but has as many: what tells how many is kept.
+TC_TEST(sizes_are_told) {
+  static const char text[] = "graph @f [s0 in [2, inf] hint 4] (%x : f64[s0] = user \"x\") {\n"
+                             "  %y : f64[] = aten::sum(%x, none)\n  return user %y\n}";
+  const tc_allocator *a = tc_arena_allocator(arena);
+  rig r;
+  tc_tensor in[2], out;
+  int64_t size = 5, index = 4;
+  double first, last;
+  TC_TRY(open_rig(&r, arena, text, false, 1));
+  assert_int_equal(r.part.n_sources, 2);
+  TC_TRY(tc_tensor_create(a, TC_F64, 1, &size, &in[0]));
+  TC_TRY(tc_tensor_create(a, TC_F64, 0, NULL, &in[1]));
+  *(double *)tc_tensor_data(&in[1]) = 3;
+  TC_TRY(tc_ref_run(r.part.backward, a, 2, in, &out, &(tc_ref_options){0}));
+  assert_int_equal(out.sizes[0], 5);
+  tc_tensor_get(&out, &(int64_t){0}, &first, NULL);
+  tc_tensor_get(&out, &index, &last, NULL);
+  assert_true(first == 3 && last == 3);
+  for (int32_t i = 0; i < 2; i++) tc_tensor_unref(&in[i]);
+  tc_tensor_unref(&out);
+  tc_module_destroy(r.module);
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_of_a_layer), cmocka_unit_test(budgets_hold),
-                                     cmocka_unit_test(masks_are_saved)};
+                                     cmocka_unit_test(masks_are_saved), cmocka_unit_test(sizes_are_told)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,7 +330,7 @@ tc_status cmd_gradcheck(run_options *o) {
 
 tc_status tcrun_gradcheck_coverage(run_options *o, const tc_map *checked) {
   tc_context *c;
-  TC_TRY(tcrun_open_ref(true, &c));
+  TC_TRY(tcrun_open_ref(o, &c));
   int32_t declared = 0, missing = 0;
   tc_sb sb = tc_sb_make(o->arena);
   for (int32_t i = 0; i < tc_op_registry_count(c->ops); i++) {

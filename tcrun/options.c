@@ -24,8 +24,7 @@ static const option own[] = {
     O("input", LIST, named_inputs),  O("grad", FLAG, grad),
     O("flops", FLAG, flops),         O("compile-only", FLAG, compile_only),
     O("weights", TEXT, weights),     O("round-trip", FLAG, round_trip),
-    O("beside", FLAG, beside),
-    O("markdown", FLAG, markdown),
+    O("beside", FLAG, beside),       O("markdown", FLAG, markdown),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {

@@ -159,23 +159,24 @@ static const tc_op_derivative derivatives[] = {
          "cumsum",
          "mul(grad, conj(exp(neg(result))))") "), sub(exp(add(" REVERSED("logcumsumexp",
                                                                          "sub(up, result)") ", self)), "
-                                                                                            "exp(add(" REVERSED("logcum"
-                                                                                                                "sumex"
-                                                                                                                "p",
-                                                                                                                "sub("
-                                                                                                                "down, "
-                                                                                                                "result"
-                                                                                                                ")") ","
-                                                                                                                     " "
-                                                                                                                     "s"
-                                                                                                                     "e"
-                                                                                                                     "l"
-                                                                                                                     "f"
-                                                                                                                     ")"
-                                                                                                                     ")"
-                                                                                                                     ")"
-                                                                                                                     ")"
-                                                                                                                     ")"},
+                                                                                            "exp(add(" REVERSED(
+                                                                                                "logcum"
+                                                                                                "sumex"
+                                                                                                "p",
+                                                                                                "sub("
+                                                                                                "down, "
+                                                                                                "result"
+                                                                                                ")") ","
+                                                                                                     " "
+                                                                                                     "s"
+                                                                                                     "e"
+                                                                                                     "l"
+                                                                                                     "f"
+                                                                                                     ")"
+                                                                                                     ")"
+                                                                                                     ")"
+                                                                                                     ")"
+                                                                                                     ")"},
     {"repeat", "self: reshape(sum(reshape(grad, pairs(repeats, self.sizes)), evens(len(repeats))), self.sizes)"},
     {"repeat_interleave.self_Tensor",
      "let x = if(is_none(dim), reshape(self, [-1]), self); let d = if(is_none(dim), 0, dim); let n = x.size(d); self: "

@@ -39,7 +39,7 @@ typedef struct exec_prepared {
 typedef struct exec_call {
   const tc_plugin *plugin;
   const tc_call_table *table;
-  int32_t variant;    // of the library's ways; 0: its own choice
+  int32_t variant; // of the library's ways; 0: its own choice
   tc_epilogue epilogue[2];
   tc_op_args *args;   // the node's
   exec_shape *shapes; // operands, then results; offsets are in the buffer

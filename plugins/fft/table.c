@@ -19,7 +19,8 @@
 #define FLOPS_C2R .flops = "5 * numel / along(out, dim) * nlog2n(along(out, dim)) / 2"
 const tc_op_def fft_ops[] = {
     {ROW("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"), .meta = fft_meta_c2c,
-     .lower = fft_lower_c2c, FLOPS_C2C, .ref = fft_ref_c2c, .grad = "self: _fft_c2c(grad, dim, normalization, !forward)"},
+     .lower = fft_lower_c2c, FLOPS_C2C, .ref = fft_ref_c2c,
+     .grad = "self: _fft_c2c(grad, dim, normalization, !forward)"},
     {ROW("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"), .meta = fft_meta_r2c,
      .grad = "let d = dim[-1]; let half = if(onesided, slice_scatter(to(zeros_like(self), grad.dtype), grad, d, 0, "
              "grad.size(d)), grad); self: real(_fft_c2c(half, dim, normalization, false))",

@@ -183,7 +183,7 @@ TC_TEST(modes_lie_below_all_but_the_built_in) {
   tc_config *c = make(arena);
   read_text(c, "mode = \"max-autotune\"\ntune.rounds = 3\n");
   assert_ok(tc_config_apply_mode(c));
-  assert_int_equal(tc_config_int(c, TC_OPT_ID_TUNE_ROUNDS), 3);    // the file's
+  assert_int_equal(tc_config_int(c, TC_OPT_ID_TUNE_ROUNDS), 3);     // the file's
   assert_int_equal(tc_config_int(c, TC_OPT_ID_TUNE_BUDGET), 15000); // the mode's
   assert_non_null(strstr(tc_config_origin(c, TC_OPT_ID_TUNE_BUDGET).data,
                          "mode max-autotune-no-cudagraphs, max-autotune-no-cudagraphs.toml:"));

@@ -67,9 +67,8 @@ static void cut_operand(tc_loops *l, const tc_lnode *n, tc_lview *v) {
   const tc_sym **sizes = tc_arena_copy(l->arena, v->sizes, sizeof *sizes * (size_t)v->rank);
   const tc_sym **index = tc_arena_copy(l->arena, v->index, sizeof *index * (size_t)v->rank);
   const tc_sym **map = tc_arena_copy(l->arena, v->map, sizeof *map * (size_t)v->buf->rank);
-  for (int32_t k = 0; k + 1 < v->rank; k++) {
-    if (sizes[k] == n->extents[k]) continue;
-    sizes[k] = n->extents[k];
+  for (int32_t k = 0; k < v->rank; k++) {
+    if (k + 1 < v->rank) sizes[k] = n->extents[k];
     index[k] = tc_loop_var(l, "i", sizes[k]);
   }
   for (int32_t k = 0; k < v->buf->rank; k++) map[k] = tc_sym_replace(l->syms, map[k], v->rank, v->index, index);
@@ -100,10 +99,11 @@ void lo_cut(tc_loops *l, tc_lnode *n, const int64_t *need) {
   for (int32_t k = 0; k < b->rank; k++) {
     if (!tc_sym_is_const(sizes[k]) || extents[k] != sizes[k] || need[k] < 1 || need[k] >= sizes[k]->value) continue;
     sizes[k] = extents[k] = tc_sym_int(l->syms, need[k]);
-    vars[k] = tc_loop_var(l, "i", extents[k]);
     any = true;
   }
   if (!any) return;
+  // All of them anew: sums are ordered by the age of their variables, and a text that is read back has them in order.
+  for (int32_t k = 0; k < n->n_par; k++) vars[k] = tc_loop_var(l, "i", extents[k]);
   b->sizes = sizes;
   b->prefer = NULL; // strides were promised for the whole
   n->extents = extents;

@@ -69,7 +69,14 @@ tc_status kit_context(kit *k, const char *mode, tc_context **out) {
     kit_close(k);
   }
   if (!there) return TC_OK;
-  if (!*kept) TC_TRY(open_context(k, kit_configure, mode, kept));
+  if (!*kept) {
+    tc_status s = open_context(k, kit_configure, mode, kept);
+    if (tc_status_code(s) == TC_STATUS_NOT_FOUND && !k->about.n_devices && !is_delegate(k)) { // there is no device
+      tc_status_free(s);
+      s = open_context(k, configure_references, mode, kept);
+    }
+    TC_TRY(s);
+  }
   *out = *kept;
   return TC_OK;
 }

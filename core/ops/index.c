@@ -290,6 +290,8 @@ static int32_t index_select_meta(tc_op_args *a) {
   int64_t dim = tc_op_dim(a, 1, t->rank);
   if (dim < 0 || bad_index(a, i)) return TC_STATUS_INVALID_ARGUMENT;
   if (i->rank > 1) return tc_op_fail(a, "index_select(): index is supposed to be a vector, but got dim: %d", i->rank);
+  if (t->rank == 0 && tc_int_require_eq(a, tc_op_numel(a, i), tc_int_const(a, 1)))
+    return tc_op_fail(a, "index_select(): Index to scalar can have only 1 value: %s", tc_op_shape_text(a, 2));
   for (int32_t d = 0; d < t->rank; d++) sizes[d] = d == dim ? tc_op_numel(a, i) : t->sizes[d];
   return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, NULL);
 }

@@ -1,13 +1,16 @@
 // Code for kernels, from the cache or the code generator.
 //
-// The key of a kernel is the hash of its text and of the generator's own key, which holds its version and the device's
-// features. Kernels that are neither loaded nor on disk are generated in parallel, each with an arena of its own.
+// The key of a kernel is the hash of its text, of the generator's own key, which holds its version and the device's
+// features, and of the interface that the generator saw it through: code may hold its numbers of opcodes. Kernels that
+// are neither loaded nor on disk are generated in parallel, each with an arena of its own.
 #include <string.h>
 
 #include "core/base/fs.h"
 #include "core/base/profile.h"
 #include "core/kernel/kernel.h"
 #include "core/runtime/device.h"
+
+#include "tc/tables.h"
 
 typedef struct blob_sink {
   const tc_allocator *allocator;
@@ -174,6 +177,7 @@ static tc_status make_keys(tc_device *d, tc_arena *arena, int32_t n, const tc_ke
     text.size = 0;
     tc_kernel_print(&text, kernels[i]);
     tc_sb_put(&text, generator);
+    tc_sb_printf(&text, " %016llx", (unsigned long long)TC_KERNEL_ABI_HASH);
     keys[i] = tc_hash_long(text.text, text.size);
   }
   return TC_OK;

@@ -70,7 +70,7 @@ static int32_t read_header(loader *l) {
   for (uint32_t i = 0; i < l->n_sections; i++) {
     section *s = &l->sections[i];
     s->h = (const Elf64_Shdr *)(const void *)(l->file + e.e_shoff) + i;
-    if (s->h->sh_type != SHT_NOBITS && s->h->sh_type != SHT_NULL && !in_file(l, s->h->sh_offset, s->h->sh_size))
+    if (s->h->sh_type != SHT_NOBITS && !in_file(l, s->h->sh_offset, s->h->sh_size))
       return bad(l, "a section lies outside the file");
     if (s->h->sh_type == SHT_SYMTAB) l->symtab = i;
   }

@@ -1,4 +1,5 @@
 // The device outside of kernels' semantics: properties, memory, damaged and foreign objects, launches over threads.
+#include <elf.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +107,35 @@ TC_TEST(damaged_objects) {
   assert_int_equal(r.plugin.device->module_load(
                        r.device, "\177ELF something else that is long enough to be looked at by the loader", 70, &m),
                    TC_STATUS_DATA_LOSS);
+  free(code.data);
+  return TC_OK;
+}
+
+// Sections whose bytes lie outside the object are refused whatever their type is: one without a type, too, which is
+// loaded when its flags say so.
+TC_TEST(untyped_sections) {
+  const tc_kernel *k;
+  rig_blob code;
+  tc_handle m;
+  Elf64_Ehdr e;
+  TC_TRY(rig_parse(arena, tc_sv_of(text), &k));
+  assert_int_equal(rig_compile(&r, &k, 1, &code, NULL), TC_STATUS_OK);
+  memcpy(&e, code.data, sizeof e);
+  int32_t seen = 0;
+  for (int32_t i = 0; i < e.e_shnum; i++) {
+    Elf64_Shdr h, changed;
+    char *at = code.data + e.e_shoff + (size_t)i * sizeof h;
+    memcpy(&h, at, sizeof h);
+    if (!(h.sh_flags & SHF_ALLOC) || h.sh_size == 0) continue;
+    changed = h;
+    changed.sh_type = SHT_NULL;
+    changed.sh_offset = UINT64_C(1) << 40;
+    memcpy(at, &changed, sizeof h);
+    assert_int_equal(r.plugin.device->module_load(r.device, code.data, code.size, &m), TC_STATUS_DATA_LOSS);
+    memcpy(at, &h, sizeof h);
+    seen++;
+  }
+  assert_true(seen > 0);
   free(code.data);
   return TC_OK;
 }
@@ -242,8 +272,13 @@ TC_TEST(overruns_are_seen) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(properties),        cmocka_unit_test(memory),  cmocka_unit_test(damaged_objects),
-      cmocka_unit_test(foreign_objects),   cmocka_unit_test(threads), cmocka_unit_test(concurrent_compilations),
+      cmocka_unit_test(properties),
+      cmocka_unit_test(memory),
+      cmocka_unit_test(damaged_objects),
+      cmocka_unit_test(untyped_sections),
+      cmocka_unit_test(foreign_objects),
+      cmocka_unit_test(threads),
+      cmocka_unit_test(concurrent_compilations),
 #ifdef __SANITIZE_ADDRESS__
       cmocka_unit_test(overruns_are_seen),
 #endif

@@ -34,6 +34,8 @@ TC_NODISCARD tc_status tc_kernel_verify(const tc_kernel *k);
 // tc_kernel_verify_plain.
 TC_NODISCARD tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, tc_kernel **out);
 TC_NODISCARD tc_status tc_kernel_verify_plain(const tc_kernel *k);
+// The same kernel without dot2, for devices that do not multiply pairs; `k` itself where it has none.
+TC_NODISCARD tc_status tc_kernel_expand_pairs(tc_arena *arena, tc_kernel *k, tc_kernel **out);
 // Dead code, common subexpressions and loop-invariant values within their scopes.
 TC_NODISCARD tc_status tc_kernel_simplify(tc_arena *arena, const tc_kernel *k, tc_kernel **out);
 

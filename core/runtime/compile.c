@@ -145,8 +145,8 @@ static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   return tc_status_note(tc_plan_check_random(x->plan, 1, 8), "after the stage 'plan'");
 }
 
-// Kernels that somebody wrote may use what plugins do not take.
-static tc_status make_kernels_plain(tc_plan *p) {
+// Kernels that somebody wrote may use what plugins, or this device, do not take.
+static tc_status make_kernels_fit(tc_plan *p, const tc_device_props *device) {
   for (int32_t i = 0; i < p->kernels.count; i++) {
     tc_emitted *k = (tc_emitted *)(uintptr_t)p->kernels.data[i];
     tc_kernel *plain;
@@ -154,14 +154,16 @@ static tc_status make_kernels_plain(tc_plan *p) {
     tc_status s = tc_kernel_verify_plain(k->kernel);
     bool is_plain = s == TC_OK;
     tc_status_free(s);
-    if (is_plain) continue;
-    TC_TRY(tc_kernel_legalise(p->arena, k->kernel, &plain), "while making the kernel @" TC_SV_FMT " plain",
-           TC_SV_ARG(p->kernel_names.data[i]));
-    TC_TRY(tc_kernel_simplify(p->arena, plain, &k->kernel));
+    if (!is_plain) {
+      TC_TRY(tc_kernel_legalise(p->arena, k->kernel, &plain), "while making the kernel @" TC_SV_FMT " plain",
+             TC_SV_ARG(p->kernel_names.data[i]));
+      TC_TRY(tc_kernel_simplify(p->arena, plain, &k->kernel));
+    }
+    if (!(device->pairs >> TC_BF16 & 1)) TC_TRY(tc_kernel_expand_pairs(p->arena, k->kernel, &k->kernel));
   }
   for (int32_t i = 0; i < p->ops.count; i++)
     for (int32_t r = 0; r < tc_plan_region_count(p->ops.data[i].kind); r++)
-      TC_TRY(make_kernels_plain(p->ops.data[i].regions[r]));
+      TC_TRY(make_kernels_fit(p->ops.data[i].regions[r], device));
   return TC_OK;
 }
 
@@ -202,7 +204,7 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
     tc_log(&c->logger, TC_LOG_OUTPUT_CODE, "%s", sb.text);
   }
   if (last < TC_STAGE_CODE) return TC_OK;
-  if (given) TC_TRY(make_kernels_plain(x->plan));
+  if (given) TC_TRY(make_kernels_fit(x->plan, &c->device->props));
   if (last < TC_STAGE_EXEC) return TC_OK;
   TC_TRY(tc_exec_create_for(c->device, x->plan, x->trial, &x->exec, &x->stats));
   if (!x->trial && tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH))

@@ -324,14 +324,24 @@ LLVMValueRef cg_reduce(cg *g, int32_t op, tc_dtype d, LLVMValueRef v) {
   return rest ? cg_arith(g, with, 0, d, (LLVMValueRef[]){v, rest}) : v;
 }
 
-// Pairs of bf16, multiplied and added to c by registers of sixteen.
+// The lower or upper halves of pairs as f32: the bits of a bf16 are the upper ones of that number.
+static LLVMValueRef half_of(cg *g, LLVMValueRef pair, int32_t half) {
+  LLVMValueRef by = cg_int_like(pair, half ? -0x10000 : 16);
+  LLVMValueRef bits = half ? LLVMBuildAnd(g->b, pair, by, "") : LLVMBuildShl(g->b, pair, by, "");
+  return bitcast(g, bits, TC_I32, TC_F32);
+}
+
+// Pairs of bf16, multiplied and added to c by registers of sixteen; other numbers of lanes by single multiply-adds.
 static LLVMValueRef dot2(cg *g, LLVMValueRef *x) {
   enum { PER = 16 };
   int32_t n = cg_count(x[2]);
-  LLVMValueRef parts[16];
+  LLVMValueRef parts[16], sum = x[2];
   if (n % PER || n / PER > 16 || n == 0) {
-    cg_fail(g, TC_STATUS_UNIMPLEMENTED, "dot2 takes %d lanes at a time, not %d", PER, n);
-    return x[2];
+    for (int32_t half = 0; half < 2; half++) {
+      LLVMValueRef args[3] = {half_of(g, x[0], half), half_of(g, x[1], half), sum};
+      sum = cg_call(g, "llvm.fma", LLVMTypeOf(sum), 3, args);
+    }
+    return sum;
   }
   LLVMTypeRef pairs = LLVMVectorType(LLVMBFloatTypeInContext(g->ctx), 2 * PER);
   for (int32_t i = 0; i < n / PER; i++) {

@@ -40,6 +40,13 @@ static void free_plan(dnn_plan *p) {
   h->free(h->self, p);
 }
 
+// For the calling thread; gives what was set before. Setting allocates, even what is set already.
+static int32_t set_threads(int32_t n) {
+  int32_t before = omp_get_max_threads();
+  if (before != n) omp_set_num_threads(n);
+  return before;
+}
+
 static int32_t make_plan(const tc_host *h, const tc_call_node *n, bool asking, dnn_call *c) {
   *c = (dnn_call){.host = h, .node = n, .asking = asking};
   int32_t (*plan)(dnn_call *) = NULL;
@@ -54,10 +61,9 @@ static int32_t make_plan(const tc_host *h, const tc_call_node *n, bool asking, d
   c->plan->threads = h->threads(h->self);
   if (c->plan->threads < 1) c->plan->threads = 1;
   if (!c->plan->engine) return dnn_refuse(c, "oneDNN does not start");
-  int32_t before = omp_get_max_threads(); // code is generated for a number of threads
-  omp_set_num_threads(c->plan->threads);
+  int32_t before = set_threads(c->plan->threads); // code is generated for a number of threads
   plan(c);
-  omp_set_num_threads(before);
+  set_threads(before);
   return c->status;
 }
 
@@ -125,10 +131,9 @@ static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, co
   (void)stream;
   const dnn_plan *p = prepared;
   if (p->empty) return TC_STATUS_OK;
-  int32_t before = omp_get_max_threads();
-  if (before != p->threads) omp_set_num_threads(p->threads);
+  int32_t before = set_threads(p->threads);
   dnnl_status_t s = execute(p, operands, results, (char *)(uintptr_t)workspace + offset);
-  if (before != p->threads) omp_set_num_threads(before);
+  set_threads(before);
   if (s == dnnl_success) return TC_STATUS_OK;
   char text[80];
   int n = snprintf(text, sizeof text, "oneDNN failed to run (status %d)", (int)s);

@@ -226,7 +226,9 @@ TC_TEST(products_of_pairs) {
     if (!rig_open(&r, rig_isas[i])) continue;
     tc_device_props props = {.struct_size = sizeof props};
     assert_int_equal(r.plugin.device->properties(r.device, &props), TC_STATUS_OK);
-    for (int32_t lanes = 16; lanes <= 64 && props.pairs >> TC_BF16 & 1; lanes *= 2) {
+    static const int32_t widths[] = {1, 4, 16, 24, 32, 64};
+    for (int32_t w = 0; w < COUNT(widths) && props.pairs >> TC_BF16 & 1; w++) {
+      int32_t lanes = widths[w];
       tc_sb sb = tc_sb_make(arena);
       open_kernel(&sb, "%x : global i32, %y : global i32, %z : global f32, %o : global f32", lanes, false);
       tc_sb_printf(&sb, "    %%a = load %%x[%%i]\n    %%c = load %%y[%%i]\n    %%d = load %%z[%%i]\n"

@@ -29,17 +29,10 @@ static const option own[] = {
 // Options that are keys of the configuration under another spelling.
 static const struct {
   const char *name, *key, *when_bare;
-} keys[] = {{"backend", "backend", NULL},
-            {"mode", "mode", NULL},
-            {"device", "device", NULL},
-            {"threads", "threads", NULL},
-            {"logs", "logs", NULL},
-            {"profile", "profile", NULL},
-            {"debug-dir", "debug_dir", NULL},
-            {"strict", "strict", "true"},
-            {"fullgraph", "fullgraph", "true"},
-            {"dynamic", "dynamic", "true"},
-            {"self-check", "self_check", "true"}};
+} keys[] = {{"backend", "backend", NULL},       {"mode", "mode", NULL},           {"device", "device", NULL},
+            {"threads", "threads", NULL},       {"logs", "logs", NULL},           {"profile", "profile", NULL},
+            {"kernels", "kernels", NULL},       {"debug-dir", "debug_dir", NULL}, {"strict", "strict", "true"},
+            {"fullgraph", "fullgraph", "true"}, {"dynamic", "dynamic", "true"},   {"self-check", "self_check", "true"}};
 
 static tc_status set_own(tc_arena *arena, run_options *o, const option *p, tc_sv value, bool given) {
   void *field = (char *)o + p->offset;
@@ -126,10 +119,11 @@ static void write_log(void *self, int32_t artifact, tc_sv text) {
   fprintf(stderr, "[%s] " TC_SV_FMT "\n", tc_log_name(artifact), TC_SV_ARG(text));
 }
 
-// The plugins that the command line names: ops may come from them.
+// The plugins and kernels by hand that the command line names: ops may come from them.
 static tc_status copy_plugins(const run_options *o, tc_config *to) {
-  static const int32_t ids[] = {TC_OPT_ID_PLUGINS_PATH, TC_OPT_ID_PLUGINS_PREFER, TC_OPT_ID_PLUGINS_DISABLED};
-  static const char *const names[] = {"plugins.path", "plugins.prefer", "plugins.disabled"};
+  static const int32_t ids[] = {TC_OPT_ID_PLUGINS_PATH, TC_OPT_ID_PLUGINS_PREFER, TC_OPT_ID_PLUGINS_DISABLED,
+                                TC_OPT_ID_KERNELS};
+  static const char *const names[] = {"plugins.path", "plugins.prefer", "plugins.disabled", "kernels"};
   run_options again;
   TC_TRY(tcrun_parse(o->arena, o->argc, o->argv, &again));
   tc_status s = TC_OK;

@@ -107,6 +107,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(PLUGINS_PATH, "plugins.path", PATHS, "", 0, 0, "", 0, "folders of plugins; empty: those beside the program")       \
   X(PLUGINS_PREFER, "plugins.prefer", LIST, "", 0, 0, "", 1, "plugins that win over others, whatever the priority")    \
   X(PLUGINS_DISABLED, "plugins.disabled", LIST, "", 0, 0, "", 1, "plugins that are not loaded")                        \
+  X(KERNELS, "kernels", LIST, "", 0, 0, "", 0, "files of kernels by hand: definitions of ops, for any program")        \
   X(CONFIGS_PATH, "configs.path", PATHS, "", 0, 0, "", 0, "folders of modes, searched before those beside the program")
 
 enum {

@@ -9,6 +9,7 @@
 //   item       := NAME ':' type                                      of a tensor argument or result
 //              | 'dtype' NAME 'in' '(' dtype { ',' dtype } ')'       what a name in place of a dtype may be
 //              | 'let' NAME '=' expr | 'constant' NAME '=' expr | 'heuristic' NAME '=' expr
+//              | 'constant' NAME '=' NAME ':' ( dtype | NAME )       of a float argument, f32 or f64
 //              | 'autotune' '(' expr { ',' expr } ')' { '{' NAME '=' expr { ',' NAME '=' expr } '}' }
 //              | 'mutates' NAME
 //              | 'launch' '(' arg { ',' arg } ')' 'blocks' '(' expr { ',' expr } ')' 'lanes' '(' expr ')'
@@ -41,6 +42,14 @@ typedef struct tc_user_name {
   tc_sv name;
   const tc_ex *value;
 } tc_user_name;
+
+// A constant that is a float argument of the op.
+typedef struct tc_user_real {
+  tc_sv name;
+  int32_t number; // the schema's argument
+  tc_dtype dtype; // NONE: `variable`
+  tc_sv variable;
+} tc_user_real;
 
 typedef struct tc_user_dtypes {
   tc_sv name;
@@ -77,6 +86,7 @@ struct tc_user_op {
   TC_VEC(tc_user_shape) shapes;
   TC_VEC(tc_user_dtypes) dtypes;
   TC_VEC(tc_user_name) lets, constants, heuristics;
+  TC_VEC(tc_user_real) reals;
   TC_VEC(const tc_ex *) key;
   TC_VEC(tc_user_config) configs; // none: one, of the constants as they are
   TC_VEC(tc_user_arg) args;
@@ -87,13 +97,16 @@ struct tc_user_op {
   const tc_user_shape *mutates; // the argument whose memory the kernel changes, and which result 0 then is; or NULL
   tc_sv graph, grad;
   const tc_ex *flops; // NULL: not said
+  const void *host;   // of the device's `reference`
 };
 
 typedef struct tc_user_device {
   tc_sv language; // of source that its code generator takes; empty: none
   bool generates; // kernel IR is compiled for it
-  // What computes the op where there is no graph for it, on the host; NULL: nothing does.
+  // What computes an op without a graph on the host: where no source is for the device, and on the references. NULL:
+  // nothing does. It finds `host` in the op's definition; that outlives the registry.
   int32_t (*reference)(tc_op_args *a);
+  const void *host;
 } tc_user_device;
 // Reads the definitions that begin at the lexer's token, none or more, and registers them. The same text again changes
 // nothing; another definition of a name that is there is an error. Errors name line and column. The registry must be in

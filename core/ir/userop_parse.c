@@ -7,6 +7,7 @@ typedef struct reader {
   tc_arena *arena;
   struct tc_user_op *u;
   tc_schema schema;
+  bool hosted; // a function computes what has no graph
 } reader;
 
 static tc_status name_of(reader *r, tc_sv *out) {
@@ -122,19 +123,46 @@ static bool has_name(int32_t n, const tc_user_name *all, tc_sv name) {
   return false;
 }
 
+static bool is_real_argument(const reader *r, const tc_ex *x, int32_t *out) {
+  *out = -1;
+  for (int32_t i = 0; x->kind == TC_EX_NAME && i < r->schema.n_args; i++)
+    if (tc_sv_eq(r->schema.args[i].name, x->text) && r->schema.args[i].type == TC_ST_FLOAT) *out = i;
+  return *out >= 0;
+}
+
+static bool has_real(const struct tc_user_op *u, tc_sv name) {
+  for (int32_t i = 0; i < u->reals.count; i++)
+    if (tc_sv_eq(u->reals.data[i].name, name)) return true;
+  return false;
+}
+
+static tc_status read_real(reader *r, const tc_lexer *at, const tc_user_name *n, int32_t number) {
+  tc_user_real x = {.name = n->name, .number = number};
+  if (!tc_lex_eat(r->lx, ":"))
+    return tc_lex_error(at,
+                        "the constant '" TC_SV_FMT "' is a float: its dtype is missing (constant NAME = argument : "
+                        "f32)",
+                        TC_SV_ARG(n->name));
+  TC_TRY(dtype_of(r, &x.dtype, &x.variable));
+  tc_vec_push(r->arena, &r->u->reals, x);
+  return TC_OK;
+}
+
 static tc_status read_named(reader *r, int32_t kind) {
   struct tc_user_op *u = r->u;
   tc_lexer at = *r->lx;
   tc_user_name n;
+  int32_t number;
   TC_TRY(read_setting(r, &n));
   if (has_name(u->lets.count, u->lets.data, n.name) || has_name(u->constants.count, u->constants.data, n.name) ||
-      has_name(u->heuristics.count, u->heuristics.data, n.name))
+      has_name(u->heuristics.count, u->heuristics.data, n.name) || has_real(u, n.name))
     return tc_lex_error(&at, "'" TC_SV_FMT "' is defined twice", TC_SV_ARG(n.name));
   if (kind == 2 && u->configs.count)
     return tc_lex_error(&at,
                         "the heuristic '" TC_SV_FMT "' stands behind 'autotune': heuristics come first, since what is "
                         "tried are kernels with the constants that they set",
                         TC_SV_ARG(n.name));
+  if (kind == 1 && is_real_argument(r, n.value, &number)) return read_real(r, &at, &n, number);
   if (kind == 0) tc_vec_push(r->arena, &u->lets, n);
   else if (kind == 1) tc_vec_push(r->arena, &u->constants, n);
   else tc_vec_push(r->arena, &u->heuristics, n);
@@ -284,10 +312,10 @@ static tc_status check(reader *r, const tc_lexer *at) {
   struct tc_user_op *u = r->u;
   if (!u->grid.count && u->sources.count)
     return tc_lex_error(at, "there is a source, but nothing says how to launch it");
-  if (!u->grid.count && !u->graph.size)
+  if (!u->grid.count && !u->graph.size && !r->hosted)
     return tc_lex_error(at, "the definition has neither a kernel (launch, source) nor a graph");
-  if (!u->grid.count) return TC_OK;
-  if (!u->sources.count) return tc_lex_error(at, "there is a launch, but no source");
+  if (!u->grid.count && u->graph.size) return TC_OK;
+  if (u->grid.count && !u->sources.count) return tc_lex_error(at, "there is a launch, but no source");
   if (r->schema.n_returns < 1) return tc_lex_error(at, "an op with a kernel has a result");
   for (int32_t i = 0; i < r->schema.n_args; i++) {
     const tc_schema_arg *a = &r->schema.args[i];
@@ -333,7 +361,7 @@ typedef struct definition {
 static tc_status define(definition *d) {
   tc_arena *arena = d->arena;
   struct tc_user_op *u = TC_NEW(arena, struct tc_user_op);
-  reader r = {.lx = d->lx, .arena = arena, .u = u};
+  reader r = {.lx = d->lx, .arena = arena, .u = u, .hosted = d->device->reference != NULL};
   size_t start = d->lx->pos - d->lx->tok.text.size;
   TC_TRY(tc_lex_expect(d->lx, "op"));
   tc_lexer at = *d->lx;
@@ -359,9 +387,9 @@ static tc_status define(definition *d) {
                      .traits = TC_OP_COMPLEX,
                      .decompose = zero_ended(arena, u->graph),
                      .grad = zero_ended(arena, u->grad)};
-  if (u->grid.count) def->meta = user_meta;
+  if (u->grid.count || !u->graph.size) def->meta = user_meta;
   if (u->chosen) def->lower = lower_as_call;
-  if (!u->graph.size) def->ref = d->device->reference;
+  if (!u->graph.size) def->ref = d->device->reference, u->host = d->device->host;
   return tc_op_register_user(d->r, def, u);
 }
 

@@ -6,6 +6,7 @@
 // whose text the constants are declared. Which one is launched is decided like for variants: by facts about the sizes,
 // and, where there are configurations, by timing those whose facts hold, once for each value of the key
 // (core/runtime/exec_tune.c).
+#include <math.h>
 #include <string.h>
 
 #include "core/ir/userop.h"
@@ -52,6 +53,39 @@ static tc_sv constant_name(const struct tc_user_op *u, int32_t i) {
   return i < u->constants.count ? u->constants.data[i].name : u->heuristics.data[i - u->constants.count].name;
 }
 
+// The value of a float argument; *out_known false: it comes from data.
+static double real_of(const tc_arg *g, bool *out_known) {
+  bool whole = g->kind == TC_AK_INT && g->sym && tc_sym_is_const(g->sym);
+  *out_known = !g->value && (g->kind == TC_AK_FLOAT || whole);
+  if (!*out_known) return 0;
+  return g->kind == TC_AK_FLOAT ? g->real : (double)g->sym->value;
+}
+
+static tc_status real_constant(const maker *m, const tc_user_real *x, double *out, tc_dtype *dtype) {
+  bool known;
+  *out = real_of(&m->n->node->args[x->number], &known);
+  *dtype = tc_user_dtype(&m->env, x->dtype, x->variable);
+  if (!known)
+    return bad(m, "the constant '" TC_SV_FMT "' is a number that is not known when it is compiled", TC_SV_ARG(x->name));
+  if (*dtype != TC_F32 && *dtype != TC_F64)
+    return bad(m, "the constant '" TC_SV_FMT "' is a float: it is f32 or f64", TC_SV_ARG(x->name));
+  if (*dtype == TC_F32) *out = (double)(float)*out;
+  return TC_OK;
+}
+
+// As an expression of C; what is no number by a division.
+static void put_real_in_c(tc_sb *sb, double v, const char *suffix) {
+  if (isnan(v)) {
+    tc_sb_printf(sb, "(0.0%s / 0.0%s)", suffix, suffix);
+  } else if (isinf(v)) {
+    tc_sb_printf(sb, "(%s1.0%s / 0.0%s)", v < 0 ? "-" : "", suffix, suffix);
+  } else {
+    tc_sb_putc(sb, '(');
+    tc_sb_double(sb, v);
+    tc_sb_printf(sb, "%s)", suffix);
+  }
+}
+
 static bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -69,6 +103,16 @@ static tc_status put_in(maker *m, tc_sv text, tc_sb *sb) {
       continue;
     }
     i = end;
+    const tc_user_real *real = NULL;
+    for (int32_t k = 0; plain && k < m->u->reals.count; k++)
+      if (tc_sv_eq(m->u->reals.data[k].name, word)) real = &m->u->reals.data[k];
+    if (real) {
+      double v;
+      tc_dtype t;
+      TC_TRY(real_constant(m, real, &v, &t));
+      tc_sb_double(sb, v);
+      continue;
+    }
     tc_dtype type = plain ? tc_user_dtype(&m->env, TC_DTYPE_NONE, word) : TC_DTYPE_NONE;
     bool known = false;
     for (int32_t k = 0; plain && k < constant_count(m->u); k++) known |= tc_sv_eq(constant_name(m->u, k), word);
@@ -94,6 +138,14 @@ static tc_status put_declared(maker *m, tc_sb *sb) {
     bool fits = v > INT32_MIN && v <= INT32_MAX;
     tc_sb_printf(sb, fits ? "enum { " TC_SV_FMT " = %lld };\n" : "#define " TC_SV_FMT " %lldL\n", TC_SV_ARG(name),
                  (long long)v);
+  }
+  for (int32_t k = 0; k < m->u->reals.count; k++) {
+    double v;
+    tc_dtype t;
+    TC_TRY(real_constant(m, &m->u->reals.data[k], &v, &t));
+    tc_sb_printf(sb, "#define " TC_SV_FMT " ", TC_SV_ARG(m->u->reals.data[k].name));
+    put_real_in_c(sb, v, t == TC_F32 ? "f" : "");
+    tc_sb_putc(sb, '\n');
   }
   for (int32_t k = 0; k < m->env.types.count; k++) {
     tc_sv variable = m->env.types.data[k].name;
@@ -193,11 +245,11 @@ static tc_status make_kernel(maker *m, int32_t lanes, tc_kernel **out) {
 // ---- arguments ----
 // A float is passed as its bits.
 static tc_status float_bits(const maker *m, const tc_user_arg *a, const tc_arg *g, tc_dtype t, int64_t *out) {
-  double v = g->kind == TC_AK_FLOAT ? g->real : (double)g->sym->value;
+  bool known;
+  double v = real_of(g, &known);
   float f = (float)v;
   uint32_t bits;
-  if (g->value || (g->kind != TC_AK_FLOAT && !(g->kind == TC_AK_INT && g->sym && tc_sym_is_const(g->sym))))
-    return bad(m, "'" TC_SV_FMT "' is a number that is not known when it is compiled", TC_SV_ARG(a->name));
+  if (!known) return bad(m, "'" TC_SV_FMT "' is a number that is not known when it is compiled", TC_SV_ARG(a->name));
   if (t == TC_F64) {
     memcpy(out, &v, sizeof v);
     return TC_OK;

@@ -1,5 +1,6 @@
 // What makes a context one that compiles: the ops and templates of the core and of plugins, and all that plugins are
 // lent.
+#include "core/base/fs.h"
 #include "core/ir/userop.h"
 #include "core/kernel/templates/templates.h"
 #include "core/ops/ops.h"
@@ -35,11 +36,35 @@ tc_user_device tc_context_user_device(const tc_context *c) {
   return d;
 }
 
+tc_status tc_context_define(tc_context *c, tc_sv name, tc_sv text, const tc_user_device *device) {
+  tc_lexer lx;
+  tc_lex_init(&lx, c->arena, name, text);
+  if (!tc_lex_at(&lx, "op")) return tc_lex_error(&lx, "expected a definition: op \"user::name(…) -> …\" { … }");
+  TC_TRY(tc_user_ops_define(c->ops, &lx, device));
+  return lx.tok.kind == TC_TOK_END ? TC_OK : tc_lex_error(&lx, "the definitions end before this");
+}
+
+// Kernels by hand for programs that carry none: which source of them is taken depends on the device.
+static tc_status opened(tc_context *c) {
+  const tc_sv *files;
+  int32_t n = tc_config_list(c->config, TC_OPT_ID_KERNELS, &files);
+  tc_user_device device = tc_context_user_device(c);
+  for (int32_t i = 0; i < n; i++) {
+    tc_sv text;
+    TC_TRY(tc_file_read(c->arena, tc_sv_z(c->arena, files[i]), &text), "while reading kernels by hand");
+    TC_TRY(tc_context_define(c, files[i], text, &device));
+  }
+  return TC_OK;
+}
+
 static void close_eager(tc_context *c) { tc_eager_destroy(c->eager); }
 
 tc_status tc_context_create(const tc_allocator *a, tc_config *config, tc_logger logger, tc_context **out) {
-  tc_context_parts parts = {
-      .tables = tc_host_tables_core(), .set_up = set_up, .close = close_eager, .tuned = tc_tuned_call};
+  tc_context_parts parts = {.tables = tc_host_tables_core(),
+                            .set_up = set_up,
+                            .opened = opened,
+                            .close = close_eager,
+                            .tuned = tc_tuned_call};
   return tc_context_create_with(a, config, logger, &parts, out);
 }
 

@@ -66,6 +66,7 @@ tc_status tc_context_create_with(const tc_allocator *a, tc_config *config, tc_lo
   c->executor = tc_executor_serial;
   c->seed = (uint64_t)tc_config_int(config, TC_OPT_ID_SEED);
   c->close = parts->close;
+  c->opened = parts->opened;
   c->tuned = parts->tuned;
   tc_status s = tc_log_parse(tc_config_text(config, TC_OPT_ID_LOGS), &c->logger.mask);
   if (s == TC_OK) s = tc_arena_create(a, &c->arena);
@@ -115,8 +116,7 @@ bool tc_debug_wanted(const tc_context *c) {
   return tc_config_bool(c->config, TC_OPT_ID_COMPILE_DEBUG) || tc_config_text(c->config, TC_OPT_ID_DEBUG_DIR).size > 0;
 }
 
-static tc_status open_backend(void *arg) {
-  tc_context *c = arg;
+static tc_status open_device(tc_context *c) {
   tc_sv name = tc_config_text(c->config, TC_OPT_ID_BACKEND);
   int32_t index = (int32_t)tc_config_int(c->config, TC_OPT_ID_DEVICE);
   if (tc_sv_is(name, "ref")) {
@@ -144,6 +144,12 @@ static tc_status open_backend(void *arg) {
   }
   return last != TC_OK ? last
                        : tc_error(TC_STATUS_NOT_FOUND, "no plugin drives a device; backend 'ref' runs everywhere");
+}
+
+static tc_status open_backend(void *arg) {
+  tc_context *c = arg;
+  TC_TRY(open_device(c));
+  return c->opened ? c->opened(c) : TC_OK;
 }
 
 tc_status tc_context_open_backend(tc_context *c) { return tc_arena_guard(c->arena, open_backend, c); }

@@ -27,7 +27,8 @@ typedef struct tc_context {
   uint64_t seed, drawn;       // of random ops that an embedder runs: the option or tc_manual_seed, how many ran; atomic
   struct tc_profile *profile; // the timeline (core/base/profile.h); owned, NULL: none is wanted
   tc_tuned_fn tuned;          // of its parts
-  void (*close)(struct tc_context *c); // the same; NULL: nothing
+  void (*close)(struct tc_context *c);       // the same; NULL: nothing
+  tc_status (*opened)(struct tc_context *c); // the same
 } tc_context;
 
 // What a context can do besides running what is compiled.
@@ -35,6 +36,8 @@ typedef struct tc_context_parts {
   tc_host_tables tables; // lent to plugins
   // Ops and templates, also those of the plugins that were found; under the guard of the arena. NULL: there are none.
   TC_NODISCARD tc_status (*set_up)(tc_context *c, int32_t n_plugins, const tc_plugin *plugins);
+  // What waits for the backend to be open; under that guard, too. NULL: nothing does.
+  TC_NODISCARD tc_status (*opened)(tc_context *c);
   void (*close)(tc_context *c);
   tc_tuned_fn tuned; // NULL: nothing is tuned, whatever the mode
 } tc_context_parts;
@@ -55,6 +58,9 @@ void tc_context_draw(tc_context *c, uint64_t n, uint64_t *out_seed, uint64_t *ou
 void tc_context_set_seed(tc_context *c, uint64_t seed);
 // For which device kernels by hand are, and whether the backend generates code. Its backend should be open.
 struct tc_user_device tc_context_user_device(const tc_context *c);
+// Reads definitions of ops with kernels by hand, one or more and nothing else; errors name `name`, line and column.
+// Under the guard of the context's arena, which the text outlives. Not while others use the context.
+TC_NODISCARD tc_status tc_context_define(tc_context *c, tc_sv name, tc_sv text, const struct tc_user_device *device);
 // Is every compilation to leave a folder (core/runtime/debug.h)?
 bool tc_debug_wanted(const tc_context *c);
 // How this context opens devices.

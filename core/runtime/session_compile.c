@@ -62,7 +62,8 @@ static bool falls_back(const tc_session *s) {
 static tc_status give_up(tc_session *s, const tc_node *n, const char *reason) {
   tc_sv text = tc_sv_printf(s->arena, TC_SV_FMT " (%%" TC_SV_FMT "): %s", TC_SV_ARG(n->op->full_name),
                             TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), reason);
-  if (!falls_back(s))
+  bool own = n->op->user && n->op->def->ref; // its author's: no fallback
+  if (!falls_back(s) && !own)
     return tc_error(TC_STATUS_UNIMPLEMENTED,
                     "backend '" TC_SV_FMT "' cannot do " TC_SV_FMT ", and a fallback is not allowed%s" TC_SV_FMT,
                     TC_SV_ARG(s->context->backend), TC_SV_ARG(text), n->source.size ? "\n  at " : "",

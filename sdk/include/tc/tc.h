@@ -168,6 +168,15 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *op, int32_t n
 // are then called by name like any op, at once or in compiled functions. The same definition again changes nothing.
 // Errors name line and column. Not while others use the context.
 int32_t tc_kernel_define(tc_context *c, const char *text);
+// What computes an op on the host, in C: results[n_results] are there to be filled, args as tc_call_op has them, in the
+// schema's order, with every default. Tensors are row-major (tc_data_of) and last until it returns. It gives
+// TC_STATUS_OK or what failed, is called from whichever thread runs the op, from several at once for different
+// programs, and calls no ops itself.
+typedef int32_t (*tc_host_kernel)(void *self, const char *op, int32_t n_args, const tc_argument *args,
+                                  int32_t n_results, tc_tensor *const *results);
+// tc_kernel_define for definitions without a graph, which `run` computes on the references and wherever no source is
+// for the device, whatever the options say of fallbacks. `run` and `self` outlive the context.
+int32_t tc_kernel_define_on_host(tc_context *c, const char *text, tc_host_kernel run, void *self);
 // 1 if the plugin of that backend ("cpu", …) is there and finds a device; "ref" always is.
 int32_t tc_has_backend(const tc_context *c, const char *name);
 

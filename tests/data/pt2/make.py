@@ -13,6 +13,7 @@ if sys._getframe().f_code.co_filename != "make.py":
     sys.exit()
 
 import torch
+from safetensors.torch import save_file
 from torch.export import Dim, export, save
 from torch.export.pt2_archive._package import package_pt2
 from torch.utils import _pytree
@@ -103,6 +104,28 @@ class Solve(torch.nn.Module):  # effect tokens in the core dialect
 
 
 save(export(Solve(), (torch.eye(4) * 3, torch.randn(4, 2))).run_decompositions(), "solve.core.pt2")
+
+
+@torch.library.custom_op("user::blend", mutates_args=())
+def blend(x: torch.Tensor, y: torch.Tensor, alpha: float, k: int) -> torch.Tensor:
+    return x * alpha + y * k
+
+
+@blend.register_fake
+def _(x, y, alpha, k):
+    return torch.empty_like(x)
+
+
+class User(torch.nn.Module):  # an op of its author's own, whose kernels tests/cli/Inputs/user_archive.tc has
+    def forward(self, x, y):
+        a = torch.ops.user.blend(x + 1, y, 0.3, 2)
+        return torch.relu(torch.ops.user.blend(a, y * y, -1.5, x.shape[0]))
+
+
+given = torch.randn(6, 33), torch.randn(6, 33)
+user = export(User(), given, dynamic_shapes=({0: Dim("n", min=2, max=100)}, {0: Dim("n", min=2, max=100)}))
+save(user, "user.pt2")
+save_file({"in.0": given[0], "in.1": given[1], "out.0": user.module()(*given), "ref.0": user.module()(*given).double()}, "user.safetensors")
 
 
 class Encode(torch.nn.Module):

@@ -207,6 +207,211 @@ static void has_a_derivative(void **state) {
   }
 }
 
+static void fails(const char *op, tc_tensor *x, const char *reason) {
+  tc_tensor *r = NULL;
+  if (tc_call_op(NULL, op, 1, ((tc_argument[]){tensor(x)}), 1, &r, NULL) == TC_STATUS_OK)
+    fail_msg("%s does not fail, where it should say '%s'", op, reason);
+  if (!strstr(tc_last_error(), reason)) fail_msg("'%s' is not in: %s", reason, tc_last_error());
+  tc_clear_error();
+}
+
+// ---- constants that are floats ----
+static const char affine[] =
+    "op \"user::affine(Tensor x, float a, float b) -> Tensor\" {\n"
+    "  x : T[n]\n  result : T[n]\n  dtype T in (f32, f64)\n"
+    "  constant A = a : T\n  constant B = b : f32\n"
+    "  launch (x, result, n : i32) blocks (cdiv(n, 64)) lanes (64)\n"
+    "  source \"kernel\" \"\"\"\n"
+    "    %b = block\n"
+    "    lanes {\n"
+    "      %l = lane\n      %i = fma %b, 64, %l\n      %in = lt %i, %n\n"
+    "      %p = load %x[%i] if %in else 0.0\n      %q = mul %p, A\n      %s = add %q, B\n"
+    "      store %result[%i], %s if %in\n"
+    "    }\n"
+    "  \"\"\"\n"
+    "  source \"opencl\" \"const int i = block * 64 + lane; if (i < n) result[i] = x[i] * A + B;\"\n"
+    "}\n";
+
+static void floats_are_constants(void **state) {
+  (void)state;
+  static const double values[][2] = {{1.5, -2},      {0.1, 1.0 / 3},           {-0.0, -0.0},  {INFINITY, 1}, {NAN, 0},
+                                     {1, -INFINITY}, {1.00000000000000022, 0}, {1e30, 1e-30}, {3, 1e38}};
+  if (skip_opencl()) skip();
+  for (int b = 1; b < 3; b++) {
+    tc_context *c = open_backend(with_opencl[b], NULL);
+    if (tc_kernel_define(c, affine) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+      tc_scope *s = tc_scope_open();
+      double in[70];
+      float in32[70];
+      const int64_t n = 70;
+      for (int64_t k = 0; k < n; k++) in[k] = 0.3 * (double)(k - 30), in32[k] = (float)in[k];
+      tc_tensor *r[2] = {0}, *x[] = {tc_tensor_from(c, TC_F32, 1, &n, in32), tc_tensor_from(c, TC_F64, 1, &n, in)};
+      for (int t = 0; t < 2; t++) {
+        tc_argument args[] = {tensor(x[t]), tc_scalar_real(values[i][0]), tc_scalar_real(values[i][1])};
+        if (tc_call_op(NULL, "user::affine", 3, args, 1, &r[t], NULL) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+      }
+      const float *got32 = tc_data_of(r[0]);
+      const double *got = tc_data_of(r[1]);
+      for (int64_t k = 0; k < n; k++) {
+        volatile float product32 = in32[k] * (float)values[i][0]; // rounded on its own
+        volatile double product = in[k] * values[i][0];
+        float want32 = product32 + (float)values[i][1];
+        double want = product + (double)(float)values[i][1];
+        if (isnan(want32)) assert_true(isnan(got32[k]));
+        else assert_true(got32[k] == want32 && signbit(got32[k]) == signbit(want32));
+        if (isnan(want)) assert_true(isnan(got[k]));
+        else assert_true(got[k] == want && signbit(got[k]) == signbit(want));
+      }
+      tc_scope_close(s);
+    }
+    tc_close(c);
+  }
+}
+
+// ---- functions on the host ----
+typedef struct counter {
+  int calls; // atomic
+  int32_t fails;
+} counter;
+
+static double *row(tc_tensor *t, double *wide) {
+  for (int64_t i = 0; i < tc_numel_of(t); i++) {
+    const void *data = tc_data_of(t);
+    wide[i] = tc_dtype_of(t) == TC_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+  }
+  return wide;
+}
+
+// user::mix, user::twice and user::mixed.
+static int32_t on_host(void *self, const char *op, int32_t n_args, const tc_argument *args, int32_t n_results,
+                       tc_tensor *const *results) {
+  counter *k = self;
+  double wide[1000], a = 2, b = 0;
+  __atomic_fetch_add(&k->calls, 1, __ATOMIC_RELAXED);
+  if (k->fails) return k->fails;
+  assert_true(tc_numel_of(args[0].v.tensor) <= 1000);
+  row(args[0].v.tensor, wide);
+  if (!strcmp(op, "user::mix")) {
+    assert_int_equal(n_args, 5);
+    assert_int_equal(n_results, 2);
+    assert_int_equal(args[2].kind, TC_ARGUMENT_REAL);
+    assert_int_equal(args[3].kind, TC_ARGUMENT_INT);
+    assert_int_equal(args[4].kind, TC_ARGUMENT_BOOL);
+    a = args[2].v.parts[0], b = (double)(args[4].v.integer ? -args[3].v.integer : args[3].v.integer);
+    const int64_t *from = tc_data_of(args[1].v.tensor);
+    int64_t *to = tc_data_of(results[1]);
+    for (int64_t i = 0; i < tc_numel_of(results[1]); i++) to[i] = from[i] + args[3].v.integer;
+  }
+  void *to = tc_data_of(results[0]);
+  for (int64_t i = 0; i < tc_numel_of(results[0]); i++) {
+    if (tc_dtype_of(results[0]) == TC_F32) ((float *)to)[i] = (float)(wide[i] * a + b);
+    else ((double *)to)[i] = wide[i] * a + b;
+  }
+  return TC_STATUS_OK;
+}
+
+static const char hosted[] =
+    "op \"user::mix(Tensor x, Tensor y, float a, int k=3, bool flip=False) -> (Tensor, Tensor)\" {\n"
+    "  x : T[n, m]\n  y : i64[n]\n  result0 : T[n, m]\n  result1 : i64[n]\n  dtype T in (f32, f64)\n}\n"
+    "op \"user::twice(Tensor x) -> Tensor\" { x : T[...]\nresult : T[...]\ndtype T in (f32, f64)\n"
+    "  grad \"x: user::twice(grad)\" }\n"
+    "op \"user::mixed(Tensor x) -> Tensor\" { x : f32[n]\nresult : f32[n]\n"
+    "  launch (x, result, n : i32) blocks (cdiv(n, 64)) lanes (64)\n"
+    "  source \"opencl\" \"const int i = block * 64 + lane; if (i < n) result[i] = 2 * x[i];\" }\n";
+
+static tc_context *open_hosted(const char *backend, counter *k) {
+  tc_context *c = open_backend(backend, "strict=true");
+  if (tc_kernel_define_on_host(c, hosted, on_host, k) != TC_STATUS_OK) fail_msg("%s: %s", backend, tc_last_error());
+  return c;
+}
+
+static int32_t mix_body(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *x = tc_aten_t(tc_aten_mul_Scalar(in[0], tc_scalar_int(2)));
+  tc_argument args[] = {tensor(x), tensor(in[1]), tc_scalar_real(0.5), tc_scalar_int(7), tc_scalar_bool(1)};
+  if (tc_call_op(NULL, "user::mix", 5, args, 2, out, NULL) != TC_STATUS_OK) return tc_last_code();
+  out[0] = tc_aten_relu(out[0]);
+  return tc_last_code();
+}
+
+static void is_computed_on_the_host(void **state) {
+  (void)state;
+  if (skip_opencl()) skip();
+  for (int b = 0; b < 3; b++) {
+    counter k = {0};
+    tc_context *c = open_hosted(with_opencl[b], &k);
+    tc_function *f;
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 2, .n_outputs = 2, .dynamic = TC_DYNAMIC_ALWAYS};
+    assert_int_equal(tc_compile(c, mix_body, NULL, &o, &f), TC_STATUS_OK);
+    for (int64_t n = 2; n < 40; n += 9) {
+      tc_scope *s = tc_scope_open();
+      const int64_t sizes[] = {5, n};
+      int64_t numbers64[40];
+      for (int64_t i = 0; i < n; i++) numbers64[i] = (INT64_C(1) << 60) + i;
+      tc_tensor *in[] = {numbers(c, 2, sizes, 1), tc_tensor_from(c, TC_I64, 1, &n, numbers64)}, *at_once[2], *out[2];
+      assert_int_equal(mix_body(NULL, in, 2, at_once, 2), TC_STATUS_OK);
+      if (tc_call(f, in, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+      const float *x = tc_data_of(in[0]);
+      for (int64_t i = 0; i < n; i++) {
+        assert_true(((int64_t *)tc_data_of(out[1]))[i] == numbers64[i] + 7);
+        assert_true(((int64_t *)tc_data_of(at_once[1]))[i] == numbers64[i] + 7);
+        for (int64_t j = 0; j < 5; j++) {
+          float want = x[j * n + i] - 7 > 0 ? x[j * n + i] - 7 : 0;
+          assert_true(((float *)tc_data_of(out[0]))[i * 5 + j] == want);
+          assert_true(((float *)tc_data_of(at_once[0]))[i * 5 + j] == want);
+        }
+      }
+      tc_scope_close(s);
+    }
+    assert_int_equal(tc_function_stats_of(f).compiles, 1);
+    tc_function_destroy(f);
+    assert_true(k.calls >= 10);
+    tc_close(c);
+  }
+}
+
+static int32_t twice_loss(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *r = NULL;
+  tc_call_op(NULL, "user::twice", 1, (tc_argument[]){tensor(in[0])}, 1, &r, NULL);
+  out[0] = tc_aten_sum(tc_aten_mul_Tensor(r, in[0]), TC_DTYPE_NONE);
+  return tc_last_code();
+}
+
+static void host_functions_write_fail_and_have_derivatives(void **state) {
+  (void)state;
+  if (skip_opencl()) skip();
+  for (int b = 0; b < 3; b++) {
+    counter k = {0};
+    tc_context *c = open_hosted(with_opencl[b], &k);
+    tc_scope *s = tc_scope_open();
+    const int64_t n = 90, none = 0;
+    tc_tensor *x = numbers(c, 1, &n, 0), *was = numbers(c, 1, &n, 0), *r = NULL, *out[2];
+    tc_argument args[] = {tensor(x)};
+    assert_int_equal(tc_call_op(NULL, "user::twice_", 1, args, 1, &r, NULL), TC_STATUS_OK);
+    for (int64_t i = 0; i < n; i++) assert_true(((float *)tc_data_of(x))[i] == 2 * ((float *)tc_data_of(was))[i]);
+    tc_function *f;
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 1, .n_outputs = 1};
+    assert_int_equal(tc_value_and_grad(c, twice_loss, NULL, &o, 1, (int32_t[]){0}, &f), TC_STATUS_OK);
+    if (tc_call(f, &was, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    for (int64_t i = 0; i < n; i++) assert_true(((float *)tc_data_of(out[1]))[i] == 4 * ((float *)tc_data_of(was))[i]);
+    tc_function_destroy(f);
+    int before = k.calls;
+    args[0] = tensor(was);
+    assert_int_equal(tc_call_op(NULL, "user::mixed", 1, args, 1, &r, NULL), TC_STATUS_OK);
+    for (int64_t i = 0; i < n; i++) assert_true(((float *)tc_data_of(r))[i] == 2 * ((float *)tc_data_of(was))[i]);
+    assert_int_equal(k.calls - before, b < 2); // its kernel for one device goes first
+    args[0] = tensor(tc_new_tensor(c, TC_F64, 1, &none));
+    assert_int_equal(tc_call_op(NULL, "user::twice", 1, args, 1, &r, NULL), TC_STATUS_OK);
+    assert_int_equal(tc_numel_of(r), 0);
+    k.fails = TC_STATUS_OUT_OF_RANGE;
+    fails("user::twice", x, "the function on the host for user::twice failed");
+    tc_scope_close(s);
+    tc_close(c);
+  }
+}
+
 // ---- what is refused ----
 static void refused(tc_context *c, const char *text, const char *reason) {
   assert_int_not_equal(tc_kernel_define(c, text), TC_STATUS_OK);
@@ -235,18 +440,21 @@ static void says_what_is_wrong(void **state) {
   refused(c, OP("source \"kernel\" \"\"\"open"), "not closed");
   refused(c, "op \"user::f(Tensor? x) -> Tensor\" { result : f32[1]\n" LAUNCH "}", "'x' is no tensor");
   refused(c, OP("mutates result\n" LAUNCH), "first argument");
+  refused(c, "op \"user::f(Tensor x, float a) -> Tensor\" { x : f32[n]\nresult : f32[n]\nconstant A = a\n" LAUNCH "}",
+          "its dtype is missing");
+  refused(c, "op \"user::f(Tensor x, float a) -> Tensor\" { constant A = a : f32\nconstant A = 1 }", "defined twice");
+  refused(c, "op \"user::f(Tensor x) -> Tensor\" { x : f32[n]\nresult : f32[n] }", "neither a kernel");
+  counter k = {0};
+  assert_int_not_equal(
+      tc_kernel_define_on_host(c, "op \"user::f(Tensor x) -> Tensor\" { result : f32[4] }", on_host, &k), TC_STATUS_OK);
+  assert_non_null(strstr(tc_last_error(), "the shape of 'x' is missing"));
+  tc_clear_error();
+  assert_int_not_equal(tc_kernel_define_on_host(c, hosted, NULL, NULL), TC_STATUS_OK);
+  tc_clear_error();
   assert_int_equal(tc_kernel_define(c, OP(LAUNCH)), TC_STATUS_OK);
   assert_int_equal(tc_kernel_define(c, OP(LAUNCH)), TC_STATUS_OK); // the same again
   refused(c, OP("graph \"x\""), "is there already");
   tc_close(c);
-}
-
-static void fails(const char *op, tc_tensor *x, const char *reason) {
-  tc_tensor *r = NULL;
-  if (tc_call_op(NULL, op, 1, ((tc_argument[]){tensor(x)}), 1, &r, NULL) == TC_STATUS_OK)
-    fail_msg("%s does not fail, where it should say '%s'", op, reason);
-  if (!strstr(tc_last_error(), reason)) fail_msg("'%s' is not in: %s", reason, tc_last_error());
-  tc_clear_error();
 }
 
 // A kernel that is wrong is an error: the graph does not silently stand for it.
@@ -291,6 +499,9 @@ static void backends_can_be_asked_for(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(floats_are_constants),
+      cmocka_unit_test(is_computed_on_the_host),
+      cmocka_unit_test(host_functions_write_fail_and_have_derivatives),
       cmocka_unit_test(runs_at_once),
       cmocka_unit_test(takes_views),
       cmocka_unit_test(is_compiled_with_what_is_around_it),

@@ -91,6 +91,8 @@ static tc_status compile_model(compilation *k, tc_context *c, one *x) {
   tc_sb text = tc_sb_make(arena);
   if (m->source.stage <= TC_STAGE_FUNCTIONAL) tc_source_print(&text, &m->source, TC_STAGE_GRAPH);
   m->source.stages = true; // with the kernels themselves
+  tcrun_progress_say(k->o->progress, "compiling " TC_SV_FMT " for " TC_SV_FMT, TC_SV_ARG(m->graph->name),
+                     TC_SV_ARG(c->backend));
   TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &x->session), "while compiling '" TC_SV_FMT "'",
          TC_SV_ARG(m->graph->name));
   tc_tcx_leaf *leaves = TC_NEW_ARRAY(arena, tc_tcx_leaf, m->n_in);
@@ -119,6 +121,7 @@ static tc_status compile_all(compilation *k, tc_context *c) {
 static tc_status compile_for(compilation *k, tc_sv backend) {
   run_options again;
   tc_status s = tcrun_parse(k->o->arena, k->o->argc, k->o->argv, &again);
+  again.progress = k->o->progress;
   if (s == TC_OK) s = tc_config_set(again.config, TC_SV("backend"), backend, "--backend");
   tc_context *c = NULL;
   if (s == TC_OK) s = tcrun_open(&again, &c);
@@ -138,8 +141,10 @@ static tc_status compile(void *arg) {
     TC_TRY(compile_for(k, backend));
   }
   const char *path = tc_sv_z(o->arena, o->output);
+  tcrun_progress_say(o->progress, "writing %s", path);
   tc_sv weights = tc_sv_printf(o->arena, TC_SV_FMT ".tensors", TC_SV_ARG(tc_path_base(o->output)));
   TC_TRY(tc_tcx_write(o->arena, path, o->beside ? weights.data : NULL, k->sources.count, k->sources.data));
+  tcrun_progress_stop(o->progress);
   if (o->quiet) return TC_OK;
   for (int32_t i = 0; i < k->sources.count; i++) {
     const tc_tcx_source *s = &k->sources.data[i];

@@ -229,16 +229,20 @@ static tc_status bench_session(bench *b, const tc_tensor *host_inputs) {
 static tc_status bench_model(run_options *o, tc_context *c, model *m) {
   bench b = {.o = o, .c = c, .m = m, .checked = o->unchecked ? "not" : "is ref"};
   tc_tensor *inputs;
+  tcrun_progress_say(o->progress, "compiling " TC_SV_FMT, TC_SV_ARG(m->file));
   double start = tc_now_ms();
   TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &b.session));
   b.compile_ms = tc_now_ms() - start;
   tc_status s = tcrun_inputs(c, o, m, &inputs, NULL);
+  tcrun_progress_say(o->progress, "timing " TC_SV_FMT, TC_SV_ARG(m->file));
   if (s == TC_OK) {
     s = bench_session(&b, inputs);
     tcrun_free_tensors(inputs, m->graph->inputs.count);
   }
+  tcrun_progress_hide(o->progress);
   if (s == TC_OK && o->json) print_json(&b);
   else if (s == TC_OK) print_text(&b);
+  tcrun_progress_show(o->progress);
   tc_session_destroy(b.session);
   return s;
 }

@@ -138,6 +138,8 @@ static void count_skipped(totals *t, tc_sv file, tc_sv method, tc_sv reason) {
 
 static void count(totals *t, tc_sv file, tc_sv method, tc_sv status, tc_sv reason, tc_sv record) {
   tc_arena *arena = t->r->o->arena;
+  tcrun_progress *progress = t->r->o->progress;
+  tcrun_progress_hide(progress);
   const skip *s = find_skip(&t->skips, arena, file, method);
   bool passed = tc_sv_is(status, "pass"), skipped = tc_sv_is(status, "skip");
   if (s && passed) {
@@ -161,6 +163,9 @@ static void count(totals *t, tc_sv file, tc_sv method, tc_sv status, tc_sv reaso
   }
   if (t->report) fprintf(t->report, "%s\n  " TC_SV_FMT, t->any ? "," : "", TC_SV_ARG(record));
   t->any = true;
+  tcrun_progress_show(progress);
+  tcrun_progress_say(progress, "checked %d cases, %d failed: " TC_SV_FMT, t->passed + t->failed + t->skipped, t->failed,
+                     TC_SV_ARG(file));
 }
 
 // Of a case of gradcheck that has passed.
@@ -444,6 +449,7 @@ tc_status cmd_check(run_options *o) {
   if (s == TC_OK && r.n_files == 0) s = tc_error(TC_STATUS_NOT_FOUND, "there are no archives");
   if (s == TC_OK) s = run_all(&t);
   free(r.files);
+  tcrun_progress_stop(o->progress);
   if (s != TC_OK) return s;
   print_groups(&t);
   if (o->gradcheck) {

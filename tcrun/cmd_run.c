@@ -113,6 +113,7 @@ static tc_status run_checked(run_options *o, tc_session *s, const model *m, cons
       s, inputs, outputs, &(tc_session_run_options){.seed = o->seed, .watch = tc_self_check_watch(k, o->seed, 0)});
   tc_self_check_counts(k, &compared, &all);
   tc_self_check_destroy(k);
+  tcrun_progress_stop(o->progress);
   if (status == TC_OK && !o->quiet && all)
     printf("each of %d groups agrees with the references (%d more: with those that read them)\n", compared,
            all - compared);
@@ -133,10 +134,17 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
   tc_tensor *inputs;
   const char *note;
   bool check = tc_config_bool(c->config, TC_OPT_ID_SELF_CHECK);
+  tcrun_progress_say(o->progress, "compiling " TC_SV_FMT, TC_SV_ARG(m->file));
   m->source.stages |= check;
   double start = tc_now_ms();
   TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &session));
   double compiled = tc_now_ms();
+  if (tc_log_on(&c->logger, TC_LOG_GUARDS)) {
+    tc_sb guards = tc_sb_make(o->arena);
+    tc_session_guards(session, &guards);
+    tc_sv lines = tc_sv_trim(tc_sb_view(&guards));
+    tc_log(&c->logger, TC_LOG_GUARDS, TC_SV_FMT "\n" TC_SV_FMT, TC_SV_ARG(m->file), TC_SV_ARG(lines));
+  }
   tc_status s = tcrun_inputs(c, o, m, &inputs, &note);
   if (s != TC_OK) {
     tc_session_destroy(session);
@@ -145,10 +153,12 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
   int32_t n = m->graph->outputs.count;
   tc_tensor *outputs = TC_NEW_ARRAY(o->arena, tc_tensor, n);
   named_outputs named = {0};
+  tcrun_progress_say(o->progress, "running " TC_SV_FMT, TC_SV_ARG(m->file));
   double ready = tc_now_ms();
   if (check) s = run_checked(o, session, m, inputs, outputs);
   else s = tc_session_run(session, inputs, outputs, &(tc_session_run_options){.seed = o->seed});
   double done = tc_now_ms();
+  if (!check) tcrun_progress_stop(o->progress);
   if (s == TC_OK) name_outputs(o, m, outputs, &named);
   if (s == TC_OK && !o->quiet) {
     print_outputs(o, &named);
@@ -169,6 +179,7 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
 
 static tc_status dump_model(run_options *o, tc_context *c, model *m, double load_ms) {
   (void)load_ms;
+  tcrun_progress_say(o->progress, "compiling " TC_SV_FMT, TC_SV_ARG(m->file));
   int32_t stage = tc_stage_parse(o->stage.size ? o->stage : TC_SV("graph"));
   if (stage < 0 || stage == TC_STAGE_EXEC)
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
@@ -179,19 +190,28 @@ static tc_status dump_model(run_options *o, tc_context *c, model *m, double load
   tc_sb sb = tc_sb_make(o->arena);
   if (stage < TC_STAGE_CODE) tc_source_print_weights(&sb, &m->source);
   tc_status s = tc_session_text(session, stage, &sb);
+  tcrun_progress_stop(o->progress);
   if (s == TC_OK) fputs(sb.text, stdout);
   tc_session_destroy(session);
   return s;
 }
 
-static void explain_conditions(const model *m, tc_sb *sb) {
-  const tc_module *q = m->module;
-  tc_sb_printf(sb, "conditions on the inputs: %d\n", q->requires_.count);
-  for (int32_t i = 0; i < q->requires_.count; i++) {
-    tc_sb_putz(sb, "  ");
-    tc_sym_print(sb, q->requires_.data[i]);
-    tc_sb_putc(sb, '\n');
+// The text's lines, each behind the prefix; how many there are.
+static int32_t put_lines(tc_sb *sb, const char *prefix, tc_sv rest) {
+  int32_t n = 0;
+  for (tc_sv line; rest.size; n++) {
+    rest = tc_sv_cut(rest, '\n', &line);
+    tc_sb_printf(sb, "%s" TC_SV_FMT "\n", prefix, TC_SV_ARG(line));
   }
+  return n;
+}
+
+static void explain_guards(run_options *o, const tc_session *s, tc_sb *sb) {
+  tc_sb guards = tc_sb_make(o->arena), lines = tc_sb_make(o->arena);
+  tc_session_guards(s, &guards);
+  int32_t n = put_lines(&lines, "  ", tc_sb_view(&guards));
+  tc_sb_printf(sb, "guards, checked in every run: %d\n", n);
+  tc_sb_put(sb, tc_sb_view(&lines));
 }
 
 static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
@@ -215,10 +235,7 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
       tc_sb_putc(sb, '\n');
     }
   }
-  for (tc_sv rest = x->choices, line; rest.size;) {
-    rest = tc_sv_cut(rest, '\n', &line);
-    tc_sb_printf(sb, "  choice: " TC_SV_FMT "\n", TC_SV_ARG(line));
-  }
+  put_lines(sb, "  choice: ", x->choices);
   for (int32_t i = 0; i < x->schedule->refusals.count; i++) {
     const tc_refusal *r = &x->schedule->refusals.data[i];
     tc_sb_printf(sb, "  not fused: %%" TC_SV_FMT " with %%" TC_SV_FMT ": " TC_SV_FMT "\n",
@@ -228,17 +245,19 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
 
 static tc_status explain_model(run_options *o, tc_context *c, model *m, double load_ms) {
   (void)load_ms;
+  tcrun_progress_say(o->progress, "compiling " TC_SV_FMT, TC_SV_ARG(m->file));
   tc_session *session;
   TC_TRY(tc_session_create_from(c, &m->source, c->is_ref ? TC_STAGE_EXEC : TC_STAGE_PLAN, &session));
   const tc_session_stats *q = tc_session_stats_of(session);
   tc_sb sb = tc_sb_make(o->arena);
   tc_sb_printf(&sb, TC_SV_FMT ": %d nodes, %d compiled segments, %d nodes left to the references, %d of control flow\n",
                TC_SV_ARG(m->name), m->graph->n_nodes, q->segments, q->fallbacks, q->controls);
-  explain_conditions(m, &sb);
+  explain_guards(o, session, &sb);
   for (int32_t i = 0; tc_session_fallback(session, i); i++)
     tc_sb_printf(&sb, "fallback: %s\n", tc_session_fallback(session, i));
   for (int32_t i = 0; i < tc_session_segment_count(session); i++)
     explain_segment(tc_session_segment(session, i), i, &sb);
+  tcrun_progress_stop(o->progress);
   fputs(sb.text, stdout);
   tc_session_destroy(session);
   return TC_OK;
@@ -250,11 +269,17 @@ static tc_status with_model(run_options *o, tc_status (*f)(run_options *o, tc_co
   model m;
   TC_TRY(tcrun_open(o, &c));
   double start = tc_now_ms();
-  tc_status s = tcrun_load_asked(c, o, tc_sv_z(o->arena, o->args.data[0]), &m);
+  const char *path = tc_sv_z(o->arena, o->args.data[0]);
+  tcrun_progress_say(o->progress, "loading %s", path);
+  tc_status s = tcrun_load_asked(c, o, path, &m);
   if (s == TC_OK) {
     double load_ms = tc_now_ms() - start;
     name_source(o, &m);
-    if (o->flops) s = tcrun_print_flops(o, &m);
+    if (o->flops) {
+      tcrun_progress_hide(o->progress);
+      s = tcrun_print_flops(o, &m);
+      tcrun_progress_show(o->progress);
+    }
     if (s == TC_OK) s = f(o, c, &m, load_ms);
     tcrun_unload(&m);
   }

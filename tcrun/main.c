@@ -36,6 +36,19 @@ static const struct {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
+// Commands that show what they are at. Those that fork have no thread for it.
+static const struct {
+  tc_status (*run)(run_options *o);
+  bool threaded;
+} watched[] = {{cmd_run, true},   {cmd_compile, true}, {cmd_dump, true},      {cmd_explain, true},
+               {cmd_bench, true}, {cmd_check, false},  {cmd_gradcheck, false}};
+
+static tcrun_progress *start_progress(int32_t command) {
+  for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
+    if (watched[i].run == commands[command].run) return tcrun_progress_start(watched[i].threaded);
+  return NULL;
+}
+
 static void help(void) {
   printf("tcrun: compile and run exported PyTorch models\n\n");
   for (int i = 0; i < N_COMMANDS; i++) printf("  tcrun %-72s %s\n", commands[i].usage, commands[i].doc);
@@ -49,6 +62,7 @@ typedef struct call {
   char **argv;
   tc_arena *arena;
   int command;
+  tcrun_progress *progress;
 } call;
 
 static tc_status enter(void *arg) {
@@ -59,6 +73,7 @@ static tc_status enter(void *arg) {
     tc_config_destroy(o.config);
     return s;
   }
+  if (!o.quiet && !o.help) o.progress = c->progress = start_progress(c->command);
   if (o.help) printf("tcrun %s\n  %s\n", commands[c->command].usage, commands[c->command].doc);
   else s = commands[c->command].run(&o);
   tc_config_destroy(o.config);
@@ -89,6 +104,7 @@ int main(int argc, char **argv) {
   tc_status s = tc_arena_create(tc_system_allocator(), &c.arena);
   if (s == TC_OK) s = tc_arena_guard(c.arena, enter, &c);
   if (s == TC_OK && (fflush(stdout) != 0 || ferror(stdout))) s = tc_fs_error(errno, "write", "standard output");
+  tcrun_progress_free(c.progress);
   int32_t code = tc_status_code(s);
   if (s != TC_OK) fprintf(stderr, "tcrun: %s\n", tc_status_text(s));
   tc_status_free(s);

@@ -115,8 +115,9 @@ tc_status tcrun_parse(tc_arena *arena, int argc, char **argv, run_options *o) {
 }
 
 static void write_log(void *self, int32_t artifact, tc_sv text) {
-  (void)self;
-  fprintf(stderr, "[%s] " TC_SV_FMT "\n", tc_log_name(artifact), TC_SV_ARG(text));
+  tcrun_progress_hide(self);
+  tc_log_to_stderr(NULL, artifact, text);
+  tcrun_progress_show(self);
 }
 
 // The plugins and kernels by hand that the command line names: ops may come from them.
@@ -160,8 +161,9 @@ tc_status tcrun_open(run_options *o, tc_context **out) {
   if (tc_sv_is(tc_config_text(config, TC_OPT_ID_BACKEND), "auto")) TC_TRY(tcrun_artifact_backend(o, &kind));
   if (kind.size) TC_TRY(tc_config_set(config, TC_SV("backend"), kind, "the artifact"));
   TC_TRY(tc_config_apply_mode(config));
+  tcrun_progress_say(o->progress, "opening " TC_SV_FMT, TC_SV_ARG(tc_config_text(config, TC_OPT_ID_BACKEND)));
   o->config = NULL; // the context's from here on
-  TC_TRY(tc_context_create(tc_system_allocator(), config, (tc_logger){.write = write_log}, out));
+  TC_TRY(tc_context_create(tc_system_allocator(), config, (tc_logger){.write = write_log, .self = o->progress}, out));
   tc_status s = tc_context_open_backend(*out);
   if (s != TC_OK) tc_context_destroy(*out);
   return s;

@@ -6,6 +6,7 @@
 #include "core/frontends/pt2/pt2.h"
 #include "core/runtime/session.h"
 #include "core/runtime/tcx.h"
+#include "tcrun/progress.h"
 
 // Exit codes.
 enum { EXIT_OK = 0, EXIT_WRONG = 1, EXIT_BAD_USE = 2, EXIT_DEVICE = 3 };
@@ -23,6 +24,7 @@ typedef struct run_options {
   int64_t runs, replays;
   double rtol, atol; // < 0: not given
   int32_t jobs;
+  tcrun_progress *progress; // NULL: nobody watches
 } run_options;
 
 // Reads the command line after the command's name.

@@ -199,9 +199,8 @@ typedef struct log_change {
 
 static tc_status change_logs(void *arg) {
   log_change *x = arg;
-  uint32_t mask;
-  TC_TRY(tc_log_parse(tc_sv_of(x->artifacts), &mask));
-  tc_logger l = {.mask = mask, .write = tc_log_to_stderr};
+  tc_logger l = {.write = tc_log_to_stderr};
+  TC_TRY(tc_log_parse(tc_sv_of(x->artifacts), &l));
   if (x->target.write) {
     l.write = forward_log;
     l.self = tc_arena_copy(x->c->arena, &x->target, sizeof x->target);

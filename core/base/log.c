@@ -10,17 +10,17 @@ static const tc_sv artifact_names[] = {
         {"all", 3}};
 
 static void write_nothing(void *self, int32_t artifact, tc_sv text) { (void)self, (void)artifact, (void)text; }
-const tc_logger tc_logger_silent = {0, write_nothing, NULL};
+const tc_logger tc_logger_silent = {.write = write_nothing};
 
 // What is named with '-' is off wherever it stands in the list.
-tc_status tc_log_parse(tc_sv list, uint32_t *out_mask) {
-  uint32_t on = 0, off = 0;
+tc_status tc_log_parse(tc_sv list, tc_logger *out) {
+  uint32_t on = 0, off = 0, detail = 0;
   for (tc_sv word; list.size > 0;) {
     list = tc_sv_cut(list, ',', &word);
     word = tc_sv_trim(word);
     if (word.size == 0) continue;
-    bool minus = word.data[0] == '-';
-    tc_sv name = tc_sv_sub(word, minus || word.data[0] == '+', word.size);
+    bool minus = word.data[0] == '-', plus = word.data[0] == '+';
+    tc_sv name = tc_sv_sub(word, minus || plus, word.size);
     int32_t i = 0;
     while (i <= TC_LOG_COUNT && !tc_sv_eq(name, artifact_names[i])) i++;
     if (i > TC_LOG_COUNT) {
@@ -38,8 +38,10 @@ tc_status tc_log_parse(tc_sv list, uint32_t *out_mask) {
     uint32_t bits = i == TC_LOG_COUNT ? (1u << TC_LOG_COUNT) - 1 : 1u << i;
     if (minus) off |= bits;
     else on |= bits;
+    if (plus) detail |= bits;
   }
-  *out_mask = on & ~off;
+  out->mask = on & ~off;
+  out->detail = detail & ~off;
   return TC_OK;
 }
 

@@ -1,5 +1,6 @@
-// Log artifacts (TC_LOGS=guards,fusion,…; DESIGN of the command line). A logger belongs to a context; writing is
-// thread-safe, a line at a time. `tc_log_on` is one load and a test: call it before building a costly text.
+// Log artifacts (TC_LOGS=guards,+fusion,…). An artifact has three levels: off ("-name", wherever it stands in the
+// list), on ("name"), and in detail ("+name"). A logger belongs to a context; writing is thread-safe, a line at a time.
+// `tc_log_on` is one load and a test: call it before building a costly text.
 #ifndef TC_CORE_BASE_LOG_H_
 #define TC_CORE_BASE_LOG_H_
 
@@ -32,12 +33,15 @@ typedef struct tc_logger {
   uint32_t mask; // bit TC_LOG_x
   void (*write)(void *self, int32_t artifact, tc_sv text);
   void *self;
+  uint32_t detail; // bit TC_LOG_x: in detail; within `mask`
 } tc_logger;
 
 extern const tc_logger tc_logger_silent;
-// Reads a list such as "fusion,-cache,all" into a mask; an unknown name is an error that names the nearest one.
-TC_NODISCARD tc_status tc_log_parse(tc_sv list, uint32_t *out_mask);
+// Reads a list such as "+fusion,-cache,all" into the logger's masks; an unknown name is an error that names the nearest
+// one and leaves them as they were.
+TC_NODISCARD tc_status tc_log_parse(tc_sv list, tc_logger *out);
 static inline bool tc_log_on(const tc_logger *lg, int32_t artifact) { return (lg->mask >> artifact) & 1u; }
+static inline bool tc_log_in_detail(const tc_logger *lg, int32_t artifact) { return (lg->detail >> artifact) & 1u; }
 void tc_log(const tc_logger *lg, int32_t artifact, const char *fmt, ...) TC_PRINTF(3, 4);
 const char *tc_log_name(int32_t artifact);
 // A logger's `write` where nobody else takes the lines: "[fusion] …" to stderr, whole lines also between threads.

@@ -94,7 +94,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
   X(CACHE_DIR, "cache.dir", TEXT, "", 0, 0, "", 0, "folder of the caches; empty: $XDG_CACHE_HOME/tc, or ~/.cache/tc")  \
   X(CACHE_MAX, "cache.max_bytes", SIZE, "4G", 0, INT64_MAX, "", 0, "size at which the oldest entries go")              \
   /* seeing what happens */                                                                                            \
-  X(LOGS, "logs", TEXT, "", 0, 0, "", 0, "log artifacts, by commas; all, or -name to leave one out")                   \
+  X(LOGS, "logs", TEXT, "", 0, 0, "", 0, "log artifacts, by commas; all; +name in detail, -name to leave one out")     \
   X(COMPILE_DEBUG, "compile_debug", BOOL, "false", 0, 0, "", 0, "write every stage's text and code into a folder")     \
   X(DEBUG_DIR, "debug_dir", TEXT, "", 0, 0, "", 0, "that folder; naming one turns compile_debug on")                   \
   X(PROFILE, "profile", TEXT, "", 0, 0, "", 0, "file for a timeline in Chrome's trace format")                         \

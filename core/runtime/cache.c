@@ -87,6 +87,7 @@ bool tc_cache_get(tc_cache *c, tc_arena *arena, tc_hash128 key, tc_sv *out) {
     return false;
   }
   touch(path);
+  if (tc_log_in_detail(c->logger, TC_LOG_CACHE)) tc_log(c->logger, TC_LOG_CACHE, "read %zu bytes: %s", body.size, path);
   *out = body;
   return true;
 }
@@ -119,6 +120,8 @@ void tc_cache_put(tc_cache *c, tc_hash128 key, tc_sv body) {
       ok = close(fd) == 0 && ok;
       if (ok && rename(temporary, path) == 0) {
         atomic_store(&c->written, 1);
+        if (tc_log_in_detail(c->logger, TC_LOG_CACHE))
+          tc_log(c->logger, TC_LOG_CACHE, "kept %zu bytes: %s", body.size, path);
         return;
       }
       if (!ok) errno = error;

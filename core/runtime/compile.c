@@ -202,6 +202,12 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
                  TC_SV_ARG(x->plan->name), TC_SV_ARG(c->backend));
     tc_plan_print(&sb, x->plan);
     tc_log(&c->logger, TC_LOG_OUTPUT_CODE, "%s", sb.text);
+    if (tc_log_in_detail(&c->logger, TC_LOG_OUTPUT_CODE) && c->device->codegen) {
+      tc_sb code = tc_sb_make(sb.arena);
+      TC_TRY(tc_compiled_text(c, x, TC_STAGE_CODE, &code));
+      tc_log(&c->logger, TC_LOG_OUTPUT_CODE, "@" TC_SV_FMT ", as generated for %s:\n%s", TC_SV_ARG(x->plan->name),
+             c->device->props.name, code.text ? code.text : "");
+    }
   }
   if (last < TC_STAGE_CODE) return TC_OK;
   if (given) TC_TRY(make_kernels_fit(x->plan, &c->device->props));

@@ -68,7 +68,7 @@ tc_status tc_context_create_with(const tc_allocator *a, tc_config *config, tc_lo
   c->close = parts->close;
   c->opened = parts->opened;
   c->tuned = parts->tuned;
-  tc_status s = tc_log_parse(tc_config_text(config, TC_OPT_ID_LOGS), &c->logger.mask);
+  tc_status s = tc_log_parse(tc_config_text(config, TC_OPT_ID_LOGS), &c->logger);
   if (s == TC_OK) s = tc_arena_create(a, &c->arena);
   if (s == TC_OK) s = tc_arena_guard(c->arena, set_up, &(creation){c, parts});
   if (s != TC_OK) {

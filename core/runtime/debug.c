@@ -74,28 +74,6 @@ static tc_status write_file(const tc_session *s, const char *folder, tc_report_f
 }
 
 // ---- What is in them ----
-static void put_guards(const tc_session *s, tc_sb *sb) {
-  const tc_graph *g = s->graph;
-  tc_module *m = g->module;
-  for (int32_t i = 0; i < g->inputs.count; i++) {
-    const tc_graph_input *in = &g->inputs.data[i];
-    if (!in->value || in->value->kind != TC_VALUE_TENSOR) continue;
-    const tc_tensor_type *t = &in->value->type;
-    tc_sb_printf(sb, "%%" TC_SV_FMT ": %s, sizes [", TC_SV_ARG(in->value->name), tc_dtype_name(t->dtype));
-    for (int32_t k = 0; k < 2 * t->rank; k++) {
-      if (k == t->rank) tc_sb_putz(sb, "], strides [");
-      else if (k) tc_sb_putz(sb, ", ");
-      tc_sym_print(sb, k < t->rank ? t->sizes[k] : t->strides[k - t->rank]);
-    }
-    if (t->rank == 0) tc_sb_putz(sb, "], strides [");
-    tc_sb_putz(sb, "]\n");
-  }
-  for (int32_t i = 0; i < m->requires_.count; i++) {
-    tc_sym_print(sb, m->requires_.data[i]);
-    tc_sb_putc(sb, '\n');
-  }
-}
-
 static void put_times(const tc_session *s, tc_sb *sb) {
   const tc_session_stats *q = &s->stats;
   tc_sb_putz(sb, "{\n  \"name\": ");
@@ -122,7 +100,7 @@ static void put_bench(const tc_session *s, tc_sb *sb) {
 static tc_status put_file(const tc_session *s, int32_t k, tc_sv imported, const tc_source *source, tc_sb *sb) {
   int32_t stage = kinds[k].stage;
   switch (k) {
-  case F_GUARDS: put_guards(s, sb); return TC_OK;
+  case F_GUARDS: tc_session_guards(s, sb); return TC_OK;
   case F_CONFIG: return tc_config_print(s->context->config, sb);
   case F_TIMES: put_times(s, sb); return TC_OK;
   case F_BENCH: put_bench(s, sb); return TC_OK;

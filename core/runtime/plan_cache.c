@@ -27,7 +27,8 @@ static tc_status put_programs(tc_context *c, tc_sb *sb) {
 }
 
 static bool wants_logs(const tc_context *c) {
-  static const int32_t about[] = {TC_LOG_FUSION, TC_LOG_SCHEDULE, TC_LOG_OUTPUT_CODE, TC_LOG_PERF_HINTS};
+  static const int32_t about[] = {TC_LOG_FUSION,     TC_LOG_SCHEDULE, TC_LOG_OUTPUT_CODE, TC_LOG_PERF_HINTS,
+                                  TC_LOG_AOT_GRAPHS, TC_LOG_PASSES,   TC_LOG_GRAPH_BREAKS};
   for (size_t i = 0; i < sizeof about / sizeof *about; i++)
     if (tc_log_on(&c->logger, about[i])) return true;
   return false;

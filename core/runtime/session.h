@@ -40,6 +40,8 @@ const char *tc_session_debug_folder(const tc_session *s);
 int32_t tc_session_op_count(const tc_session *s); // launches and calls of all segments, regions not counted
 // The text of a stage: every segment's in order, behind what the references do.
 TC_NODISCARD tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb);
+// What a run requires of its inputs, a line each: dtype, sizes, strides, then the conditions on the symbols in them.
+void tc_session_guards(const tc_session *s, tc_sb *sb);
 // Segments, for explain.
 int32_t tc_session_segment_count(const tc_session *s);
 const tc_compiled *tc_session_segment(const tc_session *s, int32_t i);

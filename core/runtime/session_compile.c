@@ -160,6 +160,14 @@ static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, boo
   return TC_OK;
 }
 
+// Where a step ends for the host: the reason, the node, and the model's line.
+static void log_break(const tc_session *s, const tc_node *n, const char *why) {
+  tc_log(&s->context->logger, TC_LOG_GRAPH_BREAKS,
+         "@" TC_SV_FMT ": segments end at %%" TC_SV_FMT " = " TC_SV_FMT ": %s%s" TC_SV_FMT, TC_SV_ARG(s->graph->name),
+         TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name), why,
+         n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));
+}
+
 static tc_status create_region(const tc_session *s, tc_graph *g, int32_t last, tc_session **out);
 static tc_status compile_regions(tc_session *s, int32_t last) {
   for (int32_t i = 0; i < s->n_steps; i++) {
@@ -198,7 +206,9 @@ static tc_status find_bad(tc_session *s, bool cut, bool *bad, bool *any) {
     bool read = !s->context->is_ref && segment_reads(n);
     const char *reason = s->context->is_ref || read ? NULL : node_reason(s, n);
     if (reason) TC_TRY(give_up(s, n, reason));
-    bad[n->id] = reason || read || (cut && tc_op_control(n->op) != TC_CONTROL_NONE);
+    bool control = cut && tc_op_control(n->op) != TC_CONTROL_NONE;
+    bad[n->id] = reason || read || control;
+    if (bad[n->id]) log_break(s, n, reason ? reason : read ? "the host reads a size" : "the host drives its regions");
     *any |= bad[n->id];
   }
   return TC_OK;
@@ -279,6 +289,12 @@ static bool load_plan(tc_session *s, tc_hash128 key) {
   return true;
 }
 
+static void log_graph(const tc_session *s, const char *what) {
+  tc_sb sb = tc_sb_make(s->arena);
+  tc_graph_print(&sb, s->graph);
+  tc_log(&s->context->logger, TC_LOG_AOT_GRAPHS, "%s:\n%s", what, sb.text);
+}
+
 typedef struct compilation {
   const tc_source *source;
   int32_t last;
@@ -291,11 +307,14 @@ static tc_status compile_all(tc_session *s, void *arg) {
   tc_hash128 key;
   bool keep = c->last == TC_STAGE_EXEC && !c->source->stages && tc_plan_cache_key(s->context, g, &key);
   if (keep && load_plan(s, key)) return TC_OK;
+  const tc_logger *lg = &s->context->logger;
+  if (tc_log_in_detail(lg, TC_LOG_AOT_GRAPHS)) log_graph(s, "as imported");
   double start = tc_now_ms();
   if (c->last > TC_STAGE_GRAPH && !s->context->is_ref) TC_TRY(tc_compile_passes(s->context, g));
   else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
   s->stats.ms[TC_STAGE_FUNCTIONAL] = tc_now_ms() - start;
   tc_profile_span(s->context->profile, "compile", TC_SV("functional"), start, tc_now_ms());
+  if (c->last > TC_STAGE_GRAPH && tc_log_on(lg, TC_LOG_AOT_GRAPHS)) log_graph(s, "functional");
   if (c->last <= TC_STAGE_FUNCTIONAL) return TC_OK;
   tc_graph_sweep(g);
   TC_TRY(compile(s, c->last));
@@ -351,4 +370,26 @@ tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb) {
     }
   }
   return TC_OK;
+}
+
+void tc_session_guards(const tc_session *s, tc_sb *sb) {
+  const tc_graph *g = s->graph;
+  tc_module *m = g->module;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    if (!in->value || in->value->kind != TC_VALUE_TENSOR) continue;
+    const tc_tensor_type *t = &in->value->type;
+    tc_sb_printf(sb, "%%" TC_SV_FMT ": %s, sizes [", TC_SV_ARG(in->value->name), tc_dtype_name(t->dtype));
+    for (int32_t k = 0; k < 2 * t->rank; k++) {
+      if (k == t->rank) tc_sb_putz(sb, "], strides [");
+      else if (k) tc_sb_putz(sb, ", ");
+      tc_sym_print(sb, k < t->rank ? t->sizes[k] : t->strides[k - t->rank]);
+    }
+    if (t->rank == 0) tc_sb_putz(sb, "], strides [");
+    tc_sb_putz(sb, "]\n");
+  }
+  for (int32_t i = 0; i < m->requires_.count; i++) {
+    tc_sym_print(sb, m->requires_.data[i]);
+    tc_sb_putc(sb, '\n');
+  }
 }

@@ -576,6 +576,9 @@ static void merge_rounds(tc_sched *x, heap *h) {
     int32_t candidates = h->v.count, groups = x->s->groups.count; // of which every merge takes one away
     while (h->v.count) {
       pair p = heap_pop(h);
+      if (tc_log_in_detail(x->o->logger, TC_LOG_FUSION))
+        tc_log(x->o->logger, TC_LOG_FUSION, "candidate " TC_SV_FMT " with " TC_SV_FMT ": %lld bytes",
+               TC_SV_ARG(p.producer->outs[0]->name), TC_SV_ARG(p.consumer->outs[0]->name), (long long)p.gain);
       if (!try_pair(x, &p)) heap_push(x, &refused, p);
     }
     tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d candidates, %d merges: %d → %d nodes, %d pairs refused", round,

@@ -18,26 +18,35 @@ static void keep(void *self, int32_t artifact, tc_sv text) {
   s->text[text.size] = 0;
 }
 
+static void masks_are(const char *list, uint32_t mask, uint32_t detail) {
+  tc_logger lg = {0};
+  assert_ok(tc_log_parse(tc_sv_of(list), &lg));
+  assert_int_equal(lg.mask, mask);
+  assert_int_equal(lg.detail, detail);
+  for (int32_t i = 0; i < TC_LOG_COUNT; i++) assert_int_equal(tc_log_in_detail(&lg, i), detail >> i & 1u);
+}
+
 TC_TEST(lists_become_masks) {
-  uint32_t mask = 0, all = (1u << TC_LOG_COUNT) - 1;
-  assert_ok(tc_log_parse(TC_SV("guards, fusion"), &mask));
-  assert_int_equal(mask, 1u << TC_LOG_GUARDS | 1u << TC_LOG_FUSION);
-  assert_ok(tc_log_parse(TC_SV("fusion,-cache,all"), &mask));
-  assert_int_equal(mask, all & ~(1u << TC_LOG_CACHE));
-  assert_ok(tc_log_parse(TC_SV("+all"), &mask));
-  assert_int_equal(mask, all);
-  assert_ok(tc_log_parse(TC_SV(" , ,"), &mask));
-  assert_int_equal(mask, 0);
-  mask = 77;
-  assert_error(tc_log_parse(TC_SV("guards,fuson"), &mask), TC_STATUS_INVALID_ARGUMENT, "did you mean 'fusion'?");
-  assert_error(tc_log_parse(TC_SV("unheard-of-thing"), &mask), TC_STATUS_INVALID_ARGUMENT, "there are: all, guards");
-  assert_int_equal(mask, 77);
+  uint32_t all = (1u << TC_LOG_COUNT) - 1, fusion = 1u << TC_LOG_FUSION, cache = 1u << TC_LOG_CACHE;
+  masks_are("guards, fusion", 1u << TC_LOG_GUARDS | fusion, 0);
+  masks_are("fusion,-cache,all", all & ~cache, 0);
+  masks_are(" , ,", 0, 0);
+  masks_are("+all", all, all);
+  masks_are("+all,-cache", all & ~cache, all & ~cache);
+  masks_are("cache,+fusion", cache | fusion, fusion);
+  masks_are("+cache,cache", cache, cache);
+  masks_are("-cache,+cache", 0, 0);
+  tc_logger lg = {.mask = 77, .detail = 5};
+  assert_error(tc_log_parse(TC_SV("guards,fuson"), &lg), TC_STATUS_INVALID_ARGUMENT, "did you mean 'fusion'?");
+  assert_error(tc_log_parse(TC_SV("unheard-of-thing"), &lg), TC_STATUS_INVALID_ARGUMENT, "there are: all, guards");
+  assert_int_equal(lg.mask, 77);
+  assert_int_equal(lg.detail, 5);
   return TC_OK;
 }
 
 TC_TEST(lines_arrive_when_asked_for) {
   sink s = {0};
-  tc_logger lg = {1u << TC_LOG_CACHE, keep, &s};
+  tc_logger lg = {.mask = 1u << TC_LOG_CACHE, .write = keep, .self = &s};
   tc_log(&lg, TC_LOG_GUARDS, "not %s", "seen");
   assert_int_equal(s.lines, 0);
   tc_log(&lg, TC_LOG_CACHE, "hit %d", 7);
@@ -60,11 +69,7 @@ TC_TEST(names_are_known) {
   assert_string_equal(tc_log_name(TC_LOG_GRAPH_BREAKS), "graph_breaks");
   assert_string_equal(tc_log_name(-1), "unknown");
   assert_string_equal(tc_log_name(TC_LOG_COUNT), "unknown");
-  for (int32_t i = 0; i < TC_LOG_COUNT; i++) {
-    uint32_t mask;
-    assert_ok(tc_log_parse(tc_sv_of(tc_log_name(i)), &mask));
-    assert_int_equal(mask, 1u << i);
-  }
+  for (int32_t i = 0; i < TC_LOG_COUNT; i++) { masks_are(tc_log_name(i), 1u << i, 0); }
   return TC_OK;
 }
 

@@ -10,6 +10,7 @@
 //   plan.c       radices, tables, any length
 //   butterfly.c  small transforms as straight-line code
 //   stage.c      the template: candidates, real transforms, Bluestein's algorithm
+//   turn.c       factors between the steps of long rows
 //   vectors.c threads.c rows.c   passes where lanes are vector elements along a row, threads, neighbouring rows
 //
 // Sign: forward is exp(-2πi kn/N), as everywhere. Tables hold exp(+2πi t); the code conjugates.

@@ -34,12 +34,12 @@ static fft_value minus(const fft_emit *e, fft_value x, fft_value y) {
 }
 
 // ---- tables ----
-static void put_number(const fft_emit *e, void *data, int64_t at, double v) {
+void fft_put_number(const fft_emit *e, void *data, int64_t at, double v) {
   if (e->c.real == TC_F64) ((double *)data)[at] = v;
   else ((float *)data)[at] = (float)v;
 }
 
-static tc_kmem add_table(fft_emit *e, const char *name, int64_t count, void *data) {
+tc_kmem fft_add_table(fft_emit *e, const char *name, int64_t count, void *data) {
   size_t size = 0;
   while (name[size]) size++;
   tc_kmem m = data ? tc_kb_table(e->c.b, (tc_sv){name, size}, e->c.real, count, data) : -1;
@@ -48,7 +48,14 @@ static tc_kmem add_table(fft_emit *e, const char *name, int64_t count, void *dat
   return m;
 }
 
-static void *room(const fft_emit *e, int64_t count) { return calloc((size_t)count, e->c.real == TC_F64 ? 8 : 4); }
+void fft_put_unit(const fft_emit *e, void *data, int64_t at, int64_t step, int64_t k, int64_t n) {
+  double re, im;
+  fft_unit(k, n, &re, &im);
+  fft_put_number(e, data, at, re);
+  fft_put_number(e, data, at + step, im);
+}
+
+void *fft_room(const fft_emit *e, int64_t count) { return calloc((size_t)count, e->c.real == TC_F64 ? 8 : 4); }
 
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
   fft_table t = {.kind = kind, .mem = -1, .fine = -1};
@@ -59,34 +66,26 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
   int64_t count = kind == FFT_TABLE_LANES   ? blocks * r * 2 * lanes
                   : kind == FFT_TABLE_SPLIT ? blocks * r * 2
                                             : m * r * 2;
-  void *data = room(e, count);
+  void *data = fft_room(e, count);
   for (int64_t q = 0; q < (kind == FFT_TABLE_SPLIT   ? blocks
                            : kind == FFT_TABLE_LANES ? blocks * lanes
                                                      : m) &&
                       data;
        q++) {
     for (int64_t k = 1; k <= r; k++) {
-      double re, im;
-      fft_unit((kind == FFT_TABLE_SPLIT ? q * lanes : q) * k, turn, &re, &im);
       int64_t at = (q * r + k - 1) * 2, step = 1;
       if (kind == FFT_TABLE_LANES) at = (q / lanes * r + k - 1) * 2 * lanes + q % lanes, step = lanes;
       if (kind == FFT_TABLE_THREADS) at = ((k - 1) * m + q) * 2;
-      put_number(e, data, at, re);
-      put_number(e, data, at + step, im);
+      fft_put_unit(e, data, at, step, (kind == FFT_TABLE_SPLIT ? q * lanes : q) * k, turn);
     }
   }
-  t.mem = add_table(e, "turns", count, data);
+  t.mem = fft_add_table(e, "turns", count, data);
   if (kind != FFT_TABLE_SPLIT) return t;
-  data = room(e, r * 2 * lanes);
+  data = fft_room(e, r * 2 * lanes);
   for (int64_t k = 1; k <= r && data; k++) {
-    for (int64_t l = 0; l < lanes; l++) {
-      double re, im;
-      fft_unit(l * k, turn, &re, &im);
-      put_number(e, data, (k - 1) * 2 * lanes + l, re);
-      put_number(e, data, ((k - 1) * 2 + 1) * lanes + l, im);
-    }
+    for (int64_t l = 0; l < lanes; l++) fft_put_unit(e, data, (k - 1) * 2 * lanes + l, lanes, l * k, turn);
   }
-  t.fine = add_table(e, "fine_turns", r * 2 * lanes, data);
+  t.fine = fft_add_table(e, "fine_turns", r * 2 * lanes, data);
   return t;
 }
 
@@ -164,16 +163,16 @@ static void prime_sums(fft_spot *at) {
   tc_kb *b = e->c.b;
   int32_t p = at->p->radix, h = p / 2;
   at->k = -1;
-  void *data = room(e, (int64_t)h * h * 2);
+  void *data = fft_room(e, (int64_t)h * h * 2);
   for (int32_t j = 1; j <= h && data; j++) {
     for (int32_t k = 1; k <= h; k++) {
       double re, im;
       fft_unit((int64_t)j * k, p, &re, &im);
-      put_number(e, data, ((int64_t)(j - 1) * h + k - 1) * 2, re);
-      put_number(e, data, ((int64_t)(j - 1) * h + k - 1) * 2 + 1, e->c.sign * im);
+      fft_put_number(e, data, ((int64_t)(j - 1) * h + k - 1) * 2, re);
+      fft_put_number(e, data, ((int64_t)(j - 1) * h + k - 1) * 2 + 1, e->c.sign * im);
     }
   }
-  tc_kmem unit = add_table(e, "units", (int64_t)h * h * 2, data), array[4];
+  tc_kmem unit = fft_add_table(e, "units", (int64_t)h * h * 2, data), array[4];
   static const char *const names[] = {"sum_re", "sum_im", "diff_re", "diff_im"};
   for (int32_t i = 0; i < 4; i++) array[i] = tc_kb_lane_array(b, (tc_sv){names[i], 6 + (i > 1)}, e->c.real, h);
   if (e->failed) return;
@@ -247,23 +246,11 @@ static fft_value normed(fft_emit *e, fft_value v) {
   return e->any_norm < 0 ? v : (fft_value){fft_mul(e, v.re, e->any_norm), fft_mul(e, v.im, e->any_norm), 1};
 }
 
-// The jk-th part of a circle, j being the row.
-static fft_value turned(fft_emit *e, fft_value v, tc_kval k) {
-  tc_kb *b = e->c.b;
-  tc_kval part = fft_mul(e, tc_kb_cast(b, TC_I32, e->index[e->rank - 2]), k), n = fft_int(e, e->turn);
-  tc_kval below = tc_kb_op2(b, TC_K_GT, part, fft_int(e, e->turn / 2));
-  part = tc_kb_op3(b, TC_K_SELECT, below, fft_sub(e, part, n), part);
-  tc_kval angle = fft_mul(e, tc_kb_cast(b, e->c.real, part), tc_kb_real(b, e->c.real, 2 * FFT_PI / (double)e->turn));
-  fft_code c = e->c;
-  c.sign = e->forward ? -1 : 1;
-  return fft_turn(&c, v, tc_kb_op1(b, TC_K_COS, angle), tc_kb_op1(b, TC_K_SIN, angle));
-}
-
 static void store_complex(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc_kval mask) {
   tc_kb *b = e->c.b;
   tc_kval z[FFT_WIDE];
   for (int32_t k = 0; k < n; k++) {
-    fft_value x = normed(e, e->turn ? turned(e, v[k], fft_addi(e, i, k)) : v[k]);
+    fft_value x = normed(e, e->turn ? fft_turn_row(e, v[k], fft_addi(e, i, k), mask) : v[k]);
     z[k] = tc_kb_cast(b, tc_stage_dtype(e->c.stage), tc_kb_op2(b, TC_K_COMPLEX, x.re, x.im));
   }
   e->index[e->rank - 1] = i;
@@ -308,23 +295,23 @@ static void store_real(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc
 static void chirp_tables(fft_emit *e) {
   int64_t n = e->plan.length, m = e->plan.n;
   tc_c128 *c = calloc((size_t)m * 4, sizeof *c);
-  void *data[4] = {room(e, n), room(e, n), room(e, m), room(e, m)};
+  void *data[4] = {fft_room(e, n), fft_room(e, n), fft_room(e, m), fft_room(e, m)};
   bool ok = c && data[0] && data[1] && data[2] && data[3];
   for (int64_t j = 0; j < n && ok; j++) {
     fft_unit(j * j % (2 * n), 2 * n, &c[j].re, &c[j].im);
-    put_number(e, data[0], j, c[j].re);
-    put_number(e, data[1], j, c[j].im);
+    fft_put_number(e, data[0], j, c[j].re);
+    fft_put_number(e, data[1], j, c[j].im);
     if (j) c[m - j] = c[j];
   }
   if (ok) fft_reference(m, true, 1 / (double)m, c, c + m);
   for (int64_t k = 0; k < m && ok; k++) {
-    put_number(e, data[2], k, c[k].re);
-    put_number(e, data[3], k, c[k].im);
+    fft_put_number(e, data[2], k, c[k].re);
+    fft_put_number(e, data[3], k, c[k].im);
   }
   static const char *const names[] = {"chirp_re", "chirp_im", "filter_re", "filter_im"};
   for (int32_t i = 0; i < 4; i++) {
     if (!ok) free(data[i]), data[i] = NULL;
-    tc_kmem mem = add_table(e, names[i], i < 2 ? n : m, data[i]);
+    tc_kmem mem = fft_add_table(e, names[i], i < 2 ? n : m, data[i]);
     if (i < 2) e->chirp[i] = mem;
     else e->filter[i - 2] = mem;
   }
@@ -451,14 +438,9 @@ static void split(fft_emit *e, fft_value a, fft_value b, tc_kval k, tc_kval mask
 
 static void make_turns(fft_emit *e) {
   int64_t count = e->length / 4 + 1;
-  void *data = room(e, 2 * count);
-  for (int64_t k = 0; k < count && data; k++) {
-    double re, im;
-    fft_unit(k, e->length, &re, &im);
-    put_number(e, data, k, re);
-    put_number(e, data, count + k, im);
-  }
-  e->turns = add_table(e, "unit_roots", 2 * count, data);
+  void *data = fft_room(e, 2 * count);
+  for (int64_t k = 0; k < count && data; k++) fft_put_unit(e, data, k, count, k, e->length);
+  e->turns = fft_add_table(e, "unit_roots", 2 * count, data);
 }
 
 static tc_kval mirrored(const fft_emit *e, int32_t of, tc_kval k) { return fft_sub(e, fft_int(e, of), k); }
@@ -741,6 +723,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   int64_t norm = tc_stage_attr(s, FFT_ATTR_NORM, 0);
   e.norm = e.length < 0 ? 1 : fft_norm(norm, e.length);
   for (int32_t d = 0; d < rank - 1; d++) e.index[d] = tc_stage_origin(s, d);
+  if (e.turn) fft_make_turn(&e);
   if (e.length < 0) write_any_length(&e, norm);
   else write_stage(&e);
   return e.failed ? TC_STATUS_OUT_OF_MEMORY : TC_STATUS_OK;

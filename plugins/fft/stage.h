@@ -57,6 +57,9 @@ struct fft_emit {
   tc_kval any_length, any_norm;       // i32, real: of a transform whose length is not a constant; else -1
   tc_kval any_half;                   // points of its one-sided spectrum
   int64_t turn;                       // FFT_ATTR_TURN
+  tc_kmem turn_low, turn_high;        // turn.c: tables
+  tc_kmem turn_lane, turn_far;        // rows.c only
+  int32_t turn_bits, turn_fine;       // exponents are split after so many bits
   bool forward;                       // of the whole; the sign in `c` is that of the passes
   bool swap;                          // conjugate outside: the chirp of an inverse transform
   tc_kval index[TC_MAX_RANK];         // of the row; the last is set for each access
@@ -95,6 +98,12 @@ tc_kval fft_muli(const fft_emit *e, tc_kval x, int64_t y);
 tc_kval fft_addi(const fft_emit *e, tc_kval x, int64_t y);
 tc_kval fft_both(const fft_emit *e, tc_kval mask, tc_kval other); // of masks; -1 is none
 
+// Tables: room for `count` numbers (NULL: none), which are put there and become a table that takes them over.
+void *fft_room(const fft_emit *e, int64_t count);
+void fft_put_number(const fft_emit *e, void *data, int64_t at, double v);
+void fft_put_unit(const fft_emit *e, void *data, int64_t at, int64_t step, int64_t k, int64_t n); // exp(2πi k/n)
+tc_kmem fft_add_table(fft_emit *e, const char *name, int64_t count, void *data);
+
 // On-chip arrays, as many as the stage needs to go from one to the other; `more`: steps beside those between passes.
 void fft_make_arrays(fft_emit *e, int32_t more);
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
@@ -102,6 +111,9 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
 void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im);
 // Output k goes to `out`, unless it is not wanted.
 void fft_put_out(fft_spot *at, tc_kval k, fft_value v);
+// turn.c: tables for FFT_ATTR_TURN; v is number k of the row that e->index tells, k the same in all lanes in rows.c.
+void fft_make_turn(fft_emit *e);
+fft_value fft_turn_row(fft_emit *e, fft_value v, tc_kval k, tc_kval mask);
 // The butterflies of one spot: loads, transform, turning, stores.
 void fft_spot_emit(fft_spot *at);
 

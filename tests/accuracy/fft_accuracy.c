@@ -288,8 +288,8 @@ static int32_t kinds_of(const char *list) { // "fft,rfft" as bits; NULL: all
 }
 
 // Each kind of plan, at its borders and inside.
-static const int64_t selection[] = {1,   2,   3,   7,   8,   13,  16,   17,   45,   61,   64,   67,   100,  128,
-                                    169, 210, 509, 512, 720, 997, 1009, 1024, 2047, 2048, 4096, 4099, 20011};
+static const int64_t selection[] = {1,   2,   3,   7,   8,   13,  16,   17,   45,   61,   64,   67,   100,   128,
+                                    169, 210, 509, 512, 720, 997, 1009, 1024, 2047, 2048, 4096, 4099, 20011, 540000};
 
 int main(int argc, char **argv) {
   const char *backend = option(argc, argv, "--backend="), *csv = option(argc, argv, "--csv="), *p;

@@ -512,6 +512,35 @@ static tc_status eval_lists(scope *s, const tc_ex *e, tc_arg *out, bool *done) {
   return TC_OK;
 }
 
+// derivative("op", "argument", name=value, …): the derivative that the op's row has for the argument, over these names
+// (the op's arguments, grad, result, …); arguments that are not named have their defaults.
+static tc_status eval_derivative(scope *s, const tc_ex *e, tc_arg *out) {
+  tc_arg of[2];
+  tc_arena *arena = s->m->arena;
+  for (int32_t i = 0; i < 2; i++) TC_TRY(eval(s, e->kids[i + 1], &of[i]));
+  const tc_op *op = tc_op_find(s->m->ops, tc_sv_printf(arena, "aten::" TC_SV_FMT, TC_SV_ARG(of[0].text)));
+  int32_t at = -1, k = 0, count;
+  for (int32_t i = 0; op && i < op->grad.n_results; i++)
+    if (tc_sv_eq(op->grad_labels[i], of[1].text)) at = i;
+  if (at < 0) return bad(e, "the op has no derivative for this argument");
+  const tc_schema *c = &op->schema;
+  tc_build_name *names = TC_NEW_ARRAY(arena, tc_build_name, c->n_args + e->n);
+  for (int32_t i = 0; i < c->n_args; i++)
+    if (c->args[i].has_default)
+      names[k++] = (tc_build_name){c->args[i].name, tc_arg_of_preset(s->m, &c->args[i].preset)};
+  for (int32_t i = 3; i < e->n; i++, k++) { // the last of a name counts
+    names[k].name = e->names[i];
+    TC_TRY(eval(s, e->kids[i], &names[k].arg));
+  }
+  tc_ex_program one = op->grad;
+  tc_arg *made;
+  one.results = &op->grad.results[at], one.n_results = 1;
+  TC_TRY(tc_build_text(s->b, c->ns, &one, k, names, &count, &made), "in the derivative of " TC_SV_FMT,
+         TC_SV_ARG(op->full_name));
+  *out = made[0];
+  return TC_OK;
+}
+
 // Functions that are no ops; *done false if this is none of them.
 static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done) {
   const tc_ex *callee = e->kids[0];
@@ -530,6 +559,7 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
     return eval(s, e->kids[yes ? 2 : 3], out);
   }
   if (tc_sv_is(f, "promote") && n > 0) return promoted_dtype(s, e, out);
+  if (tc_sv_is(f, "derivative") && n > 1) return eval_derivative(s, e, out);
   if (tc_sv_is(f, "conj") && n == 1) { // of a number it is one, of a tensor the op
     TC_TRY(eval(s, e->kids[1], &v));
     if (tc_arg_number_dtype(&v) == TC_DTYPE_NONE) return tc_build_call(s->b, TC_SV("aten::conj"), 1, &v, NULL, out);

@@ -1,17 +1,60 @@
-// Backward ops that occur in graphs by themselves, as texts. Definitions: the derivatives of the forward ops.
+// Backward ops that occur in graphs by themselves, as texts. Definitions: the derivatives of the forward ops; where the
+// row of the forward op has a derivative, that is taken.
 #include "core/ops/ops.h"
 
 #define TEXT(s, d) {.schema = s, .decompose = d}
+#define CTEXT(s, d) {.schema = s, .traits = TC_OP_COMPLEX, .decompose = d}
+// 16-bit floats are computed in f32 and rounded once.
+#define WIDENED(x) "to(" x ", wide(grad_output.dtype))"
+#define NARROWED(x) "to(" x ", grad_output.dtype)"
+#define OF(op, arg, names) "derivative(\"" op "\", \"" arg "\", grad=" WIDENED("grad_output") names ")"
+#define POINT(op, schema, names) TEXT(schema, NARROWED(OF(op, "self", ", self=" WIDENED("self") names)))
+// Where only the sizes of the input are given.
+#define EMPTY "new_empty(grad_output, input_size)"
+#define RESIZED(op, n, in, names, numbers)                                                                            \
+  TEXT(op "_backward(Tensor grad_output, SymInt[" n "] output_size, SymInt[" in "] input_size, " names ") -> Tensor", \
+       NARROWED("derivative(\"" op "\", \"self\", grad=grad_output, self=" EMPTY numbers ")"))
+#define SCALES_1 "float? scales=None"
+#define SCALES_2 "float? scales_h=None, float? scales_w=None"
+#define SCALES_3 "float? scales_d=None, float? scales_h=None, float? scales_w=None"
+#define BY_1 ", scales=scales"
+#define BY_2 ", scales_h=scales_h, scales_w=scales_w"
+#define BY_3 ", scales_d=scales_d, scales_h=scales_h, scales_w=scales_w"
+#define ALIGN "bool align_corners, "
+#define BY_ALIGN ", align_corners=align_corners"
+#define PADDED(op, n)                                                                    \
+  TEXT(op "_backward(Tensor grad_output, Tensor self, SymInt[" n "] padding) -> Tensor", \
+       "derivative(\"" op "\", \"self\", grad=grad_output, self=self, padding=padding)")
+#define LOSS(name, arguments, slope)                                                              \
+  TEXT(name "_backward(Tensor grad_output, Tensor self, Tensor target, " arguments ") -> Tensor", \
+       "let x = " WIDENED("self") "; let t = " WIDENED("target") "; let g = " WIDENED(            \
+           "grad_output") "; let d = mul(" slope ", g); "                                         \
+                          "to(contiguous(if(reduction == 1, div(d, self.numel), d)), grad_output.dtype)")
+#define NLL(name)                                                                                                      \
+  TEXT(                                                                                                                \
+      name "_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "          \
+           "ignore_index, Tensor total_weight) -> Tensor",                                                             \
+      "let c = if(self.rank == 1, 0, 1); let counts = ne(target, ignore_index); let t = to(where(counts, target, 0), " \
+      "i64); let w = where(counts, if(is_none(weight), ones([], dtype=self.dtype), index(weight, [t])), 0);"           \
+      "let g = if(reduction == 1, div(grad_output, total_weight), grad_output);"                                       \
+      "scatter(new_zeros(self, self.sizes), c, unsqueeze(t, c), unsqueeze(neg(mul(w, g)), c))")
 #define WIDE "let d = grad_out.dtype; let w = wide(d); let g = to(grad_out, w); let x = to(input, w);"
+#define BATCH(arg)                                                             \
+  "derivative(\"native_batch_norm\", \"" arg                                   \
+  "\", grad=grad_out, input=input, weight=weight, running_mean=running_mean, " \
+  "running_var=running_var, training=train, eps=eps, result1=save_mean, result2=save_invstd)"
+// In memory the heads of a row lie side by side.
+#define ROWS(x) "transpose(contiguous(transpose(to(" x ", d), 1, 2)), 1, 2)"
+#define ZEROS "new_zeros(grad_output, input_sizes)"
 static const tc_op_def rows[] = {
     TEXT("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
          "mul(mul(grad_output, to(mask, grad_output.dtype)), scale)"),
     TEXT("_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
          "let p = to(output, wide(output.dtype)); let g = mul(to(grad_output, wide(output.dtype)), p);"
-         "to(sub(g, mul(p, sum(g, [dim], true))), input_dtype)"),
+         "contiguous(to(sub(g, mul(p, sum(g, [dim], true))), input_dtype))"),
     TEXT("_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
          "let y = to(output, wide(output.dtype)); let g = to(grad_output, wide(output.dtype));"
-         "to(sub(g, mul(exp(y), sum(g, [dim], true))), input_dtype)"),
+         "contiguous(to(sub(g, mul(exp(y), sum(g, [dim], true))), input_dtype))"),
     // Rows of n normalised elements; dx = rstd·(g - mean(g) - x̂·mean(g·x̂)) with g = grad·weight.
     TEXT("native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor "
          "rstd, "
@@ -40,6 +83,146 @@ static const tc_op_def rows[] = {
          "let times = index_add(zeros([num_weights], dtype=w), 0, i, ones([i.size(0)], dtype=w));"
          "let s = if(scale_grad_by_freq, div(g, unsqueeze(index(times, [i]), 1)), g);"
          "to(index_add(zeros([num_weights, n], dtype=w), 0, i, s), grad_output.dtype)"),
+    TEXT("native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? "
+         "running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, "
+         "Tensor, Tensor)",
+         "let d = if(is_none(weight), grad_out.dtype, weight.dtype);"
+         "if(output_mask[0], to(" BATCH("input") ", grad_out.dtype), none), if(output_mask[1], to(" BATCH(
+             "weight") ", d), none), if(output_mask[2], to(" BATCH("bias") ", d), none)"),
+    TEXT("_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, "
+         "bool[2] output_mask) -> (Tensor, Tensor)",
+         WIDE "let rows = rstd.numel; let size = [rows, input.numel // rows]; let gr = reshape(g, size); let r = "
+              "reshape(to(rstd, w), [rows, 1]); let h = mul(reshape(x, size), r);"
+              "let gw = if(is_none(weight), gr, mul(gr, reshape(to(weight, w), [-1])));"
+              "let dx = mul(sub(gw, mul(h, mean(mul(gw, h), [1], true))), r);"
+              "if(output_mask[0], to(reshape(dx, input.sizes), d), none), if(output_mask[1] && !is_none(weight), "
+              "to(reshape(sum(mul(gr, h), [0]), normalized_shape), weight.dtype), none)"),
+    // p = exp(s - logsumexp) are the shares again, delta the mean of what flows to a query's shares.
+    TEXT(
+        "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
+        "Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) "
+        "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+        "let d = query.dtype; let w = wide(d); let q = to(query, w); let k = to(key, w); let g = to(grad_out, w);"
+        "let f = if(is_none(scale), 1.0 / float(query.size(-1)) ** 0.5, scale); let a = mul(matmul(q, mT(k)), f);"
+        "let b = if(is_none(attn_mask), a, add(a, attn_mask)); let s = if(is_causal, where(ge(unsqueeze(arange("
+        "q.size(-2)), 1), arange(k.size(-2))), b, -inf), b); let p = exp(sub(s, unsqueeze(logsumexp, -1)));"
+        "let delta = sum(mul(g, to(out, w)), [-1], true);"
+        "let ds = mul(mul(p, sub(matmul(g, mT(to(value, w))), delta)), f);" ROWS("matmul(ds, k)") ", " ROWS(
+            "matmul(mT(ds), q)") ", " ROWS("matmul(mT(p), g)")),
+
+    // ---- activations ----
+    POINT("gelu", "gelu_backward(Tensor grad_output, Tensor self, *, str approximate=\"none\") -> Tensor",
+          ", approximate=approximate"),
+    POINT("gelu", "infinitely_differentiable_gelu_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
+    // Of complex numbers without the conjugate that a gradient has.
+    CTEXT("silu_backward(Tensor grad_output, Tensor self) -> Tensor",
+          NARROWED(OF("silu", "self", ", self=conj(" WIDENED("self") ")"))),
+    POINT("mish", "mish_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
+    POINT("hardswish", "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
+    POINT("hardsigmoid", "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
+    POINT("hardtanh", "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+          ", min_val=min_val, max_val=max_val"),
+    POINT("leaky_relu",
+          "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+          ", negative_slope=negative_slope"),
+    POINT("softplus", "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+          ", beta=beta, threshold=threshold"),
+    POINT("softshrink", "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+          ", lambd=lambd"),
+    POINT("logit", "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", ", eps=eps"),
+    CTEXT("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
+          NARROWED(OF("sigmoid", "self", ", result=" WIDENED("output")))),
+    CTEXT("tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
+          NARROWED(OF("tanh", "self", ", result=" WIDENED("output")))),
+    TEXT("threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+         "where(le(self, threshold), 0, grad_output)"),
+    TEXT("hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
+         "where(logical_and(ge(self, 0.0 - float(lambd)), le(self, lambd)), 0, grad_out)"),
+    TEXT("elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor "
+         "self_or_result) -> Tensor",
+         "let x = " WIDENED("self_or_result") "; let g = " WIDENED("grad_output") "; " NARROWED(
+             "if(is_result, where(le(x, 0), mul(mul(g, input_scale), add(x, float(alpha) * float(scale))), mul(g, "
+             "scale)), derivative(\"elu\", \"self\", grad=g, self=x, alpha=alpha, scale=scale, "
+             "input_scale=input_scale))")),
+    TEXT("log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)",
+         "contiguous(log_sigmoid(self)), contiguous(exp(neg(abs(self))))"),
+    TEXT("log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+         "let z = " WIDENED("buffer") "; let part = div(z, add(z, 1)); " NARROWED(
+             "mul(" WIDENED("grad_output") ", where(lt(self, 0), rsub(part, 1), part))")),
+    TEXT("glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
+         "let n = self.size(dim) // 2; let x = " WIDENED("self") "; let g = " WIDENED(
+             "grad_output") "; let a = narrow(x, dim, 0, n); let s = sigmoid(narrow(x, dim, n, n)); let gs = mul(g, "
+                            "s);" NARROWED("cat([gs, mul(mul(gs, rsub(s, 1)), a)], dim)")),
+    TEXT("_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
+         "let above = gt(self, 0); where(above, grad_output, mul(weight, grad_output)), where(above, 0, mul(self, "
+         "grad_output))"),
+    TEXT("rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool "
+         "training, bool self_is_result) -> Tensor",
+         "if(training && float(upper) - float(lower) > 0.000001, mul(noise, grad_output), "
+         "leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2.0, self_is_result))"),
+
+    // ---- losses ----
+    LOSS("mse_loss", "int reduction", "mul(sub(x, t), 2)"),
+    LOSS("smooth_l1_loss", "int reduction, float beta",
+         "if(beta == 0.0, sign(sub(x, t)), clamp(div(sub(x, t), beta), -1, 1))"),
+    LOSS("huber_loss", "int reduction, float delta", "clamp(sub(x, t), 0.0 - delta, delta)"),
+    LOSS("soft_margin_loss", "int reduction", "mul(neg(t), sigmoid(neg(mul(t, x))))"),
+    TEXT(
+        "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int "
+        "reduction=1) -> Tensor",
+        "let x = " WIDENED("self") "; let d = div(mul(" WIDENED(
+            "grad_output") ", sub(x, target)), clamp_min(mul(sub(1, "
+                           "x), x), 9.999999960041972e-13)); let s = if(is_none(weight), d, mul(d, weight)); " NARROWED(
+                               "if(reduction == 1, div(s, self.numel), s)")),
+    NLL("nll_loss"),
+    NLL("nll_loss2d"),
+
+    // ---- resampling and padding ----
+    RESIZED("upsample_nearest1d", "1", "3", SCALES_1, BY_1),
+    RESIZED("upsample_nearest2d", "2", "4", SCALES_2, BY_2),
+    RESIZED("upsample_nearest3d", "3", "5", SCALES_3, BY_3),
+    RESIZED("_upsample_nearest_exact1d", "1", "3", SCALES_1, BY_1),
+    RESIZED("_upsample_nearest_exact2d", "2", "4", SCALES_2, BY_2),
+    RESIZED("_upsample_nearest_exact3d", "3", "5", SCALES_3, BY_3),
+    RESIZED("upsample_linear1d", "1", "3", ALIGN SCALES_1, BY_ALIGN BY_1),
+    RESIZED("upsample_bilinear2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED("upsample_bicubic2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED("_upsample_bilinear2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED("_upsample_bicubic2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED("upsample_trilinear3d", "3", "5", ALIGN SCALES_3, BY_ALIGN BY_3),
+    PADDED("reflection_pad1d", "2"),
+    PADDED("reflection_pad2d", "4"),
+    PADDED("reflection_pad3d", "6"),
+    PADDED("replication_pad1d", "2"),
+    PADDED("replication_pad2d", "4"),
+    PADDED("replication_pad3d", "6"),
+
+    // ---- places ----
+    CTEXT("slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> "
+          "Tensor",
+          "slice_scatter(" ZEROS ", grad_output, dim, start, end, step)"),
+    CTEXT("select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
+          "select_scatter(" ZEROS ", grad_output, dim, index)"),
+    CTEXT("diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
+          "diagonal_scatter(" ZEROS ", grad_output, offset, dim1, dim2)"),
+    CTEXT("unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
+          "derivative(\"unfold\", \"self\", grad=grad_in, self=new_zeros(grad_in, input_sizes), dimension=dim, "
+          "size=size, step=step)"),
+    CTEXT("index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
+          "derivative(\"index_select\", \"self\", grad=grad, self=new_zeros(grad, self_sizes), dim=dim, index=index)"),
+    CTEXT("trace_backward(Tensor grad, SymInt[] sizes) -> Tensor",
+          "mul(eye.m(sizes[0], sizes[1], dtype=grad.dtype), grad)"),
+    CTEXT("masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor",
+          "derivative(\"masked_select\", \"self\", grad=grad, self=input, mask=mask)"),
+    CTEXT("cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
+          "derivative(\"cumprod\", \"self\", grad=grad, self=input, dim=dim, result=output)"),
+    CTEXT("value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> "
+          "Tensor",
+          "if(len(sizes) == 0, scatter(new_zeros(grad, sizes), dim, indices, grad), if(keepdim, "
+          "scatter(new_zeros(grad, sizes), dim, indices, grad), scatter(new_zeros(grad, sizes), dim, "
+          "unsqueeze(indices, dim), unsqueeze(grad, dim))))"),
+    TEXT("affine_grid_generator_backward(Tensor grad, SymInt[] size, bool align_corners) -> Tensor",
+         "derivative(\"affine_grid_generator\", \"theta\", grad=grad, size=size, align_corners=align_corners)"),
 };
 static const tc_op_derivative derivatives[] = {
     {"embedding_dense_backward", "let g = index_select(grad, 0, reshape(indices, [-1])); grad_output: reshape(mul(g, "

@@ -1,4 +1,5 @@
 // Functions that know the format of numbers (signs, limits, roundings), closeness, and integer number theory.
+#include <complex.h>
 #include <float.h>
 #include <math.h>
 
@@ -97,6 +98,15 @@ static int32_t nan_to_num_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// sin(πx) / πx. Complex sines overflow long before the quotient does, so the reference has one in double precision.
+static double sinc_f(double x) { return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x); }
+static tc_c128 sinc_c(tc_c128 x) {
+  if (x.re == 0 && x.im == 0) return (tc_c128){1, 0};
+  double _Complex s = csin(M_PI * x.re + M_PI * x.im * I);
+  return tc_ref_quotient((tc_c128){creal(s), cimag(s)}, (tc_c128){M_PI * x.re, M_PI * x.im});
+}
+static const tc_scalar_ref sinc_ref = {.f1 = sinc_f, .c1 = sinc_c};
+
 enum { C = TC_OP_COMPLEX, PW = TC_OP_POINTWISE };
 #define TEXT(s, d) {.schema = s, .decompose = d}
 #define CTEXT(s, d) {.schema = s, .traits = C, .decompose = d}
@@ -148,11 +158,14 @@ static const tc_op_def rows[] = {
                        "add(abs(mul(y, rtol)), atol)))))"),
     CTEXT("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
           "all(isclose(self, other, rtol, atol, equal_nan))"),
-    CTEXT("sinc(Tensor self) -> Tensor",
-          "let x = " FLOAT_OF_INT(
-              "self") "; let p = mul(to(x, wide(x.dtype)), if(x.real_dtype == f64, 3.14159265358979323846, "
-                      "3.1415927410125732421875));"
-                      "to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype)"),
+    {.schema = "sinc(Tensor self) -> Tensor",
+     .traits = PW | C | TC_OP_INT_TO_FLOAT,
+     .meta = tc_meta_float,
+     .scalar_ref = &sinc_ref,
+     .decompose = "let x = " FLOAT_OF_INT(
+         "self") "; let p = mul(to(x, wide(x.dtype)), if(x.real_dtype == f64, 3.14159265358979323846, "
+                 "3.1415927410125732421875));"
+                 "to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype)"},
     TEXT("logit(Tensor self, float? eps=None) -> Tensor",
          "let f = " FLOAT_OF_INT("self") "; let x = to(f, wide(f.dtype)); let z = if(is_none(eps), x, where(lt(x, "
                                          "eps), eps, where(gt(x, 1.0 - "

@@ -89,7 +89,7 @@ static const tc_op_derivative derivatives[] = {
                        "0.0, 1.0 / (1.0 - p)), 1.0)))"},
     {"linalg_vector_norm", NORM},
     {"logit",
-     "let d = div(grad, mul(self, sub(1, self))); self: if(is_none(eps), where(logical_or(lt(self, 0), gt(self, "
+     "let d = div(grad, abs(mul(self, sub(1, self)))); self: if(is_none(eps), where(logical_or(lt(self, 0), gt(self, "
      "1)), nan, d), where(logical_or(lt(self, eps), gt(self, 1.0 - eps)), 0, d))"},
     {"special_entr", "self: mul(grad, neg(add(log(self), 1)))"},
     {"special_log_ndtr", "self: mul(div(grad, special_erfcx(mul(self, -0.7071067811865476))), 0.7978845608028654)"},

@@ -177,6 +177,27 @@ static int64_t times(tc_em *e, const access *a) {
   return 1;
 }
 
+// Short windows (pooling, sums over a few elements) leave most lanes of a vector idle along the window: lanes then run
+// along a parallel variable whose neighbours lie so close that vectors and shuffles reach them. -1: there is none.
+static int32_t beside_windows(tc_em *e, const scan *s) {
+  enum { LONGEST = 64, LEAST = 8, MAX_STRIDE = 8 };
+  const tc_sym *window = tc_product(e->l, e->n_red, e->extents + e->n_par);
+  int64_t best_extent = LEAST - 1, size = tc_sym_is_const(window) ? window->value : LONGEST + 1;
+  int32_t best = -1;
+  if (!e->dev->simd_bytes || e->n_red == 0 || size > LONGEST || e->g->n_phases != 1) return -1;
+  for (int32_t d = 0; d < e->n_par; d++) {
+    int64_t extent = tc_sym_hint_or(e->syms, e->extents[d], LEAST);
+    bool close = extent > best_extent;
+    for (int32_t i = 0; i < s->accesses.count && close; i++) {
+      const tc_sym *c, *rest;
+      close = tc_sym_linear(e->syms, s->accesses.data[i].address, e->vars[d], &c, &rest) && tc_sym_is_const(c) &&
+              c->value >= 0 && c->value <= MAX_STRIDE;
+    }
+    if (close) best = d, best_extent = extent;
+  }
+  return best;
+}
+
 int32_t em_merge_dims(tc_em *e) {
   drop_ones(e);
   scan s = scan_group(e);
@@ -192,5 +213,6 @@ int32_t em_merge_dims(tc_em *e) {
     }
     if (score >= best_score) best = d, best_score = score; // later variables win ties
   }
-  return best;
+  int32_t beside = best >= e->n_par ? beside_windows(e, &s) : -1;
+  return beside >= 0 ? beside : best;
 }

@@ -129,6 +129,18 @@ tc_kval tc_stage_load(tc_stage *s, int32_t operand, const tc_kval *index, tc_kva
   return v;
 }
 
+// From here on, what a step reads beside the stored values at `width` consecutive elements from `first` on is read in
+// one load: lanes of vectors then read runs of memory where one element each would be a gather.
+static void read_runs(const tc_stage *s, int32_t width, tc_kval first) {
+  tc_em *e = s->e;
+  if (!e->dev->simd_bytes) return;
+  const tc_sym *base = tc_sym_fresh(e->syms, "k", TC_SYM_LOCAL);
+  tc_sym_info_of(e->syms, base)->lo = 0;
+  em_bind(e, base, tc_kb_cast(e->kb, e->ity, first));
+  e->wide = (tc_em_wide){
+      .var = s->store_index[s->node->n_par - 1], .base = base, .width = width, .loads = tc_map_create(e->arena)};
+}
+
 // Everything that one store of the template sets off, for `width` values at consecutive indices of the last dimension.
 static void store_values(tc_stage *s, const tc_kval *index, int32_t width, const tc_kval *values, tc_kval mask,
                          const tc_sym *const *const *at) {
@@ -146,20 +158,24 @@ static void store_values(tc_stage *s, const tc_kval *index, int32_t width, const
     const tc_sym *coeff = NULL, *rest, *address = b->strides && rank ? em_address(e, b, at[k]) : NULL;
     bool wide = width > 1 && e->g->steps.data[k].hold != TC_HOLD_TILE && address &&
                 tc_sym_linear(e->syms, address, s->store_index[rank - 1], &coeff, &rest) && tc_sym_is_int(coeff, 1);
+    int32_t outer_mark = em_mark(e);
+    if (width > 1 && !e->g->steps.data[k].node->store) read_runs(s, width, index[rank - 1]);
     for (int32_t i = 0; i < width; i++) {
       int32_t mark = em_mark(e);
       bind_index(e, rank, s->store_index, index, i);
       e->hole_value = values[i];
       e->tile_row = e->tiles_used ? local_row(s, s->store_index) : -1;
+      e->wide.at = i;
       if (wide) v[i] = em_load(e, b, at[k], NULL);
       else em_store_step(e, k);
       em_leave(e, mark);
     }
-    if (!wide) continue;
-    int32_t mark = em_mark(e);
-    bind_index(e, rank, s->store_index, index, 0);
-    em_mem_store(e, b, address, width, v);
-    em_leave(e, mark);
+    e->wide = (tc_em_wide){0};
+    if (wide) {
+      bind_index(e, rank, s->store_index, index, 0);
+      em_mem_store(e, b, address, width, v);
+    }
+    em_leave(e, outer_mark);
   }
   e->at = outer_at;
   e->mask = outer_mask;

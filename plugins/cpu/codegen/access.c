@@ -4,8 +4,8 @@
 //   stride -1            reversed;  stride 2 … 8: whole registers and shuffles, never reading past the first and last
 //   lane width 2, 4, 8, 16    rows of that width per lane, transposed in registers else                 gathers and
 //   scatters
-// With a mask, stride 1 is a masked access (with AVX-512); every other shape tests whether all lanes take part and then
-// goes without the mask, else through masked gathers or a loop over the lanes.
+// With a mask and AVX-512, loads of stride 1 … 8 and stores of stride 1 are masked accesses; every other shape tests
+// whether all lanes take part and then goes without the mask, else through masked gathers or a loop over the lanes.
 #include "codegen.h"
 
 enum { MAX_STRIDE = 8 };
@@ -97,7 +97,24 @@ static bool native_masks(cg *g, const cg_access *a) { return g->avx512 || a->m->
 
 // ---- Without a mask ----
 
-static LLVMValueRef read_stride(cg *g, const cg_access *a, int64_t c) {
+// Of piece elements e, e + 1, …: those that belong to a lane (every c-th) that takes part. The lanes are `lane` and
+// those behind it.
+static LLVMValueRef piece_mask(cg *g, LLVMValueRef lanes, int32_t lane, int64_t c, int64_t e, int32_t n) {
+  int32_t take[1024];
+  for (int32_t k = 0; k < n; k++) take[k] = (e + k) % c == 0 ? lane + (int32_t)((e + k) / c) : g->lanes;
+  return cg_shuffle(g, lanes, LLVMConstNull(LLVMTypeOf(lanes)), n, take);
+}
+
+static LLVMValueRef load_piece(cg *g, const cg_access *a, int64_t offset, int32_t n, LLVMValueRef mask) {
+  if (!mask) return load_vector(g, a, offset, n);
+  int32_t align;
+  LLVMValueRef p = at(g, a, offset, &align);
+  LLVMValueRef args[] = {p, cg_i32(g, align), mask, LLVMConstNull(vector_of(a, n))};
+  return cg_call2(g, "llvm.masked.load", (LLVMTypeRef[]){vector_of(a, n), LLVMTypeOf(p)}, 2, 4, args);
+}
+
+// Lanes c elements apart. With a mask (c > 1): what lanes that do not take part would get is anything.
+static LLVMValueRef read_stride(cg *g, const cg_access *a, int64_t c, LLVMValueRef mask) {
   int32_t q = group_of(g, a), n = g->lanes / q, indices[1024];
   int64_t step = c < 0 ? -c : c, span = (q - 1) * step + 1;
   int32_t n_pieces = (int32_t)((span + q - 1) / q);
@@ -105,8 +122,10 @@ static LLVMValueRef read_stride(cg *g, const cg_access *a, int64_t c) {
   for (int32_t p = 0; p < n; p++) {
     int64_t first = (int64_t)p * q * c + (c < 0 ? (q - 1) * c : 0); // lowest index of the group
     int64_t last_piece = span - q;
-    for (int32_t j = 0; j < n_pieces; j++)
-      piece[j] = load_vector(g, a, first + (j * q < last_piece ? j * q : last_piece), q);
+    for (int32_t j = 0; j < n_pieces; j++) {
+      int64_t e = j * q < last_piece ? j * q : last_piece;
+      piece[j] = load_piece(g, a, first + e, q, mask ? piece_mask(g, mask, p * q, c, e, q) : NULL);
+    }
     for (int32_t i = 0; i < q; i++) {
       int64_t e = (c < 0 ? q - 1 - i : i) * step, j = e / q;
       if (j >= n_pieces - 1) indices[i] = (int32_t)((n_pieces - 1) * q + e - last_piece);
@@ -191,7 +210,7 @@ static void read_all(cg *g, const cg_access *a, LLVMValueRef *out) {
     for (int32_t i = 0; i < a->width; i++) {
       cg_access e = element(g, a, i);
       if (known && c == 1) read_contiguous(g, &e, &out[i]);
-      else if (known && c >= -MAX_STRIDE && c <= MAX_STRIDE) out[i] = read_stride(g, &e, c);
+      else if (known && c >= -MAX_STRIDE && c <= MAX_STRIDE) out[i] = read_stride(g, &e, c, NULL);
       else out[i] = gather(g, &e, NULL, NULL);
     }
 }
@@ -378,6 +397,10 @@ void cg_read(cg *g, const cg_access *a, LLVMValueRef *out) {
   }
   if (plain && g->avx512) { // AVX2's masked loads stream at half the speed: better only where needed
     out[0] = masked_load(g, a);
+    return;
+  }
+  if (const_stride(a, &c) && c > 1 && c <= MAX_STRIDE && a->width == 1 && g->avx512) {
+    out[0] = LLVMBuildSelect(g->b, a->mask, read_stride(g, a, c, a->mask), other_of(a, g, 0), "");
     return;
   }
   LLVMValueRef fast[CG_MAX_WIDTH], slow[CG_MAX_WIDTH];

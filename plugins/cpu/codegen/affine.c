@@ -50,6 +50,41 @@ static bool cast_form(cg *g, const tc_kinst *in, const cg_val *a, cg_val *out) {
   return true;
 }
 
+// root + offset of a uniform operand: constants are offsets from nothing (root NULL).
+static void split_offset(const cg_val *a, LLVMValueRef *root, int64_t *offset) {
+  *root = a->root ? a->root : a->v, *offset = a->root ? a->offset : 0;
+  if (!a->root && cg_const_int(a->v, offset)) *root = NULL;
+}
+
+// Constants that are added somewhere in a uniform signed integer, taken out.
+static void track_offset(cg *g, const tc_kinst *in, const cg_val *a, const cg_val *b, cg_val *out) {
+  enum { MOST = 1 << 28 };
+  LLVMValueRef x, y = NULL, root = NULL;
+  int64_t p, q = 0;
+  tc_kvalue from, to;
+  if (in->op != TC_K_ADD && in->op != TC_K_SUB && in->op != TC_K_MUL && in->op != TC_K_CAST) return;
+  tc_k_value(g->k, in->args[0], &from);
+  tc_k_value(g->k, in->results[0], &to);
+  if (!cg_is_signed(from.dtype) || !cg_is_signed(to.dtype) || cg_bits(from.dtype) < 32 || cg_bits(to.dtype) < 32)
+    return;
+  split_offset(a, &x, &p);
+  if (in->n_args > 1) split_offset(b, &y, &q);
+  switch (in->op) {
+  case TC_K_CAST: root = x && p ? cg_cast(g, x, from.dtype, to.dtype) : NULL; break;
+  case TC_K_MUL:
+    if (!x == !y || (x ? p : q) == 0 || p > MOST || p < -MOST || q > MOST || q < -MOST) return;
+    root = LLVMBuildMul(g->b, x ? x : y, cg_int_like(x ? x : y, x ? q : p), "");
+    p *= q, q = 0;
+    break;
+  default:
+    if (in->op == TC_K_SUB) q = -q;
+    if ((!p && !q) || (!x && !y)) return;
+    root = add(g, x, y, in->op == TC_K_SUB);
+  }
+  if (p + q > MOST || p + q < -MOST) return;
+  out->root = root, out->offset = p + q;
+}
+
 static int32_t scalar_zeros(cg *g, const tc_kinst *in) {
   tc_kscalar_info s;
   tc_k_scalar(g->k, (int32_t)in->imm, &s);
@@ -100,5 +135,8 @@ void cg_track(cg *g, const tc_kinst *in, cg_val *out) {
   if (varying) {
     if (!done) return;
     out->base = f.base, out->stride = f.stride, out->zeros = f.zeros;
-  } else out->base = out->v, out->zeros = f.zeros;
+  } else {
+    out->base = out->v, out->zeros = f.zeros;
+    track_offset(g, in, &a, &b, out);
+  }
 }

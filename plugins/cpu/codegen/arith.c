@@ -3,6 +3,8 @@
 // No fast-math flags anywhere; every case that LLVM calls undefined (shifts by too much, division by zero, float to
 // integer out of range) is given a defined result first. 32-bit and smaller vector divisions go through doubles or
 // floats, which is exact: a quotient that is not an integer differs from one by more than the rounding error.
+#include <string.h>
+
 #include "codegen.h"
 
 static LLVMTypeRef int_type(cg *g, LLVMValueRef like, int32_t bits) {
@@ -248,6 +250,12 @@ static LLVMValueRef float_to_bf16(cg *g, LLVMValueRef x) {
   return LLVMBuildTrunc(g->b, r, int_type(g, x, 16), "");
 }
 
+// Of an f32 that is a bf16 number: its upper half.
+static LLVMValueRef upper_half(cg *g, LLVMValueRef x) {
+  LLVMValueRef u = bits_of(g, x, 32);
+  return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, u, cg_int_like(u, 16), ""), int_type(g, x, 16), "");
+}
+
 static LLVMValueRef float_to_int(cg *g, LLVMValueRef x, tc_dtype to) {
   int32_t bits = cg_bits(to), via = bits <= 16 || to == TC_I32 ? 32 : 64;
   LLVMTypeRef wide = int_type(g, x, via);
@@ -354,6 +362,26 @@ static LLVMValueRef dot2(cg *g, LLVMValueRef *x) {
 
 // ---- One instruction ----
 
+// Is the f32 that an instruction makes a bf16 number: one that was widened, or one of several such numbers?
+static bool makes_bf16(const cg *g, const tc_kinst *in, tc_dtype from) {
+  int32_t first = 0;
+  float constant = (float)in->fimm;
+  uint32_t bits;
+  switch (in->op) {
+  case TC_K_CONST: memcpy(&bits, &constant, sizeof bits); return !(bits & 0xffff);
+  case TC_K_CAST: return from == TC_BF16;
+  case TC_K_SELECT: first = 1; break;
+  case TC_K_NEG:
+  case TC_K_ABS:
+  case TC_K_MIN:
+  case TC_K_MAX: break;
+  default: return false;
+  }
+  for (int32_t i = first; i < in->n_args; i++)
+    if (!g->vals[in->args[i]].is_bf16) return false;
+  return true;
+}
+
 void cg_pure(cg *g, const tc_kinst *in) {
   tc_kvalue to, from = {0};
   tc_k_value(g->k, in->results[0], &to);
@@ -373,7 +401,11 @@ void cg_pure(cg *g, const tc_kinst *in) {
     out.v = g->scalars[in->imm];
     break;
   case TC_K_SELECT: out.v = LLVMBuildSelect(g->b, x[0], x[1], x[2], ""); break;
-  case TC_K_CAST: out.v = cg_cast(g, x[0], from.dtype, to.dtype); break;
+  case TC_K_CAST: {
+    bool exact = to.dtype == TC_BF16 && g->vals[in->args[0]].is_bf16;
+    out.v = exact ? upper_half(g, x[0]) : cg_cast(g, x[0], from.dtype, to.dtype);
+    break;
+  }
   case TC_K_BITCAST: out.v = bitcast(g, x[0], from.dtype, to.dtype); break;
   case TC_K_DOT2: out.v = dot2(g, x); break;
   default:
@@ -385,5 +417,6 @@ void cg_pure(cg *g, const tc_kinst *in) {
   }
   if (to.varying && !cg_count(out.v)) out.v = cg_splat(g, out.v, g->lanes);
   if (!cg_is_float(to.dtype)) cg_track(g, in, &out);
+  out.is_bf16 = to.dtype == TC_F32 && makes_bf16(g, in, from.dtype);
   g->vals[in->results[0]] = out;
 }

@@ -70,6 +70,8 @@ static tc_dtype dtype_of(cg *g, tc_kval v) {
 }
 
 static LLVMValueRef scalar_index(cg *g, tc_kval index) {
+  const cg_val *v = &g->vals[index];
+  if (v->root) return LLVMBuildAdd(g->b, widen(g, v->root, true), cg_i64(g, v->offset), "");
   return widen(g, cg_scalar(g, index), cg_is_signed(dtype_of(g, index)));
 }
 

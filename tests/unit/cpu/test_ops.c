@@ -154,6 +154,44 @@ static tc_status check_casts(tc_arena *arena, rig *r, tc_dtype from, int32_t lan
 
 TC_TEST(casts) { return each_width(arena, check_casts, all_types, COUNT(all_types)); }
 
+// Widened numbers that are only chosen from, or change sign, come back as they were; constants among them need not.
+static tc_status check_chosen(tc_arena *arena, rig *r, tc_dtype from, int32_t lanes, bool scalar, uint64_t *seed) {
+  static const char *const steps[] = {"%%r = neg %%a",
+                                      "%%r = abs %%c",
+                                      "%%r = max %%a, %%c",
+                                      "%%r = min %%a, -0.0",
+                                      "%%r = max %%c, 0.3",
+                                      "%%p = lt %%a, %%c\n    %%q = max %%c, 1.5\n    %%r = select %%p, %%a, %%q",
+                                      "%%q = add %%a, %%c\n    %%r = max %%q, %%c"};
+  for (int32_t t = 0; t < COUNT(steps); t++) {
+    tc_sb sb = tc_sb_make(arena);
+    char params[200];
+    const char *d = tc_dtype_name(from);
+    snprintf(params, sizeof params, "%%x : global %s, %%y : global %s, %%o : global %s", d, d, d);
+    open_kernel(&sb, params, lanes, scalar);
+    tc_sb_printf(&sb, "    %%u = load %%x[%%i]\n    %%v = load %%y[%%i]\n    %%a = cast %%u : f32\n"
+                      "    %%c = cast %%v : f32\n    ");
+    tc_sb_printf(&sb, steps[t]);
+    tc_sb_printf(&sb, "\n    %%s = cast %%r : %s\n    store %%o[%%i], %%s\n", d);
+    close_kernel(&sb, scalar);
+    const tc_kernel *k;
+    TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
+    rig_buffer b[3];
+    for (int32_t i = 0; i < 3; i++) {
+      b[i] = rig_buffer_make(from, ELEMENTS, 1);
+      rig_fill(&b[i], seed);
+    }
+    rig_check_rule(r, k, ELEMENTS / lanes, b, 3, &(rig_rule){.any_zero = true});
+    for (int32_t i = 0; i < 3; i++) rig_buffer_free(&b[i]);
+  }
+  return TC_OK;
+}
+
+TC_TEST(chosen_numbers_of_16_bits) {
+  static const tc_dtype halves[] = {TC_BF16, TC_F16};
+  return each_width(arena, check_chosen, halves, COUNT(halves));
+}
+
 // Collectives, and the lanes they broadcast.
 static tc_status check_reduce(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, bool scalar, uint64_t *seed) {
   if (scalar) return TC_OK;
@@ -255,8 +293,11 @@ TC_TEST(products_of_pairs) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(casts),
-                                     cmocka_unit_test(collectives), cmocka_unit_test(approximate_reciprocal),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic),
+                                     cmocka_unit_test(casts),
+                                     cmocka_unit_test(chosen_numbers_of_16_bits),
+                                     cmocka_unit_test(collectives),
+                                     cmocka_unit_test(approximate_reciprocal),
                                      cmocka_unit_test(products_of_pairs)};
   return TC_RUN(tests);
 }

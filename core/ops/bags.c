@@ -93,8 +93,16 @@ static int32_t segment_meta(tc_op_args *a) {
   int64_t axis = tc_op_dim(a, 5, t->rank);
   tc_int sizes[TC_MAX_RANK];
   if (axis < 0) return TC_STATUS_INVALID_ARGUMENT;
-  if (segment_kind(a) < 0 || !by || tc_op_kind(a, 3) != TC_AK_NONE || by->rank != axis + 1)
+  if (segment_kind(a) < 0 || !by || tc_op_kind(a, 3) != TC_AK_NONE || t->rank == 0 || by->rank != axis + 1)
     return tc_op_fail(a, "expected a known reduction and lengths or offsets of rank axis + 1");
+  if (!tc_dtype_is_float(t->dtype))
+    return tc_op_fail(a, "not implemented for %s: data must be floating-point", tc_dtype_torch_name(t->dtype));
+  if (by->dtype != TC_I32 && by->dtype != TC_I64)
+    return tc_op_fail(a, "lengths and offsets must be i32 or i64, not %s", tc_dtype_torch_name(by->dtype));
+  for (int32_t d = 0; d < axis; d++)
+    if (tc_int_require_eq(a, by->sizes[d], t->sizes[d]))
+      return tc_op_fail(a, "lengths and offsets must have the batch dimensions of data: %s and %s",
+                        tc_op_shape_text(a, lengths ? 2 : 4), tc_op_shape_text(a, 0));
   for (int32_t d = 0; d < t->rank; d++)
     sizes[d] = d != axis ? t->sizes[d] : lengths ? by->sizes[axis] : tc_int_sub(a, by->sizes[axis], tc_int_const(a, 1));
   return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, NULL);

@@ -162,8 +162,7 @@ static const tc_op_def rows[] = {
     TEXT("log_sigmoid(Tensor self) -> Tensor", 0, "sub(clamp(self, none, 0), log1p(exp(neg(abs(self)))))"),
     TEXT("zero(Tensor self) -> Tensor", C, "zeros_like(self)"),
     TEXT("inner(Tensor self, Tensor other) -> Tensor", C,
-         "if(self.rank == 0, mul(self, other), if(other.rank == 0, mul(self, other), if(self.rank == 1, matmul(other, "
-         "self), if(other.rank == 1, matmul(self, other), matmul(self, transpose(other, -2, -1))))))"),
+         "if(self.rank == 0 || other.rank == 0, mul(self, other), tensordot(self, other, [-1], [-1]))"),
     TEXT("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", C,
          "squeeze(addmm(unsqueeze(expand(self, [mat.size(0)]), 1), mat, unsqueeze(vec, 1), beta=beta, alpha=alpha), "
          "1)"),

@@ -109,6 +109,9 @@ int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int
 // (TC_SCATTER_*).
 tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_lt self, tc_lt positions, tc_lt values,
                        tc_dtype dtype);
+// Arguments self, dim, index of as many dimensions, source or number: refuses an index that is larger than self beside
+// `dim`, or than the source. An empty one always fits.
+int32_t tc_scatter_check(tc_op_args *a, int64_t dim);
 // Positions (argument 2) and values (argument 3) with dimension `dim` first, as large as self in the others: what a
 // smaller index does not reach is left out. `whole`: the index has all dimensions, else it is a vector.
 void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values);

@@ -47,15 +47,19 @@ static int32_t mode_ref(tc_op_args *a) {
 
 // ---- bincount, histc, histogram ----
 static int32_t bincount_meta(tc_op_args *a) {
-  const tc_tensor_type *w = tc_op_tensor(a, 1);
-  if (tc_op_tensor(a, 0)->rank != 1) return tc_op_fail(a, "bincount only supports 1-d non-negative integral inputs");
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *w = tc_op_tensor(a, 1);
+  char c = tc_dtype_class(t->dtype);
+  if (t->rank != 1 || (c != 'i' && c != 'u'))
+    return tc_op_fail(a, "bincount only supports 1-d non-negative integral inputs, not %s", tc_op_shape_text(a, 0));
+  if (w && (w->rank != 1 || tc_int_require_eq(a, w->sizes[0], t->sizes[0])))
+    return tc_op_fail(a, "weights should be 1-d and have the same length as input: %s and %s", tc_op_shape_text(a, 1),
+                      tc_op_shape_text(a, 0));
   tc_int n = tc_op_unbacked(a, 0, INT64_MAX);
   return tc_op_set_result(a, 0, !w ? TC_I64 : w->dtype == TC_F32 ? TC_F32 : TC_F64, 1, &n, NULL);
 }
 static int32_t bincount_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *w = tc_op_data(a, 1);
   int64_t n = tc_op_int(a, 2, 0), count = tc_ref_numel(x);
-  if (w && tc_ref_numel(w) != count) return tc_op_fail(a, "weights should have the same length as input");
   for (int64_t k = 0; k < count; k++) {
     int64_t v = tc_ref_i(x, k * x->strides[0]);
     if (v < 0) return tc_op_fail(a, "bincount only supports 1-d non-negative integral inputs");

@@ -115,6 +115,25 @@ static int32_t place_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+int32_t tc_scatter_check(tc_op_args *a, int64_t dim) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *i = tc_op_tensor(a, 2);
+  const tc_tensor_type *s = tc_op_kind(a, 3) == TC_AK_TENSOR ? tc_op_tensor(a, 3) : NULL;
+  bool fits = true;
+  if (tc_int_eq(a, tc_op_numel(a, i), tc_int_const(a, 0)) == 1) return TC_STATUS_OK;
+  for (int32_t d = 0; d < i->rank && fits; d++) {
+    fits = d >= t->rank || d == dim || tc_int_lt(a, t->sizes[d], i->sizes[d]) != 1;
+    if (s && d < s->rank) fits = fits && tc_int_lt(a, s->sizes[d], i->sizes[d]) != 1;
+  }
+  if (fits) return TC_STATUS_OK;
+  if (!s)
+    return tc_op_fail(a, "expected index %s to be no larger than self %s apart from dimension %lld",
+                      tc_op_shape_text(a, 2), tc_op_shape_text(a, 0), (long long)dim);
+  return tc_op_fail(a,
+                    "expected index %s to be no larger than self %s apart from dimension %lld and to be no larger than "
+                    "src %s",
+                    tc_op_shape_text(a, 2), tc_op_shape_text(a, 0), (long long)dim, tc_op_shape_text(a, 3));
+}
+
 // ---- one index tensor along a dimension: index_copy, index_add, scatter, scatter_add ----
 // `whole`: the index has all dimensions (scatter); else it is a vector (index_*). `sum`: added, not replaced.
 typedef struct along {
@@ -143,6 +162,7 @@ static int32_t read_along(tc_op_args *a, along *w) {
                       tc_op_shape_text(a, 0));
   if (!w->whole && i->rank > 1)
     return tc_op_fail(a, "the index is supposed to be a vector: %s", tc_op_shape_text(a, 2));
+  if (w->whole && tc_scatter_check(a, w->dim)) return TC_STATUS_INVALID_ARGUMENT;
   if (w->number) return TC_STATUS_OK;
   if (s->rank != t->rank)
     return tc_op_fail(a, "self and source must have the same number of dimensions: %s and %s", tc_op_shape_text(a, 0),

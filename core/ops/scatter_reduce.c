@@ -39,18 +39,10 @@ static int32_t read_plan(tc_op_args *a, plan *p) {
   if (tc_op_kind(a, 3) == TC_AK_TENSOR && (s->rank != t->rank || s->dtype != t->dtype) && s->rank + t->rank > 1)
     return tc_op_fail(a, "self and source must have the same dtype and number of dimensions: %s and %s",
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));
-  // Each index needs an element: the source is as large as the index, or where that is a vector, as self beside it.
-  bool fits = true;
-  for (int32_t d = 0; s && fits && tc_op_kind(a, 3) == TC_AK_TENSOR && d < s->rank; d++) {
-    if (!p->whole) {
-      tc_int want = t->rank == 0 || d == p->dim ? tc_op_numel(a, i) : t->sizes[d];
-      fits = !tc_int_require_eq(a, s->sizes[d], want);
-    } else if (d < i->rank) {
-      fits = tc_int_lt(a, s->sizes[d], i->sizes[d]) != 1;
-    }
-    if (p->whole && fits && d < i->rank && d < t->rank && d != p->dim)
-      fits = tc_int_lt(a, t->sizes[d], i->sizes[d]) != 1;
-  }
+  if (p->whole) return tc_scatter_check(a, p->dim);
+  bool fits = true; // a source of as many elements as the index has, and as self has beside them
+  for (int32_t d = 0; s && fits && tc_op_kind(a, 3) == TC_AK_TENSOR && d < s->rank; d++)
+    fits = !tc_int_require_eq(a, s->sizes[d], t->rank == 0 || d == p->dim ? tc_op_numel(a, i) : t->sizes[d]);
   if (!fits)
     return tc_op_fail(a, "the index %s does not fit self %s and source %s", tc_op_shape_text(a, 2),
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));

@@ -4,49 +4,27 @@
 // of every graph is also printed, parsed and printed again.
 //
 //   graph_fuzz [--seconds=N] [--seed=S] [--cases=N] [--keep-going] [--print]
-//
-// Case k of seed S has the seed S + k, so that any failure is repeated by --seed=<its seed> --cases=1.
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "core/base/fs.h"
 #include "core/ir/refexec.h"
 #include "core/kernel/templates/templates.h"
-#include "core/ops/ops.h"
 #include "core/passes/passes.h"
 #include "tests/fuzz/graphs/compare.h"
+#include "tests/fuzz/graphs/drive.h"
 #include "tests/fuzz/graphs/execute.h"
 #include "tests/fuzz/graphs/generate.h"
-
-typedef struct options {
-  uint64_t seed;
-  int64_t cases;
-  double seconds;
-  bool keep_going, print;
-} options;
 
 typedef struct fuzz_case {
   const tc_op_registry *ops;
   uint64_t seed;
-  const options *o;
+  const fuzz_options *o;
   tc_arena *arena;
   int32_t device;
   bool fuse, skipped;
   const char *where; // of the failure
   tc_sb graph;       // text
 } fuzz_case;
-
-static volatile uint64_t current_seed;
-
-static void on_signal(int number) {
-  char text[64];
-  int n = snprintf(text, sizeof text, "signal %d in the case --seed=%llu\n", number, (unsigned long long)current_seed);
-  if (write(2, text, (size_t)n) < 0) _exit(4);
-  _exit(3);
-}
 
 // ---- text ----
 static tc_status reparse(fuzz_case *f, const tc_loops *l, const tc_template_registry *templates) {
@@ -203,21 +181,14 @@ static tc_status one(void *arg) {
 }
 
 // ---- the loop over cases ----
-static bool run_case(const tc_op_registry *ops, const options *o, uint64_t seed, int64_t *skipped, tc_map *reasons) {
-  fuzz_case f = {.ops = ops, .seed = seed, .o = o};
-  current_seed = seed;
-  alarm(120);
+static bool run_case(fuzz_session *x, uint64_t seed) {
+  fuzz_case f = {.ops = x->ops, .seed = seed, .o = &x->o};
   tc_status s = tc_arena_create(tc_system_allocator(), &f.arena);
   if (s == TC_OK) s = tc_arena_guard(f.arena, one, &f);
-  *skipped += f.skipped;
   bool ok = s == TC_OK || f.skipped;
-  if (f.skipped && s != TC_OK && reasons) {
-    tc_sv line;
-    tc_sv_cut(tc_sv_of(tc_status_text(s)), '\n', &line);
-    tc_map_put(reasons, line, NULL)->value.num++;
-  }
+  if (f.skipped) fuzz_skip(x, s == TC_OK ? "too many inputs or outputs" : tc_status_text(s));
   if (!ok) {
-    if (!o->keep_going) printf("%s\n", f.graph.text ? f.graph.text : "");
+    if (!x->o.keep_going) printf("%s\n", f.graph.text ? f.graph.text : "");
     printf("FAILED --seed=%llu on %s, %s, %s: %s\n", (unsigned long long)seed, devices[f.device].name,
            f.fuse ? "fused" : "unfused", f.where, tc_status_text(s));
     fflush(stdout);
@@ -227,57 +198,11 @@ static bool run_case(const tc_op_registry *ops, const options *o, uint64_t seed,
   return ok;
 }
 
-typedef struct session {
-  options o;
-  tc_arena *arena;
-  int64_t failed;
-} session;
-
 static tc_status all(void *arg) {
-  session *x = arg;
-  const options *o = &x->o;
-  tc_op_registry *ops;
-  TC_TRY(tc_op_registry_create(x->arena, &ops));
-  TC_TRY(tc_ops_register_core(ops));
-  printf("--seed=%llu\n", (unsigned long long)o->seed);
-  fflush(stdout);
-  tc_map *reasons = tc_map_create(x->arena);
-  double end = tc_now_ms() + o->seconds * 1000;
-  int64_t n = 0, skipped = 0;
-  for (; (o->cases ? n < o->cases : tc_now_ms() < end) && (o->keep_going || !x->failed); n++) {
-    x->failed += !run_case(ops, o, o->seed + (uint64_t)n, &skipped, reasons);
-  }
-  for (int32_t i = 0; i < tc_map_count(reasons); i++) {
-    const tc_map_entry *e = tc_map_at(reasons, i);
-    printf("%lld skipped: " TC_SV_FMT "\n", (long long)e->value.num, TC_SV_ARG(e->key));
-  }
-  printf("%lld cases, %lld failed, %lld skipped\n", (long long)n, (long long)x->failed, (long long)skipped);
-  return TC_OK;
+  fuzz_session *x = arg;
+  TC_TRY(fuzz_set_up(x));
+  x->run = run_case;
+  return fuzz_loop(x);
 }
 
-int main(int argc, char **argv) {
-  session x = {.o = {.seconds = 30, .seed = (uint64_t)time(NULL) * 1000003u}};
-  for (int i = 1; i < argc; i++) {
-    if (strncmp(argv[i], "--seconds=", 10) == 0) x.o.seconds = strtod(argv[i] + 10, NULL);
-    else if (strncmp(argv[i], "--seed=", 7) == 0) x.o.seed = strtoull(argv[i] + 7, NULL, 10);
-    else if (strncmp(argv[i], "--cases=", 8) == 0) x.o.cases = strtoll(argv[i] + 8, NULL, 10);
-    else if (strcmp(argv[i], "--keep-going") == 0) x.o.keep_going = true;
-    else if (strcmp(argv[i], "--print") == 0) x.o.print = true;
-    else {
-      fprintf(stderr, "graph_fuzz [--seconds=N] [--seed=S] [--cases=N] [--keep-going] [--print]\n");
-      return 2;
-    }
-  }
-  setvbuf(stdout, NULL, _IOLBF, 1 << 16);
-  signal(SIGSEGV, on_signal);
-  signal(SIGABRT, on_signal);
-  signal(SIGFPE, on_signal);
-  signal(SIGALRM, on_signal);
-  tc_status s = tc_arena_create(tc_system_allocator(), &x.arena);
-  if (s == TC_OK) s = tc_arena_guard(x.arena, all, &x);
-  if (s != TC_OK) fprintf(stderr, "%s\n", tc_status_text(s));
-  bool ok = s == TC_OK && !x.failed;
-  tc_status_free(s);
-  tc_arena_destroy(x.arena);
-  return ok ? 0 : 1;
-}
+int main(int argc, char **argv) { return fuzz_main(argc, argv, all); }

@@ -20,6 +20,7 @@ typedef struct call_type {
   int32_t rank;
   int64_t sizes[TC_MAX_RANK];
   bool swapped; // column-major
+  char layout;  // 'c' channels last, 'g' gaps, 'e' the first dimension repeats one row; 0: dense
   bool absent;  // in a list of optional tensors
 } call_type;
 
@@ -39,6 +40,8 @@ typedef struct call_gen {
   uint64_t state;
   tc_arena *arena;
   tc_sym_ctx *syms;
+  bool layouts;          // of all kinds
+  const call_type *like; // what they often have in common with, or NULL
   // What the arguments of one call have in common, more often than not.
   tc_dtype dtype;
   int32_t rank;
@@ -60,6 +63,10 @@ static inline void call_start(call_gen *r) {
   bool square = call_chance(r, 40);
   for (int32_t d = 0; d < CALL_RANK; d++)
     r->sizes[d] = square ? same : call_chance(r, 4) ? 0 : call_chance(r, 85) ? 1 + call_int(r, 6) : 7 + call_int(r, 30);
+  if (!r->like || call_chance(r, 25)) return;
+  r->dtype = r->like->dtype;
+  r->rank = r->like->rank;
+  for (int32_t d = 0; d < r->rank && d < CALL_RANK; d++) r->sizes[d] = r->like->sizes[d];
 }
 
 static inline call_type call_tensor(call_gen *r) {
@@ -71,6 +78,7 @@ static inline call_type call_tensor(call_gen *r) {
   }
   if (call_chance(r, 20)) t.rank = call_int(r, CALL_RANK + 1);
   if (call_chance(r, 10) && t.rank) t.sizes[call_int(r, t.rank)] = 1 + call_int(r, 4);
+  if (r->layouts && call_chance(r, 50)) t.layout = "cge"[call_int(r, 3)];
   return t;
 }
 
@@ -216,11 +224,13 @@ static inline tc_value *call_input(tc_graph *g, const call_type *t) {
   tc_sym_ctx *c = g->module->syms;
   const tc_sym *sizes[TC_MAX_RANK], *strides[TC_MAX_RANK], *step = tc_sym_int(c, 1);
   for (int32_t d = 0; d < t->rank; d++) sizes[d] = tc_sym_int(c, t->sizes[d]);
+  bool last = t->layout == 'c' && t->rank > 2;
   for (int32_t i = 0; i < t->rank; i++) {
-    int32_t d = t->swapped ? i : t->rank - 1 - i;
+    int32_t d = last ? i == 0 ? 1 : i == t->rank - 1 ? 0 : t->rank - i : t->swapped ? i : t->rank - 1 - i;
     strides[d] = step;
-    step = tc_sym_int(c, step->value * (t->sizes[d] > 1 ? t->sizes[d] : 1));
+    step = tc_sym_int(c, step->value * (t->sizes[d] > 1 ? t->sizes[d] : 1) * (t->layout == 'g' && i == 0 ? 2 : 1));
   }
+  if (t->layout == 'e' && t->rank) strides[0] = tc_sym_int(c, 0);
   tc_tensor_type type = {
       .dtype = t->dtype, .rank = t->rank, .sizes = sizes, .strides = strides, .offset = tc_sym_int(c, 0)};
   tc_sv name = tc_sv_printf(g->module->arena, "x%d", g->inputs.count);
@@ -258,6 +268,34 @@ static inline tc_status call_graph(tc_module *m, const call *c, tc_graph **out) 
   }
   tc_graph_sweep(g);
   return TC_OK;
+}
+
+// ---- limits ----
+// Do inputs and outputs have `most` elements at most, together?
+static inline bool call_small(const tc_graph *g, int64_t most) {
+  int64_t total = 0;
+  for (int32_t i = 0; i < g->inputs.count + g->outputs.count; i++) {
+    const tc_value *v = i < g->inputs.count ? g->inputs.data[i].value : g->outputs.data[i - g->inputs.count].arg.value;
+    int64_t n = 1;
+    for (int32_t d = 0; d < v->type.rank; d++) {
+      int64_t size = tc_sym_is_const(v->type.sizes[d]) ? v->type.sizes[d]->value : 0;
+      if (size > most) return false;
+      n *= size;
+      if (n > most) return false;
+    }
+    total += n;
+  }
+  return total <= most;
+}
+
+// Sizes and counts that are no tensor's: how often a loop turns.
+static inline bool call_modest(const call *c, int64_t most) {
+  for (int32_t i = 0; i < c->n_args && i < c->op->schema.n_args; i++) {
+    const tc_arg *g = &c->args[i].plain;
+    if (c->op->schema.args[i].type != TC_ST_INT || g->kind != TC_AK_INT) continue;
+    if (g->sym->value > most || g->sym->value < -most) return false;
+  }
+  return true;
 }
 
 // Ops whose arguments cannot be made of schemas: regions.

@@ -1,6 +1,6 @@
 // Every case of cases.txt: what the op's meta function says of its results (dtype, sizes, strides, offset, sharing of
 // storage), what its reference computes, and what the loops of its lowering compute, against values that PyTorch gave
-// (cases.py made them). And: every row of the core registers.
+// (cases.py made them), or that it refuses what PyTorch refuses. And: every row of the core registers.
 #include <math.h>
 
 #include "core/ir/control.h"
@@ -230,6 +230,22 @@ static tc_status lower_and_run(const fixture *f, tc_graph *g, const tc_tensor *i
   return le_run_loops(loops, current_allocator, inputs, NULL, 0, outputs);
 }
 
+// A call that PyTorch refuses is refused before anything runs, in words that name the op.
+static tc_status check_refusal(const fixture *f) {
+  tc_module *m;
+  tc_graph *g;
+  tc_sv name;
+  tc_sv_cut(f->call, '(', &name);
+  tc_sv_cut(name, '.', &name);
+  TC_TRY(make_module(f->arena, &m));
+  tc_status s = parse_case(f, m, &g);
+  if (s == TC_OK) return tc_error(TC_STATUS_MISMATCH, "the call is taken");
+  bool named = strstr(tc_status_text(s), tc_sv_copy(f->arena, name).data) != NULL;
+  if (tc_status_code(s) == TC_STATUS_INTERNAL || !named) return s;
+  tc_status_free(s);
+  return TC_OK;
+}
+
 static tc_status run_case(const fixture *f) {
   tc_module *m;
   tc_graph *g;
@@ -269,7 +285,7 @@ static tc_status case_body(tc_arena *arena) {
   f.call = parts[0];
   f.n_inputs = split(parts[1], ';', 8, f.inputs);
   f.n_results = split(parts[2], ';', 16, f.results);
-  return run_case(&f);
+  return tc_sv_is(f.results[0], "!") ? check_refusal(&f) : run_case(&f);
 }
 
 static void cases(void **state) {

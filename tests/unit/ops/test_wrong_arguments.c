@@ -37,32 +37,6 @@ static void describe(trial *t, const tc_graph *g, const call *c) {
   snprintf(t->text, sizeof t->text, "%s", sb.text);
 }
 
-static bool small(const tc_graph *g) {
-  int64_t total = 0;
-  for (int32_t i = 0; i < g->inputs.count + g->outputs.count; i++) {
-    const tc_value *v = i < g->inputs.count ? g->inputs.data[i].value : g->outputs.data[i - g->inputs.count].arg.value;
-    int64_t n = 1;
-    for (int32_t d = 0; d < v->type.rank; d++) {
-      int64_t size = tc_sym_is_const(v->type.sizes[d]) ? v->type.sizes[d]->value : 0;
-      if (size > LARGEST) return false;
-      n *= size;
-      if (n > LARGEST) return false;
-    }
-    total += n;
-  }
-  return total <= LARGEST && g->inputs.count <= MOST_IO && g->outputs.count <= MOST_IO;
-}
-
-// Sizes and counts that are no tensor's: how often a loop turns.
-static bool modest(const call *c) {
-  for (int32_t i = 0; i < c->n_args && i < c->op->schema.n_args; i++) {
-    const tc_arg *g = &c->args[i].plain;
-    if (c->op->schema.args[i].type != TC_ST_INT || g->kind != TC_AK_INT) continue;
-    if (g->sym->value > LARGEST || g->sym->value < -LARGEST) return false;
-  }
-  return true;
-}
-
 static tc_status run_reference(trial *t, tc_graph *g) {
   tc_tensor in[MOST_IO] = {0}, out[MOST_IO] = {0};
   tc_status s = make_inputs(g, NULL, t->seed, in);
@@ -96,7 +70,8 @@ static tc_status attempt(trial *t, tc_module *m, const call *c, bool *out_good) 
     return TC_OK;
   }
   TC_TRY(tc_graph_verify(g), "%s", t->text);
-  if (!small(g) || !modest(c)) return TC_OK;
+  if (!call_small(g, LARGEST) || g->inputs.count > MOST_IO || g->outputs.count > MOST_IO || !call_modest(c, LARGEST))
+    return TC_OK;
   t->ran++;
   s = run_reference(t, g);
   if (s != TC_OK) judge(t, s, "running");

@@ -1,0 +1,434 @@
+// Differential test of all ops in all modes: random graphs of calls that are made from the schemas alone
+// (tests/fuzz/graphs/calls.h), so that every op, dtype, kind of argument, view and in-place write occurs, on the cpu
+// backend in each mode against the references. What is compiled was printed and read back first.
+//
+//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--keep-going] [--print]
+//
+// What may differ is measured, not guessed (as in: Vignes, "A stochastic arithmetic for reliable scientific
+// computation", 1993): the references run again without rounding and with all inputs and results moved at random by
+// two units in their last places. Results that this changes much, or changes at all where they are integers, tell
+// nothing; all others may differ by a multiple of what it changes.
+#include <math.h>
+
+#include "core/ir/refexec.h"
+#include "tests/fault/scene.h"
+#include "tests/fuzz/graphs/calls.h"
+#include "tests/fuzz/graphs/compare.h"
+#include "tests/fuzz/graphs/drive.h"
+#include "tests/unit/runtime/rig.h"
+
+enum { MODES = 3, SHAKEN = 3, RUNS = SHAKEN + 2 /* narrow, wide */, SEARCH = 60, LARGEST = 1 << 12, MOST_VALUES = 40 };
+static const char *const modes[MODES] = {"inductor", "eager", "aot_eager"};
+
+// Results that are right in more than one way: signs and bases of factors, which of several solutions.
+static const char *const not_unique[] = {"*eig*", "*svd*", "*qr*", "*lu*", "*pca*", "*lstsq*", "*ldl*", "*ormqr*"};
+
+typedef struct fuzzer {
+  rig rigs[MODES];
+  tc_map *ops, *dtypes; // name → how often it was in a graph that was compared
+  int64_t nodes, compared, unstable, errors, inplace;
+  int32_t possible;
+} fuzzer;
+
+typedef struct fuzz_case {
+  fuzz_session *x;
+  uint64_t seed;
+  tc_arena *arena;
+  tc_graph *g;
+  tc_sb text;
+  bool loose; // holds an op whose results are not unique
+  const char *mode, *where;
+  tc_tensor in[MOST_IO], shaken[MOST_IO], out[RUNS][MOST_IO];
+  uint64_t noise;
+} fuzz_case;
+
+// ---- graphs ----
+static bool same_type(const tc_value *v, const call_type *t) {
+  bool same = v->type.dtype == t->dtype && v->type.rank == t->rank;
+  for (int32_t d = 0; d < t->rank && same; d++) same = tc_sym_is_int(v->type.sizes[d], t->sizes[d]);
+  return same;
+}
+
+static bool type_of(const tc_value *v, call_type *out) {
+  if (v->kind != TC_VALUE_TENSOR || v->type.rank > CALL_RANK) return false;
+  *out = (call_type){.dtype = v->type.dtype, .rank = v->type.rank};
+  for (int32_t d = 0; d < v->type.rank; d++) {
+    if (!tc_sym_is_const(v->type.sizes[d])) return false;
+    out->sizes[d] = v->type.sizes[d]->value;
+  }
+  return true;
+}
+
+typedef struct value_list {
+  tc_value *data[MOST_VALUES];
+  int32_t n;
+} value_list;
+
+static void remember(value_list *list, tc_value *v) {
+  call_type ignored;
+  if (list->n < MOST_VALUES && type_of(v, &ignored)) list->data[list->n++] = v;
+}
+
+// A value of the graph with this type, or a new input.
+static tc_value *operand(call_gen *r, tc_graph *g, value_list *known, const call_type *t) {
+  for (int32_t i = known->n; i-- > 0;)
+    if (same_type(known->data[i], t) && call_chance(r, 60)) return known->data[i];
+  tc_value *v = call_input(g, t);
+  remember(known, v);
+  return v;
+}
+
+static tc_status append(call_gen *r, tc_graph *g, value_list *known, const call *c, tc_node **out) {
+  tc_arg args[CALL_ARGS];
+  for (int32_t i = 0; i < c->n_args; i++) {
+    const call_arg *a = &c->args[i];
+    args[i] = a->plain;
+    if (a->plain.kind == TC_AK_TENSOR) args[i] = tc_arg_tensor(operand(r, g, known, &a->types[0]));
+    if (a->plain.kind != TC_AK_TENSORS) continue;
+    tc_value **v = TC_NEW_ARRAY(r->arena, tc_value *, a->n);
+    for (int32_t k = 0; k < a->n; k++) v[k] = a->types[k].absent ? NULL : operand(r, g, known, &a->types[k]);
+    args[i] = tc_arg_tensors(v, a->n);
+  }
+  return tc_graph_add_node(g, NULL, c->op, c->n_args, args, TC_SV("r"), (tc_sv){0}, out);
+}
+
+static const tc_op *any_op(fuzz_case *f, call_gen *r) {
+  const tc_op_registry *ops = f->x->ops;
+  if (f->x->o.op && call_chance(r, 70)) return tc_op_find(ops, tc_sv_of(f->x->o.op));
+  const tc_op *op = tc_op_registry_at(ops, call_int(r, tc_op_registry_count(ops)));
+  if (!call_possible(op)) return NULL;
+  if (!call_chance(r, 12)) return op;
+  tc_sv name = op->schema.name, overload = op->schema.overload;
+  const tc_op *writes =
+      tc_op_find(ops, tc_sv_printf(r->arena, TC_SV_FMT "::" TC_SV_FMT "_%s" TC_SV_FMT, TC_SV_ARG(op->schema.ns),
+                                   TC_SV_ARG(name), overload.size ? "." : "", TC_SV_ARG(overload)));
+  return writes ? writes : op;
+}
+
+// Tries an op in a graph of its own until it takes a call.
+static bool find_call(tc_module *m, call_gen *r, const tc_op *op, call *out) {
+  for (int32_t i = 0; i < SEARCH; i++) {
+    tc_graph *g;
+    call_any(r, op, out);
+    tc_status s = call_graph(m, out, &g);
+    bool good = s == TC_OK && call_small(g, LARGEST) && call_modest(out, LARGEST);
+    tc_status_free(s);
+    if (good) return true;
+  }
+  return false;
+}
+
+static tc_module *make_module(fuzz_case *f) {
+  tc_module *m = TC_NEW(f->arena, tc_module);
+  *m = (tc_module){
+      .arena = f->arena, .ops = f->x->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
+  return m;
+}
+
+static void make_graph(fuzz_case *f) {
+  tc_module *m = make_module(f);
+  call_gen r = {.state = f->seed, .arena = f->arena, .syms = m->syms};
+  value_list known = {.n = 0};
+  tc_graph *g = f->g = tc_graph_create(m, TC_SV("f"));
+  int32_t want = call_chance(&r, 40) ? 1 : 2 + call_int(&r, 5);
+  for (int32_t made = 0, i = 0; made < want && i < 20; i++) {
+    call c;
+    call_type like;
+    tc_node *n;
+    r.like =
+        known.n && type_of(known.data[known.n - 1 - call_int(&r, known.n < 3 ? known.n : 3)], &like) ? &like : NULL;
+    const tc_op *op = any_op(f, &r);
+    if (!op || !find_call(m, &r, op, &c)) continue;
+    tc_status s = append(&r, g, &known, &c, &n);
+    made += s == TC_OK;
+    for (int32_t k = 0; s == TC_OK && k < n->n_results; k++) remember(&known, n->results[k]);
+    tc_status_free(s);
+  }
+  tc_graph_sweep(g);
+  int32_t n_out = 0;
+  for (tc_node *n = g->first; n; n = n->next) {
+    for (int32_t k = 0; k < n->n_results && n_out < MOST_IO; k++) {
+      tc_value *v = n->results[k];
+      if (v->kind != TC_VALUE_TENSOR || (v->n_uses && !call_chance(&r, 25))) continue;
+      tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(f->arena, "o%d", n_out++));
+    }
+    for (size_t k = 0; k < sizeof not_unique / sizeof *not_unique; k++)
+      f->loose |= tc_sv_glob(n->op->schema.name, tc_sv_of(not_unique[k]));
+  }
+  tc_graph_sweep(g);
+}
+
+// What is compared is the text: random nodes are numbered in its order.
+static tc_status read_back(fuzz_case *f) {
+  tc_lexer lx;
+  tc_lex_init(&lx, f->arena, TC_SV("fuzz"), tc_sb_view(&f->text));
+  return tc_graph_parse(make_module(f), &lx, &f->g);
+}
+
+// ---- references ----
+static double unit_of(tc_dtype d) {
+  switch (d) {
+  case TC_BF16:
+  case TC_BC32: return 0x1p-7;
+  case TC_F16:
+  case TC_C32: return 0x1p-10;
+  case TC_F32:
+  case TC_C64: return 0x1p-23;
+  case TC_F64:
+  case TC_C128: return 0x1p-52;
+  default: return 0;
+  }
+}
+
+// Moves each component by two units at most.
+static tc_status shake(fuzz_case *f, const tc_tensor *t) {
+  double unit = unit_of(t->dtype);
+  int64_t n = tc_tensor_numel(t);
+  tc_tensor wide;
+  if (unit == 0 || n == 0) return TC_OK;
+  bool complex = tc_dtype_is_complex(t->dtype);
+  TC_TRY(tc_tensor_create(tc_system_allocator(), complex ? TC_C128 : TC_F64, t->rank, t->sizes, &wide));
+  tc_status s = tc_tensor_copy(t, &wide);
+  double *at = tc_tensor_data(&wide);
+  for (int64_t i = 0; i < n * (complex ? 2 : 1) && s == TC_OK; i++)
+    at[i] *= 1 + 2 * unit * ((double)(fuzz_random(&f->noise) >> 11) * 0x1p-52 - 1);
+  if (s == TC_OK) s = tc_tensor_copy(&wide, t);
+  tc_tensor_unref(&wide);
+  return s;
+}
+
+static void shake_results(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
+  for (int32_t i = 0; i < n_results && i < n->n_results; i++) {
+    if (n->results[i]->kind != TC_VALUE_TENSOR || n->results[i]->view_arg >= 0 || !results[i].storage) continue;
+    tc_status_free(shake(self, &results[i]));
+  }
+}
+
+static tc_status make_all_inputs(fuzz_case *f, tc_tensor *out) {
+  TC_TRY(make_inputs(f->g, NULL, f->seed, out));
+  uint64_t state = f->seed ^ 0x5851f42d4c957f2du;
+  if (fuzz_random(&state) & 1) return TC_OK;
+  for (int32_t i = 0; i < f->g->inputs.count; i++) // fractions, too
+    if (unit_of(out[i].dtype) > 0) tc_tensor_fill_normal(&tc_executor_serial, &out[i], fuzz_random(&state), 0, 1.5);
+  return TC_OK;
+}
+
+static tc_status references(fuzz_case *f) {
+  TC_TRY(make_all_inputs(f, f->in));
+  for (int32_t k = 0; k < RUNS; k++) {
+    bool shaken = k >= 2;
+    tc_ref_options o = {.wide = k == 1};
+    if (shaken) o.watch = shake_results, o.watch_self = f;
+    if (k == 2) TC_TRY(make_all_inputs(f, f->shaken));
+    for (int32_t i = 0; shaken && i < f->g->inputs.count; i++) TC_TRY(tc_tensor_copy(&f->in[i], &f->shaken[i]));
+    for (int32_t i = 0; shaken && i < f->g->inputs.count; i++) TC_TRY(shake(f, &f->shaken[i]));
+    tc_status s =
+        tc_ref_run(f->g, tc_system_allocator(), f->g->inputs.count, shaken ? f->shaken : f->in, f->out[k], &o);
+    if (s == TC_OK) continue;
+    if (k == 0) return s;
+    tc_status_free(s); // on the edge of what the op takes
+    f->loose = true;
+    return TC_OK;
+  }
+  return TC_OK;
+}
+
+// ---- comparison ----
+static tc_c128 element(const tc_tensor *t, const int64_t *index) {
+  tc_c128 v;
+  tc_tensor_get(t, index, &v.re, &v.im);
+  return v;
+}
+
+static bool is_finite(tc_c128 v) { return isfinite(v.re) && isfinite(v.im); }
+static bool equal(tc_c128 a, tc_c128 b) {
+  return (a.re == b.re || (isnan(a.re) && isnan(b.re))) && (a.im == b.im || (isnan(a.im) && isnan(b.im)));
+}
+static double apart(tc_c128 a, tc_c128 b) { return hypot(a.re - b.re, a.im - b.im); }
+
+static tc_status same_form(const tc_tensor *got, const tc_tensor *want, int32_t i) {
+  if (got->dtype != want->dtype || got->rank != want->rank)
+    return tc_error(TC_STATUS_MISMATCH, "output %d is %s of rank %d, expected %s of rank %d", i,
+                    tc_dtype_name(got->dtype), got->rank, tc_dtype_name(want->dtype), want->rank);
+  bool empty = tc_tensor_numel(want) == 0;
+  for (int32_t d = 0; d < got->rank; d++) {
+    if (got->sizes[d] != want->sizes[d])
+      return tc_error(TC_STATUS_MISMATCH, "output %d: size %d is %lld, expected %lld", i, d, (long long)got->sizes[d],
+                      (long long)want->sizes[d]);
+    if (want->sizes[d] > 1 && !empty && got->strides[d] != want->strides[d])
+      return tc_error(TC_STATUS_MISMATCH, "output %d: stride %d is %lld, expected %lld", i, d,
+                      (long long)got->strides[d], (long long)want->strides[d]);
+  }
+  return TC_OK;
+}
+
+// How far the runs of the references are from the first, at most; infinite where they tell nothing.
+static double spread(fuzz_case *f, int32_t i, double *out_most) {
+  int64_t index[TC_MAX_RANK];
+  double worst = 0;
+  *out_most = 0;
+  for (int32_t k = 1; k < RUNS; k++) {
+    const tc_tensor *a = &f->out[0][i], *b = &f->out[k][i];
+    if (a->rank != b->rank) return INFINITY;
+    for (int32_t d = 0; d < a->rank; d++)
+      if (a->sizes[d] != b->sizes[d]) return INFINITY;
+    for (int64_t e = 0, n = tc_tensor_numel(a); e < n; e++) {
+      each(a, e, index);
+      tc_c128 x = element(a, index), y = element(b, index);
+      if (is_finite(x)) *out_most = fmax(*out_most, hypot(x.re, x.im));
+      if (equal(x, y)) continue;
+      if (!is_finite(x) || !is_finite(y)) return INFINITY;
+      worst = fmax(worst, apart(x, y));
+    }
+  }
+  return worst;
+}
+
+static tc_status judge(fuzz_case *f, const tc_tensor *got, int32_t i) {
+  fuzzer *z = f->x->self;
+  const tc_tensor *want = &f->out[0][i];
+  int64_t index[TC_MAX_RANK];
+  double most, moved = spread(f, i, &most), unit = unit_of(want->dtype);
+  if (moved == INFINITY || f->loose || (unit == 0 && moved > 0)) {
+    z->unstable++;
+    return got->dtype == want->dtype && got->rank == want->rank
+               ? TC_OK
+               : tc_error(TC_STATUS_MISMATCH, "output %d has another dtype or rank", i);
+  }
+  TC_TRY(same_form(got, want, i));
+  z->compared++;
+  double allowed = 32 * moved + 64 * unit * most + (unit > 0 ? 1e-300 : 0);
+  for (int64_t e = 0, n = tc_tensor_numel(want); e < n; e++) {
+    each(want, e, index);
+    tc_c128 a = element(got, index), b = element(want, index);
+    if (equal(a, b) || (is_finite(a) && is_finite(b) && apart(a, b) <= allowed)) continue;
+    if (tc_dtype_is_complex(want->dtype) && !is_finite(a) && !is_finite(b))
+      continue; // many a NaN and infinity mean the same
+    char at[200] = "";
+    for (int32_t d = 0; d < got->rank; d++)
+      snprintf(at + strlen(at), sizeof at - strlen(at), "%s%lld", d ? ", " : "", (long long)index[d]);
+    return tc_error(TC_STATUS_MISMATCH, "output %d[%s] is %.9g + %.9gi, expected %.9g + %.9gi (allowed error %.3g)", i,
+                    at, a.re, a.im, b.re, b.im, allowed);
+  }
+  return TC_OK;
+}
+
+// ---- one case ----
+static tc_status run_mode(fuzz_case *f, rig *r, tc_status expected) {
+  tc_tensor out[MOST_IO] = {0};
+  f->where = "reading the text";
+  TC_TRY(rig_graph(r, f->text.text));
+  int32_t n = r->graph->outputs.count;
+  f->where = "compiling";
+  tc_status s = tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
+  if (s != TC_OK) return s;
+  f->where = "running";
+  s = tc_session_run(r->session, f->in, out, NULL);
+  if (expected != TC_OK) { // both refuse, or the device gives something where nothing is asked of it
+    tc_status_free(s);
+    s = TC_OK;
+  } else if (s == TC_OK) {
+    f->where = "comparing";
+    for (int32_t i = 0, k = r->graph->outputs.count - n; i < n && s == TC_OK; i++) s = judge(f, &out[i + k], i);
+  }
+  for (int32_t i = 0; i < MOST_IO; i++) tc_tensor_unref(&out[i]);
+  return s;
+}
+
+static void count(fuzz_case *f) {
+  fuzzer *z = f->x->self;
+  for (const tc_node *n = f->g->first; n; n = n->next) {
+    z->nodes++;
+    z->inplace += n->op->schema.n_args > 0 && n->op->schema.args[0].writes;
+    const tc_op *op = n->op->functional ? n->op->functional : n->op;
+    tc_map_put(z->ops, op->full_name, NULL)->value.num++;
+    for (int32_t k = 0; k < n->n_results; k++)
+      if (n->results[k]->kind == TC_VALUE_TENSOR)
+        tc_map_put(z->dtypes, tc_sv_of(tc_dtype_name(n->results[k]->type.dtype)), NULL)->value.num++;
+  }
+}
+
+static tc_status one(void *arg) {
+  fuzz_case *f = arg;
+  fuzzer *z = f->x->self;
+  f->where = "generation";
+  f->noise = f->seed * 31 + 7;
+  make_graph(f);
+  f->text = tc_sb_make(f->arena);
+  tc_graph_print(&f->text, f->g);
+  f->where = "reading the text";
+  TC_TRY(read_back(f));
+  if (f->x->o.print) printf("%s\n", f->text.text);
+  if (f->g->inputs.count > MOST_IO || !f->g->outputs.count || !call_small(f->g, LARGEST)) {
+    fuzz_skip(f->x, "nothing to compare, or too much");
+    return TC_OK;
+  }
+  count(f);
+  f->where = "reference";
+  tc_status expected = references(f), s = TC_OK;
+  z->errors += expected != TC_OK;
+  for (int32_t k = 0; k < MODES && s == TC_OK; k++) {
+    rig *r = &z->rigs[k];
+    f->mode = modes[k];
+    s = run_mode(f, r, expected);
+    tc_session_destroy(r->session);
+    tc_module_destroy(r->module);
+    r->session = NULL, r->module = NULL;
+  }
+  tc_status_free(expected);
+  return s;
+}
+
+static bool run_case(fuzz_session *x, uint64_t seed) {
+  fuzz_case f = {.x = x, .seed = seed, .mode = "no mode"};
+  tc_status s = tc_arena_create(tc_system_allocator(), &f.arena);
+  if (s == TC_OK) s = tc_arena_guard(f.arena, one, &f);
+  bool ok = s == TC_OK;
+  if (!ok) {
+    printf("%s\nFAILED --seed=%llu in %s, %s: %s\n", f.text.text ? f.text.text : "", (unsigned long long)seed, f.mode,
+           f.where, tc_status_text(s));
+    fflush(stdout);
+  }
+  for (int32_t i = 0; i < MOST_IO; i++) {
+    tc_tensor_unref(&f.in[i]);
+    tc_tensor_unref(&f.shaken[i]);
+    for (int32_t k = 0; k < RUNS; k++) tc_tensor_unref(&f.out[k][i]);
+  }
+  tc_status_free(s);
+  tc_arena_destroy(f.arena);
+  return ok;
+}
+
+static void report(const fuzz_session *x, const fuzzer *z) {
+  int32_t possible = 0;
+  for (int32_t i = 0; i < tc_op_registry_count(x->ops); i++) {
+    const tc_op *op = tc_op_registry_at(x->ops, i);
+    if (!call_possible(op)) continue;
+    possible++;
+    if (x->o.print && !tc_map_find(z->ops, op->full_name))
+      printf("not drawn: " TC_SV_FMT "\n", TC_SV_ARG(op->full_name));
+  }
+  printf("%lld nodes, %lld of them write in place; %d of %d ops, %d dtypes; %lld results compared, %lld that rounding "
+         "decides, %lld graphs refused by the references\n",
+         (long long)z->nodes, (long long)z->inplace, tc_map_count(z->ops), possible, tc_map_count(z->dtypes),
+         (long long)z->compared, (long long)z->unstable, (long long)z->errors);
+}
+
+static tc_status all(void *arg) {
+  fuzz_session *x = arg;
+  fuzzer z = {.ops = tc_map_create(x->arena), .dtypes = tc_map_create(x->arena)};
+  tc_status s = TC_OK;
+  TC_TRY(fuzz_set_up(x));
+  x->self = &z, x->run = run_case;
+  if (x->o.op && !tc_op_find(x->ops, tc_sv_of(x->o.op))) return tc_error(TC_STATUS_NOT_FOUND, "no op '%s'", x->o.op);
+  for (int32_t k = 0; k < MODES && s == TC_OK; k++) {
+    z.rigs[k].allocator = tc_system_allocator();
+    s = scene_context(tc_system_allocator(), &(scene_options){.backend = "cpu", .mode = modes[k]}, &z.rigs[k].context);
+  }
+  if (s == TC_OK) s = fuzz_loop(x);
+  report(x, &z);
+  for (int32_t k = 0; k < MODES; k++) tc_context_destroy(z.rigs[k].context);
+  return s;
+}
+
+int main(int argc, char **argv) { return fuzz_main(argc, argv, all); }

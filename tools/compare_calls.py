@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Asks PyTorch what tests/fuzz/call_list printed: does it take the same calls, with the same dtypes, sizes and strides?
+
+    build/tests/call_list --cases=20 | tools/compare_calls.py [--refused] [--limit=N]
+
+Prints each op's first differences: `strides` and `type` for results that differ, `takes` for calls that tc takes and
+PyTorch refuses, `refuses` (with --refused) for the other way round. Needs torch.
+"""
+import collections
+import os
+import signal
+import re
+import sys
+import warnings
+
+import torch
+
+DTYPES = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "c32": torch.complex32, "c64": torch.complex64, "c128": torch.complex128}
+TYPE = r"(\w+)\[(.*)\]\{(.*)\}"
+NAMES = {v: k for k, v in DTYPES.items()}
+WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan"), "contiguous_format": torch.contiguous_format, "channels_last": torch.channels_last, "channels_last_3d": torch.channels_last_3d, "preserve_format": torch.preserve_format, **DTYPES}
+
+
+def ints(text):
+    return [int(v) for v in text.split(",") if v.strip()]
+
+
+def make(text):
+    name, kind = text.strip().split(" ", 1)
+    dtype, sizes, strides = re.fullmatch(TYPE, kind.strip()).groups()
+    dtype, sizes, strides = DTYPES[dtype], ints(sizes), ints(strides)
+    span = 1 + sum((s - 1) * t for s, t in zip(sizes, strides)) if 0 not in sizes else 0
+    base = torch.zeros(span, dtype=dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        base = torch.ones(span, dtype=torch.float32).mul_(torch.arange(1, span + 1)).div_(span + 1).to(dtype)
+    return "t_" + name, torch.as_strided(base, sizes, strides)
+
+
+def show(r):
+    return "%s[%s]{%s}" % (NAMES[r.dtype], ", ".join(map(str, r.shape)), ", ".join(map(str, r.stride())))
+
+
+def flat(r):
+    if isinstance(r, torch.Tensor):
+        return [show(r)]
+    if isinstance(r, (list, tuple)):
+        return [s for x in r for s in flat(x)]
+    return []
+
+
+def ask(call, inputs):
+    m = re.fullmatch(r"(\w+)::([\w.]+)\((.*)\)", call)
+    op = getattr(torch.ops, m[1])
+    for part in m[2].split("."):
+        op = getattr(op, part)
+    op = op if "." in m[2] else op.default
+    args = re.sub(r"%(\w+)", r"t_\1", m[3])
+    scope = {**WORDS, **dict(make(t) for t in inputs.split(";") if t.strip()), "call": lambda *a, **k: (a, k)}
+    a, k = eval("call(" + args + ")", scope)
+    return flat(op(*a, **k))
+
+
+def same(got, want):
+    """Strides of dimensions of size 1, and of empty tensors, mean nothing."""
+    if len(got) != len(want):
+        return "type"
+    for g, w in zip(got, want):
+        if g == "?":
+            continue
+        g, w = re.fullmatch(TYPE, g).groups(), re.fullmatch(TYPE, w).groups()
+        if g[:2] != w[:2]:
+            return "type"
+        sizes = ints(g[1])
+        if 0 not in sizes and [s for n, s in zip(sizes, ints(g[2])) if n > 1] != [s for n, s in zip(sizes, ints(w[2])) if n > 1]:
+            return "strides"
+    return None
+
+
+def late(*_):
+    raise TimeoutError("too slow")
+
+
+def main():
+    warnings.simplefilter("ignore")
+    limit = next((int(a[8:]) for a in sys.argv if a.startswith("--limit=")), 2)
+    counts, shown = collections.Counter(), collections.Counter()
+    signal.signal(signal.SIGALRM, late)
+    for line in sys.stdin:
+        call, inputs, outcome = (p.strip() for p in line.rstrip("\n").split(" | ", 2)) if line.count(" | ") > 1 else ("", "", "")
+        refused = outcome.startswith("!")
+        if not call or (refused and "--refused" not in sys.argv):
+            continue
+        try:
+            signal.alarm(5)
+            answer = ask(call, inputs)
+            signal.alarm(0)
+        except (AttributeError, KeyError, SyntaxError, NameError, TimeoutError) as e:
+            counts["not asked: %s" % type(e).__name__] += 1
+            continue
+        except Exception as e:
+            answer = "! " + str(e).split("\n")[0]
+        finally:
+            signal.alarm(0)
+        told = isinstance(answer, str)
+        kind = "refuses" if refused and not told else "takes" if told and not refused else None if told else same([t.strip() for t in outcome.split(";") if t.strip()], answer)
+        counts[kind or "same"] += 1
+        op = call.split("(")[0]
+        shown[op, kind] += 1
+        if kind and shown[op, kind] <= limit:
+            print("%s: %s | %s\n    tc: %s\n    PyTorch: %s" % (kind, call, inputs, outcome[:300], answer[:300] if told else " ; ".join(answer)), flush=True)
+    print(", ".join("%s %d" % c for c in sorted(counts.items())), file=sys.stderr)
+
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+main()

@@ -51,16 +51,8 @@ static double transpose_cost(int32_t radix, int32_t lanes) {
   if (radix > FFT_MAX_RADIX) return 4.0 * radix * lanes; // element by element
   int32_t rounds_ = 0;
   while (1 << rounds_ < radix) rounds_++;
-  return 2.0 * radix * ((radix & (radix - 1)) == 0 ? rounds_ : radix - 1);
-}
-
-static double vector_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
-  int64_t m = n / radix / s;
-  double turns = s == n / radix ? 0 : 6.0 * (radix - 1);
-  double vectors = s == 1 ? rounds(m, lanes) : (double)m * rounds(s, lanes);
-  double moves = 6.0 * radix, masks = (s == 1 ? m : s) % lanes ? 2.0 * radix : 0;
-  double transpose = s == 1 && n > radix ? transpose_cost(radix, lanes) : 0;
-  return vectors * (fft_butterfly_cost(radix) + turns + moves + transpose + masks) + 20;
+  double one = 2.0 * radix * ((radix & (radix - 1)) == 0 ? rounds_ : radix - 1);
+  return radix > lanes ? 3 * one : one; // in pieces
 }
 
 static double thread_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
@@ -68,19 +60,43 @@ static double thread_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
   return each * lanes * (fft_butterfly_cost(radix) + turns + 12.0 * radix) + 40.0 * lanes;
 }
 
-// Rows in the lanes, for one row. What does not fit into the first cache, or into half of the second, costs more.
+// Rows in the lanes, for one row; measured to take 1.15 of what vectors along it take at this count. What does not fit
+// into the first cache, or into half of the second, costs more.
 static double rows_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
   double turns = s == n / radix ? 0 : 6.0 * (radix - 1), points = (double)n * lanes, far = points > 4096 ? 1.3 : 1;
-  return (points > 10000 ? 1.7 : 1) * (double)(n / radix) *
+  return (points > 10000 ? 1.7 : 1) * 1.15 * (double)(n / radix) *
          (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3) / lanes;
 }
 
+// Half a vector costs somewhat less than a whole one; of those that many processors take in two steps, half.
+static double part_cost(const fft_limits *limits, int32_t lanes) {
+  if (lanes >= limits->vector) return 1;
+  if (2 * lanes == limits->vector) return limits->in_steps ? 0.5 : 0.62;
+  return limits->in_steps ? 0.4 : 0.5;
+}
+
 typedef struct search {
-  int32_t n, lanes, n_divisors, divisors[512];
-  bool threads, rows;
+  int32_t n, lanes, vector, n_divisors, divisors[512];
+  bool threads, rows, convolution;
   double cost[512];
   int32_t radix[512]; // of the last pass on the best way to this divisor
 } search;
+
+static double vector_cost(const search *x, int32_t radix, int32_t s) {
+  int32_t lanes = x->lanes;
+  int64_t m = x->n / radix / s;
+  bool first = s == 1 && x->n > radix, power = (radix & (radix - 1)) == 0;
+  double turns = s == x->n / radix ? 0 : 6.0 * (radix - 1);
+  double vectors = s == 1 ? rounds(m, lanes) : (double)m * rounds(s, lanes);
+  double moves = 6.0 * radix, masks = (s == 1 ? m : s) % lanes ? 2.0 * radix : 0;
+  // Inputs that are a page apart push each other out of the first cache before the other half of their line is read.
+  if (lanes < x->vector && x->n / radix % (64 * x->vector) == 0) moves *= 3;
+  double transpose = first ? transpose_cost(radix, lanes) : 0;
+  // What is left of the first pass is loaded from memory under a mask, element by element.
+  double rest = first && m % lanes ? (power ? 6.0 : 12.0) * radix * lanes : 0;
+  if (x->convolution) rest *= 0.5; // the second time it is on chip
+  return vectors * (fft_butterfly_cost(radix) + turns + moves + transpose + masks) + rest + 20;
+}
 
 static int32_t divisor_at(const search *x, int32_t d) {
   for (int32_t i = 0; i < x->n_divisors; i++)
@@ -98,7 +114,7 @@ static bool shortest(search *x, fft_plan *out) {
       int32_t to = divisor_at(x, s * r);
       double c = x->cost[i] + (x->threads ? thread_cost(x->n, r, s, x->lanes)
                                : x->rows  ? rows_cost(x->n, r, s, x->lanes)
-                                          : vector_cost(x->n, r, s, x->lanes));
+                                          : vector_cost(x, r, s));
       if (c < x->cost[to]) x->cost[to] = c, x->radix[to] = r;
     }
   }
@@ -125,10 +141,14 @@ static void take_better(search *x, const fft_limits *limits, double weight, fft_
 }
 
 // By passes alone.
-static void direct_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
+static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, fft_plan *out) {
   *out = (fft_plan){0};
   if (fft_largest_prime(n) > FFT_MAX_PRIME) return;
-  search x = {.n = n, .threads = limits->vector == 0, .rows = limits->rows};
+  search x = {.n = n,
+              .threads = limits->vector == 0,
+              .vector = limits->vector,
+              .rows = limits->rows,
+              .convolution = convolution};
   for (int32_t d = 1; d <= n; d++)
     if (n % d == 0 && x.n_divisors < 512) x.divisors[x.n_divisors++] = d;
   if (x.threads) {
@@ -144,11 +164,10 @@ static void direct_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
       take_better(&x, limits, 1, out);
     }
   } else {
-    // Half a vector costs somewhat less than a whole one.
     int32_t halves = limits->rows ? 1 : 3;
     for (int32_t lanes = limits->vector, halved = 0; lanes >= 1 && halved < halves; lanes /= 2, halved++) {
       x.lanes = lanes;
-      take_better(&x, limits, halved == 0 ? 1 : halved == 1 ? 0.62 : 0.5, out);
+      take_better(&x, limits, part_cost(limits, x.lanes), out);
     }
   }
   for (int32_t i = 0; i < out->n_passes; i++) {
@@ -175,11 +194,11 @@ static void convolution_plan(int32_t n, const fft_limits *limits, fft_plan *best
   int32_t tried = 0;
   for (int32_t m = next_smooth(2 * n - 1); tried < 6 && m <= FFT_MAX_LENGTH; m = next_smooth(m + 1), tried++) {
     fft_plan p;
-    direct_plan(m, limits, &p);
+    direct_plan(m, limits, true, &p);
     if (!p.n_passes) continue;
     p.length = n;
     // Two transforms and what is between them; neighbouring rows have no room for it near them.
-    p.cost = (2 * p.cost + 24.0 * m / p.lanes) * (p.rows ? 1.7 : 1);
+    p.cost = (2 * p.cost + 24.0 * m / p.lanes * part_cost(limits, p.lanes)) * (p.rows ? 1.7 : 1);
     if (!best->n_passes || p.cost < best->cost) *best = p;
   }
 }
@@ -188,7 +207,7 @@ const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
   *out = (fft_plan){0};
   if (n < 1) return "the length is not known or zero";
   if (n > FFT_MAX_LENGTH) return "the length is more than one block can hold";
-  direct_plan(n, limits, out);
+  direct_plan(n, limits, false, out);
   if (fft_largest_prime(n) > FFT_MAX_RADIX) convolution_plan(n, limits, out);
   return out->n_passes ? NULL : "the length has no plan";
 }

@@ -53,7 +53,9 @@ static void pass(fft_emit *e, const fft_pass *p, const fft_io *in, const fft_io 
   fft_spot at = {
       .e = e, .p = p, .in = in, .out = out, .turn = -1, .load = load, .store = store, .factor = fft_factor_pairs};
   bool reads = !in || in->chip, writes = !out || out->chip;
-  e->to = reads ? 1 - e->from : e->from;
+  // The last pass writes where it reads (q + k N/R): in place the row takes half the room in the first cache.
+  bool in_place = p->m == 1 && p->s > 1;
+  e->to = reads && !in_place ? 1 - e->from : e->from;
   at.table = fft_make_table(e, p, FFT_TABLE_PAIRS);
   begin(e);
   at.mask = e->row_mask;

@@ -605,6 +605,7 @@ static fft_limits limits_of(const tc_stage *s, tc_dtype real) {
   const tc_device_props *d = tc_stage_device(s);
   fft_limits l = {.max_lanes = d->max_lanes > 0 && d->max_lanes < 1024 ? d->max_lanes : 1024};
   if (d->simd_bytes) l.vector = d->simd_bytes / (real == TC_F64 ? 8 : 4);
+  l.in_steps = d->simd_bytes >= 64;
   return l;
 }
 
@@ -671,11 +672,10 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     fft_plan p;
     limits.rows = i == 0;
     if (i == 0 && (!limits.vector || rank < 2)) continue;
-    if (i > 1) limits.lanes = limits.lanes / 2;
-    if (i > 1 && (!limits.vector || limits.lanes < 1)) break;
+    if (i > 0) limits.lanes = limits.vector >> (i - 1);
+    if (i > 1 && limits.lanes < 1) break;
     why = plan_for(s, &limits, &p);
     if (why) break;
-    if (i == 1) limits.lanes = p.lanes;
     int64_t chip = (length_of(s) < 0 ? 8 : 4) * ((int64_t)p.n + 1) * (p.rows ? p.lanes : 1) * (real == TC_F64 ? 8 : 4);
     if (!limits.vector) chip /= 2;
     if (on_chip && chip > on_chip) {

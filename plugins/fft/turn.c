@@ -1,10 +1,9 @@
 // Turning between the steps of a long transform (long.c): element k of row j is multiplied by w^(jk), w = exp(±2πi/N).
 //
 // The N factors would be as long as the row itself, so they are products of factors from tables that were made in
-// double, rounded once: w^e = w^(2^b h) w^l with e = 2^b h + l takes two tables of about √N numbers. Where lanes are
-// neighbouring rows, j = j0 + lane: w^(j0 k) is the same number in all lanes, made as above with j0 in units of the
-// lanes, and w^(lane k) comes as whole vectors from a third table, itself two tables with k = 2^f p + q where it would
-// be large.
+// double, rounded once: where a table were large, w^e = w^(2^b h) w^l with e = 2^b h + l takes two of about √N numbers.
+// Where lanes are neighbouring rows, j = j0 + lane: w^(j0 k) is the same number in all lanes, made as above with j0 in
+// units of the lanes, and w^(lane k) comes as whole vectors from another table, or two with k = 2^f p + q.
 #include "stage.h"
 
 // exp(2πi step i/N) for i < count, as pairs.
@@ -24,13 +23,15 @@ static tc_kmem vectors(fft_emit *e, const char *name, int64_t step, int64_t coun
 }
 
 void fft_make_turn(fft_emit *e) {
-  int64_t unit = e->plan.rows ? e->plan.lanes : 1, count = e->turn / unit + 1, bits = 0, fine = 0, n = e->length;
+  int64_t unit = e->plan.rows ? e->plan.lanes : 1, count = e->turn / unit + 1, bits = 0, fine = 0, n = e->length,
+          size = e->c.real == TC_F64 ? 8 : 4;
   while (1 << 2 * bits < count) bits++;
+  if (count * 2 * size <= FFT_TABLE_BYTES) bits = 0;
   e->turn_bits = (int32_t)bits;
-  e->turn_low = pairs(e, "turn_low", unit, 1 << bits);
-  e->turn_high = pairs(e, "turn_high", unit << bits, (count >> bits) + 1);
+  e->turn_low = pairs(e, "turn_low", unit, bits ? 1 << bits : count);
+  if (bits) e->turn_high = pairs(e, "turn_high", unit << bits, (count >> bits) + 1);
   if (!e->plan.rows) return;
-  if (n * 2 * unit * (e->c.real == TC_F64 ? 8 : 4) > FFT_TABLE_BYTES)
+  if (n * 2 * unit * size > FFT_TABLE_BYTES)
     while (1 << 2 * fine < n) fine++;
   e->turn_fine = (int32_t)fine;
   e->turn_lane = vectors(e, "turn_lane", 1, fine ? 1 << fine : n);
@@ -68,8 +69,8 @@ fft_value fft_turn_row(fft_emit *e, fft_value v, tc_kval k, tc_kval mask) {
     mask = -1;
   }
   tc_kval part = fft_mul(e, tc_kb_cast(b, TC_I32, j), k);
-  fft_value w = product(e, pair_at(e, e->turn_low, low(e, part, e->turn_bits), mask),
-                        pair_at(e, e->turn_high, high(e, part, e->turn_bits), mask));
+  fft_value w = pair_at(e, e->turn_low, e->turn_bits ? low(e, part, e->turn_bits) : part, mask);
+  if (e->turn_bits) w = product(e, w, pair_at(e, e->turn_high, high(e, part, e->turn_bits), mask));
   if (e->plan.rows) {
     fft_value fine = vector_at(e, e->turn_lane, e->turn_fine ? low(e, k, e->turn_fine) : k);
     if (e->turn_fine) fine = product(e, fine, vector_at(e, e->turn_far, high(e, k, e->turn_fine)));

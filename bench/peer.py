@@ -1,8 +1,9 @@
-"""A peer of bench/compare: loads one exported program, waits for lines on stdin, times the program on each.
+"""A peer of bench/compare: loads one exported program, waits for requests on stdin, a line of JSON each: {"time": true}, or
+{"compare": FILE of tc's outputs} of PyTorch's kinds.
 
     python peer.py eager|compile|jax ARCHIVE INPUTS.safetensors
 
-On a GPU one process serves all workloads: each line is a request in JSON, {"load": ARCHIVE, "inputs": FILE, "kinds": […]}
+On a GPU one process serves all workloads: requests are {"load": ARCHIVE, "inputs": FILE, "kinds": […]}
 {"time": KIND} or {"compare": FILE of tc's outputs}; a kind is eager, default, reduce-overhead or max-autotune. Times are medians of
 triton.testing.do_bench: device events, caches emptied before each call, which is how `tcrun bench` measures there.
 
@@ -88,12 +89,13 @@ def load_on_gpu(request):
     return calls
 
 
-def compare_outputs(call, path):
-    """‖tc − eager‖ / ‖eager‖ by output, over elements that are finite in both; and how many are finite in one only."""
+def compare_outputs(call, path, device):
+    """‖tc − PyTorch‖ / ‖PyTorch‖ by output, over elements that are finite in both; how many are finite in one only; the
+    bytes of a number."""
     import torch
     from safetensors.torch import load_file
 
-    ours = load_file(path, device="cuda")
+    ours = load_file(path, device=device)
     with torch.no_grad():
         theirs = [t for t in torch.utils._pytree.tree_leaves(call()) if torch.is_tensor(t)]
     result = []
@@ -103,7 +105,7 @@ def compare_outputs(call, path):
         fine, other_fine = torch.isfinite(a), torch.isfinite(b)
         both = fine & other_fine
         norm = torch.linalg.vector_norm(b[both]).item()
-        result.append({"relative": torch.linalg.vector_norm(a[both] - b[both]).item() / norm if norm else 0.0, "finite_in_one": int((fine ^ other_fine).sum())})
+        result.append({"relative": torch.linalg.vector_norm(a[both] - b[both]).item() / norm if norm else 0.0, "finite_in_one": int((fine ^ other_fine).sum()), "bytes": other.real.element_size()})
     return result
 
 
@@ -125,7 +127,7 @@ def gpu_main():
                 answer = {"errors": {"all": f"{type(error).__name__}: {error}"[:300]}}
         elif "compare" in request:
             try:
-                answer = compare_outputs(calls["eager"], request["compare"])
+                answer = compare_outputs(calls["eager"], request["compare"], "cuda")
             except Exception as error:
                 answer = f"{type(error).__name__}: {error}"[:300]
             torch.cuda.empty_cache()
@@ -147,8 +149,10 @@ def main():
         print(json.dumps({"error": f"{type(error).__name__}: {error}"[:300]}), flush=True)
         return
     print(json.dumps({"ready": kind}), flush=True)
-    for _ in sys.stdin:
-        print(json.dumps({"median_ms": median_ms(call)}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = compare_outputs(call, request["compare"], "cpu") if "compare" in request else {"median_ms": median_ms(call)}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

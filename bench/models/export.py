@@ -66,11 +66,16 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
 def settle(model):
-    """Batch norms of a fresh model would divide by a variance of one exactly; give them statistics as training leaves them."""
+    """Batch norms of a fresh model would divide by a variance of one exactly; give them statistics as training leaves them.
+    Parameters that begin as zeros are drawn, since a head of zeros gives zeros whatever happens before."""
     for module in model.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.running_mean.normal_(0, 0.1)
             module.running_var.uniform_(0.5, 1.5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                parameter.normal_(0, 0.02)
 
 
 def describe(tensor):

@@ -7,15 +7,22 @@
 
 enum { Q, K, V, MASK, DROPOUT, CAUSAL, SCALE, GQA };
 
-// Do the batch and head dimensions of keys or values reach those of the queries? They are equal, or 1, or, grouped,
-// heads of which several queries take one.
-static bool heads_fit(tc_op_args *a, const tc_tensor_type *q, const tc_tensor_type *k) {
+// Do the batch and head dimensions of keys or values go with `sizes`, those of the queries so far? They are equal, or
+// one of them is 1, or, grouped, heads of which several queries take one. Where the queries have 1, `sizes` takes
+// theirs.
+static bool heads_fit(tc_op_args *a, int32_t rank, tc_int *sizes, const tc_tensor_type *k) {
   bool grouped = tc_op_bool(a, tc_op_arg_index(a, "enable_gqa"), 0) != 0;
-  for (int32_t d = 0; d < q->rank - 2; d++) {
-    if (tc_int_eq(a, k->sizes[d], tc_int_const(a, 1)) == 1) continue;
-    bool groups = grouped && d == q->rank - 3 && tc_int_lt(a, k->sizes[d], tc_int_const(a, 1)) != 1;
-    if (groups ? tc_int_require_eq(a, tc_int_mod(a, q->sizes[d], k->sizes[d]), tc_int_const(a, 0))
-               : tc_int_require_eq(a, k->sizes[d], q->sizes[d]))
+  tc_int one = tc_int_const(a, 1);
+  for (int32_t d = 0; d < rank - 2; d++) {
+    bool groups = grouped && d == rank - 3;
+    if (tc_int_eq(a, k->sizes[d], one) == 1) continue;
+    if (!groups && tc_int_eq(a, sizes[d], one) == 1) {
+      sizes[d] = k->sizes[d];
+      continue;
+    }
+    groups = groups && tc_int_lt(a, k->sizes[d], one) != 1;
+    if (groups ? tc_int_require_eq(a, tc_int_mod(a, sizes[d], k->sizes[d]), tc_int_const(a, 0))
+               : tc_int_require_eq(a, k->sizes[d], sizes[d]))
       return false;
   }
   return true;
@@ -30,18 +37,21 @@ static int32_t sdpa_meta(tc_op_args *a) {
     return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q),
                       tc_op_shape_text(a, K), tc_op_shape_text(a, V));
   int32_t r = q->rank;
-  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) ||
-      tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2]) || !heads_fit(a, q, k) || !heads_fit(a, q, v))
-    return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K),
-                      tc_op_shape_text(a, V));
   tc_int sizes[TC_MAX_RANK];
   for (int32_t d = 0; d < r - 1; d++) sizes[d] = q->sizes[d];
+  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) ||
+      tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2]) || !heads_fit(a, r, sizes, k) ||
+      !heads_fit(a, r, sizes, v))
+    return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K),
+                      tc_op_shape_text(a, V));
   sizes[r - 1] = k->sizes[r - 2];
   if (tc_op_tensor(a, MASK) && tc_op_fits(a, MASK, r, sizes)) return TC_STATUS_INVALID_ARGUMENT;
   sizes[r - 1] = v->sizes[r - 1];
+  bool own = true; // sizes
+  for (int32_t d = 0; d < r - 2; d++) own = own && tc_int_eq(a, sizes[d], q->sizes[d]) == 1;
   // PyTorch's flash kernel for CPUs keeps the order of the query's dimensions; what it does not take gives row-major
   // results.
-  bool flash = r == 4 && tc_int_eq(a, q->sizes[3], v->sizes[3]) == 1 && tc_sym_is_int(q->strides[3], 1) &&
+  bool flash = own && r == 4 && tc_int_eq(a, q->sizes[3], v->sizes[3]) == 1 && tc_sym_is_int(q->strides[3], 1) &&
                tc_sym_is_int(k->strides[3], 1) && tc_sym_is_int(v->strides[3], 1);
   return tc_op_format_result(a, 0, q->dtype, r, sizes, flash ? TC_FORMAT_PRESERVE : TC_FORMAT_CONTIGUOUS, Q);
 }
@@ -66,7 +76,8 @@ static tc_gv heads_like(tc_op_args *a, int32_t arg) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *t = tc_op_tensor(a, arg);
   int32_t r = t->rank, h = r - 3;
   tc_gv v = tc_ex_arg(a, arg);
-  if (r < 3 || tc_int_eq(a, q->sizes[h], t->sizes[h]) == 1) return v;
+  tc_int one = tc_int_const(a, 1);
+  if (r < 3 || tc_int_eq(a, q->sizes[h], t->sizes[h]) == 1 || tc_int_eq(a, q->sizes[h], one) == 1) return v;
   tc_int group = tc_int_floordiv(a, q->sizes[h], t->sizes[h]), wide[TC_MAX_RANK], flat[TC_MAX_RANK];
   for (int32_t d = 0; d < r; d++) wide[d < h + 1 ? d : d + 1] = flat[d] = t->sizes[d];
   wide[h + 1] = group;
@@ -145,9 +156,9 @@ static int32_t sdpa_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-// Key or value as a tensor with the query's leading sizes: heads are shared by groups of query heads.
+// Query, key or value as a tensor with the result's leading sizes: heads are shared by groups of query heads.
 static tc_lt lower_heads_like(tc_op_args *a, int32_t arg) {
-  const tc_tensor_type *q = tc_op_tensor(a, Q), *t = tc_op_tensor(a, arg);
+  const tc_tensor_type *q = tc_op_result_type(a, 0), *t = tc_op_tensor(a, arg);
   int32_t r = t->rank;
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
   for (int32_t d = 0; d < r; d++) sizes[d] = d < r - 2 ? q->sizes[d] : t->sizes[d];
@@ -162,7 +173,7 @@ static tc_lt lower_heads_like(tc_op_args *a, int32_t arg) {
 // The template "attention": attributes are the scale's bits, whether it is causal, whether there is a mask.
 static int32_t sdpa_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
-  tc_lt operands[4] = {tc_lo_arg(a, Q), lower_heads_like(a, K), lower_heads_like(a, V), -1};
+  tc_lt operands[4] = {lower_heads_like(a, Q), lower_heads_like(a, K), lower_heads_like(a, V), -1};
   bool mask = tc_op_tensor(a, MASK) != NULL;
   double scale = scale_of(a);
   int64_t bits;
@@ -171,7 +182,7 @@ static int32_t sdpa_lower(tc_op_args *a) {
   if (mask) {
     const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K);
     tc_int sizes[TC_MAX_RANK];
-    for (int32_t d = 0; d < q->rank - 1; d++) sizes[d] = q->sizes[d];
+    for (int32_t d = 0; d < q->rank - 1; d++) sizes[d] = r->sizes[d];
     sizes[q->rank - 1] = k->sizes[k->rank - 2];
     operands[3] = tc_lo_expand(a, tc_lo_arg(a, MASK), q->rank, sizes);
   }
@@ -186,14 +197,22 @@ static int64_t broadcast_offset(const tc_ref_view *m, int32_t rank, const int64_
   return at;
 }
 
+// Where the matrix of an operand begins that the result's one at `index` takes: groups of heads share one.
+static int64_t matrix_offset(const tc_ref_view *t, const tc_ref_view *y, const int64_t *index) {
+  int64_t at = 0;
+  for (int32_t d = 0; d < t->rank - 2; d++)
+    at += (t->sizes[d] == y->sizes[d] ? index[d] : index[d] / (y->sizes[d] / t->sizes[d])) * t->strides[d];
+  return at;
+}
+
 static double score(tc_op_args *a, const int64_t *index, int64_t j, double scale) {
-  const tc_ref_view *q = tc_op_data(a, Q), *k = tc_op_data(a, K), *m = tc_op_data(a, MASK);
+  const tc_ref_view *q = tc_op_data(a, Q), *k = tc_op_data(a, K), *m = tc_op_data(a, MASK),
+                    *y = tc_op_result_data(a, 0);
   int32_t r = q->rank;
   double s = 0;
-  int64_t qo = 0, ko = j * k->strides[r - 2], at[TC_MAX_RANK];
-  for (int32_t d = 0; d < r - 1; d++) qo += index[d] * q->strides[d], at[d] = index[d];
-  for (int32_t d = 0; d < r - 2; d++)
-    ko += (k->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / k->sizes[d])) * k->strides[d];
+  int64_t qo = matrix_offset(q, y, index) + index[r - 2] * q->strides[r - 2],
+          ko = matrix_offset(k, y, index) + j * k->strides[r - 2], at[TC_MAX_RANK];
+  for (int32_t d = 0; d < r - 1; d++) at[d] = index[d];
   if (tc_op_bool(a, CAUSAL, 0) && j > index[r - 2]) return -INFINITY;
   for (int64_t i = 0; i < q->sizes[r - 1]; i++)
     s += tc_ref_f(q, qo + i * q->strides[r - 1]) * tc_ref_f(k, ko + i * k->strides[r - 1]);
@@ -219,15 +238,13 @@ static int32_t sdpa_ref(tc_op_args *a) {
     for (int64_t j = 0; j < n; j++) p[j] = max == -INFINITY ? 0 : exp(p[j] - max), sum += p[j];
     for (int64_t c = 0; c < v->sizes[r - 1]; c++) {
       double s = 0;
-      int64_t vo = c * v->strides[r - 1];
-      for (int32_t d = 0; d < r - 2; d++)
-        vo += (v->sizes[d] == q->sizes[d] ? index[d] : index[d] / (q->sizes[d] / v->sizes[d])) * v->strides[d];
+      int64_t vo = c * v->strides[r - 1] + matrix_offset(v, y, index);
       for (int64_t j = 0; j < n; j++) s += p[j] * tc_ref_f(v, vo + j * v->strides[r - 2]);
       int64_t yo = c * y->strides[r - 1];
       for (int32_t d = 0; d < r - 1; d++) yo += index[d] * y->strides[d];
       tc_ref_put(y, yo, (tc_c128){sum > 0 ? s / sum : 0, 0});
     }
-  } while (tc_ref_next(r - 1, q->sizes, index));
+  } while (tc_ref_next(r - 1, y->sizes, index));
   return TC_STATUS_OK;
 }
 

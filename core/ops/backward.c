@@ -11,9 +11,16 @@
 #define POINT(op, schema, names) TEXT(schema, NARROWED(OF(op, "self", ", self=" WIDENED("self") names)))
 // Where only the sizes of the input are given.
 #define EMPTY "new_empty(grad_output, input_size)"
-#define RESIZED(op, n, in, names, numbers)                                                                            \
+#define RESIZED_AS(as, op, n, in, names, numbers)                                                                     \
   TEXT(op "_backward(Tensor grad_output, SymInt[" n "] output_size, SymInt[" in "] input_size, " names ") -> Tensor", \
-       NARROWED("derivative(\"" op "\", \"self\", grad=grad_output, self=" EMPTY numbers ")"))
+       as(NARROWED("derivative(\"" op "\", \"self\", grad=grad_output, self=" EMPTY numbers ")")))
+#define ROW_MAJOR(x) x
+// Channels are innermost where they are in what comes in.
+#define CHANNELS(x, format)                                                                           \
+  "contiguous(" x ", memory_format=if(grad_output.stride(1) == 1 && grad_output.size(1) > 1, " format \
+  ", contiguous_format))"
+#define CHANNELS_2(x) CHANNELS(x, "channels_last")
+#define CHANNELS_3(x) CHANNELS(x, "channels_last_3d")
 #define SCALES_1 "float? scales=None"
 #define SCALES_2 "float? scales_h=None, float? scales_w=None"
 #define SCALES_3 "float? scales_d=None, float? scales_h=None, float? scales_w=None"
@@ -178,18 +185,18 @@ static const tc_op_def rows[] = {
     NLL("nll_loss2d"),
 
     // ---- resampling and padding ----
-    RESIZED("upsample_nearest1d", "1", "3", SCALES_1, BY_1),
-    RESIZED("upsample_nearest2d", "2", "4", SCALES_2, BY_2),
-    RESIZED("upsample_nearest3d", "3", "5", SCALES_3, BY_3),
-    RESIZED("_upsample_nearest_exact1d", "1", "3", SCALES_1, BY_1),
-    RESIZED("_upsample_nearest_exact2d", "2", "4", SCALES_2, BY_2),
-    RESIZED("_upsample_nearest_exact3d", "3", "5", SCALES_3, BY_3),
-    RESIZED("upsample_linear1d", "1", "3", ALIGN SCALES_1, BY_ALIGN BY_1),
-    RESIZED("upsample_bilinear2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED("upsample_bicubic2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED("_upsample_bilinear2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED("_upsample_bicubic2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED("upsample_trilinear3d", "3", "5", ALIGN SCALES_3, BY_ALIGN BY_3),
+    RESIZED_AS(ROW_MAJOR, "upsample_nearest1d", "1", "3", SCALES_1, BY_1),
+    RESIZED_AS(CHANNELS_2, "upsample_nearest2d", "2", "4", SCALES_2, BY_2),
+    RESIZED_AS(ROW_MAJOR, "upsample_nearest3d", "3", "5", SCALES_3, BY_3),
+    RESIZED_AS(ROW_MAJOR, "_upsample_nearest_exact1d", "1", "3", SCALES_1, BY_1),
+    RESIZED_AS(CHANNELS_2, "_upsample_nearest_exact2d", "2", "4", SCALES_2, BY_2),
+    RESIZED_AS(ROW_MAJOR, "_upsample_nearest_exact3d", "3", "5", SCALES_3, BY_3),
+    RESIZED_AS(ROW_MAJOR, "upsample_linear1d", "1", "3", ALIGN SCALES_1, BY_ALIGN BY_1),
+    RESIZED_AS(CHANNELS_2, "upsample_bilinear2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED_AS(ROW_MAJOR, "upsample_bicubic2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED_AS(CHANNELS_2, "_upsample_bilinear2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED_AS(ROW_MAJOR, "_upsample_bicubic2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
+    RESIZED_AS(CHANNELS_3, "upsample_trilinear3d", "3", "5", ALIGN SCALES_3, BY_ALIGN BY_3),
     PADDED("reflection_pad1d", "2"),
     PADDED("reflection_pad2d", "4"),
     PADDED("reflection_pad3d", "6"),

@@ -307,8 +307,8 @@ static tc_status check_second(const gradcheck *q, const run_state *first, gradch
   tc_status s = check_order(q, g, given, q->seed + 1000, &second, out);
   release(&second);
   if (tc_status_code(s) != TC_STATUS_UNIMPLEMENTED) return tc_status_note(s, "in second order");
-  out->undecided = tc_sv_printf(q->arena, "%s", tc_status_text(s)).data;
   tc_status_free(s);
+  out->undecided = "an op has no derivative of second order";
   return TC_OK;
 }
 

@@ -1,4 +1,5 @@
 // Calling ops: at once, or into the capture that an operand belongs to.
+#include "core/api/tape.h"
 #include "core/api/trace.h"
 
 int32_t tc_has_op(const tc_context *c, const char *name) { return tc_op_find(c->ops, tc_sv_of(name)) != NULL; }
@@ -34,6 +35,24 @@ static int32_t too_many(const tc_op *op, int32_t n, int32_t capacity) {
                        TC_SV_ARG(op->full_name), n, capacity);
 }
 
+static void note_operands(tc_tensor *result, int32_t n_args, const tc_argument *args) {
+  for (int32_t i = 0; i < n_args; i++) {
+    if (args[i].kind == TC_ARGUMENT_TENSOR) api_note_sharing(result, 1, &args[i].v.tensor);
+    if (args[i].kind == TC_ARGUMENT_TENSORS) api_note_sharing(result, args[i].n, args[i].v.tensors);
+  }
+}
+
+static void note_writes(const tc_op *op, int32_t n_args, const tc_argument *args) {
+  for (int32_t i = 0; i < n_args; i++) {
+    if (!op->schema.args[i].writes) continue;
+    int32_t n = args[i].kind == TC_ARGUMENT_TENSOR ? 1 : args[i].kind == TC_ARGUMENT_TENSORS ? args[i].n : 0;
+    for (int32_t k = 0; k < n; k++) {
+      tc_tensor *t = args[i].kind == TC_ARGUMENT_TENSOR ? args[i].v.tensor : args[i].v.tensors[k];
+      if (t && t->storage) __atomic_add_fetch(&t->storage->version, 1, __ATOMIC_RELAXED);
+    }
+  }
+}
+
 int32_t api_run_op(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                    int32_t capacity, tc_tensor **results, int32_t *n_results) {
   tc_tensor *made;
@@ -45,7 +64,9 @@ int32_t api_run_op(tc_context *c, const char *here, const tc_op *op, int32_t n_a
     if (code != TC_STATUS_OK) tc_tensor_unref(&made[i]);
     else if (!made[i].storage) results[i] = NULL;
     else if (!(results[i] = api_wrap(c, made[i]))) code = tc_last_code();
+    else note_operands(results[i], n_args, args);
   }
+  note_writes(op, n_args, args);
   tc_free(c->allocator, made);
   if (n_results) *n_results = code == TC_STATUS_OK ? n : 0;
   return code;
@@ -83,5 +104,6 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *name, int32_t
   if (is_stale(n_args, args))
     return api_fail_text(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": a tensor was recorded and never computed\n  at %s",
                          TC_SV_ARG(op->full_name), here);
+  if (api_on_tape(op, n_args, args)) return api_tape_op(c, here, op, n_args, args, capacity, results, n_results);
   return api_run_op(c, here, op, n_args, args, capacity, results, n_results);
 }

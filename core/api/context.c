@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/api/internal.h"
+#include "core/api/tape.h"
 
 // ---- errors ----
 // The state of a thread that uses the API: as errno, it belongs to the thread and to no context.
@@ -12,8 +12,10 @@ typedef struct thread_state {
   char text[2048];
   tc_scope *scope; // the innermost
   api_trace *trace;
+  bool grad_enabled;
+  api_releases releases;
 } thread_state;
-static _Thread_local thread_state state;
+static _Thread_local thread_state state = {.grad_enabled = true};
 
 int32_t api_fail(tc_status s) {
   int32_t code = tc_status_code(s);
@@ -36,6 +38,9 @@ int32_t api_fail_text(int32_t code, const char *fmt, ...) {
 int32_t tc_last_code(void) { return state.code; }
 const char *tc_last_error(void) { return state.code == TC_STATUS_OK ? "" : state.text; }
 void tc_clear_error(void) { state.code = TC_STATUS_OK; }
+
+bool *api_grad_enabled(void) { return &state.grad_enabled; }
+api_releases *api_thread_releases(void) { return &state.releases; }
 
 api_trace *api_current_trace(void) { return state.trace; }
 api_trace *api_set_current_trace(api_trace *t) {
@@ -101,7 +106,7 @@ bool api_adopt(tc_tensor *t) {
 
 static tc_tensor *finish(api_tensor *t) { return api_adopt(&t->value) ? &t->value : NULL; }
 
-static api_tensor *make(tc_context *c) {
+api_tensor *api_new(tc_context *c) {
   api_tensor *t = tc_alloc(c->allocator, sizeof *t);
   if (!t) {
     api_fail(tc_error_out_of_memory());
@@ -112,7 +117,7 @@ static api_tensor *make(tc_context *c) {
 }
 
 tc_tensor *api_wrap(tc_context *c, tc_tensor value) {
-  api_tensor *t = make(c);
+  api_tensor *t = api_new(c);
   if (!t) {
     tc_tensor_unref(&value);
     return NULL;
@@ -122,11 +127,23 @@ tc_tensor *api_wrap(tc_context *c, tc_tensor value) {
 }
 
 tc_tensor *api_wrap_recorded(api_trace *trace, tc_context *c, int32_t slot, tc_dtype dtype, int32_t rank, bool conj) {
-  api_tensor *t = make(c);
+  api_tensor *t = api_new(c);
   if (!t) return NULL;
   t->trace = trace, t->slot = slot;
   t->value.dtype = dtype, t->value.rank = rank, t->value.conj = conj;
   return finish(t);
+}
+
+void api_note_sharing(tc_tensor *result, int32_t n, tc_tensor *const *operands) {
+  for (int32_t i = 0; i < n; i++) {
+    if (!operands[i] || !result->storage || operands[i]->storage != result->storage) continue;
+    const tc_tensor *t = operands[i];
+    bool whole = t->rank == result->rank && t->offset == result->offset && t->dtype == result->dtype;
+    for (int32_t d = 0; whole && d < t->rank; d++)
+      whole = t->sizes[d] == result->sizes[d] && t->strides[d] == result->strides[d];
+    if (whole && !api_of(t)->shared) continue; // what an op wrote to
+    api_of(t)->shared = api_of(result)->shared = true;
+  }
 }
 
 tc_tensor *tc_retain(tc_tensor *t) {
@@ -138,8 +155,12 @@ void tc_release(tc_tensor *t) {
   api_tensor *a = api_of(t);
   if (!t || __atomic_sub_fetch(&a->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   const tc_allocator *allocator = a->context->allocator;
+  struct api_node *node = a->node;
+  tc_tensor *grad = a->grad;
   tc_tensor_unref(&a->value);
   tc_free(allocator, a);
+  tc_release(grad);
+  api_node_unref(node);
 }
 
 // ---- contexts ----

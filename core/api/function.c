@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/api/tape.h"
 #include "core/api/trace.h"
 #include "core/autograd/autograd.h"
 #include "core/base/fs.h"
@@ -698,7 +699,10 @@ static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_te
 static int32_t call_with(function_call *call) {
   tc_function *f = call->f;
   const function_entry *x = NULL;
-  if (api_current_trace()) return run_eagerly(f, call->inputs, call->outputs); // recorded there
+  bool tracked = false;
+  for (int32_t i = 0; i < f->n_inputs && !f->n_wrt; i++) tracked |= api_is_tracked(call->inputs[i]);
+  // Recorded there; or put on the tape op by op.
+  if (api_current_trace() || tracked) return run_eagerly(f, call->inputs, call->outputs);
   tc_status s = entry_for(call, &x);
   if (s == TC_OK && !call->done) {
     if (x && x->session) s = run_entry(f, x, call->values, call->outputs);

@@ -14,6 +14,12 @@ typedef struct api_tensor {
   int32_t slot;    // recorded: its number in the trace
   tc_context *context;
   api_trace *trace; // NULL for data from outside
+  // On the tape (tape.h): a leaf, or result `output` of a node, whose memory was written `seen` times then.
+  bool leaf, shared; // shared: other handles look at the same memory, or at parts of it
+  uint32_t seen;
+  int32_t output;
+  struct api_node *node; // a reference
+  tc_tensor *grad;       // of a leaf: what tc_backward has added up; a reference
 } api_tensor;
 
 static inline api_tensor *api_of(const tc_tensor *t) { return (api_tensor *)(uintptr_t)t; }
@@ -22,6 +28,17 @@ static inline api_tensor *api_of(const tc_tensor *t) { return (api_tensor *)(uin
 int32_t api_fail(tc_status s);
 int32_t api_fail_text(int32_t code, const char *fmt, ...) TC_PRINTF(2, 3);
 
+// A handle without a value and outside of scopes, the caller's. NULL and an error when memory is short.
+api_tensor *api_new(tc_context *c);
+// Results that lie in the memory of an operand are not the only ones who look at it, nor is the operand.
+void api_note_sharing(tc_tensor *result, int32_t n, tc_tensor *const *operands);
+// The calling thread's: is what it runs put on the tape? Nodes of the tape that it is to release.
+typedef struct api_releases {
+  struct api_node *first;
+  bool running;
+} api_releases;
+bool *api_grad_enabled(void);
+api_releases *api_thread_releases(void);
 // A new handle over a value, which it takes over, also when memory is short (NULL and an error then).
 tc_tensor *api_wrap(tc_context *c, tc_tensor value);
 tc_tensor *api_wrap_recorded(api_trace *t, tc_context *c, int32_t slot, tc_dtype dtype, int32_t rank, bool conj);

@@ -155,6 +155,7 @@ int32_t tc_optimizer_step(tc_optimizer *o, tc_tensor *const *gradients) {
   tc_tensor *step;
   int32_t code = tc_call(o->function, o->inputs, &step);
   tc_scope_close(scope);
+  for (int32_t i = 0; i < o->n; i++) __atomic_add_fetch(&o->inputs[i]->storage->version, 1, __ATOMIC_RELAXED);
   for (int32_t i = 0; i < o->n; i++) o->inputs[o->n + i] = NULL;
   return code;
 }

@@ -24,6 +24,7 @@ typedef struct tc_context {
   tc_sv backend;              // resolved name
   struct tc_eager *eager;     // the cache of single ops (core/runtime/eager.h); owned, NULL until an embedder opens it
   int32_t n_functions;        // compiled functions so far: their ids in logs; atomic
+  uint64_t n_nodes;           // of tapes so far; atomic
   uint64_t seed, drawn;       // of random ops that an embedder runs: the option or tc_manual_seed, how many ran; atomic
   struct tc_profile *profile; // the timeline (core/base/profile.h); owned, NULL: none is wanted
   tc_tuned_fn tuned;          // of its parts

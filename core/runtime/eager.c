@@ -25,6 +25,7 @@ static void free_bucket(tc_eager *e, eager_bucket *b) {
 
 void tc_eager_destroy(tc_eager *e) {
   if (!e) return;
+  eager_steps_destroy(e);
   for (int32_t i = 0; i < N_BUCKETS; i++) {
     for (eager_bucket *b = e->buckets[i], *next; b; b = next) {
       next = b->next;
@@ -45,14 +46,7 @@ void tc_eager_destroy(tc_eager *e) {
 }
 
 // ---- keys ----
-// The arguments besides tensors, as bytes.
-typedef struct key_text {
-  size_t size;
-  bool full;
-  unsigned char bytes[1024];
-} key_text;
-
-static void key_put(key_text *k, const void *data, size_t size) {
+void eager_key_put(eager_key *k, const void *data, size_t size) {
   if (k->size + size > sizeof k->bytes) {
     k->full = true;
     return;
@@ -61,24 +55,24 @@ static void key_put(key_text *k, const void *data, size_t size) {
   k->size += size;
 }
 
-static void key_of(key_text *k, int32_t n_args, const tc_argument *args) {
+void eager_key_of(eager_key *k, int32_t n_args, const tc_argument *args) {
   k->size = 0, k->full = false;
   for (int32_t i = 0; i < n_args; i++) {
     const tc_argument *a = &args[i];
     int32_t head[2] = {a->kind, a->n};
-    key_put(k, head, sizeof head);
+    eager_key_put(k, head, sizeof head);
     size_t n = (size_t)(a->n > 0 ? a->n : 0);
     switch (a->kind) {
-    case TC_ARGUMENT_INTS: key_put(k, a->v.integers, n * sizeof(int64_t)); break;
-    case TC_ARGUMENT_REALS: key_put(k, a->v.reals, n * sizeof(double)); break;
-    case TC_ARGUMENT_BOOLS: key_put(k, a->v.bools, n); break;
-    case TC_ARGUMENT_TEXT: key_put(k, a->v.text, strlen(a->v.text) + 1); break;
+    case TC_ARGUMENT_INTS: eager_key_put(k, a->v.integers, n * sizeof(int64_t)); break;
+    case TC_ARGUMENT_REALS: eager_key_put(k, a->v.reals, n * sizeof(double)); break;
+    case TC_ARGUMENT_BOOLS: eager_key_put(k, a->v.bools, n); break;
+    case TC_ARGUMENT_TEXT: eager_key_put(k, a->v.text, strlen(a->v.text) + 1); break;
     case TC_ARGUMENT_REAL:
-    case TC_ARGUMENT_COMPLEX: key_put(k, a->v.parts, sizeof a->v.parts); break;
+    case TC_ARGUMENT_COMPLEX: eager_key_put(k, a->v.parts, sizeof a->v.parts); break;
     case TC_ARGUMENT_INT:
     case TC_ARGUMENT_BOOL:
     case TC_ARGUMENT_DTYPE:
-    case TC_ARGUMENT_MEMORY_FORMAT: key_put(k, &a->v.integer, sizeof a->v.integer); break;
+    case TC_ARGUMENT_MEMORY_FORMAT: eager_key_put(k, &a->v.integer, sizeof a->v.integer); break;
     default: break;
     }
   }
@@ -140,7 +134,7 @@ static tc_status run_entry(const tc_eager *e, const eager_entry *x, const tc_ten
 }
 
 // ---- finding ----
-static eager_bucket *find_bucket(const tc_eager *e, uint64_t hash, const tc_op *op, const key_text *k) {
+static eager_bucket *find_bucket(const tc_eager *e, uint64_t hash, const tc_op *op, const eager_key *k) {
   for (eager_bucket *b = e->buckets[hash % N_BUCKETS]; b; b = b->next) {
     bool same = b->hash == hash && b->owner->op == op && b->key_size == k->size;
     if (same && memcmp(b->key, k->bytes, k->size) == 0) return b;
@@ -149,7 +143,7 @@ static eager_bucket *find_bucket(const tc_eager *e, uint64_t hash, const tc_op *
 }
 
 // The entry for a call, with a reference; NULL: none. `symbols` gets its values.
-static eager_entry *find_entry(const eager_call *call, uint64_t hash, const key_text *k, uint64_t now,
+static eager_entry *find_entry(const eager_call *call, uint64_t hash, const eager_key *k, uint64_t now,
                                int64_t *symbols) {
   tc_eager *e = call->e;
   pthread_rwlock_rdlock(&e->lock);
@@ -176,7 +170,7 @@ static eager_op *op_of(tc_eager *e, const tc_op *op) {
   return *at = o;
 }
 
-static eager_bucket *bucket_of(tc_eager *e, eager_op *o, uint64_t hash, const key_text *k) {
+static eager_bucket *bucket_of(tc_eager *e, eager_op *o, uint64_t hash, const eager_key *k) {
   eager_bucket *b = find_bucket(e, hash, o->op, k);
   if (b) return b;
   b = tc_alloc(e->context->allocator, sizeof *b);
@@ -221,7 +215,7 @@ static eager_entry *take_oldest(tc_eager *e, eager_op *o) {
 }
 
 // Puts a new entry into the tables, which take a reference of their own. Where memory is short it is run once only.
-static void keep(const eager_call *call, uint64_t hash, const key_text *k, eager_entry *x) {
+static void keep(const eager_call *call, uint64_t hash, const eager_key *k, eager_entry *x) {
   tc_eager *e = call->e;
   eager_entry *gone = NULL;
   bool say = false;
@@ -268,8 +262,8 @@ static tc_status build(eager_call *call, int64_t *symbols, eager_entry **out) {
 
 // The entry for a call, with a reference that is the caller's.
 static tc_status entry_for(eager_call *call, uint64_t now, int64_t *symbols, eager_entry **out) {
-  key_text k;
-  key_of(&k, call->n_args, call->args);
+  eager_key k;
+  eager_key_of(&k, call->n_args, call->args);
   if (k.full) return build(call, symbols, out); // too long to be worth keeping
   uint64_t hash = tc_hash_mix(tc_hash(k.bytes, k.size), (uint64_t)(uintptr_t)call->op);
   *out = find_entry(call, hash, &k, now, symbols);

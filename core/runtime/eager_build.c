@@ -50,31 +50,33 @@ typedef struct building {
   eager_entry *x;
 } building;
 
-static tc_status make_inputs(building *b, tc_graph *g, tc_value **values) {
-  tc_module *m = b->x->module;
-  tc_guard_input *how = TC_NEW_ARRAY(m->arena, tc_guard_input, b->call->n_tensors);
-  tc_tensor_type *types = TC_NEW_ARRAY(m->arena, tc_tensor_type, b->call->n_tensors);
-  for (int32_t i = 0; i < b->call->n_tensors; i++) {
-    for (int32_t d = 0; d < TC_MAX_RANK; d++) how[i].marks[d].dynamic = b->dynamic;
-    if (b->call->tensors[i].storage && b->call->tensors[i].neg)
+static tc_status make_inputs(const eager_call *call, bool dynamic, tc_graph *g, tc_value **values, tc_guards **guards) {
+  tc_module *m = g->module;
+  tc_guard_input *how = TC_NEW_ARRAY(m->arena, tc_guard_input, call->n_tensors + 1);
+  tc_tensor_type *types = TC_NEW_ARRAY(m->arena, tc_tensor_type, call->n_tensors + 1);
+  for (int32_t i = 0; i < call->n_tensors; i++) {
+    for (int32_t d = 0; d < TC_MAX_RANK; d++) how[i].marks[d].dynamic = dynamic;
+    if (call->tensors[i].storage && call->tensors[i].neg)
       return tc_error(TC_STATUS_UNIMPLEMENTED, "an operand with the negative bit");
   }
-  b->x->guards = tc_guards_create(m->syms, b->call->n_tensors, b->call->tensors, how, types);
-  for (int32_t i = 0; i < b->call->n_tensors; i++) {
-    if (!b->call->tensors[i].storage) continue;
+  *guards = tc_guards_create(m->syms, call->n_tensors, call->tensors, how, types);
+  for (int32_t i = 0; i < call->n_tensors; i++) {
+    if (!call->tensors[i].storage) continue;
     tc_sv name = tc_sv_printf(m->arena, "x%d", i);
     values[i] = tc_graph_add_input(g, TC_IN_USER, name, name, &types[i]);
   }
   return TC_OK;
 }
 
-static tc_status make_node(building *b, tc_graph *g, tc_value **values, tc_node **out) {
-  tc_module *m = b->x->module;
-  const tc_schema *schema = &b->call->op->schema;
-  tc_arg *args = TC_NEW_ARRAY(m->arena, tc_arg, b->call->n_args + 1);
+tc_status eager_make_node(const eager_call *call, bool dynamic, tc_graph *g, tc_guards **guards, tc_node **out) {
+  tc_module *m = g->module;
+  const tc_schema *schema = &call->op->schema;
+  tc_value **values = TC_NEW_ARRAY(m->arena, tc_value *, call->n_tensors + 1);
+  tc_arg *args = TC_NEW_ARRAY(m->arena, tc_arg, call->n_args + 1);
   int32_t flat = 0;
-  for (int32_t i = 0; i < b->call->n_args; i++) {
-    const tc_argument *a = &b->call->args[i];
+  TC_TRY(make_inputs(call, dynamic, g, values, guards));
+  for (int32_t i = 0; i < call->n_args; i++) {
+    const tc_argument *a = &call->args[i];
     TC_TRY(tc_argument_to_arg(m, a, &schema->args[i], &args[i]));
     if (a->kind == TC_ARGUMENT_TENSOR) {
       if (values[flat]) args[i] = tc_arg_tensor(values[flat]);
@@ -84,7 +86,7 @@ static tc_status make_node(building *b, tc_graph *g, tc_value **values, tc_node 
       flat += a->n;
     }
   }
-  return tc_graph_add_node(g, NULL, b->call->op, b->call->n_args, args, TC_SV(""), TC_SV(""), out);
+  return tc_graph_add_node(g, NULL, call->op, call->n_args, args, TC_SV(""), TC_SV(""), out);
 }
 
 // The flat number of the tensor argument `arg` starts at.
@@ -154,10 +156,8 @@ static tc_status build_guarded(void *arg) {
   eager_entry *x = b->x;
   tc_module *m = x->module;
   tc_graph *g = tc_graph_create(m, TC_SV("forward"));
-  tc_value **values = TC_NEW_ARRAY(m->arena, tc_value *, b->call->n_tensors + 1);
   tc_node *n;
-  TC_TRY(make_inputs(b, g, values));
-  TC_TRY(make_node(b, g, values, &n));
+  TC_TRY(eager_make_node(b->call, b->dynamic, g, &x->guards, &n));
   x->n_results = n->n_results;
   x->n_random = m->random_nodes;
   x->n_inputs = g->inputs.count;

@@ -8,7 +8,7 @@
 #include "core/runtime/eager.h"
 #include "core/runtime/session.h"
 
-enum { FEW_TENSORS = 8, FEW_SYMBOLS = 64, N_BUCKETS = 1024 };
+enum { FEW_TENSORS = 8, FEW_SYMBOLS = 64, N_BUCKETS = 1024, N_STEPS = 256 };
 
 // A result that shares the memory of an operand. The code is over the symbols of the guards.
 typedef struct eager_view {
@@ -58,7 +58,8 @@ struct tc_eager {
   pthread_mutex_t compile; // one compilation at a time; alone changes the tables (under the lock)
   eager_bucket *buckets[N_BUCKETS];
   eager_op *ops[N_BUCKETS];
-  int64_t calls, compiles; // atomic
+  int64_t calls, compiles;             // atomic
+  struct tc_grad_step *steps[N_STEPS]; // of gradients, by hash, newest first; under `compile`
 };
 
 // A call; tensors are flat: those of lists in their places, storage NULL where one is absent.
@@ -70,6 +71,19 @@ typedef struct eager_call {
   const tc_tensor *tensors;
 } eager_call;
 
+// The arguments besides tensors, as bytes.
+typedef struct eager_key {
+  size_t size;
+  bool full; // they are too long to be worth keeping
+  unsigned char bytes[1024];
+} eager_key;
+void eager_key_of(eager_key *k, int32_t n_args, const tc_argument *args);
+void eager_key_put(eager_key *k, const void *data, size_t size);
+
+// The call as a node of g: inputs "x0", … by flat number, those that are absent left out; guards on all tensors. Needs
+// an open guard of the module's arena.
+tc_status eager_make_node(const eager_call *call, bool dynamic, tc_graph *g, tc_guards **guards, tc_node **out);
+void eager_steps_destroy(tc_eager *e);
 // A new entry with one reference. `dynamic`: sizes are symbols.
 tc_status eager_build(eager_call *call, bool dynamic, eager_entry **out);
 void eager_entry_unref(tc_eager *e, eager_entry *x); // NULL is ignored

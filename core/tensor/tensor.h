@@ -10,10 +10,11 @@
 #include "core/base/str.h"
 
 typedef struct tc_storage {
-  int32_t refs;   // atomic
-  int32_t device; // index in the context's device table; 0 is the host
-  void *data;     // host pointer, or the device's handle
-  size_t size;    // bytes
+  int32_t refs;     // atomic
+  uint32_t version; // atomic: raised by writes that gradients have to know of (core/api/tape.h)
+  int32_t device;   // index in the context's device table; 0 is the host
+  void *data;       // host pointer, or the device's handle
+  size_t size;      // bytes
   void (*release)(void *owner, void *data);
   void *owner;
   const tc_allocator *allocator; // of this struct

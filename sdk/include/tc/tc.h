@@ -269,6 +269,37 @@ tc_function_stats tc_function_stats_of(const tc_function *f);
 char *tc_function_guards(const tc_function *f);
 void tc_text_free(char *text);
 
+// ---- Gradients of ops that run one by one ----
+// Ops on tensors that require a gradient, and on what was computed from those, are put on a tape; tc_grad and
+// tc_backward go back over it. A tape lives as long as the tensors at its end; going back may be repeated. Conventions
+// are those of tc_value_and_grad. Writing in place to what was computed is followed (`add_` and its kin on a whole
+// tensor); into a part of a tensor it is an error, and so is a gradient that needs what was overwritten. A compiled
+// function that gets such tensors runs op by op on the tape (compiled gradients: tc_value_and_grad); while a function
+// is captured nothing is put there.
+//
+// Floats and complex; a tensor that was computed cannot be a leaf (take aten::detach of it). on 0: not any more.
+int32_t tc_set_requires_grad(tc_tensor *t, int32_t on);
+int32_t tc_requires_grad(const tc_tensor *t); // a leaf, or computed from one
+int32_t tc_set_grad_enabled(int32_t on);      // of the calling thread: 0 puts nothing on tapes. Gives what was before.
+// gradients[n_inputs] get new references: of Σ Re(conj(cotangent)·output) with respect to inputs, which are leaves or
+// computed ones; NULL where nothing depends on one. cotangents NULL, or an element: 1, of an output that is one real
+// number. create_graph: the gradients are on the tape themselves, so that they can be differentiated again.
+int32_t tc_grad(int32_t n_outputs, tc_tensor *const *outputs, tc_tensor *const *cotangents, int32_t n_inputs,
+                tc_tensor *const *inputs, int32_t create_graph, tc_tensor **gradients);
+// Adds the gradient of every leaf to what the leaf has.
+int32_t tc_backward(tc_tensor *output, tc_tensor *cotangent);
+tc_tensor *tc_gradient_of(const tc_tensor *t); // what tc_backward has added up: a new reference; NULL: nothing
+void tc_clear_gradient(tc_tensor *t);
+// Calls `body` and keeps its inputs alone: when gradients are wanted it runs again. Random ops draw the same numbers
+// then, if no other thread draws meanwhile. The body depends on nothing that has changed since; `self` outlives the
+// tape.
+int32_t tc_checkpoint(tc_context *c, tc_function_body body, void *self, int32_t n_inputs, tc_tensor *const *inputs,
+                      int32_t n_outputs, tc_tensor **outputs);
+// Calls `body`, whose derivative is not that of its ops but `derivative`: of the inputs, the outputs, and their
+// cotangents, it gives the inputs' gradients (NULL: none).
+int32_t tc_with_derivative(tc_context *c, tc_function_body body, tc_function_body derivative, void *self,
+                           int32_t n_inputs, tc_tensor *const *inputs, int32_t n_outputs, tc_tensor **outputs);
+
 // ---- Optimizers ----
 // The state of a descent and its step, compiled once: everything in place, one function for all parameters. Definitions
 // are PyTorch's (torch.optim.SGD, Adam, AdamW); state is kept in f32, or in f64 for parameters of f64.

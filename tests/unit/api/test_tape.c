@@ -1,0 +1,288 @@
+// The tape: against compiled gradients, definitions and differences of orders; writing in place, regions, derivatives
+// of the user's, and what is refused.
+#include <math.h>
+#include <time.h>
+
+#include "tests/unit/api/backends.h"
+
+static void seed(void) {
+  const char *given = getenv("TC_TEST_SEED");
+  unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+  print_message("TC_TEST_SEED=%u\n", s);
+  srand(s);
+}
+
+static tc_tensor *leaf(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes) {
+  tc_tensor *t = tc_new_tensor(c, dtype, rank, sizes);
+  assert_non_null(t);
+  for (int64_t i = 0; i < tc_numel_of(t) * (dtype == TC_C128 ? 2 : 1); i++)
+    ((double *)tc_data_of(t))[i] = 0.2 + (double)rand() / RAND_MAX;
+  assert_int_equal(tc_set_requires_grad(t, 1), TC_STATUS_OK);
+  return t;
+}
+
+static void ok(int32_t code) {
+  if (code != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+}
+
+static void refused(int32_t code, const char *words) {
+  assert_int_not_equal(code, TC_STATUS_OK);
+  if (!strstr(tc_last_error(), words)) fail_msg("'%s' does not say '%s'", tc_last_error(), words);
+  tc_clear_error();
+}
+
+static double at(const tc_tensor *t, int64_t i) { return ((const double *)tc_data_of((tc_tensor *)(uintptr_t)t))[i]; }
+static void near(double have, double want) {
+  if (!(fabs(have - want) <= 1e-9 * (1 + fabs(want)))) fail_msg("%.17g instead of %.17g", have, want);
+}
+static tc_tensor *sum(tc_tensor *x) { return tc_aten_sum(x, TC_DTYPE_NONE); }
+static tc_tensor *mul(tc_tensor *x, tc_tensor *y) { return tc_aten_mul_Tensor(x, y); }
+
+// A layer with a norm, an attention over itself and a residual; views, broadcasting, reductions of both kinds.
+enum { N = 5, D = 4, N_IN = 4 };
+static int32_t block(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *h = tc_aten_layer_norm(in[0], (int64_t[]){D}, 1, in[2], in[3], 1e-5, 0);
+  tc_tensor *q = tc_aten_linear(h, in[1], NULL);
+  tc_tensor *p = tc_aten_softmax_int(tc_aten_mm(q, tc_aten_transpose_int(h, 0, 1)), -1, TC_DTYPE_NONE);
+  tc_tensor *y = tc_aten_add_Tensor(tc_aten_mm(p, tc_aten_gelu(q, "none")), in[0], tc_scalar_int(1));
+  out[0] = tc_aten_mean(mul(y, tc_aten_tanh(y)), TC_DTYPE_NONE);
+  return tc_last_code();
+}
+static void block_inputs(tc_context *c, tc_tensor **in) {
+  in[0] = leaf(c, TC_F64, 2, (int64_t[]){N, D});
+  in[1] = leaf(c, TC_F64, 2, (int64_t[]){D, D});
+  in[2] = leaf(c, TC_F64, 1, (int64_t[]){D});
+  in[3] = leaf(c, TC_F64, 1, (int64_t[]){D});
+}
+
+static void is_what_is_compiled(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *in[N_IN], *out[1 + N_IN], *y, *g[N_IN];
+    block_inputs(c, in);
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = N_IN, .n_outputs = 1};
+    tc_function *f;
+    ok(tc_value_and_grad(c, block, NULL, &o, N_IN, (int32_t[]){0, 1, 2, 3}, &f));
+    ok(tc_call(f, in, out));
+    ok(block(NULL, in, N_IN, &y, 1));
+    ok(tc_grad(1, &y, NULL, N_IN, in, 0, g));
+    ok(tc_backward(y, NULL));
+    ok(tc_backward(y, NULL)); // adds up
+    for (int k = 0; k < N_IN; k++) {
+      tc_tensor *own = tc_gradient_of(in[k]);
+      for (int64_t i = 0; i < tc_numel_of(in[k]); i++) {
+        near(at(g[k], i), at(out[1 + k], i));
+        near(at(own, i), 2 * at(g[k], i));
+      }
+      tc_clear_gradient(in[k]);
+      assert_null(tc_gradient_of(in[k]));
+    }
+    tc_function_destroy(f);
+    tc_scope_close(s);
+  }
+}
+
+// x⁴: 4x³, 12x², 24x, 24; and the gradients of a block's gradients by differences.
+static void orders(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){3}), *y = mul(mul(x, x), mul(x, x));
+    double factor = 1;
+    for (int k = 1; k <= 4; k++) {
+      tc_tensor *g;
+      y = sum(y);
+      ok(tc_grad(1, &y, NULL, 1, &x, 1, &g));
+      factor *= 5 - k;
+      for (int i = 0; i < 3; i++) near(at(g, i), factor * pow(at(x, i), 4 - k));
+      y = g;
+    }
+    tc_tensor *in[N_IN], *loss, *g[N_IN], *norm = NULL, *second[N_IN];
+    block_inputs(c, in);
+    double up, down, h = 1e-5;
+    for (int side = 0; side < 3; side++) {
+      ((double *)tc_data_of(in[1]))[2] += side == 0 ? h : side == 1 ? -2 * h : h;
+      ok(block(NULL, in, N_IN, &loss, 1));
+      ok(tc_grad(1, &loss, NULL, N_IN, in, 1, g));
+      norm = sum(mul(g[0], g[0]));
+      for (int k = 1; k < N_IN; k++) norm = tc_aten_add_Tensor(norm, sum(mul(g[k], g[k])), tc_scalar_int(1));
+      ok(tc_item_f64(norm, side ? &down : &up, NULL));
+      if (side == 1) up = (up - down) / (2 * h);
+    }
+    ok(tc_grad(1, &norm, NULL, N_IN, in, 0, second));
+    if (fabs(at(second[1], 2) - up) > 1e-6 * (1 + fabs(up))) fail_msg("%.12g instead of %.12g", at(second[1], 2), up);
+    tc_scope_close(s);
+  }
+}
+
+static void complex_numbers(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *z = leaf(c, TC_C128, 1, (int64_t[]){3}), *r = leaf(c, TC_F64, 1, (int64_t[]){3}), *in[] = {z, r}, *g[2];
+    tc_tensor *a = tc_aten_abs(mul(z, r)), *y = sum(mul(a, a)); // Σ |z|² r²
+    ok(tc_grad(1, &y, NULL, 2, in, 0, g));
+    for (int i = 0; i < 3; i++) {
+      double re = at(z, 2 * i), im = at(z, 2 * i + 1), k = at(r, i);
+      near(at(g[0], 2 * i), 2 * re * k * k);
+      near(at(g[0], 2 * i + 1), 2 * im * k * k);
+      near(at(g[1], i), 2 * k * (re * re + im * im));
+    }
+    tc_scope_close(s);
+  }
+}
+
+static void in_place(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){4}), *g;
+    tc_tensor *y = mul(x, x); // y = exp(x² · x) in two writes
+    tc_aten_mul__Tensor(y, x);
+    tc_tensor *again = tc_aten_exp_(y), *l = sum(y);
+    ok(tc_last_code());
+    assert_ptr_equal(tc_data_of(again), tc_data_of(y));
+    ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+    for (int i = 0; i < 4; i++) near(at(g, i), 3 * at(x, i) * at(x, i) * exp(at(x, i) * at(x, i) * at(x, i)));
+    // What the gradient needs was overwritten.
+    tc_tensor *a = mul(x, tc_aten_tanh(x)), *b = mul(a, a);
+    int32_t before = tc_set_grad_enabled(0);
+    tc_aten_add__Scalar(a, tc_scalar_int(1), tc_scalar_int(1));
+    assert_int_equal(tc_set_grad_enabled(before), 0);
+    l = sum(b);
+    refused(tc_grad(1, &l, NULL, 1, &x, 0, &g), "written in place");
+    assert_null(tc_aten_add__Scalar(x, tc_scalar_int(1), tc_scalar_int(1)));
+    refused(tc_last_code(), "requires a gradient is written in place");
+    int64_t two = 2;
+    tc_tensor *zeros = tc_new_tensor(c, TC_F64, 1, (int64_t[]){4}),
+              *part = tc_aten_slice_Tensor(zeros, 0, NULL, &two, 1);
+    assert_null(tc_aten_mul__Tensor(part, tc_aten_slice_Tensor(x, 0, NULL, &two, 1)));
+    refused(tc_last_code(), "writing into a part");
+    tc_scope_close(s);
+  }
+}
+
+static int32_t twice(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)n_in, (void)n_out;
+  ++*(int *)self;
+  tc_argument args[] = {{.kind = TC_ARGUMENT_TENSOR, .v.tensor = in[0]}, tc_scalar_real(0.5), tc_scalar_bool(1)};
+  tc_tensor *dropped[2];
+  tc_call_op(NULL, "aten::native_dropout", 3, args, 2, dropped, NULL);
+  out[0] = mul(tc_aten_tanh(dropped[0]), in[1]);
+  return tc_last_code();
+}
+
+static void regions(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *in[] = {leaf(c, TC_F64, 1, (int64_t[]){50}), leaf(c, TC_F64, 1, (int64_t[]){50})}, *y, *g[2][2];
+    for (int way = 0; way < 2; way++) {
+      int calls = 0;
+      tc_manual_seed(c, 7);
+      if (way) ok(tc_checkpoint(c, twice, &calls, 2, in, 1, &y));
+      else ok(twice(&calls, in, 2, &y, 1));
+      tc_tensor *l = sum(mul(y, y));
+      ok(tc_grad(1, &l, NULL, 2, in, 0, g[way]));
+      assert_int_equal(calls, 1 + way);
+    }
+    for (int k = 0; k < 2; k++)
+      for (int i = 0; i < 50; i++) near(at(g[1][k], i), at(g[0][k], i));
+    tc_scope_close(s);
+  }
+}
+
+// Straight through: rounding, whose derivative is said to be 2.
+static int32_t rounding(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = tc_aten_round(in[0]);
+  return tc_last_code();
+}
+static int32_t straight(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_out;
+  assert_int_equal(n_in, 3); // the input, the output, its cotangent
+  out[0] = tc_aten_mul_Scalar(in[2], tc_scalar_int(2));
+  return tc_last_code();
+}
+
+static void derivatives_of_the_user(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){3}), *y, *g;
+    ok(tc_with_derivative(c, rounding, straight, NULL, 1, &x, 1, &y));
+    tc_tensor *l = sum(mul(y, x));
+    ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+    for (int i = 0; i < 3; i++) near(at(g, i), 2 * at(x, i) + round(at(x, i)));
+    tc_scope_close(s);
+  }
+}
+
+static void what_is_off_or_wrong(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){3}), *other = leaf(c, TC_F64, 1, (int64_t[]){3}), *g = NULL;
+    int32_t before = tc_set_grad_enabled(0);
+    tc_tensor *y = sum(mul(x, x));
+    tc_set_grad_enabled(before);
+    assert_false(tc_requires_grad(y));
+    refused(tc_grad(1, &y, NULL, 1, &x, 0, &g), "no gradient flows from output 0");
+    y = sum(mul(x, tc_aten_detach(x)));
+    ok(tc_grad(1, &y, NULL, 1, &x, 0, &g));
+    for (int i = 0; i < 3; i++) near(at(g, i), at(x, i));
+    ok(tc_grad(1, &y, NULL, 1, &other, 0, &g));
+    assert_null(g);
+    y = mul(x, x);
+    refused(tc_grad(1, &y, NULL, 1, &x, 0, &g), "needs a cotangent");
+    ok(tc_grad(1, &y, &other, 1, &x, 0, &g));
+    for (int i = 0; i < 3; i++) near(at(g, i), 2 * at(x, i) * at(other, i));
+    tc_tensor *integers = tc_new_tensor(c, TC_I64, 0, NULL);
+    refused(tc_set_requires_grad(integers, 1), "has no gradient");
+    tc_scope_close(s);
+  }
+}
+
+// A long chain is released without a deep stack, and shapes that change compile nothing again.
+static void long_chains(void **state) {
+  (void)state;
+  seed();
+  tc_context *c = open_backend("cpu", NULL);
+  tc_scope *s = tc_scope_open();
+  enum { LENGTH = 20000 };
+  tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){2}), *y = tc_retain(x), *g;
+  for (int i = 0; i < LENGTH; i++) {
+    tc_scope *inner = tc_scope_open();
+    tc_tensor *next = tc_retain(tc_aten_mul_Scalar(y, tc_scalar_real(i % 2 ? 2 : 0.5)));
+    tc_release(y);
+    y = next;
+    tc_scope_close(inner);
+  }
+  tc_tensor *l = sum(y);
+  ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+  near(at(g, 0), 1);
+  tc_release(y);
+  tc_scope_close(s);
+  tc_close(c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(is_what_is_compiled),
+                                     cmocka_unit_test(orders),
+                                     cmocka_unit_test(complex_numbers),
+                                     cmocka_unit_test(in_place),
+                                     cmocka_unit_test(regions),
+                                     cmocka_unit_test(derivatives_of_the_user),
+                                     cmocka_unit_test(what_is_off_or_wrong),
+                                     cmocka_unit_test(long_chains)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

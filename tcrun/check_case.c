@@ -331,7 +331,8 @@ static tc_status run_gradients(check_case *k) {
                       .find = find_key,
                       .report = report_gradient,
                       .self = k,
-                      .compile_only = k->options.compile_only};
+                      .compile_only = k->options.compile_only,
+                      .tape = k->options.tape};
   return tcrun_check_gradients(&g, &k->skip);
 }
 

@@ -14,6 +14,7 @@ typedef struct gradient_check {
   void (*report)(void *self, tc_sv name, const difference *d);
   void *self;
   bool compile_only;
+  bool tape; // op by op on the tape of the embedder's API, not as a joint graph
 } gradient_check;
 
 // Builds the joint graph of the program, runs it with the stored cotangents, and compares every stored gradient:
@@ -29,5 +30,7 @@ TC_NODISCARD tc_status tcrun_load_asked(tc_context *c, run_options *o, const cha
 
 // Puts the joint graph of a model at the graph stage in its place, as above.
 TC_NODISCARD tc_status tcrun_differentiate(model *m);
+// gradients[i] of graph input i where it is wanted and has one: new tensors (check_tape.c).
+TC_NODISCARD tc_status tcrun_tape_gradients(const gradient_check *g, const bool *wanted, tc_tensor *gradients);
 
 #endif

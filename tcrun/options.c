@@ -25,6 +25,7 @@ static const option own[] = {
     O("flops", FLAG, flops),         O("compile-only", FLAG, compile_only),
     O("weights", TEXT, weights),     O("round-trip", FLAG, round_trip),
     O("beside", FLAG, beside),       O("markdown", FLAG, markdown),
+    O("tape", FLAG, tape),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {

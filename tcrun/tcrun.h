@@ -19,7 +19,8 @@ typedef struct run_options {
   char **argv;
   tc_sv inputs, output, expect, stage, method, filter, report, skip_list, weights, plugin;
   TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
-  bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside, markdown, gradcheck;
+  bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside, markdown, gradcheck,
+      tape;
   uint64_t seed;
   int64_t runs, replays;
   double rtol, atol; // < 0: not given

@@ -1,73 +1,290 @@
-// Derivatives of control flow: of cond, a cond over the gradient graphs of its branches.
+// Derivatives of control flow.
 //
-// The gradient graph of a branch takes the operands and the cotangents of the results, computes of the branch what it
-// needs, and gives the gradients of the wanted operands, zeros where there is none, so that both branches give the
-// same.
+// cond: a cond over the gradient graphs of its branches, which take the operands and the cotangents of the results and
+// give the gradients of the wanted operands, zeros where there is none, so that both branches give the same.
+//
+// scan: the scan also stacks what it carries into each turn; a second scan goes over that and over xs from the last
+// turn to the first. It carries the cotangents of what was carried and the sums of the gradients of further operands,
+// and stacks the gradients of the slices (Williams and Zipser 1995: backpropagation through time). map has nothing to
+// carry: its gradient is a map, summed over the turns for further operands.
 #include "core/ir/control.h"
 
 #include "core/autograd/internal.h"
 #include "core/passes/passes.h"
 
-// Region → its gradient graph; `like`: the node whose results the cotangents belong to.
-static tc_status gradient_region(tc_graph *region, const tc_node *like, const bool *wanted, tc_graph **out) {
-  tc_module *m = region->module;
-  int32_t n = region->inputs.count, leaf = 0;
-  tc_joint j;
-  TC_TRY(tc_autograd_joint(region, wanted, &j));
-  tc_graph *g = j.graph;
-  TC_VEC(tc_graph_input) inputs = {0};
-  for (int32_t i = 0; i < n; i++) tc_vec_push(m->arena, &inputs, g->inputs.data[i]);
-  for (int32_t i = 0; i < like->n_results; i++, leaf++) {
-    const tc_value *v = like->results[i];
-    if (v->kind != TC_VALUE_TENSOR || !tc_differentiable(&v->type)) continue;
-    int32_t at = j.cotangents[leaf];
-    if (at < 0) { // this branch's result depends on no wanted operand
-      tc_sv name = tc_sv_printf(m->arena, "unused_%d", i);
-      at = g->inputs.count;
-      tc_graph_add_input(g, TC_IN_OPERAND, name, name, &v->type);
-    }
-    tc_vec_push(m->arena, &inputs, g->inputs.data[at]);
+// The joint graph of a region that gets other inputs and outputs.
+typedef struct rewiring {
+  tc_graph *g;
+  tc_joint joint;
+  tc_build b;
+  TC_VEC(tc_graph_input) inputs;
+  TC_VEC(tc_graph_output) outputs;
+} rewiring;
+
+static tc_status begin(tc_graph *region, const bool *wanted, rewiring *r) {
+  *r = (rewiring){0};
+  TC_TRY(tc_autograd_joint(region, wanted, &r->joint));
+  r->b.graph = r->g = r->joint.graph;
+  return TC_OK;
+}
+
+static tc_arena *arena_of(const rewiring *r) { return r->g->module->arena; }
+
+// Input `at` of the joint graph is the next one.
+static void take_input(rewiring *r, int32_t at) { tc_vec_push(arena_of(r), &r->inputs, r->g->inputs.data[at]); }
+
+// … a new one is, row-major.
+static tc_value *take_new(rewiring *r, const char *what, int32_t i, const tc_tensor_type *like) {
+  tc_module *m = r->g->module;
+  tc_sv name = tc_sv_printf(m->arena, "%s_%d", what, i);
+  tc_tensor_type t = {.dtype = like->dtype,
+                      .rank = like->rank,
+                      .sizes = like->sizes,
+                      .strides = tc_row_major(m, like->rank, like->sizes),
+                      .offset = tc_sym_int(m->syms, 0)};
+  tc_value *v = tc_graph_add_input(r->g, TC_IN_OPERAND, name, name, &t);
+  take_input(r, r->g->inputs.count - 1);
+  return v;
+}
+
+// The cotangent of the region's output i is the next input, also where the output depends on nothing that is wanted.
+static void take_cotangent(rewiring *r, int32_t i, const tc_tensor_type *t) {
+  if (r->joint.cotangents[i] >= 0) take_input(r, r->joint.cotangents[i]);
+  else take_new(r, "unused", i, t);
+}
+
+static void give(rewiring *r, tc_arg a) {
+  tc_graph_output o = {.kind = TC_OUT_USER, .arg = a};
+  tc_vec_push(arena_of(r), &r->outputs, o);
+}
+
+// The gradient of input i, or zeros.
+static tc_status gradient_of(rewiring *r, int32_t i, tc_arg *out) {
+  if (r->joint.gradients[i] >= 0) {
+    *out = r->g->outputs.data[r->joint.gradients[i]].arg;
+    return TC_OK;
   }
-  TC_VEC(tc_graph_output) outputs = {0};
-  tc_build b = {.graph = g};
-  for (int32_t i = 0; i < n; i++) {
-    if (!wanted[i]) continue;
-    tc_arg grad = tc_arg_tensor(g->inputs.data[i].value);
-    if (j.gradients[i] >= 0) grad = g->outputs.data[j.gradients[i]].arg;
-    else TC_TRY(tc_build_call(&b, TC_SV("aten::zeros_like"), 1, &grad, NULL, &grad));
-    tc_graph_output o = {.kind = TC_OUT_USER, .arg = grad};
-    tc_vec_push(m->arena, &outputs, o);
-  }
+  tc_arg x = tc_arg_tensor(r->g->inputs.data[i].value);
+  return tc_build_call(&r->b, TC_SV("aten::zeros_like"), 1, &x, NULL, out);
+}
+
+static tc_status give_gradient(rewiring *r, int32_t i) {
+  tc_arg a;
+  TC_TRY(gradient_of(r, i, &a));
+  give(r, a);
+  return TC_OK;
+}
+
+static tc_status end(rewiring *r) {
+  tc_graph *g = r->g;
   g->inputs.count = g->outputs.count = 0;
-  for (int32_t i = 0; i < inputs.count; i++) {
-    inputs.data[i].kind = TC_IN_OPERAND;
-    if (inputs.data[i].value) inputs.data[i].value->def_index = i;
-    tc_vec_push(m->arena, &g->inputs, inputs.data[i]);
+  for (int32_t i = 0; i < r->inputs.count; i++) {
+    r->inputs.data[i].kind = TC_IN_OPERAND;
+    if (r->inputs.data[i].value) r->inputs.data[i].value->def_index = i;
+    tc_vec_push(arena_of(r), &g->inputs, r->inputs.data[i]);
   }
-  for (int32_t i = 0; i < outputs.count; i++) tc_vec_push(m->arena, &g->outputs, outputs.data[i]);
+  for (int32_t i = 0; i < r->outputs.count; i++) tc_vec_push(arena_of(r), &g->outputs, r->outputs.data[i]);
   bool progress;
   tc_graph_sweep(g);
   TC_TRY(tc_pass_dce.run(g, &progress));
   tc_graph_sweep(g);
-  *out = g;
   return TC_OK;
 }
 
-tc_status tc_autograd_cond(tc_graph *g, const tc_node *n, tc_value *const *cotangents, const bool *wanted,
-                           tc_value **gradients) {
+static const tc_tensor_type *output_type(const tc_graph *region, int32_t i) {
+  return &region->outputs.data[i].arg.value->type;
+}
+
+static bool flows(const tc_value *v) { return v->kind == TC_VALUE_TENSOR && tc_differentiable(&v->type); }
+
+// ---- cond ----
+static tc_status gradient_branch(tc_graph *region, const tc_node *like, const bool *wanted, tc_graph **out) {
+  rewiring r;
+  int32_t n = region->inputs.count;
+  TC_TRY(begin(region, wanted, &r));
+  for (int32_t i = 0; i < n; i++) take_input(&r, i);
+  for (int32_t i = 0; i < like->n_results; i++)
+    if (flows(like->results[i])) take_cotangent(&r, i, &like->results[i]->type);
+  for (int32_t i = 0; i < n; i++)
+    if (wanted[i]) TC_TRY(give_gradient(&r, i));
+  TC_TRY(end(&r));
+  *out = r.g;
+  return TC_OK;
+}
+
+static tc_status of_cond(tc_graph *g, const tc_node *n, const tc_control *c, tc_value *const *cotangents,
+                         const bool *wanted, tc_value **gradients) {
   tc_module *m = g->module;
-  tc_control c;
-  TC_TRY(tc_control_read(m->arena, n->op, n->n_args, n->args, &c));
   tc_graph *regions[2];
-  for (int32_t i = 0; i < 2; i++) TC_TRY(gradient_region(c.regions[i], n, wanted, &regions[i]));
-  tc_value **operands = TC_NEW_ARRAY(m->arena, tc_value *, c.n_operands + n->n_results + 1);
+  for (int32_t i = 0; i < 2; i++) TC_TRY(gradient_branch(c->regions[i], n, wanted, &regions[i]));
+  tc_value **operands = TC_NEW_ARRAY(m->arena, tc_value *, c->n_operands + n->n_results + 1);
   int32_t count = 0;
-  for (int32_t i = 0; i < c.n_operands; i++) operands[count++] = c.operands[i];
+  for (int32_t i = 0; i < c->n_operands; i++) operands[count++] = c->operands[i];
   for (int32_t i = 0; i < n->n_results; i++)
     if (cotangents[i]) operands[count++] = cotangents[i];
-  tc_arg args[] = {*c.predicate, tc_arg_graph(regions[0]), tc_arg_graph(regions[1]), tc_arg_tensors(operands, count)};
+  tc_arg args[] = {*c->predicate, tc_arg_graph(regions[0]), tc_arg_graph(regions[1]), tc_arg_tensors(operands, count)};
   tc_node *made;
   TC_TRY(tc_graph_add_node(g, NULL, n->op, 4, args, (tc_sv){0}, n->source, &made));
-  for (int32_t i = 0, k = 0; i < c.n_operands; i++) gradients[i] = wanted[i] ? made->results[k++] : NULL;
+  for (int32_t i = 0, k = 0; i < c->n_operands; i++) gradients[i] = wanted[i] ? made->results[k++] : NULL;
   return TC_OK;
+}
+
+// ---- scan and map ----
+typedef struct values {
+  tc_value **data;
+  int32_t count;
+} values;
+
+static values room_for(tc_graph *g, int32_t n) {
+  return (values){TC_NEW_ARRAY(g->module->arena, tc_value *, n + 1), 0};
+}
+static void add(values *l, tc_value *v) { l->data[l->count++] = v; }
+static tc_arg list_of(const values *l) { return tc_arg_tensors(l->data, l->count); }
+
+static tc_status call(tc_graph *g, tc_sv source, const char *op, int32_t n, const tc_arg *args, tc_value **out) {
+  tc_arg made;
+  TC_TRY(tc_build_call(&(tc_build){.graph = g, .source = source}, tc_sv_of(op), n, args, NULL, &made));
+  *out = made.value;
+  return TC_OK;
+}
+
+static tc_status flipped(tc_graph *g, tc_sv source, tc_value *x, tc_value **out) {
+  const tc_sym **zero = TC_NEW_ARRAY(g->module->arena, const tc_sym *, 1);
+  zero[0] = tc_sym_int(g->module->syms, 0);
+  tc_arg args[] = {tc_arg_tensor(x), tc_arg_syms(zero, 1)};
+  return call(g, source, "aten::flip", 2, args, out);
+}
+
+// Puts a scan in the place of n that also stacks what is carried into each turn: its last results.
+static tc_status stack_carried(tc_graph *g, tc_node *n, const tc_control *c, tc_node **out) {
+  tc_graph *body = tc_graph_clone(c->regions[0], c->regions[0]->name);
+  tc_build b = {.graph = body, .source = n->source};
+  for (int32_t i = 0; i < c->n_carry; i++) {
+    tc_arg x = tc_arg_tensor(body->inputs.data[i].value), copy;
+    TC_TRY(tc_build_call(&b, TC_SV("aten::clone"), 1, &x, NULL, &copy));
+    tc_graph_add_output(body, TC_OUT_USER, copy, TC_SV("carried"));
+  }
+  tc_graph_sweep(body);
+  tc_arg *args = tc_arena_copy(g->module->arena, n->args, sizeof *args * (size_t)n->n_args);
+  args[0] = tc_arg_graph(body);
+  TC_TRY(tc_graph_add_node(g, n, n->op, n->n_args, args, (tc_sv){0}, n->source, out));
+  for (int32_t i = 0; i < n->n_results; i++) tc_graph_forward(n->results[i], (*out)->results[i]);
+  tc_node_kill(n);
+  return TC_OK;
+}
+
+// What the region's inputs want: what is carried flows back whether or not what it began with is wanted.
+static bool *region_wants(tc_graph *g, const tc_control *c, const bool *wanted) {
+  bool *w = TC_NEW_ARRAY(g->module->arena, bool, c->n_operands + 1);
+  for (int32_t i = 0; i < c->n_operands; i++) w[i] = flows(c->operands[i]) && (i < c->n_carry || wanted[i]);
+  return w;
+}
+
+// Region: (cotangents of what is carried, sums of further gradients; stacked carried, slices, cotangents of ys;
+// further) → (the same before the turn, sums; gradients of slices).
+static tc_status scan_region(tc_graph *region, const tc_control *c, const bool *w, tc_graph **out) {
+  rewiring r;
+  int32_t further = c->n_carry + c->n_xs;
+  tc_value **sums = TC_NEW_ARRAY(region->module->arena, tc_value *, c->n_operands + 1);
+  TC_TRY(begin(region, w, &r));
+  for (int32_t i = 0; i < c->n_carry; i++)
+    if (w[i]) take_cotangent(&r, i, output_type(region, i));
+  for (int32_t i = further; i < c->n_operands; i++)
+    if (w[i]) sums[i] = take_new(&r, "sum", i, &region->inputs.data[i].value->type);
+  for (int32_t i = 0; i < further; i++) take_input(&r, i);
+  for (int32_t i = c->n_carry; i < region->outputs.count; i++)
+    if (flows(region->outputs.data[i].arg.value)) take_cotangent(&r, i, output_type(region, i));
+  for (int32_t i = further; i < c->n_operands; i++) take_input(&r, i);
+  for (int32_t i = 0; i < c->n_carry; i++)
+    if (w[i]) TC_TRY(give_gradient(&r, i));
+  for (int32_t i = further; i < c->n_operands; i++) {
+    tc_arg args[2] = {sums[i] ? tc_arg_tensor(sums[i]) : tc_arg_none()}, both;
+    if (!w[i]) continue;
+    TC_TRY(gradient_of(&r, i, &args[1]));
+    TC_TRY(tc_build_call(&r.b, TC_SV("aten::add.Tensor"), 2, args, NULL, &both));
+    give(&r, both);
+  }
+  for (int32_t i = c->n_carry; i < further; i++)
+    if (w[i]) TC_TRY(give_gradient(&r, i));
+  TC_TRY(end(&r));
+  *out = r.g;
+  return TC_OK;
+}
+
+static tc_status of_scan(tc_graph *g, tc_node *n, const tc_control *c, tc_value *const *cotangents, const bool *wanted,
+                         tc_value **gradients) {
+  tc_graph *region = c->regions[0], *back;
+  int32_t further = c->n_carry + c->n_xs, n_out = region->outputs.count, k = 0;
+  const bool *w = region_wants(g, c, wanted);
+  tc_node *forward, *made;
+  TC_TRY(scan_region(region, c, w, &back));
+  TC_TRY(stack_carried(g, n, c, &forward));
+  values carried = room_for(g, c->n_operands), xs = room_for(g, c->n_operands + n_out),
+         others = room_for(g, c->n_operands);
+  for (int32_t i = 0; i < c->n_carry; i++)
+    if (w[i]) add(&carried, cotangents[i]);
+  for (int32_t i = further; i < c->n_operands; i++) {
+    tc_arg x = tc_arg_tensor(c->operands[i]);
+    add(&others, c->operands[i]);
+    if (!w[i]) continue;
+    TC_TRY(call(g, n->source, "aten::zeros_like", 1, &x, &carried.data[carried.count]));
+    carried.count++;
+  }
+  for (int32_t i = 0; i < further; i++) add(&xs, i < c->n_carry ? forward->results[n_out + i] : c->operands[i]);
+  for (int32_t i = c->n_carry; i < n_out; i++)
+    if (flows(n->results[i])) add(&xs, cotangents[i]);
+  for (int32_t i = 0; i < xs.count; i++) TC_TRY(flipped(g, n->source, xs.data[i], &xs.data[i]));
+  tc_arg args[] = {tc_arg_graph(back), list_of(&carried), list_of(&xs), list_of(&others)};
+  TC_TRY(tc_graph_add_node(g, NULL, n->op, 4, args, (tc_sv){0}, n->source, &made));
+  for (int32_t i = 0; i < c->n_carry; i++)
+    if (w[i]) gradients[i] = made->results[k++];
+  for (int32_t i = further; i < c->n_operands; i++)
+    if (w[i]) gradients[i] = made->results[k++];
+  for (int32_t i = c->n_carry; i < further; i++)
+    if (w[i]) TC_TRY(flipped(g, n->source, made->results[k++], &gradients[i]));
+  return TC_OK;
+}
+
+static tc_status of_map(tc_graph *g, const tc_node *n, const tc_control *c, tc_value *const *cotangents,
+                        const bool *wanted, tc_value **gradients) {
+  rewiring r;
+  tc_graph *region = c->regions[0];
+  const bool *w = region_wants(g, c, wanted);
+  values xs = room_for(g, c->n_operands + n->n_results), others = room_for(g, c->n_operands);
+  TC_TRY(begin(region, w, &r));
+  for (int32_t i = 0; i < c->n_xs; i++) take_input(&r, i), add(&xs, c->operands[i]);
+  for (int32_t i = 0; i < n->n_results; i++) {
+    if (!flows(n->results[i])) continue;
+    take_cotangent(&r, i, output_type(region, i));
+    add(&xs, cotangents[i]);
+  }
+  for (int32_t i = c->n_xs; i < c->n_operands; i++) take_input(&r, i), add(&others, c->operands[i]);
+  for (int32_t i = 0; i < c->n_operands; i++)
+    if (w[i]) TC_TRY(give_gradient(&r, i));
+  TC_TRY(end(&r));
+  tc_arg args[] = {tc_arg_graph(r.g), list_of(&xs), list_of(&others)};
+  tc_node *made;
+  TC_TRY(tc_graph_add_node(g, NULL, n->op, 3, args, (tc_sv){0}, n->source, &made));
+  for (int32_t i = 0, k = 0; i < c->n_operands; i++) {
+    if (!w[i]) continue;
+    gradients[i] = made->results[k++];
+    const tc_sym **zero = TC_NEW_ARRAY(g->module->arena, const tc_sym *, 1);
+    zero[0] = tc_sym_int(g->module->syms, 0);
+    tc_arg sum[] = {tc_arg_tensor(gradients[i]), tc_arg_syms(zero, 1)};
+    if (i >= c->n_xs) TC_TRY(call(g, n->source, "aten::sum.dim_IntList", 2, sum, &gradients[i]));
+  }
+  return TC_OK;
+}
+
+bool tc_autograd_has_control(const tc_op *op) {
+  int32_t kind = tc_op_control(op);
+  return kind == TC_CONTROL_COND || kind == TC_CONTROL_SCAN || kind == TC_CONTROL_MAP;
+}
+
+tc_status tc_autograd_control(tc_graph *g, tc_node *n, const tc_control *c, tc_value *const *cotangents,
+                              const bool *wanted, tc_value **gradients) {
+  for (int32_t i = 0; i < c->n_operands; i++) gradients[i] = NULL;
+  if (c->kind == TC_CONTROL_COND) return of_cond(g, n, c, cotangents, wanted, gradients);
+  if (c->kind == TC_CONTROL_SCAN) return of_scan(g, n, c, cotangents, wanted, gradients);
+  return of_map(g, n, c, cotangents, wanted, gradients);
 }

@@ -204,7 +204,7 @@ static tc_status take_gradients(joint *j, tc_node *n, int32_t arg, const tc_arg 
   return TC_OK;
 }
 
-static tc_status differentiate_cond(joint *j, const tc_node *n) {
+static tc_status differentiate_control(joint *j, tc_node *n) {
   tc_arena *arena = j->g->module->arena;
   tc_control c;
   TC_TRY(tc_control_read(arena, n->op, n->n_args, n->args, &c));
@@ -213,9 +213,9 @@ static tc_status differentiate_cond(joint *j, const tc_node *n) {
   bool *wanted = TC_NEW_ARRAY(arena, bool, c.n_operands + 1);
   for (int32_t i = 0; i < n->n_results; i++) cotangents[i] = grad_of(j, n->results[i]);
   for (int32_t i = 0; i < c.n_operands; i++) wanted[i] = is_reached(j, c.operands[i]);
-  TC_TRY(tc_autograd_cond(j->g, n, cotangents, wanted, gradients));
+  TC_TRY(tc_autograd_control(j->g, n, &c, cotangents, wanted, gradients));
   for (int32_t i = 0; i < c.n_operands; i++)
-    if (gradients[i]) TC_TRY(accumulate(j, c.operands[i], gradients[i]));
+    if (gradients[i] && wanted[i]) TC_TRY(accumulate(j, c.operands[i], gradients[i]));
   return TC_OK;
 }
 
@@ -224,12 +224,12 @@ static tc_status differentiate(joint *j, tc_node *n) {
   bool any = false, *flows = TC_NEW_ARRAY(j->g->module->arena, bool, n->n_results + 1);
   for (int32_t i = 0; i < n->n_results; i++) any |= flows[i] = grad_of(j, n->results[i]) != NULL;
   if (!any || !reads_reached(j, n)) return TC_OK;
-  bool cond = tc_op_control(op) == TC_CONTROL_COND;
-  if (op->grad.n_results == 0 && !cond)
+  bool control = tc_autograd_has_control(op);
+  if (op->grad.n_results == 0 && !control)
     return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no derivative", TC_SV_ARG(op->full_name));
   j->b.source = n->source;
   if (n->n_results > 1) TC_TRY(fill_grads(j, n));
-  if (cond) return differentiate_cond(j, n);
+  if (control) return differentiate_control(j, n);
   int32_t n_names, count;
   tc_build_name *names = names_of(j, n, flows, &n_names);
   tc_ex_program part = op->grad; // only what is wanted is built

@@ -279,6 +279,38 @@ TC_TEST(complex_families) {
   return TC_OK;
 }
 
+// Carried, stacked and further operands; what is carried and not begun with; a scan of a scan's results.
+TC_TEST(loops) {
+  static const char *const texts[] = {
+      "graph @f (%h : f64[3] = user \"h\", %x : f64[4, 3] = user \"x\", %w : f64[3] = user \"w\") {\n"
+      "  %c : f64[3], %y : f64[4, 3] = higher_order::scan(graph @body (%h : f64[3] = operand \"h\", %x : f64[3] = "
+      "operand "
+      "\"x\", %w : f64[3] = operand \"w\") {\n    %a : f64[3] = aten::mul.Tensor(%h, %w)\n    %b : f64[3] = "
+      "aten::add.Tensor(%a, %x)\n    %n : f64[3] = aten::tanh(%b)\n    %y : f64[3] = aten::mul.Tensor(%n, %x)\n    "
+      "return "
+      "user %n, user %y\n  }, [%h], [%x], [%w])\n"
+      "  %z : f64[4, 3] = aten::mul.Tensor(%y, %c)\n  return user %z\n}",
+      "graph @f (%x : f64[4, 3] = user \"x\") {\n  %h : f64[3] = aten::ones([3], dtype=f64)\n"
+      "  %c : f64[3], %y : f64[4, 3] = higher_order::scan(graph @body (%h : f64[3] = operand \"h\", %x : f64[3] = "
+      "operand "
+      "\"x\") {\n    %n : f64[3] = aten::mul.Tensor(%h, %x)\n    %y : f64[3] = aten::sin(%h)\n    return user %n, user "
+      "%y\n  }, [%h], [%x], [])\n"
+      "  %d : f64[3], %z : f64[4, 3] = higher_order::scan(graph @again (%h : f64[3] = operand \"h\", %x : f64[3] = "
+      "operand "
+      "\"x\") {\n    %n : f64[3] = aten::add.Tensor(%h, %x)\n    %y : f64[3] = aten::exp(%n)\n    return user %n, user "
+      "%y\n  }, [%c], [%y], [])\n"
+      "  %r : f64[4, 3] = aten::mul.Tensor(%z, %d)\n  return user %r\n}",
+      "graph @f (%x : f64[4, 3] = user \"x\", %w : f64[3] = user \"w\") {\n"
+      "  %y : f64[4, 3] = higher_order::map_impl(graph @body (%x : f64[3] = operand \"x\", %w : f64[3] = operand "
+      "\"w\") {\n"
+      "    %a : f64[3] = aten::mul.Tensor(%x, %w)\n    %b : f64[3] = aten::sin(%a)\n    return user %b\n  }, [%x], "
+      "[%w])\n"
+      "  return user %y\n}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]));
+  return TC_OK;
+}
+
 // A row that may attend to nothing has no gradient, not NaN.
 TC_TEST(rows_of_infinity) {
   return check(arena,
@@ -419,6 +451,7 @@ int main(void) {
                                      cmocka_unit_test(families),
                                      cmocka_unit_test(complex_families),
                                      cmocka_unit_test(conditions),
+                                     cmocka_unit_test(loops),
                                      cmocka_unit_test(rows_of_infinity),
                                      cmocka_unit_test(every_op_says_something),
                                      cmocka_unit_test(what_has_no_gradient)};

@@ -1,0 +1,203 @@
+// The gradients of a program whose ops run one by one on the tape of the embedder's API: see check_grad.h.
+//
+// Nodes are called in order with what their arguments are worth: numbers that depend on sizes are evaluated, numbers
+// that depend on data are read. Nothing is compiled as a whole. Control flow is not run here.
+#include <string.h>
+
+#include "core/api/internal.h"
+#include "core/ir/control.h"
+#include "core/passes/passes.h"
+#include "tcrun/check_grad.h"
+
+#include "tc/tc.h"
+
+typedef struct tape_run {
+  const gradient_check *g;
+  tc_graph *graph;
+  tc_map *handles; // value → tc_tensor *
+  int64_t *symbols;
+  tc_tensor **leaves; // by graph input
+} tape_run;
+
+static tc_status last_error(void) {
+  tc_status s = tc_error(tc_last_code(), "%s", tc_last_error());
+  tc_clear_error();
+  return s;
+}
+
+static tc_status number_of(const tape_run *r, const tc_sym *e, int64_t *out) { return tc_sym_eval(e, r->symbols, out); }
+
+static tc_tensor *handle_of(const tape_run *r, const tc_value *v) {
+  const tc_map_entry *e = v ? tc_map_find_ptr(r->handles, v) : NULL;
+  return e ? e->value.ptr : NULL;
+}
+
+// A number that a node gave: its tensor's one element.
+static tc_status read_number(const tape_run *r, const tc_value *v, double *out) {
+  tc_tensor *t = handle_of(r, v);
+  if (!t)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "%%" TC_SV_FMT " is a number that is not known here", TC_SV_ARG(v->name));
+  return tc_item_f64(t, out, NULL) == TC_STATUS_OK ? TC_OK : last_error();
+}
+
+static tc_status convert(const tape_run *r, const tc_arg *a, tc_argument *out) {
+  tc_arena *arena = r->g->arena;
+  *out = tc_arg_nothing();
+  switch (a->kind) {
+  case TC_AK_NONE:
+  case TC_AK_LAYOUT: return TC_OK;
+  case TC_AK_TENSOR:
+    out->kind = TC_ARGUMENT_TENSOR, out->v.tensor = handle_of(r, a->value);
+    if (out->v.tensor) return TC_OK;
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "%%" TC_SV_FMT " is not known here", TC_SV_ARG(a->value->name));
+  case TC_AK_TENSORS: {
+    tc_tensor **list = TC_NEW_ARRAY(arena, tc_tensor *, a->n + 1);
+    for (int32_t i = 0; i < a->n; i++) list[i] = handle_of(r, a->values[i]);
+    out->kind = TC_ARGUMENT_TENSORS, out->n = a->n, out->v.tensors = list;
+    return TC_OK;
+  }
+  case TC_AK_INT:
+    out->kind = TC_ARGUMENT_INT;
+    return number_of(r, a->value ? a->value->symbol : a->sym, &out->v.integer);
+  case TC_AK_INTS: {
+    int64_t *list = TC_NEW_ARRAY(arena, int64_t, a->n + 1);
+    for (int32_t i = 0; i < a->n; i++) TC_TRY(number_of(r, a->syms[i], &list[i]));
+    out->kind = TC_ARGUMENT_INTS, out->n = a->n, out->v.integers = list;
+    return TC_OK;
+  }
+  case TC_AK_FLOAT:
+    *out = tc_scalar_real(a->real);
+    return a->value ? read_number(r, a->value, &out->v.parts[0]) : TC_OK;
+  case TC_AK_COMPLEX: *out = tc_scalar_complex(a->real, a->imag); return TC_OK;
+  case TC_AK_FLOATS: out->kind = TC_ARGUMENT_REALS, out->n = a->n, out->v.reals = a->reals; return TC_OK;
+  case TC_AK_BOOL: {
+    double v = 0;
+    if (a->value) TC_TRY(read_number(r, a->value, &v));
+    *out = tc_scalar_bool(a->value ? v != 0 : a->integer != 0);
+    return TC_OK;
+  }
+  case TC_AK_BOOLS: out->kind = TC_ARGUMENT_BOOLS, out->n = a->n, out->v.bools = a->bools; return TC_OK;
+  case TC_AK_STRING:
+  case TC_AK_DEVICE: out->kind = TC_ARGUMENT_TEXT, out->v.text = tc_sv_z(arena, a->text); return TC_OK;
+  case TC_AK_DTYPE: out->kind = TC_ARGUMENT_DTYPE, out->v.integer = a->integer; return TC_OK;
+  case TC_AK_MEMORY_FORMAT: out->kind = TC_ARGUMENT_MEMORY_FORMAT, out->v.integer = a->integer; return TC_OK;
+  default: return tc_error(TC_STATUS_UNIMPLEMENTED, "an argument that is no value of a single op");
+  }
+}
+
+// A number that data decides: sizes behind it may depend on it.
+static tc_status take_number(tape_run *r, const tc_node *n, const tc_value *v) {
+  tc_tensor *t = n->n_args && n->args[0].kind == TC_AK_TENSOR ? handle_of(r, n->args[0].value) : NULL;
+  if (!t || tc_numel_of(t) != 1)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " gives a number", TC_SV_ARG(n->op->full_name));
+  tc_map_put_ptr(r->handles, v, NULL)->value.ptr = t;
+  if (v->kind != TC_VALUE_SYM || v->symbol->kind != TC_SYM_SYMBOL) return TC_OK;
+  return tc_item_i64(t, &r->symbols[v->symbol->symbol]) == TC_STATUS_OK ? TC_OK : last_error();
+}
+
+static tc_status run_node(tape_run *r, const tc_node *n) {
+  if (tc_op_control(n->op) != TC_CONTROL_NONE)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "control flow is not run op by op");
+  if (n->n_results == 0) return TC_OK; // assertions
+  if (n->results[0]->kind != TC_VALUE_TENSOR && n->results[0]->kind != TC_VALUE_NONE)
+    return take_number(r, n, n->results[0]);
+  tc_arena *arena = r->g->arena;
+  tc_argument *args = TC_NEW_ARRAY(arena, tc_argument, n->n_args + 1);
+  tc_tensor **results = TC_NEW_ARRAY(arena, tc_tensor *, n->n_results + 1);
+  int32_t count;
+  for (int32_t i = 0; i < n->n_args; i++) TC_TRY(convert(r, &n->args[i], &args[i]));
+  if (tc_call_op_at("the model", r->g->c, tc_sv_z(arena, n->op->full_name), n->n_args, args, n->n_results, results,
+                    &count) != TC_STATUS_OK)
+    return last_error();
+  for (int32_t i = 0; i < n->n_results; i++) {
+    const tc_value *v = n->results[i];
+    if (i >= count || !results[i]) continue;
+    tc_map_put_ptr(r->handles, v, NULL)->value.ptr = results[i];
+    for (int32_t d = 0; v->kind == TC_VALUE_TENSOR && d < v->type.rank; d++) {
+      const tc_sym *e = v->type.sizes[d]; // one that data decides
+      if (e->kind == TC_SYM_SYMBOL) r->symbols[e->symbol] = results[i]->sizes[d];
+    }
+  }
+  return TC_OK;
+}
+
+// Inputs are copies: the program may write to them.
+static tc_status read_input(tape_run *r, int32_t i, bool wanted, bool writes) {
+  const tc_graph_input *in = &r->graph->inputs.data[i];
+  const tc_tensor *t = &r->g->inputs[i];
+  const tc_map_entry *e = t->storage ? NULL : tc_map_find(r->graph->module->bindings, in->target);
+  tc_tensor copy;
+  if (!in->value || in->value->kind == TC_VALUE_TOKEN) return TC_OK;
+  if (e) t = &((const tc_binding *)e->value.ptr)->tensor;
+  if (!t->storage) return tc_error(TC_STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+  TC_TRY(tc_tensor_create_strided(r->g->c->allocator, t->dtype, t->rank, t->sizes, t->strides, &copy));
+  tc_status s = tc_tensor_copy(t, &copy);
+  if (s != TC_OK) {
+    tc_tensor_unref(&copy);
+    return s;
+  }
+  tc_tensor *handle = api_wrap(r->g->c, copy);
+  if (!handle || (wanted && tc_set_requires_grad(handle, 1) != TC_STATUS_OK)) return last_error();
+  r->leaves[i] = handle;
+  if (in->value->kind == TC_VALUE_SYM && in->value->symbol->kind == TC_SYM_SYMBOL)
+    r->symbols[in->value->symbol->symbol] = tc_tensor_get_int(t, (int64_t[TC_MAX_RANK]){0});
+  for (int32_t d = 0; in->value->kind == TC_VALUE_TENSOR && d < t->rank; d++) {
+    const tc_sym *size = in->value->type.sizes[d];
+    if (size->kind == TC_SYM_SYMBOL) r->symbols[size->symbol] = t->sizes[d];
+  }
+  if (wanted && writes) { // a leaf is not written in place
+    tc_argument arg = {.kind = TC_ARGUMENT_TENSOR, .v.tensor = handle};
+    if (tc_call_op(r->g->c, "aten::clone", 1, &arg, 1, &handle, NULL) != TC_STATUS_OK) return last_error();
+  }
+  tc_map_put_ptr(r->handles, in->value, NULL)->value.ptr = handle;
+  return TC_OK;
+}
+
+static tc_status go_back(tape_run *r, const bool *wanted, tc_tensor *gradients) {
+  tc_arena *arena = r->g->arena;
+  int32_t n_in = r->graph->inputs.count, n_out = r->graph->outputs.count, k = 0, n = 0, leaf = 0;
+  tc_tensor **outputs = TC_NEW_ARRAY(arena, tc_tensor *, n_out + 1),
+            **cts = TC_NEW_ARRAY(arena, tc_tensor *, n_out + 1), **in = TC_NEW_ARRAY(arena, tc_tensor *, n_in + 1),
+            **made = TC_NEW_ARRAY(arena, tc_tensor *, n_in + 1);
+  for (int32_t i = 0; i < n_out; i++) {
+    const tc_graph_output *o = &r->graph->outputs.data[i];
+    if (o->kind != TC_OUT_USER) continue;
+    const tc_tensor *ct = r->g->find(r->g->self, tc_sv_printf(arena, "ct.%d", leaf++));
+    tc_tensor *y = o->arg.kind == TC_AK_TENSOR ? handle_of(r, o->arg.value) : NULL;
+    if (!ct || !y || !tc_requires_grad(y)) continue;
+    outputs[k] = y;
+    if (!(cts[k++] = api_wrap(r->g->c, tc_tensor_ref(ct)))) return last_error();
+  }
+  for (int32_t i = 0; i < n_in; i++)
+    if (wanted[i]) in[n++] = r->leaves[i];
+  if (k == 0 || n == 0) return TC_OK;
+  if (tc_grad(k, outputs, cts, n, in, 0, made) != TC_STATUS_OK) return last_error();
+  for (int32_t i = 0, at = 0; i < n_in; i++) {
+    if (!wanted[i]) continue;
+    if (made[at]) gradients[i] = tc_tensor_ref(made[at]);
+    at++;
+  }
+  return TC_OK;
+}
+
+static tc_status run_all(tape_run *r, const bool *wanted, tc_tensor *gradients) {
+  bool writes = false;
+  for (const tc_node *n = r->graph->first; n; n = n->next) writes |= tc_node_writes(n);
+  for (int32_t i = 0; i < r->graph->inputs.count; i++) TC_TRY(read_input(r, i, wanted[i], writes));
+  for (const tc_node *n = r->graph->first; n; n = n->next)
+    if (!n->dead)
+      TC_TRY(run_node(r, n), "while running %%" TC_SV_FMT, TC_SV_ARG(n->n_results ? n->results[0]->name : n->name));
+  return go_back(r, wanted, gradients);
+}
+
+tc_status tcrun_tape_gradients(const gradient_check *g, const bool *wanted, tc_tensor *gradients) {
+  tape_run r = {.g = g, .graph = g->m->graph, .handles = tc_map_create(g->arena)};
+  r.symbols = TC_NEW_ARRAY(g->arena, int64_t, tc_sym_symbol_count(r.graph->module->syms) + 1);
+  r.leaves = TC_NEW_ARRAY(g->arena, tc_tensor *, r.graph->inputs.count + 1);
+  if (!g->c->eager) TC_TRY(tc_eager_create(g->c, &g->c->eager));
+  tc_scope *scope = tc_scope_open();
+  if (!scope) return last_error();
+  tc_status s = run_all(&r, wanted, gradients);
+  tc_scope_close(scope);
+  return s;
+}

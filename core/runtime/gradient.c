@@ -211,7 +211,10 @@ static tc_status differentiate(tc_grad_step *s, tc_graph *g, const bool *wanted)
   for (int32_t i = 0; i < n; i++)
     if (j.gradients[i] >= 0) s->grad_of[s->flat_of[i]] = s->n_gradients++;
   s->n_cotangents = j.n_cotangents;
-  if (s->n_cotangents == 0 || s->n_gradients == 0) return TC_OK; // nothing flows
+  if (s->n_cotangents == 0 || s->n_gradients == 0) { // nothing flows, whatever depends on what
+    for (int32_t r = 0; r < s->n_results; r++) s->ct_of[r] = -1;
+    return TC_OK;
+  }
   TC_TRY(make_full(s, &j, n));
   tc_partition_options o = {.budget = 1};
   tc_status cut = tc_autograd_partition(&j, &o, &p);

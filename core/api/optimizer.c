@@ -153,7 +153,8 @@ int32_t tc_optimizer_step(tc_optimizer *o, tc_tensor *const *gradients) {
   tc_scope *scope = tc_scope_open();
   if (!scope) return tc_last_code();
   tc_tensor *step;
-  int32_t code = tc_call(o->function, o->inputs, &step);
+  int32_t before = tc_set_grad_enabled(0), code = tc_call(o->function, o->inputs, &step);
+  tc_set_grad_enabled(before);
   tc_scope_close(scope);
   for (int32_t i = 0; i < o->n; i++) __atomic_add_fetch(&o->inputs[i]->storage->version, 1, __ATOMIC_RELAXED);
   for (int32_t i = 0; i < o->n; i++) o->inputs[o->n + i] = NULL;

@@ -326,6 +326,13 @@ int32_t tc_optimizer_set_rate(tc_optimizer *o, double rate); // for the steps to
 int32_t tc_optimizer_state(tc_optimizer *o, int32_t capacity, tc_tensor **tensors, int32_t *n);
 void tc_optimizer_destroy(tc_optimizer *o); // NULL is ignored
 
+// ---- Checkpoints: named tensors in a .safetensors file (.npz by its name) ----
+// The file is replaced as a whole, or left as it was. Names are the caller's, each once.
+int32_t tc_save_tensors(const char *path, int32_t n, const char *const *names, tc_tensor *const *tensors);
+// Stores into the memory of the tensors given, which have the dtypes and the sizes of the file's; all are compared
+// before the first is stored. NOT_FOUND: the file lacks one. It may have others.
+int32_t tc_load_tensors(const char *path, int32_t n, const char *const *names, tc_tensor *const *tensors);
+
 // ---- Artifacts: programs that were compiled ahead of time (`tcrun compile`; tc/rt.h runs them without the compiler)
 // ----
 typedef struct tc_artifact tc_artifact;

@@ -2,6 +2,7 @@
 // of the user's, and what is refused.
 #include <math.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/unit/api/backends.h"
 
@@ -282,6 +283,59 @@ static void long_chains(void **state) {
   tc_close(c);
 }
 
+// Training goes on from a file as if it had not stopped, bit for bit; parameters on the tape, Adam's state with them.
+enum { STEPS = 6, HALF = 3, N_STATE = 1 + 2 * N_IN };
+static void descend(tc_tensor *const *in, tc_optimizer *adam) {
+  tc_scope *s = tc_scope_open();
+  tc_tensor *y, *g[N_IN];
+  ok(block(NULL, in, N_IN, &y, 1));
+  ok(tc_grad(1, &y, NULL, N_IN, in, 0, g));
+  ok(tc_optimizer_step(adam, g));
+  tc_scope_close(s);
+}
+
+static void resumes(void **state) {
+  (void)state;
+  seed();
+  char path[] = "/tmp/tc-checkpoint-XXXXXX.safetensors";
+  int file = mkstemps(path, 12);
+  assert_true(file >= 0);
+  close(file);
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    static const char *const names[] = {"x",      "w",      "gamma",  "beta",   "adam.0", "adam.1", "adam.2",
+                                        "adam.3", "adam.4", "adam.5", "adam.6", "adam.7", "adam.8"};
+    tc_tensor *all[2][N_IN + N_STATE];
+    tc_optimizer_options q = {.struct_size = sizeof q, .kind = TC_ADAM, .rate = 0.01};
+    for (int way = 0; way < 2; way++) {
+      tc_optimizer *adam;
+      int32_t n;
+      block_inputs(c, all[way]);
+      ok(tc_optimizer_create(c, &q, N_IN, all[way], &adam));
+      ok(tc_optimizer_state(adam, N_STATE, all[way] + N_IN, &n));
+      assert_int_equal(n, N_STATE);
+      if (way) ok(tc_load_tensors(path, N_IN + N_STATE, names, all[way]));
+      for (int i = way ? HALF : 0; i < STEPS; i++) {
+        if (i == HALF && !way) ok(tc_save_tensors(path, N_IN + N_STATE, names, all[way]));
+        descend(all[way], adam);
+      }
+      tc_optimizer_destroy(adam);
+    }
+    for (int k = 0; k < N_IN + N_STATE; k++) {
+      size_t bytes = (size_t)tc_numel_of(all[0][k]) * (tc_dtype_of(all[0][k]) == TC_F64 ? 8 : 4);
+      assert_memory_equal(tc_data_of(all[0][k]), tc_data_of(all[1][k]), bytes);
+    }
+    static const char *const other[] = {"x", "nowhere"};
+    double before = at(all[0][0], 0);
+    tc_tensor *swapped[] = {all[0][1], all[0][0]};
+    refused(tc_load_tensors(path, 2, other, all[0]), "no tensor 'nowhere'");
+    refused(tc_load_tensors(path, 2, names, swapped), "has another dtype or other sizes");
+    assert_true(at(all[0][0], 0) == before);
+    tc_scope_close(s);
+  }
+  unlink(path);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(is_what_is_compiled),
                                      cmocka_unit_test(orders),
@@ -290,6 +344,7 @@ int main(void) {
                                      cmocka_unit_test(regions),
                                      cmocka_unit_test(derivatives_of_the_user),
                                      cmocka_unit_test(what_is_off_or_wrong),
-                                     cmocka_unit_test(long_chains)};
+                                     cmocka_unit_test(long_chains),
+                                     cmocka_unit_test(resumes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

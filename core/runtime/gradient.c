@@ -237,7 +237,6 @@ static tc_status differentiate(tc_grad_step *s, tc_graph *g, const bool *wanted)
 typedef struct building {
   tc_grad_step *s;
   const eager_call *call;
-  bool dynamic;
   const bool *wanted; // flat
 } building;
 
@@ -247,7 +246,7 @@ static tc_status build_guarded(void *arg) {
   tc_module *m = s->module;
   tc_graph *g = tc_graph_create(m, TC_SV("forward"));
   tc_node *n;
-  TC_TRY(eager_make_node(b->call, b->dynamic, g, &s->guards, &n));
+  TC_TRY(eager_make_node(b->call, false, g, &s->guards, &n));
   s->n_random = m->random_nodes;
   s->n_flat = b->call->n_tensors, s->n_results = n->n_results;
   s->flat_of = TC_NEW_ARRAY(m->arena, int32_t, s->n_flat + 1);
@@ -275,13 +274,14 @@ static bool holds(const tc_grad_step *s, const tc_tensor *tensors) {
          tc_guards_check(s->guards, tensors, symbols).kind == TC_GUARD_HOLDS;
 }
 
-static tc_status build(eager_call *call, bool dynamic, const bool *wanted, tc_grad_step **out) {
+// For the sizes of the call: derivatives decide by sizes what they are.
+static tc_status build(const eager_call *call, const bool *wanted, tc_grad_step **out) {
   tc_context *c = call->e->context;
   tc_grad_step *s = tc_alloc(c->allocator, sizeof *s);
   if (!s) return tc_error_out_of_memory();
   *s = (tc_grad_step){.refs = 1, .root = s, .eager = call->e, .op = call->op};
   pthread_mutex_init(&s->lock, NULL);
-  building b = {s, call, dynamic, wanted};
+  building b = {s, call, wanted};
   tc_status status = tc_module_create(c->allocator, c->ops, &s->module);
   if (status == TC_OK) status = tc_arena_guard(s->module->arena, build_guarded, &b);
   if (status == TC_OK && !holds(s, call->tensors))
@@ -293,14 +293,6 @@ static tc_status build(eager_call *call, bool dynamic, const bool *wanted, tc_gr
   }
   *out = s;
   return TC_OK;
-}
-
-// With symbolic sizes; where an op cannot do with them, for the sizes of the call.
-static tc_status build_any(eager_call *call, const bool *wanted, tc_grad_step **out) {
-  tc_status s = build(call, true, wanted, out);
-  if (s == TC_OK || tc_status_code(s) == TC_STATUS_OUT_OF_MEMORY) return s;
-  tc_status_free(s);
-  return build(call, false, wanted, out);
 }
 
 // ---- finding ----
@@ -346,7 +338,7 @@ tc_status tc_grad_step_of(tc_eager *e, const tc_op *op, int32_t n_args, const tc
   if (s) {
     *out = tc_grad_step_ref(s);
   } else {
-    status = build_any(&call, wanted, out);
+    status = build(&call, wanted, out);
     if (status == TC_OK && !k.full) keep(*out, hash, &k);
   }
   pthread_mutex_unlock(&e->compile);

@@ -1,5 +1,5 @@
 // Gradients of single ops, for tapes: each op's joint graph, cut into what runs forward and what runs backward, is
-// compiled once and found again as in the cache of single ops (eager.h).
+// compiled once for its arguments and sizes, and found again (eager.h does so for the op itself).
 //
 // A step knows how an op, or a graph, is differentiated. Its backward is itself a graph over the step's inputs and the
 // cotangents, of which there is a step in turn: that gives gradients of gradients, to any order.

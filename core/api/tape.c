@@ -98,11 +98,19 @@ static tc_tensor *snapshot(tc_tensor *t, const tc_tensor *value) {
   return &x->value;
 }
 
-static void note_result(api_node *n, int32_t i, const tc_tensor *t, bool with_value) {
+// Steps take values as they are: lazy bits are resolved. A new reference.
+static tc_status resolved(const tc_context *c, const tc_tensor *t, tc_tensor *out) {
+  *out = t->conj || t->neg ? (tc_tensor){0} : tc_tensor_ref(t);
+  return out->storage ? TC_OK : tc_tensor_contiguous(c->allocator, t, out);
+}
+
+static tc_status note_result(api_node *n, int32_t i, const tc_tensor *t, bool with_value) {
   node_result *r = &n->results[i];
-  r->dtype = t->dtype, r->rank = t->rank, r->seen = version_of(t);
+  r->dtype = t->dtype, r->rank = t->rank;
   memcpy(r->sizes, t->sizes, sizeof r->sizes);
-  if (with_value) r->value = tc_tensor_ref(t);
+  if (with_value) TC_TRY(resolved(n->context, t, &r->value));
+  r->seen = version_of(&r->value);
+  return TC_OK;
 }
 
 // The handle is result i of the node from now on.
@@ -149,7 +157,7 @@ typedef struct taped_call { // an op, or a step of which there is no op
   int32_t n_args, n;
   const tc_argument *args;
   tc_tensor **handles; // flat
-  tc_tensor *values;
+  tc_tensor *values;   // references
   bool *wanted;
   tc_grad_step *step;
   tc_grad_draw draw;
@@ -172,7 +180,7 @@ static tc_status look_at_operands(taped_call *q) {
     tc_tensor *t = q->op ? flat_at(q->n_args, q->args, i) : q->handles[i];
     q->handles[i] = t;
     if (!t) continue;
-    q->values[i] = *t; // borrowed
+    if (t->storage) TC_TRY(resolved(q->c, t, &q->values[i]));
     q->wanted[i] = api_is_tracked(t) && (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype));
     if (q->wanted[i]) TC_TRY(check_fresh(t));
   }
@@ -213,7 +221,7 @@ static tc_status make_node(taped_call *q) {
         return s;
       }
     }
-    n->inputs[i] = snapshot(q->handles[i], copy.storage ? &copy : reads ? q->handles[i] : NULL);
+    n->inputs[i] = snapshot(q->handles[i], copy.storage ? &copy : reads ? &q->values[i] : NULL);
     tc_tensor_unref(&copy);
     if (!n->inputs[i]) return tc_error_out_of_memory();
   }
@@ -248,7 +256,7 @@ static tc_status record(taped_call *q, int32_t capacity, tc_tensor **results, in
     return tc_error(TC_STATUS_OUT_OF_RANGE, "%d results; there is room for %d", q->n_results, capacity);
   for (int32_t i = 0; i < q->n_results; i++) {
     if (!q->results[i].storage) continue;
-    note_result(q->node, i, &q->results[i], tc_grad_step_reads_result(q->step, i));
+    TC_TRY(note_result(q->node, i, &q->results[i], tc_grad_step_reads_result(q->step, i)));
     results[i] = api_wrap(q->c, tc_tensor_ref(&q->results[i]));
     if (!results[i]) return tc_error_out_of_memory();
     api_note_sharing(results[i], q->n, q->handles);
@@ -277,6 +285,7 @@ static void close_call(taped_call *q) {
   const tc_allocator *a = q->c->allocator;
   for (int32_t i = 0; q->results && i < q->n_results; i++) tc_tensor_unref(&q->results[i]);
   tc_free(a, q->results);
+  for (int32_t i = 0; q->values && i < q->n; i++) tc_tensor_unref(&q->values[i]);
   tc_free(a, (void *)q->handles);
   tc_free(a, q->values);
   tc_free(a, q->wanted);
@@ -728,7 +737,8 @@ static int32_t opaque(tc_context *c, tc_function_body body, tc_function_body der
     // An input that is handed through, or a tensor from elsewhere, is not to be moved on the tape: a handle of its own.
     if (!(outputs[i] = api_wrap(c, tc_tensor_ref(outputs[i])))) code = tc_last_code();
     if (code != TC_STATUS_OK) continue;
-    note_result(n, i, outputs[i], derivative != NULL);
+    code = api_fail(note_result(n, i, outputs[i], derivative != NULL));
+    if (code != TC_STATUS_OK) continue;
     if (tc_dtype_is_float(outputs[i]->dtype) || tc_dtype_is_complex(outputs[i]->dtype)) track(outputs[i], n, i);
   }
   for (int32_t i = 0; code != TC_STATUS_OK && i < n_outputs; i++) outputs[i] = NULL;

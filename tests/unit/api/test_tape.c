@@ -134,6 +134,19 @@ static void complex_numbers(void **state) {
       near(at(g[0], 2 * i + 1), 2 * im * k * k);
       near(at(g[1], i), 2 * k * (re * re + im * im));
     }
+    tc_tensor *w = leaf(c, TC_C128, 1, (int64_t[]){3}),
+              *both[] = {z, w}; // a lazy conjugate: Re Σ z·conj(w) and its kin
+    tc_tensor *p = mul(z, tc_aten__conj(w));
+    y = tc_aten_add_Tensor(sum(tc_aten_real(p)), sum(tc_aten_real(mul(p, p))), tc_scalar_int(1));
+    ok(tc_grad(1, &y, NULL, 2, both, 0, g));
+    for (int i = 0; i < 3; i++) {
+      double zr = at(z, 2 * i), zi = at(z, 2 * i + 1), wr = at(w, 2 * i), wi = at(w, 2 * i + 1);
+      double pr = 1 + 2 * (zr * wr + zi * wi), pi = -2 * (zi * wr - zr * wi); // 1 + 2·conj(p)
+      near(at(g[0], 2 * i), pr * wr - pi * wi);
+      near(at(g[0], 2 * i + 1), pr * wi + pi * wr);
+      near(at(g[1], 2 * i), pr * zr + pi * zi); // conj(gp)·z
+      near(at(g[1], 2 * i + 1), pr * zi - pi * zr);
+    }
     tc_scope_close(s);
   }
 }

@@ -25,6 +25,7 @@ struct api_node {
   uint64_t drawn; // region: random ops before it
   int32_t n_inputs, n_results, n_saved;
   tc_tensor **inputs; // handles of the node's own, leaves aside; NULL: absent
+  uint32_t *seen;     // the writes that their memory had seen
   node_result *results;
   tc_tensor *saved;
 };
@@ -52,6 +53,7 @@ static void release_parts(api_node *n) {
   for (int32_t i = 0; n->saved && i < n->n_saved; i++) tc_tensor_unref(&n->saved[i]);
   tc_grad_step_unref(n->step);
   tc_free(a, (void *)n->inputs);
+  tc_free(a, n->seen);
   tc_free(a, n->results);
   tc_free(a, n->saved);
   tc_free(a, n);
@@ -78,9 +80,10 @@ static api_node *new_node(tc_context *c, int32_t n_inputs, int32_t n_results, in
   *n = (api_node){.refs = 1, .context = c, .n_inputs = n_inputs, .n_results = n_results, .n_saved = n_saved};
   n->id = __atomic_add_fetch(&c->n_nodes, 1, __ATOMIC_RELAXED);
   n->inputs = room(c, n_inputs, sizeof(*n->inputs));
+  n->seen = room(c, n_inputs, sizeof *n->seen);
   n->results = room(c, n_results, sizeof *n->results);
   n->saved = room(c, n_saved, sizeof *n->saved);
-  if (n->inputs && n->results && n->saved) return n;
+  if (n->inputs && n->seen && n->results && n->saved) return n;
   api_node_unref(n);
   return NULL;
 }
@@ -92,7 +95,7 @@ static tc_tensor *snapshot(tc_tensor *t, const tc_tensor *value) {
   if (!x) return NULL;
   x->value = *t;
   x->value.storage = NULL;
-  if (value) x->value = tc_tensor_ref(value), x->seen = version_of(value);
+  if (value) x->value = tc_tensor_ref(value);
   x->node = api_of(t)->node, x->output = api_of(t)->output;
   if (x->node) __atomic_fetch_add(&x->node->refs, 1, __ATOMIC_RELAXED);
   return &x->value;
@@ -224,6 +227,7 @@ static tc_status make_node(taped_call *q) {
     n->inputs[i] = snapshot(q->handles[i], copy.storage ? &copy : reads ? &q->values[i] : NULL);
     tc_tensor_unref(&copy);
     if (!n->inputs[i]) return tc_error_out_of_memory();
+    n->seen[i] = version_of(n->inputs[i]);
   }
   return TC_OK;
 }
@@ -434,7 +438,7 @@ static tc_status zeros_of(tc_context *c, const node_result *r, tc_tensor *out) {
 static tc_status check_unchanged(const api_node *n) {
   for (int32_t i = 0; i < n->n_inputs; i++) {
     const tc_tensor *t = n->inputs[i];
-    bool stale = t && t->storage && !api_of(t)->leaf && version_of(t) != api_of(t)->seen;
+    bool stale = t && t->storage && version_of(t) != n->seen[i] && (!n->step || tc_grad_step_reads(n->step, i));
     if (stale)
       return tc_error(TC_STATUS_INVALID_ARGUMENT,
                       "operand %d was written in place after it was used, and its gradient needs it", i);
@@ -725,6 +729,7 @@ static int32_t opaque(tc_context *c, tc_function_body body, tc_function_body der
   for (int32_t i = 0; i < n_inputs && s == TC_OK; i++) {
     n->inputs[i] = inputs[i] ? snapshot(inputs[i], inputs[i]) : NULL;
     if (inputs[i] && !n->inputs[i]) s = tc_error_out_of_memory();
+    else if (inputs[i]) n->seen[i] = version_of(inputs[i]);
   }
   *enabled = false;
   int32_t code = s == TC_OK ? body(self, inputs, n_inputs, outputs, n_outputs) : api_fail(s);

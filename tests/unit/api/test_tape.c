@@ -171,6 +171,11 @@ static void in_place(void **state) {
     assert_int_equal(tc_set_grad_enabled(before), 0);
     l = sum(b);
     refused(tc_grad(1, &l, NULL, 1, &x, 0, &g), "written in place");
+    l = sum(mul(x, x)); // … also of a leaf
+    before = tc_set_grad_enabled(0);
+    tc_aten_add__Scalar(x, tc_scalar_int(1), tc_scalar_int(1));
+    tc_set_grad_enabled(before);
+    refused(tc_grad(1, &l, NULL, 1, &x, 0, &g), "written in place");
     assert_null(tc_aten_add__Scalar(x, tc_scalar_int(1), tc_scalar_int(1)));
     refused(tc_last_code(), "requires a gradient is written in place");
     int64_t two = 2;

@@ -96,6 +96,7 @@ static tc_tensor *snapshot(tc_tensor *t, const tc_tensor *value) {
   x->value = *t;
   x->value.storage = NULL;
   if (value) x->value = tc_tensor_ref(value);
+  x->seen = version_of(&x->value);
   x->node = api_of(t)->node, x->output = api_of(t)->output;
   if (x->node) __atomic_fetch_add(&x->node->refs, 1, __ATOMIC_RELAXED);
   return &x->value;
@@ -687,6 +688,8 @@ int32_t tc_set_requires_grad(tc_tensor *t, int32_t on) {
     return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a tensor of %s has no gradient", tc_dtype_torch_name(t->dtype));
   if (!t->storage)
     return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a tensor that is being captured cannot require a gradient");
+  if (on && (t->conj || t->neg))
+    return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a lazily conjugated tensor is no leaf: resolve it first");
   if (api_of(t)->node)
     return on ? TC_STATUS_OK : api_fail_text(TC_STATUS_INVALID_ARGUMENT, "the tensor was computed: detach it");
   api_of(t)->leaf = on != 0;

@@ -199,5 +199,7 @@ tc_status tcrun_tape_gradients(const gradient_check *g, const bool *wanted, tc_t
   if (!scope) return last_error();
   tc_status s = run_all(&r, wanted, gradients);
   tc_scope_close(scope);
+  tc_eager_destroy(g->c->eager); // what is compiled for one program is of little use to the next
+  g->c->eager = NULL;
   return s;
 }

@@ -156,7 +156,7 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
       int64_t offset; // views of the input count from its storage's start
       TC_TRY(ref_eval(r, in->value->type.offset, &offset));
       ref_slot *slot = ref_slot_of(s, in->value);
-      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, &slot->t));
+      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, in->value->type.conj, &slot->t));
       slot->t.nominal = in->value->type.dtype; // also where it was given wide
     }
     k++;

@@ -76,7 +76,9 @@ void ref_drop(ref_run *r, ref_tensor *t); // leaves it empty
 void ref_copy(const ref_run *r, const ref_tensor *from, const ref_tensor *to, bool round);
 void ref_load(const ref_tensor *t, int64_t at, tc_c128 *out); // at: element number in the buffer
 void ref_store(const ref_tensor *t, int64_t at, tc_c128 v, int64_t i);
-tc_status ref_from_tensor(ref_run *r, const tc_tensor *from, const int64_t *strides, int64_t offset, ref_tensor *out);
+// conj: the buffer keeps conjugates, which is what views of a value with the lazy bit expect.
+tc_status ref_from_tensor(ref_run *r, const tc_tensor *from, const int64_t *strides, int64_t offset, bool conj,
+                          ref_tensor *out);
 tc_status ref_to_tensor(ref_run *r, const ref_tensor *t, bool wide, tc_tensor *out);
 // The next index of a shape in row-major order; false behind the last.
 bool ref_next(int32_t rank, const int64_t *sizes, int64_t *index);

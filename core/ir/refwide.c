@@ -152,9 +152,11 @@ void ref_copy(const ref_run *r, const ref_tensor *from, const ref_tensor *to, bo
 }
 
 // ---- tensors in and out ----
-tc_status ref_from_tensor(ref_run *r, const tc_tensor *from, const int64_t *strides, int64_t offset, ref_tensor *out) {
+tc_status ref_from_tensor(ref_run *r, const tc_tensor *from, const int64_t *strides, int64_t offset, bool conj,
+                          ref_tensor *out) {
   TC_TRY(new_at(r, from->dtype, from->rank, from->sizes, strides, offset, out));
-  // a tensor over the wide buffer: the copy converts and resolves the conj and neg bits
+  out->conj = conj;
+  // a tensor over the wide buffer: the copy converts and resolves the neg bit, and a conj bit where `conj` has none
   int64_t index[TC_MAX_RANK] = {0};
   if (ref_numel(from->rank, from->sizes) == 0) return TC_OK;
   do {

@@ -6,6 +6,8 @@
 
 #include "tests/unit/api/backends.h"
 
+#include "tc/op.h"
+
 static void seed(void) {
   const char *given = getenv("TC_TEST_SEED");
   unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
@@ -80,6 +82,62 @@ static void is_what_is_compiled(void **state) {
       }
       tc_clear_gradient(in[k]);
       assert_null(tc_gradient_of(in[k]));
+    }
+    tc_function_destroy(f);
+    tc_scope_close(s);
+  }
+}
+
+// A step of a unitary recurrence: phases of a real parameter, a transform, a reflection with lazy conjugates of views
+// of a parameter that is used twice.
+enum { WIDE = 4, TURNS = 2 };
+static tc_tensor *reflected(tc_tensor *h, tc_tensor *v) {
+  tc_tensor *along = tc_aten_unsqueeze(tc_aten_matmul(h, tc_aten__conj(v)), 1);
+  tc_tensor *two = mul(tc_aten_mul_Scalar(along, tc_scalar_int(2)), v);
+  tc_tensor *norm = tc_aten_real(sum(mul(tc_aten__conj(v), v)));
+  return tc_aten_sub_Tensor(h, tc_aten_div_Tensor(two, norm), tc_scalar_int(1));
+}
+
+static int32_t recurrence(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_argument by_i[] = {{.kind = TC_ARGUMENT_TENSOR, .v.tensor = in[0]}, tc_scalar_complex(0, 1)};
+  tc_tensor *angle = NULL, *h = in[2];
+  tc_call_op(NULL, "aten::mul.Tensor", 2, by_i, 1, &angle, NULL);
+  tc_tensor *phases = tc_aten_exp(angle);
+  for (int64_t k = 0; k < TURNS; k++) {
+    h = mul(h, tc_aten_select_int(phases, 0, 0));
+    h = reflected(h, tc_aten_select_int(in[1], 0, k % 2));
+    h = mul(h, tc_aten_select_int(phases, 0, 1));
+  }
+  tc_tensor *size = tc_aten_abs(h);
+  out[0] = tc_aten_mean(mul(size, tc_aten_sin(tc_aten_real(h))), TC_DTYPE_NONE);
+  return tc_last_code();
+}
+
+static void recurrence_inputs(tc_context *c, tc_tensor **in) {
+  in[0] = leaf(c, TC_F64, 2, (int64_t[]){2, WIDE});
+  in[1] = leaf(c, TC_C128, 2, (int64_t[]){2, WIDE});
+  in[2] = leaf(c, TC_C128, 2, (int64_t[]){3, WIDE});
+}
+
+static void complex_is_what_is_compiled(void **state) {
+  (void)state;
+  seed();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *in[3], *out[4], *y, *g[3];
+    recurrence_inputs(c, in);
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 3, .n_outputs = 1};
+    tc_function *f;
+    ok(tc_value_and_grad(c, recurrence, NULL, &o, 3, (int32_t[]){0, 1, 2}, &f));
+    ok(tc_call(f, in, out));
+    ok(recurrence(NULL, in, 3, &y, 1));
+    ok(tc_grad(1, &y, NULL, 3, in, 0, g));
+    near(at(y, 0), at(out[0], 0));
+    for (int k = 0; k < 3; k++) {
+      const tc_tensor *want =
+          tc_aten_contiguous(out[1 + k], TC_FORMAT_CONTIGUOUS); // that of the phases is the real part of something
+      for (int64_t i = 0; i < tc_numel_of(in[k]) * (k ? 2 : 1); i++) near(at(g[k], i), at(want, i));
     }
     tc_function_destroy(f);
     tc_scope_close(s);
@@ -354,6 +412,7 @@ static void resumes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(is_what_is_compiled),
+                                     cmocka_unit_test(complex_is_what_is_compiled),
                                      cmocka_unit_test(orders),
                                      cmocka_unit_test(complex_numbers),
                                      cmocka_unit_test(in_place),

@@ -118,6 +118,30 @@ TC_TEST(views_share_and_inplace_ops_write_through) {
   return TC_OK;
 }
 
+// An input with the lazy bit, whether the tensor that is given has it or not: its square and that of a view of it.
+TC_TEST(views_of_conjugated_inputs) {
+  for (int32_t lazy = 0; lazy < 2; lazy++) {
+    fixture f = {.n_in = 1};
+    f.in[0] = tensor(TC_C64, 1, S(2), lazy ? D(1, 2, 3, -4) : D(1, -2, 3, 4));
+    f.in[0].conj = lazy;
+    TC_TRY(run(&f, arena,
+               "graph @f (%c : c64[2] conj = user \"c\") {\n%s = aten::select.int(%c, 0, 1)\n"
+               "%v : c64[] = aten::mul.Tensor(%s, %s)\n%w : c64[2] = aten::mul.Tensor(%c, %c)\n"
+               "%j = aten::_conj(%s)\n%x : c64[] = aten::mul.Tensor(%s, %j)\nreturn user %v, user %w, user %x }",
+               NULL));
+    double re, im;
+    expect(&f.out[0], TC_C64, 1, D(-7));
+    tc_tensor_get(&f.out[0], NULL, &re, &im);
+    assert_true(im == 24); // (3 + 4i)²
+    expect(&f.out[1], TC_C64, 2, D(-3, -7));
+    tc_tensor_get(&f.out[1], S(0), &re, &im);
+    assert_true(im == -4); // (1 - 2i)²
+    expect(&f.out[2], TC_C64, 1, D(25));
+    done(&f);
+  }
+  return TC_OK;
+}
+
 TC_TEST(components_of_complex_views) {
   fixture f = {.n_in = 1};
   f.in[0] = tensor(TC_C64, 1, S(3), D(1, 2, 3, 4, 5, 6));
@@ -225,10 +249,10 @@ TC_TEST(allocation_failures) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(values_and_layouts),          cmocka_unit_test(results_are_rounded_unless_wide),
-      cmocka_unit_test(integers_complex_and_mixed),  cmocka_unit_test(views_share_and_inplace_ops_write_through),
-      cmocka_unit_test(components_of_complex_views), cmocka_unit_test(data_dependent_sizes),
-      cmocka_unit_test(mutations_are_written_back),  cmocka_unit_test(wrong_inputs_are_refused),
-      cmocka_unit_test(allocation_failures)};
+      cmocka_unit_test(values_and_layouts),         cmocka_unit_test(results_are_rounded_unless_wide),
+      cmocka_unit_test(integers_complex_and_mixed), cmocka_unit_test(views_share_and_inplace_ops_write_through),
+      cmocka_unit_test(views_of_conjugated_inputs), cmocka_unit_test(components_of_complex_views),
+      cmocka_unit_test(data_dependent_sizes),       cmocka_unit_test(mutations_are_written_back),
+      cmocka_unit_test(wrong_inputs_are_refused),   cmocka_unit_test(allocation_failures)};
   return TC_RUN(tests);
 }

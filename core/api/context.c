@@ -202,6 +202,21 @@ void tc_manual_seed(tc_context *c, uint64_t seed) { tc_context_set_seed(c, seed)
 
 void tc_close(tc_context *c) { tc_context_destroy(c); }
 
+static void print_plugin(tc_sb *sb, const char *what, const tc_plugin *p) {
+  if (!p) return;
+  tc_sb_printf(sb, "%s: plugin " TC_SV_FMT " " TC_SV_FMT ", interface %u  # from the context\n", what,
+               TC_SV_ARG(p->name), TC_SV_ARG(p->version), p->abi_major);
+}
+
+void api_print_environment(tc_sb *sb, const tc_context *c) {
+  tc_sv backend = tc_config_text(c->config, TC_OPT_ID_BACKEND);
+  tc_sb_printf(sb, "default device: " TC_SV_FMT " %lld  # from the context\n", TC_SV_ARG(backend),
+               (long long)tc_config_int(c->config, TC_OPT_ID_DEVICE));
+  if (!c->device) return;
+  print_plugin(sb, "runs by", c->device->plugin);
+  if (c->device->codegen != c->device->plugin) print_plugin(sb, "code by", c->device->codegen);
+}
+
 typedef struct log_target {
   void (*write)(void *self, const char *artifact, tc_sv text);
   void *self;

@@ -299,16 +299,18 @@ static bool records_control(const api_trace *t) {
   return t && (t->outer || (t->building && t->segments.count == 1 && !t->broke && !t->direct));
 }
 
-static int32_t control(tc_context *c, const control_call *call) {
+static int32_t control(tc_context *c, control_call *call) {
   api_trace *t = api_current_trace();
-  size_t bytes = (size_t)(call->n + 2) * sizeof(void *);
+  size_t n = (size_t)call->n + 2;
   bool broke = false;
-  for (int32_t i = 0; i < call->n_results; i++) call->results[i] = NULL;
-  void *room = tc_alloc(c->allocator, bytes);
+  void **room = tc_alloc(c->allocator, 2 * n * sizeof(*room));
   if (!room) return api_fail(tc_error_out_of_memory());
+  // Results may be written where the operands are.
+  if (call->n) call->tensors = memcpy(room + n, (const void *)call->tensors, (size_t)call->n * sizeof(*room));
+  for (int32_t i = 0; i < call->n_results; i++) call->results[i] = NULL;
   tc_status s = TC_OK;
   bool recorded = records_control(t);
-  if (recorded) s = record_control(t, call, room, &broke);
+  if (recorded) s = record_control(t, call, (tc_value **)room, &broke);
   if (s != TC_OK && broke && !t->outer) { // the host decides: a graph break
     tc_status_free(s);
     recorded = false;
@@ -316,8 +318,8 @@ static int32_t control(tc_context *c, const control_call *call) {
             ? TC_OK
             : tc_error(tc_last_code(), "%s", tc_last_error());
   }
-  if (!recorded && s == TC_OK) s = run_by_host(c, call, room);
-  tc_free(c->allocator, room);
+  if (!recorded && s == TC_OK) s = run_by_host(c, call, (tc_tensor **)room);
+  tc_free(c->allocator, (void *)room);
   if (s != TC_OK)
     for (int32_t i = 0; i < call->n_results; i++) call->results[i] = NULL;
   return s == TC_OK ? TC_STATUS_OK : api_fail(tc_status_note(s, "at %s", call->here));

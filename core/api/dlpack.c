@@ -52,9 +52,9 @@ static void drop_export(dl_managed *m) {
   tc_free(a, e);
 }
 
-dl_managed *tc_to_dlpack(tc_tensor *t) {
+dl_managed *tc_to_dlpack_at(const char *here, tc_tensor *t) {
   if (!t) return NULL;
-  if (!api_readable("", "a tensor is exported (tc_to_dlpack)", t, true)) return NULL;
+  if (!api_readable(here, "a tensor is exported (tc_to_dlpack)", t, true)) return NULL;
   if (t->conj || t->neg) {
     api_fail_text(TC_STATUS_INVALID_ARGUMENT, "DLPack has no conjugate or negative bit: make it contiguous first");
     return NULL;

@@ -187,11 +187,20 @@ typedef struct line_text {
   const api_line *x;
 } line_text;
 
+// Those of an entry or a segment, then what holds as long as there is the function.
+static void print_guards_of(tc_sb *sb, const tc_function *f, const tc_guards *g) {
+  tc_guards_print(sb, g);
+  for (int32_t i = 0; i < f->n_wrt; i++)
+    tc_sb_printf(sb, "%s%d", i ? ", " : "gradient with respect to inputs ", f->wrt[i]);
+  tc_sb_putz(sb, f->n_wrt ? "  # from tc_value_and_grad\n" : "no gradient  # from tc_compile\n");
+  api_print_environment(sb, f->context);
+}
+
 static tc_status log_guards(void *arg) {
   log_text *l = arg;
   tc_arena *arena = l->x->module->arena;
   tc_sb sb = tc_sb_make(arena);
-  tc_guards_print(&sb, l->x->guards);
+  print_guards_of(&sb, l->f, l->x->guards);
   tc_log(&l->f->context->logger, TC_LOG_GUARDS, TC_SV_FMT " [%d/%d]\n%s", TC_SV_ARG(l->f->name), l->f->id, l->x->id,
          sb.text);
   return TC_OK;
@@ -239,7 +248,7 @@ static tc_status log_line_guarded(void *arg) {
          sb.text ? sb.text : "");
   if (!tc_log_on(lg, TC_LOG_GUARDS)) return TC_OK;
   tc_sb guards = tc_sb_make(l->x->module->arena);
-  tc_guards_print(&guards, l->x->guards);
+  print_guards_of(&guards, l->f, l->x->guards);
   tc_log(lg, TC_LOG_GUARDS, TC_SV_FMT " [%d/s%d]\n%s", TC_SV_ARG(l->f->name), l->f->id, l->x->id,
          guards.text ? guards.text : "");
   return TC_OK;
@@ -275,6 +284,7 @@ typedef struct function_call {
   const tc_tensor *values; // of the inputs
   tc_tensor **outputs;
   bool done; // the outputs are there
+  bool ran;  // ops of it have run, or what it does between two segments
 } function_call;
 
 // Which sizes are symbols: marked ones, and those that have changed since the first call.
@@ -367,12 +377,12 @@ static const int32_t *find_through(const tc_function *f, const function_entry *x
 }
 
 // Into the folder of the compilation, if there is one, in place of what the graph alone asks for.
-static tc_status write_guards(const function_entry *x) {
+static tc_status write_guards(const tc_function *f, const function_entry *x) {
   const char *folder = x->session ? tc_session_debug_folder(x->session) : NULL;
   if (!folder) return TC_OK;
   tc_arena *arena = x->module->arena;
   tc_sb sb = tc_sb_make(arena);
-  tc_guards_print(&sb, x->guards);
+  print_guards_of(&sb, f, x->guards);
   return tc_file_write(tc_path_join(arena, tc_sv_of(folder), TC_SV("guards.txt")).data, sb.text ? sb.text : "",
                        sb.size);
 }
@@ -385,7 +395,12 @@ static tc_status finish(void *arg) {
   tc_graph *g = c->t->line->graph;
   tc_arena *arena = x->module->arena;
   int32_t *outputs = TC_NEW_ARRAY(arena, int32_t, f->n_outputs + 1);
-  for (int32_t i = 0; i < c->t->reads.count; i++) tc_module_require(x->module, c->t->reads.data[i]);
+  tc_guards_seal(x->guards, x->module, TC_SV("an op"));
+  for (int32_t i = 0; i < c->t->reads.count; i++) {
+    tc_module_require(x->module, c->t->reads.data[i].condition);
+    tc_guards_seal(x->guards, x->module, tc_sv_printf(arena, "a size read at %s", c->t->reads.data[i].here));
+  }
+  for (int32_t i = 0; i < c->t->facts.count; i++) tc_guards_add_fact(x->guards, &c->t->facts.data[i]);
   for (int32_t i = 0; i < f->n_values; i++) {
     tc_value *v = value_of(c->t, c->results[i]);
     if (!v) return tc_error(TC_STATUS_INTERNAL, "output %d was not recorded", i);
@@ -413,8 +428,8 @@ static tc_status finish(void *arg) {
   }
   x->apart = apart;
   x->through = find_through(f, x);
-  tc_guards_seal(x->guards, x->module);
-  return write_guards(x);
+  tc_guards_seal(x->guards, x->module, TC_SV("what was compiled"));
+  return write_guards(f, x);
 }
 
 // Outputs that are tensors from outside are inputs of the graph, too.
@@ -530,6 +545,7 @@ static tc_status record_call(function_call *call, const tc_guard_input *how, boo
     if (!whole && f->n_wrt) s = no_gradients("a function that reads values");
     else s = whole ? make_entry(&t, results, call->values, out) : give_outputs(&t, results, call->outputs);
   }
+  call->ran = t.broke || t.direct || t.segments.count > 1;
   tc_scope_close(scope);
   tc_status at_end = trace_end(&t, s == TC_OK && !whole);
   if (s == TC_OK) s = at_end;
@@ -578,6 +594,21 @@ static void give_up(tc_function *f, const char *why) {
   __atomic_store_n(&f->given_up, true, __ATOMIC_RELEASE);
 }
 
+// What has run may have written: it is not run again.
+static bool may_suppress(const function_call *call, tc_status s) {
+  const tc_config *config = call->f->context->config;
+  return tc_config_bool(config, TC_OPT_ID_SUPPRESS_ERRORS) && !tc_config_bool(config, TC_OPT_ID_FULLGRAPH) &&
+         !call->f->n_wrt && !call->ran && tc_status_code(s) != TC_STATUS_OUT_OF_MEMORY;
+}
+
+// Takes the status.
+static void suppress(tc_function *f, tc_status s) {
+  char why[512];
+  snprintf(why, sizeof why, "it cannot be compiled (%s), and calls run", tc_status_text(s));
+  tc_status_free(s);
+  give_up(f, why);
+}
+
 static tc_status add_entry(function_call *call, const function_entry **out) {
   tc_function *f = call->f;
   function_entry *x = NULL;
@@ -586,8 +617,12 @@ static tc_status add_entry(function_call *call, const function_entry **out) {
     give_up(f, "the limit of recompiles is reached, and calls run");
     return TC_OK;
   }
-  TC_TRY(capture(call, &x));
-  if (call->done) return TC_OK;
+  tc_status s = capture(call, &x);
+  if (s != TC_OK && may_suppress(call, s)) {
+    suppress(f, s);
+    return TC_OK;
+  }
+  if (s != TC_OK || call->done) return s;
   if (tc_guards_symbol_count(x->guards) > MAX_SYMBOLS) {
     entry_destroy(f, x);
     give_up(f, "it has too many symbolic sizes, and calls run");
@@ -755,11 +790,11 @@ static tc_status print_guards(void *arg) {
   tc_sb sb = tc_sb_make(t->arena);
   for (const function_entry *x = t->f->entries; x; x = x->next) {
     tc_sb_printf(&sb, TC_SV_FMT " [%d/%d]\n", TC_SV_ARG(t->f->name), t->f->id, x->id);
-    tc_guards_print(&sb, x->guards);
+    print_guards_of(&sb, t->f, x->guards);
   }
   for (const api_line *x = t->f->lines; x; x = x->next) {
     tc_sb_printf(&sb, TC_SV_FMT " [%d/s%d]\n", TC_SV_ARG(t->f->name), t->f->id, x->id);
-    tc_guards_print(&sb, x->guards);
+    print_guards_of(&sb, t->f, x->guards);
   }
   t->text = strdup(sb.text ? sb.text : "");
   return TC_OK;

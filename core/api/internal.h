@@ -47,6 +47,9 @@ bool api_adopt(tc_tensor *t);
 
 // Gives a tensor that is being recorded its memory: a graph break. False and an error when it has none afterwards.
 bool api_readable(const char *here, const char *reason, tc_tensor *t, bool writes);
+// What everything that the context compiles depends on and what cannot change while it is open, a line each: the
+// default device, the plugins that make and run code with their versions. Needs an open guard.
+void api_print_environment(tc_sb *sb, const tc_context *c);
 // Runs an op at once; results[capacity] get new handles.
 int32_t api_run_op(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                    int32_t capacity, tc_tensor **results, int32_t *n_results);

@@ -119,6 +119,11 @@ static void add_slot(adding *a, const tc_node *n, int32_t result, const int64_t 
   tc_vec_push(x->module->arena, &x->slots, s);
 }
 
+// Where a condition comes from that the op asked for: the op, and the place in the body.
+static tc_sv origin_of(const adding *a) {
+  return tc_sv_printf(a->x->module->arena, TC_SV_FMT " at %s", TC_SV_ARG(a->r->op->full_name), a->r->here);
+}
+
 static tc_status add_node(adding *a) {
   api_line *x = a->x;
   const trace_record *r = a->r;
@@ -154,7 +159,7 @@ static tc_status add_node(adding *a) {
                       TC_SV_ARG(r->op->full_name));
     add_slot(a, n, i, operands);
   }
-  tc_guards_seal(x->guards, m);
+  tc_guards_seal(x->guards, m, origin_of(a));
   line_record k = {x->words.count, r->inputs, tc_guards_condition_count(x->guards), x->slots.count};
   tc_vec_push(arena, &x->records, k);
   x->writes |= r->writes;
@@ -174,7 +179,7 @@ static tc_status add_control(void *arg) {
   tc_arena *arena = x->module->arena;
   tc_vec_push(arena, &x->words, (uint64_t)(uintptr_t)c->n->op);
   for (int32_t i = 0; i < c->n->n_results; i++) add_slot(&c->a, c->n, i, NULL);
-  tc_guards_seal(x->guards, x->module);
+  tc_guards_seal(x->guards, x->module, origin_of(&c->a));
   line_record k = {x->words.count, c->a.r->inputs, tc_guards_condition_count(x->guards), x->slots.count};
   tc_vec_push(arena, &x->records, k);
   x->control = x->keeps_all = true;
@@ -289,7 +294,7 @@ static tc_status compile(void *arg) {
     while (next < g->outputs.count && g->outputs.data[next].kind != TC_OUT_USER) next++;
     x->slots.data[slots.data[i]].output = next++;
   }
-  tc_guards_seal(x->guards, x->module);
+  tc_guards_seal(x->guards, x->module, TC_SV("what was compiled"));
   return TC_OK;
 }
 

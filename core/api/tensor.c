@@ -60,6 +60,9 @@ static tc_status borrow(tc_context *c, tc_dtype dtype, int32_t rank, const int64
   tc_storage *s;
   if (!strides) tc_contiguous_strides(rank, sizes, own), strides = own;
   TC_TRY(span_bytes(dtype, rank, sizes, strides, &bytes));
+  if (bytes && (uintptr_t)data % (uintptr_t)tc_dtype_align(dtype))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the address of %s elements is no multiple of %d",
+                    tc_dtype_torch_name(dtype), tc_dtype_align(dtype));
   TC_TRY(tc_storage_wrap(c->allocator, data, bytes, release, owner, &s));
   tc_status status = tc_tensor_view(s, dtype, rank, sizes, strides, 0, out);
   if (status != TC_OK) s->release = NULL; // the caller does
@@ -81,21 +84,43 @@ tc_tensor *tc_tensor_borrow(tc_context *c, tc_dtype dtype, int32_t rank, const i
 tc_dtype tc_dtype_of(const tc_tensor *t) { return t ? t->dtype : TC_DTYPE_NONE; }
 int32_t tc_rank_of(const tc_tensor *t) { return t ? t->rank : -1; }
 
-static int64_t number_of(const tc_tensor *t, int32_t dim, bool stride) {
+static int64_t number_of(const char *here, const tc_tensor *t, int32_t dim, bool stride) {
   api_trace *trace = api_current_trace();
   if (!t || dim < -t->rank || dim >= t->rank) return -1;
   if (dim < 0) dim += t->rank;
-  if (trace && trace->context == api_of(t)->context) return api_trace_size(trace, &api_of(t)->value, dim, stride);
+  if (trace && trace->context == api_of(t)->context) return api_trace_size(trace, here, &api_of(t)->value, dim, stride);
   return stride ? t->strides[dim] : t->sizes[dim];
 }
-int64_t tc_size_of(const tc_tensor *t, int32_t dim) { return number_of(t, dim, false); }
-int64_t tc_stride_of(const tc_tensor *t, int32_t dim) { return number_of(t, dim, true); }
+int64_t tc_size_of_at(const char *here, const tc_tensor *t, int32_t dim) { return number_of(here, t, dim, false); }
+int64_t tc_stride_of_at(const char *here, const tc_tensor *t, int32_t dim) { return number_of(here, t, dim, true); }
 
-int64_t tc_numel_of(const tc_tensor *t) {
+int64_t tc_numel_of_at(const char *here, const tc_tensor *t) {
   int64_t n = 1;
   if (!t) return -1;
-  for (int32_t d = 0; d < t->rank; d++) n *= tc_size_of(t, d);
+  for (int32_t d = 0; d < t->rank; d++) n *= tc_size_of_at(here, t, d);
   return n;
+}
+
+// ---- numbers besides tensors ----
+static int64_t guarded(const char *here, int32_t kind, const char *name, const void *at) {
+  static const char *const words[] = {"int", "bool", "list", "optional"};
+  tc_guard_fact f = {.kind = kind, .expected = tc_guard_fact_read(kind, at), .at = at};
+  api_trace *trace = api_current_trace();
+  f.name = tc_sv_of(name ? name : words[kind]), f.origin = tc_sv_of(here);
+  return trace && api_trace_fact(trace, &f) != TC_STATUS_OK ? 0 : f.expected;
+}
+
+int64_t tc_guard_int_at(const char *here, const char *name, const int64_t *at) {
+  return guarded(here, TC_FACT_INT, name, at);
+}
+int32_t tc_guard_bool_at(const char *here, const char *name, const int32_t *at) {
+  return (int32_t)guarded(here, TC_FACT_BOOL, name, at);
+}
+int64_t tc_guard_length_at(const char *here, const char *name, const int64_t *at) {
+  return guarded(here, TC_FACT_LENGTH, name, at);
+}
+int32_t tc_guard_given_at(const char *here, const char *name, const void *at) {
+  return (int32_t)guarded(here, TC_FACT_GIVEN, name, at);
 }
 
 bool api_readable(const char *here, const char *reason, tc_tensor *t, bool writes) {

@@ -311,9 +311,9 @@ tc_status trace_end(api_trace *t, bool keep) {
     tc_release(t->slots.data[i].handle);
   }
   for (int32_t i = 0; i < t->handles.count; i++) tc_release(t->handles.data[i]);
-  void *const lists[] = {t->words.data,  t->records.data,        t->slots.data,        t->handles.data,
-                         t->inputs.data, (void *)t->values.data, t->segments.data,     t->symbols.data,
-                         t->args.data,   t->tensors.data,        (void *)t->reads.data};
+  void *const lists[] = {t->words.data,  t->records.data,        t->slots.data,    t->handles.data,
+                         t->inputs.data, (void *)t->values.data, t->segments.data, t->symbols.data,
+                         t->args.data,   t->tensors.data,        t->reads.data,    t->facts.data};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) tc_free(t->context->allocator, lists[i]);
   return s;
 }
@@ -439,11 +439,12 @@ static tc_status compare(void *arg) {
 }
 
 // A graph without breaks holds for this size only. Where there is a break the body runs each time, and reads it anew.
-static tc_status specialise(api_trace *t, const tc_value *v, int32_t dim, bool stride, int64_t value) {
+static tc_status specialise(api_trace *t, const char *here, const tc_value *v, int32_t dim, bool stride,
+                            int64_t value) {
   fixing f = {t, stride ? v->type.strides[dim] : v->type.sizes[dim], value, NULL};
   if (tc_sym_is_const(f.size)) return TC_OK;
   TC_TRY(tc_arena_guard(t->line->module->arena, compare, &f));
-  return api_push(t->context, &t->reads, f.condition) ? TC_OK : tc_error_out_of_memory();
+  return api_push(t->context, &t->reads, ((trace_read){f.condition, here})) ? TC_OK : tc_error_out_of_memory();
 }
 
 static const tc_value *value_of_input(const api_trace *t, const tc_tensor *x) {
@@ -453,18 +454,18 @@ static const tc_value *value_of_input(const api_trace *t, const tc_tensor *x) {
 }
 
 // In a region: by the graph around, which is specialised to it.
-static int64_t region_size(api_trace *r, tc_tensor *x, int32_t dim, bool stride) {
+static int64_t region_size(api_trace *r, const char *here, tc_tensor *x, int32_t dim, bool stride) {
   api_trace *t = r->outer;
   while (t->outer) t = t->outer;
   const tc_value *v = api_of(x)->trace == r ? r->values.data[api_of(x)->slot] : NULL;
   if (!v) return stride ? x->strides[dim] : x->sizes[dim];
   int64_t value = tc_sym_hint_or(r->line->module->syms, stride ? v->type.strides[dim] : v->type.sizes[dim], -1);
-  if (value < 0) return api_trace_break(r, "", "a size that depends on data is read"), -1;
-  return api_fail(specialise(t, v, dim, stride, value)) == TC_STATUS_OK ? value : -1;
+  if (value < 0) return api_trace_break(r, here, "a size that depends on data is read"), -1;
+  return api_fail(specialise(t, here, v, dim, stride, value)) == TC_STATUS_OK ? value : -1;
 }
 
-int64_t api_trace_size(api_trace *t, tc_tensor *x, int32_t dim, bool stride) {
-  if (t->outer) return region_size(t, x, dim, stride);
+int64_t api_trace_size(api_trace *t, const char *here, tc_tensor *x, int32_t dim, bool stride) {
+  if (t->outer) return region_size(t, here, x, dim, stride);
   const api_tensor *a = api_of(x);
   bool first = t->building && t->segments.count == 1 && !t->broke, own = a->trace == t;
   int64_t value = stride ? x->strides[dim] : x->sizes[dim];
@@ -475,8 +476,8 @@ int64_t api_trace_size(api_trace *t, tc_tensor *x, int32_t dim, bool stride) {
     const tc_sym_code *codes = !q ? NULL : stride ? q->strides : q->sizes;
     if (codes) {
       s = tc_sym_run(codes[dim], t->symbols.data, &value);
-      if (s == TC_OK && first) s = specialise(t, q->value, dim, stride, value);
-    } else if (pending && api_trace_break(t, "", "a size that depends on data is read") != TC_STATUS_OK) {
+      if (s == TC_OK && first) s = specialise(t, here, q->value, dim, stride, value);
+    } else if (pending && api_trace_break(t, here, "a size that depends on data is read") != TC_STATUS_OK) {
       return -1;
     } else {
       s = trace_compute(t, x);
@@ -484,7 +485,15 @@ int64_t api_trace_size(api_trace *t, tc_tensor *x, int32_t dim, bool stride) {
     }
   } else if (!own && first) {
     const tc_value *v = value_of_input(t, x);
-    if (v) s = specialise(t, v, dim, stride, value);
+    if (v) s = specialise(t, here, v, dim, stride, value);
   }
   return api_fail(s) == TC_STATUS_OK ? value : -1;
+}
+
+// ---- other numbers ----
+int32_t api_trace_fact(api_trace *t, const tc_guard_fact *f) {
+  while (t->outer) t = t->outer;
+  for (int32_t i = 0; i < t->facts.count; i++)
+    if (t->facts.data[i].at == f->at && t->facts.data[i].kind == f->kind) return TC_STATUS_OK;
+  return api_push(t->context, &t->facts, *f) ? TC_STATUS_OK : api_fail(tc_error_out_of_memory());
 }

@@ -89,6 +89,11 @@ typedef struct trace_segment {
   bool writes, missed;
 } trace_segment;
 
+typedef struct trace_read { // of a size, in a graph without breaks: it holds for this size only
+  const tc_sym *condition;
+  const char *here;
+} trace_read;
+
 struct api_trace {
   tc_context *context;
   tc_function *function;
@@ -103,13 +108,14 @@ struct api_trace {
   API_LIST(tc_tensor *) tensors;    // in lists among them
   api_trace *outer;                 // of a region of control flow, which is recorded into `graph`; NULL: of a call
   tc_graph *graph;
-  API_LIST(tc_value *) values;    // of a region's slots
-  int32_t n_given;                // the function's inputs, which the first segment begins with
-  const tc_guard_input *how;      // how they are to be taken
-  api_line *line;                 // that the segment follows or builds
-  api_line *fresh;                // made by this call
-  API_LIST(const tc_sym *) reads; // conditions on sizes that were read, for a graph without breaks
-  bool building, broke, direct;   // direct: ops run at once, the limit is reached
+  API_LIST(tc_value *) values; // of a region's slots
+  int32_t n_given;             // the function's inputs, which the first segment begins with
+  const tc_guard_input *how;   // how they are to be taken
+  api_line *line;              // that the segment follows or builds
+  api_line *fresh;             // made by this call
+  API_LIST(trace_read) reads;
+  API_LIST(tc_guard_fact) facts; // numbers that were read (tc_guard_int and its kin), for a graph without breaks
+  bool building, broke, direct;  // direct: ops run at once, the limit is reached
 };
 
 // ---- function.c: what a trace asks of its function ----
@@ -179,6 +185,8 @@ int32_t api_trace_break(api_trace *t, const char *here, const char *reason);
 // A tensor's memory is to be read, or written: a break. It has memory afterwards.
 int32_t api_trace_read(api_trace *t, const char *here, const char *reason, tc_tensor *x, bool writes);
 // A size or stride as a number; a graph without breaks is specialised to it. -1 and an error when it fails.
-int64_t api_trace_size(api_trace *t, tc_tensor *x, int32_t dim, bool stride);
+int64_t api_trace_size(api_trace *t, const char *here, tc_tensor *x, int32_t dim, bool stride);
+// A number besides the tensors, likewise.
+int32_t api_trace_fact(api_trace *t, const tc_guard_fact *f);
 
 #endif

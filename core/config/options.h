@@ -37,6 +37,8 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
     "plugins with compilers for parts of graphs that are asked before the backend, in this order")                     \
   X(STRICT, "strict", BOOL, "false", 0, 0, "", 1, "a fallback is an error")                                            \
   X(FULLGRAPH, "fullgraph", BOOL, "false", 0, 0, "", 1, "a graph break is an error")                                   \
+  X(SUPPRESS_ERRORS, "suppress_errors", BOOL, "false", 0, 0, "", 0,                                                    \
+    "functions that cannot be compiled run op by op, which is said once; false: calling them is an error")             \
   X(DYNAMIC, "dynamic", CHOICE, "auto", 0, 0, "auto,true,false", 1,                                                    \
     "sizes become symbols: after their first change, always, never")                                                   \
   X(FREEZE, "freeze", BOOL, "true", 0, 0, "", 1,                                                                       \

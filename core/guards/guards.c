@@ -19,6 +19,7 @@ typedef struct guard_tensor {
   bool present, conj, neg, dense;
   tc_dtype dtype;
   int32_t rank, device, alias; // alias: the first input on the same storage, itself if none
+  uint32_t align;              // of host memory, bytes
   int32_t order[TC_MAX_RANK];  // dense: dimensions from the fastest on
   guard_dim dims[TC_MAX_RANK];
 } guard_tensor;
@@ -30,7 +31,7 @@ typedef struct guard_sized {
 
 typedef struct guard_condition {
   tc_sym_code code;
-  tc_sv text;
+  tc_sv text, origin;
 } guard_condition;
 
 struct tc_guards {
@@ -43,9 +44,17 @@ struct tc_guards {
   TC_VEC(guard_symbol) symbols;        // by place
   TC_VEC(int32_t) places;              // by the symbol's number; -1: none
   TC_VEC(guard_condition) conditions;
+  TC_VEC(tc_guard_fact) facts;
 };
 
 // ---- making ----
+// What is left when the address of the first element is divided by `align`; 0 for memory of a device.
+static uint32_t beyond(const tc_tensor *t, uint32_t align) {
+  if (t->storage->device != 0) return 0;
+  uintptr_t at = (uintptr_t)t->storage->data + (uintptr_t)t->offset * (uintptr_t)tc_dtype_size(t->dtype);
+  return (uint32_t)(at & (align - 1));
+}
+
 // Dimensions sorted by stride; dense if each stride is the product of the sizes below it.
 static bool find_order(const tc_tensor *t, int32_t *order) {
   int32_t n = 0;
@@ -94,6 +103,8 @@ static void make_tensor(tc_guards *made, guard_tensor *g, const tc_tensor *t, co
   bool empty = tc_tensor_numel(t) == 0;
   g->present = true;
   g->dtype = t->dtype, g->rank = t->rank, g->conj = t->conj, g->neg = t->neg, g->device = t->storage->device;
+  g->align = (uint32_t)tc_dtype_align(t->dtype);
+  while (!empty && beyond(t, g->align)) g->align /= 2;
   g->dense = empty || find_order(t, g->order);
   tc_int *sizes = TC_NEW_ARRAY(tc_sym_arena(c), tc_int, 2 * t->rank + 1), *strides = sizes + t->rank;
   if (empty) { // strides of nothing: row-major
@@ -168,7 +179,7 @@ bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out) {
   return tc_sym_compile_places(tc_sym_arena(g->syms), e, g->places.count, g->places.data, out);
 }
 
-void tc_guards_seal(tc_guards *g, const tc_module *m) {
+void tc_guards_seal(tc_guards *g, const tc_module *m, tc_sv origin) {
   tc_arena *arena = tc_sym_arena(g->syms);
   for (; g->n_sealed < m->requires_.count; g->n_sealed++) {
     const tc_sym *e = m->requires_.data[g->n_sealed];
@@ -176,9 +187,24 @@ void tc_guards_seal(tc_guards *g, const tc_module *m) {
     if (!tc_guards_compile(g, e, &q.code)) continue; // on data: the run's to check
     tc_sb sb = tc_sb_make(arena);
     tc_sym_print(&sb, e);
-    q.text = tc_sb_view(&sb);
+    q.text = tc_sb_view(&sb), q.origin = tc_sv_copy(arena, origin);
     tc_vec_push(arena, &g->conditions, q);
   }
+}
+
+int64_t tc_guard_fact_read(int32_t kind, const void *at) {
+  switch (kind) {
+  case TC_FACT_BOOL: return __atomic_load_n((const int32_t *)at, __ATOMIC_RELAXED) != 0;
+  case TC_FACT_GIVEN: return __atomic_load_n((void *const *)at, __ATOMIC_RELAXED) != NULL;
+  default: return __atomic_load_n((const int64_t *)at, __ATOMIC_RELAXED);
+  }
+}
+
+void tc_guards_add_fact(tc_guards *g, const tc_guard_fact *f) {
+  tc_arena *arena = tc_sym_arena(g->syms);
+  tc_guard_fact copy = *f;
+  copy.name = tc_sv_copy(arena, f->name), copy.origin = tc_sv_copy(arena, f->origin);
+  tc_vec_push(arena, &g->facts, copy);
 }
 
 int32_t tc_guards_symbol_count(const tc_guards *g) { return g->symbols.count; }
@@ -223,6 +249,8 @@ static tc_guard_miss check_input(const tc_guards *g, int32_t i, const tc_tensor 
   if (t->conj != q->conj || t->neg != q->neg)
     return miss(TC_GUARD_BITS, i, 0, q->conj | q->neg << 1, t->conj | t->neg << 1);
   if (t->storage->device != q->device) return miss(TC_GUARD_DEVICE, i, 0, q->device, t->storage->device);
+  if (beyond(t, q->align) && tc_tensor_numel(t) > 0)
+    return miss(TC_GUARD_ALIGNMENT, i, 0, q->align, beyond(t, q->align));
   if (alias != q->alias) return miss(TC_GUARD_ALIAS, i, 0, q->alias, alias);
   bool empty = false;
   for (int32_t d = 0; d < t->rank; d++) {
@@ -259,6 +287,15 @@ tc_guard_miss tc_guards_check_conditions(const tc_guards *g, int32_t from, int32
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
+static tc_guard_miss check_facts(const tc_guards *g) {
+  for (int32_t i = 0; i < g->facts.count; i++) {
+    const tc_guard_fact *f = &g->facts.data[i];
+    int64_t now = tc_guard_fact_read(f->kind, f->at);
+    if (now != f->expected) return miss(TC_GUARD_FACT, i, 0, f->expected, now);
+  }
+  return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+}
+
 enum { MET_WORDS = 8 };
 
 tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols) {
@@ -273,7 +310,8 @@ tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64
     tc_guard_miss m = check_input(g, i, inputs, alias, symbols);
     if (m.kind != TC_GUARD_HOLDS) return m;
   }
-  return tc_guards_check_conditions(g, 0, g->conditions.count, symbols);
+  tc_guard_miss m = check_facts(g);
+  return m.kind != TC_GUARD_HOLDS ? m : tc_guards_check_conditions(g, 0, g->conditions.count, symbols);
 }
 
 // ---- in words ----
@@ -282,10 +320,32 @@ static const char *bits_text(int64_t bits) {
   return names[bits & 3];
 }
 
+// What a number is, as its value is told.
+static const char *fact_text(int32_t kind, int64_t value) {
+  if (kind == TC_FACT_BOOL) return value ? "true" : "false";
+  return value ? "given" : "absent";
+}
+
+static const char *const fact_words[] = {"int", "bool", "list", "optional"};
+
+static void print_fact_miss(tc_sb *sb, const tc_guard_fact *f, const tc_guard_miss *m) {
+  tc_sb_printf(sb, "%s '" TC_SV_FMT "' ", fact_words[f->kind], TC_SV_ARG(f->name));
+  if (f->kind == TC_FACT_BOOL || f->kind == TC_FACT_GIVEN)
+    tc_sb_printf(sb, "mismatch. expected %s, actual %s", fact_text(f->kind, m->expected),
+                 fact_text(f->kind, m->actual));
+  else
+    tc_sb_printf(sb, "%smismatch. expected %lld, actual %lld", f->kind == TC_FACT_LENGTH ? "length " : "",
+                 (long long)m->expected, (long long)m->actual);
+}
+
 void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) {
   if (m->kind == TC_GUARD_HOLDS) return;
   if (m->kind == TC_GUARD_CONDITION) {
     tc_sb_printf(sb, "the condition " TC_SV_FMT " does not hold", TC_SV_ARG(g->conditions.data[m->input].text));
+    return;
+  }
+  if (m->kind == TC_GUARD_FACT) {
+    print_fact_miss(sb, &g->facts.data[m->input], m);
     return;
   }
   const guard_tensor *t = &g->tensors.data[m->input];
@@ -300,6 +360,9 @@ void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) 
   case TC_GUARD_RANK: tc_sb_printf(sb, "rank mismatch. expected %lld, actual %lld", expected, actual); break;
   case TC_GUARD_BITS: tc_sb_printf(sb, "is %s, expected %s", bits_text(m->actual), bits_text(m->expected)); break;
   case TC_GUARD_DEVICE: tc_sb_printf(sb, "device mismatch. expected %lld, actual %lld", expected, actual); break;
+  case TC_GUARD_ALIGNMENT:
+    tc_sb_printf(sb, "alignment mismatch. expected a multiple of %lld bytes, actual %lld behind one", expected, actual);
+    break;
   case TC_GUARD_ALIAS:
     if (m->expected == m->input)
       tc_sb_printf(sb, "shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors.data[m->actual].name));
@@ -330,7 +393,7 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
     const guard_tensor *t = &g->tensors.data[i];
     tc_sb_printf(sb, "tensor '" TC_SV_FMT "': ", TC_SV_ARG(t->name));
     if (!t->present) {
-      tc_sb_putz(sb, "absent\n");
+      tc_sb_putz(sb, "absent  # from the input\n");
       continue;
     }
     tc_sb_printf(sb, "%s[", tc_dtype_name(t->dtype));
@@ -349,6 +412,8 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
         tc_sb_printf(sb, "%s%d", d ? ", " : " dense, fastest dimension first ", t->order[d]);
     }
     if (t->conj || t->neg) tc_sb_printf(sb, ", %s", bits_text(t->conj | t->neg << 1));
+    if (t->device) tc_sb_printf(sb, ", on device %d", t->device);
+    else tc_sb_printf(sb, ", aligned to %u", t->align);
     if (t->alias != i)
       tc_sb_printf(sb, ", shares memory with '" TC_SV_FMT "'", TC_SV_ARG(g->tensors.data[t->alias].name));
     tc_sb_printf(sb, "  # from the input\n");
@@ -361,5 +426,13 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
     tc_sb_putz(sb, "  # from the sizes\n");
   }
   for (int32_t i = 0; i < g->conditions.count; i++)
-    tc_sb_printf(sb, TC_SV_FMT "  # from an op\n", TC_SV_ARG(g->conditions.data[i].text));
+    tc_sb_printf(sb, TC_SV_FMT "  # from " TC_SV_FMT "\n", TC_SV_ARG(g->conditions.data[i].text),
+                 TC_SV_ARG(g->conditions.data[i].origin));
+  for (int32_t i = 0; i < g->facts.count; i++) {
+    const tc_guard_fact *f = &g->facts.data[i];
+    tc_sb_printf(sb, "%s '" TC_SV_FMT "': ", fact_words[f->kind], TC_SV_ARG(f->name));
+    if (f->kind == TC_FACT_BOOL || f->kind == TC_FACT_GIVEN) tc_sb_putz(sb, fact_text(f->kind, f->expected));
+    else tc_sb_printf(sb, "%s%lld", f->kind == TC_FACT_LENGTH ? "of length " : "", (long long)f->expected);
+    tc_sb_printf(sb, "  # from " TC_SV_FMT "\n", TC_SV_ARG(f->origin));
+  }
 }

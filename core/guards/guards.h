@@ -4,7 +4,8 @@
 // constant, or a symbol; equal sizes share one symbol, so that a mismatch between inputs is a miss in words. Sizes 0
 // and 1 are always constants (broadcasting and emptiness change the program). Strides follow from the sizes where the
 // tensor is dense in some order of its dimensions, else they are constants; strides of dimensions of size 1 do not
-// matter. After the graph is built the conditions that it asked for (tc_module.requires_) are added.
+// matter. After the graph is built the conditions that it asked for (tc_module.requires_) are added, and the numbers
+// besides tensors that it depends on: these are read again, at their addresses, in every check.
 //
 // The values of the sizes' symbols, and of no others, have a place in the array that a check fills: a compilation makes
 // hundreds of loop variables in the same context. A condition on a symbol that no input binds (it comes from data) is
@@ -39,8 +40,18 @@ tc_guards *tc_guards_create(tc_sym_ctx *syms, int32_t n, const tc_tensor *inputs
 tc_guards *tc_guards_begin(tc_sym_ctx *syms);
 int32_t tc_guards_add(tc_guards *g, const tc_tensor *input, const tc_guard_input *how, tc_tensor_type *type);
 void tc_guards_keep(tc_guards *g, int32_t n); // only the first n inputs are checked from now on; the others are fixed
-// Adds what the module asks for, and did not before.
-void tc_guards_seal(tc_guards *g, const tc_module *m);
+// Adds what the module asks for, and did not before. `origin`: who asked, in words ("an op").
+void tc_guards_seal(tc_guards *g, const tc_module *m, tc_sv origin);
+// A number besides the tensors that must stay what it is. The address is read in every check (atomically, relaxed).
+enum { TC_FACT_INT, TC_FACT_BOOL, TC_FACT_LENGTH, TC_FACT_GIVEN };
+typedef struct tc_guard_fact {
+  int32_t kind;       // TC_FACT_*
+  int64_t expected;   // BOOL, GIVEN: 0 or 1
+  const void *at;     // INT, LENGTH: int64_t; BOOL: int32_t; GIVEN: a pointer, which is NULL or not
+  tc_sv name, origin; // in words: "width", "scale.c:12"
+} tc_guard_fact;
+int64_t tc_guard_fact_read(int32_t kind, const void *at);
+void tc_guards_add_fact(tc_guards *g, const tc_guard_fact *f); // copies the texts
 int32_t tc_guards_condition_count(const tc_guards *g);
 bool tc_guards_share(const tc_guards *g); // do two of the inputs lie in one storage?
 // Marks the dimensions of t that differ from what input i was compiled for, or are symbols there. False if i is not of
@@ -57,15 +68,17 @@ enum {
   TC_GUARD_RANK,
   TC_GUARD_BITS, // conj, neg
   TC_GUARD_DEVICE,
+  TC_GUARD_ALIGNMENT, // of host memory: to an element
   TC_GUARD_ALIAS,
   TC_GUARD_SIZE,
   TC_GUARD_RANGE, // of a symbolic size
   TC_GUARD_STRIDE,
-  TC_GUARD_CONDITION
+  TC_GUARD_CONDITION,
+  TC_GUARD_FACT
 };
 typedef struct tc_guard_miss {
   int32_t kind;       // TC_GUARD_*
-  int32_t input, dim; // CONDITION: `input` is its number
+  int32_t input, dim; // CONDITION, FACT: `input` is its number
   int64_t expected, actual;
 } tc_guard_miss;
 

@@ -167,7 +167,7 @@ static tc_status build_guarded(void *arg) {
   x->written = written, x->outputs = outputs;
   if (!writes && all_views(n)) {
     TC_TRY(make_views(b, n));
-    tc_guards_seal(x->guards, m);
+    tc_guards_seal(x->guards, m, TC_SV("the op"));
     return TC_OK;
   }
   for (int32_t i = 0; i < n->n_results; i++) {
@@ -189,7 +189,7 @@ static tc_status build_guarded(void *arg) {
     while (next < g->outputs.count && g->outputs.data[next].kind != TC_OUT_USER) next++;
     outputs[i] = next++;
   }
-  tc_guards_seal(x->guards, m);
+  tc_guards_seal(x->guards, m, TC_SV("the op"));
   return TC_OK;
 }
 

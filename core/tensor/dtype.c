@@ -21,6 +21,7 @@ static const dtype_row rows[TC_DTYPE_COUNT] = {[TC_DTYPE_NONE] = {"none", "none"
 static const dtype_row *row_of(tc_dtype d) { return &rows[d > 0 && d < TC_DTYPE_COUNT ? d : TC_DTYPE_NONE]; }
 
 int32_t tc_dtype_size(tc_dtype d) { return row_of(d)->size; }
+int32_t tc_dtype_align(tc_dtype d) { return row_of(d)->size / (tc_dtype_is_complex(d) ? 2 : 1); }
 const char *tc_dtype_name(tc_dtype d) { return row_of(d)->name; }
 const char *tc_dtype_torch_name(tc_dtype d) { return row_of(d)->torch; }
 char tc_dtype_class(tc_dtype d) { return row_of(d)->cls; }

@@ -30,8 +30,9 @@ typedef struct tc_tensor {
 } tc_tensor;
 
 // dtypes
-int32_t tc_dtype_size(tc_dtype d);           // bytes; 0 for NONE
-const char *tc_dtype_name(tc_dtype d);       // "f32"
+int32_t tc_dtype_size(tc_dtype d);     // bytes; 0 for NONE
+int32_t tc_dtype_align(tc_dtype d);    // bytes that an element's address is a multiple of: one part of complex numbers
+const char *tc_dtype_name(tc_dtype d); // "f32"
 const char *tc_dtype_torch_name(tc_dtype d); // "torch.float32"
 char tc_dtype_class(tc_dtype d);             // 'b' 'i' 'u' 'f' 'c'
 tc_dtype tc_dtype_parse(tc_sv name);         // NONE if unknown

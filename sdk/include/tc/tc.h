@@ -72,9 +72,12 @@ tc_dtype tc_dtype_of(const tc_tensor *t); // TC_DTYPE_NONE for NULL
 int32_t tc_rank_of(const tc_tensor *t);   // -1 for NULL
 // In a compiled function a size is read as a number, which a graph without breaks is then specialised to. A size that
 // depends on data (of nonzero, say) is a graph break.
-int64_t tc_size_of(const tc_tensor *t, int32_t dim);   // negative dims count from the end; -1 if there is none
-int64_t tc_stride_of(const tc_tensor *t, int32_t dim); // elements; -1 if there is none
-int64_t tc_numel_of(const tc_tensor *t);               // -1 for NULL
+int64_t tc_size_of_at(const char *here, const tc_tensor *t, int32_t dim); // negative dims count from the end; -1: none
+int64_t tc_stride_of_at(const char *here, const tc_tensor *t, int32_t dim); // elements; -1 if there is none
+int64_t tc_numel_of_at(const char *here, const tc_tensor *t);               // -1 for NULL
+#define tc_size_of(t, dim) tc_size_of_at(TC_HERE, t, dim)
+#define tc_stride_of(t, dim) tc_stride_of_at(TC_HERE, t, dim)
+#define tc_numel_of(t) tc_numel_of_at(TC_HERE, t)
 // Address of the first element in host memory, conj and neg bits not applied; valid as long as the tensor. NULL for
 // NULL. In a compiled function this is a graph break (see tc_compile): get the address behind the ops that are to see
 // the memory as it was, and write through it before those that are to see what was written.
@@ -89,7 +92,8 @@ int32_t tc_item_i64_at(const char *here, tc_tensor *t, int64_t *out);
 // DLPack 1.0 (dmlc/dlpack, include/dlpack/dlpack.h) without versions: `DLManagedTensor *`, host memory. Export: the
 // caller calls its deleter. Import: takes the tensor over, also when it fails.
 struct DLManagedTensor;
-struct DLManagedTensor *tc_to_dlpack(tc_tensor *t);
+struct DLManagedTensor *tc_to_dlpack_at(const char *here, tc_tensor *t);
+#define tc_to_dlpack(t) tc_to_dlpack_at(TC_HERE, t)
 tc_tensor *tc_from_dlpack(tc_context *c, struct DLManagedTensor *m);
 
 // ---- Ops ----
@@ -186,12 +190,14 @@ int32_t tc_has_backend(const tc_context *c, const char *name);
 //
 // Capture: the first call runs the body with ops that record. If it reads no value, what it recorded is one graph,
 // which is compiled, and the body is not called again while the graph's guards hold: it must depend on nothing but its
-// inputs and `self`. Tensors from elsewhere that it uses are kept by the graph.
+// inputs, what stays as it is, and numbers that it reads by tc_guard_int and its kin. Tensors from elsewhere that it
+// uses are kept by the graph.
 //
 // Graph breaks: tc_item_*, tc_data_of, tc_to_dlpack, a size that depends on data, and tc_graph_break end a segment. It
 // is run, and recording goes on. The body of such a function runs in every call and decides anew what it calls; what it
 // calls between two breaks is compared with the segments that were compiled before, which run as a whole. So it may
-// depend on anything, print, and loop as often as data says. Under `fullgraph` a break is an error that names its
+// depend on anything, print, and loop as often as data says. Under `suppress_errors` a function that cannot be compiled
+// runs op by op, which is logged once (graph_breaks, perf_hints). Under `fullgraph` a break is an error that names its
 // place. Ops do not run when they are called, but before the next break at the latest; a body that fails may have run
 // some.
 typedef int32_t (*tc_function_body)(void *self, tc_tensor *const *inputs, int32_t n_inputs, tc_tensor **outputs,
@@ -206,6 +212,21 @@ typedef struct tc_dim_mark { // a dimension that is to be symbolic from the firs
 // then done each time. Ops in front run before this returns. Gives TC_STATUS_OK where nothing is being captured.
 int32_t tc_graph_break_at(const char *here, const char *reason);
 #define tc_graph_break(reason) tc_graph_break_at(TC_HERE, reason)
+
+// Numbers besides tensors that a body depends on. Each reads what lies at the address and gives it. Where a graph
+// without breaks is captured, it holds for this number only: every later call reads the address again, and another
+// number is a guard that fails ("int 'width' mismatch. expected 8, actual 16"), so that the body is captured once more.
+// The address must be valid as long as the function, and is written between calls only. `name` (NULL: none) is for
+// messages.
+int64_t tc_guard_int_at(const char *here, const char *name, const int64_t *at);
+int32_t tc_guard_bool_at(const char *here, const char *name, const int32_t *at);   // gives 0 or 1
+int64_t tc_guard_length_at(const char *here, const char *name, const int64_t *at); // of a list or a dict
+// Whether the pointer that lies at `at` (a `T **`) is not NULL: what a function may be given or not.
+int32_t tc_guard_given_at(const char *here, const char *name, const void *at);
+#define tc_guard_int(name, at) tc_guard_int_at(TC_HERE, name, at)
+#define tc_guard_bool(name, at) tc_guard_bool_at(TC_HERE, name, at)
+#define tc_guard_length(name, at) tc_guard_length_at(TC_HERE, name, at)
+#define tc_guard_given(name, at) tc_guard_given_at(TC_HERE, name, at)
 
 // Control flow that stays in a graph. Bodies are called as functions are, with n tensors; in a graph that is being
 // captured each runs once, to be recorded, and may use only the tensors that it gets. Where nothing is captured, and in
@@ -345,7 +366,8 @@ int32_t tc_artifact_output_count(const tc_artifact *a);
 // inputs[tc_artifact_input_count]: checked against what the program was compiled for. outputs[tc_artifact_output_count]
 // get new references (NULL where the model gives none); on failure they are NULL. What the program changes is stored:
 // its state in the artifact, inputs in the tensors given. Several threads may call a program that changes nothing.
-int32_t tc_artifact_call(tc_artifact *a, tc_tensor *const *inputs, tc_tensor **outputs);
+int32_t tc_artifact_call_at(const char *here, tc_artifact *a, tc_tensor *const *inputs, tc_tensor **outputs);
+#define tc_artifact_call(a, inputs, outputs) tc_artifact_call_at(TC_HERE, a, inputs, outputs)
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -2,6 +2,8 @@
 #ifndef TC_TESTS_UNIT_API_BACKENDS_H_
 #define TC_TESTS_UNIT_API_BACKENDS_H_
 
+#include <pthread.h>
+
 #include "tests/unit/unit.h"
 
 #include "tc/ops.h"
@@ -17,6 +19,15 @@ static inline tc_context *open_backend(const char *backend, const char *more) {
 }
 
 static const char *const backends[] = {"ref", "cpu"};
+
+// A thread for each of n callers of `size` bytes, joined again.
+static inline void run_threads(int n, void *(*body)(void *caller), void *callers, size_t size) {
+  pthread_t threads[16];
+  assert_true(n <= 16);
+  for (int i = 0; i < n; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, body, (char *)callers + (size_t)i * size), 0);
+  for (int i = 0; i < n; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
 
 // Runs the statement behind it with a context of each backend.
 #define FOR_BACKENDS(c, more)    \

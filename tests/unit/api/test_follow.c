@@ -1,7 +1,6 @@
 // Functions with graph breaks: segments between them, what they leave out, writes in between, random programs against
 // the same body op by op, threads, and every allocation failing.
 #include <math.h>
-#include <pthread.h>
 
 #include "core/runtime/eager.h"
 #include "tests/unit/api/backends.h"
@@ -460,16 +459,10 @@ static void threads_follow_together(void **state) {
   FOR_BACKENDS(c, NULL) {
     enum { N = 8 };
     tc_function *f = compiled(c, uses_later, NULL, 1, 1);
-    pthread_t threads[N];
     caller callers[N];
-    for (int i = 0; i < N; i++) {
-      callers[i] = (caller){c, f, i, 0};
-      assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
-    }
-    for (int i = 0; i < N; i++) {
-      pthread_join(threads[i], NULL);
-      assert_int_equal(callers[i].bad, 0);
-    }
+    for (int i = 0; i < N; i++) { callers[i] = (caller){c, f, i, 0}; }
+    run_threads(N, call_often, callers, sizeof *callers);
+    for (int i = 0; i < N; i++) assert_int_equal(callers[i].bad, 0);
     tc_function_destroy(f);
   }
 }

@@ -1,6 +1,4 @@
 // Compiled functions: capture, guards in words, recompiles, dynamic sizes, breaks, threads.
-#include <pthread.h>
-
 #include "tests/unit/api/backends.h"
 
 static tc_tensor *range(tc_context *c, int32_t rank, const int64_t *sizes) {
@@ -280,13 +278,9 @@ static void threads_call_and_recompile(void **state) {
     tc_function *f;
     tc_compile_options o = two_inputs();
     assert_int_equal(tc_compile(c, body, NULL, &o, &f), TC_STATUS_OK);
-    pthread_t threads[N];
     caller callers[N];
-    for (int i = 0; i < N; i++) {
-      callers[i] = (caller){c, f, i};
-      assert_int_equal(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
-    }
-    for (int i = 0; i < N; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < N; i++) { callers[i] = (caller){c, f, i}; }
+    run_threads(N, call_often, callers, sizeof *callers);
     assert_true(tc_function_stats_of(f).entries <= 3);
     tc_function_destroy(f);
   }

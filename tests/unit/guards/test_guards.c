@@ -52,7 +52,7 @@ static tc_status create(void *arg) {
 }
 static tc_status seal(void *arg) {
   job *j = arg;
-  tc_guards_seal(j->g, j->r->module);
+  tc_guards_seal(j->g, j->r->module, TC_SV("an op"));
   return TC_OK;
 }
 static tc_status say(void *arg) {
@@ -162,6 +162,90 @@ TC_TEST(marked_sizes_share_symbols_and_have_ranges) {
   return TC_OK;
 }
 
+// An element of a tensor that is not where its type wants it, as a file or another library may have it.
+TC_TEST(alignment_is_guarded) {
+  rig r;
+  TC_TRY(rig_open(arena, &r));
+  tc_tensor x = make(TC_F32, 1, 4, 0), c = make(TC_C64, 1, 4, 0), bytes = make(TC_I8, 1, 64, 0),
+            empty = make(TC_F32, 1, 0, 0);
+  tc_storage odd = *x.storage, half = *c.storage;
+  odd.data = (char *)bytes.storage->data + 2, half.data = (char *)bytes.storage->data + 4;
+  tc_tensor moved = x, parts = c, nothing = empty;
+  moved.storage = &odd, parts.storage = &half;
+  tc_guards *g = guards_of(&r, 1, &x);
+  HOLDS(g, &x);
+  misses(&r, g, &moved, TC_GUARD_ALIGNMENT,
+         "tensor 'x' alignment mismatch. expected a multiple of 4 bytes, actual 2 behind one");
+  assert_non_null(strstr(text_of(&r, g), "tensor 'x': f32[4], aligned to 4  # from the input"));
+  odd.data = (char *)bytes.storage->data + 4;
+  HOLDS(g, &moved);
+  odd.data = (char *)bytes.storage->data + 2;
+  g = guards_of(&r, 1, &moved); // made for less holds for more
+  HOLDS(g, &moved);
+  HOLDS(g, &x);
+  g = guards_of(&r, 1, &c);
+  HOLDS(g, &parts); // complex numbers are aligned as their parts are
+  nothing.storage = &odd;
+  g = guards_of(&r, 1, &empty);
+  HOLDS(g, &nothing);
+  odd.device = 1; // a handle, not an address
+  g = guards_of(&r, 1, &moved);
+  assert_non_null(strstr(text_of(&r, g), "f32[4], on device 1"));
+  HOLDS(g, &moved);
+  tc_tensor all[] = {x, c, bytes, empty};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) tc_tensor_unref(&all[i]);
+  tc_module_destroy(r.module);
+  return TC_OK;
+}
+
+typedef struct stating {
+  tc_guards *g;
+  const tc_guard_fact *facts;
+  int32_t n;
+} stating;
+static tc_status state_facts(void *arg) {
+  const stating *s = arg;
+  for (int32_t i = 0; i < s->n; i++) tc_guards_add_fact(s->g, &s->facts[i]);
+  return TC_OK;
+}
+
+TC_TEST(numbers_besides_tensors_are_guarded) {
+  rig r;
+  TC_TRY(rig_open(arena, &r));
+  tc_tensor x = make(TC_F32, 1, 4, 0);
+  int64_t width = 8, length = 3;
+  int32_t causal = 1;
+  void *bias = NULL;
+  const tc_guard_fact facts[] = {
+      {TC_FACT_INT, 8, &width, TC_SV("width"), TC_SV("a.c:1")},
+      {TC_FACT_BOOL, 1, &causal, TC_SV("causal"), TC_SV("a.c:2")},
+      {TC_FACT_LENGTH, 3, &length, TC_SV("layers"), TC_SV("a.c:3")},
+      {TC_FACT_GIVEN, 0, &bias, TC_SV("bias"), TC_SV("a.c:4")},
+  };
+  tc_guards *g = guards_of(&r, 1, &x);
+  stating s = {g, facts, 4};
+  assert_ok(tc_arena_guard(r.module->arena, state_facts, &s));
+  HOLDS(g, &x);
+  width = 16;
+  misses(&r, g, &x, TC_GUARD_FACT, "int 'width' mismatch. expected 8, actual 16");
+  width = 8, causal = 0;
+  misses(&r, g, &x, TC_GUARD_FACT, "bool 'causal' mismatch. expected true, actual false");
+  causal = 7, length = 4; // any truth is the same
+  misses(&r, g, &x, TC_GUARD_FACT, "list 'layers' length mismatch. expected 3, actual 4");
+  length = 3, bias = &width;
+  misses(&r, g, &x, TC_GUARD_FACT, "optional 'bias' mismatch. expected absent, actual given");
+  bias = NULL;
+  HOLDS(g, &x);
+  const char *text = text_of(&r, g);
+  assert_non_null(strstr(text, "int 'width': 8  # from a.c:1\n"));
+  assert_non_null(strstr(text, "bool 'causal': true  # from a.c:2\n"));
+  assert_non_null(strstr(text, "list 'layers': of length 3  # from a.c:3\n"));
+  assert_non_null(strstr(text, "optional 'bias': absent  # from a.c:4\n"));
+  tc_tensor_unref(&x);
+  tc_module_destroy(r.module);
+  return TC_OK;
+}
+
 typedef struct requiring {
   rig *r;
   tc_guards *g;
@@ -177,7 +261,7 @@ static tc_status require(void *arg) {
   for (int32_t i = 0; i < 500; i++) (void)tc_sym_fresh(c, "i", TC_SYM_LOOP);
   tc_module_require(q->r->module, tc_sym_cmp(c, TC_SYM_LE, size, tc_sym_int(c, 10)));
   tc_module_require(q->r->module, tc_sym_cmp(c, TC_SYM_LE, data, size));
-  tc_guards_seal(q->g, q->r->module);
+  tc_guards_seal(q->g, q->r->module, TC_SV("an op"));
   return TC_OK;
 }
 
@@ -216,7 +300,7 @@ typedef struct many {
 static tc_status guard_many(void *arg) {
   many *m = arg;
   m->g = tc_guards_create(m->r->syms, m->n, m->inputs, m->how, m->types);
-  tc_guards_seal(m->g, m->r->module);
+  tc_guards_seal(m->g, m->r->module, TC_SV("an op"));
   return TC_OK;
 }
 
@@ -260,6 +344,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_kind_is_told_in_words),
       cmocka_unit_test(marked_sizes_share_symbols_and_have_ranges),
+      cmocka_unit_test(alignment_is_guarded),
+      cmocka_unit_test(numbers_besides_tensors_are_guarded),
       cmocka_unit_test(only_bound_symbols_have_a_place),
       cmocka_unit_test(sharing_among_many_inputs_is_seen),
   };

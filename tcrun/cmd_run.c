@@ -61,9 +61,7 @@ static tc_status compare_expected(const run_options *o, tc_context *c, const nam
   for (int32_t i = 0; i < x->list.count && s == TC_OK; i++) {
     const tc_tensor *t = tc_tensor_list_find(&want, x->list.items[i].name);
     if (!t) continue;
-    tolerance tol = tcrun_default_tolerance(t->dtype);
-    if (o->rtol >= 0) tol.rtol = o->rtol;
-    if (o->atol >= 0) tol.atol = o->atol;
+    tolerance tol = tcrun_tolerance(o, t->dtype);
     difference d;
     s = tc_status_note(tcrun_compare(c->allocator, &x->list.items[i].tensor, t, NULL, &tol, &d),
                        "while comparing '" TC_SV_FMT "'", TC_SV_ARG(x->list.items[i].name));
@@ -94,9 +92,7 @@ static void print_times(const run_options *o, tc_context *c, const tc_session *s
 // ---- --self-check ----
 static tc_status compare_part(void *self, const tc_tensor *got, const tc_tensor *want, const tc_tensor *wide) {
   const run_options *o = self;
-  tolerance t = tcrun_default_tolerance(got->dtype);
-  if (o->rtol >= 0) t.rtol = o->rtol;
-  if (o->atol >= 0) t.atol = o->atol;
+  tolerance t = tcrun_tolerance(o, got->dtype);
   difference d;
   return tcrun_compare(tc_system_allocator(), got, want, wide, &t, &d);
 }
@@ -106,6 +102,7 @@ static tc_status run_checked(run_options *o, tc_session *s, const model *m, cons
                              tc_tensor *outputs) {
   tc_self_check *k;
   int32_t compared, all;
+  o->by_norms = true;
   tc_self_check_options options = {
       .compare = compare_part, .self = o, .stem = tc_sv_printf(o->arena, TC_SV_FMT ".differs", TC_SV_ARG(m->file))};
   TC_TRY(tc_self_check_create(s, &options, &k));
@@ -113,6 +110,7 @@ static tc_status run_checked(run_options *o, tc_session *s, const model *m, cons
       s, inputs, outputs, &(tc_session_run_options){.seed = o->seed, .watch = tc_self_check_watch(k, o->seed, 0)});
   tc_self_check_counts(k, &compared, &all);
   tc_self_check_destroy(k);
+  o->by_norms = false; // --expect is another comparison
   tcrun_progress_stop(o->progress);
   if (status == TC_OK && !o->quiet && all)
     printf("each of %d groups agrees with the references (%d more: with those that read them)\n", compared,
@@ -168,6 +166,7 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
     printf("stages, code and report: %s/report.html\n", tc_session_debug_folder(session));
   if (s == TC_OK && o->output.size) s = tc_tensors_write(o->arena, tc_sv_z(o->arena, o->output), &named.list);
   if (s == TC_OK && o->expect.size) s = compare_expected(o, c, &named);
+  o->by_norms = check;
   if (s == TC_OK && check) s = compare_outputs(o, m, inputs, named.user);
   tcrun_free_tensors(outputs, n);
   tcrun_free_tensors(inputs, m->graph->inputs.count);

@@ -5,6 +5,10 @@
 // also be about as near to it as the stored output is: relL2(got, ref) ≤ max(4·relL2(out, ref), 4 eps). An element that
 // misses the reference but meets the stored output is right where these two disagree; of complex arithmetic on awkward
 // values (`either`) the stored output is as good as the reference. Integers and bool: equal.
+//
+// By the norm (`scaled`): an element of a transform or a sum carries the rounding of all that went into it, however
+// small it is itself. What is asked of it is then atol times the root mean square of the whole, where that is above 1,
+// and of the whole relL2 ≤ rtol instead of 4 eps. Norms are those of the wider reference.
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,8 +50,16 @@ static double largest_of(tc_dtype d) {
 tolerance tcrun_default_tolerance(tc_dtype d) {
   double eps = eps_of(d);
   return eps == 0     ? (tolerance){0}
-         : eps > 1e-5 ? (tolerance){16 * eps, 16 * eps, true}
-                      : (tolerance){64 * eps, 64 * eps, true};
+         : eps > 1e-5 ? (tolerance){.rtol = 16 * eps, .atol = 16 * eps, .either = true}
+                      : (tolerance){.rtol = 64 * eps, .atol = 64 * eps, .either = true};
+}
+
+tolerance tcrun_tolerance(const run_options *o, tc_dtype d) {
+  tolerance t = tcrun_default_tolerance(d);
+  t.scaled = o->by_norms && o->rtol < 0 && o->atol < 0;
+  if (o->rtol >= 0) t.rtol = o->rtol;
+  if (o->atol >= 0) t.atol = o->atol;
+  return t;
 }
 
 static tc_status widen(const tc_allocator *a, const tc_tensor *t, tc_dtype to, tc_tensor *out) {
@@ -77,6 +89,18 @@ static bool is_close(c128 got, c128 want, const tolerance *t) {
 }
 
 static bool is_finite(c128 x) { return isfinite(x.re) && isfinite(x.im); }
+
+// Over the elements that are finite.
+static double root_mean_square(const c128 *a, int64_t n) {
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (!is_finite(a[i])) continue;
+    sum += a[i].re * a[i].re + a[i].im * a[i].im;
+    count++;
+  }
+  return count ? sqrt(sum / (double)count) : 0;
+}
 
 // relL2(a, b) over the elements where both are finite.
 static double rel_l2(const c128 *a, const c128 *b, int64_t n) {
@@ -117,9 +141,11 @@ static tc_status report(const tc_tensor *t, const c128 *got, const c128 *want, i
 }
 
 static tc_status compare_floats(const tc_tensor *t, const c128 *got, const c128 *want, const c128 *ref,
-                                const tolerance *tol, difference *out) {
+                                const tolerance *asked, difference *out) {
   int64_t n = tc_tensor_numel(t), first = -1, worst = 0;
   const c128 *base = ref ? ref : want;
+  tolerance scaled = *asked, *tol = &scaled;
+  if (asked->scaled) scaled.atol *= fmax(1, root_mean_square(base, n));
   for (int64_t i = 0; i < n; i++) {
     double diff = is_finite(got[i]) && is_finite(base[i]) ? hypot(got[i].re - base[i].re, got[i].im - base[i].im) : 0;
     if (diff > out->max_abs) out->max_abs = diff, worst = i;
@@ -132,7 +158,7 @@ static tc_status compare_floats(const tc_tensor *t, const c128 *got, const c128 
   out->rel_l2 = rel_l2(got, base, n);
   if (first >= 0) return report(t, got, base, is_finite(got[first]) && is_finite(base[first]) ? worst : first, out);
   if (!ref) return TC_OK;
-  double allowed = fmax(4 * rel_l2(want, ref, n), 4 * eps_of(t->dtype));
+  double allowed = fmax(4 * rel_l2(want, ref, n), tol->scaled ? tol->rtol : 4 * eps_of(t->dtype));
   if (out->rel_l2 <= allowed) return TC_OK;
   return tc_error(TC_STATUS_MISMATCH, "the relative L2 error is %.3g, %.3g is allowed (largest difference %.3g)",
                   out->rel_l2, allowed, out->max_abs);
@@ -216,9 +242,7 @@ static tc_status run_ref(tc_context *c, run_options *o, const model *m, const tc
   for (int32_t leaf = 0; s == TC_OK && leaf < tcrun_user_outputs(m); leaf++) {
     const tc_tensor *got = &outputs[leaf], *w = &want[tcrun_output_of(&own, leaf)];
     if (!got->storage || !w->storage) continue;
-    tolerance t = tcrun_default_tolerance(got->dtype);
-    if (o->rtol >= 0) t.rtol = o->rtol;
-    if (o->atol >= 0) t.atol = o->atol;
+    tolerance t = tcrun_tolerance(o, got->dtype);
     difference d;
     s = tc_status_note(tcrun_compare(c->allocator, got, w, NULL, &t, &d),
                        "while comparing output %d with the references", leaf);

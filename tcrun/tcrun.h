@@ -24,6 +24,7 @@ typedef struct run_options {
   uint64_t seed;
   int64_t runs, replays;
   double rtol, atol; // < 0: not given
+  bool by_norms;     // results are held to the references by their norms, unless rtol or atol is given
   int32_t jobs;
   tcrun_progress *progress; // NULL: nobody watches
 } run_options;
@@ -94,6 +95,7 @@ tc_json tcrun_index_find(const line_index *x, tc_sv key); // absent if there is 
 typedef struct tolerance {
   double rtol, atol;
   bool either; // where the reference and the stored output disagree, either will do
+  bool scaled; // by the norm: see compare.c
 } tolerance;
 typedef struct difference {
   double max_abs, rel_l2; // against the reference if there is one
@@ -103,7 +105,8 @@ typedef struct difference {
 // (`ref`: same sizes). MISMATCH says how much and where. `out` is set in any case.
 TC_NODISCARD tc_status tcrun_compare(const tc_allocator *a, const tc_tensor *got, const tc_tensor *want,
                                      const tc_tensor *ref, const tolerance *t, difference *out);
-tolerance tcrun_default_tolerance(tc_dtype d); // between backends
+tolerance tcrun_default_tolerance(tc_dtype d);               // between backends
+tolerance tcrun_tolerance(const run_options *o, tc_dtype d); // the same, but for what the options say
 // Runs the model on the references with these inputs (one per graph input) and compares. `outputs` by user output.
 TC_NODISCARD tc_status tcrun_compare_with_ref(run_options *o, const model *m, const tc_tensor *inputs,
                                               const tc_tensor *outputs, difference *out_worst);

@@ -78,6 +78,18 @@ static const tc_sym *const *in_order(tc_loops *l, int32_t n, const int32_t *from
   return y;
 }
 
+// What is told of the graph's values (tc_loops.values) follows.
+static void turn_values(tc_loops *l, const tc_buf *b, const int32_t *from) {
+  for (int32_t i = 0; l->values && i < tc_map_count(l->values); i++) {
+    tc_map_entry *e = tc_map_at(l->values, i);
+    const tc_lview *v = e->value.ptr;
+    if (!v || v->buf != b) continue;
+    tc_lview *turned = tc_arena_copy(l->arena, v, sizeof *v);
+    turned->map = in_order(l, b->rank, from, v->map);
+    e->value.ptr = turned;
+  }
+}
+
 static void turn(turning *t, tc_lnode *n, const int32_t *from) {
   tc_loops *l = t->l;
   tc_buf *b = n->outs[0];
@@ -86,6 +98,7 @@ static void turn(turning *t, tc_lnode *n, const int32_t *from) {
   n->extents = in_order(l, n->n_par, from, n->extents);
   n->vars = in_order(l, n->n_par, from, n->vars);
   t->turned[b->id] = true;
+  turn_values(l, b, from);
   for (int32_t i = 0; i < t->users[b->id].count; i++) {
     tc_lnode *u = t->users[b->id].data[i];
     tc_lview *operands = tc_arena_copy(l->arena, u->operands, sizeof *operands * (size_t)u->n_operands);

@@ -256,8 +256,8 @@ static tc_status kernel_error(const run_state *r, const exec_op *x, const tc_err
     return tc_error(TC_STATUS_INTERNAL, "the kernel " TC_SV_FMT " reported an unknown error %lld",
                     TC_SV_ARG(x->op->name), (long long)b->site);
   const tc_emit_site *site = &k->sites.data[b->site];
-  return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ", the value is %lld%s" TC_SV_FMT, TC_SV_ARG(site->text),
-                  (long long)b->value, site->source.size ? "\n  at " : "", TC_SV_ARG(site->source));
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(site->text),
+                  site->source.size ? "\n  at " : "", TC_SV_ARG(site->source));
 }
 
 tc_status exec_synchronize(tc_device *d) {

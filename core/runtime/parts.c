@@ -19,7 +19,7 @@ static bool find_place(const parting *w, const tc_lview *v, const tc_tensor_type
   const tc_plan_buf *b = &w->p->bufs.data[buf];
   const tc_sym *all = tc_sym_int(c, 1), *kept = all, *offset;
   const tc_sym **strides = TC_NEW_ARRAY(w->l->arena, const tc_sym *, v->rank + 1);
-  if (b->dtype != t->dtype || t->conj || v->rank != t->rank) return false;
+  if (b->dtype != t->dtype || t->conj || v->rank != t->rank || v->buf->planar) return false;
   for (int32_t d = 0; d < t->rank; d++) all = tc_sym_mul(c, all, t->sizes[d]);
   for (int32_t d = 0; d < b->rank; d++) kept = tc_sym_mul(c, kept, b->sizes[d]);
   if (!tc_sym_eq(c, all, kept)) return false; // broadcast, padded, or cut to what is read

@@ -241,6 +241,11 @@ tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
       else tc_op_set_result(a, i, t->dtype, t->rank, t->sizes, t->strides);
       a->results[i].type.conj = t->conj;
     } else {
+      int32_t last = op->schema.n_returns - 1, k = i < last ? i : last;
+      if (k >= 0 && op->schema.returns[k].type == TC_ST_TENSOR) { // an argument that is returned as it is
+        tc_op_fail(a, "expected a tensor, not a number");
+        return TC_OK;
+      }
       tc_op_set_result(a, i, tc_arg_number_dtype(&out[i]), 0, NULL, NULL);
     }
   }

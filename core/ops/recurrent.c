@@ -80,7 +80,7 @@ static int32_t layers_expand(tc_op_args *a, const char *step, bool lstm, bool ga
   bool batch_first = tc_op_bool(a, BATCH_FIRST, 0);
   layer l = {.step = step, .lstm = lstm, .gated = gated, .dirs = 1 + tc_op_bool(a, BOTH_WAYS, 0)};
   l.biases = tc_op_bool(a, BIASES, 1);
-  int64_t layers = tc_op_int(a, LAYERS, 1), all = layers * l.dirs;
+  int64_t layers = tc_op_int(a, LAYERS, 1), all = layers > 0 && layers < INT32_MAX ? layers * l.dirs : 0;
   if (x->rank != 3) return tc_op_fail(a, "the input must have 3 dimensions: %s", tc_op_shape_text(a, INPUT));
   if (!tc_int_is_const(x->sizes[batch_first], &l.n) || l.n < 1 || l.n > MOST_STEPS)
     return tc_op_fail(a, "the number of steps must be known, and be from 1 to %d: %s", MOST_STEPS,
@@ -93,7 +93,7 @@ static int32_t layers_expand(tc_op_args *a, const char *step, bool lstm, bool ga
   } else if (tc_op_tensor(a, STATE)->rank != 3) {
     return tc_op_fail(a, "the hidden state must have 3 dimensions: %s", tc_op_shape_text(a, STATE));
   }
-  if (layers < 1 || tc_op_count(a, PARAMS) != all * (2 + 2 * l.biases + l.projected))
+  if (all == 0 || tc_op_count(a, PARAMS) != all * (2 + 2 * l.biases + l.projected))
     return tc_op_fail(a, "%lld layers do not go with %d parameters", (long long)layers, tc_op_count(a, PARAMS));
   tc_gv *h = TC_NEW_ARRAY(a->arena, tc_gv, all), *c = TC_NEW_ARRAY(a->arena, tc_gv, all), y = tc_ex_arg(a, INPUT);
   if (batch_first) y = with_ints(a, "aten::transpose.int", y, 2, (int64_t[]){0, 1});

@@ -112,7 +112,7 @@ def main():
         try:
             inputs = dict(make(k, t) for k, t in enumerate(parts[1].split(";")) if t.strip())
             out = results(parts[0], inputs)
-        except (RuntimeError, IndexError) as e:
+        except (RuntimeError, IndexError, AttributeError) as e:
             if parts[2:] == ["!"] or "--refused" in sys.argv:
                 out = "!"
             else:

@@ -235,15 +235,19 @@ static bool fits_into(tc_op_args *a, const tc_tensor_type *r, const tc_tensor_ty
 
 // What an in-place op writes keeps its type; the functional op's result must fit into it.
 static int32_t inplace_result(tc_op_args *a) {
-  const tc_tensor_type *self = tc_op_tensor(a, 0), *r = tc_op_result_type(a, 0);
-  if (!self || !r)
-    return tc_failed(&a->failure) ? TC_STATUS_INVALID_ARGUMENT
-                                  : tc_op_fail(a, "an in-place op needs a tensor to write to");
-  if (tc_op_functional(a->module->ops, a->op)->def->traits & TC_OP_VIEW)
-    return TC_STATUS_OK; // changes how self is seen
-  if (!fits_into(a, r, self, 0)) return TC_STATUS_INVALID_ARGUMENT;
-  a->results[0].type = *self;
-  a->results[0].view_arg = 0;
+  bool view = tc_op_functional(a->module->ops, a->op)->def->traits & TC_OP_VIEW; // changes how self is seen
+  for (int32_t i = 0; i < a->op->schema.n_returns; i++) {
+    int32_t written = tc_op_written_argument(a->op, i), arg = written >= 0 ? written : 0;
+    const tc_tensor_type *self = tc_op_tensor(a, arg), *r = tc_op_result_type(a, i);
+    if (i > 0 && written < 0) continue;
+    if (!self || !r)
+      return tc_failed(&a->failure) ? TC_STATUS_INVALID_ARGUMENT
+                                    : tc_op_fail(a, "an in-place op needs a tensor to write to");
+    if (view) return TC_STATUS_OK;
+    if (!fits_into(a, r, self, arg)) return TC_STATUS_INVALID_ARGUMENT;
+    a->results[i].type = *self;
+    a->results[i].view_arg = arg;
+  }
   return TC_STATUS_OK;
 }
 

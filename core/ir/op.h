@@ -64,6 +64,8 @@ TC_NODISCARD tc_status tc_op_registry_create(tc_arena *arena, tc_op_registry **o
 // Parses schema and texts; an error names the row. Two rows of one name are an error.
 TC_NODISCARD tc_status tc_op_register(tc_op_registry *r, const tc_op_def *def, tc_sv plugin);
 // The same for an op with kernels by hand; the row and the definition must live as long as the registry.
+// The argument that a result is because the op writes it, or -1.
+int32_t tc_op_written_argument(const tc_op *op, int32_t result);
 TC_NODISCARD tc_status tc_op_register_user(tc_op_registry *r, const tc_op_def *def, const struct tc_user_op *user);
 tc_arena *tc_op_registry_arena(const tc_op_registry *r);
 // An op of which nothing but the schema is known, for texts that libraries run: their types are taken as they stand.

@@ -272,9 +272,9 @@ static bool is_view(const tc_node *n) {
 }
 
 // An op that writes: the functional result goes into the storage of what is written, whose view the result is.
-static tc_status write_through(ref_scope *s, tc_node *n, ref_tensor *result) {
-  ref_tensor *self = &ref_slot_of(s, n->args[0].value)->t;
-  ref_slot *out = ref_slot_of(s, n->results[0]);
+static tc_status write_through(ref_scope *s, tc_node *n, int32_t i, int32_t arg, ref_tensor *result) {
+  ref_tensor *self = &ref_slot_of(s, n->args[arg].value)->t;
+  ref_slot *out = ref_slot_of(s, n->results[i]);
   ref_copy(s->run, result, self, true);
   out->t = *self, out->set = true;
   ref_hold(&out->t);
@@ -301,9 +301,11 @@ static tc_status run_node(ref_scope *s, tc_node *n) {
   TC_TRY(ref_call(r, n, base, ref_slot_of, s, results));
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results; i++) {
+    int32_t written = inplace_of ? tc_op_written_argument(n->op, i) : -1;
+    if (inplace_of && i == 0) written = 0;
     if (!status)
       status =
-          inplace_of && i == 0 ? write_through(s, n, &results[i]) : ref_store_result(s, n->results[i], &results[i]);
+          written >= 0 ? write_through(s, n, i, written, &results[i]) : ref_store_result(s, n->results[i], &results[i]);
     ref_drop(r, &results[i]);
   }
   return status;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/ir/op.h"
+#include "core/ir/userop.h"
 
 struct tc_op_registry {
   tc_arena *arena;
@@ -37,16 +37,25 @@ static const tc_op_def *own_def(tc_arena *arena, const tc_op_def *def) {
   return copy;
 }
 
-static bool has_inplace_form(const tc_schema *s) {
-  if (s->n_args < 1 || s->n_returns != 1 || s->varargs) return false;
-  const tc_schema_arg *self = &s->args[0], *ret = &s->returns[0];
-  return self->type == TC_ST_TENSOR && !self->is_list && !self->is_optional && !self->writes &&
-         ret->type == TC_ST_TENSOR && !ret->is_list && !ret->is_optional && !tc_sv_ends(s->name, "_");
+static bool is_tensor(const tc_schema_arg *a) {
+  return a->type == TC_ST_TENSOR && !a->is_list && !a->is_optional && !a->writes;
+}
+
+// How many arguments the in-place form writes, one for each result: the first; of a kernel by hand what it changes. 0:
+// there is none.
+static int32_t count_written(const tc_op *op) {
+  const tc_schema *s = &op->schema;
+  int32_t n = op->user && op->user->mutates.count > 1 ? op->user->mutates.count : 1;
+  if (s->n_args < 1 || s->n_returns != n || s->varargs || tc_sv_ends(s->name, "_") || !is_tensor(&s->args[0])) return 0;
+  for (int32_t i = 0; i < n; i++)
+    if (!is_tensor(&s->returns[i])) return 0;
+  return n;
 }
 
 static void derive_inplace(tc_op_registry *r, const tc_op *base) {
   const tc_schema *s = &base->schema;
-  if (!has_inplace_form(s)) return;
+  int32_t n = count_written(base);
+  if (n == 0) return;
   tc_sv name = tc_sv_printf(r->arena, TC_SV_FMT "_", TC_SV_ARG(s->name));
   tc_op *op = TC_NEW(r->arena, tc_op);
   *op = *base;
@@ -55,9 +64,12 @@ static void derive_inplace(tc_op_registry *r, const tc_op *base) {
   op->functional = base;
   op->body = op->decompose = (tc_ex_program){0};
   tc_schema_arg *args = tc_arena_copy(r->arena, s->args, sizeof *args * (size_t)s->n_args);
-  tc_schema_arg *ret = tc_arena_copy(r->arena, s->returns, sizeof *ret);
-  args[0].alias = ret->alias = 'a';
-  args[0].writes = ret->writes = true;
+  tc_schema_arg *ret = tc_arena_copy(r->arena, s->returns, sizeof *ret * (size_t)n);
+  for (int32_t i = 0; i < n; i++) {
+    tc_schema_arg *written = &args[n > 1 ? base->user->mutates.data[i].arg : 0];
+    written->alias = ret[i].alias = (char)('a' + i);
+    written->writes = ret[i].writes = true;
+  }
   op->schema.args = args, op->schema.returns = ret;
   bool fresh;
   tc_map_entry *e = tc_map_put(r->by_name, op->full_name, &fresh);
@@ -304,6 +316,15 @@ tc_status tc_op_registry_create(tc_arena *arena, tc_op_registry **out) {
 const tc_op *tc_op_find(const tc_op_registry *r, tc_sv name) {
   const tc_map_entry *e = tc_map_find(r->by_name, name);
   return e ? e->value.ptr : NULL;
+}
+
+int32_t tc_op_written_argument(const tc_op *op, int32_t result) {
+  const tc_schema *s = &op->schema;
+  int32_t found = -1;
+  for (int32_t k = 0; result < s->n_returns && k < s->n_args; k++) {
+    if (s->args[k].writes && s->args[k].alias != 0 && s->args[k].alias == s->returns[result].alias) found = k;
+  }
+  return found;
 }
 
 const tc_op *tc_op_functional(const tc_op_registry *r, const tc_op *op) {

@@ -19,11 +19,28 @@ static const tc_tensor_type *type_of_arg(const tc_user_env *e, int32_t arg) {
   return a && a->kind == TC_AK_TENSOR && a->value && a->value->kind == TC_VALUE_TENSOR ? &a->value->type : NULL;
 }
 
-static const tc_tensor_type *type_named(const tc_user_env *e, const tc_ex *x) {
+static int32_t arg_named(const tc_user_env *e, const tc_ex *x) {
   const tc_schema *s = &e->op->schema;
   for (int32_t i = 0; x->kind == TC_EX_NAME && i < s->n_args; i++)
-    if (tc_sv_eq(s->args[i].name, x->text)) return type_of_arg(e, i);
-  return NULL;
+    if (tc_sv_eq(s->args[i].name, x->text)) return i;
+  return -1;
+}
+
+static const tc_tensor_type *type_named(const tc_user_env *e, const tc_ex *x) {
+  return type_of_arg(e, arg_named(e, x));
+}
+
+bool tc_user_is_strided(const struct tc_user_op *u, int32_t arg) {
+  for (int32_t i = 0; i < u->shapes.count; i++)
+    if (u->shapes.data[i].arg == arg && arg >= 0) return u->shapes.data[i].strided;
+  return false;
+}
+
+// How the tensor lies; NULL for one that is always dense.
+static const tc_tensor_type *layout_named(const tc_user_env *e, const tc_ex *x) {
+  int32_t i = arg_named(e, x);
+  if (!tc_user_is_strided(e->u, i)) return NULL;
+  return e->layouts && e->layouts[i] ? e->layouts[i] : type_of_arg(e, i);
 }
 
 static const tc_sym *numel(tc_sym_ctx *c, const tc_tensor_type *t) {
@@ -39,13 +56,14 @@ static tc_status unknown(const tc_user_env *e, const tc_ex *x, const char *why) 
                   (int)x->line, TC_SV_ARG(tc_sb_view(&sb)), why);
 }
 
-static tc_status size_at(const tc_user_env *e, const tc_ex *x, const tc_tensor_type *t, const tc_sym **out) {
+static tc_status element(const tc_user_env *e, const tc_ex *x, const tc_tensor_type *t, const tc_sym *const *from,
+                         const tc_sym **out) {
   const tc_ex *d = x->kids[1];
   bool minus = d->kind == TC_EX_UNARY && tc_sv_is(d->text, "-");
   if (minus) d = d->kids[0];
   int64_t at = d->kind == TC_EX_INT ? (minus ? t->rank - d->integer : d->integer) : -1;
-  if (at < 0 || at >= t->rank) return unknown(e, x, "is no size of the tensor");
-  *out = t->sizes[at];
+  if (at < 0 || at >= t->rank) return unknown(e, x, "is no dimension of the tensor");
+  *out = from[at];
   return TC_OK;
 }
 
@@ -58,6 +76,11 @@ static tc_status resolve(void *self, tc_sym_ctx *c, const tc_ex *x, const tc_sym
     return *out ? TC_OK : unknown(e, x, "is not known here");
   }
   if (x->kind == TC_EX_MEMBER && (t = type_named(e, x->kids[0])) && tc_sv_is(x->text, "numel")) *out = numel(c, t);
+  if (x->kind == TC_EX_MEMBER && tc_sv_is(x->text, "offset") && type_named(e, x->kids[0])) {
+    t = layout_named(e, x->kids[0]);
+    if (!t) return unknown(e, x, "is asked of a tensor that is not declared 'strided'");
+    *out = t->offset;
+  }
   if (x->kind != TC_EX_CALL || x->n != 2) return TC_OK;
   const tc_ex *callee = x->kids[0];
   if (callee->kind == TC_EX_NAME && tc_sv_is(callee->text, "numel")) {
@@ -65,7 +88,11 @@ static tc_status resolve(void *self, tc_sym_ctx *c, const tc_ex *x, const tc_sym
     if (!t) return unknown(e, x->kids[1], "is no tensor argument");
     *out = numel(c, t);
   } else if (callee->kind == TC_EX_MEMBER && tc_sv_is(callee->text, "size") && (t = type_named(e, callee->kids[0]))) {
-    return size_at(e, x, t, out);
+    return element(e, x, t, t->sizes, out);
+  } else if (callee->kind == TC_EX_MEMBER && tc_sv_is(callee->text, "stride") && type_named(e, callee->kids[0])) {
+    t = layout_named(e, callee->kids[0]);
+    if (!t) return unknown(e, x, "is asked of a tensor that is not declared 'strided'");
+    return element(e, x, t, t->strides, out);
   }
   return TC_OK;
 }
@@ -181,9 +208,10 @@ tc_status tc_user_heuristic(tc_user_env *e, int32_t i, const tc_sym **out, int64
 }
 
 tc_status tc_user_env_make(tc_arena *arena, tc_sym_ctx *syms, const tc_op *op, int32_t n_args, const tc_arg *args,
-                           tc_user_env *out) {
+                           const tc_tensor_type *const *layouts, tc_user_env *out) {
   const struct tc_user_op *u = op->user;
   *out = (tc_user_env){.u = u, .op = op, .arena = arena, .syms = syms, .n_args = n_args, .args = args};
+  out->layouts = layouts;
   for (int32_t i = 0; i < n_args && i < op->schema.n_args; i++) {
     const tc_arg *a = &args[i];
     if (a->kind == TC_AK_INT && a->sym) tc_user_env_set(out, op->schema.args[i].name, a->sym);
@@ -248,9 +276,24 @@ static tc_status settle_heuristics(tc_op_args *a, tc_user_env *e) {
   return TC_OK;
 }
 
+// What the kernel changes keeps its dtype and sizes.
+static tc_status check_mutated(tc_op_args *a, const tc_user_env *e) {
+  for (int32_t i = 0; i < e->u->mutates.count; i++) {
+    const tc_user_shape *s = &e->u->mutates.data[i];
+    const tc_tensor_type *t = type_of_arg(e, s->arg), *r = tc_op_result_type(a, i);
+    bool same = t && r && t->dtype == r->dtype && t->rank == r->rank;
+    for (int32_t d = 0; same && d < t->rank; d++) same = tc_int_require_eq(a, t->sizes[d], r->sizes[d]) == TC_STATUS_OK;
+    if (!same)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                      "result %d is what the kernel makes of '" TC_SV_FMT "', and has another dtype or size", (int)i,
+                      TC_SV_ARG(s->name));
+  }
+  return TC_OK;
+}
+
 static tc_status describe(tc_op_args *a) {
   tc_user_env e;
-  TC_TRY(tc_user_env_make(a->arena, a->syms, a->op, a->n_args, a->args, &e));
+  TC_TRY(tc_user_env_make(a->arena, a->syms, a->op, a->n_args, a->args, NULL, &e));
   for (int32_t i = 0; i + 1 < e.equal.count; i += 2)
     if (tc_int_require_eq(a, e.equal.data[i], e.equal.data[i + 1]) != TC_STATUS_OK)
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "sizes that must be equal differ");
@@ -258,7 +301,7 @@ static tc_status describe(tc_op_args *a) {
   TC_TRY(settle_heuristics(a, &e));
   for (int32_t i = 0; i < e.u->shapes.count; i++)
     if (e.u->shapes.data[i].result >= 0) TC_TRY(set_result(a, &e, &e.u->shapes.data[i]));
-  return TC_OK;
+  return check_mutated(a, &e);
 }
 
 int32_t user_meta(tc_op_args *a) {
@@ -270,7 +313,7 @@ const tc_sym *tc_user_flops(tc_arena *arena, tc_sym_ctx *syms, const tc_op *op, 
   tc_user_env e;
   const tc_sym *flops = NULL;
   if (!op->user->flops) return NULL;
-  tc_status s = tc_user_env_make(arena, syms, op, n_args, args, &e);
+  tc_status s = tc_user_env_make(arena, syms, op, n_args, args, NULL, &e);
   if (s == TC_OK) s = tc_user_eval(&e, op->user->flops, &flops);
   if (s != TC_OK) flops = NULL;
   tc_status_free(s);

@@ -11,7 +11,7 @@
 //              | 'let' NAME '=' expr | 'constant' NAME '=' expr | 'heuristic' NAME '=' expr
 //              | 'constant' NAME '=' NAME ':' ( dtype | NAME )       of a float argument, f32 or f64
 //              | 'autotune' '(' expr { ',' expr } ')' { '{' NAME '=' expr { ',' NAME '=' expr } '}' }
-//              | 'mutates' NAME
+//              | 'mutates' NAME { ',' NAME } | 'strided' NAME { ',' NAME }
 //              | 'launch' '(' arg { ',' arg } ')' 'blocks' '(' expr { ',' expr } ')' 'lanes' '(' expr ')'
 //              | 'source' STRING [ 'declarations' STRING 'body' ] STRING
 //              | 'graph' STRING | 'grad' STRING | 'flops' '(' expr ')'
@@ -20,7 +20,7 @@
 //
 // Sizes: a name that stands alone in a shape is bound by the first shape with it; later ones must be equal. All shapes
 // `[...]` of one definition are equal. Expressions know these names, lets, constants, int arguments, numel(x),
-// x.size(i) and cdiv(a, b).
+// x.size(i) and cdiv(a, b); of what is strided also x.stride(i) and x.offset.
 //
 // A definition is immutable once it is registered, and may then be read from many threads.
 #ifndef TC_CORE_IR_USEROP_H_
@@ -33,7 +33,8 @@ typedef struct tc_user_shape {
   int32_t arg, result; // number of the schema's argument or result; the other is -1
   tc_dtype dtype;      // NONE: `variable`
   tc_sv variable;
-  bool any; // [...]
+  bool any;     // [...]
+  bool strided; // an argument that the kernel takes as it lies
   int32_t rank;
   const tc_ex *const *sizes;
 } tc_user_shape;
@@ -93,8 +94,8 @@ struct tc_user_op {
   TC_VEC(const tc_ex *) grid; // none: the definition has no kernel of its own
   const tc_ex *lanes;
   TC_VEC(tc_user_source) sources;
-  const tc_user_source *chosen; // for the device of the context; NULL: none is
-  const tc_user_shape *mutates; // the argument whose memory the kernel changes, and which result 0 then is; or NULL
+  const tc_user_source *chosen;  // for the device of the context; NULL: none is
+  TC_VEC(tc_user_shape) mutates; // arguments whose memory the kernel changes: the i-th is result i then
   tc_sv graph, grad;
   const tc_ex *flops; // NULL: not said
   const void *host;   // of the device's `reference`
@@ -131,10 +132,14 @@ typedef struct tc_user_env {
   TC_VEC(tc_user_bound) types;  // dtype variables; the value is the dtype's number
   TC_VEC(const tc_sym *) equal; // pairs that must be equal for the shapes to fit
   const tc_tensor_type *like;   // the first shape [...]
+  // How arguments lie: strides and offset count for those that are strided. NULL, or an entry: as the graph's value.
+  const tc_tensor_type *const *layouts;
 } tc_user_env;
-// Binds sizes, dtypes, numbers and lets; constants have their presets. `args` normalised.
+// Binds sizes, dtypes, numbers and lets; constants have their presets. `args` normalised. layouts[n_args] or NULL.
 TC_NODISCARD tc_status tc_user_env_make(tc_arena *arena, tc_sym_ctx *syms, const tc_op *op, int32_t n_args,
-                                        const tc_arg *args, tc_user_env *out);
+                                        const tc_arg *args, const tc_tensor_type *const *layouts, tc_user_env *out);
+// Is the schema's argument one that the kernel takes as it lies?
+bool tc_user_is_strided(const struct tc_user_op *u, int32_t arg);
 void tc_user_env_set(tc_user_env *e, tc_sv name, const tc_sym *value);
 // Constants as configuration c (-1: none) has them; then lets. Heuristics are not set.
 TC_NODISCARD tc_status tc_user_env_configure(tc_user_env *e, int32_t c);

@@ -197,15 +197,45 @@ static tc_status read_autotune(reader *r) {
   return TC_OK;
 }
 
-static tc_status read_mutates(reader *r) {
-  tc_sv name;
-  tc_lexer at = *r->lx;
-  TC_TRY(name_of(r, &name));
-  const tc_user_shape *s = shape_named(r->u, name);
-  if (!s || s->arg != 0)
-    return tc_lex_error(&at, "what a kernel mutates is the op's first argument, with its shape above");
-  if (r->schema.n_returns < 1) return tc_lex_error(&at, "the new value of what is mutated is the op's first result");
-  r->u->mutates = tc_arena_copy(r->arena, s, sizeof *s);
+static tc_user_shape *argument_named(const reader *r, tc_sv name) {
+  tc_user_shape *s = (tc_user_shape *)(uintptr_t)shape_named(r->u, name);
+  return s && s->arg >= 0 ? s : NULL;
+}
+
+static bool is_mutated(const struct tc_user_op *u, tc_sv name) {
+  for (int32_t i = 0; i < u->mutates.count; i++)
+    if (tc_sv_eq(u->mutates.data[i].name, name)) return true;
+  return false;
+}
+
+static tc_status take_mutated(reader *r, const tc_lexer *at, tc_sv name) {
+  const tc_user_shape *s = argument_named(r, name);
+  if (!s || (s->arg != 0 && r->u->mutates.count == 0))
+    return tc_lex_error(at, "what a kernel mutates is the op's first argument, with its shape above, then others");
+  if (is_mutated(r->u, name)) return tc_lex_error(at, "'" TC_SV_FMT "' is there twice", TC_SV_ARG(name));
+  if (s->strided) return tc_lex_error(at, "'" TC_SV_FMT "' is strided: it cannot be mutated", TC_SV_ARG(name));
+  if (r->schema.n_returns <= r->u->mutates.count)
+    return tc_lex_error(at, "the new values of what is mutated are the op's first results, in that order");
+  tc_vec_push(r->arena, &r->u->mutates, *s);
+  return TC_OK;
+}
+
+static tc_status take_strided(reader *r, const tc_lexer *at, tc_sv name) {
+  tc_user_shape *s = argument_named(r, name);
+  if (!s) return tc_lex_error(at, "what is strided is an argument with its shape above");
+  if (is_mutated(r->u, name))
+    return tc_lex_error(at, "'" TC_SV_FMT "' is mutated: it cannot be strided", TC_SV_ARG(name));
+  s->strided = true;
+  return TC_OK;
+}
+
+static tc_status read_names(reader *r, tc_status (*take)(reader *r, const tc_lexer *at, tc_sv name)) {
+  do {
+    tc_sv name;
+    tc_lexer at = *r->lx;
+    TC_TRY(name_of(r, &name));
+    TC_TRY(take(r, &at, name));
+  } while (tc_lex_eat(r->lx, ","));
   return TC_OK;
 }
 
@@ -297,14 +327,15 @@ static tc_status read_item(reader *r) {
     if (tc_lex_eat(r->lx, named[i])) return read_named(r, i);
   if (tc_lex_eat(r->lx, "dtype")) return read_dtypes(r);
   if (tc_lex_eat(r->lx, "autotune")) return read_autotune(r);
-  if (tc_lex_eat(r->lx, "mutates")) return read_mutates(r);
+  if (tc_lex_eat(r->lx, "mutates")) return read_names(r, take_mutated);
+  if (tc_lex_eat(r->lx, "strided")) return read_names(r, take_strided);
   if (tc_lex_eat(r->lx, "launch")) return read_launch(r);
   if (tc_lex_eat(r->lx, "source")) return read_source(r);
   if (tc_lex_eat(r->lx, "graph")) return text_of(r, &r->u->graph);
   if (tc_lex_eat(r->lx, "grad")) return text_of(r, &r->u->grad);
   if (tc_lex_eat(r->lx, "flops")) return read_flops(r);
   return tc_lex_error(r->lx, "expected a shape (NAME : dtype[…]), dtype, let, constant, heuristic, autotune, mutates, "
-                             "launch, source, graph, grad or flops");
+                             "strided, launch, source, graph, grad or flops");
 }
 
 // ---- the whole ----

@@ -517,6 +517,15 @@ static tc_lt strided(tc_op_args *a, tc_lt t) {
   return lo_end(a, x, v->buf->dtype);
 }
 
+tc_status lo_affine(tc_lo *lo, tc_value *value, tc_lview *out) {
+  tc_op_args a = {.state = lo};
+  const tc_lview *v = lo_value(lo, value);
+  if (v) v = view_of(lo, strided(&a, tc_lo_add_view(lo, v)));
+  if (!v) return tc_failure_take(&lo->failure);
+  *out = *v;
+  return TC_OK;
+}
+
 void lo_call_with(tc_lo *lo, int32_t n, const tc_lview *operands) {
   const tc_node *gn = lo->node;
   tc_arena *arena = lo->l->arena;

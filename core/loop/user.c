@@ -1,8 +1,9 @@
 // Lowering ops with kernels by hand: a node becomes a call, which the plan makes a launch of (core/plan/user.c).
 //
 // Such a kernel sees memory from its first element on, row-major. Operands that lie otherwise are copied, unless they
-// are buffers whose strides are still free. What the kernel changes is its first result: in the argument's own storage
-// where that is allowed, else the plan copies the argument there first.
+// are buffers whose strides are still free; those that are declared strided stay as they lie where strides describe it.
+// What the kernel changes are its first results: the first in the argument's own storage where that is allowed, else
+// the plan copies the argument there first.
 #include "core/ir/userop.h"
 #include "core/loop/lo.h"
 
@@ -36,10 +37,12 @@ tc_status lo_user(tc_lo *lo, tc_node *n) {
   tc_lview *operands = TC_NEW_ARRAY(lo->l->arena, tc_lview, n->n_args);
   int32_t count = 0;
   for (int32_t i = 0; i < n->n_args; i++)
-    if (n->args[i].kind == TC_AK_TENSOR) TC_TRY(operand(lo, n->args[i].value, &operands[count++]));
+    if (n->args[i].kind == TC_AK_TENSOR)
+      TC_TRY(tc_user_is_strided(n->op->user, i) ? lo_affine(lo, n->args[i].value, &operands[count++])
+                                                : operand(lo, n->args[i].value, &operands[count++]));
   lo->node = n; // copies have nodes of their own
   lo_call_with(lo, count, operands);
-  if (tc_failed(&lo->failure) || !n->op->user->mutates || !lo->results[0]) return TC_OK;
+  if (tc_failed(&lo->failure) || !n->op->user->mutates.count || !lo->results[0]) return TC_OK;
   const tc_buf *old = lo_in_place_of(lo);
   if (may_take(lo, old, n->results[0])) lo_take_storage((tc_buf *)lo->results[0]->buf, old);
   return TC_OK;

@@ -237,6 +237,12 @@ static tc_status do_inplace(writer *w, tc_node *n, const tc_op *f, handle **old)
       TC_TRY(tc_graph_add_node(w->g, w->b.before, f, n->n_args, n->args, n->results[0]->name, n->source, &made));
       made->stream = n->stream;
       v = made->results[0];
+      for (int32_t i = 1; i < n->n_results; i++) { // of a kernel by hand that changes several
+        int32_t k = tc_op_written_argument(n->op, i);
+        if (k < 0 || !old[k]) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the in-place op writes to a number");
+        TC_TRY(write_arg(w, old[k], n->args[k].value, made->results[i]));
+        tc_map_put_ptr(w->handles, n->results[i], NULL)->value.ptr = old[k];
+      }
     }
     TC_TRY(write_arg(w, old[0], n->args[0].value, v));
     tc_map_put_ptr(w->handles, n->results[0], NULL)->value.ptr = old[0];

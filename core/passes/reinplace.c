@@ -30,7 +30,7 @@ static bool is_scatter(const tc_node *n) {
                                       "masked_scatter",   "put"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (tc_node_is(n, names[i])) return true;
-  return n->op->user && n->op->user->mutates;
+  return n->op->user && n->op->user->mutates.count > 0;
 }
 
 static bool is_mutation(int32_t kind) {

@@ -58,8 +58,7 @@ tc_plan_arg plan_touch(plan_builder *w, const tc_buf *b, bool writes) {
   return (tc_plan_arg){.buf = n, .writes = writes};
 }
 
-// A view of a buffer as sizes, strides and an offset. A library takes no others.
-static tc_status affine(plan_builder *w, const tc_lview *v, tc_tensor_type *out) {
+tc_status plan_affine(plan_builder *w, const tc_lview *v, tc_tensor_type *out) {
   tc_sym_ctx *c = w->p->syms;
   const tc_buf *b = v->buf;
   const tc_sym *linear = b->offset ? b->offset : tc_sym_int(c, 0),
@@ -93,7 +92,7 @@ tc_status plan_call_args(plan_builder *w, const tc_lnode *n, tc_plan_op *op) {
   tc_tensor_type *views = TC_NEW_ARRAY(w->p->arena, tc_tensor_type, op->n_args);
   for (int32_t i = 0; i < n->n_operands; i++) {
     args[i] = plan_touch(w, n->operands[i].buf, false);
-    TC_TRY(affine(w, &n->operands[i], &views[i]), "while planning the call of " TC_SV_FMT,
+    TC_TRY(plan_affine(w, &n->operands[i], &views[i]), "while planning the call of " TC_SV_FMT,
            TC_SV_ARG(n->node->op->full_name));
   }
   for (int32_t i = 0; i < n->n_outs; i++) {

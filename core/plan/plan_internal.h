@@ -14,6 +14,8 @@ typedef struct plan_builder {
 } plan_builder;
 // An argument of the next op; the buffer lives at least until then.
 tc_plan_arg plan_touch(plan_builder *w, const tc_buf *b, bool writes);
+// A view of a buffer as sizes, strides and an offset. A library takes no others.
+TC_NODISCARD tc_status plan_affine(plan_builder *w, const tc_lview *v, tc_tensor_type *out);
 // A buffer of the arena that only the next op uses.
 int32_t plan_scratch(plan_builder *w, tc_sv name, const tc_plan_buf *like);
 // Operands and results of a call as args and views.

@@ -160,8 +160,11 @@ static tc_status put_declared(maker *m, tc_sb *sb) {
 }
 
 // ---- one kernel ----
-static bool is_changed(const maker *m, const tc_user_arg *a) {
-  return a->shape && m->u->mutates && a->shape->arg == m->u->mutates->arg;
+// Which of the arguments that the kernel changes this is, and so which result: -1 for others.
+static int32_t changed(const maker *m, const tc_user_arg *a) {
+  for (int32_t i = 0; a->shape && i < m->u->mutates.count; i++)
+    if (a->shape->arg == m->u->mutates.data[i].arg) return i;
+  return -1;
 }
 
 static tc_dtype dtype_of(const maker *m, const tc_user_arg *a) {
@@ -195,7 +198,7 @@ static tc_status header(maker *m, int32_t lanes, tc_sb *sb) {
     const tc_user_arg *a = &m->u->args.data[i];
     tc_dtype t = dtype_of(m, a);
     if (t == TC_DTYPE_NONE) return bad(m, "the argument '" TC_SV_FMT "' has no dtype", TC_SV_ARG(a->name));
-    bool reads = a->shape && a->shape->arg >= 0 && !is_changed(m, a);
+    bool reads = a->shape && a->shape->arg >= 0 && changed(m, a) < 0;
     tc_sb_printf(sb, "%s%%" TC_SV_FMT " : %s%s%s", i ? ", " : "", TC_SV_ARG(a->name), a->shape ? "global " : "",
                  tc_dtype_name(t), reads ? " readonly" : "");
   }
@@ -264,10 +267,9 @@ static tc_status argument(maker *m, const tc_user_arg *a, tc_plan_arg *out) {
   tc_plan *p = m->w->p;
   tc_dtype t = dtype_of(m, a);
   if (a->shape) {
-    bool result = a->shape->result >= 0 || is_changed(m, a);
-    const tc_buf *b =
-        result ? result_buf(m, is_changed(m, a) ? 0 : a->shape->result) : operand_of(m, a->shape->arg)->buf;
-    *out = plan_touch(m->w, b, result);
+    int32_t result = changed(m, a) >= 0 ? changed(m, a) : a->shape->result;
+    const tc_buf *b = result >= 0 ? result_buf(m, result) : operand_of(m, a->shape->arg)->buf;
+    *out = plan_touch(m->w, b, result >= 0);
     return TC_OK;
   }
   *out = (tc_plan_arg){.buf = -1, .dtype = t};
@@ -281,7 +283,12 @@ static tc_status argument(maker *m, const tc_user_arg *a, tc_plan_arg *out) {
   if (tc_dtype_is_float(t) || tc_dtype_is_complex(t))
     return bad(m, "'" TC_SV_FMT "' is made of integers: it cannot be a float", TC_SV_ARG(a->name));
   const tc_ex name = {.kind = TC_EX_NAME, .text = a->name};
-  return tc_user_eval(&m->env, a->value ? a->value : &name, &out->scalar);
+  TC_TRY(tc_user_eval(&m->env, a->value ? a->value : &name, &out->scalar));
+  // The sizes were required to have room; how operands lie is known only now.
+  const tc_sym *fits = tc_sym_cmp(p->syms, TC_SYM_LE, out->scalar, tc_sym_int(p->syms, INT32_MAX));
+  int32_t has_room = t == TC_I32 && m->env.layouts ? tc_sym_prove(p->syms, fits) : 1;
+  if (has_room == 1) return TC_OK;
+  return bad(m, "'" TC_SV_FMT "' may need more than 32 bits: pass it as i64", TC_SV_ARG(a->name));
 }
 
 static tc_status arguments(maker *m, tc_plan_variant *v, const tc_sym *const *grid) {
@@ -382,10 +389,10 @@ static const char copy_text[] =
     "}";
 
 // What the kernel changes begins as a copy of the argument.
-static tc_status add_copy(maker *m) {
+static tc_status add_copy(maker *m, int32_t i) {
   tc_plan *p = m->w->p;
-  const tc_buf *to = result_buf(m, 0);
-  const tc_lview *from = operand_of(m, m->u->mutates->arg);
+  const tc_buf *to = result_buf(m, i);
+  const tc_lview *from = operand_of(m, m->u->mutates.data[i].arg);
   static const tc_dtype as[] = {[1] = TC_U8, [2] = TC_U16, [4] = TC_U32, [8] = TC_U64};
   int32_t size = tc_dtype_size(to->dtype), words = size > 8 ? size / 8 : 1;
   const char *t = tc_dtype_name(as[size > 8 ? 8 : size]);
@@ -418,6 +425,21 @@ static tc_status add_copy(maker *m) {
   return TC_OK;
 }
 
+// How the operands that are strided lie; NULL where none is.
+static tc_status find_layouts(maker *m, const tc_tensor_type *const **out) {
+  const tc_node *node = m->n->node;
+  const tc_tensor_type **layouts = TC_NEW_ARRAY(m->w->p->arena, const tc_tensor_type *, node->n_args);
+  *out = NULL;
+  for (int32_t i = 0; i < node->n_args; i++) {
+    if (!tc_user_is_strided(m->u, i)) continue;
+    tc_tensor_type *t = TC_NEW(m->w->p->arena, tc_tensor_type);
+    TC_TRY(plan_affine(m->w, operand_of(m, i), t));
+    layouts[i] = t;
+    *out = layouts;
+  }
+  return TC_OK;
+}
+
 bool plan_is_user(const tc_lnode *n) { return n->kind == TC_LN_CALL && n->node && n->node->op->user != NULL; }
 
 tc_status plan_add_user(plan_builder *w, tc_group *g, const tc_emit_options *o) {
@@ -426,8 +448,11 @@ tc_status plan_add_user(plan_builder *w, tc_group *g, const tc_emit_options *o) 
   tc_plan_op op = {.kind = TC_PLAN_LAUNCH, .name = g->name, .source = g->call->source};
   maker m = {.w = w, .o = o, .n = g->call, .u = node->op->user, .op = &op};
   if (!m.u->chosen) return bad(&m, "no source is for this device");
-  TC_TRY(tc_user_env_make(p->arena, p->syms, node->op, node->n_args, node->args, &m.env));
-  if (m.u->mutates && !g->call->outs[0]->inplace) TC_TRY(add_copy(&m));
+  const tc_tensor_type *const *layouts;
+  TC_TRY(find_layouts(&m, &layouts));
+  TC_TRY(tc_user_env_make(p->arena, p->syms, node->op, node->n_args, node->args, layouts, &m.env));
+  for (int32_t i = 0; i < m.u->mutates.count; i++)
+    if (!result_buf(&m, i)->inplace) TC_TRY(add_copy(&m, i));
   TC_TRY(make_candidates(&m));
   op.bytes = tc_group_bytes(w->s, g);
   op.flops = tc_plan_node_flops(p->arena, p->syms, node);

@@ -26,8 +26,6 @@ typedef struct tc_eager_stats {
 } tc_eager_stats;
 tc_eager_stats tc_eager_stats_of(tc_eager *e);
 
-// The argument that result i of an op is, because the op writes it ("add_"); -1: none.
-int32_t tc_op_written_argument(const tc_op *op, int32_t result);
 // An argument as graphs have it, in the graph's arena. TENSOR and TENSORS are left to the caller (none is returned).
 TC_NODISCARD tc_status tc_argument_to_arg(tc_module *m, const tc_argument *a, const tc_schema_arg *schema, tc_arg *out);
 

@@ -131,15 +131,6 @@ static tc_status make_views(building *b, const tc_node *n) {
   return TC_OK;
 }
 
-int32_t tc_op_written_argument(const tc_op *op, int32_t result) {
-  const tc_schema *s = &op->schema;
-  int32_t found = -1;
-  for (int32_t k = 0; result < s->n_returns && k < s->n_args; k++) {
-    if (s->args[k].writes && s->args[k].alias != 0 && s->args[k].alias == s->returns[result].alias) found = k;
-  }
-  return found;
-}
-
 // The operands that results are because the op writes them.
 static bool find_written(building *b, int32_t n_results, int32_t *written) {
   bool any = false;

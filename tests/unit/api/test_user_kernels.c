@@ -412,6 +412,173 @@ static void host_functions_write_fail_and_have_derivatives(void **state) {
   }
 }
 
+// ---- several arguments that change ----
+static const char several[] =
+    "op \"user::swap_scale(Tensor x, float a, Tensor y, Tensor z) -> (Tensor, Tensor)\" {\n"
+    "  x : T[n]\n  y : T[n]\n  z : T[n]\n  result0 : T[n]\n  result1 : T[n]\n  dtype T in (f32, f64)\n"
+    "  mutates x, z\n  constant A = a : T\n"
+    "  launch (x, y, z, n : i32) blocks (cdiv(n, 64)) lanes (64)\n"
+    "  source \"kernel\" \"\"\"\n"
+    "    %b = block\n"
+    "    lanes {\n"
+    "      %l = lane\n      %i = fma %b, 64, %l\n      %in = lt %i, %n\n"
+    "      %p = load %x[%i] if %in else 0.0\n      %q = load %y[%i] if %in else 0.0\n"
+    "      %r = load %z[%i] if %in else 0.0\n"
+    "      %s = mul %r, A\n      %t = add %p, %q\n"
+    "      store %x[%i], %s if %in\n      store %z[%i], %t if %in\n"
+    "    }\n"
+    "  \"\"\"\n"
+    "  source \"opencl\" \"const int i = block * 64 + lane; if (i < n) { T p = x[i]; x[i] = z[i] * A; z[i] = p + y[i]; "
+    "}\"\n"
+    "  graph \"z * a, x + y\"\n"
+    "}\n";
+
+static int32_t swap_body(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_argument args[] = {tensor(in[0]), tc_scalar_real(3), tensor(in[1]), tensor(in[2])};
+  tc_tensor *r[2];
+  if (tc_call_op(NULL, "user::swap_scale_", 4, args, 2, r, NULL) != TC_STATUS_OK) return tc_last_code();
+  out[0] = tc_aten_add_Tensor(in[0], in[2], tc_scalar_int(1));
+  return tc_last_code();
+}
+
+static void check_swapped(const float *was, const tc_tensor *const *x, tc_tensor *sum, int64_t n) {
+  const float *p = tc_data_of((tc_tensor *)(uintptr_t)x[0]), *z = tc_data_of((tc_tensor *)(uintptr_t)x[2]);
+  for (int64_t i = 0; i < n; i++) {
+    float new_x = was[2 * n + i] * 3, new_z = was[i] + was[n + i];
+    assert_true(p[i] == new_x && z[i] == new_z);
+    if (sum) assert_true(((float *)tc_data_of(sum))[i] == new_x + new_z);
+  }
+}
+
+static void changes_several_arguments(void **state) {
+  (void)state;
+  if (skip_opencl()) skip();
+  for (int b = 0; b < 3; b++) {
+    tc_context *c = open_backend(with_opencl[b], NULL);
+    if (tc_kernel_define(c, several) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    tc_function *f;
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 3, .n_outputs = 1, .dynamic = TC_DYNAMIC_ALWAYS};
+    assert_int_equal(tc_compile(c, swap_body, NULL, &o, &f), TC_STATUS_OK);
+    for (int64_t n = 3; n < 300; n += 99) {
+      tc_scope *s = tc_scope_open();
+      float was[900];
+      tc_tensor *x[3], *copy[3], *r[2], *out;
+      for (int64_t i = 0; i < 3 * n; i++) was[i] = (float)(i % 17) - 8;
+      for (int64_t i = 0; i < 3; i++) {
+        x[i] = tc_tensor_from(c, TC_F32, 1, &n, was + i * n);
+        copy[i] = tc_tensor_from(c, TC_F32, 1, &n, was + i * n);
+      }
+      tc_argument args[] = {tensor(x[0]), tc_scalar_real(3), tensor(x[1]), tensor(x[2])};
+      assert_int_equal(tc_call_op(NULL, "user::swap_scale", 4, args, 2, r, NULL), TC_STATUS_OK);
+      for (int i = 0; i < 3; i++) assert_memory_equal(tc_data_of(x[i]), was + i * n, (size_t)n * sizeof *was);
+      check_swapped(was, (const tc_tensor *[]){r[0], NULL, r[1]}, NULL, n);
+      if (tc_call_op(NULL, "user::swap_scale_", 4, args, 2, r, NULL) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+      check_swapped(was, (const tc_tensor *const *)x, NULL, n);
+      check_swapped(was, (const tc_tensor *[]){r[0], NULL, r[1]}, NULL, n);
+      if (tc_call(f, copy, &out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+      check_swapped(was, (const tc_tensor *const *)copy, out, n);
+      tc_scope_close(s);
+    }
+    assert_int_equal(tc_function_stats_of(f).compiles, 1);
+    tc_function_destroy(f);
+    tc_close(c);
+  }
+}
+
+// ---- operands as they lie ----
+static const char strided[] =
+    "op \"user::weave(Tensor x, Tensor y) -> Tensor\" {\n"
+    "  x : T[n, m]\n  y : T[n, m]\n  result : T[n, m]\n  dtype T in (f32, f64)\n"
+    "  strided x, y\n"
+    "  launch (x, y, result, m : i64, all = n * m : i64, x0 = x.stride(0) : i64, x1 = x.stride(-1) : i64, xo = "
+    "x.offset "
+    ": i64, y0 = y.stride(0) : i64, y1 = y.stride(1) : i64, yo = y.offset : i64) blocks (cdiv(n * m, 64)) lanes (64)\n"
+    "  source \"kernel\" \"\"\"\n"
+    "    %b = block\n    %w = cast %b : i64\n"
+    "    lanes {\n"
+    "      %l = lane\n      %v = cast %l : i64\n      %i = fma %w, 64, %v\n      %in = lt %i, %all\n"
+    "      %r = div %i, %m\n      %c = rem %i, %m\n"
+    "      %p0 = fma %r, %x0, %xo\n      %p1 = fma %c, %x1, %p0\n"
+    "      %q0 = fma %r, %y0, %yo\n      %q1 = fma %c, %y1, %q0\n"
+    "      %p = load %x[%p1] if %in else 0.0\n      %q = load %y[%q1] if %in else 0.0\n"
+    "      %s = fma %p, 4.0, %q\n      store %result[%i], %s if %in\n"
+    "    }\n"
+    "  \"\"\"\n"
+    "  source \"opencl\" \"\"\"\n"
+    "    const long i = (long)block * 64 + lane, r = i / m, c = i % m;\n"
+    "    if (i < all) result[i] = x[xo + r * x0 + c * x1] * 4 + y[yo + r * y0 + c * y1];\n"
+    "  \"\"\"\n"
+    "  graph \"x * 4 + y\"\n"
+    "}\n";
+
+static tc_tensor *weave(tc_tensor *x, tc_tensor *y) { return call2("user::weave", x, y); }
+
+// Views of many kinds: transposed, cut, every other column, one row for all, turned around.
+static tc_tensor *view_of_kind(tc_tensor *x, int kind, int64_t n, int64_t m) {
+  const int64_t one = 1, two = 2, end_n = 1 + n, end_m = 2 * m, zero = 0, dims[] = {0, 1}, sizes[] = {n, m};
+  switch (kind) {
+  case 0: return tc_aten_slice_Tensor(tc_aten_slice_Tensor(x, 0, &one, &end_n, 1), 1, &zero, &end_m, 2);
+  case 1:
+    return tc_aten_t(tc_aten_slice_Tensor(tc_aten_slice_Tensor(x, 1, &two, &(int64_t){2 + n}, 1), 0, &zero, &m, 1));
+  case 2: {
+    tc_tensor *row = tc_aten_slice_Tensor(x, 0, &one, &two, 1);
+    return tc_aten_expand(tc_aten_slice_Tensor(row, 1, &one, &(int64_t){1 + m}, 1), sizes, 2, 0);
+  }
+  default:
+    return tc_aten_flip(tc_aten_slice_Tensor(tc_aten_slice_Tensor(x, 0, &zero, &n, 1), 1, &one, &(int64_t){1 + m}, 1),
+                        dims, 2);
+  }
+}
+
+typedef struct weaving {
+  int kinds[2];
+  int64_t n, m;
+} weaving;
+
+static int32_t weave_body(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  const weaving *w = self;
+  (void)n_in, (void)n_out;
+  tc_tensor *made = tc_aten_mul_Scalar(in[0], tc_scalar_int(2)); // by a kernel of its own, or by nobody
+  tc_tensor *x = view_of_kind(made, w->kinds[0], w->n, w->m), *y = view_of_kind(in[1], w->kinds[1], w->n, w->m);
+  out[0] = tc_aten_neg(weave(x, y));
+  return tc_last_code();
+}
+
+static void takes_operands_as_they_lie(void **state) {
+  (void)state;
+  if (skip_opencl()) skip();
+  for (int b = 0; b < 3; b++) {
+    tc_context *c = open_backend(with_opencl[b], NULL);
+    if (tc_kernel_define(c, strided) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    for (int k = 0; k < 16; k++) {
+      weaving w = {{k / 4, k % 4}, 6, 9};
+      tc_scope *s = tc_scope_open();
+      const int64_t sizes[] = {20, 20};
+      tc_tensor *in[] = {numbers(c, 2, sizes, 1), numbers(c, 2, sizes, 0.25)}, *out;
+      tc_tensor *x = view_of_kind(tc_aten_mul_Scalar(in[0], tc_scalar_int(2)), w.kinds[0], w.n, w.m),
+                *y = view_of_kind(in[1], w.kinds[1], w.n, w.m), *at_once = weave(x, y);
+      if (!at_once) fail_msg("%s: %s", with_opencl[b], tc_last_error());
+      tc_function *f;
+      tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 2, .n_outputs = 1};
+      o.dynamic = (k / 4 + k) % 2 ? TC_DYNAMIC_ALWAYS : TC_DYNAMIC_NEVER;
+      assert_int_equal(tc_compile(c, weave_body, &w, &o, &f), TC_STATUS_OK);
+      if (tc_call(f, in, &out) != TC_STATUS_OK) fail_msg("%s: %s", with_opencl[b], tc_last_error());
+      const float *p = tc_data_of(x), *q = tc_data_of(y), *r = tc_data_of(at_once), *t = tc_data_of(out);
+      for (int64_t i = 0; i < w.n * w.m; i++) {
+        int64_t row_i = i / w.m, column = i % w.m;
+        float want = 4 * p[row_i * tc_stride_of(x, 0) + column * tc_stride_of(x, 1)] +
+                     q[row_i * tc_stride_of(y, 0) + column * tc_stride_of(y, 1)];
+        assert_true(r[row_i * tc_stride_of(at_once, 0) + column * tc_stride_of(at_once, 1)] == want);
+        assert_true(t[row_i * tc_stride_of(out, 0) + column * tc_stride_of(out, 1)] == -want);
+      }
+      tc_function_destroy(f);
+      tc_scope_close(s);
+    }
+    tc_close(c);
+  }
+}
+
 // ---- what is refused ----
 static void refused(tc_context *c, const char *text, const char *reason) {
   assert_int_not_equal(tc_kernel_define(c, text), TC_STATUS_OK);
@@ -440,6 +607,14 @@ static void says_what_is_wrong(void **state) {
   refused(c, OP("source \"kernel\" \"\"\"open"), "not closed");
   refused(c, "op \"user::f(Tensor? x) -> Tensor\" { result : f32[1]\n" LAUNCH "}", "'x' is no tensor");
   refused(c, OP("mutates result\n" LAUNCH), "first argument");
+  refused(c, OP("mutates x, x\n" LAUNCH), "is there twice");
+  refused(c, OP("strided result\n" LAUNCH), "an argument with its shape above");
+  refused(c, OP("strided x\nmutates x\n" LAUNCH), "cannot be mutated");
+  refused(c, OP("mutates x\nstrided x\n" LAUNCH), "cannot be strided");
+  refused(c, "op \"user::f(Tensor x, Tensor y) -> Tensor\" { x : f32[n]\ny : f32[n]\nmutates y\n" LAUNCH "}",
+          "first argument");
+  refused(c, "op \"user::f(Tensor x, Tensor y) -> Tensor\" { x : f32[n]\ny : f32[n]\nmutates x, y\n" LAUNCH "}",
+          "first results");
   refused(c, "op \"user::f(Tensor x, float a) -> Tensor\" { x : f32[n]\nresult : f32[n]\nconstant A = a\n" LAUNCH "}",
           "its dtype is missing");
   refused(c, "op \"user::f(Tensor x, float a) -> Tensor\" { constant A = a : f32\nconstant A = 1 }", "defined twice");
@@ -469,7 +644,12 @@ static void mistakes_in_kernels_are_errors(void **state) {
       "launch (x, result, n : i32) blocks (n) lanes (B)\n"
       "source \"kernel\" \"\"\nsource \"opencl\" \"\" }\n"
       "op \"user::other(Tensor x) -> Tensor\" { x : f32[n]\nresult : f32[n]\n"
-      "launch (x, result, n : i32) blocks (n) lanes (1)\nsource \"elsewhere\" \"\" }\n";
+      "launch (x, result, n : i32) blocks (n) lanes (1)\nsource \"elsewhere\" \"\" }\n"
+      "op \"user::grows(Tensor x) -> Tensor\" { x : f32[n]\nresult : f32[2 * n]\nmutates x\n"
+      "launch (x, n : i32) blocks (n) lanes (1)\nsource \"kernel\" \"\"\nsource \"opencl\" \"\" }\n"
+      "op \"user::dense(Tensor x) -> Tensor\" { x : f32[n]\nresult : f32[n]\n"
+      "launch (x, result, s = x.stride(0) : i64) blocks (n) lanes (1)\nsource \"kernel\" \"\"\nsource \"opencl\" \"\" "
+      "}\n";
   if (skip_opencl()) skip();
   for (int b = 1; b < 3; b++) {
     tc_context *c = open_backend(with_opencl[b], NULL);
@@ -479,6 +659,8 @@ static void mistakes_in_kernels_are_errors(void **state) {
     fails("user::bad", x, b == 1 ? "nonsense" : "refused by the driver");
     fails("user::wide", x, "100000 lanes");
     fails("user::other", x, "none of its kernels is for this device");
+    fails("user::grows", x, "has another dtype or size");
+    fails("user::dense", x, "is not declared 'strided'");
     fails("user::bad", numbers(c, 2, (int64_t[]){3, 3}, 0), "where 1 dimensions are wanted");
     fails("user::bad", tc_new_tensor(c, TC_F64, 1, (int64_t[]){9}), "where f32 is wanted");
     tc_scope_close(s);
@@ -500,6 +682,8 @@ static void backends_can_be_asked_for(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(floats_are_constants),
+      cmocka_unit_test(changes_several_arguments),
+      cmocka_unit_test(takes_operands_as_they_lie),
       cmocka_unit_test(is_computed_on_the_host),
       cmocka_unit_test(host_functions_write_fail_and_have_derivatives),
       cmocka_unit_test(runs_at_once),

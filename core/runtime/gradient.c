@@ -264,7 +264,7 @@ static tc_status build_guarded(void *arg) {
       tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(m->arena, "%d", i));
   }
   TC_TRY(differentiate(s, g, wanted));
-  tc_guards_seal(s->guards, m);
+  tc_guards_seal(s->guards, m, TC_SV("the derivative"));
   return TC_OK;
 }
 

@@ -48,8 +48,8 @@ const tc_lview *lo_value(tc_lo *lo, const tc_value *v); // NULL after a failure
 // its dimensions and of parts of them.
 const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_sym *const *want);
 // A fresh buffer with the strides of the type, filled by a pointwise copy; NULL after a failure.
-// The value as a view that is affine in memory: as it lies, or copied. Affine means that its buffer's strides, once they
-// are settled, give it strides and an offset.
+// The value as a view that is affine in memory: as it lies, or copied. Affine means that its buffer's strides, once
+// they are settled, give it strides and an offset.
 tc_status lo_affine(tc_lo *lo, tc_value *value, tc_lview *out);
 const tc_lview *lo_copy_out(tc_lo *lo, const tc_lview *v, const tc_tensor_type *t, tc_sv name);
 // The buffer whose storage the node being lowered may take over (its mark, and what this graph writes back), or NULL.

@@ -72,24 +72,26 @@ static bool find_order(const tc_tensor *t, int32_t *order) {
   return true;
 }
 
-// The place of the symbol for a size. Only unmarked sizes share: a promised range belongs to one dimension.
+// The place of the symbol for a size. Equal sizes share it where nothing, or the same, is promised of them.
 static int32_t place_for(tc_guards *g, int64_t size, const tc_guard_mark *mark) {
   tc_arena *arena = tc_sym_arena(g->syms);
-  bool promised = mark->lo || mark->hi || mark->divisor > 1;
-  for (int32_t i = 0; i < g->seen.count && !promised; i++) {
-    if (g->seen.data[i].size == size) return g->seen.data[i].place;
-  }
-  guard_symbol q = {.symbol = tc_sym_fresh(g->syms, "s", TC_SYM_BACKED)};
+  guard_symbol q = {0};
   q.lo = mark->lo > 2 ? mark->lo : 2;
   q.hi = mark->hi ? mark->hi : TC_SYM_INF;
   q.divisor = mark->divisor > 1 ? mark->divisor : 1;
+  for (int32_t i = 0; i < g->seen.count; i++) {
+    const guard_symbol *have = &g->symbols.data[g->seen.data[i].place];
+    if (g->seen.data[i].size == size && have->lo == q.lo && have->hi == q.hi && have->divisor == q.divisor)
+      return g->seen.data[i].place;
+  }
+  q.symbol = tc_sym_fresh(g->syms, "s", TC_SYM_BACKED);
   tc_sym_info *info = tc_sym_info_of(g->syms, q.symbol);
   info->lo = q.lo, info->hi = q.hi, info->divisor = q.divisor, info->hint = size;
   int32_t place = g->symbols.count;
   tc_vec_push(arena, &g->symbols, q);
   while (g->places.count <= q.symbol->symbol) tc_vec_push(arena, &g->places, -1);
   g->places.data[q.symbol->symbol] = place;
-  if (!promised) tc_vec_push(arena, &g->seen, ((guard_sized){size, place}));
+  tc_vec_push(arena, &g->seen, ((guard_sized){size, place}));
   return place;
 }
 

@@ -1,11 +1,12 @@
 // Guards: what must hold of a call's inputs for a compiled entry to be right.
 //
 // They are made from the inputs of the call that is compiled, together with the types that the graph gets: a size is a
-// constant, or a symbol; equal sizes share one symbol, so that a mismatch between inputs is a miss in words. Sizes 0
-// and 1 are always constants (broadcasting and emptiness change the program). Strides follow from the sizes where the
-// tensor is dense in some order of its dimensions, else they are constants; strides of dimensions of size 1 do not
-// matter. After the graph is built the conditions that it asked for (tc_module.requires_) are added, and the numbers
-// besides tensors that it depends on: these are read again, at their addresses, in every check.
+// constant, or a symbol; equal sizes of which the same is promised share one symbol, so that a mismatch between inputs
+// is a miss in words. Sizes 0 and 1 are always constants (broadcasting and emptiness change the program). Strides
+// follow from the sizes where the tensor is dense in some order of its dimensions, else they are constants; strides of
+// dimensions of size 1 do not matter. After the graph is built the conditions that it asked for (tc_module.requires_)
+// are added, and the numbers besides tensors that it depends on: these are read again, at their addresses, in every
+// check.
 //
 // The values of the sizes' symbols, and of no others, have a place in the array that a check fills: a compilation makes
 // hundreds of loop variables in the same context. A condition on a symbol that no input binds (it comes from data) is

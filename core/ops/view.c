@@ -109,7 +109,7 @@ static int32_t infer_sizes(tc_op_args *a, int32_t arg, const tc_tensor_type *t, 
     sizes[unknown] = tc_int_floordiv(a, numel, known);
     known = tc_int_mul(a, known, sizes[unknown]);
   }
-  if (tc_int_eq(a, known, numel) == 0) {
+  if (tc_int_require_eq(a, known, numel)) {
     tc_sb sb = tc_sb_make(a->arena);
     for (int32_t i = 0; i < n; i++) tc_sb_putz(&sb, i ? ", " : ""), tc_sym_print(&sb, tc_op_sym_at(a, arg, i));
     return tc_op_fail(a, "shape '[%s]' is invalid for input of shape %s", sb.text, tc_op_shape_text(a, 0)), -1;
@@ -117,10 +117,22 @@ static int32_t infer_sizes(tc_op_args *a, int32_t arg, const tc_tensor_type *t, 
   return n;
 }
 
+// Every shape of as many elements is a view of what is row-major, also where no part of it is known to match.
+static bool row_major_strides(tc_op_args *a, const tc_tensor_type *t, int32_t n, const tc_int *sizes, tc_int *strides) {
+  tc_int expected = tc_int_const(a, 1);
+  for (int32_t d = t->rank - 1; d >= 0; d--) {
+    if (tc_int_eq(a, t->strides[d], expected) != 1) return false;
+    expected = tc_int_mul(a, expected, t->sizes[d]);
+  }
+  tc_strides_make_contiguous(a->syms, n, sizes, strides);
+  return true;
+}
+
 static int32_t reshaped(tc_op_args *a, int32_t n, const tc_int *sizes, bool may_copy) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int strides[TC_MAX_RANK];
-  if (view_strides(a, t, n, sizes, strides)) return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, t->offset);
+  if (view_strides(a, t, n, sizes, strides) || row_major_strides(a, t, n, sizes, strides))
+    return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, t->offset);
   if (may_copy) return tc_op_set_result(a, 0, t->dtype, n, sizes, NULL);
   return tc_op_fail(a,
                     "view size is not compatible with the tensor's size and stride (%s): at least one dimension spans "

@@ -107,6 +107,8 @@ void tc_op_args_init(tc_op_args *a, int32_t moment, tc_module *m, tc_graph *g, c
 // Fills tensor types from the arguments' values; the engine of REF sets its own.
 // Runs the row's meta function (or the rules that replace it: in-place ops, pointwise ops, decompositions).
 TC_NODISCARD tc_status tc_op_meta(tc_op_args *a);
+// Refuses complex arguments of a pointwise op that has no meaning on them (real_only.c).
+int32_t tc_op_check_real(tc_op_args *a, const tc_op *op);
 // Takes the failure out of the args (with the note on arguments and source line), or OK.
 TC_NODISCARD tc_status tc_op_finish(tc_op_args *a);
 // Keeps the first failure and returns its code. Takes `status`.

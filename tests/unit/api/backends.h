@@ -3,6 +3,8 @@
 #define TC_TESTS_UNIT_API_BACKENDS_H_
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "tests/unit/unit.h"
 
@@ -27,6 +29,26 @@ static inline void run_threads(int n, void *(*body)(void *caller), void *callers
   for (int i = 0; i < n; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, body, (char *)callers + (size_t)i * size), 0);
   for (int i = 0; i < n; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+// Fresh numbers from rand(); TC_TEST_SEED repeats a run.
+static inline void seed_rand(void) {
+  const char *given = getenv("TC_TEST_SEED");
+  unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+  print_message("TC_TEST_SEED=%u\n", s);
+  srand(s);
+}
+
+// A function whose control flow uses a tensor (`self`) that is no input of its regions.
+static inline int32_t stranger(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)n_in, (void)n_out;
+  out[0] = tc_aten_add_Tensor(in[0], self, tc_scalar_int(1));
+  return tc_last_code();
+}
+static inline int32_t with_stranger(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)n_in, (void)n_out;
+  tc_tensor *truth = tc_aten_gt_Scalar(tc_aten_sum(in[0], TC_DTYPE_NONE), tc_scalar_int(0));
+  return tc_cond(truth, stranger, stranger, self, 1, in, 1, out);
 }
 
 // Runs the statement behind it with a context of each backend.

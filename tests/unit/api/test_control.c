@@ -132,18 +132,6 @@ static int32_t with_reading(void *self, tc_tensor *const *in, int32_t n_in, tc_t
   return tc_cond(tc_aten_gt_Scalar(tc_aten_sum(in[0], TC_DTYPE_NONE), tc_scalar_int(0)), reading, halve, self, 1, in, 1,
                  out);
 }
-// Uses a tensor that is no input of its region.
-static int32_t stranger(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
-  (void)n_in, (void)n_out;
-  out[0] = tc_aten_add_Tensor(in[0], self, tc_scalar_int(1));
-  return tc_last_code();
-}
-static int32_t with_stranger(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
-  (void)n_in, (void)n_out;
-  return tc_cond(tc_aten_gt_Scalar(tc_aten_sum(in[0], TC_DTYPE_NONE), tc_scalar_int(0)), stranger, halve, self, 1, in,
-                 1, out);
-}
-
 static void regions_that_cannot_be_recorded(void **state) {
   (void)state;
   FOR_BACKENDS(c, NULL) {

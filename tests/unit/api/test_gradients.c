@@ -1,15 +1,8 @@
 // Gradients and optimizers of the embedder's API: against differences, against the steps' own definitions, and errors.
 #include <math.h>
-#include <time.h>
 
 #include "tests/unit/api/backends.h"
 
-static void seed(void) {
-  const char *given = getenv("TC_TEST_SEED");
-  unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
-  print_message("TC_TEST_SEED=%u\n", s);
-  srand(s);
-}
 static tc_tensor *random_tensor(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes) {
   tc_tensor *t = tc_new_tensor(c, dtype, rank, sizes);
   assert_non_null(t);
@@ -48,7 +41,7 @@ static tc_function *value_and_grad(tc_context *c, tc_function_body f, int32_t n_
 
 static void gradients_are_the_differences(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *in[4], *out[4];
@@ -140,7 +133,7 @@ static double expected(const tc_optimizer_options *o, double p, double g, moment
 
 static void steps_are_the_definitions(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   static const tc_optimizer_options all[] = {
       {.kind = TC_SGD, .rate = 0.1},
       {.kind = TC_SGD, .rate = 0.1, .momentum = 0.8, .decay = 0.01},

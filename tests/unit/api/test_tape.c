@@ -1,19 +1,11 @@
 // The tape: against compiled gradients, definitions and differences of orders; writing in place, regions, derivatives
 // of the user's, and what is refused.
 #include <math.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/unit/api/backends.h"
 
 #include "tc/op.h"
-
-static void seed(void) {
-  const char *given = getenv("TC_TEST_SEED");
-  unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
-  print_message("TC_TEST_SEED=%u\n", s);
-  srand(s);
-}
 
 static tc_tensor *leaf(tc_context *c, tc_dtype dtype, int32_t rank, const int64_t *sizes) {
   tc_tensor *t = tc_new_tensor(c, dtype, rank, sizes);
@@ -61,7 +53,7 @@ static void block_inputs(tc_context *c, tc_tensor **in) {
 
 static void is_what_is_compiled(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *in[N_IN], *out[1 + N_IN], *y, *g[N_IN];
@@ -122,7 +114,7 @@ static void recurrence_inputs(tc_context *c, tc_tensor **in) {
 
 static void complex_is_what_is_compiled(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *in[3], *out[4], *y, *g[3];
@@ -147,7 +139,7 @@ static void complex_is_what_is_compiled(void **state) {
 // x⁴: 4x³, 12x², 24x, 24; and the gradients of a block's gradients by differences.
 static void orders(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){3}), *y = mul(mul(x, x), mul(x, x));
@@ -180,7 +172,7 @@ static void orders(void **state) {
 
 static void complex_numbers(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *z = leaf(c, TC_C128, 1, (int64_t[]){3}), *r = leaf(c, TC_F64, 1, (int64_t[]){3}), *in[] = {z, r}, *g[2];
@@ -211,7 +203,7 @@ static void complex_numbers(void **state) {
 
 static void in_place(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){4}), *g;
@@ -257,7 +249,7 @@ static int32_t twice(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor *
 
 static void regions(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *in[] = {leaf(c, TC_F64, 1, (int64_t[]){50}), leaf(c, TC_F64, 1, (int64_t[]){50})}, *y, *g[2][2];
@@ -291,7 +283,7 @@ static int32_t straight(void *self, tc_tensor *const *in, int32_t n_in, tc_tenso
 
 static void derivatives_of_the_user(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){3}), *y, *g;
@@ -305,7 +297,7 @@ static void derivatives_of_the_user(void **state) {
 
 static void what_is_off_or_wrong(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   FOR_BACKENDS(c, NULL) {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){3}), *other = leaf(c, TC_F64, 1, (int64_t[]){3}), *g = NULL;
@@ -339,7 +331,7 @@ static void what_is_off_or_wrong(void **state) {
 // A long chain is released without a deep stack, and shapes that change compile nothing again.
 static void long_chains(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   tc_context *c = open_backend("cpu", NULL);
   tc_scope *s = tc_scope_open();
   enum { LENGTH = 20000 };
@@ -372,7 +364,7 @@ static void descend(tc_tensor *const *in, tc_optimizer *adam) {
 
 static void resumes(void **state) {
   (void)state;
-  seed();
+  seed_rand();
   char path[64]; // in the folder that the test runs in
   snprintf(path, sizeof path, "checkpoint-%d.safetensors", (int)getpid());
   FOR_BACKENDS(c, NULL) {

@@ -1,4 +1,4 @@
-"""Sums a ctest JUnit file: cases of cmocka programs where they print them, else one per test."""
+"""Sums a ctest JUnit file: cases of cmocka programs where they print them, else one per test. Shows the ends of what failed."""
 
 import re
 import sys
@@ -18,6 +18,8 @@ def main(path):
             counts = {kind: ["1"]}
         elif status == "fail" and not counts["FAILED"]:  # a crash, a leak, a time limit
             counts["FAILED"] = ["1"]
+        if status == "fail":
+            print("-- failed: %s\n%s" % (case.get("name"), "\n".join(output.splitlines()[-60:])))
         for kind, numbers in counts.items():
             total[kind] += sum(map(int, numbers))
     print("%d passed, %d failed, %d skipped" % tuple(total[kind] for kind in KINDS))

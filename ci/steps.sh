@@ -3,8 +3,10 @@
 #
 # `step NAME COMMAND…` shows the command's output. A last line "N passed, N failed, N skipped" is added to the sums;
 # without one the step itself counts: exit code 0 passed, 77 skipped, others failed. A failing command whose line says
-# "0 failed" counts as one failure. `finish` prints the sums as the last line and gives the exit code.
+# "0 failed" counts as one failure. `finish` shows the ends of failed steps' outputs again, since long logs are cut in many
+# a place, prints the sums as the last line, and gives the exit code.
 passed=0 failed=0 skipped=0 failures=
+again=120 # lines of a failed step that finish repeats; inner steps' repetitions are among them
 
 step() {
   step_name=$1
@@ -16,7 +18,6 @@ step() {
   step_rc=$(cat "$step_dir/rc")
   step_line=$(grep -v '^[[:space:]]*$' "$step_dir/log" | tail -n 1 |
     sed -n 's/^\([0-9][0-9]*\) passed, \([0-9][0-9]*\) failed, \([0-9][0-9]*\) skipped$/\1 \2 \3/p')
-  rm -rf "$step_dir"
   if [ -n "$step_line" ]; then
     step_p=${step_line%% *} step_s=${step_line##* } step_f=${step_line#* } step_f=${step_f% *}
     if [ "$step_rc" -ne 0 ] && [ "$step_f" -eq 0 ]; then step_f=1; fi
@@ -30,7 +31,9 @@ step() {
   fi
   passed=$((passed + step_p)) failed=$((failed + step_f)) skipped=$((skipped + step_s))
   if [ "$step_f" -gt 0 ]; then failures="$failures
-   $step_name"; fi
+== again: the end of $step_name
+$(tail -n "$again" "$step_dir/log" | cut -c 1-400)"; fi
+  rm -rf "$step_dir"
   printf -- '-- %s: %s passed, %s failed, %s skipped in %s s\n' "$step_name" "$step_p" "$step_f" "$step_s" \
     "$(($(date +%s) - step_start))"
 }

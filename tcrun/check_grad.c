@@ -112,13 +112,19 @@ static void log_graphs(const gradients *x) {
          (long long)p->saved_bytes, p->n_recomputed);
 }
 
+// How a joint graph is cut in two.
+static tc_partition_options partition_options(const tc_config *c) {
+  return (tc_partition_options){tc_sv_is(tc_config_text(c, TC_OPT_ID_GRAD_GRAPHS), "all"),
+                                tc_config_real(c, TC_OPT_ID_GRAD_BUDGET)};
+}
+
 static tc_status make_joint(void *arg) {
   gradients *x = arg;
   const tc_config *c = x->g->c->config;
   tc_sv graphs = tc_config_text(c, TC_OPT_ID_GRAD_GRAPHS);
   TC_TRY(tc_autograd_joint(x->forward, x->wanted, &x->joint));
   if (tc_sv_is(graphs, "joint") || x->joint.n_cotangents == 0) return TC_OK;
-  tc_partition_options o = {tc_sv_is(graphs, "all"), tc_config_real(c, TC_OPT_ID_GRAD_BUDGET)};
+  tc_partition_options o = partition_options(c);
   TC_TRY(tc_autograd_partition(&x->joint, &o, &x->part));
   if (tc_log_on(&x->g->c->logger, TC_LOG_AOT_GRAPHS)) log_graphs(x);
   return TC_OK;
@@ -267,9 +273,42 @@ tc_status tcrun_check_gradients(const gradient_check *g, bool *out_none) {
   return s;
 }
 
-// ---- run and bench ----
+// ---- run, bench, dump ----
+static const char *const parts[] = {"joint", "forward", "backward"};
+enum { JOINT, FORWARD, BACKWARD, N_PARTS };
+
+bool tcrun_is_gradient_stage(tc_sv stage) {
+  int32_t i = 0;
+  while (i < N_PARTS && !tc_sv_is(stage, parts[i])) i++;
+  return i < N_PARTS;
+}
+
+typedef struct differentiation {
+  model *m;
+  const tc_config *config;
+  tc_sv part; // of `parts`
+} differentiation;
+
+// One of the two graphs that the joint graph is cut into, in its place.
+static tc_status cut(const differentiation *d, const tc_joint *joint) {
+  model *m = d->m;
+  tc_partition part;
+  if (joint->n_cotangents == 0)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "no output has a gradient: there is nothing to cut in two");
+  tc_partition_options o = partition_options(d->config);
+  TC_TRY(tc_autograd_partition(joint, &o, &part));
+  m->graph = tc_sv_is(d->part, parts[FORWARD]) ? part.forward : part.backward;
+  m->source.graph = m->graph;
+  m->n_in = 0; // the backward's own, and those that the forward still reads
+  m->in = TC_NEW_ARRAY(m->module->arena, int32_t, m->graph->inputs.count + 1);
+  for (int32_t i = 0; i < m->graph->inputs.count; i++)
+    if (m->graph->inputs.data[i].kind == TC_IN_USER) m->in[m->n_in++] = i;
+  return TC_OK;
+}
+
 static tc_status differentiate(void *arg) {
-  model *m = arg;
+  const differentiation *d = arg;
+  model *m = d->m;
   tc_graph *g = m->graph;
   int32_t n = g->inputs.count;
   bool *wanted = TC_NEW_ARRAY(m->module->arena, bool, n + 1);
@@ -284,19 +323,19 @@ static tc_status differentiate(void *arg) {
   for (int32_t i = 0; i < m->n_in; i++) in[i] = m->in[i];
   for (int32_t i = n; i < joint.graph->inputs.count; i++) in[m->n_in++] = i;
   m->in = in;
-  return TC_OK;
+  return tc_sv_is(d->part, parts[JOINT]) ? TC_OK : cut(d, &joint);
 }
 
-tc_status tcrun_differentiate(model *m) {
+tc_status tcrun_differentiate(const tc_config *config, tc_sv part, model *m) {
   if (m->source.stage != TC_STAGE_GRAPH)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "only programs at the graph stage have gradients");
-  return tc_arena_guard(m->module->arena, differentiate, m);
+  return tc_arena_guard(m->module->arena, differentiate, &(differentiation){m, config, part});
 }
 
 tc_status tcrun_load_asked(tc_context *c, run_options *o, const char *path, model *m) {
   TC_TRY(tcrun_load(c, o, path, m));
   if (!o->grad) return TC_OK;
-  tc_status s = tcrun_differentiate(m);
+  tc_status s = tcrun_differentiate(c->config, o->gradients.size ? o->gradients : TC_SV("joint"), m);
   if (s != TC_OK) tcrun_unload(m);
   return tc_status_note(s, "while differentiating %s", path);
 }

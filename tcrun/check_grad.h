@@ -28,8 +28,10 @@ TC_NODISCARD tc_status tcrun_check_gradients(const gradient_check *g, bool *out_
 // promised of outputs is forgotten then.
 TC_NODISCARD tc_status tcrun_load_asked(tc_context *c, run_options *o, const char *path, model *m);
 
-// Puts the joint graph of a model at the graph stage in its place, as above.
-TC_NODISCARD tc_status tcrun_differentiate(model *m);
+// Puts the joint graph of a model at the graph stage in its place, as above; or, as `part` says, the "forward" or
+// "backward" graph that it is cut into by the options grad.graphs and grad.budget.
+TC_NODISCARD tc_status tcrun_differentiate(const tc_config *config, tc_sv part, model *m);
+bool tcrun_is_gradient_stage(tc_sv stage); // one of those parts
 // gradients[i] of graph input i where it is wanted and has one: new tensors (check_tape.c).
 TC_NODISCARD tc_status tcrun_tape_gradients(const gradient_check *g, const bool *wanted, tc_tensor *gradients);
 

@@ -182,7 +182,8 @@ static tc_status dump_model(run_options *o, tc_context *c, model *m, double load
   int32_t stage = tc_stage_parse(o->stage.size ? o->stage : TC_SV("graph"));
   if (stage < 0 || stage == TC_STAGE_EXEC)
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                    "no stage '" TC_SV_FMT "': graph, functional, loop, schedule, kernel, plan, code",
+                    "no stage '" TC_SV_FMT
+                    "': graph, functional, joint, forward, backward, loop, schedule, kernel, plan, code",
                     TC_SV_ARG(o->stage));
   tc_session *session;
   TC_TRY(tc_session_create_from(c, &m->source, stage, &session));
@@ -287,5 +288,9 @@ static tc_status with_model(run_options *o, tc_status (*f)(run_options *o, tc_co
 }
 
 tc_status cmd_run(run_options *o) { return with_model(o, run_model); }
-tc_status cmd_dump(run_options *o) { return with_model(o, dump_model); }
+// The gradient stages are graphs: the one that the program becomes is printed.
+tc_status cmd_dump(run_options *o) {
+  if (tcrun_is_gradient_stage(o->stage)) o->grad = true, o->gradients = o->stage, o->stage = TC_SV("graph");
+  return with_model(o, dump_model);
+}
 tc_status cmd_explain(run_options *o) { return with_model(o, explain_model); }

@@ -109,7 +109,7 @@ tc_status kit_make_ready(tc_arena *arena, tc_context *c, const char *text, uint3
   tc_status s = tcrun_read_text(c, TC_SV("kit.tc"), tc_sv_of(text), &r->m);
   r->loaded = r->m.module != NULL; // a text that does not read leaves its module
   TC_TRY(s);
-  if (flags & KIT_GRAD) TC_TRY(tcrun_differentiate(&r->m));
+  if (flags & KIT_GRAD) TC_TRY(tcrun_differentiate(c->config, TC_SV("joint"), &r->m));
   TC_TRY(tc_session_create_from(c, &r->m.source, TC_STAGE_EXEC, &r->session));
   r->n = r->m.graph->outputs.count;
   r->outputs = TC_NEW_ARRAY(arena, tc_tensor, r->n);

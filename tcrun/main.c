@@ -5,34 +5,51 @@
 
 #include "tcrun/gradcheck.h"
 
+static tc_status cmd_help(run_options *o);
 static const struct {
   const char *name;
   tc_status (*run)(run_options *o);
-  const char *usage, *doc;
+  const char *usage, *doc, *more; // more: of `help COMMAND`, or NULL
 } commands[] = {
     {"run", cmd_run, "[run] MODEL [--inputs=FILE|--random[=SEED]] [--output=FILE]",
-     "load, compile and run a model, print its outputs"},
+     "load, compile and run a model, print its outputs", NULL},
     {"compile", cmd_compile, "compile MODEL -o FILE.tcx [--backend=NAME[,NAME…]] [--beside]",
-     "compile ahead of time: what `run`, `check`, `bench` and embedders load in milliseconds"},
+     "compile ahead of time: what `run`, `check`, `bench` and embedders load in milliseconds", NULL},
     {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip] [--replays=N]",
      "compare with PyTorch's stored results, or with the references; or hold every stage's text, or repeated runs, to "
-     "that"},
+     "that",
+     NULL},
     {"gradcheck", cmd_gradcheck, "gradcheck PATH… [--filter=GLOB] [--report=FILE.json] [--skip-list=FILE]",
-     "hold the derivatives of first and second order to differences in double precision"},
-    {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall] [--unchecked]", "time a model"},
+     "hold the derivatives of first and second order to differences in double precision", NULL},
+    {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall] [--unchecked]", "time a model", NULL},
     {"minify", cmd_minify, "minify MODEL [-o FILE.tc] [--rtol=X --atol=X]",
-     "make a model that fails on a backend small: a few ops with their inputs, as a .tc file"},
-    {"dump", cmd_dump, "dump MODEL --stage=graph|functional|loop|schedule|kernel|plan|code",
-     "print a stage of the compilation"},
-    {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory"},
-    {"backends", cmd_backends, "backends", "devices that were found"},
-    {"plugins", cmd_plugins, "plugins", "plugins, their state, and why some were refused"},
+     "make a model that fails on a backend small: a few ops with their inputs, as a .tc file", NULL},
+    {"dump", cmd_dump, "dump MODEL --stage=graph|functional|joint|forward|backward|loop|schedule|kernel|plan|code",
+     "print a stage of the compilation",
+     "Stages:\n"
+     "  graph       the model as it was imported\n"
+     "  functional  behind the graph passes of the mode\n"
+     "  joint       the program with the gradients of its parameters and inputs\n"
+     "  forward     what the joint graph is cut into: the program, and the values that it saves\n"
+     "  backward    the gradients, of saved values, inputs and cotangents\n"
+     "  loop        loops with scalar bodies\n"
+     "  schedule    which loops became one kernel, and why others did not\n"
+     "  kernel      the kernels, and the plan that launches them\n"
+     "  plan        buffers, launches, calls\n"
+     "  code        what the backend's plugin generated\n"
+     "All but code are texts that tcrun reads again: a .tc file runs like a model. --grad with any later stage prints\n"
+     "that of the joint graph. grad.graphs=all saves all that the backward reads, grad.budget=X a part of it.\n"
+     "Example: tcrun dump model.pt2 --stage=backward > backward.tc\n"},
+    {"explain", cmd_explain, "explain MODEL", "what was fused, what not and why, kernels, memory", NULL},
+    {"backends", cmd_backends, "backends", "devices that were found", NULL},
+    {"plugins", cmd_plugins, "plugins", "plugins, their state, and why some were refused", NULL},
     {"conform", cmd_conform, "conform --plugin=FILE.so [--filter=GLOB] [--report=FILE.json] [--skip-list=FILE]",
-     "the vendor's test suite: does a plugin keep the rules?"},
-    {"ops", cmd_ops, "ops [PATTERN]", "the ops that are known"},
-    {"modes", cmd_modes, "modes", "the modes there are"},
-    {"cache", cmd_cache, "cache [list|clear|bound]", "the compiled code kept on disk"},
-    {"config", cmd_config, "config", "the options in force, and where each value comes from"},
+     "the vendor's test suite: does a plugin keep the rules?", NULL},
+    {"ops", cmd_ops, "ops [PATTERN]", "the ops that are known", NULL},
+    {"modes", cmd_modes, "modes", "the modes there are", NULL},
+    {"cache", cmd_cache, "cache [list|clear|bound]", "the compiled code kept on disk", NULL},
+    {"config", cmd_config, "config", "the options in force, and where each value comes from", NULL},
+    {"help", cmd_help, "help [COMMAND]", "this page, or more about a command", NULL},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -49,12 +66,29 @@ static tcrun_progress *start_progress(int32_t command) {
   return NULL;
 }
 
+static void help_on(int32_t i) {
+  printf("tcrun %s\n  %s\n", commands[i].usage, commands[i].doc);
+  if (commands[i].more) printf("\n%s", commands[i].more);
+}
+
 static void help(void) {
   printf("tcrun: compile and run exported PyTorch models\n\n");
   for (int i = 0; i < N_COMMANDS; i++) printf("  tcrun %-72s %s\n", commands[i].usage, commands[i].doc);
   printf("\nOptions: --backend=NAME --mode=NAME --config=FILE.toml --set key=value --device=N --threads=N --strict\n"
          "         --logs=LIST --quiet --json. `tcrun config` shows every key.\n"
          "Example: tcrun model.pt2 --backend=ref --random\n");
+}
+
+static tc_status cmd_help(run_options *o) {
+  tc_sv names[N_COMMANDS];
+  if (!o->args.count) return help(), TC_OK;
+  for (int32_t i = 0; i < N_COMMANDS; i++) {
+    names[i] = tc_sv_of(commands[i].name);
+    if (tc_sv_eq(names[i], o->args.data[0])) return help_on(i), TC_OK;
+  }
+  tc_sv near = tc_sv_nearest(o->args.data[0], names, N_COMMANDS);
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "no command '" TC_SV_FMT "'%s" TC_SV_FMT "%s", TC_SV_ARG(o->args.data[0]),
+                  near.size ? "; did you mean " : "", TC_SV_ARG(near), near.size ? "?" : "");
 }
 
 typedef struct call {
@@ -74,7 +108,7 @@ static tc_status enter(void *arg) {
     return s;
   }
   if (!o.quiet && !o.help) o.progress = c->progress = start_progress(c->command);
-  if (o.help) printf("tcrun %s\n  %s\n", commands[c->command].usage, commands[c->command].doc);
+  if (o.help) help_on(c->command);
   else s = commands[c->command].run(&o);
   tc_config_destroy(o.config);
   return s;

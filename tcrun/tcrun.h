@@ -17,6 +17,7 @@ typedef struct run_options {
   TC_VEC(tc_sv) args; // what is no option: models, patterns
   int argc;           // the command line, to be read again
   char **argv;
+  tc_sv gradients; // dump: which graph of the gradients, "": the joint one
   tc_sv inputs, output, expect, stage, method, filter, report, skip_list, weights, plugin;
   TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
   bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside, markdown, gradcheck,

@@ -99,6 +99,8 @@ static bool name_char(char c) {
 }
 
 // A name of the characters that %names have, not yet used in the graph: "x", else "x_1", "x_2", …
+enum { FREE_NAME = -1 };
+
 static tc_sv unique_name(tc_graph *g, tc_sv want) {
   tc_arena *arena = g->module->arena;
   if (!want.size) want = TC_SV("v");
@@ -108,6 +110,10 @@ static tc_sv unique_name(tc_graph *g, tc_sv want) {
   tc_sv name = tc_sv_copy(arena, (tc_sv){text, want.size});
   bool fresh;
   tc_map_entry *e = tc_map_put(g->names, name, &fresh);
+  if (!fresh && e->value.num == FREE_NAME) {
+    e->value.num = 0;
+    return name;
+  }
   while (!fresh) {
     int64_t number = ++e->value.num;
     tc_sv numbered = tc_sv_printf(arena, TC_SV_FMT "_%lld", TC_SV_ARG(name), (long long)number);
@@ -116,6 +122,11 @@ static tc_sv unique_name(tc_graph *g, tc_sv want) {
     e = tc_map_find(g->names, name); // the map may have grown
   }
   return name;
+}
+
+void tc_value_give_up_name(tc_value *v) {
+  tc_map_entry *e = tc_map_find(v->graph->names, v->name);
+  if (e) e->value.num = FREE_NAME;
 }
 
 void tc_value_set_name(tc_graph *g, tc_value *v, tc_sv name) {

@@ -6,6 +6,8 @@
 
 // A value without a definer, with a unique name; TENSOR: a copy of `type`, SYM: `symbol`.
 tc_value *tc_graph_new_value(tc_graph *g, int32_t kind, tc_sv name, const tc_tensor_type *type, const tc_sym *symbol);
+// Lets others of the graph have the value's name; it is to get another one at once.
+void tc_value_give_up_name(tc_value *v);
 // MISMATCH naming both types unless they are provably the same.
 tc_status tc_types_agree(tc_module *m, const tc_tensor_type *declared, const tc_tensor_type *computed);
 // Links a node whose fields are set, before `before` (NULL: at the end).

@@ -381,6 +381,9 @@ static tc_status parse_node(reader *r) {
   if (inplace < -1 || inplace >= n->n_args || (inplace >= 0 && n->args[inplace].kind != TC_AK_TENSOR))
     return tc_lex_error(&at, "inplace %lld is no tensor argument", (long long)inplace);
   n->inplace = (int32_t)inplace;
+  // What the op calls its results must not be in the way of the text's own names.
+  for (int32_t i = 0; i < results.count; i++)
+    if (!tc_sv_eq(n->results[i]->name, results.data[i].name)) tc_value_give_up_name(n->results[i]);
   for (int32_t i = 0; i < results.count; i++) {
     TC_TRY(apply_declaration(r, n->results[i], &results.data[i]));
     TC_TRY(define(r, n->results[i], results.data[i].name));

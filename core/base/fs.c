@@ -110,8 +110,7 @@ static int write_all(int fd, const char *data, size_t size) {
   return 0;
 }
 
-// A new file beside `path` under a name that nobody else has. The process's umask applies to it.
-static int open_beside(const char *path, char *name, size_t name_size) {
+int tc_file_open_beside(const char *path, unsigned mode, char *name, size_t name_size) {
   for (int attempt = 0; attempt < 100; attempt++) {
     uint64_t salt;
     if (getrandom(&salt, sizeof salt, 0) != sizeof salt) salt = (uint64_t)getpid() << 32 | (uint32_t)attempt;
@@ -119,7 +118,7 @@ static int open_beside(const char *path, char *name, size_t name_size) {
       errno = ENAMETOOLONG;
       return -1;
     }
-    int fd = open_retry(name, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    int fd = open_retry(name, O_WRONLY | O_CREAT | O_EXCL, (mode_t)mode);
     if (fd >= 0 || errno != EEXIST) return fd;
   }
   return -1;
@@ -156,7 +155,7 @@ tc_status tc_file_write_by(const char *path, tc_status (*make)(void *self, tc_fi
   }
   // A link keeps pointing to what it points to.
   const char *at = exists && realpath(path, target) != NULL ? target : path;
-  f.fd = open_beside(at, temporary, sizeof temporary);
+  f.fd = tc_file_open_beside(at, 0666, temporary, sizeof temporary);
   if (f.fd < 0) return tc_fs_error(errno, "write", path);
   tc_status s = make(self, &f);
   bool good = s == TC_OK && f.error == 0;

@@ -21,6 +21,11 @@ TC_NODISCARD tc_status tc_file_write(const char *path, const void *data, size_t 
 typedef struct tc_file_sink tc_file_sink;
 TC_NODISCARD tc_status tc_file_write_by(const char *path, tc_status (*make)(void *self, tc_file_sink *to), void *self);
 TC_NODISCARD tc_status tc_file_put(void *sink, const void *data, size_t size);
+
+// A new file beside `path`, open for writing, under a name that no other thread or process has: for what is renamed to
+// `path` when it is whole. The process's umask applies to `mode`. The descriptor, which is the caller's, or -1 and
+// errno.
+int tc_file_open_beside(const char *path, unsigned mode, char *name, size_t name_size);
 TC_NODISCARD tc_status tc_dir_make(const char *path); // with parents, mode 0700
 bool tc_file_exists(const char *path);
 bool tc_dir_exists(const char *path);

@@ -29,7 +29,7 @@ struct tc_cache {
   const tc_allocator *allocator;
   const tc_logger *logger;
   int64_t max_bytes;
-  atomic_int written, counter;
+  atomic_int written;
   char folder[];
 };
 
@@ -111,8 +111,7 @@ void tc_cache_put(tc_cache *c, tc_hash128 key, tc_sv body) {
   int made = mkdir(path, 0700);
   *slash = '/';
   if (made == 0 || errno == EEXIST) {
-    snprintf(temporary, sizeof temporary, "%s.%ld.%d", path, (long)getpid(), atomic_fetch_add(&c->counter, 1));
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = tc_file_open_beside(path, 0600, temporary, sizeof temporary);
     if (fd >= 0) {
       header h = {.magic = MAGIC, .format = FORMAT, .size = body.size, .hash = tc_hash(body.data, body.size)};
       bool ok = write_all(fd, &h, sizeof h) && write_all(fd, body.data, body.size);

@@ -1,5 +1,7 @@
 // The cache on disk: whole entries or none, damage, folders that cannot be used, its bound, several processes.
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -161,6 +163,45 @@ TC_TEST(is_bounded_on_closing) {
   return TC_OK;
 }
 
+// Contexts of one process have caches of their own over one folder: no write of one gets in another's way.
+typedef struct writer {
+  tc_cache *cache;
+  tc_sv text;
+} writer;
+
+static void *write_often(void *arg) {
+  const writer *w = arg;
+  for (uint64_t i = 0; i < 400; i++) tc_cache_put(w->cache, key_of(400 + i % 4), w->text);
+  return NULL;
+}
+
+static void count_lines(void *self, int32_t artifact, tc_sv text) {
+  (void)artifact, (void)text;
+  atomic_fetch_add((atomic_int *)self, 1);
+}
+
+TC_TEST(serves_caches_of_one_process) {
+  enum { WRITERS = 4 };
+  atomic_int complaints = 0;
+  tc_logger logger = {.mask = 1u << TC_LOG_CACHE, .write = count_lines, .self = &complaints};
+  pthread_t threads[WRITERS];
+  writer writers[WRITERS];
+  for (int i = 0; i < WRITERS; i++) {
+    writers[i].cache = tc_cache_open(tc_arena_allocator(arena), folder, 0, &logger);
+    writers[i].text = tc_sv_printf(arena, "%0*d", 3000, 1);
+  }
+  for (int i = 0; i < WRITERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, write_often, &writers[i]), 0);
+  for (int i = 0; i < WRITERS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  assert_int_equal(complaints, 0);
+  for (uint64_t i = 0; i < 4; i++) {
+    tc_sv got;
+    assert_true(tc_cache_get(writers[0].cache, arena, key_of(400 + i), &got));
+    assert_sv(got, writers[0].text.data);
+  }
+  for (int i = 0; i < WRITERS; i++) tc_cache_close(writers[i].cache);
+  return TC_OK;
+}
+
 enum { PROCESSES = 4, ENTRIES = 50 };
 
 // Puts and reads what others put; 0 if all that was found was right.
@@ -201,6 +242,7 @@ int main(void) {
       cmocka_unit_test(survives_a_folder_that_vanishes),
       cmocka_unit_test(shrinks_from_the_oldest),
       cmocka_unit_test(is_bounded_on_closing),
+      cmocka_unit_test(serves_caches_of_one_process),
       cmocka_unit_test(serves_processes),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -18,6 +18,7 @@ static tc_status set(tc_config *c, const char *key, tc_sv value) {
 }
 
 tc_status kit_configure(const kit *k, const char *mode, tc_config *c) {
+  TC_TRY(tc_config_expect_plugin(c, k->about.name));
   tc_sv backend = k->about.n_devices ? k->about.devices[0] : is_delegate(k) ? TC_SV("ref") : TC_SV("auto");
   TC_TRY(set(c, "backend", backend));
   if (is_delegate(k)) TC_TRY(set(c, "delegates", k->about.name));
@@ -29,7 +30,8 @@ tc_status kit_configure(const kit *k, const char *mode, tc_config *c) {
 
 // The references run in one thread; a process without others can be forked.
 static tc_status configure_references(const kit *k, const char *mode, tc_config *c) {
-  (void)k, (void)mode;
+  (void)mode;
+  TC_TRY(tc_config_expect_plugin(c, k->about.name));
   TC_TRY(set(c, "backend", TC_SV("ref")));
   TC_TRY(set(c, "cache.enabled", TC_SV("false")));
   TC_TRY(set(c, "threads", TC_SV("1")));

@@ -211,16 +211,20 @@ static tc_status place_env(tc_config *c, const tc_env_value *v, const tc_sv *plu
 static tc_status check_sections(void *arg) {
   call *k = arg;
   tc_config *c = k->c;
-  const tc_sv *plugins = k->p;
-  for (int32_t i = 0; i < c->unknown_env.count; i++) TC_TRY(place_env(c, &c->unknown_env.data[i], plugins, k->n));
+  const tc_sv *found = k->p;
+  TC_VEC(tc_sv) plugins = {0};
+  for (int32_t i = 0; i < k->n; i++) tc_vec_push(c->arena, &plugins, found[i]);
+  for (int32_t i = 0; i < c->expected.count; i++) tc_vec_push(c->arena, &plugins, c->expected.data[i]);
+  for (int32_t i = 0; i < c->unknown_env.count; i++)
+    TC_TRY(place_env(c, &c->unknown_env.data[i], plugins.data, plugins.count));
   for (int32_t i = 0; i < c->sections.count; i++) {
     const tc_section_value *v = &c->sections.data[i];
     int32_t p = 0;
-    while (p < k->n && !tc_sv_eq(plugins[p], v->section)) p++;
-    if (p < k->n) continue;
+    while (p < plugins.count && !tc_sv_eq(plugins.data[p], v->section)) p++;
+    if (p < plugins.count) continue;
     // The nearest of plugins and groups of options.
     TC_VEC(tc_sv) names = {0};
-    for (p = 0; p < k->n; p++) tc_vec_push(c->arena, &names, plugins[p]);
+    for (p = 0; p < plugins.count; p++) tc_vec_push(c->arena, &names, plugins.data[p]);
     for (int32_t o = 0; o < TC_OPT_COUNT; o++) {
       tc_sv group, rest = tc_sv_cut(tc_options[o].key, '.', &group);
       if (rest.size) tc_vec_push(c->arena, &names, group);
@@ -238,6 +242,17 @@ static tc_status check_sections(void *arg) {
 tc_status tc_config_check_sections(tc_config *c, const tc_sv *plugins, int32_t n) {
   call k = {.c = c, .p = plugins, .n = n};
   return guarded(check_sections, &k);
+}
+
+static tc_status expect_plugin(void *arg) {
+  call *k = arg;
+  tc_vec_push(k->c->arena, &k->c->expected, tc_sv_copy(k->c->arena, k->a));
+  return TC_OK;
+}
+
+tc_status tc_config_expect_plugin(tc_config *c, tc_sv name) {
+  call k = {.c = c, .a = name};
+  return guarded(expect_plugin, &k);
 }
 
 // ---- Values ----

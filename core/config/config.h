@@ -41,6 +41,8 @@ TC_NODISCARD tc_status tc_config_set_pair(tc_config *c, tc_sv key_is_value, cons
 TC_NODISCARD tc_status tc_config_apply_mode(tc_config *c);
 // Sections other than these plugins' are errors; environment names of sections get their meaning.
 TC_NODISCARD tc_status tc_config_check_sections(tc_config *c, const tc_sv *plugins, int32_t n);
+// The plugin of that name is added by its file later: its section is no mistake.
+TC_NODISCARD tc_status tc_config_expect_plugin(tc_config *c, tc_sv name);
 
 // ---- Values; `id` is a TC_OPT_ID_* of the fitting type ----
 bool tc_config_bool(const tc_config *c, int32_t id);

@@ -33,6 +33,7 @@ struct tc_config {
   tc_option_value values[TC_FROM_COUNT][TC_OPT_COUNT];
   TC_VEC(tc_section_value) sections;
   TC_VEC(tc_env_value) unknown_env;
+  TC_VEC(tc_sv) expected; // plugins that are added later
 };
 
 // ---- value.c ----

@@ -143,6 +143,8 @@ TC_TEST(sections_belong_to_plugins) {
   assert_sv(tc_config_section(c, TC_SV("other"), TC_SV("y")), "");
   assert_error(tc_config_check_sections(c, plugins, 1), TC_STATUS_INVALID_ARGUMENT,
                "'other' (in 'other.x') is neither a group of options nor a plugin");
+  assert_ok(tc_config_expect_plugin(c, TC_SV("other"))); // added by its file later
+  assert_ok(tc_config_check_sections(c, plugins, 1));
   tc_config_destroy(c);
 
   c = make(arena);

@@ -75,6 +75,26 @@ static int32_t alloc(tc_device_ *d, uint64_t size, tc_handle *out) {
 static void free_memory(tc_device_ *d, tc_handle m) {
   if (!is("one") && !is("twice")) template_device.free(d, m);
 }
+// Writes to what it only reads.
+static int32_t copy_in(tc_device_ *d, tc_handle s, tc_handle dst, int64_t to, const void *src, uint64_t size) {
+  union {
+    const void *borrowed;
+    uint8_t *bytes;
+  } source = {.borrowed = src};
+  int32_t code = template_device.copy_in(d, s, dst, to, src, size);
+  if (is("scribble") && size == 6 * 5 * sizeof(float)) source.bytes[0] ^= 1;
+  return code;
+}
+// Delivers a matrix of 6 × 8 numbers row by row, whatever its strides.
+static int32_t copy_out(tc_device_ *d, tc_handle s, void *dst, tc_handle src, int64_t from, uint64_t size) {
+  enum { ROWS = 6, COLUMNS = 8 };
+  float columns[COLUMNS][ROWS], *rows = dst;
+  int32_t code = template_device.copy_out(d, s, dst, src, from, size);
+  if (!is("row_major") || size != sizeof columns) return code;
+  memcpy(columns, dst, sizeof columns);
+  for (int32_t i = 0; i < ROWS * COLUMNS; i++) rows[i] = columns[i % COLUMNS][i / COLUMNS];
+  return code;
+}
 static int32_t copy(tc_device_ *d, tc_handle s, tc_handle dst, int64_t to, tc_handle src, int64_t from, uint64_t size) {
   if (is("order") && size == 1 << 20) return TC_STATUS_OK;
   return template_device.copy(d, s, dst, to, src, is("copy") ? 0 : from, size);
@@ -194,6 +214,7 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
   if (refuses(h, out)) return TC_STATUS_MISMATCH;
   device = template_device;
   device.open = open_device, device.properties = properties, device.alloc = alloc, device.free = free_memory;
+  device.copy_in = copy_in, device.copy_out = copy_out;
   device.copy = copy, device.fill = fill, device.function = function_, device.launch = launch;
   device.graph_begin = graph_begin, device.graph_launch = graph_launch;
   describe(h, &device, &d);

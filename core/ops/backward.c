@@ -11,9 +11,23 @@
 #define POINT(op, schema, names) TEXT(schema, NARROWED(OF(op, "self", ", self=" WIDENED("self") names)))
 // Where only the sizes of the input are given.
 #define EMPTY "new_empty(grad_output, input_size)"
-#define RESIZED_AS(as, op, n, in, names, numbers)                                                                     \
+#define SPACE_1 "1", "3"
+#define SPACE_2 "2", "4"
+#define SPACE_3 "3", "5"
+// The gradient has the sizes of the output.
+#define FITS(rank, sizes)                                                                                       \
+  "len(output_size) == " rank " - 2 && len(input_size) == " rank " && grad_output.rank == " rank                \
+  " && grad_output.size(0) == input_size[0] && grad_output.size(1) == input_size[1] && grad_output.size(2) == " \
+  "output_size[0]" sizes
+#define FITS_1 FITS("3", "")
+#define FITS_2 FITS("4", " && grad_output.size(3) == output_size[1]")
+#define FITS_3 FITS("5", " && grad_output.size(3) == output_size[1] && grad_output.size(4) == output_size[2]")
+#define RESIZED_AS(as, op, d, names, numbers) RESIZED(as, op, SPACE_##d, FITS_##d, names SCALES_##d, numbers BY_##d)
+#define RESIZED(...) RESIZED_ROW(__VA_ARGS__)
+#define RESIZED_ROW(as, op, n, in, fits, names, numbers)                                                              \
   TEXT(op "_backward(Tensor grad_output, SymInt[" n "] output_size, SymInt[" in "] input_size, " names ") -> Tensor", \
-       as(NARROWED("derivative(\"" op "\", \"self\", grad=grad_output, self=" EMPTY numbers ")")))
+       "if(" fits ", " as(NARROWED("derivative(\"" op "\", \"self\", grad=grad_output, self=" EMPTY numbers           \
+                                   ")")) ", fail(\"the gradient does not have the sizes of the output\"))")
 #define ROW_MAJOR(x) x
 // Channels are innermost where they are in what comes in.
 #define CHANNELS(x, format)                                                                           \
@@ -185,18 +199,18 @@ static const tc_op_def rows[] = {
     NLL("nll_loss2d"),
 
     // ---- resampling and padding ----
-    RESIZED_AS(ROW_MAJOR, "upsample_nearest1d", "1", "3", SCALES_1, BY_1),
-    RESIZED_AS(CHANNELS_2, "upsample_nearest2d", "2", "4", SCALES_2, BY_2),
-    RESIZED_AS(ROW_MAJOR, "upsample_nearest3d", "3", "5", SCALES_3, BY_3),
-    RESIZED_AS(ROW_MAJOR, "_upsample_nearest_exact1d", "1", "3", SCALES_1, BY_1),
-    RESIZED_AS(CHANNELS_2, "_upsample_nearest_exact2d", "2", "4", SCALES_2, BY_2),
-    RESIZED_AS(ROW_MAJOR, "_upsample_nearest_exact3d", "3", "5", SCALES_3, BY_3),
-    RESIZED_AS(ROW_MAJOR, "upsample_linear1d", "1", "3", ALIGN SCALES_1, BY_ALIGN BY_1),
-    RESIZED_AS(CHANNELS_2, "upsample_bilinear2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED_AS(ROW_MAJOR, "upsample_bicubic2d", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED_AS(CHANNELS_2, "_upsample_bilinear2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED_AS(ROW_MAJOR, "_upsample_bicubic2d_aa", "2", "4", ALIGN SCALES_2, BY_ALIGN BY_2),
-    RESIZED_AS(CHANNELS_3, "upsample_trilinear3d", "3", "5", ALIGN SCALES_3, BY_ALIGN BY_3),
+    RESIZED_AS(ROW_MAJOR, "upsample_nearest1d", 1, "", ""),
+    RESIZED_AS(CHANNELS_2, "upsample_nearest2d", 2, "", ""),
+    RESIZED_AS(ROW_MAJOR, "upsample_nearest3d", 3, "", ""),
+    RESIZED_AS(ROW_MAJOR, "_upsample_nearest_exact1d", 1, "", ""),
+    RESIZED_AS(CHANNELS_2, "_upsample_nearest_exact2d", 2, "", ""),
+    RESIZED_AS(ROW_MAJOR, "_upsample_nearest_exact3d", 3, "", ""),
+    RESIZED_AS(ROW_MAJOR, "upsample_linear1d", 1, ALIGN, BY_ALIGN),
+    RESIZED_AS(CHANNELS_2, "upsample_bilinear2d", 2, ALIGN, BY_ALIGN),
+    RESIZED_AS(ROW_MAJOR, "upsample_bicubic2d", 2, ALIGN, BY_ALIGN),
+    RESIZED_AS(CHANNELS_2, "_upsample_bilinear2d_aa", 2, ALIGN, BY_ALIGN),
+    RESIZED_AS(ROW_MAJOR, "_upsample_bicubic2d_aa", 2, ALIGN, BY_ALIGN),
+    RESIZED_AS(CHANNELS_3, "upsample_trilinear3d", 3, ALIGN, BY_ALIGN),
     PADDED("reflection_pad1d", "2"),
     PADDED("reflection_pad2d", "4"),
     PADDED("reflection_pad3d", "6"),

@@ -235,6 +235,27 @@ static int32_t strided_meta(tc_op_args *a) {
                           strides);
 }
 
+// empty_permuted: physical_layout names the dimensions from the outermost in memory to the innermost.
+static int32_t permuted_meta(tc_op_args *a) {
+  int32_t n = tc_op_count(a, 0);
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK] = {0}, one = tc_int_const(a, 1), step = one;
+  if (n > TC_MAX_RANK || tc_op_count(a, 1) != n)
+    return tc_op_fail(a, "number of dimensions in size (%d) does not match the length of physical_layout (%d)", n,
+                      tc_op_count(a, 1));
+  for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, 0, i);
+  for (int32_t i = n; i-- > 0;) {
+    int64_t d = tc_op_int_at(a, 1, i, -1);
+    if (d < 0 || d >= n || strides[d])
+      return tc_op_fail(a,
+                        "physical_layout must name each of %d dimensions once: %lld is not one of them, or occurs "
+                        "twice",
+                        n, (long long)d);
+    strides[d] = step;
+    step = tc_int_mul(a, step, tc_int_max(a, sizes[d], one));
+  }
+  return tc_op_set_result(a, 0, tc_op_dtype(a, 2, TC_F32), n, sizes, strides);
+}
+
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define FORMAT ", MemoryFormat? memory_format=None"
 #define FILL(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
@@ -256,6 +277,11 @@ static const tc_op_def rows[] = {
     FILL("empty_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
     STRIDED("empty_strided(SymInt[] size, SymInt[] stride, *, " OPTIONS ") -> Tensor"),
     STRIDED("new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, " OPTIONS ") -> Tensor"),
+    {.schema = "empty_permuted(SymInt[] size, int[] physical_layout, *, " OPTIONS ") -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = permuted_meta,
+     .lower = fill_lower,
+     .ref = fill_ref},
     FILL("scalar_tensor(Scalar s, *, " OPTIONS ") -> Tensor"),
     FILL("fill.Scalar(Tensor self, Scalar value) -> Tensor"),
     {.schema = "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", .traits = TC_OP_COMPLEX},

@@ -519,6 +519,9 @@ static const tc_op_def rows[] = {
      .traits = C,
      .decompose = "let m = reshape(ne(self, 0), [self.numel]); let p = tc::mask_places(m, tc::mask_ends(m), size);"
                   "_row_major(transpose(where(lt(p, 0), fill_value, tc::unravel(p, self.sizes)), 0, 1))"},
+    {.schema = "nonzero_numpy(Tensor self) -> Tensor[]",
+     .traits = C,
+     .decompose = "unbind(nonzero(if(self.rank == 0, unsqueeze(self, 0), self)), 1)"},
     {.schema = "argwhere(Tensor self) -> Tensor", .traits = C, .decompose = "nonzero(self)"},
     {.schema = "masked_select(Tensor self, Tensor mask) -> Tensor",
      .traits = DATA,

@@ -734,6 +734,23 @@ enum { C = TC_OP_COMPLEX };
 #define NUMBER(x) "if(is_none(" x "), none, full([], float(" x "), dtype=f64))"
 // Conjugated in memory: libraries take no lazily conjugated operands.
 #define ADJOINT(x) "if(is_complex(" x "), conj_physical(mT(" x ")), mT(" x "))"
+// The shortest of the closest solutions, by the pseudo-inverse, whichever driver is named; what else it gives is that
+// driver's. The solution lies in memory as LAPACK leaves it: the first n of max(m, n) rows, columns first.
+#define LSTSQ                                                                                                          \
+  "let how = if(is_none(driver), \"gelsy\", driver); let svd = how == \"gelsd\" || how == \"gelss\"; let m = "         \
+  "self.size(-2); let n = self.size(-1); let y = if(self.rank < 2 || self.rank > b.rank + 1 || b.rank > self.rank, "   \
+  "fail(\"linalg.lstsq: other must have as many dimensions as input, or one less\"), if(b.rank == self.rank, b, "      \
+  "unsqueeze(b, -1))); let by = if(svd || how == \"gels\" || how == \"gelsy\", if(is_none(rcond), "                    \
+  "linalg_pinv.atol_rtol_float(self), linalg_pinv.atol_rtol_float(self, atol=0.0, rtol=rcond)), "                      \
+  "fail(\"linalg.lstsq: the driver must be gels, gelsy, gelsd or gelss\")); let x = matmul(by, y);"                    \
+  "let memory = constant_pad_nd(contiguous(mT(x)), [0, max(m - n, 0)]); let columns = slice(mT(memory), -2, 0, n);"    \
+  "let rank = if(is_none(rcond), linalg_matrix_rank.atol_rtol_float(self), "                                           \
+  "linalg_matrix_rank.atol_rtol_float(self, atol=0.0, rtol=rcond)); let e = abs(sub(y, matmul(self, x)));"             \
+  "let left = sum(mul(e, e), [-2]); let none_ = zeros([0], dtype=self.real_dtype);"                                    \
+  "if(b.rank == self.rank, columns, squeeze(columns, -1)), if(m <= n || how == \"gelsy\", none_, if(svd && self.rank " \
+  "== 2, masked_select(left, eq(rank, n)), left)), if(how == \"gels\", zeros([0], "                                    \
+  "dtype=i64), rank), if(svd, linalg_svdvals(self), none_)"
+
 static const tc_op_def rows[] = {
     ROW("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, "
         "Tensor "
@@ -876,6 +893,9 @@ static const tc_op_def rows[] = {
          "mul(linalg_matrix_norm(self, p), linalg_matrix_norm(linalg_inv(self), p))))"),
     TEXT("linalg_cond.p_str(Tensor self, str p) -> Tensor",
          "mul(linalg_matrix_norm(self, p), linalg_matrix_norm(linalg_inv(self), p))"),
+    TEXT("linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor "
+         "residuals, Tensor rank, Tensor singular_values)",
+         LSTSQ),
     TEXT("_cond_2(Tensor self) -> Tensor", "let s = linalg_svdvals(self); div(select(s, -1, 0), select(s, -1, -1))"),
 };
 TC_OP_FAMILY(linalg);

@@ -357,6 +357,25 @@ static int32_t repeat_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// diagonal_scatter: the source is as large as the diagonal.
+static int32_t diagonal_scatter_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *src = tc_op_tensor(a, 1);
+  if (t->rank < 2) return tc_op_fail(a, "expected a tensor of at least two dimensions: %s", tc_op_shape_text(a, 0));
+  int64_t d1 = tc_op_dim(a, 3, t->rank), d2 = tc_op_dim(a, 4, t->rank), offset = tc_op_int(a, 2, 0);
+  if (d1 < 0 || d2 < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (d1 == d2) return tc_op_fail(a, "diagonal dimensions cannot be identical: %lld", (long long)d1);
+  tc_int rows = t->sizes[d1], columns = t->sizes[d2], by = tc_int_const(a, offset < 0 ? -offset : offset);
+  tc_int n =
+      tc_int_min(a, offset < 0 ? tc_int_sub(a, rows, by) : rows, offset < 0 ? columns : tc_int_sub(a, columns, by));
+  bool fits = src->rank == t->rank - 1;
+  for (int32_t d = 0, k = 0; d < t->rank && fits; d++)
+    if (d != d1 && d != d2) fits = !tc_int_require_eq(a, src->sizes[k++], t->sizes[d]);
+  if (!fits || tc_int_require_eq(a, src->sizes[src->rank - 1], tc_int_max(a, n, tc_int_const(a, 0))))
+    return tc_op_fail(a, "expected src to have a size equal to the diagonal of self: %s for %s", tc_op_shape_text(a, 1),
+                      tc_op_shape_text(a, 0));
+  return tc_meta_same_strides(a);
+}
+
 enum { C = TC_OP_COMPLEX };
 #define TEXT(s, d) {.schema = s, .traits = C, .decompose = d}
 #define CODE(s, f) {.schema = s, .traits = C, .expand = f}
@@ -368,7 +387,7 @@ static const tc_op_def rows[] = {
         "both[0].sizes), both[0]))"),
     {.schema = "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
      .traits = C,
-     .meta = tc_meta_same_strides,
+     .meta = diagonal_scatter_meta,
      .decompose = "let x = movedim(self, [dim1, dim2], [-2, -1]); let r = unsqueeze(arange(x.size(-2)), 1); let c = "
                   "arange(x.size(-1)); let down = offset >= 0; let k = clamp(if(down, arange(x.size(-2)), c), 0, "
                   "src.size(-1) - 1);"

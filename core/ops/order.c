@@ -84,14 +84,13 @@ static int32_t histc_meta(tc_op_args *a) {
 }
 static void range_of(const tc_ref_view *x, double *lo, double *hi) {
   int64_t i[TC_MAX_RANK] = {0};
-  if (*lo == *hi && tc_ref_numel(x) > 0) {
+  if (tc_ref_numel(x) > 0) {
     *lo = INFINITY, *hi = -INFINITY;
     for (bool more = true; more; more = tc_ref_next(x->rank, x->sizes, i)) {
       double v = tc_ref_f(x, tc_ref_offset(x, i));
       *lo = fmin(*lo, v), *hi = fmax(*hi, v);
     }
   }
-  if (*lo == *hi) *lo -= 1, *hi += 1;
 }
 static void count_bins(const tc_ref_view *x, const tc_ref_view *w, const tc_ref_view *y, double lo, double hi,
                        const tc_ref_view *edges) {
@@ -115,7 +114,8 @@ static void count_bins(const tc_ref_view *x, const tc_ref_view *w, const tc_ref_
 static int32_t histc_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   double lo = tc_op_float(a, 2, 0), hi = tc_op_float(a, 3, 0);
-  range_of(x, &lo, &hi);
+  if (lo == hi) range_of(x, &lo, &hi);
+  if (lo == hi) lo -= 1, hi += 1;
   count_bins(x, NULL, y, lo, hi, NULL);
   return TC_STATUS_OK;
 }
@@ -148,10 +148,11 @@ static int32_t histogram_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *w = tc_op_data(a, weight), *y = tc_op_result_data(a, 0),
                     *ends = tc_op_result_data(a, 1), *edges = given ? tc_op_data(a, 1) : ends;
   int64_t bins = y->sizes[0];
-  double lo = 0, hi = 0;
+  double lo = 0, hi = tc_ref_numel(x) == 0; // of nothing
   if (range >= 0 && tc_op_count(a, range) == 2)
     lo = tc_op_float_at(a, range, 0, 0), hi = tc_op_float_at(a, range, 1, 0);
-  if (!given) range_of(x, &lo, &hi);
+  else if (!given) range_of(x, &lo, &hi);
+  if (lo == hi) lo -= 0.5, hi += 0.5;
   for (int64_t k = 0; k <= bins; k++) {
     if (given) tc_ref_copy(ends, k, edges, k * edges->strides[0]);
     else
@@ -229,6 +230,124 @@ static int32_t hash_lower(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// ---- histogramdd: joint bins of the columns of points ----
+static tc_gv column_edges(tc_op_args *a, tc_gv column, int32_t d) {
+  int32_t range = tc_op_arg_index(a, "range");
+  bool ranged = range >= 0 && tc_op_count(a, range) > 0;
+  if (tc_op_kind(a, 1) == TC_AK_TENSORS) {
+    tc_gv edges = tc_ex_arg_at(a, 1, d);
+    tc_ex_begin(a, "aten::clone");
+    tc_ex_push(a, edges);
+    return tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_begin(a, "aten::_histogram_edges");
+  tc_ex_push(a, column);
+  tc_ex_push_int(a, tc_op_sym_at(a, 1, tc_op_count(a, 1) > 1 ? d : 0));
+  for (int32_t i = 0; i < 2; i++) {
+    if (ranged) tc_ex_push_float(a, tc_op_float_at(a, range, 2 * d + i, 0));
+    else tc_ex_push_none(a);
+  }
+  return tc_ex_make(a, 1, NULL);
+}
+
+static int32_t check_points(tc_op_args *a, int64_t *out_n) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *w = tc_op_tensor(a, tc_op_arg_index(a, "weight"));
+  int32_t range = tc_op_arg_index(a, "range"), given = range < 0 ? 0 : tc_op_count(a, range);
+  bool lists = tc_op_kind(a, 1) == TC_AK_TENSORS;
+  if (t->rank < 2 || !tc_int_is_const(t->sizes[t->rank - 1], out_n) || *out_n < 1 || *out_n > TC_MAX_RANK)
+    return tc_op_fail(a, "input must have at least 2 dimensions, the last of 1 to %d coordinates: %s", TC_MAX_RANK,
+                      tc_op_shape_text(a, 0));
+  if (!tc_dtype_is_float(t->dtype))
+    return tc_op_fail(a, "expected points of a floating point dtype: %s", tc_op_shape_text(a, 0));
+  if (tc_op_kind(a, 1) != TC_AK_INT && tc_op_count(a, 1) != *out_n)
+    return tc_op_fail(a, "expected bins for each of %lld dimensions, but got %d", (long long)*out_n, tc_op_count(a, 1));
+  for (int32_t d = 0; d < *out_n; d++) {
+    const tc_tensor_type *e = lists ? tc_op_tensor_at(a, 1, d) : NULL;
+    if (lists && (!e || e->rank != 1 || e->dtype != t->dtype || tc_int_lt(a, e->sizes[0], tc_int_const(a, 1)) == 1))
+      return tc_op_fail(a, "bins must be vectors of edges of the input's dtype, at least one each");
+    if (!lists && tc_int_lt(a, tc_op_sym_at(a, 1, tc_op_count(a, 1) > 1 ? d : 0), tc_int_const(a, 1)) == 1)
+      return tc_op_fail(a, "the number of bins of dimension %d must be positive", d);
+  }
+  for (int32_t d = 0; d < given / 2; d++)
+    if (!(tc_op_float_at(a, range, 2 * d, 0) <= tc_op_float_at(a, range, 2 * d + 1, 0)))
+      return tc_op_fail(a, "range: min should not exceed max in dimension %d", d);
+  if (given && given != 2 * *out_n)
+    return tc_op_fail(a, "expected %lld numbers for range, but got %d", (long long)(2 * *out_n), given);
+  bool same = !w || w->rank == t->rank - 1;
+  for (int32_t d = 0; w && same && d < w->rank; d++) same = !tc_int_require_eq(a, w->sizes[d], t->sizes[d]);
+  return same ? TC_STATUS_OK
+              : tc_op_fail(a, "weight must have the input's shape without its last dimension: %s and %s",
+                           tc_op_shape_text(a, tc_op_arg_index(a, "weight")), tc_op_shape_text(a, 0));
+}
+
+static int32_t joint_expand(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  int64_t n;
+  tc_gv edges[TC_MAX_RANK], both[2] = {-1, -1}, x = tc_ex_arg(a, 0);
+  tc_int bins[TC_MAX_RANK], one = tc_int_const(a, 1);
+  if (check_points(a, &n)) return TC_STATUS_INVALID_ARGUMENT;
+  bool edges_only = tc_sv_is(a->op->schema.name, "_histogramdd_bin_edges"),
+       count_only = a->op->schema.n_returns == 1 && !edges_only;
+  tc_int rows = one;
+  for (int32_t d = 0; d < t->rank - 1; d++) rows = tc_int_mul(a, rows, t->sizes[d]);
+  tc_int flat[2] = {rows, t->sizes[t->rank - 1]};
+  tc_ex_begin(a, "aten::reshape");
+  tc_ex_push(a, x);
+  tc_ex_push_ints(a, 2, flat);
+  x = tc_ex_make(a, 1, NULL);
+  for (int32_t d = 0; d < n; d++) {
+    tc_gv at[4] = {both[0], both[1]};
+    tc_ex_begin(a, "aten::select.int");
+    tc_ex_push(a, x);
+    tc_ex_push_int(a, one);
+    tc_ex_push_int(a, tc_int_const(a, d));
+    tc_gv column = tc_ex_make(a, 1, NULL);
+    edges[d] = column_edges(a, column, d);
+    if (!tc_ex_type(a, edges[d])) return TC_STATUS_INVALID_ARGUMENT;
+    bins[d] = tc_int_sub(a, tc_ex_type(a, edges[d])->sizes[0], one);
+    tc_ex_begin(a, "aten::_histogram_place");
+    tc_ex_push(a, column);
+    tc_ex_push(a, edges[d]);
+    tc_ex_make(a, 2, d ? at + 2 : both);
+    if (d == 0) continue;
+    tc_ex_begin(a, "aten::_histogram_joint");
+    for (int32_t i = 0; i < 4; i++) tc_ex_push(a, at[i]);
+    tc_ex_push_int(a, bins[d]);
+    tc_ex_make(a, 2, both);
+  }
+  for (int32_t d = 0; d < n && !count_only; d++) tc_ex_result(a, d + !edges_only, edges[d]);
+  if (edges_only) return TC_STATUS_OK;
+  tc_ex_begin(a, "aten::_histogram_count");
+  tc_ex_push(a, both[0]);
+  tc_ex_push(a, both[1]);
+  tc_ex_push_arg(a, tc_op_arg_index(a, "weight"));
+  tc_ex_push_ints(a, (int32_t)n, bins);
+  tc_gv count = tc_ex_make(a, 1, NULL);
+  if (tc_op_bool(a, tc_op_arg_index(a, "density"), 0)) {
+    tc_ex_begin(a, "aten::sum");
+    tc_ex_push(a, count);
+    tc_gv total = tc_ex_make(a, 1, NULL);
+    tc_ex_begin(a, "aten::div.Tensor");
+    tc_ex_push(a, count);
+    tc_ex_push(a, total);
+    count = tc_ex_make(a, 1, NULL);
+    for (int32_t d = 0; d < n; d++) {
+      tc_ex_begin(a, "aten::_histogram_by_width");
+      tc_ex_push(a, count);
+      tc_ex_push(a, edges[d]);
+      tc_ex_push_int(a, tc_int_const(a, n - 1 - d));
+      count = tc_ex_make(a, 1, NULL);
+    }
+  }
+  tc_ex_begin(a, "aten::to.dtype");
+  tc_ex_push(a, count);
+  tc_ex_push_dtype(a, t->dtype);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
+#define JOINT(s, results) {.schema = s " -> " results, .expand = joint_expand}
+#define MORE "Tensor? weight=None, bool density=False)"
 #define TEXT(s, d) {.schema = s, .decompose = d}
 #define CODE(s, m, r) {.schema = s, .meta = m, .ref = r}
 // A rank-0 tensor has one element to choose from.
@@ -264,23 +383,19 @@ static int32_t hash_lower(tc_op_args *a) {
   "true).sizes, "                                                                                                      \
   "unsqueeze(sum(self, [], true), 0).sizes)), unsqueeze(all, if(is_none(q_list) || q_list.rank == 0 || dim < 0, dim, " \
   "dim + 1))))"
-// The range of counted values: as given, or that of the data, widened where it is a point.
-#define RANGE(low, high, of_data)                                                                   \
-  "let l = if(" of_data ", if(self.numel == 0, zeros([], dtype=f64), amin(x)), " low ");"           \
-  "let h = if(" of_data ", if(self.numel == 0, zeros([], dtype=f64), amax(x)), " high ");"          \
-  "let point = eq(l, h); let lo = where(point, sub(l, 1), l); let hi = where(point, add(h, 1), h);" \
-  "let inside = logical_and(ge(x, lo), le(x, hi));"
+// The range of counted values: as given, or that of the data (of none: 0 to `empty`), widened where it is a point.
+#define RANGE(low, high, of_data, empty, by)                                                         \
+  "let l = if(" of_data ", if(self.numel == 0, zeros([], dtype=f64), amin(x)), " low ");"            \
+  "let h = if(" of_data ", if(self.numel == 0, full([], " empty ", dtype=f64), amax(x)), " high ");" \
+  "let point = eq(l, h); let lo = where(point, sub(l, " by "), l); let hi = where(point, add(h, " by "), h);"
 // Adds up `weights` by bin, those inside only.
 #define COUNT(bin, weights) \
   "let count = index_add(zeros([bins], dtype=f64), 0, where(inside, " bin ", 0), to(" weights ", f64));"
-// By edges e: the bin is the number of inner edges that are not above.
-#define HISTOGRAM                                                                                                     \
-  "let e = to(edges, f64); let n = e.size(0) - 1; let inside = logical_and(ge(x, slice(e, 0, 0, 1)), le(x, slice(e, " \
-  "0, n, n + 1))); let b = searchsorted(slice(e, 0, 1, n), x, right=true);"                                           \
-  "let w = if(is_none(weight), ones_like(x), to(reshape(weight, [-1]), f64));"                                        \
-  "let c = index_add(zeros([n], dtype=f64), 0, where(inside, b, 0), where(inside, w, 0.0));"                          \
-  "let d = if(density, div(div(c, sum(c)), sub(slice(e, 0, 1, n + 1), slice(e, 0, 0, n))), c);"                       \
-  "to(d, self.dtype), edges"
+#define WEIGHTS "let w = if(is_none(weight), ones_like(b, dtype=f64), to(reshape(weight, [-1]), f64));"
+#define HISTOGRAM                                                                                    \
+  "let b, inside = _histogram_place(reshape(self, [-1]), edges); let n = edges.size(0) - 1;" WEIGHTS \
+  "let c = index_add(zeros([n], dtype=f64), 0, where(inside, b, 0), where(inside, w, 0.0));"         \
+  "to(if(density, _histogram_by_width(div(c, sum(c)), edges, 0), c), self.dtype), edges"
 #define PLAIN QUANTILE("sum(ones_like(x, dtype=i64), [-1], true)", "where(any(isnan(x), -1, true), nan, between)")
 #define WITHOUT_NAN QUANTILE("sum(logical_not(isnan(x)), [-1], true)", "between")
 #define QUANTILES(name, text)                                                                                        \
@@ -342,26 +457,49 @@ static const tc_op_def rows[] = {
     {.schema = "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
      .meta = histc_meta,
      .decompose = "let x = to(reshape(self, [-1]), f64);" RANGE(
-         "full([], min, dtype=f64)", "full([], max, dtype=f64)",
-         "min == max") "let b = to(mul(div(sub(x, lo), sub(hi, lo)), bins), i64);" COUNT("clamp(b, 0, bins - 1)",
-                                                                                         "inside") "to(count, "
-                                                                                                   "self.dtype)",
+         "full([], min, dtype=f64)", "full([], max, dtype=f64)", "min == max", "0",
+         "1") "let inside = logical_and(ge(x, lo), le(x, hi));"
+              "let b = to(mul(div(sub(x, lo), sub(hi, lo)), bins), i64);" COUNT("clamp(b, 0, bins - 1)",
+                                                                                "inside") "to(count, "
+                                                                                          "self.dtype)",
      .ref = histc_ref},
     {.schema = "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool "
                "density=False) -> (Tensor hist, Tensor bin_edges)",
      .meta = histogram_meta,
-     .decompose = "let x = to(reshape(self, [-1]), f64);" RANGE(
-         "full([], range[0], dtype=f64)", "full([], range[1], dtype=f64)",
-         "is_none(range)") "let k = to(arange(bins + 1), f64); let step = div(sub(hi, lo), bins);"
-                           "let edges = to(where(lt(k, (bins + 1) // 2), add(lo, mul(k, step)), sub(hi, mul(rsub(k, "
-                           "bins), "
-                           "step))), self.dtype);" HISTOGRAM,
+     .decompose = "let edges = _histogram_edges(self, bins, if(is_none(range), none, range[0]), if(is_none(range), "
+                  "none, range[1]));" HISTOGRAM,
      .ref = histogram_ref},
     {.schema = "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor "
                "hist, Tensor bin_edges)",
      .meta = histogram_meta,
-     .decompose = "let x = to(reshape(self, [-1]), f64); let edges = clone(bins);" HISTOGRAM,
+     .decompose = "let edges = clone(bins);" HISTOGRAM,
      .ref = histogram_ref},
+    TEXT("_histogram_edges(Tensor self, int bins, float? low, float? high) -> Tensor",
+         "let x = to(reshape(self, [-1]), f64);" RANGE(
+             "full([], low, dtype=f64)", "full([], high, dtype=f64)", "is_none(low)", "1",
+             "0.5") "let k = to(arange(bins + 1), f64); let step = div(sub(hi, lo), bins); to(where(lt(k, (bins + 1) "
+                    "// 2), "
+                    "add(lo, mul(k, step)), sub(hi, mul(rsub(k, bins), step))), self.dtype)"),
+    // The bin is the number of inner edges that are not above. Second: is it between the outer ones?
+    TEXT("_histogram_place(Tensor self, Tensor edges) -> (Tensor, Tensor)",
+         "let x = to(self, f64); let e = to(edges, f64); let n = e.size(0) - 1; searchsorted(slice(e, 0, 1, n), x, "
+         "right=true), logical_and(ge(x, slice(e, 0, 0, 1)), le(x, slice(e, 0, n, n + 1)))"),
+    TEXT("_histogram_by_width(Tensor self, Tensor edges, int behind) -> Tensor",
+         "let e = to(edges, f64); let n = e.size(0) - 1; div(self, reshape(sub(slice(e, 0, 1, n + 1), slice(e, 0, 0, "
+         "n)), [n] + repeated(1, behind)))"),
+    TEXT("_histogram_joint(Tensor place, Tensor inside, Tensor more, Tensor inside_more, SymInt n) -> (Tensor, Tensor)",
+         "add(mul(place, n), more), logical_and(inside, inside_more)"),
+    TEXT("_histogram_count(Tensor b, Tensor inside, Tensor? weight, SymInt[] sizes) -> Tensor",
+         WEIGHTS "reshape(index_add(zeros([product(sizes)], dtype=f64), 0, where(inside, b, 0), where(inside, w, "
+                 "0.0)), sizes)"),
+    JOINT("histogramdd(Tensor self, int[] bins, float[]? range=None, " MORE, "(Tensor hist, Tensor[] bin_edges)"),
+    JOINT("histogramdd.int_bins(Tensor self, int bins, float[]? range=None, " MORE,
+          "(Tensor hist, Tensor[] bin_edges)"),
+    JOINT("histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, " MORE,
+          "(Tensor hist, Tensor[] bin_edges)"),
+    JOINT("_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, " MORE, "Tensor[]"),
+    JOINT("_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, " MORE, "Tensor"),
+    JOINT("_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, " MORE, "Tensor"),
     {.schema = "hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
      .meta = hash_meta,
      .lower = hash_lower,

@@ -28,6 +28,27 @@ enum { C = TC_OP_COMPLEX };
   "let a = movedim(self, dim, [-2, -1]); let r = sum(linalg_svdvals(if(is_none(dtype), a, to(a, dtype))), [-1]);" \
   "if(keepdim, movedim(unsqueeze(unsqueeze(r, -1), -1), [-2, -1], dim), r)"
 
+// What a distance r of order p changes by with the difference d, times g. Equal vectors let nothing through.
+#define DISTANCE_SLOPE                                                                                        \
+  "if(p == 0.0, zeros_like(mul(g, d)), if(p == 1.0, mul(g, sign(d)), if(p == inf, mul(mul(g, sign(d)), "      \
+  "to(eq(abs(d), r), d.dtype)), if(p == 2.0, where(eq(r, 0), 0, div(mul(g, d), r)), where(if(p < 1.0, "       \
+  "logical_or(eq(r, 0), eq(d, 0)), eq(r, 0)), 0, div(mul(mul(sign(d), pow(abs(d), p - 1.0)), g), pow(r, p - " \
+  "1.0)))))))"
+// The pair (i, j) of all n² has place k among those with i < j.
+#define OF_PAIRS(x) "where(eq(i, j), 0, reshape(index_select(" x ", 0, reshape(k, [-1])), [n, n]))"
+#define PDIST_BACKWARD                                                                                             \
+  "let n = self.size(0); let j = arange(n); let i = unsqueeze(j, 1); let low = minimum(i, j); let high = "         \
+  "maximum(i, j); let k = clamp(sub(add(mul(low, n), high), add(floor_divide(mul(low, add(low, 1)), 2), add(low, " \
+  "1))), 0, n * (n - 1) // 2 - 1); let d = sub(unsqueeze(self, 1), unsqueeze(self, 0)); let g = "                  \
+  "unsqueeze(" OF_PAIRS("grad") ", -1); let r = unsqueeze(" OF_PAIRS("pdist") ", -1);"                             \
+                                                                              "sum(" DISTANCE_SLOPE ", [1])"
+// v = saved_v: norms by dimension dim, of which w = v · g / norms.
+#define WEIGHT_NORM_BACKWARD                                                                                     \
+  "let d = wide(saved_v.dtype); let v = to(saved_v, d); let gw = to(grad_w, d); let norms = to(saved_norms, d);" \
+  "let k = if(dim < 0, dim + saved_v.rank, dim); let p = mul(gw, v); let s = if(saved_v.rank < 2, p, sum(p, "    \
+  "range(0, k) + range(k + 1, saved_v.rank), true)); to(mul(div(saved_g, norms), sub(gw, mul(v, div(s, "         \
+  "mul(norms, norms))))), saved_v.dtype), to(div(s, norms), saved_g.dtype)"
+
 // The norm over all dimensions but one; they stay, with size 1.
 static int32_t norm_except_expand(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
@@ -86,6 +107,15 @@ static const tc_op_def rows[] = {
          "linalg_vector_norm(self, 2, dim, keepdim)"),
     TEXT("_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor",
          "mul(v, div(g, if(dim == -1, linalg_vector_norm(v, 2), _norm_except(v, 2, dim))))"),
+    REAL("_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
+         "let n = norm_except_dim(to(v, wide(v.dtype)), 2, dim); let norms = if(v.dtype == bf16, n, to(n, v.dtype)); "
+         "to(mul(v, div(g, n)), v.dtype), norms"),
+    REAL("_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) "
+         "-> (Tensor, Tensor)",
+         WEIGHT_NORM_BACKWARD),
+    REAL("_weight_norm_differentiable_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int "
+         "dim) -> (Tensor, Tensor)",
+         WEIGHT_NORM_BACKWARD),
     {.schema = "_norm_except(Tensor self, Scalar p, int dim) -> Tensor", .traits = C, .expand = norm_except_expand},
     TEXT("norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor",
          "if(dim == -1, linalg_vector_norm(v, pow), _norm_except(v, pow, dim))"),
@@ -104,6 +134,14 @@ static const tc_op_def rows[] = {
         "let ij = triu_indices(self.size(0), self.size(0), 1); linalg_vector_norm(sub(index(self, [select(ij, 0, 0)]), "
         "index(self, [select(ij, 0, 1)])), p, [-1])"),
     REAL("pdist(Tensor self, float p=2.) -> Tensor", "_pdist_forward(self, p)"),
+    REAL("_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
+         "linalg_vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), 2, [-1])"),
+    REAL("_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
+         "let d = sub(unsqueeze(x1, -2), unsqueeze(x2, -3)); let g = unsqueeze(grad_output, -1); let r = "
+         "unsqueeze(cdist, -1); sum(" DISTANCE_SLOPE ", [-2])"),
+    REAL("_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor",
+         "if(self.size(0) < 2, zeros_like(self), _pdist_backward_of_pairs(grad, self, p, pdist))"),
+    REAL("_pdist_backward_of_pairs(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor", PDIST_BACKWARD),
     TEXT("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", "sum(mul(conj(x), y), [dim])"),
 };
 TC_OP_FAMILY(vector_norm);

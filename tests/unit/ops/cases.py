@@ -93,8 +93,9 @@ def results(call, inputs):
     scope = {**WORDS, **{"t_" + k: v for k, v in inputs.items()}, "call": lambda *a, **k: (a, k)}
     a, k = eval("call(" + args + ")", scope)
     r = op(*a, **k)
-    r = r if isinstance(r, (list, tuple)) else [r]
-    if m[1] == "_unsafe_view" or m[2].startswith("["):  # shares storage, but is no view for those who look
+    r = [x for y in (r if isinstance(r, (list, tuple)) else [r]) for x in (y if isinstance(y, (list, tuple)) else [y])]
+    # These share storage, but are no views for those who look.
+    if m[1] == "_unsafe_view" or m[2].startswith("[") or m[1].startswith("histogramdd"):
         inputs = {}
     return " ; ".join(show(x, inputs.values()) for x in r)
 

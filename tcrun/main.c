@@ -13,8 +13,13 @@ static const struct {
 } commands[] = {
     {"run", cmd_run, "[run] MODEL [--inputs=FILE|--random[=SEED]] [--output=FILE]",
      "load, compile and run a model, print its outputs", NULL},
-    {"compile", cmd_compile, "compile MODEL -o FILE.tcx [--backend=NAME[,NAME…]] [--beside]",
-     "compile ahead of time: what `run`, `check`, `bench` and embedders load in milliseconds", NULL},
+    {"compile", cmd_compile, "compile MODEL… -o FILE.tcx [--backend=NAME[,NAME…]] [--sizes=LIST]… [--beside]",
+     "compile ahead of time: what `run`, `check`, `bench` and embedders load in milliseconds",
+     "Each --backend is another device that the file has code for; for `ref` it has the program as text.\n"
+     "Each --sizes is another executable: SYMBOL=N or INPUT=NxNx…, joined by commas, fix open sizes; `any` leaves\n"
+     "them open. A run takes the first whose sizes fit, `any` last. Several MODELs are one model in several sizes.\n"
+     "Tensors are in the file once, with --beside in FILE.tcx.tensors.\n"
+     "Example: tcrun compile model.pt2 -o model.tcx --backend=cpu,cuda --sizes=x=1x128x64 --sizes=s0=1 --sizes=any\n"},
     {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip] [--replays=N]",
      "compare with PyTorch's stored results, or with the references; or hold every stage's text, or repeated runs, to "
      "that",

@@ -57,12 +57,14 @@ typedef struct text_load {
   const tc_context *c;
   model *m;
   tc_sv name, text;
+  const fixed_sizes *sizes;
 } text_load;
 
 static tc_status parse_text(void *arg) {
   text_load *t = arg;
   tc_module *module = t->m->module;
   tc_lexer lx;
+  for (int32_t i = 0; i < t->sizes->n; i++) tc_sym_fix(module->syms, t->sizes->names[i], t->sizes->values[i]);
   tc_lex_init(&lx, module->arena, tc_sv_copy(module->arena, t->name), tc_sv_copy(module->arena, t->text));
   TC_TRY(tc_source_parse(t->c, module, &lx, &t->m->source));
   t->m->graph = t->m->source.graph;
@@ -71,7 +73,11 @@ static tc_status parse_text(void *arg) {
 }
 
 tc_status tcrun_read_text(tc_context *c, tc_sv name, tc_sv text, model *m) {
-  text_load t = {c, m, name, text};
+  return tcrun_read_fixed(c, name, text, &(fixed_sizes){0}, m);
+}
+
+tc_status tcrun_read_fixed(tc_context *c, tc_sv name, tc_sv text, const fixed_sizes *sizes, model *m) {
+  text_load t = {c, m, name, text, sizes};
   TC_TRY(tc_module_create(c->allocator, c->ops, &m->module));
   return tc_arena_guard(m->module->arena, parse_text, &t);
 }
@@ -189,6 +195,7 @@ tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *m) 
 void tcrun_unload(model *m) {
   if (m->program) tc_program_destroy(m->program);
   else if (m->module != m->packed.module) tc_module_destroy(m->module);
+  tc_tcx_unload_all(tc_system_allocator(), m->others, m->n_others);
   tc_tcx_unload(&m->packed);
   tc_program_destroy(m->weights);
   tc_pt2_close(m->archive);

@@ -25,7 +25,7 @@ static const option own[] = {
     O("flops", FLAG, flops),         O("compile-only", FLAG, compile_only),
     O("weights", TEXT, weights),     O("round-trip", FLAG, round_trip),
     O("beside", FLAG, beside),       O("markdown", FLAG, markdown),
-    O("tape", FLAG, tape),
+    O("tape", FLAG, tape),           O("sizes", LIST, sizes),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {
@@ -43,7 +43,7 @@ static tc_status set_own(tc_arena *arena, run_options *o, const option *p, tc_sv
   }
   if (!given) return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s needs a value", p->name);
   if (p->type == TEXT) *(tc_sv *)field = value;
-  if (p->type == LIST) tc_vec_push(arena, &o->named_inputs, value);
+  if (p->type == LIST) tc_vec_push(arena, (option_list *)field, value);
   if (p->type == REAL && !tc_sv_to_double(value, field))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s=" TC_SV_FMT " is no number", p->name, TC_SV_ARG(value));
   if (p->type == INT && !tc_sv_to_int(value, field))
@@ -59,6 +59,7 @@ static tc_status read_option(tc_arena *arena, run_options *o, tc_sv name, tc_sv 
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     if (!tc_sv_is(name, keys[i].name)) continue;
     if (!given && !keys[i].when_bare) return tc_error(TC_STATUS_INVALID_ARGUMENT, "--%s needs a value", keys[i].name);
+    if (tc_sv_is(name, "backend")) tc_vec_push(arena, &o->backends, value);
     const char *origin = tc_sv_printf(arena, "--%s", keys[i].name).data;
     return tc_config_set(o->config, tc_sv_of(keys[i].key), given ? value : tc_sv_of(keys[i].when_bare), origin);
   }

@@ -11,6 +11,7 @@
 // Exit codes.
 enum { EXIT_OK = 0, EXIT_WRONG = 1, EXIT_BAD_USE = 2, EXIT_DEVICE = 3 };
 
+typedef TC_VEC(tc_sv) option_list;
 typedef struct run_options {
   tc_arena *arena;
   tc_config *config;
@@ -19,7 +20,9 @@ typedef struct run_options {
   char **argv;
   tc_sv gradients; // dump: which graph of the gradients, "": the joint one
   tc_sv inputs, output, expect, stage, method, filter, report, skip_list, weights, plugin;
-  TC_VEC(tc_sv) named_inputs; // NAME=FILE.npy
+  option_list named_inputs; // NAME=FILE.npy
+  option_list backends;     // each --backend, the last of which is in force
+  option_list sizes;        // compile: each --sizes
   bool random, json, quiet, help, wall, unchecked, grad, compile_only, flops, round_trip, beside, markdown, gradcheck,
       tape;
   uint64_t seed;
@@ -45,8 +48,10 @@ typedef struct model {
   tc_graph *graph;
   tc_source source; // what sessions are made from; its graph is `graph`
   tc_pt2 *archive;
-  tc_program *program;       // of a .pt2
-  tc_tcx_program packed;     // of a .tcx: owns the module, unless the program was compiled again from its text
+  tc_program *program;    // of a .pt2
+  tc_tcx_program packed;  // of a .tcx: owns the module, unless the program was compiled again from its text
+  tc_tcx_program *others; // the same program's other executables
+  int32_t n_others;
   tc_program *weights;       // .tc: the program of `archive` whose tensors it uses, or NULL
   tc_tensor_type *out_types; // by graph output, as the program promises them (passes may change the graph)
   tc_sv *out_names;          // names of the values behind them
@@ -67,6 +72,13 @@ TC_NODISCARD tc_status tcrun_load_program(run_options *o, const char *path, tc_p
 void tcrun_unload(model *m);
 // Reads a text into a model of its own: `m` gets its module, graph and source. `name` is for messages.
 TC_NODISCARD tc_status tcrun_read_text(tc_context *c, tc_sv name, tc_sv text, model *m);
+// The same with sizes fixed: names[i] stands for values[i].
+typedef struct fixed_sizes {
+  int32_t n;
+  tc_sv *names;
+  int64_t *values;
+} fixed_sizes;
+TC_NODISCARD tc_status tcrun_read_fixed(tc_context *c, tc_sv name, tc_sv text, const fixed_sizes *sizes, model *m);
 // Notes what the graph promises, before any pass, and which of its inputs are the user's.
 TC_NODISCARD tc_status tcrun_note_promises(model *m);
 // Gives the inputs of `m` that stand for tensors those that `from` has under their names.

@@ -6,7 +6,7 @@ enum { STREAMS = 1 << 16 }; // of random numbers, more than a program has nodes 
 #include "core/api/internal.h"
 
 int32_t tc_artifact_load(tc_context *c, const char *path, const char *program, tc_artifact **out) {
-  return api_fail(tc_artifact_open(c, path, program ? tc_sv_of(program) : (tc_sv){0}, out));
+  return api_fail(tc_artifact_open(c, path, program ? tc_sv_of(program) : (tc_sv){0}, tc_tcx_compile, out));
 }
 
 void tc_artifact_unload(tc_artifact *a) { tc_artifact_close(a); }

@@ -472,6 +472,7 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx, divisors *divs) {
   if (tc_lex_eat(lx, "require")) {
     const tc_sym *e;
     TC_TRY(tc_sym_parse(m->syms, lx, &e));
+    if (tc_sym_is_int(e, 0)) return tc_lex_error(lx, "this condition holds for no such sizes");
     tc_module_require(m, e);
     for (int32_t i = 0; i < tc_sym_symbol_count(m->syms); i++) {
       const tc_sym_info *info = tc_sym_info_read(m->syms, tc_sym_symbol_at(m->syms, i));
@@ -482,7 +483,9 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx, divisors *divs) {
   }
   TC_TRY(tc_lex_ident(lx, &name));
   const tc_sym *symbol = tc_sym_symbol(m->syms, name);
-  tc_sym_info *info = tc_sym_info_of(m->syms, symbol);
+  bool fixed = tc_sym_is_const(symbol); // the list says what the number must be
+  tc_sym_info plain = {.lo = -TC_SYM_INF, .hi = TC_SYM_INF};
+  tc_sym_info *info = fixed ? &plain : tc_sym_info_of(m->syms, symbol);
   if (tc_lex_eat(lx, "unbacked")) info->origin = TC_SYM_UNBACKED;
   if (tc_lex_eat(lx, "in")) {
     int64_t lo, hi;
@@ -498,9 +501,17 @@ static tc_status parse_symbol(tc_module *m, tc_lexer *lx, divisors *divs) {
     int64_t d;
     TC_TRY(tc_lex_int(lx, &d));
     if (d < 1) return tc_lex_error(lx, "a divisor is at least 1");
-    tc_vec_push(m->arena, divs, ((divisor){symbol, d}));
+    if (!fixed) tc_vec_push(m->arena, divs, ((divisor){symbol, d}));
+    else if (symbol->value % d)
+      return tc_lex_error(lx, TC_SV_FMT " = %lld is no multiple of %lld", TC_SV_ARG(name), (long long)symbol->value,
+                          (long long)d);
   }
   if (tc_lex_eat(lx, "hint")) TC_TRY(tc_lex_int(lx, &info->hint));
+  if (fixed && plain.origin == TC_SYM_UNBACKED)
+    return tc_lex_error(lx, "the size " TC_SV_FMT " comes from data", TC_SV_ARG(name));
+  if (fixed && (symbol->value < plain.lo || symbol->value > plain.hi))
+    return tc_lex_error(lx, TC_SV_FMT " = %lld lies outside of [%lld, %lld]", TC_SV_ARG(name), (long long)symbol->value,
+                        (long long)plain.lo, (long long)plain.hi);
   return TC_OK;
 }
 

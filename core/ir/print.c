@@ -196,7 +196,7 @@ void tc_symbols_print(tc_sb *sb, const tc_module *m, uint8_t *used) {
   for (int32_t i = 0; i < m->requires_.count; i++) mark_symbols(used, m->requires_.data[i]);
   for (int32_t i = 0; i < n; i++) {
     if (!used[i]) continue;
-    const tc_sym_info *info = tc_sym_info_of(c, tc_sym_symbol_at(c, i));
+    const tc_sym_info *info = tc_sym_info_read(c, tc_sym_symbol_at(c, i));
     tc_sb_putz(sb, printed++ ? ", " : " [");
     tc_sb_put(sb, info->name);
     if (info->origin == TC_SYM_UNBACKED) tc_sb_putz(sb, " unbacked");

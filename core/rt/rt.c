@@ -71,7 +71,7 @@ void tc_rt_close(tc_rt *rt) {
 int32_t tc_rt_load(tc_rt *rt, const char *path, const char *name, tc_rt_program **out) {
   tc_rt_program *p = tc_alloc(tc_system_allocator(), sizeof *p);
   if (!p) return fail(tc_error_out_of_memory());
-  int32_t code = fail(tc_artifact_open(rt->context, path, name ? tc_sv_of(name) : (tc_sv){0}, &p->artifact));
+  int32_t code = fail(tc_artifact_open(rt->context, path, name ? tc_sv_of(name) : (tc_sv){0}, NULL, &p->artifact));
   if (code != TC_STATUS_OK) {
     tc_free(tc_system_allocator(), p);
     return code;
@@ -98,6 +98,12 @@ static void describe(const tc_artifact *a, const tc_tensor_type *t, tc_rt_info *
   }
 }
 
+// Another executable of the program: where its sizes are others, the caller chooses.
+static void describe_too(const tc_tensor_type *t, tc_rt_info *out) {
+  for (int32_t d = 0; d < t->rank && d < out->rank; d++)
+    if (!tc_sym_is_const(t->sizes[d]) || t->sizes[d]->value != out->sizes[d]) out->sizes[d] = -1;
+}
+
 // Numbers are tensors without dimensions.
 static tc_dtype number_dtype(int32_t kind) {
   return kind == TC_VALUE_FLOAT ? TC_F64 : kind == TC_VALUE_BOOL ? TC_BOOL : TC_I64;
@@ -110,6 +116,10 @@ int32_t tc_rt_input(const tc_rt_program *p, int32_t i, tc_rt_info *out) {
   *out = (tc_rt_info){.name = a->inputs[i].name.data};
   if (v->kind == TC_VALUE_TENSOR) describe(a, &v->type, out);
   else out->dtype = number_dtype(v->kind);
+  for (int32_t k = 0; k < a->n_others; k++) {
+    v = a->others[k].plan->graph->inputs.data[a->inputs[i].index].value;
+    if (v->kind == TC_VALUE_TENSOR) describe_too(&v->type, out);
+  }
   return TC_STATUS_OK;
 }
 
@@ -120,6 +130,10 @@ int32_t tc_rt_output(const tc_rt_program *p, int32_t i, tc_rt_info *out) {
   *out = (tc_rt_info){.name = a->outputs[i].name.data};
   if (o->buf >= 0) describe(a, &o->type, out);
   else out->dtype = o->number.kind == TC_AK_FLOAT ? TC_F64 : o->number.kind == TC_AK_BOOL ? TC_BOOL : TC_I64;
+  for (int32_t k = 0; k < a->n_others; k++) {
+    o = &a->others[k].plan->outputs.data[a->outputs[i].index];
+    if (o->buf >= 0) describe_too(&o->type, out);
+  }
   return TC_STATUS_OK;
 }
 

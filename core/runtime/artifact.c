@@ -8,13 +8,36 @@ static tc_status set_backend(tc_context *c, tc_sv kind) {
   return tc_context_open_backend(c);
 }
 
-static tc_status find_device(tc_context *c, const tc_tcx *x, tc_sv name) {
+typedef struct listing {
+  const tc_tcx *x;
+  tc_sv name;
+  tc_arena *arena;
+  tc_status status;
+} listing;
+static tc_status list(void *arg) {
+  listing *l = arg;
+  tc_sb sb = tc_sb_make(l->arena);
+  tc_tcx_list(l->x, &sb);
+  l->status =
+      tc_error(TC_STATUS_NOT_FOUND, "the file has no program '" TC_SV_FMT "'; it has:%s", TC_SV_ARG(l->name), sb.text);
+  return TC_OK;
+}
+static tc_status not_there(const tc_allocator *a, const tc_tcx *x, tc_sv name) {
+  listing l = {.x = x, .name = name};
+  tc_status s = tc_arena_create(a, &l.arena);
+  if (s == TC_OK) s = tc_arena_guard(l.arena, list, &l);
+  tc_arena_destroy(l.arena);
+  return s == TC_OK ? l.status : s;
+}
+
+static tc_status find_device(const tc_artifact *a, const tc_tcx *x, tc_sv name) {
+  tc_context *c = a->context;
   if (c->device || c->is_ref) return TC_OK;
   if (!tc_sv_is(tc_config_text(c->config, TC_OPT_ID_BACKEND), "auto")) return tc_context_open_backend(c);
-  tc_status s = tc_error(TC_STATUS_NOT_FOUND, "the file has no program '" TC_SV_FMT "'", TC_SV_ARG(name));
+  tc_status s = not_there(c->allocator, x, name);
   for (int32_t i = 0; i < tc_tcx_count(x); i++) {
     const tc_tcx_info *p = tc_tcx_at(x, i);
-    if (name.size && !tc_sv_eq(p->name, name)) continue;
+    if ((name.size && !tc_sv_eq(p->name, name)) || (!a->compile && !p->has_plan)) continue;
     tc_status_free(s);
     s = set_backend(c, p->backend);
     if (s == TC_OK) return TC_OK;
@@ -25,7 +48,7 @@ static tc_status find_device(tc_context *c, const tc_tcx *x, tc_sv name) {
 static tc_status describe(void *arg) {
   tc_artifact *a = arg;
   tc_arena *arena = a->program.module->arena;
-  const tc_graph *g = a->graph = a->program.plan->graph;
+  const tc_graph *g = a->graph = tc_session_graph(a->session);
   tc_tcx_leaf *inputs = TC_NEW_ARRAY(arena, tc_tcx_leaf, a->program.n_inputs);
   tc_tcx_leaf *outputs = TC_NEW_ARRAY(arena, tc_tcx_leaf, g->outputs.count);
   for (int32_t i = 0; i < a->program.n_inputs; i++) {
@@ -41,25 +64,65 @@ static tc_status describe(void *arg) {
   return TC_OK;
 }
 
+// ---- sessions ----
+static tc_status of_plans(tc_artifact *a, const tc_tcx *x, int32_t i) {
+  tc_context *c = a->context;
+  TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_plan(c, a->program.plan, &a->session)));
+  TC_TRY(tc_tcx_load_others(x, i, &a->others, &a->n_others));
+  for (int32_t k = 0; k < a->n_others; k++) TC_TRY(tc_session_add_plans(a->session, 1, &a->others[k].plan));
+  return TC_OK;
+}
+
+static tc_status make_more(void *self, tc_session **out) {
+  tc_artifact *a = self;
+  tc_log(&a->context->logger, TC_LOG_PERF_HINTS, "compiled again: no executable of the artifact takes these inputs");
+  return a->compile(a->context, &a->program, &a->compiled, out);
+}
+
+// Does the text of the program leave sizes open that no executable does?
+static bool has_more(const tc_tcx *x, int32_t i) { return tc_tcx_at(x, i)->has_graph && tc_tcx_at(x, i)->sizes.size; }
+
+static tc_status compile_text(tc_artifact *a, tc_status why) {
+  if (why != TC_OK) tc_log(&a->context->logger, TC_LOG_PERF_HINTS, "compiled again: %s", tc_status_text(why));
+  tc_status_free(why);
+  tc_session_destroy(a->session);
+  a->session = NULL;
+  return a->compile(a->context, &a->program, &a->compiled, &a->session);
+}
+
 static tc_status open_program(tc_artifact *a, const tc_tcx *x, tc_sv name) {
   tc_context *c = a->context;
-  TC_TRY(find_device(c, x, name));
+  TC_TRY(find_device(a, x, name));
   int32_t i = tc_tcx_find(x, name, c->backend);
   if (i < 0) i = tc_tcx_find(x, name, TC_SV("")); // the check says which there is
-  if (i < 0) return tc_error(TC_STATUS_NOT_FOUND, "the file has no program '" TC_SV_FMT "'", TC_SV_ARG(name));
-  TC_TRY(tc_tcx_check(x, i, c));
-  TC_TRY(tc_tcx_load(x, i, &a->program));
-  TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_plan(c, a->program.plan, &a->session)));
+  if (i < 0) return not_there(c->allocator, x, name);
+  bool again = a->compile && tc_tcx_at(x, i)->has_graph;
+  tc_status s = tc_tcx_check(x, i, c);
+  if (s == TC_OK && !again && !tc_tcx_at(x, i)->has_plan)
+    s = tc_error(TC_STATUS_UNIMPLEMENTED,
+                 "the program '" TC_SV_FMT "' for " TC_SV_FMT " is a text: only the whole compiler runs it",
+                 TC_SV_ARG(name), TC_SV_ARG(c->backend));
+  if (s != TC_OK && !again) return s;
+  tc_status read = tc_tcx_load(x, i, (s == TC_OK ? TC_TCX_PLAN : 0) | TC_TCX_TENSORS, &a->program);
+  if (read != TC_OK) {
+    tc_status_free(s);
+    return read;
+  }
+  if (a->program.plan) s = of_plans(a, x, i);
+  if (again && (s != TC_OK || !a->program.plan) && tc_status_code(s) != TC_STATUS_OUT_OF_MEMORY) s = compile_text(a, s);
+  else if (s == TC_OK && again && has_more(x, i)) tc_session_set_more(a->session, &(tc_session_more){make_more, a});
+  TC_TRY(s);
   return tc_arena_guard(a->program.module->arena, describe, a);
 }
 
-tc_status tc_artifact_open(tc_context *c, const char *path, tc_sv name, tc_artifact **out) {
+tc_status tc_artifact_open(tc_context *c, const char *path, tc_sv name, tc_artifact_compile compile,
+                           tc_artifact **out) {
   tc_tcx *x;
   TC_TRY(tc_tcx_open(c->allocator, path, &x));
   tc_artifact *a = tc_alloc(c->allocator, sizeof *a);
   tc_status s = a ? TC_OK : tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for an artifact");
   if (a) {
-    a->context = c;
+    a->context = c, a->compile = compile;
     s = tc_status_note(open_program(a, x, name), "while loading '%s'", path);
   }
   tc_tcx_close(x);
@@ -74,6 +137,8 @@ tc_status tc_artifact_open(tc_context *c, const char *path, tc_sv name, tc_artif
 void tc_artifact_close(tc_artifact *a) {
   if (!a) return;
   tc_session_destroy(a->session);
+  tc_module_destroy(a->compiled);
+  tc_tcx_unload_all(a->context->allocator, a->others, a->n_others);
   tc_tcx_unload(&a->program);
   tc_free(a->context->allocator, a);
 }

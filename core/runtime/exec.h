@@ -104,6 +104,8 @@ typedef struct tc_run_options {
 // are inputs share their storage); numbers come as rank-0 tensors. On failure no output is set.
 TC_NODISCARD tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs,
                                         const tc_run_options *options);
+// Are these inputs what the program was compiled for, but for their strides? An error in words if not. Thread-safe.
+TC_NODISCARD tc_status tc_exec_takes(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *options);
 // The same with nothing but a report, which may be NULL.
 TC_NODISCARD tc_status tc_exec_run(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, tc_run_report *report);
 

@@ -44,7 +44,8 @@ void exec_find_sources(tc_exec *e) {
   }
 }
 
-static tc_status check_input(const tc_exec *e, int32_t i, const tc_tensor *t, const int64_t *symbols) {
+// `strides`: they matter, too.
+static tc_status check_input(const tc_exec *e, int32_t i, const tc_tensor *t, const int64_t *symbols, bool strides) {
   const tc_graph_input *in = &e->plan->graph->inputs.data[i];
   const tc_tensor_type *type = &in->value->type;
   tc_sv name = in->target.size ? in->target : in->value->name;
@@ -55,7 +56,7 @@ static tc_status check_input(const tc_exec *e, int32_t i, const tc_tensor *t, co
   if (t->rank != type->rank)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "input '" TC_SV_FMT "' has rank %d; the program takes rank %d",
                     TC_SV_ARG(name), t->rank, type->rank);
-  if (t->neg || t->conj != (type->conj != 0))
+  if (strides && (t->neg || t->conj != (type->conj != 0)))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "input '" TC_SV_FMT "' is %s; the program takes it %s", TC_SV_ARG(name),
                     t->neg    ? "negated"
                     : t->conj ? "conjugated"
@@ -69,7 +70,7 @@ static tc_status check_input(const tc_exec *e, int32_t i, const tc_tensor *t, co
       return tc_error(TC_STATUS_INVALID_ARGUMENT,
                       "input '" TC_SV_FMT "' size mismatch at index %d. expected %lld, actual %lld", TC_SV_ARG(name), d,
                       (long long)want, (long long)t->sizes[d]);
-    if (empty || t->sizes[d] <= 1) continue;
+    if (!strides || empty || t->sizes[d] <= 1) continue;
     TC_TRY(exec_value(&e->inputs[i].strides[d], symbols, &stride));
     if (t->strides[d] != stride)
       return tc_error(TC_STATUS_INVALID_ARGUMENT,
@@ -77,6 +78,24 @@ static tc_status check_input(const tc_exec *e, int32_t i, const tc_tensor *t, co
                       d, (long long)stride, (long long)t->strides[d]);
   }
   return TC_OK;
+}
+
+static tc_status read_integer(const tc_graph_input *in, const tc_tensor *t, int64_t *out) {
+  if (!t->storage || t->rank != 0 || t->storage->device != 0 || tc_dtype_is_float(t->dtype) ||
+      tc_dtype_is_complex(t->dtype))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "input '" TC_SV_FMT "' must be an integer (a tensor of rank 0 on the host)", TC_SV_ARG(in->target));
+  *out = tc_tensor_get_int(t, NULL);
+  return TC_OK;
+}
+
+// An integer that the program was compiled for.
+static tc_status check_number(const tc_graph_input *in, const tc_tensor *t) {
+  int64_t want = in->value->symbol->value, have;
+  TC_TRY(read_integer(in, t, &have));
+  if (have == want) return TC_OK;
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "input '" TC_SV_FMT "' is %lld; the program was compiled for %lld",
+                  TC_SV_ARG(in->target), (long long)have, (long long)want);
 }
 
 static tc_status read_source(const tc_exec *e, const symbol_source *s, const tc_tensor *t, int64_t *out) {
@@ -89,12 +108,7 @@ static tc_status read_source(const tc_exec *e, const symbol_source *s, const tc_
     if (!t->storage || s->dim >= t->rank) return TC_OK; // check_input says so
     have = t->sizes[s->dim];
   } else {
-    if (!t->storage || t->rank != 0 || t->storage->device != 0 || tc_dtype_is_float(t->dtype) ||
-        tc_dtype_is_complex(t->dtype))
-      return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                      "input '" TC_SV_FMT "' must be an integer (a tensor of rank 0 on the host)",
-                      TC_SV_ARG(in->target));
-    have = tc_tensor_get_int(t, NULL);
+    TC_TRY(read_integer(in, t, &have));
   }
   if ((have - s->rest) % s->coeff)
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
@@ -143,7 +157,8 @@ static bool all_known(const tc_sym *x, const int64_t *symbols) {
   return true;
 }
 
-tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols) {
+static tc_status bind(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols,
+                      bool strides) {
   for (int32_t i = 0; i < e->n_symbols; i++) symbols[i] = o->symbols && i < o->n_symbols ? o->symbols[i] : INT64_MIN;
   for (int32_t k = 0; k < e->sources.count; k++) {
     const symbol_source *s = &e->sources.data[k];
@@ -157,7 +172,9 @@ tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_
   }
   for (int32_t i = 0; e->plan->graph && i < e->plan->graph->inputs.count; i++) {
     const tc_value *v = e->plan->graph->inputs.data[i].value;
-    if (v && v->kind == TC_VALUE_TENSOR) TC_TRY(check_input(e, i, &inputs[i], symbols));
+    if (v && v->kind == TC_VALUE_TENSOR) TC_TRY(check_input(e, i, &inputs[i], symbols, strides));
+    if (v && v->kind == TC_VALUE_SYM && tc_sym_is_const(v->symbol))
+      TC_TRY(check_number(&e->plan->graph->inputs.data[i], &inputs[i]));
   }
   for (int32_t k = 0; k < e->requires_.count; k++) {
     int64_t ok;
@@ -166,4 +183,18 @@ tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_
     if (!ok) return broken(e, k);
   }
   return TC_OK;
+}
+
+tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols) {
+  return bind(e, inputs, o, symbols, true);
+}
+
+tc_status tc_exec_takes(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o) {
+  enum { FEW_SYMBOLS = 64 };
+  int64_t few[FEW_SYMBOLS], *symbols = few;
+  if (e->n_symbols > FEW_SYMBOLS) symbols = tc_alloc(e->d->allocator, (size_t)e->n_symbols * sizeof *symbols);
+  if (!symbols) return tc_error_out_of_memory();
+  tc_status s = bind(e, inputs, o, symbols, false);
+  if (symbols != few) tc_free(e->d->allocator, symbols);
+  return s;
 }

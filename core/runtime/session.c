@@ -2,6 +2,7 @@
 // graph, image.c from a file.
 #include "core/runtime/session.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/runtime/session_internal.h"
@@ -145,13 +146,22 @@ const tc_plan *tc_session_plan(const tc_session *s) {
   return s->whole && s->steps->kind == STEP_EXEC ? s->steps->compiled.plan : NULL;
 }
 
-void tc_session_destroy(tc_session *s) {
-  if (!s) return;
+static void destroy_one(tc_session *s) {
   session_free_steps(s);
   for (int32_t i = 0; s->state && i < s->graph->inputs.count; i++) tc_tensor_unref(&s->state[i]);
   pthread_mutex_destroy(&s->lock);
   tc_free(s->context->allocator, s);
 }
+
+void tc_session_destroy(tc_session *s) {
+  while (s) {
+    tc_session *next = atomic_load_explicit(&s->next, memory_order_acquire);
+    destroy_one(s);
+    s = next;
+  }
+}
+
+const tc_graph *tc_session_graph(const tc_session *s) { return s->graph; }
 
 // ---- Showing ----
 const tc_session_stats *tc_session_stats_of(const tc_session *s) { return &s->stats; }
@@ -159,11 +169,13 @@ const tc_session_stats *tc_session_stats_of(const tc_session *s) { return &s->st
 const char *tc_session_debug_folder(const tc_session *s) { return s->debug_folder; }
 
 int32_t tc_session_op_count(const tc_session *s) {
-  int32_t n = 0;
-  for (int32_t i = 0; i < s->n_steps; i++) {
-    if (s->steps[i].compiled.exec) n += tc_exec_op_count(s->steps[i].compiled.exec);
+  int32_t n = 0, most = 0;
+  for (; s; s = atomic_load_explicit(&((tc_session *)(uintptr_t)s)->next, memory_order_acquire), n = 0) {
+    for (int32_t i = 0; i < s->n_steps; i++)
+      if (s->steps[i].compiled.exec) n += tc_exec_op_count(s->steps[i].compiled.exec);
+    most = n > most ? n : most;
   }
-  return n;
+  return most;
 }
 
 const tc_compiled *tc_session_segment(const tc_session *s, int32_t i) {

@@ -13,8 +13,6 @@
 
 #include "core/runtime/source.h"
 
-typedef struct tc_session tc_session;
-
 typedef struct tc_session_stats {
   tc_compile_stats compile;
   int32_t segments;  // compiled
@@ -31,13 +29,28 @@ TC_NODISCARD tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t las
 TC_NODISCARD tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out);
 // Of a plan that has its code, or its kernels, as one executable.
 TC_NODISCARD tc_status tc_session_create_plan(tc_context *c, tc_plan *plan, tc_session **out);
-void tc_session_destroy(tc_session *s); // NULL is ignored
+void tc_session_destroy(tc_session *s); // with those that were added; NULL is ignored
+// The program's graph as it is run: behind the passes, or a signature.
+const tc_graph *tc_session_graph(const tc_session *s);
+
+// ---- One program, several executables (session_others.c) ----
+// `other` is the same program for other inputs, whose state stays unused: a run takes the first of those that were
+// added, in their order, whose guards the inputs meet, else `s` itself, all with the state of `s`. It is owned by `s`
+// from then on, whatever comes back. INVALID_ARGUMENT: it has other inputs or outputs. Thread-safe, also with runs.
+TC_NODISCARD tc_status tc_session_add(tc_session *s, tc_session *other);
+TC_NODISCARD tc_status tc_session_add_plans(tc_session *s, int32_t n, tc_plan *const *plans);
+// Are these graphs of sessions one program for other inputs? INVALID_ARGUMENT in words if not.
+TC_NODISCARD tc_status tc_session_check_alike(const tc_graph *a, const tc_graph *b);
+void tc_session_set_more(tc_session *s, const tc_session_more *more); // before the first run
+// What the session takes, in a line: "x f32[s0, 8], n 3 [s0 in [1, 64]]".
+void tc_session_print_inputs(tc_sb *sb, const tc_graph *g);
 // The plan of a session that is one executable, else NULL.
 const tc_plan *tc_session_plan(const tc_session *s);
 const tc_session_stats *tc_session_stats_of(const tc_session *s);
 // The folder that the compilation left (core/runtime/debug.h), or NULL.
 const char *tc_session_debug_folder(const tc_session *s);
-int32_t tc_session_op_count(const tc_session *s); // launches and calls of all segments, regions not counted
+// Launches and calls of all segments, regions not counted; the most that one of several executables has.
+int32_t tc_session_op_count(const tc_session *s);
 // The text of a stage: every segment's in order, behind what the references do.
 TC_NODISCARD tc_status tc_session_text(const tc_session *s, int32_t stage, tc_sb *sb);
 // What a run requires of its inputs, a line each: dtype, sizes, strides, then the conditions on the symbols in them.

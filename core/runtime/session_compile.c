@@ -347,7 +347,14 @@ tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t last, tc_session
 
 tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out) {
   compilation x = {source, last};
-  return session_create(c, source->graph, compile_and_tell, &x, last <= TC_STAGE_FUNCTIONAL, out);
+  TC_TRY(session_create(c, source->graph, compile_and_tell, &x, last <= TC_STAGE_FUNCTIONAL, out));
+  tc_session_set_more(*out, &source->more);
+  tc_status status = last == TC_STAGE_EXEC ? tc_session_add_plans(*out, source->n_others, source->others) : TC_OK;
+  if (status != TC_OK) {
+    tc_session_destroy(*out);
+    *out = NULL;
+  }
+  return status;
 }
 
 // ---- Showing ----

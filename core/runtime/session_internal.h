@@ -4,6 +4,7 @@
 #define TC_CORE_RUNTIME_SESSION_INTERNAL_H_
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/ir/control.h"
 #include "core/runtime/delegate.h"
@@ -50,7 +51,12 @@ struct tc_session {
   // tc_debug_note_run; by pointer, so that what only runs artifacts is linked without it. NULL: noted, or not wanted.
   tc_status (*note_run)(const tc_session *s, const char *folder, const tc_launch_record *launches, int32_t n_launches,
                         double ms);
-  pthread_mutex_t lock; // reference steps; state; the folder
+  pthread_mutex_t lock; // reference steps; state; the folder; what is added
+  // The same program for other inputs, the next of them (session_others.c); `more`: asked where none fits.
+  tc_session *_Atomic next;
+  tc_session_more more;
+  bool asked;
+  bool late; // made by `more`: taken if nothing else fits
 };
 
 // ---- session.c ----
@@ -84,5 +90,10 @@ tc_status session_to_host(const tc_session *s, const tc_tensor *t, tc_tensor *ou
 tc_status session_run_symbols(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
                               const tc_session_run_options *o, const int64_t *symbols, int32_t n_known);
 tc_status session_run_control(session_env *e, session_step *step); // session_control.c
+// The state of input i becomes the session's own, together with all that shares its storage.
+tc_status session_make_private(tc_session *s, int32_t i);
+// A run of a session that others were added to (session_others.c).
+tc_status session_run_fitting(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
+                              const tc_session_run_options *options);
 
 #endif

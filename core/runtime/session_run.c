@@ -1,4 +1,5 @@
 // Running sessions, step by step.
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/base/fs.h"
@@ -329,8 +330,7 @@ static tc_status run_whole_ref(session_env *e, const tc_tensor *inputs, tc_tenso
 }
 
 // ---- State ----
-// The state of input i becomes the session's own, together with all that shares its storage.
-static tc_status make_private(tc_session *s, int32_t i) {
+tc_status session_make_private(tc_session *s, int32_t i) {
   tc_storage *old = s->state[i].storage, *fresh;
   if (s->private_[i]) return TC_OK;
   TC_TRY(tc_storage_create(s->context->allocator, old->size ? old->size : 1, &fresh));
@@ -350,7 +350,7 @@ static tc_status make_private(tc_session *s, int32_t i) {
 
 static tc_status store(tc_session *s, int32_t input, const tc_tensor *given, const tc_tensor *value) {
   bool state = s->graph->inputs.data[input].kind != TC_IN_USER && !given->storage;
-  if (state) TC_TRY(make_private(s, input));
+  if (state) TC_TRY(session_make_private(s, input));
   const tc_tensor *to = state ? &s->state[input] : given;
   if (to->storage == value->storage && to->offset == value->offset) return TC_OK;
   tc_tensor host;
@@ -366,7 +366,7 @@ static tc_status store(tc_session *s, int32_t input, const tc_tensor *given, con
 static tc_status own_changed_state(tc_session *s, const tc_tensor *given) {
   const tc_exec *e = s->whole && s->steps[0].kind == STEP_EXEC ? s->steps[0].compiled.exec : NULL;
   for (int32_t i = 0; e && i < s->graph->inputs.count; i++)
-    if (!given[i].storage && s->state[i].storage && tc_exec_writes_input(e, i)) TC_TRY(make_private(s, i));
+    if (!given[i].storage && s->state[i].storage && tc_exec_writes_input(e, i)) TC_TRY(session_make_private(s, i));
   return TC_OK;
 }
 
@@ -513,6 +513,8 @@ static tc_status run_and_note(tc_session *s, const tc_tensor *given, tc_tensor *
 
 tc_status tc_session_run(tc_session *s, const tc_tensor *given, tc_tensor *outputs,
                          const tc_session_run_options *options) {
+  if (s->more.make || atomic_load_explicit(&s->next, memory_order_acquire))
+    return session_run_fitting(s, given, outputs, options);
   if (!s->context->profile && !s->debug_folder) return session_run_symbols(s, given, outputs, options, NULL, 0);
   double start = tc_now_ms();
   pthread_mutex_lock(&s->lock);

@@ -8,6 +8,15 @@
 
 #include "core/runtime/compile.h"
 
+typedef struct tc_session tc_session;
+
+// Asked once, by one thread, for one more executable where none takes the inputs of a run. *out stays NULL where there
+// is none.
+typedef struct tc_session_more {
+  TC_NODISCARD tc_status (*make)(void *self, tc_session **out);
+  void *self; // lives as long as the session
+} tc_session_more;
+
 typedef struct tc_source {
   int32_t stage; // TC_STAGE_GRAPH (also FUNCTIONAL), LOOP, SCHEDULE or PLAN (also KERNEL)
   tc_graph *graph;
@@ -16,7 +25,10 @@ typedef struct tc_source {
   tc_plan *plan;
   tc_sv weights, weights_program; // or empty
   tc_sv name;                     // what people call the program; empty: as its graph is called
-  bool stages;                    // sessions are to have every stage's text and IR: no plan is taken from the cache
+  int32_t n_others;               // of a plan: the same program for other inputs, in modules of their own
+  tc_plan *const *others;
+  tc_session_more more; // of a plan; make NULL: there are no more
+  bool stages;          // sessions are to have every stage's text and IR: no plan is taken from the cache
 } tc_source;
 
 // Reads the whole of a text into a fresh module. Errors name line and column. Under a guard of the module's arena.

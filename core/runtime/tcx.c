@@ -25,6 +25,7 @@ struct tc_tcx {
   tc_storage *bytes, *beside; // beside: of the tensors, NULL if they are in `bytes`
   const tc_blob *blob, *tensors;
   tc_sv folder, weights, mark;
+  int64_t abi;
   TC_VEC(program) programs;
 };
 
@@ -42,7 +43,8 @@ static tc_status read_program(tc_tcx *x, tc_lexer *lx) {
   } fields[] = {{"backend", &p.info.backend}, {"plugin", &p.info.plugin_version},
                 {"target", &p.info.target},   {"device", &p.info.device},
                 {"mode", &p.info.mode},       {"plan", &p.plan},
-                {"graph", &p.graph}};
+                {"graph", &p.graph},          {"takes", &p.info.takes},
+                {"sizes", &p.info.sizes}};
   enum { N = sizeof fields / sizeof *fields };
   TC_TRY(tc_lex_string(lx, &p.info.name));
   TC_TRY(tc_lex_expect(lx, "{"));
@@ -71,14 +73,14 @@ static tc_status read_program(tc_tcx *x, tc_lexer *lx) {
       return tc_lex_error(lx, "expected what a program has: backend, plan, input, tensor, …");
     }
   }
-  p.info.has_graph = p.graph.size > 0;
+  p.info.has_graph = p.graph.size > 0, p.info.has_plan = p.plan.size > 0;
   tc_vec_push(x->arena, &x->programs, p);
   return TC_OK;
 }
 
 static tc_status read_index(tc_tcx *x) {
   tc_sv text, made_by;
-  int64_t format, abi;
+  int64_t format;
   if (!tc_blob_find(x->blob, TC_BLOB_TEXT, TC_SV(TCX_INDEX)))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "this executable blob is no .tcx file: it has no index");
   TC_TRY(tc_blob_get(x->blob, TC_BLOB_TEXT, TC_SV(TCX_INDEX), &text));
@@ -89,12 +91,12 @@ static tc_status read_index(tc_tcx *x) {
   TC_TRY(tc_lex_expect(&lx, "tc"));
   TC_TRY(tc_lex_string(&lx, &made_by));
   TC_TRY(tc_lex_expect(&lx, "abi"));
-  TC_TRY(tc_lex_int(&lx, &abi));
-  if (format != TCX_FORMAT || abi != TC_ABI_MAJOR)
+  TC_TRY(tc_lex_int(&lx, &x->abi));
+  if (format < TCX_OLDEST || format > TCX_FORMAT)
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                    "the file is of format %lld for the plugin interface %lld (written by tc " TC_SV_FMT
-                    "); this is tc %s, which reads format %d for interface %d: compile the model again",
-                    (long long)format, (long long)abi, TC_SV_ARG(made_by), TC_CORE_VERSION, TCX_FORMAT, TC_ABI_MAJOR);
+                    "the file is of format %lld (written by tc " TC_SV_FMT
+                    "); this is tc %s, which reads formats %d to %d: compile the model again",
+                    (long long)format, TC_SV_ARG(made_by), TC_CORE_VERSION, TCX_OLDEST, TCX_FORMAT);
   if (tc_lex_eat(&lx, "weights")) TC_TRY(read_pair(&lx, &x->weights, &x->mark));
   while (tc_lex_eat(&lx, "program")) TC_TRY(read_program(x, &lx));
   if (lx.tok.kind != TC_TOK_END) return tc_lex_error(&lx, "expected a program");
@@ -188,20 +190,46 @@ const tc_tcx_info *tc_tcx_at(const tc_tcx *x, int32_t i) { return &x->programs.d
 int32_t tc_tcx_find(const tc_tcx *x, tc_sv name, tc_sv backend) {
   for (int32_t i = 0; i < x->programs.count; i++) {
     const tc_tcx_info *p = &x->programs.data[i].info;
-    if ((!name.size || tc_sv_eq(p->name, name)) && (!backend.size || tc_sv_eq(p->backend, backend))) return i;
+    if ((name.size && !tc_sv_eq(p->name, name)) || (backend.size && !tc_sv_eq(p->backend, backend))) continue;
+    for (int32_t k = i; k >= 0; k = tc_tcx_other(x, i, k))
+      if (!tc_tcx_at(x, k)->sizes.size) return k;
+    return i;
   }
   return -1;
+}
+
+int32_t tc_tcx_other(const tc_tcx *x, int32_t i, int32_t after) {
+  const tc_tcx_info *p = tc_tcx_at(x, i);
+  for (int32_t k = after + 1; k < tc_tcx_count(x); k++) {
+    const tc_tcx_info *o = tc_tcx_at(x, k);
+    if (k != i && tc_sv_eq(o->name, p->name) && tc_sv_eq(o->backend, p->backend)) return k;
+  }
+  return -1;
+}
+
+void tc_tcx_list(const tc_tcx *x, tc_sb *sb) {
+  for (int32_t i = 0; i < tc_tcx_count(x); i++) {
+    const tc_tcx_info *p = tc_tcx_at(x, i);
+    tc_sb_printf(sb, "\n  '" TC_SV_FMT "' for " TC_SV_FMT, TC_SV_ARG(p->name), TC_SV_ARG(p->backend));
+    if (p->takes.size) tc_sb_printf(sb, ": " TC_SV_FMT, TC_SV_ARG(p->takes));
+  }
 }
 
 // ---- devices ----
 tc_status tc_tcx_check(const tc_tcx *x, int32_t i, const tc_context *c) {
   const tc_tcx_info *p = tc_tcx_at(x, i);
   const tc_device *d = c->device;
-  if (!d || !tc_sv_eq(c->backend, p->backend))
+  if (!tc_sv_eq(c->backend, p->backend) || !d == p->has_plan)
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
                     "the program '" TC_SV_FMT "' was compiled for the backend '" TC_SV_FMT "', this one is '" TC_SV_FMT
                     "'",
                     TC_SV_ARG(p->name), TC_SV_ARG(p->backend), TC_SV_ARG(c->backend));
+  if (!d) return TC_OK;
+  if (x->abi != TC_ABI_MAJOR)
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    "the program '" TC_SV_FMT "' was compiled for the plugin interface %lld, this is interface %d: "
+                    "compile the model again",
+                    TC_SV_ARG(p->name), (long long)x->abi, TC_ABI_MAJOR);
   if (!tc_sv_eq(d->plugin->version, p->plugin_version))
     return tc_error(TC_STATUS_INVALID_ARGUMENT,
                     "the program '" TC_SV_FMT "' was compiled for version " TC_SV_FMT " of the plugin '" TC_SV_FMT
@@ -284,6 +312,7 @@ static tc_status check_state(const tc_module *m, const tc_graph *g) {
 typedef struct loading {
   const tc_tcx *x;
   const program *p;
+  int32_t parts;
   tc_tcx_program *out;
 } loading;
 
@@ -302,14 +331,15 @@ static tc_status load(void *arg) {
   TC_TRY(tc_op_registry_create(m->arena, &ops));
   for (int32_t i = 0; i < p->ops.count; i++) TC_TRY(tc_op_declare(ops, p->ops.data[i]));
   m->ops = ops;
-  TC_TRY(tc_blob_get_plan(x->blob, p->plan, m, &out->plan));
-  const tc_graph *g = out->plan->graph;
+  if (l->parts & TC_TCX_PLAN && p->info.has_plan) TC_TRY(tc_blob_get_plan(x->blob, p->plan, m, &out->plan));
+  const tc_graph *g = out->plan ? out->plan->graph : NULL;
   tc_map *storages = tc_map_create(m->arena);
-  for (int32_t i = 0; i < p->tensors.count; i++) TC_TRY(bind(x, m, storages, &p->tensors.data[i]));
-  TC_TRY(check_state(m, g));
+  bool tensors = l->parts & TC_TCX_TENSORS;
+  for (int32_t i = 0; tensors && i < p->tensors.count; i++) TC_TRY(bind(x, m, storages, &p->tensors.data[i]));
+  if (g && tensors) TC_TRY(check_state(m, g));
   tc_tcx_leaf *leaves = TC_NEW_ARRAY(m->arena, tc_tcx_leaf, p->inputs.count);
   for (int32_t i = 0; i < p->inputs.count; i++) {
-    if (p->inputs.data[i].index >= g->inputs.count)
+    if (g && p->inputs.data[i].index >= g->inputs.count)
       return tc_error(TC_STATUS_DATA_LOSS, "the plan has no input %d", p->inputs.data[i].index);
     leaves[i] = (tc_tcx_leaf){tc_sv_copy(m->arena, p->inputs.data[i].name), p->inputs.data[i].index};
   }
@@ -319,14 +349,50 @@ static tc_status load(void *arg) {
                      &out->graph);
 }
 
-tc_status tc_tcx_load(const tc_tcx *x, int32_t i, tc_tcx_program *out) {
+tc_status tc_tcx_load(const tc_tcx *x, int32_t i, int32_t parts, tc_tcx_program *out) {
   *out = (tc_tcx_program){0};
   const program *p = &x->programs.data[i];
   TC_TRY(tc_module_create(x->allocator, NULL, &out->module));
-  loading l = {x, p, out};
+  loading l = {x, p, parts, out};
   tc_status s = tc_arena_guard(out->module->arena, load, &l);
   if (s != TC_OK) tc_tcx_unload(out);
   return tc_status_note(s, "while loading the program '" TC_SV_FMT "'", TC_SV_ARG(p->info.name));
+}
+
+static tc_status check_tensors(const program *a, const program *b) {
+  bool same = a->tensors.count == b->tensors.count;
+  for (int32_t i = 0; same && i < a->tensors.count; i++)
+    same = tc_sv_eq(a->tensors.data[i].name, b->tensors.data[i].name) &&
+           tc_sv_eq(a->tensors.data[i].entry, b->tensors.data[i].entry);
+  if (same) return TC_OK;
+  return tc_error(TC_STATUS_DATA_LOSS, "the executables of the program '" TC_SV_FMT "' have different tensors",
+                  TC_SV_ARG(a->info.name));
+}
+
+tc_status tc_tcx_load_others(const tc_tcx *x, int32_t i, tc_tcx_program **out, int32_t *out_n) {
+  int32_t n = 0;
+  *out = NULL, *out_n = 0;
+  for (int32_t k = tc_tcx_other(x, i, -1); k >= 0; k = tc_tcx_other(x, i, k)) n++;
+  if (!n) return TC_OK;
+  tc_tcx_program *p = tc_alloc(x->allocator, (size_t)n * sizeof *p);
+  tc_status s = p ? TC_OK : tc_error_out_of_memory();
+  n = 0;
+  for (int32_t k = tc_tcx_other(x, i, -1); s == TC_OK && k >= 0; k = tc_tcx_other(x, i, k)) {
+    s = check_tensors(&x->programs.data[i], &x->programs.data[k]);
+    if (s == TC_OK) s = tc_tcx_load(x, k, TC_TCX_PLAN, &p[n]);
+    if (s == TC_OK && !p[n++].plan) s = tc_error(TC_STATUS_DATA_LOSS, "one of several executables has no plan");
+  }
+  if (s != TC_OK) {
+    tc_tcx_unload_all(x->allocator, p, n);
+    return s;
+  }
+  *out = p, *out_n = n;
+  return TC_OK;
+}
+
+void tc_tcx_unload_all(const tc_allocator *a, tc_tcx_program *p, int32_t n) {
+  for (int32_t i = 0; i < n; i++) tc_tcx_unload(&p[i]);
+  tc_free(a, p);
 }
 
 void tc_tcx_unload(tc_tcx_program *p) {

@@ -9,6 +9,8 @@ typedef struct writer {
   tc_blob_writer *blob, *tensors; // the same where tensors are inside
   tc_sb index;
   tc_map *ops; // of the program that is being written
+  const tc_tcx_source *programs;
+  tc_map *graphs; // text → number of the entry
 } writer;
 
 static void put_field(writer *w, const char *word, tc_sv text) {
@@ -57,8 +59,44 @@ static bool is_state(const tc_graph_input *in) {
   return in->value && (in->kind == TC_IN_PARAMETER || in->kind == TC_IN_BUFFER || in->kind == TC_IN_CONSTANT);
 }
 
+// The bytes that it reaches.
+static tc_sv span_of(const tc_tensor *t) {
+  int64_t size = tc_dtype_size(t->dtype), lo = 0, hi = 1;
+  for (int32_t d = 0; d < t->rank; d++) {
+    int64_t far = (t->sizes[d] - 1) * t->strides[d];
+    if (far < 0) lo += far;
+    else hi += far;
+  }
+  if (tc_tensor_numel(t) == 0) return (tc_sv){0};
+  return (tc_sv){(const char *)tc_tensor_data(t) + lo * size, (size_t)((hi - lo) * size)};
+}
+
+static bool same_tensor(const tc_tensor *a, const tc_tensor *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank || a->conj != b->conj || a->neg != b->neg) return false;
+  for (int32_t d = 0; d < a->rank; d++)
+    if (a->sizes[d] != b->sizes[d] || a->strides[d] != b->strides[d]) return false;
+  tc_sv x = span_of(a), y = span_of(b);
+  return (x.data == y.data && x.size == y.size) || tc_sv_eq(x, y);
+}
+
+// The entry of the same tensor in an earlier program of that name, which is then not written again. Looked for by name,
+// not among all tensors: two that are equal now may not stay so.
+static tc_sv find_tensor(const writer *w, const tc_tcx_source *s, tc_sv target, const tc_tensor *t) {
+  for (const tc_tcx_source *o = w->programs; o < s; o++) {
+    const tc_tensor *its = tc_sv_eq(o->name, s->name) ? tc_session_state(o->session, target) : NULL;
+    if (!its || !same_tensor(its, t)) continue;
+    const tc_graph *g = tc_session_graph(o->session);
+    for (int32_t i = 0; i < g->inputs.count; i++)
+      if (is_state(&g->inputs.data[i]) && tc_sv_eq(g->inputs.data[i].target, target)) {
+        tc_sv before = find_tensor(w, o, target, its); // where it was written
+        return before.size ? before : tc_sv_printf(w->arena, "%d/%d", (int)(o - w->programs), i);
+      }
+  }
+  return (tc_sv){0};
+}
+
 static tc_status add_tensors(writer *w, const tc_tcx_source *s, tc_sv number) {
-  const tc_graph *g = tc_session_plan(s->session)->graph;
+  const tc_graph *g = tc_session_graph(s->session);
   for (int32_t i = 0; i < g->inputs.count; i++) {
     const tc_graph_input *in = &g->inputs.data[i];
     if (!is_state(in)) continue;
@@ -66,8 +104,11 @@ static tc_status add_tensors(writer *w, const tc_tcx_source *s, tc_sv number) {
     if (!t)
       return tc_error(TC_STATUS_NOT_FOUND, "there is no tensor '" TC_SV_FMT "': an artifact needs all of them",
                       TC_SV_ARG(in->target));
-    tc_sv name = tc_sv_printf(w->arena, TC_SV_FMT "/%d", TC_SV_ARG(number), i);
-    TC_TRY(tc_blob_add_tensor(w->tensors, name, t), "while writing '" TC_SV_FMT "'", TC_SV_ARG(in->target));
+    tc_sv name = find_tensor(w, s, in->target, t);
+    if (!name.size) {
+      name = tc_sv_printf(w->arena, TC_SV_FMT "/%d", TC_SV_ARG(number), i);
+      TC_TRY(tc_blob_add_tensor(w->tensors, name, t), "while writing '" TC_SV_FMT "'", TC_SV_ARG(in->target));
+    }
     tc_sb_putz(&w->index, "  tensor ");
     tc_sb_quoted(&w->index, in->target);
     tc_sb_putc(&w->index, ' ');
@@ -77,10 +118,50 @@ static tc_status add_tensors(writer *w, const tc_tcx_source *s, tc_sv number) {
   return TC_OK;
 }
 
+// ---- programs ----
+static tc_sv takes_text(const writer *w, const tc_tcx_source *s) {
+  tc_sb sb = tc_sb_make(w->arena);
+  tc_session_print_inputs(&sb, tc_session_graph(s->session));
+  return tc_sb_view(&sb);
+}
+
+// Is it one program with an earlier one, for other inputs?
+static tc_status check_others(const writer *w, const tc_tcx_source *s) {
+  for (const tc_tcx_source *o = w->programs; o < s; o++) {
+    if (!tc_sv_eq(o->name, s->name) || !tc_sv_eq(o->context->backend, s->context->backend)) continue;
+    if (s->context->is_ref || tc_sv_eq(takes_text(w, o), takes_text(w, s)))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "the program '" TC_SV_FMT "' is there twice for " TC_SV_FMT,
+                      TC_SV_ARG(s->name), TC_SV_ARG(s->context->backend));
+    const tc_graph *g = tc_session_graph(s->session);
+    TC_TRY(tc_session_check_alike(tc_session_graph(o->session), g));
+    for (int32_t i = 0; i < g->inputs.count; i++) {
+      if (!is_state(&g->inputs.data[i])) continue;
+      tc_sv target = g->inputs.data[i].target;
+      const tc_tensor *a = tc_session_state(o->session, target), *b = tc_session_state(s->session, target);
+      if (!a || !b || !same_tensor(a, b))
+        return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                        "the tensor '" TC_SV_FMT "' is another one: these are two models, not one in two sizes",
+                        TC_SV_ARG(target));
+    }
+  }
+  return TC_OK;
+}
+
+static tc_status add_graph(writer *w, tc_sv text, tc_sv number) {
+  bool fresh;
+  tc_map_entry *e = tc_map_put(w->graphs, text, &fresh);
+  if (fresh) e->value.ptr = tc_arena_copy(w->arena, &number, sizeof number);
+  number = *(const tc_sv *)e->value.ptr;
+  put_field(w, "graph", number);
+  if (!fresh) return TC_OK;
+  return tc_blob_add(w->blob, TC_BLOB_TEXT, tc_sv_printf(w->arena, "graph/" TC_SV_FMT, TC_SV_ARG(number)), text);
+}
+
 static tc_status add_program(writer *w, const tc_tcx_source *s, int32_t i) {
   const tc_device *d = s->context->device;
+  bool only_text = s->context->is_ref && s->graph.size; // the references run that
   tc_sv number = tc_sv_printf(w->arena, "%d", i);
-  if (!d || !tc_session_plan(s->session))
+  if (!only_text && (!d || !tc_session_plan(s->session)))
     return tc_error(TC_STATUS_UNIMPLEMENTED,
                     "it is not one executable: parts of it are left to the references, or it reads sizes from data "
                     "(tcrun explain says which)");
@@ -88,22 +169,22 @@ static tc_status add_program(writer *w, const tc_tcx_source *s, int32_t i) {
   tc_sb_quoted(&w->index, s->name);
   tc_sb_putz(&w->index, " {\n");
   put_field(w, "backend", s->context->backend);
-  put_field(w, "plugin", d->plugin->version);
-  put_field(w, "target", tc_sv_of(d->props.target));
-  put_field(w, "device", tc_sv_of(d->props.name));
+  if (d) {
+    put_field(w, "plugin", d->plugin->version);
+    put_field(w, "target", tc_sv_of(d->props.target));
+    put_field(w, "device", tc_sv_of(d->props.name));
+  }
   put_field(w, "mode", tc_config_text(s->context->config, TC_OPT_ID_MODE));
   for (int32_t k = 0; k < s->n_inputs; k++) {
     tc_sb_putz(&w->index, "  input ");
     tc_sb_quoted(&w->index, s->inputs[k].name);
     tc_sb_printf(&w->index, " %d\n", s->inputs[k].index);
   }
-  TC_TRY(add_plan(w, s, number));
+  put_field(w, "takes", takes_text(w, s));
+  if (s->sizes.size) put_field(w, "sizes", s->sizes);
+  if (!only_text) TC_TRY(add_plan(w, s, number));
   TC_TRY(add_tensors(w, s, number));
-  if (s->graph.size) {
-    put_field(w, "graph", number);
-    tc_sv name = tc_sv_printf(w->arena, "graph/" TC_SV_FMT, TC_SV_ARG(number));
-    TC_TRY(tc_blob_add(w->blob, TC_BLOB_TEXT, name, s->graph));
-  }
+  if (s->graph.size) TC_TRY(add_graph(w, s->graph, number));
   tc_sb_putz(&w->index, "}\n");
   return TC_OK;
 }
@@ -129,14 +210,11 @@ static tc_status make_file(void *self, tc_file_sink *to) {
 
 tc_status tc_tcx_write(tc_arena *arena, const char *path, const char *weights, int32_t n,
                        const tc_tcx_source *programs) {
-  writer w = {.arena = arena, .blob = tc_blob_begin(arena), .index = tc_sb_make(arena)};
+  writer w = {.arena = arena, .blob = tc_blob_begin(arena), .index = tc_sb_make(arena), .programs = programs};
+  w.graphs = tc_map_create(arena);
   w.tensors = weights ? tc_blob_begin(arena) : w.blob;
   for (int32_t i = 0; i < n; i++) {
-    for (int32_t k = 0; k < i; k++)
-      if (tc_sv_eq(programs[k].name, programs[i].name) &&
-          tc_sv_eq(programs[k].context->backend, programs[i].context->backend))
-        return tc_error(TC_STATUS_INVALID_ARGUMENT, "the program '" TC_SV_FMT "' is there twice for " TC_SV_FMT,
-                        TC_SV_ARG(programs[i].name), TC_SV_ARG(programs[i].context->backend));
+    TC_TRY(check_others(&w, &programs[i]));
     TC_TRY(add_program(&w, &programs[i], i), "while writing the program '" TC_SV_FMT "'", TC_SV_ARG(programs[i].name));
   }
   tc_sb whole = tc_sb_make(arena);

@@ -110,6 +110,11 @@ const tc_sym *tc_sym_symbol(tc_sym_ctx *c, tc_sv name) {
   return slot->sym;
 }
 
+void tc_sym_fix(tc_sym_ctx *c, tc_sv name, int64_t value) {
+  const tc_sym *number = tc_sym_int(c, value);
+  tc_map_put(c->by_name, name, NULL)->value.ptr = (void *)(uintptr_t)number;
+}
+
 const tc_sym *tc_sym_fresh(tc_sym_ctx *c, const char *prefix, int32_t origin) {
   tc_map_entry *next = tc_map_put(c->fresh, tc_sv_of(prefix), NULL);
   tc_sv name;

@@ -69,8 +69,11 @@ typedef struct tc_sym_info {
 tc_sym_ctx *tc_sym_create(tc_arena *arena);
 tc_arena *tc_sym_arena(tc_sym_ctx *c);
 const tc_sym *tc_sym_int(tc_sym_ctx *c, int64_t v);
-// The symbol of that name; a new one gets origin BACKED, range (-inf, inf).
+// The symbol of that name, or its number (tc_sym_fix); a new one gets origin BACKED, range (-inf, inf).
 const tc_sym *tc_sym_symbol(tc_sym_ctx *c, tc_sv name);
+// From here on that name is the number: a program that is read then is one for this size. No symbol of the name may be
+// there yet.
+void tc_sym_fix(tc_sym_ctx *c, tc_sv name, int64_t value);
 const tc_sym *tc_sym_fresh(tc_sym_ctx *c, const char *prefix, int32_t origin); // "i0", "i1", …: a name not yet used
 // The seed of a run as symbols that the run gives values to, TC_SYM_SEEDS of them, 22 bits each from the lowest; behind
 // them those of the stream that its nodes' streams are added to. By name, so that texts keep them. `tc_sym_seed_part`:

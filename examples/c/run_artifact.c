@@ -1,6 +1,6 @@
 // Runs a model that was compiled ahead of time, with the small runtime alone: no compiler is linked or opened.
 //
-//   tcrun compile gpt_block.pt2 -o gpt_block.tcx && ./run_artifact gpt_block.tcx
+//   tcrun compile gpt_block.pt2 -o gpt_block.tcx --sizes=x=1x16x64 --sizes=any && ./run_artifact gpt_block.tcx
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ static void print_info(const char *what, const tc_rt_info *x) {
   printf("]\n");
 }
 
-// Sizes that are open get the example's.
-static int make_input(const tc_rt_program *p, int i, tc_rt_tensor *t) {
+// Sizes that are open get `size`; 0: the example's.
+static int make_input(const tc_rt_program *p, int i, int64_t size, tc_rt_tensor *t) {
   tc_rt_info info;
   size_t n = 1;
   if (tc_rt_input(p, i, &info)) return 0;
@@ -28,7 +28,7 @@ static int make_input(const tc_rt_program *p, int i, tc_rt_tensor *t) {
   if (info.dtype != TC_F32) return 0;
   *t = (tc_rt_tensor){.dtype = info.dtype, .rank = info.rank};
   for (int d = 0; d < info.rank; d++) {
-    t->sizes[d] = info.sizes[d] < 0 ? info.example[d] : info.sizes[d];
+    t->sizes[d] = info.sizes[d] >= 0 ? info.sizes[d] : size ? size : info.example[d];
     n *= (size_t)t->sizes[d];
   }
   tc_rt_row_major(t);
@@ -38,16 +38,17 @@ static int make_input(const tc_rt_program *p, int i, tc_rt_tensor *t) {
   return v != NULL;
 }
 
-static int run(tc_rt_program *p) {
+static int run(tc_rt_program *p, int64_t size) {
   tc_rt_tensor inputs[MOST] = {0}, outputs[MOST] = {0};
   int n_in = tc_rt_input_count(p), n_out = tc_rt_output_count(p), good = n_in <= MOST && n_out <= MOST;
-  for (int i = 0; good && i < n_in; i++) good = make_input(p, i, &inputs[i]);
+  for (int i = 0; good && i < n_in; i++) good = make_input(p, i, size, &inputs[i]);
   if (good && tc_rt_run(p, inputs, outputs, 0) != TC_STATUS_OK) good = !failed("running");
   for (int i = 0; good && i < n_out; i++) {
     tc_rt_info info;
     tc_rt_output(p, i, &info);
     print_info("output", &info);
-    printf("first value %.4f\n", (double)((const float *)outputs[i].data)[0]);
+    printf("%lld rows, first value %.4f\n", (long long)outputs[i].sizes[outputs[i].rank - 2],
+           (double)((const float *)outputs[i].data)[0]);
   }
   if (good) { // the guards: a size that the program was not compiled for
     inputs[0].sizes[inputs[0].rank - 1]++;
@@ -68,7 +69,8 @@ int main(int argc, char **argv) {
   if (tc_rt_open(NULL, 0, &rt) != TC_STATUS_OK) return failed("opening");
   if (tc_rt_load(rt, "no such file", NULL, &p) != TC_STATUS_OK) failed("loading");
   if (tc_rt_load(rt, argv[1], NULL, &p) != TC_STATUS_OK) return failed("loading");
-  int code = run(p);
+  // The file has an executable for 16 rows and one for any number: each run takes what fits.
+  int code = run(p, 0) || run(p, 16) || run(p, 17);
   tc_rt_unload(p);
   tc_rt_close(rt);
   return code;
@@ -77,5 +79,9 @@ int main(int argc, char **argv) {
 // CHECK: loading: cannot open 'no such file'
 // CHECK: input 'x': rank 3 [1, -1, 64]
 // CHECK: output '': rank 3 [1, -1, 64]
-// CHECK: first value {{-?[0-9]}}
-// CHECK: refused: input '{{.*}}' size mismatch at index 2. expected 64, actual 65
+// CHECK: {{[0-9]+}} rows, first value {{-?[0-9]}}
+// CHECK: refused: none of the 2 executables of 'forward' takes these inputs:
+// CHECK-NEXT: x f32[1, s27, 64]{{.*}}: input 'x' size mismatch at index 2. expected 64, actual 65
+// CHECK-NEXT: x f32[1, 16, 64]: input 'x' size mismatch
+// CHECK: 16 rows, first value {{-?[0-9]}}
+// CHECK: 17 rows, first value {{-?[0-9]}}

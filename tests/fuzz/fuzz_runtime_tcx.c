@@ -5,6 +5,7 @@
 #include "tests/unit/runtime/artifact_bytes.h"
 
 static void touch_state(const tc_allocator *a, const tc_tcx_program *p) {
+  if (!p->plan) return;
   const tc_graph *g = p->plan->graph;
   for (int32_t i = 0; i < g->inputs.count; i++) {
     const tc_map_entry *e = tc_map_find(p->module->bindings, g->inputs.data[i].target);
@@ -20,9 +21,13 @@ static tc_status body(tc_arena *arena, tc_storage *bytes) {
   tc_status s = TC_OK;
   for (int32_t i = 0; s == TC_OK && i < tc_tcx_count(x); i++) {
     tc_tcx_program p;
-    s = tc_tcx_load(x, i, &p);
+    s = tc_tcx_load(x, i, TC_TCX_PLAN | TC_TCX_TENSORS, &p);
     if (s != TC_OK) break;
     touch_state(a, &p);
+    tc_tcx_program *others;
+    int32_t n;
+    s = tc_tcx_load_others(x, i, &others, &n);
+    if (s == TC_OK) tc_tcx_unload_all(a, others, n);
     tc_tcx_unload(&p);
   }
   tc_tcx_close(x);

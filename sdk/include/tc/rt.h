@@ -36,12 +36,15 @@ void tc_rt_close(tc_rt *rt); // with no program loaded and no output unreleased;
 
 // ---- Programs ----
 // The program of that name in the file (NULL: the first). DATA_LOSS: the file is damaged; INVALID_ARGUMENT: of another
-// version, or for another device; the words say which. The file may be replaced afterwards, not changed.
+// version, or for another device; the words say which. Of a program in several executables each run takes one whose
+// sizes fit; those of the file's first device that is there are loaded, all of them. The file may be replaced
+// afterwards, not changed.
 int32_t tc_rt_load(tc_rt *rt, const char *path, const char *name, tc_rt_program **out);
 void tc_rt_unload(tc_rt_program *p);                 // outputs stay valid; NULL is ignored
 int32_t tc_rt_changes_state(const tc_rt_program *p); // 1: runs change buffers that later runs see
 
-// What goes in and comes out. Sizes count elements; -1 is one that the caller chooses, or that depends on such sizes.
+// What goes in and comes out. Sizes count elements; -1 is one that the caller chooses (among those that the executables
+// of the program are for), or that depends on such sizes.
 typedef struct tc_rt_info {
   const char *name; // as long as the program; "" where there is none
   tc_dtype dtype;

@@ -358,7 +358,9 @@ int32_t tc_load_tensors(const char *path, int32_t n, const char *const *names, t
 // ----
 typedef struct tc_artifact tc_artifact;
 // The program of that name in a .tcx file (NULL: the first). DATA_LOSS: the file is damaged; INVALID_ARGUMENT: of
-// another version, or for another device. The context must outlive it. One thread at a time per context.
+// another version, or for another device and without the program's text; where it is there, the program is compiled
+// again. Of a program in several executables each call takes one whose sizes fit; where none does, and the text leaves
+// them open, it is compiled then. The context must outlive it. One thread at a time per context.
 int32_t tc_artifact_load(tc_context *c, const char *path, const char *program, tc_artifact **out);
 void tc_artifact_unload(tc_artifact *a); // NULL is ignored; not while it is called
 int32_t tc_artifact_input_count(const tc_artifact *a);

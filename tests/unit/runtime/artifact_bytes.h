@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/base/str.h"
+#include "core/runtime/tcx.h"
 
 // The layout of core/plan/blob.h.
 enum { ARTIFACT_HEADER = 64, ARTIFACT_ROW = 64 };
@@ -33,6 +33,28 @@ static inline void artifact_repair(char *bytes, size_t size) {
   }
   uint64_t hash = tc_hash(bytes + ARTIFACT_HEADER, head - ARTIFACT_HEADER);
   memcpy(bytes + 32, &hash, sizeof hash);
+}
+
+// Reads everything that there is.
+static inline tc_status artifact_read_all(const tc_allocator *a, const char *bytes, size_t size) {
+  tc_storage *s;
+  tc_tcx *x = NULL;
+  TC_TRY(tc_storage_create(a, size ? size : 1, &s));
+  if (size) memcpy(s->data, bytes, size);
+  s->size = size;
+  tc_status status = tc_tcx_open_storage(a, s, TC_SV("/nowhere"), &x);
+  tc_storage_unref(s);
+  for (int32_t i = 0; status == TC_OK && i < tc_tcx_count(x); i++) {
+    tc_tcx_program p, *others;
+    int32_t n;
+    status = tc_tcx_load(x, i, TC_TCX_PLAN | TC_TCX_TENSORS, &p);
+    if (status != TC_OK) break;
+    status = tc_tcx_load_others(x, i, &others, &n);
+    if (status == TC_OK) tc_tcx_unload_all(a, others, n);
+    tc_tcx_unload(&p);
+  }
+  tc_tcx_close(x);
+  return status;
 }
 
 #endif

@@ -124,7 +124,7 @@ static tc_status compare(tc_arena *arena, const char *calls, const char *weights
   tc_artifact *f;
   TC_TRY(open_rig(&r, arena, calls));
   TC_TRY(write_artifact(&r, weights));
-  TC_TRY(tc_artifact_open(r.context, r.path, TC_SV(""), &f));
+  TC_TRY(tc_artifact_open(r.context, r.path, TC_SV(""), NULL, &f));
   assert_int_equal(f->n_inputs, 2);
   assert_int_equal(f->n_outputs, 2);
   assert_true(tc_artifact_changes_state(f));
@@ -173,8 +173,9 @@ TC_TEST(says_what_it_is_for) {
   assert_error(tc_tcx_refused(x, 0, &other, tc_error(TC_STATUS_PLUGIN, "the code needs more")), TC_STATUS_PLUGIN,
                "this device is another");
   tc_tcx_close(x);
-  assert_error(tc_artifact_open(r.context, r.path, TC_SV("other"), &f), TC_STATUS_NOT_FOUND, "no program 'other'");
-  assert_error(tc_artifact_open(r.context, "/nowhere.tcx", TC_SV(""), &f), TC_STATUS_NOT_FOUND, "/nowhere.tcx");
+  assert_error(tc_artifact_open(r.context, r.path, TC_SV("other"), NULL, &f), TC_STATUS_NOT_FOUND,
+               "no program 'other'");
+  assert_error(tc_artifact_open(r.context, "/nowhere.tcx", TC_SV(""), NULL, &f), TC_STATUS_NOT_FOUND, "/nowhere.tcx");
   close_rig(&r);
   return TC_OK;
 }
@@ -225,7 +226,7 @@ static void threads_share_a_program(void **state) {
   tc_tcx_source s = {
       .name = TC_SV("forward"), .context = r.context, .session = r.session, .n_inputs = 1, .inputs = &leaf};
   assert_ok(tc_tcx_write(arena, r.path, NULL, 1, &s));
-  assert_ok(tc_artifact_open(r.context, r.path, TC_SV("forward"), &f));
+  assert_ok(tc_artifact_open(r.context, r.path, TC_SV("forward"), NULL, &f));
   for (int32_t i = 0; i < THREADS; i++) {
     assert_ok(tc_tensor_create(tc_system_allocator(), TC_F32, 2, (int64_t[]){1 + 9 * i, 8}, &inputs[i]));
     tc_tensor_fill_normal(&tc_executor_serial, &inputs[i], tc_test_random(&seed), 0, 1);
@@ -272,24 +273,6 @@ static int drop_whole(void **state) {
   return 0;
 }
 
-// Reads everything that there is.
-static tc_status read_all(const tc_allocator *a, const char *bytes, size_t size) {
-  tc_storage *s;
-  tc_tcx *x = NULL;
-  TC_TRY(tc_storage_create(a, size ? size : 1, &s));
-  if (size) memcpy(s->data, bytes, size);
-  s->size = size;
-  tc_status status = tc_tcx_open_storage(a, s, TC_SV("/nowhere"), &x);
-  tc_storage_unref(s);
-  for (int32_t i = 0; status == TC_OK && i < tc_tcx_count(x); i++) {
-    tc_tcx_program p;
-    status = tc_tcx_load(x, i, &p);
-    if (status == TC_OK) tc_tcx_unload(&p);
-  }
-  tc_tcx_close(x);
-  return status;
-}
-
 static void expect_refusal(tc_status s, const char *what, size_t at) {
   int32_t code = tc_status_code(s);
   if (code != TC_STATUS_DATA_LOSS && code != TC_STATUS_INVALID_ARGUMENT)
@@ -300,10 +283,10 @@ static void expect_refusal(tc_status s, const char *what, size_t at) {
 TC_TEST(cut_files_are_refused) {
   const tc_allocator *a = tc_arena_allocator(arena);
   uint64_t seed = tc_test_seed();
-  for (size_t n = 0; n < 256; n++) expect_refusal(read_all(a, whole, n), "cut", n);
+  for (size_t n = 0; n < 256; n++) expect_refusal(artifact_read_all(a, whole, n), "cut", n);
   for (int32_t i = 0; i < 200; i++) {
     size_t n = tc_test_random(&seed) % whole_size;
-    expect_refusal(read_all(a, whole, n), "cut", n);
+    expect_refusal(artifact_read_all(a, whole, n), "cut", n);
   }
   return TC_OK;
 }
@@ -330,7 +313,7 @@ TC_TEST(flipped_bits_are_found) {
     if (!matters(at)) continue;
     memcpy(copy, whole, whole_size);
     copy[at] ^= (char)(1u << tc_test_random(&seed) % 8);
-    expect_refusal(read_all(a, copy, whole_size), "flip", at);
+    expect_refusal(artifact_read_all(a, copy, whole_size), "flip", at);
   }
   return TC_OK;
 }
@@ -346,7 +329,7 @@ TC_TEST(repaired_damage_does_no_harm) {
     for (uint64_t k = 0, n = 1 + tc_test_random(&seed) % 4; k < n; k++)
       copy[tc_test_random(&seed) % whole_size] = (char)tc_test_random(&seed);
     artifact_repair(copy, whole_size);
-    tc_status s = read_all(a, copy, whole_size);
+    tc_status s = artifact_read_all(a, copy, whole_size);
     refused += s != TC_OK;
     tc_status_free(s);
   }
@@ -354,7 +337,9 @@ TC_TEST(repaired_damage_does_no_harm) {
   return TC_OK;
 }
 
-TC_TEST_TORTURED(reading_survives_lack_of_memory) { return read_all(tc_arena_allocator(arena), whole, whole_size); }
+TC_TEST_TORTURED(reading_survives_lack_of_memory) {
+  return artifact_read_all(tc_arena_allocator(arena), whole, whole_size);
+}
 
 int main(void) {
   const struct CMUnitTest tests[] = {

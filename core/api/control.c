@@ -167,12 +167,7 @@ static tc_status record_region(api_trace *t, const control_call *call, tc_functi
 
 // ---- the node ----
 static tc_status operand_value(api_trace *t, tc_tensor *x, tc_value **out) {
-  int64_t ref;
-  if (t->outer) return region_value(t, x, out);
-  TC_TRY(trace_operand(t, x, &ref));
-  TC_TRY(line_add_inputs(t, t->line, trace_now(t), trace_now(t)->n_inputs));
-  *out = ref >= 0 ? t->line->slots.data[ref].value : t->line->inputs.data[TRACE_INPUT(ref)];
-  return TC_OK;
+  return t->outer ? region_value(t, x, out) : trace_value(t, x, out);
 }
 
 // Arguments in the order of the op's form (core/ir/control.h).
@@ -295,9 +290,7 @@ static tc_status run_by_host(tc_context *c, const control_call *call, tc_tensor 
 }
 
 // ---- calls ----
-static bool records_control(const api_trace *t) {
-  return t && (t->outer || (t->building && t->segments.count == 1 && !t->broke && !t->direct));
-}
+static bool records_control(const api_trace *t) { return t && (t->outer || trace_is_one_graph(t)); }
 
 static int32_t control(tc_context *c, control_call *call) {
   api_trace *t = api_current_trace();

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/api/trace.h"
 #include "core/runtime/gradient.h"
 
 typedef struct node_result {
@@ -656,8 +657,8 @@ int32_t tc_grad(int32_t n_outputs, tc_tensor *const *outputs, tc_tensor *const *
   for (int32_t i = 0; i < n_inputs; i++)
     if (!inputs[i]) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tc_grad: input %d is missing", i);
   if (n_outputs < 1 || !outputs[0]) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tc_grad: there is no output");
-  if (api_current_trace())
-    return api_fail_text(TC_STATUS_UNIMPLEMENTED, "tc_grad in a function that is captured: use tc_value_and_grad");
+  api_trace *t = api_current_trace();
+  if (t) return trace_gradients(t, n_outputs, outputs, cotangents, n_inputs, inputs, gradients);
   going g = {.c = api_of(outputs[0])->context,
              .again = create_graph != 0,
              .n_inputs = n_inputs,
@@ -675,7 +676,7 @@ int32_t tc_backward(tc_tensor *output, tc_tensor *cotangent) {
   if (tc_last_code() != TC_STATUS_OK) return tc_last_code();
   if (!output) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tc_backward: there is no output");
   if (api_current_trace())
-    return api_fail_text(TC_STATUS_UNIMPLEMENTED, "tc_backward in a function that is captured: use tc_value_and_grad");
+    return api_fail_text(TC_STATUS_UNIMPLEMENTED, "tc_backward in a function that is captured: use tc_grad");
   going g = {.c = api_of(output)->context};
   return differentiate(&g, 1, &output, &cotangent);
 }

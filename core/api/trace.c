@@ -365,6 +365,18 @@ static int32_t run_direct(api_trace *t, const char *here, const tc_op *op, int32
   return api_run_op(t->context, here, op, n_args, args, capacity, results, n_results);
 }
 
+bool trace_is_one_graph(const api_trace *t) {
+  return !t->outer && t->building && t->segments.count == 1 && !t->broke && !t->direct;
+}
+
+tc_status trace_value(api_trace *t, tc_tensor *x, tc_value **out) {
+  int64_t ref;
+  TC_TRY(trace_operand(t, x, &ref));
+  TC_TRY(line_add_inputs(t, t->line, trace_now(t), trace_now(t)->n_inputs));
+  *out = ref >= 0 ? t->line->slots.data[ref].value : t->line->inputs.data[TRACE_INPUT(ref)];
+  return TC_OK;
+}
+
 tc_status trace_add_node(api_trace *t, const char *here, const tc_node *n, tc_tensor **results) {
   trace_record r = {.op = n->op, .here = here, .word = t->words.count, .n_words = 1, .slot = t->slots.count};
   r.inputs = trace_now(t)->n_inputs;
@@ -398,6 +410,9 @@ int32_t api_trace_break(api_trace *t, const char *here, const char *reason) {
     t->broke = true;
     return api_fail_text(TC_STATUS_CANCELLED, "graph break in a region of control flow: %s%s%s", reason, at, here);
   }
+  if (t->line && t->line->gradients)
+    return api_fail_text(TC_STATUS_UNIMPLEMENTED, "graph break behind tc_grad, which needs one graph: %s%s%s", reason,
+                         at, here);
   if (tc_config_bool(t->context->config, TC_OPT_ID_FULLGRAPH))
     return api_fail_text(TC_STATUS_CANCELLED, "graph break: %s%s%s", reason, at, here);
   if (t->building || !t->broke)

@@ -65,6 +65,7 @@ typedef struct api_line {
   uint64_t n_random;      // random nodes
   bool control;           // has control flow: not found again, its words do not tell what is in the regions
   bool writes, keeps_all; // keeps_all: nothing in it may be computed a second time
+  bool gradients;         // asks for some, of ops that it has to have (request.c)
   bool idle;              // nothing of it is needed
   bool fresh;             // of the call under way: not compiled, not published
 } api_line;
@@ -172,8 +173,15 @@ void trace_want(api_trace *t, const tc_tensor *x); // it is used behind its segm
 // Handles of others that outlive the trace get their memory; everything is released.
 tc_status trace_end(api_trace *t, bool keep);
 
+// Is what is recorded, up to now, the one segment of a function without breaks?
+bool trace_is_one_graph(const api_trace *t);
+// The value of an operand in the graph of the line that is built; it becomes an input if it is none.
+tc_status trace_value(api_trace *t, tc_tensor *x, tc_value **out);
 // Records a node that is in the line's graph already. Handles for its results, all of which are tensors.
 tc_status trace_add_node(api_trace *t, const char *here, const tc_node *n, tc_tensor **results);
+// Records a request for gradients (request.c). results[n_inputs] get new handles.
+int32_t trace_gradients(api_trace *t, int32_t n_outputs, tc_tensor *const *outputs, tc_tensor *const *cotangents,
+                        int32_t n_inputs, tc_tensor *const *inputs, tc_tensor **results);
 // An op of a region (control.c).
 int32_t control_region_op(api_trace *r, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                           int32_t capacity, tc_tensor **results, int32_t *n_results);

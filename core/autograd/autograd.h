@@ -31,6 +31,11 @@ TC_NODISCARD tc_status tc_autograd_joint(tc_graph *g, const bool *wanted, tc_joi
 // the loss has zeros, one that is not is an error.
 TC_NODISCARD tc_status tc_autograd_loss(tc_graph *g, const bool *wanted, tc_joint *out);
 
+// Puts in the place of each node higher_order::grad (core/ir/control.h) what it asks for; a graph without one stays as
+// it is, others become functional. In the order of the nodes, so that gradients can be differentiated again. Regions
+// are graphs of their own. Needs an open guard of the module's arena.
+TC_NODISCARD tc_status tc_autograd_requests(tc_graph *g);
+
 // Can a gradient flow through values of this type?
 bool tc_differentiable(const tc_tensor_type *t);
 

@@ -6,6 +6,7 @@
 
 typedef struct joint {
   tc_graph *g;
+  const tc_node *end; // of what is differentiated; NULL: of the graph
   tc_build b;
   tc_map *reached; // values that depend on a wanted input
   tc_map *grads;   // value → its gradient so far (tc_value *)
@@ -37,32 +38,40 @@ static bool reads_reached(const joint *j, tc_node *n) {
   return a.found;
 }
 
-// ---- forward: what depends on a wanted input, through which ops ----
+// ---- forward: what depends on a wanted value, through which ops ----
 static bool gives_differentiable(const tc_node *n) {
   for (int32_t i = 0; i < n->n_results; i++)
     if (n->results[i]->kind == TC_VALUE_TENSOR && tc_differentiable(&n->results[i]->type)) return true;
   return false;
 }
 
+static void want(joint *j, const tc_value *v) {
+  if (v && v->kind == TC_VALUE_TENSOR && tc_differentiable(&v->type)) tc_map_put_ptr(j->reached, v, NULL);
+}
+
+// Wanted are inputs of the graph, or what the request at the end names.
 static void mark(joint *j, const bool *wanted, int32_t n_wanted) {
   j->reached = tc_map_create(j->g->module->arena);
-  for (int32_t i = 0; i < n_wanted; i++) {
-    tc_value *v = j->g->inputs.data[i].value;
-    if (v && v->kind == TC_VALUE_TENSOR && wanted[i] && tc_differentiable(&v->type))
-      tc_map_put_ptr(j->reached, v, NULL);
-  }
-  for (tc_node *n = j->g->first; n; n = n->next) {
+  for (int32_t i = 0; i < n_wanted; i++)
+    if (wanted[i]) want(j, j->g->inputs.data[i].value);
+  for (int32_t i = 0; j->end && i < j->end->args[TC_GRAD_INPUTS].n; i++)
+    want(j, j->end->args[TC_GRAD_INPUTS].values[i]);
+  for (tc_node *n = j->g->first; n && n != j->end; n = n->next) {
     if (n->dead || !reads_reached(j, n) || tc_node_is(n, "detach")) continue;
-    for (int32_t i = 0; i < n->n_results; i++) {
-      tc_value *v = n->results[i];
-      if (v->kind == TC_VALUE_TENSOR && tc_differentiable(&v->type)) tc_map_put_ptr(j->reached, v, NULL);
-    }
+    for (int32_t i = 0; i < n->n_results; i++) want(j, n->results[i]);
   }
 }
 
-// Kept whole: what has a derivative, and what no gradient flows through.
+static bool gives_reached(const joint *j, const tc_node *n) {
+  bool any = false;
+  for (int32_t i = 0; i < n->n_results; i++) any |= is_reached(j, n->results[i]);
+  return any;
+}
+
+// Kept whole: what has a derivative, what no gradient flows through, and what lies behind the end.
 static bool stays(void *self, const tc_node *n) {
   const joint *j = self;
+  if (j->end && !gives_reached(j, n)) return true;
   if (!reads_reached(j, (tc_node *)(uintptr_t)n) || !gives_differentiable(n)) return true;
   return n->op->grad.n_results && !n->op->forward.n_results;
 }
@@ -318,29 +327,41 @@ static tc_status add_gradients(joint *j, const bool *wanted, int32_t n, bool zer
   return TC_OK;
 }
 
-static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_joint *out) {
-  tc_module *m = forward->module;
+// Functional, with what gradients know of put in the place of its parts.
+static tc_status tidy(tc_graph *g) {
   bool progress;
-  joint j = {.g = tc_graph_clone(forward, tc_sv_printf(m->arena, TC_SV_FMT ".joint", TC_SV_ARG(forward->name)))};
-  j.grads = tc_map_create(m->arena);
-  *out = (tc_joint){.graph = j.g};
-  int32_t n_inputs = j.g->inputs.count;
-  TC_TRY(tc_pass_functionalize.run(j.g, &progress));
+  TC_TRY(tc_pass_functionalize.run(g, &progress));
   // A softmax that spares rows of -inf differs from its parts at them. (No pass here may take a detach away.)
   static const tc_pass *const early[] = {&tc_pass_cse, &tc_pass_dce, &tc_pass_patterns};
-  TC_TRY(tc_run_passes(j.g, early, sizeof early / sizeof *early, 2, NULL));
-  TC_TRY(prepare(&j, wanted, n_inputs));
-  j.b.graph = j.g;
-  for (tc_node *n = j.g->first; n; n = n->next) tc_vec_push(m->arena, &j.nodes, n);
-  TC_TRY(loss ? add_loss(&j, wanted, n_inputs, out) : add_cotangents(&j, out));
-  for (int32_t i = j.nodes.count - 1; i >= 0; i--) {
-    tc_node *n = j.nodes.data[i];
-    tc_status s = n->dead ? TC_OK : differentiate(&j, n);
+  return tc_run_passes(g, early, sizeof early / sizeof *early, 2, NULL);
+}
+
+// Back over the nodes, behind which the gradients' are added.
+static tc_status go_back(joint *j) {
+  for (int32_t i = j->nodes.count - 1; i >= 0; i--) {
+    tc_node *n = j->nodes.data[i];
+    tc_status s = n->dead ? TC_OK : differentiate(j, n);
     if (s == TC_OK) continue;
     s = tc_status_note(s, "while differentiating %%" TC_SV_FMT " = " TC_SV_FMT,
                        TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name));
     return n->source.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(n->source)) : s;
   }
+  return TC_OK;
+}
+
+static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_joint *out) {
+  tc_module *m = forward->module;
+  joint j = {.g = tc_graph_clone(forward, tc_sv_printf(m->arena, TC_SV_FMT ".joint", TC_SV_ARG(forward->name)))};
+  j.grads = tc_map_create(m->arena);
+  *out = (tc_joint){.graph = j.g};
+  int32_t n_inputs = j.g->inputs.count;
+  TC_TRY(tc_autograd_requests(j.g));
+  TC_TRY(tidy(j.g));
+  TC_TRY(prepare(&j, wanted, n_inputs));
+  j.b.graph = j.g;
+  for (tc_node *n = j.g->first; n; n = n->next) tc_vec_push(m->arena, &j.nodes, n);
+  TC_TRY(loss ? add_loss(&j, wanted, n_inputs, out) : add_cotangents(&j, out));
+  TC_TRY(go_back(&j));
   out->n_ops = j.used.count, out->ops = j.used.data;
   TC_TRY(add_gradients(&j, wanted, n_inputs, loss, out));
   tc_graph_sweep(j.g);
@@ -349,3 +370,66 @@ static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_join
 
 tc_status tc_autograd_joint(tc_graph *g, const bool *wanted, tc_joint *out) { return build(g, wanted, false, out); }
 tc_status tc_autograd_loss(tc_graph *g, const bool *wanted, tc_joint *out) { return build(g, wanted, true, out); }
+
+// ---- gradients that the graph itself asks for ----
+static tc_node *first_request(const tc_graph *g) {
+  tc_node *n = g->first;
+  while (n && (n->dead || !tc_op_is_grad(n->op))) n = n->next;
+  return n;
+}
+
+// The outputs' cotangents: those given, or 1.
+static tc_status start_back(joint *j, const tc_arg *outputs, const tc_arg *cotangents) {
+  for (int32_t i = 0; i < outputs->n; i++) {
+    tc_value *y = outputs->values[i], *ct = i < cotangents->n ? cotangents->values[i] : NULL;
+    tc_arg args[] = {tc_arg_tensor(y)};
+    if (!is_reached(j, y)) continue;
+    if (!ct) TC_TRY(call(j, "aten::ones_like", 1, args, &ct));
+    TC_TRY(accumulate(j, y, ct));
+  }
+  return TC_OK;
+}
+
+// What is not reached has zeros. In the layout that was said of the request's results.
+static tc_status give_back(const joint *j, tc_node *request) {
+  const tc_arg *inputs = &request->args[TC_GRAD_INPUTS];
+  for (int32_t i = 0; i < inputs->n; i++) {
+    tc_value *v = inputs->values[i], *grad = grad_of(j, v);
+    tc_arg args[] = {tc_arg_tensor(v)};
+    if (!grad) TC_TRY(call(j, "aten::zeros_like", 1, args, &grad));
+    TC_TRY(tc_match_layout(&j->b, grad, &request->results[i]->type, &grad));
+    tc_graph_forward(request->results[i], grad);
+  }
+  return TC_OK;
+}
+
+static tc_status answer(tc_graph *g, tc_node *request) {
+  joint j = {.g = g, .end = request, .b = {.graph = g}, .grads = tc_map_create(g->module->arena)};
+  TC_TRY(prepare(&j, NULL, 0));
+  for (tc_node *n = g->first; n != request; n = n->next) tc_vec_push(g->module->arena, &j.nodes, n);
+  // What is added goes behind the last node: the request and all that follows are set aside meanwhile.
+  tc_node *last = g->last;
+  g->last = request->prev;
+  if (g->last) g->last->next = NULL;
+  else g->first = NULL;
+  tc_status s = start_back(&j, &request->args[TC_GRAD_OUTPUTS], &request->args[TC_GRAD_COTANGENTS]);
+  if (s == TC_OK) s = go_back(&j);
+  j.b.source = request->source;
+  if (s == TC_OK) s = give_back(&j, request);
+  request->prev = g->last;
+  if (g->last) g->last->next = request;
+  else g->first = request;
+  g->last = last;
+  if (s != TC_OK) return s;
+  tc_node_kill(request);
+  tc_graph_sweep(g);
+  return TC_OK;
+}
+
+tc_status tc_autograd_requests(tc_graph *g) {
+  tc_node *n = first_request(g);
+  if (!n) return TC_OK;
+  TC_TRY(tidy(g));
+  while ((n = first_request(g))) TC_TRY(answer(g, n));
+  return TC_OK;
+}

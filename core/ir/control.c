@@ -22,6 +22,8 @@ int32_t tc_op_control(const tc_op *op) {
   return form < 0 ? TC_CONTROL_NONE : forms[form].control;
 }
 
+bool tc_op_is_grad(const tc_op *op) { return tc_sv_is(op->full_name, "higher_order::grad"); }
+
 static tc_status bad_form(const tc_op *op, int32_t i) {
   return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": argument %d is not what it should be",
                   TC_SV_ARG(op->full_name), i);

@@ -7,6 +7,9 @@
 //   map_impl(body, [xs], [further])                 along dimension 0 of xs: slices, further → ys
 //   associative_scan(body, [xs], [further])         y[0] = x[0], y[i] = body(y[i-1], x[i], further)
 //
+// And, without a region, a request that core/autograd puts the derivative in the place of:
+//   grad([outputs], [cotangents], [inputs])         the gradients of the inputs; a cotangent that is absent is 1
+//
 // Results are what is carried, then the ys stacked along a new first dimension. Regions take tensors only, in the
 // order of the operands; sizes of the graph around mean the same inside.
 #ifndef TC_CORE_IR_CONTROL_H_
@@ -26,6 +29,8 @@ typedef struct tc_control {
 } tc_control;
 
 int32_t tc_op_control(const tc_op *op); // TC_CONTROL_*
+bool tc_op_is_grad(const tc_op *op);    // a request for gradients, whose arguments are these lists
+enum { TC_GRAD_OUTPUTS, TC_GRAD_COTANGENTS, TC_GRAD_INPUTS };
 // The region that gives the node's results.
 static inline tc_graph *tc_control_body(const tc_control *c) { return c->regions[c->kind == TC_CONTROL_WHILE ? 1 : 0]; }
 // Reads the arguments of a node (or of a call that is to become one) and checks their form: INVALID_ARGUMENT where

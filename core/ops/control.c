@@ -106,6 +106,41 @@ static int32_t associative_meta(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// Requests for gradients. A list of nothing may have come as one of numbers.
+static bool is_tensor_list(const tc_arg *g) {
+  return g->kind == TC_AK_TENSORS || (g->n == 0 && g->kind != TC_AK_TENSOR);
+}
+static bool is_differentiable(const tc_value *v) {
+  return v && v->kind == TC_VALUE_TENSOR && (tc_dtype_is_float(v->type.dtype) || tc_dtype_is_complex(v->type.dtype));
+}
+
+static int32_t check_output(tc_op_args *a, int32_t i, const tc_value *y, const tc_value *ct) {
+  if (!is_differentiable(y)) return tc_op_fail(a, "output %d is no tensor of floats", i);
+  if (ct && ct->kind == TC_VALUE_TENSOR) return agree(a, &y->type, &ct->type, "the cotangent of output", i);
+  bool one = tc_dtype_is_float(y->type.dtype);
+  for (int32_t d = 0; one && d < y->type.rank; d++) one = tc_int_eq(a, y->type.sizes[d], tc_int_const(a, 1)) == 1;
+  return one && !ct ? TC_STATUS_OK : tc_op_fail(a, "output %d is not one real number: it needs a cotangent", i);
+}
+
+static int32_t grad_meta(tc_op_args *a) {
+  bool formed = a->n_args == 3;
+  for (int32_t i = 0; formed && i < 3; i++) formed = is_tensor_list(&a->args[i]);
+  if (!formed) return tc_op_fail(a, "lists of outputs, cotangents and inputs are taken");
+  const tc_arg *outputs = &a->args[TC_GRAD_OUTPUTS], *cts = &a->args[TC_GRAD_COTANGENTS],
+               *inputs = &a->args[TC_GRAD_INPUTS];
+  if (outputs->n < 1 || inputs->n < 1) return tc_op_fail(a, "there is no output, or no input");
+  if (cts->n && cts->n != outputs->n) return tc_op_fail(a, "%d cotangents for %d outputs", cts->n, outputs->n);
+  for (int32_t i = 0; i < outputs->n; i++)
+    if (check_output(a, i, outputs->values[i], cts->n ? cts->values[i] : NULL)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_op_set_result_count(a, inputs->n)) return TC_STATUS_INVALID_ARGUMENT;
+  for (int32_t i = 0; i < inputs->n; i++) {
+    const tc_value *x = inputs->values[i];
+    if (!is_differentiable(x)) return tc_op_fail(a, "input %d is no tensor of floats", i);
+    if (tc_op_set_result(a, i, x->type.dtype, x->type.rank, x->type.sizes, NULL)) return TC_STATUS_INVALID_ARGUMENT;
+  }
+  return TC_STATUS_OK;
+}
+
 // cat(x[:1], ys of a scan that carries y, over x[1:]): the body's results are both what is carried and y.
 static int32_t associative_expand(tc_op_args *a) {
   tc_control c;
@@ -149,6 +184,7 @@ static const tc_op_def rows[] = {
     {.schema = "higher_order::while_loop(...) -> ...", .meta = while_meta},
     {.schema = "higher_order::scan(...) -> ...", .meta = scan_meta},
     {.schema = "higher_order::map_impl(...) -> ...", .meta = scan_meta},
+    {.schema = "higher_order::grad(...) -> ...", .meta = grad_meta},
     {.schema = "higher_order::associative_scan(...) -> ...", .meta = associative_meta, .expand = associative_expand},
 };
 TC_OP_FAMILY(control);

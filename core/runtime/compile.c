@@ -2,6 +2,7 @@
 // from the options that its file sets (DESIGN: modes).
 #include "core/runtime/compile.h"
 
+#include "core/autograd/autograd.h"
 #include "core/base/fs.h"
 #include "core/base/profile.h"
 #include "core/ir/userop.h"
@@ -25,6 +26,7 @@ static bool is_needed(const tc_pass *p) { return p == &tc_pass_functionalize || 
 
 tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   int32_t n, kept = 0;
+  TC_TRY(tc_autograd_requests(g));
   const tc_pass *const *all = tc_standard_passes(&n);
   const tc_pass **passes = TC_NEW_ARRAY(g->module->arena, const tc_pass *, n);
   bool improve = tc_config_bool(c->config, TC_OPT_ID_FUNCTIONALIZE);

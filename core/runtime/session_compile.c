@@ -4,6 +4,7 @@
 // the graph is cut again. If all compile alone, every node becomes a segment of its own.
 #include <string.h>
 
+#include "core/autograd/autograd.h"
 #include "core/base/fs.h"
 #include "core/base/profile.h"
 #include "core/ir/control.h"
@@ -310,6 +311,7 @@ static tc_status compile_all(tc_session *s, void *arg) {
   const tc_logger *lg = &s->context->logger;
   if (tc_log_in_detail(lg, TC_LOG_AOT_GRAPHS)) log_graph(s, "as imported");
   double start = tc_now_ms();
+  if (c->last > TC_STAGE_GRAPH && s->context->is_ref) TC_TRY(tc_autograd_requests(g));
   if (c->last > TC_STAGE_GRAPH && !s->context->is_ref) TC_TRY(tc_compile_passes(s->context, g));
   else if (c->last > TC_STAGE_GRAPH && tc_graph_writes(g)) TC_TRY(make_functional(s->context, g));
   s->stats.ms[TC_STAGE_FUNCTIONAL] = tc_now_ms() - start;

@@ -296,7 +296,9 @@ void tc_text_free(char *text);
 // are those of tc_value_and_grad. Writing in place to what was computed is followed (`add_` and its kin on a whole
 // tensor); into a part of a tensor it is an error, and so is a gradient that needs what was overwritten. A compiled
 // function that gets such tensors runs op by op on the tape (compiled gradients: tc_value_and_grad); while a function
-// is captured nothing is put there.
+// is captured nothing is put there, and tc_grad is recorded like an op: inputs are any tensors of the graph, what
+// nothing depends on has zeros, and gradients can be differentiated again. With tc_optimizer_step behind it a whole
+// training step is one graph. Such a function reads no values (no graph breaks).
 //
 // Floats and complex; a tensor that was computed cannot be a leaf (take aten::detach of it). on 0: not any more.
 int32_t tc_set_requires_grad(tc_tensor *t, int32_t on);
@@ -339,7 +341,8 @@ typedef struct tc_optimizer tc_optimizer;
 // Parameters are real, and changed in place by every step; they are retained.
 int32_t tc_optimizer_create(tc_context *c, const tc_optimizer_options *o, int32_t n, tc_tensor *const *parameters,
                             tc_optimizer **out);
-// gradients[n], of the parameters' sizes; NULL elements are an error.
+// gradients[n], of the parameters' sizes; NULL elements are an error. In a function that is captured the step becomes
+// part of its graph.
 int32_t tc_optimizer_step(tc_optimizer *o, tc_tensor *const *gradients);
 int32_t tc_optimizer_set_rate(tc_optimizer *o, double rate); // for the steps to come; nothing is compiled again
 // What a checkpoint keeps besides the parameters: the number of steps (f32), then each parameter's momentum, or both of

@@ -22,6 +22,18 @@ for source in examples/c/*.c; do
     FileCheck-19 "$source" <"$scratch/out"; } || rc=1
   result "$name" $rc
 done
+# The programs that train: what goes on from a checkpoint ends with the same bytes as what was never stopped.
+cmake -S examples/train -B "$scratch/train" -DCMAKE_PREFIX_PATH="$scratch/tc" >/dev/null
+cmake --build "$scratch/train" >/dev/null
+for name in mlp gpt fno; do
+  rc=0
+  train() { # CHECKPOINT STEPS
+    "$scratch/train/$name" LICENSE --quiet --checkpoint="$scratch/$name.$1.safetensors" --steps="$2" >"$scratch/out"
+  }
+  { train whole 5 && train parts 3 && train parts 5 && grep -q 'steps 3 to 5' "$scratch/out" &&
+    cmp "$scratch/$name.whole.safetensors" "$scratch/$name.parts.safetensors"; } || rc=1
+  result "training resumed: $name" $rc
+done
 # The small runtime: at most 1 MB, and all that it needs besides is the device's plugin.
 rc=0
 strip -o "$scratch/stripped" "$scratch/tc/lib/libtc_rt.so"

@@ -414,7 +414,8 @@ TC_TEST(every_op_says_something) {
                                      "cond",
                                      "while_loop",
                                      "scan",
-                                     "map_impl"};
+                                     "map_impl",
+                                     "grad."};
   tc_op_registry *ops;
   TC_TRY(tc_op_registry_create(arena, &ops));
   TC_TRY(tc_ops_register_core(ops));

@@ -1,10 +1,12 @@
 // The training loop (trainer.h).
 //
-//   PROGRAM [FILE] [--steps=N] [--backend=NAME] [--checkpoint=FILE.safetensors [--every=N]] [--losses=FILE.csv]
+//   PROGRAM [FILE] [--steps=N] [--backend=NAME] [--threads=N]
+//   [--checkpoint=FILE.safetensors [--every=N]] [--losses=FILE.csv]
 //           [--export=FILE.safetensors] [--quiet]
 //
-// A checkpoint that is there is gone on from; it is written at the end, and every N steps. --export writes the data and
-// the first parameters, and trains nothing: what a program in another framework begins with (compare.py).
+// A checkpoint that is there is gone on from; it is written at the end, and
+// every N steps. --export writes the data and the first parameters, and trains
+// nothing: what a program in another framework begins with (compare.py).
 #define _POSIX_C_SOURCE 200809L
 #include "trainer.h"
 
@@ -19,7 +21,7 @@ enum { MAX_PARAMETERS = 64, MAX_INPUTS = TRAIN_MAX_DATA + 1 + MAX_PARAMETERS, MA
 enum { MAX_SAVED = MAX_PARAMETERS + MAX_STATE + 1, NAME = 64 };
 
 typedef struct train_options {
-  const char *file, *backend, *checkpoint, *losses, *export;
+  const char *file, *backend, *threads, *checkpoint, *losses, *export;
   int64_t steps, every;
   int quiet;
 } train_options;
@@ -95,7 +97,8 @@ static int32_t step(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **
 }
 
 // ---- checkpoints ----
-// Parameters by their names, then the optimizer's state, then the number of steps done.
+// Parameters by their names, then the optimizer's state, then the number of
+// steps done.
 static int with_checkpoint(training *t, int save) {
   static char names[MAX_SAVED][NAME];
   const char *list[MAX_SAVED];
@@ -204,6 +207,7 @@ static int read_options(int argc, char **argv, train_options *o) {
     if ((v = value_of(argv[i], "--steps="))) o->steps = strtoll(v, NULL, 10);
     else if ((v = value_of(argv[i], "--every="))) o->every = strtoll(v, NULL, 10);
     else if ((v = value_of(argv[i], "--backend="))) o->backend = v;
+    else if ((v = value_of(argv[i], "--threads="))) o->threads = v;
     else if ((v = value_of(argv[i], "--checkpoint="))) o->checkpoint = v;
     else if ((v = value_of(argv[i], "--losses="))) o->losses = v;
     else if ((v = value_of(argv[i], "--export="))) o->export = v;
@@ -216,11 +220,13 @@ static int read_options(int argc, char **argv, train_options *o) {
 
 int train_main(const train_program *p, int argc, char **argv) {
   train_options o = {.backend = "cpu", .steps = p->steps};
-  char backend[NAME];
+  char backend[NAME], threads[NAME];
   if (read_options(argc, argv, &o)) return 2;
   snprintf(backend, sizeof backend, "backend=%s", o.backend);
+  snprintf(threads, sizeof threads, "threads=%s", o.threads ? o.threads : "");
   training t = {.program = p, .options = &o};
-  if (tc_open((const char *const[]){backend}, 1, &t.context) != TC_STATUS_OK) return failed("tc_open");
+  if (tc_open((const char *const[]){backend, threads}, o.threads ? 2 : 1, &t.context) != TC_STATUS_OK)
+    return failed("tc_open");
   tc_scope *scope = tc_scope_open();
   int code = train(&t);
   tc_function_destroy(t.function);

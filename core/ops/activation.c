@@ -33,7 +33,10 @@ static const tc_scalar_ref hardswish_ref = {.f1 = hardswish_f};
 static double leaky_f(double x, double slope) { return x > 0 ? x : x * slope; }
 static const tc_scalar_ref leaky_ref = {.f2 = leaky_f};
 static double hardtanh_f(double x, double lo, double hi) { return isnan(x) ? x : fmin(fmax(x, lo), hi); }
-static int64_t hardtanh_i(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
+static int64_t hardtanh_i(int64_t x, int64_t lo, int64_t hi) {
+  int64_t up = x < lo ? lo : x;
+  return up > hi ? hi : up;
+}
 static const tc_scalar_ref hardtanh_ref = {.f3 = hardtanh_f, .i3 = hardtanh_i};
 static double softplus_f(double x, double beta, double threshold) {
   return x * beta > threshold ? x : log1p(exp(x * beta)) / beta;

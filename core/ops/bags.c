@@ -148,6 +148,9 @@ static int32_t margin_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   const tc_tensor_type *target = tc_op_tensor(a, 1);
   if (t->rank > 2) return tc_op_fail(a, "expected a vector or a matrix: %s", tc_op_shape_text(a, 0));
+  if (!tc_dtype_is_float(t->dtype) || target->dtype != TC_I64)
+    return tc_op_fail(a, "expected an input of a floating point dtype and int64 targets: %s and %s",
+                      tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
   bool same = tc_int_require_eq(a, tc_op_numel(a, target), tc_op_numel(a, t)) == TC_STATUS_OK;
   for (int32_t d = 0; d < t->rank && same && target->rank > 1; d++)
     same = target->rank == t->rank && !tc_int_require_eq(a, target->sizes[d], t->sizes[d]);

@@ -109,6 +109,11 @@ tc_c128 tc_ref_logaddexp(tc_c128 x, tc_c128 y) {
   }
   return (tc_c128){creal(r), cimag(r)};
 }
+static int32_t logaddexp_meta(tc_op_args *a) {
+  if (!tc_dtype_is_complex(tc_op_tensor(a, 0)->dtype) && !tc_dtype_is_complex(tc_op_tensor(a, 1)->dtype))
+    return tc_op_fail(a, "expected complex numbers: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
+  return tc_meta_promote(a);
+}
 static const tc_scalar_ref logaddexp_ref = {.c2 = tc_ref_logaddexp};
 
 enum { C = TC_OP_COMPLEX, PWC = TC_OP_COMPLEX | TC_OP_POINTWISE };
@@ -144,7 +149,7 @@ static const tc_op_def rows[] = {
          "log1p(exp(neg(abs(sub(self, other)))))))"),
     {.schema = "_logaddexp_complex(Tensor self, Tensor other) -> Tensor",
      .traits = C | TC_OP_POINTWISE,
-     .meta = tc_meta_promote,
+     .meta = logaddexp_meta,
      .decompose =
          "let first = ge(real(self), real(other)); let m = where(first, self, other); let n = where(first, other, "
          "self); let far = logical_and(eq(real(m), real(n)), isinf(real(m))); where(logical_or(ne(self, self), "

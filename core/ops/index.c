@@ -320,6 +320,10 @@ static int32_t lower_by(tc_op_args *a, bool whole) {
   tc_bval idx[TC_MAX_RANK];
   tc_lt x = tc_lo_arg(a, 0), i = tc_lo_arg(a, 2);
   tc_lo_begin(a, r->rank, r->sizes, index);
+  if (whole && r->rank && r->rank < t->rank) { // an index without elements may have any rank
+    tc_lo_result(a, 0, tc_lo_end(a, tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), r->dtype), r->dtype));
+    return TC_STATUS_OK;
+  }
   for (int32_t d = 0; d < t->rank; d++) at[d] = r->rank ? index[d] : none[0], idx[d] = -1;
   const tc_int *where = whole ? index : it->rank ? &index[dim] : none;
   if (t->rank) idx[dim] = tc_lo_load(a, i, it->rank == 0 ? none : where);

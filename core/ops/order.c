@@ -101,9 +101,8 @@ static void count_bins(const tc_ref_view *x, const tc_ref_view *w, const tc_ref_
     double place = (v - lo) / (hi - lo) * (double)bins;
     int64_t b = place > 0 ? (int64_t)fmin(place, (double)bins) : 0; // NaN: edges that coincide
     if (edges) {
-      b = b >= bins ? bins - 1 : b;
-      while (b > 0 && v < tc_ref_f(edges, b * edges->strides[0])) b--;
-      while (b + 1 < bins && v >= tc_ref_f(edges, (b + 1) * edges->strides[0])) b++;
+      b = bins > 0 ? 0 : -1;
+      for (int64_t k = 1; k < bins; k++) b += v >= tc_ref_f(edges, k * edges->strides[0]);
     }
     if (b >= bins) b = bins - 1;
     if (b < 0) return; // no bins between a single edge

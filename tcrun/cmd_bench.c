@@ -28,7 +28,7 @@ typedef struct bench {
   double compile_ms, median, min, q1, q3;
   int32_t runs;
   tc_run_report report;
-  int64_t bytes, flops;
+  int64_t bytes, flops, output_bytes; // output_bytes: of the memory that results have of their own
   const char *checked, *clock;
 } bench;
 
@@ -104,6 +104,19 @@ static tc_status time_runs(bench *b) {
   return TC_OK;
 }
 
+// Of results that share memory, with each other or with an input, the memory counts once or not at all.
+static int64_t output_bytes(const bench *b) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < b->n_outputs; i++) {
+    const tc_storage *s = b->outputs[i].storage;
+    bool seen = !s;
+    for (int32_t k = 0; k < b->m->graph->inputs.count && !seen; k++) seen = b->inputs[k].storage == s;
+    for (int32_t k = 0; k < i && !seen; k++) seen = b->outputs[k].storage == s;
+    if (!seen) bytes += (int64_t)s->size;
+  }
+  return bytes;
+}
+
 // What is done once is done before: these are the launches of every run.
 static tc_status measure_kernels(bench *b) {
   TC_TRY(run(b, true, NULL));
@@ -111,6 +124,7 @@ static tc_status measure_kernels(bench *b) {
   b->report.capacity = tc_session_op_count(b->session);
   b->report.launches = TC_NEW_ARRAY(b->o->arena, tc_launch_record, b->report.capacity + 1);
   TC_TRY(run(b, true, &b->report));
+  b->output_bytes = output_bytes(b);
   tcrun_free_tensors(b->outputs, b->n_outputs);
   for (int32_t i = 0; i < b->report.n_launches; i++) {
     b->bytes += b->report.launches[i].bytes;
@@ -161,6 +175,9 @@ static tc_status check_outputs(bench *b, const tc_tensor *host_inputs) {
 }
 
 // ---- Showing ----
+// What a run has at once beside its inputs.
+static int64_t peak_bytes(const bench *b) { return b->report.arena_bytes + b->report.frozen_bytes + b->output_bytes; }
+
 static void print_json(const bench *b) {
   const tc_context *c = b->c;
   tc_sb sb = tc_sb_make(b->o->arena);
@@ -183,7 +200,7 @@ static void print_json(const bench *b) {
                  (long long)k->flops);
   }
   tc_sb_printf(&sb, "], \"bytes\": %lld, \"flops\": %lld, \"peak_bytes\": %lld}\n", (long long)b->bytes,
-               (long long)b->flops, (long long)(b->report.arena_bytes + b->report.frozen_bytes));
+               (long long)b->flops, (long long)peak_bytes(b));
   fputs(sb.text, stdout);
 }
 
@@ -193,10 +210,11 @@ static void print_text(const bench *b) {
                    "from the cache, %.1f ms generating)\n",
          TC_SV_ARG(b->m->file), b->median, b->min, b->q1, b->q3, b->runs, b->compile_ms, q->compile.kernels,
          q->compile.hits, q->compile.ms);
-  printf("  %.2f GB/s, %.2f GFLOP/s, %d launches and calls, arena %lld bytes, %lld kept, clock: %s, outputs checked: "
-         "%s\n",
+  printf("  %.2f GB/s, %.2f GFLOP/s, %d launches and calls, arena %lld bytes, %lld kept, peak with results "
+         "%lld, clock: %s, outputs checked: %s\n",
          (double)b->bytes / b->median * 1e-6, (double)b->flops / b->median * 1e-6, b->report.n_launches,
-         (long long)b->report.arena_bytes, (long long)b->report.frozen_bytes, b->clock, b->checked);
+         (long long)b->report.arena_bytes, (long long)b->report.frozen_bytes, (long long)peak_bytes(b), b->clock,
+         b->checked);
   if (q->fallbacks) printf("  %d nodes are left to the references: the time is mostly theirs\n", q->fallbacks);
   for (int32_t i = 0; i < b->report.n_launches && !b->o->quiet; i++) {
     const tc_launch_record *k = &b->report.launches[i];

@@ -336,6 +336,11 @@ typedef struct tc_optimizer_options {
   double beta1, beta2, epsilon; // Adam, AdamW: 0 for 0.9, 0.999 and 1e-8
   double decay;                 // of weights: added to the gradient (SGD, Adam), or by itself (AdamW)
   double clip;                  // the norm that all gradients together are scaled down to; 0: as they are
+  // Scaling of the loss: the gradients are those of the loss times tc_optimizer_scale, which is this at first; 0: none.
+  // A step whose gradients have an element that is not finite changes nothing but the scale, which is halved; after
+  // `interval` (0: 2000) steps without one it is doubled.
+  double scale;
+  int64_t interval;
 } tc_optimizer_options;
 typedef struct tc_optimizer tc_optimizer;
 // Parameters are real, and changed in place by every step; they are retained.
@@ -345,8 +350,11 @@ int32_t tc_optimizer_create(tc_context *c, const tc_optimizer_options *o, int32_
 // part of its graph.
 int32_t tc_optimizer_step(tc_optimizer *o, tc_tensor *const *gradients);
 int32_t tc_optimizer_set_rate(tc_optimizer *o, double rate); // for the steps to come; nothing is compiled again
+// The scale (f32, one element) that the loss is to be multiplied by; NULL and an error without scaling.
+tc_tensor *tc_optimizer_scale(tc_optimizer *o);
 // What a checkpoint keeps besides the parameters: the number of steps (f32), then each parameter's momentum, or both of
-// its moments. New references; write through them to restore. *n: how many there are; tensors may be NULL.
+// its moments; with scaling the scale, and for how many steps it has held. New references; write through them to
+// restore. *n: how many there are; tensors may be NULL.
 int32_t tc_optimizer_state(tc_optimizer *o, int32_t capacity, tc_tensor **tensors, int32_t *n);
 void tc_optimizer_destroy(tc_optimizer *o); // NULL is ignored
 

@@ -184,11 +184,64 @@ static void steps_are_the_definitions(void **state) {
   }
 }
 
+// One parameter, whose scaled gradients overflow in one step: it changes nothing but the scale.
+static void the_scale_follows_overflows(void **state) {
+  (void)state;
+  seed_rand();
+  enum { N = 5, STEPS = 6, BAD = 2 };
+  static const int32_t kinds[] = {TC_SGD, TC_ADAM, TC_ADAMW};
+  static const double scales[STEPS] = {8, 16, 8, 8, 16, 16}; // behind each step; doubled after two good ones
+  FOR_BACKENDS(c, NULL) {
+    for (int k = 0; k < 3; k++) {
+      tc_scope *s = tc_scope_open();
+      tc_optimizer_options q = {.kind = kinds[k], .rate = 0.01, .momentum = 0.5, .decay = 0.1, .clip = 0.4};
+      q.struct_size = sizeof q, q.scale = 8, q.interval = 2;
+      tc_tensor *p = random_tensor(c, TC_F32, 1, (int64_t[]){N}), *scale, *kept[8];
+      double want[N], used = 8;
+      moments had[N] = {0};
+      int32_t n_state;
+      tc_optimizer *o;
+      for (int i = 0; i < N; i++) want[i] = (double)((float *)tc_data_of(p))[i];
+      if (tc_optimizer_create(c, &q, 1, &p, &o) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+      scale = tc_optimizer_scale(o);
+      for (int n = 0, good = 0; n < STEPS; n++) {
+        tc_tensor *g = random_tensor(c, TC_F32, 1, (int64_t[]){N});
+        float *at = tc_data_of(g);
+        double norm = 0;
+        for (int i = 0; i < N; i++) norm += (double)at[i] * (double)at[i];
+        if (n != BAD) good++;
+        for (int i = 0; i < N && n != BAD; i++)
+          want[i] = expected(&q, want[i], (double)at[i] * fmin(1, q.clip / (sqrt(norm) + 1e-6)), &had[i], good);
+        for (int i = 0; i < N; i++) at[i] *= (float)used;
+        if (n == BAD) at[rand() % N] = rand() % 2 ? INFINITY : NAN;
+        if (tc_optimizer_step(o, &g) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+        for (int i = 0; i < N; i++) {
+          double have = (double)((float *)tc_data_of(p))[i];
+          if (!(fabs(have - want[i]) < 2e-6)) fail_msg("kind %d, step %d: %.9g, not %.9g", k, n, have, want[i]);
+        }
+        assert_true(tc_item_f64(scale, &used, NULL) == TC_STATUS_OK && used == scales[n]);
+      }
+      assert_int_equal(tc_optimizer_state(o, 8, kept, &n_state), TC_STATUS_OK);
+      assert_int_equal(n_state, 3 + (kinds[k] == TC_SGD ? 1 : 2));
+      assert_true(*(float *)tc_data_of(kept[0]) == STEPS - 1);
+      assert_true(*(float *)tc_data_of(kept[n_state - 2]) == 16 && *(float *)tc_data_of(kept[n_state - 1]) == 1);
+      tc_optimizer_destroy(o);
+      q.scale = 0;
+      assert_int_equal(tc_optimizer_create(c, &q, 1, &p, &o), TC_STATUS_OK);
+      assert_null(tc_optimizer_scale(o));
+      tc_clear_error();
+      tc_optimizer_destroy(o);
+      tc_scope_close(s);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_the_differences),
       cmocka_unit_test(what_cannot_be),
       cmocka_unit_test(steps_are_the_definitions),
+      cmocka_unit_test(the_scale_follows_overflows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,12 +43,18 @@ static int32_t loss(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **
   out[0] = tc_aten_mean(product(d, d), TC_DTYPE_NONE);
   return tc_last_code();
 }
-// All of a step; `self` is the optimizer.
+// All of a step.
+typedef struct stepping {
+  tc_optimizer *optimizer;
+  bool scaled;
+} stepping;
 static int32_t step(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
-  tc_tensor *gradients[PARAMETERS];
+  const stepping *s = self;
+  tc_tensor *gradients[PARAMETERS], *of;
   loss(NULL, in, n_in, out, n_out);
-  if (tc_grad(1, out, NULL, PARAMETERS, in + INPUTS, 0, gradients) != TC_STATUS_OK) return tc_last_code();
-  return tc_optimizer_step(self, gradients);
+  of = s->scaled ? product(out[0], tc_optimizer_scale(s->optimizer)) : out[0];
+  if (tc_grad(1, &of, NULL, PARAMETERS, in + INPUTS, 0, gradients) != TC_STATUS_OK) return tc_last_code();
+  return tc_optimizer_step(s->optimizer, gradients);
 }
 
 static void make_inputs(tc_context *c, tc_tensor **in) {
@@ -64,6 +70,7 @@ static void one_graph_is_two_functions(void **state) {
       {.kind = TC_SGD, .rate = 0.1, .momentum = 0.9, .clip = 0.3},
       {.kind = TC_ADAM, .rate = 0.01},
       {.kind = TC_ADAMW, .rate = 0.01, .decay = 0.1},
+      {.kind = TC_ADAMW, .rate = 0.01, .clip = 0.3, .scale = 1024, .interval = 2}, // powers of two change no bit
   };
   FOR_BACKENDS(c, NULL) {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
@@ -76,10 +83,12 @@ static void one_graph_is_two_functions(void **state) {
       make_inputs(c, in);
       for (int i = 0; i < ALL; i++) same[i] = copy_of(c, in[i]);
       assert_int_equal(tc_optimizer_create(c, &q, PARAMETERS, in + INPUTS, &o[0]), TC_STATUS_OK);
+      q.scale = 0;
       assert_int_equal(tc_optimizer_create(c, &q, PARAMETERS, same + INPUTS, &o[1]), TC_STATUS_OK);
       tc_compile_options how = {.struct_size = sizeof how, .n_inputs = ALL, .n_outputs = 1};
       assert_int_equal(tc_value_and_grad(c, loss, NULL, &how, PARAMETERS, (int32_t[]){2, 3, 4, 5}, &f), TC_STATUS_OK);
-      tc_function *whole = compiled(c, step, o[0], ALL, 1);
+      stepping self = {o[0], kinds[k].scale > 0};
+      tc_function *whole = compiled(c, step, &self, ALL, 1);
       for (int n = 0; n < STEPS; n++) {
         call(whole, in, out);
         call(f, same, apart);

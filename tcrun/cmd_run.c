@@ -90,9 +90,11 @@ static void print_times(const run_options *o, tc_context *c, const tc_session *s
 }
 
 // ---- --self-check ----
-static tc_status compare_part(void *self, const tc_tensor *got, const tc_tensor *want, const tc_tensor *wide) {
+static tc_status compare_part(void *self, const tc_tensor *got, const tc_tensor *want, const tc_tensor *wide,
+                              const tc_tensor *spread) {
   const run_options *o = self;
   tolerance t = tcrun_tolerance(o, got->dtype);
+  if (o->rtol < 0 && o->atol < 0) t.spread = spread;
   difference d;
   return tcrun_compare(tc_system_allocator(), got, want, wide, &t, &d);
 }

@@ -107,8 +107,9 @@ tc_json tcrun_index_find(const line_index *x, tc_sv key); // absent if there is 
 // ---- Comparison (compare.c) ----
 typedef struct tolerance {
   double rtol, atol;
-  bool either; // where the reference and the stored output disagree, either will do
-  bool scaled; // by the norm: see compare.c
+  bool either;             // where the reference and the stored output disagree, either will do
+  bool scaled;             // by the norm: see compare.c
+  const tc_tensor *spread; // what rounding the operands changes (core/ir/spread.h), or NULL; see compare.c
 } tolerance;
 typedef struct difference {
   double max_abs, rel_l2; // against the reference if there is one

@@ -469,25 +469,6 @@ static tc_dtype wide_dtype(tc_dtype d) {
   if (d == TC_F16 || d == TC_BF16) return TC_F32;
   return d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
 }
-// The largest finite value, and the distance from 1 to the next one.
-static double largest_of(tc_dtype d) {
-  switch (tc_dtype_real(d)) {
-  case TC_F64: return 0x1.fffffffffffffp1023;
-  case TC_F32: return 0x1.fffffep127;
-  case TC_BF16: return 0x1.fep127;
-  case TC_F16: return 65504;
-  default: return 0;
-  }
-}
-static double epsilon_of(tc_dtype d) {
-  switch (tc_dtype_real(d)) {
-  case TC_F64: return 0x1p-52;
-  case TC_F32: return 0x1p-23;
-  case TC_BF16: return 0x1p-7;
-  case TC_F16: return 0x1p-10;
-  default: return 0;
-  }
-}
 static tc_status promoted_dtype(scope *s, const tc_ex *e, tc_arg *out) {
   tc_promotion p = {0};
   for (int32_t i = 1; i < e->n; i++) {
@@ -576,7 +557,7 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
     if (v.kind != TC_AK_DTYPE) return bad(e, TC_SV_FMT " is a function of a dtype", TC_SV_ARG(f));
     tc_dtype d = (tc_dtype)v.integer;
     if (tc_sv_is(f, "wide")) *out = tc_arg_dtype(wide_dtype(d));
-    else *out = tc_arg_float(tc_sv_is(f, "limit") ? largest_of(d) : epsilon_of(d));
+    else *out = tc_arg_float(tc_sv_is(f, "limit") ? tc_dtype_largest(d) : tc_dtype_epsilon(d));
     return TC_OK;
   }
   bool is_none = tc_sv_is(f, "is_none"), is_int_ = tc_sv_is(f, "is_int"), is_complex = tc_sv_is(f, "is_complex"),

@@ -10,8 +10,10 @@ typedef struct tc_self_check tc_self_check;
 
 typedef struct tc_self_check_options {
   // Is `got` what the references make of it, `want`, or in wider types (f64, c128, i64) `wide`? MISMATCH says in words
-  // what differs.
-  TC_NODISCARD tc_status (*compare)(void *self, const tc_tensor *got, const tc_tensor *want, const tc_tensor *wide);
+  // what differs. It is then asked once more, with what moving the operation's inputs by their rounding changes
+  // (core/ir/spread.h); `spread` is NULL the first time, and has no storage for what is not floating.
+  TC_NODISCARD tc_status (*compare)(void *self, const tc_tensor *got, const tc_tensor *want, const tc_tensor *wide,
+                                    const tc_tensor *spread);
   void *self;
   tc_sv stem; // what differs is written to STEM.tc and STEM.safetensors (in.I, out.I); empty: nowhere
 } tc_self_check_options;

@@ -2,6 +2,7 @@
 //
 // Narrowing rounds once, to nearest even, straight from the double's bits (IEEE 754-2019 §4.3.1); float sources widen
 // exactly first, so there is one rounding routine for both formats and both source types.
+#include <float.h>
 #include <string.h>
 
 #include "core/tensor/tensor.h"
@@ -39,6 +40,26 @@ tc_dtype tc_dtype_real(tc_dtype d) {
   case TC_C64: return TC_F32;
   case TC_C128: return TC_F64;
   default: return d;
+  }
+}
+
+double tc_dtype_largest(tc_dtype d) {
+  switch (tc_dtype_real(d)) {
+  case TC_F64: return DBL_MAX;
+  case TC_F32: return FLT_MAX;
+  case TC_BF16: return 0x1.fep127;
+  case TC_F16: return 65504;
+  default: return 0;
+  }
+}
+
+double tc_dtype_epsilon(tc_dtype d) {
+  switch (tc_dtype_real(d)) {
+  case TC_F64: return DBL_EPSILON;
+  case TC_F32: return FLT_EPSILON;
+  case TC_BF16: return 0x1p-7;
+  case TC_F16: return 0x1p-10;
+  default: return 0;
   }
 }
 

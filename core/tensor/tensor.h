@@ -38,6 +38,8 @@ char tc_dtype_class(tc_dtype d);             // 'b' 'i' 'u' 'f' 'c'
 tc_dtype tc_dtype_parse(tc_sv name);         // NONE if unknown
 tc_dtype tc_dtype_real(tc_dtype d);          // c64 → f32; others unchanged
 tc_dtype tc_dtype_complex(tc_dtype d);       // f32 → c64; NONE for integers
+double tc_dtype_largest(tc_dtype d);         // the largest finite value of floating types and of parts of complex ones
+double tc_dtype_epsilon(tc_dtype d);         // from 1 to the next value of those; both 0 for others
 static inline bool tc_dtype_is_complex(tc_dtype d) { return d >= TC_C32; }
 static inline bool tc_dtype_is_float(tc_dtype d) { return d >= TC_F16 && d <= TC_F64; }
 

@@ -417,6 +417,29 @@ CASE(objects) {
   return kit_must_fail(k, "loading noise", t->module_load(k->device, noise, object->size, &module));
 }
 
+// A host of a later version has opcodes of which the plugin's headers do not know.
+CASE(later_opcodes) {
+  static const char *const text =
+      "kernel @later (%x : global i32 readonly, %y : global i32)\n    blocks 1 lanes 1 {\n  lanes {\n"
+      "    %a = load %x[0]\n    %b = add %a, 3\n    store %y[0], %b\n  }\n}\n";
+  const tc_kernel *kernel;
+  TC_TRY(parse(k, tc_sv_of(text), &kernel));
+  tc_kernel later = *kernel;
+  const tc_kernel *one = &later;
+  later.insts = tc_arena_copy(k->arena, kernel->insts, sizeof *later.insts * (size_t)later.n_insts);
+  for (int32_t op = TC_K_COUNT; op < TC_K_COUNT + 1000; op += 333) {
+    for (int32_t i = 0; i < later.n_insts; i++)
+      if (kernel->insts[i].op == TC_K_ADD) later.insts[i].op = op;
+    blob *b = TC_NEW(k->arena, blob);
+    tc_arena_on_destroy(k->arena, free_blob, b);
+    tc_sink sink = {b, keep};
+    k->services.n_diags = 0;
+    TC_TRY(kit_must_fail(k, "compiling an opcode that is not known",
+                         k->plugin->codegen->compile(&k->services.host, k->device, &one, 1, 1, &sink, NULL)));
+  }
+  return TC_OK;
+}
+
 static const kit_case cases[] = {
     {"kernel", "keys", "the generator has a key that stays the same", keys},
     {"kernel", "objects", "what is no object, or has no such kernel, is an error with words", objects},
@@ -430,6 +453,7 @@ static const kit_case cases[] = {
     {"kernel", "shared_memory", "barriers order shared memory", shared_memory},
     {"kernel", "reductions", "collectives see every lane once", reductions},
     {"kernel", "atomics", "atomic sums lose nothing", atomics},
+    {"kernel", "later_opcodes", "an opcode of a later version is refused, with words", later_opcodes},
     {"kernel", "checks", "the first failing check leaves its site, and execution goes on", checks},
 };
 const kit_cases kit_kernel_cases = {cases, sizeof cases / sizeof *cases};

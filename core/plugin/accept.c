@@ -125,11 +125,15 @@ static tc_status check_identity(tc_plugin *p, tc_arena *arena, const tc_plugin_d
   return TC_OK;
 }
 
+// Levels 2 and 3 are promised to whoever was built for a version that has the promise.
 static tc_status check_hash(const tc_plugin_desc *d, const char *what) {
-  if (d->kernel_abi_hash == TC_KERNEL_ABI_HASH) return TC_OK;
-  return tc_error(TC_STATUS_PLUGIN,
-                  "%s needs the very kernel headers of this program (hash %016llx, the plugin has %016llx): rebuild it",
-                  what, (unsigned long long)TC_KERNEL_ABI_HASH, (unsigned long long)d->kernel_abi_hash);
+  if (d->abi_minor_high >= TC_ABI_KERNELS_LOCKED || d->kernel_abi_hash == TC_KERNEL_ABI_HASH) return TC_OK;
+  return tc_error(
+      TC_STATUS_PLUGIN,
+      "%s of a plugin for version %d.%u of the plugin interface needs the very kernel headers of this program "
+      "(hash %016llx, the plugin has %016llx): rebuild it",
+      what, TC_ABI_MAJOR, d->abi_minor_high, (unsigned long long)TC_KERNEL_ABI_HASH,
+      (unsigned long long)d->kernel_abi_hash);
 }
 
 static tc_status copy_ops(tc_plugin *p, tc_arena *arena, const tc_plugin_desc *d) {

@@ -584,12 +584,21 @@ static void put_given_body(printer *p, const tc_ksource *source) {
   put(p, "\n");
 }
 
+static int32_t refused(const printer *p, tc_sv *out_reason) {
+  if (out_reason) *out_reason = (tc_sv){p->missing, strlen(p->missing)};
+  return TC_STATUS_UNIMPLEMENTED;
+}
+
 int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self, tc_sv *out_reason) {
   printer printer_ = {.k = k, .d = dialect, .write = write, .self = self}, *p = &printer_;
   char bounds[128];
   tc_ksource source;
   p->given = tc_k_source(k, &source) != 0;
   if (p->given && !is_language(dialect, source.language)) missing(p, "source in another language");
+  if (tc_k_later_op(k) >= 0) {
+    missing(p, "an opcode of a later version");
+    return refused(p, out_reason);
+  }
   if (dialect->prologue) put(p, dialect->prologue);
   tc_kmem_info m;
   if (p->given) put_declarations(p, &source);
@@ -623,7 +632,5 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
   if (p->given) put_given_body(p, &source);
   else put_region(p, tc_k_body(k));
   put(p, "}\n");
-  if (!p->missing) return TC_STATUS_OK;
-  if (out_reason) *out_reason = (tc_sv){p->missing, strlen(p->missing)};
-  return TC_STATUS_UNIMPLEMENTED;
+  return p->missing ? refused(p, out_reason) : TC_STATUS_OK;
 }

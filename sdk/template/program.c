@@ -109,6 +109,10 @@ static int32_t compile(const tc_host *h, tc_device_ *d, const tc_kernel *const *
   if (!writers || !rows) code = TC_STATUS_OUT_OF_MEMORY;
   for (int32_t i = 0; i < n && code == TC_STATUS_OK; i++) {
     writer *w = &writers[i];
+    if (tc_k_later_op(kernels[i]) >= 0) {
+      code = tc_host_report(h, TC_STATUS_UNIMPLEMENTED, "the kernel has an opcode of a later version");
+      break;
+    }
     w->k = kernels[i];
     put_program(w);
     if (w->out.failed || w->words.failed || w->tables.failed) code = TC_STATUS_OUT_OF_MEMORY;

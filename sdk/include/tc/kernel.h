@@ -222,6 +222,18 @@ const char *tc_k_op_text(int32_t op);
 int32_t tc_k_op_class(int32_t op);
 int32_t tc_k_source(const tc_kernel *k, tc_ksource *out); // 1 if the kernel is given as source, else 0
 
+// The first opcode of a kernel that these headers do not have, or -1. A host of a later version may use some: a plugin
+// refuses such a kernel (TC_STATUS_UNIMPLEMENTED) before it looks anything up by opcode.
+static inline int32_t tc_k_later_op(const tc_kernel *k) {
+  int32_t n = tc_k_inst_count(k), i;
+  for (i = 0; i < n; i++) {
+    tc_kinst in;
+    tc_k_inst(k, i, &in);
+    if (in.op < 0 || in.op >= TC_K_COUNT) return in.op;
+  }
+  return -1;
+}
+
 // ---- Writing. A failed call (wrong types, out of memory) marks the builder: later calls do nothing and return -1, and
 // tc_kb_finish reports the first failure. ----
 tc_kmem tc_kb_global(tc_kb *b, tc_sv name, tc_dtype dtype, int32_t flags, int32_t align);

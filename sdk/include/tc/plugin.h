@@ -21,7 +21,8 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 4
+#define TC_ABI_MINOR 5
+#define TC_ABI_KERNELS_LOCKED 5 // the minor version from which levels 2 and 3 are promised
 
 // ---- Host services ----
 // Artifacts of host->log that plugins have something to say to.
@@ -313,7 +314,7 @@ typedef struct tc_plugin_desc {
   tc_sv name, vendor, version, build_id;
   tc_sv sanitizers;         // "" or "address", "thread"
   uint64_t capabilities;    // TC_CAP_*
-  uint64_t kernel_abi_hash; // TC_KERNEL_ABI_HASH: levels 2 and 3 are hash-checked until they are locked
+  uint64_t kernel_abi_hash; // TC_KERNEL_ABI_HASH: looked at where levels 2 and 3 were not promised yet
   const tc_device_table *device;
   const tc_codegen_table *codegen;
   const tc_call_table *const *calls;

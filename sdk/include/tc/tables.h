@@ -86,8 +86,9 @@ TC_ABI_ASSERT(sizeof(tc_sv) == 16, "tc_sv");
 #include "../../abi/abi.def"
 
 // ---- The hash of levels 2 and 3 ----
-// Opcodes, struct layouts and signatures as the including file sees them: plugins and host must agree exactly until the
-// levels are locked. Bump the revision when only a meaning changes.
+// Opcodes, struct layouts and signatures as the including file sees them: plugins that were built before the levels
+// were promised (TC_ABI_KERNELS_LOCKED), and experimental extensions, must agree with the host exactly. Code in caches
+// belongs to it, too. Bump the revision when only a meaning changes.
 #define TC_KERNEL_ABI_REVISION "1"
 
 static inline uint64_t tc_kernel_abi_hash(void) {

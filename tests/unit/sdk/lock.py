@@ -9,7 +9,9 @@ import tempfile
 ROOT = sys.argv[1]
 ROW = 'TC_ABI_FIELD(tc_plugin_desc, 0, 304, vendor, "Who made it")\n'
 SLOT = "int32_t, enumerate, (const tc_host *h, int32_t *out_count)"
-FILES = ("ci/abi.py", "sdk/abi/abi.def", "sdk/abi/abi-1.lock", "docs/plugin-abi.md")
+KERNEL, BODY, EXPR = "sdk/include/tc/kernel.h", "core/loop/text_body.c", "core/base/expr.h"
+FILES = ["ci/abi.py", "sdk/abi/abi.def", "sdk/abi/abi-1.lock", "docs/plugin-abi.md", KERNEL, BODY, EXPR, "core/kernel/parse.c"]
+FILES += ["sdk/include/tc/%s.h" % name for name in ("types", "op", "lower", "template", "plugin")]
 
 
 def check(old, new, word, path="sdk/abi/abi.def"):
@@ -47,6 +49,33 @@ for old, new in (
 ):
     refused, _ = check(old, new, "is promised by version 1 and was changed, moved or removed")
     assert refused, "%s was written into the lock" % new
+# So is what breaks the promise of an opcode, a number, a function of bodies or a rule of a grammar.
+for old, new, path in (
+    ('X(SUB, "sub", 2, \'a\')', "", KERNEL),                                  # removed: those behind it move, too
+    ('X(SUB, "sub", 2, \'a\')', 'X(SUB, "minus", 2, \'a\')', KERNEL),         # another text
+    ('X(SUB, "sub", 2, \'a\')', 'X(SUB, "sub", 3, \'a\')', KERNEL),           # other operands
+    ('X(SUB, "sub", 2, \'a\')', 'X(NEW, "new", 1, \'a\') X(SUB, "sub", 2, \'a\')', KERNEL),
+    ("TC_SPACE_GLOBAL, TC_SPACE_SHARED", "TC_SPACE_SHARED, TC_SPACE_GLOBAL", KERNEL),
+    ("TC_KI_FAST = 2", "TC_KI_FAST = 8", KERNEL),
+    ("X(F16, 10,", "X(F16, 20,", "sdk/include/tc/types.h"),
+    ("TC_RED_PROD,", "", "sdk/include/tc/lower.h"),
+    ("(1u << (8 + (k)))", "(1u << (16 + (k)))", "sdk/include/tc/template.h"),
+    ('{"relu", "max(a, 0)", 1},', "", BODY),
+    ('{"softplus", ', '{"soft_plus", ', BODY),
+    ("'true' | 'false'\n", "'yes' | 'no'\n", "core/kernel/parse.c"),
+    ("| 'none' |", "|", EXPR),
+):
+    refused, _ = check(old, new, "is promised by version 1 and was changed, moved or removed", path)
+    assert refused, "%s was written into the lock" % new
+# What is appended to them is asked for, and then promised, as is what is appended to a table.
+for old, new, path in (
+    ('X(ANGLE, "angle", 1, \'t\')', 'X(ANGLE, "angle", 1, \'t\') X(NEW, "new", 2, \'a\')', KERNEL),
+    ("TC_KI_NOWRAP = 4", "TC_KI_NOWRAP = 4, TC_KI_NEW = 8", KERNEL),
+    ('{"relu", "max(a, 0)", 1},', '{"relu", "max(a, 0)", 1},\n    {"relu6", "min(max(a, 0), 6)", 1},', BODY),
+    ("literal := number | 'true' | 'false'", "literal := number | 'true' | 'false' | 'inf'", "core/kernel/parse.c"),
+):
+    refused, again = check(old, new, "is not in the lock", path)
+    assert not refused and "0 faults" in again, again
 # What is appended is asked for, and then promised.
 refused, again = check('TC_ABI_FIELD(tc_extension, 1, 0, id', 'TC_ABI_FIELD(tc_plugin_desc, 1, 448, later, "Later")\n'
                        'TC_ABI_FIELD(tc_extension, 1, 0, id', "is not in the lock")

@@ -135,6 +135,8 @@ static int32_t graph_launch(tc_device_ *d, tc_handle s, tc_handle graph) {
 // ---- Code ----
 static int32_t compile(const tc_host *h, tc_device_ *d, const tc_kernel *const *kernels, int32_t n, int32_t optimize,
                        const tc_sink *sink, const tc_sink *text) {
+  for (int32_t i = 0; i < n && is("guess"); i++)
+    if (tc_k_later_op(kernels[i]) >= 0) return sink->write(sink->self, "what may it mean", 16);
   for (int32_t i = 0; i < n && is("claim"); i++)
     for (tc_kmem m = 0; m < tc_k_mem_count(kernels[i]); m++) {
       tc_kmem_info info;

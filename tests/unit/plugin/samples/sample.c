@@ -10,7 +10,7 @@
 #define FAULT_NEW 2       // needs a minor that does not exist yet
 #define FAULT_SHORT 3     // its description ends before 1.0 does
 #define FAULT_SLOT 4      // the device has no copy_in
-#define FAULT_HASH 5      // was built with other kernel headers
+#define FAULT_HASH 5      // was built with other kernel headers, before they were locked
 #define FAULT_EXTRA 6     // exports a second symbol
 #define FAULT_REFUSES 7   // does not want to
 #define FAULT_OVERRUN 8   // writes a longer description than there is room for
@@ -25,6 +25,7 @@
 #define FAULT_DELEGATE 18 // a delegate without a table
 #define FAULT_CLAIM 19    // a delegate without `run`
 #define FAULT_DESTROY 17  // a call table without destroy
+#define FAULT_LATER 20    // not a fault: other kernel headers of a version that has them locked
 
 static tc_sv sv(const char *z) { return (tc_sv){z, strlen(z)}; }
 
@@ -306,7 +307,7 @@ int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   d.capabilities |= TC_CAP_TEMPLATES;
   d.templates = templates;
   d.n_templates = 1;
-#elif FAULT == FAULT_HASH
+#elif FAULT == FAULT_HASH || FAULT == FAULT_LATER
   d.kernel_abi_hash ^= 1;
 #elif FAULT == FAULT_REFUSES
   snprintf(d.refusal, sizeof d.refusal, "not on this machine");
@@ -329,6 +330,8 @@ int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   out->struct_size = offsetof(tc_plugin_desc, device);
 #elif FAULT == FAULT_OVERRUN
   memset((char *)out + out->struct_size, 0, 16);
+#elif FAULT == FAULT_HASH
+  out->abi_minor_high = TC_ABI_KERNELS_LOCKED - 1;
 #elif FAULT == FAULT_LONG
   out->struct_size += 64;
 #endif

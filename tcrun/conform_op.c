@@ -54,6 +54,9 @@
   X(bmm, false,                                                                                                        \
     "(%x : f32[3, 9, 20] = user \"x\", %y : f32[3, 20, 5] = user \"y\") {\n  %z : f32[3, 9, 5] = aten::bmm(%x, %y)\n " \
     " return user %z\n}\n")                                                                                            \
+  X(complex_product, false,                                                                                            \
+    "(%x : c64[3, 9, 20] = user \"x\", %y : c64[3, 20, 5] = user \"y\") {\n  %z : c64[3, 9, 5] = aten::bmm(%x, %y)\n " \
+    " return user %z\n}\n")                                                                                            \
   X(convolution, false,                                                                                                \
     "(%x : f32[2, 3, 12, 11] = user \"x\", %w : f32[5, 3, 3, 3] = user \"w\") {\n  %z : f32[2, 5, 12, 11] = "          \
     "aten::conv2d(%x, %w, none, [1, 1], [1, 1])\n  return user %z\n}\n")                                               \

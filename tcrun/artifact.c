@@ -79,7 +79,6 @@ static tc_status offer_more(void *arg) {
 static tc_status load_code(const tc_tcx *x, int32_t i, tc_context *c, model *m) {
   const tc_tcx_info *p = tc_tcx_at(x, i);
   TC_TRY(try_code(x, i, c, m));
-  TC_TRY(tc_tcx_load_others(x, i, &m->others, &m->n_others));
   TC_TRY(use_plan(m));
   if (!p->sizes.size || !p->has_graph) return TC_OK;
   offer f = {m, c};
@@ -110,6 +109,7 @@ static tc_status load(const tc_tcx *x, tc_context *c, run_options *o, model *m) 
   tc_status_free(s);
   TC_TRY(tc_tcx_load(x, i, (fits ? TC_TCX_PLAN : 0) | TC_TCX_TENSORS, &m->packed));
   if (m->packed.plan) {
+    TC_TRY(tc_tcx_load_others(x, i, &m->others, &m->n_others));
     s = load_code(x, i, c, m);
     if (s == TC_OK) return note_promises(x, i, m);
     if (!has_text) return s;

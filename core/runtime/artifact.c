@@ -68,7 +68,6 @@ static tc_status describe(void *arg) {
 static tc_status of_plans(tc_artifact *a, const tc_tcx *x, int32_t i) {
   tc_context *c = a->context;
   TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_plan(c, a->program.plan, &a->session)));
-  TC_TRY(tc_tcx_load_others(x, i, &a->others, &a->n_others));
   for (int32_t k = 0; k < a->n_others; k++) TC_TRY(tc_session_add_plans(a->session, 1, &a->others[k].plan));
   return TC_OK;
 }
@@ -104,6 +103,8 @@ static tc_status open_program(tc_artifact *a, const tc_tcx *x, tc_sv name) {
                  TC_SV_ARG(name), TC_SV_ARG(c->backend));
   if (s != TC_OK && !again) return s;
   tc_status read = tc_tcx_load(x, i, (s == TC_OK ? TC_TCX_PLAN : 0) | TC_TCX_TENSORS, &a->program);
+  // Damage is said, not mended by compiling.
+  if (read == TC_OK && a->program.plan) read = tc_tcx_load_others(x, i, &a->others, &a->n_others);
   if (read != TC_OK) {
     tc_status_free(s);
     return read;

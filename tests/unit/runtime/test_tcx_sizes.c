@@ -435,7 +435,7 @@ TC_TEST(another_processor) {
   assert_non_null(strstr(tc_status_text(s), "was compiled for x86_99"));
   tc_status_free(s);
   TC_TRY(tc_artifact_open(fresh, r.path, TC_SV(""), tc_tcx_compile, &f));
-  assert_null(f->others);
+  assert_non_null(f->compiled);
   for (int64_t rows = 0; rows < 8; rows++) TC_TRY(run_both(&r, f, r.all[1].session, rows, &seed));
   tc_artifact_close(f);
   tc_context_destroy(fresh);
@@ -503,6 +503,19 @@ TC_TEST(damaged_indices_are_refused) {
   return TC_OK;
 }
 
+// Damage is said, although there is a text that could be compiled.
+TC_TEST(damage_is_not_mended) {
+  rig r;
+  tc_artifact *f;
+  static const int64_t sizes[] = {6, OPEN};
+  TC_TRY(open_rig(&r, arena, tc_arena_allocator(arena), counting, 2, sizes));
+  assert_error(open_changed(&r, "plan \"0\"", "plan \"7\"", tc_tcx_compile, &f), TC_STATUS_NOT_FOUND, "has no '7'");
+  assert_error(open_changed(&r, "plan \"0\"", "mode \"0\"", tc_tcx_compile, &f), TC_STATUS_DATA_LOSS,
+               "one of several executables has no plan");
+  close_rig(&r);
+  return TC_OK;
+}
+
 TC_TEST(repaired_damage_does_no_harm) {
   const tc_allocator *a = tc_arena_allocator(arena);
   uint64_t seed = tc_test_seed();
@@ -519,13 +532,13 @@ TC_TEST(repaired_damage_does_no_harm) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(executables_share_a_state),       cmocka_unit_test(with_tensors_beside),
-      cmocka_unit_test(what_is_common_is_there_once),    cmocka_unit_test(other_programs_are_no_other_sizes),
-      cmocka_unit_test(sizes_that_cannot_be_fixed),      cmocka_unit_test(what_none_takes),
-      cmocka_unit_test(threads_choose_and_compile),      cmocka_unit_test(other_formats_and_interfaces),
-      cmocka_unit_test(the_first_format_is_read),        cmocka_unit_test(another_processor),
-      cmocka_unit_test(damaged_indices_are_refused),     cmocka_unit_test(repaired_damage_does_no_harm),
-      cmocka_unit_test(reading_survives_lack_of_memory),
+      cmocka_unit_test(executables_share_a_state),    cmocka_unit_test(with_tensors_beside),
+      cmocka_unit_test(what_is_common_is_there_once), cmocka_unit_test(other_programs_are_no_other_sizes),
+      cmocka_unit_test(sizes_that_cannot_be_fixed),   cmocka_unit_test(what_none_takes),
+      cmocka_unit_test(threads_choose_and_compile),   cmocka_unit_test(other_formats_and_interfaces),
+      cmocka_unit_test(the_first_format_is_read),     cmocka_unit_test(another_processor),
+      cmocka_unit_test(damaged_indices_are_refused),  cmocka_unit_test(repaired_damage_does_no_harm),
+      cmocka_unit_test(damage_is_not_mended),         cmocka_unit_test(reading_survives_lack_of_memory),
   };
   return cmocka_run_group_tests(tests, make_whole, drop_whole);
 }

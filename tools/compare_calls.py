@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Asks PyTorch what tests/fuzz/call_list printed: does it take the same calls, with the same dtypes, sizes and strides?
 
-    build/tests/call_list --cases=20 | tools/compare_calls.py [--refused] [--limit=N]
+    build/tests/call_list --cases=20 | tools/compare_calls.py [--refused] [--limit=N] [--only=strides,type]
 
 Prints each op's first differences: `strides` and `type` for results that differ, `takes` for calls that tc takes and
-PyTorch refuses, `refuses` (with --refused) for the other way round. Needs torch.
+PyTorch refuses, `refuses` (with --refused) for the other way round. Needs torch. Each op is asked for in a process of its
+own, since some calls end PyTorch's.
 """
 import collections
+import json
 import os
 import signal
 import re
@@ -80,20 +82,19 @@ def late(*_):
     raise TimeoutError("too slow")
 
 
-def main():
-    warnings.simplefilter("ignore")
-    limit = next((int(a[8:]) for a in sys.argv if a.startswith("--limit=")), 2)
-    counts, shown = collections.Counter(), collections.Counter()
-    signal.signal(signal.SIGALRM, late)
-    for line in sys.stdin:
-        call, inputs, outcome = (p.strip() for p in line.rstrip("\n").split(" | ", 2)) if line.count(" | ") > 1 else ("", "", "")
+def option(name, otherwise):
+    return next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--%s=" % name)), otherwise)
+
+
+def compare(lines, counts):
+    """One op's calls."""
+    limit, only = int(option("limit", "2")), option("only", "").split(",")
+    shown = collections.Counter()
+    for call, inputs, outcome in lines:
         refused = outcome.startswith("!")
-        if not call or (refused and "--refused" not in sys.argv):
-            continue
         try:
             signal.alarm(5)
             answer = ask(call, inputs)
-            signal.alarm(0)
         except (AttributeError, KeyError, SyntaxError, NameError, TimeoutError) as e:
             counts["not asked: %s" % type(e).__name__] += 1
             continue
@@ -104,10 +105,40 @@ def main():
         told = isinstance(answer, str)
         kind = "refuses" if refused and not told else "takes" if told and not refused else None if told else same([t.strip() for t in outcome.split(";") if t.strip()], answer)
         counts[kind or "same"] += 1
-        op = call.split("(")[0]
-        shown[op, kind] += 1
-        if kind and shown[op, kind] <= limit:
+        shown[kind] += 1
+        if kind and shown[kind] <= limit and (only == [""] or kind in only):
             print("%s: %s | %s\n    tc: %s\n    PyTorch: %s" % (kind, call, inputs, outcome[:300], answer[:300] if told else " ; ".join(answer)), flush=True)
+
+
+def apart(lines, counts):
+    """The same in a process of its own, whose counts come through a pipe."""
+    out, into = os.pipe()
+    child = os.fork()
+    if not child:
+        own = collections.Counter()
+        compare(lines, own)
+        os.write(into, json.dumps(own).encode())
+        os._exit(0)
+    os.close(into)
+    with os.fdopen(out) as f:
+        text = f.read()
+    if os.waitpid(child, 0)[1]:
+        counts["ops that ended PyTorch"] += 1
+    counts.update(json.loads(text) if text else {})
+
+
+def main():
+    warnings.simplefilter("ignore")
+    counts, calls = collections.Counter(), {}
+    signal.signal(signal.SIGALRM, late)
+    for line in sys.stdin:
+        if line.count(" | ") < 2:
+            continue
+        call, inputs, outcome = (p.strip() for p in line.rstrip("\n").split(" | ", 2))
+        if "--refused" in sys.argv or not outcome.startswith("!"):
+            calls.setdefault(call.split("(")[0], []).append((call, inputs, outcome))
+    for lines in calls.values():
+        apart(lines, counts)
     print(", ".join("%s %d" % c for c in sorted(counts.items())), file=sys.stderr)
 
 

@@ -165,6 +165,11 @@ const tc_int *tc_op_broadcast(tc_op_args *a, int32_t n, const int32_t *args, int
 }
 
 int32_t tc_op_pointwise_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t n, const int32_t *args) {
+  return tc_op_converted_result(a, result, dtype, TC_DTYPE_NONE, n, args);
+}
+
+int32_t tc_op_converted_result(tc_op_args *a, int32_t result, tc_dtype dtype, tc_dtype common, int32_t n,
+                               const int32_t *args) {
   enum { MAX_OPERANDS = 16 };
   const tc_tensor_type *operands[MAX_OPERANDS];
   tc_int strides[TC_MAX_RANK];
@@ -172,7 +177,15 @@ int32_t tc_op_pointwise_result(tc_op_args *a, int32_t result, tc_dtype dtype, in
   if (n > MAX_OPERANDS) return tc_op_fail(a, "a pointwise op of more than %d operands", MAX_OPERANDS);
   const tc_int *sizes = tc_op_broadcast(a, n, args, &rank);
   if (!sizes) return TC_STATUS_INVALID_ARGUMENT;
-  for (int32_t i = 0; i < n; i++) operands[i] = tc_op_tensor(a, args[i]);
+  for (int32_t i = 0; i < n; i++) {
+    operands[i] = tc_op_tensor(a, args[i]);
+    if (!operands[i] || common == TC_DTYPE_NONE || operands[i]->dtype == common || operands[i]->rank < 2) continue;
+    tc_tensor_type *t = TC_NEW(a->arena, tc_tensor_type);
+    tc_int *dense = TC_NEW_ARRAY(a->arena, tc_int, operands[i]->rank);
+    *t = *operands[i];
+    tc_strides_make_preserve(a->syms, t->rank, t->sizes, t->strides, dense);
+    t->strides = dense, operands[i] = t;
+  }
   tc_strides_make_pointwise(a->syms, n, operands, rank, sizes, strides);
   return tc_op_set_result(a, result, dtype, rank, sizes, strides);
 }
@@ -209,8 +222,7 @@ static int32_t pointwise_meta(tc_op_args *a, uint64_t traits) {
       args[n++] = i;
   tc_dtype d = tc_op_promote(a, n, args);
   if ((traits & TC_OP_INT_TO_FLOAT) && d != TC_DTYPE_NONE && d < TC_F16) d = TC_F32;
-  if (traits & TC_OP_COMPUTE_PROMOTED) d = TC_BOOL;
-  return tc_op_pointwise_result(a, 0, d, n, args);
+  return tc_op_converted_result(a, 0, traits & TC_OP_COMPUTE_PROMOTED ? TC_BOOL : d, d, n, args);
 }
 
 // Can a result of type r be written to tensor argument `arg`? Fails the call if not.

@@ -56,6 +56,7 @@ struct tc_op {
   // Of an op that no row declares and that writes its results into arguments ("aten::add.out"): the op without these,
   // which are the last arguments. NULL for others.
   const tc_op *out_of;
+  const char *refusal;           // what is said of complex arguments (tc_op_refuse); NULL: the usual words
   const struct tc_user_op *user; // an op whose kernels somebody wrote by hand (core/ir/userop.h); NULL for others
 };
 
@@ -88,6 +89,8 @@ typedef struct tc_op_family {
   int32_t n;
   const struct tc_op_derivative *derivatives; // of rows that do not carry their own
   int32_t n_derivatives;
+  const struct tc_op_refusal *refusals;
+  int32_t n_refusals;
 } tc_op_family;
 // The derivative of an op ("add.Tensor"), or of all overloads of a name ("add"), for rows that are written by macros.
 typedef struct tc_op_derivative {
@@ -96,6 +99,14 @@ typedef struct tc_op_derivative {
 // Gives ops of a namespace (or of the one in front of the name) their derivatives; naming an op that is not there is an
 // error. Before the registry is used.
 TC_NODISCARD tc_status tc_op_derive(tc_op_registry *r, const char *ns, const tc_op_derivative *d);
+// What is said where a row without TC_OP_COMPLEX is given complex arguments, for all overloads of a name: PyTorch's
+// words, where they are not `"op" not implemented for 'ComplexFloat'`. A text that ends with a blank goes on with the
+// type.
+typedef struct tc_op_refusal {
+  const char *op, *text;
+} tc_op_refusal;
+// Naming an op that is not there, or that has a meaning on complex numbers, is an error. Before the registry is used.
+TC_NODISCARD tc_status tc_op_refuse(tc_op_registry *r, const char *ns, const tc_op_refusal *d);
 
 // ---- The arguments object that rows' functions get (implements the tc_op_* functions of tc/op.h) ----
 // One struct for all moments; see core/ir/opargs.h.

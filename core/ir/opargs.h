@@ -169,6 +169,10 @@ int32_t tc_op_absent_result(tc_op_args *a, int32_t result);
 int32_t tc_op_set_conj(tc_op_args *a, int32_t result, int32_t conj);
 // A region as the next argument (moment EXPAND; tc_ex_* of tc/lower.h).
 void tc_ex_push_graph(tc_op_args *a, tc_graph *g);
+// tc_op_pointwise_result of an op that computes in dtype `common`: operands of another one are converted first, by
+// copies without holes whose strides then count.
+int32_t tc_op_converted_result(tc_op_args *a, int32_t result, tc_dtype dtype, tc_dtype common, int32_t n,
+                               const int32_t *args);
 // The broadcast shape of n tensor arguments; rank in *out_rank, sizes in the arena; NULL on failure.
 const tc_int *tc_op_broadcast(tc_op_args *a, int32_t n, const int32_t *args, int32_t *out_rank);
 

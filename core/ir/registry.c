@@ -292,6 +292,31 @@ tc_status tc_op_derive(tc_op_registry *r, const char *ns, const tc_op_derivative
   return tc_arena_guard(r->arena, do_derive, &x);
 }
 
+typedef struct refusing {
+  tc_op_registry *r;
+  const char *ns;
+  const tc_op_refusal *d;
+} refusing;
+
+static tc_status do_refuse(void *p) {
+  refusing *x = p;
+  int32_t n;
+  const tc_op *const *all = tc_op_overloads(x->r, tc_sv_printf(x->r->arena, "%s::%s", x->ns, x->d->op), &n);
+  for (int32_t i = 0; i < n; i++) {
+    tc_op *op = tc_map_find(x->r->by_name, all[i]->full_name)->value.ptr;
+    if (op->def->traits & TC_OP_COMPLEX)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "a refusal by '%s', which takes complex numbers", x->d->op);
+    op->refusal = x->d->text;
+  }
+  if (n) return TC_OK;
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "a refusal by '%s', which is no op", x->d->op);
+}
+
+tc_status tc_op_refuse(tc_op_registry *r, const char *ns, const tc_op_refusal *d) {
+  refusing x = {r, ns, d};
+  return tc_arena_guard(r->arena, do_refuse, &x);
+}
+
 typedef struct creation {
   tc_arena *arena;
   tc_op_registry **out;

@@ -216,4 +216,11 @@ static const tc_op_derivative derivatives[] = {
      "0.7978845608028654))), 0.5); self: mul(grad, if(approximate == \"tanh\", by_tanh, add(mul(add(erf(mul(self, "
      "0.7071067811865476)), 1), 0.5), mul(mul(self, exp(mul(x2, -0.5))), 0.3989422804014327))))"},
 };
-TC_OP_FAMILY_WITH_DERIVATIVES(activation);
+#define NO_CLAMP "clamp is not supported for complex types"
+static const tc_op_refusal refusals[] = {
+    {"clamp", NO_CLAMP},
+    {"hardtanh", NO_CLAMP},
+    {"relu", NO_CLAMP},
+    {"relu6", NO_CLAMP},
+};
+TC_OP_FAMILY_WITH_BOTH(activation);

@@ -224,6 +224,14 @@ static int32_t lower_div_trunc(tc_op_args *a) {
 }
 
 enum { PW = TC_OP_POINTWISE, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX, TRUE_DIV = PWC | TC_OP_INT_TO_FLOAT };
+// Row-major whatever the exponent's strides are.
+static int32_t pow_scalar_meta(tc_op_args *a) {
+  const int32_t both[] = {0, 1};
+  const tc_tensor_type *t = tc_op_tensor(a, 1);
+  tc_dtype d = tc_op_promote(a, 2, both);
+  return d == TC_DTYPE_NONE ? TC_STATUS_INVALID_ARGUMENT : tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL);
+}
+
 #define ROW(s, t, m, b, r) {.schema = s, .traits = t, .meta = m, .body = b, .scalar_ref = &(r), .flops = "numel"}
 #define INPLACE(s) {.schema = s, .traits = PWC}
 
@@ -239,7 +247,7 @@ static const tc_op_def rows[] = {
     ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
         "fma(other, -alpha, self)", sub_ref),
     INPLACE("sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
-    ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
+    ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote_swapped,
         "fma(self, -alpha, other)", rsub_ref),
     ROW("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
         "fma(self, -alpha, other)", rsub_ref),
@@ -296,7 +304,7 @@ static const tc_op_def rows[] = {
      .flops = "numel"},
     {.schema = "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
      .traits = PWC,
-     .meta = tc_meta_promote,
+     .meta = pow_scalar_meta,
      .lower = lower_pow,
      .scalar_ref = &pow_ref,
      .flops = "numel"},
@@ -404,4 +412,10 @@ static const tc_op_derivative derivatives[] = {
      "conj(where(none_at, zeros_like(result), mul(result, log(self)))))"},
     {"pow.Scalar", "exponent: mul(grad, conj(mul(result, log(scalar_tensor(self, dtype=result.dtype)))))"},
 };
-TC_OP_FAMILY_WITH_DERIVATIVES(arithmetic);
+static const tc_op_refusal refusals[] = {
+    {"fmax", "fmax not implemented for complex tensors."},
+    {"fmin", "fmin not implemented for complex tensors."},
+    {"maximum", "maximum not implemented for complex tensors."},
+    {"minimum", "minimum not implemented for complex tensors."},
+};
+TC_OP_FAMILY_WITH_BOTH(arithmetic);

@@ -250,12 +250,11 @@ static int32_t sdpa_ref(tc_op_args *a) {
 
 // softmax whose rows of -inf give zeros (PyTorch's _safe_softmax).
 static int32_t safe_softmax_meta(tc_op_args *a) {
-  const int32_t self = 0;
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   if (tc_op_dim(a, 1, t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (t->rank < 1 || !tc_dtype_is_float(t->dtype))
     return tc_op_fail(a, "expected floats of rank 1 or more: %s", tc_op_shape_text(a, 0));
-  return tc_op_pointwise_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &self);
+  return tc_meta_row_major(a);
 }
 static int32_t safe_softmax_lower(tc_op_args *a) {
   tc_lt x = tc_lo_arg(a, 0);

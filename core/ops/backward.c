@@ -7,8 +7,12 @@
 // 16-bit floats are computed in f32 and rounded once.
 #define WIDENED(x) "to(" x ", wide(grad_output.dtype))"
 #define NARROWED(x) "to(" x ", grad_output.dtype)"
-#define OF(op, arg, names) "derivative(\"" op "\", \"" arg "\", grad=" WIDENED("grad_output") names ")"
-#define POINT(op, schema, names) TEXT(schema, NARROWED(OF(op, "self", ", self=" WIDENED("self") names)))
+// In the type that both promote to, in the order of dimensions that they give.
+#define BOTH(x) \
+  "let d = promote(grad_output, " x "); let w = wide(d); let g = to(grad_output, w); let x = to(" x ", w);"
+#define POINTWISE(s, t, text) {.schema = s, .traits = t, .meta = tc_meta_promote_tensors, .decompose = text}
+#define POINT(op, schema, names) POINTWISE(schema, 0, SLOPE(op, "self", "self=x" names))
+#define SLOPE(op, x, names) BOTH(x) "to(derivative(\"" op "\", \"self\", grad=g, " names "), d)"
 // Where only the sizes of the input are given.
 #define EMPTY "new_empty(grad_output, input_size)"
 #define SPACE_1 "1", "3"
@@ -43,11 +47,11 @@
 #define BY_3 ", scales_d=scales_d, scales_h=scales_h, scales_w=scales_w"
 #define ALIGN "bool align_corners, "
 #define BY_ALIGN ", align_corners=align_corners"
-#define PADDED(op, n)                                                                    \
-  TEXT(op "_backward(Tensor grad_output, Tensor self, SymInt[" n "] padding) -> Tensor", \
-       "derivative(\"" op "\", \"self\", grad=grad_output, self=self, padding=padding)")
-#define LOSS(name, arguments, slope)                                                              \
-  TEXT(name "_backward(Tensor grad_output, Tensor self, Tensor target, " arguments ") -> Tensor", \
+#define PADDED(op, n)                                                                     \
+  CTEXT(op "_backward(Tensor grad_output, Tensor self, SymInt[" n "] padding) -> Tensor", \
+        "derivative(\"" op "\", \"self\", grad=grad_output, self=self, padding=padding)")
+#define LOSS(text, name, arguments, slope)                                                        \
+  text(name "_backward(Tensor grad_output, Tensor self, Tensor target, " arguments ") -> Tensor", \
        "let x = " WIDENED("self") "; let t = " WIDENED("target") "; let g = " WIDENED(            \
            "grad_output") "; let d = mul(" slope ", g); "                                         \
                           "to(contiguous(if(reduction == 1, div(d, self.numel), d)), grad_output.dtype)")
@@ -68,8 +72,8 @@
 #define ROWS(x) "transpose(contiguous(transpose(to(" x ", d), 1, 2)), 1, 2)"
 #define ZEROS "new_zeros(grad_output, input_sizes)"
 static const tc_op_def rows[] = {
-    TEXT("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
-         "mul(mul(grad_output, to(mask, grad_output.dtype)), scale)"),
+    CTEXT("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
+          "mul(mul(grad_output, to(mask, grad_output.dtype)), scale)"),
     TEXT("_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
          "let p = to(output, wide(output.dtype)); let g = mul(to(grad_output, wide(output.dtype)), p);"
          "contiguous(to(sub(g, mul(p, sum(g, [dim], true))), input_dtype))"),
@@ -97,13 +101,13 @@ static const tc_op_def rows[] = {
         "1]))), rows); let dx = mul(sub(sub(gw, mean(gw, [2], true)), mul(h, mean(mul(gw, h), [2], true))), r);"
         "if(output_mask[0], to(reshape(dx, input.sizes), d), none), if(output_mask[1], to(sum(mul(gi, reshape(h, "
         "image)), [0, 2]), d), none), if(output_mask[2], to(sum(gi, [0, 2]), d), none)"),
-    TEXT("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool "
-         "scale_grad_by_freq) -> Tensor",
-         "let n = grad_output.size(-1); let i = reshape(indices, [-1]); let w = wide(grad_output.dtype);"
-         "let g = mul(to(reshape(grad_output, [-1, n]), w), unsqueeze(ne(i, padding_idx), 1));"
-         "let times = index_add(zeros([num_weights], dtype=w), 0, i, ones([i.size(0)], dtype=w));"
-         "let s = if(scale_grad_by_freq, div(g, unsqueeze(index(times, [i]), 1)), g);"
-         "to(index_add(zeros([num_weights, n], dtype=w), 0, i, s), grad_output.dtype)"),
+    CTEXT("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool "
+          "scale_grad_by_freq) -> Tensor",
+          "let n = grad_output.size(-1); let i = reshape(indices, [-1]); let w = wide(grad_output.dtype);"
+          "let g = mul(to(reshape(grad_output, [-1, n]), w), unsqueeze(ne(i, padding_idx), 1));"
+          "let times = index_add(zeros([num_weights], dtype=w), 0, i, ones([i.size(0)], dtype=w));"
+          "let s = if(scale_grad_by_freq, div(g, unsqueeze(index(times, [i]), 1)), g);"
+          "to(index_add(zeros([num_weights, n], dtype=w), 0, i, s), grad_output.dtype)"),
     TEXT("native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? "
          "running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, "
          "Tensor, Tensor)",
@@ -136,8 +140,8 @@ static const tc_op_def rows[] = {
           ", approximate=approximate"),
     POINT("gelu", "infinitely_differentiable_gelu_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
     // Of complex numbers without the conjugate that a gradient has.
-    CTEXT("silu_backward(Tensor grad_output, Tensor self) -> Tensor",
-          NARROWED(OF("silu", "self", ", self=conj(" WIDENED("self") ")"))),
+    POINTWISE("silu_backward(Tensor grad_output, Tensor self) -> Tensor", TC_OP_COMPLEX,
+              SLOPE("silu", "self", "self=conj(x)")),
     POINT("mish", "mish_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
     POINT("hardswish", "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
     POINT("hardsigmoid", "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
@@ -151,20 +155,22 @@ static const tc_op_def rows[] = {
     POINT("softshrink", "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
           ", lambd=lambd"),
     POINT("logit", "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", ", eps=eps"),
-    CTEXT("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
-          NARROWED(OF("sigmoid", "self", ", result=" WIDENED("output")))),
-    CTEXT("tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
-          NARROWED(OF("tanh", "self", ", result=" WIDENED("output")))),
+    POINTWISE("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", TC_OP_COMPLEX,
+              SLOPE("sigmoid", "output", "result=x")),
+    POINTWISE("tanh_backward(Tensor grad_output, Tensor output) -> Tensor", TC_OP_COMPLEX,
+              SLOPE("tanh", "output", "result=x")),
     TEXT("threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
          "where(le(self, threshold), 0, grad_output)"),
-    TEXT("hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
-         "where(logical_and(ge(self, 0.0 - float(lambd)), le(self, lambd)), 0, grad_out)"),
-    TEXT("elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor "
-         "self_or_result) -> Tensor",
-         "let x = " WIDENED("self_or_result") "; let g = " WIDENED("grad_output") "; " NARROWED(
-             "if(is_result, where(le(x, 0), mul(mul(g, input_scale), add(x, float(alpha) * float(scale))), mul(g, "
-             "scale)), derivative(\"elu\", \"self\", grad=g, self=x, alpha=alpha, scale=scale, "
-             "input_scale=input_scale))")),
+    POINTWISE("hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", 0,
+              "to(where(logical_and(ge(self, 0.0 - float(lambd)), le(self, lambd)), 0, grad_out), promote(grad_out, "
+              "self))"),
+    POINTWISE("elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor "
+              "self_or_result) -> Tensor",
+              0,
+              BOTH("self_or_result") "to(if(is_result, where(le(x, 0), mul(mul(g, input_scale), add(x, float(alpha) * "
+                                     "float(scale))), mul(g, scale)), derivative(\"elu\", \"self\", grad=g, self=x, "
+                                     "alpha=alpha, scale=scale, "
+                                     "input_scale=input_scale)), d)"),
     TEXT("log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)",
          "contiguous(log_sigmoid(self)), contiguous(exp(neg(abs(self))))"),
     TEXT("log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
@@ -177,17 +183,17 @@ static const tc_op_def rows[] = {
     TEXT("_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
          "let above = gt(self, 0); where(above, grad_output, mul(weight, grad_output)), where(above, 0, mul(self, "
          "grad_output))"),
-    TEXT("rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool "
-         "training, bool self_is_result) -> Tensor",
-         "if(training && float(upper) - float(lower) > 0.000001, mul(noise, grad_output), "
-         "leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2.0, self_is_result))"),
+    CTEXT("rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool "
+          "training, bool self_is_result) -> Tensor",
+          "if(training && float(upper) - float(lower) > 0.000001, mul(noise, grad_output), "
+          "leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2.0, self_is_result))"),
 
     // ---- losses ----
-    LOSS("mse_loss", "int reduction", "mul(sub(x, t), 2)"),
-    LOSS("smooth_l1_loss", "int reduction, float beta",
+    LOSS(TEXT, "mse_loss", "int reduction", "mul(sub(x, t), 2)"),
+    LOSS(TEXT, "smooth_l1_loss", "int reduction, float beta",
          "if(beta == 0.0, sign(sub(x, t)), clamp(div(sub(x, t), beta), -1, 1))"),
-    LOSS("huber_loss", "int reduction, float delta", "clamp(sub(x, t), 0.0 - delta, delta)"),
-    LOSS("soft_margin_loss", "int reduction", "mul(neg(t), sigmoid(neg(mul(t, x))))"),
+    LOSS(TEXT, "huber_loss", "int reduction, float delta", "clamp(sub(x, t), 0.0 - delta, delta)"),
+    LOSS(CTEXT, "soft_margin_loss", "int reduction", "mul(neg(t), sigmoid(neg(mul(t, x))))"),
     TEXT(
         "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int "
         "reduction=1) -> Tensor",

@@ -56,14 +56,14 @@ static int32_t batch_norm_meta(tc_op_args *a) {
                         tc_op_shape_text(a, by_channel[k]), tc_op_shape_text(a, 0));
     save = p->dtype;
   }
-  if (tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, tc_suggested_format(a, t), 0))
+  if (tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes,
+                          u.by_sample ? TC_FORMAT_CONTIGUOUS : tc_suggested_format(a, t), 0))
     return TC_STATUS_INVALID_ARGUMENT;
   tc_int none = tc_int_const(a, 0), channels = t->sizes[1];
   for (int32_t i = 0; i < 2; i++) { // what is not saved is empty
     if (u.save >= 0 && tc_op_set_result(a, u.save + i, save, 1, u.own_stats ? &channels : &none, NULL))
       return TC_STATUS_INVALID_ARGUMENT;
-    if (u.running >= 0 &&
-        tc_op_set_result(a, u.running + i, tc_op_math_type(tc_op_tensor(a, u.mean + i)->dtype), 1, &channels, NULL))
+    if (u.running >= 0 && tc_op_set_result(a, u.running + i, tc_op_tensor(a, u.mean + i)->dtype, 1, &channels, NULL))
       return TC_STATUS_INVALID_ARGUMENT;
   }
   return u.reserve >= 0 ? tc_op_set_result(a, u.reserve, TC_U8, 1, &none, NULL) : TC_STATUS_OK;

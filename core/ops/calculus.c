@@ -176,6 +176,6 @@ static const tc_op_def rows[] = {
     LINSPACE("linspace.Tensor_Tensor(Tensor start, Tensor end"),
     LINSPACE("linspace.Tensor_Scalar(Tensor start, Scalar end"),
     LINSPACE("linspace.Scalar_Tensor(Scalar start, Tensor end"),
-    TEXT("msort(Tensor self) -> Tensor", "let v, i = sort(self, 0); v"),
+    {.schema = "msort(Tensor self) -> Tensor", .decompose = "let v, i = sort(self, 0); v"},
 };
 TC_OP_FAMILY(calculus);

@@ -43,7 +43,10 @@ static int32_t to_meta(tc_op_args *a) {
   tc_dtype d = tc_op_tensor(a, 0)->dtype;
   if (other >= 0) d = tc_op_tensor(a, other)->dtype;
   if (dtype >= 0) d = tc_op_dtype(a, dtype, d);
-  return maybe_alias(a, d, format_arg(a, TC_FORMAT_PRESERVE), copy >= 0 && tc_op_bool(a, copy, 0));
+  bool same = d == tc_op_tensor(a, 0)->dtype && !(copy >= 0 && tc_op_bool(a, copy, 0));
+  int32_t format = format_arg(a, TC_FORMAT_PRESERVE);
+  if (same && format == tc_suggested_format(a, tc_op_tensor(a, 0))) format = TC_FORMAT_PRESERVE; // as it seems to be
+  return maybe_alias(a, d, format, !same);
 }
 static int32_t contiguous_meta(tc_op_args *a) {
   return maybe_alias(a, tc_op_tensor(a, 0)->dtype, format_arg(a, TC_FORMAT_CONTIGUOUS), false);

@@ -164,16 +164,20 @@ static const tc_op_def rows[] = {
     TEXT("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", 0, "maximum(self, min)"),
     TEXT("rad2deg(Tensor self) -> Tensor", 0, "mul(self, 57.295779513082320876798)"),
     TEXT("deg2rad(Tensor self) -> Tensor", 0, "mul(self, 0.017453292519943295769237)"),
-    TEXT("log_sigmoid(Tensor self) -> Tensor", 0, "sub(clamp(self, none, 0), log1p(exp(neg(abs(self)))))"),
+    {.schema = "log_sigmoid(Tensor self) -> Tensor",
+     .meta = tc_meta_row_major,
+     .decompose = "sub(clamp(self, none, 0), log1p(exp(neg(abs(self)))))"},
     TEXT("zero(Tensor self) -> Tensor", C, "zeros_like(self)"),
     TEXT("inner(Tensor self, Tensor other) -> Tensor", C,
          "if(self.rank == 0 || other.rank == 0, mul(self, other), tensordot(self, other, [-1], [-1]))"),
     TEXT("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", C,
          "squeeze(addmm(unsqueeze(expand(self, [mat.size(0)]), 1), mat, unsqueeze(vec, 1), beta=beta, alpha=alpha), "
          "1)"),
-    TEXT("xlogy.Tensor(Tensor self, Tensor other) -> Tensor", 0,
-         "where(isnan(other), add(self, other), where(eq(self, 0), zeros_like(mul(self, other)), mul(self, "
-         "log(other))))"),
+    {.schema = "xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+     .meta = tc_meta_promote_float,
+     .decompose = "let f = if(is_int(self) && is_int(other), to(self, f32), self); let d = promote(f, other);"
+                  "let x = to(f, d); let y = to(other, d); where(isnan(y), add(x, y), where(eq(x, 0), "
+                  "zeros_like(mul(x, y)), mul(x, log(y))))"},
     TEXT("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", 0,
          "where(gt(self, lambd), sub(self, lambd), where(lt(self, -lambd), add(self, lambd), mul(self, 0)))"),
     TEXT("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", 0,
@@ -205,4 +209,10 @@ static const tc_op_derivative derivatives[] = {
                 "conj(div(mul(tensor1, value), mul(tensor2, tensor2)))))"},
     {"softshrink", "self: where(logical_and(ge(self, -float(lambd)), le(self, lambd)), 0, grad)"},
 };
-TC_OP_FAMILY_WITH_DERIVATIVES(composite);
+static const tc_op_refusal refusals[] = {
+    {"deg2rad", "deg2rad is not supported for complex tensors."},
+    {"rad2deg", "rad2deg is not supported for complex tensors."},
+    {"clamp_max", "clamp is not supported for complex types"},
+    {"clamp_min", "clamp is not supported for complex types"},
+};
+TC_OP_FAMILY_WITH_BOTH(composite);

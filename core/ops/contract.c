@@ -330,7 +330,13 @@ static int32_t tensordot_expand(tc_op_args *a) {
   }
   int32_t rank[LETTERS]; // what is left of self, of other, what is summed
   for (int32_t l = 0; l < LETTERS; l++) rank[l] = wanted[l] ? l : LETTERS + l;
-  tc_ex_result(a, 0, multiply(a, x[0], x[1], wanted, rank).v);
+  tc_gv y = multiply(a, x[0], x[1], wanted, rank).v;
+  if (tc_op_count(a, 2) == 0) { // a product without sums, which PyTorch does as a matrix product, too
+    tc_ex_begin(a, "aten::_row_major");
+    tc_ex_push(a, y);
+    y = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_result(a, 0, y);
   return TC_STATUS_OK;
 }
 

@@ -180,11 +180,14 @@ static int32_t associative_expand(tc_op_args *a) {
 }
 
 static const tc_op_def rows[] = {
-    {.schema = "higher_order::cond(...) -> ...", .meta = cond_meta},
-    {.schema = "higher_order::while_loop(...) -> ...", .meta = while_meta},
-    {.schema = "higher_order::scan(...) -> ...", .meta = scan_meta},
-    {.schema = "higher_order::map_impl(...) -> ...", .meta = scan_meta},
-    {.schema = "higher_order::grad(...) -> ...", .meta = grad_meta},
-    {.schema = "higher_order::associative_scan(...) -> ...", .meta = associative_meta, .expand = associative_expand},
+    {.schema = "higher_order::cond(...) -> ...", .traits = TC_OP_COMPLEX, .meta = cond_meta},
+    {.schema = "higher_order::while_loop(...) -> ...", .traits = TC_OP_COMPLEX, .meta = while_meta},
+    {.schema = "higher_order::scan(...) -> ...", .traits = TC_OP_COMPLEX, .meta = scan_meta},
+    {.schema = "higher_order::map_impl(...) -> ...", .traits = TC_OP_COMPLEX, .meta = scan_meta},
+    {.schema = "higher_order::grad(...) -> ...", .traits = TC_OP_COMPLEX, .meta = grad_meta},
+    {.schema = "higher_order::associative_scan(...) -> ...",
+     .traits = TC_OP_COMPLEX,
+     .meta = associative_meta,
+     .expand = associative_expand},
 };
 TC_OP_FAMILY(control);

@@ -289,6 +289,7 @@ static const tc_op_def rows[] = {
     RANGE("arange.start(Scalar start, Scalar end, *, " OPTIONS ") -> Tensor"),
     RANGE("arange.start_step(Scalar start, Scalar end, Scalar step=1, *, " OPTIONS ") -> Tensor"),
     {.schema = "linspace(Scalar start, Scalar end, int steps, *, " OPTIONS ") -> Tensor",
+     .traits = TC_OP_COMPLEX,
      .meta = linspace_meta,
      .lower = linspace_lower,
      .ref = linspace_ref},

@@ -18,11 +18,12 @@ static int32_t assert_ref(tc_op_args *a) {
 static const tc_op_def rows[] = {
     {.schema = "_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, "
                "*, Device? device=None, Layout? layout=None) -> ()",
+     .traits = TC_OP_COMPLEX,
      .meta = no_result,
      .lower = no_result,
      .ref = no_result},
     {.schema = "_assert_scalar(Scalar self, str assert_msg) -> ()",
-     .traits = TC_OP_EFFECT,
+     .traits = TC_OP_EFFECT | TC_OP_COMPLEX,
      .meta = no_result,
      .lower = no_result,
      .ref = assert_ref},

@@ -447,8 +447,8 @@ static int32_t masked_select_ref(tc_op_args *a) {
 
 // ---- membership: comparisons with every element of the other tensor ----
 static int32_t isin_meta(tc_op_args *a) {
-  const int32_t self = 0;
-  return tc_op_pointwise_result(a, 0, TC_BOOL, 1, &self);
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  return tc_op_set_result(a, 0, TC_BOOL, t->rank, t->sizes, NULL);
 }
 static int32_t isin_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
@@ -554,4 +554,7 @@ static const tc_op_derivative derivatives[] = {
     {"embedding", "let g = if(padding_idx >= 0, where(unsqueeze(ne(indices, padding_idx), -1), grad, "
                   "zeros_like(grad)), grad); weight: index_put(zeros_like(weight), [indices], g, true)"},
 };
-TC_OP_FAMILY_WITH_DERIVATIVES(index);
+static const tc_op_refusal refusals[] = {
+    {"isin", "Unsupported input type encountered for isin(): "},
+};
+TC_OP_FAMILY_WITH_BOTH(index);

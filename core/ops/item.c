@@ -31,7 +31,8 @@ static int32_t item_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ITEM(s) {.schema = s, .traits = TC_OP_DATA_DEPENDENT, .meta = item_meta, .lower = item_lower, .ref = item_ref}
+#define ITEM(s) \
+  {.schema = s, .traits = TC_OP_DATA_DEPENDENT | TC_OP_COMPLEX, .meta = item_meta, .lower = item_lower, .ref = item_ref}
 static const tc_op_def rows[] = {
     ITEM("item(Tensor self) -> Scalar"),
     ITEM("_local_scalar_dense(Tensor self) -> Scalar"),

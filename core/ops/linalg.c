@@ -595,7 +595,7 @@ static int32_t power_expand(tc_op_args *a) {
     x = tc_ex_make(a, 1, NULL);
   }
   if (n == 1) {
-    tc_ex_begin(a, "aten::clone");
+    tc_ex_begin(a, "aten::_row_major");
     tc_ex_push(a, x);
     r = tc_ex_make(a, 1, NULL);
   }
@@ -636,14 +636,15 @@ static int32_t solve_expand(tc_op_args *a) {
     tc_ex_push(a, x);
     tc_ex_push_int(a, tc_int_const(a, -1));
     x = tc_ex_make(a, 1, NULL);
-    if (b->rank > 1) { // PyTorch lays vectors out as if their last two dimensions were a matrix
-      static const char *const steps[] = {"aten::mT", "aten::_row_major", "aten::mT"};
-      for (int32_t k = 0; k < 3; k++) {
-        tc_ex_begin(a, steps[k]);
-        tc_ex_push(a, x);
-        x = tc_ex_make(a, 1, NULL);
-      }
-    }
+  }
+  // Columns are dense, rows where it is X·A = B; vectors lie as if their last two dimensions were a matrix.
+  static const char *const columns[] = {"aten::mT", "aten::_row_major", "aten::mT"};
+  bool left = tc_op_bool(a, 2, 1);
+  int32_t rank = tc_ex_type(a, x) ? tc_ex_type(a, x)->rank : 0;
+  for (int32_t k = left ? 0 : 1; rank > 1 && (vector || !left) && k < (left ? 3 : 2); k++) {
+    tc_ex_begin(a, columns[k]);
+    tc_ex_push(a, x);
+    x = tc_ex_make(a, 1, NULL);
   }
   tc_ex_result(a, 0, x);
   if (tc_sv_is(a->op->schema.name, "_linalg_solve_ex")) {
@@ -805,8 +806,10 @@ static const tc_op_def rows[] = {
     CODE("linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", tensorsolve_expand),
     TEXT("linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
          "let lu, p, i = linalg_lu_factor_ex(A, pivot=pivot); lu, p"),
-    TEXT("linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
-         "let lu, p, i = linalg_lu_factor_ex(A, pivot=pivot); let q, l, u = lu_unpack(lu, p); q, l, u"),
+    TEXT(
+        "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
+        "let lu, p, i = linalg_lu_factor_ex(A, pivot=pivot); let q, l, u = lu_unpack(lu, p); if(pivot, q, new_empty(A, "
+        "[0])), l, u"),
     TEXT("linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
          "let l, p, i = linalg_ldl_factor_ex(self, hermitian=hermitian); l, p"),
     TEXT("lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",

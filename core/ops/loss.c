@@ -43,8 +43,8 @@
            "if(reduction == 1, div(sum(l), float(self.numel // self.size(c))), if(reduction == 2, sum(l), l))"
 
 static const tc_op_def rows[] = {
-    CTEXT("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-          "let d = sub(self, target); let l = mul(d, d); " REDUCED),
+    TEXT("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+         "let d = sub(self, target); let l = mul(d, d); " REDUCED),
     CTEXT("l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", "let l = abs(sub(self, target)); " REDUCED),
     TEXT("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
          "let d = abs(sub(self, target)); let l = if(beta == 0.0, d, where(lt(d, beta), mul(mul(d, d), 0.5 / beta), "
@@ -63,15 +63,16 @@ static const tc_op_def rows[] = {
          "int reduction=1) -> Tensor",
          "let s = log_sigmoid(self); let u = sub(mul(rsub(target, 1), self), if(is_none(pos_weight), s, "
          "mul(add(mul(sub(pos_weight, 1), target), 1), s))); let l = if(is_none(weight), u, mul(u, weight)); " REDUCED),
-    TEXT("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
-         "let u = if(log_input, sub(exp(input), mul(target, input)), sub(input, mul(target, log(add(input, eps)))));"
-         "let l = if(full, add(u, where(le(target, 1), 0, add(sub(mul(target, log(target)), target), "
-         "mul(log(mul(target, 6.283185307179586476925)), 0.5)))), u); " REDUCED),
-    TEXT("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-         "let l = log1p(exp(neg(mul(self, target)))); " REDUCED),
+    CTEXT(
+        "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
+        "let u = if(log_input, sub(exp(input), mul(target, input)), sub(input, mul(target, log(add(input, eps)))));"
+        "let l = if(full, add(u, where(le(target, 1), 0, add(sub(mul(target, log(target)), target), "
+        "mul(log(mul(target, 6.283185307179586476925)), 0.5)))), u); " REDUCED),
+    CTEXT("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+          "let l = log1p(exp(neg(mul(self, target)))); " REDUCED),
     TEXT("hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",
-         "let d = promote(self, target); let w = wide(d); let x = to(self, w); let t = to(target, w); let l = "
-         "add(where(ne(t, 1), clamp_min(rsub(x, margin), 0), 0), where(ne(t, -1), x, 0)); to(" REDUCED ", d)"),
+         "let d = self.dtype; let w = wide(d); let x = to(self, w); let m = to(full([], margin), w); let l = "
+         "to(add(where(ne(target, 1), clamp_min(sub(m, x), 0), 0), where(ne(target, -1), x, 0)), d); " REDUCED),
     // The other classes' distances from the margin, without the right class.
     TEXT("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
          "reduction=1) -> Tensor",

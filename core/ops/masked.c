@@ -423,6 +423,6 @@ static const tc_op_def rows[] = {
                   "index_select(x, d, tc::steps(cumsum(each, 0), n))",
      .ref = repeat_ref},
     TEXT("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-         "repeat_interleave(arange(repeats.size(0)), repeats, 0, output_size=output_size)"),
+         "to(repeat_interleave(arange(repeats.size(0)), repeats, 0, output_size=output_size), repeats.dtype)"),
 };
 TC_OP_FAMILY(masked);

@@ -36,12 +36,29 @@ int32_t tc_promoting_args(tc_op_args *a, int32_t out[8]) {
   return n;
 }
 
-static int32_t promoted(tc_op_args *a, bool to_float, tc_dtype fixed) {
-  int32_t args[8], n = tc_promoting_args(a, args);
+static int32_t promoted_of(tc_op_args *a, int32_t n, const int32_t *args, bool to_float, tc_dtype fixed) {
   tc_dtype d = tc_op_promote(a, n, args);
   if (d == TC_DTYPE_NONE) return TC_STATUS_INVALID_ARGUMENT;
   if (to_float) d = default_float(d);
-  return tc_op_pointwise_result(a, 0, fixed ? fixed : d, n, args);
+  return tc_op_converted_result(a, 0, fixed ? fixed : d, d, n, args);
+}
+static int32_t promoted(tc_op_args *a, bool to_float, tc_dtype fixed) {
+  int32_t args[8], n = tc_promoting_args(a, args);
+  return promoted_of(a, n, args, to_float, fixed);
+}
+int32_t tc_meta_promote_tensors(tc_op_args *a) {
+  int32_t args[8], n = 0;
+  for (int32_t i = 0; i < a->op->schema.n_args && n < 8; i++)
+    if (a->op->schema.args[i].type == TC_ST_TENSOR && tc_op_kind(a, i) != TC_AK_NONE) args[n++] = i;
+  return promoted_of(a, n, args, false, TC_DTYPE_NONE);
+}
+int32_t tc_meta_promote_swapped(tc_op_args *a) {
+  const int32_t args[] = {1, 0};
+  return promoted_of(a, 2, args, false, TC_DTYPE_NONE);
+}
+int32_t tc_meta_row_major(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  return tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, NULL);
 }
 int32_t tc_meta_bool(tc_op_args *a) { return promoted(a, false, TC_BOOL); }
 int32_t tc_meta_promote(tc_op_args *a) { return promoted(a, false, TC_DTYPE_NONE); }

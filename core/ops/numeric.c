@@ -110,6 +110,8 @@ static const tc_scalar_ref sinc_ref = {.f1 = sinc_f, .c1 = sinc_c};
 enum { C = TC_OP_COMPLEX, PW = TC_OP_POINTWISE };
 #define TEXT(s, d) {.schema = s, .decompose = d}
 #define CTEXT(s, d) {.schema = s, .traits = C, .decompose = d}
+// A number as a tensor that takes part in promotion like it.
+#define AS_TENSOR(x) "scalar_tensor(" x ", dtype=promote(self, other))"
 #define FLOAT_OF_INT(x) "if(is_int(" x "), to(" x ", f32), " x ")"
 static const tc_op_def rows[] = {
     TEXT("isposinf(Tensor self) -> Tensor", "if(is_float(self), eq(self, inf), zeros_like(self, dtype=bool))"),
@@ -176,15 +178,17 @@ static const tc_op_def rows[] = {
     TEXT("special_entr(Tensor self) -> Tensor",
          "let x = " FLOAT_OF_INT("self") "; where(isnan(x), x, where(gt(x, 0), mul(neg(x), log(x)), where(eq(x, 0), "
                                          "zeros_like(x), -inf)))"),
-    TEXT("xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", "xlogy(self, scalar_tensor(other))"),
-    TEXT("xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", "xlogy(scalar_tensor(self), other)"),
-    TEXT("special_xlog1py(Tensor self, Tensor other) -> Tensor",
-         "let y = " FLOAT_OF_INT(
-             "other") "; let p = mul(self, log1p(y)); where(isnan(y), y, where(eq(self, 0), 0.0, p))"),
+    TEXT("xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", "xlogy(self, " AS_TENSOR("other") ")"),
+    TEXT("xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", "xlogy(" AS_TENSOR("self") ", other)"),
+    {.schema = "special_xlog1py(Tensor self, Tensor other) -> Tensor",
+     .meta = tc_meta_promote_float,
+     .decompose = "let f = if(is_int(self) && is_int(other), to(self, f32), self); let d = promote(f, other);"
+                  "let x = to(f, d); let y = to(other, d); where(isnan(y), add(x, y), where(eq(x, 0), "
+                  "zeros_like(mul(x, y)), mul(x, log1p(y))))"},
     TEXT("special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
-         "special_xlog1py(self, scalar_tensor(other))"),
+         "special_xlog1py(self, " AS_TENSOR("other") ")"),
     TEXT("special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
-         "special_xlog1py(scalar_tensor(self), other)"),
+         "special_xlog1py(" AS_TENSOR("self") ", other)"),
     TEXT("remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", "remainder.Tensor(self, other)"),
     CTEXT("float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
           "let d = if(is_complex(self) || is_complex(exponent), c128, f64); pow(to(self, d), to(exponent, d))"),
@@ -212,4 +216,10 @@ static const tc_op_def rows[] = {
     TEXT("heaviside(Tensor self, Tensor values) -> Tensor",
          "where(isnan(self), self, where(eq(self, 0), values, to(gt(self, 0), self.dtype)))"),
 };
-TC_OP_FAMILY(numeric);
+static const tc_op_refusal refusals[] = {
+    {"isneginf", "isneginf does not support complex inputs."},
+    {"isposinf", "isposinf does not support complex inputs."},
+    {"signbit", "signbit is not implemented for complex tensors."},
+    {"heaviside", "heaviside is not yet implemented for complex tensors."},
+};
+TC_OP_FAMILY_WITH_REFUSALS(numeric);

@@ -23,27 +23,35 @@
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
 #undef X
-#define TC_OP_FAMILY(family) const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), NULL, 0}
-// The same with a table `derivatives` of rows that macros write.
-#define TC_OP_FAMILY_WITH_DERIVATIVES(family)                                                     \
-  const tc_op_family tc_ops_##family = {rows, (int32_t)(sizeof rows / sizeof *rows), derivatives, \
-                                        (int32_t)(sizeof derivatives / sizeof *derivatives)}
+#define TC_OP_TABLE(table) (table), (int32_t)(sizeof(table) / sizeof *(table))
+#define TC_OP_NO_TABLE NULL, 0
+#define TC_OP_FAMILY(family) const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_NO_TABLE, TC_OP_NO_TABLE}
+// The same with a table `derivatives` of rows that macros write, or a table `refusals`, or both.
+#define TC_OP_FAMILY_WITH_DERIVATIVES(family) \
+  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_TABLE(derivatives), TC_OP_NO_TABLE}
+#define TC_OP_FAMILY_WITH_REFUSALS(family) \
+  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_NO_TABLE, TC_OP_TABLE(refusals)}
+#define TC_OP_FAMILY_WITH_BOTH(family) \
+  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_TABLE(derivatives), TC_OP_TABLE(refusals)}
 
 // A family of derivatives only, for ops that other files declare.
 #define TC_OP_DERIVATIVES(family) \
-  const tc_op_family tc_ops_##family = {NULL, 0, derivatives, (int32_t)(sizeof derivatives / sizeof *derivatives)}
+  const tc_op_family tc_ops_##family = {TC_OP_NO_TABLE, TC_OP_TABLE(derivatives), TC_OP_NO_TABLE}
 
 // Registers every family.
 TC_NODISCARD tc_status tc_ops_register_core(tc_op_registry *r);
 
 // ---- meta functions that families share (meta.c) ----
-int32_t tc_meta_same(tc_op_args *a);          // unary pointwise, the argument's dtype
-int32_t tc_meta_float(tc_op_args *a);         // unary pointwise; integers and bool give the default float
-int32_t tc_meta_real_part(tc_op_args *a);     // unary pointwise; complex gives its real dtype
-int32_t tc_meta_same_strides(tc_op_args *a);  // argument 0's dtype, sizes and strides, also where those leave holes
-int32_t tc_meta_bool(tc_op_args *a);          // pointwise over all Tensor and Scalar arguments, result bool
-int32_t tc_meta_promote(tc_op_args *a);       // pointwise over all Tensor and Scalar arguments, promoted
-int32_t tc_meta_promote_float(tc_op_args *a); // the same; integers and bool give the default float
+int32_t tc_meta_same(tc_op_args *a);            // unary pointwise, the argument's dtype
+int32_t tc_meta_float(tc_op_args *a);           // unary pointwise; integers and bool give the default float
+int32_t tc_meta_real_part(tc_op_args *a);       // unary pointwise; complex gives its real dtype
+int32_t tc_meta_same_strides(tc_op_args *a);    // argument 0's dtype, sizes and strides, also where those leave holes
+int32_t tc_meta_bool(tc_op_args *a);            // pointwise over all Tensor and Scalar arguments, result bool
+int32_t tc_meta_promote(tc_op_args *a);         // pointwise over all Tensor and Scalar arguments, promoted
+int32_t tc_meta_promote_float(tc_op_args *a);   // the same; integers and bool give the default float
+int32_t tc_meta_promote_tensors(tc_op_args *a); // pointwise over the Tensor arguments only, promoted
+int32_t tc_meta_promote_swapped(tc_op_args *a); // over arguments 1 and 0, in this order
+int32_t tc_meta_row_major(tc_op_args *a);       // argument 0's dtype and sizes in row-major order
 // Numbers of the Tensor and Scalar arguments that take part in promotion; `n` of them.
 int32_t tc_promoting_args(tc_op_args *a, int32_t out[8]);
 

@@ -414,7 +414,7 @@ static int32_t joint_expand(tc_op_args *a) {
   "sum(if(after, logical_not(gt(s, w)), logical_not(ge(s, w))), [-1], dtype=if(out_int32, i32, i64))"
 static const tc_op_def rows[] = {
     TEXT("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-         MEDIAN OUT("r") ", " OUT("s")),
+         MEDIAN "_row_major(" OUT("r") "), _row_major(" OUT("s") ")"),
     TEXT("median(Tensor self) -> Tensor", "let v, i = median(reshape(self, [-1]), 0, false); v"),
     TEXT("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
          NANMEDIAN OUT("r") ", " OUT("s")),

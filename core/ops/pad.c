@@ -61,8 +61,10 @@ static int32_t pad_meta(tc_op_args *a) {
       return tc_op_fail(a, "reflected padding must be less than the size of dimension %d: %s", d,
                         tc_op_shape_text(a, 0));
   }
-  int32_t format = tc_suggested_format(a, t);
-  if (format == TC_FORMAT_CONTIGUOUS || (mode != CONSTANT && t->rank != 4))
+  int32_t format = tc_suggested_format(a, t), pads = tc_op_arg_index(a, "pad");
+  if (mode == CONSTANT && tc_op_count(a, pads) == 0)
+    return tc_op_format_result(a, 0, t->dtype, t->rank, sizes, TC_FORMAT_PRESERVE, 0);
+  if (format == TC_FORMAT_CONTIGUOUS || mode == CIRCULAR || (mode != CONSTANT && t->rank != 4))
     return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, NULL);
   tc_strides_make_channels_last(a->syms, t->rank, sizes, strides);
   return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, strides);

@@ -95,7 +95,8 @@ static int32_t pool_meta(tc_op_args *a) {
     return tc_op_fail(a, "pooling is not implemented for %s", tc_dtype_torch_name(t->dtype));
   for (int32_t d = 0; d < p.lead; d++) sizes[d] = t->sizes[d];
   for (int32_t i = 0; i < p.n; i++) sizes[p.lead + i] = p.out[i];
-  int32_t format = tc_suggested_format(a, t);
+  bool plain = p.n == 3 && (p.adaptive || t->rank == 4); // of volumes only batches keep their layout
+  int32_t format = plain ? TC_FORMAT_CONTIGUOUS : tc_suggested_format(a, t);
   // A single average of an image is a mean: row-major unless the image is channels-last.
   for (int32_t i = 0; i < a->n_results; i++) {
     if (format != TC_FORMAT_CONTIGUOUS) tc_strides_make_channels_last(a->syms, t->rank, sizes, strides);

@@ -81,21 +81,24 @@ static double parameter(tc_op_args *a, const char *name, double otherwise, int32
 static int32_t fill_meta(tc_op_args *a) {
   int32_t dtype = tc_op_arg_index(a, "dtype"), size = tc_op_arg_index(a, "size"),
           format = tc_op_arg_index(a, "memory_format"), self = tc_op_arg_index(a, "self");
-  tc_dtype d = kind_of(a) == INTEGER ? TC_I64 : TC_F32;
   if (size >= 0) {
     tc_int sizes[TC_MAX_RANK];
     int32_t n = tc_op_count(a, size);
     if (n > TC_MAX_RANK) return tc_op_fail(a, "rank %d; the largest is %d", n, TC_MAX_RANK);
     for (int32_t i = 0; i < n; i++) sizes[i] = tc_op_sym_at(a, size, i);
-    return tc_op_set_result(a, 0, dtype >= 0 ? tc_op_dtype(a, dtype, d) : d, n, sizes, NULL);
+    return tc_op_set_result(a, 0, dtype >= 0 ? tc_op_dtype(a, dtype, TC_F32) : TC_F32, n, sizes, NULL);
   }
   if (self < 0) { // normal: its parameters give the shape
     bool first = tc_op_kind(a, 0) == TC_AK_TENSOR, second = tc_op_kind(a, 1) == TC_AK_TENSOR;
     if (!first && !second) return tc_op_fail(a, "mean or std must be a tensor");
     const int32_t args[] = {first ? 0 : 1, 1};
-    return tc_op_pointwise_result(a, 0, tc_op_tensor(a, args[0])->dtype, first + second, args);
+    int32_t rank;
+    const tc_int *sizes = tc_op_broadcast(a, first + second, args, &rank);
+    if (!sizes) return TC_STATUS_INVALID_ARGUMENT;
+    return tc_op_set_result(a, 0, tc_op_tensor(a, args[0])->dtype, rank, sizes, NULL);
   }
   const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (tc_sv_is(a->op->schema.name, "bernoulli")) return tc_meta_row_major(a);
   return tc_op_format_result(a, 0, dtype >= 0 ? tc_op_dtype(a, dtype, t->dtype) : t->dtype, t->rank, t->sizes,
                              format >= 0 ? tc_op_memory_format(a, format, TC_FORMAT_PRESERVE) : TC_FORMAT_PRESERVE, 0);
 }
@@ -338,9 +341,10 @@ static int32_t multinomial_ref(tc_op_args *a) {
 static int32_t dropout_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   double p = tc_op_float(a, 1, 0.5);
+  bool empty = tc_sym_is_int(tc_op_numel(a, t), 0); // PyTorch's mask of nothing is like the input
   if (!(p >= 0 && p <= 1)) return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", p);
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0) ||
-         tc_op_format_result(a, 1, TC_BOOL, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
+         tc_op_format_result(a, 1, empty ? t->dtype : TC_BOOL, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }
 static int32_t dropout_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *mask = tc_op_result_data(a, 1);
@@ -374,7 +378,8 @@ static int32_t dropout_lower(tc_op_args *a) {
   } else {
     keep = tc_lo_const_int(a, TC_BOOL, 1);
   }
-  mask = tc_lo_end(a, keep, TC_BOOL);
+  tc_dtype kind = tc_op_result_type(a, 1)->dtype;
+  mask = tc_lo_end(a, tc_lo_cast(a, keep, kind), kind);
   tc_lo_begin(a, t->rank, t->sizes, index);
   tc_dtype d = t->dtype == TC_F16 || t->dtype == TC_BF16   ? TC_F32
                : t->dtype == TC_C32 || t->dtype == TC_BC32 ? TC_C64
@@ -401,7 +406,9 @@ enum { R = TC_OP_RANDOM, RC = TC_OP_RANDOM | TC_OP_COMPLEX };
 #define INTS "ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define FORMAT ", MemoryFormat? memory_format=None"
 #define GENERATOR "*, Generator? generator=None) -> Tensor"
-#define FILL(s) {.schema = s, .traits = RC, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
+#define FILL(s) DRAWN(s, RC)
+#define REAL(s) DRAWN(s, R)
+#define DRAWN(s, t) {.schema = s, .traits = t, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
 static const tc_op_def rows[] = {
     FILL("rand(SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("randn(SymInt[] size, *, " OPTIONS ") -> Tensor"),
@@ -419,15 +426,15 @@ static const tc_op_def rows[] = {
     FILL("normal.Tensor_Tensor(Tensor mean, Tensor std, " GENERATOR),
     FILL("normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, " OPTIONS
          ") -> Tensor"),
-    FILL("random(Tensor self, " GENERATOR),
-    FILL("random.to(Tensor self, int to, " GENERATOR),
-    FILL("random.from(Tensor self, int from, int? to, " GENERATOR),
-    FILL("exponential(Tensor self, float lambd=1., " GENERATOR),
-    FILL("geometric(Tensor self, float p, " GENERATOR),
-    FILL("log_normal(Tensor self, float mean=1., float std=2., " GENERATOR),
-    FILL("cauchy(Tensor self, float median=0., float sigma=1., " GENERATOR),
-    FILL("bernoulli(Tensor self, " GENERATOR),
-    FILL("bernoulli.p(Tensor self, float p, " GENERATOR),
+    REAL("random(Tensor self, " GENERATOR),
+    REAL("random.to(Tensor self, int to, " GENERATOR),
+    REAL("random.from(Tensor self, int from, int? to, " GENERATOR),
+    REAL("exponential(Tensor self, float lambd=1., " GENERATOR),
+    REAL("geometric(Tensor self, float p, " GENERATOR),
+    REAL("log_normal(Tensor self, float mean=1., float std=2., " GENERATOR),
+    REAL("cauchy(Tensor self, float median=0., float sigma=1., " GENERATOR),
+    REAL("bernoulli(Tensor self, " GENERATOR),
+    REAL("bernoulli.p(Tensor self, float p, " GENERATOR),
     // In the order of independent numbers.
     {.schema = "randperm(SymInt n, *, " INTS ") -> Tensor",
      .traits = R,
@@ -461,4 +468,11 @@ static const tc_op_def rows[] = {
      .lower = dropout_lower,
      .ref = dropout_ref},
 };
-TC_OP_FAMILY(random);
+static const tc_op_refusal refusals[] = {
+    {"cauchy",
+     "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified "},
+    {"exponential", "Exponential distribution is a continuous probability distribution. dtype must be a floating point "
+                    "but you specified "},
+    {"multinomial", "multinomial only supports floating-point dtypes for input, got: "},
+};
+TC_OP_FAMILY_WITH_REFUSALS(random);

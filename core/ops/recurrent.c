@@ -127,16 +127,17 @@ static int32_t rnn_relu_expand(tc_op_args *a) { return layers_expand(a, "aten::r
 
 #define REST \
   "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first)"
-#define LAYERS_ROW(name, hx, out, f) \
-  {.schema = name ".input(Tensor input, " hx " hx, " REST " -> " out, .traits = TC_OP_RANDOM, .expand = f}
+#define LAYERS_ROW(name, t, hx, out, f) \
+  {.schema = name ".input(Tensor input, " hx " hx, " REST " -> " out, .traits = t, .expand = f}
 #define CELL "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)"
 #define SUM(h) "add(linear(input, w_ih, b_ih), linear(" h ", w_hh, b_hh))"
-#define TEXT(s, d) {.schema = s, .decompose = d}
+#define TEXT(s, d) {.schema = s, .traits = TC_OP_COMPLEX, .decompose = d}
+enum { R = TC_OP_RANDOM, RC = TC_OP_RANDOM | TC_OP_COMPLEX };
 static const tc_op_def rows[] = {
-    LAYERS_ROW("lstm", "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_expand),
-    LAYERS_ROW("gru", "Tensor", "(Tensor, Tensor)", gru_expand),
-    LAYERS_ROW("rnn_tanh", "Tensor", "(Tensor, Tensor)", rnn_tanh_expand),
-    LAYERS_ROW("rnn_relu", "Tensor", "(Tensor, Tensor)", rnn_relu_expand),
+    LAYERS_ROW("lstm", RC, "Tensor[]", "(Tensor, Tensor, Tensor)", lstm_expand),
+    LAYERS_ROW("gru", RC, "Tensor", "(Tensor, Tensor)", gru_expand),
+    LAYERS_ROW("rnn_tanh", RC, "Tensor", "(Tensor, Tensor)", rnn_tanh_expand),
+    LAYERS_ROW("rnn_relu", R, "Tensor", "(Tensor, Tensor)", rnn_relu_expand),
     // Gates stand in the order input, forget, cell, output.
     TEXT("_lstm_step(Tensor gates, Tensor c) -> (Tensor, Tensor)",
          "let p = chunk(gates, 4, 1); let n = add(mul(sigmoid(p[1]), c), mul(sigmoid(p[0]), tanh(p[2])));"
@@ -150,6 +151,6 @@ static const tc_op_def rows[] = {
     TEXT("gru_cell(Tensor input, Tensor hx, " CELL " -> Tensor",
          "_gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), hx)"),
     TEXT("rnn_tanh_cell(Tensor input, Tensor hx, " CELL " -> Tensor", "tanh(" SUM("hx") ")"),
-    TEXT("rnn_relu_cell(Tensor input, Tensor hx, " CELL " -> Tensor", "relu(" SUM("hx") ")"),
+    {.schema = "rnn_relu_cell(Tensor input, Tensor hx, " CELL " -> Tensor", .decompose = "relu(" SUM("hx") ")"},
 };
 TC_OP_FAMILY(recurrent);

@@ -36,9 +36,17 @@ static tc_dtype result_dtype(tc_op_args *a, const reduction *r) {
   return r->ints_to_i64 && integer ? TC_I64 : d;
 }
 
+// any and all take an empty list at its word; for the others it means all dimensions.
+static bool reduces_nothing(tc_op_args *a) {
+  return tc_sv_is(a->op->schema.overload, "dims") && tc_op_kind(a, 1) != TC_AK_NONE && tc_op_count(a, 1) == 0;
+}
 static int32_t dims_and_keep(tc_op_args *a, int32_t rank, bool *reduced, bool *keep) {
   int32_t keepdim = tc_op_arg_index(a, "keepdim");
   *keep = keepdim >= 0 && tc_op_bool(a, keepdim, 0);
+  if (reduces_nothing(a)) {
+    for (int32_t d = 0; d < rank; d++) reduced[d] = false;
+    return TC_STATUS_OK;
+  }
   return tc_reduced_dims(a, tc_op_arg_index(a, "dim"), rank, reduced);
 }
 
@@ -236,6 +244,14 @@ static int32_t var_ref(tc_op_args *a) {
 enum { RED = TC_OP_REDUCTION, REDC = TC_OP_REDUCTION | TC_OP_COMPLEX };
 #define ROW(s, t) \
   {.schema = s, .traits = t, .meta = reduce_meta, .lower = reduce_lower, .ref = reduce_ref, .flops = "self.numel"}
+#define DIMS(s)                                                                                                     \
+  {.schema = s,                                                                                                     \
+   .traits = REDC | TC_OP_MAY_EXPAND,                                                                               \
+   .meta = reduce_meta,                                                                                             \
+   .decompose = "if(is_none(dim), none, if(len(dim) == 0, to(ne(self, 0), if(self.dtype == u8, u8, bool)), none))", \
+   .lower = reduce_lower,                                                                                           \
+   .ref = reduce_ref,                                                                                               \
+   .flops = "self.numel"}
 #define VAR(s) \
   {.schema = s, .traits = REDC, .meta = var_meta, .lower = var_lower, .ref = var_ref, .flops = "4 * self.numel"}
 static const tc_op_def rows[] = {
@@ -251,9 +267,9 @@ static const tc_op_def rows[] = {
     ROW("min(Tensor self) -> Tensor", RED),
     ROW("any(Tensor self) -> Tensor", REDC),
     ROW("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", REDC),
-    ROW("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", REDC),
+    DIMS("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"),
     ROW("all(Tensor self) -> Tensor", REDC),
-    ROW("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", REDC),
+    DIMS("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"),
     ROW("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", REDC),
     VAR("var(Tensor self, bool unbiased=True) -> Tensor"),
     VAR("var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"),

@@ -176,7 +176,8 @@ static int32_t read_along(tc_op_args *a, along *w) {
 }
 static int32_t along_meta(tc_op_args *a) {
   along w;
-  return read_along(a, &w) ? TC_STATUS_INVALID_ARGUMENT : like_self(a);
+  if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_sv_starts(a->op->schema.name, "scatter") ? tc_meta_row_major(a) : like_self(a);
 }
 
 tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_lt self, tc_lt positions, tc_lt values,

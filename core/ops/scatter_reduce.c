@@ -52,6 +52,7 @@ static int32_t scatter_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   plan p;
   if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_sv_starts(a->op->schema.name, "scatter")) return tc_meta_row_major(a);
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }
 

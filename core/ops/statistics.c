@@ -52,8 +52,8 @@ static const tc_op_def rows[] = {
          "let k = mul(arange(p, dtype=x.dtype), -0.5);"
          "to(add(sum(lgamma(add(x, k)), [-1]), float(p * (p - 1)) * 0.28618247146235004355), d)"),
     TEXT("frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", FREXP),
-    CTEXT("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
-          "let v, i = sort.stable(self, stable=stable, dim=dim, descending=descending); i"),
+    TEXT("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+         "let v, i = sort.stable(self, stable=stable, dim=dim, descending=descending); i"),
     // From the place that a tensor holds; negative ones count from the end.
     CTEXT("narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length) -> Tensor",
           "let s = reshape(start, []); index_select(self, dim, add(where(lt(s, 0), add(s, self.size(dim)), s), "

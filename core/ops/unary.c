@@ -169,6 +169,17 @@ enum {
    .lower = lower_##name,                     \
    .scalar_ref = &name##_ref,                 \
    .flops = "numel"}
+// A power with an integer exponent, of which there is none for bool.
+static int32_t square_meta(tc_op_args *a) {
+  const int32_t self = 0;
+  tc_dtype d = tc_op_tensor(a, 0)->dtype;
+  return tc_op_pointwise_result(a, 0, d == TC_BOOL ? TC_I64 : d, 1, &self);
+}
+// PyTorch gives real tensors back as they are.
+static int32_t conj_meta(tc_op_args *a) {
+  return tc_dtype_is_complex(tc_op_tensor(a, 0)->dtype) ? tc_meta_same(a) : tc_meta_same_strides(a);
+}
+
 #define SAME(s, t, b, r)                  \
   {.schema = s "(Tensor self) -> Tensor", \
    .traits = t,                           \
@@ -210,10 +221,20 @@ static const tc_op_def rows[] = {
      .scalar_ref = &reciprocal_ref,
      .flops = "numel"},
     SAME("neg", PWC, "-self", neg_ref),
-    SAME("square", PWC, "self * self", square_ref),
+    {.schema = "square(Tensor self) -> Tensor",
+     .traits = PWC,
+     .meta = square_meta,
+     .body = "self * self",
+     .scalar_ref = &square_ref,
+     .flops = "numel"},
     SAME("sign", PW, "sign(self)", sign_ref),
     SAME("frac", PW, "frac(self)", frac_ref),
-    SAME("conj_physical", PWC, "conj(self)", conj_ref),
+    {.schema = "conj_physical(Tensor self) -> Tensor",
+     .traits = PWC,
+     .meta = conj_meta,
+     .body = "conj(self)",
+     .scalar_ref = &conj_ref,
+     .flops = "numel"},
     SAME("_conj_physical", PWC, "conj(self)", conj_ref),
     {.schema = "abs(Tensor self) -> Tensor",
      .traits = PWC,
@@ -299,4 +320,10 @@ static const tc_op_derivative derivatives[] = {
     {"conj_physical", "self: conj(grad)"},
     {"_conj_physical", "self: conj(grad)"},
 };
-TC_OP_FAMILY_WITH_DERIVATIVES(unary);
+static const tc_op_refusal refusals[] = {
+    {"ceil", "ceil is not supported for complex inputs"},
+    {"floor", "floor is not supported for complex inputs"},
+    {"trunc", "trunc is not supported for complex inputs"},
+    {"sign", "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."},
+};
+TC_OP_FAMILY_WITH_BOTH(unary);

@@ -153,7 +153,11 @@ static int32_t reshape_meta(tc_op_args *a) {
 static int32_t unsafe_view_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK];
   int32_t n = infer_sizes(a, 1, tc_op_tensor(a, 0), sizes);
-  return n < 0 ? TC_STATUS_INVALID_ARGUMENT : tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, n, sizes, NULL);
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_int strides[TC_MAX_RANK];
+  if (n < 0) return TC_STATUS_INVALID_ARGUMENT;
+  bool seen = view_strides(a, t, n, sizes, strides) && tc_strides_dense(a->syms, n, sizes, strides);
+  return tc_op_set_result(a, 0, t->dtype, n, sizes, seen ? strides : NULL);
 }
 static int32_t flatten_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);

@@ -56,13 +56,16 @@ static int32_t ref(tc_op_args *a, bool log_) {
 static int32_t ref_softmax(tc_op_args *a) { return ref(a, false); }
 static int32_t ref_log_softmax(tc_op_args *a) { return ref(a, true); }
 
-#define ROW(s, l, r) \
-  {.schema = s, .traits = TC_OP_REDUCTION, .meta = softmax_meta, .lower = l, .ref = r, .flops = "5 * self.numel"}
+// Complex numbers with a real dtype to convert them to are taken.
+enum { RED = TC_OP_REDUCTION, REDC = TC_OP_REDUCTION | TC_OP_COMPLEX };
+#define ROW(s, t, l, r) \
+  {.schema = s, .traits = t, .meta = softmax_meta, .lower = l, .ref = r, .flops = "5 * self.numel"}
 static const tc_op_def rows[] = {
-    ROW("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", lower_softmax, ref_softmax),
-    ROW("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", lower_softmax, ref_softmax),
-    ROW("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", lower_log_softmax, ref_log_softmax),
-    ROW("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", lower_log_softmax, ref_log_softmax),
+    ROW("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", REDC, lower_softmax, ref_softmax),
+    ROW("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", RED, lower_softmax, ref_softmax),
+    ROW("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", REDC, lower_log_softmax,
+        ref_log_softmax),
+    ROW("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", RED, lower_log_softmax, ref_log_softmax),
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {

@@ -12,6 +12,9 @@
   "let d = promote(grad_output, " x "); let w = wide(d); let g = to(grad_output, w); let x = to(" x ", w);"
 #define POINTWISE(s, t, text) {.schema = s, .traits = t, .meta = tc_meta_promote_tensors, .decompose = text}
 #define POINT(op, schema, names) POINTWISE(schema, 0, SLOPE(op, "self", "self=x" names))
+// The same with self before the gradient.
+#define POINT_OF_SELF(op, schema, names) \
+  {.schema = schema, .meta = tc_meta_promote_swapped, .decompose = SLOPE(op, "self", "self=x" names)}
 #define SLOPE(op, x, names) BOTH(x) "to(derivative(\"" op "\", \"self\", grad=g, " names "), d)"
 // Where only the sizes of the input are given.
 #define EMPTY "new_empty(grad_output, input_size)"
@@ -138,7 +141,7 @@ static const tc_op_def rows[] = {
     // ---- activations ----
     POINT("gelu", "gelu_backward(Tensor grad_output, Tensor self, *, str approximate=\"none\") -> Tensor",
           ", approximate=approximate"),
-    POINT("gelu", "infinitely_differentiable_gelu_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
+    POINT_OF_SELF("gelu", "infinitely_differentiable_gelu_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
     // Of complex numbers without the conjugate that a gradient has.
     POINTWISE("silu_backward(Tensor grad_output, Tensor self) -> Tensor", TC_OP_COMPLEX,
               SLOPE("silu", "self", "self=conj(x)")),
@@ -147,9 +150,10 @@ static const tc_op_def rows[] = {
     POINT("hardsigmoid", "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
     POINT("hardtanh", "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
           ", min_val=min_val, max_val=max_val"),
-    POINT("leaky_relu",
-          "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
-          ", negative_slope=negative_slope"),
+    POINT_OF_SELF(
+        "leaky_relu",
+        "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+        ", negative_slope=negative_slope"),
     POINT("softplus", "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
           ", beta=beta, threshold=threshold"),
     POINT("softshrink", "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",

@@ -523,12 +523,6 @@ static int32_t channel_shuffle_expand(tc_op_args *a) {
     return tc_op_fail(a, "channel_shuffle expects an input with more than 2 dimensions: %s", tc_op_shape_text(a, 0));
   if (tc_int_require_eq(a, tc_int_mod(a, t->sizes[1], groups), tc_int_const(a, 0)))
     return tc_op_fail(a, "the channels of %s must be divisible by groups", tc_op_shape_text(a, 0));
-  if (tc_sym_is_int(groups, 1)) {
-    tc_ex_begin(a, "aten::clone");
-    tc_ex_push_arg(a, 0);
-    tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
-    return TC_STATUS_OK;
-  }
   wide[0] = t->sizes[0], wide[1] = groups, wide[2] = tc_int_floordiv(a, t->sizes[1], groups);
   for (int32_t d = 2; d < t->rank; d++) wide[d + 1] = t->sizes[d];
   tc_gv x = reshape(a, tc_ex_arg(a, 0), t->rank + 1, wide);

@@ -13,8 +13,8 @@
 #define POINTWISE(s, t, text) {.schema = s, .traits = t, .meta = tc_meta_promote_tensors, .decompose = text}
 #define POINT(op, schema, names) POINTWISE(schema, 0, SLOPE(op, "self", "self=x" names))
 // The same with self before the gradient.
-#define POINT_OF_SELF(op, schema, names) \
-  {.schema = schema, .meta = tc_meta_promote_swapped, .decompose = SLOPE(op, "self", "self=x" names)}
+#define POINT_OF_SELF(op, s, names) \
+  {.schema = s, .meta = tc_meta_promote_swapped, .decompose = SLOPE(op, "self", "self=x" names)}
 #define SLOPE(op, x, names) BOTH(x) "to(derivative(\"" op "\", \"self\", grad=g, " names "), d)"
 // Where only the sizes of the input are given.
 #define EMPTY "new_empty(grad_output, input_size)"

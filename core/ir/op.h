@@ -78,6 +78,9 @@ TC_NODISCARD tc_status tc_op_find_target(const tc_op_registry *r, tc_sv target, 
 int32_t tc_op_registry_count(const tc_op_registry *r); // declared ops, without the in-place ones made from them
 // The op that an in-place op ("add_.Tensor", derived or declared) is the in-place form of; NULL if there is none.
 const tc_op *tc_op_functional(const tc_op_registry *r, const tc_op *op);
+// May a number among the arguments be a value of the graph? Floats and truth values from data are tensors of no
+// dimensions where a body, or a filling, reads them.
+bool tc_op_takes_numbers(const tc_op *op);
 // Declared ops of one base name ("aten::add" → add.Tensor, add.Scalar) in the order of declaration.
 const tc_op *const *tc_op_overloads(const tc_op_registry *r, tc_sv base, int32_t *out_count);
 const tc_op *tc_op_registry_at(const tc_op_registry *r, int32_t i);

@@ -1,5 +1,8 @@
-// The cache of single ops. A bucket holds the entries of one op with the same arguments besides tensors; an entry is a
+// The cache of single ops. A bucket holds the entries of one op with the same arguments besides operands; an entry is a
 // graph of one node behind guards, either compiled or, for views, the expressions of the results' sizes and strides.
+//
+// Numbers are operands where an op does nothing but arithmetic with them, which its row says: it is a scalar text, or
+// fills with a number. Should such an entry not come about, the bucket says so, and the values are part of the key.
 //
 // An op keeps a bounded number of entries (option eager.max_entries). Beyond it the one that was not used for longest
 // goes; a run holds a reference, so that what goes stays until the last run of it ends.
@@ -55,12 +58,45 @@ void eager_key_put(eager_key *k, const void *data, size_t size) {
   k->size += size;
 }
 
-void eager_key_of(eager_key *k, int32_t n_args, const tc_argument *args) {
+// The smallest and the largest integer stand for "unknown" and "no bound" where integers are symbols.
+static bool can_be_symbol(int64_t v) { return v > INT64_MIN && v < INT64_MAX; }
+
+bool eager_is_number(const eager_call *call, int32_t i) {
+  const tc_argument *a = &call->args[i];
+  const tc_schema_arg *s = &call->op->schema.args[i];
+  if (!call->numbers || s->is_list) return false;
+  if (a->kind == TC_ARGUMENT_REAL) return s->type == TC_ST_SCALAR || s->type == TC_ST_FLOAT;
+  return a->kind == TC_ARGUMENT_INT && s->type == TC_ST_SCALAR && can_be_symbol(a->v.integer);
+}
+
+// May the numbers of a call be operands? Reals are to meet floats, or to fill: what integers make of a real depends on
+// its value.
+static bool takes_numbers(eager_call *call) {
+  bool any = false, real = false, floats = false;
+  call->numbers = true;
+  for (int32_t i = 0; i < call->n_args; i++) {
+    bool number = eager_is_number(call, i);
+    any |= number, real |= number && call->args[i].kind == TC_ARGUMENT_REAL;
+  }
+  for (int32_t i = 0; i < call->n_tensors; i++) {
+    const tc_tensor *t = &call->tensors[i];
+    floats |= t->storage && (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype));
+  }
+  if (!any) return false;
+  const tc_op *of = tc_op_functional(call->e->context->ops, call->op);
+  if (!of) of = call->op;
+  return tc_op_takes_numbers(of) && (!real || floats || !of->body.n_results);
+}
+
+void eager_key_of(eager_key *k, const eager_call *call) {
   k->size = 0, k->full = false;
-  for (int32_t i = 0; i < n_args; i++) {
-    const tc_argument *a = &args[i];
+  for (int32_t i = 0; i < call->n_args; i++) {
+    const tc_argument *a = &call->args[i];
     int32_t head[2] = {a->kind, a->n};
+    bool operand = eager_is_number(call, i);
+    if (operand) head[1] = -1; // another key than that of a value
     eager_key_put(k, head, sizeof head);
+    if (operand) continue;
     size_t n = (size_t)(a->n > 0 ? a->n : 0);
     switch (a->kind) {
     case TC_ARGUMENT_INTS: eager_key_put(k, a->v.integers, n * sizeof(int64_t)); break;
@@ -100,33 +136,58 @@ static tc_status run_views(const eager_entry *x, const tc_tensor *tensors, const
   return TC_OK;
 }
 
-static tc_status run_session(const tc_eager *e, const eager_entry *x, const tc_tensor *tensors, int32_t n_tensors,
-                             tc_tensor *out) {
+// The numbers that are operands, as tensors of no dimensions behind the call's tensors. They share one storage, of
+// which *numbers is a reference; NULL: there are none.
+static tc_status put_numbers(const eager_call *call, int32_t n, tc_tensor *inputs, tc_storage **numbers) {
+  enum { APART = 16 }; // bytes: what kernels want inputs to be aligned to
+  int32_t k = 0;
+  *numbers = NULL;
+  if (n == 0) return TC_OK;
+  TC_TRY(tc_storage_create(call->e->context->allocator, (size_t)n * APART, numbers));
+  for (int32_t i = 0; i < call->n_args; i++) {
+    const tc_argument *a = &call->args[i];
+    if (!eager_is_number(call, i)) continue;
+    bool real = a->kind == TC_ARGUMENT_REAL;
+    memcpy((char *)(*numbers)->data + (size_t)k * APART, real ? (const void *)&a->v.parts[0] : &a->v.integer, 8);
+    inputs[k] = (tc_tensor){.storage = *numbers, .dtype = real ? TC_F64 : TC_I64, .offset = k * (APART / 8)};
+    k++;
+  }
+  return TC_OK;
+}
+
+static tc_status run_session(const eager_call *call, const eager_entry *x, tc_tensor *out) {
+  const tc_eager *e = call->e;
   tc_tensor few[FEW_TENSORS], *all = few;
+  tc_storage *numbers;
   int32_t need = x->n_inputs + x->n_graph_outputs, k = 0;
   if (need > FEW_TENSORS && !(all = tc_alloc(e->context->allocator, (size_t)need * sizeof *all)))
     return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a call");
-  for (int32_t i = 0; i < n_tensors; i++) {
-    if (tensors[i].storage) all[k++] = tensors[i];
+  for (int32_t i = 0; i < call->n_tensors; i++) {
+    if (call->tensors[i].storage) all[k++] = call->tensors[i];
   }
   tc_tensor *made = all + x->n_inputs;
   tc_session_run_options o = {.write_back = true};
-  if (x->n_random) tc_context_draw(e->context, x->n_random, &o.seed, &o.stream);
-  tc_status s = tc_session_run(x->session, all, made, &o);
+  tc_status s = put_numbers(call, x->n_inputs - k, all + k, &numbers);
+  if (s == TC_OK) {
+    if (x->n_random) tc_context_draw(e->context, x->n_random, &o.seed, &o.stream);
+    s = tc_session_run(x->session, all, made, &o);
+  }
   for (int32_t i = 0; i < x->n_results && s == TC_OK; i++) {
-    if (x->written[i] >= 0) out[i] = tc_tensor_ref(&tensors[x->written[i]]);
+    if (x->written[i] >= 0) out[i] = tc_tensor_ref(&call->tensors[x->written[i]]);
     else if (x->outputs[i] >= 0) out[i] = tc_tensor_ref(&made[x->outputs[i]]);
   }
   for (int32_t i = 0; i < x->n_graph_outputs && s == TC_OK; i++) tc_tensor_unref(&made[i]);
+  tc_storage_unref(numbers);
   if (all != few) tc_free(e->context->allocator, all);
   return s;
 }
 
-static tc_status run_entry(const tc_eager *e, const eager_entry *x, const tc_tensor *tensors, int32_t n_tensors,
-                           const int64_t *symbols, tc_tensor **out, int32_t *out_n) {
+static tc_status run_entry(const eager_call *call, const eager_entry *x, const int64_t *symbols, tc_tensor **out,
+                           int32_t *out_n) {
+  const tc_eager *e = call->e;
   tc_tensor *made = tc_alloc(e->context->allocator, (size_t)(x->n_results + 1) * sizeof *made);
   if (!made) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a call");
-  tc_status s = x->session ? run_session(e, x, tensors, n_tensors, made) : run_views(x, tensors, symbols, made);
+  tc_status s = x->session ? run_session(call, x, made) : run_views(x, call->tensors, symbols, made);
   if (s != TC_OK) {
     for (int32_t i = 0; i < x->n_results; i++) tc_tensor_unref(&made[i]);
     tc_free(e->context->allocator, made);
@@ -146,12 +207,28 @@ static eager_bucket *find_bucket(const tc_eager *e, uint64_t hash, const tc_op *
   return NULL;
 }
 
-// The entry for a call, with a reference; NULL: none. `symbols` gets its values.
-static eager_entry *find_entry(const eager_call *call, uint64_t hash, const eager_key *k, uint64_t now,
-                               int64_t *symbols) {
+// A call's key, and the hash of both.
+typedef struct call_key {
+  eager_key key;
+  uint64_t hash;
+} call_key;
+
+static void key_of(call_key *k, const eager_call *call) {
+  eager_key_of(&k->key, call);
+  k->hash = tc_hash_mix(tc_hash(k->key.bytes, k->key.size), (uint64_t)(uintptr_t)call->op);
+}
+
+// The entry for a call, with a reference; NULL: none. `symbols` gets its values. Where numbers turned out not to be
+// operands, the call and its key are changed.
+static eager_entry *find_entry(eager_call *call, call_key *k, uint64_t now, int64_t *symbols) {
   tc_eager *e = call->e;
   pthread_rwlock_rdlock(&e->lock);
-  eager_bucket *b = find_bucket(e, hash, call->op, k);
+  eager_bucket *b = find_bucket(e, k->hash, call->op, &k->key);
+  if (b && b->by_value) {
+    call->numbers = false;
+    key_of(k, call);
+    b = find_bucket(e, k->hash, call->op, &k->key);
+  }
   eager_entry *x = b ? b->entries : NULL;
   while (x && tc_guards_check(x->guards, call->tensors, symbols).kind != TC_GUARD_HOLDS) x = x->next;
   if (x) {
@@ -219,7 +296,7 @@ static eager_entry *take_oldest(tc_eager *e, eager_op *o) {
 }
 
 // Puts a new entry into the tables, which take a reference of their own. Where memory is short it is run once only.
-static void keep(const eager_call *call, uint64_t hash, const eager_key *k, eager_entry *x) {
+static void keep(const eager_call *call, const call_key *k, eager_entry *x) {
   tc_eager *e = call->e;
   eager_entry *gone = NULL;
   bool say = false;
@@ -230,7 +307,7 @@ static void keep(const eager_call *call, uint64_t hash, const eager_key *k, eage
     say = !o->said;
     o->said = true;
   }
-  eager_bucket *b = o ? bucket_of(e, o, hash, k) : NULL;
+  eager_bucket *b = o ? bucket_of(e, o, k->hash, &k->key) : NULL;
   if (b) {
     x->refs = 2; // nobody else has it yet
     x->next = b->entries, b->entries = x;
@@ -264,21 +341,64 @@ static tc_status build(eager_call *call, int64_t *symbols, eager_entry **out) {
                   TC_SV_ARG(call->op->full_name));
 }
 
+// The same with numbers as operands. *out NULL: the device does not do it so.
+static tc_status build_with_numbers(eager_call *call, int64_t *symbols, eager_entry **out) {
+  tc_status s = eager_build(call, true, out);
+  if (s != TC_OK) {
+    *out = NULL;
+    if (tc_status_code(s) == TC_STATUS_OUT_OF_MEMORY) return s;
+    tc_status_free(s);
+    return TC_OK;
+  }
+  const tc_session *run = (*out)->session;
+  bool left = run && tc_session_stats_of(run)->fallbacks > 0 && !call->e->context->is_ref;
+  if (!left && fits(*out, call, symbols)) return TC_OK;
+  eager_entry_unref(call->e, *out);
+  *out = NULL;
+  return TC_OK;
+}
+
+static void mark_by_value(const eager_call *call, const call_key *k) {
+  tc_eager *e = call->e;
+  pthread_rwlock_wrlock(&e->lock);
+  eager_op *o = op_of(e, call->op);
+  eager_bucket *b = o ? bucket_of(e, o, k->hash, &k->key) : NULL;
+  if (b) b->by_value = true;
+  pthread_rwlock_unlock(&e->lock);
+}
+
+// Makes the entry for a call and keeps it.
+static tc_status make_entry(eager_call *call, call_key *k, uint64_t now, int64_t *symbols, eager_entry **out) {
+  *out = NULL;
+  if (call->numbers) TC_TRY(build_with_numbers(call, symbols, out));
+  if (!*out) {
+    bool tried = call->numbers;
+    call->numbers = false;
+    TC_TRY(build(call, symbols, out));
+    if (tried) { // it was not the call's fault
+      mark_by_value(call, k);
+      key_of(k, call);
+    }
+  }
+  (*out)->used = now;
+  keep(call, k, *out);
+  return TC_OK;
+}
+
 // The entry for a call, with a reference that is the caller's.
 static tc_status entry_for(eager_call *call, uint64_t now, int64_t *symbols, eager_entry **out) {
-  eager_key k;
-  eager_key_of(&k, call->n_args, call->args);
-  if (k.full) return build(call, symbols, out); // too long to be worth keeping
-  uint64_t hash = tc_hash_mix(tc_hash(k.bytes, k.size), (uint64_t)(uintptr_t)call->op);
-  *out = find_entry(call, hash, &k, now, symbols);
+  call_key k;
+  key_of(&k, call);
+  if (k.key.full) { // too long to be worth keeping
+    call->numbers = false;
+    return build(call, symbols, out);
+  }
+  *out = find_entry(call, &k, now, symbols);
   if (*out) return TC_OK;
   tc_status s = TC_OK;
   pthread_mutex_lock(&call->e->compile);
-  *out = find_entry(call, hash, &k, now, symbols); // another thread may have been first
-  if (!*out) {
-    s = build(call, symbols, out);
-    if (s == TC_OK) (*out)->used = now, keep(call, hash, &k, *out);
-  }
+  *out = find_entry(call, &k, now, symbols); // another thread may have been first
+  if (!*out) s = make_entry(call, &k, now, symbols, out);
   pthread_mutex_unlock(&call->e->compile);
   return s;
 }
@@ -287,7 +407,7 @@ static tc_status run_flat(eager_call *call, uint64_t now, tc_tensor **out, int32
   int64_t symbols[FEW_SYMBOLS];
   eager_entry *x;
   TC_TRY(entry_for(call, now, symbols, &x));
-  tc_status s = run_entry(call->e, x, call->tensors, call->n_tensors, symbols, out, out_n);
+  tc_status s = run_entry(call, x, symbols, out, out_n);
   eager_entry_unref(call->e, x);
   return s;
 }
@@ -319,6 +439,7 @@ tc_status tc_eager_run(tc_eager *e, const tc_op *op, int32_t n_args, const tc_ar
     }
   }
   eager_call call = {.e = e, .op = op, .n_args = n_args, .args = args, .n_tensors = (int32_t)n, .tensors = flat};
+  call.numbers = takes_numbers(&call);
   tc_status s = run_flat(&call, now, out, out_n);
   if (flat != few) tc_free(e->context->allocator, flat);
   return s;

@@ -1,6 +1,7 @@
 // Ops one at a time, without a graph around them: each is compiled on first use and found again by its op, the values
-// of its arguments that are no tensors, and guards on the tensors. Sizes are symbols (0 and 1 apart), so that a second
-// shape compiles nothing; views are made without a kernel. The number of entries of an op is bounded.
+// of its arguments that are no operands, and guards on the tensors. Sizes are symbols (0 and 1 apart), so that a second
+// shape compiles nothing; numbers that only go into arithmetic (add's alpha, the value of a fill) are operands, so that
+// another value compiles nothing; views are made without a kernel. The number of entries of an op is bounded.
 //
 // Thread-safe: lookups share a lock; compilations wait for each other, and for nobody who only looks up.
 #ifndef TC_CORE_RUNTIME_EAGER_H_

@@ -1,5 +1,6 @@
 // Entries of the cache of single ops: a graph of one node behind guards, compiled, or for views the expressions of the
 // results' sizes and strides.
+#include <math.h>
 #include <string.h>
 
 #include "core/runtime/eager_internal.h"
@@ -68,6 +69,18 @@ static tc_status make_inputs(const eager_call *call, bool dynamic, tc_graph *g, 
   return TC_OK;
 }
 
+// An operand that is a number: a tensor of no dimensions to the run, a symbol where it is an integer.
+static tc_arg add_number(tc_graph *g, int32_t i, int32_t kind) {
+  tc_sv name = tc_sv_printf(g->module->arena, "n%d", i);
+  if (kind == TC_ARGUMENT_REAL)
+    return (tc_arg){.kind = TC_AK_FLOAT,
+                    .value = tc_graph_add_number_input(g, TC_IN_USER, name, name, TC_VALUE_FLOAT, NULL),
+                    .real = NAN};
+  const tc_sym *symbol = tc_sym_symbol(g->module->syms, name);
+  tc_graph_add_number_input(g, TC_IN_USER, name, name, TC_VALUE_SYM, symbol);
+  return tc_arg_sym(symbol);
+}
+
 tc_status eager_make_node(const eager_call *call, bool dynamic, tc_graph *g, tc_guards **guards, tc_node **out) {
   tc_module *m = g->module;
   const tc_schema *schema = &call->op->schema;
@@ -77,6 +90,10 @@ tc_status eager_make_node(const eager_call *call, bool dynamic, tc_graph *g, tc_
   TC_TRY(make_inputs(call, dynamic, g, values, guards));
   for (int32_t i = 0; i < call->n_args; i++) {
     const tc_argument *a = &call->args[i];
+    if (eager_is_number(call, i)) {
+      args[i] = add_number(g, i, a->kind);
+      continue;
+    }
     TC_TRY(tc_argument_to_arg(m, a, &schema->args[i], &args[i]));
     if (a->kind == TC_ARGUMENT_TENSOR) {
       if (values[flat]) args[i] = tc_arg_tensor(values[flat]);

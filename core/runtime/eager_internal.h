@@ -33,7 +33,7 @@ typedef struct eager_entry {
   uint64_t n_random; // random nodes
 } eager_entry;
 
-// Entries of one op with the same arguments besides tensors.
+// Entries of one op with the same arguments besides what they are given at the run.
 typedef struct eager_bucket {
   struct eager_bucket *next, *next_of_op;
   struct eager_op *owner;
@@ -41,6 +41,7 @@ typedef struct eager_bucket {
   void *key;
   size_t key_size;
   eager_entry *entries; // newest first
+  bool by_value;        // numbers as operands do not work here: there are keys with their values
 } eager_bucket;
 
 typedef struct eager_op {
@@ -69,19 +70,22 @@ typedef struct eager_call {
   int32_t n_args, n_tensors;
   const tc_argument *args;
   const tc_tensor *tensors;
+  bool numbers; // numbers among the arguments are operands, as tensors are: no part of the key
 } eager_call;
+// Is argument i an operand of the call that is a number?
+bool eager_is_number(const eager_call *call, int32_t i);
 
-// The arguments besides tensors, as bytes.
+// The arguments besides operands, as bytes.
 typedef struct eager_key {
   size_t size;
   bool full; // they are too long to be worth keeping
   unsigned char bytes[1024];
 } eager_key;
-void eager_key_of(eager_key *k, int32_t n_args, const tc_argument *args);
+void eager_key_of(eager_key *k, const eager_call *call);
 void eager_key_put(eager_key *k, const void *data, size_t size);
 
-// The call as a node of g: inputs "x0", … by flat number, those that are absent left out; guards on all tensors. Needs
-// an open guard of the module's arena.
+// The call as a node of g: inputs "x0", … by flat number, those that are absent left out, then "n0", … by argument for
+// numbers; guards on all tensors. Needs an open guard of the module's arena.
 tc_status eager_make_node(const eager_call *call, bool dynamic, tc_graph *g, tc_guards **guards, tc_node **out);
 void eager_steps_destroy(tc_eager *e);
 // A new entry with one reference. `dynamic`: sizes are symbols.

@@ -325,7 +325,7 @@ tc_status tc_grad_step_of(tc_eager *e, const tc_op *op, int32_t n_args, const tc
   if (n_args > op->schema.n_args)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " takes %d arguments, %d are given", TC_SV_ARG(op->full_name),
                     op->schema.n_args, n_args);
-  eager_key_of(&k, n_args, args);
+  eager_key_of(&k, &call);
   eager_key_put(&k, wanted, (size_t)n_tensors * sizeof *wanted);
   uint64_t hash = tc_hash_mix(tc_hash(k.bytes, k.size), (uint64_t)(uintptr_t)op);
   tc_status status = TC_OK;

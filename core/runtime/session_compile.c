@@ -22,14 +22,6 @@ static bool dtype_fits(const tc_session *s, const tc_value *v) {
   return d->props.dtypes >> tc_dtype_real(v->type.dtype) & 1;
 }
 
-// Floats and truth values from data are tensors of no dimensions where a body, or a filling, reads them.
-static bool takes_numbers(const tc_node *n) {
-  static const char *const names[] = {"full", "full_like", "new_full", "scalar_tensor", "fill"};
-  bool fills = false;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) fills |= tc_sv_is(n->op->schema.name, names[i]);
-  return fills || (n->op->body.n_results && !n->op->def->lower);
-}
-
 static const char *node_reason(tc_session *s, const tc_node *n) {
   const tc_op_def *def = n->op->def;
   if (tc_op_control(n->op) != TC_CONTROL_NONE) return NULL; // a plan has steps for it, or the session cuts there
@@ -37,7 +29,7 @@ static const char *node_reason(tc_session *s, const tc_node *n) {
     const tc_arg *a = &n->args[i];
     if (a->kind == TC_AK_GRAPH) return "it has a region";
     bool number = a->value && a->value->kind != TC_VALUE_TENSOR && a->kind != TC_AK_INT;
-    if (number && !takes_numbers(n)) return "a number that comes from data";
+    if (number && !tc_op_takes_numbers(n->op)) return "a number that comes from data";
     if (a->value && !dtype_fits(s, a->value)) return "the device lacks the dtype";
   }
   for (int32_t i = 0; i < n->n_results; i++) {

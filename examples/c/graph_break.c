@@ -51,6 +51,13 @@ int main(void) {
     printf("%.2f %.2f\n", (double)y[0], (double)y[1]);
     tc_scope_close(scope);
   }
+  // CHECK: branch [0/s2]
+  // CHECK: tensor 'in.0': f32[2], {{.*}}from the input
+  // CHECK: branch [0/s1]
+  // CHECK: branch [0/s0]
+  char *guards = tc_function_guards(f);
+  printf("%s", guards);
+  tc_text_free(guards);
   tc_function_destroy(f);
   tc_close(c);
   return 0;

@@ -58,6 +58,14 @@ int main(void) {
   printf("w = %.1f %.1f %.1f\n", (double)found[0], (double)found[1], (double)found[2]);
   // CHECK: compiled once
   printf("compiled %s\n", tc_function_stats_of(f).compiles == 1 ? "once" : "more than once");
+  // CHECK: step [0/0]
+  // CHECK: tensor 'x': f32[64, 3], {{.*}}from the input
+  // CHECK: tensor 'y': f32[64], 
+  // CHECK: tensor 'w': f32[3], 
+  // CHECK: default device: cpu 0 
+  char *guards = tc_function_guards(f);
+  printf("%s", guards);
+  tc_text_free(guards);
   tc_function_destroy(f);
   tc_scope_close(scope);
   tc_close(c);

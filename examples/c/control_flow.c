@@ -52,7 +52,7 @@ int main(void) {
   printf("compiled %d time\n", (int)tc_function_stats_of(f).compiles);
   // CHECK: square_root [0/0]
   // CHECK: tensor 'in.0': f32[2], {{.*}}from the input
-  // CHECK: no gradient 
+  // CHECK: no gradient
   char *guards = tc_function_guards(f);
   printf("%s", guards);
   tc_text_free(guards);

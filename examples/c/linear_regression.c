@@ -60,9 +60,9 @@ int main(void) {
   printf("compiled %s\n", tc_function_stats_of(f).compiles == 1 ? "once" : "more than once");
   // CHECK: step [0/0]
   // CHECK: tensor 'x': f32[64, 3], {{.*}}from the input
-  // CHECK: tensor 'y': f32[64], 
-  // CHECK: tensor 'w': f32[3], 
-  // CHECK: default device: cpu 0 
+  // CHECK: tensor 'y': f32[64],
+  // CHECK: tensor 'w': f32[3],
+  // CHECK: default device: cpu 0
   char *guards = tc_function_guards(f);
   printf("%s", guards);
   tc_text_free(guards);

@@ -36,6 +36,13 @@ static tc_dtype number_value_type(const tc_value *v) {
   return v->kind == TC_VALUE_FLOAT ? TC_F64 : v->kind == TC_VALUE_BOOL ? TC_BOOL : TC_DTYPE_NONE;
 }
 
+// A tensor of no dimensions, which is what a number from data is to a program.
+static tc_tensor_type number_type(tc_loops *l, const tc_value *v) {
+  tc_tensor_type t = {.dtype = number_value_type(v), .offset = tc_sym_int(l->syms, 0)};
+  t.sizes = t.strides = TC_NEW_ARRAY(l->arena, const tc_sym *, 1);
+  return t;
+}
+
 tc_lt lo_arg(tc_op_args *a, int32_t arg) {
   tc_lo *lo = tc_lo_of(a);
   if (arg < 0 || arg >= lo->node->n_args) return -1;
@@ -295,12 +302,12 @@ static void add_inputs(tc_lo *lo, const tc_graph *g) {
   for (int32_t i = 0; i < g->inputs.count; i++) {
     tc_value *v = g->inputs.data[i].value;
     if (!v || (v->kind != TC_VALUE_TENSOR && number_value_type(v) == TC_DTYPE_NONE)) continue;
-    tc_dtype d = v->kind == TC_VALUE_TENSOR ? v->type.dtype : number_value_type(v);
-    tc_buf *b = tc_loops_buf(lo->l, v->name, d, v->type.rank, v->type.sizes);
+    tc_tensor_type t = v->kind == TC_VALUE_TENSOR ? v->type : number_type(lo->l, v);
+    tc_buf *b = tc_loops_buf(lo->l, v->name, t.dtype, t.rank, t.sizes);
     b->kind = TC_BUF_INPUT;
     b->input = i;
-    b->strides = v->type.strides;
-    if (v->type.offset) b->offset = v->type.offset;
+    b->strides = t.strides;
+    if (t.offset) b->offset = t.offset;
     const tc_lview *whole = tc_lview_whole(lo->l, b);
     if (v->kind == TC_VALUE_TENSOR && v->type.conj) whole = conjugated(lo, whole);
     tc_map_put_ptr(lo->values, v, NULL)->value.ptr = (void *)whole;
@@ -327,8 +334,7 @@ static tc_status add_outputs(tc_lo *lo, const tc_graph *g) {
     const tc_graph_output *o = &g->outputs.data[i];
     tc_loop_output out = {.kind = o->kind, .target = o->target, .number = o->arg};
     if (o->arg.value && number_value_type(o->arg.value) != TC_DTYPE_NONE) {
-      tc_tensor_type t = {.dtype = number_value_type(o->arg.value), .offset = tc_sym_int(l->syms, 0)};
-      t.sizes = t.strides = TC_NEW_ARRAY(l->arena, const tc_sym *, 1);
+      tc_tensor_type t = number_type(l, o->arg.value);
       const tc_lview *v = lo_value(lo, o->arg.value);
       if (v) v = lo_copy_out(lo, v, &t, o->arg.value->name);
       if (!v) return tc_failure_take(&lo->failure);

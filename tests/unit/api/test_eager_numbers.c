@@ -124,7 +124,7 @@ static void values_do_not_compile_again(void **state) {
   (void)state;
   seed_rand();
   tc_context *constant = open_backend("ref", NULL);
-  FOR_BACKENDS(c, NULL) {
+  FOR_BACKENDS(c, "verify=true") {
     int taken = 0;
     for (int i = 0; i < N_CASES; i++) {
       for (int k = 0; k < 4; k++) { // a selection; all of them take too long
@@ -143,7 +143,7 @@ static void values_do_not_compile_again(void **state) {
 // What decides over more than arithmetic is a constant, and so are integers that symbols cannot be.
 static void other_numbers_are_part_of_the_key(void **state) {
   (void)state;
-  FOR_BACKENDS(c, NULL) {
+  FOR_BACKENDS(c, "verify=true") {
     tc_scope *s = tc_scope_open();
     tc_tensor *x = operand(c, TC_I64, 1234);
     for (int64_t k = 1; k < 4; k++) assert_non_null(tc_aten_pow_Tensor_Scalar(x, tc_scalar_int(k)));
@@ -172,7 +172,7 @@ static void *multiply(void *arg) {
 
 static void threads_share_values(void **state) {
   (void)state;
-  FOR_BACKENDS(c, NULL) {
+  FOR_BACKENDS(c, "verify=true") {
     pthread_t threads[8];
     for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, multiply, c), 0);
     for (int i = 0; i < 8; i++) {

@@ -2,7 +2,7 @@
 // (so that a busy machine counts little): an op by itself, a compiled function of one op, one with a graph break (two
 // segments), and a check of guards with dispatch alone.
 //   ninja -C build overheads && build/bin/overheads [backend=cpu]
-// bench/overheads.py puts PyTorch's figures beside these.
+// bench/overheads puts PyTorch's figures beside these.
 #include <stdio.h>
 #include <time.h>
 

@@ -6,7 +6,7 @@ tcrun=$1
 shift
 clang=$(command -v clang-19 || command -v clang) || {
   echo 'clang is not installed'
-  exit 0
+  exit 77
 }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

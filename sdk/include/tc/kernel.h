@@ -40,8 +40,9 @@
 // Semantics. Integers wrap. Floating arithmetic is IEEE 754 round-to-nearest-even of the stated type; nothing is
 // contracted or reassociated; fma is explicit. 16-bit floats are storage types: arithmetic on them is not legal in what
 // plugins see (the core widens to f32 and rounds with `cast`). `min`/`max` propagate NaN (PyTorch's minimum/maximum);
-// `fmin`/`fmax` ignore it (IEEE minNum). Float to integer casts of values out of range give an unspecified value, no
-// trap. `div` and `rem` on integers round towards zero and must not divide by zero. Comparisons give bool (0 or 1).
+// `fmin`/`fmax` ignore it (IEEE minNum); which zero these four give of two zeros of unlike sign is unspecified. Float
+// to integer casts of values out of range give an unspecified value, no trap. `div` and `rem` on integers round towards
+// zero and must not divide by zero. Comparisons give bool (0 or 1).
 // `dot2 a, b, c` is c + lo(a)·lo(b) + hi(a)·hi(b), where the halves of the i32 a and b are the bits of bf16 numbers;
 // how the sums are rounded and whether subnormal numbers count is the device's choice, and only devices that say so
 // (`pairs`) get it. Loads and stores with `if mask` touch no memory where the mask is false; the load then gives

@@ -49,6 +49,7 @@ int64_t tc_dense_cholesky(int64_t n, tc_z *a, bool upper) {
     double d = creal(a[j + j * n]);
     for (int64_t k = 0; k < j; k++) d -= squared(a[j + k * n]);
     if (!(d > 0)) {
+      a[j + j * n] = d; // as LAPACK leaves it
       info = j + 1;
       break;
     }

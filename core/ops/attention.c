@@ -36,6 +36,8 @@ static int32_t sdpa_meta(tc_op_args *a) {
   if (q->dtype != k->dtype || q->dtype != v->dtype)
     return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q),
                       tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  if (!tc_dtype_is_float(q->dtype))
+    return tc_op_fail(a, "expected scalar type torch.float32 but found %s", tc_dtype_torch_name(q->dtype));
   int32_t r = q->rank;
   tc_int sizes[TC_MAX_RANK];
   for (int32_t d = 0; d < r - 1; d++) sizes[d] = q->sizes[d];

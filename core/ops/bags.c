@@ -35,6 +35,11 @@ static int32_t bag_meta(tc_op_args *a) {
       tc_dtype_is_complex(o->dtype))
     return tc_op_fail(a, "indices and offsets must be integers: %s and %s", tc_op_shape_text(a, 1),
                       tc_op_shape_text(a, 2));
+  if (i->dtype != TC_I32 && i->dtype != TC_I64)
+    return tc_op_fail(a,
+                      "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+                      "Int; but got %s instead",
+                      tc_dtype_torch_name(i->dtype));
   if (b.last && tc_int_lt(a, o->sizes[0], tc_int_const(a, 1)) == 1)
     return tc_op_fail(a, "include_last_offset: the number of offsets should be at least 1: %s", tc_op_shape_text(a, 2));
   if (b.mode < 0 || b.mode > 2) return tc_op_fail(a, "mode %d is not 0 (sum), 1 (mean) or 2 (max)", b.mode);

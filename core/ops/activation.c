@@ -32,7 +32,13 @@ static double hardswish_f(double x) { return x * relu6_f(x + 3) / 6; }
 static const tc_scalar_ref hardswish_ref = {.f1 = hardswish_f};
 static double leaky_f(double x, double slope) { return x > 0 ? x : x * slope; }
 static const tc_scalar_ref leaky_ref = {.f2 = leaky_f};
-static double hardtanh_f(double x, double lo, double hi) { return isnan(x) ? x : fmin(fmax(x, lo), hi); }
+static int32_t hardtanh_meta(tc_op_args *a) {
+  if (tc_op_tensor(a, 0)->dtype == TC_BOOL) return tc_op_fail(a, "Bool inputs not supported for hardtanh");
+  return tc_meta_same(a);
+}
+static double hardtanh_f(double x, double lo, double hi) {
+  return isnan(x) || isnan(lo) || isnan(hi) ? NAN : fmin(fmax(x, lo), hi);
+}
 static int64_t hardtanh_i(int64_t x, int64_t lo, int64_t hi) {
   int64_t up = x < lo ? lo : x;
   return up > hi ? hi : up;
@@ -145,7 +151,7 @@ static const tc_op_def rows[] = {
     ROW("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", tc_meta_same,
         "where(self > 0, self, self * negative_slope)", leaky_ref),
     INPLACE("leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)"),
-    ROW("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", tc_meta_same,
+    ROW("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh_meta,
         "min(max(self, min_val), max_val)", hardtanh_ref),
     INPLACE("hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)"),
     ROW("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", tc_meta_same,

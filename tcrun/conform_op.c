@@ -51,6 +51,10 @@
   X(mm_relu, false,                                                                                                    \
     "(%x : f32[33, 20] = user \"x\", %y : f32[20, 47] = user \"y\") {\n  %z : f32[33, 47] = aten::mm(%x, %y)\n  %w : " \
     "f32[33, 47] = aten::relu(%z)\n  return user %w\n}\n")                                                             \
+  X(mm_softmax, false,                                                                                                 \
+    "(%x : f32[45, 60] = user \"x\", %y : f32[60, 50] = user \"y\") {\n  %p : f32[45, 50] = aten::mm(%x, %y)\n  %a : " \
+    "f32[45, 50] = aten::mul.Scalar(%p, 0.125)\n  %b : f32[45, 50] = aten::_softmax(%a, -1, false)\n  return user "    \
+    "%b\n}\n")                                                                                                         \
   X(bmm, false,                                                                                                        \
     "(%x : f32[3, 9, 20] = user \"x\", %y : f32[3, 20, 5] = user \"y\") {\n  %z : f32[3, 9, 5] = aten::bmm(%x, %y)\n " \
     " return user %z\n}\n")                                                                                            \

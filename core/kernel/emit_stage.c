@@ -269,6 +269,39 @@ static tc_sv stage_text(const tc_stage *s) {
   return tc_sb_view(&sb);
 }
 
+// Bytes on chip of a block with this configuration of the first template, `before` being those of templates in front of
+// it: what the template asks for, and the rows that later phases need.
+static int64_t bytes_on_chip(const tc_em *e, const tc_stage *s, const tc_stage_config *c, int64_t before) {
+  int64_t rows = 1, held = 0, lo, row;
+  for (int32_t d = 0; d < e->g->n_par; d++)
+    rows *= d < s->node->n_par && c->tile[d] ? c->tile[d] : constant_or(e->g->extents[d], 1);
+  tc_sym_range(e->syms, tc_product(e->l, e->g->n_red, e->g->extents + e->g->n_par), &lo, &row);
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *st = &e->g->steps.data[i];
+    if (st->hold == TC_HOLD_TILE) held += tc_dtype_size(st->node->outs[0]->dtype);
+  }
+  bool fits = held == 0 || (row > 0 && rows > 0 && row <= INT64_MAX / 64 / rows / held);
+  return fits ? before + c->shared_bytes + held * rows * row : INT64_MAX;
+}
+
+// Leaves out configurations whose block needs more than a device of threads has on chip; of none that fits the least
+// stays. Returns how many there are.
+static int32_t within_budget(const tc_em *e, const tc_stage *s, const tc_stage_config *like, int32_t n,
+                             tc_stage_config *all) {
+  int32_t kept = 0, least = 0;
+  int64_t before = like ? like->shared_bytes : 0, fewest = INT64_MAX;
+  for (int32_t i = 0; i < n; i++) {
+    int64_t bytes = bytes_on_chip(e, s, &all[i], before);
+    if (bytes < fewest) fewest = bytes, least = i;
+    if (bytes > e->dev->shared_bytes) continue;
+    if (kept != i) all[kept] = all[i];
+    kept++;
+  }
+  if (kept || !n) return kept;
+  all[0] = all[least];
+  return 1;
+}
+
 static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_config *like, tc_stage_config *out) {
   tc_stage_config all[CANDIDATES] = {0};
   int32_t n = 0, status = s->node->tmpl->candidates(s, CANDIDATES, all, &n);
@@ -282,6 +315,7 @@ static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_c
     if (like) fits &= all[i].lanes == like->lanes && all[i].row_lanes == like->row_lanes;
     if (fits) all[kept++] = all[i];
   }
+  if (e->dev->shared_bytes && !e->dev->simd_bytes) kept = within_budget(e, s, like, kept, all);
   if (kept) {
     int32_t at =
         kept > 1 && e->o->pick ? e->o->pick(e->o->pick_self, s->node->tmpl->name, stage_text(s), kept, all) : 0;

@@ -11,7 +11,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "2"
+#define CODEGEN_VERSION "3"
 
 enum { MOST_LOG = 1600 };
 

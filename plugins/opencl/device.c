@@ -4,6 +4,7 @@
 // platform's name contains a text. Failures of launched kernels surface when the queue is waited for; the message then
 // names the last launches, and the config key `sync` makes it exact.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
@@ -16,6 +17,7 @@ enum {
   LAUNCH_NS = 10000,
   CPU_FLOPS = 16, // per clock of a unit, as a guess
   GPU_FLOPS = 256,
+  GPU_SUBGROUP = 32,
   CPU_BYTES_PER_NS = 20,
   GPU_BYTES_PER_NS = 300
 };
@@ -90,6 +92,17 @@ static void text_of(const tc_device_ *d, cl_uint what, char *text, size_t size) 
   text[size - 1] = 0;
 }
 
+// Lanes in lock-step; 0 where a core runs one after the other. The config key `subgroup` says otherwise: tests make of
+// a processor's driver a device whose kernels are those of GPUs.
+static int32_t lock_step(const tc_device_ *d) {
+  char wish[16];
+  if (tc_host_config(d->host, "subgroup", wish, sizeof wish)) return (int32_t)strtol(wish, NULL, 10);
+  if (!(number(d, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU)) return 0;
+  uint64_t lanes = number(d, CL_DEVICE_WARP_SIZE_NV);
+  if (!lanes) lanes = number(d, CL_DEVICE_WAVEFRONT_WIDTH_AMD);
+  return lanes && lanes <= MOST_LANES ? (int32_t)lanes : GPU_SUBGROUP;
+}
+
 #define BIT(t) (1ull << TC_##t)
 static const uint64_t plain =
     BIT(BOOL) | BIT(U8) | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64) | BIT(U16) | BIT(U32) | BIT(U64) | BIT(F32);
@@ -127,6 +140,7 @@ static void read_properties(tc_device_ *d) {
   p->dtypes = p->arithmetic | BIT(F16) | BIT(BF16);
   p->atomics =
       BIT(I32) | BIT(U32) | BIT(F32) | (wide_atomics ? BIT(I64) | BIT(U64) : 0) | (wide_atomics && wide ? BIT(F64) : 0);
+  p->subgroup = lock_step(d);
   p->launch_ns = LAUNCH_NS;
   p->flops_per_ns = (int64_t)p->cores * (int64_t)number(d, CL_DEVICE_CLOCK_MHZ) * (cpu ? CPU_FLOPS : GPU_FLOPS) / 1000;
   p->bytes_per_ns = cpu ? CPU_BYTES_PER_NS : GPU_BYTES_PER_NS;

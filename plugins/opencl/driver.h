@@ -56,7 +56,7 @@ enum {
 
 enum { CL_TRUE = 1 };
 #define CL_DEVICE_TYPE_ALL 0xffffffffu
-enum { CL_DEVICE_TYPE_CPU = 2 };
+enum { CL_DEVICE_TYPE_CPU = 2, CL_DEVICE_TYPE_GPU = 4 };
 // Questions.
 enum {
   CL_PLATFORM_NAME = 0x0902,
@@ -79,6 +79,8 @@ enum {
   CL_DEVICE_DRIVER_VERSION = 0x102D,
   CL_DEVICE_VERSION = 0x102F,
   CL_DEVICE_EXTENSIONS = 0x1030,
+  CL_DEVICE_WARP_SIZE_NV = 0x4003,        // cl_nv_device_attribute_query
+  CL_DEVICE_WAVEFRONT_WIDTH_AMD = 0x4043, // cl_amd_device_attribute_query
   CL_PROGRAM_BINARY_SIZES = 0x1165,
   CL_PROGRAM_BINARIES = 0x1166,
   CL_PROGRAM_BUILD_LOG = 0x1183,

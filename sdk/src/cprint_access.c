@@ -28,7 +28,11 @@ static void put_address(printer *p, const tc_kinst *in) {
   put_value(p, in->args[0]);
 }
 
-// Formats of vectors: $t type, $w width, $n name, $p address, $i element, $v the values.
+static const char *space_of(const printer *p, const tc_kmem_info *m) {
+  return m->space == TC_SPACE_GLOBAL ? p->d->global : m->space == TC_SPACE_SHARED ? p->d->shared : p->d->table;
+}
+
+// Formats of vectors: $t type, $w width, $n name, $p address, $q its qualifier, $i element, $v the values.
 static void put_vector(printer *p, const char *format, const tc_kinst *in, int32_t name, int32_t element) {
   tc_kmem_info m;
   tc_k_mem(p->k, in->mem, &m);
@@ -42,6 +46,7 @@ static void put_vector(printer *p, const char *format, const tc_kinst *in, int32
         put_int(p, name);
         break;
       case 'p': put_address(p, in); break;
+      case 'q': put(p, space_of(p, &m) ? space_of(p, &m) : ""); break;
       case 'i': put_int(p, element); break;
       default:
         for (int32_t i = 0; i < in->width; i++) {

@@ -10,14 +10,10 @@
 // Pairs: where the device multiplies pairs of 16-bit numbers, b's panels hold pairs of rows as one i32 (…, K/2, P), and
 // a step of the loop takes two neighbouring elements of a.
 //
-// params: 0 R, 1 panel width P.
+// Where lanes are threads, matmul_tiles.c is another way, which is better but for few rows.
+#include "core/kernel/templates/matmul.h"
+
 #include <stdbool.h>
-
-#include "core/kernel/templates/templates.h"
-
-#include "tc/plugin.h"
-
-enum { ROWS, PANEL };
 
 // Rows of a micro-tile, at most `most`: those that leave few rows over (a row made alone takes twice its time).
 static int64_t best_rows(int64_t m, int64_t most) {
@@ -46,6 +42,19 @@ static bool in_pairs(const tc_stage *s) {
   return tc_stage_operand_dtype(s, 1) == TC_I32 && tc_stage_dtype(s) >= TC_F16;
 }
 
+// Columns that a lane's vector has.
+static int32_t vector_of(const tc_stage *s) {
+  const tc_device_props *dev = tc_stage_device(s);
+  tc_dtype d = tc_stage_dtype(s);
+  int32_t bytes = d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4;
+  return tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 32);
+}
+
+// A multiply-add per lane and cycle, a few cycles per nanosecond.
+double tc_matmul_element_ns(const tc_stage *s) {
+  return (double)tc_stage_operand_hint(s, 0, tc_stage_rank(s) - 1) / (3.0 * vector_of(s) * (in_pairs(s) ? 2 : 1));
+}
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
@@ -53,17 +62,13 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
           n = tc_stage_out_hint(s, rank - 1);
   if (m < 1) m = 1; // an empty product is of no size to choose for
   if (n < 1) n = 1;
-  tc_dtype d = tc_stage_dtype(s);
-  int32_t bytes = d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4;
   *out_n = 0;
   if (tc_stage_operand_rank(s, 1) != rank + 1 || panel <= 0) {
     tc_stage_refuse(s, "the second operand is not packed");
     return TC_STATUS_OK;
   }
-  int32_t vector = tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 32),
-          registers = dev->simd_registers ? dev->simd_registers : 32;
-  // Time of a row on one core: a multiply-add per lane and cycle, a few cycles per nanosecond.
-  double column_ns = (double)n * (double)tc_stage_operand_hint(s, 0, rank - 1) / (3.0 * vector * (in_pairs(s) ? 2 : 1));
+  int32_t vector = vector_of(s), registers = dev->simd_registers ? dev->simd_registers : 32;
+  double column_ns = (double)n * tc_matmul_element_ns(s); // time of a row on one core
   for (int32_t i = 0; i < rank - 2; i++) column_ns *= (double)tc_stage_out_hint(s, i);
   // Vectors of columns per micro-tile; four feed the multiply-add units with the fewest loads of a.
   static const int32_t wides[] = {4, 2, 1};
@@ -77,13 +82,14 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
       for (int32_t i = 0; i < rank - 2; i++) c->tile[i] = 1;
       c->tile[rank - 2] = tile_rows(m, rows * (whole ? 4 : 8), rows, whole && rank == 2 ? dev->cores : 1);
       c->tile[rank - 1] = whole ? 0 : panel;
-      c->params[ROWS] = rows;
-      c->params[PANEL] = panel;
+      c->params[TC_MATMUL_ROWS] = rows;
+      c->params[TC_MATMUL_PANEL] = panel;
       // Rows that are left over take twice their time. Narrower tiles load more per multiply-add, and come back to
       // the lines of a panel whose first pass waits for memory (measured with weights that no cache holds).
       c->cost = (double)(m / rows * rows + m % rows * 2) * column_ns * (1 + 0.3 / (double)per_row);
     }
   }
+  *out_n += tc_matmul_tiles(s, max - *out_n, out + *out_n);
   for (int32_t i = 1; i < *out_n; i++) { // best first
     tc_stage_config c = out[i];
     int32_t k = i;
@@ -152,9 +158,10 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
   }
   tc_kb_end_for(b, (int32_t)rows, next, acc);
   tc_kval n = tc_stage_extent(t->s, r - 1);
-  tc_kval column = add(t, add(t, tc_kb_op2(b, TC_K_MUL, panel, i64(t, t->c->params[PANEL])), i64(t, col)), lane);
+  tc_kval column =
+      add(t, add(t, tc_kb_op2(b, TC_K_MUL, panel, i64(t, t->c->params[TC_MATMUL_PANEL])), i64(t, col)), lane);
   int64_t known = tc_stage_out_size(t->s, r - 1);
-  tc_kval mask = known > 0 && known % t->c->params[PANEL] == 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, n);
+  tc_kval mask = known > 0 && known % t->c->params[TC_MATMUL_PANEL] == 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, n);
   for (int64_t i = 0; i < rows; i++) {
     out[r - 2] = add(t, row0, i64(t, i));
     out[r - 1] = column;
@@ -165,19 +172,21 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
 // The rows of a tile in one panel, which stays in a cache meanwhile: whole micro-tiles, then single rows.
 static void strips(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval panel) {
   tc_kb *b = t->b;
-  int64_t rows = t->c->params[ROWS];
+  int64_t rows = t->c->params[TC_MATMUL_ROWS];
   tc_kval left = tc_kb_op2(b, TC_K_REM, tc_kb_op2(b, TC_K_SUB, row_hi, row_lo), i64(t, rows));
   tc_kval whole_hi = tc_kb_op2(b, TC_K_SUB, row_hi, left);
   bool exact = tc_stage_exact(t->s, t->rank - 2) && t->c->tile[t->rank - 2] % rows == 0;
   for (int32_t single = 0; single <= (rows > 1 && !exact); single++) {
     tc_kval row =
         tc_kb_for(b, single ? whole_hi : row_lo, single ? row_hi : whole_hi, single ? 1 : rows, 0, 0, NULL, NULL);
-    for (int64_t col = 0; col < t->c->params[PANEL]; col += t->c->lanes) micro(t, row, single ? 1 : rows, panel, col);
+    for (int64_t col = 0; col < t->c->params[TC_MATMUL_PANEL]; col += t->c->lanes)
+      micro(t, row, single ? 1 : rows, panel, col);
     tc_kb_end_for(b, 0, NULL, NULL);
   }
 }
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
+  if (c->params[TC_MATMUL_DEPTH]) return tc_matmul_emit_tiles(s, c);
   mm t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_stage_dtype(s)};
   t.pairs = in_pairs(s);
   if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
@@ -188,7 +197,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   tc_kval row_lo = tc_stage_origin(s, r - 2), m = tc_stage_extent(s, r - 2);
   tc_kval row_hi = add(&t, row_lo, i64(&t, c->tile[r - 2]));
   if (!tc_stage_exact(s, r - 2)) row_hi = tc_kb_op2(b, TC_K_MIN, row_hi, m);
-  int64_t panel_width = c->params[PANEL];
+  int64_t panel_width = c->params[TC_MATMUL_PANEL];
   tc_kval first = i64(&t, 0), last;
   if (c->tile[r - 1] == 0) {
     last = tc_stage_operand_extent(s, 1, r - 2);

@@ -33,9 +33,9 @@ typedef struct tc_cdialect {
   int32_t pass_offsets;    // each buffer argument comes with a 64-bit byte offset
   const char *bitcast_f32_i32, *bitcast_i32_f32, *bitcast_f64_i64, *bitcast_i64_f64;
   const char *f16_load, *f16_store, *bf16_load, *bf16_store; // conversions "$0" when the storage type is 16 bits wide
-  // What vector_load makes of $t (element type), $w (width), $n (name of a variable to declare) and $p (address), and
-  // how element $i of it is read; vector_store stores the list of values $v. Used where the address is known to be
-  // aligned to width elements, which together are at most vector_bytes wide.
+  // What vector_load makes of $t (element type), $w (width), $n (name of a variable to declare), $p (address) and $q
+  // (qualifier of its memory), and how element $i of it is read; vector_store stores the list of values $v. Used where
+  // the address is known to be aligned to width elements, which together are at most vector_bytes wide.
   const char *vector_element, *vector_store;
   int32_t vector_bytes;
   int32_t reserved;

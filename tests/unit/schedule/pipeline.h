@@ -17,6 +17,9 @@ typedef struct pipeline {
   tc_graph *g;
   tc_template_registry templates;
   int64_t *symbols;
+  // Chooses configurations of templates, as tc_emit_options.pick does; or NULL.
+  int32_t (*pick)(void *self, tc_sv name, tc_sv stage, int32_t n, const tc_stage_config *configs);
+  void *pick_self;
   tc_tensor in[MOST_IO], narrow[MOST_IO], wide[MOST_IO];
 } pipeline;
 
@@ -70,6 +73,7 @@ static inline tc_status pipeline_compile(pipeline *p, const tc_device_props *dev
   TC_TRY(tc_schedule_loops(l, &so, &s));
   TC_TRY(tc_loops_verify(l));
   tc_emit_options eo = {.logger = &tc_logger_silent, .device = device, .outside_align = 16};
+  eo.pick = p->pick, eo.pick_self = p->pick_self;
   return tc_plan_build(s, &eo, out);
 }
 

@@ -1,0 +1,20 @@
+// What the two ways of the template "matmul" share: micro-tiles of vectors (matmul.c), and tiles of a block of threads
+// (matmul_tiles.c).
+#ifndef TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
+#define TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
+
+#include "core/kernel/templates/templates.h"
+
+#include "tc/plugin.h"
+
+// params: rows of a micro-tile; columns of a packed panel; rows and columns of a lane, and elements of K in a step, all
+// 0 in configurations of micro-tiles.
+enum { TC_MATMUL_ROWS, TC_MATMUL_PANEL, TC_MATMUL_LANE_ROWS, TC_MATMUL_LANE_COLUMNS, TC_MATMUL_DEPTH };
+
+// Nanoseconds that one core takes for an element of the result by micro-tiles.
+double tc_matmul_element_ns(const tc_stage *s);
+// Configurations for a block of threads, at most `max`; the count.
+int32_t tc_matmul_tiles(const tc_stage *s, int32_t max, tc_stage_config *out);
+int32_t tc_matmul_emit_tiles(tc_stage *s, const tc_stage_config *c);
+
+#endif

@@ -125,7 +125,7 @@ static tc_status add_variant(plan_builder *w, tc_group *g, const tc_emit_options
   tc_sym_ctx *c = p->syms;
   const tc_emitted *general = p->kernels.data[op->kernel];
   tc_map *originals = tc_map_create(p->arena);
-  tc_group *as = tc_group_assume(w->s, g, f->n, f->from, f->to, originals);
+  tc_group *as = tc_group_assume(w->s, g, o->device, f->n, f->from, f->to, originals);
   tc_emitted *k = TC_NEW(p->arena, tc_emitted);
   tc_status s = tc_emit_group(w->s, as, o, k);
   if (s != TC_OK) { // a template may have no configuration for it: the general kernel serves

@@ -3,7 +3,7 @@
 // Kernels are chosen at run time by facts about sizes (plan: variants). What a fact makes simpler shows by itself once
 // the sizes are replaced, in every range, divisor and index expression, so the group is copied with all that emission
 // looks at: its nodes, what is inlined into them, and their buffers. Loop variables are made anew, since their ranges
-// are known from the extents.
+// are known from the extents. Which rows lie on chip is decided again, since they may have a bound now.
 #include "core/loop/lo.h"
 #include "core/schedule/internal.h"
 
@@ -114,8 +114,8 @@ static tc_lnode *copy_node(copier *c, const tc_lnode *n) {
   return o;
 }
 
-tc_group *tc_group_assume(tc_schedule *s, const tc_group *g, int32_t n, const tc_sym *const *from,
-                          const tc_sym *const *to, tc_map *originals) {
+tc_group *tc_group_assume(tc_schedule *s, const tc_group *g, const tc_device_props *device, int32_t n,
+                          const tc_sym *const *from, const tc_sym *const *to, tc_map *originals) {
   tc_arena *arena = s->loops->arena;
   copier c = {.l = s->loops, .g = g, .n = n, .from = from, .to = to, .originals = originals};
   c.bufs = tc_map_create(arena), c.nodes = tc_map_create(arena);
@@ -140,5 +140,9 @@ tc_group *tc_group_assume(tc_schedule *s, const tc_group *g, int32_t n, const tc
   for (int32_t i = 0; i < g->reads.count; i++) tc_vec_push(arena, &o->reads, copy_buf(&c, g->reads.data[i]));
   for (int32_t i = 0; i < g->writes.count; i++) tc_vec_push(arena, &o->writes, copy_buf(&c, g->writes.data[i]));
   if (g->stage) o->stage = copy_node(&c, g->stage);
+  // A tile is as long as its row may become: where cores share their memory among many lanes, or a template's tile has
+  // many rows, that much is taken from others, and only a length that is known is worth it.
+  if (tc_sym_is_const(tc_product(s->loops, o->n_red, o->extents + o->n_par)) || (device->simd_bytes && !o->stage))
+    tc_group_hold_rows(s->loops, device, o);
   return o;
 }

@@ -148,6 +148,20 @@ static void note_memory(tc_sched *x, tc_group *g, tc_step *s) {
   }
 }
 
+void tc_group_hold_rows(tc_loops *l, const tc_device_props *device, tc_group *g) {
+  int64_t on_chip = device->shared_bytes ? device->shared_bytes : device->l1_bytes ? device->l1_bytes : 32768;
+  int64_t room = on_chip * 3 / 4, lo, row;
+  tc_sym_range(l->syms, tc_product(l, g->n_red, g->extents + g->n_par), &lo, &row);
+  for (int32_t i = g->steps.count - 1; i >= 0; i--) { // users first
+    tc_step *s = &g->steps.data[i];
+    if (!s->dear) continue;
+    int32_t size = tc_dtype_size(s->node->outs[0]->dtype);
+    bool fits = row > 1 && row <= room && row * size <= room; // a row without a bound does not
+    s->hold = fits ? TC_HOLD_TILE : TC_HOLD_INLINE;
+    if (fits) room -= row * size;
+  }
+}
+
 void tc_sched_hold(tc_sched *x, tc_group *g) {
   bool *from_stage = TC_NEW_ARRAY(x->arena, bool, g->steps.count);
   int32_t last_stage = assign_phases(x, g, 0, from_stage);
@@ -161,31 +175,23 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
     s->phase = last_stage + 1;
     if (s->phase + 1 > g->n_phases) g->n_phases = s->phase + 1;
   }
-  int64_t on_chip = x->o->device->shared_bytes ? x->o->device->shared_bytes
-                    : x->o->device->l1_bytes   ? x->o->device->l1_bytes
-                                               : 32768;
-  int64_t lo, row = 1, held = 0;
-  tc_sym_range(x->l->syms, tc_product(x->l, g->n_red, g->extents + g->n_par), &lo, &row);
   for (int32_t i = g->steps.count - 1; i >= 0; i--) { // users first
     tc_step *s = &g->steps.data[i];
     const tc_lnode *n = s->node;
     int32_t stage_phase = -1; // of the last template up to this step
     for (int32_t k = 0; k <= i; k++)
       stage_phase = g->steps.data[k].node->kind == TC_LN_TEMPLATE ? g->steps.data[k].phase : stage_phase;
-    int32_t size = tc_dtype_size(n->outs[0]->dtype);
     bool full = n->n_par + n->n_red > 0 && is_full(x, g, n);
     bool later = last_use(x, g, n->outs[0]) > s->phase;
+    s->dear = full && later && x->cost[n->id] >= DEAR && g->n_red && n->kind == TC_LN_POINTWISE;
     if (n->kind == TC_LN_REDUCE) s->hold = TC_HOLD_ROW;
     else if (n->kind == TC_LN_TEMPLATE) s->hold = later ? TC_HOLD_TILE : TC_HOLD_INLINE;
     else if (n->kind == TC_LN_CALL) s->hold = TC_HOLD_MEMORY;
     else if (full && later && from_stage[i] && s->phase == stage_phase)
-      s->hold = TC_HOLD_TILE; // cannot be computed again
-    else if (full && later && x->cost[n->id] >= DEAR && row > 1 && row != TC_SYM_INF &&
-             held + row * size <= on_chip * 3 / 4 && g->n_red) {
-      s->hold = TC_HOLD_TILE;
-      held += row * size;
-    } else s->hold = TC_HOLD_INLINE;
+      s->hold = TC_HOLD_TILE, s->dear = false;              // cannot be computed again
+    else s->hold = s->dear ? TC_HOLD_TILE : TC_HOLD_INLINE; // what only a held value needs is not dear itself
   }
+  tc_group_hold_rows(x->l, x->o->device, g);
   g->kernel = kernel_name(x, g);
   g->name = tc_sv_printf(x->arena, TC_SV_FMT "_%d", TC_SV_ARG(g->kernel), g->id);
 }

@@ -38,6 +38,8 @@ bool tc_sched_constant_input(const tc_loops *l, const tc_buf *b);
 void tc_sched_inline(tc_sched *x);
 tc_status tc_sched_fuse(tc_sched *x);
 void tc_sched_hold(tc_sched *x, tc_group *g);
+// Which of a finished group's dear steps lie on chip: as many as there is room for, by the bound of a row's length.
+void tc_group_hold_rows(tc_loops *l, const tc_device_props *device, tc_group *g);
 void tc_sched_layout(tc_sched *x); // strides of what goes through memory
 tc_status tc_sched_order(tc_sched *x);
 

@@ -135,7 +135,12 @@ static tc_status step(reader *r) {
   while (s.hold < TC_HOLD_COUNT && !tc_lex_at(lx, tc_hold_text(s.hold))) s.hold++;
   if (s.hold == TC_HOLD_COUNT) return tc_lex_error(lx, "expected memory, inline, row or tile");
   tc_lex_next(lx);
-  if (tc_lex_eat(lx, ",")) {
+  bool more = tc_lex_eat(lx, ",");
+  if (more && tc_lex_eat(lx, "dear")) {
+    s.dear = true;
+    more = tc_lex_eat(lx, ",");
+  }
+  if (more) {
     TC_TRY(tc_lex_expect(lx, "stored"));
     s.stores = true;
   }

@@ -30,7 +30,7 @@ static void put_step(tc_sb *sb, tc_map *names, const tc_step *s) {
     if (k) tc_sb_putz(sb, ", ");
     tc_sym_print(sb, s->at[k]);
   }
-  tc_sb_printf(sb, "] %s%s\n", tc_hold_text(s->hold), s->stores ? ", stored" : "");
+  tc_sb_printf(sb, "] %s%s%s\n", tc_hold_text(s->hold), s->dear ? ", dear" : "", s->stores ? ", stored" : "");
 }
 
 static void put_group(tc_sb *sb, tc_map *names, const tc_schedule *s, const tc_group *g) {

@@ -42,6 +42,7 @@ typedef struct tc_step {
   const tc_sym *const *at; // node->vars[k] as an expression over the group's variables
   int32_t hold;            // of the node's results, if they do not leave the group
   bool stores;             // some result is used outside the group
+  bool dear;               // held in a tile wherever a row has room on chip, since computing it again costs more
   int32_t phase;           // steps of one phase share their loops; later phases need row values of earlier ones
 } tc_step;
 
@@ -103,9 +104,10 @@ const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const 
 bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, const tc_sym *const *from_extents,
                    int32_t n_to, const tc_sym *const *to_extents, const tc_sym **out);
 // The group as it is where the size symbols from[i] are to[i] (numbers, or symbols of which more is known), with nodes
-// and buffers of its own; `originals` gets the buffer that each copy stands for.
-tc_group *tc_group_assume(tc_schedule *s, const tc_group *g, int32_t n, const tc_sym *const *from,
-                          const tc_sym *const *to, tc_map *originals);
+// and buffers of its own; `originals` gets the buffer that each copy stands for. Rows of dear steps lie on chip where
+// the device has room for what is known of their length.
+tc_group *tc_group_assume(tc_schedule *s, const tc_group *g, const tc_device_props *device, int32_t n,
+                          const tc_sym *const *from, const tc_sym *const *to, tc_map *originals);
 // Loop-level rewriting before grouping: reductions with few results become two, so that all cores take part.
 TC_NODISCARD tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger);
 

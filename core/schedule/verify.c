@@ -65,6 +65,8 @@ static tc_status check_step(checker *c, const tc_step *s) {
   const tc_lnode *n = s->node;
   if (s->hold < 0 || s->hold >= TC_HOLD_COUNT || s->phase < 0 || s->phase >= c->g->n_phases)
     return bad(c, "%%" TC_SV_FMT " has a place or phase that does not exist", TC_SV_ARG(n->outs[0]->name));
+  if (s->dear && (n->kind != TC_LN_POINTWISE || (s->hold != TC_HOLD_INLINE && s->hold != TC_HOLD_TILE)))
+    return bad(c, "%%" TC_SV_FMT " cannot be computed again and is dear", TC_SV_ARG(n->outs[0]->name));
   for (int32_t k = 0; k < n->n_par + n->n_red; k++) TC_TRY(check_expr(c, s->at[k]));
   TC_TRY(check_reads(c, s, n, 0));
   for (int32_t i = 0; i < n->n_outs; i++) c->made[n->outs[i]->id] = true;

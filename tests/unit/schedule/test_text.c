@@ -55,17 +55,23 @@ static tc_status read_schedule(void *arg) {
   return TC_OK;
 }
 
-TC_TEST(reads_and_prints) {
-  reading r = {arena, good, {0}};
-  TC_TRY(read_schedule(&r));
-  assert_string_equal(r.printed.data, good);
-  return TC_OK;
-}
-
 static const char *edited(tc_arena *arena, const char *from, const char *to) {
   const char *at = strstr(good, from);
   assert_non_null(at);
   return tc_sv_printf(arena, "%.*s%s%s", (int)(at - good), good, to, at + strlen(from)).data;
+}
+
+TC_TEST(reads_and_prints) {
+  reading r = {arena, good, {0}};
+  TC_TRY(read_schedule(&r));
+  assert_string_equal(r.printed.data, good);
+  static const char *const ways[] = {"inline", "inline, dear", "inline, dear, stored", "tile, dear"};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    r.text = edited(arena, "inline, stored", ways[i]);
+    TC_TRY(read_schedule(&r));
+    assert_string_equal(r.printed.data, r.text);
+  }
+  return TC_OK;
 }
 
 TC_TEST(refuses_bad_text) {
@@ -95,6 +101,7 @@ TC_TEST(verifier_finds_faults) {
     const char *from, *to, *why;
   } cases[] = {
       {"    phase 0: %m[g0, g1] row\n", "", "%y uses %m, which the group neither reads nor makes before it"},
+      {"%m[g0, g1] row", "%m[g0, g1] row, dear", "%m cannot be computed again and is dear"},
       {"    reads %x\n", "    reads\n", "%m uses %x, which the group neither reads"},
       {"    writes %y\n", "    writes\n", "%y is read before it is written"},
       {"    writes %y\n", "    writes %y %z\n", "%z is written and never made"},

@@ -95,12 +95,34 @@ static tc_gv heads_like(tc_op_args *a, int32_t arg) {
   return tc_ex_make(a, 1, NULL);
 }
 
+// Rows are what the templates of derivatives take.
+static bool has_rows_known(const tc_tensor_type *t) {
+  enum { LONGEST = 512 };
+  int64_t n;
+  return tc_int_is_const(t->sizes[t->rank - 1], &n) && n > 0 && n <= LONGEST;
+}
+
+// What is differentiated without matrices of all pairs: see attention_backward.c.
+static int32_t expand_to_rows(tc_op_args *a) {
+  tc_gv key = heads_like(a, K), value = heads_like(a, V);
+  tc_ex_begin(a, "aten::_attention");
+  tc_ex_push(a, tc_ex_arg(a, Q));
+  tc_ex_push(a, key);
+  tc_ex_push(a, value);
+  tc_ex_push_arg(a, MASK);
+  tc_ex_push_bool(a, tc_op_bool(a, CAUSAL, 0));
+  tc_ex_push_float(a, scale_of(a));
+  tc_ex_result(a, 0, tc_ex_make(a, 2, (tc_gv[2]){-1, -1}));
+  return TC_STATUS_OK;
+}
+
 static int32_t sdpa_expand(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K);
   int32_t r = q->rank;
   double drop = tc_op_float(a, DROPOUT, 0);
   if (!(drop >= 0 && drop <= 1))
     return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", drop);
+  if (drop == 0 && has_rows_known(q) && has_rows_known(tc_op_tensor(a, V))) return expand_to_rows(a);
   tc_ex_begin(a, "aten::mul.Scalar");
   tc_ex_push(a, tc_ex_arg(a, Q));
   tc_ex_push_float(a, scale_of(a));
@@ -303,13 +325,11 @@ static const tc_op_def rows[] = {
                "dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, "
                "Tensor logsumexp)",
      .traits = TC_OP_RANDOM,
-     .decompose = "let f = if(is_none(scale), 1.0 / float(query.size(-1)) ** 0.5, scale); let w = wide(query.dtype);"
-                  "let o = scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=f);"
-                  "let s = mul(matmul(to(query, w), transpose(to(key, w), -2, -1)), f);"
-                  "let m = if(is_none(attn_mask), s, add(s, attn_mask)); let c = if(is_causal, "
-                  "where(ge(unsqueeze(arange(query.size(-2)), 1), arange(key.size(-2))), m, -inf), m);"
-                  "o, "
-                  "transpose(_row_major(transpose(logsumexp(c, [-1]), 1, 2)), 1, 2)"},
+     .decompose = "let f = if(is_none(scale), 1.0 / float(query.size(-1)) ** 0.5, scale);"
+                  "let r = if(dropout_p == 0, _attention(query, key, value, attn_mask, is_causal, f), "
+                  "[scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=f), "
+                  "_attention_logsumexp(query, key, attn_mask, is_causal, f)]);"
+                  "r[0], transpose(_row_major(transpose(r[1], 1, 2)), 1, 2)"},
     {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
      .traits = TC_OP_REDUCTION,
      .meta = safe_softmax_meta,

@@ -484,6 +484,16 @@ static int32_t ldl_solve_meta(tc_op_args *a) {
   if (goes_with(a, 1, 1, s.n) || goes_with(a, 2, 2, NULL)) return TC_STATUS_INVALID_ARGUMENT;
   return set_matrix(a, 0, b->dtype, s.n, b->sizes[b->rank - 1], true);
 }
+// Rows within the matrix; negative ones, of blocks of two rows, come in pairs.
+static bool pivots_fit(int64_t n, const int64_t *p) {
+  for (int64_t i = 0; i < n; i++) {
+    if (p[i] == 0 || p[i] > n || p[i] < -n) return false;
+    if (p[i] > 0) continue;
+    i++;
+    if (i == n || p[i] >= 0 || p[i] < -n) return false;
+  }
+  return true;
+}
 static int32_t ldl_solve_ref(tc_op_args *a) {
   const tc_ref_view *ld = tc_op_data(a, 0), *piv = tc_op_data(a, 1), *rhs = tc_op_data(a, 2),
                     *x = tc_op_result_data(a, 0);
@@ -494,10 +504,8 @@ static int32_t ldl_solve_ref(tc_op_args *a) {
   for (batch k = batch_of(x, 2); k.more; advance(&k)) {
     take(&k, ld, w);
     take(&k, rhs, b);
-    for (int64_t i = 0; i < n; i++) {
-      p[i] = tc_ref_i(piv, start_of(&k, piv, 1) + i * piv->strides[piv->rank - 1]);
-      if (p[i] == 0 || p[i] > n || p[i] < -n) return tc_op_fail(a, "a pivot is out of range");
-    }
+    for (int64_t i = 0; i < n; i++) p[i] = tc_ref_i(piv, start_of(&k, piv, 1) + i * piv->strides[piv->rank - 1]);
+    if (!pivots_fit(n, p)) return tc_op_fail(a, "the pivots are none of %d rows", (int)n);
     tc_dense_ldl_solve(n, w, p, tc_op_bool(a, 3, 0) && ld->dtype == TC_C128, c, b);
     give(&k, x, b, n);
   }

@@ -92,7 +92,9 @@ static const tc_op_derivative derivatives[] = {
      "let d = div(grad, abs(mul(self, sub(1, self)))); self: if(is_none(eps), where(logical_or(lt(self, 0), gt(self, "
      "1)), nan, d), where(logical_or(lt(self, eps), gt(self, 1.0 - eps)), 0, d))"},
     {"special_entr", "self: mul(grad, neg(add(log(self), 1)))"},
-    {"special_log_ndtr", "self: mul(div(grad, special_erfcx(mul(self, -0.7071067811865476))), 0.7978845608028654)"},
+    // PyTorch's has no number at -inf.
+    {"special_log_ndtr", "self: where(eq(self, -inf), sub(self, self), mul(div(grad, special_erfcx(mul(self, "
+                         "-0.7071067811865476))), 0.7978845608028654))"},
     // Margins between every target and every class that is none; targets end at the first negative one.
     {"multilabel_margin_loss",
      "let n = if(self.rank == 0, 1, self.size(-1)); let x = reshape(self, [-1, n]); let t = reshape(target, [-1, "

@@ -75,6 +75,12 @@ static bool is_safe_attention(const match *m) {
   return is_attention(m) && is_low(m) && none;
 }
 
+// What is not a number is kept with its gradient, which its parts have not.
+static bool is_shrinking(const match *m) {
+  const tc_tensor_type *x = type_of(m, "x");
+  return x && tc_dtype_is_float(x->dtype) && is_number(m, "c");
+}
+
 static bool is_masked_by_infinity(const match *m) {
   return is_attention(m) && is_low(m) && type_of(m, "mask")->dtype == TC_BOOL;
 }
@@ -150,6 +156,7 @@ static const row rows[] = {
     {"attention, safe", SAFE_SOFTMAX_OF(SCORES), ATTENTION("1.0", "none"), is_safe_attention, false},
     {"attention with a mask, safe", SAFE_SOFTMAX_OF("add(" SCORES ", mask)"), ATTENTION("1.0", "mask"),
      is_safe_attention, false},
+    {"softshrink", "where(gt(abs(x), c), sub(x, mul(sign(x), c)), mul(x, 0))", "softshrink(x, c)", is_shrinking, false},
     {"convolution and batch norm",
      "batch_norm(any_conv(x, w, b, stride, pad, dilation, groups), gamma, beta, mean, var, false, momentum, eps, "
      "flag)",

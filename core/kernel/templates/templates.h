@@ -8,6 +8,9 @@
 
 extern const tc_template_table tc_template_matmul;
 extern const tc_template_table tc_template_attention;
+extern const tc_template_table tc_template_attention_logsumexp;
+extern const tc_template_table tc_template_attention_backward_query;
+extern const tc_template_table tc_template_attention_backward_pair;
 extern const tc_template_table tc_template_conv;
 extern const tc_template_table tc_template_scan;
 extern const tc_template_table tc_template_scatter;

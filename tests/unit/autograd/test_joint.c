@@ -320,6 +320,25 @@ TC_TEST(rows_of_infinity) {
                "  %y = aten::scaled_dot_product_attention(%q, %k, %v, %m)\n  return user %y\n}");
 }
 
+// Attention in all its forms, also where what flows back comes through the logarithms of the sums.
+TC_TEST(attention) {
+  static const char *const texts[] = {
+      "graph @f (%q : f64[2, 3, 4, 2] = user \"q\", %k : f64[2, 3, 5, 2] = user \"k\", %v : f64[2, 3, 5, 3] = user "
+      "\"v\") {\n  %y = aten::scaled_dot_product_attention(%q, %k, %v, none, 0.0, true, scale=0.7)\n  return user "
+      "%y\n}",
+      "graph @f (%q : f64[2, 4, 3, 2] = user \"q\", %k : f64[2, 2, 5, 2] = user \"k\", %v : f64[2, 2, 5, 3] = user "
+      "\"v\", %m : f64[4, 3, 5] = user \"m\") {\n  %y = aten::scaled_dot_product_attention(%q, %k, %v, %m, "
+      "enable_gqa=true)\n  return user %y\n}",
+      "graph @f (%q : f64[1, 4, 2] = user \"q\", %k : f64[3, 5, 2] = user \"k\", %v : f64[3, 5, 2] = user \"v\") {\n"
+      "  %y = aten::scaled_dot_product_attention(%q, %k, %v)\n  return user %y\n}",
+      "graph @f (%q : f64[3, 4, 2] = user \"q\", %k : f64[3, 5, 2] = user \"k\", %v : f64[3, 5, 2] = user \"v\") {\n"
+      "  %y, %l = aten::_attention(%q, %k, %v, none, false, 0.5)\n  %s = aten::sum.dim_IntList(%y, [-1])\n"
+      "  %z = aten::mul.Tensor(%s, %l)\n  return user %z\n}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]));
+  return TC_OK;
+}
+
 // Both branches, one of which does not use an operand.
 TC_TEST(conditions) {
   static const char *const texts[] = {
@@ -454,6 +473,7 @@ int main(void) {
                                      cmocka_unit_test(conditions),
                                      cmocka_unit_test(loops),
                                      cmocka_unit_test(rows_of_infinity),
+                                     cmocka_unit_test(attention),
                                      cmocka_unit_test(every_op_says_something),
                                      cmocka_unit_test(what_has_no_gradient)};
   return cmocka_run_group_tests(tests, NULL, NULL);

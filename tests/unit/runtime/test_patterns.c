@@ -105,6 +105,16 @@ TC_TEST(attention_from_its_parts) {
   return TC_OK;
 }
 
+// What decides is above the number that is taken away, or it is none of it.
+TC_TEST(shrinking_from_its_parts) {
+#define SHRUNK(a, b)                                                                                 \
+  "graph @f (%x : f32[7] = user \"x\") {\n  %m = aten::abs(%x)\n  %g = aten::gt.Scalar(%m, " a ")\n" \
+  "  %s = aten::sign(%x)\n  %t = aten::mul.Tensor(%s, " b ")\n  %d = aten::sub.Tensor(%x, %t)\n"     \
+  "  %z = aten::mul.Tensor(%x, 0)\n  %y = aten::where.self(%g, %d, %z)\n  return user %y\n}\n"
+  TC_TRY(check(arena, SHRUNK("0.5", "0.5"), "lt", true)); // of the parts of softshrink
+  return check(arena, SHRUNK("0.5", "0.25"), "lt", false);
+}
+
 TC_TEST(what_is_no_attention) {
   static const char *const others[] = {
       // the weights are wanted, too
@@ -170,9 +180,8 @@ TC_TEST(batch_norm_moves_into_weights) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(attention_from_its_parts),
-      cmocka_unit_test(what_is_no_attention),
-      cmocka_unit_test(masks_that_widen),
+      cmocka_unit_test(attention_from_its_parts),      cmocka_unit_test(what_is_no_attention),
+      cmocka_unit_test(shrinking_from_its_parts),      cmocka_unit_test(masks_that_widen),
       cmocka_unit_test(batch_norm_moves_into_weights),
   };
   return TC_RUN(tests);

@@ -31,6 +31,42 @@ TC_TEST(heads_share_keys) {
   return TC_OK;
 }
 
+// The logarithms of the sums and the derivatives that are made from them.
+static tc_status differentiated(tc_arena *arena, int32_t queries, int32_t keys, int32_t depth, const char *mask,
+                                bool causal) {
+  tc_sb sb = tc_sb_make(arena);
+  const char *rest =
+      tc_sv_z(arena, tc_sv_printf(arena, "%s, %s, 0.3", mask ? "%m" : "none", causal ? "true" : "false"));
+  tc_sb_printf(&sb,
+               "graph @f [s0 in [0, 512] hint %d, s1 in [0, 512] hint %d] (%%q : f32[2, 3, s0, %d] = user \"q\", "
+               "%%k : f32[2, 3, s1, %d] = user \"k\", %%v : f32[2, 1, s1, 12] = user \"v\", "
+               "%%g : f32[2, 3, s0, 12] = user \"g\", %%d : f32[2, 3, s0] = user \"d\"",
+               (int)queries, (int)keys, (int)depth, (int)depth);
+  if (mask) tc_sb_printf(&sb, ", %%m : %s = user \"m\"", mask);
+  tc_sb_printf(&sb,
+               ") {\n  %%l = aten::_attention_logsumexp(%%q, %%k, %s)\n"
+               "  %%x = aten::_attention_backward_query(%%g, %%q, %%k, %%v, %%l, %%d, %s)\n"
+               "  %%y = aten::_attention_backward_pair(%%g, %%q, %%k, %%v, %%l, %%d, %s)\n"
+               "  %%z = aten::neg(%%y)\n  return user %%l, user %%x, user %%z\n}\n",
+               rest, rest, rest);
+  return pipeline_all(arena, sb.text, closely, 0);
+}
+
+TC_TEST(shares_made_again) {
+  uint64_t seed = tc_test_seed();
+  for (int32_t i = 0; i < 2; i++) {
+    int32_t queries = 1 + (int32_t)(tc_test_random(&seed) % 40), keys = 1 + (int32_t)(tc_test_random(&seed) % 70),
+            depth = 1 + (int32_t)(tc_test_random(&seed) % 20);
+    TC_TRY(differentiated(arena, queries, keys, depth, NULL, false), "%d, %d", (int)queries, (int)keys);
+    TC_TRY(differentiated(arena, queries, keys, depth, NULL, true), "%d, %d, causal", (int)queries, (int)keys);
+    TC_TRY(differentiated(arena, queries, keys, depth, "f32[2, 1, s0, s1]", true), "%d, %d, mask", (int)queries,
+           (int)keys);
+    TC_TRY(differentiated(arena, queries, keys, depth, "bool[s0, s1]", false), "%d, %d, bool mask", (int)queries,
+           (int)keys);
+  }
+  return differentiated(arena, 0, 3, 5, NULL, false);
+}
+
 // Products and attention of no rows at all, whatever is known of the sizes.
 TC_TEST(nothing_to_multiply) {
   TC_TRY(pipeline_all(arena,
@@ -61,7 +97,7 @@ TC_TEST(symbols_that_are_zero) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(heads_share_keys), cmocka_unit_test(nothing_to_multiply),
-                                     cmocka_unit_test(symbols_that_are_zero)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(heads_share_keys), cmocka_unit_test(shares_made_again),
+                                     cmocka_unit_test(nothing_to_multiply), cmocka_unit_test(symbols_that_are_zero)};
   return TC_RUN(tests);
 }

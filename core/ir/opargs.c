@@ -182,7 +182,9 @@ int32_t tc_op_number(const tc_op_args *a, int32_t arg, tc_number *out) {
     else out->i = tc_sym_hint_or(a->syms, g->sym, 0), out->re = (double)out->i;
     break;
   case TC_AK_BOOL: out->i = g->integer, out->re = (double)g->integer; break;
-  default: out->re = g->real, out->im = g->kind == TC_AK_COMPLEX ? g->imag : 0;
+  default:
+    out->re = g->real, out->im = g->kind == TC_AK_COMPLEX ? g->imag : 0;
+    out->i = tc_float_to_int(TC_I64, g->real);
   }
   return 1;
 }

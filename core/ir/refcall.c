@@ -293,6 +293,33 @@ static bool fits(const ref_tensor *in, const ref_tensor *out) {
   return lead >= 0;
 }
 
+// The dtype that operands are brought to before the op sees them: what is computed in, where 16-bit floats take part as
+// f32, or the promoted one itself. TC_DTYPE_NONE: they are taken as they are.
+static tc_dtype operand_dtype(tc_op_args *a, const tc_op *op, int32_t n, const int32_t *args) {
+  uint64_t traits = op->def->traits;
+  if (traits & TC_OP_COMPUTE_WIDE) return TC_DTYPE_NONE;
+  tc_dtype d = traits & TC_OP_COMPUTE_PROMOTED ? tc_op_promote(a, n, args) : a->results[0].type.dtype;
+  if ((traits & TC_OP_INT_TO_FLOAT) && class_rank(d) == 0) return TC_F32;
+  if (traits & TC_OP_COMPUTE_PROMOTED) return d;
+  return d == TC_F16 || d == TC_BF16 ? TC_F32 : d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
+}
+
+// An operand in that dtype: a number always (its bits are those of the dtype, 0.5 is a true bool), a tensor where it
+// loses no part of what it is.
+static tc_status bring(ref_run *r, const ref_tensor *in, bool number, tc_dtype to, int32_t cls, ref_tensor *out) {
+  if (cls == 2) to = tc_dtype_complex(to);
+  bool keeps = to == TC_DTYPE_NONE || to == in->nominal || (r->options->wide && class_rank(to) > 0) ||
+               (!number && (to == TC_BOOL || class_rank(to) < class_rank(in->nominal)));
+  if (keeps) {
+    *out = *in;
+    ref_hold(out);
+    return TC_OK;
+  }
+  TC_TRY(ref_new(r, to, in->rank, in->sizes, NULL, out));
+  ref_copy(r, in, out, true);
+  return TC_OK;
+}
+
 // The result in the compute class, then copied to the result's own.
 static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const tc_op *op) {
   static const tc_dtype class_dtypes[] = {TC_I64, TC_F64, TC_C128};
@@ -330,10 +357,11 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
   }
   if (!hook_result(a, 0)) return tc_failed(&a->failure) ? tc_op_finish(a) : tc_error(TC_STATUS_INTERNAL, "no result");
   ref_tensor *out = &f->results[0];
+  tc_dtype operand = operand_dtype(a, op, count, picked);
   tc_status s = ref_new(r, class_dtypes[c.cls], out->rank, out->sizes, NULL, &c.out);
   for (int32_t k = 0; k < c.arity && !s; k++) { // in the compute class
-    ref_tensor number = {0};
-    ref_tensor *in = &f->args[picked[k]];
+    ref_tensor number = {0}, brought = {0};
+    const ref_tensor *in = &f->args[picked[k]];
     if (!in->buffer) {
       s = number_tensor(r, &a->args[picked[k]], &number);
       in = &number;
@@ -341,8 +369,10 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
     if (!s && !fits(in, out))
       s = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": argument %d does not broadcast to the result",
                    TC_SV_ARG(a->op->full_name), picked[k]);
+    if (!s) s = bring(r, in, a->args[picked[k]].kind != TC_AK_TENSOR, operand, c.cls, &brought);
     if (!s) s = ref_new(r, class_dtypes[c.cls], in->rank, in->sizes, NULL, &c.in[k]);
-    if (!s) ref_copy(r, in, &c.in[k], false);
+    if (!s) ref_copy(r, &brought, &c.in[k], false);
+    ref_drop(r, &brought);
     ref_drop(r, &number);
   }
   int64_t index[TC_MAX_RANK] = {0}, at[MAX_SCALAR_ARGS], o = 0;

@@ -315,7 +315,7 @@ tc_bval lo_index(tc_op_args *a, tc_int e, tc_dtype dtype) {
   return tc_body_cast(lo, v, dtype);
 }
 static tc_bval lo_const(tc_op_args *a, tc_dtype dtype, double re, double im) {
-  return tc_body_const(tc_lo_of(a), dtype, re, im, (int64_t)re);
+  return tc_body_const(tc_lo_of(a), dtype, re, im, tc_float_to_int(TC_I64, re));
 }
 static tc_bval lo_const_int(tc_op_args *a, tc_dtype dtype, int64_t v) {
   return tc_body_const(tc_lo_of(a), dtype, (double)v, 0, v);

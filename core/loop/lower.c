@@ -16,10 +16,14 @@ const tc_lview *lo_value(tc_lo *lo, const tc_value *v) {
   return e ? e->value.ptr : NULL;
 }
 
+// Among integers a real number is truncated, among bools it says whether it is something.
+static tc_bval number_const(tc_lo *lo, const tc_number *n, tc_dtype d) {
+  return tc_body_const(lo, d, n->re, n->im, d == TC_BOOL ? n->re != 0 || n->im != 0 : n->i);
+}
+
 static tc_lt number_tensor(tc_op_args *a, const tc_number *n, tc_dtype d) {
   lo_begin(a, 0, NULL, NULL);
-  tc_bval v =
-      n->kind == TC_AK_INT && n->sym ? lo_index(a, n->sym, d) : tc_body_const(tc_lo_of(a), d, n->re, n->im, n->i);
+  tc_bval v = n->kind == TC_AK_INT && n->sym ? lo_index(a, n->sym, d) : number_const(tc_lo_of(a), n, d);
   return lo_end(a, v, d);
 }
 
@@ -59,17 +63,21 @@ tc_lt lo_arg_at(tc_op_args *a, int32_t arg, int32_t k) {
   return g->kind == TC_AK_TENSORS && k >= 0 && k < g->n ? arg_view(a, g->values[k]) : -1;
 }
 
+static tc_dtype promoted_type(tc_op_args *a, const tc_op *op) {
+  int32_t args[8], n = 0;
+  for (int32_t i = 0; i < op->schema.n_args && n < 8; i++) {
+    int32_t kind = tc_op_kind(a, i);
+    bool number = op->schema.args[i].type == TC_ST_SCALAR || op->schema.args[i].type == TC_ST_TENSOR;
+    if (number && kind != TC_AK_NONE && kind != TC_AK_TENSORS) args[n++] = i;
+  }
+  return tc_op_promote(a, n, args);
+}
+
 // The type in which a body computes: 16-bit floats compute in f32 and round once, at the end.
 static tc_dtype compute_type(tc_op_args *a, const tc_op *op, tc_dtype result) {
   tc_dtype d = result;
   if (op->def->traits & TC_OP_COMPUTE_PROMOTED) {
-    int32_t args[8], n = 0;
-    for (int32_t i = 0; i < op->schema.n_args && n < 8; i++) {
-      int32_t kind = tc_op_kind(a, i);
-      bool number = op->schema.args[i].type == TC_ST_SCALAR || op->schema.args[i].type == TC_ST_TENSOR;
-      if (number && kind != TC_AK_NONE && kind != TC_AK_TENSORS) args[n++] = i;
-    }
-    d = tc_op_promote(a, n, args);
+    d = promoted_type(a, op);
     if ((op->def->traits & TC_OP_INT_TO_FLOAT) && !tc_dtype_is_float(d) && !tc_dtype_is_complex(d)) d = TC_F32;
   }
   if (op->def->traits & TC_OP_COMPUTE_WIDE) return tc_dtype_is_complex(d) ? TC_C128 : TC_F64;
@@ -78,11 +86,25 @@ static tc_dtype compute_type(tc_op_args *a, const tc_op *op, tc_dtype result) {
   return d;
 }
 
+// A number in a body. Integers stay what they are until an operator wants them in the compute type. Where operands are
+// promoted, a number is rounded to that type, as PyTorch rounds what is compared with 16-bit floats.
+static tc_bval body_number(tc_op_args *a, const tc_number *n, tc_dtype compute, tc_dtype promoted) {
+  char cls = tc_dtype_class(compute);
+  tc_dtype d = cls == 'i' || cls == 'u' ? TC_I64 : compute;
+  if (n->kind == TC_AK_INT && n->sym) return lo_index(a, n->sym, d);
+  tc_number v = *n;
+  tc_dtype part = tc_dtype_real(promoted);
+  if (part == TC_F16) v.re = tc_f16_to_f32(tc_f64_to_f16(n->re)), v.im = tc_f16_to_f32(tc_f64_to_f16(n->im));
+  if (part == TC_BF16) v.re = tc_bf16_to_f32(tc_f64_to_bf16(n->re)), v.im = tc_bf16_to_f32(tc_f64_to_bf16(n->im));
+  return number_const(tc_lo_of(a), &v, d);
+}
+
 static void lower_pointwise(tc_op_args *a, const tc_node *n) {
   tc_lo *lo = tc_lo_of(a);
   const tc_op *op = n->op;
   const tc_tensor_type *t = tc_op_result_type(a, 0);
-  tc_dtype compute = compute_type(a, op, t->dtype);
+  tc_dtype compute = compute_type(a, op, t->dtype),
+           promoted = op->def->traits & TC_OP_COMPUTE_PROMOTED ? promoted_type(a, op) : compute;
   int32_t n_args = op->schema.n_args;
   tc_lt views[TC_MAX_RANK];
   if (n_args > TC_MAX_RANK) {
@@ -100,13 +122,11 @@ static void lower_pointwise(tc_op_args *a, const tc_node *n) {
     tc_number num;
     int32_t v = -1;
     if (views[i] >= 0) v = lo_load(a, views[i], index);
-    if (views[i] >= 0 && n->args[i].kind == TC_AK_FLOAT) v = tc_body_cast(lo, v, compute);
+    if (views[i] >= 0 && n->args[i].kind == TC_AK_FLOAT) v = tc_body_cast(lo, tc_body_cast(lo, v, promoted), compute);
     if (views[i] >= 0) names[i] = (tc_scalar_name){op->schema.args[i].name, v};
     if (views[i] >= 0) continue;
     if (n->args[i].kind == TC_AK_BOOL) v = tc_body_const(lo, TC_BOOL, 0, 0, n->args[i].integer);
-    else if (tc_op_number(a, i, &num))
-      v = num.kind == TC_AK_INT && num.sym ? lo_index(a, num.sym, compute)
-                                           : tc_body_const(lo, compute, num.re, num.im, num.i);
+    else if (tc_op_number(a, i, &num)) v = body_number(a, &num, compute, promoted);
     names[i] = (tc_scalar_name){op->schema.args[i].name, v};
   }
   int32_t v = tc_body_text(lo, op->body.results[0], compute, &op->body, names, n_args);

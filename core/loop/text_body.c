@@ -2,8 +2,8 @@
 //
 // Names are arguments of the op or lets. Operands are brought to the compute type when an operator needs them, so that
 // conditions stay bool and a bare `self` keeps its dtype. Functions are the opcodes of kernel IR by their text names,
-// and the few below, bits_of(x) of an f64 as an i64, cis(x) = e^(ix), and horner(x, c0, c1, …) for polynomials. A
-// `none` operand of min or max (clamp without a bound) leaves the other operand.
+// and the few below, clamp(x, lo, hi), bits_of(x) of an f64 as an i64, cis(x) = e^(ix), and horner(x, c0, c1, …) for
+// polynomials. A `none` operand of min or max (clamp without a bound) leaves the other operand.
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,9 @@ static int32_t to_bool(env *e, int32_t v) {
   return tc_body_op(e->lo, TC_K_NE, 2, (int32_t[]){v, zero});
 }
 
-static int32_t number(env *e, double re) { return tc_body_const(e->lo, e->compute, re, 0, (int64_t)re); }
+static int32_t number(env *e, double re) {
+  return tc_body_const(e->lo, e->compute, re, 0, e->compute == TC_BOOL ? re != 0 : tc_float_to_int(TC_I64, re));
+}
 
 static int32_t find_opcode(tc_sv name) {
   for (int32_t op = 0; op < TC_K_COUNT; op++) {
@@ -61,7 +63,6 @@ static const struct {
     {"isnan", "a != a", 1},
     {"isinf", "abs(a) == inf", 1},
     {"isfinite", "abs(a) < inf", 1},
-    {"clamp", "min(max(a, b), c)", 3},
     {"sign", "where(a > 0, 1, where(a < 0, -1, 0))", 1},
     {"frac", "a - trunc(a)", 1},
     {"gelu_erf", "0.5 * a * (1 + erf(a * 0.70710678118654752440))", 1},
@@ -110,6 +111,18 @@ static int32_t cis(env *e, int32_t x) {
   return tc_body_op(e->lo, TC_K_COMPLEX, 2, parts);
 }
 
+// min(max(x, lo), hi), where a bound may be absent. Integers meet bounds that they cannot be: those of u8 at -1 and 300
+// say nothing.
+static int32_t clamp(env *e, const int32_t v[3]) {
+  char cls = tc_dtype_class(e->compute);
+  tc_dtype d = cls == 'i' || cls == 'u' ? TC_I64 : e->compute;
+  int32_t x = tc_body_cast(e->lo, v[0], d);
+  for (int32_t k = 1; k <= 2; k++)
+    if (v[k] != NONE)
+      x = tc_body_op(e->lo, k == 1 ? TC_K_MAX : TC_K_MIN, 2, (int32_t[]){x, tc_body_cast(e->lo, v[k], d)});
+  return tc_body_cast(e->lo, x, e->compute);
+}
+
 static int32_t call(env *e, const tc_ex *x) {
   tc_sv name = x->kids[0]->text;
   if (x->kids[0]->kind == TC_EX_NAME && tc_sv_is(name, "horner") && x->n > 2) return horner(e, x);
@@ -132,6 +145,7 @@ static int32_t call(env *e, const tc_ex *x) {
     if (v[0] == NONE) return v[1];
     if (v[1] == NONE) return v[0];
   }
+  if (tc_sv_is(name, "clamp") && n == 3 && v[0] >= 0) return clamp(e, v);
   if (tc_sv_is(name, "bits_of") && n == 1) return tc_body_bits(e->lo, v[0]);
   if (tc_sv_is(name, "cis") && n == 1) return cis(e, v[0]);
   tc_dtype cast = tc_dtype_parse(name);

@@ -32,24 +32,28 @@ static double hardswish_f(double x) { return x * relu6_f(x + 3) / 6; }
 static const tc_scalar_ref hardswish_ref = {.f1 = hardswish_f};
 static double leaky_f(double x, double slope) { return x > 0 ? x : x * slope; }
 static const tc_scalar_ref leaky_ref = {.f2 = leaky_f};
-static int32_t hardtanh_meta(tc_op_args *a) {
-  if (tc_op_tensor(a, 0)->dtype == TC_BOOL) return tc_op_fail(a, "Bool inputs not supported for hardtanh");
+static int32_t relu_meta(tc_op_args *a) {
+  if (tc_op_tensor(a, 0)->dtype == TC_BOOL) return tc_op_fail(a, "Boolean inputs not supported for relu");
   return tc_meta_same(a);
 }
-static double hardtanh_f(double x, double lo, double hi) {
-  return isnan(x) || isnan(lo) || isnan(hi) ? NAN : fmin(fmax(x, lo), hi);
+static int32_t hardtanh_meta(tc_op_args *a) {
+  tc_dtype d = tc_op_tensor(a, 0)->dtype;
+  if (d == TC_BOOL) return tc_op_fail(a, "Bool inputs not supported for hardtanh");
+  return tc_op_bounds_fit(a, 1, 2, d) ? TC_STATUS_INVALID_ARGUMENT : tc_meta_same(a);
 }
-static int64_t hardtanh_i(int64_t x, int64_t lo, int64_t hi) {
-  int64_t up = x < lo ? lo : x;
-  return up > hi ? hi : up;
+static int32_t clamp_meta(tc_op_args *a) {
+  if (tc_meta_promote(a)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_dtype d = tc_op_result_type(a, 0)->dtype;
+  if (d == TC_BOOL) return tc_op_fail(a, "not implemented for 'Bool'");
+  return tc_op_bounds_fit(a, tc_op_arg_index(a, "min"), tc_op_arg_index(a, "max"), d);
 }
-static const tc_scalar_ref hardtanh_ref = {.f3 = hardtanh_f, .i3 = hardtanh_i};
 static double softplus_f(double x, double beta, double threshold) {
   return x * beta > threshold ? x : log1p(exp(x * beta)) / beta;
 }
 static const tc_scalar_ref softplus_ref = {.f3 = softplus_f};
 
-// clamp: either bound may be absent, so the reference reads them itself.
+// clamp: either bound may be absent, so the reference reads them itself, and bounds that the dtype does not hold are
+// bounds like others. Real ones are truncated among integers.
 static int32_t clamp_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0),
                     *bound[2] = {tc_op_data(a, 1), tc_op_data(a, 2)};
@@ -67,7 +71,7 @@ static int32_t clamp_ref(tc_op_args *a) {
       double b = bound[k] ? tc_ref_f(bound[k], o[k + 1]) : 0;
       if (bound[k] && (isnan(b) || (k ? v > b : v < b))) v = b;
     }
-    if (x->dtype == TC_I64 && y->dtype == TC_I64) {
+    if (y->dtype == TC_I64) {
       int64_t i = tc_ref_i(x, o[0]);
       if (bound[0] && i < tc_ref_i(bound[0], o[1])) i = tc_ref_i(bound[0], o[1]);
       if (bound[1] && i > tc_ref_i(bound[1], o[2])) i = tc_ref_i(bound[1], o[2]);
@@ -127,7 +131,7 @@ enum { PW = TC_OP_POINTWISE, FLOAT = TC_OP_POINTWISE | TC_OP_INT_TO_FLOAT };
 #define ROW(s, m, b, r) {.schema = s, .traits = PW, .meta = m, .body = b, .scalar_ref = &(r), .flops = "numel"}
 #define INPLACE(s) {.schema = s, .traits = PW}
 static const tc_op_def rows[] = {
-    ROW("relu(Tensor self) -> Tensor", tc_meta_same, "max(self, 0)", relu_ref),
+    ROW("relu(Tensor self) -> Tensor", relu_meta, "max(self, 0)", relu_ref),
     INPLACE("relu_(Tensor(a!) self) -> Tensor(a!)"),
     {.schema = "sigmoid(Tensor self) -> Tensor",
      .traits = FLOAT | TC_OP_COMPLEX,
@@ -138,49 +142,53 @@ static const tc_op_def rows[] = {
     INPLACE("sigmoid_(Tensor(a!) self) -> Tensor(a!)"),
     {.schema = "silu(Tensor self) -> Tensor",
      .traits = PW | TC_OP_COMPLEX,
-     .meta = tc_meta_same,
+     .meta = tc_meta_same_float,
      .body = "self / (1 + exp(-self))",
      .scalar_ref = &silu_ref,
      .flops = "numel"},
     INPLACE("silu_(Tensor(a!) self) -> Tensor(a!)"),
-    ROW("mish(Tensor self) -> Tensor", tc_meta_same, "self * tanh(softplus(self, 1, 20))", mish_ref),
-    ROW("relu6(Tensor self) -> Tensor", tc_meta_same, "min(max(self, 0), 6)", relu6_ref),
-    ROW("hardsigmoid(Tensor self) -> Tensor", tc_meta_same, "min(max(self + 3, 0), 6) / 6", hardsigmoid_ref),
-    ROW("hardswish(Tensor self) -> Tensor", tc_meta_same, "self * min(max(self + 3, 0), 6) / 6", hardswish_ref),
+    ROW("mish(Tensor self) -> Tensor", tc_meta_same_float, "self * tanh(softplus(self, 1, 20))", mish_ref),
+    ROW("relu6(Tensor self) -> Tensor", hardtanh_meta, "min(max(self, 0), 6)", relu6_ref),
+    ROW("hardsigmoid(Tensor self) -> Tensor", tc_meta_same_float, "min(max(self + 3, 0), 6) / 6", hardsigmoid_ref),
+    ROW("hardswish(Tensor self) -> Tensor", tc_meta_same_float, "self * min(max(self + 3, 0), 6) / 6", hardswish_ref),
     INPLACE("hardswish_(Tensor(a!) self) -> Tensor(a!)"),
-    ROW("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", tc_meta_same,
+    ROW("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", tc_meta_same_float,
         "where(self > 0, self, self * negative_slope)", leaky_ref),
     INPLACE("leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)"),
-    ROW("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", hardtanh_meta,
-        "min(max(self, min_val), max_val)", hardtanh_ref),
+    {.schema = "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+     .traits = PW,
+     .meta = hardtanh_meta,
+     .body = "clamp(self, min_val, max_val)",
+     .ref = clamp_ref,
+     .flops = "numel"},
     INPLACE("hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)"),
-    ROW("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", tc_meta_same,
+    ROW("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", tc_meta_same_float,
         "softplus(self, beta, threshold)", softplus_ref),
     {.schema = "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
      .traits = PW,
-     .meta = tc_meta_same,
+     .meta = tc_meta_same_float,
      .body = "where(self > 0, scale * self, scale * alpha * expm1(self * input_scale))",
      .ref = elu_ref,
      .flops = "numel"},
     {.schema = "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
      .traits = PW,
-     .meta = tc_meta_promote,
-     .body = "min(max(self, min), max)",
+     .meta = clamp_meta,
+     .body = "clamp(self, min, max)",
      .ref = clamp_ref,
      .flops = "numel"},
     {.schema = "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
      .traits = PW,
-     .meta = tc_meta_promote,
-     .body = "min(max(self, min), max)",
+     .meta = clamp_meta,
+     .body = "clamp(self, min, max)",
      .ref = clamp_ref,
      .flops = "numel"},
     {.schema = "clamp_min(Tensor self, Scalar min) -> Tensor",
      .traits = PW,
-     .meta = tc_meta_promote,
+     .meta = clamp_meta,
      .decompose = "clamp(self, min, none)"},
     {.schema = "clamp_max(Tensor self, Scalar max) -> Tensor",
      .traits = PW,
-     .meta = tc_meta_promote,
+     .meta = clamp_meta,
      .decompose = "clamp(self, none, max)"},
     {.schema = "gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
      .traits = PW,

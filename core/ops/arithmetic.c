@@ -98,8 +98,22 @@ static int64_t xor_i(int64_t x, int64_t y) { return x ^ y; }
 static const tc_scalar_ref and_ref = {.i2 = and_i}, or_ref = {.i2 = or_i}, xor_ref = {.i2 = xor_i};
 
 // div with a rounding mode: none is true division, "trunc" and "floor" keep integers.
+// Among integers a divisor that is known to be 0 is refused. One that comes from data gives 0 everywhere: an error
+// would need every kernel to report.
+static int32_t division_meta(tc_op_args *a) {
+  tc_number v;
+  if (tc_meta_promote(a)) return TC_STATUS_INVALID_ARGUMENT;
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  char c = tc_dtype_class(t->dtype);
+  if (c == 'f' || c == 'c' || !tc_op_known_number(a, 1, &v)) return TC_STATUS_OK;
+  int32_t bits = tc_dtype_size(t->dtype) * 8;
+  bool zero = c == 'b' ? v.re == 0 : bits < 64 ? (v.i & ((1ll << bits) - 1)) == 0 : v.i == 0;
+  for (int32_t d = 0; d < t->rank && zero; d++) zero = !tc_sym_is_int(t->sizes[d], 0);
+  return zero ? tc_op_fail(a, "ZeroDivisionError: the divisor is 0 as %s", tc_dtype_torch_name(t->dtype))
+              : TC_STATUS_OK;
+}
 static int32_t div_mode_meta(tc_op_args *a) {
-  return tc_op_kind(a, 2) == TC_AK_NONE ? tc_meta_promote_float(a) : tc_meta_promote(a);
+  return tc_op_kind(a, 2) == TC_AK_NONE ? tc_meta_promote_float(a) : division_meta(a);
 }
 static int32_t div_mode_expand(tc_op_args *a) {
   tc_sv mode = tc_op_string(a, 2);
@@ -114,11 +128,15 @@ static double trunc_f(double x, double y) { return trunc(x / y); }
 static int64_t trunc_i(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
 static const tc_scalar_ref trunc_ref = {.f2 = trunc_f, .i2 = trunc_i};
 
+// Remainders take their operands rounded to the result's dtype, before 16-bit floats compute in f32.
 static int32_t lower_binary_text(tc_op_args *a, const char *floats, const char *ints) {
   tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
   static const char *const names[] = {"x", "y"};
   const tc_tensor_type *t = tc_op_result_type(a, 0);
-  tc_lt x[2] = {tc_lo_expand(a, tc_lo_arg(a, 0), t->rank, t->sizes), tc_lo_arg(a, 1)};
+  tc_lt x[2];
+  bool rounded = (a->op->def->traits & TC_OP_COMPUTE_PROMOTED) != 0;
+  for (int32_t i = 0; i < 2; i++) x[i] = rounded ? tc_lower_converted(a, tc_lo_arg(a, i), out) : tc_lo_arg(a, i);
+  x[0] = tc_lo_expand(a, x[0], t->rank, t->sizes);
   tc_lo_result(a, 0, tc_lower_text(a, tc_dtype_is_float(compute) ? floats : ints, 2, names, x, compute, out));
   return TC_STATUS_OK;
 }
@@ -132,8 +150,8 @@ static int32_t lower_floor_divide(tc_op_args *a) {
       a,
       "let m = fmod(x, y); let q = (x - m) / y; let d = where((m != 0) && ((y < 0) != (m < 0)), q - 1, q); let f = "
       "floor(d); where(y == 0, x / y, where(d == 0, copysign(0, x / y), where(d - f > 0.5, f + 1, f)))",
-      "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where((r != 0) && ((r < 0) "
-      "!= (d < 0)), q - 1, q)");
+      "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where(y == 0, 0, where((r != 0) && ((r < 0) "
+      "!= (d < 0)), q - 1, q))");
 }
 // pow. Constant exponents that are a few products or a root are done as such (as PyTorch does); integers by squaring.
 static const char *pow_text(tc_op_args *a) {
@@ -220,10 +238,41 @@ static int32_t lower_shift(tc_op_args *a, int32_t op) {
 static int32_t lower_shl(tc_op_args *a) { return lower_shift(a, TC_K_SHL); }
 static int32_t lower_shr(tc_op_args *a) { return lower_shift(a, TC_K_SHR); }
 static int32_t lower_div_trunc(tc_op_args *a) {
-  return lower_binary_text(a, "trunc(x / y)", "x / where(y == 0, 1, y)");
+  return lower_binary_text(a, "trunc(x / y)", "where(y == 0, 0, x / where(y == 0, 1, y))");
 }
 
+// Sums with a factor, whose dtype is that of the operands without it.
+static int32_t sum_meta(tc_op_args *a, bool swapped) {
+  int32_t alpha = tc_op_arg_index(a, "alpha");
+  if (swapped ? tc_meta_promote_swapped(a) : tc_meta_promote(a)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_alpha_fits(a, alpha, tc_op_result_type(a, 0)->dtype);
+}
+static int32_t add_meta(tc_op_args *a) { return sum_meta(a, false); }
+static int32_t difference_meta(tc_op_args *a, bool swapped) {
+  const tc_tensor_type *x = tc_op_tensor(a, 0), *y = tc_op_tensor(a, 1);
+  int32_t bools = (x && x->dtype == TC_BOOL) + (y && y->dtype == TC_BOOL);
+  if (bools == 2)
+    return tc_op_fail(a, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                         "`logical_xor()` operator instead.");
+  if (bools)
+    return tc_op_fail(a, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+                         "invert a mask, use the `~` or `logical_not()` operator instead.");
+  return sum_meta(a, swapped);
+}
+static int32_t sub_meta(tc_op_args *a) { return difference_meta(a, false); }
+static int32_t rsub_meta(tc_op_args *a) { return difference_meta(a, true); }
+
 enum { PW = TC_OP_POINTWISE, PWC = TC_OP_POINTWISE | TC_OP_COMPLEX, TRUE_DIV = PWC | TC_OP_INT_TO_FLOAT };
+// Integers take exponents that they can hold and that leave them integers.
+static int32_t pow_number_meta(tc_op_args *a) {
+  tc_number v;
+  if (tc_meta_promote(a)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_dtype d = tc_op_result_type(a, 0)->dtype;
+  if (tc_dtype_is_float(d) || tc_dtype_is_complex(d) || d == TC_BOOL) return TC_STATUS_OK;
+  if (tc_op_known_number(a, 1, &v) && v.re < 0)
+    return tc_op_fail(a, "Integers to negative integer powers are not allowed.");
+  return tc_op_number_fits(a, 1, d);
+}
 // Row-major whatever the exponent's strides are.
 static int32_t pow_scalar_meta(tc_op_args *a) {
   const int32_t both[] = {0, 1};
@@ -236,21 +285,21 @@ static int32_t pow_scalar_meta(tc_op_args *a) {
 #define INPLACE(s) {.schema = s, .traits = PWC}
 
 static const tc_op_def rows[] = {
-    ROW("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "fma(other, alpha, self)", add_ref),
-    ROW("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "fma(other, alpha, self)", add_ref),
+    ROW("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, add_meta, "fma(other, alpha, self)",
+        add_ref),
+    ROW("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, add_meta, "fma(other, alpha, self)",
+        add_ref),
     INPLACE("add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
     INPLACE("add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"),
-    ROW("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "fma(other, -alpha, self)", sub_ref),
-    ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "fma(other, -alpha, self)", sub_ref),
+    ROW("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, sub_meta, "fma(other, -alpha, self)",
+        sub_ref),
+    ROW("sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, sub_meta, "fma(other, -alpha, self)",
+        sub_ref),
     INPLACE("sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
-    ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote_swapped,
+    ROW("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", PWC, rsub_meta,
         "fma(self, -alpha, other)", rsub_ref),
-    ROW("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, tc_meta_promote,
-        "fma(self, -alpha, other)", rsub_ref),
+    ROW("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", PWC, sub_meta, "fma(self, -alpha, other)",
+        rsub_ref),
     ROW("mul.Tensor(Tensor self, Tensor other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
     ROW("mul.Scalar(Tensor self, Scalar other) -> Tensor", PWC, tc_meta_promote, "self * other", mul_ref),
     INPLACE("mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
@@ -268,25 +317,25 @@ static const tc_op_def rows[] = {
      .expand = div_mode_expand},
     {.schema = "_div_trunc(Tensor self, Tensor other) -> Tensor",
      .traits = PW,
-     .meta = tc_meta_promote,
+     .meta = division_meta,
      .lower = lower_div_trunc,
      .scalar_ref = &trunc_ref,
      .flops = "numel"},
     {.schema = "floor_divide(Tensor self, Tensor other) -> Tensor",
      .traits = PW,
-     .meta = tc_meta_promote,
+     .meta = division_meta,
      .lower = lower_floor_divide,
      .scalar_ref = &floor_divide_ref,
      .flops = "numel"},
     {.schema = "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
-     .traits = PW,
-     .meta = tc_meta_promote,
+     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .meta = division_meta,
      .lower = lower_remainder,
      .scalar_ref = &remainder_ref,
      .flops = "numel"},
     {.schema = "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
-     .traits = PW,
-     .meta = tc_meta_promote,
+     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .meta = division_meta,
      .lower = lower_remainder,
      .scalar_ref = &remainder_ref,
      .flops = "numel"},
@@ -298,7 +347,7 @@ static const tc_op_def rows[] = {
      .flops = "numel"},
     {.schema = "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
      .traits = PWC,
-     .meta = tc_meta_promote,
+     .meta = pow_number_meta,
      .lower = lower_pow,
      .scalar_ref = &pow_ref,
      .flops = "numel"},
@@ -363,14 +412,14 @@ static const tc_op_def rows[] = {
      .scalar_ref = &shr_ref,
      .flops = "numel"},
     {.schema = "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
-     .traits = PW,
-     .meta = tc_meta_promote,
+     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .meta = division_meta,
      .lower = lower_fmod,
      .scalar_ref = &fmod_ref,
      .flops = "numel"},
     {.schema = "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
-     .traits = PW,
-     .meta = tc_meta_promote,
+     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .meta = division_meta,
      .lower = lower_fmod,
      .scalar_ref = &fmod_ref,
      .flops = "numel"},

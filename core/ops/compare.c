@@ -83,6 +83,7 @@ static int32_t masked_fill_meta(tc_op_args *a) {
                       tc_dtype_torch_name(mask->dtype));
   if (value && value->rank > 0)
     return tc_op_fail(a, "masked_fill only supports a 0-dimensional value tensor, but got %s", tc_op_shape_text(a, 2));
+  if (tc_op_number_fits(a, 2, tc_op_tensor(a, 0)->dtype)) return TC_STATUS_INVALID_ARGUMENT;
   const tc_int *sizes = tc_op_broadcast(a, 2, both, &rank);
   // PyTorch copies self row-major and fills that.
   return sizes ? tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, rank, sizes, NULL) : TC_STATUS_INVALID_ARGUMENT;

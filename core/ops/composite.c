@@ -12,7 +12,15 @@
 // addcmul, addcdiv: one rounding, at the end. The dtype is that of the three tensors.
 static int32_t addc_meta(tc_op_args *a) {
   const int32_t tensors[] = {0, 1, 2};
-  return tc_op_pointwise_result(a, 0, tc_op_promote(a, 3, tensors), 3, tensors);
+  tc_dtype d = tc_op_promote(a, 3, tensors);
+  if (d == TC_BOOL) return tc_op_fail(a, "not implemented for 'Bool'");
+  return tc_op_number_fits(a, 3, d) ? TC_STATUS_INVALID_ARGUMENT : tc_op_pointwise_result(a, 0, d, 3, tensors);
+}
+static int32_t addcdiv_meta(tc_op_args *a) {
+  const tc_tensor_type *x = tc_op_tensor(a, 1), *y = tc_op_tensor(a, 2);
+  bool real = tc_dtype_is_float(x->dtype) || tc_dtype_is_complex(x->dtype) || tc_dtype_is_float(y->dtype) ||
+              tc_dtype_is_complex(y->dtype);
+  return real ? addc_meta(a) : tc_op_fail(a, "Integer division with addcdiv is no longer supported");
 }
 static int32_t addc_ref(tc_op_args *a, bool divide) {
   const tc_ref_view *y = tc_op_result_data(a, 0), *x[3];
@@ -118,6 +126,8 @@ static const tc_scalar_ref logaddexp_ref = {.c2 = tc_ref_logaddexp};
 
 enum { C = TC_OP_COMPLEX, PWC = TC_OP_COMPLEX | TC_OP_POINTWISE };
 #define TEXT(s, t, d) {.schema = s, .traits = t, .decompose = d}
+// In front of the text of an op that PyTorch has for floats only.
+#define REALS "let of = if(is_int(self), fail(\"not implemented for integers\"), self); "
 static const tc_op_def rows[] = {
     {.schema = "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
      .traits = PWC,
@@ -127,13 +137,15 @@ static const tc_op_def rows[] = {
      .flops = "numel"},
     {.schema = "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
      .traits = PWC,
-     .meta = addc_meta,
+     .meta = addcdiv_meta,
      .body = "self + value * (tensor1 / tensor2)",
      .ref = addcdiv_ref,
      .flops = "numel"},
-    TEXT("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", C, "add(self, mul(sub(end, self), weight))"),
-    TEXT("lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", C, "add(self, mul(sub(end, self), weight))"),
-    TEXT("glu(Tensor self, int dim=-1) -> Tensor", 0, "let p = chunk(self, 2, dim); mul(p[0], sigmoid(p[1]))"),
+    TEXT("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", C,
+         REALS "add(self, mul(sub(end, self), weight))"),
+    TEXT("lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", C,
+         REALS "add(self, mul(sub(end, self), weight))"),
+    TEXT("glu(Tensor self, int dim=-1) -> Tensor", 0, REALS "let p = chunk(self, 2, dim); mul(p[0], sigmoid(p[1]))"),
     TEXT("outer(Tensor self, Tensor vec2) -> Tensor", C, "mul(unsqueeze(self, 1), unsqueeze(vec2, 0))"),
     TEXT("dot(Tensor self, Tensor tensor) -> Tensor", C, "matmul(self, tensor)"),
     TEXT("vdot(Tensor self, Tensor other) -> Tensor", C, "matmul(_conj(self), other)"),
@@ -164,7 +176,7 @@ static const tc_op_def rows[] = {
     TEXT("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", 0, "maximum(self, min)"),
     TEXT("rad2deg(Tensor self) -> Tensor", 0, "mul(self, 57.295779513082320876798)"),
     TEXT("deg2rad(Tensor self) -> Tensor", 0, "mul(self, 0.017453292519943295769237)"),
-    TEXT("log_sigmoid(Tensor self) -> Tensor", 0, "sub(clamp(self, none, 0), log1p(exp(neg(abs(self)))))"),
+    TEXT("log_sigmoid(Tensor self) -> Tensor", 0, REALS "sub(clamp(self, none, 0), log1p(exp(neg(abs(self)))))"),
     TEXT("zero(Tensor self) -> Tensor", C, "zeros_like(self)"),
     TEXT("inner(Tensor self, Tensor other) -> Tensor", C,
          "if(self.rank == 0 || other.rank == 0, mul(self, other), tensordot(self, other, [-1], [-1]))"),
@@ -177,7 +189,7 @@ static const tc_op_def rows[] = {
                   "let x = to(f, d); let y = to(other, d); where(isnan(y), add(x, y), where(eq(x, 0), "
                   "zeros_like(mul(x, y)), mul(x, log(y))))"},
     TEXT("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", 0,
-         "where(gt(self, lambd), sub(self, lambd), where(lt(self, -lambd), add(self, lambd), mul(self, 0)))"),
+         REALS "where(gt(self, lambd), sub(self, lambd), where(lt(self, -lambd), add(self, lambd), mul(self, 0)))"),
     TEXT("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", 0,
          "let d = promote(x1, x2); if(d == wide(d), _cosine_similarity(x1, x2, dim, eps), "
          "to(_cosine_similarity(to(x1, wide(d)), to(x2, wide(d)), dim, eps), d))"),

@@ -13,10 +13,13 @@ static bool named(tc_op_args *a, const char *part) {
   return false;
 }
 
-static bool fill_value(tc_op_args *a, tc_number *v) {
+static int32_t value_arg(const tc_op_args *a) {
   int32_t arg = tc_op_arg_index(a, "fill_value");
   if (arg < 0) arg = tc_op_arg_index(a, "value");
-  if (arg < 0) arg = tc_op_arg_index(a, "s");
+  return arg < 0 ? tc_op_arg_index(a, "s") : arg;
+}
+static bool fill_value(tc_op_args *a, tc_number *v) {
+  int32_t arg = value_arg(a);
   *v = (tc_number){.kind = TC_AK_INT, .i = named(a, "ones"), .re = named(a, "ones")};
   return arg >= 0 && tc_op_number(a, arg, v);
 }
@@ -38,6 +41,7 @@ static int32_t fill_meta(tc_op_args *a) {
   int32_t dtype = tc_op_arg_index(a, "dtype"), format = tc_op_arg_index(a, "memory_format");
   if (tc_sv_is(a->op->schema.name, "scalar_tensor")) d = TC_F32;
   if (dtype >= 0) d = tc_op_dtype(a, dtype, d);
+  if (tc_op_number_fits(a, value_arg(a), d)) return TC_STATUS_INVALID_ARGUMENT;
   if (like)
     return tc_op_format_result(a, 0, d, self->rank, self->sizes,
                                format < 0 ? TC_FORMAT_PRESERVE : tc_op_memory_format(a, format, TC_FORMAT_PRESERVE), 0);
@@ -63,10 +67,7 @@ static int32_t fill_lower(tc_op_args *a) {
   char c = tc_dtype_class(r->dtype);
   tc_lo_begin(a, r->rank, r->sizes, index);
   tc_bval x = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im)
-                                   : tc_lo_const_int(a, r->dtype,
-                                                     c == 'b'              ? v.re != 0
-                                                     : v.kind == TC_AK_INT ? v.i
-                                                                           : (int64_t)v.re);
+                                   : tc_lo_const_int(a, r->dtype, c == 'b' ? v.re != 0 || v.im != 0 : v.i);
   if (v.kind == TC_AK_INT && v.sym && !tc_int_is_const(v.sym, &(int64_t){0})) x = tc_lo_index(a, v.sym, r->dtype);
   if (number >= 0) x = tc_lo_cast(a, tc_lo_load(a, number, NULL), r->dtype);
   tc_lo_result(a, 0, tc_lo_end(a, x, r->dtype));
@@ -88,6 +89,8 @@ typedef struct range {
   tc_number start, end, step;
   bool floats;
 } range;
+// Integers count in integers, from a real start by a real step, too, although those say how many there are.
+static bool counts_reals(const range *r, tc_dtype d) { return r->floats && (tc_dtype_is_float(d) || d == TC_BOOL); }
 static range read_range(tc_op_args *a) {
   range r = {.step = {.kind = TC_AK_INT, .i = 1, .re = 1}, .start = {.kind = TC_AK_INT}};
   int32_t start = tc_op_arg_index(a, "start"), step = tc_op_arg_index(a, "step");
@@ -121,10 +124,11 @@ static int32_t arange_lower(tc_op_args *a) {
   range r = read_range(a);
   const tc_tensor_type *t = tc_op_result_type(a, 0);
   tc_int i[1];
-  tc_dtype compute = r.floats || tc_dtype_is_float(t->dtype) ? tc_op_math_type(t->dtype) : TC_I64;
+  bool reals = counts_reals(&r, t->dtype);
+  tc_dtype compute = reals ? tc_op_math_type(t->dtype) : TC_I64;
   tc_lo_begin(a, 1, t->sizes, i);
   tc_bval v;
-  if (!r.floats) {
+  if (!reals) {
     v = tc_lo_index(a, tc_int_add(a, as_int(a, &r.start), tc_int_mul(a, i[0], as_int(a, &r.step))), TC_I64);
   } else {
     v = tc_lo_op3(a, TC_K_FMA, tc_lo_index(a, i[0], compute), tc_lo_const(a, compute, r.step.re, 0),
@@ -137,7 +141,7 @@ static int32_t arange_ref(tc_op_args *a) {
   range r = read_range(a);
   const tc_ref_view *y = tc_op_result_data(a, 0);
   for (int64_t i = 0; i < tc_ref_numel(y); i++) {
-    if (r.floats) tc_ref_put(y, i, (tc_c128){r.start.re + (double)i * r.step.re, 0});
+    if (counts_reals(&r, y->nominal)) tc_ref_put(y, i, (tc_c128){r.start.re + (double)i * r.step.re, 0});
     else tc_ref_put_i(y, i, r.start.i + i * r.step.i);
   }
   return TC_STATUS_OK;

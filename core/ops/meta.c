@@ -1,4 +1,6 @@
 // Meta functions and lowerings that several families share.
+#include <math.h>
+
 #include "core/ops/ops.h"
 
 tc_dtype tc_op_math_type(tc_dtype d) {
@@ -63,6 +65,74 @@ int32_t tc_meta_row_major(tc_op_args *a) {
 int32_t tc_meta_bool(tc_op_args *a) { return promoted(a, false, TC_BOOL); }
 int32_t tc_meta_promote(tc_op_args *a) { return promoted(a, false, TC_DTYPE_NONE); }
 int32_t tc_meta_promote_float(tc_op_args *a) { return promoted(a, true, TC_DTYPE_NONE); }
+
+// ---- numbers ----
+// The values of an integer dtype.
+static void int_range(tc_dtype d, double *lo, double *hi) {
+  int32_t bits = tc_dtype_size(d) * 8;
+  bool is_signed = tc_dtype_class(d) == 'i';
+  *lo = is_signed ? -ldexp(1, bits - 1) : 0;
+  *hi = ldexp(1, is_signed ? bits - 1 : bits) - 1; // 2^63 and 2^64 for the widest, which nothing real lies behind
+}
+static bool real_fits(double v, tc_dtype d) { return isinf(v) || isnan(v) || fabs(v) <= tc_dtype_largest(d); }
+
+bool tc_op_known_number(const tc_op_args *a, int32_t arg, tc_number *out) {
+  return arg >= 0 && arg < a->n_args && !a->args[arg].value && tc_op_number(a, arg, out) &&
+         (!out->sym || tc_sym_is_const(out->sym));
+}
+
+int32_t tc_op_number_fits(tc_op_args *a, int32_t arg, tc_dtype d) {
+  tc_number v;
+  if (d == TC_BOOL || !tc_op_known_number(a, arg, &v)) return TC_STATUS_OK;
+  bool fits = v.im == 0 || tc_dtype_is_complex(d);
+  char c = tc_dtype_class(d);
+  if (c == 'f' || c == 'c') {
+    fits = fits && real_fits(v.re, d) && real_fits(v.im, d);
+  } else {
+    double lo, hi;
+    int_range(d, &lo, &hi);
+    if (v.kind == TC_AK_INT && c == 'u') lo = -hi; // negative integers wrap
+    fits = fits && v.re >= lo && v.re < hi + 1;
+  }
+  if (fits) return TC_STATUS_OK;
+  return tc_op_fail(a, "the argument '" TC_SV_FMT "': value cannot be converted to type %s without overflow",
+                    TC_SV_ARG(a->op->schema.args[arg].name), tc_dtype_torch_name(d));
+}
+
+int32_t tc_op_bounds_fit(tc_op_args *a, int32_t min, int32_t max, tc_dtype d) {
+  double lo, hi;
+  tc_number v;
+  char c = tc_dtype_class(d);
+  if (c != 'i' && c != 'u') return TC_STATUS_OK;
+  int_range(d, &lo, &hi);
+  if (tc_op_known_number(a, min, &v) && v.re > hi)
+    return tc_op_fail(a, "Clamp min value %.17g is outside the representable range of %s", v.re,
+                      tc_dtype_torch_name(d));
+  if (tc_op_known_number(a, max, &v) && trunc(v.re) < lo)
+    return tc_op_fail(a, "Clamp max value %.17g is outside the representable range of %s", v.re,
+                      tc_dtype_torch_name(d));
+  return TC_STATUS_OK;
+}
+
+int32_t tc_op_alpha_fits(tc_op_args *a, int32_t arg, tc_dtype d) {
+  tc_number v;
+  if (!tc_op_number(a, arg, &v)) return TC_STATUS_OK;
+  bool real = tc_dtype_is_float(d) || tc_dtype_is_complex(d);
+  if (v.kind == TC_AK_BOOL && d != TC_BOOL) return tc_op_fail(a, "Boolean alpha only supported for Boolean results.");
+  if (!real && v.kind != TC_AK_INT && v.kind != TC_AK_BOOL)
+    return tc_op_fail(a, "For integral input tensors, argument alpha must not be a floating point number.");
+  if (v.kind == TC_AK_COMPLEX && !tc_dtype_is_complex(d))
+    return tc_op_fail(a, "For non-complex input tensors, argument alpha must not be a complex number.");
+  return tc_op_number_fits(a, arg, d);
+}
+
+int32_t tc_op_needs_floats(tc_op_args *a, tc_dtype d) {
+  if (tc_dtype_is_float(d) || tc_dtype_is_complex(d)) return TC_STATUS_OK;
+  return tc_op_fail(a, "not implemented for '%s'", tc_dtype_torch_name(d));
+}
+int32_t tc_meta_same_float(tc_op_args *a) {
+  return tc_op_needs_floats(a, tc_op_tensor(a, 0)->dtype) ? TC_STATUS_INVALID_ARGUMENT : tc_meta_same(a);
+}
 
 // ---- reductions ----
 int32_t tc_reduced_dims(tc_op_args *a, int32_t dims, int32_t rank, bool reduced[TC_MAX_RANK]) {

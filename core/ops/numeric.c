@@ -107,6 +107,12 @@ static tc_c128 sinc_c(tc_c128 x) {
 }
 static const tc_scalar_ref sinc_ref = {.f1 = sinc_f, .c1 = sinc_c};
 
+static int32_t threshold_meta(tc_op_args *a) {
+  tc_dtype d = tc_op_tensor(a, 0)->dtype;
+  if (d == TC_BOOL) return tc_op_fail(a, "not implemented for 'Bool'");
+  return tc_op_number_fits(a, 1, d) || tc_op_number_fits(a, 2, d) ? TC_STATUS_INVALID_ARGUMENT : tc_meta_same(a);
+}
+
 enum { C = TC_OP_COMPLEX, PW = TC_OP_POINTWISE };
 #define TEXT(s, d) {.schema = s, .decompose = d}
 #define CTEXT(s, d) {.schema = s, .traits = C, .decompose = d}
@@ -207,9 +213,12 @@ static const tc_op_def rows[] = {
      .decompose = "if(training, where(gt(self, 0), self, mul(self, uniform(self, float(lower), float(upper)))), "
                   "leaky_relu(self, (float(lower) + float(upper)) / 2.0))"},
     TEXT("_prelu_kernel(Tensor self, Tensor weight) -> Tensor", "where(gt(self, 0), self, mul(self, weight))"),
-    TEXT("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
-         "where(le(self, threshold), to(scalar_tensor(value), self.dtype), self)"),
+    {.schema = "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+     .meta = threshold_meta,
+     .decompose = "let t = scalar_tensor(threshold, dtype=self.dtype); "
+                  "where(le(self, t), scalar_tensor(value, dtype=self.dtype), self)"},
     TEXT("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+         "let of = if(is_int(self), fail(\"not implemented for integers\"), self); "
          "where(logical_and(ge(self, 0.0 - float(lambd)), le(self, lambd)), 0, self)"),
     CTEXT("chalf(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
           "if(is_none(memory_format), to(self, c32), _to_copy(self, dtype=c32, memory_format=memory_format))"),

@@ -52,6 +52,14 @@ int32_t tc_meta_promote_float(tc_op_args *a);   // the same; integers and bool g
 int32_t tc_meta_promote_tensors(tc_op_args *a); // pointwise over the Tensor arguments only, promoted
 int32_t tc_meta_promote_swapped(tc_op_args *a); // over arguments 1 and 0, in this order
 int32_t tc_meta_row_major(tc_op_args *a);       // argument 0's dtype and sizes in row-major order
+int32_t tc_meta_same_float(tc_op_args *a);      // tc_meta_same; refuses integers and bools
+// The number in an argument, if it is known when the call is checked: no value from data, no symbol.
+bool tc_op_known_number(const tc_op_args *a, int32_t arg, tc_number *out);
+// PyTorch's checks of numbers, each a failure of the call where it does not hold. A number that is not known passes.
+int32_t tc_op_number_fits(tc_op_args *a, int32_t arg, tc_dtype d); // can be converted to d (c10's `overflows`)
+int32_t tc_op_bounds_fit(tc_op_args *a, int32_t min, int32_t max, tc_dtype d); // clamp's: something of d lies between
+int32_t tc_op_alpha_fits(tc_op_args *a, int32_t arg, tc_dtype d); // the factor of sums: no reals among integers …
+int32_t tc_op_needs_floats(tc_op_args *a, tc_dtype d);            // the op has no meaning on integers and bools
 // Numbers of the Tensor and Scalar arguments that take part in promotion; `n` of them.
 int32_t tc_promoting_args(tc_op_args *a, int32_t out[8]);
 

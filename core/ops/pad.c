@@ -61,6 +61,8 @@ static int32_t pad_meta(tc_op_args *a) {
       return tc_op_fail(a, "reflected padding must be less than the size of dimension %d: %s", d,
                         tc_op_shape_text(a, 0));
   }
+  if (mode == CONSTANT && tc_op_number_fits(a, tc_op_arg_index(a, "value"), t->dtype))
+    return TC_STATUS_INVALID_ARGUMENT;
   int32_t format = tc_suggested_format(a, t), pads = tc_op_arg_index(a, "pad");
   if (mode == CONSTANT && tc_op_count(a, pads) == 0)
     return tc_op_format_result(a, 0, t->dtype, t->rank, sizes, TC_FORMAT_PRESERVE, 0);
@@ -116,7 +118,7 @@ static int32_t pad_lower(tc_op_args *a) {
   }
   char c = tc_dtype_class(r->dtype);
   tc_bval other = c == 'f' || c == 'c' ? tc_lo_const(a, r->dtype, v.re, v.im)
-                                       : tc_lo_const_int(a, r->dtype, c == 'b' ? v.re != 0 : (int64_t)v.re);
+                                       : tc_lo_const_int(a, r->dtype, c == 'b' ? v.re != 0 : v.i);
   tc_lo_result(
       a, 0,
       tc_lo_end(a, tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, at) : tc_lo_load_if(a, x, at, inside, other), r->dtype));

@@ -176,7 +176,7 @@ static int32_t read_along(tc_op_args *a, along *w) {
 }
 static int32_t along_meta(tc_op_args *a) {
   along w;
-  if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
+  if (read_along(a, &w) || tc_op_number_fits(a, 3, tc_op_tensor(a, 0)->dtype)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_sv_starts(a->op->schema.name, "scatter") ? tc_meta_row_major(a) : like_self(a);
 }
 

@@ -86,7 +86,7 @@ static inline tc_status le_body(le_run *r, const tc_lnode *n, tc_knum *values) {
     for (int32_t k = 0; k < b->n_args; k++) args[k] = values[b->args[k]];
     switch (b->op) {
     case TC_K_CONST:
-      if (real) *out = (tc_knum){.re = b->re, .im = b->im};
+      if (real) *out = (tc_knum){.re = tc_kir_round(b->dtype, b->re), .im = tc_kir_round(b->dtype, b->im)};
       else out->i = b->imm;
       break;
     case TC_B_LOAD:

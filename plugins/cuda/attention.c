@@ -125,28 +125,13 @@ static char *make_source(tc_device_ *d, const version *v, int32_t head, tc_dtype
 
 // Compiles and loads one of them.
 static int32_t load_version(tc_device_ *d, const version *v, int32_t head, tc_dtype type, cuda_attention *c) {
-  char *log = NULL, *source = make_source(d, v, head, type);
-  void *code = NULL;
-  size_t size = 0;
-  int32_t s = source ? TC_STATUS_OK : TC_STATUS_OUT_OF_MEMORY;
-  if (s == TC_STATUS_OK) s = cuda_nvrtc_compile(d->host, &d->compiler, source, v->arch, &code, &size, &log);
-  if (s != TC_STATUS_OK) cuda_report(d->host, s, log ? log : "attention does not compile");
-  else s = cuda_judge_spills(d, (tc_sv){"tc_attention", 12}, log);
-  if (s == TC_STATUS_OK) s = cuda_check(d, "cuModuleLoadData", d->driver.module_load(&c->module, code));
-  if (s == TC_STATUS_OK)
-    s = cuda_check(d, "cuModuleGetFunction", d->driver.module_function(&c->function, c->module, "tc_attention"));
-  c->shared_bytes = (int32_t)v->shared;
-  c->lanes = v->lanes;
-  if (s == TC_STATUS_OK)
-    s = cuda_check(d, "cuFuncSetAttribute",
-                   d->driver.function_set(c->function, CU_FUNC_DYNAMIC_SHARED, c->shared_bytes));
-  if (s != TC_STATUS_OK) {
-    if (c->module) d->driver.module_unload(c->module);
-    c->module = NULL, c->function = NULL;
-  }
-  if (code) d->host->free(d->host->self, code);
-  if (log) d->host->free(d->host->self, log);
-  if (source) d->host->free(d->host->self, source);
+  static const char *const name = "tc_attention";
+  char *source = make_source(d, v, head, type);
+  if (!source) return TC_STATUS_OUT_OF_MEMORY;
+  int32_t s = cuda_own_code(d, source, v->arch, &name, 1, (int32_t)v->shared, &c->module, &c->function);
+  if (s != TC_STATUS_OK) c->function = NULL;
+  c->shared_bytes = (int32_t)v->shared, c->lanes = v->lanes;
+  d->host->free(d->host->self, source);
   return s;
 }
 
@@ -157,11 +142,11 @@ static int32_t find_code(tc_device_ *d, int32_t head_size, tc_dtype type, cuda_a
   version versions[2];
   int32_t s = cuda_compiler(d), n = versions_of(d, head_size, type, versions);
   if (s != TC_STATUS_OK) return s;
-  pthread_mutex_lock(&d->attention_lock);
+  pthread_mutex_lock(&d->own_lock);
   if (!c->function) s = TC_STATUS_PLUGIN;
   for (int32_t i = 0; i < n && s != TC_STATUS_OK && s != TC_STATUS_OUT_OF_MEMORY; i++)
     s = load_version(d, &versions[i], head_size, type, c);
-  pthread_mutex_unlock(&d->attention_lock);
+  pthread_mutex_unlock(&d->own_lock);
   *out = c;
   return s;
 }

@@ -88,9 +88,9 @@ static int32_t make_desc(const prepared *x, cu_ptr bias, lt_desc *out) {
   lt_status s = l->desc_create(out, wide ? LT_COMPUTE_64F : LT_COMPUTE_32F, scale_type(x->p.dtype));
   if (s != 0) return failed(x->d, "cublasLtMatmulDescCreate", s);
   int32_t a = x->p.a.transposed, b = x->p.b.transposed, has_bias = x->p.bias >= 0;
-  int32_t epilogue = x->p.gelu  ? has_bias ? LT_EPILOGUE_GELU_BIAS : LT_EPILOGUE_GELU
-                     : has_bias ? LT_EPILOGUE_BIAS
-                                : LT_EPILOGUE_DEFAULT;
+  int32_t epilogue = x->p.function >= 0 ? has_bias ? LT_EPILOGUE_GELU_BIAS : LT_EPILOGUE_GELU
+                     : has_bias         ? LT_EPILOGUE_BIAS
+                                        : LT_EPILOGUE_DEFAULT;
   s = l->desc_set(*out, LT_DESC_TRANSPOSE_A, &a, sizeof a);
   if (s == 0) s = l->desc_set(*out, LT_DESC_TRANSPOSE_B, &b, sizeof b);
   if (s == 0 && epilogue != LT_EPILOGUE_DEFAULT) s = l->desc_set(*out, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
@@ -172,7 +172,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
   product p;
   const char *why = "";
   *out_cost = -1;
-  int32_t s = product_of(n, &p, &why);
+  int32_t s = product_of(n, PRODUCT_BY_LIBRARY, &p, &why);
   if (s != TC_STATUS_OK) {
     cuda_report(h, s, why);
     return TC_STATUS_OK;
@@ -181,6 +181,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
   // What is nothing, or so little that a launch of its own does not pay, stays with its neighbours.
   if (p.k == 0 || flops < LEAST_FLOPS || p.batch > INT32_MAX || open_blas(d) != TC_STATUS_OK) return TC_STATUS_OK;
   double rate = (double)d->props.flops_per_ns * (p.dtype == TC_F16 || p.dtype == TC_BF16 ? 10 : 0.7);
+  if (p.dtype == TC_C64 || p.dtype == TC_C128) flops *= 4;
   *out_cost = CALL_NS + (int64_t)(flops / (rate > 1 ? rate : 1));
   return TC_STATUS_OK;
 }
@@ -193,7 +194,7 @@ static int32_t begin(const tc_host *h, tc_device_ *d, const tc_call_node *n, pre
   prepared *x = *out = h->alloc(h->self, sizeof *x);
   if (!x) return TC_STATUS_OUT_OF_MEMORY;
   x->d = d;
-  s = product_of(n, &x->p, &why);
+  s = product_of(n, PRODUCT_BY_LIBRARY, &x->p, &why);
   if (s != TC_STATUS_OK) return cuda_report(h, s, why);
   x->bytes = size_of(x->p.dtype);
   x->empty = x->p.m == 0 || x->p.n == 0 || x->p.batch == 0;

@@ -23,13 +23,17 @@ typedef struct cuda_stage {
   int32_t busy;
 } cuda_stage;
 
-// Hand-written code for one head size and type, loaded on first use.
+// Hand-written code, loaded on first use: attention of one head size and type, and products by split numbers.
 typedef struct cuda_attention {
   cu_module module;
   cu_function function;
   int32_t shared_bytes;
   unsigned lanes;
 } cuda_attention;
+typedef struct cuda_split {
+  cu_module module;
+  cu_function pack, multiply;
+} cuda_split;
 
 struct tc_device_ {
   const tc_host *host;
@@ -47,8 +51,9 @@ struct tc_device_ {
   cuda_nvrtc compiler;
   cuda_blas blas;
 
-  pthread_mutex_t attention_lock;
+  pthread_mutex_t own_lock;
   cuda_attention attention[CUDA_ATTENTIONS]; // under the lock
+  cuda_split split;                          // too
 
   pthread_mutex_t memory_lock;
   // Under the lock: what allocation is ordered on (the only stream, NULL if there are none or several), staging.
@@ -114,9 +119,13 @@ typedef struct cuda_blob_entry {
 
 extern const tc_device_table cuda_device;
 extern const tc_codegen_table cuda_codegen;
-extern const tc_call_table cuda_attention_calls;
+extern const tc_call_table cuda_attention_calls, cuda_split_calls;
 // Opens the compiler; PLUGIN, reported, if it is not there.
 int32_t cuda_compiler(tc_device_ *d);
+// Compiles and loads hand-written code for an architecture. Its last function, which messages name, may use that much
+// dynamic shared memory. On failure (PLUGIN, DEVICE, OUT_OF_MEMORY; reported) nothing is loaded. Under own_lock.
+int32_t cuda_own_code(tc_device_ *d, const char *source, const char *arch, const char *const *names, int32_t n,
+                      int32_t shared_bytes, cu_module *out_module, cu_function *out);
 // A perf hint, or, as the config key `spills` says, a failure, if the compiler's log tells of spilled registers.
 int32_t cuda_judge_spills(tc_device_ *d, tc_sv name, const char *log);
 

@@ -155,11 +155,12 @@ static void close_device(tc_device_ *d) {
     for (int32_t i = 0; i < CUDA_ATTENTIONS; i++) {
       if (d->attention[i].module) d->driver.module_unload(d->attention[i].module);
     }
+    if (d->split.module) d->driver.module_unload(d->split.module);
     if (d->blas_state == 1) d->blas.destroy(d->blas.handle);
   }
   if (d->runs) d->driver.context_release(d->device);
   pthread_mutex_destroy(&d->library_lock);
-  pthread_mutex_destroy(&d->attention_lock);
+  pthread_mutex_destroy(&d->own_lock);
   pthread_mutex_destroy(&d->memory_lock);
   pthread_mutex_destroy(&d->recent_lock);
   d->host->free(d->host->self, d);
@@ -172,7 +173,7 @@ static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
   d->host = h;
   d->sync = cuda_config(h, "sync", sync, sizeof sync) && strcmp(sync, "false") != 0;
   pthread_mutex_init(&d->library_lock, NULL);
-  pthread_mutex_init(&d->attention_lock, NULL);
+  pthread_mutex_init(&d->own_lock, NULL);
   pthread_mutex_init(&d->memory_lock, NULL);
   pthread_mutex_init(&d->recent_lock, NULL);
   int32_t s = cuda_config(h, "arch", arch, sizeof arch) ? open_arch(d, arch) : open_driver(d, index);

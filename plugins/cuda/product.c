@@ -5,6 +5,7 @@
 // a factor that meets a plain matrix join its rows where strides nest; otherwise all batch dimensions must be one.
 #include "product.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { UNKNOWN_SIZE = 64 };
@@ -110,10 +111,12 @@ static int32_t bytes_of(tc_dtype t) {
   return t == TC_F16 || t == TC_BF16 ? 2 : t == TC_F32 ? 4 : t == TC_F64 || t == TC_C64 ? 8 : t == TC_C128 ? 16 : 0;
 }
 
+static bool complex_type(tc_dtype t) { return t == TC_C64 || t == TC_C128; }
+
 typedef struct request {
   tensor a, b, d, c;
   int32_t first, bias, add; // operands: the first factor; or -1
-  int32_t gelu;
+  int32_t function, after;
   double alpha, beta;
 } request;
 
@@ -123,27 +126,30 @@ static int32_t steps_operands(const tc_call_node *n) {
   return count;
 }
 
-// What the library does behind a product: gelu_tanh (to the accuracy of 16 bits), or a sum with a tensor like the
-// result.
-static int32_t read_epilogue(const tc_call_node *n, request *q, const char **why) {
-  if (n->n_epilogue == 0) return TC_STATUS_OK;
-  const tc_epilogue *e = n->epilogue;
-  if (n->n_epilogue > 1) return refuse(why, "an epilogue of several steps");
-  if (e->kind == TC_EPI_GELU_TANH && (n->results->dtype == TC_BF16 || n->results->dtype == TC_F16)) {
-    q->gelu = 1;
-    return TC_STATUS_OK;
+// What may stand behind a product: a function, and a sum with a tensor like the result, before or behind it. The
+// library has one of the two, and of functions gelu_tanh, to the accuracy of 16 bits.
+static int32_t read_epilogue(const tc_call_node *n, product_by by, request *q, const char **why) {
+  tc_dtype t = n->results->dtype;
+  if (by == PRODUCT_BY_LIBRARY && n->n_epilogue > 1) return refuse(why, "an epilogue of several steps");
+  for (int32_t i = 0; i < n->n_epilogue; i++) {
+    const tc_epilogue *e = &n->epilogue[i];
+    if (e->kind == TC_EPI_ADD && q->add < 0 && e->operand >= 0 && e->operand < n->n_operands) {
+      q->add = e->operand, q->beta = 1, q->after = q->function >= 0;
+      continue;
+    }
+    bool known = by == PRODUCT_BY_US ? e->kind >= TC_EPI_RELU && e->kind <= TC_EPI_SILU && !complex_type(t)
+                                     : e->kind == TC_EPI_GELU_TANH && (t == TC_BF16 || t == TC_F16);
+    if (!known || q->function >= 0) return refuse(why, "an epilogue that is not done with a product");
+    q->function = e->kind;
   }
-  if (e->kind != TC_EPI_ADD || q->add >= 0 || e->operand < 0 || e->operand >= n->n_operands)
-    return refuse(why, "an epilogue that the library does not do");
-  q->add = e->operand, q->beta = 1;
   return TC_STATUS_OK;
 }
 
-static int32_t read_request(const tc_call_node *n, request *q, const char **why) {
+static int32_t read_request(const tc_call_node *n, product_by by, request *q, const char **why) {
   int32_t linear = named(n, "aten::linear"), adds = named(n, "aten::addmm") || named(n, "aten::baddbmm");
   if (!linear && !adds && !named(n, "aten::mm") && !named(n, "aten::bmm") && !named(n, "aten::matmul"))
     return refuse(why, "no matrix product");
-  *q = (request){.first = adds, .bias = -1, .add = -1, .alpha = 1};
+  *q = (request){.first = adds, .bias = -1, .add = -1, .function = -1, .alpha = 1};
   if (n->n_operands < q->first + 2 || n->n_results != 1) return refuse(why, "an operand is missing");
   for (int32_t i = 0; i < n->n_operands; i++) {
     if (n->operands[i].dtype != n->results->dtype) return refuse(why, "operands of different dtypes");
@@ -154,7 +160,7 @@ static int32_t read_request(const tc_call_node *n, request *q, const char **why)
   } else if (linear && n->n_operands - steps_operands(n) > 2) {
     q->bias = 2;
   }
-  int32_t s = read_epilogue(n, q, why);
+  int32_t s = read_epilogue(n, by, q, why);
   if (s != TC_STATUS_OK) return s;
   s = read_view(&n->operands[q->first], &q->a, why);
   if (s == TC_STATUS_OK) s = read_view(&n->operands[q->first + 1], &q->b, why);
@@ -171,9 +177,9 @@ static int32_t read_request(const tc_call_node *n, request *q, const char **why)
 }
 
 // A row that is added to every row is a bias; anything else must have the result's shape.
-static int32_t place_addend(const tc_call_node *n, request *q, const char **why) {
+static int32_t place_addend(request *q, const char **why) {
   if (q->add < 0) return TC_STATUS_OK;
-  if (n->n_epilogue) return q->c.rank == q->d.rank ? TC_STATUS_OK : refuse(why, "an addend of another rank");
+  if (q->add > 0) return q->c.rank == q->d.rank ? TC_STATUS_OK : refuse(why, "an addend of another rank");
   int64_t columns = q->d.sizes[q->d.rank - 1];
   if (q->c.rank == 1 && q->c.sizes[0] == columns && columns > 1 && q->alpha == 1 && q->beta == 1) {
     q->bias = 0, q->add = -1, q->beta = 0;
@@ -217,13 +223,13 @@ static int32_t place(const request *q, int32_t flip, product *p, const char **wh
   return TC_STATUS_OK;
 }
 
-int32_t product_of(const tc_call_node *n, product *out, const char **why) {
+int32_t product_of(const tc_call_node *n, product_by by, product *out, const char **why) {
   request q;
   *out = (product){.dtype = n->results->dtype, .bias = -1};
   int32_t bytes = bytes_of(out->dtype);
   if (!bytes) return refuse(why, "a dtype that the library does not multiply");
-  int32_t s = read_request(n, &q, why);
-  if (s == TC_STATUS_OK) s = place_addend(n, &q, why);
+  int32_t s = read_request(n, by, &q, why);
+  if (s == TC_STATUS_OK) s = place_addend(&q, why);
   if (s != TC_STATUS_OK) return s;
   if (q.a.rank > q.d.rank || q.b.rank > q.d.rank) return refuse(why, "factors of more dimensions than the result");
   widen(&q.a, q.d.rank);
@@ -240,7 +246,8 @@ int32_t product_of(const tc_call_node *n, product *out, const char **why) {
   if (q.a.sizes[r - 2] != q.d.sizes[r - 2] || q.b.sizes[r - 1] != q.d.sizes[r - 1] ||
       q.b.sizes[r - 2] != q.a.sizes[r - 1])
     return refuse(why, "sizes that do not fit");
-  out->alpha = q.alpha, out->beta = q.beta, out->bias = q.bias, out->gelu = q.gelu;
+  out->alpha = q.alpha, out->beta = q.beta, out->bias = q.bias;
+  out->function = q.function, out->after = q.after;
   int32_t by_rows = q.d.strides[r - 1] == 1 || q.d.sizes[r - 1] == 1;
   s = place(&q, by_rows, out, why);
   if (s != TC_STATUS_OK) return s;
@@ -248,7 +255,7 @@ int32_t product_of(const tc_call_node *n, product *out, const char **why) {
     const tc_view *v = &n->operands[q.bias];
     if (!by_rows || v->rank != 1 || (v->strides && v->strides[0] != 1 && v->strides[0] != INT64_MIN))
       return refuse(why, "a bias that is no dense row");
-    if (out->dtype == TC_C64 || out->dtype == TC_C128) return refuse(why, "a complex bias");
+    if (by == PRODUCT_BY_LIBRARY && complex_type(out->dtype)) return refuse(why, "a complex bias");
   }
   out->aligned = keeps_16(&out->a, out->batch, bytes) && keeps_16(&out->b, out->batch, bytes) &&
                  keeps_16(&out->c, out->batch, bytes) && keeps_16(&out->d, out->batch, bytes);

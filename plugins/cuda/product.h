@@ -11,7 +11,7 @@ typedef struct product_matrix {
   int32_t operand;        // number of the call's operand; -1: its result
 } product_matrix;
 
-// D = alpha · A · B + beta · C + bias, or gelu_tanh of it, column-major. The names are cuBLASLt's: what the op calls
+// D = f(alpha · A · B + beta · C + bias), column-major. The names are cuBLASLt's: what the op calls
 // its second factor may be A here.
 typedef struct product {
   tc_dtype dtype;
@@ -19,12 +19,16 @@ typedef struct product {
   product_matrix a, b, c, d;
   int32_t has_c, bias; // bias: operand, a dense vector of m elements, or -1
   double alpha, beta;
-  int32_t gelu;    // 1: gelu_tanh of all that
-  int32_t aligned; // 1: leading dimensions and batch strides keep 16 bytes
+  int32_t function; // -1, or TC_EPI_RELU … TC_EPI_SILU: of all that
+  int32_t after;    // 1: beta · C is added behind the function
+  int32_t aligned;  // 1: leading dimensions and batch strides keep 16 bytes
 } product;
+
+// Who multiplies: the library, or our own code, which has all functions behind a product and complex biases.
+typedef enum product_by { PRODUCT_BY_LIBRARY, PRODUCT_BY_US } product_by;
 
 // Describes a node of mm, bmm, addmm, baddbmm, matmul or linear. UNIMPLEMENTED, with the reason in `why` (static text),
 // for what does not fit. Sizes that are not known count as 64.
-int32_t product_of(const tc_call_node *n, product *out, const char **why);
+int32_t product_of(const tc_call_node *n, product_by by, product *out, const char **why);
 
 #endif

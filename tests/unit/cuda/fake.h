@@ -16,7 +16,7 @@ typedef struct fake_state {
   int32_t graph_launches;
   uint64_t most_memory;
   // The last launch.
-  uint32_t grid, lanes, shared_bytes;
+  uint32_t grid, grid_y, lanes, shared_bytes;
   uint64_t words[64]; // its parameters, as many as fake_set_params said
   char kernel[128];
   int32_t dynamic_shared; // as set by cuFuncSetAttribute

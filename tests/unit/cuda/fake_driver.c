@@ -480,12 +480,12 @@ EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
   BEGIN("cuLaunchKernel");
   object *o = check(f, FUNCTION, "a launch of a function that does not live");
   object *on = check(s, STREAM, "a launch on a stream that does not live");
-  if (gy != 1 || gz != 1 || by != 1 || bz != 1 || extra) fault("a launch of more than one dimension");
-  if (!gx || !bx || bx > 1024) fault("a launch of no or too many lanes");
+  if (gz != 1 || by != 1 || bz != 1 || extra) fault("a launch of three dimensions, or with blocks of two");
+  if (!gx || !gy || gy > 65535 || !bx || bx > 1024) fault("a launch of no or too many blocks or lanes");
   if (shared > 48 << 10 && (int32_t)shared > state.dynamic_shared) fault("shared memory that was not asked for");
   if (on && on->capturing) push(on, LAUNCH, NULL, NULL, 0)->function = o;
   else state.launches++;
-  state.grid = gx, state.lanes = bx, state.shared_bytes = shared;
+  state.grid = gx, state.grid_y = gy, state.lanes = bx, state.shared_bytes = shared;
   if (o) memcpy(state.kernel, o->name, sizeof state.kernel);
   for (int32_t i = 0; i < n_params; i++) {
     state.words[i] = 0;

@@ -15,9 +15,9 @@ typedef struct rig {
   tc_host host;
   const tc_device_table *t;
   const tc_codegen_table *codegen;
-  const tc_call_table *calls, *attention;
+  const tc_call_table *calls, *attention, *split;
   tc_device_ *d;
-  const char *driver, *arch, *sync, *blas, *spills;
+  const char *driver, *arch, *sync, *blas, *spills, *split_wish;
   char diag[600];
   fake_state_fn state;
   fake_params_fn params;
@@ -38,6 +38,7 @@ static inline tc_sv rig_config(void *self, tc_sv key) {
                       : tc_sv_is(key, "sync")     ? r->sync
                       : tc_sv_is(key, "cublaslt") ? r->blas
                       : tc_sv_is(key, "spills")   ? r->spills
+                      : tc_sv_is(key, "split")    ? r->split_wish
                                                   : NULL;
   return value ? tc_sv_of(value) : TC_SV("");
 }
@@ -90,7 +91,7 @@ static inline void load(rig *r) {
   tc_plugin_desc p = {.magic = TC_ABI_MAGIC, .abi_major = TC_ABI_MAJOR, .struct_size = sizeof p};
   assert_int_equal(query(&r->host, &p), TC_STATUS_OK);
   assert_int_equal(p.capabilities & (TC_CAP_DEVICE | TC_CAP_CODEGEN), TC_CAP_DEVICE | TC_CAP_CODEGEN);
-  r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0], r->attention = p.calls[1];
+  r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0], r->attention = p.calls[1], r->split = p.calls[2];
 }
 
 static inline void open_rig(rig *r) {

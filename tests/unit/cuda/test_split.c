@@ -1,0 +1,160 @@
+// Products by split numbers as a call: what it takes, what it asks of the device, and that its code compiles.
+#include "tests/unit/cuda/rig.h"
+
+enum { PACKED = 3 * 128 * 32 * 2, SHARED = 8 * PACKED + 1024 };
+
+typedef struct row {
+  const char *op;
+  tc_dtype dtype;
+  int32_t rank;
+  int64_t a[3], b[3], d[3]; // dense
+  int32_t steps[2], n_steps;
+  bool taken;
+} row;
+static const row rows[] = {
+    {"aten::mm", TC_F32, 2, {300, 200}, {200, 500}, {300, 500}, {0}, 0, true},
+    {"aten::mm", TC_C64, 2, {300, 200}, {200, 500}, {300, 500}, {0}, 0, true},
+    {"aten::bmm", TC_F32, 3, {4, 300, 200}, {4, 200, 500}, {4, 300, 500}, {0}, 0, true},
+    {"aten::linear", TC_F32, 2, {300, 200}, {500, 200}, {300, 500}, {TC_EPI_GELU_ERF}, 1, true},
+    {"aten::linear", TC_F32, 2, {300, 200}, {500, 200}, {300, 500}, {TC_EPI_SILU, TC_EPI_ADD}, 2, true},
+    {"aten::linear", TC_C64, 2, {300, 200}, {500, 200}, {300, 500}, {TC_EPI_ADD}, 1, true},
+    {"aten::linear", TC_C64, 2, {300, 200}, {500, 200}, {300, 500}, {TC_EPI_TANH}, 1, false},
+    {"aten::linear", TC_F32, 2, {300, 200}, {500, 200}, {300, 500}, {TC_EPI_TANH, TC_EPI_SILU}, 2, false},
+    {"aten::linear", TC_F32, 2, {300, 200}, {500, 200}, {300, 500}, {TC_EPI_SCALE}, 1, false},
+    {"aten::mm", TC_F64, 2, {300, 200}, {200, 500}, {300, 500}, {0}, 0, false},
+    {"aten::mm", TC_BF16, 2, {300, 200}, {200, 500}, {300, 500}, {0}, 0, false},
+    {"aten::mm", TC_F32, 2, {300, 0}, {0, 500}, {300, 500}, {0}, 0, false},
+    {"aten::add", TC_F32, 2, {300, 200}, {300, 200}, {300, 200}, {0}, 0, false},
+};
+
+typedef struct product_node {
+  tc_view views[4], out; // factors, addend
+  int64_t strides[4][3];
+  tc_epilogue steps[2];
+  tc_call_node node;
+} product_node;
+
+static void view_of(tc_view *v, const row *w, const int64_t *sizes, int64_t *strides, tc_handle memory) {
+  int64_t stride = 1;
+  for (int32_t d = w->rank - 1; d >= 0; d--) strides[d] = stride, stride *= sizes[d];
+  *v = (tc_view){.dtype = w->dtype, .rank = w->rank, .sizes = sizes, .strides = strides, .memory = memory};
+}
+
+static void make(const row *w, tc_handle memory, product_node *p) {
+  *p = (product_node){.node = {.struct_size = sizeof p->node, .op = {w->op, strlen(w->op)}, .n_operands = 2}};
+  view_of(&p->views[0], w, w->a, p->strides[0], memory), view_of(&p->views[1], w, w->b, p->strides[1], memory);
+  view_of(&p->views[2], w, w->d, p->strides[2], memory), view_of(&p->out, w, w->d, p->strides[3], memory);
+  for (int32_t i = 0; i < w->n_steps; i++) {
+    bool adds = w->steps[i] == TC_EPI_ADD;
+    p->steps[i] = (tc_epilogue){.kind = w->steps[i], .operand = adds ? 2 : -1};
+    p->node.n_operands += adds;
+  }
+  p->views[2].offset = 4096, p->out.offset = 8192;
+  p->node.operands = p->views, p->node.results = &p->out, p->node.n_results = 1;
+  p->node.epilogue = p->steps, p->node.n_epilogue = w->n_steps;
+}
+
+static bool has_compiler(rig *r) {
+  product_node p;
+  int64_t cost;
+  make(&rows[0], 0, &p);
+  assert_int_equal(r->split->supports(&r->host, r->d, &p.node, &cost), TC_STATUS_OK);
+  if (cost < 0) assert_non_null(strstr(r->diag, "libnvrtc")); // where it is not installed, that is said
+  return cost >= 0;
+}
+
+TC_TEST(what_is_taken) {
+  rig r;
+  product_node p;
+  open_rig(&r);
+  bool compiler = has_compiler(&r);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    int64_t cost;
+    make(&rows[i], 0, &p);
+    OK(r.split->supports(&r.host, r.d, &p.node, &cost));
+    if ((cost >= 0) != (rows[i].taken && compiler)) fail_msg("row %d: cost %lld, %s", (int)i, (long long)cost, r.diag);
+  }
+  close_rig(&r);
+  load(&r);
+  r.split_wish = "false";
+  OK(r.t->open(&r.host, 0, &r.d));
+  int64_t cost;
+  make(&rows[0], 0, &p);
+  OK(r.split->supports(&r.host, r.d, &p.node, &cost));
+  assert_true(cost < 0);
+  close_rig(&r);
+  return TC_OK;
+}
+
+// The library computes small products sooner, this large ones: the packing is of the sides, the product of their area.
+TC_TEST(costs) {
+  rig r;
+  product_node p;
+  open_rig(&r);
+  if (has_compiler(&r)) {
+    for (int32_t n = 64; n <= 8192; n *= 128) {
+      row w = {"aten::mm", TC_F32, 2, {n, n}, {n, n}, {n, n}, {0}, 0, true};
+      int64_t own, library;
+      make(&w, 0, &p);
+      OK(r.split->supports(&r.host, r.d, &p.node, &own));
+      OK(r.calls->supports(&r.host, r.d, &p.node, &library));
+      assert_true(own > 0 && library > 0);
+      assert_int_equal(own < library, n == 8192);
+    }
+  }
+  close_rig(&r);
+  return TC_OK;
+}
+
+// Two launches of code that compiles without spilled registers, over a workspace that was asked for.
+TC_TEST(launches) {
+  rig r;
+  product_node p;
+  load(&r);
+  r.spills = "error";
+  OK(r.t->open(&r.host, 0, &r.d));
+  tc_handle stream, memory, scratch;
+  OK(r.t->stream_create(r.d, &stream));
+  OK(r.t->alloc(r.d, 64 << 20, &memory));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows && has_compiler(&r); i++) {
+    void *prepared = NULL;
+    uint64_t workspace = 0;
+    const row *w = &rows[i];
+    make(w, memory, &p);
+    int32_t s = r.split->prepare(&r.host, r.d, &p.node, &prepared, &workspace);
+    assert_int_equal(s == TC_STATUS_OK, w->taken);
+    if (!w->taken) continue;
+    int64_t parts = w->dtype == TC_C64 ? 2 : 1, batch = w->rank == 3 ? 4 : 1;
+    uint64_t x = (uint64_t)batch * 3 * (uint64_t)((200 * parts + 31) / 32) * PACKED,
+             y = (uint64_t)batch * (uint64_t)((500 * parts + 127) / 128) * (uint64_t)((200 * parts + 31) / 32) * PACKED;
+    assert_int_equal(workspace, x + y + 512 + 4 * (uint64_t)batch * (300 + 500 * (uint64_t)parts));
+    OK(r.t->alloc(r.d, workspace + 100, &scratch));
+    int32_t before = r.state()->launches;
+    r.params(0, NULL); // the two kernels differ in theirs
+    OK(r.split->run(prepared, stream, p.views, &p.out, scratch, 100));
+    const fake_state *f = r.state();
+    assert_int_equal(f->launches - before, 2);
+    assert_string_equal(f->kernel, "tc_split_product");
+    assert_int_equal(f->grid, 3 * ((500 * parts + 127) / 128));
+    assert_int_equal(f->grid_y, batch);
+    assert_int_equal(f->lanes, 384);
+    assert_int_equal(f->shared_bytes, SHARED);
+    assert_int_equal(f->dynamic_shared, SHARED);
+    r.make_fail("cuLaunchKernel", 1, 700);
+    assert_int_equal(r.split->run(prepared, stream, p.views, &p.out, scratch, 100), TC_STATUS_DEVICE);
+    assert_non_null(strstr(r.diag, "@tc_split_"));
+    r.make_fail(NULL, 0, 0);
+    r.split->destroy(prepared);
+    r.t->free(r.d, scratch);
+  }
+  r.t->free(r.d, memory);
+  r.t->stream_destroy(r.d, stream);
+  close_rig(&r);
+  return TC_OK;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_taken), cmocka_unit_test(costs),
+                                     cmocka_unit_test(launches)};
+  return TC_RUN(tests);
+}

@@ -145,6 +145,14 @@ static int32_t read_epilogue(const tc_call_node *n, product_by by, request *q, c
   return TC_STATUS_OK;
 }
 
+static int32_t read_scale(const tc_call_node *n, int32_t arg, double *out, const char **why) {
+  tc_number v;
+  *out = 1;
+  if (!tc_op_number(n->args, arg, &v)) return TC_STATUS_OK;
+  *out = v.re;
+  return v.im == 0 ? TC_STATUS_OK : refuse(why, "a complex alpha or beta");
+}
+
 static int32_t read_request(const tc_call_node *n, product_by by, request *q, const char **why) {
   int32_t linear = named(n, "aten::linear"), adds = named(n, "aten::addmm") || named(n, "aten::baddbmm");
   if (!linear && !adds && !named(n, "aten::mm") && !named(n, "aten::bmm") && !named(n, "aten::matmul"))
@@ -155,7 +163,9 @@ static int32_t read_request(const tc_call_node *n, product_by by, request *q, co
     if (n->operands[i].dtype != n->results->dtype) return refuse(why, "operands of different dtypes");
   }
   if (adds) {
-    q->beta = tc_op_float(n->args, 3, 1), q->alpha = tc_op_float(n->args, 4, 1);
+    int32_t s = read_scale(n, 3, &q->beta, why);
+    if (s == TC_STATUS_OK) s = read_scale(n, 4, &q->alpha, why);
+    if (s != TC_STATUS_OK) return s;
     if (q->beta != 0) q->add = 0;
   } else if (linear && n->n_operands - steps_operands(n) > 2) {
     q->bias = 2;

@@ -1,18 +1,18 @@
-// Products of f32 by tensor cores of bf16 (wgmma, sm_90a), as accurate as those of f32: D = alpha X transpose(Y) + beta C + bias,
-// where X has `rows` rows, Y `columns` rows, both of `k` elements, and D's columns lie together.
+// Products of f32 by tensor cores of bf16 (wgmma, sm_90a), as accurate as those of f32: D = alpha X transpose(Y) + beta
+// C + bias, where X has `rows` rows, Y `columns` rows, both of `k` elements, and D's columns lie together.
 //
-// Every f32 is the sum of three bf16 of falling size, so a product is the sum of nine; the six greatest give it to 24 bits
-// (Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations",
-// 2019). Tensor cores round sums towards zero: they sum 32 elements, the small products first, and what they sum is added
-// up in ordinary registers. tc_split_pack writes the parts as the products read them; complex factors become real ones:
-// (re, im) pairs along k for X, and for each row of Y the two rows (re, -im) and (im, re), so that D has the pairs of the
-// complex result. What does not split is left out, and seen by the greatest magnitude in its row of X or Y (`most`): a row
-// with NaN gives NaN; rows with infinities, with the greatest numbers, or of nothing but the smallest are multiplied as
-// they are.
+// Every f32 is the sum of three bf16 of falling size, so a product is the sum of nine; the six greatest give it to 24
+// bits (Henry, Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
+// Computations", 2019). Tensor cores round sums towards zero: they sum 32 elements, the small products first, and what
+// they sum is added up in ordinary registers. tc_split_pack writes the parts as the products read them; complex factors
+// become real ones: (re, im) pairs along k for X, and for each row of Y the two rows (re, -im) and (im, re), so that D
+// has the pairs of the complex result. What does not split is left out, and seen by the greatest magnitude in its row
+// of X or Y (`most`): a row with NaN gives NaN; rows with infinities, with the greatest numbers, or of nothing but the
+// smallest are multiplied as they are.
 //
-// Packed: a block of 128 rows and 32 elements of k is three planes of 128 rows of 64 bytes, 16-byte pieces exchanged as PTX
-// ISA, "Asynchronous warpgroup level matrix shared memory layout" wants (64-byte swizzling); blocks of the same rows lie behind
-// each other. One bulk copy brings a block. A warpgroup copies, two multiply 64 rows each.
+// Packed: a block of 128 rows and 32 elements of k is three planes of 128 rows of 64 bytes, 16-byte pieces exchanged as
+// PTX ISA, "Asynchronous warpgroup level matrix shared memory layout" wants (64-byte swizzling); blocks of the same
+// rows lie behind each other. One bulk copy brings a block. A warpgroup copies, two multiply 64 rows each.
 // The text in front of this defines RELU and so on, the numbers of the functions that results may go through.
 
 typedef unsigned long long u64;

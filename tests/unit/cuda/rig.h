@@ -45,16 +45,22 @@ static inline tc_sv rig_config(void *self, tc_sv key) {
 
 // The factors of a node's arguments 3 and 4: all that the plugin asks of them.
 typedef struct rig_factors {
-  double beta, alpha;
+  double beta, alpha, imaginary; // the last of alpha
 } rig_factors;
-static inline double rig_float(const tc_op_args *a, int32_t arg, double otherwise) {
+static inline int32_t rig_number(const tc_op_args *a, int32_t arg, tc_number *out) {
   const rig_factors *f = (const void *)a;
-  return !f ? otherwise : arg == 3 ? f->beta : f->alpha;
+  if (f)
+    *out = (tc_number){.kind = TC_AK_COMPLEX, .re = arg == 3 ? f->beta : f->alpha, .im = arg == 3 ? 0 : f->imaginary};
+  return f != NULL;
+}
+static inline double rig_float(const tc_op_args *a, int32_t arg, double otherwise) {
+  return (void)a, (void)arg, otherwise;
 }
 static inline int32_t rig_bool(const tc_op_args *a, int32_t arg, int32_t otherwise) {
   return (void)a, (void)arg, otherwise;
 }
-static const tc_op_table rig_op = {.struct_size = sizeof rig_op, .tc_op_float = rig_float, .tc_op_bool = rig_bool};
+static const tc_op_table rig_op = {
+    .struct_size = sizeof rig_op, .tc_op_float = rig_float, .tc_op_number = rig_number, .tc_op_bool = rig_bool};
 
 #define TC_ABI_FN(since, ret, name, params, args, doc) .name = name,
 #define TC_ABI_PROC(since, name, params, args, doc) .name = name,

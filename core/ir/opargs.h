@@ -63,6 +63,7 @@ typedef struct tc_lower_hooks {
   void (*store_at)(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition);
   void (*random)(tc_op_args *a, tc_int element, tc_bval out[4]);
   int32_t (*pairs)(tc_op_args *a, tc_dtype dtype);
+  int32_t (*in_order)(tc_op_args *a, tc_lt t);
 } tc_lower_hooks;
 
 // Data of the moment REF, filled by the reference engine.
@@ -151,6 +152,9 @@ bool tc_sym_decide(tc_sym_ctx *c, int32_t kind, const tc_sym *x, const tc_sym *y
 int32_t tc_lo_in_place(tc_op_args *a);
 // Does the device multiply pairs of this dtype (dot2)?
 int32_t tc_lo_pairs(tc_op_args *a, tc_dtype dtype);
+// How do products on this device read a matrix of two or more dimensions? 0: packed. Where it lies (lanes run in
+// lock-step): 1 along its last dimension, 2 along the one before, whose elements are neighbours in memory.
+int32_t tc_lo_in_order(tc_op_args *a, tc_lt t);
 // In the open node: its element goes to `index` of argument 0; idx[d] ≥ 0 is the index of dimension d instead (i64;
 // wrap: negative ones count from the end; out of range is an error of the run). idx may be NULL. Nothing is written
 // where `condition` is false (-1: always). No two elements that are written may go to one place.

@@ -498,6 +498,20 @@ static bool settled_strides(tc_lo *lo, const tc_lview *v) {
   return settled && tc_lview_strides(lo->l, v, b->strides, strides, &offset);
 }
 
+// By the strides that the buffer has, or will have as far as is known.
+static int32_t in_order(tc_op_args *a, tc_lt t) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  const tc_sym *strides[TC_MAX_RANK], *offset;
+  if (!v || v->rank < 2 || !lo->options->lock_step) return 0;
+  const tc_buf *b = v->buf;
+  const tc_sym *const *own = b->strides  ? b->strides
+                             : b->prefer ? b->prefer
+                                         : tc_row_major(lo->l->module, b->rank, b->sizes);
+  if (!tc_lview_strides(lo->l, v, own, strides, &offset)) return 1;
+  return !tc_sym_is_int(strides[v->rank - 1], 1) && tc_sym_is_int(strides[v->rank - 2], 1) ? 2 : 1;
+}
+
 // A library wants strides: a view whose elements are not affine in its indices is copied first.
 static tc_lt strided(tc_op_args *a, tc_lt t) {
   tc_lo *lo = tc_lo_of(a);
@@ -615,5 +629,6 @@ const tc_lower_hooks tc_lo_hooks = {
     .call = lo_call,
     .in_place = in_place,
     .pairs = pairs,
+    .in_order = in_order,
     .store_at = store_at,
 };

@@ -108,6 +108,17 @@ static tc_lt multiply_rows(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_
   return tc_lo_end(a, tc_lo_op2(a, TC_K_MUL, p, q), out);
 }
 
+static tc_lt swapped(tc_op_args *a, tc_lt w) { // the last two dimensions
+  int32_t rank = tc_lo_rank(a, w);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, w, d);
+  sizes[rank - 2] = tc_lo_size(a, w, rank - 1), sizes[rank - 1] = tc_lo_size(a, w, rank - 2);
+  tc_lo_indices(a, rank, sizes, index);
+  for (int32_t d = 0; d < rank; d++) map[d] = index[d];
+  map[rank - 2] = index[rank - 1], map[rank - 1] = index[rank - 2];
+  return tc_lo_view(a, w, rank, sizes, index, map);
+}
+
 static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
   int32_t rank = tc_lo_rank(a, x);
   tc_int sizes[TC_MAX_RANK];
@@ -117,16 +128,15 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
     empty = empty || tc_sym_is_int(sizes[d], 0);
   }
   if (empty || tc_sym_is_int(sizes[rank - 1], 1)) return multiply_rows(a, x, y, out, rank, sizes);
+  int32_t order = tc_dtype_is_complex(tc_lo_dtype(a, y)) ? 0 : tc_lo_in_order(a, y);
+  if (order) {
+    tc_lt operands[2] = {x, order == 2 ? swapped(a, y) : y};
+    tc_int turned = tc_int_const(a, order == 2);
+    return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 1, &turned);
+  }
   bool pairs = in_pairs(a, tc_lo_dtype(a, x), tc_lo_size(a, x, rank - 1));
   tc_lt operands[2] = {x, pack(a, y, pairs)};
   return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);
-}
-
-static tc_lt transposed(tc_op_args *a, tc_lt w) { // rank 2
-  tc_int sizes[2] = {tc_lo_size(a, w, 1), tc_lo_size(a, w, 0)}, index[2], map[2];
-  tc_lo_indices(a, 2, sizes, index);
-  map[0] = index[1], map[1] = index[0];
-  return tc_lo_view(a, w, 2, sizes, index, map);
 }
 
 static int32_t lower_product(tc_op_args *a) {
@@ -165,7 +175,7 @@ static tc_lt linear_product(tc_op_args *a, tc_dtype compute) {
   for (int32_t d = 0; d < rank - 1; d++) rows = tc_int_mul(a, rows, tc_lo_size(a, x, d));
   tc_int flat[2] = {rows, tc_lo_size(a, x, rank - 1)}, row[2] = {one, tc_lo_size(a, w, tc_lo_rank(a, w) - 1)};
   if (tc_lo_rank(a, w) == 1) w = tc_lo_reshape(a, w, 2, row);
-  return tc_lo_reshape(a, multiply(a, tc_lo_reshape(a, x, 2, flat), transposed(a, w), compute), r->rank, r->sizes);
+  return tc_lo_reshape(a, multiply(a, tc_lo_reshape(a, x, 2, flat), swapped(a, w), compute), r->rank, r->sizes);
 }
 
 static int32_t lower_linear(tc_op_args *a) {

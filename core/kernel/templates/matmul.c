@@ -1,5 +1,6 @@
 // Matrix product: out[…, M, N] = Σₖ a[…, M, K] · b[…, N / P, K, P], b packed in panels of P columns (a stage of its
-// own: an ordinary copy that the op's lowering makes and that the scheduler fuses like any other).
+// own: an ordinary copy that the op's lowering makes and that the scheduler fuses like any other). Where lanes run in
+// lock-step b is read where it lies, as […, K, N], or as […, N, K] if attribute 0 is 1.
 //
 // A block makes a tile of rows × one or more panels. Inside, R rows by `lanes` columns are accumulated in registers
 // over the whole of K: per step one vector load of b and R broadcast loads of a feed R multiply-adds (the outer-product
@@ -42,6 +43,10 @@ static bool in_pairs(const tc_stage *s) {
   return tc_stage_operand_dtype(s, 1) == TC_I32 && tc_stage_dtype(s) >= TC_F16;
 }
 
+static bool is_packed(const tc_stage *s) { return tc_stage_operand_rank(s, 1) == tc_stage_rank(s) + 1; }
+int64_t tc_matmul_panel(const tc_stage *s) { return is_packed(s) ? tc_stage_operand_size(s, 1, tc_stage_rank(s)) : 64; }
+bool tc_matmul_turned(const tc_stage *s) { return tc_stage_attr(s, 0, 0) == 1; }
+
 // Columns that a lane's vector has.
 static int32_t vector_of(const tc_stage *s) {
   const tc_device_props *dev = tc_stage_device(s);
@@ -58,13 +63,12 @@ double tc_matmul_element_ns(const tc_stage *s) {
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
-  int64_t panel = tc_stage_operand_size(s, 1, rank), m = tc_stage_out_hint(s, rank - 2),
-          n = tc_stage_out_hint(s, rank - 1);
+  int64_t panel = tc_matmul_panel(s), m = tc_stage_out_hint(s, rank - 2), n = tc_stage_out_hint(s, rank - 1);
   if (m < 1) m = 1; // an empty product is of no size to choose for
   if (n < 1) n = 1;
   *out_n = 0;
-  if (tc_stage_operand_rank(s, 1) != rank + 1 || panel <= 0) {
-    tc_stage_refuse(s, "the second operand is not packed");
+  if (panel <= 0) {
+    tc_stage_refuse(s, "the second operand's panels have no known size");
     return TC_STATUS_OK;
   }
   int32_t vector = vector_of(s), registers = dev->simd_registers ? dev->simd_registers : 32;
@@ -140,11 +144,16 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
   for (int32_t i = 0; i < r - 2; i++) ia[i] = ib[i] = out[i] = t->batch[i];
   for (int64_t i = 0; i < rows; i++) acc[i] = zero(t);
   tc_kval depth = t->pairs ? tc_stage_operand_extent(t->s, 1, r - 1) : tc_stage_operand_extent(t->s, 0, r - 1);
+  int64_t panel_width = t->c->params[TC_MATMUL_PANEL], known = tc_stage_out_size(t->s, r - 1);
+  tc_kval n = tc_stage_extent(t->s, r - 1);
+  tc_kval column = add(t, add(t, tc_kb_op2(b, TC_K_MUL, panel, i64(t, panel_width)), i64(t, col)), lane);
+  tc_kval mask = known > 0 && known % panel_width == 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, n);
   tc_kval k = tc_kb_for(b, i64(t, 0), depth, 1, 0, (int32_t)rows, acc, carried);
-  ib[r - 2] = panel;
-  ib[r - 1] = k;
-  ib[r] = add(t, lane, i64(t, col));
-  tc_kval vb = tc_stage_load(t->s, 1, ib, -1);
+  bool packed = is_packed(t->s), turned = tc_matmul_turned(t->s);
+  ib[r - 2] = packed ? panel : turned ? column : k;
+  ib[r - 1] = packed || turned ? k : column;
+  if (packed) ib[r] = add(t, lane, i64(t, col));
+  tc_kval vb = tc_stage_load(t->s, 1, ib, packed ? -1 : mask);
   if (!t->pairs) vb = tc_kb_cast(b, t->acc, vb);
   for (int64_t i = 0; i < rows; i++) {
     ia[r - 2] = add(t, row0, i64(t, i));
@@ -157,11 +166,6 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
     next[i] = tc_kb_op3(b, TC_K_FMA, va, vb, carried[i]);
   }
   tc_kb_end_for(b, (int32_t)rows, next, acc);
-  tc_kval n = tc_stage_extent(t->s, r - 1);
-  tc_kval column =
-      add(t, add(t, tc_kb_op2(b, TC_K_MUL, panel, i64(t, t->c->params[TC_MATMUL_PANEL])), i64(t, col)), lane);
-  int64_t known = tc_stage_out_size(t->s, r - 1);
-  tc_kval mask = known > 0 && known % t->c->params[TC_MATMUL_PANEL] == 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, n);
   for (int64_t i = 0; i < rows; i++) {
     out[r - 2] = add(t, row0, i64(t, i));
     out[r - 1] = column;
@@ -200,7 +204,9 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   int64_t panel_width = c->params[TC_MATMUL_PANEL];
   tc_kval first = i64(&t, 0), last;
   if (c->tile[r - 1] == 0) {
-    last = tc_stage_operand_extent(s, 1, r - 2);
+    last = is_packed(s) ? tc_stage_operand_extent(s, 1, r - 2)
+                        : tc_kb_op2(b, TC_K_DIV, add(&t, tc_stage_extent(s, r - 1), i64(&t, panel_width - 1)),
+                                    i64(&t, panel_width));
   } else {
     first = tc_kb_op2(b, TC_K_DIV, tc_stage_origin(s, r - 1), i64(&t, panel_width));
     last = add(&t, first, i64(&t, 1));

@@ -3,6 +3,8 @@
 #ifndef TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
 #define TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
 
+#include <stdbool.h>
+
 #include "core/kernel/templates/templates.h"
 
 #include "tc/plugin.h"
@@ -11,6 +13,10 @@
 // 0 in configurations of micro-tiles.
 enum { TC_MATMUL_ROWS, TC_MATMUL_PANEL, TC_MATMUL_LANE_ROWS, TC_MATMUL_LANE_COLUMNS, TC_MATMUL_DEPTH };
 
+// Columns of a panel of b, packed or not; 0: its size is not known.
+int64_t tc_matmul_panel(const tc_stage *s);
+// Does b come as […, N, K]?
+bool tc_matmul_turned(const tc_stage *s);
 // Nanoseconds that one core takes for an element of the result by micro-tiles.
 double tc_matmul_element_ns(const tc_stage *s);
 // Configurations for a block of threads, at most `max`; the count.

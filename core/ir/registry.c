@@ -366,10 +366,7 @@ const tc_op *tc_op_functional(const tc_op_registry *r, const tc_op *op) {
 }
 
 bool tc_op_takes_numbers(const tc_op *op) {
-  static const char *const fills[] = {"full", "full_like", "new_full", "scalar_tensor", "fill"};
-  for (size_t i = 0; i < sizeof fills / sizeof *fills; i++)
-    if (tc_sv_is(op->schema.name, fills[i])) return true;
-  return op->body.n_results && !op->def->lower;
+  return (op->def->traits & TC_OP_TAKES_NUMBERS) || (op->body.n_results && !op->def->lower);
 }
 
 const tc_op *const *tc_op_overloads(const tc_op_registry *r, tc_sv base, int32_t *out_count) {

@@ -263,18 +263,21 @@ static int32_t permuted_meta(tc_op_args *a) {
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 #define FORMAT ", MemoryFormat? memory_format=None"
 #define FILL(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
+// By a number that is an argument.
+#define FILL_BY(s) \
+  {.schema = s, .traits = TC_OP_COMPLEX | TC_OP_TAKES_NUMBERS, .meta = fill_meta, .lower = fill_lower, .ref = fill_ref}
 #define STRIDED(s) {.schema = s, .traits = TC_OP_COMPLEX, .meta = strided_meta, .lower = fill_lower, .ref = fill_ref}
 #define RANGE(s) {.schema = s, .meta = arange_meta, .lower = arange_lower, .ref = arange_ref}
 static const tc_op_def rows[] = {
-    FILL("full(SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
+    FILL_BY("full(SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
     FILL("zeros(SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("ones(SymInt[] size, *, " OPTIONS ") -> Tensor"),
-    FILL("full_like(Tensor self, Scalar fill_value, *, " OPTIONS FORMAT ") -> Tensor"),
+    FILL_BY("full_like(Tensor self, Scalar fill_value, *, " OPTIONS FORMAT ") -> Tensor"),
     FILL("zeros_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
     FILL("ones_like(Tensor self, *, " OPTIONS FORMAT ") -> Tensor"),
     FILL("new_zeros(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
     FILL("new_ones(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
-    FILL("new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
+    FILL_BY("new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " OPTIONS ") -> Tensor"),
     FILL("empty.memory_format(SymInt[] size, *, " OPTIONS FORMAT
          ") -> Tensor"), // zeros: uninitialised memory is never shown
     FILL("new_empty(Tensor self, SymInt[] size, *, " OPTIONS ") -> Tensor"),
@@ -286,8 +289,8 @@ static const tc_op_def rows[] = {
      .meta = permuted_meta,
      .lower = fill_lower,
      .ref = fill_ref},
-    FILL("scalar_tensor(Scalar s, *, " OPTIONS ") -> Tensor"),
-    FILL("fill.Scalar(Tensor self, Scalar value) -> Tensor"),
+    FILL_BY("scalar_tensor(Scalar s, *, " OPTIONS ") -> Tensor"),
+    FILL_BY("fill.Scalar(Tensor self, Scalar value) -> Tensor"),
     {.schema = "fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", .traits = TC_OP_COMPLEX},
     RANGE("arange(Scalar end, *, " OPTIONS ") -> Tensor"),
     RANGE("arange.start(Scalar start, Scalar end, *, " OPTIONS ") -> Tensor"),

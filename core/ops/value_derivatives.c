@@ -22,6 +22,8 @@
 #define UNBIASED "if(unbiased, 1, 0)"
 #define CORRECTION "if(is_none(correction), 1, correction)"
 
+// Nobody has written down what it is, PyTorch neither: an error where it is wanted, not a zero.
+#define UNKNOWN(op) "self: fail(\"the derivative of " op " for its first argument is not known\"); "
 static const tc_op_derivative derivatives[] = {
     {"fmax",
      "let mine = logical_or(ge(self, other), isnan(other)); self: where(mine, grad, 0); other: where(mine, 0, grad)"},
@@ -53,13 +55,13 @@ static const tc_op_derivative derivatives[] = {
     {"special_bessel_j1", "self: mul(grad, where(eq(self, 0), 0.5, sub(special_bessel_j0(self), div(result, self))))"},
     {"special_bessel_y0", "self: neg(mul(grad, special_bessel_y1(self)))"},
     {"special_bessel_y1", "self: mul(grad, sub(special_bessel_y0(self), div(result, self)))"},
-    {"special_zeta", "other: neg(mul(mul(grad, self), special_zeta(add(self, 1), other)))"},
+    {"special_zeta", UNKNOWN("special_zeta") "other: neg(mul(mul(grad, self), special_zeta(add(self, 1), other)))"},
     {"special_zeta.self_scalar", "other: neg(mul(mul(grad, self), special_zeta(self + 1, other)))"},
 #define GAMMA "exp(sub(sub(mul(log(other), sub(self, 1)), other), lgamma(self)))"
-    {"igamma", "other: mul(grad, " GAMMA ")"},
-    {"igammac", "other: neg(mul(grad, " GAMMA "))"},
-    {"special_gammainc", "other: mul(grad, " GAMMA ")"},
-    {"special_gammaincc", "other: neg(mul(grad, " GAMMA "))"},
+    {"igamma", UNKNOWN("igamma") "other: mul(grad, " GAMMA ")"},
+    {"igammac", UNKNOWN("igammac") "other: neg(mul(grad, " GAMMA "))"},
+    {"special_gammainc", UNKNOWN("special_gammainc") "other: mul(grad, " GAMMA ")"},
+    {"special_gammaincc", UNKNOWN("special_gammaincc") "other: neg(mul(grad, " GAMMA "))"},
     {"lift_fresh_copy", "self: grad"},
     {"to.dtype_layout", "self: grad"},
     {"to.device", "self: grad"},

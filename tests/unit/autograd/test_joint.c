@@ -465,8 +465,30 @@ TC_TEST(what_has_no_gradient) {
   return TC_OK;
 }
 
+// What nobody knows is no zero: an error names the op.
+TC_TEST(unknown_derivatives_are_refused) {
+  static const char *const ops[] = {"igamma", "igammac", "special_gammainc", "special_gammaincc", "special_zeta"};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+    for (int32_t first = 0; first < 2; first++) {
+      rig r;
+      tc_sv text = tc_sv_printf(arena,
+                                "graph @f (%%x : f64[3] = user \"x\") {\n  %%c : f64[3] = aten::full([3], 1.5, "
+                                "dtype=f64)\n  %%a : f64[3] = aten::%s(%s)\n  return user %%a\n}",
+                                ops[i], first ? "%x, %c" : "%c, %x");
+      tc_status s = open_rig(&r, arena, text.data);
+      if (!first) TC_TRY(s);
+      else if (s == TC_OK) fail_msg("%s has a derivative for its first argument", ops[i]);
+      else assert_non_null(strstr(tc_status_text(s), ops[i]));
+      tc_status_free(s);
+      tc_module_destroy(r.module);
+    }
+  }
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(real_graphs),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(unknown_derivatives_are_refused),
+                                     cmocka_unit_test(real_graphs),
                                      cmocka_unit_test(complex_graphs),
                                      cmocka_unit_test(families),
                                      cmocka_unit_test(complex_families),

@@ -5,7 +5,7 @@
 
 #include "core/ops/ops.h"
 
-enum { PANEL = 64 }; // columns of a packed panel
+enum { PANEL = 64, SMALL = 32 }; // columns of a packed panel; sizes of matrices that are not packed
 
 // ---- meta ----
 static bool same_dtype(tc_op_args *a, int32_t x, int32_t y) {
@@ -119,7 +119,40 @@ static tc_lt swapped(tc_op_args *a, tc_lt w) { // the last two dimensions
   return tc_lo_view(a, w, rank, sizes, index, map);
 }
 
-static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
+// Many products of small matrices, or many rows times one: all sizes but the first are known and small.
+static bool is_small(tc_op_args *a, tc_lt x, tc_lt y) {
+  int32_t rank = tc_lo_rank(a, x);
+  const tc_sym *sizes[3] = {tc_lo_size(a, x, rank - 1), tc_lo_size(a, y, rank - 1), tc_lo_size(a, x, rank - 2)};
+  if (rank != 3 && rank != 2) return false;
+  for (int32_t i = 0; i < rank; i++) {
+    if (!tc_sym_is_const(sizes[i]) || sizes[i]->value > SMALL) return false;
+  }
+  return !tc_sym_is_int(tc_lo_size(a, x, 0), 1);
+}
+
+// A copy of a matrix in the order of its rows.
+static tc_lt in_row_order(tc_op_args *a, tc_lt y) {
+  tc_int sizes[2] = {tc_lo_size(a, y, 0), tc_lo_size(a, y, 1)}, index[2];
+  tc_lo_begin(a, 2, sizes, index);
+  tc_bval v = tc_lo_load(a, y, index);
+  tc_lo_keep(a);
+  return tc_lo_end(a, v, tc_lo_dtype(a, y));
+}
+
+// How operands lie, as the template wants to know it: bits 0 and 1, neighbouring matrices (or rows) of x and y lie
+// together; bit 3, neighbouring columns of y do not. ix, iy: the op's arguments; -1: nothing is known of it.
+static int64_t small_strides(tc_op_args *a, int32_t rank, int32_t ix, int32_t iy) {
+  int64_t bits = 0;
+  for (int32_t k = 0; k < 2; k++) {
+    const tc_tensor_type *t = (k ? iy : ix) < 0 ? NULL : tc_op_tensor(a, k ? iy : ix);
+    if (!t || t->rank != rank) continue;
+    if (tc_sym_is_int(t->strides[0], 1)) bits |= 1 << k;
+    if (!tc_sym_is_int(t->strides[rank - 1], 1)) bits |= 4 << k;
+  }
+  return rank == 2 ? bits & 1 : bits; // one matrix y has been brought in order
+}
+
+static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix, int32_t iy) {
   int32_t rank = tc_lo_rank(a, x);
   tc_int sizes[TC_MAX_RANK];
   bool empty = tc_sym_is_int(tc_lo_size(a, x, rank - 1), 0);
@@ -135,12 +168,17 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out) {
     return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 1, &turned);
   }
   bool pairs = in_pairs(a, tc_lo_dtype(a, x), tc_lo_size(a, x, rank - 1));
+  if (!pairs && is_small(a, x, y)) {
+    tc_int strides = tc_int_const(a, small_strides(a, rank, ix, iy));
+    tc_lt small[2] = {x, rank == 2 ? in_row_order(a, y) : y};
+    return tc_lo_template(a, "small_matmul", 2, small, out, rank, sizes, 1, &strides);
+  }
   tc_lt operands[2] = {x, pack(a, y, pairs)};
   return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);
 }
 
 static int32_t lower_product(tc_op_args *a) {
-  tc_lo_result(a, 0, multiply(a, tc_lo_arg(a, 0), tc_lo_arg(a, 1), tc_op_result_type(a, 0)->dtype));
+  tc_lo_result(a, 0, multiply(a, tc_lo_arg(a, 0), tc_lo_arg(a, 1), tc_op_result_type(a, 0)->dtype, 0, 1));
   return TC_STATUS_OK;
 }
 
@@ -148,7 +186,7 @@ static int32_t lower_product(tc_op_args *a) {
 static int32_t lower_addmm(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_dtype compute = tc_op_math_type(r->dtype);
-  tc_lt xy = multiply(a, tc_lo_arg(a, 1), tc_lo_arg(a, 2), compute),
+  tc_lt xy = multiply(a, tc_lo_arg(a, 1), tc_lo_arg(a, 2), compute, 1, 2),
         self = tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes);
   tc_number beta = {.re = 1}, alpha = {.re = 1};
   tc_op_number(a, tc_op_arg_index(a, "beta"), &beta);
@@ -175,7 +213,7 @@ static tc_lt linear_product(tc_op_args *a, tc_dtype compute) {
   for (int32_t d = 0; d < rank - 1; d++) rows = tc_int_mul(a, rows, tc_lo_size(a, x, d));
   tc_int flat[2] = {rows, tc_lo_size(a, x, rank - 1)}, row[2] = {one, tc_lo_size(a, w, tc_lo_rank(a, w) - 1)};
   if (tc_lo_rank(a, w) == 1) w = tc_lo_reshape(a, w, 2, row);
-  return tc_lo_reshape(a, multiply(a, tc_lo_reshape(a, x, 2, flat), swapped(a, w), compute), r->rank, r->sizes);
+  return tc_lo_reshape(a, multiply(a, tc_lo_reshape(a, x, 2, flat), swapped(a, w), compute, -1, -1), r->rank, r->sizes);
 }
 
 static int32_t lower_linear(tc_op_args *a) {

@@ -3,6 +3,7 @@
 
 void tc_templates_register_core(tc_arena *arena, tc_template_registry *r) {
   static const tc_template_table *const all[] = {&tc_template_matmul,
+                                                 &tc_template_small_matmul,
                                                  &tc_template_attention,
                                                  &tc_template_scan,
                                                  &tc_template_conv,

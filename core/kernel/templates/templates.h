@@ -7,6 +7,7 @@
 #include "tc/plugin.h"
 
 extern const tc_template_table tc_template_matmul;
+extern const tc_template_table tc_template_small_matmul;
 extern const tc_template_table tc_template_attention;
 extern const tc_template_table tc_template_attention_logsumexp;
 extern const tc_template_table tc_template_attention_backward_query;

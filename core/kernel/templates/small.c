@@ -2,7 +2,7 @@
 // rows times one small matrix: out[M, N] = Σₖ a[M, K] · b[K, N]. Nothing is packed: matrices are so small that a copy
 // of them would cost as much as the product. Sums go up in k, as in the large product (matmul.c).
 //
-// Three ways (params[WAY]):
+// Three ways:
 //   along    lanes are columns. A row of b is one vector load, elements of a are broadcast, and the sums of `rows` rows
 //            stay in registers over all of k.
 //   across   lanes are neighbouring matrices (or rows, where there is one matrix b). What lies together in memory is
@@ -11,9 +11,10 @@
 //   shared   where lanes are threads: a block brings some matrices into shared memory, element by element, and each
 //            lane then makes the elements of one column.
 //
-// Every way loads each element of a and b once, or a few times where the sums of a matrix do not fit in registers
-// (TC_TEMPLATE_ONCE); of one matrix b, once per block.
+// Every way loads each element of a and b once, or a few times where the sums of a matrix do not fit in registers; of
+// one matrix b, once per block.
 //
+// params: 0 the way, 1 rows, 2 columns whose sums stay in registers.
 // attrs: 0  bit k: neighbouring matrices of operand k lie together in memory, bit 2 + k: neighbouring columns do not.
 #include <stdbool.h>
 
@@ -21,7 +22,7 @@
 
 #include "tc/plugin.h"
 
-enum { WAY, ROWS, LANES_PER_TILE };
+enum { WAY, ROWS, COLUMNS };
 enum { ALONG, ACROSS, SHARED };
 enum { MOST_ROWS = 14, MOST_TILE = 16, THREADS = 128 };
 
@@ -50,18 +51,9 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 typedef struct shape {
   bool batched;
   int64_t m, k, n, count; // count: of matrices, or of rows
-  int32_t parts, vector, registers;
+  int32_t parts, vector, vector_bytes, registers;
   int64_t apart; // attribute 0
 } shape;
-
-// The lanes that take a row of n columns in the fewest vectors, and among these leave the fewest idle.
-static int32_t column_lanes(const tc_device_props *dev, int32_t vector, int64_t n) {
-  int32_t best = vector;
-  for (int32_t l = vector / 2; l >= 2; l /= 2) {
-    if (ceil_div(n, l) == ceil_div(n, vector)) best = l;
-  }
-  return tc_template_lanes(dev, best);
-}
 
 // Rows whose sums stay in registers: as even a split as there is.
 static int64_t row_count(const shape *x) {
@@ -79,28 +71,41 @@ static int64_t tile_columns(const shape *x) {
   return ceil_div(x->n, ceil_div(x->n, most));
 }
 
-// Vector operations for a matrix (rank 2: for a row of a), a few cycles per nanosecond. Strided columns are gathers.
+// Vector operations for a matrix (rank 2: for a row of a), a few cycles per nanosecond, as measured on AVX-512. A
+// broadcast comes half with its multiply-add. Strided columns are gathers, and so are pairs where lanes are idle.
 static double along_cost(const shape *x, int32_t lanes) {
   double groups = (double)ceil_div(x->n, lanes), m = (double)x->m, k = (double)x->k, gather = lanes;
   int64_t rows = row_count(x);
-  double fma = x->parts * x->parts * m * k, a = x->parts * m * k,
-         b = 2 * x->parts * k * (double)ceil_div(x->m, rows) * (x->apart & 8 ? gather : 1), store = 2 * x->parts * m;
-  return groups * (fma + a + b + store) * (x->batched ? 1 : 1 / (double)rows);
+  bool idle = x->parts == 2 && x->n % lanes;
+  double fma = x->parts * x->parts * m * k, a = 0.5 * x->parts * m * k,
+         b = 2 * x->parts * k * (double)ceil_div(x->m, rows) * (idle || x->apart & 8 ? gather : 1),
+         store = 2 * x->parts * m * (idle ? gather : 1);
+  return (groups * (fma + a + b + store) + 10) / (x->batched ? 1 : (double)x->m);
 }
 
-static double across_cost(const shape *x) {
+// The lanes that cost least; the fewest of these.
+static int32_t column_lanes(const tc_device_props *dev, const shape *x) {
+  int32_t best = x->vector;
+  for (int32_t l = best / 2; l >= 2; l /= 2) {
+    if (along_cost(x, l) <= along_cost(x, best)) best = l;
+  }
+  return tc_template_lanes(dev, best);
+}
+
+// Sums of one row at a time: each multiply-add has its own load of b, from the first cache or from the next one.
+static double across_cost(const shape *x, int64_t l1) {
   double m = x->batched ? (double)x->m : 1, k = (double)x->k, n = (double)x->n;
-  double fma = x->parts * x->parts * m * k * n, turn = 5.0 * x->parts, straight = 2.0 * x->parts;
+  bool near = !x->batched || x->k * x->n * x->vector_bytes * x->parts <= l1 / 2;
+  double fma = x->parts * x->parts * m * k * n, turn = 15.0 * x->parts, straight = 2.0 * x->parts;
   double a = m * k * (x->apart & 1 ? straight : turn), b = !x->batched ? 0 : k * n * (x->apart & 2 ? straight : turn);
-  // Sums of one row at a time: each multiply-add has its own load of b.
-  return (1.5 * fma + a + b + m * n * turn) / x->vector;
+  return ((near ? 1.5 : 2) * fma + a + b + m * n * turn) / x->vector;
 }
 
 static tc_stage_config config(const shape *x, int32_t way, int32_t lanes, double ns) {
   tc_stage_config c = {.lanes = lanes, .cost = ns * (double)x->count};
   c.params[WAY] = way;
   c.params[ROWS] = way == ACROSS ? 1 : row_count(x);
-  c.params[LANES_PER_TILE] = tile_columns(x);
+  c.params[COLUMNS] = tile_columns(x);
   if (way == ACROSS) {
     c.tile[0] = lanes;
     c.row_lanes = !x->batched || x->m == 1;
@@ -145,9 +150,10 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     return TC_STATUS_OK;
   }
   x.vector = dev->simd_bytes / bytes > 1 ? dev->simd_bytes / bytes : 2;
+  x.vector_bytes = dev->simd_bytes;
   x.registers = dev->simd_registers ? dev->simd_registers : 16;
-  int32_t columns = column_lanes(dev, x.vector, x.n);
-  double along = along_cost(&x, columns), across = across_cost(&x);
+  int32_t columns = column_lanes(dev, &x);
+  double along = along_cost(&x, columns), across = across_cost(&x, dev->l1_bytes);
   tc_stage_config both[2] = {config(&x, ALONG, columns, along / 3),
                              config(&x, ACROSS, tc_template_lanes(dev, x.vector), across / 3)};
   for (int32_t i = 0; i < 2 && *out_n < max; i++) out[(*out_n)++] = both[(along <= across) == (i == 0) ? 0 : 1];
@@ -280,11 +286,9 @@ static void bring_row(product *t, int32_t operand, tc_kval row, int64_t count, c
 }
 
 // Columns first … first + count - 1 of the row that lies in `ca`.
-static void across_tile(product *t, tc_kval row, const chip *ca, const chip *cb, int64_t first, int64_t count,
-                        tc_kval *out) {
+static void across_tile(product *t, const chip *ca, const chip *cb, int64_t first, int64_t count, tc_kval *out) {
   tc_kb *b = t->b;
   tc_kval acc[MOST_TILE], carried[MOST_TILE], next[MOST_TILE];
-  (void)row;
   for (int64_t j = 0; j < count; j++) acc[j] = zero(t);
   int32_t unroll = t->k * count <= 64 ? TC_KI_UNROLL : 0;
   tc_kval k = tc_kb_for(b, i64(t, 0), i64(t, t->k), 1, unroll, (int32_t)count, acc, carried);
@@ -306,7 +310,7 @@ static void across_tile(product *t, tc_kval row, const chip *ca, const chip *cb,
 static void across_body(product *t, const chip *ca, const chip *cb, tc_kval mask) {
   tc_kb *b = t->b;
   int32_t r = t->rank;
-  int64_t tile = t->c->params[LANES_PER_TILE];
+  int64_t tile = t->c->params[COLUMNS];
   tc_kval zero_at = i64(t, 0), row = -1, value[64], out[3];
   if (r == 3) {
     int32_t unroll = t->k * t->n <= 64 ? TC_KI_UNROLL : 0;
@@ -317,7 +321,7 @@ static void across_body(product *t, const chip *ca, const chip *cb, tc_kval mask
   }
   bring_row(t, 0, row, t->k, ca, zero_at, mask);
   for (int64_t j = 0; j < t->n; j += tile)
-    across_tile(t, row, ca, r == 3 ? cb : NULL, j, t->n - j < tile ? t->n - j : tile, value + j);
+    across_tile(t, ca, r == 3 ? cb : NULL, j, t->n - j < tile ? t->n - j : tile, value + j);
   out[0] = t->batch;
   if (r == 3) out[1] = row;
   for (int64_t j = 0; j < t->n;) {

@@ -2,8 +2,9 @@
 //
 // Body values are those of the kernel interpreter (tc_knum: every operation rounded to its type). Index expressions are
 // evaluated as they stand; an index outside of its buffer is an error, and so is a buffer read before it is made.
-// The core's templates are known by what they mean: matmul out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P]; conv;
-// scan from the first element on, whatever the chunks; sort by counting what is less; scatter place by place.
+// The core's templates are known by what they mean: matmul out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P], or of
+// b as it is (small_matmul); conv; scan from the first element on, whatever the chunks; sort by counting what is less;
+// scatter place by place.
 #ifndef TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 #define TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 
@@ -156,19 +157,21 @@ static inline tc_knum le_view(le_run *r, const tc_lview *v, const int64_t *index
   return *le_at(r, v->buf, at);
 }
 
-// One element of the template "matmul" at the loop variables.
+// One element of the templates "matmul" and "small_matmul", whose b is not packed, at the loop variables.
 static inline void le_matmul(le_run *r, const tc_lnode *n, tc_knum *out) {
   const tc_lview *x = &n->operands[0], *y = &n->operands[1];
   int32_t rank = n->n_par;
+  bool packed = y->rank > rank;
   int64_t ix[TC_MAX_RANK], iy[TC_MAX_RANK + 1], depth = le_size(r, x->sizes[rank - 1]),
-                                                panel = le_size(r, y->sizes[rank]);
+                                                panel = packed ? le_size(r, y->sizes[rank]) : 1;
   tc_dtype in = x->buf->dtype, d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
   for (int32_t k = 0; k < rank; k++) ix[k] = iy[k] = r->symbols[n->vars[k]->symbol];
   int64_t column = iy[rank - 1];
   *out = tc_kir_int(acc, 0);
   for (int64_t k = 0; k < depth; k++) {
     ix[rank - 1] = k;
-    iy[rank - 2] = column / panel, iy[rank - 1] = k, iy[rank] = column % panel;
+    if (packed) iy[rank - 2] = column / panel, iy[rank - 1] = k, iy[rank] = column % panel;
+    else iy[rank - 2] = k, iy[rank - 1] = column;
     tc_knum pair[2] = {tc_kir_cast(in, acc, le_view(r, x, ix)), tc_kir_cast(y->buf->dtype, acc, le_view(r, y, iy))},
             sum[2] = {*out};
     tc_kir_eval(TC_K_MUL, acc, pair, &sum[1]);
@@ -343,8 +346,8 @@ static inline tc_status le_node(le_run *r, const tc_lnode *n) {
       static const struct {
         const char *name;
         void (*run)(le_run *r, const tc_lnode *n, tc_knum *out);
-      } known[] = {{"matmul", le_matmul}, {"scan", le_scan},       {"conv", le_conv},
-                   {"sort", le_sort},     {"scatter", le_scatter}, {"iterate", le_iterate}};
+      } known[] = {{"matmul", le_matmul}, {"small_matmul", le_matmul}, {"scan", le_scan},      {"conv", le_conv},
+                   {"sort", le_sort},     {"scatter", le_scatter},     {"iterate", le_iterate}};
       size_t k = 0;
       while (k < sizeof known / sizeof *known && !tc_sv_is(n->tmpl->name, known[k].name)) k++;
       if (k == sizeof known / sizeof *known) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");

@@ -11,7 +11,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "3"
+#define CODEGEN_VERSION "4"
 
 enum { MOST_LOG = 1600 };
 
@@ -22,10 +22,15 @@ static int32_t refuse(tc_device_ *d, const char *name, const char *why, const ch
   return tc_host_report(d->host, TC_STATUS_PLUGIN, text);
 }
 
+static cl_int build_quietly(const tc_device_ *d, cl_program p) {
+  char options[120];
+  snprintf(options, sizeof options, "-w -cl-std=%s%s", d->what & TC_OPENCL_SUBGROUPS ? "CL3.0" : "CL1.2",
+           d->rounded_divide ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
+  return d->driver.program_build(p, 1, &d->device, options, NULL, NULL);
+}
+
 int32_t opencl_build(tc_device_ *d, cl_program p, const char *name) {
-  const char *options =
-      d->rounded_divide ? "-w -cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-w -cl-std=CL1.2";
-  cl_int code = d->driver.program_build(p, 1, &d->device, options, NULL, NULL);
+  cl_int code = build_quietly(d, p);
   if (code == CL_SUCCESS) return TC_STATUS_OK;
   if (code != CL_BUILD_PROGRAM_FAILURE) return opencl_check(d, "clBuildProgram", code);
   size_t size = 0;
@@ -49,6 +54,79 @@ static int32_t binary_of(tc_device_ *d, cl_program p, tc_bytes *out) {
   s = opencl_check(d, "clGetProgramInfo", d->driver.program_info(p, CL_PROGRAM_BINARIES, sizeof data, &data, NULL));
   *out = (tc_bytes){.data = (char *)data, .size = size, .capacity = size};
   return s;
+}
+
+// ---- The dialect ----
+enum { HALF_AS_EXPECTED = 7 }; // of CL_DEVICE_HALF_FP: subnormal numbers, infinities and NaN, rounding to nearest
+
+// Is it one of the names, which blanks divide?
+static int32_t is_among(const char *names, const char *name) {
+  const size_t size = strlen(name);
+  for (const char *at = names; (at = strstr(at, name)); at += size)
+    if ((at == names || at[-1] == ' ') && (at[size] == ' ' || at[size] == 0)) return 1;
+  return 0;
+}
+
+// What the device says that it has.
+static uint32_t declared(const tc_device_ *d) {
+  static char const words[] = "OpenCL ";
+  char names[8192] = "", version[256] = "";
+  uint64_t half = 0;
+  uint32_t what = 0;
+  d->driver.device_info(d->device, CL_DEVICE_EXTENSIONS, sizeof names - 1, names, NULL);
+  d->driver.device_info(d->device, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
+  if (is_among(names, "cl_nv_compiler_options")) return TC_OPENCL_NVIDIA;
+  if (is_among(names, "cl_khr_fp16") &&
+      d->driver.device_info(d->device, CL_DEVICE_HALF_FP, sizeof half, &half, NULL) == CL_SUCCESS &&
+      (half & HALF_AS_EXPECTED) == HALF_AS_EXPECTED)
+    what |= TC_OPENCL_FP16;
+  if (version[sizeof words - 1] >= '3' && is_among(names, "cl_khr_subgroups") &&
+      is_among(names, "cl_khr_subgroup_shuffle"))
+    what |= TC_OPENCL_SUBGROUPS;
+  return what;
+}
+
+// A kernel that uses the dialect's own functions. What a compiler does not take is not used.
+static int32_t takes(tc_device_ *d, uint32_t what, const char *expression) {
+  const char *texts[8] = {0};
+  char kernel[300];
+  cl_uint n = 0;
+  cl_int code = CL_SUCCESS;
+  d->what = what;
+  tc_dialect_opencl_with(what, &d->dialect);
+  texts[n++] = d->dialect.prologue;
+  for (size_t i = 0; i < sizeof d->dialect.more / sizeof *d->dialect.more; i++)
+    if (d->dialect.more[i]) texts[n++] = d->dialect.more[i];
+  snprintf(
+      kernel, sizeof kernel,
+      "__kernel void tc_probe(__global float *p) { const float x = p[get_local_id(0)]; p[get_local_id(0)] = %s; }\n",
+      expression);
+  texts[n++] = kernel;
+  cl_program p = d->driver.program_source(d->context, n, texts, NULL, &code);
+  if (code != CL_SUCCESS) return 0;
+  code = build_quietly(d, p);
+  d->driver.program_release(p);
+  return code == CL_SUCCESS;
+}
+
+void opencl_choose_dialect(tc_device_ *d) {
+  static const struct {
+    uint32_t what;
+    const char *name, *expression;
+  } rows[] = {{TC_OPENCL_NVIDIA, "; ptx", "tc_rcp(tc_quotient(tc_shuffle_xor(x, 1), tc_half_load(tc_half_store(x))))"},
+              {TC_OPENCL_FP16, "; fp16", "tc_half_load(tc_half_store(x))"},
+              {TC_OPENCL_SUBGROUPS, "; subgroups", "sub_group_shuffle_xor(x, 1u) * (float)get_num_sub_groups()"}};
+  char plain[8];
+  uint32_t what = 0, asked = declared(d);
+  if (tc_host_config(d->host, "plain", plain, sizeof plain) && strcmp(plain, "false") != 0) asked = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    size_t used = strlen(d->props.target);
+    if (!(asked & rows[i].what) || !takes(d, rows[i].what, rows[i].expression)) continue;
+    what |= rows[i].what;
+    snprintf(d->props.target + used, sizeof d->props.target - used, "%s", rows[i].name);
+  }
+  d->what = what;
+  tc_dialect_opencl_with(what, &d->dialect);
 }
 
 // ---- One kernel ----
@@ -86,12 +164,12 @@ static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
   if (c->name.failed) return TC_STATUS_OUT_OF_MEMORY;
   int32_t s = within_limits(d, k, c->name.data);
   if (s != TC_STATUS_OK) return s;
-  if (tc_cprint(k, &tc_dialect_opencl, tc_bytes_put, &c->source, &reason) != TC_STATUS_OK) {
+  if (tc_cprint(k, &d->dialect, tc_bytes_put, &c->source, &reason) != TC_STATUS_OK) {
     snprintf(text, sizeof text, "uses what this device does not do: %.*s", (int)(reason.size < 120 ? reason.size : 120),
              reason.data);
     return tc_host_report(d->host, TC_STATUS_UNIMPLEMENTED, text);
   }
-  tc_cprint_name(k, &tc_dialect_opencl, tc_bytes_put, &c->symbol);
+  tc_cprint_name(k, &d->dialect, tc_bytes_put, &c->symbol);
   if (c->source.failed || c->symbol.failed) return TC_STATUS_OUT_OF_MEMORY;
   cl_int code = CL_SUCCESS;
   const char *source = c->source.data;

@@ -161,7 +161,9 @@ static int32_t start(tc_device_ *d, int32_t index) {
   d->device = list[index];
   read_properties(d);
   d->context = d->driver.context_create(NULL, 1, &d->device, NULL, NULL, &code);
-  return opencl_check(d, "clCreateContext", code);
+  TRY(opencl_check(d, "clCreateContext", code));
+  opencl_choose_dialect(d);
+  return TC_STATUS_OK;
 }
 
 static void close_device(tc_device_ *d) {

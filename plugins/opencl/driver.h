@@ -79,6 +79,7 @@ enum {
   CL_DEVICE_DRIVER_VERSION = 0x102D,
   CL_DEVICE_VERSION = 0x102F,
   CL_DEVICE_EXTENSIONS = 0x1030,
+  CL_DEVICE_HALF_FP = 0x1033,
   CL_DEVICE_WARP_SIZE_NV = 0x4003,        // cl_nv_device_attribute_query
   CL_DEVICE_WAVEFRONT_WIDTH_AMD = 0x4043, // cl_amd_device_attribute_query
   CL_PROGRAM_BINARY_SIZES = 0x1165,

@@ -11,6 +11,7 @@
 #include "driver.h"
 
 #include "tc/bundle.h"
+#include "tc/cprint.h"
 #include "tc/hostmem.h"
 
 enum { OPENCL_RECENT = 4 };
@@ -21,6 +22,8 @@ struct tc_device_ {
   cl_driver driver;
   cl_device device;
   cl_context context;
+  tc_cdialect dialect;    // kernels are printed in
+  uint32_t what;          // TC_OPENCL_*: what the dialect has beside OpenCL C 1.2
   int32_t rounded_divide; // the compiler can be told to round f32 divisions and roots correctly
   size_t parameter_bytes, work_group, local_bytes;
   tc_device_props props; // .target says what code is good for
@@ -34,6 +37,8 @@ int32_t opencl_check(const tc_device_ *d, const char *what, cl_int code);
 // Builds a program for the device, from source or from a binary. PLUGIN, reported with the compiler's words, if it
 // refuses.
 int32_t opencl_build(tc_device_ *d, cl_program p, const char *name);
+// Chooses the dialect by what the device declares and its compiler takes; adds to the target's name.
+void opencl_choose_dialect(tc_device_ *d);
 
 // memory.c
 int32_t opencl_alloc(tc_device_ *d, uint64_t size, tc_handle *out);

@@ -600,6 +600,8 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
     return refused(p, out_reason);
   }
   if (dialect->prologue) put(p, dialect->prologue);
+  for (size_t i = 0; i < sizeof dialect->more / sizeof *dialect->more; i++)
+    if (dialect->more[i]) put(p, dialect->more[i]);
   tc_kmem_info m;
   if (p->given) put_declarations(p, &source);
   for (tc_kmem i = 0; i < tc_k_mem_count(k); i++) {

@@ -4,7 +4,8 @@
 // promise of the memory object, and by what divides the index (divisor_of).
 // A reduction is a butterfly of shuffles inside each subgroup, then one value per subgroup in shared scratch, which
 // every lane combines in the same order; without shuffles, or for values that they do not carry, scratch holds every
-// lane's, which are combined by halves where their number is a power of two.
+// lane's, which are combined by halves where their number is a power of two. Where only a running kernel knows how many
+// lanes a subgroup has, the butterfly is a loop.
 #include "cprint.h"
 
 // ---- Memory ----
@@ -229,6 +230,47 @@ static void put_halves(printer *p, const tc_kinst *in, tc_dtype t, int32_t lanes
   put(p, "}\n");
 }
 
+// Combines with the value of the lane at a distance.
+static void put_exchange(printer *p, const tc_kinst *in, tc_dtype t, const char *distance) {
+  char value[32];
+  snprintf(value, sizeof value, "v%d", (int)in->results[0]);
+  put_indent(p);
+  put(p, "{ const ");
+  put_type(p, t);
+  put(p, " o = ");
+  put_format(p, p->d->shuffle_xor, 2, (operand[]){{.text = value}, {.text = distance}});
+  put(p, ";\n");
+  p->depth++;
+  put_combine(p, in, t, "o");
+  p->depth--;
+  put_indent(p);
+  put(p, "}\n");
+}
+
+// Do shuffles go over subgroups whose size only the running kernel knows? Small values go through shared memory.
+static bool is_counted(const printer *p, tc_dtype t) {
+  int32_t lanes = tc_k_lanes(p->k);
+  return !p->d->subgroup && p->d->subgroup_size && p->d->shuffle_xor && size_of(t) >= 4 && lanes > 1 &&
+         (lanes & (lanes - 1)) == 0;
+}
+
+static void put_counted_subgroups(printer *p, const tc_kinst *in, tc_dtype t) {
+  char text[200];
+  put_indent(p);
+  snprintf(text, sizeof text, "for (int d = (int)%s / 2; d > 0; d /= 2) {\n", p->d->subgroup_size);
+  put(p, text);
+  p->depth++;
+  put_exchange(p, in, t, "d");
+  p->depth--;
+  put_indent(p);
+  put(p, "}\n");
+  put_indent(p);
+  snprintf(text, sizeof text, "if (%s == 0) scratch%d[%s] = v%d;\n", p->d->subgroup_lane, (int)t, p->d->subgroup_number,
+           (int)in->results[0]);
+  put(p, text);
+  put_barrier(p);
+}
+
 void put_collective(printer *p, const tc_kinst *in) {
   tc_dtype t = type_of(p, in->results[0]);
   int32_t lanes = tc_k_lanes(p->k), group = subgroup_of(p);
@@ -253,34 +295,27 @@ void put_collective(printer *p, const tc_kinst *in) {
   // Shuffles carry 32- and 64-bit values; small ones go through shared memory alone.
   if (size_of(t) < 4) group = 1;
   for (int32_t offset = group / 2; offset > 0; offset /= 2) {
-    char value[32], distance[16];
-    snprintf(value, sizeof value, "v%d", (int)in->results[0]);
-    snprintf(distance, sizeof distance, "%d", (int)offset);
-    put_indent(p);
-    put(p, "{ const ");
-    put_type(p, t);
-    put(p, " o = ");
-    put_format(p, p->d->shuffle_xor, 2, (operand[]){{.text = value}, {.text = distance}});
-    put(p, ";\n");
-    p->depth++;
-    put_combine(p, in, t, "o");
-    p->depth--;
-    put_indent(p);
-    put(p, "}\n");
+    snprintf(text, sizeof text, "%d", (int)offset);
+    put_exchange(p, in, t, text);
   }
   if (lanes == group) return;
   // One value per subgroup (or lane) in scratch; every lane combines them in the same order.
-  put_indent(p);
-  if (group > 1) {
-    snprintf(text, sizeof text, "if (%s %% %d == 0) ", p->d->lane, (int)group);
+  bool counted = is_counted(p, t);
+  if (counted) {
+    put_counted_subgroups(p, in, t);
+  } else {
+    put_indent(p);
+    if (group > 1) {
+      snprintf(text, sizeof text, "if (%s %% %d == 0) ", p->d->lane, (int)group);
+      put(p, text);
+    }
+    put_scratch_name(p, t);
+    if (group > 1) snprintf(text, sizeof text, "[%s / %d] = v%d;\n", p->d->lane, (int)group, (int)in->results[0]);
+    else snprintf(text, sizeof text, "[%s] = v%d;\n", p->d->lane, (int)in->results[0]);
     put(p, text);
+    put_barrier(p);
   }
-  put_scratch_name(p, t);
-  if (group > 1) snprintf(text, sizeof text, "[%s / %d] = v%d;\n", p->d->lane, (int)group, (int)in->results[0]);
-  else snprintf(text, sizeof text, "[%s] = v%d;\n", p->d->lane, (int)in->results[0]);
-  put(p, text);
-  put_barrier(p);
-  bool halves = group == 1 && lanes > 4 && (lanes & (lanes - 1)) == 0;
+  bool halves = !counted && group == 1 && lanes > 4 && (lanes & (lanes - 1)) == 0;
   if (halves) put_halves(p, in, t, lanes);
   snprintf(text, sizeof text, "v%d = ", (int)in->results[0]);
   line(p, text, t, "[0];");
@@ -289,7 +324,8 @@ void put_collective(printer *p, const tc_kinst *in) {
     return;
   }
   put_indent(p);
-  snprintf(text, sizeof text, "for (int i = 1; i < %d; i++) {\n", (int)(lanes / group));
+  if (counted) snprintf(text, sizeof text, "for (int i = 1; i < (int)%s; i++) {\n", p->d->subgroup_count);
+  else snprintf(text, sizeof text, "for (int i = 1; i < %d; i++) {\n", (int)(lanes / group));
   put(p, text);
   p->depth++;
   snprintf(text, sizeof text, "scratch%d[i]", (int)t);

@@ -55,6 +55,11 @@ typedef struct tc_cdialect {
   const char *float_to_i32, *float_to_i64;
   const char *language;     // of kernels given as source that are printed as they stand: "opencl"; NULL: none are
   const char *fast_div_f32; // f32 quotients within 2 ulp, for divisions marked `fast`; NULL: as others
+  const char *more[3];      // printed behind the prologue; NULL: nothing
+  // Subgroups whose number of lanes, a power of two, is known only when a kernel runs (`subgroup` is 0): expressions of
+  // this number, of the lane's place in its subgroup, of the subgroup's, and of how many there are. shuffle_xor is then
+  // used in blocks of a power of two of lanes. NULL: there are none.
+  const char *subgroup_size, *subgroup_lane, *subgroup_number, *subgroup_count;
 } tc_cdialect;
 
 // Receives the text in pieces.
@@ -74,6 +79,12 @@ extern const tc_cdialect tc_dialect_cuda;
 // OpenCL C 1.2. Options that it needs: -cl-std=CL1.2, and -cl-fp32-correctly-rounded-divide-sqrt where the device has
 // it. Buffers are passed as an object and a byte offset.
 extern const tc_cdialect tc_dialect_opencl;
+// The same with what a device has besides. TC_OPENCL_SUBGROUPS: cl_khr_subgroups and cl_khr_subgroup_shuffle; needs
+// -cl-std=CL3.0. TC_OPENCL_FP16: cl_khr_fp16 with subnormal numbers, infinities and rounding to nearest, for
+// conversions. TC_OPENCL_NVIDIA: a compiler that takes PTX of version 6.0 in asm, and lanes in lock-step by 32:
+// shuffles, and the device's own conversions, reciprocals and quotients, as in CUDA.
+enum { TC_OPENCL_SUBGROUPS = 1, TC_OPENCL_FP16 = 2, TC_OPENCL_NVIDIA = 4 };
+void tc_dialect_opencl_with(uint32_t what, tc_cdialect *out);
 
 #ifdef __cplusplus
 }

@@ -145,10 +145,17 @@ static const char *scratch_file(tc_arena *arena, const char *suffix) {
 }
 
 // Every type and what examples need, as clang's front end reads it: as the standard that the plugin asks drivers for,
-// and as the latest one for the target that they make portable code for.
+// as the latest one for the target that they make portable code for, and with what only some devices have.
 KERNEL_TEST(opencl_syntax) {
-  static const char *const standards[] = {"-cl-std=CL1.2 -Xclang -finclude-default-header",
-                                          "-cl-std=CL3.0 -target spir64"};
+  static const struct {
+    uint32_t what;
+    const char *options;
+  } ways[] = {{0, "-fsyntax-only -cl-std=CL1.2 -Xclang -finclude-default-header"},
+              {0, "-fsyntax-only -cl-std=CL3.0 -target spir64"},
+              {TC_OPENCL_SUBGROUPS | TC_OPENCL_FP16, "-fsyntax-only -cl-std=CL3.0 -target spir64"},
+              {TC_OPENCL_NVIDIA, "-S -O1 -o /dev/null -cl-std=CL1.2 -Xclang -cl-ext=+cl_khr_int64_base_atomics -target "
+                                 "nvptx64-nvidia-cuda -Xclang "
+                                 "-target-feature -Xclang +ptx60 -Xclang -target-cpu -Xclang sm_70"}};
   const char *clang = have("clang-19") ? "clang-19" : have("clang") ? "clang" : NULL;
   if (!clang) skip();
   enum { OTHERS = 3 };
@@ -157,18 +164,44 @@ KERNEL_TEST(opencl_syntax) {
   for (int32_t i = 0; i < TYPES; i++) kernels[OTHERS + i] = everything(arena, all_types[i], 64);
   const char *file = scratch_file(arena, ".cl");
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-    const char *text = print_as(arena, kernels[i], &tc_dialect_opencl);
-    CHECK_OK(tc_file_write(file, text, strlen(text)));
-    for (size_t k = 0; k < sizeof standards / sizeof *standards; k++) {
-      const char *command = tc_sv_printf(arena,
-                                         "%s -x cl %s -fsyntax-only -Wall -Wno-unused-variable "
-                                         "-Wno-unused-but-set-variable -Werror %s",
-                                         clang, standards[k], file)
-                                .data;
-      if (system(command)) fail_msg("clang refuses with %s:\n%s", standards[k], text);
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+      tc_cdialect dialect;
+      tc_dialect_opencl_with(ways[k].what, &dialect);
+      const char *text = print_as(arena, kernels[i], &dialect);
+      CHECK_OK(tc_file_write(file, text, strlen(text)));
+      const char *command =
+          tc_sv_printf(arena, "%s -x cl %s -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror %s", clang,
+                       ways[k].options, file)
+              .data;
+      if (system(command)) fail_msg("clang refuses with %s:\n%s", ways[k].options, text);
     }
   }
   unlink(file);
+}
+
+static void expect_texts(tc_arena *arena, uint32_t what, tc_dtype t, const char *const *wanted) {
+  tc_cdialect dialect;
+  tc_dialect_opencl_with(what, &dialect);
+  const char *text = print_as(arena, everything(arena, t, 64), &dialect);
+  for (; *wanted; wanted++)
+    if (!strstr(text, *wanted)) fail_msg("no '%s' in\n%s", *wanted, text);
+}
+
+// Reductions: without subgroups by halves, with them by shuffles and one value of each, whose number the dialect knows
+// or only the running kernel; 16-bit floats by the device's own conversions.
+KERNEL_TEST(opencl_variants) {
+  expect_texts(arena, 0, TC_F32,
+               (const char *const[]){"for (int i = 32; i > 0; i /= 2) {", "float scratch12[64];", NULL});
+  expect_texts(arena, TC_OPENCL_NVIDIA, TC_F32,
+               (const char *const[]){", 16);", "= tc_shuffle_xor(v", "if ((int)get_local_id(0) % 32 == 0) scratch12[",
+                                     "for (int i = 1; i < 2; i++) {", "float scratch12[2];", NULL});
+  expect_texts(arena, TC_OPENCL_SUBGROUPS, TC_F32,
+               (const char *const[]){"for (int d = (int)get_sub_group_size() / 2; d > 0; d /= 2) {",
+                                     "= sub_group_shuffle_xor(v", "(uint)(d));",
+                                     "if (get_sub_group_local_id() == 0) scratch12[get_sub_group_id()] = v",
+                                     "for (int i = 1; i < (int)get_num_sub_groups(); i++) {", NULL});
+  expect_texts(arena, 0, TC_F16, (const char *const[]){"tc_from_f16(v", NULL});
+  expect_texts(arena, TC_OPENCL_FP16, TC_F16, (const char *const[]){"tc_half_load(v", NULL});
 }
 
 // ---- C99: run what is printed ----
@@ -268,11 +301,9 @@ KERNEL_TEST(refusals) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(cuda),
-                                     cmocka_unit_test(cuda_text),
-                                     cmocka_unit_test(large_shared_memory),
-                                     cmocka_unit_test(opencl_syntax),
-                                     cmocka_unit_test(c99_equals_interpreter),
-                                     cmocka_unit_test(refusals)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(cuda),          cmocka_unit_test(cuda_text),       cmocka_unit_test(large_shared_memory),
+      cmocka_unit_test(opencl_syntax), cmocka_unit_test(opencl_variants), cmocka_unit_test(c99_equals_interpreter),
+      cmocka_unit_test(refusals)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

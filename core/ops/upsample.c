@@ -10,19 +10,12 @@
 // Lowering keeps positions rational, so that they are integer expressions over the index, which fold where the factor
 // is a whole number. Only where PyTorch's single precision rounds ⌊o·r⌋ to another neighbour is the index computed as
 // it does.
+#include "core/ops/upsample.h"
+
 #include <math.h>
 
-#include "core/ops/ops.h"
-
-enum { MAX_SPACE = 3, MAX_TAPS = 4 };
-enum { NEAREST, LINEAR, CUBIC };
-
-typedef struct resize {
-  int32_t n, kind;
-  bool exact, align, aa;
-  tc_int in[MAX_SPACE], out[MAX_SPACE];
-  double scale[MAX_SPACE]; // 0: by the sizes
-} resize;
+enum { MAX_SPACE = TC_RESIZE_MAX_SPACE, MAX_TAPS = 4 };
+enum { NEAREST = TC_RESIZE_NEAREST, LINEAR = TC_RESIZE_LINEAR, CUBIC = TC_RESIZE_CUBIC };
 
 // p / q as the fraction of smallest denominator that a given factor is (Stern–Brocot by continued fractions).
 static void fraction(double x, int64_t *p, int64_t *q) {
@@ -45,12 +38,12 @@ static tc_int scaled_size(tc_op_args *a, tc_int in, double scale) {
   return tc_int_floordiv(a, tc_int_mul(a, in, tc_int_const(a, p)), tc_int_const(a, q));
 }
 
-static int32_t read_resize(tc_op_args *a, resize *r) {
+static int32_t read_resize(tc_op_args *a, tc_resize *r) {
   static const char *const names[][MAX_SPACE] = {
       {"scales", NULL, NULL}, {"scales_h", "scales_w", NULL}, {"scales_d", "scales_h", "scales_w"}};
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_sv name = a->op->schema.name;
-  *r = (resize){.kind = LINEAR, .aa = tc_sv_ends(name, "_aa")};
+  *r = (tc_resize){.kind = LINEAR, .aa = tc_sv_ends(name, "_aa")};
   for (size_t i = 0; i + 1 < name.size; i++) {
     if (name.data[i + 1] == 'd' && name.data[i] >= '1' && name.data[i] <= '3') r->n = name.data[i] - '0';
     if (tc_sv_starts((tc_sv){name.data + i, name.size - i}, "nearest")) r->kind = NEAREST;
@@ -84,7 +77,7 @@ static int32_t read_resize(tc_op_args *a, resize *r) {
 
 static int32_t resize_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
-  resize r;
+  tc_resize r;
   tc_int sizes[TC_MAX_RANK];
   if (read_resize(a, &r)) return TC_STATUS_INVALID_ARGUMENT;
   sizes[0] = t->sizes[0], sizes[1] = t->sizes[1];
@@ -95,7 +88,7 @@ static int32_t resize_meta(tc_op_args *a) {
 
 // ---- lowering ----
 // r = num / den
-static void ratio(tc_op_args *a, const resize *r, int32_t i, tc_int *num, tc_int *den) {
+void tc_resize_ratio(tc_op_args *a, const tc_resize *r, int32_t i, tc_int *num, tc_int *den) {
   if (r->align) {
     tc_int one = tc_int_const(a, 1);
     *num = tc_int_sub(a, r->in[i], one), *den = tc_int_max(a, tc_int_sub(a, r->out[i], one), one);
@@ -110,19 +103,19 @@ static void ratio(tc_op_args *a, const resize *r, int32_t i, tc_int *num, tc_int
 }
 
 // The factor as PyTorch computes it for nearest neighbours.
-static float nearest_factor(const resize *r, int32_t i) {
+static float nearest_factor(const tc_resize *r, int32_t i) {
   return r->scale[i] > 0 ? (float)(1.0 / r->scale[i]) : (float)r->in[i]->value / (float)r->out[i]->value;
 }
-static int64_t nearest_index(const resize *r, int32_t i, int64_t o) {
+static int64_t nearest_index(const tc_resize *r, int32_t i, int64_t o) {
   float at = r->exact ? ((float)o + 0.5f) * nearest_factor(r, i) : (float)o * nearest_factor(r, i);
   int64_t in = r->in[i]->value;
   return at < (float)in && (int64_t)floorf(at) < in ? (int64_t)floorf(at) : in - 1;
 }
 
 // ⌊(2o + 1)·num / 2den⌋ or ⌊o·num / den⌋
-static tc_int nearest_source(tc_op_args *a, const resize *r, int32_t i, tc_int o) {
+static tc_int nearest_source(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o) {
   tc_int num, den, two = tc_int_const(a, 2);
-  ratio(a, r, i, &num, &den);
+  tc_resize_ratio(a, r, i, &num, &den);
   if (r->exact) {
     o = tc_int_add(a, tc_int_mul(a, o, two), tc_int_const(a, 1));
     den = tc_int_mul(a, den, two);
@@ -131,10 +124,10 @@ static tc_int nearest_source(tc_op_args *a, const resize *r, int32_t i, tc_int o
 }
 
 // Does the rational position give PyTorch's neighbour for every output?
-static bool rational_fits(tc_op_args *a, const resize *r, int32_t i) {
+static bool rational_fits(tc_op_args *a, const tc_resize *r, int32_t i) {
   int64_t in, out, num, den;
   tc_int n, d;
-  ratio(a, r, i, &n, &d);
+  tc_resize_ratio(a, r, i, &n, &d);
   if (!tc_int_is_const(r->in[i], &in) || !tc_int_is_const(r->out[i], &out)) return true;
   if (!tc_int_is_const(n, &num) || !tc_int_is_const(d, &den)) return true;
   for (int64_t o = 0; o < out; o++) {
@@ -144,7 +137,7 @@ static bool rational_fits(tc_op_args *a, const resize *r, int32_t i) {
   return true;
 }
 
-static int32_t nearest_lower(tc_op_args *a, const resize *r) {
+static int32_t nearest_lower(tc_op_args *a, const tc_resize *r) {
   const tc_tensor_type *t = tc_op_result_type(a, 0);
   tc_int index[TC_MAX_RANK], at[TC_MAX_RANK];
   tc_bval by[TC_MAX_RANK];
@@ -177,13 +170,13 @@ typedef struct taps {
   tc_bval weight[MAX_TAPS];
 } taps;
 
-static void make_taps(tc_op_args *a, const resize *r, int32_t i, tc_int o, tc_dtype compute, taps *t) {
+static void make_taps(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc_dtype compute, taps *t) {
   static const char *const names[] = {"t"};
   static const char *const cubic[] = {"let u = t + 1; ((-0.75 * u + 3.75) * u - 6) * u + 3",
                                       "(1.25 * t - 2.25) * t * t + 1", "let u = 1 - t; (1.25 * u - 2.25) * u * u + 1",
                                       "let u = 2 - t; ((-0.75 * u + 3.75) * u - 6) * u + 3"};
   tc_int num, den, zero = tc_int_const(a, 0), one = tc_int_const(a, 1), last = tc_int_sub(a, r->in[i], one), src;
-  ratio(a, r, i, &num, &den);
+  tc_resize_ratio(a, r, i, &num, &den);
   src = tc_int_mul(a, o, num);
   if (!r->align) { // ((2o + 1)·num - den) / 2den
     src = tc_int_sub(a, tc_int_mul(a, tc_int_add(a, tc_int_mul(a, o, tc_int_const(a, 2)), one), num), den);
@@ -213,104 +206,117 @@ static tc_bval as_result(tc_op_args *a, tc_bval v, tc_dtype compute, tc_dtype ou
   return tc_lo_op2(a, TC_K_MIN, v, tc_lo_const(a, compute, 255, 0));
 }
 static tc_dtype compute_of(tc_dtype d) { return tc_dtype_is_float(d) ? tc_op_math_type(d) : TC_F32; }
-// PyTorch resamples images of bytes along one dimension after the other, the last one first, and rounds in between.
-static bool by_steps(const resize *r, tc_dtype d) { return d == TC_U8 && r->n == 2; }
+// PyTorch resamples images of bytes in integers (upsample_bytes.c).
+static bool by_bytes(const tc_resize *r, tc_dtype d) { return d == TC_U8 && r->n == 2 && r->kind != NEAREST; }
 
-// Interpolates along the dimensions first … last.
-static tc_lt interpolated(tc_op_args *a, const resize *r, tc_lt x, int32_t first, int32_t last, tc_dtype out) {
+static tc_lt interpolated(tc_op_args *a, const tc_resize *r, tc_lt x, tc_dtype out) {
   tc_dtype compute = compute_of(out);
-  int32_t rank = r->n + 2, i;
+  int32_t rank = r->n + 2, last = r->n - 1, i;
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK];
   taps d[MAX_SPACE];
-  for (i = 0; i < rank; i++) sizes[i] = i - 2 >= first && i - 2 <= last ? r->out[i - 2] : tc_lo_size(a, x, i);
+  for (i = 0; i < rank; i++) sizes[i] = i < 2 ? tc_lo_size(a, x, i) : r->out[i - 2];
   tc_lo_begin(a, rank, sizes, index);
   for (i = 0; i < rank; i++) at[i] = index[i];
   int32_t k[MAX_SPACE] = {0};
   tc_bval sums[MAX_SPACE] = {-1, -1, -1}; // of the taps of dimension i and those behind it
-  for (i = first; i <= last; i++) make_taps(a, r, i, index[2 + i], compute, &d[i]);
+  for (i = 0; i <= last; i++) make_taps(a, r, i, index[2 + i], compute, &d[i]);
   do {
-    for (i = first; i <= last; i++) at[2 + i] = d[i].at[k[i]];
+    for (i = 0; i <= last; i++) at[2 + i] = d[i].at[k[i]];
     tc_bval v = tc_lo_cast(a, tc_lo_load(a, x, at), compute);
-    for (i = last; i >= first; i--) {
+    for (i = last; i >= 0; i--) {
       if (d[i].weight[k[i]] >= 0) v = tc_lo_op2(a, TC_K_MUL, v, d[i].weight[k[i]]);
       v = sums[i] < 0 ? v : tc_lo_op2(a, TC_K_ADD, sums[i], v);
       sums[i] = v;
       if (++k[i] < d[i].n) break;
       k[i] = 0;
-      if (i > first) sums[i] = -1;
+      if (i > 0) sums[i] = -1;
     }
-  } while (i >= first);
-  return tc_lo_end(a, as_result(a, sums[first], compute, out), out);
+  } while (i >= 0);
+  return tc_lo_end(a, as_result(a, sums[0], compute, out), out);
+}
+
+void tc_resize_window_at(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc_resize_window *w) {
+  tc_int num, den, two = tc_int_const(a, 2), one = tc_int_const(a, 1);
+  tc_resize_ratio(a, r, i, &num, &den);
+  tc_int longer = tc_int_max(a, num, den), whole = tc_int_mul(a, den, two),
+         reach = tc_int_mul(a, tc_int_const(a, r->kind == CUBIC ? 4 : 2), longer);
+  w->size = tc_int_add(a, tc_sym_ceildiv(a->syms, tc_int_mul(a, reach, two), whole), one);
+  w->half = den, w->stretch = tc_int_mul(a, longer, two);
+  w->center = tc_int_mul(a, tc_int_add(a, tc_int_mul(a, o, two), one), num);
+  tc_int low = tc_int_add(a, tc_int_sub(a, w->center, reach), den),
+         high = tc_int_add(a, tc_int_add(a, w->center, reach), den);
+  w->first = tc_int_max(a, tc_int_floordiv(a, low, whole), tc_int_const(a, 0));
+  w->end = tc_int_min(a, tc_int_floordiv(a, high, whole), r->in[i]);
 }
 
 // Antialiasing of one dimension: Σ filter·x / Σ filter over the window.
-static tc_lt filtered(tc_op_args *a, const resize *r, int32_t i, tc_lt x, tc_dtype out) {
+static tc_lt filtered(tc_op_args *a, const tc_resize *r, int32_t i, tc_lt x, tc_dtype out) {
   static const char *const names[] = {"d", "s"};
   const char *text = r->kind == LINEAR ? "let u = abs(d) * s; max(1 - u, 0)"
                                        : "let u = abs(d) * s; where(u < 1, (1.5 * u - 2.5) * u * u + 1, where(u < 2, "
                                          "((-0.5 * u + 2.5) * u - 4) * u + 2, 0))";
   int32_t rank = r->n + 2, axis = 2 + i;
   tc_dtype compute = compute_of(out);
-  tc_int num, den, two = tc_int_const(a, 2), one = tc_int_const(a, 1), zero = tc_int_const(a, 0), sizes[TC_MAX_RANK],
-                   index[TC_MAX_RANK + 1], at[TC_MAX_RANK];
-  ratio(a, r, i, &num, &den);
-  tc_int reach = tc_int_mul(a, tc_int_const(a, r->kind == CUBIC ? 4 : 2), tc_int_max(a, num, den)),
-         whole = tc_int_mul(a, den, two),
-         window = tc_int_add(a, tc_sym_ceildiv(a->syms, tc_int_mul(a, reach, two), whole), one);
+  tc_int two = tc_int_const(a, 2), zero = tc_int_const(a, 0), sizes[TC_MAX_RANK], index[TC_MAX_RANK + 1],
+         at[TC_MAX_RANK];
+  tc_resize_window at_first;
+  tc_resize_window_at(a, r, i, zero, &at_first);
   tc_lt sums[2];
   for (int32_t pass = 0; pass < 2; pass++) { // weights, then what they weigh
     for (int32_t d = 0; d < rank; d++) sizes[d] = d == axis ? r->out[i] : tc_lo_size(a, x, d);
-    tc_lo_begin_reduce(a, TC_RED_SUM, pass ? rank : 1, pass ? sizes : &sizes[axis], 1, &window, index);
+    tc_lo_begin_reduce(a, TC_RED_SUM, pass ? rank : 1, pass ? sizes : &sizes[axis], 1, &at_first.size, index);
     tc_int o = index[pass ? axis : 0], k = index[pass ? rank : 1];
-    tc_int center = tc_int_mul(a, tc_int_add(a, tc_int_mul(a, o, two), one), num); // in 1 / 2den
-    tc_int first = tc_int_max(a, tc_int_floordiv(a, tc_int_add(a, tc_int_sub(a, center, reach), den), whole), zero);
-    tc_int end = tc_int_min(a, tc_int_floordiv(a, tc_int_add(a, tc_int_add(a, center, reach), den), whole), r->in[i]);
-    tc_int pos = tc_int_add(a, first, k), inside = tc_int_within(a, pos, zero, end);
-    tc_int off = tc_int_sub(a, tc_int_add(a, tc_int_mul(a, pos, whole), den), center);
+    tc_resize_window win;
+    tc_resize_window_at(a, r, i, o, &win);
+    tc_int pos = tc_int_add(a, win.first, k), inside = tc_int_within(a, pos, zero, win.end);
+    tc_int off = tc_int_sub(a, tc_int_add(a, tc_int_mul(a, pos, tc_int_mul(a, win.half, two)), win.half), win.center);
     tc_bval v[2] = {tc_lo_index(a, off, compute), tc_lo_const(a, compute, 1, 0)};
-    v[1] = tc_lo_op2(a, TC_K_DIV, v[1], tc_lo_index(a, tc_int_mul(a, tc_int_max(a, num, den), two), compute));
+    v[1] = tc_lo_op2(a, TC_K_DIV, v[1], tc_lo_index(a, win.stretch, compute));
     tc_bval w = tc_lo_text(a, text, 2, names, v), none = tc_lo_const(a, compute, 0, 0);
     w = tc_lo_op3(a, TC_K_SELECT, tc_lower_condition(a, inside), w, none);
     if (pass) {
       for (int32_t d = 0; d < rank; d++) at[d] = d == axis ? pos : index[d];
-      tc_dtype own = tc_lo_dtype(a, x);
-      tc_bval other = tc_dtype_is_float(own) ? tc_lo_const(a, own, 0, 0) : tc_lo_const_int(a, own, 0);
+      tc_bval other = tc_lo_const(a, tc_lo_dtype(a, x), 0, 0);
       w = tc_lo_op2(a, TC_K_MUL, w, tc_lo_cast(a, tc_lo_load_if(a, x, at, inside, other), compute));
     }
     sums[pass] = tc_lo_end(a, w, compute);
   }
   tc_lo_begin(a, rank, sizes, index);
   tc_bval v = tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, sums[1], index), tc_lo_load(a, sums[0], &index[axis]));
-  return tc_lo_end(a, as_result(a, v, compute, out), out);
+  return tc_lo_end(a, v, out);
 }
 
 static int32_t resize_lower(tc_op_args *a) {
   tc_dtype out = tc_op_result_type(a, 0)->dtype;
-  resize r;
+  tc_resize r;
   if (read_resize(a, &r)) return TC_STATUS_INVALID_ARGUMENT;
   if (r.kind == NEAREST) return nearest_lower(a, &r);
   tc_lt x = tc_lo_arg(a, 0);
-  if (r.aa)
-    for (int32_t i = r.n - 1; i >= 0; i--) x = filtered(a, &r, i, x, i && out != TC_U8 ? compute_of(out) : out);
-  else if (by_steps(&r, out))
-    for (int32_t i = r.n - 1; i >= 0; i--) x = interpolated(a, &r, x, i, i, out);
-  else x = interpolated(a, &r, x, 0, r.n - 1, out);
+  if (by_bytes(&r, out)) x = tc_resize_bytes_lower(a, &r);
+  else if (r.aa)
+    for (int32_t i = r.n - 1; i >= 0; i--) x = filtered(a, &r, i, x, i ? compute_of(out) : out);
+  else x = interpolated(a, &r, x, out);
   tc_lo_result(a, 0, x);
   return TC_STATUS_OK;
 }
 
 // ---- reference: weights of every tap in floating point ----
-static double cubic_at(double x, double k) {
+double tc_resize_cubic(double x, double k) {
   x = fabs(x);
   if (x >= 2) return 0;
   return x < 1 ? ((k + 2) * x - (k + 3)) * x * x + 1 : ((k * x - 5 * k) * x + 8 * k) * x - 4 * k;
 }
 
+double tc_resize_factor(const tc_resize *r, int32_t i) {
+  int64_t in = r->in[i]->value, out = r->out[i]->value;
+  if (r->align) return out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
+  return r->scale[i] > 0 ? 1 / r->scale[i] : (double)in / (double)out;
+}
+
 // Positions and weights for output o of dimension i; room for as many as the window may have. Gives their number.
-static int64_t ref_taps(const resize *r, int32_t i, int64_t o, int64_t *at, double *weight) {
-  int64_t in = r->in[i]->value, out = r->out[i]->value, n = 0;
-  double factor = r->align ? (out > 1 ? (double)(in - 1) / (double)(out - 1) : 0)
-                           : (r->scale[i] > 0 ? 1 / r->scale[i] : (double)in / (double)out);
+static int64_t ref_taps(const tc_resize *r, int32_t i, int64_t o, int64_t *at, double *weight) {
+  int64_t in = r->in[i]->value, n = 0;
+  double factor = tc_resize_factor(r, i);
   if (r->kind == NEAREST) {
     at[0] = nearest_index(r, i, o), weight[0] = 1;
     return 1;
@@ -322,7 +328,7 @@ static int64_t ref_taps(const resize *r, int32_t i, int64_t o, int64_t *at, doub
             end = (int64_t)fmin(center + support + 0.5, (double)in);
     for (int64_t p = first; p < end; p++) {
       double x = ((double)p - center + 0.5) / stretch;
-      at[n] = p, weight[n] = r->kind == CUBIC ? cubic_at(x, -0.5) : fmax(1 - fabs(x), 0), total += weight[n++];
+      at[n] = p, weight[n] = r->kind == CUBIC ? tc_resize_cubic(x, -0.5) : fmax(1 - fabs(x), 0), total += weight[n++];
     }
     for (int64_t k = 0; k < n; k++) weight[k] /= total;
     return n;
@@ -335,15 +341,16 @@ static int64_t ref_taps(const resize *r, int32_t i, int64_t o, int64_t *at, doub
   for (int64_t k = r->kind == CUBIC ? -1 : 0; k <= (r->kind == CUBIC ? 2 : 1); k++) {
     int64_t p = low + k;
     at[n] = p < 0 ? 0 : p < in ? p : in - 1;
-    weight[n++] = r->kind == CUBIC ? cubic_at(t - (double)k, -0.75) : k ? t : 1 - t;
+    weight[n++] = r->kind == CUBIC ? tc_resize_cubic(t - (double)k, -0.75) : k ? t : 1 - t;
   }
   return n;
 }
 
 static int32_t resize_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
-  resize r;
+  tc_resize r;
   if (read_resize(a, &r)) return TC_STATUS_INVALID_ARGUMENT;
+  if (by_bytes(&r, y->nominal)) return tc_resize_bytes_ref(a, &r);
   int64_t *at[MAX_SPACE], iy[TC_MAX_RANK] = {0};
   double *weight[MAX_SPACE];
   for (int32_t i = 0; i < r.n; i++) {
@@ -353,18 +360,13 @@ static int32_t resize_ref(tc_op_args *a) {
   }
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, iy)) {
     int64_t n[MAX_SPACE], k[MAX_SPACE] = {0};
-    double sum = 0, row = 0;
+    double sum = 0;
     for (int32_t i = 0; i < r.n; i++) n[i] = ref_taps(&r, i, iy[2 + i], at[i], weight[i]);
     do {
       int64_t o = iy[0] * x->strides[0] + iy[1] * x->strides[1];
       double w = 1;
       for (int32_t i = 0; i < r.n; i++) o += at[i][k[i]] * x->strides[2 + i], w *= weight[i][k[i]];
-      if (!by_steps(&r, y->nominal)) {
-        sum += w == 1 ? tc_ref_f(x, o) : w * tc_ref_f(x, o);
-        continue;
-      }
-      row += weight[1][k[1]] * tc_ref_f(x, o);
-      if (k[1] + 1 == n[1]) sum += weight[0][k[0]] * fmin(fmax(floor(row + 0.5), 0), 255), row = 0;
+      sum += w == 1 ? tc_ref_f(x, o) : w * tc_ref_f(x, o);
     } while (tc_ref_next(r.n, n, k));
     if (y->dtype == TC_I64) tc_ref_put_i(y, tc_ref_offset(y, iy), (int64_t)fmin(fmax(floor(sum + 0.5), 0), 255));
     else tc_ref_put(y, tc_ref_offset(y, iy), (tc_c128){sum, 0});

@@ -526,6 +526,9 @@ static void horizontal_pairs(tc_sched *x, heap *h, const tc_buf *b) {
   for (int32_t i = 0; i + 1 < u->nodes.count; i++) {
     tc_lnode *p = u->nodes.data[i], *q = u->nodes.data[i + 1];
     if (x->inlined[p->id] || x->inlined[q->id] || p->kind > TC_LN_REDUCE || q->kind > TC_LN_REDUCE) continue;
+    // Two layouts of what a caller gives, as a product and its derivative want it: either is made when it is needed, so
+    // that it need not be kept from the one to the other.
+    if (p->keep && q->keep && b->kind == TC_BUF_INPUT) continue;
     heap_push(x, h, (pair){.gain = tc_buf_hint_bytes(x->l, b) / 2, .producer = p, .consumer = q});
   }
 }

@@ -1,5 +1,6 @@
 // Execution order: what is done once comes first; else topological; among the ready groups the one that frees most
-// memory for what it allocates comes first, ties by the program's order.
+// memory for what it allocates comes first, ties by the program's order. What reads nothing but what the caller gives
+// frees nothing whenever it runs: it then moves to where it is first needed.
 #include "core/schedule/internal.h"
 
 static int32_t min_id(const tc_group *g) {
@@ -8,6 +9,42 @@ static int32_t min_id(const tc_group *g) {
     if (g->steps.data[i].node->id < id) id = g->steps.data[i].node->id;
   }
   return id;
+}
+
+// Does the group read only memory that is there before and after the run, and write what nobody else sees?
+static bool is_free_to_wait(const tc_group *g) {
+  if (g->call || g->once || g->reads.count == 0) return false;
+  for (int32_t k = 0; k < g->reads.count; k++)
+    if (g->reads.data[k]->kind != TC_BUF_INPUT || g->reads.data[k]->overwritten) return false;
+  for (int32_t k = 0; k < g->writes.count; k++)
+    if (g->writes.data[k]->output >= 0 || g->writes.data[k]->inplace) return false;
+  return true;
+}
+
+// order[0 … n-1] with the groups that may wait in front of their first readers. Those read what is made here, so they
+// do not wait themselves.
+static void delay(tc_sched *x, tc_group **order, int32_t n) {
+  int32_t *first = TC_NEW_ARRAY(x->arena, int32_t, n), *waits = TC_NEW_ARRAY(x->arena, int32_t, x->l->bufs.count);
+  for (int32_t i = 0; i < n; i++) {
+    first[i] = i;
+    for (int32_t k = 0; is_free_to_wait(order[i]) && k < order[i]->writes.count; k++)
+      waits[order[i]->writes.data[k]->id] = i + 1;
+  }
+  for (int32_t i = n - 1; i >= 0; i--) {
+    for (int32_t k = 0; k < order[i]->reads.count; k++) {
+      int32_t w = waits[order[i]->reads.data[k]->id];
+      if (w && w - 1 != i) first[w - 1] = i;
+    }
+  }
+  tc_group **moved = TC_NEW_ARRAY(x->arena, tc_group *, n);
+  int32_t *next = TC_NEW_ARRAY(x->arena, int32_t, n), *head = TC_NEW_ARRAY(x->arena, int32_t, n), done = 0;
+  for (int32_t i = n - 1; i >= 0; i--)
+    if (first[i] != i) next[i] = head[first[i]], head[first[i]] = i + 1;
+  for (int32_t i = 0; i < n; i++) {
+    for (int32_t k = head[i]; k; k = next[k - 1]) moved[done++] = order[k - 1];
+    if (first[i] == i) moved[done++] = order[i];
+  }
+  for (int32_t i = 0; i < n; i++) order[i] = moved[i];
 }
 
 tc_status tc_sched_order(tc_sched *x) {
@@ -84,6 +121,7 @@ tc_status tc_sched_order(tc_sched *x) {
   }
   if (done != n)
     return tc_error(TC_STATUS_INTERNAL, "the schedule has a cycle: %d of %d groups could be ordered", done, n);
+  delay(x, order, n);
   for (int32_t i = 0; i < n; i++) s->groups.data[i] = order[i];
   return TC_OK;
 }

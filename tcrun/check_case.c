@@ -395,7 +395,7 @@ static tc_status run_case(void *arg) {
     if (k->method.size) k->options.method = k->method;
     TC_TRY(tcrun_load(k->c, &k->options, k->f->path.data, &k->m));
   } else {
-    TC_TRY(tcrun_load_program(&k->options, k->f->path.data, k->archive, k->program, &k->m));
+    TC_TRY(tcrun_load_program(k->c, &k->options, k->f->path.data, k->archive, k->program, &k->m));
   }
   if (k->options.gradcheck) return run_gradcheck(k);
   if (k->options.grad) return run_gradients(k);

@@ -1,6 +1,7 @@
 // Loading models.
 #include <string.h>
 
+#include "core/runtime/compile.h"
 #include "tcrun/tcrun.h"
 
 void tcrun_split_name(tc_sv base, tc_sv *file, tc_sv *name, tc_sv *dialect) {
@@ -143,11 +144,28 @@ static tc_status load_weights(tc_context *c, run_options *o, model *m) {
   return tcrun_bind(m, m->weights->module);
 }
 
+typedef struct casting {
+  tc_context *c;
+  tc_graph *g;
+} casting;
+static tc_status cast(void *arg) {
+  const casting *j = arg;
+  return tc_compile_autocast(j->c, j->g);
+}
+// What the program promises of its results is said of the casted one.
+static tc_status autocast(tc_context *c, model *m) {
+  bool graph = m->source.stage == TC_STAGE_GRAPH && m->graph && m->source.graph == m->graph;
+  if (!graph || tc_sv_is(tc_config_text(c->config, TC_OPT_ID_AUTOCAST), "off")) return TC_OK;
+  TC_TRY(tc_arena_guard(m->module->arena, cast, &(casting){c, m->graph}));
+  return tcrun_note_promises(m);
+}
+
 static tc_status load_text(tc_context *c, run_options *o, model *m) {
   tc_sv text;
   TC_TRY(tc_file_read(o->arena, m->path.data, &text));
   TC_TRY(tcrun_read_text(c, m->path, text, m));
-  return load_weights(c, o, m);
+  TC_TRY(load_weights(c, o, m));
+  return autocast(c, m);
 }
 
 static void start(run_options *o, const char *path, model *m) {
@@ -156,14 +174,15 @@ static void start(run_options *o, const char *path, model *m) {
   tcrun_split_name(tc_path_base(m->path), &m->file, &m->name, &dialect);
 }
 
-tc_status tcrun_load_program(run_options *o, const char *path, tc_pt2 *archive, int32_t i, model *m) {
+tc_status tcrun_load_program(tc_context *c, run_options *o, const char *path, tc_pt2 *archive, int32_t i, model *m) {
   start(o, path, m);
   m->archive = archive;
   TC_TRY(tc_pt2_load(archive, i, &m->program));
   m->module = m->program->module;
   m->graph = m->program->graph;
   m->source = (tc_source){.stage = TC_STAGE_GRAPH, .graph = m->graph};
-  return tcrun_note_promises(m);
+  TC_TRY(tcrun_note_promises(m));
+  return autocast(c, m);
 }
 
 static tc_status load_archive(tc_context *c, run_options *o, const char *path, model *m) {
@@ -176,7 +195,7 @@ static tc_status load_archive(tc_context *c, run_options *o, const char *path, m
     i = tc_pt2_find(archive, o->method);
     if (i < 0) return tc_error(TC_STATUS_NOT_FOUND, "there is no program '" TC_SV_FMT "'", TC_SV_ARG(o->method));
   }
-  return tcrun_load_program(o, path, archive, i, m);
+  return tcrun_load_program(c, o, path, archive, i, m);
 }
 
 tc_status tcrun_load(tc_context *c, run_options *o, const char *path, model *m) {

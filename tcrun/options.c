@@ -122,11 +122,12 @@ static void write_log(void *self, int32_t artifact, tc_sv text) {
   tcrun_progress_show(self);
 }
 
-// The plugins and kernels by hand that the command line names: ops may come from them.
-static tc_status copy_plugins(const run_options *o, tc_config *to) {
+// What says which program it is: the plugins and kernels by hand that ops may come from, and mixed precision.
+static tc_status copy_meaning(const run_options *o, tc_config *to) {
   static const int32_t ids[] = {TC_OPT_ID_PLUGINS_PATH, TC_OPT_ID_PLUGINS_PREFER, TC_OPT_ID_PLUGINS_DISABLED,
-                                TC_OPT_ID_KERNELS};
-  static const char *const names[] = {"plugins.path", "plugins.prefer", "plugins.disabled", "kernels"};
+                                TC_OPT_ID_KERNELS,      TC_OPT_ID_AUTOCAST,       TC_OPT_ID_AUTOCAST_LISTS};
+  static const char *const names[] = {"plugins.path", "plugins.prefer", "plugins.disabled",
+                                      "kernels",      "autocast",       "autocast.lists"};
   run_options again;
   TC_TRY(tcrun_parse(o->arena, o->argc, o->argv, &again));
   tc_status s = TC_OK;
@@ -141,7 +142,7 @@ static tc_status copy_plugins(const run_options *o, tc_config *to) {
 tc_status tcrun_open_ref(const run_options *o, tc_context **out) {
   tc_config *config;
   TC_TRY(tc_config_create(tc_system_allocator(), &config));
-  tc_status s = copy_plugins(o, config);
+  tc_status s = copy_meaning(o, config);
   if (s == TC_OK) s = tc_config_set(config, TC_SV("backend"), TC_SV("ref"), "the references");
   if (s == TC_OK) s = tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "the references");
   // They run in one thread; a process without others can be forked.

@@ -6,6 +6,7 @@
 #include "core/api/function.h"
 #include "core/autograd/autograd.h"
 #include "core/base/fs.h"
+#include "core/runtime/compile.h"
 
 void function_entry_destroy(tc_function *f, function_entry *x) {
   if (!x) return;
@@ -138,6 +139,7 @@ static tc_status finish(void *arg) {
   tc_guards_keep(x->guards, f->n_inputs); // the others are fixed
   x->n_inputs = g->inputs.count;
   for (int32_t i = 0; i < f->n_values; i++) outputs[i] = i;
+  TC_TRY(tc_compile_autocast(f->context, g));
   if (f->n_wrt) TC_TRY(add_gradients(c, &g, outputs + f->n_values));
   if (!(x->writes && tc_guards_share(x->guards))) {
     tc_graph_sweep(g);

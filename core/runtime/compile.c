@@ -6,6 +6,7 @@
 #include "core/base/fs.h"
 #include "core/base/profile.h"
 #include "core/ir/userop.h"
+#include "core/passes/autocast.h"
 #include "core/passes/passes.h"
 #include "core/runtime/call_epilogue.h"
 #include "core/runtime/tune.h"
@@ -23,6 +24,14 @@ int32_t tc_stage_parse(tc_sv name) {
 // Passes that lowering needs in every mode. The others improve the graph, which a mode that runs it as it is leaves
 // out.
 static bool is_needed(const tc_pass *p) { return p == &tc_pass_functionalize || p == &tc_pass_decompose; }
+
+tc_status tc_compile_autocast(const tc_context *c, tc_graph *g) {
+  tc_sv to = tc_config_text(c->config, TC_OPT_ID_AUTOCAST), lists = tc_config_text(c->config, TC_OPT_ID_AUTOCAST_LISTS);
+  if (tc_sv_is(to, "off")) return TC_OK;
+  tc_autocast_options o = {.to = tc_sv_is(to, "f16") ? TC_F16 : TC_BF16};
+  o.accelerator = tc_sv_is(lists, "accelerator");
+  return tc_autocast(g, &o);
+}
 
 tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   int32_t n, kept = 0;

@@ -45,6 +45,8 @@ TC_NODISCARD tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int
 // How this context chooses between kernels and libraries.
 tc_call_choice tc_call_choice_of(const tc_context *c);
 
+// Mixed precision, if the context's options want it: before gradients are made of the graph, once. Under an open guard.
+TC_NODISCARD tc_status tc_compile_autocast(const tc_context *c, tc_graph *g);
 // The two halves: the mode's graph passes, and what follows them. They need an open guard of the module's arena.
 TC_NODISCARD tc_status tc_compile_passes(tc_context *c, tc_graph *g);
 // `out` comes with `graph`, and with `loops`, `schedule` or `plan` where these are given instead of made. `fuse` false:

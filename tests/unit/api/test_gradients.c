@@ -72,6 +72,26 @@ static void gradients_are_the_differences(void **state) {
   }
 }
 
+// The same function in mixed precision: results have its types, gradients those of what they are of.
+static void mixed_precision(void **state) {
+  (void)state;
+  seed_rand();
+  FOR_BACKENDS(c, "autocast=bf16") {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *in[4], *out[4];
+    make_inputs(c, TC_F32, in);
+    tc_function *g = value_and_grad(c, loss, 4, 2, 2, (int32_t[]){2, 1});
+    if (tc_call(g, in, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    assert_int_equal(tc_dtype_of(out[0]), TC_F32); // of a difference with f32
+    assert_int_equal(tc_dtype_of(out[1]), TC_BF16);
+    assert_int_equal(tc_dtype_of(out[2]), TC_F32);
+    assert_int_equal(tc_dtype_of(out[3]), TC_F32);
+    assert_int_equal(tc_size_of(out[3], 0), IN);
+    tc_function_destroy(g);
+    tc_scope_close(s);
+  }
+}
+
 static int32_t of_one(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
   (void)self, (void)n_in, (void)n_out;
   out[0] = tc_aten_sum(in[0], TC_DTYPE_NONE);
@@ -239,6 +259,7 @@ static void the_scale_follows_overflows(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_the_differences),
+      cmocka_unit_test(mixed_precision),
       cmocka_unit_test(what_cannot_be),
       cmocka_unit_test(steps_are_the_definitions),
       cmocka_unit_test(the_scale_follows_overflows),

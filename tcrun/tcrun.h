@@ -68,7 +68,8 @@ TC_NODISCARD tc_status tcrun_load_artifact(tc_context *c, run_options *o, model 
 // The backend of the first program of a .tcx file among the arguments, for `auto`; "" if there is none.
 TC_NODISCARD tc_status tcrun_artifact_backend(const run_options *o, tc_sv *out);
 // Program i of an opened archive; `m` keeps the archive, which it owns.
-TC_NODISCARD tc_status tcrun_load_program(tc_context *c, run_options *o, const char *path, tc_pt2 *archive, int32_t i, model *m);
+TC_NODISCARD tc_status tcrun_load_program(tc_context *c, run_options *o, const char *path, tc_pt2 *archive, int32_t i,
+                                          model *m);
 void tcrun_unload(model *m);
 // Reads a text into a model of its own: `m` gets its module, graph and source. `name` is for messages.
 TC_NODISCARD tc_status tcrun_read_text(tc_context *c, tc_sv name, tc_sv text, model *m);

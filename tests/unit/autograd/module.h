@@ -13,6 +13,13 @@ static inline tc_status open_module(tc_arena *arena, tc_module **out) {
   return tc_module_create(tc_arena_allocator(arena), ops, out);
 }
 
+// Under an open guard of the module's arena.
+static inline tc_status graph_of(tc_module *m, const char *text, tc_graph **out) {
+  tc_lexer lx;
+  tc_lex_init(&lx, m->arena, TC_SV("test"), tc_sv_of(text));
+  return tc_graph_parse(m, &lx, out);
+}
+
 // A tensor of a value's type, whose sizes are constants.
 static inline tc_status tensor_of(const tc_allocator *a, const tc_value *v, tc_tensor *out) {
   int64_t sizes[TC_MAX_RANK];

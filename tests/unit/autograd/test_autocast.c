@@ -18,9 +18,7 @@ typedef struct rig {
 
 static tc_status build(void *arg) {
   rig *r = arg;
-  tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
-  TC_TRY(tc_graph_parse(r->module, &lx, &r->graph));
+  TC_TRY(graph_of(r->module, r->text, &r->graph));
   if (r->o.to) TC_TRY(tc_autocast(r->graph, &r->o));
   TC_TRY(tc_graph_verify(r->graph));
   bool wanted[8] = {true, true, true, true, true, true, true, true};

@@ -15,9 +15,7 @@ typedef struct rig {
 
 static tc_status build(void *arg) {
   rig *r = arg;
-  tc_lexer lx;
-  tc_lex_init(&lx, r->module->arena, TC_SV("test"), tc_sv_of(r->text));
-  TC_TRY(tc_graph_parse(r->module, &lx, &r->graph));
+  TC_TRY(graph_of(r->module, r->text, &r->graph));
   return tc_autograd_joint(r->graph, r->wanted, &r->joint);
 }
 

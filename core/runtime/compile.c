@@ -103,7 +103,7 @@ static tc_status make_schedule(tc_context *c, bool fuse, tc_compiled *x) {
   tc_schedule_options so = {
       .logger = &c->logger, .device = &c->device->props, .fuse = fuse && tc_config_bool(c->config, TC_OPT_ID_FUSE)};
   so.horizontal = tc_config_bool(c->config, TC_OPT_ID_FUSION_HORIZONTAL);
-  so.freeze = tc_config_bool(c->config, TC_OPT_ID_FREEZE);
+  so.freeze = !x->results && tc_config_bool(c->config, TC_OPT_ID_FREEZE); // a region has no memory of its own
   so.max_group = (int32_t)tc_config_int(c->config, TC_OPT_ID_FUSION_MAX_NODES);
   TC_TRY(tc_schedule_loops(x->loops, &so, &x->schedule));
   if (!verifies(c)) return TC_OK;

@@ -309,6 +309,25 @@ TC_TEST(loops) {
   return TC_OK;
 }
 
+// As many turns as the data wants, none among them; with a number that is counted by itself, and what is only read.
+TC_TEST(loops_without_end) {
+#define WHILE(least)                                                                                                  \
+  "graph @f (%x : f64[3] = user \"x\", %w : f64[3] = user \"w\", %v : f64[3] = user \"v\") {\n"                       \
+  "  %k : i64[] = aten::zeros([], dtype=i64)\n"                                                                       \
+  "  %a : f64[3], %b : f64[3], %n : i64[] = higher_order::while_loop(graph @test (%a : f64[3] = operand \"a\", %b : " \
+  "f64[3] = operand \"b\", %k : i64[] = operand \"k\", %w : f64[3] = operand \"w\") {\n"                              \
+  "    %s : f64[] = aten::sum(%a)\n    %g : bool[] = aten::lt.Scalar(%s, " least ")\n    return user %g\n  }, "       \
+  "graph @body (%a : f64[3] = operand \"a\", %b : f64[3] = operand \"b\", %k : i64[] = operand \"k\", %w : f64[3] = " \
+  "operand \"w\") {\n    %e : f64[3] = aten::mul.Tensor(%a, %w)\n    %c : f64[3] = aten::sigmoid(%e)\n"               \
+  "    %d : f64[3] = aten::add.Tensor(%a, %c)\n    %h : f64[3] = aten::mul.Tensor(%b, %w)\n"                          \
+  "    %i : f64[3] = aten::sin(%h)\n    %j : i64[] = aten::add.Scalar(%k, 1)\n"                                       \
+  "    return user %d, user %i, user %j\n  }, [%x, %v, %k], [%w])\n"                                                  \
+  "  %y : f64[3] = aten::mul.Tensor(%a, %b)\n  return user %y\n}"
+  static const char *const texts[] = {WHILE("12"), WHILE("5"), WHILE("0")};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]), "%zu", i);
+  return TC_OK;
+}
+
 // A row that may attend to nothing has no gradient, not NaN.
 TC_TEST(rows_of_infinity) {
   return check(arena,
@@ -492,6 +511,7 @@ int main(void) {
                                      cmocka_unit_test(complex_families),
                                      cmocka_unit_test(conditions),
                                      cmocka_unit_test(loops),
+                                     cmocka_unit_test(loops_without_end),
                                      cmocka_unit_test(rows_of_infinity),
                                      cmocka_unit_test(attention),
                                      cmocka_unit_test(every_op_says_something),

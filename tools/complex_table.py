@@ -88,12 +88,13 @@ FUNCTIONS = [
     ("acosh", mp.acosh, cmath.acosh),
     ("atanh", mp.atanh, cmath.atanh),
     ("sigmoid", lambda z: 1 / (1 + mp.exp(-z)), None),
+    ("silu", lambda z: z / (1 + mp.exp(-z)), None),
     ("sgn", lambda z: z / abs(z), None),
     ("abs", lambda z: mp.mpc(abs(z), 0), None),
     ("angle", lambda z: mp.mpc(mp.arg(z), 0), None),
 ]
 
-LOOSE = ("rsqrt", "reciprocal", "sigmoid", "log1p", "exp2")  # made of others: the signs of zeros are open
+LOOSE = ("rsqrt", "reciprocal", "sigmoid", "silu", "log1p", "exp2")  # made of others: the signs of zeros are open
 
 
 def main():

@@ -21,7 +21,7 @@ static const function functions[] = {
     F(exp, 4),   F(exp2, 16), F(expm1, 4),      F(log, 4),    F(log2, 4), F(log10, 4), F(log1p, 4),
     F(sqrt, 4),  F(rsqrt, 4), F(reciprocal, 4), F(square, 4), F(sin, 4),  F(cos, 4),   F(tan, 4),
     F(asin, 4),  F(acos, 4),  F(atan, 4),       F(sinh, 4),   F(cosh, 4), F(tanh, 4),  F(asinh, 4),
-    F(acosh, 4), F(atanh, 4), F(sigmoid, 4),    F(sgn, 4),    F(abs, 4),  F(angle, 4),
+    F(acosh, 4), F(atanh, 4), F(sigmoid, 4),    F(silu, 4),   F(sgn, 4),  F(abs, 4),   F(angle, 4),
 };
 
 typedef struct row {

@@ -1,5 +1,7 @@
 // Gradients and optimizers of the embedder's API: against differences, against the steps' own definitions, and errors.
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/unit/api/backends.h"
 
@@ -204,6 +206,64 @@ static void steps_are_the_definitions(void **state) {
   }
 }
 
+// ---- against PyTorch: tools/optimizer_table.py ----
+// Numbers up to the next bar or the end of the line.
+static int32_t read_numbers(char **at, int32_t most, double *out) {
+  int32_t n = 0;
+  for (char *end; n < most; n++, *at = end) {
+    out[n] = strtod(*at, &end);
+    if (end == *at) break;
+  }
+  while (**at == ' ') (*at)++;
+  if (**at == '|') (*at)++;
+  return n;
+}
+
+enum { FIRST = 3, SECOND = 5, BOTH = FIRST + SECOND, TABLE_STEPS = 4 };
+static void read_tensors(char **at, tc_tensor **t) {
+  double x[BOTH];
+  assert_int_equal(read_numbers(at, BOTH, x), BOTH);
+  for (int i = 0; i < BOTH; i++) ((float *)tc_data_of(t[i >= FIRST]))[i >= FIRST ? i - FIRST : i] = (float)x[i];
+}
+
+static void follow_line(tc_context *c, char *line, int number) {
+  double head[6], want[BOTH];
+  tc_scope *s = tc_scope_open();
+  tc_tensor *t[4];
+  for (int i = 0; i < 4; i++) t[i] = random_tensor(c, TC_F32, 1, (int64_t[]){i % 2 ? SECOND : FIRST});
+  assert_int_equal(read_numbers(&line, 6, head), 6);
+  tc_optimizer_options o = {.struct_size = sizeof o, .kind = (int32_t)head[0], .rate = head[1], .momentum = head[2]};
+  o.nesterov = (int32_t)head[3], o.decay = head[4], o.clip = head[5];
+  read_tensors(&line, t);
+  tc_optimizer *x;
+  if (tc_optimizer_create(c, &o, 2, t, &x) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  for (int step = 1; step <= TABLE_STEPS; step++) {
+    read_tensors(&line, t + 2);
+    assert_int_equal(read_numbers(&line, BOTH, want), BOTH);
+    if (tc_optimizer_step(x, t + 2) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    for (int i = 0; i < BOTH; i++) {
+      double have = (double)((float *)tc_data_of(t[i >= FIRST]))[i >= FIRST ? i - FIRST : i];
+      if (!(fabs(have - want[i]) <= 2e-6)) fail_msg("line %d, step %d: %.9g, not %.9g", number, step, have, want[i]);
+    }
+  }
+  tc_optimizer_destroy(x);
+  tc_scope_close(s);
+}
+
+static void steps_are_pytorchs(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    static char line[8192];
+    FILE *f = fopen(TC_SOURCE_DIR "/tests/unit/api/optimizers.txt", "r");
+    int number = 0, seen = 0;
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+      if (number++, line[0] != '#') follow_line(c, line, number), seen++;
+    fclose(f);
+    assert_true(seen >= 7);
+  }
+}
+
 // One parameter, whose scaled gradients overflow in one step: it changes nothing but the scale.
 static void the_scale_follows_overflows(void **state) {
   (void)state;
@@ -262,6 +322,7 @@ int main(void) {
       cmocka_unit_test(mixed_precision),
       cmocka_unit_test(what_cannot_be),
       cmocka_unit_test(steps_are_the_definitions),
+      cmocka_unit_test(steps_are_pytorchs),
       cmocka_unit_test(the_scale_follows_overflows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,7 @@ typedef struct tc_call_choice {
   int32_t policy;
   const tc_trial *trial; // not NULL: it decides
   tc_sb *notes;          // gets a line for each choice, and its reason; NULL: none
+  tc_sv refused;         // what a library said why it does not do the last node that was asked about; may be empty
 } tc_call_choice;
 // May the node be a call of one of the device's libraries? For tc_lower_options.call_supported; `choice` is a
 // tc_call_choice.

@@ -51,6 +51,12 @@ const tc_device_calls *exec_cheapest(tc_device *d, const tc_call_node *n, bool p
   return best;
 }
 
+tc_sv exec_refusal(const tc_device *d, tc_arena *arena) {
+  tc_sv text = {0};
+  for (int32_t i = 0; i < d->n_calls && !text.size; i++) text = tc_plugin_take_diag(d->calls[i].plugin, arena);
+  return text;
+}
+
 // ---- Creation ----
 tc_status exec_call_create(tc_exec *e, exec_op *x) {
   const tc_plan_op *op = x->op;

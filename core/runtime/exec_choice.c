@@ -46,8 +46,15 @@ bool tc_exec_call_ways(tc_device *d, const tc_device_calls *c, const tc_node *n,
 }
 
 bool tc_exec_call_supported(void *choice, const tc_node *n) {
-  const tc_call_choice *c = choice;
-  return library_for(c->device, n, false, NULL) != NULL;
+  tc_call_choice *c = choice;
+  tc_arena *arena = n->graph->module->arena;
+  const exec_question *q = question_of(c->device, n);
+  c->refused = (tc_sv){0};
+  if (!q) return false;
+  exec_refusal(c->device, arena); // of other nodes
+  if (exec_cheapest(c->device, &q->node, false, NULL)) return true;
+  c->refused = exec_refusal(c->device, arena);
+  return false;
 }
 
 // ---- Choosing ----

@@ -208,6 +208,8 @@ bool exec_ask(tc_device *d, const tc_device_calls *c, const tc_call_node *n, int
 // The cheapest library for the node and its estimate in nanoseconds (out_cost may be NULL), or NULL; of those that want
 // to be preferred to lowerings, or of all.
 const tc_device_calls *exec_cheapest(tc_device *d, const tc_call_node *n, bool preferred, int64_t *out_cost);
+// What the first of the libraries that was just asked in vain said why not, copied to the arena; empty if nothing.
+tc_sv exec_refusal(const tc_device *d, tc_arena *arena);
 tc_status exec_call_create(tc_exec *e, exec_op *x);
 void exec_call_destroy(tc_exec *e, exec_op *x);
 tc_status exec_call_run(run_state *r, exec_op *x);

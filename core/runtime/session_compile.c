@@ -43,7 +43,9 @@ static const char *node_reason(tc_session *s, const tc_node *n) {
   tc_call_choice choice = tc_call_choice_of(s->context);
   if (choice.policy != TC_CALLS_NEVER && tc_exec_call_supported(&choice, n)) return NULL;
   if (n->op->user) return "none of its kernels is for this device";
-  return generates ? "it has no lowering" : "the device generates no code, and no library of it does this";
+  const char *why = generates ? "it has no lowering" : "the device generates no code, and no library of it does this";
+  if (!choice.refused.size) return why;
+  return tc_sv_printf(s->arena, "%s (" TC_SV_FMT ")", why, TC_SV_ARG(choice.refused)).data;
 }
 
 static bool falls_back(const tc_session *s) {

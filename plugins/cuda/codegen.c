@@ -99,21 +99,50 @@ static void free_compiled(tc_device_ *d, compiled *c) {
   if (c->log) d->host->free(d->host->self, c->log);
 }
 
-static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
-  tc_sv name = tc_k_name(k), reason = {0};
+static int32_t compile_as(tc_device_ *d, const tc_kernel *k, const tc_cdialect *dialect, compiled *c) {
+  tc_sv reason = {0};
   char text[200];
-  if (tc_cprint(k, &tc_dialect_cuda, append, &c->source, &reason) != TC_STATUS_OK) {
+  if (tc_cprint(k, dialect, append, &c->source, &reason) != TC_STATUS_OK) {
     snprintf(text, sizeof text, "uses what this device does not do: %.*s", (int)(reason.size < 120 ? reason.size : 120),
              reason.data);
     cuda_report(d->host, TC_STATUS_UNIMPLEMENTED, text);
     return TC_STATUS_UNIMPLEMENTED;
   }
-  tc_cprint_name(k, &tc_dialect_cuda, append, &c->symbol);
+  tc_cprint_name(k, dialect, append, &c->symbol);
   if (c->source.failed || c->symbol.failed) return TC_STATUS_OUT_OF_MEMORY;
   int32_t s = cuda_nvrtc_compile(d->host, &d->compiler, c->source.data, d->arch, &c->code, &c->code_size, &c->log);
   if (s == TC_STATUS_OUT_OF_MEMORY) return s;
-  if (s != TC_STATUS_OK) return refuse(d, name, "is refused by NVRTC", c->log);
-  return cuda_judge_spills(d, name, c->log);
+  return s == TC_STATUS_OK ? s : refuse(d, tc_k_name(k), "is refused by NVRTC", c->log);
+}
+
+static int32_t registers_of(const char *log) {
+  const char *at = log ? strstr(log, ": Used ") : NULL;
+  return at ? (int32_t)strtol(at + 7, NULL, 10) : 0;
+}
+
+// What a multiprocessor has for four blocks of 128 lanes or the like.
+enum { REGISTERS = 65536, FEW_REGISTERS = 128 };
+
+// A kernel that takes a few registers more than fit keeps half of a multiprocessor idle: it is compiled once more
+// within them, and that is taken if nothing is spilled.
+static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
+  int32_t s = compile_as(d, k, &tc_dialect_cuda, c), blocks = REGISTERS / (FEW_REGISTERS * tc_k_lanes(k));
+  if (s != TC_STATUS_OK) return s;
+  if (registers_of(c->log) > FEW_REGISTERS && blocks > 1) {
+    char bounds[48];
+    compiled narrow = {0};
+    tc_cdialect dialect = tc_dialect_cuda;
+    snprintf(bounds, sizeof bounds, "__launch_bounds__(%%d, %d)", (int)blocks);
+    dialect.kernel_bounds = bounds;
+    s = compile_as(d, k, &dialect, &narrow);
+    if (s == TC_STATUS_OK && !spills(narrow.log)) {
+      compiled wide = *c;
+      *c = narrow, narrow = wide;
+    }
+    free_compiled(d, &narrow);
+    if (s != TC_STATUS_OK) return s;
+  }
+  return cuda_judge_spills(d, tc_k_name(k), c->log);
 }
 
 static int32_t write_text(const compiled *c, const tc_sink *text) {

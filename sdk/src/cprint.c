@@ -415,20 +415,10 @@ static void put_array(printer *p, const char *qualifier, tc_kmem m, const tc_kme
   put(p, ";\n");
 }
 
-// Offset of a shared array in the dynamic buffer, or of its end for m = the number of memory objects.
-static int64_t shared_offset(const tc_kernel *k, tc_kmem m) {
-  int64_t at = 0;
-  for (tc_kmem i = 0; i < m; i++) {
-    tc_kmem_info info;
-    tc_k_mem(k, i, &info);
-    if (info.space == TC_SPACE_SHARED) at += (info.count * size_of(info.dtype) + 127) / 128 * 128;
-  }
-  return at;
-}
-
 int64_t tc_cprint_dynamic_shared(const tc_kernel *k, const tc_cdialect *dialect) {
-  int64_t bytes = shared_offset(k, tc_k_mem_count(k));
-  return dialect->shared_dynamic && dialect->shared_static_bytes && bytes > dialect->shared_static_bytes ? bytes : 0;
+  bool dynamic =
+      dialect->shared_dynamic && dialect->shared_static_bytes && shared_bytes(k) > dialect->shared_static_bytes;
+  return dynamic ? shared_offset(k, tc_k_mem_count(k)) : 0;
 }
 
 static void put_shared(printer *p) {

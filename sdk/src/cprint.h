@@ -1,5 +1,5 @@
 // The inside of the C-like printer: cprint.c (the kernel, structure), cprint_access.c (memory,
-// collectives) and cprint_ops.c (expressions).
+// collectives), cprint_shared.c (places of shared memory) and cprint_ops.c (expressions).
 #ifndef TC_SDK_SRC_CPRINT_H_
 #define TC_SDK_SRC_CPRINT_H_
 
@@ -52,6 +52,10 @@ void declare(printer *p, tc_kval v, bool constant); // indentation, type and nam
 void put_barrier(printer *p);
 void put_scratch_name(printer *p, tc_dtype t);
 int32_t subgroup_of(const printer *p); // lanes that shuffles combine at once; 1 if they cannot be used
+// Bytes of all shared arrays; where one lies in a buffer in which those that are never needed together share places, or,
+// for the number of memory objects, that buffer's bytes.
+int64_t shared_bytes(const tc_kernel *k);
+int64_t shared_offset(const tc_kernel *k, tc_kmem m);
 void put_load(printer *p, const tc_kinst *in);
 void put_store(printer *p, const tc_kinst *in);
 void put_atomic(printer *p, const tc_kinst *in);

@@ -99,6 +99,22 @@ KERNEL_TEST(large_shared_memory) {
   assert_int_equal(tc_cprint_dynamic_shared(k, &tc_dialect_opencl), 0);
   nvrtc n;
   if (open_nvrtc(&n)) compile_cuda(arena, &n, k, true);
+  // %a and %c are needed in the same phase (of the barriers), %b and %d too; %e in all three.
+  k = kernel_of(
+      arena,
+      "kernel @phases (%y : global f32)\n    blocks 1 lanes 32 {\n  shared %a : f32[10000]\n  shared %b : "
+      "f32[5000]\n  shared %c : f32[64]\n  shared %d : f32[64]\n  shared %e : f32[64]\n  lanes {\n    %l = lane\n"
+      "    store %a[%l], 1.0\n    store %e[%l], 1.0\n    %v = load %a[%l]\n    store %c[%l], %v\n  }\n  barrier\n"
+      "  lanes {\n    %m = lane\n    for %i = 0 to 4 {\n      store %b[%m], 1.0\n    }\n    store %d[%m], 3.0\n"
+      "    %w = load %b[%m]\n    store %y[%m], %w\n  }\n  barrier\n  lanes {\n    %n = lane\n    %u = load %e[%n]\n"
+      "    store %y[%n], %u\n  }\n}\n");
+  text = print_as(arena, k, &tc_dialect_cuda);
+  static const char *const places[] = {"m1_a = (float *)(tc_shared + 0)", "m2_b = (float *)(tc_shared + 0)",
+                                       "m3_c = (float *)(tc_shared + 40064)", "m4_d = (float *)(tc_shared + 20096)",
+                                       "m5_e = (float *)(tc_shared + 40320)"};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+    if (!strstr(text, places[i])) fail_msg("no '%s' in\n%s", places[i], text);
+  assert_int_equal(tc_cprint_dynamic_shared(k, &tc_dialect_cuda), 40320 + 256);
 }
 
 KERNEL_TEST(cuda_text) {

@@ -52,8 +52,8 @@ void declare(printer *p, tc_kval v, bool constant); // indentation, type and nam
 void put_barrier(printer *p);
 void put_scratch_name(printer *p, tc_dtype t);
 int32_t subgroup_of(const printer *p); // lanes that shuffles combine at once; 1 if they cannot be used
-// Bytes of all shared arrays; where one lies in a buffer in which those that are never needed together share places, or,
-// for the number of memory objects, that buffer's bytes.
+// Bytes of all shared arrays; where one lies in a buffer in which those that are never needed together share places,
+// or, for the number of memory objects, that buffer's bytes.
 int64_t shared_bytes(const tc_kernel *k);
 int64_t shared_offset(const tc_kernel *k, tc_kmem m);
 void put_load(printer *p, const tc_kinst *in);

@@ -127,7 +127,7 @@ static tc_status copy_meaning(const run_options *o, tc_config *to) {
   static const int32_t ids[] = {TC_OPT_ID_PLUGINS_PATH, TC_OPT_ID_PLUGINS_PREFER, TC_OPT_ID_PLUGINS_DISABLED,
                                 TC_OPT_ID_KERNELS,      TC_OPT_ID_AUTOCAST,       TC_OPT_ID_AUTOCAST_LISTS};
   static const char *const names[] = {"plugins.path", "plugins.prefer", "plugins.disabled",
-                                      "kernels",      "autocast",       "autocast.lists"};
+                                      "kernels",      "autocast",       "autocast_lists"};
   run_options again;
   TC_TRY(tcrun_parse(o->arena, o->argc, o->argv, &again));
   tc_status s = TC_OK;

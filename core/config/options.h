@@ -78,7 +78,7 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
     "f32 matrix products: f32, three passes or tf32, bf16 passes")                                                     \
   X(AUTOCAST, "autocast", CHOICE, "off", 0, 0, "off,bf16,f16", 1,                                                      \
     "mixed precision: ops of PyTorch's lists compute in this type or in f32, and dtypes of results follow")            \
-  X(AUTOCAST_LISTS, "autocast.lists", CHOICE, "processor", 0, 0, "processor,accelerator", 1,                           \
+  X(AUTOCAST_LISTS, "autocast_lists", CHOICE, "processor", 0, 0, "processor,accelerator", 1,                           \
     "PyTorch's lists of ops for processors, or those for GPUs, which keep more in f32")                                \
   X(PRECISION_FAST, "precision.fast_math", BOOL, "false", 0, 0, "", 1, "division and square root within 2 ulp")        \
   X(PRECISION_COMPLEX, "precision.complex_matmul", CHOICE, "auto", 0, 0, "auto,4,3", 1,                                \

@@ -151,7 +151,7 @@ static void run_until(uint64_t ticket) {
 EXPORT const fake_state *fake_state_of(void) { return &state; }
 EXPORT void fake_set_params(int32_t n, const int32_t *bytes) {
   n_params = n;
-  memcpy(param_bytes, bytes, (size_t)n * sizeof *bytes);
+  if (n) memcpy(param_bytes, bytes, (size_t)n * sizeof *bytes);
 }
 EXPORT void fake_fail(const char *function, int32_t after, int32_t code) {
   snprintf(failing, sizeof failing, "%s", function ? function : "");

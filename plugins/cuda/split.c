@@ -16,7 +16,7 @@ enum { BLOCK = 128, DEPTH = 32, PACKED = 3 * BLOCK * DEPTH * 2, STAGES = 4, SHAR
 enum { PACK_LANES = 512, LANES = 384, ALIGN = 256, MOST = 1 << 30, MOST_BATCHES = 65535 };
 // Three launches. What a multiprocessor takes for a pair of blocks beside what its f32 units would: measured on an
 // H200.
-enum { CALL_NS = 9000, TILE_NS = 7000, LEAST_FLOPS = 1 << 24 };
+enum { CALL_NS = 9000, TILE_NS = 7000, LEAST_FLOPS = 1 << 24, MOST_PADDING = 4 };
 #define SPEED 1.75
 #define PACK_SPEED 0.6 // of the memory's
 
@@ -131,9 +131,10 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
     cuda_report(h, s, why);
     return TC_STATUS_OK;
   }
-  // Of little work the packing is most.
+  // Of little work the packing is most, and of small matrices what pads their blocks.
   double flops = 2.0 * x.x.rows * x.y.rows * (double)x.x.k * x.batches;
-  if (flops < LEAST_FLOPS || !possible(d)) return TC_STATUS_OK;
+  double padded = 2.0 * BLOCK * BLOCK * DEPTH * x.chunks * (double)x.x_blocks * x.y_blocks * x.batches;
+  if (flops < LEAST_FLOPS || padded > MOST_PADDING * flops || !possible(d)) return TC_STATUS_OK;
   int32_t cores = d->props.cores > 0 ? d->props.cores : 1;
   double flops_per_ns = (double)d->props.flops_per_ns / cores + 1, bytes_per_ns = (double)d->props.bytes_per_ns + 1;
   int64_t tiles = (int64_t)x.x_blocks * x.y_blocks * x.batches, waves = (tiles + cores - 1) / cores;

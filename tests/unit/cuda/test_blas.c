@@ -222,6 +222,20 @@ TC_TEST(refusals) {
   node.operands = nothing;
   OK(r.calls->supports(&r.host, r.d, &node, &cost));
   assert_true(cost < 0);
+  // Many small complex matrices are the template's.
+  for (int64_t size = 16; size <= 17; size++) {
+    int64_t small[3] = {64, size, size}, packed[3] = {size * size, size, 1};
+    tc_view square[2] = {{.dtype = TC_C64, .rank = 3, .sizes = small, .strides = packed}};
+    square[1] = square[0];
+    tc_call_node many = {.struct_size = sizeof many,
+                         .op = TC_SV("aten::bmm"),
+                         .operands = square,
+                         .n_operands = 2,
+                         .results = square,
+                         .n_results = 1};
+    OK(r.calls->supports(&r.host, r.d, &many, &cost));
+    assert_int_equal(cost < 0, size == 16);
+  }
   // Without the library products stay with the kernels.
   node.operands = views;
   r.t->close(r.d);

@@ -22,16 +22,19 @@ tc_status tcrun_artifact_backend(const run_options *o, tc_sv *out) {
 
 static tc_status note_others(void *arg) {
   model *m = arg;
-  tc_plan **plans = TC_NEW_ARRAY(m->module->arena, tc_plan *, m->n_others);
-  for (int32_t i = 0; i < m->n_others; i++) plans[i] = m->others[i].plan;
-  m->source.n_others = m->n_others, m->source.others = plans;
+  tc_image *images = TC_NEW_ARRAY(m->module->arena, tc_image, m->n_others);
+  for (int32_t i = 0; i < m->n_others; i++) images[i] = m->others[i].image;
+  m->source.n_others = m->n_others, m->source.others = images;
   return TC_OK;
 }
 
-static tc_status use_plan(model *m) {
+static tc_status use_image(model *m) {
   m->module = m->packed.module;
-  m->graph = (tc_graph *)(uintptr_t)m->packed.plan->graph;
-  m->source = (tc_source){.stage = TC_STAGE_PLAN, .graph = m->graph, .plan = m->packed.plan};
+  const tc_image *x = &m->packed.image;
+  m->graph = tc_image_graph(x);
+  m->source = (tc_source){.stage = TC_STAGE_PLAN, .graph = m->graph};
+  if (x->steps) m->source.image = x;
+  else m->source.plan = x->plans[0];
   return tc_arena_guard(m->module->arena, note_others, m);
 }
 
@@ -45,7 +48,7 @@ static tc_status use_text(tc_context *c, model *m) {
 static tc_status try_code(const tc_tcx *x, int32_t i, tc_context *c, const model *m) {
   tc_session *s;
   if (tc_sv_is(tc_tcx_at(x, i)->target, c->device->props.target)) return TC_OK;
-  TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_plan(c, m->packed.plan, &s)));
+  TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_image(c, &m->packed.image, &s)));
   tc_session_destroy(s);
   return TC_OK;
 }
@@ -79,7 +82,7 @@ static tc_status offer_more(void *arg) {
 static tc_status load_code(const tc_tcx *x, int32_t i, tc_context *c, model *m) {
   const tc_tcx_info *p = tc_tcx_at(x, i);
   TC_TRY(try_code(x, i, c, m));
-  TC_TRY(use_plan(m));
+  TC_TRY(use_image(m));
   if (!p->sizes.size || !p->has_graph) return TC_OK;
   offer f = {m, c};
   return tc_arena_guard(m->module->arena, offer_more, &f);
@@ -108,7 +111,7 @@ static tc_status load(const tc_tcx *x, tc_context *c, run_options *o, model *m) 
   if (!fits) snprintf(why, sizeof why, "%s", tc_status_text(s));
   tc_status_free(s);
   TC_TRY(tc_tcx_load(x, i, (fits ? TC_TCX_PLAN : 0) | TC_TCX_TENSORS, &m->packed));
-  if (m->packed.plan) {
+  if (m->packed.image.n_plans) {
     TC_TRY(tc_tcx_load_others(x, i, &m->others, &m->n_others));
     s = load_code(x, i, c, m);
     if (s == TC_OK) return note_promises(x, i, m);

@@ -49,11 +49,14 @@ tc_status cmd_plugins(run_options *o) {
 
 tc_status cmd_ops(run_options *o) {
   tc_context *c;
+  tcrun_support *support = NULL;
+  int32_t n_support = 0;
   TC_TRY(open_context(o, &c));
-  if (o->markdown) {
-    tcrun_print_ops_page(o, c->ops);
+  tc_status s = tcrun_list_support(o, c->plugins, &support, &n_support);
+  if (s != TC_OK || o->markdown) {
+    if (s == TC_OK) tcrun_print_ops_page(o, c->ops, support, n_support);
     tc_context_destroy(c);
-    return TC_OK;
+    return s;
   }
   tc_sv pattern = o->args.count ? o->args.data[0] : TC_SV("*");
   for (int32_t i = 0; i < tc_op_registry_count(c->ops); i++) {
@@ -64,8 +67,11 @@ tc_status cmd_ops(run_options *o) {
                       : d->lower                  ? "lowering"
                       : d->decompose || d->expand ? "decomposition"
                                                   : "reference only";
-    printf("%-48.*s %-14s %s\n", (int)op->full_name.size, op->full_name.data, how,
+    printf("%-48.*s %-14s %-8s", (int)op->full_name.size, op->full_name.data, how,
            op->plugin.size ? tc_sv_z(o->arena, op->plugin) : "core");
+    for (int32_t k = 0; k < n_support; k++)
+      printf("%s " TC_SV_FMT ": %s", k ? ";" : "", TC_SV_ARG(support[k].kind), tcrun_support_text(&support[k], op));
+    printf("\n");
   }
   tc_context_destroy(c);
   return TC_OK;

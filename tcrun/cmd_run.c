@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/runtime/eager.h"
 #include "core/runtime/self_check.h"
 #include "tcrun/check_grad.h"
 #include "tcrun/tcrun.h"
@@ -81,8 +82,12 @@ static void print_times(const run_options *o, tc_context *c, const tc_session *s
          TC_SV_ARG(tc_config_text(c->config, TC_OPT_ID_MODE)), note);
   if (tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH) && (!c->device || !tc_device_has_graphs(c->device)))
     puts("note: this device records no graphs, so launches are made one by one");
-  printf("loaded in %.2f ms, compiled in %.2f ms (%d kernels, %d from the cache), ran in %.3f ms\n", load, compile,
-         q->compile.kernels, q->compile.hits, run);
+  tc_eager_stats ops = c->eager ? tc_eager_stats_of(c->eager) : (tc_eager_stats){0};
+  printf("loaded in %.2f ms, compiled in %.2f ms (%lld kernels, %lld from the cache), ran in %.3f ms\n", load, compile,
+         (long long)(q->compile.kernels + ops.kernels), (long long)(q->compile.hits + ops.hits), run);
+  if (ops.calls)
+    printf("%lld ops ran one by one; they were compiled for %lld ways of use\n", (long long)ops.calls,
+           (long long)ops.compiles);
   if (q->fallbacks)
     printf("%d node%s left to the references; `tcrun explain` says why\n", q->fallbacks,
            q->fallbacks == 1 ? " was" : "s were");
@@ -136,6 +141,7 @@ static tc_status run_model(run_options *o, tc_context *c, model *m, double load_
   bool check = tc_config_bool(c->config, TC_OPT_ID_SELF_CHECK);
   tcrun_progress_say(o->progress, "compiling " TC_SV_FMT, TC_SV_ARG(m->file));
   m->source.stages |= check;
+  m->source.by_op = true;
   double start = tc_now_ms();
   TC_TRY(tc_session_create_from(c, &m->source, TC_STAGE_EXEC, &session));
   double compiled = tc_now_ms();
@@ -216,6 +222,17 @@ static void explain_guards(run_options *o, const tc_session *s, tc_sb *sb) {
   tc_sb_put(sb, tc_sb_view(&lines));
 }
 
+// Kernels that reduce by rows and by columns.
+static void explain_columns(const tc_group *g, tc_sb *sb) {
+  if (!g->rows) return;
+  tc_sb_printf(sb, "  rows and columns in one kernel: @" TC_SV_FMT " makes", TC_SV_ARG(g->name));
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    const tc_step *s = &g->steps.data[i];
+    if (s->hold == TC_HOLD_COLUMN) tc_sb_printf(sb, " %%" TC_SV_FMT, TC_SV_ARG(s->node->outs[0]->name));
+  }
+  tc_sb_printf(sb, " for each %lld rows\n", (long long)g->rows);
+}
+
 static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
   const tc_plan *p = x->plan;
   if (!x->schedule || !p) return;
@@ -237,6 +254,7 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
       tc_sb_putc(sb, '\n');
     }
   }
+  for (int32_t i = 0; i < x->schedule->groups.count; i++) explain_columns(x->schedule->groups.data[i], sb);
   put_lines(sb, "  choice: ", x->choices);
   for (int32_t i = 0; i < x->schedule->refusals.count; i++) {
     const tc_refusal *r = &x->schedule->refusals.data[i];

@@ -130,8 +130,18 @@ TC_NODISCARD tc_status tcrun_compare_with_ref(run_options *o, const model *m, co
 // object.
 TC_NODISCARD tc_status tcrun_print_flops(const run_options *o, const model *m);
 
-// docs/ops.md from the declarations of all ops, those of plugins, too (ops_page.c).
-void tcrun_print_ops_page(const run_options *o, const tc_op_registry *ops);
+// What runs ops: the references, and each kind of device that plugins drive (ops_page.c). From manifests alone: nothing
+// is loaded, so it is the same on machines without the devices.
+typedef struct tcrun_support {
+  tc_sv kind;
+  const tc_plugin *plugins; // all there are; NULL: the references
+  int32_t n_plugins;
+} tcrun_support;
+TC_NODISCARD tc_status tcrun_list_support(run_options *o, tc_plugins *plugins, tcrun_support **out, int32_t *out_n);
+const char *tcrun_support_text(const tcrun_support *s, const tc_op *op); // "codegen, library"
+// docs/ops.md from the declarations of all ops, those of plugins, too.
+void tcrun_print_ops_page(const run_options *o, const tc_op_registry *ops, const tcrun_support *support,
+                          int32_t n_support);
 
 // Commands return a status; wrong results are MISMATCH.
 tc_status cmd_run(run_options *o);

@@ -39,6 +39,11 @@ def opens(library):
 
 if any(opens(library) for library in nvrtc):
     config.available_features.add("nvrtc")
+    # Some versions of it report registers and spills when they are loaded as a library, others do not.
+    dump = [os.path.join(build, "bin", "tcrun"), "dump", os.path.join(source, "tests", "cli", "Inputs", "softmax.tc"),
+            "--backend=cuda", "--set", "cuda.arch=sm_90", "--stage=code"]
+    if "bytes spill stores" in subprocess.run(dump, stdout=subprocess.PIPE, text=True, env=config.environment).stdout:
+        config.available_features.add("nvrtc-report")
 # A device for kernels in OpenCL C.
 backends = subprocess.run([os.path.join(build, "bin", "tcrun"), "backends"], stdout=subprocess.PIPE, text=True)
 if any(line.startswith("opencl ") and "[" in line for line in backends.stdout.splitlines()):

@@ -42,14 +42,14 @@ static tc_status load(void *arg) {
   return TC_OK;
 }
 
-static int32_t run(tc_status (*what)(void *), const char *path, int32_t n, const char *const *names,
+static int32_t run(const char *here, tc_status (*what)(void *), const char *path, int32_t n, const char *const *names,
                    tc_tensor *const *tensors, bool writes) {
   if (tc_last_code() != TC_STATUS_OK) return tc_last_code();
   if (n < 1) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "no tensors for %s", path);
   for (int32_t i = 0; i < n; i++) {
     if (!names[i] || !tensors[i])
       return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tensor %d for %s is missing", i, path);
-    if (!api_readable(TC_HERE, "a tensor is read or written by a file", tensors[i], writes)) return tc_last_code();
+    if (!api_readable(here, "a tensor is read or written by a file", tensors[i], writes)) return tc_last_code();
   }
   file_job j = {.c = api_of(tensors[0])->context, .path = path, .n = n, .names = names, .tensors = tensors};
   tc_status s = tc_arena_create(j.c->allocator, &j.arena);
@@ -59,10 +59,12 @@ static int32_t run(tc_status (*what)(void *), const char *path, int32_t n, const
   return api_fail(s == TC_OK ? s : tc_status_note(s, "at the file %s", path));
 }
 
-int32_t tc_save_tensors(const char *path, int32_t n, const char *const *names, tc_tensor *const *tensors) {
-  return run(save, path, n, names, tensors, false);
+int32_t tc_save_tensors_at(const char *here, const char *path, int32_t n, const char *const *names,
+                           tc_tensor *const *tensors) {
+  return run(here, save, path, n, names, tensors, false);
 }
 
-int32_t tc_load_tensors(const char *path, int32_t n, const char *const *names, tc_tensor *const *tensors) {
-  return run(load, path, n, names, tensors, true);
+int32_t tc_load_tensors_at(const char *here, const char *path, int32_t n, const char *const *names,
+                           tc_tensor *const *tensors) {
+  return run(here, load, path, n, names, tensors, true);
 }

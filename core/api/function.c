@@ -51,6 +51,7 @@ static int32_t create(tc_context *c, tc_function_body body, void *self, const tc
                      .n_inputs = o->n_inputs,
                      .n_values = o->n_outputs,
                      .n_wrt = n_wrt,
+                     .gradients = n_wrt > 0,
                      .n_outputs = o->n_outputs + n_wrt,
                      .dynamic = o->dynamic,
                      .limit = o->limit > 0 ? o->limit : (int32_t)tc_config_int(c->config, TC_OPT_ID_GUARDS_MAX)};
@@ -93,6 +94,7 @@ void tc_reset(tc_function *f) {
   f->entries = NULL, f->lines = NULL;
   f->n_entries = f->n_lines = 0;
   f->given_up = f->said = f->follows = false;
+  f->gradients = f->n_wrt > 0;
   f->calls = f->compiles = 0;
   for (int32_t i = 0; f->seen && i < f->n_inputs; i++) f->seen[i] = (function_dims){0};
 }

@@ -51,6 +51,7 @@ struct tc_function {
   api_line *lines;         // segments of it; published with release order, newest first
   int32_t n_lines;         // atomic
   bool given_up, said;     // atomic: calls run op by op; `said` also of segments
+  bool gradients;          // atomic: it asks for gradients, which need a graph: calls op by op make one each
   int64_t calls, compiles; // atomic
 };
 
@@ -61,6 +62,7 @@ typedef struct function_call {
   tc_tensor **outputs;
   bool done; // the outputs are there
   bool ran;  // ops of it have run, or what it does between two segments
+  bool once; // there may be no more entries: the one that is made is this call's alone, and its ops run one by one
 } function_call;
 
 // ---- function_capture.c ----
@@ -70,6 +72,8 @@ TC_NODISCARD tc_status function_record(function_call *call, const tc_guard_input
                                        function_entry **out);
 // The first run of a body that no entry holds for, with the sizes as symbols that have changed since. Under the lock.
 TC_NODISCARD tc_status function_capture(function_call *call, function_entry **out);
+// What becomes no entry of the function (call->once): for just these sizes. The caller destroys it. Under the lock.
+TC_NODISCARD tc_status function_capture_once(function_call *call, function_entry **out);
 void function_entry_destroy(tc_function *f, function_entry *x); // NULL is ignored
 tc_status function_no_gradients(const char *of);                // the error
 

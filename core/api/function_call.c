@@ -1,5 +1,6 @@
 // Calls of compiled functions: the entry whose guards hold is found and run; where none does, one is made. Beyond the
-// limit of entries calls run op by op, which is said once.
+// limit of entries calls run op by op, which is said once. Then the body works on the tensors themselves, unless it
+// asks for gradients: these are made of a graph, so that each call makes one, which the cache of single ops runs.
 #include <stdio.h>
 
 #include "core/api/function.h"
@@ -15,9 +16,9 @@ static void lend(const tc_tensor *t, tc_tensor *out) {
   for (int32_t d = 0; d < t->rank; d++) out->sizes[d] = t->sizes[d], out->strides[d] = t->strides[d];
 }
 
-static const function_entry *find(const tc_function *f, const tc_tensor *inputs) {
+static function_entry *find(const tc_function *f, const tc_tensor *inputs) {
   int64_t symbols[FUNCTION_SYMBOLS];
-  for (const function_entry *x = __atomic_load_n(&f->entries, __ATOMIC_ACQUIRE); x; x = x->next) {
+  for (function_entry *x = __atomic_load_n(&f->entries, __ATOMIC_ACQUIRE); x; x = x->next) {
     if (tc_guards_check(x->guards, inputs, symbols).kind == TC_GUARD_HOLDS) return x;
   }
   return NULL;
@@ -43,24 +44,35 @@ static void suppress(tc_function *f, tc_status s) {
   give_up(f, why);
 }
 
-static tc_status add_entry(function_call *call, const function_entry **out) {
+// Calls that no entry takes need none made.
+static bool needs_no_entry(const tc_function *f) {
+  if (__atomic_load_n(&f->follows, __ATOMIC_ACQUIRE)) return true;
+  return __atomic_load_n(&f->given_up, __ATOMIC_ACQUIRE) && !__atomic_load_n(&f->gradients, __ATOMIC_RELAXED);
+}
+
+// For a function that has given up.
+static tc_status entry_for_once(function_call *call, function_entry **out) {
+  return needs_no_entry(call->f) ? TC_OK : function_capture_once(call, out);
+}
+
+static tc_status add_entry(function_call *call, function_entry **out) {
   tc_function *f = call->f;
   function_entry *x = NULL;
   function_log_misses(f, call->values);
   if (f->n_entries >= f->limit) {
     give_up(f, "the limit of recompiles is reached, and calls run");
-    return TC_OK;
+    return entry_for_once(call, out);
   }
   tc_status s = function_capture(call, &x);
   if (s != TC_OK && may_suppress(call, s)) {
     suppress(f, s);
-    return TC_OK;
+    return entry_for_once(call, out);
   }
   if (s != TC_OK || call->done) return s;
   if (tc_guards_symbol_count(x->guards) > FUNCTION_SYMBOLS) {
     function_entry_destroy(f, x);
     give_up(f, "it has too many symbolic sizes, and calls run");
-    return TC_OK;
+    return entry_for_once(call, out);
   }
   x->id = f->n_entries;
   function_log_guards(f, x);
@@ -72,18 +84,15 @@ static tc_status add_entry(function_call *call, const function_entry **out) {
   return TC_OK;
 }
 
-static bool needs_no_entry(const tc_function *f) {
-  return __atomic_load_n(&f->given_up, __ATOMIC_ACQUIRE) || __atomic_load_n(&f->follows, __ATOMIC_ACQUIRE);
-}
-
 // The entry for a call; NULL: none. The call may then be done.
-static tc_status entry_for(function_call *call, const function_entry **out) {
+static tc_status entry_for(function_call *call, function_entry **out) {
   tc_function *f = call->f;
   *out = find(f, call->values);
   if (*out || needs_no_entry(f)) return TC_OK;
   pthread_mutex_lock(&f->lock);
   *out = find(f, call->values); // another thread may have been first
-  tc_status s = *out || needs_no_entry(f) ? TC_OK : add_entry(call, out);
+  tc_status s = TC_OK;
+  if (!*out && !needs_no_entry(f)) s = f->given_up ? entry_for_once(call, out) : add_entry(call, out);
   pthread_mutex_unlock(&f->lock);
   return s;
 }
@@ -147,8 +156,7 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
 
 // The body on the tensors themselves.
 static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs) {
-  if (f->n_wrt)
-    return api_fail(function_no_gradients("a function that is recorded or has reached its limit of recompiles"));
+  if (f->n_wrt) return api_fail(function_no_gradients("a function that is recorded"));
   tc_scope *scope = tc_scope_open();
   if (!scope) return tc_last_code();
   int32_t code = f->body(f->self, inputs, f->n_inputs, outputs, f->n_outputs);
@@ -167,7 +175,8 @@ static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_te
 
 static int32_t call_with(function_call *call) {
   tc_function *f = call->f;
-  const function_entry *x = NULL;
+  function_entry *x = NULL;
+  int32_t code = TC_STATUS_OK;
   bool tracked = false;
   for (int32_t i = 0; i < f->n_inputs && !f->n_wrt; i++) tracked |= api_is_tracked(call->inputs[i]);
   // Recorded there; or put on the tape op by op.
@@ -175,12 +184,14 @@ static int32_t call_with(function_call *call) {
   tc_status s = entry_for(call, &x);
   if (s == TC_OK && !call->done) {
     if (x && x->session) s = run_entry(f, x, call->values, call->outputs);
-    else if (x || !__atomic_load_n(&f->follows, __ATOMIC_ACQUIRE)) return run_eagerly(f, call->inputs, call->outputs);
+    else if (x || !__atomic_load_n(&f->follows, __ATOMIC_ACQUIRE)) code = run_eagerly(f, call->inputs, call->outputs);
     else s = function_record(call, f->how, false, NULL);
   }
+  if (call->once) function_entry_destroy(f, x);
   for (int32_t i = 0; i < f->n_outputs && call->done; i++)
     if (call->outputs[i] && !api_adopt(call->outputs[i])) call->outputs[i] = NULL;
-  return s == TC_OK ? tc_last_code() : api_fail(s);
+  if (s != TC_OK) return api_fail(s);
+  return code != TC_STATUS_OK ? code : tc_last_code();
 }
 
 int32_t tc_call(tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs) {

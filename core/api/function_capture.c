@@ -6,7 +6,7 @@
 #include "core/api/function.h"
 #include "core/autograd/autograd.h"
 #include "core/base/fs.h"
-#include "core/runtime/compile.h"
+#include "core/runtime/source.h"
 
 void function_entry_destroy(tc_function *f, function_entry *x) {
   if (!x) return;
@@ -40,6 +40,7 @@ typedef struct finishing {
   tc_tensor *const *results;
   const tc_tensor *inputs; // of the function
   function_entry *x;
+  bool once;
 } finishing;
 
 static tc_value *value_of(const api_trace *t, const tc_tensor *x) {
@@ -143,7 +144,8 @@ static tc_status finish(void *arg) {
   if (f->n_wrt) TC_TRY(add_gradients(c, &g, outputs + f->n_values));
   if (!(x->writes && tc_guards_share(x->guards))) {
     tc_graph_sweep(g);
-    TC_TRY(tc_session_create(f->context, g, TC_STAGE_EXEC, &x->session));
+    const tc_source source = {.stage = TC_STAGE_GRAPH, .graph = g, .by_op_always = c->once};
+    TC_TRY(tc_session_create_from(f->context, &source, TC_STAGE_EXEC, &x->session));
   } else if (f->n_wrt) {
     return tc_error(TC_STATUS_UNIMPLEMENTED, "a function with gradients writes to memory that two of its inputs share");
   }
@@ -177,7 +179,7 @@ static tc_status add_outside_outputs(api_trace *t, tc_tensor *const *results, in
   return line_add_inputs(t, t->line, trace_now(t), trace_now(t)->n_inputs);
 }
 
-static tc_status make_entry(api_trace *t, tc_tensor *const *results, const tc_tensor *inputs, function_entry **out) {
+static tc_status make_entry(api_trace *t, tc_tensor *const *results, const function_call *call, function_entry **out) {
   tc_function *f = t->function;
   TC_TRY(add_outside_outputs(t, results, f->n_values));
   function_entry *x = tc_alloc(f->context->allocator, sizeof *x);
@@ -193,7 +195,7 @@ static tc_status make_entry(api_trace *t, tc_tensor *const *results, const tc_te
   x->module = t->line->module, x->guards = t->line->guards, x->writes = t->line->writes;
   x->n_random = t->line->n_random;
   t->line->module = NULL; // the entry's now
-  finishing c = {t, results, inputs, x};
+  finishing c = {t, results, call->values, x, call->once};
   tc_status s = tc_arena_guard(x->module->arena, finish, &c);
   if (s != TC_OK) {
     function_entry_destroy(f, x);
@@ -271,8 +273,9 @@ tc_status function_record(function_call *call, const tc_guard_input *how, bool f
   if (s == TC_OK) s = run_body(&t, call->inputs, results);
   if (s == TC_OK) {
     whole = first && !t.broke && !t.direct;
+    if (whole && t.line->gradients) __atomic_store_n(&f->gradients, true, __ATOMIC_RELAXED);
     if (!whole && f->n_wrt) s = function_no_gradients("a function that reads values");
-    else s = whole ? make_entry(&t, results, call->values, out) : give_outputs(&t, results, call->outputs);
+    else s = whole ? make_entry(&t, results, call, out) : give_outputs(&t, results, call->outputs);
   }
   call->ran = t.broke || t.direct || t.segments.count > 1;
   tc_scope_close(scope);
@@ -304,6 +307,17 @@ tc_status function_capture(function_call *call, function_entry **out) {
   tc_guard_input *how = tc_alloc(f->context->allocator, (size_t)(f->n_inputs + 1) * sizeof *how);
   if (!how) return tc_error_out_of_memory();
   choose_dims(f, call->values, how);
+  tc_status s = function_record(call, how, true, out);
+  tc_free(f->context->allocator, how);
+  return s;
+}
+
+tc_status function_capture_once(function_call *call, function_entry **out) {
+  tc_function *f = call->f;
+  tc_guard_input *how = tc_alloc(f->context->allocator, (size_t)(f->n_inputs + 1) * sizeof *how);
+  if (!how) return tc_error_out_of_memory();
+  for (int32_t i = 0; i < f->n_inputs; i++) how[i] = (tc_guard_input){.name = f->how[i].name};
+  call->once = true;
   tc_status s = function_record(call, how, true, out);
   tc_free(f->context->allocator, how);
   return s;

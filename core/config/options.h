@@ -91,6 +91,8 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
     "1: as few bytes as possible, and only what is cheap is computed again; less: that part of those bytes; 0: none")  \
   X(GUARDS_MAX, "guards.max_entries", INT, "8", 1, 65536, "", 0, "compiled entries of one function")                   \
   X(GUARDS_LIMIT, "guards.on_limit", CHOICE, "eager", 0, 0, "eager,error", 0, "what happens beyond them")              \
+  X(EAGER_BY_OP, "eager.by_op", BOOL, "false", 0, 0, "", 1,                                                            \
+    "run programs op by op, each compiled when it is first used, for any size")                                        \
   X(EAGER_VARIANTS, "eager.max_variants", INT, "3", 1, 64, "", 1, "kernels of one op in eager mode, by facts")         \
   X(EAGER_ENTRIES, "eager.max_entries", INT, "64", 1, 65536, "", 0,                                                    \
     "compiled entries of one op; beyond them the one that was not used for longest goes")                              \

@@ -214,7 +214,7 @@ tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
   int32_t depth = a->graph ? a->graph->scratch + 1 : 1;
   if (depth > MAX_DEPTH)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": its decomposition does not end",
-                    TC_SV_ARG(a->op->full_name));
+                    TC_SV_ARG(a->called->full_name));
   tc_graph *g = tc_graph_create(a->module, TC_SV("scratch"));
   g->scratch = depth;
   tc_arg *args = TC_NEW_ARRAY(a->arena, tc_arg, a->n_args);
@@ -228,7 +228,7 @@ tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
   int32_t n;
   tc_arg *out;
   TC_TRY(tc_expand_op(&(tc_build){.graph = g}, op, a->n_args, args, &n, &out),
-         "in " TC_SV_FMT ", which is made of other ops", TC_SV_ARG(a->op->full_name));
+         "in " TC_SV_FMT ", which is made of other ops", TC_SV_ARG(a->called->full_name));
   tc_op_set_result_count(a, n);
   for (int32_t i = 0; i < n; i++) {
     if (out[i].kind == TC_AK_NONE) {

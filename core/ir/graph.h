@@ -165,10 +165,14 @@ bool tc_node_draws_by_parts(const tc_node *n);
 TC_NODISCARD tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32_t n_args,
                                          const tc_arg *args, tc_sv name, tc_sv source, tc_node **out);
 
-// The same at the end for an op that is known by its schema alone (tc_op_declare): its results are tensors of these
-// types.
+// The same at the end for an op that is known by its schema alone (tc_op_declare): its results are what is declared.
+typedef struct tc_declared_result {
+  int32_t kind;         // TENSOR, SYM, FLOAT, BOOL
+  tc_tensor_type type;  // TENSOR
+  const tc_sym *symbol; // SYM
+} tc_declared_result;
 TC_NODISCARD tc_status tc_graph_add_declared_node(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args,
-                                                  int32_t n_types, const tc_tensor_type *types, tc_sv name,
+                                                  int32_t n_results, const tc_declared_result *results, tc_sv name,
                                                   tc_sv source, tc_node **out);
 
 tc_arg tc_arg_none(void);

@@ -285,19 +285,22 @@ static tc_status out_meta(tc_op_args *a) {
 
 static void take_code(tc_op_args *a, int32_t code) {
   if (code != TC_STATUS_OK && !tc_failed(&a->failure))
-    tc_op_keep(a, tc_error(code, TC_SV_FMT ": its meta function failed without a reason", TC_SV_ARG(a->op->full_name)));
+    tc_op_keep(
+        a, tc_error(code, TC_SV_FMT ": its meta function failed without a reason", TC_SV_ARG(a->called->full_name)));
 }
 
 tc_status tc_op_meta(tc_op_args *a) {
   const tc_op *inplace_of = a->op->def->meta && !a->op->functional ? NULL : tc_op_functional(a->module->ops, a->op);
   const tc_op *base = inplace_of ? inplace_of : a->op;
   const tc_op_def *def = base->def;
+  a->op = base;
   if (a->op->out_of) tc_op_keep(a, out_meta(a));
   else if (tc_op_check_real(a, base)) return tc_op_finish(a);
   else if (def->meta) take_code(a, def->meta(a));
   else if (def->traits & TC_OP_POINTWISE) take_code(a, pointwise_meta(a, def->traits));
   else if (base->decompose.n_results || def->expand) tc_op_keep(a, tc_expand_meta(a, base));
   else if (a->op->schema.n_returns > 0) tc_op_fail(a, "the op has neither a meta function nor a decomposition");
+  a->op = a->called;
   if (!tc_failed(&a->failure) && inplace_of) take_code(a, inplace_result(a));
   for (int32_t i = 0; i < a->n_results && !tc_failed(&a->failure); i++)
     if (!a->results[i].set) tc_op_fail(a, "meta function: result %d is not described", i);
@@ -394,15 +397,19 @@ tc_status tc_graph_add_node(tc_graph *g, tc_node *before, const tc_op *op, int32
   return TC_OK;
 }
 
-tc_status tc_graph_add_declared_node(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args, int32_t n_types,
-                                     const tc_tensor_type *types, tc_sv name, tc_sv source, tc_node **out) {
+tc_status tc_graph_add_declared_node(tc_graph *g, const tc_op *op, int32_t n_args, const tc_arg *args,
+                                     int32_t n_results, const tc_declared_result *results, tc_sv name, tc_sv source,
+                                     tc_node **out) {
   tc_op_args a;
   tc_arg *own;
   TC_TRY(tc_op_normalize(g->module, op, n_args, args, source, &n_args, &own));
   tc_op_args_init(&a, TC_MOMENT_META, g->module, g, op, n_args, own, source);
-  a.results = TC_NEW_ARRAY(g->module->arena, tc_op_result, n_types);
-  a.n_results = a.cap_results = n_types;
-  for (int32_t i = 0; i < n_types; i++) a.results[i] = (tc_op_result){.set = true, .view_arg = -1, .type = types[i]};
+  a.results = TC_NEW_ARRAY(g->module->arena, tc_op_result, n_results);
+  a.n_results = a.cap_results = n_results;
+  for (int32_t i = 0; i < n_results; i++)
+    a.results[i] = (tc_op_result){.set = true, .view_arg = -1, .type = results[i].type, .symbol = results[i].symbol};
   *out = make_node(&a, NULL, name);
+  for (int32_t i = 0; i < n_results; i++) // whatever its schema says of them
+    (*out)->results[i]->kind = results[i].kind, (*out)->results[i]->symbol = results[i].symbol;
   return TC_OK;
 }

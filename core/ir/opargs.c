@@ -35,6 +35,7 @@ void tc_op_args_init(tc_op_args *a, int32_t moment, tc_module *m, tc_graph *g, c
                      const tc_arg *args, tc_sv source) {
   *a = (tc_op_args){.moment = moment,
                     .op = op,
+                    .called = op,
                     .module = m,
                     .graph = g,
                     .syms = m->syms,
@@ -63,7 +64,7 @@ int32_t tc_op_fail(tc_op_args *a, const char *fmt, ...) {
   va_start(list, fmt);
   vsnprintf(text, sizeof text, fmt, list);
   va_end(list);
-  return tc_op_keep(a, tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": %s", TC_SV_ARG(a->op->full_name), text));
+  return tc_op_keep(a, tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": %s", TC_SV_ARG(a->called->full_name), text));
 }
 
 tc_status tc_op_finish(tc_op_args *a) {

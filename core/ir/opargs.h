@@ -78,9 +78,10 @@ struct tc_expansion; // expand.c
 
 struct tc_op_args {
   int32_t moment;
-  const tc_op *op;
-  tc_module *module; // may be NULL at REF
-  tc_graph *graph;   // may be NULL
+  const tc_op *op;     // at META and REF of an in-place op: the functional one, which its row is written for
+  const tc_op *called; // what the program has: errors name it
+  tc_module *module;   // may be NULL at REF
+  tc_graph *graph;     // may be NULL
   tc_sym_ctx *syms;
   tc_arena *arena;
   int32_t n_args;

@@ -363,12 +363,13 @@ static tc_status parse_node(reader *r) {
   tc_sv hint = results.count == 1 ? results.data[0].name : op->schema.name;
   tc_status made;
   if (op->declared) {
-    tc_tensor_type *types = TC_NEW_ARRAY(r->m->arena, tc_tensor_type, results.count);
+    tc_declared_result *types = TC_NEW_ARRAY(r->m->arena, tc_declared_result, results.count);
     for (int32_t i = 0; i < results.count; i++) {
-      if (!results.data[i].typed || results.data[i].kind != TC_VALUE_TENSOR)
+      const declared *d = &results.data[i];
+      if (!d->typed || d->kind == TC_VALUE_TOKEN || d->kind == TC_VALUE_NONE)
         return tc_lex_error(&at, "only its schema is known of " TC_SV_FMT ": its results need types",
                             TC_SV_ARG(op->full_name));
-      types[i] = results.data[i].type;
+      types[i] = (tc_declared_result){d->kind, d->type, d->symbol};
     }
     made = tc_graph_add_declared_node(r->g, op, args.count, args.data, results.count, types, hint, source, &n);
   } else {

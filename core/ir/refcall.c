@@ -192,9 +192,13 @@ static tc_status take_args(ref_frame *f, tc_op_args *a, const tc_node *n, ref_sl
   return TC_OK;
 }
 
-// Declared types of results with sizes as numbers; unbacked ones stay symbols.
-static tc_status take_results(ref_frame *f, tc_op_args *a, const tc_node *n) {
+// Declared types of results with sizes as numbers; unbacked ones stay symbols. An in-place op computes what `op`, its
+// functional form, does, in that one's dtype: what is written is converted afterwards.
+static tc_status take_results(ref_frame *f, tc_op_args *a, const tc_node *n, const tc_op *op) {
   ref_run *r = f->run;
+  int32_t n_computed = 0;
+  tc_tensor_type *computed = NULL;
+  if (op != n->op) TC_TRY(tc_op_run_meta(n->graph, op, n->n_args, n->args, n->source, &n_computed, &computed));
   a->n_results = a->cap_results = n->n_results;
   a->results = TC_NEW_ARRAY(r->arena, tc_op_result, n->n_results);
   f->results = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_results);
@@ -208,7 +212,9 @@ static tc_status take_results(ref_frame *f, tc_op_args *a, const tc_node *n) {
                                              [TC_VALUE_BOOL] = TC_BOOL,
                                              [TC_VALUE_TOKEN] = TC_BOOL,
                                              [TC_VALUE_NONE] = TC_BOOL};
-    out->type = v->kind == TC_VALUE_TENSOR ? v->type : (tc_tensor_type){.dtype = number_dtypes[v->kind]};
+    out->type = v->kind != TC_VALUE_TENSOR ? (tc_tensor_type){.dtype = number_dtypes[v->kind]}
+                : i < n_computed           ? computed[i]
+                                           : v->type;
     tc_int *dims = TC_NEW_ARRAY(r->arena, tc_int, 2 * out->type.rank);
     for (int32_t d = 0; d < out->type.rank; d++) {
       int64_t size;
@@ -368,7 +374,7 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
     }
     if (!s && !fits(in, out))
       s = tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": argument %d does not broadcast to the result",
-                   TC_SV_ARG(a->op->full_name), picked[k]);
+                   TC_SV_ARG(a->called->full_name), picked[k]);
     if (!s) s = bring(r, in, a->args[picked[k]].kind != TC_AK_TENSOR, operand, c.cls, &brought);
     if (!s) s = ref_new(r, class_dtypes[c.cls], in->rank, in->sizes, NULL, &c.in[k]);
     if (!s) ref_copy(r, &brought, &c.in[k], false);
@@ -403,6 +409,7 @@ tc_status ref_call(ref_run *r, const tc_node *n, const tc_op *op, ref_slot *(*sl
   ref_frame f = {.run = r, .stream = n->stream};
   tc_op_args a = {.moment = TC_MOMENT_REF,
                   .op = op,
+                  .called = n->op,
                   .syms = r->syms,
                   .arena = r->arena,
                   .n_args = n->n_args,
@@ -415,7 +422,7 @@ tc_status ref_call(ref_run *r, const tc_node *n, const tc_op *op, ref_slot *(*sl
   a.arg_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type *, n->n_args),
   a.elem_types = TC_NEW_ARRAY(r->arena, const tc_tensor_type **, n->n_args);
   tc_status s = take_args(&f, &a, n, slot, self);
-  if (!s) s = take_results(&f, &a, n);
+  if (!s) s = take_results(&f, &a, n, op);
   // Results of known size are there before the reference runs, so that it need not expect a failure.
   for (int32_t i = 0; i < n->n_results && !s; i++)
     if (n->results[i]->kind != TC_VALUE_NONE && known_size(&a.results[i].type) && !hook_result(&a, i))

@@ -163,7 +163,12 @@ bool tc_kcx_trig(const tc_km *m, int32_t op, cx z, cx *out) {
   case TC_K_ASIN: *out = complex_asin(m, z); return true;
   case TC_K_ACOS: *out = complex_acos(m, z); return true;
   case TC_K_ACOSH: *out = complex_acosh(m, z); return true;
-  case TC_K_ASINH: *out = times_i(m, complex_asin(m, over_i(m, z))); return true;
+  case TC_K_ASINH:
+    // The real part has the sign of z's, also where that is a NaN and the other part infinite: a GPU that negates a NaN
+    // on the way there and back need not turn its sign.
+    w = times_i(m, complex_asin(m, over_i(m, z)));
+    *out = (cx){k_copysign(m, w.re, z.re), w.im};
+    return true;
   case TC_K_ATANH: *out = complex_atanh(m, z); return true;
   case TC_K_ATAN: *out = over_i(m, complex_atanh(m, times_i(m, z))); return true;
   default: return false;

@@ -111,7 +111,7 @@ static tc_status emit(tc_em *e) {
     em_transpose(e, lane_var, wide);
     return tc_failure_take(&e->failure);
   }
-  bool columns = reduces && lane_var >= 0 && lane_var < e->n_par && e->n_red > 0;
+  bool columns = reduces && lane_var >= 0 && lane_var < e->n_par && e->n_red > 0 && !g->rows;
   if (lane_var >= 0 && !columns) {
     if (!reduces) {
       lane_var = lane_last(e, lane_var);

@@ -3,9 +3,11 @@
 // Everything is remembered by the identity of its symbolic form: an expression by its pointer (expressions are
 // hash-consed), a node's value by node and index expressions. Entering a loop or region opens a scope; leaving it
 // forgets what was made inside, so a remembered value is always visible where it is found.
+#include <math.h>
 #include <string.h>
 
 #include "core/kernel/emit_internal.h"
+#include "core/kernel/ir.h"
 
 void em_fail(tc_em *e, const char *fmt, ...) {
   if (tc_failed(&e->failure)) return;
@@ -159,6 +161,13 @@ tc_kval em_sym(tc_em *e, const tc_sym *x) {
 }
 
 // ---- memory ----
+static int32_t step_of(const tc_em *e, const tc_lnode *n) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    if (e->g->steps.data[i].node == n) return i;
+  }
+  return -1;
+}
+
 tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   tc_map_entry *entry = tc_map_put_ptr(e->mems, b, NULL);
   if (entry->value.num) return (tc_kmem)(entry->value.num - 1);
@@ -166,6 +175,7 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   if (b->inplace) flags = 0;
   bool own = writes && b->def && b->def->kind == TC_LN_TEMPLATE && (b->def->tmpl->flags & TC_TEMPLATE_OWN_RESULT);
   if (own) flags = b->inplace ? 0 : TC_MEM_NOALIAS;
+  if (em_is_column(e, b)) flags = TC_MEM_NOALIAS;
   if (b->overwritten) flags &= ~TC_MEM_NOALIAS;
   // A large result that leaves the program is not read again soon: it need not push other data out of the caches.
   int64_t bytes = tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0);
@@ -226,13 +236,6 @@ static tc_map_entry *value_entry(tc_em *e, const void *what, int32_t n, const tc
 
 static tc_kval and_mask(tc_em *e, tc_kval a, tc_kval b) {
   return a < 0 ? b : b < 0 ? a : tc_kb_op2(e->kb, TC_K_AND, a, b);
-}
-
-static int32_t step_of(tc_em *e, const tc_lnode *n) {
-  for (int32_t i = 0; i < e->g->steps.count; i++) {
-    if (e->g->steps.data[i].node == n) return i;
-  }
-  return -1;
 }
 
 static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, const tc_sym *const *index) {
@@ -394,6 +397,19 @@ static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const t
   return tc_kb_op3(e->kb, TC_K_SELECT, ok, v, values[b->args[0]]);
 }
 
+// x · x. Of a modulus it is re² + im², without the root and the scaling that keeps the root from overflowing: the
+// square overflows just where theirs does. As C's hypot has it, an infinite part is stronger than a NaN.
+static tc_kval square(tc_em *e, tc_kval x) {
+  const tc_kinst *in = tc_kb_inst_of(e->kb, x);
+  tc_dtype part = tc_kb_type(e->kb, x);
+  bool modulus = in && in->op == TC_K_ABS && tc_dtype_is_complex(tc_kb_type(e->kb, in->args[0]));
+  if (!modulus || (part != TC_F32 && part != TC_F64)) return em_mul(e, x, x);
+  tc_kval z = in->args[0], re = tc_kb_op1(e->kb, TC_K_ABS, tc_kb_op1(e->kb, TC_K_REAL, z)),
+          im = tc_kb_op1(e->kb, TC_K_ABS, tc_kb_op1(e->kb, TC_K_IMAG, z)), inf = tc_kb_real(e->kb, part, INFINITY);
+  return tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_EQ, tc_kb_op2(e->kb, TC_K_FMAX, re, im), inf), inf,
+                   tc_kb_op1(e->kb, TC_K_ABS2, z));
+}
+
 // All values of the body; NULL after a failure.
 static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
   if (tc_failed(&e->failure)) return NULL;
@@ -413,6 +429,9 @@ static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *con
     }
     case TC_K_CAST: v[i] = tc_kb_cast(e->kb, b->dtype, args[0]); break;
     case TC_K_BITCAST: v[i] = tc_kb_bitcast(e->kb, b->dtype, args[0]); break;
+    case TC_K_MUL:
+      v[i] = b->args[0] == b->args[1] ? square(e, args[0]) : tc_kb_op(e->kb, b->op, b->n_args, args);
+      break;
     default: v[i] = tc_kb_op(e->kb, b->op, b->n_args, args); break;
     }
     if (v[i] < 0)
@@ -546,6 +565,49 @@ tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {
 }
 
 int32_t em_acc_collective(const tc_lnode *n) { return reductions[bool_kind(n)].collective; }
+
+// ---- parts of columns ----
+bool em_is_column(const tc_em *e, const tc_buf *b) {
+  int32_t step = b->def ? step_of(e, b->def) : -1;
+  return step >= 0 && e->g->steps.data[step].hold == TC_HOLD_COLUMN;
+}
+
+static void column_index(const tc_em *e, int32_t step, const tc_sym **index) {
+  const tc_lnode *n = e->g->steps.data[step].node;
+  for (int32_t d = 0; d < n->n_par; d++) index[d] = d ? e->at[step][d] : e->part;
+}
+
+void em_column_start(tc_em *e, int32_t step) {
+  const tc_sym *index[TC_MAX_RANK];
+  const tc_lnode *n = e->g->steps.data[step].node;
+  column_index(e, step, index);
+  em_store(e, n->outs[0], index, em_acc_init(e, n));
+}
+
+void em_column_add(tc_em *e, int32_t step) {
+  const tc_sym *index[TC_MAX_RANK], *rest;
+  const tc_lnode *n = e->g->steps.data[step].node;
+  const tc_buf *b = n->outs[0];
+  tc_kval v = em_body(e, n, e->at[step]), one;
+  if (tc_failed(&e->failure)) return;
+  column_index(e, step, index);
+  const tc_sym *address = em_address(e, b, index);
+  if (!e->wide.stores || !is_wide(e, address, &rest)) {
+    em_mem_load(e, b, address, 1, &one);
+    v = em_acc_combine(e, n, one, v);
+    em_mem_store(e, b, address, 1, &v);
+    return;
+  }
+  tc_map_entry *entry = wide_entry(e->wide.stores, b, rest, -1);
+  if (!entry->value.ptr) entry->value.ptr = TC_NEW_ARRAY(e->arena, tc_kval, 2 * (int64_t)e->wide.width);
+  tc_kval *all = entry->value.ptr, *old = all + e->wide.width;
+  all[e->wide.at] = v;
+  if (e->wide.at + 1 < e->wide.width) return;
+  address = tc_sym_add(e->syms, rest, e->wide.base);
+  em_mem_load(e, b, address, e->wide.width, old);
+  for (int32_t i = 0; i < e->wide.width; i++) all[i] = em_acc_combine(e, n, old[i], all[i]);
+  em_mem_store(e, b, address, e->wide.width, all);
+}
 
 static bool in_parts(const tc_em *e, int32_t step) {
   const tc_lnode *n = e->g->steps.data[step].node;

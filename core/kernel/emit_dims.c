@@ -56,7 +56,7 @@ static scan scan_group(tc_em *e) {
     const tc_step *st = &e->g->steps.data[i];
     if (st->node->kind == TC_LN_TEMPLATE) continue;
     scan_body(e, &s, st->node, e->at[i]);
-    for (int32_t k = 0; k < st->node->n_outs && st->stores; k++) {
+    for (int32_t k = 0; k < st->node->n_outs && st->stores && st->hold != TC_HOLD_COLUMN; k++) {
       const tc_buf *b = st->node->outs[k];
       if (!b->strides) continue;
       access a = {em_address(e, b, em_store_index(e, st->node, e->at[i])),
@@ -132,6 +132,7 @@ static bool join_any(tc_em *e, const scan *s) {
   for (int32_t u = 0; u < n; u++) {
     for (int32_t v = 0; v < n; v++) {
       bool same = (u < e->n_par) == (v < e->n_par);
+      if (e->g->rows && u < e->n_par && v != u + 1) continue; // a block's rows follow each other in the group's order
       if (u == v || !same || !can_join(e, s, e->vars[u], e->vars[v], e->extents[v])) continue;
       if (join(e, u, v)) return true;
     }
@@ -184,7 +185,7 @@ static int32_t beside_windows(tc_em *e, const scan *s) {
   const tc_sym *window = tc_product(e->l, e->n_red, e->extents + e->n_par);
   int64_t best_extent = LEAST - 1, size = tc_sym_is_const(window) ? window->value : LONGEST + 1;
   int32_t best = -1;
-  if (!e->dev->simd_bytes || e->n_red == 0 || size > LONGEST || e->g->n_phases != 1) return -1;
+  if (!e->dev->simd_bytes || e->n_red == 0 || size > LONGEST || e->g->n_phases != 1 || e->g->rows) return -1;
   for (int32_t d = 0; d < e->n_par; d++) {
     int64_t extent = tc_sym_hint_or(e->syms, e->extents[d], LEAST);
     bool close = extent > best_extent;

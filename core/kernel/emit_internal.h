@@ -73,6 +73,7 @@ typedef struct tc_em {
   tc_kval tile_row;       // number of the current row inside the tile, or -1 (0)
   int32_t tile_lanes;     // rows of a tile that lie side by side, element by element; 0: they lie behind each other
   const tc_sym *red_flat; // the reduced variables as one row-major index
+  const tc_sym *part;     // number of the block, where it makes parts of columns
   tc_em_wide wide;
   tc_em_kept kept;
   tc_failure failure; // the first one
@@ -127,6 +128,11 @@ static inline int32_t em_part_levels(int64_t n) {
 } // for n additions
 void em_part_open(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
 void em_part_close(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
+
+// Stores a part of a column, or the reduction's neutral value, or takes the current element into it.
+bool em_is_column(const tc_em *e, const tc_buf *b); // made by such a step?
+void em_column_start(tc_em *e, int32_t step);
+void em_column_add(tc_em *e, int32_t step);
 
 // Is a step computed per row (only parallel variables), or per element?
 bool em_step_is_row(tc_em *e, int32_t step);

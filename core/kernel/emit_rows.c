@@ -1,4 +1,8 @@
 // Emission along rows: reductions and pointwise work over a row by the lanes of a block, phase after phase.
+//
+// Where parts of columns are made (core/schedule/columns.c) a block takes several rows, one after the other, and every
+// lane adds what it comes by to the parts. They lie in memory, but stay in the cache; a lane meets the same columns in
+// every row and nobody else touches them, so that no barrier is needed.
 #include "core/kernel/emit_internal.h"
 
 bool em_step_is_row(tc_em *e, int32_t step) {
@@ -34,6 +38,8 @@ enum { MOST = 16 };
 typedef struct phase {
   int32_t reduces[MOST], n_reduces;
   int32_t stores[64], n_stores;
+  int32_t columns[MOST], n_columns;
+  bool starts; // the columns' parts; nothing else is done
 } phase;
 
 static phase phase_of(tc_em *e, int32_t number) {
@@ -41,7 +47,10 @@ static phase phase_of(tc_em *e, int32_t number) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_step *s = &e->g->steps.data[i];
     if (s->phase != number || s->node->kind == TC_LN_TEMPLATE) continue;
-    if (s->node->kind == TC_LN_REDUCE) {
+    if (s->hold == TC_HOLD_COLUMN) {
+      if (p.n_columns == MOST) em_fail(e, "more than %d parts of columns in one phase", MOST);
+      else p.columns[p.n_columns++] = i;
+    } else if (s->node->kind == TC_LN_REDUCE) {
       if (p.n_reduces == MOST) em_fail(e, "more than %d reductions in one phase", MOST);
       else p.reduces[p.n_reduces++] = i;
     } else if ((s->stores || s->hold == TC_HOLD_TILE) && !em_step_is_row(e, i) && p.n_stores < 64) {
@@ -59,6 +68,10 @@ static void element(tc_em *e, const phase *p, const tc_kval *acc, tc_kval *next)
     next[i] = em_acc_combine(e, n, acc[i], em_body(e, n, e->at[step]));
   }
   for (int32_t i = 0; i < p->n_stores; i++) em_store_step(e, p->stores[i]);
+  for (int32_t i = 0; i < p->n_columns; i++) {
+    if (p->starts) em_column_start(e, p->columns[i]);
+    else em_column_add(e, p->columns[i]);
+  }
 }
 
 // `width` consecutive elements from `first`, with loads and stores of them at once.
@@ -156,7 +169,7 @@ static void row_stores(tc_em *e, int32_t number) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_step *s = &e->g->steps.data[i];
     bool row = s->node->kind == TC_LN_REDUCE
-                   ? s->phase + 1 == number
+                   ? s->phase + 1 == number && s->hold != TC_HOLD_COLUMN
                    : s->phase == number && s->node->kind == TC_LN_POINTWISE && em_step_is_row(e, i);
     if (!row || !s->stores) continue;
     if (!open) {
@@ -198,7 +211,7 @@ void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym
     row_stores(e, number); // results of the phase before, and what follows from them per row
     if (number == e->g->n_phases) break;
     phase p = phase_of(e, number);
-    if (!p.n_reduces && !p.n_stores) continue;
+    if (!p.n_reduces && !p.n_stores && !p.n_columns) continue;
     int32_t mark = em_mark(e);
     tc_kval acc[MOST], lanes_out[MOST];
     tc_kb_lanes(e->kb);
@@ -217,6 +230,45 @@ void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym
   }
 }
 
+// ---- several rows, and parts of columns ----
+static void start_columns(tc_em *e, int32_t lane_var) {
+  for (int32_t number = 0; number < e->g->n_phases; number++) {
+    phase p = phase_of(e, number);
+    p.n_reduces = p.n_stores = 0;
+    p.starts = true;
+    if (!p.n_columns) continue;
+    int32_t mark = em_mark(e);
+    tc_kb_lanes(e->kb);
+    nest(e, &p, e->n_par, lane_var, tc_sym_int(e->syms, 0), e->extents[lane_var], NULL);
+    tc_kb_end_lanes(e->kb, 0, NULL, NULL);
+    em_leave(e, mark);
+  }
+}
+
+static void rows_and_columns(tc_em *e, int32_t lane_var) {
+  tc_sym_ctx *c = e->syms;
+  const tc_sym *rows = tc_product(e->l, e->n_par, e->extents), *height = tc_sym_int(c, e->g->rows);
+  int64_t per_row = tc_sym_hint_or(c, tc_product(e->l, e->n_red, e->extents + e->n_par), 1024);
+  em_grain(e, per_row < 8192 ? per_row * e->g->rows : per_row);
+  e->part = em_bind_block(e, tc_sym_ceildiv(c, rows, height));
+  e->kept.slot = -1;
+  start_columns(e, lane_var);
+  const tc_sym *first = tc_sym_muli(c, e->part, e->g->rows), *row = tc_sym_fresh(c, "row", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(c, row);
+  info->lo = 0;
+  info->hi_expr = tc_sym_addi(c, rows, -1);
+  bool exact = tc_sym_is_int(tc_sym_mod(c, rows, height), 0);
+  tc_kval from = em_sym(e, first), to = em_add(e, from, em_const(e, e->g->rows));
+  if (!exact) to = tc_kb_op2(e->kb, TC_K_MIN, to, em_sym(e, rows));
+  int32_t mark = em_mark(e);
+  em_bind(e, row, tc_kb_for(e->kb, from, to, 1, 0, 0, NULL, NULL));
+  em_bind_rows(e, row, e->n_par, -1, -1);
+  em_row_phases(e, 0, lane_var, tc_sym_int(c, 0), e->extents[lane_var]);
+  if (e->tiles_used) tc_kb_barrier(e->kb); // the next row's values come into the same tiles
+  tc_kb_end_for(e->kb, 0, NULL, NULL);
+  em_leave(e, mark);
+}
+
 // ---- the kernel: a block is a row, or a chunk of one when nothing is reduced ----
 enum { CHUNK = 8192 };
 
@@ -225,6 +277,10 @@ void em_rows(tc_em *e, int32_t lane_var) {
   bool reduces = false;
   for (int32_t i = 0; i < e->g->steps.count; i++) reduces |= e->g->steps.data[i].node->kind == TC_LN_REDUCE;
   em_make_tiles(e, 1);
+  if (e->g->rows) {
+    rows_and_columns(e, lane_var);
+    return;
+  }
   const tc_sym *rows = tc_product(e->l, e->n_par, e->extents), *zero = tc_sym_int(c, 0);
   const tc_sym *extent = lane_var >= 0 ? e->extents[lane_var] : tc_sym_int(c, 1);
   int64_t elo, ehi;

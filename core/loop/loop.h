@@ -176,7 +176,7 @@ void tc_loops_sweep(tc_loops *l);
 void tc_loops_demand(tc_loops *l);
 // Cuts templates to what is not known to be zero (zeros.c).
 void tc_loops_zeros(tc_loops *l);
-// Gives pointwise nodes in front of templates the template's order of dimensions (turn.c).
+// Gives pointwise nodes in front of and behind templates the template's order of dimensions (turn.c).
 void tc_loops_turn(tc_loops *l);
 
 const tc_buf *tc_buf_storage(const tc_buf *b); // the buffer whose storage it has: itself, or an input

@@ -2,6 +2,16 @@
 // row of the forward op has a derivative, that is taken.
 #include "core/ops/ops.h"
 
+// In the dtype that both promote to, which must be of floats.
+static int32_t slope_meta(tc_op_args *a) {
+  if (tc_meta_promote_tensors(a)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_needs_floats(a, tc_op_result_type(a, 0)->dtype);
+}
+static int32_t swapped_slope_meta(tc_op_args *a) {
+  if (tc_meta_promote_swapped(a)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_needs_floats(a, tc_op_result_type(a, 0)->dtype);
+}
+
 #define TEXT(s, d) {.schema = s, .decompose = d}
 #define CTEXT(s, d) {.schema = s, .traits = TC_OP_COMPLEX, .decompose = d}
 // 16-bit floats are computed in f32 and rounded once.
@@ -10,11 +20,11 @@
 // In the type that both promote to, in the order of dimensions that they give.
 #define BOTH(x) \
   "let d = promote(grad_output, " x "); let w = wide(d); let g = to(grad_output, w); let x = to(" x ", w);"
-#define POINTWISE(s, t, text) {.schema = s, .traits = t, .meta = tc_meta_promote_tensors, .decompose = text}
+#define POINTWISE(s, t, text) {.schema = s, .traits = t, .meta = slope_meta, .decompose = text}
 #define POINT(op, schema, names) POINTWISE(schema, 0, SLOPE(op, "self", "self=x" names))
 // The same with self before the gradient.
 #define POINT_OF_SELF(op, s, names) \
-  {.schema = s, .meta = tc_meta_promote_swapped, .decompose = SLOPE(op, "self", "self=x" names)}
+  {.schema = s, .meta = swapped_slope_meta, .decompose = SLOPE(op, "self", "self=x" names)}
 #define SLOPE(op, x, names) BOTH(x) "to(derivative(\"" op "\", \"self\", grad=g, " names "), d)"
 // Where only the sizes of the input are given.
 #define EMPTY "new_empty(grad_output, input_size)"

@@ -33,6 +33,8 @@ static int32_t read_use(tc_op_args *a, use *u) {
     return tc_op_fail(a, "batch_norm needs an input with a channel dimension: %s", tc_op_shape_text(a, 0));
   if (!tc_dtype_is_float(t->dtype))
     return tc_op_fail(a, "batch_norm is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (u->mean >= 0 && u->var >= 0 && !tc_op_tensor(a, u->mean) != !tc_op_tensor(a, u->var))
+    return tc_op_fail(a, "running_mean and running_var must either both be None or neither be None");
   bool running = u->mean >= 0 && tc_op_tensor(a, u->mean) && tc_op_tensor(a, u->var);
   if (!u->own_stats && !running && u->by_sample) u->own_stats = true;
   if (!u->own_stats && !running)

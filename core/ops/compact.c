@@ -60,7 +60,7 @@ static int32_t places_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-// ---- flat places as one row of indices per dimension ----
+// ---- flat places as one row of indices per dimension; those below 0 stay, and a size below 1 counts as 1 ----
 static int32_t unravel_meta(tc_op_args *a) {
   if (tc_op_tensor(a, 0)->rank != 1) return tc_op_fail(a, "expected a vector of places: %s", tc_op_shape_text(a, 0));
   tc_int sizes[2] = {tc_int_const(a, tc_op_count(a, 1)), tc_op_tensor(a, 0)->sizes[0]};
@@ -90,8 +90,9 @@ static int32_t unravel_ref(tc_op_args *a) {
     int64_t at = tc_ref_i(p, k * p->strides[0]);
     for (int32_t d = (int32_t)y->sizes[0] - 1; d >= 0; d--) {
       int64_t size = tc_op_int_at(a, 1, d, 1);
-      tc_ref_put_i(y, d * y->strides[0] + k * y->strides[1], at < 0 ? at : size > 0 ? at % size : 0);
-      at = at < 0 || size <= 0 ? at : at / size;
+      if (size < 1) size = 1;
+      tc_ref_put_i(y, d * y->strides[0] + k * y->strides[1], at < 0 || d == 0 ? at : at % size);
+      at = at < 0 ? at : at / size;
     }
   }
   return TC_STATUS_OK;

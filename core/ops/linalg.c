@@ -144,11 +144,17 @@ static int32_t solve_meta(tc_op_args *a, int32_t system, int32_t rhs, const char
   strides[rank - 2] = one, strides[rank - 1] = tc_int_max(a, sizes[rank - 2], one);
   return tc_op_set_result(a, 0, b->dtype, rank, sizes, strides);
 }
+// Row exchanges of an LU factorisation, one for each of `n` rows.
+static int32_t check_exchanges(tc_op_args *a, tc_int n) {
+  if (tc_op_tensor(a, 1)->dtype != TC_I32)
+    return tc_op_fail(a, "pivots should be a Tensor of scalar type torch.int32: %s", tc_op_shape_text(a, 1));
+  return goes_with(a, 1, 1, n);
+}
 // X of A·X = B from the factors: the row exchanges, then two triangles; the transposed system backwards.
 static int32_t lu_solve_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   if (solve_meta(a, 0, 2, "LU")) return TC_STATUS_INVALID_ARGUMENT;
-  return goes_with(a, 1, 1, t->sizes[t->rank - 1]);
+  return check_exchanges(a, t->sizes[t->rank - 1]);
 }
 static void lu_apply(int64_t n, const tc_z *lu, const tc_ref_view *piv, int64_t at, int op, int64_t columns, tc_z *b) {
   int64_t step = piv->strides[piv->rank - 1];
@@ -180,6 +186,10 @@ static int32_t lu_solve_ref(tc_op_args *a) {
   for (batch k = batch_of(x, 2); k.more; advance(&k)) {
     take(&k, lu, w);
     take(&k, rhs, raw);
+    for (int64_t i = 0; i < n; i++) {
+      int64_t row = tc_ref_i(piv, start_of(&k, piv, 1) + i * piv->strides[piv->rank - 1]);
+      if (row < 1 || row > n) return tc_op_fail(a, "pivots given to lu_solve must be between 1 and %lld", (long long)n);
+    }
     // X·A = B is Aᵀ·Xᵀ = Bᵀ; with the adjoint everything is conjugated
     for (int64_t j = 0; j < columns; j++)
       for (int64_t i = 0; i < n; i++) {
@@ -202,7 +212,7 @@ static int32_t lu_unpack_meta(tc_op_args *a) {
   tc_int none = tc_int_const(a, 0);
   bool data = tc_op_bool(a, 2, 1), pivots = tc_op_bool(a, 3, 1);
   if (read_matrix(a, 0, false, &s)) return TC_STATUS_INVALID_ARGUMENT;
-  if (goes_with(a, 1, 1, s.least)) return TC_STATUS_INVALID_ARGUMENT;
+  if (check_exchanges(a, s.least)) return TC_STATUS_INVALID_ARGUMENT;
   int32_t bad = pivots ? set_matrix(a, 0, d, s.m, s.m, false) : tc_op_set_result(a, 0, d, 1, &none, NULL);
   if (!data) return bad || tc_op_set_result(a, 1, d, 1, &none, NULL) || tc_op_set_result(a, 2, d, 1, &none, NULL);
   return bad || set_matrix(a, 1, d, s.m, s.least, false) || set_matrix(a, 2, d, s.least, s.n, false);
@@ -435,6 +445,9 @@ static int32_t svd_ref(tc_op_args *a) {
   if (!w || !p || !q || !t || !values) return TC_STATUS_OUT_OF_MEMORY;
   for (batch b = batch_of(x, 2); b.more; advance(&b)) {
     take(&b, x, w);
+    for (int64_t k = 0; k < m * n; k++)
+      if (isnan(creal(w[k])) || isnan(cimag(w[k])))
+        return tc_op_fail(a, "The algorithm failed to converge because the input matrix contained non-finite values");
     for (int64_t j = 0; j < least; j++)
       for (int64_t i = 0; i < big; i++) p[i + j * big] = wide ? conj(w[j + i * m]) : w[i + j * m];
     tc_dense_svd(big, least, p, values, q);
@@ -482,6 +495,9 @@ static int32_t ldl_solve_meta(tc_op_args *a) {
   if (b->rank < 2 || tc_int_require_eq(a, b->sizes[b->rank - 2], s.n))
     return tc_op_fail(a, "Incompatible shapes of LD and B: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 2));
   if (goes_with(a, 1, 1, s.n) || goes_with(a, 2, 2, NULL)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_dtype d = tc_op_tensor(a, 1)->dtype;
+  if (d == TC_BOOL || tc_dtype_is_float(d) || tc_dtype_is_complex(d))
+    return tc_op_fail(a, "Expected pivots to be integers: %s", tc_op_shape_text(a, 1));
   return set_matrix(a, 0, b->dtype, s.n, b->sizes[b->rank - 1], true);
 }
 // Rows within the matrix; negative ones, of blocks of two rows, come in pairs.

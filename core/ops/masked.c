@@ -54,26 +54,51 @@ static tc_gv put(tc_op_args *a, tc_gv self, tc_gv list, tc_gv values) {
   return tc_ex_make(a, 1, NULL);
 }
 
+// What as_strided_scatter refuses: other than a view that src fits.
+static int32_t check_strided(tc_op_args *a) {
+  const tc_tensor_type *src = tc_op_tensor(a, 1);
+  int32_t n = tc_op_count(a, 2);
+  tc_int zero = tc_int_const(a, 0);
+  if (n != tc_op_count(a, 3) || n > TC_MAX_RANK) return tc_op_fail(a, "mismatch in length of strides and shape");
+  bool fits = src->rank == n;
+  for (int32_t d = 0; d < n; d++) {
+    if (tc_int_lt(a, tc_op_sym_at(a, 3, d), zero) == 1) return tc_op_fail(a, "stride %d is negative", d);
+    fits = fits && !tc_int_require_eq(a, src->sizes[d], tc_op_sym_at(a, 2, d));
+  }
+  if (!fits) return tc_op_fail(a, "src, %s, must have the size of the slice", tc_op_shape_text(a, 1));
+  if (tc_op_kind(a, 4) != TC_AK_NONE && tc_int_lt(a, tc_op_sym(a, 4), zero) == 1)
+    return tc_op_fail(a, "the storage offset is negative");
+  return TC_STATUS_OK;
+}
+
 // as_strided_scatter: self's elements in storage order, with those replaced that the strides reach. Of a tensor that is
-// not row-major a new storage is filled, of which the result is the view that self was.
+// not row-major a new storage is filled, of which the result is the view that self was; an element behind its last
+// takes what the strides reach further on, however far.
 static int32_t strided_expand(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t n = tc_op_count(a, 2);
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK],
       zero = tc_int_const(a, 0),
       start = tc_op_kind(a, 4) == TC_AK_NONE ? zero : tc_int_sub(a, tc_op_sym(a, 4), t->offset);
-  if (n != tc_op_count(a, 3) || n > TC_MAX_RANK) return tc_op_fail(a, "mismatch in length of strides and shape");
+  if (check_strided(a)) return TC_STATUS_INVALID_ARGUMENT;
   bool in_front = tc_int_lt(a, start, zero) == 1; // of the tensor; what lies there is nobody's
   tc_int first = in_front ? tc_int_sub(a, zero, start) : zero;
   if (in_front) start = zero;
   for (int32_t d = 0; d < n; d++) sizes[d] = tc_op_sym_at(a, 2, d), strides[d] = tc_op_sym_at(a, 3, d);
+  if (tc_int_eq(a, tc_op_numel(a, tc_op_tensor(a, 1)), zero) == 1) // however large the other sizes are
+    for (int32_t d = 0; d < n; d++) sizes[d] = zero;
   tc_gv list = positions(a, start, n, sizes, strides), src = flat(a, tc_ex_arg(a, 1));
   if (!in_front && tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides)) {
     tc_gv rows = put(a, flat(a, tc_ex_arg(a, 0)), list, src);
     tc_ex_result(a, 0, reshaped(a, rows, t->rank, t->sizes));
     return TC_STATUS_OK;
   }
-  tc_int size = tc_int_max(a, span(a, first, t->rank, t->sizes, t->strides), span(a, start, n, sizes, strides));
+  tc_int behind = span(a, first, t->rank, t->sizes, t->strides), size = tc_int_add(a, behind, tc_int_const(a, 1));
+  tc_ex_begin(a, "aten::clamp");
+  tc_ex_push(a, list);
+  tc_ex_push_none(a);
+  tc_ex_push_int(a, behind);
+  list = tc_ex_make(a, 1, NULL);
   tc_ex_begin(a, "aten::zeros");
   tc_ex_push_ints(a, 1, &size);
   tc_ex_push_dtype(a, t->dtype);

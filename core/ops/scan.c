@@ -25,8 +25,12 @@ static int32_t scan_meta(tc_op_args *a) {
   int32_t kind = kind_of(a);
   bool number = tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype);
   if (tc_op_dim(a, 1, t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
-  if (kind <= TC_SCAN_PROD)
-    return tc_op_set_result(a, 0, tc_op_dtype(a, 2, number ? t->dtype : TC_I64), t->rank, t->sizes, NULL);
+  if (kind <= TC_SCAN_PROD) {
+    tc_dtype d = tc_op_dtype(a, 2, number ? t->dtype : TC_I64);
+    if (d == TC_BOOL)
+      return tc_op_fail(a, "\"%s\" not implemented for 'Bool'", kind == TC_SCAN_SUM ? "cumsum" : "cumprod");
+    return tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL);
+  }
   if (kind == TC_SCAN_LOGSUM && !number)
     return tc_op_fail(a, "logcumsumexp is for floating point numbers: %s", tc_op_shape_text(a, 0));
   if (kind != TC_SCAN_LOGSUM && tc_dtype_is_complex(t->dtype))

@@ -144,6 +144,18 @@ static int32_t unbind_copy_expand(tc_op_args *a) { return copies(a, "aten::unbin
 enum { VIEW = TC_OP_VIEW | TC_OP_COMPLEX };
 #define TEXT(s, d) {.schema = s, .traits = VIEW, .decompose = d}
 #define COLUMNS "if(self.rank == 1, 0, 1)"
+#define OF_RANK(name, least)                                                                       \
+  "let x = if(self.rank < " least ", fail(\"torch." name " requires a tensor with at least " least \
+  " dimensions\"), self); "
+// Cut along a dimension into as many equal parts, or at the indices.
+#define GRID(name, least, dim)                                                                                     \
+  TEXT(name ".int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",                                              \
+       OF_RANK(name,                                                                                               \
+               least) "if(sections < 1, fail(\"the number of sections must be larger than 0\"), if(x.size(" dim    \
+                      ") % sections == 0, tensor_split(x, sections, " dim "), fail(\"torch." name                  \
+                      " attempted to split along a dimension whose size is not divisible by the split_size\")))"), \
+      TEXT(name ".array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",                                       \
+           OF_RANK(name, least) "tensor_split(x, indices, " dim ")")
 #define ROW(s) {.schema = s, .traits = VIEW, .meta = split_meta, .lower = split_lower}
 static const tc_op_def rows[] = {
     ROW("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"),
@@ -152,12 +164,9 @@ static const tc_op_def rows[] = {
     ROW("chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"),
     ROW("tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]"),
     ROW("tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]"),
-    TEXT("hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", "tensor_split(self, sections, " COLUMNS ")"),
-    TEXT("hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", "tensor_split(self, indices, " COLUMNS ")"),
-    TEXT("vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", "tensor_split(self, sections, 0)"),
-    TEXT("vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", "tensor_split(self, indices, 0)"),
-    TEXT("dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", "tensor_split(self, sections, 2)"),
-    TEXT("dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", "tensor_split(self, indices, 2)"),
+    GRID("hsplit", "1", COLUMNS),
+    GRID("vsplit", "2", "0"),
+    GRID("dsplit", "3", "2"),
     ROW("unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]"),
     ROW("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]"),
     ROW("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"),

@@ -237,7 +237,7 @@ static int32_t unique_expand(tc_op_args *a) {
     tc_ex_push(a, values);
     tc_ex_push_int(a, tc_int_const(a, 0));
     tc_ex_push_int(a, tc_int_const(a, q.dim));
-    values = tc_ex_make(a, 1, NULL);
+    values = call(a, "aten::_row_major", tc_ex_make(a, 1, NULL));
   }
   if (q.dim < 0) {
     tc_ex_begin(a, "aten::reshape");

@@ -1,7 +1,8 @@
 // The arena: where internal buffers lie during a run.
 //
 // Constant sizes: buffers by falling size, each at the lowest offset where it overlaps nothing that lives at the same
-// time (first fit decreasing on intervals). Symbolic sizes: in order of first use, each takes a free slot whose size
+// time (first fit decreasing on intervals); where outputs are shared, in an output that is written after its last use,
+// if one has room. Symbolic sizes: in order of first use, each takes a free slot whose size
 // provably suffices, else a new slot behind the others. Every offset is a multiple of 64 bytes.
 #include "core/plan/plan.h"
 
@@ -15,7 +16,47 @@ static const tc_sym *round_up(tc_sym_ctx *c, const tc_sym *bytes) {
   return tc_sym_muli(c, tc_sym_ceildiv(c, bytes, tc_sym_int(c, ALIGN)), ALIGN);
 }
 
-static void place_constant(tc_plan *p, int32_t *order, int32_t n) {
+static int64_t rounded(const tc_plan_buf *b) { return (b->bytes->value + ALIGN - 1) / ALIGN * ALIGN; }
+
+// The lowest place in a host (tc_plan_buf.host) where the buffer overlaps none of those placed that lives with it.
+static int64_t lowest_place(const tc_plan *p, const int32_t *placed, int32_t n, const tc_plan_buf *b, int32_t host) {
+  int64_t size = rounded(b), at = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int32_t k = 0; k < n; k++) {
+      const tc_plan_buf *o = &p->bufs.data[placed[k]];
+      int64_t o_at = o->place->value, o_size = rounded(o);
+      if (o->host == host && alive_together(b, o) && at < o_at + o_size && o_at < at + size) {
+        at = o_at + o_size;
+        moved = true;
+      }
+    }
+  }
+  return at;
+}
+
+// May the buffer lie in the output's memory? Runs of what is done once have no outputs.
+static bool may_lie_in(const tc_plan *p, const tc_plan_buf *b, const tc_plan_buf *output) {
+  return output->kind == TC_PLAN_OUTPUT && tc_sym_is_const(output->bytes) && output->first <= output->last &&
+         b->last < output->first && b->first <= b->last && !p->ops.data[b->first].once &&
+         b->bytes->value <= output->bytes->value;
+}
+
+// Of the outputs with room that which is written first, since few others can lie there; 0: the arena.
+static int32_t choose_host(const tc_plan *p, const int32_t *placed, int32_t n, const tc_plan_buf *b, int64_t *out_at) {
+  int32_t host = 0;
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    const tc_plan_buf *o = &p->bufs.data[i], *best = host ? &p->bufs.data[host - 1] : NULL;
+    if (!may_lie_in(p, b, o)) continue;
+    if (best && (best->first < o->first || (best->first == o->first && best->bytes->value <= o->bytes->value)))
+      continue;
+    int64_t at = lowest_place(p, placed, n, b, i + 1);
+    if (at + b->bytes->value <= o->bytes->value) host = i + 1, *out_at = at;
+  }
+  return host;
+}
+
+static void place_constant(tc_plan *p, int32_t *order, int32_t n, bool shared) {
   tc_sym_ctx *c = p->syms;
   for (int32_t i = 1; i < n; i++) { // by falling size
     int32_t id = order[i], k = i;
@@ -26,20 +67,13 @@ static void place_constant(tc_plan *p, int32_t *order, int32_t n) {
   int64_t top = p->arena_bytes->value;
   for (int32_t i = 0; i < n; i++) {
     tc_plan_buf *b = &p->bufs.data[order[i]];
-    int64_t size = (b->bytes->value + ALIGN - 1) / ALIGN * ALIGN, at = 0;
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (int32_t k = 0; k < i; k++) {
-        const tc_plan_buf *o = &p->bufs.data[order[k]];
-        int64_t o_at = o->place->value, o_size = (o->bytes->value + ALIGN - 1) / ALIGN * ALIGN;
-        if (alive_together(b, o) && at < o_at + o_size && o_at < at + size) {
-          at = o_at + o_size;
-          moved = true;
-        }
-      }
+    int64_t at = 0;
+    b->host = shared && b->bytes->value > 0 ? choose_host(p, order, i, b, &at) : 0;
+    if (!b->host) {
+      at = lowest_place(p, order, i, b, 0);
+      if (at + rounded(b) > top) top = at + rounded(b);
     }
     b->place = tc_sym_int(c, at);
-    if (at + size > top) top = at + size;
   }
   p->arena_bytes = tc_sym_int(c, top);
 }
@@ -71,7 +105,7 @@ static void place_symbolic(tc_plan *p, const int32_t *order, int32_t n) {
   }
 }
 
-void tc_plan_memory(tc_plan *p) {
+static void place_all(tc_plan *p, bool shared) {
   tc_sym_ctx *c = p->syms;
   int32_t n = 0, m = 0;
   int32_t *constant = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count),
@@ -84,7 +118,7 @@ void tc_plan_memory(tc_plan *p) {
     if (tc_sym_is_const(b->bytes)) constant[n++] = i;
     else symbolic[m++] = i;
   }
-  place_constant(p, constant, n);
+  place_constant(p, constant, n, shared);
   for (int32_t i = 1; i < m; i++) { // by first use
     int32_t id = symbolic[i], k = i;
     for (; k > 0 && p->bufs.data[symbolic[k - 1]].first > p->bufs.data[id].first; k--) symbolic[k] = symbolic[k - 1];
@@ -93,12 +127,15 @@ void tc_plan_memory(tc_plan *p) {
   place_symbolic(p, symbolic, m);
 }
 
+void tc_plan_memory(tc_plan *p) { place_all(p, false); }
+void tc_plan_memory_shared(tc_plan *p) { place_all(p, true); }
+
 void tc_plan_memory_apart(tc_plan *p) {
   p->arena_bytes = tc_sym_int(p->syms, 0);
   for (int32_t i = 0; i < p->bufs.count; i++) {
     tc_plan_buf *b = &p->bufs.data[i];
     if (b->kind != TC_PLAN_ARENA) continue;
-    b->place = p->arena_bytes;
+    b->place = p->arena_bytes, b->host = 0;
     p->arena_bytes = tc_sym_add(p->syms, p->arena_bytes, round_up(p->syms, b->bytes));
   }
 }
@@ -117,23 +154,35 @@ static tc_status check_regions(const tc_plan *p, const tc_plan_op *op, const int
   return TC_OK;
 }
 
+// What a buffer lies in: bytes, or an error.
+static tc_status room_of(const tc_plan *p, const tc_plan_buf *b, const int64_t *values, int64_t *out) {
+  if (!b->host) return tc_sym_eval(p->arena_bytes, values, out);
+  const tc_plan_buf *o = b->host > 0 && b->host <= p->bufs.count ? &p->bufs.data[b->host - 1] : NULL;
+  if (!o || o->kind != TC_PLAN_OUTPUT)
+    return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " lies in what is no output", TC_SV_ARG(b->name));
+  if (o->first <= b->last || (b->first <= b->last && p->ops.data[b->first].once))
+    return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " lies in the output %%" TC_SV_FMT ", which is in use then",
+                    TC_SV_ARG(b->name), TC_SV_ARG(o->name));
+  return tc_sym_eval(o->bytes, values, out);
+}
+
 tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *values) {
-  int64_t arena;
-  TC_TRY(tc_sym_eval(p->arena_bytes, values, &arena));
   for (int32_t i = 0; i < p->ops.count; i++)
     if (tc_plan_region_count(p->ops.data[i].kind)) TC_TRY(check_regions(p, &p->ops.data[i], values));
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *a = &p->bufs.data[i];
-    int64_t at, size;
+    int64_t at, size, room;
     if (a->kind != TC_PLAN_ARENA) continue;
+    TC_TRY(room_of(p, a, values, &room));
     TC_TRY(tc_sym_eval(a->place, values, &at));
     TC_TRY(tc_sym_eval(a->bytes, values, &size));
-    if (at < 0 || size < 0 || at + size > arena)
-      return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " lies outside the arena", TC_SV_ARG(a->name));
+    if (at < 0 || size < 0 || at + size > room)
+      return tc_error(TC_STATUS_INTERNAL, "%%" TC_SV_FMT " lies outside the %s", TC_SV_ARG(a->name),
+                      a->host ? "output that holds it" : "arena");
     for (int32_t k = 0; k < i; k++) {
       const tc_plan_buf *b = &p->bufs.data[k];
       int64_t b_at, b_size;
-      if (b->kind != TC_PLAN_ARENA || !alive_together(a, b)) continue;
+      if (b->kind != TC_PLAN_ARENA || a->host != b->host || !alive_together(a, b)) continue;
       TC_TRY(tc_sym_eval(b->place, values, &b_at));
       TC_TRY(tc_sym_eval(b->bytes, values, &b_size));
       if (at < b_at + b_size && b_at < at + size)

@@ -4,7 +4,7 @@
 //   plan    := 'plan' @name [ symbols ] [ signature ] 'arena' expr '{' { buffer } { launch | call | control }
 //              'return' [ output { ',' output } ] '}'
 //   buffer  := %name ':' shape '=' place ';'
-//   place   := 'input' INT | ( 'output' | 'frozen' ) 'size' expr | 'arena' expr 'size' expr
+//   place   := 'input' INT | ( 'output' | 'frozen' | 'arena' expr | 'within' %name expr ) 'size' expr
 //   launch  := 'launch' @name [ 'once' ] of work [ 'tune' '(' exprs ')' ] sites { 'when' expr of ':' '(' args ')' sites
 //   } of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr sites   := { 'site' STRING [ '@' STRING ] } call    :=
 //   'call' @name work [ graph ] control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '('
@@ -29,6 +29,13 @@ typedef struct wanted {
   tc_emitted *emitted;
 } wanted;
 
+// A buffer that lies in an output.
+typedef struct guest {
+  int32_t buf;
+  tc_sv host;
+  tc_lexer at;
+} guest;
+
 typedef struct reader {
   tc_module *m;
   tc_lexer *lx;
@@ -36,7 +43,8 @@ typedef struct reader {
   tc_map *bufs; // name → number + 1
   TC_VEC(tc_kernel *) kernels;
   TC_VEC(wanted) wanted;
-  int32_t depth; // of regions
+  TC_VEC(guest) guests; // of the plan that is being read, before its outputs are known
+  int32_t depth;        // of regions
   int32_t n_code;
   const tc_plan_code *code;
 } reader;
@@ -105,6 +113,27 @@ static tc_status find_buf(reader *r, int32_t *out) {
 }
 
 // ---- buffers ----
+// 'arena' expr, or 'within' %name expr, where the name may be that of a later buffer.
+static tc_status arena_place(reader *r, tc_plan_buf *b) {
+  if (!tc_lex_eat(r->lx, "within")) return word(r, "arena", &b->place);
+  guest g = {.buf = b->id, .at = *r->lx};
+  TC_TRY(tc_lex_sigil(r->lx, '%', &g.host));
+  tc_vec_push(r->p->arena, &r->guests, g);
+  return expr(r, &b->place);
+}
+
+static tc_status find_hosts(reader *r) {
+  for (int32_t i = 0; i < r->guests.count; i++) {
+    const guest *g = &r->guests.data[i];
+    const tc_map_entry *e = tc_map_find(r->bufs, g->host);
+    if (!e || r->p->bufs.data[e->value.num - 1].kind != TC_PLAN_OUTPUT)
+      return tc_lex_error(&g->at, "there is no output %%" TC_SV_FMT, TC_SV_ARG(g->host));
+    r->p->bufs.data[g->buf].host = (int32_t)e->value.num;
+  }
+  r->guests.count = 0;
+  return TC_OK;
+}
+
 static tc_status buffer(reader *r) {
   tc_lexer *lx = r->lx, at = *lx;
   tc_plan_buf b = {.id = r->p->bufs.count, .input = -1, .first = INT32_MAX, .last = -1};
@@ -128,7 +157,7 @@ static tc_status buffer(reader *r) {
   } else {
     b.kind = tc_lex_at(lx, "output") ? TC_PLAN_OUTPUT : tc_lex_at(lx, "frozen") ? TC_PLAN_FROZEN : TC_PLAN_ARENA;
     if (b.kind != TC_PLAN_ARENA) tc_lex_next(lx);
-    else TC_TRY(word(r, "arena", &b.place));
+    else TC_TRY(arena_place(r, &b));
     TC_TRY(word(r, "size", &b.bytes));
   }
   tc_vec_push(r->p->arena, &r->p->bufs, b);
@@ -449,6 +478,7 @@ static tc_status plan(reader *r, tc_plan **out) {
   TC_TRY(word(r, "arena", &p->arena_bytes));
   TC_TRY(tc_lex_expect(lx, "{"));
   while (lx->tok.kind == TC_TOK_SIGIL) TC_TRY(buffer(r));
+  TC_TRY(find_hosts(r));
   for (int32_t kind = 0; tc_plan_op_word(kind); kind++) {
     if (!tc_lex_eat(lx, tc_plan_op_word(kind))) continue;
     TC_TRY(op(r, kind));

@@ -4,7 +4,8 @@
 //
 // Buffers: FROZEN (made by the ops that are done once, at the beginning, and kept from run to run), INPUT (a graph
 // input's tensor), OUTPUT (allocated for the caller at each run), ARENA (a range of the run's arena: offset and size
-// are expressions of the size symbols). Offsets and sizes are bytes.
+// are expressions of the size symbols; or a range of an output's memory, as long as that is not written yet). Offsets
+// and sizes are bytes.
 //
 // Text form (round trips; `tcrun dump --stage=plan`; parse.c has the grammar):
 //   plan @forward [s0 in [2, 64] hint 2] (
@@ -12,6 +13,7 @@
 //     %x : f32[s0, 64]{64, 1} = input 0;
 //     %h : f32[s0, 64]{64, 1} = arena 0 size 256*s0;
 //     %y : f32[s0, 64]{64, 1} = output size 256*s0;
+//     %t : f32[64]{1} = within %y 0 size 256;
 //     %w : f32[64, 64]{64, 1} = frozen size 16384;
 //     launch @pack_2 once kernel 2 blocks 1 grain 1 : (%v, out %w) bytes 32768 flops 0
 //     launch @softmax_0 kernel 0 blocks s0 grain 16 : (%x, out %h, s0 : i32) bytes 512*s0 flops 320*s0 @ "model.py:7"
@@ -42,9 +44,10 @@ typedef struct tc_plan_buf {
   const tc_sym *offset;                        // INPUT: elements within the storage, as the graph promises
   int32_t input;                               // INPUT: graph input number; kernels may write it (mutation in place)
   const tc_sym *place;                         // ARENA: byte offset
-  const tc_sym *bytes;                         // OUTPUT, ARENA, FROZEN: size with strides counted
-  int32_t first, last;                         // ops that touch it: first writer, last reader
-  const tc_buf *origin;                        // of the loops; NULL where the plan was parsed
+  int32_t host;         // ARENA: 1 + the number of the OUTPUT that it lies in until that is written; 0: the run's arena
+  const tc_sym *bytes;  // OUTPUT, ARENA, FROZEN: size with strides counted
+  int32_t first, last;  // ops that touch it: first writer, last reader
+  const tc_buf *origin; // of the loops; NULL where the plan was parsed
 } tc_plan_buf;
 
 typedef struct tc_plan_arg {
@@ -148,13 +151,17 @@ const char *tc_plan_region_word(int32_t kind, int32_t region);
 const char *tc_plan_op_word(int32_t kind); // "launch"; NULL beyond the last
 // Arena offsets (first fit by size for constant sizes; slots reused where an expression provably fits).
 void tc_plan_memory(tc_plan *p);
+// The same where each run's outputs have memory of their own, which nobody sees before the run ends: buffers of
+// constant size also lie in outputs that are written later. Not for regions, whose outputs are places of other plans.
+void tc_plan_memory_shared(tc_plan *p);
 // The same without reuse: every buffer has its own range.
 void tc_plan_memory_apart(tc_plan *p);
 // Structure: numbers of buffers, kernels and arguments are in range, kernels get what they declare, every buffer is
 // written before it is read, inputs are written only where that is their mutation, ranges of the arena hold for example
 // sizes.
 TC_NODISCARD tc_status tc_plan_verify(const tc_plan *p);
-// Every buffer lies inside the arena and no two that live at once overlap, for the values given.
+// Every buffer lies inside the arena or an output that nothing touches as long as it lives, and no two that live at
+// once overlap, for the values given.
 TC_NODISCARD tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *symbol_values);
 // Reads the text form into the module, at "plan" or at a kernel in front of it; without its kernels a plan can be
 // looked at, but not run. Kernels are verified, the plan is not. Errors name line and column.

@@ -56,7 +56,7 @@ static void put_offset(tc_sb *sb, const tc_sym *offset) {
   tc_sb_putc(sb, ')');
 }
 
-static void put_buf(tc_sb *sb, const tc_plan_buf *b) {
+static void put_buf(tc_sb *sb, const tc_plan *p, const tc_plan_buf *b) {
   tc_sb_printf(sb, "  %%" TC_SV_FMT " : %s", TC_SV_ARG(b->name), tc_dtype_name(b->dtype));
   put_list(sb, '[', ']', b->rank, b->sizes);
   put_list(sb, '{', '}', b->rank, b->strides);
@@ -66,6 +66,9 @@ static void put_buf(tc_sb *sb, const tc_plan_buf *b) {
   } else {
     if (b->kind == TC_PLAN_OUTPUT) tc_sb_putz(sb, " = output");
     else if (b->kind == TC_PLAN_FROZEN) tc_sb_putz(sb, " = frozen");
+    else if (b->host)
+      put_word(sb, tc_sv_printf(p->arena, " = within %%" TC_SV_FMT " ", TC_SV_ARG(p->bufs.data[b->host - 1].name)).data,
+               b->place);
     else put_word(sb, " = arena ", b->place);
     put_word(sb, " size ", b->bytes);
   }
@@ -277,7 +280,7 @@ static void put_plan(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, b
   if (p->graph) tc_signature_print(sb, p->graph);
   put_word(sb, " arena ", p->arena_bytes);
   tc_sb_putz(sb, " {\n");
-  for (int32_t i = 0; i < p->bufs.count; i++) put_buf(sb, &p->bufs.data[i]);
+  for (int32_t i = 0; i < p->bufs.count; i++) put_buf(sb, p, &p->bufs.data[i]);
   for (int32_t i = 0; i < p->ops.count; i++) put_op(sb, p, kernels, &p->ops.data[i]);
   tc_sb_putz(sb, "  return");
   for (int32_t i = 0; i < p->outputs.count; i++) {

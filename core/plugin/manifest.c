@@ -72,6 +72,10 @@ static tc_status read_ops(const reader *r, const tc_toml *v) {
   return read_list(r, v, read_text, &r->p->op_globs, &r->p->n_op_globs);
 }
 
+static tc_status read_calls(const reader *r, const tc_toml *v) {
+  return read_list(r, v, read_text, &r->p->call_globs, &r->p->n_call_globs);
+}
+
 static tc_status read_file(const reader *r, const tc_toml *v) {
   TC_TRY(read_text(r, v, &r->p->file));
   if (memchr(r->p->file.data, '/', r->p->file.size) || r->p->file.data[0] == '.')
@@ -129,6 +133,7 @@ static const struct {
     KEY("capabilities", true, read_capabilities),
     KEY("devices", false, read_devices),
     KEY("ops", false, read_ops),
+    KEY("calls", false, read_calls),
     KEY("priority", false, read_priority),
     KEY("vendor", false, read_vendor),
     KEY("version", false, read_version),
@@ -177,5 +182,7 @@ tc_status tc_manifest_parse(tc_arena *arena, tc_sv path, tc_sv text, tc_plugin *
     return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the capability 'device' needs 'devices'", TC_SV_ARG(path));
   if ((p->capabilities & TC_CAP_OPS) && !p->n_op_globs)
     return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the capability 'ops' needs 'ops'", TC_SV_ARG(path));
+  if (p->n_call_globs && !(p->capabilities & TC_CAP_CALLS))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": 'calls' needs the capability 'calls'", TC_SV_ARG(path));
   return TC_OK;
 }

@@ -10,6 +10,7 @@
 //   capabilities = ["device", "calls"]    # device, codegen, calls, ops, templates, delegate
 //   devices = ["dev"]                     # kinds of devices that it drives, or works for; absent: any
 //   ops = ["fft::*", "aten::_fft_c2c"]    # globs of the ops that it brings
+//   calls = ["aten::mm", "aten::conv*"]   # globs of the ops that its libraries are asked about; absent: all
 //   priority = 10                         # among plugins that offer the same; default 0
 //   vendor = "…"   version = "…"   description = "…"
 //
@@ -47,7 +48,8 @@ typedef struct tc_plugin {
   uint64_t capabilities; // TC_CAP_* bits
   const tc_sv *devices;
   const tc_sv *op_globs;
-  int32_t n_devices, n_op_globs;
+  const tc_sv *call_globs;
+  int32_t n_devices, n_op_globs, n_call_globs;
   int32_t state; // TC_PLUGIN_*: read it through tc_plugins_list while other threads may load
   tc_sv reason;  // of the refusal
 
@@ -66,6 +68,11 @@ typedef struct tc_plugin {
 // The extension of that id with at least so many bytes, or NULL. Experimental ones count only where they were built
 // with the very headers of this program.
 const tc_extension *tc_plugin_extension(const tc_plugin *p, uint64_t id, uint64_t least_size);
+
+// Does the plugin work for devices of that kind, by its manifest? One that names no kinds works for any.
+bool tc_plugin_serves(const tc_plugin *p, tc_sv kind);
+// Are its libraries to be asked about an op ("aten::mm"), by its manifest? They are not asked about any other.
+bool tc_plugin_calls(const tc_plugin *p, tc_sv op);
 
 // Tables that plugins are lent; NULL where the program does not link the part. They must live as long as the process.
 typedef struct tc_host_tables {
@@ -94,6 +101,11 @@ typedef struct tc_plugins_options {
   // destroyed.
   tc_sv (*config)(void *self, tc_sv section, tc_sv key);
   void *config_self;
+  // What plugins keep on disk; from any thread. NULL: nothing is kept. `get` writes to the sink what was put, or
+  // returns NOT_FOUND.
+  int32_t (*cache_get)(void *self, tc_hash128 key, const tc_sink *sink);
+  void (*cache_put)(void *self, tc_hash128 key, tc_sv contents);
+  void *cache_self;
 } tc_plugins_options;
 
 // Scans the folders; loads nothing. Bad manifests become refused entries, not errors.

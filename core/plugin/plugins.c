@@ -266,14 +266,28 @@ typedef struct wanted {
   int32_t n_all;
 } wanted;
 
+static bool in_globs(tc_sv name, int32_t n, const tc_sv *globs) {
+  for (int32_t i = 0; i < n; i++)
+    if (tc_sv_glob(name, globs[i])) return true;
+  return false;
+}
+
+bool tc_plugin_serves(const tc_plugin *p, tc_sv kind) {
+  for (int32_t i = 0; i < p->n_devices; i++)
+    if (tc_sv_eq(p->devices[i], kind)) return true;
+  return p->n_devices == 0;
+}
+
+bool tc_plugin_calls(const tc_plugin *p, tc_sv op) {
+  if (!(p->capabilities & TC_CAP_CALLS)) return false;
+  return p->n_call_globs == 0 || in_globs(op, p->n_call_globs, p->call_globs);
+}
+
 static bool offers(const tc_plugin *p, const wanted *w) {
   if (!(p->capabilities & w->capability)) return false;
-  bool match = w->kind.size == 0 || (p->n_devices == 0 && w->capability != TC_CAP_DEVICE);
-  for (int32_t i = 0; i < p->n_devices && !match; i++) match = tc_sv_eq(p->devices[i], w->kind);
-  if (!match || w->op.size == 0) return match;
-  for (int32_t i = 0; i < p->n_op_globs; i++)
-    if (tc_sv_glob(w->op, p->op_globs[i])) return true;
-  return false;
+  bool any = w->kind.size == 0, named = p->n_devices > 0 || w->capability != TC_CAP_DEVICE;
+  if (!any && !(named && tc_plugin_serves(p, w->kind))) return false;
+  return w->op.size == 0 || in_globs(w->op, p->n_op_globs, p->op_globs);
 }
 
 // < 0: `a` is taken before `b`; 0: neither.

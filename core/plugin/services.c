@@ -106,6 +106,27 @@ static tc_sv service_config(void *self, tc_sv key) {
   return o->config && key.data ? o->config(o->config_self, e->pub.name, key) : (tc_sv){"", 0};
 }
 
+// The key of a plugin's entry: its name goes before its own key.
+static tc_hash128 entry_key(const tc_plugin_entry *e, tc_sv key) {
+  tc_hash128 own = tc_hash_long(key.data, key.size), name = tc_hash_long(e->pub.name.data, e->pub.name.size);
+  uint64_t words[5] = {0x4e4947554c50, name.hi, name.lo, own.hi, own.lo};
+  return tc_hash_long(words, sizeof words);
+}
+
+static int32_t service_cache_get(void *self, tc_sv key, const tc_sink *sink) {
+  tc_plugin_entry *e = self;
+  const tc_plugins_options *o = &e->owner->options;
+  if (!o->cache_get || !key.data || !sink || !sink->write) return TC_STATUS_NOT_FOUND;
+  return o->cache_get(o->cache_self, entry_key(e, key), sink);
+}
+
+static void service_cache_put(void *self, tc_sv key, const void *data, uint64_t size) {
+  tc_plugin_entry *e = self;
+  const tc_plugins_options *o = &e->owner->options;
+  if (!o->cache_put || !key.data || (!data && size) || size > SIZE_MAX / 2) return;
+  o->cache_put(o->cache_self, entry_key(e, key), (tc_sv){data ? data : "", (size_t)size});
+}
+
 void tc_services_init(tc_plugin_entry *e) {
   const tc_host_tables *t = &e->owner->options.tables;
   e->host = (tc_host){
@@ -127,6 +148,8 @@ void tc_services_init(tc_plugin_entry *e) {
       .expand = t->expand,
       .lower = t->lower,
       .stage = t->stage,
+      .cache_get = service_cache_get,
+      .cache_put = service_cache_put,
   };
   e->pub.host = &e->host;
 }

@@ -117,22 +117,25 @@ int32_t tc_rt_input(const tc_rt_program *p, int32_t i, tc_rt_info *out) {
   if (v->kind == TC_VALUE_TENSOR) describe(a, &v->type, out);
   else out->dtype = number_dtype(v->kind);
   for (int32_t k = 0; k < a->n_others; k++) {
-    v = a->others[k].plan->graph->inputs.data[a->inputs[i].index].value;
+    v = tc_image_graph(&a->others[k].image)->inputs.data[a->inputs[i].index].value;
     if (v->kind == TC_VALUE_TENSOR) describe_too(&v->type, out);
   }
   return TC_STATUS_OK;
 }
 
+static bool is_tensor(const tc_arg *o) { return o->value && o->value->kind == TC_VALUE_TENSOR; }
+
 int32_t tc_rt_output(const tc_rt_program *p, int32_t i, tc_rt_info *out) {
   const tc_artifact *a = p->artifact;
   if (i < 0 || i >= a->n_outputs) return fail(tc_error(TC_STATUS_OUT_OF_RANGE, "output %d of %d", i, a->n_outputs));
-  const tc_plan_output *o = &a->program.plan->outputs.data[a->outputs[i].index];
+  const tc_arg *o = &a->graph->outputs.data[a->outputs[i].index].arg;
   *out = (tc_rt_info){.name = a->outputs[i].name.data};
-  if (o->buf >= 0) describe(a, &o->type, out);
-  else out->dtype = o->number.kind == TC_AK_FLOAT ? TC_F64 : o->number.kind == TC_AK_BOOL ? TC_BOOL : TC_I64;
+  if (is_tensor(o)) describe(a, &o->value->type, out);
+  else if (o->value) out->dtype = number_dtype(o->value->kind);
+  else out->dtype = o->kind == TC_AK_FLOAT ? TC_F64 : o->kind == TC_AK_BOOL ? TC_BOOL : TC_I64;
   for (int32_t k = 0; k < a->n_others; k++) {
-    o = &a->others[k].plan->outputs.data[a->outputs[i].index];
-    if (o->buf >= 0) describe_too(&o->type, out);
+    o = &tc_image_graph(&a->others[k].image)->outputs.data[a->outputs[i].index].arg;
+    if (is_tensor(o)) describe_too(&o->value->type, out);
   }
   return TC_STATUS_OK;
 }

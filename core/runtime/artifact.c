@@ -65,10 +65,10 @@ static tc_status describe(void *arg) {
 }
 
 // ---- sessions ----
-static tc_status of_plans(tc_artifact *a, const tc_tcx *x, int32_t i) {
+static tc_status of_images(tc_artifact *a, const tc_tcx *x, int32_t i) {
   tc_context *c = a->context;
-  TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_plan(c, a->program.plan, &a->session)));
-  for (int32_t k = 0; k < a->n_others; k++) TC_TRY(tc_session_add_plans(a->session, 1, &a->others[k].plan));
+  TC_TRY(tc_tcx_refused(x, i, c, tc_session_create_image(c, &a->program.image, &a->session)));
+  for (int32_t k = 0; k < a->n_others; k++) TC_TRY(tc_session_add_images(a->session, 1, &a->others[k].image));
   return TC_OK;
 }
 
@@ -104,13 +104,14 @@ static tc_status open_program(tc_artifact *a, const tc_tcx *x, tc_sv name) {
   if (s != TC_OK && !again) return s;
   tc_status read = tc_tcx_load(x, i, (s == TC_OK ? TC_TCX_PLAN : 0) | TC_TCX_TENSORS, &a->program);
   // Damage is said, not mended by compiling.
-  if (read == TC_OK && a->program.plan) read = tc_tcx_load_others(x, i, &a->others, &a->n_others);
+  if (read == TC_OK && a->program.image.n_plans) read = tc_tcx_load_others(x, i, &a->others, &a->n_others);
   if (read != TC_OK) {
     tc_status_free(s);
     return read;
   }
-  if (a->program.plan) s = of_plans(a, x, i);
-  if (again && (s != TC_OK || !a->program.plan) && tc_status_code(s) != TC_STATUS_OUT_OF_MEMORY) s = compile_text(a, s);
+  if (a->program.image.n_plans) s = of_images(a, x, i);
+  if (again && (s != TC_OK || !a->program.image.n_plans) && tc_status_code(s) != TC_STATUS_OUT_OF_MEMORY)
+    s = compile_text(a, s);
   else if (s == TC_OK && again && has_more(x, i)) tc_session_set_more(a->session, &(tc_session_more){make_more, a});
   TC_TRY(s);
   return tc_arena_guard(a->program.module->arena, describe, a);

@@ -10,7 +10,7 @@ typedef tc_status (*tc_artifact_compile)(tc_context *c, const tc_tcx_program *p,
 
 typedef struct tc_artifact {
   tc_context *context;
-  tc_tcx_program program; // with the tensors; plan NULL: it was compiled again
+  tc_tcx_program program; // with the tensors; image empty: it was compiled again
   tc_tcx_program *others; // the program's other executables
   int32_t n_others;
   tc_session *session; // of all

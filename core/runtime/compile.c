@@ -145,6 +145,7 @@ static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   if (c->device->tuning) eo.pick = tc_tuned_config, eo.pick_self = &pick;
   TC_TRY(tc_plan_build_with(x->schedule, &eo, &(tc_plan_regions){make_region, &within}, &x->plan));
   if (!tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN)) tc_plan_memory_apart(x->plan);
+  else if (!x->results) tc_plan_memory_shared(x->plan); // else they are places that the plan around gives
   TC_TRY(tc_plan_verify(x->plan), "after the stage 'plan'");
   TC_TRY(check_calls_only(c, x->plan));
   if (!verifies(c)) return TC_OK;

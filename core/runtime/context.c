@@ -5,6 +5,7 @@
 
 #include "core/base/fs.h"
 #include "core/base/profile.h"
+#include "core/runtime/plugin_cache.h"
 
 static tc_status find_cache(tc_context *c) {
   tc_sv dir = tc_config_text(c->config, TC_OPT_ID_CACHE_DIR);
@@ -42,6 +43,10 @@ static tc_status set_up(void *arg) {
   po.disabled = tc_config_text(c->config, TC_OPT_ID_PLUGINS_DISABLED);
   po.config = tc_config_section;
   po.config_self = c->config;
+  if (c->cache_dir)
+    c->kept =
+        tc_plugin_cache_create(c->allocator, c->cache_dir, tc_config_int(c->config, TC_OPT_ID_CACHE_MAX), &c->logger);
+  if (c->kept) po.cache_get = tc_plugin_cache_get, po.cache_put = tc_plugin_cache_put, po.cache_self = c->kept;
   TC_TRY(tc_plugins_create(&po, &c->plugins));
   tc_plugin *list;
   int32_t n;
@@ -85,6 +90,7 @@ void tc_context_destroy(tc_context *c) {
   tc_device_close(c->device);
   tc_profile_close(c->profile);
   tc_plugins_destroy(c->plugins);
+  tc_plugin_cache_destroy(c->kept);
   tc_executor_destroy(&c->executor);
   tc_config_destroy(c->config);
   tc_arena_destroy(c->arena);

@@ -18,8 +18,9 @@ typedef struct tc_context {
   tc_plugins *plugins;
   tc_op_registry *ops;
   tc_template_registry templates;
-  const char *cache_dir; // NULL: caches are off
-  tc_device *device;     // the backend's; NULL for the references
+  const char *cache_dir;        // NULL: caches are off
+  struct tc_plugin_cache *kept; // what plugins keep there; owned, NULL: nothing
+  tc_device *device;            // the backend's; NULL for the references
   bool is_ref;
   tc_sv backend;              // resolved name
   struct tc_eager *eager;     // the cache of single ops (core/runtime/eager.h); owned, NULL until an embedder opens it

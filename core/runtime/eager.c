@@ -65,8 +65,9 @@ bool eager_is_number(const eager_call *call, int32_t i) {
   const tc_argument *a = &call->args[i];
   const tc_schema_arg *s = &call->op->schema.args[i];
   if (!call->numbers || s->is_list) return false;
-  if (a->kind == TC_ARGUMENT_REAL) return s->type == TC_ST_SCALAR || s->type == TC_ST_FLOAT;
-  return a->kind == TC_ARGUMENT_INT && s->type == TC_ST_SCALAR && can_be_symbol(a->v.integer);
+  bool any = s->type == TC_ST_SCALAR || s->type == TC_ST_TENSOR; // a number in a tensor's place, too
+  if (a->kind == TC_ARGUMENT_REAL) return any || s->type == TC_ST_FLOAT;
+  return a->kind == TC_ARGUMENT_INT && any && can_be_symbol(a->v.integer);
 }
 
 // May the numbers of a call be operands? Reals are to meet floats, or to fill: what integers make of a real depends on
@@ -446,6 +447,6 @@ tc_status tc_eager_run(tc_eager *e, const tc_op *op, int32_t n_args, const tc_ar
 }
 
 tc_eager_stats tc_eager_stats_of(tc_eager *e) {
-  return (tc_eager_stats){__atomic_load_n(&e->calls, __ATOMIC_RELAXED),
-                          __atomic_load_n(&e->compiles, __ATOMIC_RELAXED)};
+  return (tc_eager_stats){__atomic_load_n(&e->calls, __ATOMIC_RELAXED), __atomic_load_n(&e->compiles, __ATOMIC_RELAXED),
+                          __atomic_load_n(&e->kernels, __ATOMIC_RELAXED), __atomic_load_n(&e->hits, __ATOMIC_RELAXED)};
 }

@@ -23,7 +23,8 @@ TC_NODISCARD tc_status tc_eager_run(tc_eager *e, const tc_op *op, int32_t n_args
                                     tc_tensor **out, int32_t *out_n);
 
 typedef struct tc_eager_stats {
-  int64_t calls, compiles;
+  int64_t calls, compiles; // compiles: entries that were made, those of views (which have no code) among them
+  int64_t kernels, hits;   // of these entries; those that the cache on disk had
 } tc_eager_stats;
 tc_eager_stats tc_eager_stats_of(tc_eager *e);
 

@@ -51,12 +51,30 @@ typedef struct building {
   eager_entry *x;
 } building;
 
+// May the sizes be any along all dimensions but `dim` only (TC_OP_KNOWN_LENGTHS)? Without such an argument along none.
+static void mark_lengths(const eager_call *call, tc_guard_input *how) {
+  const tc_tensor *t = call->tensors;
+  int64_t known = -1; // a bit per dimension
+  for (int32_t i = 0; i < call->n_args; i++) {
+    const tc_argument *a = &call->args[i];
+    int32_t n = a->kind == TC_ARGUMENT_INTS ? a->n : a->kind == TC_ARGUMENT_INT;
+    if (!tc_sv_is(call->op->schema.args[i].name, "dim") || n == 0) continue;
+    known = 0;
+    for (int32_t k = 0; k < n; k++) {
+      int64_t d = a->kind == TC_ARGUMENT_INT ? a->v.integer : a->v.integers[k];
+      known |= (int64_t)1 << ((d < 0 ? d + t->rank : d) & 63); // one that does not fit is refused later on
+    }
+  }
+  for (int32_t d = 0; d < TC_MAX_RANK; d++) how->marks[d].dynamic &= !(known >> d & 1);
+}
+
 static tc_status make_inputs(const eager_call *call, bool dynamic, tc_graph *g, tc_value **values, tc_guards **guards) {
   tc_module *m = g->module;
   tc_guard_input *how = TC_NEW_ARRAY(m->arena, tc_guard_input, call->n_tensors + 1);
   tc_tensor_type *types = TC_NEW_ARRAY(m->arena, tc_tensor_type, call->n_tensors + 1);
   for (int32_t i = 0; i < call->n_tensors; i++) {
     for (int32_t d = 0; d < TC_MAX_RANK; d++) how[i].marks[d].dynamic = dynamic;
+    if (i == 0 && call->op->def->traits & TC_OP_KNOWN_LENGTHS) mark_lengths(call, how);
     if (call->tensors[i].storage && call->tensors[i].neg)
       return tc_error(TC_STATUS_UNIMPLEMENTED, "an operand with the negative bit");
   }
@@ -214,6 +232,11 @@ tc_status eager_build(eager_call *call, bool dynamic, eager_entry **out) {
     return s;
   }
   __atomic_fetch_add(&call->e->compiles, 1, __ATOMIC_RELAXED);
+  if (x->session) {
+    const tc_compile_stats *q = &tc_session_stats_of(x->session)->compile;
+    __atomic_fetch_add(&call->e->kernels, q->kernels, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&call->e->hits, q->hits, __ATOMIC_RELAXED);
+  }
   *out = x;
   return TC_OK;
 }

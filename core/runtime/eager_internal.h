@@ -60,6 +60,7 @@ struct tc_eager {
   eager_bucket *buckets[N_BUCKETS];
   eager_op *ops[N_BUCKETS];
   int64_t calls, compiles;             // atomic
+  int64_t kernels, hits;               // atomic: of what was compiled
   struct tc_grad_step *steps[N_STEPS]; // of gradients, by hash, newest first; under `compile`
 };
 

@@ -30,6 +30,7 @@ void exec_fill_node(exec_question *q, const tc_node *n, const tc_op_args *args, 
 
 bool exec_ask(tc_device *d, const tc_device_calls *c, const tc_call_node *n, int64_t *out_cost) {
   *out_cost = -1;
+  if (!tc_plugin_calls(c->plugin, n->op)) return false;
   tc_status s = tc_plugin_status(c->plugin, c->table->supports(c->plugin->host, d->handle, n, out_cost),
                                  "while asking a library");
   if (s != TC_OK) tc_log(d->logger, TC_LOG_PERF_HINTS, "%s", tc_status_text(s));
@@ -216,8 +217,10 @@ static tc_status run_prepared(const exec_op *x, exec_prepared *p, tc_handle stre
                               int64_t offset) {
   const exec_call *c = x->call;
   int32_t rc = c->table->run(p->prepared, stream, q->views, q->views + x->op->n_operands, memory, offset);
-  return tc_plugin_status(c->plugin, rc, "while running " TC_SV_FMT " of the library " TC_SV_FMT,
-                          TC_SV_ARG(x->op->name), TC_SV_ARG(c->table->name));
+  tc_status s = tc_plugin_status(c->plugin, rc, "while running " TC_SV_FMT " of the library " TC_SV_FMT,
+                                 TC_SV_ARG(x->op->name), TC_SV_ARG(c->table->name));
+  tc_sv line = x->op->call->node->source;
+  return s != TC_OK && line.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(line)) : s;
 }
 
 static tc_status record_call(run_state *r, exec_op *x, const call_run *q) {

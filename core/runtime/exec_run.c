@@ -193,6 +193,7 @@ static tc_status place_buffers(run_state *r) {
     } else if (b->kind == TC_PLAN_FROZEN) {
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data, 0};
     } else if (b->kind == TC_PLAN_ARENA) {
+      if (b->host) continue;
       TC_TRY(exec_value(&e->bufs[i].place, r->symbols, &at));
       r->address[i] = (exec_address){r->arena_memory, at};
     } else if (!r->once) {
@@ -200,6 +201,14 @@ static tc_status place_buffers(run_state *r) {
       TC_TRY(take_storage(r, i, bytes), "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, 0};
     }
+  }
+  for (int32_t i = 0; i < e->plan->bufs.count && !r->once; i++) {
+    const tc_plan_buf *b = &e->plan->bufs.data[i];
+    int64_t at;
+    if (!b->host) continue;
+    TC_TRY(exec_value(&e->bufs[i].place, r->symbols, &at));
+    r->address[i] = r->address[b->host - 1];
+    r->address[i].offset += at;
   }
   return TC_OK;
 }
@@ -383,7 +392,7 @@ static tc_status note_in_profile(run_state *r, int32_t op, double start, double 
   int64_t live = 0, bytes;
   for (int32_t i = 0; i < e->plan->bufs.count; i++) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
-    if (b->kind != TC_PLAN_ARENA || b->first > op || b->last < op) continue;
+    if (b->kind != TC_PLAN_ARENA || b->host || b->first > op || b->last < op) continue;
     TC_TRY(exec_value(&e->bufs[i].bytes, r->symbols, &bytes));
     live += bytes;
   }

@@ -301,7 +301,7 @@ static int64_t live_at(const page *p, const tc_plan *plan, int32_t op) {
   int64_t live = 0;
   for (int32_t i = 0; i < plan->bufs.count; i++) {
     const tc_plan_buf *b = &plan->bufs.data[i];
-    if (b->kind == TC_PLAN_ARENA && b->first <= op && op <= b->last) live += at_hint(p, b->bytes);
+    if (b->kind == TC_PLAN_ARENA && !b->host && b->first <= op && op <= b->last) live += at_hint(p, b->bytes);
   }
   return live;
 }

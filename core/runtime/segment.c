@@ -59,6 +59,10 @@ static void raise_symbol(void *self, const tc_sym *symbol) {
 // A step that is one node.
 static void add_single(tc_session *s, tc_node *n, bool bad) {
   session_step *step = &s->steps[s->n_steps++];
+  if (s->run_op && !bad && session_is_op(n)) {
+    session_make_op(s, n, step);
+    return;
+  }
   step->kind = bad || s->context->is_ref ? STEP_REF : STEP_EXEC, step->node = n;
   if (tc_op_control(n->op) != TC_CONTROL_NONE && bad && !s->context->is_ref) step->kind = STEP_CONTROL;
   else if (bad && !s->context->is_ref && segment_reads(n)) step->kind = STEP_READ;

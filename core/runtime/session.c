@@ -125,23 +125,6 @@ tc_status session_create(tc_context *c, tc_graph *g, tc_status (*build)(tc_sessi
   return TC_OK;
 }
 
-static tc_status build_plan(tc_session *s, void *arg) {
-  tc_compiled *x = &(s->steps = TC_NEW(s->arena, session_step))->compiled;
-  s->n_steps = 1, s->whole = true;
-  s->steps->kind = STEP_EXEC, s->steps->graph = x->graph = s->graph;
-  x->plan = arg;
-  if (!s->context->device)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "the backend '" TC_SV_FMT "' runs no plans",
-                    TC_SV_ARG(s->context->backend));
-  TC_TRY(tc_exec_create(s->context->device, x->plan, &x->exec, &x->stats));
-  session_add_stats(s, x);
-  return TC_OK;
-}
-
-tc_status tc_session_create_plan(tc_context *c, tc_plan *plan, tc_session **out) {
-  return session_create(c, (tc_graph *)(uintptr_t)plan->graph, build_plan, plan, false, out);
-}
-
 const tc_plan *tc_session_plan(const tc_session *s) {
   return s->whole && s->steps->kind == STEP_EXEC ? s->steps->compiled.plan : NULL;
 }

@@ -5,6 +5,10 @@
 // reference does (option `fallback`; an error under `strict`), and control flow (cond, while_loop, scan, map), whose
 // regions are sessions of their own and which the host drives. Backend `ref` runs everything on the references.
 //
+// In modes that do one op at a time (option eager.by_op) a source that allows it is a step per op, which the context's
+// cache of single ops compiles when it runs (core/runtime/eager.h) and keeps for other sizes and programs; where the
+// device has memory of its own, or a folder of the compilation is wanted, the ops are launches of one plan instead.
+//
 // Sizes that depend on data are ordinary: a segment that needs them starts behind the step that knows them.
 // The graph, its module and the context must outlive the session. Running is thread-safe; a session that has reference
 // steps runs them one at a time.
@@ -27,8 +31,9 @@ TC_NODISCARD tc_status tc_session_create(tc_context *c, tc_graph *g, int32_t las
 // The same for a program that was read from text. One of a later stage than the graph needs a backend with a device,
 // and is run as it stands: the mode says no more than what is left to do.
 TC_NODISCARD tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t last, tc_session **out);
-// Of a plan that has its code, or its kernels, as one executable.
-TC_NODISCARD tc_status tc_session_create_plan(tc_context *c, tc_plan *plan, tc_session **out);
+// Of plans that have their code, or their kernels: as one executable, or, with steps, cut into segments. Everything is
+// of one module.
+TC_NODISCARD tc_status tc_session_create_image(tc_context *c, const tc_image *x, tc_session **out);
 void tc_session_destroy(tc_session *s); // with those that were added; NULL is ignored
 // The program's graph as it is run: behind the passes, or a signature.
 const tc_graph *tc_session_graph(const tc_session *s);
@@ -38,7 +43,7 @@ const tc_graph *tc_session_graph(const tc_session *s);
 // added, in their order, whose guards the inputs meet, else `s` itself, all with the state of `s`. It is owned by `s`
 // from then on, whatever comes back. INVALID_ARGUMENT: it has other inputs or outputs. Thread-safe, also with runs.
 TC_NODISCARD tc_status tc_session_add(tc_session *s, tc_session *other);
-TC_NODISCARD tc_status tc_session_add_plans(tc_session *s, int32_t n, tc_plan *const *plans);
+TC_NODISCARD tc_status tc_session_add_images(tc_session *s, int32_t n, const tc_image *images);
 // Are these graphs of sessions one program for other inputs? INVALID_ARGUMENT in words if not.
 TC_NODISCARD tc_status tc_session_check_alike(const tc_graph *a, const tc_graph *b);
 void tc_session_set_more(tc_session *s, const tc_session_more *more); // before the first run
@@ -46,6 +51,15 @@ void tc_session_set_more(tc_session *s, const tc_session_more *more); // before 
 void tc_session_print_inputs(tc_sb *sb, const tc_graph *g);
 // The plan of a session that is one executable, else NULL.
 const tc_plan *tc_session_plan(const tc_session *s);
+// What an image of it consists of: its plans, by the numbers that the steps have them under; `steps` NULL: it is one
+// executable. Borrowed, and in `arena`. UNIMPLEMENTED in words: it is not all code.
+typedef struct tc_session_code {
+  const tc_graph *steps;
+  TC_VEC(const tc_plan *) plans;
+} tc_session_code;
+TC_NODISCARD tc_status tc_session_code_of(const tc_session *s, tc_arena *arena, tc_session_code *out);
+TC_NODISCARD tc_status tc_image_declare(tc_op_registry *ops); // the ops of steps, for reading them
+TC_NODISCARD tc_status tc_image_verify(const tc_image *x);    // DATA_LOSS: the steps do not fit the plans
 const tc_session_stats *tc_session_stats_of(const tc_session *s);
 // The folder that the compilation left (core/runtime/debug.h), or NULL.
 const char *tc_session_debug_folder(const tc_session *s);

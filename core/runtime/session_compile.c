@@ -11,6 +11,7 @@
 #include "core/ir/userop.h"
 #include "core/passes/passes.h"
 #include "core/runtime/debug.h"
+#include "core/runtime/eager.h"
 #include "core/runtime/plan_cache.h"
 #include "core/runtime/session.h"
 #include "core/runtime/session_internal.h"
@@ -228,6 +229,11 @@ static tc_status compile(tc_session *s, int32_t last) {
   bool *bad = TC_NEW_ARRAY(s->arena, bool, s->graph->n_nodes), any, control = has_control(s->graph);
   TC_TRY(tc_delegates_claim(s->context, s->graph, &s->delegation));
   TC_TRY(find_bad(s, false, bad, &any));
+  if (s->run_op && s->delegation.n_parts == 0 && session_runs_by_op(s->graph)) {
+    s->apart = true;
+    return compile_cut(s, last, bad);
+  }
+  s->run_op = NULL;
   tc_status status = any ? compile_cut(s, last, bad) : try_whole(s, last);
   if (status != TC_OK && tc_status_code(status) != TC_STATUS_OUT_OF_MEMORY && control && !s->context->is_ref) {
     // A region that no plan takes: the session runs it, in segments of its own.
@@ -261,6 +267,7 @@ static tc_status compile_source(tc_session *s, const tc_source *source, int32_t 
   if (last < source->stage && !(last == TC_STAGE_KERNEL && source->stage == TC_STAGE_PLAN))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "the text is of the stage '%s', which is behind '%s'",
                     tc_stage_name(source->stage), tc_stage_name(last));
+  if (source->image) return session_build_image(s, (void *)(uintptr_t)source->image);
   s->steps = TC_NEW(s->arena, session_step);
   s->n_steps = 1;
   s->whole = true;
@@ -290,6 +297,21 @@ static void log_graph(const tc_session *s, const char *what) {
   tc_log(&s->context->logger, TC_LOG_AOT_GRAPHS, "%s:\n%s", what, sb.text);
 }
 
+// Is there to be a step for each op? The context's cache of them is opened where it is not yet.
+static tc_status choose_ops(tc_session *s, const tc_source *source, int32_t last) {
+  tc_context *c = s->context;
+  bool wanted = source->by_op_always || (source->by_op && tc_config_bool(c->config, TC_OPT_ID_EAGER_BY_OP));
+  if (!wanted || source->stages || last != TC_STAGE_EXEC || tc_debug_wanted(c)) return TC_OK;
+  if (!c->device || !c->device->props.host_memory || !c->device->codegen) return TC_OK;
+  s->run_op = session_run_op;
+  tc_eager *made, *none = NULL;
+  if (__atomic_load_n(&c->eager, __ATOMIC_ACQUIRE)) return TC_OK;
+  TC_TRY(tc_eager_create(c, &made));
+  if (!__atomic_compare_exchange_n(&c->eager, &none, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    tc_eager_destroy(made); // another session was first
+  return TC_OK;
+}
+
 typedef struct compilation {
   const tc_source *source;
   int32_t last;
@@ -299,8 +321,9 @@ static tc_status compile_all(tc_session *s, void *arg) {
   tc_graph *g = s->graph;
   if (c->source->stage > TC_STAGE_FUNCTIONAL) return compile_source(s, c->source, c->last);
   tc_graph_sweep(g);
+  TC_TRY(choose_ops(s, c->source, c->last));
   tc_hash128 key;
-  bool keep = c->last == TC_STAGE_EXEC && !c->source->stages && tc_plan_cache_key(s->context, g, &key);
+  bool keep = c->last == TC_STAGE_EXEC && !c->source->stages && !s->run_op && tc_plan_cache_key(s->context, g, &key);
   if (keep && load_plan(s, key)) return TC_OK;
   const tc_logger *lg = &s->context->logger;
   if (tc_log_in_detail(lg, TC_LOG_AOT_GRAPHS)) log_graph(s, "as imported");
@@ -345,7 +368,7 @@ tc_status tc_session_create_from(tc_context *c, const tc_source *source, int32_t
   compilation x = {source, last};
   TC_TRY(session_create(c, source->graph, compile_and_tell, &x, last <= TC_STAGE_FUNCTIONAL, out));
   tc_session_set_more(*out, &source->more);
-  tc_status status = last == TC_STAGE_EXEC ? tc_session_add_plans(*out, source->n_others, source->others) : TC_OK;
+  tc_status status = last == TC_STAGE_EXEC ? tc_session_add_images(*out, source->n_others, source->others) : TC_OK;
   if (status != TC_OK) {
     tc_session_destroy(*out);
     *out = NULL;

@@ -57,10 +57,10 @@ tc_status tc_session_add(tc_session *s, tc_session *other) {
   return TC_OK;
 }
 
-tc_status tc_session_add_plans(tc_session *s, int32_t n, tc_plan *const *plans) {
+tc_status tc_session_add_images(tc_session *s, int32_t n, const tc_image *images) {
   for (int32_t i = 0; i < n; i++) {
     tc_session *other;
-    TC_TRY(tc_session_create_plan(s->context, plans[i], &other));
+    TC_TRY(tc_session_create_image(s->context, &images[i], &other));
     TC_TRY(tc_session_add(s, other));
   }
   return TC_OK;
@@ -100,17 +100,43 @@ typedef struct choice {
 
 static bool is_one_executable(const tc_session *x) { return x->whole && x->steps->kind == STEP_EXEC; }
 
-// Steps and references say themselves, in a run, what they do not take.
+// Of a session that is cut, or that the references run: what its inputs promise. The rest is said by the run.
+static tc_status takes_sizes(const choice *c, const tc_session *x, const int64_t *symbols) {
+  const tc_graph *g = x->graph;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_value *v = g->inputs.data[i].value;
+    const tc_tensor *t = &c->all[i];
+    tc_sv name = g->inputs.data[i].target;
+    if (!v || v->kind != TC_VALUE_TENSOR || !t->storage) continue;
+    if (t->dtype != v->type.dtype || t->rank != v->type.rank)
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, "input '" TC_SV_FMT "' is %s of rank %d; the program takes %s of %d",
+                      TC_SV_ARG(name), tc_dtype_name(t->dtype), t->rank, tc_dtype_name(v->type.dtype), v->type.rank);
+    for (int32_t d = 0; d < t->rank; d++) {
+      int64_t want;
+      if (tc_session_eval(x, v->type.sizes[d], symbols, &want) && want != t->sizes[d])
+        return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                        "input '" TC_SV_FMT "' size mismatch at index %d. expected %lld, actual %lld", TC_SV_ARG(name),
+                        d, (long long)want, (long long)t->sizes[d]);
+    }
+  }
+  for (int32_t i = 0; i < x->n_symbols; i++) {
+    const tc_sym_info *info = tc_sym_info_read(g->module->syms, tc_sym_symbol_at(g->module->syms, i));
+    if (symbols[i] != INT64_MIN && (symbols[i] < info->lo || symbols[i] > info->hi))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT " = %lld lies outside the program's range [%lld, %lld]",
+                      TC_SV_ARG(info->name), (long long)symbols[i], (long long)info->lo, (long long)info->hi);
+  }
+  return TC_OK;
+}
+
 static tc_status takes(const choice *c, tc_session *x) {
   enum { FEW_SYMBOLS = 64 };
   int64_t few[FEW_SYMBOLS];
   int64_t *symbols = few;
-  if (!is_one_executable(x)) return TC_OK;
   if (x->n_symbols > FEW_SYMBOLS) symbols = tc_alloc(x->context->allocator, (size_t)x->n_symbols * sizeof *symbols);
   if (!symbols) return tc_error_out_of_memory();
   tc_session_symbols(x, c->all, symbols);
   tc_run_options o = {.symbols = symbols, .n_symbols = x->n_symbols};
-  tc_status s = tc_exec_takes(x->steps->compiled.exec, c->all, &o);
+  tc_status s = is_one_executable(x) ? tc_exec_takes(x->steps->compiled.exec, c->all, &o) : takes_sizes(c, x, symbols);
   if (symbols != few) tc_free(x->context->allocator, symbols);
   return s;
 }

@@ -238,6 +238,7 @@ static tc_status run_step(session_env *e, session_step *step) {
   tc_session *s = e->s;
   if (step->kind == STEP_READ) return run_read(e, step->node);
   if (step->kind == STEP_CONTROL) return session_run_control(e, step);
+  if (step->kind == STEP_OP) return s->run_op(e, step);
   size_t n_in = (size_t)(step->n_inputs + step->n_symbols), n_out = (size_t)step->n_outputs;
   tc_tensor *all = tc_alloc(s->context->allocator, (n_in + n_out + 1) * sizeof *all);
   if (!all) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
@@ -256,8 +257,19 @@ static tc_status run_step(session_env *e, session_step *step) {
   return status;
 }
 
-static void release_dead(session_env *e) {
+static void release_last(session_env *e, int32_t n, tc_value *const *values) {
+  for (int32_t i = 0; i < n; i++)
+    if (e->s->last_step[values[i]->id] == e->step) tc_tensor_unref(&e->slots[values[i]->id]);
+}
+
+// Values that no later step reads. A single op's are its own; what nothing reads counts as read by the first step.
+static void release_dead(session_env *e, const session_step *step) {
   tc_session *s = e->s;
+  if (step->kind == STEP_OP && e->step > 0) {
+    release_last(e, step->n_inputs, step->inputs);
+    release_last(e, step->n_outputs, step->outputs);
+    return;
+  }
   for (int32_t i = 0; i < s->graph->n_values; i++) {
     if (s->last_step[i] == e->step) tc_tensor_unref(&e->slots[i]);
   }
@@ -301,6 +313,25 @@ static tc_status make_outputs(session_env *e, tc_tensor *outputs) {
   return TC_OK;
 }
 
+// Views that ops gave share the memory of inputs. What is written back goes there, so outputs must not lie there then.
+static tc_status own_outputs(const session_env *e, const tc_tensor *inputs, tc_tensor *outputs) {
+  const tc_graph *g = e->s->graph;
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    bool shared = false;
+    for (int32_t k = 0; k < g->inputs.count && !shared && outputs[i].storage; k++)
+      shared = inputs[k].storage == outputs[i].storage;
+    if (!shared) continue;
+    tc_tensor *t = &outputs[i], own;
+    TC_TRY(tc_tensor_create_strided(e->s->context->allocator, t->dtype, t->rank, t->sizes, t->strides, &own));
+    own.conj = t->conj, own.neg = t->neg;
+    tc_status status = tc_tensor_copy(t, &own);
+    tc_tensor_unref(status == TC_OK ? t : &own);
+    TC_TRY(status);
+    *t = own;
+  }
+  return TC_OK;
+}
+
 static tc_status run_steps(session_env *e, const tc_tensor *inputs, tc_tensor *outputs) {
   tc_session *s = e->s;
   for (int32_t i = 0; i < s->graph->inputs.count; i++) {
@@ -310,9 +341,10 @@ static tc_status run_steps(session_env *e, const tc_tensor *inputs, tc_tensor *o
   for (int32_t i = 0; i < s->n_steps; i++) {
     e->step = i;
     TC_TRY(run_step(e, &s->steps[i]));
-    release_dead(e);
+    release_dead(e, &s->steps[i]);
   }
-  return make_outputs(e, outputs);
+  TC_TRY(make_outputs(e, outputs));
+  return s->run_op && s->mutates && e->options->write_back ? own_outputs(e, inputs, outputs) : TC_OK;
 }
 
 // The references take the inputs that have values, without gaps.

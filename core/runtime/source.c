@@ -73,7 +73,8 @@ void tc_source_print(tc_sb *sb, const tc_source *s, int32_t stage) {
   case TC_STAGE_LOOP: tc_loops_print(sb, s->loops); break;
   case TC_STAGE_SCHEDULE: tc_schedule_print(sb, s->schedule); break;
   case TC_STAGE_PLAN:
-    if (stage == TC_STAGE_KERNEL) tc_plan_print_kernels_first(sb, s->plan);
+    if (s->image) tc_graph_print(sb, tc_image_graph(s->image));
+    else if (stage == TC_STAGE_KERNEL) tc_plan_print_kernels_first(sb, s->plan);
     else tc_plan_print(sb, s->plan);
     break;
   default: tc_graph_print(sb, s->graph);

@@ -17,18 +17,29 @@ typedef struct tc_session_more {
   void *self; // lives as long as the session
 } tc_session_more;
 
+// What a session runs, as files have it: one plan, or the segments of a program that is cut, and its steps.
+typedef struct tc_image {
+  tc_graph *steps; // NULL: the plan is all
+  int32_t n_plans; // 0: there is nothing
+  tc_plan *const *plans;
+} tc_image;
+tc_graph *tc_image_graph(const tc_image *x); // inputs and outputs; NULL: there is nothing
+
 typedef struct tc_source {
   int32_t stage; // TC_STAGE_GRAPH (also FUNCTIONAL), LOOP, SCHEDULE or PLAN (also KERNEL)
   tc_graph *graph;
   tc_loops *loops;
   tc_schedule *schedule;
   tc_plan *plan;
+  const tc_image *image;          // of the stage PLAN, in the place of `plan`
   tc_sv weights, weights_program; // or empty
   tc_sv name;                     // what people call the program; empty: as its graph is called
-  int32_t n_others;               // of a plan: the same program for other inputs, in modules of their own
-  tc_plan *const *others;
+  int32_t n_others;               // of an image: the same program for other inputs, in modules of their own
+  const tc_image *others;
   tc_session_more more; // of a plan; make NULL: there are no more
   bool stages;          // sessions are to have every stage's text and IR: no plan is taken from the cache
+  bool by_op;           // the ops of a graph may run one at a time (core/runtime/session.h)
+  bool by_op_always;    // … whatever the mode says: for a graph that runs once
 } tc_source;
 
 // Reads the whole of a text into a fresh module. Errors name line and column. Under a guard of the module's arena.

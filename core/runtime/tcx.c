@@ -13,7 +13,7 @@ typedef struct named {
 
 typedef struct program {
   tc_tcx_info info; // first
-  tc_sv plan, graph;
+  tc_sv plan, steps, graph;
   TC_VEC(tc_tcx_leaf) inputs;
   TC_VEC(named) tensors;
   TC_VEC(tc_sv) ops;
@@ -43,8 +43,8 @@ static tc_status read_program(tc_tcx *x, tc_lexer *lx) {
   } fields[] = {{"backend", &p.info.backend}, {"plugin", &p.info.plugin_version},
                 {"target", &p.info.target},   {"device", &p.info.device},
                 {"mode", &p.info.mode},       {"plan", &p.plan},
-                {"graph", &p.graph},          {"takes", &p.info.takes},
-                {"sizes", &p.info.sizes}};
+                {"steps", &p.steps},          {"graph", &p.graph},
+                {"takes", &p.info.takes},     {"sizes", &p.info.sizes}};
   enum { N = sizeof fields / sizeof *fields };
   TC_TRY(tc_lex_string(lx, &p.info.name));
   TC_TRY(tc_lex_expect(lx, "{"));
@@ -73,7 +73,7 @@ static tc_status read_program(tc_tcx *x, tc_lexer *lx) {
       return tc_lex_error(lx, "expected what a program has: backend, plan, input, tensor, …");
     }
   }
-  p.info.has_graph = p.graph.size > 0, p.info.has_plan = p.plan.size > 0;
+  p.info.has_graph = p.graph.size > 0, p.info.has_plan = p.plan.size > 0 || p.steps.size > 0;
   tc_vec_push(x->arena, &x->programs, p);
   return TC_OK;
 }
@@ -316,6 +316,35 @@ typedef struct loading {
   tc_tcx_program *out;
 } loading;
 
+// The steps first: their text says what is known of all symbols.
+static tc_status load_steps(const tc_tcx *x, const program *p, tc_op_registry *ops, tc_module *m, tc_image *out) {
+  tc_sv text;
+  tc_lexer lx;
+  TC_VEC(tc_plan *) plans = {0};
+  tc_sv entry = tc_sv_printf(m->arena, "steps/" TC_SV_FMT, TC_SV_ARG(p->steps));
+  TC_TRY(tc_image_declare(ops));
+  TC_TRY(tc_blob_get(x->blob, TC_BLOB_TEXT, entry, &text));
+  tc_lex_init(&lx, m->arena, entry, text);
+  TC_TRY(tc_graph_parse(m, &lx, &out->steps));
+  if (lx.tok.kind != TC_TOK_END) return tc_lex_error(&lx, "the steps end before this");
+  for (int32_t i = 0;; i++) {
+    tc_plan *plan;
+    tc_sv name = tc_sv_printf(m->arena, TC_SV_FMT ".%d", TC_SV_ARG(p->steps), i);
+    if (!tc_blob_find(x->blob, TC_BLOB_PLAN, name)) break;
+    TC_TRY(tc_blob_get_plan(x->blob, name, m, &plan));
+    tc_vec_push(m->arena, &plans, plan);
+  }
+  out->plans = plans.data, out->n_plans = plans.count;
+  return tc_image_verify(out);
+}
+
+static tc_status load_plan(const tc_tcx *x, const program *p, tc_module *m, tc_image *out) {
+  tc_plan **one = TC_NEW_ARRAY(m->arena, tc_plan *, 1);
+  TC_TRY(tc_blob_get_plan(x->blob, p->plan, m, one));
+  out->plans = one, out->n_plans = 1;
+  return TC_OK;
+}
+
 static void unref_storage(void *storage) { tc_storage_unref(storage); }
 
 static tc_status load(void *arg) {
@@ -331,8 +360,10 @@ static tc_status load(void *arg) {
   TC_TRY(tc_op_registry_create(m->arena, &ops));
   for (int32_t i = 0; i < p->ops.count; i++) TC_TRY(tc_op_declare(ops, p->ops.data[i]));
   m->ops = ops;
-  if (l->parts & TC_TCX_PLAN && p->info.has_plan) TC_TRY(tc_blob_get_plan(x->blob, p->plan, m, &out->plan));
-  const tc_graph *g = out->plan ? out->plan->graph : NULL;
+  bool code = l->parts & TC_TCX_PLAN;
+  if (code && p->steps.size) TC_TRY(load_steps(x, p, ops, m, &out->image));
+  else if (code && p->plan.size) TC_TRY(load_plan(x, p, m, &out->image));
+  const tc_graph *g = tc_image_graph(&out->image);
   tc_map *storages = tc_map_create(m->arena);
   bool tensors = l->parts & TC_TCX_TENSORS;
   for (int32_t i = 0; tensors && i < p->tensors.count; i++) TC_TRY(bind(x, m, storages, &p->tensors.data[i]));
@@ -380,7 +411,8 @@ tc_status tc_tcx_load_others(const tc_tcx *x, int32_t i, tc_tcx_program **out, i
   for (int32_t k = tc_tcx_other(x, i, -1); s == TC_OK && k >= 0; k = tc_tcx_other(x, i, k)) {
     s = check_tensors(&x->programs.data[i], &x->programs.data[k]);
     if (s == TC_OK) s = tc_tcx_load(x, k, TC_TCX_PLAN, &p[n]);
-    if (s == TC_OK && !p[n++].plan) s = tc_error(TC_STATUS_DATA_LOSS, "one of several executables has no plan");
+    if (s == TC_OK && !p[n++].image.n_plans)
+      s = tc_error(TC_STATUS_DATA_LOSS, "one of several executables has no plan");
   }
   if (s != TC_OK) {
     tc_tcx_unload_all(x->allocator, p, n);

@@ -21,7 +21,7 @@ typedef struct tc_tcx_leaf {
 typedef struct tc_tcx_source {
   tc_sv name;
   const tc_context *context; // that it was compiled in
-  const tc_session *session; // compiled to the end, one executable (tc_session_plan)
+  const tc_session *session; // compiled to the end, all of it code (tc_session_code_of)
   int32_t n_inputs;
   const tc_tcx_leaf *inputs;
   tc_sv graph; // the program's text before any pass: for devices that its code is not for; "": none
@@ -65,15 +65,15 @@ tc_status tc_tcx_refused(const tc_tcx *x, int32_t i, const tc_context *c, tc_sta
 
 typedef struct tc_tcx_program {
   tc_module *module; // owned, with the tensors
-  tc_plan *plan;     // of the module, with code; its graph is the signature. NULL: not wanted, or there is none
+  tc_image image;    // of the module: plans with their code. Empty: not wanted, or there is none
   tc_sv graph;       // the text before any pass, or ""; of the module
   int32_t n_inputs;
   const tc_tcx_leaf *inputs;
 } tc_tcx_program;
-// Reads program i: plan with code, tensors, or both. Sessions are made of the plan (tc_session_create_plan).
+// Reads program i: plan with code, tensors, or both. Sessions are made of its image (tc_session_create_image).
 enum { TC_TCX_PLAN = 1, TC_TCX_TENSORS = 2 };
 TC_NODISCARD tc_status tc_tcx_load(const tc_tcx *x, int32_t i, int32_t parts, tc_tcx_program *out);
-// The plans of its other executables, which run with the tensors of i: (*out)[*out_n], in the file's order, to be
+// The images of its other executables, which run with the tensors of i: (*out)[*out_n], in the file's order, to be
 // unloaded and freed with tc_tcx_unload_all.
 TC_NODISCARD tc_status tc_tcx_load_others(const tc_tcx *x, int32_t i, tc_tcx_program **out, int32_t *out_n);
 void tc_tcx_unload(tc_tcx_program *p);

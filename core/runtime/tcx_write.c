@@ -32,8 +32,7 @@ static void put_ops(writer *w, const tc_plan *p) {
   }
 }
 
-static tc_status add_plan(writer *w, const tc_tcx_source *s, tc_sv number) {
-  const tc_plan *p = tc_session_plan(s->session);
+static tc_status add_plan(writer *w, const tc_tcx_source *s, const tc_plan *p, tc_sv number) {
   const tc_kernel *const *kernels;
   int32_t n;
   tc_sb text = tc_sb_make(w->arena);
@@ -48,10 +47,22 @@ static tc_status add_plan(writer *w, const tc_tcx_source *s, tc_sv number) {
       return tc_error(TC_STATUS_NOT_FOUND, "the code of the kernel " TC_SV_FMT " is not in the cache",
                       TC_SV_ARG(code[i].name));
   }
-  w->ops = tc_map_create(w->arena);
   put_ops(w, p);
-  put_field(w, "plan", number);
   return tc_blob_add_plan(w->blob, number, tc_sb_view(&text), n, code);
+}
+
+static tc_status add_code(writer *w, const tc_tcx_source *s, tc_sv number) {
+  tc_session_code c;
+  TC_TRY(tc_session_code_of(s->session, w->arena, &c), "tcrun explain says which parts");
+  w->ops = tc_map_create(w->arena);
+  put_field(w, c.steps ? "steps" : "plan", number);
+  if (!c.steps) return add_plan(w, s, c.plans.data[0], number);
+  for (int32_t i = 0; i < c.plans.count; i++)
+    TC_TRY(add_plan(w, s, c.plans.data[i], tc_sv_printf(w->arena, TC_SV_FMT ".%d", TC_SV_ARG(number), i)));
+  tc_sb text = tc_sb_make(w->arena);
+  tc_graph_print(&text, c.steps);
+  tc_sv entry = tc_sv_printf(w->arena, "steps/" TC_SV_FMT, TC_SV_ARG(number));
+  return tc_blob_add(w->blob, TC_BLOB_TEXT, entry, tc_sb_view(&text));
 }
 
 // ---- tensors ----
@@ -161,10 +172,8 @@ static tc_status add_program(writer *w, const tc_tcx_source *s, int32_t i) {
   const tc_device *d = s->context->device;
   bool only_text = s->context->is_ref && s->graph.size; // the references run that
   tc_sv number = tc_sv_printf(w->arena, "%d", i);
-  if (!only_text && (!d || !tc_session_plan(s->session)))
-    return tc_error(TC_STATUS_UNIMPLEMENTED,
-                    "it is not one executable: parts of it are left to the references, or it reads sizes from data "
-                    "(tcrun explain says which)");
+  if (!only_text && !d)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "the references run a program's text, and it has none");
   tc_sb_putz(&w->index, "program ");
   tc_sb_quoted(&w->index, s->name);
   tc_sb_putz(&w->index, " {\n");
@@ -182,7 +191,7 @@ static tc_status add_program(writer *w, const tc_tcx_source *s, int32_t i) {
   }
   put_field(w, "takes", takes_text(w, s));
   if (s->sizes.size) put_field(w, "sizes", s->sizes);
-  if (!only_text) TC_TRY(add_plan(w, s, number));
+  if (!only_text) TC_TRY(add_code(w, s, number));
   TC_TRY(add_tensors(w, s, number));
   if (s->graph.size) TC_TRY(add_graph(w, s->graph, number));
   tc_sb_putz(&w->index, "}\n");

@@ -37,6 +37,7 @@ bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, 
     // A run of dimensions on both sides with equal products.
     const tc_sym *flat = tc_row_major_index(l, i - i0, from_extents + i0, from_vars + i0);
     for (int32_t d = j - 1; d >= j0; d--) {
+      if (j - j0 > 1 && tc_sym_is_int(to_extents[d], 0)) return false; // no points, and nothing to divide by
       out[d] = d == j0 ? flat : tc_sym_mod(c, flat, to_extents[d]);
       flat = tc_sym_floordiv(c, flat, to_extents[d]);
     }

@@ -63,10 +63,11 @@ typedef struct domain {
   int32_t n_par, n_red;
   const tc_sym *const *vars, *const *extents;
   const tc_lnode *late; // late.c
+  int64_t rows;         // of a block that makes parts of columns, too; 0: none
 } domain;
 
 static domain domain_of(const tc_group *g) {
-  return (domain){g->n_par, g->n_red, g->vars, g->extents, tc_sched_late_stage(g)};
+  return (domain){g->n_par, g->n_red, g->vars, g->extents, tc_sched_late_stage(g), g->rows};
 }
 static const tc_sym *par(tc_sched *x, domain d) { return tc_product(x->l, d.n_par, d.extents); }
 static const tc_sym *red(tc_sched *x, domain d) { return tc_product(x->l, d.n_red, d.extents + d.n_par); }
@@ -89,10 +90,11 @@ static bool loads_aligned(tc_sched *x, const tc_lnode *n, const tc_sym *const *a
       continue;
     }
     const tc_sym *flat = tc_row_major_index(x->l, b->buf->rank, b->buf->sizes, index);
+    bool always = !b->cond || tc_sym_prove(c, tc_sym_replace(c, b->cond, n_vars, n->vars, at)) == 1;
     bool row = def->kind == TC_LN_REDUCE || tc_sym_eq(c, tc_product(x->l, b->buf->rank, b->buf->sizes), par(x, to));
     int32_t n_to = row ? to.n_par : to.n_par + to.n_red;
     const tc_sym *const *extents = tc_sched_is_late(to.late, def) ? def->extents : to.extents;
-    if (b->gather || b->cond || flat != tc_row_major_index(x->l, n_to, extents, to.vars)) {
+    if (b->gather || !always || flat != tc_row_major_index(x->l, n_to, extents, to.vars)) {
       *out_bad = b->buf;
       return false;
     }
@@ -195,6 +197,10 @@ static const tc_sym *const **map_steps(tc_sched *x, const tc_group *g, domain d)
     out[i] = at;
     if (tc_sched_is_late(d.late, n)) {
       for (int32_t k = 0; k < count; k++) at[k] = d.vars[k];
+      continue;
+    }
+    if (d.rows && tc_column_part_of(x, n)) {
+      if (!tc_columns_map(x->l, n, d.rows, d.n_par, d.n_red, d.vars, d.extents, at)) return NULL;
       continue;
     }
     bool full = tc_sym_eq(x->l->syms, tc_product(x->l, count, n->extents), total);
@@ -311,10 +317,46 @@ static bool all_late(const tc_group *points, const tc_lnode *late) {
   return late != NULL;
 }
 
+static int32_t count_parts(const tc_sched *x, const tc_group *g) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < g->steps.count; i++) n += tc_column_part_of(x, g->steps.data[i].node) != NULL;
+  return n;
+}
+
+// Parts of columns join rows that they are parts of: in the domain of the rows.
+static bool join_rows(tc_sched *x, const pair *p, const tc_group *rows, const tc_group *columns, domain *out) {
+  tc_sym_ctx *c = x->l->syms;
+  const tc_column_part *part = tc_columns_of(x, columns);
+  const tc_lnode *n = columns->steps.data[0].node;
+  *out = domain_of(rows);
+  if (rows->stage || !count_kind(rows, TC_LN_REDUCE)) {
+    refuse(x, p, "columns join rows that something is reduced over");
+    return false;
+  }
+  if ((out->rows && out->rows != part->rows) || !tc_sym_eq(c, par(x, *out), part->height) ||
+      !tc_sym_eq(c, red(x, *out), tc_product(x->l, n->n_par - 1, n->extents + 1))) {
+    refuse(x, p, "the columns are not those of the rows");
+    return false;
+  }
+  out->rows = part->rows;
+  return true;
+}
+
 // Decides the merged domain; false with a reason.
 static bool merged_domain(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out) {
+  enum { MOST_PARTS = 8 }; // all of them lie in the cache beside a row
   tc_sym_ctx *c = x->l->syms;
   domain da = domain_of(a), db = domain_of(b);
+  if (count_parts(x, a) + count_parts(x, b) > MOST_PARTS) {
+    refuse(x, p, "a block would make parts of more than %d columns", MOST_PARTS);
+    return false;
+  }
+  bool columns_a = tc_columns_of(x, a) != NULL, columns_b = tc_columns_of(x, b) != NULL;
+  if (columns_a != columns_b) return join_rows(x, p, columns_a ? b : a, columns_a ? a : b, out);
+  if ((a->rows && b->rows && a->rows != b->rows) || ((a->rows || b->rows) && (a->stage || b->stage))) {
+    refuse(x, p, "the rows of a block make parts of columns");
+    return false;
+  }
   bool rows_a = count_kind(a, TC_LN_REDUCE) || a->stage, rows_b = count_kind(b, TC_LN_REDUCE) || b->stage;
   if (rows_a && rows_b) {
     if (da.late || db.late) {
@@ -329,6 +371,7 @@ static bool merged_domain(tc_sched *x, const pair *p, tc_group *a, tc_group *b, 
     bool first = da.n_par + da.n_red >= db.n_par + db.n_red;
     if (a->stage || b->stage) first = a->stage != NULL; // a stage's tiles are laid over its own dimensions
     *out = first ? da : db;
+    out->rows = a->rows ? a->rows : b->rows;
     return true;
   }
   if (!rows_a && !rows_b) {
@@ -473,6 +516,7 @@ static void merge(tc_sched *x, tc_group *a, tc_group *b, domain d, const tc_sym 
   }
   a->n_par = d.n_par;
   a->n_red = d.n_red;
+  a->rows = d.rows;
   a->vars = d.vars;
   a->extents = d.extents;
   a->steps.data = steps.data;
@@ -507,7 +551,8 @@ static tc_group *new_group(tc_sched *x, tc_lnode *n) {
 // The real producers behind a buffer, through inlined nodes, become candidates with the consumer.
 static void vertical_pairs(tc_sched *x, heap *h, const tc_buf *b, tc_lnode *consumer, int32_t depth) {
   tc_lnode *def = b->def;
-  if (!def || depth > 32) return;
+  if (!def || depth > 32 || tc_column_part_of(x, def))
+    return; // parts of columns are put together by a kernel of its own
   if (x->inlined[def->id]) {
     for (int32_t i = 0; i < def->body.insts.count; i++) {
       if (def->body.insts.data[i].buf) vertical_pairs(x, h, def->body.insts.data[i].buf, consumer, depth + 1);
@@ -530,6 +575,25 @@ static void horizontal_pairs(tc_sched *x, heap *h, const tc_buf *b) {
     // that it need not be kept from the one to the other.
     if (p->keep && q->keep && b->kind == TC_BUF_INPUT) continue;
     heap_push(x, h, (pair){.gain = tc_buf_hint_bytes(x->l, b) / 2, .producer = p, .consumer = q});
+  }
+}
+
+// Parts of columns with the rows that they belong to, and what is made of the parts, in one or two steps, with each
+// other.
+static void column_pairs(tc_sched *x, heap *h) {
+  int64_t launch = x->o->device->launch_ns * (x->o->device->bytes_per_ns ? x->o->device->bytes_per_ns : 10);
+  tc_lnode *before[2] = {0};
+  for (int32_t i = 0; x->o->fuse && i < x->l->nodes.count; i++) {
+    tc_lnode *n = x->l->nodes.data[i];
+    const tc_column_part *part = tc_column_part_of(x, n);
+    if (!part) continue;
+    heap_push(x, h, (pair){.gain = part->saved, .producer = part->beside, .consumer = n});
+    for (int32_t k = 0, columns = n->n_par - 1; k < 2; k++) {
+      n = x->users[n->outs[0]->id].nodes.data[0];
+      if (before[k]) heap_push(x, h, (pair){.gain = launch, .producer = before[k], .consumer = n});
+      before[k] = n;
+      if (n->n_par == columns) break;
+    }
   }
 }
 
@@ -604,6 +668,7 @@ tc_status tc_sched_fuse(tc_sched *x) {
     }
     for (int32_t k = 0; k < n->n_operands; k++) vertical_pairs(x, &h, n->operands[k].buf, n, 0);
   }
+  column_pairs(x, &h);
   for (int32_t i = 0; x->o->fuse && i < x->l->bufs.count; i++) horizontal_pairs(x, &h, x->l->bufs.data[i]);
   x->s->n_candidates = h.v.count;
   int32_t n_groups = x->s->groups.count;

@@ -184,7 +184,7 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
     bool full = n->n_par + n->n_red > 0 && is_full(x, g, n);
     bool later = last_use(x, g, n->outs[0]) > s->phase;
     s->dear = full && later && x->cost[n->id] >= DEAR && g->n_red && n->kind == TC_LN_POINTWISE;
-    if (n->kind == TC_LN_REDUCE) s->hold = TC_HOLD_ROW;
+    if (n->kind == TC_LN_REDUCE) s->hold = g->rows && tc_column_part_of(x, n) ? TC_HOLD_COLUMN : TC_HOLD_ROW;
     else if (n->kind == TC_LN_TEMPLATE) s->hold = later ? TC_HOLD_TILE : TC_HOLD_INLINE;
     else if (n->kind == TC_LN_CALL) s->hold = TC_HOLD_MEMORY;
     else if (full && later && from_stage[i] && s->phase == stage_phase)

@@ -12,6 +12,15 @@ typedef struct tc_users {
   int32_t loads;            // load instructions and template or call operands
 } tc_users;
 
+// What a partial reduction over rows, column by column, was cut from (columns.c). Its variables are the number of the
+// chunk, the columns, and the row inside the chunk.
+typedef struct tc_column_part {
+  int64_t rows;         // of a chunk
+  const tc_sym *height; // rows in all
+  tc_lnode *beside;     // a row reduction of the same elements
+  int64_t saved;        // bytes that need not be read again with it
+} tc_column_part;
+
 typedef struct tc_sched {
   tc_schedule *s;
   tc_loops *l;
@@ -22,6 +31,7 @@ typedef struct tc_sched {
   bool *constant;      // by node id: could be; NULL: none is
   bool *inlined;       // by node id: computed in every user, never stored
   int32_t *cost;       // by node id: scalar operations per element, with what is inlined into it
+  tc_map *columns;     // tc_lnode * → const tc_column_part *
   tc_group **group_of; // by node id
   // Of merging (fuse.c): the groups in topological order, and marks of the last search.
   int32_t *pos, *mark; // by group id
@@ -30,6 +40,21 @@ typedef struct tc_sched {
   int32_t stamp;
 } tc_sched;
 
+// Loop-level rewriting before grouping: reductions with few results become two, so that all cores take part, and those
+// over columns of what is reduced by rows as well, so that both may share a kernel; `columns` gets the latter's parts.
+TC_NODISCARD tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger,
+                                           tc_map *columns);
+bool tc_can_split(const tc_lnode *n);
+// Is the largest buffer that the node reads contiguous along a parallel variable? Then that one's extent.
+bool tc_along_columns(tc_loops *l, const tc_lnode *n, const tc_sym **lane_extent);
+// By position of the node: how it is cut if it reduces columns of what other nodes reduce by rows; else NULL.
+const tc_column_part *const *tc_columns_beside_rows(tc_loops *l, const tc_device_props *device);
+const tc_column_part *tc_column_part_of(const tc_sched *x, const tc_lnode *n); // NULL: it is none
+// The part that every step of a group is one of, alike; NULL: the group is another one.
+const tc_column_part *tc_columns_of(const tc_sched *x, const tc_group *g);
+// Where the variables of such a part are in a group of so many rows; false if its columns do not line up with the rows.
+bool tc_columns_map(tc_loops *l, const tc_lnode *n, int64_t rows, int32_t n_par, int32_t n_red,
+                    const tc_sym *const *vars, const tc_sym *const *extents, const tc_sym **out);
 void tc_sched_users(tc_sched *x);
 void tc_sched_freeze(tc_sched *x);
 void tc_sched_freeze_rest(tc_sched *x); // once it is known what is inlined

@@ -1,11 +1,11 @@
 // Reads the text form of schedules, which stands behind the loops it is of.
 //
 //   schedule := 'schedule' 'candidates' INT 'merges' INT '{' { group } { refusal } '}'
-//   group    := 'group' @name 'kernel' @name [ 'once' ] '[' vars ']' [ 'over' '[' vars ']' ] '{'
+//   group    := 'group' @name 'kernel' @name [ 'once' ] '[' vars ']' [ 'by' INT ] [ 'over' '[' vars ']' ] '{'
 //               { step } 'reads' { %name } 'writes' { %name } '}'
 //   vars     := [ NAME ':' expr { ',' NAME ':' expr } ]
-//   step     := 'phase' INT ':' %name '[' [ expr { ',' expr } ] ']' ( 'memory' | 'inline' | 'row' | 'tile' )
-//               [ ',' 'stored' ]
+//   step     := 'phase' INT ':' %name '[' [ expr { ',' expr } ] ']' ( 'memory' | 'inline' | 'row' | 'tile' |
+//               'column' ) [ ',' 'dear' ] [ ',' 'stored' ]
 //   refusal  := 'refused' %name 'with' %name ':' STRING
 //
 // A step is named after the first result of its node; in brackets stand the node's variables as expressions over the
@@ -133,7 +133,7 @@ static tc_status step(reader *r) {
   tc_lex_next(lx);
   s.at = at;
   while (s.hold < TC_HOLD_COUNT && !tc_lex_at(lx, tc_hold_text(s.hold))) s.hold++;
-  if (s.hold == TC_HOLD_COUNT) return tc_lex_error(lx, "expected memory, inline, row or tile");
+  if (s.hold == TC_HOLD_COUNT) return tc_lex_error(lx, "expected memory, inline, row, tile or column");
   tc_lex_next(lx);
   bool more = tc_lex_eat(lx, ",");
   if (more && tc_lex_eat(lx, "dear")) {
@@ -165,6 +165,11 @@ static tc_status group(reader *r) {
   TC_TRY(tc_lex_sigil(lx, '@', &g->kernel));
   g->once = tc_lex_eat(lx, "once");
   TC_TRY(variables(r, &g->n_par));
+  if (tc_lex_at(lx, "by")) {
+    int32_t rows;
+    TC_TRY(number(r, "by", &rows));
+    g->rows = rows;
+  }
   if (tc_lex_eat(lx, "over")) TC_TRY(variables(r, &g->n_red));
   TC_TRY(tc_lex_expect(lx, "{"));
   while (tc_lex_at(lx, "phase")) TC_TRY(step(r));

@@ -3,7 +3,7 @@
 #include "core/schedule/internal.h"
 
 const char *tc_hold_text(int32_t hold) {
-  static const char *const texts[TC_HOLD_COUNT] = {"memory", "inline", "row", "tile"};
+  static const char *const texts[TC_HOLD_COUNT] = {"memory", "inline", "row", "tile", "column"};
   return texts[hold];
 }
 
@@ -37,11 +37,14 @@ static void put_group(tc_sb *sb, tc_map *names, const tc_schedule *s, const tc_g
   tc_sb_printf(sb, "  group @" TC_SV_FMT " kernel @" TC_SV_FMT "%s [", TC_SV_ARG(g->name), TC_SV_ARG(g->kernel),
                g->once ? " once" : "");
   put_dims(sb, g, 0, g->n_par);
+  tc_sb_putc(sb, ']');
+  if (g->rows) tc_sb_printf(sb, " by %lld", (long long)g->rows);
   if (g->n_red) {
-    tc_sb_putz(sb, "] over [");
+    tc_sb_putz(sb, " over [");
     put_dims(sb, g, g->n_par, g->n_par + g->n_red);
+    tc_sb_putc(sb, ']');
   }
-  tc_sb_putz(sb, "] {\n");
+  tc_sb_putz(sb, " {\n");
   for (int32_t k = 0; k < g->steps.count; k++) put_step(sb, names, &g->steps.data[k]);
   tc_sb_putz(sb, "    reads");
   for (int32_t k = 0; k < g->reads.count; k++) {

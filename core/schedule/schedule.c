@@ -19,7 +19,8 @@ tc_status tc_schedule_loops(tc_loops *l, const tc_schedule_options *o, tc_schedu
   tc_schedule *s = TC_NEW(l->arena, tc_schedule);
   s->loops = l;
   tc_sched x = {.s = s, .l = l, .arena = l->arena, .o = o};
-  TC_TRY(tc_split_reductions(l, o->device, o->logger));
+  x.columns = tc_map_create(l->arena);
+  TC_TRY(tc_split_reductions(l, o->device, o->logger, x.columns));
   for (int32_t i = 0; i < l->nodes.count; i++) l->nodes.data[i]->id = i;
   tc_sched_users(&x);
   tc_sched_freeze(&x);

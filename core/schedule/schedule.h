@@ -3,7 +3,8 @@
 // A group has a domain of parallel dimensions (rows) and reduced dimensions; all its members are mapped to the group's
 // variables (`at`). Kinds of members by domain: reductions over the rows, pointwise work over rows × reduced, pointwise
 // work per row, template stages over rows × reduced. A buffer used only inside its group never reaches memory: it is a
-// row value, computed again where it is used, or held in an on-chip tile.
+// row value, computed again where it is used, or held in an on-chip tile. Reductions over the rows themselves, column
+// by column, share the kernel, too (columns.c): a block takes several rows and makes a part of each column's result.
 //
 // Method: cheap pointwise producers are first inlined into every user (inline.c). Then pairs of groups are merged by
 // estimated gain (bytes saved against recomputation and lost parallelism) with a heap, best first (fuse.c); every
@@ -20,6 +21,8 @@
 //     }
 //     refused %y with %z: "no common domain"
 //   }
+// Where blocks make parts of columns, the number of their rows stands behind the first brackets: `[i0 : s0] by 32
+// over`.
 #ifndef TC_CORE_SCHEDULE_SCHEDULE_H_
 #define TC_CORE_SCHEDULE_SCHEDULE_H_
 
@@ -33,9 +36,10 @@ enum {
   TC_HOLD_INLINE, // computed where it is used
   TC_HOLD_ROW,    // one value per row, in registers
   TC_HOLD_TILE,   // an on-chip array over the block's tile
+  TC_HOLD_COLUMN, // a reduction over the block's rows, row by row: one value per column of a block, in memory
   TC_HOLD_COUNT
 };
-const char *tc_hold_text(int32_t hold); // "memory", "inline", "row", "tile"
+const char *tc_hold_text(int32_t hold); // "memory", "inline", "row", "tile", "column"
 
 typedef struct tc_step {
   tc_lnode *node;
@@ -51,6 +55,7 @@ typedef struct tc_group {
   tc_sv kernel; // after what it computes: "softmax_add"; equal groups have equal names, so that their code is shared
   tc_sv name;   // the same with the group's number
   int32_t n_par, n_red;
+  int64_t rows;              // that a block takes, in row-major order; 0: the kernel decides
   const tc_sym *const *vars; // n_par + n_red, symbols of origin LOOP
   const tc_sym *const *extents;
   TC_VEC(tc_step) steps; // in dependency order; inlined pointwise nodes of several groups appear in each
@@ -108,7 +113,5 @@ bool tc_map_domain(tc_loops *l, int32_t n_from, const tc_sym *const *from_vars, 
 // the device has room for what is known of their length.
 tc_group *tc_group_assume(tc_schedule *s, const tc_group *g, const tc_device_props *device, int32_t n,
                           const tc_sym *const *from, const tc_sym *const *to, tc_map *originals);
-// Loop-level rewriting before grouping: reductions with few results become two, so that all cores take part.
-TC_NODISCARD tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger);
 
 #endif

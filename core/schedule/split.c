@@ -7,6 +7,9 @@
 //
 // Blocks of a reduction along rows are its results; where memory is contiguous along a parallel variable a block is a
 // strip of lanes (core/kernel/emit_columns.c), and the chunks become the outermost dimension so that it stays so.
+//
+// Columns of what is reduced by rows as well (columns.c) are cut by rows: a chunk is so many of them in order, whatever
+// dimensions they have, so that a kernel that walks the rows makes the chunk's partial results on its way.
 #include <math.h>
 
 #include "core/loop/lo.h"
@@ -22,21 +25,24 @@ typedef struct split {
   tc_loops *l;
   tc_lnode *n;
   bool columns;
-  int32_t var; // number of the reduced variable that is cut
-  int64_t chunks;
-  const tc_sym *size;  // of a chunk
-  const tc_sym *c, *s; // the two variables in its place
+  int32_t var;          // number of the reduced variable that is cut
+  bool rows;            // all of them are, as one
+  const tc_sym *chunks; // how many
+  const tc_sym *size;   // of a chunk
+  const tc_sym *c, *s;  // the two variables in its place
+  // The variables that are gone, and what they are.
+  int32_t n_from;
+  const tc_sym *const *from, **to;
   const tc_sym *guard; // NULL: chunks divide the extent
 } split;
 
 // ---- what and how ----
-static bool can_split(const tc_lnode *n) {
+bool tc_can_split(const tc_lnode *n) {
   return n->kind == TC_LN_REDUCE && n->n_outs == 1 && n->n_red > 0 && n->n_par < TC_MAX_RANK &&
          (n->reduce <= TC_RED_ALL) && !n->outs[0]->inplace;
 }
 
-// Is the largest buffer read contiguous along a parallel variable?
-static bool along_columns(tc_loops *l, const tc_lnode *n, const tc_sym **lane_extent) {
+bool tc_along_columns(tc_loops *l, const tc_lnode *n, const tc_sym **lane_extent) {
   int64_t most = -1;
   bool columns = false;
   for (int32_t i = 0; i < n->body.insts.count; i++) {
@@ -78,14 +84,14 @@ static int64_t dividing(const tc_sym *extent, int64_t chunks) {
   return chunks;
 }
 
-static bool worthwhile(split *x, const tc_device_props *dev) {
+static bool worthwhile(split *x, const tc_device_props *dev, int64_t *out_chunks) {
   tc_sym_ctx *c = x->l->syms;
   const tc_lnode *n = x->n;
   int64_t results = tc_sym_hint_or(c, tc_product(x->l, n->n_par, n->extents), 1 << 20);
   int64_t row = tc_sym_hint_or(c, tc_product(x->l, n->n_red, n->extents + n->n_par), 1);
   if (dev->cores < 2 || results < 1 || row < 2 || results > INT64_MAX / row || results * row <= SMALL) return false;
   const tc_sym *lane_extent = NULL;
-  x->columns = along_columns(x->l, n, &lane_extent);
+  x->columns = tc_along_columns(x->l, n, &lane_extent);
   int64_t blocks = results, wanted = 2 * (int64_t)dev->cores, least = LEAST_ROW;
   if (x->columns) {
     int64_t lanes = dev->simd_bytes ? dev->simd_bytes : 256, along = tc_sym_hint_or(c, lane_extent, 1);
@@ -98,10 +104,10 @@ static bool worthwhile(split *x, const tc_device_props *dev) {
   int64_t extent = tc_sym_hint_or(c, n->extents[x->var], 1), inner = row / (extent > 0 ? extent : 1);
   int64_t rows = inner > 0 ? (least + inner - 1) / inner : 1; // of the variable, in a chunk of the least size
   int64_t most = extent / (rows > 0 ? rows : 1);
-  x->chunks = (wanted + blocks - 1) / blocks;
-  if (x->chunks > most) x->chunks = most;
-  if (x->chunks < 2) return false;
-  x->chunks = dividing(n->extents[x->var], x->chunks);
+  int64_t chunks = (wanted + blocks - 1) / blocks;
+  if (chunks > most) chunks = most;
+  if (chunks < 2) return false;
+  *out_chunks = dividing(n->extents[x->var], chunks);
   return true;
 }
 
@@ -135,23 +141,22 @@ static tc_binst neutral(int32_t kind, tc_dtype d) {
 static tc_body partial_body(split *x) {
   tc_sym_ctx *c = x->l->syms;
   const tc_body *old = &x->n->body;
-  const tc_sym *from = x->n->vars[x->var], *to = tc_sym_add(c, tc_sym_mul(c, x->c, x->size), x->s);
   tc_body out = {.n_results = 1};
   int32_t *number = TC_NEW_ARRAY(x->l->arena, int32_t, old->insts.count);
   for (int32_t i = 0; i < old->insts.count; i++) {
     tc_binst b = old->insts.data[i];
     for (int32_t k = 0; k < b.n_args; k++) b.args[k] = number[b.args[k]];
-    if (b.op == TC_B_INDEX) b.expr = tc_sym_replace(c, b.expr, 1, &from, &to);
+    if (b.op == TC_B_INDEX) b.expr = tc_sym_replace(c, b.expr, x->n_from, x->from, x->to);
     if (b.op == TC_B_LOAD) {
       const tc_sym **index = TC_NEW_ARRAY(x->l->arena, const tc_sym *, b.buf->rank);
       int32_t *gather = b.gather ? TC_NEW_ARRAY(x->l->arena, int32_t, b.buf->rank) : NULL;
       for (int32_t d = 0; d < b.buf->rank; d++) {
-        index[d] = tc_sym_replace(c, b.index[d], 1, &from, &to);
+        index[d] = tc_sym_replace(c, b.index[d], x->n_from, x->from, x->to);
         if (gather) gather[d] = b.gather[d] < 0 ? -1 : number[b.gather[d]];
       }
       b.index = index;
       b.gather = gather;
-      if (b.cond) b.cond = tc_sym_replace(c, b.cond, 1, &from, &to);
+      if (b.cond) b.cond = tc_sym_replace(c, b.cond, x->n_from, x->from, x->to);
       if (x->guard) {
         if (!b.cond) b.args[0] = push(x, &out, (tc_binst){.op = TC_K_CONST, .dtype = b.dtype}), b.n_args = 1;
         b.cond = b.cond ? tc_sym_and(c, x->guard, b.cond) : x->guard;
@@ -189,17 +194,18 @@ static tc_lnode *partial_node(split *x) {
   tc_lnode *p = TC_NEW(l->arena, tc_lnode);
   *p = *n;
   p->n_par = n->n_par + 1;
+  if (x->rows) p->n_red = 1;
   const tc_sym **vars = TC_NEW_ARRAY(l->arena, const tc_sym *, p->n_par + p->n_red);
   const tc_sym **extents = TC_NEW_ARRAY(l->arena, const tc_sym *, p->n_par + p->n_red);
   int32_t c_at = x->columns ? 0 : n->n_par;
-  for (int32_t d = 0; d < n->n_par + n->n_red; d++) {
+  for (int32_t d = 0; d < n->n_par + p->n_red; d++) {
     int32_t to = d < n->n_par && d < c_at ? d : d + 1;
     bool cut = d == x->var;
     vars[to] = cut ? x->s : n->vars[d];
     extents[to] = cut ? x->size : n->extents[d];
   }
   vars[c_at] = x->c;
-  extents[c_at] = tc_sym_int(l->syms, x->chunks);
+  extents[c_at] = x->chunks;
   p->vars = vars;
   p->extents = extents;
   p->body = partial_body(x);
@@ -218,7 +224,7 @@ static void reduce_partials(split *x, const tc_lnode *p) {
   const tc_sym **extents = TC_NEW_ARRAY(l->arena, const tc_sym *, n->n_par + 1);
   const tc_sym **index = TC_NEW_ARRAY(l->arena, const tc_sym *, n->n_par + 1);
   for (int32_t d = 0; d <= n->n_par; d++) {
-    extents[d] = d < n->n_par ? n->extents[d] : tc_sym_int(l->syms, x->chunks);
+    extents[d] = d < n->n_par ? n->extents[d] : x->chunks;
     vars[d] = tc_loop_var(l, d < n->n_par ? "i" : "r", extents[d]);
   }
   for (int32_t d = 0; d <= n->n_par; d++) index[d] = !x->columns ? vars[d] : d == 0 ? vars[n->n_par] : vars[d - 1];
@@ -229,29 +235,64 @@ static void reduce_partials(split *x, const tc_lnode *p) {
   push(x, &n->body, (tc_binst){.op = TC_B_LOAD, .dtype = p->outs[0]->dtype, .buf = p->outs[0], .index = index});
 }
 
-static tc_lnode *split_node(split *x) {
+// x has chunks and size; `flat` numbers what is cut, of `extent` values.
+static tc_lnode *split_node(split *x, const tc_sym *extent) {
   tc_sym_ctx *c = x->l->syms;
-  const tc_sym *extent = x->n->extents[x->var], *chunks = tc_sym_int(c, x->chunks);
-  x->size = tc_sym_ceildiv(c, extent, chunks);
-  x->c = tc_loop_var(x->l, "i", chunks);
+  x->c = tc_loop_var(x->l, "i", x->chunks);
   x->s = tc_loop_var(x->l, "r", x->size);
+  const tc_sym *flat = tc_sym_add(c, tc_sym_mul(c, x->c, x->size), x->s);
   x->guard = NULL;
-  if (!tc_sym_eq(c, tc_sym_mul(c, x->size, chunks), extent))
-    x->guard = tc_sym_cmp(c, TC_SYM_LT, tc_sym_add(c, tc_sym_mul(c, x->c, x->size), x->s), extent);
+  if (!tc_sym_eq(c, tc_sym_mul(c, x->size, x->chunks), extent)) x->guard = tc_sym_cmp(c, TC_SYM_LT, flat, extent);
+  for (int32_t k = x->n_from - 1; k >= 0; k--) { // row by row, the last variable fastest
+    const tc_sym *size = x->n->extents[x->var + k];
+    x->to[k] = k ? tc_sym_mod(c, flat, size) : flat;
+    flat = tc_sym_floordiv(c, flat, size);
+  }
   tc_lnode *p = partial_node(x);
   reduce_partials(x, p);
   return p;
 }
 
-tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger) {
+static tc_lnode *split_variable(split *x, int64_t chunks) {
+  const tc_sym *extent = x->n->extents[x->var];
+  x->chunks = tc_sym_int(x->l->syms, chunks);
+  x->size = tc_sym_ceildiv(x->l->syms, extent, x->chunks);
+  x->n_from = 1;
+  x->from = &x->n->vars[x->var];
+  x->to = TC_NEW_ARRAY(x->l->arena, const tc_sym *, 1);
+  return split_node(x, extent);
+}
+
+static tc_lnode *split_rows(split *x, const tc_column_part *part) {
+  tc_sym_ctx *c = x->l->syms;
+  x->rows = x->columns = true;
+  x->var = x->n->n_par;
+  x->size = tc_sym_int(c, part->rows);
+  x->chunks = tc_sym_ceildiv(c, part->height, x->size);
+  x->n_from = x->n->n_red;
+  x->from = x->n->vars + x->n->n_par;
+  x->to = TC_NEW_ARRAY(x->l->arena, const tc_sym *, x->n_from);
+  return split_node(x, part->height);
+}
+
+tc_status tc_split_reductions(tc_loops *l, const tc_device_props *device, const tc_logger *logger, tc_map *columns) {
   TC_VEC(tc_lnode *) nodes = {0};
+  const tc_column_part *const *parts = tc_columns_beside_rows(l, device);
   for (int32_t i = 0; i < l->nodes.count; i++) {
     split x = {.l = l, .n = l->nodes.data[i]};
-    if (can_split(x.n) && worthwhile(&x, device)) {
-      tc_lnode *p = split_node(&x);
+    int64_t chunks;
+    if (parts[i]) {
+      tc_lnode *p = split_rows(&x, parts[i]);
+      tc_map_put_ptr(columns, p, NULL)->value.ptr = (void *)(uintptr_t)parts[i];
       tc_vec_push(l->arena, &nodes, p);
+      tc_log(logger, TC_LOG_FUSION, "splitting the columns " TC_SV_FMT " into parts of %lld rows",
+             TC_SV_ARG(x.n->outs[0]->name), (long long)parts[i]->rows);
+      x = (split){.l = l, .n = x.n};
+    }
+    if (tc_can_split(x.n) && worthwhile(&x, device, &chunks)) {
+      tc_vec_push(l->arena, &nodes, split_variable(&x, chunks));
       tc_log(logger, TC_LOG_FUSION, "splitting the reduction " TC_SV_FMT " into %lld parts of each result",
-             TC_SV_ARG(x.n->outs[0]->name), (long long)x.chunks);
+             TC_SV_ARG(x.n->outs[0]->name), (long long)chunks);
     }
     tc_vec_push(l->arena, &nodes, x.n);
   }

@@ -61,6 +61,20 @@ static tc_status check_reads(const checker *c, const tc_step *s, const tc_lnode 
   return TC_OK;
 }
 
+// A part of a column: of the rows that the block takes.
+static tc_status check_column(const checker *c, const tc_step *s) {
+  const tc_lnode *n = s->node;
+  tc_loops *l = c->s->loops;
+  const tc_group *g = c->g;
+  bool fits = n->kind == TC_LN_REDUCE && n->n_outs == 1 && n->n_par > 0 && n->n_red == 1 && g->rows > 0 && !g->stage;
+  const tc_sym **at = TC_NEW_ARRAY(l->arena, const tc_sym *, n->n_par + n->n_red);
+  fits = fits && tc_columns_map(l, n, g->rows, g->n_par, g->n_red, g->vars, g->extents, at);
+  for (int32_t k = 0; fits && k < n->n_par + n->n_red; k++) fits = at[k] == s->at[k];
+  const tc_sym *height = tc_product(l, g->n_par, g->extents), *rows = tc_sym_int(l->syms, g->rows);
+  if (fits && s->stores && tc_sym_eq(l->syms, n->extents[0], tc_sym_ceildiv(l->syms, height, rows))) return TC_OK;
+  return bad(c, "%%" TC_SV_FMT " is no part of the columns of the group's rows", TC_SV_ARG(n->outs[0]->name));
+}
+
 static tc_status check_step(checker *c, const tc_step *s) {
   const tc_lnode *n = s->node;
   if (s->hold < 0 || s->hold >= TC_HOLD_COUNT || s->phase < 0 || s->phase >= c->g->n_phases)
@@ -68,6 +82,7 @@ static tc_status check_step(checker *c, const tc_step *s) {
   if (s->dear && (n->kind != TC_LN_POINTWISE || (s->hold != TC_HOLD_INLINE && s->hold != TC_HOLD_TILE)))
     return bad(c, "%%" TC_SV_FMT " cannot be computed again and is dear", TC_SV_ARG(n->outs[0]->name));
   for (int32_t k = 0; k < n->n_par + n->n_red; k++) TC_TRY(check_expr(c, s->at[k]));
+  if (s->hold == TC_HOLD_COLUMN) TC_TRY(check_column(c, s));
   TC_TRY(check_reads(c, s, n, 0));
   for (int32_t i = 0; i < n->n_outs; i++) c->made[n->outs[i]->id] = true;
   return TC_OK;
@@ -83,6 +98,7 @@ static tc_status check_group(checker *c) {
   if (g->steps.count == 0) return bad(c, "it has no steps");
   if (g->once && c->rest) return bad(c, "what is done once comes first");
   c->rest |= !g->once;
+  if (g->rows && (g->stage || g->call)) return bad(c, "only kernels of rows take several of them in a block");
   if (g->call && g->steps.count > 1) return bad(c, "a library call stands alone");
   for (int32_t i = 0; i < g->n_par + g->n_red; i++) TC_TRY(check_expr(c, g->extents[i]));
   for (int32_t i = 0; i < g->reads.count; i++) {

@@ -14,7 +14,7 @@
 
 #include "tc/hostmem.h"
 
-enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4, CUDA_ATTENTIONS = 12 };
+enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4, CUDA_ATTENTIONS = 12, CUDA_HALVES = 112 };
 
 // A pinned buffer on its way to or from the device.
 typedef struct cuda_stage {
@@ -35,6 +35,12 @@ typedef struct cuda_split {
   cu_function pack, multiply;
 } cuda_split;
 
+// Products of 16-bit floats: of a function, a width, a type and two orders of storage.
+typedef struct cuda_half {
+  cu_module module;
+  cu_function finish, plain, multiply;
+} cuda_half;
+
 struct tc_device_ {
   const tc_host *host;
   int32_t runs; // 0: compiles only
@@ -54,6 +60,7 @@ struct tc_device_ {
   pthread_mutex_t own_lock;
   cuda_attention attention[CUDA_ATTENTIONS]; // under the lock
   cuda_split split;                          // too
+  cuda_half half[CUDA_HALVES];               // too
 
   pthread_mutex_t memory_lock;
   // Under the lock: what allocation is ordered on (the only stream, NULL if there are none or several), staging.
@@ -119,9 +126,11 @@ typedef struct cuda_blob_entry {
 
 extern const tc_device_table cuda_device;
 extern const tc_codegen_table cuda_codegen;
-extern const tc_call_table cuda_attention_calls, cuda_split_calls;
+extern const tc_call_table cuda_attention_calls, cuda_split_calls, cuda_half_calls;
 // Opens the compiler; PLUGIN, reported, if it is not there.
 int32_t cuda_compiler(tc_device_ *d);
+// Definitions of the numbers of functions behind a product, as product_common.cu wants them in front; their length.
+size_t cuda_function_numbers(char *text, size_t size);
 // Compiles and loads hand-written code for an architecture. Its last function, which messages name, may use that much
 // dynamic shared memory. On failure (PLUGIN, DEVICE, OUT_OF_MEMORY; reported) nothing is loaded. Under own_lock.
 int32_t cuda_own_code(tc_device_ *d, const char *source, const char *arch, const char *const *names, int32_t n,

@@ -155,6 +155,9 @@ static void close_device(tc_device_ *d) {
     for (int32_t i = 0; i < CUDA_ATTENTIONS; i++) {
       if (d->attention[i].module) d->driver.module_unload(d->attention[i].module);
     }
+    for (int32_t i = 0; i < CUDA_HALVES; i++) {
+      if (d->half[i].module) d->driver.module_unload(d->half[i].module);
+    }
     if (d->split.module) d->driver.module_unload(d->split.module);
     if (d->blas_state == 1) d->blas.destroy(d->blas.handle);
   }

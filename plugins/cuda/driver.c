@@ -22,6 +22,8 @@ int32_t cuda_driver_open(const tc_host *h, cuda_driver *out, char *why, size_t w
   memcpy(&out->field, &p, sizeof p);
   CU_FUNCTIONS(X)
 #undef X
+  p = dlsym(out->library, "cuTensorMapEncodeTiled");
+  memcpy(&out->tensor_map, &p, sizeof p);
   cu_result code = out->init(0);
   if (code == CU_OK) return TC_STATUS_OK;
   cuda_driver_error(out, "cuInit", code, why, why_size);

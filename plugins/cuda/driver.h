@@ -92,6 +92,11 @@ typedef struct cuda_driver {
 #define X(field, symbol, params) cu_result(*field) params;
   CU_FUNCTIONS(X)
 #undef X
+  // cuTensorMapEncodeTiled: describes a tensor for bulk copies in 128 bytes at a multiple of 64. NULL: a driver
+  // before 12.0.
+  cu_result (*tensor_map)(void *map, int type, uint32_t rank, cu_ptr address, const uint64_t *sizes,
+                          const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                          int swizzle, int promotion, int fill);
 } cuda_driver;
 
 // Opens the driver (config key `driver`: a file; else libcuda.so.1 of the loader's path) and starts it. DEVICE, with a

@@ -10,6 +10,8 @@
 
 #include "library.h"
 
+const char *const cuda_nvrtc_options[CUDA_NVRTC_OPTIONS] = {"--fmad=false", "-std=c++17", "--ptxas-options=-v"};
+
 int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size) {
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
   *out = (cuda_nvrtc){0};
@@ -41,11 +43,12 @@ int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *so
                            size_t *out_size, char **out_log) {
   char target[64];
   snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-  const char *const options[] = {target, "--fmad=false", "-std=c++17", "--ptxas-options=-v"};
+  const char *options[1 + CUDA_NVRTC_OPTIONS] = {target};
+  for (int32_t i = 0; i < CUDA_NVRTC_OPTIONS; i++) options[1 + i] = cuda_nvrtc_options[i];
   nvrtc_program program = NULL;
   *out_code = NULL, *out_size = 0, *out_log = NULL;
   if (n->create(&program, source, "kernel.cu", 0, NULL, NULL) != 0) return TC_STATUS_PLUGIN;
-  int failed = n->compile(program, 4, options);
+  int failed = n->compile(program, 1 + CUDA_NVRTC_OPTIONS, options);
   size_t size = 0;
   if (n->log_size(program, &size) == 0 && size > 1) {
     *out_log = h->alloc(h->self, size + 1);

@@ -28,6 +28,10 @@ typedef struct cuda_nvrtc {
 // PLUGIN, with a text in `why`, if it is not there or lacks a function.
 int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size);
 
+// What every compilation is told besides the architecture.
+enum { CUDA_NVRTC_OPTIONS = 3 };
+extern const char *const cuda_nvrtc_options[CUDA_NVRTC_OPTIONS];
+
 // Compiles source for an architecture ("sm_90"). On success *out_code (from h->alloc) holds the code object; *out_log
 // (too, may be NULL) what the compiler said, which includes registers and spills. Thread-safe.
 int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *source, const char *arch, void **out_code,

@@ -2,6 +2,7 @@
 // f32 by ordinary arithmetic, and nearer to the true ones, since less is rounded. sm_90 alone; the config key `split` =
 // "false" leaves it out. A preferred call among others: the cheapest by the estimates is taken, or the fastest when
 // measured.
+#include <product_common_cu.h>
 #include <split_cu.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -93,12 +94,10 @@ static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
 // ---- The code ----
 static int32_t compile(tc_device_ *d) {
   static const char *const names[] = {"tc_split_pack", "tc_split_product"};
-  char text[sizeof split_cu + 256];
+  char text[sizeof split_cu + sizeof product_common_cu + 256];
   cu_function f[2];
-  snprintf(text, sizeof text,
-           "#define NONE -1\n#define RELU %d\n#define GELU_ERF %d\n#define GELU_TANH %d\n#define SIGMOID %d\n"
-           "#define TANH %d\n#define SILU %d\n%s",
-           TC_EPI_RELU, TC_EPI_GELU_ERF, TC_EPI_GELU_TANH, TC_EPI_SIGMOID, TC_EPI_TANH, TC_EPI_SILU, split_cu);
+  size_t n = cuda_function_numbers(text, sizeof text);
+  snprintf(text + n, sizeof text - n, "%s%s", product_common_cu, split_cu);
   int32_t s = cuda_own_code(d, text, "sm_90a", names, 2, SHARED, &d->split.module, f);
   if (s == TC_STATUS_OK) d->split.pack = f[0], d->split.multiply = f[1];
   return s;

@@ -13,9 +13,8 @@
 // Packed: a block of 128 rows and 32 elements of k is three planes of 128 rows of 64 bytes, 16-byte pieces exchanged as
 // PTX ISA, "Asynchronous warpgroup level matrix shared memory layout" wants (64-byte swizzling); blocks of the same
 // rows lie behind each other. One bulk copy brings a block. A warpgroup copies, two multiply 64 rows each.
-// The text in front of this defines RELU and so on, the numbers of the functions that results may go through.
+// The text in front of this is product_common.cu.
 
-typedef unsigned long long u64;
 constexpr int BLOCK = 128, DEPTH = 32, PLANES = 3, PLANE = BLOCK * DEPTH * 2, PACKED = PLANES * PLANE;
 constexpr int STAGE = 2 * PACKED, STAGES = 4, GROUP = 8;
 constexpr int MULTIPLIERS = 256, WARPS = MULTIPLIERS / 32;
@@ -103,21 +102,9 @@ extern "C" __global__ void __launch_bounds__(512)
   }
 }
 
-// ---- Barriers and copies (PTX ISA, "mbarrier", "cp.async.bulk") ----
-__device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void start_barrier(unsigned at, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
-}
-__device__ __forceinline__ void expect(unsigned at, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-}
+// ---- Copies (PTX ISA, "cp.async.bulk") ----
 __device__ __forceinline__ void arrive(unsigned at) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
-}
-__device__ __forceinline__ void wait(unsigned at, int phase) {
-  asm volatile("{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-               "@!done bra again;\n}" ::"r"(at), "r"(phase)
-               : "memory");
 }
 __device__ __forceinline__ void copy_block(unsigned to, const unsigned char *from, unsigned barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
@@ -129,15 +116,10 @@ __device__ __forceinline__ void copy_block(unsigned to, const unsigned char *fro
 __device__ __forceinline__ u64 matrix(unsigned at) {
   return (u64)((at & 0x3ffffu) >> 4) | 1ull << 16 | (u64)(8 * 64 >> 4) << 32 | 2ull << 62;
 }
-#define FOUR(a, i) "+f"(a[i]), "+f"(a[i + 1]), "+f"(a[i + 2]), "+f"(a[i + 3])
-#define SIXTEEN(a, i) FOUR(a, i), FOUR(a, i + 4), FOUR(a, i + 8), FOUR(a, i + 12)
 __device__ __forceinline__ void multiply(float (&c)[64], u64 a, u64 b, int more) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-               "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "
-               "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "
-               "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, "
-               "%59, %60, %61, %62, %63}, %64, %65, p, 1, 1, 0, 0;\n}"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " REGISTERS_64
+               ", %64, %65, p, 1, 1, 0, 0;\n}"
                : SIXTEEN(c, 0), SIXTEEN(c, 16), SIXTEEN(c, 32), SIXTEEN(c, 48)
                : "l"(a), "l"(b), "r"(more)
                : "memory");

@@ -677,7 +677,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     why = plan_for(s, &limits, &p);
     if (why) break;
     int64_t chip = (length_of(s) < 0 ? 8 : 4) * ((int64_t)p.n + 1) * (p.rows ? p.lanes : 1) * (real == TC_F64 ? 8 : 4);
-    if (!limits.vector) chip /= 2;
+    if (!limits.vector) chip = chip / 2 + chip / (real == TC_F64 ? 16 : 32); // threads.c: one row, padded
     if (on_chip && chip > on_chip) {
       why = "a row does not fit on chip";
       continue;

@@ -2,14 +2,16 @@
 #include "fft.h"
 
 #define ROW(text) .struct_size = sizeof(tc_op_def), .schema = text, .traits = TC_OP_COMPLEX
-#define FAMILY(name)                                                                                              \
-  {ROW("aten::fft_" #name "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"),                 \
-   .expand = fft_expand_##name##_1},                                                                              \
-      {ROW("aten::fft_" #name "2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"), \
-       .expand = fft_expand_##name##_n},                                                                          \
-  {                                                                                                               \
-    ROW("aten::fft_" #name "n(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"),      \
-        .expand = fft_expand_##name##_n                                                                           \
+#define TRANSFORM(text) ROW(text) | TC_OP_KNOWN_LENGTHS
+#define FAMILY(name)                                                                                               \
+  {TRANSFORM("aten::fft_" #name "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"),            \
+   .expand = fft_expand_##name##_1},                                                                               \
+      {TRANSFORM("aten::fft_" #name                                                                                \
+                 "2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"),               \
+       .expand = fft_expand_##name##_n},                                                                           \
+  {                                                                                                                \
+    TRANSFORM("aten::fft_" #name "n(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"), \
+        .expand = fft_expand_##name##_n                                                                            \
   }
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"
 
@@ -18,14 +20,15 @@
 #define FLOPS_R2C .flops = "5 * self.numel / along(self, dim) * nlog2n(along(self, dim)) / 8"
 #define FLOPS_C2R .flops = "5 * numel / along(out, dim) * nlog2n(along(out, dim)) / 2"
 const tc_op_def fft_ops[] = {
-    {ROW("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"), .meta = fft_meta_c2c,
-     .lower = fft_lower_c2c, FLOPS_C2C, .ref = fft_ref_c2c,
+    {TRANSFORM("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"),
+     .meta = fft_meta_c2c, .lower = fft_lower_c2c, FLOPS_C2C, .ref = fft_ref_c2c,
      .grad = "self: _fft_c2c(grad, dim, normalization, !forward)"},
-    {ROW("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"), .meta = fft_meta_r2c,
+    {TRANSFORM("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"),
+     .meta = fft_meta_r2c,
      .grad = "let d = dim[-1]; let half = if(onesided, slice_scatter(to(zeros_like(self), grad.dtype), grad, d, 0, "
              "grad.size(d)), grad); self: real(_fft_c2c(half, dim, normalization, false))",
      .lower = fft_lower_r2c, FLOPS_R2C, .ref = fft_ref_r2c},
-    {ROW("aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"),
+    {TRANSFORM("aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"),
      .meta = fft_meta_c2r,
      .grad = "let d = dim[-1]; let g = _fft_r2c(grad, dim, normalization, true); let k = arange(g.size(d)); "
              "let w = where(logical_and(gt(k, 0), lt(k, (last_dim_size + 1) // 2)), 2.0, 1.0); "

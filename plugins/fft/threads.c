@@ -1,13 +1,15 @@
 // Emission where lanes are threads: every pass has each thread make the same number of butterflies, from registers.
 //
 // On-chip memory holds one row: what a pass has read waits in lane arrays while a barrier separates reading from
-// writing. Element a lies at a + a / 32, so that the strides of the first passes do not meet in one bank. The first
-// pass reads through the hole and need not wait; the last one stores through the hole.
+// writing. Its elements are complex numbers, both parts together, so that one instruction moves them. Memory has 128
+// bytes that can be reached at once, B elements; element a lies at a + a / B, so that the strides of the first passes
+// do not meet in one place of these. The first pass reads through the hole and need not wait; the last one stores
+// through the hole.
 #include <stddef.h>
 
 #include "stage.h"
 
-enum { BANKS = 32 };
+enum { AT_ONCE = 128 }; // bytes
 
 typedef struct thread_spot {
   tc_kmem points;
@@ -19,27 +21,29 @@ typedef struct thread_spot {
 static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) {
   return tc_kb_op2(e->c.b, TC_K_SHR, x, fft_int(e, by));
 }
-static tc_kval padded(const fft_emit *e, tc_kval a) { return fft_add(e, a, shift_right(e, a, 5)); }
+static int32_t banks(const fft_emit *e) { return AT_ONCE / (e->c.real == TC_F64 ? 16 : 8); }
+static tc_kval padded(const fft_emit *e, tc_kval a) {
+  return fft_add(e, a, shift_right(e, a, e->c.real == TC_F64 ? 3 : 4));
+}
 static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
 
 // ---- the row on chip ----
-static int64_t room(const fft_emit *e) { return e->plan.n + e->plan.n / BANKS + 1; }
+static int64_t room(const fft_emit *e) { return e->plan.n + e->plan.n / banks(e) + 1; }
 
 static void open(fft_emit *e, bool chip) {
   if (e->plan.n_passes < 2 && !chip) return;
-  e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row_re", 6}, e->c.real, room(e));
-  e->array[0][1] = tc_kb_shared(e->c.b, (tc_sv){"row_im", 6}, e->c.real, room(e));
+  e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row", 3}, e->c.real, 2 * room(e));
 }
 
 static tc_kval place_of(fft_emit *e, tc_kval i) { return padded(e, i); }
 
 static fft_value load_place(fft_emit *e, tc_kval at, tc_kval mask) {
-  return (fft_value){tc_kb_load1(e->c.b, e->array[0][0], at, mask, -1),
-                     tc_kb_load1(e->c.b, e->array[0][1], at, mask, -1), 1};
+  tc_kval v[2];
+  tc_kb_load(e->c.b, e->array[0][0], fft_muli(e, at, 2), 2, mask, NULL, v);
+  return (fft_value){v[0], v[1], 1};
 }
 static void store_place(fft_emit *e, tc_kval at, fft_value v, tc_kval mask) {
-  tc_kb_store(e->c.b, e->array[0][0], at, 1, &v.re, mask);
-  tc_kb_store(e->c.b, e->array[0][1], at, 1, &v.im, mask);
+  tc_kb_store(e->c.b, e->array[0][0], fft_muli(e, at, 2), 2, (tc_kval[]){v.re, v.im}, mask);
 }
 static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) { return load_place(e, padded(e, i), mask); }
 static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store_place(e, padded(e, i), v, mask); }
@@ -47,8 +51,8 @@ static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store
 // Where base + k·step lies: a constant distance from base where no carry can come between.
 static tc_kval place(fft_spot *at, tc_kval base, tc_kval padded_base, tc_kval k, int64_t step, bool carries) {
   const fft_emit *e = at->e;
-  if (at->k < 0 || (carries && step % BANKS)) return padded(e, fft_add(e, base, fft_muli(e, k, step)));
-  return fft_addi(e, padded_base, at->k * step + at->k * step / BANKS);
+  if (at->k < 0 || (carries && step % banks(e))) return padded(e, fft_add(e, base, fft_muli(e, k, step)));
+  return fft_addi(e, padded_base, at->k * step + at->k * step / banks(e));
 }
 
 static fft_value load(fft_spot *at, tc_kval k) {
@@ -58,9 +62,9 @@ static fft_value load(fft_spot *at, tc_kval k) {
 
 static void store_now(fft_spot *at, tc_kval k, fft_value v) {
   const thread_spot *t = at->self;
-  int64_t s = at->p->s, r = at->p->radix;
+  int64_t s = at->p->s, r = at->p->radix, n = banks(at->e);
   // Outputs start at q + s R p with q < s.
-  bool aligned = power_of_two(s) && s <= BANKS && (s * r % BANKS == 0 || (s == 1 && power_of_two(r)));
+  bool aligned = power_of_two(s) && s <= n && (s * r % n == 0 || (s == 1 && power_of_two(r)));
   store_place(at->e, place(at, at->write, t->padded_write, k, s, !aligned), v, at->mask);
 }
 

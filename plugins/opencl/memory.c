@@ -13,6 +13,10 @@ int32_t opencl_check(const tc_device_ *d, const char *what, cl_int code) {
 
 int32_t opencl_alloc(tc_device_ *d, uint64_t size, tc_handle *out) {
   cl_int code = CL_SUCCESS;
+  *out = 0;
+  // Some drivers put off what they cannot give until it is used.
+  if (d->props.memory_bytes > 0 && size > (uint64_t)d->props.memory_bytes)
+    return opencl_check(d, "clCreateBuffer", CL_INVALID_BUFFER_SIZE);
   cl_mem m = d->driver.buffer_create(d->context, CL_MEM_READ_WRITE, size + !size, NULL, &code);
   *out = (tc_handle)(uintptr_t)m;
   return opencl_check(d, "clCreateBuffer", code);

@@ -5,8 +5,8 @@
 #include "tests/unit/runtime/artifact_bytes.h"
 
 static void touch_state(const tc_allocator *a, const tc_tcx_program *p) {
-  if (!p->plan) return;
-  const tc_graph *g = p->plan->graph;
+  const tc_graph *g = tc_image_graph(&p->image);
+  if (!g) return;
   for (int32_t i = 0; i < g->inputs.count; i++) {
     const tc_map_entry *e = tc_map_find(p->module->bindings, g->inputs.data[i].target);
     if (e) tc_fuzz_touch(a, &((const tc_binding *)e->value.ptr)->tensor);

@@ -152,6 +152,7 @@ static tc_status one(void *arg) {
     const gen_value *v = gen_find(&r, g->outputs.data[i].arg.value);
     tol[i] = (tolerance){
         .exact = v && v->exact, .eps = r.halves ? 2e-2 : 2e-4, .least = (v ? v->bound : 1) * (r.halves ? 1e-4 : 1e-7)};
+    tol[i].cancelled = 10 * tol[i].least; // norms take numbers ten times as large as those that they give
   }
   values v[2] = {0};
   int32_t n_values = r.n_symbols ? 2 : 1;

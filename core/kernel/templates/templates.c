@@ -11,6 +11,7 @@ void tc_templates_register_core(tc_arena *arena, tc_template_registry *r) {
                                                  &tc_template_sort,
                                                  &tc_template_iterate,
                                                  &tc_template_compact,
+                                                 &tc_template_ctc,
                                                  &tc_template_attention_logsumexp,
                                                  &tc_template_attention_backward_query,
                                                  &tc_template_attention_backward_pair};

@@ -18,6 +18,7 @@ extern const tc_template_table tc_template_scatter;
 extern const tc_template_table tc_template_sort;
 extern const tc_template_table tc_template_iterate;
 extern const tc_template_table tc_template_compact;
+extern const tc_template_table tc_template_ctc;
 
 // The most lanes up to `want`, a power of two, that a block of the device may have.
 static inline int32_t tc_template_lanes(const tc_device_props *d, int32_t want) {

@@ -35,6 +35,7 @@ enum {
 };
 enum { MAX_RANK = 16, CALL_NS = 2000, BUFFERS = 12 };
 
+// The manifest's `calls` has these names, too: the program asks about no other op.
 static const struct {
   const char *op;
   int32_t kind;
@@ -124,6 +125,7 @@ static int32_t read_node(const tc_host *h, const tc_call_node *n, job *j) {
     j->f[0] = find(a->dtype, "getrf", NULL);
     break;
   case LU_SOLVE:
+    if (n->operands[1].dtype != TC_I32) return TC_STATUS_UNIMPLEMENTED;
     j->flag[0] = tc_op_bool(g, 3, 1), j->flag[1] = tc_op_bool(g, 4, 0);
     j->f[0] = find(a->dtype, "getrs", NULL);
     break;
@@ -155,11 +157,14 @@ static int32_t read_node(const tc_host *h, const tc_call_node *n, job *j) {
     j->f[0] = find(a->dtype, "gesdd", NULL);
     break;
   case LDL_SOLVE:
+    if (n->operands[1].dtype != TC_I32) return TC_STATUS_UNIMPLEMENTED;
     j->flag[0] = tc_op_bool(g, 3, 0) && j->complex;
     j->f[0] = j->flag[0] ? find(a->dtype, "hetrs", "hetrs") : find(a->dtype, "sytrs", NULL);
     break;
   case EXP: j->f[0] = find(j->complex ? TC_C128 : TC_F64, "gemm", NULL); break;
-  case UNPACK: j->flag[0] = tc_op_bool(g, 2, 1), j->flag[1] = tc_op_bool(g, 3, 1); return TC_STATUS_OK;
+  case UNPACK:
+    j->flag[0] = tc_op_bool(g, 2, 1), j->flag[1] = tc_op_bool(g, 3, 1);
+    return n->operands[1].dtype == TC_I32 ? TC_STATUS_OK : TC_STATUS_UNIMPLEMENTED;
   case CHECKED:
     text = tc_op_string(g, 2);
     snprintf(j->name, sizeof j->name, "%.*s", (int)(text.size < 23 ? text.size : 23), text.size ? text.data : "");
@@ -201,6 +206,7 @@ typedef struct task {
   void *buffer[BUFFERS];
   int32_t n_buffers;
   bool short_of_memory;
+  const char *refusal; // of what the operands hold, or NULL
 } task;
 
 static void *take_memory(task *t, int64_t count, size_t each) {
@@ -299,6 +305,20 @@ static void negate_imaginary(void *v, int64_t count, tc_dtype d) {
   }
 }
 
+// The pivots of a matrix of `n` columns, if they name rows among the first `m`: the library would exchange whatever
+// they name. Negative ones, of blocks of two rows, come in pairs.
+static bool take_pivots(task *t, const tc_view *v, int64_t n, int64_t m, bool pairs, lint *p) {
+  copy((char *)p, 1, 0, base_of(t, v, 1), v->strides[v->rank - 1], 0, n, 1, sizeof *p);
+  for (int64_t i = 0; i < n; i++) {
+    bool second = pairs && p[i] < 0 && i + 1 < n && p[i + 1] < 0;
+    for (int64_t k = i; k <= i + second; k++)
+      if (second ? p[k] < -m : p[k] < 1 || p[k] > m)
+        t->refusal = "the pivots must be those that the factorization gave: rows from 1 to the number of rows";
+    i += second;
+  }
+  return !t->refusal;
+}
+
 static void run_lu_solve(task *t) {
   typedef void getrs(const char *, const lint *, const lint *, const void *, const lint *, const lint *, void *,
                      const lint *, lint *, size_t);
@@ -315,7 +335,7 @@ static void run_lu_solve(task *t) {
   if (t->short_of_memory || !start(t, x, 2)) return;
   do {
     get(t, a, w, ld);
-    copy((char *)q, 1, 0, base_of(t, p, 1), p->strides[p->rank - 1], 0, n, 1, sizeof *q);
+    if (!take_pivots(t, p, n, n, false, q)) return;
     int64_t sr = b->strides[b->rank - 2], sc = b->strides[b->rank - 1];
     copy(r, 1, ld, base_of(t, b, 2), left ? sr : sc, left ? sc : sr, n, nrhs, size);
     if (conjugate) negate_imaginary(r, (int64_t)n * nrhs, a->dtype);
@@ -582,7 +602,7 @@ static void run_ldl_solve(task *t) {
   do {
     get(t, a, w, ld);
     get(t, b, r, ld);
-    copy((char *)q, 1, 0, base_of(t, p, 1), p->strides[p->rank - 1], 0, n, 1, sizeof *q);
+    if (!take_pivots(t, p, n, n, true, q)) return;
     ((sytrs *)t->j->f[0])("L", &n, &nrhs, w, &ld, q, r, &ld, &info, 1);
     put(t, x, r, ld);
   } while (step(t));
@@ -598,16 +618,15 @@ static void run_unpack(task *t) {
   static const double one_d[2] = {1, 0};
   const void *one = real_of(a->dtype) == TC_F32 ? (const void *)one_f : one_d;
   char *w = take_memory(t, (int64_t)m * n, size), *f = take_memory(t, (int64_t)m * (m > n ? m : n), size);
-  lint *rows = take_memory(t, m, sizeof *rows);
+  lint *rows = take_memory(t, m, sizeof *rows), *q = take_memory(t, k, sizeof *q);
   if (t->short_of_memory || !start(t, a, 2)) return;
   do {
     get(t, a, w, ld);
     for (lint i = 0; i < m; i++) rows[i] = i;
+    if (j->flag[1] && !take_pivots(t, p, k, m, false, q)) return;
     for (lint i = 0; i < k && j->flag[1]; i++) {
-      lint q, r = rows[i];
-      memcpy(&q, base_of(t, p, 1) + i * p->strides[p->rank - 1] * (int64_t)sizeof q, sizeof q);
-      if (q < 1 || q > m) continue;
-      rows[i] = rows[q - 1], rows[q - 1] = r;
+      lint r = rows[i];
+      rows[i] = rows[q[i] - 1], rows[q[i] - 1] = r;
     }
     if (j->flag[1]) {
       memset(f, 0, (size_t)m * (size_t)m * size);
@@ -709,7 +728,10 @@ static int32_t complain(const job *j, lint info, int32_t batch_rank, int64_t pla
   char text[320], which[48] = "";
   int n;
   if (batch_rank) snprintf(which, sizeof which, "(Batch element %lld): ", (long long)place);
-  if (j->kind != CHECKED)
+  if (j->kind == SVD && info == -4) // its fourth argument, the matrix, has a NaN
+    n = snprintf(text, sizeof text,
+                 "The algorithm failed to converge because the input matrix contained non-finite values.");
+  else if (j->kind != CHECKED)
     n = snprintf(
         text, sizeof text,
         "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
@@ -756,6 +778,10 @@ static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, co
   }
   for (int32_t i = 0; i < t.n_buffers; i++) j->host->free(j->host->self, t.buffer[i]);
   if (t.short_of_memory) return TC_STATUS_OUT_OF_MEMORY;
+  if (t.refusal) {
+    j->host->diag(j->host->self, TC_STATUS_INVALID_ARGUMENT, (tc_sv){t.refusal, strlen(t.refusal)});
+    return TC_STATUS_INVALID_ARGUMENT;
+  }
   return info ? complain(j, info, t.rank, place) : TC_STATUS_OK;
 }
 

@@ -174,7 +174,10 @@ enum {
   TC_OP_COMPUTE_WIDE = 1 << 12, // the body computes in f64 (c128) and is rounded once
   TC_OP_MAY_EXPAND = 1 << 13,   // has a lowering, but `expand` is asked first; it declines by giving no result
   // The lowering reads numbers by tc_lo_arg, so that they may come from data (a body's numbers always may).
-  TC_OP_TAKES_NUMBERS = 1 << 14
+  TC_OP_TAKES_NUMBERS = 1 << 14,
+  // Much slower where the sizes along its argument `dim` are no constants (transforms): compiled by itself, it is
+  // compiled for each of them; other sizes may still be any
+  TC_OP_KNOWN_LENGTHS = 1 << 15
 };
 
 // The body, decomposition and derivative are texts in the one expression language (docs/ADDING_AN_OP.md):

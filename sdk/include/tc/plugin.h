@@ -21,13 +21,19 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 5
+#define TC_ABI_MINOR 6
 #define TC_ABI_KERNELS_LOCKED 5 // the minor version from which levels 2 and 3 are promised
 
 // ---- Host services ----
 // Artifacts of host->log that plugins have something to say to.
 enum { TC_ARTIFACT_OUTPUT_CODE = 4, TC_ARTIFACT_PERF_HINTS = 8, TC_ARTIFACT_DEVICE_GRAPHS = 10 };
 typedef void (*tc_range_fn_abi)(void *arg, int64_t begin, int64_t end);
+
+// Receives bytes; returns a TC_STATUS_*.
+typedef struct tc_sink {
+  void *self;
+  int32_t (*write)(void *self, const void *data, uint64_t size);
+} tc_sink;
 
 typedef struct tc_host {
   uint64_t magic;
@@ -52,13 +58,15 @@ typedef struct tc_host {
   const struct tc_expand_table *expand; // tc_ex_*
   const struct tc_lower_table *lower;   // tc_lo_*
   const struct tc_stage_table *stage;   // tc_stage_*
-} tc_host;
 
-// Receives bytes; returns a TC_STATUS_*.
-typedef struct tc_sink {
-  void *self;
-  int32_t (*write)(void *self, const void *data, uint64_t size);
-} tc_sink;
+  // Since 1.6; a host may have struct_size below, or NULL for both.
+  // What a plugin keeps from process to process, in the cache on disk: code that it compiled itself, mostly. The key is
+  // any bytes, which say all that the contents depend on; entries of other plugins are others'. cache_get writes the
+  // contents to `sink` as they were put, or returns NOT_FOUND: they may be gone at any time. cache_put may keep
+  // nothing.
+  int32_t (*cache_get)(void *self, tc_sv key, const tc_sink *sink);
+  void (*cache_put)(void *self, tc_sv key, const void *data, uint64_t size);
+} tc_host;
 
 // ---- A device ----
 typedef struct tc_device_ tc_device_; // the plugin's own struct

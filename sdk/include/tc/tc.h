@@ -193,13 +193,13 @@ int32_t tc_has_backend(const tc_context *c, const char *name);
 // inputs, what stays as it is, and numbers that it reads by tc_guard_int and its kin. Tensors from elsewhere that it
 // uses are kept by the graph.
 //
-// Graph breaks: tc_item_*, tc_data_of, tc_to_dlpack, a size that depends on data, and tc_graph_break end a segment. It
-// is run, and recording goes on. The body of such a function runs in every call and decides anew what it calls; what it
-// calls between two breaks is compared with the segments that were compiled before, which run as a whole. So it may
-// depend on anything, print, and loop as often as data says. Under `suppress_errors` a function that cannot be compiled
-// runs op by op, which is logged once (graph_breaks, perf_hints). Under `fullgraph` a break is an error that names its
-// place. Ops do not run when they are called, but before the next break at the latest; a body that fails may have run
-// some.
+// Graph breaks: tc_item_*, tc_data_of, tc_to_dlpack, tc_save_tensors and tc_load_tensors, tc_artifact_call, a size that
+// depends on data, and tc_graph_break end a segment. It is run, and recording goes on. The body of such a function runs
+// in every call and decides anew what it calls; what it calls between two breaks is compared with the segments that
+// were compiled before, which run as a whole. So it may depend on anything, print, and loop as often as data says.
+// Under `suppress_errors` a function that cannot be compiled runs op by op, which is logged once (graph_breaks,
+// perf_hints). Under `fullgraph` a break is an error that names its place. Ops do not run when they are called, but
+// before the next break at the latest; a body that fails may have run some.
 typedef int32_t (*tc_function_body)(void *self, tc_tensor *const *inputs, int32_t n_inputs, tc_tensor **outputs,
                                     int32_t n_outputs);
 
@@ -360,10 +360,14 @@ void tc_optimizer_destroy(tc_optimizer *o); // NULL is ignored
 
 // ---- Checkpoints: named tensors in a .safetensors file (.npz by its name) ----
 // The file is replaced as a whole, or left as it was. Names are the caller's, each once.
-int32_t tc_save_tensors(const char *path, int32_t n, const char *const *names, tc_tensor *const *tensors);
+int32_t tc_save_tensors_at(const char *here, const char *path, int32_t n, const char *const *names,
+                           tc_tensor *const *tensors);
+#define tc_save_tensors(path, n, names, tensors) tc_save_tensors_at(TC_HERE, path, n, names, tensors)
 // Stores into the memory of the tensors given, which have the dtypes and the sizes of the file's; all are compared
 // before the first is stored. NOT_FOUND: the file lacks one. It may have others.
-int32_t tc_load_tensors(const char *path, int32_t n, const char *const *names, tc_tensor *const *tensors);
+int32_t tc_load_tensors_at(const char *here, const char *path, int32_t n, const char *const *names,
+                           tc_tensor *const *tensors);
+#define tc_load_tensors(path, n, names, tensors) tc_load_tensors_at(TC_HERE, path, n, names, tensors)
 
 // ---- Artifacts: programs that were compiled ahead of time (`tcrun compile`; tc/rt.h runs them without the compiler)
 // ----

@@ -276,12 +276,15 @@ static inline bool call_small(const tc_graph *g, int64_t most) {
   int64_t total = 0;
   for (int32_t i = 0; i < g->inputs.count + g->outputs.count; i++) {
     const tc_value *v = i < g->inputs.count ? g->inputs.data[i].value : g->outputs.data[i - g->inputs.count].arg.value;
-    int64_t n = 1;
+    int64_t n = 1, reach = 1; // elements, and what their strides span
     for (int32_t d = 0; d < v->type.rank; d++) {
-      int64_t size = tc_sym_is_const(v->type.sizes[d]) ? v->type.sizes[d]->value : 0;
+      int64_t size = tc_sym_is_const(v->type.sizes[d]) ? v->type.sizes[d]->value : 0,
+              stride = tc_sym_is_const(v->type.strides[d]) ? v->type.strides[d]->value : 0;
       if (size > most) return false;
       n *= size;
-      if (n > most) return false;
+      if (size > 1 && stride > most) return false;
+      reach += size > 1 ? (size - 1) * stride : 0;
+      if (n > most || reach > most) return false;
     }
     total += n;
   }

@@ -54,6 +54,13 @@ static inline tc_status plan_place(plan_run *r, tc_arena *arena) {
       memset(r->data[i], 0xff, (size_t)bytes);
     }
   }
+  for (int32_t i = 0; i < r->p->bufs.count; i++) {
+    const tc_plan_buf *b = &r->p->bufs.data[i];
+    int64_t at;
+    if (!b->host) continue;
+    TC_TRY(plan_value(r, b->place, &at));
+    r->data[i] = (char *)r->data[b->host - 1] + at;
+  }
   return TC_OK;
 }
 

@@ -20,6 +20,16 @@ static inline tc_context *open_backend(const char *backend, const char *more) {
   return c;
 }
 
+// Log lines, one after the other; for tc_set_logs.
+typedef struct log_lines {
+  char text[8192];
+} log_lines;
+static inline void keep_line(void *self, const char *artifact, tc_sv text) {
+  log_lines *l = self;
+  size_t n = strlen(l->text);
+  snprintf(l->text + n, sizeof l->text - n, "[%s] %.*s\n", artifact, (int)text.size, text.data);
+}
+
 static const char *const backends[] = {"ref", "cpu"};
 
 // A thread for each of n callers of `size` bytes, joined again.

@@ -47,6 +47,37 @@ static tc_tensor *range(tc_context *c, int32_t rank, const int64_t *sizes) {
   return t;
 }
 
+// A function that calls one is cut there: the reason and the place are told, the results are the artifact's.
+static int32_t calls_artifact(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  tc_tensor *y[1], *given[] = {tc_aten_mul_Scalar(in[0], tc_scalar_int(2)), in[1]};
+  (void)n_in, (void)n_out;
+  if (tc_artifact_call(self, given, y) != TC_STATUS_OK) return tc_last_code();
+  out[0] = tc_aten_neg(y[0]);
+  return tc_last_code();
+}
+
+static void keep_line(void *self, const char *artifact, tc_sv line) {
+  (void)artifact;
+  if (!*(char *)self) snprintf(self, 256, "%.*s", (int)line.size, line.data);
+}
+
+static void breaks_functions(tc_context *c, tc_artifact *a) {
+  char line[256] = "";
+  tc_function *f;
+  tc_compile_options o = {.struct_size = sizeof o, .name = "it", .n_inputs = 2, .n_outputs = 1};
+  assert_int_equal(tc_set_logs(c, "graph_breaks", keep_line, line), TC_STATUS_OK);
+  assert_int_equal(tc_compile(c, calls_artifact, a, &o, &f), TC_STATUS_OK);
+  for (int k = 0; k < 3; k++) {
+    tc_tensor *in[] = {range(c, 2, (int64_t[]){2, 3}), range(c, 1, (int64_t[]){3})}, *out[1];
+    static const float want[] = {2, 1, 0, 0, -3, -6};
+    if (tc_call(f, in, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    for (int32_t i = 0; i < 6; i++) assert_float_equal(((float *)tc_data_of(out[0]))[i], want[i], 0);
+  }
+  if (!strstr(line, "an artifact is called at ") || !strstr(line, "test_artifact.c:")) fail_msg("%s", line);
+  assert_int_equal(tc_set_logs(c, "", NULL, NULL), TC_STATUS_OK);
+  tc_function_destroy(f);
+}
+
 TC_TEST(loads_and_calls) {
   const char *base = tc_env("TMPDIR"), *settings[] = {"backend=cpu", "cache.enabled=false"};
   char folder[256];
@@ -69,6 +100,7 @@ TC_TEST(loads_and_calls) {
   static const float want[] = {-2, -1, 0, -1, 1, 3}, doubled[] = {-4, -2, 0};
   for (int32_t i = 0; i < 6; i++) assert_float_equal(((float *)tc_data_of(out[0]))[i], want[i], 0);
   for (int32_t i = 0; i < 3; i++) assert_float_equal(((float *)tc_data_of(in[1]))[i], doubled[i], 0); // written back
+  breaks_functions(c, a);
   in[0] = range(c, 2, (int64_t[]){2, 4});
   assert_int_equal(tc_artifact_call(a, in, out), TC_STATUS_INVALID_ARGUMENT);
   assert_non_null(strstr(tc_last_error(), "input 'x' size mismatch at index 1. expected 3, actual 4"));

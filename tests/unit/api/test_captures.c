@@ -4,15 +4,6 @@
 
 #include "tests/unit/api/backends.h"
 
-typedef struct log_lines {
-  char text[8192];
-} log_lines;
-static void keep_line(void *self, const char *artifact, tc_sv text) {
-  log_lines *l = self;
-  size_t n = strlen(l->text);
-  snprintf(l->text + n, sizeof l->text - n, "[%s] %.*s\n", artifact, (int)text.size, text.data);
-}
-
 static tc_tensor *row(tc_context *c, int64_t n, const float *v) { return tc_tensor_from(c, TC_F32, 1, &n, v); }
 static float at(tc_tensor *t, int64_t i) { return ((float *)tc_data_of(t))[i]; }
 
@@ -271,6 +262,18 @@ struct DLManagedTensor { // as far as it is used here: the layout of DLPack
   void (*deleter)(struct DLManagedTensor *self);
 };
 
+// Into a folder that goes with it.
+static void save_and_load(tc_tensor *x) {
+  const char *base = tc_env("TMPDIR"), *name = "x";
+  char folder[400], path[420];
+  snprintf(folder, sizeof folder, "%s/tc-captures-XXXXXX", base ? base : P_tmpdir);
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/x.safetensors", folder);
+  if (tc_save_tensors(path, 1, &name, &x) == TC_STATUS_OK) (void)tc_load_tensors(path, 1, &name, &x);
+  remove(path);
+  assert_int_equal(remove(folder), 0);
+}
+
 // 2x + 1, broken in the middle.
 static int32_t breaks(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
   breaking *b = self;
@@ -291,6 +294,7 @@ static int32_t breaks(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor 
   case 4: (void)tc_graph_break("a line is printed"); break;
   case 5: (void)tc_size_of(tc_aten_nonzero(x), 0); break;
   case 6: (void)tc_numel_of(tc_aten_nonzero(x)); break;
+  case 7: save_and_load(x); break;
   default: (void)tc_cond(tc_aten_all(yes), identity, identity, NULL, 1, &x, 1, &x); break;
   }
   if (tc_last_code() != TC_STATUS_OK) return tc_last_code();
@@ -305,7 +309,8 @@ static breaking kinds[] = {{"a value is read (tc_item)", 0, 0},
                            {"a line is printed", 4, 0},
                            {"a size that depends on data is read", 5, 0},
                            {"a size that depends on data is read", 6, 0},
-                           {"a region of control flow reads a value", 7, 0}};
+                           {"a tensor is read or written by a file", 7, 0},
+                           {"a region of control flow reads a value", 8, 0}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static void each_reason_is_told_and_followed(void **state) {

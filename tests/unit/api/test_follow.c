@@ -5,15 +5,6 @@
 #include "core/runtime/eager.h"
 #include "tests/unit/api/backends.h"
 
-typedef struct log_lines {
-  char text[16384];
-} log_lines;
-static void keep_line(void *self, const char *artifact, tc_sv text) {
-  log_lines *l = self;
-  size_t n = strlen(l->text);
-  snprintf(l->text + n, sizeof l->text - n, "[%s] %.*s\n", artifact, (int)text.size, text.data);
-}
-
 static tc_function *compiled(tc_context *c, tc_function_body body, void *self, int32_t n_in, int32_t n_out) {
   tc_compile_options o = {
       .struct_size = sizeof o, .name = "followed", .n_inputs = n_in, .n_outputs = n_out, .dynamic = TC_DYNAMIC_AUTO};

@@ -8,15 +8,6 @@ static tc_tensor *range(tc_context *c, int32_t rank, const int64_t *sizes) {
   return t;
 }
 
-typedef struct log_lines {
-  char text[4096];
-} log_lines;
-static void keep_line(void *self, const char *artifact, tc_sv text) {
-  log_lines *l = self;
-  size_t n = strlen(l->text);
-  snprintf(l->text + n, sizeof l->text - n, "[%s] %.*s\n", artifact, (int)text.size, text.data);
-}
-
 // y = relu(x) * w + x.
 static int bodies; // how often it ran
 static int32_t body(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {

@@ -149,6 +149,92 @@ static void of_any_value_and_order(void **state) {
   }
 }
 
+// Beyond the limit of recompiles the ops of a function with tc_grad run one by one: the same gradients, said once.
+static int32_t slope(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  tc_tensor *y = total(product(in[0], tc_aten_tanh(in[1])));
+  return tc_grad(1, &y, NULL, 2, in, 0, out);
+}
+static void beyond_the_limit_gradients_stay(void **state) {
+  (void)state;
+  seed_rand();
+  enum { LIMIT = 2, SIZES = 6 };
+  FOR_BACKENDS(c, NULL) {
+    log_lines lines = {0};
+    tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 2, .n_outputs = 2, .limit = LIMIT};
+    tc_function *f;
+    o.dynamic = TC_DYNAMIC_NEVER;
+    assert_int_equal(tc_set_logs(c, "graph_breaks", keep_line, &lines), TC_STATUS_OK);
+    assert_int_equal(tc_compile(c, slope, NULL, &o, &f), TC_STATUS_OK);
+    for (int64_t n = 2; n < 2 + SIZES; n++) {
+      tc_scope *s = tc_scope_open();
+      tc_tensor *in[] = {random_tensor(c, 1, &n), random_tensor(c, 1, &n)}, *out[2];
+      call(f, in, out);
+      for (int64_t i = 0; i < n; i++) {
+        double t = tanh(at(in[1], i));
+        assert_true(fabs(at(out[0], i) - t) < 1e-12);
+        assert_true(fabs(at(out[1], i) - at(in[0], i) * (1 - t * t)) < 1e-12);
+      }
+      assert_int_equal(tc_function_stats_of(f).entries, n < 2 + LIMIT ? n - 1 : LIMIT);
+      tc_scope_close(s);
+    }
+    char *first = strstr(lines.text, "the limit of recompiles is reached");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "the limit of recompiles is reached"));
+    tc_function_destroy(f);
+  }
+}
+
+// Training goes on beyond the limit as if there were none: in one graph with the optimizer, which writes in place, and
+// in two functions.
+static void beyond_the_limit_training_goes_on(void **state) {
+  (void)state;
+  seed_rand();
+  enum { WAYS = 3, FEW_STEPS = 3 };
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_optimizer_options q = {.struct_size = sizeof q, .kind = TC_SGD, .rate = 0.1, .momentum = 0.9};
+    tc_compile_options how = {.struct_size = sizeof how, .n_inputs = ALL, .n_outputs = 1, .limit = 1};
+    tc_tensor *in[WAYS][ALL];
+    tc_optimizer *o[WAYS];
+    tc_function *f[WAYS]; // step beyond the limit, loss and gradients beyond it, step without a limit
+    stepping self[WAYS] = {0};
+    how.dynamic = TC_DYNAMIC_NEVER;
+    for (int w = 0; w < WAYS; w++) {
+      if (w == 0) make_inputs(c, in[w]);
+      for (int i = 0; w > 0 && i < ALL; i++) in[w][i] = copy_of(c, in[0][i]);
+      assert_int_equal(tc_optimizer_create(c, &q, PARAMETERS, in[w] + INPUTS, &o[w]), TC_STATUS_OK);
+      self[w].optimizer = o[w];
+    }
+    assert_int_equal(tc_compile(c, step, &self[0], &how, &f[0]), TC_STATUS_OK);
+    assert_int_equal(tc_value_and_grad(c, loss, NULL, &how, PARAMETERS, (int32_t[]){2, 3, 4, 5}, &f[1]), TC_STATUS_OK);
+    f[2] = compiled(c, step, &self[2], ALL, 1);
+    for (int n = 0; n < FEW_STEPS; n++) {
+      int64_t sizes[2] = {ROWS + n, IN};
+      tc_tensor *x = random_tensor(c, 2, sizes), *out[WAYS][1 + PARAMETERS];
+      sizes[1] = OUT;
+      tc_tensor *y = random_tensor(c, 2, sizes);
+      for (int w = 0; w < WAYS; w++) {
+        in[w][0] = x, in[w][1] = y;
+        call(f[w], in[w], out[w]);
+        if (w == 1) assert_int_equal(tc_optimizer_step(o[w], out[w] + 1), TC_STATUS_OK);
+        if (fabs(at(out[w][0], 0) - at(out[0][0], 0)) > 1e-9)
+          fail_msg("step %d: loss %.12g, not %.12g", n, at(out[w][0], 0), at(out[0][0], 0));
+      }
+      for (int w = 1; w < WAYS; w++)
+        for (int i = INPUTS; i < ALL; i++)
+          for (int64_t e = 0; e < tc_numel_of(in[w][i]); e++)
+            if (fabs(at(in[w][i], e) - at(in[0][i], e)) > 1e-7) fail_msg("step %d, way %d, parameter %d", n, w, i);
+    }
+    for (int w = 0; w < 2; w++) assert_int_equal(tc_function_stats_of(f[w]).entries, 1);
+    for (int w = 0; w < WAYS; w++) {
+      tc_function_destroy(f[w]);
+      tc_optimizer_destroy(o[w]);
+    }
+    tc_scope_close(s);
+  }
+}
+
 // ---- what is refused ----
 static int32_t reads_behind(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
   double v;
@@ -201,6 +287,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_graph_is_two_functions),
       cmocka_unit_test(of_any_value_and_order),
+      cmocka_unit_test(beyond_the_limit_gradients_stay),
+      cmocka_unit_test(beyond_the_limit_training_goes_on),
       cmocka_unit_test(what_cannot_be),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

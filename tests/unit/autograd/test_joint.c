@@ -337,6 +337,25 @@ TC_TEST(rows_of_infinity) {
                "  %y = aten::scaled_dot_product_attention(%q, %k, %v, %m)\n  return user %y\n}");
 }
 
+// Sequences of labels, equal ones in a row among them; the gradient is that of a loss of log_softmax's results.
+TC_TEST(sequences_of_labels) {
+  static const char *const texts[] = {
+      "graph @f (%x : f64[4, 2, 3] = user \"x\") {\n  %l = aten::log_softmax.int(%x, -1)\n"
+      "  %a = aten::arange(6)\n  %b = aten::div.Scalar_mode(%a, 2, rounding_mode=\"floor\")\n  %t = aten::view(%b, [2, "
+      "3])\n"
+      "  %y = aten::ctc_loss.IntList(%l, %t, [4, 3], [3, 2], 0, 0)\n  return user %y\n}",
+      "graph @f (%x : f64[5, 2, 3] = user \"x\") {\n  %l = aten::log_softmax.int(%x, -1)\n"
+      "  %a = aten::arange(4)\n  %t = aten::div.Scalar_mode(%a, 2, rounding_mode=\"floor\")\n  %m = aten::full([2], 5, "
+      "dtype=i64)\n"
+      "  %n = aten::full([2], 2, dtype=i64)\n  %y = aten::ctc_loss.Tensor(%l, %t, %m, %n, 2)\n  return user %y\n}",
+      "graph @f (%x : f64[3, 3] = user \"x\") {\n  %l = aten::log_softmax.int(%x, -1)\n"
+      "  %t = aten::full([1, 4], 1, dtype=i64)\n"
+      "  %y = aten::ctc_loss.IntList(%l, %t, [3], [3], 0, 2, true)\n  return user %y\n}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]));
+  return TC_OK;
+}
+
 // Attention in all its forms, also where what flows back comes through the logarithms of the sums.
 TC_TEST(attention) {
   static const char *const texts[] = {
@@ -438,6 +457,8 @@ TC_TEST(every_op_says_something) {
                                      "_native_batch_norm_legit",
                                      "_batch_norm_with_update",
                                      "copy_",
+                                     "_ctc_paths",
+                                     "_int_list",
                                      "special_airy_ai",
                                      "special_chebyshev",
                                      "special_shifted_chebyshev",
@@ -513,6 +534,7 @@ int main(void) {
                                      cmocka_unit_test(loops),
                                      cmocka_unit_test(loops_without_end),
                                      cmocka_unit_test(rows_of_infinity),
+                                     cmocka_unit_test(sequences_of_labels),
                                      cmocka_unit_test(attention),
                                      cmocka_unit_test(every_op_says_something),
                                      cmocka_unit_test(what_has_no_gradient)};

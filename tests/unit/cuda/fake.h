@@ -20,6 +20,9 @@ typedef struct fake_state {
   uint64_t words[64]; // its parameters, as many as fake_set_params said
   char kernel[128];
   int32_t dynamic_shared; // as set by cuFuncSetAttribute
+  int32_t tensor_maps;    // described; the last one:
+  uint64_t map_sizes[3];
+  uint32_t map_box[3];
 } fake_state;
 
 typedef const fake_state *(*fake_state_fn)(void);

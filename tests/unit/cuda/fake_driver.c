@@ -475,6 +475,27 @@ EXPORT int cuFuncSetAttribute(void *f, int attribute, int value) {
   if (attribute == 8) state.dynamic_shared = value;
   return end(OK);
 }
+// What bulk copies want of three-dimensional tensors of 16 bits with 128-byte swizzling.
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, uint64_t address, const uint64_t *sizes,
+                                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                                  int swizzle, int promotion, int fill) {
+  BEGIN("cuTensorMapEncodeTiled");
+  uint64_t bytes = 2 * sizes[0];
+  if ((uintptr_t)map % 64 || address % 16) fault("a tensor or its description lies badly");
+  if (type != 1 || rank != 3 || interleave || swizzle != 3 || promotion < 0 || promotion > 3 || fill)
+    fault("a tensor that the fake driver does not know");
+  for (int i = 0; i < 3; i++) {
+    if (!sizes[i] || sizes[i] > 1ull << 32 || !box[i] || box[i] > 256 || steps[i] != 1) fault("sizes of a tensor");
+    if (i > 0 && (strides[i - 1] % 16 || strides[i - 1] >= 1ull << 40)) fault("strides of a tensor");
+    if (i > 0) bytes += (sizes[i] - 1) * strides[i - 1];
+  }
+  if (box[0] * 2 > 128) fault("a box that is wider than its swizzling");
+  holder((const void *)(uintptr_t)address, bytes, MEMORY, "a tensor outside of an allocation");
+  memset(map, 0x5a, 128);
+  memcpy(state.map_sizes, sizes, sizeof state.map_sizes), memcpy(state.map_box, box, sizeof state.map_box);
+  state.tensor_maps++;
+  return end(OK);
+}
 EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared, void *s, void **params, void **extra) {
   BEGIN("cuLaunchKernel");

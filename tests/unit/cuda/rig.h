@@ -11,17 +11,26 @@
 
 #include "tc/plugin.h"
 
+// What the plugin keeps from process to process.
+enum { RIG_KEPT = 8 };
+typedef struct rig_kept {
+  char *key, *data;
+  uint64_t key_size, size;
+} rig_kept;
+
 typedef struct rig {
   tc_host host;
   const tc_device_table *t;
   const tc_codegen_table *codegen;
-  const tc_call_table *calls, *attention, *split;
+  const tc_call_table *calls, *attention, *split, *half;
   tc_device_ *d;
-  const char *driver, *arch, *sync, *blas, *spills, *split_wish;
+  const char *driver, *arch, *sync, *blas, *spills, *split_wish, *half_wish;
   char diag[600];
   fake_state_fn state;
   fake_params_fn params;
   fake_fail_fn make_fail;
+  rig_kept kept[RIG_KEPT]; // by the test, where it gives the host a cache
+  int32_t n_kept, n_asked;
 } rig;
 
 static inline void rig_diag(void *self, int32_t code, tc_sv text) {
@@ -31,6 +40,31 @@ static inline void rig_diag(void *self, int32_t code, tc_sv text) {
 static inline void rig_nothing(void *self, int32_t artifact, tc_sv text) { (void)self, (void)artifact, (void)text; }
 static inline void *rig_take(void *self, uint64_t size) { return (void)self, calloc(1, size + 64); }
 static inline void rig_give(void *self, void *p) { (void)self, free(p); }
+static inline int32_t rig_cache_get(void *self, tc_sv key, const tc_sink *sink) {
+  rig *r = self;
+  r->n_asked++;
+  for (int32_t i = 0; i < r->n_kept; i++) {
+    const rig_kept *k = &r->kept[i];
+    if (k->key_size == key.size && memcmp(k->key, key.data, key.size) == 0)
+      return sink->write(sink->self, k->data, k->size);
+  }
+  return TC_STATUS_NOT_FOUND;
+}
+static inline void *rig_copy(const void *data, uint64_t size) {
+  void *p = malloc(size + 1);
+  assert_non_null(p);
+  return memcpy(p, data, size);
+}
+static inline void rig_cache_put(void *self, tc_sv key, const void *data, uint64_t size) {
+  rig *r = self;
+  assert_true(r->n_kept < RIG_KEPT);
+  r->kept[r->n_kept++] = (rig_kept){rig_copy(key.data, key.size), rig_copy(data, size), key.size, size};
+}
+static inline void rig_give_cache(rig *r) { r->host.cache_get = rig_cache_get, r->host.cache_put = rig_cache_put; }
+static inline void rig_drop_cache(rig *r) {
+  for (int32_t i = 0; i < r->n_kept; i++) free(r->kept[i].key), free(r->kept[i].data);
+  r->n_kept = 0;
+}
 static inline tc_sv rig_config(void *self, tc_sv key) {
   rig *r = self;
   const char *value = tc_sv_is(key, "driver")     ? r->driver
@@ -39,6 +73,7 @@ static inline tc_sv rig_config(void *self, tc_sv key) {
                       : tc_sv_is(key, "cublaslt") ? r->blas
                       : tc_sv_is(key, "spills")   ? r->spills
                       : tc_sv_is(key, "split")    ? r->split_wish
+                      : tc_sv_is(key, "half")     ? r->half_wish
                                                   : NULL;
   return value ? tc_sv_of(value) : TC_SV("");
 }
@@ -98,6 +133,7 @@ static inline void load(rig *r) {
   assert_int_equal(query(&r->host, &p), TC_STATUS_OK);
   assert_int_equal(p.capabilities & (TC_CAP_DEVICE | TC_CAP_CODEGEN), TC_CAP_DEVICE | TC_CAP_CODEGEN);
   r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0], r->attention = p.calls[1], r->split = p.calls[2];
+  r->half = p.calls[3];
 }
 
 static inline void open_rig(rig *r) {

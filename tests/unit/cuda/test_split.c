@@ -1,16 +1,8 @@
 // Products by split numbers as a call: what it takes, what it asks of the device, and that its code compiles.
-#include "tests/unit/cuda/rig.h"
+#include "tests/unit/cuda/products.h"
 
 enum { PACKED = 3 * 128 * 32 * 2, SHARED = 8 * PACKED + 1024 };
 
-typedef struct row {
-  const char *op;
-  tc_dtype dtype;
-  int32_t rank;
-  int64_t a[3], b[3], d[3]; // dense
-  int32_t steps[2], n_steps;
-  bool taken;
-} row;
 static const row rows[] = {
     {"aten::mm", TC_F32, 2, {300, 200}, {200, 500}, {300, 500}, {0}, 0, true},
     {"aten::mm", TC_C64, 2, {300, 200}, {200, 500}, {300, 500}, {0}, 0, true},
@@ -28,33 +20,6 @@ static const row rows[] = {
     {"aten::bmm", TC_C64, 3, {100000, 4, 4}, {100000, 4, 4}, {100000, 4, 4}, {0}, 0, false}, // mostly padding
     {"aten::add", TC_F32, 2, {300, 200}, {300, 200}, {300, 200}, {0}, 0, false},
 };
-
-typedef struct product_node {
-  tc_view views[4], out; // factors, addend
-  int64_t strides[4][3];
-  tc_epilogue steps[2];
-  tc_call_node node;
-} product_node;
-
-static void view_of(tc_view *v, const row *w, const int64_t *sizes, int64_t *strides, tc_handle memory) {
-  int64_t stride = 1;
-  for (int32_t d = w->rank - 1; d >= 0; d--) strides[d] = stride, stride *= sizes[d];
-  *v = (tc_view){.dtype = w->dtype, .rank = w->rank, .sizes = sizes, .strides = strides, .memory = memory};
-}
-
-static void make(const row *w, tc_handle memory, product_node *p) {
-  *p = (product_node){.node = {.struct_size = sizeof p->node, .op = {w->op, strlen(w->op)}, .n_operands = 2}};
-  view_of(&p->views[0], w, w->a, p->strides[0], memory), view_of(&p->views[1], w, w->b, p->strides[1], memory);
-  view_of(&p->views[2], w, w->d, p->strides[2], memory), view_of(&p->out, w, w->d, p->strides[3], memory);
-  for (int32_t i = 0; i < w->n_steps; i++) {
-    bool adds = w->steps[i] == TC_EPI_ADD;
-    p->steps[i] = (tc_epilogue){.kind = w->steps[i], .operand = adds ? 2 : -1};
-    p->node.n_operands += adds;
-  }
-  p->views[2].offset = 4096, p->out.offset = 8192;
-  p->node.operands = p->views, p->node.results = &p->out, p->node.n_results = 1;
-  p->node.epilogue = p->steps, p->node.n_epilogue = w->n_steps;
-}
 
 static bool has_compiler(rig *r) {
   product_node p;
@@ -158,8 +123,54 @@ TC_TEST(launches) {
   return TC_OK;
 }
 
+// A preparation on a device of its own.
+static void prepare_anew(rig *r) {
+  product_node p;
+  void *prepared = NULL;
+  uint64_t workspace = 0;
+  if (r->t->open(&r->host, 0, &r->d) != TC_STATUS_OK) fail_msg("%s", r->diag);
+  make(&rows[0], 0, &p);
+  if (r->split->prepare(&r->host, r->d, &p.node, &prepared, &workspace) != TC_STATUS_OK) fail_msg("%s", r->diag);
+  r->split->destroy(prepared);
+  close_rig(r);
+}
+
+// A second process takes the code from the cache; damaged code, other code and a host without a cache compile.
+TC_TEST(code_is_kept) {
+  rig r;
+  open_rig(&r);
+  bool compiler = has_compiler(&r);
+  close_rig(&r);
+  if (!compiler) return TC_OK;
+  load(&r);
+  rig_give_cache(&r);
+  prepare_anew(&r);
+  assert_int_equal(r.n_asked, 1);
+  assert_int_equal(r.n_kept, 1);
+  assert_memory_equal(r.kept[0].data, "\177ELF", 4);
+  assert_non_null(strstr(r.kept[0].key, "sm_90a"));
+  prepare_anew(&r);
+  assert_int_equal(r.n_asked, 2);
+  assert_int_equal(r.n_kept, 1);
+  r.kept[0].data[0] = 'x'; // the driver refuses it
+  prepare_anew(&r);
+  assert_int_equal(r.n_asked, 3);
+  assert_int_equal(r.n_kept, 2);
+  assert_memory_equal(r.kept[1].data + 1, r.kept[0].data + 1, 64);
+  r.spills = "error"; // what is kept does not tell
+  prepare_anew(&r);
+  assert_int_equal(r.n_asked, 3);
+  assert_int_equal(r.n_kept, 2);
+  r.spills = NULL;
+  r.host.struct_size = offsetof(tc_host, cache_get); // of an earlier version
+  prepare_anew(&r);
+  assert_int_equal(r.n_asked, 3);
+  rig_drop_cache(&r);
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_taken), cmocka_unit_test(costs),
-                                     cmocka_unit_test(launches)};
+                                     cmocka_unit_test(launches), cmocka_unit_test(code_is_kept)};
   return TC_RUN(tests);
 }

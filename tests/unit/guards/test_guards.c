@@ -132,6 +132,11 @@ TC_TEST(each_kind_is_told_in_words) {
   assert_non_null(strstr(text_of(&r, g), "tensor 'y': absent"));
   g = guards_of(&r, 1, &c);
   misses(&r, g, &conj, TC_GUARD_BITS, "tensor 'x' is conjugated, expected plain");
+  conj.conj = false, conj.neg = true;
+  misses(&r, g, &conj, TC_GUARD_BITS, "tensor 'x' is negated, expected plain");
+  g = guards_of(&r, 1, &conj);
+  HOLDS(g, &conj);
+  misses(&r, g, &c, TC_GUARD_BITS, "tensor 'x' is plain, expected negated");
   tc_tensor all[] = {x, y, d, v, s, square, t, c, conj};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) tc_tensor_unref(&all[i]);
   tc_module_destroy(r.module);

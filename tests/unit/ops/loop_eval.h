@@ -4,7 +4,7 @@
 // evaluated as they stand; an index outside of its buffer is an error, and so is a buffer read before it is made.
 // The core's templates are known by what they mean: matmul out[…, m, n] = Σₖ a[…, m, k] · b[…, n / P, k, n % P], or of
 // b as it is (small_matmul); conv; scan from the first element on, whatever the chunks; sort by counting what is less;
-// scatter place by place.
+// scatter place by place; ctc path by path.
 #ifndef TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 #define TC_TESTS_UNIT_OPS_LOOP_EVAL_H_
 
@@ -289,6 +289,22 @@ static inline void le_scatter(le_run *r, const tc_lnode *n, tc_knum *out) {
   }
 }
 
+// The template "ctc": each path by itself, as a probability.
+static inline double le_paths(le_run *r, const tc_lnode *n, int64_t sequence, int64_t step, int64_t state) {
+  int64_t at[3] = {sequence, step, state}, from[2] = {sequence, state};
+  if (state < 0) return 0;
+  double p = exp(le_view(r, &n->operands[0], at).re);
+  if (step == 0) return state < 2 ? p : 0;
+  double before = le_paths(r, n, sequence, step - 1, state) + le_paths(r, n, sequence, step - 1, state - 1);
+  if (le_view(r, &n->operands[1], from).i) before += le_paths(r, n, sequence, step - 1, state - 2);
+  return p * before;
+}
+static inline void le_ctc(le_run *r, const tc_lnode *n, tc_knum *out) {
+  int64_t at[3];
+  for (int32_t k = 0; k < 3; k++) at[k] = r->symbols[n->vars[k]->symbol];
+  *out = tc_kir_cast(TC_F64, n->outs[0]->dtype, (tc_knum){.re = log(le_paths(r, n, at[0], at[1], at[2]))});
+}
+
 // The template "iterate", by the references' functions.
 static inline double le_shifted_t(double x, double n) { return tc_chebyshev_t(2 * x - 1, n); }
 static inline double le_shifted_u(double x, double n) { return tc_chebyshev_u(2 * x - 1, n); }
@@ -346,8 +362,8 @@ static inline tc_status le_node(le_run *r, const tc_lnode *n) {
       static const struct {
         const char *name;
         void (*run)(le_run *r, const tc_lnode *n, tc_knum *out);
-      } known[] = {{"matmul", le_matmul}, {"small_matmul", le_matmul}, {"scan", le_scan},      {"conv", le_conv},
-                   {"sort", le_sort},     {"scatter", le_scatter},     {"iterate", le_iterate}};
+      } known[] = {{"matmul", le_matmul}, {"small_matmul", le_matmul}, {"scan", le_scan},       {"conv", le_conv},
+                   {"sort", le_sort},     {"scatter", le_scatter},     {"iterate", le_iterate}, {"ctc", le_ctc}};
       size_t k = 0;
       while (k < sizeof known / sizeof *known && !tc_sv_is(n->tmpl->name, known[k].name)) k++;
       if (k == sizeof known / sizeof *known) return tc_error(TC_STATUS_UNIMPLEMENTED, "a template has no loops");

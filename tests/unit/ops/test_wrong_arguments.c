@@ -1,15 +1,17 @@
 // Every op with arguments that do not fit: wrong dtypes, ranks, sizes, dimensions, lengths, kinds. An op either takes
-// them, and then its reference gives what its meta function said, or refuses in words that name it; it never crashes.
-// Calls come from the schemas alone (tests/fuzz/graphs/calls.h), with a fixed seed; TC_TEST_ROUNDS=N adds N rounds with
-// a fresh one.
-//   TC_TEST_SEED=N TC_TEST_OP=aten::cat   the seed of those rounds; one op only
+// them, and then its reference gives what its meta function said, or refuses in words that name it; it never crashes,
+// and never asks for more memory than such small calls can need. Calls come from the schemas alone
+// (tests/fuzz/graphs/calls.h): a round with a fixed seed and one with a fresh one. The slowest call is printed.
+//   TC_TEST_ROUNDS=N TC_TEST_SEED=N TC_TEST_OP=aten::cat   fresh rounds (1), their seed; one op only
+#include <time.h>
+
 #include "core/ir/refexec.h"
 #include "core/ops/ops.h"
 #include "tests/fuzz/graphs/calls.h"
 #include "tests/fuzz/graphs/compare.h"
 #include "tests/unit/unit.h"
 
-enum { SEARCH = 60, CHANGES = 5, LARGEST = 1 << 14 };
+enum { SEARCH = 60, CHANGES = 5, LARGEST = 1 << 14, MOST_BYTES = 1 << 30 };
 
 typedef struct trial {
   const tc_op_registry *ops;
@@ -17,10 +19,20 @@ typedef struct trial {
   uint64_t seed;
   int32_t good, refused, ran, failed; // counts
   char text[400];                     // of the call, for a failure
+  double slowest;                     // processor's seconds of a call
+  char slowest_text[400];
+  tc_fault_allocator memory;
 } trial;
 
-static void describe(trial *t, const tc_graph *g, const call *c) {
-  tc_sb sb = tc_sb_make(g->module->arena);
+// Memory up to MOST_BYTES, counted.
+static void *bounded_alloc(void *self, size_t size) {
+  tc_fault_allocator *f = self;
+  return size > (size_t)(MOST_BYTES - f->live_bytes) ? NULL : f->iface.alloc(f, size);
+}
+static tc_allocator bounded(trial *t) { return (tc_allocator){&t->memory, bounded_alloc, t->memory.iface.free}; }
+
+static void describe(trial *t, tc_arena *arena, const call *c) {
+  tc_sb sb = tc_sb_make(arena);
   tc_sb_put(&sb, c->op->full_name);
   for (int32_t i = 0; i < c->n_args; i++) {
     const call_arg *a = &c->args[i];
@@ -40,7 +52,8 @@ static void describe(trial *t, const tc_graph *g, const call *c) {
 static tc_status run_reference(trial *t, tc_graph *g) {
   tc_tensor in[MOST_IO] = {0}, out[MOST_IO] = {0};
   tc_status s = make_inputs(g, NULL, t->seed, in);
-  if (s == TC_OK) s = tc_ref_run(g, tc_system_allocator(), g->inputs.count, in, out, NULL);
+  tc_allocator a = bounded(t);
+  if (s == TC_OK) s = tc_ref_run(g, &a, g->inputs.count, in, out, NULL);
   for (int32_t i = 0; i < MOST_IO; i++) tc_tensor_unref(&in[i]), tc_tensor_unref(&out[i]);
   return s;
 }
@@ -50,18 +63,19 @@ static void judge(trial *t, tc_status s, const char *when) {
   const char *text = tc_status_text(s);
   char name[128];
   snprintf(name, sizeof name, TC_SV_FMT, TC_SV_ARG(t->op->schema.name));
-  const char *wrong = code == TC_STATUS_INTERNAL                               ? "an internal error"
-                      : code != TC_STATUS_OUT_OF_MEMORY && !strstr(text, name) ? "the error does not name the op"
-                                                                               : NULL;
+  const char *wrong = code == TC_STATUS_INTERNAL        ? "an internal error"
+                      : code == TC_STATUS_OUT_OF_MEMORY ? "it wants too much memory"
+                      : !strstr(text, name)             ? "the error does not name the op"
+                                                        : NULL;
   t->failed += wrong != NULL;
   if (wrong) print_error("%s, %s: %s: %s\n", t->text, when, wrong, text);
 }
 
 static tc_status attempt(trial *t, tc_module *m, const call *c, bool *out_good) {
   tc_graph *g;
+  describe(t, m->arena, c);
   tc_status s = call_graph(m, c, &g);
   *out_good = s == TC_OK;
-  describe(t, g, c);
   if (getenv("TC_TEST_SHOW")) fprintf(stderr, "%s\n", t->text);
   if (s != TC_OK) {
     judge(t, s, "compiling");
@@ -79,6 +93,17 @@ static tc_status attempt(trial *t, tc_module *m, const call *c, bool *out_good) 
   return TC_OK;
 }
 
+static tc_status timed_attempt(trial *t, tc_module *m, const call *c, bool *out_good) {
+  clock_t start = clock();
+  tc_status s = attempt(t, m, c, out_good);
+  double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+  if (seconds > t->slowest) {
+    t->slowest = seconds;
+    memcpy(t->slowest_text, t->text, sizeof t->text);
+  }
+  return s;
+}
+
 static tc_status body(void *arg) {
   trial *t = ((void **)arg)[0];
   tc_arena *arena = ((void **)arg)[1];
@@ -89,14 +114,14 @@ static tc_status body(void *arg) {
   bool found = false;
   for (int32_t i = 0; i < SEARCH && !found; i++) {
     call_any(&r, t->op, &good);
-    TC_TRY(attempt(t, m, &good, &found));
+    TC_TRY(timed_attempt(t, m, &good, &found));
   }
   t->good += found;
   for (int32_t i = 0; i < CHANGES; i++) {
     call bad = good;
     bool ignored;
     call_change(&r, &bad);
-    TC_TRY(attempt(t, m, &bad, &ignored));
+    TC_TRY(timed_attempt(t, m, &bad, &ignored));
   }
   return TC_OK;
 }
@@ -106,6 +131,8 @@ static void all_ops(uint64_t seed, int64_t rounds) {
   tc_op_registry *ops;
   const char *only = getenv("TC_TEST_OP");
   int32_t possible = 0, good = 0, refused = 0, ran = 0, failed = 0;
+  double slowest = 0;
+  char slowest_text[400] = "";
   assert_ok(tc_arena_create(tc_system_allocator(), &arena));
   assert_ok(tc_op_registry_create(arena, &ops));
   assert_ok(tc_ops_register_core(ops));
@@ -113,23 +140,28 @@ static void all_ops(uint64_t seed, int64_t rounds) {
     trial t = {.ops = ops, .op = tc_op_registry_at(ops, i)};
     if (!call_possible(t.op) || (only && !tc_sv_is(t.op->full_name, only))) continue;
     for (int64_t k = 0; k < rounds; k++) {
-      tc_fault_allocator f;
-      tc_fault_allocator_init(&f, tc_system_allocator());
+      tc_fault_allocator_init(&t.memory, tc_system_allocator());
+      tc_allocator a = bounded(&t);
       t.seed = seed + (uint64_t)k * 1000003u + (uint64_t)i;
-      assert_ok(tc_arena_create(&f.iface, &own));
+      assert_ok(tc_arena_create(&a, &own));
       void *args[2] = {&t, own};
       tc_status s = tc_arena_guard(own, body, args);
       t.failed += s != TC_OK;
       if (s != TC_OK) print_error("%s: %s\n", t.text, tc_status_text(s));
       tc_status_free(s);
       tc_arena_destroy(own);
-      assert_int_equal(f.live, 0);
+      assert_int_equal(t.memory.live, 0);
+    }
+    if (t.slowest > slowest) {
+      slowest = t.slowest;
+      memcpy(slowest_text, t.slowest_text, sizeof slowest_text);
     }
     possible++, good += t.good > 0, refused += t.refused, ran += t.ran, failed += t.failed;
     if (!t.good && getenv("TC_TEST_SHOW")) print_message("no good call of " TC_SV_FMT "\n", TC_SV_ARG(t.op->full_name));
   }
   tc_arena_destroy(arena);
-  print_message("%d ops, %d with a call that is taken; %d calls refused, %d run\n", possible, good, refused, ran);
+  print_message("%d ops, %d with a call that is taken; %d calls refused, %d run; %.2f s at most, for %s\n", possible,
+                good, refused, ran, slowest, slowest_text);
   assert_int_equal(failed, 0);
   if (!only) assert_true(good > possible / 2 && refused > possible);
 }
@@ -142,7 +174,7 @@ static void fixed_seed(void **state) {
 static void fresh_seed(void **state) {
   (void)state;
   const char *rounds = getenv("TC_TEST_ROUNDS");
-  if (rounds) all_ops(tc_test_seed(), strtoll(rounds, NULL, 10));
+  all_ops(tc_test_seed(), rounds ? strtoll(rounds, NULL, 10) : 1);
 }
 
 int main(void) {

@@ -96,6 +96,8 @@ TC_TEST(refuses_bad_text) {
       {"(%h.1, %w as f32[8, 8]{8, 1}+(8), out %y)", "(%h.1, s0 : i32, out %y)", "buffers only"},
       {"grain 16", "gain 16", "grain"},
       {"  return", "  retrun", "return"},
+      {"= arena 0 size", "= within %x 0 size", "no output %x"},
+      {"= arena 0 size", "= within %z 0 size", "no output %z"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const char *text = edited(arena, cases[i].from, cases[i].to);
@@ -135,6 +137,8 @@ TC_TEST(verifier_finds_faults) {
       {"+(8), out %y)", "+(8))", "never written"},
       {"= arena 256*s0 size", "= arena 128*s0 size", "overlap"},
       {"= arena 256*s0 size", "= arena 300*s0 size", "outside the arena"},
+      {"= arena 256*s0 size", "= within %y 0 size", "in use then"},
+      {"= arena 0 size", "= within %y 8 size", "outside the output"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const char *text = edited(arena, cases[i].from, cases[i].to);
@@ -158,7 +162,10 @@ TC_TEST(random_sizes_find_what_the_example_hides) {
 static tc_status lay_out(guarded *g) {
   tc_plan_memory(g->plan);
   TC_TRY(tc_plan_check_random(g->plan, tc_test_seed(), 50));
+  tc_plan_memory_shared(g->plan);
+  TC_TRY(tc_plan_check_random(g->plan, tc_test_seed(), 50));
   tc_plan_memory_apart(g->plan);
+  for (int32_t i = 0; i < g->plan->bufs.count; i++) assert_int_equal(g->plan->bufs.data[i].host, 0);
   return tc_plan_check_random(g->plan, tc_test_seed(), 50);
 }
 TC_TEST(layouts_are_sound) { return with(arena, good, lay_out); }
@@ -172,7 +179,7 @@ TC_TEST(random_lifetimes_are_sound) {
     tc_sb_putz(&sb, "plan @p arena 0 {\n  %x : f32[4]{1} = input 0;\n");
     for (int32_t i = 0; i < n; i++) {
       int32_t size = 1 + (int32_t)(tc_test_random(&seed) % 1000);
-      tc_sb_printf(&sb, "  %%b%d : f32[%d]{1} = arena 0 size %d;\n", i, size, 4 * size);
+      tc_sb_printf(&sb, "  %%b%d : f32[%d]{1} = %s size %d;\n", i, size, i % 5 ? "arena 0" : "output", 4 * size);
     }
     for (int32_t i = 0; i < n; i++) {
       int32_t from = (int32_t)(tc_test_random(&seed) % (uint64_t)(i + 1));
@@ -185,6 +192,25 @@ TC_TEST(random_lifetimes_are_sound) {
   return TC_OK;
 }
 
+// Until an output is written, its memory holds what is read no later than just before.
+static tc_status shares_outputs(guarded *g) {
+  const tc_plan *p = g->plan;
+  const tc_plan_buf *h = &p->bufs.data[1], *late = &p->bufs.data[2], *y = &p->bufs.data[3];
+  tc_plan_memory_shared(g->plan);
+  TC_TRY(tc_plan_verify(p));
+  assert_int_equal(h->host, 1 + y->id);
+  assert_int_equal(late->host, 0); // is read where %y is written
+  assert_int_equal(p->arena_bytes->value, 64);
+  tc_sb sb = tc_sb_make(g->arena);
+  tc_plan_print(&sb, p);
+  assert_non_null(strstr(sb.text, "%h : f32[4]{1} = within %y 0 size 16;"));
+  return with(g->arena, sb.text, prints_the_same);
+}
+TC_TEST(outputs_hold_what_lives_before_them) {
+  static const char two[] = KERNEL("a", "2.0"), three[] = KERNEL("a", "3.0");
+  return with(arena, tc_sv_printf(arena, "%s%s%s", host, two, three).data, shares_outputs);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(round_trip),           cmocka_unit_test(good_plan_is_good),
@@ -192,7 +218,7 @@ int main(void) {
       cmocka_unit_test(survives_damage),      cmocka_unit_test(verifier_finds_faults),
       cmocka_unit_test(random_sizes_fit),     cmocka_unit_test(random_sizes_find_what_the_example_hides),
       cmocka_unit_test(layouts_are_sound),    cmocka_unit_test(random_lifetimes_are_sound),
-      cmocka_unit_test(kernels_have_numbers),
+      cmocka_unit_test(kernels_have_numbers), cmocka_unit_test(outputs_hold_what_lives_before_them),
   };
   return TC_RUN(tests);
 }

@@ -403,6 +403,10 @@ TC_TEST(refuses_bad_manifests) {
       {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"device\"]\n",
        "the capability 'device' needs 'devices'"},
       {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = []\n", "offers nothing"},
+      {"calls = \"aten::mm\"\n", "a list of at most 4096 texts"},
+      {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"ops\"]\nops = [\"x::*\"]\ncalls = "
+       "[\"x::y\"]\n",
+       "'calls' needs the capability 'calls'"},
       {"name = \"s\"\nfile = \"libs.so\"\nabi = \"2.0\"\ncapabilities = [\"calls\"]\n", "needs version 2.0"},
       {"name = \"s\"\nfile = \"libs.so\"\nabi = \"1.7-9\"\ncapabilities = [\"calls\"]\n", "needs version 1.7"},
       {"name = \"s\nfile", "s.tc-plugin.toml:1"},
@@ -430,6 +434,39 @@ TC_TEST(refuses_bad_manifests) {
   assert_ok(open_folders(arena, &folder, 1, &o, &ps));
   assert_error(tc_plugins_find_device(ps, TC_SV("sample"), &p), TC_STATUS_NOT_FOUND, "disabled by plugins.disabled");
   tc_plugins_destroy(ps);
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
+// What a manifest says of libraries: the ops that they are asked about, and for whose devices.
+TC_TEST(knows_what_libraries_are_asked) {
+  const char *folder = make_folder(arena);
+  put_plugin(arena, folder, "libs.so", 0644);
+  static const char *const head = "name = \"s\"\nfile = \"libs.so\"\nabi = \"1.0\"\ncapabilities = [\"calls\"]\n";
+  static const struct {
+    const char *rest;
+    bool mm, conv1d, sample, other;
+  } cases[] = {{"", true, true, true, true},
+               {"calls = []\n", true, true, true, true},
+               {"devices = [\"sample\"]\ncalls = [\"aten::mm\"]\n", true, false, true, false},
+               {"devices = [\"a\", \"other\"]\ncalls = [\"aten::b\", \"aten::conv*\"]\n", false, true, false, true}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    put(arena, folder, "s.tc-plugin.toml", tc_sv_printf(arena, "%s%s", head, cases[i].rest), 0644);
+    tc_plugins_options o = {0};
+    tc_plugins *ps;
+    tc_plugin *list;
+    int32_t n;
+    assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+    assert_ok(tc_plugins_list(ps, arena, &list, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(tc_plugin_calls(&list[0], TC_SV("aten::mm")), cases[i].mm);
+    assert_int_equal(tc_plugin_calls(&list[0], TC_SV("aten::conv1d")), cases[i].conv1d);
+    assert_int_equal(tc_plugin_serves(&list[0], TC_SV("sample")), cases[i].sample);
+    assert_int_equal(tc_plugin_serves(&list[0], TC_SV("other")), cases[i].other);
+    tc_plugins_destroy(ps);
+  }
+  tc_plugin no_libraries = {.capabilities = TC_CAP_DEVICE};
+  assert_false(tc_plugin_calls(&no_libraries, TC_SV("aten::mm")));
   remove_folder(arena, folder);
   return TC_OK;
 }
@@ -586,6 +623,7 @@ int main(void) {
       cmocka_unit_test(refuses_what_others_may_write_to),
       cmocka_unit_test(refuses_files_that_are_no_plugins),
       cmocka_unit_test(refuses_bad_manifests),
+      cmocka_unit_test(knows_what_libraries_are_asked),
       cmocka_unit_test(chooses_by_preference_then_priority),
       cmocka_unit_test(chooses_between_equals_only_if_told),
       cmocka_unit_test(refuses_a_second_plugin_of_one_name),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/runtime/cache.h"
+#include "core/runtime/plugin_cache.h"
 #include "tests/unit/unit.h"
 
 static char folder[256];
@@ -18,18 +19,22 @@ static int make_folder(void **state) {
   return mkdtemp(folder) ? 0 : -1;
 }
 
-static int remove_folder(void **state) {
-  (void)state;
+static void remove_cache(const char *where) {
   char command[400];
   tc_cache_size removed;
-  tc_status_free(tc_cache_shrink(tc_system_allocator(), folder, 0, &removed));
-  snprintf(command, sizeof command, "%s/shrunk", folder);
+  tc_status_free(tc_cache_shrink(tc_system_allocator(), where, 0, &removed));
+  snprintf(command, sizeof command, "%s/shrunk", where);
   unlink(command);
   for (int32_t i = 0; i < 256; i++) {
-    snprintf(command, sizeof command, "%s/%02x", folder, (unsigned)i);
+    snprintf(command, sizeof command, "%s/%02x", where, (unsigned)i);
     rmdir(command);
   }
-  rmdir(folder);
+  rmdir(where);
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  remove_cache(folder);
   return 0;
 }
 
@@ -217,6 +222,46 @@ static int hammer(tc_arena *arena, int32_t process) {
   return c ? 0 : 2;
 }
 
+// What a plugin's sink gets: some bytes, or a failure.
+typedef struct got {
+  char text[32];
+  size_t size;
+  int32_t code;
+} got;
+static int32_t write_got(void *self, const void *data, uint64_t size) {
+  got *g = self;
+  assert_true(g->size + size <= sizeof g->text);
+  if (size) memcpy(g->text + g->size, data, size);
+  g->size += size;
+  return g->code;
+}
+
+TC_TEST_TORTURED(keeps_what_plugins_put) {
+  char where[300];
+  snprintf(where, sizeof where, "%s/code", folder);
+  tc_plugin_cache *c = tc_plugin_cache_create(tc_arena_allocator(arena), folder, 0, &tc_logger_silent);
+  if (!c) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no cache of plugins");
+  got g = {0};
+  tc_sink sink = {&g, write_got};
+  int32_t absent = tc_plugin_cache_get(c, key_of(7), &sink);
+  tc_plugin_cache_put(c, key_of(7), TC_SV("seven"));
+  int32_t there = tc_plugin_cache_get(c, key_of(7), &sink);
+  got refusing = {.code = TC_STATUS_DATA_LOSS};
+  int32_t refused = tc_plugin_cache_get(c, key_of(7), &(tc_sink){&refusing, write_got});
+  tc_plugin_cache_destroy(c);
+  remove_cache(where);
+  // Short of memory the folder is not opened, or the entry not read: what is given then is nothing.
+  if (absent != TC_STATUS_NOT_FOUND || there != TC_STATUS_OK || refused != TC_STATUS_DATA_LOSS) {
+    assert_true(absent == TC_STATUS_NOT_FOUND || absent == TC_STATUS_OUT_OF_MEMORY);
+    assert_true(there == TC_STATUS_OK ? g.size == 5 : g.size == 0);
+    return tc_error(TC_STATUS_OUT_OF_MEMORY, "%d, %d, %d", absent, there, refused);
+  }
+  assert_int_equal(g.size, 5);
+  assert_memory_equal(g.text, "seven", 5);
+  assert_int_equal(refusing.size, 5);
+  return TC_OK;
+}
+
 TC_TEST(serves_processes) {
   pid_t pids[PROCESSES];
   for (int32_t i = 0; i < PROCESSES; i++) {
@@ -243,6 +288,7 @@ int main(void) {
       cmocka_unit_test(shrinks_from_the_oldest),
       cmocka_unit_test(is_bounded_on_closing),
       cmocka_unit_test(serves_caches_of_one_process),
+      cmocka_unit_test(keeps_what_plugins_put),
       cmocka_unit_test(serves_processes),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -31,6 +31,34 @@ static const char good[] =
     "  refused %y with %z: \"no \\\"common\\\" domain\"\n"
     "}\n";
 
+// A block of rows that makes parts of columns.
+static const char columns[] =
+    "loops @f [s0 in [0, inf] hint 300] (\n"
+    "    %x : f32[s0, 8] = user \"x\") {\n"
+    "  %x : f32[s0, 8]{8, 1} = input 0\n"
+    "  %r : f32[s0]{1} = reduce.max [i0 : s0] over [r0 : 8] { %0 = load %x[i0, r0]  yield %0 }\n"
+    "  %p : f32[(s0 + 127)//128, 8]{8, 1} = reduce.max [i1 : (s0 + 127)//128, i2 : 8] over [r1 : 128] {\n"
+    "    %0 = const -inf : f32\n"
+    "    %1 = load %x[128*i1 + r1, i2] if 128*i1 + r1 < s0 else %0\n"
+    "    yield %1\n"
+    "  }\n"
+    "  %c : f32[8]{1} = reduce.max [i3 : 8] over [r2 : (s0 + 127)//128] { %0 = load %p[r2, i3]  yield %0 }\n"
+    "  return user %r, user %c\n"
+    "}\n"
+    "schedule candidates 2 merges 1 {\n"
+    "  group @max_0 kernel @max [g0 : s0] by 128 over [g1 : 8] {\n"
+    "    phase 0: %r[g0, g1] row, stored\n"
+    "    phase 0: %p[g0//128, g1, Mod(g0, 128)] column, stored\n"
+    "    reads %x\n"
+    "    writes %r %p\n"
+    "  }\n"
+    "  group @max_1 kernel @max [i3 : 8] over [r2 : (s0 + 127)//128] {\n"
+    "    phase 0: %c[i3, r2] row, stored\n"
+    "    reads %p\n"
+    "    writes %c\n"
+    "  }\n"
+    "}\n";
+
 typedef struct reading {
   tc_arena *arena; // the test's
   const char *text;
@@ -55,10 +83,10 @@ static tc_status read_schedule(void *arg) {
   return TC_OK;
 }
 
-static const char *edited(tc_arena *arena, const char *from, const char *to) {
-  const char *at = strstr(good, from);
+static const char *edited(tc_arena *arena, const char *text, const char *from, const char *to) {
+  const char *at = strstr(text, from);
   assert_non_null(at);
-  return tc_sv_printf(arena, "%.*s%s%s", (int)(at - good), good, to, at + strlen(from)).data;
+  return tc_sv_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)).data;
 }
 
 TC_TEST(reads_and_prints) {
@@ -67,7 +95,7 @@ TC_TEST(reads_and_prints) {
   assert_string_equal(r.printed.data, good);
   static const char *const ways[] = {"inline", "inline, dear", "inline, dear, stored", "tile, dear"};
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-    r.text = edited(arena, "inline, stored", ways[i]);
+    r.text = edited(arena, good, "inline, stored", ways[i]);
     TC_TRY(read_schedule(&r));
     assert_string_equal(r.printed.data, r.text);
   }
@@ -84,13 +112,13 @@ TC_TEST(refuses_bad_text) {
       {"%m[g0, g1] row", "%m[g0] row", "s.tc:12:16: %m has 2 variables"},
       {"%m[g0, g1] row", "%m[g0, i0] row", "neither a variable of this group"},
       {"%m[g0, g1] row", "%x[g0, g1] row", "s.tc:12:14: %x is not the first result of a node"},
-      {"%m[g0, g1] row", "%m[g0, g1] column", "s.tc:12:25: expected memory, inline, row or tile"},
+      {"%m[g0, g1] row", "%m[g0, g1] bank", "s.tc:12:25: expected memory, inline, row, tile or column"},
       {"inline, stored", "inline, restored", "s.tc:13:33:"},
       {"reads %x", "reads %q", "s.tc:14:11: there is no buffer %q"},
       {"refused %y with", "refused %y without", "s.tc:24:14:"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    reading r = {arena, edited(arena, cases[i].from, cases[i].to), {0}};
+    reading r = {arena, edited(arena, good, cases[i].from, cases[i].to), {0}};
     assert_error(read_schedule(&r), TC_STATUS_INVALID_ARGUMENT, cases[i].why);
   }
   return TC_OK;
@@ -109,12 +137,37 @@ TC_TEST(verifier_finds_faults) {
       {"%y : f32[s0, 64]{64, 1} = pointwise", "%y : f32[s0, 64] = pointwise", "%y has no strides"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    reading r = {arena, edited(arena, cases[i].from, cases[i].to), {0}};
+    reading r = {arena, edited(arena, good, cases[i].from, cases[i].to), {0}};
     tc_status s = read_schedule(&r);
     if (!s) fail_msg("nothing wrong without %s", cases[i].from);
     assert_non_null(strstr(tc_status_text(s), "in the schedule at s.tc:10:1"));
     assert_error(s, TC_STATUS_INVALID_ARGUMENT, cases[i].why);
   }
+  return TC_OK;
+}
+
+TC_TEST(columns_of_rows) {
+  static const char *const faults[][2] = {
+      {"by 128 over", "over"},
+      {"by 128 over", "by 64 over"},
+      {"column, stored", "column"},
+      {"%p[g0//128", "%p[g0//64"},
+      {"Mod(g0, 128)", "Mod(g0, 64)"},
+      {"g1, Mod", "g1 - 1, Mod"},
+      {"%r[g0, g1] row", "%r[g0, g1] column"},
+  };
+  reading r = {arena, columns, {0}};
+  TC_TRY(read_schedule(&r));
+  reading again = {arena, r.printed.data, {0}};
+  assert_non_null(strstr(again.text, "[g0 : s0] by 128 over [g1 : 8]"));
+  TC_TRY(read_schedule(&again));
+  assert_string_equal(r.printed.data, again.printed.data);
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    r.text = edited(arena, columns, faults[i][0], faults[i][1]);
+    assert_error(read_schedule(&r), TC_STATUS_INVALID_ARGUMENT, "is no part of the columns of the group's rows");
+  }
+  r.text = edited(arena, columns, "by 128 over", "by 0 over");
+  assert_error(read_schedule(&r), TC_STATUS_INVALID_ARGUMENT, "is no part of the columns of the group's rows");
   return TC_OK;
 }
 
@@ -137,6 +190,7 @@ TC_TEST(survives_damage) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(reads_and_prints), cmocka_unit_test(refuses_bad_text),
-                                     cmocka_unit_test(verifier_finds_faults), cmocka_unit_test(survives_damage)};
+                                     cmocka_unit_test(verifier_finds_faults), cmocka_unit_test(columns_of_rows),
+                                     cmocka_unit_test(survives_damage)};
   return TC_RUN(tests);
 }

@@ -1,10 +1,10 @@
 // The C-like printer: kernels as CUDA C (compiled by NVRTC, where it is installed: no spills), as OpenCL C (checked by
 // clang), and as C99 (compiled by the host's compiler, run, and compared with the interpreter).
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/unit/nvrtc.h"
 #include "tests/unit/sdk/kernels.h"
 
 #include "tc/cprint.h"
@@ -23,55 +23,10 @@ static const char *print_as(tc_arena *arena, const tc_kernel *k, const tc_cdiale
 
 // ---- CUDA ----
 
-typedef struct nvrtc {
-  void *library;
-  int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
-  int (*compile)(void *, int, const char *const *);
-  int (*log_size)(void *, size_t *);
-  int (*log)(void *, char *);
-  int (*cubin_size)(void *, size_t *);
-  int (*destroy)(void **);
-} nvrtc;
-
-static bool open_nvrtc(nvrtc *n) {
-  static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
-                                      "/usr/local/cuda/lib64/libnvrtc.so", "/usr/local/cuda/lib/libnvrtc.so"};
-  *n = (nvrtc){0};
-  for (size_t i = 0; i < sizeof names / sizeof *names && !n->library; i++)
-    n->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-  if (!n->library) return false;
-#define SYMBOL(field, name) *(void **)&n->field = dlsym(n->library, name)
-  SYMBOL(create, "nvrtcCreateProgram");
-  SYMBOL(compile, "nvrtcCompileProgram");
-  SYMBOL(log_size, "nvrtcGetProgramLogSize");
-  SYMBOL(log, "nvrtcGetProgramLog");
-  SYMBOL(cubin_size, "nvrtcGetCUBINSize");
-  SYMBOL(destroy, "nvrtcDestroyProgram");
-#undef SYMBOL
-  return n->create && n->compile && n->log_size && n->log && n->cubin_size && n->destroy;
-}
-
-// Compiles for sm_90 and requires that nothing is spilled (and, if so demanded, nothing lies in local memory).
-static void compile_cuda(tc_arena *arena, nvrtc *n, const tc_kernel *k, bool no_stack) {
-  static const char *const options[] = {"--gpu-architecture=sm_90", "--fmad=false", "-std=c++17", "--ptxas-options=-v"};
-  const char *source = print_as(arena, k, &tc_dialect_cuda);
-  void *program;
-  size_t size = 0;
-  assert_int_equal(n->create(&program, source, "kernel.cu", 0, NULL, NULL), 0);
-  int failed = n->compile(program, 4, options);
-  n->log_size(program, &size);
-  char *log = tc_arena_alloc(arena, size + 1);
-  n->log(program, log);
-  if (failed) fail_msg("NVRTC refuses @" TC_SV_FMT ":\n%s\n%s", TC_SV_ARG(tc_k_name(k)), log, source);
-  n->cubin_size(program, &size);
-  assert_true(size > 0);
-  const char *used = strstr(log, "Used ");
-  printf("  @" TC_SV_FMT ": %.60s\n", TC_SV_ARG(tc_k_name(k)), used ? used : "(no report)");
-  if (!strstr(log, "0 bytes spill stores, 0 bytes spill loads"))
-    fail_msg("@" TC_SV_FMT " spills:\n%s", TC_SV_ARG(tc_k_name(k)), log);
-  if (no_stack && !strstr(log, "0 bytes stack frame"))
-    fail_msg("@" TC_SV_FMT " uses local memory:\n%s", TC_SV_ARG(tc_k_name(k)), log);
-  n->destroy(&program);
+static void compile_cuda(tc_arena *arena, const nvrtc *n, const tc_kernel *k, bool no_stack) {
+  tc_sv name = tc_k_name(k);
+  compile_for_sm_90(arena, n, tc_sv_printf(arena, "@" TC_SV_FMT, TC_SV_ARG(name)).data,
+                    print_as(arena, k, &tc_dialect_cuda), no_stack);
 }
 
 KERNEL_TEST(cuda) {
@@ -85,7 +40,6 @@ KERNEL_TEST(cuda) {
   compile_cuda(arena, &n, build_rows_filter(arena, GROUPS), true);
   compile_cuda(arena, &n, misc(arena), true);
   for (int32_t i = 0; i < TYPES; i++) compile_cuda(arena, &n, everything(arena, all_types[i], 64), true);
-  // The library stays open: it keeps memory of its own until the end.
 }
 
 KERNEL_TEST(large_shared_memory) {

@@ -389,9 +389,9 @@ static int32_t diagonal_scatter_meta(tc_op_args *a) {
   int64_t d1 = tc_op_dim(a, 3, t->rank), d2 = tc_op_dim(a, 4, t->rank), offset = tc_op_int(a, 2, 0);
   if (d1 < 0 || d2 < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (d1 == d2) return tc_op_fail(a, "diagonal dimensions cannot be identical: %lld", (long long)d1);
-  tc_int rows = t->sizes[d1], columns = t->sizes[d2], by = tc_int_const(a, offset < 0 ? -offset : offset);
+  tc_int rows = t->sizes[d1], columns = t->sizes[d2], by = tc_int_const(a, offset);
   tc_int n =
-      tc_int_min(a, offset < 0 ? tc_int_sub(a, rows, by) : rows, offset < 0 ? columns : tc_int_sub(a, columns, by));
+      tc_int_min(a, offset < 0 ? tc_int_add(a, rows, by) : rows, offset < 0 ? columns : tc_int_sub(a, columns, by));
   bool fits = src->rank == t->rank - 1;
   for (int32_t d = 0, k = 0; d < t->rank && fits; d++)
     if (d != d1 && d != d2) fits = !tc_int_require_eq(a, src->sizes[k++], t->sizes[d]);

@@ -8,6 +8,7 @@
   words       no notes to self, no machine paths
   text        UTF-8, no tabs or blanks at line ends, a newline at the end
   links       relative links in Markdown lead somewhere
+  calls       a plugin's manifest lists the ops that its sources name, which is what docs/ops.md is made from
   abi         what version 1 of the plugin interface promises is kept, and its page is up to date (ci/abi.py)
 """
 
@@ -156,6 +157,24 @@ def links(path, text):
                 yield number, "'%s' is not there" % target
 
 
+OP = re.compile(r'"(aten::\w+)"')
+
+
+def calls(path, text):
+    folder = os.path.join(ROOT, os.path.dirname(path))
+    listed = re.search(r"^calls = \[(.*?)^\]", text, re.M | re.S)
+    if not path.startswith("plugins/") or not listed:
+        return
+    named = set()
+    for place, _, files in os.walk(folder):
+        for name in files:
+            if name.endswith(".c"):
+                with open(os.path.join(place, name), encoding="utf-8") as file:
+                    named.update(OP.findall(file.read()))
+    for op in sorted(named.symmetric_difference(OP.findall(listed.group(1)))):
+        yield 1, "%s is %s" % (op, "not in `calls`" if op in named else "in `calls`, but in no source")
+
+
 RULES = [
     ("layering", CODE, layering),
     ("neutral", CODE, neutral),
@@ -165,6 +184,7 @@ RULES = [
     ("words", TEXT, words),
     ("text", TEXT, text_form),
     ("links", (".md",), links),
+    ("calls", (".tc-plugin.toml",), calls),
 ]
 
 

@@ -3,7 +3,6 @@
 //
 // They take 16-bit floats with heads of 64 or 128 elements and f32 with heads of 32, 64, 96 or 128, no mask but the
 // causal one, no dropout; everything else stays with the template.
-#include <attention_common_cu.h>
 #include <attention_cu.h>
 #include <attention_f32_cu.h>
 #include <attention_wgmma_cu.h>
@@ -114,12 +113,12 @@ static int32_t versions_of(tc_device_ *d, int32_t head, tc_dtype type, version o
 
 // The text of the code; of the host's allocator, NULL when memory is short.
 static char *make_source(tc_device_ *d, const version *v, int32_t head, tc_dtype type) {
-  static const char format[] = "#define HEAD %d\n#define KEYS %d\n#define BF16 %d\ntypedef %s element;\n%s%s";
-  size_t room = sizeof format + sizeof attention_common_cu + strlen(v->text) + 64;
+  static const char format[] = "#define HEAD %d\n#define KEYS %d\n#define BF16 %d\ntypedef %s element;\n%s";
+  size_t room = sizeof format + strlen(v->text) + 64;
   char *text = d->host->alloc(d->host->self, room);
   if (text)
     snprintf(text, room, format, (int)head, (int)v->keys, type == TC_BF16, type == TC_F32 ? "float" : "unsigned short",
-             attention_common_cu, v->text);
+             v->text);
   return text;
 }
 
@@ -178,13 +177,7 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   s = describe(n, x, &why);
   if (s != TC_STATUS_OK) cuda_report(h, s, why);
   else s = find_code(d, x->head_size, n->results->dtype, &x->code);
-  if (s != TC_STATUS_OK) {
-    h->free(h->self, x);
-    return s;
-  }
-  *out = x;
-  *out_workspace = 0;
-  return TC_STATUS_OK;
+  return cuda_prepared(h, s, x, 0, out, out_workspace);
 }
 
 static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace,
@@ -197,7 +190,7 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
   for (int32_t i = 0; i < 4; i++) {
     const tc_view *v = i < 3 ? &operands[i] : results;
     sides[i] = x->sides[i];
-    sides[i].data = v->memory + (uint64_t)v->offset;
+    sides[i].data = cuda_address(v);
     aligned &= sides[i].data % 16 == 0;
   }
   void *params[] = {&sides[0], &sides[1], &sides[2], &sides[3],  &x->queries, &x->keys,
@@ -213,14 +206,4 @@ static void destroy(void *p) {
   if (x) x->d->host->free(x->d->host->self, x);
 }
 
-const tc_call_table cuda_attention_calls = {
-    .struct_size = sizeof cuda_attention_calls,
-    .name = {"attention", 9},
-    .supports = supports,
-    .prepare = prepare,
-    .run = run,
-    .destroy = destroy,
-    .thread_safe = 1,
-    .capture_safe = 1,
-    .preferred = 1,
-};
+const tc_call_table cuda_attention_calls = {CUDA_CALLS("attention")};

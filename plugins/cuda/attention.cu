@@ -2,9 +2,9 @@
 // of 64 keys with an online softmax (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao,
 // "FlashAttention-2", 2023). Products are mma.m16n8k16 with f32 accumulators; keys and values come by cp.async into two
 // stages of shared memory, whose 16-byte pieces are exchanged by exclusive or so that ldmatrix meets no bank twice.
-// The text in front of this is attention_common.cu, HEAD (64 or 128), KEYS and BF16 (1 or 0).
+// The text in front of this is attention_common.cu and half_common.cu,
+// and defines HEAD (64 or 128), KEYS and BF16 (1 or 0).
 
-typedef element half_bits;
 constexpr int ROWS = 128, THREADS = 128, PIECES = HEAD / 8, BANDS = 2; // of 16 rows, that a warp has
 
 // The address of piece `c` of row `r` in a tile.
@@ -25,27 +25,10 @@ __device__ __forceinline__ void load4_transposed(unsigned (&r)[4], unsigned at) 
 }
 
 __device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-#if BF16
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." HALF ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#else
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#endif
-}
-
-__device__ __forceinline__ unsigned pack(float low, float high) {
-  unsigned r;
-#if BF16
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-#else
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-#endif
-  return r;
 }
 
 // `rows` rows from `first` of a matrix with `count` rows. Where it does not lie at multiples of 16 bytes it is copied

@@ -4,17 +4,12 @@
 // added up. Queries, keys and values come by cp.async into shared memory in the layout that the products read (PTX ISA,
 // "Asynchronous warpgroup level matrix operations": rows of 128 bytes whose 16-byte pieces are exchanged by exclusive or
 // with the row), two stages of keys and of values.
-// The text in front of this is attention_common.cu, HEAD (64 or 128), KEYS (128) and BF16 (1 or 0).
+// The text in front of this is attention_common.cu, half_common.cu and warpgroup_common.cu,
+// and defines HEAD (64 or 128), KEYS (128) and BF16 (1 or 0).
 
-typedef element half_bits;
 constexpr int ROWS = 128, THREADS = 256, PIECES = HEAD / 8, STEPS = HEAD / 16;
 static_assert(KEYS == ROWS, "tiles are alike");
 constexpr unsigned BLOCK = 64 * 2; // bytes of a row in a block of 64 columns
-#if BF16
-#define HALF "bf16.bf16"
-#else
-#define HALF "f16.f16"
-#endif
 
 // The address of piece `c` of row `r` in a tile of `rows` rows: blocks of 64 columns lie behind each other.
 __device__ __forceinline__ unsigned piece(unsigned tile, int rows, int r, int c) {
@@ -27,13 +22,6 @@ __device__ __forceinline__ unsigned long long matrix(unsigned at, unsigned lead,
          (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
 }
 
-#define FOUR(a, i) "+f"(a[i]), "+f"(a[i + 1]), "+f"(a[i + 2]), "+f"(a[i + 3])
-#define SIXTEEN(a, i) FOUR(a, i), FOUR(a, i + 4), FOUR(a, i + 8), FOUR(a, i + 12)
-#define REGISTERS_64 \
-  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
-  "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, " \
-  "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, " \
-  "%59, %60, %61, %62, %63}"
 #define REGISTERS_32 \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
   "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
@@ -65,8 +53,6 @@ __device__ __forceinline__ void add_values(float (&c)[32], const unsigned (&a)[4
                : "memory");
 }
 
-__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Until at most `left` groups are under way.
 template <int left> __device__ __forceinline__ void wait_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
@@ -75,16 +61,6 @@ template <int left> __device__ __forceinline__ void wait_products() {
 template <int n> __device__ __forceinline__ void hold(float (&c)[n]) {
 #pragma unroll
   for (int i = 0; i < n; i++) asm volatile("" : "+f"(c[i])::"memory");
-}
-
-__device__ __forceinline__ unsigned pack(float low, float high) {
-  unsigned r;
-#if BF16
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-#else
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-#endif
-  return r;
 }
 
 // 128 rows from `first` of a matrix with `count` rows. A lane copies the same piece of every so many rows, so that pieces

@@ -236,8 +236,6 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   return TC_STATUS_OK;
 }
 
-static cu_ptr address(const tc_view *v) { return v->memory + (uint64_t)v->offset; }
-
 // A real factor in the type that the library scales with.
 static void put_scale(tc_dtype t, double v, double out[2]) {
   float f[2] = {(float)v, 0};
@@ -254,12 +252,12 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
   if (x->empty) return TC_STATUS_OK;
   int32_t s = cuda_enter(x->d);
   if (s != TC_STATUS_OK) return s;
-  cu_ptr a = address(&operands[q->a.operand]), b = address(&operands[q->b.operand]), d = address(results),
-         c = q->has_c ? address(&operands[q->c.operand]) : d;
+  cu_ptr a = cuda_address(&operands[q->a.operand]), b = cuda_address(&operands[q->b.operand]),
+         d = cuda_address(results), c = q->has_c ? cuda_address(&operands[q->c.operand]) : d;
   lt_desc desc = x->desc;
   if (q->bias >= 0) {
     desc = NULL;
-    s = make_desc(x, address(&operands[q->bias]), &desc);
+    s = make_desc(x, cuda_address(&operands[q->bias]), &desc);
   }
   put_scale(q->dtype, q->alpha, alpha);
   put_scale(q->dtype, q->has_c ? q->beta : 0, beta);
@@ -275,15 +273,4 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
   return s;
 }
 
-const tc_call_table cuda_blas_calls = {
-    .struct_size = sizeof cuda_blas_calls,
-    .name = {"cublaslt", 8},
-    .supports = supports,
-    .prepare = prepare,
-    .run = run,
-    .destroy = destroy,
-    .thread_safe = 1,
-    .capture_safe = 1,
-    .preferred = 1,
-    .variants = variants,
-};
+const tc_call_table cuda_blas_calls = {CUDA_CALLS("cublaslt"), .variants = variants};

@@ -127,6 +127,15 @@ typedef struct cuda_blob_entry {
 extern const tc_device_table cuda_device;
 extern const tc_codegen_table cuda_codegen;
 extern const tc_call_table cuda_attention_calls, cuda_split_calls, cuda_half_calls;
+// What the tables of calls have in common, for files whose functions have these names.
+#define CUDA_CALLS(text)                                                                                            \
+  .struct_size = sizeof(tc_call_table), .name = {text, sizeof(text) - 1}, .supports = supports, .prepare = prepare, \
+  .run = run, .destroy = destroy, .thread_safe = 1, .capture_safe = 1, .preferred = 1
+// Where a view lies on the device.
+static inline cu_ptr cuda_address(const tc_view *v) { return v->memory + (uint64_t)v->offset; }
+// The end of preparing a call: gives `prepared` (of the host's allocator) away, or frees it if the status is a failure.
+int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t workspace, void **out,
+                      uint64_t *out_workspace);
 // Opens the compiler; PLUGIN, reported, if it is not there.
 int32_t cuda_compiler(tc_device_ *d);
 // Definitions of the numbers of functions behind a product, as product_common.cu wants them in front; their length.

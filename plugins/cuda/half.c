@@ -3,7 +3,6 @@
 // among others: the cheapest by the estimates is taken, or the fastest when measured; its ways are the width of its
 // tiles and into how many parts k is cut.
 #include <half_cu.h>
-#include <product_common_cu.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,15 +163,14 @@ static void go(prepared *x, const way *w) {
 // ---- The code ----
 static int32_t compile(tc_device_ *d, const prepared *x, cuda_half *c) {
   static const char *const names[] = {"tc_half_finish", "tc_half_plain", "tc_half_product"};
-  enum { ROOM = sizeof half_cu + sizeof product_common_cu + 512 };
+  enum { ROOM = sizeof half_cu + 512 };
   cu_function f[3];
   char *text = d->host->alloc(d->host->self, ROOM);
   if (!text) return TC_STATUS_OUT_OF_MEMORY;
   size_t n = cuda_function_numbers(text, ROOM);
   snprintf(text + n, ROOM - n,
-           "#define COLUMNS %d\n#define BF16 %d\n#define X_ROWS %d\n#define Y_ROWS %d\n#define FUNCTION %d\n%s%s",
-           (int)x->tile_columns, x->p.dtype == TC_BF16, x->x.step != 1, x->y.step != 1, (int)x->function,
-           product_common_cu, half_cu);
+           "#define COLUMNS %d\n#define BF16 %d\n#define X_ROWS %d\n#define Y_ROWS %d\n#define FUNCTION %d\n%s",
+           (int)x->tile_columns, x->p.dtype == TC_BF16, x->x.step != 1, x->y.step != 1, (int)x->function, half_cu);
   int32_t s = cuda_own_code(d, text, "sm_90a", names, 3, SHARED, &c->module, f);
   if (s == TC_STATUS_OK) c->finish = f[0], c->plain = f[1], c->multiply = f[2];
   d->host->free(d->host->self, text);
@@ -260,16 +258,8 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   if (s == TC_STATUS_OK && !d->driver.tensor_map) s = refuse(&why, "a driver that describes no tensors");
   if (s != TC_STATUS_OK) cuda_report(h, s, why);
   else go(x, w), s = find_code(d, x);
-  if (s != TC_STATUS_OK) {
-    h->free(h->self, x);
-    return s;
-  }
-  *out = x;
-  *out_workspace = x->workspace;
-  return TC_STATUS_OK;
+  return cuda_prepared(h, s, x, x->workspace, out, out_workspace);
 }
-
-static cu_ptr address(const tc_view *v) { return v->memory + (uint64_t)v->offset; }
 
 // A factor as bulk copies see it: boxes of 64 elements that lie together, by `rows` rows of k, or by 64 of k.
 static int32_t describe_tensor(const prepared *x, const factor *f, int32_t rows, uint32_t box_rows, tensor_map *out) {
@@ -307,9 +297,10 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   result out = q->out;
   work w = q->w;
   cu_stream st = (cu_stream)(uintptr_t)stream;
-  x.data = address(&operands[p->b.operand]), y.data = address(&operands[p->a.operand]), out.data = address(results);
-  if (p->has_c) out.addend = address(&operands[p->c.operand]);
-  if (p->bias >= 0) out.bias = address(&operands[p->bias]);
+  x.data = cuda_address(&operands[p->b.operand]), y.data = cuda_address(&operands[p->a.operand]),
+  out.data = cuda_address(results);
+  if (p->has_c) out.addend = cuda_address(&operands[p->c.operand]);
+  if (p->bias >= 0) out.bias = cuda_address(&operands[p->bias]);
   cu_ptr lies = x.data | y.data | (q->workspace ? 0 : out.data | out.addend | out.bias);
   if (lies % 16 != 0) return run_plain(q, &x, &y, &out, st);
   if (q->workspace) w.partial = (workspace + (uint64_t)offset + ALIGN - 1) / ALIGN * ALIGN;
@@ -332,15 +323,4 @@ static void destroy(void *p) {
   if (x) x->d->host->free(x->d->host->self, x);
 }
 
-const tc_call_table cuda_half_calls = {
-    .struct_size = sizeof cuda_half_calls,
-    .name = {"half", 4},
-    .supports = supports,
-    .prepare = prepare,
-    .run = run,
-    .destroy = destroy,
-    .thread_safe = 1,
-    .capture_safe = 1,
-    .preferred = 1,
-    .variants = variants,
-};
+const tc_call_table cuda_half_calls = {CUDA_CALLS("half"), .variants = variants};

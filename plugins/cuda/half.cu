@@ -7,29 +7,14 @@
 // of what both need of Y, to both. A warpgroup copies, two multiply 64 rows each; blocks stay and take one tile after another,
 // so that the next is copied while one is written. Where D is small and k long, parts of k are summed apart, and
 // tc_half_finish adds them up in their order; so it is, with one part, where rows of D do not keep 16 bytes.
-// The text in front of this is product_common.cu, and defines COLUMNS (128 or 256), BF16 (1 or 0), X_ROWS and Y_ROWS (1: of that
+// The text in front of this is product_common.cu, warpgroup_common.cu and half_common.cu, and defines COLUMNS (128 or 256), BF16 (1 or 0), X_ROWS and Y_ROWS (1: of that
 // factor rows lie together), and FUNCTION, the number of the function that results go through, or NONE.
 
 constexpr int ROWS = 128, DEPTH = 64, LINE = DEPTH * 2, CLUSTER = 2, GROUP = 8;
 constexpr int X_BYTES = ROWS * LINE, Y_BYTES = COLUMNS * LINE, Y_HALF = Y_BYTES / CLUSTER, STAGE = X_BYTES + Y_BYTES;
 constexpr int STAGES = COLUMNS == 256 ? 4 : 6, BLOCK_64 = 64 * LINE; // 64 rows, or 64 of k
 constexpr int MULTIPLIERS = 256, RELEASES = MULTIPLIERS / 32 * CLUSTER, SUMS = COLUMNS / 2;
-#if BF16
-#define HALF "bf16.bf16"
-#else
-#define HALF "f16.f16"
-#endif
 
-typedef unsigned short half_bits;
-__device__ __forceinline__ unsigned pack(float low, float high) {
-  unsigned r;
-#if BF16
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-#else
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-#endif
-  return r;
-}
 // The lower and the upper half of a word.
 __device__ __forceinline__ float low_of(unsigned bits) {
 #if BF16
@@ -194,12 +179,12 @@ __device__ __forceinline__ void multiply(float (&c)[64], u64 a, u64 b, int more)
 
 // 64 elements of k.
 __device__ __forceinline__ void multiply_block(float (&c)[SUMS], unsigned x, unsigned y, int more) {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  begin_products();
 #pragma unroll
   for (int i = 0; i < DEPTH / 16; i++)
     multiply(c, matrix(x + i * (X_ROWS ? 16 * LINE : 32), X_ROWS), matrix(y + i * (Y_ROWS ? 16 * LINE : 32), Y_ROWS),
              more | i);
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  commit_products();
 }
 
 // ---- What follows ----

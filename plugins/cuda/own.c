@@ -104,3 +104,10 @@ int32_t cuda_own_code(tc_device_ *d, const char *source, const char *arch, const
   drop(&key), drop(&code);
   return s;
 }
+
+int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t workspace, void **out,
+                      uint64_t *out_workspace) {
+  if (status != TC_STATUS_OK) h->free(h->self, prepared);
+  else *out = prepared, *out_workspace = workspace;
+  return status;
+}

@@ -2,7 +2,6 @@
 // f32 by ordinary arithmetic, and nearer to the true ones, since less is rounded. sm_90 alone; the config key `split` =
 // "false" leaves it out. A preferred call among others: the cheapest by the estimates is taken, or the fastest when
 // measured.
-#include <product_common_cu.h>
 #include <split_cu.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -94,10 +93,10 @@ static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
 // ---- The code ----
 static int32_t compile(tc_device_ *d) {
   static const char *const names[] = {"tc_split_pack", "tc_split_product"};
-  char text[sizeof split_cu + sizeof product_common_cu + 256];
+  char text[sizeof split_cu + 256];
   cu_function f[2];
   size_t n = cuda_function_numbers(text, sizeof text);
-  snprintf(text + n, sizeof text - n, "%s%s", product_common_cu, split_cu);
+  snprintf(text + n, sizeof text - n, "%s", split_cu);
   int32_t s = cuda_own_code(d, text, "sm_90a", names, 2, SHARED, &d->split.module, f);
   if (s == TC_STATUS_OK) d->split.pack = f[0], d->split.multiply = f[1];
   return s;
@@ -154,16 +153,8 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   if (s == TC_STATUS_OK && x->p.k == 0) s = refuse(&why, "a product over nothing");
   if (s != TC_STATUS_OK) cuda_report(h, s, why);
   else s = find_code(d);
-  if (s != TC_STATUS_OK) {
-    h->free(h->self, x);
-    return s;
-  }
-  *out = x;
-  *out_workspace = x->workspace;
-  return TC_STATUS_OK;
+  return cuda_prepared(h, s, x, x->workspace, out, out_workspace);
 }
-
-static cu_ptr address(const tc_view *v) { return v->memory + (uint64_t)v->offset; }
 
 static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operands, const tc_view *results,
                    tc_handle workspace, int64_t offset) {
@@ -179,9 +170,10 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   cu_ptr most = (workspace + (uint64_t)offset + ALIGN - 1) / ALIGN * ALIGN,
          xs = (most + q->most_bytes + ALIGN - 1) / ALIGN * ALIGN, ys = xs + q->x_bytes,
          y_most = most + 4 * (uint64_t)q->x_batches * (uint64_t)x.rows;
-  x.data = address(&operands[p->b.operand]), y.data = address(&operands[p->a.operand]), out.data = address(results);
-  if (p->has_c) out.addend = address(&operands[p->c.operand]);
-  if (p->bias >= 0) out.bias = address(&operands[p->bias]);
+  x.data = cuda_address(&operands[p->b.operand]), y.data = cuda_address(&operands[p->a.operand]),
+  out.data = cuda_address(results);
+  if (p->has_c) out.addend = cuda_address(&operands[p->c.operand]);
+  if (p->bias >= 0) out.bias = cuda_address(&operands[p->bias]);
   int32_t chunks = q->chunks, xb = q->x_blocks, yb = q->y_blocks, xn = q->x_batches, yn = q->y_batches;
   void *pack[] = {&x, &y, &xs, &ys, &most, &chunks, &xb, &yb, &xn, &yn};
   void *multiply[] = {&x, &y, &out, &xs, &ys, &most, &y_most, &chunks, &xb, &yb};
@@ -201,14 +193,4 @@ static void destroy(void *p) {
   if (x) x->d->host->free(x->d->host->self, x);
 }
 
-const tc_call_table cuda_split_calls = {
-    .struct_size = sizeof cuda_split_calls,
-    .name = {"split", 5},
-    .supports = supports,
-    .prepare = prepare,
-    .run = run,
-    .destroy = destroy,
-    .thread_safe = 1,
-    .capture_safe = 1,
-    .preferred = 1,
-};
+const tc_call_table cuda_split_calls = {CUDA_CALLS("split")};

@@ -13,7 +13,7 @@
 // Packed: a block of 128 rows and 32 elements of k is three planes of 128 rows of 64 bytes, 16-byte pieces exchanged as
 // PTX ISA, "Asynchronous warpgroup level matrix shared memory layout" wants (64-byte swizzling); blocks of the same
 // rows lie behind each other. One bulk copy brings a block. A warpgroup copies, two multiply 64 rows each.
-// The text in front of this is product_common.cu.
+// The text in front of this is product_common.cu and warpgroup_common.cu.
 
 constexpr int BLOCK = 128, DEPTH = 32, PLANES = 3, PLANE = BLOCK * DEPTH * 2, PACKED = PLANES * PLANE;
 constexpr int STAGE = 2 * PACKED, STAGES = 4, GROUP = 8;
@@ -128,13 +128,13 @@ __device__ __forceinline__ void multiply(float (&c)[64], u64 a, u64 b, int more)
 // 32 elements of k: the small products first.
 __device__ __forceinline__ void multiply_block(float (&c)[64], unsigned x, unsigned y) {
   constexpr int order[6][2] = {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}};
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  begin_products();
 #pragma unroll
   for (int i = 0; i < 6; i++)
 #pragma unroll
     for (int s = 0; s < 2; s++)
       multiply(c, matrix(x + order[i][0] * PLANE + s * 32), matrix(y + order[i][1] * PLANE + s * 32), i + s);
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  commit_products();
 }
 
 struct result {

@@ -1,12 +1,10 @@
 // The arena: where internal buffers lie during a run.
 //
-// Constant sizes: buffers by falling size, each at the lowest offset where it overlaps nothing that lives at the same
-// time (first fit decreasing on intervals); where outputs are shared, in an output that is written after its last use,
-// if one has room. Symbolic sizes: in order of first use, each takes a free slot whose size
-// provably suffices, else a new slot behind the others. Every offset is a multiple of 64 bytes.
-#include "core/plan/plan.h"
+// Constant sizes: offsets.c. Symbolic sizes: in order of first use, each takes a free slot whose size provably
+// suffices, else a new slot behind the others. Every offset is a multiple of 64 bytes.
+#include "core/plan/plan_internal.h"
 
-enum { ALIGN = 64 };
+enum { ALIGN = PLAN_ALIGN };
 
 static bool alive_together(const tc_plan_buf *a, const tc_plan_buf *b) {
   return a->first <= b->last && b->first <= a->last;
@@ -14,68 +12,6 @@ static bool alive_together(const tc_plan_buf *a, const tc_plan_buf *b) {
 
 static const tc_sym *round_up(tc_sym_ctx *c, const tc_sym *bytes) {
   return tc_sym_muli(c, tc_sym_ceildiv(c, bytes, tc_sym_int(c, ALIGN)), ALIGN);
-}
-
-static int64_t rounded(const tc_plan_buf *b) { return (b->bytes->value + ALIGN - 1) / ALIGN * ALIGN; }
-
-// The lowest place in a host (tc_plan_buf.host) where the buffer overlaps none of those placed that lives with it.
-static int64_t lowest_place(const tc_plan *p, const int32_t *placed, int32_t n, const tc_plan_buf *b, int32_t host) {
-  int64_t size = rounded(b), at = 0;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int32_t k = 0; k < n; k++) {
-      const tc_plan_buf *o = &p->bufs.data[placed[k]];
-      int64_t o_at = o->place->value, o_size = rounded(o);
-      if (o->host == host && alive_together(b, o) && at < o_at + o_size && o_at < at + size) {
-        at = o_at + o_size;
-        moved = true;
-      }
-    }
-  }
-  return at;
-}
-
-// May the buffer lie in the output's memory? Runs of what is done once have no outputs.
-static bool may_lie_in(const tc_plan *p, const tc_plan_buf *b, const tc_plan_buf *output) {
-  return output->kind == TC_PLAN_OUTPUT && tc_sym_is_const(output->bytes) && output->first <= output->last &&
-         b->last < output->first && b->first <= b->last && !p->ops.data[b->first].once &&
-         b->bytes->value <= output->bytes->value;
-}
-
-// Of the outputs with room that which is written first, since few others can lie there; 0: the arena.
-static int32_t choose_host(const tc_plan *p, const int32_t *placed, int32_t n, const tc_plan_buf *b, int64_t *out_at) {
-  int32_t host = 0;
-  for (int32_t i = 0; i < p->bufs.count; i++) {
-    const tc_plan_buf *o = &p->bufs.data[i], *best = host ? &p->bufs.data[host - 1] : NULL;
-    if (!may_lie_in(p, b, o)) continue;
-    if (best && (best->first < o->first || (best->first == o->first && best->bytes->value <= o->bytes->value)))
-      continue;
-    int64_t at = lowest_place(p, placed, n, b, i + 1);
-    if (at + b->bytes->value <= o->bytes->value) host = i + 1, *out_at = at;
-  }
-  return host;
-}
-
-static void place_constant(tc_plan *p, int32_t *order, int32_t n, bool shared) {
-  tc_sym_ctx *c = p->syms;
-  for (int32_t i = 1; i < n; i++) { // by falling size
-    int32_t id = order[i], k = i;
-    for (; k > 0 && p->bufs.data[order[k - 1]].bytes->value < p->bufs.data[id].bytes->value; k--)
-      order[k] = order[k - 1];
-    order[k] = id;
-  }
-  int64_t top = p->arena_bytes->value;
-  for (int32_t i = 0; i < n; i++) {
-    tc_plan_buf *b = &p->bufs.data[order[i]];
-    int64_t at = 0;
-    b->host = shared && b->bytes->value > 0 ? choose_host(p, order, i, b, &at) : 0;
-    if (!b->host) {
-      at = lowest_place(p, order, i, b, 0);
-      if (at + rounded(b) > top) top = at + rounded(b);
-    }
-    b->place = tc_sym_int(c, at);
-  }
-  p->arena_bytes = tc_sym_int(c, top);
 }
 
 typedef struct slot {
@@ -118,7 +54,7 @@ static void place_all(tc_plan *p, bool shared) {
     if (tc_sym_is_const(b->bytes)) constant[n++] = i;
     else symbolic[m++] = i;
   }
-  place_constant(p, constant, n, shared);
+  p->arena_bytes = tc_sym_int(c, plan_place_constant(p, constant, n, shared));
   for (int32_t i = 1; i < m; i++) { // by first use
     int32_t id = symbolic[i], k = i;
     for (; k > 0 && p->bufs.data[symbolic[k - 1]].first > p->bufs.data[id].first; k--) symbolic[k] = symbolic[k - 1];

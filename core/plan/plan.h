@@ -149,7 +149,7 @@ TC_NODISCARD tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options 
 int32_t tc_plan_region_count(int32_t kind);
 const char *tc_plan_region_word(int32_t kind, int32_t region);
 const char *tc_plan_op_word(int32_t kind); // "launch"; NULL beyond the last
-// Arena offsets (first fit by size for constant sizes; slots reused where an expression provably fits).
+// Arena offsets (the best of several packings for constant sizes; slots reused where an expression provably fits).
 void tc_plan_memory(tc_plan *p);
 // The same where each run's outputs have memory of their own, which nobody sees before the run ends: buffers of
 // constant size also lie in outputs that are written later. Not for regions, whose outputs are places of other plans.

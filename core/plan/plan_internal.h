@@ -30,6 +30,11 @@ tc_status plan_add_variants(plan_builder *w, tc_group *g, const tc_emit_options 
 bool plan_is_user(const tc_lnode *n);
 tc_status plan_add_user(plan_builder *w, tc_group *g, const tc_emit_options *o);
 
+// offsets.c: host and place of these buffers of constant size; returns the bytes of the arena. `shared`: they may lie
+// in outputs until those are written.
+enum { PLAN_ALIGN = 64 }; // of every offset
+int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, bool shared);
+
 // flops.c: operations of one node, by its declaration; 0 if it says nothing.
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n);
 

@@ -192,6 +192,58 @@ TC_TEST(random_lifetimes_are_sound) {
   return TC_OK;
 }
 
+// The arena is no larger than what is alive at once.
+static tc_status wastes_nothing(guarded *g) {
+  const tc_plan *p = g->plan;
+  int64_t most = 0;
+  tc_plan_memory(g->plan);
+  TC_TRY(tc_plan_check_memory(p, NULL));
+  for (int32_t op = 0; op < p->ops.count; op++) {
+    int64_t alive = 0;
+    for (int32_t i = 0; i < p->bufs.count; i++) {
+      const tc_plan_buf *b = &p->bufs.data[i];
+      if (b->kind == TC_PLAN_ARENA && b->first <= op && op <= b->last) alive += b->bytes->value;
+    }
+    if (alive > most) most = alive;
+  }
+  assert_int_equal(p->arena_bytes->value, most);
+  return TC_OK;
+}
+
+// Lifetimes at which buffers by falling size, each at its lowest place, take more.
+typedef struct lives {
+  int32_t n;
+  struct {
+    int32_t units, first, last; // 64 bytes; numbers of launches
+  } v[6];
+} lives;
+
+TC_TEST(layouts_waste_nothing) {
+  static const lives cases[] = {
+      {4, {{2, 0, 1}, {1, 1, 2}, {1, 2, 4}, {2, 3, 4}}},
+      {5, {{3, 0, 3}, {2, 1, 3}, {2, 2, 4}, {3, 3, 4}, {4, 4, 5}}},
+      {6, {{4, 0, 3}, {3, 1, 2}, {3, 2, 5}, {4, 3, 6}, {3, 4, 5}, {3, 5, 6}}},
+      {6, {{5, 0, 3}, {5, 1, 2}, {2, 2, 4}, {3, 3, 6}, {4, 4, 6}, {5, 5, 6}}},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    const lives *l = &cases[c];
+    tc_sb sb = tc_sb_make(arena);
+    tc_sb_putz(&sb, "plan @p arena 0 {\n  %y : f32[4]{1} = output size 16;\n");
+    for (int32_t i = 0; i < l->n; i++)
+      tc_sb_printf(&sb, "  %%b%d : f32[%d]{1} = arena 0 size %d;\n", i, 16 * l->v[i].units, 64 * l->v[i].units);
+    for (int32_t op = 0; op <= l->n; op++) {
+      tc_sb_printf(&sb, "  launch @k%d blocks 1 grain 1 : (out %%%s", op, op < l->n ? "b" : "y");
+      if (op < l->n) tc_sb_printf(&sb, "%d", op);
+      for (int32_t i = 0; i < op; i++)
+        if (l->v[i].first < op && op <= l->v[i].last) tc_sb_printf(&sb, ", %%b%d", i);
+      tc_sb_putz(&sb, ") bytes 0 flops 0\n");
+    }
+    tc_sb_putz(&sb, "  return\n}\n");
+    TC_TRY(with(arena, sb.text, wastes_nothing), "while laying out\n%s", sb.text);
+  }
+  return TC_OK;
+}
+
 // Until an output is written, its memory holds what is read no later than just before.
 static tc_status shares_outputs(guarded *g) {
   const tc_plan *p = g->plan;
@@ -213,12 +265,19 @@ TC_TEST(outputs_hold_what_lives_before_them) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip),           cmocka_unit_test(good_plan_is_good),
-      cmocka_unit_test(refuses_bad_text),     cmocka_unit_test(refuses_every_prefix),
-      cmocka_unit_test(survives_damage),      cmocka_unit_test(verifier_finds_faults),
-      cmocka_unit_test(random_sizes_fit),     cmocka_unit_test(random_sizes_find_what_the_example_hides),
-      cmocka_unit_test(layouts_are_sound),    cmocka_unit_test(random_lifetimes_are_sound),
-      cmocka_unit_test(kernels_have_numbers), cmocka_unit_test(outputs_hold_what_lives_before_them),
+      cmocka_unit_test(round_trip),
+      cmocka_unit_test(good_plan_is_good),
+      cmocka_unit_test(refuses_bad_text),
+      cmocka_unit_test(refuses_every_prefix),
+      cmocka_unit_test(survives_damage),
+      cmocka_unit_test(verifier_finds_faults),
+      cmocka_unit_test(random_sizes_fit),
+      cmocka_unit_test(random_sizes_find_what_the_example_hides),
+      cmocka_unit_test(layouts_are_sound),
+      cmocka_unit_test(random_lifetimes_are_sound),
+      cmocka_unit_test(kernels_have_numbers),
+      cmocka_unit_test(layouts_waste_nothing),
+      cmocka_unit_test(outputs_hold_what_lives_before_them),
   };
   return TC_RUN(tests);
 }

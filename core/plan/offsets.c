@@ -1,0 +1,214 @@
+// Where buffers of constant size lie: in the arena or, where outputs are shared, in an output that is written after
+// their last use, if one has room.
+//
+// One layout takes the buffers one after the other and gives each a gap between those that are placed already and live
+// at the same time. What it comes to depends on the order and on which gap is taken, so several are tried: by falling
+// size (first fit decreasing on intervals), by falling size × lifetime, by first use; the lowest gap or the tightest.
+// Then those that reach the top of the arena come first the next time (after Joslin and Clements, "Squeaky wheel
+// optimization", 1999). The smallest arena is kept, the first of equals; nothing is tried beyond what must be alive at
+// once, nor beyond a bounded number of steps.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/plan_internal.h"
+
+enum { ALIGN = PLAN_ALIGN, MOST_TRIES = 24, MOST_STEPS = 1 << 22 };
+
+typedef struct item {
+  int32_t buf, first, last;
+  int64_t bytes, size; // size: rounded up
+} item;
+
+typedef struct place {
+  int32_t item;
+  int64_t at;
+} place;
+typedef TC_VEC(place) places; // by rising offset
+
+typedef struct layout {
+  int64_t top;
+  int32_t *order; // in which the items were taken
+  int32_t *host;  // by item: 0 is the arena, else as tc_plan_buf.host
+  int64_t *at;    // by item
+} layout;
+
+typedef struct packer {
+  tc_plan *p;
+  int32_t n;
+  item *items;
+  int32_t n_hosts;
+  int32_t *hosts; // numbers of outputs that may hold buffers
+  places *placed; // by host: 0 is the arena, then in the order of `hosts`
+} packer;
+
+static bool alive_together(const item *a, const item *b) { return a->first <= b->last && b->first <= a->last; }
+
+// The lowest gap among what is placed there, or the tightest; the last one has no end.
+static int64_t find_gap(const packer *k, const places *v, const item *b, bool tightest) {
+  int64_t end = 0, best = -1, best_room = INT64_MAX;
+  for (int32_t i = 0; i < v->count; i++) {
+    const item *o = &k->items[v->data[i].item];
+    if (!alive_together(b, o)) continue;
+    int64_t room = v->data[i].at - end;
+    if (room >= b->size && !tightest) return end;
+    if (room >= b->size && room < best_room) best = end, best_room = room;
+    if (v->data[i].at + o->size > end) end = v->data[i].at + o->size;
+  }
+  return best >= 0 ? best : end;
+}
+
+static void put(packer *k, places *v, place q) {
+  tc_vec_push(k->p->arena, v, q);
+  int32_t i = v->count - 1;
+  for (; i > 0 && v->data[i - 1].at > q.at; i--) v->data[i] = v->data[i - 1];
+  v->data[i] = q;
+}
+
+// Runs of what is done once have no outputs.
+static bool may_lie_in(const packer *k, const item *b, const tc_plan_buf *output) {
+  return b->last < output->first && b->first <= b->last && !k->p->ops.data[b->first].once &&
+         b->bytes <= output->bytes->value;
+}
+
+// Of the outputs with room that which is written first, since few others can lie there; 0: the arena.
+static int32_t choose_host(const packer *k, const item *b, bool tightest, int64_t *out_at) {
+  int32_t host = 0;
+  for (int32_t i = 0; i < k->n_hosts && b->bytes > 0; i++) {
+    const tc_plan_buf *o = &k->p->bufs.data[k->hosts[i]], *best = host ? &k->p->bufs.data[k->hosts[host - 1]] : NULL;
+    if (!may_lie_in(k, b, o)) continue;
+    if (best && (best->first < o->first || (best->first == o->first && best->bytes->value <= o->bytes->value)))
+      continue;
+    int64_t at = find_gap(k, &k->placed[i + 1], b, tightest);
+    if (at + b->bytes <= o->bytes->value) host = i + 1, *out_at = at;
+  }
+  return host;
+}
+
+static void lay_out(packer *k, bool tightest, layout *out) {
+  const int32_t *order = out->order;
+  out->top = 0;
+  for (int32_t i = 0; i <= k->n_hosts; i++) k->placed[i].count = 0;
+  for (int32_t i = 0; i < k->n; i++) {
+    const item *b = &k->items[order[i]];
+    place q = {order[i], 0};
+    int32_t host = choose_host(k, b, tightest, &q.at);
+    if (!host) q.at = find_gap(k, &k->placed[0], b, tightest);
+    if (!host && q.at + b->size > out->top) out->top = q.at + b->size;
+    put(k, &k->placed[host], q);
+    out->host[order[i]] = host ? k->hosts[host - 1] + 1 : 0;
+    out->at[order[i]] = q.at;
+  }
+}
+
+// What no layout can do with less: what is alive at once and has no room in outputs that are still to be written.
+static int64_t least(const packer *k) {
+  int32_t n_ops = k->p->ops.count;
+  int64_t *change = TC_NEW_ARRAY(k->p->arena, int64_t, n_ops + 1), most = 0, sum = 0;
+  for (int32_t i = 0; i < k->n; i++) {
+    const item *b = &k->items[i];
+    if (b->first > b->last || b->last >= n_ops) continue;
+    change[b->first] += b->size, change[b->last + 1] -= b->size;
+  }
+  for (int32_t i = 0; i < k->n_hosts; i++) {
+    const tc_plan_buf *o = &k->p->bufs.data[k->hosts[i]];
+    int64_t room = (o->bytes->value + ALIGN - 1) / ALIGN * ALIGN;
+    change[0] -= room, change[o->first] += room;
+  }
+  for (int32_t i = 0; i < n_ops; i++) {
+    sum += change[i];
+    if (sum > most) most = sum;
+  }
+  return most;
+}
+
+typedef struct ranked {
+  int32_t item;
+  int64_t key, then;
+} ranked;
+
+static int by_rank(const void *a, const void *b) {
+  const ranked *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? 1 : -1;
+  if (x->then != y->then) return x->then < y->then ? 1 : -1;
+  return x->item < y->item ? -1 : x->item > y->item;
+}
+
+enum { BY_SIZE, BY_AREA, BY_START, N_ORDERS };
+static void make_order(const packer *k, int32_t kind, ranked *ranks, int32_t *out) {
+  for (int32_t i = 0; i < k->n; i++) {
+    const item *b = &k->items[i];
+    int64_t size = b->bytes, life = b->last < b->first ? 1 : (int64_t)b->last - b->first + 1;
+    ranks[i] = (ranked){i, size, 0};
+    if (kind == BY_AREA) ranks[i].key = (b->size / ALIGN) * life, ranks[i].then = size;
+    if (kind == BY_START) ranks[i].key = -(int64_t)b->first, ranks[i].then = size;
+  }
+  if (k->n) qsort(ranks, (size_t)k->n, sizeof *ranks, by_rank);
+  for (int32_t i = 0; i < k->n; i++) out[i] = ranks[i].item;
+}
+
+// The order in which those that reach the top come first; false if they did already.
+static bool complain(const packer *k, const layout *l, int32_t *out) {
+  int32_t n = 0, top = 0;
+  for (int32_t pass = 0; pass < 2; pass++) {
+    for (int32_t i = 0; i < k->n; i++) {
+      int32_t b = l->order[i];
+      bool reaches = !l->host[b] && l->at[b] + k->items[b].size == l->top;
+      if (reaches == (pass == 0)) out[n++] = b;
+    }
+    if (!pass) top = n;
+  }
+  return memcmp(l->order, out, (size_t)top * sizeof *out) != 0;
+}
+
+static void swap(layout *a, layout *b) {
+  layout c = *a;
+  *a = *b, *b = c;
+}
+
+static layout new_layout(const packer *k) {
+  return (layout){0, TC_NEW_ARRAY(k->p->arena, int32_t, k->n), TC_NEW_ARRAY(k->p->arena, int32_t, k->n),
+                  TC_NEW_ARRAY(k->p->arena, int64_t, k->n)};
+}
+
+static layout find_layout(packer *k) {
+  layout best = new_layout(k), before = new_layout(k), now = new_layout(k);
+  ranked *ranks = TC_NEW_ARRAY(k->p->arena, ranked, k->n);
+  int64_t bound = least(k), tries = MOST_STEPS / ((int64_t)k->n * k->n + 1);
+  if (tries > MOST_TRIES) tries = MOST_TRIES;
+  make_order(k, BY_SIZE, ranks, best.order);
+  lay_out(k, false, &best);
+  int32_t t = 1;
+  for (; t < 2 * N_ORDERS && t < tries && best.top > bound; t++) {
+    make_order(k, t / 2, ranks, now.order);
+    lay_out(k, t & 1, &now);
+    if (now.top < best.top) swap(&best, &now);
+  }
+  for (const layout *last = &best; t < tries && best.top > bound && complain(k, last, now.order); t++) {
+    lay_out(k, t & 1, &now);
+    if (now.top < best.top) swap(&best, &now), last = &best;
+    else swap(&before, &now), last = &before;
+  }
+  return best;
+}
+
+int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, bool shared) {
+  packer k = {.p = p, .n = n, .items = TC_NEW_ARRAY(p->arena, item, n)};
+  for (int32_t i = 0; i < n; i++) {
+    const tc_plan_buf *b = &p->bufs.data[bufs[i]];
+    int64_t bytes = b->bytes->value;
+    k.items[i] = (item){bufs[i], b->first, b->last, bytes, (bytes + ALIGN - 1) / ALIGN * ALIGN};
+  }
+  k.hosts = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count);
+  for (int32_t i = 0; shared && i < p->bufs.count; i++) {
+    const tc_plan_buf *o = &p->bufs.data[i];
+    if (o->kind == TC_PLAN_OUTPUT && tc_sym_is_const(o->bytes) && o->first <= o->last) k.hosts[k.n_hosts++] = i;
+  }
+  k.placed = TC_NEW_ARRAY(p->arena, places, k.n_hosts + 1);
+  layout best = find_layout(&k);
+  for (int32_t i = 0; i < n; i++) {
+    tc_plan_buf *b = &p->bufs.data[bufs[i]];
+    b->host = best.host[i];
+    b->place = tc_sym_int(p->syms, best.at[i]);
+  }
+  return best.top;
+}

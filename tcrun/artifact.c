@@ -38,12 +38,6 @@ static tc_status use_image(model *m) {
   return tc_arena_guard(m->module->arena, note_others, m);
 }
 
-// From the program's text, with the tensors of the artifact.
-static tc_status use_text(tc_context *c, model *m) {
-  TC_TRY(tcrun_read_text(c, m->path, m->packed.graph, m));
-  return tcrun_bind(m, m->packed.module);
-}
-
 // Does the device take the code?
 static tc_status try_code(const tc_tcx *x, int32_t i, tc_context *c, const model *m) {
   tc_session *s;
@@ -53,45 +47,57 @@ static tc_status try_code(const tc_tcx *x, int32_t i, tc_context *c, const model
   return TC_OK;
 }
 
-// The program for sizes that none of its executables takes.
+// What of the program's texts is compiled when none of its executables takes a run's inputs.
 typedef struct more {
   tc_context *context;
   tc_tcx_program program; // as the model has it
-  tc_module *compiled;    // goes with the model's module
+  int32_t which;
+  tc_module *compiled; // goes with the model's module
 } more;
 static void drop_more(void *self) { tc_module_destroy(((more *)self)->compiled); }
 static tc_status make_more(void *self, tc_session **out) {
   more *q = self;
   tc_log(&q->context->logger, TC_LOG_PERF_HINTS, "compiled again: no executable of the artifact takes these inputs");
-  return tc_tcx_compile(q->context, &q->program, &q->compiled, out);
+  return tc_tcx_compile(q->context, &q->program, q->which, &q->compiled, out);
 }
 typedef struct offer {
   model *m;
   tc_context *context;
+  int32_t which;
 } offer;
-static tc_status offer_more(void *arg) {
+static tc_status offer_guarded(void *arg) {
   const offer *f = arg;
   tc_arena *arena = f->m->module->arena;
   more *q = TC_NEW(arena, more);
-  *q = (more){.context = f->context, .program = f->m->packed};
+  *q = (more){.context = f->context, .program = f->m->packed, .which = f->which};
   tc_arena_on_destroy(arena, drop_more, q);
   f->m->source.more = (tc_session_more){make_more, q};
   return TC_OK;
 }
 
-static tc_status load_code(const tc_tcx *x, int32_t i, tc_context *c, model *m) {
-  const tc_tcx_info *p = tc_tcx_at(x, i);
-  TC_TRY(try_code(x, i, c, m));
-  TC_TRY(use_image(m));
-  if (!p->sizes.size || !p->has_graph) return TC_OK;
-  offer f = {m, c};
-  return tc_arena_guard(m->module->arena, offer_more, &f);
+static tc_status offer_more(tc_context *c, model *m, int32_t which) {
+  offer f = {m, c, which};
+  return tc_tcx_has_text(&m->packed, which) ? tc_arena_guard(m->module->arena, offer_guarded, &f) : TC_OK;
 }
 
-// Static sizes are promises of the one executable alone.
+static tc_status load_code(const tc_tcx *x, int32_t i, tc_context *c, model *m) {
+  TC_TRY(try_code(x, i, c, m));
+  TC_TRY(use_image(m));
+  return offer_more(c, m, TC_TCX_OPEN_TEXTS);
+}
+
+// From the program's texts, with the tensors of the artifact.
+static tc_status use_text(tc_context *c, model *m) {
+  TC_TRY(tcrun_read_text(c, m->path, m->packed.graph, m));
+  TC_TRY(tcrun_bind(m, m->packed.module));
+  return offer_more(c, m, TC_TCX_OTHER_TEXTS);
+}
+
+// Static sizes are promises of the one executable, and a text's of the one text.
 static tc_status note_promises(const tc_tcx *x, int32_t i, model *m) {
   TC_TRY(tcrun_note_promises(m));
-  if (m->n_others && tc_tcx_at(x, i)->sizes.size) m->n_out_types = 0;
+  bool of_one = m->n_others && tc_tcx_at(x, i)->sizes.size;
+  if (of_one || m->packed.n_texts > 1) m->n_out_types = 0;
   return TC_OK;
 }
 
@@ -121,7 +127,7 @@ static tc_status load(const tc_tcx *x, tc_context *c, run_options *o, model *m) 
   }
   if (why[0]) tc_log(&c->logger, TC_LOG_PERF_HINTS, "compiled again: %s", why);
   TC_TRY(use_text(c, m));
-  return tcrun_note_promises(m);
+  return note_promises(x, i, m);
 }
 
 tc_status tcrun_load_artifact(tc_context *c, run_options *o, model *m) {

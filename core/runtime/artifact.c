@@ -72,21 +72,20 @@ static tc_status of_images(tc_artifact *a, const tc_tcx *x, int32_t i) {
   return TC_OK;
 }
 
+static int32_t what_more(const tc_artifact *a) { return a->compiled ? TC_TCX_OTHER_TEXTS : TC_TCX_OPEN_TEXTS; }
+
 static tc_status make_more(void *self, tc_session **out) {
   tc_artifact *a = self;
   tc_log(&a->context->logger, TC_LOG_PERF_HINTS, "compiled again: no executable of the artifact takes these inputs");
-  return a->compile(a->context, &a->program, &a->compiled, out);
+  return a->compile(a->context, &a->program, what_more(a), &a->late, out);
 }
-
-// Does the text of the program leave sizes open that no executable does?
-static bool has_more(const tc_tcx *x, int32_t i) { return tc_tcx_at(x, i)->has_graph && tc_tcx_at(x, i)->sizes.size; }
 
 static tc_status compile_text(tc_artifact *a, tc_status why) {
   if (why != TC_OK) tc_log(&a->context->logger, TC_LOG_PERF_HINTS, "compiled again: %s", tc_status_text(why));
   tc_status_free(why);
   tc_session_destroy(a->session);
   a->session = NULL;
-  return a->compile(a->context, &a->program, &a->compiled, &a->session);
+  return a->compile(a->context, &a->program, TC_TCX_OWN_TEXT, &a->compiled, &a->session);
 }
 
 static tc_status open_program(tc_artifact *a, const tc_tcx *x, tc_sv name) {
@@ -112,8 +111,9 @@ static tc_status open_program(tc_artifact *a, const tc_tcx *x, tc_sv name) {
   if (a->program.image.n_plans) s = of_images(a, x, i);
   if (again && (s != TC_OK || !a->program.image.n_plans) && tc_status_code(s) != TC_STATUS_OUT_OF_MEMORY)
     s = compile_text(a, s);
-  else if (s == TC_OK && again && has_more(x, i)) tc_session_set_more(a->session, &(tc_session_more){make_more, a});
   TC_TRY(s);
+  if (again && tc_tcx_has_text(&a->program, what_more(a)))
+    tc_session_set_more(a->session, &(tc_session_more){make_more, a});
   return tc_arena_guard(a->program.module->arena, describe, a);
 }
 
@@ -140,6 +140,7 @@ void tc_artifact_close(tc_artifact *a) {
   if (!a) return;
   tc_session_destroy(a->session);
   tc_module_destroy(a->compiled);
+  tc_module_destroy(a->late);
   tc_tcx_unload_all(a->context->allocator, a->others, a->n_others);
   tc_tcx_unload(&a->program);
   tc_free(a->context->allocator, a);

@@ -5,7 +5,7 @@
 #include "core/runtime/tcx.h"
 
 // What compiles a program again: tc_tcx_compile, or NULL where there is no compiler.
-typedef tc_status (*tc_artifact_compile)(tc_context *c, const tc_tcx_program *p, tc_module **out_module,
+typedef tc_status (*tc_artifact_compile)(tc_context *c, const tc_tcx_program *p, int32_t which, tc_module **out_module,
                                          tc_session **out);
 
 typedef struct tc_artifact {
@@ -15,7 +15,7 @@ typedef struct tc_artifact {
   int32_t n_others;
   tc_session *session; // of all
   tc_artifact_compile compile;
-  tc_module *compiled;                 // what was compiled here, or NULL
+  tc_module *compiled, *late;          // what was compiled here: in place of its code, and in need; or NULL
   int32_t n_inputs, n_outputs;         // the user's; without inputs that were constants when the model was exported
   const tc_tcx_leaf *inputs, *outputs; // names end with a 0; numbers are those of the graph's inputs and outputs
   const tc_graph *graph;               // the signature

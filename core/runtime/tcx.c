@@ -311,6 +311,7 @@ static tc_status check_state(const tc_module *m, const tc_graph *g) {
 
 typedef struct loading {
   const tc_tcx *x;
+  int32_t i;
   const program *p;
   int32_t parts;
   tc_tcx_program *out;
@@ -345,6 +346,39 @@ static tc_status load_plan(const tc_tcx *x, const program *p, tc_module *m, tc_i
   return TC_OK;
 }
 
+static tc_status add_text(const tc_tcx *x, const program *p, tc_module *m, tc_tcx_program *out, tc_tcx_text *texts) {
+  int32_t k = 0;
+  if (!p->graph.size) return TC_OK;
+  while (k < out->n_texts && !tc_sv_eq(texts[k].entry, p->graph)) k++;
+  texts[k].whole |= !p->info.sizes.size;
+  if (k < out->n_texts) return TC_OK;
+  texts[out->n_texts++].entry = p->graph;
+  return tc_blob_get(x->blob, TC_BLOB_TEXT, tc_sv_printf(m->arena, "graph/" TC_SV_FMT, TC_SV_ARG(p->graph)),
+                     &texts[k].graph);
+}
+
+static tc_status load_texts(const tc_tcx *x, int32_t i, tc_module *m, tc_tcx_program *out) {
+  tc_tcx_text *texts = TC_NEW_ARRAY(m->arena, tc_tcx_text, x->programs.count);
+  TC_TRY(add_text(x, &x->programs.data[i], m, out, texts));
+  if (out->n_texts) out->graph = texts->graph;
+  for (int32_t k = tc_tcx_other(x, i, -1); k >= 0; k = tc_tcx_other(x, i, k))
+    TC_TRY(add_text(x, &x->programs.data[k], m, out, texts));
+  out->texts = texts;
+  return TC_OK;
+}
+
+bool tc_tcx_text_is(const tc_tcx_program *p, int32_t text, int32_t which) {
+  if (which == TC_TCX_OPEN_TEXTS) return !p->texts[text].whole;
+  bool own = text == 0 && p->graph.size;
+  return own == (which == TC_TCX_OWN_TEXT);
+}
+
+bool tc_tcx_has_text(const tc_tcx_program *p, int32_t which) {
+  for (int32_t i = 0; i < p->n_texts; i++)
+    if (tc_tcx_text_is(p, i, which)) return true;
+  return false;
+}
+
 static void unref_storage(void *storage) { tc_storage_unref(storage); }
 
 static tc_status load(void *arg) {
@@ -375,16 +409,14 @@ static tc_status load(void *arg) {
     leaves[i] = (tc_tcx_leaf){tc_sv_copy(m->arena, p->inputs.data[i].name), p->inputs.data[i].index};
   }
   out->inputs = leaves, out->n_inputs = p->inputs.count;
-  if (!p->graph.size) return TC_OK;
-  return tc_blob_get(x->blob, TC_BLOB_TEXT, tc_sv_printf(m->arena, "graph/" TC_SV_FMT, TC_SV_ARG(p->graph)),
-                     &out->graph);
+  return load_texts(x, l->i, m, out);
 }
 
 tc_status tc_tcx_load(const tc_tcx *x, int32_t i, int32_t parts, tc_tcx_program *out) {
   *out = (tc_tcx_program){0};
   const program *p = &x->programs.data[i];
   TC_TRY(tc_module_create(x->allocator, NULL, &out->module));
-  loading l = {x, p, parts, out};
+  loading l = {x, i, p, parts, out};
   tc_status s = tc_arena_guard(out->module->arena, load, &l);
   if (s != TC_OK) tc_tcx_unload(out);
   return tc_status_note(s, "while loading the program '" TC_SV_FMT "'", TC_SV_ARG(p->info.name));

@@ -63,10 +63,18 @@ void tc_tcx_list(const tc_tcx *x, tc_sb *sb);
 TC_NODISCARD tc_status tc_tcx_check(const tc_tcx *x, int32_t i, const tc_context *c);
 tc_status tc_tcx_refused(const tc_tcx *x, int32_t i, const tc_context *c, tc_status s);
 
+// A program before any pass. `whole`: there is an executable of it that leaves open whatever it leaves open.
+typedef struct tc_tcx_text {
+  tc_sv graph, entry;
+  bool whole;
+} tc_tcx_text;
+
 typedef struct tc_tcx_program {
   tc_module *module; // owned, with the tensors
   tc_image image;    // of the module: plans with their code. Empty: not wanted, or there is none
   tc_sv graph;       // the text before any pass, or ""; of the module
+  int32_t n_texts;   // the texts of all its executables, each once, its own first
+  const tc_tcx_text *texts;
   int32_t n_inputs;
   const tc_tcx_leaf *inputs;
 } tc_tcx_program;
@@ -78,8 +86,14 @@ TC_NODISCARD tc_status tc_tcx_load(const tc_tcx *x, int32_t i, int32_t parts, tc
 TC_NODISCARD tc_status tc_tcx_load_others(const tc_tcx *x, int32_t i, tc_tcx_program **out, int32_t *out_n);
 void tc_tcx_unload(tc_tcx_program *p);
 void tc_tcx_unload_all(const tc_allocator *a, tc_tcx_program *p, int32_t n);
-// Compiles the program's text for the context, with the program's tensors (tcx_compile.c: this needs the whole
-// compiler). *out_module is the session's.
-TC_NODISCARD tc_status tc_tcx_compile(tc_context *c, const tc_tcx_program *p, tc_module **out_module, tc_session **out);
+// Its own text; those of its other executables (wanted where the code of none is for this device); those for which no
+// executable leaves open what they do.
+enum { TC_TCX_OWN_TEXT, TC_TCX_OTHER_TEXTS, TC_TCX_OPEN_TEXTS };
+bool tc_tcx_text_is(const tc_tcx_program *p, int32_t text, int32_t which);
+bool tc_tcx_has_text(const tc_tcx_program *p, int32_t which); // one of that kind
+// Compiles these texts for the context, with the program's tensors (tcx_compile.c: this needs the whole compiler).
+// *out_module is the sessions'; both are NULL where there is no such text.
+TC_NODISCARD tc_status tc_tcx_compile(tc_context *c, const tc_tcx_program *p, int32_t which, tc_module **out_module,
+                                      tc_session **out);
 
 #endif

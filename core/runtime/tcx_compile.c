@@ -4,6 +4,7 @@
 typedef struct compiling {
   tc_context *context;
   const tc_tcx_program *program;
+  tc_sv text;
   tc_module *module;
   tc_source source;
 } compiling;
@@ -28,7 +29,7 @@ static tc_status read(void *arg) {
   tc_module *m = x->module;
   const tc_tcx_program *p = x->program;
   tc_lexer lx;
-  tc_lex_init(&lx, m->arena, TC_SV("the artifact's program"), tc_sv_copy(m->arena, p->graph));
+  tc_lex_init(&lx, m->arena, TC_SV("the artifact's program"), tc_sv_copy(m->arena, x->text));
   TC_TRY(tc_source_parse(x->context, m, &lx, &x->source));
   const tc_graph *g = x->source.graph;
   for (int32_t i = 0; i < g->inputs.count; i++) TC_TRY(bind(m, p->module, &g->inputs.data[i]));
@@ -38,8 +39,9 @@ static tc_status read(void *arg) {
   return TC_OK;
 }
 
-tc_status tc_tcx_compile(tc_context *c, const tc_tcx_program *p, tc_module **out_module, tc_session **out) {
-  compiling x = {.context = c, .program = p};
+static tc_status compile_one(tc_context *c, const tc_tcx_program *p, tc_sv text, tc_module **out_module,
+                             tc_session **out) {
+  compiling x = {.context = c, .program = p, .text = text};
   TC_TRY(tc_module_create(c->allocator, c->ops, &x.module));
   tc_status s = tc_arena_guard(x.module->arena, read, &x);
   if (s == TC_OK) s = tc_session_create_from(c, &x.source, TC_STAGE_EXEC, out);
@@ -49,4 +51,42 @@ tc_status tc_tcx_compile(tc_context *c, const tc_tcx_program *p, tc_module **out
   }
   *out_module = x.module;
   return TC_OK;
+}
+
+// ---- Several texts ----
+typedef struct keeping {
+  tc_module *first, *module;
+} keeping;
+static void destroy_module(void *module) { tc_module_destroy(module); }
+static tc_status keep(void *arg) {
+  const keeping *k = arg;
+  tc_arena_on_destroy(k->first->arena, destroy_module, k->module);
+  return TC_OK;
+}
+
+static tc_status compile_next(tc_context *c, const tc_tcx_program *p, tc_sv text, tc_module *first, tc_session *to) {
+  tc_module *module;
+  tc_session *session;
+  TC_TRY(compile_one(c, p, text, &module, &session));
+  tc_status s = tc_arena_guard(first->arena, keep, &(keeping){first, module});
+  if (s == TC_OK) return tc_session_add(to, session);
+  tc_session_destroy(session);
+  tc_module_destroy(module);
+  return s;
+}
+
+tc_status tc_tcx_compile(tc_context *c, const tc_tcx_program *p, int32_t which, tc_module **out_module,
+                         tc_session **out) {
+  tc_status s = TC_OK;
+  *out_module = NULL, *out = NULL;
+  for (int32_t i = 0; i < p->n_texts && s == TC_OK; i++) {
+    if (!tc_tcx_text_is(p, i, which)) continue;
+    if (!*out) s = compile_one(c, p, p->texts[i].graph, out_module, out);
+    else s = compile_next(c, p, p->texts[i].graph, *out_module, *out);
+  }
+  if (s == TC_OK) return s;
+  tc_session_destroy(*out);
+  tc_module_destroy(*out_module);
+  *out_module = NULL, *out = NULL;
+  return s;
 }

@@ -140,7 +140,7 @@ static tc_sv takes_text(const writer *w, const tc_tcx_source *s) {
 static tc_status check_others(const writer *w, const tc_tcx_source *s) {
   for (const tc_tcx_source *o = w->programs; o < s; o++) {
     if (!tc_sv_eq(o->name, s->name) || !tc_sv_eq(o->context->backend, s->context->backend)) continue;
-    if (s->context->is_ref || tc_sv_eq(takes_text(w, o), takes_text(w, s)))
+    if (tc_sv_eq(takes_text(w, o), takes_text(w, s)))
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "the program '" TC_SV_FMT "' is there twice for " TC_SV_FMT,
                       TC_SV_ARG(s->name), TC_SV_ARG(s->context->backend));
     const tc_graph *g = tc_session_graph(s->session);

@@ -61,6 +61,8 @@ typedef struct rig {
   int32_t n;
   made all[MOST];
   int64_t sizes[MOST];
+  tc_sv texts[MOST]; // of several models: each with its own sizes
+  bool models;
   uint64_t weights;
   char folder[256], path[300];
 } rig;
@@ -103,6 +105,9 @@ static tc_status add(rig *r, int64_t size) {
   r->sizes[r->n++] = size;
   TC_TRY(tc_module_create(r->allocator, r->context->ops, &x->module));
   TC_TRY(tc_arena_guard(x->module->arena, read_text, &(reading){r, x, size}));
+  tc_sb text = tc_sb_make(r->arena);
+  tc_graph_print(&text, x->graph);
+  r->texts[r->n - 1] = tc_sb_view(&text);
   return tc_session_create(r->context, x->graph, TC_STAGE_EXEC, &x->session);
 }
 
@@ -112,7 +117,8 @@ static tc_status write_all(rig *r, const char *beside) {
   for (int32_t i = 0; i < r->n; i++) {
     s[i] = (tc_tcx_source){.name = TC_SV("forward"), .context = r->context, .session = r->all[i].session};
     s[i].n_inputs = 1, s[i].inputs = r->text == plain ? &leaf : &behind_state, s[i].graph = tc_sv_of(r->text);
-    if (r->sizes[i] != OPEN) s[i].sizes = tc_sv_printf(r->arena, "s0=%lld", (long long)r->sizes[i]);
+    if (r->models) s[i].graph = r->texts[i];
+    else if (r->sizes[i] != OPEN) s[i].sizes = tc_sv_printf(r->arena, "s0=%lld", (long long)r->sizes[i]);
   }
   return tc_tcx_write(r->arena, r->path, beside, r->n, s);
 }
@@ -476,6 +482,36 @@ TC_TEST(another_processor) {
   return TC_OK;
 }
 
+// Models with fixed sizes are one program, each with a text of its own: all of them are compiled where none of the code
+// will do, on one state.
+static tc_status several_models(tc_arena *arena, const char *program) {
+  uint64_t seed = tc_test_seed();
+  rig r;
+  tc_artifact *f;
+  tc_tensor x, y;
+  static const int64_t sizes[] = {6, 1, 9, OPEN};
+  TC_TRY(open_rig(&r, arena, tc_arena_allocator(arena), program, 4, sizes));
+  r.n = 3, r.models = true;
+  for (int32_t again = 0; again < 2; again++) {
+    TC_TRY(write_all(&r, NULL));
+    if (again) TC_TRY(rewrite(&r, " abi 1\n", " abi 9\n"));
+    TC_TRY(tc_artifact_open(r.context, r.path, TC_SV(""), tc_tcx_compile, &f));
+    assert_int_equal(f->compiled != NULL, again);
+    for (int32_t i = 0; i < 12; i++) TC_TRY(run_both(&r, f, r.all[3].session, sizes[tc_test_random(&seed) % 3], &seed));
+    TC_TRY(random_rows(&r, 7, &seed, &x));
+    assert_error(tc_artifact_run(f, &x, &y, NULL), TC_STATUS_INVALID_ARGUMENT,
+                 "none of the 3 executables of 'forward'");
+    tc_tensor_unref(&x);
+    tc_artifact_close(f);
+    tc_session_reset(r.all[3].session);
+  }
+  r.n = 4;
+  close_rig(&r);
+  return TC_OK;
+}
+TC_TEST(several_models_of_fixed_sizes) { return several_models(arena, counting); }
+TC_TEST(several_models_in_segments) { return several_models(arena, picking); }
+
 // ---- damage ----
 static tc_sv whole, cut; // files of two executables, made once; cut: in segments
 
@@ -605,6 +641,8 @@ int main(void) {
       cmocka_unit_test(other_formats_and_interfaces),
       cmocka_unit_test(the_first_format_is_read),
       cmocka_unit_test(another_processor),
+      cmocka_unit_test(several_models_of_fixed_sizes),
+      cmocka_unit_test(several_models_in_segments),
       cmocka_unit_test(damaged_indices_are_refused),
       cmocka_unit_test(repaired_damage_does_no_harm),
       cmocka_unit_test(damage_is_not_mended),

@@ -3,45 +3,83 @@
 
     python peer.py eager|compile|jax ARCHIVE INPUTS.safetensors
 
-On a GPU one process serves all workloads: requests are {"load": ARCHIVE, "inputs": FILE, "kinds": […]}
-{"time": KIND} or {"compare": FILE of tc's outputs}; a kind is eager, default, reduce-overhead or max-autotune. Times are medians of
-triton.testing.do_bench: device events, caches emptied before each call, which is how `tcrun bench` measures there.
+One process can serve many programs: requests are {"load": ARCHIVE, "inputs": FILE, "kinds": […], "constants": {leaf: value}},
+{"time": KIND}, {"peak": KIND}, {"products": KIND} or {"compare": FILE of tc's outputs}; a kind is eager, default, reduce-overhead or max-autotune.
+On a GPU times are medians of triton.testing.do_bench: device events, caches emptied before each call, which is how `tcrun bench`
+measures there; on a processor they are wall time. A peak is the most bytes that a call has allocated at once.
 
-    python peer.py gpu
+    python peer.py many cuda|cpu
 """
 import json
+import re
 import sys
 import time
 import warnings
+import zipfile
 
 warnings.filterwarnings("ignore")
 
 
-def median_ms(call, budget=0.7):
+def times_of(call, budget=0.7):
+    """Median and least time of a call in milliseconds; calls that are short are timed by the hundred."""
     call()
     start = time.perf_counter()
     call()
     once = time.perf_counter() - start
-    per = max(1, int(0.02 / max(once, 1e-7)))
+    per = max(1, int(0.002 / max(once, 1e-7)))
     times, begin = [], time.perf_counter()
     while len(times) < 5 or time.perf_counter() - begin < budget:
         start = time.perf_counter()
         for _ in range(per):
             call()
         times.append((time.perf_counter() - start) / per)
-    return sorted(times)[len(times) // 2] * 1e3
+    times.sort()
+    return {"median_ms": times[len(times) // 2] * 1e3, "min_ms": times[0] * 1e3}
+
+
+def input_leaves(request, device):
+    """The leaves of the inputs in order: tensors of the file, numbers and flags of the request."""
+    import torch
+    from safetensors.torch import load_file
+
+    leaves = {int(k): v for k, v in request.get("constants", {}).items()}
+    for name, tensor in load_file(request["inputs"], device=device).items():
+        kind, leaf, *wide = name.split(".")
+        if kind == "in":
+            leaves[int(leaf)] = torch.view_as_complex(tensor) if wide == ["c128"] else tensor
+    return [leaves[i] for i in range(len(leaves))]
+
+
+class Fields(dict):
+    """What stands for an output's type of a package that is not here: its fields by name."""
+
+
+def load_program(archive):
+    """torch.export.load, also where outputs are of types of another package: these are registered under their names."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    with zipfile.ZipFile(archive) as z:
+        texts = [z.read(n).decode() for n in z.namelist() if n.endswith(".json")]
+    for name in {n for t in texts for n in re.findall(r'\\"type\\": \\"([\w.]+\.[\w.]+)\\"', t)} - set(pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE):
+        pytree.register_pytree_node(
+            type(name.rsplit(".", 1)[-1], (Fields,), {}),
+            lambda x: (list(x.values()), list(x)),
+            lambda values, keys: Fields(zip(keys, values)),
+            serialized_type_name=name,
+            to_dumpable_context=lambda keys: keys,
+            from_dumpable_context=lambda keys: keys,
+        )
+    return torch.export.load(archive)
 
 
 def torch_call(kind, archive, inputs):
     import torch
-    from safetensors.torch import load_file
 
-    module = torch.export.load(archive).module()
-    tensors = load_file(inputs)
-    args = [tensors[f"in.{i}"] for i in range(len(tensors))]
+    program = load_program(archive)
+    module = program.module(check_guards=False)  # a call need not check its own inputs
     # Parameters are inputs of the workloads in flattened order; the exported module takes the original structure.
-    program = torch.export.load(archive)
-    args, kwargs = torch.utils._pytree.tree_unflatten(args, program.call_spec.in_spec)
+    args, kwargs = torch.utils._pytree.tree_unflatten(input_leaves({"inputs": inputs}, "cpu"), program.call_spec.in_spec)
     fn = torch.compile(module) if kind == "compile" else module
 
     def call():
@@ -63,17 +101,17 @@ def jax_call(archive, inputs):
     return lambda: jax.block_until_ready(fn(*args))
 
 
-def load_on_gpu(request):
+def load_many(request, device):
     """The calls by kind; a kind that fails has an error's text in its place."""
     import torch
-    from safetensors.torch import load_file
 
-    from torch.export.passes import move_to_device_pass
+    program = load_program(request["load"])
+    if device != "cpu":
+        from torch.export.passes import move_to_device_pass
 
-    program = move_to_device_pass(torch.export.load(request["load"]), "cuda")
-    tensors = load_file(request["inputs"], device="cuda")
-    args, kwargs = torch.utils._pytree.tree_unflatten([tensors[f"in.{i}"] for i in range(len(tensors))], program.call_spec.in_spec)
-    module = program.module()
+        program = move_to_device_pass(program, device)
+    args, kwargs = torch.utils._pytree.tree_unflatten(input_leaves(request, device), program.call_spec.in_spec)
+    module = program.module(check_guards=False)  # a call need not check its own inputs
     calls = {}
     for kind in request["kinds"]:
         torch.compiler.reset()
@@ -82,11 +120,28 @@ def load_on_gpu(request):
             with torch.no_grad():
                 for _ in range(3):
                     fn(*args, **kwargs)
-            torch.cuda.synchronize()
+            if device != "cpu":
+                torch.cuda.synchronize()
             calls[kind] = lambda fn=fn: fn(*args, **kwargs)
+            calls[kind].weight_bytes = sum(t.untyped_storage().nbytes() for t in [*module.parameters(), *module.buffers()])
         except Exception as error:
             calls[kind] = f"{type(error).__name__}: {error}"[:300]
     return calls
+
+
+def peak_of(call):
+    """The most bytes that one call has allocated at once, by PyTorch's own account of allocations on the processor. Its result
+    counts; what libraries allocate by themselves does not."""
+    import torch
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        call()
+    now = most = 0
+    for event in sorted(profile.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return {"peak_bytes": most, "weight_bytes": call.weight_bytes}
 
 
 def compare_outputs(call, path, device):
@@ -99,7 +154,7 @@ def compare_outputs(call, path, device):
     with torch.no_grad():
         theirs = [t for t in torch.utils._pytree.tree_leaves(call()) if torch.is_tensor(t)]
     result = []
-    for mine, other in zip([ours[k] for k in sorted(ours, key=lambda k: int(k.rsplit(".", 1)[-1]))], theirs):
+    for mine, other in zip([ours[k] for k in sorted((k for k in ours if k.startswith("out.")), key=lambda k: int(k.rsplit(".", 1)[-1]))], theirs):
         wide = torch.complex128 if other.is_complex() else torch.float64
         a, b = mine.to(wide).flatten(), other.to(wide).flatten()
         fine, other_fine = torch.isfinite(a), torch.isfinite(b)
@@ -109,38 +164,78 @@ def compare_outputs(call, path, device):
     return result
 
 
-def gpu_main():
+def products_of(call):
+    """What the operations of a call would take at the rate that its matrix products have when the library runs them by themselves."""
     import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import FlopCounterMode
+
+    aten, products = torch.ops.aten, []
+
+    class Recorder(TorchDispatchMode):
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            if op in (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default):
+                products.append((op, args, kwargs or {}))
+            return op(*args, **(kwargs or {}))
+
+    def flops_of(f):
+        with FlopCounterMode(display=False) as counter:
+            f()
+        return counter.get_total_flops()
+
+    with Recorder():
+        call()
+    times = [times_of(lambda: op(*args, **kwargs), 0.3) for op, args, kwargs in products]
+    part = flops_of(call) / sum(flops_of(lambda: op(*args, **kwargs)) for op, args, kwargs in products)
+    return {key: part * sum(t[key] for t in times) for key in ("median_ms", "min_ms")}
+
+
+def answer_many(request, calls, device):
+    if "compare" in request:
+        return compare_outputs(calls["eager"], request["compare"], device)
+    if "products" in request:
+        return products_of(calls[request["products"]])
+    call = calls.get(request.get("time") or request.get("peak"))
+    if not callable(call):
+        return {"median_ms": None}
+    if "peak" in request:
+        return peak_of(call)
+    if device == "cpu":
+        return times_of(call, request.get("budget", 0.7))
     from triton.testing import do_bench
 
-    print(json.dumps({"ready": torch.__version__, "device": torch.cuda.get_device_name(0)}), flush=True)
+    return {"median_ms": do_bench(call, warmup=20, rep=100, return_mode="median")}
+
+
+def many_main(device):
+    import torch
+
+    name = "cpu" if device == "cpu" else torch.cuda.get_device_name(0)
+    print(json.dumps({"ready": torch.__version__, "device": name, "threads": torch.get_num_threads()}), flush=True)
     calls = {}
     for line in sys.stdin:
         request = json.loads(line)
-        if "load" in request:
-            calls = {}
-            torch.cuda.empty_cache()
-            try:
-                calls = load_on_gpu(request)
+        try:
+            if "load" in request:
+                calls = {}
+                if device != "cpu":
+                    torch.cuda.empty_cache()
+                calls = load_many(request, device)
                 answer = {"errors": {k: v for k, v in calls.items() if isinstance(v, str)}}
-            except Exception as error:
-                answer = {"errors": {"all": f"{type(error).__name__}: {error}"[:300]}}
-        elif "compare" in request:
-            try:
-                answer = compare_outputs(calls["eager"], request["compare"], "cuda")
-            except Exception as error:
-                answer = f"{type(error).__name__}: {error}"[:300]
+            else:
+                with torch.no_grad():
+                    answer = answer_many(request, calls, device)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"[:300]
+            answer = {"errors": {"all": text}} if "load" in request else text
+        if "compare" in request and device != "cpu":
             torch.cuda.empty_cache()
-        else:
-            call = calls.get(request["time"])
-            with torch.no_grad():
-                answer = {"median_ms": do_bench(call, warmup=20, rep=100, return_mode="median") if callable(call) else None}
         print(json.dumps(answer), flush=True)
 
 
 def main():
-    if sys.argv[1] == "gpu":
-        return gpu_main()
+    if sys.argv[1] == "many":
+        return many_main(sys.argv[2])
     kind, archive, inputs = sys.argv[1:4]
     try:
         call = jax_call(archive, inputs) if kind == "jax" else torch_call(kind, archive, inputs)
@@ -151,7 +246,7 @@ def main():
     print(json.dumps({"ready": kind}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        answer = compare_outputs(call, request["compare"], "cpu") if "compare" in request else {"median_ms": median_ms(call)}
+        answer = compare_outputs(call, request["compare"], "cpu") if "compare" in request else times_of(call)
         print(json.dumps(answer), flush=True)
 
 

@@ -28,7 +28,8 @@ typedef struct bench {
   double compile_ms, median, min, q1, q3;
   int32_t runs;
   tc_run_report report;
-  int64_t bytes, flops, output_bytes; // output_bytes: of the memory that results have of their own
+  int64_t bytes, flops;
+  int64_t input_bytes, output_bytes; // of what the user gives; of the memory that results have of their own
   const char *checked, *clock;
 } bench;
 
@@ -180,6 +181,7 @@ static int64_t peak_bytes(const bench *b) { return b->report.arena_bytes + b->re
 
 static void print_json(const bench *b) {
   const tc_context *c = b->c;
+  const tc_session_stats *q = tc_session_stats_of(b->session);
   tc_sb sb = tc_sb_make(b->o->arena);
   tc_sb_putz(&sb, "{\"name\": ");
   tc_json_quote(&sb, b->m->file);
@@ -189,9 +191,10 @@ static void print_json(const bench *b) {
   tc_json_quote(&sb, c->device ? tc_sv_of(c->device->props.name) : TC_SV(""));
   tc_sb_printf(&sb,
                ", \"compile_ms\": %.3f, \"median_ms\": %.6f, \"min_ms\": %.6f, \"q1_ms\": %.6f, \"q3_ms\": %.6f, "
-               "\"runs\": %d, \"clock\": \"%s\", \"checked\": \"%s\", \"fallbacks\": %d, \"kernels\": [",
-               b->compile_ms, b->median, b->min, b->q1, b->q3, b->runs, b->clock, b->checked,
-               tc_session_stats_of(b->session)->fallbacks);
+               "\"runs\": %d, \"clock\": \"%s\", \"checked\": \"%s\", \"fallbacks\": %d, "
+               "\"kernels_made\": %d, \"kernels\": [",
+               b->compile_ms, b->median, b->min, b->q1, b->q3, b->runs, b->clock, b->checked, q->fallbacks,
+               q->compile.kernels - q->compile.hits);
   for (int32_t i = 0; i < b->report.n_launches; i++) {
     const tc_launch_record *k = &b->report.launches[i];
     tc_sb_putz(&sb, i ? ", {\"name\": " : "{\"name\": ");
@@ -199,8 +202,11 @@ static void print_json(const bench *b) {
     tc_sb_printf(&sb, ", \"ms\": %.6f, \"bytes\": %lld, \"flops\": %lld}", k->ms, (long long)k->bytes,
                  (long long)k->flops);
   }
-  tc_sb_printf(&sb, "], \"bytes\": %lld, \"flops\": %lld, \"peak_bytes\": %lld}\n", (long long)b->bytes,
-               (long long)b->flops, (long long)peak_bytes(b));
+  tc_sb_printf(&sb,
+               "], \"bytes\": %lld, \"flops\": %lld, \"input_bytes\": %lld, \"output_bytes\": %lld, "
+               "\"kept_bytes\": %lld, \"peak_bytes\": %lld}\n",
+               (long long)b->bytes, (long long)b->flops, (long long)b->input_bytes, (long long)b->output_bytes,
+               (long long)b->report.frozen_bytes, (long long)peak_bytes(b));
   fputs(sb.text, stdout);
 }
 
@@ -236,6 +242,7 @@ static tc_status bench_session(bench *b, const tc_tensor *host_inputs) {
     if (b->c->device && v && v->kind == TC_VALUE_TENSOR)
       s = tc_tensor_to_device(b->c->device, &host_inputs[i], &b->inputs[i]);
     else b->inputs[i] = tc_tensor_ref(&host_inputs[i]);
+    if (s == TC_OK) b->input_bytes += (int64_t)b->inputs[i].storage->size;
   }
   if (s == TC_OK && !b->c->is_ref) s = measure_kernels(b);
   if (s == TC_OK && !b->o->unchecked) s = check_outputs(b, host_inputs);

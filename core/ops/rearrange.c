@@ -149,13 +149,20 @@ static int32_t triangle_meta(tc_op_args *a) {
   if (t->rank < 2) return tc_op_fail(a, "input tensor must have at least 2 dimensions: %s", tc_op_shape_text(a, 0));
   return tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, NULL);
 }
+// A diagonal beyond all sizes: as good as any further one, and differences with it stay in range.
+static int64_t reachable(int64_t diagonal) {
+  const int64_t most = INT64_MAX / 4;
+  return diagonal > most ? most : diagonal < -most ? -most : diagonal;
+}
 static int32_t triangle_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
-  tc_int index[TC_MAX_RANK], zero = tc_int_const(a, 0);
+  tc_int index[TC_MAX_RANK], zero = tc_int_const(a, 0), diagonal = tc_op_sym(a, 1);
+  int64_t known;
+  if (tc_int_is_const(diagonal, &known)) diagonal = tc_int_const(a, reachable(known));
   tc_lt x = tc_lo_arg(a, 0);
   tc_lo_begin(a, r->rank, r->sizes, index);
   tc_int over =
-      tc_int_sub(a, tc_int_sub(a, index[r->rank - 1], index[r->rank - 2]), tc_op_sym(a, 1)); // column - row - diagonal
+      tc_int_sub(a, tc_int_sub(a, index[r->rank - 1], index[r->rank - 2]), diagonal); // column - row - diagonal
   tc_int keep = is_lower(a) ? tc_sym_cmp(a->syms, TC_SYM_LE, over, zero) : tc_sym_cmp(a->syms, TC_SYM_LE, zero, over);
   tc_bval v = tc_lo_load_if(a, x, index, keep, tc_lo_const(a, r->dtype, 0, 0));
   tc_lo_result(a, 0, tc_lo_end(a, v, r->dtype));
@@ -163,7 +170,7 @@ static int32_t triangle_lower(tc_op_args *a) {
 }
 static int32_t triangle_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
-  int64_t i[TC_MAX_RANK] = {0}, diagonal = tc_op_int(a, 1, 0);
+  int64_t i[TC_MAX_RANK] = {0}, diagonal = reachable(tc_op_int(a, 1, 0));
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, i)) {
     int64_t over = i[y->rank - 1] - i[y->rank - 2] - diagonal;
     if (is_lower(a) ? over <= 0 : over >= 0) tc_ref_copy(y, tc_ref_offset(y, i), x, tc_ref_offset(x, i));

@@ -223,6 +223,20 @@ tc_status ref_store_result(ref_scope *s, tc_value *v, const ref_tensor *t) {
   return TC_OK;
 }
 
+static tc_status lies_as_declared(ref_run *r, const tc_value *v, const ref_tensor *t, bool *out) {
+  int64_t offset, stride;
+  *out = true;
+  if (t->rank != v->type.rank) return TC_OK;
+  TC_TRY(bind_result(r, v, t));
+  TC_TRY(ref_eval(r, v->type.offset, &offset));
+  *out = offset == t->offset;
+  for (int32_t d = 0; d < t->rank && *out; d++) {
+    TC_TRY(ref_eval(r, v->type.strides[d], &stride));
+    *out = t->sizes[d] < 2 || stride == t->strides[d];
+  }
+  return TC_OK;
+}
+
 // Runs the op's decomposition on the values of this scope.
 static tc_status run_expanded(ref_scope *s, tc_node *n) {
   tc_graph *scratch = tc_graph_create(s->graph->module, TC_SV("reference"));
@@ -242,9 +256,9 @@ static tc_status run_expanded(ref_scope *s, tc_node *n) {
     to->set = true;
     if (out[i].kind == TC_AK_TENSOR) {
       ref_tensor *made = &ref_slot_of(s, out[i].value)->t;
-      int64_t offset = made->offset;
-      if (n->results[i]->view_arg < 0) TC_TRY(ref_eval(s->run, n->results[i]->type.offset, &offset));
-      if (offset != made->offset) { // a view for the decomposition, a tensor of its own by the op's type
+      bool same = true;
+      if (n->results[i]->view_arg < 0) TC_TRY(lies_as_declared(s->run, n->results[i], made, &same));
+      if (!same) { // a view for the decomposition, a tensor of its own by the op's type, or laid out in another order
         TC_TRY(ref_store_result(s, n->results[i], made));
         continue;
       }
@@ -320,6 +334,14 @@ static tc_status watch(ref_scope *s, const tc_node *n) {
     if (n->results[i]->kind == TC_VALUE_TENSOR)
       status = ref_to_tensor(s->run, &ref_slot_of(s, n->results[i])->t, o->wide, &t[i]);
   if (!status) o->watch(o->watch_self, n, n->n_results, t);
+  for (int32_t i = 0; i < n->n_results && !status && o->watch_moves; i++) {
+    ref_tensor moved;
+    if (!t[i].storage) continue;
+    status = ref_from_tensor(s->run, &t[i], t[i].strides, 0, false, &moved);
+    if (status) break;
+    ref_copy(s->run, &moved, &ref_slot_of(s, n->results[i])->t, true);
+    ref_drop(s->run, &moved);
+  }
   for (int32_t i = 0; i < n->n_results; i++) tc_tensor_unref(&t[i]);
   return status;
 }

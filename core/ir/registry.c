@@ -47,6 +47,7 @@ static int32_t count_written(const tc_op *op) {
   const tc_schema *s = &op->schema;
   int32_t n = op->user && op->user->mutates.count > 1 ? op->user->mutates.count : 1;
   if (s->n_args < 1 || s->n_returns != n || s->varargs || tc_sv_ends(s->name, "_") || !is_tensor(&s->args[0])) return 0;
+  if (op->def->traits & TC_OP_DATA_DEPENDENT) return 0; // what is written keeps its sizes
   for (int32_t i = 0; i < n; i++)
     if (!is_tensor(&s->returns[i])) return 0;
   return n;

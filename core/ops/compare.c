@@ -94,16 +94,24 @@ enum {
   CMPC = CMP | TC_OP_COMPLEX,
   PWC = TC_OP_POINTWISE | TC_OP_COMPLEX
 };
-#define ROWS(name, t, op, r)                                          \
+// PyTorch orders no unsigned integers but bytes.
+static int32_t ordered_meta(tc_op_args *a) {
+  int32_t args[8], n = tc_promoting_args(a, args);
+  tc_dtype d = tc_op_promote(a, n, args);
+  if (d == TC_U16 || d == TC_U32 || d == TC_U64)
+    return tc_op_fail(a, "not implemented for '%s'", tc_dtype_torch_name(d));
+  return tc_meta_bool(a);
+}
+#define ROWS(name, t, op, r, m)                                       \
   {.schema = name ".Tensor(Tensor self, Tensor other) -> Tensor",     \
    .traits = t,                                                       \
-   .meta = tc_meta_bool,                                              \
+   .meta = m,                                                         \
    .body = "self " op " other",                                       \
    .scalar_ref = &(r),                                                \
    .flops = "numel"},                                                 \
       {.schema = name ".Scalar(Tensor self, Scalar other) -> Tensor", \
        .traits = t,                                                   \
-       .meta = tc_meta_bool,                                          \
+       .meta = m,                                                     \
        .body = "self " op " other",                                   \
        .scalar_ref = &(r),                                            \
        .flops = "numel"}
@@ -124,12 +132,12 @@ enum {
    .flops = "numel"}
 
 static const tc_op_def rows[] = {
-    ROWS("lt", CMP, "<", lt_ref),
-    ROWS("le", CMP, "<=", le_ref),
-    ROWS("gt", CMP, ">", gt_ref),
-    ROWS("ge", CMP, ">=", ge_ref),
-    ROWS("eq", CMPC, "==", eq_ref),
-    ROWS("ne", CMPC, "!=", ne_ref),
+    ROWS("lt", CMP, "<", lt_ref, ordered_meta),
+    ROWS("le", CMP, "<=", le_ref, ordered_meta),
+    ROWS("gt", CMP, ">", gt_ref, ordered_meta),
+    ROWS("ge", CMP, ">=", ge_ref, ordered_meta),
+    ROWS("eq", CMPC, "==", eq_ref, tc_meta_bool),
+    ROWS("ne", CMPC, "!=", ne_ref, tc_meta_bool),
     BOOL2("logical_and", "self && other", and_ref),
     BOOL2("logical_or", "self || other", or_ref),
     BOOL2("logical_xor", "bool(self) ^ bool(other)", xor_ref),

@@ -409,9 +409,17 @@ static int32_t nonzero_ref(tc_op_args *a) {
   }
   return TC_STATUS_OK;
 }
+static int32_t take_meta(tc_op_args *a) {
+  const tc_tensor_type *i = tc_op_tensor(a, 1);
+  if (i->dtype != TC_I64)
+    return tc_op_fail(a, "Expected a long tensor for index, but got %s", tc_dtype_torch_name(i->dtype));
+  return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, i->rank, i->sizes, NULL);
+}
 static int32_t masked_select_meta(tc_op_args *a) {
   const int32_t both[] = {0, 1};
   int32_t rank;
+  if (tc_op_tensor(a, 1)->dtype != TC_BOOL)
+    return tc_op_fail(a, "expected BoolTensor for mask, but got %s", tc_dtype_torch_name(tc_op_tensor(a, 1)->dtype));
   if (!tc_op_broadcast(a, 2, both, &rank)) return TC_STATUS_INVALID_ARGUMENT;
   tc_int n = tc_op_unbacked(a, 0, INT64_MAX);
   return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &n, NULL);
@@ -509,6 +517,7 @@ static const tc_op_def rows[] = {
      .ref = gather_ref},
     {.schema = "take(Tensor self, Tensor index) -> Tensor",
      .traits = C,
+     .meta = take_meta,
      .decompose = "index(reshape(self, [-1]), [index])"},
     {.schema = "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
      .traits = C,

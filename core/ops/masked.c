@@ -383,6 +383,31 @@ static int32_t repeat_ref(tc_op_args *a) {
 }
 
 // diagonal_scatter: the source is as large as the diagonal.
+static int32_t masked_scatter_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *mask = tc_op_tensor(a, 1), *source = tc_op_tensor(a, 2);
+  const int32_t both[] = {0, 1};
+  int32_t rank;
+  if (mask->dtype != TC_BOOL)
+    return tc_op_fail(a, "masked_scatter only supports boolean masks, but got mask with dtype %s",
+                      tc_dtype_torch_name(mask->dtype));
+  if (source->dtype != t->dtype)
+    return tc_op_fail(a, "expected self and source to have same dtypes but got %s and %s",
+                      tc_dtype_torch_name(t->dtype), tc_dtype_torch_name(source->dtype));
+  const tc_int *sizes = tc_op_broadcast(a, 2, both, &rank);
+  return sizes ? tc_op_set_result(a, 0, t->dtype, rank, sizes, NULL) : TC_STATUS_INVALID_ARGUMENT;
+}
+static int32_t put_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *index = tc_op_tensor(a, 1), *source = tc_op_tensor(a, 2);
+  if (index->dtype != TC_I64)
+    return tc_op_fail(a, "Expected a long tensor for index, but got %s", tc_dtype_torch_name(index->dtype));
+  if (source->dtype != t->dtype)
+    return tc_op_fail(a, "self and source expected to have the same dtype, but got %s and %s",
+                      tc_dtype_torch_name(t->dtype), tc_dtype_torch_name(source->dtype));
+  if (tc_int_require_eq(a, tc_op_numel(a, index), tc_op_numel(a, source)))
+    return tc_op_fail(a, "Expected source and index to have the same number of elements: %s and %s",
+                      tc_op_shape_text(a, 2), tc_op_shape_text(a, 1));
+  return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
+}
 static int32_t diagonal_scatter_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *src = tc_op_tensor(a, 1);
   if (t->rank < 2) return tc_op_fail(a, "expected a tensor of at least two dimensions: %s", tc_op_shape_text(a, 0));
@@ -405,11 +430,14 @@ enum { C = TC_OP_COMPLEX };
 #define TEXT(s, d) {.schema = s, .traits = C, .decompose = d}
 #define CODE(s, f) {.schema = s, .traits = C, .expand = f}
 static const tc_op_def rows[] = {
-    TEXT(
-        "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
-        "let both = broadcast_tensors([self, mask]); let n = sub(cumsum(reshape(to(both[1], i64), [-1]), 0), 1);"
-        "if(source.numel == 0, clone(both[0]), where(both[1], reshape(index(reshape(source, [-1]), [clamp_min(n, 0)]), "
-        "both[0].sizes), both[0]))"),
+    {.schema = "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+     .traits = C,
+     .meta = masked_scatter_meta,
+     .decompose =
+         "let both = broadcast_tensors([self, mask]); let n = sub(cumsum(reshape(to(both[1], i64), [-1]), 0), 1);"
+         "if(source.numel == 0, clone(both[0]), where(both[1], reshape(index(reshape(source, [-1]), [clamp_min(n, "
+         "0)]), "
+         "both[0].sizes), both[0]))"},
     {.schema = "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
      .traits = C,
      .meta = diagonal_scatter_meta,
@@ -426,9 +454,11 @@ static const tc_op_def rows[] = {
          masked_index_expand),
     CODE("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
          masked_index_expand),
-    TEXT("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-         "reshape(index_put(reshape(self, [-1]), [reshape(index, [-1])], reshape(source, [-1]), accumulate), "
-         "self.sizes)"),
+    {.schema = "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+     .traits = C,
+     .meta = put_meta,
+     .decompose = "reshape(index_put(reshape(self, [-1]), [reshape(index, [-1])], reshape(source, [-1]), accumulate), "
+                  "self.sizes)"},
     TEXT("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
          "where(index_fill(zeros_like(self, dtype=bool), dim, index, true), to(value, self.dtype), self)"),
     CODE("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", chunk_cat_expand),

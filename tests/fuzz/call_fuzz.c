@@ -24,6 +24,11 @@ static const char *const modes[MODES] = {"inductor", "eager", "aot_eager"};
 static const char *const not_unique[] = {"*eig*",   "*svd*", "*qr*",    "*lu*",        "*pca*",
                                          "*lstsq*", "*ldl*", "*ormqr*", "linalg_polar"};
 
+// Factorisations and what is made of them are stable by norm (Higham, "Accuracy and stability of numerical algorithms",
+// 2002, 1.5): their errors are those of a matrix moved by units of its largest element, however small others are.
+static const char *const by_norm[] = {"*linalg*", "*inverse*", "*det", "*cholesky*",     "*solve*",
+                                      "*svd*",    "*eig*",     "*lu*", "*matrix_power*", "*nuclear_norm*"};
+
 // Ops made by decompositions only, whose arguments hold what another op has counted.
 static const char *const of_counts[] = {"mask_places", "steps"};
 
@@ -47,6 +52,12 @@ typedef struct fuzz_case {
 } fuzz_case;
 
 // ---- graphs ----
+static bool is_any(tc_sv name, const char *const *globs, size_t n) {
+  for (size_t k = 0; k < n; k++)
+    if (tc_sv_glob(name, tc_sv_of(globs[k]))) return true;
+  return false;
+}
+
 static bool same_type(const tc_value *v, const call_type *t) {
   bool same = v->type.dtype == t->dtype && v->type.rank == t->rank;
   for (int32_t d = 0; d < t->rank && same; d++) same = tc_sym_is_int(v->type.sizes[d], t->sizes[d]);
@@ -158,8 +169,7 @@ static void make_graph(fuzz_case *f) {
       if (v->kind != TC_VALUE_TENSOR || (v->n_uses && !call_chance(&r, 25))) continue;
       tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(f->arena, "o%d", n_out++));
     }
-    for (size_t k = 0; k < sizeof not_unique / sizeof *not_unique; k++)
-      f->loose |= tc_sv_glob(n->op->schema.name, tc_sv_of(not_unique[k]));
+    f->loose |= is_any(n->op->schema.name, not_unique, sizeof not_unique / sizeof *not_unique);
   }
   tc_graph_sweep(g);
 }
@@ -186,27 +196,46 @@ static double unit_of(tc_dtype d) {
   }
 }
 
-// Moves each component by two units at most.
-static tc_status shake(fuzz_case *f, const tc_tensor *t) {
+static bool goes_by_norm(const tc_graph *g, const tc_value *v) {
+  for (const tc_node *n = g->first; n; n = n->next) {
+    if (!is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm)) continue;
+    for (int32_t i = 0; i < n->n_args; i++)
+      if (n->args[i].kind == TC_AK_TENSOR && n->args[i].value == v) return true;
+  }
+  return false;
+}
+
+// Moves each component by two units at most: its own, or those of the largest of its matrix.
+static tc_status shake(fuzz_case *f, const tc_tensor *t, bool norm) {
   double unit = unit_of(t->dtype);
-  int64_t n = tc_tensor_numel(t);
+  int64_t n = tc_tensor_numel(t), parts = tc_dtype_is_complex(t->dtype) ? 2 : 1, matrix = parts;
   tc_tensor wide;
   if (unit == 0 || n == 0) return TC_OK;
-  bool complex = tc_dtype_is_complex(t->dtype);
-  TC_TRY(tc_tensor_create(tc_system_allocator(), complex ? TC_C128 : TC_F64, t->rank, t->sizes, &wide));
+  TC_TRY(tc_tensor_create(tc_system_allocator(), parts > 1 ? TC_C128 : TC_F64, t->rank, t->sizes, &wide));
   tc_status s = tc_tensor_copy(t, &wide);
-  double *at = tc_tensor_data(&wide);
-  for (int64_t i = 0; i < n * (complex ? 2 : 1) && s == TC_OK; i++)
-    at[i] *= 1 + 2 * unit * ((double)(fuzz_random(&f->noise) >> 11) * 0x1p-52 - 1);
+  for (int32_t d = t->rank - 1; d >= 0 && d >= t->rank - 2; d--) matrix *= t->sizes[d];
+  double *at = tc_tensor_data(&wide), largest = 0;
+  for (int64_t i = 0; i < n * parts && s == TC_OK; i++) {
+    for (int64_t k = i; i % matrix == 0 && k < i + matrix; k++) {
+      double size = fabs(at[k]);
+      largest = fmax(k == i ? 0 : largest, isfinite(size) ? size : 0);
+    }
+    double by = 2 * unit * ((double)(fuzz_random(&f->noise) >> 11) * 0x1p-52 - 1);
+    at[i] += norm ? largest * by : at[i] * by;
+  }
   if (s == TC_OK) s = tc_tensor_copy(&wide, t);
   tc_tensor_unref(&wide);
   return s;
 }
 
+// Views are moved with what they see; what is written in place is new.
 static void shake_results(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
   for (int32_t i = 0; i < n_results && i < n->n_results; i++) {
-    if (n->results[i]->kind != TC_VALUE_TENSOR || n->results[i]->view_arg >= 0 || !results[i].storage) continue;
-    tc_status_free(shake(self, &results[i]));
+    const tc_value *v = n->results[i];
+    bool view = v->view_arg >= 0 && !n->op->schema.args[v->view_arg].writes;
+    if (v->kind != TC_VALUE_TENSOR || view || !results[i].storage) continue;
+    bool norm = goes_by_norm(n->graph, v) || (v->view_arg >= 0 && goes_by_norm(n->graph, n->args[v->view_arg].value));
+    tc_status_free(shake(self, &results[i], norm));
   }
 }
 
@@ -224,10 +253,11 @@ static tc_status references(fuzz_case *f) {
   for (int32_t k = 0; k < RUNS; k++) {
     bool shaken = k >= 2;
     tc_ref_options o = {.wide = k == 1};
-    if (shaken) o.watch = shake_results, o.watch_self = f;
+    if (shaken) o.watch = shake_results, o.watch_self = f, o.watch_moves = true;
     if (k == 2) TC_TRY(make_all_inputs(f, f->shaken));
     for (int32_t i = 0; shaken && i < f->g->inputs.count; i++) TC_TRY(tc_tensor_copy(&f->in[i], &f->shaken[i]));
-    for (int32_t i = 0; shaken && i < f->g->inputs.count; i++) TC_TRY(shake(f, &f->shaken[i]));
+    for (int32_t i = 0; shaken && i < f->g->inputs.count; i++)
+      TC_TRY(shake(f, &f->shaken[i], goes_by_norm(f->g, f->g->inputs.data[i].value)));
     tc_status s =
         tc_ref_run(f->g, tc_system_allocator(), f->g->inputs.count, shaken ? f->shaken : f->in, f->out[k], &o);
     if (s == TC_OK) continue;

@@ -167,7 +167,7 @@ static int32_t linspace_meta(tc_op_args *a) {
   if (tc_int_lt(a, n, tc_int_const(a, 0)) == 1) return tc_op_fail(a, "number of steps must be non-negative");
   tc_dtype d = tc_op_dtype(a, 3, complex ? TC_C64 : TC_F32);
   if (d == TC_BOOL || d == TC_U16 || d == TC_U32 || d == TC_U64)
-    return tc_op_fail(a, "\"linspace_cpu\" not implemented for '%s'", tc_dtype_torch_name(d));
+    return tc_op_fail(a, "not implemented for '%s'", tc_dtype_torch_name(d));
   return tc_op_set_result(a, 0, d, 1, &n, NULL);
 }
 static double line_step(double from, double to, int64_t n) { return n > 1 ? (to - from) / (double)(n - 1) : 0; }

@@ -21,6 +21,13 @@ typedef struct tc_column_part {
   int64_t saved;        // bytes that need not be read again with it
 } tc_column_part;
 
+// Which groups must come behind (next) and in front of (before) which, by group id.
+typedef TC_VEC(int32_t) tc_ints;
+typedef struct tc_flow {
+  int32_t n;
+  tc_ints *next, *before;
+} tc_flow;
+
 typedef struct tc_sched {
   tc_schedule *s;
   tc_loops *l;
@@ -67,6 +74,8 @@ void tc_sched_hold(tc_sched *x, tc_group *g);
 void tc_group_hold_rows(tc_loops *l, const tc_device_props *device, tc_group *g);
 void tc_sched_layout(tc_sched *x); // strides of what goes through memory
 tc_status tc_sched_order(tc_sched *x);
+// Puts the groups into an order that needs less memory at its peak, if one is found (spare.c).
+void tc_sched_spare(tc_sched *x, const tc_flow *f, tc_group **order);
 
 // The second template of a group if its rows have another length than the group's (late.c); NULL: there is none.
 const tc_lnode *tc_sched_late_stage(const tc_group *g);

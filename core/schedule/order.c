@@ -1,6 +1,7 @@
 // Execution order: what is done once comes first; else topological; among the ready groups the one that frees most
 // memory for what it allocates comes first, ties by the program's order. What reads nothing but what the caller gives
-// frees nothing whenever it runs: it then moves to where it is first needed.
+// frees nothing whenever it runs: it then moves to where it is first needed. Where another order needs less memory at
+// its peak, that one is taken (spare.c).
 #include "core/schedule/internal.h"
 
 static int32_t min_id(const tc_group *g) {
@@ -47,44 +48,52 @@ static void delay(tc_sched *x, tc_group **order, int32_t n) {
   for (int32_t i = 0; i < n; i++) order[i] = moved[i];
 }
 
-tc_status tc_sched_order(tc_sched *x) {
+static void follow(tc_sched *x, tc_flow *f, int32_t first, int32_t then) {
+  tc_vec_push(x->arena, &f->next[first], then);
+  tc_vec_push(x->arena, &f->before[then], first);
+}
+
+// Which groups must come behind which.
+static void find_flow(tc_sched *x, tc_flow *f) {
   tc_schedule *s = x->s;
-  int32_t n = s->groups.count;
+  int32_t n = f->n = s->groups.count;
   tc_group **writer = TC_NEW_ARRAY(x->arena, tc_group *, x->l->bufs.count);
-  int32_t *waiting = TC_NEW_ARRAY(x->arena, int32_t, n), *readers = TC_NEW_ARRAY(x->arena, int32_t, x->l->bufs.count);
+  f->next = TC_NEW_ARRAY(x->arena, tc_ints, n), f->before = TC_NEW_ARRAY(x->arena, tc_ints, n);
   for (int32_t i = 0; i < n; i++) {
     tc_group *g = s->groups.data[i];
     g->id = i;
     for (int32_t k = 0; k < g->writes.count; k++) writer[g->writes.data[k]->id] = g;
   }
-  typedef TC_VEC(int32_t) ints;
-  ints *next = TC_NEW_ARRAY(x->arena, ints, n);
-  for (int32_t i = 0; i < n; i++) {
-    tc_group *g = s->groups.data[i];
-    for (int32_t k = 0; k < g->reads.count; k++) {
-      readers[g->reads.data[k]->id]++;
-      tc_group *w = writer[g->reads.data[k]->id];
-      if (!w || w == g) continue;
-      waiting[i]++;
-      tc_vec_push(x->arena, &next[w->id], i);
-    }
-  }
-  // What is written in place: behind all that reads the old elements, and behind what made them.
   for (int32_t i = 0; i < n; i++) {
     const tc_group *g = s->groups.data[i];
+    for (int32_t k = 0; k < g->reads.count; k++) {
+      const tc_group *w = writer[g->reads.data[k]->id];
+      if (w && w != g) follow(x, f, w->id, i);
+    }
+    // What is written in place: behind all that reads the old elements, and behind what made them.
     for (int32_t k = 0; k < g->writes.count; k++) {
       const tc_buf *old = g->writes.data[k]->inplace;
       for (int32_t j = 0; j < n && old; j++) {
         const tc_group *o = s->groups.data[j];
         bool before = writer[old->id] == o;
         for (int32_t q = 0; q < o->reads.count; q++) before |= o->reads.data[q] == old;
-        if (!before || o == g) continue;
-        waiting[i]++;
-        tc_vec_push(x->arena, &next[j], i);
+        if (before && o != g) follow(x, f, j, i);
       }
     }
   }
-  ints ready = {0};
+}
+
+tc_status tc_sched_order(tc_sched *x) {
+  tc_schedule *s = x->s;
+  tc_flow f;
+  find_flow(x, &f);
+  int32_t n = f.n;
+  int32_t *waiting = TC_NEW_ARRAY(x->arena, int32_t, n), *readers = TC_NEW_ARRAY(x->arena, int32_t, x->l->bufs.count);
+  for (int32_t i = 0; i < n; i++) {
+    waiting[i] = f.before[i].count;
+    for (int32_t k = 0; k < s->groups.data[i]->reads.count; k++) readers[s->groups.data[i]->reads.data[k]->id]++;
+  }
+  tc_ints ready = {0};
   for (int32_t i = 0; i < n; i++) {
     if (!waiting[i]) tc_vec_push(x->arena, &ready, i);
   }
@@ -115,13 +124,14 @@ tc_status tc_sched_order(tc_sched *x) {
     order[done++] = g;
     once -= g->once;
     for (int32_t k = 0; k < g->reads.count; k++) readers[g->reads.data[k]->id]--;
-    for (int32_t k = 0; k < next[i].count; k++) {
-      if (--waiting[next[i].data[k]] == 0) tc_vec_push(x->arena, &ready, next[i].data[k]);
+    for (int32_t k = 0; k < f.next[i].count; k++) {
+      if (--waiting[f.next[i].data[k]] == 0) tc_vec_push(x->arena, &ready, f.next[i].data[k]);
     }
   }
   if (done != n)
     return tc_error(TC_STATUS_INTERNAL, "the schedule has a cycle: %d of %d groups could be ordered", done, n);
   delay(x, order, n);
+  tc_sched_spare(x, &f, order);
   for (int32_t i = 0; i < n; i++) s->groups.data[i] = order[i];
   return TC_OK;
 }

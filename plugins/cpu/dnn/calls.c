@@ -1,5 +1,7 @@
 // The table of oneDNN calls, and running plans.
 //
+// Estimates are by measured rates; that of the matrix unit (AMX) with the packing of the right factor.
+//
 // oneDNN brings its own OpenMP team; it gets as many threads as the host's executor has, set for the calling thread
 // only.
 #include <omp.h>
@@ -9,7 +11,7 @@
 
 #include "dnn.h"
 
-enum { CALL_NS = 3000, F32_GFLOPS = 100, LOW_GFLOPS = 200, BYTES_PER_NS = 12 };
+enum { CALL_NS = 3000, F32_GFLOPS = 100, LOW_GFLOPS = 200, TILE_GFLOPS = 500, BYTES_PER_NS = 12 };
 
 // The manifest's `calls` has these names, too: the program asks about no other op.
 static const struct {
@@ -76,7 +78,8 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
   *out_cost = -1;
   int32_t s = make_plan(h, n, true, &c);
   if (s == TC_STATUS_OK) {
-    double rate = (n->results->dtype == TC_F32 ? F32_GFLOPS : LOW_GFLOPS) * (double)c.plan->threads; // flops per ns
+    int32_t core = c.tiles ? TILE_GFLOPS : n->results->dtype == TC_F32 ? F32_GFLOPS : LOW_GFLOPS; // flops per ns
+    double rate = (double)core * c.plan->threads;
     double compute = c.flops / rate, traffic = c.bytes / BYTES_PER_NS;
     *out_cost = CALL_NS + (int64_t)(compute > traffic ? compute : traffic);
   } else report(&c);

@@ -125,6 +125,7 @@ static int32_t build(dnn_call *c, problem *p) {
     dnn_refuse(c, "oneDNN has only its reference code for this convolution");
     goto done;
   }
+  c->tiles = dnn_has_tiles(pd);
   int32_t final = out;
   in = dnn_slot_in_layout(c, in, dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0));
   weights = dnn_slot_in_layout(c, weights, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));

@@ -59,6 +59,7 @@ typedef struct dnn_call {
   dnn_plan *plan;
   bool asking;  // nothing is generated: only whether it could be
   bool unknown; // some size is not known yet
+  bool tiles;   // the processor's matrix unit does it
   double flops, bytes;
   int32_t status;
   char why[256];
@@ -87,6 +88,7 @@ void dnn_md_free(dnnl_memory_desc_t *md);
 dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, const int32_t *args,
                        const int32_t *slots);
 bool dnn_is_reference(const_dnnl_primitive_desc_t pd);
+bool dnn_has_tiles(const_dnnl_primitive_desc_t pd); // by the processor's matrix unit (AMX)
 
 // Attributes with the node's epilogue behind `scale` and `add` (addmm's), for a result of shape `result`. slots[i] is
 // the slot that post-operation i reads, or -1.

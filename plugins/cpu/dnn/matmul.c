@@ -144,6 +144,7 @@ static int32_t build(dnn_call *c, const problem *p) {
     dnn_refuse(c, "oneDNN has only its reference code for this matrix product");
     goto done;
   }
+  c->tiles = dnn_has_tiles(pd);
   int32_t args[DNN_MAX_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, slots[DNN_MAX_ARGS] = {a, b, out}, n = 3;
   if (bias >= 0) args[n] = DNNL_ARG_BIAS, slots[n++] = bias;
   for (int32_t i = 0; i < epilogue.n; i++)

@@ -147,11 +147,14 @@ int32_t dnn_any(dnn_call *c, const dnn_tensor *t, dnnl_memory_desc_t *out) {
   return dnn_check(c, dnn_md_any(out, t->rank, t->sizes, type), "a shape");
 }
 
-bool dnn_is_reference(const_dnnl_primitive_desc_t pd) {
+static bool implementation_has(const_dnnl_primitive_desc_t pd, const char *word) {
   const char *name = NULL;
   return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
-         strstr(name, "ref") != NULL;
+         strstr(name, word) != NULL;
 }
+
+bool dnn_is_reference(const_dnnl_primitive_desc_t pd) { return implementation_has(pd, "ref"); }
+bool dnn_has_tiles(const_dnnl_primitive_desc_t pd) { return implementation_has(pd, "amx"); }
 
 // ---- Epilogues ----
 

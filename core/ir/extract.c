@@ -173,6 +173,7 @@ void tc_graph_extract(tc_graph *from, int32_t n, tc_node *const *nodes, bool sym
       tc_graph_add_number_input(x.g, TC_IN_USER, q->name, q->name, TC_VALUE_SYM, q);
     }
   }
+  tc_graph_copy_checks(x.g, from);
   tc_graph_sweep(x.g);
   out->graph = x.g;
   out->inputs = x.inputs.data, out->n_inputs = x.inputs.count;

@@ -4,6 +4,7 @@
 // NULL; names of values are unique in their graph. After a sweep no argument refers to a forwarded value.
 #include "core/ir/graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/ir/internal.h"
@@ -56,6 +57,59 @@ void tc_module_require(tc_module *m, const tc_sym *condition) {
     if (m->requires_.data[i] == condition) return;
   tc_vec_push(m->arena, &m->requires_, condition);
   tc_sym_assume(m->syms, condition);
+}
+
+// ---- checks ----
+void tc_graph_add_check(tc_graph *g, const tc_check *check) {
+  for (int32_t i = 0; i < g->checks.count; i++)
+    if (g->checks.data[i].condition == check->condition) return;
+  tc_check own = *check;
+  own.text = tc_sv_copy(g->module->arena, check->text);
+  own.values = tc_arena_copy(g->module->arena, (const void *)check->values, (size_t)check->n * sizeof *check->values);
+  tc_vec_push(g->module->arena, &g->checks, own);
+}
+
+void tc_graph_copy_checks(tc_graph *to, const tc_graph *from) {
+  for (int32_t i = 0; i < from->checks.count; i++) tc_graph_add_check(to, &from->checks.data[i]);
+}
+
+static bool all_known(const tc_sym *x, int32_t n, const int64_t *values, const uint8_t *known) {
+  if (x->kind == TC_SYM_SYMBOL)
+    return x->symbol < n && (known ? known[x->symbol] != 0 : values[x->symbol] != INT64_MIN);
+  for (int32_t i = 0; i < x->n; i++)
+    if (!all_known(x->kids[i], n, values, known)) return false;
+  return true;
+}
+
+// The text with its values, as far as there is room.
+static tc_status broken(const tc_check *c, int32_t n, const int64_t *values, const uint8_t *known) {
+  char text[512];
+  size_t size = 0;
+  for (size_t i = 0, k = 0; i < c->text.size && size + 32 < sizeof text; i++) {
+    bool place = i + 1 < c->text.size && c->text.data[i] == '{' && c->text.data[i + 1] == '}' && k < (size_t)c->n;
+    int64_t v = 0;
+    if (!place) {
+      text[size++] = c->text.data[i];
+      continue;
+    }
+    const tc_sym *e = c->values[k++];
+    tc_status s = all_known(e, n, values, known) ? tc_sym_eval(e, values, &v) : TC_OK;
+    size += (size_t)snprintf(text + size, sizeof text - size, "%lld", (long long)v);
+    tc_status_free(s);
+    i++;
+  }
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "%.*s", (int)size, text);
+}
+
+tc_status tc_graph_check(const tc_graph *g, int32_t n, const int64_t *values, const uint8_t *known) {
+  for (int32_t i = 0; i < g->checks.count; i++) {
+    const tc_check *c = &g->checks.data[i];
+    int64_t ok;
+    if (!all_known(c->condition, n, values, known)) continue;
+    TC_TRY(tc_sym_eval(c->condition, values, &ok));
+    if (!ok) return broken(c, n, values, known);
+  }
+  return TC_OK;
 }
 
 tc_graph *tc_graph_create(tc_module *m, tc_sv name) {
@@ -312,6 +366,7 @@ tc_graph *tc_graph_clone(tc_graph *g, tc_sv name) {
     out.arg = clone_arg(to, values, &out.arg);
     tc_vec_push(arena, &to->outputs, out);
   }
+  tc_graph_copy_checks(to, g);
   tc_graph_sweep(to);
   return to;
 }

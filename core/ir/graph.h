@@ -104,11 +104,20 @@ typedef struct tc_graph_output {
   tc_sv target; // name of the mutated buffer or input; user outputs: name in the output pytree, or ""
 } tc_graph_output;
 
+// What must hold of symbols when a graph runs, such as that an index is one. Nothing follows from it for the program.
+typedef struct tc_check {
+  const tc_sym *condition;
+  tc_sv text; // what is wrong where it does not hold; each {} stands for the next of the values
+  int32_t n;
+  const tc_sym *const *values;
+} tc_check;
+
 struct tc_graph {
   tc_module *module;
   tc_sv name;
   TC_VEC(tc_graph_input) inputs;
   TC_VEC(tc_graph_output) outputs;
+  TC_VEC(tc_check) checks;
   tc_node *first, *last;
   int32_t n_nodes, n_values; // after a sweep
   int32_t scratch;           // > 0: made only to find types, this deep
@@ -191,6 +200,13 @@ tc_arg tc_arg_graph(tc_graph *g);
 void tc_value_set_name(tc_graph *g, tc_value *v, tc_sv name);
 // Records a condition on symbols that inputs must meet, once, and assumes it.
 void tc_module_require(tc_module *m, const tc_sym *condition);
+// Adds a check, once, also where the condition follows from what is assumed. The text and the values are copied.
+void tc_graph_add_check(tc_graph *g, const tc_check *check);
+void tc_graph_copy_checks(tc_graph *to, const tc_graph *from);
+// INVALID_ARGUMENT, in the words of the first check that does not hold. Symbol i of n has values[i] where known[i] is
+// set (NULL: where it is not INT64_MIN); checks on others are passed over. From any thread, while none changes the
+// graph.
+TC_NODISCARD tc_status tc_graph_check(const tc_graph *g, int32_t n, const int64_t *values, const uint8_t *known);
 // The node whose result an unbacked symbol comes from, or NULL: readers of the symbol depend on it.
 tc_node *tc_graph_definer(const tc_graph *g, const tc_sym *symbol);
 // Calls fn(arg, v) for each value a node reads (tensors, list elements, numbers), with the place it is stored in.
@@ -246,7 +262,8 @@ TC_NODISCARD tc_status tc_graph_parse(tc_module *m, tc_lexer *lx, tc_graph **out
 // Signatures: graphs without nodes. Loops and plans carry one behind their symbols, so that what runs them is told the
 // same about inputs and outputs as by a graph: ' (\n    %x : f32[2] = user "x")'. The outputs follow from the program.
 void tc_signature_print(tc_sb *sb, const tc_graph *g);
-void tc_signature_mark(uint8_t *used, const tc_graph *g); // the symbols of its inputs
+void tc_inputs_mark(uint8_t *used, const tc_graph *g);    // the symbols of its inputs
+void tc_signature_mark(uint8_t *used, const tc_graph *g); // … and of its checks
 void tc_graph_mark(uint8_t *used, const tc_graph *g);     // … of its nodes and outputs
 TC_NODISCARD tc_status tc_signature_parse(tc_module *m, tc_lexer *lx, tc_sv name, tc_graph **out); // at "("
 // Inputs that are all the user's: names[i] and types[i] are of input i, which is nothing where the name is empty.

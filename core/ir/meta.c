@@ -27,6 +27,14 @@ int32_t tc_op_set_result_count(tc_op_args *a, int32_t n) {
   return TC_STATUS_OK;
 }
 
+// A size that somebody gives as a number, not one of a tensor: what symbols of tensors' sizes stand for is none.
+static bool may_be_negative(tc_sym_ctx *c, const tc_sym *size) {
+  int64_t lo, hi;
+  if (size->kind != TC_SYM_SYMBOL) return false;
+  tc_sym_range(c, size, &lo, &hi);
+  return lo < 0;
+}
+
 static int32_t set_result(tc_op_args *a, int32_t result, int32_t view_arg, tc_dtype dtype, int32_t rank,
                           const tc_int *sizes, const tc_int *strides, tc_int offset) {
   tc_op_result *r = result_at(a, result);
@@ -40,6 +48,12 @@ static int32_t set_result(tc_op_args *a, int32_t result, int32_t view_arg, tc_dt
     if (!sizes[i]) return tc_op_fail(a, "meta function: size %d of result %d is missing", i, result);
     if (tc_sym_is_const(sizes[i]) && sizes[i]->value < 0)
       return tc_op_fail(a, "size %d of the result would be %lld", i, (long long)sizes[i]->value);
+    if (may_be_negative(a->syms, sizes[i])) {
+      tc_int values[] = {tc_sym_int(a->syms, i), sizes[i]}, zero = tc_sym_int(a->syms, 0);
+      if (tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, zero, sizes[i]), "size {} of the result would be {}", 2,
+                        values))
+        return TC_STATUS_INVALID_ARGUMENT;
+    }
   }
   tc_int *own = TC_NEW_ARRAY(a->arena, tc_int, 2 * rank);
   for (int32_t i = 0; i < rank; i++) own[i] = sizes[i];

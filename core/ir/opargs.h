@@ -164,6 +164,16 @@ void tc_lo_store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int3
 // Philox 4×32-10, as in core/ops/random.c.
 void tc_lo_random(tc_op_args *a, tc_int element, tc_bval out[4]);
 
+// ---- For rows of the core: conditions on symbols ----
+// Requires the condition of every run (moments META and LOWER): refused where it is provably false, a check of the
+// graph where it is not provable. `text` is in words what is wrong then, where each {} stands for the next of the
+// values.
+int32_t tc_op_require(tc_op_args *a, tc_int condition, const char *text, int32_t n, const tc_int *values);
+// An index of dimension `dim`, whose size is `size`: required to lie in [-size, size), and wrapped.
+int32_t tc_op_wrap_index(tc_op_args *a, tc_int index, int64_t dim, tc_int size, tc_int *out);
+// v, or v + size where it is negative.
+tc_int tc_int_wrap(tc_op_args *a, tc_int v, tc_int size);
+
 // ---- For rows of the core: results by memory format ----
 // Result of `sizes` in a memory format; PRESERVE takes the strides of tensor argument `arg` (empty_like; same sizes).
 int32_t tc_op_format_result(tc_op_args *a, int32_t result, tc_dtype dtype, int32_t rank, const tc_int *sizes,

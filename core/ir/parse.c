@@ -527,10 +527,29 @@ tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx) {
   return tc_lex_expect(lx, "]");
 }
 
+// 'check' condition "text" '[' values ']'
+static tc_status parse_check(reader *r) {
+  tc_lexer *lx = r->lx;
+  tc_check c = {0};
+  TC_VEC(const tc_sym *) values = {0};
+  TC_TRY(tc_sym_parse(r->m->syms, lx, &c.condition));
+  TC_TRY(tc_lex_string(lx, &c.text));
+  TC_TRY(tc_lex_expect(lx, "["));
+  while (!tc_lex_at(lx, "]")) {
+    const tc_sym *e;
+    TC_TRY(tc_sym_parse(r->m->syms, lx, &e));
+    tc_vec_push(r->m->arena, &values, e);
+    if (!tc_lex_eat(lx, ",")) break;
+  }
+  c.n = values.count, c.values = values.data;
+  tc_graph_add_check(r->g, &c);
+  return tc_lex_expect(lx, "]");
+}
+
 static tc_status parse_inputs(reader *r) {
   TC_TRY(tc_lex_expect(r->lx, "("));
   while (!tc_lex_at(r->lx, ")")) {
-    TC_TRY(parse_input(r));
+    TC_TRY(tc_lex_eat(r->lx, "check") ? parse_check(r) : parse_input(r));
     if (!tc_lex_eat(r->lx, ",")) break;
   }
   return tc_lex_expect(r->lx, ")");

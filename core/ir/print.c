@@ -166,9 +166,18 @@ static void mark_arg(uint8_t *used, const tc_arg *g) {
   if (g->kind == TC_AK_GRAPH && g->graph) mark_graph(used, g->graph);
 }
 
-void tc_signature_mark(uint8_t *used, const tc_graph *g) {
+void tc_inputs_mark(uint8_t *used, const tc_graph *g) {
   for (int32_t i = 0; i < g->inputs.count; i++)
     mark_type(used, g->inputs.data[i].value), mark_arg(used, &g->inputs.data[i].constant);
+}
+
+void tc_signature_mark(uint8_t *used, const tc_graph *g) {
+  tc_inputs_mark(used, g);
+  for (int32_t i = 0; i < g->checks.count; i++) {
+    const tc_check *c = &g->checks.data[i];
+    mark_symbols(used, c->condition);
+    for (int32_t k = 0; k < c->n; k++) mark_symbols(used, c->values[k]);
+  }
 }
 
 void tc_graph_mark(uint8_t *used, const tc_graph *g) {
@@ -238,11 +247,30 @@ static void print_input(tc_sb *sb, const tc_graph_input *in, int32_t indent) {
   if (in->persistent) tc_sb_putz(sb, " persistent");
 }
 
+static void print_check(tc_sb *sb, const tc_check *c, int32_t indent) {
+  spaces(sb, indent);
+  tc_sb_putz(sb, "check ");
+  tc_sym_print(sb, c->condition);
+  tc_sb_putc(sb, ' ');
+  tc_sb_quoted(sb, c->text);
+  tc_sb_putz(sb, " [");
+  for (int32_t i = 0; i < c->n; i++) {
+    if (i) tc_sb_putz(sb, ", ");
+    tc_sym_print(sb, c->values[i]);
+  }
+  tc_sb_putc(sb, ']');
+}
+
 static void print_inputs(tc_sb *sb, const tc_graph *g, int32_t indent) {
+  int32_t printed = 0;
   tc_sb_putz(sb, " (");
   for (int32_t i = 0; i < g->inputs.count; i++) {
-    tc_sb_putz(sb, i ? ",\n" : "\n");
+    tc_sb_putz(sb, printed++ ? ",\n" : "\n");
     print_input(sb, &g->inputs.data[i], indent + 4);
+  }
+  for (int32_t i = 0; i < g->checks.count; i++) {
+    tc_sb_putz(sb, printed++ ? ",\n" : "\n");
+    print_check(sb, &g->checks.data[i], indent + 4);
   }
   tc_sb_putc(sb, ')');
 }

@@ -94,6 +94,10 @@ static tc_status check_symbols(ref_run *r) {
   return TC_OK;
 }
 
+static tc_status check_graph(const ref_scope *s) {
+  return tc_graph_check(s->graph, s->run->n_symbols, s->run->symbols, s->run->bound);
+}
+
 // ---- inputs ----
 static tc_status eval_strides(ref_run *r, const tc_tensor_type *t, int64_t *out) {
   for (int32_t d = 0; d < t->rank; d++) TC_TRY(ref_eval(r, t->strides[d], &out[d]));
@@ -378,9 +382,11 @@ tc_status ref_run_graph(ref_scope *s) {
         ref_slot_of(s, s->graph->outputs.data[i].arg.value)->last_use = INT32_MAX;
   }
   at = 1;
+  TC_TRY(check_graph(s));
   for (tc_node *n = s->graph->first; n; n = n->next) {
     if (n->dead) continue;
     tc_status status = run_node(s, n);
+    if (!status && n->op->def->traits & TC_OP_DATA_DEPENDENT) status = check_graph(s); // it may have told a symbol
     if (!status) status = watch(s, n);
     if (status) {
       status = tc_status_note(status, "while running %%" TC_SV_FMT " = " TC_SV_FMT,

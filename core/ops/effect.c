@@ -7,6 +7,15 @@ static int32_t no_result(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// What is known of symbols is a check of the graph.
+static int32_t assert_meta(tc_op_args *a) {
+  tc_number v;
+  if (!tc_op_number(a, 0, &v) || !v.sym) return TC_STATUS_OK;
+  tc_int holds = tc_sym_cmp(a->syms, TC_SYM_NE, v.sym, tc_int_const(a, 0));
+  return tc_op_require(
+      a, holds, tc_sv_printf(a->arena, "assertion failed: " TC_SV_FMT, TC_SV_ARG(tc_op_string(a, 1))).data, 0, NULL);
+}
+
 // A number that comes from data must not be zero.
 static int32_t assert_ref(tc_op_args *a) {
   tc_number v;
@@ -24,7 +33,7 @@ static const tc_op_def rows[] = {
      .ref = no_result},
     {.schema = "_assert_scalar(Scalar self, str assert_msg) -> ()",
      .traits = TC_OP_EFFECT | TC_OP_COMPLEX,
-     .meta = no_result,
+     .meta = assert_meta,
      .lower = no_result,
      .ref = assert_ref},
 };

@@ -42,9 +42,11 @@ static int32_t pad_meta(tc_op_args *a) {
   if (mode < 0 || read_pads(a, before, after)) return TC_STATUS_INVALID_ARGUMENT;
   for (int32_t d = 0; d < t->rank; d++) {
     sizes[d] = tc_int_add(a, t->sizes[d], tc_int_add(a, before[d], after[d]));
-    if (tc_int_lt(a, sizes[d], tc_int_const(a, 0)) == 1)
-      return tc_op_fail(a, "the input %s is padded to a negative size in dimension %d", tc_op_shape_text(a, 0), d);
     bool padded = !tc_sym_is_int(before[d], 0) || !tc_sym_is_int(after[d], 0);
+    tc_int values[] = {tc_int_const(a, d), sizes[d], t->sizes[d], tc_int_max(a, before[d], after[d])};
+    if (padded && tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, tc_int_const(a, 0), sizes[d]),
+                                "dimension {} is padded to a negative size, {}", 2, values))
+      return TC_STATUS_INVALID_ARGUMENT;
     bool wide = padded && (tc_int_lt(a, before[d], t->sizes[d]) == 0 || tc_int_lt(a, after[d], t->sizes[d]) == 0);
     if (mode != CONSTANT && tc_int_eq(a, t->sizes[d], tc_int_const(a, 0)) == 1 &&
         tc_int_eq(a, sizes[d], tc_int_const(a, 0)) != 1)
@@ -57,6 +59,14 @@ static int32_t pad_meta(tc_op_args *a) {
                tc_int_add(a, t->sizes[d], tc_int_add(a, tc_int_min(a, before[d], zero), tc_int_min(a, after[d], zero)));
     if (mode == CIRCULAR && tc_int_lt(a, kept, tc_int_const(a, 1)) == 1 && tc_int_lt(a, zero, sizes[d]) == 1)
       return tc_op_fail(a, "negative padding leaves nothing of dimension %d: %s", d, tc_op_shape_text(a, 0));
+    if (mode == REFLECT && padded && !wide &&
+        tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LT, values[3], t->sizes[d]),
+                      "padding dimension {} to {}: reflected padding must be less than its size {}, is {}", 4, values))
+      return TC_STATUS_INVALID_ARGUMENT;
+    if (mode == CIRCULAR && padded &&
+        tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, values[3], t->sizes[d]),
+                      "padding dimension {} to {}: size {} is wrapped around more than once by {}", 4, values))
+      return TC_STATUS_INVALID_ARGUMENT;
     if (mode == REFLECT && wide)
       return tc_op_fail(a, "reflected padding must be less than the size of dimension %d: %s", d,
                         tc_op_shape_text(a, 0));

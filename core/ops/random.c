@@ -294,9 +294,10 @@ static int32_t multinomial_meta(tc_op_args *a) {
   sizes[0] = t->sizes[0], sizes[t->rank - 1] = tc_op_sym(a, 1);
   if (tc_int_lt(a, tc_op_sym(a, 1), tc_int_const(a, 1)) == 1)
     return tc_op_fail(a, "cannot sample n_sample <= 0 samples");
-  if (!tc_op_bool(a, 2, 0) && tc_int_lt(a, t->sizes[t->rank - 1], tc_op_sym(a, 1)) == 1)
-    return tc_op_fail(a, "cannot sample n_sample > prob_dist.size(-1) samples without replacement: %s",
-                      tc_op_shape_text(a, 0));
+  tc_int values[] = {tc_op_sym(a, 1), t->sizes[t->rank - 1]};
+  if (!tc_op_bool(a, 2, 0) && tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, values[0], values[1]),
+                                            "cannot sample {} of {} without replacement", 2, values))
+    return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_set_result(a, 0, TC_I64, t->rank, sizes, NULL);
 }
 // With replacement by the inverse of the distribution; without, the largest of exponential clocks.

@@ -188,11 +188,13 @@ static int32_t as_strided_meta(tc_op_args *a) {
   tc_int zero = tc_int_const(a, 0), offset = tc_op_kind(a, 3) == TC_AK_NONE ? t->offset : tc_op_sym(a, 3);
   for (int32_t d = 0; d < n; d++) {
     sizes[d] = tc_op_sym_at(a, 1, d), strides[d] = tc_op_sym_at(a, 2, d);
-    if (tc_int_lt(a, strides[d], zero) == 1)
-      return tc_op_fail(a, "negative strides are not supported: stride %d is %lld", d, (long long)strides[d]->value);
+    tc_int values[] = {tc_int_const(a, d), strides[d]};
+    if (tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, zero, strides[d]),
+                      "negative strides are not supported: stride {} is {}", 2, values))
+      return TC_STATUS_INVALID_ARGUMENT;
   }
-  if (tc_int_lt(a, offset, zero) == 1)
-    return tc_op_fail(a, "the storage offset %lld is negative", (long long)offset->value);
+  if (tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, zero, offset), "the storage offset {} is negative", 1, &offset))
+    return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, offset);
 }
 // resize (resize_ in graphs): the storage's first elements, row by row.
@@ -202,9 +204,10 @@ static int32_t resize_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], numel = tc_int_const(a, 1);
   if (room(a, n)) return TC_STATUS_INVALID_ARGUMENT;
   for (int32_t d = 0; d < n; d++) sizes[d] = tc_op_sym_at(a, 1, d), numel = tc_int_mul(a, numel, sizes[d]);
-  if (tc_int_lt(a, tc_op_numel(a, t), numel) == 1)
-    return tc_op_fail(a, "resizing %s to more elements would leave some of them without a value",
-                      tc_op_shape_text(a, 0));
+  tc_int counts[] = {tc_op_numel(a, t), numel};
+  if (tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, numel, counts[0]),
+                    "resizing {} elements to {} would leave some of them without a value", 2, counts))
+    return TC_STATUS_INVALID_ARGUMENT;
   if (format == TC_FORMAT_CONTIGUOUS) tc_strides_make_contiguous(a->syms, n, sizes, strides);
   else if (n == (format == TC_FORMAT_CHANNELS_LAST ? 4 : 5)) tc_strides_make_channels_last(a->syms, n, sizes, strides);
   else return tc_op_fail(a, "this memory format is not for a tensor of rank %d", n);
@@ -226,6 +229,12 @@ static int32_t as_strided_lower(tc_op_args *a) {
   if (!empty && (tc_int_lt(a, at, tc_int_const(a, 0)) == 1 || tc_int_lt(a, tc_op_numel(a, t), end) == 1))
     return tc_op_fail(a, "as_strided reaches outside of its argument %s; what else its storage holds is not known here",
                       tc_op_shape_text(a, 0));
+  tc_int numel = tc_op_numel(a, t), first[] = {at, end, numel};
+  tc_int within = tc_sym_and(a->syms, tc_sym_cmp(a->syms, TC_SYM_LE, tc_int_const(a, 0), at),
+                             tc_sym_cmp(a->syms, TC_SYM_LE, end, numel));
+  within = tc_sym_or(a->syms, tc_sym_cmp(a->syms, TC_SYM_EQ, tc_op_numel(a, r), tc_int_const(a, 0)), within);
+  if (!empty && tc_op_require(a, within, "elements [{}, {}) are taken of a storage of {}", 3, first))
+    return TC_STATUS_INVALID_ARGUMENT;
   for (int32_t d = 0; d < r->rank; d++) at = tc_int_add(a, at, tc_int_mul(a, index[d], r->strides[d]));
   for (int32_t d = 0; d < t->rank; d++) {
     map[d] = tc_int_const(a, 0);

@@ -36,12 +36,8 @@ static int32_t read_place(tc_op_args *a, place *p) {
     if (t->rank == 0) return tc_op_fail(a, "select_scatter cannot be applied to a 0-dim tensor");
     p->dim = tc_op_dim(a, 2, t->rank);
     if (p->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
-    int64_t i;
-    p->start = tc_op_sym(a, 3), p->length = p->step = tc_int_const(a, 1);
-    if (tc_int_is_const(p->start, &i) && i < 0) p->start = tc_int_add(a, p->start, t->sizes[p->dim]);
-    if (tc_int_lt(a, p->start, t->sizes[p->dim]) == 0 || tc_int_lt(a, p->start, tc_int_const(a, 0)) == 1)
-      return tc_op_fail(a, "the index is out of range for dimension %lld of %s", (long long)p->dim,
-                        tc_op_shape_text(a, 0));
+    p->length = p->step = tc_int_const(a, 1);
+    if (tc_op_wrap_index(a, tc_op_sym(a, 3), p->dim, t->sizes[p->dim], &p->start)) return TC_STATUS_INVALID_ARGUMENT;
   } else if (tc_op_read_slice(a, 2, &p->dim, &p->start, &p->length, &p->step)) {
     return TC_STATUS_INVALID_ARGUMENT;
   }

@@ -21,10 +21,10 @@ static int32_t read_order(tc_op_args *a, order *o) {
   if (tc_dtype_is_complex(t->dtype)) return tc_op_fail(a, "complex numbers have no order: %s", tc_op_shape_text(a, 0));
   o->descending = largest >= 0 ? tc_op_bool(a, largest, 1) : tc_op_bool(a, descending, 0);
   o->keep = k >= 0 ? tc_op_sym(a, k) : t->rank ? t->sizes[o->dim] : tc_int_const(a, 1);
-  if (k >= 0 && t->rank &&
-      (tc_int_lt(a, t->sizes[o->dim], o->keep) == 1 || tc_int_lt(a, o->keep, tc_int_const(a, 0)) == 1))
-    return tc_op_fail(a, "k is out of range for dimension %lld of %s", (long long)o->dim, tc_op_shape_text(a, 0));
-  return TC_STATUS_OK;
+  if (k < 0 || !t->rank) return TC_STATUS_OK;
+  tc_int values[] = {o->keep, tc_int_const(a, o->dim), t->sizes[o->dim]};
+  return tc_op_require(a, tc_int_within(a, o->keep, tc_int_const(a, 0), tc_int_add(a, values[2], tc_int_const(a, 1))),
+                       "k = {} is out of range for dimension {} of size {}", 3, values);
 }
 static int32_t order_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);

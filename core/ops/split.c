@@ -74,8 +74,7 @@ static int32_t by_indices(tc_op_args *a, tc_int size, pieces *p) {
   tc_int at = tc_int_const(a, 0);
   for (int32_t i = 0; i < p->n; i++) {
     tc_int end = i + 1 < p->n ? tc_op_sym_at(a, 1, i) : size;
-    int64_t c;
-    if (tc_int_is_const(end, &c) && c < 0) end = tc_int_add(a, end, size);
+    if (i + 1 < p->n) end = tc_int_wrap(a, end, size);
     end = tc_int_max(a, tc_int_min(a, end, size), tc_int_const(a, 0));
     p->start[i] = tc_int_min(a, at, size);
     p->length[i] = tc_int_max(a, tc_int_sub(a, end, at), tc_int_const(a, 0));

@@ -322,8 +322,7 @@ typedef struct slice {
 } slice;
 
 static tc_int clamp_index(tc_op_args *a, tc_int v, tc_int size) {
-  int64_t c;
-  if (tc_int_is_const(v, &c) && c < 0) v = tc_int_add(a, v, size);
+  v = tc_int_wrap(a, v, size);
   return tc_int_max(a, tc_int_min(a, v, size), tc_int_const(a, 0));
 }
 static int32_t read_slice_at(tc_op_args *a, int32_t first, slice *s) {
@@ -385,18 +384,41 @@ static int32_t lower_slice(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// Unlike a slice, what narrow takes must be there: start in [-size, size], start + length <= size, length >= 0.
+static int32_t read_narrow(tc_op_args *a, slice *s) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_sym_ctx *c = a->syms;
+  if (t->rank == 0) return tc_op_fail(a, "narrow() cannot be applied to a 0-dim tensor");
+  s->dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
+  if (s->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  tc_int size = t->sizes[s->dim], start = tc_op_sym(a, 2), zero = tc_int_const(a, 0);
+  s->start = tc_int_wrap(a, start, size), s->length = tc_op_sym(a, 3), s->step = tc_int_const(a, 1);
+  tc_int starts[] = {start, tc_int_const(a, s->dim), size}, both[] = {start, s->length, starts[1], size};
+  tc_int last =
+      tc_sym_and(c, tc_sym_cmp(c, TC_SYM_LE, tc_sym_neg(c, size), start), tc_sym_cmp(c, TC_SYM_LE, start, size));
+  if (tc_op_require(a, tc_sym_cmp(c, TC_SYM_LE, zero, s->length), "length {} is negative", 1, &s->length) ||
+      tc_op_require(a, last, "start {} is out of range for dimension {} of size {}", 3, starts))
+    return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_require(a, tc_sym_cmp(c, TC_SYM_LE, tc_sym_add(c, s->start, s->length), size),
+                       "start {} and length {} exceed dimension {} of size {}", 4, both);
+}
+static int32_t narrow_meta(tc_op_args *a) {
+  slice v;
+  return read_narrow(a, &v) ? TC_STATUS_INVALID_ARGUMENT : tc_view_range(a, 0, v.dim, v.start, v.length);
+}
+static int32_t lower_narrow(tc_op_args *a) {
+  slice v;
+  if (read_narrow(a, &v)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_lower_range(a, 0, v.dim, v.start, v.step);
+  return TC_STATUS_OK;
+}
+
 static int32_t select_index(tc_op_args *a, int64_t *dim, tc_int *index) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
-  int64_t i;
   if (t->rank == 0) return tc_op_fail(a, "select() cannot be applied to a 0-dim tensor");
   *dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
   if (*dim < 0) return TC_STATUS_INVALID_ARGUMENT;
-  *index = tc_op_sym(a, 2);
-  if (tc_int_is_const(*index, &i) && i < 0) *index = tc_int_add(a, *index, t->sizes[*dim]);
-  if (tc_int_lt(a, *index, t->sizes[*dim]) == 0 || tc_int_lt(a, *index, tc_int_const(a, 0)) == 1)
-    return tc_op_fail(a, "select(): index %lld is out of range for dimension %lld of %s", (long long)tc_op_int(a, 2, 0),
-                      (long long)*dim, tc_op_shape_text(a, 0));
-  return TC_STATUS_OK;
+  return tc_op_wrap_index(a, tc_op_sym(a, 2), *dim, t->sizes[*dim], index);
 }
 static void drop_dim(shape *s, int64_t dim) {
   for (int64_t d = dim; d + 1 < s->rank; d++) s->sizes[d] = s->sizes[d + 1], s->strides[d] = s->strides[d + 1];
@@ -521,7 +543,8 @@ static const tc_op_def rows[] = {
     {.schema = "alias(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same},
     {.schema = "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
      .traits = VIEW,
-     .decompose = "let s = if(start < 0, start + self.size(dim), start); slice(self, dim, s, s + length, 1)"},
+     .meta = narrow_meta,
+     .lower = lower_narrow},
     {.schema = "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
      .traits = VIEW,
      .decompose = "view(self, other.sizes)"},
@@ -551,6 +574,9 @@ static const tc_op_derivative derivatives[] = {
     {"expand", "self: grad"},
     {"alias", "self: grad"},
     {"slice.Tensor", "self: slice_scatter(zeros_like(self), grad, dim, start, end, step)"},
+    {"narrow",
+     "let s = if(start < 0, start + self.size(dim), start); self: slice_scatter(zeros_like(self), grad, dim, s, "
+     "s + length, 1)"},
     {"select.int", "self: select_scatter(zeros_like(self), grad, dim, index)"},
     {"unbind.int", "self: stack(grads, dim)"},
     {"movedim.int", "self: movedim(grad, destination, source)"},

@@ -132,6 +132,11 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
     if (v && v->kind == TC_VALUE_TENSOR) e->inputs[i] = make_shape(e, &v->type);
     if (v && v->kind == TC_VALUE_SYM) note_symbols(e, v->symbol);
   }
+  for (int32_t i = 0; p->graph && i < p->graph->checks.count; i++) {
+    const tc_check *c = &p->graph->checks.data[i];
+    note_symbols(e, c->condition);
+    for (int32_t k = 0; k < c->n; k++) note_symbols(e, c->values[k]);
+  }
   int32_t n_requires = p->module->requires_.count;
   e->require_text = TC_NEW_ARRAY(e->arena, const tc_sym *, n_requires);
   for (int32_t i = 0; i < n_requires; i++) {

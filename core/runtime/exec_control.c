@@ -81,6 +81,7 @@ static void close_frame(frame *f) {
 // inputs and results by number; what is no tensor has no place.
 static tc_status run_frame(frame *f, exec_address scratch, const exec_address *inputs, const exec_address *results) {
   const tc_plan *p = f->e->plan;
+  if (p->graph) TC_TRY(tc_graph_check(p->graph, f->e->n_symbols, f->r.symbols, NULL));
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
     int64_t at;

@@ -182,7 +182,7 @@ static tc_status bind(const tc_exec *e, const tc_tensor *inputs, const tc_run_op
     TC_TRY(exec_value(&e->requires_.data[k], symbols, &ok));
     if (!ok) return broken(e, k);
   }
-  return TC_OK;
+  return e->plan->graph ? tc_graph_check(e->plan->graph, e->n_symbols, symbols, NULL) : TC_OK;
 }
 
 tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols) {

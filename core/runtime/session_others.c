@@ -87,7 +87,7 @@ void tc_session_print_inputs(tc_sb *sb, const tc_graph *g) {
     else print_number(sb, in->value);
     between = ", ";
   }
-  tc_signature_mark(used, g);
+  tc_inputs_mark(used, g);
   tc_symbols_print(sb, g->module, used);
 }
 

@@ -234,6 +234,11 @@ static tc_status run_read(session_env *e, const tc_node *n) {
   return session_bind_result(e, n->results[0]);
 }
 
+// What must hold of the symbols that are known by now.
+static tc_status check_symbols(const session_env *e) {
+  return tc_graph_check(e->s->graph, e->s->n_symbols, e->symbols, NULL);
+}
+
 static tc_status run_step(session_env *e, session_step *step) {
   tc_session *s = e->s;
   if (step->kind == STEP_READ) return run_read(e, step->node);
@@ -338,9 +343,11 @@ static tc_status run_steps(session_env *e, const tc_tensor *inputs, tc_tensor *o
     const tc_value *v = s->graph->inputs.data[i].value;
     if (v && inputs[i].storage) e->slots[v->id] = tc_tensor_ref(&inputs[i]);
   }
+  TC_TRY(check_symbols(e));
   for (int32_t i = 0; i < s->n_steps; i++) {
     e->step = i;
     TC_TRY(run_step(e, &s->steps[i]));
+    TC_TRY(check_symbols(e)); // it may have told one
     release_dead(e, &s->steps[i]);
   }
   TC_TRY(make_outputs(e, outputs));

@@ -14,11 +14,23 @@ static void note_symbols(tc_exec *e, const tc_sym *x) {
   for (int32_t i = 0; i < x->n; i++) note_symbols(e, x->kids[i]);
 }
 
-exec_number exec_number_make(tc_exec *e, const tc_sym *x) {
-  if (!x) return (exec_number){.fixed = true};
-  if (tc_sym_is_const(x)) return (exec_number){.fixed = true, .value = x->value};
+// What reports and checks ask for.
+static exec_number make_seldom(tc_exec *e, const tc_sym *x) {
+  if (!x || tc_sym_is_const(x)) return (exec_number){.fixed = true, .value = x ? x->value : 0};
   note_symbols(e, x);
-  return (exec_number){.code = tc_sym_compile(e->arena, x)};
+  return (exec_number){.code = tc_sym_compile(e->arena, x), .slot = -1};
+}
+
+exec_number exec_number_make(tc_exec *e, const tc_sym *x) {
+  if (!x || tc_sym_is_const(x)) return make_seldom(e, x);
+  bool fresh;
+  tc_map_entry *known = tc_map_put_ptr(e->numbers, x, &fresh);
+  if (fresh) {
+    exec_number n = make_seldom(e, x);
+    n.slot = e->n_numbers++;
+    known->value.ptr = tc_arena_copy(e->arena, &n, sizeof n);
+  }
+  return *(const exec_number *)known->value.ptr;
 }
 
 tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out) {
@@ -29,14 +41,22 @@ tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out)
   return tc_sym_run(n->code, symbols, out);
 }
 
-static exec_shape make_shape(tc_exec *e, const tc_tensor_type *t) {
+tc_status exec_number_of(const run_state *r, const exec_number *n, int64_t *out) {
+  if (n->fixed || n->slot < 0 || !r->numbers) return exec_value(n, r->symbols, out);
+  int64_t *known = &r->numbers[n->slot];
+  if (*known == INT64_MIN) TC_TRY(tc_sym_run(n->code, r->symbols, known));
+  *out = *known;
+  return TC_OK;
+}
+
+static exec_shape make_shape(tc_exec *e, const tc_tensor_type *t, exec_number (*make)(tc_exec *e, const tc_sym *x)) {
   exec_shape s = {.sizes = TC_NEW_ARRAY(e->arena, exec_number, t->rank),
                   .strides = TC_NEW_ARRAY(e->arena, exec_number, t->rank)};
   for (int32_t d = 0; d < t->rank; d++) {
-    s.sizes[d] = exec_number_make(e, t->sizes[d]);
-    s.strides[d] = exec_number_make(e, t->strides[d]);
+    s.sizes[d] = make(e, t->sizes[d]);
+    s.strides[d] = make(e, t->strides[d]);
   }
-  s.offset = exec_number_make(e, t->offset);
+  s.offset = make(e, t->offset);
   return s;
 }
 
@@ -86,7 +106,7 @@ static void prepare_ops(tc_exec *e) {
     const tc_plan_op *op = &p->ops.data[i];
     exec_op *x = &e->ops[i];
     *x = (exec_op){.op = op};
-    x->bytes = exec_number_make(e, op->bytes), x->flops = exec_number_make(e, op->flops);
+    x->bytes = make_seldom(e, op->bytes), x->flops = make_seldom(e, op->flops);
     if (op->kind != TC_PLAN_LAUNCH) {
       x->args = make_args(e, op->n_args, op->args);
       continue;
@@ -121,7 +141,7 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   e->outputs = TC_NEW_ARRAY(e->arena, exec_shape, p->outputs.count);
   for (int32_t i = 0; i < p->outputs.count; i++) {
     const tc_plan_output *o = &p->outputs.data[i];
-    if (o->buf >= 0) e->outputs[i] = make_shape(e, &o->type);
+    if (o->buf >= 0) e->outputs[i] = make_shape(e, &o->type, exec_number_make);
     else if (o->number.kind == TC_AK_INT && o->number.sym) note_symbols(e, o->number.sym);
   }
   int32_t n_inputs = p->graph ? p->graph->inputs.count : 0;
@@ -129,7 +149,7 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   if (!e->d->props.host_memory) e->resident = TC_NEW_ARRAY(e->arena, exec_resident, n_inputs);
   for (int32_t i = 0; i < n_inputs; i++) {
     const tc_value *v = p->graph->inputs.data[i].value;
-    if (v && v->kind == TC_VALUE_TENSOR) e->inputs[i] = make_shape(e, &v->type);
+    if (v && v->kind == TC_VALUE_TENSOR) e->inputs[i] = make_shape(e, &v->type, make_seldom);
     if (v && v->kind == TC_VALUE_SYM) note_symbols(e, v->symbol);
   }
   for (int32_t i = 0; p->graph && i < p->graph->checks.count; i++) {
@@ -140,12 +160,12 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   int32_t n_requires = p->module->requires_.count;
   e->require_text = TC_NEW_ARRAY(e->arena, const tc_sym *, n_requires);
   for (int32_t i = 0; i < n_requires; i++) {
-    exec_number n = exec_number_make(e, p->module->requires_.data[i]);
+    exec_number n = make_seldom(e, p->module->requires_.data[i]);
     e->require_text[e->requires_.count] = p->module->requires_.data[i];
     tc_vec_push(e->arena, &e->requires_, n);
   }
   e->arena_bytes = exec_number_make(e, p->arena_bytes);
-  e->largest_bytes = exec_number_make(e, p->largest_bytes);
+  e->largest_bytes = make_seldom(e, p->largest_bytes);
   exec_find_sources(e);
   return TC_OK;
 }
@@ -179,8 +199,11 @@ typedef struct creation {
 } creation;
 static tc_status create_guarded(void *arg) {
   creation *c = arg;
+  c->e->numbers = tc_map_create(c->e->arena);
   TC_TRY(prepare(c->e, c->stats));
-  return load(c->e, c->stats);
+  TC_TRY(load(c->e, c->stats));
+  exec_last_prepare(c->e);
+  return TC_OK;
 }
 
 tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *stats) {

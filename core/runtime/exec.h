@@ -105,6 +105,10 @@ typedef struct tc_run_options {
 // are inputs share their storage); numbers come as rank-0 tensors. On failure no output is set.
 TC_NODISCARD tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs,
                                         const tc_run_options *options);
+// The same if the inputs have the dtypes, sizes and strides of the last run's, which need not be checked again; for
+// others *out_done is false, and nothing was done. inputs[i] may have no storage.
+TC_NODISCARD tc_status tc_exec_run_like_last(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs,
+                                             const tc_run_options *options, bool *out_done);
 // Are these inputs what the program was compiled for, but for their strides? An error in words if not. Thread-safe.
 TC_NODISCARD tc_status tc_exec_takes(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *options);
 // The same with nothing but a report, which may be NULL.

@@ -127,10 +127,10 @@ static tc_status fill_run(run_state *r, const exec_op *x, call_run *q) {
     const exec_address *a = &r->address[x->op->args[k].buf];
     int64_t offset, *sizes = at, *strides = at + t->rank;
     for (int32_t d = 0; d < t->rank; d++) {
-      TC_TRY(exec_value(&s->sizes[d], r->symbols, &sizes[d]));
-      TC_TRY(exec_value(&s->strides[d], r->symbols, &strides[d]));
+      TC_TRY(exec_number_of(r, &s->sizes[d], &sizes[d]));
+      TC_TRY(exec_number_of(r, &s->strides[d], &strides[d]));
     }
-    TC_TRY(exec_value(&s->offset, r->symbols, &offset));
+    TC_TRY(exec_number_of(r, &s->offset, &offset));
     at += 2 * t->rank;
     q->views[k] =
         (tc_view){.dtype = t->dtype, .rank = t->rank, .sizes = sizes, .strides = strides, .memory = a->memory};

@@ -1,5 +1,5 @@
 // Shared by the files of executables: exec.c (creation), exec_inputs.c (symbols, checks), exec_run.c (runs),
-// exec_frozen.c (what is done once), exec_calls.c (libraries), exec_tune.c (several
+// exec_frozen.c (what is done once), exec_last.c (the last run's sizes), exec_calls.c (libraries), exec_tune.c (several
 // kernels to choose from), exec_choice.c (kernels or libraries), exec_control.c
 // (regions).
 #ifndef TC_CORE_RUNTIME_EXEC_INTERNAL_H_
@@ -15,6 +15,7 @@ typedef struct exec_number {
   bool fixed;
   int64_t value;
   tc_sym_code code;
+  int32_t slot; // of its value in a run; equal expressions have one. -1: none, runs seldom ask
 } exec_number;
 
 typedef struct exec_arg {
@@ -108,6 +109,7 @@ typedef struct exec_resident {
   tc_pool_block *block;
 } exec_resident;
 
+typedef struct exec_last exec_last;         // exec_last.c
 typedef struct exec_replays exec_replays;   // exec_replay.c
 typedef struct exec_instance exec_instance; //
 
@@ -117,6 +119,9 @@ struct tc_exec {
   const tc_trial *trial; // while it is made, or NULL
   tc_arena *arena;
   int32_t n_symbols; // the highest in use, + 1
+  int32_t n_numbers; // slots
+  tc_map *numbers;   // while it is made: expression → exec_number
+  exec_last *last;   // NULL: runs look at everything anew
   exec_op *ops;
   exec_buf *bufs;
   exec_shape *inputs, *outputs;
@@ -161,6 +166,7 @@ typedef struct run_state {
   tc_exec *e;
   const tc_run_options *options;
   int64_t *symbols;
+  int64_t *numbers; // by slot, INT64_MIN: not evaluated yet; NULL: all are evaluated each time
   const tc_tensor *inputs;
   exec_address *address;  // by buffer
   tc_storage **storage;   // by buffer: OUTPUT's
@@ -182,9 +188,17 @@ struct tc_exec_moment {
 
 exec_number exec_number_make(tc_exec *e, const tc_sym *x);
 tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out);
+tc_status exec_number_of(const run_state *r, const exec_number *n, int64_t *out); // in a run; evaluated once
 // exec_inputs.c
 void exec_find_sources(tc_exec *e);
 tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols);
+// exec_last.c. Inputs like the last run's: its symbols and numbers are taken over (true), and nothing is left to check
+// of them. Behind a run that had to look at everything, what it found is left for the next.
+void exec_last_prepare(tc_exec *e);
+int32_t exec_last_numbers(const tc_exec *e); // room for r->numbers; 0: there are to be none
+void exec_last_begin(run_state *r);
+bool exec_last_take(run_state *r);
+void exec_last_leave(const run_state *r);
 // exec_tune.c: the kernel to launch of several that are timed where that has not been decided yet.
 tc_status exec_tune(run_state *r, exec_op *x, const exec_launch **out);
 void exec_tune_destroy(tc_exec *e, exec_op *x);

@@ -85,7 +85,7 @@ tc_status exec_find_place(run_state *r, int32_t i, exec_place *out) {
   const tc_tensor *t = &r->inputs[input];
   int64_t size = tc_dtype_size(t->dtype);
   *out = (exec_place){0};
-  TC_TRY(exec_value(&e->bufs[i].offset, r->symbols, &out->first));
+  TC_TRY(exec_number_of(r, &e->bufs[i].offset, &out->first));
   // Kernels count from the storage's start, as the graph's offset does; the tensor's own offset replaces it.
   int64_t offset = (t->offset - out->first) * size;
   bool there = e->d->props.host_memory || (t->storage->device != 0 && offset % EXEC_ALIGN == 0);
@@ -194,10 +194,10 @@ static tc_status place_buffers(run_state *r) {
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data, 0};
     } else if (b->kind == TC_PLAN_ARENA) {
       if (b->host) continue;
-      TC_TRY(exec_value(&e->bufs[i].place, r->symbols, &at));
+      TC_TRY(exec_number_of(r, &e->bufs[i].place, &at));
       r->address[i] = (exec_address){r->arena_memory, at};
     } else if (!r->once) {
-      TC_TRY(exec_value(&e->bufs[i].bytes, r->symbols, &bytes));
+      TC_TRY(exec_number_of(r, &e->bufs[i].bytes, &bytes));
       TC_TRY(take_storage(r, i, bytes), "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, 0};
     }
@@ -206,7 +206,7 @@ static tc_status place_buffers(run_state *r) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
     int64_t at;
     if (!b->host) continue;
-    TC_TRY(exec_value(&e->bufs[i].place, r->symbols, &at));
+    TC_TRY(exec_number_of(r, &e->bufs[i].place, &at));
     r->address[i] = r->address[b->host - 1];
     r->address[i].offset += at;
   }
@@ -243,7 +243,7 @@ void exec_find_facts(run_state *r) {
   r->facts = 0;
   for (int32_t i = 0; i < r->e->n_facts && i < MOST_FACTS; i++) {
     int64_t holds = 0;
-    tc_status s = exec_value(&r->e->facts[i], r->symbols, &holds);
+    tc_status s = exec_number_of(r, &r->e->facts[i], &holds);
     if (s != TC_OK) tc_status_free(s);
     else if (holds) r->facts |= UINT64_C(1) << i;
   }
@@ -303,8 +303,8 @@ tc_status exec_launch_one(run_state *r, exec_op *x, const exec_launch *v, int64_
   tc_launch_arg few[FEW_ARGS], *args = few;
   int32_t n = v->n_args;
   tc_launch l = {.struct_size = sizeof l, .function = v->kernel->function, .n_args = n};
-  TC_TRY(exec_value(&v->blocks, r->symbols, &l.blocks));
-  TC_TRY(exec_value(&v->grain, r->symbols, &l.grain));
+  TC_TRY(exec_number_of(r, &v->blocks, &l.blocks));
+  TC_TRY(exec_number_of(r, &v->grain, &l.grain));
   *out_blocks = l.blocks;
   if (l.blocks <= 0) return TC_OK;
   if (n > FEW_ARGS) {
@@ -320,7 +320,7 @@ tc_status exec_launch_one(run_state *r, exec_op *x, const exec_launch *v, int64_
       continue;
     }
     int64_t v = 0;
-    s = exec_value(&a->scalar, r->symbols, &v);
+    s = exec_number_of(r, &a->scalar, &v);
     args[k] = (tc_launch_arg){.kind = TC_ARG_SCALAR, .bytes = a->bytes, .value = (uint64_t)v};
   }
   l.args = args;
@@ -345,8 +345,8 @@ static tc_status record(run_state *r, const exec_op *x, double ms, int64_t block
   tc_run_report *report = r->options->report;
   tc_launch_record *rec = &report->launches[report->n_launches++];
   *rec = (tc_launch_record){.name = x->op->name, .ms = ms, .blocks = blocks, .call = x->op->kind == TC_PLAN_CALL};
-  TC_TRY(exec_value(&x->bytes, r->symbols, &rec->bytes));
-  return exec_value(&x->flops, r->symbols, &rec->flops);
+  TC_TRY(exec_number_of(r, &x->bytes, &rec->bytes));
+  return exec_number_of(r, &x->flops, &rec->flops);
 }
 
 tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks) {
@@ -393,7 +393,7 @@ static tc_status note_in_profile(run_state *r, int32_t op, double start, double 
   for (int32_t i = 0; i < e->plan->bufs.count; i++) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
     if (b->kind != TC_PLAN_ARENA || b->host || b->first > op || b->last < op) continue;
-    TC_TRY(exec_value(&e->bufs[i].bytes, r->symbols, &bytes));
+    TC_TRY(exec_number_of(r, &e->bufs[i].bytes, &bytes));
     live += bytes;
   }
   tc_profile_counter(e->d->profile, "arena", start, "bytes", live);
@@ -448,14 +448,14 @@ static tc_status make_output(run_state *r, int32_t i, tc_tensor *out) {
   const tc_plan_buf *b = &e->plan->bufs.data[o->buf];
   int64_t sizes[TC_MAX_RANK], strides[TC_MAX_RANK], offset, promised = 0;
   for (int32_t d = 0; d < o->type.rank; d++) {
-    TC_TRY(exec_value(&e->outputs[i].sizes[d], r->symbols, &sizes[d]));
-    TC_TRY(exec_value(&e->outputs[i].strides[d], r->symbols, &strides[d]));
+    TC_TRY(exec_number_of(r, &e->outputs[i].sizes[d], &sizes[d]));
+    TC_TRY(exec_number_of(r, &e->outputs[i].strides[d], &strides[d]));
   }
-  TC_TRY(exec_value(&e->outputs[i].offset, r->symbols, &offset));
+  TC_TRY(exec_number_of(r, &e->outputs[i].offset, &offset));
   tc_storage *s = r->storage[o->buf];
   if (b->kind == TC_PLAN_INPUT) { // the promised offset is replaced by the tensor's own
     const tc_tensor *t = &r->inputs[b->input];
-    TC_TRY(exec_value(&e->bufs[o->buf].offset, r->symbols, &promised));
+    TC_TRY(exec_number_of(r, &e->bufs[o->buf].offset, &promised));
     int64_t from = tc_dtype_size(t->dtype), to = tc_dtype_size(o->type.dtype), begin = s ? 0 : t->offset;
     if (!s) s = t->storage; // else a copy, which begins where the tensor begins
     offset += (begin - promised) * from / to;
@@ -579,20 +579,25 @@ tc_status exec_run_once(run_state *r, int64_t arena) {
   return s;
 }
 
-static tc_status run(run_state *r, tc_tensor *outputs) {
+// `only_like_last`: nothing is done for other inputs (*out_done).
+static tc_status run(run_state *r, tc_tensor *outputs, bool only_like_last, bool *out_done) {
   tc_exec *e = r->e;
   tc_run_report *report = r->options->report;
   int64_t arena = 0;
   bool done = false;
-  TC_TRY(exec_bind_symbols(e, r->inputs, r->options, r->symbols));
-  TC_TRY(exec_value(&e->arena_bytes, r->symbols, &arena));
+  bool known = exec_last_take(r);
+  *out_done = known || !only_like_last;
+  if (!*out_done) return TC_OK;
+  if (!known) exec_last_begin(r);
+  if (!known) TC_TRY(exec_bind_symbols(e, r->inputs, r->options, r->symbols));
+  TC_TRY(exec_number_of(r, &e->arena_bytes, &arena));
 #ifndef NDEBUG
   TC_TRY(tc_plan_check_memory(e->plan, r->symbols));
 #endif
   if (report) {
     if (report->capacity == 0) report->n_launches = 0;
     int64_t largest;
-    TC_TRY(exec_value(&e->largest_bytes, r->symbols, &largest));
+    TC_TRY(exec_number_of(r, &e->largest_bytes, &largest));
     report->arena_bytes = most(report->arena_bytes, arena);
     report->largest_bytes = most(report->largest_bytes, largest);
   }
@@ -603,13 +608,16 @@ static tc_status run(run_state *r, tc_tensor *outputs) {
   for (int32_t i = 0; i < e->plan->outputs.count; i++)
     TC_TRY(make_output(r, i, &outputs[i]), "while making output %d", i);
   TC_TRY(bring_outputs(r, outputs));
+  if (!known) exec_last_leave(r);
   return r->options->write_back ? write_back(r, outputs) : TC_OK;
 }
 
-tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, const tc_run_options *options) {
+static tc_status run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, const tc_run_options *options,
+                          bool only_like_last, bool *out_done) {
   static const tc_run_options plain = {0};
   size_t n_bufs = (size_t)e->plan->bufs.count, n_symbols = (size_t)e->n_symbols, n_errors = (size_t)e->n_errors;
-  size_t need = n_symbols * sizeof(int64_t) +
+  size_t n_numbers = (size_t)exec_last_numbers(e);
+  size_t need = (n_symbols + n_numbers) * sizeof(int64_t) +
                 n_bufs * (sizeof(exec_address) + sizeof(tc_storage *) + sizeof(tc_pool_block *)) +
                 n_errors * sizeof(tc_pool_block *) + 1;
   _Alignas(16) char stack[4096];
@@ -617,12 +625,13 @@ tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outpu
   if (!memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
   run_state r = {.e = e, .options = options ? options : &plain, .inputs = inputs};
   r.symbols = (int64_t *)(void *)memory;
-  r.address = (exec_address *)(void *)(r.symbols + n_symbols);
+  r.address = (exec_address *)(void *)(r.symbols + n_symbols + n_numbers);
+  if (n_numbers) r.numbers = r.symbols + n_symbols;
   r.storage = (tc_storage **)(void *)(r.address + n_bufs);
   r.copies = (tc_pool_block **)(void *)(r.storage + n_bufs);
   r.error_blocks = r.copies + n_bufs;
   for (int32_t i = 0; i < e->plan->outputs.count; i++) outputs[i] = (tc_tensor){0};
-  tc_status s = run(&r, outputs);
+  tc_status s = run(&r, outputs, only_like_last, out_done);
   // Memory goes back to the pools while the device may still read it only if the run failed; then it is waited for.
   if (s != TC_OK && !e->d->props.host_memory) tc_status_free(exec_synchronize(e->d));
   for (int32_t i = 0; s != TC_OK && i < e->plan->outputs.count; i++) tc_tensor_unref(&outputs[i]);
@@ -630,6 +639,17 @@ tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outpu
   exec_frozen_give(&r);
   if (memory != stack) tc_free(e->d->allocator, memory);
   return s;
+}
+
+tc_status tc_exec_run_with(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, const tc_run_options *options) {
+  bool done;
+  return run_with(e, inputs, outputs, options, false, &done);
+}
+
+tc_status tc_exec_run_like_last(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, const tc_run_options *options,
+                                bool *out_done) {
+  *out_done = false;
+  return e->last ? run_with(e, inputs, outputs, options, true, out_done) : TC_OK;
 }
 
 tc_status tc_exec_run(tc_exec *e, const tc_tensor *inputs, tc_tensor *outputs, tc_run_report *report) {

@@ -26,7 +26,7 @@ static bool is_candidate(const run_state *r, const exec_op *x, int32_t i) {
 
 static tc_status find_key(run_state *r, exec_op *x, int64_t *key) {
   memset(key, 0, sizeof(int64_t) * (MOST_KEY + 1));
-  for (int32_t i = 0; i < x->op->n_key && i < MOST_KEY; i++) TC_TRY(exec_value(&x->key[i], r->symbols, &key[i]));
+  for (int32_t i = 0; i < x->op->n_key && i < MOST_KEY; i++) TC_TRY(exec_number_of(r, &x->key[i], &key[i]));
   for (int32_t i = 0; i < x->n_launches - 1; i++)
     if (is_candidate(r, x, i)) key[MOST_KEY] |= (int64_t)((uint64_t)1 << i);
   return TC_OK;
@@ -76,7 +76,7 @@ typedef struct saved_all {
 
 static tc_status bytes_of(run_state *r, int32_t buf, int64_t *out) {
   const tc_plan_buf *b = &r->e->plan->bufs.data[buf];
-  if (b->kind != TC_PLAN_INPUT) return exec_value(&r->e->bufs[buf].bytes, r->symbols, out);
+  if (b->kind != TC_PLAN_INPUT) return exec_number_of(r, &r->e->bufs[buf].bytes, out);
   *out = exec_span_of(&r->inputs[b->input]) * tc_dtype_size(b->dtype);
   return TC_OK;
 }

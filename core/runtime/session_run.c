@@ -134,14 +134,18 @@ static void bind_inputs(session_env *e, const tc_tensor *inputs) {
 }
 
 // ---- Steps ----
+static tc_run_options options_of(const session_env *e) {
+  return (tc_run_options){.symbols = e->symbols,
+                          .n_symbols = e->s->n_symbols,
+                          .seed = e->options->seed,
+                          .stream = e->options->stream,
+                          .device_outputs = !e->s->whole || e->options->device_outputs,
+                          .in_place = e->s->whole && e->options->write_back,
+                          .report = e->options->report};
+}
+
 static tc_status run_exec(session_env *e, session_step *step, const tc_tensor *inputs, tc_tensor *outputs) {
-  tc_run_options o = {.symbols = e->symbols,
-                      .n_symbols = e->s->n_symbols,
-                      .seed = e->options->seed,
-                      .stream = e->options->stream,
-                      .device_outputs = !e->s->whole || e->options->device_outputs,
-                      .in_place = e->s->whole && e->options->write_back,
-                      .report = e->options->report};
+  tc_run_options o = options_of(e);
   if (e->options->watch) {
     int32_t segment = 0;
     for (const session_step *x = e->s->steps; x < step; x++) segment += x->kind == STEP_EXEC;
@@ -491,13 +495,26 @@ static tc_status run_with_inputs(session_env *e, const tc_tensor *given, tc_tens
   return status;
 }
 
-static tc_status run(session_env *e, const tc_tensor *given, tc_tensor *outputs) {
+// Most runs come with what the last one came with.
+static tc_status run_like_last(session_env *e, const tc_tensor *given, tc_tensor *outputs, bool *out_done) {
+  *out_done = false;
+  if (!e->s->whole || e->s->steps[0].kind != STEP_EXEC || e->options->watch) return TC_OK;
+  tc_run_options o = options_of(e);
+  o.n_symbols = 0; // they follow from the inputs
+  return tc_exec_run_like_last(e->s->steps[0].compiled.exec, given, outputs, &o, out_done);
+}
+
+static tc_status run(session_env *e, const tc_tensor *given, tc_tensor *outputs, int32_t n_known) {
   tc_session *s = e->s;
-  bool as_given;
+  bool as_given, done;
   bool writes = e->options->write_back && s->mutates;
   if (writes) TC_TRY(own_changed_state(s, given));
-  TC_TRY(takes_given(e, given, &as_given));
-  TC_TRY(as_given ? run_on(e, given, outputs) : run_with_inputs(e, given, outputs));
+  TC_TRY(run_like_last(e, given, outputs, &done));
+  if (!done) {
+    for (int32_t i = n_known; i < s->n_symbols; i++) e->symbols[i] = INT64_MIN;
+    TC_TRY(takes_given(e, given, &as_given));
+    TC_TRY(as_given ? run_on(e, given, outputs) : run_with_inputs(e, given, outputs));
+  }
   return writes ? write_back(s, given, outputs) : TC_OK;
 }
 
@@ -517,8 +534,9 @@ tc_status session_run_symbols(tc_session *s, const tc_tensor *given, tc_tensor *
   }
   memset(outputs, 0, sizeof *outputs * (size_t)s->graph->outputs.count);
   if (e.options->report) e.options->report->n_launches = 0;
-  for (int32_t i = 0; i < s->n_symbols; i++) e.symbols[i] = i < n_known ? symbols[i] : INT64_MIN;
-  tc_status status = run(&e, given, outputs);
+  n_known = n_known < s->n_symbols ? n_known : s->n_symbols;
+  for (int32_t i = 0; i < n_known; i++) e.symbols[i] = symbols[i];
+  tc_status status = run(&e, given, outputs, n_known);
   for (size_t i = 0; i < n_values; i++) tc_tensor_unref(&e.slots[i]);
   for (int32_t i = 0; status != TC_OK && i < s->graph->outputs.count; i++) tc_tensor_unref(&outputs[i]);
   tc_free(s->context->allocator, memory);

@@ -30,15 +30,22 @@ static int64_t const_arg(const tc_node *n, int32_t i, int64_t otherwise) {
 
 static int32_t wrap(int64_t dim, int32_t rank) { return (int32_t)(dim < 0 ? dim + rank : dim); }
 
-// The dimension argument of split, unbind, chunk…: the one named dim.
+// The dimension argument of split, unbind, chunk…: the one named dim; hsplit, vsplit and dsplit have theirs in the
+// name.
 static int32_t dim_arg(const tc_node *n) {
+  if (tc_node_is(n, "hsplit")) return n->args[0].value->type.rank > 1;
+  if (tc_node_is(n, "dsplit")) return 2;
   for (int32_t i = 0; i < n->op->schema.n_args; i++)
     if (tc_sv_is(n->op->schema.args[i].name, "dim")) return wrap(const_arg(n, i, 0), n->args[0].value->type.rank);
   return 0;
 }
 
-// Where result i of a split begins.
+// Where result i of a split begins: pieces cut at given places may overlap.
 static const tc_sym *split_start(const tc_build *b, const tc_node *n, int32_t i, int32_t dim) {
+  const tc_tensor_type *base = &n->args[0].value->type, *part = &n->results[i]->type;
+  const tc_sym *stride = base->strides[dim];
+  if (tc_sym_is_const(stride) && stride->value && tc_sym_is_const(base->offset) && tc_sym_is_const(part->offset))
+    return tc_sym_int(syms(b), (part->offset->value - base->offset->value) / stride->value);
   const tc_sym *at = tc_sym_int(syms(b), 0);
   for (int32_t k = 0; k < i; k++) at = tc_sym_add(syms(b), at, n->results[k]->type.sizes[dim]);
   return at;
@@ -256,6 +263,8 @@ static const struct {
                 {"chunk", split},
                 {"tensor_split", split},
                 {"hsplit", split},
+                {"vsplit", split},
+                {"dsplit", split},
                 {"diagonal", diagonal},
                 {"expand", expand},
                 {"expand_as", expand},

@@ -222,6 +222,7 @@ static tc_status shake(fuzz_case *f, const tc_tensor *t, bool norm) {
     for (int64_t k = i; i % matrix == 0 && k < i + matrix; k++) {
       double size = fabs(at[k]);
       largest = fmax(k == i ? 0 : largest, isfinite(size) ? size : 0);
+      f->loose |= norm && !isfinite(size); // a factorisation of what is not finite is nothing in particular
     }
     double by = 2 * unit * ((double)(fuzz_random(&f->noise) >> 11) * 0x1p-52 - 1);
     at[i] += norm ? largest * by : at[i] * by;

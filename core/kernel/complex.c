@@ -2,18 +2,17 @@
 //
 // Products are (ac - bd, ad + bc), each term rounded: z times its conjugate is exactly real; infinities are not
 // recovered from NaN (as in PyTorch). Quotients scale both operands by powers of two, so that nothing over- or
-// underflows that the result does not. exp, log, sqrt and pow follow Annex G at zeros, infinities and branch cuts. log
+// underflows that the result does not. exp, log and sqrt follow Annex G at zeros, infinities and branch cuts. log
 // is right to a few ulp also where |z| is near 1: there |z|² - 1 is summed from exact products (after Hull, Fairgrieve
 // and Tang).
 #include "core/kernel/complex.h"
 
-static tc_kval larger(const tc_km *m, tc_kval x, tc_kval y) { // of |x| and |y|
-  tc_kval ax = k_abs(m, x), ay = k_abs(m, y);
+tc_kval tc_kcx_larger(const tc_km *m, cx z) {
+  tc_kval ax = k_abs(m, z.re), ay = k_abs(m, z.im);
   return k_select(m, k_gt(m, ax, ay), ax, ay);
 }
 
-// The binary exponent of x ≥ 0, kept where 2^±e are normal numbers.
-static tc_kval exponent_of(const tc_km *m, tc_kval x) {
+tc_kval tc_kcx_exponent(const tc_km *m, tc_kval x) {
   tc_kval e = k_sub(m, k_shr(m, k_bits(m, x), k_int(m, m->mantissa)), k_int(m, m->bias));
   tc_kval low = k_int(m, 2 - m->bias), high = k_int(m, m->bias - 1);
   return k_select(m, k_lt(m, e, low), low, k_select(m, k_gt(m, e, high), high, e));
@@ -29,7 +28,8 @@ cx tc_kcx_mul(const tc_km *m, cx x, cx y) {
 // Smith's quotient ("Algorithm 116: complex division", 1962) of scaled operands, so that what is not finite comes out
 // as in PyTorch: with |c| ≥ |d| (else both are turned by -i) and r = d / c, ((a + b r) + i (b - a r)) / (c + d r).
 cx tc_kcx_div(const tc_km *m, cx x, cx y) {
-  tc_kval zero = k_real(m, 0), ex = exponent_of(m, larger(m, x.re, x.im)), ey = exponent_of(m, larger(m, y.re, y.im));
+  tc_kval zero = k_real(m, 0), ex = tc_kcx_exponent(m, tc_kcx_larger(m, x)),
+          ey = tc_kcx_exponent(m, tc_kcx_larger(m, y));
   tc_kval sx = tc_km_power(m, minus(m, ex)), sy = tc_km_power(m, minus(m, ey));
   tc_kval a = k_mul(m, x.re, sx), b = k_mul(m, x.im, sx), c = k_mul(m, y.re, sy), d = k_mul(m, y.im, sy);
   tc_kval by_zero = k_and(m, k_eq(m, y.re, zero), k_eq(m, y.im, zero));
@@ -47,7 +47,7 @@ cx tc_kcx_div(const tc_km *m, cx x, cx y) {
 
 // With t = √((|a| + |z|) / 2): (t, b/2t) for a ≥ 0, (|b|/2t, ±t) for a < 0; z is scaled by a power of four.
 cx tc_kcx_sqrt(const tc_km *m, cx z) {
-  tc_kval zero = k_real(m, 0), half_real = k_real(m, 0.5), e = exponent_of(m, larger(m, z.re, z.im));
+  tc_kval zero = k_real(m, 0), half_real = k_real(m, 0.5), e = tc_kcx_exponent(m, tc_kcx_larger(m, z));
   tc_kval half = k_shr(m, e, k_int(m, 1)), s = tc_km_power(m, minus(m, half));
   tc_kval a = k_mul(m, k_mul(m, z.re, s), s), b = k_mul(m, k_mul(m, z.im, s), s);
   tc_kval h = k_sqrt(m, k_fma(m, a, a, k_mul(m, b, b)));
@@ -64,19 +64,26 @@ cx tc_kcx_sqrt(const tc_km *m, cx z) {
   return (cx){k_select(m, b_inf, inf, re), k_select(m, b_inf, z.im, im)};
 }
 
+cx tc_kcx_turned(const tc_km *m, tc_kval a, tc_kval b, tc_km_power2 e, tc_kval most, tc_kval c, tc_kval s) {
+  tc_kval zero = k_real(m, 0);
+  e.p = k_select(m, k_gt(m, a, most), k_inf(m), e.p); // however small the other factor is
+  tc_kval re = tc_km_scale(m, k_mul(m, e.p, c), e.n), im = tc_km_scale(m, k_mul(m, e.p, s), e.n);
+  im = k_select(m, k_eq(m, b, zero), b, im);
+  tc_kval wild = k_not(m, k_lt(m, k_abs(m, b), k_inf(m))); // no direction: 0 or ∞ all the same
+  tc_kval left = k_and(m, wild, k_eq(m, a, k_neg(m, k_inf(m)))), right = k_and(m, wild, k_eq(m, a, k_inf(m)));
+  re = k_select(m, left, zero, k_select(m, right, k_inf(m), re));
+  return (cx){re, k_select(m, left, k_copysign(m, zero, b), im)};
+}
+
+tc_kval tc_kcx_within(const tc_km *m, tc_kval x, tc_kval most) {
+  return k_at_least(m, k_at_most(m, x, most), k_neg(m, most));
+}
+
 // e^a (cos b, sin b), with the power of two applied last.
 static cx complex_exp(const tc_km *m, cx z) {
-  tc_kval limit = k_pick(m, 150, 1200), zero = k_real(m, 0);
-  tc_kval a = k_at_least(m, k_at_most(m, z.re, limit), k_neg(m, limit));
-  tc_km_power2 e = tc_km_exp_parts(m, a, -1);
-  e.p = k_select(m, k_gt(m, z.re, limit), k_inf(m), e.p); // however small the other factor is
-  tc_kval c = real1(m, TC_K_COS, z.im), s = real1(m, TC_K_SIN, z.im);
-  tc_kval re = tc_km_scale(m, k_mul(m, e.p, c), e.n), im = tc_km_scale(m, k_mul(m, e.p, s), e.n);
-  im = k_select(m, k_eq(m, z.im, zero), z.im, im);
-  tc_kval wild = k_not(m, k_lt(m, k_abs(m, z.im), k_inf(m))); // no direction: 0 or ∞ all the same
-  tc_kval left = k_and(m, wild, k_eq(m, z.re, k_neg(m, k_inf(m)))), right = k_and(m, wild, k_eq(m, z.re, k_inf(m)));
-  re = k_select(m, left, zero, k_select(m, right, k_inf(m), re));
-  return (cx){re, k_select(m, left, k_copysign(m, zero, z.im), im)};
+  tc_kval most = k_pick(m, 150, 1200);
+  return tc_kcx_turned(m, z.re, z.im, tc_km_exp_parts(m, tc_kcx_within(m, z.re, most), -1), most,
+                       real1(m, TC_K_COS, z.im), real1(m, TC_K_SIN, z.im));
 }
 
 // e^z - 1: the real part is (e^a - 1) cos b - 2 sin² (b/2). What is not finite is as these formulas give it.
@@ -100,11 +107,11 @@ static tc_kval half_log(const tc_km *m, tc_kval t, tc_kval e) {
 // log |z|, given |z|² - 1 where that is small (else any value).
 static tc_kval log_abs(const tc_km *m, cx z, tc_kval excess) {
   // Below the normal range there are too few bits left to scale: numbers near it are brought up first.
-  tc_kval top = larger(m, z.re, z.im), tiny = k_lt(m, top, k_real(m, 0x1p-60));
+  tc_kval top = tc_kcx_larger(m, z), tiny = k_lt(m, top, k_real(m, 0x1p-60));
   tc_kval up = k_select(m, tiny, k_real(m, 0x1p100), k_real(m, 1)), raised = k_int(m, 100);
   tc_kval infinite = k_or(m, is_inf(m, z.re), is_inf(m, z.im));
   z = (cx){k_mul(m, z.re, up), k_mul(m, z.im, up)};
-  tc_kval near = k_lt(m, k_abs(m, excess), k_real(m, 0.5)), e = exponent_of(m, larger(m, z.re, z.im));
+  tc_kval near = k_lt(m, k_abs(m, excess), k_real(m, 0.5)), e = tc_kcx_exponent(m, tc_kcx_larger(m, z));
   tc_kval s = tc_km_power(m, minus(m, e)), a = k_mul(m, z.re, s), b = k_mul(m, z.im, s);
   tc_kval t = k_select(m, near, excess, k_addc(m, k_fma(m, a, a, k_mul(m, b, b)), -1));
   e = k_sub(m, e, k_select(m, tiny, raised, k_int(m, 0)));
@@ -144,7 +151,7 @@ static bool is_constant(const tc_km *m, tc_kval v, double c) {
   return tc_kb_const_of(m->b, v, &n) && n.re == c;
 }
 
-// w^z = e^(z log w); powers that are known and easy are products.
+// Powers that are known and easy are products.
 static cx complex_pow(const tc_km *m, cx x, cx y) {
   if (is_constant(m, y.im, 0)) {
     if (is_constant(m, y.re, 0)) return (cx){k_real(m, 1), k_real(m, 0)};
@@ -154,10 +161,7 @@ static cx complex_pow(const tc_km *m, cx x, cx y) {
     if (is_constant(m, y.re, 0.5)) return tc_kcx_sqrt(m, x);
     if (is_constant(m, y.re, -1)) return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, x);
   }
-  tc_kval zero = k_real(m, 0), null = k_and(m, k_eq(m, x.re, zero), k_eq(m, x.im, zero));
-  cx r = complex_exp(m, tc_kcx_mul(m, y, complex_log(m, x)));
-  null = k_and(m, null, k_gt(m, y.re, zero)); // the others of zero are what infinities and NaN make of them
-  return (cx){k_select(m, null, zero, r.re), k_select(m, null, zero, r.im)};
+  return tc_kcx_pow(m, x, y);
 }
 
 static cx reciprocal(const tc_km *m, cx z) { return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, z); }
@@ -183,7 +187,7 @@ static bool unary(const tc_km *m, int32_t op, cx z, cx *out) {
   case TC_K_SQRT: *out = tc_kcx_sqrt(m, z); return true;
   case TC_K_RSQRT: *out = reciprocal(m, tc_kcx_sqrt(m, z)); return true;
   case TC_K_EXP: *out = complex_exp(m, z); return true;
-  case TC_K_EXP2: *out = complex_exp(m, scaled(m, z, 0x1.62e42fefa39efp-1)); return true;
+  case TC_K_EXP2: *out = tc_kcx_exp2(m, z); return true;
   case TC_K_EXPM1: *out = complex_expm1(m, z); return true;
   case TC_K_LOG: *out = complex_log(m, z); return true;
   case TC_K_LOG2: *out = scaled(m, complex_log(m, z), 0x1.71547652b82fep+0); return true;

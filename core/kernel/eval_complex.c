@@ -3,6 +3,7 @@
 #include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_power.h"
 #include "core/kernel/ir.h"
 
 #undef I
@@ -37,7 +38,7 @@ static double complex unary(int32_t op, double complex z) {
   case TC_K_SQRT: return csqrt(z);
   case TC_K_RSQRT: return quotient(1, csqrt(z));
   case TC_K_EXP: return cexp(z);
-  case TC_K_EXP2: return cexp(z * 0x1.62e42fefa39efp-1);
+  case TC_K_EXP2: return tc_complex_exp2(z);
   case TC_K_EXPM1: { // e^x cos y - 1 = expm1(x) - 2 e^x sin²(y/2)
     double x = creal(z), y = cimag(z), h = sin(y / 2);
     return CMPLX(expm1(x) - 2 * exp(x) * h * h, exp(x) * sin(y));
@@ -85,7 +86,7 @@ void tc_kir_eval_complex(int32_t op, tc_dtype type, const tc_knum *v, tc_knum *o
   case TC_K_MUL: r = product(a, b); break;
   case TC_K_DIV: r = quotient(a, b); break;
   case TC_K_FMA: r = product(a, b) + c; break;
-  case TC_K_POW: r = cpow(a, b); break;
+  case TC_K_POW: r = tc_complex_pow(a, b); break;
   default: r = unary(op, a);
   }
   out->re = tc_kir_round(part, creal(r));

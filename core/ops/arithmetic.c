@@ -3,6 +3,7 @@
 #include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_power.h"
 #include "core/ops/ops.h"
 
 #define C(z) ((z).re + (z).im * I)
@@ -43,7 +44,7 @@ static tc_c128 div_c(tc_c128 x, tc_c128 y) { return tc_ref_quotient(x, y); }
 static const tc_scalar_ref div_ref = {.f2 = div_f, .c2 = div_c};
 
 static double pow_f(double x, double y) { return pow(x, y); }
-static tc_c128 pow_c(tc_c128 x, tc_c128 y) { return pack(cpow(C(x), C(y))); }
+static tc_c128 pow_c(tc_c128 x, tc_c128 y) { return pack(tc_complex_pow(C(x), C(y))); }
 static int64_t pow_i(int64_t x, int64_t y) {
   if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
   uint64_t r = 1, b = (uint64_t)x;

@@ -98,14 +98,62 @@ static int32_t nan_to_num_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-// sin(πx) / πx. Complex sines overflow long before the quotient does, so the reference has one in double precision.
+// sin(πx) / πx. Of complex numbers x = a + ib with a reduced to the nearest integer, πb in two words, and cosh and sinh
+// of large πb as e^(π|b|/2) times itself, since they overflow before the quotient does. Where that overflows, too, and
+// where a has no fraction or x is not finite, it is what the plain formula gives, as in PyTorch.
 static double sinc_f(double x) { return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x); }
 static tc_c128 sinc_c(tc_c128 x) {
+  const long double pi = 3.14159265358979323846264338327950288L;
   if (x.re == 0 && x.im == 0) return (tc_c128){1, 0};
-  double _Complex s = csin(M_PI * x.re + M_PI * x.im * I);
-  return tc_ref_quotient((tc_c128){creal(s), cimag(s)}, (tc_c128){M_PI * x.re, M_PI * x.im});
+  if (!(fabs(x.re) < 1e15) || !(fabs(x.im) < 3000)) { // cosh leaves long double's range
+    double _Complex s = csin(M_PI * x.re + M_PI * x.im * I);
+    return tc_ref_quotient((tc_c128){creal(s), cimag(s)}, (tc_c128){M_PI * x.re, M_PI * x.im});
+  }
+  long double near = rintl(x.re), r = pi * (x.re - near), y = pi * x.im, sign = fmodl(near, 2) != 0 ? -1 : 1;
+  long double _Complex s = sign * sinl(r) * coshl(y) + sign * cosl(r) * sinhl(y) * I, q = s / (pi * x.re + y * I);
+  return (tc_c128){(double)creall(q), (double)cimagl(q)};
 }
 static const tc_scalar_ref sinc_ref = {.f1 = sinc_f, .c1 = sinc_c};
+
+// low: π less its nearest value in the type.
+#define SINC_HEIGHT(low)                                                                             \
+  "let h = b * 3.14159265358979323846; let l = fma(b, " low ", fma(b, 3.14159265358979323846, -h));" \
+  "let far = abs(h) > 20; let e = exp(abs(h) * 0.5);"
+#define SINC_SINE(low)                                                                                 \
+  SINC_HEIGHT(low)                                                                                     \
+  "let k = rint(a); let r = a - k; let p = fma(r, " low ", r * 3.14159265358979323846);"               \
+  "let half = k * 0.5; let g = where(floor(half) == half, 1, -1); let ch = cosh(h); let sh = sinh(h);" \
+  "complex(g * sin(p) * where(far, e, fma(l, sh, ch)), g * cos(p) * where(far, copysign(e, h), fma(l, ch, sh)))"
+#define SINC_RATIO(low, top, tiny)                                                                   \
+  SINC_HEIGHT(low)                                                                                   \
+  "let w = where(far, fma(e, l * copysign(1, h), e) * 0.5, 1) * 0.31830988618379067154;"             \
+  "let one = abs(a) < " tiny " && abs(b) < " tiny "; let usual = abs(h) < " top " && abs(a) < 1e15;" \
+  "complex(where(one, 1, where(usual, u * w, x)), where(one, 0, where(usual, t * w, y)))"
+static int32_t complex_sinc_meta(tc_op_args *a) {
+  tc_dtype d = tc_op_tensor(a, 0)->dtype;
+  return tc_dtype_is_complex(d) ? tc_meta_same(a)
+                                : tc_op_fail(a, "expected complex numbers, not %s", tc_dtype_torch_name(d));
+}
+static int32_t complex_sinc_lower(tc_op_args *a) {
+  static const char *const names[] = {"a", "b", "u", "t", "x", "y"}, *const pair[] = {"n", "v"};
+  tc_dtype result = tc_op_result_type(a, 0)->dtype, d = tc_op_math_type(result), part = tc_dtype_real(d);
+  bool wide = part == TC_F64;
+  tc_lt v = tc_lo_arg(a, 0), z[3], x[6];
+  x[0] = tc_lower_text(a, "real(v)", 1, &pair[1], &v, d, part);
+  x[1] = tc_lower_text(a, "imag(v)", 1, &pair[1], &v, d, part);
+  z[0] = tc_lower_text(a, wide ? SINC_SINE("1.2246467991473532e-16") : SINC_SINE("-8.7422780126189537e-8"), 2, names, x,
+                       part, d);
+  z[1] = tc_lower_text(a, "n / v", 2, pair, (tc_lt[]){z[0], v}, d, d);
+  z[2] = tc_lower_text(a, "let p = v * 3.14159265358979323846; sin(p) / p", 1, &pair[1], &v, d, d);
+  for (int32_t k = 1; k < 3; k++) {
+    x[2 * k] = tc_lower_text(a, "real(n)", 1, pair, &z[k], d, part);
+    x[2 * k + 1] = tc_lower_text(a, "imag(n)", 1, pair, &z[k], d, part);
+  }
+  const char *ratio =
+      wide ? SINC_RATIO("1.2246467991473532e-16", "1410", "3e-9") : SINC_RATIO("-8.7422780126189537e-8", "170", "1e-4");
+  tc_lo_result(a, 0, tc_lower_text(a, ratio, 6, names, x, part, result));
+  return TC_STATUS_OK;
+}
 
 static int32_t threshold_meta(tc_op_args *a) {
   tc_dtype d = tc_op_tensor(a, 0)->dtype;
@@ -173,7 +221,15 @@ static const tc_op_def rows[] = {
      .decompose = "let x = " FLOAT_OF_INT(
          "self") "; let p = mul(to(x, wide(x.dtype)), if(x.real_dtype == f64, 3.14159265358979323846, "
                  "3.1415927410125732421875));"
-                 "to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype)"},
+                 "if(is_complex(x), _sinc_complex(x), to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype))"},
+    {.schema = "_sinc_complex(Tensor self) -> Tensor",
+     .traits = PW | C,
+     .meta = complex_sinc_meta,
+     .lower = complex_sinc_lower,
+     .scalar_ref = &sinc_ref,
+     .grad = "self: mul(grad, conj(where(eq(self, 0), 0, div(sub(cos(mul(self, 3.14159265358979323846)), result), "
+             "self))))",
+     .flops = "numel"},
     TEXT("logit(Tensor self, float? eps=None) -> Tensor",
          "let f = " FLOAT_OF_INT("self") "; let x = to(f, wide(f.dtype)); let z = if(is_none(eps), x, where(lt(x, "
                                          "eps), eps, where(gt(x, 1.0 - "

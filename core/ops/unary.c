@@ -2,6 +2,7 @@
 #include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_power.h"
 #include "core/ops/ops.h"
 
 // C11's CMPLX is missing from some pairs of compiler and library.
@@ -43,21 +44,10 @@ REAL(lgamma, lgamma(x))
   static double name##_f(double x) { return name(x); }       \
   static tc_c128 name##_c(tc_c128 x) { return pack(cexpr); } \
   static const tc_scalar_ref name##_ref = {.f1 = name##_f, .c1 = name##_c};
-BASE(exp2, cexp(z_of(x) * M_LN2))
+BASE(exp2, tc_complex_exp2(z_of(x)))
 BASE(log2, clog(z_of(x)) / M_LN2)
 BASE(log10, clog(z_of(x)) / M_LN10)
 #undef BASE
-static int32_t lower_base(tc_op_args *a, const char *real, const char *complex_) {
-  tc_dtype d = tc_op_result_type(a, 0)->dtype;
-  const char *name = "v";
-  tc_lt x = tc_lo_arg(a, 0);
-  tc_lo_result(a, 0, tc_lower_text(a, tc_dtype_is_complex(d) ? complex_ : real, 1, &name, &x, tc_op_math_type(d), d));
-  return TC_STATUS_OK;
-}
-static int32_t lower_exp2(tc_op_args *a) { return lower_base(a, "exp2(v)", "exp(v * 0.69314718055994530942)"); }
-static int32_t lower_log2(tc_op_args *a) { return lower_base(a, "log2(v)", "log2(v)"); }
-static int32_t lower_log10(tc_op_args *a) { return lower_base(a, "log10(v)", "log10(v)"); }
-
 static double expm1_f(double x) { return expm1(x); }
 static tc_c128 expm1_c(tc_c128 z) { // e^z - 1 without cancellation: expm1(x) cos y - 2 sin²(y/2), e^x sin y
   double s = sin(z.im / 2);
@@ -162,13 +152,6 @@ enum {
    .body = #name "(self)",                    \
    .scalar_ref = &name##_ref,                 \
    .flops = "numel"}
-#define BASE(name)                            \
-  {.schema = #name "(Tensor self) -> Tensor", \
-   .traits = FLOATC,                          \
-   .meta = tc_meta_float,                     \
-   .lower = lower_##name,                     \
-   .scalar_ref = &name##_ref,                 \
-   .flops = "numel"}
 // A power with an integer exponent, of which there is none for bool.
 static int32_t square_meta(tc_op_args *a) {
   const int32_t self = 0;
@@ -208,9 +191,9 @@ static const tc_op_def rows[] = {
     FN(expm1),
     FN(log1p),
     FN(rsqrt),
-    BASE(exp2),
-    BASE(log2),
-    BASE(log10),
+    FN(exp2),
+    FN(log2),
+    FN(log10),
     FNR(erf),
     FNR(erfc),
     FNR(lgamma),

@@ -49,11 +49,15 @@ tc_kval tc_km_exp(const tc_km *m, tc_kval x) {
 
 tc_kval tc_km_op_exp(const tc_km *m, tc_kval x) { return tc_km_exp(m, x); }
 
+tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x) {
+  tc_kval magic = round_magic(m), t = k_add(m, x, magic);
+  tc_kval n = k_sub(m, k_bits(m, t), k_bits(m, magic)), r = k_sub(m, x, k_sub(m, t, magic));
+  return (tc_km_power2){k_fma(m, r, K_POLY(m, r, exp2), k_real(m, 1)), -1, n};
+}
+
 tc_kval tc_km_op_exp2(const tc_km *m, tc_kval x) {
-  tc_kval y = k_at_least(m, k_at_most(m, x, k_pick(m, 129, 1025)), k_pick(m, -151, -1076));
-  tc_kval magic = round_magic(m), t = k_add(m, y, magic);
-  tc_kval n = k_sub(m, k_bits(m, t), k_bits(m, magic)), r = k_sub(m, y, k_sub(m, t, magic));
-  return tc_km_scale(m, k_fma(m, r, K_POLY(m, r, exp2), k_real(m, 1)), n);
+  tc_km_power2 e = tc_km_exp2_parts(m, k_at_least(m, k_at_most(m, x, k_pick(m, 129, 1025)), k_pick(m, -151, -1076)));
+  return tc_km_scale(m, e.p, e.n);
 }
 
 // s (e^r - 1) + (s - 1) with s = 2^k: no cancellation, and for k = 0 the core itself.

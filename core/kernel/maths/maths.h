@@ -81,6 +81,11 @@ typedef struct tc_km_power2 {
   tc_kval p, p_lo, n;
 } tc_km_power2;
 tc_km_power2 tc_km_exp_parts(const tc_km *m, tc_kval x, tc_kval low);
+tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x); // 2^x, p in [0.7, 1.42], p_lo: -1
+// log (x + more) + doubled · ln 2 in two words, x > 0 finite, more ≪ x; -1: none of them.
+tc_km_sum tc_km_long_log(const tc_km *m, tc_kval x, tc_kval more, tc_kval doubled);
+// The argument of x + iy in two words: both finite, not both zero, and of a size that quotients and their rests have.
+tc_km_sum tc_km_long_arg(const tc_km *m, tc_kval y, tc_kval x);
 // x > 0 as (1 + f) 2^e with f in [-0.293, 0.415]; subnormals too. e is a real.
 typedef struct tc_km_log_parts {
   tc_kval f, e;

@@ -1,40 +1,14 @@
 // pow, and the roots rsqrt, cbrt, hypot.
 //
-// pow: x^y = e^(y log x) with log x in two words. With s = f/(2+f) in two words, log(1+f) = 2s + s³ (2/3 + s² p(s²)),
-// where the first terms are exact to two words and p adds less than 2^-13 of them.
+// pow: x^y = e^(y log x) with log x in two words (long.c).
 // cbrt: a cubic polynomial and Halley's iteration, the residual in two words.
 // Bounds (ulp), both types: pow, rsqrt 1.5, cbrt 0.6, hypot 1.1.
 #include "core/kernel/maths/coefficients.h"
 #include "core/kernel/maths/maths.h"
 
-// log x for x > 0 finite, in two words.
-static tc_km_sum long_log(const tc_km *m, tc_kval x) {
-  tc_km_log_parts l = tc_km_split(m, x);
-  tc_kval d = k_addc(m, l.f, 2), d_lo = k_sub(m, l.f, k_addc(m, d, -2)), inverse = k_div(m, k_real(m, 1), d);
-  tc_kval s = k_mul(m, l.f, inverse), minus_s = k_neg(m, s);
-  tc_kval s_lo = k_mul(m, k_fma(m, minus_s, d_lo, k_fma(m, minus_s, d, l.f)), inverse);
-  tc_km_sum z = tc_km_two_prod(m, s, s);
-  z.lo = k_fma(m, k_add(m, s, s), s_lo, z.lo);
-  const double third = 0x1.5555555555555p-1, third_lo = 0x1.5555555555555p-55;
-  tc_km_sum g = tc_km_two_sum(m, k_real(m, third), k_mul(m, z.hi, K_POLY(m, z.hi, atanh5)));
-  g.lo = k_add(m, g.lo, k_real(m, k_low(m, third, third_lo)));
-  tc_km_sum u = tc_km_two_prod(m, z.hi, g.hi);
-  u.lo = k_fma(m, z.lo, g.hi, k_fma(m, z.hi, g.lo, u.lo));
-  tc_km_sum v = tc_km_two_prod(m, s, u.hi);
-  v.lo = k_fma(m, s_lo, u.hi, k_fma(m, s, u.lo, v.lo));
-  tc_km_sum sum = tc_km_two_sum(m, k_add(m, s, s), v.hi);
-  sum.lo = k_add(m, sum.lo, k_fma(m, k_real(m, 2), s_lo, v.lo));
-  // e · ln 2 with a first part so short that the product is exact.
-  double short_hi = m->wide ? 0x1.62e42fefa38p-1 : 0x1.62e4p-1, ln2 = 0x1.62e42fefa39efp-1,
-         ln2_lo = 0x1.abc9e3b39803fp-56;
-  tc_km_sum t = tc_km_two_sum(m, k_mulc(m, l.e, short_hi), sum.hi);
-  t.lo = k_add(m, t.lo, k_fma(m, l.e, k_real(m, (ln2 - short_hi) + ln2_lo), sum.lo));
-  return tc_km_two_sum(m, t.hi, t.lo);
-}
-
 tc_kval tc_km_op_pow(const tc_km *m, tc_kval x, tc_kval y) {
   tc_kval a = k_abs(m, x), zero = k_real(m, 0), one = k_real(m, 1), inf = k_real(m, __builtin_inf());
-  tc_km_sum l = long_log(m, a);
+  tc_km_sum l = tc_km_long_log(m, a, -1, -1);
   tc_kval a_zero = k_eq(m, a, zero), a_inf = k_eq(m, a, inf), a_one = k_eq(m, a, one);
   l.hi = k_select(m, a_zero, k_neg(m, inf), k_select(m, a_inf, inf, l.hi));
   tc_km_sum p = tc_km_two_prod(m, y, l.hi);

@@ -293,7 +293,13 @@ static bool is_view(const tc_node *n) {
 static tc_status write_through(ref_scope *s, tc_node *n, int32_t i, int32_t arg, ref_tensor *result) {
   ref_tensor *self = &ref_slot_of(s, n->args[arg].value)->t;
   ref_slot *out = ref_slot_of(s, n->results[i]);
-  ref_copy(s->run, result, self, true);
+  ref_tensor rounded = {0};
+  if (result->nominal != self->nominal) { // first to the functional op's own dtype
+    TC_TRY(ref_new(s->run, result->nominal, result->rank, result->sizes, NULL, &rounded));
+    ref_copy(s->run, result, &rounded, true);
+  }
+  ref_copy(s->run, rounded.buffer ? &rounded : result, self, true);
+  if (rounded.buffer) ref_drop(s->run, &rounded);
   out->t = *self, out->set = true;
   ref_hold(&out->t);
   return TC_OK;

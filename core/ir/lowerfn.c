@@ -63,6 +63,10 @@ void tc_lo_store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int3
   RUN(store_at, index, idx, wrap, condition);
 }
 
+tc_bval tc_lo_require(tc_op_args *a, tc_bval condition, tc_bval value, const char *text) {
+  CALL(-1, require, condition, value, text);
+}
+
 void tc_lo_call(tc_op_args *a) {
   if (ready(a)) a->lower->call(a);
 }

@@ -61,6 +61,7 @@ typedef struct tc_lower_hooks {
   void (*call)(tc_op_args *a);
   int32_t (*in_place)(tc_op_args *a);
   void (*store_at)(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition);
+  tc_bval (*require)(tc_op_args *a, tc_bval condition, tc_bval value, const char *text);
   void (*random)(tc_op_args *a, tc_int element, tc_bval out[4]);
   int32_t (*pairs)(tc_op_args *a, tc_dtype dtype);
   int32_t (*in_order)(tc_op_args *a, tc_lt t);
@@ -160,6 +161,12 @@ int32_t tc_lo_in_order(tc_op_args *a, tc_lt t);
 // wrap: negative ones count from the end; out of range is an error of the run). idx may be NULL. Nothing is written
 // where `condition` is false (-1: always). No two elements that are written may go to one place.
 void tc_lo_store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition);
+// In the open node: `value`, of which the bool `condition` must hold at every element of the domain; where it does not
+// the run fails in the words `text`, which must outlive the compilation, with the model's line.
+tc_bval tc_lo_require(tc_op_args *a, tc_bval condition, tc_bval value, const char *text);
+// What the core's template "scatter" makes of a position below zero (its third attribute): an error; it counts from the
+// end; or it is an error but for INT64_MIN, which is left out.
+enum { TC_NEGATIVE_ERROR, TC_NEGATIVE_WRAPS, TC_NEGATIVE_LEFT_OUT };
 // The four words (u32) of the node's random stream that belong to an element, given by its number in row-major order:
 // Philox 4×32-10, as in core/ops/random.c.
 void tc_lo_random(tc_op_args *a, tc_int element, tc_bval out[4]);

@@ -235,8 +235,10 @@ static tc_status take_results(ref_frame *f, tc_op_args *a, const tc_node *n, con
 static int32_t class_rank(tc_dtype d) { return tc_dtype_class(d) == 'c' ? 2 : tc_dtype_class(d) == 'f' ? 1 : 0; }
 
 typedef struct scalar_call {
+  const tc_op *op;
   const tc_scalar_ref *ref;
   int32_t arity, cls; // 0 ints, 1 floats, 2 complex
+  bool by_zero;       // an integer was divided by 0 (TC_OP_DIVIDES)
   ref_tensor in[MAX_SCALAR_ARGS], out;
 } scalar_call;
 
@@ -260,13 +262,18 @@ static void apply_one(const tc_scalar_ref *s, int32_t cls, int32_t arity, const 
   }
 }
 
-static void apply(const scalar_call *c, const int64_t *at, int64_t o) {
+static bool divides_by_zero(const tc_op *op, int32_t cls, const int64_t *n) {
+  return cls == 0 && (op->def->traits & TC_OP_DIVIDES) && n[1] == 0;
+}
+
+static void apply(scalar_call *c, const int64_t *at, int64_t o) {
   int64_t n[MAX_SCALAR_ARGS] = {0}, r;
   tc_c128 z[MAX_SCALAR_ARGS] = {{0}}, v;
   for (int32_t k = 0; k < c->arity; k++) {
     if (c->cls == 0) n[k] = ((const int64_t *)c->in[k].buffer->data)[at[k]];
     else ref_load(&c->in[k], at[k], &z[k]);
   }
+  c->by_zero |= divides_by_zero(c->op, c->cls, n);
   apply_one(c->ref, c->cls, c->arity, n, z, &v, &r);
   ref_store(&c->out, o, v, r);
 }
@@ -286,6 +293,7 @@ bool tc_ref_fold(const tc_op *op, tc_dtype result, int32_t n, const tc_ref_numbe
     ints[i] = args[i].integer;
     z[i] = integer ? (tc_c128){(double)args[i].integer, 0} : args[i].value;
   }
+  if (divides_by_zero(op, cls, ints)) return false;
   apply_one(s, cls, n, ints, z, &v, &r);
   tc_dtype computed = cls == 0 ? TC_I64 : cls == 1 ? TC_F64 : TC_C128;
   *out = tc_ref_convert((tc_ref_number){computed, v, r}, result);
@@ -334,7 +342,7 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
   int32_t picked[64], count = 0;
   for (int32_t i = 0; i < n->n_args && i < schema->n_args && count < 64; i++)
     if (f->args[i].buffer || tc_arg_number_dtype(&a->args[i]) != TC_DTYPE_NONE) picked[count++] = i;
-  scalar_call c = {.ref = op->def->scalar_ref, .cls = class_rank(a->results[0].type.dtype)};
+  scalar_call c = {.op = op, .ref = op->def->scalar_ref, .cls = class_rank(a->results[0].type.dtype)};
   bool promoted = (op->def->traits & TC_OP_COMPUTE_PROMOTED) != 0; // a number takes part: i64 == 1.5
   for (int32_t i = 0; i < count; i++)
     if (a->arg_types[picked[i]] && (!a->arg_types[picked[i]]->wrapped || c.cls == 0) &&
@@ -394,6 +402,10 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
   if (!s) ref_copy(r, &c.out, out, false);
   for (int32_t k = 0; k < c.arity; k++) ref_drop(r, &c.in[k]);
   ref_drop(r, &c.out);
+  if (!s && c.by_zero) {
+    tc_op_fail(a, "ZeroDivisionError");
+    return tc_op_finish(a);
+  }
   return s;
 }
 

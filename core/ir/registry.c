@@ -363,7 +363,9 @@ const tc_op *tc_op_functional(const tc_op_registry *r, const tc_op *op) {
   tc_sv base = tc_sv_sub(s->name, 0, s->name.size - 1);
   int n = snprintf(name, sizeof name, TC_SV_FMT "::" TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(s->ns), TC_SV_ARG(base),
                    s->overload.size ? "." : "", TC_SV_ARG(s->overload));
-  return tc_op_find(r, (tc_sv){name, (size_t)n});
+  const tc_op *named = tc_op_find(r, (tc_sv){name, (size_t)n});
+  // floor_divide_.Tensor is floor_divide in place, which has no overload's name.
+  return named || !tc_sv_is(s->overload, "Tensor") ? named : tc_op_find(r, (tc_sv){name, s->ns.size + 2 + base.size});
 }
 
 bool tc_op_takes_numbers(const tc_op *op) {

@@ -343,18 +343,23 @@ static tc_kval constant(tc_em *e, const tc_binst *b) {
   return tc_kb_op2(e->kb, TC_K_COMPLEX, tc_kb_real(e->kb, part, b->re), tc_kb_real(e->kb, part, b->im));
 }
 
+// An error of the run where `ok` is false and the lane is not masked.
+static void check(tc_em *e, tc_kval ok, tc_sv text, tc_sv source) {
+  if (e->mask >= 0) ok = tc_kb_op2(e->kb, TC_K_OR, ok, tc_kb_op1(e->kb, TC_K_NOT, e->mask));
+  tc_kb_check(e->kb, ok, e->out->sites.count);
+  tc_vec_push(e->arena, &e->out->sites, ((tc_emit_site){.text = text, .source = source}));
+}
+
 // An index that comes from data: wrapped if negative, checked, clamped, so that nothing is ever read out of bounds.
 static tc_kval gathered(tc_em *e, const tc_lnode *n, const tc_buf *b, int32_t d, bool wrap, tc_sv source, tc_kval v) {
   tc_kval size = tc_kb_cast(e->kb, TC_I64, em_sym(e, b->sizes[d])), zero = tc_kb_int(e->kb, TC_I64, 0);
   if (wrap)
     v = tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, TC_K_LT, v, zero), tc_kb_op2(e->kb, TC_K_ADD, v, size), v);
   tc_kval ok = tc_kb_op2(e->kb, TC_K_AND, tc_kb_op2(e->kb, TC_K_GE, v, zero), tc_kb_op2(e->kb, TC_K_LT, v, size));
-  if (e->mask >= 0) ok = tc_kb_op2(e->kb, TC_K_OR, ok, tc_kb_op1(e->kb, TC_K_NOT, e->mask));
-  tc_emit_site site = {.source = source};
-  site.text = tc_sv_printf(e->arena, "index out of range in %%" TC_SV_FMT " (dimension %d of %%" TC_SV_FMT ")",
-                           TC_SV_ARG(n->name), d, TC_SV_ARG(b->name));
-  tc_kb_check(e->kb, ok, e->out->sites.count);
-  tc_vec_push(e->arena, &e->out->sites, site);
+  check(e, ok,
+        tc_sv_printf(e->arena, "index out of range in %%" TC_SV_FMT " (dimension %d of %%" TC_SV_FMT ")",
+                     TC_SV_ARG(n->name), d, TC_SV_ARG(b->name)),
+        source);
   tc_kval last = tc_kb_op2(e->kb, TC_K_SUB, size, tc_kb_int(e->kb, TC_I64, 1));
   v = tc_kb_op2(e->kb, TC_K_MIN, tc_kb_op2(e->kb, TC_K_MAX, v, zero), last);
   return tc_kb_cast(e->kb, e->ity, tc_kb_op2(e->kb, TC_K_MAX, v, zero));
@@ -427,6 +432,11 @@ static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *con
       v[i] = tc_kb_cast(e->kb, b->dtype, em_sym(e, x));
       break;
     }
+    case TC_B_CHECK:
+      check(e, args[0], tc_sv_printf(e->arena, TC_SV_FMT " in %%" TC_SV_FMT, TC_SV_ARG(b->text), TC_SV_ARG(n->name)),
+            b->source);
+      v[i] = args[1];
+      break;
     case TC_K_CAST: v[i] = tc_kb_cast(e->kb, b->dtype, args[0]); break;
     case TC_K_BITCAST: v[i] = tc_kb_bitcast(e->kb, b->dtype, args[0]); break;
     case TC_K_MUL:

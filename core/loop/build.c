@@ -187,7 +187,7 @@ static void store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int
 
 static bool inst_same(const tc_binst *x, const tc_binst *y) {
   if (x->op != y->op || x->dtype != y->dtype || x->n_args != y->n_args || x->imm != y->imm || x->buf != y->buf ||
-      x->cond != y->cond || x->expr != y->expr || x->gather || y->gather)
+      x->cond != y->cond || x->expr != y->expr || x->gather || y->gather || !tc_sv_eq(x->text, y->text))
     return false;
   if (memcmp(&x->re, &y->re, sizeof x->re) != 0 || memcmp(&x->im, &y->im, sizeof x->im) != 0) return false;
   if (memcmp(x->args, y->args, (size_t)x->n_args * sizeof *x->args) != 0) return false;
@@ -305,6 +305,17 @@ static tc_bval lo_gather(tc_op_args *a, tc_lt t, const tc_int *index, const tc_b
                               .index = copy_index(lo, v, plain),
                               .gather = gather,
                               .wrap = wrap != 0,
+                              .source = lo->node->source});
+}
+
+static tc_bval require(tc_op_args *a, tc_bval condition, tc_bval value, const char *text) {
+  tc_lo *lo = tc_lo_of(a);
+  if (tc_failed(&lo->failure) || condition < 0 || value < 0) return -1;
+  return push(lo, &(tc_binst){.op = TC_B_CHECK,
+                              .dtype = tc_body_type(lo, value),
+                              .n_args = 2,
+                              .args = {condition, value},
+                              .text = tc_sv_of(text),
                               .source = lo->node->source});
 }
 
@@ -631,4 +642,5 @@ const tc_lower_hooks tc_lo_hooks = {
     .pairs = pairs,
     .in_order = in_order,
     .store_at = store_at,
+    .require = require,
 };

@@ -58,7 +58,8 @@ typedef struct tc_buf {
 enum {
   TC_B_LOAD =
       TC_K_COUNT, // buf, index (per dimension); gather (value per dimension or -1, NULL if none); cond, args[0] other
-  TC_B_INDEX      // expr as a number of `dtype`
+  TC_B_INDEX,     // expr as a number of `dtype`
+  TC_B_CHECK      // args[1], where the bool args[0] holds; where it does not the run fails in the words `text`
 };
 typedef struct tc_binst {
   int32_t op;
@@ -73,7 +74,8 @@ typedef struct tc_binst {
   const tc_sym *cond; // LOAD: NULL, or where it is false args[0] is the value
   const tc_sym *expr; // INDEX
   bool wrap;          // gathers: negative indices count from the end
-  tc_sv source;       // gathers: the model's line, for the error of an index out of range
+  tc_sv text;         // CHECK: what has happened, "ZeroDivisionError"
+  tc_sv source;       // gathers, CHECK: the model's line, for the error of the run
 } tc_binst;
 typedef TC_VEC(tc_binst) tc_binsts;
 typedef struct tc_body {

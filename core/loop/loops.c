@@ -75,6 +75,7 @@ int32_t tc_k_op_cost(int32_t op, tc_dtype dtype) {
   case TC_K_CONST:
   case TC_B_LOAD:
   case TC_B_INDEX:
+  case TC_B_CHECK:
   case TC_K_REAL:
   case TC_K_IMAG:
   case TC_K_COMPLEX:

@@ -327,6 +327,16 @@ static tc_status opcode(reader *r, const tc_body *body, const tc_lexer *at, tc_s
   return dtype(r, &b->dtype);
 }
 
+static tc_status check(reader *r, const tc_body *body, tc_binst *b) {
+  b->n_args = 2;
+  TC_TRY(body_value(r, &b->args[0]));
+  TC_TRY(tc_lex_expect(r->lx, ","));
+  TC_TRY(body_value(r, &b->args[1]));
+  b->dtype = body->insts.data[b->args[1]].dtype;
+  TC_TRY(tc_lex_string(r->lx, &b->text));
+  return tc_lex_eat(r->lx, "@") ? tc_lex_string(r->lx, &b->source) : TC_OK;
+}
+
 static tc_status instruction(reader *r, tc_body *body) {
   tc_lexer *lx = r->lx, at = *lx;
   tc_sv name, word;
@@ -343,6 +353,9 @@ static tc_status instruction(reader *r, tc_body *body) {
   } else if (tc_sv_is(word, "const")) {
     b.op = TC_K_CONST;
     TC_TRY(constant(r, &b));
+  } else if (tc_sv_is(word, "check")) {
+    b.op = TC_B_CHECK;
+    TC_TRY(check(r, body, &b));
   } else if (tc_sv_is(word, "index")) {
     b.op = TC_B_INDEX;
     TC_TRY(expr(r, &b.expr));

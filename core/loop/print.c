@@ -100,6 +100,12 @@ static void put_const(tc_sb *sb, const tc_binst *b) {
   }
 }
 
+static void put_source(tc_sb *sb, const tc_binst *b) {
+  if (!b->source.size) return;
+  tc_sb_putz(sb, " @ ");
+  tc_sb_quoted(sb, b->source);
+}
+
 static void put_load(printer *p, const tc_binst *b) {
   put_buf(p, b->buf);
   tc_sb_putc(p->sb, '[');
@@ -115,10 +121,11 @@ static void put_load(printer *p, const tc_binst *b) {
     tc_sym_print(p->sb, b->cond);
     tc_sb_printf(p->sb, " else %%%d", b->args[0]);
   }
-  if (b->source.size) {
-    tc_sb_putz(p->sb, " @ ");
-    tc_sb_quoted(p->sb, b->source);
-  }
+  put_source(p->sb, b);
+}
+
+static const char *op_text(int32_t op) {
+  return op == TC_B_LOAD ? "load" : op == TC_B_INDEX ? "index" : op == TC_B_CHECK ? "check" : tc_k_op_text(op);
 }
 
 static void put_type(tc_sb *sb, tc_dtype d) { tc_sb_printf(sb, " : %s", tc_dtype_name(d)); }
@@ -126,10 +133,15 @@ static void put_type(tc_sb *sb, tc_dtype d) { tc_sb_printf(sb, " : %s", tc_dtype
 static void put_inst(printer *p, const tc_body *body, int32_t i) {
   const tc_binst *b = &body->insts.data[i];
   tc_sb *sb = p->sb;
-  tc_sb_printf(sb, "%%%d = %s ", i, b->op == TC_B_LOAD ? "load" : b->op == TC_B_INDEX ? "index" : tc_k_op_text(b->op));
+  tc_sb_printf(sb, "%%%d = %s ", i, op_text(b->op));
   tc_dtype types[3] = {TC_DTYPE_NONE, TC_DTYPE_NONE, TC_DTYPE_NONE};
   switch (b->op) {
   case TC_B_LOAD: put_load(p, b); return;
+  case TC_B_CHECK:
+    tc_sb_printf(sb, "%%%d, %%%d ", b->args[0], b->args[1]);
+    tc_sb_quoted(sb, b->text);
+    put_source(sb, b);
+    return;
   case TC_K_CONST: put_const(sb, b); break;
   case TC_B_INDEX: tc_sym_print(sb, b->expr); break;
   default:

@@ -128,6 +128,14 @@ static tc_status check_load(const checker *c, const tc_body *body, int32_t i) {
   return TC_OK;
 }
 
+static tc_status check_check(const checker *c, const tc_body *body, int32_t i) {
+  const tc_binst *b = &body->insts.data[i];
+  bool known = b->n_args == 2 && b->args[0] >= 0 && b->args[0] < i && b->args[1] >= 0 && b->args[1] < i;
+  if (!known || body->insts.data[b->args[0]].dtype != TC_BOOL || body->insts.data[b->args[1]].dtype != b->dtype)
+    return bad(c, "'check' takes a bool and a %s that come before", tc_dtype_name(b->dtype));
+  return TC_OK;
+}
+
 static tc_status check_inst(const checker *c, const tc_body *body, int32_t i) {
   const tc_binst *b = &body->insts.data[i];
   if (b->dtype <= TC_DTYPE_NONE || b->dtype >= TC_DTYPE_COUNT) return bad(c, "value %d has no dtype", i);
@@ -136,7 +144,8 @@ static tc_status check_inst(const checker *c, const tc_body *body, int32_t i) {
     if (tc_dtype_class(b->dtype) != 'i') return bad(c, "value %d is an index of type %s", i, tc_dtype_name(b->dtype));
     return check_expr(c, b->expr, c->n->n_par + c->n->n_red, c->n->vars, "an index value");
   }
-  if (b->op < 0 || b->op > TC_B_INDEX || tc_k_op_class(b->op) == 's' || b->op == TC_K_BLOCK || b->op == TC_K_LANE ||
+  if (b->op == TC_B_CHECK) return check_check(c, body, i);
+  if (b->op < 0 || b->op > TC_B_CHECK || tc_k_op_class(b->op) == 's' || b->op == TC_K_BLOCK || b->op == TC_K_LANE ||
       b->op == TC_K_SCALAR)
     return bad(c, "value %d has no opcode of loop bodies", i);
   if (b->op == TC_K_CONST) return b->n_args == 0 ? TC_OK : bad(c, "a constant has operands");

@@ -34,6 +34,7 @@ static bool zero_value(tc_loops *l, const tc_lnode *n, int32_t v, const tc_sym *
   switch (b->op) {
   case TC_K_CONST: return b->re == 0 && b->im == 0 && b->imm == 0;
   case TC_B_LOAD: return zero_load(l, n, b, at, loads);
+  case TC_B_CHECK: return zero_value(l, n, b->args[1], at, loads);
   case TC_K_CAST:
   case TC_K_NEG:
   case TC_K_CONJ:

@@ -64,7 +64,7 @@ static const tc_op_def rows[] = {
          "let v = linalg_vander(x, N=N); if(increasing, v, flip(v, [-1]))"),
     REAL("one_hot(Tensor self, int num_classes=-1) -> Tensor",
          "if(num_classes < 0, fail(\"one_hot needs the number of classes, which would come from data\"), "
-         "to(eq(unsqueeze(self, -1), arange(num_classes)), i64))"),
+         "embedding(eye(num_classes, dtype=i64), self))"),
     {.schema = "positive(Tensor(a) self) -> Tensor(a)", .traits = C | TC_OP_VIEW, .decompose = "alias(self)"},
     {.schema = "linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
      .traits = C | TC_OP_VIEW,

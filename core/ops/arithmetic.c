@@ -99,8 +99,8 @@ static int64_t xor_i(int64_t x, int64_t y) { return x ^ y; }
 static const tc_scalar_ref and_ref = {.i2 = and_i}, or_ref = {.i2 = or_i}, xor_ref = {.i2 = xor_i};
 
 // div with a rounding mode: none is true division, "trunc" and "floor" keep integers.
-// Among integers a divisor that is known to be 0 is refused. One that comes from data gives 0 everywhere: an error
-// would need every kernel to report.
+// Among integers a divisor that is known to be 0 is refused; one that comes from data is an error of the run
+// (TC_OP_DIVIDES).
 static int32_t division_meta(tc_op_args *a) {
   tc_number v;
   if (tc_meta_promote(a)) return TC_STATUS_INVALID_ARGUMENT;
@@ -129,30 +129,44 @@ static double trunc_f(double x, double y) { return trunc(x / y); }
 static int64_t trunc_i(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
 static const tc_scalar_ref trunc_ref = {.f2 = trunc_f, .i2 = trunc_i};
 
+// An integer that something is divided by: 0 is an error of the run, and 1 in its place, since nothing may trap.
+static tc_bval divisor(tc_op_args *a, tc_bval y, tc_dtype d) {
+  tc_number v;
+  tc_bval ok = tc_lo_op2(a, TC_K_NE, y, tc_lo_const_int(a, d, 0));
+  if (!tc_op_known_number(a, 1, &v)) y = tc_lo_require(a, ok, y, "ZeroDivisionError"); // division_meta looks at those
+  return tc_lo_op3(a, TC_K_SELECT, ok, y, tc_lo_const_int(a, d, 1));
+}
+
 // Remainders take their operands rounded to the result's dtype, before 16-bit floats compute in f32.
 static int32_t lower_binary_text(tc_op_args *a, const char *floats, const char *ints) {
   tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
   static const char *const names[] = {"x", "y"};
   const tc_tensor_type *t = tc_op_result_type(a, 0);
   tc_lt x[2];
-  bool rounded = (a->op->def->traits & TC_OP_COMPUTE_PROMOTED) != 0;
-  for (int32_t i = 0; i < 2; i++) x[i] = rounded ? tc_lower_converted(a, tc_lo_arg(a, i), out) : tc_lo_arg(a, i);
-  x[0] = tc_lo_expand(a, x[0], t->rank, t->sizes);
-  tc_lo_result(a, 0, tc_lower_text(a, tc_dtype_is_float(compute) ? floats : ints, 2, names, x, compute, out));
+  tc_bval v[2];
+  tc_int index[TC_MAX_RANK];
+  bool rounded = (a->op->def->traits & TC_OP_COMPUTE_PROMOTED) != 0, real = tc_dtype_is_float(compute);
+  for (int32_t i = 0; i < 2; i++) {
+    x[i] = rounded ? tc_lower_converted(a, tc_lo_arg(a, i), out) : tc_lo_arg(a, i);
+    x[i] = tc_lo_expand(a, x[i], t->rank, t->sizes);
+  }
+  tc_lo_begin(a, t->rank, t->sizes, index);
+  for (int32_t i = 0; i < 2; i++) v[i] = tc_lo_cast(a, tc_lo_load(a, x[i], index), compute);
+  if (!real) v[1] = divisor(a, v[1], compute);
+  tc_lo_result(a, 0, tc_lo_end(a, tc_lo_text(a, real ? floats : ints, 2, names, v), out));
   return TC_STATUS_OK;
 }
 static int32_t lower_remainder(tc_op_args *a) {
   return lower_binary_text(
       a, "let r = fmod(x, y); where((r != 0) && ((r < 0) != (y < 0)), r + y, r)",
-      "let d = where(y == 0, 1, y); let r = x % d; where((r != 0) && ((r < 0) != (d < 0)), r + d, r)");
+      "let r = x % y; where((r != 0) && ((r < 0) != (y < 0)), r + y, r)");
 }
 static int32_t lower_floor_divide(tc_op_args *a) {
   return lower_binary_text(
       a,
       "let m = fmod(x, y); let q = (x - m) / y; let d = where((m != 0) && ((y < 0) != (m < 0)), q - 1, q); let f = "
       "floor(d); where(y == 0, x / y, where(d == 0, copysign(0, x / y), where(d - f > 0.5, f + 1, f)))",
-      "let d = where(y == 0, 1, y); let q = x / d; let r = x - q * d; where(y == 0, 0, where((r != 0) && ((r < 0) "
-      "!= (d < 0)), q - 1, q))");
+      "let q = x / y; let r = x - q * y; where((r != 0) && ((r < 0) != (y < 0)), q - 1, q)");
 }
 // pow. Constant exponents that are a few products or a root are done as such (as PyTorch does); integers by squaring.
 static const char *pow_text(tc_op_args *a) {
@@ -212,7 +226,7 @@ static int32_t lower_pow(tc_op_args *a) {
 static double fmod_f(double x, double y) { return fmod(x, y); }
 static int64_t fmod_i(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }
 static const tc_scalar_ref fmod_ref = {.f2 = fmod_f, .i2 = fmod_i};
-static int32_t lower_fmod(tc_op_args *a) { return lower_binary_text(a, "fmod(x, y)", "x % where(y == 0, 1, y)"); }
+static int32_t lower_fmod(tc_op_args *a) { return lower_binary_text(a, "fmod(x, y)", "x % y"); }
 static double hypot_f(double x, double y) { return hypot(x, y); }
 static const tc_scalar_ref hypot_ref = {.f2 = hypot_f};
 static double copysign_f(double x, double y) { return copysign(x, y); }
@@ -239,7 +253,7 @@ static int32_t lower_shift(tc_op_args *a, int32_t op) {
 static int32_t lower_shl(tc_op_args *a) { return lower_shift(a, TC_K_SHL); }
 static int32_t lower_shr(tc_op_args *a) { return lower_shift(a, TC_K_SHR); }
 static int32_t lower_div_trunc(tc_op_args *a) {
-  return lower_binary_text(a, "trunc(x / y)", "where(y == 0, 0, x / where(y == 0, 1, y))");
+  return lower_binary_text(a, "trunc(x / y)", "x / y");
 }
 
 // Sums with a factor, whose dtype is that of the operands without it.
@@ -317,25 +331,32 @@ static const tc_op_def rows[] = {
      .meta = div_mode_meta,
      .expand = div_mode_expand},
     {.schema = "_div_trunc(Tensor self, Tensor other) -> Tensor",
-     .traits = PW,
+     .traits = PW | TC_OP_DIVIDES,
      .meta = division_meta,
      .lower = lower_div_trunc,
      .scalar_ref = &trunc_ref,
      .flops = "numel"},
     {.schema = "floor_divide(Tensor self, Tensor other) -> Tensor",
-     .traits = PW,
+     .traits = PW | TC_OP_DIVIDES,
      .meta = division_meta,
      .lower = lower_floor_divide,
      .scalar_ref = &floor_divide_ref,
      .flops = "numel"},
+    {.schema = "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
+     .traits = PW | TC_OP_DIVIDES,
+     .meta = division_meta,
+     .lower = lower_floor_divide,
+     .scalar_ref = &floor_divide_ref,
+     .flops = "numel"},
+    {.schema = "floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", .traits = PW},
     {.schema = "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
-     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .traits = PW | TC_OP_DIVIDES | TC_OP_COMPUTE_PROMOTED,
      .meta = division_meta,
      .lower = lower_remainder,
      .scalar_ref = &remainder_ref,
      .flops = "numel"},
     {.schema = "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
-     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .traits = PW | TC_OP_DIVIDES | TC_OP_COMPUTE_PROMOTED,
      .meta = division_meta,
      .lower = lower_remainder,
      .scalar_ref = &remainder_ref,
@@ -413,13 +434,13 @@ static const tc_op_def rows[] = {
      .scalar_ref = &shr_ref,
      .flops = "numel"},
     {.schema = "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
-     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .traits = PW | TC_OP_DIVIDES | TC_OP_COMPUTE_PROMOTED,
      .meta = division_meta,
      .lower = lower_fmod,
      .scalar_ref = &fmod_ref,
      .flops = "numel"},
     {.schema = "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
-     .traits = PW | TC_OP_COMPUTE_PROMOTED,
+     .traits = PW | TC_OP_DIVIDES | TC_OP_COMPUTE_PROMOTED,
      .meta = division_meta,
      .lower = lower_fmod,
      .scalar_ref = &fmod_ref,

@@ -173,9 +173,10 @@ static int32_t margin_ref(tc_op_args *a) {
   for (int64_t r = 0; r < rows; r++) {
     int64_t bx = x->rank == 2 ? r * x->strides[0] : 0, bt = t->rank == 2 ? r * t->strides[0] : 0, count = 0;
     double loss = 0;
-    while (count < n && tc_ref_i(t, bt + count * st) >= 0) {
-      if (tc_ref_i(t, bt + count * st) >= n) return tc_op_fail(a, "a target is out of range");
-      count++;
+    for (int64_t k = 0; k < n; k++) {
+      int64_t p = tc_ref_i(t, bt + k * st);
+      if (p < -1 || p >= n) return tc_op_fail(a, "a target is out of range");
+      if (p >= 0 && count == k) count++;
     }
     for (int64_t k = 0; k < n; k++) {
       bool target = false;
@@ -236,13 +237,14 @@ static int32_t margin_ref(tc_op_args *a) {
   "start);"                                                                                                            \
   "let r = if(reduce == \"mean\", where(gt(size, 0), div(y, size), empty), y);"                                        \
   "to(reshape(r, index_select(data, axis, zeros([s], dtype=i64)).sizes), data.dtype)"
-// Terms by target and by what is no target, of a row's list that ends at the first negative number.
+// Terms by target and by what is no target, of a row's list that ends at the first -1; numbers behind it must be targets
+// or -1, too, which reading their elements sees to.
 #define MULTILABEL                                                                                                   \
   "let w = to(self, wide(self.dtype)); let x = if(self.rank == 2, w, reshape(w, [1, -1])); let n = x.size(1);"       \
   "let t = if(target.rank == 2, target, reshape(target, [1, -1])); let valid = eq(cumsum(to(lt(t, 0), i64), 1), 0);" \
   "let j = where(valid, t, 0); let each = unsqueeze(arange(n, dtype=i64), 1);"                                       \
   "let is_target = any(logical_and(unsqueeze(valid, 1), eq(unsqueeze(j, 1), each)), 2);"                             \
-  "let gap = add(sub(unsqueeze(x, 2), unsqueeze(gather(x, 1, j), 1)), 1);"                                           \
+  "let own = gather(x, 1, where(eq(t, -1), 0, t)); let gap = add(sub(unsqueeze(x, 2), unsqueeze(own, 1)), 1);"       \
   "let terms = where(logical_and(unsqueeze(valid, 1), logical_not(unsqueeze(is_target, 2))), relu(gap), 0.0);"       \
   "let s = div(sum(terms, [1, 2]), n); let r = if(reduction == 0, if(self.rank == 2, s, squeeze(s, 0)), "            \
   "if(reduction == 1, mean(s), sum(s))); to(r, self.dtype)"

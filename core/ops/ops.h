@@ -122,15 +122,16 @@ int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int
 
 // ---- writing at positions (scatter.c) ----
 // Elements of `values` [m, …] at `positions` [m, …] of the first dimension of `self` [n, …], with a kind
-// (TC_SCATTER_*).
-tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_lt self, tc_lt positions, tc_lt values,
-                       tc_dtype dtype);
+// (TC_SCATTER_*); `negative`: what positions below zero mean (TC_NEGATIVE_*).
+tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, int32_t negative, tc_lt self, tc_lt positions,
+                       tc_lt values, tc_dtype dtype);
 // Arguments self, dim, index of as many dimensions, source or number: refuses an index that is larger than self beside
 // `dim`, or than the source. An empty one always fits.
 int32_t tc_scatter_check(tc_op_args *a, int64_t dim);
 // Positions (argument 2) and values (argument 3) with dimension `dim` first, as large as self in the others: what a
-// smaller index does not reach is left out. `whole`: the index has all dimensions, else it is a vector.
-void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values);
+// smaller index does not reach is left out. `whole`: the index has all dimensions, else it is a vector. Returns what
+// positions below zero mean.
+int32_t tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values);
 // Decomposition of an op (self, dim, index, source or number, …) on a tensor of rank 0; declines for others.
 int32_t tc_expand_rank0_scatter(tc_op_args *a);
 // Where self may be changed in place (tc_lo_in_place): the elements of `values` go to the places of dimension `dim`

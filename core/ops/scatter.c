@@ -131,16 +131,18 @@ int32_t tc_scatter_check(tc_op_args *a, int64_t dim) {
 }
 
 // ---- one index tensor along a dimension: index_copy, index_add, scatter, scatter_add ----
-// `whole`: the index has all dimensions (scatter); else it is a vector (index_*). `sum`: added, not replaced.
+// `whole`: the index has all dimensions (scatter); else it is a vector (index_*). `sum`: added, not replaced. `wraps`:
+// negative positions count from the end.
 typedef struct along {
   int64_t dim;
-  bool whole, sum, number;
+  bool whole, sum, number, wraps;
   int32_t src;
 } along;
 static int32_t read_along(tc_op_args *a, along *w) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *i = tc_op_tensor(a, 2), *s = tc_op_tensor(a, 3);
   tc_sv name = a->op->schema.name;
   *w = (along){.whole = tc_sv_starts(name, "scatter"), .sum = tc_sv_ends(name, "_add"), .src = 3};
+  w->wraps = tc_sv_is(name, "index_fill");
   w->number = tc_op_kind(a, 3) != TC_AK_TENSOR;
   w->dim = tc_op_dim(a, 1, t->rank);
   if (w->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
@@ -176,9 +178,9 @@ static int32_t along_meta(tc_op_args *a) {
   return tc_sv_starts(a->op->schema.name, "scatter") ? tc_meta_row_major(a) : like_self(a);
 }
 
-tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, bool wrap, tc_lt self, tc_lt positions, tc_lt values,
-                       tc_dtype dtype) {
-  tc_int sizes[TC_MAX_RANK], attrs[3] = {tc_int_const(a, kind), tc_int_const(a, across), tc_int_const(a, wrap)};
+tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, int32_t negative, tc_lt self, tc_lt positions,
+                       tc_lt values, tc_dtype dtype) {
+  tc_int sizes[TC_MAX_RANK], attrs[3] = {tc_int_const(a, kind), tc_int_const(a, across), tc_int_const(a, negative)};
   tc_lt operands[3] = {self, positions, values};
   int32_t rank = tc_lo_rank(a, self);
   for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, self, d);
@@ -204,7 +206,7 @@ static tc_int reached(tc_op_args *a, bool whole, int64_t dim, const tc_int *inde
   }
   return all;
 }
-void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values) {
+int32_t tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values) {
   const tc_tensor_type *r = tc_op_result_type(a, 0), *it = tc_op_tensor(a, 2);
   tc_lt src = tc_lo_arg(a, 3), idx = tc_lo_arg(a, 2);
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], n = whole ? it->sizes[dim] : tc_op_numel(a, it);
@@ -214,11 +216,13 @@ void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *position
   else idx = tc_lo_view(a, tc_lo_reshape(a, idx, 1, &n), r->rank, sizes, index, &index[dim]);
   if (tc_lo_rank(a, src) == 0) src = tc_lo_expand(a, src, r->rank, sizes);
   else src = tc_lo_view(a, src, r->rank, sizes, index, index);
-  if (!tc_sym_is_int(reached(a, whole, dim, index), 1)) {
+  bool all = tc_sym_is_int(reached(a, whole, dim, index), 1);
+  if (!all) {
     tc_dtype d = tc_lo_dtype(a, src), p = tc_lo_dtype(a, idx);
     tc_lo_begin(a, r->rank, sizes, index);
     tc_int in = reached(a, whole, dim, index);
     tc_bval at = tc_lo_cast(a, tc_lo_load_if(a, idx, index, in, tc_lo_const_int(a, p, 0)), TC_I64);
+    at = tc_lo_op2(a, TC_K_MAX, at, tc_lo_const_int(a, TC_I64, INT64_MIN + 1)); // the caller's own is an error
     at = tc_lo_op3(a, TC_K_SELECT, tc_lower_condition(a, in), at, tc_lo_const_int(a, TC_I64, INT64_MIN));
     idx = tc_lo_end(a, at, TC_I64);
     tc_lo_begin(a, r->rank, sizes, index);
@@ -227,6 +231,7 @@ void tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *position
   }
   *positions = tc_lower_moved(a, idx, dim, 0);
   *values = tc_lower_moved(a, src, dim, 0);
+  return all ? TC_NEGATIVE_ERROR : TC_NEGATIVE_LEFT_OUT;
 }
 
 static tc_lt scaled(tc_op_args *a, tc_lt x, tc_dtype dtype) {
@@ -293,7 +298,7 @@ int32_t tc_lower_along_in_place(tc_op_args *a, int32_t dim, tc_lt idx, bool wrap
 static int32_t along_in_place(tc_op_args *a, const along *w) {
   tc_int n = tc_op_numel(a, tc_op_tensor(a, 2));
   tc_lt idx = w->whole ? tc_lo_arg(a, 2) : tc_lo_reshape(a, tc_lo_arg(a, 2), 1, &n);
-  return tc_lower_along_in_place(a, (int32_t)w->dim, idx, false, tc_lo_arg(a, 3));
+  return tc_lower_along_in_place(a, (int32_t)w->dim, idx, w->wraps, tc_lo_arg(a, 3));
 }
 
 // A tensor of rank 0 has one element along a dimension of its own; others are lowered as they are.
@@ -328,11 +333,12 @@ static int32_t along_lower(tc_op_args *a) {
   if (read_along(a, &w)) return TC_STATUS_INVALID_ARGUMENT;
   if (!w.sum && tc_lo_in_place(a)) return along_in_place(a, &w);
   tc_lt positions, values;
-  tc_scatter_operands(a, w.whole, w.dim, &positions, &values);
+  int32_t negative = tc_scatter_operands(a, w.whole, w.dim, &positions, &values);
+  if (w.wraps) negative = TC_NEGATIVE_WRAPS;
   tc_dtype type = w.sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;
   if (w.sum) values = scaled(a, values, type);
   bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
-  tc_lt out = tc_lower_scatter(a, w.sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, false,
+  tc_lt out = tc_lower_scatter(a, w.sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, negative,
                                tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0), positions, values, type);
   tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, w.dim), r->dtype));
   return TC_STATUS_OK;
@@ -368,9 +374,11 @@ static int32_t along_ref(tc_op_args *a) {
   }
   for (bool more = numel > 0; more; more = tc_ref_next(y->rank, walk, i)) {
     int64_t p = tc_ref_i(idx, w.whole ? tc_ref_offset(idx, i) : idx->rank ? i[w.dim] * idx->strides[0] : 0), to = 0;
-    if (p < 0 || p >= y->sizes[w.dim])
+    int64_t size = y->sizes[w.dim];
+    if (p < (w.wraps ? -size : 0) || p >= size)
       return tc_op_fail(a, "index %lld is out of bounds for dimension %lld with size %lld", (long long)p,
-                        (long long)w.dim, (long long)y->sizes[w.dim]);
+                        (long long)w.dim, (long long)size);
+    if (p < 0) p += size;
     for (int32_t d = 0; d < y->rank; d++) to += (d == w.dim ? p : i[d]) * y->strides[d];
     int64_t from = w.number ? 0 : tc_ref_offset(s, i);
     if (w.sum) tc_ref_add(y, to, s, from, alpha);

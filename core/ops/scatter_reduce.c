@@ -137,13 +137,13 @@ static tc_lt filled(tc_op_args *a, tc_lt like, int32_t kind, tc_dtype d) {
 }
 
 // Every place divided by the number of elements there; ones start from PROD's neutral, zeros from SUM's.
-static tc_lt divided(tc_op_args *a, const plan *p, bool across, tc_lt total, tc_lt positions, tc_lt values,
-                     tc_dtype type) {
+static tc_lt divided(tc_op_args *a, const plan *p, bool across, int32_t negative, tc_lt total, tc_lt positions,
+                     tc_lt values, tc_dtype type) {
   static const char *const names[] = {"v", "n"};
   static const char *const floored = "let m = where(n < 1, 1, n); where(v % m < 0, v / m - 1, v / m)";
   char c = tc_dtype_class(type);
   tc_lt ones = filled(a, values, PROD, type), start = filled(a, total, p->include_self ? PROD : SUM, type);
-  tc_lt pair[2] = {total, tc_lower_scatter(a, TC_SCATTER_ADD, across, false, start, positions, ones, type)};
+  tc_lt pair[2] = {total, tc_lower_scatter(a, TC_SCATTER_ADD, across, negative, start, positions, ones, type)};
   return tc_lower_text(a, c == 'f' || c == 'c' ? "v / where(n == 0, 1, n)" : floored, 2, names, pair, type, type);
 }
 
@@ -154,13 +154,13 @@ static int32_t scatter_lower(tc_op_args *a) {
   tc_lt positions, values;
   if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
   tc_lt out = tc_lower_moved(a, tc_lo_arg(a, 0), p.dim, 0);
-  tc_scatter_operands(a, p.whole, p.dim, &positions, &values);
+  int32_t negative = tc_scatter_operands(a, p.whole, p.dim, &positions, &values);
   bool across = tc_scatter_across(a, r, p.dim == r->rank - 1), exact = p.kind == MAX || p.kind == MIN;
   tc_dtype type = exact ? r->dtype : tc_scatter_type(a, r->dtype, r->sizes[p.dim], tc_lo_size(a, positions, 0));
   if (!p.include_self)
-    out = tc_lower_scatter(a, TC_SCATTER_SET, across, false, out, positions, filled(a, values, p.kind, type), type);
-  out = tc_lower_scatter(a, kinds[p.kind], across, false, out, positions, values, type);
-  if (p.kind == MEAN) out = divided(a, &p, across, out, positions, values, type);
+    out = tc_lower_scatter(a, TC_SCATTER_SET, across, negative, out, positions, filled(a, values, p.kind, type), type);
+  out = tc_lower_scatter(a, kinds[p.kind], across, negative, out, positions, values, type);
+  if (p.kind == MEAN) out = divided(a, &p, across, negative, out, positions, values, type);
   tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, p.dim), r->dtype));
   return TC_STATUS_OK;
 }

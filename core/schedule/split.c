@@ -137,6 +137,12 @@ static tc_binst neutral(int32_t kind, tc_dtype d) {
   return b;
 }
 
+// The guard as a bool of the body.
+static int32_t guard(split *x, tc_body *out) {
+  int32_t in = push(x, out, (tc_binst){.op = TC_B_INDEX, .dtype = TC_I64, .expr = x->guard});
+  return push(x, out, (tc_binst){.op = TC_K_CAST, .dtype = TC_BOOL, .n_args = 1, .args = {in}});
+}
+
 // The body over the cut variable; loads and the value are guarded where chunks reach beyond the end.
 static tc_body partial_body(split *x) {
   tc_sym_ctx *c = x->l->syms;
@@ -162,13 +168,16 @@ static tc_body partial_body(split *x) {
         b.cond = b.cond ? tc_sym_and(c, x->guard, b.cond) : x->guard;
       }
     }
+    if (b.op == TC_B_CHECK && x->guard) {
+      int32_t no = push(x, &out, (tc_binst){.op = TC_K_NOT, .dtype = TC_BOOL, .n_args = 1, .args = {guard(x, &out)}});
+      b.args[0] = push(x, &out, (tc_binst){.op = TC_K_OR, .dtype = TC_BOOL, .n_args = 2, .args = {b.args[0], no}});
+    }
     number[i] = push(x, &out, b);
   }
   int32_t v = number[old->results[0]];
   if (x->guard) {
     tc_dtype d = out.insts.data[v].dtype;
-    int32_t in = push(x, &out, (tc_binst){.op = TC_B_INDEX, .dtype = TC_I64, .expr = x->guard});
-    int32_t yes = push(x, &out, (tc_binst){.op = TC_K_CAST, .dtype = TC_BOOL, .n_args = 1, .args = {in}});
+    int32_t yes = guard(x, &out);
     int32_t other = push(x, &out, neutral(x->n->reduce, d));
     v = push(x, &out, (tc_binst){.op = TC_K_SELECT, .dtype = d, .n_args = 3, .args = {yes, v, other}});
   }

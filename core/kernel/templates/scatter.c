@@ -6,17 +6,17 @@
 // columns, and a block has several strips of them, so that what is copied lies together. Along: a block has one column;
 // lanes copy it, then the first writes.
 //
-// Operands: 0 self [n, …], 1 positions [m, …], 2 values [m, …]. attrs: 0 kind (TC_SCATTER_*), 1 across, 2 negative
-// positions count from the end. A position of INT64_MIN is left out; others out of range are errors. params: 0 across,
-// 1 strips.
+// Operands: 0 self [n, …], 1 positions [m, …], 2 values [m, …]. attrs: 0 kind (TC_SCATTER_*), 1 across, 2 what negative
+// positions mean (TC_NEGATIVE_*). What is out of range is an error. params: 0 across, 1 strips.
 #include <stdbool.h>
 
+#include "core/ir/opargs.h"
 #include "core/kernel/templates/templates.h"
 
 #include "tc/lower.h"
 #include "tc/plugin.h"
 
-enum { KIND, ACROSS, WRAP };
+enum { KIND, ACROSS, NEGATIVE };
 enum { STRIPS = 8 };
 
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
@@ -79,11 +79,12 @@ static void write_one(scatter *t, tc_kval k, tc_kval column, tc_kval writer) {
   tc_kb *b = t->b;
   tc_kval zero = i64(t, 0);
   tc_kval p = tc_kb_cast(b, TC_I64, load(t, 1, k, column));
-  tc_kval left_out = op2(t, TC_K_EQ, p, i64(t, INT64_MIN));
-  if (tc_stage_attr(t->s, WRAP, 0))
+  int64_t negative = tc_stage_attr(t->s, NEGATIVE, TC_NEGATIVE_ERROR);
+  if (negative == TC_NEGATIVE_WRAPS)
     p = tc_kb_op3(b, TC_K_SELECT, op2(t, TC_K_LT, p, zero), op2(t, TC_K_ADD, p, t->n), p);
   tc_kval inside = op2(t, TC_K_AND, op2(t, TC_K_GE, p, zero), op2(t, TC_K_LT, p, t->n));
-  tc_kval fine = op2(t, TC_K_OR, inside, left_out);
+  tc_kval fine = inside;
+  if (negative == TC_NEGATIVE_LEFT_OUT) fine = op2(t, TC_K_OR, fine, op2(t, TC_K_EQ, p, i64(t, INT64_MIN)));
   tc_stage_check(t->s, column < 0 ? fine : op2(t, TC_K_OR, fine, tc_kb_op1(b, TC_K_NOT, column)), "index out of range");
   tc_kval at = op2(t, TC_K_MAX, op2(t, TC_K_MIN, p, op2(t, TC_K_SUB, t->n, i64(t, 1))), zero);
   tc_kval v = tc_kb_cast(b, t->type, load(t, 2, k, column)), mask = and_mask(t, column, inside);

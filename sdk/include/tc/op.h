@@ -177,7 +177,10 @@ enum {
   TC_OP_TAKES_NUMBERS = 1 << 14,
   // Much slower where the sizes along its argument `dim` are no constants (transforms): compiled by itself, it is
   // compiled for each of them; other sizes may still be any
-  TC_OP_KNOWN_LENGTHS = 1 << 15
+  TC_OP_KNOWN_LENGTHS = 1 << 15,
+  // Argument 1 divides: where the result is an integer, a 0 among its elements is an error of the run. The references
+  // look for it; a lowering does so itself.
+  TC_OP_DIVIDES = 1 << 16
 };
 
 // The body, decomposition and derivative are texts in the one expression language (docs/ADDING_AN_OP.md):

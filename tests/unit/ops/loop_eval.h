@@ -93,6 +93,10 @@ static inline tc_status le_body(le_run *r, const tc_lnode *n, tc_knum *values) {
     case TC_B_LOAD:
       if (!le_load(r, b, values, out)) return tc_error(TC_STATUS_OUT_OF_RANGE, "index out of range");
       break;
+    case TC_B_CHECK:
+      if (!args[0].i) return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT, TC_SV_ARG(b->text));
+      *out = args[1];
+      break;
     case TC_B_INDEX: *out = tc_kir_int(b->dtype, le_size(r, b->expr)); break;
     case TC_K_CAST: *out = tc_kir_cast(n->body.insts.data[b->args[0]].dtype, b->dtype, args[0]); break;
     default: {

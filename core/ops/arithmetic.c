@@ -157,9 +157,8 @@ static int32_t lower_binary_text(tc_op_args *a, const char *floats, const char *
   return TC_STATUS_OK;
 }
 static int32_t lower_remainder(tc_op_args *a) {
-  return lower_binary_text(
-      a, "let r = fmod(x, y); where((r != 0) && ((r < 0) != (y < 0)), r + y, r)",
-      "let r = x % y; where((r != 0) && ((r < 0) != (y < 0)), r + y, r)");
+  return lower_binary_text(a, "let r = fmod(x, y); where((r != 0) && ((r < 0) != (y < 0)), r + y, r)",
+                           "let r = x % y; where((r != 0) && ((r < 0) != (y < 0)), r + y, r)");
 }
 static int32_t lower_floor_divide(tc_op_args *a) {
   return lower_binary_text(
@@ -252,9 +251,7 @@ static int32_t lower_shift(tc_op_args *a, int32_t op) {
 }
 static int32_t lower_shl(tc_op_args *a) { return lower_shift(a, TC_K_SHL); }
 static int32_t lower_shr(tc_op_args *a) { return lower_shift(a, TC_K_SHR); }
-static int32_t lower_div_trunc(tc_op_args *a) {
-  return lower_binary_text(a, "trunc(x / y)", "x / y");
-}
+static int32_t lower_div_trunc(tc_op_args *a) { return lower_binary_text(a, "trunc(x / y)", "x / y"); }
 
 // Sums with a factor, whose dtype is that of the operands without it.
 static int32_t sum_meta(tc_op_args *a, bool swapped) {

@@ -237,8 +237,8 @@ static int32_t margin_ref(tc_op_args *a) {
   "start);"                                                                                                            \
   "let r = if(reduce == \"mean\", where(gt(size, 0), div(y, size), empty), y);"                                        \
   "to(reshape(r, index_select(data, axis, zeros([s], dtype=i64)).sizes), data.dtype)"
-// Terms by target and by what is no target, of a row's list that ends at the first -1; numbers behind it must be targets
-// or -1, too, which reading their elements sees to.
+// Terms by target and by what is no target, of a row's list that ends at the first -1; numbers behind it must be
+// targets or -1, too, which reading their elements sees to.
 #define MULTILABEL                                                                                                   \
   "let w = to(self, wide(self.dtype)); let x = if(self.rank == 2, w, reshape(w, [1, -1])); let n = x.size(1);"       \
   "let t = if(target.rank == 2, target, reshape(target, [1, -1])); let valid = eq(cumsum(to(lt(t, 0), i64), 1), 0);" \

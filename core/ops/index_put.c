@@ -128,9 +128,9 @@ static int32_t index_put_lower(tc_op_args *a) {
   values = tc_lo_view(a, values, rank, own, index, map);
 
   bool sum = tc_op_bool(a, 3, 0), across = tc_scatter_across(a, r, x.by[r->rank - 1] >= 0);
-  tc_lt out = tc_lower_scatter(a, sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across,
-                               plain ? TC_NEGATIVE_WRAPS : TC_NEGATIVE_ERROR, self, positions, values,
-                               sum ? tc_scatter_type(a, r->dtype, sizes[0], m) : r->dtype);
+  tc_lt out =
+      tc_lower_scatter(a, sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, plain ? TC_NEGATIVE_WRAPS : TC_NEGATIVE_ERROR,
+                       self, positions, values, sum ? tc_scatter_type(a, r->dtype, sizes[0], m) : r->dtype);
   tc_lo_indices(a, r->rank, r->sizes, index);
   map[0] = tc_int_const(a, 0);
   for (int32_t k = 0; k < n; k++) map[0] = tc_int_add(a, tc_int_mul(a, map[0], parts[k]), index[dims[k]]);

@@ -71,12 +71,11 @@ static const row rows[] = {
 
 // Divisors: any integer but 0. The dtype takes the place of the $.
 static const char *const divisions[] = {
-    "floor_divide(%x, %i)",        "div.Tensor_mode(%x, %i, rounding_mode=\"floor\")",
-    "remainder.Tensor(%x, %i)",    "div.Tensor_mode(%x, %i, rounding_mode=\"trunc\")",
-    "fmod.Tensor(%x, %i)",         "remainder.Scalar_Tensor(7, %i)",
+    "floor_divide(%x, %i)",         "div.Tensor_mode(%x, %i, rounding_mode=\"floor\")",
+    "remainder.Tensor(%x, %i)",     "div.Tensor_mode(%x, %i, rounding_mode=\"trunc\")",
+    "fmod.Tensor(%x, %i)",          "remainder.Scalar_Tensor(7, %i)",
     "floor_divide_.Tensor(%x, %i)", "remainder_.Tensor(%x, %i)",
-    "fmod_.Tensor(%x, %i)",
-    "div_.Tensor_mode(%x, %i, rounding_mode=\"floor\")",
+    "fmod_.Tensor(%x, %i)",         "div_.Tensor_mode(%x, %i, rounding_mode=\"floor\")",
 };
 
 typedef struct way {
@@ -100,8 +99,10 @@ static tc_status fill(rig *r, int64_t low, int64_t high, uint64_t *state, int32_
     bool named = tc_sv_is(r->graph->inputs.data[k].value->name, "i");
     if (named) *out_i = k;
     for (int64_t e = 0; e < tc_tensor_numel(t) && is_integer(t->dtype); e++)
-      put(t, e, named ? low + (int64_t)(tc_test_random(state) % (uint64_t)(high - low + 1))
-                : tc_sv_is(r->graph->inputs.data[k].value->name, "o") ? 0 : 5);
+      put(t, e,
+          named ? low + (int64_t)(tc_test_random(state) % (uint64_t)(high - low + 1))
+          : tc_sv_is(r->graph->inputs.data[k].value->name, "o") ? 0
+                                                                : 5);
   }
   return *out_i < 0 ? tc_error(TC_STATUS_INTERNAL, "no input is called i") : TC_OK;
 }
@@ -198,8 +199,8 @@ TC_TEST(integers_are_not_divided_by_zero) {
     const char *d = tc_dtype_name(dtypes[tc_test_random(&state) % 5]);
     int32_t n = (int32_t)(1 + tc_test_random(&state) % 40); // whole vectors and rests
     trial t = {.low = 1, .high = 100, .n_bad = 3, .words = "ZeroDivisionError"};
-    t.text = program(arena, tc_sv_printf(arena, "%%x : %s[2, %d], %%i : %s[%d]", d, (int)n, d, (int)n).data,
-                     divisions[k]);
+    t.text =
+        program(arena, tc_sv_printf(arena, "%%x : %s[2, %d], %%i : %s[%d]", d, (int)n, d, (int)n).data, divisions[k]);
     failed += failures(arena, &t, &state);
   }
   assert_int_equal(failed, 0);

@@ -98,10 +98,13 @@ static int32_t nan_to_num_expand(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-// sin(πx) / πx. Of complex numbers x = a + ib with a reduced to the nearest integer, πb in two words, and cosh and sinh
-// of large πb as e^(π|b|/2) times itself, since they overflow before the quotient does. Where that overflows, too, and
-// where a has no fraction or x is not finite, it is what the plain formula gives, as in PyTorch.
-static double sinc_f(double x) { return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x); }
+// sin(πx) / πx with x reduced to the nearest integer. Of complex numbers a + ib a is, πb has two words, and cosh and
+// sinh of large πb as e^(π|b|/2) times itself, since they overflow before the quotient does. Where that overflows, too,
+// and where a has no fraction or x is not finite, it is what the plain formula gives, as in PyTorch.
+static double sinc_f(double x) {
+  double near = rint(x), s = sin(M_PI * (x - near));
+  return x == 0 ? 1 : (fmod(near, 2) != 0 ? -s : s) / (M_PI * x);
+}
 static tc_c128 sinc_c(tc_c128 x) {
   const long double pi = 3.14159265358979323846264338327950288L;
   if (x.re == 0 && x.im == 0) return (tc_c128){1, 0};
@@ -129,12 +132,7 @@ static const tc_scalar_ref sinc_ref = {.f1 = sinc_f, .c1 = sinc_c};
   "let w = where(far, fma(e, l * copysign(1, h), e) * 0.5, 1) * 0.31830988618379067154;"             \
   "let one = abs(a) < " tiny " && abs(b) < " tiny "; let usual = abs(h) < " top " && abs(a) < 1e15;" \
   "complex(where(one, 1, where(usual, u * w, x)), where(one, 0, where(usual, t * w, y)))"
-static int32_t complex_sinc_meta(tc_op_args *a) {
-  tc_dtype d = tc_op_tensor(a, 0)->dtype;
-  return tc_dtype_is_complex(d) ? tc_meta_same(a)
-                                : tc_op_fail(a, "expected complex numbers, not %s", tc_dtype_torch_name(d));
-}
-static int32_t complex_sinc_lower(tc_op_args *a) {
+static void complex_sinc_lower(tc_op_args *a) {
   static const char *const names[] = {"a", "b", "u", "t", "x", "y"}, *const pair[] = {"n", "v"};
   tc_dtype result = tc_op_result_type(a, 0)->dtype, d = tc_op_math_type(result), part = tc_dtype_real(d);
   bool wide = part == TC_F64;
@@ -152,6 +150,17 @@ static int32_t complex_sinc_lower(tc_op_args *a) {
   const char *ratio =
       wide ? SINC_RATIO("1.2246467991473532e-16", "1410", "3e-9") : SINC_RATIO("-8.7422780126189537e-8", "170", "1e-4");
   tc_lo_result(a, 0, tc_lower_text(a, ratio, 6, names, x, part, result));
+}
+static int32_t sinc_lower(tc_op_args *a) {
+  static const char *const name = "v";
+  tc_dtype result = tc_op_result_type(a, 0)->dtype;
+  tc_lt x = tc_lo_arg(a, 0);
+  if (tc_dtype_is_complex(result)) return complex_sinc_lower(a), TC_STATUS_OK;
+  tc_lo_result(a, 0,
+               tc_lower_text(a,
+                             "let k = rint(v); let h = k * 0.5; let s = sin((v - k) * 3.14159265358979323846);"
+                             "where(v == 0, 1, where(floor(h) == h, s, -s) / (v * 3.14159265358979323846))",
+                             1, &name, &x, tc_op_math_type(result), result));
   return TC_STATUS_OK;
 }
 
@@ -217,15 +226,7 @@ static const tc_op_def rows[] = {
     {.schema = "sinc(Tensor self) -> Tensor",
      .traits = PW | C | TC_OP_INT_TO_FLOAT,
      .meta = tc_meta_float,
-     .scalar_ref = &sinc_ref,
-     .decompose = "let x = " FLOAT_OF_INT(
-         "self") "; let p = mul(to(x, wide(x.dtype)), if(x.real_dtype == f64, 3.14159265358979323846, "
-                 "3.1415927410125732421875));"
-                 "if(is_complex(x), _sinc_complex(x), to(where(eq(x, 0), 1, div(sin(p), p)), x.dtype))"},
-    {.schema = "_sinc_complex(Tensor self) -> Tensor",
-     .traits = PW | C,
-     .meta = complex_sinc_meta,
-     .lower = complex_sinc_lower,
+     .lower = sinc_lower,
      .scalar_ref = &sinc_ref,
      .grad = "self: mul(grad, conj(where(eq(self, 0), 0, div(sub(cos(mul(self, 3.14159265358979323846)), result), "
              "self))))",

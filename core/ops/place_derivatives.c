@@ -23,85 +23,23 @@
 #define ADD_ROWS(to, x) "index_add(" to ", dim, index, " x ")"
 #define CLEAR_ROWS(x) "index_fill(" x ", dim, index, 0)"
 #define AGAIN_ROWS(self, src) "index_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
-#define REDUCED(src, READ, ADD, CLEAR, AGAIN)                                                                                                                                 \
-  "let sum = reduce == \"sum\" || reduce == \"add\"; let many = maximum(" ADD(                                                                                                \
-      "if(include_self, ones_like(self), zeros_like(self))",                                                                                                                  \
-      "ones_like(" src                                                                                                                                                        \
-      ")") ", 1);"                                                                                                                                                            \
-           "let here = to(eq(self, result), self.dtype); let there = to(eq(" src ", " READ(                                                                                   \
-               "result") "), self.dtype);"                                                                                                                                    \
-                         "let share = div(grad, maximum(" ADD(                                                                                                                \
-                             "if(include_self, here, " CLEAR("here") ")",                                                                                                     \
-                             "there") ", 1));"                                                                                                                                \
-                                      "let zero = eq(" src ", 0); let alone = logical_and(zero, eq(" READ(ADD(                                                                \
-                                          "zeros_like(self)",                                                                                                                 \
-                                          "to(zero, self.dtype)")) ", 1));"                                                                                                   \
-                                                                   "let rest = where(alone, " READ("mul(grad, " AGAIN("self", "where(alone, 1, " src ")") ")") ", div(" READ( \
-                                                                       "mul(grad, "                                                                                           \
-                                                                       "result)") ", "                                                                                        \
-                                                                                  "where("                                                                                    \
-                                                                                  "zero, "                                                                                    \
-                                                                                  "1,"                                                                                        \
-                                                                                  " " src ")));"                                                                              \
-                                                                                  "let "                                                                                      \
-                                                                                  "mine "                                                                                     \
-                                                                                  "= "                                                                                        \
-                                                                                  "if("                                                                                       \
-                                                                                  "sum, "                                                                                     \
-                                                                                  "grad, "                                                                                    \
-                                                                                  "if("                                                                                       \
-                                                                                  "reduce"                                                                                    \
-                                                                                  " == "                                                                                      \
-                                                                                  "\"mean"                                                                                    \
-                                                                                  "\", "                                                                                      \
-                                                                                  "div("                                                                                      \
-                                                                                  "grad, "                                                                                    \
-                                                                                  "many),"                                                                                    \
-                                                                                  " if("                                                                                      \
-                                                                                  "reduce"                                                                                    \
-                                                                                  " == "                                                                                      \
-                                                                                  "\"prod"                                                                                    \
-                                                                                  "\", "                                                                                      \
-                                                                                  "mul("                                                                                      \
-                                                                                  "grad,"                                                                                     \
-                                                                                  " " AGAIN(                                                                                  \
-                                                                                      "ones_like(self)",                                                                      \
-                                                                                      src) "), mul(here, share)))); "                                                         \
-                                                                                           "self: if(include_self, "                                                          \
-                                                                                           "mine, " CLEAR(                                                                    \
-                                                                                               "mi"                                                                           \
-                                                                                               "n"                                                                            \
-                                                                                               "e") ");"                                                                      \
-                                                                                                    " " src ": "                                                              \
-                                                                                                    "if("                                                                     \
-                                                                                                    "sum,"                                                                    \
-                                                                                                    " " READ("grad") ", if(reduce == \"mean\", " READ(                        \
-                                                                                                        "d"                                                                   \
-                                                                                                        "i"                                                                   \
-                                                                                                        "v"                                                                   \
-                                                                                                        "("                                                                   \
-                                                                                                        "g"                                                                   \
-                                                                                                        "r"                                                                   \
-                                                                                                        "a"                                                                   \
-                                                                                                        "d"                                                                   \
-                                                                                                        ","                                                                   \
-                                                                                                        " "                                                                   \
-                                                                                                        "m"                                                                   \
-                                                                                                        "a"                                                                   \
-                                                                                                        "n"                                                                   \
-                                                                                                        "y"                                                                   \
-                                                                                                        ")") ", "                                                             \
-                                                                                                             "if("                                                            \
-                                                                                                             "reduce "                                                        \
-                                                                                                             "== "                                                            \
-                                                                                                             "\"prod"                                                         \
-                                                                                                             "\", "                                                           \
-                                                                                                             "rest, "                                                         \
-                                                                                                             "mul("                                                           \
-                                                                                                             "there,"                                                         \
-                                                                                                             " " READ(                                                        \
-                                                                                                                 "sha"                                                        \
-                                                                                                                 "re") "))))"
+// clang-format off: one statement a line
+#define REDUCED(src, READ, ADD, CLEAR, AGAIN) \
+  "let sum = reduce == \"sum\" || reduce == \"add\"; " \
+  "let many = maximum(" ADD("if(include_self, ones_like(self), zeros_like(self))", "ones_like(" src ")") ", 1); " \
+  "let here = to(eq(self, result), self.dtype); " \
+  "let there = to(eq(" src ", " READ("result") "), self.dtype); " \
+  "let share = div(grad, maximum(" ADD("if(include_self, here, " CLEAR("here") ")", "there") ", 1)); " \
+  "let zero = eq(" src ", 0); " \
+  "let alone = logical_and(zero, eq(" READ(ADD("zeros_like(self)", "to(zero, self.dtype)")) ", 1)); " \
+  "let rest = where(alone, " READ("mul(grad, " AGAIN("self", "where(alone, 1, " src ")") ")") ", " \
+  "div(" READ("mul(grad, result)") ", where(zero, 1, " src "))); " \
+  "let mine = if(sum, grad, if(reduce == \"mean\", div(grad, many), " \
+  "if(reduce == \"prod\", mul(grad, " AGAIN("ones_like(self)", src) "), mul(here, share)))); " \
+  "self: if(include_self, mine, " CLEAR("mine") "); " \
+  src ": if(sum, " READ("grad") ", if(reduce == \"mean\", " READ("div(grad, many)") ", " \
+  "if(reduce == \"prod\", rest, mul(there, " READ("share") "))))"
+// clang-format on
 
 // ---- bags: rows of indices from offsets[k] to offsets[k + 1]; mode 0 sum, 1 mean, 2 max ----
 #define BAGS(padding)                                                                                               \

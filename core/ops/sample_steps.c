@@ -41,6 +41,25 @@
       "if(output_mask[0], to(reshape(put, input.sizes), input.dtype), none), to(reshape(stack(if(cube, [gx, gy, "      \
       "gz], [gx, gy]), -1), grid.sizes), grid.dtype)")
 
+// Places, weights, and what these change by with x.
+// clang-format off: one statement a line
+#define GRID_LINE \
+  "let v0 = if(align_corners, mul(div(add(x, 1), 2), s - 1), div(sub(mul(add(x, 1), s), 1), 2)); " \
+  "let v = if(kind == 2, v0, _grid_moved(v0, s, padding_mode, align_corners)); " \
+  "let low = if(kind == 1, round(v), floor(v)); " \
+  "let f = sub(v, low); let before = add(f, 1); let after = rsub(f, 1); let last_ = rsub(f, 2); " \
+  "let at = if(kind == 1, unsqueeze(low, 0), if(kind == 0, stack([low, add(low, 1)], 0), " \
+  "_grid_moved(stack([sub(low, 1), low, add(low, 1), add(low, 2)], 0), s, padding_mode, align_corners))); " \
+  "let weight = if(kind == 1, ones_like(at), if(kind == 0, stack([after, f], 0), " \
+  "stack([" FAR("before") ", " NEAR("f") ", " NEAR("after") ", " FAR("last_") "], 0))); " \
+  "let m = _grid_moved_slope(v0, s, padding_mode, align_corners); " \
+  "let change = if(kind == 1, zeros_like(at), if(kind == 0, stack([neg(m), m], 0), stack([" \
+  FAR_SLOPE("before") ", " NEAR_SLOPE("f") ", neg(" NEAR_SLOPE("after") "), neg(" FAR_SLOPE("last_") ")], 0))); " \
+  "let inside = logical_and(ge(at, 0), lt(at, s)); " \
+  "to(clamp(at, 0, s - 1), i64), where(inside, weight, 0), " \
+  "where(inside, div(mul(change, if(align_corners, s - 1, s)), 2), 0)"
+// clang-format on
+
 static const tc_op_def rows[] = {
     TEXT("_grid_moved(Tensor v, SymInt s, int padding_mode, bool align_corners) -> Tensor",
          REFLECTED "let inner = if(padding_mode == 2, if(align_corners && s == 1, zeros_like(v), r), v); "
@@ -50,66 +69,8 @@ static const tc_op_def rows[] = {
          REFLECTED "let inner = if(padding_mode == 2, r, v); let turned = if(padding_mode == 2, "
                    "where(logical_xor(lt(u0, 0), odd), -1, 1), ones_like(v)); if(padding_mode == 0, ones_like(v), "
                    "to(where(logical_and(gt(inner, 0), lt(inner, s - 1)), turned, 0), v.dtype))"),
-    // Places, weights, and what these change by with x.
-    TEXT(
-        "_grid_line(Tensor x, SymInt s, int kind, int padding_mode, bool align_corners) -> (Tensor, "
-        "Tensor, Tensor)",
-        "let v0 = if(align_corners, mul(div(add(x, 1), 2), s - 1), div(sub(mul(add(x, 1), s), 1), 2)); "
-        "let v = "
-        "if(kind == 2, v0, _grid_moved(v0, s, padding_mode, align_corners)); let low = if(kind == 1, "
-        "round(v), "
-        "floor(v)); let f = sub(v, low); let before = add(f, 1); let after = rsub(f, 1); let last_ = "
-        "rsub(f, 2);"
-        "let at = if(kind == 1, unsqueeze(low, 0), if(kind == 0, stack([low, add(low, 1)], 0), "
-        "_grid_moved(stack([sub(low, 1), low, add(low, 1), add(low, 2)], 0), s, padding_mode, "
-        "align_corners)));"
-        "let weight = if(kind == 1, ones_like(at), if(kind == 0, stack([after, f], 0), stack([" FAR(
-            "befor"
-            "e") ", " NEAR("f") ", " NEAR("after") ", " FAR("last_") "], 0)));"
-                                                                     "let m = _grid_moved_slope(v0, s, padding_mode, "
-                                                                     "align_corners); let change = if(kind == 1, "
-                                                                     "zeros_like(at), "
-                                                                     "if(kind == 0, stack([neg(m), m], 0), "
-                                                                     "stack([" FAR_SLOPE("before") ", " NEAR_SLOPE("f") ", neg(" NEAR_SLOPE(
-                                                                         "after") "), neg(" FAR_SLOPE("last_") ")], "
-                                                                                                               "0)));"
-                                                                                                               "let "
-                                                                                                               "inside "
-                                                                                                               "= "
-                                                                                                               "logical"
-                                                                                                               "_"
-                                                                                                               "and(ge("
-                                                                                                               "at, "
-                                                                                                               "0), "
-                                                                                                               "lt(at, "
-                                                                                                               "s)); "
-                                                                                                               "to("
-                                                                                                               "clamp("
-                                                                                                               "at, 0, "
-                                                                                                               "s "
-                                                                                                               "- 1), "
-                                                                                                               "i64), "
-                                                                                                               "where("
-                                                                                                               "inside,"
-                                                                                                               " "
-                                                                                                               "weight,"
-                                                                                                               " "
-                                                                                                               "0), "
-                                                                                                               "where("
-                                                                                                               "inside,"
-                                                                                                               " "
-                                                                                                               "div("
-                                                                                                               "mul("
-                                                                                                               "change,"
-                                                                                                               " "
-                                                                                                               "if("
-                                                                                                               "align_"
-                                                                                                               "corners"
-                                                                                                               ", "
-                                                                                                               "s - 1, "
-                                                                                                               "s)), "
-                                                                                                               "2), "
-                                                                                                               "0)"),
+    TEXT("_grid_line(Tensor x, SymInt s, int kind, int padding_mode, bool align_corners) -> (Tensor, Tensor, Tensor)",
+         GRID_LINE),
     // Products of the dimensions' weights, the last dimension's first.
     TEXT("_grid_taps(Tensor x, Tensor y, Tensor z, bool cube) -> Tensor",
          "let f = reshape(mul(unsqueeze(y, 1), unsqueeze(x, 0)), [x.size(0) * y.size(0)] + part(x.sizes, "

@@ -15,7 +15,7 @@
   X(matmul) X(attention) X(attention_backward) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(upsample)      \
   X(sample) X(patches) X(conv_backward) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter)            \
   X(index_put) X(sort)                                                                                      \
-  X(loss) X(ctc) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
+  X(loss) X(ctc) X(grouped) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
   X(control) X(item) X(compact) X(unique) X(statistics) X(aliases) X(recurrent)                                                                \
   X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives) X(sample_steps)

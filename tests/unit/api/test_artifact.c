@@ -78,6 +78,26 @@ static void breaks_functions(tc_context *c, tc_artifact *a) {
   tc_function_destroy(f);
 }
 
+// Where functions are to be one graph that is an error, with the same words and place.
+static void is_refused_in_one_graph(tc_artifact *a) {
+  static const char *const settings[] = {"backend=cpu", "cache.enabled=false", "fullgraph=true"};
+  tc_context *c;
+  tc_function *f;
+  tc_tensor *out[1];
+  tc_compile_options o = {.struct_size = sizeof o, .name = "it", .n_inputs = 2, .n_outputs = 1};
+  assert_int_equal(tc_open(settings, 3, &c), TC_STATUS_OK);
+  assert_int_equal(tc_compile(c, calls_artifact, a, &o, &f), TC_STATUS_OK);
+  tc_tensor *in[] = {range(c, 2, (int64_t[]){2, 3}), range(c, 1, (int64_t[]){3})};
+  assert_int_equal(tc_call(f, in, out), TC_STATUS_CANCELLED);
+  const char *said = tc_last_error();
+  if (!strstr(said, "graph break: an artifact is called at ") || !strstr(said, "test_artifact.c:"))
+    fail_msg("%s", said);
+  tc_clear_error();
+  tc_release(in[0]), tc_release(in[1]);
+  tc_function_destroy(f);
+  tc_close(c);
+}
+
 TC_TEST(loads_and_calls) {
   const char *base = tc_env("TMPDIR"), *settings[] = {"backend=cpu", "cache.enabled=false"};
   char folder[256];
@@ -101,6 +121,7 @@ TC_TEST(loads_and_calls) {
   for (int32_t i = 0; i < 6; i++) assert_float_equal(((float *)tc_data_of(out[0]))[i], want[i], 0);
   for (int32_t i = 0; i < 3; i++) assert_float_equal(((float *)tc_data_of(in[1]))[i], doubled[i], 0); // written back
   breaks_functions(c, a);
+  is_refused_in_one_graph(a);
   in[0] = range(c, 2, (int64_t[]){2, 4});
   assert_int_equal(tc_artifact_call(a, in, out), TC_STATUS_INVALID_ARGUMENT);
   assert_non_null(strstr(tc_last_error(), "input 'x' size mismatch at index 1. expected 3, actual 4"));

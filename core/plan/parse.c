@@ -6,9 +6,10 @@
 //   buffer  := %name ':' shape '=' place ';'
 //   place   := 'input' INT | ( 'output' | 'frozen' | 'arena' expr | 'within' %name expr ) 'size' expr
 //   launch  := 'launch' @name [ 'once' ] of work [ 'tune' '(' exprs ')' ] sites { 'when' expr of ':' '(' args ')' sites
-//   } of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr sites   := { 'site' STRING [ '@' STRING ] } call    :=
-//   'call' @name work [ graph ] control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '('
-//   args ')' [ 'carry' INT ]
+//   } of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr
+//   sites   := { 'site' STRING [ '@' STRING ] }
+//   call    := 'call' @name [ 'by' STRING STRING [ 'way' INT ] ] work [ graph ]
+//   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '(' args ')' [ 'carry' INT ]
 //              [ 'over' INT ] [ 'spare' '(' %name { ',' %name } ')' ] [ 'in' %name ] 'bytes' expr 'flops' expr
 //              [ '@' STRING ] { word plan }      words: then, else; test, do; do
 //   work    := ':' '(' [ arg { ',' arg } ] ')' 'bytes' expr 'flops' expr [ '@' STRING ]
@@ -247,6 +248,18 @@ static tc_status variants(reader *r, tc_plan_op *o) {
   return TC_OK;
 }
 
+static tc_status library(reader *r, tc_plan_op *o) {
+  int64_t way;
+  TC_TRY(quoted(r, &o->by));
+  TC_TRY(quoted(r, &o->by_version));
+  if (o->by.size == 0) return tc_lex_error(r->lx, "a library has a name");
+  if (!tc_lex_eat(r->lx, "way")) return TC_OK;
+  TC_TRY(tc_lex_int(r->lx, &way));
+  if (way < 1 || way > INT32_MAX) return tc_lex_error(r->lx, "way %lld is none of a library's", (long long)way);
+  o->way = (int32_t)way;
+  return TC_OK;
+}
+
 static tc_status called(reader *r, tc_plan_op *o) {
   if (!tc_lex_at(r->lx, "graph")) return TC_OK;
   tc_lnode *n = TC_NEW(r->p->arena, tc_lnode);
@@ -320,6 +333,7 @@ static tc_status op(reader *r, int32_t kind) {
   TC_TRY(tc_lex_sigil(lx, '@', &o.name));
   o.name = tc_sv_copy(r->p->arena, o.name);
   o.once = kind == TC_PLAN_LAUNCH && tc_lex_eat(lx, "once");
+  if (kind == TC_PLAN_CALL && tc_lex_eat(lx, "by")) TC_TRY(library(r, &o));
   if (kind == TC_PLAN_LAUNCH) TC_TRY(launched(r, &o, &emitted));
   if (kind == TC_PLAN_IF && tc_lex_at(lx, "when")) TC_TRY(word(r, "when", &o.predicate));
   if (kind == TC_PLAN_SCAN) TC_TRY(word(r, "turns", &o.turns));

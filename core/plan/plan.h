@@ -87,7 +87,11 @@ typedef struct tc_plan_op {
   bool tuned;
   int32_t n_key;
   const tc_sym *const *key;
-  const tc_lnode *call;        // CALL
+  const tc_lnode *call; // CALL
+  // CALL, once it was chosen: the library by its table's name, the version of the plugin that it is from, and in which
+  // of its ways it does the node (0: its own choice). Empty: whoever makes the plan ready for a device chooses.
+  tc_sv by, by_version;
+  int32_t way;
   int32_t n_operands;          // not LAUNCH
   const tc_tensor_type *views; // not LAUNCH: args as the library or the region sees them: elements of the buffers
   // IF: regions then, else. The predicate is an expression, or NULL: operand 0, one element, which no region sees.

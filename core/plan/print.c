@@ -167,6 +167,13 @@ static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, con
   bool launch = op->kind == TC_PLAN_LAUNCH;
   tc_sb_printf(sb, "  %s @" TC_SV_FMT, tc_plan_op_word(op->kind), TC_SV_ARG(op->name));
   if (op->once) tc_sb_putz(sb, " once");
+  if (op->by.size) {
+    tc_sb_putz(sb, " by ");
+    tc_sb_quoted(sb, op->by);
+    tc_sb_putc(sb, ' ');
+    tc_sb_quoted(sb, op->by_version);
+    if (op->way) tc_sb_printf(sb, " way %d", op->way);
+  }
   if (op->predicate) put_word(sb, " when ", op->predicate);
   if (op->turns) put_word(sb, " turns ", op->turns);
   if (launch) put_launched(sb, p, kernels, op->kernel, op->blocks, op->grain);

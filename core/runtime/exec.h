@@ -23,6 +23,9 @@ typedef struct tc_trial {
 // The same with the calls of a trial, or NULL.
 TC_NODISCARD tc_status tc_exec_create_for(tc_device *d, const tc_plan *plan, const tc_trial *trial, tc_exec **out,
                                           tc_compile_stats *out_stats);
+// Writes into the plan, which the executable was made of, who does its calls: so that one that is kept and read again
+// is done by the same libraries, or refused.
+void tc_exec_name_calls(const tc_exec *e, tc_plan *plan);
 void tc_exec_destroy(tc_exec *e); // NULL is ignored
 // From now on runs that come again are recorded as device graphs and replayed (exec_replay.c), at most `most` of them.
 // Does nothing where the device has none. To be called before the first run. A run gives the same results either way.

@@ -59,6 +59,39 @@ tc_sv exec_refusal(const tc_device *d, tc_arena *arena) {
 }
 
 // ---- Creation ----
+// The library that the plan was compiled for.
+static tc_status find_named(tc_device *d, const tc_plan_op *op, const tc_call_node *n, const tc_device_calls **out) {
+  int64_t cost;
+  for (int32_t i = 0; i < d->n_calls; i++) {
+    const tc_device_calls *x = &d->calls[i];
+    if (!tc_sv_eq(x->table->name, op->by)) continue;
+    if (!tc_sv_eq(x->plugin->version, op->by_version))
+      return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                      "the call @" TC_SV_FMT " was compiled for the library " TC_SV_FMT " of version " TC_SV_FMT
+                      " of its plugin, this is version " TC_SV_FMT ": compile the model again",
+                      TC_SV_ARG(op->name), TC_SV_ARG(op->by), TC_SV_ARG(op->by_version), TC_SV_ARG(x->plugin->version));
+    *out = x;
+    if (exec_ask(d, x, n, &cost)) return TC_OK;
+    return tc_error(TC_STATUS_UNIMPLEMENTED,
+                    "the library " TC_SV_FMT " does the call @" TC_SV_FMT " no more: compile the model again",
+                    TC_SV_ARG(op->by), TC_SV_ARG(op->name));
+  }
+  return tc_error(TC_STATUS_NOT_FOUND,
+                  "the call @" TC_SV_FMT " was compiled for the library " TC_SV_FMT ", which %s has not: compile the "
+                  "model again",
+                  TC_SV_ARG(op->name), TC_SV_ARG(op->by), d->props.name);
+}
+
+void tc_exec_name_calls(const tc_exec *e, tc_plan *p) {
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    tc_plan_op *op = &p->ops.data[i];
+    const exec_call *c = e->ops[i].call;
+    if (c) op->by = c->table->name, op->by_version = c->plugin->version, op->way = c->variant;
+    for (int32_t k = 0; k < tc_plan_region_count(op->kind); k++)
+      tc_exec_name_calls(exec_control_region(&e->ops[i], k), op->regions[k]);
+  }
+}
+
 tc_status exec_call_create(tc_exec *e, exec_op *x) {
   const tc_plan_op *op = x->op;
   if (!op->call) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the call @" TC_SV_FMT " has no op", TC_SV_ARG(op->name));
@@ -87,8 +120,14 @@ tc_status exec_call_create(tc_exec *e, exec_op *x) {
   tc_op_args_init(c->args, TC_MOMENT_LOWER, e->plan->module, n->graph, n->op, n->n_args, n->args, n->source);
   exec_fill_node(q, n, c->args, op->n_operands, op->n_args - op->n_operands);
   const tc_device_calls *best = e->trial ? e->trial->calls : NULL;
-  if (best) c->variant = e->trial->variant;
-  else if (!e->d->tuned || e->d->tuned(e->d, e->arena, n, &best, &c->variant) != TC_TUNED_CALL) best = NULL;
+  if (best) {
+    c->variant = e->trial->variant;
+  } else if (op->by.size && !e->trial) {
+    TC_TRY(find_named(e->d, op, &q->node, &best));
+    c->variant = op->way;
+  } else if (!e->d->tuned || e->d->tuned(e->d, e->arena, n, &best, &c->variant) != TC_TUNED_CALL) {
+    best = NULL;
+  }
   if (!best) best = exec_cheapest(e->d, &q->node, false, NULL);
   if (!best)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "no library does " TC_SV_FMT " for these layouts\n  at " TC_SV_FMT,

@@ -49,6 +49,8 @@ tc_status exec_control_create(tc_exec *e, exec_op *x, tc_compile_stats *stats) {
   return create_regions(e, op, c, stats);
 }
 
+const tc_exec *exec_control_region(const exec_op *x, int32_t region) { return x->control->regions[region]; }
+
 void exec_control_destroy(exec_op *x) {
   for (int32_t k = 0; x->control && k < 2; k++) tc_exec_destroy(x->control->regions[k]);
 }

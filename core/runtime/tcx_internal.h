@@ -17,7 +17,7 @@
 // `steps` N: the program is cut; the text "steps/N" has its steps (image.c), whose plans are "N.0", "N.1", …
 // Format 2 had no `steps`. Format 1 had no `takes` and `sizes`, one program for each name and backend, each with a
 // plan. Both are still read.
-enum { TCX_FORMAT = 3, TCX_OLDEST = 1 };
+enum { TCX_FORMAT = 4, TCX_OLDEST = 1 };
 #define TCX_INDEX "tcx"
 
 #endif

@@ -414,10 +414,10 @@ TC_TEST(other_formats_and_interfaces) {
   tc_artifact *f;
   static const int64_t sizes[] = {6, OPEN};
   TC_TRY(open_rig(&r, arena, tc_arena_allocator(arena), counting, 2, sizes));
-  assert_error(open_changed(&r, "tcx 3 tc", "tcx 4 tc", tc_tcx_compile, &f), TC_STATUS_INVALID_ARGUMENT,
-               "the file is of format 4");
-  assert_error(open_changed(&r, "tcx 3 tc", "tcx 0 tc", tc_tcx_compile, &f), TC_STATUS_INVALID_ARGUMENT,
-               "which reads formats 1 to 3: compile the model again");
+  assert_error(open_changed(&r, "tcx 4 tc", "tcx 5 tc", tc_tcx_compile, &f), TC_STATUS_INVALID_ARGUMENT,
+               "the file is of format 5");
+  assert_error(open_changed(&r, "tcx 4 tc", "tcx 0 tc", tc_tcx_compile, &f), TC_STATUS_INVALID_ARGUMENT,
+               "which reads formats 1 to 4: compile the model again");
   assert_error(open_changed(&r, " abi 1\n", " abi 9\n", NULL, &f), TC_STATUS_INVALID_ARGUMENT,
                "was compiled for the plugin interface 9, this is interface 1");
   TC_TRY(open_changed(&r, " abi 1\n", " abi 9\n", tc_tcx_compile, &f));

@@ -2,7 +2,7 @@
 // (tests/fuzz/graphs/calls.h), so that every op, dtype, kind of argument, view and in-place write occurs, on the cpu
 // backend in each mode against the references. What is compiled was printed and read back first.
 //
-//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--keep-going] [--print]
+//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--keep-going] [--print]
 //
 // What may differ is measured, not guessed (as in: Vignes, "A stochastic arithmetic for reliable scientific
 // computation", 1993): the references run again without rounding and with all inputs and results moved at random by
@@ -152,7 +152,7 @@ static tc_module *make_module(fuzz_case *f) {
 
 static void make_graph(fuzz_case *f) {
   tc_module *m = make_module(f);
-  call_gen r = {.state = f->seed, .arena = f->arena, .syms = m->syms};
+  call_gen r = {.state = f->seed, .arena = f->arena, .syms = m->syms, .only = f->x->o.dtype};
   value_list known = {.n = 0};
   tc_graph *g = f->g = tc_graph_create(m, TC_SV("f"));
   int32_t want = call_chance(&r, 40) ? 1 : 2 + call_int(&r, 5);

@@ -42,6 +42,7 @@ typedef struct call_gen {
   tc_sym_ctx *syms;
   bool layouts;          // of all kinds
   const call_type *like; // what they often have in common with, or NULL
+  tc_dtype only;         // the dtype that they have in common; NONE: any
   // What the arguments of one call have in common, more often than not.
   tc_dtype dtype;
   int32_t rank;
@@ -63,8 +64,9 @@ static inline void call_start(call_gen *r) {
   bool square = call_chance(r, 40);
   for (int32_t d = 0; d < CALL_RANK; d++)
     r->sizes[d] = square ? same : call_chance(r, 4) ? 0 : call_chance(r, 85) ? 1 + call_int(r, 6) : 7 + call_int(r, 30);
+  if (r->only) r->dtype = r->only;
   if (!r->like || call_chance(r, 25)) return;
-  r->dtype = r->like->dtype;
+  r->dtype = r->only ? r->only : r->like->dtype;
   r->rank = r->like->rank;
   for (int32_t d = 0; d < r->rank && d < CALL_RANK; d++) r->sizes[d] = r->like->sizes[d];
 }

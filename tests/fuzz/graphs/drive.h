@@ -19,6 +19,7 @@ typedef struct fuzz_options {
   double seconds;
   bool keep_going, print;
   const char *op; // one op only; fuzzers of calls
+  tc_dtype dtype; // what their tensors have in common
 } fuzz_options;
 
 typedef struct fuzz_session {
@@ -74,6 +75,7 @@ static inline bool fuzz_option(fuzz_options *o, const char *text) {
   else if (strncmp(text, "--seed=", 7) == 0) o->seed = strtoull(text + 7, NULL, 10);
   else if (strncmp(text, "--cases=", 8) == 0) o->cases = strtoll(text + 8, NULL, 10);
   else if (strncmp(text, "--op=", 5) == 0) o->op = text + 5;
+  else if (strncmp(text, "--dtype=", 8) == 0) return (o->dtype = tc_dtype_parse(tc_sv_of(text + 8))) != TC_DTYPE_NONE;
   else if (strcmp(text, "--keep-going") == 0) o->keep_going = true;
   else if (strcmp(text, "--print") == 0) o->print = true;
   else return false;
@@ -86,7 +88,8 @@ static inline int fuzz_main(int argc, char **argv, tc_status (*body)(void *sessi
   fuzz_session x = {.o = {.seconds = 30, .seed = (uint64_t)time(NULL) * 1000003u}};
   for (int i = 1; i < argc; i++) {
     if (fuzz_option(&x.o, argv[i])) continue;
-    fprintf(stderr, "%s [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--keep-going] [--print]\n", argv[0]);
+    fprintf(stderr, "%s [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--keep-going] [--print]\n",
+            argv[0]);
     return 2;
   }
   setvbuf(stdout, NULL, _IOLBF, 1 << 16);

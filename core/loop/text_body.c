@@ -66,7 +66,8 @@ static const struct {
     {"sign", "where(a > 0, 1, where(a < 0, -1, 0))", 1},
     {"frac", "a - trunc(a)", 1},
     {"gelu_erf", "0.5 * a * (1 + erf(a * 0.70710678118654752440))", 1},
-    {"gelu_tanh", "0.5 * a * (1 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a)))", 1},
+    // 0.5 (1 + tanh v) as sigmoid(2 v): one exponential, and nothing cancels for negative v
+    {"gelu_tanh", "a * sigmoid(1.59576912160573071176 * (a + 0.044715 * a * a * a))", 1},
     {"softplus", "where(a * b > c, a, log1p(exp(a * b)) / b)", 3},
 };
 

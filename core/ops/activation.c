@@ -136,7 +136,7 @@ static const tc_op_def rows[] = {
     {.schema = "sigmoid(Tensor self) -> Tensor",
      .traits = FLOAT | TC_OP_COMPLEX,
      .meta = tc_meta_float,
-     .body = "1 / (1 + exp(-self))",
+     .body = "sigmoid(self)",
      .scalar_ref = &sigmoid_ref,
      .flops = "numel"},
     INPLACE("sigmoid_(Tensor(a!) self) -> Tensor(a!)"),

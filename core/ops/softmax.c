@@ -27,7 +27,7 @@ static int32_t lower(tc_op_args *a, bool log) {
                       : tc_lower_text(a, "exp(x - m)", 2, names, pair, compute, compute);
   tc_lt sum = tc_lower_reduced(a, shifted, TC_RED_SUM, reduced, true, log ? "exp(v)" : NULL, compute, compute);
   tc_lt last[3] = {shifted, sum, sum};
-  tc_lo_result(a, 0, tc_lower_text(a, log ? "x - log(m)" : "x / m", 2, names, last, compute, out));
+  tc_lo_result(a, 0, tc_lower_text(a, log ? "x - log(m)" : "x * (1 / m)", 2, names, last, compute, out));
   return TC_STATUS_OK;
 }
 static int32_t lower_softmax(tc_op_args *a) { return lower(a, false); }

@@ -116,11 +116,11 @@ static LLVMValueRef intrinsic2(cg *g, const char *name, LLVMValueRef x, LLVMValu
   return cg_call(g, name, LLVMTypeOf(x), 2, (LLVMValueRef[]){x, y});
 }
 
-// vrcp14 per register where there is one; the quotient elsewhere.
-static LLVMValueRef reciprocal(cg *g, tc_dtype d, LLVMValueRef x) {
+// vrcp14 per register where there is one, else NULL.
+static LLVMValueRef estimate(cg *g, tc_dtype d, LLVMValueRef x) {
   int32_t n = cg_count(x), per = d == TC_F32 ? 16 : 8;
-  if (!g->avx512 || n % per || n / per > 16 || n == 0) return LLVMBuildFDiv(g->b, cg_real_like(x, 1), x, "");
-  LLVMValueRef parts[16];
+  if (!g->avx512 || n % per || n / per > CG_MAX_PARTS || n == 0) return NULL;
+  LLVMValueRef parts[CG_MAX_PARTS];
   for (int32_t i = 0; i < n / per; i++) {
     LLVMValueRef part = cg_slice(g, x, i * per, per);
     LLVMTypeRef mask = LLVMIntTypeInContext(g->ctx, (unsigned)per);
@@ -131,7 +131,30 @@ static LLVMValueRef reciprocal(cg *g, tc_dtype d, LLVMValueRef x) {
   return cg_concat(g, n / per, parts);
 }
 
-static LLVMValueRef float_arith(cg *g, int32_t op, tc_dtype d, LLVMValueRef *x) {
+static LLVMValueRef reciprocal(cg *g, tc_dtype d, LLVMValueRef x) {
+  LLVMValueRef r = estimate(g, d, x);
+  return r ? r : LLVMBuildFDiv(g->b, cg_real_like(x, 1), x, "");
+}
+
+static LLVMValueRef fused(cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+  return cg_call(g, "llvm.fma", LLVMTypeOf(a), 3, (LLVMValueRef[]){a, b, c});
+}
+
+// a / b where two units in the last place suffice: 1/b by Newton's steps from 14 bits, and the quotient corrected by
+// what it leaves of a. The processor's division of a whole register takes four times as long. Where infinities or zeros
+// made that NaN, a · (1/b) is the answer, or is NaN itself.
+static LLVMValueRef quotient(cg *g, int32_t flags, tc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef first = flags & TC_KI_FAST ? estimate(g, d, b) : NULL, r = first;
+  if (!r) return LLVMBuildFDiv(g->b, a, b, "");
+  LLVMValueRef minus = LLVMBuildFNeg(g->b, b, "");
+  for (int32_t step = 0; step < (d == TC_F32 ? 1 : 2); step++)
+    r = fused(g, r, fused(g, minus, r, cg_real_like(b, 1)), r);
+  LLVMValueRef q = LLVMBuildFMul(g->b, a, r, "");
+  q = fused(g, fused(g, minus, q, a), r, q);
+  return LLVMBuildSelect(g->b, is_nan(g, q), LLVMBuildFMul(g->b, a, first, ""), q, "");
+}
+
+static LLVMValueRef float_arith(cg *g, int32_t op, int32_t flags, tc_dtype d, LLVMValueRef *x) {
   LLVMValueRef a = x[0], b = x[1];
   if (d == TC_F16 || d == TC_BF16) {
     cg_fail(g, TC_STATUS_UNIMPLEMENTED, "%s on 16-bit floats must be lowered before code generation", tc_k_op_text(op));
@@ -141,7 +164,7 @@ static LLVMValueRef float_arith(cg *g, int32_t op, tc_dtype d, LLVMValueRef *x) 
   case TC_K_ADD: return LLVMBuildFAdd(g->b, a, b, "");
   case TC_K_SUB: return LLVMBuildFSub(g->b, a, b, "");
   case TC_K_MUL: return LLVMBuildFMul(g->b, a, b, "");
-  case TC_K_DIV: return LLVMBuildFDiv(g->b, a, b, "");
+  case TC_K_DIV: return quotient(g, flags, d, a, b);
   case TC_K_FMA: return cg_call(g, "llvm.fma", LLVMTypeOf(a), 3, x);
   case TC_K_NEG: return LLVMBuildFNeg(g->b, a, "");
   case TC_K_ABS: return intrinsic1(g, "llvm.fabs", a);
@@ -215,7 +238,7 @@ static int32_t bool_op(int32_t op) {
 
 LLVMValueRef cg_arith(cg *g, int32_t op, int32_t flags, tc_dtype d, LLVMValueRef *x) {
   if (tc_k_op_class(op) == 'c') return compare(g, op, d, x[0], x[1]);
-  if (cg_is_float(d)) return float_arith(g, op, d, x);
+  if (cg_is_float(d)) return float_arith(g, op, flags, d, x);
   return int_arith(g, d == TC_BOOL ? bool_op(op) : op, flags, d, x);
 }
 
@@ -407,6 +430,10 @@ void cg_pure(cg *g, const tc_kinst *in) {
     break;
   }
   case TC_K_BITCAST: out.v = bitcast(g, x[0], from.dtype, to.dtype); break;
+  case TC_K_MUL:
+    out.v = to.varying ? cg_scaled(g, in, to.dtype) : NULL;
+    if (!out.v) out.v = cg_arith(g, in->op, in->flags, from.dtype, x);
+    break;
   case TC_K_DOT2: out.v = dot2(g, x); break;
   default:
     if (tc_k_op_class(in->op) != 'a' && tc_k_op_class(in->op) != 'c') {

@@ -103,6 +103,11 @@ LLVMValueRef cg_lane_numbers(cg *g, LLVMTypeRef elem, int32_t n); // constant <0
 LLVMValueRef cg_any(cg *g, LLVMValueRef mask);                    // of a bool scalar or vector
 LLVMValueRef cg_all(cg *g, LLVMValueRef mask);
 
+// ---- scale.c ----
+enum { CG_MAX_PARTS = 16 }; // registers that an operation on all lanes is cut into by hand
+// What a multiplication makes if it is the last of those that scale by a power of two, for f32 and f64; else NULL.
+LLVMValueRef cg_scaled(cg *g, const tc_kinst *in, tc_dtype d);
+
 // ---- arith.c ----
 LLVMValueRef cg_arith(cg *g, int32_t op, int32_t flags, tc_dtype d, LLVMValueRef *x); // operands of one form
 LLVMValueRef cg_cast(cg *g, LLVMValueRef x, tc_dtype from, tc_dtype to);

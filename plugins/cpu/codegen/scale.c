@@ -1,0 +1,70 @@
+// x · 2^n by one instruction. The core's maths multiply by two powers of two, made of bits (core/kernel/maths: neither
+// factor leaves the normal range, the first product is exact); where the processor has vscalef that is found again
+// here. Both round once, so the bits are the same.
+#include "codegen.h"
+
+typedef struct finder {
+  cg *g;
+  tc_dtype real;
+  int32_t mantissa;
+  int64_t bias;
+} finder;
+
+// The instruction that makes a value, if it has that opcode.
+static bool made_by(const finder *f, tc_kval v, int32_t op, tc_kinst *out) {
+  tc_kvalue info;
+  tc_k_value(f->g->k, v, &info);
+  if (info.inst < 0) return false;
+  tc_k_inst(f->g->k, info.inst, out);
+  return out->op == op;
+}
+
+// op(x, constant)
+static bool with_constant(const finder *f, tc_kval v, int32_t op, int64_t constant, tc_kval *out) {
+  tc_kinst in, c;
+  if (!made_by(f, v, op, &in) || !made_by(f, in.args[1], TC_K_CONST, &c) || c.imm != constant) return false;
+  *out = in.args[0];
+  return true;
+}
+
+// 2^n made of bits.
+static bool power(const finder *f, tc_kval v, tc_kval *out_n) {
+  tc_kinst cast;
+  tc_kval shifted;
+  return made_by(f, v, TC_K_BITCAST, &cast) && with_constant(f, cast.args[0], TC_K_SHL, f->mantissa, &shifted) &&
+         with_constant(f, shifted, TC_K_ADD, f->bias, out_n);
+}
+
+// 2^(n - n/2) times x · 2^(n/2), the factors of the inner product in any order.
+static bool matches(const finder *f, tc_kval rest, tc_kval product, tc_kval *out_x, tc_kval *out_n) {
+  tc_kval minus, half, n;
+  tc_kinst sub, inner;
+  if (!power(f, rest, &minus) || !made_by(f, minus, TC_K_SUB, &sub) || !made_by(f, product, TC_K_MUL, &inner))
+    return false;
+  if (!with_constant(f, sub.args[1], TC_K_SHR, 1, &n) || n != sub.args[0]) return false;
+  for (int32_t i = 0; i < 2; i++) {
+    if (!power(f, inner.args[i], &half) || half != sub.args[1]) continue;
+    *out_x = inner.args[1 - i], *out_n = n;
+    return true;
+  }
+  return false;
+}
+
+LLVMValueRef cg_scaled(cg *g, const tc_kinst *in, tc_dtype d) {
+  finder f = {g, d, d == TC_F32 ? 23 : 52, d == TC_F32 ? 127 : 1023};
+  int32_t per = d == TC_F32 ? 16 : 8, lanes = g->lanes;
+  tc_kval x, n;
+  if (!g->avx512 || (d != TC_F32 && d != TC_F64) || lanes % per || lanes / per > CG_MAX_PARTS) return NULL;
+  if (!matches(&f, in->args[0], in->args[1], &x, &n) && !matches(&f, in->args[1], in->args[0], &x, &n)) return NULL;
+  LLVMValueRef values = cg_form(g, x, true), powers = cg_form(g, n, true), parts[CG_MAX_PARTS];
+  powers = LLVMBuildSIToFP(g->b, powers, LLVMTypeOf(values), "");
+  for (int32_t i = 0; i < lanes / per; i++) {
+    LLVMValueRef part = cg_slice(g, values, i * per, per), by = cg_slice(g, powers, i * per, per);
+    LLVMTypeRef mask = LLVMIntTypeInContext(g->ctx, (unsigned)per);
+    enum { CURRENT_ROUNDING = 4 };
+    LLVMValueRef args[] = {part, by, part, LLVMConstAllOnes(mask), cg_i32(g, CURRENT_ROUNDING)};
+    parts[i] = cg_call2(g, d == TC_F32 ? "llvm.x86.avx512.mask.scalef.ps.512" : "llvm.x86.avx512.mask.scalef.pd.512",
+                        NULL, 0, 5, args);
+  }
+  return cg_concat(g, lanes / per, parts);
+}

@@ -1,0 +1,99 @@
+// Sequences that code generation makes shorter than they are written: scaling by a power of two, which must keep the
+// bits, and divisions marked `fast`, which must be within two units in the last place, also with infinities, zeros and
+// NaN.
+#include "rig.h"
+
+enum { ELEMENTS = 960 };
+
+static double awkward(uint64_t *seed, int32_t exponents) {
+  static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN};
+  uint64_t v = tc_test_random(seed);
+  if (v % 16 == 0) return special[v / 16 % 5];
+  double x = 0.5 + (double)(v >> 11) * 0x1p-54;
+  return ldexp(tc_test_random(seed) % 2 ? x : -x,
+               (int32_t)(tc_test_random(seed) % (uint64_t)(2 * exponents)) - exponents);
+}
+
+static void open_kernel(tc_sb *sb, const char *params, int32_t lanes) {
+  tc_sb_printf(
+      sb, "kernel @f (%s) blocks 1 lanes %d {\n  %%b = block\n  lanes {\n    %%l = lane\n    %%i = fma %%b, %d, %%l\n",
+      params, (int)lanes, (int)lanes);
+}
+
+typedef tc_status check(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, uint64_t *seed);
+
+static tc_status each(tc_arena *arena, check *f) {
+  uint64_t seed = tc_test_seed();
+  static const int32_t widths[] = {1, 4, 12, 16, 32, 64};
+  for (int32_t i = 0; i < RIG_ISAS; i++) {
+    rig r;
+    if (!rig_open(&r, rig_isas[i])) continue;
+    for (int32_t w = 0; w < 6; w++) {
+      TC_TRY(f(arena, &r, TC_F32, widths[w], &seed));
+      TC_TRY(f(arena, &r, TC_F64, widths[w], &seed));
+    }
+    rig_close(&r);
+  }
+  return TC_OK;
+}
+
+// x · 2^(n/2) · 2^(n - n/2), as core/kernel/maths writes it, the factors in either order; and what only looks like it.
+static tc_status check_scaling(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, uint64_t *seed) {
+  bool wide = d == TC_F64;
+  const char *t = tc_dtype_name(d), *u = wide ? "i64" : "i32";
+  int32_t bias = wide ? 1023 : 127, mantissa = wide ? 52 : 23, most = wide ? 1500 : 180;
+  for (int32_t variant = 0; variant < 5; variant++) {
+    tc_sb sb = tc_sb_make(arena);
+    char params[100];
+    snprintf(params, sizeof params, "%%x : global %s, %%n : global %s, %%o : global %s", t, u, t);
+    open_kernel(&sb, params, lanes);
+    tc_sb_printf(&sb,
+                 "    %%a = load %%x[%%i]\n    %%k = load %%n[%%i]\n    %%h = shr %%k, %d\n    %%r = sub %%k, %%h\n"
+                 "    %%hb = add %%h, %d\n    %%hs = shl %%hb, %d\n    %%p = bitcast %%hs : %s\n"
+                 "    %%rb = add %%r, %d\n    %%rs = shl %%rb, %d\n    %%q = bitcast %%rs : %s\n",
+                 variant == 4 ? 2 : 1, bias, mantissa, t, variant == 3 ? bias - 1 : bias, mantissa, t);
+    tc_sb_printf(&sb, "    %%m = mul %s\n    %%y = mul %s\n    store %%o[%%i], %%y\n  }\n}\n",
+                 variant & 1 ? "%p, %a" : "%a, %p", variant & 2 ? "%q, %m" : "%m, %q");
+    const tc_kernel *k;
+    TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
+    rig_buffer b[3] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(wide ? TC_I64 : TC_I32, ELEMENTS, 1),
+                       rig_buffer_make(d, ELEMENTS, 1)};
+    for (int64_t e = 0; e < ELEMENTS; e++) {
+      int64_t n = (int64_t)(tc_test_random(seed) % (uint64_t)(2 * most)) - most;
+      if (variant == 4) n /= 2; // the second factor has three quarters of n
+      tc_kir_write(d, b[0].data + e * tc_dtype_size(d), (tc_knum){.re = awkward(seed, 2)});
+      memcpy(b[1].data + e * tc_dtype_size(d), &n, (size_t)tc_dtype_size(d)); // little-endian
+    }
+    rig_check(r, k, ELEMENTS / lanes, b, 3);
+    for (int32_t j = 0; j < 3; j++) rig_buffer_free(&b[j]);
+  }
+  return TC_OK;
+}
+
+TC_TEST(scaling_by_powers_of_two) { return each(arena, check_scaling); }
+
+static tc_status check_quotients(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, uint64_t *seed) {
+  const char *t = tc_dtype_name(d);
+  tc_sb sb = tc_sb_make(arena);
+  char params[100];
+  snprintf(params, sizeof params, "%%x : global %s, %%y : global %s, %%o : global %s", t, t, t);
+  open_kernel(&sb, params, lanes);
+  tc_sb_printf(&sb, "    %%a = load %%x[%%i]\n    %%c = load %%y[%%i]\n    %%q = div %%a, %%c fast\n"
+                    "    store %%o[%%i], %%q\n  }\n}\n");
+  const tc_kernel *k;
+  TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
+  rig_buffer b[3] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1)};
+  for (int64_t e = 0; e < ELEMENTS; e++)
+    for (int32_t j = 0; j < 2; j++)
+      tc_kir_write(d, b[j].data + e * tc_dtype_size(d), (tc_knum){.re = awkward(seed, d == TC_F32 ? 50 : 500)});
+  rig_check_rule(r, k, ELEMENTS / lanes, b, 3, &(rig_rule){.relative = d == TC_F32 ? 0x1p-22 : 0x1p-51});
+  for (int32_t j = 0; j < 3; j++) rig_buffer_free(&b[j]);
+  return TC_OK;
+}
+
+TC_TEST(fast_quotients) { return each(arena, check_quotients); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(scaling_by_powers_of_two), cmocka_unit_test(fast_quotients)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

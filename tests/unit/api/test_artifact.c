@@ -87,13 +87,14 @@ static void is_refused_in_one_graph(tc_artifact *a) {
   tc_compile_options o = {.struct_size = sizeof o, .name = "it", .n_inputs = 2, .n_outputs = 1};
   assert_int_equal(tc_open(settings, 3, &c), TC_STATUS_OK);
   assert_int_equal(tc_compile(c, calls_artifact, a, &o, &f), TC_STATUS_OK);
+  tc_scope *s = tc_scope_open();
   tc_tensor *in[] = {range(c, 2, (int64_t[]){2, 3}), range(c, 1, (int64_t[]){3})};
   assert_int_equal(tc_call(f, in, out), TC_STATUS_CANCELLED);
   const char *said = tc_last_error();
   if (!strstr(said, "graph break: an artifact is called at ") || !strstr(said, "test_artifact.c:"))
     fail_msg("%s", said);
   tc_clear_error();
-  tc_release(in[0]), tc_release(in[1]);
+  tc_scope_close(s);
   tc_function_destroy(f);
   tc_close(c);
 }

@@ -97,6 +97,6 @@ void tc_sched_inline(tc_sched *x) {
       const tc_binst *b = &n->body.insts.data[k];
       if (b->op == TC_B_LOAD && b->buf->def && x->inlined[b->buf->def->id]) x->cost[i] += x->cost[b->buf->def->id];
     }
-    x->inlined[i] = x->o->fuse && should_inline(x, n);
+    x->inlined[i] = x->o->fuse && ((x->again && tc_map_find_ptr(x->again, n)) || should_inline(x, n));
   }
 }

@@ -39,6 +39,7 @@ typedef struct tc_sched {
   bool *inlined;       // by node id: computed in every user, never stored
   int32_t *cost;       // by node id: scalar operations per element, with what is inlined into it
   tc_map *columns;     // tc_lnode * → const tc_column_part *
+  tc_map *again;       // tc_lnode *: computed in every reader to save memory (again.c); NULL: none is
   tc_group **group_of; // by node id
   // Of merging (fuse.c): the groups in topological order, and marks of the last search.
   int32_t *pos, *mark; // by group id
@@ -74,8 +75,13 @@ void tc_sched_hold(tc_sched *x, tc_group *g);
 void tc_group_hold_rows(tc_loops *l, const tc_device_props *device, tc_group *g);
 void tc_sched_layout(tc_sched *x); // strides of what goes through memory
 tc_status tc_sched_order(tc_sched *x);
+void tc_sched_flow(tc_sched *x, tc_flow *out); // numbers the groups
 // Puts the groups into an order that needs less memory at its peak, if one is found (spare.c).
 void tc_sched_spare(tc_sched *x, const tc_flow *f, tc_group **order);
+// Schedules the loops again, by `arrange`, with values computed again by their late readers, if that takes less memory
+// (again.c). `at_first`: how buffers lay before they were scheduled.
+TC_NODISCARD tc_status tc_sched_again(tc_sched *x, const void *at_first, tc_status (*arrange)(tc_sched *x));
+const void *tc_sched_lies(tc_loops *l);
 
 // The second template of a group if its rows have another length than the group's (late.c); NULL: there is none.
 const tc_lnode *tc_sched_late_stage(const tc_group *g);

@@ -53,8 +53,7 @@ static void follow(tc_sched *x, tc_flow *f, int32_t first, int32_t then) {
   tc_vec_push(x->arena, &f->before[then], first);
 }
 
-// Which groups must come behind which.
-static void find_flow(tc_sched *x, tc_flow *f) {
+void tc_sched_flow(tc_sched *x, tc_flow *f) {
   tc_schedule *s = x->s;
   int32_t n = f->n = s->groups.count;
   tc_group **writer = TC_NEW_ARRAY(x->arena, tc_group *, x->l->bufs.count);
@@ -86,7 +85,7 @@ static void find_flow(tc_sched *x, tc_flow *f) {
 tc_status tc_sched_order(tc_sched *x) {
   tc_schedule *s = x->s;
   tc_flow f;
-  find_flow(x, &f);
+  tc_sched_flow(x, &f);
   int32_t n = f.n;
   int32_t *waiting = TC_NEW_ARRAY(x->arena, int32_t, n), *readers = TC_NEW_ARRAY(x->arena, int32_t, x->l->bufs.count);
   for (int32_t i = 0; i < n; i++) {

@@ -8,41 +8,16 @@
 // whichever lowers the peak most, or the sum over time where the peak stays. The order that is given is kept if nothing
 // comes to 1/64 less, or where a size is not known; effort is bounded, so that large programs cost no more than a few
 // passes.
-#include <string.h>
+#include "core/schedule/spare.h"
 
-#include "core/schedule/internal.h"
+#include <string.h>
 
 enum { LOOK = 64, REACH = 4, MOST_STEPS = 1 << 21, LEAST_GAIN = 64 };
 
-typedef struct value {
-  int64_t bytes;
-  int32_t writer;
-  bool stays; // to the end of the run
-  tc_ints readers;
-} value;
-
-typedef struct spare {
-  tc_arena *arena;
-  const tc_flow *f;
-  int32_t n, fixed; // the first `fixed` groups of an order stay there: what is done once
-  TC_VEC(value) values;
-  tc_ints *reads, *writes; // by group: values
-  int64_t links;           // how many there are in all
-  int32_t *pos;            // by group
-  int64_t *alive;          // by position: bytes
-  bool *mark;              // by group
-  int64_t steps;           // that may still be taken
-} spare;
-
-typedef struct cost {
-  int64_t peak;
-  double sum;
-} cost;
-
-static bool is_less(cost a, cost b) { return a.peak < b.peak || (a.peak == b.peak && a.sum < b.sum); }
+static bool is_less(tc_spare_cost a, tc_spare_cost b) { return a.peak < b.peak || (a.peak == b.peak && a.sum < b.sum); }
 
 // false where a size is not known.
-static bool find_values(spare *s, tc_sched *x) {
+static bool find_values(tc_spare *s, tc_sched *x) {
   int32_t *value_of = TC_NEW_ARRAY(s->arena, int32_t, x->l->bufs.count); // + 1
   for (int32_t i = 0; i < s->n; i++) {
     const tc_group *g = x->s->groups.data[i];
@@ -50,7 +25,7 @@ static bool find_values(spare *s, tc_sched *x) {
       const tc_buf *b = g->writes.data[k];
       if (!tc_sym_is_const(tc_buf_bytes(x->l, b))) return false;
       if (b->inplace) continue;
-      value v = {.bytes = tc_buf_hint_bytes(x->l, b), .writer = i, .stays = b->output >= 0};
+      tc_spare_value v = {.buf = b, .bytes = tc_buf_hint_bytes(x->l, b), .writer = i, .stays = b->output >= 0};
       tc_vec_push(s->arena, &s->writes[i], s->values.count);
       tc_vec_push(s->arena, &s->values, v);
       value_of[b->id] = s->values.count;
@@ -69,7 +44,7 @@ static bool find_values(spare *s, tc_sched *x) {
   return true;
 }
 
-static int32_t last_use(const spare *s, const value *v) {
+static int32_t last_use(const tc_spare *s, const tc_spare_value *v) {
   int32_t last = s->pos[v->writer];
   if (v->stays) return s->n - 1;
   for (int32_t k = 0; k < v->readers.count; k++)
@@ -77,13 +52,13 @@ static int32_t last_use(const spare *s, const value *v) {
   return last;
 }
 
-static cost measure(spare *s, const int32_t *order) {
-  cost c = {0, 0};
+tc_spare_cost tc_spare_measure(tc_spare *s, const int32_t *order) {
+  tc_spare_cost c = {0, 0};
   s->steps -= 2 * (int64_t)s->n + s->values.count + s->links;
   memset(s->alive, 0, (size_t)(s->n + 1) * sizeof *s->alive);
   for (int32_t i = 0; i < s->n; i++) s->pos[order[i]] = i;
   for (int32_t i = 0; i < s->values.count; i++) {
-    const value *v = &s->values.data[i];
+    const tc_spare_value *v = &s->values.data[i];
     s->alive[s->pos[v->writer]] += v->bytes;
     s->alive[last_use(s, v) + 1] -= v->bytes;
   }
@@ -96,7 +71,7 @@ static cost measure(spare *s, const int32_t *order) {
 }
 
 // No order can do with less: what a group reads and writes, and all results.
-static int64_t least_peak(const spare *s) {
+static int64_t least_peak(const tc_spare *s) {
   int64_t least = 0, results = 0;
   for (int32_t i = 0; i < s->n; i++) {
     int64_t sum = 0;
@@ -110,17 +85,17 @@ static int64_t least_peak(const spare *s) {
 
 // ---- from the end ----
 // What placing the group takes from the bytes that are alive in front of it.
-static int64_t relief(const spare *s, int32_t g, const bool *needed) {
+static int64_t relief(const tc_spare *s, int32_t g, const bool *needed) {
   int64_t sum = 0;
   for (int32_t k = 0; k < s->writes[g].count; k++) sum += s->values.data[s->writes[g].data[k]].bytes;
   for (int32_t k = 0; k < s->reads[g].count; k++) {
-    const value *v = &s->values.data[s->reads[g].data[k]];
+    const tc_spare_value *v = &s->values.data[s->reads[g].data[k]];
     if (!needed[s->reads[g].data[k]] && !v->stays) sum -= v->bytes;
   }
   return sum;
 }
 
-static void from_the_end(spare *s, const int32_t *given, int32_t *out) {
+static void from_the_end(tc_spare *s, const int32_t *given, int32_t *out) {
   bool *needed = TC_NEW_ARRAY(s->arena, bool, s->values.count);
   int32_t *waiting = TC_NEW_ARRAY(s->arena, int32_t, s->n), done = s->n;
   tc_ints ready = {0}; // by rising position in the order that is given
@@ -152,7 +127,7 @@ static void from_the_end(spare *s, const int32_t *given, int32_t *out) {
 
 // ---- at the peak ----
 // The group and all that must come before (or behind) it moves to position `to`, in the order that they have.
-static void move(spare *s, const int32_t *order, int32_t group, int32_t to, bool forward, int32_t *out) {
+static void move(tc_spare *s, const int32_t *order, int32_t group, int32_t to, bool forward, int32_t *out) {
   const tc_ints *link = forward ? s->f->before : s->f->next;
   int32_t at = s->pos[group], first = forward ? to : at, last = forward ? at : to, n = 0;
   memset(s->mark, 0, (size_t)s->n * sizeof *s->mark);
@@ -168,19 +143,19 @@ static void move(spare *s, const int32_t *order, int32_t group, int32_t to, bool
 }
 
 typedef struct peak_search {
-  spare *s;
+  tc_spare *s;
   int32_t *order, *trial, *best; // best: of the trials of a round
-  cost now, least;
+  tc_spare_cost now, least;
 } peak_search;
 
 static void try_moves(peak_search *p, int32_t group, int32_t peak, bool forward) {
-  spare *s = p->s;
+  tc_spare *s = p->s;
   for (int32_t k = 0; k <= REACH && s->steps > 0; k++) {
     int32_t to = forward ? peak - k : peak + k;
     if (to < s->fixed || to >= s->n || s->pos[group] < s->fixed) continue;
     if (forward ? s->pos[group] <= to : s->pos[group] >= to) continue;
     move(s, p->order, group, to, forward, p->trial);
-    cost c = measure(s, p->trial);
+    tc_spare_cost c = tc_spare_measure(s, p->trial);
     for (int32_t i = 0; i < s->n; i++) s->pos[p->order[i]] = i;
     if (!is_less(c, p->least)) continue;
     p->least = c;
@@ -189,16 +164,16 @@ static void try_moves(peak_search *p, int32_t group, int32_t peak, bool forward)
 }
 
 static void lower_peak(peak_search *p, int64_t bound) {
-  spare *s = p->s;
+  tc_spare *s = p->s;
   int32_t *tried = TC_NEW_ARRAY(s->arena, int32_t, s->n); // by group: 1 forward, 2 backward
   while (p->now.peak > bound && s->steps > 0) {
     int32_t peak = 0;
-    measure(s, p->order);
+    tc_spare_measure(s, p->order);
     while (s->alive[peak] < p->now.peak) peak++;
     p->least = p->now;
     memset(tried, 0, (size_t)s->n * sizeof *tried);
     for (int32_t i = 0; i < s->values.count && s->steps > 0; i++) {
-      const value *v = &s->values.data[i];
+      const tc_spare_value *v = &s->values.data[i];
       if (s->pos[v->writer] > peak || last_use(s, v) < peak) continue;
       if (!(tried[v->writer] & 2)) try_moves(p, v->writer, peak, false);
       tried[v->writer] |= 2;
@@ -213,30 +188,44 @@ static void lower_peak(peak_search *p, int64_t bound) {
   }
 }
 
-void tc_sched_spare(tc_sched *x, const tc_flow *f, tc_group **order) {
-  spare s = {.arena = x->arena, .f = f, .n = f->n, .steps = MOST_STEPS};
-  s.reads = TC_NEW_ARRAY(x->arena, tc_ints, s.n), s.writes = TC_NEW_ARRAY(x->arena, tc_ints, s.n);
-  if (!find_values(&s, x)) return;
-  s.pos = TC_NEW_ARRAY(x->arena, int32_t, s.n), s.mark = TC_NEW_ARRAY(x->arena, bool, s.n);
-  s.alive = TC_NEW_ARRAY(x->arena, int64_t, s.n + 1);
-  while (s.fixed < s.n && order[s.fixed]->once) s.fixed++;
-  peak_search p = {.s = &s,
-                   .order = TC_NEW_ARRAY(x->arena, int32_t, s.n),
-                   .trial = TC_NEW_ARRAY(x->arena, int32_t, s.n),
-                   .best = TC_NEW_ARRAY(x->arena, int32_t, s.n)};
-  for (int32_t i = 0; i < s.n; i++) p.order[i] = order[i]->id;
-  cost given = p.now = measure(&s, p.order);
-  int64_t bound = least_peak(&s);
-  if (given.peak <= bound) return;
-  from_the_end(&s, p.order, p.trial);
-  cost end = measure(&s, p.trial);
-  if (is_less(end, given)) {
+bool tc_spare_open(tc_sched *x, const tc_flow *f, tc_spare *out) {
+  tc_arena *a = x->arena;
+  int32_t n = f->n;
+  *out = (tc_spare){.arena = a, .f = f, .n = n, .pos = TC_NEW_ARRAY(a, int32_t, n), .mark = TC_NEW_ARRAY(a, bool, n)};
+  out->reads = TC_NEW_ARRAY(a, tc_ints, n), out->writes = TC_NEW_ARRAY(a, tc_ints, n);
+  out->alive = TC_NEW_ARRAY(a, int64_t, n + 1);
+  for (int32_t i = 0; i < n; i++) out->fixed += x->s->groups.data[i]->once;
+  return find_values(out, x);
+}
+
+tc_spare_cost tc_spare_search(tc_spare *s, const int32_t *given, int64_t steps, int32_t *out) {
+  peak_search p = {.s = s, .order = out};
+  p.trial = TC_NEW_ARRAY(s->arena, int32_t, s->n), p.best = TC_NEW_ARRAY(s->arena, int32_t, s->n);
+  s->steps = steps;
+  memcpy(out, given, (size_t)s->n * sizeof *out);
+  p.now = tc_spare_measure(s, given);
+  int64_t bound = least_peak(s);
+  if (p.now.peak <= bound) return p.now;
+  from_the_end(s, given, p.trial);
+  tc_spare_cost end = tc_spare_measure(s, p.trial);
+  if (is_less(end, p.now)) {
     p.now = end;
-    memcpy(p.order, p.trial, (size_t)s.n * sizeof *p.order);
+    memcpy(out, p.trial, (size_t)s->n * sizeof *out);
   }
   lower_peak(&p, bound);
-  if (given.peak - p.now.peak < given.peak / LEAST_GAIN + 1) return;
+  return p.now;
+}
+
+bool tc_spare_worth(int64_t peak, int64_t before) { return before - peak > before / LEAST_GAIN; }
+
+void tc_sched_spare(tc_sched *x, const tc_flow *f, tc_group **order) {
+  tc_spare s;
+  if (!tc_spare_open(x, f, &s)) return;
+  int32_t *given = TC_NEW_ARRAY(x->arena, int32_t, s.n), *out = TC_NEW_ARRAY(x->arena, int32_t, s.n);
+  for (int32_t i = 0; i < s.n; i++) given[i] = order[i]->id;
+  int64_t before = tc_spare_measure(&s, given).peak, peak = tc_spare_search(&s, given, MOST_STEPS, out).peak;
+  if (!tc_spare_worth(peak, before)) return;
   tc_log(x->o->logger, TC_LOG_SCHEDULE, "another order of %d groups: at most %lld bytes alive, not %lld", s.n,
-         (long long)p.now.peak, (long long)given.peak);
-  for (int32_t i = 0; i < s.n; i++) order[i] = x->s->groups.data[p.order[i]];
+         (long long)peak, (long long)before);
+  for (int32_t i = 0; i < s.n; i++) order[i] = x->s->groups.data[out[i]];
 }

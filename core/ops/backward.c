@@ -174,7 +174,7 @@ static const tc_op_def rows[] = {
     POINTWISE("tanh_backward(Tensor grad_output, Tensor output) -> Tensor", TC_OP_COMPLEX,
               SLOPE("tanh", "output", "result=x")),
     TEXT("threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
-         "where(le(self, threshold), 0, grad_output)"),
+         "to(where(le(self, threshold), 0, grad_output), promote(grad_output, self))"),
     POINTWISE("hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", 0,
               "to(where(logical_and(ge(self, 0.0 - float(lambd)), le(self, lambd)), 0, grad_out), promote(grad_out, "
               "self))"),

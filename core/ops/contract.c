@@ -423,12 +423,16 @@ static const tc_op_def rows[] = {
     CODE("kron(Tensor self, Tensor other) -> Tensor", kron_expand),
     CODE("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", cross_expand),
     TEXT("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
-         "sub(mul(roll(self, [-1], [dim]), roll(other, [-2], [dim])), mul(roll(self, [-2], [dim]), roll(other, [-1], "
-         "[dim])))"),
-    TEXT("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-         "let p = mul(sum(bmm(batch1, batch2), [0], false, dtype=self.dtype), alpha); if(!is_complex(beta) && "
-         "float(beta) == 0.0, p, "
-         "add(mul(self, beta), p))"),
+         "if(self.dtype == other.dtype && self.dtype != bool, sub(mul(roll(self, [-1], [dim]), roll(other, [-2], "
+         "[dim])), "
+         "mul(roll(self, [-2], [dim]), roll(other, [-1], [dim]))), fail(\"the vectors must have the same dtype, which "
+         "is "
+         "not bool\"))"),
+    TEXT(
+        "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        "let s = if(self.dtype == batch1.dtype, expand(self, [batch1.size(1), batch2.size(2)]), fail(\"self and batch1 "
+        "must have the same dtype\")); let p = mul(sum(bmm(batch1, batch2), [0], false, dtype=self.dtype), alpha); "
+        "if(!is_complex(beta) && float(beta) == 0.0, p, add(mul(s, beta), p))"),
     TEXT("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
          "let d = promote(self, vec1, vec2); let s = to(expand(self, [vec1.size(0), vec2.size(0)]), d); let u = "
          "unsqueeze(to(vec1, d), 1); let v = unsqueeze(to(vec2, d), 0); if(d == bool, _addr_bool(s, u, v, float(beta), "
@@ -437,7 +441,11 @@ static const tc_op_def rows[] = {
          "let p = logical_and(vec1, vec2); let q = if(alpha == 0.0, zeros_like(p), p); if(beta == 0.0, q, "
          "logical_or(self, q))"),
     TEXT("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-         "let p = einsum(\"...i,oij,...j->...o\", [input1, weight, input2]); if(is_none(bias), p, add(p, bias))"),
+         "let x = if(input1.rank == input2.rank && input1.dtype == input2.dtype && input1.dtype == weight.dtype, "
+         "input1, "
+         "fail(\"the inputs and the weight must have the same dtype, and the inputs as many dimensions\"));"
+         "let p = einsum(\"...i,oij,...j->...o\", [x, weight, input2]); if(is_none(bias), p, if(bias.dtype == p.dtype, "
+         "add(p, bias), fail(\"the bias must have the dtype of the inputs\")))"),
     TEXT("linalg_matmul(Tensor self, Tensor other) -> Tensor", "matmul(self, other)"),
 };
 TC_OP_FAMILY(contract);

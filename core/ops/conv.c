@@ -107,6 +107,9 @@ static int32_t conv_meta(tc_op_args *a) {
   if (b && (b->rank != 1 || tc_int_require_eq(a, b->sizes[0], sizes[rank - 1])))
     return tc_op_fail(a, "the bias %s does not match the output channels of the weight %s", tc_op_shape_text(a, BIAS),
                       tc_op_shape_text(a, WEIGHT));
+  if (b && b->dtype != x->dtype)
+    return tc_op_fail(a, "the input %s and the bias %s should have the same dtype", tc_op_shape_text(a, INPUT),
+                      tc_op_shape_text(a, BIAS));
   for (int32_t i = 0; i < c.n; i++) {
     sizes[rank++] = out_size(a, &c, i);
     if (tc_int_lt(a, sizes[rank - 1], tc_int_const(a, 0)) == 1)

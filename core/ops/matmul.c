@@ -21,7 +21,7 @@ static int32_t product_meta(tc_op_args *a, int32_t ia, int32_t ib, int32_t rank)
   if (x->rank != rank || y->rank != rank)
     return tc_op_fail(a, "both operands must have rank %d: %s and %s", rank, tc_op_shape_text(a, ia),
                       tc_op_shape_text(a, ib));
-  if (!same_dtype(a, ia, ib)) return TC_STATUS_INVALID_ARGUMENT;
+  if (!same_dtype(a, ia, ib) || !same_dtype(a, 0, ia)) return TC_STATUS_INVALID_ARGUMENT;
   bool differ = tc_int_require_eq(a, x->sizes[rank - 1], y->sizes[rank - 2]) != 0;
   if (rank == 3) differ |= tc_int_require_eq(a, x->sizes[0], y->sizes[0]) != 0;
   if (differ)
@@ -42,7 +42,7 @@ static int32_t linear_meta(tc_op_args *a) {
   const tc_tensor_type *x = tc_op_tensor(a, 0), *w = tc_op_tensor(a, 1), *b = tc_op_tensor(a, 2);
   if (x->rank < 1 || w->rank < 1 || w->rank > 2)
     return tc_op_fail(a, "linear: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 1));
-  if (!same_dtype(a, 0, 1)) return TC_STATUS_INVALID_ARGUMENT;
+  if (!same_dtype(a, 0, 1) || (b && !same_dtype(a, 0, 2))) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_int_require_eq(a, x->sizes[x->rank - 1], w->sizes[w->rank - 1]))
     return tc_op_fail(a, "the shapes cannot be multiplied (%s and %s transposed)", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 1));

@@ -195,7 +195,8 @@ static const tc_op_def rows[] = {
           "_replace_special(imag(self), for_nan, up, down)), where(isnan(self), for_nan, where(eq(self, inf), "
           "if(is_none(up), limit(self.dtype), up), where(eq(self, -inf), if(is_none(down), 0.0 - limit(self.dtype), "
           "down), self)))))"),
-    CTEXT("ldexp.Tensor(Tensor self, Tensor other) -> Tensor", "mul(self, pow(2.0, other))"),
+    CTEXT("ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+          "let y = mul(self, pow(2.0, other)); if(is_int(self), y, to(y, promote(self, other)))"),
     {.schema = "nextafter(Tensor self, Tensor other) -> Tensor",
      .traits = PW,
      .meta = tc_meta_promote,

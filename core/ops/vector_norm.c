@@ -142,6 +142,8 @@ static const tc_op_def rows[] = {
     REAL("_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor",
          "if(self.size(0) < 2, zeros_like(self), _pdist_backward_of_pairs(grad, self, p, pdist))"),
     REAL("_pdist_backward_of_pairs(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor", PDIST_BACKWARD),
-    TEXT("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", "sum(mul(conj(x), y), [dim])"),
+    TEXT("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+         "if(!is_int(x) && x.dtype == y.dtype, sum(mul(conj(x), y), [dim]), fail(\"expected floats of the same "
+         "dtype\"))"),
 };
 TC_OP_FAMILY(vector_norm);

@@ -113,6 +113,7 @@ int32_t trace_function_id(const api_trace *t) { return t->function->id; }
 api_line *trace_function_lines(const api_trace *t) { return __atomic_load_n(&t->function->lines, __ATOMIC_ACQUIRE); }
 bool trace_function_is_auto(const api_trace *t) { return t->function->dynamic == TC_DYNAMIC_AUTO; }
 bool trace_function_is_always(const api_trace *t) { return t->function->dynamic == TC_DYNAMIC_ALWAYS; }
+bool trace_function_is_never(const api_trace *t) { return t->function->dynamic == TC_DYNAMIC_NEVER; }
 
 bool trace_function_has_room(api_trace *t) {
   tc_function *f = t->function;

@@ -23,7 +23,9 @@ typedef struct function_entry {
   uint64_t n_random;      // random nodes
   int32_t n_captured;
   tc_tensor **captured; // referenced
-  bool writes;          // without a session: what is written is seen through another input, calls run op by op
+  int32_t n_numbers;    // among what is captured: read anew for each run
+  const trace_number *numbers;
+  bool writes; // without a session: what is written is seen through another input, calls run op by op
 } function_entry;
 
 typedef struct function_dims { // of the first call, to see what changes

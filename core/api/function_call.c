@@ -138,6 +138,21 @@ static tc_status run_session(const tc_function *f, const function_entry *x, cons
   return s;
 }
 
+// Of numbers that may be any, each run has its own.
+static tc_status read_numbers(const tc_function *f, const function_entry *x, tc_tensor *captured) {
+  for (int32_t i = 0; i < x->n_numbers; i++) {
+    tc_tensor *t = &captured[x->numbers[i].input - f->n_inputs];
+    int64_t v = tc_guard_fact_read(TC_FACT_INT, x->numbers[i].at);
+    tc_status s = tc_tensor_create(f->context->allocator, TC_I64, 0, NULL, t);
+    if (s != TC_OK) {
+      while (i-- > 0) tc_tensor_unref(&captured[x->numbers[i].input - f->n_inputs]);
+      return s;
+    }
+    *(int64_t *)tc_tensor_data(t) = v;
+  }
+  return TC_OK;
+}
+
 static tc_status run_entry(const tc_function *f, const function_entry *x, const tc_tensor *inputs,
                            tc_tensor **outputs) {
   tc_tensor few[FEW], *room = few;
@@ -149,7 +164,11 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
     if (inputs[i].storage) lend(&inputs[i], &room[k++]);
   for (int32_t i = 0; i < x->n_captured; i++) lend(x->captured[i], &room[k++]);
   const tc_tensor *all = as_given ? inputs : room;
-  tc_status s = x->through ? give_through(f, x, all, outputs) : run_session(f, x, all, room + n_own, outputs);
+  tc_tensor *captured = room + k - x->n_captured;
+  tc_status s = read_numbers(f, x, captured);
+  bool read = s == TC_OK;
+  if (read) s = x->through ? give_through(f, x, all, outputs) : run_session(f, x, all, room + n_own, outputs);
+  for (int32_t i = 0; i < x->n_numbers && read; i++) tc_tensor_unref(&captured[x->numbers[i].input - f->n_inputs]);
   if (room != few) tc_free(f->context->allocator, room);
   return s;
 }

@@ -131,6 +131,8 @@ static tc_status finish(void *arg) {
     tc_module_require(x->module, c->t->reads.data[i].condition);
     tc_guards_seal(x->guards, x->module, tc_sv_printf(arena, "a size read at %s", c->t->reads.data[i].here));
   }
+  x->n_numbers = c->t->numbers.count;
+  x->numbers = tc_arena_copy(arena, c->t->numbers.data, (size_t)x->n_numbers * sizeof *x->numbers);
   for (int32_t i = 0; i < c->t->facts.count; i++) tc_guards_add_fact(x->guards, &c->t->facts.data[i]);
   for (int32_t i = 0; i < f->n_values; i++) {
     tc_value *v = value_of(c->t, c->results[i]);

@@ -82,7 +82,12 @@ static tc_status add_inputs(adding *a) {
     if (value->storage) {
       if (value->neg) return tc_error(TC_STATUS_UNIMPLEMENTED, "an input with the negative bit");
       tc_sv name = how.name.size ? how.name : tc_sv_printf(arena, "in_%d", i);
-      v = tc_graph_add_input(x->graph, TC_IN_USER, name, name, &type);
+      trace_number *q = trace_number_at(t, a->s, i);
+      if (q) {
+        tc_guard_fact f = {.at = q->at, .expected = q->value, .name = q->name, .origin = tc_sv_of(q->here)};
+        q->symbol = tc_guards_add_number(x->guards, &f, q->lo, q->hi);
+        v = tc_graph_add_number_input(x->graph, TC_IN_USER, name, name, TC_VALUE_SYM, q->symbol);
+      } else v = tc_graph_add_input(x->graph, TC_IN_USER, name, name, &type);
     }
     tc_vec_push(arena, &x->inputs, v);
   }
@@ -143,6 +148,8 @@ static tc_status add_node(adding *a) {
     if (given.kind == TC_ARGUMENT_TENSOR) {
       operands[i] = refs[0];
       if (refs[0] != TRACE_ABSENT) args[i] = tc_arg_tensor(value_of(x, refs[0]));
+    } else if (given.kind == TC_ARGUMENT_INT || given.kind == TC_ARGUMENT_INTS) {
+      trace_symbols_in(a->t, m, &args[i]);
     } else if (given.kind == TC_ARGUMENT_TENSORS) {
       tc_value **list = TC_NEW_ARRAY(arena, tc_value *, given.n + 1);
       for (int32_t k = 0; k < given.n; k++) list[k] = value_of(x, refs[k]);
@@ -207,6 +214,7 @@ static tc_status bind_symbols(api_trace *t, const api_line *x, const trace_segme
   t->symbols.count = n;
   for (int32_t i = from; i < x->inputs.count; i++)
     (void)tc_guards_check_input(x->guards, i, t->inputs.data + s->input, t->symbols.data);
+  (void)tc_guards_check_numbers(x->guards, t->symbols.data);
   return TC_OK;
 }
 

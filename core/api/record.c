@@ -74,7 +74,17 @@ static int32_t payload_words(const tc_argument *a) {
   }
 }
 
-static tc_status encode_argument(api_trace *t, const tc_argument *a) {
+// The integers at `word` as the op takes them.
+static tc_status take_ints(api_trace *t, const char *here, const tc_op *op, int32_t arg, int32_t n, uint64_t *word) {
+  for (int32_t i = 0; i < n; i++) {
+    int64_t v = (int64_t)word[i];
+    TC_TRY(trace_take_int(t, here, op, arg, &v));
+    word[i] = (uint64_t)v;
+  }
+  return TC_OK;
+}
+
+static tc_status encode_argument(api_trace *t, const char *here, const tc_op *op, int32_t arg, const tc_argument *a) {
   if (a->n < 0 || a->n > 1 << 20) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a list of %d elements", a->n);
   int32_t n = payload_words(a);
   if (!api_reserve(t->context, &t->words, n + 1)) return tc_error_out_of_memory();
@@ -87,7 +97,7 @@ static tc_status encode_argument(api_trace *t, const tc_argument *a) {
   case TC_ARGUMENT_NONE: break;
   case TC_ARGUMENT_INTS:
     if (n) memcpy(word + 1, a->v.integers, (size_t)n * sizeof *word);
-    break;
+    return t->numbers.count ? take_ints(t, here, op, arg, n, word + 1) : TC_OK;
   case TC_ARGUMENT_REALS:
     if (n) memcpy(word + 1, a->v.reals, (size_t)n * sizeof *word);
     break;
@@ -107,7 +117,9 @@ static tc_status encode_argument(api_trace *t, const tc_argument *a) {
     }
     break;
   }
-  default: memcpy(word + 1, &a->v.integer, sizeof a->v.integer);
+  default:
+    memcpy(word + 1, &a->v.integer, sizeof a->v.integer);
+    if (t->numbers.count && a->kind == TC_ARGUMENT_INT) return take_ints(t, here, op, arg, 1, word + 1);
   }
   return TC_OK;
 }
@@ -119,7 +131,7 @@ tc_status trace_encode(api_trace *t, const char *here, const tc_op *op, int32_t 
   trace_record r = {.op = op, .here = here, .word = t->words.count, .n_args = n_args, .slot = t->slots.count};
   if (!api_push(t->context, &t->words, (uint64_t)(uintptr_t)op)) return tc_error_out_of_memory();
   for (int32_t i = 0; i < n_args; i++) {
-    tc_status s = encode_argument(t, &args[i]);
+    tc_status s = encode_argument(t, here, op, i, &args[i]);
     if (s != TC_OK) {
       t->words.count = r.word;
       return s;

@@ -95,6 +95,16 @@ typedef struct trace_read { // of a size, in a graph without breaks: it holds fo
   const char *here;
 } trace_read;
 
+typedef struct trace_number { // of tc_dynamic_int
+  const int64_t *at;
+  tc_sv name;
+  const char *here;
+  int64_t lo, hi, value;
+  int32_t input;        // of the first segment
+  bool symbolic;        // in a graph without breaks
+  const tc_sym *symbol; // of the line
+} trace_number;
+
 struct api_trace {
   tc_context *context;
   tc_function *function;
@@ -116,7 +126,10 @@ struct api_trace {
   api_line *fresh;             // made by this call
   API_LIST(trace_read) reads;
   API_LIST(tc_guard_fact) facts; // numbers that were read (tc_guard_int and its kin), for a graph without breaks
-  bool building, broke, direct;  // direct: ops run at once, the limit is reached
+  API_LIST(trace_number) numbers;
+  API_LIST(int64_t) ints;       // in lists of the op that is recorded
+  bool settled;                 // there was a break: numbers are what they were read as
+  bool building, broke, direct; // direct: ops run at once, the limit is reached
 };
 
 // ---- function.c: what a trace asks of its function ----
@@ -126,6 +139,22 @@ api_line *trace_function_lines(const api_trace *t);
 bool trace_function_has_room(api_trace *t); // for another line; says once that there is none
 bool trace_function_is_auto(const api_trace *t);
 bool trace_function_is_always(const api_trace *t);
+bool trace_function_is_never(const api_trace *t);
+
+// ---- dynamic.c ----
+// The number that v stands for; NULL: none.
+const trace_number *trace_number_of(const api_trace *t, int64_t v);
+// The symbol that input i of the segment is; NULL: a tensor.
+trace_number *trace_number_at(const api_trace *t, const trace_segment *s, int32_t input);
+// An op's integers as they are recorded or run: what stands for a number becomes its value, for good, where the op
+// takes no symbol. Lists are good until the next call.
+tc_status trace_take_int(api_trace *t, const char *here, const tc_op *op, int32_t arg, int64_t *v);
+tc_status trace_take_ints(api_trace *t, const char *here, const tc_op *op, int32_t n, const tc_argument *given,
+                          tc_argument *own);
+// What stands for numbers becomes their symbols. Needs an open guard.
+void trace_symbols_in(const api_trace *t, tc_module *m, tc_arg *a);
+// At a break: in what was recorded, numbers become values. The line is then to be built anew.
+void trace_settle(api_trace *t);
 
 // ---- record.c ----
 // The operand as words have it; it becomes an input of the segment if it is none.

@@ -12,7 +12,14 @@ typedef struct guard_dim {
 typedef struct guard_symbol {
   const tc_sym *symbol;
   int64_t lo, hi, divisor;
+  bool number; // not a size
 } guard_symbol;
+
+typedef struct guard_number {
+  const int64_t *at;
+  tc_sv name, origin;
+  int32_t place;
+} guard_number;
 
 typedef struct guard_tensor {
   tc_sv name;
@@ -45,6 +52,7 @@ struct tc_guards {
   TC_VEC(int32_t) places;              // by the symbol's number; -1: none
   TC_VEC(guard_condition) conditions;
   TC_VEC(tc_guard_fact) facts;
+  TC_VEC(guard_number) numbers;
 };
 
 // ---- making ----
@@ -72,6 +80,19 @@ static bool find_order(const tc_tensor *t, int32_t *order) {
   return true;
 }
 
+// A new symbol of that kind, with its place.
+static int32_t add_symbol(tc_guards *g, guard_symbol q, int64_t now) {
+  tc_arena *arena = tc_sym_arena(g->syms);
+  q.symbol = tc_sym_fresh(g->syms, "s", TC_SYM_BACKED);
+  tc_sym_info *info = tc_sym_info_of(g->syms, q.symbol);
+  info->lo = q.lo, info->hi = q.hi, info->divisor = q.divisor, info->hint = now;
+  int32_t place = g->symbols.count;
+  tc_vec_push(arena, &g->symbols, q);
+  while (g->places.count <= q.symbol->symbol) tc_vec_push(arena, &g->places, -1);
+  g->places.data[q.symbol->symbol] = place;
+  return place;
+}
+
 // The place of the symbol for a size. Equal sizes share it where nothing, or the same, is promised of them.
 static int32_t place_for(tc_guards *g, int64_t size, const tc_guard_mark *mark) {
   tc_arena *arena = tc_sym_arena(g->syms);
@@ -84,13 +105,7 @@ static int32_t place_for(tc_guards *g, int64_t size, const tc_guard_mark *mark) 
     if (g->seen.data[i].size == size && have->lo == q.lo && have->hi == q.hi && have->divisor == q.divisor)
       return g->seen.data[i].place;
   }
-  q.symbol = tc_sym_fresh(g->syms, "s", TC_SYM_BACKED);
-  tc_sym_info *info = tc_sym_info_of(g->syms, q.symbol);
-  info->lo = q.lo, info->hi = q.hi, info->divisor = q.divisor, info->hint = size;
-  int32_t place = g->symbols.count;
-  tc_vec_push(arena, &g->symbols, q);
-  while (g->places.count <= q.symbol->symbol) tc_vec_push(arena, &g->places, -1);
-  g->places.data[q.symbol->symbol] = place;
+  int32_t place = add_symbol(g, q, size);
   tc_vec_push(arena, &g->seen, ((guard_sized){size, place}));
   return place;
 }
@@ -209,6 +224,15 @@ void tc_guards_add_fact(tc_guards *g, const tc_guard_fact *f) {
   tc_vec_push(arena, &g->facts, copy);
 }
 
+const tc_sym *tc_guards_add_number(tc_guards *g, const tc_guard_fact *f, int64_t lo, int64_t hi) {
+  tc_arena *arena = tc_sym_arena(g->syms);
+  if (lo == INT64_MIN) lo = -TC_SYM_INF;
+  int32_t place = add_symbol(g, (guard_symbol){.lo = lo, .hi = hi, .divisor = 1, .number = true}, f->expected);
+  guard_number q = {f->at, tc_sv_copy(arena, f->name), tc_sv_copy(arena, f->origin), place};
+  tc_vec_push(arena, &g->numbers, q);
+  return g->symbols.data[place].symbol;
+}
+
 int32_t tc_guards_symbol_count(const tc_guards *g) { return g->symbols.count; }
 
 // ---- checking ----
@@ -299,6 +323,17 @@ static tc_guard_miss check_facts(const tc_guards *g) {
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
+tc_guard_miss tc_guards_check_numbers(const tc_guards *g, int64_t *symbols) {
+  for (int32_t i = 0; i < g->numbers.count; i++) {
+    const guard_number *q = &g->numbers.data[i];
+    const guard_symbol *s = &g->symbols.data[q->place];
+    int64_t v = tc_guard_fact_read(TC_FACT_INT, q->at);
+    if (v < s->lo || v > s->hi) return miss(TC_GUARD_NUMBER, i, 0, s->lo, v);
+    symbols[q->place] = v;
+  }
+  return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+}
+
 enum { MET_WORDS = 8 };
 
 tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64_t *symbols) {
@@ -314,6 +349,7 @@ tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64
     if (m.kind != TC_GUARD_HOLDS) return m;
   }
   tc_guard_miss m = check_facts(g);
+  if (m.kind == TC_GUARD_HOLDS && g->numbers.count) m = tc_guards_check_numbers(g, symbols);
   return m.kind != TC_GUARD_HOLDS ? m : tc_guards_check_conditions(g, 0, g->conditions.count, symbols);
 }
 
@@ -341,6 +377,13 @@ static void print_fact_miss(tc_sb *sb, const tc_guard_fact *f, const tc_guard_mi
                  (long long)m->expected, (long long)m->actual);
 }
 
+static void print_range(tc_sb *sb, const guard_symbol *q) {
+  if (q->lo == -TC_SYM_INF && q->hi == TC_SYM_INF) tc_sb_putz(sb, "any");
+  else if (q->hi == TC_SYM_INF) tc_sb_printf(sb, "at least %lld", (long long)q->lo);
+  else if (q->lo == -TC_SYM_INF) tc_sb_printf(sb, "at most %lld", (long long)q->hi);
+  else tc_sb_printf(sb, "%lld to %lld", (long long)q->lo, (long long)q->hi);
+}
+
 void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) {
   if (m->kind == TC_GUARD_HOLDS) return;
   if (m->kind == TC_GUARD_CONDITION) {
@@ -349,6 +392,13 @@ void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m) 
   }
   if (m->kind == TC_GUARD_FACT) {
     print_fact_miss(sb, &g->facts.data[m->input], m);
+    return;
+  }
+  if (m->kind == TC_GUARD_NUMBER) {
+    const guard_number *q = &g->numbers.data[m->input];
+    tc_sb_printf(sb, "int '" TC_SV_FMT "' lies outside of what was compiled for: ", TC_SV_ARG(q->name));
+    print_range(sb, &g->symbols.data[q->place]);
+    tc_sb_printf(sb, "; actual %lld", (long long)m->actual);
     return;
   }
   const guard_tensor *t = &g->tensors.data[m->input];
@@ -423,6 +473,7 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
   }
   for (int32_t i = 0; i < g->symbols.count; i++) {
     const guard_symbol *q = &g->symbols.data[i];
+    if (q->number) continue;
     tc_sb_printf(sb, TC_SV_FMT " >= %lld", TC_SV_ARG(q->symbol->name), (long long)q->lo);
     if (q->hi != TC_SYM_INF) tc_sb_printf(sb, ", <= %lld", (long long)q->hi);
     if (q->divisor > 1) tc_sb_printf(sb, ", a multiple of %lld", (long long)q->divisor);
@@ -431,6 +482,13 @@ void tc_guards_print(tc_sb *sb, const tc_guards *g) {
   for (int32_t i = 0; i < g->conditions.count; i++)
     tc_sb_printf(sb, TC_SV_FMT "  # from " TC_SV_FMT "\n", TC_SV_ARG(g->conditions.data[i].text),
                  TC_SV_ARG(g->conditions.data[i].origin));
+  for (int32_t i = 0; i < g->numbers.count; i++) {
+    const guard_number *q = &g->numbers.data[i];
+    const guard_symbol *s = &g->symbols.data[q->place];
+    tc_sb_printf(sb, "int '" TC_SV_FMT "': " TC_SV_FMT ", ", TC_SV_ARG(q->name), TC_SV_ARG(s->symbol->name));
+    print_range(sb, s);
+    tc_sb_printf(sb, "  # from " TC_SV_FMT "\n", TC_SV_ARG(q->origin));
+  }
   for (int32_t i = 0; i < g->facts.count; i++) {
     const tc_guard_fact *f = &g->facts.data[i];
     tc_sb_printf(sb, "%s '" TC_SV_FMT "': ", fact_words[f->kind], TC_SV_ARG(f->name));

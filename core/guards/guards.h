@@ -62,6 +62,10 @@ int32_t tc_guards_symbol_count(const tc_guards *g); // that inputs bind
 // Code for e over the symbols that a check gives; false if e uses others. Needs an open guard.
 bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out);
 
+// A number at an address that may be any in [lo, hi]: a symbol. Of the fact, at, expected (now), name and origin are
+// used.
+const tc_sym *tc_guards_add_number(tc_guards *g, const tc_guard_fact *f, int64_t lo, int64_t hi); // copies the texts
+
 enum {
   TC_GUARD_HOLDS,
   TC_GUARD_PRESENCE,
@@ -75,11 +79,12 @@ enum {
   TC_GUARD_RANGE, // of a symbolic size
   TC_GUARD_STRIDE,
   TC_GUARD_CONDITION,
-  TC_GUARD_FACT
+  TC_GUARD_FACT,
+  TC_GUARD_NUMBER // outside of its range
 };
 typedef struct tc_guard_miss {
   int32_t kind;       // TC_GUARD_*
-  int32_t input, dim; // CONDITION, FACT: `input` is its number
+  int32_t input, dim; // CONDITION, FACT, NUMBER: `input` is its number
   int64_t expected, actual;
 } tc_guard_miss;
 
@@ -90,6 +95,7 @@ tc_guard_miss tc_guards_check(const tc_guards *g, const tc_tensor *inputs, int64
 // [from, to) when the inputs that they need have been checked.
 void tc_guards_clear(const tc_guards *g, int64_t *symbols);
 tc_guard_miss tc_guards_check_input(const tc_guards *g, int32_t i, const tc_tensor *inputs, int64_t *symbols);
+tc_guard_miss tc_guards_check_numbers(const tc_guards *g, int64_t *symbols);
 tc_guard_miss tc_guards_check_conditions(const tc_guards *g, int32_t from, int32_t to, const int64_t *symbols);
 // "tensor 'x' size mismatch at index 0. expected 8, actual 16".
 void tc_guard_miss_print(tc_sb *sb, const tc_guards *g, const tc_guard_miss *m);

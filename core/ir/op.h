@@ -28,6 +28,7 @@ typedef struct tc_schema_arg {
   bool is_list, is_optional, elements_optional; // Tensor?[] has both is_list and elements_optional
   int32_t list_size;                            // int[2]: a single int is repeated; 0: any
   bool kwarg_only, writes;                      // Tensor(a!)
+  bool symbolic;                                // SymInt
   int32_t alias;                                // letter of the alias set, 0: none
   bool has_default;
   tc_arg preset; // the default

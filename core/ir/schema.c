@@ -60,6 +60,7 @@ static tc_status parse_type(tc_lexer *lx, tc_schema_arg *out) {
   else TC_TRY(tc_lex_ident(lx, &name));
   for (int32_t i = 0; i < LEN(schema_types); i++)
     if (tc_sv_is(name, schema_types[i].name)) out->type = schema_types[i].type;
+  out->symbolic = tc_sv_is(name, "SymInt");
   while (tc_lex_eat(lx, ".")) { // __torch__.torch.classes.…
     out->type = TC_ST_OTHER;
     TC_TRY(tc_lex_ident(lx, &name));

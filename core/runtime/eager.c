@@ -6,6 +6,7 @@
 //
 // An op keeps a bounded number of entries (option eager.max_entries). Beyond it the one that was not used for longest
 // goes; a run holds a reference, so that what goes stays until the last run of it ends.
+#include <math.h>
 #include <string.h>
 
 #include "core/runtime/eager_internal.h"
@@ -61,13 +62,32 @@ void eager_key_put(eager_key *k, const void *data, size_t size) {
 // The smallest and the largest integer stand for "unknown" and "no bound" where integers are symbols.
 static bool can_be_symbol(int64_t v) { return v > INT64_MIN && v < INT64_MAX; }
 
+static bool holds(tc_dtype d, double v) {
+  char c = tc_dtype_class(d);
+  int32_t bits = tc_dtype_size(d) * 8;
+  if (c == 'f' || c == 'c') return isinf(v) || isnan(v) || fabs(v) <= tc_dtype_largest(d);
+  return c == 'b' || (c == 'i' ? v >= -ldexp(1, bits - 1) && v < ldexp(1, bits - 1) : v >= 0 && v < ldexp(1, bits));
+}
+
+// A number that some dtype of the call cannot hold is a constant: whether it wraps or is refused is the op's to say,
+// and its meta function sees constants only.
+static bool all_hold(const eager_call *call, double v) {
+  enum { ANY_HOLDS = 127 };
+  if (v >= 0 && v <= ANY_HOLDS) return true;
+  for (int32_t i = 0; i < call->n_tensors; i++)
+    if (call->tensors[i].storage && !holds(call->tensors[i].dtype, v)) return false;
+  for (int32_t i = 0; i < call->n_args; i++)
+    if (call->args[i].kind == TC_ARGUMENT_DTYPE && !holds((tc_dtype)call->args[i].v.integer, v)) return false;
+  return true;
+}
+
 bool eager_is_number(const eager_call *call, int32_t i) {
   const tc_argument *a = &call->args[i];
   const tc_schema_arg *s = &call->op->schema.args[i];
   if (!call->numbers || s->is_list) return false;
   bool any = s->type == TC_ST_SCALAR || s->type == TC_ST_TENSOR; // a number in a tensor's place, too
-  if (a->kind == TC_ARGUMENT_REAL) return any || s->type == TC_ST_FLOAT;
-  return a->kind == TC_ARGUMENT_INT && any && can_be_symbol(a->v.integer);
+  if (a->kind == TC_ARGUMENT_REAL) return (any || s->type == TC_ST_FLOAT) && all_hold(call, a->v.parts[0]);
+  return a->kind == TC_ARGUMENT_INT && any && can_be_symbol(a->v.integer) && all_hold(call, (double)a->v.integer);
 }
 
 // May the numbers of a call be operands? Reals are to meet floats, or to fill: what integers make of a real depends on

@@ -157,6 +157,30 @@ static void other_numbers_are_part_of_the_key(void **state) {
   }
 }
 
+// A number that the dtype cannot hold wraps or is refused, as the op has it: PyTorch's answers for u8 ones.
+static void numbers_beyond_the_dtype(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, "verify=true") {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = tc_tensor_from(c, TC_U8, 1, (int64_t[]){3}, (uint8_t[]){1, 1, 1});
+    tc_tensor *half = tc_aten_to_dtype(x, TC_F16, 0, 1, -1), *mask = tc_aten_to_dtype(x, TC_BOOL, 0, 1, -1);
+    if (!mask) fail_msg("%s", tc_last_error());
+    assert_non_null(tc_aten_masked_fill_Scalar(x, mask, tc_scalar_int(2))); // is found again only by what fits
+    tc_tensor *sum = tc_aten_add_Scalar(x, tc_scalar_int(300), tc_scalar_int(1)),
+              *product = tc_aten_mul_Scalar(x, tc_scalar_int(300));
+    assert_int_equal(((uint8_t *)tc_data_of(sum))[0], 45);
+    assert_int_equal(((uint8_t *)tc_data_of(product))[0], 44);
+    assert_false(((bool *)tc_data_of(tc_aten_ge_Scalar(x, tc_scalar_int(300))))[0]);
+    assert_int_equal(((uint8_t *)tc_data_of(tc_aten_masked_fill_Scalar(x, mask, tc_scalar_int(-1))))[0], 255);
+    assert_null(tc_aten_masked_fill_Scalar(x, mask, tc_scalar_int(300)));
+    assert_non_null(strstr(tc_last_error(), "without overflow"));
+    assert_null(tc_aten_add_Tensor(x, x, tc_scalar_int(300)));
+    assert_null(tc_aten_masked_fill_Scalar(half, mask, tc_scalar_real(1e6)));
+    tc_clear_error();
+    tc_scope_close(s);
+  }
+}
+
 // Threads that ask for different values share what is compiled.
 static void *multiply(void *arg) {
   tc_context *c = arg;
@@ -185,8 +209,8 @@ static void threads_share_values(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(values_do_not_compile_again),
-                                     cmocka_unit_test(other_numbers_are_part_of_the_key),
-                                     cmocka_unit_test(threads_share_values)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(values_do_not_compile_again), cmocka_unit_test(other_numbers_are_part_of_the_key),
+      cmocka_unit_test(numbers_beyond_the_dtype), cmocka_unit_test(threads_share_values)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

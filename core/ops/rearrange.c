@@ -256,7 +256,7 @@ static int32_t as_strided_lower(tc_op_args *a) {
 // diagonal: dim1 and dim2 go, their diagonal becomes the last dimension.
 typedef struct diagonal {
   int64_t dim1, dim2;
-  tc_int row, column, length; // where it starts
+  tc_int row, column, length; // where it starts; at 0, 0 where it is known to have no element
 } diagonal;
 static int32_t read_diagonal(tc_op_args *a, diagonal *g) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
@@ -270,6 +270,7 @@ static int32_t read_diagonal(tc_op_args *a, diagonal *g) {
   g->row = tc_int_max(a, tc_int_sub(a, zero, offset), zero);
   g->length = tc_int_max(
       a, tc_int_min(a, tc_int_sub(a, t->sizes[g->dim1], g->row), tc_int_sub(a, t->sizes[g->dim2], g->column)), zero);
+  if (tc_sym_is_int(g->length, 0)) g->row = g->column = zero;
   return TC_STATUS_OK;
 }
 static int32_t diagonal_meta(tc_op_args *a) {
@@ -283,10 +284,8 @@ static int32_t diagonal_meta(tc_op_args *a) {
   }
   sizes[n] = g.length;
   strides[n++] = tc_int_add(a, t->strides[g.dim1], t->strides[g.dim2]);
-  if (!tc_sym_is_int(g.length, 0))
-    offset = tc_int_add(
-        a, offset,
-        tc_int_add(a, tc_int_mul(a, g.row, t->strides[g.dim1]), tc_int_mul(a, g.column, t->strides[g.dim2])));
+  offset = tc_int_add(
+      a, offset, tc_int_add(a, tc_int_mul(a, g.row, t->strides[g.dim1]), tc_int_mul(a, g.column, t->strides[g.dim2])));
   return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, offset);
 }
 static int32_t diagonal_lower(tc_op_args *a) {

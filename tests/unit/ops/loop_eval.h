@@ -442,7 +442,7 @@ static inline tc_status le_run_loops(tc_loops *l, const tc_allocator *a, const t
       for (int32_t d = o->type.rank - 1; d >= 0 && ++index[d] >= sizes[d]; d--) index[d] = 0;
     }
   }
-  return TC_OK;
+  return r.failed;
 }
 
 #endif

@@ -180,7 +180,7 @@ void tc_ref_put_i(const tc_ref_view *v, int64_t offset, int64_t x);
 // out accordingly.
 tc_c128 tc_ref_product(tc_c128 x, tc_c128 y);
 tc_c128 tc_ref_quotient(tc_c128 x, tc_c128 y);
-// Copies an element between views of one class.
+// Copies an element; integers stay exact among themselves.
 void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset);
 
 // Lowering of a pointwise op of two arguments by the template "iterate" (TC_ITERATE_*).

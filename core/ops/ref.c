@@ -25,7 +25,9 @@ int64_t tc_ref_numel(const tc_ref_view *v) {
 
 double tc_ref_f(const tc_ref_view *v, int64_t o) {
   if (v->dtype == TC_F64) return ((const double *)v->data)[o];
-  return v->dtype == TC_C128 ? ((const tc_c128 *)v->data)[o].re : (double)((const int64_t *)v->data)[o];
+  if (v->dtype == TC_C128) return ((const tc_c128 *)v->data)[o].re;
+  int64_t i = ((const int64_t *)v->data)[o];
+  return v->nominal == TC_U64 ? (double)(uint64_t)i : (double)i;
 }
 
 tc_c128 tc_ref_c(const tc_ref_view *v, int64_t o) {
@@ -48,7 +50,7 @@ void tc_ref_put_i(const tc_ref_view *v, int64_t o, int64_t x) {
 }
 
 void tc_ref_copy(const tc_ref_view *to, int64_t to_offset, const tc_ref_view *from, int64_t from_offset) {
-  if (from->dtype == TC_I64) tc_ref_put_i(to, to_offset, tc_ref_i(from, from_offset));
+  if (from->dtype == TC_I64 && to->dtype == TC_I64) tc_ref_put_i(to, to_offset, tc_ref_i(from, from_offset));
   else tc_ref_put(to, to_offset, tc_ref_c(from, from_offset));
 }
 

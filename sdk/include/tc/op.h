@@ -172,7 +172,7 @@ enum {
   TC_OP_INT_TO_FLOAT = 1 << 10, // integers are promoted to the default float before the body
   TC_OP_MAYBE_VIEW = 1 << 11,   // a view where strides allow, else a copy (reshape, contiguous, to)
   TC_OP_COMPUTE_WIDE = 1 << 12, // the body computes in f64 (c128) and is rounded once
-  TC_OP_MAY_EXPAND = 1 << 13,   // has a lowering, but `expand` is asked first; it declines by giving no result
+  TC_OP_MAY_EXPAND = 1 << 13,   // `expand` may decline by giving no result: a lowering or the reference stays
   // The lowering reads numbers by tc_lo_arg, so that they may come from data (a body's numbers always may).
   TC_OP_TAKES_NUMBERS = 1 << 14,
   // Much slower where the sizes along its argument `dim` are no constants (transforms): compiled by itself, it is

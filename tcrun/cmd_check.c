@@ -65,10 +65,10 @@ static tc_status add_path(check_run *r, tc_map *indices, tc_sv path, int32_t dep
 }
 
 // ---- The skip list ----
-// Lines "PATTERN: reason" or "PATTERN on BACKEND: reason"; the pattern is a glob over FILE or FILE/METHOD. Listed cases
-// run, too: one that passes is to be taken off the list, and fails until then.
+// Lines "PATTERN: reason" or "PATTERN on BACKEND, BACKEND…: reason"; the pattern is a glob over FILE or FILE/METHOD.
+// Listed cases run, too: one that passes is to be taken off the list, and fails until then.
 typedef struct skip {
-  tc_sv pattern, backend, reason; // backend empty: any
+  tc_sv pattern, backends, reason; // backends empty: any
 } skip;
 typedef TC_VEC(skip) skip_list;
 
@@ -84,8 +84,8 @@ static tc_status read_skips(run_options *o, skip_list *out) {
     if (!line.size || line.data[0] == '#') continue;
     s.reason = tc_sv_trim(tc_sv_cut(line, ':', &s.pattern));
     s.pattern = tc_sv_trim(s.pattern);
-    s.backend = tc_sv_trim(tc_sv_cut(s.pattern, ' ', &s.pattern));
-    if (tc_sv_starts(s.backend, "on ")) s.backend = tc_sv_trim(tc_sv_sub(s.backend, 3, s.backend.size));
+    s.backends = tc_sv_trim(tc_sv_cut(s.pattern, ' ', &s.pattern));
+    if (tc_sv_starts(s.backends, "on ")) s.backends = tc_sv_trim(tc_sv_sub(s.backends, 3, s.backends.size));
     if (!s.reason.size)
       return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ":%d: 'PATTERN: reason' is expected",
                       TC_SV_ARG(o->skip_list), number);
@@ -94,11 +94,20 @@ static tc_status read_skips(run_options *o, skip_list *out) {
   return TC_OK;
 }
 
+static bool is_on(tc_sv backends, tc_sv backend) {
+  if (!backends.size) return true;
+  for (tc_sv one; backends.size;) {
+    backends = tc_sv_cut(backends, ',', &one);
+    if (tc_sv_eq(tc_sv_trim(one), backend)) return true;
+  }
+  return false;
+}
+
 static const skip *find_skip(const skip_list *l, const check_run *r, tc_sv file, tc_sv method) {
   tc_arena *arena = r->o->arena;
   tc_sv whole = tc_sv_printf(arena, TC_SV_FMT "/" TC_SV_FMT, TC_SV_ARG(file), TC_SV_ARG(method));
   for (int32_t i = 0; i < l->count; i++) {
-    if (l->data[i].backend.size && !tc_sv_eq(l->data[i].backend, r->backend)) continue;
+    if (!is_on(l->data[i].backends, r->backend)) continue;
     if (tc_sv_glob(file, l->data[i].pattern) || tc_sv_glob(whole, l->data[i].pattern)) return &l->data[i];
   }
   return NULL;

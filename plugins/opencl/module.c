@@ -32,7 +32,7 @@ static int32_t fail(tc_device_ *d, int32_t code, const char *name, const char *w
 // Will it run? Some drivers abort at a launch that asks for too much.
 static int32_t check_kernel(tc_device_ *d, const function *f) {
   char text[200];
-  size_t most = 0;
+  size_t most = 0, stated[3] = {0};
   uint64_t local = 0;
   int32_t s =
       opencl_check(d, "clGetKernelWorkGroupInfo",
@@ -41,7 +41,13 @@ static int32_t check_kernel(tc_device_ *d, const function *f) {
   s = opencl_check(d, "clGetKernelWorkGroupInfo",
                    d->driver.kernel_info(f->kernel, d->device, CL_KERNEL_LOCAL_BYTES, sizeof local, &local, NULL));
   if (s != TC_STATUS_OK) return s;
-  if ((size_t)f->lanes > most)
+  s = opencl_check(
+      d, "clGetKernelWorkGroupInfo",
+      d->driver.kernel_info(f->kernel, d->device, CL_KERNEL_STATED_WORK_GROUP_SIZE, sizeof stated, stated, NULL));
+  if (s != TC_STATUS_OK) return s;
+  // What a driver takes of a kernel may be rounded down to a power of two; a size that the kernel states, and that the
+  // driver compiled it for, it takes.
+  if ((size_t)f->lanes > most && (stated[0] != (size_t)f->lanes || stated[0] > d->work_group))
     snprintf(text, sizeof text, "has %d lanes, the driver takes %zu of it", (int)f->lanes, most);
   else if (local > d->local_bytes)
     snprintf(text, sizeof text, "needs %llu bytes of local memory, the device has %zu", (unsigned long long)local,

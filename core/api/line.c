@@ -107,7 +107,7 @@ static const tc_sym_code *codes_of(const api_line *x, int32_t n, const tc_sym *c
   return out;
 }
 
-static void add_slot(adding *a, const tc_node *n, int32_t result, const int64_t *operands) {
+static void add_slot(adding *a, const tc_node *n, int32_t result, const int64_t *const *operands) {
   api_line *x = a->x;
   tc_value *v = n->results[result];
   line_slot s = {.record = x->records.count, .result = result, .output = -1};
@@ -116,9 +116,9 @@ static void add_slot(adding *a, const tc_node *n, int32_t result, const int64_t 
     s.sizes = codes_of(x, s.rank, v->type.sizes), s.strides = codes_of(x, s.rank, v->type.strides);
     int32_t written = tc_op_written_argument(n->op, result);
     if (written >= 0 && written < a->r->n_args && n->args[written].kind == TC_AK_TENSOR) {
-      s.is_written = true, s.of = operands[written];
-    } else if (v->view_arg >= 0 && v->view_arg < a->r->n_args && n->args[v->view_arg].kind == TC_AK_TENSOR) {
-      s.is_view = true, s.of = operands[v->view_arg];
+      s.is_written = true, s.of = operands[written][0];
+    } else if (v->view_arg < a->r->n_args && tc_value_base(v)) {
+      s.is_view = true, s.of = operands[v->view_arg][v->view_item];
     }
   }
   tc_vec_push(x->module->arena, &x->slots, s);
@@ -139,14 +139,13 @@ static tc_status add_node(adding *a) {
   for (; word < end; word++) tc_vec_push(arena, &x->words, *word);
   word = a->t->words.data + r->word + 1;
   tc_arg *args = TC_NEW_ARRAY(arena, tc_arg, r->n_args + 1);
-  int64_t *operands = TC_NEW_ARRAY(arena, int64_t, r->n_args + 1);
+  const int64_t **operands = TC_NEW_ARRAY(arena, const int64_t *, r->n_args + 1);
   for (int32_t i = 0; i < r->n_args; i++) {
     tc_argument given;
-    const int64_t *refs;
-    word = trace_read_argument(word, &given, &refs);
+    word = trace_read_argument(word, &given, &operands[i]);
+    const int64_t *refs = operands[i];
     TC_TRY(tc_argument_to_arg(m, &given, &r->op->schema.args[i], &args[i]));
     if (given.kind == TC_ARGUMENT_TENSOR) {
-      operands[i] = refs[0];
       if (refs[0] != TRACE_ABSENT) args[i] = tc_arg_tensor(value_of(x, refs[0]));
     } else if (given.kind == TC_ARGUMENT_INT || given.kind == TC_ARGUMENT_INTS) {
       trace_symbols_in(a->t, m, &args[i]);

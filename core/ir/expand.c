@@ -196,18 +196,24 @@ tc_status tc_expand_forward(const tc_build *b, const tc_op *op, int32_t n_args, 
 }
 
 // ---- types only ----
-// Argument of the op that a value of the scratch graph is a view of, or -1.
-static int32_t viewed_input(const tc_value *v) {
-  while (v->def && v->view_arg >= 0 && v->def->args[v->view_arg].kind == TC_AK_TENSOR)
-    v = v->def->args[v->view_arg].value;
-  return v->def ? -1 : v->id; // inputs' ids are argument numbers, see below
+static tc_value *stand_in(tc_graph *g, tc_value *v) {
+  return v ? tc_graph_add_input(g, TC_IN_OPERAND, v->name, (tc_sv){0}, &v->type) : NULL;
 }
 
-static tc_value *stand_in(tc_graph *g, tc_value *v, int32_t arg) {
-  if (!v) return NULL;
-  tc_value *in = tc_graph_add_input(g, TC_IN_OPERAND, v->name, (tc_sv){0}, &v->type);
-  in->id = arg;
-  return in;
+// Describes result i by a value of the scratch graph, whose inputs stand for the tensors in `args`: a view of one of
+// them, or a tensor of its own.
+static void describe(tc_op_args *a, int32_t i, tc_value *v, const tc_arg *args) {
+  const tc_tensor_type *t = &v->type;
+  if (tc_op_set_result(a, i, t->dtype, t->rank, t->sizes, t->strides)) return;
+  tc_op_result *r = &a->results[i];
+  r->type.conj = t->conj;
+  for (tc_value *base; (base = tc_value_base(v));) v = base;
+  for (int32_t k = 0; k < a->n_args; k++) {
+    int32_t n = args[k].kind == TC_AK_TENSORS ? args[k].n : args[k].kind == TC_AK_TENSOR;
+    for (int32_t item = 0; item < n; item++)
+      if (v == (args[k].kind == TC_AK_TENSORS ? args[k].values[item] : args[k].value) && tc_op_tensor_at(a, k, item))
+        r->view_arg = k, r->view_item = item, r->type.offset = t->offset;
+  }
 }
 
 tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
@@ -220,10 +226,10 @@ tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
   tc_arg *args = TC_NEW_ARRAY(a->arena, tc_arg, a->n_args);
   for (int32_t i = 0; i < a->n_args; i++) {
     args[i] = a->args[i];
-    if (args[i].kind == TC_AK_TENSOR) args[i].value = stand_in(g, args[i].value, i);
+    if (args[i].kind == TC_AK_TENSOR) args[i].value = stand_in(g, args[i].value);
     if (args[i].kind != TC_AK_TENSORS) continue;
     args[i].values = TC_NEW_ARRAY(a->arena, tc_value *, args[i].n);
-    for (int32_t k = 0; k < args[i].n; k++) args[i].values[k] = stand_in(g, a->args[i].values[k], i);
+    for (int32_t k = 0; k < args[i].n; k++) args[i].values[k] = stand_in(g, a->args[i].values[k]);
   }
   int32_t n;
   tc_arg *out;
@@ -234,12 +240,7 @@ tc_status tc_expand_meta(tc_op_args *a, const tc_op *op) {
     if (out[i].kind == TC_AK_NONE) {
       tc_op_absent_result(a, i);
     } else if (out[i].kind == TC_AK_TENSOR) {
-      const tc_tensor_type *t = &out[i].value->type;
-      int32_t view = viewed_input(out[i].value);
-      if (view >= 0 && tc_op_tensor(a, view))
-        tc_op_set_view(a, i, view, t->dtype, t->rank, t->sizes, t->strides, t->offset);
-      else tc_op_set_result(a, i, t->dtype, t->rank, t->sizes, t->strides);
-      a->results[i].type.conj = t->conj;
+      describe(a, i, out[i].value, args);
     } else {
       int32_t last = op->schema.n_returns - 1, k = i < last ? i : last;
       if (k >= 0 && op->schema.returns[k].type == TC_ST_TENSOR) { // an argument that is returned as it is

@@ -258,6 +258,18 @@ tc_value *tc_value_resolve(tc_value *v) {
   return v;
 }
 
+tc_value *tc_value_base(const tc_value *v) {
+  if (!v->def || v->view_arg < 0) return NULL;
+  const tc_arg *g = &v->def->args[v->view_arg];
+  return g->kind == TC_AK_TENSOR ? g->value : g->kind == TC_AK_TENSORS ? g->values[v->view_item] : NULL;
+}
+
+bool tc_node_is_view(const tc_node *n) {
+  for (int32_t i = 0; i < n->n_results; i++)
+    if (!tc_value_base(n->results[i])) return false;
+  return n->n_results > 0;
+}
+
 void tc_node_kill(tc_node *n) { n->dead = true; }
 
 static void arg_each_value(tc_arg *g, void (*fn)(void *, tc_value **), void *arg) {
@@ -335,7 +347,8 @@ static tc_arg clone_arg(tc_graph *to, tc_map *values, const tc_arg *g) {
 
 static tc_value *clone_value(tc_graph *to, tc_map *values, tc_value *v, tc_node *def) {
   tc_value *copy = tc_graph_new_value(to, v->kind, v->name, v->kind == TC_VALUE_TENSOR ? &v->type : NULL, v->symbol);
-  copy->def = def, copy->def_index = v->def_index, copy->view_arg = v->view_arg, copy->n_uses = v->n_uses;
+  copy->def = def, copy->def_index = v->def_index, copy->view_arg = v->view_arg, copy->view_item = v->view_item;
+  copy->n_uses = v->n_uses;
   tc_map_put_ptr(values, v, NULL)->value.ptr = copy;
   return copy;
 }

@@ -45,7 +45,8 @@ struct tc_value {
   int32_t n_uses;       // after a sweep; graph outputs count
   tc_value *forward;    // replaced by this one, until the next sweep
   tc_graph *graph;
-  int32_t view_arg; // the argument of `def` whose storage this result shares, or -1
+  int32_t view_arg;  // the argument of `def` whose storage this result shares, or -1
+  int32_t view_item; // where that is a list of tensors, which of them
 };
 
 typedef struct tc_arg {
@@ -234,6 +235,11 @@ void tc_graph_extract(tc_graph *from, int32_t n, tc_node *const *nodes, bool sym
 // ---- rewriting ----
 void tc_graph_forward(tc_value *from, tc_value *to);
 tc_value *tc_value_resolve(tc_value *v); // follows forwards
+// The value that v is a view of: what `def` was given where v shares the storage of a tensor, or of one of a list. NULL
+// if v has a storage of its own, is an input, or shares what is no tensor.
+tc_value *tc_value_base(const tc_value *v);
+// Has it results, all of them views?
+bool tc_node_is_view(const tc_node *n);
 void tc_node_kill(tc_node *n);
 void tc_graph_sweep(tc_graph *g);
 void tc_value_set_type(tc_value *v, const tc_tensor_type *type); // copies sizes and strides into the arena

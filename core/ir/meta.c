@@ -239,6 +239,23 @@ static int32_t pointwise_meta(tc_op_args *a, uint64_t traits) {
   return tc_op_converted_result(a, 0, traits & TC_OP_COMPUTE_PROMOTED ? TC_BOOL : d, d, n, args);
 }
 
+// Is each element of tensor argument `arg` a place of its own? Fails the call if not, unless the op writes one value
+// everywhere.
+static bool lies_apart(tc_op_args *a, const tc_tensor_type *t, int32_t arg) {
+  bool apart = tc_sv_is(a->op->schema.name, "fill_") || tc_sv_is(a->op->schema.name, "zero_");
+  for (int32_t d = 0; d < t->rank; d++) apart |= tc_sym_is_int(t->sizes[d], 0);
+  for (int32_t d = 0; d < t->rank && !apart; d++) {
+    if (!tc_sym_is_int(t->strides[d], 0) || tc_int_require_eq(a, t->sizes[d], tc_sym_int(a->syms, 1)) == TC_STATUS_OK)
+      continue;
+    tc_op_fail(a,
+               "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+               "location. Please clone() the tensor before performing the operation: %s",
+               tc_op_shape_text(a, arg));
+    return false;
+  }
+  return true;
+}
+
 // Can a result of type r be written to tensor argument `arg`? Fails the call if not.
 static bool fits_into(tc_op_args *a, const tc_tensor_type *r, const tc_tensor_type *to_type, int32_t arg) {
   bool fits = r->rank == to_type->rank;
@@ -250,6 +267,7 @@ static bool fits_into(tc_op_args *a, const tc_tensor_type *r, const tc_tensor_ty
     tc_op_fail(a, "the result %s does not fit into what is written, %s", sb.text, tc_op_shape_text(a, arg));
     return false;
   }
+  if (!lies_apart(a, to_type, arg)) return false;
   char from = tc_dtype_class(r->dtype), to = tc_dtype_class(to_type->dtype);
   bool lossy = (from == 'c' && to != 'c') || (from == 'f' && to != 'f' && to != 'c') || (from != 'b' && to == 'b');
   bool own_dtype = tc_sv_is(a->op->schema.name, "copy_") || tc_sv_is(a->op->schema.name, "fill_");
@@ -369,7 +387,7 @@ static tc_value *new_result(tc_node *n, int32_t i, const tc_op_result *r, tc_sv 
   tc_sym_ctx *c = n->graph->module->syms;
   const tc_sym *symbol = kind != TC_VALUE_SYM ? NULL : r->symbol ? r->symbol : tc_sym_fresh(c, "u", TC_SYM_UNBACKED);
   tc_value *v = tc_graph_new_value(n->graph, kind, name, kind == TC_VALUE_TENSOR ? &r->type : NULL, symbol);
-  v->def = n, v->def_index = i, v->view_arg = r->view_arg;
+  v->def = n, v->def_index = i, v->view_arg = r->view_arg, v->view_item = r->view_item;
   return v;
 }
 

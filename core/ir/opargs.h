@@ -21,8 +21,9 @@ enum { TC_MOMENT_META, TC_MOMENT_EXPAND, TC_MOMENT_REF, TC_MOMENT_LOWER };
 
 typedef struct tc_op_result {
   bool set;
-  bool absent;      // an undefined tensor (optional results)
-  int32_t view_arg; // argument whose storage it shares, or -1
+  bool absent;       // an undefined tensor (optional results)
+  int32_t view_arg;  // argument whose storage it shares, or -1
+  int32_t view_item; // of an argument that is a list: which of its tensors
   tc_tensor_type type;
   const tc_sym *symbol; // int results
 } tc_op_result;

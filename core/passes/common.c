@@ -3,8 +3,7 @@
 #include "core/passes/passes.h"
 
 tc_value *tc_view_root(tc_value *v) {
-  while (v->def && v->view_arg >= 0 && v->def->args[v->view_arg].kind == TC_AK_TENSOR)
-    v = tc_value_resolve(v->def->args[v->view_arg].value);
+  for (tc_value *base; (base = tc_value_base(v));) v = tc_value_resolve(base);
   return v;
 }
 

@@ -11,6 +11,7 @@
 // write without saying so in their schema.
 #include "core/passes/functionalize.h"
 
+#include "core/ir/expand.h"
 #include "core/ir/opargs.h"
 
 typedef struct storage {
@@ -335,7 +336,32 @@ static bool layout_changed(writer *w, const tc_node *n, handle *const *old) {
   return false;
 }
 
+static tc_status visit(writer *w, tc_node *n);
+
+static bool sees_lists(const tc_node *n) {
+  for (int32_t i = 0; i < n->n_results; i++)
+    if (n->results[i]->view_arg >= 0 && n->args[n->results[i]->view_arg].kind == TC_AK_TENSORS) return true;
+  return false;
+}
+
+// Views of the tensors of a list become what their op is made of: views of one tensor each.
+static tc_status visit_parts(writer *w, tc_node *n) {
+  tc_node *last = n->prev;
+  int32_t count;
+  tc_arg *made;
+  TC_TRY(tc_expand_op(&(tc_build){.graph = w->g, .before = n, .source = n->source, .stream = n->stream}, n->op,
+                      n->n_args, n->args, &count, &made));
+  for (tc_node *k = last ? last->next : w->g->first; k != n; k = k->next) TC_TRY(visit(w, k));
+  for (int32_t i = 0; i < count && i < n->n_results; i++)
+    if (made[i].kind == TC_AK_TENSOR)
+      tc_map_put_ptr(w->handles, n->results[i], NULL)->value.ptr = handle_of(w, made[i].value);
+  tc_node_kill(n);
+  w->progress = true;
+  return TC_OK;
+}
+
 static tc_status visit(writer *w, tc_node *n) {
+  if (sees_lists(n)) return visit_parts(w, n);
   handle **old = TC_NEW_ARRAY(arena_of(w), handle *, n->n_args);
   for (int32_t i = 0; i < n->n_args; i++)
     if (n->args[i].kind == TC_AK_TENSOR) old[i] = handle_of(w, n->args[i].value);

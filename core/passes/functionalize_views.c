@@ -179,17 +179,18 @@ static tc_status diagonal(write_through *w, tc_value **out) {
       out);
 }
 
+// What is written to elements that are one place is the same value (core/ir/meta.c): the first stands for all.
 static tc_status expand(write_through *w, tc_value **out) {
   const tc_tensor_type *t = &w->view->results[0]->type;
-  bool same_size = true;
   for (int32_t i = 0; i < t->rank; i++) {
     int32_t k = i - (t->rank - w->base_type.rank);
     const tc_sym *base = k < 0 ? tc_sym_int(syms(w->b), 1) : w->base_type.sizes[k];
-    same_size = same_size && tc_sym_eq(syms(w->b), base, t->sizes[i]);
+    if (tc_sym_eq(syms(w->b), base, t->sizes[i])) continue;
+    if (tc_sym_is_int(t->sizes[i], 0)) return *out = w->base, TC_OK;
+    TC_TRY(call(w->b, "aten::slice.Tensor", 5,
+                (tc_arg[]){tc_arg_tensor(w->part), number(w, i), number(w, 0), number(w, 1), number(w, 1)}, &w->part));
   }
-  if (same_size) return reshape(w, out);
-  return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                  "a write to an expanded tensor: several of its elements are one place in memory; clone it first");
+  return reshape(w, out);
 }
 
 static tc_status as_real(write_through *w, tc_value **out) {

@@ -134,14 +134,6 @@ static int32_t flat_of(const building *b, int32_t arg) {
   return flat;
 }
 
-static bool all_views(const tc_node *n) {
-  for (int32_t i = 0; i < n->n_results; i++) {
-    if (n->results[i]->kind != TC_VALUE_TENSOR || n->results[i]->view_arg < 0) return false;
-    if (n->args[n->results[i]->view_arg].kind != TC_AK_TENSOR) return false;
-  }
-  return n->n_results > 0;
-}
-
 // The code of a result's size or stride, over the symbols of the guards.
 static tc_status size_code(building *b, const tc_sym *e, tc_sym_code *out) {
   if (tc_guards_compile(b->x->guards, e, out)) return TC_OK;
@@ -154,7 +146,7 @@ static tc_status make_views(building *b, const tc_node *n) {
   for (int32_t i = 0; i < n->n_results; i++) {
     const tc_tensor_type *t = &n->results[i]->type;
     eager_view *v = &views[i];
-    v->operand = flat_of(b, n->results[i]->view_arg);
+    v->operand = flat_of(b, n->results[i]->view_arg) + n->results[i]->view_item;
     v->dtype = t->dtype, v->rank = t->rank, v->conj = t->conj != 0;
     for (int32_t d = 0; d < t->rank; d++) {
       TC_TRY(size_code(b, t->sizes[d], &v->sizes[d]));
@@ -191,7 +183,7 @@ static tc_status build_guarded(void *arg) {
   int32_t *outputs = TC_NEW_ARRAY(m->arena, int32_t, n->n_results + 1);
   bool writes = find_written(b, n->n_results, written);
   x->written = written, x->outputs = outputs;
-  if (!writes && all_views(n)) {
+  if (!writes && tc_node_is_view(n)) {
     TC_TRY(make_views(b, n));
     tc_guards_seal(x->guards, m, TC_SV("the op"));
     return TC_OK;

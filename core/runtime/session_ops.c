@@ -20,12 +20,6 @@ static bool are_known(const tc_arg *a) {
   return true;
 }
 
-static bool is_view(const tc_node *n) {
-  for (int32_t i = 0; i < n->n_results; i++)
-    if (n->results[i]->view_arg < 0) return false;
-  return n->n_results > 0;
-}
-
 static bool takes_argument(const tc_node *n, int32_t i) {
   const tc_arg *a = &n->args[i];
   switch (a->kind) {
@@ -36,8 +30,8 @@ static bool takes_argument(const tc_node *n, int32_t i) {
     return true;
   case TC_AK_INT:
     if (!a->value && tc_sym_is_const(a->sym)) return true;
-    return is_view(n) || (n->op->schema.args[i].type == TC_ST_SCALAR && tc_op_takes_numbers(n->op));
-  case TC_AK_INTS: return is_view(n) || are_known(a);
+    return tc_node_is_view(n) || (n->op->schema.args[i].type == TC_ST_SCALAR && tc_op_takes_numbers(n->op));
+  case TC_AK_INTS: return tc_node_is_view(n) || are_known(a);
   case TC_AK_FLOAT:
   case TC_AK_BOOL: return !a->value;
   case TC_AK_NONE:

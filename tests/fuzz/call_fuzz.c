@@ -244,10 +244,11 @@ static tc_status shake(fuzz_case *f, const tc_tensor *t, bool norm) {
 static void shake_results(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
   for (int32_t i = 0; i < n_results && i < n->n_results; i++) {
     const tc_value *v = n->results[i];
-    bool view = v->view_arg >= 0 && !n->op->schema.args[v->view_arg].writes;
+    tc_value *base = tc_value_base(v);
+    bool view = base && !n->op->schema.args[v->view_arg].writes;
     if (v->kind != TC_VALUE_TENSOR || view || !results[i].storage) continue;
     bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) || goes_by_norm(n->graph, v) ||
-                (v->view_arg >= 0 && goes_by_norm(n->graph, n->args[v->view_arg].value));
+                (base && goes_by_norm(n->graph, base));
     tc_status_free(shake(self, &results[i], norm));
   }
 }

@@ -25,6 +25,12 @@ cx tc_kcx_mul(const tc_km *m, cx x, cx y) {
               k_add(m, k_mul(m, x.re, y.im), k_mul(m, x.im, y.re))};
 }
 
+// z times a real number. What is not finite meets the imaginary part, which is zero, as in PyTorch.
+static cx by_real(const tc_km *m, cx z, tc_kval c) {
+  tc_kval zero = k_real(m, 0);
+  return (cx){k_fma(m, k_neg(m, z.im), zero, k_mul(m, z.re, c)), k_fma(m, z.re, zero, k_mul(m, z.im, c))};
+}
+
 // Smith's quotient ("Algorithm 116: complex division", 1962) of scaled operands, so that what is not finite comes out
 // as in PyTorch: with |c| ≥ |d| (else both are turned by -i) and r = d / c, ((a + b r) + i (b - a r)) / (c + d r).
 cx tc_kcx_div(const tc_km *m, cx x, cx y) {
@@ -208,9 +214,8 @@ tc_kcx tc_kir_complex(tc_kb *b, int32_t op, int32_t n, const tc_kcx *v) {
   case TC_K_ADD: return (cx){k_add(m, v[0].re, v[1].re), k_add(m, v[0].im, v[1].im)};
   case TC_K_SUB: return (cx){k_sub(m, v[0].re, v[1].re), k_sub(m, v[0].im, v[1].im)};
   case TC_K_MUL:
-    if (is_constant(m, v[1].im, 0))
-      return (cx){k_mul(m, v[0].re, v[1].re), k_mul(m, v[0].im, v[1].re)}; // a real factor
-    if (is_constant(m, v[0].im, 0)) return (cx){k_mul(m, v[0].re, v[1].re), k_mul(m, v[0].re, v[1].im)};
+    if (is_constant(m, v[1].im, 0)) return by_real(m, v[0], v[1].re);
+    if (is_constant(m, v[0].im, 0)) return by_real(m, v[1], v[0].re);
     return tc_kcx_mul(m, v[0], v[1]);
   case TC_K_DIV:
     if (is_constant(m, v[1].im, 0)) { // a real divisor; what is not finite meets the zero, as in PyTorch

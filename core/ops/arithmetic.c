@@ -54,6 +54,14 @@ static int64_t pow_i(int64_t x, int64_t y) {
   return (int64_t)r;
 }
 static const tc_scalar_ref pow_ref = {.f2 = pow_f, .c2 = pow_c, .i2 = pow_i};
+// Small powers are products, as in PyTorch: of what is not finite other parts are NaN.
+static tc_c128 pow_number_c(tc_c128 x, tc_c128 y) {
+  if (y.im == 0 && y.re == 1) return x;
+  if (y.im == 0 && y.re == 2) return tc_ref_product(x, x);
+  if (y.im == 0 && y.re == 3) return tc_ref_product(tc_ref_product(x, x), x);
+  return pow_c(x, y);
+}
+static const tc_scalar_ref pow_number_ref = {.f2 = pow_f, .c2 = pow_number_c, .i2 = pow_i};
 
 static double maximum_f(double x, double y) { return isnan(x) || isnan(y) ? NAN : x > y ? x : y; }
 static int64_t maximum_i(int64_t x, int64_t y) { return x > y ? x : y; }
@@ -368,7 +376,7 @@ static const tc_op_def rows[] = {
      .traits = PWC,
      .meta = pow_number_meta,
      .lower = lower_pow,
-     .scalar_ref = &pow_ref,
+     .scalar_ref = &pow_number_ref,
      .flops = "numel"},
     {.schema = "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
      .traits = PWC,

@@ -130,11 +130,13 @@ static tc_status fold_neutral(folder *f, tc_node *n) {
   bool mul = tc_node_is(n, "mul"), add = tc_node_is(n, "add"), sub = tc_node_is(n, "sub"), div = tc_node_is(n, "div"),
        pow = tc_node_is(n, "pow");
   bool alpha_one = n->n_args < 3 || is_number(&a[2], 1);
-  if (mul && is_number(&a[1], 1)) keep = arg_value(n, 0);
-  else if (mul && is_number(&a[0], 1)) keep = arg_value(n, 1);
+  bool real =
+      !tc_dtype_is_complex(d); // of a complex number, 1 meets an infinite part as 1 + 0i, which makes the other NaN
+  if (real && mul && is_number(&a[1], 1)) keep = arg_value(n, 0);
+  else if (real && mul && is_number(&a[0], 1)) keep = arg_value(n, 1);
   else if ((add || sub) && is_number(&a[1], 0) && n->n_args >= 2) keep = arg_value(n, 0);
-  else if (add && alpha_one && is_number(&a[0], 0)) keep = arg_value(n, 1);
-  else if (div && n->n_args == 2 && is_float_like(d) && is_number(&a[1], 1)) keep = arg_value(n, 0);
+  else if (real && add && alpha_one && is_number(&a[0], 0)) keep = arg_value(n, 1);
+  else if (div && n->n_args == 2 && tc_dtype_is_float(d) && is_number(&a[1], 1)) keep = arg_value(n, 0);
   else if (pow && is_number(&a[1], 1)) keep = arg_value(n, 0);
   else if (mul && !is_float_like(d) && (is_number(&a[0], 0) || is_number(&a[1], 0)))
     return replace_by_full(f, n, (tc_ref_number){.dtype = TC_I64});

@@ -380,6 +380,12 @@ static int32_t eigh_meta(tc_op_args *a) {
   if (set_matrix(a, 0, tc_dtype_real(d), s.n, NULL, false)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_bool(a, 2, 1) ? set_matrix(a, 1, d, s.n, s.n, true) : tc_op_set_result(a, 1, d, 1, &none, NULL);
 }
+static bool is_finite(int64_t count, const tc_z *w) {
+  bool finite = true;
+  for (int64_t k = 0; k < count; k++) finite &= isfinite(creal(w[k])) && isfinite(cimag(w[k]));
+  return finite;
+}
+// Of a matrix that is not finite all values and vectors are NaN: what LAPACK makes of it is an error, NaN, or numbers.
 static int32_t eigh_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *e = tc_op_result_data(a, 0), *v = tc_op_result_data(a, 1);
   int64_t n = x->sizes[x->rank - 1];
@@ -397,7 +403,9 @@ static int32_t eigh_ref(tc_op_args *a) {
         else w[j + i * n] = conj(w[i + j * n]);
       }
     }
-    tc_dense_eigh(n, w, values, t);
+    if (is_finite(n * n, w)) tc_dense_eigh(n, w, values, t);
+    else
+      for (int64_t k = 0; k < n * n; k++) w[k] = values[k % n] = NAN;
     for (int64_t k = 0; k < n; k++) tc_ref_put(e, start_of(&b, e, 1) + k, (tc_c128){values[k], 0});
     if (tc_op_bool(a, 2, 1)) give(&b, v, w, n);
   }
@@ -417,7 +425,10 @@ static int32_t eig_ref(tc_op_args *a) {
   if (!w || !t || !values || !vectors) return TC_STATUS_OUT_OF_MEMORY;
   for (batch b = batch_of(x, 2); b.more; advance(&b)) {
     take(&b, x, w);
-    if (!tc_dense_eig(n, w, values, v ? vectors : NULL, t))
+    bool finite = is_finite(n * n, w);
+    if (!finite && v) return tc_op_fail(a, "torch.linalg.eig: input tensor should not contain infs or NaNs.");
+    for (int64_t k = 0; k < n && !finite; k++) values[k] = CMPLX(NAN, NAN);
+    if (finite && !tc_dense_eig(n, w, values, v ? vectors : NULL, t))
       return tc_op_fail(a, "The algorithm failed to converge because the input matrix is ill-conditioned");
     give_vector(&b, e, values);
     if (v) give(&b, v, vectors, n);
@@ -450,7 +461,11 @@ static int32_t svd_ref(tc_op_args *a) {
         return tc_op_fail(a, "The algorithm failed to converge because the input matrix contained non-finite values");
     for (int64_t j = 0; j < least; j++)
       for (int64_t i = 0; i < big; i++) p[i + j * big] = wide ? conj(w[j + i * m]) : w[i + j * m];
-    tc_dense_svd(big, least, p, values, q);
+    if (is_finite(m * n, w)) tc_dense_svd(big, least, p, values, q);
+    else {
+      for (int64_t k = 0; k < big * least; k++) p[k] = NAN;
+      for (int64_t k = 0; k < least * least; k++) q[k] = values[k % least] = NAN;
+    }
     for (int64_t k = 0; k < least; k++) tc_ref_put(s, start_of(&b, s, 1) + k, (tc_c128){values[k], 0});
     if (!vectors) continue;
     tc_dense_complete(big, least, p);

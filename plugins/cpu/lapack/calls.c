@@ -438,6 +438,24 @@ static void run_householder(task *t) {
   } while (step(t));
 }
 
+// Numbers of the real type of d: components of complex ones.
+static double component(const void *v, int64_t i, tc_dtype d) {
+  return real_of(d) == TC_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
+}
+static bool all_finite(const void *v, int64_t count, tc_dtype d) {
+  bool finite = true;
+  for (int64_t i = 0; i < count * (d == real_of(d) ? 1 : 2); i++) finite &= isfinite(component(v, i, d)) != 0;
+  return finite;
+}
+static void fill_with_nan(void *v, int64_t count, tc_dtype d) {
+  for (int64_t i = 0; i < count * (d == real_of(d) ? 1 : 2); i++) {
+    if (real_of(d) == TC_F32) ((float *)v)[i] = NAN;
+    else ((double *)v)[i] = NAN;
+  }
+}
+
+// Of a matrix that is not finite all values and vectors are NaN: LAPACK fails, gives numbers that mean nothing, or does
+// not end.
 static lint run_eigh(task *t) {
   typedef void syev(const char *, const char *, const lint *, void *, const lint *, void *, void *, const lint *,
                     lint *, size_t, size_t);
@@ -456,8 +474,14 @@ static lint run_eigh(task *t) {
       if (t->short_of_memory || !start(t, a, 2)) return 0;
     }
     do {
-      if (pass == 1) get(t, a, w, ld);
-      if (j->complex) ((heev *)j->f[0])(&vectors, &j->mode, &n, w, &ld, e, work, &lwork, rwork, &info, 1, 1);
+      if (pass == 1) {
+        get(t, a, w, ld);
+        clear_triangle(w, n, n, ld, j->mode == 'U', size);
+      }
+      if (pass == 1 && !all_finite(w, (int64_t)n * n, a->dtype)) {
+        fill_with_nan(w, (int64_t)n * n, a->dtype);
+        fill_with_nan(e, n, real_of(a->dtype));
+      } else if (j->complex) ((heev *)j->f[0])(&vectors, &j->mode, &n, w, &ld, e, work, &lwork, rwork, &info, 1, 1);
       else ((syev *)j->f[0])(&vectors, &j->mode, &n, w, &ld, e, work, &lwork, &info, 1, 1);
       if (pass == 0) break;
       if (info) return info;
@@ -516,6 +540,15 @@ static lint run_eig(task *t) {
     }
     do {
       if (pass == 1) get(t, a, w, ld);
+      if (pass == 1 && !all_finite(w, (int64_t)n * n, a->dtype)) {
+        if (j->flag[0]) {
+          t->refusal = "torch.linalg.eig: input tensor should not contain infs or NaNs.";
+          return 0;
+        }
+        fill_with_nan(e, 2 * (int64_t)n, real_of(a->dtype));
+        put_vector(t, &t->out[0], e);
+        continue;
+      }
       if (j->complex)
         ((geev_c *)j->f[0])("N", &vectors, &n, w, &ld, e, NULL, &ld, v, &ld, work, &lwork, wr, &info, 1, 1);
       else ((geev_r *)j->f[0])("N", &vectors, &n, w, &ld, wr, wi, NULL, &ld, v, &ld, work, &lwork, &info, 1, 1);

@@ -50,6 +50,8 @@ static int32_t batch_norm_meta(tc_op_args *a) {
   if (read_use(a, &u)) return TC_STATUS_INVALID_ARGUMENT;
   const int32_t by_channel[] = {u.weight, u.bias, u.mean, u.var};
   tc_dtype save = t->dtype;
+  // instance_norm has running statistics for each sample made of these, in its input's dtype
+  if (tc_norm_parameters(a, u.by_sample ? 2 : 4, by_channel)) return TC_STATUS_INVALID_ARGUMENT;
   for (int32_t k = 0; k < 4; k++) {
     const tc_tensor_type *p = by_channel[k] < 0 ? NULL : tc_op_tensor(a, by_channel[k]);
     if (!p) continue;
@@ -251,6 +253,7 @@ static int32_t group_norm_meta(tc_op_args *a) {
   if (read_groups(a, &g)) return TC_STATUS_INVALID_ARGUMENT;
   if (!tc_dtype_is_float(t->dtype))
     return tc_op_fail(a, "group_norm is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (tc_norm_parameters(a, 2, (const int32_t[]){g.weight, g.bias})) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, tc_suggested_format(a, t), 0))
     return TC_STATUS_INVALID_ARGUMENT;
   tc_int sizes[2] = {t->sizes[0], g.groups};

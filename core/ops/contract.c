@@ -350,8 +350,17 @@ static tc_gv chain_product(tc_op_args *a, const chain *c, int32_t i, int32_t j) 
   if (i == j) return c->v[i];
   return make2(a, "aten::matmul", chain_product(a, c, i, c->split[i][j]), chain_product(a, c, c->split[i][j] + 1, j));
 }
+static int32_t copy_of_one(tc_op_args *a) {
+  tc_gv x = tc_ex_arg_at(a, 0, 0);
+  if (tc_op_tensor_at(a, 0, 0)->rank != 2) return tc_op_fail(a, "tensor 0 must be a matrix");
+  tc_ex_begin(a, "aten::clone");
+  tc_ex_push(a, x);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
 static int32_t multi_dot_expand(tc_op_args *a) {
   int32_t n = tc_op_count(a, 0);
+  if (n == 1 && tc_sv_is(a->op->schema.name, "chain_matmul")) return copy_of_one(a);
   if (n < 2 || n > MAX_OPERANDS) return tc_op_fail(a, "expected 2 to %d tensors but got %d", MAX_OPERANDS, n);
   chain c = {0};
   double size[MAX_OPERANDS + 1], cost[MAX_OPERANDS][MAX_OPERANDS] = {{0}};

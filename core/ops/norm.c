@@ -10,6 +10,22 @@ typedef struct norm {
   bool reduced[TC_MAX_RANK];
 } norm;
 
+int32_t tc_norm_parameters(tc_op_args *a, int32_t n, const int32_t *args) {
+  tc_dtype own = tc_op_tensor(a, 0)->dtype, shared = TC_DTYPE_NONE;
+  for (int32_t i = 0; i < n; i++) {
+    const tc_tensor_type *p = tc_op_tensor(a, args[i]);
+    if (!p) continue;
+    if (!shared) shared = p->dtype;
+    bool wide = p->dtype == TC_F32 && (own == TC_F16 || own == TC_BF16);
+    if (p->dtype == shared && (p->dtype == own || wide)) continue;
+    return tc_op_fail(a,
+                      "mixed dtype: all inputs must share same datatype, or the parameters be Float where the "
+                      "input is Half or BFloat16: %s and %s",
+                      tc_op_shape_text(a, 0), tc_op_shape_text(a, args[i]));
+  }
+  return TC_STATUS_OK;
+}
+
 static int32_t read_norm(tc_op_args *a, norm *m) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   *m = (norm){.rank = t->rank, .n_norm = tc_op_count(a, 1)};
@@ -40,6 +56,7 @@ static int32_t layer_norm_meta(tc_op_args *a) {
   if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
   if (!tc_dtype_is_float(t->dtype))
     return tc_op_fail(a, "layer_norm is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (tc_norm_parameters(a, 2, (const int32_t[]){2, 3})) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_op_set_result(a, 0, t->dtype, t->rank, t->sizes, NULL)) return TC_STATUS_INVALID_ARGUMENT;
   if (a->n_results < 3) return TC_STATUS_OK;
   tc_dtype stat = tc_op_math_type(t->dtype);

@@ -165,6 +165,11 @@ int32_t tc_ref_indexed_sizes(const tc_index_positions *p, const tc_ref_view *sel
 // Offset in self of the element at `index` of the result; -1 and a failure where an index is out of range.
 int64_t tc_ref_position(tc_op_args *a, const tc_index_positions *p, const tc_ref_view *self, const int64_t *index);
 
+// ---- norms (norm.c) ----
+// Parameters of a norm (weight, bias, running statistics; -1 or absent ones do not count) share the dtype of argument
+// 0, or are all f32 where that is of 16 bits. Fails the call if not.
+int32_t tc_norm_parameters(tc_op_args *a, int32_t n, const int32_t *args);
+
 // ---- iteration over reference views (ref.c) ----
 // Steps `index` through `sizes` in row-major order; false at the end.
 bool tc_ref_next(int32_t rank, const int64_t *sizes, int64_t *index);

@@ -36,7 +36,7 @@ static int32_t read_plan(tc_op_args *a, plan *p) {
     return tc_op_fail(a, "the index must have as many dimensions as self: %s and %s", tc_op_shape_text(a, 2),
                       tc_op_shape_text(a, 0));
   if (!p->whole && i->rank > 1) return tc_op_fail(a, "the index must be a vector: %s", tc_op_shape_text(a, 2));
-  if (tc_op_kind(a, 3) == TC_AK_TENSOR && (s->rank != t->rank || s->dtype != t->dtype) && s->rank + t->rank > 1)
+  if (tc_op_kind(a, 3) == TC_AK_TENSOR && (s->dtype != t->dtype || (s->rank != t->rank && s->rank + t->rank > 1)))
     return tc_op_fail(a, "self and source must have the same dtype and number of dimensions: %s and %s",
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));
   if (p->whole) return tc_scatter_check(a, p->dim);

@@ -86,6 +86,42 @@
 PROGRAMS(X)
 #undef X
 
+// ---- Transforms: ops of the plugin fft, for whose template a code generator has done nothing of its own. Scaled by
+// the length's root, so that small elements are not the rounding of large ones. ----
+#define TRANSFORMS(X)                                                                                                 \
+  X(transform,                                                                                                        \
+    "(%x : c64[5, 360] = user \"x\") {\n  %z = aten::fft_fft(%x, none, -1, \"ortho\")\n  return user %z\n}\n")        \
+  X(transform_of_prime_length,                                                                                        \
+    "(%x : c64[2, 101] = user \"x\") {\n  %z = aten::fft_ifft(%x, none, -1, \"ortho\")\n  return user %z\n}\n")       \
+  X(transform_of_columns,                                                                                             \
+    "(%x : f64[24, 20] = user \"x\") {\n  %z = aten::fft_fft2(%x, none, [-2, -1], \"ortho\")\n  return user %z\n}\n") \
+  X(filter, "(%x : c64[3, 512] = user \"x\", %h : c64[512] = user \"h\") {\n  %f = aten::fft_fft(%x)\n  %g = "        \
+            "aten::mul.Tensor(%f, %h)\n  %y = aten::fft_ifft(%g)\n  return user %y\n}\n")                             \
+  X(long_convolution,                                                                                                 \
+    "(%x : f32[3, 100] = user \"x\", %h : c64[101] = user \"h\") {\n  %f = aten::fft_rfft(%x, 200)\n  %g = "          \
+    "aten::mul.Tensor(%f, %h)\n  %y = aten::fft_irfft(%g, 200)\n  %c = aten::slice.Tensor(%y, 1, 0, 100)\n  %r = "    \
+    "aten::relu(%c)\n  return user %r\n}\n")
+
+static tc_status run_transform(kit *k, const char *text) {
+  tc_context *c;
+  tc_plugin *p;
+  TC_TRY(kit_context(k, NULL, &c));
+  if (!c) return TC_OK;
+  tc_status s = tc_plugins_find_op(c->plugins, TC_SV("aten::fft_fft"), &p);
+  if (tc_status_code(s) == TC_STATUS_NOT_FOUND) {
+    tc_status_free(s);
+    kit_unsupported(k, "the op plugin fft is not installed");
+    return TC_OK;
+  }
+  TC_TRY(s);
+  return kit_run_text(k, text, 0);
+}
+
+#define X(name, text_) \
+  static tc_status op_##name(kit *k) { return run_transform(k, "graph @" #name " " text_); }
+TRANSFORMS(X)
+#undef X
+
 // ---- Rows of ops ----
 static tc_status rows(kit *k) {
   TC_TRY(kit_load(k));
@@ -118,6 +154,9 @@ static const kit_case cases[] = {
     {"rows", "rows", "every op has a reference, a shape and a place in the manifest", rows},
 #define X(name, special, text) {"op", #name, "the device computes what the references compute", op_##name},
     PROGRAMS(X)
+#undef X
+#define X(name, text) {"op", #name, "the device computes what the references compute", op_##name},
+        TRANSFORMS(X)
 #undef X
 };
 const kit_cases kit_op_cases = {cases, sizeof cases / sizeof *cases};

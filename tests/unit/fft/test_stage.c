@@ -189,6 +189,17 @@ TC_TEST(longer_lengths) {
   return TC_OK;
 }
 
+// Memory on chip for one row, not for two: what a pass has read waits in registers.
+TC_TEST(one_row_on_chip) {
+  static const tc_device_props small = {
+      .max_lanes = 64, .subgroup = 32, .cores = 100, .shared_bytes = 16384, .launch_ns = 3000, .bytes_per_ns = 2000};
+  static const int64_t n[] = {289, 480, 512, 700, 768, 1000, 1024};
+  for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+    for (int kind = C2C; kind <= C2R; kind++)
+      check_one(arena, (request){.kind = kind, .rows = 2, .n = n[i], .forward = rand() % 2, .dev = &small});
+  return TC_OK;
+}
+
 TC_TEST(lengths_of_several_passes) {
   for (int d = 0; d < 2; d++) {
     check(arena, 4096, false, d ? &thread_device : &vector_device);
@@ -253,11 +264,17 @@ TC_TEST(reference_is_the_definition) {
 int main(void) {
   srand((unsigned)time(NULL));
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unit_roots_are_exact),      cmocka_unit_test(reference_is_the_definition),
-      cmocka_unit_test(every_small_length),        cmocka_unit_test(every_kind),
-      cmocka_unit_test(neighbouring_rows),         cmocka_unit_test(lengths_that_are_not_known),
-      cmocka_unit_test(first_points_of_rows),      cmocka_unit_test(longer_lengths),
-      cmocka_unit_test(lengths_of_several_passes), cmocka_unit_test(lengths_of_several_kernels),
+      cmocka_unit_test(unit_roots_are_exact),
+      cmocka_unit_test(reference_is_the_definition),
+      cmocka_unit_test(every_small_length),
+      cmocka_unit_test(every_kind),
+      cmocka_unit_test(neighbouring_rows),
+      cmocka_unit_test(lengths_that_are_not_known),
+      cmocka_unit_test(first_points_of_rows),
+      cmocka_unit_test(longer_lengths),
+      cmocka_unit_test(one_row_on_chip),
+      cmocka_unit_test(lengths_of_several_passes),
+      cmocka_unit_test(lengths_of_several_kernels),
   };
   return TC_RUN(tests);
 }

@@ -368,6 +368,43 @@ CASE(atomics) {
   return each_type(k, &p, types, 6, k->props.atomics);
 }
 
+#define WORD(name, low, high)                                                                                         \
+  "    %" name "lb = bitcast " low " : u16\n    %" name "l = cast %" name "lb : i32\n    %" name "hb = bitcast " high \
+  " : u16\n    %" name "h = cast %" name "hb : i32\n    %" name "s = shl %" name "h, 16\n    %" name "w = or %" name  \
+  "l, %" name "s\n"
+#define FOUR(buffer, first, second)                                             \
+  "    %" first "0, %" first "1, %" second "0, %" second "1 = load.v4 %" buffer \
+  "[%i]\n" WORD(first, "%" first "0", "%" first "1") WORD(second, "%" second "0", "%" second "1")
+
+// Small integers: all sums are exact. Twice, so that what the first product makes is added to.
+CASE(tiles) {
+  static const program p[] = {
+      {"kernel @tiles (%x : global bf16 readonly, %z : global bf16 readonly, %w : global bf16 readonly, %y : global "
+       "f32)\n"
+       "    blocks 1 lanes $L {\n  %b = block\n  %base = mul %b, $M\n  lanes {\n    %l = lane\n    %m = mul %l, 4\n"
+       "    %i = add %base, %m\n" FOUR("x", "p", "q") FOUR("z", "r", "s")
+           FOUR("w", "t", "u") "    %c0, %c1, %c2, %c3 = load.v4 %y[%i]\n"
+                               "    %d0, %d1, %d2, %d3 = mma.bf16 %pw, %qw, %rw, %sw, %tw, %uw, %c0, %c1, %c2, %c3\n"
+                               "    %e0, %e1, %e2, %e3 = mma.bf16 %sw, %pw, %qw, %rw, %uw, %tw, %d0, %d1, %d2, %d3\n"
+                               "    store.v4 %y[%i], %e0, %e1, %e2, %e3\n  }\n}\n",
+       false, SMALL},
+      {"kernel @tiles (%x : global f16 readonly, %z : global f16 readonly, %w : global f16 readonly, %y : global f32)\n"
+       "    blocks 1 lanes $L {\n  %b = block\n  %base = mul %b, $M\n  lanes {\n    %l = lane\n    %m = mul %l, 4\n"
+       "    %i = add %base, %m\n" FOUR("x", "p", "q") FOUR("z", "r", "s")
+           FOUR("w", "t", "u") "    %c0, %c1, %c2, %c3 = load.v4 %y[%i]\n"
+                               "    %d0, %d1, %d2, %d3 = mma.f16 %pw, %qw, %rw, %sw, %tw, %uw, 0.0, %c1, %c2, %c3\n"
+                               "    store.v4 %y[%i], %d0, %d1, %d2, %d3\n  }\n}\n",
+       false, SMALL}};
+  if (!k->props.tiles) {
+    kit_unsupported(k, "the device claims no products of tiles");
+    return TC_OK;
+  }
+  KIT_CHECK(lanes_of(k) % TC_MMA_LANES == 0, "the device claims products of tiles, but blocks have %d lanes at most",
+            lanes_of(k));
+  if (has(k->props.tiles, TC_BF16)) TC_TRY(run_program(k, &p[0], TC_BF16));
+  return has(k->props.tiles, TC_F16) ? run_program(k, &p[1], TC_F16) : TC_OK;
+}
+
 CASE(checks) {
   static const program fails = {"kernel @fails (%y : global f32, %n : i32)\n    blocks 1 lanes $L {\n" INDEX
                                 "  lanes {\n" AT "    %ok = ne %i, 5\n    check %ok, 77\n    store %y[%i], 1.0\n  "
@@ -460,6 +497,7 @@ static const kit_case cases[] = {
     {"kernel", "shared_memory", "barriers order shared memory", shared_memory},
     {"kernel", "reductions", "collectives see every lane once", reductions},
     {"kernel", "atomics", "atomic sums lose nothing", atomics},
+    {"kernel", "tiles", "products of tiles have their elements where they belong", tiles},
     {"kernel", "later_opcodes", "an opcode of a later version is refused, with words", later_opcodes},
     {"kernel", "checks", "the first failing check leaves its site, and execution goes on", checks},
 };

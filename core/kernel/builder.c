@@ -606,6 +606,33 @@ void tc_kb_prefetch(tc_kb *b, tc_kmem m, tc_kval index) {
   tc_kbi_emit(b, (tc_kinst){.op = TC_K_PREFETCH, .width = 1, .mem = m, .n_args = 1, .args = &index}, 0, NULL);
 }
 
+void tc_kb_mma(tc_kb *b, int32_t op, const tc_kval *a, const tc_kval *x, const tc_kval *c, tc_kval *out) {
+  tc_kval args[TC_KIR_MMA_ARGS] = {a[0], a[1], a[2], a[3], x[0], x[1], c[0], c[1], c[2], c[3]};
+  tc_dtype types[TC_KIR_MMA_ARGS];
+  for (int32_t i = 0; i < TC_KIR_MMA_SUMS; i++) out[i] = -1;
+  if (!tc_kbi_ready(b, TC_KIR_MMA_ARGS + TC_KIR_MMA_SUMS)) return;
+  if (!tc_kir_is_mma(op)) {
+    bad(b, "%s multiplies no tiles", tc_k_op_text(op));
+    return;
+  }
+  if (!tc_kb_in_lanes(b)) {
+    bad(b, "%s: only inside a lanes region", tc_k_op_text(op));
+    return;
+  }
+  for (int32_t i = 0; i < TC_KIR_MMA_ARGS; i++) {
+    if (!tc_kbi_usable(b, args[i], tc_k_op_text(op))) return;
+    types[i] = tc_kb_type(b, args[i]);
+  }
+  const char *wrong = tc_kir_mma_rule(b->lanes, types);
+  if (wrong) {
+    bad(b, "%s: %s", tc_k_op_text(op), wrong);
+    return;
+  }
+  tc_kinst in = {.op = op, .mem = -1, .n_args = TC_KIR_MMA_ARGS, .args = args};
+  int32_t number = tc_kbi_emit(b, in, TC_KIR_MMA_SUMS, types + TC_KIR_MMA_WORDS);
+  memcpy(out, b->insts.data[number].results, sizeof *out * TC_KIR_MMA_SUMS);
+}
+
 void tc_kb_check(tc_kb *b, tc_kval cond, int64_t site) {
   if (!tc_kbi_ready(b, 1) || !tc_kbi_usable(b, cond, "check")) return;
   if (tc_kb_type(b, cond) != TC_BOOL) {

@@ -121,6 +121,13 @@ static void copy_access(tc_kir_copy *c, const tc_kinst *in) {
   }
 }
 
+static void copy_mma(tc_kir_copy *c, const tc_kinst *in) {
+  tc_kval args[TC_KIR_MMA_ARGS], out[TC_KIR_MMA_SUMS];
+  for (int32_t i = 0; i < TC_KIR_MMA_ARGS; i++) args[i] = c->map[in->args[i]];
+  tc_kb_mma(c->to, in->op, args, args + 4, args + TC_KIR_MMA_WORDS, out);
+  for (int32_t i = 0; i < TC_KIR_MMA_SUMS; i++) c->map[in->results[i]] = out[i];
+}
+
 tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst) {
   const tc_kinst *in = &c->from->insts[inst];
   tc_kb *b = c->to;
@@ -136,6 +143,8 @@ tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst) {
   case TC_K_STORE:
   case TC_K_ATOMIC_ADD:
   case TC_K_PREFETCH: copy_access(c, in); break;
+  case TC_K_MMA_BF16:
+  case TC_K_MMA_F16: copy_mma(c, in); break;
   case TC_K_CHECK: tc_kb_check(b, c->map[in->args[0]], in->imm); return TC_OK;
   case TC_K_BARRIER: tc_kb_barrier(b); return TC_OK;
   case TC_K_YIELD: return TC_OK;

@@ -184,6 +184,28 @@ static tc_status do_pure(machine *m, const tc_kinst *in) {
   return TC_OK;
 }
 
+// A product of tiles by 32 lanes from `first` on: summed in double precision, rounded once.
+static void multiply_tiles(machine *m, const tc_kinst *in, int32_t first) {
+  double a[16][16], b[16][8];
+  tc_dtype type = in->op == TC_K_MMA_BF16 ? TC_BF16 : TC_F16;
+  for (int32_t l = 0; l < TC_MMA_LANES; l++)
+    for (int32_t i = 0; i < TC_KIR_MMA_WORDS; i++)
+      for (int32_t half = 0; half < 2; half++) {
+        uint64_t bits = (uint64_t)slot(m, in->args[i], first + l)->i >> 16 * half & 0xffff;
+        double v = tc_kir_from_bits(type, bits).re;
+        int32_t g = l / 4, k = l % 4 * 2 + half;
+        if (i < 4) a[g + i % 2 * 8][k + i / 2 * 8] = v;
+        else b[k + (i - 4) * 8][g] = v;
+      }
+  for (int32_t l = 0; l < TC_MMA_LANES; l++)
+    for (int32_t i = 0; i < TC_KIR_MMA_SUMS; i++) {
+      int32_t row = l / 4 + i / 2 * 8, column = l % 4 * 2 + i % 2;
+      double sum = slot(m, in->args[TC_KIR_MMA_WORDS + i], first + l)->re;
+      for (int32_t k = 0; k < 16; k++) sum += a[row][k] * b[k][column];
+      slot(m, in->results[i], first + l)->re = (double)(float)sum;
+    }
+}
+
 static int32_t reduction(int32_t op) {
   static const int32_t by[] = {TC_K_ADD, TC_K_MUL, TC_K_MIN, TC_K_MAX, TC_K_AND, TC_K_OR};
   return by[op - TC_K_REDUCE_ADD];
@@ -276,6 +298,10 @@ static tc_status do_inst(machine *m, int32_t inst) {
   case TC_K_LANES:
     TC_TRY(do_region(m, in->regions[0]));
     for (int32_t i = 0; i < in->n_results; i++) copy_value(m, in->results[i], yield_of(m, in->regions[0])->args[i]);
+    return TC_OK;
+  case TC_K_MMA_BF16:
+  case TC_K_MMA_F16:
+    for (int32_t lane = 0; lane < m->k->lanes; lane += TC_MMA_LANES) multiply_tiles(m, in, lane);
     return TC_OK;
   case TC_K_REDUCE_ADD:
   case TC_K_REDUCE_MUL:

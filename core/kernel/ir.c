@@ -108,8 +108,17 @@ const char *tc_kir_type_rule(int32_t op, int32_t n, const tc_dtype *args, tc_dty
   return *out == TC_DTYPE_NONE ? "no complex type has parts of this type" : NULL;
 }
 
+bool tc_kir_is_mma(int32_t op) { return op == TC_K_MMA_BF16 || op == TC_K_MMA_F16; }
+
+const char *tc_kir_mma_rule(int32_t lanes, const tc_dtype *args) {
+  if (lanes % TC_MMA_LANES) return "the number of lanes must be a multiple of 32";
+  for (int32_t i = 0; i < TC_KIR_MMA_ARGS; i++)
+    if (args[i] != (i < TC_KIR_MMA_WORDS ? TC_I32 : TC_F32)) return "takes six i32 and four f32";
+  return NULL;
+}
+
 bool tc_kir_varying(const tc_kinst *inst, const tc_kmem_info *mems, const tc_kvalue *values) {
-  if (inst->op == TC_K_LANE || inst->op == TC_K_LANES) return true;
+  if (inst->op == TC_K_LANE || inst->op == TC_K_LANES || tc_kir_is_mma(inst->op)) return true;
   if (inst->op == TC_K_LOAD && mems[inst->mem].space == TC_SPACE_LANE) return true;
   if (inst->op >= TC_K_REDUCE_ADD && inst->op <= TC_K_BROADCAST) return false;
   for (int32_t i = 0; i < inst->n_args; i++)

@@ -53,6 +53,11 @@ bool tc_kir_is_int(tc_dtype d);  // signed or unsigned, not bool
 int32_t tc_kir_bits(tc_dtype d); // width of an integer type
 bool tc_kir_is_pure(int32_t op); // depends on its operands only (div and rem of integers may fault)
 bool tc_kir_is_commutative(int32_t op);
+// A product of tiles: TC_K_MMA_BF16 or TC_K_MMA_F16. What is wrong with its operands' types, or NULL (static text).
+bool tc_kir_is_mma(int32_t op);
+const char *tc_kir_mma_rule(int32_t lanes, const tc_dtype *args);
+// Its operands are TC_KIR_MMA_WORDS i32, which hold two numbers each, and TC_KIR_MMA_SUMS f32; its results are as many.
+enum { TC_KIR_MMA_WORDS = 6, TC_KIR_MMA_SUMS = 4, TC_KIR_MMA_ARGS = 10 };
 int32_t tc_kir_find_op(tc_sv text); // -1 if there is none
 // Does a pure instruction's or a load's result vary by lane, given its operands?
 bool tc_kir_varying(const tc_kinst *inst, const tc_kmem_info *mems, const tc_kvalue *values);

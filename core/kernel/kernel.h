@@ -36,6 +36,9 @@ TC_NODISCARD tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, t
 TC_NODISCARD tc_status tc_kernel_verify_plain(const tc_kernel *k);
 // The same kernel without dot2, for devices that do not multiply pairs; `k` itself where it has none.
 TC_NODISCARD tc_status tc_kernel_expand_pairs(tc_arena *arena, tc_kernel *k, tc_kernel **out);
+// The kernel as a device takes it that says `pairs` and `tiles` of itself (tc_device_props): without dot2 where it has
+// none. UNIMPLEMENTED if the kernel multiplies tiles of a type that the device does not.
+TC_NODISCARD tc_status tc_kernel_fit(tc_arena *arena, uint64_t pairs, uint64_t tiles, tc_kernel *k, tc_kernel **out);
 // Shared memory of which every lane touches only its own elements becomes lane arrays, for devices whose lanes are
 // threads; `k` itself where there is none. What computed the indices stays, for tc_kernel_simplify to remove.
 TC_NODISCARD tc_status tc_kernel_forward(tc_arena *arena, tc_kernel *k, tc_kernel **out);

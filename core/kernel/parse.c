@@ -13,6 +13,7 @@
 //           | 'if' operand block [ 'else' block ] | 'lanes' block | 'yield' operand, …
 //           | ('check' | 'broadcast') operand ',' INT | 'reduce' '.' IDENT operand
 //           | ('cast' | 'bitcast') operand ':' dtype | OPCODE operand, … [ ':' dtype ] { 'fast' | 'nowrap' }
+//           | 'mma' '.' IDENT operand, …
 //   block  := '{' { inst } '}'          operand := %name | literal          literal := number | 'true' | 'false'
 //
 // A literal has the type of the other operands, of the memory, i32 as an index or bound, or what stands behind ':'.
@@ -405,15 +406,15 @@ static tc_status read_yield(parser *p) {
   return TC_OK;
 }
 
-// Reads the opcode; "reduce" is followed by ".add" and the like.
+// Reads the opcode; "reduce" is followed by ".add" and the like, "mma" by ".bf16".
 static tc_status read_opcode(parser *p, int32_t *op) {
   tc_sv word;
   TC_TRY(tc_lex_ident(p->lx, &word));
-  if (tc_sv_is(word, "reduce")) {
+  if (tc_sv_is(word, "reduce") || tc_sv_is(word, "mma")) {
     tc_sv kind;
     TC_TRY(tc_lex_expect(p->lx, "."));
     TC_TRY(tc_lex_ident(p->lx, &kind));
-    word = tc_sv_printf(p->arena, "reduce." TC_SV_FMT, TC_SV_ARG(kind));
+    word = tc_sv_printf(p->arena, TC_SV_FMT "." TC_SV_FMT, TC_SV_ARG(word), TC_SV_ARG(kind));
   }
   *op = tc_kir_find_op(word);
   if (*op >= 0 && *op != TC_K_SCALAR) return TC_OK;
@@ -435,6 +436,21 @@ static tc_status read_collective(parser *p, int32_t op, tc_kval *out) {
     TC_TRY(tc_lex_int(p->lx, &imm));
   }
   *out = tc_kb_collective(p->b, op, v, imm);
+  return built(p);
+}
+
+static tc_status read_mma(parser *p, int32_t op, tc_kval *out, int32_t *n) {
+  operands v = {0};
+  tc_kval args[TC_KIR_MMA_ARGS];
+  TC_TRY(read_operands(p, &v));
+  if (v.count != TC_KIR_MMA_ARGS)
+    return tc_lex_error(&p->inst, "%s takes %d operands, not %d", tc_k_op_text(op), (int)TC_KIR_MMA_ARGS, (int)v.count);
+  for (int32_t i = 0; i < v.count; i++) {
+    TC_TRY(value_of(p, &v.data[i], i < TC_KIR_MMA_WORDS ? TC_I32 : TC_F32));
+    args[i] = v.data[i].value;
+  }
+  *n = TC_KIR_MMA_SUMS;
+  tc_kb_mma(p->b, op, args, args + 4, args + TC_KIR_MMA_WORDS, out);
   return built(p);
 }
 
@@ -479,6 +495,8 @@ static tc_status read_inst(parser *p) {
     tc_kb_prefetch(p->b, a.mem, a.index.value);
     break;
   }
+  case TC_K_MMA_BF16:
+  case TC_K_MMA_F16: TC_TRY(read_mma(p, op, own, &n)); break;
   case TC_K_CHECK: TC_TRY(read_check(p)); break;
   case TC_K_FOR: TC_TRY(read_for(p, &results, &n)); break;
   case TC_K_IF: TC_TRY(read_if(p, &results, &n)); break;

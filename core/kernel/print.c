@@ -37,7 +37,9 @@ static bool literal_fits(const printer *p, const tc_kinst *in, int32_t i) {
   case TC_K_PREFETCH: return i > 0 || type == TC_I32;
   case TC_K_FOR: return i > 1 || type == TC_I32;
   case TC_K_IF:
-  case TC_K_CHECK: return true;
+  case TC_K_CHECK:
+  case TC_K_MMA_BF16:
+  case TC_K_MMA_F16: return true;
   case TC_K_CAST:
   case TC_K_BITCAST: return false;
   default: return cls == 'a' || cls == 'c' || cls == 'm' || in->op == TC_K_SELECT || in->op == TC_K_COMPLEX;
@@ -233,6 +235,8 @@ static void put_inst(printer *p, const tc_kinst *in) {
   case TC_K_FOR: put_for(p, in); break;
   case TC_K_IF: put_if(p, in); break;
   case TC_K_LANES: put_region(p, in->regions[0]); break;
+  case TC_K_MMA_BF16:
+  case TC_K_MMA_F16:
   case TC_K_YIELD:
     tc_sb_putc(p->sb, ' ');
     put_values(p, in->n_args, in->args);

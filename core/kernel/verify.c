@@ -124,6 +124,21 @@ static tc_status check_pure(const verifier *v, int32_t inst, bool in_lanes) {
   return TC_OK;
 }
 
+static tc_status check_mma(const verifier *v, int32_t inst, bool in_lanes) {
+  const tc_kernel *k = v->k;
+  const tc_kinst *in = &k->insts[inst];
+  tc_dtype types[TC_KIR_MMA_ARGS];
+  REQUIRE(v, inst, in->n_args == TC_KIR_MMA_ARGS, "wrong number of operands");
+  REQUIRE(v, inst, in->n_results == TC_KIR_MMA_SUMS, "wrong number of results");
+  REQUIRE(v, inst, in_lanes, "only inside a lanes region");
+  for (int32_t i = 0; i < TC_KIR_MMA_ARGS; i++) types[i] = type_of(k, in->args[i]);
+  const char *why = tc_kir_mma_rule(k->lanes, types);
+  if (why) return wrong(v, inst, why);
+  for (int32_t i = 0; i < TC_KIR_MMA_SUMS; i++)
+    REQUIRE(v, inst, type_of(k, in->results[i]) == TC_F32, "the results must be f32");
+  return TC_OK;
+}
+
 static const tc_kinst *yield_of(const tc_kernel *k, int32_t region) {
   const tc_kir_region *g = &k->regions[region];
   return g->insts.count ? &k->insts[g->insts.data[g->insts.count - 1]] : NULL;
@@ -204,6 +219,8 @@ static tc_status check_inst(const verifier *v, int32_t inst, int32_t region) {
   case TC_K_CHECK:
     REQUIRE(v, inst, in->n_args == 1 && type_of(k, in->args[0]) == TC_BOOL, "the condition must be bool");
     return TC_OK;
+  case TC_K_MMA_BF16:
+  case TC_K_MMA_F16: TC_TRY(check_mma(v, inst, in_lanes)); break;
   case TC_K_BARRIER: REQUIRE(v, inst, !in_lanes, "only at block scope"); return TC_OK;
   case TC_K_REDUCE_ADD:
   case TC_K_REDUCE_MUL:

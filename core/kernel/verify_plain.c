@@ -20,7 +20,8 @@ tc_status tc_kernel_verify_plain(const tc_kernel *k) {
   for (int32_t i = 0; i < k->n_insts; i++) {
     const tc_kinst *in = &k->insts[i];
     if (tc_k_op_class(in->op) == 'm') return refuse(k, "a mathematical function", tc_k_op_text(in->op));
-    if (in->op >= TC_K_COMPLEX) return refuse(k, "an operation on complex numbers", tc_k_op_text(in->op));
+    if (in->op >= TC_K_COMPLEX && in->op <= TC_K_ANGLE)
+      return refuse(k, "an operation on complex numbers", tc_k_op_text(in->op));
     bool collective = in->op >= TC_K_REDUCE_ADD && in->op <= TC_K_REDUCE_OR;
     if ((!tc_kir_is_pure(in->op) && !collective) || moves_only(in->op)) continue;
     for (int32_t a = 0; a < in->n_args; a++) {

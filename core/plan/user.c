@@ -241,7 +241,7 @@ static tc_status make_kernel(maker *m, int32_t lanes, tc_kernel **out) {
   if (lx.tok.kind != TC_TOK_END) return tc_lex_error(&lx, "the kernel ends before this");
   tc_kernel *plain;
   TC_TRY(tc_kernel_legalise(arena, raw, &plain));
-  if (!(m->o->device->pairs >> TC_BF16 & 1)) TC_TRY(tc_kernel_expand_pairs(arena, plain, &plain));
+  TC_TRY(tc_kernel_fit(arena, m->o->device->pairs, m->o->device->tiles, plain, &plain));
   return tc_kernel_simplify(arena, plain, out);
 }
 

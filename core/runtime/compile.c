@@ -172,7 +172,7 @@ static tc_status make_kernels_fit(tc_plan *p, const tc_device_props *device) {
              TC_SV_ARG(p->kernel_names.data[i]));
       TC_TRY(tc_kernel_simplify(p->arena, plain, &k->kernel));
     }
-    if (!(device->pairs >> TC_BF16 & 1)) TC_TRY(tc_kernel_expand_pairs(p->arena, k->kernel, &k->kernel));
+    TC_TRY(tc_kernel_fit(p->arena, device->pairs, device->tiles, k->kernel, &k->kernel));
   }
   for (int32_t i = 0; i < p->ops.count; i++)
     for (int32_t r = 0; r < tc_plan_region_count(p->ops.data[i].kind); r++)

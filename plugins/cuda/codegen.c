@@ -12,7 +12,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "3"
+#define CODEGEN_VERSION "4"
 
 // ---- Texts that grow ----
 typedef struct buffer {

@@ -4,6 +4,7 @@
 // the next synchronisation; the driver does not say whose they are, so the message names the last launches, and the
 // config key `sync` makes it exact.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda.h"
@@ -62,8 +63,16 @@ static const uint64_t atomics =
 // Static shared memory is used for the scratch of collectives, beside what kernels ask for.
 enum { SCRATCH_BYTES = 4096, LAUNCH_NS = 2500, LANES_PER_SM = 128 };
 
-static void common_properties(tc_device_props *p) {
+// Operations of mma per clock of a multiprocessor, by architecture: large chips have more of them.
+static int32_t tile_flops(const char *arch) {
+  long number = strtol(arch + 3, NULL, 10); // "sm_90"
+  return number >= 90 && number < 120 ? 2560 : number == 80 ? 2048 : number >= 80 ? 1024 : 0;
+}
+
+static void common_properties(tc_device_props *p, const char *arch) {
   p->subgroup = 32;
+  p->tile_flops_per_ns = p->flops_per_ns * tile_flops(arch) / (2 * LANES_PER_SM);
+  if (p->tile_flops_per_ns) p->tiles = 1ull << TC_BF16 | 1ull << TC_F16;
   p->dtypes = types;
   p->arithmetic = types & ~no_arithmetic;
   p->atomics = atomics;
@@ -98,7 +107,7 @@ static int32_t open_arch(tc_device_ *d, const char *arch) {
                                  .bytes_per_ns = k->bytes_per_ns};
     snprintf(d->props.name, sizeof d->props.name, "%s, compiled for only", arch);
     snprintf(d->props.target, sizeof d->props.target, "%s", arch);
-    common_properties(&d->props);
+    common_properties(&d->props, arch);
     return TC_STATUS_OK;
   }
   snprintf(text, sizeof text, "cuda.arch = '%.20s' is not known; sm_80, sm_86, sm_89, sm_90, sm_100, sm_120 are", arch);
@@ -127,7 +136,7 @@ static int32_t read_properties(tc_device_ *d) {
   p->flops_per_ns = (int64_t)p->cores * LANES_PER_SM * 2 * attribute(d, CU_ATTR_CLOCK_KHZ) / 1000000;
   // Two transfers per clock.
   p->bytes_per_ns = attribute(d, CU_ATTR_MEMORY_KHZ) * attribute(d, CU_ATTR_BUS_BITS) / 8 * 2 / 1000000;
-  common_properties(p);
+  common_properties(p, d->arch);
   d->pools = attribute(d, CU_ATTR_POOLS) != 0;
   return TC_STATUS_OK;
 }

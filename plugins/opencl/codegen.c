@@ -11,7 +11,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "4"
+#define CODEGEN_VERSION "5"
 
 enum { MOST_LOG = 1600 };
 
@@ -75,7 +75,7 @@ static uint32_t declared(const tc_device_ *d) {
   uint32_t what = 0;
   d->driver.device_info(d->device, CL_DEVICE_EXTENSIONS, sizeof names - 1, names, NULL);
   d->driver.device_info(d->device, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
-  if (is_among(names, "cl_nv_compiler_options")) return TC_OPENCL_NVIDIA;
+  if (is_among(names, "cl_nv_compiler_options")) return TC_OPENCL_NVIDIA | TC_OPENCL_TILES;
   if (is_among(names, "cl_khr_fp16") &&
       d->driver.device_info(d->device, CL_DEVICE_HALF_FP, sizeof half, &half, NULL) == CL_SUCCESS &&
       (half & HALF_AS_EXPECTED) == HALF_AS_EXPECTED)
@@ -87,7 +87,7 @@ static uint32_t declared(const tc_device_ *d) {
 }
 
 // A kernel that uses the dialect's own functions. What a compiler does not take is not used.
-static int32_t takes(tc_device_ *d, uint32_t what, const char *expression) {
+static int32_t takes(tc_device_ *d, uint32_t what, const char *statements) {
   const char *texts[8] = {0};
   char kernel[300];
   cl_uint n = 0;
@@ -97,10 +97,9 @@ static int32_t takes(tc_device_ *d, uint32_t what, const char *expression) {
   texts[n++] = d->dialect.prologue;
   for (size_t i = 0; i < sizeof d->dialect.more / sizeof *d->dialect.more; i++)
     if (d->dialect.more[i]) texts[n++] = d->dialect.more[i];
-  snprintf(
-      kernel, sizeof kernel,
-      "__kernel void tc_probe(__global float *p) { const float x = p[get_local_id(0)]; p[get_local_id(0)] = %s; }\n",
-      expression);
+  snprintf(kernel, sizeof kernel,
+           "__kernel void tc_probe(__global float *p) { float x = p[get_local_id(0)]; %s; p[get_local_id(0)] = x; }\n",
+           statements);
   texts[n++] = kernel;
   cl_program p = d->driver.program_source(d->context, n, texts, NULL, &code);
   if (code != CL_SUCCESS) return 0;
@@ -112,21 +111,25 @@ static int32_t takes(tc_device_ *d, uint32_t what, const char *expression) {
 void opencl_choose_dialect(tc_device_ *d) {
   static const struct {
     uint32_t what;
-    const char *name, *expression;
-  } rows[] = {{TC_OPENCL_NVIDIA, "; ptx", "tc_rcp(tc_quotient(tc_shuffle_xor(x, 1), tc_half_load(tc_half_store(x))))"},
-              {TC_OPENCL_FP16, "; fp16", "tc_half_load(tc_half_store(x))"},
-              {TC_OPENCL_SUBGROUPS, "; subgroups", "sub_group_shuffle_xor(x, 1u) * (float)get_num_sub_groups()"}};
+    const char *name, *statements;
+  } rows[] = {
+      {TC_OPENCL_NVIDIA, "; ptx", "x = tc_rcp(tc_quotient(tc_shuffle_xor(x, 1), tc_half_load(tc_half_store(x))))"},
+      {TC_OPENCL_NVIDIA | TC_OPENCL_TILES, "; tiles",
+       "float y, z, w; tc_mma_bf16(x, y, z, w, 0, 0, 0, 0, 0, 0, x, x, x, x); x += y + z + w"},
+      {TC_OPENCL_FP16, "; fp16", "x = tc_half_load(tc_half_store(x))"},
+      {TC_OPENCL_SUBGROUPS, "; subgroups", "x = sub_group_shuffle_xor(x, 1u) * (float)get_num_sub_groups()"}};
   char plain[8];
   uint32_t what = 0, asked = declared(d);
   if (tc_host_config(d->host, "plain", plain, sizeof plain) && strcmp(plain, "false") != 0) asked = 0;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     size_t used = strlen(d->props.target);
-    if (!(asked & rows[i].what) || !takes(d, rows[i].what, rows[i].expression)) continue;
+    if ((asked & rows[i].what) != rows[i].what || !takes(d, rows[i].what, rows[i].statements)) continue;
     what |= rows[i].what;
     snprintf(d->props.target + used, sizeof d->props.target - used, "%s", rows[i].name);
   }
   d->what = what;
   tc_dialect_opencl_with(what, &d->dialect);
+  if (what & TC_OPENCL_TILES) d->props.tiles = 1ull << TC_BF16 | 1ull << TC_F16;
 }
 
 // ---- One kernel ----

@@ -107,6 +107,11 @@ static int32_t lock_step(const tc_device_ *d) {
 static const uint64_t plain =
     BIT(BOOL) | BIT(U8) | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64) | BIT(U16) | BIT(U32) | BIT(U64) | BIT(F32);
 
+// Operations of mma per clock of a unit: NVIDIA's large chips have more of them.
+static int32_t tile_flops(int32_t major, int32_t minor) {
+  return major >= 9 && major < 12 ? 2560 : major == 8 && minor == 0 ? 2048 : major >= 8 ? 1024 : 0;
+}
+
 static void read_properties(tc_device_ *d) {
   tc_device_props *p = &d->props;
   char extensions[8192], driver[256], name[256], version[256];
@@ -144,6 +149,9 @@ static void read_properties(tc_device_ *d) {
   p->launch_ns = LAUNCH_NS;
   p->flops_per_ns = (int64_t)p->cores * (int64_t)number(d, CL_DEVICE_CLOCK_MHZ) * (cpu ? CPU_FLOPS : GPU_FLOPS) / 1000;
   p->bytes_per_ns = cpu ? CPU_BYTES_PER_NS : GPU_BYTES_PER_NS;
+  uint64_t major = number(d, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV);
+  p->tile_flops_per_ns = (int64_t)p->cores * (int64_t)number(d, CL_DEVICE_CLOCK_MHZ) *
+                         tile_flops((int32_t)major, (int32_t)number(d, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV)) / 1000;
 }
 
 // ---- Opening ----

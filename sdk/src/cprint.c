@@ -303,6 +303,26 @@ static void put_check(printer *p, const tc_kinst *in) {
   put(p, "\n");
 }
 
+static void put_mma(printer *p, const tc_kinst *in) {
+  const char *function = in->op == TC_K_MMA_BF16 ? p->d->mma_bf16 : p->d->mma_f16;
+  if (!function) {
+    missing(p, tc_k_op_text(in->op));
+    return;
+  }
+  for (int32_t i = 0; i < in->n_results; i++) {
+    declare(p, in->results[i], false);
+    put(p, ";\n");
+  }
+  put_indent(p);
+  put(p, function);
+  for (int32_t i = 0; i < in->n_results + in->n_args; i++) {
+    put(p, i ? ", " : "(");
+    if (i < in->n_results) put_name(p, in->results[i]);
+    else put_value(p, in->args[i - in->n_results]);
+  }
+  put(p, ");\n");
+}
+
 static void put_inst(printer *p, int32_t inst) {
   tc_kinst in;
   tc_k_inst(p->k, inst, &in);
@@ -315,6 +335,8 @@ static void put_inst(printer *p, int32_t inst) {
   case TC_K_STORE: put_store(p, &in); return;
   case TC_K_ATOMIC_ADD: put_atomic(p, &in); return;
   case TC_K_CHECK: put_check(p, &in); return;
+  case TC_K_MMA_BF16:
+  case TC_K_MMA_F16: put_mma(p, &in); return;
   case TC_K_FOR: put_for(p, &in); return;
   case TC_K_IF:
   case TC_K_LANES: put_braces(p, &in); return;

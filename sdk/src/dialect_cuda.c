@@ -52,6 +52,16 @@ static const char prologue[] =
     "__device__ __noinline__ void tc_check(long long *errors, long long site) { atomicCAS((unsigned long long "
     "*)errors, ~0ull, (unsigned long long)site); }\n";
 
+// PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"; sm_80 and later.
+#define MMA(name, type)                                                                                           \
+  "__device__ __forceinline__ void " name "(float &d0, float &d1, float &d2, float &d3, int a0, int a1, int a2, " \
+  "int a3, int b0, int b1, float c0, float c1, float c2, float c3) {\n"                                           \
+  "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, "  \
+  "%7}, {%8, %9}, {%10, %11, %12, %13};\" : \"=f\"(d0), \"=f\"(d1), \"=f\"(d2), \"=f\"(d3) : \"r\"(a0), "         \
+  "\"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(b0), \"r\"(b1), \"f\"(c0), \"f\"(c1), \"f\"(c2), \"f\"(c3));\n"         \
+  "}\n"
+static const char tiles[] = MMA("tc_mma_bf16", "bf16") MMA("tc_mma_f16", "f16");
+
 const tc_cdialect tc_dialect_cuda = {
     .language = "cuda",
     .prologue = prologue,
@@ -121,5 +131,8 @@ const tc_cdialect tc_dialect_cuda = {
     .float_to_i32 = "tc_to_i32($0)",
     .float_to_i64 = "tc_to_i64($0)",
     .fast_div_f32 = "tc_quotient($0, $1)",
+    .more = {tiles},
+    .mma_bf16 = "tc_mma_bf16",
+    .mma_f16 = "tc_mma_f16",
     .shared_static_bytes = 40960, // of 48 KiB: the scratch of collectives is static
 };

@@ -51,6 +51,15 @@ static const char nvidia[] =
                       "\"f\"(f)); return h; "
                       "}\n";
 
+// Macros: results are variables, which a function would need the addresses of.
+#define MMA(name, type)                                                                                              \
+  "#define " name "(d0, d1, d2, d3, a0, a1, a2, a3, b0, b1, c0, c1, c2, c3) \\\n"                                    \
+  "  __asm__ volatile(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, " \
+  "%7}, {%8, %9}, {%10, %11, %12, %13};\" \\\n"                                                                      \
+  "    : \"=f\"(d0), \"=f\"(d1), \"=f\"(d2), \"=f\"(d3) : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \\\n"          \
+  "      \"r\"(b0), \"r\"(b1), \"f\"(c0), \"f\"(c1), \"f\"(c2), \"f\"(c3))\n"
+static const char tiles[] = MMA("tc_mma_bf16", "bf16") MMA("tc_mma_f16", "f16");
+
 void tc_dialect_opencl_with(uint32_t what, tc_cdialect *out) {
   *out = tc_dialect_opencl;
   if (what & TC_OPENCL_NVIDIA) {
@@ -60,6 +69,7 @@ void tc_dialect_opencl_with(uint32_t what, tc_cdialect *out) {
     out->op_formats[TC_K_RCP_APPROX][0] = "tc_rcp($0)";
     out->fast_div_f32 = "tc_quotient($0, $1)";
     out->f16_load = "tc_half_load($0)", out->f16_store = "tc_half_store($0)";
+    if (what & TC_OPENCL_TILES) out->more[1] = tiles, out->mma_bf16 = "tc_mma_bf16", out->mma_f16 = "tc_mma_f16";
     return;
   }
   if (what & TC_OPENCL_SUBGROUPS) {

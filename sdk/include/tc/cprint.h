@@ -60,6 +60,9 @@ typedef struct tc_cdialect {
   // this number, of the lane's place in its subgroup, of the subgroup's, and of how many there are. shuffle_xor is then
   // used in blocks of a power of two of lanes. NULL: there are none.
   const char *subgroup_size, *subgroup_lane, *subgroup_number, *subgroup_count;
+  // Products of tiles: a function or macro of the four results and the ten operands, in their order; NULL: there is
+  // none.
+  const char *mma_bf16, *mma_f16;
 } tc_cdialect;
 
 // Receives the text in pieces.
@@ -82,8 +85,9 @@ extern const tc_cdialect tc_dialect_opencl;
 // The same with what a device has besides. TC_OPENCL_SUBGROUPS: cl_khr_subgroups and cl_khr_subgroup_shuffle; needs
 // -cl-std=CL3.0. TC_OPENCL_FP16: cl_khr_fp16 with subnormal numbers, infinities and rounding to nearest, for
 // conversions. TC_OPENCL_NVIDIA: a compiler that takes PTX of version 6.0 in asm, and lanes in lock-step by 32:
-// shuffles, and the device's own conversions, reciprocals and quotients, as in CUDA.
-enum { TC_OPENCL_SUBGROUPS = 1, TC_OPENCL_FP16 = 2, TC_OPENCL_NVIDIA = 4 };
+// shuffles, and the device's own conversions, reciprocals and quotients, as in CUDA. TC_OPENCL_TILES, with
+// TC_OPENCL_NVIDIA: PTX of version 7.0 for sm_80 or later: products of tiles.
+enum { TC_OPENCL_SUBGROUPS = 1, TC_OPENCL_FP16 = 2, TC_OPENCL_NVIDIA = 4, TC_OPENCL_TILES = 8 };
 void tc_dialect_opencl_with(uint32_t what, tc_cdialect *out);
 
 #ifdef __cplusplus

@@ -45,7 +45,18 @@
 // zero and must not divide by zero. Comparisons give bool (0 or 1).
 // `dot2 a, b, c` is c + lo(a)·lo(b) + hi(a)·hi(b), where the halves of the i32 a and b are the bits of bf16 numbers;
 // how the sums are rounded and whether subnormal numbers count is the device's choice, and only devices that say so
-// (`pairs`) get it. Loads and stores with `if mask` touch no memory where the mask is false; the load then gives
+// (`pairs`) get it.
+//
+// `d0, d1, d2, d3 = mma.bf16 a0, a1, a2, a3, b0, b1, c0, c1, c2, c3` (and `mma.f16`) is a product of tiles that 32
+// neighbouring lanes make together: D = A·B + C, where A has 16 rows of 16 numbers, B 16 rows of 8, C and D 16 rows of
+// 8. Lane l of the 32 has, with g = l / 4 and t = l mod 4, in the halves of the i32 a and b numbers of 16 bits, the
+// first of each pair low: a0 row g and a1 row g + 8 of A at columns 2t and 2t + 1, a2 and a3 the same rows at columns
+// 2t + 8 and 2t + 9; b0 rows 2t and 2t + 1 and b1 rows 2t + 8 and 2t + 9 of B at column g; c0, c1 row g and c2, c3 row
+// g + 8 of C at columns 2t and 2t + 1, as f32, and so D. All lanes of the block run it, whose number is a multiple
+// of 32. Products are exact; how the sums are rounded is the device's choice (many cut bits off), and only devices that
+// say so (`tiles`) get it. This is the layout of PTX's mma.m16n8k16.
+//
+// Loads and stores with `if mask` touch no memory where the mask is false; the load then gives
 // `else`.
 //
 // Thread-safety: a finished kernel is immutable and may be read from several threads. A builder belongs to one.
@@ -121,7 +132,9 @@ typedef int32_t tc_kmem; // a memory object of the kernel: global parameter, sha
                                   X(CBRT, "cbrt", 1, 'm') /* complex: parts and composition; arithmetic above also    \
                                                              takes complex types until core/kernel expands it */      \
       X(COMPLEX, "complex", 2, 't') X(REAL, "real", 1, 't') X(IMAG, "imag", 1, 't') X(CONJ, "conj", 1, 'm')           \
-          X(ABS2, "abs2", 1, 't') /* re² + im² */ X(ANGLE, "angle", 1, 't')
+          X(ABS2, "abs2", 1, 't') /* re² + im² */ X(ANGLE, "angle", 1, 't')                                               \
+  /* since 1.7: products of tiles by 32 lanes, see above; args: a × 4, b × 2, c × 4; results: d × 4 */                 \
+  X(MMA_BF16, "mma.bf16", 10, 's') X(MMA_F16, "mma.f16", 10, 's')
 // clang-format on
 
 enum {
@@ -130,6 +143,8 @@ enum {
 #undef X
       TC_K_COUNT
 };
+
+enum { TC_MMA_LANES = 32 }; // that multiply tiles together
 
 // Memory spaces.
 enum { TC_SPACE_GLOBAL, TC_SPACE_SHARED, TC_SPACE_LANE, TC_SPACE_TABLE };
@@ -264,6 +279,8 @@ void tc_kb_store(tc_kb *b, tc_kmem m, tc_kval index, int32_t width, const tc_kva
 void tc_kb_atomic_add(tc_kb *b, tc_kmem m, tc_kval index, tc_kval value, tc_kval mask);
 void tc_kb_prefetch(tc_kb *b, tc_kmem m, tc_kval index);
 void tc_kb_check(tc_kb *b, tc_kval cond, int64_t site);
+// TC_K_MMA_BF16 or TC_K_MMA_F16: a[4], x[2] (i32) and c[4] (f32) into out[4]. Since 1.7.
+void tc_kb_mma(tc_kb *b, int32_t op, const tc_kval *a, const tc_kval *x, const tc_kval *c, tc_kval *out);
 void tc_kb_barrier(tc_kb *b);
 tc_kval tc_kb_collective(tc_kb *b, int32_t op, tc_kval lane_value, int64_t imm);
 

@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 6
+#define TC_ABI_MINOR 7
 #define TC_ABI_KERNELS_LOCKED 5 // the minor version from which levels 2 and 3 are promised
 
 // ---- Host services ----
@@ -94,6 +94,8 @@ typedef struct tc_device_props {
   int64_t flops_per_ns; // f32, whole device, approximate
   int64_t bytes_per_ns; // memory, approximate
   uint64_t pairs;       // bit TC_x: has dot2 over pairs of x (bf16)
+  uint64_t tiles;       // bit TC_x: has mma over tiles of x (bf16, f16), in blocks of a multiple of 32 lanes; since 1.7
+  int64_t tile_flops_per_ns; // of mma, whole device, approximate; since 1.7
 } tc_device_props;
 
 enum { TC_ARG_MEMORY, TC_ARG_SCALAR };

@@ -101,6 +101,15 @@ KERNEL_TEST(cuda_text) {
                       "}\n");
 }
 
+// ---- Products of tiles ----
+static tc_kernel *products_of_tiles(tc_arena *arena) {
+  return kernel_of(arena, "kernel @tiles (%x : global i32 readonly align 16, %y : global f32 align 16)\n    blocks 1 "
+                          "lanes 64 {\n  lanes {\n    %l = lane\n    %m = mul %l, 4\n    %a, %b, %c, %d = load.v4 "
+                          "%x[%m]\n    %p, %q, %r, %s = mma.bf16 %a, %b, %c, %d, %a, %b, 0.0, 0.0, 0.0, 0.0\n    %t, "
+                          "%u, %v, %w = mma.f16 %d, %c, %b, %a, %c, 7, %p, %q, %r, %s\n    store.v4 %y[%m], %t, %u, "
+                          "%v, %w\n  }\n}\n");
+}
+
 // ---- OpenCL ----
 
 static bool have(const char *program) {
@@ -120,15 +129,20 @@ KERNEL_TEST(opencl_syntax) {
   static const struct {
     uint32_t what;
     const char *options;
-  } ways[] = {{0, "-fsyntax-only -cl-std=CL1.2 -Xclang -finclude-default-header"},
-              {0, "-fsyntax-only -cl-std=CL3.0 -target spir64"},
-              {TC_OPENCL_SUBGROUPS | TC_OPENCL_FP16, "-fsyntax-only -cl-std=CL3.0 -target spir64"},
-              {TC_OPENCL_NVIDIA, "-S -O1 -o /dev/null -cl-std=CL1.2 -Xclang -cl-ext=+cl_khr_int64_base_atomics -target "
-                                 "nvptx64-nvidia-cuda -Xclang "
-                                 "-target-feature -Xclang +ptx60 -Xclang -target-cpu -Xclang sm_70"}};
+  } ways[] = {
+      {0, "-fsyntax-only -cl-std=CL1.2 -Xclang -finclude-default-header"},
+      {0, "-fsyntax-only -cl-std=CL3.0 -target spir64"},
+      {TC_OPENCL_SUBGROUPS | TC_OPENCL_FP16, "-fsyntax-only -cl-std=CL3.0 -target spir64"},
+      {TC_OPENCL_NVIDIA | TC_OPENCL_TILES,
+       "-S -O1 -o /dev/null -cl-std=CL1.2 -Xclang -cl-ext=+cl_khr_int64_base_atomics -target nvptx64-nvidia-cuda "
+       "-Xclang -target-feature -Xclang +ptx70 -Xclang -target-cpu -Xclang sm_80"},
+      {TC_OPENCL_NVIDIA, "-S -O1 -o /dev/null -cl-std=CL1.2 -Xclang -cl-ext=+cl_khr_int64_base_atomics -target "
+                         "nvptx64-nvidia-cuda -Xclang "
+                         "-target-feature -Xclang +ptx60 -Xclang -target-cpu -Xclang sm_70"}};
   const char *clang = have("clang-19") ? "clang-19" : have("clang") ? "clang" : NULL;
   if (!clang) skip();
   enum { OTHERS = 3 };
+  tc_kernel *by_tiles = products_of_tiles(arena);
   tc_kernel *kernels[TYPES + OTHERS] = {legal(arena, example(arena, EXAMPLES "rows_filter.tc")),
                                         legal(arena, example(arena, EXAMPLES "linear_relu_center.tc")), misc(arena)};
   for (int32_t i = 0; i < TYPES; i++) kernels[OTHERS + i] = everything(arena, all_types[i], 64);
@@ -137,7 +151,7 @@ KERNEL_TEST(opencl_syntax) {
     for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
       tc_cdialect dialect;
       tc_dialect_opencl_with(ways[k].what, &dialect);
-      const char *text = print_as(arena, kernels[i], &dialect);
+      const char *text = print_as(arena, i == 2 && dialect.mma_bf16 ? by_tiles : kernels[i], &dialect);
       CHECK_OK(tc_file_write(file, text, strlen(text)));
       const char *command =
           tc_sv_printf(arena, "%s -x cl %s -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror %s", clang,
@@ -147,6 +161,23 @@ KERNEL_TEST(opencl_syntax) {
     }
   }
   unlink(file);
+}
+
+// Where the dialect has none they are refused by name.
+KERNEL_TEST(tiles) {
+  tc_kernel *k = products_of_tiles(arena);
+  tc_cdialect dialect;
+  tc_sb sb = tc_sb_make(arena);
+  tc_sv reason = TC_SV("");
+  tc_dialect_opencl_with(TC_OPENCL_NVIDIA, &dialect);
+  assert_int_equal(tc_cprint(k, &dialect, write_sb, &sb, &reason), TC_STATUS_UNIMPLEMENTED);
+  assert_true(tc_sv_is(reason, "mma.bf16"));
+  const char *text = print_as(arena, k, &tc_dialect_cuda);
+  if (!strstr(text, "    float v14;\n    tc_mma_bf16(v11, v12, v13, v14, v3, v4, v5, v6, v3, v4, 0.0f, 0.0f, 0.0f, "
+                    "0.0f);\n"))
+    fail_msg("%s", text);
+  nvrtc n;
+  if (open_nvrtc(&n)) compile_cuda(arena, &n, k, true);
 }
 
 static void expect_texts(tc_arena *arena, uint32_t what, tc_dtype t, const char *const *wanted) {
@@ -274,6 +305,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cuda),          cmocka_unit_test(cuda_text),       cmocka_unit_test(large_shared_memory),
       cmocka_unit_test(opencl_syntax), cmocka_unit_test(opencl_variants), cmocka_unit_test(c99_equals_interpreter),
-      cmocka_unit_test(refusals)};
+      cmocka_unit_test(tiles),         cmocka_unit_test(refusals)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

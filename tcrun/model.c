@@ -160,12 +160,18 @@ static tc_status autocast(tc_context *c, model *m) {
   return tcrun_note_promises(m);
 }
 
+// What the options say of every program.
+static tc_status take_options(tc_context *c, model *m) {
+  m->source.one_graph = tc_config_bool(c->config, TC_OPT_ID_FULLGRAPH);
+  return autocast(c, m);
+}
+
 static tc_status load_text(tc_context *c, run_options *o, model *m) {
   tc_sv text;
   TC_TRY(tc_file_read(o->arena, m->path.data, &text));
   TC_TRY(tcrun_read_text(c, m->path, text, m));
   TC_TRY(load_weights(c, o, m));
-  return autocast(c, m);
+  return take_options(c, m);
 }
 
 static void start(run_options *o, const char *path, model *m) {
@@ -182,7 +188,7 @@ tc_status tcrun_load_program(tc_context *c, run_options *o, const char *path, tc
   m->graph = m->program->graph;
   m->source = (tc_source){.stage = TC_STAGE_GRAPH, .graph = m->graph};
   TC_TRY(tcrun_note_promises(m));
-  return autocast(c, m);
+  return take_options(c, m);
 }
 
 static tc_status load_archive(tc_context *c, run_options *o, const char *path, model *m) {

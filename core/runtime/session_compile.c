@@ -54,6 +54,14 @@ static bool falls_back(const tc_session *s) {
          tc_sv_is(tc_config_text(s->context->config, TC_OPT_ID_FALLBACK), "ref");
 }
 
+// Where a step ends for the host: the reason, the node, and the model's line.
+static void log_break(const tc_session *s, const tc_node *n, const char *why) {
+  tc_log(&s->context->logger, TC_LOG_GRAPH_BREAKS,
+         "@" TC_SV_FMT ": segments end at %%" TC_SV_FMT " = " TC_SV_FMT ": %s%s" TC_SV_FMT,
+         TC_SV_ARG(s->name.size ? s->name : s->graph->name), TC_SV_ARG(n->n_results ? n->results[0]->name : n->name),
+         TC_SV_ARG(n->op->full_name), why, n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));
+}
+
 // Leaves a node to the references, or refuses to.
 static tc_status give_up(tc_session *s, const tc_node *n, const char *reason) {
   tc_sv text = tc_sv_printf(s->arena, TC_SV_FMT " (%%" TC_SV_FMT "): %s", TC_SV_ARG(n->op->full_name),
@@ -68,7 +76,11 @@ static tc_status give_up(tc_session *s, const tc_node *n, const char *reason) {
   if (!can)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "no backend does " TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(text),
                     n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));
+  if (s->one_graph && !own)
+    return tc_error(TC_STATUS_CANCELLED, "graph break: unsupported op " TC_SV_FMT "%s" TC_SV_FMT, TC_SV_ARG(text),
+                    n->source.size ? " at " : "", TC_SV_ARG(n->source));
   tc_vec_push(s->arena, &s->fallbacks, text.data);
+  log_break(s, n, tc_sv_printf(s->arena, "unsupported op, %s", reason).data);
   tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "left to the references, with copies: " TC_SV_FMT, TC_SV_ARG(text));
   return TC_OK;
 }
@@ -156,14 +168,6 @@ static tc_status compile_steps(tc_session *s, int32_t last, bool *out_again, boo
   return TC_OK;
 }
 
-// Where a step ends for the host: the reason, the node, and the model's line.
-static void log_break(const tc_session *s, const tc_node *n, const char *why) {
-  tc_log(&s->context->logger, TC_LOG_GRAPH_BREAKS,
-         "@" TC_SV_FMT ": segments end at %%" TC_SV_FMT " = " TC_SV_FMT ": %s%s" TC_SV_FMT, TC_SV_ARG(s->graph->name),
-         TC_SV_ARG(n->n_results ? n->results[0]->name : n->name), TC_SV_ARG(n->op->full_name), why,
-         n->source.size ? "\n  at " : "", TC_SV_ARG(n->source));
-}
-
 static tc_status create_region(const tc_session *s, tc_graph *g, int32_t last, tc_session **out);
 static tc_status compile_regions(tc_session *s, int32_t last) {
   for (int32_t i = 0; i < s->n_steps; i++) {
@@ -204,7 +208,7 @@ static tc_status find_bad(tc_session *s, bool cut, bool *bad, bool *any) {
     if (reason) TC_TRY(give_up(s, n, reason));
     bool control = cut && tc_op_control(n->op) != TC_CONTROL_NONE;
     bad[n->id] = reason || read || control;
-    if (bad[n->id]) log_break(s, n, reason ? reason : read ? "the host reads a size" : "the host drives its regions");
+    if (read || control) log_break(s, n, read ? "the host reads a size" : "the host drives its regions");
     *any |= bad[n->id];
   }
   return TC_OK;
@@ -319,6 +323,7 @@ typedef struct compilation {
 static tc_status compile_all(tc_session *s, void *arg) {
   const compilation *c = arg;
   tc_graph *g = s->graph;
+  s->one_graph = c->source->one_graph;
   if (c->source->stage > TC_STAGE_FUNCTIONAL) return compile_source(s, c->source, c->last);
   tc_graph_sweep(g);
   TC_TRY(choose_ops(s, c->source, c->last));
@@ -343,7 +348,7 @@ static tc_status compile_all(tc_session *s, void *arg) {
 }
 
 static tc_status create_region(const tc_session *s, tc_graph *g, int32_t last, tc_session **out) {
-  tc_source source = {.stage = TC_STAGE_GRAPH, .graph = g};
+  tc_source source = {.stage = TC_STAGE_GRAPH, .graph = g, .one_graph = s->one_graph};
   return session_create(s->context, g, compile_all, &(compilation){&source, last}, last <= TC_STAGE_FUNCTIONAL, out);
 }
 

@@ -46,7 +46,8 @@ struct tc_session {
   tc_tensor *state; // by graph input: parameters, buffers, constants
   bool *private_;   // by graph input: the state is the session's own copy
   bool mutates;
-  bool apart; // every node is a segment of its own
+  bool apart;     // every node is a segment of its own
+  bool one_graph; // tc_source
   // Not NULL: nodes that are calls of single ops are steps OP, which this runs (session_run_op; by pointer, as note_run
   // is).
   tc_status (*run_op)(session_env *e, session_step *step);

@@ -40,6 +40,7 @@ typedef struct tc_source {
   bool stages;          // sessions are to have every stage's text and IR: no plan is taken from the cache
   bool by_op;           // the ops of a graph may run one at a time (core/runtime/session.h)
   bool by_op_always;    // … whatever the mode says: for a graph that runs once
+  bool one_graph;       // an op that the backend does not do is an error (option `fullgraph`), not a step of the host
 } tc_source;
 
 // Reads the whole of a text into a fresh module. Errors name line and column. Under a guard of the module's arena.

@@ -357,6 +357,74 @@ static void each_reason_is_an_error_under_fullgraph(void **state) {
   }
 }
 
+// ---- ops that the backend does not do ----
+// exp(R + 1) of the factors of 2x, in the middle of other work.
+static int32_t factors(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  tc_tensor *q = NULL, *r = NULL;
+  (void)n_in, (void)n_out;
+  ++*(int *)self;
+  tc_aten_linalg_qr(tc_aten_mul_Scalar(in[0], tc_scalar_int(2)), "reduced", &q, &r);
+  out[0] = tc_aten_exp(tc_aten_add_Scalar(r, tc_scalar_int(1), tc_scalar_int(1)));
+  return tc_last_code();
+}
+
+static tc_context *open_without_calls(const char *more) {
+  const char *settings[] = {"backend=cpu", "cache.enabled=false", "calls=never", more};
+  tc_context *c = NULL;
+  if (tc_open(settings, more ? 4 : 3, &c) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+  return c;
+}
+
+// The segment in front, the op by the references, and the segment behind it: as a whole behind its guards, so that the
+// body is not called again. Ops by themselves are no breaks.
+static void unsupported_ops_end_segments(void **state) {
+  (void)state;
+  tc_context *c = open_without_calls(NULL);
+  log_lines lines = {0};
+  int bodies = 0;
+  tc_scope *s = tc_scope_open();
+  tc_tensor *x = tc_tensor_from(c, TC_F64, 2, (int64_t[]){2, 2}, (double[]){3, 1, 0, 2}), *out[1], *alone[1];
+  assert_int_equal(factors(&bodies, &x, 1, alone, 1), TC_STATUS_OK);
+  assert_int_equal(tc_set_logs(c, "graph_breaks", keep_line, &lines), TC_STATUS_OK);
+  tc_function *f = compiled(c, factors, &bodies, 1);
+  for (int i = 0; i < 3; i++) {
+    if (tc_call(f, &x, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+    for (int k = 0; k < 4; k++) {
+      double got = ((double *)tc_data_of(out[0]))[k], wanted = ((double *)tc_data_of(alone[0]))[k];
+      assert_true(got > wanted - 1e-6 * (1 + wanted) && got < wanted + 1e-6 * (1 + wanted));
+    }
+  }
+  assert_int_equal(bodies, 2);
+  count(lines.text, "unsupported op, it has no lowering", 1);
+  char *line = strstr(lines.text, "[graph_breaks] @it: segments end at %"), *place = strstr(lines.text, "\n  at ");
+  if (!line || !strstr(line, "linalg_qr: unsupported op") || !place || !strstr(place, "test_captures.c:"))
+    fail_msg("%s", lines.text);
+  tc_function_destroy(f);
+  tc_scope_close(s);
+  tc_close(c);
+}
+
+static void unsupported_ops_are_errors_under_fullgraph(void **state) {
+  (void)state;
+  tc_context *c = open_without_calls("fullgraph=true");
+  int bodies = 0;
+  tc_scope *s = tc_scope_open();
+  tc_tensor *x = tc_tensor_from(c, TC_F64, 2, (int64_t[]){2, 2}, (double[]){3, 1, 0, 2}), *out[1];
+  tc_function *f = compiled(c, factors, &bodies, 1);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(tc_call(f, &x, out), TC_STATUS_CANCELLED);
+    static const char *const wanted[] = {"graph break: unsupported op aten::linalg_qr", "it has no lowering", " at ",
+                                         "test_captures.c:"};
+    for (int k = 0; k < 4; k++)
+      if (!strstr(tc_last_error(), wanted[k])) fail_msg("'%s' is not in '%s'", wanted[k], tc_last_error());
+    tc_clear_error();
+  }
+  assert_int_equal(factors(&bodies, &x, 1, out, 1), TC_STATUS_OK); // nothing is captured
+  tc_function_destroy(f);
+  tc_scope_close(s);
+  tc_close(c);
+}
+
 // ---- eight threads, one cache on disk ----
 typedef struct caller {
   tc_context *c;
@@ -428,10 +496,16 @@ static void threads_share_a_cache_on_disk(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers_that_are_read_are_guarded),       cmocka_unit_test(guarded_numbers_of_inner_functions),
-      cmocka_unit_test(the_list_says_where_guards_come_from),    cmocka_unit_test(misplaced_elements_are_refused),
-      cmocka_unit_test(what_cannot_be_compiled_runs_op_by_op),   cmocka_unit_test(each_reason_is_told_and_followed),
-      cmocka_unit_test(each_reason_is_an_error_under_fullgraph), cmocka_unit_test(threads_share_a_cache_on_disk),
+      cmocka_unit_test(numbers_that_are_read_are_guarded),
+      cmocka_unit_test(guarded_numbers_of_inner_functions),
+      cmocka_unit_test(the_list_says_where_guards_come_from),
+      cmocka_unit_test(misplaced_elements_are_refused),
+      cmocka_unit_test(what_cannot_be_compiled_runs_op_by_op),
+      cmocka_unit_test(each_reason_is_told_and_followed),
+      cmocka_unit_test(each_reason_is_an_error_under_fullgraph),
+      cmocka_unit_test(threads_share_a_cache_on_disk),
+      cmocka_unit_test(unsupported_ops_end_segments),
+      cmocka_unit_test(unsupported_ops_are_errors_under_fullgraph),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@ int32_t tc_artifact_call_at(const char *here, tc_artifact *a, tc_tensor *const *
   int32_t code = take(here, a, inputs, values);
   tc_session_run_options o = {.write_back = true};
   tc_context_draw(c, STREAMS, &o.seed, &o.stream);
+  api_note_effect(); // it may have state
   if (code == TC_STATUS_OK) code = api_fail(tc_artifact_run(a, values, made, &o));
   for (int32_t i = 0; i < a->n_outputs; i++) {
     bool wanted = code == TC_STATUS_OK && made[i].storage;

@@ -48,7 +48,7 @@ static void note_writes(const tc_op *op, int32_t n_args, const tc_argument *args
     int32_t n = args[i].kind == TC_ARGUMENT_TENSOR ? 1 : args[i].kind == TC_ARGUMENT_TENSORS ? args[i].n : 0;
     for (int32_t k = 0; k < n; k++) {
       tc_tensor *t = args[i].kind == TC_ARGUMENT_TENSOR ? args[i].v.tensor : args[i].v.tensors[k];
-      if (t && t->storage) __atomic_add_fetch(&t->storage->version, 1, __ATOMIC_RELAXED);
+      if (t && t->storage) api_note_write(t);
     }
   }
 }
@@ -77,6 +77,8 @@ int32_t tc_call_op_at(const char *here, tc_context *c, const char *name, int32_t
   for (int32_t i = 0; i < capacity; i++) results[i] = NULL;
   if (n_results) *n_results = 0;
   const tc_op *op = NULL;
+  const api_attempt *attempt = api_current_attempt();
+  if (attempt && attempt->asked) return tc_last_code(); // it is called again
   // Without a context the first operand tells it.
   for (int32_t i = 0; i < n_args && !c; i++) {
     const tc_argument *a = &args[i];

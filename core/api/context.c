@@ -12,6 +12,7 @@ typedef struct thread_state {
   char text[2048];
   tc_scope *scope; // the innermost
   api_trace *trace;
+  api_attempt *attempt;
   bool grad_enabled;
   api_releases releases;
 } thread_state;
@@ -47,6 +48,22 @@ api_trace *api_set_current_trace(api_trace *t) {
   api_trace *before = state.trace;
   state.trace = t;
   return before;
+}
+
+api_attempt *api_current_attempt(void) { return state.attempt; }
+api_attempt *api_set_current_attempt(api_attempt *a) {
+  api_attempt *before = state.attempt;
+  state.attempt = a;
+  return before;
+}
+
+void api_note_effect(void) {
+  if (state.attempt) state.attempt->lasts = true;
+}
+
+void api_note_write(const tc_tensor *t) {
+  __atomic_add_fetch(&t->storage->version, 1, __ATOMIC_RELAXED);
+  api_note_effect();
 }
 
 // ---- scopes ----

@@ -56,6 +56,7 @@ static tc_status add_region_node(void *arg) {
       return tc_error(TC_STATUS_UNIMPLEMENTED, "a region of control flow writes with " TC_SV_FMT,
                       TC_SV_ARG(q->op->full_name));
     TC_TRY(tc_argument_to_arg(m, a, &q->op->schema.args[i], &args[i]));
+    trace_symbols_in(q->r->line, &args[i]);
     if (a->kind == TC_ARGUMENT_TENSOR && a->v.tensor) {
       tc_value *v;
       TC_TRY(region_value(q->r, a->v.tensor, &v));
@@ -82,10 +83,25 @@ static tc_status add_handle(api_trace *r, tc_value *v, tc_tensor **out) {
   return TC_OK;
 }
 
+// With symbols of the graph around for numbers.
+static tc_status record_region_op(void *arg) {
+  region_step *q = arg;
+  tc_argument own[TRACE_TAKEN];
+  const tc_argument *args = q->args;
+  if (q->n_args <= TRACE_TAKEN) TC_TRY(trace_take_ints(q->r, q->here, q->op, q->n_args, args, own));
+  if (q->n_args <= TRACE_TAKEN) q->args = own;
+  tc_status s = tc_arena_guard(q->r->line->module->arena, add_region_node, q);
+  q->args = args;
+  return s;
+}
+
 int32_t control_region_op(api_trace *r, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                           int32_t capacity, tc_tensor **results, int32_t *n_results) {
   region_step q = {.r = r, .op = op, .here = here, .n_args = n_args, .args = args};
-  tc_status s = tc_arena_guard(r->line->module->arena, add_region_node, &q);
+  api_trace *root = r;
+  while (root->outer) root = root->outer;
+  root->symbolic = false;
+  tc_status s = trace_plainly(root, op, record_region_op(&q), record_region_op, &q);
   int32_t n = s == TC_OK ? q.node->n_results : 0;
   if (s == TC_OK && (n > capacity || (!n_results && n != capacity)))
     s = tc_error(TC_STATUS_OUT_OF_RANGE, TC_SV_FMT " gives %d results; there is room for %d", TC_SV_ARG(op->full_name),

@@ -1,15 +1,18 @@
 // Numbers that a captured function takes as symbols (tc_dynamic_int).
 //
-// In a graph without breaks such a number is an input of the graph: a symbol in it, and a guard on its range that reads
-// the address in every check. What the body gets stands for it: an integer far from any size, by which ops know the
-// number again. Where an op takes no symbol, and where the body asks for the value, the number is guarded to stay what
-// it is. Once the function breaks its body runs in every call, so that what stands for the number becomes its value.
+// What the body gets stands for the number: an integer far from any size, by which ops know it again. The number lies
+// in a tensor without dimensions, too, which becomes an input of the segment with the first op that uses it; recorded
+// is which input that is, so that a segment is found again wherever in a call it comes. In the graph the input is a
+// symbol. A graph without breaks has a guard on its range that reads the address in every check; in a function that is
+// followed the body has read it, and segments check their inputs. Where an op takes no symbol, and where the body asks
+// for the value, the number is one: a guard in a graph without breaks, and one more segment elsewhere.
 #include <string.h>
 
 #include "core/api/trace.h"
 
-// What stands for number i is FIRST + i·APART: a sum of it and a small number stands for none.
-static const int64_t first = -((int64_t)1 << 62);
+// What stands for number i of the trace is FIRST + i·APART, for input i of a segment RECORDED + i·APART: a sum of it
+// and a small number stands for none.
+static const int64_t first = -((int64_t)1 << 62), recorded = -((int64_t)1 << 61);
 enum { APART = 1 << 20 };
 
 static api_trace *root_of(api_trace *t) {
@@ -17,15 +20,21 @@ static api_trace *root_of(api_trace *t) {
   return t;
 }
 
-const trace_number *trace_number_of(const api_trace *t, int64_t v) {
-  if (v < first || (v - first) % APART != 0 || (v - first) / APART >= t->numbers.count) return NULL;
-  return &t->numbers.data[(v - first) / APART];
+// -1: v is not one of n such integers.
+static int32_t index_from(int64_t base, int64_t v, int32_t n) {
+  if (v < base || v >= base + (int64_t)n * APART || (v - base) % APART != 0) return -1;
+  return (int32_t)((v - base) / APART);
 }
 
-trace_number *trace_number_at(const api_trace *t, const trace_segment *s, int32_t input) {
-  if (s->input != 0 || t->settled) return NULL;
+const trace_number *trace_number_of(const api_trace *t, int64_t v) {
+  int32_t i = index_from(first, v, t->numbers.count);
+  return i < 0 ? NULL : &t->numbers.data[i];
+}
+
+const trace_number *trace_number_at(const api_trace *t, const trace_segment *s, int32_t input) {
+  const tc_tensor *handle = t->handles.data[s->input + input];
   for (int32_t i = 0; i < t->numbers.count; i++)
-    if (t->numbers.data[i].symbolic && t->numbers.data[i].input == input) return &t->numbers.data[i];
+    if (t->numbers.data[i].handle == handle) return &t->numbers.data[i];
   return NULL;
 }
 
@@ -44,10 +53,25 @@ static bool takes(const tc_op *op, int32_t arg) {
 tc_status trace_take_int(api_trace *t, const char *here, const tc_op *op, int32_t arg, int64_t *v) {
   api_trace *root = root_of(t);
   const trace_number *q = trace_number_of(root, *v);
+  int64_t ref;
   if (!q) return TC_OK;
-  if (t == root && q->symbolic && !root->settled && takes(op, arg)) return TC_OK;
   *v = q->value;
-  return root->settled ? TC_OK : hold(root, q, here);
+  if (root->direct || root->plain || !takes(op, arg) || trace_function_refuses(root, op)) return hold(root, q, here);
+  root->symbolic = true;
+  TC_TRY(trace_operand(root, q->handle, &ref));
+  if (t != root) TC_TRY(line_add_inputs(root, root->line, trace_now(root), trace_now(root)->n_inputs));
+  *v = recorded + TRACE_INPUT(ref) * APART;
+  return TC_OK;
+}
+
+tc_status trace_plainly(api_trace *t, const tc_op *op, tc_status s, tc_status (*again)(void *arg), void *arg) {
+  if (s == TC_OK || !t->symbolic || tc_status_code(s) == TC_STATUS_OUT_OF_MEMORY) return s;
+  tc_status_free(s);
+  t->plain = true;
+  s = again(arg);
+  t->plain = false;
+  if (s == TC_OK) trace_function_note_refusal(t, op);
+  return s;
 }
 
 tc_status trace_take_ints(api_trace *t, const char *here, const tc_op *op, int32_t n, const tc_argument *given,
@@ -70,55 +94,39 @@ tc_status trace_take_ints(api_trace *t, const char *here, const tc_op *op, int32
   return TC_OK;
 }
 
-void trace_symbols_in(const api_trace *t, tc_module *m, tc_arg *a) {
-  if (t->numbers.count == 0 || t->settled) return;
-  const trace_number *q = a->kind == TC_AK_INT && tc_sym_is_const(a->sym) ? trace_number_of(t, a->sym->value) : NULL;
-  if (q) *a = tc_arg_sym(q->symbol);
+static const tc_sym *symbol_of(const api_line *x, const tc_sym *e) {
+  int32_t i = tc_sym_is_const(e) ? index_from(recorded, e->value, x->numbers.count) : -1;
+  return i < 0 ? NULL : x->numbers.data[i];
+}
+
+void trace_symbols_in(const api_line *x, tc_arg *a) {
+  const tc_sym *symbol = a->kind == TC_AK_INT ? symbol_of(x, a->sym) : NULL;
+  if (symbol) *a = tc_arg_sym(symbol);
   if (a->kind != TC_AK_INTS) return;
-  const tc_sym **own = TC_NEW_ARRAY(m->arena, const tc_sym *, a->n + 1);
+  const tc_sym **own = TC_NEW_ARRAY(x->module->arena, const tc_sym *, a->n + 1);
   for (int32_t i = 0; i < a->n; i++) {
-    q = tc_sym_is_const(a->syms[i]) ? trace_number_of(t, a->syms[i]->value) : NULL;
-    own[i] = q ? q->symbol : a->syms[i];
+    symbol = symbol_of(x, a->syms[i]);
+    own[i] = symbol ? symbol : a->syms[i];
   }
   *a = tc_arg_syms(own, a->n);
 }
 
-void trace_settle(api_trace *t) {
-  for (int32_t i = 0; i < t->records.count; i++) {
-    uint64_t *word = &t->words.data[t->records.data[i].word + 1];
-    for (int32_t k = 0; k < t->records.data[i].n_args; k++) {
-      tc_argument a;
-      const int64_t *refs;
-      uint64_t *next = word + (trace_read_argument(word, &a, &refs) - word);
-      bool ints = a.kind == TC_ARGUMENT_INT || a.kind == TC_ARGUMENT_INTS;
-      for (uint64_t *w = word + 1; w < next && ints; w++) {
-        const trace_number *q = trace_number_of(t, (int64_t)*w);
-        if (q) *w = (uint64_t)q->value;
-      }
-      word = next;
-    }
-  }
-  t->settled = true;
+int64_t trace_value_in(const api_trace *t, const trace_segment *s, int64_t v) {
+  int32_t i = t->numbers.count ? index_from(recorded, v, s->n_inputs) : -1;
+  const trace_number *q = i < 0 ? NULL : trace_number_at(t, s, i);
+  return q ? q->value : v;
 }
 
-// The number as one more input of the segment.
 static tc_status add_number(api_trace *t, trace_number q, int64_t *out) {
   tc_tensor value;
   TC_TRY(tc_tensor_create(t->context->allocator, TC_I64, 0, NULL, &value));
   memcpy(tc_tensor_data(&value), &q.value, sizeof q.value);
-  if (!api_reserve(t->context, &t->handles, 1) || !api_reserve(t->context, &t->inputs, 1) ||
-      !api_reserve(t->context, &t->numbers, 1)) {
-    tc_tensor_unref(&value);
-    return tc_error_out_of_memory();
-  }
-  tc_tensor *handle = api_wrap(t->context, value);
-  if (!handle) return tc_error_out_of_memory();
-  t->handles.data[t->handles.count++] = tc_retain(handle);
-  t->inputs.data[t->inputs.count++] = *handle;
-  q.input = trace_now(t)->n_inputs++;
-  if (q.symbolic) *out = first + (int64_t)t->numbers.count * APART;
-  t->numbers.data[t->numbers.count++] = q;
-  return q.symbolic ? line_add_inputs(t, t->line, trace_now(t), trace_now(t)->n_inputs) : TC_OK;
+  q.handle = api_wrap(t->context, value);
+  if (!q.handle) return tc_error_out_of_memory();
+  *out = first + (int64_t)t->numbers.count * APART;
+  if (!api_push(t->context, &t->numbers, q)) return tc_error_out_of_memory();
+  (void)tc_retain(q.handle); // the trace's
+  return TC_OK;
 }
 
 tc_dynamic tc_dynamic_int_at(const char *here, const char *name, const int64_t *at, int64_t lo, int64_t hi) {
@@ -132,16 +140,17 @@ tc_dynamic tc_dynamic_int_at(const char *here, const char *name, const int64_t *
   }
   if (!api_current_trace()) return d;
   api_trace *t = root_of(api_current_trace());
-  bool whole = t->building && t->segments.count == 1 && !t->broke && !t->direct;
-  for (int32_t i = 0; i < t->numbers.count; i++)
-    if (t->numbers.data[i].at == at && (!t->settled || !whole))
-      return t->numbers.data[i].symbolic && !t->settled ? (tc_dynamic){first + (int64_t)i * APART} : d;
-  if (whole && trace_function_is_never(t)) {
+  if (t->direct) return d;
+  if (trace_function_is_never(t)) {
     api_fail(hold(t, &q, here));
     return d;
   }
-  q.symbolic = whole;
-  if (t->segments.count == 1 && !t->direct) api_fail(add_number(t, q, &d.as_argument));
+  for (int32_t i = 0; i < t->numbers.count; i++) {
+    const trace_number *have = &t->numbers.data[i];
+    if (have->at == at && have->value == q.value && have->lo == lo && have->hi == hi)
+      return (tc_dynamic){first + (int64_t)i * APART};
+  }
+  api_fail(add_number(t, q, &d.as_argument));
   return d;
 }
 
@@ -150,6 +159,6 @@ int64_t tc_dynamic_value_at(const char *here, tc_dynamic d) {
   api_trace *t = root_of(api_current_trace());
   const trace_number *q = trace_number_of(t, d.as_argument);
   if (!q) return d.as_argument;
-  if (!t->settled) api_fail(hold(t, q, here));
+  api_fail(hold(t, q, here));
   return q->value;
 }

@@ -37,7 +37,7 @@ static tc_status load(void *arg) {
     TC_TRY(check(tc_tensor_list_find(&j->list, tc_sv_of(j->names[i])), j->tensors[i], j->names[i]));
   for (int32_t i = 0; i < j->n; i++) {
     TC_TRY(tc_tensor_copy(tc_tensor_list_find(&j->list, tc_sv_of(j->names[i])), j->tensors[i]));
-    __atomic_add_fetch(&j->tensors[i]->storage->version, 1, __ATOMIC_RELAXED);
+    api_note_write(j->tensors[i]);
   }
   return TC_OK;
 }

@@ -95,6 +95,7 @@ void tc_reset(tc_function *f) {
   f->n_entries = f->n_lines = 0;
   f->given_up = f->said = f->follows = false;
   f->gradients = f->n_wrt > 0;
+  memset((void *)f->refuse, 0, sizeof f->refuse);
   f->calls = f->compiles = 0;
   for (int32_t i = 0; f->seen && i < f->n_inputs; i++) f->seen[i] = (function_dims){0};
 }
@@ -115,6 +116,24 @@ bool trace_function_is_auto(const api_trace *t) { return t->function->dynamic ==
 bool trace_function_is_always(const api_trace *t) { return t->function->dynamic == TC_DYNAMIC_ALWAYS; }
 bool trace_function_is_never(const api_trace *t) { return t->function->dynamic == TC_DYNAMIC_NEVER; }
 
+bool trace_function_refuses(const api_trace *t, const tc_op *op) {
+  const tc_op *const *refuse = t->function->refuse;
+  for (int32_t i = 0; i < FUNCTION_REFUSALS; i++) {
+    const tc_op *x = __atomic_load_n(&refuse[i], __ATOMIC_RELAXED);
+    if (x == op || !x) return x == op;
+  }
+  return false;
+}
+
+void trace_function_note_refusal(const api_trace *t, const tc_op *op) {
+  for (int32_t i = 0; i < FUNCTION_REFUSALS; i++) {
+    const tc_op *none = NULL;
+    if (__atomic_compare_exchange_n(&t->function->refuse[i], &none, op, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+        none == op)
+      return;
+  }
+}
+
 bool trace_function_has_room(api_trace *t) {
   tc_function *f = t->function;
   int32_t n = __atomic_load_n(&f->n_lines, __ATOMIC_RELAXED);
@@ -126,6 +145,7 @@ bool trace_function_has_room(api_trace *t) {
 
 int32_t tc_graph_break_at(const char *here, const char *reason) {
   api_trace *t = api_current_trace();
+  api_note_effect();
   if (!t) return TC_STATUS_OK;
   int32_t code = api_trace_break(t, here, reason);
   return code == TC_STATUS_OK ? api_fail(trace_flush(t)) : code;

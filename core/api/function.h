@@ -8,6 +8,12 @@
 #include "core/api/trace.h"
 
 enum { FUNCTION_SYMBOLS = 256 }; // that guards may have
+enum { FUNCTION_REFUSALS = 16 }; // ops that are remembered
+
+typedef struct function_number {
+  const int64_t *at;
+  int32_t input; // of the graph
+} function_number;
 
 typedef struct function_entry {
   struct function_entry *next;
@@ -24,7 +30,7 @@ typedef struct function_entry {
   int32_t n_captured;
   tc_tensor **captured; // referenced
   int32_t n_numbers;    // among what is captured: read anew for each run
-  const trace_number *numbers;
+  const function_number *numbers;
   bool writes; // without a session: what is written is seen through another input, calls run op by op
 } function_entry;
 
@@ -49,10 +55,11 @@ struct tc_function {
   pthread_mutex_t lock;    // of compiling
   function_entry *entries; // published with release order, newest first
   int32_t n_entries;
-  bool follows;            // atomic: it reads values, and is run in each call
-  api_line *lines;         // segments of it; published with release order, newest first
-  int32_t n_lines;         // atomic
-  bool given_up, said;     // atomic: calls run op by op; `said` also of segments
+  bool follows;                           // atomic: it reads values, and is run in each call
+  api_line *lines;                        // segments of it; published with release order, newest first
+  int32_t n_lines;                        // atomic
+  bool given_up, said;                    // atomic: calls run op by op; `said` also of segments
+  const tc_op *refuse[FUNCTION_REFUSALS]; // atomic: take no symbols for numbers
   bool gradients;          // atomic: it asks for gradients, which need a graph: calls op by op make one each
   int64_t calls, compiles; // atomic
 };
@@ -62,9 +69,10 @@ typedef struct function_call {
   tc_tensor *const *inputs;
   const tc_tensor *values; // of the inputs
   tc_tensor **outputs;
-  bool done; // the outputs are there
-  bool ran;  // ops of it have run, or what it does between two segments
-  bool once; // there may be no more entries: the one that is made is this call's alone, and its ops run one by one
+  bool done;  // the outputs are there
+  bool ran;   // ops of it have run, or what it does between two segments
+  bool once;  // there may be no more entries: the one that is made is this call's alone, and its ops run one by one
+  bool again; // the body asked for gradients, and was left: it needs a graph
 } function_call;
 
 // ---- function_capture.c ----

@@ -1,6 +1,7 @@
 // Calls of compiled functions: the entry whose guards hold is found and run; where none does, one is made. Beyond the
 // limit of entries calls run op by op, which is said once. Then the body works on the tensors themselves, unless it
-// asks for gradients: these are made of a graph, so that each call makes one, which the cache of single ops runs.
+// asks for gradients: these are made of a graph, so that each call makes one, which the cache of single ops runs. A
+// body that does so for the first time is left there and called again; what it had computed is dropped.
 #include <stdio.h>
 
 #include "core/api/function.h"
@@ -166,6 +167,7 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
   const tc_tensor *all = as_given ? inputs : room;
   tc_tensor *captured = room + k - x->n_captured;
   tc_status s = read_numbers(f, x, captured);
+  if (x->writes) api_note_effect();
   bool read = s == TC_OK;
   if (read) s = x->through ? give_through(f, x, all, outputs) : run_session(f, x, all, room + n_own, outputs);
   for (int32_t i = 0; i < x->n_numbers && read; i++) tc_tensor_unref(&captured[x->numbers[i].input - f->n_inputs]);
@@ -174,11 +176,14 @@ static tc_status run_entry(const tc_function *f, const function_entry *x, const 
 }
 
 // The body on the tensors themselves.
-static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs) {
+static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_tensor **outputs, api_attempt *a) {
   if (f->n_wrt) return api_fail(function_no_gradients("a function that is recorded"));
   tc_scope *scope = tc_scope_open();
   if (!scope) return tc_last_code();
+  a->outer = api_set_current_attempt(a);
   int32_t code = f->body(f->self, inputs, f->n_inputs, outputs, f->n_outputs);
+  api_set_current_attempt(a->outer);
+  if (a->outer) a->outer->lasts |= a->lasts;
   if (code == TC_STATUS_OK) code = tc_last_code();
   for (int32_t i = 0; i < f->n_outputs; i++) {
     if (code == TC_STATUS_OK && !outputs[i])
@@ -192,6 +197,19 @@ static int32_t run_eagerly(const tc_function *f, tc_tensor *const *inputs, tc_te
   return code;
 }
 
+// The same, where nothing but a graph would give the gradients that it may ask for.
+static int32_t run_op_by_op(function_call *call) {
+  tc_function *f = call->f;
+  api_attempt a = {.keeps = __atomic_load_n(&f->gradients, __ATOMIC_RELAXED)};
+  int32_t code = run_eagerly(f, call->inputs, call->outputs, &a);
+  if (!a.asked) return code;
+  __atomic_store_n(&f->gradients, true, __ATOMIC_RELAXED);
+  if (a.lasts) return code;
+  tc_clear_error();
+  call->again = true;
+  return TC_STATUS_OK;
+}
+
 static int32_t call_with(function_call *call) {
   tc_function *f = call->f;
   function_entry *x = NULL;
@@ -199,14 +217,21 @@ static int32_t call_with(function_call *call) {
   bool tracked = false;
   for (int32_t i = 0; i < f->n_inputs && !f->n_wrt; i++) tracked |= api_is_tracked(call->inputs[i]);
   // Recorded there; or put on the tape op by op.
-  if (api_current_trace() || tracked) return run_eagerly(f, call->inputs, call->outputs);
+  if (api_current_trace() || tracked) return run_eagerly(f, call->inputs, call->outputs, &(api_attempt){.keeps = true});
   tc_status s = entry_for(call, &x);
   if (s == TC_OK && !call->done) {
     if (x && x->session) s = run_entry(f, x, call->values, call->outputs);
-    else if (x || !__atomic_load_n(&f->follows, __ATOMIC_ACQUIRE)) code = run_eagerly(f, call->inputs, call->outputs);
-    else s = function_record(call, f->how, false, NULL);
+    else if (x || !__atomic_load_n(&f->follows, __ATOMIC_ACQUIRE)) code = run_op_by_op(call);
+    else {
+      api_note_effect(); // it may do anything
+      s = function_record(call, f->how, false, NULL);
+    }
   }
   if (call->once) function_entry_destroy(f, x);
+  if (call->again) {
+    call->again = false;
+    return call_with(call);
+  }
   for (int32_t i = 0; i < f->n_outputs && call->done; i++)
     if (call->outputs[i] && !api_adopt(call->outputs[i])) call->outputs[i] = NULL;
   if (s != TC_OK) return api_fail(s);

@@ -118,6 +118,32 @@ static tc_status write_guards(const tc_function *f, const function_entry *x) {
                        sb.size);
 }
 
+static bool is_held(const api_trace *t, const trace_number *q) {
+  for (int32_t i = 0; i < t->facts.count; i++)
+    if (t->facts.data[i].kind == TC_FACT_INT && t->facts.data[i].at == q->at) return true;
+  return false;
+}
+
+// The numbers that are inputs; others are held to their ranges, if not to a value.
+static void add_numbers(const finishing *c) {
+  const api_trace *t = c->t;
+  function_entry *x = c->x;
+  function_number *own = TC_NEW_ARRAY(x->module->arena, function_number, t->numbers.count + 1);
+  for (int32_t k = 0; k < t->numbers.count; k++) {
+    const trace_number *q = &t->numbers.data[k];
+    int32_t i = t->handles.count - 1;
+    while (i >= 0 && t->handles.data[i] != q->handle) i--;
+    if (i >= 0) {
+      own[x->n_numbers++] = (function_number){q->at, i};
+      continue;
+    }
+    if (is_held(t, q)) continue;
+    tc_guard_fact f = {.at = q->at, .expected = q->value, .name = q->name, .origin = tc_sv_of(q->here)};
+    (void)tc_guards_add_number(x->guards, &f, q->lo, q->hi, -1);
+  }
+  x->numbers = own;
+}
+
 // What was recorded without a break as an entry.
 static tc_status finish(void *arg) {
   finishing *c = arg;
@@ -131,8 +157,7 @@ static tc_status finish(void *arg) {
     tc_module_require(x->module, c->t->reads.data[i].condition);
     tc_guards_seal(x->guards, x->module, tc_sv_printf(arena, "a size read at %s", c->t->reads.data[i].here));
   }
-  x->n_numbers = c->t->numbers.count;
-  x->numbers = tc_arena_copy(arena, c->t->numbers.data, (size_t)x->n_numbers * sizeof *x->numbers);
+  add_numbers(c);
   for (int32_t i = 0; i < c->t->facts.count; i++) tc_guards_add_fact(x->guards, &c->t->facts.data[i]);
   for (int32_t i = 0; i < f->n_values; i++) {
     tc_value *v = value_of(c->t, c->results[i]);
@@ -146,7 +171,8 @@ static tc_status finish(void *arg) {
   if (f->n_wrt) TC_TRY(add_gradients(c, &g, outputs + f->n_values));
   if (!(x->writes && tc_guards_share(x->guards))) {
     tc_graph_sweep(g);
-    const tc_source source = {.stage = TC_STAGE_GRAPH, .graph = g, .by_op_always = c->once};
+    tc_source source = {.stage = TC_STAGE_GRAPH, .graph = g, .name = f->name, .by_op_always = c->once};
+    source.one_graph = tc_config_bool(f->context->config, TC_OPT_ID_FULLGRAPH);
     TC_TRY(tc_session_create_from(f->context, &source, TC_STAGE_EXEC, &x->session));
   } else if (f->n_wrt) {
     return tc_error(TC_STATUS_UNIMPLEMENTED, "a function with gradients writes to memory that two of its inputs share");

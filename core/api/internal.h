@@ -53,6 +53,17 @@ void api_print_environment(tc_sb *sb, const tc_context *c);
 // Runs an op at once; results[capacity] get new handles.
 int32_t api_run_op(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                    int32_t capacity, tc_tensor **results, int32_t *n_results);
+// The body of a function that runs op by op and has never asked for gradients (function_call.c). These are made of a
+// graph: when it asks it is left, and called again to be recorded, unless it has done something that lasts.
+typedef struct api_attempt {
+  struct api_attempt *outer; // that it was called in
+  bool keeps;                // it is known to do without, or has the tape
+  bool lasts, asked;
+} api_attempt;
+api_attempt *api_current_attempt(void);
+api_attempt *api_set_current_attempt(api_attempt *a); // gives the one before
+void api_note_effect(void);                           // the calling thread does what a second call would do again
+void api_note_write(const tc_tensor *t);              // … it writes to a tensor's memory
 // The trace that the calling thread's ops are recorded into; NULL: none.
 api_trace *api_current_trace(void);
 api_trace *api_set_current_trace(api_trace *t); // gives the one before

@@ -71,25 +71,28 @@ static tc_status add_inputs(adding *a) {
   if (!x->graph) {
     x->graph = tc_graph_create(x->module, TC_SV("forward"));
     x->guards = tc_guards_begin(x->module->syms);
+    if (t->broke) tc_guards_numbers_from_inputs(x->guards);
   }
   for (int32_t i = x->inputs.count; i < a->n_inputs; i++) {
     const tc_tensor *value = &t->inputs.data[a->s->input + i];
     tc_guard_input how;
     tc_tensor_type type;
     tc_value *v = NULL;
+    const tc_sym *symbol = NULL;
     mark_dims(a, i, &how);
     (void)tc_guards_add(x->guards, value, &how, &type);
     if (value->storage) {
       if (value->neg) return tc_error(TC_STATUS_UNIMPLEMENTED, "an input with the negative bit");
       tc_sv name = how.name.size ? how.name : tc_sv_printf(arena, "in_%d", i);
-      trace_number *q = trace_number_at(t, a->s, i);
+      const trace_number *q = trace_number_at(t, a->s, i);
       if (q) {
         tc_guard_fact f = {.at = q->at, .expected = q->value, .name = q->name, .origin = tc_sv_of(q->here)};
-        q->symbol = tc_guards_add_number(x->guards, &f, q->lo, q->hi);
-        v = tc_graph_add_number_input(x->graph, TC_IN_USER, name, name, TC_VALUE_SYM, q->symbol);
+        symbol = tc_guards_add_number(x->guards, &f, q->lo, q->hi, i);
+        v = tc_graph_add_number_input(x->graph, TC_IN_USER, name, name, TC_VALUE_SYM, symbol);
       } else v = tc_graph_add_input(x->graph, TC_IN_USER, name, name, &type);
     }
     tc_vec_push(arena, &x->inputs, v);
+    tc_vec_push(arena, &x->numbers, symbol);
   }
   return TC_OK;
 }
@@ -135,9 +138,7 @@ static tc_status add_node(adding *a) {
   tc_module *m = x->module;
   tc_arena *arena = m->arena;
   TC_TRY(add_inputs(a));
-  const uint64_t *word = a->t->words.data + r->word, *end = word + r->n_words;
-  for (; word < end; word++) tc_vec_push(arena, &x->words, *word);
-  word = a->t->words.data + r->word + 1;
+  const uint64_t *word = a->t->words.data + r->word + 1;
   tc_arg *args = TC_NEW_ARRAY(arena, tc_arg, r->n_args + 1);
   const int64_t **operands = TC_NEW_ARRAY(arena, const int64_t *, r->n_args + 1);
   for (int32_t i = 0; i < r->n_args; i++) {
@@ -148,7 +149,7 @@ static tc_status add_node(adding *a) {
     if (given.kind == TC_ARGUMENT_TENSOR) {
       if (refs[0] != TRACE_ABSENT) args[i] = tc_arg_tensor(value_of(x, refs[0]));
     } else if (given.kind == TC_ARGUMENT_INT || given.kind == TC_ARGUMENT_INTS) {
-      trace_symbols_in(a->t, m, &args[i]);
+      trace_symbols_in(x, &args[i]);
     } else if (given.kind == TC_ARGUMENT_TENSORS) {
       tc_value **list = TC_NEW_ARRAY(arena, tc_value *, given.n + 1);
       for (int32_t k = 0; k < given.n; k++) list[k] = value_of(x, refs[k]);
@@ -158,6 +159,8 @@ static tc_status add_node(adding *a) {
   tc_node *n;
   TC_TRY(
       tc_graph_add_node(x->graph, NULL, r->op, r->n_args, args, TC_SV(""), tc_sv_copy(arena, tc_sv_of(r->here)), &n));
+  word = a->t->words.data + r->word;
+  for (const uint64_t *end = word + r->n_words; word < end; word++) tc_vec_push(arena, &x->words, *word);
   for (int32_t i = 0; i < n->n_results; i++) {
     int32_t kind = n->results[i]->kind;
     if (kind != TC_VALUE_TENSOR && kind != TC_VALUE_NONE)

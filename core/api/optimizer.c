@@ -203,7 +203,7 @@ int32_t tc_optimizer_step(tc_optimizer *o, tc_tensor *const *gradients) {
   int32_t before = tc_set_grad_enabled(0), code = tc_call(o->function, o->inputs, &step);
   tc_set_grad_enabled(before);
   tc_scope_close(scope);
-  for (int32_t i = 0; i < o->n; i++) __atomic_add_fetch(&o->inputs[i]->storage->version, 1, __ATOMIC_RELAXED);
+  for (int32_t i = 0; i < o->n; i++) api_note_write(o->inputs[i]);
   for (int32_t i = 0; i < o->n; i++) o->inputs[o->n + i] = NULL;
   return code;
 }

@@ -175,7 +175,9 @@ static tc_tensor *handle_of(const api_trace *t, const trace_segment *s, int64_t 
 
 tc_status trace_decode(api_trace *t, const trace_segment *s, const trace_record *r) {
   t->args.count = t->tensors.count = 0;
-  if (!api_reserve(t->context, &t->args, r->n_args + 1) || !api_reserve(t->context, &t->tensors, r->n_words))
+  t->ints.count = 0;
+  if (!api_reserve(t->context, &t->args, r->n_args + 1) || !api_reserve(t->context, &t->tensors, r->n_words) ||
+      !api_reserve(t->context, &t->ints, r->n_words))
     return tc_error_out_of_memory();
   const uint64_t *word = &t->words.data[r->word + 1];
   for (int32_t i = 0; i < r->n_args; i++) {
@@ -183,6 +185,11 @@ tc_status trace_decode(api_trace *t, const trace_segment *s, const trace_record 
     const int64_t *refs;
     word = trace_read_argument(word, a, &refs);
     if (a->kind == TC_ARGUMENT_TENSOR) a->v.tensor = handle_of(t, s, refs[0]);
+    if (a->kind == TC_ARGUMENT_INT) a->v.integer = trace_value_in(t, s, a->v.integer);
+    if (a->kind == TC_ARGUMENT_INTS && t->numbers.count) {
+      a->v.integers = t->ints.data + t->ints.count;
+      for (int32_t k = 0; k < a->n; k++) t->ints.data[t->ints.count++] = trace_value_in(t, s, refs[k]);
+    }
     if (a->kind != TC_ARGUMENT_TENSORS) continue;
     a->v.tensors = t->tensors.data + t->tensors.count;
     for (int32_t k = 0; k < a->n; k++) t->tensors.data[t->tensors.count++] = handle_of(t, s, refs[k]);

@@ -250,7 +250,7 @@ static tc_status run_forward(taped_call *q) {
     int32_t arg = tc_op_written_argument(q->op, i);
     if (arg < 0 || !q->results[i].storage) continue;
     TC_TRY(tc_tensor_copy(&q->results[i], t));
-    __atomic_add_fetch(&t->storage->version, 1, __ATOMIC_RELAXED);
+    api_note_write(t);
     tc_tensor_unref(&q->results[i]);
     q->results[i] = tc_tensor_ref(t);
   }
@@ -650,6 +650,19 @@ static int32_t differentiate(going *g, int32_t n, tc_tensor *const *outputs, tc_
   return api_fail(s);
 }
 
+// Leaves a body that is to be recorded.
+static bool needs_graph(void) {
+  api_attempt *a = api_current_attempt();
+  if (!a || a->keeps) return false;
+  a->asked = true;
+  if (a->lasts)
+    api_fail_text(TC_STATUS_UNIMPLEMENTED,
+                  "tc_grad is called for the first time beyond the limit of recompiles, and "
+                  "something was written before: the next calls are recorded from their start");
+  else api_fail_text(TC_STATUS_CANCELLED, "tc_grad: the function is called again, to be recorded");
+  return true;
+}
+
 int32_t tc_grad(int32_t n_outputs, tc_tensor *const *outputs, tc_tensor *const *cotangents, int32_t n_inputs,
                 tc_tensor *const *inputs, int32_t create_graph, tc_tensor **gradients) {
   for (int32_t i = 0; i < n_inputs; i++) gradients[i] = NULL;
@@ -659,6 +672,7 @@ int32_t tc_grad(int32_t n_outputs, tc_tensor *const *outputs, tc_tensor *const *
   if (n_outputs < 1 || !outputs[0]) return api_fail_text(TC_STATUS_INVALID_ARGUMENT, "tc_grad: there is no output");
   api_trace *t = api_current_trace();
   if (t) return trace_gradients(t, n_outputs, outputs, cotangents, n_inputs, inputs, gradients);
+  if (needs_graph()) return tc_last_code();
   going g = {.c = api_of(outputs[0])->context,
              .again = create_graph != 0,
              .n_inputs = n_inputs,

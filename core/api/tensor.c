@@ -127,6 +127,7 @@ bool api_readable(const char *here, const char *reason, tc_tensor *t, bool write
   api_trace *trace = api_current_trace();
   bool recording = trace && trace->context == api_of(t)->context;
   if (recording && api_trace_read(trace, here, reason, t, writes) != TC_STATUS_OK) return false;
+  if (writes) api_note_effect();
   if (!t->storage)
     api_fail_text(TC_STATUS_INVALID_ARGUMENT, "a tensor that was recorded and never computed is read\n  at %s", here);
   return t->storage != NULL;

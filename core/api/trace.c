@@ -66,6 +66,7 @@ static tc_status advance(api_trace *t, bool *room) {
 static tc_status line_at_end(api_trace *t) {
   if (t->direct) return TC_OK;
   if (t->building) {
+    tc_guards_numbers_from_inputs(t->line->guards);
     t->line->next = t->fresh, t->fresh = t->line;
     t->building = false;
     return TC_OK;
@@ -311,6 +312,7 @@ tc_status trace_end(api_trace *t, bool keep) {
     tc_release(t->slots.data[i].handle);
   }
   for (int32_t i = 0; i < t->handles.count; i++) tc_release(t->handles.data[i]);
+  for (int32_t i = 0; i < t->numbers.count; i++) tc_release(t->numbers.data[i].handle);
   void *const lists[] = {t->words.data,          t->records.data,  t->slots.data,   t->handles.data, t->inputs.data,
                          (void *)t->values.data, t->segments.data, t->symbols.data, t->args.data,    t->tensors.data,
                          t->reads.data,          t->facts.data,    t->numbers.data, t->ints.data};
@@ -353,8 +355,6 @@ static int32_t give_results(api_trace *t, int32_t capacity, tc_tensor **results,
   return code;
 }
 
-enum { TAKEN = 64 }; // arguments of ops
-
 static int32_t run_direct(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                           int32_t capacity, tc_tensor **results, int32_t *n_results) {
   for (int32_t i = 0; i < n_args; i++) {
@@ -364,8 +364,8 @@ static int32_t run_direct(api_trace *t, const char *here, const tc_op *op, int32
       if (x && !x->storage && api_fail(trace_compute(t, x)) != TC_STATUS_OK) return tc_last_code();
     }
   }
-  tc_argument own[TAKEN];
-  if (t->numbers.count && n_args <= TAKEN) {
+  tc_argument own[TRACE_TAKEN];
+  if (t->numbers.count && n_args <= TRACE_TAKEN) {
     if (api_fail(trace_take_ints(t, here, op, n_args, args, own)) != TC_STATUS_OK) return tc_last_code();
     args = own;
   }
@@ -395,35 +395,36 @@ tc_status trace_add_node(api_trace *t, const char *here, const tc_node *n, tc_te
   return code == TC_STATUS_OK ? TC_OK : tc_error(code, "%s", tc_last_error());
 }
 
+typedef struct recording {
+  api_trace *t;
+  const char *here;
+  const tc_op *op;
+  int32_t n_args;
+  const tc_argument *args;
+  bool room;
+} recording;
+
+static tc_status record(void *arg) {
+  recording *q = arg;
+  TC_TRY(trace_encode(q->t, q->here, q->op, q->n_args, q->args));
+  tc_status s = advance(q->t, &q->room);
+  if (s != TC_OK) drop_record(q->t);
+  return s;
+}
+
 int32_t api_trace_op(api_trace *t, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                      int32_t capacity, tc_tensor **results, int32_t *n_results) {
-  if (t->outer) {
-    tc_argument own[TAKEN];
-    if (n_args <= TAKEN && api_fail(trace_take_ints(t, here, op, n_args, args, own)) != TC_STATUS_OK)
-      return tc_last_code();
-    return control_region_op(t, here, op, n_args, n_args <= TAKEN ? own : args, capacity, results, n_results);
-  }
+  if (t->outer) return control_region_op(t, here, op, n_args, args, capacity, results, n_results);
   if (t->direct) return run_direct(t, here, op, n_args, args, capacity, results, n_results);
-  tc_status s = trace_encode(t, here, op, n_args, args);
+  recording q = {.t = t, .here = here, .op = op, .n_args = n_args, .args = args, .room = true};
+  t->symbolic = false;
+  tc_status s = trace_plainly(t, op, record(&q), record, &q);
   if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
-  bool room = true;
-  s = advance(t, &room);
-  if (s == TC_OK && room) return give_results(t, capacity, results, n_results);
+  if (q.room) return give_results(t, capacity, results, n_results);
   drop_record(t);
-  if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
   t->direct = true; // what is recorded runs now, all else when it is called
   if (api_fail(trace_flush(t)) != TC_STATUS_OK) return tc_last_code();
   return run_direct(t, here, op, n_args, args, capacity, results, n_results);
-}
-
-// What was recorded with symbols for numbers, with the numbers.
-static tc_status settle(api_trace *t) {
-  api_line *x;
-  trace_settle(t);
-  TC_TRY(build_line(t, trace_now(t), &x));
-  line_destroy(t->context, t->line);
-  t->line = x;
-  return TC_OK;
 }
 
 int32_t api_trace_break(api_trace *t, const char *here, const char *reason) {
@@ -442,7 +443,7 @@ int32_t api_trace_break(api_trace *t, const char *here, const char *reason) {
            TC_SV_ARG(trace_function_name(t)), trace_function_id(t), t->segments.count - 1, trace_now(t)->n_records,
            reason, at, here);
   t->broke = true;
-  return api_fail(t->building && t->numbers.count && !t->settled ? settle(t) : TC_OK);
+  return TC_STATUS_OK;
 }
 
 int32_t api_trace_read(api_trace *t, const char *here, const char *reason, tc_tensor *x, bool writes) {

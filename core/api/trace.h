@@ -32,6 +32,7 @@ bool api_grow(tc_context *c, void **data, size_t size, int32_t count, int32_t *c
 // Operands: results of the segment from 0 on, TRACE_ABSENT, inputs of the segment as TRACE_INPUT(i).
 enum { TRACE_ABSENT = -1 };
 #define TRACE_INPUT(i) (-2 - (int64_t)(i))
+enum { TRACE_TAKEN = 64 }; // arguments of ops in which numbers are looked for
 
 typedef struct line_slot {
   tc_value *value; // while the line is built; NULL: no result
@@ -60,7 +61,8 @@ typedef struct api_line {
   TC_VEC(uint64_t) words;
   TC_VEC(line_record) records;
   TC_VEC(line_slot) slots;
-  TC_VEC(tc_value *) inputs; // NULL: absent
+  TC_VEC(tc_value *) inputs;      // NULL: absent
+  TC_VEC(const tc_sym *) numbers; // by input: the symbol that it is; NULL: a tensor
   int32_t n_graph_outputs;
   uint64_t n_random;      // random nodes
   bool control;           // has control flow: not found again, its words do not tell what is in the regions
@@ -100,9 +102,7 @@ typedef struct trace_number { // of tc_dynamic_int
   tc_sv name;
   const char *here;
   int64_t lo, hi, value;
-  int32_t input;        // of the first segment
-  bool symbolic;        // in a graph without breaks
-  const tc_sym *symbol; // of the line
+  tc_tensor *handle; // that has the value: an input of the segments that use it, which retain it
 } trace_number;
 
 struct api_trace {
@@ -128,7 +128,7 @@ struct api_trace {
   API_LIST(tc_guard_fact) facts; // numbers that were read (tc_guard_int and its kin), for a graph without breaks
   API_LIST(trace_number) numbers;
   API_LIST(int64_t) ints;       // in lists of the op that is recorded
-  bool settled;                 // there was a break: numbers are what they were read as
+  bool symbolic, plain;         // it has symbols for numbers; it is to have their values
   bool building, broke, direct; // direct: ops run at once, the limit is reached
 };
 
@@ -140,21 +140,27 @@ bool trace_function_has_room(api_trace *t); // for another line; says once that 
 bool trace_function_is_auto(const api_trace *t);
 bool trace_function_is_always(const api_trace *t);
 bool trace_function_is_never(const api_trace *t);
+// Ops that turned out to take no symbols for numbers, in this function.
+bool trace_function_refuses(const api_trace *t, const tc_op *op);
+void trace_function_note_refusal(const api_trace *t, const tc_op *op);
 
 // ---- dynamic.c ----
 // The number that v stands for; NULL: none.
 const trace_number *trace_number_of(const api_trace *t, int64_t v);
-// The symbol that input i of the segment is; NULL: a tensor.
-trace_number *trace_number_at(const api_trace *t, const trace_segment *s, int32_t input);
-// An op's integers as they are recorded or run: what stands for a number becomes its value, for good, where the op
-// takes no symbol. Lists are good until the next call.
+// The number that input i of the segment is; NULL: a tensor.
+const trace_number *trace_number_at(const api_trace *t, const trace_segment *s, int32_t input);
+// An op's integer as it is recorded: what stands for a number becomes what stands for an input of the segment, or,
+// where the op takes no symbol, its value, for good. In a region the input is that of the graph around; where ops run
+// at once it is always the value.
 tc_status trace_take_int(api_trace *t, const char *here, const tc_op *op, int32_t arg, int64_t *v);
+// All integers of an op. Lists are good until the next call.
 tc_status trace_take_ints(api_trace *t, const char *here, const tc_op *op, int32_t n, const tc_argument *given,
                           tc_argument *own);
-// What stands for numbers becomes their symbols. Needs an open guard.
-void trace_symbols_in(const api_trace *t, tc_module *m, tc_arg *a);
-// At a break: in what was recorded, numbers become values. The line is then to be built anew.
-void trace_settle(api_trace *t);
+// What became of recording an op, s: where symbols for numbers may be to blame it is done once more with their values.
+tc_status trace_plainly(api_trace *t, const tc_op *op, tc_status s, tc_status (*again)(void *arg), void *arg);
+// What was recorded for a number: its symbol in the line's graph (needs an open guard), or its value in this call.
+void trace_symbols_in(const api_line *x, tc_arg *a);
+int64_t trace_value_in(const api_trace *t, const trace_segment *s, int64_t v);
 
 // ---- record.c ----
 // The operand as words have it; it becomes an input of the segment if it is none.

@@ -19,6 +19,7 @@ typedef struct guard_number {
   const int64_t *at;
   tc_sv name, origin;
   int32_t place;
+  int32_t input; // that has it, too; -1: none
 } guard_number;
 
 typedef struct guard_tensor {
@@ -26,6 +27,7 @@ typedef struct guard_tensor {
   bool present, conj, neg, dense;
   tc_dtype dtype;
   int32_t rank, device, alias; // alias: the first input on the same storage, itself if none
+  int32_t number;              // that it is, too; -1: none
   uint32_t align;              // of host memory, bytes
   int32_t order[TC_MAX_RANK];  // dense: dimensions from the fastest on
   guard_dim dims[TC_MAX_RANK];
@@ -53,6 +55,7 @@ struct tc_guards {
   TC_VEC(guard_condition) conditions;
   TC_VEC(tc_guard_fact) facts;
   TC_VEC(guard_number) numbers;
+  bool from_inputs; // numbers are read there
 };
 
 // ---- making ----
@@ -159,7 +162,7 @@ tc_guards *tc_guards_begin(tc_sym_ctx *syms) {
 int32_t tc_guards_add(tc_guards *g, const tc_tensor *input, const tc_guard_input *how, tc_tensor_type *type) {
   tc_arena *arena = tc_sym_arena(g->syms);
   int32_t i = g->n;
-  guard_tensor t = {.alias = i};
+  guard_tensor t = {.alias = i, .number = -1};
   t.name = how->name.size ? tc_sv_copy(arena, how->name) : tc_sv_printf(arena, "in.%d", i);
   for (int32_t k = i - 1; k >= 0 && input->storage; k--)
     if (g->storages.data[k] == input->storage) t.alias = k;
@@ -224,14 +227,17 @@ void tc_guards_add_fact(tc_guards *g, const tc_guard_fact *f) {
   tc_vec_push(arena, &g->facts, copy);
 }
 
-const tc_sym *tc_guards_add_number(tc_guards *g, const tc_guard_fact *f, int64_t lo, int64_t hi) {
+const tc_sym *tc_guards_add_number(tc_guards *g, const tc_guard_fact *f, int64_t lo, int64_t hi, int32_t input) {
   tc_arena *arena = tc_sym_arena(g->syms);
   if (lo == INT64_MIN) lo = -TC_SYM_INF;
   int32_t place = add_symbol(g, (guard_symbol){.lo = lo, .hi = hi, .divisor = 1, .number = true}, f->expected);
-  guard_number q = {f->at, tc_sv_copy(arena, f->name), tc_sv_copy(arena, f->origin), place};
+  guard_number q = {f->at, tc_sv_copy(arena, f->name), tc_sv_copy(arena, f->origin), place, input};
+  if (input >= 0) g->tensors.data[input].number = g->numbers.count;
   tc_vec_push(arena, &g->numbers, q);
   return g->symbols.data[place].symbol;
 }
+
+void tc_guards_numbers_from_inputs(tc_guards *g) { g->from_inputs = true; }
 
 int32_t tc_guards_symbol_count(const tc_guards *g) { return g->symbols.count; }
 
@@ -265,6 +271,14 @@ static int32_t alias_of(const tc_tensor *inputs, int32_t i) {
   return k;
 }
 
+static tc_guard_miss check_number(const tc_guards *g, int32_t i, int64_t v, int64_t *symbols) {
+  const guard_number *q = &g->numbers.data[i];
+  const guard_symbol *s = &g->symbols.data[q->place];
+  if (v < s->lo || v > s->hi) return miss(TC_GUARD_NUMBER, i, 0, s->lo, v);
+  symbols[q->place] = v;
+  return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
+}
+
 static tc_guard_miss check_input(const tc_guards *g, int32_t i, const tc_tensor *inputs, int32_t alias,
                                  int64_t *symbols) {
   const guard_tensor *q = &g->tensors.data[i];
@@ -292,6 +306,7 @@ static tc_guard_miss check_input(const tc_guards *g, int32_t i, const tc_tensor 
     if (t->sizes[d] > 1 && t->strides[d] != expected) return miss(TC_GUARD_STRIDE, i, d, expected, t->strides[d]);
     running *= t->sizes[d];
   }
+  if (q->number >= 0 && g->from_inputs) return check_number(g, q->number, *(int64_t *)tc_tensor_data(t), symbols);
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
 
@@ -324,12 +339,9 @@ static tc_guard_miss check_facts(const tc_guards *g) {
 }
 
 tc_guard_miss tc_guards_check_numbers(const tc_guards *g, int64_t *symbols) {
-  for (int32_t i = 0; i < g->numbers.count; i++) {
-    const guard_number *q = &g->numbers.data[i];
-    const guard_symbol *s = &g->symbols.data[q->place];
-    int64_t v = tc_guard_fact_read(TC_FACT_INT, q->at);
-    if (v < s->lo || v > s->hi) return miss(TC_GUARD_NUMBER, i, 0, s->lo, v);
-    symbols[q->place] = v;
+  for (int32_t i = 0; i < g->numbers.count && !g->from_inputs; i++) {
+    tc_guard_miss m = check_number(g, i, tc_guard_fact_read(TC_FACT_INT, g->numbers.data[i].at), symbols);
+    if (m.kind != TC_GUARD_HOLDS) return m;
   }
   return miss(TC_GUARD_HOLDS, 0, 0, 0, 0);
 }
@@ -444,6 +456,7 @@ static void print_size(tc_sb *sb, const tc_guards *g, const guard_dim *q) {
 void tc_guards_print(tc_sb *sb, const tc_guards *g) {
   for (int32_t i = 0; i < g->n; i++) {
     const guard_tensor *t = &g->tensors.data[i];
+    if (t->number >= 0) continue;
     tc_sb_printf(sb, "tensor '" TC_SV_FMT "': ", TC_SV_ARG(t->name));
     if (!t->present) {
       tc_sb_putz(sb, "absent  # from the input\n");

@@ -63,8 +63,12 @@ int32_t tc_guards_symbol_count(const tc_guards *g); // that inputs bind
 bool tc_guards_compile(const tc_guards *g, const tc_sym *e, tc_sym_code *out);
 
 // A number at an address that may be any in [lo, hi]: a symbol. Of the fact, at, expected (now), name and origin are
-// used.
-const tc_sym *tc_guards_add_number(tc_guards *g, const tc_guard_fact *f, int64_t lo, int64_t hi); // copies the texts
+// used. `input`: the one that has the number, too, as an i64 without dimensions; -1: none does.
+const tc_sym *tc_guards_add_number(tc_guards *g, const tc_guard_fact *f, int64_t lo, int64_t hi,
+                                   int32_t input); // copies the texts
+// From now on numbers are read from these inputs, when they are checked, and not at their addresses: segments of a
+// function that runs in each call.
+void tc_guards_numbers_from_inputs(tc_guards *g);
 
 enum {
   TC_GUARD_HOLDS,

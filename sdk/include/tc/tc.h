@@ -228,15 +228,15 @@ int32_t tc_guard_given_at(const char *here, const char *name, const void *at);
 #define tc_guard_length(name, at) tc_guard_length_at(TC_HERE, name, at)
 #define tc_guard_given(name, at) tc_guard_given_at(TC_HERE, name, at)
 
-// A number that may differ from call to call without another capture: in a graph without breaks it is a symbol.
+// A number that may differ from call to call without another capture: in graphs, segments and regions it is a symbol.
 // tc_dynamic_int reads the address like tc_guard_int, holds what lies there to [lo, hi] (INVALID_ARGUMENT; another
 // number is an error of that call) and gives what stands for it: `as_argument` is good for the integers that ops take,
 // sizes and indices in lists too, and as the integer of a tc_scalar, until the call of the function ends; it is for
 // nothing else, and what is computed with it stands for nothing. Indices, lengths and sizes are held to what the op
 // allows in each call. tc_dynamic_value gives the number itself, to compute with or to branch on; that and an op which
 // takes no symbol there (a dimension, say) make the number a guard, as tc_guard_int does, and the list of guards says
-// where. So does `dynamic` = TC_DYNAMIC_NEVER. Where nothing is captured, and in functions with graph breaks, it is the
-// number itself.
+// where. So does `dynamic` = TC_DYNAMIC_NEVER. In a function with graph breaks, whose body runs in every call, such an
+// op makes a segment for each number. Where nothing is captured it is the number itself.
 typedef struct tc_dynamic {
   int64_t as_argument;
 } tc_dynamic;

@@ -180,19 +180,69 @@ static void breaks_and_regions(void **state) {
     numbers q = {0};
     tc_scope *s = tc_scope_open();
     tc_tensor *x = matrix(c), *y[1];
+    int64_t compiles = 0;
     tc_function *f = compiled(c, broken, &q), *g = compiled(c, branching, &q);
     for (int turn = 0; turn < 24; turn++) {
       q.i = turn * 5 % ROWS;
       tc_tensor *r = result(f, x);
+      if (turn == 0) compiles = tc_function_stats_of(f).compiles;
       for (int64_t k = 0; k < COLUMNS; k++) assert_true(at(r, k) == (float)((q.i * COLUMNS + k) * q.i + q.i));
       assert_int_equal(broken(&q, &x, 1, y, 1), TC_STATUS_OK);
       assert_true(at(y[0], 1) == at(r, 1));
       assert_true(at(result(g, x), 4) == (float)(-4 * q.i));
     }
+    assert_int_equal(tc_function_stats_of(f).compiles, compiles); // segments for all numbers
+    assert_int_equal(tc_function_stats_of(g).compiles, 1);
+    char *guards = tc_function_guards(f);
+    if (!strstr(guards, "int 'i': s0, 0 to 9  # from ")) fail_msg("%s", guards);
+    tc_text_free(guards);
     q.i = ROWS;
     expect_error(f, x, "out of range");
+    q.i = 10;
+    expect_error(f, x, "int 'i' is 10, outside of [0, 9]");
     tc_function_destroy(f);
     tc_function_destroy(g);
+    tc_scope_close(s);
+  }
+}
+
+// A loop whose turns are segments: each turn's number is at the same place in its segment, so that one serves all.
+typedef struct looping {
+  int64_t turns, i;
+} looping;
+static int32_t loop(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  looping *q = self;
+  (void)n_in, (void)n_out;
+  out[0] = tc_aten_select_int(in[0], 0, 0);
+  for (q->i = 0; q->i < q->turns; q->i++) {
+    tc_dynamic i = tc_dynamic_int("i", &q->i, 0, ROWS);
+    tc_tensor *row = tc_aten_select_int(in[0], 0, i.as_argument);
+    out[0] = tc_aten_add_Tensor(out[0], tc_aten_mul_Scalar(row, tc_scalar_int(i.as_argument)), tc_scalar_int(1));
+    if (tc_graph_break("a turn is counted") != TC_STATUS_OK) return tc_last_code();
+  }
+  return tc_last_code();
+}
+static void turns_share_a_segment(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    looping q = {.turns = 3};
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = matrix(c);
+    tc_function *f = compiled(c, loop, &q);
+    int32_t segments = 0;
+    for (int again = 0; again < 6; again++) {
+      q.turns = again < 2 ? 3 : ROWS - again % 2;
+      tc_tensor *y = result(f, x);
+      for (int k = 0; k < COLUMNS; k++) {
+        float want = (float)k;
+        for (int i = 0; i < q.turns; i++) want += (float)((i * COLUMNS + k) * i);
+        assert_true(at(y, k) == want);
+      }
+      if (again == 1) segments = tc_function_stats_of(f).segments;
+    }
+    assert_int_equal(tc_function_stats_of(f).segments, segments);
+    assert_true(segments <= 3); // the first turn, the others; what lies behind
+    tc_function_destroy(f);
     tc_scope_close(s);
   }
 }
@@ -249,6 +299,7 @@ int main(void) {
       cmocka_unit_test(ranges_and_indices_are_held),
       cmocka_unit_test(what_needs_the_value_is_guarded),
       cmocka_unit_test(breaks_and_regions),
+      cmocka_unit_test(turns_share_a_segment),
       cmocka_unit_test(never_dynamic),
       cmocka_unit_test(threads_share_it),
   };

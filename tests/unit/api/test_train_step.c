@@ -185,6 +185,71 @@ static void beyond_the_limit_gradients_stay(void **state) {
   }
 }
 
+// A function that asks for gradients in one of its ways only, which it takes for the first time beyond the limit: it
+// is called again, as a graph, and what it has counted in memory before is not counted twice.
+typedef struct choosing {
+  int32_t slope, counts;
+  tc_tensor *count; // of calls
+} choosing;
+static int32_t choose(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  choosing *q = self;
+  (void)n_in, (void)n_out;
+  tc_tensor *y = total(product(in[0], tc_aten_tanh(in[0]))), *g = NULL;
+  if (q->counts) tc_aten_add__Scalar(q->count, tc_scalar_int(1), tc_scalar_int(1));
+  out[0] = in[0];
+  if (tc_guard_bool("slope", &q->slope)) {
+    (void)tc_grad(1, &y, NULL, 1, in, 0, &g); // what fails shows in what is made of it
+    out[0] = tc_aten_mul_Scalar(g, tc_scalar_int(2));
+    tc_aten_add__Scalar(q->count, tc_scalar_int(100), tc_scalar_int(1));
+  }
+  return tc_last_code();
+}
+static void who_asks_first_beyond_the_limit(void **state) {
+  (void)state;
+  seed_rand();
+  FOR_BACKENDS(c, NULL) {
+    for (int counts = 0; counts < 2; counts++) {
+      log_lines lines = {0};
+      tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 1, .n_outputs = 1, .limit = 1};
+      tc_scope *s = tc_scope_open();
+      choosing q = {.counts = counts, .count = tc_tensor_from(c, TC_F64, 0, NULL, &(double){0})};
+      tc_function *f;
+      double turns = 0, written = 0;
+      o.dynamic = TC_DYNAMIC_NEVER;
+      assert_int_equal(tc_set_logs(c, "graph_breaks", keep_line, &lines), TC_STATUS_OK);
+      assert_int_equal(tc_compile(c, choose, &q, &o, &f), TC_STATUS_OK);
+      for (int64_t n = 2; n < 9; n++) {
+        tc_tensor *x = random_tensor(c, 1, &n), *out;
+        q.slope = n > 4;
+        int32_t code = tc_call(f, &x, &out);
+        turns++, written += counts;
+        if (n == 5 && counts) { // what was counted cannot be taken back
+          assert_int_equal(code, TC_STATUS_UNIMPLEMENTED);
+          if (!strstr(tc_last_error(), "something was written before")) fail_msg("%s", tc_last_error());
+          tc_clear_error();
+          assert_true(at(q.count, 0) == written);
+          continue;
+        }
+        if (code != TC_STATUS_OK) fail_msg("size %d: %s", (int)n, tc_last_error());
+        for (int64_t i = 0; i < n; i++) {
+          double v = at(x, i), t = tanh(v);
+          assert_true(fabs(at(out, i) - (q.slope ? 2 * (t + v * (1 - t * t)) : v)) < 1e-12);
+        }
+        if (q.slope) written += 100;
+        if (at(q.count, 0) != written) fail_msg("size %d: %g, not %g", (int)n, at(q.count, 0), written);
+      }
+      assert_int_equal(tc_function_stats_of(f).entries, 1);
+      assert_int_equal(tc_function_stats_of(f).calls, (int64_t)turns);
+      char *first = strstr(lines.text, "the limit of recompiles is reached");
+      assert_non_null(first);
+      assert_null(strstr(first + 1, "the limit of recompiles is reached"));
+      tc_function_destroy(f);
+      tc_scope_close(s);
+    }
+    assert_int_equal(tc_set_logs(c, "", NULL, NULL), TC_STATUS_OK);
+  }
+}
+
 // Training goes on beyond the limit as if there were none: in one graph with the optimizer, which writes in place, and
 // in two functions.
 static void beyond_the_limit_training_goes_on(void **state) {
@@ -285,11 +350,9 @@ static void what_cannot_be(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_graph_is_two_functions),
-      cmocka_unit_test(of_any_value_and_order),
-      cmocka_unit_test(beyond_the_limit_gradients_stay),
-      cmocka_unit_test(beyond_the_limit_training_goes_on),
-      cmocka_unit_test(what_cannot_be),
+      cmocka_unit_test(one_graph_is_two_functions),        cmocka_unit_test(of_any_value_and_order),
+      cmocka_unit_test(beyond_the_limit_gradients_stay),   cmocka_unit_test(who_asks_first_beyond_the_limit),
+      cmocka_unit_test(beyond_the_limit_training_goes_on), cmocka_unit_test(what_cannot_be),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,6 +251,49 @@ TC_TEST(numbers_besides_tensors_are_guarded) {
   return TC_OK;
 }
 
+typedef struct numbering {
+  rig *r;
+  tc_guards *g;
+  const tc_tensor *input;
+  const int64_t *at;
+} numbering;
+static tc_status add_number(void *arg) {
+  numbering *q = arg;
+  tc_guard_fact f = {.expected = *q->at, .at = q->at, .name = TC_SV("n"), .origin = TC_SV("a.c:5")};
+  tc_tensor_type type;
+  q->g = tc_guards_begin(q->r->syms);
+  (void)tc_guards_add_number(q->g, &f, 1, 9, tc_guards_add(q->g, q->input, &q->r->how[0], &type));
+  return TC_OK;
+}
+
+// A number that may be any in a range, read at its address, and from the input that has it.
+TC_TEST(numbers_are_held_to_ranges) {
+  rig r;
+  TC_TRY(rig_open(arena, &r));
+  int64_t n = 4;
+  tc_tensor x = make(TC_I64, 0, 0, 0), real = make(TC_F64, 0, 0, 0);
+  int64_t *in_tensor = tc_tensor_data(&x);
+  *in_tensor = 5;
+  numbering q = {&r, NULL, &x, &n};
+  assert_ok(tc_arena_guard(r.module->arena, add_number, &q));
+  int64_t symbols[1];
+  assert_int_equal(tc_guards_check(q.g, &x, symbols).kind, TC_GUARD_HOLDS);
+  assert_int_equal(symbols[0], 4);
+  n = 0;
+  misses(&r, q.g, &x, TC_GUARD_NUMBER, "int 'n' lies outside of what was compiled for: 1 to 9; actual 0");
+  tc_guards_numbers_from_inputs(q.g);
+  assert_int_equal(tc_guards_check(q.g, &x, symbols).kind, TC_GUARD_HOLDS);
+  assert_int_equal(symbols[0], 5);
+  *in_tensor = 10;
+  misses(&r, q.g, &x, TC_GUARD_NUMBER, "int 'n' lies outside of what was compiled for: 1 to 9; actual 10");
+  misses(&r, q.g, &real, TC_GUARD_DTYPE, "tensor 'x' dtype mismatch. expected i64, actual f64");
+  assert_string_equal(text_of(&r, q.g), "int 'n': s0, 1 to 9  # from a.c:5\n");
+  tc_tensor_unref(&x);
+  tc_tensor_unref(&real);
+  tc_module_destroy(r.module);
+  return TC_OK;
+}
+
 typedef struct requiring {
   rig *r;
   tc_guards *g;
@@ -351,6 +394,7 @@ int main(void) {
       cmocka_unit_test(marked_sizes_share_symbols_and_have_ranges),
       cmocka_unit_test(alignment_is_guarded),
       cmocka_unit_test(numbers_besides_tensors_are_guarded),
+      cmocka_unit_test(numbers_are_held_to_ranges),
       cmocka_unit_test(only_bound_symbols_have_a_place),
       cmocka_unit_test(sharing_among_many_inputs_is_seen),
   };

@@ -256,10 +256,12 @@ static void explain_segment(const tc_compiled *x, int32_t number, tc_sb *sb) {
   }
   for (int32_t i = 0; i < x->schedule->groups.count; i++) explain_columns(x->schedule->groups.data[i], sb);
   put_lines(sb, "  choice: ", x->choices);
+  tc_map *names = tc_loops_names(sb->arena, x->schedule->loops);
   for (int32_t i = 0; i < x->schedule->refusals.count; i++) {
     const tc_refusal *r = &x->schedule->refusals.data[i];
     tc_sb_printf(sb, "  not fused: %%" TC_SV_FMT " with %%" TC_SV_FMT ": " TC_SV_FMT "\n",
-                 TC_SV_ARG(r->producer->outs[0]->name), TC_SV_ARG(r->consumer->outs[0]->name), TC_SV_ARG(r->reason));
+                 TC_SV_ARG(tc_loops_name(names, r->producer->outs[0])),
+                 TC_SV_ARG(tc_loops_name(names, r->consumer->outs[0])), TC_SV_ARG(r->reason));
   }
 }
 

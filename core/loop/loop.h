@@ -187,6 +187,8 @@ tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, cons
 void tc_loops_print(tc_sb *sb, const tc_loops *l);
 // The same; afterwards `names` (an empty map at first) has the name of every buffer in the text: tc_buf * → tc_sv *.
 void tc_loops_print_named(tc_sb *sb, const tc_loops *l, tc_map *names);
+tc_map *tc_loops_names(tc_arena *arena, const tc_loops *l); // these names, for who tells of buffers
+tc_sv tc_loops_name(tc_map *names, const tc_buf *b);        // its own where the text does not have it
 // The op of a call as a graph of one node, as loops and plans print it, and back, at "graph"; it has n_results.
 void tc_call_print(tc_sb *sb, tc_module *m, const tc_node *call);
 TC_NODISCARD tc_status tc_call_parse(tc_module *m, tc_lexer *lx, int32_t n_results, const tc_node **out);

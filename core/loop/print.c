@@ -395,6 +395,18 @@ static void put_symbols(printer *p) {
   tc_symbols_print(p->sb, l->module, used);
 }
 
+tc_map *tc_loops_names(tc_arena *arena, const tc_loops *l) {
+  tc_map *names = tc_map_create(arena);
+  tc_sb text = tc_sb_make(arena);
+  tc_loops_print_named(&text, l, names);
+  return names;
+}
+
+tc_sv tc_loops_name(tc_map *names, const tc_buf *b) {
+  tc_map_entry *e = tc_map_find_ptr(names, b);
+  return e ? *(const tc_sv *)e->value.ptr : b->name;
+}
+
 void tc_loops_print(tc_sb *sb, const tc_loops *l) { tc_loops_print_named(sb, l, tc_map_create(sb->arena)); }
 
 void tc_loops_print_named(tc_sb *sb, const tc_loops *l, tc_map *names) {

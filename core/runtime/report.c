@@ -420,12 +420,13 @@ static void put_refusals(const page *p) {
   tc_sb_putz(p->sb, "<h2 id=refusals>Not fused</h2><table><tr><th>producer<th>consumer<th>why");
   for (int32_t i = 0; i < p->n_segments; i++) {
     const tc_schedule *s = p->segments[i].x->schedule;
+    tc_map *names = s && s->refusals.count ? tc_loops_names(p->sb->arena, s->loops) : NULL;
     for (int32_t k = 0; s && k < s->refusals.count; k++) {
       const tc_refusal *f = &s->refusals.data[k];
       tc_sb_putz(p->sb, "<tr><td>%");
-      put_text(p->sb, f->producer->outs[0]->name);
+      put_text(p->sb, tc_loops_name(names, f->producer->outs[0]));
       tc_sb_putz(p->sb, "<td>%");
-      put_text(p->sb, f->consumer->outs[0]->name);
+      put_text(p->sb, tc_loops_name(names, f->consumer->outs[0]));
       tc_sb_putz(p->sb, "<td>");
       put_text(p->sb, f->reason);
     }

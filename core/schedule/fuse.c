@@ -45,6 +45,13 @@ static pair heap_pop(heap *h) {
   return top;
 }
 
+// How the text of the loops calls a node: what one op became has one name otherwise.
+static tc_sv name_of(tc_sched *x, const tc_lnode *n) {
+  if (!tc_log_on(x->o->logger, TC_LOG_FUSION)) return n->outs[0]->name;
+  if (!x->names) x->names = tc_loops_names(x->arena, x->l);
+  return tc_loops_name(x->names, n->outs[0]);
+}
+
 static void refuse(tc_sched *x, const pair *p, const char *fmt, ...) TC_PRINTF(3, 4);
 static void refuse(tc_sched *x, const pair *p, const char *fmt, ...) {
   tc_sb sb = tc_sb_make(x->arena);
@@ -55,7 +62,7 @@ static void refuse(tc_sched *x, const pair *p, const char *fmt, ...) {
   tc_refusal r = {p->producer, p->consumer, tc_sb_view(&sb)};
   tc_vec_push(x->arena, &x->s->refusals, r);
   tc_log(x->o->logger, TC_LOG_FUSION, "not fusing " TC_SV_FMT " with " TC_SV_FMT ": " TC_SV_FMT,
-         TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), TC_SV_ARG(r.reason));
+         TC_SV_ARG(name_of(x, p->producer)), TC_SV_ARG(name_of(x, p->consumer)), TC_SV_ARG(r.reason));
 }
 
 // ---- domains ----
@@ -605,7 +612,7 @@ static bool try_pair(tc_sched *x, const pair *p) {
   const tc_sym *const **at_a, *const **at_b;
   if (!legal(x, p, a, b, &d, &at_a, &at_b)) return false;
   tc_log(x->o->logger, TC_LOG_FUSION, "fusing " TC_SV_FMT " with " TC_SV_FMT ": saves %lld bytes",
-         TC_SV_ARG(p->producer->outs[0]->name), TC_SV_ARG(p->consumer->outs[0]->name), (long long)p->gain);
+         TC_SV_ARG(name_of(x, p->producer)), TC_SV_ARG(name_of(x, p->consumer)), (long long)p->gain);
   reorder(x, a, b);
   merge(x, a, b, d, at_a, at_b);
   x->s->n_merges++;
@@ -645,7 +652,7 @@ static void merge_rounds(tc_sched *x, heap *h) {
       pair p = heap_pop(h);
       if (tc_log_in_detail(x->o->logger, TC_LOG_FUSION))
         tc_log(x->o->logger, TC_LOG_FUSION, "candidate " TC_SV_FMT " with " TC_SV_FMT ": %lld bytes",
-               TC_SV_ARG(p.producer->outs[0]->name), TC_SV_ARG(p.consumer->outs[0]->name), (long long)p.gain);
+               TC_SV_ARG(name_of(x, p.producer)), TC_SV_ARG(name_of(x, p.consumer)), (long long)p.gain);
       if (!try_pair(x, &p)) heap_push(x, &refused, p);
     }
     tc_log(x->o->logger, TC_LOG_FUSION, "round %d: %d candidates, %d merges: %d → %d nodes, %d pairs refused", round,

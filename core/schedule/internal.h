@@ -46,6 +46,7 @@ typedef struct tc_sched {
   tc_group **in_order; // by position
   int32_t *node_mark;  // by node id, inlined ones
   int32_t stamp;
+  tc_map *names; // of buffers, for the log; NULL: nothing was told
 } tc_sched;
 
 // Loop-level rewriting before grouping: reductions with few results become two, so that all cores take part, and those

@@ -17,8 +17,7 @@ static void put_dims(tc_sb *sb, const tc_group *g, int32_t from, int32_t to) {
 }
 
 static void put_buf(tc_sb *sb, tc_map *names, const tc_buf *b) {
-  tc_map_entry *e = tc_map_find_ptr(names, b);
-  tc_sb_printf(sb, "%%" TC_SV_FMT, TC_SV_ARG(e ? *(const tc_sv *)e->value.ptr : b->name));
+  tc_sb_printf(sb, "%%" TC_SV_FMT, TC_SV_ARG(tc_loops_name(names, b)));
 }
 
 static void put_step(tc_sb *sb, tc_map *names, const tc_step *s) {

@@ -227,8 +227,7 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   if (last < TC_STAGE_EXEC) return TC_OK;
   TC_TRY(tc_exec_create_for(c->device, x->plan, x->trial, &x->exec, &x->stats));
   if (!x->trial) tc_exec_name_calls(x->exec, x->plan);
-  if (!x->trial && tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH))
-    TC_TRY(tc_exec_set_replays(x->exec, (int32_t)tc_config_int(c->config, TC_OPT_ID_REPLAY_MAX)));
+  if (!x->trial) TC_TRY(tc_exec_set_replays(x->exec, tc_context_replays(c)));
   tick(c, x, TC_STAGE_EXEC, &t);
   return TC_OK;
 }

@@ -97,6 +97,11 @@ void tc_context_destroy(tc_context *c) {
   tc_free(c->allocator, c);
 }
 
+int32_t tc_context_replays(const tc_context *c) {
+  bool wanted = tc_config_bool(c->config, TC_OPT_ID_DEVICE_GRAPH);
+  return wanted ? (int32_t)tc_config_int(c->config, TC_OPT_ID_REPLAY_MAX) : 0;
+}
+
 void tc_context_draw(tc_context *c, uint64_t n, uint64_t *out_seed, uint64_t *out_stream) {
   *out_seed = __atomic_load_n(&c->seed, __ATOMIC_RELAXED);
   *out_stream = __atomic_fetch_add(&c->drawn, n, __ATOMIC_RELAXED);

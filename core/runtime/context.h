@@ -54,6 +54,8 @@ TC_NODISCARD tc_status tc_context_add_plugin(tc_context *c, const char *path, tc
 void tc_context_destroy(tc_context *c); // with its config; nothing made by it may be in use
 // Opens the backend that the config names ("auto": the best device plugin that finds a device). Not thread-safe.
 TC_NODISCARD tc_status tc_context_open_backend(tc_context *c);
+// How many runs an executable may keep recorded as device graphs (tc_exec_set_replays); 0: none are wanted.
+int32_t tc_context_replays(const tc_context *c);
 // What a run of n random nodes draws from: numbers are those of (seed, stream + the node's own stream, element), so
 // that the same random ops give the same numbers in one program or in several, one after the other.
 void tc_context_draw(tc_context *c, uint64_t n, uint64_t *out_seed, uint64_t *out_stream);

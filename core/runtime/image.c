@@ -128,6 +128,7 @@ tc_status tc_image_verify(const tc_image *x) {
 static tc_status load(tc_session *s, session_step *step) {
   tc_compiled *x = &step->compiled;
   TC_TRY(tc_exec_create(s->context->device, x->plan, &x->exec, &x->stats));
+  TC_TRY(tc_exec_set_replays(x->exec, tc_context_replays(s->context)));
   session_add_stats(s, x);
   return TC_OK;
 }

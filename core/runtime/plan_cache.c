@@ -80,7 +80,10 @@ static tc_status load(tc_context *c, tc_sv entry, tc_graph *g, tc_compiled *out)
   const tc_graph *signature = out->plan->graph;
   if (signature->inputs.count != g->inputs.count || signature->outputs.count < g->outputs.count)
     return tc_error(TC_STATUS_DATA_LOSS, "the plan has other inputs or outputs than the graph");
-  return tc_exec_create(c->device, out->plan, &out->exec, &out->stats);
+  TC_TRY(tc_exec_create(c->device, out->plan, &out->exec, &out->stats));
+  tc_status s = tc_exec_set_replays(out->exec, tc_context_replays(c));
+  if (s != TC_OK) tc_exec_destroy(out->exec);
+  return s;
 }
 
 bool tc_plan_cache_load(tc_context *c, tc_hash128 key, tc_graph *g, tc_compiled *out) {

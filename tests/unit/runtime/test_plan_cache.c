@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/runtime/recorder.h"
 #include "tests/unit/runtime/rig.h"
 
 // A rig that has run.
@@ -154,6 +155,36 @@ TC_TEST(a_second_process_makes_no_plan) {
   return TC_OK;
 }
 
+// What is read from the cache is recorded and replayed as what was just made is.
+TC_TEST(kept_plans_are_recorded) {
+  uint64_t seed = tc_test_seed();
+  static const char sums[] = "graph @sums (%x : f32[8, 24] = user \"x\") {\n"
+                             "  %c : f32[24] = aten::sum.dim_IntList(%x, [0])\n"
+                             "  %d : f32[8, 24] = aten::sub.Tensor(%x, %c)\n"
+                             "  return user %d\n}\n";
+  folder f = make_folder();
+  const char *const options[] = {"cache.dir", f.path, "device_graph", "true", NULL};
+  for (int32_t process = 0; process < 2; process++) {
+    rig r = {0};
+    tc_tensor output;
+    TC_TRY(rig_context(&r, tc_system_allocator(), "cpu", options));
+    TC_TRY(rec_install(r.context->device, tc_system_allocator()));
+    TC_TRY(rig_graph(&r, sums));
+    TC_TRY(rig_inputs(&r, seed));
+    TC_TRY(tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session));
+    assert_int_equal(tc_session_plan(r.session)->n_code > 0, process);
+    for (int32_t i = 0; i < 6; i++) {
+      TC_TRY(tc_session_run(r.session, r.inputs, &output, NULL));
+      tc_tensor_unref(&output);
+    }
+    assert_true(rec.graph_launches >= 3);
+    rig_close(&r);
+    assert_int_equal(rec.faults, 0);
+  }
+  remove_folder(&f);
+  return TC_OK;
+}
+
 TC_TEST(damaged_entries_are_made_anew) {
   uint64_t seed = tc_test_seed(), damage = seed;
   folder f = make_folder();
@@ -183,6 +214,7 @@ TC_TEST(damaged_entries_are_made_anew) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_second_process_makes_no_plan),
+      cmocka_unit_test(kept_plans_are_recorded),
       cmocka_unit_test(damaged_entries_are_made_anew),
   };
   return TC_RUN(tests);

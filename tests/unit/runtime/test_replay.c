@@ -4,7 +4,7 @@
 #include "tests/unit/runtime/recorder.h"
 #include "tests/unit/runtime/rig.h"
 
-enum { MOST_IO = 8 };
+enum { MOST_IO = 8, LINE = 200 };
 
 static tc_status open_rig_with(rig *r, const tc_allocator *a, const char *text, bool recorded_runs, bool products) {
   const char *const options[] = {
@@ -229,19 +229,28 @@ static tc_status run_and_free(rig *r, const tc_tensor *inputs) {
   return TC_OK;
 }
 
-// The first run of a size launches, the second one records, every further one is one launch of a graph.
+static void note_line(void *self, int32_t artifact, tc_sv text) {
+  assert_int_equal(artifact, TC_LOG_DEVICE_GRAPHS);
+  snprintf(self, LINE, TC_SV_FMT, TC_SV_ARG(text));
+}
+
+// The first run of a size launches, the second one records, which is told, every further one is one launch of a graph.
 TC_TEST(when_recorded) {
   const program *p = &programs[0];
   uint64_t seed = tc_test_seed();
   rig r;
   given g = {{{0}}, {{0}}};
   TC_TRY(open_rig(&r, arena, p->text, true, false));
+  char line[LINE] = "", wanted[LINE];
+  TC_TRY(tc_log_parse(TC_SV("device_graphs"), &r.context->logger));
+  r.context->logger.write = note_line, r.context->logger.self = line;
   for (int32_t i = 0; i < 2; i++) {
     TC_TRY(draw(p, i, r.graph, 40, &seed, &g.host[i]));
     TC_TRY(tc_tensor_to_device(r.context->device, &g.host[i], &g.used[i]));
   }
   TC_TRY(run_and_free(&r, g.used));
   assert_int_equal(rec.graph_launches, 0);
+  assert_string_equal(line, "");
   int32_t launches = rec.launches;
   assert_true(launches > 1);
   for (int32_t i = 1; i <= 10; i++) {
@@ -250,6 +259,8 @@ TC_TEST(when_recorded) {
     assert_int_equal(rec.live_graphs, 1);
   }
   assert_int_equal(rec.launches, launches);
+  snprintf(wanted, sizeof wanted, "recorded %d operations as 1 pieces", launches);
+  assert_string_equal(line, wanted);
   // Outputs that are held are not written: other graphs are recorded, up to a bound, and then runs are ordinary.
   tc_tensor outputs[9][MOST_IO];
   for (int32_t i = 0; i < 9; i++)

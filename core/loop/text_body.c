@@ -66,8 +66,9 @@ static const struct {
     {"sign", "where(a > 0, 1, where(a < 0, -1, 0))", 1},
     {"frac", "a - trunc(a)", 1},
     {"gelu_erf", "0.5 * a * (1 + erf(a * 0.70710678118654752440))", 1},
-    // 0.5 (1 + tanh v) as sigmoid(2 v): one exponential, and nothing cancels for negative v
-    {"gelu_tanh", "a * sigmoid(1.59576912160573071176 * (a + 0.044715 * a * a * a))", 1},
+    // 0.5 (1 + tanh v) as sigmoid(2 v): one exponential, and nothing cancels for negative v; 2 v is √(8/π) (a +
+    // 0.044715 a³)
+    {"gelu_tanh", "a * sigmoid(a * horner(a * a, 1.59576912160573071176, 0.07135481627260025))", 1},
     {"softplus", "where(a * b > c, a, log1p(exp(a * b)) / b)", 3},
 };
 

@@ -13,6 +13,15 @@ static const double exp_f64[] = {
     0x1.6c16c16c16d5bp-10, 0x1.a01a01af9555dp-13, 0x1.a01a019bdc82ep-16, 0x1.71ddf94f1797ep-19,
     0x1.27e4ff6cc6eb4p-22, 0x1.af5cdeac536b5p-26, 0x1.1f2d07e5c8654p-29,
 };
+static const double exp_sum_f32[] = {
+    // error 2^-28.2
+    0x1.fffffc0000000p-2, 0x1.55548c0000000p-3, 0x1.5558560000000p-5, 0x1.123dbc0000000p-7, 0x1.6ac6600000000p-10,
+};
+static const double exp_sum_f64[] = {
+    // error 2^-57.8
+    0x1.000000000000ap-1,  0x1.5555555555503p-3,  0x1.5555555550607p-5,  0x1.1111111124d52p-7,  0x1.6c16c184b50ccp-10,
+    0x1.a01a013d461cbp-13, 0x1.a019988d89acdp-16, 0x1.71def41ed4dabp-19, 0x1.28aedabf33b8ep-22, 0x1.add80b16f88edp-26,
+};
 static const double exp2_f32[] = {
     // error 2^-26.2
     0x1.62e4300000000p-1, 0x1.ebfb940000000p-3,  0x1.c6af9e0000000p-5,

@@ -42,10 +42,14 @@ static tc_kval limit(const tc_km *m, tc_kval x) {
   return k_at_least(m, k_at_most(m, x, k_pick(m, 90, 711)), k_pick(m, -105, -747));
 }
 
-tc_kval tc_km_exp(const tc_km *m, tc_kval x) {
-  tc_km_power2 e = tc_km_exp_parts(m, limit(m, x), -1);
-  return tc_km_scale(m, e.p, e.n);
+// e^x, where |x| is no larger than the limits; its error is below 1 ulp.
+static tc_kval limited_exp(const tc_km *m, tc_kval x) {
+  reduced d = reduce(m, x, -1);
+  tc_kval one = k_real(m, 1), p = k_fma(m, k_fma(m, K_POLY(m, d.r, exp_sum), d.r, one), d.r, one);
+  return tc_km_scale(m, p, d.n);
 }
+
+tc_kval tc_km_exp(const tc_km *m, tc_kval x) { return limited_exp(m, limit(m, x)); }
 
 tc_kval tc_km_op_exp(const tc_km *m, tc_kval x) { return tc_km_exp(m, x); }
 
@@ -100,12 +104,12 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
 
-// 1 / (1 + e^-x), the sum from the parts of e^-x, before they are rounded. Where e^-x may overflow, both sides of the
-// quotient are scaled by 2^-h, so that subnormal results are rounded once.
+// The smaller side first: with e^|x| = (1 + c) / s and s a power of two, 1 / (1 + e^|x|) is s / (s + c + 1), where only
+// the last sum rounds by half a unit; nothing overflows, and s is exact. The other side is what is left of 1.
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
-  reduced d = reduce(m, k_at_least(m, k_at_most(m, k_neg(m, x), k_pick(m, 105, 747)), k_real(m, -80)), -1);
-  tc_kval large = k_gt(m, d.n, k_int(m, m->wide ? 512 : 64)), h = k_int(m, m->wide ? 1000 : 90);
-  tc_kval one = k_select(m, large, k_pick(m, 0x1p-90, 0x1p-1000), k_real(m, 1));
-  tc_kval s = tc_km_power(m, k_select(m, large, k_sub(m, d.n, h), d.n));
-  return k_quotient(m, one, k_add(m, k_fma(m, s, core(m, d.r), one), s)); // s + 1 would lose the 1 for large s
+  tc_kval one = k_real(m, 1), zero = k_real(m, 0);
+  reduced d = reduce(m, k_at_least(m, k_neg(m, k_abs(m, x)), k_pick(m, -105, -747)), -1);
+  tc_kval s = tc_km_scale(m, one, d.n), r = k_neg(m, d.r), c = k_fma(m, k_mul(m, r, r), K_POLY(m, r, exp_sum), r);
+  tc_kval small = k_quotient(m, s, k_add(m, k_add(m, s, c), one));
+  return k_select(m, k_lt(m, x, zero), small, k_sub(m, one, small));
 }

@@ -140,17 +140,15 @@ static LLVMValueRef fused(cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
   return cg_call(g, "llvm.fma", LLVMTypeOf(a), 3, (LLVMValueRef[]){a, b, c});
 }
 
-// a / b where two units in the last place suffice: 1/b by Newton's steps from 14 bits, and the quotient corrected by
-// what it leaves of a. The processor's division of a whole register takes four times as long. Where infinities or zeros
-// made that NaN, a · (1/b) is the answer, or is NaN itself.
+// a / b where two units in the last place suffice: from an estimate of 1/b in 14 bits, doubled by Newton's step where
+// the type has more than 28, the quotient a first · (2 - b first). The processor's division of a whole register takes
+// longer. Where infinities or zeros made that NaN, a · first is the answer, or is NaN itself.
 static LLVMValueRef quotient(cg *g, int32_t flags, tc_dtype d, LLVMValueRef a, LLVMValueRef b) {
-  LLVMValueRef first = flags & TC_KI_FAST ? estimate(g, d, b) : NULL, r = first;
-  if (!r) return LLVMBuildFDiv(g->b, a, b, "");
-  LLVMValueRef minus = LLVMBuildFNeg(g->b, b, "");
-  for (int32_t step = 0; step < (d == TC_F32 ? 1 : 2); step++)
-    r = fused(g, r, fused(g, minus, r, cg_real_like(b, 1)), r);
-  LLVMValueRef q = LLVMBuildFMul(g->b, a, r, "");
-  q = fused(g, fused(g, minus, q, a), r, q);
+  LLVMValueRef first = flags & TC_KI_FAST ? estimate(g, d, b) : NULL;
+  if (!first) return LLVMBuildFDiv(g->b, a, b, "");
+  LLVMValueRef one = cg_real_like(b, 1), minus = LLVMBuildFNeg(g->b, b, ""), r = first;
+  if (d == TC_F64) r = fused(g, r, fused(g, minus, r, one), r);
+  LLVMValueRef near = LLVMBuildFMul(g->b, a, r, ""), q = fused(g, near, fused(g, minus, r, one), near);
   return LLVMBuildSelect(g->b, is_nan(g, q), LLVMBuildFMul(g->b, a, first, ""), q, "");
 }
 
@@ -263,14 +261,25 @@ static LLVMValueRef to_float_odd(cg *g, LLVMValueRef x) {
   return LLVMBuildBitCast(g->b, u, LLVMTypeOf(f), "");
 }
 
-// By integer arithmetic: the processor's own conversion flushes subnormals.
-static LLVMValueRef float_to_bf16(cg *g, LLVMValueRef x) {
-  LLVMValueRef u = bits_of(g, x, 32), sixteen = cg_int_like(u, 16);
-  LLVMValueRef high = LLVMBuildLShr(g->b, u, sixteen, "");
-  LLVMValueRef bias = LLVMBuildAdd(g->b, LLVMBuildAnd(g->b, high, cg_int_like(u, 1), ""), cg_int_like(u, 0x7fff), "");
-  LLVMValueRef r = LLVMBuildLShr(g->b, LLVMBuildAdd(g->b, u, bias, ""), sixteen, "");
-  r = LLVMBuildSelect(g->b, is_nan(g, x), cg_int_like(u, 0x7fc0), r, "");
-  return LLVMBuildTrunc(g->b, r, int_type(g, x, 16), "");
+// x rounded to a number of bf16, to nearest even. By integer arithmetic: the processor's own conversion flushes
+// subnormals. Half a unit of the last place that stays is added, less one bit where that place is even; a mask chooses
+// between the two on AVX-512, and there a NaN is replaced, elsewhere all its bits are set, whichever takes fewer
+// instructions.
+static LLVMValueRef rounded_to_bf16(cg *g, LLVMValueRef x) {
+  LLVMValueRef u = bits_of(g, x, 32), nan = is_nan(g, x), half;
+  if (g->avx512) {
+    LLVMValueRef last = LLVMBuildAnd(g->b, u, cg_int_like(u, 0x10000), "");
+    LLVMValueRef odd = LLVMBuildICmp(g->b, LLVMIntNE, last, cg_int_like(u, 0), "");
+    half = LLVMBuildSelect(g->b, odd, cg_int_like(u, 0x8000), cg_int_like(u, 0x7fff), "");
+  } else {
+    LLVMValueRef last = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, u, cg_int_like(u, 16), ""), cg_int_like(u, 1), "");
+    half = LLVMBuildAdd(g->b, last, cg_int_like(u, 0x7fff), "");
+  }
+  LLVMValueRef r = LLVMBuildAdd(g->b, u, half, "");
+  if (g->avx512) r = LLVMBuildSelect(g->b, nan, cg_int_like(u, 0x7fc00000), r, "");
+  else r = LLVMBuildOr(g->b, r, LLVMBuildSExt(g->b, nan, LLVMTypeOf(u), ""), "");
+  r = LLVMBuildAnd(g->b, r, cg_int_like(u, -0x10000), "");
+  return LLVMBuildBitCast(g->b, r, LLVMTypeOf(x), "");
 }
 
 // Of an f32 that is a bf16 number: its upper half.
@@ -314,7 +323,7 @@ LLVMValueRef cg_cast(cg *g, LLVMValueRef x, tc_dtype from, tc_dtype to) {
       return cg_cast(g, cg_cast(g, x, from, via), via, to);
     }
     LLVMValueRef f = from == TC_F64 ? to_float_odd(g, x) : x;
-    return to == TC_BF16 ? float_to_bf16(g, f) : LLVMBuildFPTrunc(g->b, f, t, "");
+    return to == TC_BF16 ? upper_half(g, rounded_to_bf16(g, f)) : LLVMBuildFPTrunc(g->b, f, t, "");
   }
   bool from_signed = cg_is_signed(from);
   if (cg_is_float(to)) {

@@ -8,6 +8,8 @@ typedef struct finder {
   tc_dtype real;
   int32_t mantissa;
   int64_t bias;
+  double magic; // 1.5 · 2^mantissa
+  int64_t magic_bits;
 } finder;
 
 // The instruction that makes a value, if it has that opcode.
@@ -35,29 +37,45 @@ static bool power(const finder *f, tc_kval v, tc_kval *out_n) {
          with_constant(f, shifted, TC_K_ADD, f->bias, out_n);
 }
 
-// 2^(n - n/2) times x · 2^(n/2), the factors of the inner product in any order.
+// 2^(n - n/2) times x · 2^(n/2), the factors of the inner product in any order; x is -1 where it is the number 1.
 static bool matches(const finder *f, tc_kval rest, tc_kval product, tc_kval *out_x, tc_kval *out_n) {
   tc_kval minus, half, n;
   tc_kinst sub, inner;
-  if (!power(f, rest, &minus) || !made_by(f, minus, TC_K_SUB, &sub) || !made_by(f, product, TC_K_MUL, &inner))
-    return false;
+  if (!power(f, rest, &minus) || !made_by(f, minus, TC_K_SUB, &sub)) return false;
   if (!with_constant(f, sub.args[1], TC_K_SHR, 1, &n) || n != sub.args[0]) return false;
+  *out_x = -1, *out_n = n;
+  if (power(f, product, &half)) return half == sub.args[1];
+  if (!made_by(f, product, TC_K_MUL, &inner)) return false;
   for (int32_t i = 0; i < 2; i++) {
     if (!power(f, inner.args[i], &half) || half != sub.args[1]) continue;
-    *out_x = inner.args[1 - i], *out_n = n;
+    *out_x = inner.args[1 - i];
     return true;
   }
   return false;
 }
 
+// n as a real, without converting it where it was read from the bits of a sum with `magic`.
+static LLVMValueRef as_real(const finder *f, tc_kval n) {
+  cg *g = f->g;
+  tc_kinst cast;
+  tc_kval sum;
+  tc_kvalue from = {0};
+  if (with_constant(f, n, TC_K_ADD, -f->magic_bits, &sum) && made_by(f, sum, TC_K_BITCAST, &cast))
+    tc_k_value(g->k, cast.args[0], &from);
+  if (from.dtype != f->real) return LLVMBuildSIToFP(g->b, cg_form(g, n, true), cg_type(g, f->real, true), "");
+  LLVMValueRef x = cg_form(g, cast.args[0], true);
+  return LLVMBuildFSub(g->b, x, cg_real_like(x, f->magic), "");
+}
+
 LLVMValueRef cg_scaled(cg *g, const tc_kinst *in, tc_dtype d) {
-  finder f = {g, d, d == TC_F32 ? 23 : 52, d == TC_F32 ? 127 : 1023};
+  finder f = {g, d, 23, 127, 0x1.8p23, 0x4b400000};
+  if (d == TC_F64) f = (finder){g, d, 52, 1023, 0x1.8p52, 0x4338000000000000};
   int32_t per = d == TC_F32 ? 16 : 8, lanes = g->lanes;
   tc_kval x, n;
   if (!g->avx512 || (d != TC_F32 && d != TC_F64) || lanes % per || lanes / per > CG_MAX_PARTS) return NULL;
   if (!matches(&f, in->args[0], in->args[1], &x, &n) && !matches(&f, in->args[1], in->args[0], &x, &n)) return NULL;
-  LLVMValueRef values = cg_form(g, x, true), powers = cg_form(g, n, true), parts[CG_MAX_PARTS];
-  powers = LLVMBuildSIToFP(g->b, powers, LLVMTypeOf(values), "");
+  LLVMValueRef powers = as_real(&f, n), values = x < 0 ? cg_real_like(powers, 1) : cg_form(g, x, true);
+  LLVMValueRef parts[CG_MAX_PARTS];
   for (int32_t i = 0; i < lanes / per; i++) {
     LLVMValueRef part = cg_slice(g, values, i * per, per), by = cg_slice(g, powers, i * per, per);
     LLVMTypeRef mask = LLVMIntTypeInContext(g->ctx, (unsigned)per);

@@ -76,11 +76,16 @@ static tc_status read_calls(const reader *r, const tc_toml *v) {
   return read_list(r, v, read_text, &r->p->call_globs, &r->p->n_call_globs);
 }
 
-static tc_status read_file(const reader *r, const tc_toml *v) {
-  TC_TRY(read_text(r, v, &r->p->file));
-  if (memchr(r->p->file.data, '/', r->p->file.size) || r->p->file.data[0] == '.')
-    return wrong(r, v, "'file' is the plain name of a file in the manifest's own folder");
+static tc_status read_file(const reader *r, const tc_toml *v, tc_sv *out) {
+  TC_TRY(read_text(r, v, out));
+  if (memchr(out->data, '/', out->size) || out->data[0] == '.')
+    return wrong(r, v, "the plain name of a file in the manifest's own folder is expected");
   return TC_OK;
+}
+static tc_status read_file_key(const reader *r, const tc_toml *v) { return read_file(r, v, &r->p->file); }
+
+static tc_status read_libraries(const reader *r, const tc_toml *v) {
+  return read_list(r, v, read_file, &r->p->libraries, &r->p->n_libraries);
 }
 
 // "1.0" or "1.0-3".
@@ -128,7 +133,8 @@ static const struct {
 } keys[] = {
 #define KEY(name, required, read) {{name, sizeof(name) - 1}, required, read}
     KEY("name", true, read_name_key),
-    KEY("file", true, read_file),
+    KEY("file", true, read_file_key),
+    KEY("libraries", false, read_libraries),
     KEY("abi", true, read_abi),
     KEY("capabilities", true, read_capabilities),
     KEY("devices", false, read_devices),

@@ -6,6 +6,8 @@
 //
 //   name = "dev"                          # unique; also the section of the configuration that the plugin may read
 //   file = "libtc_dev.so"                 # a plain name in the manifest's folder
+//   libraries = ["libtc_dev_blas.so"]     # files of that folder that it opens by itself; another build of one is
+//                                         # another build of the plugin
 //   abi = "1.0"                           # MAJOR.MINOR, or a range of minors MAJOR.LOW-HIGH
 //   capabilities = ["device", "calls"]    # device, codegen, calls, ops, templates, delegate
 //   devices = ["dev"]                     # kinds of devices that it drives, or works for; absent: any
@@ -49,7 +51,8 @@ typedef struct tc_plugin {
   const tc_sv *devices;
   const tc_sv *op_globs;
   const tc_sv *call_globs;
-  int32_t n_devices, n_op_globs, n_call_globs;
+  const tc_sv *libraries; // plain names of files beside `file`
+  int32_t n_devices, n_op_globs, n_call_globs, n_libraries;
   int32_t state; // TC_PLUGIN_*: read it through tc_plugins_list while other threads may load
   tc_sv reason;  // of the refusal
 

@@ -22,7 +22,12 @@ static tc_status put_programs(tc_context *c, tc_sb *sb) {
   TC_TRY(tc_self_file(sb->arena, &self));
   put_file(sb, tc_sv_z(sb->arena, self));
   TC_TRY(tc_plugins_list(c->plugins, sb->arena, &plugins, &n));
-  for (int32_t i = 0; i < n; i++) put_file(sb, tc_sv_z(sb->arena, plugins[i].file));
+  for (int32_t i = 0; i < n; i++) {
+    const tc_plugin *p = &plugins[i];
+    put_file(sb, tc_sv_z(sb->arena, p->file));
+    for (int32_t k = 0; k < p->n_libraries; k++)
+      put_file(sb, tc_sv_z(sb->arena, tc_path_join(sb->arena, tc_path_dir(p->manifest), p->libraries[k])));
+  }
   return TC_OK;
 }
 

@@ -394,6 +394,7 @@ TC_TEST(refuses_bad_manifests) {
       {"name = 3\n", "s.tc-plugin.toml:1: a text"},
       {"name = \"Sample One\"\n", "a name of at most 64"},
       {"name = \"s\"\nfile = \"../libs.so\"\n", "the plain name of a file"},
+      {"name = \"s\"\nlibraries = [\"b.so\", \"../a.so\"]\n", "the plain name of a file"},
       {"name = \"s\"\nfile = \"libs.so\"\n", "the key 'abi' is missing"},
       {"name = \"s\"\nabi = \"one\"\n", "'abi' is MAJOR.MINOR"},
       {"name = \"s\"\nabi = \"1.3-2\"\n", "'abi' is MAJOR.MINOR"},

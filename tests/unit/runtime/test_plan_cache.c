@@ -211,11 +211,58 @@ TC_TEST(damaged_entries_are_made_anew) {
   return TC_OK;
 }
 
+static void put_file(const folder *f, const char *name, const char *text) {
+  char path[600];
+  snprintf(path, sizeof path, "%s/%s", f->path, name);
+  FILE *out = fopen(path, "w");
+  assert_non_null(out);
+  fputs(text, out);
+  assert_int_equal(fclose(out), 0);
+  assert_int_equal(chmod(path, 0644), 0);
+}
+
+// The folder that the backend's plugin came from.
+static tc_status backend_folder(tc_arena *arena, tc_sv *out) {
+  rig r;
+  tc_plugin *list;
+  int32_t n;
+  TC_TRY(rig_context(&r, tc_system_allocator(), "cpu", NULL));
+  TC_TRY(tc_plugins_list(r.context->plugins, arena, &list, &n));
+  for (int32_t i = 0; i < n; i++)
+    if (tc_sv_is(list[i].name, "cpu")) *out = tc_sv_copy(arena, tc_path_dir(list[i].file));
+  tc_context_destroy(r.context);
+  return TC_OK;
+}
+
+TC_TEST(libraries_of_plugins_are_part_of_the_key) {
+  static const char manifest[] = "name = \"beside\"\nfile = \"libbeside.so\"\nlibraries = [\"libmaths.so\"]\n"
+                                 "abi = \"1.0\"\ncapabilities = [\"calls\"]\ndevices = [\"none\"]\n";
+  uint64_t seed = tc_test_seed();
+  folder cache = make_folder(), plugins = make_folder();
+  tc_sv backend = {0};
+  TC_TRY(backend_folder(arena, &backend));
+  tc_sv path = tc_sv_printf(arena, TC_SV_FMT ":%s", TC_SV_ARG(backend), plugins.path);
+  put_file(&plugins, "beside.tc-plugin.toml", manifest);
+  for (int32_t build = 0; build < 2; build++) {
+    put_file(&plugins, "libmaths.so", build ? "another build" : "a build");
+    for (int32_t round = 0; round < 2; round++) {
+      ran r;
+      TC_TRY(run_once(&r, program, cache.path, "plugins.path", path.data, seed));
+      assert_int_equal(was_read(&r), round);
+      done(&r);
+    }
+  }
+  remove_folder(&cache);
+  remove_folder(&plugins);
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_second_process_makes_no_plan),
       cmocka_unit_test(kept_plans_are_recorded),
       cmocka_unit_test(damaged_entries_are_made_anew),
+      cmocka_unit_test(libraries_of_plugins_are_part_of_the_key),
   };
   return TC_RUN(tests);
 }

@@ -34,6 +34,8 @@ int32_t tc_cpu_detect(const tc_host *h, tc_cpu_target *out);
 void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props *out);
 // True if there are instructions that multiply pairs of bf16 and add in f32.
 int32_t tc_cpu_pairs_bf16(const tc_cpu_target *t);
+// True if there is a matrix unit for bf16 (AMX). The system may still refuse its use to this process.
+int32_t tc_cpu_tiles_bf16(const tc_cpu_target *t);
 // True if code made for `code` runs on `host`.
 int32_t tc_cpu_target_runs(const uint32_t *code, const tc_cpu_target *host);
 
@@ -55,5 +57,8 @@ typedef int32_t (*tc_cpu_codegen_fn)(const tc_host *h, const tc_cpu_target *t, c
 #define TC_CPU_DNN_SYMBOL "tc_cpu_dnn_table"
 #define TC_CPU_LAPACK_SYMBOL "tc_cpu_lapack_table"
 typedef const tc_call_table *(*tc_cpu_dnn_fn)(const tc_host *h);
+
+// ---- Attention on the matrix unit (tiles/calls.c) ----
+extern const tc_call_table tc_cpu_tiles;
 
 #endif

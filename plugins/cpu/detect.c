@@ -19,7 +19,8 @@ enum { WORD_1C, WORD_7B, WORD_7C, WORD_7D, WORD_71A };
 #define WIDE_7B (AVX512_7B | BIT(21) /* ifma */)
 #define WIDE_7C \
   (BIT(1) /* vbmi */ | BIT(6) /* vbmi2 */ | BIT(11) /* vnni */ | BIT(12) /* bitalg */ | BIT(14) /* vpopcntdq */)
-#define WIDE_7D (BIT(2) | BIT(3) | BIT(8) /* vp2intersect */ | BIT(23) /* fp16 */)
+#define TILES_7D (BIT(22) /* amx-bf16 */ | BIT(24) /* amx-tile */ | BIT(25) /* amx-int8 */)
+#define WIDE_7D (BIT(2) | BIT(3) | BIT(8) /* vp2intersect */ | BIT(23) /* fp16 */ | TILES_7D)
 #define WIDE_71A BIT(5) /* bf16 */
 
 static uint32_t enabled_states(void) {
@@ -51,6 +52,7 @@ int32_t tc_cpu_detect(const tc_host *h, tc_cpu_target *out) {
     goto old;
   uint32_t states = enabled_states();
   if ((states & 6) != 6) goto old;
+  if ((states & 0x60000) != 0x60000) w[WORD_7D] &= ~TILES_7D; // the system keeps no tiles
   tc_sv isa = setting(h, "isa");
   if (isa.size && !is(isa, "native") && !is(isa, "avx2") && !is(isa, "avx512")) {
     refuse(h, TC_STATUS_INVALID_ARGUMENT, "cpu.isa must be native, avx2 or avx512");
@@ -83,6 +85,11 @@ int32_t tc_cpu_target_runs(const uint32_t *code, const tc_cpu_target *host) {
 }
 
 int32_t tc_cpu_pairs_bf16(const tc_cpu_target *t) { return (t->words[WORD_71A] & WIDE_71A) != 0; }
+
+int32_t tc_cpu_tiles_bf16(const tc_cpu_target *t) {
+  const uint32_t need = BIT(22) | BIT(24);
+  return tc_cpu_pairs_bf16(t) && (t->words[WORD_7D] & need) == need;
+}
 
 // The cache that a core sees; what sysconf says may be all of the machine's.
 static int64_t cache_bytes(int level, int64_t otherwise) {

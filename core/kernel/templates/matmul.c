@@ -27,16 +27,43 @@ static int64_t best_rows(int64_t m, int64_t most) {
   return best_cost == INT64_MAX ? (m < most ? m : most) : best;
 }
 
-// Rows of a block's tile: about `want`, a multiple of the micro-tile's, and such that all cores have the same share
-// where there are few tiles.
-static int64_t tile_rows(int64_t m, int64_t want, int64_t rows, int64_t cores) {
-  if (cores > 1 && m < want * cores * 4) {
-    int64_t share = (m + cores - 1) / cores;
-    int64_t tiles = (share + want - 1) / want;
-    want = (share + tiles - 1) / tiles;
-    want = (want + rows - 1) / rows * rows;
+static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+// Rows of a block's tile, at most about `most`: those with which the core that has the most to do is done first, where
+// `cores` share the rows. Rows that fill no micro-tile take their time twice.
+static int64_t tile_rows(int64_t m, int64_t most, int64_t rows, int64_t cores) {
+  enum { TRIES = 4 };
+  int64_t share = ceil_div(m, cores), best = m, least = INT64_MAX, first = ceil_div(share, most > 1 ? most : 1);
+  for (int64_t i = 0; i < 2 * TRIES; i++) {
+    int64_t tile = ceil_div(share, first + i / 2);
+    if (i % 2) tile = ceil_div(tile, rows) * rows; // whole micro-tiles
+    if (tile > m) tile = m;
+    int64_t tiles = ceil_div(m, tile), turns = ceil_div(tiles, cores), last = cores > 1 ? tile : m - (tiles - 1) * tile;
+    int64_t cost = (turns - 1) * (tile + tile % rows) + last + last % rows;
+    if (cost < least) best = tile, least = cost;
   }
-  return want < m ? want : m;
+  return best;
+}
+
+static int64_t element_bytes(tc_dtype d) {
+  return d == TC_C128 ? 16 : d == TC_F64 || d == TC_C64 ? 8 : d == TC_F16 || d == TC_BF16 ? 2 : 4;
+}
+
+// The most rows of a block's tile. The first strip of them waits for the panel, which comes from memory or from a cache
+// that cores share: the more rows follow it the better, as long as the block's part of a, and the tile itself where it
+// has `whole` rows, stay in the core's own cache from one panel to the next, and all cores have several blocks.
+static int64_t most_rows(const tc_stage *s, int64_t rows, int64_t m, int64_t n, bool whole) {
+  enum { MOST = 256, BLOCKS = 8 };
+  const tc_device_props *dev = tc_stage_device(s);
+  int64_t panel = tc_matmul_panel(s), blocks = whole ? 1 : ceil_div(n, panel), most = MOST;
+  int64_t row = tc_stage_operand_hint(s, 0, tc_stage_rank(s) - 1) * element_bytes(tc_stage_operand_dtype(s, 0));
+  if (whole) row += n * element_bytes(tc_stage_dtype(s));
+  if (!dev->simd_bytes) return rows * (whole ? 4 : 8);
+  if (row > 0 && dev->l2_bytes / 2 / row < most) most = dev->l2_bytes / 2 / row;
+  for (int32_t i = 0; i < tc_stage_rank(s) - 2; i++) blocks *= tc_stage_out_hint(s, i);
+  int64_t wanted = (whole ? 4 : BLOCKS) * (int64_t)dev->cores, tiles = blocks > 0 ? ceil_div(wanted, blocks) : 1;
+  if (m / tiles < most) most = m / tiles;
+  return most > rows * 4 ? most : rows * 4;
 }
 
 static bool in_pairs(const tc_stage *s) {
@@ -50,8 +77,8 @@ bool tc_matmul_turned(const tc_stage *s) { return tc_stage_attr(s, 0, 0) == 1; }
 // Columns that a lane's vector has.
 static int32_t vector_of(const tc_stage *s) {
   const tc_device_props *dev = tc_stage_device(s);
-  tc_dtype d = tc_stage_dtype(s);
-  int32_t bytes = d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4;
+  int32_t bytes = (int32_t)element_bytes(tc_stage_dtype(s));
+  if (bytes < 4) bytes = 4; // accumulated in f32
   return tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 32);
 }
 
@@ -84,7 +111,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
       tc_stage_config *c = &out[(*out_n)++];
       *c = (tc_stage_config){.lanes = (int32_t)lanes};
       for (int32_t i = 0; i < rank - 2; i++) c->tile[i] = 1;
-      c->tile[rank - 2] = tile_rows(m, rows * (whole ? 4 : 8), rows, whole && rank == 2 ? dev->cores : 1);
+      c->tile[rank - 2] = tile_rows(m, most_rows(s, rows, m, n, whole != 0), rows, whole && rank == 2 ? dev->cores : 1);
       c->tile[rank - 1] = whole ? 0 : panel;
       c->params[TC_MATMUL_ROWS] = rows;
       c->params[TC_MATMUL_PANEL] = panel;

@@ -195,10 +195,9 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
   }
   void *params[] = {&sides[0], &sides[1], &sides[2], &sides[3],  &x->queries, &x->keys,
                     &x->heads, &x->group, &tiles,    &x->causal, &aligned,    &x->scale};
-  cu_result code =
-      x->d->driver.launch(x->code->function, (unsigned)(tiles * x->batches * x->heads), 1, 1, x->code->lanes, 1, 1,
-                          (unsigned)x->code->shared_bytes, (cu_stream)(uintptr_t)stream, params, NULL);
-  return cuda_check(x->d, "cuLaunchKernel @tc_attention", code);
+  cuda_grid grid = {(unsigned)(tiles * x->batches * x->heads), 1, x->code->lanes, (unsigned)x->code->shared_bytes};
+  return cuda_check(x->d, "launching @tc_attention",
+                    cuda_start(x->d, x->code->function, grid, (cu_stream)(uintptr_t)stream, params));
 }
 
 static void destroy(void *p) {

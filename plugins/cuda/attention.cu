@@ -51,6 +51,7 @@ __device__ __forceinline__ void copy_tile(unsigned char *memory, unsigned tile, 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
                  int causal, int aligned, float scale) {
+  await_predecessors();
   extern __shared__ __align__(128) unsigned char memory[];
   const unsigned qt = shared_address(memory), base = qt + ROWS * HEAD * 2;
   constexpr unsigned TILE = KEYS * HEAD * 2; // bytes; a stage is a tile of keys and a tile of values

@@ -69,6 +69,7 @@ __device__ __forceinline__ void copy_tile(float *to, int apart, const float *fro
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
                  int causal, int aligned, float scale) {
+  await_predecessors();
   extern __shared__ __align__(128) float memory[];
   float *const qt = memory, *const stages = memory + ROWS * QS;
   constexpr int STAGE = KEYS * (KS + VS);

@@ -155,6 +155,7 @@ __device__ __forceinline__ void soften(float (&s)[64], rows_state &x, bool edge,
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
                  int causal, int aligned, float scale) {
+  await_predecessors();
   extern __shared__ __align__(1024) unsigned char memory[];
   constexpr unsigned TILE = KEYS * HEAD * 2; // bytes
   const unsigned qt = (shared_address(memory) + 1023u) & ~1023u, kt = qt + ROWS * HEAD * 2, vt = kt + 2 * TILE;

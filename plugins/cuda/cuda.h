@@ -43,8 +43,9 @@ typedef struct cuda_half {
 
 struct tc_device_ {
   const tc_host *host;
-  int32_t runs; // 0: compiles only
-  int32_t sync; // config key `sync`: every launch is waited for, so that failures name their kernel
+  int32_t runs;      // 0: compiles only
+  int32_t sync;      // config key `sync`: every launch is waited for, so that failures name their kernel
+  int32_t dependent; // kernels are launched before those in front of them have ended (launch.c)
   cuda_driver driver;
   cu_device device;
   cu_context context;
@@ -101,6 +102,15 @@ int32_t cuda_event_create(tc_device_ *d, tc_handle *out);
 void cuda_event_destroy(tc_device_ *d, tc_handle event);
 int32_t cuda_event_record(tc_device_ *d, tc_handle stream, tc_handle event);
 int32_t cuda_event_elapsed(tc_device_ *d, tc_handle from, tc_handle to, double *out_ns);
+
+// launch.c
+typedef struct cuda_grid {
+  unsigned blocks, blocks_y, lanes, shared_bytes;
+} cuda_grid;
+// Launches a kernel that begins as launch_common.cu says.
+cu_result cuda_start(const tc_device_ *d, cu_function function, cuda_grid grid, cu_stream stream, void **params);
+// May kernels be launched that way? The config key `dependent` (false) says no.
+int32_t cuda_can_depend(const tc_device_ *d, int64_t major);
 
 // module.c
 int32_t cuda_module_load(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out);

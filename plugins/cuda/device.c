@@ -138,6 +138,7 @@ static int32_t read_properties(tc_device_ *d) {
   p->bytes_per_ns = attribute(d, CU_ATTR_MEMORY_KHZ) * attribute(d, CU_ATTR_BUS_BITS) / 8 * 2 / 1000000;
   common_properties(p, d->arch);
   d->pools = attribute(d, CU_ATTR_POOLS) != 0;
+  d->dependent = cuda_can_depend(d, attribute(d, CU_ATTR_MAJOR));
   return TC_STATUS_OK;
 }
 

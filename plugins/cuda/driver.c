@@ -24,6 +24,8 @@ int32_t cuda_driver_open(const tc_host *h, cuda_driver *out, char *why, size_t w
 #undef X
   p = dlsym(out->library, "cuTensorMapEncodeTiled");
   memcpy(&out->tensor_map, &p, sizeof p);
+  p = dlsym(out->library, "cuLaunchKernelEx");
+  memcpy(&out->launch_as, &p, sizeof p);
   cu_result code = out->init(0);
   if (code == CU_OK) return TC_STATUS_OK;
   cuda_driver_error(out, "cuInit", code, why, why_size);

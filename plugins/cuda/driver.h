@@ -35,6 +35,22 @@ enum {
 enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_NO_TIMING = 2, CU_EVENT_DEFAULT = 0, CU_CAPTURE_RELAXED = 2 };
 enum { CU_POOL_RELEASE_THRESHOLD = 4, CU_POOL_USED = 7, CU_POOL_USED_MOST = 8 };
 enum { CU_FUNC_DYNAMIC_SHARED = 8 };
+enum { CU_LAUNCH_DEPENDENT = 6 }; // CUlaunchAttributeID: programmatic stream serialization
+
+// CUlaunchAttribute and CUlaunchConfig.
+typedef struct cu_launch_attribute {
+  int32_t id, reserved;
+  union {
+    int32_t allowed;
+    char bytes[64];
+  } value;
+} cu_launch_attribute;
+typedef struct cu_launch_config {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  cu_stream stream;
+  const cu_launch_attribute *attributes;
+  unsigned n_attributes;
+} cu_launch_config;
 
 // X(field, symbol, parameters). The suffixed names are those that the driver's headers map the plain ones to.
 #define CU_FUNCTIONS(X)                                                                                           \
@@ -97,6 +113,8 @@ typedef struct cuda_driver {
   cu_result (*tensor_map)(void *map, int type, uint32_t rank, cu_ptr address, const uint64_t *sizes,
                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                           int swizzle, int promotion, int fill);
+  // cuLaunchKernelEx. NULL: a driver before 11.8.
+  cu_result (*launch_as)(const cu_launch_config *config, cu_function function, void **params, void **extra);
 } cuda_driver;
 
 // Opens the driver (config key `driver`: a file; else libcuda.so.1 of the loader's path) and starts it. DEVICE, with a

@@ -274,15 +274,17 @@ static int32_t describe_tensor(const prepared *x, const factor *f, int32_t rows,
                                             PROMOTE_256, ZEROS));
 }
 
-static unsigned groups_of(int64_t n) { return (unsigned)((n + FINISH_LANES - 1) / FINISH_LANES); }
+// One element a lane.
+static cuda_grid grid_of(const prepared *q) {
+  int64_t n = (int64_t)q->batches * q->rows * q->columns;
+  return (cuda_grid){(unsigned)((n + FINISH_LANES - 1) / FINISH_LANES), 1, FINISH_LANES, 0};
+}
 
 // At any address.
 static int32_t run_plain(prepared *q, factor *x, factor *y, result *out, cu_stream st) {
   int32_t k = q->k, batches = q->batches;
   void *params[] = {x, y, out, &k, &batches};
-  return cuda_check(q->d, "cuLaunchKernel @tc_half_plain",
-                    q->d->driver.launch(q->code->plain, groups_of((int64_t)batches * q->rows * q->columns), 1, 1,
-                                        FINISH_LANES, 1, 1, 0, st, params, NULL));
+  return cuda_check(q->d, "launching @tc_half_plain", cuda_start(q->d, q->code->plain, grid_of(q), st, params));
 }
 
 static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operands, const tc_view *results,
@@ -310,12 +312,10 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   if (s != TC_STATUS_OK) return s;
   int32_t pairs = d->props.cores / CLUSTER, blocks = CLUSTER * (w.tiles < pairs ? w.tiles : pairs > 0 ? pairs : 1);
   void *multiply[] = {&xm, &ym, &out, &w}, *finish[] = {&out, &w, &q->batches};
-  s = cuda_check(d, "cuLaunchKernel @tc_half_product",
-                 d->driver.launch(q->code->multiply, (unsigned)blocks, 1, 1, LANES, 1, 1, SHARED, st, multiply, NULL));
+  cuda_grid tiles = {(unsigned)blocks, 1, LANES, SHARED};
+  s = cuda_check(d, "launching @tc_half_product", cuda_start(d, q->code->multiply, tiles, st, multiply));
   if (s != TC_STATUS_OK || !q->workspace) return s;
-  return cuda_check(d, "cuLaunchKernel @tc_half_finish",
-                    d->driver.launch(q->code->finish, groups_of((int64_t)q->batches * q->rows * q->columns), 1, 1,
-                                     FINISH_LANES, 1, 1, 0, st, finish, NULL));
+  return cuda_check(d, "launching @tc_half_finish", cuda_start(d, q->code->finish, grid_of(q), st, finish));
 }
 
 static void destroy(void *p) {

@@ -267,6 +267,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(384
   }
   __syncthreads();
   meet_cluster();
+  await_predecessors();
 
   if (role == 2) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -302,6 +303,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(384
 // The sum of the parts, in their order, one element a thread.
 extern "C" __global__ void __launch_bounds__(256) tc_half_finish(const __grid_constant__ result d,
                                                                     const __grid_constant__ work w, int batches) {
+  await_predecessors();
   const long long number = (long long)blockIdx.x * 256 + threadIdx.x;
   const int column = (int)(number % d.columns), row = (int)(number / d.columns % d.rows),
             batch = (int)(number / d.columns / d.rows);
@@ -320,6 +322,7 @@ struct factor {
 extern "C" __global__ void __launch_bounds__(256)
     tc_half_plain(const __grid_constant__ factor x, const __grid_constant__ factor y,
                      const __grid_constant__ result d, int k, int batches) {
+  await_predecessors();
   const long long number = (long long)blockIdx.x * 256 + threadIdx.x;
   const int column = (int)(number % d.columns), row = (int)(number / d.columns % d.rows),
             batch = (int)(number / d.columns / d.rows);

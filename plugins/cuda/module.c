@@ -174,9 +174,8 @@ int32_t cuda_launch(tc_device_ *d, tc_handle stream, const tc_launch *l) {
   }
   cu_stream st = (cu_stream)(uintptr_t)stream;
   note_launch(d, f);
-  cu_result code = d->driver.launch(f->handle, (unsigned)l->blocks, 1, 1, (unsigned)f->lanes, 1, 1,
-                                    (unsigned)f->shared_bytes, st, pointers, NULL);
-  s = failed_launch(d, f, "cuLaunchKernel", code);
+  cuda_grid grid = {(unsigned)l->blocks, 1, (unsigned)f->lanes, (unsigned)f->shared_bytes};
+  s = failed_launch(d, f, "launching", cuda_start(d, f->handle, grid, st, pointers));
   if (s == TC_STATUS_OK && d->sync) s = failed_launch(d, f, "running", d->driver.stream_synchronize(st));
   if (words != few) free(words);
   return s;

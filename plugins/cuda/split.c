@@ -179,13 +179,11 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   void *multiply[] = {&x, &y, &out, &xs, &ys, &most, &y_most, &chunks, &xb, &yb};
   s = cuda_check(d, "cuMemsetD8Async", d->driver.fill(most, 0, q->most_bytes, st));
   if (s != TC_STATUS_OK) return s;
-  s = cuda_check(d, "cuLaunchKernel @tc_split_pack",
-                 d->driver.launch(d->split.pack, (unsigned)((xb + yb) * chunks), (unsigned)(xn > yn ? xn : yn), 1,
-                                  PACK_LANES, 1, 1, 0, st, pack, NULL));
+  cuda_grid packers = {(unsigned)((xb + yb) * chunks), (unsigned)(xn > yn ? xn : yn), PACK_LANES, 0},
+            tiles = {(unsigned)(xb * yb), (unsigned)q->batches, LANES, SHARED};
+  s = cuda_check(d, "launching @tc_split_pack", cuda_start(d, d->split.pack, packers, st, pack));
   if (s != TC_STATUS_OK) return s;
-  return cuda_check(d, "cuLaunchKernel @tc_split_product",
-                    d->driver.launch(d->split.multiply, (unsigned)(xb * yb), (unsigned)q->batches, 1, LANES, 1, 1,
-                                     SHARED, st, multiply, NULL));
+  return cuda_check(d, "launching @tc_split_product", cuda_start(d, d->split.multiply, tiles, st, multiply));
 }
 
 static void destroy(void *p) {

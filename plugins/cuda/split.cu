@@ -91,6 +91,7 @@ __device__ __forceinline__ void pack(const factor &f, unsigned char *to, unsigne
 extern "C" __global__ void __launch_bounds__(512)
     tc_split_pack(factor x, factor y, unsigned char *xs, unsigned char *ys, unsigned *most, int chunks, int x_blocks,
                   int y_blocks, int x_batches, int y_batches) {
+  await_predecessors();
   const int number = (int)blockIdx.x, n_x = x_blocks * chunks, batch = (int)blockIdx.y;
   if (number < n_x) {
     if (batch < x_batches)
@@ -194,6 +195,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
+  await_predecessors();
 
   if (role == 2) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");

@@ -636,6 +636,11 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
   }
   put(p, ") {\n");
   p->depth = 1;
+  if (dialect->start) {
+    put_indent(p);
+    put(p, dialect->start);
+    put(p, "\n");
+  }
   for (int32_t i = 0; i < tc_k_param_count(k) && dialect->pass_offsets; i++) put_base(p, i);
   for (tc_kmem i = 0; i < tc_k_mem_count(k); i++) {
     tc_k_mem(k, i, &m);

@@ -2,7 +2,19 @@
 // them.
 #include "tc/cprint.h"
 
+// A kernel may be launched before those in front of it have ended (PTX ISA, "griddepcontrol"): it waits until all that
+// they wrote is seen, then the next one may be launched. What comes back is never 0, which compilers do not know: so
+// they move no load of memory that a kernel does not write to a place in front of it.
 static const char prologue[] =
+    "__device__ __forceinline__ unsigned tc_start() {\n"
+    "  unsigned go = 1;\n"
+    "#if __CUDA_ARCH__ >= 900\n"
+    "  asm volatile(\"griddepcontrol.wait;\\ngriddepcontrol.launch_dependents;\\nmov.u32 %0, %%nctaid.x;\" : "
+    "\"=r\"(go) :: "
+    "\"memory\");\n"
+    "#endif\n"
+    "  return go;\n"
+    "}\n"
     "template <typename T, int W> struct __align__(sizeof(T) * W) tc_vector { T v[W]; };\n"
     "template <typename T, int W, typename... V> __device__ __forceinline__ void tc_store(T *p, V... v) {\n"
     "  const tc_vector<T, W> t = {{v...}};\n"
@@ -135,4 +147,5 @@ const tc_cdialect tc_dialect_cuda = {
     .mma_bf16 = "tc_mma_bf16",
     .mma_f16 = "tc_mma_f16",
     .shared_static_bytes = 40960, // of 48 KiB: the scratch of collectives is static
+    .start = "if (!tc_start()) return;",
 };

@@ -63,6 +63,7 @@ typedef struct tc_cdialect {
   // Products of tiles: a function or macro of the four results and the ten operands, in their order; NULL: there is
   // none.
   const char *mma_bf16, *mma_f16;
+  const char *start; // statement that every kernel begins with; NULL: none
 } tc_cdialect;
 
 // Receives the text in pieces.

@@ -12,9 +12,10 @@ typedef struct fake_state {
   int32_t faults;
   char fault[200]; // the first one
   int32_t graphs, executables;
-  int32_t launches; // done at once or by graphs
+  int32_t launches;  // done at once or by graphs
+  int32_t dependent; // launches, at once or recorded, that need not wait for those in front of them
+  int32_t version;   // of the driver, as fake_be_of said; 0: 13000
   int32_t graph_launches;
-  uint64_t most_memory;
   // The last launch.
   uint32_t grid, grid_y, lanes, shared_bytes;
   uint64_t words[64]; // its parameters, as many as fake_set_params said
@@ -30,5 +31,6 @@ typedef const fake_state *(*fake_state_fn)(void);
 typedef void (*fake_params_fn)(int32_t n, const int32_t *bytes);
 // The call number `after` from now of the named function fails with the code; NULL: none.
 typedef void (*fake_fail_fn)(const char *function, int32_t after, int32_t code);
+typedef void (*fake_be_of_fn)(int32_t version);
 
 #endif

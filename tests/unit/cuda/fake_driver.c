@@ -2,6 +2,7 @@
 //
 // Streams run late: copies, fills and launches are queued and done when the stream or an event behind them is waited
 // for, so that memory that is reused or freed too early is seen. Memory freed in stream order is freed in that order.
+// There are two devices with a context each; what was made in one may not be used while the other is current.
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,6 +19,7 @@ typedef enum kind { NONE, STREAM, EVENT, MODULE, FUNCTION, MEMORY, PINNED, GRAPH
 struct operation;
 typedef struct object {
   struct object *next;
+  const void *context; // that it was made in
   kind kind;
   bool live;
   uint64_t size; // memory
@@ -48,7 +50,11 @@ static fake_state state;
 static object *objects;
 static operation *first, **last = &first;
 static uint64_t tickets;
-static int context_token;
+enum { DEVICES = 2 };
+static struct { // a context, and a device's memory pool
+  int32_t held;
+  uint64_t most;
+} devices[DEVICES];
 static _Thread_local void *current;
 static int32_t n_params, param_bytes[64];
 static char failing[64];
@@ -60,13 +66,18 @@ static void fault(const char *text) {
 
 static object *make(kind k) {
   object *o = calloc(1, sizeof *o);
-  o->kind = k, o->live = true, o->next = objects, objects = o;
+  o->kind = k, o->live = true, o->context = current, o->next = objects, objects = o;
+  return o;
+}
+
+static object *at_home(object *o) {
+  if (o->context != current) fault("what belongs to one device is used on the other");
   return o;
 }
 
 static object *check(void *handle, kind k, const char *text) {
   for (object *o = objects; o; o = o->next) {
-    if (o == handle && o->kind == k && o->live) return o;
+    if (o == handle && o->kind == k && o->live) return at_home(o);
   }
   fault(text);
   return NULL;
@@ -76,7 +87,7 @@ static object *check(void *handle, kind k, const char *text) {
 static object *holder(const void *at, size_t size, kind k, const char *text) {
   for (object *o = objects; o; o = o->next) {
     if (o->kind != k || !o->live || (const unsigned char *)at < o->data) continue;
-    if ((const unsigned char *)at + size <= o->data + o->size) return o;
+    if ((const unsigned char *)at + size <= o->data + o->size) return at_home(o);
   }
   fault(text);
   return NULL;
@@ -153,6 +164,7 @@ EXPORT void fake_set_params(int32_t n, const int32_t *bytes) {
   n_params = n;
   if (n) memcpy(param_bytes, bytes, (size_t)n * sizeof *bytes);
 }
+EXPORT void fake_be_of(int32_t version) { state.version = version; }
 EXPORT void fake_fail(const char *function, int32_t after, int32_t code) {
   snprintf(failing, sizeof failing, "%s", function ? function : "");
   fail_after = after, fail_code = code;
@@ -160,14 +172,16 @@ EXPORT void fake_fail(const char *function, int32_t after, int32_t code) {
 
 // ---- The driver ----
 EXPORT int cuInit(unsigned flags) { return (int)flags; }
-EXPORT int cuDriverGetVersion(int *v) { return *v = 13000, OK; }
+EXPORT int cuDriverGetVersion(int *v) { return *v = state.version ? state.version : 13000, OK; }
 EXPORT int cuGetErrorName(int code, const char **text) {
   *text = code == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OTHER";
   return OK;
 }
 EXPORT int cuGetErrorString(int code, const char **text) { return *text = "as the test said", (void)code, OK; }
-EXPORT int cuDeviceGetCount(int *n) { return *n = 2, OK; }
-EXPORT int cuDeviceGet(int *device, int index) { return *device = index, index >= 0 && index < 2 ? OK : INVALID_VALUE; }
+EXPORT int cuDeviceGetCount(int *n) { return *n = DEVICES, OK; }
+EXPORT int cuDeviceGet(int *device, int index) {
+  return *device = index, index >= 0 && index < DEVICES ? OK : INVALID_VALUE;
+}
 EXPORT int cuDeviceGetName(char *name, int size, int device) {
   return snprintf(name, (size_t)size, "Fake GPU %d", device), OK;
 }
@@ -181,22 +195,23 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
   return OK;
 }
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
-  (void)device;
   pthread_mutex_lock(&lock);
-  state.contexts++;
-  *context = &context_token;
+  state.contexts++, devices[device].held++;
+  *context = &devices[device];
   return end(OK);
 }
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
-  (void)device;
   pthread_mutex_lock(&lock);
-  if (--state.contexts < 0) fault("a context released twice");
+  state.contexts--;
+  if (--devices[device].held < 0) fault("a context released twice");
   return end(OK);
 }
 EXPORT int cuCtxSetCurrent(void *context) { return current = context, OK; }
-EXPORT int cuDeviceGetDefaultMemPool(void **pool, int device) { return *pool = &state, (void)device, OK; }
+// Pools have the addresses of contexts.
+EXPORT int cuDeviceGetDefaultMemPool(void **pool, int device) { return *pool = &devices[device], OK; }
+static int32_t is_pool(const void *pool) { return pool == &devices[0] || pool == &devices[1]; }
 EXPORT int cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
-  return pool == &state && attribute == 4 && value ? OK : INVALID_VALUE;
+  return is_pool(pool) && attribute == 4 && value ? OK : INVALID_VALUE;
 }
 
 static int allocate(uint64_t *out, size_t size, int32_t *counter) {
@@ -272,10 +287,11 @@ EXPORT int cuMemGetInfo_v2(size_t *unused, size_t *total) {
 EXPORT int cuMemPoolGetAttribute(void *pool, int attribute, void *value) {
   BEGIN("cuMemPoolGetAttribute");
   uint64_t used = 0;
-  for (object *o = objects; o; o = o->next) used += o->kind == MEMORY && o->live ? o->size : 0;
-  if (used > state.most_memory) state.most_memory = used;
-  if (pool != &state || (attribute != 7 && attribute != 8)) return end(INVALID_VALUE);
-  memcpy(value, attribute == 7 ? &used : &state.most_memory, sizeof used);
+  if (!is_pool(pool) || (attribute != 7 && attribute != 8)) return end(INVALID_VALUE);
+  for (object *o = objects; o; o = o->next) used += o->kind == MEMORY && o->live && o->context == pool ? o->size : 0;
+  uint64_t *most = &devices[pool == &devices[1]].most;
+  if (used > *most) *most = used;
+  memcpy(value, attribute == 7 ? &used : most, sizeof used);
   return end(OK);
 }
 
@@ -496,21 +512,51 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, uint64_t a
   state.tensor_maps++;
   return end(OK);
 }
-EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                          unsigned shared, void *s, void **params, void **extra) {
-  BEGIN("cuLaunchKernel");
-  object *o = check(f, FUNCTION, "a launch of a function that does not live");
-  object *on = check(s, STREAM, "a launch on a stream that does not live");
-  if (gz != 1 || by != 1 || bz != 1 || extra) fault("a launch of three dimensions, or with blocks of two");
-  if (!gx || !gy || gy > 65535 || !bx || bx > 1024) fault("a launch of no or too many blocks or lanes");
+static int launch(object *o, object *on, const unsigned grid[3], const unsigned block[3], unsigned shared,
+                  void **params, void **extra) {
+  if (grid[2] != 1 || block[1] != 1 || block[2] != 1 || extra)
+    fault("a launch of three dimensions, or with blocks of two");
+  if (!grid[0] || !grid[1] || grid[1] > 65535 || !block[0] || block[0] > 1024)
+    fault("a launch of no or too many blocks or lanes");
   if (shared > 48 << 10 && (int32_t)shared > state.dynamic_shared) fault("shared memory that was not asked for");
   if (on && on->capturing) push(on, LAUNCH, NULL, NULL, 0)->function = o;
   else state.launches++;
-  state.grid = gx, state.grid_y = gy, state.lanes = bx, state.shared_bytes = shared;
+  state.grid = grid[0], state.grid_y = grid[1], state.lanes = block[0], state.shared_bytes = shared;
   if (o) memcpy(state.kernel, o->name, sizeof state.kernel);
   for (int32_t i = 0; i < n_params; i++) {
     state.words[i] = 0;
     memcpy(&state.words[i], params[i], (size_t)param_bytes[i]);
   }
   return end(OK);
+}
+EXPORT int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared, void *s, void **params, void **extra) {
+  BEGIN("cuLaunchKernel");
+  object *o = check(f, FUNCTION, "a launch of a function that does not live");
+  object *on = check(s, STREAM, "a launch on a stream that does not live");
+  return launch(o, on, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, params, extra);
+}
+typedef struct launch_attribute {
+  int id;
+  char pad[4];
+  union {
+    int number;
+    char room[64];
+  } value;
+} launch_attribute;
+typedef struct launch_config {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  const launch_attribute *attributes;
+  unsigned n_attributes;
+} launch_config;
+// With programmatic stream serialization only.
+EXPORT int cuLaunchKernelEx(const launch_config *c, void *f, void **params, void **extra) {
+  BEGIN("cuLaunchKernelEx");
+  object *o = check(f, FUNCTION, "a launch of a function that does not live");
+  object *on = check(c->stream, STREAM, "a launch on a stream that does not live");
+  if (c->n_attributes != 1 || c->attributes[0].id != 6 || c->attributes[0].value.number != 1)
+    fault("an attribute of a launch that the fake driver does not know");
+  state.dependent++;
+  return launch(o, on, c->grid, c->block, c->shared, params, extra);
 }

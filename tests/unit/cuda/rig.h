@@ -24,11 +24,12 @@ typedef struct rig {
   const tc_codegen_table *codegen;
   const tc_call_table *calls, *attention, *split, *half;
   tc_device_ *d;
-  const char *driver, *arch, *sync, *blas, *spills, *split_wish, *half_wish;
+  const char *driver, *arch, *sync, *blas, *spills, *split_wish, *half_wish, *dependent;
   char diag[600];
   fake_state_fn state;
   fake_params_fn params;
   fake_fail_fn make_fail;
+  fake_be_of_fn be_of;
   rig_kept kept[RIG_KEPT]; // by the test, where it gives the host a cache
   int32_t n_kept, n_asked;
 } rig;
@@ -67,14 +68,15 @@ static inline void rig_drop_cache(rig *r) {
 }
 static inline tc_sv rig_config(void *self, tc_sv key) {
   rig *r = self;
-  const char *value = tc_sv_is(key, "driver")     ? r->driver
-                      : tc_sv_is(key, "arch")     ? r->arch
-                      : tc_sv_is(key, "sync")     ? r->sync
-                      : tc_sv_is(key, "cublaslt") ? r->blas
-                      : tc_sv_is(key, "spills")   ? r->spills
-                      : tc_sv_is(key, "split")    ? r->split_wish
-                      : tc_sv_is(key, "half")     ? r->half_wish
-                                                  : NULL;
+  const char *value = tc_sv_is(key, "driver")      ? r->driver
+                      : tc_sv_is(key, "arch")      ? r->arch
+                      : tc_sv_is(key, "sync")      ? r->sync
+                      : tc_sv_is(key, "cublaslt")  ? r->blas
+                      : tc_sv_is(key, "spills")    ? r->spills
+                      : tc_sv_is(key, "split")     ? r->split_wish
+                      : tc_sv_is(key, "half")      ? r->half_wish
+                      : tc_sv_is(key, "dependent") ? r->dependent
+                                                   : NULL;
   return value ? tc_sv_of(value) : TC_SV("");
 }
 
@@ -127,6 +129,7 @@ static inline void load(rig *r) {
   *(void **)&r->state = symbol(fake, "fake_state_of");
   *(void **)&r->params = symbol(fake, "fake_set_params");
   *(void **)&r->make_fail = symbol(fake, "fake_fail");
+  *(void **)&r->be_of = symbol(fake, "fake_be_of");
   tc_plugin_query_fn query;
   *(void **)&query = symbol(plugin, "tc_plugin_query");
   tc_plugin_desc p = {.magic = TC_ABI_MAGIC, .abi_major = TC_ABI_MAJOR, .struct_size = sizeof p};

@@ -138,7 +138,7 @@ TC_TEST(launches) {
   assert_int_equal(r.t->launch(r.d, stream, &l), TC_STATUS_INVALID_ARGUMENT);
   l.n_args = 3;
   // Failures name the kernel: at the launch, and, as far as is known, when they surface later.
-  r.make_fail("cuLaunchKernel", 0, 1);
+  r.make_fail("cuLaunchKernelEx", 0, 1);
   assert_int_equal(r.t->launch(r.d, stream, &l), TC_STATUS_DEVICE);
   assert_non_null(strstr(r.diag, "large"));
   r.make_fail("cuStreamSynchronize", 0, 700);
@@ -149,6 +149,51 @@ TC_TEST(launches) {
   r.t->free(r.d, memory);
   r.t->stream_destroy(r.d, stream);
   close_rig(&r);
+  return TC_OK;
+}
+
+// Kernels are launched before those in front of them have ended, also where that is recorded, unless the driver is too
+// old for it or the config key says no.
+TC_TEST(dependent_launches) {
+  static const struct {
+    const char *wish;
+    int32_t version, dependent;
+  } rows[] = {{NULL, 0, 1}, {"true", 0, 1}, {"false", 0, 0}, {NULL, 12030, 1}, {NULL, 12020, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    rig r;
+    object o;
+    load(&r);
+    r.dependent = rows[i].wish;
+    r.be_of(rows[i].version);
+    OK(r.t->open(&r.host, 0, &r.d));
+    make_object(&o, 1);
+    tc_handle stream, recorder, graph, module, function, memory;
+    OK(r.t->stream_create(r.d, &stream));
+    OK(r.t->alloc(r.d, 4096, &memory));
+    OK(r.t->module_load(r.d, o.data, o.size, &module));
+    OK(r.t->function(r.d, module, TC_SV("mul_0"), &function));
+    r.params(2, (int32_t[]){8, 8});
+    tc_launch_arg arg = {.kind = TC_ARG_MEMORY, .value = memory};
+    tc_launch l = {.struct_size = sizeof l, .function = function, .blocks = 3, .grain = 1, .args = &arg, .n_args = 1};
+    int32_t launches = r.state()->launches, dependent = r.state()->dependent;
+    OK(r.t->launch(r.d, stream, &l));
+    OK(r.t->graph_begin(r.d, &recorder));
+    OK(r.t->launch(r.d, recorder, &l));
+    OK(r.t->launch(r.d, recorder, &l));
+    OK(r.t->graph_end(r.d, recorder, &graph));
+    OK(r.t->graph_launch(r.d, stream, graph));
+    OK(r.t->synchronize(r.d, stream));
+    assert_int_equal(r.state()->launches - launches, 3);
+    assert_int_equal(r.state()->dependent - dependent, rows[i].dependent * 3);
+    assert_int_equal(r.state()->grid, 3);
+    assert_int_equal(r.state()->words[0], memory);
+    r.t->graph_destroy(r.d, graph);
+    r.t->module_unload(r.d, module);
+    r.t->free(r.d, memory);
+    r.t->stream_destroy(r.d, stream);
+    close_rig(&r);
+    r.be_of(0);
+  }
   return TC_OK;
 }
 
@@ -254,9 +299,9 @@ TC_TEST(compile_only) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(finding),     cmocka_unit_test(properties),
-                                     cmocka_unit_test(copies),      cmocka_unit_test(launches),
-                                     cmocka_unit_test(damage),      cmocka_unit_test(failures),
-                                     cmocka_unit_test(compile_only)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(finding),  cmocka_unit_test(properties),         cmocka_unit_test(copies),
+      cmocka_unit_test(launches), cmocka_unit_test(dependent_launches), cmocka_unit_test(damage),
+      cmocka_unit_test(failures), cmocka_unit_test(compile_only)};
   return TC_RUN(tests);
 }

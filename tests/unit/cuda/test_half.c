@@ -97,7 +97,7 @@ static void run_way(rig *r, const row *w, int32_t variant, tc_handle stream, tc_
   r->make_fail("cuTensorMapEncodeTiled", 1, 700);
   assert_int_equal(r->half->run(prepared, stream, p.views, &p.out, scratch, 100), TC_STATUS_DEVICE);
   assert_non_null(strstr(r->diag, "cuTensorMapEncodeTiled"));
-  r->make_fail("cuLaunchKernel", 0, 700);
+  r->make_fail("cuLaunchKernelEx", 0, 700);
   assert_int_equal(r->half->run(prepared, stream, p.views, &p.out, scratch, 100), TC_STATUS_DEVICE);
   assert_non_null(strstr(r->diag, "@tc_half_"));
   r->make_fail(NULL, 0, 0);

@@ -110,7 +110,7 @@ TC_TEST(launches) {
     assert_int_equal(f->lanes, 384);
     assert_int_equal(f->shared_bytes, SHARED);
     assert_int_equal(f->dynamic_shared, SHARED);
-    r.make_fail("cuLaunchKernel", 1, 700);
+    r.make_fail("cuLaunchKernelEx", 1, 700);
     assert_int_equal(r.split->run(prepared, stream, p.views, &p.out, scratch, 100), TC_STATUS_DEVICE);
     assert_non_null(strstr(r.diag, "@tc_split_"));
     r.make_fail(NULL, 0, 0);

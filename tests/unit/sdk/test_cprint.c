@@ -82,6 +82,7 @@ KERNEL_TEST(cuda_text) {
   assert_string_equal(text,
                       "extern \"C\" __global__ void __launch_bounds__(128) tc_scale(const float *__restrict__ m0_x, "
                       "float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
+                      "  if (!tc_start()) return;\n"
                       "  const int v0 = (int)blockIdx.x;\n"
                       "  const int v2 = v0 * 512;\n"
                       "  {\n"

@@ -3,10 +3,12 @@
 
     python peer.py eager|compile|jax ARCHIVE INPUTS.safetensors
 
-One process can serve many programs: requests are {"load": ARCHIVE, "inputs": FILE, "kinds": […], "constants": {leaf: value}},
+One process can serve many programs: requests are {"load": ARCHIVE, "inputs": FILE, "kinds": […], "constants": {leaf: value}, "grad": FILE},
 {"time": KIND}, {"peak": KIND}, {"products": KIND} or {"compare": FILE of tc's outputs}; a kind is eager, default, reduce-overhead or max-autotune.
 On a GPU times are medians of triton.testing.do_bench: device events, caches emptied before each call, which is how `tcrun bench`
 measures there; on a processor they are wall time. A peak is the most bytes that a call has allocated at once.
+With "grad" a call gives the outputs and the gradients of all inputs that have one, for cotangents of ones; the inputs of the same
+joint program in tc, which has the cotangents behind the others, are written to the file.
 
     python peer.py many cuda|cpu
 """
@@ -101,29 +103,60 @@ def jax_call(archive, inputs):
     return lambda: jax.block_until_ready(fn(*args))
 
 
+def with_gradients(fn, inputs, path):
+    """The call with gradients in place of `fn`, and what tc is given for the same."""
+    import torch
+
+    wanted = [t.requires_grad_() for t in inputs if t.is_floating_point() or t.is_complex()]
+    made = fn()
+    outputs = [t for t in torch.utils._pytree.tree_leaves(made) if torch.is_tensor(t) and t.requires_grad]
+    cotangents = [torch.ones_like(t) for t in outputs]
+    if path:
+        from safetensors.torch import save_file
+
+        save_file({f"in.{i}": t.detach().cpu().contiguous() for i, t in enumerate([*inputs, *cotangents])}, path)
+
+    def call():
+        with torch.enable_grad():
+            made = fn()
+            outputs = [t for t in torch.utils._pytree.tree_leaves(made) if torch.is_tensor(t) and t.requires_grad]
+            return [made, torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True)]
+
+    return call
+
+
 def load_many(request, device):
     """The calls by kind; a kind that fails has an error's text in its place."""
     import torch
+    import torch_twins
 
     program = load_program(request["load"])
     if device != "cpu":
         from torch.export.passes import move_to_device_pass
 
         program = move_to_device_pass(program, device)
-    args, kwargs = torch.utils._pytree.tree_unflatten(input_leaves(request, device), program.call_spec.in_spec)
+    leaves = input_leaves(request, device)
+    args, kwargs = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.in_spec)
     module = program.module(check_guards=False)  # a call need not check its own inputs
+    twin = getattr(torch_twins, request["load"].rsplit("/", 1)[-1].split(".")[0], None)
+    if twin and "grad" in request:
+        module, args, kwargs = twin, leaves, {}
     calls = {}
     for kind in request["kinds"]:
         torch.compiler.reset()
         fn = module if kind == "eager" else torch.compile(module, mode=None if kind == "default" else kind)
+        call = lambda fn=fn: fn(*args, **kwargs)
         try:
+            if "grad" in request:
+                call = with_gradients(call, leaves, request["grad"] if not calls else None)
             with torch.no_grad():
                 for _ in range(3):
-                    fn(*args, **kwargs)
+                    call()
             if device != "cpu":
                 torch.cuda.synchronize()
-            calls[kind] = lambda fn=fn: fn(*args, **kwargs)
-            calls[kind].weight_bytes = sum(t.untyped_storage().nbytes() for t in [*module.parameters(), *module.buffers()])
+            calls[kind] = call
+            if module is not twin:
+                calls[kind].weight_bytes = sum(t.untyped_storage().nbytes() for t in [*module.parameters(), *module.buffers()])
         except Exception as error:
             calls[kind] = f"{type(error).__name__}: {error}"[:300]
     return calls

@@ -8,7 +8,7 @@
 //
 // What was chosen is then done to the loops: readers get a copy of the node, which is inlined into them; a node that
 // all readers compute again is inlined itself. The loops are scheduled once more, and if that schedule does not need
-// less, all is as it was. Programs with sizes that are not known keep their schedule.
+// less, all is as it was. Sizes that are symbols count as those of the example.
 #include <string.h>
 
 #include "core/loop/lo.h"

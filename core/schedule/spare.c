@@ -6,8 +6,8 @@
 // most from what is alive in front of it. The better one is then changed at its peak: a group that reads what is alive
 // there moves in front of it with all that it needs, or one that makes it moves behind with all that needs it,
 // whichever lowers the peak most, or the sum over time where the peak stays. The order that is given is kept if nothing
-// comes to 1/64 less, or where a size is not known; effort is bounded, so that large programs cost no more than a few
-// passes.
+// comes to 1/64 less, or where a size has no example; effort is bounded, so that large programs cost no more than a few
+// passes. Sizes that are symbols count as those of the example.
 #include "core/schedule/spare.h"
 
 #include <string.h>
@@ -16,16 +16,17 @@ enum { LOOK = 64, REACH = 4, MOST_STEPS = 1 << 21, LEAST_GAIN = 64 };
 
 static bool is_less(tc_spare_cost a, tc_spare_cost b) { return a.peak < b.peak || (a.peak == b.peak && a.sum < b.sum); }
 
-// false where a size is not known.
+// false where a size has no example.
 static bool find_values(tc_spare *s, tc_sched *x) {
   int32_t *value_of = TC_NEW_ARRAY(s->arena, int32_t, x->l->bufs.count); // + 1
   for (int32_t i = 0; i < s->n; i++) {
     const tc_group *g = x->s->groups.data[i];
     for (int32_t k = 0; k < g->writes.count && !g->once; k++) {
       const tc_buf *b = g->writes.data[k];
-      if (!tc_sym_is_const(tc_buf_bytes(x->l, b))) return false;
+      int64_t bytes;
+      if (!tc_sym_hint(x->l->syms, tc_buf_bytes(x->l, b), &bytes)) return false;
       if (b->inplace) continue;
-      tc_spare_value v = {.buf = b, .bytes = tc_buf_hint_bytes(x->l, b), .writer = i, .stays = b->output >= 0};
+      tc_spare_value v = {.buf = b, .bytes = bytes, .writer = i, .stays = b->output >= 0};
       tc_vec_push(s->arena, &s->writes[i], s->values.count);
       tc_vec_push(s->arena, &s->values, v);
       value_of[b->id] = s->values.count;

@@ -341,9 +341,9 @@ static tc_status run_gradcheck(check_case *k) {
   k->skip = k->set != 0;
   if (k->skip) return tc_error(TC_STATUS_NOT_FOUND, "one set of inputs is enough");
   TC_TRY(read_inputs(k));
-  gradcheck g = {k->c->allocator, k->arena, k->m.graph, k->inputs, k->options.seed};
-  gradcheck_result r;
-  TC_TRY(tcrun_gradcheck(&g, 2, &r));
+  tc_gradcheck g = {k->c->allocator, k->arena, k->m.graph, k->inputs, k->options.seed};
+  tc_gradcheck_result r;
+  TC_TRY(tc_gradcheck_run(&g, 2, &r));
   k->skip = r.order == 0;
   if (k->skip) return tc_error(TC_STATUS_NOT_FOUND, "%s", r.undecided);
   tc_sb_printf(&k->record, "{\"order\": %d, \"undecided\": ", r.order);

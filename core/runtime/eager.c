@@ -176,6 +176,21 @@ static tc_status put_numbers(const eager_call *call, int32_t n, tc_tensor *input
   return TC_OK;
 }
 
+// What is no view by its schema has memory of its own, also where the graph found that nothing was to be done (a
+// clone).
+static tc_status own_memory(const eager_call *call, int32_t result, tc_tensor *t) {
+  bool shared = false;
+  if (result < call->op->schema.n_returns && call->op->schema.returns[result].alias) return TC_OK;
+  for (int32_t i = 0; i < call->n_tensors && t->storage; i++) shared |= call->tensors[i].storage == t->storage;
+  if (!shared) return TC_OK;
+  tc_tensor copy;
+  TC_TRY(tc_tensor_create_strided(call->e->context->allocator, t->dtype, t->rank, t->sizes, t->strides, &copy));
+  tc_status s = tc_tensor_copy(t, &copy);
+  tc_tensor_unref(s == TC_OK ? t : &copy);
+  if (s == TC_OK) *t = copy;
+  return s;
+}
+
 static tc_status run_session(const eager_call *call, const eager_entry *x, tc_tensor *out) {
   const tc_eager *e = call->e;
   tc_tensor few[FEW_TENSORS], *all = few;
@@ -196,6 +211,7 @@ static tc_status run_session(const eager_call *call, const eager_entry *x, tc_te
   for (int32_t i = 0; i < x->n_results && s == TC_OK; i++) {
     if (x->written[i] >= 0) out[i] = tc_tensor_ref(&call->tensors[x->written[i]]);
     else if (x->outputs[i] >= 0) out[i] = tc_tensor_ref(&made[x->outputs[i]]);
+    if (x->written[i] < 0 && out[i].storage) s = own_memory(call, i, &out[i]);
   }
   for (int32_t i = 0; i < x->n_graph_outputs && s == TC_OK; i++) tc_tensor_unref(&made[i]);
   tc_storage_unref(numbers);

@@ -1,7 +1,8 @@
 // The gradients of a program whose ops run one by one on the tape of the embedder's API: see check_grad.h.
 //
 // Nodes are called in order with what their arguments are worth: numbers that depend on sizes are evaluated, numbers
-// that depend on data are read. Nothing is compiled as a whole. Control flow is not run here.
+// that depend on data are read. Nothing is compiled as a whole. The host decides what control flow does, as in an
+// embedder's program: a region is run as often as data says.
 #include <string.h>
 
 #include "core/api/internal.h"
@@ -95,20 +96,88 @@ static tc_status take_number(tape_run *r, const tc_node *n, const tc_value *v) {
   return tc_item_i64(t, &r->symbols[v->symbol->symbol]) == TC_STATUS_OK ? TC_OK : last_error();
 }
 
+static tc_status run_nodes(tape_run *r, const tc_graph *g);
+
+// ---- control flow ----
+typedef struct control_run {
+  tape_run *r;
+  tc_control c;
+} control_run;
+
+static int32_t run_region(const control_run *q, int32_t which, tc_tensor *const *in, tc_tensor **out, int32_t n_out) {
+  const tc_graph *g = q->c.regions[which];
+  for (int32_t i = 0; i < g->inputs.count; i++)
+    if (g->inputs.data[i].value) tc_map_put_ptr(q->r->handles, g->inputs.data[i].value, NULL)->value.ptr = in[i];
+  tc_status s = run_nodes(q->r, g);
+  for (int32_t i = 0; s == TC_OK && i < n_out; i++) out[i] = handle_of(q->r, g->outputs.data[i].arg.value);
+  return api_fail(s);
+}
+
+static int32_t first_region(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)n_in;
+  return run_region(self, 0, in, out, n_out);
+}
+
+static int32_t second_region(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)n_in;
+  return run_region(self, 1, in, out, n_out);
+}
+
+static tc_status predicate_of(const tape_run *r, const tc_control *c, tc_tensor **out) {
+  tc_argument v;
+  *out = NULL;
+  TC_TRY(convert(r, c->predicate, &v));
+  if (v.kind == TC_ARGUMENT_TENSOR) return *out = v.v.tensor, TC_OK;
+  uint8_t truth = v.v.integer != 0;
+  *out = tc_tensor_from(r->g->c, TC_BOOL, 0, NULL, &truth);
+  return *out ? TC_OK : last_error();
+}
+
+static tc_status run_control(tape_run *r, const tc_node *n, tc_tensor **results) {
+  tc_arena *arena = r->g->arena;
+  control_run q = {.r = r};
+  const tc_control *c = &q.c;
+  int32_t code;
+  tc_tensor *predicate;
+  TC_TRY(tc_control_read(arena, n->op, n->n_args, n->args, &q.c));
+  tc_tensor **operands = TC_NEW_ARRAY(arena, tc_tensor *, c->n_operands + 1);
+  for (int32_t i = 0; i < c->n_operands; i++) operands[i] = handle_of(r, c->operands[i]);
+  switch (c->kind) {
+  case TC_CONTROL_COND:
+    TC_TRY(predicate_of(r, c, &predicate));
+    code = tc_cond_at("the model", predicate, first_region, second_region, &q, c->n_operands, operands, n->n_results,
+                      results);
+    break;
+  case TC_CONTROL_WHILE:
+    code = tc_while_loop_at("the model", first_region, second_region, &q, c->n_carry, c->n_operands, operands, results);
+    break;
+  case TC_CONTROL_SCAN:
+  case TC_CONTROL_MAP:
+    code =
+        tc_scan_at("the model", first_region, &q, c->n_carry, c->n_xs, c->n_operands, operands, n->n_results, results);
+    break;
+  default: return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " is not run op by op", TC_SV_ARG(n->op->full_name));
+  }
+  return code == TC_STATUS_OK ? TC_OK : last_error();
+}
+
+static tc_status call_op(const tape_run *r, const tc_node *n, tc_tensor **results, int32_t *count) {
+  tc_arena *arena = r->g->arena;
+  tc_argument *args = TC_NEW_ARRAY(arena, tc_argument, n->n_args + 1);
+  for (int32_t i = 0; i < n->n_args; i++) TC_TRY(convert(r, &n->args[i], &args[i]));
+  if (tc_call_op_at("the model", r->g->c, tc_sv_z(arena, n->op->full_name), n->n_args, args, n->n_results, results,
+                    count) != TC_STATUS_OK)
+    return last_error();
+  return TC_OK;
+}
+
 static tc_status run_node(tape_run *r, const tc_node *n) {
-  if (tc_op_control(n->op) != TC_CONTROL_NONE)
-    return tc_error(TC_STATUS_UNIMPLEMENTED, "control flow is not run op by op");
   if (n->n_results == 0) return TC_OK; // assertions
   if (n->results[0]->kind != TC_VALUE_TENSOR && n->results[0]->kind != TC_VALUE_NONE)
     return take_number(r, n, n->results[0]);
-  tc_arena *arena = r->g->arena;
-  tc_argument *args = TC_NEW_ARRAY(arena, tc_argument, n->n_args + 1);
-  tc_tensor **results = TC_NEW_ARRAY(arena, tc_tensor *, n->n_results + 1);
-  int32_t count;
-  for (int32_t i = 0; i < n->n_args; i++) TC_TRY(convert(r, &n->args[i], &args[i]));
-  if (tc_call_op_at("the model", r->g->c, tc_sv_z(arena, n->op->full_name), n->n_args, args, n->n_results, results,
-                    &count) != TC_STATUS_OK)
-    return last_error();
+  tc_tensor **results = TC_NEW_ARRAY(r->g->arena, tc_tensor *, n->n_results + 1);
+  int32_t count = n->n_results;
+  TC_TRY(tc_op_control(n->op) == TC_CONTROL_NONE ? call_op(r, n, results, &count) : run_control(r, n, results));
   for (int32_t i = 0; i < n->n_results; i++) {
     const tc_value *v = n->results[i];
     if (i >= count || !results[i]) continue;
@@ -118,6 +187,13 @@ static tc_status run_node(tape_run *r, const tc_node *n) {
       if (e->kind == TC_SYM_SYMBOL) r->symbols[e->symbol] = results[i]->sizes[d];
     }
   }
+  return TC_OK;
+}
+
+static tc_status run_nodes(tape_run *r, const tc_graph *g) {
+  for (const tc_node *n = g->first; n; n = n->next)
+    if (!n->dead)
+      TC_TRY(run_node(r, n), "while running %%" TC_SV_FMT, TC_SV_ARG(n->n_results ? n->results[0]->name : n->name));
   return TC_OK;
 }
 
@@ -184,9 +260,7 @@ static tc_status run_all(tape_run *r, const bool *wanted, tc_tensor *gradients) 
   bool writes = false;
   for (const tc_node *n = r->graph->first; n; n = n->next) writes |= tc_node_writes(n);
   for (int32_t i = 0; i < r->graph->inputs.count; i++) TC_TRY(read_input(r, i, wanted[i], writes));
-  for (const tc_node *n = r->graph->first; n; n = n->next)
-    if (!n->dead)
-      TC_TRY(run_node(r, n), "while running %%" TC_SV_FMT, TC_SV_ARG(n->n_results ? n->results[0]->name : n->name));
+  TC_TRY(run_nodes(r, r->graph));
   return go_back(r, wanted, gradients);
 }
 

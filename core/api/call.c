@@ -64,7 +64,7 @@ int32_t api_run_op(tc_context *c, const char *here, const tc_op *op, int32_t n_a
     if (code != TC_STATUS_OK) tc_tensor_unref(&made[i]);
     else if (!made[i].storage) results[i] = NULL;
     else if (!(results[i] = api_wrap(c, made[i]))) code = tc_last_code();
-    else note_operands(results[i], n_args, args);
+    else if (!tc_sv_is(op->schema.name, "detach")) note_operands(results[i], n_args, args); // nobody follows it
   }
   note_writes(op, n_args, args);
   tc_free(c->allocator, made);

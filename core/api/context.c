@@ -152,14 +152,12 @@ tc_tensor *api_wrap_recorded(api_trace *trace, tc_context *c, int32_t slot, tc_d
 }
 
 void api_note_sharing(tc_tensor *result, int32_t n, tc_tensor *const *operands) {
-  for (int32_t i = 0; i < n; i++) {
-    if (!operands[i] || !result->storage || operands[i]->storage != result->storage) continue;
-    const tc_tensor *t = operands[i];
-    bool whole = t->rank == result->rank && t->offset == result->offset && t->dtype == result->dtype;
-    for (int32_t d = 0; whole && d < t->rank; d++)
-      whole = t->sizes[d] == result->sizes[d] && t->strides[d] == result->strides[d];
-    if (whole && !api_of(t)->shared) continue; // what an op wrote to
-    api_of(t)->shared = api_of(result)->shared = true;
+  api_tensor *r = api_of(result);
+  for (int32_t i = 0; i < n && !r->base; i++) {
+    tc_tensor *t = operands[i];
+    if (!t || !result->storage || t->storage != result->storage) continue;
+    r->base = tc_retain(api_of(t)->base ? api_of(t)->base : t);
+    r->seen = __atomic_load_n(&result->storage->version, __ATOMIC_RELAXED);
   }
 }
 
@@ -173,10 +171,11 @@ void tc_release(tc_tensor *t) {
   if (!t || __atomic_sub_fetch(&a->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
   const tc_allocator *allocator = a->context->allocator;
   struct api_node *node = a->node;
-  tc_tensor *grad = a->grad;
+  tc_tensor *grad = a->grad, *base = a->base;
   tc_tensor_unref(&a->value);
   tc_free(allocator, a);
   tc_release(grad);
+  tc_release(base);
   api_node_unref(node);
 }
 

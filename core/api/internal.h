@@ -14,8 +14,9 @@ typedef struct api_tensor {
   int32_t slot;    // recorded: its number in the trace
   tc_context *context;
   api_trace *trace; // NULL for data from outside
+  tc_tensor *base;  // a view: whose memory it looks at; a reference, of what is no view itself
   // On the tape (tape.h): a leaf, or result `output` of a node, whose memory was written `seen` times then.
-  bool leaf, shared; // shared: other handles look at the same memory, or at parts of it
+  bool leaf;
   uint32_t seen;
   int32_t output;
   struct api_node *node; // a reference
@@ -30,7 +31,7 @@ int32_t api_fail_text(int32_t code, const char *fmt, ...) TC_PRINTF(2, 3);
 
 // A handle without a value and outside of scopes, the caller's. NULL and an error when memory is short.
 api_tensor *api_new(tc_context *c);
-// Results that lie in the memory of an operand are not the only ones who look at it, nor is the operand.
+// A result that lies in the memory of an operand is a view of what the operand is, or is a view of.
 void api_note_sharing(tc_tensor *result, int32_t n, tc_tensor *const *operands);
 // The calling thread's: is what it runs put on the tape? Nodes of the tape that it is to release.
 typedef struct api_releases {

@@ -31,11 +31,15 @@ struct api_node {
   tc_tensor *saved;
 };
 
-bool api_is_tracked(const tc_tensor *t) { return t && *api_grad_enabled() && (api_of(t)->leaf || api_of(t)->node); }
+static uint32_t version_of(const tc_tensor *t) { return api_tape_version(t); }
 
-static uint32_t version_of(const tc_tensor *t) {
-  return t->storage ? __atomic_load_n(&t->storage->version, __ATOMIC_RELAXED) : 0;
+// What is no view of something that was written since has its own place on the tape.
+static bool is_on_tape(const tc_tensor *t) {
+  const api_tensor *x = api_of(t);
+  return x->leaf || x->node || (x->base && x->seen != version_of(t) && is_on_tape(x->base));
 }
+
+bool api_is_tracked(const tc_tensor *t) { return t && *api_grad_enabled() && is_on_tape(t); }
 
 static int32_t out_of_memory(void) { return api_fail(tc_error_out_of_memory()); }
 
@@ -118,12 +122,11 @@ static tc_status note_result(api_node *n, int32_t i, const tc_tensor *t, bool wi
   return TC_OK;
 }
 
-// The handle is result i of the node from now on.
-static void track(tc_tensor *t, api_node *n, int32_t i) {
+void api_tape_place(tc_tensor *t, api_node *n, int32_t i) {
   api_tensor *x = api_of(t);
+  if (n) __atomic_fetch_add(&n->refs, 1, __ATOMIC_RELAXED);
   api_node_unref(x->node);
   x->node = n, x->output = i, x->seen = version_of(t);
-  __atomic_fetch_add(&n->refs, 1, __ATOMIC_RELAXED);
 }
 
 // ---- recording ----
@@ -148,7 +151,8 @@ bool api_on_tape(const tc_op *op, int32_t n_args, const tc_argument *args) {
   bool any = false;
   if (!*api_grad_enabled() || tc_sv_is(op->schema.name, "detach")) return false;
   for (int32_t i = 0; i < n_args && !any; i++) {
-    if (args[i].kind == TC_ARGUMENT_TENSOR) any = api_is_tracked(args[i].v.tensor);
+    tc_tensor *t = args[i].kind == TC_ARGUMENT_TENSOR ? args[i].v.tensor : NULL;
+    any = api_is_tracked(t) || (t && op->schema.args[i].writes && api_of(t)->base && is_on_tape(api_of(t)->base));
     for (int32_t k = 0; args[i].kind == TC_ARGUMENT_TENSORS && k < args[i].n && !any; k++)
       any = api_is_tracked(args[i].v.tensors[k]);
   }
@@ -164,45 +168,47 @@ typedef struct taped_call { // an op, or a step of which there is no op
   tc_tensor **handles; // flat
   tc_tensor *values;   // references
   bool *wanted;
+  bool *writes; // flat
   tc_grad_step *step;
   tc_grad_draw draw;
-  int32_t written; // flat number of what the op writes to; -1: nothing
+  bool any_write;
+  const tc_tensor *value; // the result, which is there already; NULL: the op runs
   tc_tensor *results;
   int32_t n_results;
   api_node *node;
 } taped_call;
 
-static tc_status check_fresh(const tc_tensor *t) {
-  if (api_of(t)->leaf || !api_of(t)->node || version_of(t) == api_of(t)->seen) return TC_OK;
-  return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                  "the memory of a tensor that gradients flow to was written through another tensor: use the result of "
-                  "what wrote it");
+static tc_status check_written(const tc_tensor *t) {
+  const api_tensor *x = api_of(t);
+  if (!x->leaf && !(x->base && api_of(x->base)->leaf)) return TC_OK;
+  return tc_error(
+      TC_STATUS_INVALID_ARGUMENT,
+      "%s that requires a gradient is written in place: do it where gradients are off (tc_set_grad_enabled)",
+      x->leaf ? "a tensor" : "a part of a tensor");
+}
+
+// The flat number of the argument, which is a tensor; -1: none is given.
+static int32_t flat_of(const taped_call *q, int32_t arg) {
+  if (arg < 0 || arg >= q->n_args || q->args[arg].kind != TC_ARGUMENT_TENSOR) return -1;
+  return flat_count(arg, q->args);
 }
 
 static tc_status look_at_operands(taped_call *q) {
-  q->written = -1;
   for (int32_t i = 0; i < q->n; i++) {
     tc_tensor *t = q->op ? flat_at(q->n_args, q->args, i) : q->handles[i];
     q->handles[i] = t;
     if (!t) continue;
     if (t->storage) TC_TRY(resolved(q->c, t, &q->values[i]));
     q->wanted[i] = api_is_tracked(t) && (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype));
-    if (q->wanted[i]) TC_TRY(check_fresh(t));
+    if (q->wanted[i]) TC_TRY(api_tape_freshen(t));
+    q->wanted[i] = q->wanted[i] && api_is_tracked(t); // what it is a view of was filled with constants
   }
-  for (int32_t a = 0, flat = 0; q->op && a < q->n_args; a++) {
-    if (q->op->schema.args[a].writes && q->args[a].kind == TC_ARGUMENT_TENSOR && q->args[a].v.tensor) {
-      const api_tensor *t = api_of(q->args[a].v.tensor);
-      if (t->leaf)
-        return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                        "a tensor that requires a gradient is written in place: do it where "
-                        "gradients are off (tc_set_grad_enabled)");
-      if (t->shared || q->written >= 0)
-        return tc_error(TC_STATUS_UNIMPLEMENTED,
-                        "gradients do not flow through writing into a part of a tensor: use an "
-                        "op that gives a new one (slice_scatter, index_put, where)");
-      q->written = flat;
-    }
-    flat += q->args[a].kind == TC_ARGUMENT_TENSOR ? 1 : q->args[a].kind == TC_ARGUMENT_TENSORS ? q->args[a].n : 0;
+  for (int32_t a = 0; q->op && a < q->n_args; a++) {
+    int32_t i = q->op->schema.args[a].writes ? flat_of(q, a) : -1;
+    if (i < 0 || !q->handles[i]) continue;
+    TC_TRY(check_written(q->handles[i]));
+    if (api_of(q->handles[i])->base) TC_TRY(api_tape_freshen(api_of(q->handles[i])->base));
+    q->writes[i] = q->any_write = true;
   }
   return TC_OK;
 }
@@ -217,7 +223,7 @@ static tc_status make_node(taped_call *q) {
     bool reads = q->handles[i] && tc_grad_step_reads(q->step, i);
     tc_tensor copy = {0};
     if (!q->handles[i] || (!reads && !q->wanted[i])) continue;
-    if (reads && i == q->written) {
+    if (reads && q->writes[i]) {
       const tc_tensor *t = q->handles[i];
       TC_TRY(tc_tensor_create(q->c->allocator, t->dtype, t->rank, t->sizes, &copy));
       tc_status s = tc_tensor_copy(t, &copy);
@@ -234,27 +240,44 @@ static tc_status make_node(taped_call *q) {
   return TC_OK;
 }
 
-static tc_status run_forward(taped_call *q) {
-  bool plain = q->op && q->written < 0 && tc_grad_step_saved(q->step) == 0 && !tc_grad_step_is_random(q->step);
-  if (plain) {
-    TC_TRY(tc_eager_run(q->c->eager, q->op, q->n_args, q->args, &q->results, &q->n_results));
-  } else {
-    q->results = room(q->c, tc_grad_step_results(q->step), sizeof *q->results);
-    if (!q->results) return tc_error_out_of_memory();
-    TC_TRY(tc_grad_step_forward(q->step, q->values, &q->draw, q->results, q->node->saved));
-    q->n_results = tc_grad_step_results(q->step);
-  }
-  if (q->written < 0) return TC_OK;
-  tc_tensor *t = q->handles[q->written];
+// What is written keeps its memory, which takes the op's result.
+static tc_status store_writes(taped_call *q) {
   for (int32_t i = 0; i < q->n_results; i++) {
-    int32_t arg = tc_op_written_argument(q->op, i);
-    if (arg < 0 || !q->results[i].storage) continue;
-    TC_TRY(tc_tensor_copy(&q->results[i], t));
-    api_note_write(t);
+    int32_t flat = flat_of(q, tc_op_written_argument(q->op, i));
+    if (flat < 0 || !q->results[i].storage) continue;
+    TC_TRY(tc_tensor_copy(&q->results[i], q->handles[flat]));
     tc_tensor_unref(&q->results[i]);
-    q->results[i] = tc_tensor_ref(t);
+    q->results[i] = tc_tensor_ref(q->handles[flat]);
   }
+  for (int32_t i = 0; i < q->n; i++)
+    if (q->writes[i]) api_note_write(q->handles[i]);
   return TC_OK;
+}
+
+static bool is_view(const taped_call *q) {
+  return q->op && !q->any_write && q->op->schema.n_returns && q->op->schema.returns[0].alias;
+}
+
+static tc_status run_forward(taped_call *q) {
+  bool plain = q->op && !q->any_write && tc_grad_step_saved(q->step) == 0 && !tc_grad_step_is_random(q->step);
+  if (plain && !q->value) return tc_eager_run(q->c->eager, q->op, q->n_args, q->args, &q->results, &q->n_results);
+  q->results = room(q->c, tc_grad_step_results(q->step), sizeof *q->results);
+  if (!q->results) return tc_error_out_of_memory();
+  q->n_results = tc_grad_step_results(q->step);
+  if (q->value) {
+    q->results[0] = tc_tensor_ref(q->value);
+    return TC_OK;
+  }
+  TC_TRY(tc_grad_step_forward(q->step, q->values, &q->draw, q->results, q->node->saved));
+  if (q->any_write) return store_writes(q);
+  if (!is_view(q)) return TC_OK;
+  tc_tensor *copies = q->results; // views stay views
+  int32_t n = q->n_results;
+  q->results = NULL;
+  tc_status s = tc_eager_run(q->c->eager, q->op, q->n_args, q->args, &q->results, &q->n_results);
+  for (int32_t i = 0; i < n; i++) tc_tensor_unref(&copies[i]);
+  tc_free(q->c->allocator, copies);
+  return s;
 }
 
 static tc_status record(taped_call *q, int32_t capacity, tc_tensor **results, int32_t *n_results) {
@@ -266,9 +289,10 @@ static tc_status record(taped_call *q, int32_t capacity, tc_tensor **results, in
     results[i] = api_wrap(q->c, tc_tensor_ref(&q->results[i]));
     if (!results[i]) return tc_error_out_of_memory();
     api_note_sharing(results[i], q->n, q->handles);
-    if (tc_grad_step_flows(q->step, i)) track(results[i], q->node, i);
-    if (q->written >= 0 && results[i]->storage == q->handles[q->written]->storage)
-      track(q->handles[q->written], q->node, i);
+    int32_t flat = q->any_write ? flat_of(q, tc_op_written_argument(q->op, i)) : -1;
+    api_node *n = tc_grad_step_flows(q->step, i) ? q->node : NULL;
+    api_tape_place(results[i], n, i);
+    if (flat >= 0) api_tape_place(q->handles[flat], n, i);
   }
   if (n_results) *n_results = q->n_results;
   return TC_OK;
@@ -284,7 +308,8 @@ static bool open_call(taped_call *q) {
   q->handles = room(q->c, q->n, sizeof(*q->handles));
   q->values = room(q->c, q->n, sizeof *q->values);
   q->wanted = room(q->c, q->n, sizeof *q->wanted);
-  return q->handles && q->values && q->wanted;
+  q->writes = room(q->c, q->n, sizeof *q->writes);
+  return q->handles && q->values && q->wanted && q->writes;
 }
 
 static void close_call(taped_call *q) {
@@ -295,26 +320,57 @@ static void close_call(taped_call *q) {
   tc_free(a, (void *)q->handles);
   tc_free(a, q->values);
   tc_free(a, q->wanted);
+  tc_free(a, q->writes);
   tc_grad_step_unref(q->step);
   api_node_unref(q->node);
+}
+
+// Finds or makes the step, and records the call if a gradient flows back through it.
+static tc_status call_taped(taped_call *q, int32_t capacity, tc_tensor **results, int32_t *n_results, bool *flows) {
+  *flows = false;
+  if (!open_call(q)) return tc_error_out_of_memory();
+  TC_TRY(look_at_operands(q));
+  TC_TRY(tc_grad_step_of(q->c->eager, q->op, q->n_args, q->args, q->n, q->values, q->wanted, &q->step));
+  for (int32_t i = 0; i < tc_grad_step_results(q->step); i++) *flows |= tc_grad_step_flows(q->step, i);
+  if (!*flows) return TC_OK;
+  q->draw = tc_grad_step_draw(q->step);
+  return run_taped(q, capacity, results, n_results);
+}
+
+// What the op wrote without a gradient that flows back has none; a view's is that of what it looks at, too.
+static tc_status settle_writes(const taped_call *q, bool flows) {
+  for (int32_t i = 0; i < q->n; i++) {
+    if (!q->writes[i]) continue;
+    if (!flows) api_tape_place(q->handles[i], NULL, 0);
+    TC_TRY(api_tape_written(q->handles[i]));
+  }
+  return TC_OK;
 }
 
 int32_t api_tape_op(tc_context *c, const char *here, const tc_op *op, int32_t n_args, const tc_argument *args,
                     int32_t capacity, tc_tensor **results, int32_t *n_results) {
   taped_call q = {.c = c, .here = here, .op = op, .n_args = n_args, .args = args, .n = flat_count(n_args, args)};
-  bool flows = false;
-  tc_status s = open_call(&q) ? look_at_operands(&q) : tc_error_out_of_memory();
-  if (s == TC_OK) s = tc_grad_step_of(c->eager, op, n_args, args, q.n, q.values, q.wanted, &q.step);
-  for (int32_t i = 0; s == TC_OK && i < tc_grad_step_results(q.step); i++) flows |= tc_grad_step_flows(q.step, i);
-  if (s == TC_OK && flows) {
-    q.draw = tc_grad_step_draw(q.step);
-    s = run_taped(&q, capacity, results, n_results);
-  }
+  bool flows;
+  int32_t code = TC_STATUS_OK;
+  tc_status s = call_taped(&q, capacity, results, n_results, &flows);
+  if (s == TC_OK && !flows) code = api_run_op(c, here, op, n_args, args, capacity, results, n_results);
+  if (s == TC_OK && code == TC_STATUS_OK && q.any_write) s = settle_writes(&q, flows);
   if (s != TC_OK)
     for (int32_t i = 0; i < capacity; i++) results[i] = NULL; // they are the scope's
   close_call(&q);
-  if (s != TC_OK) return api_fail(tc_status_note(s, "at %s", here));
-  return flows ? TC_STATUS_OK : api_run_op(c, here, op, n_args, args, capacity, results, n_results);
+  return s != TC_OK ? api_fail(tc_status_note(s, "at %s", here)) : code;
+}
+
+tc_status api_tape_note(tc_context *c, const char *name, int32_t n_args, const tc_argument *args,
+                        const tc_tensor *value, tc_tensor **out) {
+  taped_call q = {.c = c, .op = tc_op_find(c->ops, tc_sv_of(name)), .n_args = n_args, .args = args, .value = value};
+  bool flows;
+  *out = NULL;
+  q.n = flat_count(n_args, args);
+  tc_status s =
+      q.op ? call_taped(&q, 1, out, NULL, &flows) : tc_error(TC_STATUS_NOT_FOUND, "there is no op '%s'", name);
+  close_call(&q);
+  return s;
 }
 
 // ---- going back ----
@@ -437,18 +493,22 @@ static tc_status zeros_of(tc_context *c, const node_result *r, tc_tensor *out) {
   return TC_OK;
 }
 
+static tc_status overwritten(const api_node *n, const char *what, int32_t i) {
+  tc_sv op = n->step ? tc_grad_step_op(n->step)->full_name : TC_SV("a function");
+  return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                  "%s %d of " TC_SV_FMT " was written in place after it was used, and its gradient needs it", what, i,
+                  TC_SV_ARG(op));
+}
+
 static tc_status check_unchanged(const api_node *n) {
   for (int32_t i = 0; i < n->n_inputs; i++) {
     const tc_tensor *t = n->inputs[i];
     bool stale = t && t->storage && version_of(t) != n->seen[i] && (!n->step || tc_grad_step_reads(n->step, i));
-    if (stale)
-      return tc_error(TC_STATUS_INVALID_ARGUMENT,
-                      "operand %d was written in place after it was used, and its gradient needs it", i);
+    if (stale) return overwritten(n, "operand", i);
   }
   for (int32_t i = 0; i < n->n_results; i++) {
     const node_result *r = &n->results[i];
-    if (r->value.storage && version_of(&r->value) != r->seen)
-      return tc_error(TC_STATUS_INVALID_ARGUMENT, "result %d was written in place, and its gradient needs it", i);
+    if (r->value.storage && version_of(&r->value) != r->seen) return overwritten(n, "result", i);
   }
   return TC_OK;
 }
@@ -493,7 +553,7 @@ static tc_status step_back_taped(going *g, api_node *n, tc_tensor *const *cts) {
   int32_t n_gradients = 0, n_ct = 0;
   for (int32_t i = 0; i < n->n_inputs; i++) n_gradients += tc_grad_step_gradient(n->step, i) >= 0;
   for (int32_t i = 0; i < n->n_results; i++) n_ct += tc_grad_step_cotangent(n->step, i) >= 0;
-  taped_call q = {.c = c, .n = n->n_inputs + n_ct, .draw = n->draw, .written = -1};
+  taped_call q = {.c = c, .n = n->n_inputs + n_ct, .draw = n->draw};
   tc_tensor **made = room(c, n_gradients, sizeof(*made));
   tc_scope *scope = tc_scope_open();
   tc_status s = open_call(&q) && made && scope ? tc_grad_step_again(n->step, &q.step) : tc_error_out_of_memory();
@@ -541,7 +601,8 @@ static tc_status region_back(going *g, api_node *n, tc_tensor *const *cts) {
   }
   for (int32_t i = 0; s == TC_OK && i < n->n_results; i++) {
     const api_tensor *x = outputs[i] ? api_of(outputs[i]) : NULL;
-    if (cts[i] && x && (x->leaf || x->node)) s = deliver(g, outputs[i], tc_retain(cts[i]));
+    if (x) s = api_tape_freshen(outputs[i]);
+    if (s == TC_OK && cts[i] && x && (x->leaf || x->node)) s = deliver(g, outputs[i], tc_retain(cts[i]));
   }
   tc_scope_close(scope);
   tc_free(c->allocator, (void *)outputs);
@@ -626,10 +687,10 @@ static tc_status go_back(going *g, int32_t n, tc_tensor *const *outputs, tc_tens
   for (int32_t i = 0; i < n; i++) {
     const api_tensor *x = outputs[i] ? api_of(outputs[i]) : NULL;
     tc_tensor *ct = NULL;
+    if (x) TC_TRY(api_tape_freshen(outputs[i]));
     if (!x || (!x->leaf && !x->node))
       return tc_error(TC_STATUS_INVALID_ARGUMENT,
                       "no gradient flows from output %d: it depends on no tensor that requires one", i);
-    TC_TRY(check_fresh(outputs[i]));
     TC_TRY(first_cotangent(g->c, outputs[i], cotangents ? cotangents[i] : NULL, &ct));
     TC_TRY(deliver(g, outputs[i], ct));
   }
@@ -711,7 +772,7 @@ int32_t tc_set_requires_grad(tc_tensor *t, int32_t on) {
   return TC_STATUS_OK;
 }
 
-int32_t tc_requires_grad(const tc_tensor *t) { return t && (api_of(t)->leaf || api_of(t)->node); }
+int32_t tc_requires_grad(const tc_tensor *t) { return t && is_on_tape(t); }
 
 int32_t tc_set_grad_enabled(int32_t on) {
   bool before = *api_grad_enabled();
@@ -745,9 +806,10 @@ static int32_t opaque(tc_context *c, tc_function_body body, tc_function_body der
   n->drawn = __atomic_load_n(&c->drawn, __ATOMIC_RELAXED);
   tc_status s = TC_OK;
   for (int32_t i = 0; i < n_inputs && s == TC_OK; i++) {
-    n->inputs[i] = inputs[i] ? snapshot(inputs[i], inputs[i]) : NULL;
-    if (inputs[i] && !n->inputs[i]) s = tc_error_out_of_memory();
-    else if (inputs[i]) n->seen[i] = version_of(inputs[i]);
+    if (inputs[i]) s = api_tape_freshen(inputs[i]);
+    n->inputs[i] = s == TC_OK && inputs[i] ? snapshot(inputs[i], inputs[i]) : NULL;
+    if (s == TC_OK && inputs[i] && !n->inputs[i]) s = tc_error_out_of_memory();
+    else if (n->inputs[i]) n->seen[i] = version_of(inputs[i]);
   }
   *enabled = false;
   int32_t code = s == TC_OK ? body(self, inputs, n_inputs, outputs, n_outputs) : api_fail(s);
@@ -762,7 +824,8 @@ static int32_t opaque(tc_context *c, tc_function_body body, tc_function_body der
     if (code != TC_STATUS_OK) continue;
     code = api_fail(note_result(n, i, outputs[i], derivative != NULL));
     if (code != TC_STATUS_OK) continue;
-    if (tc_dtype_is_float(outputs[i]->dtype) || tc_dtype_is_complex(outputs[i]->dtype)) track(outputs[i], n, i);
+    if (tc_dtype_is_float(outputs[i]->dtype) || tc_dtype_is_complex(outputs[i]->dtype))
+      api_tape_place(outputs[i], n, i);
   }
   for (int32_t i = 0; code != TC_STATUS_OK && i < n_outputs; i++) outputs[i] = NULL;
   api_node_unref(n);

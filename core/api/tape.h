@@ -6,7 +6,8 @@
 // than results, so that the backward takes nodes by falling number and needs no other order.
 //
 // Storages count writes. A snapshot, and a handle, know the count that they were made at: what was overwritten since is
-// an error when it is needed, never a wrong gradient.
+// an error when a backward needs it, never a wrong gradient. Handles of one memory follow what is written through any
+// of them (tape_views.c).
 #ifndef TC_CORE_API_TAPE_H_
 #define TC_CORE_API_TAPE_H_
 
@@ -22,5 +23,19 @@ int32_t api_tape_op(tc_context *c, const char *here, const tc_op *op, int32_t n_
                     int32_t capacity, tc_tensor **results, int32_t *n_results);
 // Do gradients flow to the tensor, and are they enabled in this thread?
 bool api_is_tracked(const tc_tensor *t);
+
+// ---- handles and what is written to their memory ----
+static inline uint32_t api_tape_version(const tc_tensor *t) {
+  return t->storage ? __atomic_load_n(&t->storage->version, __ATOMIC_RELAXED) : 0;
+}
+// The handle is result i of the node from now on; NULL: no gradient flows to it.
+void api_tape_place(tc_tensor *t, api_node *n, int32_t i);
+// Gives a view whose memory was written since the place that it has now. INVALID_ARGUMENT: nobody knows it.
+TC_NODISCARD tc_status api_tape_freshen(tc_tensor *t);
+// The handle was written and placed: if it is a view, its base is what that makes it.
+TC_NODISCARD tc_status api_tape_written(tc_tensor *t);
+// Puts an op on the tape whose one result, `value`, is there already. *out is the scope's; NULL: no gradient flows.
+TC_NODISCARD tc_status api_tape_note(tc_context *c, const char *name, int32_t n_args, const tc_argument *args,
+                                     const tc_tensor *value, tc_tensor **out);
 
 #endif

@@ -2,6 +2,7 @@
 // arguments that a wanted input reaches, and what flows into one value from several users is summed.
 #include "core/autograd/internal.h"
 #include "core/ir/control.h"
+#include "core/ir/opargs.h"
 #include "core/passes/passes.h"
 
 typedef struct joint {
@@ -349,6 +350,55 @@ static tc_status go_back(joint *j) {
   return TC_OK;
 }
 
+// The dimensions from the slowest on; false where they do not make up the tensor row by row.
+static bool slowest_first(tc_module *m, const tc_tensor_type *t, int32_t *order) {
+  const tc_sym *sizes[TC_MAX_RANK], *strides[TC_MAX_RANK];
+  for (int32_t d = 0; d < t->rank; d++) {
+    int32_t k = d;
+    if (!tc_sym_is_const(t->strides[d]) && t->rank > 1) return false;
+    for (; k > 0 && t->strides[order[k - 1]]->value < t->strides[d]->value; k--) order[k] = order[k - 1];
+    order[k] = d;
+  }
+  for (int32_t d = 0; d < t->rank; d++) sizes[d] = t->sizes[order[d]], strides[d] = t->strides[order[d]];
+  return tc_strides_contiguous(m->syms, t->rank, sizes, strides);
+}
+
+// `op` of these sizes and strides.
+static tc_status filled(tc_graph *g, tc_node *before, const char *op, const tc_tensor_type *t, const int32_t *order,
+                        tc_value **out) {
+  tc_module *m = g->module;
+  tc_build b = {.graph = g, .before = before, .source = before->source};
+  const tc_sym **sizes = TC_NEW_ARRAY(m->arena, const tc_sym *, t->rank + 1),
+               **back = TC_NEW_ARRAY(m->arena, const tc_sym *, t->rank + 1);
+  bool sorted = true;
+  for (int32_t d = 0; d < t->rank; d++) {
+    sizes[d] = t->sizes[order[d]], back[order[d]] = tc_sym_int(m->syms, d);
+    sorted &= order[d] == d;
+  }
+  tc_arg args[] = {tc_arg_syms(sizes, t->rank), tc_arg_dtype(t->dtype)}, made;
+  TC_TRY(tc_build_call(&b, tc_sv_of(op), 2, args, (tc_sv[]){{0}, TC_SV("dtype")}, &made));
+  tc_arg turn[] = {made, tc_arg_syms(back, t->rank)};
+  if (!sorted) TC_TRY(tc_build_call(&b, TC_SV("aten::permute"), 2, turn, NULL, &made));
+  *out = made.value;
+  return TC_OK;
+}
+
+// Zeros and ones read nothing of what they are like: its memory need not be kept for them.
+static tc_status forget_likes(tc_graph *g) {
+  static const char *const ops[][2] = {{"zeros_like", "aten::zeros"}, {"ones_like", "aten::ones"}};
+  for (tc_node *n = g->first; n; n = n->next) {
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+      int32_t order[TC_MAX_RANK];
+      tc_value *made;
+      if (n->dead || !tc_node_is(n, ops[k][0]) || !slowest_first(g->module, &n->results[0]->type, order)) continue;
+      TC_TRY(filled(g, n, ops[k][1], &n->results[0]->type, order, &made));
+      tc_graph_forward(n->results[0], made);
+      tc_node_kill(n);
+    }
+  }
+  return TC_OK;
+}
+
 static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_joint *out) {
   tc_module *m = forward->module;
   joint j = {.g = tc_graph_clone(forward, tc_sv_printf(m->arena, TC_SV_FMT ".joint", TC_SV_ARG(forward->name)))};
@@ -364,6 +414,7 @@ static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_join
   TC_TRY(go_back(&j));
   out->n_ops = j.used.count, out->ops = j.used.data;
   TC_TRY(add_gradients(&j, wanted, n_inputs, loss, out));
+  TC_TRY(forget_likes(j.g));
   tc_graph_sweep(j.g);
   return TC_OK;
 }

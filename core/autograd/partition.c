@@ -41,9 +41,11 @@ static bool is_cheap(const tc_node *n) {
   uint64_t traits = n->op->def->traits;
   if (is_fixed(n)) return false;
   if (traits & (TC_OP_POINTWISE | TC_OP_VIEW | TC_OP_MAYBE_VIEW)) return true;
+  tc_sv name = n->op->schema.name;
   static const char *const copies[] = {"clone", "_to_copy", "contiguous", "expand", "_row_major", "where", "copy"};
   for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
-    if (tc_sv_is(n->op->schema.name, copies[i])) return true;
+    if (tc_sv_is(name, copies[i])) return true;
+  if (tc_sv_ends(name, "s_like") || tc_sv_starts(name, "new_") || tc_sv_is(name, "full_like")) return true; // of sizes
   for (int32_t i = 0; i < n->n_args; i++)
     if (n->args[i].kind == TC_AK_TENSOR || n->args[i].kind == TC_AK_TENSORS || n->args[i].kind == TC_AK_GRAPH)
       return false;

@@ -1,6 +1,6 @@
 // Views forwards and backwards: making a view again of a new base, and the base that results when something is written
 // through a view. The inverse of each view is known by its op; a view that is only described by its strides is undone
-// by as_strided_scatter on the whole storage.
+// by strided_put on the whole storage (as_strided_scatter where that is not row-major).
 #include "core/ir/opargs.h"
 #include "core/passes/functionalize.h"
 
@@ -298,7 +298,9 @@ tc_status tc_view_write(const tc_build *b, const tc_node *view, int32_t i, tc_va
   tc_value *whole;
   TC_TRY(tc_match_layout(b, root, root_type, &whole));
   *out_of_root = true;
-  return call(b, "aten::as_strided_scatter", 5,
+  bool rows = tc_strides_contiguous(syms(b), root_type->rank, root_type->sizes, root_type->strides) &&
+              tc_sym_is_int(root_type->offset, 0) && tc_op_find(b->graph->module->ops, TC_SV("tc::strided_put"));
+  return call(b, rows ? "tc::strided_put" : "aten::as_strided_scatter", 5,
               (tc_arg[]){tc_arg_tensor(whole), tc_arg_tensor(part), tc_arg_syms(t->sizes, t->rank),
                          tc_arg_syms(t->strides, t->rank), tc_arg_sym(t->offset)},
               out);

@@ -21,13 +21,10 @@ typedef struct reuse {
 } reuse;
 
 static bool is_scatter(const tc_node *n) {
-  static const char *const names[] = {"slice_scatter",    "select_scatter",
-                                      "diagonal_scatter", "as_strided_scatter",
-                                      "index_put",        "_unsafe_index_put",
-                                      "index_copy",       "index_add",
-                                      "index_fill",       "scatter",
-                                      "scatter_add",      "scatter_reduce",
-                                      "masked_scatter",   "put"};
+  static const char *const names[] = {
+      "slice_scatter", "select_scatter",    "diagonal_scatter", "as_strided_scatter", "strided_put",
+      "index_put",     "_unsafe_index_put", "index_copy",       "index_add",          "index_fill",
+      "scatter",       "scatter_add",       "scatter_reduce",   "masked_scatter",     "put"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (tc_node_is(n, names[i])) return true;
   return n->op->user && n->op->user->mutates.count > 0;

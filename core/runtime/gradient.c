@@ -48,6 +48,7 @@ struct tc_grad_step {
   struct tc_grad_step *pending; // of the root: being built, so that its sessions are found if memory runs out
 };
 
+const tc_op *tc_grad_step_op(const tc_grad_step *s) { return s->op; }
 int32_t tc_grad_step_inputs(const tc_grad_step *s) { return s->n_flat; }
 int32_t tc_grad_step_results(const tc_grad_step *s) { return s->n_results; }
 int32_t tc_grad_step_saved(const tc_grad_step *s) { return s->n_own_saved; }
@@ -397,7 +398,7 @@ tc_grad_draw tc_grad_step_draw(const tc_grad_step *s) {
 
 static tc_status run(tc_grad_step *s, tc_session *session, const tc_tensor *inputs, tc_tensor *outputs,
                      const tc_grad_draw *draw) {
-  tc_session_run_options o = {.seed = draw->seed, .stream = draw->stream};
+  tc_session_run_options o = {.seed = draw->seed, .stream = draw->stream, .write_back = true};
   if (s->serial) pthread_mutex_lock(&s->root->lock);
   tc_status status = tc_session_run(session, inputs, outputs, &o);
   if (s->serial) pthread_mutex_unlock(&s->root->lock);

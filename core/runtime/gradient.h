@@ -23,6 +23,7 @@ TC_NODISCARD tc_status tc_grad_step_again(tc_grad_step *s, tc_grad_step **out);
 tc_grad_step *tc_grad_step_ref(tc_grad_step *s);
 void tc_grad_step_unref(tc_grad_step *s); // NULL is ignored
 
+const tc_op *tc_grad_step_op(const tc_grad_step *s); // that it, or what it is the gradient of, is made of
 int32_t tc_grad_step_inputs(const tc_grad_step *s);  // flat
 int32_t tc_grad_step_results(const tc_grad_step *s); // tensors and absent ones
 int32_t tc_grad_step_saved(const tc_grad_step *s);   // values that the backward takes besides inputs and results

@@ -228,12 +228,139 @@ static void in_place(void **state) {
     refused(tc_grad(1, &l, NULL, 1, &x, 0, &g), "written in place");
     assert_null(tc_aten_add__Scalar(x, tc_scalar_int(1), tc_scalar_int(1)));
     refused(tc_last_code(), "requires a gradient is written in place");
-    int64_t two = 2;
-    tc_tensor *zeros = tc_new_tensor(c, TC_F64, 1, (int64_t[]){4}),
-              *part = tc_aten_slice_Tensor(zeros, 0, NULL, &two, 1);
-    assert_null(tc_aten_mul__Tensor(part, tc_aten_slice_Tensor(x, 0, NULL, &two, 1)));
-    refused(tc_last_code(), "writing into a part");
+    assert_null(tc_aten_zero_(tc_aten_select_int(x, 0, 1)));
+    refused(tc_last_code(), "a part of a tensor that requires a gradient is written");
+    before = tc_set_grad_enabled(0);
+    tc_aten_zero_(b);
+    tc_set_grad_enabled(before);
+    assert_null(mul(b, x));
+    refused(tc_last_code(), "written where they do not follow");
     tc_scope_close(s);
+  }
+}
+
+static tc_tensor *cut(tc_tensor *x, int64_t from, int64_t to) { return tc_aten_slice_Tensor(x, 0, &from, &to, 1); }
+
+// All handles of a memory see what is written through one of them.
+static void in_place_through_views(void **state) {
+  (void)state;
+  seed_rand();
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *x = leaf(c, TC_F64, 1, (int64_t[]){4}), *w = leaf(c, TC_F64, 1, (int64_t[]){4}), *g, *l;
+    double x1 = at(x, 1), x2 = at(x, 2), x3 = at(x, 3);
+    tc_tensor *y = tc_aten_mul_Scalar(tc_aten_detach(x), tc_scalar_int(0)), *old = tc_aten_select_int(y, 0, 1);
+    assert_false(tc_requires_grad(old));
+    tc_aten_copy_(cut(y, 0, 3), cut(x, 0, 3), 0);
+    tc_aten_mul__Tensor(cut(y, 1, 3), cut(x, 2, 4)); // x0, x1 x2, x2 x3, 0
+    ok(tc_last_code());
+    assert_true(tc_requires_grad(y) && tc_requires_grad(old));
+    near(at(y, 2), x2 * x3);
+    l = tc_aten_add_Tensor(sum(mul(y, w)), mul(old, old), tc_scalar_int(1));
+    ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+    double a = at(w, 1) + 2 * x1 * x2;
+    near(at(g, 0), at(w, 0));
+    near(at(g, 1), a * x2);
+    near(at(g, 2), a * x1 + at(w, 2) * x3);
+    near(at(g, 3), at(w, 2) * x2);
+    tc_aten_zero_(cut(y, 0, 2)); // what they were is gone
+    l = tc_aten_add_Tensor(sum(mul(y, y)), mul(old, old), tc_scalar_int(1));
+    ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+    near(at(g, 1), 0);
+    near(at(g, 2), 2 * x2 * x3 * x3);
+    tc_aten_copy_(y, w, 0);
+    l = sum(mul(tc_aten_detach(x), mul(y, old)));
+    ok(tc_grad(1, &l, NULL, 1, &w, 0, &g));
+    near(at(g, 0), at(x, 0) * at(w, 1));
+    // A complex number by its parts, and a matrix that lies by columns.
+    tc_tensor *z = tc_aten_complex(tc_aten_detach(x), tc_aten_detach(x));
+    tc_aten_copy_(tc_aten_real(z), x, 0);
+    tc_aten_mul__Tensor(tc_aten_imag(z), w);
+    l = sum(tc_aten_imag(mul(z, z))); // 2 x · x' w
+    ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+    near(at(g, 3), 2 * x3 * at(w, 3));
+    tc_tensor *m = tc_aten_exp(tc_aten_t(leaf(c, TC_F64, 2, (int64_t[]){4, 2})));
+    assert_int_equal(tc_stride_of(m, 0), 1);
+    assert_ptr_not_equal(tc_data_of(tc_aten_clone(m, TC_FORMAT_CONTIGUOUS)), tc_data_of(m));
+    assert_ptr_not_equal(tc_data_of(tc_aten_clone(y, TC_FORMAT_CONTIGUOUS)), tc_data_of(y));
+    tc_aten_copy_(tc_aten_select_int(m, 1, 3), cut(x, 0, 2), 0);
+    l = sum(mul(m, tc_aten_unsqueeze(x, 0)));
+    ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+    near(at(g, 0), x3 + at(m, 0) + at(m, 1));
+    tc_scope_close(s);
+  }
+}
+
+// Writes through views of views in any order: as the compiled function, which has no memory to write to.
+typedef struct writing {
+  uint32_t seed;
+} writing;
+static uint32_t draw(uint32_t *state, uint32_t n) {
+  *state = *state * 1664525 + 1013904223;
+  return (*state >> 8) % n;
+}
+
+static tc_tensor *view_of(uint32_t *r, tc_tensor *t) {
+  int32_t rank = tc_rank_of(t);
+  int64_t d = rank ? draw(r, (uint32_t)rank) : 0, one = 1;
+  uint32_t kind = draw(r, 4);
+  if (rank && tc_size_of(t, (int32_t)d) > 1 && kind == 0) return tc_aten_select_int(t, d, 1);
+  if (rank && tc_size_of(t, (int32_t)d) > 1 && kind == 1) return tc_aten_slice_Tensor(t, d, &one, NULL, 1);
+  if (rank > 1 && kind == 2) return tc_aten_transpose_int(t, 0, -1);
+  return tc_aten_unsqueeze(t, 0);
+}
+
+static int32_t writes(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  enum { STEPS = 9, MOST_VIEWS = 12 };
+  uint32_t r = ((const writing *)self)->seed;
+  tc_tensor *views[MOST_VIEWS] = {mul(in[0], in[0])}, *total = sum(in[0]);
+  int32_t n = 1;
+  (void)n_in, (void)n_out;
+  for (int32_t i = 0; i < STEPS; i++) {
+    tc_tensor *t = views[draw(&r, (uint32_t)n)];
+    tc_tensor *p = tc_aten_select_int(in[1], 0, draw(&r, 3)), *now;
+    switch (draw(&r, 7)) {
+    case 0: tc_aten_mul__Tensor(t, p); break;
+    case 1: tc_aten_copy_(t, p, 0); break;
+    case 2: tc_aten_zero_(t); break;
+    case 3: tc_aten_sin_(t); break;
+    case 4:
+      now = tc_aten_clone(t, TC_FORMAT_CONTIGUOUS),
+      total = tc_aten_add_Tensor(total, mul(sum(mul(now, now)), p), tc_scalar_int(1));
+      break;
+    default:
+      if (n < MOST_VIEWS) views[n] = view_of(&r, t), n++;
+    }
+  }
+  for (int32_t i = 0; i < n; i++)
+    total = tc_aten_add_Tensor(total, mul(sum(tc_aten_sin(views[i])), tc_aten_select_int(in[1], 0, i % 3)),
+                               tc_scalar_int(1));
+  out[0] = total;
+  return tc_last_code();
+}
+
+static void writes_in_any_order(void **state) {
+  (void)state;
+  seed_rand();
+  FOR_BACKENDS(c, NULL) {
+    for (int round = 0; round < 6; round++) {
+      tc_scope *s = tc_scope_open();
+      writing w = {(uint32_t)rand()};
+      tc_tensor *in[] = {leaf(c, TC_F64, 2, (int64_t[]){3, 2}), leaf(c, TC_F64, 1, (int64_t[]){3})}, *out[3], *y, *g[2];
+      tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 2, .n_outputs = 1};
+      tc_function *f;
+      ok(tc_value_and_grad(c, writes, &w, &o, 2, (int32_t[]){0, 1}, &f));
+      ok(tc_call(f, in, out));
+      ok(writes(&w, in, 2, &y, 1));
+      near(at(y, 0), at(out[0], 0));
+      ok(tc_grad(1, &y, NULL, 2, in, 0, g));
+      for (int k = 0; k < 2; k++) {
+        const tc_tensor *want = tc_aten_contiguous(out[1 + k], TC_FORMAT_CONTIGUOUS);
+        for (int64_t i = 0; i < tc_numel_of(in[k]); i++) near(g[k] ? at(g[k], i) : 0, at(want, i));
+      }
+      tc_function_destroy(f);
+      tc_scope_close(s);
+    }
   }
 }
 
@@ -408,6 +535,8 @@ int main(void) {
                                      cmocka_unit_test(orders),
                                      cmocka_unit_test(complex_numbers),
                                      cmocka_unit_test(in_place),
+                                     cmocka_unit_test(in_place_through_views),
+                                     cmocka_unit_test(writes_in_any_order),
                                      cmocka_unit_test(regions),
                                      cmocka_unit_test(derivatives_of_the_user),
                                      cmocka_unit_test(what_is_off_or_wrong),

@@ -93,7 +93,7 @@ static const tc_op_def rows[] = {
     ROW("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", C, clone_meta),
     ROW("_row_major(Tensor self) -> Tensor", C,
         row_major_meta), // a copy in row-major order: tc's own, for decompositions
-    ROW("lift_fresh_copy(Tensor self) -> Tensor", C, clone_meta),
+    ROW("lift_fresh_copy(Tensor self) -> Tensor", C, row_major_meta),
     ROW("_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
         "pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
         C, to_copy_meta),

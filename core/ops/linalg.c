@@ -903,7 +903,8 @@ static const tc_op_def rows[] = {
          "let u, s, v = _linalg_svd(A, full_matrices, true); u, s, v"),
     TEXT("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", "let u, s, v = _linalg_svd(A, false, false); s"),
     TEXT("svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
-         "let u, s, v = _linalg_svd(self, !some, true); u, s, adjoint(v)"),
+         "let u, s, v = _linalg_svd(self, !some, compute_uv); if(compute_uv, u, new_zeros(self, matmul(self, "
+         "mT(self)).sizes)), s, adjoint(if(compute_uv, v, new_zeros(self, matmul(mT(self), self).sizes)))"),
     TEXT("linalg_polar(Tensor A) -> (Tensor U, Tensor H)",
          "let u, s, v = _linalg_svd(A, false, true); matmul(u, v), matmul(mul(adjoint(v), unsqueeze(s, -2)), v)"),
     TEXT("linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> "

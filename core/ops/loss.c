@@ -69,7 +69,7 @@ static const tc_op_def rows[] = {
         "let l = if(full, add(u, where(le(target, 1), 0, add(sub(mul(target, log(target)), target), "
         "mul(log(mul(target, 6.283185307179586476925)), 0.5)))), u); " REDUCED),
     CTEXT("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-          "let l = log1p(exp(neg(mul(self, target)))); " REDUCED),
+          "let l = log1p(exp(neg(mul(self, target)))); if(reduction == 0, l, if(reduction == 1, mean(l), sum(l)))"),
     TEXT("hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",
          "let d = self.dtype; let w = wide(d); let x = to(self, w); let m = to(full([], margin), w); let l = "
          "to(add(where(ne(target, 1), clamp_min(sub(m, x), 0), 0), where(ne(target, -1), x, 0)), d); " REDUCED),

@@ -557,7 +557,7 @@ static const tc_op_def rows[] = {
     {.schema = "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
      .traits = VIEW,
      .decompose = "expand(self, size)"},
-    {.schema = "ravel(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .decompose = "reshape(self, [-1])"},
+    {.schema = "ravel(Tensor(a) self) -> Tensor(a)", .traits = MAYBE, .decompose = "reshape(contiguous(self), [-1])"},
     {.schema = "detach(Tensor(a) self) -> Tensor(a)", .traits = VIEW, .meta = alias_meta, .lower = lower_same},
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.

@@ -78,6 +78,11 @@ static int32_t bincount_ref(tc_op_args *a) {
 // Both edges belong to the range. Bins of equal width, or between given edges.
 static int32_t histc_meta(tc_op_args *a) {
   tc_int n = tc_op_sym(a, 1);
+  double lo = tc_op_float(a, 2, 0), hi = tc_op_float(a, 3, 0);
+  if (!tc_dtype_is_float(tc_op_tensor(a, 0)->dtype))
+    return tc_op_fail(a, "histc is not implemented for %s", tc_dtype_torch_name(tc_op_tensor(a, 0)->dtype));
+  if (!isfinite(lo) || !isfinite(hi) || lo > hi)
+    return tc_op_fail(a, "the range must be finite, and max be larger than min: [%g, %g]", lo, hi);
   if (tc_int_lt(a, n, tc_int_const(a, 1)) == 1)
     return tc_op_fail(a, "bins must be > 0, but got %lld", (long long)tc_op_int(a, 1, 0));
   return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &n, NULL);
@@ -118,24 +123,44 @@ static int32_t histc_ref(tc_op_args *a) {
   count_bins(x, NULL, y, lo, hi, NULL);
   return TC_STATUS_OK;
 }
+// What all histograms ask of numbers, weights and ranges; `n` dimensions. Numbers of bins are made edges of in f32 and
+// f64 only.
+static int32_t check_histogram(tc_op_args *a, int64_t n) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0), *w = tc_op_tensor(a, tc_op_arg_index(a, "weight"));
+  bool edges = tc_op_kind(a, 1) == TC_AK_TENSOR || tc_op_kind(a, 1) == TC_AK_TENSORS;
+  if (!tc_dtype_is_float(t->dtype) || (!edges && t->dtype != TC_F32 && t->dtype != TC_F64))
+    return tc_op_fail(a, "histograms are not implemented for %s", tc_dtype_torch_name(t->dtype));
+  if (w && w->dtype != t->dtype)
+    return tc_op_fail(a, "input and weight must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, tc_op_arg_index(a, "weight")));
+  int32_t range = tc_op_arg_index(a, "range");
+  if (range < 0 || tc_op_kind(a, range) == TC_AK_NONE) return TC_STATUS_OK;
+  if (tc_op_count(a, range) != 2 * n)
+    return tc_op_fail(a, "for a %lld-dimensional histogram range should have %lld elements, but got %d", (long long)n,
+                      (long long)(2 * n), tc_op_count(a, range));
+  for (int32_t d = 0; d < n; d++) {
+    double lo = tc_op_float_at(a, range, 2 * d, 0), hi = tc_op_float_at(a, range, 2 * d + 1, 0);
+    if (!isfinite(lo) || !isfinite(hi) || lo > hi)
+      return tc_op_fail(a, "the range of dimension %d must be finite, and min not exceed max: [%g, %g]", d, lo, hi);
+  }
+  return TC_STATUS_OK;
+}
 static int32_t histogram_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *edges = tc_op_kind(a, 1) == TC_AK_TENSOR ? tc_op_tensor(a, 1) : NULL;
   if (edges && edges->rank != 1) return tc_op_fail(a, "bins must be a vector: %s", tc_op_shape_text(a, 1));
-  if (edges && (edges->dtype != t->dtype || tc_int_lt(a, edges->sizes[0], tc_int_const(a, 1)) == 1))
-    return tc_op_fail(a, "bins must be edges of the input's dtype, at least one: %s for %s", tc_op_shape_text(a, 1),
+  if (check_histogram(a, 1)) return TC_STATUS_INVALID_ARGUMENT;
+  if (edges && (edges->dtype != t->dtype || tc_int_lt(a, edges->sizes[0], tc_int_const(a, 2)) == 1))
+    return tc_op_fail(a, "bins must be edges of the input's dtype, at least two: %s for %s", tc_op_shape_text(a, 1),
                       tc_op_shape_text(a, 0));
   if (!edges && tc_int_lt(a, tc_op_sym(a, 1), tc_int_const(a, 1)) == 1)
     return tc_op_fail(a, "bins must be > 0, but got %lld", (long long)tc_op_int(a, 1, 0));
-  int32_t weight = tc_op_arg_index(a, "weight"), range = tc_op_arg_index(a, "range");
+  int32_t weight = tc_op_arg_index(a, "weight");
   const tc_tensor_type *w = tc_op_tensor(a, weight);
   bool same = !w || w->rank == t->rank;
   for (int32_t d = 0; w && same && d < t->rank; d++) same = !tc_int_require_eq(a, w->sizes[d], t->sizes[d]);
   if (!same)
     return tc_op_fail(a, "weight must have the input's shape: %s and %s", tc_op_shape_text(a, weight),
                       tc_op_shape_text(a, 0));
-  if (range >= 0 && tc_op_count(a, range) &&
-      !(tc_op_count(a, range) == 2 && tc_op_float_at(a, range, 0, 0) <= tc_op_float_at(a, range, 1, 0)))
-    return tc_op_fail(a, "range must be two numbers, the smaller one first");
   tc_int one = tc_int_const(a, 1), bins = edges ? tc_int_sub(a, edges->sizes[0], one) : tc_op_sym(a, 1),
          ends = tc_int_add(a, bins, one);
   return tc_op_set_result(a, 0, t->dtype, 1, &bins, NULL) || tc_op_set_result(a, 1, t->dtype, 1, &ends, NULL);
@@ -251,13 +276,11 @@ static tc_gv column_edges(tc_op_args *a, tc_gv column, int32_t d) {
 
 static int32_t check_points(tc_op_args *a, int64_t *out_n) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *w = tc_op_tensor(a, tc_op_arg_index(a, "weight"));
-  int32_t range = tc_op_arg_index(a, "range"), given = range < 0 ? 0 : tc_op_count(a, range);
   bool lists = tc_op_kind(a, 1) == TC_AK_TENSORS;
   if (t->rank < 2 || !tc_int_is_const(t->sizes[t->rank - 1], out_n) || *out_n < 1 || *out_n > TC_MAX_RANK)
     return tc_op_fail(a, "input must have at least 2 dimensions, the last of 1 to %d coordinates: %s", TC_MAX_RANK,
                       tc_op_shape_text(a, 0));
-  if (!tc_dtype_is_float(t->dtype))
-    return tc_op_fail(a, "expected points of a floating point dtype: %s", tc_op_shape_text(a, 0));
+  if (check_histogram(a, *out_n)) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_op_kind(a, 1) != TC_AK_INT && tc_op_count(a, 1) != *out_n)
     return tc_op_fail(a, "expected bins for each of %lld dimensions, but got %d", (long long)*out_n, tc_op_count(a, 1));
   for (int32_t d = 0; d < *out_n; d++) {
@@ -267,11 +290,6 @@ static int32_t check_points(tc_op_args *a, int64_t *out_n) {
     if (!lists && tc_int_lt(a, tc_op_sym_at(a, 1, tc_op_count(a, 1) > 1 ? d : 0), tc_int_const(a, 1)) == 1)
       return tc_op_fail(a, "the number of bins of dimension %d must be positive", d);
   }
-  for (int32_t d = 0; d < given / 2; d++)
-    if (!(tc_op_float_at(a, range, 2 * d, 0) <= tc_op_float_at(a, range, 2 * d + 1, 0)))
-      return tc_op_fail(a, "range: min should not exceed max in dimension %d", d);
-  if (given && given != 2 * *out_n)
-    return tc_op_fail(a, "expected %lld numbers for range, but got %d", (long long)(2 * *out_n), given);
   bool same = !w || w->rank == t->rank - 1;
   for (int32_t d = 0; w && same && d < w->rank; d++) same = !tc_int_require_eq(a, w->sizes[d], t->sizes[d]);
   return same ? TC_STATUS_OK

@@ -36,6 +36,60 @@ static tc_kval reassociate(tc_kb *b, int32_t op, tc_dtype type, tc_kval *v, cons
   return again(b, op, 2, x, tc_kbi_const(b, type, c));
 }
 
+// The numbers between which an integer lies that is made of the lane's number and constants; nothing wraps around.
+static bool range_of(const tc_kb *b, tc_kval v, int32_t depth, int64_t *lo, int64_t *hi) {
+  const tc_kinst *in = tc_kb_inst_of(b, v);
+  tc_dtype type = b->values.data[v].dtype;
+  int64_t x0, x1, y0, y1, p;
+  tc_knum c;
+  if (type != TC_I32 && type != TC_I64) return false;
+  if (tc_kb_const_of(b, v, &c)) {
+    *lo = *hi = c.i;
+    return c.i >= INT32_MIN && c.i <= INT32_MAX;
+  }
+  if (!in || depth == 0) return false;
+  if (in->op == TC_K_LANE) {
+    *lo = 0, *hi = b->lanes - 1;
+    return true;
+  }
+  if (in->op != TC_K_ADD && in->op != TC_K_SUB && in->op != TC_K_MUL && in->op != TC_K_CAST) return false;
+  if (!range_of(b, in->args[0], depth - 1, &x0, &x1)) return false;
+  if (in->op == TC_K_CAST) {
+    *lo = x0, *hi = x1;
+    return true;
+  }
+  if (!range_of(b, in->args[1], depth - 1, &y0, &y1)) return false;
+  switch (in->op) {
+  case TC_K_ADD: *lo = x0 + y0, *hi = x1 + y1; break;
+  case TC_K_SUB: *lo = x0 - y1, *hi = x1 - y0; break;
+  default:
+    if (y0 != y1) return false;
+    p = x0 * y0, *hi = x1 * y0, *lo = p;
+    if (y0 < 0) *lo = *hi, *hi = p;
+  }
+  return *lo >= INT32_MIN && *hi <= INT32_MAX;
+}
+
+// A comparison with a constant that every lane answers alike: 1, 0, or -1.
+static int32_t same_for_all(const tc_kb *b, int32_t op, tc_kval v, int64_t c) {
+  int64_t lo, hi;
+  if (!range_of(b, v, 8, &lo, &hi)) return -1;
+  switch (op) {
+  case TC_K_LT: return hi < c ? 1 : lo >= c ? 0 : -1;
+  case TC_K_LE: return hi <= c ? 1 : lo > c ? 0 : -1;
+  case TC_K_GT: return lo > c ? 1 : hi <= c ? 0 : -1;
+  case TC_K_GE: return lo >= c ? 1 : hi < c ? 0 : -1;
+  case TC_K_EQ: return c < lo || c > hi ? 0 : -1;
+  default: return c < lo || c > hi ? 1 : -1;
+  }
+}
+
+static tc_kval fold_comparison(tc_kb *b, int32_t op, const tc_kval *v, const known *k) {
+  bool alike = op == TC_K_EQ || op == TC_K_LE || op == TC_K_GE;
+  int32_t answer = v[0] == v[1] ? alike : k->is[1] ? same_for_all(b, op, v[0], k->v[1].i) : -1;
+  return answer < 0 ? -1 : tc_kb_int(b, TC_BOOL, answer);
+}
+
 static tc_kval fold_int(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const known *k) {
   switch (*op) {
   case TC_K_ADD:
@@ -77,10 +131,10 @@ static tc_kval fold_int(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const 
   case TC_K_ABS: return tc_dtype_class(type) == 'u' ? v[0] : -1;
   case TC_K_EQ:
   case TC_K_LE:
-  case TC_K_GE: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 1) : -1;
+  case TC_K_GE:
   case TC_K_NE:
   case TC_K_LT:
-  case TC_K_GT: return v[0] == v[1] ? tc_kb_int(b, TC_BOOL, 0) : -1;
+  case TC_K_GT: return fold_comparison(b, *op, v, k);
   default: return -1;
   }
 }

@@ -349,6 +349,10 @@ static int32_t dropout_meta(tc_op_args *a) {
   double p = tc_op_float(a, 1, 0.5);
   bool empty = tc_sym_is_int(tc_op_numel(a, t), 0); // PyTorch's mask of nothing is like the input
   if (!(p >= 0 && p <= 1)) return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", p);
+  bool train = tc_op_kind(a, 2) == TC_AK_NONE || tc_op_bool(a, 2, 1); // what is kept is scaled by a float
+  if (train && !tc_dtype_is_float(t->dtype) && !tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "result type Float can't be cast to the desired output type %s",
+                      tc_dtype_torch_name(t->dtype));
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0) ||
          tc_op_format_result(a, 1, empty ? t->dtype : TC_BOOL, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }
@@ -405,7 +409,7 @@ static int32_t dropout_lower(tc_op_args *a) {
 #define DROPOUT(name, text)                                        \
   {.schema = name "(Tensor input, float p, bool train) -> Tensor", \
    .traits = RC | TC_OP_MAYBE_VIEW,                                \
-   .decompose = "if(train && p != 0.0 && input.numel != 0, " text ", alias(input))"}
+   .decompose = "if(train && p != 0.0 && input.numel != 0, if(p == 1.0, mul(input, 0), " text "), alias(input))"}
 
 enum { R = TC_OP_RANDOM, RC = TC_OP_RANDOM | TC_OP_COMPLEX };
 #define OPTIONS "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
@@ -463,7 +467,7 @@ static const tc_op_def rows[] = {
                                      "true)[0], p)"),
     {.schema = "_alpha_dropout(Tensor input, Tensor mask, float p) -> Tensor",
      .traits = TC_OP_COMPLEX,
-     .decompose = "if(p == 1.0, mul(input, 0.0), _alpha_dropped(input, ne(mask, 0), p))"},
+     .decompose = "_alpha_dropped(input, ne(mask, 0), p)"},
     {.schema = "_alpha_dropped(Tensor input, Tensor keep, float p) -> Tensor",
      .traits = TC_OP_COMPLEX,
      .decompose = "let limit = 1.7580993408473766; let a = 1.0 / ((limit * limit * p + 1.0) * (1.0 - p)) ** 0.5;"

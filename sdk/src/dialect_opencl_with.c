@@ -58,7 +58,11 @@ static const char nvidia[] =
   "%7}, {%8, %9}, {%10, %11, %12, %13};\" \\\n"                                                                      \
   "    : \"=f\"(d0), \"=f\"(d1), \"=f\"(d2), \"=f\"(d3) : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \\\n"          \
   "      \"r\"(b0), \"r\"(b1), \"f\"(c0), \"f\"(c1), \"f\"(c2), \"f\"(c3))\n"
-static const char tiles[] = MMA("tc_mma_bf16", "bf16") MMA("tc_mma_f16", "f16");
+#define EXTREME(name)                                                                                                \
+  "float tc_" name "(float a, float b);\n"                                                                           \
+  "float tc_" name "(float a, float b) { float r; __asm__(\"" name ".NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), " \
+  "\"f\"(b)); return r; }\n"
+static const char tiles[] = MMA("tc_mma_bf16", "bf16") MMA("tc_mma_f16", "f16") EXTREME("min") EXTREME("max");
 
 void tc_dialect_opencl_with(uint32_t what, tc_cdialect *out) {
   *out = tc_dialect_opencl;
@@ -69,7 +73,10 @@ void tc_dialect_opencl_with(uint32_t what, tc_cdialect *out) {
     out->op_formats[TC_K_RCP_APPROX][0] = "tc_rcp($0)";
     out->fast_div_f32 = "tc_quotient($0, $1)";
     out->f16_load = "tc_half_load($0)", out->f16_store = "tc_half_store($0)";
-    if (what & TC_OPENCL_TILES) out->more[1] = tiles, out->mma_bf16 = "tc_mma_bf16", out->mma_f16 = "tc_mma_f16";
+    if (what & TC_OPENCL_TILES) {
+      out->more[1] = tiles, out->mma_bf16 = "tc_mma_bf16", out->mma_f16 = "tc_mma_f16";
+      out->op_formats[TC_K_MIN][0] = "tc_min($0, $1)", out->op_formats[TC_K_MAX][0] = "tc_max($0, $1)";
+    }
     return;
   }
   if (what & TC_OPENCL_SUBGROUPS) {

@@ -121,6 +121,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     }
   }
   *out_n += tc_matmul_tiles(s, max - *out_n, out + *out_n);
+  *out_n += tc_matmul_mma(s, max - *out_n, out + *out_n);
   for (int32_t i = 1; i < *out_n; i++) { // best first
     tc_stage_config c = out[i];
     int32_t k = i;
@@ -217,6 +218,7 @@ static void strips(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval panel) {
 }
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
+  if (c->params[TC_MATMUL_PLANES]) return tc_matmul_emit_mma(s, c);
   if (c->params[TC_MATMUL_DEPTH]) return tc_matmul_emit_tiles(s, c);
   mm t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_stage_dtype(s)};
   t.pairs = in_pairs(s);

@@ -1,5 +1,5 @@
-// What the two ways of the template "matmul" share: micro-tiles of vectors (matmul.c), and tiles of a block of threads
-// (matmul_tiles.c).
+// What the ways of the template "matmul" share: micro-tiles of vectors (matmul.c), and tiles of a block of threads, by
+// ordinary arithmetic (matmul_tiles.c) and by products of tiles (matmul_mma.c).
 #ifndef TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
 #define TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
 
@@ -9,9 +9,18 @@
 
 #include "tc/plugin.h"
 
-// params: rows of a micro-tile; columns of a packed panel; rows and columns of a lane, and elements of K in a step, all
-// 0 in configurations of micro-tiles.
-enum { TC_MATMUL_ROWS, TC_MATMUL_PANEL, TC_MATMUL_LANE_ROWS, TC_MATMUL_LANE_COLUMNS, TC_MATMUL_DEPTH };
+// params: rows of a micro-tile; columns of a packed panel; rows and columns of a lane (of 32, where they multiply
+// tiles), and elements of K in a step, all 0 in configurations of micro-tiles; parts of 16 bits that an element has, 0
+// by ordinary arithmetic, and steps that are in shared memory.
+enum {
+  TC_MATMUL_ROWS,
+  TC_MATMUL_PANEL,
+  TC_MATMUL_LANE_ROWS,
+  TC_MATMUL_LANE_COLUMNS,
+  TC_MATMUL_DEPTH,
+  TC_MATMUL_PLANES,
+  TC_MATMUL_STAGES
+};
 
 // Columns of a panel of b, packed or not; 0: its size is not known.
 int64_t tc_matmul_panel(const tc_stage *s);
@@ -22,5 +31,8 @@ double tc_matmul_element_ns(const tc_stage *s);
 // Configurations for a block of threads, at most `max`; the count.
 int32_t tc_matmul_tiles(const tc_stage *s, int32_t max, tc_stage_config *out);
 int32_t tc_matmul_emit_tiles(tc_stage *s, const tc_stage_config *c);
+// The same for devices that multiply tiles of 16-bit numbers (tc_device_props.tiles).
+int32_t tc_matmul_mma(const tc_stage *s, int32_t max, tc_stage_config *out);
+int32_t tc_matmul_emit_mma(tc_stage *s, const tc_stage_config *c);
 
 #endif

@@ -1,13 +1,15 @@
 // Products of matrices where lanes are threads: every configuration, at sizes that fill tiles and at others, against
-// the references, by the kernel interpreter (which refuses races in shared memory).
+// the references, by the kernel interpreter (which refuses races in shared memory). Each test is of a device, which
+// multiplies numbers or tiles of them.
 #include "core/kernel/templates/matmul.h"
 #include "tests/unit/schedule/pipeline.h"
 
-enum { CONFIGURATIONS = 5 };
+enum { CONFIGURATIONS = 5, OF_TILES = 5 };
 
-// Number `want` of the tiled configurations, counted as they are offered.
+// Number `want` of the tiled configurations, counted as they are offered; by products of tiles, or others.
 typedef struct choice {
   int32_t want, tiled;
+  bool by_tiles;
 } choice;
 static int32_t pick(void *self, tc_sv name, tc_sv stage, int32_t n, const tc_stage_config *configs) {
   choice *c = self;
@@ -15,19 +17,22 @@ static int32_t pick(void *self, tc_sv name, tc_sv stage, int32_t n, const tc_sta
   (void)stage;
   c->tiled = 0;
   for (int32_t i = 0; i < n && tc_sv_is(name, "matmul"); i++)
-    if (configs[i].params[TC_MATMUL_DEPTH] && c->tiled++ == c->want) wanted = i;
+    if (configs[i].params[TC_MATMUL_DEPTH] && c->by_tiles == (configs[i].params[TC_MATMUL_PLANES] > 0) &&
+        c->tiled++ == c->want)
+      wanted = i;
   return wanted;
 }
 
-static const test_device *threads(void) {
-  for (int32_t d = 0; d < N_DEVICES; d++)
-    if (!devices[d].props.simd_bytes) return &devices[d];
-  return NULL;
+static tc_device_props threads(bool by_tiles) {
+  int32_t d = 0;
+  while (devices[d].props.simd_bytes) d++;
+  tc_device_props p = devices[d].props;
+  if (by_tiles) p.tiles = 1ull << TC_BF16 | 1ull << TC_F16, p.shared_bytes = 1 << 17;
+  return p;
 }
 
 // What a block has on chip, the rows of results that are held for later phases among it, must be there.
-static tc_status fits(const tc_plan *plan) {
-  int64_t room = threads()->props.shared_bytes;
+static tc_status fits(const tc_plan *plan, int64_t room) {
   for (int32_t i = 0; i < plan->kernels.count; i++) {
     tc_kernel_stats stats;
     tc_kernel_count(plan->kernels.data[i]->kernel, &stats);
@@ -39,15 +44,16 @@ static tc_status fits(const tc_plan *plan) {
 }
 
 // With each of the configurations; there must be `least` of them.
-static tc_status every(tc_arena *arena, const char *text, int32_t least, tolerance tol) {
+static tc_status every_of(tc_arena *arena, const char *text, bool by_tiles, int32_t least, tolerance tol) {
   pipeline p;
   tc_status s = pipeline_open(&p, arena, text);
-  choice c = {.tiled = 1};
+  choice c = {.tiled = 1, .by_tiles = by_tiles};
+  tc_device_props device = threads(by_tiles);
   for (c.want = 0; c.want < c.tiled && s == TC_OK; c.want++) {
     tc_plan *plan = NULL;
     p.pick = pick, p.pick_self = &c;
-    s = pipeline_compile(&p, &threads()->props, true, &plan);
-    if (s == TC_OK) s = fits(plan);
+    s = pipeline_compile(&p, &device, true, &plan);
+    if (s == TC_OK) s = fits(plan, device.shared_bytes);
     if (s == TC_OK) s = pipeline_check(&p, plan, tol);
     s = tc_status_note(s, "with configuration %d of %d of\n%s", (int)c.want, (int)c.tiled, text);
   }
@@ -56,14 +62,23 @@ static tc_status every(tc_arena *arena, const char *text, int32_t least, toleran
   return s;
 }
 
-static tc_status product(tc_arena *arena, const char *type, int64_t m, int64_t k, int64_t n, int32_t least,
-                         tolerance tol) {
+static tc_status every(tc_arena *arena, const char *text, int32_t least, tolerance tol) {
+  return every_of(arena, text, false, least, tol);
+}
+
+static tc_status product_of(tc_arena *arena, const char *type, int64_t m, int64_t k, int64_t n, bool by_tiles,
+                            int32_t least, tolerance tol) {
   char text[400];
   snprintf(text, sizeof text,
            "graph @f (%%x : %s[%lld, %lld] = user \"x\", %%y : %s[%lld, %lld] = user \"y\") {\n  %%z = "
            "aten::mm(%%x, %%y)\n  return user %%z\n}\n",
            type, (long long)m, (long long)k, type, (long long)k, (long long)n);
-  return every(arena, text, least, tol);
+  return every_of(arena, text, by_tiles, least, tol);
+}
+
+static tc_status product(tc_arena *arena, const char *type, int64_t m, int64_t k, int64_t n, int32_t least,
+                         tolerance tol) {
+  return product_of(arena, type, m, k, n, false, least, tol);
 }
 
 TC_TEST(sizes_that_fill_tiles) { return product(arena, "f32", 128, 32, 128, CONFIGURATIONS, closely); }
@@ -141,9 +156,123 @@ TC_TEST(symbolic_sizes) {
   return TC_OK;
 }
 
+// ---- By products of tiles ----
+static tc_status tiles(tc_arena *arena, const char *type, int64_t m, int64_t k, int64_t n, int32_t least,
+                       tolerance tol) {
+  return product_of(arena, type, m, k, n, true, least, tol);
+}
+
+TC_TEST(tiles_of_any_size) {
+  static const tolerance half = {.eps = 1e-2, .least = 1e-3};
+  uint64_t seed = tc_test_seed();
+  TC_TRY(tiles(arena, "f32", 128, 64, 128, OF_TILES, closely));
+  for (int32_t i = 0; i < 3; i++) {
+    int64_t size[3];
+    for (int32_t d = 0; d < 3; d++) size[d] = 1 + (int64_t)(tc_test_random(&seed) % (d == 1 ? 100 : 150));
+    if (size[2] == 1) size[2] = 2;
+    TC_TRY(tiles(arena, "f32", size[0], size[1], size[2], OF_TILES, closely));
+  }
+  TC_TRY(tiles(arena, "f32", 1, 1, 2, OF_TILES, closely));
+  TC_TRY(tiles(arena, "bf16", 50, 72, 68, OF_TILES - 2, half));
+  TC_TRY(tiles(arena, "f16", 33, 45, 70, OF_TILES - 2, half));
+  return tiles(arena, "f64", 33, 20, 47, 0, exactly);
+}
+
+// What follows, batches, operands that lie otherwise, rows that are held, sizes that are symbols, nothing to sum.
+TC_TEST(surroundings_of_tiles) {
+  TC_TRY(every_of(
+      arena,
+      "graph @f (%x : f32[70, 36] = user \"x\", %y : f32[68, 36] = user \"y\", %b : f32[68] = user \"b\", %r : "
+      "f32[70, 68] = user \"r\") {\n  %p = aten::linear(%x, %y, %b)\n  %g = aten::sigmoid(%p)\n  %z = "
+      "aten::add.Tensor(%g, %r)\n  return user %z, user %p\n}\n",
+      true, OF_TILES, closely));
+  TC_TRY(every_of(arena,
+                  "graph @f (%x : f32[36, 70]{1, 36} = user \"x\", %y : f32[70, 45]{1, 70} = user \"y\") {\n  %p = "
+                  "aten::mm(%x, %y)\n  %z = aten::t(%p)\n  %c = aten::contiguous(%z)\n  return user %c\n}\n",
+                  true, OF_TILES, closely));
+  TC_TRY(every_of(arena,
+                  "graph @f (%x : f32[2, 40, 17] = user \"x\", %y : f32[2, 17, 66] = user \"y\") {\n  %z = "
+                  "aten::bmm(%x, %y)\n  return user %z\n}\n",
+                  true, OF_TILES, closely));
+  TC_TRY(every_of(arena,
+                  "graph @f (%x : f32[50, 24] = user \"x\", %y : f32[24, 60] = user \"y\") {\n  %p = aten::mm(%x, "
+                  "%y)\n  %z = aten::_softmax(%p, -1, false)\n  return user %z\n}\n",
+                  true, 1, closely));
+  return every_of(arena,
+                  "graph @f [s0 in [0, 4096] hint 70, s1 in [0, 4096] hint 0, s2 in [0, 4096] hint 40] (%x : f32[s0, "
+                  "s1] = user \"x\", %y : f32[s1, s2] = user \"y\") {\n  %z = aten::mm(%x, %y)\n  return user "
+                  "%z\n}\n",
+                  true, OF_TILES, closely);
+}
+
+// What f32 has and its parts do not: infinities, NaN, lines of tiny numbers, which are multiplied as they are; and the
+// error of what does split, beside the sums of the factors' magnitudes. 2^-22 is left out of a product at most.
+enum { SPECIAL_ROWS = 70, SPECIAL_K = 40, SPECIAL_COLUMNS = 66 };
+
+static void fill_special(float *x, int64_t lines, int64_t line_stride, int64_t k_stride, int32_t kind, uint64_t *seed) {
+  for (int64_t i = 0; i < lines; i++)
+    for (int64_t k = 0; k < SPECIAL_K; k++) {
+      float v = (float)(tc_test_random(seed) >> 40) / (1 << 23) - 1;
+      if (kind == 1 && i == 3) v = k == 5 ? INFINITY : v;
+      if (kind == 1 && i == 60) v = k == 7 ? NAN : k == 8 ? -INFINITY : v;
+      if (kind == 2 && i < 20) v *= 1e-36f;
+      if (kind == 2 && i == 65) v *= k ? 1e-30f : 1; // one of them is large
+      if (kind == 3) v *= 1e18f;
+      x[i * line_stride + k * k_stride] = v;
+    }
+}
+
+static tc_status special(tc_arena *arena, int32_t kind) {
+  static const char text[] = "graph @f (%x : f32[70, 40] = user \"x\", %y : f32[40, 66] = user \"y\") {\n  %z = "
+                             "aten::mm(%x, %y)\n  return user %z\n}\n";
+  pipeline p;
+  uint64_t seed = tc_test_seed();
+  tc_device_props device = threads(true);
+  choice c = {.tiled = 1, .by_tiles = true};
+  tc_status s = pipeline_open(&p, arena, text);
+  for (c.want = 0; c.want < c.tiled && s == TC_OK; c.want++) {
+    float *x = (float *)tc_tensor_data(&p.in[0]), *y = (float *)tc_tensor_data(&p.in[1]);
+    fill_special(x, SPECIAL_ROWS, SPECIAL_K, 1, kind, &seed);
+    fill_special(y, SPECIAL_COLUMNS, 1, SPECIAL_COLUMNS, kind == 1 ? 0 : kind == 2 ? 3 : kind, &seed);
+    tc_plan *plan = NULL;
+    tc_tensor out[MOST_IO] = {0};
+    p.pick = pick, p.pick_self = &c;
+    s = pipeline_compile(&p, &device, true, &plan);
+    plan_run r = {.p = plan, .symbols = p.symbols, .inputs = p.in};
+    if (s == TC_OK) s = plan_run_all(&r, arena, out);
+    for (int64_t i = 0; i < SPECIAL_ROWS * SPECIAL_COLUMNS && s == TC_OK; i++) {
+      int64_t row = i / SPECIAL_COLUMNS, column = i % SPECIAL_COLUMNS;
+      double want = 0, size = 0;
+      for (int64_t k = 0; k < SPECIAL_K; k++) {
+        double product = (double)x[row * SPECIAL_K + k] * (double)y[k * SPECIAL_COLUMNS + column];
+        want += product, size += fabs(product);
+      }
+      double got = (double)((const float *)tc_tensor_data(&out[0]))[i], most = 0x1p-21 * size;
+      if (fabs(got - want) <= most || (isnan(want) && isnan(got)) || (isinf(want) && (float)want == (float)got))
+        continue;
+      s = tc_error(TC_STATUS_MISMATCH, "kind %d, configuration %d: element %lld is %.9g instead of %.9g", (int)kind,
+                   (int)c.want, (long long)i, got, want);
+    }
+    tc_tensor_unref(&out[0]);
+  }
+  pipeline_close(&p);
+  return s;
+}
+
+TC_TEST(what_does_not_split) {
+  for (int32_t kind = 0; kind < 4; kind++) TC_TRY(special(arena, kind));
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sizes_that_fill_tiles), cmocka_unit_test(any_sizes),      cmocka_unit_test(types),
-      cmocka_unit_test(surroundings),          cmocka_unit_test(symbolic_sizes), cmocka_unit_test(held_rows)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_that_fill_tiles),
+                                     cmocka_unit_test(any_sizes),
+                                     cmocka_unit_test(types),
+                                     cmocka_unit_test(surroundings),
+                                     cmocka_unit_test(symbolic_sizes),
+                                     cmocka_unit_test(held_rows),
+                                     cmocka_unit_test(tiles_of_any_size),
+                                     cmocka_unit_test(surroundings_of_tiles),
+                                     cmocka_unit_test(what_does_not_split)};
   return TC_RUN(tests);
 }

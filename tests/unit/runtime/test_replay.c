@@ -34,6 +34,21 @@ typedef struct program {
   bool products, graphs;   // graphs: all of it is one graph
 } program;
 
+// A kernel by hand that changes two of its arguments.
+#define SWAPS                                                                                    \
+  "op \"user::swap(Tensor x, Tensor z) -> (Tensor, Tensor)\" {\n"                                \
+  "  x : f32[...]\n  z : f32[...]\n  result0 : f32[...]\n  result1 : f32[...]\n  mutates x, z\n" \
+  "  let n = numel(x)\n  launch (x, z, n : i32) blocks (cdiv(n, 64)) lanes (64)\n"               \
+  "  source \"kernel\" \"\"\"\n"                                                                 \
+  "    %b = block\n"                                                                             \
+  "    lanes {\n"                                                                                \
+  "      %l = lane\n      %i = fma %b, 64, %l\n      %in = lt %i, %n\n"                          \
+  "      %p = load %x[%i] if %in else 0.0\n      %q = load %z[%i] if %in else 0.0\n"             \
+  "      %r = fma %q, 3.0, %p\n      store %x[%i], %q if %in\n      store %z[%i], %r if %in\n"   \
+  "    }\n"                                                                                      \
+  "  \"\"\"\n"                                                                                   \
+  "}\n"
+
 static const program programs[] = {
     {"pointwise and sums",
      "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 24] = user \"x\", %w : f32[24] = user \"w\") {\n"
@@ -81,6 +96,15 @@ static const program programs[] = {
      "  %c : f32[s0, 24] = user::mix(%a, %w)\n"
      "  %d : f32[24] = aten::sum.dim_IntList(%c, [0])\n"
      "  return user %c, user %d\n}\n",
+     2, -1, false, true},
+    // An input, which is copied for it, and what nobody needs any more, which is changed where it lies.
+    {"a kernel by hand that changes its arguments",
+     SWAPS "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 24] = user \"x\", %w : f32[24] = user \"w\") {\n"
+           "  %a : f32[s0, 24] = aten::mul.Tensor(%x, %w)\n"
+           "  %c : f32[s0, 24], %d : f32[s0, 24] = user::swap(%a, %x)\n"
+           "  %e : f32[s0, 24], %f : f32[s0, 24] = user::swap(%c, %d)\n"
+           "  %g : f32[24] = aten::sum.dim_IntList(%e, [0])\n"
+           "  return user %e, user %f, user %g\n}\n",
      2, -1, false, true},
     {"a loop between kernels",
      "graph @p [s0 in [1, 300] hint 40] (%x : f32[s0, 3] = user \"x\", %w : f32[3] = user \"w\") {\n"
@@ -324,11 +348,7 @@ TC_TEST(checks) {
 }
 
 // State that kernels change in place, written back run after run.
-TC_TEST(state) {
-  static const char text[] = "graph @forward (%b : f32[3] = user \"b\", %x : f32[3] = user \"x\") {\n"
-                             "  %s : f32[3] = aten::add.Tensor(%b, %x)\n"
-                             "  %t : f32[3] = aten::mul.Tensor(%s, %x)\n"
-                             "  return input \"b\" %s, user %t\n}\n";
+static tc_status write_back(tc_arena *arena, const char *text) {
   rig r;
   tc_tensor inputs[2], outputs[2];
   int64_t n = 3;
@@ -350,6 +370,33 @@ TC_TEST(state) {
   release(inputs, 2);
   close_recorder(&r);
   return TC_OK;
+}
+
+TC_TEST(state) {
+  return write_back(arena, "graph @forward (%b : f32[3] = user \"b\", %x : f32[3] = user \"x\") {\n"
+                           "  %s : f32[3] = aten::add.Tensor(%b, %x)\n"
+                           "  %t : f32[3] = aten::mul.Tensor(%s, %x)\n"
+                           "  return input \"b\" %s, user %t\n}\n");
+}
+
+// The same by a kernel by hand that changes its first argument.
+TC_TEST(state_of_a_kernel_by_hand) {
+  return write_back(arena, "op \"user::increase(Tensor x, Tensor y) -> Tensor\" {\n"
+                           "  x : f32[n]\n  y : f32[n]\n  result : f32[n]\n  mutates x\n"
+                           "  launch (x, y, n : i32) blocks (cdiv(n, 64)) lanes (64)\n"
+                           "  source \"kernel\" \"\"\"\n"
+                           "    %b = block\n"
+                           "    lanes {\n"
+                           "      %l = lane\n      %i = fma %b, 64, %l\n      %in = lt %i, %n\n"
+                           "      %p = load %x[%i] if %in else 0.0\n      %q = load %y[%i] if %in else 0.0\n"
+                           "      %s = add %p, %q\n      store %x[%i], %s if %in\n"
+                           "    }\n"
+                           "  \"\"\"\n"
+                           "}\n"
+                           "graph @forward (%b : f32[3] = user \"b\", %x : f32[3] = user \"x\") {\n"
+                           "  %s : f32[3] = user::increase(%b, %x)\n"
+                           "  %t : f32[3] = aten::mul.Tensor(%s, %x)\n"
+                           "  return input \"b\" %s, user %t\n}\n");
 }
 
 // A recording that fails leaves an ordinary run; after a few none are tried.
@@ -489,6 +536,7 @@ int main(void) {
                                      cmocka_unit_test(when_recorded),
                                      cmocka_unit_test(checks),
                                      cmocka_unit_test(state),
+                                     cmocka_unit_test(state_of_a_kernel_by_hand),
                                      cmocka_unit_test(failures),
                                      cmocka_unit_test(short_memory),
                                      cmocka_unit_test(without_graphs),

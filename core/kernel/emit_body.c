@@ -294,6 +294,18 @@ static bool is_wide(tc_em *e, const tc_sym *address, const tc_sym **rest) {
   return !e->wide.stores || tc_sym_is_int(tc_sym_mod(e->syms, *rest, tc_sym_int(e->syms, e->wide.width)), 0);
 }
 
+// While a row is read again, from the cache, memory is idle: the same element of the next row is fetched meanwhile.
+// Done once for each buffer; what lies at the same place for every row needs it not.
+static void fetch_ahead(tc_em *e, const tc_buf *b, const tc_sym *address) {
+  if (!e->ahead || e->phase < 1 || e->mask >= 0 || b->planar) return;
+  const tc_sym *row = e->vars[e->n_par - 1], *next = tc_sym_addi(e->syms, row, 1);
+  const tc_sym *then = tc_sym_replace(e->syms, address, 1, &row, &next);
+  if (then == address || tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0) <= e->dev->l2_bytes) return;
+  tc_map_entry *entry = tc_map_put_ptr(e->ahead, b, NULL);
+  if (!entry->value.num) entry->value.num = (int64_t)e->phase + 1;
+  if (entry->value.num == (int64_t)e->phase + 1) tc_kb_prefetch(e->kb, em_mem(e, b, false), em_sym(e, then));
+}
+
 static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index) {
   tc_map_entry *entry;
   if (b == e->hole) return e->hole_value;
@@ -314,6 +326,7 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
   if (is_wide(e, address, &rest)) return load_wide(e, b, rest);
   tc_kval v = -1;
   em_mem_load(e, b, address, 1, &v);
+  fetch_ahead(e, b, address);
   return v;
 }
 
@@ -415,6 +428,45 @@ static tc_kval square(tc_em *e, tc_kval x) {
                    tc_kb_op1(e->kb, TC_K_ABS2, z));
 }
 
+// Arithmetic that does not tell a number from its neighbour: without comparisons, steps and the like.
+static bool is_smooth(const tc_body *body) {
+  for (int32_t i = 0; i < body->insts.count; i++) {
+    switch (body->insts.data[i].op) {
+    case TC_K_CONST:
+    case TC_B_LOAD:
+    case TC_K_CAST:
+    case TC_K_ADD:
+    case TC_K_SUB:
+    case TC_K_MUL:
+    case TC_K_DIV:
+    case TC_K_FMA:
+    case TC_K_NEG:
+    case TC_K_ABS:
+    case TC_K_MIN:
+    case TC_K_MAX:
+    case TC_K_SQRT:
+    case TC_K_RSQRT:
+    case TC_K_TANH:
+    case TC_K_SIGMOID:
+    case TC_K_ERF: break;
+    default: return false;
+    }
+  }
+  return true;
+}
+
+// Chains of operations on bf16 are rounded once: where a smooth node with a result in bf16 widens the result of another
+// that is made in registers, it goes on with what was rounded to that. The error is smaller so, and bf16 has the range
+// of f32, so nothing overflows that did not. Casts to f32 that the program asks for see rounded values.
+static tc_kval widened(tc_em *e, const tc_lnode *n, const tc_binst *cast, tc_kval v) {
+  const tc_kinst *made = tc_kb_inst_of(e->kb, v);
+  bool rounded = made && made->op == TC_K_CAST && tc_kb_type(e->kb, v) == TC_BF16 && cast->dtype == TC_F32 &&
+                 tc_kb_type(e->kb, made->args[0]) == TC_F32;
+  bool other = n->body.insts.data[cast->args[0]].op == TC_B_LOAD, narrow = n->outs[0]->dtype == TC_BF16;
+  if (rounded && other && narrow && n->kind == TC_LN_POINTWISE && is_smooth(&n->body)) v = made->args[0];
+  return tc_kb_cast(e->kb, cast->dtype, v);
+}
+
 // All values of the body; NULL after a failure.
 static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
   if (tc_failed(&e->failure)) return NULL;
@@ -437,7 +489,7 @@ static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *con
             b->source);
       v[i] = args[1];
       break;
-    case TC_K_CAST: v[i] = tc_kb_cast(e->kb, b->dtype, args[0]); break;
+    case TC_K_CAST: v[i] = widened(e, n, b, args[0]); break;
     case TC_K_BITCAST: v[i] = tc_kb_bitcast(e->kb, b->dtype, args[0]); break;
     case TC_K_MUL:
       v[i] = b->args[0] == b->args[1] ? square(e, args[0]) : tc_kb_op(e->kb, b->op, b->n_args, args);

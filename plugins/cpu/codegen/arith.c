@@ -261,12 +261,30 @@ static LLVMValueRef to_float_odd(cg *g, LLVMValueRef x) {
   return LLVMBuildBitCast(g->b, u, LLVMTypeOf(f), "");
 }
 
+// r, or a quiet NaN where x is NaN, by one instruction for each register of AVX-512.
+static LLVMValueRef keep_nan(cg *g, LLVMValueRef r, LLVMValueRef x) {
+  enum { PER = 16, QUIET_NAN_STAYS_ONE = 0x22, CURRENT_ROUNDING = 4 }; // answers for quiet and signalling NaN: quiet x
+  int32_t n = cg_count(x);
+  LLVMValueRef parts[CG_MAX_PARTS];
+  for (int32_t i = 0; i < n / PER; i++) {
+    LLVMValueRef to =
+        LLVMBuildBitCast(g->b, cg_slice(g, r, i * PER, PER), LLVMVectorType(cg_scalar_type(g, TC_F32), PER), "");
+    LLVMValueRef args[] = {to,
+                           cg_slice(g, x, i * PER, PER),
+                           cg_int_like(cg_slice(g, r, i * PER, PER), QUIET_NAN_STAYS_ONE),
+                           cg_i32(g, 0),
+                           LLVMConstAllOnes(LLVMIntTypeInContext(g->ctx, PER)),
+                           cg_i32(g, CURRENT_ROUNDING)};
+    parts[i] = cg_call2(g, "llvm.x86.avx512.mask.fixupimm.ps.512", NULL, 0, 6, args);
+  }
+  return bits_of(g, cg_concat(g, n / PER, parts), 32);
+}
+
 // x rounded to a number of bf16, to nearest even. By integer arithmetic: the processor's own conversion flushes
-// subnormals. Half a unit of the last place that stays is added, less one bit where that place is even; a mask chooses
-// between the two on AVX-512, and there a NaN is replaced, elsewhere all its bits are set, whichever takes fewer
-// instructions.
+// subnormals. Half a unit of the last place that stays is added, less one bit where that place is even. On AVX-512 a
+// mask chooses between the two, which is shorter; elsewhere NaNs get all bits.
 static LLVMValueRef rounded_to_bf16(cg *g, LLVMValueRef x) {
-  LLVMValueRef u = bits_of(g, x, 32), nan = is_nan(g, x), half;
+  LLVMValueRef u = bits_of(g, x, 32), half;
   if (g->avx512) {
     LLVMValueRef last = LLVMBuildAnd(g->b, u, cg_int_like(u, 0x10000), "");
     LLVMValueRef odd = LLVMBuildICmp(g->b, LLVMIntNE, last, cg_int_like(u, 0), "");
@@ -276,16 +294,29 @@ static LLVMValueRef rounded_to_bf16(cg *g, LLVMValueRef x) {
     half = LLVMBuildAdd(g->b, last, cg_int_like(u, 0x7fff), "");
   }
   LLVMValueRef r = LLVMBuildAdd(g->b, u, half, "");
-  if (g->avx512) r = LLVMBuildSelect(g->b, nan, cg_int_like(u, 0x7fc00000), r, "");
-  else r = LLVMBuildOr(g->b, r, LLVMBuildSExt(g->b, nan, LLVMTypeOf(u), ""), "");
+  int32_t n = cg_count(x);
+  if (g->avx512 && n && n % 16 == 0 && n / 16 <= CG_MAX_PARTS) r = keep_nan(g, r, x);
+  else r = LLVMBuildOr(g->b, r, LLVMBuildSExt(g->b, is_nan(g, x), LLVMTypeOf(u), ""), "");
   r = LLVMBuildAnd(g->b, r, cg_int_like(u, -0x10000), "");
   return LLVMBuildBitCast(g->b, r, LLVMTypeOf(x), "");
 }
 
-// Of an f32 that is a bf16 number: its upper half.
+// Of an f32 that is a bf16 number: its upper half. Of two registers of AVX-512 those are picked by one shuffle.
 static LLVMValueRef upper_half(cg *g, LLVMValueRef x) {
-  LLVMValueRef u = bits_of(g, x, 32);
-  return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, u, cg_int_like(u, 16), ""), int_type(g, x, 16), "");
+  enum { PAIR = 32 };
+  LLVMValueRef u = bits_of(g, x, 32), parts[CG_MAX_PARTS];
+  int32_t n = cg_count(x), odd[PAIR];
+  if (!g->avx512 || !n || n % PAIR || n / PAIR > CG_MAX_PARTS)
+    return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, u, cg_int_like(u, 16), ""), int_type(g, x, 16), "");
+  LLVMTypeRef halves = LLVMVectorType(LLVMIntTypeInContext(g->ctx, 16), PAIR);
+  for (int32_t i = 0; i < PAIR; i++) odd[i] = 2 * i + 1;
+  for (int32_t i = 0; i < n / PAIR; i++) {
+    LLVMValueRef two[2];
+    for (int32_t k = 0; k < 2; k++)
+      two[k] = LLVMBuildBitCast(g->b, cg_slice(g, u, i * PAIR + k * PAIR / 2, PAIR / 2), halves, "");
+    parts[i] = cg_shuffle(g, two[0], two[1], PAIR, odd);
+  }
+  return cg_concat(g, n / PAIR, parts);
 }
 
 static LLVMValueRef float_to_int(cg *g, LLVMValueRef x, tc_dtype to) {

@@ -100,7 +100,7 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   tc_kval near = k_fma(m, k_mul(m, a, z), K_POLY(m, z, tanh), a);
   reduced d = reduce(m, k_add(m, a, a), -1);
   tc_kval s = tc_km_power(m, d.n);
-  tc_kval far = k_sub(m, one, k_quotient(m, k_real(m, 2), k_fma(m, s, core(m, d.r), k_add(m, s, one))));
+  tc_kval far = k_sub(m, one, k_plain_quotient(m, k_real(m, 2), k_fma(m, s, core(m, d.r), k_add(m, s, one))));
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
 
@@ -110,6 +110,6 @@ tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
   tc_kval one = k_real(m, 1), zero = k_real(m, 0);
   reduced d = reduce(m, k_at_least(m, k_neg(m, k_abs(m, x)), k_pick(m, -105, -747)), -1);
   tc_kval s = tc_km_scale(m, one, d.n), r = k_neg(m, d.r), c = k_fma(m, k_mul(m, r, r), K_POLY(m, r, exp_sum), r);
-  tc_kval small = k_quotient(m, s, k_add(m, k_add(m, s, c), one));
-  return k_select(m, k_lt(m, x, zero), small, k_sub(m, one, small));
+  tc_kval small = k_plain_quotient(m, s, k_add(m, k_add(m, s, c), one));
+  return k_select(m, k_ge(m, x, zero), k_sub(m, one, small), small);
 }

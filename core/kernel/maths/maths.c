@@ -9,12 +9,17 @@ tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c) {
   return y;
 }
 
-tc_kval k_quotient(const tc_km *m, tc_kval x, tc_kval y) {
+static tc_kval flagged_quotient(const tc_km *m, tc_kval x, tc_kval y, int32_t with) {
   int32_t flags = tc_kb_flags(m->b);
-  tc_kb_set_flags(m->b, flags | TC_KI_FAST);
+  tc_kb_set_flags(m->b, flags | with);
   tc_kval q = k_div(m, x, y);
   tc_kb_set_flags(m->b, flags);
   return q;
+}
+
+tc_kval k_quotient(const tc_km *m, tc_kval x, tc_kval y) { return flagged_quotient(m, x, y, TC_KI_FAST); }
+tc_kval k_plain_quotient(const tc_km *m, tc_kval x, tc_kval y) {
+  return flagged_quotient(m, x, y, TC_KI_FAST | TC_KI_NOWRAP);
 }
 
 tc_kval tc_km_power(const tc_km *m, tc_kval n) {

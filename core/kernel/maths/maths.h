@@ -48,6 +48,8 @@ static inline tc_kval k_real(const tc_km *m, double v) { return tc_kb_real(m->b,
 // clang-format on
 // The quotient within 2 ulp of the type, which the bounds of the functions that divide allow.
 tc_kval k_quotient(const tc_km *m, tc_kval x, tc_kval y);
+// The same of a finite number and a divisor of moderate size, or NaN.
+tc_kval k_plain_quotient(const tc_km *m, tc_kval x, tc_kval y);
 static inline tc_kval k_div(const tc_km *m, tc_kval x, tc_kval y) { return tc_kb_op2(m->b, TC_K_DIV, x, y); }
 static inline tc_kval k_int(const tc_km *m, int64_t v) { return tc_kb_int(m->b, m->i, v); }
 static inline tc_kval k_bits(const tc_km *m, tc_kval x) { return tc_kb_bitcast(m->b, m->i, x); }

@@ -149,6 +149,7 @@ static LLVMValueRef quotient(cg *g, int32_t flags, tc_dtype d, LLVMValueRef a, L
   LLVMValueRef one = cg_real_like(b, 1), minus = LLVMBuildFNeg(g->b, b, ""), r = first;
   if (d == TC_F64) r = fused(g, r, fused(g, minus, r, one), r);
   LLVMValueRef near = LLVMBuildFMul(g->b, a, r, ""), q = fused(g, near, fused(g, minus, r, one), near);
+  if (flags & TC_KI_NOWRAP) return q;
   return LLVMBuildSelect(g->b, is_nan(g, q), LLVMBuildFMul(g->b, a, first, ""), q, "");
 }
 

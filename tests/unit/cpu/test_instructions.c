@@ -84,23 +84,39 @@ static tc_status check_scaling(tc_arena *arena, rig *r, tc_dtype d, int32_t lane
 
 TC_TEST(scaling_by_powers_of_two) { return each(arena, check_scaling); }
 
-static tc_status check_quotients(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, uint64_t *seed) {
+// A number for a quotient that is promised to be an ordinary one: neither infinite nor 0.
+static double moderate(uint64_t *seed) {
+  double v = awkward(seed, 25);
+  return isinf(v) || v == 0 ? 3 : v;
+}
+
+// `plain`: with the promise that nothing is infinite and no divisor 0.
+static tc_status check_quotients_of(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, uint64_t *seed, bool plain) {
   const char *t = tc_dtype_name(d);
   tc_sb sb = tc_sb_make(arena);
   char params[100];
   snprintf(params, sizeof params, "%%x : global %s, %%y : global %s, %%o : global %s", t, t, t);
   open_kernel(&sb, params, lanes);
-  tc_sb_printf(&sb, "    %%a = load %%x[%%i]\n    %%c = load %%y[%%i]\n    %%q = div %%a, %%c fast\n"
-                    "    store %%o[%%i], %%q\n  }\n}\n");
+  tc_sb_printf(&sb,
+               "    %%a = load %%x[%%i]\n    %%c = load %%y[%%i]\n    %%q = div %%a, %%c fast%s\n"
+               "    store %%o[%%i], %%q\n  }\n}\n",
+               plain ? " nowrap" : "");
   const tc_kernel *k;
   TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
   rig_buffer b[3] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1)};
   for (int64_t e = 0; e < ELEMENTS; e++)
-    for (int32_t j = 0; j < 2; j++)
-      tc_kir_write(d, b[j].data + e * tc_dtype_size(d), (tc_knum){.re = awkward(seed, d == TC_F32 ? 50 : 500)});
+    for (int32_t j = 0; j < 2; j++) {
+      double v = plain ? moderate(seed) : awkward(seed, d == TC_F32 ? 50 : 500);
+      tc_kir_write(d, b[j].data + e * tc_dtype_size(d), (tc_knum){.re = v});
+    }
   rig_check_rule(r, k, ELEMENTS / lanes, b, 3, &(rig_rule){.relative = d == TC_F32 ? 0x1p-22 : 0x1p-51});
   for (int32_t j = 0; j < 3; j++) rig_buffer_free(&b[j]);
   return TC_OK;
+}
+
+static tc_status check_quotients(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, uint64_t *seed) {
+  TC_TRY(check_quotients_of(arena, r, d, lanes, seed, false));
+  return check_quotients_of(arena, r, d, lanes, seed, true);
 }
 
 TC_TEST(fast_quotients) { return each(arena, check_quotients); }

@@ -76,7 +76,7 @@ typedef struct tc_em {
   const tc_sym *part;     // number of the block, where it makes parts of columns
   tc_em_wide wide;
   tc_em_kept kept;
-  tc_map *ahead; // tc_buf * → phase + 1 in which the next row's elements are fetched; NULL: nothing is
+  tc_map *ahead;      // tc_buf * → phase + 1 in which the next row's elements are fetched; NULL: nothing is
   tc_failure failure; // the first one
 } tc_em;
 

@@ -56,7 +56,9 @@ tc_status trace_take_int(api_trace *t, const char *here, const tc_op *op, int32_
   int64_t ref;
   if (!q) return TC_OK;
   *v = q->value;
-  if (root->direct || root->plain || !takes(op, arg) || trace_function_refuses(root, op)) return hold(root, q, here);
+  bool special = op->schema.args[arg].is_list && q->value < 0; // -1 among sizes is none
+  if (root->direct || root->plain || special || !takes(op, arg) || trace_function_refuses(root, op))
+    return hold(root, q, here);
   root->symbolic = true;
   TC_TRY(trace_operand(root, q->handle, &ref));
   if (t != root) TC_TRY(line_add_inputs(root, root->line, trace_now(root), trace_now(root)->n_inputs));

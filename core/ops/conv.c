@@ -22,7 +22,7 @@ typedef struct conv {
 static int64_t space_arg(tc_op_args *a, const char *name, int32_t i, int64_t otherwise) {
   int32_t arg = tc_op_arg_index(a, name);
   if (arg < 0 || tc_op_count(a, arg) == 0) return otherwise;
-  return tc_op_int_at(a, arg, tc_op_count(a, arg) == 1 ? 0 : i, otherwise);
+  return tc_op_known(a, arg, tc_op_count(a, arg) == 1 ? 0 : i, otherwise);
 }
 
 static int32_t read_padding(tc_op_args *a, conv *c) {
@@ -51,7 +51,7 @@ static int32_t read_padding(tc_op_args *a, conv *c) {
 
 static int32_t read_conv(tc_op_args *a, conv *c) {
   const tc_tensor_type *x = tc_op_tensor(a, INPUT), *w = tc_op_tensor(a, WEIGHT);
-  *c = (conv){.n = w->rank - 2, .groups = tc_op_int(a, tc_op_arg_index(a, "groups"), 1)};
+  *c = (conv){.n = w->rank - 2, .groups = tc_op_known(a, tc_op_arg_index(a, "groups"), 0, 1)};
   int32_t transposed = tc_op_arg_index(a, "transposed");
   c->transposed = transposed >= 0 ? tc_op_bool(a, transposed, 0) : tc_sv_starts(a->op->schema.name, "conv_transpose");
   c->batched = x->rank == w->rank;

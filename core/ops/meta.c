@@ -223,6 +223,20 @@ int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t) {
 
 int64_t tc_op_dim(tc_op_args *a, int32_t arg, int32_t rank) { return tc_op_wrap_dim(a, tc_op_int(a, arg, 0), rank); }
 
+int64_t tc_op_known(tc_op_args *a, int32_t arg, int32_t k, int64_t otherwise) {
+  int64_t v;
+  if (arg < 0 || k >= tc_op_count(a, arg)) return otherwise;
+  if (tc_int_is_const(tc_op_sym_at(a, arg, k), &v)) return v;
+  tc_op_fail(a, "argument %d has to be a known number here, not a symbol", arg);
+  return otherwise;
+}
+
+int32_t tc_op_require_size(tc_op_args *a, tc_int size) {
+  int64_t v;
+  if (tc_int_is_const(size, &v)) return TC_STATUS_OK;
+  return tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, tc_int_const(a, 0), size), "size {} is negative", 1, &size);
+}
+
 tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t) {
   tc_int n = tc_int_const(a, 1);
   for (int32_t d = 0; d < t->rank; d++) n = tc_int_mul(a, n, t->sizes[d]);

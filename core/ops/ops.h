@@ -84,6 +84,10 @@ int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *co
 int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t);
 int64_t tc_op_dim(tc_op_args *a, int32_t arg,
                   int32_t rank); // a dimension argument, wrapped; 0 for rank 0; -1 after a failure
+// Integer k of the argument, which has to be known: a failure where it is a symbol; `otherwise` where there is none.
+int64_t tc_op_known(tc_op_args *a, int32_t arg, int32_t k, int64_t otherwise);
+// A size: a symbol is held to be one, and never what a negative number would mean in its place.
+int32_t tc_op_require_size(tc_op_args *a, tc_int size);
 tc_int tc_op_numel(tc_op_args *a, const tc_tensor_type *t);
 // Tensor argument `arg` must broadcast to these sizes; a failure that names both where it does not.
 int32_t tc_op_fits(tc_op_args *a, int32_t arg, int32_t rank, const tc_int *sizes);

@@ -62,6 +62,7 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
       int32_t n = p->input ? 0 : tc_op_count(a, 1);
       p->out[i] =
           n && !tc_sym_is_int(tc_op_sym_at(a, 1, n == 1 ? 0 : i), -1) ? tc_op_sym_at(a, 1, n == 1 ? 0 : i) : p->in[i];
+      if (tc_op_require_size(a, p->out[i])) return TC_STATUS_INVALID_ARGUMENT;
       if (p->input && tc_op_tensor(a, 0)->rank == t->rank) p->out[i] = tc_op_tensor(a, 0)->sizes[p->lead + i];
       if (tc_sym_is_int(p->out[i], 0)) p->window[i] = tc_int_const(a, 1);
       else if (tc_int_eq(a, tc_int_mod(a, p->in[i], p->out[i]), tc_int_const(a, 0)) == 1)

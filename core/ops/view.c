@@ -93,6 +93,7 @@ static int32_t infer_sizes(tc_op_args *a, int32_t arg, const tc_tensor_type *t, 
     int64_t v;
     sizes[i] = tc_op_sym_at(a, arg, i);
     bool constant = tc_int_is_const(sizes[i], &v);
+    if (tc_op_require_size(a, sizes[i])) return -1;
     if (constant && v == -1) {
       if (unknown >= 0) return tc_op_fail(a, "only one dimension can be inferred"), -1;
       unknown = i;
@@ -296,6 +297,7 @@ static int32_t expand_meta(tc_op_args *a) {
     int64_t v;
     tc_int want = tc_op_sym_at(a, 1, d);
     bool keep = tc_int_is_const(want, &v) && v == -1;
+    if (tc_op_require_size(a, want)) return TC_STATUS_INVALID_ARGUMENT;
     if (from < 0 && keep) return tc_op_fail(a, "expand: -1 is not allowed in a leading, non-existing dimension %d", d);
     s.sizes[d] = keep ? t->sizes[from] : want;
     bool same = from >= 0 && (keep || tc_int_eq(a, t->sizes[from], want) == 1);
@@ -331,7 +333,7 @@ static int32_t read_slice_at(tc_op_args *a, int32_t first, slice *s) {
   s->dim = tc_op_wrap_dim(a, tc_op_int(a, first, 0), t->rank);
   if (s->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   tc_int size = t->sizes[s->dim];
-  int64_t step = tc_op_int(a, first + 3, 1), end;
+  int64_t step = tc_op_known(a, first + 3, 0, 1), end;
   if (step <= 0) return tc_op_fail(a, "slice step must be positive, not %lld", (long long)step);
   s->start =
       tc_op_kind(a, first + 1) == TC_AK_NONE ? tc_int_const(a, 0) : clamp_index(a, tc_op_sym(a, first + 1), size);

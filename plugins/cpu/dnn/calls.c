@@ -120,6 +120,11 @@ static dnnl_status_t execute(const dnn_plan *p, const tc_view *operands, const t
   for (int32_t i = 0; i < p->n_steps && s == dnnl_success; i++) {
     const dnn_step *step = &p->steps[i];
     dnnl_exec_arg_t args[DNN_MAX_ARGS];
+    if (!step->primitive) {
+      dnn_pack_run(p, &step->pack, bytes_of(&p->slots[step->slots[0]], operands, results, workspace),
+                   bytes_of(&p->slots[step->slots[1]], operands, results, workspace));
+      continue;
+    }
     for (int32_t j = 0; j < step->n_args; j++) args[j] = (dnnl_exec_arg_t){step->args[j], memory[step->slots[j]]};
     s = dnnl_primitive_execute(step->primitive, stream, step->n_args, args);
   }

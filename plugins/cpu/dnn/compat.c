@@ -14,10 +14,11 @@ dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_
   return dnnl_memory_desc_create_with_strides(out, rank, d, t, s);
 }
 
-dnnl_status_t dnn_md_any(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t) {
+dnnl_status_t dnn_md_tag(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t,
+                         dnnl_format_tag_t tag) {
   dnnl_dims_t d;
   copy_dims(d, rank, sizes);
-  return dnnl_memory_desc_create_with_tag(out, rank, d, t, dnnl_format_tag_any);
+  return dnnl_memory_desc_create_with_tag(out, rank, d, t, tag);
 }
 
 dnnl_status_t dnn_md_copy(dnnl_memory_desc_t *out, dnn_desc md) { return dnnl_memory_desc_clone(out, md); }
@@ -53,10 +54,11 @@ dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_
   return dnnl_memory_desc_init_by_strides(out, rank, d, t, s);
 }
 
-dnnl_status_t dnn_md_any(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t) {
+dnnl_status_t dnn_md_tag(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t,
+                         dnnl_format_tag_t tag) {
   dnnl_dims_t d;
   copy_dims(d, rank, sizes);
-  return dnnl_memory_desc_init_by_tag(out, rank, d, t, dnnl_format_tag_any);
+  return dnnl_memory_desc_init_by_tag(out, rank, d, t, tag);
 }
 
 dnnl_status_t dnn_md_copy(dnnl_memory_desc_t *out, dnn_desc md) {

@@ -29,8 +29,14 @@ typedef struct dnn_slot {
   int64_t at; // OPERAND: number; WORKSPACE: offset in bytes
 } dnn_slot;
 
+// A matrix [k, n] of bf16, whose columns lie in memory as rows, in blocks of `width` columns (pack.c).
+typedef struct dnn_pack {
+  int64_t k, n, row, width; // row: elements from one column to the next; width 0: none
+} dnn_pack;
+
 typedef struct dnn_step {
-  dnnl_primitive_t primitive;
+  dnnl_primitive_t primitive; // NULL: `pack` from slot 0 to slot 1
+  dnn_pack pack;
   int32_t n_args;
   int32_t args[DNN_MAX_ARGS], slots[DNN_MAX_ARGS];
 } dnn_step;
@@ -81,6 +87,8 @@ int32_t dnn_slot_like(dnn_call *c, dnn_desc md); // in the workspace
 // A slot that holds what slot `from` holds, in layout md: `from` itself if they are equal, else by a reorder.
 int32_t dnn_slot_in_layout(dnn_call *c, int32_t from, dnn_desc md);
 int32_t dnn_add_reorder(dnn_call *c, int32_t from, int32_t to);
+// dnn_slot_in_layout for a right factor t, which is packed by our own code where that knows the layout.
+int32_t dnn_slot_packed(dnn_call *c, int32_t from, const dnn_tensor *t, dnn_desc md);
 // Makes `out` a descriptor that leaves the layout to the primitive.
 int32_t dnn_any(dnn_call *c, const dnn_tensor *t, dnnl_memory_desc_t *out);
 void dnn_md_free(dnnl_memory_desc_t *md);
@@ -100,6 +108,9 @@ typedef struct dnn_epilogue {
 int32_t dnn_epilogue_make(dnn_call *c, const dnn_tensor *result, double scale, int32_t add_operand, dnn_epilogue *out);
 void dnn_epilogue_free(dnn_epilogue *e);
 
+// ---- pack.c ----
+void dnn_pack_run(const dnn_plan *plan, const dnn_pack *p, const void *from, void *to);
+
 // ---- matmul.c, conv.c: fill c->plan, c->flops, c->bytes ----
 int32_t dnn_plan_matmul(dnn_call *c);
 int32_t dnn_plan_convolution(dnn_call *c);
@@ -107,7 +118,8 @@ int32_t dnn_plan_convolution(dnn_call *c);
 // ---- compat.c ----
 dnnl_status_t dnn_md_strides(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t,
                              const int64_t *strides);
-dnnl_status_t dnn_md_any(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t);
+dnnl_status_t dnn_md_tag(dnnl_memory_desc_t *out, int32_t rank, const int64_t *sizes, dnnl_data_type_t t,
+                         dnnl_format_tag_t tag);
 dnnl_status_t dnn_md_copy(dnnl_memory_desc_t *out, dnn_desc md);
 dnnl_status_t dnn_post_eltwise(dnnl_post_ops_t p, dnnl_alg_kind_t alg, double alpha, double beta);
 dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights,

@@ -139,12 +139,12 @@ static int32_t build(dnn_call *c, const problem *p) {
                       bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md), DNN_DESC(plan->slots[out].md), epilogue.attr);
   if (packed) dnn_md_free(&own);
   if (dnn_check(c, s, "this matrix product") != TC_STATUS_OK) goto done;
-  if (packed) b = dnn_slot_in_layout(c, b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
+  c->tiles = dnn_has_tiles(pd);
+  if (packed) b = dnn_slot_packed(c, b, &p->b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
   if (dnn_is_reference(pd)) {
     dnn_refuse(c, "oneDNN has only its reference code for this matrix product");
     goto done;
   }
-  c->tiles = dnn_has_tiles(pd);
   int32_t args[DNN_MAX_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, slots[DNN_MAX_ARGS] = {a, b, out}, n = 3;
   if (bias >= 0) args[n] = DNNL_ARG_BIAS, slots[n++] = bias;
   for (int32_t i = 0; i < epilogue.n; i++)

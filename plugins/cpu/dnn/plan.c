@@ -141,10 +141,41 @@ int32_t dnn_slot_in_layout(dnn_call *c, int32_t from, dnn_desc md) {
   return to >= 0 && dnn_add_reorder(c, from, to) == TC_STATUS_OK ? to : -1;
 }
 
+// Columns of a block where md is a layout that pack.c makes; 0: it is another one.
+static int64_t packed_width(const dnn_tensor *t, dnn_desc md) {
+  static const struct {
+    dnnl_format_tag_t tag;
+    int64_t width;
+  } layouts[] = {{dnnl_BA16a64b2a, 64}, {dnnl_BA16a48b2a, 48}, {dnnl_BA16a32b2a, 32}, {dnnl_BA16a16b2a, 16}};
+  int64_t width = 0;
+  if (t->dtype != TC_BF16 || t->rank != 2 || (t->strides[0] != 1 && t->sizes[0] != 1)) return 0;
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts && !width; i++) {
+    dnnl_memory_desc_t own;
+    if (dnn_md_tag(&own, t->rank, t->sizes, dnnl_bf16, layouts[i].tag) != dnnl_success) continue;
+    if (dnnl_memory_desc_equal(DNN_DESC(own), md)) width = layouts[i].width;
+    dnn_md_free(&own);
+  }
+  return width;
+}
+
+int32_t dnn_slot_packed(dnn_call *c, int32_t from, const dnn_tensor *t, dnn_desc md) {
+  int64_t width = c->tiles && from >= 0 ? packed_width(t, md) : 0;
+  if (!width) return dnn_slot_in_layout(c, from, md);
+  int32_t to = dnn_slot_like(c, md);
+  if (to < 0 || c->asking) return to;
+  if (c->plan->n_steps == DNN_MAX_STEPS) {
+    dnn_refuse(c, "the call has too many steps");
+    return -1;
+  }
+  c->plan->steps[c->plan->n_steps++] = (dnn_step){
+      .pack = {.k = t->sizes[0], .n = t->sizes[1], .row = t->strides[1], .width = width}, .slots = {from, to}};
+  return to;
+}
+
 int32_t dnn_any(dnn_call *c, const dnn_tensor *t, dnnl_memory_desc_t *out) {
   dnnl_data_type_t type;
   if (!dnn_dtype(t->dtype, &type)) return dnn_refuse(c, "no such dtype");
-  return dnn_check(c, dnn_md_any(out, t->rank, t->sizes, type), "a shape");
+  return dnn_check(c, dnn_md_tag(out, t->rank, t->sizes, type, dnnl_format_tag_any), "a shape");
 }
 
 static bool implementation_has(const_dnnl_primitive_desc_t pd, const char *word) {

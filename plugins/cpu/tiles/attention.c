@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "pairs.h"
 #include "tiles.h"
 
 enum { ROWS = TILES_ROWS, KEYS = TILES_KEYS, SIDE = 16, DEPTH = 32, TILE = SIDE * DEPTH };
@@ -77,12 +78,11 @@ void tiles_enter(void) {
 void tiles_leave(void) { _tile_release(); }
 
 // ---- packing ----
-static __mmask32 first32(int64_t n) { return n >= 32 ? 0xffffffffu : n <= 0 ? 0 : (__mmask32)((1u << n) - 1); }
 static __mmask16 first16(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1); }
 
 // n ≤ 32 elements of a row, zeros behind them.
 static __m512i load_row(const uint16_t *row, int64_t col, int64_t n) {
-  if (col == 1) return _mm512_maskz_loadu_epi16(first32(n), row);
+  if (col == 1) return tiles_row(row, n);
   uint16_t some[32] = {0};
   for (int64_t i = 0; i < n && i < 32; i++) some[i] = row[i * col];
   return _mm512_loadu_si512(some);
@@ -98,29 +98,6 @@ static void pack_queries(state *x) {
                                                    : _mm512_setzero_si512());
 }
 
-// 16 rows of 16 pairs of elements, transposed.
-static void transpose(__m512i r[SIDE]) {
-  __m512i t[SIDE];
-  for (int32_t i = 0; i < SIDE; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-  for (int32_t i = 0; i < SIDE; i += 4)
-    for (int32_t h = 0; h < 2; h++) {
-      r[i + 2 * h] = _mm512_unpacklo_epi64(t[i + h], t[i + 2 + h]);
-      r[i + 2 * h + 1] = _mm512_unpackhi_epi64(t[i + h], t[i + 2 + h]);
-    }
-  for (int32_t i = 0; i < SIDE; i += 8)
-    for (int32_t h = 0; h < 4; h++) {
-      t[i + h] = _mm512_shuffle_i32x4(r[i + h], r[i + 4 + h], 0x88);
-      t[i + 4 + h] = _mm512_shuffle_i32x4(r[i + h], r[i + 4 + h], 0xdd);
-    }
-  for (int32_t h = 0; h < 8; h++) {
-    r[h] = _mm512_shuffle_i32x4(t[h], t[8 + h], 0x88);
-    r[8 + h] = _mm512_shuffle_i32x4(t[h], t[8 + h], 0xdd);
-  }
-}
-
 // Tiles [key / 16][d / 32] of [pair of d][key].
 static void pack_keys(state *x) {
   const tiles_task *t = x->t;
@@ -131,7 +108,7 @@ static void pack_keys(state *x) {
       for (int64_t i = 0; i < SIDE; i++)
         r[i] = j + i < x->n ? load_row(t->k + (x->key0 + j + i) * t->k_row + c * t->k_col, t->k_col, t->d - c)
                             : _mm512_setzero_si512();
-      transpose(r);
+      tiles_transpose(r);
       for (int32_t i = 0; i < SIDE; i++) _mm512_store_si512(to + i * 32, r[i]);
     }
 }

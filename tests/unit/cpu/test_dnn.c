@@ -233,6 +233,19 @@ TC_TEST(products) {
       if (cases[i].dtype == TC_F32) fail_msg("case %d (%s) was refused: %s", (int)i, cases[i].op, r.diag);
       print_message("case %d is not supported here: %s\n", (int)i, r.diag);
     }
+  // Weights of bf16, which are packed where there is a matrix unit: no multiples of a block.
+  for (int32_t i = 0; i < 30; i++) {
+    product p = {.op = "aten::linear",
+                 .dtype = TC_BF16,
+                 .m = 32 + (int64_t)(tc_test_random(&seed) % 40),
+                 .n = 1 + (int64_t)(tc_test_random(&seed) % (i % 2 ? 300 : 70)),
+                 .k = 1 + (int64_t)(tc_test_random(&seed) % 200),
+                 .alpha = 1,
+                 .gap = (int64_t)(tc_test_random(&seed) % 3),
+                 .relu_add = tc_test_random(&seed) % 2};
+    if (i % 5 == 0) p.n = 64 * (1 + i % 3), p.k = 32 * (1 + i % 4);
+    if (!check_product(&p, &seed)) print_message("linear of bf16 is not supported here: %s\n", r.diag);
+  }
   for (int32_t i = 0; i < 40; i++) {
     static const char *const names[] = {"aten::mm", "aten::bmm", "aten::linear"};
     product p = {.op = names[tc_test_random(&seed) % 3],

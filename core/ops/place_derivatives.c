@@ -32,10 +32,10 @@
   "let share = div(grad, maximum(" ADD("if(include_self, here, " CLEAR("here") ")", "there") ", 1)); " \
   "let zero = eq(" src ", 0); " \
   "let alone = logical_and(zero, eq(" READ(ADD("zeros_like(self)", "to(zero, self.dtype)")) ", 1)); " \
-  "let rest = where(alone, " READ("mul(grad, " AGAIN("self", "where(alone, 1, " src ")") ")") ", " \
-  "div(" READ("mul(grad, result)") ", where(zero, 1, " src "))); " \
+  "let rest = where(alone, " READ("mul(grad, conj(" AGAIN("self", "where(alone, 1, " src ")") "))") ", " \
+  "div(" READ("mul(grad, conj(result))") ", conj(where(zero, 1, " src ")))); " \
   "let mine = if(sum, grad, if(reduce == \"mean\", div(grad, many), " \
-  "if(reduce == \"prod\", mul(grad, " AGAIN("ones_like(self)", src) "), mul(here, share)))); " \
+  "if(reduce == \"prod\", mul(grad, conj(" AGAIN("ones_like(self)", src) ")), mul(here, share)))); " \
   "self: if(include_self, mine, " CLEAR("mine") "); " \
   src ": if(sum, " READ("grad") ", if(reduce == \"mean\", " READ("div(grad, many)") ", " \
   "if(reduce == \"prod\", rest, mul(there, " READ("share") "))))"

@@ -75,7 +75,9 @@ static const tc_op_derivative derivatives[] = {
     NONE("detach", "self"),
     {"split.sizes", "self: cat(grads, dim)"},
     {"tensor_split.sections", "self: cat(grads, dim)"},
-    {"tensor_split.indices", "self: cat(grads, dim)"},
+    // Pieces may overlap: indices need not rise.
+    {"tensor_split.indices", "self: index_add(zeros_like(self), dim, cat(tensor_split(arange(self.size(dim)), indices, "
+                             "0), 0), cat(grads, dim))"},
     {"unsafe_chunk", "self: cat(grads, dim)"},
     {"tile",
      "self: reshape(sum(reshape(grad, pairs(dims, self.sizes)), evens(max(len(dims), self.rank))), self.sizes)"},

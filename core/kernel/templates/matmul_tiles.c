@@ -33,8 +33,9 @@ enum { PAD = 4 }; // behind each row of a slab that is turned: its columns begin
 
 static int32_t bytes_of(tc_dtype d) { return d == TC_F64 || d == TC_I64 || d == TC_U64 ? 8 : 4; }
 
-void tc_tiles_config(const tc_stage *s, int32_t rows, int32_t columns, double time, tc_stage_config *c) {
-  int32_t rank = tc_stage_rank(s), cores = tc_stage_device(s)->cores;
+void tc_tiles_config(const tc_stage *s, int32_t rows, int32_t columns, int32_t together, double time,
+                     tc_stage_config *c) {
+  int32_t rank = tc_stage_rank(s), cores = tc_stage_device(s)->cores * together;
   double blocks = __builtin_ceil((double)tc_stage_out_hint(s, rank - 2) / rows) *
                   __builtin_ceil((double)tc_stage_out_hint(s, rank - 1) / columns);
   for (int32_t i = 0; i < rank - 2; i++) blocks *= (double)tc_stage_out_hint(s, i), c->tile[i] = 1;
@@ -58,7 +59,7 @@ int32_t tc_matmul_tiles(const tc_stage *s, int32_t max, tc_stage_config *out) {
     if (bytes == 8 && t->lane_rows * t->lane_columns > 16) continue; // registers
     tc_stage_config *c = &out[n++];
     *c = (tc_stage_config){.lanes = lanes, .shared_bytes = shared};
-    tc_tiles_config(s, t->rows, t->columns, t->time, c);
+    tc_tiles_config(s, t->rows, t->columns, 1, t->time, c);
     c->params[TC_MATMUL_LANE_ROWS] = t->lane_rows;
     c->params[TC_MATMUL_LANE_COLUMNS] = t->lane_columns;
     c->params[TC_MATMUL_DEPTH] = t->depth;

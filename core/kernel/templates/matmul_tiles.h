@@ -35,8 +35,10 @@ typedef struct tc_tiles {
   tc_kval batch[TC_MAX_RANK];
 } tc_tiles;
 
-// A configuration of such a tile; `time`: of a multiply-add, beside one of the micro-tiles of matmul.c.
-void tc_tiles_config(const tc_stage *s, int32_t rows, int32_t columns, double time, tc_stage_config *c);
+// A configuration of such a tile; `together`: blocks that a core works on; `time`: of a multiply-add, beside one of the
+// micro-tiles of matmul.c.
+void tc_tiles_config(const tc_stage *s, int32_t rows, int32_t columns, int32_t together, double time,
+                     tc_stage_config *c);
 // The tile of a configuration. Slabs have no memory yet.
 void tc_tiles_open(tc_stage *s, const tc_stage_config *c, tc_tiles *t);
 void tc_tiles_clear_sums(tc_tiles *t, int32_t n);

@@ -120,26 +120,31 @@ static int32_t registers_of(const char *log) {
   return at ? (int32_t)strtol(at + 7, NULL, 10) : 0;
 }
 
-// What a multiprocessor has for four blocks of 128 lanes or the like.
-enum { REGISTERS = 65536, FEW_REGISTERS = 128 };
+// What a multiprocessor has for four blocks of 128 lanes or the like, how registers are given out, and lanes that leave
+// its schedulers with so little to choose from that the order of instructions matters.
+enum { REGISTERS = 65536, FEW_REGISTERS = 128, REGISTER_UNIT = 8, MANY_REGISTERS = 64, FEW_LANES = 512 };
 
 // A kernel that takes a few registers more than fit keeps half of a multiprocessor idle: it is compiled once more
-// within them, and that is taken if nothing is spilled.
+// within them, and that is taken if nothing is spilled. One of which few blocks fit anyway is compiled once more with
+// their number, since the compiler saves registers, and puts loads late, for blocks that cannot come.
 static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
-  int32_t s = compile_as(d, k, &tc_dialect_cuda, c), blocks = REGISTERS / (FEW_REGISTERS * tc_k_lanes(k));
+  int32_t s = compile_as(d, k, &tc_dialect_cuda, c), lanes = tc_k_lanes(k), blocks = 0;
   if (s != TC_STATUS_OK) return s;
-  if (registers_of(c->log) > FEW_REGISTERS && blocks > 1) {
+  int32_t used = (registers_of(c->log) + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
+  if (used > FEW_REGISTERS) blocks = REGISTERS / (FEW_REGISTERS * lanes) > 1 ? REGISTERS / (FEW_REGISTERS * lanes) : 0;
+  else if (used > MANY_REGISTERS && REGISTERS / used / lanes * lanes <= FEW_LANES) blocks = REGISTERS / used / lanes;
+  if (blocks) {
     char bounds[48];
-    compiled narrow = {0};
+    compiled other = {0};
     tc_cdialect dialect = tc_dialect_cuda;
     snprintf(bounds, sizeof bounds, "__launch_bounds__(%%d, %d)", (int)blocks);
     dialect.kernel_bounds = bounds;
-    s = compile_as(d, k, &dialect, &narrow);
-    if (s == TC_STATUS_OK && !spills(narrow.log)) {
-      compiled wide = *c;
-      *c = narrow, narrow = wide;
+    s = compile_as(d, k, &dialect, &other);
+    if (s == TC_STATUS_OK && !spills(other.log)) {
+      compiled first = *c;
+      *c = other, other = first;
     }
-    free_compiled(d, &narrow);
+    free_compiled(d, &other);
     if (s != TC_STATUS_OK) return s;
   }
   return cuda_judge_spills(d, tc_k_name(k), c->log);

@@ -5,6 +5,10 @@
 // turning, else by Cooley and Tukey's. Numbers carry a constant factor ("scale") that the next addition takes in as a
 // fused multiply-add (Linzer and Feig, "Modified FFTs for fused multiply-add architectures", 1993): turning by a
 // constant angle costs two operations a component pair instead of four.
+//
+// Where inputs are to be turned by factors that are not constants and their number is a power of two, the factors go
+// into the additions: X = A + w B takes four fused multiply-adds, A - w B = 2 A - X two more, and of R - 1 factors R/2
+// others are needed, since the halves of each step share them up to a quarter of a turn.
 #include <math.h>
 #include <stddef.h>
 
@@ -203,4 +207,70 @@ int32_t fft_butterfly_cost(int32_t n) {
   if (n == 8) f = 2;
   int32_t a = f, b = n / f, turns = gcd(a, b) == 1 ? 0 : 2 * (a - 1) * (b - 1);
   return b * fft_butterfly_cost(a) + a * fft_butterfly_cost(b) + turns;
+}
+
+// ---- turned inputs ----
+static bool power_of_two(int32_t n) { return (n & (n - 1)) == 0; }
+
+int32_t fft_factor_count(int32_t radix) { return power_of_two(radix) ? radix / 2 : radix - 1; }
+
+int32_t fft_turned_cost(int32_t radix) {
+  if (!power_of_two(radix)) return fft_butterfly_cost(radix) + 6 * (radix - 1);
+  int32_t levels = 0;
+  while (1 << levels < radix) levels++;
+  return 3 * radix * levels + radix;
+}
+
+// Factors of the step that makes transforms of 2 h points of those of h: exp(2πi (q + s m)/(2 h s)), for m < h/2 (1 at
+// least) number h/2 + m.
+void fft_factor_angle(int32_t radix, int64_t s, int64_t q, int32_t i, int64_t *k, int64_t *n) {
+  int64_t h = 1, m = 0;
+  if (!power_of_two(radix)) {
+    *k = q * (i + 1), *n = s * radix;
+    return;
+  }
+  while (h <= i) h *= 2;
+  if (i) m = i - h / 2;
+  *k = q + s * m, *n = 2 * h * s;
+}
+
+typedef struct turned {
+  const fft_code *c;
+  const fft_ports *ports;
+  void (*factor)(void *self, int32_t i, tc_kval *re, tc_kval *im);
+} turned;
+
+// The transform of n inputs first, first + step, …; the whole goes to the ports.
+static void transform_turned(const turned *t, int32_t n, int32_t first, int32_t step, fft_value *out) {
+  const fft_code *c = t->c;
+  fft_value even[FFT_MAX_RADIX / 2], odd[FFT_MAX_RADIX / 2];
+  int32_t h = n / 2;
+  if (n == 1) {
+    *out = fft_plain(c, t->ports->in(t->ports->self, first));
+    return;
+  }
+  transform_turned(t, h, first, 2 * step, even);
+  transform_turned(t, h, first + step, 2 * step, odd);
+  for (int32_t k = 0; k < h; k++) {
+    int32_t m = k / 2 + k % 2 * (h / 2); // those of one factor one after the other
+    fft_value a = even[m], b = odd[m], x, y;
+    tc_kval wr, wi;
+    t->factor(t->ports->self, h / 2 + k / 2, &wr, &wi);
+    if (k % 2) b = quarter(c, b, c->sign);
+    bool up = c->sign > 0;
+    tc_kval two = real(c, 2), across = up ? neg(c, b.im) : b.im, down = up ? b.re : neg(c, b.re);
+    x = (fft_value){fma_(c, b.re, wr, fma_(c, across, wi, a.re)), fma_(c, b.im, wr, fma_(c, down, wi, a.im)), 1};
+    y = (fft_value){fma_(c, two, a.re, neg(c, x.re)), fma_(c, two, a.im, neg(c, x.im)), 1};
+    if (out) {
+      out[m] = x, out[m + h] = y;
+    } else {
+      t->ports->out(t->ports->self, m, x);
+      t->ports->out(t->ports->self, m + h, y);
+    }
+  }
+}
+
+void fft_turned_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports,
+                          void (*factor)(void *self, int32_t i, tc_kval *re, tc_kval *im)) {
+  transform_turned(&(turned){c, ports, factor}, radix, 0, 1, NULL);
 }

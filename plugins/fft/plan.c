@@ -56,8 +56,8 @@ static double transpose_cost(int32_t radix, int32_t lanes) {
 }
 
 static double thread_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
-  double each = rounds(n / radix, lanes), turns = s == n / radix ? 0 : 6.0 * (radix - 1);
-  return each * lanes * (fft_butterfly_cost(radix) + turns + 12.0 * radix) + 40.0 * lanes;
+  double each = rounds(n / radix, lanes), work = s == 1 ? fft_butterfly_cost(radix) : fft_turned_cost(radix);
+  return each * lanes * (work + 12.0 * radix) + 40.0 * lanes;
 }
 
 // Rows in the lanes, for one row; measured to take 1.15 of what vectors along it take at this count. What does not fit

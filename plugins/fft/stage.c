@@ -75,7 +75,6 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
     for (int64_t k = 1; k <= r; k++) {
       int64_t at = (q * r + k - 1) * 2, step = 1;
       if (kind == FFT_TABLE_LANES) at = (q / lanes * r + k - 1) * 2 * lanes + q % lanes, step = lanes;
-      if (kind == FFT_TABLE_THREADS) at = ((k - 1) * m + q) * 2;
       fft_put_unit(e, data, at, step, (kind == FFT_TABLE_SPLIT ? q * lanes : q) * k, turn);
     }
   }
@@ -86,6 +85,23 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
     for (int64_t l = 0; l < lanes; l++) fft_put_unit(e, data, (k - 1) * 2 * lanes + l, lanes, l * k, turn);
   }
   t.fine = fft_add_table(e, "fine_turns", r * 2 * lanes, data);
+  return t;
+}
+
+// Loads take 16 bytes at most.
+fft_table fft_make_input_table(fft_emit *e, const fft_pass *p) {
+  int64_t count = fft_factor_count(p->radix), k, n;
+  fft_table t = {.kind = p->s > 1 && count ? FFT_TABLE_INPUTS : FFT_TABLE_NONE, .mem = -1, .fine = -1};
+  if (t.kind == FFT_TABLE_NONE) return t;
+  t.together = count % 2 || p->radix > FFT_MAX_RADIX || e->c.real == TC_F64 ? 1 : 2;
+  void *data = fft_room(e, count * p->s * 2);
+  for (int32_t i = 0; i < count && data; i++) {
+    for (int64_t q = 0; q < p->s; q++) {
+      fft_factor_angle(p->radix, p->s, q, i, &k, &n);
+      fft_put_unit(e, data, ((i / t.together * p->s + q) * t.together + i % t.together) * 2, 1, k, n);
+    }
+  }
+  t.mem = fft_add_table(e, "turns", count * p->s * 2, data);
   return t;
 }
 
@@ -115,7 +131,13 @@ static tc_kval within(const fft_spot *at, const fft_io *io, int64_t step, tc_kva
   return fft_both(at->e, mask, tc_kb_op2(at->e->c.b, TC_K_LT, i, fft_int(at->e, io->limit)));
 }
 
-static fft_value load_at(fft_spot *at, tc_kval k) {
+static fft_value turned(fft_spot *at, tc_kval k, fft_value v) {
+  tc_kval re, im;
+  at->factor(at, k, &re, &im);
+  return fft_turn(&at->e->c, v, re, im);
+}
+
+static fft_value load_plain(fft_spot *at, tc_kval k) {
   fft_emit *e = at->e;
   if (!at->in) return at->load(at, k);
   int64_t step = e->plan.n / at->p->radix;
@@ -127,6 +149,11 @@ static fft_value load_at(fft_spot *at, tc_kval k) {
   return v;
 }
 
+static fft_value load_at(fft_spot *at, tc_kval k, bool turn) {
+  fft_value v = load_plain(at, k);
+  return at->turn >= 0 && at->early && turn ? turned(at, k, v) : v;
+}
+
 void fft_put_out(fft_spot *at, tc_kval k, fft_value v) {
   fft_emit *e = at->e;
   if (beyond(at, at->out, at->p->s)) return;
@@ -134,21 +161,16 @@ void fft_put_out(fft_spot *at, tc_kval k, fft_value v) {
   at->out->store(e, i, 1, &v, within(at, at->out, at->p->s, i));
 }
 
-static void store_at(fft_spot *at, tc_kval k, fft_value v, bool turned) {
-  fft_emit *e = at->e;
-  if (at->turn >= 0 && turned) {
-    tc_kval re, im;
-    at->factor(at, k, &re, &im);
-    v = fft_turn(&e->c, v, re, im);
-  }
-  if (!at->out || at->put_off) at->store(at, k, fft_plain(&e->c, v));
+static void store_at(fft_spot *at, tc_kval k, fft_value v, bool turn) {
+  if (at->turn >= 0 && !at->early && turn) v = turned(at, k, v);
+  if (!at->out || at->put_off) at->store(at, k, fft_plain(&at->e->c, v));
   else fft_put_out(at, k, v);
 }
 
 static fft_value port_in(void *self, int32_t k) {
   fft_spot *at = self;
   at->k = k;
-  return load_at(at, fft_int(at->e, k));
+  return load_at(at, fft_int(at->e, k), k > 0 && !at->merged);
 }
 static void port_out(void *self, int32_t k, fft_value v) {
   fft_spot *at = self;
@@ -177,10 +199,10 @@ static void prime_sums(fft_spot *at) {
   for (int32_t i = 0; i < 4; i++) array[i] = tc_kb_lane_array(b, (tc_sv){names[i], 6 + (i > 1)}, e->c.real, h);
   if (e->failed) return;
 
-  fft_value x0 = load_at(at, fft_int(e, 0));
+  fft_value x0 = load_at(at, fft_int(e, 0), false);
   tc_kval sum[2] = {x0.re, x0.im}, carried[4], next[4];
   tc_kval k = tc_kb_for(b, fft_int(e, 0), fft_int(e, h), 1, 0, 2, sum, carried);
-  fft_value u = load_at(at, fft_addi(e, k, 1)), v = load_at(at, fft_sub(e, fft_int(e, p - 1), k));
+  fft_value u = load_at(at, fft_addi(e, k, 1), true), v = load_at(at, fft_sub(e, fft_int(e, p - 1), k), true);
   tc_kval pair[4] = {fft_add(e, u.re, v.re), fft_add(e, u.im, v.im), fft_sub(e, u.re, v.re), fft_sub(e, u.im, v.im)};
   for (int32_t i = 0; i < 4; i++) tc_kb_store(b, array[i], k, 1, &pair[i], -1);
   next[0] = fft_add(e, carried[0], pair[0]);
@@ -205,9 +227,17 @@ static void prime_sums(fft_spot *at) {
   tc_kb_end_for(b, 0, NULL, NULL);
 }
 
+static void merged_factor(void *self, int32_t i, tc_kval *re, tc_kval *im) {
+  fft_spot *at = self;
+  at->k = i + 1;
+  at->factor(at, fft_int(at->e, i + 1), re, im);
+}
+
 void fft_spot_emit(fft_spot *at) {
   fft_ports ports = {at, port_in, port_out};
+  at->merged = at->early && at->turn >= 0 && (at->p->radix & (at->p->radix - 1)) == 0;
   if (at->p->radix > FFT_MAX_RADIX) prime_sums(at);
+  else if (at->merged) fft_turned_butterfly(&at->e->c, at->p->radix, &ports, merged_factor);
   else fft_butterfly(&at->e->c, at->p->radix, &ports);
 }
 
@@ -460,17 +490,46 @@ static void put_zero(fft_emit *e, tc_kval i, tc_kval mask) { // k = 0 and M
   store_one(e, fft_int(e, e->length / 2), diff, only);
 }
 
-static void put_pair(fft_emit *e, tc_kval k, tc_kval mask) {
+// k and M - k, of which z[other] is the point on chip; `twice`: k is not its own partner.
+static void put_pair_of(fft_emit *e, tc_kval k, tc_kval other, tc_kval mask, tc_kval twice) {
   int32_t m = e->length / 2;
   fft_value sum, diff;
-  split(e, chip_load(e, k, mask), chip_load(e, mirrored(e, m, k), mask), k, mask, &sum, &diff);
-  // M/2 is its own partner.
-  tc_kval twice = m % 2 ? mask : fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, k, fft_int(e, m / 2)));
+  split(e, chip_load(e, k, mask), chip_load(e, other, mask), k, mask, &sum, &diff);
   store_one(e, k, sum, mask);
   store_one(e, mirrored(e, m, k), conjugate(e, diff), twice);
   if (e->kind != FFT_R2C_FULL) return;
+  if (e->from_zero) { // the first is not mirrored, and the one in the middle is there already
+    mask = fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_GT, k, fft_int(e, 0)));
+    twice = fft_both(e, twice, tc_kb_op2(e->c.b, TC_K_GT, k, fft_int(e, 0)));
+  }
   store_one(e, mirrored(e, e->length, k), conjugate(e, sum), mask);
   store_one(e, fft_addi(e, k, m), diff, twice);
+}
+
+// M/2 is its own partner.
+static tc_kval not_middle(fft_emit *e, tc_kval k, tc_kval mask) {
+  int32_t m = e->length / 2;
+  return m % 2 ? mask : fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, k, fft_int(e, m / 2)));
+}
+
+static void put_pair(fft_emit *e, tc_kval k, tc_kval mask) {
+  put_pair_of(e, k, mirrored(e, e->length / 2, k), mask, not_middle(e, k, mask));
+}
+
+// From k = 0 on, whose partner is z[0] again, to M/2 by itself: then pairs of lanes share no elements, so that what
+// takes the spectrum in the same kernel finds it in registers (core/kernel/forward.c).
+static tc_kval partner(fft_emit *e, tc_kval k) {
+  tc_kval first = tc_kb_op2(e->c.b, TC_K_EQ, k, fft_int(e, 0));
+  return tc_kb_op3(e->c.b, TC_K_SELECT, first, k, mirrored(e, e->length / 2, k));
+}
+static void put_pair_from_zero(fft_emit *e, tc_kval k, tc_kval mask) { put_pair_of(e, k, partner(e, k), mask, mask); }
+static void put_middle(fft_emit *e, tc_kval i, tc_kval mask) {
+  (void)i, (void)mask;
+  tc_kval k = fft_int(e, e->length / 4), only = first_lane(e);
+  fft_value sum, diff;
+  split(e, chip_load(e, k, only), chip_load(e, k, only), k, only, &sum, &diff);
+  store_one(e, k, sum, only);
+  if (e->kind == FFT_R2C_FULL) store_one(e, mirrored(e, e->length, k), conjugate(e, sum), only);
 }
 
 static fft_value load_one(fft_emit *e, tc_kval i, tc_kval mask) {
@@ -486,14 +545,48 @@ static void take_zero(fft_emit *e, tc_kval i, tc_kval mask) {
   e->way->store(e, fft_int(e, 0), (fft_value){fft_add(e, x.re, y.re), fft_sub(e, x.re, y.re), 1}, only);
 }
 
-static void take_pair(fft_emit *e, tc_kval k, tc_kval mask) {
-  int32_t m = e->length / 2;
+static void take_pair_of(fft_emit *e, fft_value x, fft_value y, tc_kval k, tc_kval mask, tc_kval twice) {
   fft_value sum, diff;
-  // M/2 is its own partner; it is loaded once more.
-  split(e, load_one(e, k, mask), load_one(e, mirrored(e, m, k), mask), k, mask, &sum, &diff);
-  tc_kval twice = m % 2 ? mask : fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, k, fft_int(e, m / 2)));
+  split(e, x, y, k, mask, &sum, &diff);
   e->way->store(e, k, sum, mask);
-  e->way->store(e, mirrored(e, m, k), conjugate(e, diff), twice);
+  e->way->store(e, mirrored(e, e->length / 2, k), conjugate(e, diff), twice);
+}
+
+static void take_pair(fft_emit *e, tc_kval k, tc_kval mask) {
+  // M/2 is its own partner; it is loaded once more.
+  fft_value x = load_one(e, k, mask), y = load_one(e, mirrored(e, e->length / 2, k), mask);
+  take_pair_of(e, x, y, k, mask, not_middle(e, k, mask));
+}
+static void take_pair_from_zero(fft_emit *e, tc_kval k, tc_kval mask) {
+  tc_kb *b = e->c.b;
+  fft_value x = load_one(e, k, mask), y = load_one(e, mirrored(e, e->length / 2, k), mask);
+  tc_kval first = tc_kb_op2(b, TC_K_EQ, k, fft_int(e, 0)), zero = tc_kb_real(b, e->c.real, 0);
+  x.im = tc_kb_op3(b, TC_K_SELECT, first, zero, x.im); // of k = 0 and M they have no meaning
+  y.im = tc_kb_op3(b, TC_K_SELECT, first, zero, y.im);
+  take_pair_of(e, x, y, k, mask, fft_both(e, mask, tc_kb_op2(b, TC_K_GT, k, fft_int(e, 0))));
+}
+static void take_middle(fft_emit *e, tc_kval i, tc_kval mask) {
+  (void)i, (void)mask;
+  tc_kval k = fft_int(e, e->length / 4), only = first_lane(e);
+  fft_value x = load_one(e, k, only), sum, diff;
+  split(e, x, x, k, only, &sum, &diff);
+  e->way->store(e, k, sum, only);
+}
+
+// The step that takes a spectrum apart, forward or inverse.
+typedef void pair_step(fft_emit *e, tc_kval k, tc_kval mask);
+static void each_pair(fft_emit *e) {
+  static pair_step *const steps[2][4] = {{put_zero, put_pair, put_pair_from_zero, put_middle},
+                                         {take_zero, take_pair, take_pair_from_zero, take_middle}};
+  pair_step *const *f = steps[e->kind == FFT_C2R];
+  int32_t m = e->length / 2, quarter = m / 2;
+  if (e->from_zero) {
+    e->way->each(e, 0, (m + 1) / 2, f[2]);
+    if (m % 2 == 0) e->way->each(e, 0, 1, f[3]);
+    return;
+  }
+  e->way->each(e, 0, 1, f[0]);
+  if (quarter >= 1) e->way->each(e, 1, quarter + 1, f[1]);
 }
 
 static void unfold_zero(fft_emit *e, tc_kval i, tc_kval mask) {
@@ -553,7 +646,7 @@ static void write_stage(fft_emit *e) {
                       pairs_in = {.load = load_pairs};
   fft_io complex_out = {.store = store_complex, .limit = e->kept}, real_out = {.store = store_real, .limit = e->kept},
          pairs_out = {.store = store_pairs, .limit = (e->kept + 1) / 2};
-  int32_t half = e->length / 2, quarter = half / 2;
+  int32_t half = e->length / 2;
   bool even = e->length % 2 == 0, forward = e->kind == FFT_R2C || e->kind == FFT_R2C_FULL;
   e->way->open(e, e->kind != FFT_C2C);
   if (e->kind == FFT_C2C) {
@@ -566,12 +659,10 @@ static void write_stage(fft_emit *e) {
     e->norm *= 0.5;
     make_turns(e);
     transform(e, &pairs_in, NULL);
-    e->way->each(e, 0, 1, put_zero);
-    if (quarter >= 1) e->way->each(e, 1, quarter + 1, put_pair);
+    each_pair(e);
   } else if (even) {
     make_turns(e);
-    e->way->each(e, 0, 1, take_zero);
-    if (quarter >= 1) e->way->each(e, 1, quarter + 1, take_pair);
+    each_pair(e);
     transform(e, NULL, &pairs_out);
   } else {
     e->way->each(e, 0, 1, unfold_zero);
@@ -720,6 +811,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   limits.rows = config->row_lanes != 0;
   if (plan_for(s, &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
   e.way = e.plan.rows ? &fft_rows : limits.vector ? &fft_vectors : &fft_threads;
+  e.from_zero = !limits.vector;
   int64_t norm = tc_stage_attr(s, FFT_ATTR_NORM, 0);
   e.norm = e.length < 0 ? 1 : fft_norm(norm, e.length);
   for (int32_t d = 0; d < rank - 1; d++) e.index[d] = tc_stage_origin(s, d);

@@ -9,14 +9,15 @@ enum { FFT_WIDE = 16 }; // points that are loaded or stored together at most
 
 // Turning factors of one pass, made in double, in the layout that the pass reads.
 enum {
-  FFT_TABLE_NONE,   // every factor is 1
-  FFT_TABLE_LANES,  // [p / lanes][k - 1][re, im][lane]: neighbouring p in neighbouring lanes
-  FFT_TABLE_SPLIT,  // the same as a product: [p / lanes][k - 1][re, im] times [k - 1][re, im][lane]
-  FFT_TABLE_PAIRS,  // [p][k - 1][re, im]
-  FFT_TABLE_THREADS // [k - 1][p][re, im]
+  FFT_TABLE_NONE,  // every factor is 1
+  FFT_TABLE_LANES, // [p / lanes][k - 1][re, im][lane]: neighbouring p in neighbouring lanes
+  FFT_TABLE_SPLIT, // the same as a product: [p / lanes][k - 1][re, im] times [k - 1][re, im][lane]
+  FFT_TABLE_PAIRS, // [p][k - 1][re, im]
+  FFT_TABLE_INPUTS // of fft_turned_butterfly, or of inputs by themselves: [i / together][q][i % together][re, im]
 };
 typedef struct fft_table {
   int32_t kind;
+  int32_t together;  // INPUTS: factors that lie together, so that one load takes them
   tc_kmem mem, fine; // fine: the second factor of SPLIT
 } fft_table;
 
@@ -61,12 +62,14 @@ struct fft_emit {
   tc_kmem turn_lane, turn_far;        // rows.c only
   int32_t turn_bits, turn_fine;       // exponents are split after so many bits
   bool forward;                       // of the whole; the sign in `c` is that of the passes
+  bool from_zero;                     // real transforms: pairs begin with k = 0
   bool swap;                          // conjugate outside: the chirp of an inverse transform
   tc_kval index[TC_MAX_RANK];         // of the row; the last is set for each access
   tc_kval lane, row_mask;             // rows.c: which rows exist
   tc_kmem chirp[2], filter[2], turns; // of a convolution: real and imaginary parts; tables or on-chip arrays
   const fft_io *inner_in, *inner_out; // of a convolution
-  tc_kmem array[2][2];                // on chip: [which][re, im]; threads.c has one
+  tc_kmem array[2][2];                // on chip: [which][re, im]; threads.c has both parts in the first
+  int32_t arrays;                     // threads.c: 1 or 2
   int32_t from, to;                   // which of the two is read and written now
   bool failed;                        // no memory for a table
 };
@@ -83,6 +86,8 @@ typedef struct fft_spot {
   fft_table table;
   int32_t k;    // the input or output that is being moved, or -1 if it is known to the running kernel only
   tc_kval turn; // where the factors of this spot start; -1: all are 1
+  bool early;   // inputs are turned (decimation in time), in place of outputs,
+  bool merged;  // and that in their first additions
   // How inputs and outputs move on chip; k is an i32 value, the same in all lanes.
   fft_value (*load)(struct fft_spot *at, tc_kval k);
   void (*store)(struct fft_spot *at, tc_kval k, fft_value v);
@@ -107,6 +112,7 @@ tc_kmem fft_add_table(fft_emit *e, const char *name, int64_t count, void *data);
 // On-chip arrays, as many as the stage needs to go from one to the other; `more`: steps beside those between passes.
 void fft_make_arrays(fft_emit *e, int32_t more);
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
+fft_table fft_make_input_table(fft_emit *e, const fft_pass *p);
 // [p][k - 1][re, im]
 void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im);
 // Output k goes to `out`, unless it is not wanted.

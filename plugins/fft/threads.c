@@ -1,10 +1,13 @@
 // Emission where lanes are threads: every pass has each thread make the same number of butterflies, from registers.
 //
-// On-chip memory holds one row: what a pass has read waits in lane arrays while a barrier separates reading from
-// writing. Its elements are complex numbers, both parts together, so that one instruction moves them. Memory has 128
-// bytes that can be reached at once, B elements; element a lies at a + a / B, so that the strides of the first passes
-// do not meet in one place of these. The first pass reads through the hole and need not wait; the last one stores
-// through the hole.
+// Passes decimate in time: input k of butterfly j = p s + q is turned by exp(∓2πi qk/(s R)), so that the first pass,
+// which waits for memory, needs no factors, and later ones take them into their additions (butterfly.c).
+//
+// On-chip memory holds the row twice where two blocks still have room beside each other: a pass reads one and writes
+// the other. Else what a pass has read waits in lane arrays while a barrier separates reading from writing. Elements
+// are complex numbers, both parts together, so that one instruction moves them. Memory has 128 bytes that can be
+// reached at once, B elements; element a lies at a + a / B, so that the strides of the first passes do not meet in one
+// place of these. The first pass reads through the hole and need not wait; the last one stores through the hole.
 #include <stddef.h>
 
 #include "stage.h"
@@ -31,19 +34,23 @@ static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
 static int64_t room(const fft_emit *e) { return e->plan.n + e->plan.n / banks(e) + 1; }
 
 static void open(fft_emit *e, bool chip) {
-  if (e->plan.n_passes < 2 && !chip) return;
+  int32_t hops = (e->plan.length == e->plan.n ? e->plan.n_passes - 1 : 2 * e->plan.n_passes - 1) + chip;
+  int64_t bytes = 2 * room(e) * (e->c.real == TC_F64 ? 8 : 4);
+  if (hops < 1) return;
+  e->arrays = hops > 1 && 4 * bytes <= tc_stage_device(e->c.stage)->shared_bytes ? 2 : 1;
   e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row", 3}, e->c.real, 2 * room(e));
+  if (e->arrays == 2) e->array[1][0] = tc_kb_shared(e->c.b, (tc_sv){"next", 4}, e->c.real, 2 * room(e));
 }
 
 static tc_kval place_of(fft_emit *e, tc_kval i) { return padded(e, i); }
 
 static fft_value load_place(fft_emit *e, tc_kval at, tc_kval mask) {
   tc_kval v[2];
-  tc_kb_load(e->c.b, e->array[0][0], fft_muli(e, at, 2), 2, mask, NULL, v);
+  tc_kb_load(e->c.b, e->array[e->from][0], fft_muli(e, at, 2), 2, mask, NULL, v);
   return (fft_value){v[0], v[1], 1};
 }
 static void store_place(fft_emit *e, tc_kval at, fft_value v, tc_kval mask) {
-  tc_kb_store(e->c.b, e->array[0][0], fft_muli(e, at, 2), 2, (tc_kval[]){v.re, v.im}, mask);
+  tc_kb_store(e->c.b, e->array[e->to][0], fft_muli(e, at, 2), 2, (tc_kval[]){v.re, v.im}, mask);
 }
 static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) { return load_place(e, padded(e, i), mask); }
 static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store_place(e, padded(e, i), v, mask); }
@@ -84,11 +91,14 @@ static void store(fft_spot *at, tc_kval k, fft_value v) {
   tc_kb_store(at->e->c.b, t->points, fft_addi(at->e, i, 1), 1, &v.im, -1);
 }
 
+// Of input k, or number k - 1 of fft_turned_butterfly; where factors lie together k is known.
 static void factor(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
-  tc_kval w[2];
-  tc_kb_load(at->e->c.b, at->table.mem, fft_add(at->e, at->turn, fft_muli(at->e, fft_addi(at->e, k, -1), 2 * at->p->m)),
-             2, at->mask, NULL, w);
-  *re = w[0], *im = w[1];
+  fft_emit *e = at->e;
+  int32_t together = at->table.together, in = together > 1 ? (at->k - 1) % together : 0;
+  tc_kval i = together > 1 ? fft_int(e, (at->k - 1) / together) : fft_addi(e, k, -1), w[4];
+  i = fft_add(e, at->turn, fft_muli(e, i, 2 * (int64_t)together * at->p->s));
+  tc_kb_load(e->c.b, at->table.mem, i, 2 * together, at->mask, NULL, w);
+  *re = w[2 * in], *im = w[2 * in + 1];
 }
 
 // Butterfly number `number` of every thread.
@@ -107,7 +117,7 @@ static void locate(fft_spot *at, int32_t number) {
   else p = tc_kb_op2(b, TC_K_DIV, j, fft_int(e, s)), q = tc_kb_op2(b, TC_K_REM, j, fft_int(e, s));
   at->read = j;
   at->write = fft_add(e, fft_muli(e, p, (int64_t)s * r), q);
-  at->turn = at->table.kind == FFT_TABLE_NONE ? -1 : fft_muli(e, p, 2);
+  at->turn = at->table.kind == FFT_TABLE_NONE ? -1 : fft_muli(e, q, 2 * at->table.together);
   t->padded_read = padded(e, at->read);
   t->padded_write = padded(e, at->write);
   t->first_point = number * r;
@@ -140,16 +150,18 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
                    .in = i ? NULL : in,
                    .out = to,
                    .turn = -1,
+                   .early = true,
                    .load = load,
                    .store = store,
                    .factor = factor,
                    .self = &t};
-    bool reads = !at.in || at.in->chip;
-    t.wait = reads && (!to || to->chip);
+    bool reads = !at.in || at.in->chip, writes = !to || to->chip;
+    e->to = reads && e->arrays == 2 ? 1 - e->from : e->from;
+    t.wait = reads && writes && e->arrays == 1;
     at.put_off = t.wait;
     if (t.wait && t.points < 0)
       t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);
-    at.table = fft_make_table(e, p, FFT_TABLE_THREADS);
+    at.table = fft_make_input_table(e, p);
     tc_kb_barrier(b);
     tc_kb_lanes(b);
     for (int32_t n = 0; n < count; n++) {
@@ -157,14 +169,17 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
       fft_spot_emit(&at);
     }
     tc_kb_end_lanes(b, 0, NULL, NULL);
-    if (!t.wait) continue;
-    tc_kb_barrier(b);
-    tc_kb_lanes(b);
-    for (int32_t n = 0; n < count; n++) {
-      locate(&at, n);
-      store_points(&at);
+    if (t.wait) {
+      tc_kb_barrier(b);
+      tc_kb_lanes(b);
+      for (int32_t n = 0; n < count; n++) {
+        locate(&at, n);
+        store_points(&at);
+      }
+      tc_kb_end_lanes(b, 0, NULL, NULL);
     }
-    tc_kb_end_lanes(b, 0, NULL, NULL);
+    if (writes) e->from = e->to;
+    else e->to = e->from;
   }
 }
 

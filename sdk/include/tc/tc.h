@@ -198,7 +198,8 @@ int32_t tc_has_backend(const tc_context *c, const char *name);
 // in every call and decides anew what it calls; what it calls between two breaks is compared with the segments that
 // were compiled before, which run as a whole. So it may depend on anything, print, and loop as often as data says.
 // Under `suppress_errors` a function that cannot be compiled runs op by op, which is logged once (graph_breaks,
-// perf_hints). Under `fullgraph` a break is an error that names its place. Ops do not run when they are called, but
+// perf_hints). An op that the backend does not do ends a segment, too, runs by the references, and stays behind the
+// guards. Under `fullgraph` a break is an error that names its place. Ops do not run when they are called, but
 // before the next break at the latest; a body that fails may have run some.
 typedef int32_t (*tc_function_body)(void *self, tc_tensor *const *inputs, int32_t n_inputs, tc_tensor **outputs,
                                     int32_t n_outputs);

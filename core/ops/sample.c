@@ -189,6 +189,8 @@ static int32_t affine_meta(tc_op_args *a) {
   int32_t n = tc_op_count(a, 1) - 2;
   tc_int sizes[TC_MAX_RANK];
   if (n < 2 || n > MAX_SPACE) return tc_op_fail(a, "only images of 2 and 3 dimensions are supported");
+  if (!tc_dtype_is_float(t->dtype) && !tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "Expected theta to have floating point type, but got %s", tc_dtype_torch_name(t->dtype));
   if (t->rank != 3 || tc_int_require_eq(a, t->sizes[0], tc_op_sym_at(a, 1, 0)) ||
       tc_int_require_eq(a, t->sizes[1], tc_int_const(a, n)) ||
       tc_int_require_eq(a, t->sizes[2], tc_int_const(a, n + 1)))

@@ -363,6 +363,20 @@ static tc_status judge(fuzz_case *f, const tc_tensor *got, int32_t i) {
   return TC_OK;
 }
 
+// Rounding decides whether a matrix is singular where it moves the factorisation's results by as much as they are: a
+// refusal is as right then as they are.
+static bool nearly_singular(fuzz_case *f, const tc_status s, int32_t n) {
+  bool factors = false, moved = false;
+  if (tc_status_code(s) != TC_STATUS_INVALID_ARGUMENT) return false;
+  for (const tc_node *k = f->g->first; k; k = k->next)
+    factors |= is_any(k->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm);
+  for (int32_t i = 0; i < n && factors; i++) {
+    double most, by = spread(f, i, &most);
+    moved |= by > 0.1 * most;
+  }
+  return moved;
+}
+
 // ---- one case ----
 static tc_status run_mode(fuzz_case *f, rig *r, tc_status expected) {
   tc_tensor out[MOST_IO] = {0};
@@ -375,6 +389,10 @@ static tc_status run_mode(fuzz_case *f, rig *r, tc_status expected) {
   f->where = "running";
   s = tc_session_run(r->session, f->in, out, NULL);
   if (expected != TC_OK) { // both refuse, or the device gives something where nothing is asked of it
+    tc_status_free(s);
+    s = TC_OK;
+  } else if (s != TC_OK && nearly_singular(f, s, n)) {
+    ((fuzzer *)f->x->self)->unstable++;
     tc_status_free(s);
     s = TC_OK;
   } else if (s == TC_OK) {

@@ -6,7 +6,7 @@
 // rows.
 #include "core/kernel/emit_internal.h"
 
-enum { CANDIDATES = 16, MAX_OPERANDS = 16, THREAD_NS = 20000 };
+enum { CANDIDATES = 24, MAX_OPERANDS = 16, THREAD_NS = 20000 };
 
 // What a template sees (tc/template.h).
 struct tc_stage {

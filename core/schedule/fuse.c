@@ -416,6 +416,16 @@ static bool rows_fit(tc_sched *x, domain d) {
   return row != TC_SYM_INF && row <= bytes / 64;
 }
 
+// Would tiles of whole rows leave most of the device idle, where others would not? So many rows a tile has at least,
+// where lanes are threads. A template that needs operands only where it makes its result has such tiles anyway, and
+// next to nothing is not worth a launch.
+enum { TILE_ROWS = 4, NOTHING = 1024 };
+static bool few_tiles(tc_sched *x, const tc_lnode *stage, domain d) {
+  int64_t rows = tc_sym_hint_or(x->l->syms, par(x, d), 1 << 20), row = tc_sym_hint_or(x->l->syms, red(x, d), 1);
+  return !x->o->device->simd_bytes && !stage->tmpl->local_operands && rows * row > NOTHING &&
+         rows < (int64_t)TILE_ROWS * x->o->device->cores;
+}
+
 static bool owns_result(const tc_lnode *stage) { return stage->tmpl->flags & TC_TEMPLATE_OWN_RESULT; }
 
 // Does the group write in place, or read what is written over later? Such groups keep their place in the order.
@@ -484,6 +494,10 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
   }
   if (stage && reduces && !rows_fit(x, *out)) {
     refuse(x, p, "the template's tile cannot hold whole rows");
+    return false;
+  }
+  if (stage && reduces && out->n_red && few_tiles(x, a->stage ? a->stage : b->stage, *out)) {
+    refuse(x, p, "too few rows to occupy the device");
     return false;
   }
   *out_a = map_steps(x, a, *out);

@@ -12,7 +12,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "4"
+#define CODEGEN_VERSION "6"
 
 // ---- Texts that grow ----
 typedef struct buffer {
@@ -122,17 +122,40 @@ static int32_t registers_of(const char *log) {
 
 // What a multiprocessor has for four blocks of 128 lanes or the like, how registers are given out, and lanes that leave
 // its schedulers with so little to choose from that the order of instructions matters.
-enum { REGISTERS = 65536, FEW_REGISTERS = 128, REGISTER_UNIT = 8, MANY_REGISTERS = 64, FEW_LANES = 512 };
+enum {
+  REGISTERS = 65536,
+  FEW_REGISTERS = 128,
+  REGISTER_UNIT = 8,
+  MANY_REGISTERS = 64,
+  FEW_LANES = 512,
+  ADDRESSES = 24
+};
+
+// What each lane keeps in arrays, in registers, while the block shares memory; 0 where it does not.
+static int32_t registers_of_arrays(const tc_kernel *k) {
+  int64_t n = 0;
+  int32_t shares = 0;
+  for (tc_kmem i = 0; i < tc_k_mem_count(k); i++) {
+    tc_kmem_info m;
+    tc_k_mem(k, i, &m);
+    shares |= m.space == TC_SPACE_SHARED;
+    if (m.space == TC_SPACE_LANE) n += m.count * (m.dtype == TC_F64 || m.dtype == TC_I64 || m.dtype == TC_U64 ? 2 : 1);
+  }
+  return shares && n < REGISTERS ? (int32_t)n : 0;
+}
 
 // A kernel that takes a few registers more than fit keeps half of a multiprocessor idle: it is compiled once more
 // within them, and that is taken if nothing is spilled. One of which few blocks fit anyway is compiled once more with
-// their number, since the compiler saves registers, and puts loads late, for blocks that cannot come.
+// their number, since the compiler saves registers, and puts loads late, for blocks that cannot come; so is one with
+// fewer registers than its arrays and some addresses take, whose loads are not all under way at once.
 static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
   int32_t s = compile_as(d, k, &tc_dialect_cuda, c), lanes = tc_k_lanes(k), blocks = 0;
   if (s != TC_STATUS_OK) return s;
   int32_t used = (registers_of(c->log) + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
   if (used > FEW_REGISTERS) blocks = REGISTERS / (FEW_REGISTERS * lanes) > 1 ? REGISTERS / (FEW_REGISTERS * lanes) : 0;
   else if (used > MANY_REGISTERS && REGISTERS / used / lanes * lanes <= FEW_LANES) blocks = REGISTERS / used / lanes;
+  int32_t arrays = registers_of_arrays(k);
+  if (!blocks && arrays && used < arrays + ADDRESSES) blocks = 1;
   if (blocks) {
     char bounds[48];
     compiled other = {0};

@@ -11,7 +11,8 @@
 // Pairs: where the device multiplies pairs of 16-bit numbers, b's panels hold pairs of rows as one i32 (…, K/2, P), and
 // a step of the loop takes two neighbouring elements of a.
 //
-// Where lanes are threads, matmul_tiles.c is another way, which is better but for few rows.
+// Where lanes are threads, matmul_tiles.c is another way, which is better but for few rows, and matmul_shares.c one for
+// products of few tiles.
 #include "core/kernel/templates/matmul.h"
 
 #include <stdbool.h>
@@ -122,6 +123,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   }
   *out_n += tc_matmul_tiles(s, max - *out_n, out + *out_n);
   *out_n += tc_matmul_mma(s, max - *out_n, out + *out_n);
+  *out_n += tc_matmul_shares(s, max - *out_n, out + *out_n);
   for (int32_t i = 1; i < *out_n; i++) { // best first
     tc_stage_config c = out[i];
     int32_t k = i;
@@ -219,6 +221,7 @@ static void strips(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval panel) {
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   if (c->params[TC_MATMUL_PLANES]) return tc_matmul_emit_mma(s, c);
+  if (c->params[TC_MATMUL_GROUPS]) return tc_matmul_emit_shares(s, c);
   if (c->params[TC_MATMUL_DEPTH]) return tc_matmul_emit_tiles(s, c);
   mm t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_stage_dtype(s)};
   t.pairs = in_pairs(s);

@@ -1,5 +1,6 @@
 // What the ways of the template "matmul" share: micro-tiles of vectors (matmul.c), and tiles of a block of threads, by
-// ordinary arithmetic (matmul_tiles.c) and by products of tiles (matmul_mma.c).
+// ordinary arithmetic (matmul_tiles.c), small ones whose lanes share K (matmul_shares.c), and by products of tiles
+// (matmul_mma.c).
 #ifndef TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
 #define TC_CORE_KERNEL_TEMPLATES_MATMUL_H_
 
@@ -11,7 +12,8 @@
 
 // params: rows of a micro-tile; columns of a packed panel; rows and columns of a lane (of 32, where they multiply
 // tiles), and elements of K in a step, all 0 in configurations of micro-tiles; parts of 16 bits that an element has, 0
-// by ordinary arithmetic, and steps that are in shared memory.
+// by ordinary arithmetic, and steps that are in shared memory; groups of lanes that share K, 0 in all but
+// those of matmul_shares.c.
 enum {
   TC_MATMUL_ROWS,
   TC_MATMUL_PANEL,
@@ -19,7 +21,8 @@ enum {
   TC_MATMUL_LANE_COLUMNS,
   TC_MATMUL_DEPTH,
   TC_MATMUL_PLANES,
-  TC_MATMUL_STAGES
+  TC_MATMUL_STAGES,
+  TC_MATMUL_GROUPS
 };
 
 // Columns of a panel of b, packed or not; 0: its size is not known.
@@ -34,5 +37,11 @@ int32_t tc_matmul_emit_tiles(tc_stage *s, const tc_stage_config *c);
 // The same for devices that multiply tiles of 16-bit numbers (tc_device_props.tiles).
 int32_t tc_matmul_mma(const tc_stage *s, int32_t max, tc_stage_config *out);
 int32_t tc_matmul_emit_mma(tc_stage *s, const tc_stage_config *c);
+int32_t tc_matmul_shares(const tc_stage *s, int32_t max, tc_stage_config *out);
+int32_t tc_matmul_emit_shares(tc_stage *s, const tc_stage_config *c);
+// For both: is that of use? Bytes of an element on chip, and the type of sums.
+bool tc_matmul_threads(const tc_stage *s);
+int32_t tc_matmul_bytes(const tc_stage *s);
+tc_dtype tc_matmul_sums(const tc_stage *s);
 
 #endif

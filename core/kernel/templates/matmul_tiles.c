@@ -31,7 +31,10 @@ static const shape shapes[] = {{128, 128, 8, 8, 16, 0.15},
                                {32, 32, 4, 4, 16, 0.35}};
 enum { PAD = 4 }; // behind each row of a slab that is turned: its columns begin in different banks
 
-static int32_t bytes_of(tc_dtype d) { return d == TC_F64 || d == TC_I64 || d == TC_U64 ? 8 : 4; }
+int32_t tc_matmul_bytes(const tc_stage *s) {
+  tc_dtype d = tc_stage_dtype(s);
+  return d == TC_F64 || d == TC_I64 || d == TC_U64 ? 8 : 4;
+}
 
 void tc_tiles_config(const tc_stage *s, int32_t rows, int32_t columns, int32_t together, double time,
                      tc_stage_config *c) {
@@ -44,13 +47,24 @@ void tc_tiles_config(const tc_stage *s, int32_t rows, int32_t columns, int32_t t
   c->cost = tc_matmul_element_ns(s) * blocks * rows * columns * time * idle; // idle: cores that wait for the last ones
 }
 
-int32_t tc_matmul_tiles(const tc_stage *s, int32_t max, tc_stage_config *out) {
+tc_dtype tc_matmul_sums(const tc_stage *s) {
+  tc_dtype d = tc_stage_dtype(s);
+  return d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
+}
+
+bool tc_matmul_threads(const tc_stage *s) {
   const tc_device_props *dev = tc_stage_device(s);
-  int32_t rank = tc_stage_rank(s), n = 0, bytes = bytes_of(tc_stage_dtype(s));
   tc_dtype d = tc_stage_dtype(s);
   bool small = d == TC_BOOL || d == TC_U8 || d == TC_I8 || d == TC_I16 || d == TC_U16;
   // A core that runs lanes one after the other gains nothing, and its compilers take seconds for such a kernel.
-  if (dev->simd_bytes || dev->subgroup < 2 || d >= TC_C32 || small || tc_stage_operand_rank(s, 1) > rank) return 0;
+  return !dev->simd_bytes && dev->subgroup >= 2 && d < TC_C32 && !small &&
+         tc_stage_operand_rank(s, 1) <= tc_stage_rank(s);
+}
+
+int32_t tc_matmul_tiles(const tc_stage *s, int32_t max, tc_stage_config *out) {
+  const tc_device_props *dev = tc_stage_device(s);
+  int32_t n = 0, bytes = tc_matmul_bytes(s);
+  if (!tc_matmul_threads(s)) return 0;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes && n < max; i++) {
     const shape *t = &shapes[i];
     int32_t lanes = t->rows / t->lane_rows * (t->columns / t->lane_columns);

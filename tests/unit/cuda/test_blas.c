@@ -242,6 +242,26 @@ TC_TEST(refusals) {
     OK(r.calls->supports(&r.host, r.d, &many, &cost));
     assert_int_equal(cost >= 0, small[i].taken);
   }
+  // A product of few tiles is, too, unless it goes on for long.
+  static const struct {
+    int64_t m, k;
+    bool taken;
+  } few[] = {{64, 256, false}, {64, 1025, true}, {256, 256, true}};
+  for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+    int64_t left[2] = {few[i].m, few[i].k}, right[2] = {few[i].k, 256}, result[2] = {few[i].m, 256};
+    int64_t steps[2] = {few[i].k, 1}, columns[2] = {256, 1};
+    tc_view factors[2] = {{.dtype = TC_F32, .rank = 2, .sizes = left, .strides = steps},
+                          {.dtype = TC_F32, .rank = 2, .sizes = right, .strides = columns}},
+            out = {.dtype = TC_F32, .rank = 2, .sizes = result, .strides = columns};
+    tc_call_node product = {.struct_size = sizeof product,
+                            .op = TC_SV("aten::mm"),
+                            .operands = factors,
+                            .n_operands = 2,
+                            .results = &out,
+                            .n_results = 1};
+    OK(r.calls->supports(&r.host, r.d, &product, &cost));
+    assert_int_equal(cost >= 0, few[i].taken);
+  }
   // Without the library products stay with the kernels.
   node.operands = views;
   r.t->close(r.d);

@@ -182,7 +182,7 @@ static const tc_op_def rows[] = {
     TEXT("rad2deg(Tensor self) -> Tensor", 0, "mul(self, 57.295779513082320876798)"),
     TEXT("deg2rad(Tensor self) -> Tensor", 0, "mul(self, 0.017453292519943295769237)"),
     TEXT("log_sigmoid(Tensor self) -> Tensor", 0,
-         REALS "contiguous(sub(clamp(self, none, 0), log1p(exp(neg(abs(self))))))"),
+         REALS "sub(clamp(self, none, 0), log1p(exp(neg(abs(self)))))"),
     TEXT("zero(Tensor self) -> Tensor", C, "zeros_like(self)"),
     TEXT("inner(Tensor self, Tensor other) -> Tensor", C,
          "if(self.rank == 0 || other.rank == 0, mul(self, other), tensordot(self, other, [-1], [-1]))"),

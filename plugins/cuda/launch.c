@@ -2,13 +2,15 @@
 //
 // From sm_90 on a kernel is launched when the blocks of the one in front of it have begun, so that its launch takes no
 // time of its own, and itself waits until that one has ended and all it wrote is seen (CUDA C++ Programming Guide,
-// "Programmatic Dependent Launch and Synchronization"). Since every kernel of this plugin waits before it touches
-// memory, each sees what all before it wrote. Kernels of libraries do not wait, but are not launched that way either.
-// Recordings keep such launches as edges of their graphs.
+// "Programmatic Dependent Launch and Synchronization"). Kernels of at most TC_CUDA_DEPENDENT_BLOCKS blocks along x wait
+// before they touch memory, so that each sees what all before it wrote; larger ones do not, and are not launched that
+// way, nor are those of libraries. Recordings keep such launches as edges of their graphs.
 #include <string.h>
 
 #include "cuda.h"
 #include "library.h"
+
+#include "tc/cprint.h"
 
 // Recordings with such edges.
 enum { FIRST_DRIVER = 12030, FIRST_MAJOR = 9 };
@@ -22,7 +24,7 @@ int32_t cuda_can_depend(const tc_device_ *d, int64_t major) {
 }
 
 cu_result cuda_start(const tc_device_ *d, cu_function function, cuda_grid g, cu_stream stream, void **params) {
-  if (!d->dependent)
+  if (!d->dependent || g.blocks > TC_CUDA_DEPENDENT_BLOCKS)
     return d->driver.launch(function, g.blocks, g.blocks_y, 1, g.lanes, 1, 1, g.shared_bytes, stream, params, NULL);
   const cu_launch_attribute early = {.id = CU_LAUNCH_DEPENDENT, .value.allowed = 1};
   const cu_launch_config config = {.grid_x = g.blocks,

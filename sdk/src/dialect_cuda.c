@@ -2,14 +2,16 @@
 // them.
 #include "tc/cprint.h"
 
-// A kernel may be launched before those in front of it have ended (PTX ISA, "griddepcontrol"): it waits until all that
-// they wrote is seen, then the next one may be launched. What comes back is never 0, which compilers do not know: so
-// they move no load of memory that a kernel does not write to a place in front of it.
+// A kernel of few blocks may be launched before those in front of it have ended (PTX ISA, "griddepcontrol"): it waits
+// until all that they wrote is seen, then the next one may be launched. What comes back is never 0, which compilers do
+// not know: so they move no load of memory that a kernel does not write to a place in front of it.
+_Static_assert(TC_CUDA_DEPENDENT_BLOCKS == 2048, "tc_start says so, too");
 static const char prologue[] =
     "__device__ __forceinline__ unsigned tc_start() {\n"
-    "  unsigned go = 1;\n"
+    "  unsigned go = gridDim.x;\n"
     "#if __CUDA_ARCH__ >= 900\n"
-    "  asm volatile(\"griddepcontrol.wait;\\ngriddepcontrol.launch_dependents;\\nmov.u32 %0, %%nctaid.x;\" : "
+    "  if (go <= 2048)\n"
+    "    asm volatile(\"griddepcontrol.wait;\\ngriddepcontrol.launch_dependents;\\nmov.u32 %0, %%nctaid.x;\" : "
     "\"=r\"(go) :: "
     "\"memory\");\n"
     "#endif\n"

@@ -3,6 +3,8 @@
 #include "plugins/cuda/cuda.h"
 #include "tests/unit/cuda/rig.h"
 
+#include "tc/cprint.h"
+
 TC_TEST(finding) {
   rig r;
   int32_t n = -1;
@@ -152,8 +154,8 @@ TC_TEST(launches) {
   return TC_OK;
 }
 
-// Kernels are launched before those in front of them have ended, also where that is recorded, unless the driver is too
-// old for it or the config key says no.
+// Kernels of few blocks are launched before those in front of them have ended, also where that is recorded, unless the
+// driver is too old for it or the config key says no.
 TC_TEST(dependent_launches) {
   static const struct {
     const char *wish;
@@ -186,6 +188,13 @@ TC_TEST(dependent_launches) {
     assert_int_equal(r.state()->launches - launches, 3);
     assert_int_equal(r.state()->dependent - dependent, rows[i].dependent * 3);
     assert_int_equal(r.state()->grid, 3);
+    for (int32_t more = 0; more < 2; more++) {
+      l.blocks = TC_CUDA_DEPENDENT_BLOCKS + more;
+      dependent = r.state()->dependent;
+      OK(r.t->launch(r.d, stream, &l));
+      OK(r.t->synchronize(r.d, stream));
+      assert_int_equal(r.state()->dependent - dependent, more ? 0 : rows[i].dependent);
+    }
     assert_int_equal(r.state()->words[0], memory);
     r.t->graph_destroy(r.d, graph);
     r.t->module_unload(r.d, module);

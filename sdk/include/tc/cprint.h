@@ -79,9 +79,9 @@ void tc_cprint_name(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn 
 
 // ---- Dialects that come with the SDK ----
 // CUDA C++ as NVRTC compiles it, without headers. Options that it needs: --fmad=false, -std=c++17.
-// From sm_90 on a kernel whose grid has at most TC_CUDA_DEPENDENT_BLOCKS blocks along x waits for those in front of it, and
-// may be launched before they have ended (cudaLaunchAttributeProgrammaticStreamSerialization); a larger one may not, since
-// it does not wait: asking costs each block a microsecond, more than many short ones take.
+// From sm_90 on a kernel whose grid has at most TC_CUDA_DEPENDENT_BLOCKS blocks along x waits for those in front of it,
+// and may be launched before they have ended (cudaLaunchAttributeProgrammaticStreamSerialization); a larger one may
+// not, since it does not wait: asking costs each block a microsecond, more than many short ones take.
 #define TC_CUDA_DEPENDENT_BLOCKS 2048
 extern const tc_cdialect tc_dialect_cuda;
 // OpenCL C 1.2. Options that it needs: -cl-std=CL1.2, and -cl-fp32-correctly-rounded-divide-sqrt where the device has

@@ -14,7 +14,7 @@ static exec_question *question_of(tc_device *d, const tc_node *n) {
     for (int32_t k = 0; k < elements; k++) {
       const tc_value *v = g->kind == TC_AK_TENSOR ? g->value : g->values[k];
       if (!v) continue;
-      if (v->kind != TC_VALUE_TENSOR || v->type.conj || count == EXEC_MOST_VIEWS - 2) return NULL;
+      if (v->kind != TC_VALUE_TENSOR || count == EXEC_MOST_VIEWS - 2) return NULL;
       exec_fill_view(q, count++, m->syms, &v->type);
     }
   }

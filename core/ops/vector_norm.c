@@ -56,6 +56,9 @@ static int32_t norm_except_expand(tc_op_args *a) {
   tc_int over[TC_MAX_RANK];
   int32_t n = 0;
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (!tc_dtype_is_float(t->dtype) && !tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "norm(): input dtype should be either floating point or complex. Got %s instead.",
+                      tc_dtype_torch_name(t->dtype));
   for (int32_t d = 0; d < t->rank; d++)
     if (d != dim) over[n++] = tc_int_const(a, d);
   tc_gv x = tc_ex_arg(a, 0);

@@ -118,6 +118,7 @@ typedef struct totals {
   check_run *r;
   skip_list skips;
   int32_t passed, failed, skipped;
+  int32_t without;     // --grad: cases without stored gradients
   tc_map *groups;      // reason → count
   tc_map *derivatives; // gradcheck: ops whose derivatives have passed
   int32_t second;      // … cases that have passed in second order, too
@@ -142,8 +143,9 @@ static tc_sv group_of(tc_arena *arena, tc_sv reason) {
   return tc_sb_view(&sb);
 }
 
-static void count_skipped(totals *t, tc_sv file, tc_sv method, tc_sv reason) {
-  t->skipped++;
+static void count_skipped(totals *t, tc_sv file, tc_sv method, tc_sv reason, bool listed) {
+  if (t->r->o->grad && !listed) t->without++;
+  else t->skipped++;
   if (!t->r->o->quiet)
     printf("skip " TC_SV_FMT "%s" TC_SV_FMT ": " TC_SV_FMT "\n", TC_SV_ARG(file), method.size ? " " : "",
            TC_SV_ARG(method), TC_SV_ARG(reason));
@@ -161,7 +163,7 @@ static void count(totals *t, tc_sv file, tc_sv method, tc_sv status, tc_sv reaso
   } else if (s || skipped) {
     tc_sv line;
     tc_sv_cut(reason, '\n', &line);
-    count_skipped(t, file, method, s ? s->reason : line);
+    count_skipped(t, file, method, s ? s->reason : line, s != NULL);
   }
   if (!skipped && (!s || tc_sv_starts(reason, "passes, but"))) {
     t->passed += passed;
@@ -177,8 +179,8 @@ static void count(totals *t, tc_sv file, tc_sv method, tc_sv status, tc_sv reaso
   if (t->report) fprintf(t->report, "%s\n  " TC_SV_FMT, t->any ? "," : "", TC_SV_ARG(record));
   t->any = true;
   tcrun_progress_show(progress);
-  tcrun_progress_say(progress, "checked %d cases, %d failed: " TC_SV_FMT, t->passed + t->failed + t->skipped, t->failed,
-                     TC_SV_ARG(file));
+  tcrun_progress_say(progress, "checked %d cases, %d failed: " TC_SV_FMT,
+                     t->passed + t->failed + t->skipped + t->without, t->failed, TC_SV_ARG(file));
 }
 
 // Of a case of gradcheck that has passed.
@@ -469,6 +471,7 @@ tc_status cmd_check(run_options *o) {
     TC_TRY(tcrun_gradcheck_coverage(o, t.derivatives));
     printf("%d cases hold in second order, too\n", t.second);
   }
+  if (t.without) printf("%d cases have no stored gradients\n", t.without);
   printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
   if (o->round_trip && t.passed + t.failed == 0)
     return tc_error(TC_STATUS_MISMATCH, "none of the models could be run, so none was read as text");

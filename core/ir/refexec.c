@@ -116,6 +116,53 @@ static tc_status take_number(ref_run *r, ref_slot *s, const tc_value *v, const t
   return TC_OK;
 }
 
+static tc_status take_tensor(ref_scope *s, const tc_graph_input *in, const tc_tensor *given) {
+  ref_run *r = s->run;
+  int64_t strides[TC_MAX_RANK];
+  TC_TRY(check_input(r, in, given));
+  TC_TRY(eval_strides(r, &in->value->type, strides));
+  int64_t offset; // views of the input count from its storage's start
+  TC_TRY(ref_eval(r, in->value->type.offset, &offset));
+  ref_slot *slot = ref_slot_of(s, in->value);
+  TC_TRY(ref_from_tensor(r, given, strides, offset, in->value->type.conj, &slot->t));
+  slot->t.nominal = in->value->type.dtype; // also where it was given wide
+  return TC_OK;
+}
+
+static bool only_data_is_open(const ref_run *r, const tc_sym *e) {
+  if (e->kind == TC_SYM_SYMBOL && e->symbol < r->n_symbols && !r->bound[e->symbol])
+    return tc_sym_info_of(r->module->syms, e)->origin == TC_SYM_UNBACKED;
+  for (int32_t i = 0; i < e->n; i++)
+    if (!only_data_is_open(r, e->kids[i])) return false;
+  return true;
+}
+
+static bool sizes_known(const ref_run *r, const tc_tensor_type *t) {
+  for (int32_t d = 0; d < t->rank; d++)
+    if (!ref_all_bound(r, t->sizes[d])) return false;
+  return true;
+}
+
+// Do all sizes that are not known come from data?
+static bool waits(const ref_run *r, const tc_tensor_type *t) {
+  for (int32_t d = 0; d < t->rank; d++)
+    if (!only_data_is_open(r, t->sizes[d])) return false;
+  return !sizes_known(r, t);
+}
+
+// Takes the waiting inputs whose sizes are known by now.
+static tc_status take_waiting(ref_scope *s) {
+  for (ref_waiting **w = &s->waiting; *w;) {
+    if (!sizes_known(s->run, &(*w)->input->value->type)) {
+      w = &(*w)->next;
+      continue;
+    }
+    TC_TRY(take_tensor(s, (*w)->input, (*w)->tensor));
+    *w = (*w)->next;
+  }
+  return TC_OK;
+}
+
 static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc_tensor *own) {
   ref_run *r = s->run;
   tc_graph *g = s->graph;
@@ -154,14 +201,22 @@ static tc_status take_inputs(ref_scope *s, int32_t n, const tc_tensor *given, tc
     const tc_graph_input *in = &g->inputs.data[i];
     if (!in->value) continue;
     if (in->value->kind == TC_VALUE_TENSOR) {
-      int64_t strides[TC_MAX_RANK];
-      TC_TRY(check_input(r, in, &own[k]));
-      TC_TRY(eval_strides(r, &in->value->type, strides));
-      int64_t offset; // views of the input count from its storage's start
-      TC_TRY(ref_eval(r, in->value->type.offset, &offset));
-      ref_slot *slot = ref_slot_of(s, in->value);
-      TC_TRY(ref_from_tensor(r, &own[k], strides, offset, in->value->type.conj, &slot->t));
-      slot->t.nominal = in->value->type.dtype; // also where it was given wide
+      for (int32_t d = 0; d < own[k].rank && d < in->value->type.rank; d++)
+        ref_bind(r, in->value->type.strides[d], own[k].strides[d]);
+      ref_bind(r, in->value->type.offset, own[k].offset);
+    }
+    k++;
+  }
+  k = 0;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_graph_input *in = &g->inputs.data[i];
+    if (!in->value) continue;
+    if (in->value->kind == TC_VALUE_TENSOR && own[k].rank == in->value->type.rank && waits(r, &in->value->type)) {
+      ref_waiting *w = TC_NEW(r->arena, ref_waiting);
+      *w = (ref_waiting){in, &own[k], s->waiting};
+      s->waiting = w;
+    } else if (in->value->kind == TC_VALUE_TENSOR) {
+      TC_TRY(take_tensor(s, in, &own[k]));
     }
     k++;
   }
@@ -373,6 +428,27 @@ static void release_use(void *arg, tc_value **v) {
   if (s->last_use == m->at) ref_drop(m->scope->run, &s->t);
 }
 
+typedef struct wait_search {
+  const ref_scope *scope;
+  const tc_graph_input *found;
+} wait_search;
+
+static void find_waiting(void *self, tc_value **v) {
+  wait_search *q = self;
+  for (const ref_waiting *w = q->scope->waiting; w; w = w->next)
+    if (w->input->value == *v) q->found = w->input;
+}
+
+// Nothing may be read of an input that waits.
+static tc_status check_waiting(const ref_scope *s, tc_node *n) {
+  wait_search q = {.scope = s};
+  if (s->waiting) tc_node_each_value(n, find_waiting, &q);
+  return q.found ? tc_error(TC_STATUS_UNIMPLEMENTED,
+                            "the input '" TC_SV_FMT "' is read before the data that tells its sizes",
+                            TC_SV_ARG(q.found->value->name))
+                 : TC_OK;
+}
+
 // Values of this graph live until their last reader; those of a graph around (scratch graphs) are not touched.
 tc_status ref_run_graph(ref_scope *s) {
   int32_t at = 1;
@@ -391,7 +467,9 @@ tc_status ref_run_graph(ref_scope *s) {
   TC_TRY(check_graph(s));
   for (tc_node *n = s->graph->first; n; n = n->next) {
     if (n->dead) continue;
-    tc_status status = run_node(s, n);
+    tc_status status = check_waiting(s, n);
+    if (!status) status = run_node(s, n);
+    if (!status) status = take_waiting(s);
     if (!status && n->op->def->traits & TC_OP_DATA_DEPENDENT) status = check_graph(s); // it may have told a symbol
     if (!status) status = watch(s, n);
     if (status) {
@@ -406,6 +484,7 @@ tc_status ref_run_graph(ref_scope *s) {
     for (int32_t i = 0; frees && i < n->n_results; i++)
       if (ref_slot_of(s, n->results[i])->last_use == 0) ref_drop(s->run, &ref_slot_of(s, n->results[i])->t);
   }
+  for (const ref_waiting *w = s->waiting; w; w = w->next) TC_TRY(check_input(s->run, w->input, w->tensor)); // says why
   return TC_OK;
 }
 

@@ -44,12 +44,20 @@ typedef struct ref_run {
   ref_buffer *buffers; // all live ones
 } ref_run;
 
+// An input whose sizes are known once a node has told them: a cotangent of a result whose size comes from data.
+typedef struct ref_waiting {
+  const tc_graph_input *input;
+  const tc_tensor *tensor;
+  struct ref_waiting *next;
+} ref_waiting;
+
 // A graph that is being run.
 typedef struct ref_scope {
   ref_run *run;
   tc_graph *graph;
   tc_map *slots; // tc_value * → ref_slot *
   bool region;   // of another graph
+  ref_waiting *waiting;
 } ref_scope;
 
 // refexec.c

@@ -170,6 +170,45 @@ TC_TEST(data_dependent_sizes) {
   return TC_OK;
 }
 
+// Cotangents of results whose sizes come from data.
+TC_TEST(inputs_whose_sizes_come_from_data) {
+#define HEAD "graph @f [u0 unbacked in [0, inf]] (%x : f32[4] = user \"x\", %c : f32[Max(u0 - 1, 0)] = user \"c\") {\n"
+  const char *text = HEAD "%n : i64[u0, 1] = aten::nonzero(%x)\n%y = aten::neg(%c)\nreturn user %n, user %y }";
+  fixture f = {.n_in = 2};
+  f.in[0] = tensor(TC_F32, 1, S(4), D(0, 2, 0, 3));
+  f.in[1] = tensor(TC_F32, 1, S(1), D(10));
+  TC_TRY(run(&f, arena, text, NULL));
+  expect(&f.out[0], TC_I64, 2, D(1, 3));
+  expect(&f.out[1], TC_F32, 1, D(-10));
+  for (int32_t i = 0; i < 2; i++) tc_tensor_unref(&f.out[i]);
+  tc_tensor_unref(&f.in[1]);
+  f.in[1] = tensor(TC_F32, 1, S(2), D(10, 11));
+  assert_error(run(&f, arena, text, NULL), TC_STATUS_INVALID_ARGUMENT, "size mismatch at index 0");
+  assert_error(
+      run(&f, arena, HEAD "%y = aten::neg(%c)\n%n : i64[u0, 1] = aten::nonzero(%x)\nreturn user %n, user %y }", NULL),
+      TC_STATUS_UNIMPLEMENTED, "the input 'c' is read before the data that tells its sizes");
+  assert_error(run(&f, arena, HEAD "%y = aten::neg(%x)\nreturn user %y }", NULL), TC_STATUS_INVALID_ARGUMENT,
+               "the sizes do not determine dimension 0");
+  done(&f);
+  return TC_OK;
+#undef HEAD
+}
+
+TC_TEST(strides_and_offsets_bind_symbols) {
+  fixture f = {.n_in = 1};
+  f.in[0] = tensor(TC_F32, 2, S(2, 4), D(0, 1, 2, 3, 4, 5, 6, 7));
+  f.in[0].sizes[1] = 2, f.in[0].offset = 1;
+  TC_TRY(run(&f, arena,
+             "graph @f [s1 in [1, inf], s2 in [0, inf]] (%x : f32[2, 2]{s1, 1}+s2 = user \"x\") {\n"
+             "%y = aten::mul.Tensor(%x, s2)\nreturn user %y, user s1, user s2 }",
+             NULL));
+  expect(&f.out[0], TC_F32, 4, D(1, 2, 5, 6));
+  expect(&f.out[1], TC_I64, 1, D(4));
+  expect(&f.out[2], TC_I64, 1, D(1));
+  done(&f);
+  return TC_OK;
+}
+
 TC_TEST(mutations_are_written_back) {
   fixture f = {.n_in = 2};
   f.in[0] = tensor(TC_F32, 1, S(2), D(1, 2));
@@ -248,11 +287,17 @@ TC_TEST(allocation_failures) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(values_and_layouts),         cmocka_unit_test(results_are_rounded_unless_wide),
-      cmocka_unit_test(integers_complex_and_mixed), cmocka_unit_test(views_share_and_inplace_ops_write_through),
-      cmocka_unit_test(views_of_conjugated_inputs), cmocka_unit_test(components_of_complex_views),
-      cmocka_unit_test(data_dependent_sizes),       cmocka_unit_test(mutations_are_written_back),
-      cmocka_unit_test(wrong_inputs_are_refused),   cmocka_unit_test(allocation_failures)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(values_and_layouts),
+                                     cmocka_unit_test(results_are_rounded_unless_wide),
+                                     cmocka_unit_test(integers_complex_and_mixed),
+                                     cmocka_unit_test(views_share_and_inplace_ops_write_through),
+                                     cmocka_unit_test(views_of_conjugated_inputs),
+                                     cmocka_unit_test(components_of_complex_views),
+                                     cmocka_unit_test(inputs_whose_sizes_come_from_data),
+                                     cmocka_unit_test(strides_and_offsets_bind_symbols),
+                                     cmocka_unit_test(data_dependent_sizes),
+                                     cmocka_unit_test(mutations_are_written_back),
+                                     cmocka_unit_test(wrong_inputs_are_refused),
+                                     cmocka_unit_test(allocation_failures)};
   return TC_RUN(tests);
 }

@@ -197,7 +197,24 @@ static tc_status run_nodes(tape_run *r, const tc_graph *g) {
   return TC_OK;
 }
 
-// Inputs are copies: the program may write to them.
+// Inputs are copies: the program may write to them. A user's keeps its place in its storage, which programs may ask for
+// and views may go back to.
+static tc_status copy_input(const tape_run *r, const tc_tensor *t, bool user, tc_tensor *out) {
+  const tc_allocator *a = r->g->c->allocator;
+  if (!user) {
+    TC_TRY(tc_tensor_create_strided(a, t->dtype, t->rank, t->sizes, t->strides, out));
+    tc_status s = tc_tensor_copy(t, out);
+    if (s != TC_OK) tc_tensor_unref(out);
+    return s;
+  }
+  tc_storage *storage;
+  TC_TRY(tc_storage_create(a, t->storage->size, &storage));
+  memcpy(storage->data, t->storage->data, t->storage->size);
+  *out = *t;
+  out->storage = storage;
+  return TC_OK;
+}
+
 static tc_status read_input(tape_run *r, int32_t i, bool wanted, bool writes) {
   const tc_graph_input *in = &r->graph->inputs.data[i];
   const tc_tensor *t = &r->g->inputs[i];
@@ -206,12 +223,7 @@ static tc_status read_input(tape_run *r, int32_t i, bool wanted, bool writes) {
   if (!in->value || in->value->kind == TC_VALUE_TOKEN) return TC_OK;
   if (e) t = &((const tc_binding *)e->value.ptr)->tensor;
   if (!t->storage) return tc_error(TC_STATUS_INVALID_ARGUMENT, "input %d is missing", i);
-  TC_TRY(tc_tensor_create_strided(r->g->c->allocator, t->dtype, t->rank, t->sizes, t->strides, &copy));
-  tc_status s = tc_tensor_copy(t, &copy);
-  if (s != TC_OK) {
-    tc_tensor_unref(&copy);
-    return s;
-  }
+  TC_TRY(copy_input(r, t, !e && in->value->kind == TC_VALUE_TENSOR, &copy));
   tc_tensor *handle = api_wrap(r->g->c, copy);
   if (!handle || (wanted && tc_set_requires_grad(handle, 1) != TC_STATUS_OK)) return last_error();
   r->leaves[i] = handle;
@@ -221,6 +233,8 @@ static tc_status read_input(tape_run *r, int32_t i, bool wanted, bool writes) {
     const tc_sym *size = in->value->type.sizes[d];
     if (size->kind == TC_SYM_SYMBOL) r->symbols[size->symbol] = t->sizes[d];
   }
+  if (in->value->kind == TC_VALUE_TENSOR && in->value->type.offset->kind == TC_SYM_SYMBOL)
+    r->symbols[in->value->type.offset->symbol] = t->offset;
   if (wanted && writes) { // a leaf is not written in place
     tc_argument arg = {.kind = TC_ARGUMENT_TENSOR, .v.tensor = handle};
     if (tc_call_op(r->g->c, "aten::clone", 1, &arg, 1, &handle, NULL) != TC_STATUS_OK) return last_error();

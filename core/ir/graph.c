@@ -279,6 +279,12 @@ static void arg_each_value(tc_arg *g, void (*fn)(void *, tc_value **), void *arg
       if (g->values[i]) fn(arg, &g->values[i]);
 }
 
+bool tc_node_counts_storage(const tc_node *n) {
+  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++)
+    if (n->args[i].kind != TC_AK_NONE && tc_sv_is(n->op->schema.args[i].name, "storage_offset")) return true;
+  return false;
+}
+
 void tc_node_each_value(tc_node *n, void (*fn)(void *arg, tc_value **place), void *arg) {
   for (int32_t i = 0; i < n->n_args; i++) arg_each_value(&n->args[i], fn, arg);
 }

@@ -211,6 +211,7 @@ TC_NODISCARD tc_status tc_graph_check(const tc_graph *g, int32_t n, const int64_
 // The node whose result an unbacked symbol comes from, or NULL: readers of the symbol depend on it.
 tc_node *tc_graph_definer(const tc_graph *g, const tc_sym *symbol);
 // Calls fn(arg, v) for each value a node reads (tensors, list elements, numbers), with the place it is stored in.
+bool tc_node_counts_storage(const tc_node *n); // from where an operand's storage begins: a `storage_offset` is given
 void tc_node_each_value(tc_node *n, void (*fn)(void *arg, tc_value **place), void *arg);
 
 // Calls value(self, v) for the values that a node reads, and symbol(self, s) for the symbols in its arguments, results

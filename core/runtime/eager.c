@@ -151,7 +151,8 @@ static tc_status run_views(const eager_entry *x, const tc_tensor *tensors, const
       return tc_error(TC_STATUS_INVALID_ARGUMENT,
                       "a view as %s: the tensor begins %lld bytes behind a multiple of %lld",
                       tc_dtype_torch_name(v->dtype), (long long)(t->offset * from % to), (long long)to);
-    TC_TRY(tc_tensor_view(t->storage, v->dtype, v->rank, sizes, strides, offset + t->offset * from / to, &out[i]));
+    TC_TRY(tc_tensor_view(t->storage, v->dtype, v->rank, sizes, strides,
+                          offset + (v->absolute ? 0 : t->offset * from / to), &out[i]));
     out[i].conj = v->conj, out[i].neg = t->neg;
   }
   return TC_OK;

@@ -148,6 +148,7 @@ static tc_status make_views(building *b, const tc_node *n) {
     eager_view *v = &views[i];
     v->operand = flat_of(b, n->results[i]->view_arg) + n->results[i]->view_item;
     v->dtype = t->dtype, v->rank = t->rank, v->conj = t->conj != 0;
+    v->absolute = tc_node_counts_storage(n);
     for (int32_t d = 0; d < t->rank; d++) {
       TC_TRY(size_code(b, t->sizes[d], &v->sizes[d]));
       TC_TRY(size_code(b, t->strides[d], &v->strides[d]));

@@ -16,6 +16,7 @@ typedef struct eager_view {
   tc_dtype dtype;
   int32_t rank;
   bool conj;
+  bool absolute; // the offset counts from where the storage begins, not from where the operand does
   tc_sym_code sizes[TC_MAX_RANK], strides[TC_MAX_RANK], offset;
 } eager_view;
 

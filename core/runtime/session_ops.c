@@ -70,17 +70,10 @@ bool session_is_op(const tc_node *n) {
   return n->n_results > 0;
 }
 
-// Does it count from where the storage begins? The program's storages begin elsewhere than those of the tensors that it
-// is called with.
-static bool counts_storage(const tc_node *n) {
-  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++)
-    if (n->args[i].kind != TC_AK_NONE && tc_sv_is(n->op->schema.args[i].name, "storage_offset")) return true;
-  return false;
-}
-
+// The storages that a program's steps see begin elsewhere than those of the tensors that it is called with.
 bool session_runs_by_op(const tc_graph *g) {
   for (const tc_node *n = g->first; n; n = n->next) {
-    if (tc_op_control(n->op) != TC_CONTROL_NONE || n->n_results == 0 || counts_storage(n)) return false;
+    if (tc_op_control(n->op) != TC_CONTROL_NONE || n->n_results == 0 || tc_node_counts_storage(n)) return false;
     for (int32_t i = 0; i < n->n_results; i++)
       if (n->results[i]->kind == TC_VALUE_TOKEN) return false;
   }

@@ -46,6 +46,10 @@ static void views_share_memory(void **state) {
     tc_tensor *tail = tc_aten_select_int(tc_aten_t(row), 0, 2); // a view of a view with an offset
     expect(tail, 1, (float[]){5});
     assert_ptr_equal(tc_data_of(tail), (float *)tc_data_of(x) + 5);
+    // An offset that is given counts from where the storage begins, as PyTorch's does; else the view begins where its
+    // base does.
+    expect(tc_aten_as_strided(row, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){1}), 2, (float[]){1, 2});
+    assert_ptr_equal(tc_data_of(tc_aten_as_strided(row, (int64_t[]){2}, 1, (int64_t[]){1}, 1, NULL)), tc_data_of(row));
     // Kernels read views with an offset and with strides right.
     expect(tc_aten_add_Tensor(row, row, tc_scalar_int(1)), 3, (float[]){6, 8, 10});
     expect(tc_aten_clone(tc_aten_reshape(t, (int64_t[]){6}, 1), 1), 6, (float[]){0, 3, 1, 4, 2, 5});

@@ -427,7 +427,7 @@ static int32_t eig_ref(tc_op_args *a) {
     take(&b, x, w);
     bool finite = is_finite(n * n, w);
     if (!finite && v) return tc_op_fail(a, "torch.linalg.eig: input tensor should not contain infs or NaNs.");
-    for (int64_t k = 0; k < n && !finite; k++) values[k] = CMPLX(NAN, NAN);
+    for (int64_t k = 0; k < n && !finite; k++) values[k] = NAN + NAN * _Complex_I;
     if (finite && !tc_dense_eig(n, w, values, v ? vectors : NULL, t))
       return tc_op_fail(a, "The algorithm failed to converge because the input matrix is ill-conditioned");
     give_vector(&b, e, values);

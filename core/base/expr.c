@@ -79,6 +79,13 @@ static void split_float(tc_lexer *lx) {
   lx->tok.integer = v;
 }
 
+// A member's number: it is read again behind a '.', where 0x8 and what follows would be one number.
+static bool is_decimal(tc_sv text) {
+  for (size_t i = 0; i < text.size; i++)
+    if (text.data[i] < '0' || text.data[i] > '9') return false;
+  return true;
+}
+
 static tc_status nested(parser *p, int32_t level, tc_ex **out) {
   if (p->nest >= MAX_NEST)
     return tc_lex_error(p->lx, "the expression is nested too deep (more than %d levels)", MAX_NEST);
@@ -188,7 +195,7 @@ static tc_status postfix(parser *p, tc_ex **out) {
     tc_vec_push(lx->arena, &items, *out);
     if (tc_lex_eat(lx, ".")) {
       split_float(lx);
-      if (lx->tok.kind != TC_TOK_IDENT && lx->tok.kind != TC_TOK_INT)
+      if (lx->tok.kind != TC_TOK_IDENT && (lx->tok.kind != TC_TOK_INT || !is_decimal(lx->tok.text)))
         return tc_lex_error(lx, "expected a name or a number behind '.'");
       e = make(p, TC_EX_MEMBER, &t);
       e->text = lx->tok.text;

@@ -90,6 +90,7 @@ TC_TEST(reports_errors_with_their_place) {
                                         {"x[]", "index must not be empty"},
                                         {"a < b < c", "do not chain"},
                                         {"a.(b)", "behind '.'"},
+                                        {"a.0x8. 088", "behind '.'"},
                                         {"a::3", "a name"},
                                         {"1 2", "end of the text"},
                                         {"let = 3; 1", "a name"},

@@ -8,9 +8,8 @@
 // and stacks the gradients of the slices (Williams and Zipser 1995: backpropagation through time). map has nothing to
 // carry: its gradient is a map, summed over the turns for further operands.
 //
-// while_loop: nobody knows how many turns there will be, so nothing is stacked. The loop also counts its turns; a
-// second loop goes from the last one to the first, and in each makes what was carried into that turn again, by a loop
-// from the start. That is the square of the turns in time, and in memory what one turn takes.
+// while_loop: the loop also counts its turns. The host reads the count, and what flows back is that of a scan of as
+// many turns, which goes through them once more and stacks what is carried: each turn is gone through three times.
 #include "core/ir/control.h"
 
 #include "core/autograd/internal.h"
@@ -299,144 +298,75 @@ static tc_value *insert_input(tc_graph *g, int32_t at, const char *name, const t
   return v;
 }
 
-static tc_status with_number(tc_graph *g, tc_node *before, const char *op, tc_value *x, int64_t number,
-                             tc_value **out) {
-  tc_arg args[] = {tc_arg_tensor(x), tc_arg_sym(tc_sym_int(g->module->syms, number))}, made;
-  TC_TRY(tc_build_call(&(tc_build){.graph = g, .before = before}, tc_sv_of(op), 2, args, NULL, &made));
-  *out = made.value;
-  return TC_OK;
-}
-
-// The body with a counter behind what is carried.
-static tc_status counting_body(const tc_control *c, tc_graph **out) {
-  tc_graph *g = tc_graph_clone(c->regions[1], c->regions[1]->name);
-  tc_tensor_type t = counter_type(g->module);
-  tc_value *next;
-  TC_TRY(with_number(g, NULL, "aten::add.Scalar", insert_input(g, c->n_carry, "turn", &t), 1, &next));
-  tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(next), TC_SV("turn"));
-  tc_graph_sweep(g);
-  *out = g;
-  return TC_OK;
-}
-
-static tc_status make_while(tc_graph *g, tc_node *before, const tc_node *like, tc_graph *test, tc_graph *body,
-                            const values *carried, const values *further, tc_node **out) {
-  tc_arg args[] = {tc_arg_graph(test), tc_arg_graph(body), list_of(carried), list_of(further)};
-  return tc_graph_add_node(g, before, like->op, 4, args, (tc_sv){0}, like->source, out);
-}
-
 // Puts a loop in the place of n that also gives the number of its turns, as its last result.
 static tc_status count_turns(tc_graph *g, tc_node *n, const tc_control *c, tc_value **out) {
-  tc_graph *test = tc_graph_clone(c->regions[0], c->regions[0]->name), *body;
-  tc_tensor_type t = counter_type(g->module);
+  tc_graph *regions[2];
+  tc_module *m = g->module;
+  tc_tensor_type t = counter_type(m);
+  tc_value *turn = NULL;
+  for (int32_t i = 0; i < 2; i++) {
+    regions[i] = tc_graph_clone(c->regions[i], c->regions[i]->name);
+    turn = insert_input(regions[i], c->n_carry, "turn", &t);
+  }
+  tc_arg one[] = {tc_arg_tensor(turn), tc_arg_sym(tc_sym_int(m->syms, 1))};
+  TC_TRY(call(regions[1], n->source, "aten::add.Scalar", 2, one, &turn));
+  tc_graph_add_output(regions[1], TC_OUT_USER, tc_arg_tensor(turn), TC_SV("turn"));
+  for (int32_t i = 0; i < 2; i++) tc_graph_sweep(regions[i]);
   values carried = room_for(g, c->n_carry + 1), further = room_for(g, c->n_operands);
   tc_arg none[] = {tc_arg_syms(NULL, 0), tc_arg_dtype(TC_I64)}, zero;
-  tc_node *made;
-  insert_input(test, c->n_carry, "turn", &t);
-  tc_graph_sweep(test);
-  TC_TRY(counting_body(c, &body));
   TC_TRY(tc_build_call(&(tc_build){.graph = g, .before = n, .source = n->source}, TC_SV("aten::zeros"), 2, none,
                        (tc_sv[]){{0}, TC_SV("dtype")}, &zero));
   for (int32_t i = 0; i < c->n_carry; i++) add(&carried, c->operands[i]);
   for (int32_t i = c->n_carry; i < c->n_operands; i++) add(&further, c->operands[i]);
   add(&carried, zero.value);
-  TC_TRY(make_while(g, n, n, test, body, &carried, &further, &made));
+  tc_arg args[] = {tc_arg_graph(regions[0]), tc_arg_graph(regions[1]), list_of(&carried), list_of(&further)};
+  tc_node *made;
+  TC_TRY(tc_graph_add_node(g, n, n->op, 4, args, (tc_sv){0}, n->source, &made));
   for (int32_t i = 0; i < n->n_results; i++) tc_graph_forward(n->results[i], made->results[i]);
   tc_node_kill(n);
   *out = made->results[c->n_carry];
   return TC_OK;
 }
 
-// In front of the region's node `first`: what is carried into turn number `turn`, made from the start.
-static tc_status carried_into(rewiring *r, const tc_node *like, const tc_control *c, tc_value *const *start,
-                              tc_value *turn, tc_node *first) {
-  tc_graph *g = r->g, *test = tc_graph_create(g->module, TC_SV("again")), *body;
-  tc_tensor_type t = counter_type(g->module);
-  tc_node *made;
-  values carried = room_for(g, c->n_carry + 1), further = room_for(g, c->n_operands + 1);
-  tc_value *counter, *limit, *zero, *go;
-  for (int32_t i = 0; i < c->n_operands; i++) {
-    tc_sv name = tc_sv_printf(g->module->arena, "operand_%d", i);
-    tc_graph_add_input(test, TC_IN_OPERAND, name, name, &c->operands[i]->type);
-  }
-  counter = insert_input(test, c->n_carry, "turn", &t);
-  limit = tc_graph_add_input(test, TC_IN_OPERAND, TC_SV("limit"), TC_SV("limit"), &t);
-  tc_arg both[] = {tc_arg_tensor(counter), tc_arg_tensor(limit)};
-  TC_TRY(call(test, like->source, "aten::lt.Tensor", 2, both, &go));
-  tc_graph_add_output(test, TC_OUT_USER, tc_arg_tensor(go), TC_SV("go"));
-  tc_graph_sweep(test);
-  TC_TRY(counting_body(c, &body));
-  insert_input(body, body->inputs.count, "limit", &t);
-  tc_graph_sweep(body);
-  TC_TRY(with_number(g, first, "aten::mul.Scalar", turn, 0, &zero));
-  for (int32_t i = 0; i < c->n_carry; i++) add(&carried, start[i]);
-  for (int32_t i = c->n_carry; i < c->n_operands; i++) add(&further, g->inputs.data[i].value);
-  add(&carried, zero), add(&further, turn);
-  TC_TRY(make_while(g, first, like, test, body, &carried, &further, &made));
-  for (int32_t i = 0; i < c->n_carry; i++) tc_graph_forward(g->inputs.data[i].value, made->results[i]);
-  return TC_OK;
-}
-
-// Region: (turn, cotangents of what is carried, sums of further gradients; start, further) → the same before the turn.
-static tc_status while_region(const tc_node *like, const tc_control *c, const bool *w, tc_graph **out) {
-  rewiring r;
-  TC_TRY(begin(c->regions[1], w, &r));
-  tc_tensor_type t = counter_type(r.g->module);
-  tc_value **sums = TC_NEW_ARRAY(arena_of(&r), tc_value *, c->n_operands + 1), **start = sums, *before;
-  tc_value *turn = take_new(&r, "turn", 0, &t);
-  for (int32_t i = 0; i < c->n_carry; i++)
-    if (w[i]) take_cotangent(&r, i, output_type(c->regions[1], i));
-  for (int32_t i = c->n_carry; i < c->n_operands; i++)
-    if (w[i]) sums[i] = take_new(&r, "sum", i, &c->operands[i]->type);
-  for (int32_t i = 0; i < c->n_carry; i++) start[i] = take_new(&r, "start", i, &c->operands[i]->type);
-  for (int32_t i = c->n_carry; i < c->n_operands; i++) take_input(&r, i);
-  tc_node *first = r.g->first;
-  TC_TRY(with_number(r.g, first, "aten::sub.Scalar", turn, 1, &before));
-  TC_TRY(carried_into(&r, like, c, start, before, first));
-  give(&r, tc_arg_tensor(before));
-  for (int32_t i = 0; i < c->n_carry; i++)
-    if (w[i]) TC_TRY(give_gradient(&r, i));
-  for (int32_t i = c->n_carry; i < c->n_operands; i++) {
-    if (!w[i]) continue;
-    tc_arg args[2] = {tc_arg_tensor(sums[i])}, both;
-    TC_TRY(gradient_of(&r, i, &args[1]));
-    TC_TRY(tc_build_call(&r.b, TC_SV("aten::add.Tensor"), 2, args, NULL, &both));
-    give(&r, both);
-  }
-  TC_TRY(end(&r));
-  *out = r.g;
+// As many elements as there were turns, for a scan to go over.
+static tc_status one_for_each(tc_graph *g, tc_sv source, tc_value *turns, tc_value **out) {
+  tc_build b = {.graph = g, .source = source};
+  tc_arg count = tc_arg_tensor(turns), size, made;
+  TC_TRY(tc_build_call(&b, TC_SV("aten::item"), 1, &count, NULL, &size));
+  tc_sym_info_of(g->module->syms, size.sym)->lo = 0;
+  const tc_sym **sizes = TC_NEW_ARRAY(g->module->arena, const tc_sym *, 1);
+  sizes[0] = size.sym;
+  tc_arg args[] = {tc_arg_syms(sizes, 1), tc_arg_dtype(TC_I64)};
+  TC_TRY(tc_build_call(&b, TC_SV("aten::zeros"), 2, args, (tc_sv[]){{0}, TC_SV("dtype")}, &made));
+  *out = made.value;
   return TC_OK;
 }
 
 static tc_status of_while(tc_graph *g, tc_node *n, const tc_control *c, tc_value *const *cotangents, const bool *wanted,
                           tc_value **gradients) {
-  const bool *w = region_wants(g, c, wanted);
-  tc_graph *back, *test;
-  tc_value *turns, *go;
-  tc_node *made;
-  values carried = room_for(g, c->n_operands + 1), further = room_for(g, c->n_operands);
-  TC_TRY(while_region(n, c, w, &back));
+  tc_module *m = g->module;
+  tc_graph *body = tc_graph_clone(c->regions[1], c->regions[1]->name);
+  tc_tensor_type t = counter_type(m);
+  tc_value *turns, **of_operands = TC_NEW_ARRAY(m->arena, tc_value *, c->n_operands + 1);
+  bool *wants = TC_NEW_ARRAY(m->arena, bool, c->n_operands + 1);
+  values carried = room_for(g, c->n_carry), xs = room_for(g, 1), further = room_for(g, c->n_operands);
+  tc_control same;
+  tc_node *scan;
+  insert_input(body, c->n_carry, "turn", &t);
+  tc_graph_sweep(body);
   TC_TRY(count_turns(g, n, c, &turns));
-  add(&carried, turns);
-  for (int32_t i = 0; i < c->n_carry; i++)
-    if (w[i]) add(&carried, cotangents[i]);
-  for (int32_t i = c->n_carry; i < c->n_operands; i++) {
-    tc_arg x = tc_arg_tensor(c->operands[i]);
-    if (!w[i]) continue;
-    TC_TRY(call(g, n->source, "aten::zeros_like", 1, &x, &carried.data[carried.count]));
-    carried.count++;
+  TC_TRY(one_for_each(g, n->source, turns, &xs.data[xs.count]));
+  xs.count++;
+  for (int32_t i = 0; i < c->n_operands; i++) {
+    add(i < c->n_carry ? &carried : &further, c->operands[i]);
+    wants[i + (i >= c->n_carry)] = wanted[i];
   }
-  for (int32_t i = 0; i < c->n_operands; i++) add(&further, c->operands[i]);
-  test = tc_graph_create(g->module, TC_SV("turns_left"));
-  for (int32_t i = 0; i < back->inputs.count; i++) {
-    const tc_graph_input *in = &back->inputs.data[i];
-    tc_graph_add_input(test, TC_IN_OPERAND, in->target, in->target, &in->value->type);
-  }
-  TC_TRY(with_number(test, NULL, "aten::gt.Scalar", test->inputs.data[0].value, 0, &go));
-  tc_graph_add_output(test, TC_OUT_USER, tc_arg_tensor(go), TC_SV("go"));
-  tc_graph_sweep(test);
-  TC_TRY(make_while(g, NULL, n, test, back, &carried, &further, &made));
-  for (int32_t i = 0, k = 1; i < c->n_operands; i++) gradients[i] = w[i] ? made->results[k++] : NULL;
+  tc_arg args[] = {tc_arg_graph(body), list_of(&carried), list_of(&xs), list_of(&further)};
+  const tc_op *op = tc_op_find(m->ops, TC_SV("higher_order::scan"));
+  TC_TRY(tc_graph_add_node(g, NULL, op, 4, args, (tc_sv){0}, n->source, &scan));
+  TC_TRY(tc_control_read(m->arena, op, scan->n_args, scan->args, &same));
+  TC_TRY(of_scan(g, scan, &same, cotangents, wants, of_operands));
+  for (int32_t i = 0; i < c->n_operands; i++) gradients[i] = of_operands[i + (i >= c->n_carry)];
   return TC_OK;
 }
 

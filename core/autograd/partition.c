@@ -82,12 +82,13 @@ static void note_need(void *arg, tc_value **v) {
 static tc_status classify(cut *c) {
   tc_graph *g = c->j->graph;
   for (tc_node *n = g->first; n; n = n->next) {
-    if (n->op->def->traits & TC_OP_DATA_DEPENDENT)
+    bool late = is_late(c, n), number = n->n_results == 1 && n->results[0]->kind == TC_VALUE_SYM;
+    if (n->op->def->traits & TC_OP_DATA_DEPENDENT && (late || !number))
       return tc_error(TC_STATUS_UNIMPLEMENTED, "the sizes of " TC_SV_FMT " come from data: the graph is not cut in two",
                       TC_SV_ARG(n->op->full_name));
-    bool late = is_late(c, n);
     for (int32_t i = 0; i < n->n_results; i++) c->late[n->results[i]->id] = late;
-    if (late) tc_node_each_value(n, note_need, c);
+    if (late || number)
+      tc_node_each_value(n, note_need, c); // a number is read by both: sizes of either may be made of it
   }
   return TC_OK;
 }

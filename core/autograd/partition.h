@@ -27,7 +27,8 @@ typedef struct tc_partition {
   int32_t n_recomputed;            // nodes of the forward that the backward has, too
 } tc_partition;
 
-// `j` has cotangents (tc_autograd_joint) and stays as it is. UNIMPLEMENTED where sizes come from data. Needs an open
+// `j` has cotangents (tc_autograd_joint) and stays as it is. UNIMPLEMENTED where sizes come
+// from data, but for those made of numbers that the forward reads. Needs an open
 // guard of the module's arena.
 TC_NODISCARD tc_status tc_autograd_partition(const tc_joint *j, const tc_partition_options *o, tc_partition *out);
 

@@ -859,14 +859,22 @@ static const tc_op_def rows[] = {
          "let lu, p, i = linalg_lu_factor_ex(A); linalg_lu_solve(_linalg_checked(lu, i, \"linalg.inv\"), p, "
          "eye(A.size(-1), dtype=A.dtype))"),
     TEXT("inverse(Tensor self) -> Tensor", "linalg_inv(self)"),
+    TEXT("_linalg_pivot_sign(Tensor pivots) -> Tensor",
+         "rsub(mul(remainder(sum(ne(pivots, arange(1, pivots.size(-1) + 1)), [-1]), 2), 2), 1)"),
     TEXT("_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
-         "let lu, p, i = linalg_lu_factor_ex(A); let odd = remainder(sum(ne(p, arange(1, A.size(-1) + 1)), [-1]), 2);"
-         "mul(prod(diagonal(lu, 0, -2, -1), -1), rsub(mul(odd, 2), 1)), lu, p"),
+         "let lu, p, i = linalg_lu_factor_ex(A); mul(prod(diagonal(lu, 0, -2, -1), -1), _linalg_pivot_sign(p)), lu, p"),
+    // det(A)ᴴ A⁻ᴴ, of which det's gradient is a multiple; there, too, where A has no inverse: zeros of U are moved a
+    // little.
+    TEXT(
+        "_linalg_cofactors(Tensor A, Tensor LU, Tensor pivots) -> Tensor",
+        "let zero = eq(diagonal(LU, 0, -2, -1), 0); let lu = add(LU, diag_embed(mul(to(zero, A.dtype), eps(A.dtype))));"
+        "let d = mul(prod(diagonal(lu, 0, -2, -1), -1), _linalg_pivot_sign(pivots)); linalg_lu_solve(lu, pivots, "
+        "mul(unsqueeze(unsqueeze(conj(d), -1), -1), eye(A.size(-1), dtype=A.dtype)), adjoint=true)"),
     TEXT("linalg_det(Tensor A) -> Tensor", "let d, lu, p = _linalg_det(A); d"),
     TEXT("det(Tensor self) -> Tensor", "let d, lu, p = _linalg_det(self); d"),
     TEXT("_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
-         "let lu, p, i = linalg_lu_factor_ex(A); let odd = remainder(sum(ne(p, arange(1, A.size(-1) + 1)), [-1]), 2);"
-         "let d = diagonal(lu, 0, -2, -1); mul(prod(sgn(d), -1), rsub(mul(odd, 2), 1)), sum(log(abs(d)), [-1]), lu, p"),
+         "let lu, p, i = linalg_lu_factor_ex(A); let d = diagonal(lu, 0, -2, -1); mul(prod(sgn(d), -1), "
+         "_linalg_pivot_sign(p)), sum(log(abs(d)), [-1]), lu, p"),
     // A matrix with Householder's Q, all of whose columns are made, from the left or the right.
     TEXT("ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
          "let m = self.size(-2); let q = linalg_householder_product(constant_pad_nd(self, [0, m - self.size(-1)]), "

@@ -12,10 +12,9 @@
 
 // A = P L U with L [m, k], U [k, n]: with the larger part of the rectangle as a product with the square one.
 // gl, gu: gradients of the factors' own elements.
-#define LU_BACK(a, lu, p)                                                                                             \
+#define LU_BACK(lu, p)                                                                                                \
   "let k = min(" lu ".size(-2), " lu ".size(-1)); let m = " lu ".size(-2); let n = " lu ".size(-1); let f = "         \
-  "lu_unpack(" lu ", " p "); let l1 = narrow(f[1], -2, 0, k); let u1 = narrow(f[2], -1, 0, k); let one = "            \
-  "expand(eye(k, dtype=" lu ".dtype), l1.sizes);"                                                                     \
+  "lu_unpack(" lu ", " p "); let l1 = narrow(f[1], -2, 0, k); let u1 = narrow(f[2], -1, 0, k);"                       \
   "let tall = m > n; let wide_ = n > m; let gl1 = tril(narrow(gl, -2, 0, k), -1); let gu1 = triu(narrow(gu, -1, 0, "  \
   "k)); let gl2 = narrow(gl, -2, k, m - k); let gu2 = narrow(gu, -1, k, n - k); let l2 = narrow(f[1], -2, k, m - k);" \
   "let u2 = narrow(f[2], -1, k, n - k); let left = matmul(adjoint(l1), gl1); let inner = add(tril(if(tall, "          \
@@ -23,16 +22,30 @@
   "matmul(adjoint(l2), gl2)), matmul(gu1, adjoint(u1)))));"                                                           \
   "let core = " UPPER(                                                                                                \
       "adjoint(l1)",                                                                                                  \
-      "adjoint(" UPPER(                                                                                               \
-          "u1", "adjoint(inner)") ")") ";"                                                                            \
-                                       "let square = core; let whole = if(tall, cat([square, adjoint(" UPPER(         \
-                                           "u1", "adjoint(gl2)") ")], -2), "                                          \
-                                                                 "if(wide_, cat([square, " UPPER(                     \
-                                                                     "adjoint(l1)", "gu2") "], -1), square)); " a     \
-                                                                                           ": matmul(f[0], whole)"
+      "adjoint(" UPPER("u1", "adjoint(inner)") ")") ";"                                                               \
+                                                    "let whole = if(tall, cat([core, adjoint(" UPPER(                 \
+                                                        "u1", "adjoint(gl2)") ")], -2), "                             \
+                                                                              "if(wide_, cat([core, " UPPER(          \
+                                                                                  "adjoint(l1)",                      \
+                                                                                  "gu2") "], -1), core)); let "       \
+                                                                                         "back = matmul(f[0], "       \
+                                                                                         "whole);"
 #define LU_FACTOR(a)                                                                                              \
   "let gl = tril(narrow(grad, -1, 0, min(grad.size(-2), grad.size(-1))), -1); let gu = triu(narrow(grad, -2, 0, " \
-  "min(grad.size(-2), grad.size(-1))));" LU_BACK(a, "result", "result1")
+  "min(grad.size(-2), grad.size(-1))));" LU_BACK("result", "result1") a ": back"
+// What flows back from the factors that a determinant gives, too: added to `own`.
+#define WITH_FACTORS(own, flows, g, lu, p)                                                           \
+  "let gl = tril(" g ", -1); let gu = triu(" g ");" LU_BACK(lu, p) "let own = " own "; A: if(" flows \
+                                                                   ", add(own, back), own)"
+
+// X = A⁻ᴴ of a matrix with these factors, and the conjugate of its determinant.
+#define INVERTED(x, d, lu)                                                                            \
+  "let " x " = linalg_lu_solve(" lu ", pivots, eye(A.size(-1), dtype=A.dtype), adjoint=true); let " d \
+  " = unsqueeze(unsqueeze(conj(prod(diagonal(" lu ", 0, -2, -1), -1)), -1), -1);"
+// The gradient of det(A)ᴴ A⁻ᴴ: det(A)ᴴ (tr(Gᴴ X) X - X Gᴴ X).
+#define COFACTORS_BACK(x, d)                                                                                       \
+  "mul(" d ", sub(mul(sum(mul(conj(grad), " x "), [-2, -1], true), " x "), matmul(" x ", matmul(adjoint(grad), " x \
+  "))))"
 
 // (L, U) of a solution: A = P L U, gA = -gB Xᴴ and its like; then L and U as in any product.
 #define SOLVED_LU                                                                                             \
@@ -139,13 +152,20 @@ static const tc_op_derivative derivatives[] = {
     {"linalg_inv_ex", INVERSE("A")},
     {"_pinv", PSEUDO("A")},
     {"_pinv_hermitian", PSEUDO("A")},
-    {"_linalg_det",
-     "let zero = eq(diagonal(result1, 0, -2, -1), 0); let lu = add(result1, diag_embed(mul(to(zero, A.dtype), "
-     "eps(A.dtype)))); let n = A.size(-1); A: linalg_lu_solve(lu, result2, mul(unsqueeze(unsqueeze(mul(grad, "
-     "conj(result)), -1), -1), eye(n, dtype=A.dtype)), adjoint=true)"},
+    {"_linalg_det", WITH_FACTORS("mul(unsqueeze(unsqueeze(grad, -1), -1), _linalg_cofactors(A, result1, result2))",
+                                 "flows1", "grad1", "result1", "result2")},
+    // In one element of U each cofactor and each of its derivatives is linear, so where that element is next to nothing
+    // it is moved by as much both ways, and the mean is what it is without a division by it.
+    {"_linalg_cofactors",
+     "let d = abs(diagonal(LU, 0, -2, -1)); let top = unsqueeze(amax(abs(triu(LU)), [-2, -1]), -1); let step = "
+     "mul(where(eq(top, 0), ones_like(top), top), eps(A.dtype) ** 0.333); let move = diag_embed(to(where(lt(d, "
+     "mul(step, 0.5)), step, 0), A.dtype)); let up = add(LU, move); let down = sub(LU, move); let sign = "
+     "_linalg_pivot_sign(pivots);" INVERTED("x", "dx", "up") INVERTED("y", "dy", "down") "A: mul(add(" COFACTORS_BACK(
+         "x", "dx") ", " COFACTORS_BACK("y", "dy") "), unsqueeze(unsqueeze(mul(sign, 0.5), -1), -1))"},
     {"_linalg_slogdet",
-     "let g = if(is_complex(A), complex(grad1, neg(imag(mul(conj(grad), result)))), grad1); A: "
-     "linalg_lu_solve(result2, result3, mul(unsqueeze(unsqueeze(g, -1), -1), eye(A.size(-1), dtype=A.dtype)), "
-     "adjoint=true)"},
+     "let g = if(is_complex(A), complex(grad1, neg(imag(mul(conj(grad), result)))), grad1);" WITH_FACTORS(
+         "linalg_lu_solve(result2, result3, mul(unsqueeze(unsqueeze(g, -1), -1), eye(A.size(-1), dtype=A.dtype)), "
+         "adjoint=true)",
+         "flows2", "grad2", "result2", "result3")},
 };
 TC_OP_DERIVATIVES(linalg_derivatives);

@@ -115,10 +115,15 @@ typedef struct regions {
   tc_context *c;
   bool fuse;
 } regions;
+// A plan's symbols are known before it runs.
 static tc_status make_region(void *self, tc_graph *g, const tc_tensor_type *const *results, tc_plan **out) {
   const regions *r = self;
   tc_compiled x = {.graph = g, .results = results};
   tc_graph_sweep(g);
+  for (const tc_node *n = g->first; n; n = n->next)
+    if (n->n_results == 1 && n->results[0]->kind == TC_VALUE_SYM)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": the host reads a size within a region",
+                      TC_SV_ARG(n->op->full_name));
   TC_TRY(tc_compile_lowered(r->c, TC_STAGE_PLAN, r->fuse, &x));
   *out = x.plan;
   return TC_OK;

@@ -114,23 +114,19 @@ static tc_tensor slice(const tc_tensor *t, int64_t i) {
   return out;
 }
 
-// The i-th of n results y goes into the stack of them, which the first one makes.
-static tc_status stack(loop *l, tc_tensor *all, const tc_tensor *y, int64_t i, int64_t n) {
+// What n turns give, one element each; `like`: the node's result.
+static tc_status make_stack(loop *l, const tc_value *like, int64_t n, tc_tensor *out) {
+  int64_t sizes[TC_MAX_RANK] = {n};
+  for (int32_t d = 1; d < like->type.rank; d++) TC_TRY(session_eval(l->e, like->type.sizes[d], &sizes[d]));
+  return tc_tensor_create(l->e->s->context->allocator, like->type.dtype, like->type.rank, sizes, out);
+}
+
+static tc_status stack(loop *l, const tc_tensor *all, const tc_tensor *y, int64_t i) {
   tc_tensor host;
-  if (y->rank >= TC_MAX_RANK)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a result of rank %d cannot be stacked", y->rank);
   TC_TRY(session_to_host(l->e->s, y, &host));
-  tc_status s = TC_OK;
-  if (!all->storage) {
-    int64_t sizes[TC_MAX_RANK] = {n};
-    for (int32_t d = 0; d < host.rank; d++) sizes[d + 1] = host.sizes[d];
-    s = tc_tensor_create(l->e->s->context->allocator, host.dtype, host.rank + 1, sizes, all);
-  }
-  if (s == TC_OK) {
-    tc_tensor place = slice(all, i);
-    s = tc_tensor_copy(&host, &place);
-    tc_tensor_unref(&place);
-  }
+  tc_tensor place = slice(all, i);
+  tc_status s = tc_tensor_copy(&host, &place);
+  tc_tensor_unref(&place);
   tc_tensor_unref(&host);
   return s;
 }
@@ -157,7 +153,7 @@ static tc_status scan_turn(scan *q, int64_t i) {
     q->outputs[k] = (tc_tensor){0};
   }
   for (int32_t k = 0; k < q->n_ys; k++) {
-    if (s == TC_OK) s = stack(l, &q->ys[k], &q->outputs[q->n_carry + k], i, q->length);
+    if (s == TC_OK) s = stack(l, &q->ys[k], &q->outputs[q->n_carry + k], i);
     tc_tensor_unref(&q->outputs[q->n_carry + k]);
   }
   return s;
@@ -171,7 +167,8 @@ static tc_status run_turns(scan *q) {
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "a scan over tensors of different lengths");
     q->length = x->sizes[0];
   }
-  if (q->length == 0) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a scan over an empty dimension");
+  for (int32_t k = 0; k < q->n_ys; k++)
+    TC_TRY(make_stack(l, l->step->node->results[q->n_carry + k], q->length, &q->ys[k]));
   for (int64_t i = 0; i < q->length; i++) TC_TRY(scan_turn(q, i), "while running turn %lld of a scan", (long long)i);
   for (int32_t k = 0; k < q->n_carry; k++) q->outputs[k] = l->operands[k], l->operands[k] = (tc_tensor){0};
   for (int32_t k = 0; k < q->n_ys; k++) q->outputs[q->n_carry + k] = q->ys[k], q->ys[k] = (tc_tensor){0};

@@ -161,8 +161,27 @@ TC_TEST(sizes_are_told) {
   return TC_OK;
 }
 
+// The forward counts a loop's turns; the backward is told how many there were, whatever else is saved.
+TC_TEST(turns_are_told) {
+  static const char text[] =
+      "graph @f (%x : f64[3] = user \"x\", %w : f64[3] = user \"w\") {\n"
+      "  %a : f64[3] = higher_order::while_loop(graph @test (%a : f64[3] = operand \"a\", %w : f64[3] = operand \"w\") "
+      "{\n    %s : f64[] = aten::sum(%a)\n    %g : bool[] = aten::lt.Scalar(%s, 4)\n    return user %g\n  }, "
+      "graph @body (%a : f64[3] = operand \"a\", %w : f64[3] = operand \"w\") {\n"
+      "    %e : f64[3] = aten::exp(%w)\n    %d : f64[3] = aten::add.Tensor(%a, %e)\n    return user %d\n  }, [%x], "
+      "[%w])\n  %y : f64[3] = aten::mul.Tensor(%a, %w)\n  return user %y\n}";
+  for (int32_t i = 0; i < 3; i++) {
+    rig r;
+    TC_TRY(open_rig(&r, arena, text, i == 2, i));
+    TC_TRY(check_values(&r, arena));
+    tc_module_destroy(r.module);
+  }
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_of_a_layer), cmocka_unit_test(budgets_hold),
-                                     cmocka_unit_test(masks_are_saved), cmocka_unit_test(sizes_are_told)};
+                                     cmocka_unit_test(masks_are_saved), cmocka_unit_test(sizes_are_told),
+                                     cmocka_unit_test(turns_are_told)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

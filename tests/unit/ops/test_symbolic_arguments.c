@@ -1,10 +1,7 @@
 // Integers that schemas call symbolic (SymInt), given as symbols to every op: its meta function refuses them, or says
 // of its results what it says of calls with the symbols' values. Calls come from the schemas alone
-// (tests/fuzz/graphs/calls.h): a round with a fixed seed and one with a fresh one.
-//   TC_TEST_ROUNDS=N TC_TEST_SEED=N TC_TEST_OP=aten::roll   fresh rounds (1), their seed; one op only
-#include "core/ops/ops.h"
-#include "tests/fuzz/graphs/calls.h"
-#include "tests/unit/unit.h"
+// (tests/fuzz/graphs/calls.h).
+#include "tests/unit/ops/rounds.h"
 
 enum { SEARCH = 60, CALLS = 6, RANGE = 99 };
 
@@ -96,9 +93,8 @@ static tc_status compare(trial *t, tc_module *m, const call *c) {
 static tc_status body(void *arg) {
   trial *t = ((void **)arg)[0];
   tc_arena *arena = ((void **)arg)[1];
-  tc_module *m = TC_NEW(arena, tc_module);
-  *m = (tc_module){.arena = arena, .ops = t->ops, .syms = tc_sym_create(arena), .bindings = tc_map_create(arena)};
-  call_gen r = {.state = t->seed, .arena = arena, .syms = m->syms};
+  call_gen r;
+  tc_module *m = rounds_module(arena, t->ops, t->seed, &r);
   for (int32_t i = 0, found = 0; i < SEARCH && found < CALLS; i++) {
     call c;
     tc_graph *g;
@@ -112,19 +108,14 @@ static tc_status body(void *arg) {
   return TC_OK;
 }
 
-static void all_ops(uint64_t seed, int64_t rounds) {
-  tc_arena *arena, *own;
-  tc_op_registry *ops;
-  const char *only = getenv("TC_TEST_OP");
+static void run_rounds(const rounds *r) {
+  tc_arena *own;
   int32_t possible = 0, some = 0, taken = 0, refused = 0, failed = 0;
-  assert_ok(tc_arena_create(tc_system_allocator(), &arena));
-  assert_ok(tc_op_registry_create(arena, &ops));
-  assert_ok(tc_ops_register_core(ops));
-  for (int32_t i = 0; i < tc_op_registry_count(ops); i++) {
-    trial t = {.ops = ops, .op = tc_op_registry_at(ops, i)};
-    if (!call_possible(t.op) || !takes_symbols(t.op) || (only && !tc_sv_is(t.op->full_name, only))) continue;
-    for (int64_t k = 0; k < rounds; k++) {
-      t.seed = seed + (uint64_t)k * 1000003u + (uint64_t)i;
+  for (int32_t i = 0; i < tc_op_registry_count(r->ops); i++) {
+    trial t = {.ops = r->ops, .op = tc_op_registry_at(r->ops, i)};
+    if (!rounds_take(r, t.op) || !takes_symbols(t.op)) continue;
+    for (int64_t k = 0; k < r->count; k++) {
+      t.seed = rounds_seed(r, i, k);
       assert_ok(tc_arena_create(tc_system_allocator(), &own));
       void *args[2] = {&t, own};
       assert_ok(tc_arena_guard(own, body, args));
@@ -135,25 +126,8 @@ static void all_ops(uint64_t seed, int64_t rounds) {
                     t.refused);
     possible++, some += t.taken > 0, taken += t.taken, refused += t.refused, failed += t.failed;
   }
-  tc_arena_destroy(arena);
   print_message("%d ops, %d with a call that takes symbols; %d calls taken, %d refused\n", possible, some, taken,
                 refused);
   assert_int_equal(failed, 0);
-  if (!only) assert_true(some > possible / 2);
-}
-
-static void fixed_seed(void **state) {
-  (void)state;
-  all_ops(1, 1);
-}
-
-static void fresh_seed(void **state) {
-  (void)state;
-  const char *rounds = getenv("TC_TEST_ROUNDS");
-  all_ops(tc_test_seed(), rounds ? strtoll(rounds, NULL, 10) : 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(fixed_seed), cmocka_unit_test(fresh_seed)};
-  return TC_RUN(tests);
+  if (!r->only) assert_true(some > possible / 2);
 }

@@ -1,15 +1,12 @@
 // Every op with arguments that do not fit: wrong dtypes, ranks, sizes, dimensions, lengths, kinds. An op either takes
 // them, and then its reference gives what its meta function said, or refuses in words that name it; it never crashes,
 // and never asks for more memory than such small calls can need. Calls come from the schemas alone
-// (tests/fuzz/graphs/calls.h): a round with a fixed seed and one with a fresh one. The slowest call is printed.
-//   TC_TEST_ROUNDS=N TC_TEST_SEED=N TC_TEST_OP=aten::cat   fresh rounds (1), their seed; one op only
+// (tests/fuzz/graphs/calls.h). The slowest call is printed.
 #include <time.h>
 
 #include "core/ir/refexec.h"
-#include "core/ops/ops.h"
-#include "tests/fuzz/graphs/calls.h"
 #include "tests/fuzz/graphs/compare.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/ops/rounds.h"
 
 enum { SEARCH = 60, CHANGES = 5, LARGEST = 1 << 14, MOST_BYTES = 1 << 30 };
 
@@ -107,9 +104,8 @@ static tc_status timed_attempt(trial *t, tc_module *m, const call *c, bool *out_
 static tc_status body(void *arg) {
   trial *t = ((void **)arg)[0];
   tc_arena *arena = ((void **)arg)[1];
-  tc_module *m = TC_NEW(arena, tc_module);
-  *m = (tc_module){.arena = arena, .ops = t->ops, .syms = tc_sym_create(arena), .bindings = tc_map_create(arena)};
-  call_gen r = {.state = t->seed, .arena = arena, .syms = m->syms};
+  call_gen r;
+  tc_module *m = rounds_module(arena, t->ops, t->seed, &r);
   call good;
   bool found = false;
   for (int32_t i = 0; i < SEARCH && !found; i++) {
@@ -126,23 +122,18 @@ static tc_status body(void *arg) {
   return TC_OK;
 }
 
-static void all_ops(uint64_t seed, int64_t rounds) {
-  tc_arena *arena, *own;
-  tc_op_registry *ops;
-  const char *only = getenv("TC_TEST_OP");
+static void run_rounds(const rounds *r) {
+  tc_arena *own;
   int32_t possible = 0, good = 0, refused = 0, ran = 0, failed = 0;
   double slowest = 0;
   char slowest_text[400] = "";
-  assert_ok(tc_arena_create(tc_system_allocator(), &arena));
-  assert_ok(tc_op_registry_create(arena, &ops));
-  assert_ok(tc_ops_register_core(ops));
-  for (int32_t i = 0; i < tc_op_registry_count(ops); i++) {
-    trial t = {.ops = ops, .op = tc_op_registry_at(ops, i)};
-    if (!call_possible(t.op) || (only && !tc_sv_is(t.op->full_name, only))) continue;
-    for (int64_t k = 0; k < rounds; k++) {
+  for (int32_t i = 0; i < tc_op_registry_count(r->ops); i++) {
+    trial t = {.ops = r->ops, .op = tc_op_registry_at(r->ops, i)};
+    if (!rounds_take(r, t.op)) continue;
+    for (int64_t k = 0; k < r->count; k++) {
       tc_fault_allocator_init(&t.memory, tc_system_allocator());
       tc_allocator a = bounded(&t);
-      t.seed = seed + (uint64_t)k * 1000003u + (uint64_t)i;
+      t.seed = rounds_seed(r, i, k);
       assert_ok(tc_arena_create(&a, &own));
       void *args[2] = {&t, own};
       tc_status s = tc_arena_guard(own, body, args);
@@ -159,25 +150,8 @@ static void all_ops(uint64_t seed, int64_t rounds) {
     possible++, good += t.good > 0, refused += t.refused, ran += t.ran, failed += t.failed;
     if (!t.good && getenv("TC_TEST_SHOW")) print_message("no good call of " TC_SV_FMT "\n", TC_SV_ARG(t.op->full_name));
   }
-  tc_arena_destroy(arena);
   print_message("%d ops, %d with a call that is taken; %d calls refused, %d run; %.2f s at most, for %s\n", possible,
                 good, refused, ran, slowest, slowest_text);
   assert_int_equal(failed, 0);
-  if (!only) assert_true(good > possible / 2 && refused > possible);
-}
-
-static void fixed_seed(void **state) {
-  (void)state;
-  all_ops(1, 1);
-}
-
-static void fresh_seed(void **state) {
-  (void)state;
-  const char *rounds = getenv("TC_TEST_ROUNDS");
-  all_ops(tc_test_seed(), rounds ? strtoll(rounds, NULL, 10) : 1);
-}
-
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(fixed_seed), cmocka_unit_test(fresh_seed)};
-  return TC_RUN(tests);
+  if (!r->only) assert_true(good > possible / 2 && refused > possible);
 }

@@ -109,8 +109,16 @@ static bool takes_numbers(eager_call *call) {
   return tc_op_takes_numbers(of) && (!real || floats || !of->body.n_results);
 }
 
+bool eager_counts_storage(const eager_call *call) {
+  for (int32_t i = 0; i < call->n_args; i++)
+    if (call->args[i].kind != TC_ARGUMENT_NONE && tc_sv_is(call->op->schema.args[i].name, "storage_offset"))
+      return call->n_tensors > 0 && call->tensors[0].storage;
+  return false;
+}
+
 void eager_key_of(eager_key *k, const eager_call *call) {
   k->size = 0, k->full = false;
+  if (eager_counts_storage(call)) eager_key_put(k, &call->tensors[0].offset, sizeof call->tensors[0].offset);
   for (int32_t i = 0; i < call->n_args; i++) {
     const tc_argument *a = &call->args[i];
     int32_t head[2] = {a->kind, a->n};

@@ -79,6 +79,7 @@ static tc_status make_inputs(const eager_call *call, bool dynamic, tc_graph *g, 
       return tc_error(TC_STATUS_UNIMPLEMENTED, "an operand with the negative bit");
   }
   *guards = tc_guards_create(m->syms, call->n_tensors, call->tensors, how, types);
+  if (eager_counts_storage(call)) types[0].offset = tc_sym_int(m->syms, call->tensors[0].offset);
   for (int32_t i = 0; i < call->n_tensors; i++) {
     if (!call->tensors[i].storage) continue;
     tc_sv name = tc_sv_printf(m->arena, "x%d", i);

@@ -77,6 +77,10 @@ typedef struct eager_call {
 // Is argument i an operand of the call that is a number?
 bool eager_is_number(const eager_call *call, int32_t i);
 
+// Does it count from where the storage of its first operand begins (a `storage_offset` is given)? Where that operand
+// begins is then part of the key.
+bool eager_counts_storage(const eager_call *call);
+
 // The arguments besides operands, as bytes.
 typedef struct eager_key {
   size_t size;

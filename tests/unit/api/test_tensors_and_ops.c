@@ -50,6 +50,17 @@ static void views_share_memory(void **state) {
     // base does.
     expect(tc_aten_as_strided(row, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){1}), 2, (float[]){1, 2});
     assert_ptr_equal(tc_data_of(tc_aten_as_strided(row, (int64_t[]){2}, 1, (int64_t[]){1}, 1, NULL)), tc_data_of(row));
+    // So it does where the result is a copy.
+    tc_tensor *head = tc_aten_select_int(x, 0, 0), *other = tc_aten_slice_Tensor(row, 0, NULL, (int64_t[]){2}, 1);
+    expect(tc_aten_as_strided_copy(row, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){4}), 2, (float[]){4, 5});
+    expect(tc_aten_as_strided_copy(head, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){1}), 2, (float[]){1, 2});
+    expect(tc_aten_as_strided_copy(row, (int64_t[]){2}, 1, (int64_t[]){1}, 1, NULL), 2, (float[]){3, 4});
+    expect(tc_aten_as_strided_scatter(row, other, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){4}), 3,
+           (float[]){3, 3, 4});
+    expect(tc_aten_as_strided_scatter(head, other, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){1}), 3,
+           (float[]){0, 3, 4});
+    expect(tc_aten_as_strided_scatter(row, other, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){2}), 3,
+           (float[]){4, 4, 5});
     // Kernels read views with an offset and with strides right.
     expect(tc_aten_add_Tensor(row, row, tc_scalar_int(1)), 3, (float[]){6, 8, 10});
     expect(tc_aten_clone(tc_aten_reshape(t, (int64_t[]){6}, 1), 1), 6, (float[]){0, 3, 1, 4, 2, 5});

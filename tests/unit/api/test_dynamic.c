@@ -108,6 +108,69 @@ static void ranges_and_indices_are_held(void **state) {
   }
 }
 
+// A size that is promised nothing: below 0 it is an error in words each time, also where a constant -1 would stand for
+// another size, and compiles nothing more.
+typedef struct sized {
+  numbers q;
+  int32_t (*make)(struct sized *z, tc_tensor *x, int64_t n, tc_tensor **out);
+} sized;
+static int32_t sized_body(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  sized *z = self;
+  (void)n_in, (void)n_out;
+  z->q.bodies++;
+  return z->make(z, in[0], tc_dynamic_int("n", &z->q.n, INT64_MIN, INT64_MAX).as_argument, out);
+}
+static int32_t new_rows(sized *z, tc_tensor *x, int64_t n, tc_tensor **out) {
+  (void)z;
+  out[0] = tc_aten_new_zeros(x, (int64_t[]){n, COLUMNS}, 2, TC_DTYPE_NONE, NULL);
+  return tc_last_code();
+}
+static int32_t repeated_rows(sized *z, tc_tensor *x, int64_t n, tc_tensor **out) {
+  (void)z;
+  out[0] = tc_aten_repeat(tc_aten_select_int(x, 0, 0), (int64_t[]){n, 1}, 2);
+  return tc_last_code();
+}
+static int32_t expanded_rows(sized *z, tc_tensor *x, int64_t n, tc_tensor **out) {
+  (void)z;
+  x = tc_aten_unsqueeze(tc_aten_select_int(x, 0, 0), 0);
+  out[0] = tc_aten_clone(tc_aten_expand(x, (int64_t[]){n, COLUMNS}, 2, 0), 0);
+  return tc_last_code();
+}
+static int32_t taken_rows(sized *z, tc_tensor *x, int64_t n, tc_tensor **out) {
+  (void)z;
+  out[0] = tc_aten_clone(tc_aten_narrow(x, 0, 0, n), 0);
+  return tc_last_code();
+}
+
+static void a_size_below_zero(void **state) {
+  (void)state;
+  static int32_t (*const cases[])(sized *z, tc_tensor *x, int64_t n, tc_tensor **out) = {new_rows, repeated_rows,
+                                                                                         taken_rows, expanded_rows};
+  FOR_BACKENDS(c, NULL) {
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+      sized z = {.make = cases[k]};
+      tc_scope *s = tc_scope_open();
+      tc_tensor *x = matrix(c);
+      tc_function *f = compiled(c, sized_body, &z);
+      for (z.q.n = 4; z.q.n < 7; z.q.n += 2) assert_int_equal(tc_size_of(result(f, x), 0), z.q.n);
+      assert_int_equal(tc_function_stats_of(f).compiles, 1);
+      int64_t compiles = 0;
+      for (int turn = 0; turn < 3; turn++) {
+        z.q.n = -1;
+        expect_error(f, x, "-1");
+        if (turn) assert_int_equal(tc_function_stats_of(f).compiles, compiles);
+        compiles = tc_function_stats_of(f).compiles;
+        assert_in_range(compiles, 1, 2);
+      }
+      z.q.n = 5;
+      assert_int_equal(tc_size_of(result(f, x), 0), 5);
+      assert_int_equal(tc_function_stats_of(f).compiles, compiles);
+      tc_function_destroy(f);
+      tc_scope_close(s);
+    }
+  }
+}
+
 // A branch on the value, and a dimension, which is no symbol.
 static int32_t read_it(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
   numbers *q = self;
@@ -297,6 +360,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_compilation_serves_all_values),
       cmocka_unit_test(ranges_and_indices_are_held),
+      cmocka_unit_test(a_size_below_zero),
       cmocka_unit_test(what_needs_the_value_is_guarded),
       cmocka_unit_test(breaks_and_regions),
       cmocka_unit_test(turns_share_a_segment),

@@ -199,7 +199,8 @@ static tc_status build_guarded(void *arg) {
       tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(m->arena, "%d", i));
   }
   tc_graph_sweep(g);
-  TC_TRY(tc_session_create(b->call->e->context, g, TC_STAGE_EXEC, &x->session));
+  tc_source source = {.stage = TC_STAGE_GRAPH, .graph = g, .plan_only = true};
+  TC_TRY(tc_session_create_from(b->call->e->context, &source, TC_STAGE_EXEC, &x->session));
   // The passes may have put outputs for what is written before the user's.
   x->n_graph_outputs = g->outputs.count;
   int32_t next = 0;

@@ -78,8 +78,9 @@ static void take_outputs(tc_graph *g, const tc_graph *signature) {
     tc_vec_push(g->module->arena, &g->outputs, signature->outputs.data[i]);
 }
 
-static tc_status load(tc_context *c, tc_sv entry, tc_graph *g, tc_compiled *out) {
+tc_status tc_plan_entry_read(tc_context *c, tc_sv entry, tc_graph *g, tc_compiled *out) {
   tc_blob *b;
+  *out = (tc_compiled){.graph = g};
   TC_TRY(tc_blob_open(g->module->arena, entry, &b));
   TC_TRY(tc_blob_get_plan(b, TC_SV(ENTRY), g->module, &out->plan));
   const tc_graph *signature = out->plan->graph;
@@ -87,7 +88,8 @@ static tc_status load(tc_context *c, tc_sv entry, tc_graph *g, tc_compiled *out)
     return tc_error(TC_STATUS_DATA_LOSS, "the plan has other inputs or outputs than the graph");
   TC_TRY(tc_exec_create(c->device, out->plan, &out->exec, &out->stats));
   tc_status s = tc_exec_set_replays(out->exec, tc_context_replays(c));
-  if (s != TC_OK) tc_exec_destroy(out->exec);
+  if (s == TC_OK) take_outputs(g, signature);
+  else tc_exec_destroy(out->exec);
   return s;
 }
 
@@ -98,29 +100,33 @@ bool tc_plan_cache_load(tc_context *c, tc_hash128 key, tc_graph *g, tc_compiled 
   tc_log(&c->logger, TC_LOG_CACHE, "%s %016llx%016llx plan @" TC_SV_FMT, hit ? "hit" : "miss",
          (unsigned long long)key.hi, (unsigned long long)key.lo, TC_SV_ARG(g->name));
   if (!hit) return false;
-  *out = (tc_compiled){.graph = g};
-  tc_status s = load(c, entry, g, out);
+  tc_status s = tc_plan_entry_read(c, entry, g, out);
   if (s != TC_OK) {
     tc_log(&c->logger, TC_LOG_CACHE, "the plan is made anew: %s", tc_status_text(s));
     tc_status_free(s);
     *out = (tc_compiled){0};
     return false;
   }
-  take_outputs(g, out->plan->graph);
   out->ms[TC_STAGE_EXEC] = tc_now_ms() - start;
   return true;
 }
 
 // ---- writing ----
-static tc_status make_entry(tc_context *c, const tc_plan *p, tc_sv *out) {
+tc_status tc_plan_entry_write(tc_context *c, const tc_plan *p, tc_sv *out) {
   tc_arena *arena = p->arena;
   tc_blob_writer *w = tc_blob_begin(arena);
   const tc_kernel *const *kernels;
   int32_t n;
   tc_sb text = tc_sb_make(arena);
   tc_plan_print_coded(&text, p, &n, &kernels);
-  tc_plan_code *code = TC_NEW_ARRAY(arena, tc_plan_code, n);
-  TC_TRY(tc_device_export(c->device, arena, n, kernels, false, code));
+  const tc_plan_code *code = p->code;
+  if (p->n_code) { // it was read itself
+    n = p->n_code;
+  } else {
+    tc_plan_code *made = TC_NEW_ARRAY(arena, tc_plan_code, n);
+    TC_TRY(tc_device_export(c->device, arena, n, kernels, false, made));
+    code = made;
+  }
   TC_TRY(tc_blob_add_plan(w, TC_SV(ENTRY), tc_sb_view(&text), n, code));
   *out = tc_blob_bytes(w);
   return TC_OK;
@@ -129,7 +135,7 @@ static tc_status make_entry(tc_context *c, const tc_plan *p, tc_sv *out) {
 void tc_plan_cache_store(tc_context *c, tc_hash128 key, const tc_plan *p) {
   tc_sv entry;
   if (p->n_code) return;
-  tc_status s = make_entry(c, p, &entry);
+  tc_status s = tc_plan_entry_write(c, p, &entry);
   if (s == TC_OK) tc_cache_put(c->device->cache, key, entry);
   else tc_log(&c->logger, TC_LOG_CACHE, "no plan is kept: %s", tc_status_text(s));
   tc_status_free(s);

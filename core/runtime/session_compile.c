@@ -295,6 +295,74 @@ static bool load_plan(tc_session *s, tc_hash128 key) {
   return true;
 }
 
+// ---- Keeping the plan alone ----
+// A copy of the graph is compiled in a module of its own, and its plan is read into the graph's module, as one of the
+// cache is: what a compilation leaves in its arena is many times what a run needs.
+typedef struct copying {
+  tc_session *s;
+  tc_module *module; // the copy's
+  tc_session *made;
+  tc_sv entry; // of its plan; empty: it is more than a plan
+  bool read;   // the copy could be made
+} copying;
+
+static tc_status compile_copy(void *arg) {
+  copying *x = arg;
+  tc_context *c = x->s->context;
+  tc_sb text = tc_sb_make(x->module->arena);
+  tc_lexer lx;
+  tc_source source;
+  tc_graph_print(&text, x->s->graph);
+  tc_lex_init(&lx, x->module->arena, x->s->graph->name, tc_sb_view(&text));
+  TC_TRY(tc_source_parse(c, x->module, &lx, &source));
+  x->read = true;
+  source.one_graph = x->s->one_graph;
+  TC_TRY(tc_session_create_from(c, &source, TC_STAGE_EXEC, &x->made));
+  const tc_plan *plan = tc_session_plan(x->made);
+  return plan ? tc_plan_entry_write(c, plan, &x->entry) : TC_OK;
+}
+
+static tc_status read_copied(void *arg) {
+  const copying *x = arg;
+  tc_session *s = x->s;
+  session_step *step = TC_NEW(s->arena, session_step);
+  tc_sv entry = tc_sv_copy(s->arena, x->entry);
+  TC_TRY(tc_plan_entry_read(s->context, entry, s->graph, &step->compiled));
+  step->kind = STEP_EXEC;
+  step->graph = s->graph;
+  s->steps = step, s->n_steps = 1, s->whole = true;
+  s->stats = x->made->stats;
+  return TC_OK;
+}
+
+static bool can_copy(const tc_session *s) {
+  if (!s->context->device || tc_debug_wanted(s->context)) return false;
+  for (const tc_node *n = s->graph->first; n; n = n->next)
+    if (n->op->user) return false; // a function of the host is in no text
+  return true;
+}
+
+// *out_done false: the graph is to be compiled where it is.
+static tc_status compile_for_plan(tc_session *s, bool *out_done) {
+  copying x = {.s = s};
+  *out_done = false;
+  if (!can_copy(s)) return TC_OK;
+  TC_TRY(tc_module_create(s->context->allocator, s->context->ops, &x.module));
+  tc_status status = tc_arena_guard(x.module->arena, compile_copy, &x);
+  bool failed = status != TC_OK && (x.read || tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY);
+  if (status == TC_OK && x.entry.size) {
+    status = tc_arena_guard(s->arena, read_copied, &x);
+    failed = tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY;
+    *out_done = status == TC_OK;
+  }
+  tc_session_destroy(x.made);
+  tc_module_destroy(x.module);
+  if (failed || status == TC_OK) return status;
+  tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled again where it is: %s", tc_status_text(status));
+  tc_status_free(status);
+  return TC_OK;
+}
+
 static void log_graph(const tc_session *s, const char *what) {
   tc_sb sb = tc_sb_make(s->arena);
   tc_graph_print(&sb, s->graph);
@@ -327,6 +395,11 @@ static tc_status compile_all(tc_session *s, void *arg) {
   if (c->source->stage > TC_STAGE_FUNCTIONAL) return compile_source(s, c->source, c->last);
   tc_graph_sweep(g);
   TC_TRY(choose_ops(s, c->source, c->last));
+  if (c->source->plan_only) {
+    bool done;
+    TC_TRY(compile_for_plan(s, &done));
+    if (done) return TC_OK;
+  }
   tc_hash128 key;
   bool keep = c->last == TC_STAGE_EXEC && !c->source->stages && !s->run_op && tc_plan_cache_key(s->context, g, &key);
   if (keep && load_plan(s, key)) return TC_OK;

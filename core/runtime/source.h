@@ -40,6 +40,7 @@ typedef struct tc_source {
   bool stages;          // sessions are to have every stage's text and IR: no plan is taken from the cache
   bool by_op;           // the ops of a graph may run one at a time (core/runtime/session.h)
   bool by_op_always;    // … whatever the mode says: for a graph that runs once
+  bool plan_only;       // of a graph: its compilation leaves nothing in its module but the plan, if one is all
   bool one_graph;       // an op that the backend does not do is an error (option `fullgraph`), not a step of the host
 } tc_source;
 

@@ -109,6 +109,21 @@ TC_TEST(other_sizes_compile_nothing) {
   return TC_OK;
 }
 
+// What compiling makes is gone: an entry is its guards and its plan.
+TC_TEST(entries_are_small) {
+  enum { MOST_BYTES = 512 << 10 }; // of an entry and of memory for results that are gone
+  const tc_fault_allocator *f = tc_arena_allocator(arena)->self;
+  rig r, ref;
+  TC_TRY(open_both(arena, any_size, &r, &ref));
+  int64_t before = f->live_bytes;
+  TC_TRY(run_both(&r, &ref, 5, 7, 9, tc_test_seed()));
+  int64_t entries = tc_eager_stats_of(r.context->eager).compiles, bytes = (f->live_bytes - before) / entries;
+  if (bytes > MOST_BYTES) fail_msg("%lld bytes for each of %lld entries", (long long)bytes, (long long)entries);
+  rig_close(&r);
+  rig_close(&ref);
+  return TC_OK;
+}
+
 // Sizes among the arguments of views make no code either.
 TC_TEST(views_have_no_code) {
   static const char text[] = "graph @forward [n in [2, 512] hint 5, m in [2, 512] hint 7, k in [2, 9] hint 3] (\n"
@@ -188,6 +203,7 @@ TC_TEST(outputs_outlive_what_is_written_back) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(other_sizes_compile_nothing),
+      cmocka_unit_test(entries_are_small),
       cmocka_unit_test(views_have_no_code),
       cmocka_unit_test(lengths_of_transforms_are_known),
       cmocka_unit_test(outputs_outlive_what_is_written_back),

@@ -130,8 +130,11 @@ static tc_status emit(tc_em *e) {
     lane_var = e->n_par;
     columns = false;
   }
-  e->kb = tc_kb_create(e->arena, g->kernel, choose_lanes(e, lane_var, columns));
-  if (columns) em_columns(e, lane_var);
+  tc_em_short rows;
+  bool short_rows = !reduces && em_short_rows_of(e, lane_var, &rows);
+  e->kb = tc_kb_create(e->arena, g->kernel, short_rows ? rows.lanes : choose_lanes(e, lane_var, columns));
+  if (short_rows) em_short_rows(e, lane_var, &rows);
+  else if (columns) em_columns(e, lane_var);
   else em_rows(e, lane_var);
   return tc_failure_take(&e->failure);
 }

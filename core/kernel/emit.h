@@ -1,7 +1,8 @@
 // Emission: a scheduled group → one kernel, with what the plan must pass to it.
 //
-// Three shapes (emit_rows.c, emit_columns.c, emit_stage.c):
+// Four shapes (emit_rows.c, emit_short.c, emit_columns.c, emit_stage.c):
 //   rows     a block is one row, or a chunk of a row when nothing is reduced; lanes run along the row
+//   short    lanes are threads and nothing is reduced: a block is several rows, a lane makes a run of elements
 //   columns  lanes run along a parallel dimension; reductions are loops inside each lane
 //   stage    a block is a template's tile; what feeds and follows it runs in its holes, row work over the tile after it
 // All evaluate loop bodies through emit_body.c, which inlines producers and remembers values per scope.

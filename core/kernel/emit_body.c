@@ -289,7 +289,8 @@ static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
 // Is the access contiguous along the wide variable (and, where stores are collected, aligned)?
 static bool is_wide(tc_em *e, const tc_sym *address, const tc_sym **rest) {
   const tc_sym *coeff;
-  if (!e->wide.var || !tc_sym_linear(e->syms, address, e->wide.var, &coeff, rest) || !tc_sym_is_int(coeff, 1))
+  if (!e->wide.var || e->wide.runs || !tc_sym_linear(e->syms, address, e->wide.var, &coeff, rest) ||
+      !tc_sym_is_int(coeff, 1))
     return false;
   return !e->wide.stores || tc_sym_is_int(tc_sym_mod(e->syms, *rest, tc_sym_int(e->syms, e->wide.width)), 0);
 }
@@ -323,8 +324,9 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
     return -1;
   }
   const tc_sym *address = em_address(e, b, index), *rest;
-  if (is_wide(e, address, &rest)) return load_wide(e, b, rest);
   tc_kval v = -1;
+  if (em_run_load(e, b, address, &v)) return v;
+  if (is_wide(e, address, &rest)) return load_wide(e, b, rest);
   em_mem_load(e, b, address, 1, &v);
   fetch_ahead(e, b, address);
   return v;
@@ -408,7 +410,7 @@ static tc_kval load_inst(tc_em *e, const tc_lnode *n, const tc_binst *b, const t
   if (tc_kb_type(e->kb, ok) != TC_BOOL) ok = tc_kb_cast(e->kb, TC_BOOL, ok);
   e->mask = and_mask(e, outer, ok);
   const tc_sym *wide = e->wide.var; // one load of several elements has one condition, and reads all of them
-  if (e->wide.stores || (wide && tc_sym_uses(cond, wide))) e->wide.var = NULL;
+  if (e->wide.stores || e->wide.runs || (wide && tc_sym_uses(cond, wide))) e->wide.var = NULL;
   tc_kval v = load_fresh(e, b->buf, index);
   e->mask = outer, e->wide.var = wide;
   em_leave(e, mark); // values loaded under the condition are not values without it
@@ -514,6 +516,7 @@ tc_kval em_body(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
 void em_store(tc_em *e, const tc_buf *b, const tc_sym *const *index, tc_kval value) {
   if (tc_failed(&e->failure)) return;
   const tc_sym *address = em_address(e, b, index), *rest;
+  if (em_run_store(e, b, address, value)) return;
   if (e->wide.stores && is_wide(e, address, &rest)) {
     // Kept until the last of the elements is there.
     tc_map_entry *entry = wide_entry(e->wide.stores, b, rest, -1);

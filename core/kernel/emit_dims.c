@@ -80,7 +80,7 @@ static bool can_join(tc_em *e, const scan *s, const tc_sym *u, const tc_sym *v, 
   return true;
 }
 
-static void replace_vars(tc_em *e, int32_t n_vars, const tc_sym *const *from, const tc_sym *const *to) {
+void em_replace_vars(tc_em *e, int32_t n_vars, const tc_sym *const *from, const tc_sym *const *to) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_lnode *n = e->g->steps.data[i].node;
     const tc_sym **at = TC_NEW_ARRAY(e->arena, const tc_sym *, n->n_par + n->n_red);
@@ -113,7 +113,7 @@ static bool join(tc_em *e, int32_t iu, int32_t iv) {
   const tc_sym *to[2] = {tc_sym_floordiv(l->syms, w, e->extents[iv]), tc_sym_mod(l->syms, w, e->extents[iv])};
   size_t bytes = (size_t)e->g->steps.count * sizeof *e->at;
   const tc_sym *const **before = tc_arena_copy(e->arena, e->at, bytes);
-  replace_vars(e, 2, from, to);
+  em_replace_vars(e, 2, from, to);
   scan after = scan_group(e);
   for (int32_t i = 0; i < after.accesses.count; i++) {
     const tc_sym *coeff, *rest;
@@ -148,7 +148,7 @@ static void drop_ones(tc_em *e) {
       continue;
     }
     const tc_sym *zero = tc_sym_int(e->syms, 0);
-    replace_vars(e, 1, &e->vars[d], &zero);
+    em_replace_vars(e, 1, &e->vars[d], &zero);
     remove_var(e, d);
   }
 }

@@ -26,9 +26,11 @@ typedef struct tc_em_wide {
   const tc_sym *var; // NULL: off
   const tc_sym *base;
   int32_t width, at;
-  tc_map *loads;  // (buffer, address without var, mask) → tc_kval[width]
-  tc_map *stores; // the same, or NULL
+  tc_map *loads;           // (buffer, address without var, mask) → tc_kval[width]
+  tc_map *stores;          // the same, or NULL
+  struct tc_em_runs *runs; // emit_short.c, in place of all but `var` and `width`; or NULL
 } tc_em_wide;
+typedef struct tc_em_runs tc_em_runs;
 
 // Wide loads of a row that later phases of the same lane read again: they stay in registers (lane arrays), where the
 // row is short enough. On while the phases' main loops over the row are alike.
@@ -141,6 +143,8 @@ bool em_step_is_row(tc_em *e, int32_t step);
 void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym *lo, const tc_sym *hi);
 // Makes on-chip arrays for the steps that are held; `rows` rows each.
 void em_make_tiles(tc_em *e, int64_t rows);
+// In the maps of all steps.
+void em_replace_vars(tc_em *e, int32_t n_vars, const tc_sym *const *from, const tc_sym *const *to);
 // Joins neighbouring variables where every address allows it, and returns the variable to run lanes along.
 int32_t em_merge_dims(tc_em *e);
 // A parallel variable other than the lanes' along which some load is contiguous and no other access is; -1: none.
@@ -153,6 +157,15 @@ int32_t em_lane_width(tc_em *e);
 void em_grain(tc_em *e, int64_t elements);
 
 void em_rows(tc_em *e, int32_t lane_var);
+// Pointwise work over short rows (emit_short.c): lanes of a block, `rows` times the `runs` of `run` elements of a row.
+typedef struct tc_em_short {
+  int32_t run, runs, rows, lanes;
+} tc_em_short;
+bool em_short_rows_of(tc_em *e, int32_t lane_var, tc_em_short *out); // false: not to be emitted like that
+void em_short_rows(tc_em *e, int32_t lane_var, const tc_em_short *s);
+// False: the element is no part of a run.
+bool em_run_load(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval *out);
+bool em_run_store(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval value);
 void em_columns(tc_em *e, int32_t lane_var);
 void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var);
 void em_stage_group(tc_em *e);

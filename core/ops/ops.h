@@ -13,6 +13,7 @@
 #define TC_OP_FAMILIES(X)                                                                                   \
   X(arithmetic) X(unary) X(compare) X(activation) X(cast) X(create) X(view) X(reduce) X(softmax) X(norm)    \
   X(matmul) X(attention) X(attention_backward) X(effect) X(join) X(pad) X(split) X(rearrange) X(complex) X(conv) X(upsample)      \
+  X(conv_packed) \
   X(sample) X(patches) X(conv_backward) X(pool) X(index) X(extreme) X(scan) X(batch_norm) X(composite) X(scatter)            \
   X(index_put) X(sort)                                                                                      \
   X(loss) X(ctc) X(grouped) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \

@@ -8,6 +8,7 @@
 #include "core/ir/userop.h"
 #include "core/passes/autocast.h"
 #include "core/passes/passes.h"
+#include "core/runtime/call_convolution.h"
 #include "core/runtime/call_epilogue.h"
 #include "core/runtime/tune.h"
 
@@ -195,6 +196,7 @@ tc_status tc_compile_lowered(tc_context *c, int32_t last, bool fuse, tc_compiled
   bool given = x->plan != NULL;
   if (!x->loops && !x->plan && !x->trial && fuse && joins_epilogues(c)) {
     tc_call_choice choice = tc_call_choice_of(c);
+    TC_TRY(tc_join_convolutions(&choice, x->graph));
     TC_TRY(tc_join_call_epilogues(&choice, x->graph));
   }
   if (last == TC_STAGE_EXEC && !x->loops && !x->plan && !x->trial && c->device && c->device->tuning)

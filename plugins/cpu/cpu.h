@@ -58,7 +58,8 @@ typedef int32_t (*tc_cpu_codegen_fn)(const tc_host *h, const tc_cpu_target *t, c
 #define TC_CPU_LAPACK_SYMBOL "tc_cpu_lapack_table"
 typedef const tc_call_table *(*tc_cpu_dnn_fn)(const tc_host *h);
 
-// ---- Attention on the matrix unit (tiles/calls.c) ----
+// ---- Attention and convolutions on the matrix unit (tiles/) ----
 extern const tc_call_table tc_cpu_tiles;
+extern const tc_call_table tc_cpu_tile_convolutions;
 
 #endif

@@ -125,17 +125,18 @@ CALLS(lapack, "libtc_cpu_lapack.so", TC_CPU_LAPACK_SYMBOL, tc_cpu_dnn_fn)
 #ifdef TC_CPU_DNN
 static int32_t onednn_open(const tc_host *h, const tc_call_table **out);
 static int32_t onednn_supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
-  static const char attention[] = "aten::scaled_dot_product_attention"; // not ours: nothing is opened for it
+  static const char *const others[] = {"aten::scaled_dot_product_attention", "aten::_convolution_packed"};
   const tc_call_table *t;
   *out_cost = -1;
-  if (n->op.size == sizeof attention - 1 && memcmp(n->op.data, attention, n->op.size) == 0) return TC_STATUS_OK;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) // not ours: nothing is opened for them
+    if (n->op.size == strlen(others[i]) && memcmp(n->op.data, others[i], n->op.size) == 0) return TC_STATUS_OK;
   int32_t s = onednn_open(h, &t);
   return s == TC_STATUS_OK ? t->supports(h, d, n, out_cost) : s;
 }
 CALLS(onednn, "libtc_cpu_dnn.so", TC_CPU_DNN_SYMBOL, tc_cpu_dnn_fn)
-static const tc_call_table *const calls[] = {&onednn_calls, &tc_cpu_tiles, &lapack_calls};
+static const tc_call_table *const calls[] = {&onednn_calls, &tc_cpu_tiles, &tc_cpu_tile_convolutions, &lapack_calls};
 #else
-static const tc_call_table *const calls[] = {&tc_cpu_tiles, &lapack_calls};
+static const tc_call_table *const calls[] = {&tc_cpu_tiles, &tc_cpu_tile_convolutions, &lapack_calls};
 #endif
 enum { N_CALLS = sizeof calls / sizeof *calls };
 

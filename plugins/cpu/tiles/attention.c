@@ -18,6 +18,7 @@
 
 #include "pairs.h"
 #include "tiles.h"
+#include "vectors.h"
 
 enum { ROWS = TILES_ROWS, KEYS = TILES_KEYS, SIDE = 16, DEPTH = 32, TILE = SIDE * DEPTH };
 
@@ -60,9 +61,6 @@ int64_t tiles_scratch_bytes(int64_t rows, int64_t d, int64_t e) {
 }
 
 // ---- the unit ----
-// Compilers do not know which memory the unit reads and writes: between two of these nothing moves.
-static void in_memory(void) { __asm__ volatile("" ::: "memory"); }
-
 void tiles_enter(void) {
   // Palette 1: eight tiles, here all of 16 rows of 64 bytes.
   static const struct {
@@ -78,8 +76,6 @@ void tiles_enter(void) {
 void tiles_leave(void) { _tile_release(); }
 
 // ---- packing ----
-static __mmask16 first16(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1); }
-
 // n ≤ 32 elements of a row, zeros behind them.
 static __m512i load_row(const uint16_t *row, int64_t col, int64_t n) {
   if (col == 1) return tiles_row(row, n);
@@ -135,7 +131,7 @@ static void pack_values(state *x) {
 // s[32, columns] of the rows that q begins with; columns a multiple of 32.
 static void multiply_keys(const state *x, const uint16_t *q, int64_t columns) {
   int64_t steps = x->dp / DEPTH, bytes = x->dp * 2;
-  in_memory();
+  tiles_in_memory();
   for (int64_t j = 0; j < columns; j += 2 * SIDE) {
     const uint16_t *k = x->k + j / SIDE * steps * TILE;
     _tile_zero(0);
@@ -158,13 +154,13 @@ static void multiply_keys(const state *x, const uint16_t *q, int64_t columns) {
     _tile_stored(2, s + SIDE * KEYS, KEYS * 4);
     _tile_stored(3, s + SIDE * KEYS + SIDE, KEYS * 4);
   }
-  in_memory();
+  tiles_in_memory();
 }
 
 // o[32, E] += p[32, columns] · v
 static void multiply_values(const state *x, float *o, int64_t columns) {
   int64_t bytes = x->ep * 4;
-  in_memory();
+  tiles_in_memory();
   for (int64_t c = 0; c < x->ep; c += 2 * SIDE) {
     float *at = o + c, *below = at + SIDE * x->ep;
     _tile_loadd(0, at, bytes);
@@ -187,23 +183,10 @@ static void multiply_values(const state *x, float *o, int64_t columns) {
     _tile_stored(2, below, bytes);
     _tile_stored(3, below + SIDE, bytes);
   }
-  in_memory();
+  tiles_in_memory();
 }
 
 // ---- softmax ----
-// 2^t for t ≤ 0 to 2^-18 of its value, which is rounded to 9 bits: a polynomial in the part behind the integer, whose
-// coefficients are those of least error on [-1/2, 1/2].
-static __m512 power(__m512 t) {
-  t = _mm512_max_ps(_mm512_set1_ps(-200), t); // the second operand if that is NaN
-  __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), r = _mm512_sub_ps(t, n);
-  __m512 p = _mm512_set1_ps(0x1.3a02cep-7f);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.c9fc46p-5f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.ec0378p-3f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.62e12cp-1f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-  return _mm512_scalef_ps(p, n);
-}
-
 static __m512 infinity(void) { return _mm512_set1_ps(INFINITY); }
 
 // What the mask adds to the scores of the block's keys, times log2(e): one row of it.
@@ -236,7 +219,7 @@ static void add_mask(const state *x, float *s, int64_t n) {
 static float largest(const float *s, int64_t n) {
   __m512 low = _mm512_sub_ps(_mm512_setzero_ps(), infinity()), m = low;
   for (int64_t j = 0; j < n; j += SIDE) {
-    __m512 y = _mm512_mask_load_ps(low, first16(n - j), s + j);
+    __m512 y = _mm512_mask_load_ps(low, tiles_first(n - j), s + j);
     m = _mm512_max_ps(y, m); // m if y is NaN, whose share is NaN anyway
   }
   return _mm512_reduce_max_ps(m);
@@ -248,8 +231,8 @@ static float shares(const float *s, uint16_t *p, int64_t n, int64_t columns, flo
   for (int64_t j = 0; j < columns; j += SIDE) {
     __m512 y = _mm512_setzero_ps();
     if (j < n) {
-      y = power(_mm512_fmsub_ps(_mm512_load_ps(s + j), c, m));
-      if (n - j < SIDE) y = _mm512_maskz_mov_ps(first16(n - j), y);
+      y = tiles_power(_mm512_fmsub_ps(_mm512_load_ps(s + j), c, m));
+      if (n - j < SIDE) y = _mm512_maskz_mov_ps(tiles_first(n - j), y);
       sum = _mm512_add_ps(sum, y);
     }
     _mm256_store_si256((__m256i *)(void *)(p + j), (__m256i)_mm512_cvtneps_pbh(y));
@@ -281,7 +264,7 @@ static void softmax(state *x, int64_t row, int64_t columns) {
     __mmask16 none = _mm512_cmp_ps_mask(y, _mm512_sub_ps(_mm512_setzero_ps(), infinity()), _CMP_EQ_OQ);
     y = _mm512_mask_mov_ps(y, none, _mm512_setzero_ps());
     _mm512_storeu_ps(max + i, y);
-    _mm512_storeu_ps(alpha + i, power(_mm512_sub_ps(before, y)));
+    _mm512_storeu_ps(alpha + i, tiles_power(_mm512_sub_ps(before, y)));
   }
   for (int64_t i = 0; i < ROWS; i++) sum[i] = shares(x->s + i * KEYS, x->p + i * KEYS, n[i], columns, scale, max[i]);
   for (int64_t i = 0; i < ROWS; i += SIDE)
@@ -296,14 +279,6 @@ static void softmax(state *x, int64_t row, int64_t columns) {
 }
 
 // ---- results ----
-// Rounded to bf16, subnormals, too, which the processor's own conversion makes zeros.
-static __m256i round_bf16(__m512 y) {
-  __m512i u = _mm512_castps_si512(y), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  __m512i r = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
-  r = _mm512_mask_mov_epi32(r, _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc0));
-  return _mm512_cvtepi32_epi16(r);
-}
-
 static void write_rows(const state *x) {
   const tiles_task *t = x->t;
   for (int64_t i = 0; i < t->rows; i++) {
@@ -311,9 +286,9 @@ static void write_rows(const state *x) {
     const float *o = x->o + i * x->ep;
     uint16_t *to = t->out + i * t->out_row, some[SIDE];
     for (int64_t c = 0; c < t->e; c += SIDE) {
-      __m256i y = round_bf16(_mm512_mul_ps(_mm512_load_ps(o + c), _mm512_set1_ps(share)));
+      __m256i y = tiles_round(_mm512_mul_ps(_mm512_load_ps(o + c), _mm512_set1_ps(share)));
       if (t->out_col == 1) {
-        _mm256_mask_storeu_epi16(to + c, first16(t->e - c), y);
+        _mm256_mask_storeu_epi16(to + c, tiles_first(t->e - c), y);
         continue;
       }
       _mm256_storeu_si256((__m256i *)(void *)some, y);

@@ -23,7 +23,7 @@ typedef struct prepared {
   int64_t queries, keys, d, e, scratch;
 } prepared;
 
-static bool is_permitted(void) {
+bool tiles_permitted(void) {
   enum { REQUEST = 0x1023, TILE_DATA = 18 }; // arch_prctl: ARCH_REQ_XCOMP_PERM, for the whole process
   return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
@@ -73,7 +73,7 @@ static int32_t describe(const tc_host *h, const tc_call_node *n, prepared *x) {
 static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
   prepared x;
   *out_cost = -1;
-  if (!tc_cpu_tiles_bf16(tc_cpu_device_target(d)) || !is_permitted()) {
+  if (!tc_cpu_tiles_bf16(tc_cpu_device_target(d)) || !tiles_permitted()) {
     refuse(h, "this processor has no matrix unit for bf16, or the system does not let it be used");
     return TC_STATUS_OK;
   }

@@ -468,6 +468,8 @@ TC_TEST(every_op_says_something) {
                                      "geqrf",
                                      "linalg_ldl",
                                      "_linear_then", // made behind gradients: what a library does in one call
+                                     "_pack_convolution",
+                                     "_convolution_packed",
                                      "cond",
                                      "while_loop",
                                      "scan",

@@ -281,7 +281,9 @@ static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_las
 
 // [n, groups · out, size…] in type `out`. PANEL channels go together; fewer than FEW in a group are no work for lanes.
 enum { PANEL = 16, FEW = 8 };
-static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, bool channels_last, tc_dtype out) {
+// `joined`: positions are one row of a kernel of size 1.
+static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, bool channels_last, bool joined,
+                         tc_dtype out) {
   tc_dtype compute = tc_op_math_type(out);
   plain own = *what, *p = &own;
   bool positions = p->out < FEW;
@@ -294,7 +296,12 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
   if (p->groups > 1) sizes[rank++] = tc_int_const(a, p->groups);
   sizes[rank++] = tc_int_const(a, p->out);
   for (int32_t i = 0; i < p->n; i++) sizes[rank++] = p->size[i];
-  attrs[n_attrs++] = tc_int_const(a, positions ? 1 : p->pairs ? 2 : 0), attrs[n_attrs++] = tc_int_const(a, p->n);
+  bool either = joined && !channels_last && p->groups == 1 && tc_dtype_class(compute) == 'f';
+  attrs[n_attrs++] = tc_int_const(a, positions  ? 1
+                                     : p->pairs ? 2
+                                     : either   ? 3
+                                                : 0),
+  attrs[n_attrs++] = tc_int_const(a, p->n);
   attrs[n_attrs++] = tc_int_const(a, p->groups);
   for (int32_t i = 0; i < p->n; i++) {
     attrs[n_attrs++] = tc_int_const(a, p->k[i]), attrs[n_attrs++] = tc_int_const(a, p->stride[i]);
@@ -318,12 +325,32 @@ static bool one_row(tc_op_args *a, const plain *p, const tc_tensor_type *t) {
   }
   return p->n > 1;
 }
+// A kernel of size 1 that leaves positions out.
+static bool skips(const plain *p) {
+  bool strided = false;
+  for (int32_t i = 0; i < p->n; i++) {
+    if (p->k[i] != 1 || !tc_sym_is_int(p->before[i], 0)) return false;
+    strided = strided || p->stride[i] > 1;
+  }
+  return strided && p->n > 1 && p->groups == 1 && p->out >= FEW && !p->flipped;
+}
+// The positions that it meets, side by side.
+static tc_lt take_positions(tc_op_args *a, plain *p, tc_lt x) {
+  tc_int sizes[MAX_SPACE + 2] = {tc_lo_size(a, x, 0), tc_lo_size(a, x, 1)}, at[MAX_SPACE + 2];
+  for (int32_t i = 0; i < p->n; i++) sizes[2 + i] = p->size[i];
+  tc_lo_begin(a, 2 + p->n, sizes, at);
+  for (int32_t i = 0; i < p->n; i++)
+    at[2 + i] = tc_int_mul(a, at[2 + i], tc_int_const(a, p->stride[i])), p->stride[i] = 1;
+  tc_bval v = tc_lo_load(a, x, at);
+  tc_lo_keep(a);
+  return tc_lo_end(a, v, tc_lo_dtype(a, x));
+}
 static tc_lt lower_rows(tc_op_args *a, plain p, tc_lt x, tc_lt w, bool channels_last, tc_dtype out) {
   tc_int flat[3] = {tc_lo_size(a, x, 0), tc_lo_size(a, x, 1), tc_int_const(a, 1)}, sizes[MAX_SPACE + 2];
   for (int32_t i = 0; i < p.n; i++) sizes[2 + i] = p.size[i], flat[2] = tc_int_mul(a, flat[2], tc_lo_size(a, x, 2 + i));
   int32_t n = p.n;
   p.n = 1, p.size[0] = flat[2];
-  tc_lt y = lower_plain(a, &p, tc_lo_reshape(a, x, 3, flat), w, channels_last, out);
+  tc_lt y = lower_plain(a, &p, tc_lo_reshape(a, x, 3, flat), w, channels_last, true, out);
   sizes[0] = flat[0], sizes[1] = tc_lo_size(a, y, 1);
   return n == 1 ? y : tc_lo_reshape(a, y, n + 2, sizes);
 }
@@ -393,7 +420,7 @@ static bool as_plain(tc_op_args *a, const conv *c, plain *p) {
   return !strided || !dilated;
 }
 
-static tc_lt lower_template(tc_op_args *a, const conv *c, const plain *p, tc_lt x, tc_lt w, tc_dtype out) {
+static tc_lt lower_template(tc_op_args *a, const conv *c, plain *p, tc_lt x, tc_lt w, tc_dtype out) {
   const tc_tensor_type *t = tc_op_tensor(a, INPUT), *r = tc_op_result_type(a, 0);
   tc_int sizes[MAX_SPACE + 2] = {tc_int_const(a, 1)};
   bool channels_last = tc_suggested_format(a, t) != TC_FORMAT_CONTIGUOUS;
@@ -402,7 +429,10 @@ static tc_lt lower_template(tc_op_args *a, const conv *c, const plain *p, tc_lt 
   tc_lt y;
   if (c->transposed && !p->flipped) y = lower_columns(a, c, *p, x, w, out);
   else if (one_row(a, p, t)) y = lower_rows(a, *p, x, w, channels_last, out);
-  else y = lower_plain(a, p, x, w, channels_last, out);
+  // Threads in lock-step read them where they lie.
+  else if (skips(p) && !channels_last && !tc_lo_in_order(a, x))
+    x = take_positions(a, p, x), y = lower_rows(a, *p, x, w, false, out);
+  else y = lower_plain(a, p, x, w, channels_last, false, out);
   return c->batched ? y : tc_lo_reshape(a, y, r->rank, r->sizes);
 }
 

@@ -13,20 +13,27 @@
 // rows by V vectors of positions; per step vector loads of the input and broadcast loads of weights. Padding is a mask
 // where a run of positions touches the border, and a shorter loop over the kernel's rows.
 //
+// Either: a kernel of size 1 over one row of positions that are neighbours in memory can have both on lanes. Positions
+// are better where channels would walk many planes by a few elements each: a run of positions stays in the core's cache
+// while all output channels are made of it, and nothing is transposed.
+//
 // Channels in pairs: where the device multiplies pairs of 16-bit numbers, C is half as many i32 of two channels each.
 //
-// attrs: 0 way (0 channels, 1 positions, 2 channels in pairs), 1 spatial dimensions n, 2 groups (1: the output has no
-// such dimension); then for each spatial dimension kernel size, stride, dilation, padding before. params: 0 V, 1 RY, 2
-// RX (channels) or RO (positions), 3 P.
+// attrs: 0 way (0 channels, 1 positions, 2 channels in pairs, 3 either), 1 spatial dimensions n, 2 groups (1: the
+// output has no such dimension); then for each spatial dimension kernel size, stride, dilation, padding before. params:
+// 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
 #include <stdbool.h>
 
 #include "core/kernel/templates/templates.h"
 
 #include "tc/plugin.h"
 
-enum { VECTORS, ROWS, COLUMNS, PANEL };
+enum { VECTORS, ROWS, COLUMNS, PANEL, BY_POSITION };
 enum { MAX_SPACE = 3, MAX_ACC = 32, UNROLL = 8 };
-enum { POSITIONS = 1, PAIRS = 2 };
+enum { POSITIONS = 1, PAIRS = 2, EITHER = 3 };
+// A row is long if it has so many positions; weights that all of a run's channels read must stay in the cache beside
+// it.
+enum { LONG_ROW = 1024, MOST_SHARED = 1 << 20, SHARED_CHANNELS = 8, SHARED_VECTORS = 3, FEW_PLANES = 16 };
 
 typedef struct shape {
   bool positions;
@@ -84,6 +91,20 @@ static int64_t split_rows(const tc_stage *s, int32_t d, int64_t unit, int64_t bl
   return rows >= h ? 0 : rows;
 }
 
+// Bytes that blocks read of weights and input if they have one image each, and if they have all of them: the better.
+static bool all_images(const tc_stage *s, const shape *p, int64_t channels, int32_t bytes) {
+  const tc_device_props *dev = tc_stage_device(s);
+  int64_t images = hint_at_least_1(tc_stage_out_hint(s, 0)),
+          blocks = (p->per_group + channels - 1) / channels * p->groups;
+  double steps = (double)(p->channels * p->taps * bytes), weights = steps * (double)(p->per_group * p->groups);
+  double input = bytes;
+  for (int32_t d = 1; d < 2 + p->n; d++) input *= (double)hint_at_least_1(tc_stage_operand_hint(s, 0, d));
+  if (!dev->simd_bytes || images == 1 || blocks < 2 * dev->cores ||
+      steps * (double)channels > (double)dev->l2_bytes / 2)
+    return false;
+  return 2 * input * (double)(images * blocks) < weights * (double)images;
+}
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   shape p = shape_of(s);
@@ -133,9 +154,31 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     c.tile[p.lead - 1] = v * vector;
     outer *= (p.per_group + v * vector - 1) / (v * vector);
   }
+  if (!p.positions && all_images(s, &p, c.tile[p.lead - 1], bytes)) {
+    c.tile[0] = 0;
+    outer = outer / hint_at_least_1(tc_stage_out_hint(s, 0));
+  }
   int64_t unit = p.positions ? 1 : c.params[COLUMNS];
   c.tile[p.rank - 1] = p.n > 1 ? 0 : split_rows(s, p.rank - 1, p.positions ? c.lanes * c.params[VECTORS] : unit, outer);
   if (p.n > 1) c.tile[p.rank - 2] = split_rows(s, p.rank - 2, c.params[ROWS], outer);
+  if (tc_stage_attr(s, 0, 0) == EITHER && dev->simd_bytes && c.params[PANEL] % SHARED_CHANNELS == 0) {
+    tc_stage_config shared = base;
+    shared.lanes = vector;
+    shared.params[VECTORS] = SHARED_VECTORS, shared.params[ROWS] = 1, shared.params[COLUMNS] = SHARED_CHANNELS;
+    shared.params[PANEL] = c.params[PANEL], shared.params[BY_POSITION] = 1;
+    // Fewer planes are written at once where the image can be read again from the core's cache.
+    bool again = 2 * p.channels * w * bytes <= dev->l2_bytes && p.per_group > FEW_PLANES;
+    shared.tile[p.lead - 1] = again ? FEW_PLANES : 0;
+    int64_t blocks =
+        hint_at_least_1(tc_stage_out_hint(s, 0)) * (again ? (p.per_group + FEW_PLANES - 1) / FEW_PLANES : 1);
+    shared.tile[p.rank - 1] = split_rows(s, p.rank - 1, SHARED_VECTORS * vector, blocks);
+    if (w >= LONG_ROW && p.channels * p.per_group * bytes <= MOST_SHARED) c.cost *= 1.2;
+    else shared.cost *= 1.2;
+    if (shared.cost < c.cost && max > 0) out[(*out_n)++] = shared;
+    if (max > *out_n) out[(*out_n)++] = c;
+    if (shared.cost > c.cost && max > *out_n) out[(*out_n)++] = shared;
+    return TC_STATUS_OK;
+  }
   if (max > 0) out[(*out_n)++] = c;
   if (*out_n < max && c.tile[p.rank - 1] != 0) { // whole rows, for what needs them
     c.tile[p.rank - 1] = 0, c.cost *= 1.1;
@@ -343,8 +386,11 @@ static void position_step(cv *t, const step *at, void *self, tc_kval *acc) {
   tc_kval ix[2 + MAX_SPACE], iw[5], w[8];
   int32_t last = p->n - 1;
   iw[0] = t->group < 0 ? i64(t, 0) : t->group, iw[2] = at->c, iw[3] = tap_of(t, at), iw[4] = i64(t, 0);
-  for (int64_t o = 0; o < m->ro; o++) {
-    iw[1] = addi(t, t->channel, o);
+  int64_t panel = t->c->params[PANEL] ? t->c->params[PANEL] : 1;
+  tc_kval first = panel == 1 ? t->channel : tc_kb_op2(t->b, TC_K_DIV, t->channel, i64(t, panel)),
+          in_panel = panel == 1 ? iw[4] : tc_kb_op2(t->b, TC_K_REM, t->channel, i64(t, panel));
+  for (int64_t o = 0; o < m->ro; o++) { // of one panel, if these are several
+    iw[1] = panel == 1 ? addi(t, first, o) : first, iw[4] = panel == 1 ? iw[4] : addi(t, in_panel, o);
     w[o] = tc_kb_cast(t->b, t->acc, tc_stage_load(t->s, 1, iw, -1));
   }
   int32_t rank = input_index(t, at, ix);
@@ -412,6 +458,27 @@ static void position_micro(cv *t, run m) {
   }
 }
 
+// All channels of the block for a run of positions.
+static void position_channels(cv *t, run m) {
+  int64_t rest = t->p.per_group % m.ro;
+  if (!t->c->params[BY_POSITION]) {
+    position_micro(t, m);
+    return;
+  }
+  tc_kval first = t->channel, whole = i64(t, t->p.per_group - rest),
+          end = addi(t, first, t->c->tile[t->p.lead - 1] ? t->c->tile[t->p.lead - 1] : t->p.per_group);
+  t->channel = tc_kb_for(t->b, first, min2(t, end, whole), m.ro, 0, 0, NULL, NULL);
+  position_micro(t, m);
+  tc_kb_end_for(t->b, 0, NULL, NULL);
+  if (rest) {
+    t->channel = tc_kb_for(t->b, whole, min2(t, end, i64(t, t->p.per_group)), rest, 0, 0, NULL, NULL);
+    m.ro = rest;
+    position_micro(t, m);
+    tc_kb_end_for(t->b, 0, NULL, NULL);
+  }
+  t->channel = first;
+}
+
 // Runs of positions: those that see nothing but input, between those that may touch the border.
 static void position_columns(cv *t, int64_t ro, int64_t ry, tc_kval lo, tc_kval hi) {
   const shape *p = &t->p;
@@ -439,7 +506,7 @@ static void position_columns(cv *t, int64_t ro, int64_t ry, tc_kval lo, tc_kval 
                             : part == 1 ? to
                                         : hi,
                             chunk, 0, 0, NULL, NULL);
-    position_micro(t, m);
+    position_channels(t, m);
     tc_kb_end_for(t->b, 0, NULL, NULL);
   }
 }
@@ -475,27 +542,38 @@ static void rows(cv *t, int64_t ro) {
   tc_kb_end_for(t->b, 0, NULL, NULL);
 }
 
+// One image, or all of them, one after the other.
+static void image(cv *t) {
+  const shape *p = &t->p;
+  int64_t ro = p->positions ? t->c->params[COLUMNS] : 1;
+  bool all = t->c->tile[0] == 0;
+  t->image = tc_stage_origin(t->s, 0);
+  if (all) t->image = tc_kb_for(t->b, t->image, tc_stage_extent(t->s, 0), 1, 0, 0, NULL, NULL);
+  if (p->positions && p->per_group % ro && !t->c->params[BY_POSITION]) {
+    // the last block of channels has fewer: one at a time
+    tc_kval first = t->channel, end = min2(t, addi(t, first, ro), i64(t, p->per_group));
+    t->channel = tc_kb_for(t->b, first, end, 1, 0, 0, NULL, NULL);
+    rows(t, 1);
+    tc_kb_end_for(t->b, 0, NULL, NULL);
+  } else {
+    rows(t, ro);
+  }
+  if (all) tc_kb_end_for(t->b, 0, NULL, NULL);
+}
+
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   cv t = {.s = s, .b = tc_stage_builder(s), .c = c, .p = shape_of(s), .acc = tc_stage_dtype(s), .group = -1};
   if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
   t.pairs = tc_stage_attr(s, 0, 0) == PAIRS;
   if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
   const shape *p = &t.p;
-  t.image = tc_stage_origin(s, 0);
+  t.p.positions |= c->params[BY_POSITION] != 0;
   if (p->lead == 3) t.group = tc_stage_origin(s, 1);
   t.channel = tc_stage_origin(s, p->lead - 1);
   for (int32_t i = 0; i + 2 < p->n; i++) t.place[i] = tc_stage_origin(s, p->lead + i);
   tc_kb_lanes(t.b);
   t.lane = tc_kb_cast(t.b, TC_I64, tc_kb_lane(t.b));
-  int64_t ro = p->positions ? c->params[COLUMNS] : 1;
-  if (p->positions && p->per_group % ro) { // the last block of channels has fewer: one at a time
-    tc_kval end = min2(&t, addi(&t, t.channel, ro), i64(&t, p->per_group));
-    t.channel = tc_kb_for(t.b, t.channel, end, 1, 0, 0, NULL, NULL);
-    rows(&t, 1);
-    tc_kb_end_for(t.b, 0, NULL, NULL);
-  } else {
-    rows(&t, ro);
-  }
+  image(&t);
   tc_kb_end_lanes(t.b, 0, NULL, NULL);
   return TC_STATUS_OK;
 }

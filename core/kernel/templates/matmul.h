@@ -36,6 +36,9 @@ int32_t tc_matmul_tiles(const tc_stage *s, int32_t max, tc_stage_config *out);
 int32_t tc_matmul_emit_tiles(tc_stage *s, const tc_stage_config *c);
 // The same for devices that multiply tiles of 16-bit numbers (tc_device_props.tiles).
 int32_t tc_matmul_mma(const tc_stage *s, int32_t max, tc_stage_config *out);
+// Do all lanes of a block bring equally many runs of a step's elements, those of a, which go by two, an even number?
+bool tc_matmul_mma_fits(int32_t rows, int32_t columns, int32_t depth, int32_t lanes);
+// UNIMPLEMENTED for a configuration that does not fit.
 int32_t tc_matmul_emit_mma(tc_stage *s, const tc_stage_config *c);
 int32_t tc_matmul_shares(const tc_stage *s, int32_t max, tc_stage_config *out);
 int32_t tc_matmul_emit_shares(tc_stage *s, const tc_stage_config *c);

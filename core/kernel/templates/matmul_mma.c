@@ -66,6 +66,11 @@ static int32_t planes_of(const tc_stage *s) {
   return (d == TC_F16 || d == TC_BF16) && same && dev->tiles >> d & 1 ? 1 : 0;
 }
 
+bool tc_matmul_mma_fits(int32_t rows, int32_t columns, int32_t depth, int32_t lanes) {
+  int32_t round = RUN * lanes; // elements that all lanes bring at once
+  return rows * depth % (2 * round) == 0 && columns * depth % round == 0;
+}
+
 int32_t tc_matmul_mma(const tc_stage *s, int32_t max, tc_stage_config *out) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t n = 0, planes = planes_of(s);
@@ -77,6 +82,7 @@ int32_t tc_matmul_mma(const tc_stage *s, int32_t max, tc_stage_config *out) {
     int32_t lanes = t->rows / t->lane_rows * (t->columns / t->lane_columns) * TC_MMA_LANES;
     int64_t shared = (int64_t)t->stages * planes * (t->rows + t->columns) * t->depth * 2;
     if (tc_template_lanes(dev, lanes) < lanes || (dev->shared_bytes && shared > dev->shared_bytes)) continue;
+    if (!tc_matmul_mma_fits(t->rows, t->columns, t->depth, lanes)) continue;
     if (t->rows / t->lane_rows * 8 > t->stages * planes * t->depth / 2) continue; // no room for rows on the way out
     tc_stage_config *c = &out[n++];
     *c = (tc_stage_config){.lanes = lanes, .shared_bytes = shared};
@@ -453,6 +459,7 @@ static void walk_by_turns(tiles *t) {
 int32_t tc_matmul_emit_mma(tc_stage *s, const tc_stage_config *c) {
   tiles t;
   tc_tiles_open(s, c, &t);
+  if (!tc_matmul_mma_fits(t.rows, t.columns, t.depth, t.lanes)) return TC_STATUS_UNIMPLEMENTED;
   tc_kb *b = t.b;
   int32_t n_sums = t.lane_rows * t.lane_columns / TC_MMA_LANES, rounds = t.lane_rows / 8;
   make_slab(&t, (tc_sv){"a", 1}, (tc_sv){"next_a", 6}, (tc_sv){"most_a", 6}, &t.left);

@@ -264,6 +264,52 @@ TC_TEST(what_does_not_split) {
   return TC_OK;
 }
 
+// Lanes that bring an odd number of runs of a, or not equally many, and a tile of which they do: the first are refused
+// by the table of shapes and by the emission alike.
+typedef struct tile_shape {
+  int32_t rows, columns, lane_rows, lane_columns, depth, lanes;
+  bool fits;
+} tile_shape;
+static const tile_shape tile_shapes[] = {{64, 64, 16, 32, 16, 256, false}, // one run of a
+                                         {96, 64, 32, 32, 16, 192, false}, // two of a, not as many of b for all
+                                         {96, 32, 32, 32, 32, 96, false},  // of b as well
+                                         {64, 64, 32, 32, 32, 128, true},
+                                         {64, 64, 32, 32, 16, 128, true}};
+
+static int32_t give_shape(void *self, tc_sv name, tc_sv stage, int32_t n, const tc_stage_config *configs) {
+  const tile_shape *t = self;
+  choice c = {.by_tiles = true};
+  int32_t at = pick(&c, name, stage, n, configs);
+  tc_stage_config *given = (tc_stage_config *)(uintptr_t)&configs[at];
+  if (!tc_sv_is(name, "matmul")) return at;
+  assert_int_equal(given->params[TC_MATMUL_PLANES], 3);
+  given->tile[0] = t->rows, given->tile[1] = t->columns, given->lanes = t->lanes;
+  given->params[TC_MATMUL_LANE_ROWS] = t->lane_rows, given->params[TC_MATMUL_LANE_COLUMNS] = t->lane_columns;
+  given->params[TC_MATMUL_DEPTH] = t->depth, given->params[TC_MATMUL_STAGES] = 1;
+  return at;
+}
+
+TC_TEST(lanes_that_bring_odd_runs) {
+  static const char text[] = "graph @f (%x : f32[70, 40] = user \"x\", %y : f32[40, 66] = user \"y\") {\n  %z = "
+                             "aten::mm(%x, %y)\n  return user %z\n}\n";
+  tc_device_props device = threads(true);
+  for (size_t i = 0; i < sizeof tile_shapes / sizeof *tile_shapes; i++) {
+    const tile_shape *t = &tile_shapes[i];
+    pipeline p;
+    tc_plan *plan = NULL;
+    assert_int_equal(tc_matmul_mma_fits(t->rows, t->columns, t->depth, t->lanes), t->fits);
+    TC_TRY(pipeline_open(&p, arena, text));
+    p.pick = give_shape, p.pick_self = (void *)(uintptr_t)t;
+    tc_status s = pipeline_compile(&p, &device, true, &plan);
+    assert_int_equal(s == TC_OK, t->fits);
+    if (s == TC_OK) s = pipeline_check(&p, plan, closely);
+    else tc_status_free(s), s = TC_OK;
+    pipeline_close(&p);
+    TC_TRY(s, "with the shape %d", (int)i);
+  }
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_that_fill_tiles),
                                      cmocka_unit_test(any_sizes),
@@ -273,6 +319,7 @@ int main(void) {
                                      cmocka_unit_test(held_rows),
                                      cmocka_unit_test(tiles_of_any_size),
                                      cmocka_unit_test(surroundings_of_tiles),
+                                     cmocka_unit_test(lanes_that_bring_odd_runs),
                                      cmocka_unit_test(what_does_not_split)};
   return TC_RUN(tests);
 }

@@ -48,16 +48,13 @@ int32_t cuda_blas_open(const tc_host *h, cuda_blas *out, char *why, size_t why_s
 }
 
 // The library, opened on first use.
+static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
+  return cuda_blas_open(d->host, &d->blas, why, why_size);
+}
 static int32_t open_blas(tc_device_ *d) {
-  char text[600] = "cuBLASLt could not be opened before";
   if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
   int32_t s = cuda_enter(d);
-  if (s != TC_STATUS_OK) return s;
-  pthread_mutex_lock(&d->library_lock);
-  if (d->blas_state == 0) d->blas_state = cuda_blas_open(d->host, &d->blas, text, sizeof text) == TC_STATUS_OK ? 1 : -1;
-  int32_t state = d->blas_state;
-  pthread_mutex_unlock(&d->library_lock);
-  return state == 1 ? TC_STATUS_OK : cuda_report(d->host, TC_STATUS_UNIMPLEMENTED, text);
+  return s == TC_STATUS_OK ? cuda_open_once(d, "cuBLASLt", &d->blas_state, open_library, TC_STATUS_UNIMPLEMENTED) : s;
 }
 
 typedef struct prepared {

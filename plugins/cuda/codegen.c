@@ -44,14 +44,11 @@ static void align(buffer *b, size_t to) {
 }
 
 // ---- The compiler ----
+static int32_t open_nvrtc(tc_device_ *d, char *why, size_t why_size) {
+  return cuda_nvrtc_open(d->host, &d->compiler, why, why_size);
+}
 int32_t cuda_compiler(tc_device_ *d) {
-  char text[600] = "NVRTC could not be opened before";
-  pthread_mutex_lock(&d->library_lock);
-  if (d->compiler_state == 0)
-    d->compiler_state = cuda_nvrtc_open(d->host, &d->compiler, text, sizeof text) == TC_STATUS_OK ? 1 : -1;
-  int32_t state = d->compiler_state;
-  pthread_mutex_unlock(&d->library_lock);
-  return state == 1 ? TC_STATUS_OK : cuda_report(d->host, TC_STATUS_PLUGIN, text);
+  return cuda_open_once(d, "NVRTC", &d->compiler_state, open_nvrtc, TC_STATUS_PLUGIN);
 }
 
 // "12 bytes spill stores" with a number other than 0?

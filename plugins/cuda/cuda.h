@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "blas.h"
+#include "dnn.h"
 #include "driver.h"
 #include "nvrtc.h"
 
@@ -54,9 +55,12 @@ struct tc_device_ {
   tc_device_props props;
 
   pthread_mutex_t library_lock;
-  int32_t compiler_state, blas_state; // under the lock: 0 not opened, 1 open, -1 cannot be opened
+  int32_t compiler_state, blas_state, dnn_state; // under the lock: 0 not opened, 1 open, -1 cannot be opened
   cuda_nvrtc compiler;
   cuda_blas blas;
+  cuda_dnn dnn;
+
+  pthread_mutex_t dnn_lock; // held while cuDNN's handle is used
 
   pthread_mutex_t own_lock;
   cuda_attention attention[CUDA_ATTENTIONS]; // under the lock
@@ -146,6 +150,10 @@ static inline cu_ptr cuda_address(const tc_view *v) { return v->memory + (uint64
 // The end of preparing a call: gives `prepared` (of the host's allocator) away, or frees it if the status is a failure.
 int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t workspace, void **out,
                       uint64_t *out_workspace);
+// Opens a library when it is first asked for: `state` is one of the device's, under its library_lock. The code,
+// reported, if it cannot be opened.
+typedef int32_t (*cuda_opener)(tc_device_ *d, char *why, size_t why_size);
+int32_t cuda_open_once(tc_device_ *d, const char *name, int32_t *state, cuda_opener open, int32_t code);
 // Opens the compiler; PLUGIN, reported, if it is not there.
 int32_t cuda_compiler(tc_device_ *d);
 // Definitions of the numbers of functions behind a product, as product_common.cu wants them in front; their length.

@@ -28,6 +28,16 @@ int32_t cuda_enter(tc_device_ *d) {
                      "this device only compiles: the config key cuda.arch names an architecture, not a device");
 }
 
+int32_t cuda_open_once(tc_device_ *d, const char *name, int32_t *state, cuda_opener open, int32_t code) {
+  char text[600];
+  snprintf(text, sizeof text, "%s could not be opened before", name);
+  pthread_mutex_lock(&d->library_lock);
+  if (*state == 0) *state = open(d, text, sizeof text) == TC_STATUS_OK ? 1 : -1;
+  int32_t now = *state;
+  pthread_mutex_unlock(&d->library_lock);
+  return now == 1 ? TC_STATUS_OK : cuda_report(d->host, code, text);
+}
+
 #define TRY(expr)                                \
   do {                                           \
     int32_t status_ = (expr);                    \
@@ -170,9 +180,11 @@ static void close_device(tc_device_ *d) {
     }
     if (d->split.module) d->driver.module_unload(d->split.module);
     if (d->blas_state == 1) d->blas.destroy(d->blas.handle);
+    if (d->dnn_state == 1) d->dnn.destroy(d->dnn.handle);
   }
   if (d->runs) d->driver.context_release(d->device);
   pthread_mutex_destroy(&d->library_lock);
+  pthread_mutex_destroy(&d->dnn_lock);
   pthread_mutex_destroy(&d->own_lock);
   pthread_mutex_destroy(&d->memory_lock);
   pthread_mutex_destroy(&d->recent_lock);
@@ -186,6 +198,7 @@ static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
   d->host = h;
   d->sync = cuda_config(h, "sync", sync, sizeof sync) && strcmp(sync, "false") != 0;
   pthread_mutex_init(&d->library_lock, NULL);
+  pthread_mutex_init(&d->dnn_lock, NULL);
   pthread_mutex_init(&d->own_lock, NULL);
   pthread_mutex_init(&d->memory_lock, NULL);
   pthread_mutex_init(&d->recent_lock, NULL);

@@ -2,7 +2,7 @@
 #include "cuda.h"
 
 static const tc_call_table *const calls[] = {&cuda_blas_calls, &cuda_attention_calls, &cuda_split_calls,
-                                             &cuda_half_calls};
+                                             &cuda_half_calls, &cuda_dnn_calls};
 
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   tc_plugin_desc d = {
@@ -15,7 +15,7 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
       .device = &cuda_device,
       .codegen = &cuda_codegen,
       .calls = calls,
-      .n_calls = 4,
+      .n_calls = sizeof calls / sizeof *calls,
   };
   return tc_sdk_answer(h, &d, out);
 }

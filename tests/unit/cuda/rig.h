@@ -22,9 +22,9 @@ typedef struct rig {
   tc_host host;
   const tc_device_table *t;
   const tc_codegen_table *codegen;
-  const tc_call_table *calls, *attention, *split, *half;
+  const tc_call_table *calls, *attention, *split, *half, *convolutions;
   tc_device_ *d;
-  const char *driver, *arch, *sync, *blas, *spills, *split_wish, *half_wish, *dependent;
+  const char *driver, *arch, *sync, *blas, *dnn, *winograd, *conv_wish, *spills, *split_wish, *half_wish, *dependent;
   char diag[600];
   fake_state_fn state;
   fake_params_fn params;
@@ -68,15 +68,18 @@ static inline void rig_drop_cache(rig *r) {
 }
 static inline tc_sv rig_config(void *self, tc_sv key) {
   rig *r = self;
-  const char *value = tc_sv_is(key, "driver")      ? r->driver
-                      : tc_sv_is(key, "arch")      ? r->arch
-                      : tc_sv_is(key, "sync")      ? r->sync
-                      : tc_sv_is(key, "cublaslt")  ? r->blas
-                      : tc_sv_is(key, "spills")    ? r->spills
-                      : tc_sv_is(key, "split")     ? r->split_wish
-                      : tc_sv_is(key, "half")      ? r->half_wish
-                      : tc_sv_is(key, "dependent") ? r->dependent
-                                                   : NULL;
+  const char *value = tc_sv_is(key, "driver")         ? r->driver
+                      : tc_sv_is(key, "arch")         ? r->arch
+                      : tc_sv_is(key, "sync")         ? r->sync
+                      : tc_sv_is(key, "cublaslt")     ? r->blas
+                      : tc_sv_is(key, "cudnn")        ? r->dnn
+                      : tc_sv_is(key, "convolutions") ? r->conv_wish
+                      : tc_sv_is(key, "winograd")     ? r->winograd
+                      : tc_sv_is(key, "spills")       ? r->spills
+                      : tc_sv_is(key, "split")        ? r->split_wish
+                      : tc_sv_is(key, "half")         ? r->half_wish
+                      : tc_sv_is(key, "dependent")    ? r->dependent
+                                                      : NULL;
   return value ? tc_sv_of(value) : TC_SV("");
 }
 
@@ -93,11 +96,52 @@ static inline int32_t rig_number(const tc_op_args *a, int32_t arg, tc_number *ou
 static inline double rig_float(const tc_op_args *a, int32_t arg, double otherwise) {
   return (void)a, (void)arg, otherwise;
 }
-static inline int32_t rig_bool(const tc_op_args *a, int32_t arg, int32_t otherwise) {
-  return (void)a, (void)arg, otherwise;
+// The arguments of a convolution, in the order of these numbers; the word takes the place of the padding.
+enum { RIG_BIAS = 2, RIG_STRIDE, RIG_PADDING, RIG_DILATION, RIG_TRANSPOSED, RIG_OUTPUT_PADDING, RIG_GROUPS };
+typedef struct rig_convolution {
+  int64_t lists[RIG_GROUPS + 1][3];
+  int32_t n, bias, transposed, special; // numbers in a list; special: of an op that is never, or always, transposed
+  const char *word;
+} rig_convolution;
+static inline int32_t rig_arg_index(const tc_op_args *a, const char *name) {
+  static const char *const names[] = {
+      [RIG_STRIDE] = "stride",         [RIG_PADDING] = "padding",       [RIG_DILATION] = "dilation",
+      [RIG_TRANSPOSED] = "transposed", [RIG_OUTPUT_PADDING] = "output", [RIG_GROUPS] = "groups"};
+  const rig_convolution *c = (const void *)a;
+  for (int32_t i = RIG_STRIDE; i <= RIG_GROUPS && a; i++)
+    if ((!c->special || i != RIG_TRANSPOSED) && strcmp(names[i], name) == 0) return i;
+  return -1;
 }
-static const tc_op_table rig_op = {
-    .struct_size = sizeof rig_op, .tc_op_float = rig_float, .tc_op_number = rig_number, .tc_op_bool = rig_bool};
+static inline int32_t rig_kind(const tc_op_args *a, int32_t arg) {
+  const rig_convolution *c = (const void *)a;
+  if (arg == RIG_BIAS) return c->bias ? TC_AK_TENSOR : TC_AK_NONE;
+  return arg == RIG_PADDING && c->word ? TC_AK_STRING : TC_AK_INTS;
+}
+static inline int32_t rig_count(const tc_op_args *a, int32_t arg) {
+  return (void)arg, ((const rig_convolution *)(const void *)a)->n;
+}
+static inline int64_t rig_int_at(const tc_op_args *a, int32_t arg, int32_t i, int64_t otherwise) {
+  return (void)otherwise, ((const rig_convolution *)(const void *)a)->lists[arg][i];
+}
+static inline int64_t rig_int(const tc_op_args *a, int32_t arg, int64_t otherwise) {
+  return rig_int_at(a, arg, 0, otherwise);
+}
+static inline tc_sv rig_string(const tc_op_args *a, int32_t arg) {
+  return (void)arg, tc_sv_of(((const rig_convolution *)(const void *)a)->word);
+}
+static inline int32_t rig_bool(const tc_op_args *a, int32_t arg, int32_t otherwise) {
+  return arg == RIG_TRANSPOSED && a ? ((const rig_convolution *)(const void *)a)->transposed : otherwise;
+}
+static const tc_op_table rig_op = {.struct_size = sizeof rig_op,
+                                   .tc_op_float = rig_float,
+                                   .tc_op_number = rig_number,
+                                   .tc_op_bool = rig_bool,
+                                   .tc_op_arg_index = rig_arg_index,
+                                   .tc_op_kind = rig_kind,
+                                   .tc_op_count = rig_count,
+                                   .tc_op_int = rig_int,
+                                   .tc_op_int_at = rig_int_at,
+                                   .tc_op_string = rig_string};
 
 #define TC_ABI_FN(since, ret, name, params, args, doc) .name = name,
 #define TC_ABI_PROC(since, name, params, args, doc) .name = name,
@@ -114,7 +158,7 @@ static inline void *symbol(void *library, const char *name) {
 }
 
 static inline void load(rig *r) {
-  *r = (rig){.driver = FAKE_DRIVER, .blas = FAKE_BLAS};
+  *r = (rig){.driver = FAKE_DRIVER, .blas = FAKE_BLAS, .dnn = FAKE_DNN};
   r->host = (tc_host){.magic = TC_ABI_MAGIC,
                       .abi_major = TC_ABI_MAJOR,
                       .abi_minor = TC_ABI_MINOR,
@@ -136,7 +180,7 @@ static inline void load(rig *r) {
   assert_int_equal(query(&r->host, &p), TC_STATUS_OK);
   assert_int_equal(p.capabilities & (TC_CAP_DEVICE | TC_CAP_CODEGEN), TC_CAP_DEVICE | TC_CAP_CODEGEN);
   r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0], r->attention = p.calls[1], r->split = p.calls[2];
-  r->half = p.calls[3];
+  r->half = p.calls[3], r->convolutions = p.calls[4];
 }
 
 static inline void open_rig(rig *r) {

@@ -1,5 +1,6 @@
 // tcrun conform, group device: properties, memory, copies, streams, failures. And group fault: memory of the host
 // that runs short.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,6 +228,78 @@ CASE(threads) {
   return TC_OK;
 }
 
+// ---- What a device may have ----
+// Times between events are nanoseconds of the device's work: never more than the host's clock counts around it.
+CASE(events) {
+  const tc_device_table *t = table_of(k);
+  enum { SIZE = 1 << 24, FILLS = 8, POINTS = 3 };
+  tc_handle event[POINTS], m = 0;
+  double first = -1, second = -1, both = -1, start;
+  for (int32_t i = 0; i < POINTS; i++) {
+    int32_t code = t->event_create(k->device, &event[i]);
+    if (i == 0 && code == TC_STATUS_UNIMPLEMENTED) {
+      kit_unsupported(k, "the device notes no times");
+      return TC_OK;
+    }
+    KIT_CHECK(code == TC_STATUS_OK && event[i], "event_create returned %d with event %llu", (int)code,
+              (unsigned long long)event[i]);
+  }
+  KIT_OK(k, t->alloc(k->device, SIZE, &m));
+  for (int32_t round = 0; round < 2; round++) { // a recorded event may be recorded again
+    KIT_OK(k, t->synchronize(k->device, k->stream));
+    start = tc_now_ms();
+    for (int32_t i = 0; i < POINTS; i++) {
+      for (int32_t f = 0; f < i * FILLS; f++) KIT_OK(k, t->fill(k->device, k->stream, m, 0, (uint8_t)f, SIZE));
+      KIT_OK(k, t->event_record(k->device, k->stream, event[i]));
+    }
+    KIT_OK(k, t->event_elapsed(k->device, event[0], event[2], &both));
+    double wall = (tc_now_ms() - start) * 1e6;
+    KIT_OK(k, t->event_elapsed(k->device, event[0], event[1], &first));
+    KIT_OK(k, t->event_elapsed(k->device, event[1], event[2], &second));
+    KIT_CHECK(first >= 0 && second >= 0, "%.0f and %.0f ns between events: they were not noted in order", first,
+              second);
+    KIT_CHECK(fabs(first + second - both) <= 1e-3 * both + 2000,
+              "%.0f and %.0f ns between events are not %.0f together", first, second, both);
+    KIT_CHECK(
+        both <= 1.01 * wall + 1e5 && both >= 1e-3 * wall,
+        "%.0f ns between two events, of the host's clock %.0f: that is another unit, or not the work between them",
+        both, wall);
+  }
+  t->free(k->device, m);
+  for (int32_t i = 0; i < POINTS; i++) t->event_destroy(k->device, event[i]);
+  return TC_OK;
+}
+
+CASE(memory_stats) {
+  const tc_device_table *t = table_of(k);
+  enum { SIZE = 1 << 20 };
+  tc_memory_stats before = {.struct_size = sizeof before}, after = before, less;
+  tc_handle m = 0;
+  int32_t code = t->memory_stats(k->device, &before);
+  if (code == TC_STATUS_UNIMPLEMENTED) {
+    kit_unsupported(k, "the device does not say what is in use");
+    return TC_OK;
+  }
+  if (code != TC_STATUS_OK) return kit_failed(k, "memory_stats", code);
+  KIT_OK(k, t->alloc(k->device, SIZE, &m));
+  KIT_OK(k, t->memory_stats(k->device, &after));
+  t->free(k->device, m);
+  KIT_CHECK(before.used_bytes < 0 || after.used_bytes >= before.used_bytes + SIZE,
+            "memory_stats: %lld bytes in use, and %lld with %d more", (long long)before.used_bytes,
+            (long long)after.used_bytes, (int)SIZE);
+  KIT_CHECK(after.peak_bytes < 0 || after.peak_bytes >= after.used_bytes,
+            "memory_stats: at most %lld bytes were in use, and now %lld are", (long long)after.peak_bytes,
+            (long long)after.used_bytes);
+  KIT_CHECK(after.total_bytes < 0 || after.free_bytes <= after.total_bytes, "memory_stats: more is free than there is");
+  memset(&less, 0x5a, sizeof less);
+  less.struct_size = offsetof(tc_memory_stats, used_bytes);
+  KIT_OK(k, t->memory_stats(k->device, &less));
+  const unsigned char *bytes = (const unsigned char *)&less;
+  for (size_t i = offsetof(tc_memory_stats, used_bytes); i < sizeof less; i++)
+    KIT_CHECK(bytes[i] == 0x5a, "memory_stats writes behind out->struct_size, at byte %zu", i);
+  return TC_OK;
+}
+
 // ---- Short of memory ----
 static tc_status open_with_faults(kit *k) {
   bool there;
@@ -264,6 +337,8 @@ static const kit_case cases[] = {
     {"device", "order", "one stream does its work in order", order},
     {"device", "streams", "several streams work", streams},
     {"device", "threads", "several threads work", threads},
+    {"device", "events", "events note when the device reached them, in nanoseconds", events},
+    {"device", "memory_stats", "the device counts what it gave out, in the room that it is given", memory_stats},
     {"fault", "open", "each failing allocation of the host is OUT_OF_MEMORY and leaves nothing", open_with_faults},
 };
 const kit_cases kit_device_cases = {cases, sizeof cases / sizeof *cases};

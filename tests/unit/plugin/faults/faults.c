@@ -63,6 +63,22 @@ static int32_t properties(tc_device_ *d, tc_device_props *out) {
   return code;
 }
 
+static int32_t memory_stats(tc_device_ *d, tc_memory_stats *out) {
+  tc_memory_stats room = {.struct_size = sizeof room};
+  int32_t code = template_device.memory_stats(d, &room);
+  if (is("uncounted")) room.used_bytes = 0;
+  room.struct_size = out->struct_size;
+  if (is("roomy")) *out = room;
+  else tc_answer_struct(&room, sizeof room, out);
+  return code;
+}
+
+static int32_t event_elapsed(tc_device_ *d, tc_handle from, tc_handle to, double *out_ns) {
+  int32_t code = template_device.event_elapsed(d, is("backwards") ? to : from, is("backwards") ? from : to, out_ns);
+  if (is("picoseconds")) *out_ns *= 1000;
+  return code;
+}
+
 static int32_t alloc(tc_device_ *d, uint64_t size, tc_handle *out) {
   static tc_handle kept;
   int32_t code = TC_STATUS_OK;
@@ -218,6 +234,7 @@ TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) 
   device.open = open_device, device.properties = properties, device.alloc = alloc, device.free = free_memory;
   device.copy_in = copy_in, device.copy_out = copy_out;
   device.copy = copy, device.fill = fill, device.function = function_, device.launch = launch;
+  device.memory_stats = memory_stats, device.event_elapsed = event_elapsed;
   device.graph_begin = graph_begin, device.graph_launch = graph_launch;
   describe(h, &device, &d);
   if (has(h, "credulous")) {

@@ -103,6 +103,20 @@ static int32_t lock_step(const tc_device_ *d) {
   return lanes && lanes <= MOST_LANES ? (int32_t)lanes : GPU_SUBGROUP;
 }
 
+// Of one buffer. Some drivers give more than they promise, and others put off what they cannot give until it is used.
+// The config key `largest_alloc` is a bound: tests make of a device one whose buffers are small.
+static void read_memory(tc_device_ *d) {
+  tc_device_props *p = &d->props;
+  char wish[32];
+  p->memory_bytes = (int64_t)number(d, CL_DEVICE_MEMORY_BYTES);
+  p->largest_alloc = (int64_t)number(d, CL_DEVICE_LARGEST_ALLOC);
+  d->most_bytes = (uint64_t)p->memory_bytes;
+  int64_t bound = tc_host_config(d->host, "largest_alloc", wish, sizeof wish) ? strtoll(wish, NULL, 10) : 0;
+  if (bound <= 0) return;
+  d->most_bytes = (uint64_t)bound;
+  if (!p->largest_alloc || p->largest_alloc > bound) p->largest_alloc = bound;
+}
+
 #define BIT(t) (1ull << TC_##t)
 static const uint64_t plain =
     BIT(BOOL) | BIT(U8) | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64) | BIT(U16) | BIT(U32) | BIT(U64) | BIT(F32);
@@ -134,8 +148,7 @@ static void read_properties(tc_device_ *d) {
   snprintf(p->name, sizeof p->name, "%.127s", name);
   snprintf(p->target, sizeof p->target, "%.80s; %.60s; %.60s%s%s", name, version, driver, wide ? "; fp64" : "",
            wide_atomics ? "; int64 atomics" : "");
-  p->memory_bytes = (int64_t)number(d, CL_DEVICE_MEMORY_BYTES);
-  p->largest_alloc = (int64_t)number(d, CL_DEVICE_LARGEST_ALLOC);
+  read_memory(d);
   p->l2_bytes = (int64_t)number(d, CL_DEVICE_CACHE_BYTES);
   p->cores = (int32_t)number(d, CL_DEVICE_COMPUTE_UNITS);
   p->max_lanes = d->work_group < MOST_LANES ? (int32_t)d->work_group : MOST_LANES;
@@ -176,17 +189,22 @@ static int32_t start(tc_device_ *d, int32_t index) {
 
 static void close_device(tc_device_ *d) {
   if (d->context) d->driver.context_release(d->context);
-  pthread_mutex_destroy(&d->recent_lock);
+  pthread_mutex_destroy(&d->lock);
   d->host->free(d->host->self, d);
 }
 
+static int32_t is_set(const tc_host *h, const char *key, int32_t otherwise) {
+  char text[8];
+  return tc_host_config(h, key, text, sizeof text) ? strcmp(text, "false") != 0 : otherwise;
+}
+
 static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
-  char sync[8];
   tc_device_ *d = h->alloc(h->self, sizeof *d);
   if (!d) return TC_STATUS_OUT_OF_MEMORY;
   d->host = h;
-  d->sync = tc_host_config(h, "sync", sync, sizeof sync) && strcmp(sync, "false") != 0;
-  pthread_mutex_init(&d->recent_lock, NULL);
+  d->sync = is_set(h, "sync", 0);
+  d->profiling = is_set(h, "profiling", 1);
+  pthread_mutex_init(&d->lock, NULL);
   int32_t s = start(d, index);
   if (s != TC_STATUS_OK) {
     close_device(d);
@@ -204,7 +222,8 @@ static int32_t properties(tc_device_ *d, tc_device_props *out) {
 // ---- Streams ----
 static int32_t stream_create(tc_device_ *d, tc_handle *out) {
   cl_int code = CL_SUCCESS;
-  *out = (tc_handle)(uintptr_t)d->driver.queue_create(d->context, d->device, 0, &code);
+  *out =
+      (tc_handle)(uintptr_t)d->driver.queue_create(d->context, d->device, d->profiling ? CL_QUEUE_PROFILING : 0, &code);
   return opencl_check(d, "clCreateCommandQueue", code);
 }
 
@@ -219,11 +238,11 @@ static int32_t synchronize(tc_device_ *d, tc_handle stream) {
   cl_int code = d->driver.finish((cl_queue)(uintptr_t)stream);
   if (code == CL_SUCCESS) return TC_STATUS_OK;
   size_t at = (size_t)snprintf(what, sizeof what, "clFinish");
-  pthread_mutex_lock(&d->recent_lock);
+  pthread_mutex_lock(&d->lock);
   for (uint64_t i = 0; i < OPENCL_RECENT && i < d->n_launches; i++)
     at += (size_t)snprintf(what + at, sizeof what - at, "%s @%s", i ? "," : " after launching",
                            d->recent[(d->n_launches - 1 - i) % OPENCL_RECENT]);
-  pthread_mutex_unlock(&d->recent_lock);
+  pthread_mutex_unlock(&d->lock);
   return opencl_check(d, what, code);
 }
 
@@ -246,4 +265,9 @@ const tc_device_table opencl_device = {
     .module_unload = opencl_module_unload,
     .function = opencl_module_function,
     .launch = opencl_launch,
+    .event_create = opencl_event_create,
+    .event_destroy = opencl_event_destroy,
+    .event_record = opencl_event_record,
+    .event_elapsed = opencl_event_elapsed,
+    .memory_stats = opencl_memory_stats,
 };

@@ -18,35 +18,36 @@ typedef struct cl_kernel_ *cl_kernel;
 typedef struct cl_event_ *cl_event;
 
 // Results. X(NAME, number)
-#define CL_CODES(X)                  \
-  X(SUCCESS, 0)                      \
-  X(DEVICE_NOT_FOUND, -1)            \
-  X(DEVICE_NOT_AVAILABLE, -2)        \
-  X(COMPILER_NOT_AVAILABLE, -3)      \
-  X(MEM_ALLOCATION_FAILURE, -4)      \
-  X(OUT_OF_RESOURCES, -5)            \
-  X(OUT_OF_HOST_MEMORY, -6)          \
-  X(BUILD_PROGRAM_FAILURE, -11)      \
-  X(EXEC_STATUS_ERROR, -14)          \
-  X(INVALID_VALUE, -30)              \
-  X(INVALID_DEVICE, -33)             \
-  X(INVALID_CONTEXT, -34)            \
-  X(INVALID_COMMAND_QUEUE, -36)      \
-  X(INVALID_MEM_OBJECT, -38)         \
-  X(INVALID_BINARY, -42)             \
-  X(INVALID_BUILD_OPTIONS, -43)      \
-  X(INVALID_PROGRAM, -44)            \
-  X(INVALID_PROGRAM_EXECUTABLE, -45) \
-  X(INVALID_KERNEL_NAME, -46)        \
-  X(INVALID_KERNEL, -48)             \
-  X(INVALID_ARG_INDEX, -49)          \
-  X(INVALID_ARG_VALUE, -50)          \
-  X(INVALID_ARG_SIZE, -51)           \
-  X(INVALID_KERNEL_ARGS, -52)        \
-  X(INVALID_WORK_GROUP_SIZE, -54)    \
-  X(INVALID_WORK_ITEM_SIZE, -55)     \
-  X(INVALID_BUFFER_SIZE, -61)        \
-  X(INVALID_GLOBAL_WORK_SIZE, -63)   \
+#define CL_CODES(X)                   \
+  X(SUCCESS, 0)                       \
+  X(DEVICE_NOT_FOUND, -1)             \
+  X(DEVICE_NOT_AVAILABLE, -2)         \
+  X(COMPILER_NOT_AVAILABLE, -3)       \
+  X(MEM_ALLOCATION_FAILURE, -4)       \
+  X(OUT_OF_RESOURCES, -5)             \
+  X(OUT_OF_HOST_MEMORY, -6)           \
+  X(PROFILING_INFO_NOT_AVAILABLE, -7) \
+  X(BUILD_PROGRAM_FAILURE, -11)       \
+  X(EXEC_STATUS_ERROR, -14)           \
+  X(INVALID_VALUE, -30)               \
+  X(INVALID_DEVICE, -33)              \
+  X(INVALID_CONTEXT, -34)             \
+  X(INVALID_COMMAND_QUEUE, -36)       \
+  X(INVALID_MEM_OBJECT, -38)          \
+  X(INVALID_BINARY, -42)              \
+  X(INVALID_BUILD_OPTIONS, -43)       \
+  X(INVALID_PROGRAM, -44)             \
+  X(INVALID_PROGRAM_EXECUTABLE, -45)  \
+  X(INVALID_KERNEL_NAME, -46)         \
+  X(INVALID_KERNEL, -48)              \
+  X(INVALID_ARG_INDEX, -49)           \
+  X(INVALID_ARG_VALUE, -50)           \
+  X(INVALID_ARG_SIZE, -51)            \
+  X(INVALID_KERNEL_ARGS, -52)         \
+  X(INVALID_WORK_GROUP_SIZE, -54)     \
+  X(INVALID_WORK_ITEM_SIZE, -55)      \
+  X(INVALID_BUFFER_SIZE, -61)         \
+  X(INVALID_GLOBAL_WORK_SIZE, -63)    \
   X(PLATFORM_NOT_FOUND, -1001)
 enum {
 #define X(name, number) CL_##name = number,
@@ -89,8 +90,11 @@ enum {
   CL_PROGRAM_BUILD_LOG = 0x1183,
   CL_KERNEL_WORK_GROUP_SIZE = 0x11B0,
   CL_KERNEL_STATED_WORK_GROUP_SIZE = 0x11B1, // CL_KERNEL_COMPILE_WORK_GROUP_SIZE
-  CL_KERNEL_LOCAL_BYTES = 0x11B2
+  CL_KERNEL_LOCAL_BYTES = 0x11B2,
+  CL_MEM_BYTES = 0x1102,
+  CL_PROFILING_END = 0x1283
 };
+enum { CL_QUEUE_PROFILING = 2 };        // a property of a queue
 enum { CL_FP_ROUNDED_DIVIDE = 1 << 7 }; // of CL_DEVICE_SINGLE_FP
 enum { CL_MEM_READ_WRITE = 1 };
 
@@ -108,6 +112,7 @@ enum { CL_MEM_READ_WRITE = 1 };
   X(cl_int, finish, "clFinish", (cl_queue q))                                                                          \
   X(cl_mem, buffer_create, "clCreateBuffer", (cl_context c, cl_bits flags, size_t size, void *host, cl_int *code))     \
   X(cl_int, buffer_release, "clReleaseMemObject", (cl_mem m))                                                          \
+  X(cl_int, buffer_info, "clGetMemObjectInfo", (cl_mem m, cl_uint what, size_t room, void *value, size_t *size))       \
   X(cl_int, write, "clEnqueueWriteBuffer",                                                                             \
     (cl_queue q, cl_mem m, cl_uint block, size_t at, size_t size, const void *from, cl_uint n, const cl_event *wait,   \
      cl_event *event))                                                                                                 \
@@ -138,7 +143,12 @@ enum { CL_MEM_READ_WRITE = 1 };
   X(cl_int, kernel_arg, "clSetKernelArg", (cl_kernel k, cl_uint i, size_t size, const void *value))                    \
   X(cl_int, launch, "clEnqueueNDRangeKernel",                                                                          \
     (cl_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global, const size_t *local,           \
-     cl_uint n, const cl_event *wait, cl_event *event))
+     cl_uint n, const cl_event *wait, cl_event *event))                                                                \
+  X(cl_int, marker, "clEnqueueMarkerWithWaitList", (cl_queue q, cl_uint n, const cl_event *wait, cl_event *event))     \
+  X(cl_int, events_wait, "clWaitForEvents", (cl_uint n, const cl_event *events))                                       \
+  X(cl_int, event_profile, "clGetEventProfilingInfo",                                                                  \
+    (cl_event e, cl_uint what, size_t room, void *value, size_t *size))                                                \
+  X(cl_int, event_release, "clReleaseEvent", (cl_event e))
 
 typedef struct cl_driver {
   void *library;

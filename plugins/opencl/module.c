@@ -133,9 +133,9 @@ int32_t opencl_module_function(tc_device_ *d, tc_handle handle, tc_sv name, tc_h
 
 // ---- Launching ----
 static void note_launch(tc_device_ *d, const function *f) {
-  pthread_mutex_lock(&d->recent_lock);
+  pthread_mutex_lock(&d->lock);
   snprintf(d->recent[d->n_launches++ % OPENCL_RECENT], sizeof d->recent[0], "%s", f->name);
-  pthread_mutex_unlock(&d->recent_lock);
+  pthread_mutex_unlock(&d->lock);
 }
 
 // Under the function's lock.

@@ -14,7 +14,7 @@ typedef struct rig {
   const tc_codegen_table *codegen;
   tc_device_ *d;
   tc_handle stream;
-  const char *library;
+  const char *key, *value; // of the configuration, or NULL
   char diag[2600];
 } rig;
 
@@ -27,7 +27,7 @@ static void *rig_take(void *self, uint64_t size) { return (void)self, calloc(1, 
 static void rig_give(void *self, void *p) { (void)self, free(p); }
 static tc_sv rig_config(void *self, tc_sv key) {
   rig *r = self;
-  return tc_sv_is(key, "library") && r->library ? tc_sv_of(r->library) : TC_SV("");
+  return r->key && tc_sv_is(key, r->key) ? tc_sv_of(r->value) : TC_SV("");
 }
 
 #define TC_ABI_FN(since, ret, name, params, args, doc) .name = name,
@@ -65,9 +65,10 @@ static void load(rig *r) {
     if ((expr) != TC_STATUS_OK) fail_msg("%s: %s", #expr, r->diag); \
   } while (0)
 
-static void open_rig(rig *r) {
+static void open_rig_with(rig *r, const char *key, const char *value) {
   int32_t n = 0;
   load(r);
+  r->key = key, r->value = value;
   if (r->t->enumerate(&r->host, &n) != TC_STATUS_OK || n == 0) {
     print_message("no OpenCL device: %s\n", r->diag);
     skip();
@@ -75,6 +76,8 @@ static void open_rig(rig *r) {
   OK(r->t->open(&r->host, 0, &r->d));
   OK(r->t->stream_create(r->d, &r->stream));
 }
+
+static void open_rig(rig *r) { open_rig_with(r, NULL, NULL); }
 
 static void close_rig(rig *r) {
   r->t->stream_destroy(r->d, r->stream);
@@ -136,16 +139,69 @@ KERNEL_TEST(memory) {
   close_rig(r);
 }
 
+KERNEL_TEST(memory_is_counted_and_bounded) {
+  (void)arena;
+  rig rig_, *r = &rig_;
+  tc_memory_stats m = {.struct_size = sizeof m};
+  tc_device_props props = {.struct_size = sizeof props};
+  tc_handle a = 0, b = 0;
+  open_rig_with(r, "largest_alloc", "1000");
+  OK(r->t->properties(r->d, &props));
+  assert_int_equal(props.largest_alloc, 1000);
+  assert_int_equal(r->t->alloc(r->d, 1001, &a), TC_STATUS_OUT_OF_MEMORY);
+  OK(r->t->alloc(r->d, 1000, &a));
+  OK(r->t->alloc(r->d, 24, &b));
+  r->t->free(r->d, a);
+  OK(r->t->memory_stats(r->d, &m));
+  assert_int_equal(m.used_bytes, 24);
+  assert_int_equal(m.peak_bytes, 1024);
+  assert_int_equal(m.total_bytes, props.memory_bytes);
+  r->t->free(r->d, b);
+  close_rig(r);
+}
+
+// ---- Times ----
+KERNEL_TEST(events) {
+  (void)arena;
+  rig rig_, *r = &rig_;
+  enum { SIZE = 1 << 22 };
+  tc_handle m = 0, from = 0, to = 0;
+  double ns = -1, again = -1;
+  open_rig(r);
+  OK(r->t->alloc(r->d, SIZE, &m));
+  OK(r->t->event_create(r->d, &from));
+  OK(r->t->event_create(r->d, &to));
+  OK(r->t->event_record(r->d, r->stream, from));
+  assert_int_equal(r->t->event_elapsed(r->d, from, to, &ns), TC_STATUS_INVALID_ARGUMENT);
+  assert_non_null(strstr(r->diag, "never recorded"));
+  OK(r->t->fill(r->d, r->stream, m, 0, 1, SIZE));
+  OK(r->t->event_record(r->d, r->stream, to));
+  OK(r->t->event_elapsed(r->d, from, to, &ns));
+  assert_true(ns > 0 && ns < 1e10);
+  OK(r->t->fill(r->d, r->stream, m, 0, 2, SIZE));
+  OK(r->t->event_record(r->d, r->stream, to)); // counts instead of the time before
+  OK(r->t->event_elapsed(r->d, from, to, &again));
+  assert_true(again > ns);
+  r->t->event_destroy(r->d, from);
+  r->t->event_destroy(r->d, to);
+  r->t->free(r->d, m);
+  close_rig(r);
+  open_rig_with(r, "profiling", "false");
+  assert_int_equal(r->t->event_create(r->d, &from), TC_STATUS_UNIMPLEMENTED);
+  assert_non_null(strstr(r->diag, "opencl.profiling"));
+  close_rig(r);
+}
+
 KERNEL_TEST(missing_loader) {
   (void)arena;
   rig rig_, *r = &rig_;
   int32_t n = 7;
   load(r);
-  r->library = "/nowhere/libOpenCL.so.1";
+  r->key = "library", r->value = "/nowhere/libOpenCL.so.1";
   assert_int_equal(r->t->enumerate(&r->host, &n), TC_STATUS_DEVICE);
   assert_int_equal(n, 0);
   assert_non_null(strstr(r->diag, "/nowhere/libOpenCL.so.1"));
-  r->library = "libm.so.6";
+  r->value = "libm.so.6";
   assert_int_equal(r->t->enumerate(&r->host, &n), TC_STATUS_DEVICE);
   assert_non_null(strstr(r->diag, "no OpenCL 1.2"));
 }
@@ -395,6 +451,8 @@ int main(void) {
   srand((unsigned)tc_test_seed());
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(memory),
+      cmocka_unit_test(memory_is_counted_and_bounded),
+      cmocka_unit_test(events),
       cmocka_unit_test(missing_loader),
       cmocka_unit_test(every_type_equals_the_interpreter),
       cmocka_unit_test(conversions_of_small_floats),

@@ -7,6 +7,9 @@
 // Then those that reach the top of the arena come first the next time (after Joslin and Clements, "Squeaky wheel
 // optimization", 1999). The smallest arena is kept, the first of equals; nothing is tried beyond what must be alive at
 // once, nor beyond a bounded number of steps.
+//
+// A run whose arena is more than one allocation of its device may have lays its buffers out anew (tc_plan_blocks_of):
+// the arena is then blocks of one size, one behind the other, and no buffer reaches from one into the next.
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +36,9 @@ typedef struct layout {
 } layout;
 
 typedef struct packer {
-  tc_plan *p;
+  tc_arena *arena;
+  const tc_plan *p;
+  int64_t block; // bytes; 0: all of the arena is one
   int32_t n;
   item *items;
   int32_t n_hosts;
@@ -43,22 +48,28 @@ typedef struct packer {
 
 static bool alive_together(const item *a, const item *b) { return a->first <= b->last && b->first <= a->last; }
 
+// The first place from there on at which the buffer lies in one block.
+static int64_t in_one_block(const packer *k, int64_t at, int64_t size) {
+  if (!k->block || at / k->block == (at + size - 1) / k->block) return at;
+  return (at / k->block + 1) * k->block;
+}
+
 // The lowest gap among what is placed there, or the tightest; the last one has no end.
 static int64_t find_gap(const packer *k, const places *v, const item *b, bool tightest) {
   int64_t end = 0, best = -1, best_room = INT64_MAX;
   for (int32_t i = 0; i < v->count; i++) {
     const item *o = &k->items[v->data[i].item];
     if (!alive_together(b, o)) continue;
-    int64_t room = v->data[i].at - end;
-    if (room >= b->size && !tightest) return end;
-    if (room >= b->size && room < best_room) best = end, best_room = room;
+    int64_t at = in_one_block(k, end, b->size), room = v->data[i].at - at;
+    if (room >= b->size && !tightest) return at;
+    if (room >= b->size && room < best_room) best = at, best_room = room;
     if (v->data[i].at + o->size > end) end = v->data[i].at + o->size;
   }
-  return best >= 0 ? best : end;
+  return best >= 0 ? best : in_one_block(k, end, b->size);
 }
 
 static void put(packer *k, places *v, place q) {
-  tc_vec_push(k->p->arena, v, q);
+  tc_vec_push(k->arena, v, q);
   int32_t i = v->count - 1;
   for (; i > 0 && v->data[i - 1].at > q.at; i--) v->data[i] = v->data[i - 1];
   v->data[i] = q;
@@ -103,7 +114,7 @@ static void lay_out(packer *k, bool tightest, layout *out) {
 // What no layout can do with less: what is alive at once and has no room in outputs that are still to be written.
 static int64_t least(const packer *k) {
   int32_t n_ops = k->p->ops.count;
-  int64_t *change = TC_NEW_ARRAY(k->p->arena, int64_t, n_ops + 1), most = 0, sum = 0;
+  int64_t *change = TC_NEW_ARRAY(k->arena, int64_t, n_ops + 1), most = 0, sum = 0;
   for (int32_t i = 0; i < k->n; i++) {
     const item *b = &k->items[i];
     if (b->first > b->last || b->last >= n_ops) continue;
@@ -166,13 +177,13 @@ static void swap(layout *a, layout *b) {
 }
 
 static layout new_layout(const packer *k) {
-  return (layout){0, TC_NEW_ARRAY(k->p->arena, int32_t, k->n), TC_NEW_ARRAY(k->p->arena, int32_t, k->n),
-                  TC_NEW_ARRAY(k->p->arena, int64_t, k->n)};
+  return (layout){0, TC_NEW_ARRAY(k->arena, int32_t, k->n), TC_NEW_ARRAY(k->arena, int32_t, k->n),
+                  TC_NEW_ARRAY(k->arena, int64_t, k->n)};
 }
 
 static layout find_layout(packer *k) {
   layout best = new_layout(k), before = new_layout(k), now = new_layout(k);
-  ranked *ranks = TC_NEW_ARRAY(k->p->arena, ranked, k->n);
+  ranked *ranks = TC_NEW_ARRAY(k->arena, ranked, k->n);
   int64_t bound = least(k), tries = MOST_STEPS / ((int64_t)k->n * k->n + 1);
   if (tries > MOST_TRIES) tries = MOST_TRIES;
   make_order(k, BY_SIZE, ranks, best.order);
@@ -191,13 +202,14 @@ static layout find_layout(packer *k) {
   return best;
 }
 
+static void add_item(packer *k, int32_t buf, int64_t bytes) {
+  const tc_plan_buf *b = &k->p->bufs.data[buf];
+  k->items[k->n++] = (item){buf, b->first, b->last, bytes, (bytes + ALIGN - 1) / ALIGN * ALIGN};
+}
+
 int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, bool shared) {
-  packer k = {.p = p, .n = n, .items = TC_NEW_ARRAY(p->arena, item, n)};
-  for (int32_t i = 0; i < n; i++) {
-    const tc_plan_buf *b = &p->bufs.data[bufs[i]];
-    int64_t bytes = b->bytes->value;
-    k.items[i] = (item){bufs[i], b->first, b->last, bytes, (bytes + ALIGN - 1) / ALIGN * ALIGN};
-  }
+  packer k = {.arena = p->arena, .p = p, .items = TC_NEW_ARRAY(p->arena, item, n)};
+  for (int32_t i = 0; i < n; i++) add_item(&k, bufs[i], p->bufs.data[bufs[i]].bytes->value);
   k.hosts = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count);
   for (int32_t i = 0; shared && i < p->bufs.count; i++) {
     const tc_plan_buf *o = &p->bufs.data[i];
@@ -211,4 +223,41 @@ int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, bool sha
     b->place = tc_sym_int(p->syms, best.at[i]);
   }
   return best.top;
+}
+
+// By falling size, each at its lowest place: it is done in a run.
+static void place_in_blocks(packer *k, tc_plan_blocks *out) {
+  layout l = new_layout(k);
+  make_order(k, BY_SIZE, TC_NEW_ARRAY(k->arena, ranked, k->n), l.order);
+  lay_out(k, false, &l);
+  out->n = (int32_t)((l.top + k->block - 1) / k->block);
+  out->bytes = TC_NEW_ARRAY(k->arena, int64_t, out->n);
+  for (int32_t i = 0; i < k->n; i++) {
+    const item *b = &k->items[i];
+    int32_t block = (int32_t)(l.at[i] / k->block);
+    int64_t at = l.at[i] % k->block;
+    out->block[b->buf] = block, out->at[b->buf] = at;
+    if (out->bytes[block] < at + b->size) out->bytes[block] = at + b->size;
+  }
+}
+
+tc_status tc_plan_blocks_of(const tc_plan *p, tc_arena *arena, const int64_t *values, int64_t largest,
+                            tc_plan_blocks *out) {
+  int32_t n = p->bufs.count;
+  packer k = {.arena = arena, .p = p, .block = largest / ALIGN * ALIGN, .items = TC_NEW_ARRAY(arena, item, n)};
+  *out = (tc_plan_blocks){.block = TC_NEW_ARRAY(arena, int32_t, n), .at = TC_NEW_ARRAY(arena, int64_t, n)};
+  for (int32_t i = 0; i < n; i++) {
+    const tc_plan_buf *b = &p->bufs.data[i];
+    int64_t bytes;
+    if (b->kind != TC_PLAN_ARENA || b->host) continue;
+    TC_TRY(tc_sym_eval(b->bytes, values, &bytes));
+    if (bytes > k.block)
+      return tc_error(TC_STATUS_OUT_OF_MEMORY,
+                      "%%" TC_SV_FMT " has %lld bytes, one allocation of the device at most %lld", TC_SV_ARG(b->name),
+                      (long long)bytes, (long long)largest);
+    if (bytes > 0) add_item(&k, i, bytes);
+  }
+  k.placed = TC_NEW_ARRAY(arena, places, 1);
+  place_in_blocks(&k, out);
+  return TC_OK;
 }

@@ -160,6 +160,17 @@ void tc_plan_memory(tc_plan *p);
 void tc_plan_memory_shared(tc_plan *p);
 // The same without reuse: every buffer has its own range.
 void tc_plan_memory_apart(tc_plan *p);
+// Where the buffers of the run's arena lie, for given sizes, if no allocation may be larger than `largest` bytes: in
+// blocks of their own, by number of the buffer. What lies in outputs stays there. All of it is in `arena`, which must
+// be guarded. OUT_OF_MEMORY, in words, if a single buffer is larger.
+typedef struct tc_plan_blocks {
+  int32_t n;
+  int64_t *bytes; // of each block
+  int32_t *block;
+  int64_t *at; // byte offset in the block
+} tc_plan_blocks;
+TC_NODISCARD tc_status tc_plan_blocks_of(const tc_plan *p, tc_arena *arena, const int64_t *symbol_values,
+                                         int64_t largest, tc_plan_blocks *out);
 // Structure: numbers of buffers, kernels and arguments are in range, kernels get what they declare, every buffer is
 // written before it is read, inputs are written only where that is their mutation, ranges of the arena hold for example
 // sizes.

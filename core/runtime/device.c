@@ -63,7 +63,8 @@ static tc_status open_device(tc_device *d, int32_t index, tc_sv kind, const tc_d
   d->memory = d->host;
   if (!d->props.host_memory) {
     d->memory = NULL;
-    TC_TRY(tc_pool_create(d->allocator, (tc_pool_source){d, alloc_memory, free_memory}, idle, &d->memory));
+    TC_TRY(tc_pool_create(d->allocator, (tc_pool_source){d, alloc_memory, free_memory, d->props.largest_alloc}, idle,
+                          &d->memory));
   }
   d->modules = tc_alloc(d->allocator, sizeof *d->modules);
   if (!d->modules) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a device");

@@ -1,6 +1,6 @@
 // Shared by the files of executables: exec.c (creation), exec_inputs.c (symbols, checks), exec_run.c (runs),
-// exec_frozen.c (what is done once), exec_last.c (the last run's sizes), exec_calls.c (libraries), exec_tune.c (several
-// kernels to choose from), exec_choice.c (kernels or libraries), exec_control.c
+// exec_arena.c (memory of runs), exec_frozen.c (what is done once), exec_last.c (the last run's sizes), exec_calls.c
+// (libraries), exec_tune.c (several kernels to choose from), exec_choice.c (kernels or libraries), exec_control.c
 // (regions).
 #ifndef TC_CORE_RUNTIME_EXEC_INTERNAL_H_
 #define TC_CORE_RUNTIME_EXEC_INTERNAL_H_
@@ -112,6 +112,7 @@ typedef struct exec_resident {
 typedef struct exec_last exec_last;         // exec_last.c
 typedef struct exec_replays exec_replays;   // exec_replay.c
 typedef struct exec_instance exec_instance; //
+typedef struct exec_blocks exec_blocks;     // exec_arena.c
 
 struct tc_exec {
   tc_device *d;
@@ -173,6 +174,7 @@ typedef struct run_state {
   tc_pool_block **copies; // by buffer: inputs copied to the device for this run
   tc_pool_block *arena;
   tc_handle arena_memory;
+  exec_blocks *blocks; // where the arena is several
   uint64_t facts;      // bit k: fact k of the executable holds
   exec_frozen *frozen; // NULL: nothing is done once
   bool once;           // what is done once is being done
@@ -202,6 +204,11 @@ void exec_last_leave(const run_state *r);
 // exec_tune.c: the kernel to launch of several that are timed where that has not been decided yet.
 tc_status exec_tune(run_state *r, exec_op *x, const exec_launch **out);
 void exec_tune_destroy(tc_exec *e, exec_op *x);
+// exec_arena.c: memory for the arena, in several blocks where it is more than one allocation may have; where a buffer
+// of it lies.
+tc_status exec_arena_take(run_state *r, int64_t bytes);
+tc_status exec_arena_address(const run_state *r, int32_t buf, exec_address *out);
+void exec_arena_give(run_state *r);
 // exec_frozen.c
 void exec_frozen_prepare(tc_exec *e);
 tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the inputs of the run

@@ -187,15 +187,13 @@ static tc_status place_buffers(run_state *r) {
   tc_exec *e = r->e;
   for (int32_t i = 0; i < e->plan->bufs.count; i++) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
-    int64_t at, bytes;
+    int64_t bytes;
     if (b->kind == TC_PLAN_INPUT) {
       if (r->once ? e->bufs[i].once : e->bufs[i].often) TC_TRY(place_input(r, i, b));
     } else if (b->kind == TC_PLAN_FROZEN) {
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data, 0};
     } else if (b->kind == TC_PLAN_ARENA) {
-      if (b->host) continue;
-      TC_TRY(exec_number_of(r, &e->bufs[i].place, &at));
-      r->address[i] = (exec_address){r->arena_memory, at};
+      if (!b->host) TC_TRY(exec_arena_address(r, i, &r->address[i]));
     } else if (!r->once) {
       TC_TRY(exec_number_of(r, &e->bufs[i].bytes, &bytes));
       TC_TRY(take_storage(r, i, bytes), "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
@@ -525,7 +523,7 @@ static void give_memory_back(run_state *r) {
     r->storage[i] = NULL, r->copies[i] = NULL;
   }
   for (int32_t i = 0; !r->instance && i < e->n_errors; i++) tc_pool_give(r->error_blocks[i]);
-  tc_pool_give(r->arena);
+  exec_arena_give(r);
   if (r->instance) exec_replay_release(r);
 }
 
@@ -557,9 +555,7 @@ static tc_status run_recorded(run_state *r, int64_t arena, bool *out_done) {
 }
 
 static tc_status run_plainly(run_state *r, int64_t arena) {
-  TC_TRY(tc_pool_take(r->e->d->memory, most(arena, 1), &r->arena), "while allocating an arena of %lld bytes",
-         (long long)arena);
-  r->arena_memory = r->arena->memory;
+  TC_TRY(exec_arena_take(r, arena));
   TC_TRY(place_buffers(r));
   TC_TRY(exec_place_errors(r));
   return exec_run_ops(r);
@@ -574,7 +570,6 @@ tc_status exec_run_once(run_state *r, int64_t arena) {
   give_memory_back(r);
   for (int32_t i = 0; i < r->e->n_errors; i++) r->error_blocks[i] = NULL;
   for (int32_t i = 0; i < r->e->plan->bufs.count; i++) r->address[i] = (exec_address){0};
-  r->arena = NULL;
   r->once = false;
   return s;
 }

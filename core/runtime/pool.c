@@ -53,7 +53,7 @@ static tc_status host_alloc(void *self, size_t size, uint64_t *out) {
 static void host_free(void *self, uint64_t memory) { tc_free(self, (void *)(uintptr_t)memory); }
 
 tc_status tc_pool_create_host(const tc_allocator *a, int64_t most_idle, tc_pool **out) {
-  return tc_pool_create(a, (tc_pool_source){(void *)(uintptr_t)a, host_alloc, host_free}, most_idle, out);
+  return tc_pool_create(a, (tc_pool_source){(void *)(uintptr_t)a, host_alloc, host_free, 0}, most_idle, out);
 }
 
 static void drop_block(tc_pool *p, tc_pool_block *b) {
@@ -114,8 +114,11 @@ tc_status tc_pool_take(tc_pool *p, int64_t size, tc_pool_block **out) {
     return tc_error(TC_STATUS_OUT_OF_MEMORY, "a buffer of %lld bytes", (long long)size);
   int64_t rounded;
   int32_t c = class_of(size, &rounded);
+  const int64_t largest = p->source.largest;
+  if (size <= largest && rounded > largest) rounded = largest; // for all of its class
   pthread_mutex_lock(&p->lock);
   tc_pool_block *b = p->idle[c];
+  if (b && b->size < size) b = NULL; // as large as the source gives, which is too little
   if (b) {
     p->idle[c] = b->next;
     p->stats.idle_bytes -= b->size;

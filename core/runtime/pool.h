@@ -14,6 +14,7 @@ typedef struct tc_pool_source {
   void *self;
   tc_status (*alloc)(void *self, size_t size, uint64_t *out_memory);
   void (*free)(void *self, uint64_t memory);
+  int64_t largest; // more is not asked for where less would do; 0: no bound
 } tc_pool_source;
 
 typedef struct tc_pool_block {

@@ -1,7 +1,7 @@
 // Times of device work. See stopwatch.h.
 #include "core/runtime/stopwatch.h"
 
-static const int64_t FLUSH_BYTES = 256 << 20;
+static const int64_t FLUSH_BYTES = 256 << 20; // or what the device gives at once
 
 static const tc_device_table *table(const tc_stopwatch *w) { return w->d->plugin->device; }
 
@@ -10,7 +10,8 @@ tc_status tc_stopwatch_open(tc_device *d, tc_stopwatch *out) {
   if (d->props.host_memory) return TC_OK;
   for (; out->n_events < 2 * TC_STOPWATCH_SLOTS; out->n_events++)
     if (table(out)->event_create(d->handle, &out->events[out->n_events]) != TC_STATUS_OK) return TC_OK;
-  TC_TRY(tc_pool_take(d->memory, FLUSH_BYTES, &out->flush));
+  const int64_t largest = d->props.largest_alloc;
+  TC_TRY(tc_pool_take(d->memory, largest > 0 && largest < FLUSH_BYTES ? largest : FLUSH_BYTES, &out->flush));
   out->device = true;
   return TC_OK;
 }
@@ -28,7 +29,7 @@ static tc_status record(tc_stopwatch *w, int32_t event) {
 
 tc_status tc_stopwatch_start(tc_stopwatch *w, int32_t slot) {
   TC_TRY(tc_plugin_status(w->d->plugin,
-                          table(w)->fill(w->d->handle, w->d->stream, w->flush->memory, 0, 0, (uint64_t)FLUSH_BYTES),
+                          table(w)->fill(w->d->handle, w->d->stream, w->flush->memory, 0, 0, (uint64_t)w->flush->size),
                           "while emptying the caches"));
   return record(w, 2 * slot);
 }

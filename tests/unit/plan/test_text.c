@@ -170,6 +170,43 @@ static tc_status lay_out(guarded *g) {
 }
 TC_TEST(layouts_are_sound) { return with(arena, good, lay_out); }
 
+// In blocks: none is larger than is allowed, all buffers lie in theirs, and no two that live at once overlap.
+static void check_blocks(const tc_plan *p, const tc_plan_blocks *w, int64_t largest) {
+  for (int32_t i = 0; i < w->n; i++) assert_in_range(w->bytes[i], 1, largest);
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    const tc_plan_buf *a = &p->bufs.data[i];
+    if (a->kind != TC_PLAN_ARENA || a->host) continue;
+    assert_in_range(w->block[i], 0, w->n - 1);
+    assert_int_equal(w->at[i] % 64, 0);
+    assert_true(w->at[i] + a->bytes->value <= w->bytes[w->block[i]]);
+    for (int32_t k = 0; k < i; k++) {
+      const tc_plan_buf *b = &p->bufs.data[k];
+      bool meet = a->first <= b->last && b->first <= a->last;
+      if (b->kind != TC_PLAN_ARENA || b->host || w->block[i] != w->block[k] || !meet) continue;
+      assert_true(w->at[i] + a->bytes->value <= w->at[k] || w->at[k] + b->bytes->value <= w->at[i]);
+    }
+  }
+}
+
+static tc_status lay_out_in_blocks(guarded *g) {
+  uint64_t seed = tc_test_seed();
+  const tc_plan *p = g->plan;
+  tc_plan_blocks w;
+  int64_t most = 0;
+  tc_plan_memory(g->plan);
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    if (p->bufs.data[i].kind == TC_PLAN_ARENA && p->bufs.data[i].bytes->value > most)
+      most = p->bufs.data[i].bytes->value;
+  for (int32_t round = 0; round < 10; round++) {
+    int64_t largest = (most + 63) / 64 * 64 + (int64_t)(tc_test_random(&seed) % 10000);
+    TC_TRY(tc_plan_blocks_of(p, g->arena, NULL, largest, &w));
+    check_blocks(p, &w, largest);
+    if (p->arena_bytes->value > largest) assert_true(w.n > 1);
+  }
+  assert_error(tc_plan_blocks_of(p, g->arena, NULL, most - 1, &w), TC_STATUS_OUT_OF_MEMORY, "one allocation");
+  return TC_OK;
+}
+
 // Constant sizes: many buffers with random lifetimes.
 TC_TEST(random_lifetimes_are_sound) {
   uint64_t seed = tc_test_seed();
@@ -188,6 +225,7 @@ TC_TEST(random_lifetimes_are_sound) {
     }
     tc_sb_putz(&sb, "  return\n}\n");
     TC_TRY(with(arena, sb.text, lay_out), "while laying out\n%s", sb.text);
+    TC_TRY(with(arena, sb.text, lay_out_in_blocks), "while laying out\n%s", sb.text);
   }
   return TC_OK;
 }

@@ -36,6 +36,7 @@ typedef struct recorder {
   int32_t faults, live_graphs, live_recordings, graph_launches, launches, library_runs;
   int32_t fail_begin, fail_end, fail_launch; // the how-manieth from now on fails; 0: none
   bool no_graphs;
+  int64_t largest; // allocation; 0: no bound
 } recorder;
 
 static recorder rec;
@@ -64,6 +65,7 @@ static inline void rec_free(recording *g) {
 // ---- The table ----
 static int32_t rec_alloc(tc_device_ *d, uint64_t size, tc_handle *out) {
   (void)d;
+  if (rec.largest && size > (uint64_t)rec.largest) return TC_STATUS_OUT_OF_MEMORY;
   char *p = aligned_alloc(64, (size + 63) / 64 * 64 + 64);
   memset(p, 0x5B, size);
   *out = (tc_handle)(uintptr_t)p;
@@ -226,15 +228,17 @@ static tc_call_table rec_products = {.struct_size = sizeof rec_products,
 // ---- In place of the processor's device ----
 static tc_status rec_pool_alloc(void *self, size_t size, uint64_t *out) {
   (void)self;
-  rec_alloc(NULL, size, out);
-  return TC_OK;
+  if (rec_alloc(NULL, size, out) == TC_STATUS_OK) return TC_OK;
+  return tc_error(TC_STATUS_OUT_OF_MEMORY, "%zu bytes are too many at once", size);
 }
 static void rec_pool_free(void *self, uint64_t memory) { (void)self, rec_release(NULL, memory); }
 
-// The context's device becomes this one; nothing may have run on it yet.
-static inline tc_status rec_install(tc_device *d, const tc_allocator *a) {
+// The context's device becomes this one, which gives at most `largest` bytes at once (0: any number); nothing may have
+// run on it yet.
+static inline tc_status rec_install_small(tc_device *d, const tc_allocator *a, int64_t largest) {
   static tc_device_table table;
   rec = (recorder){.lock = PTHREAD_MUTEX_INITIALIZER, .inner = d->plugin->device, .d = d->handle, .stream = d->stream};
+  rec.largest = d->props.largest_alloc = largest;
   table = *d->plugin->device;
   table.alloc = rec_alloc, table.free = rec_release, table.synchronize = rec_synchronize;
   table.copy_in = rec_copy_in, table.copy_out = rec_copy_out, table.copy = rec_copy, table.fill = rec_fill;
@@ -246,7 +250,8 @@ static inline tc_status rec_install(tc_device *d, const tc_allocator *a) {
   d->calls = &rec.calls, d->n_calls = 1;
   d->props.host_memory = 0;
   rec_products.capture_safe = 1;
-  return tc_pool_create(a, (tc_pool_source){NULL, rec_pool_alloc, rec_pool_free}, 1 << 28, &d->memory);
+  return tc_pool_create(a, (tc_pool_source){NULL, rec_pool_alloc, rec_pool_free, largest}, 1 << 28, &d->memory);
 }
+static inline tc_status rec_install(tc_device *d, const tc_allocator *a) { return rec_install_small(d, a, 0); }
 
 #endif

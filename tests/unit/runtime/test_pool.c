@@ -42,6 +42,35 @@ TC_TEST(classes_waste_an_eighth_at_most) {
   return TC_OK;
 }
 
+// What the source gives at most is asked for where the class would be more, and is used again by all of its class.
+static tc_status take_some(void *self, size_t size, uint64_t *out) {
+  *(size_t *)self = size;
+  *out = 64;
+  return TC_OK;
+}
+static void take_back(void *self, uint64_t memory) { (void)self, (void)memory; }
+TC_TEST(asks_for_no_more_than_the_source_gives) {
+  tc_pool *p;
+  tc_pool_block *b;
+  size_t asked = 0;
+  TC_TRY(tc_pool_create(tc_arena_allocator(arena), (tc_pool_source){&asked, take_some, take_back, 1000}, 1 << 20, &p));
+  static const int64_t sizes[] = {1000, 970, 999}; // their class has 1024
+  for (int32_t i = 0; i < 3; i++) {
+    TC_TRY(tc_pool_take(p, sizes[i], &b));
+    assert_int_equal(b->size, 1000);
+    tc_pool_give(b);
+  }
+  assert_int_equal(asked, 1000);
+  TC_TRY(tc_pool_take(p, 1001, &b)); // the source says what it thinks of that
+  assert_int_equal(asked, 1024);
+  tc_pool_give(b);
+  TC_TRY(tc_pool_take(p, 100, &b));
+  assert_int_equal(asked, 104);
+  tc_pool_give(b);
+  tc_pool_close(p);
+  return TC_OK;
+}
+
 TC_TEST(keeps_no_more_than_the_bound) {
   tc_pool *p;
   tc_pool_block *b[8];
@@ -123,6 +152,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reuses_what_comes_back),
       cmocka_unit_test(classes_waste_an_eighth_at_most),
+      cmocka_unit_test(asks_for_no_more_than_the_source_gives),
       cmocka_unit_test(keeps_no_more_than_the_bound),
       cmocka_unit_test(storages_outlive_the_pool),
       cmocka_unit_test(refuses_impossible_sizes),

@@ -1,0 +1,61 @@
+// The memory of a run's internal buffers.
+//
+// It is one block, in which buffers lie where the plan says. A device may not give so much at once
+// (tc_device_props.largest_alloc): then they are laid out anew, for the sizes of this run, in as many blocks as it
+// takes.
+#include "core/runtime/exec_internal.h"
+
+struct exec_blocks {
+  tc_arena *arena; // of what follows
+  const run_state *r;
+  tc_plan_blocks where;
+  tc_pool_block **memory; // by block
+};
+
+static tc_status take_blocks(void *self) {
+  exec_blocks *x = self;
+  const tc_device *d = x->r->e->d;
+  TC_TRY(tc_plan_blocks_of(x->r->e->plan, x->arena, x->r->symbols, d->props.largest_alloc, &x->where));
+  x->memory = TC_NEW_ARRAY(x->arena, tc_pool_block *, x->where.n);
+  for (int32_t i = 0; i < x->where.n; i++) TC_TRY(tc_pool_take(d->memory, x->where.bytes[i], &x->memory[i]));
+  tc_log(d->logger, TC_LOG_PERF_HINTS, "an arena is more than the device gives at once: it lies in %d blocks",
+         x->where.n);
+  return TC_OK;
+}
+
+static tc_status take_apart(run_state *r) {
+  exec_blocks *x = tc_alloc(r->e->d->allocator, sizeof *x);
+  if (!x) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a run");
+  *x = (exec_blocks){.r = r};
+  r->blocks = x;
+  TC_TRY(tc_arena_create(r->e->d->allocator, &x->arena));
+  return tc_arena_guard(x->arena, take_blocks, x);
+}
+
+tc_status exec_arena_take(run_state *r, int64_t bytes) {
+  const tc_device *d = r->e->d;
+  const int64_t largest = d->props.largest_alloc;
+  tc_status s = largest > 0 && bytes > largest ? take_apart(r) : tc_pool_take(d->memory, bytes + !bytes, &r->arena);
+  if (s == TC_OK && r->arena) r->arena_memory = r->arena->memory;
+  return tc_status_note(s, "while allocating an arena of %lld bytes", (long long)bytes);
+}
+
+tc_status exec_arena_address(const run_state *r, int32_t buf, exec_address *out) {
+  const exec_blocks *x = r->blocks;
+  if (x) {
+    *out = (exec_address){x->memory[x->where.block[buf]]->memory, x->where.at[buf]};
+    return TC_OK;
+  }
+  *out = (exec_address){.memory = r->arena_memory};
+  return exec_number_of(r, &r->e->bufs[buf].place, &out->offset);
+}
+
+void exec_arena_give(run_state *r) {
+  exec_blocks *x = r->blocks;
+  tc_pool_give(r->arena);
+  r->arena = NULL, r->blocks = NULL;
+  if (!x) return;
+  for (int32_t i = 0; x->memory && i < x->where.n; i++) tc_pool_give(x->memory[i]);
+  tc_arena_destroy(x->arena);
+  tc_free(r->e->d->allocator, x);
+}

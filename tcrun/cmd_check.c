@@ -14,7 +14,7 @@
 #include "tcrun/check.h"
 #include "tcrun/gradcheck.h"
 
-enum { CASE_SECONDS = 300, MOST_GROUPS = 25 };
+enum { MOST_GROUPS = 25 };
 
 // ---- Files ----
 static tc_status add_file(check_run *r, tc_map *indices, tc_sv path) {
@@ -337,7 +337,7 @@ static void died(totals *t, worker *w) {
   if (w->file < 0) return;
   const check_file *f = &t->r->files[w->file];
   tc_sv reason;
-  if (w->killed) reason = tc_sv_printf(arena, "it took more than %d seconds", CASE_SECONDS);
+  if (w->killed) reason = tc_sv_printf(arena, "it took more than %lld seconds", (long long)t->r->o->limit);
   else if (WIFSIGNALED(status)) reason = tc_sv_printf(arena, "crashed: %s", strsignal(WTERMSIG(status)));
   else reason = tc_sv_printf(arena, "the worker ended with code %d", WEXITSTATUS(status));
   tc_sb sb = tc_sb_make(arena);
@@ -409,7 +409,7 @@ static tc_status run_workers(totals *t, worker *workers, int32_t n) {
       if (w->pid <= 0) continue;
       if (fds[i].revents && !listen_to(t, w, &fatal)) {
         died(t, w);
-      } else if (w->file >= 0 && tc_now_ms() - w->since > CASE_SECONDS * 1000.0 && !w->killed) {
+      } else if (w->file >= 0 && tc_now_ms() - w->since > (double)t->r->o->limit * 1000 && !w->killed) {
         w->killed = true;
         kill(w->pid, SIGKILL);
       }

@@ -23,7 +23,7 @@ static const struct {
     {"check", cmd_check, "check PATH… [--filter=GLOB] [--report=FILE.json] [--round-trip] [--replays=N]",
      "compare with PyTorch's stored results, or with the references; or hold every stage's text, or repeated runs, to "
      "that",
-     NULL},
+     "Cases are shared out among --jobs=N processes; one that takes more than --limit=SECONDS (300) fails.\n"},
     {"gradcheck", cmd_gradcheck, "gradcheck PATH… [--filter=GLOB] [--report=FILE.json] [--skip-list=FILE]",
      "hold the derivatives of first and second order to differences in double precision", NULL},
     {"bench", cmd_bench, "bench MODEL… [--random] [--json] [--wall] [--unchecked]", "time a model", NULL},

@@ -26,6 +26,7 @@ static const option own[] = {
     O("weights", TEXT, weights),     O("round-trip", FLAG, round_trip),
     O("beside", FLAG, beside),       O("markdown", FLAG, markdown),
     O("tape", FLAG, tape),           O("sizes", LIST, sizes),
+    O("limit", INT, limit),
 };
 // Options that are keys of the configuration under another spelling.
 static const struct {
@@ -94,7 +95,7 @@ static tc_status read_option(tc_arena *arena, run_options *o, tc_sv name, tc_sv 
 }
 
 tc_status tcrun_parse(tc_arena *arena, int argc, char **argv, run_options *o) {
-  *o = (run_options){.arena = arena, .argc = argc, .argv = argv, .rtol = -1, .atol = -1, .seed = 1};
+  *o = (run_options){.arena = arena, .argc = argc, .argv = argv, .rtol = -1, .atol = -1, .seed = 1, .limit = 300};
   TC_TRY(tc_config_create(tc_system_allocator(), &o->config));
   TC_TRY(tc_config_read_environment(o->config, NULL));
   for (int i = 0; i < argc; i++) {

@@ -236,9 +236,11 @@ static const tc_op_def rows[] = {
          "let f = " FLOAT_OF_INT("self") "; let x = to(f, wide(f.dtype)); let z = if(is_none(eps), x, where(lt(x, "
                                          "eps), eps, where(gt(x, 1.0 - "
                                          "eps), 1.0 - eps, x))); to(log(div(z, rsub(z, 1))), f.dtype)"),
-    TEXT("logaddexp2(Tensor self, Tensor other) -> Tensor",
-         "let m = maximum(self, other); where(eq(self, other), add(self, 1), add(m, mul(log1p(exp2(neg(abs(sub(self, "
-         "other))))), 1.44269504088896340736)))"),
+    TEXT(
+        "logaddexp2(Tensor self, Tensor other) -> Tensor",
+        "let x = " FLOAT_OF_INT("self") "; let y = " FLOAT_OF_INT(
+            "other") "; let m = maximum(x, y); where(eq(x, y), add(x, 1), add(m, mul(log1p(exp2(neg(abs(sub(x, y))))), "
+                     "1.44269504088896340736)))"),
     TEXT("special_entr(Tensor self) -> Tensor",
          "let x = " FLOAT_OF_INT("self") "; where(isnan(x), x, where(gt(x, 0), mul(neg(x), log(x)), where(eq(x, 0), "
                                          "zeros_like(x), -inf)))"),

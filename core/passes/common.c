@@ -84,6 +84,57 @@ tc_status tc_match_layout(const tc_build *b, tc_value *v, const tc_tensor_type *
   return tc_strides_dense(c, like->rank, like->sizes, like->strides) ? copy_permuted(b, *out, like, out) : TC_OK;
 }
 
+// How long each dimension of a layout with gaps is where these are filled, by place in `order`; behind the fastest one
+// stands a dimension of its own, of which one element is taken. False if steps do not divide one another.
+static bool filled_sizes(tc_sym_ctx *c, const tc_tensor_type *t, const int32_t *order, const tc_sym **out) {
+  const tc_sym *below = tc_sym_int(c, 1);
+  int32_t inner = t->rank;
+  for (int32_t i = t->rank; i-- > 0;) {
+    const tc_sym *size = t->sizes[order[i]], *step = t->strides[order[i]];
+    out[i] = size;
+    if (tc_sym_is_int(size, 1)) continue;
+    if (!tc_sym_decide(c, TC_SYM_LT, tc_sym_int(c, 0), step, false)) return false;
+    out[inner] = tc_sym_floordiv(c, step, below);
+    if (!tc_sym_eq(c, tc_sym_mul(c, out[inner], below), step)) return false;
+    if (inner < t->rank && !tc_sym_decide(c, TC_SYM_LE, t->sizes[order[inner]], out[inner], false)) return false;
+    inner = i, below = step;
+  }
+  if (inner == t->rank) out[t->rank] = below;
+  return true;
+}
+
+tc_status tc_match_gaps(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out) {
+  tc_sym_ctx *c = b->graph->module->syms;
+  int32_t n = like->rank, order[TC_MAX_RANK];
+  const tc_sym *filled[TC_MAX_RANK + 1], *zero = tc_sym_int(c, 0), *one = tc_sym_int(c, 1);
+  TC_TRY(tc_match_layout(b, v, like, out));
+  slowest_first(c, like, order);
+  if (same_layout(c, &(*out)->type, like) || n >= TC_MAX_RANK || !filled_sizes(c, like, order, filled)) return TC_OK;
+  const tc_sym **to = TC_NEW_ARRAY(b->graph->module->arena, const tc_sym *, 4 * n + 2), **back = to + n,
+               **pad = back + n;
+  for (int32_t i = 0; i < n; i++) to[i] = tc_sym_int(c, order[i]), back[order[i]] = tc_sym_int(c, i);
+  for (int32_t i = 0; i <= n; i++) { // from the last dimension on: so many in front, so many behind
+    const tc_sym *size = i < n ? like->sizes[order[i]] : one;
+    pad[2 * (n - i)] = zero, pad[2 * (n - i) + 1] = tc_sym_sub(c, filled[i], size);
+  }
+  tc_arg contiguous = {.kind = TC_AK_MEMORY_FORMAT, .integer = TC_FORMAT_CONTIGUOUS},
+         last = tc_arg_sym(tc_sym_int(c, n));
+  TC_TRY(call(b, "aten::permute", 2, (tc_arg[]){tc_arg_tensor(*out), tc_arg_syms(to, n)}, out));
+  TC_TRY(call(b, "aten::clone", 2, (tc_arg[]){tc_arg_tensor(*out), contiguous}, out));
+  TC_TRY(call(b, "aten::unsqueeze", 2, (tc_arg[]){tc_arg_tensor(*out), last}, out));
+  TC_TRY(call(b, "aten::constant_pad_nd", 3,
+              (tc_arg[]){tc_arg_tensor(*out), tc_arg_syms(pad, 2 * n + 2), tc_arg_sym(zero)}, out));
+  TC_TRY(call(b, "aten::select.int", 3, (tc_arg[]){tc_arg_tensor(*out), last, tc_arg_sym(zero)}, out));
+  for (int32_t i = 0; i < n; i++) {
+    const tc_sym *size = like->sizes[order[i]];
+    if (filled[i] == size) continue;
+    tc_arg slice[] = {tc_arg_tensor(*out), tc_arg_sym(tc_sym_int(c, i)), tc_arg_sym(zero), tc_arg_sym(size),
+                      tc_arg_sym(one)};
+    TC_TRY(call(b, "aten::slice.Tensor", 5, slice, out));
+  }
+  return call(b, "aten::permute", 2, (tc_arg[]){tc_arg_tensor(*out), tc_arg_syms(back, n)}, out);
+}
+
 const tc_pass *const *tc_standard_passes(int32_t *out_n) {
   static const tc_pass *const all[] = {&tc_pass_functionalize, &tc_pass_decompose, &tc_pass_views,
                                        &tc_pass_conj,          &tc_pass_fold,      &tc_pass_patterns,

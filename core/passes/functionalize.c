@@ -368,6 +368,8 @@ static tc_status visit(writer *w, tc_node *n) {
   w->b = (tc_build){.graph = w->g, .before = n, .source = n->source};
   tc_node_each_value(n, update_place, w);
   TC_TRY(w->status);
+  if (tc_node_is(n, "as_strided") && old[0]) // counts in the storage that the model had
+    TC_TRY(tc_match_gaps(&w->b, n->args[0].value, &old[0]->type, &n->args[0].value));
   tc_tensor_type *types = TC_NEW_ARRAY(arena_of(w), tc_tensor_type, n->n_results);
   for (int32_t i = 0; i < n->n_results; i++) types[i] = n->results[i]->type;
   if (layout_changed(w, n, old) && !tc_node_writes(n)) TC_TRY(refresh_types(w, n));
@@ -395,7 +397,7 @@ static tc_status finish(writer *w) {
     if (!*v || (*v)->kind != TC_VALUE_TENSOR) continue;
     handle *h = handle_of(w, *v);
     TC_TRY(read(w, h, v));
-    TC_TRY(tc_match_layout(&w->b, *v, &h->type, v)); // what leaves the graph has the model's strides
+    TC_TRY(tc_match_gaps(&w->b, *v, &h->type, v)); // what leaves the graph has the model's strides
   }
   tc_graph_output *old = w->g->outputs.data;
   int32_t n = w->g->outputs.count;

@@ -52,5 +52,8 @@ bool tc_node_is(const tc_node *n, const char *name);
 // v in the layout of `like` (dtype, sizes and strides), copied if need be; for values that replace others of that type.
 // A layout that no op gives stays as it is.
 TC_NODISCARD tc_status tc_match_layout(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out);
+// The same, also where the layout has gaps, which are filled with zeros: for what leaves the graph, or is seen by
+// positions in its storage.
+TC_NODISCARD tc_status tc_match_gaps(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out);
 
 #endif

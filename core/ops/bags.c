@@ -40,6 +40,11 @@ static int32_t bag_meta(tc_op_args *a) {
                       "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
                       "Int; but got %s instead",
                       tc_dtype_torch_name(i->dtype));
+  if (!tc_dtype_is_float(w->dtype))
+    return tc_op_fail(a,
+                      "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
+                      "BFloat16, Float, Double; but got %s instead",
+                      tc_dtype_torch_name(w->dtype));
   if (b.last && tc_int_lt(a, o->sizes[0], tc_int_const(a, 1)) == 1)
     return tc_op_fail(a, "include_last_offset: the number of offsets should be at least 1: %s", tc_op_shape_text(a, 2));
   if (b.mode < 0 || b.mode > 2) return tc_op_fail(a, "mode %d is not 0 (sum), 1 (mean) or 2 (max)", b.mode);

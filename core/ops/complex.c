@@ -54,6 +54,8 @@ static int32_t view_as_complex_meta(tc_op_args *a) {
     return tc_op_fail(a, "the last dimension must have size 2: %s", tc_op_shape_text(a, 0));
   if (tc_int_eq(a, t->strides[last], tc_int_const(a, 1)) == 0)
     return tc_op_fail(a, "the last dimension must have stride 1: %s", tc_op_shape_text(a, 0));
+  if (tc_int_eq(a, tc_int_mod(a, t->offset, two), tc_int_const(a, 0)) == 0)
+    return tc_op_fail(a, "Tensor must have a storage_offset divisible by 2: %s", tc_op_shape_text(a, 0));
   for (int32_t d = 0; d < last; d++) {
     if (tc_int_eq(a, tc_int_mod(a, t->strides[d], two), tc_int_const(a, 0)) == 0)
       return tc_op_fail(a, "the stride of dimension %d must be divisible by 2: %s", d, tc_op_shape_text(a, 0));

@@ -21,7 +21,8 @@ typedef struct call_type {
   int64_t sizes[TC_MAX_RANK];
   bool swapped; // column-major
   char layout;  // 'c' channels last, 'g' gaps, 'e' the first dimension repeats one row; 0: dense
-  bool absent;  // in a list of optional tensors
+  int64_t offset;
+  bool absent; // in a list of optional tensors
 } call_type;
 
 typedef struct call_arg {
@@ -40,7 +41,7 @@ typedef struct call_gen {
   uint64_t state;
   tc_arena *arena;
   tc_sym_ctx *syms;
-  bool layouts;          // of all kinds
+  bool layouts, offsets; // of all kinds
   const call_type *like; // what they often have in common with, or NULL
   tc_dtype only;         // the dtype that they have in common; NONE: any
   // What the arguments of one call have in common, more often than not.
@@ -81,6 +82,7 @@ static inline call_type call_tensor(call_gen *r) {
   if (call_chance(r, 20)) t.rank = call_int(r, CALL_RANK + 1);
   if (call_chance(r, 10) && t.rank) t.sizes[call_int(r, t.rank)] = 1 + call_int(r, 4);
   if (r->layouts && call_chance(r, 50)) t.layout = "cge"[call_int(r, 3)];
+  if (r->offsets && call_chance(r, 10)) t.offset = 1 + call_int(r, 5);
   return t;
 }
 
@@ -234,7 +236,7 @@ static inline tc_value *call_input(tc_graph *g, const call_type *t) {
   }
   if (t->layout == 'e' && t->rank) strides[0] = tc_sym_int(c, 0);
   tc_tensor_type type = {
-      .dtype = t->dtype, .rank = t->rank, .sizes = sizes, .strides = strides, .offset = tc_sym_int(c, 0)};
+      .dtype = t->dtype, .rank = t->rank, .sizes = sizes, .strides = strides, .offset = tc_sym_int(c, t->offset)};
   tc_sv name = tc_sv_printf(g->module->arena, "x%d", g->inputs.count);
   return tc_graph_add_input(g, TC_IN_USER, name, name, &type);
 }

@@ -5,6 +5,8 @@
 
 #define TEXT(s, d) {.schema = s, .decompose = d}
 #define CTEXT(s, d) {.schema = s, .traits = TC_OP_COMPLEX, .decompose = d}
+// Differences of integers are no losses for PyTorch.
+#define FLOATS "let of = if(is_int(self) && is_int(target), fail(\"not implemented for integers\"), self); "
 // `l` holds the loss of each element.
 #define REDUCED "if(reduction == 1, mean(l), if(reduction == 2, sum(l), l))"
 // A vector of one number per class, times x, whose classes are dimension c.
@@ -44,13 +46,13 @@
 
 static const tc_op_def rows[] = {
     TEXT("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-         "let d = sub(self, target); let l = mul(d, d); " REDUCED),
+         FLOATS "let d = sub(of, target); let l = mul(d, d); " REDUCED),
     CTEXT("l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", "let l = abs(sub(self, target)); " REDUCED),
-    TEXT("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
-         "let d = abs(sub(self, target)); let l = if(beta == 0.0, d, where(lt(d, beta), mul(mul(d, d), 0.5 / beta), "
+    TEXT("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", FLOATS
+         "let d = abs(sub(of, target)); let l = if(beta == 0.0, d, where(lt(d, beta), mul(mul(d, d), 0.5 / beta), "
          "sub(d, 0.5 * beta))); " REDUCED),
-    TEXT("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
-         "let d = abs(sub(self, target)); let l = where(le(d, delta), mul(mul(d, d), 0.5), mul(sub(d, 0.5 * delta), "
+    TEXT("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", FLOATS
+         "let d = abs(sub(of, target)); let l = where(le(d, delta), mul(mul(d, d), 0.5), mul(sub(d, 0.5 * delta), "
          "delta)); " REDUCED),
     TEXT("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",
          "let l = if(log_target, mul(exp(target), sub(target, self)), sub(xlogy(target, target), mul(target, "

@@ -241,12 +241,25 @@ static bool goes_by_norm(const tc_graph *g, const tc_value *v) {
 // A factorisation of what is not finite is nothing in particular.
 static void move(fuzz_case *f, const tc_tensor *t, bool norm) { tc_status_free(shake(&f->noise, t, norm, &f->loose)); }
 
+// Unsigned integers beyond the signed range, which only arithmetic that PyTorch has no kernels for gives: the
+// references compute with signed ones.
+static bool beyond_signed(const tc_tensor *t) {
+  int64_t index[TC_MAX_RANK];
+  bool found = false;
+  for (int64_t e = 0, n = t->dtype == TC_U64 ? tc_tensor_numel(t) : 0; e < n && !found; e++) {
+    each(t, e, index);
+    found = tc_tensor_get_int(t, index) < 0;
+  }
+  return found;
+}
+
 // Views are moved with what they see; what is written in place is new.
 static void shake_results(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
   for (int32_t i = 0; i < n_results && i < n->n_results; i++) {
     const tc_value *v = n->results[i];
     tc_value *base = tc_value_base(v);
     bool view = base && !n->op->schema.args[v->view_arg].writes;
+    if (v->kind == TC_VALUE_TENSOR && results[i].storage) ((fuzz_case *)self)->loose |= beyond_signed(&results[i]);
     if (v->kind != TC_VALUE_TENSOR || view || !results[i].storage) continue;
     bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) || goes_by_norm(n->graph, v) ||
                 (base && goes_by_norm(n->graph, base));

@@ -13,7 +13,8 @@
 //   names, contents
 // PLAN     u32 n · u32 0 · n × 16 bytes: keys of its code, in the order of the plan's numbers · the text
 // CODE     (by key: 32 hexadecimal digits) u32 size of the function's name · u32 n parameters · the name · a byte for
-//          each parameter: 1 a number, 0 memory · zeros up to a multiple of 64 · the object, or nothing
+//          each parameter: 1 a number, 0 memory · zeros up to a multiple of 64 · the object, or nothing. A TEXT of the
+//          same name is the kernel's, whose code is then made when it is wanted
 // TENSOR   i32 dtype · i32 rank · i64 sizes · strides · offset · i64 bits (1 conj, 2 neg) · i64 data: the DATA entry
 // "N" DATA     bytes of a tensor; tensors that shared them share them again TEXT     anything: a signature, a device's
 // features, an index of the others

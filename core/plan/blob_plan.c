@@ -31,6 +31,7 @@ static tc_status add_code(tc_blob_writer *w, const tc_plan_code *c) {
   put(&sb, c->scalar, (size_t)c->n_params);
   put_zeros(&sb, TC_BLOB_ALIGN);
   tc_sb_put(&sb, c->object);
+  if (c->text.size) TC_TRY(tc_blob_add(w, TC_BLOB_TEXT, name, c->text));
   return tc_blob_add(w, TC_BLOB_CODE, name, tc_sb_view(&sb));
 }
 
@@ -63,7 +64,8 @@ static tc_status get_code(const tc_blob *b, tc_arena *arena, tc_plan_code *c) {
   c->n_params = (int32_t)h.n_params;
   c->scalar = (const uint8_t *)bytes.data + sizeof h + h.name_size;
   c->object = tc_sv_sub(bytes, at, bytes.size);
-  return TC_OK;
+  c->text = (tc_sv){0};
+  return tc_blob_find(b, TC_BLOB_TEXT, name) ? tc_blob_get(b, TC_BLOB_TEXT, name, &c->text) : TC_OK;
 }
 
 tc_status tc_blob_get_plan(const tc_blob *b, tc_sv name, tc_module *m, tc_plan **out) {

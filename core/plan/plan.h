@@ -121,6 +121,7 @@ typedef struct tc_plan_code {
   int32_t n_params;      // arguments
   const uint8_t *scalar; // of each: 1 a number, 0 memory
   tc_sv object;          // empty: to be found by its key
+  tc_sv text;            // of the kernel, where its code is not made before a launch wants it; or empty
 } tc_plan_code;
 
 typedef struct tc_plan {

@@ -226,6 +226,44 @@ tc_status tc_device_load(tc_device *d, tc_arena *arena, int32_t n, const tc_kern
   return tc_device_load_objects(d, n, objects, out);
 }
 
+typedef struct texts {
+  tc_device *d;
+  tc_arena *arena;
+  int32_t n;
+  const tc_plan_code *code;
+  tc_loaded **out;
+  tc_compile_stats *stats;
+} texts;
+static tc_status load_texts(void *arg) {
+  texts *x = arg;
+  const tc_kernel **kernels = TC_NEW_ARRAY(x->arena, const tc_kernel *, x->n);
+  tc_loaded **loaded = TC_NEW_ARRAY(x->arena, tc_loaded *, x->n);
+  int32_t n = 0, *number = TC_NEW_ARRAY(x->arena, int32_t, x->n);
+  for (int32_t i = 0; i < x->n; i++) {
+    tc_lexer lx;
+    tc_kernel *k;
+    tc_status there = tc_device_load_code(x->d, x->arena, 1, &x->code[i], &x->out[i]);
+    if (there == TC_OK) continue;
+    tc_status_free(there); // its code is to be made
+    tc_lex_init(&lx, x->arena, x->code[i].name, x->code[i].text);
+    TC_TRY(tc_kernel_parse(x->arena, &lx, &k));
+    kernels[n] = k, number[n++] = i;
+  }
+  tc_status s = tc_device_load(x->d, x->arena, n, kernels, loaded, x->stats);
+  x->stats->hits += x->n - n, x->stats->kernels = x->n;
+  for (int32_t i = 0; i < n; i++) x->out[number[i]] = loaded[i];
+  return s;
+}
+
+tc_status tc_device_load_texts(tc_device *d, int32_t n, const tc_plan_code *code, tc_loaded **out,
+                               tc_compile_stats *stats) {
+  texts x = {.d = d, .n = n, .code = code, .out = out, .stats = stats};
+  TC_TRY(tc_arena_create(d->allocator, &x.arena));
+  tc_status s = tc_arena_guard(x.arena, load_texts, &x);
+  tc_arena_destroy(x.arena);
+  return s;
+}
+
 tc_status tc_device_export(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels, bool objects,
                            tc_plan_code *out) {
   tc_hash128 *keys = TC_NEW_ARRAY(arena, tc_hash128, n);
@@ -241,7 +279,8 @@ tc_status tc_device_export(tc_device *d, tc_arena *arena, int32_t n, const tc_ke
       tc_k_param(kernels[i], k, &q);
       scalar[k] = q.is_scalar != 0;
     }
-    out[i] = (tc_plan_code){keys[i], tc_k_name(kernels[i]), n_params, scalar, made[i].code};
+    out[i] = (tc_plan_code){
+        .key = keys[i], .name = tc_k_name(kernels[i]), .n_params = n_params, .scalar = scalar, .object = made[i].code};
   }
   return TC_OK;
 }

@@ -105,6 +105,9 @@ TC_NODISCARD tc_status tc_device_load_code(tc_device *d, tc_arena *arena, int32_
 // cache or the code generator.
 TC_NODISCARD tc_status tc_device_export(tc_device *d, tc_arena *arena, int32_t n, const tc_kernel *const *kernels,
                                         bool objects, tc_plan_code *out);
+// The same of kernels that are texts. Takes no memory of the caller's, so that it may be called in runs.
+TC_NODISCARD tc_status tc_device_load_texts(tc_device *d, int32_t n, const tc_plan_code *code, tc_loaded **out,
+                                            tc_compile_stats *stats);
 tc_loaded *tc_device_find_loaded(tc_device *d, tc_hash128 key); // held by the caller; NULL if it is not loaded
 void tc_device_release(tc_device *d, tc_loaded *k);             // NULL is ignored
 

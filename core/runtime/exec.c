@@ -170,6 +170,52 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   return TC_OK;
 }
 
+static const tc_plan_code *code_of(const tc_exec *e, int32_t kernel) {
+  return &e->plan->code[e->plan->kernels.data[kernel]->code];
+}
+
+tc_status exec_kernel(tc_exec *e, const exec_launch *v, tc_loaded **out) {
+  tc_loaded **place = &e->kernels[v->number], *none = NULL;
+  *out = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+  if (*out) return TC_OK;
+  tc_compile_stats stats;
+  tc_loaded *made = NULL;
+  TC_TRY(e->load(e->d, 1, code_of(e, v->number), &made, &stats));
+  if (__atomic_compare_exchange_n(place, &none, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    *out = made;
+  } else { // another thread was first
+    tc_device_release(e->d, made);
+    *out = none;
+  }
+  return TC_OK;
+}
+
+// Those that the sizes of the example want; the first launch of an operation is theirs.
+static tc_status load_first(tc_exec *e, tc_compile_stats *stats) {
+  const tc_plan *p = e->plan;
+  tc_plan_code *code = TC_NEW_ARRAY(e->arena, tc_plan_code, p->ops.count);
+  tc_loaded **loaded = TC_NEW_ARRAY(e->arena, tc_loaded *, p->ops.count);
+  int32_t n = 0, *number = TC_NEW_ARRAY(e->arena, int32_t, p->ops.count);
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    if (e->ops[i].n_launches == 0) continue;
+    int32_t first = e->ops[i].launches[0].number;
+    bool again = false;
+    for (int32_t k = 0; k < n; k++) again |= number[k] == first;
+    if (again) continue;
+    code[n] = *code_of(e, first);
+    number[n++] = first;
+  }
+  tc_status s = e->load(e->d, n, code, loaded, stats);
+  for (int32_t k = 0; k < n; k++) e->kernels[number[k]] = loaded[k]; // of a failure, too: what there is is released
+  return s;
+}
+
+static bool has_texts(const tc_plan *p) {
+  for (int32_t i = 0; i < p->n_code; i++)
+    if (!p->code[i].text.size) return false;
+  return p->n_code > 0;
+}
+
 static tc_status load(tc_exec *e, tc_compile_stats *stats) {
   const tc_plan *p = e->plan;
   const tc_kernel **kernels = TC_NEW_ARRAY(e->arena, const tc_kernel *, p->kernels.count);
@@ -183,11 +229,12 @@ static tc_status load(tc_exec *e, tc_compile_stats *stats) {
                       TC_SV_ARG(p->kernel_names.data[i]));
   }
   *stats = (tc_compile_stats){.kernels = p->kernels.count, .hits = p->kernels.count};
-  if (p->n_code) TC_TRY(tc_device_load_code(e->d, e->arena, p->kernels.count, code, e->kernels));
+  if (!has_texts(p)) e->load = NULL;
+  if (e->load) TC_TRY(load_first(e, stats));
+  else if (p->n_code) TC_TRY(tc_device_load_code(e->d, e->arena, p->kernels.count, code, e->kernels));
   else TC_TRY(tc_device_load(e->d, e->arena, p->kernels.count, kernels, e->kernels, stats));
   for (int32_t i = 0; i < p->ops.count; i++) {
     exec_op *x = &e->ops[i];
-    for (int32_t k = 0; k < x->n_launches; k++) x->launches[k].kernel = e->kernels[x->launches[k].number];
     if (x->op->kind == TC_PLAN_CALL) TC_TRY(exec_call_create(e, x));
   }
   return TC_OK;
@@ -206,17 +253,13 @@ static tc_status create_guarded(void *arg) {
   return TC_OK;
 }
 
-tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *stats) {
-  return tc_exec_create_for(d, plan, NULL, out, stats);
-}
-
-tc_status tc_exec_create_for(tc_device *d, const tc_plan *plan, const tc_trial *trial, tc_exec **out,
-                             tc_compile_stats *stats) {
+static tc_status create_exec(tc_device *d, const tc_plan *plan, const tc_trial *trial, tc_exec_load load_late,
+                             tc_exec **out, tc_compile_stats *stats) {
   tc_exec *e = tc_alloc(d->allocator, sizeof *e);
   if (!e) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for an executable");
   e->d = d;
   e->plan = plan;
-  e->trial = trial;
+  e->trial = trial, e->load = load_late;
   pthread_mutex_init(&e->lock, NULL);
   tc_status s = tc_arena_create(d->allocator, &e->arena);
   creation c = {e, stats};
@@ -228,6 +271,20 @@ tc_status tc_exec_create_for(tc_device *d, const tc_plan *plan, const tc_trial *
   }
   *out = e;
   return TC_OK;
+}
+
+tc_status tc_exec_create(tc_device *d, const tc_plan *plan, tc_exec **out, tc_compile_stats *stats) {
+  return tc_exec_create_for(d, plan, NULL, out, stats);
+}
+
+tc_status tc_exec_create_for(tc_device *d, const tc_plan *plan, const tc_trial *trial, tc_exec **out,
+                             tc_compile_stats *stats) {
+  return create_exec(d, plan, trial, NULL, out, stats);
+}
+
+tc_status tc_exec_create_late(tc_device *d, const tc_plan *plan, tc_exec_load load_late, tc_exec **out,
+                              tc_compile_stats *stats) {
+  return create_exec(d, plan, NULL, load_late, out, stats);
 }
 
 void tc_exec_destroy(tc_exec *e) {

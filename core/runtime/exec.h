@@ -23,6 +23,12 @@ typedef struct tc_trial {
 // The same with the calls of a trial, or NULL.
 TC_NODISCARD tc_status tc_exec_create_for(tc_device *d, const tc_plan *plan, const tc_trial *trial, tc_exec **out,
                                           tc_compile_stats *out_stats);
+// The same of a plan whose code has texts of kernels (tc_plan_code.text): `load` makes the code of those that the first
+// of each launch's variants is, which is the one for the sizes of the example, and of others when they are launched.
+typedef tc_status (*tc_exec_load)(tc_device *d, int32_t n, const tc_plan_code *code, tc_loaded **out,
+                                  tc_compile_stats *stats);
+TC_NODISCARD tc_status tc_exec_create_late(tc_device *d, const tc_plan *plan, tc_exec_load load, tc_exec **out,
+                                           tc_compile_stats *out_stats);
 // Writes into the plan, which the executable was made of, who does its calls: so that one that is kept and read again
 // is done by the same libraries, or refused.
 void tc_exec_name_calls(const tc_exec *e, tc_plan *plan);

@@ -56,7 +56,6 @@ typedef struct exec_control exec_control; // exec_control.c
 typedef struct exec_launch {
   int32_t fact;   // of variants: number among the executable's
   int32_t number; // of the kernel
-  tc_loaded *kernel;
   exec_number blocks, grain;
   int32_t n_args;
   exec_arg *args;
@@ -133,8 +132,9 @@ struct tc_exec {
   exec_number *facts; // what variants need, each once
   const tc_sym **fact_exprs;
   int32_t n_facts;
-  int32_t n_errors; // error blocks: 0 for kernels without checks, one for each with
-  tc_loaded **kernels;
+  int32_t n_errors;    // error blocks: 0 for kernels without checks, one for each with
+  tc_loaded **kernels; // atomic where `load` is; NULL: not wanted yet
+  tc_exec_load load;   // NULL: all are there
   pthread_mutex_t lock;
   exec_resident *resident;     // by input, under the lock; NULL where memory is the host's
   exec_replays *replays;       // NULL: runs are not recorded
@@ -246,6 +246,7 @@ tc_status exec_control_run(run_state *r, exec_op *x);
 tc_status exec_place_errors(run_state *r);
 tc_status exec_read_errors(run_state *r); // waits for a device with memory of its own
 tc_status exec_clear_errors(run_state *r);
+tc_status exec_kernel(tc_exec *e, const exec_launch *v, tc_loaded **out); // loaded now if it was not
 void exec_find_facts(run_state *r);
 bool exec_fact_holds(const run_state *r, int32_t fact);
 tc_status exec_launch_one(run_state *r, exec_op *x, const exec_launch *v, int64_t *out_blocks);

@@ -300,7 +300,9 @@ tc_status exec_launch_one(run_state *r, exec_op *x, const exec_launch *v, int64_
   tc_device *d = e->d;
   tc_launch_arg few[FEW_ARGS], *args = few;
   int32_t n = v->n_args;
-  tc_launch l = {.struct_size = sizeof l, .function = v->kernel->function, .n_args = n};
+  tc_loaded *kernel;
+  TC_TRY(exec_kernel(e, v, &kernel));
+  tc_launch l = {.struct_size = sizeof l, .function = kernel->function, .n_args = n};
   TC_TRY(exec_number_of(r, &v->blocks, &l.blocks));
   TC_TRY(exec_number_of(r, &v->grain, &l.grain));
   *out_blocks = l.blocks;

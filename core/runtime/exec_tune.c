@@ -176,8 +176,8 @@ static tc_status look_up(void *arg) {
   tc_sb sb = tc_sb_make(q->arena);
   tc_sb_printf(&sb, "tuned %s %s\n", d->props.name, d->props.target);
   for (int32_t i = 0; i < q->x->n_launches - 1; i++)
-    tc_sb_printf(&sb, "%016llx%016llx ", (unsigned long long)q->x->launches[i].kernel->key.hi,
-                 (unsigned long long)q->x->launches[i].kernel->key.lo);
+    tc_sb_printf(&sb, "%016llx%016llx ", (unsigned long long)q->e->kernels[q->x->launches[i].number]->key.hi,
+                 (unsigned long long)q->e->kernels[q->x->launches[i].number]->key.lo);
   for (int32_t i = 0; i <= MOST_KEY; i++) tc_sb_printf(&sb, "%lld ", (long long)q->key[i]);
   tc_hash128 key = tc_hash_long(sb.text, sb.size);
   tc_sv text;

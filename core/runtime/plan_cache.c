@@ -86,7 +86,7 @@ tc_status tc_plan_entry_read(tc_context *c, tc_sv entry, tc_graph *g, tc_compile
   const tc_graph *signature = out->plan->graph;
   if (signature->inputs.count != g->inputs.count || signature->outputs.count < g->outputs.count)
     return tc_error(TC_STATUS_DATA_LOSS, "the plan has other inputs or outputs than the graph");
-  TC_TRY(tc_exec_create(c->device, out->plan, &out->exec, &out->stats));
+  TC_TRY(tc_exec_create_late(c->device, out->plan, tc_device_load_texts, &out->exec, &out->stats));
   tc_status s = tc_exec_set_replays(out->exec, tc_context_replays(c));
   if (s == TC_OK) take_outputs(g, signature);
   else tc_exec_destroy(out->exec);
@@ -112,20 +112,19 @@ bool tc_plan_cache_load(tc_context *c, tc_hash128 key, tc_graph *g, tc_compiled 
 }
 
 // ---- writing ----
-tc_status tc_plan_entry_write(tc_context *c, const tc_plan *p, tc_sv *out) {
+tc_status tc_plan_entry_write(tc_context *c, const tc_plan *p, bool texts, tc_sv *out) {
   tc_arena *arena = p->arena;
   tc_blob_writer *w = tc_blob_begin(arena);
   const tc_kernel *const *kernels;
   int32_t n;
   tc_sb text = tc_sb_make(arena);
   tc_plan_print_coded(&text, p, &n, &kernels);
-  const tc_plan_code *code = p->code;
-  if (p->n_code) { // it was read itself
-    n = p->n_code;
-  } else {
-    tc_plan_code *made = TC_NEW_ARRAY(arena, tc_plan_code, n);
-    TC_TRY(tc_device_export(c->device, arena, n, kernels, false, made));
-    code = made;
+  tc_plan_code *code = TC_NEW_ARRAY(arena, tc_plan_code, n);
+  TC_TRY(tc_device_export(c->device, arena, n, kernels, false, code));
+  for (int32_t i = 0; i < n && texts; i++) {
+    tc_sb kernel = tc_sb_make(arena);
+    tc_kernel_print(&kernel, kernels[i]);
+    code[i].text = tc_sb_view(&kernel);
   }
   TC_TRY(tc_blob_add_plan(w, TC_SV(ENTRY), tc_sb_view(&text), n, code));
   *out = tc_blob_bytes(w);
@@ -135,7 +134,7 @@ tc_status tc_plan_entry_write(tc_context *c, const tc_plan *p, tc_sv *out) {
 void tc_plan_cache_store(tc_context *c, tc_hash128 key, const tc_plan *p) {
   tc_sv entry;
   if (p->n_code) return;
-  tc_status s = tc_plan_entry_write(c, p, &entry);
+  tc_status s = tc_plan_entry_write(c, p, false, &entry);
   if (s == TC_OK) tc_cache_put(c->device->cache, key, entry);
   else tc_log(&c->logger, TC_LOG_CACHE, "no plan is kept: %s", tc_status_text(s));
   tc_status_free(s);

@@ -21,8 +21,9 @@ bool tc_plan_cache_load(tc_context *c, tc_hash128 key, tc_graph *g, tc_compiled 
 void tc_plan_cache_store(tc_context *c, tc_hash128 key, const tc_plan *p);
 
 // The two halves: a plan as an entry, in the plan's arena, and what an entry makes of a graph. The entry's bytes have
-// to stay as long as the plan that is read; code that is loaded is found there.
-TC_NODISCARD tc_status tc_plan_entry_write(tc_context *c, const tc_plan *p, tc_sv *out);
+// to stay as long as the plan that is read. `texts`: with the texts of kernels, whose code need not be there, and is
+// made when a launch wants it.
+TC_NODISCARD tc_status tc_plan_entry_write(tc_context *c, const tc_plan *p, bool texts, tc_sv *out);
 TC_NODISCARD tc_status tc_plan_entry_read(tc_context *c, tc_sv entry, tc_graph *g, tc_compiled *out);
 
 #endif

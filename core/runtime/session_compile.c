@@ -297,13 +297,16 @@ static bool load_plan(tc_session *s, tc_hash128 key) {
 
 // ---- Keeping the plan alone ----
 // A copy of the graph is compiled in a module of its own, and its plan is read into the graph's module, as one of the
-// cache is: what a compilation leaves in its arena is many times what a run needs.
+// cache is: what a compilation leaves in its arena is many times what a run needs. The plan's kernels come as texts:
+// most are for other sizes than those of the first run, and a launch that wants one has its code made.
 typedef struct copying {
   tc_session *s;
   tc_module *module; // the copy's
   tc_session *made;
-  tc_sv entry; // of its plan; empty: it is more than a plan
-  bool read;   // the copy could be made
+  tc_sv entry;     // of its plan; empty: it is more than a plan
+  bool read;       // the copy could be made
+  bool anew;       // whatever the cache has
+  bool from_cache; // the entry is
 } copying;
 
 static tc_status compile_copy(void *arg) {
@@ -312,14 +315,21 @@ static tc_status compile_copy(void *arg) {
   tc_sb text = tc_sb_make(x->module->arena);
   tc_lexer lx;
   tc_source source;
+  tc_hash128 key = {0};
   tc_graph_print(&text, x->s->graph);
   tc_lex_init(&lx, x->module->arena, x->s->graph->name, tc_sb_view(&text));
   TC_TRY(tc_source_parse(c, x->module, &lx, &source));
   x->read = true;
   source.one_graph = x->s->one_graph;
-  TC_TRY(tc_session_create_from(c, &source, TC_STAGE_EXEC, &x->made));
+  bool keep = tc_plan_cache_key(c, source.graph, &key);
+  key.lo = ~key.lo; // with the kernels' texts
+  x->from_cache = keep && !x->anew && tc_cache_get(c->device->cache, x->module->arena, key, &x->entry);
+  if (x->from_cache) return TC_OK;
+  TC_TRY(tc_session_create_from(c, &source, TC_STAGE_PLAN, &x->made));
   const tc_plan *plan = tc_session_plan(x->made);
-  return plan ? tc_plan_entry_write(c, plan, &x->entry) : TC_OK;
+  if (plan) TC_TRY(tc_plan_entry_write(c, plan, true, &x->entry));
+  if (plan && keep) tc_cache_put(c->device->cache, key, x->entry);
+  return TC_OK;
 }
 
 static tc_status read_copied(void *arg) {
@@ -331,15 +341,37 @@ static tc_status read_copied(void *arg) {
   step->kind = STEP_EXEC;
   step->graph = s->graph;
   s->steps = step, s->n_steps = 1, s->whole = true;
-  s->stats = x->made->stats;
+  if (x->made) memcpy(step->compiled.ms, x->made->stats.ms, sizeof step->compiled.ms);
+  session_add_stats(s, &step->compiled);
   return TC_OK;
 }
 
 static bool can_copy(const tc_session *s) {
-  if (!s->context->device || tc_debug_wanted(s->context)) return false;
+  const tc_context *c = s->context;
+  if (!c->device || !c->device->codegen || tc_debug_wanted(c)) return false;
+  if (tc_config_bool(c->config, TC_OPT_ID_AUTOTUNE)) return false;
   for (const tc_node *n = s->graph->first; n; n = n->next)
     if (n->op->user) return false; // a function of the host is in no text
   return true;
+}
+
+static tc_status copy_once(copying *x, bool *out_done) {
+  const tc_context *c = x->s->context;
+  x->module = NULL, x->made = NULL, x->entry = (tc_sv){0}, x->read = false, *out_done = false;
+  TC_TRY(tc_module_create(c->allocator, c->ops, &x->module));
+  tc_status status = tc_arena_guard(x->module->arena, compile_copy, x);
+  bool fails = x->read; // else it is the text's fault
+  if (status == TC_OK && x->entry.size) {
+    status = tc_arena_guard(x->s->arena, read_copied, x);
+    *out_done = status == TC_OK;
+    fails = false;
+  }
+  tc_session_destroy(x->made);
+  tc_module_destroy(x->module);
+  if (status == TC_OK || fails || tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY) return status;
+  tc_log(&c->logger, TC_LOG_CACHE, "the plan is made anew: %s", tc_status_text(status));
+  tc_status_free(status);
+  return TC_OK;
 }
 
 // *out_done false: the graph is to be compiled where it is.
@@ -347,20 +379,10 @@ static tc_status compile_for_plan(tc_session *s, bool *out_done) {
   copying x = {.s = s};
   *out_done = false;
   if (!can_copy(s)) return TC_OK;
-  TC_TRY(tc_module_create(s->context->allocator, s->context->ops, &x.module));
-  tc_status status = tc_arena_guard(x.module->arena, compile_copy, &x);
-  bool failed = status != TC_OK && (x.read || tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY);
-  if (status == TC_OK && x.entry.size) {
-    status = tc_arena_guard(s->arena, read_copied, &x);
-    failed = tc_status_code(status) == TC_STATUS_OUT_OF_MEMORY;
-    *out_done = status == TC_OK;
-  }
-  tc_session_destroy(x.made);
-  tc_module_destroy(x.module);
-  if (failed || status == TC_OK) return status;
-  tc_log(&s->context->logger, TC_LOG_PERF_HINTS, "compiled again where it is: %s", tc_status_text(status));
-  tc_status_free(status);
-  return TC_OK;
+  TC_TRY(copy_once(&x, out_done));
+  if (*out_done || !x.from_cache) return TC_OK;
+  x.anew = true;
+  return copy_once(&x, out_done);
 }
 
 static void log_graph(const tc_session *s, const char *what) {

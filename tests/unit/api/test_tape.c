@@ -455,6 +455,27 @@ static void what_is_off_or_wrong(void **state) {
   }
 }
 
+// An offset counts from where the storage begins, where the tensor need not.
+static void views_by_offset(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_tensor *base = tc_new_tensor(c, TC_F64, 1, (int64_t[]){10}), *g;
+    for (int32_t i = 0; i < 10; i++) ((double *)tc_data_of(base))[i] = i;
+    tc_tensor *x = tc_aten_slice_Tensor(base, 0, (int64_t[]){4}, (int64_t[]){9}, 1); // 4 … 8
+    ok(tc_set_requires_grad(x, 1));
+    tc_tensor *v = tc_aten_as_strided(x, (int64_t[]){2, 2}, 2, (int64_t[]){1, 1}, 2, (int64_t[]){5}); // 5 6, 6 7
+    tc_tensor *l = tc_aten_sum(tc_aten_mul_Tensor(v, v), 0);
+    near(at(l, 0), 25 + 36 + 36 + 49);
+    ok(tc_grad(1, &l, NULL, 1, &x, 0, &g));
+    for (int32_t i = 0; i < 5; i++) near(at(g, i), (double[]){0, 10, 24, 14, 0}[i]);
+    assert_null(tc_aten_as_strided(x, (int64_t[]){2}, 1, (int64_t[]){1}, 1, (int64_t[]){3}));
+    assert_non_null(strstr(tc_last_error(), "begins in front of its tensor"));
+    tc_clear_error();
+    tc_scope_close(s);
+  }
+}
+
 // A long chain is released without a deep stack, and shapes that change compile nothing again.
 static void long_chains(void **state) {
   (void)state;
@@ -540,6 +561,7 @@ int main(void) {
                                      cmocka_unit_test(regions),
                                      cmocka_unit_test(derivatives_of_the_user),
                                      cmocka_unit_test(what_is_off_or_wrong),
+                                     cmocka_unit_test(views_by_offset),
                                      cmocka_unit_test(long_chains),
                                      cmocka_unit_test(resumes)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,20 @@ static void find_frozen(tc_plan *p) {
   }
 }
 
+// Weights as they are, or what was made of them once.
+static bool is_constant(const plan_builder *w, const tc_plan_buf *b) {
+  return b->kind == TC_PLAN_FROZEN || (b->kind == TC_PLAN_INPUT && tc_sched_constant_input(w->s->loops, b->origin));
+}
+
+static void find_constant_operands(const plan_builder *w) {
+  enum { BITS = 62 };
+  for (int32_t i = 0; i < w->p->ops.count; i++) {
+    tc_plan_op *op = &w->p->ops.data[i];
+    for (int32_t k = 0; op->kind == TC_PLAN_CALL && k < op->n_operands && k < BITS; k++)
+      if (is_constant(w, &w->p->bufs.data[op->args[k].buf])) op->constant |= UINT64_C(1) << k;
+  }
+}
+
 tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out) {
   return tc_plan_build_with(s, o, NULL, out);
 }
@@ -206,6 +220,7 @@ tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_
     tc_vec_push(p->arena, &p->outputs, r);
   }
   find_frozen(p);
+  if (o->freeze) find_constant_operands(&w);
   tc_plan_memory(p);
   *out = p;
   return TC_OK;

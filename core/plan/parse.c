@@ -260,6 +260,15 @@ static tc_status library(reader *r, tc_plan_op *o) {
   return TC_OK;
 }
 
+static tc_status constants(reader *r, tc_plan_op *o) {
+  tc_lexer at = *r->lx;
+  int64_t bits;
+  TC_TRY(tc_lex_int(r->lx, &bits));
+  if (bits < 1) return tc_lex_error(&at, "constant operands are bits of a number");
+  o->constant = (uint64_t)bits;
+  return TC_OK;
+}
+
 static tc_status called(reader *r, tc_plan_op *o) {
   if (!tc_lex_at(r->lx, "graph")) return TC_OK;
   tc_lnode *n = TC_NEW(r->p->arena, tc_lnode);
@@ -334,6 +343,7 @@ static tc_status op(reader *r, int32_t kind) {
   o.name = tc_sv_copy(r->p->arena, o.name);
   o.once = kind == TC_PLAN_LAUNCH && tc_lex_eat(lx, "once");
   if (kind == TC_PLAN_CALL && tc_lex_eat(lx, "by")) TC_TRY(library(r, &o));
+  if (kind == TC_PLAN_CALL && tc_lex_eat(lx, "constant")) TC_TRY(constants(r, &o));
   if (kind == TC_PLAN_LAUNCH) TC_TRY(launched(r, &o, &emitted));
   if (kind == TC_PLAN_IF && tc_lex_at(lx, "when")) TC_TRY(word(r, "when", &o.predicate));
   if (kind == TC_PLAN_SCAN) TC_TRY(word(r, "turns", &o.turns));

@@ -20,6 +20,7 @@
 //     launch @add_1 kernel 1 blocks 1 grain 1 : (%h, out %y) bytes 512*s0 flops 64*s0
 //     return user %y as f32[s0, 64]{64, 1}
 //   }
+//   call @linear_4 by "onednn" "0.1.0" constant 6 : (%x, %w, %b, out %y) bytes … flops … graph @call (…) { … }
 //   launch @add_3 kernel 2 blocks … grain … : (…) bytes … flops … tune (s0) when 1 kernel 2 … when 1 kernel 3 …
 //   launch @add_2 kernel 2 blocks … grain … : (…) bytes … flops …
 //     when s0 == 16 kernel 3 blocks 1 grain 4 : (%x, out %y)
@@ -92,6 +93,7 @@ typedef struct tc_plan_op {
   // of its ways it does the node (0: its own choice). Empty: whoever makes the plan ready for a device chooses.
   tc_sv by, by_version;
   int32_t way;
+  uint64_t constant;           // CALL: bit k: operand k is the same in every run, as far as its caller promises
   int32_t n_operands;          // not LAUNCH
   const tc_tensor_type *views; // not LAUNCH: args as the library or the region sees them: elements of the buffers
   // IF: regions then, else. The predicate is an expression, or NULL: operand 0, one element, which no region sees.

@@ -1,5 +1,7 @@
 // Plans as text (plan.h shows it, parse.c has the grammar). What is printed parses back to the same text. Launches
 // refer to kernels by number, since kernels of one name may differ; kernels of one text are printed once.
+#include <inttypes.h>
+
 #include "core/plan/plan_internal.h"
 
 typedef struct kernel_texts {
@@ -174,6 +176,7 @@ static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, con
     tc_sb_quoted(sb, op->by_version);
     if (op->way) tc_sb_printf(sb, " way %d", op->way);
   }
+  if (op->constant) tc_sb_printf(sb, " constant %" PRIu64, op->constant);
   if (op->predicate) put_word(sb, " when ", op->predicate);
   if (op->turns) put_word(sb, " turns ", op->turns);
   if (launch) put_launched(sb, p, kernels, op->kernel, op->blocks, op->grain);

@@ -159,7 +159,8 @@ static tc_status check_op(const tc_plan *p, const tc_plan_op *op, bool *written)
     TC_TRY(check_kernel(p, op, op->kernel, op->n_args, op->args));
     TC_TRY(check_variants(p, op));
     if (!op->blocks || !op->grain) return bad_op(op, "has no number of blocks");
-  } else if (op->n_operands < 0 || op->n_operands > op->n_args) {
+  } else if (op->n_operands < 0 || op->n_operands > op->n_args ||
+             (op->constant && (op->n_operands >= 63 || op->constant >> op->n_operands))) {
     return bad_op(op, "has more operands than arguments");
   }
   if (tc_plan_region_count(op->kind)) TC_TRY(check_control(p, op));

@@ -100,11 +100,16 @@ static tc_status make_loops(tc_context *c, tc_compiled *x) {
   return verifies(c) ? tc_status_note(tc_loops_verify(x->loops), "after the stage 'loop'") : TC_OK;
 }
 
+// A region has no memory of its own.
+static bool is_frozen(const tc_context *c, const tc_compiled *x) {
+  return !x->results && tc_config_bool(c->config, TC_OPT_ID_FREEZE);
+}
+
 static tc_status make_schedule(tc_context *c, bool fuse, tc_compiled *x) {
   tc_schedule_options so = {
       .logger = &c->logger, .device = &c->device->props, .fuse = fuse && tc_config_bool(c->config, TC_OPT_ID_FUSE)};
   so.horizontal = tc_config_bool(c->config, TC_OPT_ID_FUSION_HORIZONTAL);
-  so.freeze = !x->results && tc_config_bool(c->config, TC_OPT_ID_FREEZE); // a region has no memory of its own
+  so.freeze = is_frozen(c, x);
   so.max_group = (int32_t)tc_config_int(c->config, TC_OPT_ID_FUSION_MAX_NODES);
   TC_TRY(tc_schedule_loops(x->loops, &so, &x->schedule));
   if (!verifies(c)) return TC_OK;
@@ -145,6 +150,7 @@ static tc_status check_calls_only(const tc_context *c, const tc_plan *p) {
 static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   regions within = {c, fuse};
   tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props, .variants = fuse};
+  eo.freeze = is_frozen(c, x);
   // Where memory is the device's own, runs place what comes from outside; the buffers of regions are pieces of others.
   if (!c->device->props.host_memory) eo.outside_align = x->results ? 1 : EXEC_ALIGN;
   tc_config_pick pick = {c->device, x->schedule->loops->arena, x->trial};

@@ -154,13 +154,25 @@ void exec_call_destroy(tc_exec *e, exec_op *x) {
 
 // ---- Runs ----
 typedef struct call_run {
-  tc_view views[EXEC_MOST_VIEWS];
+  tc_view views[EXEC_MOST_VIEWS + 1]; // operands, what is kept, results
+  const tc_view *results;
+  int64_t kept[2]; // its size and stride
   int64_t key[EXEC_MOST_VIEWS * 2 * TC_MAX_RANK];
 } call_run;
 
+static void fill_kept(const tc_storage *s, call_run *q, tc_view *out) {
+  q->kept[0] = (int64_t)s->size, q->kept[1] = 1;
+  *out = (tc_view){.dtype = TC_U8, .rank = 1, .sizes = &q->kept[0], .strides = &q->kept[1]};
+  out->memory = (tc_handle)(uintptr_t)s->data;
+}
+
 static tc_status fill_run(run_state *r, const exec_op *x, call_run *q) {
   int64_t *at = q->key;
+  const tc_storage *kept = exec_frozen_kept(r, x);
+  tc_view *view = q->views;
   for (int32_t k = 0; k < x->op->n_args; k++) {
+    if (k == x->op->n_operands && kept) fill_kept(kept, q, view++);
+    if (k == x->op->n_operands) q->results = view;
     const tc_tensor_type *t = &x->op->views[k];
     const exec_shape *s = &x->call->shapes[k];
     const exec_address *a = &r->address[x->op->args[k].buf];
@@ -171,9 +183,8 @@ static tc_status fill_run(run_state *r, const exec_op *x, call_run *q) {
     }
     TC_TRY(exec_number_of(r, &s->offset, &offset));
     at += 2 * t->rank;
-    q->views[k] =
-        (tc_view){.dtype = t->dtype, .rank = t->rank, .sizes = sizes, .strides = strides, .memory = a->memory};
-    q->views[k].offset = a->offset + offset * tc_dtype_size(t->dtype);
+    *view = (tc_view){.dtype = t->dtype, .rank = t->rank, .sizes = sizes, .strides = strides, .memory = a->memory};
+    view++->offset = a->offset + offset * tc_dtype_size(t->dtype);
   }
   return TC_OK;
 }
@@ -212,9 +223,10 @@ static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_p
   memcpy(p->key, q->key, key_bytes);
   tc_call_node n = {.struct_size = sizeof n, .args = c->args, .operands = q->views, .n_operands = x->op->n_operands};
   tc_call_describe(x->op->call->node, &n, c->epilogue);
-  n.results = q->views + n.n_operands;
+  n.results = q->results;
   n.n_results = x->op->n_args - n.n_operands;
   n.variant = c->variant;
+  n.constant = x->kept >= 0 ? x->op->constant : 0;
   int32_t rc = c->table->prepare(c->plugin->host, e->d->handle, &n, &p->prepared, &p->workspace);
   tc_status s = tc_plugin_status(c->plugin, rc, "while preparing " TC_SV_FMT " of the library " TC_SV_FMT,
                                  TC_SV_ARG(n.op), TC_SV_ARG(c->table->name));
@@ -255,7 +267,7 @@ void exec_call_drop(exec_op *x, exec_prepared *p) {
 static tc_status run_prepared(const exec_op *x, exec_prepared *p, tc_handle stream, const call_run *q, tc_handle memory,
                               int64_t offset) {
   const exec_call *c = x->call;
-  int32_t rc = c->table->run(p->prepared, stream, q->views, q->views + x->op->n_operands, memory, offset);
+  int32_t rc = c->table->run(p->prepared, stream, q->views, q->results, memory, offset);
   tc_status s = tc_plugin_status(c->plugin, rc, "while running " TC_SV_FMT " of the library " TC_SV_FMT,
                                  TC_SV_ARG(x->op->name), TC_SV_ARG(c->table->name));
   tc_sv line = x->op->call->node->source;
@@ -269,6 +281,34 @@ static tc_status record_call(run_state *r, exec_op *x, const call_run *q) {
   if (!x->call->table->thread_safe) pthread_mutex_lock(&x->call->lock);
   tc_status s = run_prepared(x, p, r->recorder, q, memory, offset);
   if (!x->call->table->thread_safe) pthread_mutex_unlock(&x->call->lock);
+  return s;
+}
+
+tc_status exec_call_keep(run_state *r, exec_op *x) {
+  exec_call *c = x->call;
+  call_run q;
+  exec_prepared *p;
+  int64_t workspace;
+  uint64_t bytes = 0;
+  tc_pool_block *block = NULL;
+  TC_TRY(fill_run(r, x, &q));
+  TC_TRY(exec_call_hold(r, x, &p, &workspace));
+  tc_device *d = r->e->d;
+  tc_storage **out = &r->frozen->storage[r->e->n_frozen + x->kept];
+  tc_status s = TC_OK;
+  if (c->table->kept(p->prepared, &bytes) == TC_STATUS_OK && bytes) {
+    tc_view kept;
+    s = tc_pool_storage(d->memory, (int64_t)bytes, d->props.host_memory ? 0 : 1, out);
+    if (s == TC_OK && workspace) s = tc_pool_take(d->memory, workspace, &block);
+    if (s == TC_OK) {
+      fill_kept(*out, &q, &kept);
+      int32_t rc = c->table->keep(p->prepared, d->stream, q.views, &kept, block ? block->memory : 0, 0);
+      s = tc_plugin_status(c->plugin, rc, "while preparing constants for " TC_SV_FMT " of the library " TC_SV_FMT,
+                           TC_SV_ARG(x->op->name), TC_SV_ARG(c->table->name));
+    }
+    tc_pool_give(block);
+  }
+  exec_call_drop(x, p);
   return s;
 }
 

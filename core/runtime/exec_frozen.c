@@ -12,8 +12,35 @@ static void note_input(tc_exec *e, int32_t input) {
   tc_vec_push(e->arena, &e->once_inputs, input);
 }
 
+static bool has_fixed_layouts(const tc_plan_op *op) {
+  for (int32_t k = 0; k < op->n_args; k++) {
+    const tc_tensor_type *t = &op->views[k];
+    for (int32_t d = 0; d < t->rank; d++)
+      if (!tc_sym_is_const(t->sizes[d]) || !tc_sym_is_const(t->strides[d])) return false;
+  }
+  return true;
+}
+
+// Calls of which constant operands are told, and the inputs among these.
+static void find_keeping(tc_exec *e) {
+  const tc_plan *p = e->plan;
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    e->ops[i].kept = -1;
+    if (!op->constant || !has_fixed_layouts(op)) continue;
+    e->ops[i].kept = e->n_kept++;
+    for (int32_t k = 0; k < op->n_operands; k++) {
+      int32_t buf = op->args[k].buf;
+      if (!(op->constant >> k & 1) || p->bufs.data[buf].kind != TC_PLAN_INPUT) continue;
+      e->bufs[buf].once = true;
+      note_input(e, p->bufs.data[buf].input);
+    }
+  }
+}
+
 void exec_frozen_prepare(tc_exec *e) {
   const tc_plan *p = e->plan;
+  find_keeping(e);
   while (e->n_once < p->ops.count && p->ops.data[e->n_once].once) e->n_once++;
   for (int32_t i = 0; i < p->bufs.count; i++)
     if (p->bufs.data[i].kind == TC_PLAN_FROZEN) e->bufs[i].frozen = e->n_frozen++;
@@ -42,13 +69,13 @@ void exec_frozen_prepare(tc_exec *e) {
 // ---- one set ----
 static void destroy(tc_exec *e, exec_frozen *f) {
   for (int32_t i = 0; i < e->once_inputs.count; i++) tc_storage_unref(f->inputs[i]);
-  for (int32_t i = 0; i < e->n_frozen; i++) tc_storage_unref(f->storage[i]);
+  for (int32_t i = 0; i < e->n_frozen + e->n_kept; i++) tc_storage_unref(f->storage[i]);
   tc_free(e->d->allocator, f);
 }
 
 static tc_status make(run_state *r, exec_frozen **out) {
   tc_exec *e = r->e;
-  size_t n_in = (size_t)e->once_inputs.count, n = (size_t)e->n_frozen;
+  size_t n_in = (size_t)e->once_inputs.count, n = (size_t)(e->n_frozen + e->n_kept);
   exec_frozen *f =
       tc_alloc(e->d->allocator, sizeof *f + n_in * (sizeof *f->inputs + sizeof *f->offsets) + n * sizeof *f->storage);
   if (!f) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for constants");
@@ -56,6 +83,7 @@ static tc_status make(run_state *r, exec_frozen **out) {
   f->offsets = (int64_t *)(void *)(f + 1);
   f->inputs = (tc_storage **)(void *)(f->offsets + n_in);
   f->storage = f->inputs + n_in;
+  for (size_t i = 0; i < n; i++) f->storage[i] = NULL;
   for (int32_t i = 0; i < e->once_inputs.count; i++) {
     const tc_tensor *t = &r->inputs[e->once_inputs.data[i]];
     f->inputs[i] = t->storage, f->offsets[i] = t->offset;
@@ -125,7 +153,7 @@ static void keep(run_state *r) {
 tc_status exec_frozen_take(run_state *r, int64_t arena) {
   tc_exec *e = r->e;
   tc_run_report *report = r->options->report;
-  if (e->n_once == 0) return TC_OK;
+  if (e->n_once == 0 && e->n_kept == 0) return TC_OK;
   pthread_mutex_lock(&e->lock);
   if (e->frozen && fits(r, e->frozen)) {
     r->frozen = e->frozen;
@@ -138,7 +166,8 @@ tc_status exec_frozen_take(run_state *r, int64_t arena) {
     if (!is_shared(r)) keep(r);
   }
   int64_t bytes = 0;
-  for (int32_t i = 0; i < e->n_frozen; i++) bytes += (int64_t)r->frozen->storage[i]->size;
+  for (int32_t i = 0; i < e->n_frozen + e->n_kept; i++)
+    if (r->frozen->storage[i]) bytes += (int64_t)r->frozen->storage[i]->size;
   if (report && bytes > report->frozen_bytes) report->frozen_bytes = bytes;
   return TC_OK;
 }
@@ -146,6 +175,10 @@ tc_status exec_frozen_take(run_state *r, int64_t arena) {
 void exec_frozen_give(run_state *r) {
   drop(r->e, r->frozen);
   r->frozen = NULL;
+}
+
+const tc_storage *exec_frozen_kept(const run_state *r, const exec_op *x) {
+  return r->frozen && x->kept >= 0 ? r->frozen->storage[r->e->n_frozen + x->kept] : NULL;
 }
 
 void exec_frozen_destroy(tc_exec *e) {

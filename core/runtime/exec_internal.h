@@ -73,6 +73,7 @@ typedef struct exec_op {
   int32_t n_decisions;
   exec_arg *args;        // others
   exec_call *call;       // CALL
+  int32_t kept;          // CALL: number of what it makes of its constant operands once, or -1
   exec_control *control; // IF, WHILE, SCAN
   int32_t errors;        // number of its error block
 } exec_op;
@@ -87,10 +88,11 @@ typedef struct exec_buf {
 
 // What is done once, done for certain constants: kept as long as runs are given the same (exec_frozen.c).
 typedef struct exec_frozen {
-  int32_t refs;         // under the executable's lock
-  tc_storage **inputs;  // referenced, by number of once_inputs
-  int64_t *offsets;     // of the tensors in them
-  tc_storage **storage; // by number of the FROZEN buffer; owned
+  int32_t refs;        // under the executable's lock
+  tc_storage **inputs; // referenced, by number of once_inputs
+  int64_t *offsets;    // of the tensors in them
+  tc_storage *
+      *storage; // by number of the FROZEN buffer; owned. Behind them what calls keep, NULL where that is nothing
 } exec_frozen;
 
 // value = (size(input, dim) - rest) / coeff; dim -1: the number itself, SOURCE_OFFSET: where the tensor starts; input
@@ -140,6 +142,7 @@ struct tc_exec {
   exec_replays *replays;       // NULL: runs are not recorded
   int32_t n_once;              // ops that are done once, the first ones
   int32_t n_frozen;            // FROZEN buffers
+  int32_t n_kept;              // calls that may keep something
   TC_VEC(int32_t) once_inputs; // graph inputs that they read
   exec_frozen *frozen;         // under the lock; of the latest constants, or NULL
 };
@@ -214,6 +217,8 @@ void exec_frozen_prepare(tc_exec *e);
 tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the inputs of the run
 void exec_frozen_give(run_state *r);
 void exec_frozen_destroy(tc_exec *e);
+// What the call keeps, for the run; NULL: nothing.
+const tc_storage *exec_frozen_kept(const run_state *r, const exec_op *x);
 // exec_calls.c: what libraries are asked about a node
 enum { EXEC_MOST_VIEWS = 32 };
 typedef struct exec_question {
@@ -234,6 +239,7 @@ tc_sv exec_refusal(const tc_device *d, tc_arena *arena);
 tc_status exec_call_create(tc_exec *e, exec_op *x);
 void exec_call_destroy(tc_exec *e, exec_op *x);
 tc_status exec_call_run(run_state *r, exec_op *x);
+tc_status exec_call_keep(run_state *r, exec_op *x); // what it makes of its constant operands, into r->frozen
 // The call made ready for this run's sizes, which stays so until it is dropped, and the bytes of its workspace.
 tc_status exec_call_hold(run_state *r, exec_op *x, exec_prepared **out, int64_t *out_workspace);
 void exec_call_drop(exec_op *x, exec_prepared *p);

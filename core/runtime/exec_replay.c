@@ -39,6 +39,7 @@ struct exec_instance {
   tc_pool_block **copies;
   tc_pool_block **error_blocks; // by number
   exec_prepared **held;         // by operation: calls that graphs contain
+  tc_handle *kept;              // by number: what they had made of constants
   tc_scratch *scratch;          // or:
   tc_pool_block *arena;
   tc_handle memory; // of the arena
@@ -116,11 +117,12 @@ void exec_replay_destroy(tc_exec *e) {
 }
 
 static exec_instance *make_instance(tc_exec *e) {
-  size_t n = (size_t)e->plan->bufs.count, ops = (size_t)e->plan->ops.count, errors = (size_t)e->n_errors;
+  size_t n = (size_t)e->plan->bufs.count, ops = (size_t)e->plan->ops.count, errors = (size_t)e->n_errors,
+         kept = (size_t)e->n_kept;
   exec_instance *x =
       tc_alloc(e->d->allocator, sizeof *x + n * (sizeof *x->address + sizeof *x->storage + sizeof *x->copies) +
                                     errors * sizeof *x->error_blocks + ops * sizeof *x->held +
-                                    (ops + 1) * sizeof *x->pieces + n * sizeof *x->kinds);
+                                    (ops + 1) * sizeof *x->pieces + kept * sizeof *x->kept + n * sizeof *x->kinds);
   if (!x) return NULL;
   *x = (exec_instance){.busy = true};
   x->address = (exec_address *)(void *)(x + 1);
@@ -129,7 +131,8 @@ static exec_instance *make_instance(tc_exec *e) {
   x->error_blocks = x->copies + n;
   x->held = (exec_prepared **)(void *)(x->error_blocks + errors);
   x->pieces = (piece *)(void *)(x->held + ops);
-  x->kinds = (int32_t *)(void *)(x->pieces + ops + 1);
+  x->kept = (tc_handle *)(void *)(x->pieces + ops + 1);
+  x->kinds = (int32_t *)(void *)(x->kept + kept);
   return x;
 }
 
@@ -194,10 +197,17 @@ static bool fits_buffer(const tc_exec *e, const exec_instance *x, int32_t i, con
   return p->kind == EXEC_PLACE_CHANGED || same;
 }
 
+static tc_handle kept_of(const run_state *r, int32_t k) {
+  const tc_storage *s = r->frozen->storage[r->e->n_frozen + k];
+  return s ? (tc_handle)(uintptr_t)s->data : 0;
+}
+
 enum { FITS_NOT, FITS_BY_COPIES, FITS };
 static int32_t fits(run_state *r, const exec_instance *x, key *k, bool mark) {
   tc_exec *e = r->e;
   int32_t result = FITS;
+  for (int32_t k = 0; k < e->n_kept; k++)
+    if (x->kept[k] != kept_of(r, k)) return FITS_NOT; // made of other constants
   for (int32_t i = 0; i < e->plan->bufs.count; i++) {
     exec_place p;
     if (e->plan->bufs.data[i].kind == TC_PLAN_FROZEN &&
@@ -403,6 +413,7 @@ tc_status exec_replay_ready(run_state *r) {
     return TC_OK;
   }
   if (bytes) memcpy(x->address, r->address, bytes);
+  for (int32_t k = 0; k < e->n_kept; k++) x->kept[k] = kept_of(r, k);
   TC_TRY(record(r));
   x->recorded = true;
   return TC_OK;

@@ -567,6 +567,8 @@ static tc_status run_plainly(run_state *r, int64_t arena) {
 tc_status exec_run_once(run_state *r, int64_t arena) {
   r->once = true;
   tc_status s = run_plainly(r, arena);
+  for (int32_t i = 0; i < r->e->plan->ops.count && s == TC_OK; i++)
+    if (r->e->ops[i].kept >= 0) s = exec_call_keep(r, &r->e->ops[i]);
   if (s == TC_OK) s = exec_read_errors(r);
   else if (!r->e->d->props.host_memory) tc_status_free(exec_synchronize(r->e->d));
   give_memory_back(r);

@@ -67,8 +67,6 @@ bool tc_columns_map(tc_loops *l, const tc_lnode *n, int64_t rows, int32_t n_par,
 void tc_sched_users(tc_sched *x);
 void tc_sched_freeze(tc_sched *x);
 void tc_sched_freeze_rest(tc_sched *x); // once it is known what is inlined
-// Is it a parameter, buffer or constant of the program that no run changes?
-bool tc_sched_constant_input(const tc_loops *l, const tc_buf *b);
 void tc_sched_inline(tc_sched *x);
 tc_status tc_sched_fuse(tc_sched *x);
 void tc_sched_hold(tc_sched *x, tc_group *g);

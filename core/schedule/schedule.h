@@ -97,6 +97,9 @@ TC_NODISCARD tc_status tc_schedule_parse(tc_loops *l, tc_lexer *lx, tc_schedule 
 // a group has a place in memory, every output is written.
 TC_NODISCARD tc_status tc_schedule_verify(const tc_schedule *s);
 
+// Is it a parameter, buffer or constant of the program that no run changes?
+bool tc_sched_constant_input(const tc_loops *l, const tc_buf *b);
+
 // Bytes and operations that a group moves and does, as expressions of the size symbols.
 const tc_sym *tc_buf_bytes(tc_loops *l, const tc_buf *b);
 const tc_sym *tc_group_bytes(tc_schedule *s, const tc_group *g);

@@ -98,6 +98,15 @@ static const tc_codegen_table codegen = {.struct_size = sizeof codegen, .compile
                            tc_handle workspace, int64_t offset) {                                             \
     return atomic_load(&lib##_table)->run(prepared, stream, operands, results, workspace, offset);            \
   }                                                                                                           \
+  static int32_t lib##_kept(void *prepared, uint64_t *out_bytes) {                                            \
+    const tc_call_table *t = atomic_load(&lib##_table);                                                       \
+    *out_bytes = 0;                                                                                           \
+    return t->kept ? t->kept(prepared, out_bytes) : TC_STATUS_OK;                                             \
+  }                                                                                                           \
+  static int32_t lib##_keep(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *kept,   \
+                            tc_handle workspace, int64_t offset) {                                            \
+    return atomic_load(&lib##_table)->keep(prepared, stream, operands, kept, workspace, offset);              \
+  }                                                                                                           \
   static void lib##_destroy(void *prepared) { atomic_load(&lib##_table)->destroy(prepared); }                 \
   static const tc_call_table lib##_calls = {.struct_size = sizeof lib##_calls,                                \
                                             .name = {#lib, sizeof #lib - 1},                                  \
@@ -106,7 +115,9 @@ static const tc_codegen_table codegen = {.struct_size = sizeof codegen, .compile
                                             .run = lib##_run,                                                 \
                                             .destroy = lib##_destroy,                                         \
                                             .thread_safe = 1,                                                 \
-                                            .capture_safe = 1};
+                                            .capture_safe = 1,                                                \
+                                            .kept = lib##_kept,                                               \
+                                            .keep = lib##_keep};
 
 // Factorisations; everything else is refused without opening LAPACK. Where LAPACK is missing, all is.
 static int32_t lapack_open(const tc_host *h, const tc_call_table **out);

@@ -60,6 +60,7 @@ static int32_t make_plan(const tc_host *h, const tc_call_node *n, bool asking, d
   c->plan = h->alloc(h->self, sizeof *c->plan);
   if (!c->plan) return c->status = TC_STATUS_OUT_OF_MEMORY;
   c->plan->host = h;
+  c->plan->n_operands = n->n_operands;
   c->plan->engine = the_engine();
   c->plan->threads = h->threads(h->self);
   if (c->plan->threads < 1) c->plan->threads = 1;
@@ -104,25 +105,30 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   return TC_STATUS_OK;
 }
 
-static void *bytes_of(const dnn_slot *s, const tc_view *operands, const tc_view *results, char *workspace) {
-  if (s->where == DNN_WORKSPACE) return workspace + s->at;
-  const tc_view *v = s->where == DNN_RESULT ? results : &operands[s->at];
-  return (char *)(uintptr_t)v->memory + v->offset;
+typedef struct places {
+  const tc_view *operands, *results, *kept;
+  char *workspace;
+} places;
+
+static void *bytes_of(const dnn_slot *s, const places *x) {
+  if (s->where == DNN_WORKSPACE) return x->workspace + s->at;
+  const tc_view *v = s->where == DNN_RESULT ? x->results : s->where == DNN_KEPT ? x->kept : &x->operands[s->at];
+  return v ? (char *)(uintptr_t)v->memory + v->offset + (s->where == DNN_KEPT ? s->at : 0) : NULL;
 }
 
-static dnnl_status_t execute(const dnn_plan *p, const tc_view *operands, const tc_view *results, char *workspace) {
+// The steps whose results are kept, or the others.
+static dnnl_status_t execute(const dnn_plan *p, bool once, const places *x) {
   dnnl_stream_t stream = NULL;
   dnnl_memory_t memory[DNN_MAX_SLOTS] = {0};
   dnnl_status_t s = dnnl_stream_create(&stream, p->engine, dnnl_stream_default_flags);
   for (int32_t i = 0; i < p->n_slots && s == dnnl_success; i++)
-    s = dnnl_memory_create(&memory[i], DNN_DESC(p->slots[i].md), p->engine,
-                           bytes_of(&p->slots[i], operands, results, workspace));
+    s = dnnl_memory_create(&memory[i], DNN_DESC(p->slots[i].md), p->engine, bytes_of(&p->slots[i], x));
   for (int32_t i = 0; i < p->n_steps && s == dnnl_success; i++) {
     const dnn_step *step = &p->steps[i];
     dnnl_exec_arg_t args[DNN_MAX_ARGS];
+    if (step->once != once) continue;
     if (!step->primitive) {
-      dnn_pack_run(p, &step->pack, bytes_of(&p->slots[step->slots[0]], operands, results, workspace),
-                   bytes_of(&p->slots[step->slots[1]], operands, results, workspace));
+      dnn_pack_run(p, &step->pack, bytes_of(&p->slots[step->slots[0]], x), bytes_of(&p->slots[step->slots[1]], x));
       continue;
     }
     for (int32_t j = 0; j < step->n_args; j++) args[j] = (dnnl_exec_arg_t){step->args[j], memory[step->slots[j]]};
@@ -135,19 +141,36 @@ static dnnl_status_t execute(const dnn_plan *p, const tc_view *operands, const t
   return s;
 }
 
-static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results,
-                   tc_handle workspace, int64_t offset) {
-  (void)stream;
-  const dnn_plan *p = prepared;
-  if (p->empty) return TC_STATUS_OK;
+static int32_t execute_with_threads(const dnn_plan *p, bool once, const places *x) {
   int32_t before = set_threads(p->threads);
-  dnnl_status_t s = execute(p, operands, results, (char *)(uintptr_t)workspace + offset);
+  dnnl_status_t s = execute(p, once, x);
   set_threads(before);
   if (s == dnnl_success) return TC_STATUS_OK;
   char text[80];
   int n = snprintf(text, sizeof text, "oneDNN failed to run (status %d)", (int)s);
   p->host->diag(p->host->self, TC_STATUS_DEVICE, (tc_sv){text, (size_t)n});
   return s == dnnl_out_of_memory ? TC_STATUS_OUT_OF_MEMORY : TC_STATUS_DEVICE;
+}
+
+static int32_t run(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *results,
+                   tc_handle workspace, int64_t offset) {
+  (void)stream;
+  const dnn_plan *p = prepared;
+  if (p->empty) return TC_STATUS_OK;
+  places x = {operands, results, p->kept ? &operands[p->n_operands] : NULL, (char *)(uintptr_t)workspace + offset};
+  return execute_with_threads(p, false, &x);
+}
+
+static int32_t kept(void *prepared, uint64_t *out_bytes) {
+  const dnn_plan *p = prepared;
+  *out_bytes = p->kept;
+  return TC_STATUS_OK;
+}
+
+static int32_t keep(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *to, tc_handle workspace,
+                    int64_t offset) {
+  (void)stream;
+  return execute_with_threads(prepared, true, &(places){operands, NULL, to, (char *)(uintptr_t)workspace + offset});
 }
 
 static void destroy(void *prepared) {
@@ -163,6 +186,8 @@ static const tc_call_table table = {
     .destroy = destroy,
     .thread_safe = 1,
     .capture_safe = 1,
+    .kept = kept,
+    .keep = keep,
 };
 
 const tc_call_table *tc_cpu_dnn_table(const tc_host *h);

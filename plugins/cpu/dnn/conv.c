@@ -128,7 +128,9 @@ static int32_t build(dnn_call *c, problem *p) {
   c->tiles = dnn_has_tiles(pd);
   int32_t final = out;
   in = dnn_slot_in_layout(c, in, dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0));
+  c->keeping = dnn_is_constant(c, &p->weights);
   weights = dnn_slot_in_layout(c, weights, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
+  c->keeping = false;
   dnn_desc dst = dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
   if (!dnnl_memory_desc_equal(DNN_DESC(plan->slots[out].md), dst)) out = dnn_slot_like(c, dst);
   if (c->status != TC_STATUS_OK) goto done;

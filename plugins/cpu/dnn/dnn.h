@@ -1,7 +1,8 @@
 // oneDNN calls: what their files share, and the differences between oneDNN 2.6+ and 3.x, which end here.
 //
 // A prepared call is a plan: a few primitives (reorders into layouts that the main one wants, the main one, a reorder
-// back) over slots, each a memory descriptor and where its bytes lie: an operand, the result, or the workspace.
+// back) over slots, each a memory descriptor and where its bytes lie: an operand, the result, the workspace, or what is
+// made of constant operands once and kept.
 // Plans are immutable; a run makes its own memory objects, so several threads may run one plan.
 #ifndef TC_PLUGINS_CPU_DNN_DNN_H_
 #define TC_PLUGINS_CPU_DNN_DNN_H_
@@ -20,13 +21,13 @@ typedef const dnnl_memory_desc_t *dnn_desc;
 #endif
 
 enum { DNN_MAX_DIMS = 6, DNN_MAX_SLOTS = 24, DNN_MAX_STEPS = 8, DNN_MAX_ARGS = 16, DNN_MAX_POST = 8 };
-enum { DNN_OPERAND, DNN_RESULT, DNN_WORKSPACE };
+enum { DNN_OPERAND, DNN_RESULT, DNN_WORKSPACE, DNN_KEPT };
 
 typedef struct dnn_slot {
   dnnl_memory_desc_t md;
   bool made;
   int32_t where;
-  int64_t at; // OPERAND: number; WORKSPACE: offset in bytes
+  int64_t at; // OPERAND: number; WORKSPACE, KEPT: offset in bytes
 } dnn_slot;
 
 // A matrix [k, n] of bf16, whose columns lie in memory as rows, in blocks of `width` columns (pack.c).
@@ -37,6 +38,7 @@ typedef struct dnn_pack {
 typedef struct dnn_step {
   dnnl_primitive_t primitive; // NULL: `pack` from slot 0 to slot 1
   dnn_pack pack;
+  bool once; // makes something that is kept
   int32_t n_args;
   int32_t args[DNN_MAX_ARGS], slots[DNN_MAX_ARGS];
 } dnn_step;
@@ -45,8 +47,9 @@ typedef struct dnn_plan {
   const tc_host *host;
   dnnl_engine_t engine;
   int32_t n_slots, n_steps, threads;
-  bool empty; // the result has no elements
-  uint64_t workspace;
+  bool empty;               // the result has no elements
+  uint64_t workspace, kept; // bytes
+  int32_t n_operands;
   dnn_slot slots[DNN_MAX_SLOTS];
   dnn_step steps[DNN_MAX_STEPS];
 } dnn_plan;
@@ -66,6 +69,7 @@ typedef struct dnn_call {
   bool asking;  // nothing is generated: only whether it could be
   bool unknown; // some size is not known yet
   bool tiles;   // the processor's matrix unit does it
+  bool keeping; // what is made now is made of constants, and kept
   double flops, bytes;
   int32_t status;
   char why[256];
@@ -83,7 +87,10 @@ int32_t dnn_view(dnn_call *c, int32_t operand, dnn_tensor *out);
 int64_t dnn_count(const dnn_tensor *t);
 // A new slot with the tensor's own layout. Returns its number, or -1.
 int32_t dnn_slot_of(dnn_call *c, const dnn_tensor *t);
-int32_t dnn_slot_like(dnn_call *c, dnn_desc md); // in the workspace
+int32_t dnn_slot_like(dnn_call *c, dnn_desc md);              // in the workspace, or kept
+bool dnn_is_constant(const dnn_call *c, const dnn_tensor *t); // the same in every run
+// A new slot at the place of another one, whose bytes are those of t.
+int32_t dnn_slot_seen_as(dnn_call *c, int32_t slot, const dnn_tensor *t);
 // A slot that holds what slot `from` holds, in layout md: `from` itself if they are equal, else by a reorder.
 int32_t dnn_slot_in_layout(dnn_call *c, int32_t from, dnn_desc md);
 int32_t dnn_add_reorder(dnn_call *c, int32_t from, int32_t to);

@@ -14,6 +14,8 @@ typedef struct problem {
   int32_t bias, add; // operands, or -1
   double alpha;
   bool b_transposed; // linear's weight
+  bool gathers;      // `a` is a dense copy of `scattered`, whose rows are those of no matrix
+  dnn_tensor scattered;
 } problem;
 
 static bool is_tensor(const dnn_call *c, int32_t arg) { return tc_op_kind(c->node->args, arg) == TC_AK_TENSOR; }
@@ -85,26 +87,45 @@ static bool suits(const dnn_tensor *t) {
   return (s[1] == 1 && s[0] >= z[1]) || (s[0] == 1 && s[1] >= z[0]);
 }
 
-// The slot of a factor, copied to row-major workspace if its strides do not suit.
-static int32_t factor(dnn_call *c, const dnn_tensor *t) {
-  for (int32_t i = 0; i < t->rank; i++)
-    if (t->strides[i] == 0 && t->sizes[i] > 1) {
-      dnn_refuse(c, "a factor is expanded along its matrix");
-      return -1;
-    }
-  int32_t own = dnn_slot_of(c, t);
-  if (own < 0 || suits(t)) return own;
+static void make_dense(dnn_tensor *t) {
+  int64_t stride = 1;
+  for (int32_t i = t->rank - 1; i >= 0; i--) t->strides[i] = stride, stride *= t->sizes[i];
+}
+
+// A copy in the workspace, row-major.
+static int32_t dense_copy(dnn_call *c, int32_t from, const dnn_tensor *t) {
   dnn_tensor dense = *t;
   dnnl_memory_desc_t md;
   dnnl_data_type_t type;
-  int64_t stride = 1;
-  for (int32_t i = t->rank - 1; i >= 0; i--) dense.strides[i] = stride, stride *= t->sizes[i];
+  make_dense(&dense);
   if (!dnn_dtype(t->dtype, &type) ||
       dnn_check(c, dnn_md_strides(&md, t->rank, dense.sizes, type, dense.strides), "a layout") != TC_STATUS_OK)
     return -1;
-  int32_t slot = dnn_slot_in_layout(c, own, DNN_DESC(md));
+  int32_t slot = dnn_slot_in_layout(c, from, DNN_DESC(md));
   dnn_md_free(&md);
   return slot;
+}
+
+static bool expanded(const dnn_tensor *t) {
+  for (int32_t i = 0; i < t->rank; i++)
+    if (t->strides[i] == 0 && t->sizes[i] > 1) return true;
+  return false;
+}
+
+// The slot of a factor, copied to row-major workspace if its strides do not suit.
+static int32_t factor(dnn_call *c, const dnn_tensor *t) {
+  if (expanded(t)) {
+    dnn_refuse(c, "a factor is expanded along its matrix");
+    return -1;
+  }
+  int32_t own = dnn_slot_of(c, t);
+  // What is constant is brought into another layout anyway.
+  return own < 0 || suits(t) || dnn_is_constant(c, t) ? own : dense_copy(c, own, t);
+}
+
+static int32_t left(dnn_call *c, const problem *p) {
+  if (!p->gathers) return factor(c, &p->a);
+  return dnn_slot_seen_as(c, dense_copy(c, dnn_slot_of(c, &p->scattered), &p->scattered), &p->a);
 }
 
 static int32_t bias_slot(dnn_call *c, const problem *p) {
@@ -126,12 +147,13 @@ static int32_t build(dnn_call *c, const problem *p) {
   dnn_plan *plan = c->plan;
   dnn_epilogue epilogue = {0};
   dnnl_primitive_desc_t pd = NULL;
-  int32_t a = factor(c, &p->a), b = factor(c, &p->b), bias = bias_slot(c, p), out = dnn_slot_of(c, &p->out);
+  int32_t a = left(c, p), b = factor(c, &p->b), bias = bias_slot(c, p), out = dnn_slot_of(c, &p->out);
   if (c->status != TC_STATUS_OK || dnn_epilogue_make(c, &p->out, p->alpha, p->add, &epilogue) != TC_STATUS_OK)
     goto done;
   // 16-bit kernels want their right factor in pairs of rows; bringing it there first is cheaper than as they go.
   dnnl_memory_desc_t own;
-  bool packed = p->b.dtype != TC_F32 && p->out.sizes[p->out.rank - 2] >= PACK_ROWS;
+  bool constant = dnn_is_constant(c, &p->b);
+  bool packed = constant || (p->b.dtype != TC_F32 && p->out.sizes[p->out.rank - 2] >= PACK_ROWS);
   if (packed && dnn_any(c, &p->b, &own) != TC_STATUS_OK) goto done;
   dnn_desc right = packed ? DNN_DESC(own) : DNN_DESC(plan->slots[b].md);
   dnnl_status_t s =
@@ -140,7 +162,9 @@ static int32_t build(dnn_call *c, const problem *p) {
   if (packed) dnn_md_free(&own);
   if (dnn_check(c, s, "this matrix product") != TC_STATUS_OK) goto done;
   c->tiles = dnn_has_tiles(pd);
+  c->keeping = constant;
   if (packed) b = dnn_slot_packed(c, b, &p->b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
+  c->keeping = false;
   if (dnn_is_reference(pd)) {
     dnn_refuse(c, "oneDNN has only its reference code for this matrix product");
     goto done;
@@ -161,7 +185,11 @@ int32_t dnn_plan_matmul(dnn_call *c) {
   problem p;
   if (describe(c, &p) != TC_STATUS_OK) return c->status;
   if (p.b_transposed) transpose(&p.b);
-  if (p.b.rank == 2 && p.a.rank > 2 && nests(&p.a) && nests(&p.out)) collapse(&p.a), collapse(&p.out);
+  if (p.b.rank == 2 && p.a.rank > 2 && nests(&p.out) && (nests(&p.a) || !expanded(&p.a))) {
+    // One product of a copied factor takes less time than many small ones.
+    if (!nests(&p.a)) p.gathers = true, p.scattered = p.a, make_dense(&p.a);
+    collapse(&p.a), collapse(&p.out);
+  }
   int32_t rank = p.out.rank;
   if (p.a.rank > rank || p.b.rank > rank) return dnn_refuse(c, "factors of more dimensions than the result");
   widen(&p.a, rank), widen(&p.b, rank);

@@ -80,15 +80,28 @@ int32_t dnn_slot_of(dnn_call *c, const dnn_tensor *t) {
   return i;
 }
 
-int32_t dnn_slot_like(dnn_call *c, dnn_desc md) {
+static int32_t slot_in(dnn_call *c, int32_t where, dnn_desc md) {
   int32_t i = new_slot(c);
   if (i < 0) return -1;
   dnn_slot *s = &c->plan->slots[i];
+  uint64_t *end = where == DNN_KEPT ? &c->plan->kept : &c->plan->workspace;
   if (dnn_check(c, dnn_md_copy(&s->md, md), "a layout") != TC_STATUS_OK) return -1;
-  s->made = true, s->where = DNN_WORKSPACE, s->at = (int64_t)c->plan->workspace;
-  c->plan->workspace += (dnnl_memory_desc_get_size(md) + 63) / 64 * 64;
+  s->made = true, s->where = where, s->at = (int64_t)*end;
+  *end += (dnnl_memory_desc_get_size(md) + 63) / 64 * 64;
   c->plan->n_slots++;
   return i;
+}
+
+int32_t dnn_slot_like(dnn_call *c, dnn_desc md) { return slot_in(c, c->keeping ? DNN_KEPT : DNN_WORKSPACE, md); }
+
+int32_t dnn_slot_seen_as(dnn_call *c, int32_t slot, const dnn_tensor *t) {
+  int32_t i = slot < 0 ? -1 : dnn_slot_of(c, t);
+  if (i >= 0) c->plan->slots[i].where = c->plan->slots[slot].where, c->plan->slots[i].at = c->plan->slots[slot].at;
+  return i;
+}
+
+bool dnn_is_constant(const dnn_call *c, const dnn_tensor *t) {
+  return t->operand >= 0 && c->node->constant >> t->operand & 1;
 }
 
 dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, const int32_t *args,
@@ -101,10 +114,10 @@ dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, c
   }
   dnn_step *s = &p->steps[p->n_steps];
   dnn_desc scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-  *s = (dnn_step){.n_args = 0};
+  *s = (dnn_step){.once = c->keeping};
   for (int32_t i = 0; i < n; i++) s->args[s->n_args] = args[i], s->slots[s->n_args++] = slots[i];
   if (scratch && dnnl_memory_desc_get_size(scratch) > 0) {
-    int32_t slot = dnn_slot_like(c, scratch);
+    int32_t slot = slot_in(c, DNN_WORKSPACE, scratch);
     if (slot < 0) return NULL;
     s->args[s->n_args] = DNNL_ARG_SCRATCHPAD, s->slots[s->n_args++] = slot;
   }
@@ -167,8 +180,10 @@ int32_t dnn_slot_packed(dnn_call *c, int32_t from, const dnn_tensor *t, dnn_desc
     dnn_refuse(c, "the call has too many steps");
     return -1;
   }
-  c->plan->steps[c->plan->n_steps++] = (dnn_step){
-      .pack = {.k = t->sizes[0], .n = t->sizes[1], .row = t->strides[1], .width = width}, .slots = {from, to}};
+  c->plan->steps[c->plan->n_steps++] =
+      (dnn_step){.pack = {.k = t->sizes[0], .n = t->sizes[1], .row = t->strides[1], .width = width},
+                 .once = c->keeping,
+                 .slots = {from, to}};
   return to;
 }
 

@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 7
+#define TC_ABI_MINOR 8
 #define TC_ABI_KERNELS_LOCKED 5 // the minor version from which levels 2 and 3 are promised
 
 // ---- Host services ----
@@ -226,6 +226,8 @@ typedef struct tc_call_node {
   int32_t n_epilogue;
   int32_t
       variant; // prepare: which of the ways that `variants` counted, from 1; 0: the library's own choice (since 1.4)
+  // prepare: bit k: operand k holds the same elements in every run, as weights do
+  uint64_t constant; // since 1.8
 } tc_call_node;
 
 typedef struct tc_call_table {
@@ -247,6 +249,13 @@ typedef struct tc_call_table {
   // Since 1.4, optional: how many ways there are to do the node, which an autotuner then times (tc_call_node.variant).
   // The same number names the same way as long as device, driver and library are the same; all give right results.
   int32_t (*variants)(const tc_host *h, tc_device_ *d, const tc_call_node *n, int32_t *out_count);
+  // Since 1.8, optional, both or neither: what a call makes of its constant operands (tc_call_node.constant) only once,
+  // such as weights in a layout of its own. `kept`: the bytes that this takes, 0: nothing. If it is something, the host
+  // calls `keep` before the first run, and again when these operands are others; `run` then gets it as one operand
+  // more, u8[bytes], behind the node's. It may be used by several runs at once. `keep` has a workspace as `run` has.
+  int32_t (*kept)(void *prepared, uint64_t *out_bytes);
+  int32_t (*keep)(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *kept, tc_handle workspace,
+                  int64_t workspace_offset);
 } tc_call_table;
 
 // ---- Level 0: delegates (since 1.3) ----

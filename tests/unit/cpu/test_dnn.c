@@ -108,11 +108,29 @@ static void make(tensor *t, tc_dtype d, int32_t rank, const int64_t *sizes, cons
 
 static void drop(tensor *t) { rig_free(NULL, t->data); }
 
+// Whether right factors and weights are said to be constant: what is kept of them is made once, and the runs do
+// without them.
+static bool constant;
+
+static int say_constant(void **state) {
+  (void)state;
+  constant = true;
+  return 0;
+}
+
+static int say_nothing(void **state) {
+  (void)state;
+  constant = false;
+  return 0;
+}
+
 // Runs the call; false if it is refused (the reason in r.diag).
 static bool run_call(const char *op, const fake_arg *args, int32_t n_args, tensor **operands, int32_t n, tensor *out,
                      const tc_epilogue *epilogue, int32_t n_epilogue) {
-  tc_view views[8];
+  tc_view views[9];
   for (int32_t i = 0; i < n; i++) views[i] = operands[i]->view;
+  bool adds = strncmp(op, "aten::add", 9) == 0 || strncmp(op, "aten::badd", 10) == 0;
+  int32_t weights = adds ? 2 : 1;
   tc_op_args a = {args, n_args};
   tc_call_node node = {.struct_size = sizeof node,
                        .op = tc_sv_of(op),
@@ -122,18 +140,31 @@ static bool run_call(const char *op, const fake_arg *args, int32_t n_args, tenso
                        .n_results = 1,
                        .results = &out->view,
                        .epilogue = epilogue,
-                       .n_epilogue = n_epilogue};
+                       .n_epilogue = n_epilogue,
+                       .constant = constant ? UINT64_C(1) << weights : 0};
   int64_t cost = -1;
   assert_int_equal(calls->supports(&r.host, r.device, &node, &cost), TC_STATUS_OK);
   if (cost < 0) return false;
   void *prepared;
   uint64_t workspace;
   if (calls->prepare(&r.host, r.device, &node, &prepared, &workspace) != TC_STATUS_OK) fail_msg("%s: %s", op, r.diag);
-  char *w = rig_alloc(NULL, workspace + 64);
+  char *w = rig_alloc(NULL, workspace + 64), *k = NULL;
+  uint64_t kept = 0;
+  assert_int_equal(calls->kept(prepared, &kept), TC_STATUS_OK);
+  if (!constant) assert_int_equal(kept, 0);
+  if (kept) {
+    int64_t sizes = (int64_t)kept, strides = 1;
+    k = rig_alloc(NULL, kept);
+    views[n] =
+        (tc_view){.dtype = TC_U8, .rank = 1, .sizes = &sizes, .strides = &strides, .memory = (tc_handle)(uintptr_t)k};
+    assert_int_equal(calls->keep(prepared, 0, views, &views[n], (uintptr_t)w, 0), TC_STATUS_OK);
+    views[weights].memory = 0;
+  }
   for (int32_t i = 0; i < 2; i++) // a plan may run more than once
     if (calls->run(prepared, 0, views, &out->view, (uintptr_t)w, 0) != TC_STATUS_OK) fail_msg("%s: %s", op, r.diag);
   calls->destroy(prepared);
   rig_free(NULL, w);
+  rig_free(NULL, k);
   return true;
 }
 
@@ -529,8 +560,14 @@ TC_TEST(speed) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products),       cmocka_unit_test(chains),
-                                     cmocka_unit_test(special_values), cmocka_unit_test(convolutions),
-                                     cmocka_unit_test(questions),      cmocka_unit_test(speed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products),
+                                     cmocka_unit_test(chains),
+                                     cmocka_unit_test(special_values),
+                                     cmocka_unit_test(convolutions),
+                                     cmocka_unit_test_setup_teardown(products, say_constant, say_nothing),
+                                     cmocka_unit_test_setup_teardown(chains, say_constant, say_nothing),
+                                     cmocka_unit_test_setup_teardown(convolutions, say_constant, say_nothing),
+                                     cmocka_unit_test(questions),
+                                     cmocka_unit_test(speed)};
   return cmocka_run_group_tests(tests, open_rig, close_rig);
 }

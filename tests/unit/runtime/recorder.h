@@ -33,7 +33,7 @@ typedef struct recorder {
   tc_handle stream; // the device's
   tc_device_calls calls;
   tc_pool *pool;
-  int32_t faults, live_graphs, live_recordings, graph_launches, launches, library_runs;
+  int32_t faults, live_graphs, live_recordings, graph_launches, launches, library_runs, library_keeps;
   int32_t fail_begin, fail_end, fail_launch; // the how-manieth from now on fails; 0: none
   bool no_graphs;
   int64_t largest; // allocation; 0: no bound
@@ -179,7 +179,7 @@ static void act_product(recorded *r) {
     memset(sum, 0, (size_t)r->n * sizeof *sum);
     for (int64_t k = 0; k < r->k; k++)
       for (int64_t j = 0; j < r->n; j++) sum[j] += a[i * r->k + k] * b[k * r->n + j];
-    memcpy(out + i * r->n, sum, (size_t)r->n * sizeof *sum);
+    for (int64_t j = 0; j < r->n; j++) out[i * r->n + j] = r->value ? -sum[j] : sum[j];
   }
 }
 static bool rec_dense(const tc_view *v) {
@@ -195,12 +195,13 @@ static int32_t rec_supports(const tc_host *h, tc_device_ *d, const tc_call_node 
 }
 typedef struct product {
   int64_t m, n, k;
+  bool constant; // the right factor, which is then kept with its sign turned
 } product;
 static int32_t rec_prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out,
                            uint64_t *out_workspace) {
   (void)h, (void)d;
   product *p = calloc(1, sizeof *p);
-  *p = (product){n->operands[0].sizes[0], n->operands[1].sizes[1], n->operands[0].sizes[1]};
+  *p = (product){n->operands[0].sizes[0], n->operands[1].sizes[1], n->operands[0].sizes[1], n->constant >> 1 & 1};
   *out = p;
   *out_workspace = (uint64_t)p->n * sizeof(float);
   return TC_STATUS_OK;
@@ -210,9 +211,28 @@ static int32_t rec_run(void *prepared, tc_handle stream, const tc_view *a, const
   const product *p = prepared;
   recorded r = {.act = act_product, .m = p->m, .n = p->n, .k = p->k, .scratch = workspace + (uint64_t)at};
   r.from = a[0].memory + (uint64_t)a[0].offset, r.to = out->memory + (uint64_t)out->offset;
-  r.launch.function = a[1].memory + (uint64_t)a[1].offset;
+  const tc_view *b = &a[p->constant ? 2 : 1];
+  if (p->constant && b->sizes[0] != p->k * p->n * (int64_t)sizeof(float)) rec_fault();
+  r.launch.function = b->memory + (uint64_t)b->offset;
+  r.value = p->constant;
   __atomic_add_fetch(&rec.library_runs, 1, __ATOMIC_RELAXED);
   return rec_do(stream, r);
+}
+static int32_t rec_kept(void *prepared, uint64_t *out_bytes) {
+  const product *p = prepared;
+  *out_bytes = p->constant ? (uint64_t)(p->k * p->n) * sizeof(float) : 0;
+  return TC_STATUS_OK;
+}
+static int32_t rec_keep(void *prepared, tc_handle stream, const tc_view *a, const tc_view *kept, tc_handle workspace,
+                        int64_t at) {
+  const product *p = prepared;
+  const float *from = (const void *)(uintptr_t)(a[1].memory + (uint64_t)a[1].offset);
+  float *to = (void *)(uintptr_t)(kept->memory + (uint64_t)kept->offset), *scratch = (void *)(uintptr_t)workspace;
+  if (rec_of(stream) || at || kept->sizes[0] != p->k * p->n * (int64_t)sizeof *to) rec_fault();
+  memset(scratch, 0, (size_t)p->n * sizeof *scratch); // as large as for a run
+  for (int64_t i = 0; i < p->k * p->n; i++) to[i] = -from[i];
+  __atomic_add_fetch(&rec.library_keeps, 1, __ATOMIC_RELAXED);
+  return TC_STATUS_OK;
 }
 static void rec_destroy(void *prepared) { free(prepared); }
 static tc_call_table rec_products = {.struct_size = sizeof rec_products,
@@ -223,7 +243,9 @@ static tc_call_table rec_products = {.struct_size = sizeof rec_products,
                                      .destroy = rec_destroy,
                                      .thread_safe = 1,
                                      .capture_safe = 1,
-                                     .preferred = 1};
+                                     .preferred = 1,
+                                     .kept = rec_kept,
+                                     .keep = rec_keep};
 
 // ---- In place of the processor's device ----
 static tc_status rec_pool_alloc(void *self, size_t size, uint64_t *out) {

@@ -1,6 +1,8 @@
 // Recorded runs beside ordinary ones, bit for bit: sizes that change, inputs that stay, move or come from the host,
 // outputs that are held, indices out of range, calls, control flow, state written in place, recordings that fail,
 // threads. The device is tests/unit/runtime/recorder.h.
+#include <math.h>
+
 #include "tests/unit/runtime/recorder.h"
 #include "tests/unit/runtime/rig.h"
 
@@ -315,6 +317,43 @@ TC_TEST(when_recorded) {
   return TC_OK;
 }
 
+// What a library makes of weights is made once for each of them, and what was recorded with others is not replayed.
+TC_TEST(constants_of_calls) {
+  static const char text[] = "graph @p (%w : f32[24, 24] = parameter \"w\", %x : f32[40, 24] = user \"x\") {\n"
+                             "  %a : f32[40, 24] = aten::mm(%x, %w)\n"
+                             "  %b : f32[40, 24] = aten::tanh(%a)\n"
+                             "  %c : f32[40, 24] = aten::mm(%b, %w)\n"
+                             "  return user %c\n}\n";
+  const program p = {"", text, 2, -1, true, true};
+  uint64_t seed = tc_test_seed();
+  rig graphs, plain;
+  given g = {{{0}}, {{0}}};
+  tc_tensor weights[2], got, want;
+  TC_TRY(open_rig(&plain, arena, text, false, true));
+  TC_TRY(open_rig(&graphs, arena, text, true, true));
+  for (int32_t i = 0; i < 2; i++) TC_TRY(draw(&p, 0, graphs.graph, 40, &seed, &weights[i]));
+  TC_TRY(draw(&p, 1, graphs.graph, 40, &seed, &g.host[1]));
+  for (int32_t turn = 0; turn < 3; turn++) {
+    g.host[0] = weights[turn % 2];
+    TC_TRY(tc_session_run(plain.session, g.host, &want, NULL));
+    for (int32_t run = 0; run < 4; run++) {
+      TC_TRY(tc_session_run(graphs.session, g.host, &got, NULL));
+      for (int64_t i = 0; i < tc_tensor_numel(&want); i++) {
+        float a = ((const float *)tc_tensor_data(&got))[i], b = ((const float *)tc_tensor_data(&want))[i];
+        if (!(fabsf(a - b) <= 1e-3F)) fail_msg("%g, not %g", (double)a, (double)b);
+      }
+      tc_tensor_unref(&got);
+    }
+    assert_int_equal(rec.library_keeps, 2 * (turn + 1));
+    tc_tensor_unref(&want);
+  }
+  assert_true(rec.graph_launches >= 3);
+  release(weights, 2), tc_tensor_unref(&g.host[1]);
+  rig_close(&plain);
+  close_recorder(&graphs);
+  return TC_OK;
+}
+
 // An index out of range is an error in the same words, run after run, and the next run is right again.
 TC_TEST(checks) {
   const program *p = &programs[1];
@@ -534,6 +573,7 @@ TC_TEST(threads) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(like_ordinary_runs),
                                      cmocka_unit_test(when_recorded),
+                                     cmocka_unit_test(constants_of_calls),
                                      cmocka_unit_test(checks),
                                      cmocka_unit_test(state),
                                      cmocka_unit_test(state_of_a_kernel_by_hand),

@@ -130,10 +130,12 @@ static bool is_small(tc_op_args *a, tc_lt x, tc_lt y) {
   return !tc_sym_is_int(tc_lo_size(a, x, 0), 1);
 }
 
-// A copy of a matrix in the order of its rows.
+// A copy of matrices in the order of their rows.
 static tc_lt in_row_order(tc_op_args *a, tc_lt y) {
-  tc_int sizes[2] = {tc_lo_size(a, y, 0), tc_lo_size(a, y, 1)}, index[2];
-  tc_lo_begin(a, 2, sizes, index);
+  int32_t rank = tc_lo_rank(a, y);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK];
+  for (int32_t d = 0; d < rank; d++) sizes[d] = tc_lo_size(a, y, d);
+  tc_lo_begin(a, rank, sizes, index);
   tc_bval v = tc_lo_load(a, y, index);
   tc_lo_keep(a);
   return tc_lo_end(a, v, tc_lo_dtype(a, y));
@@ -152,6 +154,14 @@ static int64_t small_strides(tc_op_args *a, int32_t rank, int32_t ix, int32_t iy
   return rank == 2 ? bits & 1 : bits; // one matrix y has been brought in order
 }
 
+// The template goes along rows of x, once for each panel of y. Where x lies by columns each step is another line of the
+// cache, often of one set, and a copy costs less from two panels on.
+static bool lies_by_columns(tc_op_args *a, int32_t ix, int32_t rank, tc_int columns) {
+  const tc_tensor_type *t = ix < 0 ? NULL : tc_op_tensor(a, ix);
+  if (!t || t->rank != rank || (tc_sym_is_const(columns) && columns->value < 2 * PANEL)) return false;
+  return tc_sym_is_int(t->strides[rank - 2], 1) && !tc_sym_is_int(t->strides[rank - 1], 1);
+}
+
 static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix, int32_t iy) {
   int32_t rank = tc_lo_rank(a, x);
   tc_int sizes[TC_MAX_RANK];
@@ -161,7 +171,7 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
     empty = empty || tc_sym_is_int(sizes[d], 0);
   }
   if (empty || tc_sym_is_int(sizes[rank - 1], 1)) return multiply_rows(a, x, y, out, rank, sizes);
-  int32_t order = tc_dtype_is_complex(tc_lo_dtype(a, y)) ? 0 : tc_lo_in_order(a, y);
+  int32_t unpacked = tc_lo_in_order(a, y), order = tc_dtype_is_complex(tc_lo_dtype(a, y)) ? 0 : unpacked;
   if (order) {
     tc_lt operands[2] = {x, order == 2 ? swapped(a, y) : y};
     tc_int turned = tc_int_const(a, order == 2);
@@ -173,6 +183,7 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
     tc_lt small[2] = {x, rank == 2 ? in_row_order(a, y) : y};
     return tc_lo_template(a, "small_matmul", 2, small, out, rank, sizes, 1, &strides);
   }
+  if (!unpacked && lies_by_columns(a, ix, rank, sizes[rank - 1])) x = in_row_order(a, x);
   tc_lt operands[2] = {x, pack(a, y, pairs)};
   return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);
 }

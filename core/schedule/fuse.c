@@ -442,6 +442,30 @@ static bool is_bound(const tc_group *g) {
   return false;
 }
 
+// Does the group reduce columns whose neighbours lie together in memory?
+static bool reduces_columns(tc_sched *x, const tc_group *g) {
+  const tc_sym *extent;
+  bool any = false;
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    const tc_lnode *n = g->steps.data[i].node;
+    any |= n->kind == TC_LN_REDUCE && !tc_column_part_of(x, n) && tc_along_columns(x->l, n, &extent);
+  }
+  return any;
+}
+
+// Does it store elements one behind the other along what the domain reduces, in an order of its own choice?
+static bool stores_rows(tc_sched *x, const tc_group *g, domain d) {
+  bool any = false;
+  for (int32_t i = 0; i < g->steps.count; i++) {
+    const tc_lnode *n = g->steps.data[i].node;
+    const tc_buf *b = n->outs[0];
+    bool full =
+        tc_sym_eq(x->l->syms, tc_product(x->l, n->n_par, n->extents), tc_sym_mul(x->l->syms, par(x, d), red(x, d)));
+    any |= n->kind == TC_LN_POINTWISE && full && b->kind == TC_BUF_INTERNAL && !b->strides && !b->prefer;
+  }
+  return any;
+}
+
 static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out, const tc_sym *const ***out_a,
                   const tc_sym *const ***out_b) {
   int32_t most = x->o->max_group ? x->o->max_group : 64;
@@ -486,6 +510,11 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
   bool stage = a->stage || b->stage, reduces = count_kind(a, TC_LN_REDUCE) + count_kind(b, TC_LN_REDUCE) > 0;
   if (out->n_red && reduces && !stage && !enough_rows(x, *out)) {
     refuse(x, p, "too few rows to occupy the device");
+    return false;
+  }
+  if (!stage && out->n_red &&
+      ((reduces_columns(x, a) && stores_rows(x, b, *out)) || (reduces_columns(x, b) && stores_rows(x, a, *out)))) {
+    refuse(x, p, "one reduces columns along memory, the other stores rows");
     return false;
   }
   if (stage && reduces && stage_waits(x, a, b)) {

@@ -74,6 +74,49 @@ static void gradients_are_the_differences(void **state) {
   }
 }
 
+// Times w until it is no longer small, in as many turns as that takes.
+static int32_t small(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = tc_aten_lt_Scalar(tc_aten_sum(in[0], TC_DTYPE_NONE), tc_scalar_int(4));
+  return tc_last_code();
+}
+static int32_t times(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)self, (void)n_in, (void)n_out;
+  out[0] = tc_aten_mul_Tensor(in[0], in[1]);
+  return tc_last_code();
+}
+static int32_t loop_loss(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  tc_tensor *h;
+  (void)n_in, (void)n_out;
+  if (tc_while_loop(small, times, self, 1, 2, in, &h) != TC_STATUS_OK) return tc_last_code();
+  out[0] = tc_aten_sum(h, TC_DTYPE_NONE);
+  return tc_last_code();
+}
+
+static void through_loops_of_any_length(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    tc_scope *s = tc_scope_open();
+    tc_function *g = value_and_grad(c, loop_loss, 2, 1, 2, (int32_t[]){0, 1});
+    static const double starts[] = {5, 3, 0.5, 1e-6, 4};
+    for (size_t k = 0; k < sizeof starts / sizeof *starts; k++) {
+      double w = 1.25, h = starts[k], turns = 0;
+      tc_tensor *in[] = {tc_tensor_from(c, TC_F64, 0, NULL, &starts[k]), tc_tensor_from(c, TC_F64, 0, NULL, &w)},
+                *out[3];
+      if (tc_call(g, in, out) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+      for (; h < 4; h *= w) turns++;
+      const double want[] = {h, pow(w, turns), turns * h / w};
+      for (int i = 0; i < 3; i++) {
+        double have = *(double *)tc_data_of(out[i]);
+        if (fabs(have - want[i]) > 1e-9 * (1 + want[i])) fail_msg("%zu, %d: %g instead of %g", k, i, have, want[i]);
+      }
+    }
+    assert_int_equal(tc_function_stats_of(g).compiles, 1);
+    tc_function_destroy(g);
+    tc_scope_close(s);
+  }
+}
+
 // The same function in mixed precision: results have its types, gradients those of what they are of.
 static void mixed_precision(void **state) {
   (void)state;
@@ -319,6 +362,7 @@ static void the_scale_follows_overflows(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gradients_are_the_differences),
+      cmocka_unit_test(through_loops_of_any_length),
       cmocka_unit_test(mixed_precision),
       cmocka_unit_test(what_cannot_be),
       cmocka_unit_test(steps_are_the_definitions),

@@ -176,7 +176,7 @@ tc_status tc_join_convolutions(const tc_call_choice *choice, tc_graph *g) {
   if (choice->policy == TC_CALLS_NEVER || !has_library(choice->device)) return TC_OK;
   tc_graph_sweep(g);
   for (tc_node *n = g->first; n; n = n->next) {
-    if (n->dead || n->inplace >= 0 || n->results[0]->kind != TC_VALUE_TENSOR || !is_plain(n)) continue;
+    if (n->dead || n->inplace >= 0 || !is_plain(n)) continue;
     bool joined;
     chain all = chain_of(n, true), fewer = chain_of(n, false);
     TC_TRY(join(choice, &all, &joined));

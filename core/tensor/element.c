@@ -12,12 +12,8 @@ static int64_t to_int(double v) { return tc_float_to_int(TC_I64, v); }
 int64_t tc_float_to_int(tc_dtype to, double v) {
   bool small = to == TC_I32 || to == TC_I16 || to == TC_I8 || to == TC_U8 || to == TC_U16;
   if (small) return v > -0x1p31 - 1 && v < 0x1p31 ? (int64_t)v : INT32_MIN;
+  if (to == TC_U64 && v >= 0x1p63 && v < 0x1p64) return (int64_t)(uint64_t)v;
   return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
-}
-
-static uint64_t to_u64(double v) {
-  if (v >= 0x1p63 && v < 0x1p64) return (uint64_t)v;
-  return (uint64_t)to_int(v);
 }
 
 // LOOP runs `body` with `p` at each element.
@@ -116,7 +112,7 @@ void tc_row_store_floats(tc_dtype d, void *data, int64_t step, int32_t n, const 
   case TC_I32:
   case TC_U32: STORE(uint32_t, (uint32_t)tc_float_to_int(d, re[k]));
   case TC_I64: STORE(int64_t, to_int(re[k]));
-  case TC_U64: STORE(uint64_t, to_u64(re[k]));
+  case TC_U64: STORE(uint64_t, (uint64_t)tc_float_to_int(d, re[k]));
   case TC_F16: STORE(uint16_t, tc_f64_to_f16(re[k]));
   case TC_BF16: STORE(uint16_t, tc_f64_to_bf16(re[k]));
   case TC_F32: STORE(float, (float)re[k]);

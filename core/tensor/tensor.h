@@ -51,8 +51,8 @@ float tc_bf16_to_f32(uint16_t h);
 uint16_t tc_f32_to_bf16(float f);
 uint16_t tc_f64_to_f16(double f);  // one rounding
 uint16_t tc_f64_to_bf16(double f); // one rounding
-// Truncated, as x86 converts: through int32 to what has up to 32 bits (u32 aside), else through int64; what does not
-// fit there gives the smallest number. The caller drops high bits.
+// Truncated, as x86 converts: through int32 to what has up to 32 bits (u32 aside), else through int64 (u64: or the
+// unsigned number's bits); what does not fit there gives the smallest number. The caller drops high bits.
 int64_t tc_float_to_int(tc_dtype to, double v);
 
 // Takes no reference to `data` unless release is given. On failure nothing is released.

@@ -43,7 +43,9 @@ enum { C = TC_OP_COMPLEX };
   "unsqueeze(" OF_PAIRS("grad") ", -1); let r = unsqueeze(" OF_PAIRS("pdist") ", -1);"                             \
                                                                               "sum(" DISTANCE_SLOPE ", [1])"
 // v = saved_v: norms by dimension dim, of which w = v · g / norms.
+#define FLOATS(x) "let of = if(is_int(" x "), fail(\"not implemented for integers\"), " x ");"
 #define WEIGHT_NORM_BACKWARD                                                                                     \
+  FLOATS("saved_v")                                                                                              \
   "let d = wide(saved_v.dtype); let v = to(saved_v, d); let gw = to(grad_w, d); let norms = to(saved_norms, d);" \
   "let k = if(dim < 0, dim + saved_v.rank, dim); let p = mul(gw, v); let s = if(saved_v.rank < 2, p, sum(p, "    \
   "range(0, k) + range(k + 1, saved_v.rank), true)); to(mul(div(saved_g, norms), sub(gw, mul(v, div(s, "         \
@@ -111,8 +113,9 @@ static const tc_op_def rows[] = {
     TEXT("_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor",
          "mul(v, div(g, if(dim == -1, linalg_vector_norm(v, 2), _norm_except(v, 2, dim))))"),
     REAL("_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
-         "let n = norm_except_dim(to(v, wide(v.dtype)), 2, dim); let norms = if(v.dtype == bf16, n, to(n, v.dtype)); "
-         "to(mul(v, div(g, n)), v.dtype), norms"),
+         FLOATS("v") "let n = norm_except_dim(to(v, wide(v.dtype)), 2, dim); let norms = if(v.dtype == bf16, n, to(n, "
+                     "v.dtype)); "
+                     "to(mul(v, div(g, n)), v.dtype), norms"),
     REAL("_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) "
          "-> (Tensor, Tensor)",
          WEIGHT_NORM_BACKWARD),

@@ -281,13 +281,16 @@ static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_las
 
 // [n, groups · out, size…] in type `out`. PANEL channels go together; fewer than FEW in a group are no work for lanes.
 enum { PANEL = 16, FEW = 8 };
-// `joined`: positions are one row of a kernel of size 1.
+// `joined`: positions are one row of a kernel of size 1. Depthwise, channels that lie last are those of the lanes.
 static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, bool channels_last, bool joined,
                          tc_dtype out) {
   tc_dtype compute = tc_op_math_type(out);
   plain own = *what, *p = &own;
+  bool each = channels_last && p->groups >= FEW && p->in == 1 && p->out == 1 && !tc_lo_in_order(a, x);
+  if (each) own.out = own.groups, own.groups = 1;
   bool positions = p->out < FEW;
-  own.pairs = !positions && tc_lo_pairs(a, tc_lo_dtype(a, x)) && p->in > 1 && (p->groups == 1 || p->in % 2 == 0);
+  own.pairs =
+      !positions && !each && tc_lo_pairs(a, tc_lo_dtype(a, x)) && p->in > 1 && (p->groups == 1 || p->in % 2 == 0);
   tc_int sizes[MAX_SPACE + 3], attrs[3 + 4 * MAX_SPACE], zero = tc_int_const(a, 0);
   int32_t rank = 0, n_attrs = 0;
   tc_lt operands[2] = {positions ? x : pad_input(a, p, x, channels_last, compute),
@@ -296,12 +299,9 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
   if (p->groups > 1) sizes[rank++] = tc_int_const(a, p->groups);
   sizes[rank++] = tc_int_const(a, p->out);
   for (int32_t i = 0; i < p->n; i++) sizes[rank++] = p->size[i];
-  bool either = joined && !channels_last && p->groups == 1 && tc_dtype_class(compute) == 'f';
-  attrs[n_attrs++] = tc_int_const(a, positions  ? 1
-                                     : p->pairs ? 2
-                                     : either   ? 3
-                                                : 0),
-  attrs[n_attrs++] = tc_int_const(a, p->n);
+  bool either = joined && !each && !channels_last && p->groups == 1 && tc_dtype_class(compute) == 'f';
+  int64_t way = positions ? 1 : p->pairs ? 2 : either ? 3 : each ? 4 : 0;
+  attrs[n_attrs++] = tc_int_const(a, way), attrs[n_attrs++] = tc_int_const(a, p->n);
   attrs[n_attrs++] = tc_int_const(a, p->groups);
   for (int32_t i = 0; i < p->n; i++) {
     attrs[n_attrs++] = tc_int_const(a, p->k[i]), attrs[n_attrs++] = tc_int_const(a, p->stride[i]);

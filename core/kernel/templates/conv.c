@@ -19,9 +19,12 @@
 //
 // Channels in pairs: where the device multiplies pairs of 16-bit numbers, C is half as many i32 of two channels each.
 //
-// attrs: 0 way (0 channels, 1 positions, 2 channels in pairs, 3 either), 1 spatial dimensions n, 2 groups (1: the
-// output has no such dimension); then for each spatial dimension kernel size, stride, dilation, padding before. params:
-// 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
+// Each: output channels along lanes, each of which reads its own input channel (depthwise, channels last). C is 1, and
+// a step loads a vector of the input per position.
+//
+// attrs: 0 way (0 channels, 1 positions, 2 channels in pairs, 3 either, 4 each), 1 spatial dimensions n, 2 groups (1:
+// the output has no such dimension); then for each spatial dimension kernel size, stride, dilation, padding before.
+// params: 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
 #include <stdbool.h>
 
 #include "core/kernel/templates/templates.h"
@@ -30,7 +33,7 @@
 
 enum { VECTORS, ROWS, COLUMNS, PANEL, BY_POSITION };
 enum { MAX_SPACE = 3, MAX_ACC = 32, UNROLL = 8 };
-enum { POSITIONS = 1, PAIRS = 2, EITHER = 3 };
+enum { POSITIONS = 1, PAIRS = 2, EITHER = 3, EACH = 4 };
 // A row is long if it has so many positions; weights that all of a run's channels read must stay in the cache beside
 // it.
 enum { LONG_ROW = 1024, MOST_SHARED = 1 << 20, SHARED_CHANNELS = 8, SHARED_VECTORS = 3, FEW_PLANES = 16 };
@@ -194,6 +197,7 @@ typedef struct cv {
   shape p;
   tc_dtype acc;
   bool pairs;                    // of input channels, as i32 (dot2)
+  bool each;                     // a lane has an input channel of its own
   tc_kval image, group, channel; // of the block: n, g (-1: none), first output channel
   tc_kval lane;
   tc_kval place[MAX_SPACE]; // output position of the micro-tile
@@ -288,6 +292,9 @@ typedef struct positions {
   int64_t ry, rx;
 } positions;
 
+// Output channels of vector v.
+static tc_kval channel_lanes(cv *t, int64_t v) { return addi(t, add(t, t->channel, t->lane), v * t->c->lanes); }
+
 static void channel_step(cv *t, const step *at, void *self, tc_kval *acc) {
   const positions *m = self;
   const shape *p = &t->p;
@@ -303,14 +310,20 @@ static void channel_step(cv *t, const step *at, void *self, tc_kval *acc) {
   }
   int32_t rank = input_index(t, at, ix);
   tc_kval x0 = ix[rank - 1], y0 = ix[rank - 2];
+  bool exact = p->per_group % (v_count * t->c->lanes) == 0;
   for (int64_t y = 0; y < m->ry; y++) {
     if (y) ix[rank - 2] = addi(t, y0, y * p->stride[p->n - 2]);
     for (int64_t x = 0; x < m->rx; x++) {
       ix[rank - 1] = addi(t, x0, x * p->stride[p->n - 1]);
-      tc_kval in = tc_stage_load(t->s, 0, ix, -1);
-      if (!t->pairs) in = tc_kb_cast(t->b, t->acc, in);
-      tc_kval *row = acc + (y * m->rx + x) * v_count;
-      for (int64_t v = 0; v < v_count; v++) row[v] = tc_kb_op3(t->b, t->pairs ? TC_K_DOT2 : TC_K_FMA, in, w[v], row[v]);
+      tc_kval *row = acc + (y * m->rx + x) * v_count, in = -1;
+      for (int64_t v = 0; v < v_count; v++) {
+        tc_kval mask = -1;
+        if (t->each) ix[1] = channel_lanes(t, v);
+        if (t->each && !exact) mask = tc_kb_op2(t->b, TC_K_LT, ix[1], i64(t, p->per_group));
+        if (t->each || v == 0) in = tc_stage_load(t->s, 0, ix, mask);
+        if (!t->pairs && (t->each || v == 0)) in = tc_kb_cast(t->b, t->acc, in);
+        row[v] = tc_kb_op3(t->b, t->pairs ? TC_K_DOT2 : TC_K_FMA, in, w[v], row[v]);
+      }
     }
   }
 }
@@ -324,7 +337,7 @@ static void channel_micro(cv *t, int64_t ry, int64_t rx) {
   reduce(t, (int32_t)n, acc, NULL, channel_step, &m);
   bool exact = p->per_group % (v_count * t->c->lanes) == 0;
   for (int64_t v = 0; v < v_count; v++) {
-    tc_kval channel = addi(t, add(t, t->channel, t->lane), v * t->c->lanes);
+    tc_kval channel = channel_lanes(t, v);
     tc_kval mask = exact ? -1 : tc_kb_op2(t->b, TC_K_LT, channel, i64(t, p->per_group));
     int32_t rank = output_index(t, channel, out);
     tc_kval y0 = rank > 1 ? out[rank - 2] : -1, x0 = out[rank - 1];
@@ -564,7 +577,7 @@ static void image(cv *t) {
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   cv t = {.s = s, .b = tc_stage_builder(s), .c = c, .p = shape_of(s), .acc = tc_stage_dtype(s), .group = -1};
   if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
-  t.pairs = tc_stage_attr(s, 0, 0) == PAIRS;
+  t.pairs = tc_stage_attr(s, 0, 0) == PAIRS, t.each = tc_stage_attr(s, 0, 0) == EACH;
   if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
   const shape *p = &t.p;
   t.p.positions |= c->params[BY_POSITION] != 0;

@@ -1,5 +1,5 @@
 // Convolutions as kernels against the references: the ways that the template has for kernels of size 1 over long rows,
-// and for several images with large weights.
+// for several images with large weights, and for depthwise kernels over channels that lie last.
 #include <math.h>
 
 #include "tests/unit/runtime/rig.h"
@@ -65,7 +65,27 @@ TC_TEST(many_weights) {
   return TC_OK;
 }
 
+// Depthwise over channels that lie last.
+TC_TEST(each_channel_alone) {
+  uint64_t seed = tc_test_seed();
+  for (int32_t i = 0; i < CASES; i++) {
+    long long n = draw(&seed, 1, 3), c = draw(&seed, 8, 70), h = draw(&seed, 8, 20), w = draw(&seed, 8, 20);
+    long long k = draw(&seed, 1, 7), stride = draw(&seed, 1, 2), padding = draw(&seed, 0, 3);
+    tc_sv text = tc_sv_printf(
+        arena,
+        "graph @g (%%x0 : f32[%lld, %lld, %lld, %lld] = user \"x\", %%w : f32[%lld, 1, %lld, %lld] "
+        "= user \"w\", %%b : f32[%lld] = user \"b\") {\n"
+        "  %%x = aten::permute(%%x0, [0, 3, 1, 2])\n"
+        "  %%c = aten::conv2d(%%x, %%w, %s, [%lld, 1], [%lld, %lld], [1, %lld], %lld)\n"
+        "  %%r = aten::relu(%%c)\n  return user %%r\n}\n",
+        n, h, w, c, c, k, k, c, draw(&seed, 0, 1) ? "%b" : "none", stride, padding, padding, k < 5 ? 1 + stride : 1, c);
+    TC_TRY(compare(text, seed));
+  }
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(long_rows), cmocka_unit_test(many_weights)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(long_rows), cmocka_unit_test(many_weights),
+                                     cmocka_unit_test(each_channel_alone)};
   return TC_RUN(tests);
 }

@@ -21,7 +21,7 @@
 #include "pairs.h"
 #include "vectors.h"
 
-enum { SIDE = TILES_SIDE, DEPTH = TILES_DEPTH, BLOCK = 2 * SIDE, TILE = SIDE * DEPTH };
+enum { SIDE = TILES_SIDE, DEPTH = TILES_DEPTH, BLOCK = 2 * SIDE, TILE = SIDE * DEPTH, SHORT = 8 };
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
@@ -52,7 +52,7 @@ bool tiles_convolution_plan(tiles_convolution *c, int64_t rows) {
   return true;
 }
 
-static int64_t halves_of(const tiles_convolution *c) { return ceil_div(c->unit_rows * c->pitch, BLOCK) * 2; }
+static int64_t halves_of(const tiles_convolution *c) { return ceil_div(c->unit_rows * c->pitch, 2 * BLOCK) * 4; }
 
 // Where a tile's positions go: which of them are the output's, and the first one's number.
 typedef struct half {
@@ -63,7 +63,7 @@ typedef struct half {
 int64_t tiles_convolution_scratch(const tiles_convolution *c, int64_t n_units) {
   int64_t halves = ceil_div(halves_of(c) * (int64_t)sizeof(half), 64) * 64;
   // Behind the last plane a block of positions reads on.
-  return BLOCK * BLOCK * 4 + n_units * (c->unit_bytes + halves) + BLOCK * DEPTH * 2;
+  return BLOCK * BLOCK * 4 + n_units * (c->unit_bytes + halves) + 2 * BLOCK * DEPTH * 2;
 }
 
 // ---- packing ----
@@ -196,6 +196,36 @@ static inline __attribute__((always_inline)) void multiply(const product *p, con
   tiles_in_memory();
 }
 
+// The same of up to four tiles of positions by one of channels, [64, 16].
+static inline __attribute__((always_inline)) void multiply_column(const product *p, const uint16_t *a,
+                                                                  const uint16_t *w, int64_t tiles, float *s) {
+  int64_t depth = p->c->depth;
+  tiles_in_memory();
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int32_t t = 0; t < p->c->n_taps; t++) {
+    const uint16_t *at = a + p->taps[t];
+    for (int64_t i = 0; i < depth; i++, at += p->plane, w += TILE) {
+      _tile_loadd(4, w, 64);
+      _tile_loadd(5, at, 64);
+      _tile_dpbf16ps(0, 5, 4);
+      if (tiles > 1) _tile_loadd(6, at + TILE, 64);
+      if (tiles > 1) _tile_dpbf16ps(1, 6, 4);
+      if (tiles > 2) _tile_loadd(7, at + 2 * TILE, 64);
+      if (tiles > 2) _tile_dpbf16ps(2, 7, 4);
+      if (tiles > 3) _tile_loadd(5, at + 3 * TILE, 64);
+      if (tiles > 3) _tile_dpbf16ps(3, 5, 4);
+    }
+  }
+  _tile_stored(0, s, SIDE * 4);
+  if (tiles > 1) _tile_stored(1, s + SIDE * SIDE, SIDE * 4);
+  if (tiles > 2) _tile_stored(2, s + 2 * SIDE * SIDE, SIDE * 4);
+  if (tiles > 3) _tile_stored(3, s + 3 * SIDE * SIDE, SIDE * 4);
+  tiles_in_memory();
+}
+
 // ---- what follows it ----
 static __m512 follow(int32_t then, __m512 y) { // NaN stays: the second operand of min and max
   __m512 zero = _mm512_setzero_ps(), six = _mm512_set1_ps(6);
@@ -239,7 +269,7 @@ static place place_of(const tiles_convolution *c, const tiles_convolution_task *
 }
 
 // Channels are neighbours.
-static void write_pixels(const place *p, const half *h, const float *s) {
+static void write_pixels(const place *p, const half *h, const float *s) { // s: rows of BLOCK
   int64_t at = p->at + h->first * p->c->y_position;
   __mmask16 mask = tiles_first(p->n);
   for (int32_t i = 0; i < SIDE; i++, s += BLOCK) {
@@ -251,12 +281,12 @@ static void write_pixels(const place *p, const half *h, const float *s) {
   }
 }
 
-// Positions are neighbours.
-static void write_rows(const place *p, const half *h, const float *s) {
+// Positions are neighbours. s: rows of `step`.
+static void write_rows(const place *p, const half *h, const float *s, int64_t step) {
   __m512i r[SIDE];
   int64_t at = p->at + h->first, n = __builtin_popcount(h->mask);
   bool whole = h->mask == 0xffff;
-  for (int32_t i = 0; i < SIDE; i++) r[i] = (__m512i)_mm512_fmadd_ps(_mm512_load_ps(s + i * BLOCK), p->scale, p->shift);
+  for (int32_t i = 0; i < SIDE; i++) r[i] = (__m512i)_mm512_fmadd_ps(_mm512_load_ps(s + i * step), p->scale, p->shift);
   tiles_transpose(r);
   for (int64_t i = 0; i < SIDE && i < p->n; i++, at += p->c->y_channel) {
     __m512 y = whole ? (__m512)r[i] : _mm512_maskz_compress_ps(h->mask, (__m512)r[i]);
@@ -265,11 +295,12 @@ static void write_rows(const place *p, const half *h, const float *s) {
   }
 }
 
-// Asks for the next block's result and what is added, which lie far from each other, while this one is computed.
-static void fetch(const place *p, const half *h) {
+// Asks for a line of the next block's result and what is added, which lie far from each other, while this one is
+// computed.
+static void fetch(const place *p, int64_t number) {
   const tiles_convolution *c = p->c;
   bool rows = c->y_position == 1;
-  int64_t n = rows ? p->n : SIDE, step = rows ? c->y_channel : c->y_position, at = p->at + h->first * c->y_position;
+  int64_t n = rows ? p->n : SIDE, step = rows ? c->y_channel : c->y_position, at = p->at + number * c->y_position;
   for (int64_t i = 0; i < n; i++, at += step) {
     if (p->other) _mm_prefetch((const char *)(p->other + at), _MM_HINT_T0);
     __builtin_prefetch(p->y + at, 1);
@@ -288,8 +319,7 @@ static void convolve_unit(const product *p, const tiles_convolution_task *t, int
   if (wide) places[1] = place_of(c, t, unit / c->part, (block + 1) * SIDE);
   for (int64_t at = 0; at < positions; at += BLOCK, packed += BLOCK * DEPTH, halves += 2) {
     bool tall = positions - at > SIDE;
-    for (int32_t k = 0; k <= wide && positions - at > BLOCK; k++)
-      fetch(&places[k], &(half){halves[2].first + first, 0});
+    for (int32_t k = 0; k <= wide && positions - at > BLOCK; k++) fetch(&places[k], halves[2].first + first);
     if (tall && wide) multiply(p, packed, w, panel, true, true, s);
     else if (tall) multiply(p, packed, w, panel, true, false, s);
     else if (wide) multiply(p, packed, w, panel, false, true, s);
@@ -298,9 +328,33 @@ static void convolve_unit(const product *p, const tiles_convolution_task *t, int
       for (int32_t k = 0; k <= wide; k++) {
         half h = {halves[i].first + first, halves[i].mask};
         const float *from = s + i * SIDE * BLOCK + k * SIDE;
-        if (c->y_position == 1) write_rows(&places[k], &h, from);
+        if (c->y_position == 1) write_rows(&places[k], &h, from, BLOCK);
         else write_pixels(&places[k], &h, from);
       }
+  }
+}
+
+// One block of channels, all of its unit: longer pieces of fewer planes are written at once. For short sums, whose time
+// goes into that.
+static void convolve_column(const product *p, const tiles_convolution_task *t, int64_t unit, int64_t rows,
+                            int64_t block, const uint16_t *packed, const half *halves, float *s) {
+  enum { TILES = 4 };
+  const tiles_convolution *c = p->c;
+  int64_t panel = c->n_taps * c->depth * TILE, blocks = ceil_div(c->out, SIDE);
+  int64_t positions = (rows - 1) * c->pitch + c->ow, first = unit % c->part * c->unit_rows * c->ow;
+  const uint16_t *w = t->weights + (t->group * blocks + block) * panel;
+  place to = place_of(c, t, unit / c->part, block * SIDE);
+  for (int64_t at = 0; at < positions; at += TILES * SIDE, packed += TILES * TILE, halves += TILES) {
+    int64_t tiles = ceil_div(positions - at, SIDE);
+    for (int64_t i = 0; i < TILES && tiles > TILES + i; i += 2) fetch(&to, halves[TILES + i].first + first);
+    switch (tiles) {
+    case 1: multiply_column(p, packed, w, 1, s); break;
+    case 2: multiply_column(p, packed, w, 2, s); break;
+    case 3: multiply_column(p, packed, w, 3, s); break;
+    default: multiply_column(p, packed, w, TILES, s);
+    }
+    for (int64_t i = 0; i < TILES && i < tiles; i++)
+      write_rows(&to, &(half){halves[i].first + first, halves[i].mask}, s + i * SIDE * SIDE, SIDE);
   }
 }
 
@@ -313,19 +367,21 @@ void tiles_convolve(const tiles_convolution *c, const tiles_convolution_task *t,
   float *s = (float *)(void *)scratch;
   uint16_t *packed = (uint16_t *)(void *)(scratch + BLOCK * BLOCK * 4);
   int64_t elements = c->unit_bytes / 2, n_halves = halves_of(c);
-  half *halves = (half *)(void *)(packed + t->n_units * elements + BLOCK * DEPTH);
+  half *halves = (half *)(void *)(packed + t->n_units * elements + 2 * BLOCK * DEPTH);
   for (int64_t i = 0; i < t->n_units; i++) {
     int64_t unit = t->unit + i, y = unit % c->part * c->unit_rows, rows = rows_of(c, unit);
     const uint16_t *x = t->x + unit / c->part * c->x_image + t->group * c->in * c->x_channel;
     pack_unit(c, x, y, rows, packed + i * elements);
     find_halves(c, rows, halves + i * n_halves);
   }
-  for (int64_t block = t->block; block < t->block + t->n_blocks; block += 2)
+  bool column = c->y_position == 1 && c->n_taps * c->depth <= SHORT;
+  for (int64_t block = t->block; block < t->block + t->n_blocks; block += column ? 1 : 2)
     for (int64_t i = 0; i < t->n_units; i++) {
       int64_t rows = rows_of(c, t->unit + i);
       product p = {.c = c, .plane = (rows + c->more) * c->pitch * DEPTH};
       for (int32_t k = 0; k < c->n_taps; k++)
         p.taps[k] = c->taps[k].phase * c->depth * p.plane + (c->taps[k].row * c->pitch + c->taps[k].col) * DEPTH;
-      convolve_unit(&p, t, t->unit + i, rows, block, packed + i * elements, halves + i * n_halves, s);
+      if (column) convolve_column(&p, t, t->unit + i, rows, block, packed + i * elements, halves + i * n_halves, s);
+      else convolve_unit(&p, t, t->unit + i, rows, block, packed + i * elements, halves + i * n_halves, s);
     }
 }

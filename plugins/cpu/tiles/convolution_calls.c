@@ -16,7 +16,7 @@
 enum { INPUT, WEIGHT, FACTOR, SHIFT, OTHER, THEN, KERNEL, STRIDE, PADDING, DILATION, GROUPS };
 enum { CALL_NS = 4000, GFLOPS = 1200, PACKED_PER_NS = 8, WRITTEN_PER_NS = 4, WEIGHTS_PER_NS = 12 }; // of one thread
 enum { LEAST_FLOPS = 4000000, MOST_EMPTY = 6 }; // operations of a call; times of what is asked for that tiles compute
-enum { UNIT_BYTES = 384 << 10, TASK_BYTES = 1 << 20, FEW_WEIGHTS = 512 << 10, LEAST_POSITIONS = 128, WIDE_ROW = 96 };
+enum { UNIT_BYTES = 1 << 20, TASK_BYTES = 1 << 20, FEW_WEIGHTS = 512 << 10, LEAST_POSITIONS = 128, WIDE_ROW = 96 };
 
 typedef struct prepared {
   const tc_host *host;

@@ -26,8 +26,8 @@ static void print_part(const model *m, const counted *x, bool products) {
     if (op->product != products) continue;
     int64_t f = at_hint(m, op->flops), b = at_hint(m, op->bytes);
     calls += op->calls, flops += f, bytes += b;
-    printf("  aten.%-48.*s %6lld %16lld %14lld\n", (int)op->name.size, op->name.data, (long long)op->calls,
-           (long long)f, (long long)b);
+    printf("  %-53.*s %6lld %16lld %14lld\n", (int)op->name.size, op->name.data, (long long)op->calls, (long long)f,
+           (long long)b);
   }
   printf("  %-53s %6lld %16lld %14lld\n", "total", (long long)calls, (long long)flops, (long long)bytes);
 }
@@ -38,7 +38,7 @@ static void print_object(const model *m, const counted *x, bool products, tc_sb 
   for (int32_t i = 0; i < x->n; i++) {
     if (x->ops[i].product != products) continue;
     tc_sb_putz(sb, first ? "" : ", ");
-    tc_json_quote(sb, tc_sv_printf(m->module->arena, "aten." TC_SV_FMT, TC_SV_ARG(x->ops[i].name)));
+    tc_json_quote(sb, x->ops[i].name);
     tc_sb_printf(sb, ": %lld", (long long)at_hint(m, x->ops[i].flops));
     first = false;
   }

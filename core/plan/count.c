@@ -1,10 +1,12 @@
 // Operations of a whole graph by op: what PyTorch's FlopCounterMode counts (products, convolutions, attention: rows
 // whose formula is labelled with PyTorch's name), and all else that does arithmetic.
 //
-// An op without a label that decomposes is taken apart, as FlopCounterMode does, and its parts are counted. Of the
-// branches of a conditional the dearer one counts, op by op; the body of any other region counts once.
+// An op without a label that decomposes is taken apart, as FlopCounterMode does, and its parts are counted, unless it
+// is a kernel by hand that says itself what it does. Of the branches of a conditional the dearer one counts, op by op;
+// the body of any other region counts once.
 #include "core/ir/control.h"
 #include "core/ir/expand.h"
+#include "core/ir/userop.h"
 #include "core/plan/plan_internal.h"
 
 enum { MOST_DEPTH = 32 };
@@ -99,12 +101,14 @@ static tc_status count_node(counting *x, const tc_node *n, int32_t depth) {
   bool left_out = tc_sv_is(label, "-"), counted = label.size && !left_out;
   // An op that writes in place is not taken apart: its decomposition is that of the op that does not.
   const tc_op *base = tc_op_functional(n->graph->module->ops, n->op);
-  bool parts = tc_op_can_expand(n->op) && !base;
+  bool parts = tc_op_can_expand(n->op) && !base && !(n->op->user && n->op->user->flops);
   if (!label.size && parts) return count_parts(x, n, depth);
   const tc_sym *flops = tc_plan_node_flops_as(x->arena, x->syms, n, counted);
   if (left_out && parts && tc_sym_is_int(flops, 0)) return count_parts(x, n, depth);
   if (tc_sym_is_int(flops, 0)) return TC_OK;
-  tc_counted_op *e = entry_of(x, counted ? label : n->op->schema.name, counted);
+  tc_sv ns = counted ? TC_SV("aten") : n->op->schema.ns, name = counted ? label : n->op->schema.name;
+  tc_counted_op *e =
+      entry_of(x, tc_sv_printf(x->arena, TC_SV_FMT "." TC_SV_FMT, TC_SV_ARG(ns), TC_SV_ARG(name)), counted);
   e->calls++;
   e->flops = tc_sym_add(x->syms, e->flops, flops);
   e->bytes = tc_sym_add(x->syms, e->bytes, node_bytes(x->syms, n));

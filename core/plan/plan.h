@@ -206,7 +206,7 @@ tc_sv tc_plan_flops_label(const tc_op *op);
 
 // Operations and bytes (of arguments and results) of a graph by op (count.c).
 typedef struct tc_counted_op {
-  tc_sv name;   // without namespace and overload
+  tc_sv name;   // "aten.addmm", without overload
   bool product; // FlopCounterMode counts it, too, and `flops` are counted as there
   int64_t calls;
   const tc_sym *flops, *bytes;

@@ -3,6 +3,9 @@
 // Streams run late: copies, fills and launches are queued and done when the stream or an event behind them is waited
 // for, so that memory that is reused or freed too early is seen. Memory freed in stream order is freed in that order.
 // There are two devices with a context each; what was made in one may not be used while the other is current.
+//
+// Whoever runs a whole program over it finds what was launched, and what went wrong, in the file that the environment's
+// FAKE_DRIVER_TRACE names.
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -59,6 +62,18 @@ static _Thread_local void *current;
 static int32_t n_params, param_bytes[64];
 static char failing[64];
 static int32_t fail_after, fail_code;
+
+static FILE *trace;
+__attribute__((constructor)) static void open_trace(void) {
+  const char *path = getenv("FAKE_DRIVER_TRACE");
+  if (path) trace = fopen(path, "w");
+}
+__attribute__((destructor)) static void close_trace(void) {
+  if (!trace) return;
+  fprintf(trace, "%d launches, %d of graphs, %d faults %s\n", state.launches, state.graph_launches, state.faults,
+          state.fault);
+  fclose(trace);
+}
 
 static void fault(const char *text) {
   if (state.faults++ == 0) snprintf(state.fault, sizeof state.fault, "%s", text);
@@ -523,6 +538,7 @@ static int launch(object *o, object *on, const unsigned grid[3], const unsigned 
   else state.launches++;
   state.grid = grid[0], state.grid_y = grid[1], state.lanes = block[0], state.shared_bytes = shared;
   if (o) memcpy(state.kernel, o->name, sizeof state.kernel);
+  if (trace) fprintf(trace, "%s: %u x %u x %u blocks of %u lanes\n", state.kernel, grid[0], grid[1], grid[2], block[0]);
   for (int32_t i = 0; i < n_params; i++) {
     state.words[i] = 0;
     memcpy(&state.words[i], params[i], (size_t)param_bytes[i]);

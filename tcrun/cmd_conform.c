@@ -281,9 +281,9 @@ tc_status cmd_conform(run_options *o) {
   }
   if (!o->json) {
     print_text(&k, results);
-    printf("plugin " TC_SV_FMT " " TC_SV_FMT ", seed %llu (--random=%llu repeats it), %d unsupported, %d expected\n",
-           TC_SV_ARG(k.about.name), TC_SV_ARG(k.about.version), (unsigned long long)seed, (unsigned long long)seed,
-           count[UNSUPPORTED], count[EXPECTED]);
+    printf("plugin " TC_SV_FMT "%s" TC_SV_FMT ", seed %llu (--random=%llu repeats it), %d unsupported, %d expected\n",
+           TC_SV_ARG(k.about.name), k.about.version.size ? " " : "", TC_SV_ARG(k.about.version),
+           (unsigned long long)seed, (unsigned long long)seed, count[UNSUPPORTED], count[EXPECTED]);
     printf("%d passed, %d failed, %d skipped\n", count[PASS], count[FAIL], count[UNSUPPORTED] + count[EXPECTED]);
   }
   TC_TRY(write_json(&k, results, count, seed));

@@ -1,4 +1,5 @@
 // tcrun backends, plugins, ops, modes, config.
+#include <stddef.h>
 #include <stdio.h>
 
 #include "tcrun/tcrun.h"
@@ -8,6 +9,24 @@ static tc_status open_context(run_options *o, tc_context **out) {
   TC_TRY(tc_config_apply_mode(config));
   o->config = NULL;
   return tc_context_create(tc_system_allocator(), config, tc_logger_silent, out);
+}
+
+// Writes lines below the device's, indented.
+static int32_t put_line(void *self, const void *data, uint64_t size) {
+  const char *at = data;
+  (void)self;
+  for (uint64_t begin = 0, end; begin < size; begin = end + 1) {
+    for (end = begin; end < size && at[end] != '\n';) end++;
+    printf("%-10s %.*s\n", "", (int)(end - begin), at + begin);
+  }
+  return TC_STATUS_OK;
+}
+
+static void print_device(tc_sv kind, const tc_device *d) {
+  const tc_device_table *t = d->plugin->device;
+  printf("%-10.*s %s [%s]\n", (int)kind.size, kind.data, d->props.name, d->props.target);
+  if (t->struct_size >= offsetof(tc_device_table, libraries) + sizeof t->libraries && t->libraries)
+    t->libraries(d->handle, &(tc_sink){NULL, put_line});
 }
 
 tc_status cmd_backends(run_options *o) {
@@ -22,7 +41,7 @@ tc_status cmd_backends(run_options *o) {
     tc_device_options options = tc_context_device_options(c);
     options.cache_dir = NULL;
     tc_status bad = tc_device_open(c->arena, c->plugins, kinds[i], 0, &options, &d);
-    if (bad == TC_OK) printf("%-10.*s %s [%s]\n", (int)kinds[i].size, kinds[i].data, d->props.name, d->props.target);
+    if (bad == TC_OK) print_device(kinds[i], d);
     else printf("%-10.*s not usable: %s\n", (int)kinds[i].size, kinds[i].data, tc_status_text(bad));
     tc_status_free(bad);
     tc_device_close(d);

@@ -42,19 +42,22 @@ int32_t cuda_blas_open(const tc_host *h, cuda_blas *out, char *why, size_t why_s
   LT_FUNCTIONS(X)
 #undef X
   lt_status code = out->create(&out->handle);
-  if (code == 0) return TC_STATUS_OK;
+  if (code == 0) {
+    cuda_library_version(out->library, "cublasLtGetVersion", why, why_size);
+    return TC_STATUS_OK;
+  }
   snprintf(why, why_size, "cublasLtCreate failed (status %d)", code);
   return TC_STATUS_PLUGIN;
 }
 
 // The library, opened on first use.
-static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
-  return cuda_blas_open(d->host, &d->blas, why, why_size);
+static int32_t open_library(tc_device_ *d, char *text, size_t size) {
+  return cuda_blas_open(d->host, &d->blas, text, size);
 }
-static int32_t open_blas(tc_device_ *d) {
+int32_t cuda_blas_ready(tc_device_ *d) {
   if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
   int32_t s = cuda_enter(d);
-  return s == TC_STATUS_OK ? cuda_open_once(d, "cuBLASLt", &d->blas_state, open_library, TC_STATUS_UNIMPLEMENTED) : s;
+  return s == TC_STATUS_OK ? cuda_open_once(d, &d->blas_library, open_library, TC_STATUS_UNIMPLEMENTED) : s;
 }
 
 typedef struct prepared {
@@ -205,7 +208,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
     return TC_STATUS_OK;
   }
   // What is nothing, or so little that a launch of its own does not pay, stays with its neighbours.
-  if (p.k == 0 || flops < LEAST_FLOPS || p.batch > INT32_MAX || open_blas(d) != TC_STATUS_OK) return TC_STATUS_OK;
+  if (p.k == 0 || flops < LEAST_FLOPS || p.batch > INT32_MAX || cuda_blas_ready(d) != TC_STATUS_OK) return TC_STATUS_OK;
   double rate = (double)d->props.flops_per_ns * (p.dtype == TC_F16 || p.dtype == TC_BF16 ? 10 : 0.7);
   if (is_complex) flops *= 4;
   *out_cost = CALL_NS + (int64_t)(flops / (rate > 1 ? rate : 1));
@@ -215,7 +218,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
 // The product, not yet described to the library; to be destroyed also after a failure.
 static int32_t begin(const tc_host *h, tc_device_ *d, const tc_call_node *n, prepared **out) {
   const char *why = "";
-  int32_t s = open_blas(d);
+  int32_t s = cuda_blas_ready(d);
   if (s != TC_STATUS_OK) return s;
   prepared *x = *out = h->alloc(h->self, sizeof *x);
   if (!x) return TC_STATUS_OUT_OF_MEMORY;

@@ -44,12 +44,10 @@ static void align(buffer *b, size_t to) {
 }
 
 // ---- The compiler ----
-static int32_t open_nvrtc(tc_device_ *d, char *why, size_t why_size) {
-  return cuda_nvrtc_open(d->host, &d->compiler, why, why_size);
+static int32_t open_nvrtc(tc_device_ *d, char *text, size_t size) {
+  return cuda_nvrtc_open(d->host, &d->compiler, text, size);
 }
-int32_t cuda_compiler(tc_device_ *d) {
-  return cuda_open_once(d, "NVRTC", &d->compiler_state, open_nvrtc, TC_STATUS_PLUGIN);
-}
+int32_t cuda_compiler(tc_device_ *d) { return cuda_open_once(d, &d->compiler_library, open_nvrtc, TC_STATUS_PLUGIN); }
 
 // "12 bytes spill stores" with a number other than 0?
 static int32_t spills(const char *log) {

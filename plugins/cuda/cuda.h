@@ -42,6 +42,12 @@ typedef struct cuda_half {
   cu_function finish, plain, multiply;
 } cuda_half;
 
+// What is opened when it is first asked for.
+typedef struct cuda_library {
+  int32_t state;  // 0 not opened, 1 open, -1 cannot be opened
+  char text[600]; // its version, or why not
+} cuda_library;
+
 struct tc_device_ {
   const tc_host *host;
   int32_t runs;      // 0: compiles only
@@ -55,7 +61,7 @@ struct tc_device_ {
   tc_device_props props;
 
   pthread_mutex_t library_lock;
-  int32_t compiler_state, blas_state, dnn_state; // under the lock: 0 not opened, 1 open, -1 cannot be opened
+  cuda_library compiler_library, blas_library, dnn_library; // under the lock
   cuda_nvrtc compiler;
   cuda_blas blas;
   cuda_dnn dnn;
@@ -150,10 +156,13 @@ static inline cu_ptr cuda_address(const tc_view *v) { return v->memory + (uint64
 // The end of preparing a call: gives `prepared` (of the host's allocator) away, or frees it if the status is a failure.
 int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t workspace, void **out,
                       uint64_t *out_workspace);
-// Opens a library when it is first asked for: `state` is one of the device's, under its library_lock. The code,
-// reported, if it cannot be opened.
-typedef int32_t (*cuda_opener)(tc_device_ *d, char *why, size_t why_size);
-int32_t cuda_open_once(tc_device_ *d, const char *name, int32_t *state, cuda_opener open, int32_t code);
+// Opens one of the device's libraries when it is first asked for; `open` writes the library's text. The code, reported
+// with the reason, if it cannot be opened.
+typedef int32_t (*cuda_opener)(tc_device_ *d, char *text, size_t size);
+int32_t cuda_open_once(tc_device_ *d, cuda_library *library, cuda_opener open, int32_t code);
+// cuBLASLt and cuDNN so, in the device's context; UNIMPLEMENTED where they cannot be used.
+int32_t cuda_blas_ready(tc_device_ *d);
+int32_t cuda_dnn_ready(tc_device_ *d);
 // Opens the compiler; PLUGIN, reported, if it is not there.
 int32_t cuda_compiler(tc_device_ *d);
 // Definitions of the numbers of functions behind a product, as product_common.cu wants them in front; their length.

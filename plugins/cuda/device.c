@@ -28,14 +28,12 @@ int32_t cuda_enter(tc_device_ *d) {
                      "this device only compiles: the config key cuda.arch names an architecture, not a device");
 }
 
-int32_t cuda_open_once(tc_device_ *d, const char *name, int32_t *state, cuda_opener open, int32_t code) {
-  char text[600];
-  snprintf(text, sizeof text, "%s could not be opened before", name);
+int32_t cuda_open_once(tc_device_ *d, cuda_library *library, cuda_opener open, int32_t code) {
   pthread_mutex_lock(&d->library_lock);
-  if (*state == 0) *state = open(d, text, sizeof text) == TC_STATUS_OK ? 1 : -1;
-  int32_t now = *state;
+  if (library->state == 0) library->state = open(d, library->text, sizeof library->text) == TC_STATUS_OK ? 1 : -1;
+  int32_t state = library->state; // it and the text stay
   pthread_mutex_unlock(&d->library_lock);
-  return now == 1 ? TC_STATUS_OK : cuda_report(d->host, code, text);
+  return state == 1 ? TC_STATUS_OK : cuda_report(d->host, code, library->text);
 }
 
 #define TRY(expr)                                \
@@ -179,8 +177,8 @@ static void close_device(tc_device_ *d) {
       if (d->half[i].module) d->driver.module_unload(d->half[i].module);
     }
     if (d->split.module) d->driver.module_unload(d->split.module);
-    if (d->blas_state == 1) d->blas.destroy(d->blas.handle);
-    if (d->dnn_state == 1) d->dnn.destroy(d->dnn.handle);
+    if (d->blas_library.state == 1) d->blas.destroy(d->blas.handle);
+    if (d->dnn_library.state == 1) d->dnn.destroy(d->dnn.handle);
   }
   if (d->runs) d->driver.context_release(d->device);
   pthread_mutex_destroy(&d->library_lock);
@@ -255,6 +253,23 @@ static int32_t synchronize(tc_device_ *d, tc_handle stream) {
   return cuda_check(d, what, code);
 }
 
+// ---- Libraries ----
+static int32_t put_library(const tc_sink *text, const char *name, const cuda_library *l) {
+  char line[700];
+  int n = snprintf(line, sizeof line, "%s %s%s\n", name, l->state == 1 ? "" : "not usable: ", l->text);
+  return text->write(text->self, line, (uint64_t)n);
+}
+
+static int32_t libraries(tc_device_ *d, const tc_sink *text) {
+  cuda_compiler(d);
+  TRY(put_library(text, "NVRTC", &d->compiler_library));
+  if (!d->runs) return TC_STATUS_OK; // nor does it look for others
+  cuda_blas_ready(d);
+  TRY(put_library(text, "cuBLASLt", &d->blas_library));
+  cuda_dnn_ready(d);
+  return put_library(text, "cuDNN", &d->dnn_library);
+}
+
 const tc_device_table cuda_device = {
     .struct_size = sizeof(tc_device_table),
     .enumerate = enumerate,
@@ -283,4 +298,5 @@ const tc_device_table cuda_device = {
     .event_record = cuda_event_record,
     .event_elapsed = cuda_event_elapsed,
     .memory_stats = cuda_memory_stats,
+    .libraries = libraries,
 };

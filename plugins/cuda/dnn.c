@@ -38,24 +38,23 @@ int32_t cuda_dnn_open(const tc_host *h, cuda_dnn *out, char *why, size_t why_siz
   memcpy(&out->field, &p, sizeof p);
   DNN_FUNCTIONS(X)
 #undef X
-  size_t (*version)(void) = NULL;
-  p = dlsym(out->library, "cudnnGetVersion");
-  memcpy(&version, &p, sizeof p);
-  out->version = version ? version() : 0;
   dnn_status code = out->create(&out->handle);
-  if (code == 0) return TC_STATUS_OK;
+  if (code == 0) {
+    cuda_library_version(out->library, "cudnnGetVersion", why, why_size);
+    return TC_STATUS_OK;
+  }
   snprintf(why, why_size, "cudnnCreate failed (status %d)", code);
   return TC_STATUS_PLUGIN;
 }
 
 // The library, opened on first use.
-static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
-  return cuda_dnn_open(d->host, &d->dnn, why, why_size);
+static int32_t open_library(tc_device_ *d, char *text, size_t size) {
+  return cuda_dnn_open(d->host, &d->dnn, text, size);
 }
-static int32_t open_dnn(tc_device_ *d) {
+int32_t cuda_dnn_ready(tc_device_ *d) {
   if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
   int32_t s = cuda_enter(d);
-  return s == TC_STATUS_OK ? cuda_open_once(d, "cuDNN", &d->dnn_state, open_library, TC_STATUS_UNIMPLEMENTED) : s;
+  return s == TC_STATUS_OK ? cuda_open_once(d, &d->dnn_library, open_library, TC_STATUS_UNIMPLEMENTED) : s;
 }
 
 static int32_t failed(const tc_device_ *d, const char *what, dnn_status code) {
@@ -228,7 +227,7 @@ static int32_t begin(tc_device_ *d, const tc_call_node *n, prepared **out) {
   int32_t s = convolution_of(n, &c, &why);
   if (s == TC_STATUS_OK && wished(d, "false")) s = TC_STATUS_UNIMPLEMENTED, why = "turned off (cuda.convolutions)";
   if (s != TC_STATUS_OK) return cuda_report(h, s, why);
-  s = open_dnn(d);
+  s = cuda_dnn_ready(d);
   if (s != TC_STATUS_OK) return s;
   prepared *q = h->alloc(h->self, sizeof *q);
   if (!q) return TC_STATUS_OUT_OF_MEMORY;

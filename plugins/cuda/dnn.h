@@ -72,14 +72,14 @@ enum { DNN_NOT_SUPPORTED_8 = 9, DNN_NOT_SUPPORTED = 3000, DNN_NOT_SUPPORTED_END 
 
 typedef struct cuda_dnn {
   void *library;
-  size_t version;    // 91900 is 9.19.0
   dnn_handle handle; // of the context that was current at the opening; one user at a time
 #define X(field, symbol, params) dnn_status(*field) params;
   DNN_FUNCTIONS(X)
 #undef X
 } cuda_dnn;
 
-// Config key `cudnn`: a file. PLUGIN, with a text in `why`, if it is not there, lacks a function, or does not start.
+// Config key `cudnn`: a file. `why`: the version, or, with PLUGIN, that it is not there, lacks a function, or does not
+// start.
 int32_t cuda_dnn_open(const tc_host *h, cuda_dnn *out, char *why, size_t why_size);
 
 extern const tc_call_table cuda_dnn_calls;

@@ -67,6 +67,14 @@ static void *open_python(const char *pattern) {
   return library;
 }
 
+void cuda_library_version(void *library, const char *symbol, char *text, size_t size) {
+  size_t (*version)(void) = NULL;
+  void *p = dlsym(library, symbol);
+  memcpy(&version, &p, sizeof p);
+  size_t n = version ? version() : 0, high = n < 10000 ? 1000 : 10000;
+  snprintf(text, size, "%zu.%zu.%zu", n / high, n % high / 100, n % 100);
+}
+
 void *cuda_library_open(const tc_host *h, const char *key, const char *const *names, const char *pattern, char *why,
                         size_t why_size) {
   static const char *const toolkits[] = {"/usr/local/cuda/lib64", "/usr/local/cuda-[0-9]*/lib64", "/opt/cuda/lib64"};

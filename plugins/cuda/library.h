@@ -10,5 +10,7 @@ int32_t cuda_config(const tc_host *h, const char *key, char *text, size_t size);
 // the toolkit's folders and in Python's nvidia packages. NULL, with the reason in `why`.
 void *cuda_library_open(const tc_host *h, const char *key, const char *const *names, const char *pattern, char *why,
                         size_t why_size);
+// Writes the version that the library's function `symbol` gives, 130100 for 13.1.0 (8907 for 8.9.7).
+void cuda_library_version(void *library, const char *symbol, char *text, size_t size);
 
 #endif

@@ -27,7 +27,10 @@ int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why
   memcpy(&out->field, &p, sizeof p);
   NVRTC_FUNCTIONS(X)
 #undef X
-  if (out->version(&out->major, &out->minor) == 0) return TC_STATUS_OK;
+  if (out->version(&out->major, &out->minor) == 0) {
+    snprintf(why, why_size, "%d.%d", out->major, out->minor);
+    return TC_STATUS_OK;
+  }
   snprintf(why, why_size, "NVRTC does not tell its version");
   return TC_STATUS_PLUGIN;
 }

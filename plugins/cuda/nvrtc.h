@@ -25,7 +25,7 @@ typedef struct cuda_nvrtc {
 #undef X
 } cuda_nvrtc;
 
-// PLUGIN, with a text in `why`, if it is not there or lacks a function.
+// `why`: the version, or, with PLUGIN, that it is not there or lacks a function.
 int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size);
 
 // What every compilation is told besides the architecture.

@@ -171,6 +171,9 @@ typedef struct tc_device_table {
   int32_t (*event_elapsed)(tc_device_ *d, tc_handle from, tc_handle to, double *out_ns);
   // Fills at most out->struct_size bytes.
   int32_t (*memory_stats)(tc_device_ *d, tc_memory_stats *out);
+  // Since 1.8, optional. Opens what is opened at run time, and writes a line for each such library, for people: its
+  // name and version, or why it cannot be used. What does without one is no failure.
+  int32_t (*libraries)(tc_device_ *d, const tc_sink *text);
 } tc_device_table;
 
 // ---- Level 2: kernels ----

@@ -307,10 +307,44 @@ TC_TEST(compile_only) {
   return TC_OK;
 }
 
+typedef struct lines {
+  char text[2000];
+  size_t size;
+} lines;
+static int32_t add_line(void *self, const void *data, uint64_t size) {
+  lines *l = self;
+  assert_true(l->size + size < sizeof l->text);
+  memcpy(l->text + l->size, data, size);
+  l->size += size;
+  return TC_STATUS_OK;
+}
+
+// What a device says of the libraries that it opens: versions, or what is missing, also when it is asked again.
+TC_TEST(libraries) {
+  rig r;
+  load(&r);
+  r.dnn = "/nonexistent/libcudnn.so";
+  OK(r.t->open(&r.host, 0, &r.d));
+  for (int32_t i = 0; i < 2; i++) {
+    lines l = {.size = 0};
+    OK(r.t->libraries(r.d, &(tc_sink){&l, add_line}));
+    assert_int_equal(strncmp(l.text, "NVRTC ", 6), 0);
+    assert_non_null(strstr(l.text, "\ncuBLASLt 13.1.0\n"));
+    assert_non_null(strstr(l.text, "\ncuDNN not usable: cannot open '/nonexistent/libcudnn.so' (cuda.cudnn)"));
+  }
+  close_rig(&r);
+  open_rig(&r);
+  lines l = {.size = 0};
+  OK(r.t->libraries(r.d, &(tc_sink){&l, add_line}));
+  assert_non_null(strstr(l.text, "\ncuDNN 9.19.0\n"));
+  close_rig(&r);
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(finding),  cmocka_unit_test(properties),         cmocka_unit_test(copies),
       cmocka_unit_test(launches), cmocka_unit_test(dependent_launches), cmocka_unit_test(damage),
-      cmocka_unit_test(failures), cmocka_unit_test(compile_only)};
+      cmocka_unit_test(failures), cmocka_unit_test(libraries),          cmocka_unit_test(compile_only)};
   return TC_RUN(tests);
 }

@@ -1,7 +1,9 @@
 // From an op's operands to a convolution of cuDNN.
 //
 // All three tensors lie without gaps, with their channels first or with their channels last. One dimension of space is
-// the second of two.
+// the second of two. A convolution whose operands lie so once their first two dimensions change places is the gradient
+// of another one by its filter: batch and channels change places there, and so do strides and dilations
+// (core/ops/conv_backward.c).
 #include "convolution.h"
 
 #include <stdbool.h>
@@ -53,7 +55,7 @@ typedef struct tensor {
 static int32_t read_tensor(const request *q, const tc_view *v, bool batched, tensor *t, const char **why) {
   int32_t rank = q->space < 3 ? 4 : 5, lead = rank - q->space; // the first of the op's own dimensions of space
   if (v->rank != q->space + 1 + batched) return refuse(why, "an operand of another rank");
-  for (int32_t d = 0; d < rank; d++) t->sizes[d] = 1, t->strides[d] = 0;
+  for (int32_t d = 0; d < CONVOLUTION_RANK; d++) t->sizes[d] = 1, t->strides[d] = 0;
   for (int32_t d = 0; d < v->rank; d++) {
     int32_t own = d + !batched, to = own < 2 ? own : lead + own - 2;
     if (v->sizes[d] == INT64_MIN || !v->strides || v->strides[d] == INT64_MIN)
@@ -85,6 +87,12 @@ static bool is_packed(const tensor *t, int32_t rank, bool channels_last) {
     stride *= t->sizes[d];
   }
   return true;
+}
+
+static void exchange(tensor *t) {
+  int64_t size = t->sizes[0], stride = t->strides[0];
+  t->sizes[0] = t->sizes[1], t->strides[0] = t->strides[1];
+  t->sizes[1] = size, t->strides[1] = stride;
 }
 
 void convolution_strides(const convolution *c, const convolution_tensor *t, int32_t *out) {
@@ -146,6 +154,39 @@ static int32_t read_bias(const tc_call_node *n, int32_t channels, convolution *c
   return TC_STATUS_OK;
 }
 
+static bool are_packed(int32_t rank, bool channels_last, const tensor *a, const tensor *b) {
+  return is_packed(a, rank, channels_last) && is_packed(b, rank, channels_last);
+}
+
+// A gradient by the filter?
+static bool place_filter(const request *q, tensor in, tensor weight, tensor out, convolution *c) {
+  if (q->transposed || c->groups != 1 || c->bias >= 0 || !is_packed(&out, c->rank, false)) return false;
+  exchange(&in), exchange(&weight), exchange(&out);
+  c->channels_last = !are_packed(c->rank, false, &in, &weight);
+  if (c->channels_last && !are_packed(c->rank, true, &in, &weight)) return false;
+  c->kind = CONVOLUTION_FILTER;
+  take(&in, 0, &c->x), take(&weight, 1, &c->y), take(&out, -1, &c->w);
+  for (int32_t i = 0; i < c->rank - 2; i++) {
+    int32_t stride = c->strides[i];
+    c->strides[i] = c->dilations[i], c->dilations[i] = stride;
+  }
+  return true;
+}
+
+static int32_t place(const request *q, const tensor *in, const tensor *weight, const tensor *out, convolution *c,
+                     const char **why) {
+  bool first = are_packed(c->rank, false, in, weight) && is_packed(out, c->rank, false);
+  bool last = are_packed(c->rank, true, in, weight) && is_packed(out, c->rank, true);
+  if (!first && !last)
+    return place_filter(q, *in, *weight, *out, c)
+               ? TC_STATUS_OK
+               : refuse(why, "tensors that do not all have their channels first, or last");
+  c->kind = q->transposed ? CONVOLUTION_DATA : CONVOLUTION_FORWARD;
+  c->channels_last = !first;
+  take(in, 0, q->transposed ? &c->y : &c->x), take(weight, 1, &c->w), take(out, -1, q->transposed ? &c->x : &c->y);
+  return TC_STATUS_OK;
+}
+
 int32_t convolution_of(const tc_call_node *n, convolution *c, const char **why) {
   request q = {.n = n};
   tensor in, weight, out;
@@ -178,16 +219,11 @@ int32_t convolution_of(const tc_call_node *n, convolution *c, const char **why) 
   }
   c->empty = counts[2] == 0;
   if (!c->empty && (counts[0] == 0 || counts[1] == 0)) return refuse(why, "a convolution over nothing");
-  c->kind = q.transposed ? CONVOLUTION_DATA : CONVOLUTION_FORWARD;
-  int32_t first = 1, last = 1;
-  const tensor *all[3] = {&in, &weight, &out};
-  for (int32_t i = 0; i < 3; i++) first &= is_packed(all[i], c->rank, false), last &= is_packed(all[i], c->rank, true);
-  if (!first && !last) return refuse(why, "tensors that do not all have their channels first, or last");
-  c->channels_last = !first;
-  take(&in, 0, q.transposed ? &c->y : &c->x), take(&weight, 1, &c->w), take(&out, -1, q.transposed ? &c->x : &c->y);
+  s = place(&q, &in, &weight, &out, c, why);
+  if (s != TC_STATUS_OK) return s;
   if (!c->empty && !agrees(c)) return refuse(why, "sizes that do not fit");
   c->bytes = (double)(counts[0] + counts[1] + counts[2]) * (c->dtype == TC_F32 ? 4 : 2);
-  c->flops = 2.0 * (double)counts[1] * (double)(q.transposed ? counts[0] : counts[2]) /
-             (double)(c->w.sizes[0] > 0 ? c->w.sizes[0] : 1);
+  int64_t outs = weight.sizes[0];
+  c->flops = 2.0 * (double)counts[1] * (double)(q.transposed ? counts[0] : counts[2]) / (double)(outs > 0 ? outs : 1);
   return TC_STATUS_OK;
 }

@@ -21,6 +21,8 @@ typedef struct convolution {
   int32_t channels_last, groups;
   convolution_tensor x, w, y;
   int32_t padding[CONVOLUTION_SPACE], strides[CONVOLUTION_SPACE], dilations[CONVOLUTION_SPACE];
+  // CONVOLUTION_FILTER: batch and channels change places, so that the result is [c, k, …], while the library makes a
+  // filter, [k, c, …]; both without gaps.
   int32_t bias;  // operand, one number for each channel of the result, or -1
   int32_t empty; // there is nothing to make
   double flops, bytes;

@@ -36,6 +36,11 @@ typedef struct cuda_split {
   cu_function pack, multiply;
 } cuda_split;
 
+typedef struct cuda_turn {
+  cu_module module;
+  cu_function of_16, of_32; // bits
+} cuda_turn;
+
 // Products of 16-bit floats: of a function, a width, a type and two orders of storage.
 typedef struct cuda_half {
   cu_module module;
@@ -71,6 +76,7 @@ struct tc_device_ {
   pthread_mutex_t own_lock;
   cuda_attention attention[CUDA_ATTENTIONS]; // under the lock
   cuda_split split;                          // too
+  cuda_turn turn;                            // too
   cuda_half half[CUDA_HALVES];               // too
 
   pthread_mutex_t memory_lock;

@@ -177,6 +177,7 @@ static void close_device(tc_device_ *d) {
       if (d->half[i].module) d->driver.module_unload(d->half[i].module);
     }
     if (d->split.module) d->driver.module_unload(d->split.module);
+    if (d->turn.module) d->driver.module_unload(d->turn.module);
     if (d->blas_library.state == 1) d->blas.destroy(d->blas.handle);
     if (d->dnn_library.state == 1) d->dnn.destroy(d->dnn.handle);
   }

@@ -12,12 +12,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <turn_cu.h>
 
 #include "convolution.h"
 #include "cuda.h"
 #include "library.h"
 
 enum { MOST_WAYS = 8, CALL_NS = 8000, LEAST_FLOPS = 1 << 22, LEAST_CHANNELS = 16, WORKSPACE_BYTES = 256 << 20 };
+enum { ALIGN = 256, TURN_LANES = 256 };
 // Of the device's rate of f32 arithmetic.
 #define F32_SPEED 0.6
 #define HALF_SPEED 5.0
@@ -74,7 +76,7 @@ typedef struct prepared {
   convolution c;
   dnn_desc x, w, y, conv, bias, function;
   int algorithm;
-  size_t workspace;
+  size_t workspace; // of the library
   atomic_int apart; // 1: the library does not add the bias in the same step
 } prepared;
 
@@ -199,6 +201,46 @@ static int32_t choose(prepared *q, int32_t way) {
   return failed(q->d, "measuring the workspace of a convolution of cuDNN", code);
 }
 
+// ---- Gradients by the filter ----
+// What the library makes of them lies in the workspace, and is turned from there.
+static uint64_t turned_bytes(const convolution *c) {
+  uint64_t bytes = c->dtype == TC_F32 ? 4 : 2;
+  if (c->kind != CONVOLUTION_FILTER || c->empty) return 0;
+  for (int32_t i = 0; i < c->rank; i++) bytes *= (uint64_t)c->w.sizes[i];
+  return bytes + ALIGN;
+}
+
+static int32_t compile(tc_device_ *d) {
+  static const char *const names[] = {"tc_turn_16", "tc_turn_32"};
+  cu_function f[2];
+  int32_t s = cuda_own_code(d, turn_cu, d->arch, names, 2, 0, &d->turn.module, f);
+  if (s == TC_STATUS_OK) d->turn.of_16 = f[0], d->turn.of_32 = f[1];
+  return s;
+}
+
+// Compiled on first use.
+static int32_t find_code(tc_device_ *d) {
+  int32_t s = cuda_compiler(d);
+  if (s != TC_STATUS_OK) return s;
+  pthread_mutex_lock(&d->own_lock);
+  if (!d->turn.of_32) s = compile(d);
+  pthread_mutex_unlock(&d->own_lock);
+  return s;
+}
+
+static int32_t turn(const prepared *q, cu_ptr from, cu_ptr to, cu_stream stream) {
+  const convolution_tensor *w = &q->c.w;
+  int32_t strides[CONVOLUTION_RANK], k = w->sizes[0], positions = 1;
+  convolution_strides(&q->c, w, strides);
+  for (int32_t i = 2; i < q->c.rank; i++) positions *= w->sizes[i];
+  int64_t count = (int64_t)k * w->sizes[1] * positions, k_stride = strides[0], c_stride = strides[1],
+          stride = strides[q->c.rank - 1];
+  void *params[] = {&from, &to, &count, &k, &positions, &k_stride, &c_stride, &stride};
+  cuda_grid grid = {(unsigned)((count + TURN_LANES - 1) / TURN_LANES), 1, TURN_LANES, 0};
+  cu_function f = q->c.dtype == TC_F32 ? q->d->turn.of_32 : q->d->turn.of_16;
+  return cuda_check(q->d, "launching @tc_turn", cuda_start(q->d, f, grid, stream, params));
+}
+
 // ---- The table ----
 static void destroy(void *p) {
   prepared *q = p;
@@ -259,6 +301,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
   if (s == TC_STATUS_OK && !is_worth_it(d, &q->c))
     s = cuda_report(h, TC_STATUS_UNIMPLEMENTED, "a convolution of little work, or of few channels in each group");
   if (s == TC_STATUS_OK) s = choose(q, 0);
+  if (s == TC_STATUS_OK && turned_bytes(&q->c)) s = cuda_compiler(d);
   if (s == TC_STATUS_OK) *out_cost = cost_of(d, &q->c);
   destroy(q);
   return s == TC_STATUS_OUT_OF_MEMORY ? s : TC_STATUS_OK;
@@ -280,12 +323,13 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   (void)h;
   int32_t s = begin(d, n, &q);
   if (s == TC_STATUS_OK && !q->c.empty) s = choose(q, n->variant);
+  if (s == TC_STATUS_OK && turned_bytes(&q->c)) s = find_code(d);
   if (s != TC_STATUS_OK) {
     destroy(q);
     return s;
   }
   *out = q;
-  *out_workspace = q->workspace;
+  *out_workspace = q->workspace + turned_bytes(&q->c);
   return TC_STATUS_OK;
 }
 
@@ -333,12 +377,17 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
     int32_t operand = p.tensors[i]->operand;
     a.tensors[i] = (void *)(uintptr_t)cuda_address(operand < 0 ? results : &operands[operand]);
   }
+  cu_ptr result = cuda_address(results), made = workspace + (uint64_t)offset + q->workspace;
+  made = (made + ALIGN - 1) / ALIGN * ALIGN;
+  if (q->c.kind == CONVOLUTION_FILTER) a.tensors[2] = (void *)(uintptr_t)made;
   if (q->c.bias >= 0) a.bias = (const void *)(uintptr_t)cuda_address(&operands[q->c.bias]);
   pthread_mutex_lock(&d->dnn_lock);
   dnn_status code = d->dnn.set_stream(d->dnn.handle, (cu_stream)(uintptr_t)stream);
   if (code == 0) code = run_on(q, &p, &a);
   pthread_mutex_unlock(&d->dnn_lock);
-  return failed(d, "a convolution of cuDNN", code);
+  s = failed(d, "a convolution of cuDNN", code);
+  if (s != TC_STATUS_OK || q->c.kind != CONVOLUTION_FILTER) return s;
+  return turn(q, made, result, (cu_stream)(uintptr_t)stream);
 }
 
 const tc_call_table cuda_dnn_calls = {CUDA_CALLS("cudnn"), .variants = variants};

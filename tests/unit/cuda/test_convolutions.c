@@ -159,6 +159,84 @@ static void once(rig *q, uint64_t *seed) {
   if (p.args.bias) r.t->free(r.d, b.view.memory);
 }
 
+// The gradient of a convolution by its filter: the result is made in the workspace, and turned from there by a kernel,
+// of whose launch the driver tells.
+static void filter_once(rig *q, tc_handle stream, uint64_t *seed) {
+  rig r = *q;
+  static operand x, w, y;
+  static const int32_t bytes[] = {8, 8, 8, 4, 4, 8, 8, 8};
+  problem p;
+  do draw(&p, seed);
+  while (p.args.transposed || p.in[0] < 2 || p.weight[1] < 2);
+  tc_dtype t = tc_test_random(seed) % 2 ? TC_F32 : TC_BF16;
+  bool last = tc_test_random(seed) % 2;
+  int32_t rank = p.space + 2;
+  p.args.bias = 0, p.args.lists[RIG_GROUPS][0] = 1, p.in[1] = p.weight[1];
+  operand *all[2] = {&x, &w};
+  for (int32_t i = 0; i < 2; i++) { // made with batch and channels in each other's place, then seen the other way
+    int64_t sizes[RANK], *own = i ? p.weight : p.in;
+    memcpy(sizes, own, sizeof sizes);
+    sizes[0] = own[1], sizes[1] = own[0];
+    make(&r, all[i], t, rank, sizes, 1, last, seed);
+    int64_t stride = all[i]->strides[0];
+    all[i]->strides[0] = all[i]->strides[1], all[i]->strides[1] = stride;
+    all[i]->sizes[0] = own[0], all[i]->sizes[1] = own[1];
+    for (int64_t k = 0; k < count_of(all[i]); k++) all[i]->values[k] = read_value(t, element(all[i], k));
+  }
+  make(&r, &y, t, rank, p.out, 1, false, seed);
+  tc_view operands[2] = {x.view, w.view};
+  tc_call_node node = {.struct_size = sizeof node, .op = name_of(&p), .args = (const void *)&p.args};
+  node.operands = operands, node.n_operands = 2, node.results = &y.view, node.n_results = 1;
+  void *prepared = NULL;
+  uint64_t workspace = 0;
+  tc_handle scratch = 0;
+  int32_t s = r.convolutions->prepare(&r.host, r.d, &node, &prepared, &workspace);
+  if (s == TC_STATUS_OK) {
+    OK(r.t->alloc(r.d, workspace + 8, &scratch));
+    r.params(8, bytes);
+    OK(r.convolutions->run(prepared, stream, operands, &y.view, scratch, 8));
+    const fake_state *f = r.state();
+    const uint64_t *v = f->words; // from, to, count, k, positions, strides
+    assert_string_equal(f->kernel, t == TC_F32 ? "tc_turn_32" : "tc_turn_16");
+    assert_int_equal(v[0] % 256, 0);
+    assert_true(v[0] >= scratch + 8 && v[0] + v[2] * (uint64_t)size_of(t) <= scratch + 8 + workspace);
+    assert_int_equal(v[1], y.view.memory + (uint64_t)y.view.offset);
+    assert_int_equal(v[2], count_of(&y));
+    assert_int_equal(f->grid, (v[2] + 255) / 256);
+    assert_int_equal(f->lanes, 256);
+    for (int64_t i = 0; i < count_of(&y); i++) {
+      int64_t at[RANK], rest = i, row = i / (int64_t)v[4];
+      for (int32_t d = rank - 1; d >= 0; d--) at[d] = rest % p.out[d], rest /= p.out[d];
+      uint64_t from = (uint64_t)row % v[3] * v[5] + (uint64_t)row / v[3] * v[6] + (uint64_t)i % v[4] * v[7];
+      double got = read_value(t, (const char *)(uintptr_t)v[0] + from * (uint64_t)size_of(t)),
+             want = expected(&p, &x, &w, NULL, at);
+      if (fabs(got - want) > (t == TC_BF16 ? 0.01 * fabs(want) : 0))
+        fail_msg("element %d: %g instead of %g", (int)i, got, want);
+    }
+    r.make_fail("cuLaunchKernelEx", 0, 700);
+    assert_int_equal(r.convolutions->run(prepared, stream, operands, &y.view, scratch, 8), TC_STATUS_DEVICE);
+    assert_non_null(strstr(q->diag, "@tc_turn"));
+    r.make_fail(NULL, 0, 0);
+    r.convolutions->destroy(prepared);
+    r.t->free(r.d, scratch);
+  } else if (!strstr(q->diag, "libnvrtc") && !strstr(q->diag, "sizes that do not fit")) {
+    fail_msg("%s", q->diag);
+  }
+  r.t->free(r.d, x.view.memory), r.t->free(r.d, w.view.memory), r.t->free(r.d, y.view.memory);
+}
+
+TC_TEST(gradients_by_the_filter) {
+  rig r;
+  uint64_t seed = tc_test_seed();
+  tc_handle stream;
+  open_rig(&r);
+  OK(r.t->stream_create(r.d, &stream));
+  for (int32_t i = 0; i < 60; i++) filter_once(&r, stream, &seed);
+  r.t->stream_destroy(r.d, stream);
+  close_rig(&r);
+  return TC_OK;
+}
+
 typedef struct library {
   int (*live)(void), (*algorithm)(void), (*joined)(void);
   void (*refuse)(int);
@@ -330,7 +408,7 @@ TC_TEST(algorithms) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(what_is_taken),
-                                     cmocka_unit_test(algorithms)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions), cmocka_unit_test(gradients_by_the_filter),
+                                     cmocka_unit_test(what_is_taken), cmocka_unit_test(algorithms)};
   return TC_RUN(tests);
 }

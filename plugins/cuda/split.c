@@ -33,13 +33,22 @@ typedef struct result {
   int32_t rows, columns, function, after;
 } result;
 
+// Which factors are packed together, and where: first the greatest magnitudes of x and y, then what is packed of them.
+typedef struct packed_factors {
+  bool x, y;
+  uint64_t x_most, most_bytes, x_bytes, bytes; // of x's magnitudes, of all, of x; of all with what aligns them
+} packed_factors;
+typedef struct packed_places {
+  cu_ptr x_most, y_most, xs, ys;
+} packed_places;
+
 typedef struct prepared {
   tc_device_ *d;
   product p;
   factor x, y; // without addresses
   result out;
-  int32_t chunks, x_blocks, y_blocks, x_batches, y_batches, batches;
-  uint64_t most_bytes, x_bytes, workspace;
+  int32_t chunks, x_blocks, y_blocks, x_batches, y_batches, batches, n_operands;
+  packed_factors fresh, kept; // packed in each run, and once: the factor that is constant, or none
 } prepared;
 
 static int32_t refuse(const char **why, const char *text) {
@@ -59,6 +68,22 @@ static factor factor_of(const product *p, const product_matrix *m, bool right) {
   return f;
 }
 
+static packed_factors packed_of(const prepared *q, bool x, bool y) {
+  packed_factors f = {.x = x, .y = y};
+  if (!x && !y) return f;
+  uint64_t y_most = y ? 4 * (uint64_t)q->y_batches * (uint64_t)q->y.rows : 0,
+           y_bytes = y ? (uint64_t)q->y_batches * (uint64_t)q->y_blocks * (uint64_t)q->chunks * PACKED : 0;
+  f.x_most = x ? 4 * (uint64_t)q->x_batches * (uint64_t)q->x.rows : 0, f.most_bytes = f.x_most + y_most;
+  f.x_bytes = x ? (uint64_t)q->x_batches * (uint64_t)q->x_blocks * (uint64_t)q->chunks * PACKED : 0;
+  f.bytes = f.most_bytes + 2 * ALIGN + f.x_bytes + y_bytes;
+  return f;
+}
+
+static packed_places places_of(const packed_factors *f, cu_ptr memory) {
+  cu_ptr most = (memory + ALIGN - 1) / ALIGN * ALIGN, xs = (most + f->most_bytes + ALIGN - 1) / ALIGN * ALIGN;
+  return (packed_places){most, most + f->x_most, xs, xs + f->x_bytes};
+}
+
 static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
   int32_t s = product_of(n, PRODUCT_BY_US, &x->p, why);
   const product *p = &x->p;
@@ -73,10 +98,10 @@ static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
   x->x_batches = x->x.batch ? x->batches : 1, x->y_batches = x->y.batch ? x->batches : 1;
   int64_t columns = (int64_t)x->x_blocks + x->y_blocks, tiles = (int64_t)x->x_blocks * x->y_blocks;
   if (columns * x->chunks > INT32_MAX || tiles > INT32_MAX) return refuse(why, "too many blocks");
-  x->x_bytes = (uint64_t)x->x_batches * (uint64_t)x->x_blocks * (uint64_t)x->chunks * PACKED;
-  x->most_bytes = 4 * ((uint64_t)x->x_batches * (uint64_t)x->x.rows + (uint64_t)x->y_batches * (uint64_t)x->y.rows);
-  x->workspace = x->most_bytes + 2 * ALIGN + x->x_bytes +
-                 (uint64_t)x->y_batches * (uint64_t)x->y_blocks * (uint64_t)x->chunks * PACKED;
+  // Of two constant factors that of D's rows, which weights are.
+  bool y = n->constant >> p->a.operand & 1, also_x = !y && n->constant >> p->b.operand & 1;
+  x->n_operands = n->n_operands;
+  x->kept = packed_of(x, also_x, y), x->fresh = packed_of(x, !also_x, !y);
   x->out = (result){.row = parts * p->d.ld,
                     .batch = parts * p->d.batch_stride,
                     .addend_row = parts * p->c.ld,
@@ -137,7 +162,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
   double flops_per_ns = (double)d->props.flops_per_ns / cores + 1, bytes_per_ns = (double)d->props.bytes_per_ns + 1;
   int64_t tiles = (int64_t)x.x_blocks * x.y_blocks * x.batches, waves = (tiles + cores - 1) / cores;
   double tile = 2.0 * BLOCK * BLOCK * DEPTH * x.chunks / (flops_per_ns * SPEED) + TILE_NS;
-  double moved = (double)x.workspace * 10 / 6; // four bytes become six
+  double moved = (double)(x.fresh.bytes + x.kept.bytes) * 10 / 6; // four bytes become six
   *out_cost = CALL_NS + (int64_t)(tile * (double)waves + moved / (bytes_per_ns * PACK_SPEED));
   return TC_STATUS_OK;
 }
@@ -153,7 +178,24 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   if (s == TC_STATUS_OK && x->p.k == 0) s = refuse(&why, "a product over nothing");
   if (s != TC_STATUS_OK) cuda_report(h, s, why);
   else s = find_code(d);
-  return cuda_prepared(h, s, x, x->workspace, out, out_workspace);
+  return cuda_prepared(h, s, x, x->fresh.bytes, out, out_workspace);
+}
+
+static bool is_empty(const product *p) { return p->m == 0 || p->n == 0 || p->batch == 0; }
+
+// Packs those of the factors that go together. A factor that is left out has no blocks and no rows.
+static int32_t pack(const prepared *q, const packed_factors *f, const tc_view *operands, cu_ptr memory, cu_stream st) {
+  tc_device_ *d = q->d;
+  factor x = q->x, y = q->y;
+  packed_places at = places_of(f, memory);
+  x.data = cuda_address(&operands[q->p.b.operand]), y.data = cuda_address(&operands[q->p.a.operand]);
+  int32_t chunks = q->chunks, xb = f->x ? q->x_blocks : 0, yb = f->y ? q->y_blocks : 0, xn = f->x ? q->x_batches : 0,
+          yn = f->y ? q->y_batches : 0;
+  void *params[] = {&x, &y, &at.xs, &at.ys, &at.x_most, &chunks, &xb, &yb, &xn, &yn};
+  cuda_grid grid = {(unsigned)((xb + yb) * chunks), (unsigned)(xn > yn ? xn : yn), PACK_LANES, 0};
+  int32_t s = cuda_check(d, "cuMemsetD8Async", d->driver.fill(at.x_most, 0, f->most_bytes, st));
+  return s == TC_STATUS_OK ? cuda_check(d, "launching @tc_split_pack", cuda_start(d, d->split.pack, grid, st, params))
+                           : s;
 }
 
 static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operands, const tc_view *results,
@@ -161,29 +203,44 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   prepared *q = prepared_call;
   tc_device_ *d = q->d;
   const product *p = &q->p;
-  if (p->m == 0 || p->n == 0 || p->batch == 0) return TC_STATUS_OK;
+  if (is_empty(p)) return TC_STATUS_OK;
   int32_t s = cuda_enter(d);
   if (s != TC_STATUS_OK) return s;
   factor x = q->x, y = q->y;
   result out = q->out;
   cu_stream st = (cu_stream)(uintptr_t)stream;
-  cu_ptr most = (workspace + (uint64_t)offset + ALIGN - 1) / ALIGN * ALIGN,
-         xs = (most + q->most_bytes + ALIGN - 1) / ALIGN * ALIGN, ys = xs + q->x_bytes,
-         y_most = most + 4 * (uint64_t)q->x_batches * (uint64_t)x.rows;
+  cu_ptr memory = workspace + (uint64_t)offset;
   x.data = cuda_address(&operands[p->b.operand]), y.data = cuda_address(&operands[p->a.operand]),
   out.data = cuda_address(results);
   if (p->has_c) out.addend = cuda_address(&operands[p->c.operand]);
   if (p->bias >= 0) out.bias = cuda_address(&operands[p->bias]);
-  int32_t chunks = q->chunks, xb = q->x_blocks, yb = q->y_blocks, xn = q->x_batches, yn = q->y_batches;
-  void *pack[] = {&x, &y, &xs, &ys, &most, &chunks, &xb, &yb, &xn, &yn};
-  void *multiply[] = {&x, &y, &out, &xs, &ys, &most, &y_most, &chunks, &xb, &yb};
-  s = cuda_check(d, "cuMemsetD8Async", d->driver.fill(most, 0, q->most_bytes, st));
+  packed_places at = places_of(&q->fresh, memory);
+  if (q->kept.bytes) {
+    packed_places kept = places_of(&q->kept, cuda_address(&operands[q->n_operands]));
+    if (q->kept.x) at.xs = kept.xs, at.x_most = kept.x_most;
+    else at.ys = kept.ys, at.y_most = kept.y_most;
+  }
+  int32_t chunks = q->chunks, xb = q->x_blocks, yb = q->y_blocks;
+  void *multiply[] = {&x, &y, &out, &at.xs, &at.ys, &at.x_most, &at.y_most, &chunks, &xb, &yb};
+  s = pack(q, &q->fresh, operands, memory, st);
   if (s != TC_STATUS_OK) return s;
-  cuda_grid packers = {(unsigned)((xb + yb) * chunks), (unsigned)(xn > yn ? xn : yn), PACK_LANES, 0},
-            tiles = {(unsigned)(xb * yb), (unsigned)q->batches, LANES, SHARED};
-  s = cuda_check(d, "launching @tc_split_pack", cuda_start(d, d->split.pack, packers, st, pack));
-  if (s != TC_STATUS_OK) return s;
+  cuda_grid tiles = {(unsigned)(xb * yb), (unsigned)q->batches, LANES, SHARED};
   return cuda_check(d, "launching @tc_split_product", cuda_start(d, d->split.multiply, tiles, st, multiply));
+}
+
+// ---- Constant factors ----
+static int32_t kept(void *prepared_call, uint64_t *out_bytes) {
+  const prepared *q = prepared_call;
+  *out_bytes = is_empty(&q->p) ? 0 : q->kept.bytes;
+  return TC_STATUS_OK;
+}
+
+static int32_t keep(void *prepared_call, tc_handle stream, const tc_view *operands, const tc_view *to,
+                    tc_handle workspace, int64_t offset) {
+  const prepared *q = prepared_call;
+  (void)workspace, (void)offset;
+  int32_t s = cuda_enter(q->d);
+  return s == TC_STATUS_OK ? pack(q, &q->kept, operands, cuda_address(to), (cu_stream)(uintptr_t)stream) : s;
 }
 
 static void destroy(void *p) {
@@ -191,4 +248,4 @@ static void destroy(void *p) {
   if (x) x->d->host->free(x->d->host->self, x);
 }
 
-const tc_call_table cuda_split_calls = {CUDA_CALLS("split")};
+const tc_call_table cuda_split_calls = {CUDA_CALLS("split"), .kept = kept, .keep = keep};

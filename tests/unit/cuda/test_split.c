@@ -123,6 +123,63 @@ TC_TEST(launches) {
   return TC_OK;
 }
 
+// A constant factor is packed once: runs pack the other one, and read what was kept.
+TC_TEST(constant_factors) {
+  enum { PLACE = 256 };
+  rig r;
+  product_node p;
+  open_rig(&r);
+  tc_handle stream, memory, scratch, store;
+  OK(r.t->stream_create(r.d, &stream));
+  OK(r.t->alloc(r.d, 64 << 20, &memory));
+  for (uint64_t constant = 1; constant < 4 && has_compiler(&r); constant++) { // bit 0: of 300 rows; 1: of 500 columns
+    void *prepared = NULL;
+    uint64_t workspace = 0, kept = 0;
+    make(&rows[0], memory, &p);
+    p.node.constant = constant;
+    OK(r.split->prepare(&r.host, r.d, &p.node, &prepared, &workspace));
+    OK(r.split->kept(prepared, &kept));
+    bool columns = constant != 1;
+    uint64_t row_bytes = 3 * 7 * PACKED + 4 * 300 + 2 * PLACE, column_bytes = 4 * 7 * PACKED + 4 * 500 + 2 * PLACE;
+    assert_int_equal(kept, columns ? column_bytes : row_bytes);
+    assert_int_equal(workspace, columns ? row_bytes : column_bytes);
+    OK(r.t->alloc(r.d, workspace, &scratch));
+    OK(r.t->alloc(r.d, kept, &store));
+    int64_t size = (int64_t)kept, one = 1;
+    tc_view to = {.dtype = TC_U8, .rank = 1, .sizes = &size, .strides = &one, .memory = store};
+    const fake_state *f = r.state();
+    int32_t before = f->launches;
+    r.params(0, NULL);
+    OK(r.split->keep(prepared, stream, p.views, &to, 0, 0));
+    assert_int_equal(f->launches - before, 1);
+    assert_string_equal(f->kernel, "tc_split_pack");
+    assert_int_equal(f->grid, (columns ? 4 : 3) * 7);
+    p.views[p.node.n_operands] = to;
+    r.make_fail("cuLaunchKernelEx", 1, 700); // the second launch of a run is the product
+    assert_int_equal(r.split->run(prepared, stream, p.views, &p.out, scratch, 0), TC_STATUS_DEVICE);
+    r.make_fail(NULL, 0, 0);
+    assert_string_equal(f->kernel, "tc_split_pack");
+    assert_int_equal(f->grid, (columns ? 3 : 4) * 7);
+    r.params(7, (const int32_t[]){8, 8, 8, 8, 8, 8, 8});
+    OK(r.split->run(prepared, stream, p.views, &p.out, scratch, 0));
+    assert_string_equal(f->kernel, "tc_split_product");
+    const uint64_t *v = f->words; // of x, y and the result the addresses; packed x and y, their magnitudes
+    uint64_t own = columns ? 0 : 1, aligned = (store + PLACE - 1) / PLACE * PLACE,
+             packed = (aligned + 4 * (columns ? 500 : 300) + PLACE - 1) / PLACE * PLACE;
+    assert_int_equal(v[4 - own], packed);
+    assert_int_equal(v[6 - own], aligned);
+    assert_true(v[3 + own] >= scratch && v[3 + own] < scratch + workspace);
+    assert_true(v[5 + own] >= scratch && v[5 + own] < scratch + workspace);
+    r.split->destroy(prepared);
+    r.t->free(r.d, scratch), r.t->free(r.d, store);
+  }
+  r.params(0, NULL);
+  r.t->free(r.d, memory);
+  r.t->stream_destroy(r.d, stream);
+  close_rig(&r);
+  return TC_OK;
+}
+
 // A preparation on a device of its own.
 static void prepare_anew(rig *r) {
   product_node p;
@@ -171,6 +228,7 @@ TC_TEST(code_is_kept) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_taken), cmocka_unit_test(costs),
-                                     cmocka_unit_test(launches), cmocka_unit_test(code_is_kept)};
+                                     cmocka_unit_test(launches), cmocka_unit_test(constant_factors),
+                                     cmocka_unit_test(code_is_kept)};
   return TC_RUN(tests);
 }

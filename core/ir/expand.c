@@ -195,6 +195,19 @@ tc_status tc_expand_forward(const tc_build *b, const tc_op *op, int32_t n_args, 
   return expand_text(b, op, &op->forward, n_args, args, out_n, out);
 }
 
+// ---- calls that are refused ----
+void tc_op_check_limits(tc_op_args *a, const tc_op *op) {
+  if (!op->limits) return;
+  tc_build b = {.graph = a->graph ? a->graph : tc_graph_create(a->module, TC_SV("scratch"))};
+  for (const tc_op_limit *l = op->limits; l && !tc_failed(&a->failure); l = l->next) {
+    int32_t n;
+    tc_arg *out;
+    tc_status s = expand_text(&b, op, &l->when, a->n_args, a->args, &n, &out);
+    if (s == TC_OK && out[0].kind == TC_AK_INT && tc_sym_is_int(out[0].sym, 1)) tc_op_fail(a, "%s", l->text);
+    tc_status_free(s);
+  }
+}
+
 // ---- types only ----
 static tc_value *stand_in(tc_graph *g, tc_value *v) {
   return v ? tc_graph_add_input(g, TC_IN_OPERAND, v->name, (tc_sv){0}, &v->type) : NULL;

@@ -16,6 +16,8 @@ const char *tc_arg_kind_name(int32_t kind);
 // Decomposes `op` (that of `a`, or what it is the in-place form of) in a scratch graph and takes the types of its
 // results (expand.c).
 tc_status tc_expand_meta(tc_op_args *a, const tc_op *op);
+// Fails the call if a restriction of the op holds.
+void tc_op_check_limits(tc_op_args *a, const tc_op *op);
 
 // Functions of lists in the language of graph texts, by name and number of arguments (buildlists.c).
 typedef struct tc_build_list_row {

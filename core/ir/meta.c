@@ -326,8 +326,9 @@ tc_status tc_op_meta(tc_op_args *a) {
   const tc_op *base = inplace_of ? inplace_of : a->op;
   const tc_op_def *def = base->def;
   a->op = base;
+  if (!a->op->out_of && !tc_op_check_real(a, base)) tc_op_check_limits(a, base);
+  if (tc_failed(&a->failure)) return tc_op_finish(a);
   if (a->op->out_of) tc_op_keep(a, out_meta(a));
-  else if (tc_op_check_real(a, base)) return tc_op_finish(a);
   else if (def->meta) take_code(a, def->meta(a));
   else if (def->traits & TC_OP_POINTWISE) take_code(a, pointwise_meta(a, def->traits));
   else if (base->decompose.n_results || def->expand) tc_op_keep(a, tc_expand_meta(a, base));

@@ -41,6 +41,13 @@ typedef struct tc_schema {
   bool varargs; // ends in `...`: further arguments are kept as given (higher-order ops)
 } tc_schema;
 
+// A restriction of an op (tc_op_restrict); `when` gives 1 where it holds.
+typedef struct tc_op_limit {
+  const struct tc_op_limit *next;
+  tc_ex_program when;
+  const char *text;
+} tc_op_limit;
+
 struct tc_op {
   tc_sv full_name; // "aten::add.Tensor"; without overload "aten::relu"
   tc_schema schema;
@@ -57,6 +64,7 @@ struct tc_op {
   // Of an op that no row declares and that writes its results into arguments ("aten::add.out"): the op without these,
   // which are the last arguments. NULL for others.
   const tc_op *out_of;
+  const tc_op_limit *limits;     // calls that are refused (tc_op_restrict)
   const char *refusal;           // what is said of complex arguments (tc_op_refuse); NULL: the usual words
   const struct tc_user_op *user; // an op whose kernels somebody wrote by hand (core/ir/userop.h); NULL for others
 };
@@ -95,6 +103,8 @@ typedef struct tc_op_family {
   int32_t n_derivatives;
   const struct tc_op_refusal *refusals;
   int32_t n_refusals;
+  const struct tc_op_restriction *restrictions;
+  int32_t n_restrictions;
 } tc_op_family;
 // The derivative of an op ("add.Tensor"), or of all overloads of a name ("add"), for rows that are written by macros.
 typedef struct tc_op_derivative {
@@ -111,6 +121,14 @@ typedef struct tc_op_refusal {
 } tc_op_refusal;
 // Naming an op that is not there, or that has a meaning on complex numbers, is an error. Before the registry is used.
 TC_NODISCARD tc_status tc_op_refuse(tc_op_registry *r, const char *ns, const tc_op_refusal *d);
+// A call of an op ("cat", all overloads, or "where.Scalar") that PyTorch refuses although the arithmetic would take it:
+// `when` is a condition over the arguments in the language of decompositions (core/ir/expand.h), `text` what is said.
+// One that cannot be told of a call (a number from data) does not hold.
+typedef struct tc_op_restriction {
+  const char *op, *when, *text;
+} tc_op_restriction;
+// The same errors, and those of the condition's text.
+TC_NODISCARD tc_status tc_op_restrict(tc_op_registry *r, const char *ns, const tc_op_restriction *d);
 
 // ---- The arguments object that rows' functions get (implements the tc_op_* functions of tc/op.h) ----
 // One struct for all moments; see core/ir/opargs.h.

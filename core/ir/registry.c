@@ -318,6 +318,37 @@ tc_status tc_op_refuse(tc_op_registry *r, const char *ns, const tc_op_refusal *d
   return tc_arena_guard(r->arena, do_refuse, &x);
 }
 
+typedef struct restricting {
+  tc_op_registry *r;
+  const char *ns;
+  const tc_op_restriction *d;
+} restricting;
+
+static tc_status add_limit(tc_op_registry *r, tc_op *op, const tc_op_restriction *d) {
+  tc_op_limit *l = TC_NEW(r->arena, tc_op_limit);
+  l->next = op->limits, l->text = d->text;
+  op->limits = l;
+  return parse_text(r, op, "restriction", tc_sv_printf(r->arena, "if(%s, 1, 0)", d->when).data, &l->when);
+}
+
+static tc_status do_restrict(void *p) {
+  restricting *x = p;
+  int32_t n;
+  tc_sv name = tc_sv_printf(x->r->arena, "%s::%s", x->ns, x->d->op);
+  const tc_map_entry *one = tc_map_find(x->r->by_name, name);
+  if (one && strchr(x->d->op, '.')) return add_limit(x->r, one->value.ptr, x->d);
+  const tc_op *const *all = tc_op_overloads(x->r, name, &n);
+  for (int32_t i = 0; i < n; i++)
+    TC_TRY(add_limit(x->r, tc_map_find(x->r->by_name, all[i]->full_name)->value.ptr, x->d));
+  if (n) return TC_OK;
+  return tc_error(TC_STATUS_INVALID_ARGUMENT, "a restriction of '%s', which is no op", x->d->op);
+}
+
+tc_status tc_op_restrict(tc_op_registry *r, const char *ns, const tc_op_restriction *d) {
+  restricting x = {r, ns, d};
+  return tc_arena_guard(r->arena, do_restrict, &x);
+}
+
 typedef struct creation {
   tc_arena *arena;
   tc_op_registry **out;

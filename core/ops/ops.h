@@ -19,25 +19,27 @@
   X(loss) X(ctc) X(grouped) X(vector_norm) X(contract) X(numeric) X(window) X(calculus) X(special)                            \
   X(scatter_reduce) X(masked) X(order) X(backward) X(linalg) X(random) X(bags)                                                              \
   X(control) X(item) X(compact) X(unique) X(statistics) X(aliases) X(recurrent)                                                                \
-  X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives) X(sample_steps)
+  X(space_derivatives) X(place_derivatives) X(linalg_derivatives) X(value_derivatives) X(sample_steps) X(restrictions)
 // clang-format on
 #define X(family) extern const tc_op_family tc_ops_##family;
 TC_OP_FAMILIES(X)
 #undef X
 #define TC_OP_TABLE(table) (table), (int32_t)(sizeof(table) / sizeof *(table))
 #define TC_OP_NO_TABLE NULL, 0
-#define TC_OP_FAMILY(family) const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_NO_TABLE, TC_OP_NO_TABLE}
+#define TC_OP_FAMILY(family) \
+  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_NO_TABLE, TC_OP_NO_TABLE, TC_OP_NO_TABLE}
 // The same with a table `derivatives` of rows that macros write, or a table `refusals`, or both.
 #define TC_OP_FAMILY_WITH_DERIVATIVES(family) \
-  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_TABLE(derivatives), TC_OP_NO_TABLE}
+  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_TABLE(derivatives), TC_OP_NO_TABLE, TC_OP_NO_TABLE}
 #define TC_OP_FAMILY_WITH_REFUSALS(family) \
-  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_NO_TABLE, TC_OP_TABLE(refusals)}
-#define TC_OP_FAMILY_WITH_BOTH(family) \
-  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_TABLE(derivatives), TC_OP_TABLE(refusals)}
+  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_NO_TABLE, TC_OP_TABLE(refusals), TC_OP_NO_TABLE}
+#define TC_OP_FAMILY_WITH_BOTH(family)                                                                      \
+  const tc_op_family tc_ops_##family = {TC_OP_TABLE(rows), TC_OP_TABLE(derivatives), TC_OP_TABLE(refusals), \
+                                        TC_OP_NO_TABLE}
 
 // A family of derivatives only, for ops that other files declare.
 #define TC_OP_DERIVATIVES(family) \
-  const tc_op_family tc_ops_##family = {TC_OP_NO_TABLE, TC_OP_TABLE(derivatives), TC_OP_NO_TABLE}
+  const tc_op_family tc_ops_##family = {TC_OP_NO_TABLE, TC_OP_TABLE(derivatives), TC_OP_NO_TABLE, TC_OP_NO_TABLE}
 
 // Registers every family.
 TC_NODISCARD tc_status tc_ops_register_core(tc_op_registry *r);

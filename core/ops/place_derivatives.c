@@ -21,7 +21,7 @@
 #define AGAIN_ALONG(self, src) "scatter_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
 #define READ_ROWS(x) "index_select(" x ", dim, index)"
 #define ADD_ROWS(to, x) "index_add(" to ", dim, index, " x ")"
-#define CLEAR_ROWS(x) "index_fill(" x ", dim, index, 0)"
+#define CLEAR_ROWS(x) "index_fill(" x ", dim, to(index, i64), 0)"
 #define AGAIN_ROWS(self, src) "index_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
 // clang-format off: one statement a line
 #define REDUCED(src, READ, ADD, CLEAR, AGAIN) \
@@ -63,7 +63,7 @@ static const tc_op_derivative derivatives[] = {
     {"_unsafe_index_put",
      "self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype))); values: index(grad, indices)"},
     {"index_add", "self: grad; source: mul(index_select(grad, dim, index), conj(alpha))"},
-    {"index_copy", "self: index_fill(grad, dim, index, 0); source: index_select(grad, dim, index)"},
+    {"index_copy", "self: index_fill(grad, dim, to(index, i64), 0); source: index_select(grad, dim, index)"},
     {"index_fill.int_Scalar", "self: index_fill(grad, dim, index, 0)"},
     {"scatter.src", "self: scatter(grad, dim, index, 0); src: gather(grad, dim, index)"},
     {"scatter.value", "self: scatter(grad, dim, index, 0)"},

@@ -259,14 +259,14 @@ static int32_t sdpa_ref(tc_op_args *a) {
   do {
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++) p[j] = score(a, index, j, scale), max = p[j] > max ? p[j] : max;
-    for (int64_t j = 0; j < n; j++) p[j] = max == -INFINITY ? 0 : exp(p[j] - max), sum += p[j];
+    for (int64_t j = 0; j < n; j++) p[j] = max == -INFINITY && !isnan(p[j]) ? 0 : exp(p[j] - max), sum += p[j];
     for (int64_t c = 0; c < v->sizes[r - 1]; c++) {
       double s = 0;
       int64_t vo = c * v->strides[r - 1] + matrix_offset(v, y, index);
       for (int64_t j = 0; j < n; j++) s += p[j] * tc_ref_f(v, vo + j * v->strides[r - 2]);
       int64_t yo = c * y->strides[r - 1];
       for (int32_t d = 0; d < r - 1; d++) yo += index[d] * y->strides[d];
-      tc_ref_put(y, yo, (tc_c128){sum > 0 ? s / sum : 0, 0});
+      tc_ref_put(y, yo, (tc_c128){sum == 0 ? 0 : s / sum, 0});
     }
   } while (tc_ref_next(r - 1, y->sizes, index));
   return TC_STATUS_OK;
@@ -301,11 +301,14 @@ static int32_t safe_softmax_ref(tc_op_args *a) {
     if (index[dim]) continue;
     int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index), n = x->sizes[dim];
     double max = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < n; i++) max = fmax(max, tc_ref_f(x, at + i * x->strides[dim]));
+    for (int64_t i = 0; i < n && !isnan(max); i++) {
+      double v = tc_ref_f(x, at + i * x->strides[dim]);
+      max = isnan(v) ? v : fmax(max, v);
+    }
     for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f(x, at + i * x->strides[dim]) - max);
     for (int64_t i = 0; i < n; i++)
       tc_ref_put(y, to + i * y->strides[dim],
-                 (tc_c128){sum > 0 ? exp(tc_ref_f(x, at + i * x->strides[dim]) - max) / sum : 0, 0});
+                 (tc_c128){sum == 0 ? 0 : exp(tc_ref_f(x, at + i * x->strides[dim]) - max) / sum, 0});
   } while (tc_ref_next(x->rank, x->sizes, index));
   return TC_STATUS_OK;
 }

@@ -4,7 +4,9 @@
 // (demand.c), and a pointwise node gives the zeros, which whoever reads it takes in.
 //
 // An element is known to be zero if the body that makes it gives a zero under the ranges of the indices: constants,
-// loads whose condition is surely false, and what keeps zeros (casts, signs, sums).
+// loads whose condition is surely false, and what keeps zeros (casts, signs, sums, products with finite constants).
+#include <math.h>
+
 #include "core/loop/lo.h"
 
 enum { MOST_LOADS = 64 }; // that one answer may look at
@@ -29,9 +31,33 @@ static bool zero_load(tc_loops *l, const tc_lnode *n, const tc_binst *b, const t
   return zero_element(l, b->buf, index, loads);
 }
 
+// Is the value one of a few constants, none of them infinite or NaN, whatever the indices are?
+static bool finite_value(const tc_lnode *n, int32_t v, int32_t *loads) {
+  const tc_binst *b = &n->body.insts.data[v];
+  const tc_lnode *def = b->op == TC_B_LOAD ? b->buf->def : NULL;
+  switch (b->op) {
+  case TC_K_CONST: return isfinite(b->re) && isfinite(b->im);
+  case TC_B_LOAD:
+    if (--*loads < 0 || !def || def->kind != TC_LN_POINTWISE || def->n_outs != 1 || def->store || b->buf->inplace ||
+        b->buf->overwritten)
+      return false;
+    return (!b->cond || finite_value(n, b->args[0], loads)) && finite_value(def, def->body.results[0], loads);
+  case TC_K_CAST: return finite_value(n, b->args[0], loads);
+  case TC_K_SELECT: return finite_value(n, b->args[1], loads) && finite_value(n, b->args[2], loads);
+  default: return false;
+  }
+}
+
+static bool zero_product(tc_loops *l, const tc_lnode *n, const tc_binst *b, const tc_sym *const *at, int32_t *loads) {
+  return (zero_value(l, n, b->args[0], at, loads) && finite_value(n, b->args[1], loads)) ||
+         (zero_value(l, n, b->args[1], at, loads) && finite_value(n, b->args[0], loads));
+}
+
 static bool zero_value(tc_loops *l, const tc_lnode *n, int32_t v, const tc_sym *const *at, int32_t *loads) {
   const tc_binst *b = &n->body.insts.data[v];
   switch (b->op) {
+  case TC_K_MUL: return zero_product(l, n, b, at, loads);
+  case TC_K_FMA: return zero_product(l, n, b, at, loads) && zero_value(l, n, b->args[2], at, loads);
   case TC_K_CONST: return b->re == 0 && b->im == 0 && b->imm == 0;
   case TC_B_LOAD: return zero_load(l, n, b, at, loads);
   case TC_B_CHECK: return zero_value(l, n, b->args[1], at, loads);

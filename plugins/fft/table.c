@@ -19,20 +19,25 @@
 #define FLOPS_C2C .flops = "5 * numel / along(self, dim) * nlog2n(along(self, dim)) / 4"
 #define FLOPS_R2C .flops = "5 * self.numel / along(self, dim) * nlog2n(along(self, dim)) / 8"
 #define FLOPS_C2R .flops = "5 * numel / along(out, dim) * nlog2n(along(out, dim)) / 2"
+// The weights of one side's numbers k of n: of what has a mirror image, and of the ends, which have none.
+#define ENDS(inner, ends) "let w = where(logical_and(gt(k, 0), lt(k, (n + 1) // 2)), " inner ", " ends "); "
+#define WEIGHED(g, real) "movedim(mul(movedim(" g ", d, -1), to(w, " real ".dtype)), -1, d)"
 const tc_op_def fft_ops[] = {
     {TRANSFORM("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"),
      .meta = fft_meta_c2c, .lower = fft_lower_c2c, FLOPS_C2C, .ref = fft_ref_c2c,
      .grad = "self: _fft_c2c(grad, dim, normalization, !forward)"},
     {TRANSFORM("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"),
      .meta = fft_meta_r2c,
-     .grad = "let d = dim[-1]; let half = if(onesided, slice_scatter(to(zeros_like(self), grad.dtype), grad, d, 0, "
-             "grad.size(d)), grad); self: real(_fft_c2c(half, dim, normalization, false))",
+     // What is left out on one side is added by the transform back to reals, which counts all but the ends twice.
+     .grad = "let d = dim[-1]; let n = self.size(d); let k = arange(grad.size(d)); " ENDS(
+         "0.5", "1.0") "self: if(onesided, _fft_c2r(" WEIGHED("grad",
+                                                              "self") ", dim, normalization, n), real(_fft_c2c(grad, "
+                                                                      "dim, normalization, false)))",
      .lower = fft_lower_r2c, FLOPS_R2C, .ref = fft_ref_r2c},
     {TRANSFORM("aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"),
      .meta = fft_meta_c2r,
-     .grad = "let d = dim[-1]; let g = _fft_r2c(grad, dim, normalization, true); let k = arange(g.size(d)); "
-             "let w = where(logical_and(gt(k, 0), lt(k, (last_dim_size + 1) // 2)), 2.0, 1.0); "
-             "self: movedim(mul(movedim(g, d, -1), to(w, grad.dtype)), -1, d)",
+     .grad = "let d = dim[-1]; let n = last_dim_size; let g = _fft_r2c(grad, dim, normalization, true); "
+             "let k = arange(g.size(d)); " ENDS("2.0", "1.0") "self: " WEIGHED("g", "grad"),
      .lower = fft_lower_c2r, FLOPS_C2R, .ref = fft_ref_c2r},
     FAMILY(fft),
     FAMILY(ifft),

@@ -88,18 +88,37 @@ static int32_t logsumexp_meta(tc_op_args *a) {
   return tc_op_set_result(a, 0, tc_op_math_type(q->dtype), r - 1, sizes, NULL);
 }
 
+// A template over the first n arguments and the mask, behind which come causal and scale.
+static tc_lt lower_rows(tc_op_args *a, const char *name, int32_t n, int32_t mask, tc_dtype type, int32_t rank,
+                        const tc_int *sizes) {
+  bool masked = tc_op_tensor(a, mask) != NULL;
+  tc_int attrs[3], keys = tc_op_tensor(a, L_KEY)->sizes[rank - 2];
+  tc_lt operands[4];
+  for (int32_t i = 0; i < n; i++) operands[i] = wide_arg(a, i, sizes);
+  if (masked) operands[n] = wide(a, tc_lo_arg(a, mask), rank, sizes, sizes[rank - 2], keys);
+  attributes(a, mask + 2, mask + 1, masked, attrs);
+  return tc_lo_template(a, name, n + masked, operands, type, rank, sizes, 3, attrs);
+}
+
+static void lower_logsumexp(tc_op_args *a, int32_t mask, int32_t result) {
+  const tc_tensor_type *y = tc_op_result_type(a, result);
+  tc_int sizes[TC_MAX_RANK];
+  for (int32_t d = 0; d < y->rank; d++) sizes[d] = y->sizes[d];
+  sizes[y->rank] = tc_int_const(a, 1);
+  tc_lt t = lower_rows(a, "attention_logsumexp", 2, mask, y->dtype, y->rank + 1, sizes);
+  tc_lo_result(a, result, tc_lo_reshape(a, t, y->rank, y->sizes));
+}
+
 static int32_t logsumexp_lower(tc_op_args *a) {
-  const tc_tensor_type *y = tc_op_result_type(a, 0), *k = tc_op_tensor(a, L_KEY);
-  int32_t r = y->rank + 1;
-  tc_int attrs[3], sizes[TC_MAX_RANK];
-  for (int32_t d = 0; d < r - 1; d++) sizes[d] = y->sizes[d];
-  sizes[r - 1] = tc_int_const(a, 1);
-  bool mask = tc_op_tensor(a, L_MASK) != NULL;
-  tc_lt operands[3] = {wide_arg(a, L_QUERY, y->sizes), wide_arg(a, L_KEY, y->sizes), -1};
-  if (mask) operands[2] = wide(a, tc_lo_arg(a, L_MASK), r, y->sizes, y->sizes[r - 2], k->sizes[r - 2]);
-  attributes(a, L_SCALE, L_CAUSAL, mask, attrs);
-  tc_lt t = tc_lo_template(a, "attention_logsumexp", mask ? 3 : 2, operands, y->dtype, r, sizes, 3, attrs);
-  tc_lo_result(a, 0, tc_lo_reshape(a, t, r - 1, y->sizes));
+  lower_logsumexp(a, L_MASK, 0);
+  return TC_STATUS_OK;
+}
+
+static int32_t attention_lower(tc_op_args *a) {
+  enum { VALUES = 3, A_MASK = 3 };
+  const tc_tensor_type *y = tc_op_result_type(a, 0);
+  tc_lo_result(a, 0, lower_rows(a, "attention", VALUES, A_MASK, y->dtype, y->rank, y->sizes));
+  lower_logsumexp(a, A_MASK, 1);
   return TC_STATUS_OK;
 }
 
@@ -195,6 +214,8 @@ static const tc_op_def rows[] = {
                "(Tensor, Tensor)",
      .decompose = "scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale), "
                   "_attention_logsumexp(query, key, attn_mask, is_causal, scale)",
+     .lower = attention_lower,
+     .flops = "4 * query.numel * key.size(-2) + 2 * numel * key.size(-2)",
      // delta is the mean of what flows to a query's shares.
      .grad = "let w = wide(query.dtype); let delta = sub(sum(mul(to(grad, w), to(result, w)), [-1]), grad1);"
              "let pair = " BACK("pair") "; let logsumexp = result1;" SHARES "query: " BACK(

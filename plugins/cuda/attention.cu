@@ -1,56 +1,15 @@
 // Attention on tensor cores for 16-bit floats: one block makes 128 query rows of one head, its 4 warps 32 each, over tiles
 // of 64 keys with an online softmax (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao,
 // "FlashAttention-2", 2023). Products are mma.m16n8k16 with f32 accumulators; keys and values come by cp.async into two
-// stages of shared memory, whose 16-byte pieces are exchanged by exclusive or so that ldmatrix meets no bank twice.
-// The text in front of this is attention_common.cu and half_common.cu,
-// and defines HEAD (64 or 128), KEYS and BF16 (1 or 0).
+// stages of shared memory.
+// The text in front of this is attention_common.cu, half_common.cu and half_tiles_common.cu,
+// and defines HEAD (64 or 128), KEYS, LOGS (1: the logarithms of the rows' sums are a result, too) and BF16 (1 or 0).
 
-constexpr int ROWS = 128, THREADS = 128, PIECES = HEAD / 8, BANDS = 2; // of 16 rows, that a warp has
-
-// The address of piece `c` of row `r` in a tile.
-__device__ __forceinline__ unsigned piece(unsigned tile, int r, int c) {
-  return tile + (unsigned)((r * PIECES + (c ^ (r & 7))) * 16);
-}
-
-__device__ __forceinline__ void load4(unsigned (&r)[4], unsigned at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(at));
-}
-
-__device__ __forceinline__ void load4_transposed(unsigned (&r)[4], unsigned at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(at));
-}
-
-__device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." HALF ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// `rows` rows from `first` of a matrix with `count` rows. Where it does not lie at multiples of 16 bytes it is copied
-// element by element.
-__device__ __forceinline__ void copy_tile(unsigned char *memory, unsigned tile, const half_bits *from, long long stride,
-                                          int first, int count, int rows, int aligned) {
-  for (int i = (int)threadIdx.x; i < rows * PIECES; i += THREADS) {
-    const int r = i / PIECES, c = i % PIECES;
-    const bool inside = first + r < count;
-    const half_bits *at = from + (inside ? first + r : 0) * stride + c * 8;
-    if (aligned) {
-      copy_piece(piece(tile, r, c), at, inside);
-    } else {
-      half_bits *to = (half_bits *)(memory + (piece(tile, r, c) - shared_address(memory)));
-      for (int e = 0; e < 8; e++) to[e] = inside ? at[e] : 0;
-    }
-  }
-}
+constexpr int ROWS = 128, THREADS = 128, BANDS = 2; // of 16 rows, that a warp has
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
-                 int causal, int aligned, float scale) {
+    tc_attention(operand q, operand k, operand v, operand o, numbers logs, int queries, int keys, int heads, int group,
+                 int tiles, int causal, int aligned, float scale) {
   await_predecessors();
   extern __shared__ __align__(128) unsigned char memory[];
   const unsigned qt = shared_address(memory), base = qt + ROWS * HEAD * 2;
@@ -75,15 +34,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   int last = (keys + KEYS - 1) / KEYS;
   if (causal && (row0 + ROWS + KEYS - 1) / KEYS < last) last = (row0 + ROWS + KEYS - 1) / KEYS;
   const int my_row = row0 + warp * 32 + lane / 4; // and those 8, 16 and 24 behind it
-  copy_tile(memory, qt, q.data + batch * q.batch + head * q.head, q.row, row0, queries, ROWS, aligned);
-  copy_tile(memory, base, kp, k.row, 0, keys, KEYS, aligned);
-  copy_tile(memory, base + TILE, vp, v.row, 0, keys, KEYS, aligned);
+  copy_tile<THREADS>(memory, qt, q.data + batch * q.batch + head * q.head, q.row, row0, queries, ROWS, aligned);
+  copy_tile<THREADS>(memory, base, kp, k.row, 0, keys, KEYS, aligned);
+  copy_tile<THREADS>(memory, base + TILE, vp, v.row, 0, keys, KEYS, aligned);
   asm volatile("cp.async.commit_group;" ::: "memory");
   for (int t = 0; t < last; t++) {
     const unsigned kt = base + (t & 1) * 2 * TILE, vt = kt + TILE, next = base + ((t + 1) & 1) * 2 * TILE;
     if (t + 1 < last) {
-      copy_tile(memory, next, kp, k.row, (t + 1) * KEYS, keys, KEYS, aligned);
-      copy_tile(memory, next + TILE, vp, v.row, (t + 1) * KEYS, keys, KEYS, aligned);
+      copy_tile<THREADS>(memory, next, kp, k.row, (t + 1) * KEYS, keys, KEYS, aligned);
+      copy_tile<THREADS>(memory, next + TILE, vp, v.row, (t + 1) * KEYS, keys, KEYS, aligned);
       asm volatile("cp.async.commit_group;\ncp.async.wait_group 1;" ::: "memory");
     } else {
       asm volatile("cp.async.wait_group 0;" ::: "memory");
@@ -181,6 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
       const float by = 1.0f / sum;
       const int row = my_row + m * 16 + h * 8;
       if (row >= queries) continue;
+      if (LOGS && (lane & 3) == 0) put_logarithm(logs, batch, head, row, high[m][h], scale, sum);
       half_bits *to = o.data + batch * o.batch + head * o.head + row * o.row + (lane & 3) * 2;
 #pragma unroll
       for (int i = 0; i < HEAD / 8; i++)

@@ -1,74 +1,14 @@
 // Attention over f32 on tensor cores: one block makes 128 query rows of one head, its 8 warps 16 each, over tiles of KEYS
-// keys with an online softmax, as attention.cu does.
-//
-// A factor is split into two tf32 numbers, the nearest one and the rest, and a product is the sum of three products of
-// such parts (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
-// theoretical peak performance", 2022): what is left out is below 2^-22 of it, with either sign. The units drop bits
-// when they accumulate, so each sum over eight products begins at zero and is added to the total by an ordinary
-// addition; in it the parts' small products come first.
-//
-// Products are mma.m16n8k8. Its order of k is free as long as both factors agree: lane t has k = 2t and 2t + 1, so that
-// keys are read in pairs and the scores are factors of the second product where they lie. Rows of keys are HEAD + 8
-// elements apart, rows of values HEAD + 4, which keeps these reads off each other's banks.
-// The text in front of this is attention_common.cu, HEAD (32, 64, 96 or 128) and KEYS (64; 32 for heads of 96).
+// keys with an online softmax, as attention.cu does. Factors are split (tf32_common.cu). Rows of keys are HEAD + 8
+// elements apart, rows of values HEAD + 4, which keeps reads of pairs and of columns off each other's banks.
+// The text in front of this is attention_common.cu and tf32_common.cu, HEAD (32, 64, 96 or 128), KEYS and LOGS.
 
-constexpr int ROWS = 128, THREADS = 256, GROUP = HEAD <= 64 ? 4 : HEAD == 96 ? 2 : 1; // what registers suffice for
-constexpr int QS = HEAD + 8, KS = HEAD + 8, VS = HEAD + 4; // elements from row to row
-
-__device__ __forceinline__ void split(float x, unsigned &high, unsigned &low) {
-  high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
-  low = __float_as_uint(x - __uint_as_float(high)) + 0x1000u; // the unit drops the bits behind
-}
-
-// a b + c
-__device__ __forceinline__ void multiply(float (&out)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                                         const float (&c)[4]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%10, %11, %12, %13};"
-      : "=f"(out[0]), "=f"(out[1]), "=f"(out[2]), "=f"(out[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
-}
-
-// c[i] += (ah + al) b[i] for GROUP factors b, each of two elements per lane.
-__device__ __forceinline__ void multiply_group(float (*c)[4], const unsigned (&ah)[4], const unsigned (&al)[4],
-                                               const float (&b)[GROUP][2]) {
-  const float zero[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  unsigned bh[GROUP][2], bl[GROUP][2];
-  float sum[GROUP][4];
-#pragma unroll
-  for (int i = 0; i < GROUP; i++) split(b[i][0], bh[i][0], bl[i][0]), split(b[i][1], bh[i][1], bl[i][1]);
-#pragma unroll
-  for (int i = 0; i < GROUP; i++) multiply(sum[i], al, bh[i], zero);
-#pragma unroll
-  for (int i = 0; i < GROUP; i++) multiply(sum[i], ah, bl[i], sum[i]);
-#pragma unroll
-  for (int i = 0; i < GROUP; i++) multiply(sum[i], ah, bh[i], sum[i]);
-#pragma unroll
-  for (int i = 0; i < GROUP; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) c[i][e] += sum[i][e];
-}
-
-// `rows` rows from `first` of a matrix with `count` rows, to rows `apart` elements from each other.
-__device__ __forceinline__ void copy_tile(float *to, int apart, const float *from, long long stride, int first,
-                                          int count, int rows, int aligned) {
-  constexpr int PIECES = HEAD / 4;
-  for (int i = (int)threadIdx.x; i < rows * PIECES; i += THREADS) {
-    const int r = i / PIECES, c = i % PIECES;
-    const bool inside = first + r < count;
-    const float *at = from + (inside ? first + r : 0) * stride + c * 4;
-    float *place = to + r * apart + c * 4;
-    if (aligned) {
-      copy_piece(shared_address(place), at, inside);
-    } else {
-      for (int e = 0; e < 4; e++) place[e] = inside ? at[e] : 0.0f;
-    }
-  }
-}
+constexpr int ROWS = 128, GROUP = HEAD <= 64 ? 4 : HEAD == 96 ? 2 : 1; // what registers suffice for
+constexpr int QS = HEAD + 8, KS = HEAD + 8, VS = HEAD + 4;             // elements from row to row
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
-                 int causal, int aligned, float scale) {
+    tc_attention(operand q, operand k, operand v, operand o, numbers logs, int queries, int keys, int heads, int group,
+                 int tiles, int causal, int aligned, float scale) {
   await_predecessors();
   extern __shared__ __align__(128) float memory[];
   float *const qt = memory, *const stages = memory + ROWS * QS;
@@ -184,6 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const float by = 1.0f / sum;
     const int row = my_row + h * 8;
     if (row >= queries) continue;
+    if (LOGS && t == 0) put_logarithm(logs, batch, head, row, high[h], scale, sum);
     float *to = o.data + batch * o.batch + head * o.head + row * o.row + t * 2;
 #pragma unroll
     for (int i = 0; i < HEAD / 8; i++) *(float2 *)(to + i * 8) = make_float2(out[i][2 * h] * by, out[i][2 * h + 1] * by);

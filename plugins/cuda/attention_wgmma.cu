@@ -5,7 +5,7 @@
 // "Asynchronous warpgroup level matrix operations": rows of 128 bytes whose 16-byte pieces are exchanged by exclusive or
 // with the row), two stages of keys and of values.
 // The text in front of this is attention_common.cu, half_common.cu and warpgroup_common.cu,
-// and defines HEAD (64 or 128), KEYS (128) and BF16 (1 or 0).
+// and defines HEAD (64 or 128), KEYS (128), LOGS and BF16 (1 or 0).
 
 constexpr int ROWS = 128, THREADS = 256, PIECES = HEAD / 8, STEPS = HEAD / 16;
 static_assert(KEYS == ROWS, "tiles are alike");
@@ -153,8 +153,8 @@ __device__ __forceinline__ void soften(float (&s)[64], rows_state &x, bool edge,
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    tc_attention(operand q, operand k, operand v, operand o, int queries, int keys, int heads, int group, int tiles,
-                 int causal, int aligned, float scale) {
+    tc_attention(operand q, operand k, operand v, operand o, numbers logs, int queries, int keys, int heads, int group,
+                 int tiles, int causal, int aligned, float scale) {
   await_predecessors();
   extern __shared__ __align__(1024) unsigned char memory[];
   constexpr unsigned TILE = KEYS * HEAD * 2; // bytes
@@ -222,6 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const float by = 1.0f / sum;
     const int row = row0 + h * 8;
     if (row >= queries) continue;
+    if (LOGS && (lane & 3) == 0) put_logarithm(logs, batch, head, row, x.high[h], scale, sum);
     half_bits *to = o.data + batch * o.batch + head * o.head + row * o.row + column0;
 #pragma unroll
     for (int i = 0; i < HEAD / 8; i++)

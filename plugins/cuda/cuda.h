@@ -15,7 +15,7 @@
 
 #include "tc/hostmem.h"
 
-enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4, CUDA_ATTENTIONS = 12, CUDA_HALVES = 112 };
+enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4, CUDA_ATTENTIONS = 48, CUDA_HALVES = 112 };
 
 // A pinned buffer on its way to or from the device.
 typedef struct cuda_stage {
@@ -24,7 +24,8 @@ typedef struct cuda_stage {
   int32_t busy;
 } cuda_stage;
 
-// Hand-written code, loaded on first use: attention of one head size and type, and products by split numbers.
+// Hand-written code, loaded on first use: attention or a derivative of it for a head size and type, and products
+// by split numbers.
 typedef struct cuda_attention {
   cu_module module;
   cu_function function;
@@ -152,7 +153,7 @@ typedef struct cuda_blob_entry {
 
 extern const tc_device_table cuda_device;
 extern const tc_codegen_table cuda_codegen;
-extern const tc_call_table cuda_attention_calls, cuda_split_calls, cuda_half_calls;
+extern const tc_call_table cuda_attention_calls, cuda_attention_backward_calls, cuda_split_calls, cuda_half_calls;
 // What the tables of calls have in common, for files whose functions have these names.
 #define CUDA_CALLS(text)                                                                                            \
   .struct_size = sizeof(tc_call_table), .name = {text, sizeof(text) - 1}, .supports = supports, .prepare = prepare, \

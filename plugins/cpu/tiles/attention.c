@@ -285,6 +285,7 @@ static void write_rows(const state *x) {
     float share = x->l[i] == 0 ? 0 : 1 / x->l[i];
     const float *o = x->o + i * x->ep;
     uint16_t *to = t->out + i * t->out_row, some[SIDE];
+    if (t->logs) t->logs[i * t->log_row] = (x->m[i] + log2f(x->l[i])) * 0x1.62e43p-1f; // -inf of rows without a key
     for (int64_t c = 0; c < t->e; c += SIDE) {
       __m256i y = tiles_round(_mm512_mul_ps(_mm512_load_ps(o + c), _mm512_set1_ps(share)));
       if (t->out_col == 1) {

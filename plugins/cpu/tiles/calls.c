@@ -1,4 +1,5 @@
-// The table of calls on the processor's matrix unit: scaled_dot_product_attention over bf16.
+// The table of calls on the processor's matrix unit: scaled_dot_product_attention over bf16, and _attention, which has
+// the logarithms of the rows' sums, too.
 //
 // A run is cut into tasks, some queries of one head each, which threads take in turn, the longest first: rows at the
 // end attend to more keys where it is causal. Each thread has its own scratch memory in the call's workspace.
@@ -17,7 +18,7 @@ enum { LONGEST_TASK = 1024, TASKS_PER_THREAD = 4, CALL_NS = 5000, GFLOPS = 400, 
 typedef struct prepared {
   const tc_host *host;
   int32_t rank, threads;
-  bool causal, masked;
+  bool causal, masked, logs;
   float scale;
   int64_t heads, rows, tasks; // heads: of all batches; rows of a task; tasks of all heads
   int64_t queries, keys, d, e, scratch;
@@ -35,14 +36,18 @@ static int32_t refuse(const tc_host *h, const char *why) {
 
 static int64_t known(int64_t size) { return size == INT64_MIN ? 256 : size; }
 
+static bool is_named(const tc_call_node *n, const char *name) {
+  return n->op.size == strlen(name) && memcmp(n->op.data, name, n->op.size) == 0;
+}
+
 static int32_t describe(const tc_host *h, const tc_call_node *n, prepared *x) {
-  static const char name[] = "aten::scaled_dot_product_attention";
-  if (n->op.size != sizeof name - 1 || memcmp(n->op.data, name, n->op.size) != 0)
+  bool logs = is_named(n, "aten::_attention"); // without an argument for dropout
+  if (!logs && !is_named(n, "aten::scaled_dot_product_attention"))
     return refuse(h, "the matrix unit is used for attention only");
   x->masked = tc_op_kind(n->args, MASK) == TC_AK_TENSOR;
-  if (n->n_operands != (x->masked ? 4 : 3) || n->n_results != 1 || n->n_epilogue)
+  if (n->n_operands != (x->masked ? 4 : 3) || n->n_results != 1 + logs || n->n_epilogue)
     return refuse(h, "attention with something behind it");
-  if (tc_op_float(n->args, DROPOUT, 0) != 0) return refuse(h, "attention with dropout");
+  if (!logs && tc_op_float(n->args, DROPOUT, 0) != 0) return refuse(h, "attention with dropout");
   for (int32_t i = 0; i < 3; i++)
     if (n->operands[i].dtype != TC_BF16) return refuse(h, "attention in another type than bf16");
   if (x->masked && n->operands[MASK].dtype != TC_BOOL && n->operands[MASK].dtype != TC_BF16 &&
@@ -52,13 +57,15 @@ static int32_t describe(const tc_host *h, const tc_call_node *n, prepared *x) {
   int32_t r = x->rank = q->rank;
   if (r < 2 || r > TC_MAX_RANK) return refuse(h, "attention of such a rank");
   x->host = h;
+  x->logs = logs;
   x->threads = h->threads(h->self) > 0 ? h->threads(h->self) : 1;
-  x->causal = tc_op_bool(n->args, CAUSAL, 0) != 0;
+  x->causal = tc_op_bool(n->args, CAUSAL - logs, 0) != 0;
   x->queries = known(q->sizes[r - 2]), x->keys = known(k->sizes[r - 2]);
   x->d = known(q->sizes[r - 1]), x->e = known(v->sizes[r - 1]);
+  if (logs && !x->e) return refuse(h, "attention to values without elements");
   x->heads = 1;
   for (int32_t i = 0; i < r - 2; i++) x->heads *= known(n->results->sizes[i]);
-  double scale = tc_op_float(n->args, SCALE, 1 / sqrt((double)(x->d > 0 ? x->d : 1)));
+  double scale = tc_op_float(n->args, SCALE - logs, 1 / sqrt((double)(x->d > 0 ? x->d : 1)));
   if (!(scale > 0 && scale < 0x1p100)) return refuse(h, "attention with a scale that is not positive");
   x->scale = (float)(scale * 1.44269504088896340736);
   int64_t parts = (x->queries + LONGEST_TASK - 1) / LONGEST_TASK, all = x->threads * TASKS_PER_THREAD;
@@ -138,6 +145,12 @@ static void do_task(const attention_run *r, int64_t number, char *scratch) {
   t.k = (const uint16_t *)(const void *)matrix_of(k, out, head, 2);
   t.v = (const uint16_t *)(const void *)matrix_of(v, out, head, 2);
   t.out = (uint16_t *)(uintptr_t)matrix_of(out, out, head, 2) + t.first * t.out_row;
+  if (x->logs) {
+    tc_view logs = r->results[1]; // a number per row: dimensions before that are the matrices'
+    logs.rank = rank;
+    t.log_row = logs.strides[rank - 2];
+    t.logs = (float *)(uintptr_t)matrix_of(&logs, out, head, 4) + t.first * t.log_row;
+  }
   if (x->masked) {
     const tc_view *m = &r->operands[MASK];
     int64_t rows = m->rank >= 2 ? m->sizes[m->rank - 2] : 1, columns = m->rank >= 1 ? m->sizes[m->rank - 1] : 1;

@@ -20,7 +20,9 @@ typedef struct tiles_task {
   const uint16_t *q, *k, *v;
   const char *mask; // NULL: none
   uint16_t *out;
-  int64_t q_row, q_col, k_row, k_col, v_row, v_col, mask_row, mask_col, out_row, out_col; // strides in elements
+  float *logs; // the logarithms of the rows' sums; NULL: not wanted
+  int64_t q_row, q_col, k_row, k_col, v_row, v_col, mask_row, mask_col, out_row, out_col,
+      log_row; // strides in elements
   int64_t first, rows, keys, d, e;
   float scale; // times log2(e): shares are powers of two
   tc_dtype mask_type;

@@ -22,7 +22,7 @@ typedef struct rig {
   tc_host host;
   const tc_device_table *t;
   const tc_codegen_table *codegen;
-  const tc_call_table *calls, *attention, *split, *half, *convolutions;
+  const tc_call_table *calls, *attention, *split, *half, *convolutions, *attention_backward;
   tc_device_ *d;
   const char *driver, *arch, *sync, *blas, *dnn, *winograd, *conv_wish, *spills, *split_wish, *half_wish, *dependent;
   char diag[600];
@@ -180,7 +180,7 @@ static inline void load(rig *r) {
   assert_int_equal(query(&r->host, &p), TC_STATUS_OK);
   assert_int_equal(p.capabilities & (TC_CAP_DEVICE | TC_CAP_CODEGEN), TC_CAP_DEVICE | TC_CAP_CODEGEN);
   r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0], r->attention = p.calls[1], r->split = p.calls[2];
-  r->half = p.calls[3], r->convolutions = p.calls[4];
+  r->half = p.calls[3], r->convolutions = p.calls[4], r->attention_backward = p.calls[5];
 }
 
 static inline void open_rig(rig *r) {

@@ -29,23 +29,29 @@ static const row rows[] = {
     {TC_BF16, 2, {300, 64}, {200, 64}, {200, 64}, 3, false},
 };
 
+enum { LOGS = 5, VIEWS };
 typedef struct tensors {
-  tc_view views[5];
-  int64_t strides[5][4];
+  tc_view views[VIEWS];
+  int64_t strides[VIEWS][4];
   tc_call_node node;
 } tensors;
 
 static void make(const row *w, tensors *t) {
-  const int64_t *sizes[5] = {w->q, w->k, w->v, w->k, w->q};
-  for (int32_t i = 0; i < 5; i++) {
+  const int64_t *sizes[VIEWS] = {w->q, w->k, w->v, w->k, w->q, w->q};
+  for (int32_t i = 0; i < VIEWS; i++) {
+    int32_t rank = i == LOGS ? w->rank - 1 : w->rank;
     int64_t stride = 1;
-    for (int32_t d = w->rank - 1; d >= 0; d--) t->strides[i][d] = stride, stride *= sizes[i][d];
-    t->views[i] = (tc_view){.dtype = w->dtype, .rank = w->rank, .sizes = sizes[i], .strides = t->strides[i]};
+    for (int32_t d = rank - 1; d >= 0; d--) t->strides[i][d] = stride, stride *= sizes[i][d];
+    t->views[i] = (tc_view){.dtype = w->dtype, .rank = rank, .sizes = sizes[i], .strides = t->strides[i]};
   }
+  t->views[LOGS].dtype = TC_F32;
   t->node = (tc_call_node){.struct_size = sizeof t->node, .op = TC_SV("aten::scaled_dot_product_attention")};
   t->node.operands = t->views, t->node.n_operands = w->n_operands, t->node.results = &t->views[4],
   t->node.n_results = 1;
 }
+
+// The same with the logarithms of the rows' sums as a second result.
+static void want_logs(tensors *t) { t->node.op = TC_SV("aten::_attention"), t->node.n_results = 2; }
 
 static bool has_compiler(rig *r, tensors *t) {
   int64_t cost;
@@ -65,6 +71,9 @@ TC_TEST(what_is_taken) {
     make(&rows[i], &t);
     OK(r.attention->supports(&r.host, r.d, &t.node, &cost));
     if ((cost >= 0) != (rows[i].taken && compiler)) fail_msg("row %d: cost %lld, %s", (int)i, (long long)cost, r.diag);
+    want_logs(&t);
+    OK(r.attention->supports(&r.host, r.d, &t.node, &cost));
+    assert_int_equal(cost >= 0, rows[i].taken && compiler);
     if (!rows[i].taken || rows[i].rank < 3) continue;
     // Rows at odd places, and elements that do not follow each other, cannot be copied in pieces.
     t.strides[1][rows[i].rank - 2] += 1;
@@ -93,8 +102,8 @@ TC_TEST(launch) {
     OK(r.attention->prepare(&r.host, r.d, &t.node, &prepared, &workspace));
     assert_int_equal(workspace, 0);
     for (int32_t odd = 0; odd < 2; odd++) {
-      for (int32_t i = 0; i < 5; i++) t.views[i].memory = memory, t.views[i].offset = 4096 * i + 2 * odd;
-      r.params(12, (int32_t[]){8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4});
+      for (int32_t i = 0; i < VIEWS; i++) t.views[i].memory = memory, t.views[i].offset = 4096 * i + 2 * odd;
+      r.params(13, (int32_t[]){8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4});
       OK(r.attention->run(prepared, stream, t.views, &t.views[4], 0, 0));
       const fake_state *s = r.state();
       assert_string_equal(s->kernel, "tc_attention");
@@ -103,14 +112,15 @@ TC_TEST(launch) {
       assert_int_equal(s->shared_bytes, (128 + 4 * 128) * 64 * 2 + 1024);
       assert_int_equal(s->words[1], memory + 4096 + 2 * (uint64_t)odd);
       assert_int_equal(s->words[3], memory + 4 * 4096 + 2 * (uint64_t)odd);
-      assert_int_equal(s->words[4], 300);
-      assert_int_equal(s->words[5], 200);
-      assert_int_equal(s->words[6], 8);
-      assert_int_equal(s->words[7], 4);
-      assert_int_equal(s->words[8], 3);
-      assert_int_equal(s->words[9], 0);
-      assert_int_equal(s->words[10], !odd); // unaligned tensors are copied element by element
+      assert_int_equal(s->words[4], 0);                        // no logarithms are wanted
+      const uint64_t numbers[] = {300, 200, 8, 4, 3, 0, !odd}; // unaligned tensors are copied element by element
+      for (int32_t i = 0; i < 7; i++) assert_int_equal(s->words[5 + i], numbers[i]);
     }
+    r.attention->destroy(prepared);
+    want_logs(&t);
+    OK(r.attention->prepare(&r.host, r.d, &t.node, &prepared, &workspace));
+    OK(r.attention->run(prepared, stream, t.views, &t.views[4], 0, 0));
+    assert_int_equal(r.state()->words[4], memory + (uint64_t)t.views[LOGS].offset);
     r.attention->destroy(prepared);
   }
   r.t->free(r.d, memory);
@@ -127,14 +137,17 @@ TC_TEST(every_code) {
   r.spills = "error";
   OK(r.t->open(&r.host, 0, &r.d));
   if (has_compiler(&r, &t)) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+      const row *w = &rows[i / 2];
+      bool logs = i % 2;
       void *prepared = NULL;
       uint64_t workspace;
-      if (!rows[i].taken) continue;
-      make(&rows[i], &t);
+      if (!w->taken) continue;
+      make(w, &t);
+      if (logs) want_logs(&t);
       OK(r.attention->prepare(&r.host, r.d, &t.node, &prepared, &workspace));
-      int64_t head = rows[i].q[rows[i].rank - 1], keys = head == 96 ? 32 : 64;
-      if (rows[i].dtype == TC_F32)
+      int64_t head = w->q[w->rank - 1], keys = head == 128 && logs ? 16 : head == 96 || logs ? 32 : 64;
+      if (w->dtype == TC_F32)
         assert_int_equal(r.state()->dynamic_shared, (128 * (head + 8) + 2 * keys * (2 * head + 12)) * 4);
       r.attention->destroy(prepared);
     }

@@ -62,12 +62,18 @@ extern "C" bool tc_sv_to_double(tc_sv s, double *out) {
   return true;
 }
 
-extern "C" void tc_sb_double(tc_sb *sb, double v) {
+template <typename T> static void put_shortest(tc_sb *sb, T v) {
   if (std::isnan(v)) return tc_sb_putz(sb, "nan");
   if (std::isinf(v)) return tc_sb_putz(sb, v < 0 ? "-inf" : "inf");
   char text[40];
   auto r = std::to_chars(text, text + sizeof text, v);
+  double back = 0; // what reads it rounds twice
+  std::from_chars(text, r.ptr, back);
+  if (static_cast<T>(back) != v) return put_shortest(sb, static_cast<double>(v));
   tc_sv s = {text, (size_t)(r.ptr - text)};
   tc_sb_put(sb, s);
   if (std::memchr(text, '.', s.size) == nullptr && std::memchr(text, 'e', s.size) == nullptr) tc_sb_putz(sb, ".0");
 }
+
+extern "C" void tc_sb_double(tc_sb *sb, double v) { put_shortest(sb, v); }
+extern "C" void tc_sb_float(tc_sb *sb, float v) { put_shortest(sb, v); }

@@ -49,6 +49,7 @@ void tc_sb_printf(tc_sb *sb, const char *fmt, ...) TC_PRINTF(2, 3);
 void tc_sb_vprintf(tc_sb *sb, const char *fmt, va_list args);
 void tc_sb_int(tc_sb *sb, int64_t v);
 void tc_sb_double(tc_sb *sb, double v); // shortest text that reads back equal; always has . or e, or is inf/-inf/nan
+void tc_sb_float(tc_sb *sb, float v);   // the same of a float
 void tc_sb_quoted(tc_sb *sb, tc_sv s);  // "…" with \" \\ \n \t \xHH
 tc_sv tc_sb_view(const tc_sb *sb);
 

@@ -67,6 +67,10 @@ static void put_real(tc_sb *sb, tc_dtype type, double v) {
     tc_sb_double(sb, v);
     return;
   }
+  if (type == TC_F32) {
+    tc_sb_float(sb, (float)v);
+    return;
+  }
   char text[40];
   for (int32_t digits = 1; digits <= 9; digits++) { // the shortest that reads back as the same value of the type
     double back = 0;

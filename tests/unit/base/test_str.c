@@ -113,6 +113,33 @@ static tc_sv print_double(tc_arena *arena, double v) {
   return tc_sb_view(&sb);
 }
 
+static tc_sv print_float(tc_arena *arena, float v) {
+  tc_sb sb = tc_sb_make(arena);
+  tc_sb_float(&sb, v);
+  return tc_sb_view(&sb);
+}
+
+// What reads them rounds to a double first.
+TC_TEST(floats_read_back_equal) {
+  assert_sv(print_float(arena, 0.1f), "0.1");
+  assert_sv(print_float(arena, -0.0f), "-0.0");
+  assert_sv(print_float(arena, 16777216), "16777216.0");
+  assert_sv(print_float(arena, -HUGE_VALF), "-inf");
+  assert_sv(print_float(arena, NAN), "nan");
+  uint64_t random = tc_test_seed();
+  for (int i = 0; i < 20000; i++) {
+    uint32_t bits = (uint32_t)tc_test_random(&random);
+    float v;
+    double back;
+    memcpy(&v, &bits, sizeof v);
+    if (isnan(v)) continue;
+    tc_sv text = print_float(arena, v);
+    if (!tc_sv_to_double(text, &back) || (float)back != v || text.size > 16)
+      fail_msg("%a became " TC_SV_FMT, (double)v, TC_SV_ARG(text));
+  }
+  return TC_OK;
+}
+
 TC_TEST(doubles_read_back_equal) {
   assert_sv(print_double(arena, 0.1), "0.1");
   assert_sv(print_double(arena, -3), "-3.0");
@@ -232,11 +259,17 @@ TC_TEST(hashes_are_fixed) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(views_compare_and_cut),  cmocka_unit_test(integers_are_strict),
-      cmocka_unit_test(doubles_are_strict),     cmocka_unit_test(doubles_read_back_equal),
-      cmocka_unit_test(numbers_know_no_locale), cmocka_unit_test(globs_match),
-      cmocka_unit_test(nearest_names),          cmocka_unit_test(builder_builds),
-      cmocka_unit_test(integers_print),         cmocka_unit_test(quotes_escape),
+      cmocka_unit_test(views_compare_and_cut),
+      cmocka_unit_test(integers_are_strict),
+      cmocka_unit_test(doubles_are_strict),
+      cmocka_unit_test(floats_read_back_equal),
+      cmocka_unit_test(doubles_read_back_equal),
+      cmocka_unit_test(numbers_know_no_locale),
+      cmocka_unit_test(globs_match),
+      cmocka_unit_test(nearest_names),
+      cmocka_unit_test(builder_builds),
+      cmocka_unit_test(integers_print),
+      cmocka_unit_test(quotes_escape),
       cmocka_unit_test(hashes_are_fixed),
   };
   return TC_RUN(tests);

@@ -157,7 +157,10 @@ static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, f
       if (n % r || !usable_radix(r)) continue;
       x.lanes = n / r;
       if (x.lanes > limits->max_lanes) continue;
-      take_better(&x, limits, x.lanes < 32 ? 32.0 / x.lanes : 1, out);
+      // Rows share a block, so that few lanes a row are none that idle, but those that lie together should read what
+      // memory moves at once: 64 bytes, 32 at least (1.8: measured for 16 to 64 points).
+      double apart = x.lanes < 4 ? 4.0 / x.lanes : 1;
+      take_better(&x, limits, x.lanes < 8 ? 1.8 * apart : 1, out);
     }
     if (!out->n_passes || limits->lanes) {
       x.lanes = limits->lanes ? limits->lanes : limits->max_lanes;

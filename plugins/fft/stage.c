@@ -158,7 +158,10 @@ void fft_put_out(fft_spot *at, tc_kval k, fft_value v) {
   fft_emit *e = at->e;
   if (beyond(at, at->out, at->p->s)) return;
   tc_kval i = fft_add(e, at->write, fft_muli(e, k, at->p->s));
+  if (at->turns_out) v = fft_turn_output(at, v);
+  e->turned = at->turns_out;
   at->out->store(e, i, 1, &v, within(at, at->out, at->p->s, i));
+  e->turned = false;
 }
 
 static void store_at(fft_spot *at, tc_kval k, fft_value v, bool turn) {
@@ -280,7 +283,7 @@ static void store_complex(fft_emit *e, tc_kval i, int32_t n, const fft_value *v,
   tc_kb *b = e->c.b;
   tc_kval z[FFT_WIDE];
   for (int32_t k = 0; k < n; k++) {
-    fft_value x = normed(e, e->turn ? fft_turn_row(e, v[k], fft_addi(e, i, k), mask) : v[k]);
+    fft_value x = normed(e, e->turn && !e->turned ? fft_turn_row(e, v[k], fft_addi(e, i, k), mask) : v[k]);
     z[k] = tc_kb_cast(b, tc_stage_dtype(e->c.stage), tc_kb_op2(b, TC_K_COMPLEX, x.re, x.im));
   }
   e->index[e->rank - 1] = i;
@@ -477,7 +480,8 @@ static tc_kval mirrored(const fft_emit *e, int32_t of, tc_kval k) { return fft_s
 
 static tc_kval first_lane(const fft_emit *e) {
   if (e->plan.rows) return e->row_mask;
-  return tc_kb_op2(e->c.b, TC_K_EQ, tc_kb_lane(e->c.b), fft_int(e, 0));
+  tc_kval lane = e->way == &fft_threads ? e->lane : tc_kb_lane(e->c.b);
+  return fft_both(e, e->row_mask, tc_kb_op2(e->c.b, TC_K_EQ, lane, fft_int(e, 0)));
 }
 
 static void put_zero(fft_emit *e, tc_kval i, tc_kval mask) { // k = 0 and M
@@ -739,6 +743,57 @@ static const char *plan_for(const tc_stage *s, const fft_limits *limits, fft_pla
   return fft_make_plan(n > FFT_MAX_LENGTH ? FFT_MAX_LENGTH + 1 : (int32_t)n, limits, out);
 }
 
+// ---- several rows a block, where lanes are threads ----
+// Lanes that are idle in the last group of 32, as a part of all.
+static double idle_part(int32_t lanes) { return 1 - lanes / (32 * ceil(lanes / 32.0)); }
+
+// How many rows fill a block that are read and written point by point.
+static int32_t rows_to_fill(int32_t lanes) {
+  enum { LANES = 128, MOST = 256 };
+  int32_t best = 1;
+  if (lanes < LANES / 2) return LANES / lanes;
+  for (int32_t rows = 2; rows * lanes <= MOST; rows++)
+    if (idle_part(rows * lanes) < idle_part(best * lanes) - 0.05) best = rows;
+  return best;
+}
+
+// Turns a configuration of one row a block into one of several; false: that is no better.
+static bool take_rows(const tc_stage *s, const fft_plan *p, int64_t point_bytes, tc_stage_config *c) {
+  enum { SIDE_BY_SIDE = 16, FEW = 4, LANES = 512 };
+  const tc_device_props *dev = tc_stage_device(s);
+  int32_t rank = tc_stage_rank(s), rows = 1, last = rank - 2;
+  int64_t columns = tc_stage_attr(s, FFT_ATTR_COLUMNS, 0), most = dev->max_lanes / p->lanes, all = 1, row = 1;
+  if (rank < 2 || length_of(s) < 0) return false;
+  for (int32_t d = 0; d < rank - 1; d++) all *= tc_stage_out_hint(s, d);
+  int64_t near = tc_stage_out_hint(s, last), busy = dev->cores > 0 ? all / dev->cores : all;
+  if (columns) {
+    row = point_bytes * p->n;
+    rows = SIDE_BY_SIDE;
+    if (most > near) most = near;
+    while (rows > FEW && (rows > busy || rows * p->lanes > LANES || (rows + 1) * row > dev->shared_bytes / 2))
+      rows /= 2;
+    while (rows > 1 && (rows > most || (rows + 1) * row > dev->shared_bytes)) rows /= 2;
+    c->tile[last] = rows;
+  } else {
+    row = point_bytes * (p->n + p->n / 8 + 1);
+    int64_t left = rows_to_fill(p->lanes);
+    if (left > busy) left = busy;
+    if (left * row > dev->shared_bytes / 4) left = dev->shared_bytes / 4 / row;
+    if (left > most) left = most;
+    for (int32_t d = last; d >= 0 && left > 1; d--) {
+      int64_t size = tc_stage_out_hint(s, d), tile = size < left ? size : left;
+      if (tile < 1) return false;
+      c->tile[d] = tile;
+      rows *= (int32_t)tile;
+      left /= tile;
+    }
+  }
+  c->lanes = rows * p->lanes;
+  c->row_lanes = columns != 0;
+  c->shared_bytes = p->n_passes > 1 ? (rows + (columns != 0)) * row : 0;
+  return rows > 1;
+}
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
@@ -786,6 +841,10 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_config *c = &out[(*out_n)++];
     *c = (tc_stage_config){.lanes = p->lanes, .row_lanes = p->rows, .cost = rows * p->cost * 0.3};
     for (int32_t d = 0; d < rank - 1; d++) c->tile[d] = p->rows && d == rank - 2 ? p->lanes : 1;
+    tc_stage_config several = *c;
+    if (limits.vector || *out_n == max || !take_rows(s, p, real == TC_F64 ? 16 : 8, &several)) continue;
+    out[(*out_n)++] = *c;
+    *c = several;
   }
   return TC_STATUS_OK;
 }
@@ -798,6 +857,8 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
                 .kept = kept_of(s),
                 .columns = (int32_t)tc_stage_attr(s, FFT_ATTR_COLUMNS, 0),
                 .row_mask = -1,
+                .rows = 1,
+                .config = config,
                 .any_length = -1,
                 .any_norm = -1,
                 .turns = -1};
@@ -807,8 +868,9 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   e.forward = forward;
   e.turn = rank > 1 ? tc_stage_attr(s, FFT_ATTR_TURN, 0) : 0;
   fft_limits limits = limits_of(s, e.c.real);
-  limits.lanes = config->lanes;
-  limits.rows = config->row_lanes != 0;
+  for (int32_t d = 0; d < rank - 1 && !limits.vector; d++) e.rows *= (int32_t)config->tile[d];
+  limits.lanes = config->lanes / e.rows;
+  limits.rows = limits.vector && config->row_lanes;
   if (plan_for(s, &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
   e.way = e.plan.rows ? &fft_rows : limits.vector ? &fft_vectors : &fft_threads;
   e.from_zero = !limits.vector;

@@ -55,17 +55,21 @@ struct fft_emit {
   int32_t rank, kind, length, columns;
   int32_t kept; // points that are stored, of more; 0: all
   double norm;
-  tc_kval any_length, any_norm;       // i32, real: of a transform whose length is not a constant; else -1
-  tc_kval any_half;                   // points of its one-sided spectrum
-  int64_t turn;                       // FFT_ATTR_TURN
-  tc_kmem turn_low, turn_high;        // turn.c: tables
-  tc_kmem turn_lane, turn_far;        // rows.c only
-  int32_t turn_bits, turn_fine;       // exponents are split after so many bits
-  bool forward;                       // of the whole; the sign in `c` is that of the passes
-  bool from_zero;                     // real transforms: pairs begin with k = 0
-  bool swap;                          // conjugate outside: the chirp of an inverse transform
-  tc_kval index[TC_MAX_RANK];         // of the row; the last is set for each access
-  tc_kval lane, row_mask;             // rows.c: which rows exist
+  tc_kval any_length, any_norm; // i32, real: of a transform whose length is not a constant; else -1
+  tc_kval any_half;             // points of its one-sided spectrum
+  int64_t turn;                 // FFT_ATTR_TURN
+  tc_kmem turn_low, turn_high;  // turn.c: tables
+  bool turned;                  // what is stored now was turned before
+  tc_kmem turn_lane, turn_far;  // rows.c only
+  int32_t turn_bits, turn_fine; // exponents are split after so many bits
+  bool forward;                 // of the whole; the sign in `c` is that of the passes
+  bool from_zero;               // real transforms: pairs begin with k = 0
+  bool swap;                    // conjugate outside: the chirp of an inverse transform
+  tc_kval index[TC_MAX_RANK];   // of the row; the last is set for each access
+  tc_kval lane, row_mask;       // rows.c, threads.c: the lane, of the row; which rows exist
+  tc_kval row;                  // threads.c: number of the row in the block
+  int32_t rows;                 // threads.c: that a block has
+  const tc_stage_config *config;
   tc_kmem chirp[2], filter[2], turns; // of a convolution: real and imaginary parts; tables or on-chip arrays
   const fft_io *inner_in, *inner_out; // of a convolution
   tc_kmem array[2][2];                // on chip: [which][re, im]; threads.c has both parts in the first
@@ -84,10 +88,12 @@ typedef struct fft_spot {
   tc_kval mask;           // or -1
   bool put_off;           // outputs go to `store` first although there is an `out`
   fft_table table;
-  int32_t k;    // the input or output that is being moved, or -1 if it is known to the running kernel only
-  tc_kval turn; // where the factors of this spot start; -1: all are 1
-  bool early;   // inputs are turned (decimation in time), in place of outputs,
-  bool merged;  // and that in their first additions
+  int32_t k;            // the input or output that is being moved, or -1 if it is known to the running kernel only
+  tc_kval turn;         // where the factors of this spot start; -1: all are 1
+  bool early;           // inputs are turned (decimation in time), in place of outputs,
+  bool merged;          // and that in their first additions
+  bool turns_out;       // outputs are turned by FFT_ATTR_TURN here, not as they are stored
+  fft_value turn_first; // of output 0, once it is made (re < 0: not yet)
   // How inputs and outputs move on chip; k is an i32 value, the same in all lanes.
   fft_value (*load)(struct fft_spot *at, tc_kval k);
   void (*store)(struct fft_spot *at, tc_kval k, fft_value v);
@@ -120,6 +126,7 @@ void fft_put_out(fft_spot *at, tc_kval k, fft_value v);
 // turn.c: tables for FFT_ATTR_TURN; v is number k of the row that e->index tells, k the same in all lanes in rows.c.
 void fft_make_turn(fft_emit *e);
 fft_value fft_turn_row(fft_emit *e, fft_value v, tc_kval k, tc_kval mask);
+fft_value fft_turn_output(fft_spot *at, fft_value v); // the same of output at->k of a spot
 // The butterflies of one spot: loads, transform, turning, stores.
 void fft_spot_emit(fft_spot *at);
 

@@ -1,5 +1,9 @@
 // Emission where lanes are threads: every pass has each thread make the same number of butterflies, from registers.
 //
+// A block makes one row, or several (fft_emit.rows): short ones fill its lanes, and neighbouring ones let accesses
+// along a strided dimension take what lies together. Lane l of row r is lane r L + l of the block, or, where the rows'
+// points lie side by side in memory, lane l R + r: each pass has the order that suits its holes.
+//
 // Passes decimate in time: input k of butterfly j = p s + q is turned by exp(∓2πi qk/(s R)), so that the first pass,
 // which waits for memory, needs no factors, and later ones take them into their additions (butterfly.c).
 //
@@ -7,7 +11,8 @@
 // the other. Else what a pass has read waits in lane arrays while a barrier separates reading from writing. Elements
 // are complex numbers, both parts together, so that one instruction moves them. Memory has 128 bytes that can be
 // reached at once, B elements; element a lies at a + a / B, so that the strides of the first passes do not meet in one
-// place of these. The first pass reads through the hole and need not wait; the last one stores through the hole.
+// place of these; rows side by side have element a of row r at a (R + 1) + r. The first pass reads through the hole and
+// need not wait; the last one stores through the hole.
 #include <stddef.h>
 
 #include "stage.h"
@@ -18,7 +23,7 @@ typedef struct thread_spot {
   tc_kmem points;
   int32_t first_point; // of this butterfly in `points`
   bool wait;           // outputs go to `points`
-  tc_kval padded_read, padded_write;
+  tc_kval read_place, write_place;
 } thread_spot;
 
 static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) {
@@ -30,8 +35,59 @@ static tc_kval padded(const fft_emit *e, tc_kval a) {
 }
 static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
 
-// ---- the row on chip ----
-static int64_t room(const fft_emit *e) { return e->plan.n + e->plan.n / banks(e) + 1; }
+// *quotient and *rest of a number that is not negative.
+static void split(const fft_emit *e, tc_kval x, int32_t by, tc_kval *quotient, tc_kval *rest) {
+  int32_t bits = 0;
+  while (1 << bits < by) bits++;
+  if (power_of_two(by)) {
+    *quotient = shift_right(e, x, bits);
+    *rest = tc_kb_op2(e->c.b, TC_K_AND, x, fft_int(e, by - 1));
+  } else {
+    *quotient = tc_kb_op2(e->c.b, TC_K_DIV, x, fft_int(e, by));
+    *rest = tc_kb_op2(e->c.b, TC_K_REM, x, fft_int(e, by));
+  }
+}
+
+// ---- rows of a block ----
+// Which row this lane has, as an index and a mask, and which lane of it this is.
+static void find_row(fft_emit *e, bool side_by_side) {
+  tc_kb *b = e->c.b;
+  tc_kval lane = tc_kb_lane(b), row;
+  e->lane = lane;
+  if (e->rows == 1) return;
+  if (side_by_side) split(e, lane, e->rows, &e->lane, &row);
+  else split(e, lane, e->plan.lanes, &row, &e->lane);
+  e->row = row;
+  e->row_mask = -1;
+  for (int32_t d = e->rank - 2; d >= 0; d--) {
+    tc_kval at = row, origin = tc_stage_origin(e->c.stage, d);
+    int32_t tile = (int32_t)e->config->tile[d];
+    if (tile == 1) continue;
+    split(e, row, tile, &row, &at);
+    e->index[d] = fft_add(e, origin, tc_kb_cast(b, TC_I64, at));
+    if (!tc_stage_exact(e->c.stage, d))
+      e->row_mask = fft_both(e, e->row_mask, tc_kb_op2(b, TC_K_LT, e->index[d], tc_stage_extent(e->c.stage, d)));
+  }
+}
+
+static void begin(fft_emit *e, bool side_by_side) {
+  tc_kb_barrier(e->c.b);
+  tc_kb_lanes(e->c.b);
+  find_row(e, side_by_side);
+}
+
+// ---- rows on chip ----
+static bool lie_side_by_side(const fft_emit *e) { return e->rows > 1 && e->columns; }
+static int64_t row_room(const fft_emit *e) { return e->plan.n + e->plan.n / banks(e) + 1; }
+static int64_t room(const fft_emit *e) {
+  return lie_side_by_side(e) ? (int64_t)e->plan.n * (e->rows + 1) : row_room(e) * e->rows;
+}
+
+// Where point a of this lane's row lies.
+static tc_kval on_chip(const fft_emit *e, tc_kval a) {
+  if (lie_side_by_side(e)) return fft_add(e, fft_muli(e, a, e->rows + 1), e->row);
+  return e->rows == 1 ? padded(e, a) : fft_add(e, padded(e, a), fft_muli(e, e->row, row_room(e)));
+}
 
 static void open(fft_emit *e, bool chip) {
   int32_t hops = (e->plan.length == e->plan.n ? e->plan.n_passes - 1 : 2 * e->plan.n_passes - 1) + chip;
@@ -42,7 +98,7 @@ static void open(fft_emit *e, bool chip) {
   if (e->arrays == 2) e->array[1][0] = tc_kb_shared(e->c.b, (tc_sv){"next", 4}, e->c.real, 2 * room(e));
 }
 
-static tc_kval place_of(fft_emit *e, tc_kval i) { return padded(e, i); }
+static tc_kval place_of(fft_emit *e, tc_kval i) { return on_chip(e, i); }
 
 static fft_value load_place(fft_emit *e, tc_kval at, tc_kval mask) {
   tc_kval v[2];
@@ -52,19 +108,20 @@ static fft_value load_place(fft_emit *e, tc_kval at, tc_kval mask) {
 static void store_place(fft_emit *e, tc_kval at, fft_value v, tc_kval mask) {
   tc_kb_store(e->c.b, e->array[e->to][0], fft_muli(e, at, 2), 2, (tc_kval[]){v.re, v.im}, mask);
 }
-static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) { return load_place(e, padded(e, i), mask); }
-static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store_place(e, padded(e, i), v, mask); }
+static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) { return load_place(e, on_chip(e, i), mask); }
+static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store_place(e, on_chip(e, i), v, mask); }
 
 // Where base + k·step lies: a constant distance from base where no carry can come between.
-static tc_kval place(fft_spot *at, tc_kval base, tc_kval padded_base, tc_kval k, int64_t step, bool carries) {
+static tc_kval place(fft_spot *at, tc_kval base, tc_kval base_place, tc_kval k, int64_t step, bool carries) {
   const fft_emit *e = at->e;
-  if (at->k < 0 || (carries && step % banks(e))) return padded(e, fft_add(e, base, fft_muli(e, k, step)));
-  return fft_addi(e, padded_base, at->k * step + at->k * step / banks(e));
+  bool even = lie_side_by_side(e);
+  if (at->k < 0 || (carries && !even && step % banks(e))) return on_chip(e, fft_add(e, base, fft_muli(e, k, step)));
+  return fft_addi(e, base_place, even ? at->k * step * (e->rows + 1) : at->k * step + at->k * step / banks(e));
 }
 
 static fft_value load(fft_spot *at, tc_kval k) {
   const thread_spot *t = at->self;
-  return load_place(at->e, place(at, at->read, t->padded_read, k, at->e->plan.n / at->p->radix, true), at->mask);
+  return load_place(at->e, place(at, at->read, t->read_place, k, at->e->plan.n / at->p->radix, true), at->mask);
 }
 
 static void store_now(fft_spot *at, tc_kval k, fft_value v) {
@@ -72,7 +129,7 @@ static void store_now(fft_spot *at, tc_kval k, fft_value v) {
   int64_t s = at->p->s, r = at->p->radix, n = banks(at->e);
   // Outputs start at q + s R p with q < s.
   bool aligned = power_of_two(s) && s <= n && (s * r % n == 0 || (s == 1 && power_of_two(r)));
-  store_place(at->e, place(at, at->write, t->padded_write, k, s, !aligned), v, at->mask);
+  store_place(at->e, place(at, at->write, t->write_place, k, s, !aligned), v, at->mask);
 }
 
 static tc_kval point(const fft_spot *at, tc_kval k) {
@@ -107,19 +164,16 @@ static void locate(fft_spot *at, int32_t number) {
   thread_spot *t = at->self;
   tc_kb *b = e->c.b;
   int32_t lanes = e->plan.lanes, s = at->p->s, r = at->p->radix, all = e->plan.n / r;
-  tc_kval j = fft_addi(e, tc_kb_lane(b), (int64_t)number * lanes), p, q;
-  int32_t bits = 0;
-  while (1 << bits < s) bits++;
-  at->mask = (number + 1) * lanes > all ? tc_kb_op2(b, TC_K_LT, j, fft_int(e, all)) : -1;
+  tc_kval j = fft_addi(e, e->lane, (int64_t)number * lanes), p, q;
+  at->mask = fft_both(e, e->row_mask, (number + 1) * lanes > all ? tc_kb_op2(b, TC_K_LT, j, fft_int(e, all)) : -1);
   if (at->p->m == 1) p = fft_int(e, 0), q = j;
   else if (s == 1) p = j, q = fft_int(e, 0);
-  else if (power_of_two(s)) p = shift_right(e, j, bits), q = tc_kb_op2(b, TC_K_AND, j, fft_int(e, s - 1));
-  else p = tc_kb_op2(b, TC_K_DIV, j, fft_int(e, s)), q = tc_kb_op2(b, TC_K_REM, j, fft_int(e, s));
+  else split(e, j, s, &p, &q);
   at->read = j;
   at->write = fft_add(e, fft_muli(e, p, (int64_t)s * r), q);
   at->turn = at->table.kind == FFT_TABLE_NONE ? -1 : fft_muli(e, q, 2 * at->table.together);
-  t->padded_read = padded(e, at->read);
-  t->padded_write = padded(e, at->write);
+  t->read_place = on_chip(e, at->read);
+  t->write_place = on_chip(e, at->write);
   t->first_point = number * r;
 }
 
@@ -156,22 +210,24 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
                    .factor = factor,
                    .self = &t};
     bool reads = !at.in || at.in->chip, writes = !to || to->chip;
+    // Along a dimension whose neighbours lie apart neighbouring rows do not.
+    bool side_by_side = !reads ? e->columns & 1 : !writes ? e->columns & 2 : lie_side_by_side(e);
+    at.turns_out = to && e->turn && p->radix <= FFT_MAX_RADIX && plan->length == plan->n;
     e->to = reads && e->arrays == 2 ? 1 - e->from : e->from;
     t.wait = reads && writes && e->arrays == 1;
     at.put_off = t.wait;
     if (t.wait && t.points < 0)
       t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);
     at.table = fft_make_input_table(e, p);
-    tc_kb_barrier(b);
-    tc_kb_lanes(b);
+    begin(e, side_by_side);
     for (int32_t n = 0; n < count; n++) {
       locate(&at, n);
+      at.turn_first.re = -1;
       fft_spot_emit(&at);
     }
     tc_kb_end_lanes(b, 0, NULL, NULL);
     if (t.wait) {
-      tc_kb_barrier(b);
-      tc_kb_lanes(b);
+      begin(e, side_by_side);
       for (int32_t n = 0; n < count; n++) {
         locate(&at, n);
         store_points(&at);
@@ -184,14 +240,13 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
 }
 
 static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask)) {
-  tc_kb *b = e->c.b;
   int32_t lanes = e->plan.lanes;
-  tc_kb_barrier(b);
-  tc_kb_lanes(b);
-  tc_kval lane = tc_kb_lane(b);
-  for (int32_t i = from; i < to; i += lanes)
-    f(e, fft_addi(e, lane, i), i + lanes <= to ? -1 : tc_kb_op2(b, TC_K_LT, lane, fft_int(e, to - i)));
-  tc_kb_end_lanes(b, 0, NULL, NULL);
+  begin(e, e->columns & (e->kind == FFT_C2R ? 1 : 2));
+  for (int32_t i = from; i < to; i += lanes) {
+    tc_kval left = i + lanes <= to ? -1 : tc_kb_op2(e->c.b, TC_K_LT, e->lane, fft_int(e, to - i));
+    f(e, fft_addi(e, e->lane, i), fft_both(e, e->row_mask, left));
+  }
+  tc_kb_end_lanes(e->c.b, 0, NULL, NULL);
 }
 
 const fft_way fft_threads = {open, passes, each, load_row, store_row, place_of, room};

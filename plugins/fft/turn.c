@@ -61,6 +61,19 @@ static tc_kval low(fft_emit *e, tc_kval x, int32_t bits) {
   return tc_kb_op2(e->c.b, TC_K_AND, x, fft_int(e, ((int64_t)1 << bits) - 1));
 }
 
+// w^part
+static fft_value factor_of(fft_emit *e, tc_kval part, tc_kval mask) {
+  fft_value w = pair_at(e, e->turn_low, e->turn_bits ? low(e, part, e->turn_bits) : part, mask);
+  if (!e->turn_bits) return w;
+  return product(e, w, pair_at(e, e->turn_high, high(e, part, e->turn_bits), mask));
+}
+
+static fft_value turned(const fft_emit *e, fft_value v, fft_value w) {
+  fft_code c = e->c;
+  c.sign = e->forward ? -1 : 1;
+  return fft_turn(&c, v, w.re, w.im);
+}
+
 fft_value fft_turn_row(fft_emit *e, fft_value v, tc_kval k, tc_kval mask) {
   tc_kb *b = e->c.b;
   tc_kval j = e->index[e->rank - 2];
@@ -69,14 +82,22 @@ fft_value fft_turn_row(fft_emit *e, fft_value v, tc_kval k, tc_kval mask) {
     mask = -1;
   }
   tc_kval part = fft_mul(e, tc_kb_cast(b, TC_I32, j), k);
-  fft_value w = pair_at(e, e->turn_low, e->turn_bits ? low(e, part, e->turn_bits) : part, mask);
-  if (e->turn_bits) w = product(e, w, pair_at(e, e->turn_high, high(e, part, e->turn_bits), mask));
+  fft_value w = factor_of(e, part, mask);
   if (e->plan.rows) {
     fft_value fine = vector_at(e, e->turn_lane, e->turn_fine ? low(e, k, e->turn_fine) : k);
     if (e->turn_fine) fine = product(e, fine, vector_at(e, e->turn_far, high(e, k, e->turn_fine)));
     w = product(e, fine, w);
   }
-  fft_code c = e->c;
-  c.sign = e->forward ? -1 : 1;
-  return fft_turn(&c, v, w.re, w.im);
+  return turned(e, v, w);
+}
+
+// Point write + k s of row j: w^(j write), which is made once, times w^(j k s), which is the same in all lanes of a
+// row, so that its loads cost little.
+fft_value fft_turn_output(fft_spot *at, fft_value v) {
+  fft_emit *e = at->e;
+  tc_kval j = tc_kb_cast(e->c.b, TC_I32, e->index[e->rank - 2]);
+  if (at->turn_first.re < 0) at->turn_first = factor_of(e, fft_mul(e, j, at->write), at->mask);
+  fft_value w = at->turn_first;
+  if (at->k > 0) w = product(e, w, factor_of(e, fft_muli(e, j, (int64_t)at->k * at->p->s), at->mask));
+  return turned(e, v, w);
 }

@@ -1,6 +1,10 @@
 // The template: every length, both ways of emission, against the definition.
 #include "tests/unit/fft/fft_test.h"
 
+// Blocks of it take several rows also where there are few.
+static const tc_device_props few_cores = {
+    .max_lanes = 256, .subgroup = 32, .cores = 1, .shared_bytes = 49152, .launch_ns = 3000, .bytes_per_ns = 2000};
+
 enum { C2C, R2C, R2C_FULL, C2R };
 static const char *const kinds[] = {"c2c", "r2c", "full r2c", "c2r"};
 
@@ -124,7 +128,7 @@ TC_TEST(every_kind) {
   for (int64_t n = 1; n <= 40; n++)
     for (int k = 0; k < 8; k++) {
       request q = {.kind = k / 2, .norm = rand() % 3, .rows = 2, .n = n, .forward = rand() % 2, .wide = rand() % 2};
-      q.dev = k % 2 ? &vector_device : &thread_device;
+      q.dev = k % 2 ? &vector_device : n % 2 ? &thread_device : &few_cores;
       check_one(arena, q);
     }
   return TC_OK;
@@ -139,8 +143,47 @@ TC_TEST(neighbouring_rows) {
                  .n = n,
                  .forward = rand() % 2,
                  .wide = rand() % 2,
-                 .dev = &vector_device};
+                 .dev = n % 2 ? &vector_device : &few_cores};
     check_one(arena, q);
+  }
+  return TC_OK;
+}
+
+// Transforms along any dimension: neighbouring rows lie beside each other, or apart.
+TC_TEST(any_dimension) {
+  static const tc_device_props *const on[] = {&few_cores, &thread_device, &vector_device};
+  for (int round = 0; round < 48; round++) {
+    int64_t sizes[3], all = 1, n, inner = 1;
+    int dim = rand() % 3, between = rand() % 2;
+    compiled p = {0};
+    for (int d = 0; d < 3; d++) all *= sizes[d] = 1 + rand() % (d == dim ? 70 : 1 << rand() % 6);
+    n = sizes[dim];
+    for (int d = dim + 1; d < 3; d++) inner *= sizes[d];
+    const char *call = between ? "aten::mul.Tensor(%f, %f)" : "aten::_fft_c2c(%f, [2], 0, false)";
+    tc_sv text =
+        tc_sv_printf(arena,
+                     "graph @f (%%x : c64[%lld, %lld, %lld] = user \"x\") {\n  %%f = aten::_fft_c2c(%%x, [%d], "
+                     "0, true)\n  %%g = %s\n  %%h = aten::contiguous(%%g)\n  "
+                     "return user %%h\n}\n",
+                     (long long)sizes[0], (long long)sizes[1], (long long)sizes[2], dim, call);
+    float complex *x = random_c64(arena, all), *y;
+    cplx *got = TC_NEW_ARRAY(arena, cplx, all), *want = TC_NEW_ARRAY(arena, cplx, all),
+         *row = TC_NEW_ARRAY(arena, cplx, 200), *out = TC_NEW_ARRAY(arena, cplx, 200);
+    TC_TRY(compile_graph(arena, text.data, on[round % 3], &p));
+    TC_TRY(interpret(arena, &p, 1, (void *[]){x}, (void **)&y));
+    for (int64_t r = 0; r < all / n; r++) {
+      int64_t first = r / inner * inner * n + r % inner;
+      for (int64_t i = 0; i < n; i++) row[i] = x[first + i * inner];
+      plain_dft(n, true, row, out);
+      for (int64_t i = 0; i < n; i++) want[first + i * inner] = between ? out[i] * out[i] : out[i];
+    }
+    for (int64_t r = 0; r < all / sizes[2] && !between; r++) {
+      plain_dft(sizes[2], false, want + r * sizes[2], row);
+      memcpy(want + r * sizes[2], row, (size_t)sizes[2] * sizeof *row);
+    }
+    for (int64_t i = 0; i < all; i++) got[i] = y[i];
+    double e = distance(all, got, want);
+    if (!(e <= 4e-6)) fail_msg("%s: relative error %g", text.data, e);
   }
   return TC_OK;
 }
@@ -174,7 +217,9 @@ TC_TEST(first_points_of_rows) {
                  .n = rand() % 3 ? 2 + rand() % 40 : longer[rand() % 6],
                  .forward = rand() % 2,
                  .wide = rand() % 2,
-                 .dev = rand() % 2 ? &vector_device : &thread_device};
+                 .dev = rand() % 2   ? &vector_device
+                        : rand() % 2 ? &thread_device
+                                     : &few_cores};
     q.kept = 1 + rand() % (q.kind == R2C ? q.n / 2 + 1 : q.n);
     check_one(arena, q);
   }
@@ -220,7 +265,9 @@ TC_TEST(lengths_of_several_kernels) {
                                .n = n[i],
                                .forward = rand() % 2,
                                .wide = rand() % 2,
-                               .dev = rand() % 4 ? &vector_device : &thread_device});
+                               .dev = rand() % 2   ? &vector_device
+                                      : rand() % 2 ? &few_cores
+                                                   : &thread_device});
   // What a device with little memory on chip holds in single precision it may not hold in double.
   // A convolution takes more room than its row.
   static const int64_t full[] = {1 << 14, 1 << 15, 8191, 2 * 8191, 7442}, single[] = {1 << 15, 16381, 2 * 16381};
@@ -269,6 +316,7 @@ int main(void) {
       cmocka_unit_test(every_small_length),
       cmocka_unit_test(every_kind),
       cmocka_unit_test(neighbouring_rows),
+      cmocka_unit_test(any_dimension),
       cmocka_unit_test(lengths_that_are_not_known),
       cmocka_unit_test(first_points_of_rows),
       cmocka_unit_test(longer_lengths),

@@ -426,6 +426,21 @@ static bool few_tiles(tc_sched *x, const tc_lnode *stage, domain d) {
          rows < (int64_t)TILE_ROWS * x->o->device->cores;
 }
 
+// Where lanes are elements of registers, a tile of whole rows is low if rows are long, and every one of them reads all
+// of the factor that it multiplies by, which other tiles read once for many rows: too slow, unless the factor stays in
+// a core's own cache.
+static bool streams_factor(tc_sched *x, const tc_lnode *stage, domain d) {
+  enum { HIGH = 64, TILE_BYTES = 65536 };
+  const tc_device_props *device = x->o->device;
+  const tc_buf *out = stage->outs[0];
+  int64_t matrices = 1, row = tc_sym_hint_or(x->l->syms, red(x, d), 1) * tc_dtype_size(out->dtype);
+  if (!device->simd_bytes || !device->l2_bytes || row * HIGH <= TILE_BYTES) return false;
+  for (int32_t i = 0; i + 2 < out->rank; i++) matrices *= tc_sym_hint_or(x->l->syms, out->sizes[i], 1);
+  for (int32_t k = 1; k < stage->n_operands; k++)
+    if (tc_buf_hint_bytes(x->l, stage->operands[k].buf) > matrices * device->l2_bytes / 2) return true;
+  return false;
+}
+
 static bool owns_result(const tc_lnode *stage) { return stage->tmpl->flags & TC_TEMPLATE_OWN_RESULT; }
 
 // Does the group write in place, or read what is written over later? Such groups keep their place in the order.
@@ -527,6 +542,10 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
   }
   if (stage && reduces && out->n_red && few_tiles(x, a->stage ? a->stage : b->stage, *out)) {
     refuse(x, p, "too few rows to occupy the device");
+    return false;
+  }
+  if (stage && reduces && out->n_red && streams_factor(x, a->stage ? a->stage : b->stage, *out)) {
+    refuse(x, p, "every tile of whole rows would read a factor that is larger than a core's cache");
     return false;
   }
   *out_a = map_steps(x, a, *out);

@@ -310,8 +310,33 @@ TC_TEST(lanes_that_bring_odd_runs) {
   return TC_OK;
 }
 
+// A norm of a product's rows joins its kernel where a core's cache holds the factor that every tile reads, else not.
+TC_TEST(norms_behind_products) {
+  static const char text[] =
+      "graph @f (%x : f32[8, 128] = user \"x\", %w : f32[512, 128] = user \"w\", %r : f32[8, 512] = user \"r\") {\n"
+      "  %y = aten::linear(%x, %w, none)\n  %s = aten::add.Tensor(%y, %r)\n"
+      "  %n = aten::layer_norm(%s, [512], none, none, 1e-05, false)\n  return user %n\n}\n";
+  static const int64_t caches[] = {512 * 128 * 4 * 2, 512 * 128 * 4 * 2 - 64};
+  int32_t launches[2];
+  for (int32_t i = 0; i < 2; i++) {
+    tc_device_props device = devices[0].props;
+    assert_true(device.simd_bytes > 0);
+    device.l2_bytes = caches[i];
+    pipeline p;
+    tc_plan *plan;
+    TC_TRY(pipeline_open(&p, arena, text));
+    TC_TRY(pipeline_compile(&p, &device, true, &plan));
+    launches[i] = plan->ops.count;
+    TC_TRY(pipeline_check(&p, plan, closely));
+    pipeline_close(&p);
+  }
+  assert_int_equal(launches[1], launches[0] + 1);
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_that_fill_tiles),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(norms_behind_products),
+                                     cmocka_unit_test(sizes_that_fill_tiles),
                                      cmocka_unit_test(any_sizes),
                                      cmocka_unit_test(types),
                                      cmocka_unit_test(surroundings),

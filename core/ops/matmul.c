@@ -171,7 +171,9 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
     empty = empty || tc_sym_is_int(sizes[d], 0);
   }
   if (empty || tc_sym_is_int(sizes[rank - 1], 1)) return multiply_rows(a, x, y, out, rank, sizes);
-  int32_t unpacked = tc_lo_in_order(a, y), order = tc_dtype_is_complex(tc_lo_dtype(a, y)) ? 0 : unpacked;
+  tc_dtype dtype = tc_lo_dtype(a, y);
+  bool tiled = !tc_dtype_is_complex(dtype) || (dtype == TC_C64 && !is_small(a, x, y));
+  int32_t unpacked = tc_lo_in_order(a, y), order = tiled ? unpacked : 0;
   if (order) {
     tc_lt operands[2] = {x, order == 2 ? swapped(a, y) : y};
     tc_int turned = tc_int_const(a, order == 2);

@@ -270,7 +270,7 @@ static tc_status run_prepared(const exec_op *x, exec_prepared *p, tc_handle stre
   int32_t rc = c->table->run(p->prepared, stream, q->views, q->results, memory, offset);
   tc_status s = tc_plugin_status(c->plugin, rc, "while running " TC_SV_FMT " of the library " TC_SV_FMT,
                                  TC_SV_ARG(x->op->name), TC_SV_ARG(c->table->name));
-  tc_sv line = x->op->call->node->source;
+  tc_sv line = x->op->source;
   return s != TC_OK && line.size ? tc_status_note(s, "at " TC_SV_FMT, TC_SV_ARG(line)) : s;
 }
 

@@ -146,13 +146,15 @@ typedef struct mm {
 static tc_kval i64(mm *t, int64_t v) { return tc_kb_int(t->b, TC_I64, v); }
 static tc_kval add(mm *t, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, TC_K_ADD, x, y); }
 
-static tc_kval zero(mm *t) {
-  if (t->acc >= TC_C32) {
-    tc_kval z = tc_kb_real(t->b, t->acc == TC_C128 ? TC_F64 : TC_F32, 0);
-    return tc_kb_op2(t->b, TC_K_COMPLEX, z, z);
+tc_kval tc_matmul_zero(tc_kb *b, tc_dtype d) {
+  if (d >= TC_C32) {
+    tc_kval z = tc_kb_real(b, d == TC_C128 ? TC_F64 : TC_F32, 0);
+    return tc_kb_op2(b, TC_K_COMPLEX, z, z);
   }
-  return t->acc >= TC_F16 ? tc_kb_real(t->b, t->acc, 0) : tc_kb_int(t->b, t->acc, 0);
+  return d >= TC_F16 ? tc_kb_real(b, d, 0) : tc_kb_int(b, d, 0);
 }
+
+static tc_kval zero(mm *t) { return tc_matmul_zero(t->b, t->acc); }
 
 // Elements 2k and 2k+1 of a row of a: the bits of both, the first one low.
 static tc_kval load_pair(mm *t, tc_kval *index, tc_kval k) {

@@ -33,7 +33,7 @@ enum { PAD = 4 }; // behind each row of a slab that is turned: its columns begin
 
 int32_t tc_matmul_bytes(const tc_stage *s) {
   tc_dtype d = tc_stage_dtype(s);
-  return d == TC_F64 || d == TC_I64 || d == TC_U64 ? 8 : 4;
+  return d == TC_F64 || d == TC_I64 || d == TC_U64 || d == TC_C64 ? 8 : 4;
 }
 
 void tc_tiles_config(const tc_stage *s, int32_t rows, int32_t columns, int32_t together, double time,
@@ -57,7 +57,7 @@ bool tc_matmul_threads(const tc_stage *s) {
   tc_dtype d = tc_stage_dtype(s);
   bool small = d == TC_BOOL || d == TC_U8 || d == TC_I8 || d == TC_I16 || d == TC_U16;
   // A core that runs lanes one after the other gains nothing, and its compilers take seconds for such a kernel.
-  return !dev->simd_bytes && dev->subgroup >= 2 && d < TC_C32 && !small &&
+  return !dev->simd_bytes && dev->subgroup >= 2 && (d < TC_C32 || d == TC_C64) && !small &&
          tc_stage_operand_rank(s, 1) <= tc_stage_rank(s);
 }
 
@@ -93,7 +93,7 @@ static tc_kval add(tiles *t, tc_kval x, tc_kval y) { return tc_tiles_add(t, x, y
 static tc_kval times(tiles *t, tc_kval x, int64_t y) { return tc_tiles_times(t, x, y); }
 static tc_kval over(tiles *t, tc_kval x, int64_t y) { return tc_tiles_over(t, x, y); }
 static tc_kval rest(tiles *t, tc_kval x, int64_t y) { return tc_tiles_rest(t, x, y); }
-static tc_kval zero(tiles *t) { return t->acc >= TC_F16 ? tc_kb_real(t->b, t->acc, 0) : tc_kb_int(t->b, t->acc, 0); }
+static tc_kval zero(tiles *t) { return tc_matmul_zero(t->b, t->acc); }
 
 // The lane's place among rows and columns.
 static void place(tiles *t, tc_kval *out_row, tc_kval *out_column) {

@@ -97,6 +97,7 @@ TC_TEST(any_sizes) {
 TC_TEST(types) {
   static const tolerance half = {.eps = 1e-2, .least = 1e-3};
   TC_TRY(product(arena, "f64", 33, 20, 47, 1, closely));
+  TC_TRY(product(arena, "c64", 33, 20, 47, 1, closely));
   TC_TRY(product(arena, "i64", 33, 20, 47, 1, exactly));
   TC_TRY(product(arena, "i32", 33, 20, 47, CONFIGURATIONS, exactly));
   TC_TRY(product(arena, "f16", 20, 24, 40, CONFIGURATIONS, half));

@@ -127,8 +127,8 @@ static const char plan_text[] = "plan @p [s0 in [1, 64] hint 4] (\n    %x : f32[
                                 "  launch @a_1 kernel 0 blocks 1 grain 1 : (%h, out %y) bytes 0 flops 0\n"
                                 "  return user %y as f32[s0]{1}\n}\n";
 
-static const tc_plan_code code[2] = {{{7, 8}, {"a", 1}, 2, (const uint8_t *)"\0\0", {"machine code", 12}},
-                                     {{7, 9}, {"bb", 2}, 3, (const uint8_t *)"\0\0\1", {"", 0}}};
+static const tc_plan_code code[2] = {{{7, 8}, {"a", 1}, 2, (const uint8_t *)"\0\0", {"machine code", 12}, {"", 0}},
+                                     {{7, 9}, {"bb", 2}, 3, (const uint8_t *)"\0\0\1", {"", 0}, {"", 0}}};
 
 static tc_status open_plan(tc_arena *arena, tc_sv text, int32_t n, const tc_plan_code *of, tc_module **m,
                            tc_plan **out) {

@@ -325,35 +325,12 @@ static void close_call(taped_call *q) {
   api_node_unref(q->node);
 }
 
-// Steps know operands by sizes and strides: an offset that a call counts from where a storage begins is one from where
-// the operand begins there.
-static tc_status from_the_operand(const taped_call *q, tc_argument *args) {
-  const tc_tensor *t = q->n ? q->handles[0] : NULL;
-  for (int32_t i = 0; i < q->n_args; i++) {
-    args[i] = q->args[i];
-    if (!t || args[i].kind != TC_ARGUMENT_INT || !tc_sv_is(q->op->schema.args[i].name, "storage_offset")) continue;
-    args[i].v.integer -= t->offset;
-    if (args[i].v.integer < 0)
-      return tc_error(TC_STATUS_UNIMPLEMENTED,
-                      "gradients of a view that begins in front of its tensor are not recorded");
-  }
-  return TC_OK;
-}
-
-static tc_status find_step(taped_call *q) {
-  tc_argument *args = room(q->c, q->n_args, sizeof *args);
-  tc_status s = args ? from_the_operand(q, args) : tc_error_out_of_memory();
-  if (s == TC_OK) s = tc_grad_step_of(q->c->eager, q->op, q->n_args, args, q->n, q->values, q->wanted, &q->step);
-  tc_free(q->c->allocator, args);
-  return s;
-}
-
 // Finds or makes the step, and records the call if a gradient flows back through it.
 static tc_status call_taped(taped_call *q, int32_t capacity, tc_tensor **results, int32_t *n_results, bool *flows) {
   *flows = false;
   if (!open_call(q)) return tc_error_out_of_memory();
   TC_TRY(look_at_operands(q));
-  TC_TRY(find_step(q));
+  TC_TRY(tc_grad_step_of(q->c->eager, q->op, q->n_args, q->args, q->n, q->values, q->wanted, &q->step));
   for (int32_t i = 0; i < tc_grad_step_results(q->step); i++) *flows |= tc_grad_step_flows(q->step, i);
   if (!*flows) return TC_OK;
   q->draw = tc_grad_step_draw(q->step);

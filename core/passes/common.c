@@ -18,6 +18,8 @@ bool tc_node_is(const tc_node *n, const char *name) {
   return n && tc_sv_is(n->op->schema.name, name) && tc_sv_is(n->op->schema.ns, "aten");
 }
 
+bool tc_counts_in_storage(const tc_node *n) { return tc_node_is(n, "as_strided") || tc_node_is(n, "as_strided_"); }
+
 bool tc_node_pure(const tc_node *n) {
   if (n->op->def->traits & (TC_OP_EFFECT | TC_OP_NONDETERMINISTIC)) return false;
   if (tc_node_writes(n) || tc_node_draws(n)) return false;

@@ -368,7 +368,7 @@ static tc_status visit(writer *w, tc_node *n) {
   w->b = (tc_build){.graph = w->g, .before = n, .source = n->source};
   tc_node_each_value(n, update_place, w);
   TC_TRY(w->status);
-  if (tc_node_is(n, "as_strided") && old[0]) // counts in the storage that the model had
+  if (tc_counts_in_storage(n) && old[0]) // counts in the storage that the model had
     TC_TRY(tc_match_gaps(&w->b, n->args[0].value, &old[0]->type, &n->args[0].value));
   tc_tensor_type *types = TC_NEW_ARRAY(arena_of(w), tc_tensor_type, n->n_results);
   for (int32_t i = 0; i < n->n_results; i++) types[i] = n->results[i]->type;

@@ -324,7 +324,7 @@ tc_status tc_view_again(const tc_build *b, const tc_node *view, int32_t i, tc_va
                            tc_arg_sym(tc_sym_int(syms(b), 1))},
                 out);
   }
-  if (tc_node_is(view, "as_strided")) TC_TRY(tc_match_gaps(b, base, was, &base));
+  if (tc_counts_in_storage(view)) TC_TRY(tc_match_gaps(b, base, was, &base));
   else if (view->op->def->traits & TC_OP_VIEW) TC_TRY(tc_match_layout(b, base, was, &base)); // it may need the strides
   if (tc_node_is(view, "view") &&
       base->type.dtype == view->results[i]->type.dtype) { // never fails, whatever the strides

@@ -3,7 +3,7 @@
 // functions' to say.
 #include "core/ops/ops.h"
 
-#define NO_KERNEL(op, when) {op, when, "\"" op "_cpu\" not implemented for floating point numbers"}
+#define NO_KERNEL(op, when) {op, when, "\"" op "\" not implemented for floating point numbers"}
 #define BITS(op) NO_KERNEL(op, "is_float(self) || is_float(other)")
 #define REDUCTION(op) {op, "reduction < 0 || reduction > 2", "reduction is none of none (0), mean (1) and sum (2)"}
 #define RANKS(op, arg, a, b, text) {op, arg ".rank != " #a " && " arg ".rank != " #b, text}

@@ -3,7 +3,7 @@
 
 // Blocks of it take several rows also where there are few.
 static const tc_device_props few_cores = {
-    .max_lanes = 256, .subgroup = 32, .cores = 1, .shared_bytes = 49152, .launch_ns = 3000, .bytes_per_ns = 2000};
+    .max_lanes = 256, .subgroup = 32, .cores = 1, .shared_bytes = 232448, .launch_ns = 3000, .bytes_per_ns = 2000};
 
 enum { C2C, R2C, R2C_FULL, C2R };
 static const char *const kinds[] = {"c2c", "r2c", "full r2c", "c2r"};

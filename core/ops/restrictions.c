@@ -20,6 +20,7 @@
       PADDED("reflection_pad" #n "d_backward", twice, low, high),                                        \
       PADDED("replication_pad" #n "d_backward", twice, low, high)
 #define FLOATS(op, text) {op, "is_int(self)", text}
+#define DISTANCES(op) {op, "is_int(x1) || is_int(x2)", "cdist only supports floating-point dtypes"}
 #define NORM_DTYPE(op)                                                       \
   {op, "if(is_none(dtype), false, !(is_float(dtype) || is_complex(dtype)))", \
    "norm(): the desired output dtype should be either floating point or complex"}
@@ -57,6 +58,8 @@ static const tc_op_restriction restrictions[] = {
     RANKS("nll_loss", "self", 1, 2, "input tensor should be 1D or 2D"),
     RANKS("nll_loss_forward", "self", 1, 2, "input tensor should be 1D or 2D"),
     RANKS("nll_loss_backward", "self", 1, 2, "input tensor should be 1D or 2D"),
+    DISTANCES("cdist"),
+    DISTANCES("_cdist_forward"),
     FLOATS("linalg_vector_norm", "linalg.vector_norm: Expected a floating point or complex tensor as input"),
     FLOATS("linalg_matrix_norm", "linalg.matrix_norm: Expected a floating point or complex tensor as input"),
     FLOATS("linalg_norm", "linalg.vector_norm: Expected a floating point or complex tensor as input"),

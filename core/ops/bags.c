@@ -61,6 +61,11 @@ static int32_t bag_ref(tc_op_args *a) {
                     *best = tc_op_result_data(a, 3);
   bag b = bag_of(a);
   int64_t bags = y->sizes[0], n = y->sizes[1], total = tc_ref_numel(idx);
+  for (int64_t j = 0; j < total; j++) { // those of no bag, too, as in compiled programs
+    int64_t row = tc_ref_i(idx, j * idx->strides[0]);
+    if (row < 0 || row >= w->sizes[0])
+      return tc_op_fail(a, "index %lld is out of bounds for %lld rows", (long long)row, (long long)w->sizes[0]);
+  }
   for (int64_t k = 0; k < bags; k++) {
     int64_t from = tc_ref_i(off, k * off->strides[0]),
             to = k + 1 < off->sizes[0] ? tc_ref_i(off, (k + 1) * off->strides[0]) : total, count = 0;
@@ -68,8 +73,6 @@ static int32_t bag_ref(tc_op_args *a) {
       return tc_op_fail(a, "offsets must rise from 0 to at most %lld", (long long)total);
     for (int64_t j = from; j < to; j++) {
       int64_t row = tc_ref_i(idx, j * idx->strides[0]);
-      if (row < 0 || row >= w->sizes[0])
-        return tc_op_fail(a, "index %lld is out of bounds for %lld rows", (long long)row, (long long)w->sizes[0]);
       if (b.mode || b.padding >= 0) tc_ref_put_i(owner, j, k);
       if (row == b.padding) continue;
       double f = scale ? tc_ref_f(scale, j * scale->strides[0]) : 1;

@@ -80,11 +80,13 @@ static chain chain_of(tc_node *conv, bool sum) {
 }
 
 // ---- joining ----
-// A convolution that the op can say: of known kernel and groups, not transposed, in one or two dimensions.
+// A convolution that the op can say: of floats, of known kernel and groups, not transposed, in one or two
+// dimensions.
 static bool is_plain(const tc_node *n) {
   if (!tc_node_is(n, "conv1d") && !tc_node_is(n, "conv2d") && !tc_node_is(n, "convolution")) return false;
   const tc_tensor_type *x = &n->args[INPUT].value->type, *w = &n->args[WEIGHT].value->type;
   const tc_arg *groups = arg_of(n, "groups"), *padding = arg_of(n, "padding");
+  if (!tc_dtype_is_float(x->dtype) || x->dtype != w->dtype) return false; // the op has no other numbers
   if (!is_false(arg_of(n, "transposed")) || x->rank != w->rank || w->rank > 2 + MOST_SPACE) return false;
   if (!groups || groups->value || !tc_sym_is_const(groups->sym) || !padding || padding->kind != TC_AK_INTS)
     return false;

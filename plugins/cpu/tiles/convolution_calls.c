@@ -105,14 +105,13 @@ static bool is_like_result(const tc_call_node *n, int32_t operand) {
 static int32_t read_operands(const tc_host *h, const tc_call_node *n, prepared *p) {
   int32_t *numbers[] = {&p->factor, &p->shift, &p->other};
   p->n_operands = 2;
-  for (int32_t i = 0; i < 3; i++) {
-    *numbers[i] = tc_op_kind(n->args, FACTOR + i) == TC_AK_TENSOR ? p->n_operands++ : -1;
-    const tc_view *v = &n->operands[*numbers[i]];
-    if (i == 2 || *numbers[i] < 0) continue;
-    if (v->dtype != TC_F32 || v->rank != 1 || (v->sizes[0] != 1 && stride_or(v, 0, 1) != 1))
+  for (int32_t i = 0; i < 3; i++) *numbers[i] = tc_op_kind(n->args, FACTOR + i) == TC_AK_TENSOR ? p->n_operands++ : -1;
+  if (p->n_operands != n->n_operands || n->n_results != 1) return refuse(h, "other operands than a convolution has");
+  for (int32_t i = 0; i < 2; i++) {
+    const tc_view *v = *numbers[i] < 0 ? NULL : &n->operands[*numbers[i]];
+    if (v && (v->dtype != TC_F32 || v->rank != 1 || (v->sizes[0] != 1 && stride_or(v, 0, 1) != 1)))
       return refuse(h, "a factor by channels that is not one dense row");
   }
-  if (p->n_operands != n->n_operands || n->n_results != 1) return refuse(h, "other operands than a convolution has");
   if (p->other >= 0 && !is_like_result(n, p->other)) return refuse(h, "a sum with what does not lie as the result");
   return TC_STATUS_OK;
 }

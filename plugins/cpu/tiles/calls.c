@@ -4,116 +4,84 @@
 // A run is cut into tasks, some queries of one head each, which threads take in turn, the longest first: rows at the
 // end attend to more keys where it is causal. Each thread has its own scratch memory in the call's workspace.
 #include <math.h>
-#include <stdatomic.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "../device.h"
+#include "tasks.h"
 #include "tiles.h"
 
 enum { Q, K, V, MASK, DROPOUT, CAUSAL, SCALE };
 enum { LONGEST_TASK = 1024, TASKS_PER_THREAD = 4, CALL_NS = 5000, GFLOPS = 400, LEAST_ROWS = 16 };
 
 typedef struct prepared {
-  const tc_host *host;
-  int32_t rank, threads;
+  tiles_call call; // tasks of all heads
+  int32_t rank;
   bool causal, masked, logs;
   float scale;
-  int64_t heads, rows, tasks; // heads: of all batches; rows of a task; tasks of all heads
-  int64_t queries, keys, d, e, scratch;
+  int64_t heads, rows; // heads: of all batches; rows of a task
+  int64_t queries, keys, d, e;
 } prepared;
-
-bool tiles_permitted(void) {
-  enum { REQUEST = 0x1023, TILE_DATA = 18 }; // arch_prctl: ARCH_REQ_XCOMP_PERM, for the whole process
-  return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
-}
-
-static int32_t refuse(const tc_host *h, const char *why) {
-  h->diag(h->self, TC_STATUS_UNIMPLEMENTED, (tc_sv){why, strlen(why)});
-  return TC_STATUS_UNIMPLEMENTED;
-}
 
 static int64_t known(int64_t size) { return size == INT64_MIN ? 256 : size; }
 
-static bool is_named(const tc_call_node *n, const char *name) {
-  return n->op.size == strlen(name) && memcmp(n->op.data, name, n->op.size) == 0;
-}
-
-static int32_t describe(const tc_host *h, const tc_call_node *n, prepared *x) {
-  bool logs = is_named(n, "aten::_attention"); // without an argument for dropout
-  if (!logs && !is_named(n, "aten::scaled_dot_product_attention"))
-    return refuse(h, "the matrix unit is used for attention only");
+static int32_t describe(const tc_host *h, const tc_call_node *n, tiles_call *c) {
+  prepared *x = (prepared *)(void *)c;
+  bool logs = tiles_is_named(n->op, "aten::_attention"); // without an argument for dropout
+  if (!logs && !tiles_is_named(n->op, "aten::scaled_dot_product_attention"))
+    return tiles_refuse(h, "the matrix unit is used for attention only");
   x->masked = tc_op_kind(n->args, MASK) == TC_AK_TENSOR;
   if (n->n_operands != (x->masked ? 4 : 3) || n->n_results != 1 + logs || n->n_epilogue)
-    return refuse(h, "attention with something behind it");
-  if (!logs && tc_op_float(n->args, DROPOUT, 0) != 0) return refuse(h, "attention with dropout");
+    return tiles_refuse(h, "attention with something behind it");
+  if (!logs && tc_op_float(n->args, DROPOUT, 0) != 0) return tiles_refuse(h, "attention with dropout");
   for (int32_t i = 0; i < 3; i++)
-    if (n->operands[i].dtype != TC_BF16) return refuse(h, "attention in another type than bf16");
+    if (n->operands[i].dtype != TC_BF16) return tiles_refuse(h, "attention in another type than bf16");
   if (x->masked && n->operands[MASK].dtype != TC_BOOL && n->operands[MASK].dtype != TC_BF16 &&
       n->operands[MASK].dtype != TC_F32)
-    return refuse(h, "a mask of another type than bool, bf16 and f32");
+    return tiles_refuse(h, "a mask of another type than bool, bf16 and f32");
   const tc_view *q = &n->operands[Q], *k = &n->operands[K], *v = &n->operands[V];
   int32_t r = x->rank = q->rank;
-  if (r < 2 || r > TC_MAX_RANK) return refuse(h, "attention of such a rank");
-  x->host = h;
+  if (r < 2 || r > TC_MAX_RANK) return tiles_refuse(h, "attention of such a rank");
+  c->host = h;
   x->logs = logs;
-  x->threads = h->threads(h->self) > 0 ? h->threads(h->self) : 1;
+  c->threads = h->threads(h->self) > 0 ? h->threads(h->self) : 1;
   x->causal = tc_op_bool(n->args, CAUSAL - logs, 0) != 0;
   x->queries = known(q->sizes[r - 2]), x->keys = known(k->sizes[r - 2]);
   x->d = known(q->sizes[r - 1]), x->e = known(v->sizes[r - 1]);
-  if (logs && !x->e) return refuse(h, "attention to values without elements");
+  if (logs && !x->e) return tiles_refuse(h, "attention to values without elements");
   x->heads = 1;
   for (int32_t i = 0; i < r - 2; i++) x->heads *= known(n->results->sizes[i]);
   double scale = tc_op_float(n->args, SCALE - logs, 1 / sqrt((double)(x->d > 0 ? x->d : 1)));
-  if (!(scale > 0 && scale < 0x1p100)) return refuse(h, "attention with a scale that is not positive");
+  if (!(scale > 0 && scale < 0x1p100)) return tiles_refuse(h, "attention with a scale that is not positive");
   x->scale = (float)(scale * 1.44269504088896340736);
-  int64_t parts = (x->queries + LONGEST_TASK - 1) / LONGEST_TASK, all = x->threads * TASKS_PER_THREAD;
+  int64_t parts = (x->queries + LONGEST_TASK - 1) / LONGEST_TASK, all = c->threads * TASKS_PER_THREAD;
   if (x->heads && parts < (all + x->heads - 1) / x->heads) parts = (all + x->heads - 1) / x->heads;
   x->rows = parts ? (x->queries + parts - 1) / parts : 0;
   x->rows = (x->rows + TILES_ROWS - 1) / TILES_ROWS * TILES_ROWS;
-  x->tasks = x->rows ? (x->queries + x->rows - 1) / x->rows * x->heads : 0;
-  x->scratch = tiles_scratch_bytes(x->rows, x->d, x->e);
+  c->tasks = x->rows ? (x->queries + x->rows - 1) / x->rows * x->heads : 0;
+  c->scratch = tiles_scratch_bytes(x->rows, x->d, x->e);
   return TC_STATUS_OK;
 }
 
 static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
   prepared x;
   *out_cost = -1;
-  if (!tc_cpu_tiles_bf16(tc_cpu_device_target(d)) || !tiles_permitted()) {
-    refuse(h, "this processor has no matrix unit for bf16, or the system does not let it be used");
-    return TC_STATUS_OK;
-  }
-  if (describe(h, n, &x) != TC_STATUS_OK) return TC_STATUS_OK;
+  if (!tiles_usable(h, d) || describe(h, n, &x.call) != TC_STATUS_OK) return TC_STATUS_OK;
   if (x.queries < LEAST_ROWS) { // a tile would be mostly empty
-    refuse(h, "attention of few queries");
+    tiles_refuse(h, "attention of few queries");
     return TC_STATUS_OK;
   }
   double flops = 2.0 * (double)x.heads * (double)x.queries * (double)x.keys * (double)(x.d + x.e);
-  *out_cost = CALL_NS + (int64_t)(flops / ((double)GFLOPS * x.threads));
+  *out_cost = CALL_NS + (int64_t)(flops / ((double)GFLOPS * x.call.threads));
   return TC_STATUS_OK;
 }
 
 static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
   (void)d;
-  prepared *x = h->alloc(h->self, sizeof *x);
-  if (!x) return TC_STATUS_OUT_OF_MEMORY;
-  int32_t s = describe(h, n, x);
-  if (s != TC_STATUS_OK) {
-    h->free(h->self, x);
-    return s;
-  }
-  *out = x;
-  *out_workspace = (uint64_t)(x->scratch * x->threads);
-  return TC_STATUS_OK;
+  return tiles_prepare(h, n, sizeof(prepared), describe, out, out_workspace);
 }
 
 // ---- a run ----
 typedef struct attention_run {
   const prepared *x;
   const tc_view *operands, *results;
-  char *workspace;
-  atomic_llong next;
 } attention_run;
 
 // Where the matrix of an operand begins that the result's one at `head` takes: what has one is shared, groups of heads
@@ -129,11 +97,12 @@ static const char *matrix_of(const tc_view *v, const tc_view *result, int64_t he
   return (const char *)(uintptr_t)v->memory + v->offset + at * size;
 }
 
-static void do_task(const attention_run *r, int64_t number, char *scratch) {
+static void do_task(const void *arg, int64_t number, char *scratch) {
+  const attention_run *r = arg;
   const prepared *x = r->x;
   const tc_view *q = &r->operands[Q], *k = &r->operands[K], *v = &r->operands[V], *out = r->results;
   int32_t rank = x->rank;
-  int64_t head = number % x->heads, part = x->tasks / x->heads - 1 - number / x->heads;
+  int64_t head = number % x->heads, part = x->call.tasks / x->heads - 1 - number / x->heads;
   tiles_task t = {.causal = x->causal, .scale = x->scale, .d = x->d, .e = x->e, .keys = x->keys};
   t.first = part * x->rows;
   t.rows = x->queries - t.first < x->rows ? x->queries - t.first : x->rows;
@@ -162,29 +131,12 @@ static void do_task(const attention_run *r, int64_t number, char *scratch) {
   tiles_attention(&t, scratch);
 }
 
-static void work(void *arg, int64_t begin, int64_t end) {
-  attention_run *r = arg;
-  tiles_enter();
-  for (int64_t thread = begin; thread < end; thread++)
-    for (int64_t t; (t = atomic_fetch_add(&r->next, 1)) < r->x->tasks;)
-      do_task(r, t, r->workspace + thread * r->x->scratch);
-  tiles_leave();
-}
-
 static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace,
                    int64_t offset) {
   const prepared *x = p;
   (void)stream;
-  if (!x->tasks || !x->e) return TC_STATUS_OK;
-  attention_run r = {.x = x, .operands = operands, .results = results};
-  r.workspace = (char *)(uintptr_t)workspace + offset;
-  x->host->parallel_for(x->host->self, x->threads, 1, work, &r);
+  if (x->call.tasks && x->e) tiles_run(&x->call, do_task, &(attention_run){x, operands, results}, workspace, offset);
   return TC_STATUS_OK;
-}
-
-static void destroy(void *p) {
-  prepared *x = p;
-  if (x) x->host->free(x->host->self, x);
 }
 
 const tc_call_table tc_cpu_tiles = {
@@ -193,7 +145,7 @@ const tc_call_table tc_cpu_tiles = {
     .supports = supports,
     .prepare = prepare,
     .run = run,
-    .destroy = destroy,
+    .destroy = tiles_destroy,
     .thread_safe = 1,
     .capture_safe = 1,
 };

@@ -164,15 +164,19 @@ typedef struct product {
   int64_t plane;            // elements from one step of channels to the next
 } product;
 
-// s[positions, channels] of `tall` × `wide` tiles; a: the first position's pixel.
-static inline __attribute__((always_inline)) void multiply(const product *p, const uint16_t *a, const uint16_t *w,
-                                                           int64_t panel, bool tall, bool wide, float *s) {
-  int64_t depth = p->c->depth;
+static inline __attribute__((always_inline)) void begin_sums(void) {
   tiles_in_memory();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
+}
+
+// s[positions, channels] of `tall` × `wide` tiles; a: the first position's pixel.
+static inline __attribute__((always_inline)) void multiply(const product *p, const uint16_t *a, const uint16_t *w,
+                                                           int64_t panel, bool tall, bool wide, float *s) {
+  int64_t depth = p->c->depth;
+  begin_sums();
   for (int32_t t = 0; t < p->c->n_taps; t++) {
     const uint16_t *at = a + p->taps[t];
     for (int64_t i = 0; i < depth; i++, at += p->plane, w += TILE) {
@@ -200,11 +204,7 @@ static inline __attribute__((always_inline)) void multiply(const product *p, con
 static inline __attribute__((always_inline)) void multiply_column(const product *p, const uint16_t *a,
                                                                   const uint16_t *w, int64_t tiles, float *s) {
   int64_t depth = p->c->depth;
-  tiles_in_memory();
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  begin_sums();
   for (int32_t t = 0; t < p->c->n_taps; t++) {
     const uint16_t *at = a + p->taps[t];
     for (int64_t i = 0; i < depth; i++, at += p->plane, w += TILE) {

@@ -6,11 +6,8 @@
 //
 // The call is preferred to a kernel wherever it is worth a start and tiles are not mostly empty: it does what follows,
 // too, and the unit is an order of magnitude faster than the vectors.
-#include <stdatomic.h>
-#include <string.h>
-
-#include "../device.h"
 #include "convolution.h"
+#include "tasks.h"
 #include "tiles.h"
 
 enum { INPUT, WEIGHT, FACTOR, SHIFT, OTHER, THEN, KERNEL, STRIDE, PADDING, DILATION, GROUPS };
@@ -19,24 +16,15 @@ enum { LEAST_FLOPS = 4000000, MOST_EMPTY = 6 }; // operations of a call; times o
 enum { UNIT_BYTES = 1 << 20, TASK_BYTES = 1 << 20, FEW_WEIGHTS = 512 << 10, LEAST_POSITIONS = 128, WIDE_ROW = 96 };
 
 typedef struct prepared {
-  const tc_host *host;
-  int32_t threads, n_operands, factor, shift, other; // numbers of operands; -1: none
-  int64_t task_units, task_blocks;                   // units and blocks of 16 channels of a task
-  int64_t unit_tasks, block_tasks, tasks, scratch;
+  tiles_call call;
+  int32_t n_operands, factor, shift, other; // numbers of operands; -1: none
+  int64_t task_units, task_blocks;          // units and blocks of 16 channels of a task
+  int64_t unit_tasks, block_tasks;
   tiles_convolution c;
 } prepared;
 
-static int32_t refuse(const tc_host *h, const char *why) {
-  h->diag(h->self, TC_STATUS_UNIMPLEMENTED, (tc_sv){why, strlen(why)});
-  return TC_STATUS_UNIMPLEMENTED;
-}
-
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t known(int64_t size) { return size == INT64_MIN ? 64 : size; }
-
-static bool is_named(tc_sv text, const char *name) {
-  return text.size == strlen(name) && memcmp(text.data, name, text.size) == 0;
-}
 
 static int64_t number_at(const tc_call_node *n, int32_t arg, int32_t i) {
   int32_t count = tc_op_count(n->args, arg);
@@ -47,7 +35,7 @@ static int32_t read_then(const tc_call_node *n, int32_t *out) {
   static const char *const names[] = {"", "relu", "relu6", "hardswish", "silu"};
   tc_sv name = tc_op_string(n->args, THEN);
   for (*out = 0; *out < (int32_t)(sizeof names / sizeof *names); ++*out)
-    if (is_named(name, names[*out])) return TC_STATUS_OK;
+    if (tiles_is_named(name, names[*out])) return TC_STATUS_OK;
   return TC_STATUS_UNIMPLEMENTED;
 }
 
@@ -64,11 +52,11 @@ static int32_t read_sizes(const tc_host *h, const tc_call_node *n, tiles_convolu
   c->py = flat ? 0 : number_at(n, PADDING, 0), c->px = number_at(n, PADDING, 1 - flat);
   if (c->groups < 1 || c->kh < 1 || c->kw < 1 || c->sy < 1 || c->sx < 1 || c->dy < 1 || c->dx < 1 || c->py < 0 ||
       c->px < 0 || x->sizes[1] == INT64_MIN || y->sizes[1] == INT64_MIN)
-    return refuse(h, "a convolution whose channels or kernel are not known");
+    return tiles_refuse(h, "a convolution whose channels or kernel are not known");
   c->in = x->sizes[1] / c->groups, c->out = y->sizes[1] / c->groups;
   int64_t taps = w->sizes[2];
   c->rows = taps == c->kh && c->kw > 1;
-  if (w->rank != 6 || (taps != c->kh * c->kw && !c->rows)) return refuse(h, "weights that are not packed");
+  if (w->rank != 6 || (taps != c->kh * c->kw && !c->rows)) return tiles_refuse(h, "weights that are not packed");
   return TC_STATUS_OK;
 }
 
@@ -86,9 +74,9 @@ static int32_t read_layout(const tc_host *h, const tc_call_node *n, tiles_convol
   c->y_position = stride_or(y, last, 1);
   if (c->ow == 1 && last == 3) c->y_position = row;
   c->y_channel = stride_or(y, 1, c->oh * c->ow), c->y_image = stride_or(y, 0, c->out * c->groups * c->oh * c->ow);
-  if (c->oh > 1 && row != c->ow * c->y_position) return refuse(h, "a result whose rows do not join");
+  if (c->oh > 1 && row != c->ow * c->y_position) return tiles_refuse(h, "a result whose rows do not join");
   if (c->oh * c->ow == 1) c->y_position = 1;
-  if (c->y_position != 1 && c->y_channel != 1) return refuse(h, "a result with no neighbours");
+  if (c->y_position != 1 && c->y_channel != 1) return tiles_refuse(h, "a result with no neighbours");
   return TC_STATUS_OK;
 }
 
@@ -106,13 +94,15 @@ static int32_t read_operands(const tc_host *h, const tc_call_node *n, prepared *
   int32_t *numbers[] = {&p->factor, &p->shift, &p->other};
   p->n_operands = 2;
   for (int32_t i = 0; i < 3; i++) *numbers[i] = tc_op_kind(n->args, FACTOR + i) == TC_AK_TENSOR ? p->n_operands++ : -1;
-  if (p->n_operands != n->n_operands || n->n_results != 1) return refuse(h, "other operands than a convolution has");
+  if (p->n_operands != n->n_operands || n->n_results != 1)
+    return tiles_refuse(h, "other operands than a convolution has");
   for (int32_t i = 0; i < 2; i++) {
     const tc_view *v = *numbers[i] < 0 ? NULL : &n->operands[*numbers[i]];
     if (v && (v->dtype != TC_F32 || v->rank != 1 || (v->sizes[0] != 1 && stride_or(v, 0, 1) != 1)))
-      return refuse(h, "a factor by channels that is not one dense row");
+      return tiles_refuse(h, "a factor by channels that is not one dense row");
   }
-  if (p->other >= 0 && !is_like_result(n, p->other)) return refuse(h, "a sum with what does not lie as the result");
+  if (p->other >= 0 && !is_like_result(n, p->other))
+    return tiles_refuse(h, "a sum with what does not lie as the result");
   return TC_STATUS_OK;
 }
 
@@ -130,41 +120,43 @@ static bool divide(prepared *p) {
   int64_t rows = c->oh, blocks = ceil_div(c->out, TILES_SIDE), all = c->images * c->groups;
   for (;; rows = ceil_div(rows, 2)) {
     if (!tiles_convolution_plan(c, rows)) return false;
-    bool shared = all * c->part >= 2 * p->threads || rows * c->ow <= LEAST_POSITIONS;
+    bool shared = all * c->part >= 2 * p->call.threads || rows * c->ow <= LEAST_POSITIONS;
     if (rows == 1 || (c->unit_bytes <= UNIT_BYTES && shared)) break;
   }
   int64_t units = c->images * c->part, weights = blocks * c->n_taps * c->depth * TILES_SIDE * TILES_DEPTH * 2;
   p->task_units = 1, p->task_blocks = blocks;
   if (weights > FEW_WEIGHTS) {
-    int64_t share = ceil_div(units * c->groups, p->threads), most = TASK_BYTES / c->unit_bytes;
+    int64_t share = ceil_div(units * c->groups, p->call.threads), most = TASK_BYTES / c->unit_bytes;
     p->task_units = share > most ? most : share;
     if (p->task_units > units) p->task_units = units;
     if (p->task_units < 1) p->task_units = 1;
   }
   p->unit_tasks = ceil_div(units, p->task_units);
   int64_t tasks = p->unit_tasks * c->groups;
-  if (tasks < p->threads) p->task_blocks = ceil_div(ceil_div(blocks, ceil_div(p->threads, tasks)), 2) * 2;
+  if (tasks < p->call.threads) p->task_blocks = ceil_div(ceil_div(blocks, ceil_div(p->call.threads, tasks)), 2) * 2;
   p->block_tasks = ceil_div(blocks, p->task_blocks);
-  p->tasks = tasks * p->block_tasks;
-  p->scratch = tiles_convolution_scratch(c, p->task_units);
+  p->call.tasks = tasks * p->block_tasks;
+  p->call.scratch = tiles_convolution_scratch(c, p->task_units);
   return true;
 }
 
-static int32_t describe(const tc_host *h, const tc_call_node *n, prepared *p) {
+static int32_t describe(const tc_host *h, const tc_call_node *n, tiles_call *call) {
+  prepared *p = (prepared *)(void *)call;
   tiles_convolution *c = &p->c;
-  *p = (prepared){.host = h, .threads = h->threads(h->self) > 0 ? h->threads(h->self) : 1};
-  if (!is_named(n->op, "aten::_convolution_packed")) return refuse(h, "this unit is used for packed convolutions");
+  *p = (prepared){.call = {.host = h, .threads = h->threads(h->self) > 0 ? h->threads(h->self) : 1}};
+  if (!tiles_is_named(n->op, "aten::_convolution_packed"))
+    return tiles_refuse(h, "this unit is used for packed convolutions");
   if (n->n_operands < 2 || n->operands[INPUT].dtype != TC_BF16 || n->operands[WEIGHT].dtype != TC_BF16)
-    return refuse(h, "a convolution in another type than bf16");
+    return tiles_refuse(h, "a convolution in another type than bf16");
   if (n->operands[INPUT].rank != 3 && n->operands[INPUT].rank != 4)
-    return refuse(h, "a convolution of other than one or two dimensions");
-  if (read_then(n, &c->then) != TC_STATUS_OK) return refuse(h, "a function that is not known");
+    return tiles_refuse(h, "a convolution of other than one or two dimensions");
+  if (read_then(n, &c->then) != TC_STATUS_OK) return tiles_refuse(h, "a function that is not known");
   if (read_operands(h, n, p) != TC_STATUS_OK || read_sizes(h, n, c) != TC_STATUS_OK ||
       read_layout(h, n, c) != TC_STATUS_OK)
     return TC_STATUS_UNIMPLEMENTED;
   if (!c->images || !c->in || !c->out || !c->oh || !c->ow) return TC_STATUS_OK;
   join_rows(c);
-  return divide(p) ? TC_STATUS_OK : refuse(h, "a kernel of too many positions");
+  return divide(p) ? TC_STATUS_OK : tiles_refuse(h, "a kernel of too many positions");
 }
 
 static int64_t estimate(const prepared *p) {
@@ -175,7 +167,7 @@ static int64_t estimate(const prepared *p) {
   double ns = units * (2 * positions * channels * steps / GFLOPS + positions * channels / WRITTEN_PER_NS +
                        (double)c->unit_bytes / 2 * (double)p->block_tasks / PACKED_PER_NS);
   double read = (double)p->unit_tasks * channels * steps * (double)c->groups * 2 / WEIGHTS_PER_NS;
-  return CALL_NS + (int64_t)((ns + read) / p->threads);
+  return CALL_NS + (int64_t)((ns + read) / p->call.threads);
 }
 
 // Operations that are asked for, and those of whole tiles.
@@ -189,39 +181,25 @@ static bool is_worth(const tiles_convolution *c) {
 static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
   prepared p;
   *out_cost = -1;
-  if (!tc_cpu_tiles_bf16(tc_cpu_device_target(d)) || !tiles_permitted()) {
-    refuse(h, "this processor has no matrix unit for bf16, or the system does not let it be used");
-    return TC_STATUS_OK;
-  }
-  if (describe(h, n, &p) != TC_STATUS_OK) return TC_STATUS_OK;
+  if (!tiles_usable(h, d) || describe(h, n, &p.call) != TC_STATUS_OK) return TC_STATUS_OK;
   if (is_worth(&p.c)) *out_cost = estimate(&p);
-  else refuse(h, "a convolution that fills few tiles");
+  else tiles_refuse(h, "a convolution that fills few tiles");
   return TC_STATUS_OK;
 }
 
 static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
   (void)d;
-  prepared *p = h->alloc(h->self, sizeof *p);
-  if (!p) return TC_STATUS_OUT_OF_MEMORY;
-  int32_t s = describe(h, n, p);
-  if (s != TC_STATUS_OK) {
-    h->free(h->self, p);
-    return s;
-  }
-  *out = p;
-  *out_workspace = (uint64_t)(p->scratch * p->threads);
-  return TC_STATUS_OK;
+  return tiles_prepare(h, n, sizeof(prepared), describe, out, out_workspace);
 }
 
 // ---- a run ----
 typedef struct convolution_run {
   const prepared *p;
   tiles_convolution_task task;
-  char *workspace;
-  atomic_llong next;
 } convolution_run;
 
-static void do_task(const convolution_run *r, int64_t number, char *scratch) {
+static void do_task(const void *arg, int64_t number, char *scratch) {
+  const convolution_run *r = arg;
   const prepared *p = r->p;
   tiles_convolution_task t = r->task;
   int64_t blocks = ceil_div(p->c.out, TILES_SIDE), units = p->c.images * p->c.part;
@@ -232,35 +210,21 @@ static void do_task(const convolution_run *r, int64_t number, char *scratch) {
   tiles_convolve(&p->c, &t, scratch);
 }
 
-static void work(void *arg, int64_t begin, int64_t end) {
-  convolution_run *r = arg;
-  tiles_enter();
-  for (int64_t thread = begin; thread < end; thread++)
-    for (int64_t t; (t = atomic_fetch_add(&r->next, 1)) < r->p->tasks;)
-      do_task(r, t, r->workspace + thread * r->p->scratch);
-  tiles_leave();
-}
-
 static void *address_of(const tc_view *v) { return (char *)(uintptr_t)v->memory + v->offset; }
 
 static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operands, const tc_view *results,
                    tc_handle workspace, int64_t offset) {
   const prepared *p = prepared_call;
   (void)stream;
-  if (!p->tasks) return TC_STATUS_OK;
-  convolution_run r = {.p = p, .workspace = (char *)(uintptr_t)workspace + offset};
+  if (!p->call.tasks) return TC_STATUS_OK;
+  convolution_run r = {.p = p};
   r.task.x = address_of(&operands[INPUT]), r.task.weights = address_of(&operands[WEIGHT]);
   r.task.y = address_of(results);
   if (p->factor >= 0) r.task.scale = address_of(&operands[p->factor]);
   if (p->shift >= 0) r.task.shift = address_of(&operands[p->shift]);
   if (p->other >= 0) r.task.other = address_of(&operands[p->other]);
-  p->host->parallel_for(p->host->self, p->threads, 1, work, &r);
+  tiles_run(&p->call, do_task, &r, workspace, offset);
   return TC_STATUS_OK;
-}
-
-static void destroy(void *p) {
-  prepared *x = p;
-  if (x) x->host->free(x->host->self, x);
 }
 
 const tc_call_table tc_cpu_tile_convolutions = {
@@ -269,7 +233,7 @@ const tc_call_table tc_cpu_tile_convolutions = {
     .supports = supports,
     .prepare = prepare,
     .run = run,
-    .destroy = destroy,
+    .destroy = tiles_destroy,
     .thread_safe = 1,
     .capture_safe = 1,
     .preferred = 1,

@@ -29,8 +29,6 @@ typedef struct tiles_task {
   bool causal;
 } tiles_task;
 
-// May this process use the unit? Asks the system for it.
-bool tiles_permitted(void);
 // Bytes of scratch memory, 64-byte aligned, for tasks of at most `rows` rows.
 int64_t tiles_scratch_bytes(int64_t rows, int64_t d, int64_t e);
 // Prepares the calling thread's matrix unit, and leaves it. What runs tasks lies between the two.

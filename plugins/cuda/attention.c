@@ -193,11 +193,10 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
 
 static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
   const char *why = "";
-  int32_t s = cuda_enter(d);
+  void *memory;
+  int32_t s = cuda_prepare(h, d, sizeof(prepared), &memory);
   if (s != TC_STATUS_OK) return s;
-  prepared *x = h->alloc(h->self, sizeof *x);
-  if (!x) return TC_STATUS_OUT_OF_MEMORY;
-  x->d = d;
+  prepared *x = memory;
   s = describe(n, x, &why);
   if (s != TC_STATUS_OK) {
     cuda_report(h, s, why);
@@ -228,9 +227,4 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
                     cuda_start(x->d, x->code->function, grid, (cu_stream)(uintptr_t)stream, params));
 }
 
-static void destroy(void *p) {
-  prepared *x = p;
-  if (x) x->d->host->free(x->d->host->self, x);
-}
-
-const tc_call_table cuda_attention_calls = {CUDA_CALLS("attention")};
+const tc_call_table cuda_attention_calls = {CUDA_CALLS("attention"), .destroy = cuda_destroy_call};

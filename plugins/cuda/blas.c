@@ -294,4 +294,4 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
   return s;
 }
 
-const tc_call_table cuda_blas_calls = {CUDA_CALLS("cublaslt"), .variants = variants};
+const tc_call_table cuda_blas_calls = {CUDA_CALLS("cublaslt"), .destroy = destroy, .variants = variants};

@@ -157,9 +157,13 @@ extern const tc_call_table cuda_attention_calls, cuda_attention_backward_calls, 
 // What the tables of calls have in common, for files whose functions have these names.
 #define CUDA_CALLS(text)                                                                                            \
   .struct_size = sizeof(tc_call_table), .name = {text, sizeof(text) - 1}, .supports = supports, .prepare = prepare, \
-  .run = run, .destroy = destroy, .thread_safe = 1, .capture_safe = 1, .preferred = 1
+  .run = run, .thread_safe = 1, .capture_safe = 1, .preferred = 1
 // Where a view lies on the device.
 static inline cu_ptr cuda_address(const tc_view *v) { return v->memory + (uint64_t)v->offset; }
+// The beginning of preparing one: `size` bytes of zeros of the host, at whose begin the device is noted.
+int32_t cuda_prepare(const tc_host *h, tc_device_ *d, size_t size, void **out);
+// For tables whose calls own nothing but that memory.
+void cuda_destroy_call(void *prepared);
 // The end of preparing a call: gives `prepared` (of the host's allocator) away, or frees it if the status is a failure.
 int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t workspace, void **out,
                       uint64_t *out_workspace);

@@ -390,4 +390,4 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   return turn(q, made, result, (cu_stream)(uintptr_t)stream);
 }
 
-const tc_call_table cuda_dnn_calls = {CUDA_CALLS("cudnn"), .variants = variants};
+const tc_call_table cuda_dnn_calls = {CUDA_CALLS("cudnn"), .destroy = destroy, .variants = variants};

@@ -247,11 +247,10 @@ static int32_t variants(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
 
 static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
   const char *why = "";
-  int32_t s = cuda_enter(d);
+  void *memory;
+  int32_t s = cuda_prepare(h, d, sizeof(prepared), &memory);
   if (s != TC_STATUS_OK) return s;
-  prepared *x = h->alloc(h->self, sizeof *x);
-  if (!x) return TC_STATUS_OUT_OF_MEMORY;
-  *x = (prepared){.d = d};
+  prepared *x = memory;
   s = describe(n, x, &why);
   const way *w = s == TC_STATUS_OK ? way_of(d, x, n->variant) : NULL;
   if (s == TC_STATUS_OK && (x->p.k == 0 || !w)) s = refuse(&why, "a product over nothing");
@@ -318,9 +317,4 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   return cuda_check(d, "launching @tc_half_finish", cuda_start(d, q->code->finish, grid_of(q), st, finish));
 }
 
-static void destroy(void *p) {
-  prepared *x = p;
-  if (x) x->d->host->free(x->d->host->self, x);
-}
-
-const tc_call_table cuda_half_calls = {CUDA_CALLS("half"), .variants = variants};
+const tc_call_table cuda_half_calls = {CUDA_CALLS("half"), .destroy = cuda_destroy_call, .variants = variants};

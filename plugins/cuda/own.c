@@ -105,6 +105,20 @@ int32_t cuda_own_code(tc_device_ *d, const char *source, const char *arch, const
   return s;
 }
 
+int32_t cuda_prepare(const tc_host *h, tc_device_ *d, size_t size, void **out) {
+  int32_t s = cuda_enter(d);
+  if (s != TC_STATUS_OK) return s;
+  *out = h->alloc(h->self, size);
+  if (!*out) return TC_STATUS_OUT_OF_MEMORY;
+  *(tc_device_ **)*out = d;
+  return TC_STATUS_OK;
+}
+
+void cuda_destroy_call(void *prepared) {
+  tc_device_ **d = prepared;
+  if (d) (*d)->host->free((*d)->host->self, prepared);
+}
+
 int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t workspace, void **out,
                       uint64_t *out_workspace) {
   if (status != TC_STATUS_OK) h->free(h->self, prepared);

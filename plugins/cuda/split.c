@@ -169,11 +169,10 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
 
 static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, void **out, uint64_t *out_workspace) {
   const char *why = "";
-  int32_t s = cuda_enter(d);
+  void *memory;
+  int32_t s = cuda_prepare(h, d, sizeof(prepared), &memory);
   if (s != TC_STATUS_OK) return s;
-  prepared *x = h->alloc(h->self, sizeof *x);
-  if (!x) return TC_STATUS_OUT_OF_MEMORY;
-  *x = (prepared){.d = d};
+  prepared *x = memory;
   s = describe(n, x, &why);
   if (s == TC_STATUS_OK && x->p.k == 0) s = refuse(&why, "a product over nothing");
   if (s != TC_STATUS_OK) cuda_report(h, s, why);
@@ -243,9 +242,4 @@ static int32_t keep(void *prepared_call, tc_handle stream, const tc_view *operan
   return s == TC_STATUS_OK ? pack(q, &q->kept, operands, cuda_address(to), (cu_stream)(uintptr_t)stream) : s;
 }
 
-static void destroy(void *p) {
-  prepared *x = p;
-  if (x) x->d->host->free(x->d->host->self, x);
-}
-
-const tc_call_table cuda_split_calls = {CUDA_CALLS("split"), .kept = kept, .keep = keep};
+const tc_call_table cuda_split_calls = {CUDA_CALLS("split"), .destroy = cuda_destroy_call, .kept = kept, .keep = keep};

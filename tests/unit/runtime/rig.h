@@ -69,4 +69,32 @@ static inline void rig_close(rig *r) {
   tc_context_destroy(r->context);
 }
 
+// Compiles the text for a backend and runs it on normal numbers; `calls`: the option of that name. *out_called (or
+// NULL) becomes true if the plan leaves the op, or
+// any if it is NULL, to a library.
+static inline tc_status rig_run_on(const char *backend, const char *calls, const char *text, uint64_t seed,
+                                   const char *op, tc_tensor *out, bool *out_called) {
+  const char *const options[] = {"calls", calls, "cache.enabled", "false", NULL};
+  rig r;
+  TC_TRY(rig_context(&r, tc_system_allocator(), backend, options));
+  tc_status s = rig_graph(&r, text);
+  if (s == TC_OK) s = rig_inputs(&r, seed);
+  if (s == TC_OK) s = tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session);
+  if (s == TC_OK) s = tc_session_run(r.session, r.inputs, out, NULL);
+  const tc_plan *p = s == TC_OK ? tc_session_plan(r.session) : NULL;
+  for (int32_t i = 0; p && out_called && i < p->ops.count; i++)
+    *out_called |=
+        p->ops.data[i].kind == TC_PLAN_CALL && (!op || tc_sv_is(p->ops.data[i].call->node->op->full_name, op));
+  rig_close(&r);
+  return s;
+}
+
+// Element i of a dense tensor of bf16.
+static inline double rig_bf16(const tc_tensor *t, int64_t i) {
+  uint32_t bits = (uint32_t)((const uint16_t *)tc_tensor_data(t))[i] << 16;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return (double)f;
+}
+
 #endif

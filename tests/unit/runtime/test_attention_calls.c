@@ -92,40 +92,17 @@ static tc_sv graph_of(tc_arena *arena, const attention *a) {
                       a->d % 2 ? "0.3" : "none", a->group > 1 ? "true" : "false");
 }
 
-static tc_status run_on(tc_arena *arena, const char *backend, const char *text, uint64_t seed, tc_tensor *out,
-                        bool *out_call) {
-  static const char *const options[] = {"calls", "always", "cache.enabled", "false", NULL};
-  rig r;
-  TC_TRY(rig_context(&r, tc_system_allocator(), backend, options));
-  (void)arena;
-  tc_status s = rig_graph(&r, text);
-  if (s == TC_OK) s = rig_inputs(&r, seed);
-  if (s == TC_OK) s = tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session);
-  if (s == TC_OK) s = tc_session_run(r.session, r.inputs, out, NULL);
-  const tc_plan *p = s == TC_OK ? tc_session_plan(r.session) : NULL;
-  for (int32_t i = 0; p && out_call && i < p->ops.count; i++) *out_call |= p->ops.data[i].kind == TC_PLAN_CALL;
-  rig_close(&r);
-  return s;
-}
-
-static double element(const tc_tensor *t, int64_t i) {
-  uint32_t bits = (uint32_t)((const uint16_t *)tc_tensor_data(t))[i] << 16;
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return (double)f;
-}
-
 static tc_status compare(tc_arena *arena, const attention *a, uint64_t seed, int32_t *calls) {
   tc_sv text = graph_of(arena, a);
   tc_tensor got, want;
   bool call = false;
-  TC_TRY(run_on(arena, "cpu", text.data, seed, &got, &call), "of\n%s", text.data);
-  TC_TRY(run_on(arena, "ref", text.data, seed, &want, NULL), "of\n%s", text.data);
+  TC_TRY(rig_run_on("cpu", "always", text.data, seed, NULL, &got, &call), "of\n%s", text.data);
+  TC_TRY(rig_run_on("ref", "always", text.data, seed, NULL, &want, NULL), "of\n%s", text.data);
   *calls += call;
   double error = 0, norm = 0;
   assert_int_equal(tc_tensor_numel(&got), tc_tensor_numel(&want));
   for (int64_t i = 0; i < tc_tensor_numel(&want); i++) {
-    double x = element(&got, i), y = element(&want, i);
+    double x = rig_bf16(&got, i), y = rig_bf16(&want, i);
     if (isinf(y) && x == y) continue; // the logarithm of nothing
     // Shares and the result are rounded to 9 bits; elements of the values are a few units large.
     if (!(fabs(x - y) <= 0x1p-6 * (1 + fabs(y))))
@@ -169,10 +146,10 @@ TC_TEST(not_finite) {
       "  %c = aten::_to_copy(%z, dtype=bf16)\n  return user %c\n}\n";
   uint64_t seed = tc_test_seed();
   tc_tensor got, want;
-  TC_TRY(run_on(arena, "cpu", text, seed, &got, NULL));
-  TC_TRY(run_on(arena, "ref", text, seed, &want, NULL));
+  TC_TRY(rig_run_on("cpu", "always", text, seed, NULL, &got, NULL));
+  TC_TRY(rig_run_on("ref", "always", text, seed, NULL, &want, NULL));
   (void)want;
-  for (int64_t i = 0; i < tc_tensor_numel(&got); i++) assert_true(element(&got, i) == 1);
+  for (int64_t i = 0; i < tc_tensor_numel(&got); i++) assert_true(rig_bf16(&got, i) == 1);
   tc_tensor_unref(&got), tc_tensor_unref(&want);
   return TC_OK;
 }

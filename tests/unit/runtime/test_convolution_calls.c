@@ -98,43 +98,19 @@ static tc_sv graph_of(tc_arena *arena, const convolution *c) {
   return tc_sb_view(&s);
 }
 
-// *out_joined: the plan has the op as a call.
-static tc_status run_on(const char *backend, const char *text, uint64_t seed, tc_tensor *out, bool *out_joined) {
-  static const char *const options[] = {"calls", "always", "cache.enabled", "false", NULL};
-  rig r;
-  TC_TRY(rig_context(&r, tc_system_allocator(), backend, options));
-  tc_status s = rig_graph(&r, text);
-  if (s == TC_OK) s = rig_inputs(&r, seed);
-  if (s == TC_OK) s = tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session);
-  if (s == TC_OK) s = tc_session_run(r.session, r.inputs, out, NULL);
-  const tc_plan *p = s == TC_OK ? tc_session_plan(r.session) : NULL;
-  for (int32_t i = 0; p && out_joined && i < p->ops.count; i++)
-    *out_joined |= p->ops.data[i].kind == TC_PLAN_CALL &&
-                   tc_sv_is(p->ops.data[i].call->node->op->full_name, "aten::_convolution_packed");
-  rig_close(&r);
-  return s;
-}
-
-static double element(const tc_tensor *t, int64_t i) {
-  uint32_t bits = (uint32_t)((const uint16_t *)tc_tensor_data(t))[i] << 16;
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return (double)f;
-}
-
 static tc_status compare(const char *text, uint64_t seed, int32_t *joined) {
   tc_tensor got, want;
   bool call = false;
-  TC_TRY(run_on("cpu", text, seed, &got, &call), "of\n%s", text);
-  TC_TRY(run_on("ref", text, seed, &want, NULL), "of\n%s", text);
+  TC_TRY(rig_run_on("cpu", "always", text, seed, "aten::_convolution_packed", &got, &call), "of\n%s", text);
+  TC_TRY(rig_run_on("ref", "always", text, seed, "aten::_convolution_packed", &want, NULL), "of\n%s", text);
   *joined += call;
   int64_t n = tc_tensor_numel(&want);
   double norm = 0, error = 0;
   assert_int_equal(tc_tensor_numel(&got), n);
-  for (int64_t i = 0; i < n; i++) norm += element(&want, i) * element(&want, i);
+  for (int64_t i = 0; i < n; i++) norm += rig_bf16(&want, i) * rig_bf16(&want, i);
   norm = sqrt(norm / (double)(n ? n : 1));
   for (int64_t i = 0; i < n; i++) {
-    double x = element(&got, i), y = element(&want, i);
+    double x = rig_bf16(&got, i), y = rig_bf16(&want, i);
     // The references round behind each op to 8 bits, the call once.
     if (!(fabs(x - y) <= 0x1p-5 * (norm + fabs(y))))
       fail_msg("element %lld is %g, not %g, of\n%s", (long long)i, x, y, text);
@@ -194,8 +170,8 @@ TC_TEST(not_a_number_stays) {
                      "  %%z = aten::isnan(%%r)\n  %%y = aten::_to_copy(%%z, dtype=bf16)\n  return user %%y\n}\n",
                      functions[i]);
     tc_tensor got;
-    TC_TRY(run_on("cpu", text.data, seed, &got, NULL), "of\n%s", text.data);
-    for (int64_t k = 0; k < tc_tensor_numel(&got); k++) assert_true(element(&got, k) == 1);
+    TC_TRY(rig_run_on("cpu", "always", text.data, seed, "aten::_convolution_packed", &got, NULL), "of\n%s", text.data);
+    for (int64_t k = 0; k < tc_tensor_numel(&got); k++) assert_true(rig_bf16(&got, k) == 1);
     tc_tensor_unref(&got);
   }
   return TC_OK;

@@ -10,22 +10,10 @@ static int64_t draw(uint64_t *seed, int64_t low, int64_t high) {
   return low + (int64_t)(tc_test_random(seed) % (uint64_t)(high - low + 1));
 }
 
-static tc_status run_on(const char *backend, const char *text, uint64_t seed, tc_tensor *out) {
-  static const char *const options[] = {"calls", "never", "cache.enabled", "false", NULL};
-  rig r;
-  TC_TRY(rig_context(&r, tc_system_allocator(), backend, options));
-  tc_status s = rig_graph(&r, text);
-  if (s == TC_OK) s = rig_inputs(&r, seed);
-  if (s == TC_OK) s = tc_session_create(r.context, r.graph, TC_STAGE_EXEC, &r.session);
-  if (s == TC_OK) s = tc_session_run(r.session, r.inputs, out, NULL);
-  rig_close(&r);
-  return s;
-}
-
 static tc_status compare(tc_sv text, uint64_t seed) {
   tc_tensor got, want;
-  TC_TRY(run_on("cpu", text.data, seed, &got), "of\n%s", text.data);
-  TC_TRY(run_on("ref", text.data, seed, &want), "of\n%s", text.data);
+  TC_TRY(rig_run_on("cpu", "never", text.data, seed, NULL, &got, NULL), "of\n%s", text.data);
+  TC_TRY(rig_run_on("ref", "never", text.data, seed, NULL, &want, NULL), "of\n%s", text.data);
   const float *x = tc_tensor_data(&got), *y = tc_tensor_data(&want);
   assert_int_equal(tc_tensor_numel(&got), tc_tensor_numel(&want));
   for (int64_t i = 0; i < tc_tensor_numel(&want); i++)

@@ -95,7 +95,8 @@ static int32_t lower_norm(tc_op_args *a, bool center) {
   double eps = tc_op_float(a, tc_op_arg_index(a, "eps"),
                            tc_dtype_real(compute) == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
   if (center) {
-    mean = row_text(a, tc_lower_reduced(a, x, TC_RED_SUM, m.reduced, true, NULL, compute, compute), n, eps, "s / n",
+    tc_int some = tc_int_max(a, n, tc_int_const(a, 1)); // the mean of no elements is 0
+    mean = row_text(a, tc_lower_reduced(a, x, TC_RED_SUM, m.reduced, true, NULL, compute, compute), some, eps, "s / n",
                     compute);
     tc_lt pair[2] = {x, mean};
     diff = tc_lower_text(a, "x - m", 2, names, pair, compute, compute);
@@ -153,16 +154,15 @@ static int32_t ref_norm(tc_op_args *a, bool center) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0), *w = tc_op_data(a, 2),
                     *b = center ? tc_op_data(a, 3) : NULL;
   int32_t lead = m.rank - m.n_norm;
-  int64_t row[TC_MAX_RANK] = {0}, n = 1, r = 0;
+  int64_t row[TC_MAX_RANK] = {0}, n = 1, rows = 1;
   double eps =
       tc_op_float(a, tc_op_arg_index(a, "eps"), x->nominal == TC_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07);
-  for (int32_t d = lead; d < m.rank; d++) n *= x->sizes[d];
-  if (tc_ref_numel(x) == 0) return TC_STATUS_OK;
-  do {
+  for (int32_t d = 0; d < m.rank; d++) *(d < lead ? &rows : &n) *= x->sizes[d];
+  for (int64_t r = 0; r < rows; r++, tc_ref_next(lead, x->sizes, row)) {
     int64_t at = 0, to = 0, index[TC_MAX_RANK] = {0};
     for (int32_t d = 0; d < lead; d++) at += row[d] * x->strides[d], to += row[d] * y->strides[d];
     double mean = 0, m2 = 0;
-    for (int32_t pass = center ? 0 : 1; pass < 3; pass++) {
+    for (int32_t pass = center ? 0 : 1; pass < 3 && n > 0; pass++) {
       double rstd = 1 / sqrt(m2 / (double)n + eps);
       do {
         int64_t o = at, p = to, q = 0, s = 0;
@@ -182,8 +182,7 @@ static int32_t ref_norm(tc_op_args *a, bool center) {
       tc_ref_put(tc_op_result_data(a, 1), r, (tc_c128){mean, 0});
       tc_ref_put(tc_op_result_data(a, 2), r, (tc_c128){1 / sqrt(m2 / (double)n + eps), 0});
     }
-    r++;
-  } while (tc_ref_next(lead, x->sizes, row));
+  }
   return TC_STATUS_OK;
 }
 static int32_t ref_layer_norm(tc_op_args *a) { return ref_norm(a, true); }

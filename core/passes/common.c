@@ -105,13 +105,40 @@ static bool filled_sizes(tc_sym_ctx *c, const tc_tensor_type *t, const int32_t *
   return true;
 }
 
+// Rows that are one in memory are written once and seen often. *out_any is false where there are none.
+static tc_status match_repeats(const tc_build *b, tc_value *v, const tc_tensor_type *like, bool *out_any,
+                               tc_value **out) {
+  tc_sym_ctx *c = b->graph->module->syms;
+  tc_tensor_type once = *like;
+  const tc_sym *zero = tc_sym_int(c, 0), *one = tc_sym_int(c, 1),
+               **sizes = TC_NEW_ARRAY(b->graph->module->arena, const tc_sym *, like->rank);
+  *out_any = false, *out = v;
+  for (int32_t i = 0; i < like->rank; i++) {
+    sizes[i] = like->sizes[i];
+    bool repeats = tc_sym_is_int(like->strides[i], 0) && tc_sym_decide(c, TC_SYM_LT, one, sizes[i], false);
+    if (!repeats) continue;
+    tc_arg slice[] = {tc_arg_tensor(*out), tc_arg_sym(tc_sym_int(c, i)), tc_arg_sym(zero), tc_arg_sym(one),
+                      tc_arg_sym(one)};
+    TC_TRY(call(b, "aten::slice.Tensor", 5, slice, out));
+    sizes[i] = one, *out_any = true;
+  }
+  if (!*out_any) return TC_OK;
+  once.sizes = sizes;
+  TC_TRY(tc_match_gaps(b, *out, &once, out));
+  return call(b, "aten::expand", 2, (tc_arg[]){tc_arg_tensor(*out), tc_arg_syms(like->sizes, like->rank)}, out);
+}
+
 tc_status tc_match_gaps(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out) {
   tc_sym_ctx *c = b->graph->module->syms;
   int32_t n = like->rank, order[TC_MAX_RANK];
   const tc_sym *filled[TC_MAX_RANK + 1], *zero = tc_sym_int(c, 0), *one = tc_sym_int(c, 1);
+  bool repeats;
   TC_TRY(tc_match_layout(b, v, like, out));
+  if (same_layout(c, &(*out)->type, like)) return TC_OK;
+  TC_TRY(match_repeats(b, *out, like, &repeats, out));
+  if (repeats) return TC_OK;
   slowest_first(c, like, order);
-  if (same_layout(c, &(*out)->type, like) || n >= TC_MAX_RANK || !filled_sizes(c, like, order, filled)) return TC_OK;
+  if (n >= TC_MAX_RANK || !filled_sizes(c, like, order, filled)) return TC_OK;
   const tc_sym **to = TC_NEW_ARRAY(b->graph->module->arena, const tc_sym *, 4 * n + 2), **back = to + n,
                **pad = back + n;
   for (int32_t i = 0; i < n; i++) to[i] = tc_sym_int(c, order[i]), back[order[i]] = tc_sym_int(c, i);

@@ -124,7 +124,7 @@ static tc_bval neutral(tc_op_args *a, int32_t kind, tc_dtype d) {
   if (kind == SUM || kind == MEAN || kind == PROD) return tc_lo_cast(a, tc_lo_const_int(a, TC_I64, kind == PROD), d);
   if (c == 'f') return tc_lo_const(a, d, kind == MAX ? -INFINITY : INFINITY, 0);
   int32_t bits = tc_dtype_size(d) * 8;
-  int64_t top = c == 'i' ? (int64_t)((UINT64_C(1) << (bits - 1)) - 1) : (int64_t)((UINT64_C(1) << bits) - 1);
+  int64_t top = c == 'i' ? (int64_t)(UINT64_MAX >> (65 - bits)) : (int64_t)(UINT64_MAX >> (64 - bits));
   return tc_lo_const_int(a, d, kind == MIN ? top : c == 'i' ? -top - 1 : 0);
 }
 

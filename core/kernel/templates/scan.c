@@ -107,8 +107,12 @@ static tc_kval number(scan *t, double v) {
 // The value that every other one wins against.
 static tc_kval least(scan *t, bool highest) {
   if (is_real(t->type)) return number(t, highest ? __builtin_inf() : -__builtin_inf());
-  if (t->type == TC_U8) return tc_kb_int(t->b, t->type, highest ? UINT8_MAX : 0);
-  int32_t bits = t->type == TC_I8 ? 8 : t->type == TC_I16 ? 16 : t->type == TC_I32 ? 32 : 64;
+  int32_t bits = t->type == TC_I8 || t->type == TC_U8     ? 8
+                 : t->type == TC_I16 || t->type == TC_U16 ? 16
+                 : t->type == TC_I32 || t->type == TC_U32 ? 32
+                                                          : 64;
+  if (t->type == TC_U8 || t->type == TC_U16 || t->type == TC_U32 || t->type == TC_U64)
+    return tc_kb_int(t->b, t->type, highest ? (int64_t)(UINT64_MAX >> (64 - bits)) : 0);
   int64_t top = (int64_t)(UINT64_MAX >> (65 - bits));
   return tc_kb_int(t->b, t->type, highest ? top : -top - 1);
 }

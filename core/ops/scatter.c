@@ -148,6 +148,13 @@ static int32_t read_along(tc_op_args *a, along *w) {
   if (w->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (i->dtype != TC_I64 && i->dtype != TC_I32)
     return tc_op_fail(a, "the index must be i32 or i64, not %s", tc_dtype_torch_name(i->dtype));
+  if (t->rank == 0 && w->whole) { // as a vector of one element
+    if (i->rank > 1 || (!w->number && s->rank > 1))
+      return tc_op_fail(a, "a tensor of rank 0 takes an index and a source that are vectors: %s",
+                        tc_op_shape_text(a, 2));
+    if (tc_scatter_check(a, w->dim)) return TC_STATUS_INVALID_ARGUMENT;
+    return w->number ? TC_STATUS_OK : same_dtype(a, 3);
+  }
   if (t->rank == 0) {
     if (i->rank > 1 || tc_int_eq(a, tc_op_numel(a, i), tc_int_const(a, 1)) == 0)
       return tc_op_fail(a, "a tensor of rank 0 takes an index of one element: %s", tc_op_shape_text(a, 2));
@@ -307,7 +314,7 @@ int32_t tc_expand_rank0_scatter(tc_op_args *a) {
   tc_gv v[4] = {-1, -1, -1, -1};
   if (tc_op_tensor(a, 0)->rank > 0) return TC_STATUS_OK;
   for (int32_t i = 0; i < 4; i++) {
-    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR) continue;
+    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR || tc_op_tensor(a, i)->rank > 0) continue;
     tc_gv x = tc_ex_arg(a, i);
     tc_ex_begin(a, "aten::reshape");
     tc_ex_push(a, x);
@@ -365,13 +372,13 @@ static int32_t along_ref(tc_op_args *a) {
     numel *= walk[d];
   }
   tc_ref_self(a);
-  if (y->rank == 0) {
-    int64_t p = tc_ref_i(idx, 0);
+  for (int64_t k = 0, n = y->rank == 0 ? tc_ref_numel(idx) : 0; k < n; k++) {
+    int64_t p = tc_ref_i(idx, idx->rank ? k * idx->strides[0] : 0), from = w.number || !s->rank ? 0 : k * s->strides[0];
     if (p) return tc_op_fail(a, "index %lld is out of bounds for a tensor of rank 0", (long long)p);
-    if (w.sum) tc_ref_add(y, 0, s, 0, alpha);
-    else tc_ref_copy(y, 0, s, 0);
-    return TC_STATUS_OK;
+    if (w.sum) tc_ref_add(y, 0, s, from, alpha);
+    else tc_ref_copy(y, 0, s, from);
   }
+  if (y->rank == 0) return TC_STATUS_OK;
   for (bool more = numel > 0; more; more = tc_ref_next(y->rank, walk, i)) {
     int64_t p = tc_ref_i(idx, w.whole ? tc_ref_offset(idx, i) : idx->rank ? i[w.dim] * idx->strides[0] : 0), to = 0;
     int64_t size = y->sizes[w.dim];

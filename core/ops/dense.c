@@ -43,7 +43,7 @@ int64_t tc_dense_lu(int64_t m, int64_t n, tc_z *a, int64_t *pivots, bool pivot) 
 // 4.2.5, on the lower triangle; the upper one is its conjugate transpose.
 int64_t tc_dense_cholesky(int64_t n, tc_z *a, bool upper) {
   for (int64_t j = 0; j < n && upper; j++)
-    for (int64_t i = j; i < n; i++) a[i + j * n] = conj(a[j + i * n]);
+    for (int64_t i = j + 1; i < n; i++) a[i + j * n] = conj(a[j + i * n]);
   int64_t info = 0;
   for (int64_t j = 0; j < n; j++) {
     double d = creal(a[j + j * n]);

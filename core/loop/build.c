@@ -120,8 +120,9 @@ static tc_lt lo_reshape(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *si
     const tc_sym *flat = tc_sym_int(c, 0);
     for (int32_t d = j0; d < j; d++) flat = tc_sym_add(c, tc_sym_mul(c, flat, sizes[d]), index[d]);
     for (int32_t d = i - 1; d >= i0; d--) {
-      map[d] = d == i0 ? flat : tc_sym_mod(c, flat, s->sizes[d]);
-      flat = tc_sym_floordiv(c, flat, s->sizes[d]);
+      const tc_sym *by = tc_sym_is_int(s->sizes[d], 0) ? tc_sym_int(c, 1) : s->sizes[d]; // nothing is read there
+      map[d] = d == i0 ? flat : tc_sym_mod(c, flat, by);
+      flat = tc_sym_floordiv(c, flat, by);
     }
   }
   return lo_view(a, src, rank, sizes, index, map);

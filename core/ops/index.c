@@ -25,6 +25,8 @@ int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing 
   *x = (tc_indexing){.rank = self->rank, .nb = 0};
   for (int32_t d = 0; d < self->rank; d++) x->by[d] = x->mask_dim[d] = -1;
   int32_t d = 0;
+  if (tc_op_count(a, list) > self->rank)
+    return tc_op_fail(a, "too many indices for a tensor of dimension %d (got %d)", self->rank, tc_op_count(a, list));
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, list, k);
     int32_t width = t && is_mask(t) ? t->rank : 1;
@@ -85,6 +87,7 @@ static int32_t index_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], seen[TC_MAX_RANK];
   int32_t from[TC_MAX_RANK];
   if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
+  if (x.masks && x.n_indexed == 0) return tc_op_fail(a, "masks without a dimension select nothing by themselves");
   int32_t rank = tc_indexed_sizes(a, &x, sizes, from);
   // The result follows self's order of dimensions; indexed ones count as broadcast (PyTorch iterates that way).
   for (int32_t d = 0; d < rank; d++) seen[d] = from[d] < 0 ? tc_int_const(a, 0) : self->strides[from[d]];

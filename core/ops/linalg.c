@@ -510,6 +510,9 @@ static int32_t ldl_solve_meta(tc_op_args *a) {
   if (b->rank < 2 || tc_int_require_eq(a, b->sizes[b->rank - 2], s.n))
     return tc_op_fail(a, "Incompatible shapes of LD and B: %s and %s", tc_op_shape_text(a, 0), tc_op_shape_text(a, 2));
   if (goes_with(a, 1, 1, s.n) || goes_with(a, 2, 2, NULL)) return TC_STATUS_INVALID_ARGUMENT;
+  if (b->dtype != tc_op_tensor(a, 0)->dtype)
+    return tc_op_fail(a, "Expected LD and B to have the same dtype: %s and %s", tc_op_shape_text(a, 0),
+                      tc_op_shape_text(a, 2));
   tc_dtype d = tc_op_tensor(a, 1)->dtype;
   if (d == TC_BOOL || tc_dtype_is_float(d) || tc_dtype_is_complex(d))
     return tc_op_fail(a, "Expected pivots to be integers: %s", tc_op_shape_text(a, 1));

@@ -12,11 +12,12 @@
 // A vector of one number per class, times x, whose classes are dimension c.
 #define PER_CLASS(x) "movedim(mul(movedim(" x ", c, -1), weight), -1, c)"
 // The class dimension, the elements that count, and targets that can be indexed with.
-#define CLASSES                                                                                                    \
-  "let c = if(self.rank == 1, 0, 1); let counts = ne(target, ignore_index);"                                       \
-  "let fits = if(self.rank < 2, true, if(target.rank != self.rank - 1, false, if(self.rank == 2, self.size(0) == " \
-  "target.size(0), self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(-1) == "          \
-  "target.size(-1)))); let t = to(if(fits, where(counts, target, 0), "                                             \
+#define CLASSES                                                                                                 \
+  "let c = if(self.rank == 1, 0, 1); let counts = ne(target, ignore_index);"                                    \
+  "let fits = if(self.rank < 2, target.rank < 2 && target.numel == 1, if(target.rank != self.rank - 1, false, " \
+  "if(self.rank == 2, self.size(0) == "                                                                         \
+  "target.size(0), self.size(0) == target.size(0) && self.size(2) == target.size(1) && self.size(-1) == "       \
+  "target.size(-1)))); let t = to(if(fits, where(counts, target, 0), "                                          \
   "fail(\"the target does not have the input's size without the classes\")), i64);"
 #define PICKED(x) "squeeze(gather(" x ", c, unsqueeze(t, c)), c)"
 

@@ -42,6 +42,7 @@ static const tc_op_restriction restrictions[] = {
      "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` "
      "or "
      "`logical_not()` operator instead."},
+    {"_neg_view", "self.dtype == bool", "Negation, the `-` operator, on a bool tensor is not supported."},
     {"gelu_backward", "approximate != \"none\" && approximate != \"tanh\"",
      "approximate argument must be either none or tanh."},
     {"trapezoid", "y.dtype == bool", "trapezoid: received a bool input for `y`, but bool is not supported"},
@@ -60,6 +61,10 @@ static const tc_op_restriction restrictions[] = {
     RANKS("nll_loss_backward", "self", 1, 2, "input tensor should be 1D or 2D"),
     DISTANCES("cdist"),
     DISTANCES("_cdist_forward"),
+    FLOATS("pdist", "pdist only supports floating-point dtypes"),
+    FLOATS("_pdist_forward", "pdist only supports floating-point dtypes"),
+    FLOATS("_pdist_backward", "pdist only supports floating-point dtypes"),
+    FLOATS("_pdist_backward_of_pairs", "pdist only supports floating-point dtypes"),
     FLOATS("linalg_vector_norm", "linalg.vector_norm: Expected a floating point or complex tensor as input"),
     FLOATS("linalg_matrix_norm", "linalg.matrix_norm: Expected a floating point or complex tensor as input"),
     FLOATS("linalg_norm", "linalg.vector_norm: Expected a floating point or complex tensor as input"),

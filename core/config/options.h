@@ -53,7 +53,9 @@ enum { TC_OPT_BOOL, TC_OPT_INT, TC_OPT_SIZE, TC_OPT_REAL, TC_OPT_TEXT, TC_OPT_CH
     "derive forward and backward as one graph and cut it where least must be saved")                                   \
   X(DECOMPOSE, "decompose", BOOL, "true", 0, 0, "", 1, "take composite ops apart where that lets their parts fuse")    \
   X(FUSE, "fuse", BOOL, "true", 0, 0, "", 1, "make one kernel of several ops; false: op at a time")                    \
-  X(LAYOUTS, "layouts", BOOL, "true", 0, 0, "", 1, "choose strides of internal buffers")                               \
+  X(LAYOUTS, "layouts", CHOICE, "auto", 0, 0, "auto,given,channels_last", 1,                                           \
+    "strides of images inside a program: channels last on processors where convolutions are most of the work, those "  \
+    "that the program gives, or channels last for all convolutions")                                                   \
   X(MEMORY_PLAN, "memory_plan", BOOL, "true", 0, 0, "", 1, "place internal buffers in an arena, reusing memory")       \
   X(TEMPLATES, "templates", BOOL, "true", 0, 0, "", 1, "expand matrix products, transforms and the like into kernels") \
   X(CALLS, "calls", CHOICE, "auto", 0, 0, "auto,never,always", 1,                                                      \

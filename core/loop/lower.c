@@ -248,6 +248,21 @@ const tc_sym *const *lo_strides_behind(tc_loops *l, const tc_lview *v, const tc_
   return out;
 }
 
+// What a template gives to the pointwise end of an op (a bias) lies as that does, should it go through memory.
+static void prefer_alike(tc_lo *lo, const tc_buf *out) {
+  const tc_lnode *n = out->def;
+  if (n->kind != TC_LN_POINTWISE || !out->prefer || n->n_par != out->rank) return;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *x = &n->body.insts.data[i];
+    tc_buf *from = (tc_buf *)x->buf;
+    if (x->op != TC_B_LOAD || x->gather || from->kind != TC_BUF_INTERNAL || from->prefer || !from->def ||
+        from->def->kind != TC_LN_TEMPLATE || from->def->node != n->node)
+      continue;
+    tc_lview seen = {.buf = from, .rank = out->rank, .sizes = out->sizes, .index = n->vars, .map = x->index};
+    from->prefer = lo_strides_behind(lo->l, &seen, out->prefer);
+  }
+}
+
 static tc_status lower_node(tc_lo *lo, tc_node *n) {
   tc_arena *arena = lo->l->arena;
   lo->node = n;
@@ -300,7 +315,10 @@ static tc_status lower_node(tc_lo *lo, tc_node *n) {
     if (i == 0) take_over(lo, v);
     bool own = v->buf->kind == TC_BUF_INTERNAL && !v->buf->prefer && v->buf->dtype == t->dtype && v->buf->def &&
                v->buf->def->node == n;
-    if (own && dense(lo, t)) ((tc_buf *)v->buf)->prefer = lo_strides_behind(lo->l, v, t->strides);
+    if (own && dense(lo, t)) {
+      ((tc_buf *)v->buf)->prefer = lo_strides_behind(lo->l, v, t->strides);
+      prefer_alike(lo, v->buf);
+    }
     tc_map_put_ptr(lo->values, n->results[i], NULL)->value.ptr = (void *)v;
   }
   return TC_OK;

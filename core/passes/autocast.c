@@ -10,17 +10,19 @@
 // Source of the lists: PyTorch's autocast op reference (docs: torch.amp, "CPU ops" and "CUDA ops").
 #include "core/passes/autocast.h"
 
-#include "core/ir/control.h"
 #include "core/passes/passes.h"
+#include "core/passes/remake.h"
 
 typedef enum policy { AS_THEY_ARE, LOWER, WIDE, WIDEST } policy;
 
 typedef struct autocast {
-  tc_graph *g;
+  tc_remake remake; // first
   tc_autocast_options o;
+  bool is_region;
   bool writes;               // casts are not shared where memory changes in between
   tc_map *lowered, *widened; // value → its cast
-  tc_map *was;               // value whose type has changed → the dtype it had
+  policy policy;             // for the node that is made again
+  tc_dtype to;
 } autocast;
 
 // ---- the lists: names without overloads ----
@@ -204,7 +206,7 @@ static tc_status cast(autocast *x, tc_node *before, tc_dtype to, tc_value **v) {
   if ((*v)->type.dtype == to) return TC_OK;
   const tc_map_entry *e = shared && !x->writes ? tc_map_find_ptr(shared, *v) : NULL;
   tc_arg args[] = {tc_arg_tensor(*v), tc_arg_dtype(to)}, made;
-  tc_build b = {.graph = x->g, .before = before, .source = before ? before->source : TC_SV("")};
+  tc_build b = {.graph = x->remake.graph, .before = before, .source = before ? before->source : TC_SV("")};
   if (!e) TC_TRY(tc_build_call(&b, TC_SV("aten::to.dtype"), 2, args, NULL, &made));
   tc_value *result = e ? e->value.ptr : made.value;
   if (shared && !e) tc_map_put_ptr(shared, *v, NULL)->value.ptr = result;
@@ -212,48 +214,20 @@ static tc_status cast(autocast *x, tc_node *before, tc_dtype to, tc_value **v) {
   return TC_OK;
 }
 
-// What is done with each tensor that a node reads.
-typedef struct rewrite {
-  autocast *x;
-  tc_node *n;
-  policy policy;
-  tc_dtype to;
-  bool back;    // to the type it had
-  bool changed; // is any operand another one than when the node was made, or of another type?
-} rewrite;
-
-static tc_status rewrite_value(rewrite *r, tc_value **v) {
-  if (!is_tensor(*v)) return TC_OK;
-  const tc_map_entry *was = tc_map_find_ptr(r->x->was, *v);
-  if (r->back) return was ? cast(r->x, r->n, (tc_dtype)was->value.num, v) : TC_OK;
-  const tc_value *old = *v;
-  if (r->policy != AS_THEY_ARE && is_eligible(*v)) TC_TRY(cast(r->x, r->n, r->to, v));
-  r->changed = r->changed || was || *v != old;
-  return TC_OK;
+static tc_status read_cast(tc_remake *r, tc_node *n, tc_value **v) {
+  autocast *x = (autocast *)(void *)r;
+  (void)n;
+  return x->policy != AS_THEY_ARE && is_eligible(*v) ? cast(x, n, x->to, v) : TC_OK;
 }
 
-// The arguments of the node, cast; lists are copied.
-static tc_status rewrite_args(rewrite *r, tc_arg *args) {
-  tc_arena *arena = r->x->g->module->arena;
-  for (int32_t i = 0; i < r->n->n_args; i++) {
-    tc_arg *a = &args[i];
-    *a = r->n->args[i];
-    if (a->kind == TC_AK_TENSOR) TC_TRY(rewrite_value(r, &a->value));
-    if (a->kind != TC_AK_TENSORS) continue;
-    a->values = tc_arena_copy(arena, a->values, sizeof(*a->values) * (size_t)a->n);
-    for (int32_t k = 0; k < a->n; k++) TC_TRY(rewrite_value(r, &a->values[k]));
-  }
-  return TC_OK;
-}
-
-static void resolve_place(void *self, tc_value **v) {
-  (void)self;
-  *v = tc_value_resolve(*v);
+static tc_status cast_back(tc_remake *r, tc_node *before, const tc_tensor_type *was, tc_value **v) {
+  return cast((autocast *)(void *)r, before, was->dtype, v);
 }
 
 static void see_wide(void *self, tc_value **v) {
   bool *any = self;
-  *any |= is_tensor(*v) && (*v)->type.dtype == TC_F32;
+  const tc_value *now = *v ? tc_value_resolve(*v) : NULL;
+  *any |= is_tensor(now) && now->type.dtype == TC_F32;
 }
 
 static tc_dtype dtype_for(const autocast *x, tc_node *n, policy p) {
@@ -265,70 +239,26 @@ static tc_dtype dtype_for(const autocast *x, tc_node *n, policy p) {
 // ---- nodes ----
 static tc_status autocast_region(const autocast *x, tc_graph *region);
 
-static bool can_be_made_again(const tc_node *n) {
-  if (tc_op_control(n->op) != TC_CONTROL_NONE || !tc_sv_is(n->op->schema.ns, "aten")) return false;
-  for (int32_t i = 0; i < n->n_results; i++)
-    if (n->results[i]->kind != TC_VALUE_TENSOR && n->results[i]->kind != TC_VALUE_NONE) return false;
-  return !(n->op->def->traits & TC_OP_DATA_DEPENDENT);
-}
-
-static tc_status keep_types(rewrite *r) {
-  r->back = true;
-  tc_arg *args = TC_NEW_ARRAY(r->x->g->module->arena, tc_arg, r->n->n_args);
-  TC_TRY(rewrite_args(r, args));
-  for (int32_t i = 0; i < r->n->n_args; i++) r->n->args[i] = args[i];
-  return TC_OK;
-}
-
-static void take_place(autocast *x, tc_node *n, tc_node *made) {
-  made->stream = n->stream;
-  for (int32_t i = 0; i < n->n_results; i++) {
-    tc_value *old = n->results[i], *v = made->results[i];
-    if (is_tensor(old) && is_tensor(v) && old->type.dtype != v->type.dtype)
-      tc_map_put_ptr(x->was, v, NULL)->value.num = old->type.dtype;
-    tc_graph_forward(old, v);
-  }
-  tc_node_kill(n);
-}
-
 static tc_status autocast_node(autocast *x, tc_node *n) {
-  tc_node_each_value(n, resolve_place, NULL);
   for (int32_t i = 0; i < n->n_args; i++)
     if (n->args[i].kind == TC_AK_GRAPH && n->args[i].graph) TC_TRY(autocast_region(x, n->args[i].graph));
-  rewrite r = {.x = x, .n = n, .policy = policy_of(x, n)};
-  r.to = dtype_for(x, n, r.policy);
-  if (!can_be_made_again(n)) return keep_types(&r);
-  tc_arg *args = TC_NEW_ARRAY(x->g->module->arena, tc_arg, n->n_args);
-  tc_node *made;
-  TC_TRY(rewrite_args(&r, args));
-  if (!r.changed) return TC_OK;
-  tc_status s = tc_graph_add_node(x->g, n, n->op, n->n_args, args, n->name, n->source, &made);
-  int32_t code = tc_status_code(s);
-  if (code == TC_STATUS_INVALID_ARGUMENT || code == TC_STATUS_UNIMPLEMENTED) {
-    tc_status_free(s);
-    return keep_types(&r);
-  }
-  TC_TRY(s);
-  take_place(x, n, made);
-  return TC_OK;
+  x->policy = policy_of(x, n), x->to = dtype_for(x, n, x->policy);
+  return tc_remake_node(&x->remake, n);
+}
+
+static bool keeps_type(const tc_remake *r, const tc_graph_output *out) {
+  const autocast *x = (const autocast *)(const void *)r;
+  return x->is_region || (out->kind != TC_OUT_USER && out->kind != TC_OUT_LOSS);
 }
 
 static tc_status autocast_graph(tc_graph *g, const tc_autocast_options *o, bool is_region) {
   tc_arena *arena = g->module->arena;
-  autocast x = {.g = g, .o = *o, .writes = tc_graph_writes(g)};
-  x.lowered = tc_map_create(arena), x.widened = tc_map_create(arena), x.was = tc_map_create(arena);
+  autocast x = {.remake = {.read = read_cast, .restore = cast_back}, .o = *o, .is_region = is_region};
+  tc_remake_begin(&x.remake, g);
+  x.writes = tc_graph_writes(g), x.lowered = tc_map_create(arena), x.widened = tc_map_create(arena);
   for (tc_node *n = g->first; n; n = n->next)
     if (!n->dead) TC_TRY(autocast_node(&x, n), "while casting for " TC_SV_FMT, TC_SV_ARG(n->op->full_name));
-  for (int32_t i = 0; i < g->outputs.count; i++) {
-    tc_graph_output *out = &g->outputs.data[i];
-    if (out->arg.kind != TC_AK_TENSOR) continue;
-    out->arg.value = tc_value_resolve(out->arg.value);
-    const tc_map_entry *was = tc_map_find_ptr(x.was, out->arg.value);
-    bool fixed = is_region || (out->kind != TC_OUT_USER && out->kind != TC_OUT_LOSS);
-    if (was && fixed) TC_TRY(cast(&x, NULL, (tc_dtype)was->value.num, &out->arg.value));
-  }
-  tc_graph_sweep(g);
-  return TC_OK;
+  return tc_remake_end(&x.remake, keeps_type);
 }
 
 static tc_status autocast_region(const autocast *x, tc_graph *region) { return autocast_graph(region, &x->o, true); }

@@ -33,6 +33,12 @@ extern const tc_pass tc_pass_dce;
 // that nothing reads afterwards.
 extern const tc_pass tc_pass_reinplace;
 
+// Lets images lie with their channels last inside a functional graph, as convolutions whose lanes are channels read and
+// write them without moving elements: `always`, or where such convolutions are most of what the graph's convolutions do
+// and worth copies at its borders. What leaves the graph has the strides that it had. Behind the passes above but
+// reinplace.
+TC_NODISCARD tc_status tc_channels_last(tc_graph *g, bool always);
+
 // Everything before lowering, in the order above; n in *out_n.
 const tc_pass *const *tc_standard_passes(int32_t *out_n);
 

@@ -34,6 +34,12 @@ tc_status tc_compile_autocast(const tc_context *c, tc_graph *g) {
   return tc_autocast(g, &o);
 }
 
+static tc_status choose_layouts(const tc_context *c, tc_graph *g) {
+  tc_sv layouts = tc_config_text(c->config, TC_OPT_ID_LAYOUTS);
+  bool always = tc_sv_is(layouts, "channels_last"), simd = c->device && c->device->props.simd_bytes;
+  return always || (simd && tc_sv_is(layouts, "auto")) ? tc_channels_last(g, always) : TC_OK;
+}
+
 tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   int32_t n, kept = 0;
   TC_TRY(tc_autograd_requests(g));
@@ -49,6 +55,7 @@ tc_status tc_compile_passes(tc_context *c, tc_graph *g) {
   o.skip = tc_config_text(c->config, TC_OPT_ID_PASS_SKIP);
   o.stop_after = (int32_t)tc_config_int(c->config, TC_OPT_ID_PASS_STOP);
   TC_TRY(tc_run_passes(g, passes, kept, 4, &o));
+  if (o.stop_after == 0) TC_TRY(choose_layouts(c, g));
   static const tc_pass *const last = &tc_pass_reinplace; // behind it no node is moved
   if (o.stop_after == 0) TC_TRY(tc_run_passes(g, &last, 1, 1, &o));
   for (tc_node *n = g->first; n; n = n->next)

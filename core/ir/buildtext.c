@@ -291,6 +291,13 @@ static bool is_tensor(const tc_arg *g) {
   return g->kind == TC_AK_TENSOR || (g->value && tc_arg_number_dtype(g) != TC_DTYPE_NONE);
 }
 
+static const tc_sym *same_ints(tc_module *m, const tc_arg *x, const tc_arg *y) {
+  const tc_sym *same = tc_sym_int(m->syms, x->n == y->n);
+  for (int32_t i = 0; i < x->n && x->n == y->n; i++)
+    same = tc_sym_and(m->syms, same, tc_sym_cmp(m->syms, TC_SYM_EQ, x->syms[i], y->syms[i]));
+  return same;
+}
+
 static tc_status eval_binary(scope *s, const tc_ex *e, tc_arg *out) {
   tc_arg v[2];
   TC_TRY(eval(s, e->kids[0], &v[0]));
@@ -309,6 +316,11 @@ static tc_status eval_binary(scope *s, const tc_ex *e, tc_arg *out) {
       (v[0].kind == TC_AK_DTYPE || v[0].kind == TC_AK_STRING)) {
     bool same = v[0].kind == TC_AK_DTYPE ? v[0].integer == v[1].integer : tc_sv_eq(v[0].text, v[1].text);
     *out = tc_arg_bool(same == tc_sv_is(e->text, "=="));
+    return TC_OK;
+  }
+  if ((tc_sv_is(e->text, "==") || tc_sv_is(e->text, "!=")) && v[0].kind == TC_AK_INTS && v[1].kind == TC_AK_INTS) {
+    const tc_sym *same = same_ints(s->m, &v[0], &v[1]);
+    *out = tc_arg_sym(tc_sv_is(e->text, "==") ? same : tc_sym_not(s->m->syms, same));
     return TC_OK;
   }
   if (tc_sv_is(e->text, "+") && (v[0].kind == TC_AK_INTS || v[1].kind == TC_AK_INTS))

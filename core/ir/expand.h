@@ -9,7 +9,8 @@
 //              & bitwise_and, && logical_and, unary - neg, ~ bitwise_not, ! logical_not); on numbers arithmetic
 //   members    x.size(i), x.sizes, x.stride(i), x.strides, x.offset, x.numel, x.rank, x.dtype, x.real_dtype; negative i
 //              counts from the end
-//   lists      [a, b], list[i], len(list); of ints a + b, part(list, from, to), repeated(list, n), product(list),
+//   lists      [a, b], list[i], len(list); of ints a == b, a != b, a + b, part(list, from, to), repeated(list, n),
+//   product(list),
 //              inverse(permutation), negated(list), last(n) = [-n, …, -1], range(from, to) = [from, …, to - 1],
 //              evens(n) = [0, 2, …, 2n - 2],
 //              pairs(a, b) = [a0, b0, a1, …] (the shorter one is filled up by 1s in front), span(sizes, strides),

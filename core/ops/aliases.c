@@ -61,7 +61,7 @@ static const tc_op_def rows[] = {
          "log_softmax(self, dim, dtype)"),
     TEXT("row_stack(Tensor[] tensors) -> Tensor", "vstack(tensors)"),
     TEXT("vander(Tensor x, SymInt? N=None, bool increasing=False) -> Tensor",
-         "let v = linalg_vander(x, N=N); if(increasing, v, flip(v, [-1]))"),
+         "let v = _vander(x, if(is_none(N), x.size(0), N)); if(increasing, v, flip(v, [-1]))"),
     REAL("one_hot(Tensor self, int num_classes=-1) -> Tensor",
          "if(num_classes < 0, fail(\"one_hot needs the number of classes, which would come from data\"), "
          "embedding(eye(num_classes, dtype=i64), self))"),

@@ -122,7 +122,12 @@ static int32_t division_meta(tc_op_args *a) {
               : TC_STATUS_OK;
 }
 static int32_t div_mode_meta(tc_op_args *a) {
-  return tc_op_kind(a, 2) == TC_AK_NONE ? tc_meta_promote_float(a) : division_meta(a);
+  if (tc_op_kind(a, 2) == TC_AK_NONE) return tc_meta_promote_float(a);
+  if (division_meta(a)) return TC_STATUS_INVALID_ARGUMENT;
+  const tc_tensor_type *t = tc_op_result_type(a, 0);
+  if (tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "division rounded to integers is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  return TC_STATUS_OK;
 }
 static int32_t div_mode_expand(tc_op_args *a) {
   tc_sv mode = tc_op_string(a, 2);
@@ -328,11 +333,11 @@ static const tc_op_def rows[] = {
     ROW("div.Scalar(Tensor self, Scalar other) -> Tensor", TRUE_DIV, tc_meta_promote_float, "self / other", div_ref),
     INPLACE("div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"),
     {.schema = "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
-     .traits = PW,
+     .traits = PWC,
      .meta = div_mode_meta,
      .expand = div_mode_expand},
     {.schema = "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
-     .traits = PW,
+     .traits = PWC,
      .meta = div_mode_meta,
      .expand = div_mode_expand},
     {.schema = "_div_trunc(Tensor self, Tensor other) -> Tensor",

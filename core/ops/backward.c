@@ -17,6 +17,11 @@ static int32_t swapped_slope_meta(tc_op_args *a) {
 // 16-bit floats are computed in f32 and rounded once.
 #define WIDENED(x) "to(" x ", wide(grad_output.dtype))"
 #define NARROWED(x) "to(" x ", grad_output.dtype)"
+#define OF_SELF(x) "to(" x ", wide(self.dtype))"
+// `d` in channels-last order where self is.
+#define LIKE_SELF                                                                                                 \
+  "contiguous(d, memory_format=if(self.rank < 4, contiguous_format, if(self.stride(1) == 1 && self.size(1) > 1, " \
+  "if(self.rank == 4, channels_last, channels_last_3d), contiguous_format)))"
 // In the type that both promote to, in the order of dimensions that they give.
 #define BOTH(x) \
   "let d = promote(grad_output, " x "); let w = wide(d); let g = to(grad_output, w); let x = to(" x ", w);"
@@ -62,12 +67,12 @@ static int32_t swapped_slope_meta(tc_op_args *a) {
 #define BY_ALIGN ", align_corners=align_corners"
 #define PADDED(op, n)                                                                     \
   CTEXT(op "_backward(Tensor grad_output, Tensor self, SymInt[" n "] padding) -> Tensor", \
-        "derivative(\"" op "\", \"self\", grad=grad_output, self=self, padding=padding)")
+        "let d = derivative(\"" op "\", \"self\", grad=grad_output, self=self, padding=padding);" LIKE_SELF)
 #define LOSS(text, name, arguments, slope)                                                        \
   text(name "_backward(Tensor grad_output, Tensor self, Tensor target, " arguments ") -> Tensor", \
-       "let x = " WIDENED("self") "; let t = " WIDENED("target") "; let g = " WIDENED(            \
+       "let x = " OF_SELF("self") "; let t = " OF_SELF("target") "; let g = " OF_SELF(            \
            "grad_output") "; let d = mul(" slope ", g); "                                         \
-                          "to(contiguous(if(reduction == 1, div(d, self.numel), d)), grad_output.dtype)")
+                          "to(contiguous(if(reduction == 1, div(d, self.numel), d)), self.dtype)")
 #define NLL(name)                                                                                                      \
   TEXT(                                                                                                                \
       name "_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "          \
@@ -86,13 +91,13 @@ static int32_t swapped_slope_meta(tc_op_args *a) {
 #define ZEROS "new_zeros(grad_output, input_sizes)"
 static const tc_op_def rows[] = {
     CTEXT("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
-          "mul(mul(grad_output, to(mask, grad_output.dtype)), scale)"),
+          "mul(mul(grad_output, mask), scale)"),
     TEXT("_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
          "let p = to(output, wide(output.dtype)); let g = mul(to(grad_output, wide(output.dtype)), p);"
-         "contiguous(to(sub(g, mul(p, sum(g, [dim], true))), input_dtype))"),
+         "contiguous(to(sub(g, mul(p, sum(g, [dim], true))), grad_output.dtype))"),
     TEXT("_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
          "let y = to(output, wide(output.dtype)); let g = to(grad_output, wide(output.dtype));"
-         "contiguous(to(sub(g, mul(exp(y), sum(g, [dim], true))), input_dtype))"),
+         "contiguous(to(sub(g, mul(exp(y), sum(g, [dim], true))), grad_output.dtype))"),
     // Rows of n normalised elements; dx = rstd·(g - mean(g) - x̂·mean(g·x̂)) with g = grad·weight.
     TEXT("native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor "
          "rstd, "
@@ -207,7 +212,12 @@ static const tc_op_def rows[] = {
     LOSS(TEXT, "smooth_l1_loss", "int reduction, float beta",
          "if(beta == 0.0, sign(sub(x, t)), clamp(div(sub(x, t), beta), -1, 1))"),
     LOSS(TEXT, "huber_loss", "int reduction, float delta", "clamp(sub(x, t), 0.0 - delta, delta)"),
-    LOSS(CTEXT, "soft_margin_loss", "int reduction", "mul(neg(t), sigmoid(neg(mul(t, x))))"),
+    // In the order of dimensions that targets and inputs give.
+    CTEXT("soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+          "let x = " OF_SELF("self") "; let t = " OF_SELF(
+              "target") "; let d = mul(mul(neg(t), sigmoid(neg(mul(t, "
+                        "x)))), " OF_SELF("grad_output") "); to("
+                                                         "if(reduction == 1, div(d, self.numel), d), self.dtype)"),
     TEXT(
         "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int "
         "reduction=1) -> Tensor",
@@ -241,11 +251,13 @@ static const tc_op_def rows[] = {
     // ---- places ----
     CTEXT("slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> "
           "Tensor",
-          "slice_scatter(" ZEROS ", grad_output, dim, start, end, step)"),
+          "let z = " ZEROS "; slice_scatter(z, expand(grad_output, slice(z, dim, start, end, step).sizes), dim, start, "
+          "end, step)"),
     CTEXT("select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
-          "select_scatter(" ZEROS ", grad_output, dim, index)"),
+          "let z = " ZEROS "; select_scatter(z, expand(grad_output, select(z, dim, index).sizes), dim, index)"),
     CTEXT("diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-          "diagonal_scatter(" ZEROS ", grad_output, offset, dim1, dim2)"),
+          "let z = " ZEROS "; diagonal_scatter(z, expand(grad_output, diagonal(z, offset, dim1, dim2).sizes), offset, "
+          "dim1, dim2)"),
     CTEXT("unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
           "derivative(\"unfold\", \"self\", grad=grad_in, self=new_zeros(grad_in, input_sizes), dimension=dim, "
           "size=size, step=step)"),

@@ -168,11 +168,15 @@ static const tc_op_def rows[] = {
          "div(nansum(self, dim, keepdim, dtype=dtype), sum(logical_not(isnan(self)), dim, keepdim))"),
     {.schema = "sum_to_size(Tensor self, SymInt[] size) -> Tensor", .traits = C, .expand = sum_to_size_expand},
     TEXT("linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
-         "let u = if(x.rank == 0, reshape(x, [1]), x); let n = if(is_none(N), u.size(-1), N); let v = "
-         "unsqueeze(if(is_int(x), to(u, i64), u), -1); let one = ones_like(v);"
-         "cat([one, cumprod(mul(v, ones([n - 1], dtype=v.dtype)), -1)], -1)"),
+         "let u = if(x.rank == 0, reshape(x, [1]), x); _vander(u, if(is_none(N), u.size(-1), N))"),
+    TEXT("_vander(Tensor x, SymInt N) -> Tensor",
+         "if(N < 1, new_empty(if(is_int(x), to(x, i64), x), x.sizes + [0]), _powers_from_zero(x, N))"),
+    TEXT("_powers_from_zero(Tensor x, SymInt N) -> Tensor",
+         "let v = unsqueeze(if(is_int(x), to(x, i64), x), -1); let one = ones_like(v);"
+         "cat([one, cumprod(mul(v, ones([N - 1], dtype=v.dtype)), -1)], -1)"),
     TEXT("resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor",
-         "reshape(slice(reshape(self, [-1]), 0, 0, the_template.numel), the_template.sizes)"),
+         "let x = clone(self); if(is_none(memory_format) && self.sizes == the_template.sizes, x, resize(x, "
+         "the_template.sizes, memory_format=memory_format))"),
     LINSPACE("linspace.Tensor_Tensor(Tensor start, Tensor end"),
     LINSPACE("linspace.Tensor_Scalar(Tensor start, Scalar end"),
     LINSPACE("linspace.Scalar_Tensor(Scalar start, Tensor end"),

@@ -116,10 +116,11 @@ static int32_t conv_meta(tc_op_args *a) {
       return tc_op_fail(a, "the kernel of %s is larger than the padded input %s", tc_op_shape_text(a, WEIGHT),
                         tc_op_shape_text(a, INPUT));
   }
-  int32_t format = tc_suggested_format(a, x);
-  if (format == TC_FORMAT_CONTIGUOUS && c.batched) format = tc_suggested_format(a, w);
+  int32_t format = c.n == 1 ? tc_suggested_row_format(a, w) : tc_suggested_format(a, x);
+  if (format == TC_FORMAT_CONTIGUOUS && c.batched && c.n > 1) format = tc_suggested_format(a, w);
   if (format == TC_FORMAT_CONTIGUOUS) return tc_op_set_result(a, 0, x->dtype, rank, sizes, NULL);
-  tc_strides_make_channels_last(a->syms, rank, sizes, strides);
+  if (c.n == 1) tc_row_strides(a, rank, sizes, strides);
+  else tc_strides_make_channels_last(a->syms, rank, sizes, strides);
   return tc_op_set_result(a, 0, x->dtype, rank, sizes, strides);
 }
 

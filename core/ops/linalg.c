@@ -904,7 +904,9 @@ static const tc_op_def rows[] = {
     TEXT("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> "
          "(Tensor solution, Tensor cloned_coefficient)",
          "linalg_solve_triangular(if(transpose, mT(A), A), self, upper=if(transpose, !upper, upper), "
-         "unitriangular=unitriangular), mT(clone(mT(A), memory_format=contiguous_format))"),
+         "unitriangular=unitriangular), mT(clone(mT(expand(A, part(matmul(A, self).sizes, 0, -2) + [A.size(-2), "
+         "A.size(-1)])), "
+         "memory_format=contiguous_format))"),
     TEXT("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)",
          "let q, r = linalg_qr(self, if(some, \"reduced\", \"complete\")); q, r"),
     TEXT("linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)",

@@ -61,7 +61,7 @@ static const tc_op_def rows[] = {
     TEXT("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
          "let x = to(self, wide(self.dtype)); let t = to(target, wide(self.dtype));"
          "let u = sub(mul(sub(t, 1), clamp(log1p(neg(x)), -100)), mul(t, clamp(log(x), -100)));"
-         "let l = to(if(is_none(weight), u, mul(u, weight)), self.dtype); " REDUCED),
+         "let l = copy(self, if(is_none(weight), u, mul(u, weight))); " REDUCED),
     TEXT("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, "
          "int reduction=1) -> Tensor",
          "let s = log_sigmoid(self); let u = sub(mul(rsub(target, 1), self), if(is_none(pos_weight), s, "

@@ -221,6 +221,20 @@ int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t) {
   return t->rank == 4 ? TC_FORMAT_CHANNELS_LAST : TC_FORMAT_CHANNELS_LAST_3D;
 }
 
+int32_t tc_suggested_row_format(tc_op_args *a, const tc_tensor_type *t) {
+  tc_tensor_type image = *t;
+  if (t->rank != 3) return TC_FORMAT_CONTIGUOUS;
+  tc_int one = tc_int_const(a, 1), sizes[4] = {t->sizes[0], t->sizes[1], one, t->sizes[2]},
+         strides[4] = {t->strides[0], t->strides[1], tc_int_mul(a, t->sizes[2], t->strides[2]), t->strides[2]};
+  image.rank = 4, image.sizes = sizes, image.strides = strides;
+  return tc_suggested_format(a, &image);
+}
+
+void tc_row_strides(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *strides) {
+  strides[rank - 2] = tc_int_const(a, 1), strides[rank - 1] = sizes[rank - 2];
+  if (rank == 3) strides[0] = tc_int_mul(a, sizes[1], sizes[2]);
+}
+
 int64_t tc_op_dim(tc_op_args *a, int32_t arg, int32_t rank) { return tc_op_wrap_dim(a, tc_op_int(a, arg, 0), rank); }
 
 int64_t tc_op_known(tc_op_args *a, int32_t arg, int32_t k, int64_t otherwise) {

@@ -236,11 +236,11 @@ static const tc_op_def rows[] = {
          "let f = " FLOAT_OF_INT("self") "; let x = to(f, wide(f.dtype)); let z = if(is_none(eps), x, where(lt(x, "
                                          "eps), eps, where(gt(x, 1.0 - "
                                          "eps), 1.0 - eps, x))); to(log(div(z, rsub(z, 1))), f.dtype)"),
-    TEXT(
-        "logaddexp2(Tensor self, Tensor other) -> Tensor",
-        "let x = " FLOAT_OF_INT("self") "; let y = " FLOAT_OF_INT(
-            "other") "; let m = maximum(x, y); where(eq(x, y), add(x, 1), add(m, mul(log1p(exp2(neg(abs(sub(x, y))))), "
-                     "1.44269504088896340736)))"),
+    TEXT("logaddexp2(Tensor self, Tensor other) -> Tensor",
+         "let d = promote(self, other); let p = to(self, d); let q = to(other, d); let x = " FLOAT_OF_INT(
+             "p") "; let y = " FLOAT_OF_INT("q") "; let m = maximum(x, y); where(eq(x, y), add(x, 1), add(m, "
+                                                 "mul(log1p(exp2(neg(abs(sub(x, y))))), "
+                                                 "1.44269504088896340736)))"),
     TEXT("special_entr(Tensor self) -> Tensor",
          "let x = " FLOAT_OF_INT("self") "; where(isnan(x), x, where(gt(x, 0), mul(neg(x), log(x)), where(eq(x, 0), "
                                          "zeros_like(x), -inf)))"),
@@ -270,8 +270,8 @@ static const tc_op_def rows[] = {
          "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? "
          "generator=None) -> Tensor",
      .traits = TC_OP_RANDOM,
-     .decompose = "if(training, where(gt(self, 0), self, mul(self, uniform(self, float(lower), float(upper)))), "
-                  "leaky_relu(self, (float(lower) + float(upper)) / 2.0))"},
+     .decompose = "contiguous(if(training, where(gt(self, 0), self, mul(self, uniform(self, float(lower), "
+                  "float(upper)))), leaky_relu(self, (float(lower) + float(upper)) / 2.0)))"},
     TEXT("_prelu_kernel(Tensor self, Tensor weight) -> Tensor", "where(gt(self, 0), self, mul(self, weight))"),
     {.schema = "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
      .meta = threshold_meta,

@@ -85,6 +85,10 @@ int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *co
                       tc_dtype compute);
 // channels_last (also 3d) where the strides suggest it (c10's suggest_memory_format), else contiguous.
 int32_t tc_suggested_format(tc_op_args *a, const tc_tensor_type *t);
+// The same of [N, C, L], which PyTorch computes as the image [N, C, 1, L].
+int32_t tc_suggested_row_format(tc_op_args *a, const tc_tensor_type *t);
+// Strides of [N, C, L] or [C, L] with the channels innermost.
+void tc_row_strides(tc_op_args *a, int32_t rank, const tc_int *sizes, tc_int *strides);
 int64_t tc_op_dim(tc_op_args *a, int32_t arg,
                   int32_t rank); // a dimension argument, wrapped; 0 for rank 0; -1 after a failure
 // Integer k of the argument, which has to be known: a failure where it is a symbol; `otherwise` where there is none.

@@ -76,7 +76,7 @@ static int32_t pad_meta(tc_op_args *a) {
   int32_t format = tc_suggested_format(a, t), pads = tc_op_arg_index(a, "pad");
   if (mode == CONSTANT && tc_op_count(a, pads) == 0)
     return tc_op_format_result(a, 0, t->dtype, t->rank, sizes, TC_FORMAT_PRESERVE, 0);
-  if (format == TC_FORMAT_CONTIGUOUS || mode == CIRCULAR || (mode != CONSTANT && t->rank != 4))
+  if (format == TC_FORMAT_CONTIGUOUS || mode == CIRCULAR || (mode != CONSTANT && t->rank < 4))
     return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, NULL);
   tc_strides_make_channels_last(a->syms, t->rank, sizes, strides);
   return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, strides);

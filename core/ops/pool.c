@@ -98,9 +98,11 @@ static int32_t pool_meta(tc_op_args *a) {
   for (int32_t i = 0; i < p.n; i++) sizes[p.lead + i] = p.out[i];
   bool plain = p.n == 3 && (p.adaptive || t->rank == 4); // of volumes only batches keep their layout
   int32_t format = plain ? TC_FORMAT_CONTIGUOUS : tc_suggested_format(a, t);
+  if (p.n == 1 && !tc_sv_is(a->op->schema.name, "max_pool1d")) format = tc_suggested_row_format(a, t);
   // A single average of an image is a mean: row-major unless the image is channels-last.
   for (int32_t i = 0; i < a->n_results; i++) {
-    if (format != TC_FORMAT_CONTIGUOUS) tc_strides_make_channels_last(a->syms, t->rank, sizes, strides);
+    if (p.n == 1 && format != TC_FORMAT_CONTIGUOUS) tc_row_strides(a, t->rank, sizes, strides);
+    else if (format != TC_FORMAT_CONTIGUOUS) tc_strides_make_channels_last(a->syms, t->rank, sizes, strides);
     if (tc_op_set_result(a, i, i == 0 ? t->dtype : TC_I64, t->rank, sizes,
                          format == TC_FORMAT_CONTIGUOUS ? NULL : strides))
       return TC_STATUS_INVALID_ARGUMENT;
@@ -183,7 +185,9 @@ static int32_t avg_backward_meta(tc_op_args *a) {
   if (differ)
     return tc_op_fail(a, "the gradient %s does not belong to the input %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 1));
-  return tc_op_format_result(a, 0, x->dtype, x->rank, x->sizes, tc_suggested_format(a, x), 1);
+  bool plain = p.adaptive && p.n == 3;
+  return tc_op_format_result(a, 0, x->dtype, x->rank, x->sizes,
+                             plain ? TC_FORMAT_CONTIGUOUS : tc_suggested_format(a, x), 1);
 }
 
 static int32_t avg_backward_lower(tc_op_args *a) {

@@ -347,9 +347,10 @@ static int32_t multinomial_ref(tc_op_args *a) {
 static int32_t dropout_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   double p = tc_op_float(a, 1, 0.5);
-  bool empty = tc_sym_is_int(tc_op_numel(a, t), 0); // PyTorch's mask of nothing is like the input
-  if (!(p >= 0 && p <= 1)) return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", p);
+  bool empty = tc_sym_is_int(tc_op_numel(a, t), 0);                   // PyTorch's mask of nothing is like the input
   bool train = tc_op_kind(a, 2) == TC_AK_NONE || tc_op_bool(a, 2, 1); // what is kept is scaled by a float
+  if (train && !(p >= 0 && p <= 1))
+    return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", p);
   if (train && !tc_dtype_is_float(t->dtype) && !tc_dtype_is_complex(t->dtype))
     return tc_op_fail(a, "result type Float can't be cast to the desired output type %s",
                       tc_dtype_torch_name(t->dtype));

@@ -7,10 +7,6 @@
 // where they go. Of several that go to one place the last one is written, as the template does.
 #include "core/ops/ops.h"
 
-static int32_t like_self(tc_op_args *a) {
-  const tc_tensor_type *t = tc_op_tensor(a, 0);
-  return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
-}
 static int32_t same_dtype(tc_op_args *a, int32_t arg) {
   if (tc_op_tensor(a, arg)->dtype == tc_op_tensor(a, 0)->dtype) return TC_STATUS_OK;
   return tc_op_fail(a, "self and source must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
@@ -182,7 +178,7 @@ static int32_t read_along(tc_op_args *a, along *w) {
 static int32_t along_meta(tc_op_args *a) {
   along w;
   if (read_along(a, &w) || tc_op_number_fits(a, 3, tc_op_tensor(a, 0)->dtype)) return TC_STATUS_INVALID_ARGUMENT;
-  return tc_sv_starts(a->op->schema.name, "scatter") ? tc_meta_row_major(a) : like_self(a);
+  return tc_meta_row_major(a);
 }
 
 tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, int32_t negative, tc_lt self, tc_lt positions,

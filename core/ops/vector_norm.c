@@ -111,7 +111,7 @@ static const tc_op_def rows[] = {
     TEXT("frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
          "linalg_vector_norm(self, 2, dim, keepdim)"),
     TEXT("_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor",
-         "mul(v, div(g, if(dim == -1, linalg_vector_norm(v, 2), _norm_except(v, 2, dim))))"),
+         "mul(contiguous(v), div(g, if(dim == -1, linalg_vector_norm(v, 2), _norm_except(v, 2, dim))))"),
     REAL("_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
          FLOATS("v") "let n = norm_except_dim(to(v, wide(v.dtype)), 2, dim); let norms = if(v.dtype == bf16, n, to(n, "
                      "v.dtype)); "
@@ -127,7 +127,7 @@ static const tc_op_def rows[] = {
          "if(dim == -1, linalg_vector_norm(v, pow), _norm_except(v, pow, dim))"),
     TEXT("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
          "let n = _norm_except(to(self, wide(self.dtype)), p, dim); let f = where(gt(n, maxnorm), "
-         "mul(reciprocal(add(n, 0.0000001)), maxnorm), 1); mul(self, to(f, self.real_dtype))"),
+         "mul(reciprocal(add(n, 0.0000001)), maxnorm), 1); contiguous(mul(self, to(f, self.real_dtype)))"),
     TEXT("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", "linalg_vector_norm(sub(self, other), p)"),
     TEXT("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
          "linalg_vector_norm(add(sub(x1, x2), eps), p, [-1], keepdim)"),

@@ -227,6 +227,7 @@ static int32_t permutation(tc_op_args *a, int64_t *perm) {
     for (int32_t d = 0; d < t->rank; d++) perm[d] = t->rank - 1 - d;
     return TC_STATUS_OK;
   } else if (tc_sv_is(name, "mT")) {
+    if (t->rank == 0) return TC_STATUS_OK;
     if (t->rank < 2)
       return tc_op_fail(a, "tensor.mT is only supported on matrices or batches of matrices; this tensor is %s",
                         tc_op_shape_text(a, 0));

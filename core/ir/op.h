@@ -121,9 +121,9 @@ typedef struct tc_op_refusal {
 } tc_op_refusal;
 // Naming an op that is not there, or that has a meaning on complex numbers, is an error. Before the registry is used.
 TC_NODISCARD tc_status tc_op_refuse(tc_op_registry *r, const char *ns, const tc_op_refusal *d);
-// A call of an op ("cat", all overloads, or "where.Scalar") that PyTorch refuses although the arithmetic would take it:
-// `when` is a condition over the arguments in the language of decompositions (core/ir/expand.h), `text` what is said.
-// One that cannot be told of a call (a number from data) does not hold.
+// A call of an op ("cat", all overloads, "where.Scalar", or "max.default") that PyTorch refuses although the arithmetic
+// would take it: `when` is a condition over the arguments in the language of decompositions (core/ir/expand.h), `text`
+// what is said. One that cannot be told of a call (a number from data) does not hold.
 typedef struct tc_op_restriction {
   const char *op, *when, *text;
 } tc_op_restriction;

@@ -335,8 +335,10 @@ static tc_status do_restrict(void *p) {
   restricting *x = p;
   int32_t n;
   tc_sv name = tc_sv_printf(x->r->arena, "%s::%s", x->ns, x->d->op);
-  const tc_map_entry *one = tc_map_find(x->r->by_name, name);
-  if (one && strchr(x->d->op, '.')) return add_limit(x->r, one->value.ptr, x->d);
+  const char *overload = strchr(x->d->op, '.');
+  tc_sv exact = overload && strcmp(overload, ".default") == 0 ? tc_sv_sub(name, 0, name.size - 8) : name;
+  const tc_map_entry *one = overload ? tc_map_find(x->r->by_name, exact) : NULL;
+  if (one) return add_limit(x->r, one->value.ptr, x->d);
   const tc_op *const *all = tc_op_overloads(x->r, name, &n);
   for (int32_t i = 0; i < n; i++)
     TC_TRY(add_limit(x->r, tc_map_find(x->r->by_name, all[i]->full_name)->value.ptr, x->d));

@@ -11,7 +11,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "5"
+#define CODEGEN_VERSION "6"
 
 enum { MOST_LOG = 1600 };
 

@@ -364,12 +364,18 @@ KERNEL_TEST(atomics_count) {
   OK(r->t->properties(r->d, &props));
   for (int32_t i = 0; i < 6; i++) {
     if (!(props.atomics >> dtypes[i] & 1)) continue;
-    tc_kernel *k = kernel_of(arena, tc_sv_printf(arena,
-                                                 "kernel @count (%%y : global %s)\n    blocks 1 lanes 64 {\n  "
-                                                 "lanes {\n    %%one = const %s : %s\n    atomic_add %%y[2], "
-                                                 "%%one\n  }\n}\n",
-                                                 types[i], i < 4 ? "3" : "3.0", types[i])
-                                        .data);
+    const char *type = types[i], *three = i < 4 ? "3" : "3.0", *none = i < 4 ? "0" : "0.0";
+    // In the block's own memory first, then in everybody's.
+    tc_sv text =
+        tc_sv_printf(arena,
+                     "kernel @count (%%y : global %s)\n    blocks 1 lanes 64 {\n  shared %%t : %s[2]\n  lanes {\n"
+                     "    %%l = lane\n    %%first = lt %%l, 2\n    %%none = const %s : %s\n"
+                     "    store %%t[%%l], %%none if %%first\n  }\n  barrier\n  lanes {\n"
+                     "    %%three = const %s : %s\n    atomic_add %%t[1], %%three\n  }\n  barrier\n  lanes {\n"
+                     "    %%k = lane\n    %%one = lt %%k, 1\n    %%all = load %%t[1]\n"
+                     "    atomic_add %%y[2], %%all if %%one\n  }\n}\n",
+                     type, type, none, type, three, type);
+    tc_kernel *k = kernel_of(arena, text.data);
     uint64_t zero[4] = {0}, got[4];
     loaded l = compile_and_load(r, k);
     tc_handle m = memory_of(r, zero, sizeof zero);

@@ -500,12 +500,12 @@ static int32_t conv_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ROW_OF(s, positions) \
-  {.schema = s,              \
-   .traits = TC_OP_COMPLEX,  \
-   .meta = conv_meta,        \
-   .lower = conv_lower,      \
-   .ref = conv_ref,          \
+#define ROW_OF(s, positions)                      \
+  {.schema = s,                                   \
+   .traits = TC_OP_COMPLEX | TC_OP_KNOWN_LENGTHS, \
+   .meta = conv_meta,                             \
+   .lower = conv_lower,                           \
+   .ref = conv_ref,                               \
    .flops = "convolution: (2 + 4 * complex) * (" positions ") * weight.numel / weight.size(0)"}
 #define ROW(s) ROW_OF(s, "numel")
 #define TRANSPOSED(s) ROW_OF(s, "input.numel")

@@ -51,13 +51,32 @@ typedef struct building {
   eager_entry *x;
 } building;
 
-// May the sizes be any along all dimensions but `dim` only (TC_OP_KNOWN_LENGTHS)? Without such an argument along none.
+// The flat number of the tensor argument `arg` starts at.
+static int32_t flat_of(const eager_call *call, int32_t arg) {
+  int32_t flat = 0;
+  for (int32_t i = 0; i < arg; i++) {
+    if (call->args[i].kind == TC_ARGUMENT_TENSOR) flat++;
+    else if (call->args[i].kind == TC_ARGUMENT_TENSORS) flat += call->args[i].n;
+  }
+  return flat;
+}
+
+static void mark_known(tc_guard_input *how, int64_t dims) { // a bit per dimension
+  for (int32_t d = 0; d < TC_MAX_RANK; d++) how->marks[d].dynamic &= !(dims >> d & 1);
+}
+
+// Which sizes may not be any (TC_OP_KNOWN_LENGTHS): those of `weight`, else those of argument 0 along `dim`, else all
+// of argument 0.
 static void mark_lengths(const eager_call *call, tc_guard_input *how) {
   const tc_tensor *t = call->tensors;
-  int64_t known = -1; // a bit per dimension
+  int64_t known = -1;
   for (int32_t i = 0; i < call->n_args; i++) {
     const tc_argument *a = &call->args[i];
     int32_t n = a->kind == TC_ARGUMENT_INTS ? a->n : a->kind == TC_ARGUMENT_INT;
+    if (a->kind == TC_ARGUMENT_TENSOR && tc_sv_is(call->op->schema.args[i].name, "weight")) {
+      mark_known(&how[flat_of(call, i)], -1);
+      return;
+    }
     if (!tc_sv_is(call->op->schema.args[i].name, "dim") || n == 0) continue;
     known = 0;
     for (int32_t k = 0; k < n; k++) {
@@ -65,7 +84,7 @@ static void mark_lengths(const eager_call *call, tc_guard_input *how) {
       known |= (int64_t)1 << ((d < 0 ? d + t->rank : d) & 63); // one that does not fit is refused later on
     }
   }
-  for (int32_t d = 0; d < TC_MAX_RANK; d++) how->marks[d].dynamic &= !(known >> d & 1);
+  mark_known(how, known);
 }
 
 static tc_status make_inputs(const eager_call *call, bool dynamic, tc_graph *g, tc_value **values, tc_guards **guards) {
@@ -74,10 +93,10 @@ static tc_status make_inputs(const eager_call *call, bool dynamic, tc_graph *g, 
   tc_tensor_type *types = TC_NEW_ARRAY(m->arena, tc_tensor_type, call->n_tensors + 1);
   for (int32_t i = 0; i < call->n_tensors; i++) {
     for (int32_t d = 0; d < TC_MAX_RANK; d++) how[i].marks[d].dynamic = dynamic;
-    if (i == 0 && call->op->def->traits & TC_OP_KNOWN_LENGTHS) mark_lengths(call, how);
     if (call->tensors[i].storage && call->tensors[i].neg)
       return tc_error(TC_STATUS_UNIMPLEMENTED, "an operand with the negative bit");
   }
+  if (call->n_tensors && call->op->def->traits & TC_OP_KNOWN_LENGTHS) mark_lengths(call, how);
   *guards = tc_guards_create(m->syms, call->n_tensors, call->tensors, how, types);
   if (eager_counts_storage(call)) types[0].offset = tc_sym_int(m->syms, call->tensors[0].offset);
   for (int32_t i = 0; i < call->n_tensors; i++) {
@@ -125,16 +144,6 @@ tc_status eager_make_node(const eager_call *call, bool dynamic, tc_graph *g, tc_
   return tc_graph_add_node(g, NULL, call->op, call->n_args, args, TC_SV(""), TC_SV(""), out);
 }
 
-// The flat number of the tensor argument `arg` starts at.
-static int32_t flat_of(const building *b, int32_t arg) {
-  int32_t flat = 0;
-  for (int32_t i = 0; i < arg; i++) {
-    if (b->call->args[i].kind == TC_ARGUMENT_TENSOR) flat++;
-    else if (b->call->args[i].kind == TC_ARGUMENT_TENSORS) flat += b->call->args[i].n;
-  }
-  return flat;
-}
-
 // The code of a result's size or stride, over the symbols of the guards.
 static tc_status size_code(building *b, const tc_sym *e, tc_sym_code *out) {
   if (tc_guards_compile(b->x->guards, e, out)) return TC_OK;
@@ -147,7 +156,7 @@ static tc_status make_views(building *b, const tc_node *n) {
   for (int32_t i = 0; i < n->n_results; i++) {
     const tc_tensor_type *t = &n->results[i]->type;
     eager_view *v = &views[i];
-    v->operand = flat_of(b, n->results[i]->view_arg) + n->results[i]->view_item;
+    v->operand = flat_of(b->call, n->results[i]->view_arg) + n->results[i]->view_item;
     v->dtype = t->dtype, v->rank = t->rank, v->conj = t->conj != 0;
     v->absolute = tc_node_counts_storage(n);
     for (int32_t d = 0; d < t->rank; d++) {
@@ -165,7 +174,7 @@ static bool find_written(building *b, int32_t n_results, int32_t *written) {
   bool any = false;
   for (int32_t i = 0; i < n_results; i++) {
     int32_t k = tc_op_written_argument(b->call->op, i);
-    written[i] = k >= 0 && k < b->call->n_args ? flat_of(b, k) : -1;
+    written[i] = k >= 0 && k < b->call->n_args ? flat_of(b->call, k) : -1;
     any |= written[i] >= 0;
   }
   return any;

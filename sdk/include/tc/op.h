@@ -175,8 +175,8 @@ enum {
   TC_OP_MAY_EXPAND = 1 << 13,   // `expand` may decline by giving no result: a lowering or the reference stays
   // The lowering reads numbers by tc_lo_arg, so that they may come from data (a body's numbers always may).
   TC_OP_TAKES_NUMBERS = 1 << 14,
-  // Much slower where the sizes along its argument `dim` are no constants (transforms): compiled by itself, it is
-  // compiled for each of them; other sizes may still be any
+  // Much slower where the sizes along its argument `dim`, or those of its argument `weight`, are no constants
+  // (transforms, convolutions): compiled by itself, it is compiled for each of them; other sizes may still be any
   TC_OP_KNOWN_LENGTHS = 1 << 15,
   // Argument 1 divides: where the result is an integer, a 0 among its elements is an error of the run. The references
   // look for it; a lowering does so itself.

@@ -58,12 +58,21 @@ enum { FULL = 256 }; // lanes that keep a core busy, of one block or of several
 #define ORDINARY 0.12
 #define LEAST 0x1p-95 // a line with something greater loses nothing
 
+// What is multiplied: 16-bit factors as they are, whatever the type of their product is.
+static tc_dtype factor_dtype(const tc_stage *s) {
+  tc_dtype x = tc_stage_operand_dtype(s, 0), d = tc_stage_dtype(s);
+  bool halves = (x == TC_F16 || x == TC_BF16) && tc_stage_operand_dtype(s, 1) == x;
+  return halves && (d == x || d == TC_F32) ? x : d;
+}
+
 static int32_t planes_of(const tc_stage *s) {
-  const tc_device_props *dev = tc_stage_device(s);
-  tc_dtype d = tc_stage_dtype(s);
-  if (d == TC_F32) return dev->tiles >> TC_BF16 & 1 ? PARTS : 0;
-  bool same = tc_stage_operand_dtype(s, 0) == d && tc_stage_operand_dtype(s, 1) == d;
-  return (d == TC_F16 || d == TC_BF16) && same && dev->tiles >> d & 1 ? 1 : 0;
+  uint64_t tiles = tc_stage_device(s)->tiles;
+  switch (factor_dtype(s)) {
+  case TC_F32: return tiles >> TC_BF16 & 1 ? PARTS : 0;
+  case TC_F16: return tc_stage_operand_dtype(s, 1) == TC_F16 && tiles >> TC_F16 & 1;
+  case TC_BF16: return tc_stage_operand_dtype(s, 1) == TC_BF16 && tiles >> TC_BF16 & 1;
+  default: return 0;
+  }
 }
 
 bool tc_matmul_mma_fits(int32_t rows, int32_t columns, int32_t depth, int32_t lanes) {
@@ -169,7 +178,7 @@ static void fetch(tiles *t, const slab *x, tc_kval k0) {
 // Two numbers of 16 bits in a word, the first one low. As parts they are the upper halves of f32.
 static tc_kval pair_of(tiles *t, tc_kval low, tc_kval high) {
   tc_kb *b = t->b;
-  if (tc_stage_dtype(t->s) == TC_F16) {
+  if (factor_dtype(t->s) == TC_F16) {
     low = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, tc_kb_cast(b, TC_F16, low)));
     high = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, tc_kb_cast(b, TC_F16, high)));
     return op(t, TC_K_OR, low, op(t, TC_K_SHL, high, i32(t, 16)));
@@ -235,7 +244,7 @@ static void multiply(tiles *t, tc_kval left, tc_kval right) {
   int32_t across = t->lane_columns / COLUMNS, down = t->lane_rows / ROWS, steps = products_of(t);
   tc_kval y[MOST_ACROSS][PARTS][2 * MOST_STEPS], x[PARTS][MOST_STEPS][WORDS], c[MOST_ACROSS][4], sums[4];
   tc_kval row = add(t, warp_row(t), group_of(t)), column = add(t, warp_column(t), group_of(t)), quad = quad_of(t);
-  int32_t opcode = tc_stage_dtype(t->s) == TC_F16 ? TC_K_MMA_F16 : TC_K_MMA_BF16;
+  int32_t opcode = factor_dtype(t->s) == TC_F16 ? TC_K_MMA_F16 : TC_K_MMA_BF16;
   for (int32_t n = 0; n < across; n++) {
     tc_kval at = add(t, right_at(t, column, n * COLUMNS, quad), right);
     for (int32_t p = 0; p < t->planes; p++)

@@ -105,6 +105,22 @@ TC_TEST(types) {
   return product(arena, "u8", 20, 24, 40, 0, exactly);
 }
 
+// A bias is added to sums in f32, of factors that are multiplied as they are.
+TC_TEST(halves_with_a_bias) {
+  static const tolerance half = {.eps = 1e-2, .least = 1e-3};
+  static const char *const types[] = {"f16", "bf16"};
+  for (int32_t i = 0; i < 2; i++) {
+    char text[500];
+    const char *t = types[i];
+    snprintf(text, sizeof text,
+             "graph @f (%%x : %s[130, 48] = user \"x\", %%w : %s[70, 48] = user \"w\", %%b : %s[70] = user \"b\") {\n"
+             "  %%r = aten::relu(%%x)\n  %%z = aten::linear(%%r, %%w, %%b)\n  return user %%z\n}\n",
+             t, t, t);
+    TC_TRY(every_of(arena, text, true, 2, half));
+  }
+  return TC_OK;
+}
+
 // What follows the product at the same elements; operands that lie otherwise; batches.
 TC_TEST(surroundings) {
   TC_TRY(
@@ -340,6 +356,7 @@ int main(void) {
                                      cmocka_unit_test(sizes_that_fill_tiles),
                                      cmocka_unit_test(any_sizes),
                                      cmocka_unit_test(types),
+                                     cmocka_unit_test(halves_with_a_bias),
                                      cmocka_unit_test(surroundings),
                                      cmocka_unit_test(symbolic_sizes),
                                      cmocka_unit_test(held_rows),

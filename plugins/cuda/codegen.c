@@ -12,7 +12,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "6"
+#define CODEGEN_VERSION "7"
 
 // ---- Texts that grow ----
 typedef struct buffer {
@@ -94,7 +94,8 @@ static void free_compiled(tc_device_ *d, compiled *c) {
   if (c->log) d->host->free(d->host->self, c->log);
 }
 
-static int32_t compile_as(tc_device_ *d, const tc_kernel *k, const tc_cdialect *dialect, compiled *c) {
+static int32_t compile_as(tc_device_ *d, const tc_kernel *k, const tc_cdialect *dialect, const char *more,
+                          compiled *c) {
   tc_sv reason = {0};
   char text[200];
   if (tc_cprint(k, dialect, append, &c->source, &reason) != TC_STATUS_OK) {
@@ -105,7 +106,8 @@ static int32_t compile_as(tc_device_ *d, const tc_kernel *k, const tc_cdialect *
   }
   tc_cprint_name(k, dialect, append, &c->symbol);
   if (c->source.failed || c->symbol.failed) return TC_STATUS_OUT_OF_MEMORY;
-  int32_t s = cuda_nvrtc_compile(d->host, &d->compiler, c->source.data, d->arch, &c->code, &c->code_size, &c->log);
+  int32_t s =
+      cuda_nvrtc_compile(d->host, &d->compiler, c->source.data, d->arch, more, &c->code, &c->code_size, &c->log);
   if (s == TC_STATUS_OUT_OF_MEMORY) return s;
   return s == TC_STATUS_OK ? s : refuse(d, tc_k_name(k), "is refused by NVRTC", c->log);
 }
@@ -139,12 +141,26 @@ static int32_t registers_of_arrays(const tc_kernel *k) {
   return shares && n < REGISTERS ? (int32_t)n : 0;
 }
 
+// Compiles once more, and takes that in the place of `c` if nothing is spilled.
+static int32_t compile_again(tc_device_ *d, const tc_kernel *k, const tc_cdialect *dialect, const char *more,
+                             compiled *c) {
+  compiled other = {0};
+  int32_t s = compile_as(d, k, dialect, more, &other);
+  if (s == TC_STATUS_OK && !spills(other.log)) {
+    compiled first = *c;
+    *c = other, other = first;
+  }
+  free_compiled(d, &other);
+  return s;
+}
+
 // A kernel that takes a few registers more than fit keeps half of a multiprocessor idle: it is compiled once more
 // within them, and that is taken if nothing is spilled. One of which few blocks fit anyway is compiled once more with
 // their number, since the compiler saves registers, and puts loads late, for blocks that cannot come; so is one with
-// fewer registers than its arrays and some addresses take, whose loads are not all under way at once.
+// fewer registers than its arrays and some addresses take, whose loads are not all under way at once. Where numbers are
+// spilled all the same, ptxas moves less out of loops at a lower level.
 static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
-  int32_t s = compile_as(d, k, &tc_dialect_cuda, c), lanes = tc_k_lanes(k), blocks = 0;
+  int32_t s = compile_as(d, k, &tc_dialect_cuda, NULL, c), lanes = tc_k_lanes(k), blocks = 0;
   if (s != TC_STATUS_OK) return s;
   int32_t used = (registers_of(c->log) + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
   if (used > FEW_REGISTERS) blocks = REGISTERS / (FEW_REGISTERS * lanes) > 1 ? REGISTERS / (FEW_REGISTERS * lanes) : 0;
@@ -153,19 +169,13 @@ static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
   if (!blocks && arrays && used < arrays + ADDRESSES) blocks = 1;
   if (blocks) {
     char bounds[48];
-    compiled other = {0};
     tc_cdialect dialect = tc_dialect_cuda;
     snprintf(bounds, sizeof bounds, "__launch_bounds__(%%d, %d)", (int)blocks);
     dialect.kernel_bounds = bounds;
-    s = compile_as(d, k, &dialect, &other);
-    if (s == TC_STATUS_OK && !spills(other.log)) {
-      compiled first = *c;
-      *c = other, other = first;
-    }
-    free_compiled(d, &other);
-    if (s != TC_STATUS_OK) return s;
+    s = compile_again(d, k, &dialect, NULL, c);
   }
-  return cuda_judge_spills(d, tc_k_name(k), c->log);
+  if (s == TC_STATUS_OK && spills(c->log)) s = compile_again(d, k, &tc_dialect_cuda, "--ptxas-options=-O1", c);
+  return s == TC_STATUS_OK ? cuda_judge_spills(d, tc_k_name(k), c->log) : s;
 }
 
 static int32_t write_text(const compiled *c, const tc_sink *text) {

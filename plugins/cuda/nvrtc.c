@@ -42,16 +42,17 @@ static int32_t take_code(const tc_host *h, const cuda_nvrtc *n, nvrtc_program pr
   return n->cubin(program, *out) == 0 ? TC_STATUS_OK : TC_STATUS_PLUGIN;
 }
 
-int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *source, const char *arch, void **out_code,
-                           size_t *out_size, char **out_log) {
+int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *source, const char *arch,
+                           const char *more, void **out_code, size_t *out_size, char **out_log) {
   char target[64];
   snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-  const char *options[1 + CUDA_NVRTC_OPTIONS] = {target};
+  const char *options[2 + CUDA_NVRTC_OPTIONS] = {target};
   for (int32_t i = 0; i < CUDA_NVRTC_OPTIONS; i++) options[1 + i] = cuda_nvrtc_options[i];
+  options[1 + CUDA_NVRTC_OPTIONS] = more;
   nvrtc_program program = NULL;
   *out_code = NULL, *out_size = 0, *out_log = NULL;
   if (n->create(&program, source, "kernel.cu", 0, NULL, NULL) != 0) return TC_STATUS_PLUGIN;
-  int failed = n->compile(program, 1 + CUDA_NVRTC_OPTIONS, options);
+  int failed = n->compile(program, 1 + CUDA_NVRTC_OPTIONS + (more != NULL), options);
   size_t size = 0;
   if (n->log_size(program, &size) == 0 && size > 1) {
     *out_log = h->alloc(h->self, size + 1);

@@ -33,8 +33,9 @@ enum { CUDA_NVRTC_OPTIONS = 3 };
 extern const char *const cuda_nvrtc_options[CUDA_NVRTC_OPTIONS];
 
 // Compiles source for an architecture ("sm_90"). On success *out_code (from h->alloc) holds the code object; *out_log
-// (too, may be NULL) what the compiler said, which includes registers and spills. Thread-safe.
-int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *source, const char *arch, void **out_code,
-                           size_t *out_size, char **out_log);
+// (too, may be NULL) what the compiler said, which includes registers and spills. `more`: an option besides, or NULL.
+// Thread-safe.
+int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *source, const char *arch,
+                           const char *more, void **out_code, size_t *out_size, char **out_log);
 
 #endif

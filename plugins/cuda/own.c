@@ -63,7 +63,7 @@ static int32_t compile(tc_device_ *d, const char *source, const char *arch, cons
   char *log = NULL, what[80];
   void *data = NULL;
   size_t size = 0;
-  int32_t s = cuda_nvrtc_compile(d->host, &d->compiler, source, arch, &data, &size, &log);
+  int32_t s = cuda_nvrtc_compile(d->host, &d->compiler, source, arch, NULL, &data, &size, &log);
   snprintf(what, sizeof what, "%s does not compile", name);
   if (s != TC_STATUS_OK) cuda_report(d->host, s, log ? log : what);
   else s = cuda_judge_spills(d, (tc_sv){name, strlen(name)}, log);

@@ -41,6 +41,11 @@ static void series(const tc_km *m, tc_kval f, tc_kval *half, tc_kval *rest) {
 
 static tc_kval assemble(const tc_km *m, tc_kval f, tc_kval e) {
   tc_kval half, rest;
+  if (!m->wide) { // what log(2) lacks as one number is a 20th of an ulp
+    tc_kval p = tc_km_poly(m, f, sizeof log_f32 / sizeof(double), log_f32);
+    tc_kval r = k_fma(m, k_mul(m, f, f), k_fma(m, p, f, k_real(m, -0.5)), f);
+    return k_fma(m, e, k_real(m, ln2_hi), r);
+  }
   series(m, f, &half, &rest);
   tc_kval low = k_fma(m, e, k_real(m, k_low(m, ln2_hi, ln2_lo)), rest);
   return k_fma(m, e, k_real(m, ln2_hi), k_sub(m, f, k_sub(m, half, low)));

@@ -1,5 +1,6 @@
 // Folding while building: constants, and identities that hold for every value of the type (for floats also for -0, inf
 // and NaN; only the payload and sign of a NaN may differ).
+#include <math.h>
 #include <string.h>
 
 #include "core/kernel/builder.h"
@@ -150,6 +151,34 @@ static bool exact_reciprocal(tc_dtype type, double c, double *out) {
   return true;
 }
 
+// A number of its type that a float is never below, be it NaN or not; -HUGE_VAL: none is known.
+static double least(const tc_kb *b, tc_kval v, int32_t depth) {
+  const tc_kinst *in = tc_kb_inst_of(b, v);
+  double x[3];
+  tc_knum c;
+  if (tc_kb_const_of(b, v, &c)) return c.re == c.re ? c.re : -HUGE_VAL;
+  if (!in || depth == 0) return -HUGE_VAL;
+  if (in->op == TC_K_ABS || in->op == TC_K_SQRT || in->op == TC_K_EXP) return 0;
+  if (in->op != TC_K_ADD && in->op != TC_K_MUL && in->op != TC_K_FMA && in->op != TC_K_MAX && in->op != TC_K_SELECT)
+    return -HUGE_VAL;
+  for (int32_t i = in->op == TC_K_SELECT; i < in->n_args; i++) x[i] = least(b, in->args[i], depth - 1);
+  bool square = in->args[0] == in->args[1];
+  switch (in->op) {
+  case TC_K_ADD: return x[0] < 0 || x[1] < 0 ? -HUGE_VAL : x[0] > x[1] ? x[0] : x[1];
+  case TC_K_MAX: return x[0] > x[1] ? x[0] : x[1];
+  case TC_K_SELECT: return x[1] < x[2] ? x[1] : x[2];
+  case TC_K_MUL: return square || (x[0] >= 0 && x[1] >= 0) ? 0 : -HUGE_VAL;
+  default: return square || (x[0] >= 0 && x[1] >= 0) ? x[2] : -HUGE_VAL;
+  }
+}
+
+// A comparison of a float with a constant that is below all of its values; NaN is neither less nor equal.
+static tc_kval fold_real_comparison(tc_kb *b, int32_t op, tc_kval x, double c) {
+  double from = least(b, x, 6);
+  bool known = op == TC_K_LT ? from >= c : from > c;
+  return known ? tc_kb_int(b, TC_BOOL, op == TC_K_NE) : -1;
+}
+
 static tc_kval fold_real(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const known *k) {
   const tc_kinst *in;
   double r;
@@ -183,6 +212,10 @@ static tc_kval fold_real(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const
     if ((in = made_by(b, v[0], TC_K_NEG))) v[0] = in->args[0];
     return -1;
   case TC_K_ABS2: return again(b, TC_K_MUL, 2, v[0], v[0]);
+  case TC_K_EQ:
+  case TC_K_NE:
+  case TC_K_LT:
+  case TC_K_LE: return k->is[1] ? fold_real_comparison(b, *op, v[0], k->v[1].re) : -1;
   case TC_K_FLOOR:
   case TC_K_CEIL:
   case TC_K_TRUNC:

@@ -51,6 +51,39 @@ static void keep_body(tc_kb *b, tc_kmem x, tc_kmem y) {
   tc_kb_store(b, y, i(b, 0), 4, r, tc_kb_op2(b, TC_K_EQ, tc_kb_lane(b), i(b, 0)));
 }
 
+static void least_body(tc_kb *b, tc_kmem x, tc_kmem y) {
+  // What a float is never below answers comparisons, if NaN answers them alike.
+  tc_kval e = tc_kb_load1(b, x, tc_kb_lane(b), -1, -1), square = tc_kb_op2(b, TC_K_MUL, e, e),
+          a = tc_kb_op1(b, TC_K_ABS, e);
+  tc_kval above = tc_kb_op2(b, TC_K_ADD, tc_kb_op3(b, TC_K_FMA, e, e, square), f(b, 2)), r[8];
+  r[0] = tc_kb_op2(b, TC_K_LT, above, f(b, 2)); // false
+  r[1] = tc_kb_op2(b, TC_K_EQ, above, f(b, 1)); // false
+  r[2] = tc_kb_op2(b, TC_K_NE, above, f(b, 1)); // true
+  r[3] = tc_kb_op2(b, TC_K_LE, a, f(b, -1));    // false
+  r[4] = tc_kb_op2(b, TC_K_GT, f(b, 1), above); // the same as above < 1: false
+  r[5] = tc_kb_op2(b, TC_K_GE, above, f(b, 1)); // not for NaN
+  r[6] = tc_kb_op2(b, TC_K_LE, a, f(b, 0));     // 0 is
+  r[7] = tc_kb_op2(b, TC_K_LT, tc_kb_op2(b, TC_K_MUL, e, a), f(b, 0));
+  for (int32_t k = 0; k < 8; k++) {
+    tc_kval v = tc_kb_op3(b, TC_K_SELECT, r[k], f(b, k + 10), f(b, k + 20));
+    tc_kb_store(b, y, i(b, k), 1, &v, -1);
+  }
+}
+
+KERNEL_TEST(comparisons_below_all_values_fold) {
+  const char *text = built(arena, least_body);
+  static const char *const stores[] = {"store %y[0], 20.0",
+                                       "store %y[1], 21.0",
+                                       "store %y[2], 12.0",
+                                       "store %y[3], 23.0",
+                                       "store %y[4], 24.0",
+                                       "= ge ",
+                                       "= le ",
+                                       "= lt "};
+  for (size_t k = 0; k < sizeof stores / sizeof *stores; k++)
+    if (!strstr(text, stores[k])) fail_msg("no '%s' in\n%s", stores[k], text);
+}
+
 KERNEL_TEST(floating_point_is_left_alone) {
   assert_string_equal(
       built(arena, keep_body),
@@ -230,6 +263,7 @@ static void short_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(folding),
+                                     cmocka_unit_test(comparisons_below_all_values_fold),
                                      cmocka_unit_test(floating_point_is_left_alone),
                                      cmocka_unit_test(sharing_ends_with_the_region),
                                      cmocka_unit_test(loads_are_not_shared_across_stores),

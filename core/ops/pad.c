@@ -98,8 +98,8 @@ static tc_int source_index(tc_op_args *a, int32_t mode, tc_int i, tc_int size, t
     return tc_int_add(a, start, tc_int_mod(a, tc_int_sub(a, i, start), period));
   }
   if (mode == REPLICATE) return tc_int_min(a, tc_int_max(a, i, zero), last);
-  tc_int up = tc_int_max(a, i, tc_int_sub(a, zero, i)), over = tc_int_sub(a, last, up); // last - |last - |i||
-  return tc_int_sub(a, last, tc_int_max(a, over, tc_int_sub(a, zero, over)));
+  tc_int from_end = tc_int_sub(a, tc_int_add(a, last, last), i); // amounts are less than the size
+  return tc_int_max(a, tc_int_sub(a, zero, i), tc_int_min(a, i, from_end));
 }
 
 static int32_t pad_lower(tc_op_args *a) {

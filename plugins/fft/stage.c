@@ -7,6 +7,7 @@
 // Real transforms of even length N are complex ones of M = N/2 points z[j] = x[2j] + i x[2j+1], and a step that takes
 // their spectrum apart into pairs k, M - k, after it (forward) or before it (inverse):
 //   S = A + conj B, D = A - conj B, T = -+i exp(-+2πi k/N) D;  result[k] = S + T, result[M - k] = conj(S - T).
+// That step takes the norm along: it is in the table of roots, and an addition takes S times it.
 // (Sorensen et al., "Real-valued fast Fourier transform algorithms", 1987.) Odd lengths are complex transforms of which
 // half is stored or of which half is the other half's mirror.
 #include "stage.h"
@@ -273,6 +274,8 @@ static void load_pairs(fft_emit *e, tc_kval i, int32_t n, tc_kval mask, fft_valu
     out[k] = (fft_value){tc_kb_cast(e->c.b, e->c.real, x[2 * k]), tc_kb_cast(e->c.b, e->c.real, x[2 * k + 1]), 1};
 }
 
+static tc_kval of_rows(const fft_emit *e, tc_kval mask) { return e->rows > 1 ? fft_both(e, mask, e->row_mask) : mask; }
+
 static fft_value normed(fft_emit *e, fft_value v) {
   v.scale *= e->norm;
   v = fft_plain(&e->c, v);
@@ -287,7 +290,7 @@ static void store_complex(fft_emit *e, tc_kval i, int32_t n, const fft_value *v,
     z[k] = tc_kb_cast(b, tc_stage_dtype(e->c.stage), tc_kb_op2(b, TC_K_COMPLEX, x.re, x.im));
   }
   e->index[e->rank - 1] = i;
-  tc_stage_store_n(e->c.stage, e->index, n, z, mask);
+  tc_stage_store_n(e->c.stage, e->index, n, z, of_rows(e, mask));
 }
 static void store_one(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
   if (e->kept) mask = fft_both(e, mask, tc_kb_op2(e->c.b, TC_K_LT, i, fft_int(e, e->kept)));
@@ -303,6 +306,7 @@ static void store_pairs(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, t
     x[2 * k + 1] = tc_kb_cast(e->c.b, d, y.im);
   }
   i = fft_muli(e, i, 2);
+  mask = of_rows(e, mask);
   for (int32_t k = 0; k < 2 * n && e->kept % 2; k++) { // of the last pair the first is stored
     e->index[e->rank - 1] = fft_addi(e, i, k);
     tc_kval there = tc_kb_op2(e->c.b, TC_K_LT, e->index[e->rank - 1], fft_int(e, e->kept));
@@ -319,7 +323,7 @@ static void store_real(fft_emit *e, tc_kval i, int32_t n, const fft_value *v, tc
     x[k] = tc_kb_cast(e->c.b, tc_stage_dtype(e->c.stage), y.re);
   }
   e->index[e->rank - 1] = i;
-  tc_stage_store_n(e->c.stage, e->index, n, x, mask);
+  tc_stage_store_n(e->c.stage, e->index, n, x, of_rows(e, mask));
 }
 
 // ---- transforms of any length ----
@@ -453,27 +457,49 @@ static void transform(fft_emit *e, const fft_io *in, const fft_io *out) {
 }
 
 // ---- real transforms ----
+// One load takes both parts of a root where lanes are threads; lanes of vectors take neighbouring numbers.
+static bool roots_together(const fft_emit *e) { return e->way == &fft_threads; }
+
+// x times the norm, plus y.
+static fft_value scaled_and(const fft_emit *e, fft_value x, fft_value y) {
+  if (e->pair_norm == 1) return plus(e, x, y);
+  tc_kval norm = tc_kb_real(e->c.b, e->c.real, e->pair_norm);
+  return (fft_value){tc_kb_op3(e->c.b, TC_K_FMA, x.re, norm, y.re), tc_kb_op3(e->c.b, TC_K_FMA, x.im, norm, y.im), 1};
+}
+
 // S + T and S - T for k and M - k; `turned` is D times the unit root.
 static void split(fft_emit *e, fft_value a, fft_value b, tc_kval k, tc_kval mask, fft_value *sum, fft_value *diff) {
   fft_value s = plus(e, a, conjugate(e, b)), d = minus(e, a, conjugate(e, b));
-  int64_t half = e->length / 4 + 1;
   // Forward: -i conj(w) d; inverse: i w d.
-  tc_kval wr = tc_kb_load1(e->c.b, e->turns, k, mask, -1),
-          wi = tc_kb_load1(e->c.b, e->turns, fft_addi(e, k, half), mask, -1);
+  tc_kval w[2];
+  if (roots_together(e)) {
+    tc_kb_load(e->c.b, e->turns, fft_muli(e, k, 2), 2, mask, NULL, w);
+  } else {
+    w[0] = tc_kb_load1(e->c.b, e->turns, k, mask, -1);
+    w[1] = tc_kb_load1(e->c.b, e->turns, fft_addi(e, k, e->length / 4 + 1), mask, -1);
+  }
   fft_code c = e->c;
   c.sign = e->kind == FFT_C2R ? 1 : -1;
-  d = fft_turn(&c, d, wr, wi);
+  d = fft_turn(&c, d, w[0], w[1]);
   fft_value t =
       e->kind == FFT_C2R ? (fft_value){negated(e, d.im), d.re, d.scale} : (fft_value){d.im, negated(e, d.re), d.scale};
-  *sum = plus(e, s, t);
-  *diff = minus(e, s, t);
+  *sum = scaled_and(e, s, t);
+  *diff = scaled_and(e, s, (fft_value){negated(e, t.re), negated(e, t.im), t.scale});
 }
 
+// The norm goes into the table and is done with.
 static void make_turns(fft_emit *e) {
   int64_t count = e->length / 4 + 1;
   void *data = fft_room(e, 2 * count);
-  for (int64_t k = 0; k < count && data; k++) fft_put_unit(e, data, k, count, k, e->length);
+  for (int64_t k = 0; k < count && data; k++) {
+    double re, im;
+    fft_unit(k, e->length, &re, &im);
+    fft_put_number(e, data, roots_together(e) ? 2 * k : k, re * e->norm);
+    fft_put_number(e, data, roots_together(e) ? 2 * k + 1 : k + count, im * e->norm);
+  }
   e->turns = fft_add_table(e, "unit_roots", 2 * count, data);
+  e->pair_norm = e->norm;
+  e->norm = 1;
 }
 
 static tc_kval mirrored(const fft_emit *e, int32_t of, tc_kval k) { return fft_sub(e, fft_int(e, of), k); }
@@ -481,17 +507,17 @@ static tc_kval mirrored(const fft_emit *e, int32_t of, tc_kval k) { return fft_s
 static tc_kval first_lane(const fft_emit *e) {
   if (e->plan.rows) return e->row_mask;
   tc_kval lane = e->way == &fft_threads ? e->lane : tc_kb_lane(e->c.b);
-  return fft_both(e, e->row_mask, tc_kb_op2(e->c.b, TC_K_EQ, lane, fft_int(e, 0)));
+  return tc_kb_op2(e->c.b, TC_K_EQ, lane, fft_int(e, 0));
 }
 
 static void put_zero(fft_emit *e, tc_kval i, tc_kval mask) { // k = 0 and M
   (void)i, (void)mask;
   tc_kval zero = tc_kb_real(e->c.b, e->c.real, 0), only = first_lane(e);
   fft_value z = chip_load(e, fft_int(e, 0), e->row_mask);
-  z.scale = 2; // the norm has the half of pairs in it
-  fft_value sum = {fft_add(e, z.re, z.im), zero, 2}, diff = {fft_sub(e, z.re, z.im), zero, 2};
-  store_one(e, fft_int(e, 0), sum, only);
-  store_one(e, fft_int(e, e->length / 2), diff, only);
+  tc_kval sum = fft_add(e, z.re, z.im), diff = fft_sub(e, z.re, z.im);
+  double norm = 2 * e->pair_norm; // that of pairs has their half in it
+  store_one(e, fft_int(e, 0), (fft_value){sum, zero, norm}, only);
+  store_one(e, fft_int(e, e->length / 2), (fft_value){diff, zero, norm}, only);
 }
 
 // k and M - k, of which z[other] is the point on chip; `twice`: k is not its own partner.
@@ -546,7 +572,8 @@ static void take_zero(fft_emit *e, tc_kval i, tc_kval mask) {
   (void)i, (void)mask;
   tc_kval only = first_lane(e);
   fft_value x = load_one(e, fft_int(e, 0), only), y = load_one(e, fft_int(e, e->length / 2), only);
-  e->way->store(e, fft_int(e, 0), (fft_value){fft_add(e, x.re, y.re), fft_sub(e, x.re, y.re), 1}, only);
+  fft_value v = {fft_add(e, x.re, y.re), fft_sub(e, x.re, y.re), e->pair_norm};
+  e->way->store(e, fft_int(e, 0), fft_plain(&e->c, v), only);
 }
 
 static void take_pair_of(fft_emit *e, fft_value x, fft_value y, tc_kval k, tc_kval mask, tc_kval twice) {

@@ -53,8 +53,8 @@ struct fft_emit {
   fft_plan plan;
   const fft_way *way;
   int32_t rank, kind, length, columns;
-  int32_t kept; // points that are stored, of more; 0: all
-  double norm;
+  int32_t kept;                 // points that are stored, of more; 0: all
+  double norm, pair_norm;       // of what is stored; of the step that takes real spectra apart
   tc_kval any_length, any_norm; // i32, real: of a transform whose length is not a constant; else -1
   tc_kval any_half;             // points of its one-sided spectrum
   int64_t turn;                 // FFT_ATTR_TURN
@@ -66,9 +66,10 @@ struct fft_emit {
   bool from_zero;               // real transforms: pairs begin with k = 0
   bool swap;                    // conjugate outside: the chirp of an inverse transform
   tc_kval index[TC_MAX_RANK];   // of the row; the last is set for each access
-  tc_kval lane, row_mask;       // rows.c, threads.c: the lane, of the row; which rows exist
+  tc_kval lane, row_mask;       // rows.c, threads.c: the lane, of the row; which rows exist, for stores of threads.c
   tc_kval row;                  // threads.c: number of the row in the block
   int32_t rows;                 // threads.c: that a block has
+  bool gaps;                    // threads.c: between points of a row on chip
   const tc_stage_config *config;
   tc_kmem chirp[2], filter[2], turns; // of a convolution: real and imaginary parts; tables or on-chip arrays
   const fft_io *inner_in, *inner_out; // of a convolution

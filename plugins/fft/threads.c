@@ -10,9 +10,11 @@
 // On-chip memory holds the row twice where two blocks still have room beside each other: a pass reads one and writes
 // the other. Else what a pass has read waits in lane arrays while a barrier separates reading from writing. Elements
 // are complex numbers, both parts together, so that one instruction moves them. Memory has 128 bytes that can be
-// reached at once, B elements; element a lies at a + a / B, so that the strides of the first passes do not meet in one
-// place of these; rows side by side have element a of row r at a (R + 1) + r. The first pass reads through the hole and
-// need not wait; the last one stores through the hole.
+// reached at once, B elements. Element a lies at a, or at a + a / B where the strides of the passes would meet in one
+// place of these too often; rows side by side have element a of row r at a (R + 1) + r. The first pass reads through
+// the hole and need not wait; the last one stores through the hole.
+//
+// Lanes of rows that do not exist make the last one again, and only their stores through the hole are masked.
 #include <stddef.h>
 
 #include "stage.h"
@@ -30,8 +32,8 @@ static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) {
   return tc_kb_op2(e->c.b, TC_K_SHR, x, fft_int(e, by));
 }
 static int32_t banks(const fft_emit *e) { return AT_ONCE / (e->c.real == TC_F64 ? 16 : 8); }
-static tc_kval padded(const fft_emit *e, tc_kval a) {
-  return fft_add(e, a, shift_right(e, a, e->c.real == TC_F64 ? 3 : 4));
+static tc_kval with_gaps(const fft_emit *e, tc_kval a) {
+  return e->gaps ? fft_add(e, a, shift_right(e, a, e->c.real == TC_F64 ? 3 : 4)) : a;
 }
 static bool power_of_two(int64_t x) { return (x & (x - 1)) == 0; }
 
@@ -65,8 +67,10 @@ static void find_row(fft_emit *e, bool side_by_side) {
     if (tile == 1) continue;
     split(e, row, tile, &row, &at);
     e->index[d] = fft_add(e, origin, tc_kb_cast(b, TC_I64, at));
-    if (!tc_stage_exact(e->c.stage, d))
-      e->row_mask = fft_both(e, e->row_mask, tc_kb_op2(b, TC_K_LT, e->index[d], tc_stage_extent(e->c.stage, d)));
+    if (tc_stage_exact(e->c.stage, d)) continue;
+    tc_kval last = fft_sub(e, tc_stage_extent(e->c.stage, d), tc_kb_int(b, TC_I64, 1));
+    e->row_mask = fft_both(e, e->row_mask, tc_kb_op2(b, TC_K_LE, e->index[d], last));
+    e->index[d] = tc_kb_op2(b, TC_K_MIN, e->index[d], last);
   }
 }
 
@@ -78,7 +82,7 @@ static void begin(fft_emit *e, bool side_by_side) {
 
 // ---- rows on chip ----
 static bool lie_side_by_side(const fft_emit *e) { return e->rows > 1 && e->columns; }
-static int64_t row_room(const fft_emit *e) { return e->plan.n + e->plan.n / banks(e) + 1; }
+static int64_t row_room(const fft_emit *e) { return e->plan.n + (e->gaps ? e->plan.n / banks(e) : 0) + 1; }
 static int64_t room(const fft_emit *e) {
   return lie_side_by_side(e) ? (int64_t)e->plan.n * (e->rows + 1) : row_room(e) * e->rows;
 }
@@ -86,13 +90,42 @@ static int64_t room(const fft_emit *e) {
 // Where point a of this lane's row lies.
 static tc_kval on_chip(const fft_emit *e, tc_kval a) {
   if (lie_side_by_side(e)) return fft_add(e, fft_muli(e, a, e->rows + 1), e->row);
-  return e->rows == 1 ? padded(e, a) : fft_add(e, padded(e, a), fft_muli(e, e->row, row_room(e)));
+  return e->rows == 1 ? with_gaps(e, a) : fft_add(e, with_gaps(e, a), fft_muli(e, e->row, row_room(e)));
+}
+
+// Steps that memory takes for what neighbouring lanes read and write first in each pass.
+static int32_t steps_of_passes(const fft_emit *e) {
+  int32_t b = banks(e), lanes = e->plan.lanes, all = lanes * e->rows, steps = 0;
+  for (int32_t i = 1; i < 2 * e->plan.n_passes - 1;
+       i++) { // writes of all passes but the last, reads of all but the first
+    const fft_pass *p = &e->plan.passes[i / 2];
+    for (int32_t first = 0; first < all; first += b) {
+      int32_t in[AT_ONCE / 8] = {0}, most = 0;
+      for (int32_t l = first; l < first + b && l < all; l++) {
+        int64_t j = l % lanes, at = i % 2 ? j / p->s * p->s * p->radix + j % p->s : j;
+        if (j >= e->plan.n / p->radix) continue;
+        at += l / lanes * row_room(e) + (e->gaps ? at / b : 0);
+        if (++in[at % b] > most) most = in[at % b];
+      }
+      steps += most;
+    }
+  }
+  return steps;
+}
+
+static void choose_gaps(fft_emit *e) {
+  e->gaps = false;
+  int32_t without = steps_of_passes(e);
+  e->gaps = true;
+  e->gaps = steps_of_passes(e) < without;
 }
 
 static void open(fft_emit *e, bool chip) {
   int32_t hops = (e->plan.length == e->plan.n ? e->plan.n_passes - 1 : 2 * e->plan.n_passes - 1) + chip;
-  int64_t bytes = 2 * room(e) * (e->c.real == TC_F64 ? 8 : 4);
+  int64_t bytes;
   if (hops < 1) return;
+  choose_gaps(e);
+  bytes = 2 * room(e) * (e->c.real == TC_F64 ? 8 : 4);
   e->arrays = hops > 1 && 4 * bytes <= tc_stage_device(e->c.stage)->shared_bytes ? 2 : 1;
   e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row", 3}, e->c.real, 2 * room(e));
   if (e->arrays == 2) e->array[1][0] = tc_kb_shared(e->c.b, (tc_sv){"next", 4}, e->c.real, 2 * room(e));
@@ -114,9 +147,10 @@ static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store
 // Where base + k·step lies: a constant distance from base where no carry can come between.
 static tc_kval place(fft_spot *at, tc_kval base, tc_kval base_place, tc_kval k, int64_t step, bool carries) {
   const fft_emit *e = at->e;
-  bool even = lie_side_by_side(e);
-  if (at->k < 0 || (carries && !even && step % banks(e))) return on_chip(e, fft_add(e, base, fft_muli(e, k, step)));
-  return fft_addi(e, base_place, even ? at->k * step * (e->rows + 1) : at->k * step + at->k * step / banks(e));
+  bool even = lie_side_by_side(e), gaps = e->gaps && !even;
+  if (at->k < 0 || (carries && gaps && step % banks(e))) return on_chip(e, fft_add(e, base, fft_muli(e, k, step)));
+  int64_t by = at->k * step;
+  return fft_addi(e, base_place, even ? by * (e->rows + 1) : gaps ? by + by / banks(e) : by);
 }
 
 static fft_value load(fft_spot *at, tc_kval k) {
@@ -165,7 +199,7 @@ static void locate(fft_spot *at, int32_t number) {
   tc_kb *b = e->c.b;
   int32_t lanes = e->plan.lanes, s = at->p->s, r = at->p->radix, all = e->plan.n / r;
   tc_kval j = fft_addi(e, e->lane, (int64_t)number * lanes), p, q;
-  at->mask = fft_both(e, e->row_mask, (number + 1) * lanes > all ? tc_kb_op2(b, TC_K_LT, j, fft_int(e, all)) : -1);
+  at->mask = (number + 1) * lanes > all ? tc_kb_op2(b, TC_K_LT, j, fft_int(e, all)) : -1;
   if (at->p->m == 1) p = fft_int(e, 0), q = j;
   else if (s == 1) p = j, q = fft_int(e, 0);
   else split(e, j, s, &p, &q);
@@ -244,7 +278,7 @@ static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, t
   begin(e, e->columns & (e->kind == FFT_C2R ? 1 : 2));
   for (int32_t i = from; i < to; i += lanes) {
     tc_kval left = i + lanes <= to ? -1 : tc_kb_op2(e->c.b, TC_K_LT, e->lane, fft_int(e, to - i));
-    f(e, fft_addi(e, e->lane, i), fft_both(e, e->row_mask, left));
+    f(e, fft_addi(e, e->lane, i), left);
   }
   tc_kb_end_lanes(e->c.b, 0, NULL, NULL);
 }

@@ -3,10 +3,13 @@
 // The key of a kernel is the hash of its text, of the generator's own key, which holds its version and the device's
 // features, and of the interface that the generator saw it through: code may hold its numbers of opcodes. Kernels that
 // are neither loaded nor on disk are generated in parallel, each with an arena of its own.
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/fs.h"
 #include "core/base/profile.h"
+#include "core/kernel/ir.h"
 #include "core/kernel/kernel.h"
 #include "core/runtime/device.h"
 
@@ -80,17 +83,27 @@ typedef struct miss {
 typedef struct generation {
   tc_device *d;
   miss *misses;
+  int32_t n;
+  atomic_int next;
 } generation;
 
-static void generate_range(void *arg, int64_t begin, int64_t end) {
+// Threads take kernels in turn: some take a hundred times as long as others.
+static void generate_next(void *arg, int64_t begin, int64_t end) {
   generation *g = arg;
-  for (int64_t i = begin; i < end; i++) {
+  (void)begin, (void)end;
+  for (int32_t i; (i = atomic_fetch_add(&g->next, 1)) < g->n;) {
     miss *m = &g->misses[i];
     double start = tc_now_ms();
     m->status = generate(g->d, m->kernel, &m->code, NULL);
     m->ms = tc_now_ms() - start;
     tc_profile_span(g->d->profile, "codegen", tc_k_name(m->kernel), start, start + m->ms);
   }
+}
+
+static int largest_first(const void *a, const void *b) {
+  const miss *x = a, *y = b;
+  int32_t nx = x->kernel->n_insts, ny = y->kernel->n_insts;
+  return nx != ny ? (nx < ny) - (nx > ny) : (x->number > y->number) - (x->number < y->number);
 }
 
 typedef struct owned {
@@ -110,8 +123,9 @@ static owned *own(tc_device *d, tc_arena *arena) {
 // Generates the missing blobs; equal kernels are among them once. Nothing in here may unwind: blobs are owned.
 static tc_status generate_all(tc_device *d, int32_t n, miss *misses, const tc_hash128 *keys, tc_sv *blobs, owned *code,
                               tc_compile_stats *stats) {
-  generation g = {d, misses};
-  d->executor->parallel_for(d->executor->self, n, 1, generate_range, &g);
+  generation g = {.d = d, .misses = misses, .n = n};
+  qsort(misses, (size_t)n, sizeof *misses, largest_first);
+  d->executor->parallel_for(d->executor->self, n, 1, generate_next, &g);
   tc_status s = TC_OK;
   size_t total = 0;
   for (int32_t i = 0; i < n; i++) {

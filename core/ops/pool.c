@@ -94,6 +94,10 @@ static int32_t pool_meta(tc_op_args *a) {
   if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_dtype_is_complex(t->dtype) || t->dtype == TC_BOOL)
     return tc_op_fail(a, "pooling is not implemented for %s", tc_dtype_torch_name(t->dtype));
+  int32_t first = !p.adaptive ? p.lead - 1 : a->n_results > 1 ? 1 : p.lead; // that may not be empty
+  for (int32_t d = first; d < t->rank; d++)
+    if (tc_sym_is_int(t->sizes[d], 0))
+      return tc_op_fail(a, "expected an input whose dimension %d is not empty: %s", d, tc_op_shape_text(a, 0));
   for (int32_t d = 0; d < p.lead; d++) sizes[d] = t->sizes[d];
   for (int32_t i = 0; i < p.n; i++) sizes[p.lead + i] = p.out[i];
   bool plain = p.n == 3 && (p.adaptive || t->rank == 4); // of volumes only batches keep their layout

@@ -296,15 +296,37 @@ static tc_status lies_as_declared(ref_run *r, const tc_value *v, const ref_tenso
   return TC_OK;
 }
 
+// An op that writes: the functional result goes into the storage of what is written, whose view the result is.
+static tc_status write_through(ref_scope *s, tc_node *n, int32_t i, int32_t arg, ref_tensor *result) {
+  ref_tensor *self = &ref_slot_of(s, n->args[arg].value)->t;
+  ref_slot *out = ref_slot_of(s, n->results[i]);
+  ref_tensor rounded = {0};
+  if (result->nominal != self->nominal || result->buffer == self->buffer) { // first to the functional op's own dtype
+    TC_TRY(ref_new(s->run, result->nominal, result->rank, result->sizes, NULL, &rounded));
+    ref_copy(s->run, result, &rounded, true);
+  }
+  ref_copy(s->run, rounded.buffer ? &rounded : result, self, true);
+  if (rounded.buffer) ref_drop(s->run, &rounded);
+  out->t = *self, out->set = true;
+  ref_hold(&out->t);
+  return TC_OK;
+}
+
+// Which argument of the node result i of its functional op is written to; -1: none.
+static int32_t written_argument(const tc_node *n, const tc_op *functional, int32_t i) {
+  if (functional == n->op) return -1;
+  return i == 0 ? 0 : tc_op_written_argument(n->op, i);
+}
+
 // Runs the op's decomposition on the values of this scope.
-static tc_status run_expanded(ref_scope *s, tc_node *n) {
+static tc_status run_expanded(ref_scope *s, tc_node *n, const tc_op *op) {
   tc_graph *scratch = tc_graph_create(s->graph->module, TC_SV("reference"));
   scratch->scratch = s->graph->scratch + 1;
   if (scratch->scratch > 32) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the decomposition does not end");
   int32_t n_out;
   tc_arg *out;
-  TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source, .stream = n->stream}, n->op, n->n_args,
-                      n->args, &n_out, &out));
+  TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source, .stream = n->stream}, op, n->n_args, n->args,
+                      &n_out, &out));
   if (n_out != n->n_results)
     return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
   ref_scope inner = {.run = s->run, .graph = scratch, .slots = s->slots}; // values of both graphs: keys are pointers
@@ -312,6 +334,11 @@ static tc_status run_expanded(ref_scope *s, tc_node *n) {
   TC_TRY(ref_run_graph(&inner));
   for (int32_t i = 0; i < n_out; i++) {
     ref_slot *to = ref_slot_of(s, n->results[i]);
+    int32_t written = written_argument(n, op, i);
+    if (written >= 0) {
+      TC_TRY(write_through(s, n, i, written, &ref_slot_of(s, out[i].value)->t));
+      continue;
+    }
     to->set = true;
     if (out[i].kind == TC_AK_TENSOR) {
       ref_tensor *made = &ref_slot_of(s, out[i].value)->t;
@@ -344,22 +371,6 @@ static bool is_view(const tc_node *n) {
   return from == to || tc_dtype_real(from) == to || tc_dtype_real(to) == from;
 }
 
-// An op that writes: the functional result goes into the storage of what is written, whose view the result is.
-static tc_status write_through(ref_scope *s, tc_node *n, int32_t i, int32_t arg, ref_tensor *result) {
-  ref_tensor *self = &ref_slot_of(s, n->args[arg].value)->t;
-  ref_slot *out = ref_slot_of(s, n->results[i]);
-  ref_tensor rounded = {0};
-  if (result->nominal != self->nominal) { // first to the functional op's own dtype
-    TC_TRY(ref_new(s->run, result->nominal, result->rank, result->sizes, NULL, &rounded));
-    ref_copy(s->run, result, &rounded, true);
-  }
-  ref_copy(s->run, rounded.buffer ? &rounded : result, self, true);
-  if (rounded.buffer) ref_drop(s->run, &rounded);
-  out->t = *self, out->set = true;
-  ref_hold(&out->t);
-  return TC_OK;
-}
-
 static tc_status run_node(ref_scope *s, tc_node *n) {
   ref_run *r = s->run;
   const tc_op *inplace_of = tc_op_functional(r->module->ops, n->op);
@@ -374,14 +385,13 @@ static tc_status run_node(ref_scope *s, tc_node *n) {
   if (n->n_results == 0 && (base->def->traits & TC_OP_VIEW)) return TC_OK; // the parts of nothing
   if (tc_op_control(base) != TC_CONTROL_NONE && !base->def->expand) return ref_control(s, n);
   bool has_ref = base->def->ref || base->def->scalar_ref;
-  if ((!has_ref || tc_node_draws_by_parts(n)) && tc_op_can_expand(base) && !inplace_of) return run_expanded(s, n);
+  if ((!has_ref || tc_node_draws_by_parts(n)) && tc_op_can_expand(base)) return run_expanded(s, n, base);
   if (!has_ref) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " has no reference", TC_SV_ARG(n->op->full_name));
   ref_tensor *results = TC_NEW_ARRAY(r->arena, ref_tensor, n->n_results);
   TC_TRY(ref_call(r, n, base, ref_slot_of, s, results));
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results; i++) {
-    int32_t written = inplace_of ? tc_op_written_argument(n->op, i) : -1;
-    if (inplace_of && i == 0) written = 0;
+    int32_t written = written_argument(n, base, i);
     if (!status)
       status =
           written >= 0 ? write_through(s, n, i, written, &results[i]) : ref_store_result(s, n->results[i], &results[i]);

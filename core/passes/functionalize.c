@@ -317,6 +317,24 @@ static void add_results(writer *w, tc_node *n, handle **old, const tc_tensor_typ
   }
 }
 
+// A size that comes from data is told by the node: it keeps its symbol, and gets no new one.
+static tc_tensor_type keep_symbols(const tc_node *n, const tc_tensor_type *old, const tc_tensor_type *made) {
+  tc_module *m = n->graph->module;
+  tc_tensor_type t = *made;
+  const tc_sym *from[TC_MAX_RANK], *to[TC_MAX_RANK], **all = TC_NEW_ARRAY(m->arena, const tc_sym *, 2 * TC_MAX_RANK);
+  int32_t k = 0;
+  for (int32_t d = 0; d < t.rank && t.rank == old->rank; d++)
+    if (t.sizes[d] != old->sizes[d] && t.sizes[d]->kind == TC_SYM_SYMBOL && old->sizes[d]->kind == TC_SYM_SYMBOL &&
+        tc_graph_definer(n->graph, old->sizes[d]) == n)
+      from[k] = t.sizes[d], to[k++] = old->sizes[d];
+  for (int32_t d = 0; d < t.rank; d++) {
+    all[d] = tc_sym_replace(m->syms, t.sizes[d], k, from, to);
+    all[TC_MAX_RANK + d] = tc_sym_replace(m->syms, t.strides[d], k, from, to);
+  }
+  t.sizes = all, t.strides = all + TC_MAX_RANK;
+  return t;
+}
+
 // Types of results again, where an argument came back in another layout than it had.
 static tc_status refresh_types(writer *w, tc_node *n) {
   tc_op_args a;
@@ -324,7 +342,8 @@ static tc_status refresh_types(writer *w, tc_node *n) {
   TC_TRY(tc_op_meta(&a));
   for (int32_t i = 0; i < n->n_results && i < a.n_results; i++) {
     if (n->results[i]->kind != TC_VALUE_TENSOR || a.results[i].absent) continue;
-    tc_value_set_type(n->results[i], &a.results[i].type);
+    tc_tensor_type t = keep_symbols(n, &n->results[i]->type, &a.results[i].type);
+    tc_value_set_type(n->results[i], &t);
     n->results[i]->view_arg = a.results[i].view_arg;
   }
   return TC_OK;

@@ -187,7 +187,7 @@ static void make_taps(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc
   if (r->kind == LINEAR) low = tc_int_min(a, tc_int_max(a, low, zero), last), src = tc_int_max(a, src, zero);
   tc_int rest = tc_int_sub(a, src, tc_int_mul(a, low, den));
   if (tc_sym_is_int(rest, 0)) { // stands on its source
-    t->n = 1, t->at[0] = low, t->weight[0] = -1;
+    t->n = 1, t->at[0] = tc_int_min(a, tc_int_max(a, low, zero), last), t->weight[0] = -1;
     return;
   }
   tc_bval part = tc_lo_op2(a, TC_K_DIV, tc_lo_index(a, rest, compute), tc_lo_index(a, den, compute));

@@ -159,9 +159,10 @@ static const tc_op_def rows[] = {
     TEXT("divide.Tensor(Tensor self, Tensor other) -> Tensor", C, "div(self, other)"),
     TEXT("true_divide.Tensor(Tensor self, Tensor other) -> Tensor", C, "div(self, other)"),
     // Complex values are ordered by their real parts.
-    TEXT("logaddexp(Tensor self, Tensor other) -> Tensor", C,
-         "if(is_complex(self) || is_complex(other), _logaddexp_complex(self, other), "
-         "_logaddexp_real(to(self, promote(self, other)), to(other, promote(self, other))))"),
+    TEXT(
+        "logaddexp(Tensor self, Tensor other) -> Tensor", C,
+        "let d = promote(self, other); let p = to(self, d); let q = to(other, d); let f = if(is_int(p), f32, p.dtype); "
+        "if(is_complex(p), _logaddexp_complex(self, other), _logaddexp_real(to(p, f), to(q, f)))"),
     TEXT("_logaddexp_real(Tensor self, Tensor other) -> Tensor", 0,
          "let m = maximum(self, other); where(eq(self, other), add(self, 0.69314718055994530942), add(m, "
          "log1p(exp(neg(abs(sub(self, other)))))))"),

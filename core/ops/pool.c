@@ -49,6 +49,9 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
   p->lead = t->rank - p->n;
   if (p->lead < 1 || p->lead > 2)
     return tc_op_fail(a, "expected an input of rank %d or %d: %s", p->n + 1, p->n + 2, tc_op_shape_text(a, 0));
+  for (int32_t d = p->max || p->n == 3 ? 1 : p->lead; p->adaptive && !input && d < t->rank; d++)
+    if (tc_sym_is_int(t->sizes[d], 0))
+      return tc_op_fail(a, "Expected input to have non-zero size for non-batch dimensions: %s", tc_op_shape_text(a, 0));
   int32_t ceil = tc_op_arg_index(a, "ceil_mode"), pad = tc_op_arg_index(a, "count_include_pad"),
           divisor = tc_op_arg_index(a, "divisor_override");
   p->include_pad = pad < 0 || tc_op_bool(a, pad, 1);

@@ -295,6 +295,7 @@ static int32_t multinomial_meta(tc_op_args *a) {
   if (tc_int_lt(a, tc_op_sym(a, 1), tc_int_const(a, 1)) == 1)
     return tc_op_fail(a, "cannot sample n_sample <= 0 samples");
   tc_int values[] = {tc_op_sym(a, 1), t->sizes[t->rank - 1]};
+  if (tc_sym_is_int(values[1], 0)) return tc_op_fail(a, "cannot sample of nothing: %s", tc_op_shape_text(a, 0));
   if (!tc_op_bool(a, 2, 0) && tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, values[0], values[1]),
                                             "cannot sample {} of {} without replacement", 2, values))
     return TC_STATUS_INVALID_ARGUMENT;

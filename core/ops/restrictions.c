@@ -22,6 +22,9 @@
       PADDED("replication_pad" #n "d_backward", twice, low, high)
 #define FLOATS(op, text) {op, "is_int(self)", text}
 #define DISTANCES(op) {op, "is_int(x1) || is_int(x2)", "cdist only supports floating-point dtypes"}
+#define KIND_OF_NORM(op)                                                                        \
+  {op, "if(is_none(dtype), false, if(is_complex(self), !is_complex(dtype), !is_float(dtype)))", \
+   "linalg norms: dtype should be floating point for real inputs and complex for complex inputs"}
 #define NORM_DTYPE(op)                                                       \
   {op, "if(is_none(dtype), false, !(is_float(dtype) || is_complex(dtype)))", \
    "norm(): the desired output dtype should be either floating point or complex"}
@@ -103,6 +106,7 @@ static const tc_op_restriction restrictions[] = {
      "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` "
      "or "
      "`logical_not()` operator instead."},
+    {"_linalg_checked", "info.dtype != i32", "info is of i32"},
     {"_neg_view", "self.dtype == bool", "Negation, the `-` operator, on a bool tensor is not supported."},
     {"gelu_backward", "approximate != \"none\" && approximate != \"tanh\"",
      "approximate argument must be either none or tanh."},
@@ -131,6 +135,9 @@ static const tc_op_restriction restrictions[] = {
     FLOATS("linalg_norm", "linalg.vector_norm: Expected a floating point or complex tensor as input"),
     FLOATS("norm", "norm(): input dtype should be either floating point or complex"),
     FLOATS("frobenius_norm", "norm(): input dtype should be either floating point or complex"),
+    KIND_OF_NORM("linalg_norm"),
+    KIND_OF_NORM("linalg_matrix_norm"),
+    KIND_OF_NORM("linalg_vector_norm"),
     NORM_DTYPE("norm.ScalarOpt_dtype"),
     NORM_DTYPE("norm.ScalarOpt_dim_dtype"),
     {"dist", "is_int(self) && is_int(other)", "norm(): input dtype should be either floating point or complex"},

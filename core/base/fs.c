@@ -99,6 +99,12 @@ void tc_file_unmap(tc_mapping *m) {
   *m = (tc_mapping){0};
 }
 
+void tc_file_forget(const void *data, size_t size) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)data / page * page;
+  uintptr_t end = ((uintptr_t)data + size + page - 1) / page * page;
+  if (size > 0) (void)madvise((void *)begin, end - begin, MADV_DONTNEED); // advice: memory stays if it cannot be
+}
+
 static int write_all(int fd, const char *data, size_t size) {
   while (size > 0) {
     ssize_t n = write(fd, data, size);

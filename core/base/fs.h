@@ -15,6 +15,8 @@ TC_NODISCARD tc_status tc_fs_error(int error, const char *doing, const char *pat
 TC_NODISCARD tc_status tc_file_read(tc_arena *arena, const char *path, tc_sv *out); // NUL-terminated copy
 TC_NODISCARD tc_status tc_file_map(const char *path, tc_mapping *out);              // read-only, private
 void tc_file_unmap(tc_mapping *m);
+// The memory of a mapping's pages around these bytes goes back to the system; it is read again where it is needed.
+void tc_file_forget(const void *data, size_t size);
 TC_NODISCARD tc_status tc_file_write(const char *path, const void *data, size_t size); // atomic replace
 // The same for contents in pieces: `make` puts them one behind the other (tc_file_put takes the sink as void *, so that
 // it fits where a function to put is asked for). Nothing is replaced if it fails; it must not unwind.

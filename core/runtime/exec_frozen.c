@@ -4,6 +4,7 @@
 //
 // Runs hold what they use, so that several may go on while another one makes it anew.
 #include "core/runtime/exec_internal.h"
+#include "core/tensor/files.h"
 
 // ---- creation ----
 static void note_input(tc_exec *e, int32_t input) {
@@ -170,6 +171,19 @@ tc_status exec_frozen_take(run_state *r, int64_t arena) {
     if (r->frozen->storage[i]) bytes += (int64_t)r->frozen->storage[i]->size;
   if (report && bytes > report->frozen_bytes) report->frozen_bytes = bytes;
   return TC_OK;
+}
+
+void exec_frozen_forget(const run_state *r, const exec_op *x, bool kept) {
+  const tc_exec *e = r->e;
+  const tc_plan_op *op = x->op;
+  if (!e->d->props.host_memory) return; // copies of it may be under way
+  for (int32_t k = 0; k < op->n_args; k++) {
+    int32_t buf = op->args[k].buf;
+    if (buf < 0 || e->plan->bufs.data[buf].kind != TC_PLAN_INPUT || !e->bufs[buf].once) continue;
+    if (kept ? k >= op->n_operands || !(op->constant >> k & 1) : e->bufs[buf].often) continue;
+    const tc_storage *s = r->inputs[e->plan->bufs.data[buf].input].storage;
+    if (s) tc_storage_forget(s);
+  }
 }
 
 void exec_frozen_give(run_state *r) {

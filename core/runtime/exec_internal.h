@@ -215,6 +215,9 @@ void exec_arena_give(run_state *r);
 // exec_frozen.c
 void exec_frozen_prepare(tc_exec *e);
 tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the inputs of the run
+// Gives memory of mapped files back that nothing reads any more once the operation, which depends on constants only, is
+// done; `kept`: once the call keeps what it makes of its constant operands.
+void exec_frozen_forget(const run_state *r, const exec_op *x, bool kept);
 void exec_frozen_give(run_state *r);
 void exec_frozen_destroy(tc_exec *e);
 // What the call keeps, for the run; NULL: nothing.

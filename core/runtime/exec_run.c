@@ -414,6 +414,7 @@ tc_status exec_run_ops(run_state *r) {
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     double start = timed ? tc_now_ms() : 0;
     TC_TRY(exec_run_op(r, x, &blocks));
+    if (r->once) exec_frozen_forget(r, x, false);
     if (watch) TC_TRY(watch->after(watch->self, &(tc_exec_moment){r}, i));
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     double stop = timed ? tc_now_ms() : 0;
@@ -567,8 +568,11 @@ static tc_status run_plainly(run_state *r, int64_t arena) {
 tc_status exec_run_once(run_state *r, int64_t arena) {
   r->once = true;
   tc_status s = run_plainly(r, arena);
-  for (int32_t i = 0; i < r->e->plan->ops.count && s == TC_OK; i++)
-    if (r->e->ops[i].kept >= 0) s = exec_call_keep(r, &r->e->ops[i]);
+  for (int32_t i = 0; i < r->e->plan->ops.count && s == TC_OK; i++) {
+    if (r->e->ops[i].kept < 0) continue;
+    s = exec_call_keep(r, &r->e->ops[i]);
+    exec_frozen_forget(r, &r->e->ops[i], true);
+  }
   if (s == TC_OK) s = exec_read_errors(r);
   else if (!r->e->d->props.host_memory) tc_status_free(exec_synchronize(r->e->d));
   give_memory_back(r);

@@ -33,6 +33,8 @@ TC_NODISCARD tc_status tc_npy_write(tc_arena *arena, const char *path, const tc_
 // A file mapped as a storage: READ-ONLY memory, unmapped with the last reference. What a program writes must be copied
 // first (tc_tensor_create and tc_tensor_copy). This holds for every tensor that the readers of this file return.
 TC_NODISCARD tc_status tc_storage_map(const tc_allocator *a, const char *path, tc_storage **out);
+// Where a storage is such a file or a slice of one: its memory goes back to the system until somebody reads it again.
+void tc_storage_forget(const tc_storage *s);
 // `size` bytes of a parent from `offset`: a view that keeps the parent alive, or a copy where the address is no
 // multiple of `align`. OUT_OF_RANGE beyond the parent.
 TC_NODISCARD tc_status tc_storage_slice(const tc_allocator *a, tc_storage *parent, size_t offset, size_t size,

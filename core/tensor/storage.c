@@ -83,3 +83,9 @@ tc_status tc_storage_map(const tc_allocator *a, const char *path, tc_storage **o
   if (status) release_mapping(m, NULL);
   return status;
 }
+
+void tc_storage_forget(const tc_storage *s) {
+  const tc_storage *whole = s;
+  while (whole->release == release_parent) whole = whole->owner;
+  if (whole->release == release_mapping) tc_file_forget(s->data, s->size);
+}

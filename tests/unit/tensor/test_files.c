@@ -501,8 +501,41 @@ TC_TEST(slices_stay_inside) {
   return TC_OK;
 }
 
+static int64_t resident_file_pages(void) {
+  long long size = 0, resident = 0, shared = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  if (!f || fscanf(f, "%lld %lld %lld", &size, &resident, &shared) != 3) fail_msg("no /proc/self/statm");
+  fclose(f);
+  return shared;
+}
+
+TC_TEST(forgotten_files_are_read_again) {
+  enum { BYTES = 4 << 20, FIRST = 100000, PART = 3 << 20 };
+  const tc_allocator *a = tc_arena_allocator(arena);
+  const char *path = scratch(arena, "forgotten");
+  uint8_t *bytes = tc_arena_alloc(arena, BYTES);
+  uint64_t seed = tc_test_seed();
+  for (int64_t i = 0; i < BYTES; i++) bytes[i] = (uint8_t)tc_test_random(&seed);
+  TC_TRY(tc_file_write(path, bytes, BYTES));
+  tc_storage *file, *part, *own;
+  TC_TRY(tc_storage_map(a, path, &file));
+  TC_TRY(tc_storage_slice(a, file, FIRST, PART, 1, &part));
+  TC_TRY(tc_storage_create(a, 100, &own));
+  memset(own->data, 7, 100);
+  assert_memory_equal(file->data, bytes, BYTES);
+  int64_t before = resident_file_pages();
+  tc_storage_forget(part);
+  tc_storage_forget(own); // is no file's
+  assert_true(before - resident_file_pages() >= PART / 65536);
+  assert_memory_equal(file->data, bytes, BYTES);
+  assert_int_equal(((uint8_t *)own->data)[99], 7);
+  tc_storage_unref(own), tc_storage_unref(part), tc_storage_unref(file);
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(forgotten_files_are_read_again),
       cmocka_unit_test(safetensors_round_trip),
       cmocka_unit_test(npz_round_trip),
       cmocka_unit_test(npy_round_trip),

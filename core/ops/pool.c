@@ -49,9 +49,6 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
   p->lead = t->rank - p->n;
   if (p->lead < 1 || p->lead > 2)
     return tc_op_fail(a, "expected an input of rank %d or %d: %s", p->n + 1, p->n + 2, tc_op_shape_text(a, 0));
-  for (int32_t d = p->max || p->n == 3 ? 1 : p->lead; p->adaptive && !input && d < t->rank; d++)
-    if (tc_sym_is_int(t->sizes[d], 0))
-      return tc_op_fail(a, "Expected input to have non-zero size for non-batch dimensions: %s", tc_op_shape_text(a, 0));
   int32_t ceil = tc_op_arg_index(a, "ceil_mode"), pad = tc_op_arg_index(a, "count_include_pad"),
           divisor = tc_op_arg_index(a, "divisor_override");
   p->include_pad = pad < 0 || tc_op_bool(a, pad, 1);
@@ -97,7 +94,7 @@ static int32_t pool_meta(tc_op_args *a) {
   if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_dtype_is_complex(t->dtype) || t->dtype == TC_BOOL)
     return tc_op_fail(a, "pooling is not implemented for %s", tc_dtype_torch_name(t->dtype));
-  int32_t first = !p.adaptive ? p.lead - 1 : a->n_results > 1 ? 1 : p.lead; // that may not be empty
+  int32_t first = !p.adaptive ? p.lead - 1 : p.max || p.n == 3 ? 1 : p.lead; // that may not be empty
   for (int32_t d = first; d < t->rank; d++)
     if (tc_sym_is_int(t->sizes[d], 0))
       return tc_op_fail(a, "expected an input whose dimension %d is not empty: %s", d, tc_op_shape_text(a, 0));

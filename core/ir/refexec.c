@@ -402,14 +402,14 @@ static tc_status run_node(ref_scope *s, tc_node *n) {
 
 static tc_status watch(ref_scope *s, const tc_node *n) {
   const tc_ref_options *o = s->run->options;
-  if (!o->watch || s->graph->scratch || s->region) return TC_OK;
+  if (!o->watch || (s->graph->scratch && !o->watch_parts) || s->region) return TC_OK;
   tc_tensor *t = TC_NEW_ARRAY(s->run->arena, tc_tensor, n->n_results);
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results && !status; i++)
     if (n->results[i]->kind == TC_VALUE_TENSOR)
       status = ref_to_tensor(s->run, &ref_slot_of(s, n->results[i])->t, o->wide, &t[i]);
   if (!status) o->watch(o->watch_self, n, n->n_results, t);
-  for (int32_t i = 0; i < n->n_results && !status && o->watch_moves; i++) {
+  for (int32_t i = 0; i < n->n_results && !status && o->watch_moves && !s->graph->scratch; i++) {
     ref_tensor moved;
     if (!t[i].storage) continue;
     status = ref_from_tensor(s->run, &t[i], t[i].strides, 0, false, &moved);

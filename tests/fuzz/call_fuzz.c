@@ -312,18 +312,18 @@ static const tc_value *storage_of(const tc_value *v) {
 
 // Views are moved with what they see; what is written in place is new.
 static void shake_results(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
+  fuzz_case *f = self;
   for (int32_t i = 0; i < n_results && i < n->n_results; i++) {
     const tc_value *v = n->results[i];
     tc_value *base = tc_value_base(v);
     bool view = base && !n->op->schema.args[v->view_arg].writes;
-    if (v->kind == TC_VALUE_TENSOR && results[i].storage) {
-      ((fuzz_case *)self)->loose |= beyond_signed(&results[i]);
-      if (is_far(&results[i])) tc_map_put_ptr(((fuzz_case *)self)->far, storage_of(v), NULL);
-    }
-    if (v->kind != TC_VALUE_TENSOR || view || !results[i].storage) continue;
+    if (v->kind != TC_VALUE_TENSOR || !results[i].storage) continue;
+    f->loose |= beyond_signed(&results[i]);
+    if (view || n->graph->scratch) continue;
+    if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) || goes_by_norm(n->graph, v) ||
                 (base && goes_by_norm(n->graph, base));
-    move(self, &results[i], norm);
+    move(f, &results[i], norm);
   }
 }
 
@@ -340,7 +340,8 @@ static tc_status make_all_inputs(fuzz_case *f, tc_tensor *out) {
 static tc_status run_again(fuzz_case *f, bool wide) {
   int32_t n = f->g->inputs.count;
   tc_tensor out[MOST_IO] = {0}, *in = wide ? f->in : f->shaken;
-  tc_ref_options o = {.wide = wide, .watch_self = f, .watch = wide ? NULL : shake_results, .watch_moves = !wide};
+  tc_ref_options o = {
+      .wide = wide, .watch_self = f, .watch = wide ? NULL : shake_results, .watch_moves = !wide, .watch_parts = !wide};
   for (int32_t i = 0; i < n && !wide; i++) {
     TC_TRY(tc_tensor_copy(&f->in[i], &f->shaken[i]));
     move(f, &f->shaken[i], goes_by_norm(f->g, f->g->inputs.data[i].value));

@@ -1,11 +1,16 @@
 // Matrix products by products of tiles (`mma`, tc/kernel.h): a block makes a tile of the result, 32 lanes 64 × 32 or so
 // of its elements in registers.
 //
-// Sixteen-bit floats are multiplied as they are. An f32 is the sum of three bf16, its first, second and last eight
-// bits, so a product is the sum of nine; the six greatest give it to 22 bits and more (Henry, Tang, Heinecke,
-// "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations", 2019). Devices cut bits
-// off where they sum, so a step's products are summed from zero, the small ones first, and added up by ordinary
-// additions.
+// Sixteen-bit floats are multiplied as they are. An f32, scaled, is the sum of two f16, the second of which is kept
+// times 2^11, so that it is no smaller than the first; a product is then the sum of four, of which the three greatest
+// give it to 22 bits and more (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while
+// surpassing the FP32 theoretical peak performance", 2022). Devices cut bits off where they sum, so a step's products
+// are summed from zero, the small ones first, and added up by ordinary additions.
+//
+// Each line (row of a, column of b) has a power of two that brings its greatest number so far near 2^TARGET: an element
+// is then known to 2^-42 of that, or to 23 bits of its own. A step is put as if the scales were right. Lanes that find
+// a number beyond LIMIT say so; behind the barrier that follows anyway the block then lowers the scales, the sums with
+// them, and puts the step again. That is so in the first step, in which every scale is FIRST, and seldom later.
 //
 // The block walks along K in steps of DEPTH elements, which lie in shared memory in planes, part after part, two
 // elements in a word. Which elements of K a lane multiplies is free as long as both factors agree: number u of the
@@ -13,26 +18,27 @@
 // needs lies together, and in the order of its registers: of a the runs of two rows, eight apart, with their words in
 // turns; of b all runs of a column. Both are turned by their number, so that neighbouring lanes meet other banks
 // whether they take rows or runs. A step's elements are on their way from memory into registers while the one before is
-// multiplied; where there is room, shared memory has two steps, and no lane waits for others to have read one.
+// multiplied. Where there is room, and nothing is scaled, shared memory has two steps, and no lane waits for others to
+// have read one.
 //
-// What does not split: infinities, whose parts make NaN, and lines of nothing but tiny numbers, which lose their last
-// bits below the smallest bf16. The greatest magnitude of each line tells, and a sum that is not finite without a NaN
-// in its lines. A block that has any multiplies its tile once more by ordinary arithmetic, on the way out.
+// Infinities do not split: their parts make NaN. A block with a sum that is not finite, without a NaN in its lines
+// (whose scale is then NaN, too), multiplies its tile once more by ordinary arithmetic, on the way out.
 #include <math.h>
 
 #include "core/kernel/templates/matmul_tiles.h"
 
 enum { RUN = TC_TILES_RUN, ROWS = 16, COLUMNS = 8, STEP = 16, QUAD = 4 }; // of a product of tiles
+enum { PARTS = 2, PRODUCTS = 3, WORDS = 4, PAD = 8 };                     // PAD: behind rows on the way out
+enum { MOST_ACROSS = 4, MOST_DOWN = 4, MOST_STEPS = 2, MOST_RUNS = 8 };
 enum {
-  PARTS = 3,
-  PRODUCTS = 6,
-  WORDS = 4,
-  PAD = 8,
-  MOST_ACROSS = 4,
-  MOST_DOWN = 4,
-  MOST_STEPS = 2,
-  MOST_RUNS = 8
-}; // PAD: behind rows on the way out
+  TARGET = 6,
+  EXPONENT = 23,
+  INVERSE = 254
+}; // exponent of a line's greatest number when it is scaled; of f32: its
+   // place, and the sum of two inverse powers' exponents
+#define FIRST 0x1p126 // scale of a line in which nothing was seen
+#define LIMIT 0x1p15  // of scaled numbers
+#define BEHIND 0x1p11 // scale of last parts
 
 typedef tc_tiles tiles;
 typedef tc_tiles_slab slab;
@@ -47,16 +53,16 @@ static tc_kval rest(tiles *t, tc_kval x, int64_t y) { return tc_tiles_rest(t, x,
 // ---- Configurations ----
 typedef struct shape {
   int32_t rows, columns, lane_rows, lane_columns, depth, stages;
-  double time; // beside the whole rate of the device's tiles
+  double time,
+      split; // beside the whole rate of the device's tiles, of 16-bit floats and of split ones (0: not for them)
 } shape;
-static const shape shapes[] = {{128, 64, 64, 32, 32, 1, 1.38}, // measured on an H200
-                               {64, 64, 32, 32, 32, 1, 1.4},
-                               {128, 64, 32, 32, 16, 2, 1.42},
-                               {128, 128, 64, 32, 32, 2, 1.45}};
+static const shape shapes[] = {{128, 64, 64, 32, 32, 1, 1.38, 2.07}, // measured on an H200
+                               {64, 64, 32, 32, 32, 1, 1.4, 2.43},
+                               {128, 64, 32, 32, 16, 2, 1.42, 0},
+                               {128, 128, 64, 32, 32, 2, 1.45, 0}};
 enum { FULL = 256 }; // lanes that keep a core busy, of one block or of several
 // A multiply-add of matmul.c's micro-tiles is 1 / 0.12 of the device's f32 rate.
 #define ORDINARY 0.12
-#define LEAST 0x1p-95 // a line with something greater loses nothing
 
 // What is multiplied: 16-bit factors as they are, whatever the type of their product is.
 static tc_dtype factor_dtype(const tc_stage *s) {
@@ -68,7 +74,7 @@ static tc_dtype factor_dtype(const tc_stage *s) {
 static int32_t planes_of(const tc_stage *s) {
   uint64_t tiles = tc_stage_device(s)->tiles;
   switch (factor_dtype(s)) {
-  case TC_F32: return tiles >> TC_BF16 & 1 ? PARTS : 0;
+  case TC_F32: return tiles >> TC_F16 & 1 ? PARTS : 0;
   case TC_F16: return tc_stage_operand_dtype(s, 1) == TC_F16 && tiles >> TC_F16 & 1;
   case TC_BF16: return tc_stage_operand_dtype(s, 1) == TC_BF16 && tiles >> TC_BF16 & 1;
   default: return 0;
@@ -88,14 +94,16 @@ int32_t tc_matmul_mma(const tc_stage *s, int32_t max, tc_stage_config *out) {
   double beside = rate > 0 && dev->flops_per_ns > 0 ? (double)dev->flops_per_ns / rate : 0.5;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes && n < max; i++) {
     const shape *t = &shapes[i];
+    double time = planes == PARTS ? t->split : t->time;
     int32_t lanes = t->rows / t->lane_rows * (t->columns / t->lane_columns) * TC_MMA_LANES;
     int64_t shared = (int64_t)t->stages * planes * (t->rows + t->columns) * t->depth * 2;
-    if (tc_template_lanes(dev, lanes) < lanes || (dev->shared_bytes && shared > dev->shared_bytes)) continue;
+    if (time == 0 || tc_template_lanes(dev, lanes) < lanes || (dev->shared_bytes && shared > dev->shared_bytes))
+      continue;
     if (!tc_matmul_mma_fits(t->rows, t->columns, t->depth, lanes)) continue;
     if (t->rows / t->lane_rows * 8 > t->stages * planes * t->depth / 2) continue; // no room for rows on the way out
     tc_stage_config *c = &out[n++];
     *c = (tc_stage_config){.lanes = lanes, .shared_bytes = shared};
-    tc_tiles_config(s, t->rows, t->columns, lanes < FULL ? FULL / lanes : 1, ORDINARY * beside * t->time, c);
+    tc_tiles_config(s, t->rows, t->columns, lanes < FULL ? FULL / lanes : 1, ORDINARY * beside * time, c);
     c->params[TC_MATMUL_LANE_ROWS] = t->lane_rows;
     c->params[TC_MATMUL_LANE_COLUMNS] = t->lane_columns;
     c->params[TC_MATMUL_DEPTH] = t->depth;
@@ -175,76 +183,102 @@ static void fetch(tiles *t, const slab *x, tc_kval k0) {
   }
 }
 
-// Two numbers of 16 bits in a word, the first one low. As parts they are the upper halves of f32.
+// Two numbers of 16 bits in a word, the first one low; bf16 are the upper halves of f32.
 static tc_kval pair_of(tiles *t, tc_kval low, tc_kval high) {
   tc_kb *b = t->b;
-  if (factor_dtype(t->s) == TC_F16) {
-    low = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, tc_kb_cast(b, TC_F16, low)));
-    high = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, tc_kb_cast(b, TC_F16, high)));
+  if (factor_dtype(t->s) != TC_BF16) {
+    low = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, low));
+    high = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, high));
     return op(t, TC_K_OR, low, op(t, TC_K_SHL, high, i32(t, 16)));
   }
   low = op(t, TC_K_AND, op(t, TC_K_SHR, tc_kb_bitcast(b, TC_I32, low), i32(t, 16)), i32(t, 0xffff));
   return op(t, TC_K_OR, low, op(t, TC_K_AND, tc_kb_bitcast(b, TC_I32, high), i32(t, -0x10000)));
 }
 
-// The rest of an f32 behind its upper half.
-static tc_kval behind(tiles *t, tc_kval v) {
-  tc_kval upper = op(t, TC_K_AND, tc_kb_bitcast(t->b, TC_I32, v), i32(t, -0x10000));
-  return op(t, TC_K_SUB, v, tc_kb_bitcast(t->b, TC_F32, upper));
+// Elements of one line as they are put: the next parts of them, whose rest stays in v.
+static void next_part(tiles *t, int32_t p, tc_kval *v, tc_kval *part) {
+  tc_kb *b = t->b;
+  for (int32_t e = 0; e < RUN; e++) {
+    part[e] = factor_dtype(t->s) == TC_BF16 ? v[e] : tc_kb_cast(b, TC_F16, v[e]);
+    if (p + 1 == t->planes) continue;
+    tc_kval rest = op(t, TC_K_SUB, v[e], tc_kb_cast(b, TC_F32, part[e]));
+    v[e] = op(t, TC_K_MUL, rest, tc_kb_real(b, TC_F32, BEHIND));
+  }
 }
 
-// What was fetched of run number i; its line's greatest magnitude takes part in it.
-static void take_run(tiles *t, const slab *x, int32_t i, tc_kval *v) {
-  tc_kb *b = t->b;
-  tc_kb_load(b, x->next, i32(t, (int64_t)i * RUN), RUN, -1, NULL, v);
+// The greatest magnitude of a run, or NaN.
+static tc_kval greatest_of(tiles *t, const tc_kval *v) {
+  tc_kval sizes[RUN];
+  for (int32_t e = 0; e < RUN; e++) sizes[e] = tc_kb_op1(t->b, TC_K_ABS, v[e]);
+  return op(t, TC_K_MAX, op(t, TC_K_MAX, sizes[0], sizes[1]), op(t, TC_K_MAX, sizes[2], sizes[3]));
+}
+
+// What was fetched of run number i, and is of `line`, scaled. `most`: the greatest of all, or NaN.
+static void take_run(tiles *t, const slab *x, int32_t i, tc_kval line, tc_kval *most, tc_kval *v) {
+  tc_kb_load(t->b, x->next, i32(t, (int64_t)i * RUN), RUN, -1, NULL, v);
   if (t->planes != PARTS) return;
-  tc_kval most = tc_kb_load1(b, x->magnitudes, i32(t, i), -1, -1);
-  for (int32_t e = 0; e < RUN; e++) most = op(t, TC_K_MAX, most, tc_kb_op1(b, TC_K_ABS, v[e]));
-  tc_kb_store(b, x->magnitudes, i32(t, i), 1, &most, -1);
+  tc_kval scale = tc_kb_load1(t->b, x->scales, line, -1, -1), own;
+  for (int32_t e = 0; e < RUN; e++) v[e] = op(t, TC_K_MUL, v[e], scale);
+  own = greatest_of(t, v); // by itself, so that runs do not wait for each other
+  *most = *most < 0 ? own : op(t, TC_K_MAX, *most, own);
 }
 
 // All parts of `n` runs, into shared memory from word `to` on: the first words of all, then the second ones.
 static void put_parts(tiles *t, const slab *x, tc_kval to, int32_t n, tc_kval (*v)[RUN]) {
   for (int32_t p = 0; p < t->planes; p++) {
-    tc_kval words[WORDS];
+    tc_kval words[WORDS], part[RUN];
     for (int32_t i = 0; i < n; i++) {
-      for (int32_t e = 0; e < RUN && p; e++) v[i][e] = behind(t, v[i][e]);
-      for (int32_t w = 0; w < RUN / 2; w++) words[w * n + i] = pair_of(t, v[i][2 * w], v[i][2 * w + 1]);
+      next_part(t, p, v[i], part);
+      for (int32_t w = 0; w < RUN / 2; w++) words[w * n + i] = pair_of(t, part[2 * w], part[2 * w + 1]);
     }
     tc_kb_store(t->b, x->shared, add(t, to, i32(t, p * plane_words(t, x))), n * RUN / 2, words, -1);
   }
 }
 
 // What was fetched, into shared memory from word `stage` on.
-static void put_left(tiles *t, tc_kval stage) {
+static void put_left(tiles *t, tc_kval stage, tc_kval *most) {
   tc_kval v[2][RUN], row, run;
   for (int32_t i = 0; i < tc_tiles_runs(t, &t->left); i += 2) {
     place_of_run(t, &t->left, i, &row, &run);
-    for (int32_t h = 0; h < 2; h++) take_run(t, &t->left, i + h, v[h]);
+    for (int32_t h = 0; h < 2; h++) take_run(t, &t->left, i + h, h ? add(t, row, i32(t, 8)) : row, most, v[h]);
     put_parts(t, &t->left, add(t, left_at(t, row, run), stage), 2, v);
   }
 }
-static void put_right(tiles *t, tc_kval stage) {
+static void put_right(tiles *t, tc_kval stage, tc_kval *most) {
   tc_kval v[1][RUN], line, run;
   int32_t n = products_of(t);
   for (int32_t i = 0; i < tc_tiles_runs(t, &t->right); i++) {
     place_of_run(t, &t->right, i, &line, &run);
-    take_run(t, &t->right, i, v[0]);
+    take_run(t, &t->right, i, line, most, v[0]);
     tc_kval to = add(t, right_at(t, line, 0, over(t, run, n)), times(t, rest(t, run, n), RUN / 2));
     put_parts(t, &t->right, add(t, to, stage), 1, v);
   }
+}
+
+// `stage`: number of the step's place in shared memory. Gives the greatest scaled number.
+static tc_kval put_parts_of_both(tiles *t, tc_kval stage) {
+  tc_kval most = -1;
+  put_left(t, times(t, stage, t->planes * plane_words(t, &t->left)), &most);
+  put_right(t, times(t, stage, t->planes * plane_words(t, &t->right)), &most);
+  return most;
+}
+static void put_both(tiles *t, tc_kval stage) {
+  tc_kval most = put_parts_of_both(t, stage);
+  if (t->planes != PARTS) return;
+  tc_kval fit = op(t, TC_K_LE, most, tc_kb_real(t->b, TC_F32, LIMIT));
+  tc_kb_atomic_add(t->b, t->grows, i32(t, 0), i32(t, 1), tc_kb_op1(t->b, TC_K_NOT, fit));
 }
 
 // ---- Products ----
 // The sums take in a step: its products are summed from zero, in the order of their size. `left`, `right`: the words
 // from which the step's parts lie.
 static void multiply(tiles *t, tc_kval left, tc_kval right) {
-  static const int32_t order[PRODUCTS][2] = {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}};
+  static const int32_t order[PRODUCTS][2] = {{0, 1}, {1, 0}, {0, 0}};
   tc_kb *b = t->b;
   int32_t across = t->lane_columns / COLUMNS, down = t->lane_rows / ROWS, steps = products_of(t);
   tc_kval y[MOST_ACROSS][PARTS][2 * MOST_STEPS], x[PARTS][MOST_STEPS][WORDS], c[MOST_ACROSS][4], sums[4];
   tc_kval row = add(t, warp_row(t), group_of(t)), column = add(t, warp_column(t), group_of(t)), quad = quad_of(t);
-  int32_t opcode = factor_dtype(t->s) == TC_F16 ? TC_K_MMA_F16 : TC_K_MMA_BF16;
+  int32_t opcode = factor_dtype(t->s) == TC_BF16 ? TC_K_MMA_BF16 : TC_K_MMA_F16;
   for (int32_t n = 0; n < across; n++) {
     tc_kval at = add(t, right_at(t, column, n * COLUMNS, quad), right);
     for (int32_t p = 0; p < t->planes; p++)
@@ -259,10 +293,13 @@ static void multiply(tiles *t, tc_kval left, tc_kval right) {
     }
     for (int32_t n = 0; n < across; n++)
       for (int32_t e = 0; e < 4; e++) c[n][e] = tc_kb_real(b, TC_F32, 0);
-    for (int32_t i = t->planes == PARTS ? 0 : PRODUCTS - 1; i < PRODUCTS; i++)
+    for (int32_t i = t->planes == PARTS ? 0 : PRODUCTS - 1; i < PRODUCTS; i++) {
+      for (int32_t n = 0; n < across && i == PRODUCTS - 1 && t->planes == PARTS; n++)
+        for (int32_t e = 0; e < 4; e++) c[n][e] = op(t, TC_K_MUL, c[n][e], tc_kb_real(b, TC_F32, 1 / BEHIND));
       for (int32_t k = 0; k < steps; k++)
         for (int32_t n = 0; n < across; n++)
           tc_kb_mma(b, opcode, x[order[i][0]][k], y[n][order[i][1]] + 2 * k, c[n], c[n]);
+    }
     for (int32_t n = 0; n < across; n++) {
       tc_kval at = i32(t, (int64_t)(m * across + n) * 4);
       tc_kb_load(b, t->sums, at, 4, -1, NULL, sums);
@@ -272,63 +309,152 @@ static void multiply(tiles *t, tc_kval left, tc_kval right) {
   }
 }
 
-// ---- What does not split ----
-// The magnitudes of the lane's runs, to where the others see them.
-static void show_magnitudes(tiles *t, const slab *x) {
+// ---- Scales ----
+// A power of two and its inverse.
+static tc_kval inverse(tiles *t, tc_kval power) {
+  tc_kval bits = op(t, TC_K_SUB, i32(t, (int64_t)INVERSE << EXPONENT), tc_kb_bitcast(t->b, TC_I32, power));
+  return tc_kb_bitcast(t->b, TC_F32, bits);
+}
+
+static tc_kval fits(tiles *t, tc_kval most, tc_kval scale) {
+  return op(t, TC_K_LE, op(t, TC_K_MUL, most, scale), tc_kb_real(t->b, TC_F32, LIMIT));
+}
+
+// Lines of x that the lane has in round i of all lanes: their number, and whether it is one.
+static int32_t rounds_of(const tiles *t, const slab *x) { return (x->lines + t->lanes - 1) / t->lanes; }
+static tc_kval own_line(tiles *t, const slab *x, int32_t i, tc_kval *out_mask) {
+  tc_kval line = add(t, tc_kb_lane(t->b), i32(t, (int64_t)i * t->lanes));
+  *out_mask = (i + 1) * t->lanes > x->lines ? op(t, TC_K_LT, line, i32(t, x->lines)) : -1;
+  return line;
+}
+
+static void first_scales(tiles *t, const slab *x) {
+  tc_kval mask, first = tc_kb_real(t->b, TC_F32, FIRST);
+  for (int32_t i = 0; i < rounds_of(t, x); i++) {
+    tc_kval line = own_line(t, x, i, &mask);
+    tc_kb_store(t->b, x->scales, line, 1, &first, mask);
+  }
+}
+
+// The greatest number of each run, to where the others see it: a word for each, and behind them one for each line.
+static void show_greatest(tiles *t, const slab *x) {
   tc_kval line, run;
   for (int32_t i = 0; i < tc_tiles_runs(t, x); i++) {
     place_of_run(t, x, i, &line, &run);
-    tc_kval most = tc_kb_bitcast(t->b, TC_I32, tc_kb_load1(t->b, x->magnitudes, i32(t, i), -1, -1));
+    tc_kval v[RUN], most;
+    tc_kb_load(t->b, x->next, i32(t, (int64_t)i * RUN), RUN, -1, NULL, v);
+    most = tc_kb_bitcast(t->b, TC_I32, greatest_of(t, v));
     tc_kb_store(t->b, x->shared, add(t, times(t, line, runs_of_line(t)), run), 1, &most, -1);
   }
 }
-
-// Is there NaN in a line, and does it not split?
-typedef struct line_kind {
-  tc_kval nan, bad;
-} line_kind;
-static line_kind kind_of(tiles *t, const slab *x, tc_kval line) {
-  tc_kb *b = t->b;
-  tc_kval bits[MOST_RUNS], most = -1;
-  int32_t n = runs_of_line(t);
-  tc_kb_load(b, x->shared, times(t, line, n), n, -1, NULL, bits);
-  for (int32_t i = 0; i < n; i++) {
-    tc_kval v = tc_kb_bitcast(b, TC_F32, bits[i]);
-    most = i ? op(t, TC_K_MAX, most, v) : v;
-  }
-  tc_kval some = op(t, TC_K_GT, most, tc_kb_real(b, TC_F32, 0));
-  tc_kval tiny = op(t, TC_K_AND, some, op(t, TC_K_LT, most, tc_kb_real(b, TC_F32, LEAST)));
-  tc_kval infinite = op(t, TC_K_EQ, most, tc_kb_real(b, TC_F32, (double)INFINITY));
-  return (line_kind){op(t, TC_K_NE, most, most), op(t, TC_K_OR, tiny, infinite)};
+static tc_kval ratio_at(tiles *t, const slab *x, tc_kval line) {
+  return add(t, line, i32(t, (int64_t)x->lines * runs_of_line(t)));
 }
 
-// Whether the block's tile must be multiplied by ordinary arithmetic.
-static tc_kval does_not_split(tiles *t) {
+// Lines with greater numbers get smaller scales, those with NaN NaN; how they change goes to ratio_at.
+static void lower_scales(tiles *t, const slab *x) {
   tc_kb *b = t->b;
+  int32_t n = runs_of_line(t);
+  tc_kval first = tc_kb_real(b, TC_F32, FIRST), none[MOST_RUNS], bits[MOST_RUNS], mask;
+  for (int32_t e = 0; e < n; e++) none[e] = i32(t, 0);
+  for (int32_t i = 0; i < rounds_of(t, x); i++) {
+    tc_kval line = own_line(t, x, i, &mask), most = -1;
+    tc_kval old = tc_kb_load1(b, x->scales, line, mask, mask < 0 ? -1 : first);
+    tc_kb_load(b, x->shared, times(t, line, n), n, mask, mask < 0 ? NULL : none, bits);
+    for (int32_t e = 0; e < n; e++) {
+      tc_kval v = tc_kb_bitcast(b, TC_F32, bits[e]);
+      most = e ? op(t, TC_K_MAX, most, v) : v;
+    }
+    tc_kval exponent = op(t, TC_K_SHR, tc_kb_bitcast(b, TC_I32, most), i32(t, EXPONENT));
+    tc_kval scale = op(t, TC_K_SHL, op(t, TC_K_SUB, i32(t, INVERSE + TARGET), exponent), i32(t, EXPONENT));
+    tc_kval finite = op(t, TC_K_LT, most, tc_kb_real(b, TC_F32, (double)INFINITY));
+    scale = tc_kb_op3(b, TC_K_SELECT, finite, tc_kb_bitcast(b, TC_F32, scale), old);
+    scale = tc_kb_op3(b, TC_K_SELECT, fits(t, most, old), old, scale);
+    scale = tc_kb_op3(b, TC_K_SELECT, op(t, TC_K_NE, most, most), most, scale);
+    tc_kval ratio = tc_kb_bitcast(b, TC_I32, op(t, TC_K_MUL, scale, inverse(t, old)));
+    tc_kb_store(b, x->scales, line, 1, &scale, mask);
+    tc_kb_store(b, x->shared, ratio_at(t, x, line), 1, &ratio, mask);
+  }
+}
+
+// The lane's rows and columns of the block's tile, as its sums have them.
+static void own_lines(tiles *t, tc_kval *rows, tc_kval *columns) {
   int32_t across = t->lane_columns / COLUMNS, down = t->lane_rows / ROWS;
-  line_kind rows[2 * MOST_DOWN], columns[2 * MOST_ACROSS];
-  tc_kb_barrier(b);
+  tc_kval row = add(t, warp_row(t), group_of(t)), column = add(t, warp_column(t), times(t, quad_of(t), 2));
+  for (int32_t i = 0; i < 2 * down; i++) rows[i] = add(t, row, i32(t, i * 8));
+  for (int32_t i = 0; i < 2 * across; i++) columns[i] = add(t, column, i32(t, i / 2 * COLUMNS + i % 2));
+}
+// Those of sum number i.
+static int32_t row_of_sum(const tiles *t, int32_t i) { return i / 4 / (t->lane_columns / COLUMNS) * 2 + i % 4 / 2; }
+static int32_t column_of_sum(const tiles *t, int32_t i) { return i / 4 % (t->lane_columns / COLUMNS) * 2 + i % 2; }
+
+// Sums times what belongs to their row and to their column; `out`: what they become, too.
+static void scale_sums(tiles *t, const tc_kval *rows, const tc_kval *columns, tc_kval *out) {
+  for (int32_t i = 0; i < t->lane_rows * t->lane_columns / TC_MMA_LANES; i++) {
+    tc_kval v = tc_kb_load1(t->b, t->sums, i32(t, i), -1, -1);
+    v = op(t, TC_K_MUL, v, op(t, TC_K_MUL, rows[row_of_sum(t, i)], columns[column_of_sum(t, i)]));
+    tc_kb_store(t->b, t->sums, i32(t, i), 1, &v, -1);
+    if (out) out[i] = v;
+  }
+}
+
+// Behind a barrier: where something does not fit, scales are lowered, and sums with them.
+static void follow_growth(tiles *t, tc_kval stage) {
+  tc_kb *b = t->b;
+  if (t->planes != PARTS) return;
+  tc_kval rows[2 * MOST_DOWN], columns[2 * MOST_ACROSS], none = i32(t, 0);
+  tc_kb_if(b, op(t, TC_K_NE, tc_kb_load1(b, t->grows, i32(t, 0), -1, -1), none));
   tc_kb_lanes(b);
-  show_magnitudes(t, &t->left);
-  show_magnitudes(t, &t->right);
+  show_greatest(t, &t->left);
+  show_greatest(t, &t->right);
   tc_kb_end_lanes(b, 0, NULL, NULL);
   tc_kb_barrier(b);
   tc_kb_lanes(b);
-  tc_kval row = add(t, warp_row(t), group_of(t)), column = add(t, warp_column(t), times(t, quad_of(t), 2)), bad = -1;
-  tc_kval zero = tc_kb_real(b, TC_F32, 0), all = zero, yields;
-  for (int32_t i = 0; i < 2 * down; i++) rows[i] = kind_of(t, &t->left, add(t, row, i32(t, i * 8)));
-  for (int32_t i = 0; i < 2 * across; i++)
-    columns[i] = kind_of(t, &t->right, add(t, column, i32(t, i / 2 * COLUMNS + i % 2)));
-  for (int32_t i = 0; i < 2 * (down + across); i++) {
-    tc_kval one = i < 2 * down ? rows[i].bad : columns[i - 2 * down].bad;
-    bad = i ? op(t, TC_K_OR, bad, one) : one;
+  lower_scales(t, &t->left);
+  lower_scales(t, &t->right);
+  tc_kb_store(b, t->grows, i32(t, 0), 1, &none, op(t, TC_K_EQ, tc_kb_lane(b), i32(t, 0)));
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kb_barrier(b);
+  tc_kb_lanes(b);
+  own_lines(t, rows, columns);
+  for (int32_t i = 0; i < 2 * t->lane_rows / ROWS; i++)
+    rows[i] = tc_kb_bitcast(b, TC_F32, tc_kb_load1(b, t->left.shared, ratio_at(t, &t->left, rows[i]), -1, -1));
+  for (int32_t i = 0; i < 2 * t->lane_columns / COLUMNS; i++)
+    columns[i] = tc_kb_bitcast(b, TC_F32, tc_kb_load1(b, t->right.shared, ratio_at(t, &t->right, columns[i]), -1, -1));
+  scale_sums(t, rows, columns, NULL);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kb_barrier(b);
+  tc_kb_lanes(b);
+  put_parts_of_both(t, stage);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kb_barrier(b);
+  tc_kb_end_if(b, 0, NULL, NULL);
+}
+
+// ---- What does not split ----
+// Sums without their scales, and whether the block's tile must be multiplied by ordinary arithmetic: where one is not
+// finite, without a NaN in its lines.
+static tc_kval does_not_split(tiles *t) {
+  tc_kb *b = t->b;
+  tc_kval rows[2 * MOST_DOWN], columns[2 * MOST_ACROSS], nan_rows[2 * MOST_DOWN], nan_columns[2 * MOST_ACROSS];
+  tc_kval sums[4 * MOST_DOWN * MOST_ACROSS], yields;
+  tc_kb_lanes(b);
+  tc_kval zero = tc_kb_real(b, TC_F32, 0), all = zero;
+  own_lines(t, rows, columns);
+  for (int32_t i = 0; i < 2 * t->lane_rows / ROWS; i++) {
+    tc_kval v = tc_kb_load1(b, t->left.scales, rows[i], -1, -1);
+    nan_rows[i] = op(t, TC_K_NE, v, v), rows[i] = inverse(t, v);
   }
-  for (int32_t i = 0; i < down * across * 4; i++) { // 0, or NaN of what is not finite and has a reason to be finite
-    tc_kval v = tc_kb_load1(b, t->sums, i32(t, i), -1, -1);
-    tc_kval nan = op(t, TC_K_OR, rows[i / 4 / across * 2 + i % 4 / 2].nan, columns[i / 4 % across * 2 + i % 2].nan);
-    all = op(t, TC_K_ADD, all, tc_kb_op3(b, TC_K_SELECT, nan, zero, op(t, TC_K_SUB, v, v)));
+  for (int32_t i = 0; i < 2 * t->lane_columns / COLUMNS; i++) {
+    tc_kval v = tc_kb_load1(b, t->right.scales, columns[i], -1, -1);
+    nan_columns[i] = op(t, TC_K_NE, v, v), columns[i] = inverse(t, v);
   }
-  bad = op(t, TC_K_OR, bad, op(t, TC_K_NE, all, all));
+  scale_sums(t, rows, columns, sums);
+  for (int32_t i = 0; i < t->lane_rows * t->lane_columns / TC_MMA_LANES; i++) { // 0, or NaN
+    tc_kval nan = op(t, TC_K_OR, nan_rows[row_of_sum(t, i)], nan_columns[column_of_sum(t, i)]);
+    all = op(t, TC_K_ADD, all, tc_kb_op3(b, TC_K_SELECT, nan, zero, op(t, TC_K_SUB, sums[i], sums[i])));
+  }
+  tc_kval bad = op(t, TC_K_NE, all, all);
   tc_kb_end_lanes(b, 1, &bad, &yields);
   return tc_kb_collective(b, TC_K_REDUCE_OR, yields, 0);
 }
@@ -397,26 +523,28 @@ static void finish(tiles *t, tc_kval i, tc_kval bad) {
   }
 }
 
-static void make_slab(tiles *t, tc_sv name, tc_sv next, tc_sv magnitudes, slab *x) {
+static void make_slab(tiles *t, tc_sv name, tc_sv next, tc_sv scales, slab *x) {
   x->shared = tc_kb_shared(t->b, name, TC_I32, t->stages * t->planes * plane_words(t, x));
   x->next = tc_kb_lane_array(t->b, next, t->acc, (int64_t)tc_tiles_runs(t, x) * RUN);
-  if (t->planes == PARTS) x->magnitudes = tc_kb_lane_array(t->b, magnitudes, TC_F32, tc_tiles_runs(t, x));
+  if (t->planes == PARTS) x->scales = tc_kb_shared(t->b, scales, TC_F32, x->lines);
 }
 
-static void clear_magnitudes(tiles *t, const slab *x) {
-  tc_kval nothing = tc_kb_real(t->b, TC_F32, 0);
-  for (int32_t i = 0; i < tc_tiles_runs(t, x) && t->planes == PARTS; i++)
-    tc_kb_store(t->b, x->magnitudes, i32(t, i), 1, &nothing, -1);
+// Before the first step.
+static void begin_scales(tiles *t) {
+  tc_kb *b = t->b;
+  tc_kval none = i32(t, 0);
+  if (t->planes != PARTS) return;
+  tc_kb_lanes(b);
+  first_scales(t, &t->left);
+  first_scales(t, &t->right);
+  tc_kb_store(b, t->grows, none, 1, &none, op(t, TC_K_EQ, tc_kb_lane(b), none));
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kb_barrier(b);
 }
 
 static void fetch_both(tiles *t, tc_kval k0) {
   fetch(t, &t->left, k0);
   fetch(t, &t->right, k0);
-}
-// `stage`: number of the step's place in shared memory.
-static void put_both(tiles *t, tc_kval stage) {
-  put_left(t, times(t, stage, t->planes * plane_words(t, &t->left)));
-  put_right(t, times(t, stage, t->planes * plane_words(t, &t->right)));
 }
 static void multiply_stage(tiles *t, tc_kval stage) {
   multiply(t, times(t, stage, t->planes * plane_words(t, &t->left)),
@@ -433,6 +561,7 @@ static void walk(tiles *t) {
   put_both(t, stage);
   tc_kb_end_lanes(b, 0, NULL, NULL);
   tc_kb_barrier(b);
+  follow_growth(t, stage);
   tc_kb_lanes(b);
   tc_kb_if(b, op(t, TC_K_LT, more, t->k_size));
   fetch_both(t, more);
@@ -471,13 +600,13 @@ int32_t tc_matmul_emit_mma(tc_stage *s, const tc_stage_config *c) {
   if (!tc_matmul_mma_fits(t.rows, t.columns, t.depth, t.lanes)) return TC_STATUS_UNIMPLEMENTED;
   tc_kb *b = t.b;
   int32_t n_sums = t.lane_rows * t.lane_columns / TC_MMA_LANES, rounds = t.lane_rows / 8;
-  make_slab(&t, (tc_sv){"a", 1}, (tc_sv){"next_a", 6}, (tc_sv){"most_a", 6}, &t.left);
-  make_slab(&t, (tc_sv){"b", 1}, (tc_sv){"next_b", 6}, (tc_sv){"most_b", 6}, &t.right);
+  make_slab(&t, (tc_sv){"a", 1}, (tc_sv){"next_a", 6}, (tc_sv){"scale_a", 7}, &t.left);
+  make_slab(&t, (tc_sv){"b", 1}, (tc_sv){"next_b", 6}, (tc_sv){"scale_b", 7}, &t.right);
+  if (t.planes == PARTS) t.grows = tc_kb_shared(b, (tc_sv){"grows", 5}, TC_I32, 1);
   t.sums = tc_kb_lane_array(b, (tc_sv){"sums", 4}, TC_F32, n_sums);
+  begin_scales(&t);
   tc_kb_lanes(b);
   tc_tiles_clear_sums(&t, n_sums);
-  clear_magnitudes(&t, &t.left);
-  clear_magnitudes(&t, &t.right);
   fetch_both(&t, tc_tiles_i64(&t, 0));
   tc_kb_end_lanes(b, 0, NULL, NULL);
   if (t.stages > 1) walk_by_turns(&t);

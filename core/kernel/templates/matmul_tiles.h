@@ -14,7 +14,7 @@ typedef struct tc_tiles_slab {
   bool exact;                    // no line lies beyond the last one
   tc_kval first, end;            // of lines
   tc_kmem shared, next;          // what is multiplied; registers: the next step's elements
-  tc_kmem magnitudes;            // registers: the greatest magnitude in each run of a lane
+  tc_kmem scales;                // of lines, powers of two
 } tc_tiles_slab;
 
 typedef struct tc_tiles {
@@ -28,6 +28,7 @@ typedef struct tc_tiles {
   bool runs_of_out;                                      // four elements of a row are in memory together, or not
   tc_tiles_slab left, right;                             // of a and of b
   tc_kmem sums;                                          // registers
+  tc_kmem grows;                                         // shared: whether what was put exceeds its scales
   tc_kval row0, column0;
   tc_kval row_end, column_end; // sizes of the matrices
   tc_kval k_end;               // -1: no step goes beyond it

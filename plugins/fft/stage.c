@@ -95,10 +95,12 @@ fft_table fft_make_input_table(fft_emit *e, const fft_pass *p) {
   fft_table t = {.kind = p->s > 1 && count ? FFT_TABLE_INPUTS : FFT_TABLE_NONE, .mem = -1, .fine = -1};
   if (t.kind == FFT_TABLE_NONE) return t;
   t.together = count % 2 || p->radix > FFT_MAX_RADIX || e->c.real == TC_F64 ? 1 : 2;
+  t.levels = t.together > 1 && (p->radix & (p->radix - 1)) == 0;
+  if (t.levels) count = p->radix > 4 ? 4 : 2; // one of each level, and one more to fill a load
   void *data = fft_room(e, count * p->s * 2);
   for (int32_t i = 0; i < count && data; i++) {
     for (int64_t q = 0; q < p->s; q++) {
-      fft_factor_angle(p->radix, p->s, q, i, &k, &n);
+      fft_factor_angle(p->radix, p->s, q, t.levels && i ? 1 << (i - 1) : i, &k, &n);
       fft_put_unit(e, data, ((i / t.together * p->s + q) * t.together + i % t.together) * 2, 1, k, n);
     }
   }

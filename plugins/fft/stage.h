@@ -18,6 +18,7 @@ enum {
 typedef struct fft_table {
   int32_t kind;
   int32_t together;  // INPUTS: factors that lie together, so that one load takes them
+  bool levels;       // INPUTS: only the first factor of each level of fft_turned_butterfly is there
   tc_kmem mem, fine; // fine: the second factor of SPLIT
 } fft_table;
 
@@ -69,6 +70,7 @@ struct fft_emit {
   tc_kval lane, row_mask;       // rows.c, threads.c: the lane, of the row; which rows exist, for stores of threads.c
   tc_kval row;                  // threads.c: number of the row in the block
   int32_t rows;                 // threads.c: that a block has
+  bool in_place;                // threads.c: passes write where they have read
   bool gaps;                    // threads.c: between points of a row on chip
   const tc_stage_config *config;
   tc_kmem chirp[2], filter[2], turns; // of a convolution: real and imaginary parts; tables or on-chip arrays

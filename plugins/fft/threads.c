@@ -7,12 +7,16 @@
 // Passes decimate in time: input k of butterfly j = p s + q is turned by exp(∓2πi qk/(s R)), so that the first pass,
 // which waits for memory, needs no factors, and later ones take them into their additions (butterfly.c).
 //
-// On-chip memory holds the row twice where two blocks still have room beside each other: a pass reads one and writes
-// the other. Else what a pass has read waits in lane arrays while a barrier separates reading from writing. Elements
-// are complex numbers, both parts together, so that one instruction moves them. Memory has 128 bytes that can be
-// reached at once, B elements. Element a lies at a, or at a + a / B where the strides of the passes would meet in one
-// place of these too often; rows side by side have element a of row r at a (R + 1) + r. The first pass reads through
-// the hole and need not wait; the last one stores through the hole.
+// Three passes of powers of two, from hole to hole, write where they have read: the row lies there once, so that more
+// blocks fit, and no pass waits for another's reading. Point (d1, d2, d3) lies at d1 W + d2 (R3 + 1) + d3, W = R2 R3 +
+// R2 + 1; pass i makes digit ki of the result from di, so that the last one stores (k1, k2, k3) in order.
+//
+// Otherwise on-chip memory holds the row twice where two blocks still have room beside each other: a pass reads one and
+// writes the other. Else what a pass has read waits in lane arrays while a barrier separates reading from writing.
+// Elements are complex numbers, both parts together, so that one instruction moves them. Memory has 128 bytes that can
+// be reached at once, B elements. Element a lies at a, or at a + a / B where the strides of the passes would meet in
+// one place of these too often; rows side by side have element a of row r at a (R + 1) + r. The first pass reads
+// through the hole and need not wait; the last one stores through the hole.
 //
 // Lanes of rows that do not exist make the last one again, and only their stores through the hole are masked.
 #include <stddef.h>
@@ -26,6 +30,7 @@ typedef struct thread_spot {
   int32_t first_point; // of this butterfly in `points`
   bool wait;           // outputs go to `points`
   tc_kval read_place, write_place;
+  int64_t step; // in place: between points of this pass
 } thread_spot;
 
 static tc_kval shift_right(const fft_emit *e, tc_kval x, int64_t by) {
@@ -82,8 +87,19 @@ static void begin(fft_emit *e, bool side_by_side) {
 
 // ---- rows on chip ----
 static bool lie_side_by_side(const fft_emit *e) { return e->rows > 1 && e->columns; }
+static bool works_in_place(const fft_emit *e, bool chip) {
+  const fft_pass *p = e->plan.passes;
+  bool whole = !chip && e->rows == 1 && e->plan.n_passes == 3 && e->plan.length == e->plan.n;
+  // Neighbouring lanes have places of their own then.
+  return whole && power_of_two(e->plan.n) && p[0].radix >= banks(e) && p[2].radix >= banks(e);
+}
+static int64_t first_step(const fft_emit *e) {
+  const fft_pass *p = e->plan.passes;
+  return (int64_t)p[1].radix * p[2].radix + p[1].radix + 1;
+}
 static int64_t row_room(const fft_emit *e) { return e->plan.n + (e->gaps ? e->plan.n / banks(e) : 0) + 1; }
 static int64_t room(const fft_emit *e) {
+  if (e->in_place) return first_step(e) * e->plan.passes[0].radix;
   return lie_side_by_side(e) ? (int64_t)e->plan.n * (e->rows + 1) : row_room(e) * e->rows;
 }
 
@@ -125,8 +141,9 @@ static void open(fft_emit *e, bool chip) {
   int64_t bytes;
   if (hops < 1) return;
   choose_gaps(e);
+  e->in_place = works_in_place(e, chip);
   bytes = 2 * room(e) * (e->c.real == TC_F64 ? 8 : 4);
-  e->arrays = hops > 1 && 4 * bytes <= tc_stage_device(e->c.stage)->shared_bytes ? 2 : 1;
+  e->arrays = hops > 1 && !e->in_place && 4 * bytes <= tc_stage_device(e->c.stage)->shared_bytes ? 2 : 1;
   e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row", 3}, e->c.real, 2 * room(e));
   if (e->arrays == 2) e->array[1][0] = tc_kb_shared(e->c.b, (tc_sv){"next", 4}, e->c.real, 2 * room(e));
 }
@@ -147,6 +164,8 @@ static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) { store
 // Where base + k·step lies: a constant distance from base where no carry can come between.
 static tc_kval place(fft_spot *at, tc_kval base, tc_kval base_place, tc_kval k, int64_t step, bool carries) {
   const fft_emit *e = at->e;
+  const thread_spot *t = at->self;
+  if (e->in_place) return fft_addi(e, base_place, at->k * t->step);
   bool even = lie_side_by_side(e), gaps = e->gaps && !even;
   if (at->k < 0 || (carries && gaps && step % banks(e))) return on_chip(e, fft_add(e, base, fft_muli(e, k, step)));
   int64_t by = at->k * step;
@@ -182,14 +201,52 @@ static void store(fft_spot *at, tc_kval k, fft_value v) {
   tc_kb_store(at->e->c.b, t->points, fft_addi(at->e, i, 1), 1, &v.im, -1);
 }
 
-// Of input k, or number k - 1 of fft_turned_butterfly; where factors lie together k is known.
-static void factor(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
+static void load_factor(fft_spot *at, tc_kval group, int32_t in, tc_kval *re, tc_kval *im) {
   fft_emit *e = at->e;
-  int32_t together = at->table.together, in = together > 1 ? (at->k - 1) % together : 0;
-  tc_kval i = together > 1 ? fft_int(e, (at->k - 1) / together) : fft_addi(e, k, -1), w[4];
-  i = fft_add(e, at->turn, fft_muli(e, i, 2 * (int64_t)together * at->p->s));
+  int32_t together = at->table.together;
+  tc_kval i = fft_add(e, at->turn, fft_muli(e, group, 2 * (int64_t)together * at->p->s)), w[4];
   tc_kb_load(e->c.b, at->table.mem, i, 2 * together, at->mask, NULL, w);
   *re = w[2 * in], *im = w[2 * in + 1];
+}
+
+// Factor `number` of fft_turned_butterfly: the first of its level turned by a constant angle.
+static void factor_of_level(fft_spot *at, int32_t number, tc_kval *re, tc_kval *im) {
+  fft_code c = at->e->c;
+  int32_t level = 0, together = at->table.together;
+  while (1 << level <= number) level++;
+  load_factor(at, fft_int(at->e, level / together), level % together, re, im);
+  int32_t m = number - (1 << level) / 2;
+  if (!level || !m) return;
+  double cosine, sine;
+  fft_unit(m, 2 << level, &cosine, &sine);
+  c.sign = 1;
+  fft_value v = fft_turn(&c, (fft_value){*re, *im, 1}, tc_kb_real(c.b, c.real, cosine), tc_kb_real(c.b, c.real, sine));
+  *re = v.re, *im = v.im;
+}
+
+// Of input k, or number k - 1 of fft_turned_butterfly; where factors lie together k is known.
+static void factor(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
+  int32_t together = at->table.together, number = at->k - 1;
+  if (at->table.levels) factor_of_level(at, number, re, im);
+  else if (together > 1) load_factor(at, fft_int(at->e, number / together), number % together, re, im);
+  else load_factor(at, fft_addi(at->e, k, -1), 0, re, im);
+}
+
+// Where butterfly j of a pass reads and writes, and q, the digits of the result that are made before it.
+static tc_kval locate_in_place(fft_spot *at, tc_kval j) {
+  fft_emit *e = at->e;
+  thread_spot *t = at->self;
+  const fft_pass *p = e->plan.passes;
+  int64_t pass = at->p - p, steps[3] = {first_step(e), p[2].radix + 1, 1};
+  tc_kval high, low, q = pass ? j : fft_int(e, 0);
+  split(e, j, pass == 2 ? p[0].radix : p[2].radix, &high, &low);
+  if (pass == 1) q = high;
+  t->step = steps[pass];
+  tc_kval first = pass == 2 ? low : high, rest = pass == 2 ? high : low;
+  t->read_place = t->write_place = pass == 0
+                                       ? fft_add(e, fft_muli(e, first, steps[1]), rest)
+                                       : fft_add(e, fft_muli(e, first, steps[0]), fft_muli(e, rest, steps[3 - pass]));
+  return q;
 }
 
 // Butterfly number `number` of every thread.
@@ -204,11 +261,16 @@ static void locate(fft_spot *at, int32_t number) {
   else if (s == 1) p = j, q = fft_int(e, 0);
   else split(e, j, s, &p, &q);
   at->read = j;
+  t->first_point = number * r;
+  if (e->in_place) {
+    at->write = locate_in_place(at, j);
+    at->turn = at->table.kind == FFT_TABLE_NONE ? -1 : fft_muli(e, at->write, 2 * at->table.together);
+    return;
+  }
   at->write = fft_add(e, fft_muli(e, p, (int64_t)s * r), q);
   at->turn = at->table.kind == FFT_TABLE_NONE ? -1 : fft_muli(e, q, 2 * at->table.together);
   t->read_place = on_chip(e, at->read);
   t->write_place = on_chip(e, at->write);
-  t->first_point = number * r;
 }
 
 // What waited goes to where it belongs.
@@ -248,7 +310,7 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
     bool side_by_side = !reads ? e->columns & 1 : !writes ? e->columns & 2 : lie_side_by_side(e);
     at.turns_out = to && e->turn && p->radix <= FFT_MAX_RADIX && plan->length == plan->n;
     e->to = reads && e->arrays == 2 ? 1 - e->from : e->from;
-    t.wait = reads && writes && e->arrays == 1;
+    t.wait = reads && writes && e->arrays == 1 && !e->in_place;
     at.put_off = t.wait;
     if (t.wait && t.points < 0)
       t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);

@@ -254,6 +254,20 @@ TC_TEST(lengths_of_several_passes) {
   return TC_OK;
 }
 
+// Three passes of powers of two where lanes are threads: points lie on chip once.
+TC_TEST(passes_in_place) {
+  static const int64_t n[] = {512, 1024, 2048, 4096};
+  for (int i = 0; i < 8; i++)
+    check_one(arena, (request){.kind = C2C,
+                               .norm = rand() % 3,
+                               .rows = 1 + rand() % 2,
+                               .n = n[i / 2],
+                               .forward = rand() % 2,
+                               .wide = i % 2,
+                               .dev = &thread_device});
+  return TC_OK;
+}
+
 // Rows that no block can hold: of a product of moderate factors, of a large prime factor. Some of them in each run,
 // since the interpreter takes its time.
 TC_TEST(lengths_of_several_kernels) {
@@ -322,6 +336,7 @@ int main(void) {
       cmocka_unit_test(longer_lengths),
       cmocka_unit_test(one_row_on_chip),
       cmocka_unit_test(lengths_of_several_passes),
+      cmocka_unit_test(passes_in_place),
       cmocka_unit_test(lengths_of_several_kernels),
   };
   return TC_RUN(tests);

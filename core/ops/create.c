@@ -105,6 +105,7 @@ static int32_t arange_meta(tc_op_args *a) {
   range r = read_range(a);
   tc_dtype d = tc_op_dtype(a, tc_op_arg_index(a, "dtype"), r.floats ? TC_F32 : TC_I64);
   tc_int n;
+  if (d == TC_BOOL) return tc_op_fail(a, "arange is not implemented for bool");
   if (r.step.re == 0) return tc_op_fail(a, "step must be nonzero");
   if (fabs(r.start.re) > 9e15 || fabs(r.end.re) > 9e15 || fabs(r.step.re) > 9e15)
     return tc_op_fail(a, "from %g to %g by %g is out of range", r.start.re, r.end.re, r.step.re);

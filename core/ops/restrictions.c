@@ -394,6 +394,8 @@ static const tc_op_restriction restrictions[] = {
     {"group_norm", "input.size(1) < 1", "Expected number of channels to be greater than 0"},
     CONVOLUTION("convolution"),
     CONVOLUTION("convolution_backward"),
+    FLOATS("_adaptive_avg_pool2d_backward", "\"adaptive_avg_pool2d_backward\" not implemented for integers"),
+    FLOATS("_adaptive_avg_pool3d_backward", "\"adaptive_avg_pool3d_backward\" not implemented for integers"),
     INTS("adaptive_avg_pool1d", "output_size", 1),
     INTS("adaptive_max_pool1d", "output_size", 1),
     INTS("adaptive_avg_pool2d", "output_size", 2),

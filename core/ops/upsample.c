@@ -186,8 +186,8 @@ static void make_taps(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc
   tc_int low = tc_int_floordiv(a, src, den);
   if (r->kind == LINEAR) low = tc_int_min(a, tc_int_max(a, low, zero), last), src = tc_int_max(a, src, zero);
   tc_int rest = tc_int_sub(a, src, tc_int_mul(a, low, den));
-  if (tc_sym_is_int(rest, 0)) { // stands on its source
-    t->n = 1, t->at[0] = tc_int_min(a, tc_int_max(a, low, zero), last), t->weight[0] = -1;
+  if (r->kind == LINEAR && tc_sym_is_int(rest, 0)) { // stands on its source; cubic taps meet infinities with weight 0
+    t->n = 1, t->at[0] = low, t->weight[0] = -1;
     return;
   }
   tc_bval part = tc_lo_op2(a, TC_K_DIV, tc_lo_index(a, rest, compute), tc_lo_index(a, den, compute));
@@ -332,6 +332,10 @@ static int64_t ref_taps(const tc_resize *r, int32_t i, int64_t o, int64_t *at, d
     }
     for (int64_t k = 0; k < n; k++) weight[k] /= total;
     return n;
+  }
+  if (r->kind == LINEAR && in == r->out[i]->value && factor == 1) { // a copy
+    at[0] = o, weight[0] = 1;
+    return 1;
   }
   double src = r->align ? factor * (double)o : factor * ((double)o + 0.5) - 0.5;
   if (r->kind == LINEAR && src < 0) src = 0;

@@ -301,6 +301,9 @@ static tc_status write_through(ref_scope *s, tc_node *n, int32_t i, int32_t arg,
   ref_tensor *self = &ref_slot_of(s, n->args[arg].value)->t;
   ref_slot *out = ref_slot_of(s, n->results[i]);
   ref_tensor rounded = {0};
+  bool fits = result->rank == self->rank;
+  for (int32_t d = 0; d < self->rank && fits; d++) fits = result->sizes[d] == self->sizes[d];
+  if (!fits) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the result does not have the sizes of what is written");
   if (result->nominal != self->nominal || result->buffer == self->buffer) { // first to the functional op's own dtype
     TC_TRY(ref_new(s->run, result->nominal, result->rank, result->sizes, NULL, &rounded));
     ref_copy(s->run, result, &rounded, true);

@@ -258,8 +258,9 @@ static void copy_repeated(void *arg, tc_value **place) {
 static tc_status copy_all_repeated(tc_graph *g) {
   copier c = {.g = g};
   for (tc_node *n = g->first; n && c.status == TC_OK; n = n->next) {
-    bool shares = sees(n->op); // memory with an operand
-    for (int32_t i = 0; i < n->op->schema.n_args; i++) shares |= n->op->schema.args[i].writes;
+    bool shares = sees(n->op);                         // memory with an operand
+    for (int32_t i = 0; i < n->op->schema.n_args; i++) // or counts in its storage
+      shares |= n->op->schema.args[i].writes || tc_sv_is(n->op->schema.args[i].name, "storage_offset");
     for (int32_t i = 0; i < n->n_results; i++) shares |= tc_value_base(n->results[i]) || repeats(n->results[i]);
     c.before = n;
     if (!shares) tc_node_each_value(n, copy_repeated, &c);

@@ -100,6 +100,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     return TC_STATUS_OK;
   }
   int32_t vector = vector_of(s), registers = dev->simd_registers ? dev->simd_registers : 32;
+  bool complex = dev->simd_bytes && tc_stage_dtype(s) >= TC_C32;
   double column_ns = (double)n * tc_matmul_element_ns(s); // time of a row on one core
   for (int32_t i = 0; i < rank - 2; i++) column_ns *= (double)tc_stage_out_hint(s, i);
   // Vectors of columns per micro-tile; four feed the multiply-add units with the fewest loads of a.
@@ -117,8 +118,11 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
       c->params[TC_MATMUL_ROWS] = rows;
       c->params[TC_MATMUL_PANEL] = panel;
       // Rows that are left over take twice their time. Narrower tiles load more per multiply-add, and come back to
-      // the lines of a panel whose first pass waits for memory (measured with weights that no cache holds).
-      c->cost = (double)(m / rows * rows + m % rows * 2) * column_ns * (1 + 0.3 / (double)per_row);
+      // the lines of a panel whose first pass waits for memory (measured with weights that no cache holds). A load of
+      // a complex number serves four multiply-adds: there more rows, which read a panel less often, are the better
+      // ones.
+      c->cost = (double)(m / rows * rows + m % rows * 2) * column_ns *
+                (1 + (complex ? 0.6 / (double)rows + (per_row < 2 ? 0.3 : 0) : 0.3 / (double)per_row));
     }
   }
   *out_n += tc_matmul_tiles(s, max - *out_n, out + *out_n);

@@ -21,9 +21,7 @@ enum { ROWS = ATTENTION_ROWS, KEYS = 64, WGMMA_KEYS = 128 };
 typedef struct prepared {
   tc_device_ *d;
   cuda_attention *code;
-  attention_side sides[5]; // q, k, v, out, logarithms: strides; addresses come with the run
-  int32_t batches, heads, group, queries, keys, causal, head_size, results;
-  float scale;
+  attention_problem x;
 } prepared;
 
 // ---- what derivatives share ----
@@ -114,7 +112,7 @@ static bool is_named(const tc_call_node *n, const char *name) {
   return n->op.size == strlen(name) && memcmp(n->op.data, name, n->op.size) == 0;
 }
 
-static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
+int32_t attention_describe(const tc_call_node *n, attention_problem *x, const char **why) {
   int64_t z[5][4];
   bool logs = is_named(n, "aten::_attention"); // without an argument for dropout
   if (!logs && !is_named(n, "aten::scaled_dot_product_attention")) return attention_refuse(why, "no attention");
@@ -139,10 +137,13 @@ static int32_t describe(const tc_call_node *n, prepared *x, const char **why) {
   x->batches = (int32_t)q[0], x->heads = (int32_t)q[1], x->group = (int32_t)(q[1] / k[1]);
   x->queries = (int32_t)q[2], x->keys = (int32_t)k[2], x->head_size = (int32_t)q[3], x->results = n->n_results;
   x->causal = tc_op_bool(n->args, 5 - logs, 0);
-  double scale = tc_op_float(n->args, 6 - logs, 1 / sqrt((double)q[3]));
-  x->scale = (float)(scale * 1.4426950408889634); // for powers of 2
+  x->scale = tc_op_float(n->args, 6 - logs, 1 / sqrt((double)q[3]));
   if (x->scale < 0) return attention_refuse(why, "a negative scale");
   return TC_STATUS_OK;
+}
+
+double attention_flops(const attention_problem *x) {
+  return 4.0 * x->batches * x->heads * (double)x->queries * x->keys * x->head_size;
 }
 
 // Keys of a tile: as many as registers suffice for.
@@ -158,7 +159,7 @@ static int64_t shared_of(int64_t head, tc_dtype type, int64_t keys) {
 }
 
 // What there is for a head size and a type, best first.
-static int32_t versions_of(tc_device_ *d, const prepared *x, tc_dtype type, attention_version out[2]) {
+static int32_t versions_of(tc_device_ *d, const attention_problem *x, tc_dtype type, attention_version out[2]) {
   char wish[8];
   int32_t n = 0, head = x->head_size;
   bool logs = x->results == 2, never = cuda_config(d->host, "wgmma", wish, sizeof wish) && strcmp(wish, "false") == 0;
@@ -175,15 +176,15 @@ static int32_t versions_of(tc_device_ *d, const prepared *x, tc_dtype type, atte
 }
 
 static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, int64_t *out_cost) {
-  prepared x = {0};
+  attention_problem x = {0};
   const char *why = "";
   *out_cost = -1;
-  int32_t s = describe(n, &x, &why);
+  int32_t s = attention_describe(n, &x, &why);
   if (s != TC_STATUS_OK) {
     cuda_report(h, s, why);
     return TC_STATUS_OK;
   }
-  double flops = 4.0 * x.batches * x.heads * (double)x.queries * x.keys * x.head_size;
+  double flops = attention_flops(&x);
   if (!attention_possible(
           d, shared_of(x.head_size, n->results->dtype, keys_of(x.head_size, n->results->dtype, x.results == 2)), flops))
     return TC_STATUS_OK;
@@ -196,24 +197,27 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   void *memory;
   int32_t s = cuda_prepare(h, d, sizeof(prepared), &memory);
   if (s != TC_STATUS_OK) return s;
-  prepared *x = memory;
-  s = describe(n, x, &why);
+  prepared *q = memory;
+  attention_problem *x = &q->x;
+  s = attention_describe(n, x, &why);
   if (s != TC_STATUS_OK) {
     cuda_report(h, s, why);
   } else {
     attention_version v[2];
     int32_t ways = versions_of(d, x, n->results->dtype, v), what = v->logs ? ATTENTION_WITH_LOGS : ATTENTION_PLAIN;
-    s = attention_code(d, what, v, ways, x->head_size, n->results->dtype, &x->code);
+    s = attention_code(d, what, v, ways, x->head_size, n->results->dtype, &q->code);
   }
-  return cuda_prepared(h, s, x, 0, out, out_workspace);
+  return cuda_prepared(h, s, q, 0, out, out_workspace);
 }
 
 static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_view *results, tc_handle workspace,
                    int64_t offset) {
-  prepared *x = p;
+  prepared *q = p;
+  attention_problem *x = &q->x;
   attention_side sides[5] = {{0}};
+  float scale = (float)(x->scale * 1.4426950408889634); // for powers of 2
   (void)workspace, (void)offset;
-  int32_t s = cuda_enter(x->d), tiles = (x->queries + ROWS - 1) / ROWS, aligned = 1;
+  int32_t s = cuda_enter(q->d), tiles = (x->queries + ROWS - 1) / ROWS, aligned = 1;
   if (s != TC_STATUS_OK) return s;
   for (int32_t i = 0; i < 3 + x->results; i++) {
     sides[i] = x->sides[i];
@@ -221,10 +225,10 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
     if (i < 4) aligned &= sides[i].data % 16 == 0;
   }
   void *params[] = {&sides[0], &sides[1], &sides[2], &sides[3],  &sides[4], &x->queries, &x->keys,
-                    &x->heads, &x->group, &tiles,    &x->causal, &aligned,  &x->scale};
-  cuda_grid grid = {(unsigned)(tiles * x->batches * x->heads), 1, x->code->lanes, (unsigned)x->code->shared_bytes};
-  return cuda_check(x->d, "launching @tc_attention",
-                    cuda_start(x->d, x->code->function, grid, (cu_stream)(uintptr_t)stream, params));
+                    &x->heads, &x->group, &tiles,    &x->causal, &aligned,  &scale};
+  cuda_grid grid = {(unsigned)(tiles * x->batches * x->heads), 1, q->code->lanes, (unsigned)q->code->shared_bytes};
+  return cuda_check(q->d, "launching @tc_attention",
+                    cuda_start(q->d, q->code->function, grid, (cu_stream)(uintptr_t)stream, params));
 }
 
 const tc_call_table cuda_attention_calls = {CUDA_CALLS("attention"), .destroy = cuda_destroy_call};

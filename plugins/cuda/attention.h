@@ -18,6 +18,13 @@ typedef struct attention_side {
   int64_t batch, head, row;
 } attention_side;
 
+// What is asked for; strides, addresses come with the run.
+typedef struct attention_problem {
+  attention_side sides[5]; // q, k, v, out, logarithms
+  int32_t batches, heads, group, queries, keys, causal, head_size, results;
+  double scale;
+} attention_problem;
+
 // A way to do it: a text that begins with what it is told about head size and type, and the kernel's name in it.
 typedef struct attention_version {
   const char *text, *name, *arch;
@@ -35,6 +42,9 @@ static inline int32_t attention_refuse(const char **why, const char *text) {
 // and of one with a number per row, [batch, head, rows]. The batch may be missing. Without the address.
 int32_t attention_read_side(const tc_view *v, attention_side *out, int64_t sizes[4], const char **why);
 int32_t attention_read_numbers(const tc_view *v, attention_side *out, int64_t sizes[3], const char **why);
+// The attention of a node.
+int32_t attention_describe(const tc_call_node *n, attention_problem *x, const char **why);
+double attention_flops(const attention_problem *x);
 // Do the kernels take heads of that size?
 bool attention_fits(tc_dtype type, int64_t head_size);
 // May the device run such code, and is it enough work?

@@ -153,7 +153,8 @@ typedef struct cuda_blob_entry {
 
 extern const tc_device_table cuda_device;
 extern const tc_codegen_table cuda_codegen;
-extern const tc_call_table cuda_attention_calls, cuda_attention_backward_calls, cuda_split_calls, cuda_half_calls;
+extern const tc_call_table cuda_attention_calls, cuda_attention_backward_calls, cuda_dnn_attention_calls;
+extern const tc_call_table cuda_split_calls, cuda_half_calls;
 // What the tables of calls have in common, for files whose functions have these names.
 #define CUDA_CALLS(text)                                                                                            \
   .struct_size = sizeof(tc_call_table), .name = {text, sizeof(text) - 1}, .supports = supports, .prepare = prepare, \
@@ -174,6 +175,8 @@ int32_t cuda_open_once(tc_device_ *d, cuda_library *library, cuda_opener open, i
 // cuBLASLt and cuDNN so, in the device's context; UNIMPLEMENTED where they cannot be used.
 int32_t cuda_blas_ready(tc_device_ *d);
 int32_t cuda_dnn_ready(tc_device_ *d);
+// OK, or DEVICE, reported: what cuDNN was to do, and its status.
+int32_t cuda_dnn_check(const tc_device_ *d, const char *what, dnn_status code);
 // Opens the compiler; PLUGIN, reported, if it is not there.
 int32_t cuda_compiler(tc_device_ *d);
 // Definitions of the numbers of functions behind a product, as product_common.cu wants them in front; their length.

@@ -59,7 +59,7 @@ int32_t cuda_dnn_ready(tc_device_ *d) {
   return s == TC_STATUS_OK ? cuda_open_once(d, &d->dnn_library, open_library, TC_STATUS_UNIMPLEMENTED) : s;
 }
 
-static int32_t failed(const tc_device_ *d, const char *what, dnn_status code) {
+int32_t cuda_dnn_check(const tc_device_ *d, const char *what, dnn_status code) {
   char text[120];
   if (code == 0) return TC_STATUS_OK;
   snprintf(text, sizeof text, "%s failed (status %d)", what, code);
@@ -143,7 +143,7 @@ static int32_t describe(prepared *q) {
   if (s == 0) s = make_filter(q);
   if (s == 0) s = make_conv(q);
   if (s == 0 && q->c.bias >= 0) s = make_bias(q);
-  return failed(q->d, "describing a convolution to cuDNN", s);
+  return cuda_dnn_check(q->d, "describing a convolution to cuDNN", s);
 }
 
 // ---- Algorithms ----
@@ -172,7 +172,7 @@ static int32_t choices_of(const prepared *q, dnn_choice *out, int32_t *out_count
                      : l->choose_filter(l->handle, p.descs[0], p.descs[1], q->conv, p.descs[2], MOST_WAYS, &got, out);
   pthread_mutex_unlock(&q->d->dnn_lock);
   *out_count = 0;
-  if (s != 0 && !not_supported(s)) return failed(q->d, "choosing an algorithm of cuDNN", s);
+  if (s != 0 && !not_supported(s)) return cuda_dnn_check(q->d, "choosing an algorithm of cuDNN", s);
   for (int i = 0; i < got && s == 0; i++) {
     const dnn_choice *k = &out[i];
     if (k->status == 0 && k->deterministic && !(bad >> k->algorithm & 1) && k->workspace <= WORKSPACE_BYTES)
@@ -198,7 +198,7 @@ static int32_t choose(prepared *q, int32_t way) {
                                                                           : l->workspace_filter;
   if (code == 0) code = workspace(l->handle, p.descs[0], p.descs[1], q->conv, p.descs[2], q->algorithm, &q->workspace);
   pthread_mutex_unlock(&q->d->dnn_lock);
-  return failed(q->d, "measuring the workspace of a convolution of cuDNN", code);
+  return cuda_dnn_check(q->d, "measuring the workspace of a convolution of cuDNN", code);
 }
 
 // ---- Gradients by the filter ----
@@ -385,7 +385,7 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   dnn_status code = d->dnn.set_stream(d->dnn.handle, (cu_stream)(uintptr_t)stream);
   if (code == 0) code = run_on(q, &p, &a);
   pthread_mutex_unlock(&d->dnn_lock);
-  s = failed(d, "a convolution of cuDNN", code);
+  s = cuda_dnn_check(d, "a convolution of cuDNN", code);
   if (s != TC_STATUS_OK || q->c.kind != CONVOLUTION_FILTER) return s;
   return turn(q, made, result, (cu_stream)(uintptr_t)stream);
 }

@@ -1,8 +1,9 @@
 // The handshake.
 #include "cuda.h"
 
-static const tc_call_table *const calls[] = {&cuda_blas_calls, &cuda_attention_calls, &cuda_split_calls,
-                                             &cuda_half_calls, &cuda_dnn_calls,       &cuda_attention_backward_calls};
+static const tc_call_table *const calls[] = {
+    &cuda_blas_calls, &cuda_attention_calls,          &cuda_split_calls,        &cuda_half_calls,
+    &cuda_dnn_calls,  &cuda_attention_backward_calls, &cuda_dnn_attention_calls};
 
 TC_PLUGIN_EXPORT int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   tc_plugin_desc d = {

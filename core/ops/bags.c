@@ -69,7 +69,7 @@ static int32_t bag_ref(tc_op_args *a) {
   for (int64_t k = 0; k < bags; k++) {
     int64_t from = tc_ref_i(off, k * off->strides[0]),
             to = k + 1 < off->sizes[0] ? tc_ref_i(off, (k + 1) * off->strides[0]) : total, count = 0;
-    if (from < 0 || to > total || from > to)
+    if ((k == 0 && from != 0) || from < 0 || to > total || from > to)
       return tc_op_fail(a, "offsets must rise from 0 to at most %lld", (long long)total);
     for (int64_t j = from; j < to; j++) {
       int64_t row = tc_ref_i(idx, j * idx->strides[0]);
@@ -205,7 +205,8 @@ static int32_t margin_ref(tc_op_args *a) {
   "let ends = if(include_last_offset, 1, 0); let n = indices.size(0); let bags = offsets.size(0) - ends;"              \
   "let place = unsqueeze(arange(n, dtype=i64), 1); let wide = wide(weight.dtype);"                                     \
   "let borders = to(slice(offsets, 0, 0, bags), i64);"                                                                 \
-  "let owner = sub(sum(le(unsqueeze(borders, 0), place), [1]), 1);"                                                    \
+  "let first_is_0 = index_select(zeros([1], dtype=i64), 0, slice(borders, 0, 0, 1));"                                  \
+  "let owner = add(sub(sum(le(unsqueeze(borders, 0), place), [1]), 1), sum(first_is_0));"                              \
   "let left_out = " pad                                                                                                \
   "; let out = logical_or(eq(indices, left_out), lt(owner, 0)); let to_row = where(out, bags, owner);"                 \
   "let rows = to(index_select(weight, 0, indices), wide);"                                                             \

@@ -304,29 +304,39 @@ static int32_t along_in_place(tc_op_args *a, const along *w) {
   return tc_lower_along_in_place(a, (int32_t)w->dim, idx, w->wraps, tc_lo_arg(a, 3));
 }
 
-// A tensor of rank 0 has one element along a dimension of its own; others are lowered as they are.
+// Tensors of rank 0 have one element along a dimension of their own, beside those of rank 1, too; others are lowered as
+// they are.
 int32_t tc_expand_rank0_scatter(tc_op_args *a) {
   tc_int one = tc_int_const(a, 1);
   tc_gv v[4] = {-1, -1, -1, -1};
-  if (tc_op_tensor(a, 0)->rank > 0) return TC_STATUS_OK;
+  bool scalar = tc_op_tensor(a, 0)->rank == 0, found = false;
   for (int32_t i = 0; i < 4; i++) {
-    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR || tc_op_tensor(a, i)->rank > 0) continue;
+    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR || (!scalar && tc_op_tensor(a, i)->rank > 0)) continue;
+    found = true;
+    if (!scalar && tc_op_tensor(a, 0)->rank > 1) return TC_STATUS_OK;
+  }
+  for (int32_t i = 0; i < 4 && found; i++) {
+    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR || (!scalar && tc_op_tensor(a, i)->rank > 0)) continue;
     tc_gv x = tc_ex_arg(a, i);
     tc_ex_begin(a, "aten::reshape");
     tc_ex_push(a, x);
     tc_ex_push_ints(a, 1, &one);
     v[i] = tc_ex_make(a, 1, NULL);
   }
+  if (!found) return TC_STATUS_OK;
   tc_ex_begin(a, tc_sv_z(a->arena, tc_op_name(a)));
   for (int32_t i = 0; i < a->n_args; i++) {
     if (i < 4 && v[i] >= 0) tc_ex_push(a, v[i]);
     else tc_ex_push_arg(a, i);
   }
   tc_gv y = tc_ex_make(a, 1, NULL);
-  tc_ex_begin(a, "aten::squeeze.dim");
-  tc_ex_push(a, y);
-  tc_ex_push_int(a, tc_int_const(a, 0));
-  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  if (scalar) {
+    tc_ex_begin(a, "aten::squeeze.dim");
+    tc_ex_push(a, y);
+    tc_ex_push_int(a, tc_int_const(a, 0));
+    y = tc_ex_make(a, 1, NULL);
+  }
+  tc_ex_result(a, 0, y);
   return TC_STATUS_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "tests/fuzz/graphs/band.h"
 #include "tests/fuzz/graphs/calls.h"
 #include "tests/fuzz/graphs/drive.h"
+#include "tests/fuzz/graphs/known.h"
 #include "tests/unit/runtime/rig.h"
 
 enum { MODES = 3, SHAKEN = 3, SHAKEN_MORE = 60, SEARCH = 400, LARGEST = 1 << 12, MOST_VALUES = 40 };
@@ -72,6 +73,7 @@ static const char *const of_counts[] = {"mask_places", "steps"};
 typedef struct fuzzer {
   rig rigs[MODES];
   tc_map *ops, *dtypes, *pairs; // name → how often it was in a graph that was compared; op with dtype
+  tc_map *known;                // calls that cases know (known.h)
   int64_t nodes, compared, errors, inplace, elements, undecided;
 } fuzzer;
 
@@ -81,6 +83,7 @@ typedef struct fuzz_case {
   tc_arena *arena;
   tc_graph *g;
   tc_sb text;
+  bool known;   // holds a call that cases know
   bool loose;   // rounding decides whether the references take it at all
   bool closer;  // the references ran SHAKEN_MORE times
   bool cut;     // holds one that cuts off fractions
@@ -126,7 +129,7 @@ static void remember(value_list *list, tc_value *v) {
 }
 
 // A value of the graph with this type, or a new input.
-static tc_value *operand(call_gen *r, tc_graph *g, value_list *known, const call_type *t) {
+static tc_value *find_operand(call_gen *r, tc_graph *g, value_list *known, const call_type *t) {
   for (int32_t i = known->n; i-- > 0;)
     if (same_type(known->data[i], t) && call_chance(r, 60)) return known->data[i];
   tc_value *v = call_input(g, t);
@@ -139,10 +142,10 @@ static tc_status append(call_gen *r, tc_graph *g, value_list *known, const call 
   for (int32_t i = 0; i < c->n_args; i++) {
     const call_arg *a = &c->args[i];
     args[i] = a->plain;
-    if (a->plain.kind == TC_AK_TENSOR) args[i] = tc_arg_tensor(operand(r, g, known, &a->types[0]));
+    if (a->plain.kind == TC_AK_TENSOR) args[i] = tc_arg_tensor(find_operand(r, g, known, &a->types[0]));
     if (a->plain.kind != TC_AK_TENSORS) continue;
     tc_value **v = TC_NEW_ARRAY(r->arena, tc_value *, a->n);
-    for (int32_t k = 0; k < a->n; k++) v[k] = a->types[k].absent ? NULL : operand(r, g, known, &a->types[k]);
+    for (int32_t k = 0; k < a->n; k++) v[k] = a->types[k].absent ? NULL : find_operand(r, g, known, &a->types[k]);
     args[i] = tc_arg_tensors(v, a->n);
   }
   return tc_graph_add_node(g, NULL, c->op, c->n_args, args, TC_SV("r"), (tc_sv){0}, out);
@@ -168,8 +171,8 @@ static const tc_op *any_op(fuzz_case *f, call_gen *r, bool first) {
   return writes ? writes : op;
 }
 
-// Tries an op in a graph of its own until it takes a call.
-static bool find_call(tc_module *m, call_gen *r, const tc_op *op, call *out) {
+// Tries an op in a graph of its own until it takes a call; one that is known where none is found.
+static bool find_call(fuzz_case *f, tc_module *m, call_gen *r, const tc_op *op, call *out) {
   for (int32_t i = 0; i < SEARCH; i++) {
     tc_graph *g;
     call_any(r, op, out);
@@ -178,10 +181,12 @@ static bool find_call(tc_module *m, call_gen *r, const tc_op *op, call *out) {
     tc_status_free(s);
     if (good) return true;
   }
-  return false;
+  bool found = known_call(((const fuzzer *)f->x->self)->known, m, r, op, out);
+  f->known |= found;
+  return found;
 }
 
-static tc_module *make_module(fuzz_case *f) {
+static tc_module *new_module(fuzz_case *f) {
   tc_module *m = TC_NEW(f->arena, tc_module);
   *m = (tc_module){
       .arena = f->arena, .ops = f->x->ops, .syms = tc_sym_create(f->arena), .bindings = tc_map_create(f->arena)};
@@ -189,7 +194,7 @@ static tc_module *make_module(fuzz_case *f) {
 }
 
 static void make_graph(fuzz_case *f) {
-  tc_module *m = make_module(f);
+  tc_module *m = new_module(f);
   call_gen r = {.state = f->seed, .arena = f->arena, .syms = m->syms, .layouts = true, .offsets = true};
   r.only = f->x->o.dtype;
   value_list known = {.n = 0};
@@ -202,7 +207,7 @@ static void make_graph(fuzz_case *f) {
     r.like =
         known.n && type_of(known.data[known.n - 1 - call_int(&r, known.n < 3 ? known.n : 3)], &like) ? &like : NULL;
     const tc_op *op = any_op(f, &r, !made && i < 8);
-    if (!op || !find_call(m, &r, op, &c)) continue;
+    if (!op || !find_call(f, m, &r, op, &c)) continue;
     tc_status s = append(&r, g, &known, &c, &n);
     made += s == TC_OK;
     for (int32_t k = 0; s == TC_OK && k < n->n_results; k++) remember(&known, n->results[k]);
@@ -226,7 +231,7 @@ static void make_graph(fuzz_case *f) {
 static tc_status read_back(fuzz_case *f) {
   tc_lexer lx;
   tc_lex_init(&lx, f->arena, TC_SV("fuzz"), tc_sb_view(&f->text));
-  return tc_graph_parse(make_module(f), &lx, &f->g);
+  return tc_graph_parse(new_module(f), &lx, &f->g);
 }
 
 // ---- references ----
@@ -328,8 +333,27 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
   }
 }
 
+// Integers that places, lengths and pivots may be: 0 and 1, or numbers that rise from either.
+static tc_status fill_places(uint64_t *state, const tc_tensor *t) {
+  int32_t kind = (int32_t)(fuzz_random(state) % 3);
+  tc_tensor rising;
+  if (kind == 2) {
+    tc_tensor_fill_uniform_int(&tc_executor_serial, t, fuzz_random(state), 0, 2);
+    return TC_OK;
+  }
+  TC_TRY(tc_tensor_create(tc_system_allocator(), TC_I64, t->rank, t->sizes, &rising));
+  int64_t *at = tc_tensor_data(&rising);
+  for (int64_t e = 0, n = tc_tensor_numel(t); e < n; e++) at[e] = e + kind;
+  tc_status s = tc_tensor_copy(&rising, t);
+  tc_tensor_unref(&rising);
+  return s;
+}
+
 static tc_status make_all_inputs(fuzz_case *f, tc_tensor *out) {
   TC_TRY(make_inputs(f->g, NULL, f->seed, out));
+  uint64_t places = f->seed;
+  for (int32_t i = 0; i < f->g->inputs.count && f->known; i++)
+    if (out[i].dtype == TC_I64 || out[i].dtype == TC_I32) TC_TRY(fill_places(&places, &out[i]));
   uint64_t state = f->seed ^ 0x5851f42d4c957f2du;
   if (fuzz_random(&state) & 1) return TC_OK;
   for (int32_t i = 0; i < f->g->inputs.count; i++) // fractions, too
@@ -585,9 +609,10 @@ static void report(const fuzz_session *x, const fuzzer *z) {
 static tc_status all(void *arg) {
   fuzz_session *x = arg;
   fuzzer z = {.ops = tc_map_create(x->arena), .dtypes = tc_map_create(x->arena)};
-  z.pairs = tc_map_create(x->arena);
+  z.pairs = tc_map_create(x->arena), z.known = tc_map_create(x->arena);
   tc_status s = TC_OK;
   TC_TRY(fuzz_set_up(x));
+  TC_TRY(known_read(x->arena, z.known));
   x->self = &z, x->run = run_case;
   if (x->o.op && !tc_op_find(x->ops, tc_sv_of(x->o.op))) return tc_error(TC_STATUS_NOT_FOUND, "no op '%s'", x->o.op);
   for (int32_t k = 0; k < MODES && s == TC_OK; k++) {

@@ -100,11 +100,29 @@ static inline tc_arg call_ints(call_gen *r, int32_t n) {
   return tc_arg_syms(e, n);
 }
 
-static inline tc_sv call_word(call_gen *r) {
+// Words that an argument of this name takes, or any.
+static inline tc_sv call_word(call_gen *r, tc_sv name) {
   static const char *const words[] = {"mean",   "none",    "floor",    "trunc",    "reflect", "constant", "replicate",
                                       "ij",     "reduced", "sum",      "circular", "nuc",     "fro",      "amax",
                                       "left",   "linear",  "L",        "tanh",     "valid",   "same",     "a b -> b a",
                                       "ij->ji", "ortho",   "complete", "nearest",  "prod",    "lower",    "xy"};
+  static const struct {
+    const char *name, *words[8];
+  } own[] = {{"reduce", {"sum", "prod", "mean", "amax", "amin", "add", "multiply", "max"}},
+             {"UPLO", {"L", "U"}},
+             {"ord", {"fro", "nuc"}},
+             {"p", {"fro", "nuc"}},
+             {"rounding_mode", {"floor", "trunc"}},
+             {"interpolation", {"linear", "lower", "higher", "midpoint", "nearest"}},
+             {"approximate", {"none", "tanh"}},
+             {"side", {"left", "right"}},
+             {"indexing", {"ij", "xy"}},
+             {"mode", {"constant", "reflect", "replicate", "circular", "reduced", "complete", "r"}}};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    int32_t n = 0;
+    while (n < 8 && own[i].words[n]) n++;
+    if (tc_sv_is(name, own[i].name) && call_chance(r, 90)) return tc_sv_of(own[i].words[call_int(r, n)]);
+  }
   return tc_sv_of(words[call_int(r, sizeof words / sizeof *words)]);
 }
 
@@ -117,14 +135,14 @@ static inline call_arg call_number(call_gen *r, bool complex) {
                                    : tc_arg_float(values[call_int(r, 8)])};
 }
 
-static inline call_arg call_single(call_gen *r, int32_t type) {
+static inline call_arg call_single(call_gen *r, int32_t type, tc_sv name) {
   switch (type) {
   case TC_ST_TENSOR: return (call_arg){.n = 1, .types[0] = call_tensor(r), .plain = {.kind = TC_AK_TENSOR}};
   case TC_ST_INT: return (call_arg){.plain = tc_arg_sym(tc_sym_int(r->syms, call_integer(r)))};
   case TC_ST_FLOAT: return (call_arg){.plain = tc_arg_float((double)call_int(r, 9) / 8)};
   case TC_ST_BOOL: return (call_arg){.plain = tc_arg_bool(call_chance(r, 50))};
   case TC_ST_SCALAR: return call_number(r, true);
-  case TC_ST_STRING: return (call_arg){.plain = tc_arg_string(call_word(r))};
+  case TC_ST_STRING: return (call_arg){.plain = tc_arg_string(call_word(r, name))};
   case TC_ST_DTYPE: return (call_arg){.plain = tc_arg_dtype(call_chance(r, 50) ? r->dtype : call_dtype(r))};
   case TC_ST_MEMORY_FORMAT: return (call_arg){.plain = {.kind = TC_AK_MEMORY_FORMAT, .integer = 1 + call_int(r, 4)}};
   default: return (call_arg){.plain = tc_arg_none()};
@@ -133,7 +151,7 @@ static inline call_arg call_single(call_gen *r, int32_t type) {
 
 static inline call_arg call_value(call_gen *r, const tc_schema_arg *s) {
   if (s->is_optional && call_chance(r, 60)) return (call_arg){.plain = tc_arg_none()};
-  if (!s->is_list) return call_single(r, s->type);
+  if (!s->is_list) return call_single(r, s->type, s->name);
   int32_t n = s->list_size && call_chance(r, 80) ? s->list_size : call_int(r, 4);
   if (!s->list_size && r->rank && call_chance(r, 40)) n = r->rank;
   if (s->type == TC_ST_INT) return (call_arg){.plain = call_ints(r, n)};
@@ -196,7 +214,7 @@ static inline void call_change_plain(call_gen *r, tc_arg *g) {
   case TC_AK_INT: *g = tc_arg_sym(tc_sym_int(r->syms, call_odd_integer(r))); break;
   case TC_AK_FLOAT: *g = tc_arg_float(odd[call_int(r, 9)]); break;
   case TC_AK_BOOL: *g = tc_arg_bool(!g->integer); break;
-  case TC_AK_STRING: *g = tc_arg_string(call_chance(r, 30) ? TC_SV("") : call_word(r)); break;
+  case TC_AK_STRING: *g = tc_arg_string(call_chance(r, 30) ? TC_SV("") : call_word(r, TC_SV(""))); break;
   case TC_AK_DTYPE: *g = tc_arg_dtype(call_dtype(r)); break;
   case TC_AK_INTS: {
     int32_t n = call_chance(r, 50) ? g->n : call_int(r, 7);
@@ -214,7 +232,7 @@ static inline void call_change_plain(call_gen *r, tc_arg *g) {
 static inline void call_change(call_gen *r, call *c) {
   for (int32_t k = 1 + call_int(r, 2); k > 0 && c->n_args; k--) {
     call_arg *a = &c->args[call_int(r, c->n_args)];
-    if (call_chance(r, 8)) *a = call_single(r, call_int(r, TC_ST_OTHER)); // another kind
+    if (call_chance(r, 8)) *a = call_single(r, call_int(r, TC_ST_OTHER), TC_SV("")); // another kind
     else if (call_chance(r, 4)) *a = (call_arg){.plain = tc_arg_none()};
     else if (a->plain.kind == TC_AK_TENSORS && a->n && call_chance(r, 15)) a->n = call_int(r, a->n + 1);
     else if (a->n) call_change_type(r, &a->types[call_int(r, a->n)]);

@@ -79,8 +79,7 @@
 #define MODE(op)                                                                                                \
   {op, "if(is_none(compute_mode), false, compute_mode < 0 || compute_mode > 2)", "possible modes: None, 1, 2"}, \
       {op, "x1.size(-1) != x2.size(-1)", "X1 and X2 must have the same number of columns."}
-#define DRIVER(op) \
-  {op, "!is_none(driver)", "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs"}
+#define DRIVER(op) {op, "!is_none(driver)", "torch.linalg.svd: keyword argument `driver=` is not supported"}
 #define AFFINE(op, arg)                                                  \
   {op, "if(is_none(" arg "), false, " arg ".sizes != normalized_shape)", \
    "Expected " arg " to be of same shape as normalized_shape"}
@@ -225,8 +224,8 @@ static const tc_op_restriction restrictions[] = {
     {"masked_select_backward", "mask.dtype != bool", "masked_scatter_ only supports boolean masks"},
     {"norm.ScalarOpt_dtype", "is_complex(self) || is_complex(dtype)", "norm(): a dtype is for real numbers only"},
     {"norm.ScalarOpt_dim_dtype", "is_complex(self) || is_complex(dtype)", "norm(): a dtype is for real numbers only"},
-    {"nansum", "is_complex(self)", "nansum on CPU does not support complex inputs"},
-    {"nanmean", "is_complex(self)", "nansum on CPU does not support complex inputs"},
+    {"nansum", "is_complex(self)", "nansum does not support complex inputs"},
+    {"nanmean", "is_complex(self)", "nansum does not support complex inputs"},
     {"frexp.Tensor", "!is_float(self)", "torch.frexp() only supports floating-point dtypes"},
     {"one_hot", "self.dtype != i64", "one_hot is only applicable to index tensor of type LongTensor."},
     {"max_unpool2d", "indices.dtype != i64", "elements in indices should be type int64"},
@@ -241,7 +240,7 @@ static const tc_op_restriction restrictions[] = {
     {"positive", "self.dtype == bool", "The `+` operator, on a bool tensor is not supported."},
     {"argmin", "self.dtype == bool", "argmin(): does not support bool input"},
     {"argmax", "self.dtype == bool", "argmax(): does not support bool input"},
-    {"topk", "self.dtype == bool", "topk does not support bool dtypes on CPU"},
+    {"topk", "self.dtype == bool", "topk does not support bool dtypes"},
     {"cov", "self.dtype == bool", "cov(): bool dtype is not supported for input"},
     {"corrcoef", "self.dtype == bool", "cov(): bool dtype is not supported for input"},
     {"gradient", "self.dtype == u8", "torch.gradient does not support uint8 input."},

@@ -57,16 +57,17 @@ TC_TEST(many_weights) {
 TC_TEST(each_channel_alone) {
   uint64_t seed = tc_test_seed();
   for (int32_t i = 0; i < CASES; i++) {
-    long long n = draw(&seed, 1, 3), c = draw(&seed, 8, 70), h = draw(&seed, 8, 20), w = draw(&seed, 8, 20);
     long long k = draw(&seed, 1, 7), stride = draw(&seed, 1, 2), padding = draw(&seed, 0, 3);
-    tc_sv text = tc_sv_printf(
-        arena,
-        "graph @g (%%x0 : f32[%lld, %lld, %lld, %lld] = user \"x\", %%w : f32[%lld, 1, %lld, %lld] "
-        "= user \"w\", %%b : f32[%lld] = user \"b\") {\n"
-        "  %%x = aten::permute(%%x0, [0, 3, 1, 2])\n"
-        "  %%c = aten::conv2d(%%x, %%w, %s, [%lld, 1], [%lld, %lld], [1, %lld], %lld)\n"
-        "  %%r = aten::relu(%%c)\n  return user %%r\n}\n",
-        n, h, w, c, c, k, k, c, draw(&seed, 0, 1) ? "%b" : "none", stride, padding, padding, k < 5 ? 1 + stride : 1, c);
+    long long dilation = k < 5 ? 1 + stride : 1, least = dilation * (k - 1) + 1; // kernels fit without padding
+    long long n = draw(&seed, 1, 3), c = draw(&seed, 8, 70), h = draw(&seed, 8, 20), w = least + draw(&seed, 0, 12);
+    tc_sv text =
+        tc_sv_printf(arena,
+                     "graph @g (%%x0 : f32[%lld, %lld, %lld, %lld] = user \"x\", %%w : f32[%lld, 1, %lld, %lld] "
+                     "= user \"w\", %%b : f32[%lld] = user \"b\") {\n"
+                     "  %%x = aten::permute(%%x0, [0, 3, 1, 2])\n"
+                     "  %%c = aten::conv2d(%%x, %%w, %s, [%lld, 1], [%lld, %lld], [1, %lld], %lld)\n"
+                     "  %%r = aten::relu(%%c)\n  return user %%r\n}\n",
+                     n, h, w, c, c, k, k, c, draw(&seed, 0, 1) ? "%b" : "none", stride, padding, padding, dilation, c);
     TC_TRY(compare(text, seed));
   }
   return TC_OK;

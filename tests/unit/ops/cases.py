@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Fills in the third part of the lines of cases.txt with what PyTorch gives (the lines that have none, or all: --all).
+"""Fills in the third part of the lines of cases.txt with what PyTorch gives (the lines that have none, or all: --all), and
+of those of refused.txt, which it has to refuse, with '!'.
 
 A line: CALL | INPUT ; INPUT … | RESULT ; RESULT …
   CALL    an aten op with its overload, arguments as in .tc files: add.Tensor(%a, %b, alpha=2)
   INPUT   name dtype[sizes]{strides}, values by a formula; a '+' behind it: positive ones, '/': in (-1, 1), '= …': these
   RESULT  dtype[sizes]{strides}+offset, '&' if it shares an input's storage, ':' and the values row-major; '-' for none
-Complex values are two numbers. A call that PyTorch refuses gets the result '!'.
+Complex values are two numbers.
 """
 import os
 import re
@@ -100,32 +101,27 @@ def results(call, inputs):
     return " ; ".join(show(x, inputs.values()) for x in r)
 
 
-def main():
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases.txt")
+def fill(name):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     lines = open(path).read().split("\n")
-    bad = False
     for i, line in enumerate(lines):
         if not line.strip() or line.startswith("#"):
             continue
         parts = [p.strip() for p in line.split("|")]
         if len(parts) > 2 and "--all" not in sys.argv:
             continue
+        inputs = dict(make(k, t) for k, t in enumerate(parts[1].split(";")) if t.strip())
+        why = ""
         try:
-            inputs = dict(make(k, t) for k, t in enumerate(parts[1].split(";")) if t.strip())
             out = results(parts[0], inputs)
         except (RuntimeError, IndexError, AttributeError) as e:
-            if parts[2:] == ["!"] or "--refused" in sys.argv:
-                out = "!"
-            else:
-                print("cases.txt:%d: PyTorch refuses (--refused keeps that): %s\n  %s" % (i + 1, e, line))
-                bad = True
-                continue
-        except Exception as e:
-            print("cases.txt:%d: %s\n  %s" % (i + 1, e, line))
-            bad = True
+            out, why = "!", e
+        if (out == "!") != (name == "refused.txt"):
+            print("%s:%d: PyTorch %s\n  %s" % (name, i + 1, "refuses: %s" % why if why else "takes this", line))
             continue
         lines[i] = "%s | %s | %s" % (parts[0], parts[1], out)
     open(path, "w").write("\n".join(line.rstrip() for line in lines))
 
 
-main()
+fill("cases.txt")
+fill("refused.txt")

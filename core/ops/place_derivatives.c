@@ -142,7 +142,7 @@ static const tc_op_derivative derivatives[] = {
     {"as_strided_scatter", "let taken = as_strided(grad, size, stride, storage_offset); self: "
                            "as_strided_scatter(zeros_like(self), taken, size, "
                            "stride, storage_offset); src: taken"},
-    {"bincount", "weights: index(grad, [self])"},
+    {"bincount", "weights: index(grad, [to(self, i64)])"},
     {"_embedding_bag", BAGS(NOT_PADDING)},
     {"_embedding_bag_forward_only", BAGS(NOT_PADDING)},
     {"embedding_bag.padding_idx", BAGS(NOT_WRAPPED)},

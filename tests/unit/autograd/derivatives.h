@@ -19,7 +19,7 @@
 #include "tests/unit/ops/cases.h"
 
 enum { DERIVATIVE_REAL, DERIVATIVE_COMPLEX, DERIVATIVE_CLASSES };
-enum { DERIVATIVE_TRIES = 400, DERIVATIVE_ELEMENTS = 96 };
+enum { DERIVATIVE_TRIES = 1200, DERIVATIVE_ELEMENTS = 96 };
 
 typedef struct derivative_score {
   int32_t order[DERIVATIVE_CLASSES]; // of the highest that was decided

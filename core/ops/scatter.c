@@ -310,18 +310,15 @@ int32_t tc_expand_rank0_scatter(tc_op_args *a) {
   tc_int one = tc_int_const(a, 1);
   tc_gv v[4] = {-1, -1, -1, -1};
   bool scalar = tc_op_tensor(a, 0)->rank == 0, found = false;
+  if (tc_op_tensor(a, 0)->rank > 1) return TC_STATUS_OK;
   for (int32_t i = 0; i < 4; i++) {
-    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR || (!scalar && tc_op_tensor(a, i)->rank > 0)) continue;
-    found = true;
-    if (!scalar && tc_op_tensor(a, 0)->rank > 1) return TC_STATUS_OK;
-  }
-  for (int32_t i = 0; i < 4 && found; i++) {
-    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR || (!scalar && tc_op_tensor(a, i)->rank > 0)) continue;
+    if (i == 1 || tc_op_kind(a, i) != TC_AK_TENSOR || tc_op_tensor(a, i)->rank > 0) continue;
     tc_gv x = tc_ex_arg(a, i);
     tc_ex_begin(a, "aten::reshape");
     tc_ex_push(a, x);
     tc_ex_push_ints(a, 1, &one);
     v[i] = tc_ex_make(a, 1, NULL);
+    found = true;
   }
   if (!found) return TC_STATUS_OK;
   tc_ex_begin(a, tc_sv_z(a->arena, tc_op_name(a)));

@@ -351,7 +351,7 @@ static tc_kval ratio_at(tiles *t, const slab *x, tc_kval line) {
   return add(t, line, i32(t, (int64_t)x->lines * runs_of_line(t)));
 }
 
-// Lines with greater numbers get smaller scales, those with NaN NaN; how they change goes to ratio_at.
+// Lines with greater numbers get smaller scales, those with NaN NaN for good; how they change goes to ratio_at.
 static void lower_scales(tiles *t, const slab *x) {
   tc_kb *b = t->b;
   int32_t n = runs_of_line(t);
@@ -370,7 +370,8 @@ static void lower_scales(tiles *t, const slab *x) {
     tc_kval finite = op(t, TC_K_LT, most, tc_kb_real(b, TC_F32, (double)INFINITY));
     scale = tc_kb_op3(b, TC_K_SELECT, finite, tc_kb_bitcast(b, TC_F32, scale), old);
     scale = tc_kb_op3(b, TC_K_SELECT, fits(t, most, old), old, scale);
-    scale = tc_kb_op3(b, TC_K_SELECT, op(t, TC_K_NE, most, most), most, scale);
+    tc_kval nan = op(t, TC_K_MUL, most, old); // if there is one here, or was before
+    scale = tc_kb_op3(b, TC_K_SELECT, op(t, TC_K_NE, nan, nan), nan, scale);
     tc_kval ratio = tc_kb_bitcast(b, TC_I32, op(t, TC_K_MUL, scale, inverse(t, old)));
     tc_kb_store(b, x->scales, line, 1, &scale, mask);
     tc_kb_store(b, x->shared, ratio_at(t, x, line), 1, &ratio, mask);

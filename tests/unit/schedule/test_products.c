@@ -243,24 +243,30 @@ static void fill_special(float *x, int64_t lines, int64_t line_stride, int64_t k
     }
 }
 
+static const char special_text[] = "graph @f (%x : f32[70, 140] = user \"x\", %y : f32[140, 66] = user \"y\") {\n  "
+                                   "%z = aten::mm(%x, %y)\n  return user %z\n}\n";
+
+// Compiles and runs the product with one configuration.
+static tc_status run_special(pipeline *p, choice *c, tc_arena *arena, tc_tensor *out) {
+  tc_device_props device = threads(true);
+  tc_plan *plan = NULL;
+  p->pick = pick, p->pick_self = c;
+  TC_TRY(pipeline_compile(p, &device, true, &plan));
+  plan_run r = {.p = plan, .symbols = p->symbols, .inputs = p->in};
+  return plan_run_all(&r, arena, out);
+}
+
 static tc_status special(tc_arena *arena, int32_t kind) {
-  static const char text[] = "graph @f (%x : f32[70, 140] = user \"x\", %y : f32[140, 66] = user \"y\") {\n  %z = "
-                             "aten::mm(%x, %y)\n  return user %z\n}\n";
   pipeline p;
   uint64_t seed = tc_test_seed();
-  tc_device_props device = threads(true);
   choice c = {.tiled = 1, .by_tiles = true};
-  tc_status s = pipeline_open(&p, arena, text);
+  tc_status s = pipeline_open(&p, arena, special_text);
   for (c.want = 0; c.want < c.tiled && s == TC_OK; c.want++) {
     float *x = (float *)tc_tensor_data(&p.in[0]), *y = (float *)tc_tensor_data(&p.in[1]);
     fill_special(x, SPECIAL_ROWS, SPECIAL_K, 1, kind, &seed);
     fill_special(y, SPECIAL_COLUMNS, 1, SPECIAL_COLUMNS, kind == 1 ? 0 : kind == 2 ? 3 : kind == 6 ? 5 : kind, &seed);
-    tc_plan *plan = NULL;
     tc_tensor out[MOST_IO] = {0};
-    p.pick = pick, p.pick_self = &c;
-    s = pipeline_compile(&p, &device, true, &plan);
-    plan_run r = {.p = plan, .symbols = p.symbols, .inputs = p.in};
-    if (s == TC_OK) s = plan_run_all(&r, arena, out);
+    s = run_special(&p, &c, arena, out);
     for (int64_t i = 0; i < SPECIAL_ROWS * SPECIAL_COLUMNS && s == TC_OK; i++) {
       int64_t row = i / SPECIAL_COLUMNS, column = i % SPECIAL_COLUMNS;
       double want = 0, size = 0;
@@ -275,6 +281,36 @@ static tc_status special(tc_arena *arena, int32_t kind) {
                    (int)c.want, (long long)i, got, want);
     }
     tc_tensor_unref(&out[0]);
+  }
+  pipeline_close(&p);
+  return s;
+}
+
+// NaN in one row leaves the others the bits that they have without it, although scales change behind it: nothing is
+// multiplied once more.
+TC_TEST(nan_is_remembered) {
+  enum { ROW = 60, AT = 5 };
+  pipeline p;
+  uint64_t seed = tc_test_seed();
+  choice c = {.tiled = 1, .by_tiles = true};
+  tc_status s = pipeline_open(&p, arena, special_text);
+  for (c.want = 0; c.want < c.tiled && s == TC_OK; c.want++) {
+    float *x = (float *)tc_tensor_data(&p.in[0]), *y = (float *)tc_tensor_data(&p.in[1]);
+    tc_tensor with[MOST_IO] = {0}, without[MOST_IO] = {0};
+    fill_special(x, SPECIAL_ROWS, SPECIAL_K, 1, 4, &seed);
+    fill_special(y, SPECIAL_COLUMNS, 1, SPECIAL_COLUMNS, 0, &seed);
+    for (int32_t k = 0; k < SPECIAL_K; k++) x[ROW * SPECIAL_K + k] = 0;
+    s = run_special(&p, &c, arena, without);
+    x[ROW * SPECIAL_K + AT] = NAN;
+    if (s == TC_OK) s = run_special(&p, &c, arena, with);
+    for (int64_t i = 0; i < SPECIAL_ROWS * SPECIAL_COLUMNS && s == TC_OK; i++) {
+      float a = ((const float *)tc_tensor_data(&with[0]))[i], b = ((const float *)tc_tensor_data(&without[0]))[i];
+      if (i / SPECIAL_COLUMNS == ROW ? isnan(a) : memcmp(&a, &b, sizeof a) == 0) continue;
+      s = tc_error(TC_STATUS_MISMATCH, "configuration %d: element %lld is %.9g, without NaN %.9g", (int)c.want,
+                   (long long)i, (double)a, (double)b);
+    }
+    tc_tensor_unref(&with[0]);
+    tc_tensor_unref(&without[0]);
   }
   pipeline_close(&p);
   return s;
@@ -367,6 +403,7 @@ int main(void) {
                                      cmocka_unit_test(tiles_of_any_size),
                                      cmocka_unit_test(surroundings_of_tiles),
                                      cmocka_unit_test(lanes_that_bring_odd_runs),
+                                     cmocka_unit_test(nan_is_remembered),
                                      cmocka_unit_test(what_does_not_split)};
   return TC_RUN(tests);
 }

@@ -2,8 +2,8 @@
 // knows as one kernel.
 //
 // It takes what attention.c takes in 16 bits, without logarithms; the library knows the graph only with these, so that
-// they go into the workspace. The config key `attention` asks for it: "cudnn" takes it, "tuned" offers it where
-// candidates are timed.
+// they go into the workspace. It is a candidate where candidates are timed; the config key `attention` takes it always
+// ("cudnn") or never ("own").
 #include <float.h>
 #include <string.h>
 
@@ -31,8 +31,7 @@ static int32_t problem_of(const tc_device_ *d, const tc_call_node *n, attention_
   if (s != TC_STATUS_OK) return s;
   if (n->results->dtype == TC_F32) return attention_refuse(why, "attention over f32 (cuDNN)");
   if (x->results != 1) return attention_refuse(why, "attention with logarithms (cuDNN)");
-  bool asked = wished(d, "cudnn") || wished(d, "tuned");
-  return asked ? TC_STATUS_OK : attention_refuse(why, "not asked for (cuda.attention)");
+  return wished(d, "own") ? attention_refuse(why, "our own is asked for (cuda.attention)") : TC_STATUS_OK;
 }
 
 // ---- The graph ----

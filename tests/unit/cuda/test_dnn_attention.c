@@ -154,7 +154,7 @@ TC_TEST(refusals) {
   return TC_OK;
 }
 
-// Unasked it is not there; as a candidate it costs more than our own, and less when it is to be taken.
+// As a candidate it costs more than our own, and less when it is to be taken; it is not there where ours is asked for.
 TC_TEST(wishes) {
   uint64_t seed = tc_test_seed();
   static attention a;
@@ -162,11 +162,12 @@ TC_TEST(wishes) {
   rig r;
   open_rig(&r);
   draw(&r, &a, &seed);
+  r.attention_wish = "own";
   OK(r.dnn_attention->supports(&r.host, r.d, &a.node, &theirs));
   assert_true(theirs < 0);
   OK(r.attention->supports(&r.host, r.d, &a.node, &ours));
   if (ours >= 0) {
-    r.attention_wish = "tuned";
+    r.attention_wish = NULL;
     OK(r.dnn_attention->supports(&r.host, r.d, &a.node, &theirs));
     assert_true(theirs > ours);
     r.attention_wish = "cudnn";

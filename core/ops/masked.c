@@ -340,7 +340,6 @@ static int32_t repeat_meta(tc_op_args *a) {
   if (tc_op_kind(a, 2) == TC_AK_NONE) return tc_op_set_result(a, 0, t->dtype, 1, &n, NULL);
   int64_t dim = tc_op_dim(a, 2, t->rank);
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
-  if (t->rank == 0) return tc_op_set_result(a, 0, t->dtype, 1, &n, NULL);
   for (int32_t d = 0; d < t->rank; d++) sizes[d] = d == dim ? n : t->sizes[d];
   for (int32_t d = t->rank - 1; d >= 0; d--) {
     strides[d] = step;
@@ -350,7 +349,7 @@ static int32_t repeat_meta(tc_op_args *a) {
 }
 static int32_t repeat_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *times = tc_op_data(a, 1);
-  bool all = tc_op_kind(a, 2) == TC_AK_NONE || x->rank == 0;
+  bool all = tc_op_kind(a, 2) == TC_AK_NONE;
   int64_t dim = all ? 0 : tc_op_dim(a, 2, x->rank), length = all ? tc_ref_numel(x) : x->sizes[dim], total = 0,
           i[TC_MAX_RANK] = {0}, count = tc_ref_numel(times);
   if (count != length && count != 1)

@@ -353,9 +353,11 @@ static const tc_op_restriction restrictions[] = {
     {"rot90", "self.rank < 2", "expected total dims >= 2"},
     INTS("rot90", "dims", 2),
     {"take", "self.numel == 0 && index.numel != 0", "take(): tried to take from an empty tensor"},
+    {"repeat_interleave.self_Tensor", "self.rank == 0 && !is_none(dim)",
+     "a dimension is specified but the tensor has no dimensions"},
     {"repeat_interleave.self_Tensor",
-     "if(repeats.rank == 0, false, repeats.size(0) != 1 && repeats.size(0) != if(is_none(dim), self.numel, "
-     "if(self.rank == 0, 1, self.size(dim))))",
+     "if(repeats.rank == 0, false, repeats.size(0) != 1 && repeats.size(0) != "
+     "if(is_none(dim), self.numel, self.size(dim)))",
      "repeats must have the same size as input along dim"},
     {"searchsorted.Tensor",
      "sorted_sequence.rank != 1 && part(sorted_sequence.sizes, 0, -1) != part(self.sizes, 0, -1)",

@@ -103,14 +103,15 @@ static int32_t fill_meta(tc_op_args *a) {
                              format >= 0 ? tc_op_memory_format(a, format, TC_FORMAT_PRESERVE) : TC_FORMAT_PRESERVE, 0);
 }
 
-static double limit_of(tc_dtype d) { // of random_ without an end: what the dtype counts exactly
+static uint64_t limit_of(tc_dtype d) { // of random_ without an end: what the dtype counts exactly
+  int32_t bits = tc_dtype_size(d) * 8 - (tc_dtype_class(d) == 'i');
   switch (d) {
-  case TC_F64: return 0x1p53;
-  case TC_F32: return 0x1p24;
-  case TC_F16: return 0x1p11;
-  case TC_BF16: return 0x1p8;
+  case TC_F64: return UINT64_C(1) << 53;
+  case TC_F32: return UINT64_C(1) << 24;
+  case TC_F16: return UINT64_C(1) << 11;
+  case TC_BF16: return UINT64_C(1) << 8;
   case TC_BOOL: return 2;
-  default: return ldexp(1, tc_dtype_size(d) * 8 - (tc_dtype_class(d) == 'i'));
+  default: return bits < 64 ? UINT64_C(1) << bits : UINT64_MAX;
   }
 }
 static int32_t fill_ref(tc_op_args *a) {
@@ -125,12 +126,16 @@ static int32_t fill_ref(tc_op_args *a) {
     tc_c128 z;
     switch (kind) {
     case INTEGER: {
-      double lo = parameter(a, tc_op_arg_index(a, "from") >= 0 ? "from" : "low", 0, y->rank, i),
-             hi = parameter(a, tc_op_arg_index(a, "to") >= 0 ? "to" : "high", limit_of(y->nominal), y->rank, i);
-      if (!(hi > lo))
-        return tc_op_fail(a, "random expects 'from' to be less than 'to', but got from=%g >= to=%g", lo, hi);
+      int32_t first = tc_op_arg_index(a, tc_op_arg_index(a, "from") >= 0 ? "from" : "low"),
+              second = tc_op_arg_index(a, tc_op_arg_index(a, "to") >= 0 ? "to" : "high");
+      bool open = second < 0 || tc_op_kind(a, second) == TC_AK_NONE;
+      int64_t lo = first < 0 ? 0 : tc_op_int(a, first, 0);
+      uint64_t hi = open ? limit_of(y->nominal) : (uint64_t)tc_op_int(a, second, 0);
+      if (open ? lo > 0 && (uint64_t)lo >= hi : lo >= (int64_t)hi)
+        return tc_op_fail(a, "random expects 'from' to be less than 'to', but got from=%lld >= to=%llu", (long long)lo,
+                          (unsigned long long)hi);
       // modulo 2^64: the distance of the ends may be beyond 63 bits
-      tc_ref_put_i(y, to, (int64_t)((uint64_t)(int64_t)lo + (uint64_t)below(&b, (uint64_t)(hi - lo))));
+      tc_ref_put_i(y, to, (int64_t)((uint64_t)lo + (uint64_t)below(&b, hi - (uint64_t)lo)));
       continue;
     }
     case NORMAL:
@@ -246,7 +251,7 @@ static int32_t fill_lower(tc_op_args *a) {
   if (kind == INTEGER) {
     if (tc_op_arg_index(a, "from") >= 0) first = "from";
     if (tc_op_arg_index(a, "to") >= 0) second = "to";
-    otherwise[1] = limit_of(t->dtype);
+    otherwise[1] = (double)limit_of(t->dtype);
   }
   if (kind == BERNOULLI && tc_op_arg_index(a, "p") < 0) first = second = "self";
   source_of_values x = find_parameter(a, first, otherwise[0], t), y = find_parameter(a, second, otherwise[1], t);
@@ -257,10 +262,12 @@ static int32_t fill_lower(tc_op_args *a) {
   tc_lo_begin(a, t->rank, t->sizes, index);
   tc_lo_random(a, number_of_element(a, t, index), w);
   if (kind == INTEGER) {
-    tc_bval lo = get(a, &x, index, TC_I64), range;
-    if (x.sym || y.sym) range = op2(a, TC_K_SUB, get(a, &y, index, TC_I64), lo);
-    else range = tc_lo_const_int(a, TC_I64, (int64_t)(uint64_t)(y.number - x.number));
-    tc_bval below = op2(a, TC_K_MULHI, bits_in(a, w, 0), tc_lo_cast(a, range, TC_U64));
+    int32_t end = tc_op_arg_index(a, second);
+    bool open = end < 0 || tc_op_kind(a, end) == TC_AK_NONE;
+    tc_bval lo = get(a, &x, index, TC_I64), hi = open ? tc_lo_const_int(a, TC_U64, (int64_t)limit_of(t->dtype))
+                                                      : tc_lo_cast(a, get(a, &y, index, TC_I64), TC_U64);
+    tc_bval range = op2(a, TC_K_SUB, hi, tc_lo_cast(a, lo, TC_U64));
+    tc_bval below = op2(a, TC_K_MULHI, bits_in(a, w, 0), range);
     v = op2(a, TC_K_ADD, lo, tc_lo_cast(a, below, TC_I64));
   } else if (kind == NORMAL) {
     tc_bval std = get(a, &y, index, TC_F64), re = normal_in(a, w, false), im = normal_in(a, w, true);

@@ -335,11 +335,14 @@ static int32_t avg_backward_ref(tc_op_args *a) {
     for (int32_t i = 0; i < p.n; i++)
       r[i] = range_of(&p, i, ig[p.lead + i]), k[i] = r[i].start, divisor *= r[i].extent,
       any = any && r[i].start < r[i].end;
-    double part = tc_ref_f(g, tc_ref_offset(g, ig)) / (double)(p.divisor ? p.divisor : divisor);
+    if (p.divisor) divisor = p.divisor;
+    int64_t from = tc_ref_offset(g, ig), whole = g->dtype == TC_I64 ? tc_ref_i(g, from) / divisor : 0;
+    double part = tc_ref_f(g, from) / (double)divisor;
     while (any) {
       int64_t at = base;
       for (int32_t i = 0; i < p.n; i++) at += k[i] * y->strides[p.lead + i];
-      tc_ref_put(y, at, (tc_c128){tc_ref_f(y, at) + part, 0});
+      if (y->dtype == TC_I64) tc_ref_put_i(y, at, tc_ref_i(y, at) + whole); // each window's part is cut off
+      else tc_ref_put(y, at, (tc_c128){tc_ref_f(y, at) + part, 0});
       int32_t i = p.n - 1;
       for (; i >= 0; i--) {
         if (++k[i] < r[i].end) break;

@@ -87,15 +87,17 @@ static int32_t histc_meta(tc_op_args *a) {
     return tc_op_fail(a, "bins must be > 0, but got %lld", (long long)tc_op_int(a, 1, 0));
   return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, 1, &n, NULL);
 }
-static void range_of(const tc_ref_view *x, double *lo, double *hi) {
+static int32_t range_of(tc_op_args *a, const tc_ref_view *x, double *lo, double *hi) {
   int64_t i[TC_MAX_RANK] = {0};
-  if (tc_ref_numel(x) > 0) {
-    *lo = INFINITY, *hi = -INFINITY;
-    for (bool more = true; more; more = tc_ref_next(x->rank, x->sizes, i)) {
-      double v = tc_ref_f(x, tc_ref_offset(x, i));
-      *lo = fmin(*lo, v), *hi = fmax(*hi, v);
-    }
+  bool finite = true;
+  if (tc_ref_numel(x) == 0) return TC_STATUS_OK;
+  *lo = INFINITY, *hi = -INFINITY;
+  for (bool more = true; more; more = tc_ref_next(x->rank, x->sizes, i)) {
+    double v = tc_ref_f(x, tc_ref_offset(x, i));
+    finite = finite && isfinite(v);
+    *lo = fmin(*lo, v), *hi = fmax(*hi, v);
   }
+  return finite ? TC_STATUS_OK : tc_op_fail(a, "the range of what is counted is not finite");
 }
 static void count_bins(const tc_ref_view *x, const tc_ref_view *w, const tc_ref_view *y, double lo, double hi,
                        const tc_ref_view *edges) {
@@ -118,7 +120,7 @@ static void count_bins(const tc_ref_view *x, const tc_ref_view *w, const tc_ref_
 static int32_t histc_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   double lo = tc_op_float(a, 2, 0), hi = tc_op_float(a, 3, 0);
-  if (lo == hi) range_of(x, &lo, &hi);
+  if (lo == hi && range_of(a, x, &lo, &hi)) return TC_STATUS_INVALID_ARGUMENT;
   if (lo == hi) lo -= 1, hi += 1;
   count_bins(x, NULL, y, lo, hi, NULL);
   return TC_STATUS_OK;
@@ -175,7 +177,7 @@ static int32_t histogram_ref(tc_op_args *a) {
   double lo = 0, hi = tc_ref_numel(x) == 0; // of nothing
   if (range >= 0 && tc_op_count(a, range) == 2)
     lo = tc_op_float_at(a, range, 0, 0), hi = tc_op_float_at(a, range, 1, 0);
-  else if (!given) range_of(x, &lo, &hi);
+  else if (!given && range_of(a, x, &lo, &hi)) return TC_STATUS_INVALID_ARGUMENT;
   if (lo == hi) lo -= 0.5, hi += 0.5;
   for (int64_t k = 0; k <= bins; k++) {
     if (given) tc_ref_copy(ends, k, edges, k * edges->strides[0]);

@@ -18,7 +18,12 @@ bool tc_node_is(const tc_node *n, const char *name) {
   return n && tc_sv_is(n->op->schema.name, name) && tc_sv_is(n->op->schema.ns, "aten");
 }
 
-bool tc_counts_in_storage(const tc_node *n) { return tc_node_is(n, "as_strided") || tc_node_is(n, "as_strided_"); }
+bool tc_counts_in_storage(const tc_node *n) {
+  static const char *const names[] = {"as_strided", "as_strided_", "resize", "resize_"};
+  bool found = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++) found = tc_node_is(n, names[i]);
+  return found;
+}
 
 bool tc_node_pure(const tc_node *n) {
   if (n->op->def->traits & (TC_OP_EFFECT | TC_OP_NONDETERMINISTIC)) return false;

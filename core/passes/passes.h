@@ -55,7 +55,7 @@ bool tc_node_writes(const tc_node *n);   // into an argument
 bool tc_graph_writes(const tc_graph *g); // any node or region, also by ops whose schemas do not say so
 // Is this an aten op of that name, whatever its overload, that is not the in-place form?
 bool tc_node_is(const tc_node *n, const char *name);
-bool tc_counts_in_storage(const tc_node *n); // a view of its operand by positions in the storage: as_strided
+bool tc_counts_in_storage(const tc_node *n); // a view of its operand by positions in the storage: as_strided, resize
 // v in the layout of `like` (dtype, sizes and strides), copied if need be; for values that replace others of that type.
 // A layout that no op gives stays as it is.
 TC_NODISCARD tc_status tc_match_layout(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out);

@@ -24,6 +24,7 @@ typedef struct band {
   int64_t undecided;    // elements that rounding decides
   bool open;            // sizes are decided by rounding
   bool any;             // there are other results that are as right
+  bool factored;        // made of what a factorisation gave
 } band;
 
 static inline double unit_of(tc_dtype d) {

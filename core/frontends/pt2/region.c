@@ -4,6 +4,7 @@
 //   while_loop(cond, body, carried, additional)               node; regions take carried and additional
 //   scan(body, init, xs, additional), map_impl(body, xs, …)   node
 //   wrap_with_set_grad_enabled(flag, graph, operands…)        inlined; if the flag is off, results are detached
+//   wrap_with_autocast(device, dtype, on, cache, graph, …)    inlined if it is off; one that is on is refused
 //   invoke_subgraph(graph, identifier, operands…)             inlined
 //   with_effects(token, op, arguments…) → token, results…     the op's own node; the token is passed through
 //   any other                                                 node, if an op of that name is known
@@ -16,6 +17,7 @@
 
 bool pt2_is_inlined(tc_sv target) {
   return tc_sv_is(target, "torch.ops.higher_order.wrap_with_set_grad_enabled") ||
+         tc_sv_is(target, "torch.ops.higher_order.wrap_with_autocast") ||
          tc_sv_is(target, "torch.ops.higher_order.invoke_subgraph");
 }
 
@@ -170,6 +172,8 @@ static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *wher
 }
 
 // ---- inlining ----
+enum { AUTOCAST_ON = 2 }; // whose place among the arguments of wrap_with_autocast
+
 static tc_status detach(pt2_import *im, pt2_scope *s, const pt2_node *n, tc_value **value) {
   const tc_op *op = tc_op_find(im->file->ops, TC_SV("aten::detach"));
   if (op == NULL) return TC_OK;
@@ -227,13 +231,16 @@ static tc_status import_inlined(pt2_import *im, pt2_scope *s, const at *where, c
   bool no_grad = false, flag;
   int32_t i = 0, graph_place = -1;
   at inputs_at = at_key(where, "inputs");
-  bool shared = tc_sv_ends(n->target, ".invoke_subgraph");
+  bool shared = tc_sv_ends(n->target, ".invoke_subgraph"), casts = tc_sv_ends(n->target, ".wrap_with_autocast");
   for (tc_json_iter it = tc_json_begin(n->inputs); tc_json_next(&it); i++) {
     tc_json arg = tc_json_get(it.value, "arg");
     at input_at = at_item(&inputs_at, i), arg_at = at_key(&input_at, "arg");
     if (graph_place < 0) {
       if (is_graph(it.value)) graph = arg, graph_place = i;
-      else if (tc_json_bool(tc_json_get(arg, "as_bool"), &flag)) no_grad = !flag;
+      else if (!tc_json_bool(tc_json_get(arg, "as_bool"), &flag)) continue;
+      else if (!casts) no_grad = !flag;
+      else if (i == AUTOCAST_ON && flag)
+        return pt2_refuse(&arg_at, "a region in which autocast is on; only regions in which it is off are known");
       continue;
     }
     if (shared && i == graph_place + 1) continue; // the identifier

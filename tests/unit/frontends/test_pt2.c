@@ -268,13 +268,14 @@ TC_TEST(reads_guards) {
 }
 
 // ---- inlined regions ----
-TC_TEST(no_grad_regions_are_inlined) {
-  // A region without the outer graph's names: y = sin(x) with gradients off; then y + 1.
-  static const char program[] =
+// A program with a region without the outer graph's names: y = sin(x), wrapped by an op with some arguments in front of
+// the region; then y + 1.
+static tc_status load_wrapped(tc_arena *arena, const char *op, const char *arguments, tc_program **out) {
+  static const char format[] =
       "{\"graph_module\": {\"graph\": {\"inputs\": [{\"as_tensor\": {\"name\": \"x\"}}], \"outputs\": [{\"as_tensor\": "
       "{\"name\": \"add\"}}], \"nodes\": ["
-      "{\"target\": \"torch.ops.higher_order.wrap_with_set_grad_enabled\", \"inputs\": [{\"name\": \"\", \"arg\": "
-      "{\"as_bool\": false}}, {\"name\": \"\", \"arg\": {\"as_graph\": {\"name\": \"sub\", \"graph\": "
+      "{\"target\": \"torch.ops.higher_order.%s\", \"inputs\": [%s, "
+      "{\"name\": \"\", \"arg\": {\"as_graph\": {\"name\": \"sub\", \"graph\": "
       "{\"inputs\": [{\"as_tensor\": {\"name\": \"a\"}}], \"outputs\": [{\"as_tensor\": {\"name\": \"sin\"}}], "
       "\"nodes\": [{\"target\": \"torch.ops.aten.sin.default\", \"inputs\": [{\"name\": \"self\", \"arg\": "
       "{\"as_tensor\": {\"name\": \"a\"}}}], "
@@ -294,9 +295,16 @@ TC_TEST(no_grad_regions_are_inlined) {
       "[]}, "
       "\"range_constraints\": {}, \"schema_version\": {\"major\": 8, \"minor\": 5}, \"verifiers\": [\"TRAINING\"]}";
   tc_storage *bytes;
+  TC_TRY(edited(arena, DATA "pt2/methods.pt2", "encode.json", NULL, tc_sv_printf(arena, format, op, arguments).data,
+                &bytes));
+  tc_status s = load_storage(arena, bytes, 0, out);
+  tc_storage_unref(bytes);
+  return s;
+}
+
+TC_TEST(no_grad_regions_are_inlined) {
   tc_program *p;
-  TC_TRY(edited(arena, DATA "pt2/methods.pt2", "encode.json", NULL, program, &bytes));
-  TC_TRY(load_storage(arena, bytes, 0, &p));
+  TC_TRY(load_wrapped(arena, "wrap_with_set_grad_enabled", "{\"name\": \"\", \"arg\": {\"as_bool\": false}}", &p));
   const char *const ops[] = {"aten::sin", "aten::detach", "aten::add.Tensor"};
   int32_t i = 0;
   for (const tc_node *n = p->graph->first; n; n = n->next) assert_sv(n->op->full_name, ops[i++]);
@@ -305,7 +313,25 @@ TC_TEST(no_grad_regions_are_inlined) {
   assert_sv(p->outputs.data[0].name, "0");
   TC_TRY(graph_verify(p));
   tc_program_destroy(p);
-  tc_storage_unref(bytes);
+  return TC_OK;
+}
+
+// autocast(device, dtype, on, cache) around a region: nothing where it is off.
+TC_TEST(autocast_regions_that_are_off) {
+  static const char format[] =
+      "{\"name\": \"\", \"arg\": {\"as_string\": \"cpu\"}}, {\"name\": \"\", \"arg\": {\"as_scalar_type\": 13}}, "
+      "{\"name\": \"\", \"arg\": {\"as_bool\": %s}}, {\"name\": \"\", \"arg\": {\"as_bool\": false}}";
+  tc_program *p;
+  TC_TRY(load_wrapped(arena, "wrap_with_autocast", tc_sv_printf(arena, format, "false").data, &p));
+  const char *const ops[] = {"aten::sin", "aten::add.Tensor"};
+  int32_t i = 0;
+  for (const tc_node *n = p->graph->first; n; n = n->next) assert_sv(n->op->full_name, ops[i++]);
+  assert_int_equal(i, 2);
+  TC_TRY(graph_verify(p));
+  tc_program_destroy(p);
+  tc_status s = load_wrapped(arena, "wrap_with_autocast", tc_sv_printf(arena, format, "true").data, &p);
+  assert_contains(tc_status_text(s), "a region in which autocast is on");
+  tc_status_free(s);
   return TC_OK;
 }
 
@@ -344,6 +370,7 @@ int main(void) {
       cmocka_unit_test(tokens_pass_through),
       cmocka_unit_test(reads_guards),
       cmocka_unit_test(no_grad_regions_are_inlined),
+      cmocka_unit_test(autocast_regions_that_are_off),
       cmocka_unit_test(notes_disagreements),
   };
   return cmocka_run_group_tests(tests, open_registry, close_registry);

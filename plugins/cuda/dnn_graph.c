@@ -142,7 +142,10 @@ dnn_item dnn_graph_between(dnn_graph *g, int type, const int64_t *sizes) {
 }
 
 // ---- Operations ----
-static void add_op(dnn_graph *g, dnn_item op) {
+// An operation of a kind, by what describes it and its operands, each under the attribute in `names`.
+static void add_op(dnn_graph *g, int kind, int32_t n, const int *names, const dnn_item *items) {
+  dnn_item op = make(g, kind);
+  for (int32_t i = 0; i < n; i++) set_item(g, op, names[i], items[i]);
   finish(g, op);
   if (g->n_ops == DNN_GRAPH_OPS && g->status == 0) g->status = DNN_NOT_SUPPORTED;
   if (g->status == 0) g->ops[g->n_ops++] = op;
@@ -150,44 +153,32 @@ static void add_op(dnn_graph *g, dnn_item op) {
 
 void dnn_graph_pointwise(dnn_graph *g, int mode, int type, dnn_item x, dnn_item b, dnn_item t, int64_t axis,
                          dnn_item y) {
+  static const int names[] = {OP_POINTWISE, OP_POINTWISE_X, OP_POINTWISE_B, OP_POINTWISE_T, OP_POINTWISE_Y};
   dnn_item what = make(g, KIND_POINTWISE);
   set(g, what, POINTWISE_MODE, TYPE_POINTWISE, 1, &mode);
   set(g, what, POINTWISE_TYPE, TYPE_DATA_TYPE, 1, &type);
   if (mode == DNN_INDEX) set(g, what, POINTWISE_AXIS, TYPE_INT64, 1, &axis);
   finish(g, what);
-  dnn_item op = make(g, KIND_POINTWISE_OP);
-  set_item(g, op, OP_POINTWISE, what);
-  set_item(g, op, OP_POINTWISE_X, x);
-  set_item(g, op, OP_POINTWISE_B, b);
-  set_item(g, op, OP_POINTWISE_T, t);
-  set_item(g, op, OP_POINTWISE_Y, y);
-  add_op(g, op);
+  add_op(g, KIND_POINTWISE_OP, 5, names, (const dnn_item[]){what, x, b, t, y});
 }
 
 void dnn_graph_reduce(dnn_graph *g, int mode, dnn_item x, dnn_item y) {
+  static const int names[] = {OP_REDUCTION, OP_REDUCTION_X, OP_REDUCTION_Y};
   int type = DNN_FLOAT;
   dnn_item what = make(g, KIND_REDUCTION);
   set(g, what, REDUCTION_MODE, TYPE_REDUCTION, 1, &mode);
   set(g, what, REDUCTION_TYPE, TYPE_DATA_TYPE, 1, &type);
   finish(g, what);
-  dnn_item op = make(g, KIND_REDUCTION_OP);
-  set_item(g, op, OP_REDUCTION, what);
-  set_item(g, op, OP_REDUCTION_X, x);
-  set_item(g, op, OP_REDUCTION_Y, y);
-  add_op(g, op);
+  add_op(g, KIND_REDUCTION_OP, 3, names, (const dnn_item[]){what, x, y});
 }
 
 void dnn_graph_product(dnn_graph *g, dnn_item a, dnn_item b, dnn_item c) {
+  static const int names[] = {OP_PRODUCT, OP_PRODUCT_A, OP_PRODUCT_B, OP_PRODUCT_C};
   int type = DNN_FLOAT;
   dnn_item what = make(g, KIND_PRODUCT);
   set(g, what, PRODUCT_TYPE, TYPE_DATA_TYPE, 1, &type);
   finish(g, what);
-  dnn_item op = make(g, KIND_PRODUCT_OP);
-  set_item(g, op, OP_PRODUCT, what);
-  set_item(g, op, OP_PRODUCT_A, a);
-  set_item(g, op, OP_PRODUCT_B, b);
-  set_item(g, op, OP_PRODUCT_C, c);
-  add_op(g, op);
+  add_op(g, KIND_PRODUCT_OP, 4, names, (const dnn_item[]){what, a, b, c});
 }
 
 // ---- Plans ----

@@ -29,8 +29,10 @@ dnnl_status_t dnn_post_eltwise(dnnl_post_ops_t p, dnnl_alg_kind_t alg, double al
 }
 
 dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights,
-                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr) {
-  return dnnl_matmul_primitive_desc_create(out, e, src, weights, bias, dst, attr);
+                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr, bool tiles) {
+  dnnl_status_t s = dnnl_matmul_primitive_desc_create(out, e, src, weights, bias, dst, attr);
+  while (s == dnnl_success && !tiles && dnn_has_tiles(*out)) s = dnnl_primitive_desc_next_impl(*out);
+  return s;
 }
 
 dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src,
@@ -72,10 +74,19 @@ dnnl_status_t dnn_post_eltwise(dnnl_post_ops_t p, dnnl_alg_kind_t alg, double al
 }
 
 dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights,
-                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr) {
+                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr, bool tiles) {
   dnnl_matmul_desc_t d;
+  dnnl_primitive_desc_iterator_t choices = NULL;
   dnnl_status_t s = dnnl_matmul_desc_init(&d, src, weights, bias, dst);
-  return s == dnnl_success ? dnnl_primitive_desc_create(out, &d, attr, e, NULL) : s;
+  if (s == dnnl_success) s = dnnl_primitive_desc_iterator_create(&choices, &d, attr, e, NULL);
+  while (s == dnnl_success) {
+    *out = dnnl_primitive_desc_iterator_fetch(choices);
+    if (tiles || !dnn_has_tiles(*out)) break;
+    dnnl_primitive_desc_destroy(*out), *out = NULL;
+    s = dnnl_primitive_desc_iterator_next(choices);
+  }
+  if (choices) dnnl_primitive_desc_iterator_destroy(choices);
+  return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
 }
 
 dnnl_status_t dnn_conv_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, bool transposed, dnn_desc src,

@@ -129,8 +129,9 @@ dnnl_status_t dnn_md_tag(dnnl_memory_desc_t *out, int32_t rank, const int64_t *s
                          dnnl_format_tag_t tag);
 dnnl_status_t dnn_md_copy(dnnl_memory_desc_t *out, dnn_desc md);
 dnnl_status_t dnn_post_eltwise(dnnl_post_ops_t p, dnnl_alg_kind_t alg, double alpha, double beta);
+// tiles: code for the processor's matrix unit may be taken.
 dnnl_status_t dnn_matmul_desc(dnnl_primitive_desc_t *out, dnnl_engine_t e, dnn_desc src, dnn_desc weights,
-                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr);
+                              dnn_desc bias, dnn_desc dst, const_dnnl_primitive_attr_t attr, bool tiles);
 typedef struct dnn_conv_dims {
   dnnl_dims_t strides, dilates, pad_left, pad_right;
 } dnn_conv_dims;

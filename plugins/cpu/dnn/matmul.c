@@ -7,7 +7,7 @@
 
 #include "dnn.h"
 
-enum { PACK_ROWS = 32 };
+enum { PACK_ROWS = 32, TILE_DEPTH = 32 };
 
 typedef struct problem {
   dnn_tensor a, b, out;
@@ -143,6 +143,10 @@ static int32_t bias_slot(dnn_call *c, const problem *p) {
   return dnn_slot_of(c, &t);
 }
 
+// oneDNN's code for the matrix unit may multiply tiles of sizes that do not fit, an illegal instruction, where the sum
+// is one short of a tile's depth (oneDNN issue 1661, for 63 terms).
+static bool tiles_fit(const problem *p) { return p->a.sizes[p->a.rank - 1] % TILE_DEPTH != TILE_DEPTH - 1; }
+
 static int32_t build(dnn_call *c, const problem *p) {
   dnn_plan *plan = c->plan;
   dnn_epilogue epilogue = {0};
@@ -156,9 +160,9 @@ static int32_t build(dnn_call *c, const problem *p) {
   bool packed = constant || (p->b.dtype != TC_F32 && p->out.sizes[p->out.rank - 2] >= PACK_ROWS);
   if (packed && dnn_any(c, &p->b, &own) != TC_STATUS_OK) goto done;
   dnn_desc right = packed ? DNN_DESC(own) : DNN_DESC(plan->slots[b].md);
-  dnnl_status_t s =
-      dnn_matmul_desc(&pd, plan->engine, DNN_DESC(plan->slots[a].md), right,
-                      bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md), DNN_DESC(plan->slots[out].md), epilogue.attr);
+  dnnl_status_t s = dnn_matmul_desc(&pd, plan->engine, DNN_DESC(plan->slots[a].md), right,
+                                    bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md), DNN_DESC(plan->slots[out].md),
+                                    epilogue.attr, tiles_fit(p));
   if (packed) dnn_md_free(&own);
   if (dnn_check(c, s, "this matrix product") != TC_STATUS_OK) goto done;
   c->tiles = dnn_has_tiles(pd);

@@ -6,6 +6,7 @@
 #include "core/ir/control.h"
 #include "core/ir/expand.h"
 #include "core/ir/refexec_internal.h"
+#include "core/ir/writes.h"
 
 ref_slot *ref_slot_of(void *self, tc_value *v) {
   ref_scope *s = self;
@@ -296,22 +297,31 @@ static tc_status lies_as_declared(ref_run *r, const tc_value *v, const ref_tenso
   return TC_OK;
 }
 
-// An op that writes: the functional result goes into the storage of what is written, whose view the result is.
-static tc_status write_through(ref_scope *s, tc_node *n, int32_t i, int32_t arg, ref_tensor *result) {
-  ref_tensor *self = &ref_slot_of(s, n->args[arg].value)->t;
-  ref_slot *out = ref_slot_of(s, n->results[i]);
+// A result goes into the storage of what is written.
+static tc_status write_into(ref_run *r, const ref_tensor *self, ref_tensor *result) {
   ref_tensor rounded = {0};
   bool fits = result->rank == self->rank;
   for (int32_t d = 0; d < self->rank && fits; d++) fits = result->sizes[d] == self->sizes[d];
   if (!fits) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the result does not have the sizes of what is written");
   if (result->nominal != self->nominal || result->buffer == self->buffer) { // first to the functional op's own dtype
-    TC_TRY(ref_new(s->run, result->nominal, result->rank, result->sizes, NULL, &rounded));
-    ref_copy(s->run, result, &rounded, true);
+    TC_TRY(ref_new(r, result->nominal, result->rank, result->sizes, NULL, &rounded));
+    ref_copy(r, result, &rounded, true);
   }
-  ref_copy(s->run, rounded.buffer ? &rounded : result, self, true);
-  if (rounded.buffer) ref_drop(s->run, &rounded);
-  out->t = *self, out->set = true;
+  ref_copy(r, rounded.buffer ? &rounded : result, self, true);
+  if (rounded.buffer) ref_drop(r, &rounded);
+  return TC_OK;
+}
+
+// Result i of the node is what its argument `arg` sees.
+static void take_written(ref_scope *s, const tc_node *n, int32_t i, int32_t arg) {
+  ref_slot *out = ref_slot_of(s, n->results[i]);
+  out->t = ref_slot_of(s, n->args[arg].value)->t, out->set = true;
   ref_hold(&out->t);
+}
+
+static tc_status write_through(ref_scope *s, tc_node *n, int32_t i, int32_t arg, ref_tensor *result) {
+  TC_TRY(write_into(s->run, &ref_slot_of(s, n->args[arg].value)->t, result));
+  take_written(s, n, i, arg);
   return TC_OK;
 }
 
@@ -321,45 +331,72 @@ static int32_t written_argument(const tc_node *n, const tc_op *functional, int32
   return i == 0 ? 0 : tc_op_written_argument(n->op, i);
 }
 
-// Runs the op's decomposition on the values of this scope.
-static tc_status run_expanded(ref_scope *s, tc_node *n, const tc_op *op) {
+// What a graph made for the node gave for its result i.
+static tc_status take_made(ref_scope *s, tc_node *n, int32_t i, const tc_arg *out) {
+  ref_slot *to = ref_slot_of(s, n->results[i]);
+  to->set = true;
+  if (out->kind == TC_AK_TENSOR) {
+    ref_tensor *made = &ref_slot_of(s, out->value)->t;
+    bool same = true;
+    if (n->results[i]->view_arg < 0) TC_TRY(lies_as_declared(s->run, n->results[i], made, &same));
+    // a view for the decomposition, a tensor of its own by the op's type, or laid out in another order
+    if (!same) return ref_store_result(s, n->results[i], made);
+    to->t = *made;
+    ref_hold(&to->t);
+  } else if (out->value) {
+    to->real = ref_slot_of(s, out->value)->real, to->integer = ref_slot_of(s, out->value)->integer;
+  } else if (out->kind == TC_AK_INT) {
+    TC_TRY(ref_eval(s->run, out->sym, &to->integer));
+    to->real = (double)to->integer;
+  }
+  return TC_OK;
+}
+
+// A graph for what stands for the node, on the values of this scope.
+static tc_status open_scratch(ref_scope *s, ref_scope *out) {
   tc_graph *scratch = tc_graph_create(s->graph->module, TC_SV("reference"));
   scratch->scratch = s->graph->scratch + 1;
-  if (scratch->scratch > 32) return tc_error(TC_STATUS_INVALID_ARGUMENT, "the decomposition does not end");
+  *out = (ref_scope){.run = s->run, .graph = scratch, .slots = s->slots}; // values of both graphs: keys are pointers
+  return scratch->scratch > 32 ? tc_error(TC_STATUS_INVALID_ARGUMENT, "the decomposition does not end") : TC_OK;
+}
+
+// Runs the op's decomposition.
+static tc_status run_expanded(ref_scope *s, tc_node *n, const tc_op *op) {
+  ref_scope inner;
   int32_t n_out;
   tc_arg *out;
-  TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source, .stream = n->stream}, op, n->n_args, n->args,
-                      &n_out, &out));
+  TC_TRY(open_scratch(s, &inner));
+  TC_TRY(tc_expand_op(&(tc_build){.graph = inner.graph, .source = n->source, .stream = n->stream}, op, n->n_args,
+                      n->args, &n_out, &out));
   if (n_out != n->n_results)
     return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
-  ref_scope inner = {.run = s->run, .graph = scratch, .slots = s->slots}; // values of both graphs: keys are pointers
-  for (int32_t i = 0; i < n_out; i++) tc_graph_add_output(scratch, TC_OUT_USER, out[i], TC_SV(""));
+  for (int32_t i = 0; i < n_out; i++) tc_graph_add_output(inner.graph, TC_OUT_USER, out[i], TC_SV(""));
   TC_TRY(ref_run_graph(&inner));
   for (int32_t i = 0; i < n_out; i++) {
-    ref_slot *to = ref_slot_of(s, n->results[i]);
     int32_t written = written_argument(n, op, i);
-    if (written >= 0) {
-      TC_TRY(write_through(s, n, i, written, &ref_slot_of(s, out[i].value)->t));
-      continue;
-    }
-    to->set = true;
-    if (out[i].kind == TC_AK_TENSOR) {
-      ref_tensor *made = &ref_slot_of(s, out[i].value)->t;
-      bool same = true;
-      if (n->results[i]->view_arg < 0) TC_TRY(lies_as_declared(s->run, n->results[i], made, &same));
-      if (!same) { // a view for the decomposition, a tensor of its own by the op's type, or laid out in another order
-        TC_TRY(ref_store_result(s, n->results[i], made));
-        continue;
-      }
-      to->t = *made;
-      ref_hold(&to->t);
-    } else if (out[i].value) {
-      to->real = ref_slot_of(s, out[i].value)->real, to->integer = ref_slot_of(s, out[i].value)->integer;
-    } else if (out[i].kind == TC_AK_INT) {
-      TC_TRY(ref_eval(s->run, out[i].sym, &to->integer));
-      to->real = (double)to->integer;
-    }
+    if (written >= 0) TC_TRY(write_through(s, n, i, written, &ref_slot_of(s, out[i].value)->t));
+    else TC_TRY(take_made(s, n, i, &out[i]));
   }
+  return TC_OK;
+}
+
+// Runs the functional form, and writes what it gives into the arguments.
+static tc_status run_functional(ref_scope *s, tc_node *n, const tc_writes *w) {
+  ref_scope inner;
+  tc_node *made;
+  if (!w->functional)
+    return tc_error(TC_STATUS_UNIMPLEMENTED, "the op writes to its arguments and no functional form of it is known");
+  TC_TRY(open_scratch(s, &inner));
+  TC_TRY(tc_writes_call(w, inner.graph, NULL, n, &made));
+  TC_TRY(ref_run_graph(&inner));
+  for (int32_t i = 0; i < n->n_results && i < w->keep; i++) {
+    tc_arg out = tc_arg_tensor(made->results[i]);
+    TC_TRY(take_made(s, n, i, &out));
+  }
+  for (int32_t k = 0; k < w->n && w->written[k].result < made->n_results; k++)
+    TC_TRY(write_into(s->run, &ref_slot_of(s, n->args[w->written[k].arg].value)->t,
+                      &ref_slot_of(s, made->results[w->written[k].result])->t));
+  for (int32_t i = w->keep; i < n->n_results && i < w->n; i++) take_written(s, n, i, w->written[i].arg);
   return TC_OK;
 }
 
@@ -376,6 +413,8 @@ static bool is_view(const tc_node *n) {
 
 static tc_status run_node(ref_scope *s, tc_node *n) {
   ref_run *r = s->run;
+  tc_writes writes = tc_writes_of(n);
+  if (writes.n) return run_functional(s, n, &writes);
   const tc_op *inplace_of = tc_op_functional(r->module->ops, n->op);
   const tc_op *base = inplace_of ? inplace_of : n->op;
   if (n->n_results > 0 && (is_view(n) || (inplace_of && (base->def->traits & TC_OP_VIEW)))) {

@@ -7,12 +7,13 @@
 // written (functionalize_views.c), until the root has its new value. At the end storages of inputs that were written
 // become mutation outputs. This is the scheme of functorch's functionalization, on whole graphs.
 //
-// What writes: in-place ops (op_ → op), ops with `out` arguments (→ the overload without), and the table of ops that
-// write without saying so in their schema.
+// What writes: in-place ops (op_ → op), and ops that write into arguments for results or beside their results
+// (core/ir/writes.h).
 #include "core/passes/functionalize.h"
 
 #include "core/ir/expand.h"
 #include "core/ir/opargs.h"
+#include "core/ir/writes.h"
 
 typedef struct storage {
   tc_value *root, *current;
@@ -115,95 +116,11 @@ static void update_place(void *arg, tc_value **v) {
 }
 
 // ---- ops that write ----
-// What writes without saying so, or has a functional form of another name: batch norm in training updates its running
-// statistics.
-static const struct {
-  const char *op, *training; // name of the flag that must be true; NULL: always
-  const char *functional;
-  const char *written[2]; // arguments; their new values are results first, first + 1
-  int32_t first, keep;    // results of the functional op that are the op's own: the first `keep`
-} hidden_writes[] = {
-    {"batch_norm", "training", "aten::_native_batch_norm_legit_functional", {"running_mean", "running_var"}, 3, 1},
-    {"native_batch_norm",
-     "training",
-     "aten::_native_batch_norm_legit_functional",
-     {"running_mean", "running_var"},
-     3,
-     3},
-    {"_native_batch_norm_legit",
-     NULL,
-     "aten::_native_batch_norm_legit_functional",
-     {"running_mean", "running_var"},
-     3,
-     3},
-    {"_batch_norm_with_update",
-     NULL,
-     "aten::_batch_norm_with_update_functional",
-     {"running_mean", "running_var"},
-     4,
-     4},
-    {"instance_norm", "use_input_stats", "tc::instance_norm_functional", {"running_mean", "running_var"}, 1, 1},
-};
-
-static int32_t arg_named(const tc_op *op, const char *name) {
-  for (int32_t i = 0; i < op->schema.n_args; i++)
-    if (tc_sv_is(op->schema.args[i].name, name)) return i;
-  return -1;
-}
-
-static int32_t hidden_write(const tc_node *n) {
-  for (size_t i = 0; i < sizeof hidden_writes / sizeof *hidden_writes; i++) {
-    if (!tc_node_is(n, hidden_writes[i].op)) continue;
-    const char *name = hidden_writes[i].training;
-    int32_t flag = name ? arg_named(n->op, name) : -1, written = arg_named(n->op, hidden_writes[i].written[0]);
-    bool on = flag < 0 || (n->args[flag].kind == TC_AK_BOOL && n->args[flag].integer);
-    if (on && written >= 0 && n->args[written].kind == TC_AK_TENSOR) return (int32_t)i;
-  }
-  return -1;
-}
-
 // A new value for what argument `i` held, in that argument's type.
 static tc_status write_arg(writer *w, handle *h, const tc_value *was, tc_value *v) {
   tc_value *fit;
   TC_TRY(tc_match_layout(&w->b, v, &was->type, &fit));
   return write(w, h, fit);
-}
-
-// The functional op's arguments by name, from the node's.
-static tc_status call_by_names(writer *w, tc_node *n, const tc_op *f, tc_node **out) {
-  tc_arg *args = TC_NEW_ARRAY(arena_of(w), tc_arg, f->schema.n_args);
-  for (int32_t i = 0; i < f->schema.n_args; i++) {
-    int32_t k = -1;
-    for (int32_t j = 0; j < n->op->schema.n_args && k < 0; j++)
-      if (tc_sv_eq(n->op->schema.args[j].name, f->schema.args[i].name)) k = j;
-    args[i] = k >= 0 && k < n->n_args         ? n->args[k]
-              : f->schema.args[i].has_default ? tc_arg_of_preset(w->g->module, &f->schema.args[i].preset)
-                                              : tc_arg_none();
-  }
-  TC_TRY(tc_graph_add_node(w->g, w->b.before, f, f->schema.n_args, args,
-                           n->results && n->n_results ? n->results[0]->name : n->name, n->source, out));
-  (*out)->stream = n->stream;
-  return TC_OK;
-}
-
-static tc_status do_hidden_write(writer *w, tc_node *n, int32_t which, handle **old) {
-  const tc_op *f = tc_op_find(w->g->module->ops, tc_sv_of(hidden_writes[which].functional));
-  if (!f)
-    return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " in training needs %s, which is not known",
-                    TC_SV_ARG(n->op->full_name), hidden_writes[which].functional);
-  tc_node *made;
-  TC_TRY(call_by_names(w, n, f, &made));
-  for (int32_t k = 0; k < 2; k++) {
-    int32_t i = arg_named(n->op, hidden_writes[which].written[k]), r = hidden_writes[which].first + k;
-    if (i < 0 || n->args[i].kind != TC_AK_TENSOR) continue;
-    if (r >= made->n_results)
-      return tc_error(TC_STATUS_INTERNAL, "%s has no result %d", hidden_writes[which].functional, r);
-    TC_TRY(write_arg(w, old[i], n->args[i].value, made->results[r]));
-  }
-  for (int32_t i = 0; i < n->n_results && i < hidden_writes[which].keep; i++)
-    tc_graph_forward(n->results[i], made->results[i]);
-  tc_node_kill(n);
-  return TC_OK;
 }
 
 // copy_(self, src): the new self is src in self's type; the old one is not read.
@@ -252,49 +169,23 @@ static tc_status do_inplace(writer *w, tc_node *n, const tc_op *f, handle **old)
   return TC_OK;
 }
 
-// The overload of the same base name whose arguments are those of `op` without the written ones.
-static const tc_op *without_out(const tc_op_registry *r, tc_arena *arena, const tc_op *op) {
-  int32_t count, n = 0;
-  tc_sv base = tc_sv_printf(arena, TC_SV_FMT "::" TC_SV_FMT, TC_SV_ARG(op->schema.ns), TC_SV_ARG(op->schema.name));
-  const tc_op *const *all = tc_op_overloads(r, base, &count);
-  for (int32_t i = 0; i < op->schema.n_args; i++) n += !op->schema.args[i].writes;
-  for (int32_t c = 0; c < count; c++) {
-    const tc_schema *s = &all[c]->schema;
-    bool fits = true;
-    int32_t found = 0;
-    for (int32_t i = 0; i < op->schema.n_args; i++) {
-      if (op->schema.args[i].writes) continue;
-      int32_t k = 0;
-      while (k < s->n_args &&
-             !(tc_sv_eq(s->args[k].name, op->schema.args[i].name) && s->args[k].type == op->schema.args[i].type &&
-               s->args[k].is_list == op->schema.args[i].is_list))
-        k++;
-      fits = fits && k < s->n_args;
-      found++;
-    }
-    bool writes = false;
-    for (int32_t k = 0; k < s->n_args; k++) writes = writes || s->args[k].writes;
-    if (fits && !writes && found == n && s->n_returns >= 1) return all[c];
-  }
-  return NULL;
-}
-
-static tc_status do_out(writer *w, tc_node *n, handle **old) {
-  const tc_op *f = n->op->out_of ? n->op->out_of : without_out(w->g->module->ops, arena_of(w), n->op);
-  if (!f)
+// What writes to arguments for results, or beside its results.
+static tc_status do_writes(writer *w, tc_node *n, const tc_writes *writes, handle **old) {
+  if (!writes->functional)
     return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " writes to its arguments and no functional form of it is known",
                     TC_SV_ARG(n->op->full_name));
   tc_node *made;
-  TC_TRY(call_by_names(w, n, f, &made));
-  int32_t r = 0;
-  for (int32_t i = 0; i < n->op->schema.n_args; i++) {
-    if (!n->op->schema.args[i].writes) continue;
+  TC_TRY(tc_writes_call(writes, w->g, w->b.before, n, &made));
+  for (int32_t k = 0; k < writes->n; k++) {
+    int32_t i = writes->written[k].arg, r = writes->written[k].result;
     if (!old[i] || r >= made->n_results)
       return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT ": the argument '" TC_SV_FMT "' cannot be written",
                       TC_SV_ARG(n->op->full_name), TC_SV_ARG(n->op->schema.args[i].name));
     TC_TRY(write_arg(w, old[i], n->args[i].value, made->results[r]));
-    if (r < n->n_results) tc_map_put_ptr(w->handles, n->results[r], NULL)->value.ptr = old[i];
-    r++;
+  }
+  for (int32_t i = 0; i < n->n_results; i++) {
+    if (i < writes->keep) tc_graph_forward(n->results[i], made->results[i]);
+    else if (i < writes->n) tc_map_put_ptr(w->handles, n->results[i], NULL)->value.ptr = old[writes->written[i].arg];
   }
   tc_node_kill(n);
   return TC_OK;
@@ -392,12 +283,10 @@ static tc_status visit(writer *w, tc_node *n) {
   tc_tensor_type *types = TC_NEW_ARRAY(arena_of(w), tc_tensor_type, n->n_results);
   for (int32_t i = 0; i < n->n_results; i++) types[i] = n->results[i]->type;
   if (layout_changed(w, n, old) && !tc_node_writes(n)) TC_TRY(refresh_types(w, n));
-  int32_t hidden = hidden_write(n);
-  if (hidden >= 0) return do_hidden_write(w, n, hidden, old);
-  if (tc_node_writes(n)) {
-    const tc_op *f = tc_op_functional(w->g->module->ops, n->op);
-    return f ? do_inplace(w, n, f, old) : do_out(w, n, old);
-  }
+  const tc_op *f = tc_node_writes(n) ? tc_op_functional(w->g->module->ops, n->op) : NULL;
+  if (f) return do_inplace(w, n, f, old);
+  tc_writes writes = tc_writes_of(n);
+  if (writes.n) return do_writes(w, n, &writes, old);
   add_results(w, n, old, types);
   return TC_OK;
 }
@@ -436,7 +325,7 @@ static tc_status finish(writer *w) {
 bool tc_graph_writes(const tc_graph *g) {
   for (const tc_node *n = g->first; n; n = n->next) {
     if (n->dead) continue;
-    if (tc_node_writes(n) || hidden_write(n) >= 0) return true;
+    if (tc_node_writes(n) || tc_writes_of(n).n) return true;
     for (int32_t i = 0; i < n->n_args; i++)
       if (n->args[i].kind == TC_AK_GRAPH && tc_graph_writes(n->args[i].graph)) return true;
   }

@@ -8,6 +8,7 @@
 // all ops. What may differ is measured (tests/fuzz/graphs/band.h); before a result counts as wrong, by many more runs
 // than usual: what a few do not show, such as a number that just happens not to cross the next integer, these do.
 #include "core/ir/refexec.h"
+#include "core/ir/writes.h"
 #include "tests/fault/scene.h"
 #include "tests/fuzz/graphs/band.h"
 #include "tests/fuzz/graphs/calls.h"
@@ -263,8 +264,8 @@ static void copy_repeated(void *arg, tc_value **place) {
 static tc_status copy_all_repeated(tc_graph *g) {
   copier c = {.g = g};
   for (tc_node *n = g->first; n && c.status == TC_OK; n = n->next) {
-    bool shares = sees(n->op);                         // memory with an operand
-    for (int32_t i = 0; i < n->op->schema.n_args; i++) // or counts in its storage
+    bool shares = sees(n->op) || tc_writes_of(n).n > 0; // memory with an operand
+    for (int32_t i = 0; i < n->op->schema.n_args; i++)  // or counts in its storage
       shares |= n->op->schema.args[i].writes || tc_sv_is(n->op->schema.args[i].name, "storage_offset");
     for (int32_t i = 0; i < n->n_results; i++) shares |= tc_value_base(n->results[i]) || repeats(n->results[i]);
     c.before = n;
@@ -403,6 +404,8 @@ static void add_storages(tc_map *storages, const tc_node *n) {
   for (int32_t k = 0; k < n->n_results; k++) tc_map_put_ptr(storages, storage_of(n->results[k]), NULL);
   for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++)
     if (n->op->schema.args[i].writes && n->args[i].value) tc_map_put_ptr(storages, storage_of(n->args[i].value), NULL);
+  tc_writes w = tc_writes_of(n);
+  for (int32_t k = 0; k < w.n; k++) tc_map_put_ptr(storages, storage_of(n->args[w.written[k].arg].value), NULL);
 }
 
 // Outputs that come from results which are not unique, or from numbers so large that what an op makes of them depends

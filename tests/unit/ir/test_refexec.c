@@ -118,6 +118,21 @@ TC_TEST(views_share_and_inplace_ops_write_through) {
   return TC_OK;
 }
 
+// Ops with arguments for their results write these.
+TC_TEST(results_are_written_to_arguments) {
+  fixture f = {.n_in = 2};
+  f.in[0] = tensor(TC_F32, 1, S(2), D(1, 2));
+  f.in[1] = tensor(TC_F64, 1, S(4), D(5, 6, 7, 8));
+  TC_TRY(run(&f, arena,
+             "graph @f (%x : f32[2] = user \"x\", %all : f64[4] = user \"all\") {\n%o = aten::slice.Tensor(%all, 0, 0, "
+             "4, 2)\n%y = aten::neg.out(%x, %o)\n%n = aten::mul.Tensor(%all, 2)\nreturn user %n, user %y }",
+             NULL));
+  expect(&f.out[0], TC_F64, 4, D(-2, 12, -4, 16));
+  expect(&f.out[1], TC_F64, 2, D(-1, -2));
+  done(&f);
+  return TC_OK;
+}
+
 // An input with the lazy bit, whether the tensor that is given has it or not: its square and that of a view of it.
 TC_TEST(views_of_conjugated_inputs) {
   for (int32_t lazy = 0; lazy < 2; lazy++) {
@@ -291,6 +306,7 @@ int main(void) {
                                      cmocka_unit_test(results_are_rounded_unless_wide),
                                      cmocka_unit_test(integers_complex_and_mixed),
                                      cmocka_unit_test(views_share_and_inplace_ops_write_through),
+                                     cmocka_unit_test(results_are_written_to_arguments),
                                      cmocka_unit_test(views_of_conjugated_inputs),
                                      cmocka_unit_test(components_of_complex_views),
                                      cmocka_unit_test(inputs_whose_sizes_come_from_data),

@@ -2,12 +2,7 @@
 #ifndef TC_CORE_PASSES_AUTOCAST_H_
 #define TC_CORE_PASSES_AUTOCAST_H_
 
-#include "core/ir/graph.h"
-
-typedef struct tc_autocast_options {
-  tc_dtype to;      // TC_BF16 or TC_F16
-  bool accelerator; // PyTorch's lists for GPUs, which keep more in f32, instead of those for processors
-} tc_autocast_options;
+#include "core/ops/mixed.h"
 
 // Casts operands of the graph's nodes in place; dtypes of results follow. Before gradients are made of it, so that
 // these are cast, too: parameters stay as they are, and their gradients have their types. What writes to its arguments

@@ -13,6 +13,7 @@
 #include "core/base/json.h"
 #include "core/frontends/pt2/pt2.h"
 #include "core/ir/opargs.h"
+#include "core/ops/mixed.h"
 
 // ---- where.c: a place in the document, linked through the stack ----
 typedef struct at {
@@ -92,7 +93,7 @@ typedef struct pt2_scope {
   tc_map *names;                           // → pt2_name *
   tc_json json;                            // Graph
   tc_map *tensors, *ints, *bools, *floats; // of the value tables: name → place in the document
-  bool detach;                             // a no_grad region that is being inlined
+  tc_autocast_options autocast;            // of the region around; TC_DTYPE_NONE: it is off
 } pt2_scope;
 
 // ---- symbols.c ----
@@ -169,7 +170,8 @@ bool pt2_is_inlined(tc_sv target); // needs no op of its own
 TC_NODISCARD tc_status pt2_import_higher_order(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n);
 
 // ---- signature.c ----
-void pt2_scope_open(pt2_import *im, pt2_scope *s, struct tc_graph *graph, tc_json json);
+// `outer` (NULL: the program's own graph): the scope around, whose autocast goes on.
+void pt2_scope_open(pt2_import *im, pt2_scope *s, const pt2_scope *outer, struct tc_graph *graph, tc_json json);
 TC_NODISCARD tc_status pt2_import_inputs(pt2_import *im, pt2_scope *s, const at *where, tc_json signature);
 TC_NODISCARD tc_status pt2_import_nodes(pt2_import *im, pt2_scope *s, const at *where);
 TC_NODISCARD tc_status pt2_import_outputs(pt2_import *im, pt2_scope *s, const at *where, tc_json signature);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/frontends/pt2/import.h"
+#include "core/ir/expand.h"
 
 // ---- reading ----
 // "file.py:12 y = f(x)" from the last frame of a Python stack trace that is the model's own: neither generated
@@ -336,6 +337,30 @@ tc_status pt2_name_results(pt2_import *im, pt2_scope *s, const at *where, const 
   return TC_OK;
 }
 
+// ---- mixed precision ----
+static tc_status cast(pt2_scope *s, const pt2_node *n, tc_dtype to, tc_value **v) {
+  if (!tc_autocast_concerns(*v) || (*v)->type.dtype == to) return TC_OK;
+  tc_build b = {.graph = s->graph, .source = n->source};
+  tc_arg args[] = {tc_arg_tensor(*v), tc_arg_dtype(to)}, made;
+  TC_TRY(tc_build_call(&b, TC_SV("aten::to.dtype"), 2, args, NULL, &made));
+  *v = made.value;
+  return TC_OK;
+}
+
+// The casts that a region with autocast makes in front of a call, as the archive does not write them down.
+static tc_status cast_args(pt2_import *im, pt2_scope *s, const pt2_node *n, const tc_op *op, int32_t n_args,
+                           tc_arg *args) {
+  tc_dtype to = s->autocast.to ? tc_autocast_dtype(&s->autocast, op, n_args, args) : TC_DTYPE_NONE;
+  for (int32_t i = 0; to && i < n_args; i++) {
+    tc_arg *a = &args[i];
+    if (a->kind == TC_AK_TENSOR) TC_TRY(cast(s, n, to, &a->value));
+    if (a->kind != TC_AK_TENSORS) continue;
+    a->values = tc_arena_copy(im->arena, a->values, sizeof(*a->values) * (size_t)a->n);
+    for (int32_t k = 0; k < a->n; k++) TC_TRY(cast(s, n, to, &a->values[k]));
+  }
+  return TC_OK;
+}
+
 // ---- nodes ----
 static tc_status import_op_node(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
   const tc_map_entry *e = tc_map_find(im->targets, n->target);
@@ -346,6 +371,7 @@ static tc_status import_op_node(pt2_import *im, pt2_scope *s, const at *where, c
   tc_arg *args;
   tc_node *made;
   TC_TRY(pt2_match_args(im, s, where, op, n->inputs, 0, &n_args, &args));
+  TC_TRY(cast_args(im, s, n, op, n_args, args));
   // The result's name where there is one; the node's own (schema ≥ 8.16) else.
   tc_sv name = n->name, first;
   tc_json_iter it = tc_json_begin(n->outputs);

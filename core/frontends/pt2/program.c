@@ -182,7 +182,7 @@ static tc_status import_program(void *arg) {
   im->program->graph = g;
   tc_vec_push(im->arena, &im->module->graphs, g);
   pt2_scope scope;
-  pt2_scope_open(im, &scope, g, graph);
+  pt2_scope_open(im, &scope, NULL, g, graph);
   TC_TRY(pt2_import_inputs(im, &scope, &graph_at, signature));
   // Names of inputs are needed by guards, and guards before nodes, whose meta functions profit from them; outputs come
   // later.

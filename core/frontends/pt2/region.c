@@ -4,7 +4,7 @@
 //   while_loop(cond, body, carried, additional)               node; regions take carried and additional
 //   scan(body, init, xs, additional), map_impl(body, xs, …)   node
 //   wrap_with_set_grad_enabled(flag, graph, operands…)        inlined; if the flag is off, results are detached
-//   wrap_with_autocast(device, dtype, on, cache, graph, …)    inlined if it is off; one that is on is refused
+//   wrap_with_autocast(device, dtype, on, cache, graph, …)    inlined; if it is on, what is in it is cast
 //   invoke_subgraph(graph, identifier, operands…)             inlined
 //   with_effects(token, op, arguments…) → token, results…     the op's own node; the token is passed through
 //   any other                                                 node, if an op of that name is known
@@ -76,8 +76,8 @@ static tc_status read_graph(const at *where, tc_json arg, tc_sv *out_name, tc_js
   return pt2_object(where, graph, "graph", out);
 }
 
-static tc_status import_region(pt2_import *im, const at *where, tc_json arg, const operands *o, bool loop,
-                               tc_graph **out) {
+static tc_status import_region(pt2_import *im, const pt2_scope *outer, const at *where, tc_json arg, const operands *o,
+                               bool loop, tc_graph **out) {
   tc_sv name;
   tc_json json;
   pt2_scope inner;
@@ -85,7 +85,7 @@ static tc_status import_region(pt2_import *im, const at *where, tc_json arg, con
   TC_TRY(read_graph(where, arg, &name, &json));
   TC_TRY(enter(im, where));
   *out = tc_graph_create(im->module, name);
-  pt2_scope_open(im, &inner, *out, json);
+  pt2_scope_open(im, &inner, outer, *out, json);
   TC_TRY(bind_inputs(im, &inner, &graph_at, o->args.data, o->args.count, loop ? BIND_LOOP : BIND_REGION));
   TC_TRY(pt2_import_nodes(im, &inner, &graph_at));
   TC_TRY(pt2_import_outputs(im, &inner, &graph_at, (tc_json){0}));
@@ -156,7 +156,7 @@ static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *wher
       if (is_graph(it.value) != (pass == 1)) continue;
       if (pass == 1) {
         args[place].kind = TC_AK_GRAPH;
-        TC_TRY(import_region(im, &graph_at, arg, &o, is_loop(n->target), &args[place].graph));
+        TC_TRY(import_region(im, s, &graph_at, arg, &o, is_loop(n->target), &args[place].graph));
       } else if (i > last_graph && last_graph >= 0) {
         TC_TRY(operand_arg(im, s, &arg_at, arg, is_carried(n->target, lists), &o, &args[place]));
         // the body joins what is left and right of it: two elements of each tensor
@@ -172,7 +172,22 @@ static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *wher
 }
 
 // ---- inlining ----
-enum { AUTOCAST_ON = 2 }; // whose place among the arguments of wrap_with_autocast
+// The four arguments of wrap_with_autocast in front of its graph.
+static tc_status read_autocast(const at *where, const tc_json *args, tc_autocast_options *out) {
+  at device_at = at_item(where, 0), type_at = at_item(where, 1), on_at = at_item(where, 2);
+  tc_sv device;
+  bool on;
+  int64_t number;
+  *out = (tc_autocast_options){TC_DTYPE_NONE, false};
+  TC_TRY(pt2_str(&device_at, args[0], "as_string", &device));
+  if (!tc_json_bool(tc_json_get(args[2], "as_bool"), &on)) return pt2_bad(&on_at, "expected a truth value");
+  if (!on) return TC_OK;
+  out->accelerator = !tc_sv_is(device, "cpu");
+  TC_TRY(pt2_int(&type_at, args[1], "as_scalar_type", &number));
+  TC_TRY(pt2_dtype(&type_at, number, &out->to));
+  if (out->to != TC_BF16 && out->to != TC_F16) return pt2_bad(&type_at, "autocast to %s", tc_dtype_name(out->to));
+  return TC_OK;
+}
 
 static tc_status detach(pt2_import *im, pt2_scope *s, const pt2_node *n, tc_value **value) {
   const tc_op *op = tc_op_find(im->file->ops, TC_SV("aten::detach"));
@@ -226,8 +241,9 @@ static tc_status inline_outputs(pt2_import *im, pt2_scope *s, pt2_scope *inner, 
 }
 
 static tc_status import_inlined(pt2_import *im, pt2_scope *s, const at *where, const pt2_node *n) {
+  enum { AUTOCAST_ARGS = 4 };
   operands o = {0};
-  tc_json graph = {0};
+  tc_json graph = {0}, options[AUTOCAST_ARGS];
   bool no_grad = false, flag;
   int32_t i = 0, graph_place = -1;
   at inputs_at = at_key(where, "inputs");
@@ -237,10 +253,8 @@ static tc_status import_inlined(pt2_import *im, pt2_scope *s, const at *where, c
     at input_at = at_item(&inputs_at, i), arg_at = at_key(&input_at, "arg");
     if (graph_place < 0) {
       if (is_graph(it.value)) graph = arg, graph_place = i;
-      else if (!tc_json_bool(tc_json_get(arg, "as_bool"), &flag)) continue;
-      else if (!casts) no_grad = !flag;
-      else if (i == AUTOCAST_ON && flag)
-        return pt2_refuse(&arg_at, "a region in which autocast is on; only regions in which it is off are known");
+      else if (casts && i < AUTOCAST_ARGS) options[i] = arg;
+      else if (!casts && tc_json_bool(tc_json_get(arg, "as_bool"), &flag)) no_grad = !flag;
       continue;
     }
     if (shared && i == graph_place + 1) continue; // the identifier
@@ -251,6 +265,7 @@ static tc_status import_inlined(pt2_import *im, pt2_scope *s, const at *where, c
     for (int32_t k = 0; k < count; k++) tc_vec_push(im->scratch, &o.args, args[k]);
   }
   if (graph_place < 0) return pt2_bad(&inputs_at, "no sub-graph");
+  if (casts && graph_place != AUTOCAST_ARGS) return pt2_bad(&inputs_at, "%d arguments in front of it", graph_place);
   at place_at = at_item(&inputs_at, graph_place), arg_at = at_key(&place_at, "arg"),
      as_at = at_key(&arg_at, "as_graph"), graph_at = at_key(&as_at, "graph");
   tc_sv name;
@@ -258,7 +273,8 @@ static tc_status import_inlined(pt2_import *im, pt2_scope *s, const at *where, c
   pt2_scope inner;
   TC_TRY(read_graph(&as_at, graph, &name, &json));
   TC_TRY(enter(im, where));
-  pt2_scope_open(im, &inner, s->graph, json);
+  pt2_scope_open(im, &inner, s, s->graph, json);
+  if (casts) TC_TRY(read_autocast(&inputs_at, options, &inner.autocast));
   TC_TRY(bind_inputs(im, &inner, &graph_at, o.args.data, o.args.count, BIND_INLINE));
   TC_TRY(pt2_import_nodes(im, &inner, &graph_at));
   im->depth--;

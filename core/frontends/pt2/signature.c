@@ -8,8 +8,9 @@ static tc_map *places_of(pt2_import *im, tc_json object) {
   return map;
 }
 
-void pt2_scope_open(pt2_import *im, pt2_scope *s, tc_graph *graph, tc_json json) {
+void pt2_scope_open(pt2_import *im, pt2_scope *s, const pt2_scope *outer, tc_graph *graph, tc_json json) {
   *s = (pt2_scope){.graph = graph, .json = json, .names = tc_map_create(im->scratch)};
+  if (outer) s->autocast = outer->autocast;
   s->tensors = places_of(im, tc_json_get(json, "tensor_values"));
   s->ints = places_of(im, tc_json_get(json, "sym_int_values"));
   s->bools = places_of(im, tc_json_get(json, "sym_bool_values"));

@@ -144,7 +144,7 @@ static int32_t bias_slot(dnn_call *c, const problem *p) {
 }
 
 // oneDNN's code for the matrix unit may multiply tiles of sizes that do not fit, an illegal instruction, where the sum
-// is one short of a tile's depth (oneDNN issue 1661, for 63 terms).
+// is one short of a tile's depth (oneDNN's bug report 1661, for 63 terms).
 static bool tiles_fit(const problem *p) { return p->a.sizes[p->a.rank - 1] % TILE_DEPTH != TILE_DEPTH - 1; }
 
 static int32_t build(dnn_call *c, const problem *p) {

@@ -128,6 +128,33 @@ save(user, "user.pt2")
 save_file({"in.0": given[0], "in.1": given[1], "out.0": user.module()(*given), "ref.0": user.module()(*given).double()}, "user.safetensors")
 
 
+class Mixed(torch.nn.Module):  # regions with autocast, one of them off within another
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.norm = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8), torch.nn.LayerNorm(16)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = self.norm(torch.nn.functional.gelu(self.a(x)))
+            with torch.autocast("cpu", enabled=False):
+                plain = x @ torch.ones(8, 8)
+            y = self.b(h)
+            loss = torch.nn.functional.mse_loss(y, torch.zeros_like(y))
+            joined, lower = torch.cat([y, plain], -1), torch.cat([y, y], -1)
+        return y, joined.bfloat16(), lower, loss.bfloat16(), x @ x.mT
+
+
+torch.manual_seed(1)
+mixed, rows = Mixed(), torch.randn(5, 8)
+save(export(mixed, (rows,), dynamic_shapes=({0: Dim("n", min=2, max=100)},)), "mixed.pt2")
+given = {"in.0": rows} | {f"out.{i}": t.detach().contiguous() for i, t in enumerate(mixed(rows))}
+wide = Mixed().double()
+wide.load_state_dict(mixed.state_dict())
+torch.set_default_dtype(torch.float64)
+save_file(given | {f"ref.{i}": t.detach().contiguous() for i, t in enumerate(wide(rows.double()))}, "mixed.safetensors")
+torch.set_default_dtype(torch.float32)
+
+
 class Encode(torch.nn.Module):
     def forward(self, x):
         return x + 1

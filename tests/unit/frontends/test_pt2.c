@@ -316,22 +316,36 @@ TC_TEST(no_grad_regions_are_inlined) {
   return TC_OK;
 }
 
-// autocast(device, dtype, on, cache) around a region: nothing where it is off.
-TC_TEST(autocast_regions_that_are_off) {
+// autocast(device, dtype, on, cache) around a region, which is inlined: the casts are those of an op by name.
+TC_TEST(autocast_regions) {
   static const char format[] =
-      "{\"name\": \"\", \"arg\": {\"as_string\": \"cpu\"}}, {\"name\": \"\", \"arg\": {\"as_scalar_type\": 13}}, "
+      "{\"name\": \"\", \"arg\": {\"as_string\": \"%s\"}}, {\"name\": \"\", \"arg\": {\"as_scalar_type\": %d}}, "
       "{\"name\": \"\", \"arg\": {\"as_bool\": %s}}, {\"name\": \"\", \"arg\": {\"as_bool\": false}}";
-  tc_program *p;
-  TC_TRY(load_wrapped(arena, "wrap_with_autocast", tc_sv_printf(arena, format, "false").data, &p));
+  static const struct {
+    const char *device, *on, *error;
+    int32_t type;
+  } cases[] = {{"cpu", "false", NULL, 13},
+               {"cpu", "true", NULL, 13},
+               {"cuda", "true", NULL, 6},
+               {"cpu", "true", "autocast to f32", 7},
+               {"cpu", "1", "expected a truth value", 13}};
   const char *const ops[] = {"aten::sin", "aten::add.Tensor"};
-  int32_t i = 0;
-  for (const tc_node *n = p->graph->first; n; n = n->next) assert_sv(n->op->full_name, ops[i++]);
-  assert_int_equal(i, 2);
-  TC_TRY(graph_verify(p));
-  tc_program_destroy(p);
-  tc_status s = load_wrapped(arena, "wrap_with_autocast", tc_sv_printf(arena, format, "true").data, &p);
-  assert_contains(tc_status_text(s), "a region in which autocast is on");
-  tc_status_free(s);
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    tc_program *p;
+    tc_sv arguments = tc_sv_printf(arena, format, cases[k].device, cases[k].type, cases[k].on);
+    tc_status s = load_wrapped(arena, "wrap_with_autocast", arguments.data, &p);
+    if (cases[k].error) {
+      assert_contains(tc_status_text(s), cases[k].error);
+      tc_status_free(s);
+      continue;
+    }
+    TC_TRY(s);
+    int32_t i = 0;
+    for (const tc_node *n = p->graph->first; n; n = n->next) assert_sv(n->op->full_name, ops[i++]);
+    assert_int_equal(i, 2);
+    TC_TRY(graph_verify(p));
+    tc_program_destroy(p);
+  }
   return TC_OK;
 }
 
@@ -370,7 +384,7 @@ int main(void) {
       cmocka_unit_test(tokens_pass_through),
       cmocka_unit_test(reads_guards),
       cmocka_unit_test(no_grad_regions_are_inlined),
-      cmocka_unit_test(autocast_regions_that_are_off),
+      cmocka_unit_test(autocast_regions),
       cmocka_unit_test(notes_disagreements),
   };
   return cmocka_run_group_tests(tests, open_registry, close_registry);

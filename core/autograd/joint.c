@@ -408,7 +408,7 @@ static tc_status build(tc_graph *forward, const bool *wanted, bool loss, tc_join
   TC_TRY(tc_autograd_requests(j.g));
   TC_TRY(tidy(j.g));
   TC_TRY(prepare(&j, wanted, n_inputs));
-  j.b.graph = j.g;
+  j.b.graph = j.g, j.b.derivative = true;
   for (tc_node *n = j.g->first; n; n = n->next) tc_vec_push(m->arena, &j.nodes, n);
   TC_TRY(loss ? add_loss(&j, wanted, n_inputs, out) : add_cotangents(&j, out));
   TC_TRY(go_back(&j));
@@ -455,7 +455,7 @@ static tc_status give_back(const joint *j, tc_node *request) {
 }
 
 static tc_status answer(tc_graph *g, tc_node *request) {
-  joint j = {.g = g, .end = request, .b = {.graph = g}, .grads = tc_map_create(g->module->arena)};
+  joint j = {.g = g, .end = request, .b = {.graph = g, .derivative = true}, .grads = tc_map_create(g->module->arena)};
   TC_TRY(prepare(&j, NULL, 0));
   for (tc_node *n = g->first; n != request; n = n->next) tc_vec_push(g->module->arena, &j.nodes, n);
   // What is added goes behind the last node: the request and all that follows are set aside meanwhile.

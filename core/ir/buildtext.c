@@ -562,6 +562,7 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
   }
   if (tc_sv_is(f, "fail") && n == 1) {
     TC_TRY(eval(s, e->kids[1], &v));
+    if (s->b->derivative) return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT, TC_SV_ARG(v.text));
     return bad(e, TC_SV_FMT, TC_SV_ARG(v.text));
   }
   if (n == 1 && (tc_sv_is(f, "wide") || tc_sv_is(f, "limit") || tc_sv_is(f, "eps"))) {

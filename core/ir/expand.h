@@ -32,6 +32,7 @@ typedef struct tc_build {
   tc_node *before; // NULL: at the end
   tc_sv source;    // the model's source line of each node made
   uint64_t stream; // of random nodes made: that of the random op which is built from them; 0: one of their own
+  bool derivative; // what the text refuses by fail() has no derivative: UNIMPLEMENTED instead of INVALID_ARGUMENT
 } tc_build;
 
 typedef struct tc_build_name {

@@ -2,7 +2,7 @@
 // (tests/fuzz/graphs/calls.h), so that every op, dtype, kind of argument, view and in-place write occurs, on the cpu
 // backend in each mode against the references. What is compiled was printed and read back first.
 //
-//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--keep-going] [--print]
+//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--grad] [--keep-going] [--print]
 //
 // The first call of the graph with seed S is of op S modulo the number of ops, so that a run of as many graphs draws
 // all ops. What may differ is measured (tests/fuzz/graphs/band.h); before a result counts as wrong, by many more runs
@@ -13,6 +13,7 @@
 #include "tests/fuzz/graphs/band.h"
 #include "tests/fuzz/graphs/calls.h"
 #include "tests/fuzz/graphs/drive.h"
+#include "tests/fuzz/graphs/gradients.h"
 #include "tests/fuzz/graphs/known.h"
 #include "tests/unit/runtime/rig.h"
 
@@ -75,6 +76,8 @@ typedef struct fuzzer {
   rig rigs[MODES];
   tc_map *ops, *dtypes, *pairs; // name → how often it was in a graph that was compared; op with dtype
   tc_map *known;                // calls that cases know (known.h)
+  tc_map *derivatives;          // of ops, like `ops`
+  int64_t joints, cuts;
   int64_t nodes, compared, errors, inplace, elements, undecided;
 } fuzzer;
 
@@ -84,6 +87,8 @@ typedef struct fuzz_case {
   tc_arena *arena;
   tc_graph *g;
   tc_sb text;
+  tc_sb source; // of the graph whose joint graph it is
+  gradients gradients;
   bool known;   // holds a call that cases know
   bool loose;   // rounding decides whether the references take it at all
   bool closer;  // the references ran SHAKEN_MORE times
@@ -492,16 +497,40 @@ static bool nearly_singular(fuzz_case *f, const tc_status s, int32_t n) {
 }
 
 // ---- one case ----
+static tc_status compile(fuzz_case *f, rig *r, const tc_sb *text) {
+  f->where = "reading the text";
+  TC_TRY(rig_graph(r, text->text));
+  f->where = "compiling";
+  return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
+}
+
+// out[n]: those that the text has; what is compiled may have others in front.
+static tc_status run(fuzz_case *f, const rig *r, const tc_tensor *in, int32_t n, tc_tensor *out) {
+  tc_tensor all[2 * MOST_IO] = {0};
+  f->where = "running";
+  TC_TRY(tc_session_run(r->session, in, all, NULL));
+  for (int32_t i = 0, k = r->graph->outputs.count - n; i < n + k; i++)
+    if (i < k) tc_tensor_unref(&all[i]);
+    else out[i - k] = all[i];
+  return TC_OK;
+}
+
+static void finish(rig *r) {
+  tc_session_destroy(r->session);
+  tc_module_destroy(r->module);
+  r->session = NULL, r->module = NULL;
+}
+
+static void unref_all(tc_tensor *t) {
+  for (int32_t i = 0; i < MOST_IO; i++) tc_tensor_unref(&t[i]);
+}
+
 static tc_status run_mode(fuzz_case *f, rig *r, tc_status expected) {
   tc_tensor out[MOST_IO] = {0};
-  f->where = "reading the text";
-  TC_TRY(rig_graph(r, f->text.text));
-  int32_t n = r->graph->outputs.count;
-  f->where = "compiling";
-  tc_status s = tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
+  int32_t n = f->g->outputs.count;
+  tc_status s = compile(f, r, &f->text);
   if (s != TC_OK && (expected == TC_OK || tc_status_code(s) != TC_STATUS_INVALID_ARGUMENT)) return s;
-  f->where = "running";
-  if (s == TC_OK) s = tc_session_run(r->session, f->in, out, NULL);
+  if (s == TC_OK) s = run(f, r, f->in, n, out);
   if (expected != TC_OK) { // both refuse, or the device gives something where nothing is asked of it
     tc_status_free(s);
     s = TC_OK;
@@ -510,9 +539,31 @@ static tc_status run_mode(fuzz_case *f, rig *r, tc_status expected) {
     s = TC_OK;
   } else if (s == TC_OK) {
     f->where = "comparing";
-    for (int32_t i = 0, k = r->graph->outputs.count - n; i < n && s == TC_OK; i++) s = judge(f, &out[i + k], i);
+    for (int32_t i = 0; i < n && s == TC_OK; i++) s = judge(f, &out[i], i);
   }
-  for (int32_t i = 0; i < MOST_IO; i++) tc_tensor_unref(&out[i]);
+  unref_all(out);
+  return s;
+}
+
+// The forward graph, and the backward graph on what that saved.
+static tc_status run_cut(fuzz_case *f, rig *r) {
+  const tc_partition *p = &f->gradients.cut;
+  int32_t n = p->forward->outputs.count, n_values = n - p->n_saved;
+  tc_tensor made[MOST_IO] = {0}, in[MOST_IO] = {0}, grads[MOST_IO] = {0};
+  tc_status s = compile(f, r, &f->gradients.forward);
+  if (s == TC_OK) s = run(f, r, f->in, n, made);
+  for (int32_t i = 0; i < p->n_sources; i++)
+    in[i] = p->sources[i] >= 0 ? f->in[p->sources[i]] : made[n_values - 1 - p->sources[i]];
+  finish(r);
+  if (s == TC_OK) s = compile(f, r, &f->gradients.backward);
+  if (s == TC_OK) s = run(f, r, in, p->backward->outputs.count, grads);
+  bool singular = s != TC_OK && nearly_singular(f, s, f->g->outputs.count);
+  if (singular) tc_status_free(s), s = TC_OK;
+  else if (s == TC_OK) f->where = "comparing";
+  for (int32_t i = 0; i < f->g->outputs.count && s == TC_OK && !singular; i++)
+    s = judge(f, i < n_values ? &made[i] : &grads[i - n_values], i);
+  unref_all(made);
+  unref_all(grads);
   return s;
 }
 
@@ -533,12 +584,33 @@ static void count(fuzz_case *f) {
   }
 }
 
+// The joint graph in the graph's place.
+static tc_status differentiate(fuzz_case *f) {
+  fuzzer *z = f->x->self;
+  f->source = tc_sb_make(f->arena);
+  tc_graph_print(&f->source, f->g);
+  if (f->x->o.print) printf("%s\n", f->source.text);
+  f->where = "differentiating";
+  TC_TRY(gradients_of(f->g, f->seed, MOST_IO, &f->gradients));
+  f->g = f->gradients.joint.graph;
+  if (!f->g) return TC_OK;
+  z->joints++, z->cuts += f->gradients.cut.forward != NULL;
+  for (int32_t i = 0; i < f->gradients.joint.n_ops; i++)
+    tc_map_put(z->derivatives, f->gradients.joint.ops[i]->full_name, NULL)->value.num++;
+  return TC_OK;
+}
+
 static tc_status one(void *arg) {
   fuzz_case *f = arg;
   fuzzer *z = f->x->self;
   f->where = "generation";
   f->noise = f->seed * 31 + 7;
   make_graph(f);
+  if (f->x->o.grad) TC_TRY(differentiate(f));
+  if (!f->g) {
+    fuzz_skip(f->x, f->gradients.none);
+    return TC_OK;
+  }
   f->text = tc_sb_make(f->arena);
   tc_graph_print(&f->text, f->g);
   f->where = "reading the text";
@@ -553,13 +625,17 @@ static tc_status one(void *arg) {
   TC_TRY(copy_all_repeated(f->g));
   tc_status expected = references(f), s = TC_OK;
   z->errors += expected != TC_OK;
-  for (int32_t k = 0; k < MODES && s == TC_OK; k++) {
+  int32_t n_modes = f->x->o.grad && f->seed % 4 ? 1 : MODES; // joint graphs are long
+  for (int32_t k = 0; k < n_modes && s == TC_OK; k++) {
     rig *r = &z->rigs[k];
     f->mode = modes[k];
     s = run_mode(f, r, expected);
-    tc_session_destroy(r->session);
-    tc_module_destroy(r->module);
-    r->session = NULL, r->module = NULL;
+    finish(r);
+  }
+  if (f->gradients.cut.forward && expected == TC_OK && s == TC_OK) {
+    f->mode = f->gradients.how;
+    s = run_cut(f, &z->rigs[0]);
+    finish(&z->rigs[0]);
   }
   tc_status_free(expected);
   return s;
@@ -581,10 +657,11 @@ static void release(fuzz_case *f) {
 
 static void say(const fuzz_case *f, tc_status s, const char *what) {
   const fuzz_options *o = &f->x->o;
-  printf("%s\n%s --seed=%llu in %s, %s: %s\n", f->text.text ? f->text.text : "", what, (unsigned long long)f->seed,
-         f->mode, f->where, tc_status_text(s));
-  printf("again: call_fuzz --cases=1 --seed=%llu%s%s%s%s\n", (unsigned long long)f->seed, o->op ? " --op=" : "",
-         o->op ? o->op : "", o->dtype ? " --dtype=" : "", o->dtype ? tc_dtype_name(o->dtype) : "");
+  printf("%s%s\n%s --seed=%llu in %s, %s: %s\n", f->source.text ? f->source.text : "", f->text.text ? f->text.text : "",
+         what, (unsigned long long)f->seed, f->mode, f->where, tc_status_text(s));
+  printf("again: call_fuzz%s --cases=1 --seed=%llu%s%s%s%s\n", o->grad ? " --grad" : "", (unsigned long long)f->seed,
+         o->op ? " --op=" : "", o->op ? o->op : "", o->dtype ? " --dtype=" : "",
+         o->dtype ? tc_dtype_name(o->dtype) : "");
   fflush(stdout);
 }
 
@@ -626,12 +703,16 @@ static void report(const fuzz_session *x, const fuzzer *z) {
          (long long)z->nodes, (long long)z->inplace, tc_map_count(z->ops), possible, tc_map_count(z->dtypes),
          tc_map_count(z->pairs), (long long)z->compared, (long long)z->elements, (long long)z->undecided,
          (long long)z->errors);
+  if (x->o.grad)
+    printf("%lld graphs with gradients, %lld of them cut; derivatives of %d ops\n", (long long)z->joints,
+           (long long)z->cuts, tc_map_count(z->derivatives));
 }
 
 static tc_status all(void *arg) {
   fuzz_session *x = arg;
   fuzzer z = {.ops = tc_map_create(x->arena), .dtypes = tc_map_create(x->arena)};
   z.pairs = tc_map_create(x->arena), z.known = tc_map_create(x->arena);
+  z.derivatives = tc_map_create(x->arena);
   tc_status s = TC_OK;
   TC_TRY(fuzz_set_up(x));
   TC_TRY(known_read(x->arena, z.known));

@@ -17,7 +17,7 @@ typedef struct fuzz_options {
   uint64_t seed;
   int64_t cases;
   double seconds;
-  bool keep_going, print;
+  bool keep_going, print, grad;
   const char *op; // one op only; fuzzers of calls
   tc_dtype dtype; // what their tensors have in common
 } fuzz_options;
@@ -78,6 +78,7 @@ static inline bool fuzz_option(fuzz_options *o, const char *text) {
   else if (strncmp(text, "--dtype=", 8) == 0) return (o->dtype = tc_dtype_parse(tc_sv_of(text + 8))) != TC_DTYPE_NONE;
   else if (strcmp(text, "--keep-going") == 0) o->keep_going = true;
   else if (strcmp(text, "--print") == 0) o->print = true;
+  else if (strcmp(text, "--grad") == 0) o->grad = true;
   else return false;
   return true;
 }
@@ -88,7 +89,8 @@ static inline int fuzz_main(int argc, char **argv, tc_status (*body)(void *sessi
   fuzz_session x = {.o = {.seconds = 30, .seed = (uint64_t)time(NULL) * 1000003u}};
   for (int i = 1; i < argc; i++) {
     if (fuzz_option(&x.o, argv[i])) continue;
-    fprintf(stderr, "%s [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--keep-going] [--print]\n",
+    fprintf(stderr,
+            "%s [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--grad] [--keep-going] [--print]\n",
             argv[0]);
     return 2;
   }

@@ -1,0 +1,91 @@
+// Gradients of random graphs: a graph becomes its joint graph (core/autograd), which is compiled and judged like any
+// other, now and then that of the joint graph in turn. With it come the two graphs into which a partition cuts it by
+// options drawn at random: run one behind the other they have to give what the joint graph gives.
+#ifndef TC_TESTS_FUZZ_GRAPHS_GRADIENTS_H_
+#define TC_TESTS_FUZZ_GRAPHS_GRADIENTS_H_
+
+#include "core/autograd/partition.h"
+#include "tests/fuzz/graphs/random.h"
+
+typedef struct gradients {
+  tc_joint joint;          // graph: NULL where there are no gradients
+  const char *none;        // why not
+  tc_partition cut;        // forward: NULL where it is not cut
+  const char *how;         // it was cut
+  tc_sb forward, backward; // text
+} gradients;
+
+// Most of the inputs that have one; all where that is none.
+static inline tc_status gradients_joint(tc_graph *g, uint64_t *state, tc_joint *out) {
+  tc_arena *arena = g->module->arena;
+  bool *wanted = TC_NEW_ARRAY(arena, bool, g->inputs.count + 1), any = false;
+  for (int32_t pass = 0; pass < 2 && !any; pass++) {
+    for (int32_t i = 0; i < g->inputs.count; i++) {
+      const tc_value *v = g->inputs.data[i].value;
+      wanted[i] = v && v->kind == TC_VALUE_TENSOR && tc_differentiable(&v->type) && (pass || fuzz_random(state) % 5);
+      any |= wanted[i];
+    }
+  }
+  return tc_autograd_joint(g, wanted, out);
+}
+
+// Not where the two would have more inputs or outputs than `most`.
+static inline tc_status gradients_cut(gradients *d, uint64_t *state, int32_t most, tc_arena *arena) {
+  int32_t kind = (int32_t)(fuzz_random(state) % 4);
+  double part = (double)(fuzz_random(state) % 9 + 1) / 10;
+  tc_partition_options o = {.save_all = kind == 0, .budget = kind == 1 ? 1 : kind == 2 ? 0 : part};
+  d->how = kind == 0 ? "cut, all saved" : tc_sv_printf(arena, "cut, budget %g", o.budget).data;
+  tc_status s = tc_autograd_partition(&d->joint, &o, &d->cut);
+  if (s != TC_OK) d->cut = (tc_partition){0};
+  if (tc_status_code(s) == TC_STATUS_UNIMPLEMENTED) { // sizes that data says
+    tc_status_free(s);
+    return TC_OK;
+  }
+  TC_TRY(s);
+  if (d->cut.forward->outputs.count > most || d->cut.n_sources > most) {
+    d->cut = (tc_partition){0};
+    return TC_OK;
+  }
+  d->forward = tc_sb_make(arena), d->backward = tc_sb_make(arena);
+  tc_graph_print(&d->forward, d->cut.forward);
+  tc_graph_print(&d->backward, d->cut.backward);
+  return TC_OK;
+}
+
+static inline bool gradients_know_sizes(const tc_graph *g) {
+  bool known = true;
+  for (int32_t i = 0; i < g->inputs.count; i++) {
+    const tc_tensor_type *t = &g->inputs.data[i].value->type;
+    for (int32_t k = 0; k < t->rank; k++) known &= tc_sym_is_const(t->sizes[k]) && tc_sym_is_const(t->strides[k]);
+  }
+  return known;
+}
+
+static inline tc_status gradients_none(gradients *d, const char *why) {
+  d->none = why, d->joint.graph = NULL;
+  return TC_OK;
+}
+
+// An op without a derivative is no failure of the graph.
+static inline tc_status gradients_of(tc_graph *g, uint64_t seed, int32_t most, gradients *d) {
+  uint64_t state = seed ^ 0x2545f4914f6cdd1du;
+  tc_joint again;
+  *d = (gradients){0};
+  tc_status s = gradients_joint(g, &state, &d->joint);
+  if (s == TC_OK && d->joint.n_cotangents && fuzz_random(&state) % 6 == 0) {
+    s = gradients_joint(d->joint.graph, &state, &again);
+    if (s == TC_OK && again.n_cotangents) d->joint = again;
+    if (tc_status_code(s) == TC_STATUS_UNIMPLEMENTED) tc_status_free(s), s = TC_OK;
+  }
+  if (tc_status_code(s) == TC_STATUS_UNIMPLEMENTED) {
+    const char *why = tc_sv_copy(g->module->arena, tc_sv_of(tc_status_text(s))).data;
+    tc_status_free(s);
+    return gradients_none(d, why);
+  }
+  TC_TRY(s);
+  if (!d->joint.n_cotangents) return gradients_none(d, "nothing is differentiable");
+  if (!gradients_know_sizes(d->joint.graph)) return gradients_none(d, "sizes of cotangents come from data");
+  return gradients_cut(d, &state, most, g->module->arena);
+}
+
+#endif

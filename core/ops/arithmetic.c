@@ -54,13 +54,17 @@ static int64_t pow_i(int64_t x, int64_t y) {
   return (int64_t)r;
 }
 static const tc_scalar_ref pow_ref = {.f2 = pow_f, .c2 = pow_c, .i2 = pow_i};
-// Small powers are products, as in PyTorch: of what is not finite other parts are NaN.
+// Small powers are products, as in PyTorch: of what is not finite other parts are NaN. The number 0 as an exponent, and
+// 1 as a base, give 1 of whatever the other is.
 static tc_c128 pow_number_c(tc_c128 x, tc_c128 y) {
+  if (y.im == 0 && y.re == 0) return (tc_c128){1, 0};
   if (y.im == 0 && y.re == 1) return x;
   if (y.im == 0 && y.re == 2) return tc_ref_product(x, x);
   if (y.im == 0 && y.re == 3) return tc_ref_product(tc_ref_product(x, x), x);
   return pow_c(x, y);
 }
+static tc_c128 pow_of_number_c(tc_c128 x, tc_c128 y) { return x.im == 0 && x.re == 1 ? x : pow_c(x, y); }
+static const tc_scalar_ref pow_of_number_ref = {.f2 = pow_f, .c2 = pow_of_number_c, .i2 = pow_i};
 static const tc_scalar_ref pow_number_ref = {.f2 = pow_f, .c2 = pow_number_c, .i2 = pow_i};
 
 static double maximum_f(double x, double y) { return isnan(x) || isnan(y) ? NAN : x > y ? x : y; }
@@ -222,16 +226,22 @@ static tc_lt lower_int_pow(tc_op_args *a, tc_lt x[2], const tc_tensor_type *t) {
   unit = tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_EQ, base, one), one, unit);
   return tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, tc_lo_op2(a, TC_K_LT, e, tc_lo_const_int(a, TC_I64, 0)), unit, r), d);
 }
+// Real powers are 1 where either number says so by themselves.
+static const char *plain_pow_text(tc_op_args *a) {
+  bool pairs = tc_dtype_is_complex(tc_op_result_type(a, 0)->dtype);
+  return pairs && tc_op_kind(a, 1) != TC_AK_TENSOR   ? "where(y == 0, 1, pow(x, y))"
+         : pairs && tc_op_kind(a, 0) != TC_AK_TENSOR ? "where(x == 1, 1, pow(x, y))"
+                                                     : "pow(x, y)";
+}
 static int32_t lower_pow(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_result_type(a, 0);
   static const char *const names[] = {"x", "y"};
-  const char *text = pow_text(a);
+  const char *small = pow_text(a), *text = small ? small : plain_pow_text(a);
   bool real = tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype);
   tc_lt x[2] = {tc_lo_expand(a, tc_lo_arg(a, 0), t->rank, t->sizes),
-                text ? -1 : tc_lo_expand(a, tc_lo_arg(a, 1), t->rank, t->sizes)};
-  if (text || real)
-    tc_lo_result(
-        a, 0, tc_lower_text(a, text ? text : "pow(x, y)", text ? 1 : 2, names, x, tc_op_math_type(t->dtype), t->dtype));
+                small ? -1 : tc_lo_expand(a, tc_lo_arg(a, 1), t->rank, t->sizes)};
+  if (small || real)
+    tc_lo_result(a, 0, tc_lower_text(a, text, small ? 1 : 2, names, x, tc_op_math_type(t->dtype), t->dtype));
   else tc_lo_result(a, 0, lower_int_pow(a, x, t));
   return TC_STATUS_OK;
 }
@@ -387,7 +397,7 @@ static const tc_op_def rows[] = {
      .traits = PWC,
      .meta = pow_scalar_meta,
      .lower = lower_pow,
-     .scalar_ref = &pow_ref,
+     .scalar_ref = &pow_of_number_ref,
      .flops = "numel"},
     ROW("maximum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "max(self, other)", maximum_ref),
     ROW("minimum(Tensor self, Tensor other) -> Tensor", PW, tc_meta_promote, "min(self, other)", minimum_ref),

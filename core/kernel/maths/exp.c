@@ -104,12 +104,12 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
 
-// The smaller side first: with e^|x| = (1 + c) / s and s a power of two, 1 / (1 + e^|x|) is s / (s + c + 1), where only
-// the last sum rounds by half a unit; nothing overflows, and s is exact. The other side is what is left of 1.
+// With x = k ln 2 + r, s = 2^k and e^-r = 1 + c, 1 / (1 + e^-x) is s / (s + c + 1), on both sides of 0. Each of the
+// sums rounds once; s is exact, so that the quotient is at most 1, and nothing overflows, since the result is 1 from 40
+// on.
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
-  tc_kval one = k_real(m, 1), zero = k_real(m, 0);
-  reduced d = reduce(m, k_at_least(m, k_neg(m, k_abs(m, x)), k_pick(m, -105, -747)), -1);
-  tc_kval s = tc_km_scale(m, one, d.n), r = k_neg(m, d.r), c = k_fma(m, k_mul(m, r, r), K_POLY(m, r, exp_sum), r);
-  tc_kval small = k_plain_quotient(m, s, k_add(m, k_add(m, s, c), one));
-  return k_select(m, k_ge(m, x, zero), k_sub(m, one, small), small);
+  tc_kval one = k_real(m, 1);
+  reduced d = reduce(m, k_at_least(m, k_at_most(m, x, k_real(m, 40)), k_pick(m, -105, -747)), -1);
+  tc_kval s = tc_km_scale(m, one, d.n), r = k_neg(m, d.r), by_r = k_fma(m, K_POLY(m, r, exp_sum), r, one);
+  return k_plain_quotient(m, s, k_add(m, k_fma(m, by_r, r, s), one));
 }

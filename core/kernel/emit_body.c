@@ -296,13 +296,17 @@ static bool is_wide(tc_em *e, const tc_sym *address, const tc_sym **rest) {
 }
 
 // While a row is read again, from the cache, memory is idle: the same element of the next row is fetched meanwhile.
-// Done once for each buffer; what lies at the same place for every row needs it not.
+// What is read once in a row is fetched some lines before, since the processor's own guesses end with a page. Done once
+// for each buffer; what lies at the same place for every row needs it not.
 static void fetch_ahead(tc_em *e, const tc_buf *b, const tc_sym *address) {
-  if (!e->ahead || e->phase < 1 || e->mask >= 0 || b->planar) return;
-  const tc_sym *row = e->vars[e->n_par - 1], *next = tc_sym_addi(e->syms, row, 1);
-  const tc_sym *then = tc_sym_replace(e->syms, address, 1, &row, &next);
-  if (then == address || tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0) <= e->dev->l2_bytes) return;
-  tc_map_entry *entry = tc_map_put_ptr(e->ahead, b, NULL);
+  enum { BYTES = 1024 };
+  const tc_sym *var = e->ahead.var, *coeff, *rest;
+  if (!var || (e->ahead.rows && e->phase < 1) || e->mask >= 0 || b->planar) return;
+  bool follows = e->ahead.rows || (tc_sym_linear(e->syms, address, var, &coeff, &rest) && tc_sym_is_int(coeff, 1));
+  const tc_sym *next = tc_sym_addi(e->syms, var, e->ahead.rows ? 1 : BYTES / tc_dtype_size(b->dtype));
+  const tc_sym *then = tc_sym_replace(e->syms, address, 1, &var, &next);
+  if (!follows || then == address || tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0) <= e->dev->l2_bytes) return;
+  tc_map_entry *entry = tc_map_put_ptr(e->ahead.phases, b, NULL);
   if (!entry->value.num) entry->value.num = (int64_t)e->phase + 1;
   if (entry->value.num == (int64_t)e->phase + 1) tc_kb_prefetch(e->kb, em_mem(e, b, false), em_sym(e, then));
 }

@@ -45,6 +45,14 @@ typedef struct tc_em_kept_array {
   int32_t phase; // that fills it
 } tc_em_kept_array;
 
+// Elements that are fetched before they are read: those at the next value of a variable, the rows', or further on in
+// the lanes'; NULL: none.
+typedef struct tc_em_ahead {
+  const tc_sym *var;
+  bool rows;
+  tc_map *phases; // tc_buf * → phase + 1 in which its elements are fetched
+} tc_em_ahead;
+
 typedef struct tc_em {
   tc_schedule *s;
   tc_group *g;
@@ -78,7 +86,7 @@ typedef struct tc_em {
   const tc_sym *part;     // number of the block, where it makes parts of columns
   tc_em_wide wide;
   tc_em_kept kept;
-  tc_map *ahead;      // tc_buf * → phase + 1 in which the next row's elements are fetched; NULL: nothing is
+  tc_em_ahead ahead;
   tc_failure failure; // the first one
 } tc_em;
 

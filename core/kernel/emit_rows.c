@@ -204,18 +204,26 @@ static void keep_rows(tc_em *e, int32_t lane_var, const tc_sym *lo, const tc_sym
   e->kept.words = others > MOST_WORDS ? MOST_WORDS : others > 0 ? (int32_t)others : 0;
 }
 
-// Rows that are read several times and of which the next one fits into the second-level cache, too.
-static void choose_ahead(tc_em *e) {
+static bool has_reductions(const tc_em *e) {
+  bool has = false;
+  for (int32_t i = 0; i < e->g->steps.count; i++) has |= e->g->steps.data[i].node->kind == TC_LN_REDUCE;
+  return has;
+}
+
+// Of rows that are read several times the next one, if it fits into the second-level cache, too; of those that are read
+// once for pointwise work what comes later in them.
+static void choose_ahead(tc_em *e, int32_t lane_var, bool reduces) {
   int64_t row = tc_sym_hint_or(e->syms, tc_product(e->l, e->n_red, e->extents + e->n_par), INT32_MAX), bytes = 0;
-  e->ahead = NULL;
-  if (!e->dev->simd_bytes || e->g->n_phases < 2 || e->n_par < 1 || e->tile_row >= 0 || e->g->stage) return;
+  e->ahead = (tc_em_ahead){.rows = reduces, .phases = tc_map_create(e->arena)};
+  if (!e->dev->simd_bytes || e->tile_row >= 0 || e->g->stage) return;
   for (int32_t i = 0; i < e->g->reads.count; i++) bytes += row * tc_dtype_size(e->g->reads.data[i]->dtype);
-  if (bytes <= e->dev->l2_bytes / 4) e->ahead = tc_map_create(e->arena);
+  if (!reduces) e->ahead.var = e->vars[lane_var];
+  else if (e->g->n_phases > 1 && e->n_par > 0 && bytes <= e->dev->l2_bytes / 4) e->ahead.var = e->vars[e->n_par - 1];
 }
 
 void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym *lo, const tc_sym *hi) {
   keep_rows(e, lane_var, lo, hi);
-  choose_ahead(e);
+  choose_ahead(e, lane_var, has_reductions(e));
   for (int32_t number = first_phase; number <= e->g->n_phases && !tc_failed(&e->failure); number++) {
     e->phase = number;
     row_stores(e, number); // results of the phase before, and what follows from them per row
@@ -284,8 +292,7 @@ enum { CHUNK = 8192 };
 
 void em_rows(tc_em *e, int32_t lane_var) {
   tc_sym_ctx *c = e->syms;
-  bool reduces = false;
-  for (int32_t i = 0; i < e->g->steps.count; i++) reduces |= e->g->steps.data[i].node->kind == TC_LN_REDUCE;
+  bool reduces = has_reductions(e);
   em_make_tiles(e, 1);
   if (e->g->rows) {
     rows_and_columns(e, lane_var);

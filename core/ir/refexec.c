@@ -451,7 +451,7 @@ static tc_status watch(ref_scope *s, const tc_node *n) {
     if (n->results[i]->kind == TC_VALUE_TENSOR)
       status = ref_to_tensor(s->run, &ref_slot_of(s, n->results[i])->t, o->wide, &t[i]);
   if (!status) o->watch(o->watch_self, n, n->n_results, t);
-  for (int32_t i = 0; i < n->n_results && !status && o->watch_moves && !s->graph->scratch; i++) {
+  for (int32_t i = 0; i < n->n_results && !status && o->watch_moves; i++) {
     ref_tensor moved;
     if (!t[i].storage) continue;
     status = ref_from_tensor(s->run, &t[i], t[i].strides, 0, false, &moved);

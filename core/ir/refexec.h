@@ -19,7 +19,7 @@ typedef struct tc_ref_options {
   void (*watch)(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results);
   void *watch_self;
   bool watch_moves; // the run goes on with what `watch` leaves in the results
-  bool watch_parts; // `watch` sees the nodes of decompositions, too (their graphs have `scratch` set), which never move
+  bool watch_parts; // the same for the nodes of decompositions (their graphs have `scratch` set)
 } tc_ref_options;
 
 // inputs[i] belongs to the i-th graph input that has a value (numbers: rank 0, i64, f64 or bool); one without storage

@@ -2,7 +2,8 @@
 // (tests/fuzz/graphs/calls.h), so that every op, dtype, kind of argument, view and in-place write occurs, on the cpu
 // backend in each mode against the references. What is compiled was printed and read back first.
 //
-//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--grad] [--keep-going] [--print]
+//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--graph=FILE] [--grad] [--keep-going]
+//             [--print]
 //
 // The first call of the graph with seed S is of op S modulo the number of ops, so that a run of as many graphs draws
 // all ops. What may differ is measured (tests/fuzz/graphs/band.h); before a result counts as wrong, by many more runs
@@ -91,7 +92,7 @@ typedef struct fuzz_case {
   gradients gradients;
   bool known;   // holds a call that cases know
   bool loose;   // rounding decides whether the references take it at all
-  bool closer;  // the references ran SHAKEN_MORE times
+  bool closer;  // the references run SHAKEN_MORE times, and what they round on the way is moved, too
   bool cut;     // holds one that cuts off fractions
   int32_t only; // > 0: the graph has this output only, and what it needs
   tc_map *far;  // storages that held numbers beyond is_far's limit in any run
@@ -233,11 +234,19 @@ static void make_graph(fuzz_case *f) {
   tc_graph_sweep(g);
 }
 
-// What is compared is the text: random nodes are numbered in its order.
-static tc_status read_back(fuzz_case *f) {
+static tc_status parse(fuzz_case *f, tc_sv text) {
   tc_lexer lx;
-  tc_lex_init(&lx, f->arena, TC_SV("fuzz"), tc_sb_view(&f->text));
+  tc_lex_init(&lx, f->arena, TC_SV("fuzz"), text);
   return tc_graph_parse(new_module(f), &lx, &f->g);
+}
+
+// What is compared is the text: random nodes are numbered in its order.
+static tc_status read_back(fuzz_case *f) { return parse(f, tc_sb_view(&f->text)); }
+
+static tc_status read_graph(fuzz_case *f) {
+  tc_sv text;
+  TC_TRY(tc_file_read(f->arena, f->x->o.graph, &text));
+  return parse(f, text);
 }
 
 // ---- references ----
@@ -331,6 +340,7 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     bool view = base && !n->op->schema.args[v->view_arg].writes;
     if (v->kind != TC_VALUE_TENSOR || !results[i].storage) continue;
     f->loose |= beyond_signed(&results[i]);
+    if (n->graph->scratch && f->closer && !view) tc_status_free(shake_rounded(&f->noise, &results[i]));
     if (view || n->graph->scratch) continue;
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) || goes_by_norm(n->graph, v) ||
@@ -447,8 +457,9 @@ static tc_status references(fuzz_case *f) {
 }
 
 static void look_closer(fuzz_case *f) {
-  if (!f->closer) run_often(f, SHAKEN_MORE);
+  if (f->closer) return;
   f->closer = true;
+  run_often(f, SHAKEN_MORE);
   find_any(f);
 }
 
@@ -605,7 +616,8 @@ static tc_status one(void *arg) {
   fuzzer *z = f->x->self;
   f->where = "generation";
   f->noise = f->seed * 31 + 7;
-  make_graph(f);
+  if (f->x->o.graph) TC_TRY(read_graph(f));
+  else make_graph(f);
   if (f->x->o.grad) TC_TRY(differentiate(f));
   if (!f->g) {
     fuzz_skip(f->x, f->gradients.none);

@@ -75,6 +75,30 @@ static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bo
   return s;
 }
 
+// Has this number so many digits that it was rounded? The last third of the others' is 0.
+static inline bool is_rounded(double v, double unit) {
+  int exponent;
+  return isfinite(v) && fmod(frexp(v, &exponent) * 2 / unit, exp2(-ilogb(unit) / 3)) != 0;
+}
+
+// What a decomposition gives on the way is moved by what it was rounded: a unit in the last place of what has all
+// digits (random rounding, Vignes 1993). Numbers that are exact stay, so that places and truth values are what they
+// are.
+static inline tc_status shake_rounded(uint64_t *noise, const tc_tensor *t) {
+  double unit = unit_of(t->dtype);
+  int64_t n = tc_tensor_numel(t), parts = tc_dtype_is_complex(t->dtype) ? 2 : 1;
+  tc_tensor wide;
+  if (unit == 0 || n == 0) return TC_OK;
+  TC_TRY(tc_tensor_create(tc_system_allocator(), parts > 1 ? TC_C128 : TC_F64, t->rank, t->sizes, &wide));
+  tc_status s = tc_tensor_copy(t, &wide);
+  double *at = tc_tensor_data(&wide);
+  for (int64_t i = 0; i < n * parts && s == TC_OK; i++)
+    if (is_rounded(at[i], unit)) at[i] += at[i] * unit * ((double)(fuzz_random(noise) >> 11) * 0x1p-52 - 1);
+  if (s == TC_OK) s = tc_tensor_copy(&wide, t);
+  tc_tensor_unref(&wide);
+  return s;
+}
+
 // ---- elements ----
 static inline tc_c128 element(const tc_tensor *t, const int64_t *index) {
   tc_c128 v;

@@ -53,14 +53,19 @@ static bool range_of(const tc_kb *b, tc_kval v, int32_t depth, int64_t *lo, int6
     *lo = 0, *hi = b->lanes - 1;
     return true;
   }
-  if (in->op != TC_K_ADD && in->op != TC_K_SUB && in->op != TC_K_MUL && in->op != TC_K_CAST) return false;
+  if (in->op != TC_K_ADD && in->op != TC_K_SUB && in->op != TC_K_MUL && in->op != TC_K_DIV && in->op != TC_K_REM &&
+      in->op != TC_K_CAST)
+    return false;
   if (!range_of(b, in->args[0], depth - 1, &x0, &x1)) return false;
   if (in->op == TC_K_CAST) {
     *lo = x0, *hi = x1;
     return true;
   }
   if (!range_of(b, in->args[1], depth - 1, &y0, &y1)) return false;
+  if ((in->op == TC_K_DIV || in->op == TC_K_REM) && (x0 < 0 || y0 != y1 || y0 < 1)) return false;
   switch (in->op) {
+  case TC_K_DIV: *lo = x0 / y0, *hi = x1 / y0; break;
+  case TC_K_REM: *lo = x1 < y0 ? x0 : 0, *hi = x1 < y0 ? x1 : y0 - 1; break;
   case TC_K_ADD: *lo = x0 + y0, *hi = x1 + y1; break;
   case TC_K_SUB: *lo = x0 - y1, *hi = x1 - y0; break;
   default:
@@ -91,6 +96,39 @@ static tc_kval fold_comparison(tc_kb *b, int32_t op, const tc_kval *v, const kno
   return answer < 0 ? -1 : tc_kb_int(b, TC_BOOL, answer);
 }
 
+// Is an integer a multiple of n by how it is made?
+static bool is_multiple(const tc_kb *b, tc_kval v, int64_t n) {
+  const tc_kinst *in = made_by(b, v, TC_K_MUL);
+  tc_knum c;
+  return tc_kb_const_of(b, in ? in->args[1] : v, &c) && c.i % n == 0;
+}
+
+// x div n or x rem n, x made of the lane's number: known where all lanes agree; of a sum, what is a multiple of n by
+// itself stays outside, so that lines and places that lie whole rounds of lanes apart differ by constants.
+static tc_kval fold_quotient(tc_kb *b, int32_t op, tc_dtype type, tc_kval x, int64_t n) {
+  int64_t lo, hi, part_lo, part_hi;
+  if (n < 1 || !range_of(b, x, 8, &lo, &hi) || lo < 0) return -1;
+  if (lo / n == hi / n && op == TC_K_DIV) return tc_kb_int(b, type, lo / n);
+  if (lo / n == hi / n) return again(b, TC_K_SUB, 2, x, tc_kb_int(b, type, lo / n * n));
+  if (is_multiple(b, x, n)) {
+    const tc_kinst *in = made_by(b, x, TC_K_MUL);
+    tc_knum c = {0};
+    if (op == TC_K_REM) return tc_kb_int(b, type, 0);
+    if (!in || !range_of(b, in->args[0], 8, &part_lo, &part_hi) || !tc_kb_const_of(b, in->args[1], &c)) return -1;
+    return again(b, TC_K_MUL, 2, in->args[0], tc_kb_int(b, type, c.i / n));
+  }
+  const tc_kinst *sum = made_by(b, x, TC_K_ADD);
+  for (int32_t i = 0; i < 2 && sum; i++) {
+    tc_kval whole = sum->args[i], part = sum->args[1 - i];
+    if (!is_multiple(b, whole, n) || !range_of(b, whole, 8, &lo, &hi) || lo < 0 ||
+        !range_of(b, part, 8, &part_lo, &part_hi) || part_lo < 0)
+      continue;
+    tc_kval of_part = again(b, op, 2, part, tc_kb_int(b, type, n));
+    return op == TC_K_REM ? of_part : again(b, TC_K_ADD, 2, again(b, op, 2, whole, tc_kb_int(b, type, n)), of_part);
+  }
+  return -1;
+}
+
 static tc_kval fold_int(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const known *k) {
   switch (*op) {
   case TC_K_ADD:
@@ -113,8 +151,12 @@ static tc_kval fold_int(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const 
     if (is_int(k, 0, 1)) return again(b, TC_K_ADD, 2, v[1], v[2]);
     if (k->is[0] && k->is[1]) return again(b, TC_K_ADD, 2, v[2], again(b, TC_K_MUL, 2, v[0], v[1]));
     return -1;
-  case TC_K_DIV: return is_int(k, 1, 1) ? v[0] : -1;
-  case TC_K_REM: return is_int(k, 1, 1) ? tc_kb_int(b, type, 0) : -1;
+  case TC_K_DIV:
+    if (is_int(k, 1, 1)) return v[0];
+    return k->is[1] ? fold_quotient(b, *op, type, v[0], k->v[1].i) : -1;
+  case TC_K_REM:
+    if (is_int(k, 1, 1)) return tc_kb_int(b, type, 0);
+    return k->is[1] ? fold_quotient(b, *op, type, v[0], k->v[1].i) : -1;
   case TC_K_AND:
     if (is_int(k, 1, 0)) return v[1];
     if (is_int(k, 1, tc_kir_wrap(type, -1)) || v[0] == v[1]) return v[0];

@@ -41,6 +41,36 @@ KERNEL_TEST(folding) {
                       "0.25\n    %5 = sub %4, %3\n    store %y[%2], %5\n  }\n}\n");
 }
 
+// Places whole rounds of lanes apart differ by constants; what may be negative or wrap around stays as it is.
+static void quotient_body(tc_kb *b, tc_kmem x, tc_kmem y) {
+  tc_kval l = tc_kb_lane(b), n = tc_kb_param(b, 0), four = i(b, 4);
+  tc_kval ahead = tc_kb_op2(b, TC_K_ADD, l, i(b, 24)), r[8];
+  tc_kval line = tc_kb_op2(b, TC_K_DIV, ahead, four), at = tc_kb_op2(b, TC_K_REM, ahead, four);
+  tc_kval row = tc_kb_op2(b, TC_K_ADD, tc_kb_op2(b, TC_K_MUL, line, i(b, 8)), at);
+  r[0] = line, r[1] = at;                                                       // lane / 4 + 6, lane % 4
+  r[2] = tc_kb_op2(b, TC_K_DIV, row, four);                                     // line · 2, since at / 4 is 0
+  r[3] = tc_kb_op2(b, TC_K_REM, row, i(b, 8));                                  // at
+  r[4] = tc_kb_op2(b, TC_K_DIV, tc_kb_op2(b, TC_K_SUB, l, i(b, 8)), four);      // negative
+  r[5] = tc_kb_op2(b, TC_K_REM, tc_kb_op2(b, TC_K_ADD, n, i(b, 24)), four);     // no lane
+  r[6] = tc_kb_op2(b, TC_K_DIV, tc_kb_op2(b, TC_K_ADD, l, i(b, 22)), four);     // no multiple
+  r[7] = tc_kb_op2(b, TC_K_DIV, tc_kb_op2(b, TC_K_ADD, l, i(b, 16)), i(b, 32)); // 0 for all
+  for (int32_t k = 0; k < 8; k++) {
+    tc_kval v = tc_kb_cast(b, TC_F32, r[k]);
+    tc_kb_store(b, y, i(b, k), 1, &v, -1);
+  }
+  (void)x;
+}
+
+KERNEL_TEST(quotients_of_lanes) {
+  assert_string_equal(
+      built(arena, quotient_body),
+      "    %0 = lane\n    %1 = div %0, 4\n    %2 = add %1, 6\n    %3 = rem %0, 4\n    %4 = mul %2, 2\n    %5 = add %0, "
+      "-8\n    %6 = div %5, 4\n    %7 = add %n, 24\n    %8 = rem %7, 4\n    %9 = add %0, 22\n    %10 = div %9, 4\n    "
+      "%11 = cast %2 : f32\n    store %y[0], %11\n    %12 = cast %3 : f32\n    store %y[1], %12\n    %13 = cast %4 : "
+      "f32\n    store %y[2], %13\n    store %y[3], %12\n    %14 = cast %6 : f32\n    store %y[4], %14\n    %15 = cast "
+      "%8 : f32\n    store %y[5], %15\n    %16 = cast %10 : f32\n    store %y[6], %16\n    store %y[7], 0.0\n  }\n}\n");
+}
+
 static void keep_body(tc_kb *b, tc_kmem x, tc_kmem y) {
   // What looks like an identity but is none: x + 0 (-0), x · 0, x - x, and sums of three.
   tc_kval e = tc_kb_load1(b, x, tc_kb_lane(b), -1, -1), r[4];
@@ -264,6 +294,7 @@ static void short_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(folding),
                                      cmocka_unit_test(comparisons_below_all_values_fold),
+                                     cmocka_unit_test(quotients_of_lanes),
                                      cmocka_unit_test(floating_point_is_left_alone),
                                      cmocka_unit_test(sharing_ends_with_the_region),
                                      cmocka_unit_test(loads_are_not_shared_across_stores),

@@ -58,6 +58,17 @@ static int32_t sdpa_meta(tc_op_args *a) {
   return tc_op_format_result(a, 0, q->dtype, r, sizes, flash ? TC_FORMAT_PRESERVE : TC_FORMAT_CONTIGUOUS, Q);
 }
 
+// The result lies as the queries do, the logarithms with the heads of a row side by side.
+static int32_t flash_meta(tc_op_args *a) {
+  const tc_tensor_type *q = tc_op_tensor(a, Q);
+  tc_int one = tc_int_const(a, 1), heads = q->sizes[1], rows = q->sizes[2],
+         strides[3] = {tc_int_mul(a, heads, rows), one, heads};
+  if (!tc_dtype_is_float(q->dtype))
+    return tc_op_fail(a, "expected floats, not %s", tc_dtype_torch_name(q->dtype));
+  return tc_op_format_result(a, 0, q->dtype, 4, q->sizes, TC_FORMAT_PRESERVE, Q) ||
+         tc_op_set_result(a, 1, tc_op_math_type(q->dtype), 3, q->sizes, strides);
+}
+
 static double scale_of(tc_op_args *a) {
   int64_t w;
   if (tc_op_kind(a, SCALE) != TC_AK_NONE) return tc_op_float(a, SCALE, 1);
@@ -275,17 +286,18 @@ static int32_t sdpa_ref(tc_op_args *a) {
 // softmax whose rows of -inf give zeros (PyTorch's _safe_softmax).
 static int32_t safe_softmax_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_dtype d = tc_op_dtype(a, 2, t->dtype);
   if (tc_op_dim(a, 1, t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
-  if (t->rank < 1 || !tc_dtype_is_float(t->dtype))
-    return tc_op_fail(a, "expected floats of rank 1 or more: %s", tc_op_shape_text(a, 0));
-  return tc_meta_row_major(a);
+  if (!tc_dtype_is_float(d) || tc_dtype_is_complex(t->dtype))
+    return tc_op_fail(a, "softmax is not implemented for %s as %s", tc_op_shape_text(a, 0), tc_dtype_torch_name(d));
+  return tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL);
 }
 static int32_t safe_softmax_lower(tc_op_args *a) {
   tc_lt x = tc_lo_arg(a, 0);
   int32_t rank = tc_lo_rank(a, x);
   tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
   bool reduced[TC_MAX_RANK] = {0};
-  reduced[tc_op_wrap_dim(a, tc_op_int(a, 1, 0), rank)] = true;
+  if (rank) reduced[tc_op_wrap_dim(a, tc_op_int(a, 1, 0), rank)] = true;
   static const char *const names[] = {"x", "m"};
   tc_lt pair[2] = {x, tc_lower_reduced(a, x, TC_RED_MAX, reduced, true, NULL, compute, compute)};
   tc_lt e = tc_lower_text(a, "where(m == -inf, 0, exp(x - m))", 2, names, pair, compute, compute);
@@ -296,19 +308,19 @@ static int32_t safe_softmax_lower(tc_op_args *a) {
 static int32_t safe_softmax_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), x->rank), index[TC_MAX_RANK] = {0};
+  int64_t n = x->rank ? x->sizes[dim] : 1, step = x->rank ? x->strides[dim] : 0, next = x->rank ? y->strides[dim] : 0;
   if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
   do {
     if (index[dim]) continue;
-    int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index), n = x->sizes[dim];
+    int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n && !isnan(max); i++) {
-      double v = tc_ref_f(x, at + i * x->strides[dim]);
+      double v = tc_ref_f(x, at + i * step);
       max = isnan(v) ? v : fmax(max, v);
     }
-    for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f(x, at + i * x->strides[dim]) - max);
+    for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f(x, at + i * step) - max);
     for (int64_t i = 0; i < n; i++)
-      tc_ref_put(y, to + i * y->strides[dim],
-                 (tc_c128){sum == 0 ? 0 : exp(tc_ref_f(x, at + i * x->strides[dim]) - max) / sum, 0});
+      tc_ref_put(y, to + i * next, (tc_c128){sum == 0 ? 0 : exp(tc_ref_f(x, at + i * step) - max) / sum, 0});
   } while (tc_ref_next(x->rank, x->sizes, index));
   return TC_STATUS_OK;
 }
@@ -322,17 +334,13 @@ static const tc_op_def rows[] = {
      .lower = sdpa_lower,
      .ref = sdpa_ref,
      .flops = "_scaled_dot_product_flash_attention_for_cpu: 2 * query.numel * key.size(-2) + 2 * numel * key.size(-2)"},
-    // With the logarithm of each row's sum, the heads of a row side by side as PyTorch's kernel for processors has
-    // them.
+    // With the logarithm of each row's sum.
     {.schema = "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float "
                "dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, "
                "Tensor logsumexp)",
-     .traits = TC_OP_RANDOM,
+     .meta = flash_meta,
      .decompose = "let f = if(is_none(scale), 1.0 / float(query.size(-1)) ** 0.5, scale);"
-                  "let r = if(dropout_p == 0, _attention(query, key, value, attn_mask, is_causal, f), "
-                  "[scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=f), "
-                  "_attention_logsumexp(query, key, attn_mask, is_causal, f)]);"
-                  "r[0], transpose(_row_major(transpose(r[1], 1, 2)), 1, 2)"},
+                  "let r, l = _attention(query, key, value, attn_mask, is_causal, f); r, l"},
     {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
      .traits = TC_OP_REDUCTION,
      .meta = safe_softmax_meta,
@@ -342,6 +350,6 @@ static const tc_op_def rows[] = {
 };
 // Derivatives; see docs/ADDING_AN_OP.md for what the texts can name.
 static const tc_op_derivative derivatives[] = {
-    {"_safe_softmax", "self: mul(result, sub(grad, sum(mul(grad, result), [dim], true)))"},
+    {"_safe_softmax", "self: to(mul(result, sub(grad, sum(mul(grad, result), [dim], true))), self.dtype)"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(attention);

@@ -7,6 +7,13 @@ static int32_t slope_meta(tc_op_args *a) {
   if (tc_meta_promote_tensors(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_needs_floats(a, tc_op_result_type(a, 0)->dtype);
 }
+// In self's type.
+static int32_t mish_meta(tc_op_args *a) {
+  const int32_t both[] = {0, 1};
+  tc_dtype d = tc_op_tensor(a, 1)->dtype;
+  if (tc_op_needs_floats(a, d)) return TC_STATUS_INVALID_ARGUMENT;
+  return tc_op_converted_result(a, 0, d, tc_op_promote(a, 2, both), 2, both);
+}
 static int32_t swapped_slope_meta(tc_op_args *a) {
   if (tc_meta_promote_swapped(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_needs_floats(a, tc_op_result_type(a, 0)->dtype);
@@ -71,8 +78,8 @@ static int32_t swapped_slope_meta(tc_op_args *a) {
 #define LOSS(text, name, arguments, slope)                                                        \
   text(name "_backward(Tensor grad_output, Tensor self, Tensor target, " arguments ") -> Tensor", \
        "let x = " OF_SELF("self") "; let t = " OF_SELF("target") "; let g = " OF_SELF(            \
-           "grad_output") "; let d = mul(" slope ", g); "                                         \
-                          "to(contiguous(if(reduction == 1, div(d, self.numel), d)), self.dtype)")
+           "grad_output") "; let d = mul(" slope ", g); let s = to(if(reduction == 1, div(d, self.numel), d), self.dtype); " \
+                          "if(s.sizes == self.sizes, contiguous(s), s)")
 #define NLL(name)                                                                                                      \
   TEXT(                                                                                                                \
       name "_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "          \
@@ -160,7 +167,9 @@ static const tc_op_def rows[] = {
     // Of complex numbers without the conjugate that a gradient has.
     POINTWISE("silu_backward(Tensor grad_output, Tensor self) -> Tensor", TC_OP_COMPLEX,
               SLOPE("silu", "self", "self=conj(x)")),
-    POINT("mish", "mish_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
+    {.schema = "mish_backward(Tensor grad_output, Tensor self) -> Tensor",
+     .meta = mish_meta,
+     .decompose = BOTH("self") "to(derivative(\"mish\", \"self\", grad=g, self=x), self.dtype)"},
     POINT("hardswish", "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
     POINT("hardsigmoid", "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", ""),
     POINT("hardtanh", "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
@@ -200,8 +209,8 @@ static const tc_op_def rows[] = {
              "grad_output") "; let a = narrow(x, dim, 0, n); let s = sigmoid(narrow(x, dim, n, n)); let gs = mul(g, "
                             "s);" NARROWED("cat([gs, mul(mul(gs, rsub(s, 1)), a)], dim)")),
     TEXT("_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
-         "let above = gt(self, 0); where(above, grad_output, mul(weight, grad_output)), where(above, 0, mul(self, "
-         "grad_output))"),
+         "let above = gt(self, 0); let r = where(above, grad_output, mul(weight, grad_output)); let w = where(above, 0, "
+         "mul(self, grad_output)); r, if(w.sizes == r.sizes, w, contiguous(expand(w, r.sizes)))"),
     CTEXT("rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool "
           "training, bool self_is_result) -> Tensor",
           "if(training && float(upper) - float(lower) > 0.000001, mul(noise, grad_output), "
@@ -223,8 +232,8 @@ static const tc_op_def rows[] = {
         "reduction=1) -> Tensor",
         "let x = " WIDENED("self") "; let d = div(mul(" WIDENED(
             "grad_output") ", sub(x, target)), clamp_min(mul(sub(1, "
-                           "x), x), 9.999999960041972e-13)); let s = if(is_none(weight), d, mul(d, weight)); " NARROWED(
-                               "if(reduction == 1, div(s, self.numel), s)")),
+                           "x), x), 9.999999960041972e-13)); let s = if(is_none(weight), d, mul(d, weight)); let r = " NARROWED(
+                               "if(reduction == 1, div(s, self.numel), s)") "; if(r.sizes == self.sizes, copy(zeros_like(self), r), r)"),
     NLL("nll_loss"),
     NLL("nll_loss2d"),
 
@@ -266,7 +275,8 @@ static const tc_op_def rows[] = {
     CTEXT("trace_backward(Tensor grad, SymInt[] sizes) -> Tensor",
           "mul(eye.m(sizes[0], sizes[1], dtype=grad.dtype), grad)"),
     CTEXT("masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor",
-          "derivative(\"masked_select\", \"self\", grad=grad, self=input, mask=mask)"),
+          "let d = derivative(\"masked_select\", \"self\", grad=grad, self=input, mask=mask); "
+          "copy(zeros_like(expand(input, d.sizes)), d)"),
     CTEXT("cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
           "derivative(\"cumprod\", \"self\", grad=grad, self=input, dim=dim, result=output)"),
     CTEXT("value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> "

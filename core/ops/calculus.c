@@ -84,22 +84,21 @@ enum { C = TC_OP_COMPLEX };
 #define FIRST_THREE(a, b, c) THREE(a, b, c, "0", "1", "2", "3")
 #define LAST_THREE(a, b, c) THREE(a, b, c, "n - 3", "n - 2", "n - 1", "n")
 #define TEXT(s, d) {.schema = s, .traits = C, .decompose = d}
-// Averages of neighbours of y along its last dimension, times the widths. A vector x serves every row; with fewer
-// dimensions than y it is aligned at the right.
-#define PANELS                                                                               \
-  "let u = movedim(y, dim, -1); let n = u.size(-1); let d = if(dim < 0, dim, dim - y.rank);" \
-  "let w = if(x.rank == 1, diff(x), movedim(diff(x, 1, d), d, -1));"                         \
-  "let p = div(mul(add(slice(u, -1, 1, n), slice(u, -1, 0, n - 1)), w), 2);"
-#define EVEN                                         \
-  "let u = movedim(y, dim, -1); let n = u.size(-1);" \
-  "let p = mul(add(slice(u, -1, 1, n), slice(u, -1, 0, n - 1)), float(dx) / 2.0);"
-#define CUMULATIVE(panels) panels "cumsum(movedim(p, -1, dim), dim)"
-#define WHOLE(panels) panels "sum(p, [-1])"
-#define TRAPEZOID(name)                                                 \
-  TEXT(name ".x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",          \
-       "if(y.size(dim) == 0, sum(y, [dim]), _trapezoid_x(y, x, dim))"), \
-      TEXT(name ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",  \
-           "if(y.size(dim) == 0, sum(y, [dim]), _trapezoid_dx(y, float(dx), dim))")
+// Neighbours of y along dim added, times the widths between them in x: a vector serves every row, fewer or more
+// dimensions than y's are aligned at the right. dim counts y's dimensions from the left.
+#define PANELS                                                                                                      \
+  "let e = if(dim < 0, dim + y.rank, dim); let n = y.size(e);"                                                      \
+  "let w = if(x.rank == 1, reshape(diff(x), [-1] + repeated(1, y.rank - e - 1)), diff(if(x.rank < y.rank, "         \
+  "reshape(x, repeated(1, y.rank - x.rank) + x.sizes), x), 1, e));"                                   \
+  "let p = mul(w, add(slice(y, e, 1, n), slice(y, e, 0, n - 1)));"
+#define EVEN                                                                         \
+  "let e = if(dim < 0, dim + y.rank, dim); let n = y.size(e);"         \
+  "let p = mul(add(slice(y, e, 1, n), slice(y, e, 0, n - 1)), float(dx) / 2.0);"
+#define TRAPEZOID(name)                                                               \
+  TEXT(name ".x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",                        \
+       "if(y.size(dim) == 0, to(sum(y, [dim]), y.dtype), _trapezoid_x(y, x, dim))"),  \
+      TEXT(name ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",                \
+           "if(y.size(dim) == 0, to(sum(y, [dim]), y.dtype), _trapezoid_dx(y, float(dx), dim))")
 // From both ends towards the middle, so that both are met.
 #define LINSPACE(head)                                                                                                \
   TEXT(head                                                                                                           \
@@ -147,10 +146,10 @@ static const tc_op_def rows[] = {
     TRAPEZOID("trapezoid"),
     TEXT("trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", "trapezoid(y, x, dim=dim)"),
     TEXT("trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor", "trapezoid(y, dx=dx, dim=dim)"),
-    TEXT("_trapezoid_x(Tensor y, Tensor x, int dim) -> Tensor", WHOLE(PANELS)),
-    TEXT("_trapezoid_dx(Tensor y, float dx, int dim) -> Tensor", WHOLE(EVEN)),
-    TEXT("cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", CUMULATIVE(PANELS)),
-    TEXT("cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", CUMULATIVE(EVEN)),
+    TEXT("_trapezoid_x(Tensor y, Tensor x, int dim) -> Tensor", PANELS "div(sum(p, [e]), 2)"),
+    TEXT("_trapezoid_dx(Tensor y, float dx, int dim) -> Tensor", EVEN "sum(p, [e])"),
+    TEXT("cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", PANELS "div(cumsum(p, e), 2)"),
+    TEXT("cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", EVEN "cumsum(p, e)"),
     // The mean beside a deviation: PyTorch adds complex numbers up in double precision there.
     TEXT("_exact_mean(Tensor self, int[1]? dim, bool keepdim) -> Tensor",
          "if(is_complex(self), to(mean(to(self, c128), dim, keepdim), self.dtype), mean(self, dim, keepdim))"),

@@ -97,16 +97,40 @@ static tc_gv cat(tc_op_args *a, int32_t n, const tc_gv *v, int64_t dim) {
   tc_ex_push_int(a, tc_int_const(a, dim));
   return tc_ex_make(a, 1, NULL);
 }
+// Put together along the dimension before which they are stacked, which is then cut: the layout is cat's.
+static tc_gv cut_cat(tc_op_args *a, int32_t n, const tc_gv *v, const tc_tensor_type *t, int64_t dim) {
+  tc_int sizes[TC_MAX_RANK];
+  for (int32_t d = 0; d < t->rank; d++) sizes[d < dim ? d : d + 1] = t->sizes[d];
+  sizes[dim] = tc_int_const(a, n);
+  tc_gv whole = cat(a, n, v, dim);
+  tc_ex_begin(a, "aten::view");
+  tc_ex_push(a, whole);
+  tc_ex_push_ints(a, t->rank + 1, sizes);
+  return tc_ex_make(a, 1, NULL);
+}
 static int32_t stack_expand(tc_op_args *a) {
   int32_t n = tc_op_count(a, 0);
   if (n == 0) return tc_op_fail(a, "expected a non-empty list of tensors");
-  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), tc_op_tensor_at(a, 0, 0)->rank + 1);
+  const tc_tensor_type *first = tc_op_tensor_at(a, 0, 0);
+  int64_t dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), first->rank + 1);
   if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (first->rank == TC_MAX_RANK) return tc_op_fail(a, "tensors of rank %d cannot be stacked", first->rank);
   tc_gv *v = TC_NEW_ARRAY(a->arena, tc_gv, n);
+  bool row_major = true;
   for (int32_t k = 0; k < n; k++) {
-    if (tc_op_tensor_at(a, 0, k)->rank != tc_op_tensor_at(a, 0, 0)->rank)
-      return tc_op_fail(a, "stack expects each tensor to be of equal size");
-    tc_gv x = tc_ex_arg_at(a, 0, k);
+    const tc_tensor_type *t = tc_op_tensor_at(a, 0, k);
+    bool same = t->rank == first->rank;
+    for (int32_t d = 0; d < t->rank && same; d++) same = !tc_int_require_eq(a, t->sizes[d], first->sizes[d]);
+    if (!same) return tc_op_fail(a, "stack expects each tensor to be of equal size");
+    row_major &= tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides);
+    v[k] = tc_ex_arg_at(a, 0, k);
+  }
+  if (!row_major && dim < first->rank) {
+    tc_ex_result(a, 0, cut_cat(a, n, v, first, dim));
+    return TC_STATUS_OK;
+  }
+  for (int32_t k = 0; k < n; k++) {
+    tc_gv x = v[k];
     tc_ex_begin(a, "aten::unsqueeze");
     tc_ex_push(a, x);
     tc_ex_push_int(a, tc_int_const(a, dim));

@@ -774,6 +774,7 @@ enum { C = TC_OP_COMPLEX };
 #define RANK                                                                                          \
   "let x = input; let s = if(hermitian, abs(linalg_eigvalsh(input)), linalg_svdvals(input)); " CUTOFF \
   "sum(gt(s, limit_), [-1])"
+#define NO_INVERSE "new_zeros(self, part(self.sizes, 0, -2) + [self.size(-1), self.size(-2)])"
 #define NUMBER(x) "if(is_none(" x "), none, full([], float(" x "), dtype=f64))"
 // Conjugated in memory: libraries take no lazily conjugated operands.
 #define ADJOINT(x) "if(is_complex(" x "), conj_physical(mT(" x ")), mT(" x "))"
@@ -922,12 +923,11 @@ static const tc_op_def rows[] = {
          "let u, s, v = _linalg_svd(A, false, true); matmul(u, v), matmul(mul(adjoint(v), unsqueeze(s, -2)), v)"),
     TEXT("linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> "
          "Tensor",
-         "if(hermitian, _pinv_hermitian(self, atol, rtol), _pinv(self, atol, rtol))"),
+         "if(self.numel == 0, " NO_INVERSE ", if(hermitian, _pinv_hermitian(self, atol, rtol), _pinv(self, atol, rtol)))"),
     TEXT("linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> "
          "Tensor",
          "let p = " NUMBER("atol") "; let q = " NUMBER(
-             "rtol") "; if(hermitian, _pinv_hermitian(self, p, q), _pinv(self, "
-                     "p, q))"),
+             "rtol") "; if(self.numel == 0, " NO_INVERSE ", if(hermitian, _pinv_hermitian(self, p, q), _pinv(self, p, q)))"),
     TEXT("linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
          "linalg_pinv.atol_rtol_float(self, atol=0.0, rtol=rcond, hermitian=hermitian)"),
     TEXT("pinverse(Tensor self, float rcond=1e-15) -> Tensor",

@@ -181,10 +181,16 @@ static int32_t chunk_cat_expand(tc_op_args *a) {
       pad[np++] = tc_int_const(a, 0);
       pad[np++] = d == dim ? tc_int_sub(a, tc_int_mul(a, each, count), t->sizes[dim]) : tc_int_const(a, 0);
     }
-    tc_ex_begin(a, "aten::constant_pad_nd");
-    tc_ex_push(a, tc_ex_arg_at(a, 0, i));
-    tc_ex_push_ints(a, np, pad);
-    tc_gv x = tc_ex_make(a, 1, NULL);
+    tc_gv x = tc_ex_arg_at(a, 0, i);
+    if (tc_int_eq(a, tc_int_mod(a, t->sizes[dim], count), tc_int_const(a, 0)) != 1) {
+      tc_ex_begin(a, "aten::contiguous"); // what is padded is row-major
+      tc_ex_push(a, x);
+      x = tc_ex_make(a, 1, NULL);
+      tc_ex_begin(a, "aten::constant_pad_nd");
+      tc_ex_push(a, x);
+      tc_ex_push_ints(a, np, pad);
+      x = tc_ex_make(a, 1, NULL);
+    }
     for (int32_t d = 0; d < dim; d++) sizes[d] = t->sizes[d];
     sizes[dim] = count, sizes[dim + 1] = each;
     for (int32_t d = (int32_t)dim + 1; d < t->rank; d++) sizes[dim + 1] = tc_int_mul(a, sizes[dim + 1], t->sizes[d]);

@@ -69,7 +69,8 @@ static int32_t rms_norm_meta(tc_op_args *a) {
   if (read_norm(a, &m)) return TC_STATUS_INVALID_ARGUMENT;
   if (!tc_dtype_is_float(tc_op_tensor(a, 0)->dtype) && !tc_dtype_is_complex(tc_op_tensor(a, 0)->dtype))
     return tc_op_fail(a, "rms_norm is not implemented for %s", tc_dtype_torch_name(tc_op_tensor(a, 0)->dtype));
-  return tc_op_set_result(a, 0, tc_op_tensor(a, 0)->dtype, m.rank, tc_op_tensor(a, 0)->sizes, NULL);
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  return tc_op_format_result(a, 0, t->dtype, m.rank, t->sizes, tc_suggested_format(a, t), 0);
 }
 
 // f(stat) per row: text in s (sum), n (count), e (epsilon).

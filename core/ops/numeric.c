@@ -282,8 +282,9 @@ static const tc_op_def rows[] = {
          "where(logical_and(ge(self, 0.0 - float(lambd)), le(self, lambd)), 0, self)"),
     CTEXT("chalf(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
           "if(is_none(memory_format), to(self, c32), _to_copy(self, dtype=c32, memory_format=memory_format))"),
-    TEXT("heaviside(Tensor self, Tensor values) -> Tensor",
-         "where(isnan(self), self, where(eq(self, 0), values, to(gt(self, 0), self.dtype)))"),
+    {.schema = "heaviside(Tensor self, Tensor values) -> Tensor",
+     .meta = tc_meta_promote,
+     .decompose = "where(isnan(self), self, where(eq(self, 0), values, to(gt(self, 0), self.dtype)))"},
 };
 static const tc_op_refusal refusals[] = {
     {"isneginf", "isneginf does not support complex inputs."},

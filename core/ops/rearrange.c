@@ -660,7 +660,7 @@ static const tc_op_def rows[] = {
     TEXT("fliplr(Tensor self) -> Tensor", C, "flip(self, [1])"),
     TEXT("flipud(Tensor self) -> Tensor", C, "flip(self, [0])"),
     TEXT("rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", C,
-         "let q = k % 4; if(q == 0, clone(self), if(q == 1, transpose(flip(self, [dims[1]]), dims[0], dims[1]), if(q "
+         "let q = k % 4; if(q == 0, _row_major(self), if(q == 1, transpose(flip(self, [dims[1]]), dims[0], dims[1]), if(q "
          "== 2, flip(self, dims), transpose(flip(self, [dims[0]]), dims[0], dims[1]))))"),
     CODE("unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", VIEW, unflatten_expand),
     CODE("broadcast_tensors(Tensor[] tensors) -> Tensor[]", C, broadcast_tensors_expand),

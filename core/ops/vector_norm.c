@@ -141,7 +141,8 @@ static const tc_op_def rows[] = {
         "index(self, [select(ij, 0, 1)])), p, [-1])"),
     REAL("pdist(Tensor self, float p=2.) -> Tensor", "_pdist_forward(self, p)"),
     REAL("_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
-         "linalg_vector_norm(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), 2, [-1])"),
+         "let r = linalg_vector_norm(sub(unsqueeze(if(x1.rank == 1, unsqueeze(x1, 0), x1), -2), unsqueeze(x2, -3)), 2, "
+         "[-1]); if(x1.rank == 1, squeeze(r, -2), r)"),
     REAL("_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
          "let d = sub(unsqueeze(x1, -2), unsqueeze(x2, -3)); let g = unsqueeze(grad_output, -1); let r = "
          "unsqueeze(cdist, -1); sum(" DISTANCE_SLOPE ", [-2])"),

@@ -65,7 +65,8 @@ def ask(call, inputs):
 
 
 def same(got, want):
-    """Strides of dimensions of size 1, and of empty tensors, mean nothing."""
+    """Strides of dimensions of size 1, and of empty tensors, mean nothing. Numbers are no results of a graph."""
+    want = want if got else [w for w in want if w != "?"]
     if len(got) != len(want):
         return "type"
     for g, w in zip(got, want):

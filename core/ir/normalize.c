@@ -1,6 +1,6 @@
 // Arguments made to fit a schema: defaults, conversions that PyTorch's dispatcher makes (an int where a float is
-// wanted, one int for an int[2], bool for int), lists of the right element type; everything else is an error that names
-// the op, the argument and the model's source line.
+// wanted, one int for an int[2], bool for int, any number or none for bool), lists of the right element type;
+// everything else is an error that names the op, the argument and the model's source line.
 #include <math.h>
 
 #include "core/ir/internal.h"
@@ -90,6 +90,8 @@ static bool convert_one(tc_module *m, int32_t type, const tc_arg *g, tc_arg *out
   case TC_ST_FLOAT: return to_float(g, out);
   case TC_ST_BOOL:
     if (g->kind == TC_AK_INT && g->sym && tc_sym_is_const(g->sym)) *out = tc_arg_bool(g->sym->value != 0);
+    if (g->kind == TC_AK_FLOAT && !g->value) *out = tc_arg_bool(g->real != 0);
+    if (g->kind == TC_AK_COMPLEX && !g->value) *out = tc_arg_bool(g->real != 0 || g->imag != 0);
     return out->kind == TC_AK_BOOL || out->kind == TC_AK_INT;
   case TC_ST_SCALAR: return tc_arg_number_dtype(g) != TC_DTYPE_NONE;
   case TC_ST_STRING: return g->kind == TC_AK_STRING;
@@ -178,8 +180,8 @@ static tc_status convert(tc_module *m, const tc_schema_arg *s, const tc_arg *giv
   if (g.kind == TC_AK_NONE) {
     *out = g;
     if (s->is_optional || s->type == TC_ST_OTHER || s->type == TC_ST_GENERATOR) return TC_OK;
-    if (s->has_default && s->preset.kind != TC_AK_NONE) {
-      *out = tc_arg_of_preset(m, &s->preset);
+    if (s->type == TC_ST_BOOL && !s->is_list) {
+      *out = tc_arg_bool(false);
       return TC_OK;
     }
     return tc_error(TC_STATUS_INVALID_ARGUMENT, "is none, %s %s is wanted", s->is_list ? "a list of" : "a",

@@ -63,8 +63,7 @@ static const tc_op_def rows[] = {
     TEXT("vander(Tensor x, SymInt? N=None, bool increasing=False) -> Tensor",
          "let v = _vander(x, if(is_none(N), x.size(0), N)); if(increasing, v, flip(v, [-1]))"),
     REAL("one_hot(Tensor self, int num_classes=-1) -> Tensor",
-         "if(num_classes < 0, fail(\"one_hot needs the number of classes, which would come from data\"), "
-         "embedding(eye(num_classes, dtype=i64), self))"),
+         "embedding(eye(if(num_classes == -1, item(add(max(self), 1)), num_classes), dtype=i64), self)"),
     {.schema = "positive(Tensor(a) self) -> Tensor(a)", .traits = C | TC_OP_VIEW, .decompose = "alias(self)"},
     {.schema = "linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
      .traits = C | TC_OP_VIEW,

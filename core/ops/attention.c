@@ -7,14 +7,27 @@
 
 enum { Q, K, V, MASK, DROPOUT, CAUSAL, SCALE, GQA };
 
+// Fewer dimensions than others have are aligned at the right.
+static int32_t common_rank(tc_op_args *a) {
+  int32_t r = 0;
+  for (int32_t i = Q; i <= V; i++)
+    if (tc_op_tensor(a, i)->rank > r) r = tc_op_tensor(a, i)->rank;
+  return r;
+}
+static void padded_sizes(tc_op_args *a, const tc_tensor_type *t, int32_t rank, tc_int *sizes) {
+  for (int32_t d = 0; d < rank; d++)
+    sizes[d] = d < rank - t->rank ? tc_int_const(a, 1) : t->sizes[d - (rank - t->rank)];
+}
+
 // Do the batch and head dimensions of keys or values go with `sizes`, those of the queries so far? They are equal, or
 // one of them is 1, or, grouped, heads of which several queries take one. Where the queries have 1, `sizes` takes
 // theirs.
 static bool heads_fit(tc_op_args *a, int32_t rank, tc_int *sizes, const tc_tensor_type *k) {
   bool grouped = tc_op_bool(a, tc_op_arg_index(a, "enable_gqa"), 0) != 0;
   tc_int one = tc_int_const(a, 1);
-  for (int32_t d = 0; d < rank - 2; d++) {
-    bool groups = grouped && d == rank - 3;
+  sizes += rank - k->rank;
+  for (int32_t d = 0; d < k->rank - 2; d++) {
+    bool groups = grouped && d == k->rank - 3;
     if (tc_int_eq(a, k->sizes[d], one) == 1) continue;
     if (!groups && tc_int_eq(a, sizes[d], one) == 1) {
       sizes[d] = k->sizes[d];
@@ -30,31 +43,31 @@ static bool heads_fit(tc_op_args *a, int32_t rank, tc_int *sizes, const tc_tenso
 
 static int32_t sdpa_meta(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K), *v = tc_op_tensor(a, V);
-  if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank)
-    return tc_op_fail(a, "query, key and value must have the same rank, at least 2: %s, %s, %s", tc_op_shape_text(a, Q),
+  if (q->rank < 2 || k->rank < 2 || v->rank < 2)
+    return tc_op_fail(a, "query, key and value must have at least 2 dimensions: %s, %s, %s", tc_op_shape_text(a, Q),
                       tc_op_shape_text(a, K), tc_op_shape_text(a, V));
   if (q->dtype != k->dtype || q->dtype != v->dtype)
     return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q),
                       tc_op_shape_text(a, K), tc_op_shape_text(a, V));
   if (!tc_dtype_is_float(q->dtype))
     return tc_op_fail(a, "expected scalar type torch.float32 but found %s", tc_dtype_torch_name(q->dtype));
-  int32_t r = q->rank;
+  int32_t r = common_rank(a);
   tc_int sizes[TC_MAX_RANK];
-  for (int32_t d = 0; d < r - 1; d++) sizes[d] = q->sizes[d];
-  if (tc_int_require_eq(a, q->sizes[r - 1], k->sizes[r - 1]) ||
-      tc_int_require_eq(a, k->sizes[r - 2], v->sizes[r - 2]) || !heads_fit(a, r, sizes, k) ||
+  padded_sizes(a, q, r, sizes);
+  if (tc_int_require_eq(a, q->sizes[q->rank - 1], k->sizes[k->rank - 1]) ||
+      tc_int_require_eq(a, k->sizes[k->rank - 2], v->sizes[v->rank - 2]) || !heads_fit(a, r, sizes, k) ||
       !heads_fit(a, r, sizes, v))
     return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K),
                       tc_op_shape_text(a, V));
-  sizes[r - 1] = k->sizes[r - 2];
+  sizes[r - 1] = k->sizes[k->rank - 2];
   if (tc_op_tensor(a, MASK) && tc_op_fits(a, MASK, r, sizes)) return TC_STATUS_INVALID_ARGUMENT;
-  sizes[r - 1] = v->sizes[r - 1];
-  bool own = true; // sizes
-  for (int32_t d = 0; d < r - 2; d++) own = own && tc_int_eq(a, sizes[d], q->sizes[d]) == 1;
+  sizes[r - 1] = v->sizes[v->rank - 1];
+  bool own = q->rank == r; // sizes
+  for (int32_t d = 0; d < r - 2 && own; d++) own = own && tc_int_eq(a, sizes[d], q->sizes[d]) == 1;
   // PyTorch's flash kernel for CPUs keeps the order of the query's dimensions; what it does not take gives row-major
   // results.
-  bool flash = own && r == 4 && tc_int_eq(a, q->sizes[3], v->sizes[3]) == 1 && tc_sym_is_int(q->strides[3], 1) &&
-               tc_sym_is_int(k->strides[3], 1) && tc_sym_is_int(v->strides[3], 1);
+  bool flash = own && r == 4 && k->rank == 4 && v->rank == 4 && tc_int_eq(a, q->sizes[3], v->sizes[3]) == 1 &&
+               tc_sym_is_int(q->strides[3], 1) && tc_sym_is_int(k->strides[3], 1) && tc_sym_is_int(v->strides[3], 1);
   return tc_op_format_result(a, 0, q->dtype, r, sizes, flash ? TC_FORMAT_PRESERVE : TC_FORMAT_CONTIGUOUS, Q);
 }
 
@@ -63,8 +76,7 @@ static int32_t flash_meta(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q);
   tc_int one = tc_int_const(a, 1), heads = q->sizes[1], rows = q->sizes[2],
          strides[3] = {tc_int_mul(a, heads, rows), one, heads};
-  if (!tc_dtype_is_float(q->dtype))
-    return tc_op_fail(a, "expected floats, not %s", tc_dtype_torch_name(q->dtype));
+  if (!tc_dtype_is_float(q->dtype)) return tc_op_fail(a, "expected floats, not %s", tc_dtype_torch_name(q->dtype));
   return tc_op_format_result(a, 0, q->dtype, 4, q->sizes, TC_FORMAT_PRESERVE, Q) ||
          tc_op_set_result(a, 1, tc_op_math_type(q->dtype), 3, q->sizes, strides);
 }
@@ -106,6 +118,20 @@ static tc_gv heads_like(tc_op_args *a, int32_t arg) {
   return tc_ex_make(a, 1, NULL);
 }
 
+// The same op of operands with as many dimensions each.
+static int32_t expand_to_rank(tc_op_args *a, int32_t rank) {
+  tc_gv v[3];
+  for (int32_t i = Q; i <= V; i++) {
+    v[i] = tc_ex_arg(a, i);
+    for (int32_t d = tc_op_tensor(a, i)->rank; d < rank; d++) v[i] = call1(a, "aten::unsqueeze", v[i], 0);
+  }
+  tc_ex_begin(a, "aten::scaled_dot_product_attention");
+  for (int32_t i = Q; i <= V; i++) tc_ex_push(a, v[i]);
+  for (int32_t i = MASK; i <= GQA; i++) tc_ex_push_arg(a, i);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
 // Rows are what the templates of derivatives take.
 static bool has_rows_known(const tc_tensor_type *t) {
   enum { LONGEST = 512 };
@@ -133,6 +159,7 @@ static int32_t sdpa_expand(tc_op_args *a) {
   double drop = tc_op_float(a, DROPOUT, 0);
   if (!(drop >= 0 && drop <= 1))
     return tc_op_fail(a, "dropout probability has to be between 0 and 1, but got %g", drop);
+  if (q->rank != k->rank || q->rank != tc_op_tensor(a, V)->rank) return expand_to_rank(a, common_rank(a));
   if (drop == 0 && has_rows_known(q) && has_rows_known(tc_op_tensor(a, V))) return expand_to_rows(a);
   tc_ex_begin(a, "aten::mul.Scalar");
   tc_ex_push(a, tc_ex_arg(a, Q));
@@ -194,13 +221,13 @@ static int32_t sdpa_expand(tc_op_args *a) {
 // Query, key or value as a tensor with the result's leading sizes: heads are shared by groups of query heads.
 static tc_lt lower_heads_like(tc_op_args *a, int32_t arg) {
   const tc_tensor_type *q = tc_op_result_type(a, 0), *t = tc_op_tensor(a, arg);
-  int32_t r = t->rank;
+  int32_t r = q->rank;
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
-  for (int32_t d = 0; d < r; d++) sizes[d] = d < r - 2 ? q->sizes[d] : t->sizes[d];
+  for (int32_t d = 0; d < r; d++) sizes[d] = d < r - 2 ? q->sizes[d] : t->sizes[d - (r - t->rank)];
   tc_lo_indices(a, r, sizes, index);
-  for (int32_t d = 0; d < r; d++) {
-    bool same = tc_int_eq(a, sizes[d], t->sizes[d]) == 1;
-    map[d] = same ? index[d] : tc_int_floordiv(a, index[d], tc_int_floordiv(a, sizes[d], t->sizes[d]));
+  for (int32_t d = 0, o = r - t->rank; d < t->rank; d++, o++) {
+    bool same = tc_int_eq(a, sizes[o], t->sizes[d]) == 1;
+    map[d] = same ? index[o] : tc_int_floordiv(a, index[o], tc_int_floordiv(a, sizes[o], t->sizes[d]));
   }
   return tc_lo_view(a, tc_lo_arg(a, arg), r, sizes, index, map);
 }
@@ -215,11 +242,11 @@ static int32_t sdpa_lower(tc_op_args *a) {
   memcpy(&bits, &scale, sizeof bits);
   tc_int attrs[3] = {tc_int_const(a, bits), tc_int_const(a, tc_op_bool(a, CAUSAL, 0)), tc_int_const(a, mask)};
   if (mask) {
-    const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K);
+    const tc_tensor_type *k = tc_op_tensor(a, K);
     tc_int sizes[TC_MAX_RANK];
-    for (int32_t d = 0; d < q->rank - 1; d++) sizes[d] = r->sizes[d];
-    sizes[q->rank - 1] = k->sizes[k->rank - 2];
-    operands[3] = tc_lo_expand(a, tc_lo_arg(a, MASK), q->rank, sizes);
+    for (int32_t d = 0; d < r->rank - 1; d++) sizes[d] = r->sizes[d];
+    sizes[r->rank - 1] = k->sizes[k->rank - 2];
+    operands[3] = tc_lo_expand(a, tc_lo_arg(a, MASK), r->rank, sizes);
   }
   tc_lo_result(a, 0, tc_lo_template(a, "attention", mask ? 4 : 3, operands, r->dtype, r->rank, r->sizes, 3, attrs));
   return TC_STATUS_OK;
@@ -235,22 +262,22 @@ static int64_t broadcast_offset(const tc_ref_view *m, int32_t rank, const int64_
 // Where the matrix of an operand begins that the result's one at `index` takes: groups of heads share one.
 static int64_t matrix_offset(const tc_ref_view *t, const tc_ref_view *y, const int64_t *index) {
   int64_t at = 0;
-  for (int32_t d = 0; d < t->rank - 2; d++)
-    at += (t->sizes[d] == y->sizes[d] ? index[d] : index[d] / (y->sizes[d] / t->sizes[d])) * t->strides[d];
+  for (int32_t d = 0, o = y->rank - t->rank; d < t->rank - 2; d++, o++)
+    at += (t->sizes[d] == y->sizes[o] ? index[o] : index[o] / (y->sizes[o] / t->sizes[d])) * t->strides[d];
   return at;
 }
 
 static double score(tc_op_args *a, const int64_t *index, int64_t j, double scale) {
   const tc_ref_view *q = tc_op_data(a, Q), *k = tc_op_data(a, K), *m = tc_op_data(a, MASK),
                     *y = tc_op_result_data(a, 0);
-  int32_t r = q->rank;
+  int32_t r = y->rank;
   double s = 0;
-  int64_t qo = matrix_offset(q, y, index) + index[r - 2] * q->strides[r - 2],
-          ko = matrix_offset(k, y, index) + j * k->strides[r - 2], at[TC_MAX_RANK];
+  int64_t qo = matrix_offset(q, y, index) + index[r - 2] * q->strides[q->rank - 2],
+          ko = matrix_offset(k, y, index) + j * k->strides[k->rank - 2], at[TC_MAX_RANK];
   for (int32_t d = 0; d < r - 1; d++) at[d] = index[d];
   if (tc_op_bool(a, CAUSAL, 0) && j > index[r - 2]) return -INFINITY;
-  for (int64_t i = 0; i < q->sizes[r - 1]; i++)
-    s += tc_ref_f(q, qo + i * q->strides[r - 1]) * tc_ref_f(k, ko + i * k->strides[r - 1]);
+  for (int64_t i = 0; i < q->sizes[q->rank - 1]; i++)
+    s += tc_ref_f(q, qo + i * q->strides[q->rank - 1]) * tc_ref_f(k, ko + i * k->strides[k->rank - 1]);
   s *= scale;
   if (!m) return s;
   at[r - 1] = j;
@@ -261,9 +288,10 @@ static double score(tc_op_args *a, const int64_t *index, int64_t j, double scale
 
 static int32_t sdpa_ref(tc_op_args *a) {
   const tc_ref_view *q = tc_op_data(a, Q), *k = tc_op_data(a, K), *v = tc_op_data(a, V), *y = tc_op_result_data(a, 0);
-  int32_t r = q->rank;
-  int64_t n = k->sizes[r - 2], index[TC_MAX_RANK] = {0};
-  double scale = tc_op_kind(a, SCALE) != TC_AK_NONE ? tc_op_float(a, SCALE, 1) : 1 / sqrt((double)q->sizes[r - 1]);
+  int32_t r = y->rank;
+  int64_t n = k->sizes[k->rank - 2], row = v->strides[v->rank - 2], index[TC_MAX_RANK] = {0};
+  double scale =
+      tc_op_kind(a, SCALE) != TC_AK_NONE ? tc_op_float(a, SCALE, 1) : 1 / sqrt((double)q->sizes[q->rank - 1]);
   double *p = tc_op_scratch(a, (uint64_t)(n > 0 ? n : 1) * sizeof *p);
   if (!p) return TC_STATUS_OUT_OF_MEMORY;
   if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
@@ -271,10 +299,10 @@ static int32_t sdpa_ref(tc_op_args *a) {
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++) p[j] = score(a, index, j, scale), max = p[j] > max ? p[j] : max;
     for (int64_t j = 0; j < n; j++) p[j] = max == -INFINITY && !isnan(p[j]) ? 0 : exp(p[j] - max), sum += p[j];
-    for (int64_t c = 0; c < v->sizes[r - 1]; c++) {
+    for (int64_t c = 0; c < v->sizes[v->rank - 1]; c++) {
       double s = 0;
-      int64_t vo = c * v->strides[r - 1] + matrix_offset(v, y, index);
-      for (int64_t j = 0; j < n; j++) s += p[j] * tc_ref_f(v, vo + j * v->strides[r - 2]);
+      int64_t vo = c * v->strides[v->rank - 1] + matrix_offset(v, y, index);
+      for (int64_t j = 0; j < n; j++) s += p[j] * tc_ref_f(v, vo + j * row);
       int64_t yo = c * y->strides[r - 1];
       for (int32_t d = 0; d < r - 1; d++) yo += index[d] * y->strides[d];
       tc_ref_put(y, yo, (tc_c128){sum == 0 ? 0 : s / sum, 0});

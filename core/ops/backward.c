@@ -75,10 +75,11 @@ static int32_t swapped_slope_meta(tc_op_args *a) {
 #define PADDED(op, n)                                                                     \
   CTEXT(op "_backward(Tensor grad_output, Tensor self, SymInt[" n "] padding) -> Tensor", \
         "let d = derivative(\"" op "\", \"self\", grad=grad_output, self=self, padding=padding);" LIKE_SELF)
-#define LOSS(text, name, arguments, slope)                                                        \
-  text(name "_backward(Tensor grad_output, Tensor self, Tensor target, " arguments ") -> Tensor", \
-       "let x = " OF_SELF("self") "; let t = " OF_SELF("target") "; let g = " OF_SELF(            \
-           "grad_output") "; let d = mul(" slope ", g); let s = to(if(reduction == 1, div(d, self.numel), d), self.dtype); " \
+#define LOSS(text, name, arguments, slope)                                                            \
+  text(name "_backward(Tensor grad_output, Tensor self, Tensor target, " arguments ") -> Tensor",     \
+       "let x = " OF_SELF("self") "; let t = " OF_SELF("target") "; let g = " OF_SELF(                \
+           "grad_output") "; let d = mul(" slope                                                      \
+                          ", g); let s = to(if(reduction == 1, div(d, self.numel), d), self.dtype); " \
                           "if(s.sizes == self.sizes, contiguous(s), s)")
 #define NLL(name)                                                                                                      \
   TEXT(                                                                                                                \
@@ -208,12 +209,13 @@ static const tc_op_def rows[] = {
          "let n = self.size(dim) // 2; let x = " WIDENED("self") "; let g = " WIDENED(
              "grad_output") "; let a = narrow(x, dim, 0, n); let s = sigmoid(narrow(x, dim, n, n)); let gs = mul(g, "
                             "s);" NARROWED("cat([gs, mul(mul(gs, rsub(s, 1)), a)], dim)")),
-    TEXT("_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
-         "let above = gt(self, 0); let r = where(above, grad_output, mul(weight, grad_output)); let w = where(above, 0, "
-         "mul(self, grad_output)); r, if(w.sizes == r.sizes, w, contiguous(expand(w, r.sizes)))"),
+    TEXT(
+        "_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
+        "let above = gt(self, 0); let r = where(above, grad_output, mul(weight, grad_output)); let w = where(above, 0, "
+        "mul(self, grad_output)); r, if(w.sizes == r.sizes, w, contiguous(expand(w, r.sizes)))"),
     CTEXT("rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool "
           "training, bool self_is_result) -> Tensor",
-          "if(training && float(upper) - float(lower) > 0.000001, mul(noise, grad_output), "
+          "if(training, mul(noise, grad_output), "
           "leaky_relu_backward(grad_output, self, (float(lower) + float(upper)) / 2.0, self_is_result))"),
 
     // ---- losses ----
@@ -227,13 +229,13 @@ static const tc_op_def rows[] = {
               "target") "; let d = mul(mul(neg(t), sigmoid(neg(mul(t, "
                         "x)))), " OF_SELF("grad_output") "); to("
                                                          "if(reduction == 1, div(d, self.numel), d), self.dtype)"),
-    TEXT(
-        "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int "
-        "reduction=1) -> Tensor",
-        "let x = " WIDENED("self") "; let d = div(mul(" WIDENED(
-            "grad_output") ", sub(x, target)), clamp_min(mul(sub(1, "
-                           "x), x), 9.999999960041972e-13)); let s = if(is_none(weight), d, mul(d, weight)); let r = " NARROWED(
-                               "if(reduction == 1, div(s, self.numel), s)") "; if(r.sizes == self.sizes, copy(zeros_like(self), r), r)"),
+    TEXT("binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int "
+         "reduction=1) -> Tensor",
+         "let x = " WIDENED("self") "; let d = div(mul(" WIDENED(
+             "grad_output") ", sub(x, target)), clamp_min(mul(sub(1, "
+                            "x), x), 9.999999960041972e-13)); let s = if(is_none(weight), d, mul(d, weight)); let r "
+                            "= " NARROWED("if(reduction == 1, div(s, self.numel), s)") "; if(r.sizes == self.sizes, "
+                                                                                       "copy(zeros_like(self), r), r)"),
     NLL("nll_loss"),
     NLL("nll_loss2d"),
 

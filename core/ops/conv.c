@@ -110,6 +110,8 @@ static int32_t conv_meta(tc_op_args *a) {
   if (b && b->dtype != x->dtype)
     return tc_op_fail(a, "the input %s and the bias %s should have the same dtype", tc_op_shape_text(a, INPUT),
                       tc_op_shape_text(a, BIAS));
+  if (tc_int_eq(a, x->sizes[c.batched], tc_int_const(a, 0)) == 1)
+    sizes[c.batched] = tc_int_const(a, 0); // as PyTorch has it
   for (int32_t i = 0; i < c.n; i++) {
     sizes[rank++] = out_size(a, &c, i);
     if (tc_int_lt(a, sizes[rank - 1], tc_int_const(a, 0)) == 1)

@@ -180,8 +180,13 @@ static int32_t dstack_expand(tc_op_args *a) { return stack_along(a, 3, 2); }
 
 static int32_t block_diag_expand(tc_op_args *a) {
   int32_t n = tc_op_count(a, 0);
-  tc_int zero = tc_int_const(a, 0), one = tc_int_const(a, 1), total = zero, before = zero;
-  if (n == 0) return tc_op_fail(a, "expected a non-empty list of tensors");
+  tc_int zero = tc_int_const(a, 0), one = tc_int_const(a, 1), total = zero, before = zero, none[2] = {one, zero};
+  if (n == 0) {
+    tc_ex_begin(a, "aten::zeros");
+    tc_ex_push_ints(a, 2, none);
+    tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+    return TC_STATUS_OK;
+  }
   tc_gv *v = TC_NEW_ARRAY(a->arena, tc_gv, n);
   tc_int *wide = TC_NEW_ARRAY(a->arena, tc_int, n);
   for (int32_t k = 0; k < n; k++) {

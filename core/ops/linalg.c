@@ -212,7 +212,7 @@ static int32_t lu_unpack_meta(tc_op_args *a) {
   tc_int none = tc_int_const(a, 0);
   bool data = tc_op_bool(a, 2, 1), pivots = tc_op_bool(a, 3, 1);
   if (read_matrix(a, 0, false, &s)) return TC_STATUS_INVALID_ARGUMENT;
-  if (check_exchanges(a, s.least)) return TC_STATUS_INVALID_ARGUMENT;
+  if (pivots && check_exchanges(a, s.least)) return TC_STATUS_INVALID_ARGUMENT;
   int32_t bad = pivots ? set_matrix(a, 0, d, s.m, s.m, false) : tc_op_set_result(a, 0, d, 1, &none, NULL);
   if (!data) return bad || tc_op_set_result(a, 1, d, 1, &none, NULL) || tc_op_set_result(a, 2, d, 1, &none, NULL);
   return bad || set_matrix(a, 1, d, s.m, s.least, false) || set_matrix(a, 2, d, s.least, s.n, false);
@@ -771,10 +771,11 @@ enum { C = TC_OP_COMPLEX };
 #define PINV_HERMITIAN                                                          \
   "let x = A; let e, v = _linalg_eigh(A, \"L\", true); let s = abs(e); " CUTOFF \
   "let i = where(gt(s, limit_), reciprocal(e), 0); matmul(mul(v, unsqueeze(i, -2)), adjoint(v))"
-#define RANK                                                                                          \
-  "let x = input; let s = if(hermitian, abs(linalg_eigvalsh(input)), linalg_svdvals(input)); " CUTOFF \
-  "sum(gt(s, limit_), [-1])"
+#define RANK                                                                               \
+  "let x = input; let s = if(hermitian && input.numel != 0, abs(linalg_eigvalsh(input)), " \
+  "linalg_svdvals(input)); " CUTOFF "sum(gt(s, limit_), [-1])"
 #define NO_INVERSE "new_zeros(self, part(self.sizes, 0, -2) + [self.size(-1), self.size(-2)])"
+#define NO_CONDITION "zeros(part(self.sizes, 0, -2), dtype=self.real_dtype)"
 #define NUMBER(x) "if(is_none(" x "), none, full([], float(" x "), dtype=f64))"
 // Conjugated in memory: libraries take no lazily conjugated operands.
 #define ADJOINT(x) "if(is_complex(" x "), conj_physical(mT(" x ")), mT(" x "))"
@@ -923,11 +924,13 @@ static const tc_op_def rows[] = {
          "let u, s, v = _linalg_svd(A, false, true); matmul(u, v), matmul(mul(adjoint(v), unsqueeze(s, -2)), v)"),
     TEXT("linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> "
          "Tensor",
-         "if(self.numel == 0, " NO_INVERSE ", if(hermitian, _pinv_hermitian(self, atol, rtol), _pinv(self, atol, rtol)))"),
+         "if(self.numel == 0, " NO_INVERSE
+         ", if(hermitian, _pinv_hermitian(self, atol, rtol), _pinv(self, atol, rtol)))"),
     TEXT("linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> "
          "Tensor",
          "let p = " NUMBER("atol") "; let q = " NUMBER(
-             "rtol") "; if(self.numel == 0, " NO_INVERSE ", if(hermitian, _pinv_hermitian(self, p, q), _pinv(self, p, q)))"),
+             "rtol") "; if(self.numel == 0, " NO_INVERSE
+                     ", if(hermitian, _pinv_hermitian(self, p, q), _pinv(self, p, q)))"),
     TEXT("linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
          "linalg_pinv.atol_rtol_float(self, atol=0.0, rtol=rcond, hermitian=hermitian)"),
     TEXT("pinverse(Tensor self, float rcond=1e-15) -> Tensor",
@@ -945,10 +948,12 @@ static const tc_op_def rows[] = {
     TEXT("linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
          "linalg_matrix_rank.atol_rtol_float(self, atol=tol, rtol=0.0, hermitian=hermitian)"),
     TEXT("linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
-         "if(is_none(p) || float(p) == 2.0, _cond_2(self), if(float(p) == -2.0, reciprocal(_cond_2(self)), "
-         "mul(linalg_matrix_norm(self, p), linalg_matrix_norm(linalg_inv(self), p))))"),
+         "if(self.numel == 0, " NO_CONDITION
+         ", if(is_none(p) || float(p) == 2.0, _cond_2(self), if(float(p) == -2.0, reciprocal(_cond_2(self)), "
+         "mul(linalg_matrix_norm(self, p), linalg_matrix_norm(linalg_inv(self), p)))))"),
     TEXT("linalg_cond.p_str(Tensor self, str p) -> Tensor",
-         "mul(linalg_matrix_norm(self, p), linalg_matrix_norm(linalg_inv(self), p))"),
+         "if(self.numel == 0, " NO_CONDITION ", mul(linalg_matrix_norm(self, p), linalg_matrix_norm(linalg_inv(self), "
+         "p)))"),
     TEXT("linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor "
          "residuals, Tensor rank, Tensor singular_values)",
          LSTSQ),

@@ -53,8 +53,8 @@ static const tc_op_def rows[] = {
          "let d = abs(sub(of, target)); let l = if(beta == 0.0, d, where(lt(d, beta), mul(mul(d, d), 0.5 / beta), "
          "sub(d, 0.5 * beta))); " REDUCED),
     TEXT("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", FLOATS
-         "let d = abs(sub(of, target)); let l = where(le(d, delta), mul(mul(d, d), 0.5), mul(sub(d, 0.5 * delta), "
-         "delta)); " REDUCED),
+         "let d = abs(sub(of, target)); let e = where(le(d, delta), mul(mul(d, d), 0.5), mul(sub(d, 0.5 * delta), "
+         "delta)); let l = if(reduction == 0 && e.sizes == self.sizes, copy(zeros_like(self), e), e); " REDUCED),
     TEXT("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",
          "let l = if(log_target, mul(exp(target), sub(target, self)), sub(xlogy(target, target), mul(target, "
          "self))); " REDUCED),

@@ -531,6 +531,10 @@ static int32_t pixels(tc_op_args *a, bool join) {
 }
 static int32_t pixel_shuffle_expand(tc_op_args *a) { return pixels(a, true); }
 static int32_t pixel_unshuffle_expand(tc_op_args *a) { return pixels(a, false); }
+static int32_t channel_shuffle_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, tc_suggested_format(a, t), 0);
+}
 static int32_t channel_shuffle_expand(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int groups = tc_op_sym(a, 1), wide[TC_MAX_RANK];
@@ -660,7 +664,8 @@ static const tc_op_def rows[] = {
     TEXT("fliplr(Tensor self) -> Tensor", C, "flip(self, [1])"),
     TEXT("flipud(Tensor self) -> Tensor", C, "flip(self, [0])"),
     TEXT("rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", C,
-         "let q = k % 4; if(q == 0, _row_major(self), if(q == 1, transpose(flip(self, [dims[1]]), dims[0], dims[1]), if(q "
+         "let q = k % 4; if(q == 0, _row_major(self), if(q == 1, transpose(flip(self, [dims[1]]), dims[0], dims[1]), "
+         "if(q "
          "== 2, flip(self, dims), transpose(flip(self, [dims[0]]), dims[0], dims[1]))))"),
     CODE("unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", VIEW, unflatten_expand),
     CODE("broadcast_tensors(Tensor[] tensors) -> Tensor[]", C, broadcast_tensors_expand),
@@ -672,7 +677,10 @@ static const tc_op_def rows[] = {
         C, repeat_interleave_expand),
     CODE("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", C, pixel_shuffle_expand),
     CODE("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", C, pixel_unshuffle_expand),
-    CODE("channel_shuffle(Tensor self, SymInt groups) -> Tensor", C, channel_shuffle_expand),
+    {.schema = "channel_shuffle(Tensor self, SymInt groups) -> Tensor",
+     .traits = C,
+     .meta = channel_shuffle_meta,
+     .expand = channel_shuffle_expand},
     TEXT("atleast_1d(Tensor self) -> Tensor", MAYBE, "if(self.rank == 0, reshape(self, [1]), self)"),
     TEXT("atleast_2d(Tensor self) -> Tensor", MAYBE,
          "if(self.rank == 0, reshape(self, [1, 1]), if(self.rank == 1, unsqueeze(self, 0), self))"),

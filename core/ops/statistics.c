@@ -23,6 +23,21 @@
   "let s = to(add(zeros([], dtype=w), start), i); let e = to(add(zeros([], dtype=w), end), i);"         \
   "to(pow(base, linspace(to(s, w), to(e, w), steps, dtype=w)), out)"
 
+// PyTorch gives a view, whose holes stay.
+static int32_t narrow_meta(tc_op_args *a) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_int sizes[TC_MAX_RANK];
+  bool overlaps = false;
+  if (t->rank == 0) return tc_op_fail(a, "narrow() cannot be applied to a 0-dim tensor");
+  int64_t dim = tc_op_dim(a, 1, t->rank);
+  if (dim < 0 || tc_op_require_size(a, tc_op_sym(a, 3))) return TC_STATUS_INVALID_ARGUMENT;
+  for (int32_t d = 0; d < t->rank; d++) {
+    sizes[d] = d == dim ? tc_op_sym(a, 3) : t->sizes[d];
+    overlaps |= tc_sym_is_int(t->strides[d], 0) && !tc_sym_is_int(t->sizes[d], 1);
+  }
+  return tc_op_set_result(a, 0, t->dtype, t->rank, sizes, overlaps ? NULL : t->strides);
+}
+
 static const tc_op_def rows[] = {
     CTEXT("count_nonzero(Tensor self, int? dim=None) -> Tensor",
           "if(is_none(dim), sum(ne(self, 0)), sum(ne(self, 0), [dim]))"),
@@ -55,9 +70,11 @@ static const tc_op_def rows[] = {
     TEXT("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
          "let v, i = sort.stable(self, stable=stable, dim=dim, descending=descending); i"),
     // From the place that a tensor holds; negative ones count from the end.
-    CTEXT("narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length) -> Tensor",
-          "let s = reshape(start, []); index_select(self, dim, add(where(lt(s, 0), add(s, self.size(dim)), s), "
-          "arange(length)))"),
+    {.schema = "narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length) -> Tensor",
+     .traits = TC_OP_COMPLEX,
+     .meta = narrow_meta,
+     .decompose = "let s = reshape(start, []); index_select(self, dim, add(where(lt(s, 0), add(s, self.size(dim)), s), "
+                  "arange(length)))"},
     CTEXT("logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? "
           "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
           LOGSPACE),

@@ -96,7 +96,7 @@ def results(call, inputs):
     r = op(*a, **k)
     r = [x for y in (r if isinstance(r, (list, tuple)) else [r]) for x in (y if isinstance(y, (list, tuple)) else [y])]
     # These share storage, but are no views for those who look.
-    if m[1] == "_unsafe_view" or m[1].startswith("histogramdd"):
+    if m[1] in ("_unsafe_view", "narrow.Tensor") or m[1].startswith("histogramdd"):
         inputs = {}
     return " ; ".join(show(x, inputs.values()) for x in r)
 

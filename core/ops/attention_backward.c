@@ -216,8 +216,9 @@ static const tc_op_def rows[] = {
                   "_attention_logsumexp(query, key, attn_mask, is_causal, scale)",
      .lower = attention_lower,
      .flops = "4 * query.numel * key.size(-2) + 2 * numel * key.size(-2)",
-     // delta is the mean of what flows to a query's shares.
-     .grad = "let w = wide(query.dtype); let delta = sub(sum(mul(to(grad, w), to(result, w)), [-1]), grad1);"
+     // delta is the mean of what flows to a query's shares; several values that see the same shares share grad1.
+     .grad = "let w = wide(query.dtype); let mean = sum(mul(to(grad, w), to(result, w)), [-1]);"
+             "let delta = sub(mean, if(mean.sizes == grad1.sizes, grad1, div(grad1, mean.numel // grad1.numel)));"
              "let pair = " BACK("pair") "; let logsumexp = result1;" SHARES "query: " BACK(
                  "query") "; key: contiguous(slice(pair, -1, 0, query.size(-1))); value: contiguous(slice(pair, -1, "
                           "query.size(-1))); "

@@ -214,7 +214,8 @@ static int32_t data_meta(tc_op_args *a) {
   "3, r, squeeze(r, 0))))"
 #define INTEGRAL                                                                       \
   "let whole = if(is_float(input_lengths), fail(\"input_lengths must be integral\"), " \
-  "if(is_float(target_lengths), fail(\"target_lengths must be integral\"), true));"
+  "if(is_float(target_lengths), fail(\"target_lengths must be integral\"), "           \
+  "if(is_float(targets), fail(\"targets must be integral\"), true)));"
 #define LENGTHS_ARE(type) "Tensor log_probs, Tensor targets, " type " input_lengths, " type " target_lengths, "
 #define AFTER "Tensor neg_log_likelihood, Tensor log_alpha, "
 #define ARGS "log_probs, targets, input_lengths, target_lengths, "
@@ -229,7 +230,7 @@ static const tc_op_def rows[] = {
     {.schema = "_int_list(SymInt[] values) -> Tensor", .meta = list_meta, .lower = list_lower, .ref = list_ref},
     // Sequences of at most k // 2 labels.
     {.schema = "_ctc_alpha(" LENGTHS_ARE("Tensor") "SymInt k, int blank, bool zero_infinity) -> (Tensor, Tensor)",
-     .decompose = ALPHA,
+     .decompose = INTEGRAL ALPHA,
      .grad = "log_probs: _ctc_gradient(grad, " ARGS "result, result1, k, blank, zero_infinity)"},
     TEXT("_ctc_gradient(Tensor grad, " LENGTHS_ARE("Tensor") AFTER "SymInt k, int blank, bool zero_infinity) -> "
                                                                    "Tensor",
@@ -254,8 +255,8 @@ static const tc_op_def rows[] = {
          ", targets, input_lengths, target_lengths, blank, zero_infinity);" REDUCED("_int_list(target_lengths)")),
     // The longest target is not known; none has more labels than there is room for.
     TEXT("ctc_loss.Tensor(" LENGTHS_ARE("Tensor") "int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
-         INTEGRAL "let loss, alpha = _ctc_alpha(" BATCHED
-                  ", targets, input_lengths, target_lengths, 2 * targets.size(-1) + 1, blank, zero_infinity);"
-                  "let tl = reshape(target_lengths, [-1]);" REDUCED("tl")),
+         "let loss, alpha = _ctc_alpha(" BATCHED
+         ", targets, input_lengths, target_lengths, 2 * targets.size(-1) + 1, blank, zero_infinity);"
+         "let tl = reshape(target_lengths, [-1]);" REDUCED("tl")),
 };
 TC_OP_FAMILY(ctc);

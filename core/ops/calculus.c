@@ -86,18 +86,18 @@ enum { C = TC_OP_COMPLEX };
 #define TEXT(s, d) {.schema = s, .traits = C, .decompose = d}
 // Neighbours of y along dim added, times the widths between them in x: a vector serves every row, fewer or more
 // dimensions than y's are aligned at the right. dim counts y's dimensions from the left.
-#define PANELS                                                                                                      \
-  "let e = if(dim < 0, dim + y.rank, dim); let n = y.size(e);"                                                      \
-  "let w = if(x.rank == 1, reshape(diff(x), [-1] + repeated(1, y.rank - e - 1)), diff(if(x.rank < y.rank, "         \
-  "reshape(x, repeated(1, y.rank - x.rank) + x.sizes), x), 1, e));"                                   \
+#define PANELS                                                                                              \
+  "let e = if(dim < 0, dim + y.rank, dim); let n = y.size(e);"                                              \
+  "let w = if(x.rank == 1, reshape(diff(x), [-1] + repeated(1, y.rank - e - 1)), diff(if(x.rank < y.rank, " \
+  "reshape(x, repeated(1, y.rank - x.rank) + x.sizes), x), 1, e));"                                         \
   "let p = mul(w, add(slice(y, e, 1, n), slice(y, e, 0, n - 1)));"
-#define EVEN                                                                         \
-  "let e = if(dim < 0, dim + y.rank, dim); let n = y.size(e);"         \
+#define EVEN                                                   \
+  "let e = if(dim < 0, dim + y.rank, dim); let n = y.size(e);" \
   "let p = mul(add(slice(y, e, 1, n), slice(y, e, 0, n - 1)), float(dx) / 2.0);"
-#define TRAPEZOID(name)                                                               \
-  TEXT(name ".x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",                        \
-       "if(y.size(dim) == 0, to(sum(y, [dim]), y.dtype), _trapezoid_x(y, x, dim))"),  \
-      TEXT(name ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",                \
+#define TRAPEZOID(name)                                                              \
+  TEXT(name ".x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",                       \
+       "if(y.size(dim) == 0, to(sum(y, [dim]), y.dtype), _trapezoid_x(y, x, dim))"), \
+      TEXT(name ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",               \
            "if(y.size(dim) == 0, to(sum(y, [dim]), y.dtype), _trapezoid_dx(y, float(dx), dim))")
 // From both ends towards the middle, so that both are met.
 #define LINSPACE(head)                                                                                                \

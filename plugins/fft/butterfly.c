@@ -7,8 +7,10 @@
 // constant angle costs two operations a component pair instead of four.
 //
 // Where inputs are to be turned by factors that are not constants and their number is a power of two, the factors go
-// into the additions: X = A + w B takes four fused multiply-adds, A - w B = 2 A - X two more, and of R - 1 factors R/2
-// others are needed, since the halves of each step share them up to a quarter of a turn.
+// into the additions: A ± c (1 + i t) B, with the cosine c and the tangent t of the angle, takes two fused
+// multiply-adds for (1 + i t) B and four more, each rounded once (Linzer and Feig again). Of R - 1 factors R/2 others
+// are needed, since the halves of each step share them up to a quarter of a turn. Fewer will do where loads cost more
+// than arithmetic: inputs take a constant turn, too, whose scale the cosine takes in.
 #include <math.h>
 #include <stddef.h>
 
@@ -212,7 +214,19 @@ int32_t fft_butterfly_cost(int32_t n) {
 // ---- turned inputs ----
 static bool power_of_two(int32_t n) { return (n & (n - 1)) == 0; }
 
-int32_t fft_factor_count(int32_t radix) { return power_of_two(radix) ? radix / 2 : radix - 1; }
+// The step that makes transforms of 2 h points of those of h has h/2 factors (1 at least), or `most` if that is less.
+static int32_t factors_of_step(int32_t h, int32_t most) { return h == 1 ? 1 : h / 2 < most ? h / 2 : most; }
+
+// Factors of the steps before.
+static int32_t first_of_step(int32_t h, int32_t most) {
+  int32_t first = 0;
+  for (int32_t before = 1; before < h; before *= 2) first += factors_of_step(before, most);
+  return first;
+}
+
+int32_t fft_factor_count(int32_t radix, int32_t most) {
+  return power_of_two(radix) ? first_of_step(radix, most) : radix - 1;
+}
 
 int32_t fft_turned_cost(int32_t radix) {
   if (!power_of_two(radix)) return fft_butterfly_cost(radix) + 6 * (radix - 1);
@@ -221,24 +235,45 @@ int32_t fft_turned_cost(int32_t radix) {
   return 3 * radix * levels + radix;
 }
 
-// Factors of the step that makes transforms of 2 h points of those of h: exp(2πi (q + s m)/(2 h s)), for m < h/2 (1 at
-// least) number h/2 + m.
-void fft_factor_angle(int32_t radix, int64_t s, int64_t q, int32_t i, int64_t *k, int64_t *n) {
-  int64_t h = 1, m = 0;
+void fft_factor(int32_t radix, int32_t most, int64_t s, int64_t q, int32_t i, double factor[2]) {
   if (!power_of_two(radix)) {
-    *k = q * (i + 1), *n = s * radix;
+    fft_unit(q * (i + 1), s * radix, &factor[0], &factor[1]);
     return;
   }
-  while (h <= i) h *= 2;
-  if (i) m = i - h / 2;
-  *k = q + s * m, *n = 2 * h * s;
+  int32_t h = 1;
+  while (first_of_step(2 * h, most) <= i) h *= 2;
+  fft_unit(q + s * (i - first_of_step(h, most)), 2 * h * s, &factor[0], &factor[1]);
+  // Angles of all steps but the first are less than a quarter of a turn.
+  if (h > 1) factor[1] /= factor[0];
 }
 
 typedef struct turned {
   const fft_code *c;
   const fft_ports *ports;
-  void (*factor)(void *self, int32_t i, tc_kval *re, tc_kval *im);
+  int32_t most;
+  void (*factor)(void *self, int32_t i, tc_kval factor[2]);
 } turned;
+
+// a ± c (1 ± i t) b, the inner sign being that of the direction.
+static void add_turned(const fft_code *c, fft_value a, fft_value b, const tc_kval factor[2], fft_value *plus_,
+                       fft_value *minus_) {
+  tc_kval t = c->sign > 0 ? factor[1] : neg(c, factor[1]), scale = factor[0];
+  fft_value v = {fma_(c, neg(c, b.im), t, b.re), fma_(c, b.re, t, b.im), 1};
+  if (fabs(b.scale) != 1) scale = mul(c, scale, real(c, fabs(b.scale)));
+  fft_value up = {fma_(c, v.re, scale, a.re), fma_(c, v.im, scale, a.im), 1};
+  fft_value down = {fma_(c, neg(c, v.re), scale, a.re), fma_(c, neg(c, v.im), scale, a.im), 1};
+  *plus_ = b.scale > 0 ? up : down;
+  *minus_ = b.scale > 0 ? down : up;
+}
+
+// a ± w b of the first step, where the cosine may be zero: a - w b = 2 a - (a + w b).
+static void add_turned_by_any(const fft_code *c, fft_value a, fft_value b, const tc_kval w[2], fft_value *plus_,
+                              fft_value *minus_) {
+  tc_kval two = real(c, 2), across = c->sign > 0 ? neg(c, b.im) : b.im, down = c->sign > 0 ? b.re : neg(c, b.re);
+  fft_value x = {fma_(c, b.re, w[0], fma_(c, across, w[1], a.re)), fma_(c, b.im, w[0], fma_(c, down, w[1], a.im)), 1};
+  *plus_ = x;
+  *minus_ = (fft_value){fma_(c, two, a.re, neg(c, x.re)), fma_(c, two, a.im, neg(c, x.im)), 1};
+}
 
 // The transform of n inputs first, first + step, …; the whole goes to the ports.
 static void transform_turned(const turned *t, int32_t n, int32_t first, int32_t step, fft_value *out) {
@@ -253,14 +288,12 @@ static void transform_turned(const turned *t, int32_t n, int32_t first, int32_t 
   transform_turned(t, h, first + step, 2 * step, odd);
   for (int32_t k = 0; k < h; k++) {
     int32_t m = k / 2 + k % 2 * (h / 2); // those of one factor one after the other
-    fft_value a = even[m], b = odd[m], x, y;
-    tc_kval wr, wi;
-    t->factor(t->ports->self, h / 2 + k / 2, &wr, &wi);
-    if (k % 2) b = quarter(c, b, c->sign);
-    bool up = c->sign > 0;
-    tc_kval two = real(c, 2), across = up ? neg(c, b.im) : b.im, down = up ? b.re : neg(c, b.re);
-    x = (fft_value){fma_(c, b.re, wr, fma_(c, across, wi, a.re)), fma_(c, b.im, wr, fma_(c, down, wi, a.im)), 1};
-    y = (fft_value){fma_(c, two, a.re, neg(c, x.re)), fma_(c, two, a.im, neg(c, x.im)), 1};
+    int32_t number = k / 2 % factors_of_step(h, t->most);
+    fft_value x, y;
+    tc_kval w[2];
+    t->factor(t->ports->self, first_of_step(h, t->most) + number, w);
+    if (h == 1) add_turned_by_any(c, even[m], odd[m], w, &x, &y);
+    else add_turned(c, even[m], turn_constant(c, odd[m], m - number, 2 * h), w, &x, &y);
     if (out) {
       out[m] = x, out[m + h] = y;
     } else {
@@ -270,7 +303,7 @@ static void transform_turned(const turned *t, int32_t n, int32_t first, int32_t 
   }
 }
 
-void fft_turned_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports,
-                          void (*factor)(void *self, int32_t i, tc_kval *re, tc_kval *im)) {
-  transform_turned(&(turned){c, ports, factor}, radix, 0, 1, NULL);
+void fft_turned_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports, int32_t most,
+                          void (*factor)(void *self, int32_t i, tc_kval factor[2])) {
+  transform_turned(&(turned){c, ports, most, factor}, radix, 0, 1, NULL);
 }

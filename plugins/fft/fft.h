@@ -88,13 +88,16 @@ typedef struct fft_ports {
 void fft_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports);
 int32_t fft_butterfly_cost(int32_t radix); // operations
 // The same of inputs that are turned, input k by w^k, for a radix that is a power of two and at least 2. `factor` gives
-// number i of fft_factor_count(radix), exp(+2πi t) with the t of fft_factor_angle.
-void fft_turned_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports,
-                          void (*factor)(void *self, int32_t i, tc_kval *re, tc_kval *im));
-int32_t fft_turned_cost(int32_t radix);  // operations, of any radix
-int32_t fft_factor_count(int32_t radix); // of any radix: others than powers of two take w, w^2, …, w^(radix - 1)
-// Factor i for w = exp(2πi q/(s radix)): t = *k / *n.
-void fft_factor_angle(int32_t radix, int64_t s, int64_t q, int32_t i, int64_t *k, int64_t *n);
+// number i of fft_factor with the same `most`.
+void fft_turned_butterfly(const fft_code *c, int32_t radix, const fft_ports *ports, int32_t most,
+                          void (*factor)(void *self, int32_t i, tc_kval factor[2]));
+int32_t fft_turned_cost(int32_t radix); // operations, of any radix
+// Of any radix: others than powers of two take w, w^2, …, w^(radix - 1), these at most so many for each step that
+// doubles what is transformed.
+int32_t fft_factor_count(int32_t radix, int32_t most);
+// Factor i for w = exp(2πi q/(s radix)): its parts; where the radix is a power of two, from i = 1 on, cosine and
+// tangent.
+void fft_factor(int32_t radix, int32_t most, int64_t s, int64_t q, int32_t i, double factor[2]);
 fft_value fft_plain(const fft_code *c, fft_value v); // scale 1
 // v · (wr ± i wi), plus for the inverse.
 fft_value fft_turn(const fft_code *c, fft_value v, tc_kval wr, tc_kval wi);

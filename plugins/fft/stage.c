@@ -89,19 +89,22 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
   return t;
 }
 
-// Loads take 16 bytes at most.
+// Loads take 16 bytes at most: two factors of single precision. A step has no more than these; radix 16 with all of its
+// factors is more exact by 3 %, but takes so many registers that fewer blocks fit.
 fft_table fft_make_input_table(fft_emit *e, const fft_pass *p) {
-  int64_t count = fft_factor_count(p->radix), k, n;
+  int32_t most = e->c.real == TC_F32 ? 2 : FFT_MAX_RADIX;
+  int64_t count = fft_factor_count(p->radix, most);
   fft_table t = {.kind = p->s > 1 && count ? FFT_TABLE_INPUTS : FFT_TABLE_NONE, .mem = -1, .fine = -1};
   if (t.kind == FFT_TABLE_NONE) return t;
+  t.most = most;
   t.together = count % 2 || p->radix > FFT_MAX_RADIX || e->c.real == TC_F64 ? 1 : 2;
-  t.levels = t.together > 1 && (p->radix & (p->radix - 1)) == 0;
-  if (t.levels) count = p->radix > 4 ? 4 : 2; // one of each level, and one more to fill a load
   void *data = fft_room(e, count * p->s * 2);
   for (int32_t i = 0; i < count && data; i++) {
     for (int64_t q = 0; q < p->s; q++) {
-      fft_factor_angle(p->radix, p->s, q, t.levels && i ? 1 << (i - 1) : i, &k, &n);
-      fft_put_unit(e, data, ((i / t.together * p->s + q) * t.together + i % t.together) * 2, 1, k, n);
+      double factor[2];
+      fft_factor(p->radix, most, p->s, q, i, factor);
+      int64_t at = ((i / t.together * p->s + q) * t.together + i % t.together) * 2;
+      for (int32_t part = 0; part < 2; part++) fft_put_number(e, data, at + part, factor[part]);
     }
   }
   t.mem = fft_add_table(e, "turns", count * p->s * 2, data);
@@ -233,17 +236,17 @@ static void prime_sums(fft_spot *at) {
   tc_kb_end_for(b, 0, NULL, NULL);
 }
 
-static void merged_factor(void *self, int32_t i, tc_kval *re, tc_kval *im) {
+static void merged_factor(void *self, int32_t i, tc_kval factor[2]) {
   fft_spot *at = self;
   at->k = i + 1;
-  at->factor(at, fft_int(at->e, i + 1), re, im);
+  at->factor(at, fft_int(at->e, i + 1), &factor[0], &factor[1]);
 }
 
 void fft_spot_emit(fft_spot *at) {
   fft_ports ports = {at, port_in, port_out};
   at->merged = at->early && at->turn >= 0 && (at->p->radix & (at->p->radix - 1)) == 0;
   if (at->p->radix > FFT_MAX_RADIX) prime_sums(at);
-  else if (at->merged) fft_turned_butterfly(&at->e->c, at->p->radix, &ports, merged_factor);
+  else if (at->merged) fft_turned_butterfly(&at->e->c, at->p->radix, &ports, at->table.most, merged_factor);
   else fft_butterfly(&at->e->c, at->p->radix, &ports);
 }
 

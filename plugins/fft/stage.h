@@ -18,7 +18,7 @@ enum {
 typedef struct fft_table {
   int32_t kind;
   int32_t together;  // INPUTS: factors that lie together, so that one load takes them
-  bool levels;       // INPUTS: only the first factor of each level of fft_turned_butterfly is there
+  int32_t most;      // INPUTS, as in fft_turned_butterfly
   tc_kmem mem, fine; // fine: the second factor of SPLIT
 } fft_table;
 

@@ -209,26 +209,10 @@ static void load_factor(fft_spot *at, tc_kval group, int32_t in, tc_kval *re, tc
   *re = w[2 * in], *im = w[2 * in + 1];
 }
 
-// Factor `number` of fft_turned_butterfly: the first of its level turned by a constant angle.
-static void factor_of_level(fft_spot *at, int32_t number, tc_kval *re, tc_kval *im) {
-  fft_code c = at->e->c;
-  int32_t level = 0, together = at->table.together;
-  while (1 << level <= number) level++;
-  load_factor(at, fft_int(at->e, level / together), level % together, re, im);
-  int32_t m = number - (1 << level) / 2;
-  if (!level || !m) return;
-  double cosine, sine;
-  fft_unit(m, 2 << level, &cosine, &sine);
-  c.sign = 1;
-  fft_value v = fft_turn(&c, (fft_value){*re, *im, 1}, tc_kb_real(c.b, c.real, cosine), tc_kb_real(c.b, c.real, sine));
-  *re = v.re, *im = v.im;
-}
-
 // Of input k, or number k - 1 of fft_turned_butterfly; where factors lie together k is known.
 static void factor(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im) {
   int32_t together = at->table.together, number = at->k - 1;
-  if (at->table.levels) factor_of_level(at, number, re, im);
-  else if (together > 1) load_factor(at, fft_int(at->e, number / together), number % together, re, im);
+  if (together > 1) load_factor(at, fft_int(at->e, number / together), number % together, re, im);
   else load_factor(at, fft_addi(at->e, k, -1), 0, re, im);
 }
 

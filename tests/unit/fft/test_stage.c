@@ -268,6 +268,17 @@ TC_TEST(passes_in_place) {
   return TC_OK;
 }
 
+// Factors that are made of others must not cost digits: bounds are 4 % above what tables of all of them have.
+TC_TEST(accuracy_of_passes) {
+  static const int64_t n[] = {1024, 4096};
+  for (int i = 0; i < 2; i++) {
+    request q = {.kind = C2C, .rows = 8192 / n[i], .n = n[i], .forward = rand() % 2, .dev = &thread_device};
+    double e = error_of(arena, &q), most = 3.9e-8 * sqrt(log2((double)n[i]));
+    if (!(e <= most)) fail_msg("rows of %lld: relative error %g, at most %g", (long long)n[i], e, most);
+  }
+  return TC_OK;
+}
+
 // Rows that no block can hold: of a product of moderate factors, of a large prime factor. Some of them in each run,
 // since the interpreter takes its time.
 TC_TEST(lengths_of_several_kernels) {
@@ -337,6 +348,7 @@ int main(void) {
       cmocka_unit_test(one_row_on_chip),
       cmocka_unit_test(lengths_of_several_passes),
       cmocka_unit_test(passes_in_place),
+      cmocka_unit_test(accuracy_of_passes),
       cmocka_unit_test(lengths_of_several_kernels),
   };
   return TC_RUN(tests);

@@ -2,7 +2,8 @@
 //
 // A library is chosen when the executable is made: the cheapest of those that support the node for its example sizes.
 // What it prepares is kept per set of actual sizes and strides, a bounded number of them, the least recently used going
-// first.
+// first. What it makes of constants once serves all sizes for which it would make the same bytes; the others are
+// prepared as if nothing were constant.
 #include <string.h>
 
 #include "core/runtime/call_epilogue.h"
@@ -190,10 +191,10 @@ static tc_status fill_run(run_state *r, const exec_op *x, call_run *q) {
 }
 
 // Under the lock: the entry of the key, moved to the front.
-static exec_prepared *find(exec_call *c, const int64_t *key) {
+static exec_prepared *find(exec_call *c, const int64_t *key, int64_t set) {
   for (exec_prepared **at = &c->prepared; *at; at = &(*at)->next) {
     exec_prepared *p = *at;
-    if (memcmp(p->key, key, (size_t)c->n_numbers * sizeof *key) != 0) continue;
+    if (p->set != set || memcmp(p->key, key, (size_t)c->n_numbers * sizeof *key) != 0) continue;
     *at = p->next;
     p->next = c->prepared;
     return c->prepared = p;
@@ -214,7 +215,7 @@ static void make_room(tc_exec *e, exec_call *c) {
   drop(e, c, p);
 }
 
-static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_prepared **out) {
+static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, uint64_t constant, exec_prepared **out) {
   exec_call *c = x->call;
   size_t key_bytes = (size_t)c->n_numbers * sizeof *q->key;
   exec_prepared *p = tc_alloc(e->d->allocator, sizeof *p + key_bytes);
@@ -226,15 +227,61 @@ static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_p
   n.results = q->results;
   n.n_results = x->op->n_args - n.n_operands;
   n.variant = c->variant;
-  n.constant = x->kept >= 0 ? x->op->constant : 0;
+  n.constant = constant;
   int32_t rc = c->table->prepare(c->plugin->host, e->d->handle, &n, &p->prepared, &p->workspace);
   tc_status s = tc_plugin_status(c->plugin, rc, "while preparing " TC_SV_FMT " of the library " TC_SV_FMT,
                                  TC_SV_ARG(n.op), TC_SV_ARG(c->table->name));
-  if (s != TC_OK) {
-    tc_free(e->d->allocator, p);
-    return s;
+  if (s == TC_OK) *out = p;
+  else tc_free(e->d->allocator, p);
+  return s;
+}
+
+// What it makes of its constant operands, if that is anything.
+static tc_status make_kept(tc_exec *e, const exec_call *c, const exec_prepared *p, const call_run *q,
+                           tc_storage **out) {
+  tc_device *d = e->d;
+  uint64_t bytes = 0;
+  tc_pool_block *block = NULL;
+  *out = NULL;
+  if (c->table->kept(p->prepared, &bytes) != TC_STATUS_OK || !bytes) return TC_OK;
+  tc_status s = tc_pool_storage(d->memory, (int64_t)bytes, d->props.host_memory ? 0 : 1, out);
+  if (s == TC_OK && p->workspace) s = tc_pool_take(d->memory, (int64_t)p->workspace, &block);
+  if (s == TC_OK) {
+    call_run numbers;
+    tc_view kept;
+    fill_kept(*out, &numbers, &kept);
+    int32_t rc = c->table->keep(p->prepared, d->stream, q->views, &kept, block ? block->memory : 0, 0);
+    s = tc_plugin_status(c->plugin, rc, "while preparing constants for the library " TC_SV_FMT,
+                         TC_SV_ARG(c->table->name));
   }
-  make_room(e, c);
+  tc_pool_give(block);
+  return s;
+}
+
+static int64_t set_of(const run_state *r, const exec_op *x) {
+  return x->kept >= 0 && x->kept_varies ? r->frozen->number : 0;
+}
+
+// Under the lock: what is prepared for these sizes. `making`: what is kept is yet to be made, by this one.
+static tc_status obtain(run_state *r, const exec_op *x, const call_run *q, bool making, exec_prepared **out) {
+  exec_call *c = x->call;
+  int64_t set = set_of(r, x);
+  if ((*out = find(c, q->key, set))) return TC_OK;
+  const tc_storage *kept = exec_frozen_kept(r, x);
+  uint64_t constant = x->kept >= 0 && (!set || making || kept) ? x->op->constant : 0;
+  exec_prepared *p;
+  TC_TRY(prepare(r->e, x, q, constant, &p));
+  if (set && constant && !making) {
+    tc_storage *own;
+    tc_status s = make_kept(r->e, c, p, q, &own);
+    bool same = s == TC_OK && (!own || (own->size == kept->size && !memcmp(own->data, kept->data, own->size)));
+    tc_storage_unref(own);
+    if (!same) drop(r->e, c, p);
+    TC_TRY(s);
+    if (!same) TC_TRY(prepare(r->e, x, q, 0, &p));
+  }
+  p->set = set;
+  make_room(r->e, c);
   p->next = c->prepared;
   c->prepared = p;
   c->n_prepared++;
@@ -242,20 +289,20 @@ static tc_status prepare(tc_exec *e, const exec_op *x, const call_run *q, exec_p
   return TC_OK;
 }
 
+static tc_status hold(run_state *r, exec_op *x, const call_run *q, bool making, exec_prepared **out) {
+  pthread_mutex_lock(&x->call->lock);
+  tc_status s = obtain(r, x, q, making, out);
+  if (s == TC_OK) (*out)->users++;
+  pthread_mutex_unlock(&x->call->lock);
+  return s;
+}
+
 tc_status exec_call_hold(run_state *r, exec_op *x, exec_prepared **out, int64_t *out_workspace) {
-  exec_call *c = x->call;
   call_run q;
   TC_TRY(fill_run(r, x, &q));
-  pthread_mutex_lock(&c->lock);
-  exec_prepared *p = find(c, q.key);
-  tc_status s = p ? TC_OK : prepare(r->e, x, &q, &p);
-  if (s == TC_OK) {
-    p->users++;
-    *out = p;
-    *out_workspace = (int64_t)p->workspace;
-  }
-  pthread_mutex_unlock(&c->lock);
-  return s;
+  TC_TRY(hold(r, x, &q, false, out));
+  *out_workspace = (int64_t)(*out)->workspace;
+  return TC_OK;
 }
 
 void exec_call_drop(exec_op *x, exec_prepared *p) {
@@ -285,31 +332,13 @@ static tc_status record_call(run_state *r, exec_op *x, const call_run *q) {
 }
 
 tc_status exec_call_keep(run_state *r, exec_op *x) {
-  exec_call *c = x->call;
   call_run q;
   exec_prepared *p;
-  int64_t workspace;
-  uint64_t bytes = 0;
-  tc_pool_block *block = NULL;
   TC_TRY(fill_run(r, x, &q));
-  TC_TRY(exec_call_hold(r, x, &p, &workspace));
-  tc_device *d = r->e->d;
-  tc_storage **out = &r->frozen->storage[r->e->n_frozen + x->kept];
-  tc_status s = TC_OK;
-  if (c->table->kept(p->prepared, &bytes) == TC_STATUS_OK && bytes) {
-    tc_view kept;
-    s = tc_pool_storage(d->memory, (int64_t)bytes, d->props.host_memory ? 0 : 1, out);
-    if (s == TC_OK && workspace) s = tc_pool_take(d->memory, workspace, &block);
-    if (s == TC_OK) {
-      fill_kept(*out, &q, &kept);
-      int32_t rc = c->table->keep(p->prepared, d->stream, q.views, &kept, block ? block->memory : 0, 0);
-      s = tc_plugin_status(c->plugin, rc, "while preparing constants for " TC_SV_FMT " of the library " TC_SV_FMT,
-                           TC_SV_ARG(x->op->name), TC_SV_ARG(c->table->name));
-    }
-    tc_pool_give(block);
-  }
+  TC_TRY(hold(r, x, &q, true, &p));
+  tc_status s = make_kept(r->e, x->call, p, &q, &r->frozen->storage[r->e->n_frozen + x->kept]);
   exec_call_drop(x, p);
-  return s;
+  return s != TC_OK ? tc_status_note(s, "for @" TC_SV_FMT, TC_SV_ARG(x->op->name)) : s;
 }
 
 tc_status exec_call_run(run_state *r, exec_op *x) {
@@ -320,8 +349,7 @@ tc_status exec_call_run(run_state *r, exec_op *x) {
   TC_TRY(fill_run(r, x, &q));
   if (r->recorder) return record_call(r, x, &q);
   pthread_mutex_lock(&c->lock);
-  p = find(c, q.key);
-  tc_status s = p ? TC_OK : prepare(e, x, &q, &p);
+  tc_status s = obtain(r, x, &q, false, &p);
   if (s == TC_OK) p->users++;
   // A library that serves one caller at a time is called under the lock.
   if (s != TC_OK || c->table->thread_safe) pthread_mutex_unlock(&c->lock);

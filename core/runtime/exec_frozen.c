@@ -13,12 +13,9 @@ static void note_input(tc_exec *e, int32_t input) {
   tc_vec_push(e->arena, &e->once_inputs, input);
 }
 
-static bool has_fixed_layouts(const tc_plan_op *op) {
-  for (int32_t k = 0; k < op->n_args; k++) {
-    const tc_tensor_type *t = &op->views[k];
-    for (int32_t d = 0; d < t->rank; d++)
-      if (!tc_sym_is_const(t->sizes[d]) || !tc_sym_is_const(t->strides[d])) return false;
-  }
+static bool is_fixed(const tc_tensor_type *t) {
+  for (int32_t d = 0; d < t->rank; d++)
+    if (!tc_sym_is_const(t->sizes[d]) || !tc_sym_is_const(t->strides[d])) return false;
   return true;
 }
 
@@ -28,8 +25,15 @@ static void find_keeping(tc_exec *e) {
   for (int32_t i = 0; i < p->ops.count; i++) {
     const tc_plan_op *op = &p->ops.data[i];
     e->ops[i].kept = -1;
-    if (!op->constant || !has_fixed_layouts(op)) continue;
+    bool fixed = op->constant != 0, varies = false;
+    for (int32_t k = 0; k < op->n_args && fixed; k++) {
+      if (is_fixed(&op->views[k])) continue;
+      varies = true;
+      fixed = e->d->props.host_memory && (k >= op->n_operands || !(op->constant >> k & 1)); // else nothing is compared
+    }
+    if (!fixed) continue;
     e->ops[i].kept = e->n_kept++;
+    e->ops[i].kept_varies = varies;
     for (int32_t k = 0; k < op->n_operands; k++) {
       int32_t buf = op->args[k].buf;
       if (!(op->constant >> k & 1) || p->bufs.data[buf].kind != TC_PLAN_INPUT) continue;
@@ -81,6 +85,9 @@ static tc_status make(run_state *r, exec_frozen **out) {
       tc_alloc(e->d->allocator, sizeof *f + n_in * (sizeof *f->inputs + sizeof *f->offsets) + n * sizeof *f->storage);
   if (!f) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for constants");
   f->refs = 1;
+  pthread_mutex_lock(&e->lock);
+  f->number = ++e->n_sets;
+  pthread_mutex_unlock(&e->lock);
   f->offsets = (int64_t *)(void *)(f + 1);
   f->inputs = (tc_storage **)(void *)(f->offsets + n_in);
   f->storage = f->inputs + n_in;

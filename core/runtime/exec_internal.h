@@ -32,6 +32,7 @@ typedef struct exec_shape {
 typedef struct exec_prepared {
   struct exec_prepared *next;
   int64_t *key; // sizes and strides of all operands and results
+  int64_t set;  // of constants, where sizes vary and something is kept: the number of the set that it was compared with
   void *prepared;
   uint64_t workspace;
   int32_t users;
@@ -74,6 +75,7 @@ typedef struct exec_op {
   exec_arg *args;        // others
   exec_call *call;       // CALL
   int32_t kept;          // CALL: number of what it makes of its constant operands once, or -1
+  bool kept_varies;      // CALL: the others' sizes vary
   exec_control *control; // IF, WHILE, SCAN
   int32_t errors;        // number of its error block
 } exec_op;
@@ -89,6 +91,7 @@ typedef struct exec_buf {
 // What is done once, done for certain constants: kept as long as runs are given the same (exec_frozen.c).
 typedef struct exec_frozen {
   int32_t refs;        // under the executable's lock
+  int64_t number;      // each set has its own
   tc_storage **inputs; // referenced, by number of once_inputs
   int64_t *offsets;    // of the tensors in them
   tc_storage *
@@ -143,6 +146,7 @@ struct tc_exec {
   int32_t n_once;              // ops that are done once, the first ones
   int32_t n_frozen;            // FROZEN buffers
   int32_t n_kept;              // calls that may keep something
+  int64_t n_sets;              // of constants, so far; under the lock
   TC_VEC(int32_t) once_inputs; // graph inputs that they read
   exec_frozen *frozen;         // under the lock; of the latest constants, or NULL
 };

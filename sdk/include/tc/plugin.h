@@ -253,9 +253,9 @@ typedef struct tc_call_table {
   // The same number names the same way as long as device, driver and library are the same; all give right results.
   int32_t (*variants)(const tc_host *h, tc_device_ *d, const tc_call_node *n, int32_t *out_count);
   // Since 1.8, optional, both or neither: what a call makes of its constant operands (tc_call_node.constant) only once,
-  // such as weights in a layout of its own. `kept`: the bytes that this takes, 0: nothing. If it is something, the host
-  // calls `keep` before the first run, and again when these operands are others; `run` then gets it as one operand
-  // more, u8[bytes], behind the node's. It may be used by several runs at once. `keep` has a workspace as `run` has.
+  // such as weights in another layout. `kept`: its bytes, 0: nothing. If it is something, the host calls `keep` before
+  // the first run, again when these operands are others, and for other sizes, which share what is the same. `run` gets
+  // it as one operand more, u8[bytes], behind the node's; several may at once. `keep` has a workspace as `run` has.
   int32_t (*kept)(void *prepared, uint64_t *out_bytes);
   int32_t (*keep)(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *kept, tc_handle workspace,
                   int64_t workspace_offset);

@@ -1,16 +1,22 @@
 // What is done once: weights are packed in the first run only, and the results are those of every run; other weights
 // are packed anew; what a program changes is never kept; several threads run at once.
+#include <math.h>
 #include <pthread.h>
 
 #include "tests/unit/runtime/rig.h"
 
-static tc_status open_rig(rig *r, tc_arena *arena, const char *text, const char *freeze, uint64_t seed) {
-  const char *const options[] = {"freeze", freeze, "cache.enabled", "false", NULL};
+static tc_status open_called(rig *r, tc_arena *arena, const char *text, const char *freeze, const char *calls,
+                             uint64_t seed) {
+  const char *const options[] = {"freeze", freeze, "calls", calls, "cache.enabled", "false", NULL};
   TC_TRY(rig_context(r, tc_arena_allocator(arena), "cpu", options));
   r->arena = arena;
   TC_TRY(rig_graph(r, text));
   TC_TRY(rig_inputs(r, seed));
   return tc_session_create(r->context, r->graph, TC_STAGE_EXEC, &r->session);
+}
+
+static tc_status open_rig(rig *r, tc_arena *arena, const char *text, const char *freeze, uint64_t seed) {
+  return open_called(r, arena, text, freeze, "auto", seed);
 }
 
 // Runs once: *out is output 0, the result the number of launches.
@@ -196,12 +202,105 @@ TC_TEST(threads_with_other_weights) {
   return TC_OK;
 }
 
+// ---- libraries, sizes that vary ----
+// oneDNN has other layouts for few rows than for many where there are few columns (the second factor).
+static const char called[] = "graph @forward [s0 in [1, 512] hint 24] (\n"
+                             "    %w : bf16[512, 100] = parameter \"w\",\n"
+                             "    %b : bf16[512] = parameter \"b\",\n"
+                             "    %v : bf16[77, 512] = parameter \"v\",\n"
+                             "    %x : bf16[s0, 100] = user \"x\") {\n"
+                             "  %h : bf16[s0, 512] = aten::linear(%x, %w, %b)\n"
+                             "  %o : bf16[s0, 77] = aten::linear(%h, %v, none)\n"
+                             "  return user %o\n"
+                             "}\n";
+enum { ROWS = 7, SETS = 2 };
+static const int64_t rows_of[ROWS] = {90, 1, 4, 33, 1, 200, 24};
+
+typedef struct many {
+  rig kept, anew; // what is constant is said to be so, or not
+  tc_tensor x[ROWS], weights[SETS], want[SETS][ROWS];
+} many;
+
+static tc_status run_rows(rig *r, const many *m, int32_t set, int32_t rows, tc_tensor *out, tc_run_report *report) {
+  tc_tensor inputs[RIG_MOST];
+  memcpy(inputs, r->inputs, sizeof inputs);
+  inputs[0] = m->weights[set], inputs[3] = m->x[rows];
+  return tc_session_run(r->session, inputs, out, &(tc_session_run_options){.report = report});
+}
+
+static tc_status compare_rows(const many *m, int32_t set, int32_t rows, const tc_tensor *got) {
+  const tc_tensor *want = &m->want[set][rows];
+  double worst = 0, largest = 1;
+  for (int64_t i = 0; i < tc_tensor_numel(want); i++) {
+    double w = rig_bf16(want, i), d = fabs(rig_bf16(got, i) - w);
+    if (!(d <= worst)) worst = d;
+    if (fabs(w) > largest) largest = fabs(w);
+  }
+  if (worst <= largest / 64) return TC_OK;
+  return tc_error(TC_STATUS_MISMATCH, "%g beside %g for %d rows", worst, largest, (int)rows_of[rows]);
+}
+
+static tc_status check_rows(many *m, int32_t set, int32_t rows, tc_run_report *report) {
+  tc_tensor out;
+  TC_TRY(run_rows(&m->kept, m, set, rows, &out, report));
+  tc_status s = compare_rows(m, set, rows, &out);
+  tc_tensor_unref(&out);
+  return s;
+}
+
+static void *check_all_rows(void *arg) {
+  for (int32_t i = 0; i < 4 * ROWS; i++) {
+    tc_status s = check_rows(arg, i / ROWS % SETS, i % ROWS, NULL);
+    if (s != TC_OK) return s;
+  }
+  return NULL;
+}
+
+TC_TEST(libraries_keep_for_all_sizes) {
+  many m = {0};
+  uint64_t seed = tc_test_seed();
+  int64_t kept = -1;
+  pthread_t threads[4];
+  TC_TRY(open_called(&m.kept, arena, called, "true", "always", seed));
+  TC_TRY(open_called(&m.anew, arena, called, "false", "always", seed));
+  for (int32_t i = 0; i < ROWS; i++) {
+    TC_TRY(tc_tensor_create(m.kept.allocator, TC_BF16, 2, (int64_t[]){rows_of[i], 100}, &m.x[i]));
+    tc_tensor_fill_normal(&tc_executor_serial, &m.x[i], seed + 10 + (uint64_t)i, 0, 1);
+  }
+  for (int32_t set = 0; set < SETS; set++) {
+    TC_TRY(tc_tensor_create(m.kept.allocator, TC_BF16, 2, m.kept.inputs[0].sizes, &m.weights[set]));
+    tc_tensor_fill_normal(&tc_executor_serial, &m.weights[set], seed + 20 + (uint64_t)set, 0, 1);
+    for (int32_t i = 0; i < ROWS; i++) TC_TRY(run_rows(&m.anew, &m, set, i, &m.want[set][i], NULL));
+  }
+  for (int32_t i = 0; i < SETS * ROWS; i++) {
+    tc_run_report report = {0};
+    TC_TRY(check_rows(&m, i / ROWS, i % ROWS, &report), "in run %d", i);
+    assert_true(kept < 0 || report.frozen_bytes == kept); // once, whatever the sizes
+    kept = report.frozen_bytes;
+  }
+  for (int32_t i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, check_all_rows, &m), 0);
+  for (int32_t i = 0; i < 4; i++) {
+    void *result;
+    pthread_join(threads[i], &result);
+    assert_ok((tc_status)result);
+  }
+  for (int32_t i = 0; i < ROWS; i++) tc_tensor_unref(&m.x[i]);
+  for (int32_t set = 0; set < SETS; set++) {
+    tc_tensor_unref(&m.weights[set]);
+    for (int32_t i = 0; i < ROWS; i++) tc_tensor_unref(&m.want[set][i]);
+  }
+  rig_close(&m.kept);
+  rig_close(&m.anew);
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weights_are_packed_once),
       cmocka_unit_test(what_changes_is_not_kept),
       cmocka_unit_test(sizes_are_bounded),
       cmocka_unit_test(threads_with_other_weights),
+      cmocka_unit_test(libraries_keep_for_all_sizes),
   };
   return TC_RUN(tests);
 }

@@ -20,11 +20,21 @@ static int32_t broadcast_one(tc_op_args *a, tc_indexing *x, int32_t n, const tc_
   return TC_STATUS_OK;
 }
 
+int32_t tc_check_indices(tc_op_args *a, int32_t list) {
+  for (int32_t k = 0; k < tc_op_count(a, list); k++) {
+    const tc_tensor_type *t = tc_op_tensor_at(a, list, k);
+    if (t && (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype)))
+      return tc_op_fail(a, "tensors used as indices must be integers or bool, not %s", tc_dtype_torch_name(t->dtype));
+  }
+  return TC_STATUS_OK;
+}
+
 int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing *x) {
   const tc_tensor_type *self = tc_op_tensor(a, 0);
   *x = (tc_indexing){.rank = self->rank, .nb = 0};
   for (int32_t d = 0; d < self->rank; d++) x->by[d] = x->mask_dim[d] = -1;
   int32_t d = 0;
+  if (tc_check_indices(a, list)) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_op_count(a, list) > self->rank)
     return tc_op_fail(a, "too many indices for a tensor of dimension %d (got %d)", self->rank, tc_op_count(a, list));
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
@@ -36,8 +46,6 @@ int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing 
       continue;
     }
     if (!is_mask(t)) {
-      if (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype))
-        return tc_op_fail(a, "tensors used as indices must be integers or bool, not %s", tc_dtype_torch_name(t->dtype));
       if (broadcast_one(a, x, t->rank, t->sizes)) return TC_STATUS_INVALID_ARGUMENT;
       x->by[d++] = k;
     } else {

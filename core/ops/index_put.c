@@ -9,6 +9,7 @@ static int32_t index_put_meta(tc_op_args *a) {
   if (tc_op_tensor(a, 2)->dtype != t->dtype)
     return tc_op_fail(a, "self and values must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 2));
+  if (tc_check_indices(a, 1)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }
 

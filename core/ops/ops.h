@@ -124,6 +124,8 @@ typedef struct tc_indexing {
   int32_t nb, at; // broadcast dimensions, and where they stand in the result
   tc_int bsizes[TC_MAX_RANK];
 } tc_indexing;
+// A failure where one of the Tensor?[] argument holds no integers or masks.
+int32_t tc_check_indices(tc_op_args *a, int32_t list);
 // `list`: number of the Tensor?[] argument. `count`: the size of masks' index (NULL: made here).
 int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing *x);
 // Decomposition of an op whose index list (argument 1) has masks: indices instead. Declines where there are none.

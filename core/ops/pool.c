@@ -189,6 +189,9 @@ static int32_t avg_backward_meta(tc_op_args *a) {
   if (differ)
     return tc_op_fail(a, "the gradient %s does not belong to the input %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 1));
+  for (int32_t d = 1; p.adaptive && d < g->rank; d++)
+    if (tc_sym_is_int(g->sizes[d], 0))
+      return tc_op_fail(a, "expected a gradient whose dimension %d is not empty: %s", d, tc_op_shape_text(a, 0));
   bool plain = p.adaptive && p.n == 3;
   return tc_op_format_result(a, 0, x->dtype, x->rank, x->sizes,
                              plain ? TC_FORMAT_CONTIGUOUS : tc_suggested_format(a, x), 1);

@@ -8,7 +8,7 @@ static int32_t softmax_meta(tc_op_args *a) {
   bool half_to_float = a->op->schema.args[2].type == TC_ST_BOOL && tc_op_bool(a, 2, 0);
   tc_dtype d =
       a->op->schema.args[2].type == TC_ST_BOOL ? (half_to_float ? TC_F32 : t->dtype) : tc_op_dtype(a, 2, t->dtype);
-  if (t->rank && tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_op_dim(a, 1, t->rank) < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (!tc_dtype_is_float(d)) return tc_op_fail(a, "softmax is not implemented for %s", tc_dtype_torch_name(d));
   return tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL); // row-major whatever the input is
 }

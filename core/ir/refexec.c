@@ -46,7 +46,7 @@ bool ref_bind(ref_run *r, const tc_sym *e, int64_t v) {
   if (bad) return tc_status_free(bad), false;
   c = coeff->value;
   if ((v - k) % c) return false;
-  r->symbols[s->symbol] = (v - k) / c, r->bound[s->symbol] = 1;
+  r->symbols[s->symbol] = (v - k) / c, r->bound[s->symbol] = 1, r->told = true;
   return true;
 }
 
@@ -75,7 +75,7 @@ static tc_status check_input(ref_run *r, const tc_graph_input *in, const tc_tens
   return TC_OK;
 }
 
-static tc_status check_symbols(ref_run *r) {
+static tc_status check_ranges(const ref_run *r) {
   tc_module *m = r->module;
   for (int32_t i = 0; i < r->n_symbols && i < tc_sym_symbol_count(m->syms); i++) {
     const tc_sym_info *info = tc_sym_info_of(m->syms, tc_sym_symbol_at(m->syms, i));
@@ -83,6 +83,12 @@ static tc_status check_symbols(ref_run *r) {
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "the size " TC_SV_FMT " = %lld is outside of [%lld, %lld]",
                       TC_SV_ARG(info->name), (long long)r->symbols[i], (long long)info->lo, (long long)info->hi);
   }
+  return TC_OK;
+}
+
+static tc_status check_symbols(ref_run *r) {
+  tc_module *m = r->module;
+  TC_TRY(check_ranges(r));
   for (int32_t i = 0; i < m->requires_.count; i++) {
     int64_t v;
     if (!ref_all_bound(r, m->requires_.data[i])) continue; // on data: checked where it is known
@@ -268,7 +274,7 @@ tc_status ref_store_result(ref_scope *s, tc_value *v, const ref_tensor *t) {
     if (t->wide == TC_I64) slot->integer = ((int64_t *)t->buffer->data)[0], slot->real = (double)slot->integer;
     else slot->real = ((double *)t->buffer->data)[0], slot->integer = (int64_t)slot->real;
     if (v->kind == TC_VALUE_SYM && v->symbol->kind == TC_SYM_SYMBOL)
-      r->symbols[v->symbol->symbol] = slot->integer, r->bound[v->symbol->symbol] = 1;
+      r->symbols[v->symbol->symbol] = slot->integer, r->bound[v->symbol->symbol] = 1, r->told = true;
     return TC_OK;
   }
   if (t->rank != v->type.rank)
@@ -522,7 +528,11 @@ tc_status ref_run_graph(ref_scope *s) {
     tc_status status = check_waiting(s, n);
     if (!status) status = run_node(s, n);
     if (!status) status = take_waiting(s);
-    if (!status && n->op->def->traits & TC_OP_DATA_DEPENDENT) status = check_graph(s); // it may have told a symbol
+    if (!status && s->run->told) {
+      s->run->told = false;
+      status = check_ranges(s->run);
+      if (!status) status = check_graph(s);
+    }
     if (!status) status = watch(s, n);
     if (status) {
       status = tc_status_note(status, "while running %%" TC_SV_FMT " = " TC_SV_FMT,

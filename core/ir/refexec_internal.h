@@ -40,6 +40,7 @@ typedef struct ref_run {
   tc_sym_ctx *syms; // of the run: constants only
   int64_t *symbols; // values by number of the module's symbol
   uint8_t *bound;
+  bool told; // a symbol became known since its range and what depends on it were checked
   int32_t n_symbols;
   ref_buffer *buffers; // all live ones
 } ref_run;

@@ -239,6 +239,19 @@ TC_TEST(mutations_are_written_back) {
   return TC_OK;
 }
 
+// What is compiled relies on the range, as on the sizes of inputs.
+TC_TEST(sizes_from_data_keep_to_their_range) {
+  fixture f = {.n_in = 1};
+  f.in[0] = tensor(TC_F32, 1, S(4), D(1, 0, 2, 3));
+  assert_error(run(&f, arena,
+                   "graph @f [u0 unbacked in [0, 2]] (%x : f32[4] = user \"x\") {\n%n : i64[u0, 1] = "
+                   "aten::nonzero(%x)\nreturn user %n }",
+                   NULL),
+               TC_STATUS_INVALID_ARGUMENT, "u0 = 3 is outside of [0, 2]");
+  done(&f);
+  return TC_OK;
+}
+
 TC_TEST(wrong_inputs_are_refused) {
   fixture f = {.n_in = 2};
   const char *text = "graph @f [s0 in [2, 4] hint 2, require s0 % 2 == 0] (%x : f32[s0, 3] = user \"x\", %y : "
@@ -313,6 +326,7 @@ int main(void) {
                                      cmocka_unit_test(strides_and_offsets_bind_symbols),
                                      cmocka_unit_test(data_dependent_sizes),
                                      cmocka_unit_test(mutations_are_written_back),
+                                     cmocka_unit_test(sizes_from_data_keep_to_their_range),
                                      cmocka_unit_test(wrong_inputs_are_refused),
                                      cmocka_unit_test(allocation_failures)};
   return TC_RUN(tests);

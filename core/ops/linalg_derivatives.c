@@ -114,8 +114,8 @@ static const tc_op_derivative derivatives[] = {
     {"linalg_lu_factor_ex", LU_FACTOR("A")},
     {"_lu_with_info", LU_FACTOR("self")},
     {"lu_unpack",
-     "let k = min(LU_data.size(-2), LU_data.size(-1)); let gl = tril(grad1, -1); let gu = triu(grad2); LU_data: "
-     "add(constant_pad_nd(gl, [0, LU_data.size(-1) - k], 0), constant_pad_nd(gu, [0, 0, 0, LU_data.size(-2) - k], 0))"},
+     "let k = min(LU_data.size(-2), LU_data.size(-1)); LU_data: if(unpack_data, add(constant_pad_nd(tril(grad1, -1), "
+     "[0, LU_data.size(-1) - k], 0), constant_pad_nd(triu(grad2), [0, 0, 0, LU_data.size(-2) - k], 0)), none)"},
     {"linalg_lu_solve", SOLVED_LU},
     {"linalg_cholesky_ex",
      "let l = if(upper, adjoint(result), result); let g = if(upper, adjoint(grad), grad); let t = "

@@ -458,7 +458,8 @@ static const tc_op_def rows[] = {
     // self's elements, row by row, with those replaced that the strides reach: a write through a view, whose gradients
     // are those of what is left of self and of what was written, unlike as_strided_scatter's (place_derivatives.c).
     TEXT("tc::strided_put(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt storage_offset) -> Tensor",
-         "reshape(index_put(reshape(self, [-1]), [reshape(as_strided(arange(self.numel), size, stride, "
+         "let all = if(src.sizes == size, self, fail(\"src must have the size of what is written\"));"
+         "reshape(index_put(reshape(all, [-1]), [reshape(as_strided(arange(self.numel), size, stride, "
          "storage_offset), [-1])], reshape(src, [-1])), self.sizes)"),
     CODE("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
          masked_index_expand),

@@ -550,6 +550,6 @@ static const tc_op_derivative derivatives[] = {
      "let m = if(weight.rank == 1, unsqueeze(weight, 0), weight); let o = m.size(0); let i = m.size(1); let g = "
      "reshape(grad, [if(o == 0, if(i == 0, 0, input.numel // i), -1), o]); let x = reshape(input, [if(i == 0, if(o == "
      "0, 0, grad.numel // o), -1), i]); input: reshape(mm(g, conj(m)), input.sizes); weight: mm(t(g), conj(x)); bias: "
-     "sum(g, [0])"},
+     "if(bias.rank > 1, grad, sum(g, [0]))"},
 };
 TC_OP_FAMILY_WITH_DERIVATIVES(matmul);

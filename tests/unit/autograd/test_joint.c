@@ -105,6 +105,20 @@ TC_TEST(real_graphs) {
   return TC_OK;
 }
 
+// A bias may be broadcast in more than the rows.
+TC_TEST(biases) {
+  static const char *const texts[] = {
+      "graph @f (%x : f64[3, 2] = user \"x\", %w : f64[2, 2] = user \"w\", %b : f64[3, 2] = user \"b\") {\n"
+      "  %y = aten::linear(%x, %w, %b)\n  return user %y\n}",
+      "graph @f (%x : f64[3, 2] = user \"x\", %w : f64[4, 2] = user \"w\", %b : f64[3, 1] = user \"b\") {\n"
+      "  %y = aten::linear(%x, %w, %b)\n  return user %y\n}",
+      "graph @f (%x : f64[3, 2] = user \"x\", %w : f64[2] = user \"w\", %b : f64[] = user \"b\") {\n"
+      "  %y = aten::linear(%x, %w, %b)\n  return user %y\n}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) TC_TRY(check(arena, texts[i]));
+  return TC_OK;
+}
+
 TC_TEST(complex_graphs) {
   static const char *const texts[] = {
       "graph @f (%x : c128[3] = user \"x\", %y : c128[3] = user \"y\") {\n"
@@ -518,6 +532,11 @@ TC_TEST(what_has_no_gradient) {
   assert_int_equal(r.joint.gradients[2], -1); // detached
   assert_int_equal(r.joint.cotangents[1], -1);
   tc_module_destroy(r.module);
+  TC_TRY(open_rig(&r, arena,
+                  "graph @f (%x : f64[3, 3] = user \"x\", %p : i32[3] = user \"p\") {\n"
+                  "  %a, %l, %u = aten::lu_unpack(%x, %p, false)\n  return user %a, user %l\n}"));
+  assert_int_equal(r.joint.gradients[0], -1); // the factors are not asked for
+  tc_module_destroy(r.module);
   return TC_OK;
 }
 
@@ -556,6 +575,7 @@ int main(void) {
                                      cmocka_unit_test(sequences_of_labels),
                                      cmocka_unit_test(attention),
                                      cmocka_unit_test(every_op_says_something),
+                                     cmocka_unit_test(biases),
                                      cmocka_unit_test(empty_tensors),
                                      cmocka_unit_test(what_has_no_gradient)};
   return cmocka_run_group_tests(tests, NULL, NULL);

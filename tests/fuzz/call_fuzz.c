@@ -16,6 +16,7 @@
 #include "tests/fuzz/graphs/drive.h"
 #include "tests/fuzz/graphs/gradients.h"
 #include "tests/fuzz/graphs/known.h"
+#include "tests/unit/autograd/undecided.h"
 #include "tests/unit/runtime/rig.h"
 
 enum { MODES = 3, SHAKEN = 3, SHAKEN_MORE = 60, SEARCH = 400, LARGEST = 1 << 12, MOST_VALUES = 40 };
@@ -78,7 +79,8 @@ typedef struct fuzzer {
   tc_map *ops, *dtypes, *pairs; // name → how often it was in a graph that was compared; op with dtype
   tc_map *known;                // calls that cases know (known.h)
   tc_map *derivatives;          // of ops, like `ops`
-  int64_t joints, cuts;
+  tc_map *not_theirs;           // derivatives that are not the functions' (tests/unit/autograd/undecided.h)
+  int64_t joints, cuts, differences;
   int64_t nodes, compared, errors, inplace, elements, undecided;
 } fuzzer;
 
@@ -578,6 +580,19 @@ static tc_status run_cut(fuzz_case *f, rig *r) {
   return s;
 }
 
+// At fractions: differences do not show a kink that lies just at a whole number.
+static tc_status run_differences(fuzz_case *f) {
+  fuzzer *z = f->x->self;
+  bool decided;
+  f->mode = "differences", f->where = "comparing";
+  for (int32_t i = 0; i < f->g->inputs.count; i++)
+    if (unit_of(f->shaken[i].dtype) > 0)
+      tc_tensor_fill_normal(&tc_executor_serial, &f->shaken[i], fuzz_random(&f->noise), 0, 1.5);
+  tc_status s = gradients_check(&f->gradients, z->not_theirs, f->shaken, f->seed, &decided);
+  z->differences += decided;
+  return s;
+}
+
 static void count(fuzz_case *f) {
   fuzzer *z = f->x->self;
   for (const tc_node *n = f->g->first; n; n = n->next) {
@@ -649,6 +664,9 @@ static tc_status one(void *arg) {
     s = run_cut(f, &z->rigs[0]);
     finish(&z->rigs[0]);
   }
+  bool unique = true;
+  for (int32_t i = 0; i < f->g->outputs.count; i++) unique &= !f->bands[i].any;
+  if (f->gradients.of && expected == TC_OK && s == TC_OK && unique) s = run_differences(f);
   tc_status_free(expected);
   return s;
 }
@@ -716,8 +734,8 @@ static void report(const fuzz_session *x, const fuzzer *z) {
          tc_map_count(z->pairs), (long long)z->compared, (long long)z->elements, (long long)z->undecided,
          (long long)z->errors);
   if (x->o.grad)
-    printf("%lld graphs with gradients, %lld of them cut; derivatives of %d ops\n", (long long)z->joints,
-           (long long)z->cuts, tc_map_count(z->derivatives));
+    printf("%lld graphs with gradients, %lld of them cut, %lld held to differences; derivatives of %d ops\n",
+           (long long)z->joints, (long long)z->cuts, (long long)z->differences, tc_map_count(z->derivatives));
 }
 
 static tc_status all(void *arg) {
@@ -728,6 +746,7 @@ static tc_status all(void *arg) {
   tc_status s = TC_OK;
   TC_TRY(fuzz_set_up(x));
   TC_TRY(known_read(x->arena, z.known));
+  TC_TRY(undecided_read(x->arena, &z.not_theirs));
   x->self = &z, x->run = run_case;
   if (x->o.op && !tc_op_find(x->ops, tc_sv_of(x->o.op))) return tc_error(TC_STATUS_NOT_FOUND, "no op '%s'", x->o.op);
   for (int32_t k = 0; k < MODES && s == TC_OK; k++) {

@@ -16,6 +16,7 @@
 #include "core/ir/refexec.h"
 #include "tests/fuzz/graphs/calls.h"
 #include "tests/unit/autograd/module.h"
+#include "tests/unit/autograd/undecided.h"
 #include "tests/unit/ops/cases.h"
 
 enum { DERIVATIVE_REAL, DERIVATIVE_COMPLEX, DERIVATIVE_CLASSES };

@@ -2,24 +2,6 @@
 #include "tests/unit/autograd/derivatives.h"
 
 #define CASES TC_SOURCE_DIR "/tests/unit/ops/cases.txt"
-#define UNDECIDED TC_SOURCE_DIR "/tests/unit/autograd/undecided.txt"
-
-// The list's lines by what stands in front of the colon.
-static tc_map *read_reasons(tc_arena *arena) {
-  tc_map *reasons = tc_map_create(arena);
-  tc_sv text, line, key;
-  assert_ok(tc_file_read(arena, UNDECIDED, &text));
-  while (text.size) {
-    text = tc_sv_cut(text, '\n', &line);
-    if (!trim(line).size || line.data[0] == '#') continue;
-    size_t at = 0;
-    while (at + 1 < line.size && !(line.data[at] == ':' && line.data[at + 1] == ' ')) at++;
-    key = tc_sv_sub(line, 0, at);
-    if (trim(tc_sv_sub(line, at, line.size)).size < 3) fail_msg("%.*s: no reason", (int)line.size, line.data);
-    tc_map_put(reasons, key, NULL);
-  }
-  return reasons;
-}
 
 static int32_t missing(derivative_check *x, const tc_op *op, int32_t order) {
   const derivative_score *q = derivative_score_of(x, op);
@@ -35,7 +17,8 @@ static int32_t missing(derivative_check *x, const tc_op *op, int32_t order) {
 
 TC_TEST(every_row) {
   // The same calls in every run, unless a seed is given: whether one is found must not be luck.
-  derivative_check x = {.arena = arena, .scores = tc_map_create(arena), .reasons = read_reasons(arena)};
+  derivative_check x = {.arena = arena, .scores = tc_map_create(arena)};
+  TC_TRY(undecided_read(arena, &x.reasons));
   x.seed = getenv("TC_TEST_SEED") ? tc_test_seed() : 1;
   const char *only = getenv("TC_TEST_OP");
   TC_TRY(tc_op_registry_create(arena, &x.ops));

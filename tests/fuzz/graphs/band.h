@@ -48,18 +48,35 @@ static inline void shake_infinite(uint64_t *noise, double *at) {
   for (int32_t k = 0; k < 2; k++) at[k] = parts[fuzz_random(noise) % 3];
 }
 
+// The components of floats in f64, to be moved and put back by close_wide: *out_n of them; 0: nothing can be moved.
+static inline tc_status open_wide(const tc_tensor *t, tc_tensor *out, int64_t *out_n) {
+  bool complex_numbers = tc_dtype_is_complex(t->dtype);
+  *out_n = 0, *out = (tc_tensor){0};
+  if (unit_of(t->dtype) == 0) return TC_OK;
+  TC_TRY(tc_tensor_create(tc_system_allocator(), complex_numbers ? TC_C128 : TC_F64, t->rank, t->sizes, out));
+  *out_n = tc_tensor_numel(t) * (complex_numbers ? 2 : 1);
+  tc_status s = tc_tensor_copy(t, out);
+  if (s != TC_OK) tc_tensor_unref(out);
+  return s;
+}
+
+static inline tc_status close_wide(tc_tensor *wide, const tc_tensor *t) {
+  tc_status s = tc_tensor_copy(wide, t);
+  tc_tensor_unref(wide);
+  return s;
+}
+
 // Moves each component by UNITS units at most: its own, or (`norm`) those of the largest of its matrix. With `norm`,
 // *out_infinite is set where an element is not finite.
 static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bool *out_infinite) {
-  double unit = unit_of(t->dtype);
-  int64_t n = tc_tensor_numel(t), parts = tc_dtype_is_complex(t->dtype) ? 2 : 1, matrix = parts;
+  double unit = unit_of(t->dtype), largest = 0;
+  int64_t n, parts = tc_dtype_is_complex(t->dtype) ? 2 : 1, matrix = parts;
   tc_tensor wide;
-  if (unit == 0 || n == 0) return TC_OK;
-  TC_TRY(tc_tensor_create(tc_system_allocator(), parts > 1 ? TC_C128 : TC_F64, t->rank, t->sizes, &wide));
-  tc_status s = tc_tensor_copy(t, &wide);
+  TC_TRY(open_wide(t, &wide, &n));
+  if (n == 0) return tc_tensor_unref(&wide), TC_OK;
   for (int32_t d = t->rank - 1; d >= 0 && d >= t->rank - 2; d--) matrix *= t->sizes[d];
-  double *at = tc_tensor_data(&wide), largest = 0;
-  for (int64_t i = 0; i < n * parts && s == TC_OK; i++) {
+  double *at = tc_tensor_data(&wide);
+  for (int64_t i = 0; i < n; i++) {
     for (int64_t k = i; i % matrix == 0 && k < i + matrix; k++) {
       double size = fabs(at[k]);
       largest = fmax(k == i ? 0 : largest, isfinite(size) ? size : 0);
@@ -70,9 +87,7 @@ static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bo
     if (norm && fabs(at[i]) <= UNITS * unit * largest && (fuzz_random(noise) & 1)) at[i] = 0;
     if (parts == 2 && i % 2 && !(isfinite(at[i]) && isfinite(at[i - 1]))) shake_infinite(noise, at + i - 1);
   }
-  if (s == TC_OK) s = tc_tensor_copy(&wide, t);
-  tc_tensor_unref(&wide);
-  return s;
+  return close_wide(&wide, t);
 }
 
 // Has this number so many digits that it was rounded? The last third of the others' is 0.
@@ -86,17 +101,14 @@ static inline bool is_rounded(double v, double unit) {
 // are.
 static inline tc_status shake_rounded(uint64_t *noise, const tc_tensor *t) {
   double unit = unit_of(t->dtype);
-  int64_t n = tc_tensor_numel(t), parts = tc_dtype_is_complex(t->dtype) ? 2 : 1;
+  int64_t n;
   tc_tensor wide;
-  if (unit == 0 || n == 0) return TC_OK;
-  TC_TRY(tc_tensor_create(tc_system_allocator(), parts > 1 ? TC_C128 : TC_F64, t->rank, t->sizes, &wide));
-  tc_status s = tc_tensor_copy(t, &wide);
+  TC_TRY(open_wide(t, &wide, &n));
+  if (n == 0) return tc_tensor_unref(&wide), TC_OK;
   double *at = tc_tensor_data(&wide);
-  for (int64_t i = 0; i < n * parts && s == TC_OK; i++)
+  for (int64_t i = 0; i < n; i++)
     if (is_rounded(at[i], unit)) at[i] += at[i] * unit * ((double)(fuzz_random(noise) >> 11) * 0x1p-52 - 1);
-  if (s == TC_OK) s = tc_tensor_copy(&wide, t);
-  tc_tensor_unref(&wide);
-  return s;
+  return close_wide(&wide, t);
 }
 
 // ---- elements ----

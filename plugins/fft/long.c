@@ -135,32 +135,39 @@ static tc_bval chirp_value(const row *r, tc_int j, int64_t n, double sign) {
   return unit(r, op2(r, TC_K_REM, op2(r, TC_K_MUL, v, v), whole(r, 2 * n)), 2 * n, sign);
 }
 
+// A table of them: a first pass loads many points in one place, where each would bring the code of its sine along.
+static tc_lt chirp_table(const row *one, int64_t n, double sign) {
+  tc_int index[TC_MAX_RANK], j = open(one, n, index);
+  tc_bval v = chirp_value(one, j, n, sign);
+  tc_lo_keep(one->a);
+  return close(one, v, one->storage);
+}
+
 static tc_lt chirp(const row *r, tc_lt x, int64_t n, bool forward, int64_t norm) {
   tc_op_args *a = r->a;
   int64_t m = 1;
-  double sign = forward ? -1 : 1;
   while (m < 2 * n - 1) m *= 2;
   if (m > limit_of(r->real) * limit_of(r->real)) {
     tc_op_fail(a, "a transform of %lld points is too long", (long long)n);
     return -1;
   }
+  row one = *r; // for all
+  one.rank = 1;
+  tc_lt chirps = chirp_table(&one, n, forward ? -1 : 1);
   tc_int index[TC_MAX_RANK], last = number(r, n - 1), j = open(r, m, index), in = tc_int_min(a, j, last);
   tc_bval zero = tc_lo_const(a, r->all, 0, 0);
-  tc_bval v = op2(r, TC_K_MUL, load(r, x, index, in), chirp_value(r, in, n, sign));
+  tc_bval v = op2(r, TC_K_MUL, load(r, x, index, in), load(&one, chirps, &in, in));
   x = complex_row(r, close(r, choose(r, less(r, j, n), v, zero), r->storage), m, true, 0);
-  // The chirp itself: one row for all.
-  row one = *r;
-  one.rank = 1;
   j = open(&one, m, index);
-  tc_int d = tc_int_min(a, j, tc_int_sub(a, number(r, m), j));
+  tc_int d = tc_int_min(a, j, tc_int_sub(a, number(r, m), j)), from = tc_int_min(a, d, last);
   zero = tc_lo_const(a, r->all, 0, 0);
-  tc_bval c = chirp_value(r, tc_int_min(a, d, last), n, -sign);
+  tc_bval c = op1(r, TC_K_CONJ, load(&one, chirps, &from, from));
   tc_lt filter = complex_row(&one, close(&one, choose(r, less(r, d, n), c, zero), r->storage), m, true, 0);
   j = open(r, m, index);
   v = op2(r, TC_K_MUL, load(r, x, index, j), load(&one, filter, &j, j));
   x = complex_row(r, close(r, v, r->storage), m, false, 2);
   j = open(r, n, index);
-  v = op2(r, TC_K_MUL, load(r, x, index, j), chirp_value(r, j, n, sign));
+  v = op2(r, TC_K_MUL, load(r, x, index, j), load(&one, chirps, &j, j));
   return close(r, op2(r, TC_K_MUL, v, tc_lo_const(a, r->all, fft_norm(norm, (double)n), 0)), r->storage);
 }
 

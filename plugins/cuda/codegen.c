@@ -12,7 +12,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "7"
+#define CODEGEN_VERSION "8"
 
 // ---- Texts that grow ----
 typedef struct buffer {
@@ -94,17 +94,20 @@ static void free_compiled(tc_device_ *d, compiled *c) {
   if (c->log) d->host->free(d->host->self, c->log);
 }
 
-static int32_t compile_as(tc_device_ *d, const tc_kernel *k, const tc_cdialect *dialect, const char *more,
-                          compiled *c) {
+// `blocks`: so many are to fit a multiprocessor; 0: the compiler's choice. `more`: an option of the compiler, or NULL.
+static int32_t compile_as(tc_device_ *d, const tc_kernel *k, int32_t blocks, const char *more, compiled *c) {
+  tc_cdialect dialect = tc_dialect_cuda;
   tc_sv reason = {0};
-  char text[200];
-  if (tc_cprint(k, dialect, append, &c->source, &reason) != TC_STATUS_OK) {
+  char text[200], bounds[48];
+  snprintf(bounds, sizeof bounds, "__launch_bounds__(%%d, %d)", (int)blocks);
+  if (blocks) dialect.kernel_bounds = bounds;
+  if (tc_cprint(k, &dialect, append, &c->source, &reason) != TC_STATUS_OK) {
     snprintf(text, sizeof text, "uses what this device does not do: %.*s", (int)(reason.size < 120 ? reason.size : 120),
              reason.data);
     cuda_report(d->host, TC_STATUS_UNIMPLEMENTED, text);
     return TC_STATUS_UNIMPLEMENTED;
   }
-  tc_cprint_name(k, dialect, append, &c->symbol);
+  tc_cprint_name(k, &dialect, append, &c->symbol);
   if (c->source.failed || c->symbol.failed) return TC_STATUS_OUT_OF_MEMORY;
   int32_t s =
       cuda_nvrtc_compile(d->host, &d->compiler, c->source.data, d->arch, more, &c->code, &c->code_size, &c->log);
@@ -117,15 +120,17 @@ static int32_t registers_of(const char *log) {
   return at ? (int32_t)strtol(at + 7, NULL, 10) : 0;
 }
 
-// What a multiprocessor has for four blocks of 128 lanes or the like, how registers are given out, and lanes that leave
-// its schedulers with so little to choose from that the order of instructions matters.
+// What a multiprocessor has for four blocks of 128 lanes or the like, how registers are given out, lanes that leave its
+// schedulers with so little to choose from that the order of instructions matters, and a kernel that takes the compiler
+// most of half a second.
 enum {
   REGISTERS = 65536,
   FEW_REGISTERS = 128,
   REGISTER_UNIT = 8,
   MANY_REGISTERS = 64,
   FEW_LANES = 512,
-  ADDRESSES = 24
+  ADDRESSES = 24,
+  MANY_INSTRUCTIONS = 3000
 };
 
 // What each lane keeps in arrays, in registers, while the block shares memory; 0 where it does not.
@@ -141,11 +146,25 @@ static int32_t registers_of_arrays(const tc_kernel *k) {
   return shares && n < REGISTERS ? (int32_t)n : 0;
 }
 
+// The number of blocks that a kernel is worth being told which takes so many registers without; 0: none. A few
+// registers more than fit keep half of a multiprocessor idle. Where few blocks fit anyway, the compiler saves
+// registers, and puts loads late, for blocks that cannot come; so it does for a kernel with fewer registers than its
+// arrays and some addresses take, whose loads are not all under way at once. Within a bound that is less than these it
+// spills.
+static int32_t blocks_for(const tc_kernel *k, int32_t registers) {
+  int32_t used = (registers + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT, lanes = tc_k_lanes(k), blocks = 0;
+  int32_t needed = registers_of_arrays(k);
+  if (needed) needed += ADDRESSES;
+  if (used > FEW_REGISTERS) blocks = REGISTERS / (FEW_REGISTERS * lanes) > 1 ? REGISTERS / (FEW_REGISTERS * lanes) : 0;
+  else if (used > MANY_REGISTERS && REGISTERS / used / lanes * lanes <= FEW_LANES) blocks = REGISTERS / used / lanes;
+  if (!blocks && used < needed) blocks = 1;
+  return blocks && needed <= REGISTERS / (blocks * lanes) ? blocks : 0;
+}
+
 // Compiles once more, and takes that in the place of `c` if nothing is spilled.
-static int32_t compile_again(tc_device_ *d, const tc_kernel *k, const tc_cdialect *dialect, const char *more,
-                             compiled *c) {
+static int32_t compile_again(tc_device_ *d, const tc_kernel *k, int32_t blocks, const char *more, compiled *c) {
   compiled other = {0};
-  int32_t s = compile_as(d, k, dialect, more, &other);
+  int32_t s = compile_as(d, k, blocks, more, &other);
   if (s == TC_STATUS_OK && !spills(other.log)) {
     compiled first = *c;
     *c = other, other = first;
@@ -154,27 +173,28 @@ static int32_t compile_again(tc_device_ *d, const tc_kernel *k, const tc_cdialec
   return s;
 }
 
-// A kernel that takes a few registers more than fit keeps half of a multiprocessor idle: it is compiled once more
-// within them, and that is taken if nothing is spilled. One of which few blocks fit anyway is compiled once more with
-// their number, since the compiler saves registers, and puts loads late, for blocks that cannot come; so is one with
-// fewer registers than its arrays and some addresses take, whose loads are not all under way at once. Where numbers are
-// spilled all the same, ptxas moves less out of loops at a lower level.
+// A large kernel is compiled for the blocks that fit at first, which stands where it takes so many registers that these
+// are the ones it is worth: being compiled twice is what a program with one such kernel waits for. `out_tried`: a bound
+// that need not be tried any more, because it stands or spills; 0: none.
+static int32_t compile_first(tc_device_ *d, const tc_kernel *k, compiled *c, int32_t *out_tried) {
+  int32_t blocks = tc_k_inst_count(k) > MANY_INSTRUCTIONS ? blocks_for(k, FEW_REGISTERS) : 0;
+  int32_t s = compile_as(d, k, blocks, NULL, c), spilled = spills(c->log);
+  int32_t stands = !spilled && blocks_for(k, registers_of(c->log)) == blocks;
+  *out_tried = spilled || stands ? blocks : 0;
+  if (s != TC_STATUS_OK || !blocks || stands) return s;
+  free_compiled(d, c);
+  *c = (compiled){0};
+  return compile_as(d, k, 0, NULL, c);
+}
+
+// Where the registers that the compiler took ask for a bound it is tried. Where numbers are spilled all the same, ptxas
+// moves less out of loops at a lower level.
 static int32_t compile_kernel(tc_device_ *d, const tc_kernel *k, compiled *c) {
-  int32_t s = compile_as(d, k, &tc_dialect_cuda, NULL, c), lanes = tc_k_lanes(k), blocks = 0;
+  int32_t tried, s = compile_first(d, k, c, &tried);
   if (s != TC_STATUS_OK) return s;
-  int32_t used = (registers_of(c->log) + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
-  if (used > FEW_REGISTERS) blocks = REGISTERS / (FEW_REGISTERS * lanes) > 1 ? REGISTERS / (FEW_REGISTERS * lanes) : 0;
-  else if (used > MANY_REGISTERS && REGISTERS / used / lanes * lanes <= FEW_LANES) blocks = REGISTERS / used / lanes;
-  int32_t arrays = registers_of_arrays(k);
-  if (!blocks && arrays && used < arrays + ADDRESSES) blocks = 1;
-  if (blocks) {
-    char bounds[48];
-    tc_cdialect dialect = tc_dialect_cuda;
-    snprintf(bounds, sizeof bounds, "__launch_bounds__(%%d, %d)", (int)blocks);
-    dialect.kernel_bounds = bounds;
-    s = compile_again(d, k, &dialect, NULL, c);
-  }
-  if (s == TC_STATUS_OK && spills(c->log)) s = compile_again(d, k, &tc_dialect_cuda, "--ptxas-options=-O1", c);
+  int32_t blocks = blocks_for(k, registers_of(c->log));
+  if (blocks && blocks != tried) s = compile_again(d, k, blocks, NULL, c);
+  if (s == TC_STATUS_OK && spills(c->log)) s = compile_again(d, k, 0, "--ptxas-options=-O1", c);
   return s == TC_STATUS_OK ? cuda_judge_spills(d, tc_k_name(k), c->log) : s;
 }
 

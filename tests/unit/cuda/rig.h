@@ -25,7 +25,7 @@ typedef struct rig {
   const tc_call_table *calls, *attention, *split, *half, *convolutions, *attention_backward, *dnn_attention;
   tc_device_ *d;
   const char *driver, *arch, *sync, *blas, *dnn, *winograd, *conv_wish, *spills, *split_wish, *half_wish, *dependent,
-      *attention_wish;
+      *attention_wish, *nvrtc;
   char diag[600];
   fake_state_fn state;
   fake_params_fn params;
@@ -81,6 +81,7 @@ static inline tc_sv rig_config(void *self, tc_sv key) {
                       : tc_sv_is(key, "half")         ? r->half_wish
                       : tc_sv_is(key, "dependent")    ? r->dependent
                       : tc_sv_is(key, "attention")    ? r->attention_wish
+                      : tc_sv_is(key, "nvrtc")        ? r->nvrtc
                                                       : NULL;
   return value ? tc_sv_of(value) : TC_SV("");
 }

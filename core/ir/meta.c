@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/ir/internal.h"
+#include "core/ir/writes.h"
 
 // ---- describing results ----
 static tc_op_result *result_at(tc_op_args *a, int32_t i) {
@@ -315,6 +316,13 @@ static tc_status out_meta(tc_op_args *a) {
   return TC_OK;
 }
 
+// What is written beside the results has a place for each element, too.
+static void check_beside(tc_op_args *a) {
+  tc_writes w = tc_writes_beside(a->module->ops, a->op, a->n_args, a->args);
+  for (int32_t k = 0; k < w.n && !tc_failed(&a->failure); k++)
+    lies_apart(a, tc_op_tensor(a, w.written[k].arg), w.written[k].arg);
+}
+
 static void take_code(tc_op_args *a, int32_t code) {
   if (code != TC_STATUS_OK && !tc_failed(&a->failure))
     tc_op_keep(
@@ -335,6 +343,7 @@ tc_status tc_op_meta(tc_op_args *a) {
   else if (a->op->schema.n_returns > 0) tc_op_fail(a, "the op has neither a meta function nor a decomposition");
   a->op = a->called;
   if (!tc_failed(&a->failure) && inplace_of) take_code(a, inplace_result(a));
+  if (!tc_failed(&a->failure) && !inplace_of) check_beside(a);
   for (int32_t i = 0; i < a->n_results && !tc_failed(&a->failure); i++)
     if (!a->results[i].set) tc_op_fail(a, "meta function: result %d is not described", i);
   return tc_op_finish(a);

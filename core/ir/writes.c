@@ -25,20 +25,20 @@ static int32_t named(const tc_op *op, tc_sv name) {
 }
 
 // ---- beside the results ----
-static tc_writes writes_beside(const tc_node *n) {
+tc_writes tc_writes_beside(const tc_op_registry *ops, const tc_op *op, int32_t n_args, const tc_arg *args) {
   static const char *const statistics[] = {"running_mean", "running_var"};
   tc_writes w = {0};
   for (size_t r = 0; r < sizeof beside / sizeof *beside; r++) {
-    if (!tc_sv_is(n->op->schema.name, beside[r].op) || !tc_sv_is(n->op->schema.ns, "aten")) continue;
-    int32_t flag = beside[r].training ? named(n->op, tc_sv_of(beside[r].training)) : -1;
-    if (flag >= 0 && !(n->args[flag].kind == TC_AK_BOOL && n->args[flag].integer)) continue;
+    if (!tc_sv_is(op->schema.name, beside[r].op) || !tc_sv_is(op->schema.ns, "aten")) continue;
+    int32_t flag = beside[r].training ? named(op, tc_sv_of(beside[r].training)) : -1;
+    if (flag >= 0 && !(args[flag].kind == TC_AK_BOOL && args[flag].integer)) continue;
     for (int32_t k = 0; k < 2; k++) {
-      int32_t i = named(n->op, tc_sv_of(statistics[k]));
-      if (i < 0 || n->args[i].kind != TC_AK_TENSOR) continue;
+      int32_t i = named(op, tc_sv_of(statistics[k]));
+      if (i < 0 || i >= n_args || args[i].kind != TC_AK_TENSOR) continue;
       w.written[w.n].arg = i, w.written[w.n++].result = beside[r].first + k;
     }
     w.keep = beside[r].keep;
-    if (w.n) w.functional = tc_op_find(n->graph->module->ops, tc_sv_of(beside[r].functional));
+    if (w.n) w.functional = tc_op_find(ops, tc_sv_of(beside[r].functional));
   }
   return w;
 }
@@ -71,8 +71,8 @@ static const tc_op *without_written(const tc_op_registry *r, const tc_op *op) {
 }
 
 tc_writes tc_writes_of(const tc_node *n) {
-  tc_writes w = writes_beside(n);
   const tc_op_registry *ops = n->graph->module->ops;
+  tc_writes w = tc_writes_beside(ops, n->op, n->n_args, n->args);
   if (w.n || tc_op_functional(ops, n->op)) return w;
   w = (tc_writes){0};
   for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args && w.n < TC_MOST_WRITTEN; i++) {

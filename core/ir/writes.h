@@ -16,8 +16,10 @@ typedef struct tc_writes {
   } written[TC_MOST_WRITTEN];
 } tc_writes;
 
-// Thread-safe; allocates nothing.
+// Both are thread-safe and allocate nothing.
 tc_writes tc_writes_of(const tc_node *n);
+// What a call of the op writes beside its results only; the arguments are normalised.
+tc_writes tc_writes_beside(const tc_op_registry *ops, const tc_op *op, int32_t n_args, const tc_arg *args);
 // Makes the functional op with the node's arguments of the same names, in front of `before` of graph g (NULL: at its
 // end); arguments that the node lacks have their defaults, or are none.
 TC_NODISCARD tc_status tc_writes_call(const tc_writes *w, tc_graph *g, tc_node *before, const tc_node *n,

@@ -70,7 +70,28 @@ TC_TEST(what_is_written_is_read) {
   return TC_OK;
 }
 
+// Statistics of all channels in one place would be overwritten by each other; without training they are only read.
+TC_TEST(one_place_for_all_is_refused) {
+  for (int32_t training = 0; training < 2; training++) {
+    tc_graph *g;
+    tc_sv text =
+        tc_sv_printf(arena,
+                     "graph @f (%%a : f32[2, 3, 4] = user \"a\", %%m : f32[1] = user \"m\") {\n"
+                     "  %%e = aten::expand(%%m, [3])\n  %%v = aten::clone(%%m)\n  %%w = aten::expand(%%v, [3])\n"
+                     "  %%y = aten::batch_norm(%%a, none, none, %%e, %%w, %s, 0.25, 1e-05, false)\n"
+                     "  return user %%y }",
+                     training ? "true" : "false");
+    tc_status s = make_graph(arena, text.data, &g);
+    assert_int_equal(s != TC_OK, training);
+    if (s) assert_non_null(strstr(tc_status_text(s), "aten::batch_norm"));
+    if (s) assert_non_null(strstr(tc_status_text(s), "refers to a single memory location"));
+    tc_status_free(s);
+  }
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_written_is_read)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_written_is_read),
+                                     cmocka_unit_test(one_place_for_all_is_refused)};
   return TC_RUN(tests);
 }

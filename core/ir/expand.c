@@ -8,6 +8,7 @@ enum { MAX_DEPTH = 32 }; // decompositions in decompositions, when only types ar
 typedef struct tc_expansion {
   tc_build build;
   TC_VEC(tc_arg) values; // by tc_gv
+  tc_build around;       // while a region is being built: what is built around it
   tc_sv op;              // being called
   TC_VEC(tc_arg) args;
   tc_gv *results;
@@ -97,6 +98,34 @@ void tc_ex_push_arg(tc_op_args *a, int32_t arg) {
 }
 
 void tc_ex_push_graph(tc_op_args *a, tc_graph *g) { push(a, tc_arg_graph(g)); }
+
+tc_graph *tc_ex_begin_region(tc_op_args *a, const char *name) {
+  tc_expansion *x = expansion(a);
+  if (!x || x->around.graph) return NULL;
+  x->around = x->build;
+  x->build.graph = tc_graph_create(a->module, tc_sv_of(name)), x->build.before = NULL;
+  return x->build.graph;
+}
+
+tc_gv tc_ex_region_input(tc_op_args *a, const char *name, const tc_tensor_type *like, int32_t skip) {
+  tc_expansion *x = expansion(a);
+  if (!x || !x->around.graph || !like || like->rank < skip) return -1;
+  tc_tensor_type t = {.dtype = like->dtype,
+                      .rank = like->rank - skip,
+                      .sizes = like->sizes + skip,
+                      .strides = tc_row_major(a->module, like->rank - skip, like->sizes + skip),
+                      .offset = tc_sym_int(a->syms, 0)};
+  return add_value(
+      a, tc_arg_tensor(tc_graph_add_input(x->build.graph, TC_IN_OPERAND, tc_sv_of(name), tc_sv_of(name), &t)));
+}
+
+void tc_ex_end_region(tc_op_args *a, int32_t n_outputs, const tc_gv *outputs) {
+  tc_expansion *x = expansion(a);
+  if (!x || !x->around.graph) return;
+  for (int32_t i = 0; i < n_outputs; i++)
+    tc_graph_add_output(x->build.graph, TC_OUT_USER, value_of(a, outputs[i]), (tc_sv){"", 0});
+  x->build = x->around, x->around = (tc_build){0};
+}
 
 tc_gv tc_ex_make(tc_op_args *a, int32_t n_results, tc_gv *results) {
   tc_expansion *x = expansion(a);

@@ -192,6 +192,11 @@ int32_t tc_op_absent_result(tc_op_args *a, int32_t result);
 int32_t tc_op_set_conj(tc_op_args *a, int32_t result, int32_t conj);
 // A region as the next argument (moment EXPAND; tc_ex_* of tc/lower.h).
 void tc_ex_push_graph(tc_op_args *a, tc_graph *g);
+// A new region, in which tc_ex_make makes nodes until it ends; no region begins within one. What it takes comes in as
+// row-major tensors of the sizes of `like`, without its first `skip` dimensions. NULL, and -1, on failure.
+tc_graph *tc_ex_begin_region(tc_op_args *a, const char *name);
+tc_gv tc_ex_region_input(tc_op_args *a, const char *name, const tc_tensor_type *like, int32_t skip);
+void tc_ex_end_region(tc_op_args *a, int32_t n_outputs, const tc_gv *outputs);
 // tc_op_pointwise_result of an op that computes in dtype `common`: operands of another one are converted first, by
 // copies without holes whose strides then count.
 int32_t tc_op_converted_result(tc_op_args *a, int32_t result, tc_dtype dtype, tc_dtype common, int32_t n,

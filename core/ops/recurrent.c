@@ -1,12 +1,12 @@
 // Recurrent layers: lstm, gru and plain ones over sequences, and their cells. Definitions: PyTorch's documentation of
 // torch.nn.LSTM, GRU and RNN.
 //
-// A layer is made step by step, so the number of steps must be known. What does not depend on the state, the product of
-// all inputs with their weights, is one product in front of the steps.
+// A layer in one direction is a scan over the steps, or these themselves where there are only a few. What does not
+// depend on the state, the product of all inputs with their weights, is one product in front of them.
 #include "core/ops/ops.h"
 
 enum { INPUT, STATE, PARAMS, BIASES, LAYERS, DROPOUT, TRAIN, BOTH_WAYS, BATCH_FIRST };
-enum { MOST_STEPS = 4096 };
+enum { FEW_STEPS = 4 };
 
 // The parameters of one layer in one direction; -1 where there is none.
 typedef struct weights {
@@ -16,7 +16,7 @@ typedef struct weights {
 typedef struct layer {
   const char *step; // "aten::_lstm_step", …
   bool lstm, gated; // two states; the step takes both products apart
-  int64_t n, dirs;  // steps; directions
+  int64_t n, dirs;  // steps, 0: not known; directions
   bool biases, projected;
 } layer;
 
@@ -52,27 +52,73 @@ static weights weights_of(tc_op_args *a, const layer *l, int64_t which) {
   return w;
 }
 
-// One direction of one layer: what each step gives, as a sequence; the states become the last ones.
-static tc_gv run_steps(tc_op_args *a, const layer *l, const weights *w, tc_gv x, bool back, tc_gv *h, tc_gv *c) {
-  tc_gv *out = TC_NEW_ARRAY(a->arena, tc_gv, l->n), ahead = linear(a, x, w->w_input, w->b_input);
+// One step: the new states from the product of its input and the old ones.
+static void make_step(tc_op_args *a, const layer *l, const weights *w, tc_gv from_x, tc_gv *h, tc_gv *c) {
+  tc_gv from_h = linear(a, *h, w->w_state, w->b_state);
+  if (l->gated) {
+    *h = on(a, l->step, 3, (const tc_gv[]){from_x, from_h, *h});
+    return;
+  }
+  tc_gv gates = on(a, "aten::add.Tensor", 2, (const tc_gv[]){from_x, from_h}), both[2] = {-1, -1};
+  if (l->lstm) {
+    tc_ex_begin(a, l->step);
+    tc_ex_push(a, gates), tc_ex_push(a, *c);
+    tc_ex_make(a, 2, both);
+    *h = w->project >= 0 ? linear(a, both[0], w->project, -1) : both[0], *c = both[1];
+  } else {
+    *h = on(a, l->step, 1, &gates);
+  }
+}
+
+static tc_gv few_steps(tc_op_args *a, const layer *l, const weights *w, tc_gv ahead, bool back, tc_gv *h, tc_gv *c) {
+  tc_gv out[FEW_STEPS];
   for (int64_t k = 0; k < l->n; k++) {
     int64_t t = back ? l->n - 1 - k : k;
-    tc_gv from_x = at(a, ahead, t), from_h = linear(a, *h, w->w_state, w->b_state);
-    if (l->lstm) {
-      tc_gv both[2] = {-1, -1}, gates = on(a, "aten::add.Tensor", 2, (const tc_gv[]){from_x, from_h});
-      tc_ex_begin(a, l->step);
-      tc_ex_push(a, gates);
-      tc_ex_push(a, *c);
-      tc_ex_make(a, 2, both);
-      *h = w->project >= 0 ? linear(a, both[0], w->project, -1) : both[0], *c = both[1];
-    } else if (l->gated) {
-      *h = on(a, l->step, 3, (const tc_gv[]){from_x, from_h, *h});
-    } else {
-      *h = on(a, l->step, 1, (const tc_gv[]){on(a, "aten::add.Tensor", 2, (const tc_gv[]){from_x, from_h})});
-    }
+    make_step(a, l, w, at(a, ahead, t), h, c);
     out[t] = *h;
   }
   return listed(a, "aten::stack", (int32_t)l->n, out, 0);
+}
+
+static tc_gv turned(tc_op_args *a, tc_gv x) {
+  tc_ex_begin(a, "aten::flip");
+  tc_ex_push(a, x), tc_ex_push_ints(a, 1, (const tc_int[]){tc_int_const(a, 0)});
+  return tc_ex_make(a, 1, NULL);
+}
+
+static tc_gv scanned_steps(tc_op_args *a, const layer *l, const weights *w, tc_gv ahead, bool back, tc_gv *h,
+                           tc_gv *c) {
+  tc_gv states[2] = {*h, *c}, next[3], others[3], results[3], x;
+  int32_t n_states = 1 + l->lstm, n_others = 0;
+  weights in = {-1, -1, -1, -1, -1};
+  tc_graph *body = tc_ex_begin_region(a, "step");
+  for (int32_t i = 0; i < n_states; i++) next[i] = tc_ex_region_input(a, i ? "c" : "h", tc_ex_type(a, states[i]), 0);
+  x = tc_ex_region_input(a, "x", tc_ex_type(a, ahead), 1);
+  const struct {
+    tc_gv outer, *inner;
+    const char *name;
+  } fixed[] = {{w->w_state, &in.w_state, "w"}, {w->b_state, &in.b_state, "b"}, {w->project, &in.project, "p"}};
+  for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+    if (fixed[i].outer < 0) continue;
+    *fixed[i].inner = tc_ex_region_input(a, fixed[i].name, tc_ex_type(a, fixed[i].outer), 0);
+    others[n_others++] = fixed[i].outer;
+  }
+  make_step(a, l, &in, x, &next[0], &next[1]);
+  next[n_states] = next[0];
+  tc_ex_end_region(a, n_states + 1, next);
+  if (back) ahead = turned(a, ahead);
+  tc_ex_begin(a, "higher_order::scan");
+  tc_ex_push_graph(a, body);
+  tc_ex_push_list(a, n_states, states), tc_ex_push_list(a, 1, &ahead), tc_ex_push_list(a, n_others, others);
+  tc_ex_make(a, n_states + 1, results);
+  *h = results[0], *c = l->lstm ? results[1] : -1;
+  return back ? turned(a, results[n_states]) : results[n_states];
+}
+
+// One direction of one layer: what each step gives, as a sequence; the states become the last ones.
+static tc_gv run_steps(tc_op_args *a, const layer *l, const weights *w, tc_gv x, bool back, tc_gv *h, tc_gv *c) {
+  tc_gv ahead = linear(a, x, w->w_input, w->b_input);
+  return l->n && l->n <= FEW_STEPS ? few_steps(a, l, w, ahead, back, h, c) : scanned_steps(a, l, w, ahead, back, h, c);
 }
 
 static int32_t layers_expand(tc_op_args *a, const char *step, bool lstm, bool gated) {
@@ -82,9 +128,8 @@ static int32_t layers_expand(tc_op_args *a, const char *step, bool lstm, bool ga
   l.biases = tc_op_bool(a, BIASES, 1);
   int64_t layers = tc_op_int(a, LAYERS, 1), all = layers > 0 && layers < INT32_MAX ? layers * l.dirs : 0;
   if (x->rank != 3) return tc_op_fail(a, "the input must have 3 dimensions: %s", tc_op_shape_text(a, INPUT));
-  if (!tc_int_is_const(x->sizes[batch_first], &l.n) || l.n < 1 || l.n > MOST_STEPS)
-    return tc_op_fail(a, "the number of steps must be known, and be from 1 to %d: %s", MOST_STEPS,
-                      tc_op_shape_text(a, INPUT));
+  if (!tc_int_is_const(x->sizes[batch_first], &l.n)) l.n = 0;
+  else if (l.n < 1) return tc_op_fail(a, "expected sequence length to be larger than 0 in RNN");
   if (lstm && tc_op_count(a, STATE) != 2) return tc_op_fail(a, "lstm expects two hidden states");
   if (lstm) {
     const tc_tensor_type *h = tc_op_tensor_at(a, STATE, 0), *c = tc_op_tensor_at(a, STATE, 1);

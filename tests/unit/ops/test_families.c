@@ -156,7 +156,7 @@ static bool by_call(tc_sv name) {
   return false;
 }
 
-// *out_called: the op needs one that has no lowering, so nothing was run.
+// *out_called: the op needs one that has no lowering, or loops over a region, which are a plan's: nothing was run.
 static tc_status lower_and_run(const fixture *f, tc_graph *g, const tc_tensor *inputs, tc_tensor *outputs,
                                bool *out_called) {
   tc_template_registry templates = {0};
@@ -167,7 +167,7 @@ static tc_status lower_and_run(const fixture *f, tc_graph *g, const tc_tensor *i
   TC_TRY(tc_pass_decompose.run(g, &progress));
   tc_loops *loops;
   for (const tc_node *n = g->first; n; n = n->next)
-    *out_called |= !n->op->def->lower && !n->op->def->body && by_call(n->op->schema.name);
+    *out_called |= tc_op_control(n->op) || (!n->op->def->lower && !n->op->def->body && by_call(n->op->schema.name));
   if (*out_called) return TC_OK;
   TC_TRY(tc_lower_graph(g, &options, &loops));
   return le_run_loops(loops, current_allocator, inputs, NULL, 0, outputs);

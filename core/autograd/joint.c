@@ -383,7 +383,14 @@ static tc_status filled(tc_graph *g, tc_node *before, const char *op, const tc_t
   return TC_OK;
 }
 
-// Zeros and ones read nothing of what they are like: its memory need not be kept for them.
+static bool same_strides(const tc_value *a, const tc_value *b) {
+  bool same = true;
+  for (int32_t d = 0; d < a->type.rank && same; d++) same = a->type.strides[d] == b->type.strides[d];
+  return same;
+}
+
+// Zeros and ones read nothing of what they are like: its memory need not be kept for them. Not where strides of what is
+// empty or of one element would be others: those of what reads them were made for these.
 static tc_status forget_likes(tc_graph *g) {
   static const char *const ops[][2] = {{"zeros_like", "aten::zeros"}, {"ones_like", "aten::ones"}};
   for (tc_node *n = g->first; n; n = n->next) {
@@ -392,6 +399,7 @@ static tc_status forget_likes(tc_graph *g) {
       tc_value *made;
       if (n->dead || !tc_node_is(n, ops[k][0]) || !slowest_first(g->module, &n->results[0]->type, order)) continue;
       TC_TRY(filled(g, n, ops[k][1], &n->results[0]->type, order, &made));
+      if (!same_strides(n->results[0], made)) continue;
       tc_graph_forward(n->results[0], made);
       tc_node_kill(n);
     }

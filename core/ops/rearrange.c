@@ -533,15 +533,17 @@ static int32_t pixel_shuffle_expand(tc_op_args *a) { return pixels(a, true); }
 static int32_t pixel_unshuffle_expand(tc_op_args *a) { return pixels(a, false); }
 static int32_t channel_shuffle_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
+  if (t->rank < 3 || room(a, t->rank + 1))
+    return tc_op_fail(a, "channel_shuffle expects an input with more than 2 dimensions: %s", tc_op_shape_text(a, 0));
+  if (tc_int_lt(a, tc_op_sym(a, 1), tc_int_const(a, 1)) == 1)
+    return tc_op_fail(a, "the number of groups to divide channels in must be positive");
+  if (tc_int_require_eq(a, tc_int_mod(a, t->sizes[1], tc_op_sym(a, 1)), tc_int_const(a, 0)))
+    return tc_op_fail(a, "the channels of %s must be divisible by groups", tc_op_shape_text(a, 0));
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, tc_suggested_format(a, t), 0);
 }
 static int32_t channel_shuffle_expand(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int groups = tc_op_sym(a, 1), wide[TC_MAX_RANK];
-  if (t->rank < 3 || room(a, t->rank + 1))
-    return tc_op_fail(a, "channel_shuffle expects an input with more than 2 dimensions: %s", tc_op_shape_text(a, 0));
-  if (tc_int_require_eq(a, tc_int_mod(a, t->sizes[1], groups), tc_int_const(a, 0)))
-    return tc_op_fail(a, "the channels of %s must be divisible by groups", tc_op_shape_text(a, 0));
   wide[0] = t->sizes[0], wide[1] = groups, wide[2] = tc_int_floordiv(a, t->sizes[1], groups);
   for (int32_t d = 2; d < t->rank; d++) wide[d + 1] = t->sizes[d];
   tc_gv x = reshape(a, tc_ex_arg(a, 0), t->rank + 1, wide);

@@ -577,6 +577,8 @@ static const tc_op_derivative derivatives[] = {
     {"expand", "self: grad"},
     {"alias", "self: grad"},
     {"slice.Tensor", "self: slice_scatter(zeros_like(self), grad, dim, start, end, step)"},
+    {"narrow.Tensor", "let s = reshape(start, []); self: index_add(zeros_like(self), dim, add(where(lt(s, 0), add(s, "
+                      "self.size(dim)), s), arange(length)), grad)"},
     {"narrow",
      "let s = if(start < 0, start + self.size(dim), start); self: slice_scatter(zeros_like(self), grad, dim, s, "
      "s + length, 1)"},

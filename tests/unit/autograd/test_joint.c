@@ -105,6 +105,34 @@ TC_TEST(real_graphs) {
   return TC_OK;
 }
 
+// A tensor says where what is taken begins.
+TC_TEST(starts_from_data) {
+  for (int32_t at = -2; at <= 2; at += 2) {
+    tc_sv text = tc_sv_printf(arena,
+                              "graph @f (%%x : f64[3, 4] = user \"x\") {\n  %%s = aten::full([], %d, dtype=i64)\n"
+                              "  %%a = aten::narrow.Tensor(%%x, 1, %%s, 2)\n  %%y = aten::mul.Tensor(%%a, %%a)\n"
+                              "  return user %%y\n}",
+                              (int)at);
+    TC_TRY(check(arena, text.data));
+  }
+  return TC_OK;
+}
+
+// What is empty has the strides that its readers were made for.
+TC_TEST(strides_of_nothing) {
+  rig r;
+  TC_TRY(open_rig(&r, arena,
+                  "graph @f (%x : f64[4, 3, 0, 11]{66, 22, 22, 1} = user \"x\") {\n"
+                  "  %y = aten::diagonal(%x)\n  return user %y\n}"));
+  tc_sb sb = tc_sb_make(arena);
+  tc_graph_print(&sb, r.joint.graph);
+  rig again;
+  TC_TRY(open_rig(&again, arena, sb.text), "in %s", sb.text);
+  tc_module_destroy(again.module);
+  tc_module_destroy(r.module);
+  return TC_OK;
+}
+
 // A bias may be broadcast in more than the rows.
 TC_TEST(biases) {
   static const char *const texts[] = {
@@ -575,6 +603,8 @@ int main(void) {
                                      cmocka_unit_test(sequences_of_labels),
                                      cmocka_unit_test(attention),
                                      cmocka_unit_test(every_op_says_something),
+                                     cmocka_unit_test(starts_from_data),
+                                     cmocka_unit_test(strides_of_nothing),
                                      cmocka_unit_test(biases),
                                      cmocka_unit_test(empty_tensors),
                                      cmocka_unit_test(what_has_no_gradient)};

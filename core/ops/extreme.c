@@ -1,7 +1,8 @@
 // Where extremes stand: argmax, argmin, max and min along a dimension with their indices, both at once.
 //
 // Lowering: the extreme is a reduction; a second one takes the smallest index at which it stands. A NaN is an extreme,
-// and then the first NaN's index is wanted. The reference walks once.
+// and then the first NaN's index is wanted. Long ones are made of parts that stay in the cache in between. The
+// reference walks once.
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -38,15 +39,11 @@ static int32_t extreme_meta(tc_op_args *a) {
   return tc_meta_reduced(a, 0, t->dtype, reduced, keep) || tc_meta_reduced(a, 1, TC_I64, reduced, keep);
 }
 
-static int32_t extreme_lower(tc_op_args *a) {
-  tc_lt x = tc_lo_arg(a, 0);
-  int32_t rank = tc_lo_rank(a, x), n_par = 0, n_red = 0, last = a->n_results - 1;
-  bool reduced[TC_MAX_RANK] = {0};
-  int64_t dim;
-  if (read_reduced(a, rank, reduced, &dim)) return TC_STATUS_INVALID_ARGUMENT;
+// The smallest index among `all` dimensions at which the best of the `reduced` ones stands, or, where these are
+// extremes of parts, the one in `where`.
+static tc_lt first_of(tc_op_args *a, tc_lt x, tc_lt best, const tc_lt *where, const bool *reduced, const bool *all) {
+  int32_t rank = tc_lo_rank(a, x), n_par = 0, n_red = 0;
   tc_dtype d = tc_lo_dtype(a, x);
-  const tc_tensor_type *r = tc_op_result_type(a, last);
-  tc_lt best = tc_lower_reduced(a, x, highest(a) ? TC_RED_MAX : TC_RED_MIN, reduced, false, NULL, d, d);
   tc_int par[TC_MAX_RANK], red[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK], flat = tc_int_const(a, 0);
   for (int32_t k = 0; k < rank; k++) {
     if (reduced[k]) red[n_red++] = tc_lo_size(a, x, k);
@@ -55,12 +52,36 @@ static int32_t extreme_lower(tc_op_args *a) {
   tc_lo_begin_reduce(a, TC_RED_MIN, n_par, par, n_red, red, index);
   for (int32_t k = 0, p = 0, q = n_par; k < rank; k++) at[k] = reduced[k] ? index[q++] : index[p++];
   for (int32_t k = 0; k < rank; k++) {
-    if (reduced[k]) flat = tc_int_add(a, tc_int_mul(a, flat, tc_lo_size(a, x, k)), at[k]);
+    if (all[k]) flat = tc_int_add(a, tc_int_mul(a, flat, tc_lo_size(a, x, k)), at[k]);
   }
   tc_bval v = tc_lo_load(a, x, at), m = tc_lo_load(a, best, index), hit = tc_lo_op2(a, TC_K_EQ, v, m);
   if (tc_dtype_is_float(d)) hit = tc_lo_op2(a, TC_K_OR, hit, tc_lo_op2(a, TC_K_NE, v, v)); // a NaN wins: then m is one
-  tc_bval none = tc_lo_const_int(a, TC_I64, INT64_MAX);
-  tc_lt where = tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_index(a, flat, TC_I64), none), TC_I64);
+  tc_bval here = where ? tc_lo_load(a, *where, at) : tc_lo_index(a, flat, TC_I64);
+  return tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, here, tc_lo_const_int(a, TC_I64, INT64_MAX)), TC_I64);
+}
+
+static int32_t extreme_lower(tc_op_args *a) {
+  tc_lt x = tc_lo_arg(a, 0);
+  int32_t rank = tc_lo_rank(a, x), last = a->n_results - 1, kind = highest(a) ? TC_RED_MAX : TC_RED_MIN;
+  bool reduced[TC_MAX_RANK] = {0}, inside[TC_MAX_RANK], all[TC_MAX_RANK], outside[TC_MAX_RANK] = {0};
+  int64_t dim;
+  if (read_reduced(a, rank, reduced, &dim)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_dtype d = tc_lo_dtype(a, x);
+  const tc_tensor_type *r = tc_op_result_type(a, last);
+  tc_reduction_cut c = tc_cut_reduction(a, x, reduced);
+  tc_lt best, where;
+  if (c.dim < 0) {
+    best = tc_lower_reduced(a, x, kind, reduced, false, NULL, d, d);
+    where = first_of(a, x, best, NULL, reduced, reduced);
+  } else {
+    x = tc_cut_view(a, x, reduced, &c, inside, all);
+    for (int32_t k = 0, n = 0; k <= rank; k++)
+      if (!inside[k]) outside[n++] = all[k];
+    tc_lt parts = tc_lower_reduced(a, x, kind, inside, false, NULL, d, d);
+    tc_lt places = first_of(a, x, parts, NULL, inside, all);
+    best = tc_lower_reduced(a, parts, kind, outside, false, NULL, d, d);
+    where = first_of(a, parts, best, &places, outside, outside);
+  }
   if (last > 0) tc_lo_result(a, 0, tc_lo_reshape(a, best, r->rank, r->sizes));
   tc_lo_result(a, last, tc_lo_reshape(a, where, r->rank, r->sizes));
   return TC_STATUS_OK;

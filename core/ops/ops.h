@@ -75,6 +75,15 @@ int32_t tc_meta_reduced(tc_op_args *a, int32_t result, tc_dtype dtype, const boo
 // as 1.
 tc_lt tc_lower_reduced(tc_op_args *a, tc_lt x, int32_t kind, const bool *reduced, bool keepdim, const char *body,
                        tc_dtype compute, tc_dtype out);
+// Where a long reduction that reads its elements twice is cut, so that a part stays in the cache: a dimension becomes
+// [parts, part]; `part` and what is reduced inside of it, `count` elements, are one part.
+typedef struct tc_reduction_cut {
+  int32_t dim; // -1: it is not cut
+  int64_t parts, part, count;
+} tc_reduction_cut;
+tc_reduction_cut tc_cut_reduction(tc_op_args *a, tc_lt x, const bool *reduced);
+// x with that dimension as two; which of its dimensions are reduced in a part, and which in all (TC_MAX_RANK each).
+tc_lt tc_cut_view(tc_op_args *a, tc_lt x, const bool *reduced, const tc_reduction_cut *c, bool *inside, bool *all);
 // Elementwise text over loop tensors that are broadcast to the first one's sizes: names[i] is x[i].
 tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x,
                     tc_dtype compute, tc_dtype out);

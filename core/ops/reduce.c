@@ -74,6 +74,40 @@ static tc_int reduced_count(tc_op_args *a, tc_lt x, const bool *reduced) {
   return n;
 }
 
+tc_reduction_cut tc_cut_reduction(tc_op_args *a, tc_lt x, const bool *reduced) {
+  enum { LONG_ROW = 1 << 18, ROW = 1 << 13, LONG_COLUMN = 1 << 8, COLUMN = 1 << 5, LARGE = 1 << 19 };
+  int32_t rank = tc_lo_rank(a, x);
+  int64_t sizes[TC_MAX_RANK], count = 1, all = 1, inner = 1;
+  tc_reduction_cut c = {.dim = -1};
+  for (int32_t d = 0; d < rank; d++) {
+    if (!tc_int_is_const(tc_lo_size(a, x, d), &sizes[d])) return c;
+    all *= sizes[d], count *= reduced[d] ? sizes[d] : 1;
+  }
+  bool row = rank > 0 && reduced[rank - 1]; // else columns, whose elements lie far apart
+  int64_t most = row ? ROW : COLUMN;
+  if (rank == TC_MAX_RANK || all < LARGE || count < (row ? LONG_ROW : LONG_COLUMN)) return c;
+  int32_t d = rank - 1;
+  for (; d > 0 && (!reduced[d] || inner * sizes[d] <= most); d--) inner *= reduced[d] ? sizes[d] : 1;
+  if (!reduced[d] || inner > most) return c;
+  int64_t part = most / inner;
+  while (part > 1 && sizes[d] % part) part--;
+  if (part * inner * 8 < most || part == sizes[d]) return c;
+  return (tc_reduction_cut){d, sizes[d] / part, part, part * inner};
+}
+
+tc_lt tc_cut_view(tc_op_args *a, tc_lt x, const bool *reduced, const tc_reduction_cut *c, bool *inside, bool *outside) {
+  tc_int sizes[TC_MAX_RANK];
+  int32_t rank = tc_lo_rank(a, x) + 1;
+  for (int32_t k = 0; k < rank; k++) {
+    int32_t from = k > c->dim ? k - 1 : k;
+    sizes[k] = tc_lo_size(a, x, from);
+    inside[k] = k > c->dim && reduced[from];
+    outside[k] = reduced[from];
+  }
+  sizes[c->dim] = tc_int_const(a, c->parts), sizes[c->dim + 1] = tc_int_const(a, c->part);
+  return tc_lo_reshape(a, x, rank, sizes);
+}
+
 static int32_t reduce_lower(tc_op_args *a) {
   bool reduced[TC_MAX_RANK], keep;
   reduction r = reduction_of(a);
@@ -187,33 +221,6 @@ static double correction_of(tc_op_args *a) {
   return u >= 0 ? tc_op_bool(a, u, 1) : 1;
 }
 
-// Where a reduction is cut: a dimension becomes [parts, part]; `part` and what is reduced inside of it are one part.
-typedef struct cut {
-  int32_t dim; // -1: it is not
-  int64_t parts, part, count;
-} cut;
-
-static cut cut_of(tc_op_args *a, tc_lt x, const bool *reduced) {
-  enum { LONG_ROW = 1 << 18, ROW = 1 << 13, LONG_COLUMN = 1 << 8, COLUMN = 1 << 5, LARGE = 1 << 19 };
-  int32_t rank = tc_lo_rank(a, x);
-  int64_t sizes[TC_MAX_RANK], count = 1, all = 1, inner = 1;
-  cut c = {.dim = -1};
-  for (int32_t d = 0; d < rank; d++) {
-    if (!tc_int_is_const(tc_lo_size(a, x, d), &sizes[d])) return c;
-    all *= sizes[d], count *= reduced[d] ? sizes[d] : 1;
-  }
-  bool row = rank > 0 && reduced[rank - 1]; // else columns, whose elements lie far apart
-  int64_t most = row ? ROW : COLUMN;
-  if (rank == TC_MAX_RANK || all < LARGE || count < (row ? LONG_ROW : LONG_COLUMN)) return c;
-  int32_t d = rank - 1;
-  for (; d > 0 && (!reduced[d] || inner * sizes[d] <= most); d--) inner *= reduced[d] ? sizes[d] : 1;
-  if (!reduced[d] || inner > most) return c;
-  int64_t part = most / inner;
-  while (part > 1 && sizes[d] % part) part--;
-  if (part * inner * 8 < most || part == sizes[d]) return c;
-  return (cut){d, sizes[d] / part, part, part * inner};
-}
-
 static tc_bval squared(tc_op_args *a, tc_bval v, tc_dtype d) {
   return tc_dtype_is_complex(d) ? tc_lo_op1(a, TC_K_ABS2, v) : tc_lo_op2(a, TC_K_MUL, v, v);
 }
@@ -242,19 +249,13 @@ static tc_lt sum_of_squares(tc_op_args *a, tc_lt x, const bool *reduced, bool ke
 // The sum of |x - mean|² in parts: a part's squares lie around its own mean m, the parts' means around that of all, M
 // (Chan, Golub and LeVeque, 1983). As m is rounded, a rest r of the part's sum is left, and n |m - M|² becomes
 // n (|m - M + r / n|² - |r / n|²): else the error would be that of the means and not of their difference.
-static tc_lt squares_by_parts(tc_op_args *a, tc_lt x, const bool *reduced, const cut *c, tc_int n, tc_dtype d) {
+static tc_lt squares_by_parts(tc_op_args *a, tc_lt x, const bool *reduced, const tc_reduction_cut *c, tc_int n,
+                              tc_dtype d) {
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], count = tc_int_const(a, c->count);
-  bool inside[TC_MAX_RANK] = {0}, outside[TC_MAX_RANK] = {0};
-  int32_t rank = tc_lo_rank(a, x) + 1;
+  bool inside[TC_MAX_RANK], outside[TC_MAX_RANK];
   tc_dtype real = tc_dtype_real(d);
-  for (int32_t k = 0; k < rank; k++) {
-    int32_t from = k > c->dim ? k - 1 : k;
-    sizes[k] = tc_lo_size(a, x, from);
-    inside[k] = k > c->dim && reduced[from];
-    outside[k] = reduced[from];
-  }
-  sizes[c->dim] = tc_int_const(a, c->parts), sizes[c->dim + 1] = tc_int_const(a, c->part);
-  x = tc_lo_reshape(a, x, rank, sizes);
+  x = tc_cut_view(a, x, reduced, c, inside, outside);
+  int32_t rank = tc_lo_rank(a, x);
   tc_lt sums = tc_lower_reduced(a, x, TC_RED_SUM, inside, true, NULL, d, d), apart = centred(a, x, sums, count, d);
   tc_lt squares = sum_of_squares(a, apart, inside, true, d);
   tc_lt rests = tc_lower_reduced(a, apart, TC_RED_SUM, inside, true, NULL, d, d);
@@ -278,7 +279,7 @@ static int32_t var_lower(tc_op_args *a) {
   if (dims_and_keep(a, rank, reduced, &keep)) return TC_STATUS_INVALID_ARGUMENT;
   tc_dtype out = tc_op_result_type(a, 0)->dtype, in = tc_op_math_type(tc_lo_dtype(a, x)), compute = tc_dtype_real(in);
   tc_int index[TC_MAX_RANK], n = reduced_count(a, x, reduced);
-  cut c = cut_of(a, x, reduced);
+  tc_reduction_cut c = tc_cut_reduction(a, x, reduced);
   tc_lt m2;
   if (c.dim < 0) {
     tc_lt sum = tc_lower_reduced(a, x, TC_RED_SUM, reduced, true, NULL, in, in);

@@ -72,7 +72,7 @@ static double rows_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
 static double part_cost(const fft_limits *limits, int32_t lanes) {
   if (lanes >= limits->vector) return 1;
   if (2 * lanes == limits->vector) return limits->in_steps ? 0.5 : 0.62;
-  return limits->in_steps ? 0.4 : 0.5;
+  return limits->in_steps ? 0.285 : 0.5;
 }
 
 typedef struct search {
@@ -95,6 +95,8 @@ static double vector_cost(const search *x, int32_t radix, int32_t s) {
   // What is left of the first pass is loaded from memory under a mask, element by element.
   double rest = first && m % lanes ? (power ? 6.0 : 12.0) * radix * lanes : 0;
   if (x->convolution) rest *= 0.5; // the second time it is on chip
+  // What is left of the last one is stored so.
+  if (s == x->n / radix) rest += 10.0 * radix * (s % lanes);
   return vectors * (fft_butterfly_cost(radix) + turns + moves + transpose + masks) + rest + 20;
 }
 

@@ -760,7 +760,7 @@ static double move_cost(const fft_plan *p, int64_t columns) {
   double points = p->length, cost = 0;
   for (int32_t side = 0; side < 2; side++) {
     bool strided = columns >> side & 1;
-    if (p->rows) cost += strided ? 2 * points / p->lanes : 10 * points / p->lanes;
+    if (p->rows) cost += strided ? 2 * points / p->lanes : 18 * points / p->lanes;
     else cost += strided ? 2 * points : 2 * points / p->lanes;
   }
   return cost;

@@ -95,14 +95,14 @@ tc_reduction_cut tc_cut_reduction(tc_op_args *a, tc_lt x, const bool *reduced) {
   return (tc_reduction_cut){d, sizes[d] / part, part, part * inner};
 }
 
-tc_lt tc_cut_view(tc_op_args *a, tc_lt x, const bool *reduced, const tc_reduction_cut *c, bool *inside, bool *outside) {
+tc_lt tc_cut_view(tc_op_args *a, tc_lt x, const bool *reduced, const tc_reduction_cut *c, bool *inside, bool *all) {
   tc_int sizes[TC_MAX_RANK];
   int32_t rank = tc_lo_rank(a, x) + 1;
   for (int32_t k = 0; k < rank; k++) {
     int32_t from = k > c->dim ? k - 1 : k;
     sizes[k] = tc_lo_size(a, x, from);
     inside[k] = k > c->dim && reduced[from];
-    outside[k] = reduced[from];
+    all[k] = reduced[from];
   }
   sizes[c->dim] = tc_int_const(a, c->parts), sizes[c->dim + 1] = tc_int_const(a, c->part);
   return tc_lo_reshape(a, x, rank, sizes);

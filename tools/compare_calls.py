@@ -5,8 +5,8 @@
 
 Prints each op's first differences: `strides` and `type` for results that differ, `takes` for calls that tc takes and
 PyTorch refuses, `refuses` (with --refused) for the other way round. What PyTorch only lacks is counted as `lacks`: a
-kernel for the dtype, or for the processor. Needs torch. Each op is asked for in a process of its
-own, since some calls end PyTorch's.
+kernel for the dtype, or for the processor; what it refuses for the values of elements, which tc is not shown here, as
+`values`. Needs torch. Each op is asked for in a process of its own, since some calls end PyTorch's.
 """
 import collections
 import json
@@ -20,6 +20,7 @@ import torch
 
 DTYPES = {"bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "c32": torch.complex32, "c64": torch.complex64, "c128": torch.complex128}
 LACKS = r"not implemented for '(?!Bool')|is not implemented on the CPU|not supported on CPU|arguments from the 'CPU' backend|No NVIDIA|NVIDIA driver"
+VALUES = r"ZeroDivisionError|singular|could not be completed|index .*out of|is zero and using it|must be smaller than num_classes|allocated size does not match|Pivots given"
 TYPE = r"(\w+)\[(.*)\]\{(.*)\}"
 NAMES = {v: k for k, v in DTYPES.items()}
 WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan"), "contiguous_format": torch.contiguous_format, "channels_last": torch.channels_last, "channels_last_3d": torch.channels_last_3d, "preserve_format": torch.preserve_format, **DTYPES}
@@ -81,11 +82,6 @@ def same(got, want):
     return None
 
 
-def lacks(answer):
-    """Is it no fault of the call's?"""
-    return bool(re.search(LACKS, answer))
-
-
 def late(*_):
     raise TimeoutError("too slow")
 
@@ -111,8 +107,9 @@ def compare(lines, counts):
         finally:
             signal.alarm(0)
         told = isinstance(answer, str)
-        if told and not refused and lacks(answer):
-            counts["lacks"] += 1
+        why = told and not refused and ("lacks" if re.search(LACKS, answer) else "values" if re.search(VALUES, answer) else None)
+        if why:
+            counts[why] += 1
             continue
         kind = "refuses" if refused and not told else "takes" if told and not refused else None if told else same([t.strip() for t in outcome.split(";") if t.strip()], answer)
         counts[kind or "same"] += 1

@@ -574,9 +574,11 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
     return TC_OK;
   }
   bool is_none = tc_sv_is(f, "is_none"), is_int_ = tc_sv_is(f, "is_int"), is_complex = tc_sv_is(f, "is_complex"),
-       is_float = tc_sv_is(f, "is_float"), len = tc_sv_is(f, "len"), to_float = tc_sv_is(f, "float");
-  if (n == 1 && (is_none || is_int_ || is_complex || is_float || len || to_float)) {
+       is_float = tc_sv_is(f, "is_float"), row_major = tc_sv_is(f, "is_row_major"), len = tc_sv_is(f, "len"),
+       to_float = tc_sv_is(f, "float");
+  if (n == 1 && (is_none || is_int_ || is_complex || is_float || row_major || len || to_float)) {
     TC_TRY(eval(s, e->kids[1], &v));
+    const tc_tensor_type *t = v.kind == TC_AK_TENSOR ? &v.value->type : NULL;
     tc_dtype d = v.kind == TC_AK_TENSOR  ? v.value->type.dtype
                  : v.kind == TC_AK_DTYPE ? (tc_dtype)v.integer
                                          : tc_arg_number_dtype(&v);
@@ -584,6 +586,7 @@ static tc_status eval_builtin(scope *s, const tc_ex *e, tc_arg *out, bool *done)
     else if (is_complex) *out = tc_arg_bool(tc_dtype_is_complex(d));
     else if (is_int_) *out = tc_arg_bool(tc_dtype_class(d) == 'i' || tc_dtype_class(d) == 'u' || d == TC_BOOL);
     else if (is_float) *out = tc_arg_bool(tc_dtype_is_float(d));
+    else if (row_major) *out = tc_arg_bool(t && tc_strides_contiguous(s->m->syms, t->rank, t->sizes, t->strides));
     else if (len) *out = tc_arg_sym(tc_sym_int(s->m->syms, v.n));
     else {
       double x;

@@ -17,7 +17,7 @@
 //              sizes_of(tensors, dim)
 //   choice     if(condition, a, b), evaluated at build time: the condition is a bool or an int that is known (symbolic
 //              ones are decided by their ranges, else required as hinted); is_none(x), is_complex(x), is_float(x),
-//              is_int(x) (bool too); fail("why") where there is no answer
+//              is_row_major(x), is_int(x) (bool too); fail("why") where there is no answer
 //   other rows derivative("op", "argument", grad=g, self=x, …): what the op's row says of the argument's derivative
 //   numbers    min, max of ints; float(n); limit(dtype), the largest finite value; eps(dtype)
 //   dtypes     promote(x, y, …) of tensors and numbers; wide(dtype), what arithmetic is done in (f16, bf16: f32)

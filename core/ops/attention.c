@@ -75,17 +75,22 @@ static int32_t sdpa_meta(tc_op_args *a) {
 // PyTorch's kernel counts in the queries' batches and heads, and would read keys that are not there.
 static int32_t flash_meta(tc_op_args *a) {
   const tc_tensor_type *q = tc_op_tensor(a, Q), *k = tc_op_tensor(a, K), *v = tc_op_tensor(a, V);
-  tc_int one = tc_int_const(a, 1), heads = q->sizes[1], rows = q->sizes[2],
-         strides[3] = {tc_int_mul(a, heads, rows), one, heads};
-  if (!tc_dtype_is_float(q->dtype)) return tc_op_fail(a, "expected floats, not %s", tc_dtype_torch_name(q->dtype));
-  if (q->dtype != k->dtype || q->dtype != v->dtype)
-    return tc_op_fail(a, "query, key and value must have the same dtype: %s, %s, %s", tc_op_shape_text(a, Q),
+  tc_int one = tc_int_const(a, 1), strides[3];
+  if (q->rank != 4 || k->rank != 4 || v->rank != 4)
+    return tc_op_fail(a, "Accept only 4 dims inputs: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K),
+                      tc_op_shape_text(a, V));
+  if (!tc_dtype_is_float(q->dtype) || q->dtype != k->dtype || q->dtype != v->dtype)
+    return tc_op_fail(a, "query, key and value must have the same floating-point dtype: %s, %s, %s",
+                      tc_op_shape_text(a, Q), tc_op_shape_text(a, K), tc_op_shape_text(a, V));
+  if (tc_int_require_eq(a, q->sizes[3], v->sizes[3]) || tc_int_require_eq(a, k->sizes[3], v->sizes[3]))
+    return tc_op_fail(a, "Q/K/V should have the same head size: %s, %s, %s", tc_op_shape_text(a, Q),
                       tc_op_shape_text(a, K), tc_op_shape_text(a, V));
   for (int32_t d = 0; d < 3; d++) // batches, heads, and the keys' rows
     if (tc_int_eq(a, (d < 2 ? q : k)->sizes[d], v->sizes[d]) == 0 ||
         (d < 2 && tc_int_eq(a, q->sizes[d], k->sizes[d]) == 0))
       return tc_op_fail(a, "the shapes do not fit: %s, %s, %s", tc_op_shape_text(a, Q), tc_op_shape_text(a, K),
                         tc_op_shape_text(a, V));
+  strides[0] = tc_int_mul(a, q->sizes[1], q->sizes[2]), strides[1] = one, strides[2] = q->sizes[1];
   return tc_op_format_result(a, 0, q->dtype, 4, q->sizes, TC_FORMAT_PRESERVE, Q) ||
          tc_op_set_result(a, 1, tc_op_math_type(q->dtype), 3, q->sizes, strides);
 }

@@ -23,8 +23,9 @@ static int32_t broadcast_one(tc_op_args *a, tc_indexing *x, int32_t n, const tc_
 int32_t tc_check_indices(tc_op_args *a, int32_t list) {
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, list, k);
-    if (t && (tc_dtype_is_float(t->dtype) || tc_dtype_is_complex(t->dtype)))
-      return tc_op_fail(a, "tensors used as indices must be integers or bool, not %s", tc_dtype_torch_name(t->dtype));
+    if (t && !is_mask(t) && t->dtype != TC_I64 && t->dtype != TC_I32)
+      return tc_op_fail(a, "tensors used as indices must be long, int, byte or bool tensors, not %s",
+                        tc_dtype_torch_name(t->dtype));
   }
   return TC_STATUS_OK;
 }
@@ -95,6 +96,8 @@ static int32_t index_meta(tc_op_args *a) {
   tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], seen[TC_MAX_RANK];
   int32_t from[TC_MAX_RANK];
   if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
+  if (tc_op_count(a, 1) == 0 || (x.n_indexed == 0 && !x.masks && tc_sym_is_int(tc_op_numel(a, self), 0) == 0))
+    return tc_op_fail(a, "at least one index must be provided");
   if (x.masks && x.n_indexed == 0) return tc_op_fail(a, "masks without a dimension select nothing by themselves");
   int32_t rank = tc_indexed_sizes(a, &x, sizes, from);
   // The result follows self's order of dimensions; indexed ones count as broadcast (PyTorch iterates that way).

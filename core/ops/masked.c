@@ -173,6 +173,8 @@ static int32_t chunk_cat_expand(tc_op_args *a) {
     dim = tc_op_wrap_dim(a, tc_op_int(a, 1, 0), t->rank);
     if (dim < 0) return TC_STATUS_INVALID_ARGUMENT;
     if (t->rank == 0) return tc_op_fail(a, "expected tensors of rank 1 or more, element %d has none", i);
+    if (t->dtype != tc_op_tensor_at(a, 0, 0)->dtype)
+      return tc_op_fail(a, "expects all input tensors with the same dtype");
     tc_int count = tc_int_const(a, chunks),
            each = tc_int_floordiv(a, tc_int_add(a, t->sizes[dim], tc_int_const(a, chunks - 1)), count),
            sizes[TC_MAX_RANK], pad[2 * TC_MAX_RANK];

@@ -411,6 +411,8 @@ static int32_t meshgrid_expand(tc_op_args *a) {
   for (int32_t k = 0; k < n; k++) {
     if (tc_op_tensor_at(a, 0, k)->rank > 1)
       return tc_op_fail(a, "expected 0D or 1D tensors; tensor %d has rank %d", k, tc_op_tensor_at(a, 0, k)->rank);
+    if (tc_op_tensor_at(a, 0, k)->dtype != tc_op_tensor_at(a, 0, 0)->dtype)
+      return tc_op_fail(a, "meshgrid expects all tensors to have the same dtype");
     int32_t place = swap && k < 2 ? 1 - k : k;
     for (int32_t d = 0; d < n; d++) shape[d] = d == place ? sizes[d] : tc_int_const(a, 1);
     tc_gv x = reshape(a, tc_ex_arg_at(a, 0, k), n, shape);

@@ -88,6 +88,29 @@
    "grid_sampler(): expected input and grid of as many dimensions as the op has"}, \
       {op, "grid.size(-1) != " #n, "grid_sampler(): expected grid to have size " #n " in last dimension"}
 #define ATTENTION(op) {op, "query.rank != 4 || key.rank != 4 || value.rank != 4", op ": Accept only 4 dims inputs"}
+#define BOTH_BOOL(op, x, y) {op, x ".dtype == bool && " y ".dtype == bool", "\"" op "\" not implemented for 'Bool'"}
+#define NOT_BOOLS(op, arg) {op, arg ".dtype == bool && " arg ".numel != 0", "\"" op "\" not implemented for 'Bool'"}
+// What is computed is written into something of this argument's type.
+#define INTO(op, x, y)                                                               \
+  {op, "is_int(" x ") && !is_int(" y ") || !is_complex(" x ") && is_complex(" y ")", \
+   "result type of " x " and " y " can't be cast to the desired output type"}
+#define CONTIGUOUS(op, x) {op, x ".numel != 0 && !is_row_major(" x ")", x " must be contiguous"}
+#define FIRST_OR_LAST(op, x) \
+  {op, "if(" x ".rank == 0, true, dim != 0 && dim != " x ".rank - 1)", "Expected dim to be the first or last dimension"}
+#define POOLED(op, n)                                                                                                 \
+  LENGTHS(op, "kernel_size", n), LENGTHS(op, "padding", n), LENGTHS(op, "dilation", n),                               \
+      {op, "if(len(stride) == 0, false, stride[0] == 0 || stride[len(stride) - 1] == 0)",                             \
+       "stride should not be zero"},                                                                                  \
+      {op, "kernel_size[0] < 1 || kernel_size[len(kernel_size) - 1] < 1", "kernel size should be greater than zero"}, \
+      {op, "dilation[0] < 1 || dilation[len(dilation) - 1] < 1", "dilation should be greater than zero"},             \
+      {op, "padding[0] > ((kernel_size[0] - 1) * dilation[0] + 1) // 2",                                              \
+       "pad should be at most half of effective kernel size"},                                                        \
+      ALIKE(op, "grad_output", "self")
+#define COUNTS(op) {op, "repeats.dtype == bool", "\"repeat_interleave_cpu\" not implemented for 'Bool'"}
+#define REDUCE(op, words, text) {op, words, "reduce argument must be one of " text}
+#define PAIR_OF_DIMS(op)                                              \
+  {op, "len(dim) != 2", "linalg.matrix_norm: dim must be a 2-tuple"}, \
+      {op, "self.rank < 2", "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."}
 static const tc_op_restriction restrictions[] = {
     BITS("bitwise_and"),
     BITS("bitwise_or"),
@@ -256,6 +279,100 @@ static const tc_op_restriction restrictions[] = {
     {"linalg_pinv.atol_rtol_tensor", "if(is_none(rtol), false, is_complex(rtol))",
      "torch.linalg.pinv: rtol tensor of complex type is not supported"},
     NOT_BOOL("abs", "self"),
+    BOTH_BOOL("bitwise_left_shift", "self", "other"),
+    BOTH_BOOL("bitwise_right_shift", "self", "other"),
+    BOTH_BOOL("__lshift__.Tensor", "self", "other"),
+    BOTH_BOOL("__rshift__.Tensor", "self", "other"),
+    BOTH_BOOL("gcd", "self", "other"),
+    BOTH_BOOL("lcm", "self", "other"),
+    BOTH_BOOL("nextafter", "self", "other"),
+    BOTH_BOOL("logaddexp2", "self", "other"),
+    NOT_BOOLS("median.default", "self"),
+    NOT_BOOLS("nanmedian.default", "self"),
+    NOT_BOOL("median.dim", "self"),
+    NOT_BOOL("nanmedian.dim", "self"),
+    {"kthvalue", "self.dtype == bool && self.rank != 0", "\"kthvalue_cpu\" not implemented for 'Bool'"},
+    {"searchsorted.Tensor", "sorted_sequence.dtype == bool && self.dtype == bool && self.numel != 0",
+     "\"searchsorted_out_cpu\" not implemented for 'Bool'"},
+    {"bucketize.Tensor", "boundaries.dtype == bool && self.dtype == bool && self.numel != 0",
+     "\"searchsorted_out_cpu\" not implemented for 'Bool'"},
+    NOT_BOOL("prelu", "self"),
+    NOT_BOOL("_prelu_kernel_backward", "self"),
+    NOT_BOOLS("replication_pad1d", "self"),
+    NOT_BOOLS("replication_pad2d", "self"),
+    NOT_BOOLS("replication_pad3d", "self"),
+    NOT_BOOLS("reflection_pad1d", "self"),
+    NOT_BOOLS("reflection_pad2d", "self"),
+    NOT_BOOLS("reflection_pad3d", "self"),
+    NOT_BOOLS("bernoulli.default", "self"),
+    NOT_BOOLS("geometric", "self"),
+    NOT_BOOLS("normal_functional", "self"),
+    COUNTS("repeat_interleave.self_Tensor"),
+    COUNTS("repeat_interleave.Tensor"),
+    INTO("soft_margin_loss", "self", "promote(self, target)"),
+    {"soft_margin_loss", "is_int(self)", "result type Float can't be cast to an integer output type"},
+    INTO("soft_margin_loss_backward", "self", "promote(grad_output, target)"),
+    {"soft_margin_loss_backward", "is_int(self)", "result type Float can't be cast to an integer output type"},
+    {"glu_backward", "is_int(self)", "result type Float can't be cast to an integer output type"},
+    INTO("huber_loss", "self", "target"),
+    INTO("smooth_l1_loss_backward", "self", "promote(grad_output, target)"),
+    INTO("mse_loss_backward", "self", "promote(grad_output, target)"),
+    CONTIGUOUS("_weight_norm_differentiable_backward", "grad_w"),
+    CONTIGUOUS("_weight_norm_differentiable_backward", "saved_v"),
+    CONTIGUOUS("_weight_norm_differentiable_backward", "saved_g"),
+    CONTIGUOUS("_weight_norm_differentiable_backward", "saved_norms"),
+    FIRST_OR_LAST("_weight_norm_differentiable_backward", "saved_v"),
+    CONTIGUOUS("_weight_norm_interface_backward", "saved_v"),
+    CONTIGUOUS("_weight_norm_interface_backward", "saved_g"),
+    CONTIGUOUS("_weight_norm_interface_backward", "saved_norms"),
+    FIRST_OR_LAST("_weight_norm_interface_backward", "saved_v"),
+    FIRST_OR_LAST("_weight_norm_interface", "v"),
+    CONTIGUOUS("_pdist_forward", "self"),
+    CONTIGUOUS("_pdist_backward", "self"),
+    CONTIGUOUS("_pdist_backward", "pdist"),
+    {"_pdist_backward", "grad.dtype != self.dtype || pdist.dtype != self.dtype", "expected tensors of the same dtype"},
+    ALIKE("_euclidean_dist", "x1", "x2"),
+    {"_euclidean_dist", "x1.size(-1) != x2.size(-1)", "mat1 and mat2 shapes cannot be multiplied"},
+    POOLED("max_pool2d_with_indices_backward", 2),
+    POOLED("max_pool3d_with_indices_backward", 3),
+    ALIKE("adaptive_max_pool2d_backward", "grad_output", "self"),
+    ALIKE("adaptive_max_pool3d_backward", "grad_output", "self"),
+    {"_conj_copy", "!is_complex(self)", "only complex tensors are conjugated by a bit"},
+    {"randint_like.default", "if(is_none(dtype), is_complex(self), is_complex(dtype))",
+     "check_random_bounds handles only integral, floating-point and boolean types"},
+    {"randint_like.low_dtype", "if(is_none(dtype), is_complex(self), is_complex(dtype))",
+     "check_random_bounds handles only integral, floating-point and boolean types"},
+    REDUCE("scatter_reduce.two", "reduce == \"add\" || reduce == \"multiply\"", "sum, prod, mean, amax and amin"),
+    REDUCE("index_reduce", "reduce == \"add\" || reduce == \"sum\"", "prod, mean, amax and amin"),
+    PAIR_OF_DIMS("linalg_matrix_norm.str_ord"),
+    {"linalg_norm.ord_str", "if(is_none(dim), false, len(dim) != 2)", "linalg.matrix_norm: dim must be a 2-tuple"},
+    {"linalg_norm.ord_str", "self.rank < 2", "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."},
+    {"adaptive_avg_pool1d", "is_int(self) && output_size[0] == 1",
+     "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype."},
+    INTS("adaptive_max_pool2d", "output_size", 2),
+    INTS("adaptive_max_pool3d", "output_size", 3),
+    {"renorm", "self.rank < 2", "renorm: input needs at least 2 dimensions"},
+    {"repeat_interleave.self_int",
+     "if(is_none(output_size), false, output_size != repeats * if(is_none(dim), self.numel, self.size(dim)))",
+     "repeat_interleave: Invalid output_size"},
+    {"cross_entropy_loss", "is_float(target) && ignore_index >= 0",
+     "ignore_index is not supported for floating point target"},
+    {"pad", "mode != \"constant\" && if(is_none(value), false, value != 0.0)",
+     "this padding mode doesn't take in a value argument"},
+    {"linalg_matrix_rank.atol_rtol_tensor", "if(is_none(atol), false, is_complex(atol))",
+     "torch.linalg.matrix_rank: atol tensor of complex type is not supported"},
+    {"linalg_matrix_rank.atol_rtol_tensor", "if(is_none(rtol), false, is_complex(rtol))",
+     "torch.linalg.matrix_rank: rtol tensor of complex type is not supported"},
+    {"cdist", "!(p >= 0.0)", "cdist only supports non-negative p values"},
+    {"_cdist_forward", "!(p >= 0.0)", "cdist only supports non-negative p values"},
+    {"linalg_cross", "self.rank == 0", "Dimension specified as -1 but tensor has no dimensions"},
+    INTS("max_unpool3d", "stride", 3),
+    INTS("max_unpool3d", "padding", 3),
+    {"max_unpool3d", "stride[0] < 1 || stride[1] < 1 || stride[2] < 1", "strides should be greater than zero"},
+    {"linalg_vander", "x.dtype == f16 || x.dtype == bf16",
+     "linalg.vander supports floating point, complex, and integer tensors"},
+    {"rot90", "dims[0] == dims[1] || dims[0] - dims[1] == self.rank || dims[1] - dims[0] == self.rank",
+     "expected rotation dims to be different"},
     NOT_BOOL("trunc", "self"),
     NOT_BOOL("frac", "self"),
     NOT_BOOL("floor", "self"),
@@ -408,11 +525,8 @@ static const tc_op_restriction restrictions[] = {
     INTS("max_pool1d_with_indices", "kernel_size", 1),
     SAMPLED("grid_sampler_2d_backward", 2),
     SAMPLED("grid_sampler_3d_backward", 3),
-    ATTENTION("_scaled_dot_product_flash_attention_for_cpu"),
     {"_scaled_dot_product_flash_attention_for_cpu", "dropout_p > 0.0",
      "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0"},
-    {"_scaled_dot_product_flash_attention_for_cpu", "query.size(3) != value.size(3) || key.size(3) != value.size(3)",
-     "scaled_dot_product_attention_flash_attention: Q/K/V should have the same head size"},
     ATTENTION("_scaled_dot_product_flash_attention_for_cpu_backward"),
     {"_softmax_backward_data", "grad_output.sizes != output.sizes", "expected grad and output to have the same size"},
     DIM_OF("index_select_backward", "self_sizes"),

@@ -139,7 +139,7 @@ static const tc_op_def rows[] = {
         "_pdist_forward(Tensor self, float p=2.) -> Tensor",
         "let ij = triu_indices(self.size(0), self.size(0), 1); linalg_vector_norm(sub(index(self, [select(ij, 0, 0)]), "
         "index(self, [select(ij, 0, 1)])), p, [-1])"),
-    REAL("pdist(Tensor self, float p=2.) -> Tensor", "_pdist_forward(self, p)"),
+    REAL("pdist(Tensor self, float p=2.) -> Tensor", "_pdist_forward(contiguous(self), p)"),
     REAL("_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
          "let r = linalg_vector_norm(sub(unsqueeze(if(x1.rank == 1, unsqueeze(x1, 0), x1), -2), unsqueeze(x2, -3)), 2, "
          "[-1]); if(x1.rank == 1, squeeze(r, -2), r)"),

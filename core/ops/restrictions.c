@@ -106,7 +106,7 @@
       {op, "padding[0] > ((kernel_size[0] - 1) * dilation[0] + 1) // 2",                                              \
        "pad should be at most half of effective kernel size"},                                                        \
       ALIKE(op, "grad_output", "self")
-#define COUNTS(op) {op, "repeats.dtype == bool", "\"repeat_interleave_cpu\" not implemented for 'Bool'"}
+#define COUNTS(op) {op, "repeats.dtype == bool", "\"repeat_interleave\" not implemented for 'Bool'"}
 #define REDUCE(op, words, text) {op, words, "reduce argument must be one of " text}
 #define PAIR_OF_DIMS(op)                                              \
   {op, "len(dim) != 2", "linalg.matrix_norm: dim must be a 2-tuple"}, \
@@ -291,11 +291,11 @@ static const tc_op_restriction restrictions[] = {
     NOT_BOOLS("nanmedian.default", "self"),
     NOT_BOOL("median.dim", "self"),
     NOT_BOOL("nanmedian.dim", "self"),
-    {"kthvalue", "self.dtype == bool && self.rank != 0", "\"kthvalue_cpu\" not implemented for 'Bool'"},
+    {"kthvalue", "self.dtype == bool && self.rank != 0", "\"kthvalue\" not implemented for 'Bool'"},
     {"searchsorted.Tensor", "sorted_sequence.dtype == bool && self.dtype == bool && self.numel != 0",
-     "\"searchsorted_out_cpu\" not implemented for 'Bool'"},
+     "\"searchsorted\" not implemented for 'Bool'"},
     {"bucketize.Tensor", "boundaries.dtype == bool && self.dtype == bool && self.numel != 0",
-     "\"searchsorted_out_cpu\" not implemented for 'Bool'"},
+     "\"searchsorted\" not implemented for 'Bool'"},
     NOT_BOOL("prelu", "self"),
     NOT_BOOL("_prelu_kernel_backward", "self"),
     NOT_BOOLS("replication_pad1d", "self"),

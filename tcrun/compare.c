@@ -298,10 +298,14 @@ static tc_status run_ref(tc_context *c, run_options *o, const model *m, const tc
   return s;
 }
 
+bool tcrun_has_graph(const model *m) { return m->source.stage == TC_STAGE_GRAPH || !tc_sv_ends(m->path, ".tc"); }
+
 tc_status tcrun_compare_with_ref(run_options *o, const model *m, const tc_tensor *inputs, const tc_tensor *outputs,
                                  difference *worst) {
   tc_context *c;
   *worst = (difference){0};
+  if (!tcrun_has_graph(m))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a text of this stage holds no graph that the references could run");
   TC_TRY(tcrun_open_ref(o, &c));
   tc_status s = run_ref(c, o, m, inputs, outputs, worst);
   tc_context_destroy(c);

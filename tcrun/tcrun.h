@@ -123,6 +123,8 @@ TC_NODISCARD tc_status tcrun_compare(const tc_allocator *a, const tc_tensor *got
                                      const tc_tensor *ref, const tolerance *t, difference *out);
 tolerance tcrun_default_tolerance(tc_dtype d);               // between backends
 tolerance tcrun_tolerance(const run_options *o, tc_dtype d); // the same, but for what the options say
+// Can the references run the model? A text behind the graph stages says only what goes in and out.
+bool tcrun_has_graph(const model *m);
 // Runs the model on the references with these inputs (one per graph input) and compares. `outputs` by user output.
 TC_NODISCARD tc_status tcrun_compare_with_ref(run_options *o, const model *m, const tc_tensor *inputs,
                                               const tc_tensor *outputs, difference *out_worst);

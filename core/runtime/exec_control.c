@@ -3,7 +3,8 @@
 //
 // What a loop carries: the first turn reads the operands, a turn writes the results or the spares, whichever the turn
 // before did not write, and the last turn's place is copied to the results if it is not there. A device with memory of
-// its own is waited for only where the host must read a predicate, and at the end of a run.
+// its own is waited for only where the host must read a predicate, and at the end of a run. A device graph holds the
+// turns of a scan where nothing in them needs the host.
 #include <string.h>
 
 #include "core/runtime/exec_internal.h"
@@ -69,7 +70,7 @@ static tc_status open_frame(const run_state *outer, tc_exec *e, frame *f) {
   f->e = e;
   f->memory = tc_alloc(e->d->allocator, n_bufs * sizeof(exec_address) + n_errors * sizeof(tc_pool_block *) + 1);
   if (!f->memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a region");
-  f->r = (run_state){.e = e, .options = &plain, .symbols = outer->symbols};
+  f->r = (run_state){.e = e, .options = &plain, .symbols = outer->symbols, .recorder = outer->recorder};
   f->r.address = f->memory;
   f->r.error_blocks = (tc_pool_block **)(void *)(f->r.address + n_bufs);
   return exec_place_errors(&f->r);
@@ -225,6 +226,18 @@ static tc_status run_flow(flow *f) {
   for (int32_t k = 0; k < 2 && s == TC_OK; k++)
     if (f->frames[k].e) s = exec_read_errors(&f->frames[k].r);
   return s;
+}
+
+bool exec_control_can_record(const run_state *r, const exec_op *x) {
+  enum { MOST_NODES = 1 << 14 };
+  int64_t turns = 0;
+  if (x->op->kind != TC_PLAN_SCAN) return false;
+  const tc_exec *body = x->control->regions[0];
+  tc_status s = exec_value(&x->control->turns, r->symbols, &turns);
+  bool can = s == TC_OK && turns > 0 && turns * body->plan->ops.count <= MOST_NODES && body->n_errors == 1;
+  tc_status_free(s);
+  for (int32_t i = 0; can && i < body->plan->ops.count; i++) can = body->plan->ops.data[i].kind == TC_PLAN_LAUNCH;
+  return can;
 }
 
 tc_status exec_control_run(run_state *r, exec_op *x) {

@@ -254,6 +254,8 @@ void exec_call_drop(exec_op *x, exec_prepared *p);
 tc_status exec_control_create(tc_exec *e, exec_op *x, tc_compile_stats *stats);
 void exec_control_destroy(exec_op *x);
 const tc_exec *exec_control_region(const exec_op *x, int32_t region);
+// Can a device graph hold the turns of the op, one behind the other? A scan of launches that check nothing.
+bool exec_control_can_record(const run_state *r, const exec_op *x);
 tc_status exec_control_run(run_state *r, exec_op *x);
 // exec_run.c: what a run of a region shares with a run
 tc_status exec_place_errors(run_state *r);

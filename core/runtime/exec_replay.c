@@ -9,8 +9,8 @@
 // Inputs that lie where they lay are used there: weights and what a caller keeps. An input on the device that keeps
 // moving gets a place of its own in later recordings, and is copied there; what kernels change in place is never moved.
 //
-// Calls that a library does not let record, and control flow, which the host decides, stay between the graphs; the
-// others share one arena per device, since nothing else can run between the launches of one graph.
+// Calls that a library does not let record, and control flow that needs the host, stay between the graphs; the others
+// share one arena per device, since nothing else can run between the launches of one graph.
 #include <inttypes.h>
 #include <string.h>
 
@@ -316,7 +316,8 @@ void exec_replay_drop(run_state *r, tc_status why) {
 }
 
 // ---- Recording ----
-static bool can_record(const exec_op *x) {
+static bool can_record(const run_state *r, const exec_op *x) {
+  if (x->control) return exec_control_can_record(r, x);
   return x->op->kind == TC_PLAN_LAUNCH || (x->op->kind == TC_PLAN_CALL && x->call->table->capture_safe);
 }
 
@@ -329,8 +330,8 @@ tc_status exec_replay_begin(run_state *r, int64_t arena) {
   bool whole = true;
   if (!x->recorded) {
     for (int32_t i = e->n_once; i < e->plan->ops.count; i++) {
-      whole &= can_record(&e->ops[i]);
-      if (e->plan->ops.data[i].kind != TC_PLAN_CALL || !can_record(&e->ops[i])) continue;
+      whole &= can_record(r, &e->ops[i]);
+      if (e->plan->ops.data[i].kind != TC_PLAN_CALL || !can_record(r, &e->ops[i])) continue;
       int64_t bytes;
       TC_TRY(exec_call_hold(r, &e->ops[i], &x->held[i], &bytes));
       workspace = bytes > workspace ? bytes : workspace;
@@ -381,7 +382,7 @@ static tc_status record(run_state *r) {
   int32_t n = e->plan->ops.count, at = e->n_once;
   while (at < n || x->n_pieces == 0) {
     int32_t end = at;
-    while (end < n && can_record(&e->ops[end])) end++;
+    while (end < n && can_record(r, &e->ops[end])) end++;
     piece *p = &x->pieces[x->n_pieces];
     if (end > at || at == e->n_once) {
       *p = (piece){.first = at, .end = end};
@@ -391,7 +392,7 @@ static tc_status record(run_state *r) {
     if (end < n) {
       tc_log(e->d->logger, TC_LOG_PERF_HINTS, "@" TC_SV_FMT " cannot be part of a device graph: %s",
              TC_SV_ARG(e->plan->ops.data[end].name),
-             e->ops[end].control ? "the host decides what it does" : "the library does not let it be recorded");
+             e->ops[end].control ? "the host takes part in what it does" : "the library does not let it be recorded");
       x->pieces[x->n_pieces++] = (piece){.first = end, .end = end + 1};
       end++;
     }

@@ -4,12 +4,36 @@
 // made from the indices, with -1 where one is out of range. A mask with one value is a choice per element.
 #include "core/ops/ops.h"
 
+// How much masks select is seen when they are there.
+static bool has_masks(tc_op_args *a) {
+  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
+    const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
+    if (t && (t->dtype == TC_BOOL || t->dtype == TC_U8)) return true;
+  }
+  return false;
+}
+
+static int32_t check_values(tc_op_args *a) {
+  const tc_tensor_type *v = tc_op_tensor(a, 2);
+  tc_indexing x;
+  tc_int sizes[TC_MAX_RANK];
+  int32_t from[TC_MAX_RANK];
+  if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
+  int32_t rank = tc_indexed_sizes(a, &x, sizes, from), more = rank - v->rank;
+  bool fits = more >= 0;
+  for (int32_t d = 0; fits && d < v->rank; d++)
+    fits = tc_int_eq(a, v->sizes[d], tc_int_const(a, 1)) != 0 || tc_int_eq(a, v->sizes[d], sizes[more + d]) != 0;
+  return fits ? TC_STATUS_OK
+              : tc_op_fail(a, "shape mismatch: the values %s do not broadcast to what is indexed",
+                           tc_op_shape_text(a, 2));
+}
+
 static int32_t index_put_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   if (tc_op_tensor(a, 2)->dtype != t->dtype)
     return tc_op_fail(a, "self and values must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 2));
-  if (tc_check_indices(a, 1)) return TC_STATUS_INVALID_ARGUMENT;
+  if (has_masks(a) ? tc_check_indices(a, 1) : check_values(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }
 

@@ -29,6 +29,9 @@
   {op, "if(is_none(dtype), false, !(is_float(dtype) || is_complex(dtype)))", \
    "norm(): the desired output dtype should be either floating point or complex"}
 
+#define REAL_CORRECTION(op)                                                    \
+  {op ".correction", "if(is_none(correction), false, is_complex(correction))", \
+   "value cannot be converted to type double without overflow"}
 #define SQUARE(op, arg) {op, arg ".size(-1) != " arg ".size(-2)", "linalg." op ": A must be batches of square matrices"}
 #define SQUARE_ALSO_AS(op, arg) SQUARE(op, arg), SQUARE("linalg_" op, "A"), SQUARE("_linalg_" op, "A")
 #define TRIANGLE(op) \
@@ -247,6 +250,10 @@ static const tc_op_restriction restrictions[] = {
     {"masked_select_backward", "mask.dtype != bool", "masked_scatter_ only supports boolean masks"},
     {"norm.ScalarOpt_dtype", "is_complex(self) || is_complex(dtype)", "norm(): a dtype is for real numbers only"},
     {"norm.ScalarOpt_dim_dtype", "is_complex(self) || is_complex(dtype)", "norm(): a dtype is for real numbers only"},
+    REAL_CORRECTION("var"),
+    REAL_CORRECTION("std"),
+    REAL_CORRECTION("var_mean"),
+    REAL_CORRECTION("std_mean"),
     {"nansum", "is_complex(self)", "nansum does not support complex inputs"},
     {"nanmean", "is_complex(self)", "nansum does not support complex inputs"},
     {"frexp.Tensor", "!is_float(self)", "torch.frexp() only supports floating-point dtypes"},

@@ -39,13 +39,14 @@ tc_status pt2_dtype(const at *where, int64_t number, tc_dtype *out) {
 static tc_status read_symints(pt2_import *im, const at *where, tc_json list, int32_t rank, const tc_sym **out,
                               int64_t *hints) {
   int32_t i = 0;
+  if (tc_json_count(list) != rank) return pt2_bad(where, "expected %d entries", rank);
   for (tc_json_iter it = tc_json_begin(list); tc_json_next(&it); i++) {
     at here = at_item(where, i);
     TC_TRY(pt2_symint(im, &here, it.value, &out[i], hints ? &hints[i] : NULL));
     if (out[i]->kind == TC_SYM_CONST && out[i]->value < 0)
       return pt2_bad(&here, "a negative size or stride: %lld", (long long)out[i]->value);
   }
-  return i == rank ? TC_OK : pt2_bad(where, "expected %d entries", rank);
+  return TC_OK;
 }
 
 tc_status pt2_type(pt2_import *im, const at *where, tc_json v, tc_tensor_type *out, int64_t *hints) {

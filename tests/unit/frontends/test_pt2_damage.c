@@ -65,6 +65,8 @@ static const damage damages[] = {
     {PROGRAM, "\"p_w\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 4}",
      "\"p_w\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 4}, {\"as_int\": 4}", TC_STATUS_DATA_LOSS,
      "p_w.strides: expected 3 entries"},
+    {PROGRAM, "\"p_w\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 4}, ", "\"p_w\": {\"dtype\": 7, \"sizes\": [",
+     TC_STATUS_DATA_LOSS, "p_w.strides: expected 1 entries"},
     {PROGRAM, "\"p_w\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 4}",
      "\"p_w\": {\"dtype\": 7, \"sizes\": [{\"as_expr\": {\"expr_str\": \"__import__('os')\"}}",
      TC_STATUS_INVALID_ARGUMENT, "p_w.sizes[0].as_expr"},

@@ -20,6 +20,10 @@ static void element(tc_em *e, tc_kval first, const tc_sym *base, int32_t wide_va
   e->wide.var = NULL;
 }
 
+// Moving elements is a fraction of the work that em_grain reckons with, and whoever reads them next to the caller's own
+// work finds those of other threads in their caches.
+enum { MOVES_PER_ELEMENT = 8 };
+
 void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var) {
   tc_sym_ctx *c = e->syms;
   int32_t width = e->dev->simd_bytes / 4, lanes = width, n = e->n_par + e->n_red;
@@ -28,7 +32,7 @@ void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var) {
   for (int32_t d = 0; d < n; d++) {
     if (d != lane_var && d != wide_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
   }
-  em_grain(e, width * tc_sym_hint_or(c, e->extents[lane_var], 64));
+  em_grain(e, width * tc_sym_hint_or(c, e->extents[lane_var], 64) / MOVES_PER_ELEMENT);
   const tc_sym *block = em_bind_block(e, blocks), *base = tc_sym_fresh(c, "k", TC_SYM_LOCAL);
   tc_sym_info_of(c, base)->lo = 0;
   const tc_sym *run = tc_sym_mod(c, block, runs);

@@ -5,7 +5,7 @@
 
 #include "core/ops/ops.h"
 
-enum { PANEL = 64, SMALL = 32 }; // columns of a packed panel; sizes of matrices that are not packed
+enum { PANEL = 64, SMALL = 32 }; // the most columns of a packed panel; sizes of matrices that are not packed
 
 // ---- meta ----
 static bool same_dtype(tc_op_args *a, int32_t x, int32_t y) {
@@ -67,14 +67,29 @@ tc_bval tc_lower_pair(tc_op_args *a, const tc_bval halves[2]) {
   return tc_lo_op2(a, TC_K_OR, low, high);
 }
 
+// Columns of a panel: what lies behind the last column is multiplied, too, and takes memory, but narrow panels need
+// more loads for each multiply-add (as the template's own costs have it).
+static int64_t panel_of(tc_int columns) {
+  enum { FEWEST = 16 };
+  if (!tc_sym_is_const(columns)) return PANEL;
+  int64_t best = PANEL;
+  double least = INFINITY;
+  for (int64_t p = PANEL; p >= FEWEST; p /= 2) {
+    double cost = (double)((columns->value + p - 1) / p * p) * (1 + 0.3 * FEWEST / (double)p);
+    if (cost < least) best = p, least = cost;
+  }
+  return best;
+}
+
 // b, seen as […, k, n], packed in panels: […, ⌈n/P⌉, k, P], zero behind the last column. In pairs: […, ⌈n/P⌉, k/2, P]
 // of i32, whose halves are the bits of rows 2i (low) and 2i+1 (high).
 static tc_lt pack(tc_op_args *a, tc_lt b, bool pairs) {
   int32_t rank = tc_lo_rank(a, b);
-  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK], p = tc_int_const(a, PANEL),
-                                                                  n = tc_lo_size(a, b, rank - 1);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], at[TC_MAX_RANK], n = tc_lo_size(a, b, rank - 1);
+  int64_t panel = panel_of(n);
+  tc_int p = tc_int_const(a, panel);
   for (int32_t d = 0; d < rank - 2; d++) sizes[d] = tc_lo_size(a, b, d);
-  sizes[rank - 2] = tc_int_floordiv(a, tc_int_add(a, n, tc_int_const(a, PANEL - 1)), p);
+  sizes[rank - 2] = tc_int_floordiv(a, tc_int_add(a, n, tc_int_const(a, panel - 1)), p);
   tc_int two = tc_int_const(a, 2), depth = tc_lo_size(a, b, rank - 2);
   sizes[rank - 1] = pairs ? tc_int_floordiv(a, depth, two) : depth;
   sizes[rank] = p;

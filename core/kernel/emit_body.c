@@ -461,15 +461,32 @@ static bool is_smooth(const tc_body *body) {
   return true;
 }
 
+// Does the node go on with what was rounded to a bf16 that it reads?
+static bool takes_unrounded(const tc_lnode *n) {
+  return n->kind == TC_LN_POINTWISE && n->outs[0]->dtype == TC_BF16 && is_smooth(&n->body);
+}
+
+// Does a node of the group see the values of the buffer rounded?
+static bool seen_rounded(const tc_em *e, const tc_buf *buf) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_lnode *n = e->g->steps.data[i].node;
+    if (takes_unrounded(n)) continue;
+    for (int32_t k = 0; k < n->body.insts.count; k++)
+      if (n->body.insts.data[k].op == TC_B_LOAD && n->body.insts.data[k].buf == buf) return true;
+  }
+  return false;
+}
+
 // Chains of operations on bf16 are rounded once: where a smooth node with a result in bf16 widens the result of another
 // that is made in registers, it goes on with what was rounded to that. The error is smaller so, and bf16 has the range
-// of f32, so nothing overflows that did not. Casts to f32 that the program asks for see rounded values.
+// of f32, so nothing overflows that did not. Casts to f32 that the program asks for see rounded values, and so does all
+// of a group where one node does: what is left of a number less a mean would be its rounding.
 static tc_kval widened(tc_em *e, const tc_lnode *n, const tc_binst *cast, tc_kval v) {
   const tc_kinst *made = tc_kb_inst_of(e->kb, v);
   bool rounded = made && made->op == TC_K_CAST && tc_kb_type(e->kb, v) == TC_BF16 && cast->dtype == TC_F32 &&
                  tc_kb_type(e->kb, made->args[0]) == TC_F32;
-  bool other = n->body.insts.data[cast->args[0]].op == TC_B_LOAD, narrow = n->outs[0]->dtype == TC_BF16;
-  if (rounded && other && narrow && n->kind == TC_LN_POINTWISE && is_smooth(&n->body)) v = made->args[0];
+  const tc_binst *load = &n->body.insts.data[cast->args[0]];
+  if (rounded && load->op == TC_B_LOAD && takes_unrounded(n) && !seen_rounded(e, load->buf)) v = made->args[0];
   return tc_kb_cast(e->kb, cast->dtype, v);
 }
 

@@ -157,19 +157,6 @@ static bool is_constant(const tc_km *m, tc_kval v, double c) {
   return tc_kb_const_of(m->b, v, &n) && n.re == c;
 }
 
-// Powers that are known and easy are products.
-static cx complex_pow(const tc_km *m, cx x, cx y) {
-  if (is_constant(m, y.im, 0)) {
-    if (is_constant(m, y.re, 0)) return (cx){k_real(m, 1), k_real(m, 0)};
-    if (is_constant(m, y.re, 1)) return x;
-    if (is_constant(m, y.re, 2)) return tc_kcx_mul(m, x, x);
-    if (is_constant(m, y.re, 3)) return tc_kcx_mul(m, tc_kcx_mul(m, x, x), x);
-    if (is_constant(m, y.re, 0.5)) return tc_kcx_sqrt(m, x);
-    if (is_constant(m, y.re, -1)) return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, x);
-  }
-  return tc_kcx_pow(m, x, y);
-}
-
 static cx reciprocal(const tc_km *m, cx z) { return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, z); }
 
 // 1 / (1 + e^-z). Near its poles (odd multiples of πi) the real part of the sum is 2 e^-a cos² (b/2) - (e^-a - 1).
@@ -227,7 +214,7 @@ tc_kcx tc_kir_complex(tc_kb *b, int32_t op, int32_t n, const tc_kcx *v) {
   case TC_K_FMA:
     return (cx){k_fma(m, v[0].re, v[1].re, k_fma(m, k_neg(m, v[0].im), v[1].im, v[2].re)),
                 k_fma(m, v[0].re, v[1].im, k_fma(m, v[0].im, v[1].re, v[2].im))};
-  case TC_K_POW: return complex_pow(m, v[0], v[1]);
+  case TC_K_POW: return tc_kcx_pow(m, v[0], v[1]);
   case TC_K_EQ: return (cx){k_and(m, k_eq(m, v[0].re, v[1].re), k_eq(m, v[0].im, v[1].im)), -1};
   case TC_K_NE: return (cx){k_or(m, k_ne(m, v[0].re, v[1].re), k_ne(m, v[0].im, v[1].im)), -1};
   default: break;

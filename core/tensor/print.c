@@ -43,7 +43,7 @@ static void put_value(tc_sb *sb, const tc_tensor *t, const int64_t *index) {
   tc_tensor_get(t, index, &re, &im);
   put_float(sb, real, re);
   if (!tc_dtype_is_complex(t->dtype)) return;
-  if (!__builtin_signbit(im)) tc_sb_putc(sb, '+');
+  if (im != im || !__builtin_signbit(im)) tc_sb_putc(sb, '+');
   put_float(sb, real, im);
   tc_sb_putc(sb, 'j');
 }

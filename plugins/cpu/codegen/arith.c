@@ -3,6 +3,7 @@
 // No fast-math flags anywhere; every case that LLVM calls undefined (shifts by too much, division by zero, float to
 // integer out of range) is given a defined result first. 32-bit and smaller vector divisions go through doubles or
 // floats, which is exact: a quotient that is not an integer differs from one by more than the rounding error.
+#include <math.h>
 #include <string.h>
 
 #include "codegen.h"
@@ -320,13 +321,21 @@ static LLVMValueRef upper_half(cg *g, LLVMValueRef x) {
   return cg_concat(g, n / PAIR, parts);
 }
 
+// What no integer is gives the least one, as the processor has it: without the comparison a value that is known while
+// code is made would be left to chance.
+static LLVMValueRef whole(cg *g, LLVMValueRef x, int32_t bits) {
+  LLVMValueRef inside =
+      LLVMBuildFCmp(g->b, LLVMRealOLT, intrinsic1(g, "llvm.fabs", x), cg_real_like(x, ldexp(1, bits - 1)), "");
+  LLVMValueRef r = LLVMBuildFreeze(g->b, LLVMBuildFPToSI(g->b, x, int_type(g, x, bits), ""), "");
+  return LLVMBuildSelect(g->b, inside, r, cg_int_like(r, bits == 64 ? INT64_MIN : INT32_MIN), "");
+}
+
 static LLVMValueRef float_to_int(cg *g, LLVMValueRef x, tc_dtype to) {
   int32_t bits = cg_bits(to), via = bits <= 16 || to == TC_I32 ? 32 : 64;
-  LLVMTypeRef wide = int_type(g, x, via);
-  LLVMValueRef r = LLVMBuildFreeze(g->b, LLVMBuildFPToSI(g->b, x, wide, ""), "");
+  LLVMValueRef r = whole(g, x, via);
   if (to == TC_U64) {
     LLVMValueRef half = cg_real_like(x, 0x1p63), big = LLVMBuildFCmp(g->b, LLVMRealOGE, x, half, "");
-    LLVMValueRef high = LLVMBuildFreeze(g->b, LLVMBuildFPToSI(g->b, LLVMBuildFSub(g->b, x, half, ""), wide, ""), "");
+    LLVMValueRef high = whole(g, LLVMBuildFSub(g->b, x, half, ""), via);
     r = LLVMBuildSelect(g->b, big, LLVMBuildXor(g->b, high, cg_int_like(high, INT64_MIN), ""), r, "");
   }
   return bits < via ? LLVMBuildTrunc(g->b, r, int_type(g, x, bits), "") : r;

@@ -30,6 +30,16 @@ int32_t tc_check_indices(tc_op_args *a, int32_t list) {
   return TC_STATUS_OK;
 }
 
+// Beside other indices a mask without dimensions says nothing, whatever it holds (so in PyTorch).
+static bool says_nothing(tc_op_args *a, int32_t list, const tc_tensor_type *mask) {
+  if (mask->rank || !is_mask(mask)) return false;
+  for (int32_t k = 0; k < tc_op_count(a, list); k++) {
+    const tc_tensor_type *t = tc_op_tensor_at(a, list, k);
+    if (t && (t->rank || !is_mask(t))) return true;
+  }
+  return false;
+}
+
 int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing *x) {
   const tc_tensor_type *self = tc_op_tensor(a, 0);
   *x = (tc_indexing){.rank = self->rank, .nb = 0};
@@ -46,6 +56,7 @@ int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing 
       d++;
       continue;
     }
+    if (says_nothing(a, list, t)) continue;
     if (!is_mask(t)) {
       if (broadcast_one(a, x, t->rank, t->sizes)) return TC_STATUS_INVALID_ARGUMENT;
       x->by[d++] = k;
@@ -178,6 +189,7 @@ static int32_t read_positions(tc_op_args *a, int32_t list, tc_index_positions *p
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
     const tc_ref_view *m = tc_op_data_at(a, list, k);
     if (!m || (m->nominal != TC_BOOL && m->nominal != TC_U8)) continue;
+    if (says_nothing(a, list, tc_op_tensor_at(a, list, k))) continue;
     int64_t i[TC_MAX_RANK] = {0}, n = 0;
     for (bool more = tc_ref_numel(m) > 0; more; more = tc_ref_next(m->rank, m->sizes, i))
       n += tc_ref_i(m, tc_ref_offset(m, i)) != 0;

@@ -238,7 +238,7 @@ double tc_airy_ai(double x) {
 // from the cosine, which does not lose accuracy with the degree. The degree as a whole number; -1 for what PyTorch's
 // cast to an integer makes negative.
 static double degree_of(double n) { return n > -1 && n < 0x1p63 ? fabs(trunc(n)) : -1; }
-// What a double cannot hold is infinite, and then differences become NaN, as in PyTorch.
+// What a double cannot hold is infinite, products before their difference, too, which is NaN then, as in PyTorch.
 static wide in_range(wide v) { return fabsl(v) > (wide)DBL_MAX ? copysignl(INFINITY, v) : v; }
 enum { KIND_T, KIND_U, KIND_V, KIND_W };
 static double chebyshev(double x, double degree, int kind) {
@@ -269,7 +269,7 @@ static double chebyshev(double x, double degree, int kind) {
                   : kind == KIND_V ? 2 * (wide)x - 1
                                    : 2 * (wide)x + 1;
   for (double k = 1; k < n; k++) {
-    wide r = in_range(2 * x * q - p);
+    wide r = in_range(in_range(2 * x * q) - p);
     p = q, q = r;
     if (isnan(q) || k > 1e6) return NAN;
   }
@@ -287,7 +287,7 @@ static double hermite(double x, double degree, wide a, wide b) {
   if (n > 512) return NAN;
   wide p = 0, q = 1;
   for (double k = 0; k < n; k++) {
-    wide r = in_range(a * x * q - b * k * p);
+    wide r = in_range(in_range(a * x * q) - in_range(b * k * p));
     p = q, q = r;
   }
   return (double)q;
@@ -301,7 +301,7 @@ double tc_laguerre_l(double x, double degree) {
   if (x == 0) return 1;
   wide p = 0, q = 1;
   for (double k = 0; k < n && !isnan(q) && k < 1e6; k++) {
-    wide r = in_range(((2 * k + 1 - x) * q - k * p) / (k + 1));
+    wide r = in_range((in_range((2 * k + 1 - x) * q) - in_range(k * p)) / (k + 1));
     p = q, q = r;
   }
   return (double)q;
@@ -312,7 +312,7 @@ double tc_legendre_p(double x, double degree) {
   if (fabs(x) == 1) return x > 0 || fmod(n, 2) == 0 ? 1 : -1;
   wide p = 0, q = 1;
   for (double k = 0; k < n && !isnan(q) && k < 1e6; k++) {
-    wide r = in_range(((2 * k + 1) * x * q - k * p) / (k + 1));
+    wide r = in_range((in_range((2 * k + 1) * x * q) - in_range(k * p)) / (k + 1));
     p = q, q = r;
   }
   return (double)q;

@@ -133,6 +133,30 @@ static tc_status match_repeats(const tc_build *b, tc_value *v, const tc_tensor_t
   return call(b, "aten::expand", 2, (tc_arg[]){tc_arg_tensor(*out), tc_arg_syms(like->sizes, like->rank)}, out);
 }
 
+// Steps that do not divide one another, as a diagonal of a layout with gaps has them: elements go to their places among
+// zeros. Left as it is where how far they lie apart is not known.
+static tc_status match_steps(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out) {
+  tc_sym_ctx *c = b->graph->module->syms;
+  const tc_sym *zero = tc_sym_int(c, 0);
+  int64_t last = 0;
+  *out = v;
+  for (int32_t i = 0; i < like->rank; i++) {
+    const tc_sym *size = like->sizes[i], *step = like->strides[i];
+    if (!tc_sym_is_const(size) || !tc_sym_is_const(step) || size->value < 1 || step->value < 0) return TC_OK;
+    last += (size->value - 1) * step->value;
+  }
+  if (like->conj || v->type.conj || !tc_op_find(b->graph->module->ops, TC_SV("tc::strided_put"))) return TC_OK;
+  const tc_sym **span = TC_NEW_ARRAY(b->graph->module->arena, const tc_sym *, 1);
+  span[0] = tc_sym_int(c, last + 1);
+  tc_value *gaps;
+  TC_TRY(call(b, "aten::new_zeros", 2, (tc_arg[]){tc_arg_tensor(v), tc_arg_syms(span, 1)}, &gaps));
+  tc_arg at[] = {tc_arg_tensor(gaps), tc_arg_tensor(v), tc_arg_syms(like->sizes, like->rank),
+                 tc_arg_syms(like->strides, like->rank), tc_arg_sym(zero)};
+  TC_TRY(call(b, "tc::strided_put", 5, at, &gaps));
+  tc_arg seen[] = {tc_arg_tensor(gaps), at[2], at[3], at[4]};
+  return call(b, "aten::as_strided", 4, seen, out);
+}
+
 tc_status tc_match_gaps(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out) {
   tc_sym_ctx *c = b->graph->module->syms;
   int32_t n = like->rank, order[TC_MAX_RANK];
@@ -143,7 +167,7 @@ tc_status tc_match_gaps(const tc_build *b, tc_value *v, const tc_tensor_type *li
   TC_TRY(match_repeats(b, *out, like, &repeats, out));
   if (repeats) return TC_OK;
   slowest_first(c, like, order);
-  if (n >= TC_MAX_RANK || !filled_sizes(c, like, order, filled)) return TC_OK;
+  if (n >= TC_MAX_RANK || !filled_sizes(c, like, order, filled)) return match_steps(b, *out, like, out);
   const tc_sym **to = TC_NEW_ARRAY(b->graph->module->arena, const tc_sym *, 4 * n + 2), **back = to + n,
                **pad = back + n;
   for (int32_t i = 0; i < n; i++) to[i] = tc_sym_int(c, order[i]), back[order[i]] = tc_sym_int(c, i);

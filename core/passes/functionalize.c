@@ -87,7 +87,7 @@ static tc_status write(writer *w, handle *h, tc_value *part) {
     TC_TRY(read(w, root, &whole));
     tc_vec_push(arena_of(w), &path, h);
     tc_vec_push(arena_of(w), &values, part);
-    TC_TRY(tc_view_write(&w->b, h->view, h->result, base, whole, &s->root_type, part, &of_root, &part));
+    TC_TRY(tc_view_write(&w->b, h->view, h->result, base, whole, &s->root_type, &h->type, part, &of_root, &part));
     h = of_root ? root : h->base;
   }
   TC_TRY(tc_match_layout(&w->b, part, &s->root_type, &part)); // so that views of it are what they were
@@ -278,8 +278,10 @@ static tc_status visit(writer *w, tc_node *n) {
   w->b = (tc_build){.graph = w->g, .before = n, .source = n->source};
   tc_node_each_value(n, update_place, w);
   TC_TRY(w->status);
-  if (tc_counts_in_storage(n) && old[0]) // counts in the storage that the model had
+  if (tc_counts_in_storage(n) && old[0]) { // counts in the storage that the model had
     TC_TRY(tc_match_gaps(&w->b, n->args[0].value, &old[0]->type, &n->args[0].value));
+    TC_TRY(tc_view_count_from(&w->b, n, &old[0]->type, &n->args[0].value->type, n->args));
+  }
   tc_tensor_type *types = TC_NEW_ARRAY(arena_of(w), tc_tensor_type, n->n_results);
   for (int32_t i = 0; i < n->n_results; i++) types[i] = n->results[i]->type;
   if (layout_changed(w, n, old) && !tc_node_writes(n)) TC_TRY(refresh_types(w, n));

@@ -221,6 +221,11 @@ static tc_status conjugate(write_through *w, tc_value **out) {
              : call(w->b, "aten::resolve_conj", 1, (tc_arg[]){tc_arg_tensor(*out)}, out);
 }
 
+static tc_status hermitian(write_through *w, tc_value **out) {
+  TC_TRY(transpose_last(w, &w->part));
+  return conjugate(w, out);
+}
+
 static tc_status negate(write_through *w, tc_value **out) {
   return call(w->b, "aten::neg", 1, (tc_arg[]){tc_arg_tensor(w->part)}, out);
 }
@@ -275,10 +280,14 @@ static const struct {
                 {"imag", imag},
                 {"_conj", conjugate},
                 {"conj", conjugate},
+                {"mH", hermitian},
+                {"matrix_H", hermitian},
+                {"adjoint", hermitian},
                 {"_neg_view", negate}};
 
 tc_status tc_view_write(const tc_build *b, const tc_node *view, int32_t i, tc_value *base, tc_value *root,
-                        const tc_tensor_type *root_type, tc_value *part, bool *out_of_root, tc_value **out) {
+                        const tc_tensor_type *root_type, const tc_tensor_type *t, tc_value *part, bool *out_of_root,
+                        tc_value **out) {
   const tc_value *seen = view->results[i];
   write_through w = {.b = b,
                      .view = view,
@@ -289,24 +298,39 @@ tc_status tc_view_write(const tc_build *b, const tc_node *view, int32_t i, tc_va
   *out_of_root = false;
   if (tc_node_is(view, "view") && seen->type.dtype != w.base_type.dtype) // view.dtype: the same bits
     return call(b, "aten::view.dtype", 2, (tc_arg[]){tc_arg_tensor(part), tc_arg_dtype(w.base_type.dtype)}, out);
-  for (size_t k = 0; k < sizeof inverses / sizeof *inverses; k++)
-    if (tc_node_is(view, inverses[k].name)) return inverses[k].write(&w, out);
-  const tc_tensor_type *t = &seen->type;
+  const tc_op *plain = tc_op_functional(b->graph->module->ops, view->op); // conj_ shows the same as conj
+  tc_sv name = plain ? plain->schema.name : view->op->schema.name;
+  for (size_t k = 0; k < sizeof inverses / sizeof *inverses && tc_sv_is(view->op->schema.ns, "aten"); k++)
+    if (tc_sv_is(name, inverses[k].name)) return inverses[k].write(&w, out);
   if (t->dtype != root_type->dtype || t->conj || root_type->conj)
     return tc_error(TC_STATUS_UNIMPLEMENTED, "a write through the view " TC_SV_FMT " of another dtype",
                     TC_SV_ARG(view->op->full_name));
   tc_value *whole;
   TC_TRY(tc_match_layout(b, root, root_type, &whole));
   *out_of_root = true;
+  const tc_sym *offset = tc_sym_add(syms(b), t->offset, tc_sym_sub(syms(b), whole->type.offset, root_type->offset));
   bool rows = tc_strides_contiguous(syms(b), root_type->rank, root_type->sizes, root_type->strides) &&
-              tc_sym_is_int(root_type->offset, 0) && tc_op_find(b->graph->module->ops, TC_SV("tc::strided_put"));
+              tc_sym_is_int(whole->type.offset, 0) && tc_op_find(b->graph->module->ops, TC_SV("tc::strided_put"));
   return call(b, rows ? "tc::strided_put" : "aten::as_strided_scatter", 5,
               (tc_arg[]){tc_arg_tensor(whole), tc_arg_tensor(part), tc_arg_syms(t->sizes, t->rank),
-                         tc_arg_syms(t->strides, t->rank), tc_arg_sym(t->offset)},
+                         tc_arg_syms(t->strides, t->rank), tc_arg_sym(offset)},
               out);
 }
 
 // ---- forwards ----
+tc_status tc_view_count_from(const tc_build *b, const tc_node *view, const tc_tensor_type *was,
+                             const tc_tensor_type *now, tc_arg *args) {
+  for (int32_t i = 1; i < view->n_args; i++) {
+    if (!tc_sv_is(view->op->schema.args[i].name, "storage_offset") || args[i].kind != TC_AK_INT) continue;
+    const tc_sym *at = tc_sym_add(syms(b), args[i].sym, tc_sym_sub(syms(b), now->offset, was->offset));
+    if (tc_sym_is_const(at) && at->value < 0)
+      return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " of what lies in front of a tensor that is written to",
+                      TC_SV_ARG(view->op->full_name));
+    args[i] = tc_arg_sym(at);
+  }
+  return TC_OK;
+}
+
 tc_status tc_view_again(const tc_build *b, const tc_node *view, int32_t i, tc_value *base, tc_value **out) {
   int32_t k = view->results[i]->view_arg;
   const tc_tensor_type *was = &view->args[k].value->type;
@@ -333,6 +357,7 @@ tc_status tc_view_again(const tc_build *b, const tc_node *view, int32_t i, tc_va
   }
   tc_arg *args = tc_arena_copy(b->graph->module->arena, view->args, sizeof *args * (size_t)view->n_args);
   args[k] = tc_arg_tensor(base);
+  TC_TRY(tc_view_count_from(b, view, was, &base->type, args));
   const tc_op *functional = tc_op_functional(b->graph->module->ops, view->op);
   tc_node *n;
   TC_TRY(tc_graph_add_node(b->graph, b->before, functional ? functional : view->op, view->n_args, args,

@@ -28,7 +28,9 @@ static const char *const not_unique[] = {"_linalg_eigh",  "linalg_eig",   "linal
                                          "linalg_qr",     "qr",           "linalg_lu",    "linalg_lu_factor*",
                                          "_lu_with_info", "linalg_lstsq", "linalg_polar", "linalg_ldl_factor*"};
 
-static const char *const padded[] = {"*conv*"};
+// Ops that multiply by zeros of their own: what pads an input, and weights of keys that a row does not look at. Where
+// these meet infinite numbers they may be left out, or not.
+static const char *const by_zeros[] = {"*conv*", "*attention*"};
 
 // Factorisations and what is made of them are stable by norm (Higham, "Accuracy and stability of numerical algorithms",
 // 2002, 1.5): their errors are those of a matrix moved by units of its largest element, however small others are.
@@ -454,13 +456,13 @@ static void add_storages(tc_map *storages, const tc_node *n) {
 }
 
 // Outputs that come from results which are not unique, or from numbers so large that what an op makes of them depends
-// on where it squares or sums them; and those that come from factorisations. Convolutions may leave out the zeros that
-// pad their input, or multiply infinite weights by them.
+// on where it squares or sums them; and those that come from factorisations.
 static void find_any(fuzz_case *f) {
   tc_map *storages = tc_map_create(f->arena), *factored = tc_map_create(f->arena);
   for (const tc_node *n = f->g->first; n; n = n->next) {
     if (is_any(n->op->schema.name, not_unique, sizeof not_unique / sizeof *not_unique) || reads_any_of(n, f->far) ||
-        reads_any_of(n, storages) || (is_any(n->op->schema.name, padded, 1) && reads_any_of(n, f->open)))
+        reads_any_of(n, storages) ||
+        (is_any(n->op->schema.name, by_zeros, sizeof by_zeros / sizeof *by_zeros) && reads_any_of(n, f->open)))
       add_storages(storages, n);
     if (is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || reads_any_of(n, factored))
       add_storages(factored, n);

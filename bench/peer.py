@@ -279,7 +279,7 @@ def main():
     print(json.dumps({"ready": kind}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        answer = compare_outputs(call, request["compare"], "cpu") if "compare" in request else times_of(call)
+        answer = compare_outputs(call, request["compare"], "cpu") if "compare" in request else peak_of(call) if "peak" in request else times_of(call)
         print(json.dumps(answer), flush=True)
 
 

@@ -455,13 +455,23 @@ static void add_storages(tc_map *storages, const tc_node *n) {
   for (int32_t k = 0; k < w.n; k++) tc_map_put_ptr(storages, storage_of(n->args[w.written[k].arg].value), NULL);
 }
 
+// Products of so many numbers may leave the range in one order of factors and meet a zero before in another.
+static bool multiplies_many(const tc_node *n) {
+  enum { MANY = 100 };
+  static const char *const products[] = {"*prod*"};
+  const tc_value *x = n->n_args && n->args[0].kind == TC_AK_TENSOR ? n->args[0].value : NULL;
+  int64_t count = 1;
+  for (int32_t d = 0; x && d < x->type.rank; d++) count *= tc_sym_hint_or(n->graph->module->syms, x->type.sizes[d], 1);
+  return count > MANY && is_any(n->op->schema.name, products, 1);
+}
+
 // Outputs that come from results which are not unique, or from numbers so large that what an op makes of them depends
 // on where it squares or sums them; and those that come from factorisations.
 static void find_any(fuzz_case *f) {
   tc_map *storages = tc_map_create(f->arena), *factored = tc_map_create(f->arena);
   for (const tc_node *n = f->g->first; n; n = n->next) {
-    if (is_any(n->op->schema.name, not_unique, sizeof not_unique / sizeof *not_unique) || reads_any_of(n, f->far) ||
-        reads_any_of(n, storages) ||
+    if (is_any(n->op->schema.name, not_unique, sizeof not_unique / sizeof *not_unique) || multiplies_many(n) ||
+        reads_any_of(n, f->far) || reads_any_of(n, storages) ||
         (is_any(n->op->schema.name, by_zeros, sizeof by_zeros / sizeof *by_zeros) && reads_any_of(n, f->open)))
       add_storages(storages, n);
     if (is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || reads_any_of(n, factored))

@@ -39,16 +39,23 @@ def times_of(call, budget=0.7):
     return {"median_ms": times[len(times) // 2] * 1e3, "min_ms": times[0] * 1e3}
 
 
-def input_leaves(request, device):
-    """The leaves of the inputs in order: tensors of the file, numbers and flags of the request."""
+def tensors_of(path, kind, device):
+    """The tensors of a file that are called KIND.0, KIND.1, … by number; what safetensors has no type for, KIND.0.c128, are pairs."""
     import torch
     from safetensors.torch import load_file
 
+    tensors = {}
+    for name, tensor in load_file(path, device=device).items():
+        of, number, *wide = name.split(".")
+        if of == kind:
+            tensors[int(number)] = torch.view_as_complex(tensor) if wide == ["c128"] else tensor
+    return tensors
+
+
+def input_leaves(request, device):
+    """The leaves of the inputs in order: tensors of the file, numbers and flags of the request."""
     leaves = {int(k): v for k, v in request.get("constants", {}).items()}
-    for name, tensor in load_file(request["inputs"], device=device).items():
-        kind, leaf, *wide = name.split(".")
-        if kind == "in":
-            leaves[int(leaf)] = torch.view_as_complex(tensor) if wide == ["c128"] else tensor
+    leaves.update(tensors_of(request["inputs"], "in", device))
     return [leaves[i] for i in range(len(leaves))]
 
 
@@ -181,13 +188,12 @@ def compare_outputs(call, path, device):
     """‖tc − PyTorch‖ / ‖PyTorch‖ by output, over elements that are finite in both; how many are finite in one only; the
     bytes of a number."""
     import torch
-    from safetensors.torch import load_file
 
-    ours = load_file(path, device=device)
+    ours = tensors_of(path, "out", device)
     with torch.no_grad():
         theirs = [t for t in torch.utils._pytree.tree_leaves(call()) if torch.is_tensor(t)]
     result = []
-    for mine, other in zip([ours[k] for k in sorted((k for k in ours if k.startswith("out.")), key=lambda k: int(k.rsplit(".", 1)[-1]))], theirs):
+    for mine, other in zip([ours[k] for k in sorted(ours)], theirs):
         wide = torch.complex128 if other.is_complex() else torch.float64
         a, b = mine.to(wide).flatten(), other.to(wide).flatten()
         fine, other_fine = torch.isfinite(a), torch.isfinite(b)

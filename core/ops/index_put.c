@@ -33,6 +33,9 @@ static int32_t index_put_meta(tc_op_args *a) {
   if (tc_op_tensor(a, 2)->dtype != t->dtype)
     return tc_op_fail(a, "self and values must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 2));
+  bool any = false;
+  for (int32_t k = 0; k < tc_op_count(a, 1); k++) any = any || tc_op_tensor_at(a, 1, k);
+  if (!any) return tc_op_fail(a, "at least one index must be provided");
   if (has_masks(a) ? tc_check_indices(a, 1) : check_values(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }

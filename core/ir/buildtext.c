@@ -233,9 +233,26 @@ static tc_status number_value(const tc_ex *at, const tc_arg *g, double *out) {
   return TC_OK;
 }
 
+// Sums, differences and products, and whether two are the same.
+static tc_status complex_binary(const tc_ex *e, const tc_arg *x, const tc_arg *y, tc_arg *out) {
+  double a = x->real, b = y->real, ai = x->kind == TC_AK_COMPLEX ? x->imag : 0,
+         bi = y->kind == TC_AK_COMPLEX ? y->imag : 0;
+  tc_sv o = e->text;
+  if (x->kind != TC_AK_COMPLEX) TC_TRY(number_value(e, x, &a));
+  if (y->kind != TC_AK_COMPLEX) TC_TRY(number_value(e, y, &b));
+  if (tc_sv_is(o, "+")) *out = tc_arg_complex(a + b, ai + bi);
+  else if (tc_sv_is(o, "-")) *out = tc_arg_complex(a - b, ai - bi);
+  else if (tc_sv_is(o, "*")) *out = tc_arg_complex(a * b - ai * bi, a * bi + ai * b);
+  else if (tc_sv_is(o, "==")) *out = tc_arg_bool(a == b && ai == bi);
+  else if (tc_sv_is(o, "!=")) *out = tc_arg_bool(a != b || ai != bi);
+  else return bad(e, "the operator '" TC_SV_FMT "' is not defined on complex numbers", TC_SV_ARG(o));
+  return TC_OK;
+}
+
 static tc_status number_binary(const tc_ex *e, const tc_arg *x, const tc_arg *y, tc_arg *out) {
   double a, b;
   tc_sv o = e->text;
+  if (x->kind == TC_AK_COMPLEX || y->kind == TC_AK_COMPLEX) return complex_binary(e, x, y, out);
   TC_TRY(number_value(e, x, &a));
   TC_TRY(number_value(e, y, &b));
   if (tc_sv_is(o, "+")) *out = tc_arg_float(a + b);

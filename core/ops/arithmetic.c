@@ -499,7 +499,8 @@ static const tc_op_derivative derivatives[] = {
     {"pow.Tensor_Tensor",
      "let zero = if(is_complex(exponent), eq(exponent, 0), eq(exponent, 0)); let none_at = if(is_complex(exponent) , "
      "logical_and(eq(self, 0), ge(real(exponent), 0)), logical_and(eq(self, 0), ge(exponent, 0))); self: where(zero, "
-     "zeros_like(result), mul(grad, conj(mul(exponent, pow(self, sub(exponent, 1)))))); exponent: mul(grad, "
+     "zeros_like(result), mul(grad, conj(mul(exponent, pow(self, sub(if(exponent.dtype == bool, to(exponent, i64), "
+     "exponent), 1)))))); exponent: mul(grad, "
      "conj(where(none_at, zeros_like(result), mul(result, log(self)))))"},
     {"pow.Scalar", "exponent: mul(grad, conj(mul(result, log(scalar_tensor(self, dtype=result.dtype)))))"},
 };

@@ -218,9 +218,10 @@ static const tc_op_derivative derivatives[] = {
      "d, true), eps)); let h = mul(c, r); let g = if(is_none(weight), grad, mul(grad, weight)); input: mul(r, "
      "sub(sub(g, mean(g, d, true)), mul(h, mean(mul(g, h), d, true)))); weight: mul(grad, h); bias: grad"},
     {"rms_norm", // of complex numbers, too, the mean is that of squares
-     "let d = last(len(normalized_shape)); let r = rsqrt(add(mean(mul(input, input), d, true), if(is_none(eps), "
-     "eps(input.dtype), eps))); let h = mul(input, r); let g = if(is_none(weight), grad, mul(grad, conj(weight)));"
-     "input: mul(conj(r), sub(g, mul(conj(h), mean(mul(g, conj(h)), d, true)))); weight: mul(grad, conj(h))"},
+     "let d = last(len(normalized_shape)); let w = wide(input.dtype); let x = to(input, w); let r = "
+     "rsqrt(add(mean(mul(x, x), d, true), if(is_none(eps), eps(w), eps))); let h = mul(x, r); let g = "
+     "if(is_none(weight), to(grad, w), mul(to(grad, w), conj(weight))); input: to(mul(conj(r), sub(g, mul(conj(h), "
+     "mean(mul(g, conj(h)), d, true)))), input.dtype); weight: to(mul(grad, conj(h)), weight.dtype)"},
     {"native_layer_norm", "let d = last(len(normalized_shape)); let c = sub(input, result1); let h = mul(c, result2); "
                           "let g = if(is_none(weight), grad, mul(grad, weight)); input: mul(result2, sub(sub(g, "
                           "mean(g, d, true)), mul(h, mean(mul(g, h), d, true)))); weight: mul(grad, h); bias: grad"},

@@ -212,8 +212,10 @@ static int32_t pair_lower(tc_op_args *a) { return lower_backward(a, "attention_b
 static const tc_op_def rows[] = {
     {.schema = "_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float scale) -> "
                "(Tensor, Tensor)",
-     .decompose = "scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale), "
-                  "_attention_logsumexp(query, key, attn_mask, is_causal, scale)",
+     .decompose =
+         "if(query.rank == key.rank && query.rank == value.rank, scaled_dot_product_attention(query, key, value, "
+         "attn_mask, 0.0, is_causal, scale=scale), fail(\"query, key and value have to be of one rank\")), "
+         "_attention_logsumexp(query, key, attn_mask, is_causal, scale)",
      .lower = attention_lower,
      .flops = "4 * query.numel * key.size(-2) + 2 * numel * key.size(-2)",
      // delta is the mean of what flows to a query's shares; several values that see the same shares share grad1.

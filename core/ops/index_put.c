@@ -4,25 +4,20 @@
 // made from the indices, with -1 where one is out of range. A mask with one value is a choice per element.
 #include "core/ops/ops.h"
 
-// How much masks select is seen when they are there.
-static bool has_masks(tc_op_args *a) {
-  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
-    const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
-    if (t && (t->dtype == TC_BOOL || t->dtype == TC_U8)) return true;
-  }
-  return false;
-}
-
+// Values for what is indexed. How much masks select is seen when they are there: until then it goes for one place.
 static int32_t check_values(tc_op_args *a) {
   const tc_tensor_type *v = tc_op_tensor(a, 2);
   tc_indexing x;
   tc_int sizes[TC_MAX_RANK];
   int32_t from[TC_MAX_RANK];
-  if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
+  tc_int one = tc_int_const(a, 1);
+  if (tc_read_indexing(a, 1, one, &x)) return TC_STATUS_INVALID_ARGUMENT;
   int32_t rank = tc_indexed_sizes(a, &x, sizes, from), more = rank - v->rank;
+  if (x.masks && tc_sym_is_int(tc_op_numel(a, v), 1)) return TC_STATUS_OK;
   bool fits = more >= 0;
   for (int32_t d = 0; fits && d < v->rank; d++)
-    fits = tc_int_eq(a, v->sizes[d], tc_int_const(a, 1)) != 0 || tc_int_eq(a, v->sizes[d], sizes[more + d]) != 0;
+    fits = tc_int_eq(a, v->sizes[d], one) != 0 || tc_int_eq(a, v->sizes[d], sizes[more + d]) != 0 ||
+           (x.masks && from[more + d] < 0);
   return fits ? TC_STATUS_OK
               : tc_op_fail(a, "shape mismatch: the values %s do not broadcast to what is indexed",
                            tc_op_shape_text(a, 2));
@@ -36,7 +31,7 @@ static int32_t index_put_meta(tc_op_args *a) {
   bool any = false;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) any = any || tc_op_tensor_at(a, 1, k);
   if (!any) return tc_op_fail(a, "at least one index must be provided");
-  if (has_masks(a) ? tc_check_indices(a, 1) : check_values(a)) return TC_STATUS_INVALID_ARGUMENT;
+  if (check_values(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }
 
@@ -48,9 +43,9 @@ static int32_t index_put_ref(tc_op_args *a) {
   if (tc_ref_positions(a, 1, &p)) return TC_STATUS_INVALID_ARGUMENT;
   int32_t rank = tc_ref_indexed_sizes(&p, y, sizes);
   for (int32_t d = 0; d < rank; d++) numel *= sizes[d];
-  if (s->rank > rank)
-    return tc_op_fail(a, "the values have more dimensions (%d) than what is indexed (%d)", s->rank, rank);
-  for (int32_t d = 0; d < s->rank; d++) {
+  int32_t own = tc_ref_numel(s) == 1 ? 0 : s->rank; // dimensions that move
+  if (own > rank) return tc_op_fail(a, "the values have more dimensions (%d) than what is indexed (%d)", s->rank, rank);
+  for (int32_t d = 0; d < own; d++) {
     int64_t have = s->sizes[d], want = sizes[d + rank - s->rank];
     if (have != 1 && have != want)
       return tc_op_fail(a, "the values do not broadcast to what is indexed: %lld and %lld", (long long)have,
@@ -59,7 +54,7 @@ static int32_t index_put_ref(tc_op_args *a) {
   for (bool more = numel > 0; more; more = tc_ref_next(rank, sizes, i)) {
     int64_t to = tc_ref_position(a, &p, y, i), from = 0;
     if (to < 0) return TC_STATUS_INVALID_ARGUMENT;
-    for (int32_t d = 0; d < s->rank; d++) from += s->sizes[d] == 1 ? 0 : i[d + rank - s->rank] * s->strides[d];
+    for (int32_t d = 0; d < own; d++) from += s->sizes[d] == 1 ? 0 : i[d + rank - s->rank] * s->strides[d];
     if (tc_op_bool(a, 3, 0)) tc_ref_add(y, to, s, from, (tc_number){.re = 1});
     else tc_ref_copy(y, to, s, from);
   }

@@ -39,6 +39,7 @@ static int32_t read_plan(tc_op_args *a, plan *p) {
   if (tc_op_kind(a, 3) == TC_AK_TENSOR && (s->dtype != t->dtype || (s->rank != t->rank && s->rank + t->rank > 1)))
     return tc_op_fail(a, "self and source must have the same dtype and number of dimensions: %s and %s",
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));
+  if (tc_op_kind(a, 3) != TC_AK_TENSOR && tc_op_number_fits(a, 3, t->dtype)) return TC_STATUS_INVALID_ARGUMENT;
   if (p->whole) return tc_scatter_check(a, p->dim);
   bool fits = true; // a source of as many elements as the index has, and as self has beside them
   for (int32_t d = 0; s && fits && tc_op_kind(a, 3) == TC_AK_TENSOR && d < s->rank; d++)

@@ -57,11 +57,13 @@
   "if(is_none(padding_idx), " ALL_VALID ", ne(indices, if(padding_idx < 0, padding_idx + weight.size(0), " \
   "padding_idx)))"
 
+// One value through a mask may have more dimensions than what the mask selects.
+#define PUT                                                                                                          \
+  "let g = index(grad, indices); self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype)));" \
+  "values: if(values.rank > g.rank, reshape(sum(g), values.sizes), g)"
 static const tc_op_derivative derivatives[] = {
-    {"index_put",
-     "self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype))); values: index(grad, indices)"},
-    {"_unsafe_index_put",
-     "self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype))); values: index(grad, indices)"},
+    {"index_put", PUT},
+    {"_unsafe_index_put", PUT},
     {"index_add", "self: grad; source: mul(index_select(grad, dim, index), conj(alpha))"},
     {"index_copy", "self: index_fill(grad, dim, to(index, i64), 0); source: index_select(grad, dim, index)"},
     {"index_fill.int_Scalar", "self: index_fill(grad, dim, index, 0)"},
@@ -118,8 +120,8 @@ static const tc_op_derivative derivatives[] = {
     {"repeat", "self: reshape(sum(reshape(grad, pairs(repeats, self.sizes)), evens(len(repeats))), self.sizes)"},
     {"repeat_interleave.self_Tensor",
      "let x = if(is_none(dim), reshape(self, [-1]), self); let d = if(is_none(dim), 0, dim); let n = x.size(d); self: "
-     "reshape(index_add(zeros_like(x), d, repeat_interleave(if(repeats.numel == n, repeats, expand(repeats, [n])), "
-     "output_size=grad.size(d)), grad), self.sizes)"},
+     "reshape(index_add(zeros_like(x), d, to(repeat_interleave(expand(repeats, [n]), "
+     "output_size=grad.size(d)), i64), grad), self.sizes)"},
     {"combinations",
      "self: index_add(zeros_like(self), 0, reshape(combinations(arange(self.size(0)), r, with_replacement), [-1]), "
      "reshape(grad, [-1]))"},
@@ -129,15 +131,20 @@ static const tc_op_derivative derivatives[] = {
      "cumsum(to(flat, i64), 0), 0); self: reshape(index(cat([zeros([1], dtype=grad.dtype), grad], 0), [at]), m.sizes)"},
     {"unfold",
      "let at = reshape(unfold(arange(self.size(dimension)), 0, size, step), [-1]); let d = if(dimension < 0, dimension "
-     "+ self.rank, dimension); let g = movedim(grad, -1, d + 1); self: if(self.rank == 0, reshape(grad, []), "
+     "+ self.rank, dimension); let g = movedim(grad, -1, d + 1); self: if(self.rank == 0, if(size == 0, "
+     "zeros_like(self), reshape(grad, [])), "
      "index_add(zeros_like(self), d, at, reshape(g, part(g.sizes, 0, d) + [at.numel] + part(g.sizes, d + 2, "
      "g.rank))))"},
-    // By way of the storage: each element of it is what the views share.
+    // By way of the storage: each element of it is what the views share. Elements of self that lie in one place share
+    // its gradient evenly, as in PyTorch.
     {"as_strided",
      "let from = if(is_none(storage_offset), self.offset, storage_offset); let n = max(self.offset + "
      "span(self.sizes, self.strides), from + span(size, stride)); let places = arange(n); let at = "
      "reshape(as_strided(places, size, stride, from), [-1]); let all = index_add(zeros([n], dtype=grad.dtype), 0, at, "
-     "reshape(grad, [-1])); self: as_strided(all, self.sizes, self.strides, self.offset)"},
+     "reshape(grad, [-1])); let own = reshape(as_strided(places, self.sizes, self.strides, self.offset), [-1]); let "
+     "here = maximum(index_add(zeros([n], dtype=self.real_dtype), 0, own, "
+     "ones([own.numel], dtype=self.real_dtype)), 1); self: as_strided(if(is_row_major(self), all, div(all, here)), "
+     "self.sizes, self.strides, self.offset)"},
     // As PyTorch has it: what is read of self is only what src covers.
     {"as_strided_scatter", "let taken = as_strided(grad, size, stride, storage_offset); self: "
                            "as_strided_scatter(zeros_like(self), taken, size, "
@@ -147,20 +154,27 @@ static const tc_op_derivative derivatives[] = {
     {"_embedding_bag_forward_only", BAGS(NOT_PADDING)},
     {"embedding_bag.padding_idx", BAGS(NOT_WRAPPED)},
     {"embedding_bag", BAGS(ALL_VALID)},
-    // Rows behind the last segment belong to none.
+    // Rows in front of the first segment and behind the last belong to none. Batches of rows become one behind another.
     {"segment_reduce",
-     "let ends = if(is_none(lengths), slice(offsets, 0, 1), cumsum(lengths, 0)); let owner = bucketize(arange("
-     "data.size(0)), ends, right=true); let by = [-1] + repeated(1, data.rank - 1); let n = result.size(0); let inside "
-     "= "
-     "reshape(to(lt(owner, n), grad.dtype), by); let at = clamp(owner, 0, n - 1); let g = mul(index_select(grad, 0, "
-     "at), "
-     "inside); let y = index_select(result, 0, at); let there = mul(to(eq(data, y), grad.dtype), inside); let zero = "
-     "eq(data, 0); let count = index_add(zeros_like(result), 0, at, mul(ones_like(data), inside)); let ties = "
-     "index_add(zeros_like(result), 0, at, there); let zeros_ = index_add(zeros_like(result), 0, at, mul(to(zero, "
-     "grad.dtype), inside)); let alone = logical_and(zero, eq(index_select(zeros_, 0, at), 1)); let others = "
-     "index_select(segment_reduce(where(alone, 1, data), reduce, lengths=lengths, indices=indices, offsets=offsets, "
-     "axis=axis, unsafe=unsafe, initial=initial), 0, at); data: if(reduce == \"sum\", g, if(reduce == \"mean\", div(g, "
-     "maximum(index_select(count, 0, at), 1)), if(reduce == \"prod\", where(alone, mul(g, others), div(mul(g, y), "
-     "where(zero, 1, data))), div(mul(g, there), maximum(index_select(ties, 0, at), 1)))))"},
+     "let ends = if(is_none(lengths), slice(offsets, -1, 1), cumsum(lengths, -1)); let n = ends.size(-1); let place = "
+     "arange(data.size(ends.rank - 1)); let owner = if(ends.rank == 1, bucketize(place, ends, right=true), "
+     "sum(to(ge(unsqueeze(place, 1), unsqueeze(ends, -2)), i64), [-1])); let batch = if(ends.rank == 1, 0, "
+     "reshape(mul(arange(ends.numel // max(n, 1)), n), part(ends.sizes, 0, ends.rank - 1) + [1])); let at = "
+     "reshape(add(clamp(owner, 0, max(n - 1, 0)), batch), [-1]); let rest = part(data.sizes, ends.rank, data.rank); "
+     "let "
+     "valid = if(is_none(lengths), logical_and(lt(owner, n), ge(place, slice(offsets, -1, 0, 1))), lt(owner, n)); let "
+     "inside = reshape(to(valid, grad.dtype), [at.numel] + repeated(1, len(rest))); let flat = [ends.numel] + rest; "
+     "let "
+     "x = reshape(data, [at.numel] + rest); let y = index_select(reshape(result, flat), 0, at); let g = "
+     "mul(index_select(reshape(grad, flat), 0, at), inside); let none_ = zeros(flat, dtype=grad.dtype); let there = "
+     "mul(to(eq(x, y), grad.dtype), inside); let zero = eq(x, 0); let count = index_add(none_, 0, at, "
+     "mul(ones_like(x), inside)); let ties = index_add(none_, 0, at, there); let zeros_ = index_add(none_, 0, at, "
+     "mul(to(zero, grad.dtype), inside)); let alone = logical_and(zero, eq(index_select(zeros_, 0, at), 1)); let "
+     "others "
+     "= index_select(reshape(segment_reduce(reshape(where(alone, 1, x), data.sizes), reduce, lengths=lengths, "
+     "indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial), flat), 0, at); data: if(n == 0, "
+     "zeros_like(data), reshape(if(reduce == \"sum\", g, if(reduce == \"mean\", div(g, maximum(index_select(count, 0, "
+     "at), 1)), if(reduce == \"prod\", where(alone, mul(g, others), div(mul(g, y), where(zero, 1, x))), div(mul(g, "
+     "there), maximum(index_select(ties, 0, at), 1))))), data.sizes))"},
 };
 TC_OP_DERIVATIVES(place_derivatives);

@@ -191,7 +191,8 @@ static const tc_op_derivative derivatives[] = {
     PADDED("replication_pad1d", "1"),
     PADDED("replication_pad2d", "2"),
     PADDED("replication_pad3d", "3"),
-    {"_pad_circular", "forward: pad(self, pad, \"circular\")"},
+    {"_pad_circular", // what is no pair is passed over
+     "let k = len(pad) // 2 * 2; forward: if(k == 0, clone(self), pad(self, part(pad, 0, k), \"circular\"))"},
     {"pad",
      "let k = len(pad) // 2; let lead = product(part(self.sizes, 0, self.rank - k)); let tail = part(self.sizes, "
      "self.rank - k, self.rank); let at = reshape(aten::pad(reshape(arange(product(tail)), [1] + tail), pad, mode), "

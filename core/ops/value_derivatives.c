@@ -106,8 +106,8 @@ static const tc_op_derivative derivatives[] = {
      "gt(scatter_add(zeros_like(x), 1, at, valid), 0); let m = mul(mul(relu(add(sub(1, unsqueeze(gather(x, 1, at), "
      "2)), "
      "unsqueeze(x, 1))), unsqueeze(valid, 2)), to(unsqueeze(logical_not(is), 1), x.dtype)); let each = div(sum(m, [1, "
-     "2]), n); forward: if(reduction == 1, mean(each), if(reduction == 2, sum(each), reshape(each, part(self.sizes, 0, "
-     "max(self.rank, 1) - 1))))"},
+     "2]), n); forward: if(reduction == 0, reshape(each, part(self.sizes, 0, max(self.rank, 1) - 1)), "
+     "if(reduction == 1, mean(each), sum(each)))"},
     ZERO("fill.Scalar"),
     NONE("new_zeros", "self"),
     NONE("new_ones", "self"),

@@ -85,6 +85,11 @@ static int32_t convolution_backward_expand(tc_op_args *a) {
     return tc_op_fail(a, "expected gradient, input and weight of one rank: %s, %s and %s", tc_op_shape_text(a, GRAD),
                       tc_op_shape_text(a, INPUT), tc_op_shape_text(a, WEIGHT));
   bool transposed = tc_op_bool(a, TRANSPOSED, 0);
+  // Without channels PyTorch's result has none, whatever the weight says of them.
+  bool none = tc_sym_is_int(x->sizes[1], 0) && tc_sym_is_int(g->sizes[1], 0);
+  for (int32_t i = INPUT; none && i <= WEIGHT; i++)
+    if (tc_op_bool_at(a, MASK, i - INPUT, 0))
+      tc_ex_result(a, i - INPUT, with_ints(a, "aten::new_zeros", tc_ex_arg(a, i), w->rank, tc_op_tensor(a, i)->sizes));
   tc_int stride[MAX_SPACE], padding[MAX_SPACE], dilation[MAX_SPACE], extra[MAX_SPACE], one = tc_int_const(a, 1),
                                                                                        groups = tc_op_sym(a, GROUPS);
   for (int32_t i = 0; i < n; i++) {
@@ -94,13 +99,13 @@ static int32_t convolution_backward_expand(tc_op_args *a) {
                              tc_int_sub(a, tc_int_add(a, reach, one), tc_int_mul(a, padding[i], tc_int_const(a, 2))));
     extra[i] = transposed ? tc_int_const(a, 0) : tc_int_sub(a, x->sizes[2 + i], made);
   }
-  if (tc_op_bool_at(a, MASK, 0, 0)) {
+  if (!none && tc_op_bool_at(a, MASK, 0, 0)) {
     tc_gv v = convolution(a, tc_ex_arg(a, GRAD), tc_ex_arg(a, WEIGHT), n, stride, padding, dilation, !transposed, extra,
                           groups);
     // Output padding of a stride or more makes positions that no input had.
     tc_ex_result(a, 0, transposed ? cut(a, v, n, x->sizes + 2) : v);
   }
-  if (tc_op_bool_at(a, MASK, 1, 0))
+  if (!none && tc_op_bool_at(a, MASK, 1, 0))
     tc_ex_result(a, 1,
                  by_weight(a, transposed ? GRAD : INPUT, transposed ? INPUT : GRAD, stride, padding, dilation, groups));
   if (tc_op_bool_at(a, MASK, 2, 0)) {

@@ -30,7 +30,7 @@ static int32_t index_put_meta(tc_op_args *a) {
                       tc_op_shape_text(a, 2));
   bool any = false;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) any = any || tc_op_tensor_at(a, 1, k);
-  if (!any) return tc_op_fail(a, "at least one index must be provided");
+  if (!any && !tc_sym_is_int(tc_op_numel(a, t), 0)) return tc_op_fail(a, "at least one index must be provided");
   if (check_values(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }
@@ -115,7 +115,10 @@ static int32_t index_put_lower(tc_op_args *a) {
   tc_int shape[TC_MAX_RANK], sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK], parts[TC_MAX_RANK];
   int32_t from[TC_MAX_RANK], dims[TC_MAX_RANK], n = 0, rank = 1;
   if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
-  if (x.n_indexed == 0) return tc_op_fail(a, "index_put without an index is not lowered");
+  if (x.n_indexed == 0) { // of a tensor without elements
+    tc_lo_result(a, 0, tc_lo_arg(a, 0));
+    return TC_STATUS_OK;
+  }
   if (x.masks) return lower_mask(a, &x);
   if (x.n_indexed == 1 && x.nb == 1 && !tc_op_bool(a, 3, 0) && tc_lo_in_place(a)) {
     int32_t dim = 0, full = tc_indexed_sizes(a, &x, shape, from);

@@ -196,8 +196,11 @@ static const tc_op_restriction restrictions[] = {
     CONV("conv2d", 2, 3, 4),
     CONV("conv3d", 3, 4, 5),
     CONV("conv_transpose1d", 1, 2, 3),
+    LENGTHS("conv_transpose1d", "padding", 1),
     CONV("conv_transpose2d", 2, 3, 4),
+    LENGTHS("conv_transpose2d", "padding", 2),
     CONV("conv_transpose3d", 3, 4, 5),
+    LENGTHS("conv_transpose3d", "padding", 3),
 
     // ---- words ----
     TRIANGLE("linalg_eigh"),

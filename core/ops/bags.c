@@ -71,10 +71,10 @@ static int32_t bag_ref(tc_op_args *a) {
             to = k + 1 < off->sizes[0] ? tc_ref_i(off, (k + 1) * off->strides[0]) : total, count = 0;
     if ((k == 0 && from != 0) || from < 0 || to > total || from > to)
       return tc_op_fail(a, "offsets must rise from 0 to at most %lld", (long long)total);
-    for (int64_t j = from; j < to; j++) {
+    for (int64_t j = from; j < (k + 1 < bags ? to : total); j++) {
       int64_t row = tc_ref_i(idx, j * idx->strides[0]);
       if (b.mode || b.padding >= 0) tc_ref_put_i(owner, j, k);
-      if (row == b.padding) continue;
+      if (row == b.padding || j >= to) continue; // what lies behind the end of the last is counted to it there only
       double f = scale ? tc_ref_f(scale, j * scale->strides[0]) : 1;
       for (int64_t c = 0; c < n; c++) {
         double v = tc_ref_f(w, row * w->strides[0] + c * w->strides[1]) * f, old = tc_ref_f(y, k * n + c);
@@ -208,7 +208,9 @@ static int32_t margin_ref(tc_op_args *a) {
   "let first_is_0 = index_select(zeros([1], dtype=i64), 0, slice(borders, 0, 0, 1));"                                  \
   "let owner = add(sub(sum(le(unsqueeze(borders, 0), place), [1]), 1), sum(first_is_0));"                              \
   "let left_out = " pad                                                                                                \
-  "; let out = logical_or(eq(indices, left_out), lt(owner, 0)); let to_row = where(out, bags, owner);"                 \
+  "; let behind = if(include_last_offset, ge(squeeze(place, 1), to(slice(offsets, 0, bags), i64)), lt(owner, 0));"     \
+  "let out = logical_or(logical_or(eq(indices, left_out), behind), lt(owner, 0)); let to_row = where(out, bags, "      \
+  "owner);"                                                                                                            \
   "let rows = to(index_select(weight, 0, indices), wide);"                                                             \
   "let v = if(is_none(per_sample_weights), rows, mul(rows, to(unsqueeze(per_sample_weights, 1), wide)));"              \
   "let counts = slice(index_add(zeros([bags + 1], dtype=i64), 0, to_row, ones_like(indices, dtype=i64)), 0, 0, bags);" \

@@ -43,8 +43,9 @@
 
 // ---- bags: rows of indices from offsets[k] to offsets[k + 1]; mode 0 sum, 1 mean, 2 max ----
 #define BAGS(padding)                                                                                               \
-  "let owner = bucketize(arange(indices.size(0)), slice(offsets, 0, 1), right=true); let valid = " padding          \
-  "; let g = index_select(if(mode == 1, div(grad, unsqueeze(to(maximum(result2, 1), grad.dtype), 1)), grad), 0, "   \
+  "let bag = bucketize(arange(indices.size(0)), slice(offsets, 0, 1), right=true); let inside = lt(bag, "           \
+  "grad.size(0)); let owner = clamp_max(bag, grad.size(0) - 1); let valid = logical_and(inside, " padding           \
+  "); let g = index_select(if(mode == 1, div(grad, unsqueeze(to(maximum(result2, 1), grad.dtype), 1)), grad), 0, "  \
   "owner); let scaled = if(is_none(per_sample_weights), g, mul(g, unsqueeze(per_sample_weights, 1))); let times = " \
   "index_select(index_add(zeros([weight.size(0)], dtype=grad.dtype), 0, indices, ones([indices.size(0)], "          \
   "dtype=grad.dtype)), 0, indices); let rare = if(scale_grad_by_freq, div(scaled, unsqueeze(times, 1)), scaled);"   \

@@ -69,7 +69,8 @@ static const char *const by_norm[] = {"_linalg_*",
                                       "geqrf",
                                       "ormqr"};
 
-// Results that are differences from a mean are off by units of the largest, too, and may then be exactly zero.
+// Results that are differences from a mean are off by units of the largest, too, and may then be exactly zero; so may
+// those of a matrix solved for itself, which moves on both sides alike.
 static const char *const of_means[] = {"*group_norm*", "*layer_norm*", "*batch_norm*", "*instance_norm*"};
 
 // Integers that are fractions cut off: off by one where rounding leaves a fraction on the other side of a whole number.
@@ -375,7 +376,8 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     if (view || n->graph->scratch) continue;
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     if (has_infinity(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
-    bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) || goes_by_norm(n->graph, v) ||
+    bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) ||
+                is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
                 (base && goes_by_norm(n->graph, base));
     move(f, &results[i], norm);
   }

@@ -62,7 +62,8 @@ static void combine(const tc_ref_view *y, int64_t to, const tc_ref_view *s, int6
   if (first) {
     tc_ref_copy(y, to, s, from);
   } else if (y->dtype == TC_I64) {
-    int64_t p = tc_ref_i(y, to), q = tc_ref_i(s, from);
+    tc_c128 number = y->nominal == TC_BOOL ? tc_ref_c(s, from) : (tc_c128){0, 0}; // half of something is true
+    int64_t p = tc_ref_i(y, to), q = y->nominal == TC_BOOL ? number.re != 0 || number.im != 0 : tc_ref_i(s, from);
     int64_t v = kind == PROD  ? (int64_t)((uint64_t)p * (uint64_t)q)
                 : kind == MAX ? (p > q ? p : q)
                 : kind == MIN ? (p < q ? p : q)

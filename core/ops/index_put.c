@@ -28,9 +28,16 @@ static int32_t index_put_meta(tc_op_args *a) {
   if (tc_op_tensor(a, 2)->dtype != t->dtype)
     return tc_op_fail(a, "self and values must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 2));
-  bool any = false;
-  for (int32_t k = 0; k < tc_op_count(a, 1); k++) any = any || tc_op_tensor_at(a, 1, k);
-  if (!any && !tc_sym_is_int(tc_op_numel(a, t), 0)) return tc_op_fail(a, "at least one index must be provided");
+  bool any = false, bare = false;
+  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
+    const tc_tensor_type *i = tc_op_tensor_at(a, 1, k);
+    bool mask = i && i->rank == 0 && (i->dtype == TC_BOOL || i->dtype == TC_U8);
+    any = any || (i && !mask), bare = bare || mask;
+  }
+  if (!any && !bare && !tc_sym_is_int(tc_op_numel(a, t), 0))
+    return tc_op_fail(a, "at least one index must be provided");
+  if (!any && bare && !tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1))
+    return tc_op_fail(a, "masks without a dimension select nothing by themselves");
   if (check_values(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);
 }

@@ -236,6 +236,32 @@ static void print_text(const bench *b) {
 }
 
 // ---- A model ----
+static bool is_changed(const tc_graph *g, int32_t input) {
+  bool changed = false;
+  for (int32_t i = 0; i < g->outputs.count; i++) {
+    const tc_graph_output *o = &g->outputs.data[i];
+    changed |= o->kind == TC_OUT_INPUT_MUTATION && tc_sv_eq(o->target, g->inputs.data[input].target);
+  }
+  return changed;
+}
+
+// An input where the device wants it: a copy where the program changes it, since a file that is mapped cannot be
+// written.
+static tc_status place_input(const bench *b, int32_t i, const tc_tensor *given, tc_tensor *out) {
+  const tc_value *v = b->m->graph->inputs.data[i].value;
+  tc_tensor own = tc_tensor_ref(given);
+  tc_status s = TC_OK;
+  if (is_changed(tc_session_graph(b->session), i)) {
+    tc_tensor_unref(&own);
+    s = tc_tensor_create_strided(b->c->allocator, given->dtype, given->rank, given->sizes, given->strides, &own);
+    if (s == TC_OK) s = tc_tensor_copy(given, &own);
+  }
+  if (s == TC_OK && b->c->device && v && v->kind == TC_VALUE_TENSOR) s = tc_tensor_to_device(b->c->device, &own, out);
+  else if (s == TC_OK) *out = tc_tensor_ref(&own);
+  tc_tensor_unref(&own);
+  return s;
+}
+
 static tc_status bench_session(bench *b, const tc_tensor *host_inputs) {
   int32_t n = b->m->graph->inputs.count;
   b->n_outputs = b->m->graph->outputs.count;
@@ -243,11 +269,8 @@ static tc_status bench_session(bench *b, const tc_tensor *host_inputs) {
   b->inputs = TC_NEW_ARRAY(b->o->arena, tc_tensor, n);
   tc_status s = TC_OK;
   for (int32_t i = 0; i < n && s == TC_OK; i++) {
-    const tc_value *v = b->m->graph->inputs.data[i].value;
     if (!host_inputs[i].storage) continue;
-    if (b->c->device && v && v->kind == TC_VALUE_TENSOR)
-      s = tc_tensor_to_device(b->c->device, &host_inputs[i], &b->inputs[i]);
-    else b->inputs[i] = tc_tensor_ref(&host_inputs[i]);
+    s = place_input(b, i, &host_inputs[i], &b->inputs[i]);
     if (s == TC_OK) b->input_bytes += (int64_t)b->inputs[i].storage->size;
   }
   if (!b->o->unchecked) {

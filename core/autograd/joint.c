@@ -389,8 +389,26 @@ static bool same_strides(const tc_value *a, const tc_value *b) {
   return same;
 }
 
-// Zeros and ones read nothing of what they are like: its memory need not be kept for them. Not where strides of what is
-// empty or of one element would be others: those of what reads them were made for these.
+// The strides given, which differ where a size is 1, for all of a value's elements: what reads the value was made for
+// them. The same value where sizes are not known, or there are no elements.
+static tc_status with_strides(tc_graph *g, tc_node *before, tc_value *v, const tc_tensor_type *t, tc_value **out) {
+  tc_module *m = g->module;
+  tc_build b = {.graph = g, .before = before, .source = before->source};
+  int64_t last = 0, count = 1;
+  *out = v;
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (!tc_sym_is_const(t->sizes[d]) || !tc_sym_is_const(t->strides[d])) return TC_OK;
+    last += (t->sizes[d]->value - 1) * t->strides[d]->value, count *= t->sizes[d]->value;
+  }
+  if (last >= count || count == 0) return TC_OK;
+  tc_arg made, args[] = {tc_arg_tensor(v), tc_arg_syms(t->sizes, t->rank), tc_arg_syms(t->strides, t->rank),
+                         tc_arg_sym(tc_sym_int(m->syms, 0))};
+  TC_TRY(tc_build_call(&b, TC_SV("aten::as_strided"), 4, args, NULL, &made));
+  *out = made.value;
+  return TC_OK;
+}
+
+// Zeros and ones read nothing of what they are like: its memory need not be kept for them.
 static tc_status forget_likes(tc_graph *g) {
   static const char *const ops[][2] = {{"zeros_like", "aten::zeros"}, {"ones_like", "aten::ones"}};
   for (tc_node *n = g->first; n; n = n->next) {
@@ -399,6 +417,7 @@ static tc_status forget_likes(tc_graph *g) {
       tc_value *made;
       if (n->dead || !tc_node_is(n, ops[k][0]) || !slowest_first(g->module, &n->results[0]->type, order)) continue;
       TC_TRY(filled(g, n, ops[k][1], &n->results[0]->type, order, &made));
+      if (!same_strides(n->results[0], made)) TC_TRY(with_strides(g, n, made, &n->results[0]->type, &made));
       if (!same_strides(n->results[0], made)) continue;
       tc_graph_forward(n->results[0], made);
       tc_node_kill(n);

@@ -106,8 +106,8 @@ def neutral(path, text):
     if path.startswith("core/"):
         # The compiler's own question about the machine that it runs on is no backend.
         text = text.replace("__builtin_cpu_supports", "")
-        # Nor are the name of PyTorch's op, and its word for a processor in archives.
-        text = text.replace("_flash_attention_for_cpu", "").replace('tc_sv_is(device, "cpu")', "")
+        # Nor is the name of PyTorch's op.
+        text = text.replace("_flash_attention_for_cpu", "")
         for number, match in each_line(BACKEND, without_comments(text, strings=True)):
             yield number, "core/ names no backend: '%s'" % match.group(0)
 

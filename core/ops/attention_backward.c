@@ -49,9 +49,9 @@ static tc_lt wide(tc_op_args *a, tc_lt t, int32_t rank, const tc_int *lead, tc_i
   return tc_lo_expand(a, t, rank, sizes);
 }
 
-static tc_lt wide_arg(tc_op_args *a, int32_t arg, int32_t rank, const tc_int *lead) {
+static tc_lt wide_arg(tc_op_args *a, int32_t arg, const tc_int *lead) {
   const tc_tensor_type *t = tc_op_tensor(a, arg);
-  return wide(a, tc_lo_arg(a, arg), rank, lead, t->sizes[t->rank - 2], t->sizes[t->rank - 1]);
+  return wide(a, tc_lo_arg(a, arg), t->rank, lead, t->sizes[t->rank - 2], t->sizes[t->rank - 1]);
 }
 
 // A number per query as a column.
@@ -94,7 +94,7 @@ static tc_lt lower_rows(tc_op_args *a, const char *name, int32_t n, int32_t mask
   bool masked = tc_op_tensor(a, mask) != NULL;
   tc_int attrs[3], keys = tc_op_tensor(a, L_KEY)->sizes[rank - 2];
   tc_lt operands[4];
-  for (int32_t i = 0; i < n; i++) operands[i] = wide_arg(a, i, rank, sizes);
+  for (int32_t i = 0; i < n; i++) operands[i] = wide_arg(a, i, sizes);
   if (masked) operands[n] = wide(a, tc_lo_arg(a, mask), rank, sizes, sizes[rank - 2], keys);
   attributes(a, mask + 2, mask + 1, masked, attrs);
   return tc_lo_template(a, name, n + masked, operands, type, rank, sizes, 3, attrs);
@@ -181,10 +181,10 @@ static int32_t lower_backward(tc_op_args *a, const char *name) {
   int32_t r = y->rank;
   bool mask = tc_op_tensor(a, MASK) != NULL;
   const tc_int *lead = y->sizes;
-  tc_lt operands[7] = {wide_arg(a, QUERY, r, lead),
-                       wide_arg(a, KEY, r, lead),
-                       wide_arg(a, VALUE, r, lead),
-                       wide_arg(a, GRAD, r, lead),
+  tc_lt operands[7] = {wide_arg(a, QUERY, lead),
+                       wide_arg(a, KEY, lead),
+                       wide_arg(a, VALUE, lead),
+                       wide_arg(a, GRAD, lead),
                        column(a, LOGSUMEXP, lead),
                        column(a, DELTA, lead),
                        -1};

@@ -2,7 +2,7 @@
 #include "core/ops/ops.h"
 
 // ---- advanced indexing: index.Tensor ----
-static bool is_mask(const tc_tensor_type *t) { return t->dtype == TC_BOOL || t->dtype == TC_U8; }
+bool tc_is_index_mask(const tc_tensor_type *t) { return t->dtype == TC_BOOL || t->dtype == TC_U8; }
 
 static int32_t broadcast_one(tc_op_args *a, tc_indexing *x, int32_t n, const tc_int *sizes) {
   if (n > x->nb) {
@@ -23,7 +23,7 @@ static int32_t broadcast_one(tc_op_args *a, tc_indexing *x, int32_t n, const tc_
 int32_t tc_check_indices(tc_op_args *a, int32_t list) {
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, list, k);
-    if (t && !is_mask(t) && t->dtype != TC_I64 && t->dtype != TC_I32)
+    if (t && !tc_is_index_mask(t) && t->dtype != TC_I64 && t->dtype != TC_I32)
       return tc_op_fail(a, "tensors used as indices must be long, int, byte or bool tensors, not %s",
                         tc_dtype_torch_name(t->dtype));
   }
@@ -32,10 +32,10 @@ int32_t tc_check_indices(tc_op_args *a, int32_t list) {
 
 // Beside other indices a mask without dimensions says nothing, whatever it holds (so in PyTorch).
 static bool says_nothing(tc_op_args *a, int32_t list, const tc_tensor_type *mask) {
-  if (mask->rank || !is_mask(mask)) return false;
+  if (mask->rank || !tc_is_index_mask(mask)) return false;
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, list, k);
-    if (t && (t->rank || !is_mask(t))) return true;
+    if (t && (t->rank || !tc_is_index_mask(t))) return true;
   }
   return false;
 }
@@ -50,14 +50,14 @@ int32_t tc_read_indexing(tc_op_args *a, int32_t list, tc_int count, tc_indexing 
     return tc_op_fail(a, "too many indices for a tensor of dimension %d (got %d)", self->rank, tc_op_count(a, list));
   for (int32_t k = 0; k < tc_op_count(a, list); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, list, k);
-    int32_t width = t && is_mask(t) ? t->rank : 1;
+    int32_t width = t && tc_is_index_mask(t) ? t->rank : 1;
     if (d + width > self->rank) return tc_op_fail(a, "too many indices for a tensor of dimension %d", self->rank);
     if (!t) {
       d++;
       continue;
     }
     if (says_nothing(a, list, t)) continue;
-    if (!is_mask(t)) {
+    if (!tc_is_index_mask(t)) {
       if (broadcast_one(a, x, t->rank, t->sizes)) return TC_STATUS_INVALID_ARGUMENT;
       x->by[d++] = k;
     } else {
@@ -127,15 +127,15 @@ int32_t tc_expand_masks(tc_op_args *a) {
   int32_t n = 0, masks = 0, others = 0;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
-    masks += t && is_mask(t), others += t && !is_mask(t);
+    masks += t && tc_is_index_mask(t), others += t && !tc_is_index_mask(t);
   }
   bool one_value = tc_op_arg_index(a, "values") >= 0 && tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1);
   if (masks == 0 || (masks == 1 && others == 0 && one_value)) return TC_STATUS_OK;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
-    int32_t width = t && is_mask(t) ? t->rank : 1;
+    int32_t width = t && tc_is_index_mask(t) ? t->rank : 1;
     if (n + width > TC_MAX_RANK) return tc_op_fail(a, "too many indices");
-    if (!t || !is_mask(t)) {
+    if (!t || !tc_is_index_mask(t)) {
       list[n++] = tc_ex_arg_at(a, 1, k);
       continue;
     }

@@ -31,7 +31,7 @@ static int32_t index_put_meta(tc_op_args *a) {
   bool any = false, bare = false;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
     const tc_tensor_type *i = tc_op_tensor_at(a, 1, k);
-    bool mask = i && i->rank == 0 && (i->dtype == TC_BOOL || i->dtype == TC_U8);
+    bool mask = i && i->rank == 0 && tc_is_index_mask(i);
     any = any || (i && !mask), bare = bare || mask;
   }
   if (!any && !bare && !tc_sym_is_int(tc_op_numel(a, t), 0))

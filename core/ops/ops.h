@@ -133,6 +133,7 @@ typedef struct tc_indexing {
   int32_t nb, at; // broadcast dimensions, and where they stand in the result
   tc_int bsizes[TC_MAX_RANK];
 } tc_indexing;
+bool tc_is_index_mask(const tc_tensor_type *t); // of bool, or of bytes as in older programs
 // A failure where one of the Tensor?[] argument holds no integers or masks.
 int32_t tc_check_indices(tc_op_args *a, int32_t list);
 // `list`: number of the Tensor?[] argument. `count`: the size of masks' index (NULL: made here).

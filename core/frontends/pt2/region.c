@@ -172,8 +172,24 @@ static tc_status import_region_node(pt2_import *im, pt2_scope *s, const at *wher
 }
 
 // ---- inlining ----
+// What kind of device autocast is for: one of those of which a machine may have several, and whose tensors say which,
+// is an accelerator. False if no tensor of the region is on such a device: it casts nothing then (so in PyTorch).
+static bool is_for_region(tc_json graph, tc_sv type, bool *out_accelerator) {
+  bool any = false;
+  *out_accelerator = false;
+  for (tc_json_iter it = tc_json_begin(tc_json_get(graph, "tensor_values")); tc_json_next(&it);) {
+    tc_json device = tc_json_get(it.value, "device");
+    tc_sv name;
+    int64_t number;
+    if (!tc_json_str(tc_json_get(device, "type"), &name) || !tc_sv_eq(name, type)) continue;
+    any = true;
+    *out_accelerator |= tc_json_int(tc_json_get(device, "index"), &number);
+  }
+  return any;
+}
+
 // The four arguments of wrap_with_autocast in front of its graph.
-static tc_status read_autocast(const at *where, const tc_json *args, tc_autocast_options *out) {
+static tc_status read_autocast(const at *where, const tc_json *args, tc_json graph, tc_autocast_options *out) {
   at device_at = at_item(where, 0), type_at = at_item(where, 1), on_at = at_item(where, 2);
   tc_sv device;
   bool on;
@@ -181,8 +197,7 @@ static tc_status read_autocast(const at *where, const tc_json *args, tc_autocast
   *out = (tc_autocast_options){TC_DTYPE_NONE, false};
   TC_TRY(pt2_str(&device_at, args[0], "as_string", &device));
   if (!tc_json_bool(tc_json_get(args[2], "as_bool"), &on)) return pt2_bad(&on_at, "expected a truth value");
-  if (!on) return TC_OK;
-  out->accelerator = !tc_sv_is(device, "cpu");
+  if (!on || !is_for_region(graph, device, &out->accelerator)) return TC_OK;
   TC_TRY(pt2_int(&type_at, args[1], "as_scalar_type", &number));
   TC_TRY(pt2_dtype(&type_at, number, &out->to));
   if (out->to != TC_BF16 && out->to != TC_F16) return pt2_bad(&type_at, "autocast to %s", tc_dtype_name(out->to));
@@ -274,7 +289,7 @@ static tc_status import_inlined(pt2_import *im, pt2_scope *s, const at *where, c
   TC_TRY(read_graph(&as_at, graph, &name, &json));
   TC_TRY(enter(im, where));
   pt2_scope_open(im, &inner, s, s->graph, json);
-  if (casts) TC_TRY(read_autocast(&inputs_at, options, &inner.autocast));
+  if (casts) TC_TRY(read_autocast(&inputs_at, options, json, &inner.autocast));
   TC_TRY(bind_inputs(im, &inner, &graph_at, o.args.data, o.args.count, BIND_INLINE));
   TC_TRY(pt2_import_nodes(im, &inner, &graph_at));
   im->depth--;

@@ -457,14 +457,15 @@ static void add_storages(tc_map *storages, const tc_node *n) {
   for (int32_t k = 0; k < w.n; k++) tc_map_put_ptr(storages, storage_of(n->args[w.written[k].arg].value), NULL);
 }
 
-// Products of so many numbers may leave the range in one order of factors and meet a zero before in another.
+// Products of so many floats may leave the range in one order of factors and meet a zero before in another; those of
+// integers are the same in all.
 static bool multiplies_many(const tc_node *n) {
   enum { MANY = 100 };
   static const char *const products[] = {"*prod*"};
   const tc_value *x = n->n_args && n->args[0].kind == TC_AK_TENSOR ? n->args[0].value : NULL;
   int64_t count = 1;
   for (int32_t d = 0; x && d < x->type.rank; d++) count *= tc_sym_hint_or(n->graph->module->syms, x->type.sizes[d], 1);
-  return count > MANY && is_any(n->op->schema.name, products, 1);
+  return count > MANY && is_any(n->op->schema.name, products, 1) && unit_of(n->results[0]->type.dtype) > 0;
 }
 
 // Outputs that come from results which are not unique, or from numbers so large that what an op makes of them depends

@@ -197,10 +197,11 @@ static tc_status read_autocast(const at *where, const tc_json *args, tc_json gra
   *out = (tc_autocast_options){TC_DTYPE_NONE, false};
   TC_TRY(pt2_str(&device_at, args[0], "as_string", &device));
   if (!tc_json_bool(tc_json_get(args[2], "as_bool"), &on)) return pt2_bad(&on_at, "expected a truth value");
-  if (!on || !is_for_region(graph, device, &out->accelerator)) return TC_OK;
+  if (!on) return TC_OK;
   TC_TRY(pt2_int(&type_at, args[1], "as_scalar_type", &number));
   TC_TRY(pt2_dtype(&type_at, number, &out->to));
   if (out->to != TC_BF16 && out->to != TC_F16) return pt2_bad(&type_at, "autocast to %s", tc_dtype_name(out->to));
+  if (!is_for_region(graph, device, &out->accelerator)) out->to = TC_DTYPE_NONE;
   return TC_OK;
 }
 

@@ -134,10 +134,23 @@ static bool shortest(search *x, fft_plan *out) {
   return true;
 }
 
+// What lanes of a row have together should be as long as what memory moves at once: 64 bytes, 32 at least (measured for
+// 8 to 64 points). Lanes that no pass has work for do not count.
+static double apart_cost(const fft_plan *p) {
+  int32_t together = 1;
+  for (int32_t i = 0; i < p->n_passes; i++) {
+    int32_t busy = p->n / p->passes[i].radix;
+    if (busy > together) together = busy;
+  }
+  if (together > p->lanes) together = p->lanes;
+  return together >= 8 ? 1 : together >= 4 ? 1.8 : together > 1 ? 5 : 14;
+}
+
 static void take_better(search *x, const fft_limits *limits, double weight, fft_plan *best) {
   fft_plan p;
   if (limits->lanes && limits->lanes != x->lanes) return;
   if (!shortest(x, &p)) return;
+  if (x->threads) weight *= apart_cost(&p);
   p.cost *= weight;
   if (!best->n_passes || p.cost < best->cost) *best = p;
 }
@@ -159,10 +172,7 @@ static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, f
       if (n % r || !usable_radix(r)) continue;
       x.lanes = n / r;
       if (x.lanes > limits->max_lanes) continue;
-      // Rows share a block, so that few lanes a row are none that idle, but those that lie together should read what
-      // memory moves at once: 64 bytes, 32 at least (1.8: measured for 16 to 64 points).
-      double apart = x.lanes < 4 ? 4.0 / x.lanes : 1;
-      take_better(&x, limits, x.lanes < 8 ? 1.8 * apart : 1, out);
+      take_better(&x, limits, 1, out); // rows share a block, so that few lanes a row are none that idle
     }
     if (!out->n_passes || limits->lanes) {
       x.lanes = limits->lanes ? limits->lanes : limits->max_lanes;

@@ -43,7 +43,7 @@ static tc_status parse(kit *k, tc_sv text, bool fast, const tc_kernel **out) {
   tc_lex_init(&lx, k->arena, TC_SV("kit.tc"), text);
   TC_TRY(tc_kernel_parse(k->arena, &lx, &raw), "in the kit's program\n" TC_SV_FMT, TC_SV_ARG(text));
   TC_TRY(tc_kernel_verify(raw));
-  TC_TRY(tc_kernel_legalise(k->arena, raw, &plain));
+  TC_TRY(tc_kernel_legalise(k->arena, raw, !k->props.simd_bytes, &plain));
   TC_TRY(tc_kernel_simplify(k->arena, plain, &plain));
   for (int32_t i = 0; i < plain->n_insts && !fast; i++) plain->insts[i].flags &= ~TC_KI_FAST;
   *out = plain;

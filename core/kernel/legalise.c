@@ -5,6 +5,8 @@
 // one of width 2w at 2i. Operations on 16-bit floats are done in f32 and rounded by a cast, each of them.
 #include "core/kernel/legalise.h"
 
+#include "core/kernel/builder.h"
+
 static bool is_half(tc_dtype d) { return d == TC_F16 || d == TC_BF16; }
 
 tc_kval tc_kir_plain(tc_kb *b, int32_t op, int32_t n, const tc_kval *args) {
@@ -182,6 +184,7 @@ static void collective(tc_kir_copy *c, const tc_kinst *in) {
 static tc_status visit(tc_kir_copy *c, int32_t inst) {
   const tc_kinst *in = &c->from->insts[inst];
   char cls = (char)tc_k_op_class(in->op);
+  c->to->threads = *(const bool *)c->self;
   if (in->op == TC_K_LANES) return lanes_region(c, in);
   if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
   else if (in->op == TC_K_CAST && (is_complex(c, in->args[0]) || is_complex(c, in->results[0]))) complex_cast(c, in);
@@ -194,11 +197,11 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   return TC_OK;
 }
 
-tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, tc_kernel **out) {
+tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, bool threads, tc_kernel **out) {
   *out = NULL;
   TC_TRY(tc_kernel_verify(k), "while legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
   tc_kernel *plain;
-  TC_TRY(tc_kir_copy_kernel(arena, k, visit, NULL, true, &plain));
+  TC_TRY(tc_kir_copy_kernel(arena, k, visit, &threads, true, &plain));
   TC_TRY(tc_kernel_simplify(arena, plain, out)); // lowering leaves parts that nobody uses
   TC_TRY(tc_kernel_verify_plain(*out), "after legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
   return TC_OK;

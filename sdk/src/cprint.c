@@ -353,10 +353,15 @@ static void put_inst(printer *p, int32_t inst) {
   put(p, ";\n");
 }
 
+void put_members(printer *p, const tc_kregion *g, int32_t group, int32_t until) {
+  for (int32_t i = 0; i < until && !p->missing; i++)
+    if (lazy_group(p, g->insts[i]) == group && !put_lazy(p, g, i)) put_inst(p, g->insts[i]);
+}
+
 static void put_region(printer *p, int32_t region) {
   tc_kregion g;
   tc_k_region(p->k, region, &g);
-  for (int32_t i = 0; i < g.n_insts && !p->missing; i++) put_inst(p, g.insts[i]);
+  put_members(p, &g, -1, g.n_insts);
 }
 
 // ---- The kernel ----
@@ -649,7 +654,11 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
   put_shared(p);
   put_scratch(p);
   if (p->given) put_given_body(p, &source);
-  else put_region(p, tc_k_body(k));
+  else {
+    lazies_find(p);
+    put_region(p, tc_k_body(k));
+    lazies_free(p);
+  }
   put(p, "}\n");
   return p->missing ? refused(p, out_reason) : TC_STATUS_OK;
 }

@@ -17,7 +17,8 @@ typedef struct printer {
   const char *missing; // what the dialect cannot say; NULL: all is well
   int32_t depth, next; // indentation; numbers of helper variables
   int32_t n_params;
-  bool given; // the kernel is source that somebody wrote
+  bool given;            // the kernel is source that somebody wrote
+  struct lazies *lazies; // NULL: nothing is left out
 } printer;
 
 // An operand of a format: a value, a text, or a number.
@@ -57,6 +58,14 @@ int32_t subgroup_of(const printer *p); // lanes that shuffles combine at once; 1
 int64_t shared_bytes(const tc_kernel *k);
 int64_t shared_offset(const tc_kernel *k, tc_kmem m);
 void put_load(printer *p, const tc_kinst *in);
+// Finds what only one side of selects needs (cprint_lazy.c), until lazies_free.
+void lazies_find(printer *p);
+void lazies_free(printer *p);
+int32_t lazy_group(const printer *p, int32_t inst); // the select at whose place an instruction is printed; -1: its own
+// Prints the group whose first select stands at place `at` of the region; false: there is none.
+bool put_lazy(printer *p, const tc_kregion *g, int32_t at);
+// The instructions up to a place of the region that are printed in a group, or in none (-1).
+void put_members(printer *p, const tc_kregion *g, int32_t group, int32_t until);
 void put_store(printer *p, const tc_kinst *in);
 void put_atomic(printer *p, const tc_kinst *in);
 void put_prefetch(printer *p, const tc_kinst *in);

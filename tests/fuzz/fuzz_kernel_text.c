@@ -26,7 +26,7 @@ static tc_status body(tc_arena *arena, tc_sv text) {
   tc_kernel_count(k, &stats);
   tc_fuzz_ok(tc_kernel_simplify(arena, k, &simple), "simplify");
   tc_fuzz_ok(tc_kernel_verify(simple), "verify what was simplified");
-  TC_TRY(tc_kernel_legalise(arena, simple, &plain));
+  TC_TRY(tc_kernel_legalise(arena, simple, false, &plain));
   tc_fuzz_ok(tc_kernel_verify_plain(plain), "verify what was legalised");
   return TC_OK;
 }

@@ -3,6 +3,7 @@
 // pow: x^y = e^(y log x) with log x in two words (long.c).
 // cbrt: a cubic polynomial and Halley's iteration, the residual in two words.
 // Bounds (ulp), both types: pow, rsqrt 1.5, cbrt 0.6, hypot 1.1.
+#include "core/kernel/builder.h"
 #include "core/kernel/maths/coefficients.h"
 #include "core/kernel/maths/maths.h"
 
@@ -32,16 +33,25 @@ tc_kval tc_km_op_pow(const tc_km *m, tc_kval x, tc_kval y) {
 tc_kval tc_km_op_rsqrt(const tc_km *m, tc_kval x) { return k_div(m, k_real(m, 1), k_sqrt(m, x)); }
 
 // Both sides are scaled by the power of two of the larger.
-tc_kval tc_km_op_hypot(const tc_km *m, tc_kval x, tc_kval y) {
-  tc_kval ax = k_abs(m, x), ay = k_abs(m, y), swap = k_lt(m, ax, ay);
-  tc_kval a = k_select(m, swap, ay, ax), b = k_select(m, swap, ax, ay), shift = k_int(m, m->mantissa);
-  tc_kval e = k_shr(m, k_bits(m, a), shift), top = k_int(m, 2 * m->bias - 1), one = k_int(m, 1);
+static tc_kval scaled_hypot(const tc_km *m, tc_kval ax, tc_kval ay) {
+  tc_kval swap = k_lt(m, ax, ay), a = k_select(m, swap, ay, ax), b = k_select(m, swap, ax, ay);
+  tc_kval shift = k_int(m, m->mantissa), e = k_shr(m, k_bits(m, a), shift);
+  tc_kval top = k_int(m, 2 * m->bias - 1), one = k_int(m, 1);
   e = k_select(m, k_gt(m, e, top), top, k_select(m, k_lt(m, e, one), one, e));
   tc_kval down = k_from_bits(m, k_shl(m, k_sub(m, k_int(m, 2 * m->bias), e), shift)),
           up = k_from_bits(m, k_shl(m, e, shift));
   tc_kval as = k_mul(m, a, down), bs = k_mul(m, b, down);
   tc_kval r = k_mul(m, k_sqrt(m, k_fma(m, as, as, k_mul(m, bs, bs))), up), inf = k_real(m, __builtin_inf());
   return k_select(m, k_or(m, k_eq(m, ax, inf), k_eq(m, ay, inf)), inf, r);
+}
+
+// Threads scale where squares could be too large, or too small to count.
+tc_kval tc_km_op_hypot(const tc_km *m, tc_kval x, tc_kval y) {
+  tc_kval ax = k_abs(m, x), ay = k_abs(m, y), r = scaled_hypot(m, ax, ay);
+  if (!m->b->threads) return r;
+  tc_kval a = tc_kb_op2(m->b, TC_K_MAX, ax, ay), b = tc_kb_op2(m->b, TC_K_MIN, ax, ay);
+  tc_kval usual = k_and(m, k_ge(m, a, k_pick(m, 0x1p-40, 0x1p-400)), k_le(m, a, k_pick(m, 0x1p60, 0x1p500)));
+  return k_select(m, usual, k_sqrt(m, k_fma(m, a, a, k_mul(m, b, b))), r);
 }
 
 static tc_kval halley(const tc_km *m, tc_kval t, tc_kval x) {

@@ -146,7 +146,7 @@ static double error_of(const function *f, tc_dtype t, double x, double got, long
   return (double)(fabsl(g - exact) / ulp_of(t, size));
 }
 
-static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, int32_t lanes) {
+static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, int32_t lanes, bool threads) {
   tc_kb *b = tc_kb_create(arena, TC_SV("f"), lanes);
   tc_kmem x = tc_kb_global(b, TC_SV("x"), t, TC_MEM_READONLY, 16),
           y = tc_kb_global(b, TC_SV("y"), t, TC_MEM_READONLY, 16);
@@ -159,13 +159,13 @@ static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, int
   tc_kb_end_lanes(b, 0, NULL, NULL);
   tc_kernel *k, *plain, *simple;
   CHECK_OK(tc_kb_finish(b, &k));
-  CHECK_OK(tc_kernel_legalise(arena, k, &plain));
+  CHECK_OK(tc_kernel_legalise(arena, k, threads, &plain));
   CHECK_OK(tc_kernel_simplify(arena, plain, &simple));
   CHECK_OK(tc_kernel_verify_plain(simple));
   return simple;
 }
 
-static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
+static int32_t measure(tc_arena *arena, const function *f, tc_dtype t, bool threads) {
   enum { LANES = 256 };
   int32_t n = SAMPLES;
   double *a = calloc((size_t)n * 3, sizeof *a), *b = a + n, *r = b + n;
@@ -181,7 +181,7 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
   tc_karg args[3] = {{.data = mem, .count = n},
                      {.data = mem + size * (size_t)n, .count = n},
                      {.data = mem + 2 * size * (size_t)n, .count = n}};
-  CHECK_OK(tc_kernel_interpret(tc_system_allocator(), kernel_for(arena, f, t, LANES), n / LANES, args, 3, NULL));
+  CHECK_OK(tc_kernel_interpret(tc_system_allocator(), kernel_for(arena, f, t, LANES, threads), n / LANES, args, 3, NULL));
   double worst = -1, at = 0, at2 = 0, got = 0;
   long double want = 0;
   for (int32_t i = 0; i < n; i++) {
@@ -191,7 +191,7 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
     if (e > worst) worst = e, at = a[i], at2 = b[i], got = r[i], want = exact;
   }
   double bound = t == TC_F32 ? f->bound : f->bound64;
-  printf("  %-8s %s  %.3f ulp%s\n", tc_k_op_text(f->op), tc_dtype_name(t), worst,
+  printf("  %-8s %s%s  %.3f ulp%s\n", tc_k_op_text(f->op), tc_dtype_name(t), threads ? " in threads" : "", worst,
          worst > bound ? "   <-- too much" : "");
   if (worst > bound)
     print_error("%s(%a, %a) in %s: got %a, exact %a\n", tc_k_op_text(f->op), at, at2, tc_dtype_name(t), got,
@@ -207,7 +207,8 @@ static void accuracy(tc_arena *arena, tc_dtype t) {
   printf("  seed %llu\n", (unsigned long long)random_state);
   int32_t bad = 0;
   for (int32_t i = 0; i < FUNCTIONS; i++)
-    if (!only || !strcmp(only, tc_k_op_text(functions[i].op))) bad += measure(arena, &functions[i], t);
+    for (int32_t threads = 0; threads < 2; threads++)
+      if (!only || !strcmp(only, tc_k_op_text(functions[i].op))) bad += measure(arena, &functions[i], t, threads);
   assert_int_equal(bad, 0);
 }
 

@@ -249,45 +249,105 @@ static const tc_cdialect c99 = {
     .bitcast_f64_i64 = "bits_d($0)",
     .bitcast_i64_f64 = "d_bits($0)"};
 
-KERNEL_TEST(c99_equals_interpreter) {
-  if (!have("cc")) skip();
+// Runs (%x, %y, %n) of type t for each block as C99 and compares y with the interpreter's, bit for bit.
+static void run_as_c99(tc_arena *arena, const tc_kernel *k, tc_dtype t) {
   enum { BLOCKS = 400 };
-  const char *file = scratch_file(arena, ".c"), *library = scratch_file(arena, ".so");
-  for (int32_t i = 0; i < TYPES; i++) {
-    tc_dtype t = all_types[i];
-    if (t == TC_F16 || t == TC_BF16) continue; // the dialect has no conversions
-    tc_kernel *k = everything(arena, t, 1);
-    const char *text = print_as(arena, k, &c99);
-    CHECK_OK(tc_file_write(file, text, strlen(text)));
-    if (system(tc_sv_printf(arena,
-                            "cc -std=gnu11 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o %s %s -lm",
-                            library, file)
-                   .data))
-      fail_msg("cc refuses:\n%s", text);
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) fail_msg("%s", dlerror());
-    void (*run)(const void *x, void *y, int32_t n, int32_t block);
-    *(void **)&run = dlsym(handle, tc_sv_printf(arena, "everything_%s", tc_dtype_name(t)).data);
-    uint8_t x[8 * (BLOCKS + 8)] = {0}, y1[8 * BLOCKS] = {0}, y2[8 * BLOCKS] = {0};
-    int32_t size = tc_dtype_size(t);
-    for (int32_t e = 0; e < BLOCKS + 8; e++)
-      tc_kir_write(t, x + e * size,
-                   tc_dtype_is_float(t) ? (tc_knum){.re = (rand() % 2001 - 1000) * 0.01}
-                                        : tc_kir_int(t, (int64_t)rand() * rand() - (int64_t)rand() * rand()));
-    tc_karg args[3] = {{.data = x, .count = BLOCKS + 8}, {.data = y1, .count = BLOCKS}, {.bits = BLOCKS}};
-    CHECK_OK(tc_kernel_interpret(tc_system_allocator(), k, BLOCKS, args, 3, NULL));
-    for (int32_t b = 0; b < BLOCKS; b++) run(x, y2, BLOCKS, b);
-    for (int32_t e = 0; e < BLOCKS; e++) {
-      tc_knum want = tc_kir_read(t, y1 + e * size), got = tc_kir_read(t, y2 + e * size);
-      bool nan = tc_dtype_is_float(t) && want.re != want.re && got.re != got.re;
-      if (!nan && memcmp(y1 + e * size, y2 + e * size, (size_t)size))
-        fail_msg("%s, block %d: %.17g, interpreter %.17g (%lld, %lld)", tc_dtype_name(t), (int)e, got.re, want.re,
-                 (long long)got.i, (long long)want.i);
-    }
-    dlclose(handle);
+  const char *file = scratch_file(arena, ".c"), *library = scratch_file(arena, ".so"), *text = print_as(arena, k, &c99);
+  CHECK_OK(tc_file_write(file, text, strlen(text)));
+  if (system(tc_sv_printf(arena,
+                          "cc -std=gnu11 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o %s %s -lm",
+                          library, file)
+                 .data))
+    fail_msg("cc refuses:\n%s", text);
+  void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fail_msg("%s", dlerror());
+  void (*run)(const void *x, void *y, int32_t n, int32_t block);
+  *(void **)&run = dlsym(handle, tc_sv_printf(arena, TC_SV_FMT, TC_SV_ARG(tc_k_name(k))).data);
+  uint8_t x[8 * (BLOCKS + 8)] = {0}, y1[8 * BLOCKS] = {0}, y2[8 * BLOCKS] = {0};
+  int32_t size = tc_dtype_size(t);
+  for (int32_t e = 0; e < BLOCKS + 8; e++)
+    tc_kir_write(t, x + e * size,
+                 tc_dtype_is_float(t) ? (tc_knum){.re = (rand() % 2001 - 1000) * 0.01}
+                                      : tc_kir_int(t, (int64_t)rand() * rand() - (int64_t)rand() * rand()));
+  tc_karg args[3] = {{.data = x, .count = BLOCKS + 8}, {.data = y1, .count = BLOCKS}, {.bits = BLOCKS}};
+  CHECK_OK(tc_kernel_interpret(tc_system_allocator(), k, BLOCKS, args, 3, NULL));
+  for (int32_t b = 0; b < BLOCKS; b++) run(x, y2, BLOCKS, b);
+  for (int32_t e = 0; e < BLOCKS; e++) {
+    tc_knum want = tc_kir_read(t, y1 + e * size), got = tc_kir_read(t, y2 + e * size);
+    bool nan = tc_dtype_is_float(t) && want.re != want.re && got.re != got.re;
+    if (!nan && memcmp(y1 + e * size, y2 + e * size, (size_t)size))
+      fail_msg("%s, block %d: %.17g, interpreter %.17g (%lld, %lld) in\n%s", tc_dtype_name(t), (int)e, got.re, want.re,
+               (long long)got.i, (long long)want.i, text);
   }
+  dlclose(handle);
   unlink(file);
   unlink(library);
+}
+
+KERNEL_TEST(c99_equals_interpreter) {
+  if (!have("cc")) skip();
+  for (int32_t i = 0; i < TYPES; i++) {
+    tc_dtype t = all_types[i];
+    if (t != TC_F16 && t != TC_BF16) run_as_c99(arena, everything(arena, t, 1), t); // the dialect has no conversions
+  }
+}
+
+// ---- What only one side of a select needs ----
+static tc_kval chain(tc_kb *b, tc_kval v, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    v = tc_kb_op3(b, TC_K_FMA, v, tc_kb_real(b, TC_F32, 1.0 + i), tc_kb_real(b, TC_F32, 0.25));
+  return v;
+}
+static tc_kval compare(tc_kb *b, int32_t op, tc_kval x, double c) {
+  return tc_kb_op2(b, op, x, tc_kb_real(b, TC_F32, c));
+}
+static tc_kval choose(tc_kb *b, tc_kval c, tc_kval x, tc_kval y) { return tc_kb_op3(b, TC_K_SELECT, c, x, y); }
+
+// Two selects by one threshold, whose first sides share long work, in which there is another; `used`: the work is
+// needed beside the selects, too. `same`: the condition is no threshold.
+static tc_kernel *rare(tc_arena *arena, bool used, bool same) {
+  tc_kb *b = tc_kb_create(arena, TC_SV("rare"), 1);
+  tc_kmem x = tc_kb_global(b, TC_SV("x"), TC_F32, TC_MEM_READONLY, 16);
+  tc_kmem y = tc_kb_global(b, TC_SV("y"), TC_F32, TC_MEM_WRITEONLY, 16);
+  tc_kb_scalar(b, TC_SV("n"), TC_I32, 0, INT32_MAX, 1);
+  tc_kval block = tc_kb_block(b);
+  tc_kb_lanes(b);
+  tc_kval i = tc_kb_op2(b, TC_K_ADD, block, tc_kb_lane(b)), v = tc_kb_load1(b, x, i, -1, -1);
+  tc_kval deep = chain(b, v, 20), far = chain(b, choose(b, compare(b, TC_K_GT, v, 8), deep, v), 18);
+  tc_kval one = chain(b, far, 1), two = tc_kb_op1(b, TC_K_NEG, far);
+  tc_kval c =
+      same ? compare(b, TC_K_NE, v, 2) : tc_kb_op2(b, TC_K_OR, compare(b, TC_K_GT, v, 2), compare(b, TC_K_LT, v, -7));
+  tc_kval sum = tc_kb_op2(b, TC_K_ADD, choose(b, c, one, v), choose(b, c, two, v));
+  if (used) sum = tc_kb_op2(b, TC_K_ADD, sum, far);
+  tc_kb_store(b, y, i, 1, &sum, -1);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kernel *k;
+  CHECK_OK(tc_kb_finish(b, &k));
+  return legal(arena, k);
+}
+
+static int32_t count_of(const char *text, const char *what) {
+  int32_t n = 0;
+  for (const char *at = strstr(text, what); at; at = strstr(at + 1, what)) n++;
+  return n;
+}
+
+KERNEL_TEST(rare_sides_are_left_out) {
+  if (!have("cc")) skip();
+  static const int32_t branches[] = {2, 1, 1,
+                                     1}; // by: the work is needed elsewhere, too; the condition is no threshold
+  for (int32_t way = 0; way < 4; way++) {
+    tc_kernel *k = rare(arena, way & 1, way & 2);
+    const char *text = print_as(arena, k, &c99);
+    if (count_of(text, "if (") != branches[way]) fail_msg("%d: not %d branches in\n%s", way, branches[way], text);
+    run_as_c99(arena, k, TC_F32);
+  }
+  // Nothing of the work stands in front of the branch, and both selects take their sides in it.
+  const char *text = print_as(arena, rare(arena, false, false), &c99), *branch = strstr(text, "if (");
+  int32_t before = 0;
+  for (const char *at = strstr(text, "__builtin_fmaf("); at && at < branch; at = strstr(at + 1, "__builtin_fmaf("))
+    before++;
+  assert_int_equal(before, 0);
 }
 
 KERNEL_TEST(refusals) {
@@ -306,6 +366,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cuda),          cmocka_unit_test(cuda_text),       cmocka_unit_test(large_shared_memory),
       cmocka_unit_test(opencl_syntax), cmocka_unit_test(opencl_variants), cmocka_unit_test(c99_equals_interpreter),
-      cmocka_unit_test(tiles),         cmocka_unit_test(refusals)};
+      cmocka_unit_test(tiles),         cmocka_unit_test(refusals),        cmocka_unit_test(rare_sides_are_left_out)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

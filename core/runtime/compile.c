@@ -307,6 +307,7 @@ static tc_status kernel_texts(tc_context *c, const tc_plan *p, int32_t stage, tc
 
 tc_status tc_compiled_text(tc_context *c, const tc_compiled *x, int32_t stage, tc_sb *sb) {
   if (x->texts[stage].size) return tc_sb_put(sb, x->texts[stage]), TC_OK;
+  if (!x->graph) return no_text(c, stage); // left to the references
   if (stage <= TC_STAGE_SCHEDULE) tc_user_ops_print(sb, x->graph);
   if (stage <= TC_STAGE_FUNCTIONAL) {
     tc_graph_print(sb, x->graph);

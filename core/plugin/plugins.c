@@ -462,13 +462,21 @@ typedef struct added {
   const char *path;
   tc_plugin_entry *entry;
 } added;
+// Is this the entry of the manifest that names the file? One that was refused early has no more than its plain name.
+static bool is_entry_of(const tc_plugin *p, tc_sv real) {
+  if (!p->manifest.size) return false;
+  return tc_sv_eq(p->file, real) ||
+         (tc_sv_eq(p->file, tc_path_base(real)) && tc_sv_eq(tc_path_dir(p->manifest), tc_path_dir(real)));
+}
+
+// What is wrong with a manifest that cannot be read is told: it may be the one that is looked for.
 static tc_status add_file(tc_plugins *ps, void *arg) {
   added *a = arg;
-  tc_sv real, folder, *names;
+  tc_sv real, folder, *names, unread = {"", 0};
   int32_t n;
   TC_TRY(tc_trusted_path(ps->arena, a->path, false, &real));
   for (int32_t i = 0; i < ps->entries.count; i++)
-    if (ps->entries.data[i]->pub.manifest.size && tc_sv_eq(ps->entries.data[i]->pub.file, real)) {
+    if (is_entry_of(&ps->entries.data[i]->pub, real)) {
       a->entry = ps->entries.data[i];
       return TC_OK;
     }
@@ -480,8 +488,14 @@ static tc_status add_file(tc_plugins *ps, void *arg) {
     tc_sv path = tc_path_join(ps->arena, folder, names[i]);
     tc_status s = tc_manifest_read(ps->arena, path, &probe);
     bool names_it = s == TC_OK && tc_sv_eq(probe.file, tc_path_base(real));
+    if (s != TC_OK && !unread.size) unread = path;
     tc_status_free(s);
     if (names_it) return add_manifest(ps, path, &a->entry);
+  }
+  if (unread.size) {
+    tc_plugin probe = {0};
+    TC_TRY(tc_manifest_read(ps->arena, unread, &probe), "while looking for the manifest of '" TC_SV_FMT "'",
+           TC_SV_ARG(real));
   }
   return tc_error(TC_STATUS_NOT_FOUND, "no manifest (NAME" TC_MANIFEST_SUFFIX ") beside '" TC_SV_FMT "' names it",
                   TC_SV_ARG(real));

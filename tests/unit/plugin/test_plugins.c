@@ -592,6 +592,42 @@ TC_TEST(takes_folders_and_files_as_given) {
   return TC_OK;
 }
 
+// A file whose manifest is wrong: what is wrong is told, whether or not its folder was looked through before.
+TC_TEST(says_what_is_wrong_with_a_files_manifest) {
+  static const struct {
+    const char *name, *rest, *error, *refusal; // one of the two
+  } cases[] = {
+      {"\"stranger\"", "prioritty = 3", "unknown key 'prioritty'; did you mean 'priority'?", NULL},
+      {"", "", "s.tc-plugin.toml:1", NULL},
+      {"\"stranger\"", "", NULL, "needs version 1.999 of the plugin interface"},
+  };
+  const char *folder = make_folder(arena);
+  const char *file = put(arena, folder, "libs.so", TC_SV(""), 0644);
+  put_plugin(arena, folder, "libs.so", 0644);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tc_sv text = tc_sv_printf(arena,
+                              "name = %s\nfile = \"libs.so\"\nabi = \"%s\"\ncapabilities = [\"device\"]\n"
+                              "devices = [\"sample\"]\n%s\n",
+                              cases[i].name, cases[i].refusal ? "1.999" : "1.0", cases[i].rest);
+    put(arena, folder, "s.tc-plugin.toml", text, 0644);
+    for (int32_t scanned = 0; scanned < 2; scanned++) {
+      const char *elsewhere = PLUGINS "long";
+      tc_plugins_options o = {0};
+      tc_plugins *ps;
+      tc_plugin *p = NULL;
+      assert_ok(open_folders(arena, scanned ? &folder : &elsewhere, 1, &o, &ps));
+      tc_status s = tc_plugins_add_file(ps, file, &p);
+      if (s == TC_OK) s = tc_error(TC_STATUS_PLUGIN, TC_SV_FMT, TC_SV_ARG(p->reason));
+      const char *expected = cases[i].error ? cases[i].error : cases[i].refusal;
+      if (!strstr(tc_status_text(s), expected)) fail_msg("'%s', expected '%s'", tc_status_text(s), expected);
+      tc_status_free(s);
+      tc_plugins_destroy(ps);
+    }
+  }
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
 static void *find_sample(void *arg) {
   tc_plugin *p;
   assert_ok(tc_plugins_find_device(arg, TC_SV("sample"), &p));
@@ -629,6 +665,7 @@ int main(void) {
       cmocka_unit_test(chooses_between_equals_only_if_told),
       cmocka_unit_test(refuses_a_second_plugin_of_one_name),
       cmocka_unit_test(takes_folders_and_files_as_given),
+      cmocka_unit_test(says_what_is_wrong_with_a_files_manifest),
       cmocka_unit_test(finds_from_many_threads),
   };
   return TC_RUN(tests);

@@ -40,6 +40,7 @@ struct tc_plugins {
   pthread_mutex_t lock;
   TC_VEC(tc_plugin_entry *) entries; // under `lock`
   TC_VEC(tc_sv) folders;             // real paths that were scanned
+  tc_sv passed_over;                 // a folder of the program's own that is there and was not scanned, or empty
 };
 
 // ---- manifest.c ----

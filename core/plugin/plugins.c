@@ -167,17 +167,29 @@ static tc_status scan_folder(tc_plugins *ps, tc_sv folder, bool required) {
   return TC_OK;
 }
 
+// The folders that are given stand in the place of the program's own, which may surprise.
+static void note_passed_over(tc_plugins *ps, tc_sv folder) {
+  tc_sv real;
+  tc_status s = tc_path_real(ps->arena, folder.data, &real);
+  bool scanned = s != TC_OK;
+  tc_status_free(s);
+  for (int32_t i = 0; !scanned && i < ps->folders.count; i++) scanned = tc_sv_eq(ps->folders.data[i], real);
+  if (!scanned) ps->passed_over = real;
+}
+
 static tc_status scan(tc_plugins *ps, void *arg) {
   const tc_plugins_options *o = arg;
   ps->options.prefer = tc_sv_copy(ps->arena, o->prefer);
   ps->options.disabled = tc_sv_copy(ps->arena, o->disabled);
   for (int32_t i = 0; i < o->n_folders; i++) TC_TRY(scan_folder(ps, tc_sv_copy(ps->arena, o->folders[i]), true));
-  if (o->n_folders > 0) return TC_OK;
   static const char *const defaults[] = {"../plugins", "../lib/tc/plugins"};
   tc_sv self;
   TC_TRY(tc_self_dir(ps->arena, &self));
-  for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
-    TC_TRY(scan_folder(ps, tc_path_join(ps->arena, self, tc_sv_of(defaults[i])), false));
+  for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+    tc_sv folder = tc_path_join(ps->arena, self, tc_sv_of(defaults[i]));
+    if (o->n_folders > 0) note_passed_over(ps, folder);
+    else TC_TRY(scan_folder(ps, folder, false));
+  }
   return TC_OK;
 }
 
@@ -352,6 +364,10 @@ static tc_status none_found(tc_plugins *ps, const wanted *w) {
     if (p->state == TC_PLUGIN_REFUSED && (!p->capabilities || offers(p, w)))
       s = tc_status_note(s, "plugin '" TC_SV_FMT "' was refused: " TC_SV_FMT, TC_SV_ARG(p->name), TC_SV_ARG(p->reason));
   }
+  if (ps->passed_over.size)
+    s = tc_status_note(s,
+                       "plugins.path stands in the place of '" TC_SV_FMT "': add this folder to it for what is there",
+                       TC_SV_ARG(ps->passed_over));
   return s;
 }
 

@@ -628,6 +628,20 @@ TC_TEST(says_what_is_wrong_with_a_files_manifest) {
   return TC_OK;
 }
 
+// Folders that are given stand in the place of the program's own, and a plugin that is missing may be there.
+TC_TEST(says_which_folder_was_not_looked_in) {
+  tc_plugins_options o = {0};
+  tc_plugins *ps;
+  tc_plugin *p;
+  const char *folder = make_folder(arena), *own = TC_BINARY_DIR "/plugins";
+  assert_ok(open_folders(arena, &folder, 1, &o, &ps));
+  assert_error(tc_plugins_find_device(ps, TC_SV("nothing"), &p), TC_STATUS_NOT_FOUND,
+               tc_sv_printf(arena, "plugins.path stands in the place of '%s'", own).data);
+  tc_plugins_destroy(ps);
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
 static void *find_sample(void *arg) {
   tc_plugin *p;
   assert_ok(tc_plugins_find_device(arg, TC_SV("sample"), &p));
@@ -666,6 +680,7 @@ int main(void) {
       cmocka_unit_test(refuses_a_second_plugin_of_one_name),
       cmocka_unit_test(takes_folders_and_files_as_given),
       cmocka_unit_test(says_what_is_wrong_with_a_files_manifest),
+      cmocka_unit_test(says_which_folder_was_not_looked_in),
       cmocka_unit_test(finds_from_many_threads),
   };
   return TC_RUN(tests);

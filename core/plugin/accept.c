@@ -43,7 +43,8 @@ static tc_status copy_table(tc_arena *arena, const char *strct, const void *from
   uint64_t theirs;
   memcpy(&theirs, from, sizeof theirs);
   if (theirs < sizeof theirs || theirs > MAX_SIZE)
-    return tc_error(TC_STATUS_PLUGIN, "%s.struct_size is %llu", strct, (unsigned long long)theirs);
+    return tc_error(TC_STATUS_PLUGIN, "%s.struct_size is %llu; it is the table's size, sizeof(%s)", strct,
+                    (unsigned long long)theirs, strct);
   char *t = tc_arena_alloc(arena, size);
   memcpy(t, from, theirs < size ? theirs : size);
   uint64_t mine = size;
@@ -55,9 +56,14 @@ static tc_status copy_table(tc_arena *arena, const char *strct, const void *from
     memcpy(&fn, t + s->offset, sizeof fn);
     if (fn) continue;
     if (s->need && (s->need & caps) == s->need) {
-      tc_sb sb = tc_sb_make(arena);
+      tc_sb sb = tc_sb_make(arena), ends = tc_sb_make(arena);
+      bool several = (s->need & (s->need - 1)) != 0;
       tc_capabilities_print(&sb, s->need);
-      return tc_error(TC_STATUS_PLUGIN, "%s.%s is missing; the capability '%s' needs it", strct, s->name, sb.text);
+      if (s->offset + sizeof fn > theirs)
+        tc_sb_printf(&ends, " (struct_size, %llu, ends before it)", (unsigned long long)theirs);
+      return tc_error(TC_STATUS_PLUGIN, "%s.%s is missing%s; the %s '%s' %s it", strct, s->name,
+                      ends.size ? ends.text : "", several ? "capabilities" : "capability", sb.text,
+                      several ? "together need" : "needs");
     }
     memcpy(t + s->offset, &s->stub, sizeof s->stub);
   }
@@ -110,6 +116,10 @@ static tc_status check_identity(tc_plugin *p, tc_arena *arena, const tc_plugin_d
   TC_TRY(copy_text(arena, "version", d->version, &version));
   if (vendor.size) p->vendor = vendor;
   if (version.size) p->version = version;
+  if (!name.size)
+    return tc_error(
+        TC_STATUS_PLUGIN, TC_QUERY_SYMBOL
+        " gave no name: it fills the description, mostly by tc_sdk_answer, and says what the manifest does");
   if (!tc_sv_eq(name, p->name))
     return tc_error(TC_STATUS_PLUGIN, "the plugin calls itself '" TC_SV_FMT "', its manifest says '" TC_SV_FMT "'",
                     TC_SV_ARG(name), TC_SV_ARG(p->name));
@@ -142,7 +152,8 @@ static tc_status copy_ops(tc_plugin *p, tc_arena *arena, const tc_plugin_desc *d
   // Rows lie at the plugin's distance, which the first row states.
   uint64_t step = d->n_ops ? d->ops->struct_size : 0;
   if (d->n_ops && (step < offsetof(tc_op_def, meta) || step > MAX_SIZE || step % sizeof(void *)))
-    return tc_error(TC_STATUS_PLUGIN, "tc_op_def.struct_size is %llu", (unsigned long long)step);
+    return tc_error(TC_STATUS_PLUGIN, "tc_op_def.struct_size is %llu; it is the row's size, sizeof(tc_op_def)",
+                    (unsigned long long)step);
   for (int32_t i = 0; i < d->n_ops; i++) {
     const tc_op_def *from = (const tc_op_def *)(const void *)((const char *)d->ops + (uint64_t)i * step);
     if (from->struct_size != step)

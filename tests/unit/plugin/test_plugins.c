@@ -263,6 +263,11 @@ TC_TEST(refuses_with_the_reason) {
       {"template", "tc_template_table.emit is missing; the capability 'templates' needs it"},
       {"destroy", "tc_call_table.destroy is missing; the capability 'calls' needs it"},
       {"delegate", "the capability 'delegate' has no extension TC_EXT_DELEGATE with a table"},
+      {"unsized", "tc_device_table.struct_size is 0; it is the table's size, sizeof(tc_device_table)"},
+      {"cut",
+       "tc_device_table.module_load is missing (struct_size, 112, ends before it); the capabilities 'device|codegen' "
+       "together need it"},
+      {"unnamed", "tc_plugin_query gave no name"},
       {"claim", "tc_delegate_table.compile is missing; the capability 'delegate' needs it"},
       {"ring", "more than 64 extensions, or their list is a ring"},
       {"hash",

@@ -26,6 +26,10 @@
 #define FAULT_CLAIM 19    // a delegate without `run`
 #define FAULT_DESTROY 17  // a call table without destroy
 #define FAULT_LATER 20    // not a fault: other kernel headers of a version that has them locked
+#define FAULT_UNSIZED 21  // a device table without a size
+#define FAULT_CUT 22      // a device table that ends before what kernels need
+#define FAULT_UNNAMED 23  // leaves the description as it came
+#define FAULT_IDLE 24     // not a fault for the loader: no table behind a capability
 
 static tc_sv sv(const char *z) { return (tc_sv){z, strlen(z)}; }
 
@@ -129,8 +133,10 @@ static int32_t launch(tc_device_ *d, tc_handle s, const tc_launch *l) {
 }
 
 static const tc_device_table device = {
-#if FAULT == FAULT_TABLE
+#if FAULT == FAULT_TABLE || FAULT == FAULT_CUT
     .struct_size = offsetof(tc_device_table, module_load),
+#elif FAULT == FAULT_UNSIZED
+    .struct_size = 0,
 #else
     .struct_size = sizeof(tc_device_table),
 #endif
@@ -317,6 +323,10 @@ int32_t tc_plugin_query(const tc_host *h, tc_plugin_desc *out) {
   d.capabilities &= ~(uint64_t)TC_CAP_CALLS;
 #elif FAULT == FAULT_TABLE
   d.capabilities = TC_CAP_DEVICE;
+#elif FAULT == FAULT_IDLE
+  d.n_calls = 0;
+#elif FAULT == FAULT_UNNAMED
+  return (void)d, (void)out, tc_sdk_init(h);
 #elif FAULT == FAULT_CODE
   h->diag(h->self, TC_STATUS_DEVICE, sv("the driver is missing"));
   return TC_STATUS_DEVICE;

@@ -251,6 +251,18 @@ static tc_status read_manifest(kit *k) {
   return s;
 }
 
+static tc_status no_such_case(run_options *o) {
+  tc_sb sb = tc_sb_make(o->arena);
+  for (int32_t i = 0; i < case_count(); i++) {
+    const char *group = case_at(i)->group;
+    if (i && strcmp(group, case_at(i - 1)->group) == 0) continue;
+    tc_sb_printf(&sb, "%s%s", i ? ", " : "", group);
+  }
+  return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                  "no case is called '" TC_SV_FMT "'; a case is GROUP.NAME, --filter='device.*' takes a group: %s",
+                  TC_SV_ARG(o->filter), sb.text);
+}
+
 tc_status cmd_conform(run_options *o) {
   kit k = {.o = o, .config = o->config};
   tc_sv real;
@@ -272,7 +284,7 @@ tc_status cmd_conform(run_options *o) {
   }
   bool any = false;
   for (int32_t i = 0; i < n; i++) any |= chosen[i];
-  if (!any) return tc_error(TC_STATUS_INVALID_ARGUMENT, "no case is called '" TC_SV_FMT "'", TC_SV_ARG(o->filter));
+  if (!any) return no_such_case(o);
   reading r = {.k = &k, .results = results};
   for (int32_t first = 0; first < n;) TC_TRY(run_process(&r, first, chosen, &first));
   TC_TRY(expect_failures(&k, results));

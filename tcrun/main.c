@@ -49,7 +49,22 @@ static const struct {
     {"backends", cmd_backends, "backends", "devices that were found", NULL},
     {"plugins", cmd_plugins, "plugins", "plugins, their state, and why some were refused", NULL},
     {"conform", cmd_conform, "conform --plugin=FILE.so [--filter=GLOB] [--report=FILE.json] [--skip-list=FILE]",
-     "the vendor's test suite: does a plugin keep the rules?", NULL},
+     "the vendor's test suite: does a plugin keep the rules?",
+     "Groups of cases, for --filter='GROUP.*':\n"
+     "  abi      the handshake, tables\n"
+     "  device   properties, memory, copies, streams, times\n"
+     "  kernel   code generation, bit for bit\n"
+     "  rows     rows of a plugin's ops\n"
+     "  op       small graphs against the references\n"
+     "  grad     derivatives\n"
+     "  opcheck  a plugin's ops on their samples; strides, sizes known at the run only\n"
+     "  support  what is claimed compiles and is right\n"
+     "  capture  recorded work\n"
+     "  fault    failing allocations\n"
+     "  perf     rates against those that the device claims\n"
+     "A manifest NAME.tc-plugin.toml lies beside FILE.so. --random=SEED repeats a run; a line of the --skip-list is\n"
+     "GROUP.NAME  # why it is known to fail. --set NAME.KEY=VALUE reaches the plugin.\n"
+     "Example: tcrun conform --plugin=build/libabacus.so --filter='device.*'\n"},
     {"ops", cmd_ops, "ops [PATTERN]", "the ops that are known", NULL},
     {"modes", cmd_modes, "modes", "the modes there are", NULL},
     {"cache", cmd_cache, "cache [list|clear|bound]", "the compiled code kept on disk", NULL},

@@ -208,6 +208,15 @@ static tc_status tables(kit *k) {
   for (int32_t i = 0; i < d->n_calls; i++)
     KIT_CHECK(d->calls[i] && d->calls[i]->struct_size >= offsetof(tc_call_table, thread_safe),
               "call table %d has a struct_size that ends before `destroy`", i);
+  const struct {
+    uint64_t capability;
+    int32_t count;
+    const char *what;
+  } lists[] = {{TC_CAP_CALLS, d->n_calls, "calls', and n_calls is 0"},
+               {TC_CAP_TEMPLATES, d->n_templates, "templates', and n_templates is 0"}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    KIT_CHECK(!(d->capabilities & lists[i].capability) || lists[i].count > 0,
+              "the plugin has the capability '%s: nothing of it would ever be asked", lists[i].what);
   return TC_OK;
 }
 

@@ -225,6 +225,24 @@ static tc_sv in_doubles(kit *k, tc_sv sample) {
   return tc_sb_view(&sb);
 }
 
+// A body that is wrong leaves its op to the reference, whatever the device.
+static tc_status lower(void *arg) {
+  kit_ready *r = arg;
+  tc_loops *loops;
+  return tc_lower_graph(r->m.graph, &(tc_lower_options){.logger = &tc_logger_silent}, &loops);
+}
+static tc_status lower_sample(kit *k, const tc_op_def *d, tc_sv sample) {
+  kit_ready r = {.n = 0};
+  tc_context *c;
+  const char *text = sample_text(k, d, sample).data;
+  if (!d->body) return TC_OK;
+  TC_TRY(kit_references(k, &c));
+  tc_status s = tcrun_read_text(c, TC_SV("kit.tc"), tc_sv_of(text), &r.m);
+  r.loaded = r.m.module != NULL;
+  if (s == TC_OK) s = tc_arena_guard(r.m.module->arena, lower, &r);
+  kit_close_ready(&r);
+  return tc_status_note(s, "in the program\n%s", text);
+}
 static tc_status run_sample(kit *k, const tc_op_def *d, tc_sv sample) {
   return kit_run_text(k, sample_text(k, d, sample).data, 0);
 }
@@ -254,6 +272,7 @@ static tc_status each_sample(kit *k, bool grad, tc_status (*run)(kit *k, const t
   else kit_note(k, "%d samples", (int)n);
   return TC_OK;
 }
+static tc_status bodies(kit *k) { return each_sample(k, false, lower_sample); }
 static tc_status samples(kit *k) { return each_sample(k, false, run_sample); }
 static tc_status sample_gradients(kit *k) { return each_sample(k, true, run_sample_gradient); }
 static tc_status sample_differences(kit *k) { return each_sample(k, true, compare_sample); }
@@ -264,6 +283,7 @@ static const kit_case cases[] = {
 #undef X
         {"grad", "samples", "derivatives of the plugin's ops run as they do on the references", sample_gradients},
     {"grad", "differences", "derivatives of the plugin's ops are what differences say", sample_differences},
+    {"opcheck", "bodies", "a body is a text of the scalar language, of which kernels can be made", bodies},
     {"opcheck", "samples", "the plugin's ops give, on a device, what their references give", samples},
     {"opcheck", "inputs_stay", "what the schema does not write to stays as it is", inputs_stay},
     {"opcheck", "strides", "results have the sizes and strides that were promised", promised_strides},

@@ -189,6 +189,11 @@ static const tc_scalar_ref reference = {.f1 = cube};
 static const tc_op_def right[] = ROW("self * self * self", GRAD(3), &reference),
                        other_body[] = ROW("self * self", GRAD(3), &reference),
                        other_grad[] = ROW("self * self * self", GRAD(2), &reference),
+                       unknown_function[] = ROW("cube(self)", GRAD(3), &reference),
+                       no_arrow[] = {{.struct_size = sizeof(tc_op_def),
+                                      .schema = "faults::cube(Tensor self)",
+                                      .meta = meta,
+                                      .scalar_ref = &reference}},
                        no_reference[] = ROW("self * self * self", GRAD(3), NULL);
 
 // ---- The handshake ----
@@ -207,6 +212,8 @@ static void describe(const tc_host *h, const tc_device_table *device, tc_plugin_
                         .ops = has(h, "body")           ? other_body
                                : has(h, "derivative")   ? other_grad
                                : has(h, "no_reference") ? no_reference
+                               : has(h, "function")     ? unknown_function
+                               : has(h, "schema")       ? no_arrow
                                                         : right,
                         .n_ops = 1};
   if (has(h, "hidden")) d->capabilities |= TC_CAP_CALLS;

@@ -5,6 +5,10 @@
 #                                  tc_plugin_query alone, writable by nobody but the owner, as the loader wants it
 get_filename_component(TC_SDK "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
 if(NOT TARGET tc_sdk_all)
+  get_property(tc_sdk_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT C IN_LIST tc_sdk_languages)
+    enable_language(C) # of the helpers, also in a project that is C++ alone
+  endif()
   add_library(tc_sdk_headers_only INTERFACE)
   target_include_directories(tc_sdk_headers_only INTERFACE ${TC_SDK}/include)
   add_library(tc::sdk_headers ALIAS tc_sdk_headers_only)

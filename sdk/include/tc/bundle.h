@@ -6,7 +6,7 @@
 //
 // A bundle comes back from a cache on disk, maybe damaged: nothing of it is used before tc_bundle_check said OK, so
 // that no driver ever sees bytes that its compiler did not make. Numbers are of this machine's byte order. All
-// functions may be called from any thread. These are static helpers (libtc_sdk_helpers.a), no part of the interface.
+// functions may be called from any thread. These are static helpers (libtc_sdk.a), no part of the interface.
 #ifndef TC_BUNDLE_H_
 #define TC_BUNDLE_H_
 

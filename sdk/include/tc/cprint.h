@@ -5,6 +5,8 @@
 // as C99. Source text is header-free. The dialect's compiler must not contract or reassociate floating arithmetic.
 // Formats: $0, $1, $2 stand for operands (already in parentheses where needed).
 // Lanes of the block run the block scope redundantly; `lanes` regions are plain blocks of statements.
+// Each text is a source file of its own: the prologue and the kernel's tables, whose names other kernels have as well,
+// stand in front of it.
 #ifndef TC_CPRINT_H_
 #define TC_CPRINT_H_
 

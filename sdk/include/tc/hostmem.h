@@ -3,7 +3,7 @@
 // into its table and writes the rest. And what every device needs: answering into a struct of the asker's size.
 //
 // The plugin's struct tc_device_ must begin with `const tc_host *host`. All functions may be called from any thread.
-// These are static helpers (libtc_sdk_helpers.a), no part of the interface.
+// These are static helpers (libtc_sdk.a), no part of the interface.
 #ifndef TC_HOSTMEM_H_
 #define TC_HOSTMEM_H_
 

@@ -183,7 +183,7 @@ enum {
   TC_OP_DIVIDES = 1 << 16
 };
 
-// The body, decomposition and derivative are texts in the one expression language (docs/ADDING_AN_OP.md):
+// The body, decomposition and derivative are texts in the one expression language (docs/ADDING_AN_OP_PLUGIN.md):
 //   body       scalar opcodes over the arguments at one index:            "self * sigmoid(self)"
 //   decompose  graph ops; "aten::" may be omitted; several results by ,   "let m = mean(self, dim, true); sub(self, m)"
 //   grad       "self: …; other: …" with grad, result, and the arguments
@@ -203,7 +203,7 @@ typedef struct tc_op_def {
   int32_t (*lower)(tc_op_args *a);
   const tc_scalar_ref *scalar_ref; // pointwise reference
   int32_t (*ref)(tc_op_args *a);   // any other reference
-  const char *samples;             // argument lists to test with (docs/ADDING_AN_OP.md)
+  const char *samples;             // argument lists to test with (docs/ADDING_AN_OP_PLUGIN.md)
 } tc_op_def;
 
 #ifdef __cplusplus

@@ -116,9 +116,9 @@ typedef struct tc_launch {
   tc_handle function;
   int64_t blocks; // 0: nothing to do
   int64_t grain;  // blocks that are worth a thread's start
-  const tc_launch_arg *args;
+  const tc_launch_arg *args; // borrowed for the call: what is queued copies them
   int32_t n_args, reserved;
-  tc_handle errors; // a tc_error_block in device memory; 0 where the kernel checks nothing
+  tc_handle errors; // a tc_error_block in device memory, with site -1; 0 where the kernel checks nothing
 } tc_launch;
 
 // Memory of the device, of all its users and of this process' plugin; -1 where not known.
@@ -134,8 +134,9 @@ typedef struct tc_device_table {
   int32_t (*open)(const tc_host *h, int32_t index, tc_device_ **out);
   void (*close)(tc_device_ *d);
   int32_t (*properties)(tc_device_ *d, tc_device_props *out);
-  int32_t (*alloc)(tc_device_ *d, uint64_t size, tc_handle *out); // at least 64-byte aligned
-  void (*free)(tc_device_ *d, tc_handle memory);
+  // At least 64-byte aligned; size may be 0. What is in it is not defined.
+  int32_t (*alloc)(tc_device_ *d, uint64_t size, tc_handle *out);
+  void (*free)(tc_device_ *d, tc_handle memory); // queued work may still use it, and is done all the same
   int32_t (*stream_create)(tc_device_ *d, tc_handle *out);
   void (*stream_destroy)(tc_device_ *d, tc_handle stream);
   int32_t (*synchronize)(tc_device_ *d, tc_handle stream);

@@ -123,6 +123,18 @@ TRANSFORMS(X)
 #undef X
 
 // ---- Rows of ops ----
+// The host passes over derivatives of what is no argument.
+static tc_status check_labels(const tc_op *op) {
+  for (int32_t i = 0; op && i < op->grad.n_results; i++) {
+    bool found = false;
+    for (int32_t a = 0; a < op->schema.n_args && !found; a++)
+      found = tc_sv_eq(op->schema.args[a].name, op->grad_labels[i]);
+    KIT_CHECK(found, "the derivative of '" TC_SV_FMT "' has a text for '" TC_SV_FMT "', which is no argument of it",
+              TC_SV_ARG(op->full_name), TC_SV_ARG(op->grad_labels[i]));
+  }
+  return TC_OK;
+}
+
 static tc_status rows(kit *k) {
   TC_TRY(kit_load(k));
   const tc_plugin *p = k->plugin;
@@ -148,7 +160,12 @@ static tc_status rows(kit *k) {
     KIT_CHECK(claimed, "op '" TC_SV_FMT "' is under none of the manifest's globs", TC_SV_ARG(name));
   }
   tc_context *c;
-  return kit_references(k, &c); // which takes the rows in
+  TC_TRY(kit_references(k, &c)); // which takes the rows in
+  for (int32_t i = 0; i < tc_op_registry_count(c->ops); i++) {
+    const tc_op *op = tc_op_registry_at(c->ops, i);
+    if (tc_sv_eq(op->plugin, p->name)) TC_TRY(check_labels(op));
+  }
+  return TC_OK;
 }
 
 static const kit_case cases[] = {

@@ -190,6 +190,7 @@ static const tc_op_def right[] = ROW("self * self * self", GRAD(3), &reference),
                        other_body[] = ROW("self * self", GRAD(3), &reference),
                        other_grad[] = ROW("self * self * self", GRAD(2), &reference),
                        unknown_function[] = ROW("cube(self)", GRAD(3), &reference),
+                       other_label[] = ROW("self * self * self", "other: grad", &reference),
                        no_arrow[] = {{.struct_size = sizeof(tc_op_def),
                                       .schema = "faults::cube(Tensor self)",
                                       .meta = meta,
@@ -213,6 +214,7 @@ static void describe(const tc_host *h, const tc_device_table *device, tc_plugin_
                                : has(h, "derivative")   ? other_grad
                                : has(h, "no_reference") ? no_reference
                                : has(h, "function")     ? unknown_function
+                               : has(h, "label")        ? other_label
                                : has(h, "schema")       ? no_arrow
                                                         : right,
                         .n_ops = 1};

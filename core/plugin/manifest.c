@@ -33,7 +33,7 @@ static tc_status wrong(const reader *r, const tc_toml *v, const char *what) {
 
 static tc_status read_text(const reader *r, const tc_toml *v, tc_sv *out) {
   if (v->kind != TC_TOML_STRING || v->text.size == 0 || v->text.size > 200 || memchr(v->text.data, 0, v->text.size))
-    return wrong(r, v, "a text of at most 200 characters is expected");
+    return wrong(r, v, "a text in quotes, of at most 200 characters, is expected");
   *out = v->text;
   return TC_OK;
 }
@@ -185,9 +185,12 @@ tc_status tc_manifest_parse(tc_arena *arena, tc_sv path, tc_sv text, tc_plugin *
     return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the plugin offers nothing: 'capabilities' is empty",
                     TC_SV_ARG(path));
   if ((p->capabilities & TC_CAP_DEVICE) && !p->n_devices)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the capability 'device' needs 'devices'", TC_SV_ARG(path));
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    TC_SV_FMT ": the capability 'device' needs the key 'devices', the kinds of device",
+                    TC_SV_ARG(path));
   if ((p->capabilities & TC_CAP_OPS) && !p->n_op_globs)
-    return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": the capability 'ops' needs 'ops'", TC_SV_ARG(path));
+    return tc_error(TC_STATUS_INVALID_ARGUMENT,
+                    TC_SV_FMT ": the capability 'ops' needs the key 'ops', globs of its ops' names", TC_SV_ARG(path));
   if (p->n_call_globs && !(p->capabilities & TC_CAP_CALLS))
     return tc_error(TC_STATUS_INVALID_ARGUMENT, TC_SV_FMT ": 'calls' needs the capability 'calls'", TC_SV_ARG(path));
   return TC_OK;

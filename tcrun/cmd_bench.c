@@ -33,6 +33,7 @@ typedef struct bench {
   tc_run_report report;
   int64_t bytes, flops;
   int64_t input_bytes, output_bytes; // of what the user gives; of the memory that results have of their own
+  int64_t run_bytes;                 // the most that a run had allocated at once, results included
   const char *checked, *clock;
 } bench;
 
@@ -123,14 +124,29 @@ static int64_t output_bytes(const bench *b) {
   return bytes;
 }
 
+// The run with the report, and by the device's pool the most bytes that it had taken at once, as they were asked for.
+static tc_status count_memory(bench *b) {
+  tc_pool *pool = b->c->device ? b->c->device->memory : NULL;
+  tc_pool_stats before = {0}, behind = {0};
+  if (pool) {
+    tc_pool_mark(pool);
+    tc_pool_read_stats(pool, &before);
+  }
+  TC_TRY(run(b, true, &b->report));
+  b->output_bytes = b->run_bytes = output_bytes(b);
+  if (!pool) return TC_OK; // the references' memory is not counted
+  tc_pool_read_stats(pool, &behind);
+  b->run_bytes = behind.most_asked - before.asked_bytes;
+  return TC_OK;
+}
+
 // What is done once is done before: these are the launches of every run.
 static tc_status measure_kernels(bench *b) {
   TC_TRY(run(b, true, NULL));
   tcrun_free_tensors(b->outputs, b->n_outputs);
   b->report.capacity = tc_session_op_count(b->session);
   b->report.launches = TC_NEW_ARRAY(b->o->arena, tc_launch_record, b->report.capacity + 1);
-  TC_TRY(run(b, true, &b->report));
-  b->output_bytes = output_bytes(b);
+  TC_TRY(count_memory(b));
   tcrun_free_tensors(b->outputs, b->n_outputs);
   b->bytes = b->flops = 0;
   for (int32_t i = 0; i < b->report.n_launches; i++) {
@@ -182,8 +198,8 @@ static tc_status check_outputs(bench *b, const tc_tensor *host_inputs) {
 }
 
 // ---- Showing ----
-// What a run has at once beside its inputs.
-static int64_t peak_bytes(const bench *b) { return b->report.arena_bytes + b->report.frozen_bytes + b->output_bytes; }
+// What a run has at once beside its inputs, what is kept from run to run included.
+static int64_t peak_bytes(const bench *b) { return b->run_bytes + b->report.frozen_bytes; }
 
 static void print_json(const bench *b) {
   const tc_context *c = b->c;

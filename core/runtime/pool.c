@@ -84,14 +84,17 @@ void tc_pool_close(tc_pool *p) {
   unref(p);
 }
 
-static void count_taken(tc_pool *p, int64_t size) {
+static void count_taken(tc_pool *p, tc_pool_block *b, int64_t asked) {
   p->refs++;
-  p->stats.taken_bytes += size;
+  b->asked = asked;
+  p->stats.taken_bytes += b->size;
+  p->stats.asked_bytes += asked;
+  if (p->stats.asked_bytes > p->stats.most_asked) p->stats.most_asked = p->stats.asked_bytes;
   int64_t held = p->stats.taken_bytes + p->stats.idle_bytes;
   if (held > p->stats.peak_bytes) p->stats.peak_bytes = held;
 }
 
-static tc_status take_fresh(tc_pool *p, int64_t size, tc_pool_block **out) {
+static tc_status take_fresh(tc_pool *p, int64_t size, int64_t asked, tc_pool_block **out) {
   tc_pool_block *b = tc_alloc(p->allocator, sizeof *b);
   if (!b) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for %lld bytes", (long long)size);
   *b = (tc_pool_block){.pool = p, .size = size};
@@ -102,7 +105,7 @@ static tc_status take_fresh(tc_pool *p, int64_t size, tc_pool_block **out) {
   }
   pthread_mutex_lock(&p->lock);
   p->stats.fresh++;
-  count_taken(p, size);
+  count_taken(p, b, asked);
   pthread_mutex_unlock(&p->lock);
   *out = b;
   return TC_OK;
@@ -123,10 +126,10 @@ tc_status tc_pool_take(tc_pool *p, int64_t size, tc_pool_block **out) {
     p->idle[c] = b->next;
     p->stats.idle_bytes -= b->size;
     p->stats.reused++;
-    count_taken(p, b->size);
+    count_taken(p, b, size);
   }
   pthread_mutex_unlock(&p->lock);
-  if (!b) return take_fresh(p, rounded, out);
+  if (!b) return take_fresh(p, rounded, size, out);
   b->next = NULL;
   *out = b;
   return TC_OK;
@@ -139,6 +142,7 @@ void tc_pool_give(tc_pool_block *b) {
   int32_t c = class_of(b->size, &size);
   pthread_mutex_lock(&p->lock);
   p->stats.taken_bytes -= b->size;
+  p->stats.asked_bytes -= b->asked;
   if (!p->closed && p->stats.idle_bytes + b->size <= p->most_idle) {
     b->next = p->idle[c];
     p->idle[c] = b;
@@ -169,5 +173,11 @@ tc_status tc_pool_storage(tc_pool *p, int64_t size, int32_t device, tc_storage *
 void tc_pool_read_stats(tc_pool *p, tc_pool_stats *out) {
   pthread_mutex_lock(&p->lock);
   *out = p->stats;
+  pthread_mutex_unlock(&p->lock);
+}
+
+void tc_pool_mark(tc_pool *p) {
+  pthread_mutex_lock(&p->lock);
+  p->stats.most_asked = p->stats.asked_bytes;
   pthread_mutex_unlock(&p->lock);
 }

@@ -21,12 +21,14 @@ typedef struct tc_pool_block {
   tc_pool *pool;
   struct tc_pool_block *next;
   uint64_t memory;
-  int64_t size; // bytes that may be used: at least what was asked for
+  int64_t size;  // bytes that may be used: at least what was asked for
+  int64_t asked; // while it is out
 } tc_pool_block;
 
 typedef struct tc_pool_stats {
   int64_t taken_bytes, idle_bytes, peak_bytes; // out, kept, the most that was held at once
   int64_t fresh, reused;                       // takes that went to the source, that did not
+  int64_t asked_bytes, most_asked; // of what is out, as it was asked for; the most at once since tc_pool_mark
 } tc_pool_stats;
 
 // Idle memory beyond `most_idle` bytes goes back to the source at once.
@@ -42,5 +44,6 @@ void tc_pool_give(tc_pool_block *b); // NULL is ignored
 // A storage of `size` bytes whose memory comes back with the last reference. `device` as in tc_storage.
 TC_NODISCARD tc_status tc_pool_storage(tc_pool *p, int64_t size, int32_t device, tc_storage **out);
 void tc_pool_read_stats(tc_pool *p, tc_pool_stats *out);
+void tc_pool_mark(tc_pool *p); // most_asked counts from here on
 
 #endif

@@ -25,6 +25,34 @@ TC_TEST(reuses_what_comes_back) {
   return TC_OK;
 }
 
+// As they were asked for, not as classes round them; the most at once counts from the mark.
+TC_TEST(counts_what_is_asked_for) {
+  tc_pool *p;
+  tc_pool_block *a, *b;
+  tc_pool_stats stats;
+  TC_TRY(tc_pool_create_host(tc_arena_allocator(arena), 1 << 20, &p));
+  TC_TRY(tc_pool_take(p, 1001, &a));
+  TC_TRY(tc_pool_take(p, 5, &b));
+  tc_pool_give(b);
+  tc_pool_read_stats(p, &stats);
+  assert_int_equal(stats.asked_bytes, 1001);
+  assert_int_equal(stats.most_asked, 1006);
+  tc_pool_mark(p);
+  TC_TRY(tc_pool_take(p, 3, &b));
+  tc_pool_give(a);
+  TC_TRY(tc_pool_take(p, 999, &a));
+  tc_pool_read_stats(p, &stats);
+  assert_int_equal(stats.reused, 2);
+  assert_int_equal(stats.asked_bytes, 1002);
+  assert_int_equal(stats.most_asked, 1004);
+  tc_pool_give(a);
+  tc_pool_give(b);
+  tc_pool_read_stats(p, &stats);
+  assert_int_equal(stats.asked_bytes, 0);
+  tc_pool_close(p);
+  return TC_OK;
+}
+
 TC_TEST(classes_waste_an_eighth_at_most) {
   uint64_t seed = tc_test_seed();
   tc_pool *p;
@@ -151,6 +179,7 @@ TC_TEST(serves_threads) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reuses_what_comes_back),
+      cmocka_unit_test(counts_what_is_asked_for),
       cmocka_unit_test(classes_waste_an_eighth_at_most),
       cmocka_unit_test(asks_for_no_more_than_the_source_gives),
       cmocka_unit_test(keeps_no_more_than_the_bound),

@@ -174,6 +174,22 @@ typedef struct tc_plan_blocks {
 } tc_plan_blocks;
 TC_NODISCARD tc_status tc_plan_blocks_of(const tc_plan *p, tc_arena *arena, const int64_t *symbol_values,
                                          int64_t largest, tc_plan_blocks *out);
+// When runs need which memory, without what is done once: outputs, and the arena in parts that no buffer leaves
+// (rooms.c). By rising first op; in `arena`, which must be guarded.
+typedef struct tc_plan_room {
+  int32_t output;      // number of the OUTPUT; -1: a part of the arena
+  int64_t at, bytes;   // in the arena
+  int32_t first, last; // ops that it must be there for; results stay
+  int32_t n;
+  const int32_t *bufs; // ARENA buffers that lie in it
+} tc_plan_room;
+typedef struct tc_plan_rooms {
+  bool whole; // the arena is not in parts: sizes in it are symbols, or 0
+  int32_t n;
+  tc_plan_room *rooms;
+  int64_t most; // bytes of constant size that are there at once
+} tc_plan_rooms;
+tc_plan_rooms tc_plan_rooms_of(const tc_plan *p, tc_arena *arena);
 // Structure: numbers of buffers, kernels and arguments are in range, kernels get what they declare, every buffer is
 // written before it is read, inputs are written only where that is their mutation, ranges of the arena hold for example
 // sizes.

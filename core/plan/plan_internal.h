@@ -35,6 +35,16 @@ tc_status plan_add_user(plan_builder *w, tc_group *g, const tc_emit_options *o);
 enum { PLAN_ALIGN = 64 }; // of every offset
 int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, bool shared);
 
+// rooms.c: what lies at `at` of the arena while ops first to last run. The spans are sorted, and those that overlap are
+// joined; returns the most bytes that are there at once, outputs included. `scratch` has a number for each op, and one.
+typedef struct plan_span {
+  int32_t buf; // number of the buffer, or -1
+  int64_t at, bytes;
+  int32_t first, last;
+} plan_span;
+int64_t plan_span_parts(int64_t *scratch, int32_t n_ops, int32_t n_outputs, const plan_span *outputs, plan_span *spans,
+                        int32_t *n);
+
 // flops.c: operations of one node, by its declaration; 0 if it says nothing.
 const tc_sym *plan_template_flops(tc_plan *p, const tc_lnode *n);
 

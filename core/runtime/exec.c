@@ -166,6 +166,7 @@ static tc_status prepare(tc_exec *e, tc_compile_stats *stats) {
   }
   e->arena_bytes = exec_number_make(e, p->arena_bytes);
   e->largest_bytes = make_seldom(e, p->largest_bytes);
+  exec_rooms_prepare(e);
   exec_find_sources(e);
   return TC_OK;
 }

@@ -1,8 +1,10 @@
-// The memory of a run's internal buffers.
+// The memory of a run's internal buffers, and of its results.
 //
-// It is one block, in which buffers lie where the plan says. A device may not give so much at once
-// (tc_device_props.largest_alloc): then they are laid out anew, for the sizes of this run, in as many blocks as it
-// takes.
+// The arena is in parts, each taken in front of the first operation that uses it and given back behind the last one
+// (core/plan/rooms.c), and results are taken when something is first written into them, so that no more is there at
+// once than is needed. What is done once, and programs whose sizes are symbols, have the arena as one block, in which
+// buffers lie where the plan says. A device may not give so much at once (tc_device_props.largest_alloc): then they are
+// laid out anew, for the sizes of this run, in as many blocks as it takes. Recorded runs keep all their memory.
 #include "core/runtime/exec_internal.h"
 
 struct exec_blocks {
@@ -58,4 +60,58 @@ void exec_arena_give(run_state *r) {
   for (int32_t i = 0; x->memory && i < x->where.n; i++) tc_pool_give(x->memory[i]);
   tc_arena_destroy(x->arena);
   tc_free(r->e->d->allocator, x);
+}
+
+// ---- In parts ----
+void exec_rooms_prepare(tc_exec *e) {
+  e->rooms = tc_plan_rooms_of(e->plan, e->arena);
+  e->given = TC_NEW_ARRAY(e->arena, int32_t, e->rooms.n);
+  for (int32_t i = 0; i < e->rooms.n; i++) {
+    const tc_plan_room *p = &e->rooms.rooms[i];
+    if (p->output >= 0) {
+      e->bufs[p->output].late = true;
+      continue;
+    }
+    int32_t k = e->n_given++;
+    for (; k > 0 && e->rooms.rooms[e->given[k - 1]].last > p->last; k--) e->given[k] = e->given[k - 1];
+    e->given[k] = i;
+  }
+}
+
+bool exec_rooms_are_late(const run_state *r, int64_t arena_bytes) {
+  const int64_t largest = r->e->d->props.largest_alloc;
+  return !r->once && r->e->rooms.n > 0 && !(largest > 0 && arena_bytes > largest);
+}
+
+static tc_status take_room(run_state *r, const tc_plan_room *p) {
+  exec_address base = {0};
+  if (p->output >= 0) {
+    TC_TRY(exec_take_output(r, p->output));
+    base = r->address[p->output];
+  } else {
+    tc_pool_block **block = &r->copies[p->bufs[0]];
+    TC_TRY(tc_pool_take(r->e->d->memory, p->bytes, block), "while allocating %lld bytes of an arena",
+           (long long)p->bytes);
+    base = (exec_address){(*block)->memory, -p->at};
+  }
+  for (int32_t i = 0; i < p->n; i++)
+    r->address[p->bufs[i]] = (exec_address){base.memory, base.offset + r->e->bufs[p->bufs[i]].place.value};
+  return TC_OK;
+}
+
+tc_status exec_rooms_take(run_state *r, int32_t op) {
+  const tc_plan_rooms *v = &r->e->rooms;
+  for (; r->next_room < v->n && v->rooms[r->next_room].first <= op; r->next_room++)
+    TC_TRY(take_room(r, &v->rooms[r->next_room]));
+  return TC_OK;
+}
+
+void exec_rooms_give(run_state *r, int32_t op) {
+  const tc_plan_rooms *v = &r->e->rooms;
+  for (; r->next_given < r->e->n_given; r->next_given++) {
+    const tc_plan_room *p = &v->rooms[r->e->given[r->next_given]];
+    if (p->last > op) return;
+    tc_pool_give(r->copies[p->bufs[0]]);
+    r->copies[p->bufs[0]] = NULL;
+  }
 }

@@ -86,6 +86,7 @@ typedef struct exec_buf {
   bool once;      // INPUT: read by what is done once
   bool often;     // INPUT: used by what is done in every run
   int32_t frozen; // FROZEN: number among them
+  bool late;      // OUTPUT: memory is taken behind the beginning of a run
 } exec_buf;
 
 // What is done once, done for certain constants: kept as long as runs are given the same (exec_frozen.c).
@@ -134,7 +135,9 @@ struct tc_exec {
   TC_VEC(exec_number) requires_;
   const tc_sym **require_text;
   exec_number arena_bytes, largest_bytes;
-  exec_number *facts; // what variants need, each once
+  tc_plan_rooms rooms;
+  int32_t *given, n_given; // parts of the arena by rising last op
+  exec_number *facts;      // what variants need, each once
   const tc_sym **fact_exprs;
   int32_t n_facts;
   int32_t n_errors;    // error blocks: 0 for kernels without checks, one for each with
@@ -176,15 +179,18 @@ typedef struct run_state {
   int64_t *symbols;
   int64_t *numbers; // by slot, INT64_MIN: not evaluated yet; NULL: all are evaluated each time
   const tc_tensor *inputs;
-  exec_address *address;  // by buffer
-  tc_storage **storage;   // by buffer: OUTPUT's
-  tc_pool_block **copies; // by buffer: inputs copied to the device for this run
+  exec_address *address; // by buffer
+  tc_storage **storage;  // by buffer: OUTPUT's
+  // By buffer: inputs copied to the device for this run; parts of the arena, at the first buffer in each.
+  tc_pool_block **copies;
   tc_pool_block *arena;
   tc_handle arena_memory;
   exec_blocks *blocks; // where the arena is several
   uint64_t facts;      // bit k: fact k of the executable holds
   exec_frozen *frozen; // NULL: nothing is done once
   bool once;           // what is done once is being done
+  bool late;           // results and parts of the arena are taken when they are needed
+  int32_t next_room, next_given;
   tc_pool_block **error_blocks;
   tc_error_block host_errors;
   exec_instance *instance; // of a recorded run: whose memory this run uses
@@ -216,6 +222,12 @@ void exec_tune_destroy(tc_exec *e, exec_op *x);
 tc_status exec_arena_take(run_state *r, int64_t bytes);
 tc_status exec_arena_address(const run_state *r, int32_t buf, exec_address *out);
 void exec_arena_give(run_state *r);
+// Results and parts of the arena, where runs take them late: in front of the operation that needs them first, and back
+// behind the last one.
+void exec_rooms_prepare(tc_exec *e);
+bool exec_rooms_are_late(const run_state *r, int64_t arena_bytes);
+tc_status exec_rooms_take(run_state *r, int32_t op);
+void exec_rooms_give(run_state *r, int32_t op);
 // exec_frozen.c
 void exec_frozen_prepare(tc_exec *e);
 tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the inputs of the run
@@ -270,6 +282,7 @@ tc_status exec_run_ops(run_state *r);                 // with the buffers placed
 tc_status exec_run_once(run_state *r, int64_t arena); // the ops that are done once, into r->frozen
 tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks);
 tc_status exec_find_place(run_state *r, int32_t buf, exec_place *out);
+tc_status exec_take_output(run_state *r, int32_t buf); // its memory, and what lies in it
 tc_status exec_synchronize(tc_device *d);
 // exec_replay.c. A run that takes an instance (true) begins with it, which says where the arena and the error blocks
 // are, places its buffers, lets it get ready, which records in the instance's first run, and runs it; then the

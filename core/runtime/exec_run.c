@@ -183,27 +183,33 @@ static tc_status place_input(run_state *r, int32_t i, const tc_plan_buf *b) {
   return TC_OK;
 }
 
+tc_status exec_take_output(run_state *r, int32_t i) {
+  int64_t bytes;
+  TC_TRY(exec_number_of(r, &r->e->bufs[i].bytes, &bytes));
+  TC_TRY(take_storage(r, i, bytes), "while allocating the output %%" TC_SV_FMT,
+         TC_SV_ARG(r->e->plan->bufs.data[i].name));
+  r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, 0};
+  return TC_OK;
+}
+
 static tc_status place_buffers(run_state *r) {
   tc_exec *e = r->e;
   for (int32_t i = 0; i < e->plan->bufs.count; i++) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
-    int64_t bytes;
     if (b->kind == TC_PLAN_INPUT) {
       if (r->once ? e->bufs[i].once : e->bufs[i].often) TC_TRY(place_input(r, i, b));
     } else if (b->kind == TC_PLAN_FROZEN) {
       r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data, 0};
     } else if (b->kind == TC_PLAN_ARENA) {
-      if (!b->host) TC_TRY(exec_arena_address(r, i, &r->address[i]));
-    } else if (!r->once) {
-      TC_TRY(exec_number_of(r, &e->bufs[i].bytes, &bytes));
-      TC_TRY(take_storage(r, i, bytes), "while allocating the output %%" TC_SV_FMT, TC_SV_ARG(b->name));
-      r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->storage[i]->data, 0};
+      if (!b->host && (!r->late || e->rooms.whole)) TC_TRY(exec_arena_address(r, i, &r->address[i]));
+    } else if (!r->once && !(r->late && e->bufs[i].late)) {
+      TC_TRY(exec_take_output(r, i));
     }
   }
   for (int32_t i = 0; i < e->plan->bufs.count && !r->once; i++) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
     int64_t at;
-    if (!b->host) continue;
+    if (!b->host || (r->late && e->bufs[b->host - 1].late)) continue;
     TC_TRY(exec_number_of(r, &e->bufs[i].place, &at));
     r->address[i] = r->address[b->host - 1];
     r->address[i].offset += at;
@@ -413,6 +419,7 @@ tc_status exec_run_ops(run_state *r) {
     int64_t blocks = 1;
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
     double start = timed ? tc_now_ms() : 0;
+    if (r->late) TC_TRY(exec_rooms_take(r, i));
     TC_TRY(exec_run_op(r, x, &blocks));
     if (r->once) exec_frozen_forget(r, x, false);
     if (watch) TC_TRY(watch->after(watch->self, &(tc_exec_moment){r}, i));
@@ -421,6 +428,7 @@ tc_status exec_run_ops(run_state *r) {
     if (e->d->profile) TC_TRY(note_in_profile(r, i, start, stop));
     if (reported && (report->capacity == 0 || report->n_launches < report->capacity))
       TC_TRY(record(r, x, stop - start, blocks));
+    if (r->late) exec_rooms_give(r, i);
   }
   return TC_OK;
 }
@@ -558,7 +566,8 @@ static tc_status run_recorded(run_state *r, int64_t arena, bool *out_done) {
 }
 
 static tc_status run_plainly(run_state *r, int64_t arena) {
-  TC_TRY(exec_arena_take(r, arena));
+  r->late = exec_rooms_are_late(r, arena);
+  if (!r->late || r->e->rooms.whole) TC_TRY(exec_arena_take(r, arena));
   TC_TRY(place_buffers(r));
   TC_TRY(exec_place_errors(r));
   return exec_run_ops(r);

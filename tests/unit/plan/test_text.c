@@ -207,6 +207,103 @@ static tc_status lay_out_in_blocks(guarded *g) {
   return TC_OK;
 }
 
+// Outputs and the parts of the arena: each buffer lies in one that is there while it lives, parts do not overlap, and
+// no less than what lives at once is there.
+static tc_status has_rooms(guarded *g) {
+  const tc_plan *p = g->plan;
+  tc_plan_memory_shared(g->plan);
+  tc_plan_rooms v = tc_plan_rooms_of(p, g->arena);
+  assert_false(v.whole);
+  int32_t *seen = TC_NEW_ARRAY(g->arena, int32_t, p->bufs.count);
+  for (int32_t i = 0; i < v.n; i++) {
+    const tc_plan_room *m = &v.rooms[i];
+    assert_true(i == 0 || v.rooms[i - 1].first <= m->first);
+    if (m->output >= 0) assert_true(m->first <= p->bufs.data[m->output].first && m->last == p->ops.count - 1);
+    for (int32_t k = 0; k < m->n; k++) {
+      const tc_plan_buf *b = &p->bufs.data[m->bufs[k]];
+      int64_t at = b->place->value - m->at;
+      seen[b->id]++;
+      assert_int_equal(b->host, m->output + 1);
+      assert_true(m->first <= b->first && b->last <= m->last);
+      assert_true(at >= 0 && at + b->bytes->value <= (m->output < 0 ? m->bytes : p->bufs.data[m->output].bytes->value));
+    }
+    for (int32_t k = 0; k < i && m->output < 0; k++) {
+      const tc_plan_room *o = &v.rooms[k];
+      assert_true(o->output >= 0 || o->at + o->bytes <= m->at || m->at + m->bytes <= o->at);
+    }
+  }
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    if (p->bufs.data[i].kind == TC_PLAN_ARENA) assert_int_equal(seen[i], 1);
+  int64_t most = 0, outputs = 0;
+  for (int32_t i = 0; i < p->bufs.count; i++)
+    if (p->bufs.data[i].kind == TC_PLAN_OUTPUT) outputs += p->bufs.data[i].bytes->value;
+  for (int32_t op = 0; op < p->ops.count; op++) {
+    int64_t live = 0, there = 0;
+    for (int32_t i = 0; i < p->bufs.count; i++) {
+      const tc_plan_buf *b = &p->bufs.data[i];
+      bool result = b->kind == TC_PLAN_OUTPUT;
+      if ((b->kind == TC_PLAN_ARENA || result) && b->first <= op && (result || op <= b->last)) live += b->bytes->value;
+    }
+    for (int32_t i = 0; i < v.n; i++)
+      if (v.rooms[i].first <= op && op <= v.rooms[i].last) there += v.rooms[i].bytes;
+    assert_true(there >= live);
+    if (there > most) most = there;
+  }
+  assert_int_equal(v.most, most);
+  assert_true(most <= p->arena_bytes->value + outputs);
+  return TC_OK;
+}
+
+// What the last launch writes is not there before, and what was read before is not there any more.
+static tc_status are_late(guarded *g) {
+  TC_TRY(has_rooms(g));
+  assert_int_equal(g->plan->arena_bytes->value, 4096);
+  assert_int_equal(tc_plan_rooms_of(g->plan, g->arena).most, 4096);
+  return TC_OK;
+}
+TC_TEST(results_are_late) {
+  static const char text[] = "plan @p (\n    %x : f32[4] = user \"x\") arena 0 {\n"
+                             "  %x : f32[4]{1} = input 0;\n"
+                             "  %a : f32[512]{1} = arena 0 size 2048;\n"
+                             "  %b : f32[512]{1} = arena 0 size 2048;\n"
+                             "  %y : f32[80]{1} = output size 320;\n"
+                             "  launch @a_0 blocks 1 grain 1 : (%x, out %a) bytes 0 flops 0\n"
+                             "  launch @a_1 blocks 1 grain 1 : (%a, out %b) bytes 0 flops 0\n"
+                             "  launch @a_2 blocks 1 grain 1 : (%b, out %y) bytes 0 flops 0\n"
+                             "  return user %y as f32[80]{1}\n}\n";
+  return with(arena, text, are_late);
+}
+
+// Places are chosen so that the arena falls into parts: 23040 bytes would be one, and there until the end, if the small
+// ones lay across its middle.
+static tc_status falls_apart(guarded *g) {
+  TC_TRY(has_rooms(g));
+  assert_int_equal(tc_plan_rooms_of(g->plan, g->arena).most, 2 * 11520);
+  return TC_OK;
+}
+TC_TEST(arenas_fall_into_parts) {
+  static const char text[] = "plan @p (\n    %x : f32[4] = user \"x\") arena 0 {\n"
+                             "  %x : f32[4]{1} = input 0;\n"
+                             "  %a : f32[1512]{1} = arena 0 size 6048;\n"
+                             "  %b : f32[1440]{1} = arena 0 size 5760;\n"
+                             "  %c : f32[1440]{1} = arena 0 size 5760;\n"
+                             "  %d : f32[2880]{1} = arena 0 size 11520;\n"
+                             "  %e : f32[2880]{1} = arena 0 size 11520;\n"
+                             "  %f : f32[2880]{1} = arena 0 size 11520;\n"
+                             "  %g : f32[120]{1} = arena 0 size 480;\n"
+                             "  %y : f32[120]{1} = output size 480;\n"
+                             "  launch @a_0 blocks 1 grain 1 : (%x, out %a) bytes 0 flops 0\n"
+                             "  launch @a_1 blocks 1 grain 1 : (%x, out %b) bytes 0 flops 0\n"
+                             "  launch @a_2 blocks 1 grain 1 : (%a, %b, out %c) bytes 0 flops 0\n"
+                             "  launch @a_3 blocks 1 grain 1 : (%c, out %d) bytes 0 flops 0\n"
+                             "  launch @a_4 blocks 1 grain 1 : (%d, out %e) bytes 0 flops 0\n"
+                             "  launch @a_5 blocks 1 grain 1 : (%e, out %f) bytes 0 flops 0\n"
+                             "  launch @a_6 blocks 1 grain 1 : (%f, out %g) bytes 0 flops 0\n"
+                             "  launch @a_7 blocks 1 grain 1 : (%g, out %y) bytes 0 flops 0\n"
+                             "  return user %y as f32[120]{1}\n}\n";
+  return with(arena, text, falls_apart);
+}
+
 // Constant sizes: many buffers with random lifetimes.
 TC_TEST(random_lifetimes_are_sound) {
   uint64_t seed = tc_test_seed();
@@ -226,6 +323,7 @@ TC_TEST(random_lifetimes_are_sound) {
     tc_sb_putz(&sb, "  return\n}\n");
     TC_TRY(with(arena, sb.text, lay_out), "while laying out\n%s", sb.text);
     TC_TRY(with(arena, sb.text, lay_out_in_blocks), "while laying out\n%s", sb.text);
+    TC_TRY(with(arena, sb.text, has_rooms), "while laying out\n%s", sb.text);
   }
   return TC_OK;
 }
@@ -315,6 +413,8 @@ int main(void) {
       cmocka_unit_test(random_lifetimes_are_sound),
       cmocka_unit_test(kernels_have_numbers),
       cmocka_unit_test(layouts_waste_nothing),
+      cmocka_unit_test(results_are_late),
+      cmocka_unit_test(arenas_fall_into_parts),
       cmocka_unit_test(outputs_hold_what_lives_before_them),
   };
   return TC_RUN(tests);

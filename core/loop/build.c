@@ -524,6 +524,17 @@ static int32_t in_order(tc_op_args *a, tc_lt t) {
   return !tc_sym_is_int(strides[v->rank - 1], 1) && tc_sym_is_int(strides[v->rank - 2], 1) ? 2 : 1;
 }
 
+static int32_t lies(tc_op_args *a, tc_lt t) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  const tc_sym *strides[TC_MAX_RANK], *offset;
+  if (!v || v->rank < 1 || v->buf->kind != TC_BUF_INPUT || !v->buf->strides || !lo->l->graph) return 0;
+  int32_t kind = lo->l->graph->inputs.data[v->buf->input].kind;
+  if (kind == TC_IN_PARAMETER || kind == TC_IN_BUFFER || kind == TC_IN_CONSTANT) return 0;
+  if (!tc_lview_strides(lo->l, v, v->buf->strides, strides, &offset)) return 0;
+  return tc_sym_is_int(strides[v->rank - 1], 1) ? 1 : 2;
+}
+
 // A library wants strides: a view whose elements are not affine in its indices is copied first.
 static tc_lt strided(tc_op_args *a, tc_lt t) {
   tc_lo *lo = tc_lo_of(a);
@@ -642,6 +653,7 @@ const tc_lower_hooks tc_lo_hooks = {
     .in_place = in_place,
     .pairs = pairs,
     .in_order = in_order,
+    .lies = lies,
     .store_at = store_at,
     .require = require,
 };

@@ -6,6 +6,10 @@
 #include "core/ops/ops.h"
 
 enum { PANEL = 64, SMALL = 32 }; // the most columns of a packed panel; sizes of matrices that are not packed
+// What is no constant would be packed in every run. It is read where it lies if it is packed already, or if its panels
+// stay near in the cache although they are no runs of memory; small ones, if no more rows go past them than keep their
+// sums in registers.
+enum { NEAR = 16384, FEW_ROWS = 14 }; // bytes
 
 // ---- meta ----
 static bool same_dtype(tc_op_args *a, int32_t x, int32_t y) {
@@ -177,6 +181,25 @@ static bool lies_by_columns(tc_op_args *a, int32_t ix, int32_t rank, tc_int colu
   return tc_sym_is_int(t->strides[rank - 2], 1) && !tc_sym_is_int(t->strides[rank - 1], 1);
 }
 
+// The panels of a matrix in the order of its rows, where they lie; -1: they are to be packed.
+static tc_lt panels_of(tc_op_args *a, tc_lt b) {
+  int32_t rank = tc_lo_rank(a, b);
+  tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK], n = tc_lo_size(a, b, rank - 1),
+                                                                   k = tc_lo_size(a, b, rank - 2);
+  tc_dtype dtype = tc_lo_dtype(a, b);
+  if (rank + 1 > TC_MAX_RANK || !tc_sym_is_const(n) || tc_dtype_is_complex(dtype) || tc_lo_lies(a, b) != 1) return -1;
+  int64_t panel = panel_of(n);
+  bool near = tc_sym_is_const(k) && k->value * n->value * tc_dtype_size(dtype) <= NEAR;
+  if (n->value % panel || (n->value != panel && !near)) return -1;
+  for (int32_t d = 0; d < rank - 2; d++) sizes[d] = tc_lo_size(a, b, d);
+  sizes[rank - 2] = tc_int_const(a, n->value / panel), sizes[rank - 1] = k, sizes[rank] = tc_int_const(a, panel);
+  tc_lo_indices(a, rank + 1, sizes, index);
+  for (int32_t d = 0; d < rank - 2; d++) map[d] = index[d];
+  map[rank - 2] = index[rank - 1];
+  map[rank - 1] = tc_int_add(a, tc_int_mul(a, index[rank - 2], sizes[rank]), index[rank]);
+  return tc_lo_view(a, b, rank + 1, sizes, index, map);
+}
+
 static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix, int32_t iy) {
   int32_t rank = tc_lo_rank(a, x);
   tc_int sizes[TC_MAX_RANK];
@@ -196,12 +219,15 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
   }
   bool pairs = in_pairs(a, tc_lo_dtype(a, x), tc_lo_size(a, x, rank - 1));
   if (!pairs && is_small(a, x, y)) {
-    tc_int strides = tc_int_const(a, small_strides(a, rank, ix, iy));
-    tc_lt small[2] = {x, rank == 2 ? in_row_order(a, y) : y};
+    int32_t how = rank == 2 ? tc_lo_lies(a, y) : 0;
+    bool there = rank == 3 || how == 1 || (how == 2 && tc_sym_is_const(sizes[0]) && sizes[0]->value <= FEW_ROWS);
+    tc_int strides = tc_int_const(a, small_strides(a, rank, ix, iy) | (there && how == 2 ? 8 : 0));
+    tc_lt small[2] = {x, there ? y : in_row_order(a, y)};
     return tc_lo_template(a, "small_matmul", 2, small, out, rank, sizes, 1, &strides);
   }
   if (!unpacked && lies_by_columns(a, ix, rank, sizes[rank - 1])) x = in_row_order(a, x);
-  tc_lt operands[2] = {x, pack(a, y, pairs)};
+  tc_lt panels = pairs || unpacked ? -1 : panels_of(a, y);
+  tc_lt operands[2] = {x, panels >= 0 ? panels : pack(a, y, pairs)};
   return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);
 }
 

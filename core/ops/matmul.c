@@ -7,9 +7,9 @@
 
 enum { PANEL = 64, SMALL = 32 }; // the most columns of a packed panel; sizes of matrices that are not packed
 // What is no constant would be packed in every run. It is read where it lies if it is packed already, or if its panels
-// stay near in the cache although they are no runs of memory; small ones, if no more rows go past them than keep their
-// sums in registers.
-enum { NEAR = 16384, FEW_ROWS = 14 }; // bytes
+// stay near in the cache although they are no runs of memory; small ones that are turned, whose rows are gathers, if
+// they are tiny and no more rows go past them than keep their sums in registers.
+enum { NEAR = 16384, TINY = 64, FEW_ROWS = 14 }; // bytes, elements
 
 // ---- meta ----
 static bool same_dtype(tc_op_args *a, int32_t x, int32_t y) {
@@ -200,6 +200,13 @@ static tc_lt panels_of(tc_op_args *a, tc_lt b) {
   return tc_lo_view(a, b, rank + 1, sizes, index, map);
 }
 
+// One matrix of known sizes, and few rows.
+static bool is_tiny(tc_op_args *a, tc_lt y, tc_int rows) {
+  tc_int k = tc_lo_size(a, y, 0), n = tc_lo_size(a, y, 1);
+  if (!tc_sym_is_const(k) || !tc_sym_is_const(n) || !tc_sym_is_const(rows)) return false;
+  return k->value * n->value <= TINY && rows->value <= FEW_ROWS;
+}
+
 static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix, int32_t iy) {
   int32_t rank = tc_lo_rank(a, x);
   tc_int sizes[TC_MAX_RANK];
@@ -220,7 +227,7 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
   bool pairs = in_pairs(a, tc_lo_dtype(a, x), tc_lo_size(a, x, rank - 1));
   if (!pairs && is_small(a, x, y)) {
     int32_t how = rank == 2 ? tc_lo_lies(a, y) : 0;
-    bool there = rank == 3 || how == 1 || (how == 2 && tc_sym_is_const(sizes[0]) && sizes[0]->value <= FEW_ROWS);
+    bool there = rank == 3 || how == 1 || (how == 2 && is_tiny(a, y, sizes[0]));
     tc_int strides = tc_int_const(a, small_strides(a, rank, ix, iy) | (there && how == 2 ? 8 : 0));
     tc_lt small[2] = {x, there ? y : in_row_order(a, y)};
     return tc_lo_template(a, "small_matmul", 2, small, out, rank, sizes, 1, &strides);

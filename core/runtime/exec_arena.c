@@ -78,9 +78,10 @@ void exec_rooms_prepare(tc_exec *e) {
   }
 }
 
+// Where work is queued, memory that is given back in the middle of a run could go to another run's work beside it.
 bool exec_rooms_are_late(const run_state *r, int64_t arena_bytes) {
-  const int64_t largest = r->e->d->props.largest_alloc;
-  return !r->once && r->e->rooms.n > 0 && !(largest > 0 && arena_bytes > largest);
+  const tc_device_props *d = &r->e->d->props;
+  return d->host_memory && !r->once && r->e->rooms.n > 0 && !(d->largest_alloc > 0 && arena_bytes > d->largest_alloc);
 }
 
 static tc_status take_room(run_state *r, const tc_plan_room *p) {

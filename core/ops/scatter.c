@@ -154,7 +154,7 @@ static int32_t read_along(tc_op_args *a, along *w) {
   if (t->rank == 0) {
     if (i->rank > 1 || tc_int_eq(a, tc_op_numel(a, i), tc_int_const(a, 1)) == 0)
       return tc_op_fail(a, "a tensor of rank 0 takes an index of one element: %s", tc_op_shape_text(a, 2));
-    if (!w->number && (s->rank > 1 || tc_int_eq(a, tc_op_numel(a, s), tc_int_const(a, 1)) == 0))
+    if (!w->number && (s->rank > !w->sum || tc_int_eq(a, tc_op_numel(a, s), tc_int_const(a, 1)) == 0))
       return tc_op_fail(a, "a tensor of rank 0 takes a source of one element: %s", tc_op_shape_text(a, 3));
     return w->number ? TC_STATUS_OK : same_dtype(a, 3);
   }

@@ -36,14 +36,16 @@ static int32_t read_plan(tc_op_args *a, plan *p) {
     return tc_op_fail(a, "the index must have as many dimensions as self: %s and %s", tc_op_shape_text(a, 2),
                       tc_op_shape_text(a, 0));
   if (!p->whole && i->rank > 1) return tc_op_fail(a, "the index must be a vector: %s", tc_op_shape_text(a, 2));
-  if (tc_op_kind(a, 3) == TC_AK_TENSOR && (s->dtype != t->dtype || (s->rank != t->rank && s->rank + t->rank > 1)))
+  if (tc_op_kind(a, 3) == TC_AK_TENSOR &&
+      (s->dtype != t->dtype || (s->rank != t->rank && (!p->whole || s->rank + t->rank > 1))))
     return tc_op_fail(a, "self and source must have the same dtype and number of dimensions: %s and %s",
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));
   if (tc_op_kind(a, 3) != TC_AK_TENSOR && tc_op_number_fits(a, 3, t->dtype)) return TC_STATUS_INVALID_ARGUMENT;
   if (p->whole) return tc_scatter_check(a, p->dim);
-  bool fits = true; // a source of as many elements as the index has, and as self has beside them
+  // A source of as many elements as the index has, and as self has beside them.
+  bool fits = t->rank > 0 || !tc_int_require_eq(a, tc_op_numel(a, i), tc_int_const(a, 1));
   for (int32_t d = 0; s && fits && tc_op_kind(a, 3) == TC_AK_TENSOR && d < s->rank; d++)
-    fits = !tc_int_require_eq(a, s->sizes[d], t->rank == 0 || d == p->dim ? tc_op_numel(a, i) : t->sizes[d]);
+    fits = !tc_int_require_eq(a, s->sizes[d], d == p->dim ? tc_op_numel(a, i) : t->sizes[d]);
   if (!fits)
     return tc_op_fail(a, "the index %s does not fit self %s and source %s", tc_op_shape_text(a, 2),
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));

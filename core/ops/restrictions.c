@@ -538,6 +538,7 @@ static const tc_op_restriction restrictions[] = {
     {"_scaled_dot_product_flash_attention_for_cpu", "dropout_p > 0.0",
      "scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0"},
     ATTENTION("_scaled_dot_product_flash_attention_for_cpu_backward"),
+    {"_linalg_cofactors", "A.sizes != LU.sizes || A.dtype != LU.dtype", "LU must be the factors of A"},
     {"_softmax_backward_data", "grad_output.sizes != output.sizes", "expected grad and output to have the same size"},
     DIM_OF("index_select_backward", "self_sizes"),
     {"index_select_backward", "index.rank > 1", "index_add_(): Index is supposed to be a vector"},

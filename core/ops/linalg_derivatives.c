@@ -157,7 +157,8 @@ static const tc_op_derivative derivatives[] = {
     // In one element of U each cofactor and each of its derivatives is linear, so where that element is next to nothing
     // it is moved by as much both ways, and the mean is what it is without a division by it.
     {"_linalg_cofactors",
-     "let d = abs(diagonal(LU, 0, -2, -1)); let top = unsqueeze(amax(abs(triu(LU)), [-2, -1]), -1); let step = "
+     "let d = abs(diagonal(LU, 0, -2, -1)); let top = if(LU.size(-1) == 0, d, unsqueeze(amax(abs(triu(LU)), [-2, -1]), "
+     "-1)); let step = "
      "mul(where(eq(top, 0), ones_like(top), top), eps(A.dtype) ** 0.333); let move = diag_embed(to(where(lt(d, "
      "mul(step, 0.5)), step, 0), A.dtype)); let up = add(LU, move); let down = sub(LU, move); let sign = "
      "_linalg_pivot_sign(pivots);" INVERTED("x", "dx", "up") INVERTED("y", "dy", "down") "A: mul(add(" COFACTORS_BACK(

@@ -176,7 +176,8 @@ static void move(const run_state *r, int32_t only, double h, const double *const
 // The slope along r->u by differences, and how far it is to be trusted.
 static tc_status slope(run_state *r, int32_t only, const double *const *start, double *out, double *doubt) {
   static const double steps[STEPS] = {1e-2, 1e-3, 1e-4, 1e-5, 1e-6};
-  double at[STEPS];
+  double at[STEPS], near[STEPS];
+  int32_t best = 0;
   *out = NAN, *doubt = INFINITY;
   for (int32_t i = 0; i < STEPS; i++) {
     double up, down, size = 0;
@@ -190,8 +191,13 @@ static tc_status slope(run_state *r, int32_t only, const double *const *start, d
     // Terms of any size that do not depend on x (random integers) round the others away: steps that agree by chance.
     double rounding = size * DBL_EPSILON / steps[i];
     double apart = i ? fabs(at[i] - at[i - 1]) + rounding : INFINITY;
-    if (apart < *doubt) *doubt = apart, *out = at[i];
+    if (apart < *doubt) *doubt = apart, *out = at[i], best = i;
+    near[i] = apart;
   }
+  // A staircase has one slope over many stairs and another one on each: what shorter steps agree on is nearer to the
+  // limit. Noise agrees on nothing.
+  for (int32_t i = best + 1; i < STEPS; i++)
+    if (near[i] < 0.1 * fabs(at[i] - *out)) *doubt = fmax(*doubt, fabs(at[i] - *out));
   return TC_OK;
 }
 

@@ -161,8 +161,10 @@ tc_status ref_control(ref_scope *s, tc_node *n) {
   ref_run *r = s->run;
   ref_loop l = {.outer = s, .node = n};
   TC_TRY(tc_control_read(r->arena, n->op, n->n_args, n->args, &l.c));
+  bool unwatched = !r->options->watch_regions || s->graph->scratch || s->unwatched;
   for (int32_t i = 0; i < l.c.n_regions; i++)
-    l.inner[i] = (ref_scope){.run = r, .graph = l.c.regions[i], .slots = tc_map_create(r->arena), .region = true};
+    l.inner[i] =
+        (ref_scope){.run = r, .graph = l.c.regions[i], .slots = tc_map_create(r->arena), .unwatched = unwatched};
   l.bound = tc_arena_copy(r->arena, r->bound, (size_t)r->n_symbols);
   l.n_next = tc_control_body(&l.c)->outputs.count, l.n_ys = l.n_next - l.c.n_carry;
   l.state = TC_NEW_ARRAY(r->arena, ref_tensor, l.c.n_operands);

@@ -450,7 +450,7 @@ static tc_status run_node(ref_scope *s, tc_node *n) {
 
 static tc_status watch(ref_scope *s, const tc_node *n) {
   const tc_ref_options *o = s->run->options;
-  if (!o->watch || (s->graph->scratch && !o->watch_parts) || s->region) return TC_OK;
+  if (!o->watch || (s->graph->scratch && !o->watch_parts) || s->unwatched) return TC_OK;
   tc_tensor *t = TC_NEW_ARRAY(s->run->arena, tc_tensor, n->n_results);
   tc_status status = TC_OK;
   for (int32_t i = 0; i < n->n_results && !status; i++)

@@ -18,8 +18,9 @@ typedef struct tc_ref_options {
   // Called after each node with its results as they are (declared dtype, unless wide); NULL: not wanted.
   void (*watch)(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results);
   void *watch_self;
-  bool watch_moves; // the run goes on with what `watch` leaves in the results
-  bool watch_parts; // the same for the nodes of decompositions (their graphs have `scratch` set)
+  bool watch_moves;   // the run goes on with what `watch` leaves in the results
+  bool watch_parts;   // the same for the nodes of decompositions (their graphs have `scratch` set)
+  bool watch_regions; // and for those of regions, turn by turn, unless a decomposition made these
 } tc_ref_options;
 
 // inputs[i] belongs to the i-th graph input that has a value (numbers: rank 0, i64, f64 or bool); one without storage

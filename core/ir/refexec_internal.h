@@ -56,8 +56,8 @@ typedef struct ref_waiting {
 typedef struct ref_scope {
   ref_run *run;
   tc_graph *graph;
-  tc_map *slots; // tc_value * → ref_slot *
-  bool region;   // of another graph
+  tc_map *slots;  // tc_value * → ref_slot *
+  bool unwatched; // a region that the caller does not watch
   ref_waiting *waiting;
 } ref_scope;
 

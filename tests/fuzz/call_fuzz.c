@@ -417,6 +417,7 @@ static tc_status run_again(fuzz_case *f, bool wide) {
   tc_tensor out[MOST_IO] = {0}, *in = wide ? f->in : f->shaken;
   tc_ref_options o = {
       .wide = wide, .watch_self = f, .watch = wide ? NULL : shake_results, .watch_moves = !wide, .watch_parts = !wide};
+  o.watch_regions = !wide; // a loop's gradients are sums over what its turns round
   for (int32_t i = 0; i < n && !wide; i++) {
     TC_TRY(tc_tensor_copy(&f->in[i], &f->shaken[i]));
     move(f, &f->shaken[i], goes_by_norm(f->g, f->g->inputs.data[i].value));

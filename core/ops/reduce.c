@@ -182,6 +182,8 @@ static int32_t reduce_ref(tc_op_args *a) {
   if (dims_and_keep(a, x->rank, reduced, &keep)) return TC_STATUS_INVALID_ARGUMENT;
   place p = place_of(x, y, reduced, keep);
   int64_t n = tc_ref_numel(x), index[TC_MAX_RANK] = {0};
+  if (y->nominal == TC_BOOL && r.kind == TC_RED_SUM) r.kind = TC_RED_ANY; // elements become truth values first
+  if (y->nominal == TC_BOOL && r.kind == TC_RED_PROD) r.kind = TC_RED_ALL;
   bool extreme = r.kind == TC_RED_MAX || r.kind == TC_RED_MIN;
   if (extreme && n == 0 && tc_ref_numel(y) > 0) return tc_op_fail(a, "an extreme of no elements");
   for (int64_t i = 0; i < tc_ref_numel(y) && (r.kind == TC_RED_PROD || r.kind == TC_RED_ALL); i++)

@@ -161,12 +161,17 @@ static tc_int window_count(tc_op_args *a, const pool *p, const tc_int *at) {
   return p->divisor ? tc_int_const(a, p->divisor) : count;
 }
 
+// Neither sums nor what they are divided by need fit the integers that are averaged.
+static tc_dtype averaged_in(tc_dtype d) {
+  return tc_dtype_is_float(d) || tc_dtype_is_complex(d) ? tc_op_math_type(d) : TC_I64;
+}
+
 static int32_t avg_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   pool p;
   if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
   tc_int index[TC_MAX_RANK], at[TC_MAX_RANK];
-  tc_dtype compute = tc_op_math_type(r->dtype);
+  tc_dtype compute = averaged_in(r->dtype);
   tc_lt x = tc_lo_arg(a, 0);
   tc_int inside = begin_window(a, &p, TC_RED_SUM, index, at);
   tc_bval v = load_inside(a, x, at, inside, tc_lo_const_int(a, tc_lo_dtype(a, x), 0));
@@ -201,7 +206,7 @@ static int32_t avg_backward_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   pool p;
   if (read_pool(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
-  tc_dtype compute = tc_op_math_type(r->dtype);
+  tc_dtype compute = averaged_in(r->dtype);
   tc_int index[TC_MAX_RANK], at[TC_MAX_RANK], windows[MAX_SPACE], inside = tc_int_const(a, 1), one = tc_int_const(a, 1),
                                                                   zero = tc_int_const(a, 0);
   for (int32_t i = 0; i < p.n; i++) // that may hold one element

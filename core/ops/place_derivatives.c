@@ -16,6 +16,11 @@
 // ---- reductions into places ----
 // `read`: the elements that a source went to; `add`: sources added to what is there; `again`: the op itself.
 #define READ_ALONG(x) "gather(" x ", dim, index)"
+// As in PyTorch; tensors of rank 0 and 1 may stand for one another.
+#define OF_INDEX_SIZE(x)                                                                                   \
+  "if(index.sizes != src.sizes && (index.rank == src.rank || index.rank > 1 || src.rank > 1), fail(\"the " \
+  "derivative of a scatter needs a source of the index's size\"), " x ")"
+#define NO_INDEX_SIZE(x) x
 #define ADD_ALONG(to, x) "scatter_add(" to ", dim, index, " x ")"
 #define CLEAR_ALONG(x) "scatter(" x ", dim, index, 0)"
 #define AGAIN_ALONG(self, src) "scatter_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
@@ -24,8 +29,8 @@
 #define CLEAR_ROWS(x) "index_fill(" x ", dim, to(index, i64), 0)"
 #define AGAIN_ROWS(self, src) "index_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
 // clang-format off: one statement a line
-#define REDUCED(src, READ, ADD, CLEAR, AGAIN) \
-  "let sum = reduce == \"sum\" || reduce == \"add\"; " \
+#define REDUCED(src, OF_SIZE, READ, ADD, CLEAR, AGAIN) \
+  "let size = " OF_SIZE("0") "; let sum = reduce == \"sum\" || reduce == \"add\"; " \
   "let many = maximum(" ADD("if(include_self, ones_like(self), zeros_like(self))", "ones_like(" src ")") ", 1); " \
   "let here = to(eq(self, result), self.dtype); " \
   "let there = to(eq(" src ", " READ("result") "), self.dtype); " \
@@ -68,15 +73,15 @@ static const tc_op_derivative derivatives[] = {
     {"index_add", "self: grad; source: mul(index_select(grad, dim, index), conj(alpha))"},
     {"index_copy", "self: index_fill(grad, dim, to(index, i64), 0); source: index_select(grad, dim, index)"},
     {"index_fill.int_Scalar", "self: index_fill(grad, dim, index, 0)"},
-    {"scatter.src", "self: scatter(grad, dim, index, 0); src: gather(grad, dim, index)"},
+    {"scatter.src", "self: scatter(grad, dim, index, 0); src: " OF_INDEX_SIZE("gather(grad, dim, index)")},
     {"scatter.value", "self: scatter(grad, dim, index, 0)"},
-    {"scatter_add", "self: grad; src: gather(grad, dim, index)"},
+    {"scatter_add", "self: grad; src: " OF_INDEX_SIZE("gather(grad, dim, index)")},
     {"scatter.reduce", "forward: scatter_reduce(self, dim, index, src, if(reduce == \"add\", \"sum\", \"prod\"))"},
     {"scatter.value_reduce", "forward: scatter_reduce(self, dim, index, full(index.sizes, value, dtype=self.dtype), "
                              "if(reduce == \"add\", \"sum\", "
                              "\"prod\"))"},
-    {"scatter_reduce.two", REDUCED("src", READ_ALONG, ADD_ALONG, CLEAR_ALONG, AGAIN_ALONG)},
-    {"index_reduce", REDUCED("source", READ_ROWS, ADD_ROWS, CLEAR_ROWS, AGAIN_ROWS)},
+    {"scatter_reduce.two", REDUCED("src", OF_INDEX_SIZE, READ_ALONG, ADD_ALONG, CLEAR_ALONG, AGAIN_ALONG)},
+    {"index_reduce", REDUCED("source", NO_INDEX_SIZE, READ_ROWS, ADD_ROWS, CLEAR_ROWS, AGAIN_ROWS)},
     {"slice_scatter",
      "self: slice_scatter(grad, zeros_like(src), dim, start, end, step); src: aten::slice.Tensor(grad, dim, start, "
      "end, step)"},

@@ -151,11 +151,14 @@ tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, int32_t negativ
 // Arguments self, dim, index of as many dimensions, source or number: refuses an index that is larger than self beside
 // `dim`, or than the source. An empty one always fits.
 int32_t tc_scatter_check(tc_op_args *a, int64_t dim);
+// Is it an op whose index has all dimensions, and no element? It gives self, whatever the other ranks are.
+bool tc_scatters_nothing(tc_op_args *a);
 // Positions (argument 2) and values (argument 3) with dimension `dim` first, as large as self in the others: what a
 // smaller index does not reach is left out. `whole`: the index has all dimensions, else it is a vector. Returns what
 // positions below zero mean.
 int32_t tc_scatter_operands(tc_op_args *a, bool whole, int64_t dim, tc_lt *positions, tc_lt *values);
-// Decomposition of an op (self, dim, index, source or number, …) on a tensor of rank 0; declines for others.
+// Decomposition of an op (self, dim, index, source or number, …) on a tensor of rank 0, or that scatters nothing;
+// declines for others.
 int32_t tc_expand_rank0_scatter(tc_op_args *a);
 // Where self may be changed in place (tc_lo_in_place): the elements of `values` go to the places of dimension `dim`
 // that idx names, a vector or (rank > 1) as many dimensions as self; `wrap`: negative places count from the end. Sets

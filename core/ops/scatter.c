@@ -107,6 +107,11 @@ static int32_t place_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+bool tc_scatters_nothing(tc_op_args *a) {
+  return tc_sv_starts(a->op->schema.name, "scatter") &&
+         tc_int_eq(a, tc_op_numel(a, tc_op_tensor(a, 2)), tc_int_const(a, 0)) == 1;
+}
+
 int32_t tc_scatter_check(tc_op_args *a, int64_t dim) {
   const tc_tensor_type *t = tc_op_tensor(a, 0), *i = tc_op_tensor(a, 2);
   const tc_tensor_type *s = tc_op_kind(a, 3) == TC_AK_TENSOR ? tc_op_tensor(a, 3) : NULL;
@@ -144,6 +149,7 @@ static int32_t read_along(tc_op_args *a, along *w) {
   if (w->dim < 0) return TC_STATUS_INVALID_ARGUMENT;
   if (i->dtype != TC_I64 && i->dtype != TC_I32)
     return tc_op_fail(a, "the index must be i32 or i64, not %s", tc_dtype_torch_name(i->dtype));
+  if (tc_scatters_nothing(a)) return w->number ? TC_STATUS_OK : same_dtype(a, 3);
   if (t->rank == 0 && w->whole) { // as a vector of one element
     if (i->rank > 1 || (!w->number && s->rank > 1))
       return tc_op_fail(a, "a tensor of rank 0 takes an index and a source that are vectors: %s",
@@ -304,9 +310,17 @@ static int32_t along_in_place(tc_op_args *a, const along *w) {
   return tc_lower_along_in_place(a, (int32_t)w->dim, idx, w->wraps, tc_lo_arg(a, 3));
 }
 
+static int32_t expand_copy(tc_op_args *a) {
+  tc_ex_begin(a, "aten::_row_major");
+  tc_ex_push_arg(a, 0);
+  tc_ex_result(a, 0, tc_ex_make(a, 1, NULL));
+  return TC_STATUS_OK;
+}
+
 // Tensors of rank 0 have one element along a dimension of their own, beside those of rank 1, too; others are lowered as
 // they are.
 int32_t tc_expand_rank0_scatter(tc_op_args *a) {
+  if (tc_scatters_nothing(a)) return expand_copy(a);
   tc_int one = tc_int_const(a, 1);
   tc_gv v[4] = {-1, -1, -1, -1};
   bool scalar = tc_op_tensor(a, 0)->rank == 0, found = false;
@@ -370,6 +384,7 @@ static int32_t along_ref(tc_op_args *a) {
   tc_number alpha = {.re = 1};
   if (tc_op_arg_index(a, "alpha") >= 0) tc_op_number(a, tc_op_arg_index(a, "alpha"), &alpha);
   int64_t walk[TC_MAX_RANK], i[TC_MAX_RANK] = {0}, numel = 1;
+  if (w.whole && tc_ref_numel(idx) == 0) return tc_ref_self(a), TC_STATUS_OK;
   for (int32_t d = 0; d < y->rank; d++) {
     walk[d] = w.whole ? idx->sizes[d] : d == w.dim ? tc_ref_numel(idx) : y->sizes[d];
     numel *= walk[d];

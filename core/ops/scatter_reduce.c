@@ -32,12 +32,13 @@ static int32_t read_plan(tc_op_args *a, plan *p) {
     return tc_op_fail(a, "the index must be i32 or i64, not %s", tc_dtype_torch_name(i->dtype));
   if (tc_dtype_is_complex(t->dtype) && p->kind >= MEAN)
     return tc_op_fail(a, "this reduction is not defined on complex numbers: %s", tc_op_shape_text(a, 0));
-  if (p->whole && i->rank != t->rank && !(i->rank <= 1 && t->rank <= 1))
+  bool nothing = tc_scatters_nothing(a);
+  if (p->whole && !nothing && i->rank != t->rank && !(i->rank <= 1 && t->rank <= 1))
     return tc_op_fail(a, "the index must have as many dimensions as self: %s and %s", tc_op_shape_text(a, 2),
                       tc_op_shape_text(a, 0));
   if (!p->whole && i->rank > 1) return tc_op_fail(a, "the index must be a vector: %s", tc_op_shape_text(a, 2));
   if (tc_op_kind(a, 3) == TC_AK_TENSOR &&
-      (s->dtype != t->dtype || (s->rank != t->rank && (!p->whole || s->rank + t->rank > 1))))
+      (s->dtype != t->dtype || (s->rank != t->rank && !nothing && (!p->whole || s->rank + t->rank > 1))))
     return tc_op_fail(a, "self and source must have the same dtype and number of dimensions: %s and %s",
                       tc_op_shape_text(a, 0), tc_op_shape_text(a, 3));
   if (tc_op_kind(a, 3) != TC_AK_TENSOR && tc_op_number_fits(a, 3, t->dtype)) return TC_STATUS_INVALID_ARGUMENT;
@@ -94,6 +95,7 @@ static int32_t scatter_ref(tc_op_args *a) {
   for (int64_t k = 0; k <= n; k++) count[k] = p.include_self;
   for (bool more = n > 0; more; more = tc_ref_next(y->rank, y->sizes, i))
     tc_ref_copy(y, tc_ref_offset(y, i), x, tc_ref_offset(x, i));
+  if (p.whole && tc_ref_numel(idx) == 0) return TC_STATUS_OK;
   int32_t rank = y->rank ? y->rank : 1;
   for (int32_t d = 0; d < rank; d++) {
     i[d] = 0;

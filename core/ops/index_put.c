@@ -28,15 +28,17 @@ static int32_t index_put_meta(tc_op_args *a) {
   if (tc_op_tensor(a, 2)->dtype != t->dtype)
     return tc_op_fail(a, "self and values must have the same dtype: %s and %s", tc_op_shape_text(a, 0),
                       tc_op_shape_text(a, 2));
-  bool any = false, bare = false;
+  bool any = false;
+  int32_t bare = 0, bytes = 0;
   for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
     const tc_tensor_type *i = tc_op_tensor_at(a, 1, k);
     bool mask = i && i->rank == 0 && tc_is_index_mask(i);
-    any = any || (i && !mask), bare = bare || mask;
+    any = any || (i && !mask), bare += mask, bytes += mask && i->dtype == TC_U8;
   }
   if (!any && !bare && !tc_sym_is_int(tc_op_numel(a, t), 0))
     return tc_op_fail(a, "at least one index must be provided");
-  if (!any && bare && !tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1))
+  bool fills = bare == 1 && bytes == 0 && !tc_op_bool(a, 3, 0); // one value where the mask says so
+  if (!any && bare && !(fills && tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1)))
     return tc_op_fail(a, "masks without a dimension select nothing by themselves");
   if (check_values(a)) return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_format_result(a, 0, t->dtype, t->rank, t->sizes, TC_FORMAT_PRESERVE, 0);

@@ -63,10 +63,13 @@
   "if(is_none(padding_idx), " ALL_VALID ", ne(indices, if(padding_idx < 0, padding_idx + weight.size(0), " \
   "padding_idx)))"
 
-// One value through a mask may have more dimensions than what the mask selects.
-#define PUT                                                                                                          \
-  "let g = index(grad, indices); self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype)));" \
-  "values: if(values.rank > g.rank, reshape(sum(g), values.sizes), g)"
+// One value through a mask may have more dimensions than what the mask selects; a mask without a dimension takes all of
+// self or nothing.
+#define PUT                                                                                                      \
+  "let bare = if(len(indices) == 1, if(is_none(indices[0]), false, indices[0].rank == 0 && indices[0].dtype == " \
+  "bool), false); let g = if(bare, where(indices[0], grad, 0), index(grad, indices));"                           \
+  "self: if(accumulate, grad, index_put(grad, indices, zeros([], dtype=grad.dtype)));"                           \
+  "values: if(bare || values.rank > g.rank, reshape(sum(g), values.sizes), g)"
 static const tc_op_derivative derivatives[] = {
     {"index_put", PUT},
     {"_unsafe_index_put", PUT},

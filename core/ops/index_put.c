@@ -90,6 +90,25 @@ static int32_t lower_mask(tc_op_args *a, const tc_indexing *x) {
   return TC_STATUS_OK;
 }
 
+// One value everywhere, or nowhere, as a mask without a dimension says; self has no element where there is none.
+static int32_t lower_bare(tc_op_args *a) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  int32_t n = tc_op_count(a, 1), k = 0, rank = tc_op_tensor(a, 2)->rank;
+  tc_int index[TC_MAX_RANK], zeros[TC_MAX_RANK];
+  while (k < n && !tc_op_tensor_at(a, 1, k)) k++;
+  if (k == n || tc_sym_is_int(tc_op_numel(a, r), 0)) {
+    tc_lo_result(a, 0, tc_lo_arg(a, 0));
+    return TC_STATUS_OK;
+  }
+  for (int32_t d = 0; d < rank; d++) zeros[d] = tc_int_const(a, 0);
+  tc_lt self = tc_lo_arg(a, 0), mask = tc_lo_arg_at(a, 1, k), values = tc_lo_arg(a, 2);
+  tc_lo_begin(a, r->rank, r->sizes, index);
+  tc_bval here = tc_lo_cast(a, tc_lo_load(a, mask, index), TC_BOOL);
+  tc_bval v = tc_lo_op3(a, TC_K_SELECT, here, tc_lo_load(a, values, zeros), tc_lo_load(a, self, index));
+  tc_lo_result(a, 0, tc_lo_end(a, v, r->dtype));
+  return TC_STATUS_OK;
+}
+
 // The indexed dimensions of a view as one, in front of the others; `index` of the result, row-major.
 static void unravel(tc_op_args *a, tc_int flat, int32_t n, const tc_int *sizes, tc_int *out) {
   for (int32_t d = n - 1; d >= 0; d--) {
@@ -124,10 +143,7 @@ static int32_t index_put_lower(tc_op_args *a) {
   tc_int shape[TC_MAX_RANK], sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK], parts[TC_MAX_RANK];
   int32_t from[TC_MAX_RANK], dims[TC_MAX_RANK], n = 0, rank = 1;
   if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
-  if (x.n_indexed == 0) { // of a tensor without elements
-    tc_lo_result(a, 0, tc_lo_arg(a, 0));
-    return TC_STATUS_OK;
-  }
+  if (x.n_indexed == 0) return lower_bare(a);
   if (x.masks) return lower_mask(a, &x);
   if (x.n_indexed == 1 && x.nb == 1 && !tc_op_bool(a, 3, 0) && tc_lo_in_place(a)) {
     int32_t dim = 0, full = tc_indexed_sizes(a, &x, shape, from);

@@ -11,6 +11,7 @@
 #include "blas.h"
 #include "dnn.h"
 #include "driver.h"
+#include "fft.h"
 #include "nvrtc.h"
 
 #include "tc/hostmem.h"
@@ -67,12 +68,14 @@ struct tc_device_ {
   tc_device_props props;
 
   pthread_mutex_t library_lock;
-  cuda_library compiler_library, blas_library, dnn_library; // under the lock
+  cuda_library compiler_library, blas_library, dnn_library, fft_library; // under the lock
   cuda_nvrtc compiler;
   cuda_blas blas;
   cuda_dnn dnn;
+  cuda_fft fft;
 
   pthread_mutex_t dnn_lock; // held while cuDNN's handle is used
+  pthread_mutex_t fft_lock; // held while a plan of cuFFT's is made, told its stream and workspace, or run
 
   pthread_mutex_t own_lock;
   cuda_attention attention[CUDA_ATTENTIONS]; // under the lock
@@ -172,9 +175,10 @@ int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t
 // with the reason, if it cannot be opened.
 typedef int32_t (*cuda_opener)(tc_device_ *d, char *text, size_t size);
 int32_t cuda_open_once(tc_device_ *d, cuda_library *library, cuda_opener open, int32_t code);
-// cuBLASLt and cuDNN so, in the device's context; UNIMPLEMENTED where they cannot be used.
+// cuBLASLt, cuDNN and cuFFT so, in the device's context; UNIMPLEMENTED where they cannot be used.
 int32_t cuda_blas_ready(tc_device_ *d);
 int32_t cuda_dnn_ready(tc_device_ *d);
+int32_t cuda_fft_ready(tc_device_ *d);
 // OK, or DEVICE, reported: what cuDNN was to do, and its status.
 int32_t cuda_dnn_check(const tc_device_ *d, const char *what, dnn_status code);
 // Opens the compiler; PLUGIN, reported, if it is not there.

@@ -184,6 +184,7 @@ static void close_device(tc_device_ *d) {
   if (d->runs) d->driver.context_release(d->device);
   pthread_mutex_destroy(&d->library_lock);
   pthread_mutex_destroy(&d->dnn_lock);
+  pthread_mutex_destroy(&d->fft_lock);
   pthread_mutex_destroy(&d->own_lock);
   pthread_mutex_destroy(&d->memory_lock);
   pthread_mutex_destroy(&d->recent_lock);
@@ -198,6 +199,7 @@ static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
   d->sync = cuda_config(h, "sync", sync, sizeof sync) && strcmp(sync, "false") != 0;
   pthread_mutex_init(&d->library_lock, NULL);
   pthread_mutex_init(&d->dnn_lock, NULL);
+  pthread_mutex_init(&d->fft_lock, NULL);
   pthread_mutex_init(&d->own_lock, NULL);
   pthread_mutex_init(&d->memory_lock, NULL);
   pthread_mutex_init(&d->recent_lock, NULL);
@@ -268,7 +270,9 @@ static int32_t libraries(tc_device_ *d, const tc_sink *text) {
   cuda_blas_ready(d);
   TRY(put_library(text, "cuBLASLt", &d->blas_library));
   cuda_dnn_ready(d);
-  return put_library(text, "cuDNN", &d->dnn_library);
+  TRY(put_library(text, "cuDNN", &d->dnn_library));
+  cuda_fft_ready(d);
+  return put_library(text, "cuFFT", &d->fft_library);
 }
 
 const tc_device_table cuda_device = {

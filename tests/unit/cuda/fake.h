@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_CUDA_FAKE_H_
 #define TESTS_UNIT_CUDA_FAKE_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 // Live objects, and how often the driver was used wrongly: a handle that does not live, no current context, a copy
@@ -32,5 +33,14 @@ typedef void (*fake_params_fn)(int32_t n, const int32_t *bytes);
 // The call number `after` from now of the named function fails with the code; NULL: none.
 typedef void (*fake_fail_fn)(const char *function, int32_t after, int32_t code);
 typedef void (*fake_be_of_fn)(int32_t version);
+// What a library puts into a stream: done when the stream is waited for, as copies are, or by each launch of the graph
+// that it is recorded in.
+typedef struct fake_work_part {
+  void (*work)(void *self);
+  void *self, *to;
+  const void *from;
+  size_t writes, reads; // bytes
+} fake_work_part;
+typedef int (*fake_work_fn)(void *stream, fake_work_part part);
 
 #endif

@@ -35,7 +35,7 @@ typedef struct object {
   struct operation *first, **last; // streams that capture, graphs
 } object;
 
-typedef enum what { COPY_IN, COPY_OUT, COPY, FILL, FREE, LAUNCH } what;
+typedef enum what { COPY_IN, COPY_OUT, COPY, FILL, FREE, LAUNCH, WORK } what;
 typedef struct operation {
   struct operation *next;
   uint64_t ticket;
@@ -46,6 +46,10 @@ typedef struct operation {
   unsigned char value;
   object *pinned, *freed;
   object *function; // LAUNCH
+  // WORK: what a library does; it reads so many bytes.
+  void (*work)(void *self);
+  void *self;
+  size_t reads;
 } operation;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -167,6 +171,7 @@ static void run_until(uint64_t ticket) {
     if (!first) last = &first;
     if (op->what == FILL) memset(op->to, op->value, op->size);
     else if (op->what == FREE) free(op->freed->data), op->freed->data = NULL, op->freed->size = 0;
+    else if (op->what == WORK) op->work(op->self);
     else if (op->what != LAUNCH) memmove(op->to, op->from, op->size);
     if (op->pinned) op->pinned->pending--;
     free(op);
@@ -413,6 +418,17 @@ EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, void *
   return end(OK);
 }
 
+// Of a library's, in the order of a stream; `self` stays with the library.
+EXPORT int fake_work(void *s, fake_work_part part) {
+  BEGIN("fake_work");
+  object *on = check(s, STREAM, "a library works on a stream that does not live");
+  holder(part.to, part.writes, MEMORY, "a library writes beyond an allocation");
+  holder(part.from, part.reads, MEMORY, "a library reads beyond an allocation");
+  operation *op = push(on, WORK, part.to, part.from, part.writes);
+  op->reads = part.reads, op->work = part.work, op->self = part.self;
+  return end(OK);
+}
+
 // ---- Graphs ----
 EXPORT int cuStreamBeginCapture_v2(void *s, int mode) {
   BEGIN("cuStreamBeginCapture_v2");
@@ -460,6 +476,7 @@ EXPORT int cuGraphLaunch(void *executable, void *s) {
       state.launches++;
     } else {
       holder(op->to, op->size, MEMORY, "a graph writes memory that does not live");
+      if (op->what == WORK) holder(op->from, op->reads, MEMORY, "a graph's work reads memory that does not live");
       if (op->what == COPY) holder(op->from, op->size, MEMORY, "a graph reads memory that does not live");
     }
     append(*op);

@@ -22,10 +22,10 @@ typedef struct rig {
   tc_host host;
   const tc_device_table *t;
   const tc_codegen_table *codegen;
-  const tc_call_table *calls, *attention, *split, *half, *convolutions, *attention_backward, *dnn_attention;
+  const tc_call_table *calls, *attention, *split, *half, *convolutions, *attention_backward, *dnn_attention, *fft;
   tc_device_ *d;
   const char *driver, *arch, *sync, *blas, *dnn, *winograd, *conv_wish, *spills, *split_wish, *half_wish, *dependent,
-      *attention_wish, *nvrtc;
+      *attention_wish, *nvrtc, *cufft, *fft_wish;
   char diag[600];
   fake_state_fn state;
   fake_params_fn params;
@@ -82,6 +82,8 @@ static inline tc_sv rig_config(void *self, tc_sv key) {
                       : tc_sv_is(key, "dependent")    ? r->dependent
                       : tc_sv_is(key, "attention")    ? r->attention_wish
                       : tc_sv_is(key, "nvrtc")        ? r->nvrtc
+                      : tc_sv_is(key, "cufft")        ? r->cufft
+                      : tc_sv_is(key, "fft")          ? r->fft_wish
                                                       : NULL;
   return value ? tc_sv_of(value) : TC_SV("");
 }
@@ -132,6 +134,8 @@ static inline int64_t rig_int(const tc_op_args *a, int32_t arg, int64_t otherwis
 static inline tc_sv rig_string(const tc_op_args *a, int32_t arg) {
   return (void)arg, tc_sv_of(((const rig_convolution *)(const void *)a)->word);
 }
+// Those of a transform are lists of it, too: dimensions, the factor, and the last one.
+enum { RIG_DIMS = 1, RIG_NORM, RIG_LAST };
 // The arguments of attention: whether it is causal.
 enum { RIG_CAUSAL = 5 };
 typedef struct rig_attention {
@@ -139,6 +143,7 @@ typedef struct rig_attention {
 } rig_attention;
 static inline int32_t rig_bool(const tc_op_args *a, int32_t arg, int32_t otherwise) {
   if (arg == RIG_CAUSAL && a) return ((const rig_attention *)(const void *)a)->causal;
+  if (arg == RIG_LAST && a) return ((const rig_convolution *)(const void *)a)->lists[RIG_LAST][0] != 0;
   return arg == RIG_TRANSPOSED && a ? ((const rig_convolution *)(const void *)a)->transposed : otherwise;
 }
 static const tc_op_table rig_op = {.struct_size = sizeof rig_op,
@@ -167,7 +172,7 @@ static inline void *symbol(void *library, const char *name) {
 }
 
 static inline void load(rig *r) {
-  *r = (rig){.driver = FAKE_DRIVER, .blas = FAKE_BLAS, .dnn = FAKE_DNN};
+  *r = (rig){.driver = FAKE_DRIVER, .blas = FAKE_BLAS, .dnn = FAKE_DNN, .cufft = FAKE_FFT};
   r->host = (tc_host){.magic = TC_ABI_MAGIC,
                       .abi_major = TC_ABI_MAJOR,
                       .abi_minor = TC_ABI_MINOR,
@@ -190,7 +195,7 @@ static inline void load(rig *r) {
   assert_int_equal(p.capabilities & (TC_CAP_DEVICE | TC_CAP_CODEGEN), TC_CAP_DEVICE | TC_CAP_CODEGEN);
   r->t = p.device, r->codegen = p.codegen, r->calls = p.calls[0], r->attention = p.calls[1], r->split = p.calls[2];
   r->half = p.calls[3], r->convolutions = p.calls[4], r->attention_backward = p.calls[5];
-  r->dnn_attention = p.calls[6];
+  r->dnn_attention = p.calls[6], r->fft = p.calls[7];
 }
 
 static inline void open_rig(rig *r) {

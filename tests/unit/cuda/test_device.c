@@ -323,13 +323,14 @@ static int32_t add_line(void *self, const void *data, uint64_t size) {
 TC_TEST(libraries) {
   rig r;
   load(&r);
-  r.dnn = "/nonexistent/libcudnn.so";
+  r.dnn = "/nonexistent/libcudnn.so", r.cufft = "/nonexistent/libcufft.so";
   OK(r.t->open(&r.host, 0, &r.d));
   for (int32_t i = 0; i < 2; i++) {
     lines l = {.size = 0};
     OK(r.t->libraries(r.d, &(tc_sink){&l, add_line}));
     assert_int_equal(strncmp(l.text, "NVRTC ", 6), 0);
     assert_non_null(strstr(l.text, "\ncuBLASLt 13.1.0\n"));
+    assert_non_null(strstr(l.text, "\ncuFFT not usable: cannot open '/nonexistent/libcufft.so' (cuda.cufft)"));
     assert_non_null(strstr(l.text, "\ncuDNN not usable: cannot open '/nonexistent/libcudnn.so' (cuda.cudnn)"));
   }
   close_rig(&r);
@@ -337,6 +338,7 @@ TC_TEST(libraries) {
   lines l = {.size = 0};
   OK(r.t->libraries(r.d, &(tc_sink){&l, add_line}));
   assert_non_null(strstr(l.text, "\ncuDNN 9.19.0\n"));
+  assert_non_null(strstr(l.text, "\ncuFFT 11.4.1\n"));
   close_rig(&r);
   return TC_OK;
 }

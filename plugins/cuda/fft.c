@@ -78,7 +78,7 @@ typedef struct rows {
 } rows;
 typedef struct transform {
   int32_t type, direction, wide;
-  int64_t length, count; // of a row; rows
+  int64_t length, count; // of a row; rows, of which there may be none
   rows in, out;
 } transform;
 
@@ -120,9 +120,9 @@ static int32_t read_view(const tc_view *v, const char **why) {
   for (int32_t i = 0; i < v->rank; i++) {
     if (v->sizes[i] == INT64_MIN || !v->strides || v->strides[i] == INT64_MIN)
       return refuse(why, "sizes or strides that are not known (cuFFT)");
-    if (v->sizes[i] < 1) return refuse(why, "a transform of nothing (cuFFT)");
   }
   int32_t last = v->rank - 1;
+  if (v->sizes[last] < 1) return refuse(why, "a transform of nothing (cuFFT)");
   if (v->sizes[last] > 1 && v->strides[last] != 1) return refuse(why, "rows whose elements are not neighbours (cuFFT)");
   return TC_STATUS_OK;
 }
@@ -130,14 +130,16 @@ static int32_t read_view(const tc_view *v, const char **why) {
 // All dimensions but the last as one, in the order of the result's memory.
 static int32_t read_rows(const tc_view *in, const tc_view *out, transform *x, const char **why) {
   int32_t order[TC_MAX_RANK], n = 0;
+  x->count = 1, x->in.distance = x->in.row, x->out.distance = x->out.row;
   for (int32_t d = 0; d < in->rank - 1; d++) {
     if (in->sizes[d] != out->sizes[d]) return refuse(why, "a result with another number of rows (cuFFT)");
+    if (in->sizes[d] == 0) x->count = 0;
     if (in->sizes[d] == 1) continue;
     int32_t at = n++;
     for (; at > 0 && out->strides[order[at - 1]] < out->strides[d]; at--) order[at] = order[at - 1];
     order[at] = d;
   }
-  x->count = 1, x->in.distance = x->in.row, x->out.distance = x->out.row;
+  if (x->count == 0) return TC_STATUS_OK;
   for (int32_t i = n - 1; i >= 0; i--) {
     int32_t d = order[i];
     if (i == n - 1) x->in.distance = in->strides[d], x->out.distance = out->strides[d];
@@ -179,7 +181,7 @@ static int32_t describe(const tc_host *h, const tc_call_node *n, transform *x, c
 }
 
 static uint64_t bytes_of(const transform *x, const rows *r) {
-  return (uint64_t)((x->count - 1) * r->distance + r->row) * (uint64_t)r->bytes;
+  return x->count == 0 ? 0 : (uint64_t)((x->count - 1) * r->distance + r->row) * (uint64_t)r->bytes;
 }
 
 // ---- The tables ----
@@ -250,7 +252,7 @@ static int32_t prepare(const tc_host *h, tc_device_ *d, const tc_call_node *n, v
   prepared *q = memory;
   q->x = x;
   pthread_mutex_lock(&d->fft_lock);
-  s = failed(d, "planning a transform of cuFFT", make_plan(q));
+  s = x.count == 0 ? TC_STATUS_OK : failed(d, "planning a transform of cuFFT", make_plan(q));
   if (s != TC_STATUS_OK && q->has_plan) d->fft.destroy(q->plan);
   pthread_mutex_unlock(&d->fft_lock);
   uint64_t end = aligned(q->library);
@@ -285,8 +287,8 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
                    int64_t offset) {
   prepared *q = p;
   const transform *x = &q->x;
-  int32_t s = cuda_enter(q->d);
-  if (s != TC_STATUS_OK) return s;
+  int32_t s = x->count == 0 ? TC_STATUS_OK : cuda_enter(q->d);
+  if (s != TC_STATUS_OK || x->count == 0) return s;
   cu_stream on = (cu_stream)(uintptr_t)stream;
   cu_ptr own = workspace + (uint64_t)offset, in = cuda_address(operands), out = cuda_address(results);
   cu_ptr from = in, to = out, pair = x->wide ? 16 : 8;

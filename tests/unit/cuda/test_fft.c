@@ -343,7 +343,7 @@ TC_TEST(refusals) {
   refused(&r, &x, "more than one distance");
   make(&x, &dense), x.in.sizes[0] = x.out.sizes[0] = INT64_MIN;
   refused(&r, &x, "not known");
-  make(&x, &dense), x.in.sizes[0] = x.out.sizes[0] = 0;
+  make(&x, &dense), x.in.sizes[2] = x.out.sizes[2] = 0;
   refused(&r, &x, "a transform of nothing");
   form other = dense;
   other.kind = R2C;
@@ -354,6 +354,31 @@ TC_TEST(refusals) {
   refused(&r, &x, "far apart");
   make(&x, &dense), x.node.op = TC_SV("aten::mm");
   refused(&r, &x, "no transform");
+  close_library(&l);
+  close_rig(&r);
+  return TC_OK;
+}
+
+// Without rows there is nothing to do, and nothing is asked of the library.
+TC_TEST(no_rows) {
+  rig r;
+  open_rig(&r);
+  library l = open_library();
+  int32_t before = l.runs();
+  for (int32_t k = C2C; k <= C2R; k++) {
+    transform x;
+    void *prepared = NULL;
+    uint64_t workspace = 1;
+    int64_t cost;
+    make(&x, &(form){.kind = (kind)k, .a = 0, .b = 3, .length = 8});
+    OK(r.fft->supports(&r.host, r.d, &x.node, &cost));
+    assert_true(cost >= 0);
+    OK(r.fft->prepare(&r.host, r.d, &x.node, &prepared, &workspace));
+    assert_int_equal(workspace, 0);
+    OK(r.fft->run(prepared, 0, &x.in.view, &x.out.view, 0, 0));
+    r.fft->destroy(prepared);
+  }
+  assert_int_equal(l.runs(), before);
   close_library(&l);
   close_rig(&r);
   return TC_OK;
@@ -420,8 +445,8 @@ TC_TEST(wishes) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(transforms), cmocka_unit_test(recordings),
-                                     cmocka_unit_test(threads),    cmocka_unit_test(refusals),
-                                     cmocka_unit_test(failures),   cmocka_unit_test(wishes)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(transforms), cmocka_unit_test(recordings), cmocka_unit_test(threads), cmocka_unit_test(refusals),
+      cmocka_unit_test(failures),   cmocka_unit_test(no_rows),    cmocka_unit_test(wishes)};
   return TC_RUN(tests);
 }

@@ -2,9 +2,10 @@
 //
 // The arena is in parts, each taken in front of the first operation that uses it and given back behind the last one
 // (core/plan/rooms.c), and results are taken when something is first written into them, so that no more is there at
-// once than is needed. What is done once, and programs whose sizes are symbols, have the arena as one block, in which
-// buffers lie where the plan says. A device may not give so much at once (tc_device_props.largest_alloc): then they are
-// laid out anew, for the sizes of this run, in as many blocks as it takes. Recorded runs keep all their memory.
+// once than is needed. What is done once, programs whose sizes are symbols, and devices that queue work have the arena
+// as one block, in which buffers lie where the plan says. A device may not give so much at once
+// (tc_device_props.largest_alloc): then they are laid out anew, for the sizes of this run, in as many blocks as it
+// takes. Recorded runs keep all their memory.
 #include "core/runtime/exec_internal.h"
 
 struct exec_blocks {

@@ -37,7 +37,7 @@ struct tc_kb {
   int32_t epoch; // grows with each write to global memory: loads before and after are not the same
   int32_t flags; // pending TC_KI_*
   bool raw;
-  bool threads; // tc_kernel_legalise
+  bool threads;      // tc_kernel_legalise
   tc_ksource source; // language empty: none
   int32_t fail_code;
   char fail[512];

@@ -114,8 +114,8 @@ typedef struct tc_error_block {
 typedef struct tc_launch {
   uint64_t struct_size;
   tc_handle function;
-  int64_t blocks; // 0: nothing to do
-  int64_t grain;  // blocks that are worth a thread's start
+  int64_t blocks;            // 0: nothing to do
+  int64_t grain;             // blocks that are worth a thread's start
   const tc_launch_arg *args; // borrowed for the call: what is queued copies them
   int32_t n_args, reserved;
   tc_handle errors; // a tc_error_block in device memory, with site -1; 0 where the kernel checks nothing

@@ -181,7 +181,8 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t, bool thre
   tc_karg args[3] = {{.data = mem, .count = n},
                      {.data = mem + size * (size_t)n, .count = n},
                      {.data = mem + 2 * size * (size_t)n, .count = n}};
-  CHECK_OK(tc_kernel_interpret(tc_system_allocator(), kernel_for(arena, f, t, LANES, threads), n / LANES, args, 3, NULL));
+  CHECK_OK(
+      tc_kernel_interpret(tc_system_allocator(), kernel_for(arena, f, t, LANES, threads), n / LANES, args, 3, NULL));
   double worst = -1, at = 0, at2 = 0, got = 0;
   long double want = 0;
   for (int32_t i = 0; i < n; i++) {

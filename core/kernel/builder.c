@@ -415,6 +415,7 @@ tc_kval tc_kbi_pure(tc_kb *b, int32_t op, tc_dtype type, int32_t n, const tc_kva
   if ((op == TC_K_DIV || op == TC_K_SQRT || op == TC_K_RSQRT) && !tc_kir_is_int(in_type)) flags = b->flags & TC_KI_FAST;
   if (op == TC_K_DIV && flags) flags |= b->flags & TC_KI_NOWRAP;
   if (tc_k_op_class(op) == 'a' && tc_kir_is_int(in_type)) flags = b->flags & TC_KI_NOWRAP;
+  if (op == TC_K_SELECT) flags = b->flags & TC_KI_RARE;
   tc_kinst in = {.op = op, .flags = flags, .mem = -1, .n_args = n, .args = args};
   return b->insts.data[tc_kbi_emit_shared(b, in, 1, &type, 0)].results[0];
 }

@@ -278,7 +278,13 @@ static tc_kval fold_select(tc_kb *b, tc_dtype type, tc_kval *v, const known *k) 
   if (v[1] == v[2]) return v[1];
   if (type == TC_BOOL && is_int(k, 1, 1) && is_int(k, 2, 0)) return v[0];
   if (type == TC_BOOL && is_int(k, 1, 0) && is_int(k, 2, 1)) return again(b, TC_K_NOT, 1, v[0], -1);
-  if ((in = made_by(b, v[0], TC_K_NOT))) return tc_kb_op3(b, TC_K_SELECT, in->args[0], v[2], v[1]);
+  if ((in = made_by(b, v[0], TC_K_NOT))) { // the other operand is the last one then
+    int32_t flags = tc_kb_flags(b);
+    tc_kb_set_flags(b, flags & ~TC_KI_RARE);
+    tc_kval r = tc_kb_op3(b, TC_K_SELECT, in->args[0], v[2], v[1]);
+    tc_kb_set_flags(b, flags);
+    return r;
+  }
   return -1;
 }
 

@@ -20,7 +20,7 @@ void tc_kb_fail(tc_kb *b, const char *fmt, ...) TC_PRINTF(2, 3);
 // The first failure so far, or OK.
 TC_NODISCARD tc_status tc_kb_failure(const tc_kb *b);
 tc_arena *tc_kb_arena(tc_kb *b);
-// The operations made from now on get these flags (TC_KI_FAST, TC_KI_NOWRAP) where they apply.
+// The operations made from now on get these flags (TC_KI_FAST, TC_KI_NOWRAP, TC_KI_RARE) where they apply.
 void tc_kb_set_flags(tc_kb *b, int32_t flags);
 int32_t tc_kb_flags(const tc_kb *b);
 

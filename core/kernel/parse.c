@@ -179,6 +179,7 @@ static tc_status read_op(parser *p, int32_t op, tc_kval *out) {
   for (;;) {
     if (tc_lex_eat(p->lx, "fast")) flags |= TC_KI_FAST;
     else if (tc_lex_eat(p->lx, "nowrap")) flags |= TC_KI_NOWRAP;
+    else if (tc_lex_eat(p->lx, "rare")) flags |= TC_KI_RARE;
     else break;
   }
   int32_t first = op == TC_K_SELECT;

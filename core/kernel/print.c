@@ -157,6 +157,7 @@ static void put_op(printer *p, const tc_kinst *in) {
   else if (in->n_args && !known) put_type(p, k->values[in->args[in->n_args - 1]].dtype);
   if (in->flags & TC_KI_FAST) tc_sb_putz(p->sb, " fast");
   if (in->flags & TC_KI_NOWRAP) tc_sb_putz(p->sb, " nowrap");
+  if (in->flags & TC_KI_RARE) tc_sb_putz(p->sb, " rare");
 }
 
 static void put_access(printer *p, const tc_kinst *in) {

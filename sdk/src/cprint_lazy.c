@@ -1,22 +1,21 @@
-// What only one side of selects needs, left out by threads that take the other side.
+// What only the rare side of selects needs, left out by threads that take the other side.
 //
-// Where lanes are threads, `v = c ? a : b` may be a branch. Selects of one condition that stand together, and the pure
-// instructions that nothing but their first sides needs (or nothing but their second), are a group; one of at least
-// LEAST instructions is printed as
-//   T v = b; …
-//   if (c) { instructions; v = a; … }
-// in place of its first select. The condition compares floats with constants, as where functions tell rare arguments
-// from others: neighbouring threads decide alike then, and threads that do not lose little. Groups may lie in groups.
-// Without memory nothing is left out.
+// Where lanes are threads, a select whose last operand is seldom taken (TC_KI_RARE) may be a branch. Selects of one
+// condition that stand together, and the pure instructions that nothing but their rare sides needs, are a group; one of
+// at least LEAST instructions is printed as
+//   T v = a; …
+//   if (!c) { instructions; v = b; … }
+// in place of its first select. Neighbouring threads decide alike then, and what is in front and behind is one stretch
+// of code for the compiler but for these. Groups may lie in groups. Without memory nothing is left out.
 #include <stdlib.h>
 
 #include "cprint.h"
 
-enum { LEAST = 16, LEADS = -2 }; // LEADS - 1: by the first sides, LEADS - 2: by the second
+enum { LEAST = 16, LEADS = -2, RARE = 2 }; // RARE: the operand
 
 struct lazies {
   int32_t *group; // by instruction: the first select of its group, or -1; that select itself is outside
-  int32_t *mark;  // by instruction: the group that it was last found in; LEADS - side: the first select of a group
+  int32_t *mark;  // by instruction: the group that it was last found in; LEADS: the first select of a group
   int32_t *uses;  // by value: operands that name it
   int32_t *seen;  // by value: those of them that are in the group `stamp`
   int32_t *stamp;
@@ -33,23 +32,6 @@ static bool may_wait(const printer *p, const tc_kinst *in) {
   return cls == 'a' || cls == 'c' || in->op == TC_K_SELECT || in->op == TC_K_CAST || in->op == TC_K_BITCAST;
 }
 
-// Is v made of comparisons of floats with constants?
-static bool is_threshold(const printer *p, tc_kval v, int32_t depth) {
-  tc_kinst in;
-  tc_kvalue value;
-  tc_k_value(p->k, v, &value);
-  if (value.inst < 0) return false;
-  tc_k_inst(p->k, value.inst, &in);
-  if (in.op == TC_K_AND || in.op == TC_K_OR || in.op == TC_K_NOT) {
-    bool all = depth > 0;
-    for (int32_t i = 0; i < in.n_args && all; i++) all = is_threshold(p, in.args[i], depth - 1);
-    return all;
-  }
-  if (in.op != TC_K_LT && in.op != TC_K_LE && in.op != TC_K_GT && in.op != TC_K_GE) return false;
-  tc_dtype t = type_of(p, in.args[0]);
-  return (t == TC_F32 || t == TC_F64) && (is_in_place(p, in.args[0]) || is_in_place(p, in.args[1]));
-}
-
 static void note_use(struct lazies *z, tc_kval v, int32_t stamp) {
   if (z->stamp[v] != stamp) z->stamp[v] = stamp, z->seen[v] = 0;
   z->seen[v]++;
@@ -62,7 +44,7 @@ static void note_operands(struct lazies *z, const tc_kinst *in, int32_t stamp) {
 static bool is_select_by(const printer *p, int32_t inst, tc_kval cond) {
   tc_kinst in;
   tc_k_inst(p->k, inst, &in);
-  return in.op == TC_K_SELECT && in.args[0] == cond;
+  return in.op == TC_K_SELECT && in.flags & TC_KI_RARE && in.args[0] == cond;
 }
 
 // The first of the selects by one condition that stand in a row up to place `at`.
@@ -93,14 +75,14 @@ static bool sides_are_there(const printer *p, const tc_kregion *g, int32_t first
   return true;
 }
 
-// Makes a group of the selects from place `first` to `last` by a side of them; false: not enough can wait.
-static bool make_group(const printer *p, const tc_kregion *g, int32_t first, int32_t last, tc_kval cond, int32_t side) {
+// Makes a group of the selects from place `first` to `last` if enough can wait.
+static void make_group(const printer *p, const tc_kregion *g, int32_t first, int32_t last, tc_kval cond) {
   struct lazies *z = p->lazies;
-  int32_t lead = g->insts[first], around = z->group[lead], stamp = 2 * lead + side - 1, count = 0;
+  int32_t lead = g->insts[first], around = z->group[lead], stamp = lead, count = 0;
   tc_kinst in;
   for (int32_t i = first; i <= last; i++) {
     tc_k_inst(p->k, g->insts[i], &in);
-    if (is_select_by(p, g->insts[i], cond)) note_use(z, in.args[side], stamp);
+    if (is_select_by(p, g->insts[i], cond)) note_use(z, in.args[RARE], stamp);
   }
   for (int32_t i = first - 1; i >= 0; i--) { // users stand behind what they use
     tc_k_inst(p->k, g->insts[i], &in);
@@ -108,17 +90,16 @@ static bool make_group(const printer *p, const tc_kregion *g, int32_t first, int
     tc_kval v = in.results[0];
     if (z->stamp[v] != stamp || z->seen[v] != z->uses[v]) continue;
     note_operands(z, &in, stamp);
-    if (z->mark[g->insts[i]] >= LEADS) z->mark[g->insts[i]] = stamp;
+    if (z->mark[g->insts[i]] != LEADS) z->mark[g->insts[i]] = stamp;
     count++;
   }
-  if (count < LEAST) return false;
+  if (count < LEAST) return;
   for (int32_t i = 0; i <= last; i++) {
     int32_t inst = g->insts[i];
     bool select = i > first && is_select_by(p, inst, cond);
     if (select || (i < first && z->mark[inst] == stamp)) z->group[inst] = lead;
   }
-  z->mark[lead] = LEADS - side;
-  return true;
+  z->mark[lead] = LEADS;
 }
 
 static void find_groups(const printer *p, int32_t region) {
@@ -127,11 +108,11 @@ static void find_groups(const printer *p, int32_t region) {
   for (int32_t at = g.n_insts - 1; at >= 0; at--) { // outer groups before those inside
     tc_kinst in;
     tc_k_inst(p->k, g.insts[at], &in);
-    if (in.op != TC_K_SELECT || !is_threshold(p, in.args[0], 3)) continue;
+    if (in.op != TC_K_SELECT || !(in.flags & TC_KI_RARE)) continue;
     int32_t first = first_of_row(p, &g, at, in.args[0]);
     bool together = sides_are_there(p, &g, first, at, in.args[0]);
     for (int32_t i = first; i <= at; i++) together &= p->lazies->group[g.insts[i]] == p->lazies->group[g.insts[at]];
-    for (int32_t side = 1; side <= 2 && together; side++) together = !make_group(p, &g, first, at, in.args[0], side);
+    if (together) make_group(p, &g, first, at, in.args[0]);
     at = first;
   }
 }
@@ -161,7 +142,7 @@ void lazies_free(printer *p) {
 
 int32_t lazy_group(const printer *p, int32_t inst) { return p->lazies ? p->lazies->group[inst] : -1; }
 
-// Selects of the group from place `at` on take a side each, before or in the braces.
+// Selects of the group from place `at` on take an operand each, before or in the braces.
 static void put_sides(printer *p, const tc_kregion *g, int32_t at, int32_t side, bool first) {
   for (int32_t i = at; i < g->n_insts; i++) {
     tc_kinst in;
@@ -176,18 +157,18 @@ static void put_sides(printer *p, const tc_kregion *g, int32_t at, int32_t side,
 }
 
 bool put_lazy(printer *p, const tc_kregion *g, int32_t at) {
-  int32_t lead = g->insts[at], side = p->lazies ? LEADS - p->lazies->mark[lead] : 0;
+  int32_t lead = g->insts[at];
   tc_kinst in;
-  if (side < 1) return false;
+  if (!p->lazies || p->lazies->mark[lead] != LEADS) return false;
   tc_k_inst(p->k, lead, &in);
-  put_sides(p, g, at, 3 - side, true);
+  put_sides(p, g, at, RARE - 1, true);
   put_indent(p);
-  put(p, side == 1 ? "if (" : "if (!");
+  put(p, "if (!");
   put_value(p, in.args[0]);
   put(p, ") {\n");
   p->depth++;
   put_members(p, g, lead, at);
-  put_sides(p, g, at, side, false);
+  put_sides(p, g, at, RARE, false);
   p->depth--;
   put_indent(p);
   put(p, "}\n");

@@ -9,17 +9,22 @@ tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c) {
   return y;
 }
 
-static tc_kval flagged_quotient(const tc_km *m, tc_kval x, tc_kval y, int32_t with) {
+static tc_kval flagged(const tc_km *m, int32_t with, int32_t op, int32_t n, const tc_kval *args) {
   int32_t flags = tc_kb_flags(m->b);
   tc_kb_set_flags(m->b, flags | with);
-  tc_kval q = k_div(m, x, y);
+  tc_kval r = tc_kb_op(m->b, op, n, args);
   tc_kb_set_flags(m->b, flags);
-  return q;
+  return r;
 }
 
-tc_kval k_quotient(const tc_km *m, tc_kval x, tc_kval y) { return flagged_quotient(m, x, y, TC_KI_FAST); }
+tc_kval k_quotient(const tc_km *m, tc_kval x, tc_kval y) {
+  return flagged(m, TC_KI_FAST, TC_K_DIV, 2, (tc_kval[]){x, y});
+}
 tc_kval k_plain_quotient(const tc_km *m, tc_kval x, tc_kval y) {
-  return flagged_quotient(m, x, y, TC_KI_FAST | TC_KI_NOWRAP);
+  return flagged(m, TC_KI_FAST | TC_KI_NOWRAP, TC_K_DIV, 2, (tc_kval[]){x, y});
+}
+tc_kval k_unless(const tc_km *m, tc_kval usual, tc_kval x, tc_kval rare) {
+  return flagged(m, TC_KI_RARE, TC_K_SELECT, 3, (tc_kval[]){usual, x, rare});
 }
 
 tc_kval tc_km_power(const tc_km *m, tc_kval n) {

@@ -58,6 +58,8 @@ static inline tc_kval k_from_bits(const tc_km *m, tc_kval x) { return tc_kb_bitc
 static inline tc_kval k_pick(const tc_km *m, double narrow, double wide) { return k_real(m, m->wide ? wide : narrow); }
 static inline tc_kval k_addc(const tc_km *m, tc_kval x, double c) { return k_add(m, x, k_real(m, c)); }
 static inline tc_kval k_mulc(const tc_km *m, tc_kval x, double c) { return k_mul(m, x, k_real(m, c)); }
+// One that is seldom `rare`, which threads may leave out.
+tc_kval k_unless(const tc_km *m, tc_kval usual, tc_kval x, tc_kval rare);
 // x limited from one side; NaN passes (one instruction where minimum returns its second operand on NaN).
 static inline tc_kval k_at_most(const tc_km *m, tc_kval x, tc_kval c) { return k_select(m, k_lt(m, c, x), c, x); }
 static inline tc_kval k_at_least(const tc_km *m, tc_kval x, tc_kval c) { return k_select(m, k_gt(m, c, x), c, x); }

@@ -51,7 +51,7 @@ tc_kval tc_km_op_hypot(const tc_km *m, tc_kval x, tc_kval y) {
   if (!m->b->threads) return r;
   tc_kval a = tc_kb_op2(m->b, TC_K_MAX, ax, ay), b = tc_kb_op2(m->b, TC_K_MIN, ax, ay);
   tc_kval usual = k_and(m, k_ge(m, a, k_pick(m, 0x1p-40, 0x1p-400)), k_le(m, a, k_pick(m, 0x1p60, 0x1p500)));
-  return k_select(m, usual, k_sqrt(m, k_fma(m, a, a, k_mul(m, b, b))), r);
+  return k_unless(m, usual, k_sqrt(m, k_fma(m, a, a, k_mul(m, b, b))), r);
 }
 
 static tc_kval halley(const tc_km *m, tc_kval t, tc_kval x) {

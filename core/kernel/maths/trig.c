@@ -124,9 +124,9 @@ static quadrant reduce(const tc_km *m, tc_kval a) {
   quadrant far = reduce_far(m, a);
   if (!m->b->threads) return far;
   quadrant near = reduce_near(m, a);
-  tc_kval is_far = k_gt(m, a, k_pick(m, 0x1p14, 0x1p20));
-  return (quadrant){k_select(m, is_far, far.q, near.q),
-                    {k_select(m, is_far, far.r.hi, near.r.hi), k_select(m, is_far, far.r.lo, near.r.lo)}};
+  tc_kval is_near = k_le(m, a, k_pick(m, 0x1p14, 0x1p20));
+  return (quadrant){k_unless(m, is_near, near.q, far.q),
+                    {k_unless(m, is_near, near.r.hi, far.r.hi), k_unless(m, is_near, near.r.lo, far.r.lo)}};
 }
 
 static tc_km_sum sine(const tc_km *m, tc_km_sum r, tc_kval z) {

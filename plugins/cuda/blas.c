@@ -6,7 +6,6 @@
 // runs; the description of a product with a bias holds the bias's address, so each run makes its own.
 #include "blas.h"
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,21 +25,19 @@ enum {
   TILES_PER_CORE = 4
 };
 
-int32_t cuda_blas_open(const tc_host *h, cuda_blas *out, char *why, size_t why_size) {
-  static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
-  *out = (cuda_blas){0};
-  out->library = cuda_library_open(h, "cublaslt", names, "libcublasLt.so*", why, why_size);
-  if (!out->library) return TC_STATUS_PLUGIN;
-  void *p;
-#define X(field, symbol, params)                          \
-  p = dlsym(out->library, symbol);                        \
-  if (!p) {                                               \
-    snprintf(why, why_size, "cuBLASLt lacks %s", symbol); \
-    return TC_STATUS_PLUGIN;                              \
-  }                                                       \
-  memcpy(&out->field, &p, sizeof p);
-  LT_FUNCTIONS(X)
+static const cuda_symbol symbols[] = {
+#define X(field, symbol, params) {symbol, offsetof(cuda_blas, field)},
+    LT_FUNCTIONS(X)
 #undef X
+};
+static const cuda_library_source source = {
+    "cuBLASLt",        "cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
+    "libcublasLt.so*", "",         CUDA_SYMBOLS(symbols)};
+
+static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
+  cuda_blas *out = &d->blas;
+  *out = (cuda_blas){0};
+  if (!cuda_library_open(d->host, &source, out, why, why_size)) return TC_STATUS_PLUGIN;
   lt_status code = out->create(&out->handle);
   if (code == 0) {
     cuda_library_version(out->library, "cublasLtGetVersion", why, why_size);
@@ -49,16 +46,7 @@ int32_t cuda_blas_open(const tc_host *h, cuda_blas *out, char *why, size_t why_s
   snprintf(why, why_size, "cublasLtCreate failed (status %d)", code);
   return TC_STATUS_PLUGIN;
 }
-
-// The library, opened on first use.
-static int32_t open_library(tc_device_ *d, char *text, size_t size) {
-  return cuda_blas_open(d->host, &d->blas, text, size);
-}
-int32_t cuda_blas_ready(tc_device_ *d) {
-  if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
-  int32_t s = cuda_enter(d);
-  return s == TC_STATUS_OK ? cuda_open_once(d, &d->blas_library, open_library, TC_STATUS_UNIMPLEMENTED) : s;
-}
+int32_t cuda_blas_ready(tc_device_ *d) { return cuda_open_running(d, &d->blas_library, open_library); }
 
 typedef struct prepared {
   tc_device_ *d;

@@ -59,10 +59,6 @@ typedef struct cuda_blas {
 #undef X
 } cuda_blas;
 
-// Config key `cublaslt`: a file. `why`: the version, or, with PLUGIN, that it is not there, lacks a function, or does
-// not start.
-int32_t cuda_blas_open(const tc_host *h, cuda_blas *out, char *why, size_t why_size);
-
 extern const tc_call_table cuda_blas_calls;
 
 #endif

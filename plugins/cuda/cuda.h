@@ -175,7 +175,9 @@ int32_t cuda_prepared(const tc_host *h, int32_t status, void *prepared, uint64_t
 // with the reason, if it cannot be opened.
 typedef int32_t (*cuda_opener)(tc_device_ *d, char *text, size_t size);
 int32_t cuda_open_once(tc_device_ *d, cuda_library *library, cuda_opener open, int32_t code);
-// cuBLASLt, cuDNN and cuFFT so, in the device's context; UNIMPLEMENTED where they cannot be used.
+// The same in the device's context; UNIMPLEMENTED if it cannot be opened, or nothing can run.
+int32_t cuda_open_running(tc_device_ *d, cuda_library *library, cuda_opener open);
+// cuBLASLt, cuDNN and cuFFT so.
 int32_t cuda_blas_ready(tc_device_ *d);
 int32_t cuda_dnn_ready(tc_device_ *d);
 int32_t cuda_fft_ready(tc_device_ *d);

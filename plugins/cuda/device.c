@@ -36,6 +36,12 @@ int32_t cuda_open_once(tc_device_ *d, cuda_library *library, cuda_opener open, i
   return state == 1 ? TC_STATUS_OK : cuda_report(d->host, code, library->text);
 }
 
+int32_t cuda_open_running(tc_device_ *d, cuda_library *library, cuda_opener open) {
+  if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
+  int32_t s = cuda_enter(d);
+  return s == TC_STATUS_OK ? cuda_open_once(d, library, open, TC_STATUS_UNIMPLEMENTED) : s;
+}
+
 #define TRY(expr)                                \
   do {                                           \
     int32_t status_ = (expr);                    \

@@ -7,7 +7,6 @@
 // one thread at a time.
 #include "dnn.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,21 +24,18 @@ enum { ALIGN = 256, TURN_LANES = 256 };
 #define HALF_SPEED 5.0
 
 // ---- The library ----
-int32_t cuda_dnn_open(const tc_host *h, cuda_dnn *out, char *why, size_t why_size) {
-  static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", NULL};
-  *out = (cuda_dnn){0};
-  out->library = cuda_library_open(h, "cudnn", names, "libcudnn.so*", why, why_size);
-  if (!out->library) return TC_STATUS_PLUGIN;
-  void *p;
-#define X(field, symbol, params)                       \
-  p = dlsym(out->library, symbol);                     \
-  if (!p) {                                            \
-    snprintf(why, why_size, "cuDNN lacks %s", symbol); \
-    return TC_STATUS_PLUGIN;                           \
-  }                                                    \
-  memcpy(&out->field, &p, sizeof p);
-  DNN_FUNCTIONS(X)
+static const cuda_symbol symbols[] = {
+#define X(field, symbol, params) {symbol, offsetof(cuda_dnn, field)},
+    DNN_FUNCTIONS(X)
 #undef X
+};
+static const cuda_library_source source = {"cuDNN",        "cudnn", {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"},
+                                           "libcudnn.so*", "",      CUDA_SYMBOLS(symbols)};
+
+static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
+  cuda_dnn *out = &d->dnn;
+  *out = (cuda_dnn){0};
+  if (!cuda_library_open(d->host, &source, out, why, why_size)) return TC_STATUS_PLUGIN;
   dnn_status code = out->create(&out->handle);
   if (code == 0) {
     cuda_library_version(out->library, "cudnnGetVersion", why, why_size);
@@ -48,16 +44,7 @@ int32_t cuda_dnn_open(const tc_host *h, cuda_dnn *out, char *why, size_t why_siz
   snprintf(why, why_size, "cudnnCreate failed (status %d)", code);
   return TC_STATUS_PLUGIN;
 }
-
-// The library, opened on first use.
-static int32_t open_library(tc_device_ *d, char *text, size_t size) {
-  return cuda_dnn_open(d->host, &d->dnn, text, size);
-}
-int32_t cuda_dnn_ready(tc_device_ *d) {
-  if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
-  int32_t s = cuda_enter(d);
-  return s == TC_STATUS_OK ? cuda_open_once(d, &d->dnn_library, open_library, TC_STATUS_UNIMPLEMENTED) : s;
-}
+int32_t cuda_dnn_ready(tc_device_ *d) { return cuda_open_running(d, &d->dnn_library, open_library); }
 
 int32_t cuda_dnn_check(const tc_device_ *d, const char *what, dnn_status code) {
   char text[120];

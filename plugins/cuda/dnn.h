@@ -78,10 +78,6 @@ typedef struct cuda_dnn {
 #undef X
 } cuda_dnn;
 
-// Config key `cudnn`: a file. `why`: the version, or, with PLUGIN, that it is not there, lacks a function, or does not
-// start.
-int32_t cuda_dnn_open(const tc_host *h, cuda_dnn *out, char *why, size_t why_size);
-
 extern const tc_call_table cuda_dnn_calls;
 
 #endif

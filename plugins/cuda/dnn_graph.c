@@ -1,9 +1,10 @@
 // Descriptors of cuDNN's graphs. They live as long as the graph; a run makes one more for its addresses.
 #include "dnn_graph.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "library.h"
 
 // cudnnBackendDescriptorType_t
 enum {
@@ -74,15 +75,17 @@ enum {
 enum { FIRST_BETWEEN = 100, ALIGNMENT = 16, MOST_CONFIGS = 8, HEURISTICS = 3 };
 
 int32_t dnn_graph_open(tc_device_ *d, dnn_graph *g) {
-  void *p;
-  *g = (dnn_graph){.d = d, .next_id = FIRST_BETWEEN};
-#define X(field, symbol, params)                                                            \
-  p = dlsym(d->dnn.library, symbol);                                                        \
-  if (!p) return cuda_report(d->host, TC_STATUS_UNIMPLEMENTED, "this cuDNN lacks " symbol); \
-  memcpy(&g->field, &p, sizeof p);
-  DNN_GRAPH_FUNCTIONS(X)
+  static const cuda_symbol symbols[] = {
+#define X(field, symbol, params) {symbol, offsetof(dnn_graph, field)},
+      DNN_GRAPH_FUNCTIONS(X)
 #undef X
-  return TC_STATUS_OK;
+  };
+  char text[80];
+  *g = (dnn_graph){.d = d, .next_id = FIRST_BETWEEN};
+  const char *missing = cuda_library_find(d->dnn.library, CUDA_SYMBOLS(symbols), g);
+  if (!missing) return TC_STATUS_OK;
+  snprintf(text, sizeof text, "this cuDNN lacks %s", missing);
+  return cuda_report(d->host, TC_STATUS_UNIMPLEMENTED, text);
 }
 
 void dnn_graph_close(dnn_graph *g) {
@@ -184,9 +187,8 @@ void dnn_graph_product(dnn_graph *g, dnn_item a, dnn_item b, dnn_item c) {
 // ---- Plans ----
 static int32_t refuse(const dnn_graph *g, const char *what, dnn_status code) {
   char words[300] = "", text[420];
-  void (*last)(char *, size_t) = NULL; // since version 9
-  void *p = dlsym(g->d->dnn.library, "cudnnGetLastErrorString");
-  memcpy(&last, &p, sizeof p);
+  void (*last)(char *, size_t); // since version 9
+  cuda_library_find(g->d->dnn.library, 1, &(cuda_symbol){"cudnnGetLastErrorString", 0}, &last);
   if (last) last(words, sizeof words);
   snprintf(text, sizeof text, "%s failed (status %d)%s%.280s", what, code, words[0] ? ": " : "", words);
   return cuda_report(g->d->host, TC_STATUS_UNIMPLEMENTED, text);

@@ -1,31 +1,25 @@
 // Opening the driver and wording its errors.
 #include "driver.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "library.h"
 
-int32_t cuda_driver_open(const tc_host *h, cuda_driver *out, char *why, size_t why_size) {
-  static const char *const names[] = {"libcuda.so.1", NULL};
-  *out = (cuda_driver){0};
-  out->library = cuda_library_open(h, "driver", names, NULL, why, why_size);
-  if (!out->library) return TC_STATUS_DEVICE;
-  void *p;
-#define X(field, symbol, params)                                                        \
-  p = dlsym(out->library, symbol);                                                      \
-  if (!p) {                                                                             \
-    snprintf(why, why_size, "the driver lacks %s: it is older than CUDA 11.2", symbol); \
-    return TC_STATUS_DEVICE;                                                            \
-  }                                                                                     \
-  memcpy(&out->field, &p, sizeof p);
-  CU_FUNCTIONS(X)
+static const cuda_symbol symbols[] = {
+#define X(field, symbol, params) {symbol, offsetof(cuda_driver, field)},
+    CU_FUNCTIONS(X)
 #undef X
-  p = dlsym(out->library, "cuTensorMapEncodeTiled");
-  memcpy(&out->tensor_map, &p, sizeof p);
-  p = dlsym(out->library, "cuLaunchKernelEx");
-  memcpy(&out->launch_as, &p, sizeof p);
+};
+// Of later versions.
+static const cuda_symbol later[] = {{"cuTensorMapEncodeTiled", offsetof(cuda_driver, tensor_map)},
+                                    {"cuLaunchKernelEx", offsetof(cuda_driver, launch_as)}};
+static const cuda_library_source source = {
+    "the driver", "driver", {"libcuda.so.1"}, NULL, ": it is older than CUDA 11.2", CUDA_SYMBOLS(symbols)};
+
+int32_t cuda_driver_open(const tc_host *h, cuda_driver *out, char *why, size_t why_size) {
+  *out = (cuda_driver){0};
+  if (!cuda_library_open(h, &source, out, why, why_size)) return TC_STATUS_DEVICE;
+  cuda_library_find(out->library, CUDA_SYMBOLS(later), out);
   cu_result code = out->init(0);
   if (code == CU_OK) return TC_STATUS_OK;
   cuda_driver_error(out, "cuInit", code, why, why_size);

@@ -10,7 +10,6 @@
 // that they read a copy; reals that do not lie as complex numbers do, which the library wants, are copied as well.
 #include "fft.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,37 +22,25 @@ enum { CALL_NS = 8000, ALIGN = 256 };
 enum { SELF, DIMS, NORM, LAST }; // arguments of the ops; the last is `forward`, `onesided` or the length
 
 // ---- The library ----
-int32_t cuda_fft_open(const tc_host *h, cuda_fft *out, char *why, size_t why_size) {
-  static const char *const names[] = {"libcufft.so.12", "libcufft.so.11", "libcufft.so", NULL};
+static const cuda_symbol symbols[] = {
+#define X(field, symbol, params) {symbol, offsetof(cuda_fft, field)},
+    FFT_FUNCTIONS(X)
+#undef X
+};
+static const cuda_library_source source = {"cuFFT",        "cufft", {"libcufft.so.12", "libcufft.so.11", "libcufft.so"},
+                                           "libcufft.so*", "",      CUDA_SYMBOLS(symbols)};
+
+static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
+  cuda_fft *out = &d->fft;
   int version = 0;
   *out = (cuda_fft){0};
-  out->library = cuda_library_open(h, "cufft", names, "libcufft.so*", why, why_size);
-  if (!out->library) return TC_STATUS_PLUGIN;
-  void *p;
-#define X(field, symbol, params)                       \
-  p = dlsym(out->library, symbol);                     \
-  if (!p) {                                            \
-    snprintf(why, why_size, "cuFFT lacks %s", symbol); \
-    return TC_STATUS_PLUGIN;                           \
-  }                                                    \
-  memcpy(&out->field, &p, sizeof p);
-  FFT_FUNCTIONS(X)
-#undef X
+  if (!cuda_library_open(d->host, &source, out, why, why_size)) return TC_STATUS_PLUGIN;
   fft_status code = out->version(&version);
   if (code == 0) snprintf(why, why_size, "%d.%d.%d", version / 1000, version % 1000 / 100, version % 100);
   else snprintf(why, why_size, "cufftGetVersion failed (status %d)", code);
   return code == 0 ? TC_STATUS_OK : TC_STATUS_PLUGIN;
 }
-
-// The library, opened on first use.
-static int32_t open_library(tc_device_ *d, char *text, size_t size) {
-  return cuda_fft_open(d->host, &d->fft, text, size);
-}
-int32_t cuda_fft_ready(tc_device_ *d) {
-  if (!d->runs) return TC_STATUS_UNIMPLEMENTED;
-  int32_t s = cuda_enter(d);
-  return s == TC_STATUS_OK ? cuda_open_once(d, &d->fft_library, open_library, TC_STATUS_UNIMPLEMENTED) : s;
-}
+int32_t cuda_fft_ready(tc_device_ *d) { return cuda_open_running(d, &d->fft_library, open_library); }
 
 int32_t cuda_fft_wished(const tc_host *h, const char *what) {
   char wish[8];

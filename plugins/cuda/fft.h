@@ -35,9 +35,6 @@ typedef struct cuda_fft {
 #undef X
 } cuda_fft;
 
-// Config key `cufft`: a file. `why`: the version, or, with PLUGIN, that it is not there or lacks a function.
-int32_t cuda_fft_open(const tc_host *h, cuda_fft *out, char *why, size_t why_size);
-
 // The same calls, of which the second takes transforms wherever it can: where the configuration asks for it.
 extern const tc_call_table cuda_fft_calls, cuda_fft_asked_calls;
 // Does the config key `fft` say `what`?

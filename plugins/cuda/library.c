@@ -1,5 +1,5 @@
-// Where the vendor's libraries are looked for: the configuration, the loader's path, the toolkit's usual folders, and
-// the nvidia packages of the Python environments that are active or on the path.
+// Where the vendor's libraries are looked for (the configuration, the loader's path, the toolkit's usual folders, and
+// the nvidia packages of the Python environments that are active or on the path), and how their functions are found.
 //
 // A file that is found by a folder's pattern is taken in the order of its name, the longest version last, so that
 // "libnvrtc.so.13" wins over "libnvrtc.so.12".
@@ -67,31 +67,50 @@ static void *open_python(const char *pattern) {
   return library;
 }
 
+const char *cuda_library_find(void *library, size_t n, const cuda_symbol *symbols, void *out) {
+  const char *missing = NULL;
+  for (size_t i = 0; i < n; i++) {
+    void *p = dlsym(library, symbols[i].name);
+    if (!p && !missing) missing = symbols[i].name;
+    memcpy((char *)out + symbols[i].offset, &p, sizeof p);
+  }
+  return missing;
+}
+
 void cuda_library_version(void *library, const char *symbol, char *text, size_t size) {
-  size_t (*version)(void) = NULL;
-  void *p = dlsym(library, symbol);
-  memcpy(&version, &p, sizeof p);
+  size_t (*version)(void);
+  cuda_library_find(library, 1, &(cuda_symbol){symbol, 0}, &version);
   size_t n = version ? version() : 0, high = n < 10000 ? 1000 : 10000;
   snprintf(text, size, "%zu.%zu.%zu", n / high, n % high / 100, n % 100);
 }
 
-void *cuda_library_open(const tc_host *h, const char *key, const char *const *names, const char *pattern, char *why,
-                        size_t why_size) {
+static void *open_file(const tc_host *h, const cuda_library_source *from, char *why, size_t why_size) {
   static const char *const toolkits[] = {"/usr/local/cuda/lib64", "/usr/local/cuda-[0-9]*/lib64", "/opt/cuda/lib64"};
   char file[PATH_MAX];
-  if (cuda_config(h, key, file, sizeof file)) {
+  if (cuda_config(h, from->key, file, sizeof file)) {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     const char *reason = library ? NULL : dlerror();
-    if (!library) snprintf(why, why_size, "cannot open '%s' (cuda.%s): %s", file, key, reason ? reason : "unknown");
+    if (!library)
+      snprintf(why, why_size, "cannot open '%s' (cuda.%s): %s", file, from->key, reason ? reason : "unknown");
     return library;
   }
   void *library = NULL;
-  for (const char *const *name = names; *name && !library; name++) library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+  const char *pattern = from->pattern;
+  for (const char *const *name = from->names; *name && !library; name++) library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
   for (size_t i = 0; pattern && !library && i < sizeof toolkits / sizeof *toolkits; i++)
     library = open_below(toolkits[i], strlen(toolkits[i]), ".", pattern);
   if (pattern && !library) library = open_python(pattern);
   if (!library)
-    snprintf(why, why_size, "%s not found%s; the config key cuda.%s can name the file", names[0],
-             pattern ? " (loader's path, /usr/local/cuda*, Python's nvidia packages)" : "", key);
+    snprintf(why, why_size, "%s not found%s; the config key cuda.%s can name the file", from->names[0],
+             pattern ? " (loader's path, /usr/local/cuda*, Python's nvidia packages)" : "", from->key);
   return library;
+}
+
+int32_t cuda_library_open(const tc_host *h, const cuda_library_source *from, void *out, char *text, size_t size) {
+  void *library = open_file(h, from, text, size);
+  memcpy(out, &library, sizeof library);
+  if (!library) return 0;
+  const char *missing = cuda_library_find(library, from->n_symbols, from->symbols, out);
+  if (missing) snprintf(text, size, "%s lacks %s%s", from->title, missing, from->why);
+  return !missing;
 }

@@ -4,29 +4,23 @@
 // are the compiler's defaults; ptxas reports registers and spills.
 #include "nvrtc.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "library.h"
 
 const char *const cuda_nvrtc_options[CUDA_NVRTC_OPTIONS] = {"--fmad=false", "-std=c++17", "--ptxas-options=-v"};
 
-int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size) {
-  static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-  *out = (cuda_nvrtc){0};
-  out->library = cuda_library_open(h, "nvrtc", names, "libnvrtc.so*", why, why_size);
-  if (!out->library) return TC_STATUS_PLUGIN;
-  void *p;
-#define X(field, symbol, params)                       \
-  p = dlsym(out->library, symbol);                     \
-  if (!p) {                                            \
-    snprintf(why, why_size, "NVRTC lacks %s", symbol); \
-    return TC_STATUS_PLUGIN;                           \
-  }                                                    \
-  memcpy(&out->field, &p, sizeof p);
-  NVRTC_FUNCTIONS(X)
+static const cuda_symbol symbols[] = {
+#define X(field, symbol, params) {symbol, offsetof(cuda_nvrtc, field)},
+    NVRTC_FUNCTIONS(X)
 #undef X
+};
+static const cuda_library_source source = {"NVRTC",        "nvrtc", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
+                                           "libnvrtc.so*", "",      CUDA_SYMBOLS(symbols)};
+
+int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size) {
+  *out = (cuda_nvrtc){0};
+  if (!cuda_library_open(h, &source, out, why, why_size)) return TC_STATUS_PLUGIN;
   if (out->version(&out->major, &out->minor) == 0) {
     snprintf(why, why_size, "%d.%d", out->major, out->minor);
     return TC_STATUS_OK;

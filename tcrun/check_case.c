@@ -331,6 +331,7 @@ static tc_status run_gradients(check_case *k) {
                       .find = find_key,
                       .report = report_gradient,
                       .self = k,
+                      .seed = k->options.seed,
                       .compile_only = k->options.compile_only,
                       .tape = k->options.tape};
   return tcrun_check_gradients(&g, &k->skip);

@@ -219,21 +219,23 @@ static tc_status run_two(gradients *x) {
   x->later = TC_NEW_ARRAY(g->arena, tc_tensor, p->backward->inputs.count + 1);
   x->n_outputs = p->backward->outputs.count;
   x->outputs = TC_NEW_ARRAY(g->arena, tc_tensor, x->n_outputs + 1);
-  TC_TRY(tc_session_run(x->session, x->inputs, x->saved, NULL));
+  const tc_session_run_options how = {.seed = g->seed};
+  TC_TRY(tc_session_run(x->session, x->inputs, x->saved, &how));
   x->n_saved = n;
   for (int32_t k = 0; k < p->n_saved; first--) k += p->forward->outputs.data[first - 1].kind == TC_OUT_USER;
   for (int32_t i = 0; i < p->n_sources; i++) {
     int32_t from = p->sources[i];
     x->later[i] = from >= 0 ? x->inputs[from] : x->saved[first - 1 - from];
   }
-  return tc_session_run(x->backward, x->later, x->outputs, NULL);
+  return tc_session_run(x->backward, x->later, x->outputs, &how);
 }
 
 static tc_status run_one(gradients *x) {
   TC_TRY(tc_session_create(x->g->c, x->joint.graph, TC_STAGE_EXEC, &x->session));
   x->n_outputs = x->joint.graph->outputs.count;
   x->outputs = TC_NEW_ARRAY(x->g->arena, tc_tensor, x->n_outputs + 1);
-  return x->g->compile_only ? TC_OK : tc_session_run(x->session, x->inputs, x->outputs, NULL);
+  if (x->g->compile_only) return TC_OK;
+  return tc_session_run(x->session, x->inputs, x->outputs, &(tc_session_run_options){.seed = x->g->seed});
 }
 
 static tc_status run(gradients *x) {

@@ -13,6 +13,7 @@ typedef struct gradient_check {
   const tc_tensor *(*find)(void *self, tc_sv key);
   void (*report)(void *self, tc_sv name, const difference *d);
   void *self;
+  uint64_t seed; // of what the program draws, compiled or on the tape
   bool compile_only;
   bool tape; // op by op on the tape of the embedder's API, not as a joint graph
 } gradient_check;

@@ -161,10 +161,20 @@ static tc_status run_control(tape_run *r, const tc_node *n, tc_tensor **results)
   return code == TC_STATUS_OK ? TC_OK : last_error();
 }
 
+// The context counts what is drawn, by other programs before this one, too, and in regions by their turns. A compiled
+// run numbers the program's nodes; the context is set to the node's number, so that both draw the same.
+static void draw_as_compiled(const tape_run *r, const tc_node *n) {
+  uint64_t seed, stream;
+  if (!tc_node_draws(n)) return;
+  tc_context_set_seed(r->g->c, r->g->seed);
+  tc_context_draw(r->g->c, n->stream - 1, &seed, &stream);
+}
+
 static tc_status call_op(const tape_run *r, const tc_node *n, tc_tensor **results, int32_t *count) {
   tc_arena *arena = r->g->arena;
   tc_argument *args = TC_NEW_ARRAY(arena, tc_argument, n->n_args + 1);
   for (int32_t i = 0; i < n->n_args; i++) TC_TRY(convert(r, &n->args[i], &args[i]));
+  draw_as_compiled(r, n);
   if (tc_call_op_at("the model", r->g->c, tc_sv_z(arena, n->op->full_name), n->n_args, args, n->n_results, results,
                     count) != TC_STATUS_OK)
     return last_error();

@@ -200,7 +200,7 @@ static tc_status own_memory(const eager_call *call, int32_t result, tc_tensor *t
   return s;
 }
 
-static tc_status run_session(const eager_call *call, const eager_entry *x, tc_tensor *out) {
+static tc_status run_session(const eager_call *call, const eager_entry *x, tc_session_run_options o, tc_tensor *out) {
   const tc_eager *e = call->e;
   tc_tensor few[FEW_TENSORS], *all = few;
   tc_storage *numbers;
@@ -211,12 +211,8 @@ static tc_status run_session(const eager_call *call, const eager_entry *x, tc_te
     if (call->tensors[i].storage) all[k++] = call->tensors[i];
   }
   tc_tensor *made = all + x->n_inputs;
-  tc_session_run_options o = {.write_back = true};
   tc_status s = put_numbers(call, x->n_inputs - k, all + k, &numbers);
-  if (s == TC_OK) {
-    if (x->n_random) tc_context_draw(e->context, x->n_random, &o.seed, &o.stream);
-    s = tc_session_run(x->session, all, made, &o);
-  }
+  if (s == TC_OK) s = tc_session_run(x->session, all, made, &o);
   for (int32_t i = 0; i < x->n_results && s == TC_OK; i++) {
     if (x->written[i] >= 0) out[i] = tc_tensor_ref(&call->tensors[x->written[i]]);
     else if (x->outputs[i] >= 0) out[i] = tc_tensor_ref(&made[x->outputs[i]]);
@@ -233,7 +229,10 @@ static tc_status run_entry(const eager_call *call, const eager_entry *x, const i
   const tc_eager *e = call->e;
   tc_tensor *made = tc_alloc(e->context->allocator, (size_t)(x->n_results + 1) * sizeof *made);
   if (!made) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a call");
-  tc_status s = x->session ? run_session(call, x, made) : run_views(x, call->tensors, symbols, made);
+  tc_session_run_options o = {.write_back = true};
+  // A view, too, that others of the op's calls are not: in a graph its node has a place among those that draw.
+  if (x->n_random) tc_context_draw(e->context, x->n_random, &o.seed, &o.stream);
+  tc_status s = x->session ? run_session(call, x, o, made) : run_views(x, call->tensors, symbols, made);
   if (s != TC_OK) {
     for (int32_t i = 0; i < x->n_results; i++) tc_tensor_unref(&made[i]);
     tc_free(e->context->allocator, made);

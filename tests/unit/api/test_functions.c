@@ -251,6 +251,61 @@ static void equal_outputs_lie_apart(void **state) {
   }
 }
 
+// Ops that draw once, several times by their parts, in place, and for nothing.
+enum { DRAWN = 8 };
+typedef struct drawing {
+  tc_context *c;
+  bool breaks;
+} drawing;
+static int32_t draws(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {
+  (void)n_in, (void)n_out;
+  const drawing *d = self;
+  tc_tensor *x = tc_aten_abs(in[0]), *empty = tc_aten_empty_like(x, TC_DTYPE_NONE, NULL, -1);
+  (void)tc_aten_rand_like(x, TC_DTYPE_NONE, NULL, -1); // nobody reads it
+  out[0] = tc_aten_dropout(x, 0.5, 1);
+  out[1] = tc_aten_multinomial(x, 3, 0);
+  out[2] = tc_aten_uniform_(empty, 0, 1);
+  (void)tc_aten_dropout(x, 0, 1); // drops nothing
+  if (d->breaks) tc_graph_break("a break");
+  out[3] = tc_aten_rrelu(tc_aten_neg(x), tc_scalar_real(0.1), tc_scalar_real(0.3), 1);
+  out[4] = tc_aten_bernoulli_p(x, 0.5);
+  out[5] = tc_aten_alpha_dropout(x, 0.25, 1);
+  out[6] = tc_aten_randperm(d->c, 10, TC_DTYPE_NONE, NULL);
+  out[7] = tc_aten_randn_like(x, TC_DTYPE_NONE, NULL, -1);
+  return tc_last_code();
+}
+
+static void random_numbers_are_those_of_single_ops(void **state) {
+  (void)state;
+  FOR_BACKENDS(c, NULL) {
+    for (int breaks = 0; breaks < 2; breaks++) {
+      tc_function *f;
+      drawing d = {c, breaks};
+      tc_compile_options o = {.struct_size = sizeof o, .n_inputs = 1, .n_outputs = DRAWN};
+      assert_int_equal(tc_compile(c, draws, &d, &o, &f), TC_STATUS_OK);
+      for (uint64_t k = 0; k < 3; k++) {
+        tc_scope *s = tc_scope_open();
+        tc_tensor *x = range(c, 2, (int64_t[]){4, 16}), *got[2][DRAWN], *want[2][DRAWN];
+        tc_manual_seed(c, k);
+        for (int i = 0; i < 2; i++)
+          if (tc_call(f, &x, got[i]) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+        tc_manual_seed(c, k);
+        assert_int_equal(tc_set_requires_grad(x, k == 2), TC_STATUS_OK); // on the tape, too
+        for (int i = 0; i < 2; i++)
+          if (draws(&d, &x, 1, want[i], DRAWN) != TC_STATUS_OK) fail_msg("%s", tc_last_error());
+        for (int i = 0; i < 2 * DRAWN; i++) {
+          tc_tensor *a = got[i / DRAWN][i % DRAWN], *b = want[i / DRAWN][i % DRAWN];
+          size_t bytes = (size_t)tc_numel_of(a) * (tc_dtype_of(a) == TC_I64 ? 8 : 4);
+          assert_int_equal(tc_dtype_of(a), tc_dtype_of(b));
+          if (memcmp(tc_data_of(a), tc_data_of(b), bytes) != 0) fail_msg("result %d of call %d", i % DRAWN, i / DRAWN);
+        }
+        tc_scope_close(s);
+      }
+      tc_function_destroy(f);
+    }
+  }
+}
+
 typedef struct caller {
   tc_context *c;
   tc_function *f;
@@ -287,6 +342,7 @@ int main(void) {
       cmocka_unit_test(sizes_that_are_read_are_guarded),
       cmocka_unit_test(captured_tensors_and_mutation),
       cmocka_unit_test(equal_outputs_lie_apart),
+      cmocka_unit_test(random_numbers_are_those_of_single_ops),
       cmocka_unit_test(threads_call_and_recompile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,6 +127,12 @@ void tc_ex_end_region(tc_op_args *a, int32_t n_outputs, const tc_gv *outputs) {
   x->build = x->around, x->around = (tc_build){0};
 }
 
+// A random node was made: the next one draws other numbers.
+static void next_stream(tc_build *b, const tc_arg *made) {
+  const tc_value *v = made->kind == TC_AK_TENSORS ? (made->n ? made->values[0] : NULL) : made->value;
+  if (b->streams > 1 && v && v->def && v->def->stream == b->stream) b->stream++, b->streams--;
+}
+
 tc_gv tc_ex_make(tc_op_args *a, int32_t n_results, tc_gv *results) {
   tc_expansion *x = expansion(a);
   for (int32_t i = 0; i < n_results && results; i++) results[i] = -1;
@@ -138,6 +144,7 @@ tc_gv tc_ex_make(tc_op_args *a, int32_t n_results, tc_gv *results) {
     tc_op_keep(a, s);
     return -1;
   }
+  next_stream(&x->build, &out);
   if (out.kind != TC_AK_TENSORS) {
     tc_gv v = out.kind == TC_AK_NONE ? -1 : add_value(a, out);
     if (n_results > 0 && results) results[0] = v;
@@ -170,6 +177,11 @@ void tc_ex_result(tc_op_args *a, int32_t result, tc_gv v) {
 
 // ---- both forms ----
 static const tc_op *base_of(const tc_op *op) { return op->functional ? op->functional : op; }
+tc_build tc_build_for(const tc_node *n, tc_graph *g, tc_node *before) {
+  return (tc_build){
+      .graph = g, .before = before, .source = n->source, .stream = n->stream, .streams = tc_node_streams(n)};
+}
+
 bool tc_op_can_expand(const tc_op *op) { return base_of(op)->decompose.n_results > 0 || op->def->expand != NULL; }
 
 static tc_status expand_text(const tc_build *b, const tc_op *op, const tc_ex_program *text, int32_t n_args,

@@ -31,7 +31,9 @@ typedef struct tc_build {
   tc_graph *graph;
   tc_node *before; // NULL: at the end
   tc_sv source;    // the model's source line of each node made
-  uint64_t stream; // of random nodes made: that of the random op which is built from them; 0: one of their own
+  // Of random nodes made: that of the random op which is built from them; 0: one of their own. By an `expand`, each has
+  // the next one while there are more than one.
+  uint64_t stream, streams;
   bool derivative; // what the text refuses by fail() has no derivative: UNIMPLEMENTED instead of INVALID_ARGUMENT
 } tc_build;
 
@@ -51,6 +53,8 @@ TC_NODISCARD tc_status tc_build_call(const tc_build *b, tc_sv name, int32_t n, c
 // Builds what stands for one use of the op where gradients are wanted (op->forward, which must be there).
 TC_NODISCARD tc_status tc_expand_forward(const tc_build *b, const tc_op *op, int32_t n_args, const tc_arg *args,
                                          int32_t *out_n, tc_arg **out);
+// For building what stands for a node.
+tc_build tc_build_for(const tc_node *n, tc_graph *g, tc_node *before);
 // Has the op a decomposition?
 bool tc_op_can_expand(const tc_op *op);
 // Builds the decomposition of one use of the op; args normalised. Results: one per result of the op, none where absent.

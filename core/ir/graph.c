@@ -407,6 +407,17 @@ bool tc_node_draws(const tc_node *n) {
   return true;
 }
 
+uint64_t tc_node_streams(const tc_node *n) {
+  if (!tc_node_draws(n)) return 0;
+  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++) {
+    const tc_arg *g = &n->args[i];
+    if (!tc_sv_is(n->op->schema.args[i].name, "num_layers") || g->kind != TC_AK_INT || g->value) continue;
+    // The last one's output is not dropped.
+    if (tc_sym_is_const(g->sym) && g->sym->value > 2) return (uint64_t)g->sym->value - 1;
+  }
+  return 1;
+}
+
 bool tc_node_draws_by_parts(const tc_node *n) { return n->op->def->expand && tc_node_draws(n); }
 
 // ---- types ----

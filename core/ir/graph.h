@@ -75,7 +75,8 @@ struct tc_node {
   tc_value **results; // Tensor[] results are flattened
   int32_t inplace;    // number of the argument whose storage the first result takes over, or -1 (pass reinplace)
   bool dead;          // unlinked at the next sweep
-  uint64_t stream;    // of a random op: its place among the program's random nodes, from 1; every pass keeps it
+  uint64_t
+      stream; // of a random op: its place among the program's draws (the first of its own), from 1; every pass keeps it
   tc_sv name;
   tc_sv source; // the model's own source line: "file.py:12 y = f(x)", or empty
 };
@@ -148,7 +149,7 @@ struct tc_module {
   TC_VEC(tc_graph *) graphs;        // entry points, by name ("forward" or the archive's method)
   TC_VEC(const tc_sym *) requires_; // conditions on symbols that inputs must meet (range constraints, asserts, guards)
   tc_map *bindings;                 // name → tc_binding *, shared by the graphs
-  uint64_t random_nodes;            // made so far
+  uint64_t random_nodes;            // made so far; one that draws several times (tc_node_streams) counts as many
 };
 
 // ---- building ----
@@ -166,6 +167,8 @@ tc_graph *tc_module_find(const tc_module *m, tc_sv name); // NULL if absent
 
 // Does running the node draw random numbers? Ops that draw do not where their `dropout_p` is 0 or `train` false.
 bool tc_node_draws(const tc_node *n);
+// How many streams it has for that: layers of recurrent networks drop out each by themselves.
+uint64_t tc_node_streams(const tc_node *n);
 // Does it draw them as the parts that it is made of (its `expand`), although it has a lowering or reference for when it
 // draws none?
 bool tc_node_draws_by_parts(const tc_node *n);

@@ -414,7 +414,10 @@ static tc_node *make_node(tc_op_args *a, tc_node *before, tc_sv name) {
                  .n_results = a->n_results,
                  .inplace = -1,
                  .source = tc_sv_copy(arena, a->source)};
-  if (tc_node_draws(n) && !g->scratch) n->stream = ++g->module->random_nodes;
+  if (tc_node_draws(n) && !g->scratch) {
+    n->stream = g->module->random_nodes + 1;
+    g->module->random_nodes += tc_node_streams(n);
+  }
   if (!name.size) name = op->schema.name;
   n->name = tc_sv_copy(arena, name);
   n->results = TC_NEW_ARRAY(arena, tc_value *, a->n_results);

@@ -372,8 +372,8 @@ static tc_status run_expanded(ref_scope *s, tc_node *n, const tc_op *op) {
   int32_t n_out;
   tc_arg *out;
   TC_TRY(open_scratch(s, &inner));
-  TC_TRY(tc_expand_op(&(tc_build){.graph = inner.graph, .source = n->source, .stream = n->stream}, op, n->n_args,
-                      n->args, &n_out, &out));
+  const tc_build b = tc_build_for(n, inner.graph, NULL);
+  TC_TRY(tc_expand_op(&b, op, n->n_args, n->args, &n_out, &out));
   if (n_out != n->n_results)
     return tc_error(TC_STATUS_INTERNAL, "the decomposition has %d results, the op %d", n_out, n->n_results);
   for (int32_t i = 0; i < n_out; i++) tc_graph_add_output(inner.graph, TC_OUT_USER, out[i], TC_SV(""));

@@ -102,7 +102,7 @@ static tc_status replace_result(const tc_build *b, tc_node *n, int32_t i, const 
 static tc_status replace(tc_graph *g, tc_node *n, bool for_gradients, bool *out_done) {
   tc_node *before = n->prev;
   renaming r = {0};
-  tc_build b = {.graph = g, .before = n, .source = n->source, .stream = n->stream};
+  tc_build b = tc_build_for(n, g, n);
   int32_t count = 0;
   tc_arg *results;
   if (for_gradients && n->op->forward.n_results)

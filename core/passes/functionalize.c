@@ -259,8 +259,8 @@ static tc_status visit_parts(writer *w, tc_node *n) {
   tc_node *last = n->prev;
   int32_t count;
   tc_arg *made;
-  TC_TRY(tc_expand_op(&(tc_build){.graph = w->g, .before = n, .source = n->source, .stream = n->stream}, n->op,
-                      n->n_args, n->args, &count, &made));
+  const tc_build b = tc_build_for(n, w->g, n);
+  TC_TRY(tc_expand_op(&b, n->op, n->n_args, n->args, &count, &made));
   for (tc_node *k = last ? last->next : w->g->first; k != n; k = k->next) TC_TRY(visit(w, k));
   for (int32_t i = 0; i < count && i < n->n_results; i++)
     if (made[i].kind == TC_AK_TENSOR)

@@ -81,8 +81,8 @@ static tc_status count_parts(counting *x, const tc_node *n, int32_t depth) {
   scratch->scratch = depth + 1;
   int32_t n_out;
   tc_arg *out;
-  TC_TRY(tc_expand_op(&(tc_build){.graph = scratch, .source = n->source, .stream = n->stream}, n->op, n->n_args,
-                      n->args, &n_out, &out));
+  const tc_build b = tc_build_for(n, scratch, NULL);
+  TC_TRY(tc_expand_op(&b, n->op, n->n_args, n->args, &n_out, &out));
   return count_graph(x, scratch, depth + 1);
 }
 

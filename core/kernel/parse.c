@@ -13,7 +13,7 @@
 //           | 'if' operand block [ 'else' block ] | 'lanes' block | 'yield' operand, …
 //           | ('check' | 'broadcast') operand ',' INT | 'reduce' '.' IDENT operand
 //           | ('cast' | 'bitcast') operand ':' dtype | OPCODE operand, … [ ':' dtype ] { 'fast' | 'nowrap' }
-//           | 'mma' '.' IDENT operand, …
+//           | 'mma' '.' IDENT operand, … | 'select' operand, … [ ':' dtype ] 'rare'
 //   block  := '{' { inst } '}'          operand := %name | literal          literal := number | 'true' | 'false'
 //
 // A literal has the type of the other operands, of the memory, i32 as an index or bound, or what stands behind ':'.

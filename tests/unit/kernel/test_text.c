@@ -34,7 +34,7 @@ static const char rms[] = "kernel @rms (%x : global f32 readonly noalias align 1
                           "  }\n"
                           "  lanes {\n"
                           "    %l.1 = lane\n"
-                          "    %2 = select true, 1, 2 : i32\n"
+                          "    %2 = select true, 1, 2 : i32 rare\n"
                           "    %3 = mul %l.1, 2\n"
                           "    %4, %5 = load.v2 %x[%3]\n"
                           "    %6 = load %t[%l.1]\n"

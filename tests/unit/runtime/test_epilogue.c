@@ -28,8 +28,8 @@ static tc_status join_chain(tc_arena *arena, const chain *k, tc_sb *text) {
   rig r;
   TC_TRY(rig_context(&r, tc_arena_allocator(arena), "cpu", options));
   tc_sv graph = tc_sv_printf(arena,
-                             "graph @g (%%x : bf16[64, 96] = user \"x\", %%w : bf16[128, 96] = user \"w\", %%b : "
-                             "bf16[128] = user \"b\", %%o : bf16[64, 128] = user \"o\") {\n"
+                             "graph @g (%%x : f32[64, 96] = user \"x\", %%w : f32[128, 96] = user \"w\", %%b : "
+                             "f32[128] = user \"b\", %%o : f32[64, 128] = user \"o\") {\n"
                              "  %%l = aten::linear(%%x, %%w, %%b)\n  %s\n  return user %%r\n}\n",
                              k->body);
   tc_compiled x = {0};

@@ -97,6 +97,17 @@ static tc_status sizes_of(tc_module *m, const tc_arg *v, tc_arg *out) {
   return TC_OK;
 }
 
+// The tensors of a list that are there.
+static tc_status given(tc_module *m, const tc_arg *v, tc_arg *out) {
+  if (v->kind != TC_AK_TENSORS && v->n != 0) return tc_error(TC_STATUS_INVALID_ARGUMENT, "given takes tensors");
+  tc_value **to = TC_NEW_ARRAY(m->arena, tc_value *, v->n + 1);
+  int32_t n = 0;
+  for (int32_t i = 0; i < v->n; i++)
+    if (v->values[i]) to[n++] = v->values[i];
+  *out = tc_arg_tensors(to, n);
+  return TC_OK;
+}
+
 static tc_status part(tc_module *m, const tc_arg *v, tc_arg *out) {
   list l;
   int32_t from, to;
@@ -173,6 +184,7 @@ const tc_build_list_row *tc_build_list_find(tc_sv name, int32_t n_args) {
       {"inverse", 1, inverse}, {"negated", 1, negated}, {"last", 1, last},         {"range", 2, range},
       {"evens", 1, evens},     {"part", 3, part},       {"joined", 2, joined},     {"repeated", 2, repeated},
       {"product", 1, product}, {"pairs", 2, pairs},     {"sizes_of", 2, sizes_of}, {"span", 2, span},
+      {"given", 1, given},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (tc_sv_is(name, all[i].name) && all[i].n_args == n_args) return &all[i];

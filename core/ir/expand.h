@@ -14,7 +14,7 @@
 //              inverse(permutation), negated(list), last(n) = [-n, …, -1], range(from, to) = [from, …, to - 1],
 //              evens(n) = [0, 2, …, 2n - 2],
 //              pairs(a, b) = [a0, b0, a1, …] (the shorter one is filled up by 1s in front), span(sizes, strides),
-//              sizes_of(tensors, dim)
+//              sizes_of(tensors, dim), given(tensors): those that are not none
 //   choice     if(condition, a, b), evaluated at build time: the condition is a bool or an int that is known (symbolic
 //              ones are decided by their ranges, else required as hinted); is_none(x), is_complex(x), is_float(x),
 //              is_row_major(x), is_int(x) (bool too); fail("why") where there is no answer

@@ -65,11 +65,10 @@
 
 // One value through a mask may have more dimensions than what the mask selects; a mask without a dimension takes all of
 // self or nothing, and no index at all writes nothing.
-#define PUT                                                                                                      \
-  "let bare = if(len(indices) == 1, if(is_none(indices[0]), false, indices[0].rank == 0 && indices[0].dtype == " \
-  "bool), false); let g = if(len(indices) == 0, zeros_like(values), if(bare, where(indices[0], grad, 0), "       \
-  "index(grad, indices))); self: if(accumulate || len(indices) == 0, grad, "                                     \
-  "index_put(grad, indices, zeros([], dtype=grad.dtype)));"                                                      \
+#define PUT                                                                                                     \
+  "let own = given(indices); let bare = if(len(own) == 1, own[0].rank == 0 && own[0].dtype == bool, false); "   \
+  "let g = if(len(indices) == 0, zeros_like(values), if(bare, where(own[0], grad, 0), index(grad, indices))); " \
+  "self: if(accumulate || len(indices) == 0, grad, index_put(grad, indices, zeros([], dtype=grad.dtype)));"     \
   "values: if(bare || values.rank > g.rank, reshape(sum(g), values.sizes), g)"
 static const tc_op_derivative derivatives[] = {
     {"index_put", PUT},

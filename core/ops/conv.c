@@ -62,6 +62,9 @@ static int32_t read_conv(tc_op_args *a, conv *c) {
     return tc_op_fail(a, "the input and the weight must have the same dtype: %s and %s", tc_op_shape_text(a, INPUT),
                       tc_op_shape_text(a, WEIGHT));
   if (c->groups < 1) return tc_op_fail(a, "groups must be positive");
+  if (tc_int_lt(a, w->sizes[0], tc_int_const(a, c->groups)) == 1)
+    return tc_op_fail(a, "expected the weight %s to be at least groups = %lld at dimension 0",
+                      tc_op_shape_text(a, WEIGHT), (long long)c->groups);
   for (int32_t i = 0; i < c->n; i++) {
     c->stride[i] = space_arg(a, "stride", i, 1);
     c->dilation[i] = space_arg(a, "dilation", i, 1);

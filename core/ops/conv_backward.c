@@ -84,9 +84,11 @@ static int32_t convolution_backward_expand(tc_op_args *a) {
   if (n < 1 || n > MAX_SPACE || x->rank != w->rank || g->rank != w->rank)
     return tc_op_fail(a, "expected gradient, input and weight of one rank: %s, %s and %s", tc_op_shape_text(a, GRAD),
                       tc_op_shape_text(a, INPUT), tc_op_shape_text(a, WEIGHT));
+  if (tc_int_lt(a, w->sizes[0], tc_op_sym(a, GROUPS)) == 1)
+    return tc_op_fail(a, "expected the weight %s to be at least groups at dimension 0", tc_op_shape_text(a, WEIGHT));
   bool transposed = tc_op_bool(a, TRANSPOSED, 0);
-  // Without channels PyTorch's result has none, whatever the weight says of them.
-  bool none = tc_sym_is_int(x->sizes[1], 0) && tc_sym_is_int(g->sizes[1], 0);
+  // No element, no gradient; channels that are the batch of a convolution, or none, would give that no channels either.
+  bool none = tc_sym_is_int(tc_op_numel(a, g), 0);
   for (int32_t i = INPUT; none && i <= WEIGHT; i++)
     if (tc_op_bool_at(a, MASK, i - INPUT, 0))
       tc_ex_result(a, i - INPUT, with_ints(a, "aten::new_zeros", tc_ex_arg(a, i), w->rank, tc_op_tensor(a, i)->sizes));

@@ -535,6 +535,8 @@ static int32_t lies(tc_op_args *a, tc_lt t) {
   return tc_sym_is_int(strides[v->rank - 1], 1) ? 1 : 2;
 }
 
+static int64_t on_chip(tc_op_args *a) { return tc_lo_of(a)->options->on_chip; }
+
 // A library wants strides: a view whose elements are not affine in its indices is copied first.
 static tc_lt strided(tc_op_args *a, tc_lt t) {
   tc_lo *lo = tc_lo_of(a);
@@ -654,6 +656,7 @@ const tc_lower_hooks tc_lo_hooks = {
     .pairs = pairs,
     .in_order = in_order,
     .lies = lies,
+    .on_chip = on_chip,
     .store_at = store_at,
     .require = require,
 };

@@ -69,8 +69,10 @@ static void free_values(values *v) {
 static tc_status on_device(fuzz_case *f, tc_graph *g, const tc_template_registry *templates, const values *v,
                            int32_t n_values, const tolerance *tol) {
   const tc_device_props *props = &devices[f->device].props;
-  tc_lower_options lo = {
-      .logger = &tc_logger_silent, .templates = templates, .lock_step = !props->simd_bytes && props->subgroup > 1};
+  tc_lower_options lo = {.logger = &tc_logger_silent,
+                         .templates = templates,
+                         .on_chip = props->simd_bytes ? props->shared_bytes : 0,
+                         .lock_step = !props->simd_bytes && props->subgroup > 1};
   tc_loops *l;
   f->where = "lowering";
   TC_TRY(tc_lower_graph(g, &lo, &l));

@@ -1,6 +1,7 @@
 // Matrix product: out[…, M, N] = Σₖ a[…, M, K] · b[…, N / P, K, P], b packed in panels of P columns (a stage of its
 // own: an ordinary copy that the op's lowering makes and that the scheduler fuses like any other). Where lanes run in
-// lock-step b is read where it lies, as […, K, N], or as […, N, K] if attribute 0 is 1.
+// lock-step b is read where it lies, as […, K, N], or as […, N, K] if attribute 0 is 1. Where they are SIMD elements
+// blocks pack such panels themselves, of as many columns as attribute 1 says (matmul_pack.c).
 //
 // A block makes a tile of rows × one or more panels. Inside, R rows by `lanes` columns are accumulated in registers
 // over the whole of K: per step one vector load of b and R broadcast loads of a feed R multiply-adds (the outer-product
@@ -52,18 +53,23 @@ static int64_t element_bytes(tc_dtype d) {
 
 // The most rows of a block's tile. The first strip of them waits for the panel, which comes from memory or from a cache
 // that cores share: the more rows follow it the better, as long as the block's part of a, and the tile itself where it
-// has `whole` rows, stay in the core's own cache from one panel to the next, and all cores have several blocks.
+// has `whole` rows, stay in the core's own cache from one panel to the next, and all cores have several blocks. Where
+// the block packs the panel itself, that is dearer than reading a again.
 static int64_t most_rows(const tc_stage *s, int64_t rows, int64_t m, int64_t n, bool whole) {
-  enum { MOST = 256, BLOCKS = 8 };
+  enum { MOST = 256, BLOCKS = 8, OWN_MOST = 1024, OWN_BLOCKS = 4, OWN_LEAST = 64 };
   const tc_device_props *dev = tc_stage_device(s);
   int64_t panel = tc_matmul_panel(s), blocks = whole ? 1 : ceil_div(n, panel), most = MOST;
   int64_t row = tc_stage_operand_hint(s, 0, tc_stage_rank(s) - 1) * element_bytes(tc_stage_operand_dtype(s, 0));
   if (whole) row += n * element_bytes(tc_stage_dtype(s));
   if (!dev->simd_bytes) return rows * (whole ? 4 : 8);
-  if (row > 0 && dev->l2_bytes / 2 / row < most) most = dev->l2_bytes / 2 / row;
+  bool own = tc_matmul_packs(s);
+  if (own && !whole) most = OWN_MOST;
+  else if (row > 0 && dev->l2_bytes / 2 / row < most) most = dev->l2_bytes / 2 / row;
   for (int32_t i = 0; i < tc_stage_rank(s) - 2; i++) blocks *= tc_stage_out_hint(s, i);
-  int64_t wanted = (whole ? 4 : BLOCKS) * (int64_t)dev->cores, tiles = blocks > 0 ? ceil_div(wanted, blocks) : 1;
+  int64_t wanted = (own ? whole ? 1 : OWN_BLOCKS : whole ? 4 : BLOCKS) * (int64_t)dev->cores;
+  int64_t tiles = blocks > 0 ? ceil_div(wanted, blocks) : 1;
   if (m / tiles < most) most = m / tiles;
+  if (own && most < OWN_LEAST) most = OWN_LEAST;
   return most > rows * 4 ? most : rows * 4;
 }
 
@@ -72,7 +78,12 @@ static bool in_pairs(const tc_stage *s) {
 }
 
 static bool is_packed(const tc_stage *s) { return tc_stage_operand_rank(s, 1) == tc_stage_rank(s) + 1; }
-int64_t tc_matmul_panel(const tc_stage *s) { return is_packed(s) ? tc_stage_operand_size(s, 1, tc_stage_rank(s)) : 64; }
+int64_t tc_matmul_panel(const tc_stage *s) {
+  return is_packed(s) ? tc_stage_operand_size(s, 1, tc_stage_rank(s)) : tc_stage_attr(s, 1, 64);
+}
+bool tc_matmul_packs(const tc_stage *s) {
+  return !is_packed(s) && tc_stage_device(s)->simd_bytes && tc_stage_attr(s, 1, 0) > 0;
+}
 bool tc_matmul_turned(const tc_stage *s) { return tc_stage_attr(s, 0, 0) == 1; }
 
 // Columns that a lane's vector has.
@@ -99,6 +110,11 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "the second operand's panels have no known size");
     return TC_STATUS_OK;
   }
+  int64_t on_chip = tc_matmul_packs(s) ? tc_matmul_own_bytes(s) : 0;
+  if (on_chip < 0 || on_chip > dev->shared_bytes) {
+    tc_stage_refuse(s, "the second operand's panels are not known to fit into what a block has on chip");
+    return TC_STATUS_OK;
+  }
   int32_t vector = vector_of(s), registers = dev->simd_registers ? dev->simd_registers : 32;
   bool complex = dev->simd_bytes && tc_stage_dtype(s) >= TC_C32;
   double column_ns = (double)n * tc_matmul_element_ns(s); // time of a row on one core
@@ -111,7 +127,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     int64_t per_row = lanes / vector > 0 ? lanes / vector : 1, rows = best_rows(m, (registers - per_row - 1) / per_row);
     for (int32_t whole = 0; whole < 2 && *out_n < max; whole++) {
       tc_stage_config *c = &out[(*out_n)++];
-      *c = (tc_stage_config){.lanes = (int32_t)lanes};
+      *c = (tc_stage_config){.lanes = (int32_t)lanes, .shared_bytes = on_chip};
       for (int32_t i = 0; i < rank - 2; i++) c->tile[i] = 1;
       c->tile[rank - 2] = tile_rows(m, most_rows(s, rows, m, n, whole != 0), rows, whole && rank == 2 ? dev->cores : 1);
       c->tile[rank - 1] = whole ? 0 : panel;
@@ -143,7 +159,8 @@ typedef struct mm {
   const tc_stage_config *c;
   int32_t rank;
   tc_dtype acc;
-  bool pairs;
+  bool pairs, packs;
+  tc_matmul_own own;
   tc_kval batch[TC_MAX_RANK];
 } mm;
 
@@ -186,10 +203,12 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
   tc_kval mask = known > 0 && known % panel_width == 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, n);
   tc_kval k = tc_kb_for(b, i64(t, 0), depth, 1, 0, (int32_t)rows, acc, carried);
   bool packed = is_packed(t->s), turned = tc_matmul_turned(t->s);
+  tc_kval inside = add(t, lane, i64(t, col)), vb;
   ib[r - 2] = packed ? panel : turned ? column : k;
   ib[r - 1] = packed || turned ? k : column;
-  if (packed) ib[r] = add(t, lane, i64(t, col));
-  tc_kval vb = tc_stage_load(t->s, 1, ib, packed ? -1 : mask);
+  if (packed) ib[r] = inside;
+  if (t->packs) vb = tc_matmul_own_load(t->s, &t->own, k, inside);
+  else vb = tc_stage_load(t->s, 1, ib, packed ? -1 : mask);
   if (!t->pairs) vb = tc_kb_cast(b, t->acc, vb);
   for (int64_t i = 0; i < rows; i++) {
     ia[r - 2] = add(t, row0, i64(t, i));
@@ -225,6 +244,23 @@ static void strips(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval panel) {
   }
 }
 
+// Regions of their own for each panel, with barriers between them.
+static void pack_and_multiply(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval first, tc_kval last) {
+  tc_kb *b = t->b;
+  bool one = t->c->tile[t->rank - 1] != 0;
+  t->packs = true, t->own = tc_matmul_own_make(t->s);
+  tc_kval panel = one ? first : tc_kb_for(b, first, last, 1, 0, 0, NULL, NULL);
+  tc_kb_barrier(b);
+  tc_kb_lanes(b);
+  tc_matmul_own_pack(t->s, t->c, &t->own, t->batch, panel);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kb_barrier(b);
+  tc_kb_lanes(b);
+  strips(t, row_lo, row_hi, panel);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  if (!one) tc_kb_end_for(b, 0, NULL, NULL);
+}
+
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   if (c->params[TC_MATMUL_PLANES]) return tc_matmul_emit_mma(s, c);
   if (c->params[TC_MATMUL_GROUPS]) return tc_matmul_emit_shares(s, c);
@@ -248,6 +284,10 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   } else {
     first = tc_kb_op2(b, TC_K_DIV, tc_stage_origin(s, r - 1), i64(&t, panel_width));
     last = add(&t, first, i64(&t, 1));
+  }
+  if (tc_matmul_packs(s)) {
+    pack_and_multiply(&t, row_lo, row_hi, first, last);
+    return TC_STATUS_OK;
   }
   tc_kb_lanes(b);
   tc_kval panel = tc_kb_for(b, first, last, 1, 0, 0, NULL, NULL);

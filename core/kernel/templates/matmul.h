@@ -25,6 +25,22 @@ enum {
   TC_MATMUL_GROUPS
 };
 
+// A panel of b that a block packs for itself (matmul_pack.c): [K, panel] of the type of sums, or its two parts.
+typedef struct tc_matmul_own {
+  tc_kmem part[2];
+  int32_t parts;
+} tc_matmul_own;
+// Does the block pack? Where lanes are SIMD elements and b is not packed: attribute 1 has a panel's columns.
+bool tc_matmul_packs(const tc_stage *s);
+// Bytes on chip of a panel; -1: not known, or no panel is full.
+int64_t tc_matmul_own_bytes(const tc_stage *s);
+tc_matmul_own tc_matmul_own_make(tc_stage *s);
+// Inside lanes regions, with a barrier between them: makes panel number `panel` of the matrix that `batch` names; an
+// element of row k, for each lane that of its column `column` of the panel.
+void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, const tc_kval *batch,
+                        tc_kval panel);
+tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column);
+
 // Columns of a panel of b, packed or not; 0: its size is not known.
 int64_t tc_matmul_panel(const tc_stage *s);
 // Does b come as […, N, K]?

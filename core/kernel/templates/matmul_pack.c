@@ -1,0 +1,105 @@
+// Panels of b that the blocks of a product pack for themselves (matmul.c): b lies in memory as […, K, N] or […, N, K],
+// and a panel of it is made in memory of the block's own, which holds one panel at a time. No run has memory for all of
+// b packed then; blocks of other rows pack the panel again, so they have many rows.
+//
+// Where rows of b are runs of memory they are copied. Where columns are, lanes are columns and each loads several
+// neighbours of its own, which the code generator turns in registers. Complex numbers lie as two planes.
+#include "core/kernel/templates/matmul.h"
+#include "core/tensor/tensor.h"
+
+static tc_dtype sums_of(const tc_stage *s) {
+  tc_dtype d = tc_stage_dtype(s);
+  if (d == TC_F16 || d == TC_BF16) return TC_F32;
+  return d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
+}
+
+static tc_dtype part_of(tc_dtype d) { return d == TC_C64 ? TC_F32 : d == TC_C128 ? TC_F64 : d; }
+
+int64_t tc_matmul_own_bytes(const tc_stage *s) {
+  int64_t depth = tc_stage_operand_size(s, 0, tc_stage_rank(s) - 1), n = tc_stage_out_size(s, tc_stage_rank(s) - 1);
+  return depth < 0 || depth > INT32_MAX || n < tc_matmul_panel(s)
+             ? -1
+             : depth * tc_matmul_panel(s) * tc_dtype_size(sums_of(s));
+}
+
+tc_matmul_own tc_matmul_own_make(tc_stage *s) {
+  static const tc_sv names[] = {{"panel", 5}, {"panel_i", 7}};
+  tc_dtype sums = sums_of(s), part = part_of(sums);
+  tc_matmul_own o = {.parts = part == sums ? 1 : 2};
+  int64_t count = tc_stage_operand_size(s, 0, tc_stage_rank(s) - 1) * tc_matmul_panel(s);
+  for (int32_t i = 0; i < o.parts; i++)
+    o.part[i] = tc_kb_shared(tc_stage_builder(s), names[i], part, count > 0 ? count : 1);
+  return o;
+}
+
+tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column) {
+  tc_kb *b = tc_stage_builder(s);
+  tc_kval at = tc_kb_op2(b, TC_K_ADD, tc_kb_op2(b, TC_K_MUL, k, tc_kb_int(b, TC_I64, tc_matmul_panel(s))), column);
+  tc_kval v = tc_kb_load1(b, o->part[0], at, -1, -1);
+  return o->parts == 1 ? v : tc_kb_op2(b, TC_K_COMPLEX, v, tc_kb_load1(b, o->part[1], at, -1, -1));
+}
+
+static void put(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column, tc_kval v, tc_kval mask) {
+  tc_kb *b = tc_stage_builder(s);
+  tc_kval at = tc_kb_op2(b, TC_K_ADD, tc_kb_op2(b, TC_K_MUL, k, tc_kb_int(b, TC_I64, tc_matmul_panel(s))), column);
+  v = tc_kb_cast(b, sums_of(s), v);
+  for (int32_t i = 0; i < o->parts; i++) {
+    tc_kval part = o->parts == 1 ? v : tc_kb_op1(b, i ? TC_K_IMAG : TC_K_REAL, v);
+    tc_kb_store(b, o->part[i], at, 1, &part, mask);
+  }
+}
+
+// Neighbours that a lane loads at once: what a vector has, as far as vectors of lanes can be turned.
+static int32_t run_of(const tc_stage *s, int32_t lanes) {
+  enum { MOST = 16 };
+  int64_t bytes = tc_dtype_size(tc_stage_operand_dtype(s, 1)), run = tc_stage_device(s)->simd_bytes / bytes;
+  if (run > MOST) run = MOST;
+  while (run > 1 && lanes % run != 0) run /= 2;
+  return tc_matmul_turned(s) && run > 1 ? (int32_t)run : 1;
+}
+
+// Rows of the panel from one on, `run` at a time. `shift`: columns that are of the panel before, or -1; as many zeros
+// lie behind the others.
+static void rows(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, tc_kval *index, tc_kval first,
+                 tc_kval from, tc_kval to, int32_t run, tc_kval shift) {
+  tc_kb *b = tc_stage_builder(s);
+  int32_t r = tc_stage_rank(s);
+  bool turned = tc_matmul_turned(s);
+  tc_kval v[16], lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b)), nothing = tc_matmul_zero(b, sums_of(s));
+  tc_kval k = tc_kb_for(b, from, to, run, 0, 0, NULL, NULL);
+  for (int64_t col = 0; col < tc_matmul_panel(s); col += c->lanes) {
+    tc_kval column = tc_kb_op2(b, TC_K_ADD, lane, tc_kb_int(b, TC_I64, col)), here = column, mask = -1;
+    tc_kval there = tc_kb_op2(b, TC_K_ADD, first, column);
+    index[r - 2] = turned ? there : k, index[r - 1] = turned ? k : there;
+    tc_stage_load_n(s, 1, index, run, -1, v);
+    if (shift >= 0) here = tc_kb_op2(b, TC_K_SUB, column, shift), mask = tc_kb_op2(b, TC_K_LE, shift, column);
+    tc_kval behind = shift < 0 ? -1 : tc_kb_op2(b, TC_K_ADD, here, tc_kb_int(b, TC_I64, tc_matmul_panel(s)));
+    tc_kval before = shift < 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, shift);
+    for (int32_t i = 0; i < run; i++) {
+      tc_kval row = tc_kb_op2(b, TC_K_ADD, k, tc_kb_int(b, TC_I64, i));
+      put(s, o, row, here, v[i], mask);
+      if (shift >= 0) put(s, o, row, behind, nothing, before);
+    }
+  }
+  tc_kb_end_for(b, 0, NULL, NULL);
+}
+
+void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, const tc_kval *batch,
+                        tc_kval panel) {
+  tc_kb *b = tc_stage_builder(s);
+  int32_t r = tc_stage_rank(s), run = run_of(s, c->lanes);
+  int64_t depth = tc_stage_operand_size(s, 0, r - 1), whole = depth / run * run, width = tc_matmul_panel(s);
+  int64_t n = tc_stage_out_size(s, r - 1);
+  tc_kval index[TC_MAX_RANK + 1], zero = tc_kb_int(b, TC_I64, 0), main = tc_kb_int(b, TC_I64, whole);
+  tc_kval first = tc_kb_op2(b, TC_K_MUL, panel, tc_kb_int(b, TC_I64, width));
+  tc_kval end = tc_kb_int(b, TC_I64, n - width), shift = tc_kb_op2(b, TC_K_SUB, first, end);
+  for (int32_t i = 0; i < r - 2; i++) index[i] = batch[i];
+  // The last panel may have columns behind the last one, which are zero: then the last `width` columns are loaded.
+  for (int32_t last = 0; last <= (n % width != 0); last++) {
+    if (n % width != 0) tc_kb_if(b, last ? tc_kb_op2(b, TC_K_LT, end, first) : tc_kb_op2(b, TC_K_LE, first, end));
+    tc_kval from = last ? end : first, over = last ? shift : -1;
+    if (whole) rows(s, c, o, index, from, zero, main, run, over);
+    if (whole < depth) rows(s, c, o, index, from, main, tc_kb_int(b, TC_I64, depth), 1, over);
+    if (n % width != 0) tc_kb_end_if(b, 0, NULL, NULL);
+  }
+}

@@ -179,12 +179,13 @@ TC_NODISCARD tc_status tc_plan_blocks_of(const tc_plan *p, tc_arena *arena, cons
 typedef struct tc_plan_room {
   int32_t output;      // number of the OUTPUT; -1: a part of the arena
   int64_t at, bytes;   // in the arena
+  const tc_sym *place; // of a part whose buffers all lie there: `at` and `bytes` are 0, it has the bytes of the largest
   int32_t first, last; // ops that it must be there for; results stay
   int32_t n;
   const int32_t *bufs; // ARENA buffers that lie in it
 } tc_plan_room;
 typedef struct tc_plan_rooms {
-  bool whole; // the arena is not in parts: sizes in it are symbols, or 0
+  bool whole; // the arena is not in parts: a buffer in it is empty
   int32_t n;
   tc_plan_room *rooms;
   int64_t most; // bytes of constant size that are there at once

@@ -5,7 +5,9 @@
 // buffer leaves. Neighbouring parts become one where the most that is there at once stays the same: few blocks are
 // taken then. What is done once is left out: it has the whole arena to itself, before.
 //
-// Where the sizes of the arena's buffers are symbols, the arena is whole, and there from the beginning.
+// Buffers whose sizes are symbols are a part where they lie at one place, which they take one after the other: as many
+// bytes as the largest of them has in a run. Where a buffer of the arena is empty whatever the sizes, the arena is
+// whole, and there from the beginning.
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,14 +97,19 @@ static bool is_in_runs(const tc_plan *p, const tc_plan_buf *b) {
   return b->first <= b->last && b->last < p->ops.count && !p->ops.data[b->last].once;
 }
 
+static bool is_known(const tc_plan_buf *b) { return tc_sym_is_const(b->bytes) && tc_sym_is_const(b->place); }
+
+static bool lies_in(const tc_plan_buf *b, const tc_plan_room *part) {
+  if (part->place || !is_known(b)) return part->place == b->place && !is_known(b);
+  return b->place->value >= part->at && b->place->value < part->at + part->bytes;
+}
+
 static void list_bufs(const tc_plan *p, tc_arena *arena, tc_plan_room *part) {
   int32_t *bufs = TC_NEW_ARRAY(arena, int32_t, p->bufs.count);
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
     if (b->kind != TC_PLAN_ARENA || !is_in_runs(p, b)) continue;
-    bool within = part->output >= 0
-                      ? b->host == part->output + 1
-                      : !b->host && b->place->value >= part->at && b->place->value < part->at + part->bytes;
+    bool within = part->output >= 0 ? b->host == part->output + 1 : !b->host && lies_in(b, part);
     if (within) bufs[part->n++] = i;
   }
   part->bufs = bufs;
@@ -132,14 +139,29 @@ static int32_t find_outputs(const tc_plan *p, plan_span *out) {
   return n;
 }
 
-// The arena's buffers; -1 if there are some whose sizes are symbols, or that are empty.
+// The arena's buffers of constant size; -1 if there are some that are empty.
 static int32_t find_spans(const tc_plan *p, plan_span *out) {
   int32_t n = 0;
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
     if (b->kind != TC_PLAN_ARENA || b->host || !is_in_runs(p, b)) continue;
-    if (!tc_sym_is_const(b->bytes) || !tc_sym_is_const(b->place) || b->bytes->value == 0) return -1;
+    if (!is_known(b)) continue;
+    if (b->bytes->value == 0) return -1;
     out[n++] = (plan_span){i, b->place->value, b->bytes->value, b->first, b->last};
+  }
+  return n;
+}
+
+// Those whose sizes are symbols, a part for each place.
+static int32_t find_slots(const tc_plan *p, tc_plan_room *out) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    const tc_plan_buf *b = &p->bufs.data[i];
+    if (b->kind != TC_PLAN_ARENA || b->host || !is_in_runs(p, b) || is_known(b)) continue;
+    int32_t k = 0;
+    while (k < n && out[k].place != b->place) k++;
+    if (k == n) out[n++] = (tc_plan_room){.output = -1, .place = b->place, .first = b->first, .last = b->last};
+    out[k].first = lesser(out[k].first, b->first), out[k].last = greater(out[k].last, b->last);
   }
   return n;
 }
@@ -147,7 +169,8 @@ static int32_t find_spans(const tc_plan *p, plan_span *out) {
 static int by_first(const void *a, const void *b) {
   const tc_plan_room *x = a, *y = b;
   if (x->first != y->first) return x->first < y->first ? -1 : 1;
-  return x->output != y->output ? (x->output < y->output ? -1 : 1) : (x->at > y->at) - (x->at < y->at);
+  if (x->output != y->output) return x->output < y->output ? -1 : 1;
+  return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->bufs[0] > y->bufs[0]) - (x->bufs[0] < y->bufs[0]);
 }
 
 tc_plan_rooms tc_plan_rooms_of(const tc_plan *p, tc_arena *arena) {
@@ -162,14 +185,15 @@ tc_plan_rooms tc_plan_rooms_of(const tc_plan *p, tc_arena *arena) {
   for (int32_t i = 0; i < n; i++) add(alive, &spans[i], 1);
   for (int32_t i = 0; i < n_outputs; i++) add(alive, &outputs[i], 1);
   n = join_neighbours(spans, n, alive, p->ops.count, v.most);
-  v.n = n + n_outputs;
-  v.rooms = TC_NEW_ARRAY(arena, tc_plan_room, v.n);
-  for (int32_t i = 0; i < v.n; i++) {
+  v.rooms = TC_NEW_ARRAY(arena, tc_plan_room, n + n_outputs + p->bufs.count);
+  for (int32_t i = 0; i < n + n_outputs; i++) {
     const plan_span *s = i < n ? &spans[i] : &outputs[i - n];
     v.rooms[i] = (tc_plan_room){
         .output = i < n ? -1 : s->buf, .at = s->at, .bytes = s->bytes, .first = s->first, .last = s->last};
-    list_bufs(p, arena, &v.rooms[i]);
   }
+  v.n = n + n_outputs;
+  if (!v.whole) v.n += find_slots(p, v.rooms + v.n);
+  for (int32_t i = 0; i < v.n; i++) list_bufs(p, arena, &v.rooms[i]);
   if (v.n) qsort(v.rooms, (size_t)v.n, sizeof *v.rooms, by_first);
   return v;
 }

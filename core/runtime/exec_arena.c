@@ -2,8 +2,8 @@
 //
 // The arena is in parts, each taken in front of the first operation that uses it and given back behind the last one
 // (core/plan/rooms.c), and results are taken when something is first written into them, so that no more is there at
-// once than is needed. What is done once, programs whose sizes are symbols, and devices that queue work have the arena
-// as one block, in which buffers lie where the plan says. A device may not give so much at once
+// once than is needed. What is done once, and devices that queue work have the arena as one block, in which buffers lie
+// where the plan says. A device may not give so much at once
 // (tc_device_props.largest_alloc): then they are laid out anew, for the sizes of this run, in as many blocks as it
 // takes. Recorded runs keep all their memory.
 #include "core/runtime/exec_internal.h"
@@ -85,19 +85,33 @@ bool exec_rooms_are_late(const run_state *r, int64_t arena_bytes) {
   return d->host_memory && !r->once && r->e->rooms.n > 0 && !(d->largest_alloc > 0 && arena_bytes > d->largest_alloc);
 }
 
+// Of a part whose size is the run's.
+static tc_status largest_in(const run_state *r, const tc_plan_room *p, int64_t *out) {
+  *out = 0;
+  for (int32_t i = 0; i < p->n; i++) {
+    int64_t bytes;
+    TC_TRY(exec_number_of(r, &r->e->bufs[p->bufs[i]].bytes, &bytes));
+    if (bytes > *out) *out = bytes;
+  }
+  return TC_OK;
+}
+
 static tc_status take_room(run_state *r, const tc_plan_room *p) {
   exec_address base = {0};
+  int64_t bytes = p->bytes;
   if (p->output >= 0) {
     TC_TRY(exec_take_output(r, p->output));
     base = r->address[p->output];
   } else {
     tc_pool_block **block = &r->copies[p->bufs[0]];
-    TC_TRY(tc_pool_take(r->e->d->memory, p->bytes, block), "while allocating %lld bytes of an arena",
-           (long long)p->bytes);
+    if (p->place) TC_TRY(largest_in(r, p, &bytes));
+    TC_TRY(tc_pool_take(r->e->d->memory, bytes, block), "while allocating %lld bytes of an arena", (long long)bytes);
     base = (exec_address){(*block)->memory, -p->at};
   }
-  for (int32_t i = 0; i < p->n; i++)
-    r->address[p->bufs[i]] = (exec_address){base.memory, base.offset + r->e->bufs[p->bufs[i]].place.value};
+  for (int32_t i = 0; i < p->n; i++) {
+    int64_t at = p->place ? 0 : r->e->bufs[p->bufs[i]].place.value;
+    r->address[p->bufs[i]] = (exec_address){base.memory, base.offset + at};
+  }
   return TC_OK;
 }
 

@@ -304,6 +304,48 @@ TC_TEST(arenas_fall_into_parts) {
   return with(arena, text, falls_apart);
 }
 
+// Buffers whose sizes are symbols are parts, too: %a and %c, which have one place, are one; %b and what is of constant
+// size have their own.
+static tc_status has_slots(guarded *g) {
+  const tc_plan *p = g->plan;
+  tc_plan_memory_shared(g->plan);
+  tc_plan_rooms v = tc_plan_rooms_of(p, g->arena);
+  int32_t slots = 0;
+  assert_false(v.whole);
+  assert_int_equal(v.n, 4);
+  for (int32_t i = 0; i < v.n; i++) {
+    const tc_plan_room *m = &v.rooms[i];
+    assert_true(i == 0 || v.rooms[i - 1].first <= m->first);
+    assert_true(!m->place || (m->output < 0 && m->n > 0 && !m->bytes));
+    slots += m->place != NULL;
+    for (int32_t k = 0; k < m->n; k++) {
+      const tc_plan_buf *b = &p->bufs.data[m->bufs[k]];
+      assert_true(m->first <= b->first && b->last <= m->last);
+      assert_int_equal(tc_sym_is_const(b->bytes), m->place == NULL);
+      if (m->place) assert_ptr_equal(b->place, m->place);
+    }
+    if (m->place && m->n == 2) assert_true(m->first == 0 && m->last == 3);
+    if (m->place && m->n == 1) assert_true(m->first == 1 && m->last == 2);
+  }
+  assert_int_equal(slots, 2);
+  return TC_OK;
+}
+TC_TEST(symbols_have_parts) {
+  static const char text[] = "plan @p [s0 in [1, 64] hint 2] (\n    %x : f32[s0] = user \"x\") arena 0 {\n"
+                             "  %x : f32[s0]{1} = input 0;\n"
+                             "  %a : f32[2*s0]{1} = arena 0 size 8*s0;\n"
+                             "  %b : f32[s0]{1} = arena 0 size 4*s0;\n"
+                             "  %c : f32[s0]{1} = arena 0 size 4*s0;\n"
+                             "  %d : f32[8]{1} = arena 0 size 32;\n"
+                             "  %y : f32[s0]{1} = output size 4*s0;\n"
+                             "  launch @a_0 blocks 1 grain 1 : (%x, out %a) bytes 0 flops 0\n"
+                             "  launch @a_1 blocks 1 grain 1 : (%a, out %b) bytes 0 flops 0\n"
+                             "  launch @a_2 blocks 1 grain 1 : (%b, out %c, out %d) bytes 0 flops 0\n"
+                             "  launch @a_3 blocks 1 grain 1 : (%c, %d, out %y) bytes 0 flops 0\n"
+                             "  return user %y as f32[s0]{1}\n}\n";
+  return with(arena, text, has_slots);
+}
+
 // Constant sizes: many buffers with random lifetimes.
 TC_TEST(random_lifetimes_are_sound) {
   uint64_t seed = tc_test_seed();
@@ -414,6 +456,7 @@ int main(void) {
       cmocka_unit_test(kernels_have_numbers),
       cmocka_unit_test(layouts_waste_nothing),
       cmocka_unit_test(results_are_late),
+      cmocka_unit_test(symbols_have_parts),
       cmocka_unit_test(arenas_fall_into_parts),
       cmocka_unit_test(outputs_hold_what_lives_before_them),
   };

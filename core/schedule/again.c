@@ -4,7 +4,9 @@
 // buffers that are in memory, the late reader may do that work itself: the activation that a backward pass reads
 // beside its own argument, say. It is worth it where the program then needs less memory at its peak, which is asked of
 // the order of groups with changed reads (spare.c), the largest values first; never for a reduction, a product or
-// random numbers, never where more would be read or computed than the value has elements.
+// random numbers, never where more would be read or computed than the value has elements. Where a program has several
+// peaks of one height, as layers make them, no value lowers all of them: then a few are taken that lower one, and kept
+// if the peak falls in the end.
 //
 // What was chosen is then done to the loops: readers get a copy of the node, which is inlined into them; a node that
 // all readers compute again is inlined itself. The loops are scheduled once more, and if that schedule does not need
@@ -15,6 +17,7 @@
 #include "core/schedule/spare.h"
 
 enum { MOST_COST = 64, MOST_TRIED = 8, MOST_CHOICES = 16, MOST_LEAVES = 4, TRIAL_STEPS = 1 << 17, LEAST_SHARE = 64 };
+enum { MOST_LEVEL = 3, LEVEL_SHARE = 16 }; // values that may be chosen while the peak stays
 
 typedef struct choice {
   int32_t value;
@@ -32,6 +35,7 @@ typedef struct finder {
   bool *settled;        // by value: chosen, or read by what was chosen
   int32_t *seen, stamp; // by node id
   TC_VEC(choice) choices;
+  int32_t lowering; // how many of them lower the peak at all
 } finder;
 
 static bool has(const tc_ints *v, int32_t i) {
@@ -140,12 +144,22 @@ static void choose(finder *f, const choice *c) {
   }
 }
 
-static int64_t peak_with(finder *f, const choice *c) {
+static double over_level(finder *f, const int32_t *order, int64_t level) {
+  double sum = 0;
+  tc_spare_measure(&f->s, order);
+  for (int32_t i = 0; i < f->s.n; i++)
+    if (f->s.alive[i] > level) sum += (double)(f->s.alive[i] - level);
+  return sum;
+}
+
+// The peak with a choice; *out_over: what is beyond `level`, summed over time.
+static int64_t peak_with(finder *f, const choice *c, int64_t level, double *out_over) {
   size_t n_values = (size_t)f->s.values.count * sizeof *f->s.values.data, n_reads = (size_t)f->s.n * sizeof(tc_ints);
   tc_spare_value *values = tc_arena_copy(f->x->arena, f->s.values.data, n_values);
   tc_ints *reads = tc_arena_copy(f->x->arena, f->s.reads, n_reads);
   choose(f, c);
   int64_t peak = tc_spare_search(&f->s, f->order, TRIAL_STEPS, f->out).peak;
+  *out_over = over_level(f, f->out, level);
   memcpy(f->s.values.data, values, n_values);
   memcpy(f->s.reads, reads, n_reads);
   return peak;
@@ -166,27 +180,49 @@ static int32_t largest(finder *f, int64_t least, choice *out) {
   return n;
 }
 
-static void find_choices(finder *f, int64_t before) {
-  while (f->choices.count < MOST_CHOICES) {
-    choice tried[MOST_TRIED], best = {.value = -1};
-    int64_t peak = before;
-    int32_t n = largest(f, before / LEAST_SHARE, tried);
-    for (int32_t i = 0; i < n; i++) {
-      for (int32_t all = 0; all < 2; all++) { // the last of its readers, or all that may
-        choice c = tried[i];
-        if (!all) c.groups = (tc_ints){&c.groups.data[c.groups.count - 1], 1, 1};
-        else if (c.groups.count == 1) break;
-        int64_t p = peak_with(f, &c);
-        if (p < peak) best = c, peak = p;
-      }
+// The choice with the lowest peak, or, if none has a lower one, the cheapest of those with which least is beyond
+// `level`; value -1: none. `pending`: values were chosen while the peak stayed; then the cheapest with the lowest peak.
+static choice find_best(finder *f, int64_t before, int64_t level, bool pending, int64_t *out_peak) {
+  choice tried[MOST_TRIED], best = {.value = -1}, lower = {.value = -1};
+  int32_t n = largest(f, before / LEAST_SHARE, tried), cost = INT32_MAX, best_cost = INT32_MAX;
+  const double now = over_level(f, f->order, level);
+  double least = now;
+  *out_peak = before;
+  for (int32_t i = 0; i < n; i++) {
+    for (int32_t all = 0; all < 2; all++) { // the last of its readers, or all that may
+      choice c = tried[i];
+      double over;
+      int32_t c_cost = f->x->cost[f->s.values.data[c.value].buf->def->id];
+      if (!all) c.groups = (tc_ints){&c.groups.data[c.groups.count - 1], 1, 1};
+      else if (c.groups.count == 1) break;
+      int64_t p = peak_with(f, &c, level, &over);
+      if (p < *out_peak || (pending && p < before && p == *out_peak && c_cost < best_cost))
+        best = c, *out_peak = p, best_cost = c_cost;
+      if (p > before || over >= now || over > least || (over == least && c_cost >= cost)) continue;
+      lower = c, least = over, cost = c_cost;
     }
-    if (best.value < 0 || !tc_spare_worth(peak, before)) return;
+  }
+  return best.value >= 0 && tc_spare_worth(*out_peak, before) ? best : (*out_peak = before, lower);
+}
+
+static void find_choices(finder *f, int64_t before) {
+  int64_t kept_peak = before;
+  int32_t kept = 0;
+  while (f->choices.count < MOST_CHOICES && f->choices.count - kept <= MOST_LEVEL) {
+    int64_t peak;
+    choice best = find_best(f, before, before - before / LEVEL_SHARE, f->choices.count > kept, &peak);
+    if (best.value < 0) break;
     choose(f, &best);
     tc_vec_push(f->x->arena, &f->choices, best);
     f->settled[best.value] = true;
     for (int32_t k = 0; k < best.n_leaves; k++) f->settled[best.leaves[k]] = true;
+    // Several values must be worth more than one.
+    bool worth = f->choices.count - kept == 1 || peak <= kept_peak - kept_peak / LEVEL_SHARE;
+    if (peak < before && worth) kept = f->choices.count, kept_peak = peak;
+    if (!f->lowering) f->lowering = kept;
     before = peak;
   }
+  f->choices.count = kept;
 }
 
 // ---- loops ----
@@ -306,28 +342,27 @@ const void *tc_sched_lies(tc_loops *l) {
   return v;
 }
 
-tc_status tc_sched_again(tc_sched *x, const void *at_first, tc_status (*arrange)(tc_sched *x)) {
-  finder f;
+// Schedules the loops with what was chosen; if that is not worth it, all is as it was.
+static tc_status attempt(finder *f, const void *at_first, tc_status (*arrange)(tc_sched *x), int64_t before,
+                         bool *out_worth) {
+  tc_sched *x = f->x, was = *x;
   tc_loops *l = x->l;
-  if (!open(&f, x)) return TC_OK;
-  int64_t before = tc_spare_measure(&f.s, f.order).peak;
-  find_choices(&f, before);
-  if (!f.choices.count) return TC_OK;
   tc_schedule schedule = *x->s;
   const void *lies = tc_sched_lies(l);
   int32_t n_bufs = l->bufs.count, n_nodes = l->nodes.count;
   tc_lnode **nodes = l->nodes.data;
   rewrites undo = {0};
   x->again = tc_map_create(x->arena);
-  apply(&f, x->again, &undo);
+  apply(f, x->again, &undo);
   set_lies(l, n_bufs, at_first);
   *x->s = (tc_schedule){.loops = l};
   TC_TRY(arrange(x));
   finder g;
   int64_t after = open(&g, x) ? tc_spare_measure(&g.s, g.order).peak : before;
-  if (tc_spare_worth(after, before)) {
+  *out_worth = tc_spare_worth(after, before);
+  if (*out_worth) {
     tc_log(x->o->logger, TC_LOG_SCHEDULE, "%d values are computed again: at most %lld bytes alive, not %lld",
-           f.choices.count, (long long)after, (long long)before);
+           f->choices.count, (long long)after, (long long)before);
     return TC_OK;
   }
   for (int32_t i = undo.count - 1; i >= 0; i--) undo.data[i].node->body.insts = undo.data[i].insts;
@@ -335,6 +370,22 @@ tc_status tc_sched_again(tc_sched *x, const void *at_first, tc_status (*arrange)
   l->bufs.count = n_bufs;
   set_lies(l, n_bufs, lies);
   for (int32_t i = 0; i < n_nodes; i++) nodes[i]->id = i;
-  *x->s = schedule;
+  *x = was, *x->s = schedule;
+  for (int32_t i = 0; i < x->s->groups.count; i++) x->s->groups.data[i]->id = i;
+  return TC_OK;
+}
+
+// Where all that was chosen gains nothing, as much as lowers the peak at all is tried alone.
+tc_status tc_sched_again(tc_sched *x, const void *at_first, tc_status (*arrange)(tc_sched *x)) {
+  finder f;
+  bool worth = false;
+  if (!open(&f, x)) return TC_OK;
+  int64_t before = tc_spare_measure(&f.s, f.order).peak;
+  find_choices(&f, before);
+  for (int32_t tries = 0; tries < 2 && f.choices.count > 0 && !worth; tries++) {
+    TC_TRY(attempt(&f, at_first, arrange, before, &worth));
+    if (f.choices.count == f.lowering) break;
+    f.choices.count = f.lowering;
+  }
   return TC_OK;
 }

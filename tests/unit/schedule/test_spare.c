@@ -67,6 +67,24 @@ TC_TEST(what_is_read_late_is_made_again) {
   return pipeline_all(arena, "graph @f [s0 in [1, 99] hint 48] " LATE("s0"), closely, 0);
 }
 
+// Layers that need equally much at once: no value lowers both peaks.
+#define LAYER(i, x)                                                                                           \
+  "  %h" i " : f32[48, 96] = aten::mm(%" x ", %w)\n  %a" i " : f32[48, 96] = aten::gelu(%h" i ")\n"           \
+  "  %y" i " : f32[48, 16] = aten::mm(%a" i ", %v)\n  %z" i " : f32[48, 200] = aten::mm(%y" i ", %u)\n"       \
+  "  %q" i " : f32[48, 96] = aten::mm(%z" i ", %n)\n  %b" i " : f32[48, 96] = aten::mul.Tensor(%a" i ", %h" i \
+  ")\n  %o" i " : f32[48, 96] = aten::mul.Tensor(%b" i ", %q" i ")\n  %x" i " : f32[48, 16] = aten::mm(%o" i ", %v)\n"
+
+TC_TEST(layers_lower_their_peaks_together) {
+  static const char text[] =
+      "graph @f (%x : f32[48, 16] = user \"x\", %w : f32[16, 96] = user \"w\", %v : f32[96, 16] "
+      "= user \"v\", %u : f32[16, 200] = user \"u\", %n : f32[200, 96] = user \"n\") {\n" LAYER("1", "x")
+          LAYER("2", "x1") "  return user %x2\n}\n";
+  int64_t bytes = -1;
+  TC_TRY(arena_of(arena, text, &bytes));
+  assert_in_range(bytes, 1, (96 + 200 + 96) * 48 * 4); // %h, %z and %q, without %a
+  return pipeline_all(arena, text, closely, 0);
+}
+
 // Chains of products over random values, some of which are results.
 static tc_status products(tc_arena *arena, uint64_t *seed, bool symbolic) {
   enum { N = 14, N_WIDTHS = 3 };
@@ -106,6 +124,7 @@ TC_TEST(random_products) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_wait_for_what_lies_in_them), cmocka_unit_test(the_last_reader_makes_much),
-      cmocka_unit_test(what_is_read_late_is_made_again), cmocka_unit_test(random_products)};
+      cmocka_unit_test(what_is_read_late_is_made_again), cmocka_unit_test(layers_lower_their_peaks_together),
+      cmocka_unit_test(random_products)};
   return TC_RUN(tests);
 }

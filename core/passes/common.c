@@ -72,6 +72,12 @@ static tc_status copy_permuted(const tc_build *b, tc_value *v, const tc_tensor_t
   return call(b, "aten::permute", 2, (tc_arg[]){tc_arg_tensor(v), tc_arg_syms(back, like->rank)}, out);
 }
 
+static bool has_none(const tc_tensor_type *t) {
+  bool none = false;
+  for (int32_t i = 0; i < t->rank; i++) none |= tc_sym_is_int(t->sizes[i], 0);
+  return none;
+}
+
 tc_status tc_match_layout(const tc_build *b, tc_value *v, const tc_tensor_type *like, tc_value **out) {
   tc_sym_ctx *c = b->graph->module->syms;
   *out = v;
@@ -84,6 +90,11 @@ tc_status tc_match_layout(const tc_build *b, tc_value *v, const tc_tensor_type *
   if (!same)
     TC_TRY(call(b, "aten::expand", 2, (tc_arg[]){tc_arg_tensor(*out), tc_arg_syms(like->sizes, like->rank)}, out));
   if (same_layout(c, &(*out)->type, like)) return TC_OK;
+  if (has_none(like)) { // where there is no element any strides are dense: copies keep them
+    tc_arg seen[] = {tc_arg_tensor(*out), tc_arg_syms(like->sizes, like->rank), tc_arg_syms(like->strides, like->rank),
+                     tc_arg_sym(tc_sym_int(c, 0))};
+    return call(b, "aten::as_strided", 4, seen, out);
+  }
   if (tc_strides_contiguous(c, like->rank, like->sizes, like->strides)) {
     tc_arg contiguous = {.kind = TC_AK_MEMORY_FORMAT, .integer = TC_FORMAT_CONTIGUOUS};
     return call(b, "aten::clone", 2, (tc_arg[]){tc_arg_tensor(*out), contiguous}, out);

@@ -1,7 +1,16 @@
 // The driver of emission: index width, lanes, shape of the kernel; then legalisation.
 #include "core/kernel/emit_internal.h"
 
-// Every element number of every buffer must fit.
+static bool has_wide_values(tc_em *e) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_body *body = &e->g->steps.data[i].node->body;
+    for (int32_t k = 0; k < body->insts.count; k++)
+      if (body->insts.data[k].op == TC_B_INDEX && em_is_wide(e, body->insts.data[k].expr)) return true;
+  }
+  return false;
+}
+
+// Every element number of every buffer must fit, and every value that is made of them.
 static tc_dtype index_type(tc_em *e) {
   for (int32_t side = 0; side < 2; side++) {
     int32_t n = side ? e->g->writes.count : e->g->reads.count;
@@ -17,7 +26,7 @@ static tc_dtype index_type(tc_em *e) {
   }
   int64_t lo, hi;
   tc_sym_range(e->syms, tc_product(e->l, e->g->n_par + e->g->n_red, e->g->extents), &lo, &hi);
-  return hi >= 1ll << 30 ? TC_I64 : TC_I32;
+  return hi >= 1ll << 30 || has_wide_values(e) ? TC_I64 : TC_I32;
 }
 
 int32_t em_lane_width(tc_em *e) {

@@ -69,18 +69,34 @@ static bool has_loop_symbol(tc_em *e, const tc_sym *x) {
   return false;
 }
 
-// What does not change inside the kernel is computed by the host and passed. The parameter is made once; its value is
-// an instruction like any other and belongs to the scope where it is made.
+static bool fits_i32(tc_em *e, const tc_sym *x) {
+  int64_t lo, hi;
+  tc_sym_range(e->syms, x, &lo, &hi);
+  return lo >= INT32_MIN && hi <= INT32_MAX;
+}
+
+static bool has_wide_part(tc_em *e, const tc_sym *x) {
+  if (!fits_i32(e, x)) return true;
+  for (int32_t i = 0; i < x->n; i++)
+    if (has_wide_part(e, x->kids[i])) return true;
+  return false;
+}
+
+bool em_is_wide(tc_em *e, const tc_sym *x) { return has_loop_symbol(e, x) && has_wide_part(e, x); }
+
+// What does not change inside the kernel is computed by the host and passed, as i64 where i32 may not hold it. The
+// parameter is made once; its value is an instruction like any other and belongs to the scope where it is made.
 static tc_kval scalar_param(tc_em *e, const tc_sym *x) {
   tc_map_entry *entry = tc_map_put_ptr(e->scalars, x, NULL);
   if (!entry->value.num) {
     int64_t lo, hi, divisor = tc_sym_divisor(e->syms, x);
+    tc_dtype type = fits_i32(e, x) ? e->ity : TC_I64;
     tc_sym_range(e->syms, x, &lo, &hi);
     lo = lo == -TC_SYM_INF ? INT64_MIN : lo;
     hi = hi == TC_SYM_INF ? INT64_MAX : hi;
     tc_sv name = tc_sv_printf(e->arena, "n%d", e->out->params.count);
-    entry->value.num = (int64_t)tc_kb_scalar(e->kb, name, e->ity, lo, hi, divisor > 0 ? divisor : 1) + 1;
-    tc_emit_param param = {.scalar = x, .dtype = e->ity};
+    entry->value.num = (int64_t)tc_kb_scalar(e->kb, name, type, lo, hi, divisor > 0 ? divisor : 1) + 1;
+    tc_emit_param param = {.scalar = x, .dtype = type};
     tc_vec_push(e->arena, &e->out->params, param);
   }
   return tc_kb_param(e->kb, (int32_t)entry->value.num - 1);
@@ -154,10 +170,18 @@ tc_kval em_sym(tc_em *e, const tc_sym *x) {
   if (x->kind == TC_SYM_CONST) return em_const(e, x->value);
   tc_map_entry *entry = tc_map_put_ptr(e->values, x, NULL);
   if (entry->value.num) return (tc_kval)(entry->value.num - 1);
-  if (!has_loop_symbol(e, x)) return scalar_param(e, x); // not remembered: templates open scopes of their own
+  // Not remembered: templates open scopes of their own.
+  if (!has_loop_symbol(e, x)) return tc_kb_cast(e->kb, e->ity, scalar_param(e, x));
   tc_kval v = sym_value(e, x);
   remember(e, entry, v);
   return v;
+}
+
+// An expression as a value of any integer type: what is known before the kernel runs is as wide as it must be.
+static tc_kval number(tc_em *e, const tc_sym *x) {
+  if (tc_failed(&e->failure)) return -1;
+  if (x->kind == TC_SYM_CONST) return tc_kb_int(e->kb, fits_i32(e, x) ? e->ity : TC_I64, x->value);
+  return has_loop_symbol(e, x) ? em_sym(e, x) : scalar_param(e, x);
 }
 
 // ---- memory ----
@@ -509,7 +533,7 @@ static const tc_kval *body_values(tc_em *e, const tc_lnode *n, const tc_sym *con
     case TC_B_LOAD: v[i] = load_inst(e, n, b, at, v); break;
     case TC_B_INDEX: {
       const tc_sym *x = tc_sym_replace(e->syms, b->expr, n->n_par + n->n_red, n->vars, at);
-      v[i] = tc_kb_cast(e->kb, b->dtype, em_sym(e, x));
+      v[i] = tc_kb_cast(e->kb, b->dtype, number(e, x));
       break;
     }
     case TC_B_CHECK:

@@ -100,6 +100,8 @@ const tc_sym *em_bind_block(tc_em *e, const tc_sym *blocks);
 // Binds the variables 0 … n-1 but two (-1: none) to the coordinates of a row-major number.
 void em_bind_rows(tc_em *e, const tc_sym *row, int32_t n, int32_t except1, int32_t except2);
 tc_kval em_sym(tc_em *e, const tc_sym *expr); // an integer expression as a value of type ity
+// Does an expression that varies inside the kernel have a part that i32 may not hold?
+bool em_is_wide(tc_em *e, const tc_sym *expr);
 tc_kval em_const(tc_em *e, int64_t v);
 tc_kval em_add(tc_em *e, tc_kval a, tc_kval b);
 tc_kval em_mul(tc_em *e, tc_kval a, tc_kval b);

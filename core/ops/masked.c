@@ -369,6 +369,7 @@ static int32_t repeat_ref(tc_op_args *a) {
   for (int64_t k = 0; k < length; k++) {
     int64_t r = tc_ref_i(times, k * step);
     if (r < 0) return tc_op_fail(a, "repeats can not be negative");
+    if (r > INT64_MAX - total) return tc_op_fail(a, "the repeats sum to more than a size can be");
     from[k] = total, total += r;
   }
   if (tc_op_kind(a, 3) != TC_AK_NONE && tc_op_int(a, 3, total) != total)

@@ -66,7 +66,8 @@ static tc_status add_path(check_run *r, tc_map *indices, tc_sv path, int32_t dep
 
 // ---- The skip list ----
 // Lines "PATTERN: reason" or "PATTERN on BACKEND, BACKEND…: reason"; the pattern is a glob over FILE or FILE/METHOD.
-// Listed cases run, too: one that passes is to be taken off the list, and fails until then.
+// Listed cases run, too: one that passes is to be taken off the list, and fails until then, but on "BACKEND?", where it
+// depends on the machine.
 typedef struct skip {
   tc_sv pattern, backends, reason; // backends empty: any
 } skip;
@@ -94,20 +95,24 @@ static tc_status read_skips(run_options *o, skip_list *out) {
   return TC_OK;
 }
 
-static bool is_on(tc_sv backends, tc_sv backend) {
+static bool is_on(tc_sv backends, tc_sv backend, bool *out_depends) {
+  *out_depends = false;
   if (!backends.size) return true;
   for (tc_sv one; backends.size;) {
     backends = tc_sv_cut(backends, ',', &one);
-    if (tc_sv_eq(tc_sv_trim(one), backend)) return true;
+    one = tc_sv_trim(one);
+    *out_depends = tc_sv_ends(one, "?");
+    if (tc_sv_eq(tc_sv_sub(one, 0, one.size - *out_depends), backend)) return true;
   }
   return false;
 }
 
-static const skip *find_skip(const skip_list *l, const check_run *r, tc_sv file, tc_sv method) {
+static const skip *find_skip(const skip_list *l, const check_run *r, tc_sv file, tc_sv method, bool passed) {
   tc_arena *arena = r->o->arena;
   tc_sv whole = tc_sv_printf(arena, TC_SV_FMT "/" TC_SV_FMT, TC_SV_ARG(file), TC_SV_ARG(method));
   for (int32_t i = 0; i < l->count; i++) {
-    if (!is_on(l->data[i].backends, r->backend)) continue;
+    bool depends;
+    if (!is_on(l->data[i].backends, r->backend, &depends) || (depends && passed)) continue;
     if (tc_sv_glob(file, l->data[i].pattern) || tc_sv_glob(whole, l->data[i].pattern)) return &l->data[i];
   }
   return NULL;
@@ -155,8 +160,8 @@ static void count(totals *t, tc_sv file, tc_sv method, tc_sv status, tc_sv reaso
   tc_arena *arena = t->r->o->arena;
   tcrun_progress *progress = t->r->o->progress;
   tcrun_progress_hide(progress);
-  const skip *s = find_skip(&t->skips, t->r, file, method);
   bool passed = tc_sv_is(status, "pass"), skipped = tc_sv_is(status, "skip");
+  const skip *s = find_skip(&t->skips, t->r, file, method, passed);
   if (s && passed) {
     passed = false;
     reason = tc_sv_printf(arena, "passes, but is on the skip list: " TC_SV_FMT, TC_SV_ARG(s->reason));

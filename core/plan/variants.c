@@ -5,7 +5,7 @@
 //   the sizes of the example   the program as if it had been exported without symbols
 //   one row                    where a product may have a single row (tiles of one row, no rows left over)
 //   multiples of 16            no lanes are left over; where that does not matter nothing is gained, and it is dropped
-//   sizes up to 2^k            indices of 32 bits, where the general kernel needs 64
+//   numbers from 0 up to 2^k   indices of 32 bits, where the general kernel needs 64
 #include "core/plan/plan_internal.h"
 
 enum { MOST_SYMBOLS = 6, MULTIPLE = 16 };
@@ -62,7 +62,7 @@ static bool as_numbers(tc_sym_ctx *c, fact *f, int64_t all) {
   return true;
 }
 
-// Multiples of `divisor` (1: any) up to `most`.
+// Multiples of `divisor` (1: any) from 0 up to `most`.
 static bool as_symbols(tc_sym_ctx *c, fact *f, int64_t divisor, int64_t most) {
   for (int32_t i = 0; i < f->n; i++) {
     tc_sym_info info = *tc_sym_info_read(c, f->from[i]);
@@ -81,6 +81,7 @@ static bool as_symbols(tc_sym_ctx *c, fact *f, int64_t divisor, int64_t most) {
       const tc_sym *rest = tc_sym_mod(c, f->from[i], tc_sym_int(c, divisor));
       f->when = both(c, f->when, tc_sym_cmp(c, TC_SYM_EQ, rest, tc_sym_int(c, 0)));
     }
+    if (info.lo < 0) f->when = both(c, f->when, tc_sym_cmp(c, TC_SYM_LE, tc_sym_int(c, 0), f->from[i]));
     if (info.hi > most) f->when = both(c, f->when, tc_sym_cmp(c, TC_SYM_LE, f->from[i], tc_sym_int(c, most)));
   }
   return f->when != NULL;

@@ -67,7 +67,7 @@ static tc_status add_path(check_run *r, tc_map *indices, tc_sv path, int32_t dep
 // ---- The skip list ----
 // Lines "PATTERN: reason" or "PATTERN on BACKEND, BACKEND…: reason"; the pattern is a glob over FILE or FILE/METHOD.
 // Listed cases run, too: one that passes is to be taken off the list, and fails until then, but on "BACKEND?", where it
-// depends on the machine.
+// depends on the machine. "tape" in a backend's place: where --tape runs op by op.
 typedef struct skip {
   tc_sv pattern, backends, reason; // backends empty: any
 } skip;
@@ -95,14 +95,15 @@ static tc_status read_skips(run_options *o, skip_list *out) {
   return TC_OK;
 }
 
-static bool is_on(tc_sv backends, tc_sv backend, bool *out_depends) {
+static bool is_on(tc_sv backends, tc_sv backend, bool tape, bool *out_depends) {
   *out_depends = false;
   if (!backends.size) return true;
   for (tc_sv one; backends.size;) {
     backends = tc_sv_cut(backends, ',', &one);
     one = tc_sv_trim(one);
     *out_depends = tc_sv_ends(one, "?");
-    if (tc_sv_eq(tc_sv_sub(one, 0, one.size - *out_depends), backend)) return true;
+    one = tc_sv_sub(one, 0, one.size - *out_depends);
+    if (tc_sv_eq(one, backend) || (tape && tc_sv_is(one, "tape"))) return true;
   }
   return false;
 }
@@ -112,7 +113,7 @@ static const skip *find_skip(const skip_list *l, const check_run *r, tc_sv file,
   tc_sv whole = tc_sv_printf(arena, TC_SV_FMT "/" TC_SV_FMT, TC_SV_ARG(file), TC_SV_ARG(method));
   for (int32_t i = 0; i < l->count; i++) {
     bool depends;
-    if (!is_on(l->data[i].backends, r->backend, &depends) || (depends && passed)) continue;
+    if (!is_on(l->data[i].backends, r->backend, r->o->tape, &depends) || (depends && passed)) continue;
     if (tc_sv_glob(file, l->data[i].pattern) || tc_sv_glob(whole, l->data[i].pattern)) return &l->data[i];
   }
   return NULL;

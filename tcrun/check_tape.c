@@ -18,6 +18,7 @@ typedef struct tape_run {
   tc_map *handles; // value → tc_tensor *
   int64_t *symbols;
   tc_tensor **leaves; // by graph input
+  uint64_t seed;      // in a loop the turn's
 } tape_run;
 
 static tc_status last_error(void) {
@@ -102,14 +103,20 @@ static tc_status run_nodes(tape_run *r, const tc_graph *g);
 typedef struct control_run {
   tape_run *r;
   tc_control c;
+  uint64_t seed; // around it
+  int64_t turn;
 } control_run;
 
-static int32_t run_region(const control_run *q, int32_t which, tc_tensor *const *in, tc_tensor **out, int32_t n_out) {
+// A loop's turn ends with its body.
+static void end_turn(control_run *q) { q->r->seed = tc_turn_seed(q->seed, ++q->turn); }
+
+static int32_t run_region(control_run *q, int32_t which, tc_tensor *const *in, tc_tensor **out, int32_t n_out) {
   const tc_graph *g = q->c.regions[which];
   for (int32_t i = 0; i < g->inputs.count; i++)
     if (g->inputs.data[i].value) tc_map_put_ptr(q->r->handles, g->inputs.data[i].value, NULL)->value.ptr = in[i];
   tc_status s = run_nodes(q->r, g);
   for (int32_t i = 0; s == TC_OK && i < n_out; i++) out[i] = handle_of(q->r, g->outputs.data[i].arg.value);
+  if (q->c.kind != TC_CONTROL_COND && g == tc_control_body(&q->c)) end_turn(q);
   return api_fail(s);
 }
 
@@ -135,13 +142,15 @@ static tc_status predicate_of(const tape_run *r, const tc_control *c, tc_tensor 
 
 static tc_status run_control(tape_run *r, const tc_node *n, tc_tensor **results) {
   tc_arena *arena = r->g->arena;
-  control_run q = {.r = r};
+  control_run q = {.r = r, .seed = r->seed};
   const tc_control *c = &q.c;
   int32_t code;
   tc_tensor *predicate;
   TC_TRY(tc_control_read(arena, n->op, n->n_args, n->args, &q.c));
   tc_tensor **operands = TC_NEW_ARRAY(arena, tc_tensor *, c->n_operands + 1);
   for (int32_t i = 0; i < c->n_operands; i++) operands[i] = handle_of(r, c->operands[i]);
+  if (c->reverse) return tc_error(TC_STATUS_UNIMPLEMENTED, "a scan from the last element on is not run op by op");
+  if (c->kind != TC_CONTROL_COND) r->seed = tc_turn_seed(q.seed, 0);
   switch (c->kind) {
   case TC_CONTROL_COND:
     TC_TRY(predicate_of(r, c, &predicate));
@@ -158,6 +167,7 @@ static tc_status run_control(tape_run *r, const tc_node *n, tc_tensor **results)
     break;
   default: return tc_error(TC_STATUS_UNIMPLEMENTED, TC_SV_FMT " is not run op by op", TC_SV_ARG(n->op->full_name));
   }
+  r->seed = q.seed;
   return code == TC_STATUS_OK ? TC_OK : last_error();
 }
 
@@ -166,7 +176,7 @@ static tc_status run_control(tape_run *r, const tc_node *n, tc_tensor **results)
 static void draw_as_compiled(const tape_run *r, const tc_node *n) {
   uint64_t seed, stream;
   if (!tc_node_draws(n)) return;
-  tc_context_set_seed(r->g->c, r->g->seed);
+  tc_context_set_seed(r->g->c, r->seed);
   tc_context_draw(r->g->c, n->stream - 1, &seed, &stream);
 }
 
@@ -289,7 +299,7 @@ static tc_status run_all(tape_run *r, const bool *wanted, tc_tensor *gradients) 
 }
 
 tc_status tcrun_tape_gradients(const gradient_check *g, const bool *wanted, tc_tensor *gradients) {
-  tape_run r = {.g = g, .graph = g->m->graph, .handles = tc_map_create(g->arena)};
+  tape_run r = {.g = g, .graph = g->m->graph, .seed = g->seed, .handles = tc_map_create(g->arena)};
   r.symbols = TC_NEW_ARRAY(g->arena, int64_t, tc_sym_symbol_count(r.graph->module->syms) + 1);
   r.leaves = TC_NEW_ARRAY(g->arena, tc_tensor *, r.graph->inputs.count + 1);
   if (!g->c->eager) TC_TRY(tc_eager_create(g->c, &g->c->eager));

@@ -3,8 +3,8 @@
 // cond: a cond over the gradient graphs of its branches, which take the operands and the cotangents of the results and
 // give the gradients of the wanted operands, zeros where there is none, so that both branches give the same.
 //
-// scan: the scan also stacks what it carries into each turn; a second scan goes over that and over xs from the last
-// turn to the first. It carries the cotangents of what was carried and the sums of the gradients of further operands,
+// scan: the scan also stacks what it carries into each turn; a second scan goes over that and over xs in the opposite
+// direction. It carries the cotangents of what was carried and the sums of the gradients of further operands,
 // and stacks the gradients of the slices (Williams and Zipser 1995: backpropagation through time). map has nothing to
 // carry: its gradient is a map, summed over the turns for further operands.
 //
@@ -151,13 +151,6 @@ static tc_status call(tc_graph *g, tc_sv source, const char *op, int32_t n, cons
   return TC_OK;
 }
 
-static tc_status flipped(tc_graph *g, tc_sv source, tc_value *x, tc_value **out) {
-  const tc_sym **zero = TC_NEW_ARRAY(g->module->arena, const tc_sym *, 1);
-  zero[0] = tc_sym_int(g->module->syms, 0);
-  tc_arg args[] = {tc_arg_tensor(x), tc_arg_syms(zero, 1)};
-  return call(g, source, "aten::flip", 2, args, out);
-}
-
 // Puts a scan in the place of n that also stacks what is carried into each turn: its last results.
 static tc_status stack_carried(tc_graph *g, tc_node *n, const tc_control *c, tc_node **out) {
   tc_graph *body = tc_graph_clone(c->regions[0], c->regions[0]->name);
@@ -236,15 +229,14 @@ static tc_status of_scan(tc_graph *g, tc_node *n, const tc_control *c, tc_value 
   for (int32_t i = 0; i < further; i++) add(&xs, i < c->n_carry ? forward->results[n_out + i] : c->operands[i]);
   for (int32_t i = c->n_carry; i < n_out; i++)
     if (flows(n->results[i])) add(&xs, cotangents[i]);
-  for (int32_t i = 0; i < xs.count; i++) TC_TRY(flipped(g, n->source, xs.data[i], &xs.data[i]));
-  tc_arg args[] = {tc_arg_graph(back), list_of(&carried), list_of(&xs), list_of(&others)};
-  TC_TRY(tc_graph_add_node(g, NULL, n->op, 4, args, (tc_sv){0}, n->source, &made));
+  tc_arg args[] = {tc_arg_graph(back), list_of(&carried), list_of(&xs), list_of(&others), tc_arg_bool(!c->reverse)};
+  TC_TRY(tc_graph_add_node(g, NULL, n->op, 5, args, (tc_sv){0}, n->source, &made));
   for (int32_t i = 0; i < c->n_carry; i++)
     if (w[i]) gradients[i] = made->results[k++];
   for (int32_t i = further; i < c->n_operands; i++)
     if (w[i]) gradients[i] = made->results[k++];
   for (int32_t i = c->n_carry; i < further; i++)
-    if (w[i]) TC_TRY(flipped(g, n->source, made->results[k++], &gradients[i]));
+    if (w[i]) gradients[i] = made->results[k++];
   return TC_OK;
 }
 

@@ -1,13 +1,13 @@
 // Control flow: the arguments of its ops, by a table of their forms.
 #include "core/ir/control.h"
 
-// g: a region; c, x, a: lists of carried, scanned and further operands; v: the predicate.
+// g: a region; c, x, a: lists of carried, scanned and further operands; v: the predicate; r: in which order.
 static const struct {
   const char *name, *form;
   int32_t control;
 } forms[] = {{"higher_order::cond", "vgga", TC_CONTROL_COND},
              {"higher_order::while_loop", "ggca", TC_CONTROL_WHILE},
-             {"higher_order::scan", "gcxa", TC_CONTROL_SCAN},
+             {"higher_order::scan", "gcxar", TC_CONTROL_SCAN},
              {"higher_order::map_impl", "gxa", TC_CONTROL_MAP},
              {"higher_order::associative_scan", "gxa", TC_CONTROL_ASSOCIATIVE}};
 
@@ -20,6 +20,14 @@ static int32_t form_of(const tc_op *op) {
 int32_t tc_op_control(const tc_op *op) {
   int32_t form = form_of(op);
   return form < 0 ? TC_CONTROL_NONE : forms[form].control;
+}
+
+// The step and the finaliser of SplitMix64 (Steele, Lea, Flood 2014), so that turns of loops in loops stay apart, too.
+uint64_t tc_turn_seed(uint64_t seed, int64_t turn) {
+  uint64_t z = seed + ((uint64_t)turn + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
 }
 
 bool tc_op_is_grad(const tc_op *op) { return tc_sv_is(op->full_name, "higher_order::grad"); }
@@ -72,10 +80,12 @@ tc_status tc_control_read(tc_arena *arena, const tc_op *op, int32_t n_args, cons
   const char *z = forms[form].form;
   for (int32_t i = 0; z[i]; i++) {
     bool region = z[i] == 'g';
-    if (i >= n_args && z[i] == 'a') break; // old programs leave the empty list out
+    if (i >= n_args && (z[i] == 'a' || z[i] == 'r')) break; // old programs leave the empty list out
     if (i >= n_args || (args[i].kind == TC_AK_GRAPH && args[i].graph) != region) return bad_form(op, i);
     if (region) out->regions[out->n_regions++] = args[i].graph;
     else if (z[i] == 'v') out->predicate = &args[i];
+    else if (z[i] == 'r' && (args[i].kind != TC_AK_BOOL || args[i].value)) return bad_form(op, i);
+    else if (z[i] == 'r') out->reverse = args[i].integer != 0;
     else TC_TRY(add_operands(out, op, i, &args[i]));
     if (z[i] == 'c') out->n_carry = out->n_operands;
     if (z[i] == 'x') out->n_xs = out->n_operands - out->n_carry;

@@ -95,7 +95,7 @@ static const tc_ref_hooks hooks = {
 
 void tc_ref_seed(const tc_op_args *a, uint64_t *out_seed, uint64_t *out_node) {
   const ref_frame *f = a->state;
-  *out_seed = f->run->options->seed;
+  *out_seed = f->run->seed;
   *out_node = f->stream + f->run->options->stream;
 }
 

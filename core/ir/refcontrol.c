@@ -12,6 +12,7 @@ typedef struct ref_loop {
   tc_node *node;
   tc_control c;
   ref_scope inner[2];       // of the regions
+  uint64_t seed;            // around the loop
   uint8_t *bound;           // as outside
   ref_tensor *state, *next; // held: the operands, what is carried in front; results of a turn
   ref_tensor *ys;           // stacked
@@ -76,9 +77,13 @@ static void carry(ref_loop *l, int32_t n) {
   }
 }
 
+static void begin_turn(ref_loop *l, int64_t turn) { l->outer->run->seed = tc_turn_seed(l->seed, turn); }
+
 static tc_status run_while(ref_loop *l) {
-  for (bool go = true;;) {
+  bool go = true;
+  for (int64_t turn = 0;; turn++) {
     ref_tensor truth = {0};
+    begin_turn(l, turn);
     TC_TRY(run_region(l, 0, l->state, &truth));
     tc_status s = read_element(&truth, &go);
     ref_drop(l->outer->run, &truth);
@@ -115,6 +120,7 @@ static tc_status scan_turn(ref_loop *l, int64_t at) {
     bool sliced = i >= l->c.n_carry && i < l->c.n_carry + l->c.n_xs;
     inputs[i] = sliced ? element(&l->state[i], at) : l->state[i];
   }
+  begin_turn(l, at);
   TC_TRY(run_region(l, 0, inputs, l->next));
   carry(l, l->c.n_carry);
   for (int32_t i = 0; i < l->n_ys; i++) {
@@ -134,7 +140,8 @@ static tc_status run_scan(ref_loop *l) {
     if (x[i].sizes[0] != length)
       return tc_error(TC_STATUS_INVALID_ARGUMENT, "a scan over tensors of different lengths");
   TC_TRY(make_stacks(l, length));
-  for (int64_t i = 0; i < length; i++) TC_TRY(scan_turn(l, i), "in turn %lld", (long long)i);
+  for (int64_t i = 0; i < length; i++)
+    TC_TRY(scan_turn(l, l->c.reverse ? length - 1 - i : i), "in turn %lld", (long long)i);
   return TC_OK;
 }
 
@@ -159,7 +166,7 @@ static tc_status run_control(ref_loop *l) {
 
 tc_status ref_control(ref_scope *s, tc_node *n) {
   ref_run *r = s->run;
-  ref_loop l = {.outer = s, .node = n};
+  ref_loop l = {.outer = s, .node = n, .seed = r->seed};
   TC_TRY(tc_control_read(r->arena, n->op, n->n_args, n->args, &l.c));
   bool unwatched = !r->options->watch_regions || s->graph->scratch || s->unwatched;
   for (int32_t i = 0; i < l.c.n_regions; i++)
@@ -174,6 +181,7 @@ tc_status ref_control(ref_scope *s, tc_node *n) {
     ref_hold(&l.state[i]);
   }
   tc_status status = run_control(&l);
+  r->seed = l.seed;
   for (int32_t i = 0; i < l.c.n_operands; i++) ref_drop(r, &l.state[i]);
   for (int32_t i = 0; i < l.n_next; i++) ref_drop(r, &l.next[i]);
   for (int32_t i = 0; i < l.n_ys; i++) ref_drop(r, &l.ys[i]);

@@ -627,7 +627,8 @@ static tc_status run_guarded(void *p) { return tc_arena_guard(((run_call *)p)->r
 tc_status tc_ref_run(tc_graph *g, const tc_allocator *a, int32_t n_inputs, const tc_tensor *inputs, tc_tensor *outputs,
                      const tc_ref_options *options) {
   static const tc_ref_options plain = {0};
-  ref_run r = {.options = options ? options : &plain, .allocator = a, .module = g->module};
+  if (!options) options = &plain;
+  ref_run r = {.options = options, .seed = options->seed, .allocator = a, .module = g->module};
   run_call c = {.run = &r, .graph = g, .n_inputs = n_inputs, .inputs = inputs, .outputs = outputs};
   memset(outputs, 0, sizeof *outputs * (size_t)g->outputs.count);
   TC_TRY(tc_arena_create(a, &r.arena));

@@ -34,6 +34,7 @@ typedef struct ref_slot {
 
 typedef struct ref_run {
   const tc_ref_options *options;
+  uint64_t seed; // the options', in a loop the turn's
   const tc_allocator *allocator;
   tc_module *module;
   tc_arena *arena;  // of the run

@@ -529,8 +529,9 @@ static int32_t lies(tc_op_args *a, tc_lt t) {
   const tc_lview *v = view_of(lo, t);
   const tc_sym *strides[TC_MAX_RANK], *offset;
   if (!v || v->rank < 1 || v->buf->kind != TC_BUF_INPUT || !v->buf->strides || !lo->l->graph) return 0;
-  int32_t kind = lo->l->graph->inputs.data[v->buf->input].kind;
+  int32_t input = v->buf->input, kind = lo->l->graph->inputs.data[input].kind;
   if (kind == TC_IN_PARAMETER || kind == TC_IN_BUFFER || kind == TC_IN_CONSTANT) return 0;
+  if (lo->l->fixed_from && input >= lo->l->fixed_from) return 0;
   if (!tc_lview_strides(lo->l, v, v->buf->strides, strides, &offset)) return 0;
   return tc_sym_is_int(strides[v->rank - 1], 1) ? 1 : 2;
 }

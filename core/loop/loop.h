@@ -134,6 +134,7 @@ typedef struct tc_loop_output {
 struct tc_loops {
   tc_module *module;
   const tc_graph *graph; // a signature when parsed from text
+  int32_t fixed_from;    // of a loop's body: inputs from this number on are the same in every turn; 0: it is none
   tc_arena *arena;
   tc_sym_ctx *syms;
   tc_sv name;
@@ -164,6 +165,7 @@ typedef struct tc_lower_options {
   // Of a region: what its results must look like, by output (NULL: no tensor is wanted there). Each then is a whole
   // buffer of its own, which whoever runs the region places.
   const tc_tensor_type *const *results;
+  int32_t fixed_from; // tc_loops.fixed_from
 } tc_lower_options;
 
 // Lowers a functional graph. Errors name the node that has no lowering.

@@ -418,6 +418,7 @@ tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops 
   tc_loops *l = TC_NEW(m->arena, tc_loops);
   l->module = m;
   l->graph = g;
+  l->fixed_from = o->fixed_from;
   l->arena = m->arena;
   l->syms = m->syms;
   l->name = g->name;

@@ -80,12 +80,6 @@ static tc_gv few_steps(tc_op_args *a, const layer *l, const weights *w, tc_gv ah
   return listed(a, "aten::stack", (int32_t)l->n, out, 0);
 }
 
-static tc_gv turned(tc_op_args *a, tc_gv x) {
-  tc_ex_begin(a, "aten::flip");
-  tc_ex_push(a, x), tc_ex_push_ints(a, 1, (const tc_int[]){tc_int_const(a, 0)});
-  return tc_ex_make(a, 1, NULL);
-}
-
 static tc_gv scanned_steps(tc_op_args *a, const layer *l, const weights *w, tc_gv ahead, bool back, tc_gv *h,
                            tc_gv *c) {
   tc_gv states[2] = {*h, *c}, next[3], others[3], results[3], x;
@@ -106,13 +100,13 @@ static tc_gv scanned_steps(tc_op_args *a, const layer *l, const weights *w, tc_g
   make_step(a, l, &in, x, &next[0], &next[1]);
   next[n_states] = next[0];
   tc_ex_end_region(a, n_states + 1, next);
-  if (back) ahead = turned(a, ahead);
   tc_ex_begin(a, "higher_order::scan");
   tc_ex_push_graph(a, body);
   tc_ex_push_list(a, n_states, states), tc_ex_push_list(a, 1, &ahead), tc_ex_push_list(a, n_others, others);
+  tc_ex_push_bool(a, back);
   tc_ex_make(a, n_states + 1, results);
   *h = results[0], *c = l->lstm ? results[1] : -1;
-  return back ? turned(a, results[n_states]) : results[n_states];
+  return results[n_states];
 }
 
 // One direction of one layer: what each step gives, as a sequence; the states become the last ones.

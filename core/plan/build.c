@@ -168,7 +168,12 @@ static tc_status add_group(plan_builder *w, tc_group *g, const tc_emit_options *
 }
 
 // What is made once and read later is kept.
-static void find_frozen(tc_plan *p) {
+static void keep(const tc_plan *p, tc_plan_buf *b) {
+  if (p->fixed_from) b->last = p->ops.count - 1;
+  else b->kind = TC_PLAN_FROZEN;
+}
+
+static void find_kept(tc_plan *p) {
   bool *once = TC_NEW_ARRAY(p->arena, bool, p->bufs.count);
   for (int32_t i = 0; i < p->ops.count; i++) {
     const tc_plan_op *op = &p->ops.data[i];
@@ -176,10 +181,12 @@ static void find_frozen(tc_plan *p) {
       int32_t buf = op->args[k].buf;
       if (buf < 0) continue;
       if (op->once) once[buf] |= op->args[k].writes;
-      else if (once[buf]) p->bufs.data[buf].kind = TC_PLAN_FROZEN;
+      else if (once[buf]) keep(p, &p->bufs.data[buf]);
     }
   }
 }
+
+void tc_plan_keep_once(tc_plan *body) { find_kept(body); }
 
 // Weights as they are, or what was made of them once.
 static bool is_constant(const plan_builder *w, const tc_plan_buf *b) {
@@ -203,6 +210,7 @@ tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_
   tc_loops *l = s->loops;
   tc_plan *p = TC_NEW(l->arena, tc_plan);
   *p = (tc_plan){.module = l->module, .syms = l->syms, .arena = l->arena, .name = l->name, .graph = l->graph};
+  p->fixed_from = l->fixed_from;
   plan_builder w = {
       .p = p, .s = s, .regions = regions, .bufs = tc_map_create(l->arena), .names = tc_map_create(l->arena)};
   for (int32_t i = 0; i < s->groups.count; i++) {
@@ -219,8 +227,8 @@ tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_
                         .target = q->target};
     tc_vec_push(p->arena, &p->outputs, r);
   }
-  find_frozen(p);
-  if (o->freeze) find_constant_operands(&w);
+  find_kept(p);
+  if (o->freeze && !p->fixed_from) find_constant_operands(&w);
   tc_plan_memory(p);
   *out = p;
   return TC_OK;

@@ -42,11 +42,15 @@ static const tc_tensor_type *const *wanted_results(plan_builder *w, const tc_nod
   return want;
 }
 
-static const tc_sym *sum_of(const tc_plan *p, bool flops) {
-  const tc_sym *sum = tc_sym_int(p->syms, 0);
-  for (int32_t i = 0; i < p->ops.count; i++)
-    sum = tc_sym_add(p->syms, sum, flops ? p->ops.data[i].flops : p->ops.data[i].bytes);
-  return sum;
+// Of a region, in all turns; turns: NULL where there are none.
+static const tc_sym *sum_of(const tc_plan *p, bool flops, const tc_sym *turns) {
+  const tc_sym *once = tc_sym_int(p->syms, 0), *sum = once;
+  for (int32_t i = 0; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    const tc_sym **to = op->once ? &once : &sum;
+    *to = tc_sym_add(p->syms, *to, flops ? op->flops : op->bytes);
+  }
+  return tc_sym_add(p->syms, once, turns ? tc_sym_mul(p->syms, sum, turns) : sum);
 }
 
 static tc_status make_regions(plan_builder *w, const tc_node *n, const tc_control *c, tc_plan_op *op) {
@@ -55,13 +59,14 @@ static tc_status make_regions(plan_builder *w, const tc_node *n, const tc_contro
   op->bytes = op->flops = bytes;
   if (!w->regions) return tc_error(TC_STATUS_UNIMPLEMENTED, "regions are not planned here");
   for (int32_t i = 0; i < c->n_regions; i++) {
-    TC_TRY(w->regions->make(w->regions->self, c->regions[i], wanted_results(w, n, c, i), &op->regions[i]),
+    TC_TRY(w->regions->make(w->regions->self, c->regions[i], wanted_results(w, n, c, i),
+                            op->kind == TC_PLAN_SCAN ? c->n_carry + c->n_xs : 0, &op->regions[i]),
            "in the region @" TC_SV_FMT, TC_SV_ARG(c->regions[i]->name));
     const tc_plan *r = op->regions[i];
     bytes = tc_sym_max(syms, bytes, r->arena_bytes);
-    op->bytes = tc_sym_max(syms, op->bytes, sum_of(r, false)), op->flops = tc_sym_max(syms, op->flops, sum_of(r, true));
+    op->bytes = tc_sym_max(syms, op->bytes, sum_of(r, false, op->turns));
+    op->flops = tc_sym_max(syms, op->flops, sum_of(r, true, op->turns));
   }
-  if (op->turns) op->bytes = tc_sym_mul(syms, op->bytes, op->turns), op->flops = tc_sym_mul(syms, op->flops, op->turns);
   op->scratch = -1;
   if (tc_sym_is_int(bytes, 0)) return TC_OK;
   const tc_sym **dims = TC_NEW_ARRAY(w->p->arena, const tc_sym *, 2);
@@ -85,7 +90,7 @@ tc_status plan_add_control(plan_builder *w, tc_group *g) {
   op.blocks = op.grain = tc_sym_int(p->syms, 1);
   if (c.kind == TC_CONTROL_COND && g->call->n_operands == c.n_operands)
     op.predicate = c.predicate->kind == TC_AK_INT ? c.predicate->sym : tc_sym_int(p->syms, c.predicate->integer != 0);
-  if (op.kind == TC_PLAN_SCAN) op.turns = c.operands[c.n_carry]->type.sizes[0];
+  if (op.kind == TC_PLAN_SCAN) op.turns = c.operands[c.n_carry]->type.sizes[0], op.reverse = c.reverse;
   TC_TRY(plan_call_args(w, g->call, &op));
   TC_TRY(make_regions(w, n, &c, &op), "while planning " TC_SV_FMT, TC_SV_ARG(n->op->full_name));
   int32_t *spares = TC_NEW_ARRAY(p->arena, int32_t, c.n_carry);

@@ -9,7 +9,8 @@
 //   } of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr
 //   sites   := { 'site' STRING [ '@' STRING ] }
 //   call    := 'call' @name [ 'by' STRING STRING [ 'way' INT ] ] work [ graph ]
-//   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr ] ':' '(' args ')' [ 'carry' INT ]
+//   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr [ 'reversed' ] ] ':' '(' args ')' [
+//   'carry' INT ]
 //              [ 'over' INT ] [ 'spare' '(' %name { ',' %name } ')' ] [ 'in' %name ] 'bytes' expr 'flops' expr
 //              [ '@' STRING ] { word plan }      words: then, else; test, do; do
 //   work    := ':' '(' [ arg { ',' arg } ] ')' 'bytes' expr 'flops' expr [ '@' STRING ]
@@ -327,6 +328,9 @@ static tc_status regions(reader *r, tc_plan_op *o) {
     TC_TRY(tc_lex_expect(r->lx, tc_plan_region_word(o->kind, i)));
     TC_TRY(plan(r, &o->regions[i]));
     r->p = outer, r->bufs = bufs;
+    if (o->kind != TC_PLAN_SCAN) continue;
+    o->regions[i]->fixed_from = o->n_carry + o->n_xs;
+    tc_plan_keep_once(o->regions[i]);
   }
   r->depth--;
   return TC_OK;
@@ -347,6 +351,7 @@ static tc_status op(reader *r, int32_t kind) {
   if (kind == TC_PLAN_LAUNCH) TC_TRY(launched(r, &o, &emitted));
   if (kind == TC_PLAN_IF && tc_lex_at(lx, "when")) TC_TRY(word(r, "when", &o.predicate));
   if (kind == TC_PLAN_SCAN) TC_TRY(word(r, "turns", &o.turns));
+  o.reverse = kind == TC_PLAN_SCAN && tc_lex_eat(lx, "reversed");
   TC_TRY(tc_lex_expect(lx, ":")); // an expression before "(" would be a callee
   TC_TRY(tc_lex_expect(lx, "("));
   while (!tc_lex_at(lx, ")")) {

@@ -26,9 +26,8 @@
 //     when s0 == 16 kernel 3 blocks 1 grain 4 : (%x, out %y)
 //   if %p : (%p, %x, out %y) in %a bytes 0 flops 0 then plan @true (…) … { … } else plan @false (…) … { … }
 //   while : (%i, %x, %w, out %i1, out %x1) carry 2 spare (%i2, %x2) in %a bytes … flops … test plan … do plan …
-//   scan turns s0 : (%h, %xs, %w, out %h1, out %ys) carry 1 over 1 spare (%h2) in %a bytes … flops … do plan …
-//   kernel @softmax (…) … { … }
-//   kernel @add (…) … { … }
+//   scan turns s0 [reversed] : (%h, %xs, %w, out %h1, out %ys) carry 1 over 1 spare (%h2) in %a bytes … flops … do plan
+//   … kernel @softmax (…) … { … } kernel @add (…) … { … }
 #ifndef TC_CORE_PLAN_PLAN_H_
 #define TC_CORE_PLAN_PLAN_H_
 
@@ -76,7 +75,7 @@ typedef struct tc_plan_op {
   int32_t kind;
   tc_sv name;
   bool once; // depends on the program's constants only; such launches come first. They are run when the constants are
-             // new, and what they leave in FROZEN buffers stays
+             // new, and what they leave in FROZEN buffers stays; in a loop's body in the first turn (fixed_from)
   int32_t kernel; // LAUNCH: number in `kernels`
   const tc_sym *blocks, *grain;
   int32_t n_args; // LAUNCH: kernel arguments; else operands, then results
@@ -98,10 +97,11 @@ typedef struct tc_plan_op {
   const tc_tensor_type *views; // not LAUNCH: args as the library or the region sees them: elements of the buffers
   // IF: regions then, else. The predicate is an expression, or NULL: operand 0, one element, which no region sees.
   // WHILE: regions test, do. SCAN: region do, once for each element of the operands behind the carried ones, n_xs of
-  // them; results behind the carried ones are stacks of what the region gives.
+  // them, from the last one on if `reverse`; results behind the carried ones are stacks of what the region gives.
   struct tc_plan *regions[2];
   const tc_sym *predicate, *turns; // IF; SCAN
   int32_t n_carry, n_xs;           // WHILE, SCAN
+  bool reverse;                    // SCAN
   int32_t scratch;                 // the buffer that is the regions' arena, or -1
   const int32_t *spares;           // n_carry buffers: where the carried tensors are in every second turn
   const tc_sym *bytes, *flops;     // moved and done, for explain and bench
@@ -132,6 +132,9 @@ typedef struct tc_plan {
   tc_arena *arena;
   tc_sv name;
   const tc_graph *graph; // a signature when parsed from text
+  // Of a SCAN's region: inputs from this number on are the same in every turn. What is done once is done in the first,
+  // and leaves what later turns read in ARENA buffers that nothing else overlaps. 0: it is none.
+  int32_t fixed_from;
   TC_VEC(tc_plan_buf) bufs;
   TC_VEC(tc_plan_op) ops;
   TC_VEC(tc_plan_output) outputs;
@@ -147,7 +150,8 @@ typedef struct tc_plan {
 TC_NODISCARD tc_status tc_plan_build(tc_schedule *s, const tc_emit_options *o, tc_plan **out);
 // The same where there are regions: `make` gives the plan of one, whose results are as tc_lower_options.results says.
 typedef struct tc_plan_regions {
-  TC_NODISCARD tc_status (*make)(void *self, tc_graph *g, const tc_tensor_type *const *results, tc_plan **out);
+  TC_NODISCARD tc_status (*make)(void *self, tc_graph *g, const tc_tensor_type *const *results, int32_t fixed_from,
+                                 tc_plan **out);
   void *self;
 } tc_plan_regions;
 TC_NODISCARD tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_plan_regions *regions,
@@ -156,6 +160,8 @@ TC_NODISCARD tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options 
 int32_t tc_plan_region_count(int32_t kind);
 const char *tc_plan_region_word(int32_t kind, int32_t region);
 const char *tc_plan_op_word(int32_t kind); // "launch"; NULL beyond the last
+// What later turns of a loop's body read of what is done in the first is there to the end.
+void tc_plan_keep_once(tc_plan *body);
 // Arena offsets (the best of several packings for constant sizes; slots reused where an expression provably fits).
 void tc_plan_memory(tc_plan *p);
 // The same where each run's outputs have memory of their own, which nobody sees before the run ends: buffers of

@@ -179,6 +179,7 @@ static void put_op(tc_sb *sb, const tc_plan *p, const kernel_texts *kernels, con
   if (op->constant) tc_sb_printf(sb, " constant %" PRIu64, op->constant);
   if (op->predicate) put_word(sb, " when ", op->predicate);
   if (op->turns) put_word(sb, " turns ", op->turns);
+  if (op->reverse) tc_sb_putz(sb, " reversed");
   if (launch) put_launched(sb, p, kernels, op->kernel, op->blocks, op->grain);
   put_args(sb, p, op->n_args, op->args, op->views);
   if (tc_plan_region_count(op->kind)) put_control(sb, p, op);

@@ -109,21 +109,27 @@ static bool has_older(const tc_plan *p, int32_t buf) {
 }
 
 // What is done once comes first, reads inputs that nothing writes and what it made itself; what it leaves for later is
-// frozen, and nothing else writes there.
+// frozen, in a loop's body there to the end, and nothing else writes there.
 typedef struct once_marks {
   bool *made;    // by buffer: by an op that is done once
   bool *changed; // by input: some op writes into it
 } once_marks;
 
+static bool is_kept(const tc_plan *p, const tc_plan_buf *b) {
+  return b->kind == TC_PLAN_FROZEN || (p->fixed_from && b->kind == TC_PLAN_ARENA && b->last == p->ops.count - 1);
+}
+
+static bool is_fixed(const tc_plan *p, int32_t input) { return !p->fixed_from || input >= p->fixed_from; }
+
 static tc_status check_once_arg(const tc_plan *p, const tc_plan_op *op, const tc_plan_arg *a, const once_marks *m) {
   const tc_plan_buf *b = a->buf >= 0 ? &p->bufs.data[a->buf] : NULL;
   if (!op->once) {
-    if (b && a->writes && b->kind == TC_PLAN_FROZEN) return bad_op(op, "writes what is made once");
-    if (b && !a->writes && m->made[a->buf] && b->kind != TC_PLAN_FROZEN)
-      return bad_op(op, "reads what is made once and not kept");
+    if (b && a->writes && (b->kind == TC_PLAN_FROZEN || m->made[a->buf])) return bad_op(op, "writes what is made once");
+    if (b && !a->writes && m->made[a->buf] && !is_kept(p, b)) return bad_op(op, "reads what is made once and not kept");
     return TC_OK;
   }
-  bool same = b ? b->kind != TC_PLAN_OUTPUT && (b->kind != TC_PLAN_INPUT || (!a->writes && !m->changed[b->input]))
+  bool same = b ? b->kind != TC_PLAN_OUTPUT &&
+                      (b->kind != TC_PLAN_INPUT || (!a->writes && !m->changed[b->input] && is_fixed(p, b->input)))
                 : tc_sym_is_const(a->scalar);
   return same ? TC_OK : bad_op(op, "is done once, but is not the same in every run");
 }

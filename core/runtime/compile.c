@@ -97,6 +97,7 @@ static tc_status make_loops(tc_context *c, tc_compiled *x) {
   tc_sb notes = tc_sb_make(x->graph->module->arena);
   choice.notes = &notes, choice.trial = x->trial;
   tc_lower_options lo = {.logger = &c->logger, .templates = &c->templates, .results = x->results, .self = &choice};
+  lo.fixed_from = x->fixed_from;
   if (choice.policy != TC_CALLS_NEVER)
     lo.call_supported = tc_exec_call_supported, lo.call_preferred = tc_exec_call_preferred;
   lo.calls_only = c->device && !c->device->codegen;
@@ -108,9 +109,9 @@ static tc_status make_loops(tc_context *c, tc_compiled *x) {
   return verifies(c) ? tc_status_note(tc_loops_verify(x->loops), "after the stage 'loop'") : TC_OK;
 }
 
-// A region has no memory of its own.
+// A region keeps nothing from run to run, a loop's body something from turn to turn.
 static bool is_frozen(const tc_context *c, const tc_compiled *x) {
-  return !x->results && tc_config_bool(c->config, TC_OPT_ID_FREEZE);
+  return (!x->results || x->fixed_from) && tc_config_bool(c->config, TC_OPT_ID_FREEZE);
 }
 
 static tc_status make_schedule(tc_context *c, bool fuse, tc_compiled *x) {
@@ -130,9 +131,10 @@ typedef struct regions {
   bool fuse;
 } regions;
 // A plan's symbols are known before it runs.
-static tc_status make_region(void *self, tc_graph *g, const tc_tensor_type *const *results, tc_plan **out) {
+static tc_status make_region(void *self, tc_graph *g, const tc_tensor_type *const *results, int32_t fixed_from,
+                             tc_plan **out) {
   const regions *r = self;
-  tc_compiled x = {.graph = g, .results = results};
+  tc_compiled x = {.graph = g, .results = results, .fixed_from = fixed_from};
   tc_graph_sweep(g);
   for (const tc_node *n = g->first; n; n = n->next)
     if (n->n_results == 1 && n->results[0]->kind == TC_VALUE_SYM)

@@ -24,6 +24,7 @@ int32_t tc_stage_parse(tc_sv name);       // -1 if unknown
 typedef struct tc_compiled {
   tc_graph *graph;
   const tc_tensor_type *const *results; // of a region: tc_lower_options.results
+  int32_t fixed_from;                   // of a region: tc_loops.fixed_from
   tc_trial *trial;                      // what is to be tried; NULL: the choices are made
   tc_loops *loops;
   tc_schedule *schedule;

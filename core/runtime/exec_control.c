@@ -1,5 +1,6 @@
 // Control flow in executables: regions are executables of their own, which run in the run of the one around them, at
-// places that this one gives them: no memory is taken, no tensor is made, and symbols are the outer run's.
+// places that this one gives them: no memory is taken, no tensor is made, and symbols are the outer run's, but in loops
+// of programs that draw random numbers: there they are a copy, whose seed is the turn's.
 //
 // What a loop carries: the first turn reads the operands, a turn writes the results or the spares, whichever the turn
 // before did not write, and the last turn's place is copied to the results if it is not there. A device with memory of
@@ -7,6 +8,7 @@
 // turns of a scan where nothing in them needs the host.
 #include <string.h>
 
+#include "core/ir/control.h"
 #include "core/runtime/exec_internal.h"
 
 struct exec_control {
@@ -60,17 +62,18 @@ void exec_control_destroy(exec_op *x) {
 typedef struct frame {
   run_state r;
   tc_exec *e; // NULL: not opened
+  bool begun; // it ran before
   void *memory;
 } frame;
 
 // The report of a run counts an op with regions as one.
-static tc_status open_frame(const run_state *outer, tc_exec *e, frame *f) {
+static tc_status open_frame(const run_state *outer, int64_t *symbols, tc_exec *e, frame *f) {
   static const tc_run_options plain = {0};
   size_t n_bufs = (size_t)e->plan->bufs.count, n_errors = (size_t)e->n_errors;
   f->e = e;
   f->memory = tc_alloc(e->d->allocator, n_bufs * sizeof(exec_address) + n_errors * sizeof(tc_pool_block *) + 1);
   if (!f->memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a region");
-  f->r = (run_state){.e = e, .options = &plain, .symbols = outer->symbols, .recorder = outer->recorder};
+  f->r = (run_state){.e = e, .options = &plain, .symbols = symbols, .recorder = outer->recorder};
   f->r.address = f->memory;
   f->r.error_blocks = (tc_pool_block **)(void *)(f->r.address + n_bufs);
   return exec_place_errors(&f->r);
@@ -95,7 +98,9 @@ static tc_status run_frame(frame *f, exec_address scratch, const exec_address *i
   }
   for (int32_t i = 0, k = 0; i < p->outputs.count; i++)
     if (p->outputs.data[i].buf >= 0) f->r.address[p->outputs.data[i].buf] = results[k++];
-  return exec_run_ops(&f->r);
+  bool first = !f->begun;
+  f->begun = true;
+  return exec_run_turn(&f->r, first);
 }
 
 // ---- A run ----
@@ -106,6 +111,9 @@ typedef struct flow {
   frame frames[2];
   exec_address scratch;
   int32_t n_results;
+  int64_t *symbols; // of the frames
+  bool draws;       // a loop: each turn has a seed of its own
+  uint64_t seed;    // around the loop
   // Operands that regions see and results; places of the turn; what is carried is in front.
   exec_address *operands, *results, *inputs, *outputs;
 } flow;
@@ -146,8 +154,12 @@ static tc_status run_if(flow *f) {
     truth = v != 0;
   }
   int32_t k = truth ? 0 : 1;
-  TC_TRY(open_frame(f->r, f->c->regions[k], &f->frames[k]));
+  TC_TRY(open_frame(f->r, f->symbols, f->c->regions[k], &f->frames[k]));
   return run_frame(&f->frames[k], f->scratch, f->operands, f->results);
+}
+
+static void begin_turn(flow *f, int64_t turn) {
+  if (f->draws) exec_set_seed(f->r->e, tc_turn_seed(f->seed, turn), f->symbols);
 }
 
 // Where turn i writes what it carries: its results and its spares in turn.
@@ -178,15 +190,16 @@ static tc_status run_while(flow *f) {
   tc_pool_block *truth = NULL;
   bool go = true;
   tc_dtype dtype = test->bufs.data[test->outputs.data[0].buf].dtype;
-  for (int32_t k = 0; k < 2; k++) TC_TRY(open_frame(f->r, f->c->regions[k], &f->frames[k]));
+  for (int32_t k = 0; k < 2; k++) TC_TRY(open_frame(f->r, f->symbols, f->c->regions[k], &f->frames[k]));
   TC_TRY(tc_pool_take(f->r->e->d->memory, tc_dtype_size(dtype), &truth));
   exec_address at = {truth->memory, 0};
   tc_status s = TC_OK;
-  for (bool spare = false; s == TC_OK; spare = !spare) {
+  for (int64_t turn = 0; s == TC_OK; turn++) {
+    begin_turn(f, turn);
     s = run_frame(&f->frames[0], f->scratch, f->inputs, &at);
     if (s == TC_OK) s = read_truth(f, at, dtype, &go);
     if (s != TC_OK || !go) break;
-    choose_places(f, spare);
+    choose_places(f, turn % 2 != 0);
     s = run_frame(&f->frames[1], f->scratch, f->inputs, f->outputs);
     carry(f);
   }
@@ -197,9 +210,11 @@ static tc_status run_while(flow *f) {
 static tc_status run_scan(flow *f) {
   int64_t turns, step;
   TC_TRY(exec_value(&f->c->turns, f->r->symbols, &turns));
-  TC_TRY(open_frame(f->r, f->c->regions[0], &f->frames[0]));
-  for (int64_t i = 0; i < turns; i++) {
-    choose_places(f, (turns - i) % 2 == 0); // the last turn writes the results
+  TC_TRY(open_frame(f->r, f->symbols, f->c->regions[0], &f->frames[0]));
+  for (int64_t turn = 0; turn < turns; turn++) {
+    int64_t i = f->op->reverse ? turns - 1 - turn : turn;
+    begin_turn(f, i);
+    choose_places(f, (turns - turn) % 2 == 0); // the last turn writes the results
     for (int32_t k = f->op->n_carry; k < f->op->n_carry + f->op->n_xs; k++) {
       TC_TRY(exec_value(&f->c->steps[k], f->r->symbols, &step));
       f->inputs[k] = moved(f->operands[k], i * step * tc_dtype_size(f->op->views[k].dtype));
@@ -209,7 +224,7 @@ static tc_status run_scan(flow *f) {
       TC_TRY(exec_value(&f->c->steps[arg], f->r->symbols, &step));
       f->outputs[k] = moved(f->results[k], i * step * tc_dtype_size(f->op->views[arg].dtype));
     }
-    TC_TRY(run_frame(&f->frames[0], f->scratch, f->inputs, f->outputs), "in turn %lld", (long long)i);
+    TC_TRY(run_frame(&f->frames[0], f->scratch, f->inputs, f->outputs), "in turn %lld", (long long)turn);
     carry(f);
   }
   return finish_carried(f);
@@ -244,8 +259,12 @@ tc_status exec_control_run(run_state *r, exec_op *x) {
   tc_device *d = r->e->d;
   flow f = {.r = r, .op = x->op, .c = x->control, .n_results = x->op->n_args - x->op->n_operands};
   size_t n = (size_t)f.op->n_operands, m = (size_t)f.n_results;
-  exec_address *memory = tc_alloc(d->allocator, (2 * n + 2 * m + 1) * sizeof *memory);
+  f.symbols = r->symbols;
+  f.draws = f.op->kind != TC_PLAN_IF && exec_seed_of(r->e, r->symbols, &f.seed);
+  size_t places = (2 * n + 2 * m + 1) * sizeof(exec_address), own = f.draws ? (size_t)r->e->n_symbols : 0;
+  exec_address *memory = tc_alloc(d->allocator, places + own * sizeof *f.symbols);
   if (!memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for control flow");
+  if (f.draws) f.symbols = memcpy((char *)memory + places, r->symbols, own * sizeof *f.symbols);
   f.operands = memory, f.inputs = memory + n, f.results = memory + 2 * n, f.outputs = f.results + m;
   tc_status s = run_flow(&f);
   if (s != TC_OK && !d->props.host_memory) tc_status_free(exec_synchronize(d)); // before the error blocks go back

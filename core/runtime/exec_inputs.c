@@ -157,15 +157,37 @@ static bool all_known(const tc_sym *x, const int64_t *symbols) {
   return true;
 }
 
+static int64_t part_of(uint64_t whole, int32_t part) {
+  return (int64_t)(whole >> (part * TC_SYM_SEED_BITS) & ((1 << TC_SYM_SEED_BITS) - 1));
+}
+
+bool exec_seed_of(const tc_exec *e, const int64_t *symbols, uint64_t *out) {
+  bool any = false;
+  *out = 0;
+  for (int32_t k = 0; k < e->sources.count; k++) {
+    const symbol_source *s = &e->sources.data[k];
+    if (s->input >= 0 || s->dim >= TC_SYM_SEEDS) continue;
+    *out |= (uint64_t)symbols[s->symbol] << (s->dim * TC_SYM_SEED_BITS);
+    any = true;
+  }
+  return any;
+}
+
+void exec_set_seed(const tc_exec *e, uint64_t seed, int64_t *symbols) {
+  for (int32_t k = 0; k < e->sources.count; k++) {
+    const symbol_source *s = &e->sources.data[k];
+    if (s->input < 0 && s->dim < TC_SYM_SEEDS) symbols[s->symbol] = part_of(seed, s->dim);
+  }
+}
+
 static tc_status bind(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols,
                       bool strides) {
   for (int32_t i = 0; i < e->n_symbols; i++) symbols[i] = o->symbols && i < o->n_symbols ? o->symbols[i] : INT64_MIN;
   for (int32_t k = 0; k < e->sources.count; k++) {
     const symbol_source *s = &e->sources.data[k];
     if (s->input < 0) {
-      uint64_t whole = s->dim < TC_SYM_SEEDS ? o->seed : o->stream;
-      int32_t part = s->dim < TC_SYM_SEEDS ? s->dim : s->dim - TC_SYM_SEEDS;
-      symbols[s->symbol] = (int64_t)(whole >> (part * TC_SYM_SEED_BITS) & ((1 << TC_SYM_SEED_BITS) - 1));
+      bool seed = s->dim < TC_SYM_SEEDS;
+      symbols[s->symbol] = part_of(seed ? o->seed : o->stream, seed ? s->dim : s->dim - TC_SYM_SEEDS);
       continue;
     }
     TC_TRY(read_source(e, s, &inputs[s->input], &symbols[s->symbol]));

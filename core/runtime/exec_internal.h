@@ -206,6 +206,9 @@ tc_status exec_value(const exec_number *n, const int64_t *symbols, int64_t *out)
 tc_status exec_number_of(const run_state *r, const exec_number *n, int64_t *out); // in a run; evaluated once
 // exec_inputs.c
 void exec_find_sources(tc_exec *e);
+// The seed that symbols hold, false where the program draws nothing; puts another one in its place.
+bool exec_seed_of(const tc_exec *e, const int64_t *symbols, uint64_t *out);
+void exec_set_seed(const tc_exec *e, uint64_t seed, int64_t *symbols);
 tc_status exec_bind_symbols(const tc_exec *e, const tc_tensor *inputs, const tc_run_options *o, int64_t *symbols);
 // exec_last.c. Inputs like the last run's: its symbols and numbers are taken over (true), and nothing is left to check
 // of them. Behind a run that had to look at everything, what it found is left for the next.
@@ -279,6 +282,7 @@ bool exec_fact_holds(const run_state *r, int32_t fact);
 tc_status exec_launch_one(run_state *r, exec_op *x, const exec_launch *v, int64_t *out_blocks);
 int64_t exec_span_of(const tc_tensor *t);             // elements from the tensor's first to its last, strides counted
 tc_status exec_run_ops(run_state *r);                 // with the buffers placed
+tc_status exec_run_turn(run_state *r, bool first);    // … of a region, and in the first turn what is done once
 tc_status exec_run_once(run_state *r, int64_t arena); // the ops that are done once, into r->frozen
 tc_status exec_run_op(run_state *r, exec_op *x, int64_t *out_blocks);
 tc_status exec_find_place(run_state *r, int32_t buf, exec_place *out);

@@ -408,13 +408,13 @@ static tc_status note_in_profile(run_state *r, int32_t op, double start, double 
   return TC_OK;
 }
 
-tc_status exec_run_ops(run_state *r) {
+static tc_status run_ops(run_state *r, int32_t i, int32_t end) {
   tc_exec *e = r->e;
   exec_find_facts(r);
   const tc_run_report *report = r->options->report;
   const tc_exec_watch *watch = r->options->watch;
   bool reported = report && report->launches, timed = reported || e->d->profile;
-  for (int32_t i = r->once ? 0 : e->n_once, end = r->once ? e->n_once : e->plan->ops.count; i < end; i++) {
+  for (; i < end; i++) {
     exec_op *x = &e->ops[i];
     int64_t blocks = 1;
     if (timed && !e->d->props.host_memory) TC_TRY(exec_synchronize(e->d));
@@ -431,6 +431,14 @@ tc_status exec_run_ops(run_state *r) {
     if (r->late) exec_rooms_give(r, i);
   }
   return TC_OK;
+}
+
+tc_status exec_run_ops(run_state *r) {
+  return r->once ? run_ops(r, 0, r->e->n_once) : run_ops(r, r->e->n_once, r->e->plan->ops.count);
+}
+
+tc_status exec_run_turn(run_state *r, bool first) {
+  return run_ops(r, first ? 0 : r->e->n_once, r->e->plan->ops.count);
 }
 
 // ---- Outputs ----

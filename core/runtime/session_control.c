@@ -9,6 +9,7 @@ typedef struct loop {
   session_step *step;
   const tc_control *c;
   tc_tensor *operands; // referenced
+  uint64_t seed;       // of the turn
 } loop;
 
 static tc_status collect(loop *l) {
@@ -25,6 +26,7 @@ static tc_status collect(loop *l) {
 // Runs a region. Inputs and outputs by position; the region's other inputs are its state.
 static tc_status run_region(loop *l, int32_t region, const tc_tensor *inputs, tc_tensor *outputs) {
   tc_session_run_options o = *l->e->options;
+  o.seed = l->seed;
   o.watch = NULL;
   o.write_back = false;
   o.report = NULL;
@@ -65,6 +67,8 @@ static tc_status give_results(loop *l, int32_t n, tc_tensor *results) {
   return status;
 }
 
+static void begin_turn(loop *l, int64_t turn) { l->seed = tc_turn_seed(l->e->options->seed, turn); }
+
 static tc_status run_cond(loop *l) {
   bool truth;
   const tc_arg *pred = l->c->predicate;
@@ -88,7 +92,9 @@ static tc_status run_while(loop *l) {
   tc_tensor *next = tc_alloc(l->e->s->context->allocator, (size_t)(n + 1) * sizeof *next), truth = {0};
   if (!next) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a loop");
   tc_status s = TC_OK;
-  for (bool go = true; s == TC_OK;) {
+  bool go = true;
+  for (int64_t turn = 0; s == TC_OK; turn++) {
+    begin_turn(l, turn);
     s = run_region(l, 0, l->operands, &truth);
     if (s == TC_OK) s = read_truth(l, &truth, &go);
     tc_tensor_unref(&truth);
@@ -145,6 +151,7 @@ static tc_status scan_turn(scan *q, int64_t i) {
     bool sliced = k >= q->n_carry && k < q->n_carry + q->n_xs;
     q->inputs[k] = sliced ? slice(t, i) : tc_tensor_ref(t);
   }
+  begin_turn(l, i);
   tc_status s = run_region(l, 0, q->inputs, q->outputs);
   for (int32_t k = 0; k < l->c->n_operands; k++) tc_tensor_unref(&q->inputs[k]);
   for (int32_t k = 0; k < q->n_carry && s == TC_OK; k++) {
@@ -169,7 +176,8 @@ static tc_status run_turns(scan *q) {
   }
   for (int32_t k = 0; k < q->n_ys; k++)
     TC_TRY(make_stack(l, l->step->node->results[q->n_carry + k], q->length, &q->ys[k]));
-  for (int64_t i = 0; i < q->length; i++) TC_TRY(scan_turn(q, i), "while running turn %lld of a scan", (long long)i);
+  for (int64_t i = 0; i < q->length; i++)
+    TC_TRY(scan_turn(q, l->c->reverse ? q->length - 1 - i : i), "while running turn %lld of a scan", (long long)i);
   for (int32_t k = 0; k < q->n_carry; k++) q->outputs[k] = l->operands[k], l->operands[k] = (tc_tensor){0};
   for (int32_t k = 0; k < q->n_ys; k++) q->outputs[q->n_carry + k] = q->ys[k], q->ys[k] = (tc_tensor){0};
   return give_results(l, q->n_carry + q->n_ys, q->outputs);
@@ -189,7 +197,7 @@ static tc_status run_scan(loop *l, int32_t n_carry, int32_t n_xs) {
 
 tc_status session_run_control(session_env *e, session_step *step) {
   const tc_node *n = step->node;
-  loop l = {.e = e, .step = step, .c = &step->control};
+  loop l = {.e = e, .step = step, .c = &step->control, .seed = e->options->seed};
   tc_status s = collect(&l);
   if (s == TC_OK && l.c->kind == TC_CONTROL_COND) s = run_cond(&l);
   else if (s == TC_OK && l.c->kind == TC_CONTROL_WHILE) s = run_while(&l);

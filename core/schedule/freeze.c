@@ -1,5 +1,6 @@
 // Work that depends on the program's constants only, and is done once: packed and converted weights, folded
-// normalisations, tables made of parameters (option `freeze`).
+// normalisations, tables made of parameters (option `freeze`). In a loop's body what is the same in every turn is
+// constant, and work on that is done in the first.
 //
 // A node is constant if all that it reads is a parameter, buffer or constant of the program that nothing changes, or
 // made by constant nodes, and if no size symbol occurs in it. It is worth keeping if its result is wanted in memory
@@ -22,6 +23,7 @@ static bool is_changed(const tc_loops *l, const tc_graph_input *in) {
 
 bool tc_sched_constant_input(const tc_loops *l, const tc_buf *b) {
   if (b->kind != TC_BUF_INPUT || b->overwritten || !l->graph || b->input >= l->graph->inputs.count) return false;
+  if (l->fixed_from) return b->input >= l->fixed_from;
   const tc_graph_input *in = &l->graph->inputs.data[b->input];
   bool kept = in->kind == TC_IN_PARAMETER || in->kind == TC_IN_BUFFER || in->kind == TC_IN_CONSTANT;
   return kept && !is_changed(l, in);

@@ -61,7 +61,8 @@ typedef struct tc_group {
   TC_VEC(tc_step) steps; // in dependency order; inlined pointwise nodes of several groups appear in each
   tc_lnode *stage;       // the first template among them, or NULL
   tc_lnode *call;        // a library call: the group's only node, or NULL
-  bool once;             // depends on the program's constants only: run when they are new, not in every run
+  bool once;             // depends on the program's constants only: run when they are new, not in every run; in a
+                         // loop's body on what is the same in every turn: run in the first
   int32_t n_phases;
   TC_VEC(const tc_buf *) reads, writes; // memory
 } tc_group;
@@ -97,7 +98,7 @@ TC_NODISCARD tc_status tc_schedule_parse(tc_loops *l, tc_lexer *lx, tc_schedule 
 // a group has a place in memory, every output is written.
 TC_NODISCARD tc_status tc_schedule_verify(const tc_schedule *s);
 
-// Is it a parameter, buffer or constant of the program that no run changes?
+// Is it a parameter, buffer or constant of the program that no run changes, or what no turn of a loop does?
 bool tc_sched_constant_input(const tc_loops *l, const tc_buf *b);
 
 // Bytes and operations that a group moves and does, as expressions of the size symbols.

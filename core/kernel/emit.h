@@ -39,6 +39,7 @@ typedef struct tc_emit_options {
   const tc_device_props *device;
   bool variants; // plans also get kernels for sizes of which more is known
   bool freeze;   // parameters, buffers and constants that nothing changes are the same in every run: calls are told
+  bool over;     // results may have the place of what is read for the last time
   // Bytes to which inputs and outputs of the program are aligned, in front of their offsets; 0: inputs like their
   // elements, outputs like buffers of the arena.
   int32_t outside_align;

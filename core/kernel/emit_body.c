@@ -192,6 +192,15 @@ static int32_t step_of(const tc_em *e, const tc_lnode *n) {
   return -1;
 }
 
+// Does a result of the group lie where the buffer lies, or the buffer where an operand does?
+static bool shares_place(const tc_em *e, const tc_buf *b) {
+  for (int32_t i = 0; i < e->g->writes.count; i++) {
+    const tc_buf *o = e->g->writes.data[i];
+    if (o->over && (o == b || o->over == b)) return true;
+  }
+  return false;
+}
+
 tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   tc_map_entry *entry = tc_map_put_ptr(e->mems, b, NULL);
   if (entry->value.num) return (tc_kmem)(entry->value.num - 1);
@@ -200,7 +209,7 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes) {
   bool own = writes && b->def && b->def->kind == TC_LN_TEMPLATE && (b->def->tmpl->flags & TC_TEMPLATE_OWN_RESULT);
   if (own) flags = b->inplace ? 0 : TC_MEM_NOALIAS;
   if (em_is_column(e, b)) flags = TC_MEM_NOALIAS;
-  if (b->overwritten) flags &= ~TC_MEM_NOALIAS;
+  if (b->overwritten || shares_place(e, b)) flags &= ~TC_MEM_NOALIAS;
   // A large result that leaves the program is not read again soon: it need not push other data out of the caches.
   int64_t bytes = tc_sym_hint_or(e->syms, tc_buf_bytes(e->l, b), 0);
   if (writes && !own && !b->inplace && b->output >= 0 && bytes > 4 * e->dev->l2_bytes) flags |= TC_MEM_STREAM;

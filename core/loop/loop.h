@@ -51,7 +51,10 @@ typedef struct tc_buf {
   // definer.
   const struct tc_buf *inplace;
   bool overwritten; // another buffer is in place of this one
-  bool planar;      // INTERNAL, complex: all real parts come first, then all imaginary ones (core/schedule/layout.c)
+  // INTERNAL, when plans are made: it may have the place of this buffer, which its definer is the last to read
+  // (core/plan/over.c); or NULL. It is no text.
+  const struct tc_buf *over;
+  bool planar; // INTERNAL, complex: all real parts come first, then all imaginary ones (core/schedule/layout.c)
 } tc_buf;
 
 // Body opcodes beyond TC_K_*.

@@ -42,9 +42,11 @@ static int32_t buf_number(plan_builder *w, const tc_buf *b) {
                    .first = INT32_MAX,
                    .last = -1};
   if (b->inplace) q.input = tc_buf_storage(b)->input, q.offset = tc_buf_storage(b)->offset;
+  if (b->over) q.over = buf_number(w, b->over) + 1;
   q.kind = b->kind == TC_BUF_INPUT || b->inplace ? TC_PLAN_INPUT : b->output >= 0 ? TC_PLAN_OUTPUT : TC_PLAN_ARENA;
   q.place = tc_sym_int(p->syms, 0);
   q.bytes = q.kind == TC_PLAN_INPUT ? q.place : span_bytes(p->syms, b);
+  q.id = p->bufs.count;
   tc_vec_push(p->arena, &p->bufs, q);
   e->value.num = p->bufs.count;
   return p->bufs.count - 1;
@@ -213,6 +215,7 @@ tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_
   p->fixed_from = l->fixed_from;
   plan_builder w = {
       .p = p, .s = s, .regions = regions, .bufs = tc_map_create(l->arena), .names = tc_map_create(l->arena)};
+  if (o->over) plan_find_over(s);
   for (int32_t i = 0; i < s->groups.count; i++) {
     tc_group *g = s->groups.data[i];
     if (writes_nothing(g)) continue;

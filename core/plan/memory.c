@@ -2,6 +2,8 @@
 //
 // Constant sizes: offsets.c. Symbolic sizes: in order of first use, each takes a free slot whose size provably
 // suffices, else a new slot behind the others. Every offset is a multiple of 64 bytes.
+//
+// Buffers that lie over each other have one place, from the first's first use to the last's last.
 #include "core/plan/plan_internal.h"
 
 enum { ALIGN = PLAN_ALIGN };
@@ -19,7 +21,7 @@ typedef struct slot {
   int32_t free_after; // op after which it is free
 } slot;
 
-static void place_symbolic(tc_plan *p, const int32_t *order, int32_t n) {
+static void place_symbolic(tc_plan *p, const int32_t *order, int32_t n, const int32_t *last) {
   tc_sym_ctx *c = p->syms;
   TC_VEC(slot) slots = {0};
   for (int32_t i = 0; i < n; i++) { // order: by first use
@@ -36,31 +38,54 @@ static void place_symbolic(tc_plan *p, const int32_t *order, int32_t n) {
       found = &tc_vec_last(&slots);
       p->arena_bytes = tc_sym_add(c, p->arena_bytes, need);
     }
-    found->free_after = b->last;
+    found->free_after = last[order[i]];
     b->place = found->place;
   }
 }
 
+int32_t plan_place_of(const tc_plan *p, int32_t buf) {
+  while (p->bufs.data[buf].over) buf = p->bufs.data[buf].over - 1;
+  return buf;
+}
+
+void plan_take_places(tc_plan *p) {
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    const tc_plan_buf *b = &p->bufs.data[plan_place_of(p, i)];
+    p->bufs.data[i].place = b->place, p->bufs.data[i].host = b->host;
+  }
+}
+
+int32_t *plan_last_uses(const tc_plan *p, tc_arena *arena) {
+  int32_t *last = TC_NEW_ARRAY(arena, int32_t, p->bufs.count);
+  for (int32_t i = 0; i < p->bufs.count; i++) last[i] = p->bufs.data[i].last;
+  for (int32_t i = 0; i < p->bufs.count; i++) {
+    int32_t at = plan_place_of(p, i);
+    if (p->bufs.data[i].last > last[at]) last[at] = p->bufs.data[i].last;
+  }
+  return last;
+}
+
 static void place_all(tc_plan *p, bool shared) {
   tc_sym_ctx *c = p->syms;
-  int32_t n = 0, m = 0;
+  int32_t n = 0, m = 0, *last = plan_last_uses(p, p->arena);
   int32_t *constant = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count),
           *symbolic = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count);
   p->arena_bytes = p->largest_bytes = tc_sym_int(c, 0);
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
-    if (b->kind != TC_PLAN_ARENA) continue;
+    if (b->kind != TC_PLAN_ARENA || b->over) continue;
     p->largest_bytes = tc_sym_max(c, p->largest_bytes, b->bytes);
     if (tc_sym_is_const(b->bytes)) constant[n++] = i;
     else symbolic[m++] = i;
   }
-  p->arena_bytes = tc_sym_int(c, plan_place_constant(p, constant, n, shared));
+  p->arena_bytes = tc_sym_int(c, plan_place_constant(p, constant, n, last, shared));
   for (int32_t i = 1; i < m; i++) { // by first use
     int32_t id = symbolic[i], k = i;
     for (; k > 0 && p->bufs.data[symbolic[k - 1]].first > p->bufs.data[id].first; k--) symbolic[k] = symbolic[k - 1];
     symbolic[k] = id;
   }
-  place_symbolic(p, symbolic, m);
+  place_symbolic(p, symbolic, m, last);
+  plan_take_places(p);
 }
 
 void tc_plan_memory(tc_plan *p) { place_all(p, false); }
@@ -71,7 +96,7 @@ void tc_plan_memory_apart(tc_plan *p) {
   for (int32_t i = 0; i < p->bufs.count; i++) {
     tc_plan_buf *b = &p->bufs.data[i];
     if (b->kind != TC_PLAN_ARENA) continue;
-    b->place = p->arena_bytes, b->host = 0;
+    b->place = p->arena_bytes, b->host = b->over = 0;
     p->arena_bytes = tc_sym_add(p->syms, p->arena_bytes, round_up(p->syms, b->bytes));
   }
 }
@@ -102,6 +127,11 @@ static tc_status room_of(const tc_plan *p, const tc_plan_buf *b, const int64_t *
   return tc_sym_eval(o->bytes, values, out);
 }
 
+static bool is_over(const tc_plan *p, const tc_plan_buf *a, const tc_plan_buf *b) {
+  const tc_plan_buf *later = a->first > b->first ? a : b, *earlier = later == a ? b : a;
+  return later->over && &p->bufs.data[later->over - 1] == earlier && earlier->last == later->first;
+}
+
 tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *values) {
   for (int32_t i = 0; i < p->ops.count; i++)
     if (tc_plan_region_count(p->ops.data[i].kind)) TC_TRY(check_regions(p, &p->ops.data[i], values));
@@ -118,7 +148,7 @@ tc_status tc_plan_check_memory(const tc_plan *p, const int64_t *values) {
     for (int32_t k = 0; k < i; k++) {
       const tc_plan_buf *b = &p->bufs.data[k];
       int64_t b_at, b_size;
-      if (b->kind != TC_PLAN_ARENA || a->host != b->host || !alive_together(a, b)) continue;
+      if (b->kind != TC_PLAN_ARENA || a->host != b->host || !alive_together(a, b) || is_over(p, a, b)) continue;
       TC_TRY(tc_sym_eval(b->place, values, &b_at));
       TC_TRY(tc_sym_eval(b->bytes, values, &b_size));
       if (at < b_at + b_size && b_at < at + size)

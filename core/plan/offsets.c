@@ -275,15 +275,15 @@ static layout find_layout(packer *k) {
   return best;
 }
 
-static void add_item(packer *k, int32_t buf, int64_t bytes) {
+static void add_item(packer *k, int32_t buf, int32_t last, int64_t bytes) {
   const tc_plan_buf *b = &k->p->bufs.data[buf];
-  k->items[k->n++] = (item){buf, b->first, b->last, bytes, (bytes + ALIGN - 1) / ALIGN * ALIGN};
+  k->items[k->n++] = (item){buf, b->first, last, bytes, (bytes + ALIGN - 1) / ALIGN * ALIGN};
 }
 
-int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, bool shared) {
+int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, const int32_t *last, bool shared) {
   packer k = {.arena = p->arena, .p = p, .items = TC_NEW_ARRAY(p->arena, item, n), .shared = shared};
   k.spans = TC_NEW_ARRAY(p->arena, plan_span, n), k.scratch = TC_NEW_ARRAY(p->arena, int64_t, p->ops.count + 1);
-  for (int32_t i = 0; i < n; i++) add_item(&k, bufs[i], p->bufs.data[bufs[i]].bytes->value);
+  for (int32_t i = 0; i < n; i++) add_item(&k, bufs[i], last[bufs[i]], p->bufs.data[bufs[i]].bytes->value);
   k.hosts = TC_NEW_ARRAY(p->arena, int32_t, p->bufs.count);
   for (int32_t i = 0; shared && i < p->bufs.count; i++) {
     const tc_plan_buf *o = &p->bufs.data[i];
@@ -319,21 +319,25 @@ static void place_in_blocks(packer *k, tc_plan_blocks *out) {
 
 tc_status tc_plan_blocks_of(const tc_plan *p, tc_arena *arena, const int64_t *values, int64_t largest,
                             tc_plan_blocks *out) {
-  int32_t n = p->bufs.count;
+  int32_t n = p->bufs.count, *last = plan_last_uses(p, arena);
   packer k = {.arena = arena, .p = p, .block = largest / ALIGN * ALIGN, .items = TC_NEW_ARRAY(arena, item, n)};
   *out = (tc_plan_blocks){.block = TC_NEW_ARRAY(arena, int32_t, n), .at = TC_NEW_ARRAY(arena, int64_t, n)};
   for (int32_t i = 0; i < n; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
     int64_t bytes;
-    if (b->kind != TC_PLAN_ARENA || b->host) continue;
+    if (b->kind != TC_PLAN_ARENA || b->host || b->over) continue;
     TC_TRY(tc_sym_eval(b->bytes, values, &bytes));
     if (bytes > k.block)
       return tc_error(TC_STATUS_OUT_OF_MEMORY,
                       "%%" TC_SV_FMT " has %lld bytes, one allocation of the device at most %lld", TC_SV_ARG(b->name),
                       (long long)bytes, (long long)largest);
-    if (bytes > 0) add_item(&k, i, bytes);
+    if (bytes > 0) add_item(&k, i, last[i], bytes);
   }
   k.placed = TC_NEW_ARRAY(arena, places, 1);
   place_in_blocks(&k, out);
+  for (int32_t i = 0; i < n; i++) {
+    int32_t at = plan_place_of(p, i);
+    out->block[i] = out->block[at], out->at[i] = out->at[at];
+  }
   return TC_OK;
 }

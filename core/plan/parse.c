@@ -4,15 +4,15 @@
 //   plan    := 'plan' @name [ symbols ] [ signature ] 'arena' expr '{' { buffer } { launch | call | control }
 //              'return' [ output { ',' output } ] '}'
 //   buffer  := %name ':' shape '=' place ';'
-//   place   := 'input' INT | ( 'output' | 'frozen' | 'arena' expr | 'within' %name expr ) 'size' expr
-//   launch  := 'launch' @name [ 'once' ] of work [ 'tune' '(' exprs ')' ] sites { 'when' expr of ':' '(' args ')' sites
-//   } of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr
+//   place   := 'input' INT | ( 'output' | 'frozen' | 'arena' expr | 'within' %name expr | 'over' %name ) 'size' expr
+//   launch  := 'launch' @name [ 'once' ] of work [ 'tune' '(' exprs ')' ] sites
+//              { 'when' expr of ':' '(' args ')' sites }
+//   of      := [ 'kernel' INT ] 'blocks' expr 'grain' expr
 //   sites   := { 'site' STRING [ '@' STRING ] }
 //   call    := 'call' @name [ 'by' STRING STRING [ 'way' INT ] ] work [ graph ]
-//   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr [ 'reversed' ] ] ':' '(' args ')' [
-//   'carry' INT ]
-//              [ 'over' INT ] [ 'spare' '(' %name { ',' %name } ')' ] [ 'in' %name ] 'bytes' expr 'flops' expr
-//              [ '@' STRING ] { word plan }      words: then, else; test, do; do
+//   control := ( 'if' | 'while' | 'scan' ) @name [ 'when' expr ] [ 'turns' expr [ 'reversed' ] ] ':' '(' args ')'
+//              [ 'carry' INT ] [ 'over' INT ] [ 'spare' '(' %name { ',' %name } ')' ] [ 'in' %name ]
+//              'bytes' expr 'flops' expr [ '@' STRING ] { word plan }      words: then, else; test, do; do
 //   work    := ':' '(' [ arg { ',' arg } ] ')' 'bytes' expr 'flops' expr [ '@' STRING ]
 //   arg     := [ 'out' ] %name [ 'as' shape ] | expr ':' dtype
 //   output  := kind [ STRING ] ( %name 'as' shape [ 'conj' ] | number | 'none' )
@@ -115,8 +115,17 @@ static tc_status find_buf(reader *r, int32_t *out) {
 }
 
 // ---- buffers ----
-// 'arena' expr, or 'within' %name expr, where the name may be that of a later buffer.
+// 'arena' expr, 'over' %name, or 'within' %name expr, where the name may be that of a later buffer.
 static tc_status arena_place(reader *r, tc_plan_buf *b) {
+  if (tc_lex_eat(r->lx, "over")) {
+    int32_t under;
+    tc_lexer at = *r->lx;
+    TC_TRY(find_buf(r, &under));
+    if (under == b->id || r->p->bufs.data[under].kind != TC_PLAN_ARENA)
+      return tc_lex_error(&at, "%%" TC_SV_FMT " has no place in the arena to lie over", TC_SV_ARG(b->name));
+    b->over = under + 1;
+    return TC_OK;
+  }
   if (!tc_lex_eat(r->lx, "within")) return word(r, "arena", &b->place);
   guest g = {.buf = b->id, .at = *r->lx};
   TC_TRY(tc_lex_sigil(r->lx, '%', &g.host));
@@ -133,6 +142,7 @@ static tc_status find_hosts(reader *r) {
     r->p->bufs.data[g->buf].host = (int32_t)e->value.num;
   }
   r->guests.count = 0;
+  plan_take_places(r->p);
   return TC_OK;
 }
 

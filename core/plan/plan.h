@@ -45,6 +45,8 @@ typedef struct tc_plan_buf {
   int32_t input;                               // INPUT: graph input number; kernels may write it (mutation in place)
   const tc_sym *place;                         // ARENA: byte offset
   int32_t host;         // ARENA: 1 + the number of the OUTPUT that it lies in until that is written; 0: the run's arena
+  int32_t over;         // ARENA: 1 + the number of the ARENA buffer whose place it has, which its first op is the
+                        // last to read; 0: its place is its own
   const tc_sym *bytes;  // OUTPUT, ARENA, FROZEN: size with strides counted
   int32_t first, last;  // ops that touch it: first writer, last reader
   const tc_buf *origin; // of the loops; NULL where the plan was parsed

@@ -23,6 +23,9 @@ tc_status plan_call_args(plan_builder *w, const tc_lnode *n, tc_plan_op *op);
 // control.c
 tc_status plan_add_control(plan_builder *w, tc_group *g);
 
+// over.c: finds results that may have the place of an operand (tc_buf.over).
+void plan_find_over(tc_schedule *s);
+
 // variants.c: the kernels for known facts, of an op whose general kernel is in the plan.
 tc_status plan_add_variants(plan_builder *w, tc_group *g, const tc_emit_options *o, tc_plan_op *op);
 
@@ -30,10 +33,15 @@ tc_status plan_add_variants(plan_builder *w, tc_group *g, const tc_emit_options 
 bool plan_is_user(const tc_lnode *n);
 tc_status plan_add_user(plan_builder *w, tc_group *g, const tc_emit_options *o);
 
-// offsets.c: host and place of these buffers of constant size; returns the bytes of the arena. `shared`: they may lie
-// in outputs until those are written.
+// memory.c: the buffer whose own place this one has; gives all of them such places; when each is used last, with what
+// lies over it.
+int32_t plan_place_of(const tc_plan *p, int32_t buf);
+void plan_take_places(tc_plan *p);
+int32_t *plan_last_uses(const tc_plan *p, tc_arena *arena);
+// offsets.c: host and place of these buffers of constant size, which are used until the ops `last` (by buffer); returns
+// the bytes of the arena. `shared`: they may lie in outputs until those are written.
 enum { PLAN_ALIGN = 64 }; // of every offset
-int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, bool shared);
+int64_t plan_place_constant(tc_plan *p, const int32_t *bufs, int32_t n, const int32_t *last, bool shared);
 
 // rooms.c: what lies at `at` of the arena while ops first to last run. The spans are sorted, and those that overlap are
 // joined; returns the most bytes that are there at once, outputs included. `scratch` has a number for each op, and one.

@@ -68,6 +68,7 @@ static void put_buf(tc_sb *sb, const tc_plan *p, const tc_plan_buf *b) {
   } else {
     if (b->kind == TC_PLAN_OUTPUT) tc_sb_putz(sb, " = output");
     else if (b->kind == TC_PLAN_FROZEN) tc_sb_putz(sb, " = frozen");
+    else if (b->over) tc_sb_printf(sb, " = over %%" TC_SV_FMT, TC_SV_ARG(p->bufs.data[b->over - 1].name));
     else if (b->host)
       put_word(sb, tc_sv_printf(p->arena, " = within %%" TC_SV_FMT " ", TC_SV_ARG(p->bufs.data[b->host - 1].name)).data,
                b->place);

@@ -233,6 +233,17 @@ tc_status tc_plan_check_random(const tc_plan *p, uint64_t seed, int32_t rounds) 
   return TC_OK;
 }
 
+// What lies over another buffer is as large, and written by the launch that reads that one last.
+static tc_status check_over(const tc_plan *p, const tc_plan_buf *b) {
+  if (!b->over) return TC_OK;
+  const tc_plan_buf *under = b->over > 0 && b->over <= b->id ? &p->bufs.data[b->over - 1] : NULL;
+  bool fits = under && b->kind == TC_PLAN_ARENA && under->kind == TC_PLAN_ARENA &&
+              tc_sym_eq(p->syms, b->bytes, under->bytes) && under->last == b->first && under->first < b->first &&
+              b->first < p->ops.count && p->ops.data[b->first].kind == TC_PLAN_LAUNCH;
+  return fits ? TC_OK
+              : tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " lies over what is in use", TC_SV_ARG(b->name));
+}
+
 tc_status tc_plan_verify(const tc_plan *p) {
   bool *written = TC_NEW_ARRAY(p->arena, bool, p->bufs.count);
   for (int32_t i = 0; i < p->bufs.count; i++) {
@@ -243,6 +254,7 @@ tc_status tc_plan_verify(const tc_plan *p) {
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " is frozen and has no fixed size", TC_SV_ARG(b->name));
     if (b->rank < 0 || b->rank > TC_MAX_RANK || !b->place || !b->bytes)
       return tc_error(TC_STATUS_INTERNAL, "plan: %%" TC_SV_FMT " has no place", TC_SV_ARG(b->name));
+    TC_TRY(check_over(p, b));
     written[i] =
         (b->kind == TC_PLAN_INPUT && !has_older(p, i)) || tc_sym_is_int(b->bytes, 0); // an empty one needs no writer
   }

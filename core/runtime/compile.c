@@ -161,6 +161,7 @@ static tc_status make_plan(tc_context *c, bool fuse, tc_compiled *x) {
   regions within = {c, fuse};
   tc_emit_options eo = {.logger = &c->logger, .device = &c->device->props, .variants = fuse};
   eo.freeze = is_frozen(c, x);
+  eo.over = fuse && c->device->props.simd_bytes && tc_config_bool(c->config, TC_OPT_ID_MEMORY_PLAN);
   // Where memory is the device's own, runs place what comes from outside; the buffers of regions are pieces of others.
   if (!c->device->props.host_memory) eo.outside_align = x->results ? 1 : EXEC_ALIGN;
   tc_config_pick pick = {c->device, x->schedule->loops->arena, x->trial};

@@ -63,6 +63,7 @@ static const tc_buf *copy_buf(copier *c, const tc_buf *b) {
   o->def = NULL; // of what comes through memory nobody asks who made it
   if (b->def && (is_step(c, b->def) || (b->def->kind == TC_LN_POINTWISE && !b->strides))) o->def = copy_node(c, b->def);
   if (b->inplace) o->inplace = copy_buf(c, b->inplace);
+  if (b->over) o->over = copy_buf(c, b->over);
   return o;
 }
 

@@ -70,8 +70,14 @@ static tc_status check_region(const tc_plan *p, const tc_plan_op *op, int32_t k)
   if (results != (test ? 1 : op->n_args - op->n_operands)) return bad_op(op, "has a region with other results");
   bool none = tc_sym_is_int(r->arena_bytes, 0);
   if (!none && (op->scratch < 0 || op->scratch >= p->bufs.count)) return bad_op(op, "has no memory for its regions");
-  for (int32_t i = 0; i < r->bufs.count; i++) // they may be read, as what a loop carries into its next turn
-    if (r->bufs.data[i].host) return bad_op(op, "has a region that uses the places of its results");
+  for (int32_t i = 0; i < r->bufs.count; i++) {
+    const tc_plan_buf *b = &r->bufs.data[i];
+    if (b->kind == TC_PLAN_FROZEN) return bad_op(op, "has a region that keeps something from run to run");
+    if (b->host) // they may be read, as what a loop carries into its next turn
+      return bad_op(op, "has a region that uses the places of its results");
+  }
+  if (op->kind != TC_PLAN_SCAN && r->ops.count && r->ops.data[0].once)
+    return bad_op(op, "has a region of which nothing can be done once");
   TC_TRY(tc_plan_verify(r), "in a region of @" TC_SV_FMT, TC_SV_ARG(op->name));
   return TC_OK;
 }

@@ -23,6 +23,19 @@ int32_t tc_plan_region_count(int32_t kind) {
 }
 const char *tc_plan_region_word(int32_t kind, int32_t region) { return kinds[kind].regions[region]; }
 
+int32_t tc_plan_fixed_from(const tc_plan_op *op, int32_t region) {
+  bool body = op->kind == TC_PLAN_SCAN || (op->kind == TC_PLAN_WHILE && region == 1);
+  return body ? op->n_carry + op->n_xs : 0;
+}
+
+const tc_sym *tc_plan_region_offset(const tc_plan_op *op, int32_t region) {
+  tc_sym_ctx *c = op->regions[0]->syms;
+  const tc_plan *r = op->regions[region];
+  if (op->kind != TC_PLAN_WHILE || !r->fixed_from || !r->ops.count || !r->ops.data[0].once) return tc_sym_int(c, 0);
+  const tc_sym *places = tc_sym_ceildiv(c, op->regions[0]->arena_bytes, tc_sym_int(c, PLAN_ALIGN));
+  return tc_sym_muli(c, places, PLAN_ALIGN);
+}
+
 // What a region's results must look like: the node's, elements of them where they are stacked.
 static const tc_tensor_type *const *wanted_results(plan_builder *w, const tc_node *n, const tc_control *c,
                                                    int32_t region) {
@@ -59,11 +72,11 @@ static tc_status make_regions(plan_builder *w, const tc_node *n, const tc_contro
   op->bytes = op->flops = bytes;
   if (!w->regions) return tc_error(TC_STATUS_UNIMPLEMENTED, "regions are not planned here");
   for (int32_t i = 0; i < c->n_regions; i++) {
-    TC_TRY(w->regions->make(w->regions->self, c->regions[i], wanted_results(w, n, c, i),
-                            op->kind == TC_PLAN_SCAN ? c->n_carry + c->n_xs : 0, &op->regions[i]),
+    TC_TRY(w->regions->make(w->regions->self, c->regions[i], wanted_results(w, n, c, i), tc_plan_fixed_from(op, i),
+                            &op->regions[i]),
            "in the region @" TC_SV_FMT, TC_SV_ARG(c->regions[i]->name));
     const tc_plan *r = op->regions[i];
-    bytes = tc_sym_max(syms, bytes, r->arena_bytes);
+    bytes = tc_sym_max(syms, bytes, tc_sym_add(syms, tc_plan_region_offset(op, i), r->arena_bytes));
     op->bytes = tc_sym_max(syms, op->bytes, sum_of(r, false, op->turns));
     op->flops = tc_sym_max(syms, op->flops, sum_of(r, true, op->turns));
   }

@@ -106,8 +106,10 @@ static tc_status check_regions(const tc_plan *p, const tc_plan_op *op, const int
   int64_t given = 0, wanted;
   if (op->scratch >= 0) TC_TRY(tc_sym_eval(p->bufs.data[op->scratch].bytes, values, &given));
   for (int32_t r = 0; r < tc_plan_region_count(op->kind); r++) {
-    TC_TRY(tc_sym_eval(op->regions[r]->arena_bytes, values, &wanted));
-    if (wanted > given)
+    const tc_plan *region = op->regions[r];
+    const tc_sym *end = tc_sym_add(p->syms, tc_plan_region_offset(op, r), region->arena_bytes);
+    TC_TRY(tc_sym_eval(end, values, &wanted));
+    if (wanted > given && !tc_sym_is_int(region->arena_bytes, 0))
       return tc_error(TC_STATUS_INTERNAL, "@" TC_SV_FMT " gives a region %lld bytes of %lld", TC_SV_ARG(op->name),
                       (long long)given, (long long)wanted);
     TC_TRY(tc_plan_check_memory(op->regions[r], values));

@@ -134,8 +134,8 @@ typedef struct tc_plan {
   tc_arena *arena;
   tc_sv name;
   const tc_graph *graph; // a signature when parsed from text
-  // Of a SCAN's region: inputs from this number on are the same in every turn. What is done once is done in the first,
-  // and leaves what later turns read in ARENA buffers that nothing else overlaps. 0: it is none.
+  // Of the region do of a loop: inputs from this number on are the same in every turn. What is done once is done in the
+  // first, and leaves what later turns read in ARENA buffers that nothing else overlaps. 0: it is none.
   int32_t fixed_from;
   TC_VEC(tc_plan_buf) bufs;
   TC_VEC(tc_plan_op) ops;
@@ -162,6 +162,11 @@ TC_NODISCARD tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options 
 int32_t tc_plan_region_count(int32_t kind);
 const char *tc_plan_region_word(int32_t kind, int32_t region);
 const char *tc_plan_op_word(int32_t kind); // "launch"; NULL beyond the last
+// tc_plan.fixed_from of a region, for an op of which the operands are known.
+int32_t tc_plan_fixed_from(const tc_plan_op *op, int32_t region);
+// Where a region's arena begins in the regions' buffer: that of a while's body lies behind that of its test if it has
+// something to keep.
+const tc_sym *tc_plan_region_offset(const tc_plan_op *op, int32_t region);
 // What later turns of a loop's body read of what is done in the first is there to the end.
 void tc_plan_keep_once(tc_plan *body);
 // Arena offsets (the best of several packings for constant sizes; slots reused where an expression provably fits).

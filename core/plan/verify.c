@@ -76,7 +76,7 @@ static tc_status check_region(const tc_plan *p, const tc_plan_op *op, int32_t k)
     if (b->host) // they may be read, as what a loop carries into its next turn
       return bad_op(op, "has a region that uses the places of its results");
   }
-  if (op->kind != TC_PLAN_SCAN && r->ops.count && r->ops.data[0].once)
+  if (!r->fixed_from && r->ops.count && r->ops.data[0].once)
     return bad_op(op, "has a region of which nothing can be done once");
   TC_TRY(tc_plan_verify(r), "in a region of @" TC_SV_FMT, TC_SV_ARG(op->name));
   return TC_OK;

@@ -18,6 +18,7 @@ struct exec_control {
   exec_number *offsets; // by argument: elements
   exec_number *steps;   // by argument: elements from one turn to the next
   exec_number *bytes;   // by carried tensor
+  exec_number arena[2]; // by region: where its arena begins
 };
 
 static int32_t first_operand(const tc_plan_op *op) { return op->kind == TC_PLAN_IF && !op->predicate; }
@@ -49,6 +50,8 @@ tc_status exec_control_create(tc_exec *e, exec_op *x, tc_compile_stats *stats) {
     if (op->kind == TC_PLAN_SCAN && (scanned || stacked)) c->steps[i] = exec_number_make(e, op->views[i].strides[0]);
   }
   for (int32_t i = 0; i < op->n_carry; i++) c->bytes[i] = exec_number_make(e, e->plan->bufs.data[op->spares[i]].bytes);
+  for (int32_t k = 0; k < tc_plan_region_count(op->kind); k++)
+    c->arena[k] = exec_number_make(e, tc_plan_region_offset(op, k));
   return create_regions(e, op, c, stats);
 }
 
@@ -62,15 +65,17 @@ void exec_control_destroy(exec_op *x) {
 typedef struct frame {
   run_state r;
   tc_exec *e; // NULL: not opened
+  const exec_number *arena;
   bool begun; // it ran before
   void *memory;
 } frame;
 
 // The report of a run counts an op with regions as one.
-static tc_status open_frame(const run_state *outer, int64_t *symbols, tc_exec *e, frame *f) {
+static tc_status open_frame(const run_state *outer, int64_t *symbols, exec_control *c, int32_t region, frame *f) {
+  tc_exec *e = c->regions[region];
   static const tc_run_options plain = {0};
   size_t n_bufs = (size_t)e->plan->bufs.count, n_errors = (size_t)e->n_errors;
-  f->e = e;
+  f->e = e, f->arena = &c->arena[region];
   f->memory = tc_alloc(e->d->allocator, n_bufs * sizeof(exec_address) + n_errors * sizeof(tc_pool_block *) + 1);
   if (!f->memory) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for a region");
   f->r = (run_state){.e = e, .options = &plain, .symbols = symbols, .recorder = outer->recorder};
@@ -87,6 +92,8 @@ static void close_frame(frame *f) {
 // inputs and results by number; what is no tensor has no place.
 static tc_status run_frame(frame *f, exec_address scratch, const exec_address *inputs, const exec_address *results) {
   const tc_plan *p = f->e->plan;
+  int64_t begin;
+  TC_TRY(exec_value(f->arena, f->r.symbols, &begin));
   if (p->graph) TC_TRY(tc_graph_check(p->graph, f->e->n_symbols, f->r.symbols, NULL));
   for (int32_t i = 0; i < p->bufs.count; i++) {
     const tc_plan_buf *b = &p->bufs.data[i];
@@ -94,7 +101,7 @@ static tc_status run_frame(frame *f, exec_address scratch, const exec_address *i
     if (b->kind == TC_PLAN_INPUT) f->r.address[i] = inputs[b->input];
     if (b->kind != TC_PLAN_ARENA) continue;
     TC_TRY(exec_value(&f->e->bufs[i].place, f->r.symbols, &at));
-    f->r.address[i] = (exec_address){scratch.memory, scratch.offset + at};
+    f->r.address[i] = (exec_address){scratch.memory, scratch.offset + begin + at};
   }
   for (int32_t i = 0, k = 0; i < p->outputs.count; i++)
     if (p->outputs.data[i].buf >= 0) f->r.address[p->outputs.data[i].buf] = results[k++];
@@ -154,7 +161,7 @@ static tc_status run_if(flow *f) {
     truth = v != 0;
   }
   int32_t k = truth ? 0 : 1;
-  TC_TRY(open_frame(f->r, f->symbols, f->c->regions[k], &f->frames[k]));
+  TC_TRY(open_frame(f->r, f->symbols, f->c, k, &f->frames[k]));
   return run_frame(&f->frames[k], f->scratch, f->operands, f->results);
 }
 
@@ -190,7 +197,7 @@ static tc_status run_while(flow *f) {
   tc_pool_block *truth = NULL;
   bool go = true;
   tc_dtype dtype = test->bufs.data[test->outputs.data[0].buf].dtype;
-  for (int32_t k = 0; k < 2; k++) TC_TRY(open_frame(f->r, f->symbols, f->c->regions[k], &f->frames[k]));
+  for (int32_t k = 0; k < 2; k++) TC_TRY(open_frame(f->r, f->symbols, f->c, k, &f->frames[k]));
   TC_TRY(tc_pool_take(f->r->e->d->memory, tc_dtype_size(dtype), &truth));
   exec_address at = {truth->memory, 0};
   tc_status s = TC_OK;
@@ -210,7 +217,7 @@ static tc_status run_while(flow *f) {
 static tc_status run_scan(flow *f) {
   int64_t turns, step;
   TC_TRY(exec_value(&f->c->turns, f->r->symbols, &turns));
-  TC_TRY(open_frame(f->r, f->symbols, f->c->regions[0], &f->frames[0]));
+  TC_TRY(open_frame(f->r, f->symbols, f->c, 0, &f->frames[0]));
   for (int64_t turn = 0; turn < turns; turn++) {
     int64_t i = f->op->reverse ? turns - 1 - turn : turn;
     begin_turn(f, i);

@@ -97,6 +97,9 @@
 #define INTO(op, x, y)                                                               \
   {op, "is_int(" x ") && !is_int(" y ") || !is_complex(" x ") && is_complex(" y ")", \
    "result type of " x " and " y " can't be cast to the desired output type"}
+#define CLASSES(op)                                                                                 \
+  {op, "if(self.rank == 2, self.size(1) == 0, if(self.rank == 1, self.numel == 0, self.rank > 2))", \
+   "Expected non-empty vector or matrix with optional 0-dim batch size"}
 #define CONTIGUOUS(op, x) {op, x ".numel != 0 && !is_row_major(" x ")", x " must be contiguous"}
 #define FIRST_OR_LAST(op, x) \
   {op, "if(" x ".rank == 0, true, dim != 0 && dim != " x ".rank - 1)", "Expected dim to be the first or last dimension"}
@@ -503,8 +506,8 @@ static const tc_op_restriction restrictions[] = {
     {"cosine_embedding_loss", "target.rank > 1", "0D or 1D target tensor expected, multi-target not supported"},
     {"cosine_embedding_loss", "input1.rank != target.rank + 1",
      "a target of one dimension less than the inputs is expected"},
-    {"multi_margin_loss", "if(self.rank == 2, self.size(1) == 0, if(self.rank == 1, self.numel == 0, self.rank > 2))",
-     "Expected non-empty vector or matrix with optional 0-dim batch size"},
+    CLASSES("multi_margin_loss"),
+    CLASSES("multilabel_margin_loss"),
     {"embedding_dense_backward", "grad_output.numel != indices.numel * grad_output.size(-1)",
      "grad_output does not have a row for each index"},
     {"native_layer_norm_backward", "len(normalized_shape) == 0",

@@ -104,6 +104,14 @@ static tc_status reduce_to(const joint *j, tc_value *grad, const tc_tensor_type 
   const tc_sym *dims[TC_MAX_RANK];
   int32_t n = 0, lead = grad->type.rank - t->rank;
   *out = grad;
+  // An operand without elements may be left out of the result, and have another rank (cat).
+  if (tc_sym_is_int(tc_type_numel(m, t), 0)) {
+    tc_arg args[] = {tc_arg_syms(t->sizes, t->rank), tc_arg_dtype(grad->type.dtype)};
+    tc_arg made;
+    TC_TRY(tc_build_call(&j->b, TC_SV("aten::zeros"), 2, args, (tc_sv[]){{0}, TC_SV("dtype")}, &made));
+    *out = made.value;
+    return TC_OK;
+  }
   if (lead < 0)
     return tc_error(TC_STATUS_INTERNAL, "a gradient of rank %d for a value of rank %d", grad->type.rank, t->rank);
   for (int32_t d = 0; d < lead; d++) dims[n++] = tc_sym_int(m->syms, d);

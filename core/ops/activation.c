@@ -218,7 +218,7 @@ static const tc_op_derivative derivatives[] = {
     {"clamp.Tensor",
      "let in_low = if(is_none(min), grad, where(lt(self, min), zeros_like(grad), grad)); self: if(is_none(max), "
      "in_low, where(gt(self, max), zeros_like(grad), in_low)); min: where(if(is_none(max), lt(self, min), "
-     "logical_and(lt(self, min), lt(min, max))), grad, zeros_like(grad)); max: where(if(is_none(min), gt(self, max), "
+     "logical_and(lt(self, min), le(min, max))), grad, zeros_like(grad)); max: where(if(is_none(min), gt(self, max), "
      "logical_or(gt(self, max), lt(max, min))), grad, zeros_like(grad))"},
     {"clamp_min.Tensor", "self: where(ge(self, min), grad, 0); min: where(lt(self, min), grad, 0)"},
     {"clamp_max.Tensor", "self: where(le(self, max), grad, 0); max: where(gt(self, max), grad, 0)"},

@@ -36,6 +36,17 @@ static tc_int pooled_size(tc_op_args *a, const pool *p, int32_t i, bool ceil) {
   return tc_sym_decide(a->syms, TC_SYM_LT, start, limit, true) ? out : tc_int_sub(a, out, one);
 }
 
+// Only a stride may be an empty list.
+static int32_t check_lists(tc_op_args *a, int32_t n) {
+  static const char *const names[] = {"kernel_size", "padding", "dilation"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    int32_t arg = tc_op_arg_index(a, names[i]);
+    if (arg >= 0 && tc_op_kind(a, arg) == TC_AK_INTS && tc_op_count(a, arg) == 0)
+      return tc_op_fail(a, "%s must be a single int, or a list of %d", names[i], n);
+  }
+  return TC_STATUS_OK;
+}
+
 static int32_t read_pool(tc_op_args *a, pool *p) {
   tc_sv name = a->op->schema.name;
   int32_t input = tc_sv_ends(name, "_backward");
@@ -49,6 +60,7 @@ static int32_t read_pool(tc_op_args *a, pool *p) {
   p->lead = t->rank - p->n;
   if (p->lead < 1 || p->lead > 2)
     return tc_op_fail(a, "expected an input of rank %d or %d: %s", p->n + 1, p->n + 2, tc_op_shape_text(a, 0));
+  if (check_lists(a, p->n)) return TC_STATUS_INVALID_ARGUMENT;
   int32_t ceil = tc_op_arg_index(a, "ceil_mode"), pad = tc_op_arg_index(a, "count_include_pad"),
           divisor = tc_op_arg_index(a, "divisor_override");
   p->include_pad = pad < 0 || tc_op_bool(a, pad, 1);

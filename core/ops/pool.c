@@ -248,10 +248,36 @@ static int32_t avg_backward_lower(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-static tc_bval lowest(tc_op_args *a, tc_dtype d) {
-  if (tc_dtype_is_float(d)) return tc_lo_const(a, d, -INFINITY, 0);
+static int64_t lowest_int(tc_dtype d) {
   int32_t bits = tc_dtype_size(d) * 8;
-  return tc_lo_const_int(a, d, tc_dtype_class(d) == 'u' ? 0 : bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1)));
+  return tc_dtype_class(d) == 'u' ? 0 : bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
+}
+
+static tc_bval lowest(tc_op_args *a, tc_dtype d) {
+  return tc_dtype_is_float(d) ? tc_lo_const(a, d, -INFINITY, 0) : tc_lo_const_int(a, d, lowest_int(d));
+}
+
+// Windows with holes may meet nothing but padding. Like PyTorch's, they point to where they begin, behind what lies in
+// front of the input, which may be behind the input.
+static bool may_be_empty(const pool *p) {
+  for (int32_t i = 0; i < p->n && !p->adaptive; i++)
+    if (p->dilation[i] > 1 && p->padding[i] > 0) return true;
+  return false;
+}
+
+static tc_lt begin_of_empty(tc_op_args *a, const pool *p, tc_lt ids) {
+  const tc_tensor_type *r = tc_op_result_type(a, 0);
+  tc_int index[TC_MAX_RANK], flat = tc_int_const(a, 0);
+  tc_lo_begin(a, r->rank, r->sizes, index);
+  for (int32_t i = 0; i < p->n; i++) {
+    tc_int start, end;
+    window_of(a, p, i, index[p->lead + i], &start, &end);
+    start = tc_int_max(a, start, tc_int_mod(a, start, tc_int_const(a, p->dilation[i])));
+    flat = tc_int_add(a, tc_int_mul(a, flat, p->in[i]), start);
+  }
+  tc_bval v = tc_lo_load(a, ids, index), none = tc_lo_const_int(a, TC_I64, INT64_MAX);
+  tc_bval empty = tc_lo_op2(a, TC_K_EQ, v, none);
+  return tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, empty, tc_lo_index(a, flat, TC_I64), v), TC_I64);
 }
 
 static int32_t max_lower(tc_op_args *a) {
@@ -273,7 +299,8 @@ static int32_t max_lower(tc_op_args *a) {
   tc_int flat = tc_int_const(a, 0);
   for (int32_t i = 0; i < p.n; i++) flat = tc_int_add(a, tc_int_mul(a, flat, p.in[i]), at[p.lead + i]);
   tc_bval none = tc_lo_const_int(a, TC_I64, INT64_MAX);
-  tc_lo_result(a, 1, tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_index(a, flat, TC_I64), none), TC_I64));
+  tc_lt ids = tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, hit, tc_lo_index(a, flat, TC_I64), none), TC_I64);
+  tc_lo_result(a, 1, may_be_empty(&p) ? begin_of_empty(a, &p, ids) : ids);
   return TC_STATUS_OK;
 }
 
@@ -315,7 +342,7 @@ static int32_t pool_ref(tc_op_args *a) {
     for (int32_t d = 0; d < p.lead; d++) base += iy[d] * x->strides[d];
     for (int32_t i = 0; i < p.n; i++)
       r[i] = range_of(&p, i, iy[p.lead + i]), k[i] = r[i].start, divisor *= r[i].extent,
-      any = any && r[i].start < r[i].end;
+      best_id = best_id * p.in[i]->value + k[i], any = any && r[i].start < r[i].end;
     while (any) {
       int64_t at = base, flat = 0;
       for (int32_t i = 0; i < p.n; i++) at += k[i] * x->strides[p.lead + i], flat = flat * x->sizes[p.lead + i] + k[i];
@@ -335,6 +362,8 @@ static int32_t pool_ref(tc_op_args *a) {
     int64_t to = tc_ref_offset(y, iy);
     if (p.divisor) divisor = p.divisor;
     if (p.max && best >= 0) tc_ref_copy(y, to, x, best);
+    else if (p.max && tc_dtype_is_float(y->dtype)) tc_ref_put(y, to, (tc_c128){-INFINITY, 0});
+    else if (p.max) tc_ref_put_i(y, to, lowest_int(y->dtype));
     else if (!p.max && y->dtype == TC_I64) tc_ref_put_i(y, to, divisor ? total / divisor : 0);
     else if (!p.max) tc_ref_put(y, to, (tc_c128){sum / (double)divisor, 0});
     if (ids) tc_ref_put_i(ids, tc_ref_offset(ids, iy), best_id);

@@ -88,10 +88,14 @@
          "product(" LAST("grad", n) ")])), self.sizes)"
 #define NUMBERS(n) "reshape(arange(product(" LAST("self", n) ")), [1] + " LAST("self", n) ")"
 #define PADDED(op, n) {op, ADD_UP(n, op "(" NUMBERS(n) ", padding)")}
-#define EXTREME(n)                                                                                             \
-  "let lead = product(" OTHERS("self", n) "); let in = product(" LAST("self", n) "); let out = product(" LAST( \
-      "result", n) "); self: reshape(scatter_add(zeros([lead, in], dtype=grad.dtype), 1, reshape(result1, "    \
-                   "[lead, out]), reshape(grad, [lead, out])), self.sizes)"
+// `gaps`: windows may have holes, and with them nothing but padding: what they point to is nowhere.
+#define EXTREME_WITH(n, gaps)                                                                                        \
+  "let lead = product(" OTHERS("self", n) "); let in = product(" LAST("self", n) "); let out = product(" LAST(       \
+      "result", n) "); let there = lt(result1, in); let at = if(" gaps ", where(there, result1, 0), result1); "      \
+                   "let g = if(" gaps ", where(there, grad, 0), grad); self: reshape(scatter_add(zeros([lead, in], " \
+                   "dtype=g.dtype), 1, reshape(at, [lead, out]), reshape(g, [lead, out])), self.sizes)"
+#define EXTREME(n) EXTREME_WITH(n, "false")
+#define LARGEST(n, last) EXTREME_WITH(n, "dilation[0] > 1 || dilation[len(dilation) - 1] > 1" last)
 
 // ---- norms ----
 #define CHANNELS                                                                                          \
@@ -159,9 +163,9 @@ static const tc_op_derivative derivatives[] = {
     {"max_pool1d", "forward: max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]"},
     {"max_pool2d", "forward: max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]"},
     {"max_pool3d", "forward: max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]"},
-    {"max_pool1d_with_indices", EXTREME("1")},
-    {"max_pool2d_with_indices", EXTREME("2")},
-    {"max_pool3d_with_indices", EXTREME("3")},
+    {"max_pool1d_with_indices", LARGEST("1", "")},
+    {"max_pool2d_with_indices", LARGEST("2", "")},
+    {"max_pool3d_with_indices", LARGEST("3", " || " AT("dilation", "1") " > 1")},
     {"adaptive_max_pool1d", EXTREME("1")},
     {"adaptive_max_pool2d", EXTREME("2")},
     {"adaptive_max_pool3d", EXTREME("3")},

@@ -175,7 +175,7 @@ static void keep(const tc_plan *p, tc_plan_buf *b) {
   else b->kind = TC_PLAN_FROZEN;
 }
 
-static void find_kept(tc_plan *p) {
+void plan_keep_once(tc_plan *p) {
   bool *once = TC_NEW_ARRAY(p->arena, bool, p->bufs.count);
   for (int32_t i = 0; i < p->ops.count; i++) {
     const tc_plan_op *op = &p->ops.data[i];
@@ -187,8 +187,6 @@ static void find_kept(tc_plan *p) {
     }
   }
 }
-
-void tc_plan_keep_once(tc_plan *body) { find_kept(body); }
 
 // Weights as they are, or what was made of them once.
 static bool is_constant(const plan_builder *w, const tc_plan_buf *b) {
@@ -230,7 +228,7 @@ tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options *o, const tc_
                         .target = q->target};
     tc_vec_push(p->arena, &p->outputs, r);
   }
-  find_kept(p);
+  plan_keep_once(p);
   if (o->freeze && !p->fixed_from) find_constant_operands(&w);
   tc_plan_memory(p);
   *out = p;

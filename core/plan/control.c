@@ -23,7 +23,7 @@ int32_t tc_plan_region_count(int32_t kind) {
 }
 const char *tc_plan_region_word(int32_t kind, int32_t region) { return kinds[kind].regions[region]; }
 
-int32_t tc_plan_fixed_from(const tc_plan_op *op, int32_t region) {
+int32_t plan_fixed_from(const tc_plan_op *op, int32_t region) {
   bool body = op->kind == TC_PLAN_SCAN || (op->kind == TC_PLAN_WHILE && region == 1);
   return body ? op->n_carry + op->n_xs : 0;
 }
@@ -72,7 +72,7 @@ static tc_status make_regions(plan_builder *w, const tc_node *n, const tc_contro
   op->bytes = op->flops = bytes;
   if (!w->regions) return tc_error(TC_STATUS_UNIMPLEMENTED, "regions are not planned here");
   for (int32_t i = 0; i < c->n_regions; i++) {
-    TC_TRY(w->regions->make(w->regions->self, c->regions[i], wanted_results(w, n, c, i), tc_plan_fixed_from(op, i),
+    TC_TRY(w->regions->make(w->regions->self, c->regions[i], wanted_results(w, n, c, i), plan_fixed_from(op, i),
                             &op->regions[i]),
            "in the region @" TC_SV_FMT, TC_SV_ARG(c->regions[i]->name));
     const tc_plan *r = op->regions[i];

@@ -338,8 +338,8 @@ static tc_status regions(reader *r, tc_plan_op *o) {
     TC_TRY(tc_lex_expect(r->lx, tc_plan_region_word(o->kind, i)));
     TC_TRY(plan(r, &o->regions[i]));
     r->p = outer, r->bufs = bufs;
-    o->regions[i]->fixed_from = tc_plan_fixed_from(o, i);
-    if (o->regions[i]->fixed_from) tc_plan_keep_once(o->regions[i]);
+    o->regions[i]->fixed_from = plan_fixed_from(o, i);
+    if (o->regions[i]->fixed_from) plan_keep_once(o->regions[i]);
   }
   r->depth--;
   return TC_OK;

@@ -26,8 +26,9 @@
 //     when s0 == 16 kernel 3 blocks 1 grain 4 : (%x, out %y)
 //   if %p : (%p, %x, out %y) in %a bytes 0 flops 0 then plan @true (…) … { … } else plan @false (…) … { … }
 //   while : (%i, %x, %w, out %i1, out %x1) carry 2 spare (%i2, %x2) in %a bytes … flops … test plan … do plan …
-//   scan turns s0 [reversed] : (%h, %xs, %w, out %h1, out %ys) carry 1 over 1 spare (%h2) in %a bytes … flops … do plan
-//   … kernel @softmax (…) … { … } kernel @add (…) … { … }
+//   scan turns s0 reversed : (%h, %xs, %w, out %h1, out %ys) carry 1 over 1 spare (%h2) in %a bytes … flops … do …
+//   kernel @softmax (…) … { … }
+//   kernel @add (…) … { … }
 #ifndef TC_CORE_PLAN_PLAN_H_
 #define TC_CORE_PLAN_PLAN_H_
 
@@ -162,13 +163,9 @@ TC_NODISCARD tc_status tc_plan_build_with(tc_schedule *s, const tc_emit_options 
 int32_t tc_plan_region_count(int32_t kind);
 const char *tc_plan_region_word(int32_t kind, int32_t region);
 const char *tc_plan_op_word(int32_t kind); // "launch"; NULL beyond the last
-// tc_plan.fixed_from of a region, for an op of which the operands are known.
-int32_t tc_plan_fixed_from(const tc_plan_op *op, int32_t region);
 // Where a region's arena begins in the regions' buffer: that of a while's body lies behind that of its test if it has
 // something to keep.
 const tc_sym *tc_plan_region_offset(const tc_plan_op *op, int32_t region);
-// What later turns of a loop's body read of what is done in the first is there to the end.
-void tc_plan_keep_once(tc_plan *body);
 // Arena offsets (the best of several packings for constant sizes; slots reused where an expression provably fits).
 void tc_plan_memory(tc_plan *p);
 // The same where each run's outputs have memory of their own, which nobody sees before the run ends: buffers of

@@ -22,6 +22,10 @@ int32_t plan_scratch(plan_builder *w, tc_sv name, const tc_plan_buf *like);
 tc_status plan_call_args(plan_builder *w, const tc_lnode *n, tc_plan_op *op);
 // control.c
 tc_status plan_add_control(plan_builder *w, tc_group *g);
+// tc_plan.fixed_from of an op's region, where the op's operands are known.
+int32_t plan_fixed_from(const tc_plan_op *op, int32_t region);
+// build.c: what is made once and read later is frozen, or in a loop's body there to the end.
+void plan_keep_once(tc_plan *p);
 
 // over.c: finds results that may have the place of an operand (tc_buf.over).
 void plan_find_over(tc_schedule *s);

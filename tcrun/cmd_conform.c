@@ -3,6 +3,7 @@
 // Cases run in a process of their own, which writes a line before and after each; when it dies the case that it was in
 // has failed, and another process goes on behind it. So nothing that a plugin does ends the report.
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 #include "tcrun/conform.h"
 
-enum { CASE_SECONDS = 300, PASS = 0, FAIL, UNSUPPORTED, EXPECTED, STATES };
+enum { PASS = 0, FAIL, UNSUPPORTED, EXPECTED, STATES };
 static const char *const state_names[STATES] = {"pass", "FAIL", "unsupported", "expected failure"};
 static const kit_cases *const groups[] = {&kit_abi_cases, &kit_device_cases, &kit_kernel_cases,
                                           &kit_op_cases,  &kit_check_cases,  &kit_run_cases};
@@ -95,9 +96,10 @@ static void read_line(reading *r, char *line) {
 static void read_lines(reading *r, int from, pid_t pid, bool *killed) {
   char *buffer = NULL;
   size_t size = 0;
+  const int64_t limit = r->k->o->limit;
   for (;;) {
     struct pollfd p = {.fd = from, .events = POLLIN};
-    int ready = poll(&p, 1, CASE_SECONDS * 1000);
+    int ready = poll(&p, 1, limit > INT_MAX / 1000 ? -1 : (int)(limit * 1000));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) {
       *killed = true;
@@ -150,7 +152,7 @@ static tc_status run_process(reading *r, int32_t first, const bool *chosen, int3
   if (r->ended) return TC_OK;
   if (r->in_case < 0) return tc_error(TC_STATUS_PLUGIN, "the kit's process ended between cases");
   tc_arena *a = r->k->o->arena;
-  const char *text = killed ? tc_sv_printf(a, "it took more than %d seconds", CASE_SECONDS).data
+  const char *text = killed ? tc_sv_printf(a, "it took more than %lld seconds", (long long)r->k->o->limit).data
                      : WIFSIGNALED(status)
                          ? tc_sv_printf(a, "the process crashed: %s", strsignal(WTERMSIG(status))).data
                          : tc_sv_printf(a, "the process ended with code %d", WEXITSTATUS(status)).data;

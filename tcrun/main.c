@@ -63,7 +63,8 @@ static const struct {
      "  fault    failing allocations\n"
      "  perf     rates against those that the device claims\n"
      "A manifest NAME.tc-plugin.toml lies beside FILE.so. --random=SEED repeats a run; a line of the --skip-list is\n"
-     "GROUP.NAME  # why it is known to fail. --set NAME.KEY=VALUE reaches the plugin.\n"
+     "GROUP.NAME  # why it is known to fail. A case that takes more than --limit=SECONDS (300) fails.\n"
+     "--set NAME.KEY=VALUE reaches the plugin.\n"
      "Example: tcrun conform --plugin=build/libabacus.so --filter='device.*'\n"},
     {"ops", cmd_ops, "ops [PATTERN]", "the ops that are known", NULL},
     {"modes", cmd_modes, "modes", "the modes there are", NULL},

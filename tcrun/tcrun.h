@@ -27,7 +27,7 @@ typedef struct run_options {
       tape;
   uint64_t seed;
   int64_t runs, replays;
-  int64_t limit;     // check: seconds that a case may take
+  int64_t limit;     // check, conform: seconds that a case may take
   double rtol, atol; // < 0: not given
   bool by_norms;     // results are held to the references by their norms, unless rtol or atol is given
   int32_t jobs;

@@ -23,11 +23,14 @@
 
 #include "stage.h"
 
-enum { AT_ONCE = 128 }; // bytes
+enum {
+  AT_ONCE = 128,  // bytes
+  WRITTEN_OUT = 8 // steps of a thread; more of them are a loop: compilers take minutes for a row in one thread
+};
 
 typedef struct thread_spot {
   tc_kmem points;
-  int32_t first_point; // of this butterfly in `points`
+  tc_kval first_point; // of this butterfly in `points`
   bool wait;           // outputs go to `points`
   tc_kval read_place, write_place;
   int64_t step; // in place: between points of this pass
@@ -187,7 +190,7 @@ static void store_now(fft_spot *at, tc_kval k, fft_value v) {
 
 static tc_kval point(const fft_spot *at, tc_kval k) {
   const thread_spot *t = at->self;
-  return fft_addi(at->e, fft_muli(at->e, k, 2), (int64_t)t->first_point * 2);
+  return fft_muli(at->e, fft_add(at->e, k, t->first_point), 2);
 }
 
 static void store(fft_spot *at, tc_kval k, fft_value v) {
@@ -233,19 +236,19 @@ static tc_kval locate_in_place(fft_spot *at, tc_kval j) {
   return q;
 }
 
-// Butterfly number `number` of every thread.
-static void locate(fft_spot *at, int32_t number) {
+// Butterfly number `number` of every thread; `some`: not every one has it.
+static void locate(fft_spot *at, tc_kval number, bool some) {
   fft_emit *e = at->e;
   thread_spot *t = at->self;
   tc_kb *b = e->c.b;
   int32_t lanes = e->plan.lanes, s = at->p->s, r = at->p->radix, all = e->plan.n / r;
-  tc_kval j = fft_addi(e, e->lane, (int64_t)number * lanes), p, q;
-  at->mask = (number + 1) * lanes > all ? tc_kb_op2(b, TC_K_LT, j, fft_int(e, all)) : -1;
+  tc_kval j = fft_add(e, e->lane, fft_muli(e, number, lanes)), p, q;
+  at->mask = some ? tc_kb_op2(b, TC_K_LT, j, fft_int(e, all)) : -1;
   if (at->p->m == 1) p = fft_int(e, 0), q = j;
   else if (s == 1) p = j, q = fft_int(e, 0);
   else split(e, j, s, &p, &q);
   at->read = j;
-  t->first_point = number * r;
+  t->first_point = fft_muli(e, number, r);
   if (e->in_place) {
     at->write = locate_in_place(at, j);
     at->turn = at->table.kind == FFT_TABLE_NONE ? -1 : fft_muli(e, at->write, 2 * at->table.together);
@@ -271,13 +274,32 @@ static void store_points(fft_spot *at) {
   }
 }
 
+static void make_butterfly(fft_spot *at) {
+  at->turn_first.re = -1;
+  fft_spot_emit(at);
+}
+
+static void each_butterfly(fft_spot *at, void (*f)(fft_spot *at)) {
+  fft_emit *e = at->e;
+  int32_t lanes = e->plan.lanes, all = e->plan.n / at->p->radix, number = 0;
+  if (all / lanes > WRITTEN_OUT) {
+    number = all / lanes;
+    locate(at, tc_kb_for(e->c.b, fft_int(e, 0), fft_int(e, number), 1, 0, 0, NULL, NULL), false);
+    f(at);
+    tc_kb_end_for(e->c.b, 0, NULL, NULL);
+  }
+  for (; number * lanes < all; number++) {
+    locate(at, fft_int(e, number), (number + 1) * lanes > all);
+    f(at);
+  }
+}
+
 static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
   tc_kb *b = e->c.b;
   const fft_plan *plan = &e->plan;
   thread_spot t = {.points = -1};
   for (int32_t i = 0; i < plan->n_passes; i++) {
     const fft_pass *p = &plan->passes[i];
-    int32_t count = (plan->n / p->radix + plan->lanes - 1) / plan->lanes;
     const fft_io *to = i + 1 < plan->n_passes ? NULL : out;
     fft_spot at = {.e = e,
                    .p = p,
@@ -300,18 +322,11 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
       t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);
     at.table = fft_make_input_table(e, p);
     begin(e, side_by_side);
-    for (int32_t n = 0; n < count; n++) {
-      locate(&at, n);
-      at.turn_first.re = -1;
-      fft_spot_emit(&at);
-    }
+    each_butterfly(&at, make_butterfly);
     tc_kb_end_lanes(b, 0, NULL, NULL);
     if (t.wait) {
       begin(e, side_by_side);
-      for (int32_t n = 0; n < count; n++) {
-        locate(&at, n);
-        store_points(&at);
-      }
+      each_butterfly(&at, store_points);
       tc_kb_end_lanes(b, 0, NULL, NULL);
     }
     if (writes) e->from = e->to;
@@ -322,6 +337,13 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
 static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask)) {
   int32_t lanes = e->plan.lanes;
   begin(e, e->columns & (e->kind == FFT_C2R ? 1 : 2));
+  if ((to - from) / lanes > WRITTEN_OUT) {
+    int32_t whole = (to - from) / lanes * lanes;
+    tc_kval i = tc_kb_for(e->c.b, fft_int(e, from), fft_int(e, from + whole), lanes, 0, 0, NULL, NULL);
+    f(e, fft_add(e, e->lane, i), -1);
+    tc_kb_end_for(e->c.b, 0, NULL, NULL);
+    from += whole;
+  }
   for (int32_t i = from; i < to; i += lanes) {
     tc_kval left = i + lanes <= to ? -1 : tc_kb_op2(e->c.b, TC_K_LT, e->lane, fft_int(e, to - i));
     f(e, fft_addi(e, e->lane, i), left);

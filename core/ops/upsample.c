@@ -38,6 +38,8 @@ static tc_int scaled_size(tc_op_args *a, tc_int in, double scale) {
   return tc_int_floordiv(a, tc_int_mul(a, in, tc_int_const(a, p)), tc_int_const(a, q));
 }
 
+static bool by_bytes(const tc_resize *r, tc_dtype d) { return d == TC_U8 && r->n == 2 && r->kind != NEAREST; }
+
 static int32_t read_resize(tc_op_args *a, tc_resize *r) {
   static const char *const names[][MAX_SPACE] = {
       {"scales", NULL, NULL}, {"scales_h", "scales_w", NULL}, {"scales_d", "scales_h", "scales_w"}};
@@ -71,6 +73,9 @@ static int32_t read_resize(tc_op_args *a, tc_resize *r) {
     r->out[i] = by_factor ? scaled_size(a, r->in[i], r->scale[i]) : tc_op_sym_at(a, size, i);
     if (tc_int_lt(a, r->in[i], tc_int_const(a, 1)) == 1 || tc_int_lt(a, r->out[i], tc_int_const(a, 1)) == 1)
       return tc_op_fail(a, "input and output sizes must be positive: %s", tc_op_shape_text(a, 0));
+    // What keeps its size is copied, whatever its factor.
+    bool copies = r->kind == LINEAR || r->aa || by_bytes(r, t->dtype) || (r->kind == NEAREST && !r->exact);
+    if (copies && tc_int_eq(a, r->in[i], r->out[i]) == 1) r->scale[i] = 0;
   }
   return TC_STATUS_OK;
 }
@@ -207,7 +212,6 @@ static tc_bval as_result(tc_op_args *a, tc_bval v, tc_dtype compute, tc_dtype ou
 }
 static tc_dtype compute_of(tc_dtype d) { return tc_dtype_is_float(d) ? tc_op_math_type(d) : TC_F32; }
 // PyTorch resamples images of bytes in integers (upsample_bytes.c).
-static bool by_bytes(const tc_resize *r, tc_dtype d) { return d == TC_U8 && r->n == 2 && r->kind != NEAREST; }
 
 static tc_lt interpolated(tc_op_args *a, const tc_resize *r, tc_lt x, tc_dtype out) {
   tc_dtype compute = compute_of(out);
@@ -249,6 +253,11 @@ void tc_resize_window_at(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o,
   w->end = tc_int_min(a, tc_int_floordiv(a, high, whole), r->in[i]);
 }
 
+tc_bval tc_resize_share(tc_op_args *a, tc_bval x, tc_bval total, tc_dtype d) {
+  tc_bval none = tc_lo_op2(a, TC_K_EQ, total, tc_lo_const(a, d, 0, 0));
+  return tc_lo_op3(a, TC_K_SELECT, none, x, tc_lo_op2(a, TC_K_DIV, x, total));
+}
+
 // Antialiasing of one dimension: Σ filter·x / Σ filter over the window.
 static tc_lt filtered(tc_op_args *a, const tc_resize *r, int32_t i, tc_lt x, tc_dtype out) {
   static const char *const names[] = {"d", "s"};
@@ -282,8 +291,8 @@ static tc_lt filtered(tc_op_args *a, const tc_resize *r, int32_t i, tc_lt x, tc_
     sums[pass] = tc_lo_end(a, w, compute);
   }
   tc_lo_begin(a, rank, sizes, index);
-  tc_bval v = tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, sums[1], index), tc_lo_load(a, sums[0], &index[axis]));
-  return tc_lo_end(a, v, out);
+  tc_bval total = tc_lo_load(a, sums[0], &index[axis]);
+  return tc_lo_end(a, tc_resize_share(a, tc_lo_load(a, sums[1], index), total, compute), out);
 }
 
 static int32_t resize_lower(tc_op_args *a) {
@@ -313,7 +322,8 @@ double tc_resize_factor(const tc_resize *r, int32_t i) {
   return r->scale[i] > 0 ? 1 / r->scale[i] : (double)in / (double)out;
 }
 
-// Positions and weights for output o of dimension i; room for as many as the window may have. Gives their number.
+// Positions and weights for output o of dimension i; room for as many as the window may have. Gives their number, 0
+// where the window lies behind the last element.
 static int64_t ref_taps(const tc_resize *r, int32_t i, int64_t o, int64_t *at, double *weight) {
   int64_t in = r->in[i]->value, n = 0;
   double factor = tc_resize_factor(r, i);
@@ -324,13 +334,13 @@ static int64_t ref_taps(const tc_resize *r, int32_t i, int64_t o, int64_t *at, d
   if (r->aa) {
     double stretch = factor > 1 ? factor : 1, support = (r->kind == CUBIC ? 2 : 1) * stretch,
            center = factor * ((double)o + 0.5), total = 0;
-    int64_t first = (int64_t)fmin(fmax(center - support + 0.5, 0), (double)in - 1),
+    int64_t first = (int64_t)fmin(fmax(center - support + 0.5, 0), (double)in),
             end = (int64_t)fmin(center + support + 0.5, (double)in);
     for (int64_t p = first; p < end; p++) {
       double x = ((double)p - center + 0.5) / stretch;
       at[n] = p, weight[n] = r->kind == CUBIC ? tc_resize_cubic(x, -0.5) : fmax(1 - fabs(x), 0), total += weight[n++];
     }
-    for (int64_t k = 0; k < n; k++) weight[k] /= total;
+    for (int64_t k = 0; k < n && total != 0; k++) weight[k] /= total;
     return n;
   }
   if (r->kind == LINEAR && in == r->out[i]->value && factor == 1) { // a copy
@@ -365,13 +375,14 @@ static int32_t resize_ref(tc_op_args *a) {
   for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, iy)) {
     int64_t n[MAX_SPACE], k[MAX_SPACE] = {0};
     double sum = 0;
-    for (int32_t i = 0; i < r.n; i++) n[i] = ref_taps(&r, i, iy[2 + i], at[i], weight[i]);
-    do {
+    bool any = true;
+    for (int32_t i = 0; i < r.n; i++) n[i] = ref_taps(&r, i, iy[2 + i], at[i], weight[i]), any = any && n[i];
+    for (bool next = any; next; next = tc_ref_next(r.n, n, k)) {
       int64_t o = iy[0] * x->strides[0] + iy[1] * x->strides[1];
       double w = 1;
       for (int32_t i = 0; i < r.n; i++) o += at[i][k[i]] * x->strides[2 + i], w *= weight[i][k[i]];
       sum += w == 1 ? tc_ref_f(x, o) : w * tc_ref_f(x, o);
-    } while (tc_ref_next(r.n, n, k));
+    }
     if (y->dtype == TC_I64) tc_ref_put_i(y, tc_ref_offset(y, iy), (int64_t)fmin(fmax(floor(sum + 0.5), 0), 255));
     else tc_ref_put(y, tc_ref_offset(y, iy), (tc_c128){sum, 0});
   }

@@ -31,6 +31,9 @@ typedef struct tc_resize_window {
 } tc_resize_window;
 void tc_resize_window_at(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc_resize_window *w);
 
+// x / total of dtype d, and x itself where the total is zero: a window may lie behind the last element.
+tc_bval tc_resize_share(tc_op_args *a, tc_bval x, tc_bval total, tc_dtype d);
+
 // Images of bytes (upsample_bytes.c): argument 0, resampled along its last two dimensions.
 tc_lt tc_resize_bytes_lower(tc_op_args *a, const tc_resize *r);
 int32_t tc_resize_bytes_ref(tc_op_args *a, const tc_resize *r);

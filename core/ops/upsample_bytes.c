@@ -100,7 +100,7 @@ static tc_lt weights(tc_op_args *a, const bytes *b, tc_lt values) {
   if (b->r->aa) {
     tc_lt total = tc_lo_end(a, v, TC_F64);
     tc_lo_begin(a, 2, sizes, at);
-    return tc_lo_end(a, tc_lo_op2(a, TC_K_DIV, tc_lo_load(a, values, at), tc_lo_load(a, total, at)), TC_F64);
+    return tc_lo_end(a, tc_resize_share(a, tc_lo_load(a, values, at), tc_lo_load(a, total, at), TC_F64), TC_F64);
   }
   tc_int before = tc_sym_cmp(a->syms, TC_SYM_LE, at[2], at[1]),
          same = tc_sym_cmp(a->syms, TC_SYM_EQ, place_of(a, b, at[0], at[2]), place_of(a, b, at[0], at[1]));
@@ -189,7 +189,7 @@ static double real_weights(const tc_resize *r, int32_t i, int64_t o, double *w, 
       double x = ((double)(k + *first) - center + 0.5) / stretch;
       total += w[k] = cubic ? tc_resize_cubic(x, -0.5) : fmax(1 - fabs(x), 0);
     }
-    for (int64_t k = 0; k < *count; k++) most = fmax(most, w[k] /= total);
+    for (int64_t k = 0; k < *count && total != 0; k++) most = fmax(most, w[k] /= total);
     return most;
   }
   double src = r->align ? factor * (double)o : factor * ((double)o + 0.5) - 0.5;

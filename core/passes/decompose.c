@@ -64,10 +64,17 @@ static void rename_sizes(tc_node *n, const renaming *r) {
 
 // ---- replacing ----
 
-static bool leaves(const tc_graph *g, const tc_value *v) {
+// Strides count for what leaves the graph, and for views.
+static bool shows_strides(const tc_graph *g, const tc_value *v) {
   for (int32_t i = 0; i < g->outputs.count; i++) {
     tc_value *out = g->outputs.data[i].arg.value;
     if (out && tc_value_resolve(out) == v) return true;
+  }
+  for (const tc_node *n = v->def; n; n = n->next) {
+    for (int32_t i = 0; i < n->n_results; i++) {
+      tc_value *base = n->results[i]->kind == TC_VALUE_TENSOR ? tc_value_base(n->results[i]) : NULL;
+      if (base && tc_value_resolve(base) == v) return true;
+    }
   }
   return false;
 }
@@ -90,7 +97,8 @@ static tc_status replace_result(const tc_build *b, tc_node *n, int32_t i, const 
       return tc_error(TC_STATUS_INTERNAL,
                       "size %d of result %d differs between the decomposition and the op's own meta function", d, i);
   TC_TRY(tc_match_layout(b, v, &old->type, &v));
-  if (!tc_type_same(m, &v->type, &old->type) && leaves(n->graph, old)) TC_TRY(tc_match_gaps(b, v, &old->type, &v));
+  if (!tc_type_same(m, &v->type, &old->type) && shows_strides(n->graph, old))
+    TC_TRY(tc_match_gaps(b, v, &old->type, &v));
   if (v->def && v->def->n_results == 1 && v->graph == n->graph && v->name.size &&
       tc_sv_eq(v->name, v->def->op->schema.name))
     tc_value_set_name(n->graph, v, old->name);

@@ -30,7 +30,7 @@
 #define AGAIN_ROWS(self, src) "index_reduce(" self ", dim, index, " src ", reduce, include_self=include_self)"
 // clang-format off: one statement a line
 #define REDUCED(src, OF_SIZE, READ, ADD, CLEAR, AGAIN) \
-  "let size = " OF_SIZE("0") "; let sum = reduce == \"sum\" || reduce == \"add\"; " \
+  "let sum = reduce == \"sum\" || reduce == \"add\"; " \
   "let many = maximum(" ADD("if(include_self, ones_like(self), zeros_like(self))", "ones_like(" src ")") ", 1); " \
   "let here = to(eq(self, result), self.dtype); " \
   "let there = to(eq(" src ", " READ("result") "), self.dtype); " \
@@ -42,8 +42,8 @@
   "let mine = if(sum, grad, if(reduce == \"mean\", div(grad, many), " \
   "if(reduce == \"prod\", mul(grad, conj(" AGAIN("ones_like(self)", src) ")), mul(here, share)))); " \
   "self: if(include_self, mine, " CLEAR("mine") "); " \
-  src ": if(sum, " READ("grad") ", if(reduce == \"mean\", " READ("div(grad, many)") ", " \
-  "if(reduce == \"prod\", rest, mul(there, " READ("share") "))))"
+  src ": " OF_SIZE("if(sum, " READ("grad") ", if(reduce == \"mean\", " READ("div(grad, many)") ", " \
+  "if(reduce == \"prod\", rest, mul(there, " READ("share") "))))")
 // clang-format on
 
 // ---- bags: rows of indices from offsets[k] to offsets[k + 1]; mode 0 sum, 1 mean, 2 max ----

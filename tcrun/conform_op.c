@@ -31,6 +31,9 @@
   X(strided_input, false,                                                                                              \
     "(%x : f32[6, 8]{1, 6} = user \"x\", %y : f32[6, 8] = user \"y\") {\n  %z : f32[6, 8] = aten::add.Tensor(%y, "     \
     "%x)\n  return user %z\n}\n")                                                                                      \
+  X(input_inside_another, false,                                                                                       \
+    "(%x : f32[40]{2}+37 = user \"x\", %y : i64[40]{1}+5 = user \"y\") {\n  %z : f32[40] = aten::mul.Tensor(%x, "      \
+    "%y)\n  return user %z\n}\n")                                                                                      \
   X(empty, false,                                                                                                      \
     "(%x : f32[0, 4] = user \"x\") {\n  %z : f32[0, 4] = aten::exp(%x)\n  %s : f32[4] = aten::sum.dim_IntList(%x, "    \
     "[0])\n  return user %z, user %s\n}\n")                                                                            \

@@ -16,6 +16,7 @@ typedef struct machine {
   int64_t *first; // by value: its first slot
   char **mems;    // by memory: its bytes
   int64_t *sizes; // by memory: bytes, of one lane
+  int64_t *zeros; // by memory: where element 0 lies in it, in bytes; arguments may have it in front
   number *carried;
   int32_t block;
   int32_t code; // the first failure's
@@ -35,12 +36,13 @@ static void copy_value(machine *m, int32_t to, int32_t from) {
 // ---- Memory ----
 static char *element(machine *m, const inst *in, int64_t index, int32_t lane) {
   const memory *info = &m->p->mems[in->mem];
-  int64_t bytes = number_bytes(info->dtype), size = m->sizes[in->mem];
-  if (index >= 0 && index < size / bytes)
-    return m->mems[in->mem] + index * bytes + (info->space == TC_SPACE_LANE ? lane * size : 0);
+  int64_t bytes = number_bytes(info->dtype), size = m->sizes[in->mem], count = size / bytes;
+  int64_t zero = m->zeros[in->mem] / bytes; // offsets are whole elements
+  if (index >= -zero && index < count - zero)
+    return m->mems[in->mem] + (zero + index) * bytes + (info->space == TC_SPACE_LANE ? lane * size : 0);
   if (m->code == TC_STATUS_OK)
     m->code = template_fail(m->device, TC_STATUS_DEVICE, "@%.150s reads or writes element %lld of %lld", m->f->name,
-                            (long long)index, (long long)(size / bytes));
+                            (long long)index, (long long)(count - zero));
   return NULL;
 }
 
@@ -212,20 +214,20 @@ static int32_t prepare(machine *m) {
   }
   const uint64_t parts[] = {
       rounded((slots + 1) * sizeof(number)), rounded(((uint64_t)h->n_values + 1) * sizeof(int64_t)),
-      rounded(((uint64_t)h->n_mems + 1) * sizeof(char *)), rounded(((uint64_t)h->n_mems + 1) * sizeof(int64_t)),
+      rounded(((uint64_t)h->n_mems + 1) * sizeof(char *)), rounded(((uint64_t)h->n_mems + 1) * 2 * sizeof(int64_t)),
       rounded(most * (uint64_t)h->lanes * sizeof(number))};
   char *at = m->room = template_take(m->device, parts[0] + parts[1] + parts[2] + parts[3] + parts[4] + inner);
   if (!at) return TC_STATUS_OUT_OF_MEMORY;
   m->slots = (number *)(void *)at, at += parts[0];
   m->first = (int64_t *)(void *)at, at += parts[1];
   m->mems = (char **)(void *)at, at += parts[2];
-  m->sizes = (int64_t *)(void *)at, at += parts[3];
+  m->sizes = (int64_t *)(void *)at, m->zeros = m->sizes + h->n_mems, at += parts[3];
   m->carried = (number *)(void *)at, at += parts[4];
   int64_t next = 0;
   for (int32_t v = 0; v < h->n_values; v++) m->first[v] = next, next += lanes_of(m, v);
   for (int32_t i = 0; i < h->n_mems; i++) {
     const memory *info = &p->mems[i];
-    m->sizes[i] = info->count * number_bytes(info->dtype);
+    m->sizes[i] = info->count * number_bytes(info->dtype), m->zeros[i] = 0;
     if (info->space == TC_SPACE_TABLE) m->mems[i] = (char *)(uintptr_t)(p->tables + info->at); // read only
     if (info->space != TC_SPACE_LANE && info->space != TC_SPACE_SHARED) continue;
     m->mems[i] = at;
@@ -240,10 +242,11 @@ static int32_t take_arguments(machine *m) {
     const tc_launch_arg *a = &m->args[i];
     if (to->is_scalar) continue;
     const block *b = (const block *)(uintptr_t)a->value;
-    char *at = template_range(m->device, a->value, a->offset, 0);
+    char *at = template_range(m->device, a->value, 0, 0);
     if (!at) return TC_STATUS_OUT_OF_RANGE;
     m->mems[to->index] = at;
-    m->sizes[to->index] = b->size - a->offset;
+    m->sizes[to->index] = b->size;
+    m->zeros[to->index] = a->offset;
   }
   return TC_STATUS_OK;
 }

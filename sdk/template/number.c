@@ -91,8 +91,9 @@ static number round_to(tc_dtype t, double v) {
   return n;
 }
 
-// Values out of range give the smallest i64, as many processors do.
+// Values out of range, for which there is no rule, give the smallest i32 or i64, as many processors do.
 static int64_t to_int(tc_dtype t, double v) {
+  if (t == TC_I32 && !(v > -0x1p31 - 1 && v < 0x1p31)) return INT32_MIN;
   if (t == TC_U64 && v >= 0x1p63 && v < 0x1p64) return (int64_t)(uint64_t)v;
   return v >= -0x1p63 && v < 0x1p63 ? wrap(t, (int64_t)v) : wrap(t, INT64_MIN);
 }

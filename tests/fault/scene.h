@@ -22,7 +22,8 @@ typedef struct scene {
 
 typedef struct scene_options {
   const char *model, *backend, *mode;
-  const char *cache; // NULL: caches are off
+  const char *cache;   // NULL: caches are off
+  const char *plugins; // absolute folders with plugins; NULL: those beside the program
 } scene_options;
 
 static inline tc_status scene_configure(const scene_options *o, tc_config *config) {
@@ -31,6 +32,7 @@ static inline tc_status scene_configure(const scene_options *o, tc_config *confi
   TC_TRY(tc_config_set(config, TC_SV("threads"), TC_SV("2"), "test"));
   if (o->cache) TC_TRY(tc_config_set(config, TC_SV("cache.dir"), tc_sv_of(o->cache), "test"));
   else TC_TRY(tc_config_set(config, TC_SV("cache.enabled"), TC_SV("false"), "test"));
+  if (o->plugins) TC_TRY(tc_config_set(config, TC_SV("plugins.path"), tc_sv_of(o->plugins), "test"));
   return tc_config_apply_mode(config);
 }
 

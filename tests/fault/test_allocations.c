@@ -81,17 +81,17 @@ static void torture(const scene_options *o) {
 
 static void references(void **state) {
   (void)state;
-  torture(&(scene_options){MODEL, "ref", "eager", NULL});
+  torture(&(scene_options){.model = MODEL, .backend = "ref", .mode = "eager"});
 }
 
 static void compiled(void **state) {
   (void)state;
-  torture(&(scene_options){MODEL, "cpu", "inductor", NULL});
+  torture(&(scene_options){.model = MODEL, .backend = "cpu", .mode = "inductor"});
 }
 
 static void compiled_with_cache(void **state) {
   (void)state;
-  torture(&(scene_options){MODEL, "cpu", "inductor", CACHE});
+  torture(&(scene_options){.model = MODEL, .backend = "cpu", .mode = "inductor", .cache = CACHE});
 }
 
 int main(void) {

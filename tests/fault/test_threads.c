@@ -28,7 +28,7 @@ static void *call(void *arg) {
 
 static void together(const char *backend, const char *mode) {
   scene x;
-  scene_options o = {MODEL, backend, mode, NULL};
+  scene_options o = {.model = MODEL, .backend = backend, .mode = mode};
   tc_tensor want[SCENE_MAX] = {0};
   assert_ok(scene_open(tc_system_allocator(), &o, &x));
   assert_ok(scene_run(&x, want));

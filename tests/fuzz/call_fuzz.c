@@ -1,9 +1,9 @@
 // Differential test of all ops in all modes: random graphs of calls that are made from the schemas alone
-// (tests/fuzz/graphs/calls.h), so that every op, dtype, kind of argument, view and in-place write occurs, on the cpu
-// backend in each mode against the references. What is compiled was printed and read back first.
+// (tests/fuzz/graphs/calls.h), so that every op, dtype, kind of argument, view and in-place write occurs, on a backend
+// in each mode against the references. What is compiled was printed and read back first.
 //
-//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--graph=FILE] [--grad] [--keep-going]
-//             [--print]
+//   call_fuzz [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--graph=FILE] [--grad]
+//             [--backend=NAME] [--plugins=FOLDERS] [--keep-going] [--print]
 //
 // The first call of the graph with seed S is of op S modulo the number of ops, so that a run of as many graphs draws
 // all ops. What may differ is measured (tests/fuzz/graphs/band.h); before a result counts as wrong, by many more runs
@@ -822,7 +822,8 @@ static tc_status all(void *arg) {
   if (x->o.op && !tc_op_find(x->ops, tc_sv_of(x->o.op))) return tc_error(TC_STATUS_NOT_FOUND, "no op '%s'", x->o.op);
   for (int32_t k = 0; k < MODES && s == TC_OK; k++) {
     z.rigs[k].allocator = tc_system_allocator();
-    s = scene_context(tc_system_allocator(), &(scene_options){.backend = "cpu", .mode = modes[k]}, &z.rigs[k].context);
+    const scene_options o = {.backend = x->o.backend, .mode = modes[k], .plugins = x->o.plugins};
+    s = scene_context(tc_system_allocator(), &o, &z.rigs[k].context);
   }
   if (s == TC_OK) s = fuzz_loop(x);
   report(x, &z);

@@ -18,9 +18,10 @@ typedef struct fuzz_options {
   int64_t cases;
   double seconds;
   bool keep_going, print, grad;
-  const char *op;    // one op only; fuzzers of calls
-  const char *graph; // a file with the text of the graph; only its inputs are drawn
-  tc_dtype dtype;    // what their tensors have in common
+  const char *op;                // one op only; fuzzers of calls
+  const char *graph;             // a file with the text of the graph; only its inputs are drawn
+  const char *backend, *plugins; // where it runs; folders with plugins, NULL: those beside the program
+  tc_dtype dtype;                // what their tensors have in common
 } fuzz_options;
 
 typedef struct fuzz_session {
@@ -77,6 +78,8 @@ static inline bool fuzz_option(fuzz_options *o, const char *text) {
   else if (strncmp(text, "--cases=", 8) == 0) o->cases = strtoll(text + 8, NULL, 10);
   else if (strncmp(text, "--op=", 5) == 0) o->op = text + 5;
   else if (strncmp(text, "--graph=", 8) == 0) o->graph = text + 8;
+  else if (strncmp(text, "--backend=", 10) == 0) o->backend = text + 10;
+  else if (strncmp(text, "--plugins=", 10) == 0) o->plugins = text + 10;
   else if (strncmp(text, "--dtype=", 8) == 0) return (o->dtype = tc_dtype_parse(tc_sv_of(text + 8))) != TC_DTYPE_NONE;
   else if (strcmp(text, "--keep-going") == 0) o->keep_going = true;
   else if (strcmp(text, "--print") == 0) o->print = true;
@@ -88,12 +91,12 @@ static inline bool fuzz_option(fuzz_options *o, const char *text) {
 // The whole program; `body` (a fuzz_session) runs under the guard of its arena and calls fuzz_loop. Returns its exit
 // code.
 static inline int fuzz_main(int argc, char **argv, tc_status (*body)(void *session)) {
-  fuzz_session x = {.o = {.seconds = 30, .seed = (uint64_t)time(NULL) * 1000003u}};
+  fuzz_session x = {.o = {.seconds = 30, .seed = (uint64_t)time(NULL) * 1000003u, .backend = "cpu"}};
   for (int i = 1; i < argc; i++) {
     if (fuzz_option(&x.o, argv[i])) continue;
     fprintf(stderr,
-            "%s [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--graph=FILE] [--grad] [--keep-going] "
-            "[--print]\n",
+            "%s [--seconds=N] [--seed=S] [--cases=N] [--op=NAME] [--dtype=NAME] [--graph=FILE] [--grad] "
+            "[--backend=NAME] [--plugins=FOLDERS] [--keep-going] [--print]\n",
             argv[0]);
     return 2;
   }

@@ -102,8 +102,9 @@ enum { TC_ARG_MEMORY, TC_ARG_SCALAR };
 typedef struct tc_launch_arg {
   int32_t kind, bytes; // SCALAR: 1, 2, 4 or 8 bytes
   uint64_t value;      // memory handle, or the scalar's bits
-  // MEMORY: bytes from the memory's start to element 0 of the kernel's, whole elements. Negative where a program's input
-  // begins inside a larger tensor, from whose beginning the kernel counts: what it reads and writes lies in the memory.
+  // MEMORY: bytes from the memory's start to element 0 of the kernel's, whole elements. Negative where a program's
+  // input begins inside a larger tensor, from whose beginning the kernel counts: what it reads and writes lies in the
+  // memory.
   int64_t offset;
 } tc_launch_arg;
 

@@ -35,6 +35,8 @@ typedef struct fuzz_session {
   bool (*run)(struct fuzz_session *x, uint64_t seed);
 } fuzz_session;
 
+// A case of so many seconds hangs: the largest take a minute and more under a sanitizer, on a busy machine several.
+enum { FUZZ_HANGS = 900 };
 static volatile uint64_t fuzz_current_seed;
 
 static void fuzz_on_signal(int number) {
@@ -60,7 +62,7 @@ static inline tc_status fuzz_loop(fuzz_session *x) {
   double end = tc_now_ms() + o->seconds * 1000;
   while ((o->cases ? x->done < o->cases : tc_now_ms() < end) && (o->keep_going || !x->failed)) {
     fuzz_current_seed = o->seed + (uint64_t)x->done++;
-    alarm(120);
+    alarm(FUZZ_HANGS);
     x->failed += !x->run(x, fuzz_current_seed);
   }
   alarm(0);

@@ -37,6 +37,7 @@ static const char *const by_zeros[] = {"*conv*", "*attention*"};
 static const char *const by_norm[] = {"_linalg_*",
                                       "linalg_cholesky*",
                                       "linalg_cond",
+                                      "_cond_2",
                                       "linalg_det",
                                       "linalg_eig*",
                                       "linalg_householder*",

@@ -381,10 +381,28 @@ static LLVMBasicBlockRef split(cg *g, const cg_access *a, LLVMBasicBlockRef *joi
   return some;
 }
 
+// AVX2's accesses under a mask, which are cut into registers behind us. LLVM 19 reads all lanes of a register where it
+// learns only then that a constant factor of the mask leaves out every one of them. So it does not see what the mask is
+// made of: each register of it goes through an assembler text of no instruction.
+static LLVMValueRef hidden_mask(cg *g, LLVMValueRef mask) {
+  enum { REGISTER = 8 };
+  int32_t n = cg_count(mask), q = n < REGISTER ? n : REGISTER;
+  if (g->avx512 || q < 2 || n % q) return mask;
+  LLVMTypeRef word = q < REGISTER ? LLVMInt64TypeInContext(g->ctx) : LLVMInt32TypeInContext(g->ctx);
+  LLVMTypeRef t = LLVMVectorType(word, (unsigned)q), fn = LLVMFunctionType(t, &t, 1, 0);
+  LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "=x,0", 4, 0, 0, LLVMInlineAsmDialectATT, 0), parts[1024];
+  for (int32_t i = 0; i < n / q; i++) {
+    LLVMValueRef part = LLVMBuildSExt(g->b, cg_slice(g, mask, i * q, q), t, "");
+    part = LLVMBuildCall2(g->b, fn, nothing, &part, 1, "");
+    parts[i] = LLVMBuildICmp(g->b, LLVMIntSLT, part, LLVMConstNull(t), "");
+  }
+  return cg_concat(g, n / q, parts);
+}
+
 static LLVMValueRef masked_load(cg *g, const cg_access *a) {
   LLVMTypeRef t = vector_of(a, g->lanes);
   LLVMValueRef p = at(g, a, 0, NULL);
-  LLVMValueRef args[] = {p, cg_i32(g, a->align), a->mask, other_of(a, g, 0)};
+  LLVMValueRef args[] = {p, cg_i32(g, a->align), hidden_mask(g, a->mask), other_of(a, g, 0)};
   return cg_call2(g, "llvm.masked.load", (LLVMTypeRef[]){t, LLVMTypeOf(p)}, 2, 4, args);
 }
 
@@ -441,7 +459,7 @@ void cg_write(cg *g, const cg_access *a, LLVMValueRef *values) {
   }
   if (plain) {
     LLVMValueRef p = at(g, a, 0, NULL);
-    LLVMValueRef args[] = {values[0], p, cg_i32(g, a->align), a->mask};
+    LLVMValueRef args[] = {values[0], p, cg_i32(g, a->align), hidden_mask(g, a->mask)};
     cg_call2(g, "llvm.masked.store", (LLVMTypeRef[]){vector_of(a, g->lanes), LLVMTypeOf(p)}, 2, 4, args);
   } else write_some(g, a, values);
   if (!join) return;

@@ -538,8 +538,9 @@ static int32_t lies(tc_op_args *a, tc_lt t) {
 
 static int64_t on_chip(tc_op_args *a) { return tc_lo_of(a)->options->on_chip; }
 
-// A library wants strides: a view whose elements are not affine in its indices is copied first.
-static tc_lt strided(tc_op_args *a, tc_lt t) {
+// A library wants strides: a view whose elements are not affine in its indices is copied first, so that it lies as the
+// graph says, which the library was asked about.
+static tc_lt strided(tc_op_args *a, tc_lt t, const tc_value *value) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *v = view_of(lo, t);
   bool affine = true;
@@ -554,13 +555,18 @@ static tc_lt strided(tc_op_args *a, tc_lt t) {
   lo_begin(a, v->rank, v->sizes, index);
   tc_bval x = lo_load(a, t, index);
   keep(a);
-  return lo_end(a, x, v->buf->dtype);
+  tc_lt copy = lo_end(a, x, v->buf->dtype);
+  const tc_lview *c = view_of(lo, copy);
+  const tc_tensor_type *type = &value->type;
+  if (c && tc_strides_dense(lo->l->syms, type->rank, type->sizes, type->strides))
+    ((tc_buf *)c->buf)->prefer = type->strides;
+  return copy;
 }
 
 tc_status lo_affine(tc_lo *lo, tc_value *value, tc_lview *out) {
   tc_op_args a = {.state = lo};
   const tc_lview *v = lo_value(lo, value);
-  if (v) v = view_of(lo, strided(&a, tc_lo_add_view(lo, v)));
+  if (v) v = view_of(lo, strided(&a, tc_lo_add_view(lo, v), value));
   if (!v) return tc_failure_take(&lo->failure);
   *out = *v;
   return TC_OK;
@@ -600,9 +606,10 @@ void lo_call(tc_op_args *a) {
   TC_VEC(tc_lt) operands = {0};
   for (int32_t i = 0; i < gn->n_args; i++) {
     int32_t kind = tc_op_kind(a, i), n = tc_op_count(a, i);
-    if (kind == TC_AK_TENSOR) tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg(a, i)));
+    const tc_arg *g = &gn->args[i];
+    if (kind == TC_AK_TENSOR) tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg(a, i), g->value));
     for (int32_t k = 0; kind == TC_AK_TENSORS && k < n; k++)
-      tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg_at(a, i, k)));
+      tc_vec_push(lo->l->arena, &operands, strided(a, lo_arg_at(a, i, k), g->values[k]));
   }
   const tc_lview *views = copy_views(lo, operands.count, operands.data);
   if (!tc_failed(&lo->failure)) lo_call_with(lo, operands.count, views);

@@ -140,7 +140,7 @@ const tc_cdialect tc_dialect_cuda = {
     .nan_f64 = "__longlong_as_double(0x7ff8000000000000ll)",
     .prefetch = "asm volatile(\"prefetch.L2 [%0];\" :: \"l\"($0));",
     .shared_dynamic = "extern __shared__ __align__(128) unsigned char tc_shared[];",
-    .name_prefix = "tc_",
+    .name_prefix = "tc_kernel_",
     // What processors and PyTorch's results there give for values out of range.
     .float_to_i32 = "tc_to_i32($0)",
     .float_to_i64 = "tc_to_i64($0)",

@@ -124,7 +124,7 @@ const tc_cdialect tc_dialect_opencl = {
     .nan_f32 = "NAN",
     .inf_f64 = "(double)INFINITY",
     .nan_f64 = "(double)NAN",
-    .name_prefix = "tc_",
+    .name_prefix = "tc_kernel_",
     .float_to_i32 = "tc_to_i32($0)",
     .float_to_i64 = "tc_to_i64($0)",
 };

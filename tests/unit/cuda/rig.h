@@ -228,7 +228,7 @@ static inline void make_object(object *o, int32_t n_params) {
   cuda_blob_header h = {.magic = CUDA_BLOB_MAGIC, .arch = "sm_90", .n = 2};
   uint64_t at = sizeof h + 2 * sizeof(cuda_blob_entry);
   for (int32_t i = 0; i < 2; i++) {
-    const char *name = i ? "large" : "mul_0", *printed = i ? "tc_large" : "tc_mul_0";
+    const char *name = i ? "large" : "mul_0", *printed = i ? "tc_kernel_large" : "tc_kernel_mul_0";
     cuda_blob_entry e = {.lanes = i ? 64 : 256, .n_params = n_params, .shared_bytes = i ? 100000 : 0};
     e.name_at = at, e.name_size = strlen(name);
     memcpy(o->data + at, name, e.name_size);

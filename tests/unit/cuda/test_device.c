@@ -107,7 +107,7 @@ TC_TEST(launches) {
   OK(r.t->module_load(r.d, o.data, o.size, &module));
   OK(r.t->function(r.d, module, TC_SV("mul_0"), &small));
   OK(r.t->function(r.d, module, TC_SV("large"), &large));
-  assert_int_equal(r.t->function(r.d, module, TC_SV("tc_mul_0"), &none), TC_STATUS_NOT_FOUND);
+  assert_int_equal(r.t->function(r.d, module, TC_SV("tc_kernel_mul_0"), &none), TC_STATUS_NOT_FOUND);
   assert_int_equal(r.t->function(r.d, module, TC_SV("mul_"), &none), TC_STATUS_NOT_FOUND);
   r.params(4, (int32_t[]){8, 4, 1, 8});
   tc_launch_arg args[3] = {{.kind = TC_ARG_MEMORY, .value = memory, .offset = 64},
@@ -118,7 +118,7 @@ TC_TEST(launches) {
   OK(r.t->launch(r.d, stream, &l));
   const fake_state *s = r.state();
   int32_t before = s->launches;
-  assert_string_equal(s->kernel, "tc_mul_0");
+  assert_string_equal(s->kernel, "tc_kernel_mul_0");
   assert_int_equal(s->grid, 7);
   assert_int_equal(s->lanes, 256);
   assert_int_equal(s->shared_bytes, 0);

@@ -80,27 +80,27 @@ KERNEL_TEST(cuda_text) {
                                   "    %a, %c, %d, %e = load.v4 %x[%i] if %ok else 0.0\n    %f = mul %a, 0.5\n    "
                                   "store.v4 %y[%i], %f, %c, %d, %e if %ok\n  }\n}\n");
   const char *text = strstr(print_as(arena, k, &tc_dialect_cuda), "extern");
-  assert_string_equal(text,
-                      "extern \"C\" __global__ void __launch_bounds__(128) tc_scale(const float *__restrict__ m0_x, "
-                      "float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
-                      "  if (!tc_start()) return;\n"
-                      "  const int v0 = (int)blockIdx.x;\n"
-                      "  const int v2 = v0 * 512;\n"
-                      "  {\n"
-                      "    const int v3 = (int)threadIdx.x;\n"
-                      "    const int v5 = v3 * 4;\n"
-                      "    const int v6 = v2 + v5;\n"
-                      "    const bool v8 = v6 < s0_n;\n"
-                      "    float v13 = 0.0f;\n"
-                      "    float v14 = 0.0f;\n"
-                      "    float v15 = 0.0f;\n"
-                      "    float v16 = 0.0f;\n"
-                      "    if (v8) { const tc_vector<float, 4> t0 = *(const tc_vector<float, 4> *)(m0_x + v6); "
-                      "v13 = t0.v[0]; v14 = t0.v[1]; v15 = t0.v[2]; v16 = t0.v[3]; }\n"
-                      "    const float v18 = v13 * 0.5f;\n"
-                      "    if (v8) tc_store<float, 4>(m1_y + v6, v18, v14, v15, v16);\n"
-                      "  }\n"
-                      "}\n");
+  assert_string_equal(
+      text, "extern \"C\" __global__ void __launch_bounds__(128) tc_kernel_scale(const float *__restrict__ m0_x, "
+            "float *__restrict__ m1_y, const int s0_n, long long *errors) {\n"
+            "  if (!tc_start()) return;\n"
+            "  const int v0 = (int)blockIdx.x;\n"
+            "  const int v2 = v0 * 512;\n"
+            "  {\n"
+            "    const int v3 = (int)threadIdx.x;\n"
+            "    const int v5 = v3 * 4;\n"
+            "    const int v6 = v2 + v5;\n"
+            "    const bool v8 = v6 < s0_n;\n"
+            "    float v13 = 0.0f;\n"
+            "    float v14 = 0.0f;\n"
+            "    float v15 = 0.0f;\n"
+            "    float v16 = 0.0f;\n"
+            "    if (v8) { const tc_vector<float, 4> t0 = *(const tc_vector<float, 4> *)(m0_x + v6); "
+            "v13 = t0.v[0]; v14 = t0.v[1]; v15 = t0.v[2]; v16 = t0.v[3]; }\n"
+            "    const float v18 = v13 * 0.5f;\n"
+            "    if (v8) tc_store<float, 4>(m1_y + v6, v18, v14, v15, v16);\n"
+            "  }\n"
+            "}\n");
 }
 
 // ---- Products of tiles ----
@@ -369,10 +369,35 @@ KERNEL_TEST(refusals) {
   assert_true(tc_sv_is(reason, "a type that the device does not have"));
 }
 
+// ---- Names ----
+// A kernel may be called as any op is ("max"), so no helper's name may begin as kernels' do.
+static void expect_other_names(const tc_cdialect *d) {
+  const char *texts[] = {d->prologue, d->more[0], d->more[1], d->more[2]};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    assert_null(texts[i] ? strstr(texts[i], d->name_prefix) : NULL);
+}
+
+KERNEL_TEST(helpers_have_other_names) {
+  const uint32_t all = TC_OPENCL_SUBGROUPS | TC_OPENCL_FP16 | TC_OPENCL_NVIDIA | TC_OPENCL_TILES;
+  (void)arena;
+  expect_other_names(&tc_dialect_cuda);
+  for (uint32_t what = 0; what <= all; what++) {
+    tc_cdialect d;
+    tc_dialect_opencl_with(what, &d);
+    expect_other_names(&d);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(cuda),          cmocka_unit_test(cuda_text),       cmocka_unit_test(large_shared_memory),
-      cmocka_unit_test(opencl_syntax), cmocka_unit_test(opencl_variants), cmocka_unit_test(c99_equals_interpreter),
-      cmocka_unit_test(tiles),         cmocka_unit_test(refusals),        cmocka_unit_test(rare_sides_are_left_out)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(cuda),
+                                     cmocka_unit_test(cuda_text),
+                                     cmocka_unit_test(large_shared_memory),
+                                     cmocka_unit_test(opencl_syntax),
+                                     cmocka_unit_test(opencl_variants),
+                                     cmocka_unit_test(c99_equals_interpreter),
+                                     cmocka_unit_test(tiles),
+                                     cmocka_unit_test(refusals),
+                                     cmocka_unit_test(rare_sides_are_left_out),
+                                     cmocka_unit_test(helpers_have_other_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

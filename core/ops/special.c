@@ -230,13 +230,18 @@ static int32_t polygamma_expand(tc_op_args *a) {
   "where(a == inf, nan, where(v > 110, 0, where(v > 1, far, where(v < -3, wave, mid))))"
 
 // ---- what takes a number of steps that comes from data ----
-// An operand over all elements of the result, in one dimension.
+// An operand over all elements of the result, in one dimension. Integers are of the result's type before they are
+// widened to the template's.
 static tc_lt flat(tc_op_args *a, int32_t arg, tc_int numel) {
   const tc_tensor_type *t = tc_op_result_type(a, 0);
   tc_int index[1];
   tc_number n;
-  if (tc_op_kind(a, arg) == TC_AK_TENSOR)
-    return tc_lo_reshape(a, tc_lo_expand(a, tc_lo_arg(a, arg), t->rank, t->sizes), 1, &numel);
+  if (tc_op_kind(a, arg) == TC_AK_TENSOR) {
+    tc_lt x = tc_lo_reshape(a, tc_lo_expand(a, tc_lo_arg(a, arg), t->rank, t->sizes), 1, &numel);
+    if (tc_lo_dtype(a, x) == t->dtype || tc_dtype_is_float(t->dtype)) return x;
+    tc_lo_begin(a, 1, &numel, index);
+    return tc_lo_end(a, tc_lo_cast(a, tc_lo_load(a, x, index), t->dtype), t->dtype);
+  }
   if (!tc_op_number(a, arg, &n)) return -1;
   tc_lo_begin(a, 1, &numel, index);
   return tc_lo_end(a, tc_lo_const(a, TC_F64, n.re, 0), TC_F64);

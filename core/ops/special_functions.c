@@ -241,6 +241,7 @@ static double degree_of(double n) { return n > -1 && n < 0x1p63 ? fabs(trunc(n))
 // What a double cannot hold is infinite, products before their difference, too, which is NaN then, as in PyTorch.
 static wide in_range(wide v) { return fabsl(v) > (wide)DBL_MAX ? copysignl(INFINITY, v) : v; }
 enum { KIND_T, KIND_U, KIND_V, KIND_W };
+enum { MOST_DEGREE = 1000000 }; // of recurrences; NaN beyond it, where kernels stop, too
 static double chebyshev(double x, double degree, int kind) {
   double n = degree_of(degree), parity = fmod(n, 2) == 1 ? -1 : 1;
   if (n < 0) return 0;
@@ -271,7 +272,7 @@ static double chebyshev(double x, double degree, int kind) {
   for (double k = 1; k < n; k++) {
     wide r = in_range(in_range(2 * x * q) - p);
     p = q, q = r;
-    if (isnan(q) || k > 1e6) return NAN;
+    if (isnan(q) || k > MOST_DEGREE) return NAN;
   }
   return (double)q;
 }
@@ -299,8 +300,9 @@ double tc_laguerre_l(double x, double degree) {
   double n = degree_of(degree);
   if (n < 0) return 0;
   if (x == 0) return 1;
+  if (n > MOST_DEGREE) return NAN;
   wide p = 0, q = 1;
-  for (double k = 0; k < n && !isnan(q) && k < 1e6; k++) {
+  for (double k = 0; k < n && !isnan(q); k++) {
     wide r = in_range((in_range((2 * k + 1 - x) * q) - in_range(k * p)) / (k + 1));
     p = q, q = r;
   }
@@ -310,8 +312,9 @@ double tc_legendre_p(double x, double degree) {
   double n = degree_of(degree);
   if (n < 0) return 0;
   if (fabs(x) == 1) return x > 0 || fmod(n, 2) == 0 ? 1 : -1;
+  if (n > MOST_DEGREE) return NAN;
   wide p = 0, q = 1;
-  for (double k = 0; k < n && !isnan(q) && k < 1e6; k++) {
+  for (double k = 0; k < n && !isnan(q); k++) {
     wide r = in_range((in_range((2 * k + 1) * x * q) - in_range(k * p)) / (k + 1));
     p = q, q = r;
   }

@@ -140,7 +140,8 @@ static tc_kval chebyshev_cosine(iterate *t, int32_t kind, tc_kval x, tc_kval n) 
 static tc_kval polynomial(iterate *t) {
   tc_kval x = argument(t), n = degree(t), one = real(t, 1), zero = real(t, 0), carried[2], last[2];
   bool chebyshev = is_chebyshev(t->kind);
-  int32_t kind = t->kind >= TC_ITERATE_SHIFTED_T ? t->kind - TC_ITERATE_SHIFTED_T + TC_ITERATE_T : t->kind;
+  bool shifted = chebyshev && t->kind >= TC_ITERATE_SHIFTED_T;
+  int32_t kind = shifted ? t->kind - TC_ITERATE_SHIFTED_T + TC_ITERATE_T : t->kind;
   tc_kval twice = add(t, x, x), init[2] = {chebyshev ? one : zero, one};
   if (chebyshev)
     init[1] = kind == TC_ITERATE_T   ? x

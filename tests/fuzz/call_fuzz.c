@@ -153,14 +153,29 @@ static tc_value *find_operand(call_gen *r, tc_graph *g, value_list *known, const
   return v;
 }
 
-// Does a call count from the beginning of a storage, and reach what lies in front of the tensor? That is nobody's
-// value.
-static bool reaches_in_front(const call *c, const tc_arg *args) {
-  for (int32_t i = 1; i < c->n_args && args[0].kind == TC_AK_TENSOR; i++) {
-    const tc_sym *offset = args[0].value->type.offset;
-    if (tc_sv_is(c->op->schema.args[i].name, "storage_offset") && args[i].kind == TC_AK_INT &&
-        tc_sym_is_const(args[i].sym) && tc_sym_is_const(offset) && args[i].sym->value < offset->value)
+static const tc_value *storage_of(const tc_value *v) {
+  for (const tc_value *base; (base = tc_value_base(v));) v = base;
+  return v;
+}
+
+static bool is_written(const tc_graph *g, const tc_value *storage) {
+  for (const tc_node *n = g->first; n; n = n->next)
+    for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++)
+      if (n->op->schema.args[i].writes && n->args[i].value && storage_of(n->args[i].value) == storage) return true;
+  return false;
+}
+
+// Does a call count from the beginning of a storage, and reach what lies in front of the tensor, or between the
+// elements of one that was written in place (where a program has the new value alone)? These are nobody's values.
+static bool reaches_nobodys(const tc_graph *g, const call *c, const tc_arg *args) {
+  const tc_value *x = args[0].kind == TC_AK_TENSOR ? args[0].value : NULL;
+  for (int32_t i = 1; i < c->n_args && x; i++) {
+    const tc_tensor_type *t = &x->type;
+    if (!tc_sv_is(c->op->schema.args[i].name, "storage_offset")) continue;
+    if (args[i].kind == TC_AK_INT && tc_sym_is_const(args[i].sym) && tc_sym_is_const(t->offset) &&
+        args[i].sym->value < t->offset->value)
       return true;
+    if (!tc_strides_dense(g->module->syms, t->rank, t->sizes, t->strides) && is_written(g, storage_of(x))) return true;
   }
   return false;
 }
@@ -176,7 +191,7 @@ static tc_status append(call_gen *r, tc_graph *g, value_list *known, const call 
     for (int32_t k = 0; k < a->n; k++) v[k] = a->types[k].absent ? NULL : find_operand(r, g, known, &a->types[k]);
     args[i] = tc_arg_tensors(v, a->n);
   }
-  if (reaches_in_front(c, args)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a place in front of the tensor");
+  if (reaches_nobodys(g, c, args)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a place that has no value");
   return tc_graph_add_node(g, NULL, c->op, c->n_args, args, TC_SV("r"), (tc_sv){0}, out);
 }
 
@@ -357,11 +372,6 @@ static bool has_infinity(const tc_tensor *t) {
     found = isinf(v.re) || isinf(v.im);
   }
   return found;
-}
-
-static const tc_value *storage_of(const tc_value *v) {
-  for (const tc_value *base; (base = tc_value_base(v));) v = base;
-  return v;
 }
 
 // Views are moved with what they see; what is written in place is new.

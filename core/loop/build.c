@@ -539,7 +539,7 @@ static int32_t lies(tc_op_args *a, tc_lt t) {
 static int64_t on_chip(tc_op_args *a) { return tc_lo_of(a)->options->on_chip; }
 
 // A library wants strides: a view whose elements are not affine in its indices is copied first, so that it lies as the
-// graph says, which the library was asked about.
+// graph says, which the library was asked about; but a matrix by rows, which any takes.
 static tc_lt strided(tc_op_args *a, tc_lt t, const tc_value *value) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *v = view_of(lo, t);
@@ -558,7 +558,7 @@ static tc_lt strided(tc_op_args *a, tc_lt t, const tc_value *value) {
   tc_lt copy = lo_end(a, x, v->buf->dtype);
   const tc_lview *c = view_of(lo, copy);
   const tc_tensor_type *type = &value->type;
-  if (c && tc_strides_dense(lo->l->syms, type->rank, type->sizes, type->strides))
+  if (c && type->rank > 2 && tc_strides_dense(lo->l->syms, type->rank, type->sizes, type->strides))
     ((tc_buf *)c->buf)->prefer = type->strides;
   return copy;
 }

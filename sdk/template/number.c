@@ -91,9 +91,10 @@ static number round_to(tc_dtype t, double v) {
   return n;
 }
 
-// Values out of range, for which there is no rule, give the smallest i32 or i64, as many processors do.
+// Values out of range, for which there is no rule, give the smallest i32 or i64, as many processors do; narrower types,
+// and u32, have the low bits of these.
 static int64_t to_int(tc_dtype t, double v) {
-  if (t == TC_I32 && !(v > -0x1p31 - 1 && v < 0x1p31)) return INT32_MIN;
+  if ((t == TC_I32 || number_bytes(t) < 4) && !(v > -0x1p31 - 1 && v < 0x1p31)) return wrap(t, INT32_MIN);
   if (t == TC_U64 && v >= 0x1p63 && v < 0x1p64) return (int64_t)(uint64_t)v;
   return v >= -0x1p63 && v < 0x1p63 ? wrap(t, (int64_t)v) : wrap(t, INT64_MIN);
 }

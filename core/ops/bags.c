@@ -229,7 +229,8 @@ static int32_t margin_ref(tc_op_args *a) {
 #define BAG(s, pad) {.schema = s, .meta = bag_meta, .decompose = BAGS(pad), .ref = bag_ref}
 // Segments along `axis` of data with all later dimensions in one; `first` and `ends` say where each begins and ends.
 #define SEGMENTS                                                                                                       \
-  "let by = if(is_none(lengths), offsets, lengths); let s = by.size(axis) - if(is_none(lengths), 1, 0);"               \
+  "let by = if(is_none(lengths), offsets, lengths); let axis = by.rank - 1; let s = by.size(axis) - if(is_none("       \
+  "lengths), 1, 0);"                                                                                                   \
   "let n = data.size(axis); let wide = wide(data.dtype); let x = flatten(unsqueeze(to(data, wide), -1), axis + 1, "    \
   "-1);"                                                                                                               \
   "let ends = if(is_none(lengths), slice(by, axis, 1, s + 1), cumsum(by, axis));"                                      \

@@ -86,8 +86,8 @@ static int32_t read_slices(tc_op_args *a, const request *q, slices *s) {
   return TC_STATUS_OK;
 }
 
-// -1, 0, 1; a NaN is behind all else, and unlike itself.
-static int32_t compare(const slices *s, int64_t p, int64_t q) {
+// -1, 0, 1; a NaN is behind all else, and unlike itself, but where slices are put in order.
+static int32_t compare(const slices *s, int64_t p, int64_t q, bool order) {
   for (int64_t j = 0; j < s->width; j++) {
     int64_t at = s->first[p] + s->along[j], to = s->first[q] + s->along[j];
     if (s->x->dtype == TC_I64) {
@@ -97,12 +97,13 @@ static int32_t compare(const slices *s, int64_t p, int64_t q) {
     }
     double v = tc_ref_f(s->x, at), w = tc_ref_f(s->x, to);
     if (isnan(w) && !isnan(v)) return -1;
+    if (order && isnan(v) && isnan(w)) continue;
     if (v != w) return v < w ? -1 : 1;
   }
   return 0;
 }
 
-// Stable; `list` has room for twice as many. Two NaN keep their order.
+// Stable; `list` has room for twice as many.
 static void sort(const slices *s, int64_t *list) {
   int64_t *spare = list + s->n;
   for (int64_t k = 0; k < s->n; k++) list[k] = k;
@@ -110,7 +111,7 @@ static void sort(const slices *s, int64_t *list) {
     for (int64_t lo = 0; lo < s->n; lo += 2 * w) {
       int64_t mid = lo + w < s->n ? lo + w : s->n, hi = lo + 2 * w < s->n ? lo + 2 * w : s->n;
       for (int64_t i = lo, j = mid, k = lo; k < hi; k++) {
-        bool second = i == mid || (j < hi && compare(s, list[j], list[i]) < 0);
+        bool second = i == mid || (j < hi && compare(s, list[j], list[i], true) < 0);
         spare[k] = second ? list[j++] : list[i++];
       }
     }
@@ -128,7 +129,7 @@ static int32_t unique_ref(tc_op_args *a) {
   if (q.sorts) sort(&s, list);
   for (int64_t k = 0; k < s.n; k++) {
     int64_t p = q.sorts ? list[k] : k, before = k == 0 ? p : q.sorts ? list[k - 1] : k - 1;
-    if (k == 0 || compare(&s, before, p)) starts[count++] = k;
+    if (k == 0 || compare(&s, before, p, false)) starts[count++] = k;
     which[p] = count - 1;
   }
   int32_t rank = q.dim < 0 ? 1 : s.x->rank;

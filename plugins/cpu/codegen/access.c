@@ -386,17 +386,18 @@ static LLVMBasicBlockRef split(cg *g, const cg_access *a, LLVMBasicBlockRef *joi
 // made of: each register of it goes through an assembler text of no instruction.
 static LLVMValueRef hidden_mask(cg *g, LLVMValueRef mask) {
   enum { REGISTER = 8 };
-  int32_t n = cg_count(mask), q = n < REGISTER ? n : REGISTER;
-  if (g->avx512 || q < 2 || n % q) return mask;
-  LLVMTypeRef word = q < REGISTER ? LLVMInt64TypeInContext(g->ctx) : LLVMInt32TypeInContext(g->ctx);
-  LLVMTypeRef t = LLVMVectorType(word, (unsigned)q), fn = LLVMFunctionType(t, &t, 1, 0);
+  int32_t n = cg_count(mask), take[REGISTER];
+  if (g->avx512) return mask;
+  LLVMTypeRef t = LLVMVectorType(LLVMInt32TypeInContext(g->ctx), REGISTER), fn = LLVMFunctionType(t, &t, 1, 0);
   LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "=x,0", 4, 0, 0, LLVMInlineAsmDialectATT, 0), parts[1024];
-  for (int32_t i = 0; i < n / q; i++) {
-    LLVMValueRef part = LLVMBuildSExt(g->b, cg_slice(g, mask, i * q, q), t, "");
+  for (int32_t i = 0; i * REGISTER < n; i++) {
+    for (int32_t k = 0; k < REGISTER; k++) take[k] = i * REGISTER + k < n ? i * REGISTER + k : n;
+    LLVMValueRef part = cg_shuffle(g, mask, LLVMConstNull(LLVMTypeOf(mask)), REGISTER, take);
+    part = LLVMBuildSExt(g->b, part, t, "");
     part = LLVMBuildCall2(g->b, fn, nothing, &part, 1, "");
     parts[i] = LLVMBuildICmp(g->b, LLVMIntSLT, part, LLVMConstNull(t), "");
   }
-  return cg_concat(g, n / q, parts);
+  return cg_slice(g, cg_concat(g, (n + REGISTER - 1) / REGISTER, parts), 0, n);
 }
 
 static LLVMValueRef masked_load(cg *g, const cg_access *a) {

@@ -6,11 +6,13 @@
 #define COUNT(a) ((int32_t)(sizeof(a) / sizeof *(a)))
 enum { BLOCKS = 3 };
 enum { INDEX_CONST, INDEX_RUNTIME, INDEX_LOADED };
-enum { MASK_NONE, MASK_TAIL, MASK_RANDOM, MASK_ALL, MASK_UNIFORM };
+// MASK_PART: of some blocks, some lanes that are known when the kernel is compiled.
+enum { MASK_NONE, MASK_TAIL, MASK_RANDOM, MASK_ALL, MASK_UNIFORM, MASK_PART, MASKS };
 
 typedef struct shape {
   tc_dtype dtype;
   int32_t lanes, width, index, mask, store, shared, stream;
+  int32_t from, to;       // MASK_PART: its lanes
   const char *index_type; // "i32", "i64", "u32"
   int64_t stride, step;
 } shape;
@@ -27,12 +29,14 @@ static shape draw(uint64_t *seed) {
              .lanes = lanes[below(seed, COUNT(lanes))],
              .width = widths[below(seed, COUNT(widths))],
              .index = (int32_t)below(seed, 3),
-             .mask = (int32_t)below(seed, 5),
+             .mask = (int32_t)below(seed, MASKS),
              .store = (int32_t)below(seed, 2),
              .shared = below(seed, 4) == 0,
              .stream = below(seed, 3) == 0,
              .index_type = index_types[below(seed, COUNT(index_types))],
              .stride = strides[below(seed, COUNT(strides))]};
+  s.from = (int32_t)below(seed, (uint64_t)s.lanes),
+  s.to = s.from + 1 + (int32_t)below(seed, (uint64_t)(s.lanes - s.from));
   if (below(seed, 3) == 0) s.stride = s.width;
   // Lanes of one access must not write one element: overlaps have no defined order.
   if (s.store && (s.stride < 0 ? -s.stride : s.stride) < s.width) s.stride = s.stride < 0 ? -s.width : s.width;
@@ -73,6 +77,11 @@ static void write_kernel(tc_sb *sb, const shape *s, int64_t count) {
   if (s->mask == MASK_TAIL) tc_sb_printf(sb, "    %%m = lt %%l, %%nv\n");
   else if (s->mask == MASK_RANDOM || s->mask == MASK_ALL) tc_sb_printf(sb, "    %%m = load %%mk[%%j]\n");
   else if (s->mask == MASK_UNIFORM) tc_sb_printf(sb, "    %%m = lt %%b, %%nv\n");
+  else if (s->mask == MASK_PART)
+    tc_sb_printf(sb,
+                 "    %%mu = lt %%b, %%nv\n    %%mf = ge %%l, %d\n    %%mt = lt %%l, %d\n    %%mp = and %%mf, %%mt\n"
+                 "    %%m = and %%mu, %%mp\n",
+                 (int)s->from, (int)s->to);
   int32_t w = s->width, n = w * s->lanes;
   tc_sb_printf(sb, "    %%vb = fma %%b, %d, %%l\n", (int)n);
   if (s->store) {
@@ -106,7 +115,8 @@ static tc_status check(tc_arena *arena, rig *r, const shape *s, uint64_t *seed) 
   int32_t n = BLOCKS * s->lanes, w = s->width;
   rig_buffer b[8] = {[3] = rig_buffer_make(TC_I32, n, 4), [4] = rig_buffer_make(TC_BOOL, n, 1)};
   int32_t *ix = (int32_t *)(void *)b[3].data,
-          nv = (int32_t)below(seed, (uint64_t)(s->mask == MASK_UNIFORM ? BLOCKS : s->lanes) + 1);
+          nv =
+              (int32_t)below(seed, (uint64_t)(s->mask == MASK_UNIFORM || s->mask == MASK_PART ? BLOCKS : s->lanes) + 1);
   int64_t lo = INT64_MAX, hi = INT64_MIN;
   for (int32_t i = 0; i < n; i++) {
     int32_t other = (int32_t)below(seed, (uint64_t)s->lanes);
@@ -118,6 +128,7 @@ static tc_status check(tc_arena *arena, rig *r, const shape *s, uint64_t *seed) 
       int32_t lane = i % s->lanes, block = i / s->lanes;
       bool on = s->mask == MASK_TAIL      ? lane < nv
                 : s->mask == MASK_UNIFORM ? block < nv
+                : s->mask == MASK_PART    ? block < nv && lane >= s->from && lane < s->to
                                           : s->mask == MASK_NONE || b[4].data[i];
       int64_t at = block * s->step + (s->index == INDEX_LOADED ? ix[i] : lane * s->stride);
       if (on && at < lo) lo = at;

@@ -3,6 +3,9 @@
 
     python peer.py eager|compile|jax ARCHIVE INPUTS.safetensors
 
+JAX runs the hand-written twin of the program (twins.py), with products of f32 in f32. On a GPU its times are means over calls that are queued
+together, with warm caches, since nothing of ours lies between them.
+
 One process can serve many programs: requests are {"load": ARCHIVE, "inputs": FILE, "kinds": […], "constants": {leaf: value}, "grad": FILE},
 {"time": KIND}, {"peak": KIND}, {"products": KIND} or {"compare": FILE of tc's outputs}; a kind is eager, default, reduce-overhead or max-autotune.
 On a GPU times are medians of triton.testing.do_bench: device events, caches emptied before each call, which is how `tcrun bench`
@@ -98,16 +101,56 @@ def torch_call(kind, archive, inputs):
     return call
 
 
-def jax_call(archive, inputs):
-    import jax
-    from safetensors.numpy import load_file
-    import twins
+def to_jax(t):
+    import jax.numpy as jnp
+    import torch
 
-    name = archive.rsplit("/", 1)[-1].split(".")[0]
-    fn = jax.jit(getattr(twins, name))
-    tensors = load_file(inputs)
-    args = [jax.numpy.asarray(tensors[f"in.{i}"]) for i in range(len(tensors))]
-    return lambda: jax.block_until_ready(fn(*args))
+    return jnp.asarray(t.view(torch.int16).numpy()).view(jnp.bfloat16) if t.dtype == torch.bfloat16 else jnp.asarray(t.numpy())
+
+
+def from_jax(x):
+    import jax.numpy as jnp
+    import numpy
+    import torch
+
+    return torch.from_numpy(numpy.asarray(x.view(jnp.int16))).view(torch.bfloat16) if x.dtype == jnp.bfloat16 else torch.from_numpy(numpy.asarray(x))
+
+
+class JaxCall:
+    """The twin of a program: a call waits for its results."""
+
+    def __init__(self, archive, inputs):
+        import jax
+        import twins
+
+        jax.config.update("jax_default_matmul_precision", "highest")
+        self.fn = jax.jit(getattr(twins, archive.rsplit("/", 1)[-1].split(".")[0]))
+        self.wait, self.queues = jax.block_until_ready, jax.default_backend() != "cpu"
+        self.args = [to_jax(t) for t in input_leaves({"inputs": inputs}, "cpu")]
+
+    def __call__(self):
+        return self.wait(self.fn(*self.args))
+
+    def outputs(self):
+        import jax
+
+        return [from_jax(x) for x in jax.tree_util.tree_leaves(self())]
+
+    def times(self):
+        if not self.queues:
+            return times_of(self)
+
+        def queued(n):
+            start = time.perf_counter()
+            for _ in range(n):
+                last = self.fn(*self.args)
+            self.wait(last)
+            return (time.perf_counter() - start) / n
+
+        queued(3)
+        n = max(5, min(1000, int(0.02 / queued(3))))
+        times = sorted(queued(n) for _ in range(15))
+        return {"median_ms": times[len(times) // 2] * 1e3, "min_ms": times[0] * 1e3}
 
 
 def with_gradients(fn, inputs, path):
@@ -191,7 +234,7 @@ def compare_outputs(call, path, device):
 
     ours = tensors_of(path, "out", device)
     with torch.no_grad():
-        theirs = [t for t in torch.utils._pytree.tree_leaves(call()) if torch.is_tensor(t)]
+        theirs = call.outputs() if isinstance(call, JaxCall) else [t for t in torch.utils._pytree.tree_leaves(call()) if torch.is_tensor(t)]
     result = []
     for mine, other in zip([ours[k] for k in sorted(ours)], theirs):
         wide = torch.complex128 if other.is_complex() else torch.float64
@@ -277,7 +320,7 @@ def main():
         return many_main(sys.argv[2])
     kind, archive, inputs = sys.argv[1:4]
     try:
-        call = jax_call(archive, inputs) if kind == "jax" else torch_call(kind, archive, inputs)
+        call = JaxCall(archive, inputs) if kind == "jax" else torch_call(kind, archive, inputs)
         call()
     except Exception as error:  # reported, and the peer is left out
         print(json.dumps({"error": f"{type(error).__name__}: {error}"[:300]}), flush=True)
@@ -285,7 +328,12 @@ def main():
     print(json.dumps({"ready": kind}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        answer = compare_outputs(call, request["compare"], "cpu") if "compare" in request else peak_of(call) if "peak" in request else times_of(call)
+        if "compare" in request:
+            answer = compare_outputs(call, request["compare"], "cpu")
+        elif "peak" in request:
+            answer = peak_of(call)
+        else:
+            answer = call.times() if kind == "jax" else times_of(call)
         print(json.dumps(answer), flush=True)
 
 

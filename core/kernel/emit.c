@@ -139,6 +139,7 @@ static tc_status emit(tc_em *e) {
     lane_var = e->n_par;
     columns = false;
   }
+  if (e->dev->simd_bytes && !reduces && lane_var >= 0) em_join_neighbours(e, lane_var);
   tc_em_short rows;
   bool short_rows = !reduces && em_short_rows_of(e, lane_var, &rows);
   e->kb = tc_kb_create(e->arena, g->kernel, short_rows ? rows.lanes : choose_lanes(e, lane_var, columns));

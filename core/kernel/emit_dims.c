@@ -168,6 +168,30 @@ int32_t em_transposed_dim(tc_em *e, int32_t lane_var) {
   return -1;
 }
 
+// The greater of `n` and the powers of two up to MOST_TOGETHER that the expression divides the variable by.
+enum { MOST_TOGETHER = 4 };
+static int64_t divisors(const tc_sym *x, const tc_sym *var, int64_t n) {
+  if (!tc_sym_uses(x, var)) return n;
+  bool divides = (x->kind == TC_SYM_FLOORDIV || x->kind == TC_SYM_MOD) && tc_sym_is_const(x->kids[1]);
+  int64_t by = divides ? x->kids[1]->value : 0;
+  if (by > n && by <= MOST_TOGETHER && (by & (by - 1)) == 0) n = by;
+  for (int32_t i = 0; i < x->n; i++) n = divisors(x->kids[i], var, n);
+  return n;
+}
+
+int32_t em_together(tc_em *e, int32_t lane_var) {
+  enum { LEAST = 4 };
+  const tc_sym *var = e->vars[lane_var], *extent = e->extents[lane_var];
+  scan s = scan_group(e);
+  int64_t n = 1;
+  for (int32_t i = 0; i < s.accesses.count; i++) n = divisors(s.accesses.data[i].address, var, n);
+  for (int32_t i = 0; i < s.others.count; i++) n = divisors(s.others.data[i], var, n);
+  bool even = tc_sym_is_int(tc_sym_mod(e->syms, extent, tc_sym_int(e->syms, n)), 0);
+  for (int32_t i = 0; i < e->g->writes.count; i++)
+    even &= n * tc_dtype_size(e->g->writes.data[i]->dtype) <= EM_AT_ONCE; // else they would be stored one by one
+  return even && tc_sym_hint_or(e->syms, extent, 0) >= LEAST * n ? (int32_t)n : 1;
+}
+
 // How often an access is made, against one per row: as often as a row has elements if it depends on which.
 static int64_t times(tc_em *e, const access *a) {
   enum { MOST = 4096 };

@@ -32,6 +32,12 @@ typedef struct tc_em_wide {
 } tc_em_wide;
 typedef struct tc_em_runs tc_em_runs;
 
+// Neighbours that a lane makes together: the lanes' variable counts groups of `n`, `part` is the number in one.
+typedef struct tc_em_neighbours {
+  const tc_sym *group, *part;
+  int32_t n; // 0: off
+} tc_em_neighbours;
+
 // Wide loads of a row that later phases of the same lane read again: they stay in registers (lane arrays), where the
 // row is short enough. On while the phases' main loops over the row are alike.
 typedef struct tc_em_kept {
@@ -85,6 +91,7 @@ typedef struct tc_em {
   const tc_sym *red_flat; // the reduced variables as one row-major index
   const tc_sym *part;     // number of the block, where it makes parts of columns
   tc_em_wide wide;
+  tc_em_neighbours neighbours;
   tc_em_kept kept;
   tc_em_ahead ahead;
   tc_failure failure; // the first one
@@ -159,6 +166,10 @@ void em_replace_vars(tc_em *e, int32_t n_vars, const tc_sym *const *from, const 
 int32_t em_merge_dims(tc_em *e);
 // A parallel variable other than the lanes' along which some load is contiguous and no other access is; -1: none.
 int32_t em_transposed_dim(tc_em *e, int32_t lane_var);
+enum { EM_AT_ONCE = 16 }; // bytes of an access that makes several elements
+// How many neighbouring elements along the variable share an index, or alternate (both parts of a complex number that
+// is seen as a pair of reals): 1 for none.
+int32_t em_together(tc_em *e, int32_t lane_var);
 
 // Elements that a lane of a row takes at a time: as many as 16 bytes hold of the widest type in memory where lanes are
 // threads; 1 where they are elements of vectors, and where the program's buffers may lie anywhere.
@@ -173,6 +184,11 @@ typedef struct tc_em_short {
 } tc_em_short;
 bool em_short_rows_of(tc_em *e, int32_t lane_var, tc_em_short *out); // false: not to be emitted like that
 void em_short_rows(tc_em *e, int32_t lane_var, const tc_em_short *s);
+// Lets the lanes' variable count groups of such neighbours; does nothing where there are none, or work that is not
+// pointwise.
+void em_join_neighbours(tc_em *e, int32_t lane_var);
+// The steps' elements of the current group.
+void em_store_neighbours(tc_em *e, int32_t n, const int32_t *steps);
 // False: the element is no part of a run.
 bool em_run_load(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval *out);
 bool em_run_store(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval value);

@@ -67,7 +67,8 @@ static void element(tc_em *e, const phase *p, const tc_kval *acc, tc_kval *next)
     const tc_lnode *n = e->g->steps.data[step].node;
     next[i] = em_acc_combine(e, n, acc[i], em_body(e, n, e->at[step]));
   }
-  for (int32_t i = 0; i < p->n_stores; i++) em_store_step(e, p->stores[i]);
+  if (e->neighbours.n) em_store_neighbours(e, p->n_stores, p->stores);
+  for (int32_t i = 0; i < p->n_stores && !e->neighbours.n; i++) em_store_step(e, p->stores[i]);
   for (int32_t i = 0; i < p->n_columns; i++) {
     if (p->starts) em_column_start(e, p->columns[i]);
     else em_column_add(e, p->columns[i]);

@@ -1,13 +1,16 @@
-// Emission of pointwise work over short rows where lanes are threads: a block takes several rows.
+// Emission of pointwise work whose elements belong together along a row.
 //
-// Rows stay apart where some operand does not go on from one to the next (it is broadcast, or lies in another order) or
-// where what is computed alternates within a row, as the parts of complex numbers do that are seen as pairs of reals. A
-// lane then makes a run of W neighbouring elements W t + i of one row, with i = 0 … W-1 written out one after the
-// other: what alternates is a constant there, elements that share a value share it, and accesses are made for as many
-// elements at once as lie together.
+// Lanes that are threads: a block takes several short rows. Rows stay apart where some operand does not go on from one
+// to the next (it is broadcast, or lies in another order) or where what is computed alternates within a row, as the
+// parts of complex numbers do that are seen as pairs of reals. A lane then makes a run of W neighbouring elements W t +
+// i of one row, with i = 0 … W-1 written out one after the other: what alternates is a constant there, elements that
+// share a value share it, and accesses are made for as many elements at once as lie together.
+//
+// Lanes of vectors: where elements alternate or share an index, a lane makes as many neighbours as do; accesses of
+// these are pairs, which vectors are taken apart into.
 #include "core/kernel/emit_internal.h"
 
-enum { LANES = 256, MOST_RUN = 8, AT_ONCE = 16 }; // AT_ONCE: bytes of an access
+enum { LANES = 256, MOST_RUN = 8 };
 
 // Only elements that are stored by all lanes alike, each once.
 static bool is_plain(tc_em *e) {
@@ -21,11 +24,11 @@ static bool is_plain(tc_em *e) {
 
 bool em_short_rows_of(tc_em *e, int32_t lane_var, tc_em_short *out) {
   const tc_sym *extent = lane_var >= 0 ? e->extents[lane_var] : NULL;
-  int32_t most = e->dev->max_lanes && e->dev->max_lanes < LANES ? e->dev->max_lanes : LANES, size = AT_ONCE;
+  int32_t most = e->dev->max_lanes && e->dev->max_lanes < LANES ? e->dev->max_lanes : LANES, size = EM_AT_ONCE;
   if (e->dev->simd_bytes || !extent || !tc_sym_is_const(extent) || e->n_par < 1 || !is_plain(e)) return false;
   for (int32_t i = 0; i < e->g->writes.count; i++)
     if (tc_dtype_size(e->g->writes.data[i]->dtype) < size) size = tc_dtype_size(e->g->writes.data[i]->dtype);
-  int32_t run = em_lane_width(e) == 1 ? 1 : AT_ONCE / size;
+  int32_t run = em_lane_width(e) == 1 ? 1 : EM_AT_ONCE / size;
   if (run > MOST_RUN) run = MOST_RUN;
   while (extent->value % run) run /= 2;
   int64_t runs = extent->value / run;
@@ -51,7 +54,7 @@ static bool lies_in_run(tc_em *e, const tc_buf *b, const tc_sym *address, const 
   if (!e->wide.var || !e->wide.runs || b->planar) return false;
   if (!tc_sym_linear(e->syms, address, e->wide.var, &coeff, &rest) || !tc_sym_is_const(coeff) || !coeff->value)
     return false;
-  int32_t n = AT_ONCE / tc_dtype_size(b->dtype);
+  int32_t n = EM_AT_ONCE / tc_dtype_size(b->dtype);
   while (n > 1 && (coeff->value % n || !ends_at(e, b, n))) n /= 2;
   if (n < 2) return false;
   const tc_sym *left = tc_sym_mod(e->syms, rest, tc_sym_int(e->syms, n));
@@ -158,4 +161,41 @@ void em_short_rows(tc_em *e, int32_t lane_var, const tc_em_short *s) {
   e->mask = -1;
   tc_kb_end_lanes(e->kb, 0, NULL, NULL);
   em_leave(e, mark);
+}
+
+// ---- neighbours ----
+void em_join_neighbours(tc_em *e, int32_t lane_var) {
+  tc_sym_ctx *c = e->syms;
+  int32_t n = is_plain(e) ? em_together(e, lane_var) : 1;
+  if (n < 2) return;
+  const tc_sym *group = tc_sym_fresh(c, "t", TC_SYM_LOOP), *part = tc_sym_fresh(c, "part", TC_SYM_LOCAL);
+  const tc_sym *groups = tc_sym_floordiv(c, e->extents[lane_var], tc_sym_int(c, n));
+  tc_sym_info *info = tc_sym_info_of(c, group), *inner = tc_sym_info_of(c, part);
+  int64_t lo, hi;
+  tc_sym_range(c, groups, &lo, &hi);
+  info->lo = 0;
+  info->hi = hi == TC_SYM_INF ? hi : hi - 1;
+  info->hi_expr = tc_sym_addi(c, groups, -1);
+  inner->lo = 0, inner->hi = n - 1;
+  const tc_sym *element = tc_sym_add(c, tc_sym_muli(c, group, n), part);
+  em_replace_vars(e, 1, &e->vars[lane_var], &element);
+  e->vars[lane_var] = group;
+  e->extents[lane_var] = groups;
+  e->neighbours = (tc_em_neighbours){group, part, n};
+}
+
+void em_store_neighbours(tc_em *e, int32_t n, const int32_t *steps) {
+  tc_em_runs all = {0};
+  tc_kval mask = e->mask;
+  const tc_sym *const **at = tc_arena_copy(e->arena, e->at, (size_t)e->g->steps.count * sizeof *e->at);
+  e->wide = (tc_em_wide){.var = e->neighbours.group, .width = e->neighbours.n, .runs = &all};
+  for (int32_t i = 0; i < e->neighbours.n; i++) {
+    const tc_sym *part = tc_sym_int(e->syms, i);
+    em_replace_vars(e, 1, &e->neighbours.part, &part);
+    for (int32_t k = 0; k < n; k++) em_store_step(e, steps[k]);
+    for (int32_t k = 0; k < e->g->steps.count; k++) e->at[k] = at[k];
+  }
+  store_rests(e);
+  e->mask = mask;
+  e->wide = (tc_em_wide){0};
 }

@@ -7,6 +7,11 @@
 
 #include "core/kernel/builder.h"
 
+typedef struct legalising {
+  bool threads;
+  const bool *in_sums; // by value: erf of f32 that is only added to numbers of at least 1
+} legalising;
+
 static bool is_half(tc_dtype d) { return d == TC_F16 || d == TC_BF16; }
 
 tc_kval tc_kir_plain(tc_kb *b, int32_t op, int32_t n, const tc_kval *args) {
@@ -78,6 +83,7 @@ static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
     set(c, r, any_complex ? c->map2[in->args[0]] : tc_kb_real(b, tc_kb_type(b, args[0]), 0), -1);
   else if (in->op == TC_K_CONJ && !any_complex) set(c, r, args[0], -1);
   else if (any_complex) complex_op(c, in);
+  else if (((const legalising *)c->self)->in_sums[r]) set(c, r, tc_km_erf_in_sum(b, args[0]), -1);
   else if (in->op == TC_K_ANGLE) angle_of_real(c, in);
   else if (in->op == TC_K_ABS2) set(c, r, tc_kir_plain(b, TC_K_MUL, 2, (tc_kval[]){args[0], args[0]}), -1);
   else {
@@ -180,11 +186,39 @@ static void collective(tc_kir_copy *c, const tc_kinst *in) {
   set(c, in->results[0], part_collective(c, in, c->map[v]), part_collective(c, in, c->map2[v]));
 }
 
+// ---- erf in sums ----
+static bool is_large_constant(const tc_kernel *k, tc_kval v) {
+  for (int32_t i = 0; i < k->n_insts; i++) {
+    const tc_kinst *in = &k->insts[i];
+    if (in->n_results && in->results[0] == v) return in->op == TC_K_CONST && (in->fimm >= 1 || in->fimm <= -1);
+  }
+  return false;
+}
+
+// 1 + erf(x), as in gelu, has the absolute error of erf: the places of a small result are lost in the sum.
+static const bool *find_in_sums(tc_arena *arena, const tc_kernel *k) {
+  bool *found = TC_NEW_ARRAY(arena, bool, (int64_t)k->n_values + 1), any = false;
+  for (int32_t i = 0; i < k->n_insts; i++) {
+    const tc_kinst *in = &k->insts[i];
+    if (in->op != TC_K_ERF || k->values[in->results[0]].dtype != TC_F32) continue;
+    found[in->results[0]] = any = true;
+  }
+  for (int32_t i = 0; any && i < k->n_insts; i++) {
+    const tc_kinst *in = &k->insts[i];
+    for (int32_t a = 0; a < in->n_args; a++) {
+      if (!found[in->args[a]]) continue;
+      bool sum = (in->op == TC_K_ADD || in->op == TC_K_SUB) && is_large_constant(k, in->args[1 - a]);
+      found[in->args[a]] = sum;
+    }
+  }
+  return found;
+}
+
 // Atomic additions need no lowering: devices declare the types that they have.
 static tc_status visit(tc_kir_copy *c, int32_t inst) {
   const tc_kinst *in = &c->from->insts[inst];
   char cls = (char)tc_k_op_class(in->op);
-  c->to->threads = *(const bool *)c->self;
+  c->to->threads = ((const legalising *)c->self)->threads;
   if (in->op == TC_K_LANES) return lanes_region(c, in);
   if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
   else if (in->op == TC_K_CAST && (is_complex(c, in->args[0]) || is_complex(c, in->results[0]))) complex_cast(c, in);
@@ -201,7 +235,8 @@ tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, bool threads, 
   *out = NULL;
   TC_TRY(tc_kernel_verify(k), "while legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
   tc_kernel *plain;
-  TC_TRY(tc_kir_copy_kernel(arena, k, visit, &threads, true, &plain));
+  legalising self = {threads, find_in_sums(arena, k)};
+  TC_TRY(tc_kir_copy_kernel(arena, k, visit, &self, true, &plain));
   TC_TRY(tc_kernel_simplify(arena, plain, out)); // lowering leaves parts that nobody uses
   TC_TRY(tc_kernel_verify_plain(*out), "after legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
   return TC_OK;

@@ -53,10 +53,21 @@ tc_kval tc_km_exp(const tc_km *m, tc_kval x) { return limited_exp(m, limit(m, x)
 
 tc_kval tc_km_op_exp(const tc_km *m, tc_kval x) { return tc_km_exp(m, x); }
 
-tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x) {
-  tc_kval magic = round_magic(m), t = k_add(m, x, magic);
-  tc_kval n = k_sub(m, k_bits(m, t), k_bits(m, magic)), r = k_sub(m, x, k_sub(m, t, magic));
+// t is x + magic, from which what is left of x is x - k.
+static tc_kval whole(const tc_km *m, tc_kval t) { return k_sub(m, t, round_magic(m)); }
+static tc_km_power2 exp2_of_rest(const tc_km *m, tc_kval t, tc_kval r) {
+  tc_kval n = k_sub(m, k_bits(m, t), k_bits(m, round_magic(m)));
   return (tc_km_power2){k_fma(m, r, K_POLY(m, r, exp2), k_real(m, 1)), -1, n};
+}
+
+tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x) {
+  tc_kval t = k_add(m, x, round_magic(m));
+  return exp2_of_rest(m, t, k_sub(m, x, whole(m, t)));
+}
+
+tc_km_power2 tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y) {
+  tc_kval t = k_fma(m, x, y, round_magic(m));
+  return exp2_of_rest(m, t, k_fma(m, x, y, k_neg(m, whole(m, t))));
 }
 
 tc_kval tc_km_op_exp2(const tc_km *m, tc_kval x) {

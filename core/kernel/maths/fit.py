@@ -109,6 +109,7 @@ def rows():
     yield "tanh", lambda z: (mp.tanh(S(z)) - S(z)) / (z * S(z)) if z > 1e-12 else -one / 3 + z * 2 / 15, lambda z: z * S(z) / mp.tanh(S(z)) if z else mp.mpf(0), 0, 0.3026, (4, 9)
     yield "erf", lambda z: (mp.erf(S(z)) / S(z) if z > 1e-30 else 2 / S(mp.pi) * (1 - z / 3)) - 1, lambda z: S(z) / mp.erf(S(z)) if z else S(mp.pi) / 2, 0, 0.7657, (6, 12)
     yield "erf_far", lambda u: mp.erf(u + mp.mpf("2.4")), lambda u: one, -1.5255, 1.53, (15, None)
+    yield "erf_power", lambda a: -mp.log(mp.erfc(a), 2) / a if a > mp.mpf("1e-12") else 2 / S(mp.pi) / mp.log(2), lambda a: mp.erfc(a) * mp.log(2) * a, 0, 4, (7, None)
     yield "erfc", lambda t: -1 + (1 + 2 * (4 + 4 * t) / (1 - t)) * mp.exp(((4 + 4 * t) / (1 - t)) ** 2) * mp.erfc((4 + 4 * t) / (1 - t)), lambda t: 1 / (1 + 2 * (4 + 4 * t) / (1 - t)) / mp.exp(((4 + 4 * t) / (1 - t)) ** 2) / mp.erfc((4 + 4 * t) / (1 - t)), -1, (0.47, 0.75), (12, 25)
     yield "cbrt", lambda m: mp.cbrt(m), lambda m: 1 / mp.cbrt(m), 1, 2, (3, 3)
     yield "lgamma1", lambda t: mp.loggamma(1 + t) / t if abs(t) > 1e-20 else -mp.euler, lambda t: t / mp.loggamma(1 + t) if abs(t) > 1e-20 else -1 / mp.euler, -0.5001, 0.5001, (12, 28)

@@ -71,6 +71,11 @@ static const row rows[TC_K_COUNT] = {
 #undef X
 };
 
+static tc_km maths_of(tc_kb *b, tc_dtype t) {
+  bool wide = t == TC_F64;
+  return (tc_km){b, t, wide ? TC_I64 : TC_I32, wide ? TC_U64 : TC_U32, wide, wide ? 52 : 23, wide ? 1023 : 127};
+}
+
 tc_kval tc_km_lower(tc_kb *b, int32_t op, int32_t n, const tc_kval *args) {
   tc_dtype t = tc_kb_type(b, args[0]);
   const row *r = op >= 0 && op < TC_K_COUNT ? &rows[op] : &rows[0];
@@ -78,7 +83,11 @@ tc_kval tc_km_lower(tc_kb *b, int32_t op, int32_t n, const tc_kval *args) {
     tc_kb_fail(b, "%s of %s has no lowering", tc_k_op_text(op), tc_dtype_name(t));
     return -1;
   }
-  bool wide = t == TC_F64;
-  tc_km m = {b, t, wide ? TC_I64 : TC_I32, wide ? TC_U64 : TC_U32, wide, wide ? 52 : 23, wide ? 1023 : 127};
+  tc_km m = maths_of(b, t);
   return n == 1 ? r->one(&m, args[0]) : r->two(&m, args[0], args[1]);
+}
+
+tc_kval tc_km_erf_in_sum(tc_kb *b, tc_kval x) {
+  tc_km m = maths_of(b, TC_F32);
+  return tc_km_short_erf(&m, x);
 }

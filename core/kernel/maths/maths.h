@@ -15,6 +15,9 @@
 // Lowers a class-m opcode with f32 or f64 operands. Fails the builder on an opcode that it does not know.
 tc_kval tc_km_lower(tc_kb *b, int32_t op, int32_t n, const tc_kval *args);
 
+// erf of f32 with an absolute error of 2^-23, which is what sums with 1 show of it.
+tc_kval tc_km_erf_in_sum(tc_kb *b, tc_kval x);
+
 // ---- What the files of this folder share ----
 
 typedef struct tc_km {
@@ -86,6 +89,7 @@ typedef struct tc_km_power2 {
 } tc_km_power2;
 tc_km_power2 tc_km_exp_parts(const tc_km *m, tc_kval x, tc_kval low);
 tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x); // 2^x, p in [0.7, 1.42], p_lo: -1
+tc_km_power2 tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y); // the same of x y, which is not rounded
 // log (x + more) + doubled · ln 2 in two words, x > 0 finite, more ≪ x; -1: none of them.
 tc_km_sum tc_km_long_log(const tc_km *m, tc_kval x, tc_kval more, tc_kval doubled);
 // The argument of x + iy in two words: both finite, not both zero, and of a size that quotients and their rests have.
@@ -99,6 +103,7 @@ tc_km_log_parts tc_km_split(const tc_km *m, tc_kval x);
 tc_kval tc_km_exp(const tc_km *m, tc_kval x);
 tc_kval tc_km_log(const tc_km *m, tc_kval x);
 tc_kval tc_km_log1p(const tc_km *m, tc_kval x);
+tc_kval tc_km_short_erf(const tc_km *m, tc_kval x); // tc_km_erf_in_sum
 
 // One function per opcode; the table is in maths.c.
 // clang-format off

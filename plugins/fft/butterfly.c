@@ -34,8 +34,16 @@ fft_value fft_plain(const fft_code *c, fft_value v) {
 
 static fft_value scaled(fft_value v, double k) { return (fft_value){v.re, v.im, v.scale * k}; }
 
-// x + sign·y; the result has x's scale.
+// Is it known to be zero, as what fills a row up? Equal constants are one value; where they are not, a sum is made.
+static bool is_zero(const fft_code *c, fft_value v) {
+  tc_kval zero = real(c, 0), minus_zero = real(c, -0.0);
+  return (v.re == zero || v.re == minus_zero) && (v.im == zero || v.im == minus_zero);
+}
+
+// x + sign·y; the result has x's scale, or y's if x is nothing.
 static fft_value add_signed(const fft_code *c, fft_value x, fft_value y, double sign) {
+  if (is_zero(c, y)) return x;
+  if (is_zero(c, x)) return scaled(y, sign);
   if (x.scale == y.scale || x.scale == -y.scale) {
     bool minus = (x.scale == y.scale) != (sign > 0);
     if (minus) return (fft_value){sub(c, x.re, y.re), sub(c, x.im, y.im), x.scale};

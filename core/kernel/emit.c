@@ -183,11 +183,7 @@ tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, t
   if (!e.dev->simd_bytes) {
     TC_TRY(tc_kernel_forward(e.arena, plain, &plain));
     TC_TRY(tc_kernel_simplify(e.arena, plain, &plain));
-    int64_t least, most;
-    tc_sym_range(e.syms, out->blocks, &least, &most);
-    TC_TRY(tc_kernel_borders(e.arena, plain, tc_sym_hint_or(e.syms, out->blocks, 1) / 2, most, &plain));
     TC_TRY(tc_kernel_join_loads(e.arena, plain, &plain));
-    TC_TRY(tc_kernel_split_shifts(e.arena, plain, most, &plain));
   }
   return tc_kernel_simplify(e.arena, plain, &out->kernel);
 }

@@ -42,15 +42,9 @@ TC_NODISCARD tc_status tc_kernel_fit(tc_arena *arena, uint64_t pairs, uint64_t t
 // Shared memory of which every lane touches only its own elements becomes lane arrays, for devices whose lanes are
 // threads; `k` itself where there is none. What computed the indices stays, for tc_kernel_simplify to remove.
 TC_NODISCARD tc_status tc_kernel_forward(tc_arena *arena, tc_kernel *k, tc_kernel **out);
-// Blocks that lie inside as block `middle` does take a copy of a region without the minima and maxima that only matter
-// at a border; `k` itself where there is nothing to gain. No grid has more than `blocks`.
-TC_NODISCARD tc_status tc_kernel_borders(tc_arena *arena, tc_kernel *k, int64_t middle, int64_t blocks,
-                                         tc_kernel **out);
 // Pairs of loads of neighbouring elements become single ones, for devices whose lanes are threads; `k` itself where
 // there are none.
 TC_NODISCARD tc_status tc_kernel_join_loads(tc_arena *arena, tc_kernel *k, tc_kernel **out);
-// Shifts of sums with constants become sums of shifts, so that addresses differ by constants again.
-TC_NODISCARD tc_status tc_kernel_split_shifts(tc_arena *arena, tc_kernel *k, int64_t blocks, tc_kernel **out);
 // Dead code, common subexpressions and loop-invariant values within their scopes.
 TC_NODISCARD tc_status tc_kernel_simplify(tc_arena *arena, const tc_kernel *k, tc_kernel **out);
 

@@ -7,7 +7,7 @@
 #include "core/base/fs.h"
 #include "core/runtime/stopwatch.h"
 
-enum { MOST_CANDIDATES = 64, MOST_FOLLOWERS = 4, MOST_RUNS = 100 };
+enum { MOST_CANDIDATES = 64, MOST_FOLLOWERS = 4, MOST_LEADERS = 8, MOST_RUNS = 100 };
 // Less work than this is over before a choice could matter.
 static const int64_t LEAST_FLOPS = 1 << 22;
 // What is so much slower than the best is timed once.
@@ -30,7 +30,8 @@ typedef struct tuner {
   tc_stopwatch watch;
   // The node in work.
   tc_extract part;
-  tc_node *node; // in the part
+  tc_node *node;          // in the part
+  int32_t before, behind; // nodes of the part
   tc_tensor *inputs;
   candidate *list;
   int32_t n, best;
@@ -71,6 +72,48 @@ static int32_t with_followers(tc_node *n, tc_node **out) {
     if (!k->op->def->body || k->n_results != 1 || !reads_floats(k)) break;
     out[count++] = k;
   }
+  return count;
+}
+
+typedef struct leaders {
+  tc_module *m;
+  const tc_node *list[MOST_LEADERS];
+  int32_t n;
+  bool whole; // they read nothing but inputs
+} leaders;
+
+static void look_behind(leaders *l, const tc_node *n);
+
+static void look_at(leaders *l, const tc_value *v) {
+  tc_node *p = v && v->kind == TC_VALUE_TENSOR ? v->def : NULL;
+  if (!p) return;
+  const tc_op_def *def = p->op->def;
+  bool one = p->n_results == 1 && v->n_uses == 1 && (def->body || def->lower || v->view_arg >= 0);
+  if (!one || !reads_floats(p) || is_worth_it(l->m, p) || l->n == MOST_LEADERS) {
+    l->whole = false;
+    return;
+  }
+  l->list[l->n++] = p;
+  look_behind(l, p);
+}
+
+static void look_behind(leaders *l, const tc_node *n) {
+  for (int32_t i = 0; i < n->n_args && l->whole; i++) {
+    const tc_arg *a = &n->args[i];
+    look_at(l, a->value);
+    for (int32_t k = 0; a->kind == TC_AK_TENSORS && k < a->n; k++) look_at(l, a->values[k]);
+  }
+}
+
+// What lies between inputs and the node and is read by it alone, as frames of a signal and their window are: kernels
+// take it in, before a library it is stored. Behind other work it might as well go with that, so then it is left out.
+static int32_t with_leaders(tc_module *m, tc_node *n, tc_node **out) {
+  leaders l = {.m = m, .whole = true};
+  int32_t count = 0;
+  look_behind(&l, n);
+  for (tc_node *k = n->graph->first; l.whole && l.n && k != n; k = k->next)
+    for (int32_t i = 0; i < l.n; i++)
+      if (l.list[i] == k) out[count++] = k;
   return count;
 }
 
@@ -217,6 +260,8 @@ static void print_table(const tuner *t, const tc_node *n) {
   tc_sb sb = tc_sb_make(t->m->arena);
   tc_sb_printf(&sb, "%%" TC_SV_FMT " = " TC_SV_FMT ", ", TC_SV_ARG(n->results[0]->name), TC_SV_ARG(n->op->full_name));
   tc_type_print(&sb, &n->results[0]->type);
+  if (t->before) tc_sb_printf(&sb, ", with %d in front", t->before);
+  if (t->behind) tc_sb_printf(&sb, ", with %d behind", t->behind);
   tc_log(lg, TC_LOG_AUTOTUNING, "%s", sb.text);
   for (int32_t i = 0; i < t->n; i++) {
     const candidate *k = &t->list[i];
@@ -234,9 +279,12 @@ static void keep_winner(tuner *t, const tc_node *n) {
 }
 
 static tc_status tune_node(tuner *t, tc_graph *g, tc_node *n) {
-  tc_node *nodes[MOST_FOLLOWERS + 1];
-  tc_graph_extract(g, with_followers(n, nodes), nodes, false, &t->part);
+  tc_node *nodes[MOST_LEADERS + MOST_FOLLOWERS + 1];
+  t->before = with_leaders(t->m, n, nodes);
+  t->behind = with_followers(n, nodes + t->before) - 1;
+  tc_graph_extract(g, t->before + 1 + t->behind, nodes, false, &t->part);
   t->node = t->part.graph->first;
+  for (int32_t i = 0; i < t->before && t->node->next; i++) t->node = t->node->next;
   t->list = TC_NEW_ARRAY(t->m->arena, candidate, MOST_CANDIDATES);
   t->n = 0, t->best = -1;
   tc_status s = make_inputs(t);

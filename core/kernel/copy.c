@@ -199,3 +199,22 @@ tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy
   *out = s ? NULL : j.out;
   return s;
 }
+
+typedef struct pass_job {
+  tc_arena *arena;
+  tc_kernel *k, **out;
+  tc_kir_pass_fn pass;
+} pass_job;
+
+static tc_status pass_in_arena(void *arg) {
+  pass_job *j = arg;
+  return j->pass(j->arena, j->k, j->out);
+}
+
+tc_status tc_kir_pass(tc_arena *arena, tc_kernel *k, tc_kir_pass_fn pass, tc_kernel **out) {
+  tc_kernel *made = k;
+  pass_job j = {arena, k, &made, pass};
+  tc_status s = tc_arena_guard(arena, pass_in_arena, &j);
+  *out = s ? NULL : made;
+  return s;
+}

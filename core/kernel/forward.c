@@ -124,19 +124,12 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   return s;
 }
 
-typedef struct job {
-  tc_arena *arena;
-  tc_kernel *k, **out;
-} job;
-
-static tc_status run(void *arg) {
-  job *j = arg;
-  const tc_kernel *k = j->k;
-  forwarder f = {k, TC_NEW_ARRAY(j->arena, int32_t, k->n_insts + 1), TC_NEW_ARRAY(j->arena, own, k->n_mems + 1)};
+static tc_status forward(tc_arena *arena, tc_kernel *k, tc_kernel **out) {
+  forwarder f = {k, TC_NEW_ARRAY(arena, int32_t, k->n_insts + 1), TC_NEW_ARRAY(arena, own, k->n_mems + 1)};
   bool any = false;
-  find(&f, j->arena);
+  find(&f, arena);
   tc_kernel changed = *k;
-  tc_kmem_info *mems = TC_NEW_ARRAY(j->arena, tc_kmem_info, k->n_mems + 1);
+  tc_kmem_info *mems = TC_NEW_ARRAY(arena, tc_kmem_info, k->n_mems + 1);
   for (int32_t m = 0; m < k->n_mems; m++) {
     mems[m] = k->mems[m];
     if (!f.own[m].count) continue;
@@ -144,12 +137,9 @@ static tc_status run(void *arg) {
     any = true;
   }
   changed.mems = mems;
-  *j->out = j->k;
-  return any ? tc_kir_copy_kernel(j->arena, &changed, visit, &f, false, j->out) : TC_OK;
+  return any ? tc_kir_copy_kernel(arena, &changed, visit, &f, false, out) : TC_OK;
 }
 
 tc_status tc_kernel_forward(tc_arena *arena, tc_kernel *k, tc_kernel **out) {
-  *out = NULL;
-  job j = {arena, k, out};
-  return tc_arena_guard(arena, run, &j);
+  return tc_kir_pass(arena, k, forward, out);
 }

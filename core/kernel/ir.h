@@ -107,6 +107,9 @@ struct tc_kir_copy {
 TC_NODISCARD tc_status tc_kir_copy_kernel(tc_arena *arena, const tc_kernel *from, tc_kir_copy_fn visit, void *self,
                                           bool parts, tc_kernel **out);
 TC_NODISCARD tc_status tc_kir_copy_inst(tc_kir_copy *c, int32_t inst);
+// A pass over a whole kernel under the arena's guard; it leaves `k` as its result where there is nothing to do.
+typedef tc_status (*tc_kir_pass_fn)(tc_arena *arena, tc_kernel *k, tc_kernel **out);
+TC_NODISCARD tc_status tc_kir_pass(tc_arena *arena, tc_kernel *k, tc_kir_pass_fn pass, tc_kernel **out);
 void tc_kir_keep_name(tc_kir_copy *c, tc_kval old,
                       tc_kval made); // names the new value as the old one; constants stay nameless
 TC_NODISCARD tc_status tc_kir_copy_region(tc_kir_copy *c, int32_t region); // all but its yield, into the open region

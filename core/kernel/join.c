@@ -176,20 +176,12 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   return TC_OK;
 }
 
-typedef struct job {
-  tc_arena *arena;
-  tc_kernel *k, **out;
-} job;
-
-static tc_status run(void *arg) {
-  job *j = arg;
-  joiner f = {TC_NEW_ARRAY(j->arena, int32_t, j->k->n_insts + 1)};
-  for (int32_t i = 0; i < j->k->n_insts; i++) f.other[i] = -1;
-  return find(&f, j->k, j->arena) ? tc_kir_copy_kernel(j->arena, j->k, visit, &f, false, j->out) : TC_OK;
+static tc_status join(tc_arena *arena, tc_kernel *k, tc_kernel **out) {
+  joiner f = {TC_NEW_ARRAY(arena, int32_t, k->n_insts + 1)};
+  for (int32_t i = 0; i < k->n_insts; i++) f.other[i] = -1;
+  return find(&f, k, arena) ? tc_kir_copy_kernel(arena, k, visit, &f, false, out) : TC_OK;
 }
 
 tc_status tc_kernel_join_loads(tc_arena *arena, tc_kernel *k, tc_kernel **out) {
-  *out = k;
-  job j = {arena, k, out};
-  return tc_arena_guard(arena, run, &j);
+  return tc_kir_pass(arena, k, join, out);
 }

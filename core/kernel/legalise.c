@@ -188,11 +188,8 @@ static void collective(tc_kir_copy *c, const tc_kinst *in) {
 
 // ---- erf in sums ----
 static bool is_large_constant(const tc_kernel *k, tc_kval v) {
-  for (int32_t i = 0; i < k->n_insts; i++) {
-    const tc_kinst *in = &k->insts[i];
-    if (in->n_results && in->results[0] == v) return in->op == TC_K_CONST && (in->fimm >= 1 || in->fimm <= -1);
-  }
-  return false;
+  const tc_kinst *in = k->values[v].inst < 0 ? NULL : &k->insts[k->values[v].inst];
+  return in && in->op == TC_K_CONST && (in->fimm >= 1 || in->fimm <= -1);
 }
 
 // 1 + erf(x), as in gelu, has the absolute error of erf: the places of a small result are lost in the sum.

@@ -147,7 +147,7 @@ static const double erf_far_f32[] = {
 };
 static const double erf_power_f32[] = {
     // error 2^-25.9
-    0x1.a0be9e0000000p+0,  0x1.d63aae0000000p-1,  0x1.3017100000000p-3,  -0x1.cee82a0000000p-6,
+    0x1.a0be9e0000000p+0,  0x1.d63aae0000000p-1,  0x1.3017100000000p-3,   -0x1.cee82a0000000p-6,
     0x1.9632160000000p-11, 0x1.8664440000000p-10, -0x1.d3090c0000000p-12, 0x1.7c581e0000000p-15,
 };
 static const double erfc_f32[] = {

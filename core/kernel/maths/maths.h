@@ -88,7 +88,7 @@ typedef struct tc_km_power2 {
   tc_kval p, p_lo, n;
 } tc_km_power2;
 tc_km_power2 tc_km_exp_parts(const tc_km *m, tc_kval x, tc_kval low);
-tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x); // 2^x, p in [0.7, 1.42], p_lo: -1
+tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x);                 // 2^x, p in [0.7, 1.42], p_lo: -1
 tc_km_power2 tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y); // the same of x y, which is not rounded
 // log (x + more) + doubled · ln 2 in two words, x > 0 finite, more ≪ x; -1: none of them.
 tc_km_sum tc_km_long_log(const tc_km *m, tc_kval x, tc_kval more, tc_kval doubled);

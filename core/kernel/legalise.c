@@ -9,7 +9,7 @@
 
 typedef struct legalising {
   bool threads;
-  const bool *in_sums; // by value: erf of f32 that is only added to numbers of at least 1
+  const bool *in_sums; // by value: erf of f32 that is only added to numbers of at least 1; made at the first visit
 } legalising;
 
 static bool is_half(tc_dtype d) { return d == TC_F16 || d == TC_BF16; }
@@ -215,7 +215,9 @@ static const bool *find_in_sums(tc_arena *arena, const tc_kernel *k) {
 static tc_status visit(tc_kir_copy *c, int32_t inst) {
   const tc_kinst *in = &c->from->insts[inst];
   char cls = (char)tc_k_op_class(in->op);
-  c->to->threads = ((const legalising *)c->self)->threads;
+  legalising *self = c->self;
+  c->to->threads = self->threads;
+  if (!self->in_sums) self->in_sums = find_in_sums(tc_kb_arena(c->to), c->from);
   if (in->op == TC_K_LANES) return lanes_region(c, in);
   if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
   else if (in->op == TC_K_CAST && (is_complex(c, in->args[0]) || is_complex(c, in->results[0]))) complex_cast(c, in);
@@ -232,7 +234,7 @@ tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, bool threads, 
   *out = NULL;
   TC_TRY(tc_kernel_verify(k), "while legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
   tc_kernel *plain;
-  legalising self = {threads, find_in_sums(arena, k)};
+  legalising self = {threads, NULL};
   TC_TRY(tc_kir_copy_kernel(arena, k, visit, &self, true, &plain));
   TC_TRY(tc_kernel_simplify(arena, plain, out)); // lowering leaves parts that nobody uses
   TC_TRY(tc_kernel_verify_plain(*out), "after legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));

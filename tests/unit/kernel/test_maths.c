@@ -209,7 +209,19 @@ static void accuracy(tc_arena *arena, tc_dtype t) {
 KERNEL_TEST(f32_accuracy) { accuracy(arena, TC_F32); }
 KERNEL_TEST(f64_accuracy) { accuracy(arena, TC_F64); }
 
+// Of f32 the sum is less code than the function alone; of f64 it is not.
+KERNEL_TEST(erf_in_a_sum) {
+  static const function alone = {.op = TC_K_ERF, .arity = 1, .one = erfl}, sum = {TC_K_ERF, 1, .one = erf_and_one};
+  for (int32_t threads = 0; threads < 2; threads++) {
+    int32_t n = kernel_for(arena, &alone, TC_F32, 8, threads)->n_insts;
+    assert_true(kernel_for(arena, &sum, TC_F32, 8, threads)->n_insts < n - 8);
+    n = kernel_for(arena, &alone, TC_F64, 8, threads)->n_insts;
+    assert_true(kernel_for(arena, &sum, TC_F64, 8, threads)->n_insts > n);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(f32_accuracy), cmocka_unit_test(f64_accuracy)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(f32_accuracy), cmocka_unit_test(f64_accuracy),
+                                     cmocka_unit_test(erf_in_a_sum)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,12 +40,17 @@ static int32_t dim_arg(const tc_node *n) {
   return 0;
 }
 
-// Where result i of a split begins: pieces cut at given places may overlap.
+// An index as a slice has it: from the end if negative, clamped to the size.
+static const tc_sym *clamped(tc_sym_ctx *s, const tc_sym *at, const tc_sym *size) {
+  if (tc_sym_is_const(at) && at->value < 0) at = tc_sym_max(s, tc_sym_add(s, at, size), tc_sym_int(s, 0));
+  return tc_sym_min(s, at, size);
+}
+
+// Where result i of a split begins: where it is cut, if by indices (such pieces may overlap), or after those before it.
 static const tc_sym *split_start(const tc_build *b, const tc_node *n, int32_t i, int32_t dim) {
-  const tc_tensor_type *base = &n->args[0].value->type, *part = &n->results[i]->type;
-  const tc_sym *stride = base->strides[dim];
-  if (tc_sym_is_const(stride) && stride->value && tc_sym_is_const(base->offset) && tc_sym_is_const(part->offset))
-    return tc_sym_int(syms(b), (part->offset->value - base->offset->value) / stride->value);
+  bool sizes = tc_node_is(n, "split") || tc_node_is(n, "split_with_sizes");
+  if (!sizes && n->op->schema.args[1].is_list && i)
+    return clamped(syms(b), n->args[1].syms[i - 1], n->args[0].value->type.sizes[dim]);
   const tc_sym *at = tc_sym_int(syms(b), 0);
   for (int32_t k = 0; k < i; k++) at = tc_sym_add(syms(b), at, n->results[k]->type.sizes[dim]);
   return at;
@@ -114,13 +119,9 @@ static tc_status join_around(write_through *w, int32_t dim, const tc_sym *start,
   return call(w->b, "aten::cat", 2, (tc_arg[]){tc_arg_tensors(list, 3), d}, out);
 }
 
-// An index as a slice has it: from the end if negative, clamped to the size.
-static const tc_sym *clamped(const write_through *w, const tc_arg *g, const tc_sym *size) {
-  if (g->kind != TC_AK_INT) return tc_sym_int(syms(w->b), 0);
-  const tc_sym *at = g->sym;
-  if (tc_sym_is_const(at) && at->value < 0)
-    at = tc_sym_max(syms(w->b), tc_sym_add(syms(w->b), at, size), tc_sym_int(syms(w->b), 0));
-  return tc_sym_min(syms(w->b), at, size);
+// An argument that is an index; left out, it is the first.
+static const tc_sym *index_of(const write_through *w, const tc_arg *g) {
+  return g->kind == TC_AK_INT ? g->sym : tc_sym_int(syms(w->b), 0);
 }
 
 static tc_status select_at(write_through *w, int32_t dim, tc_arg index, tc_value **out) {
@@ -129,7 +130,7 @@ static tc_status select_at(write_through *w, int32_t dim, tc_arg index, tc_value
                 (tc_arg[]){tc_arg_tensor(w->base), tc_arg_tensor(w->part), number(w, dim), index}, out);
   tc_value *part;
   TC_TRY(call(w->b, "aten::unsqueeze", 2, (tc_arg[]){tc_arg_tensor(w->part), number(w, dim)}, &part));
-  return join_around(w, dim, clamped(w, &index, w->base_type.sizes[dim]), part, out);
+  return join_around(w, dim, clamped(syms(w->b), index_of(w, &index), w->base_type.sizes[dim]), part, out);
 }
 
 static tc_status select(write_through *w, tc_value **out) {
@@ -139,7 +140,8 @@ static tc_status select(write_through *w, tc_value **out) {
 static tc_status slice(write_through *w, tc_value **out) {
   int32_t dim = wrap(const_arg(w->view, 1, 0), w->base_type.rank);
   if (!known(w, "aten::slice_scatter") && const_arg(w->view, 4, 0) == 1)
-    return join_around(w, dim, clamped(w, &w->view->args[2], w->base_type.sizes[dim]), w->part, out);
+    return join_around(w, dim, clamped(syms(w->b), index_of(w, &w->view->args[2]), w->base_type.sizes[dim]), w->part,
+                       out);
   tc_arg args[6] = {tc_arg_tensor(w->base), tc_arg_tensor(w->part)};
   for (int32_t i = 1; i < 5; i++) args[i + 1] = w->view->args[i];
   return call(w->b, "aten::slice_scatter", 6, args, out);

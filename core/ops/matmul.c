@@ -204,12 +204,12 @@ static tc_lt panels_of(tc_op_args *a, tc_lt b) {
 
 // Is a panel packed by the block that multiplies by it? 1, 2: neighbours along the rows of y, or along its columns; 0:
 // no. What is no input in memory is packed by what makes it.
-static int32_t packed_by_blocks(tc_op_args *a, tc_lt y, tc_int columns) {
+static int32_t packed_by_blocks(tc_op_args *a, tc_lt y, tc_int columns, bool pairs) {
   tc_int depth = tc_lo_size(a, y, tc_lo_rank(a, y) - 2);
-  tc_dtype sums = tc_op_math_type(tc_lo_dtype(a, y));
+  tc_dtype element = pairs ? tc_lo_dtype(a, y) : tc_op_math_type(tc_lo_dtype(a, y));
   if (!tc_sym_is_const(depth) || depth->value > OWN_PANEL || !tc_sym_is_const(columns)) return 0;
   if (columns->value < panel_of(columns)) return 0;
-  int64_t bytes = depth->value * panel_of(columns) * tc_dtype_size(sums);
+  int64_t bytes = depth->value * panel_of(columns) * tc_dtype_size(element);
   if (bytes > OWN_PANEL || bytes > tc_lo_on_chip(a)) return 0;
   return tc_lo_lies(a, y) == 1 ? 1 : tc_lo_lies(a, swapped(a, y)) == 1 ? 2 : 0;
 }
@@ -248,11 +248,11 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
   }
   if (!unpacked && lies_by_columns(a, ix, rank, sizes[rank - 1])) x = in_row_order(a, x);
   tc_lt panels = pairs || unpacked ? -1 : panels_of(a, y);
-  int32_t how = panels >= 0 || pairs ? 0 : packed_by_blocks(a, y, sizes[rank - 1]);
+  int32_t how = panels >= 0 ? 0 : packed_by_blocks(a, y, sizes[rank - 1], pairs);
   if (how) {
     tc_lt there[2] = {x, how == 2 ? swapped(a, y) : y};
-    tc_int attrs[2] = {tc_int_const(a, how == 2), tc_int_const(a, panel_of(sizes[rank - 1]))};
-    return tc_lo_template(a, "matmul", 2, there, out, rank, sizes, 2, attrs);
+    tc_int attrs[3] = {tc_int_const(a, how == 2), tc_int_const(a, panel_of(sizes[rank - 1])), tc_int_const(a, pairs)};
+    return tc_lo_template(a, "matmul", 2, there, out, rank, sizes, pairs ? 3 : 2, attrs);
   }
   tc_lt operands[2] = {x, panels >= 0 ? panels : pack(a, y, pairs)};
   return tc_lo_template(a, "matmul", 2, operands, out, rank, sizes, 0, NULL);

@@ -1,7 +1,8 @@
 // Matrix product: out[…, M, N] = Σₖ a[…, M, K] · b[…, N / P, K, P], b packed in panels of P columns (a stage of its
 // own: an ordinary copy that the op's lowering makes and that the scheduler fuses like any other). Where lanes run in
 // lock-step b is read where it lies, as […, K, N], or as […, N, K] if attribute 0 is 1. Where they are SIMD elements
-// blocks pack such panels themselves, of as many columns as attribute 1 says (matmul_pack.c).
+// blocks pack such panels themselves, of as many columns as attribute 1 says (matmul_pack.c), in pairs if attribute 2
+// is 1.
 //
 // A block makes a tile of rows × one or more panels. Inside, R rows by `lanes` columns are accumulated in registers
 // over the whole of K: per step one vector load of b and R broadcast loads of a feed R multiply-adds (the outer-product
@@ -73,16 +74,16 @@ static int64_t most_rows(const tc_stage *s, int64_t rows, int64_t m, int64_t n, 
   return most > rows * 4 ? most : rows * 4;
 }
 
-static bool in_pairs(const tc_stage *s) {
-  return tc_stage_operand_dtype(s, 1) == TC_I32 && tc_stage_dtype(s) >= TC_F16;
-}
-
 static bool is_packed(const tc_stage *s) { return tc_stage_operand_rank(s, 1) == tc_stage_rank(s) + 1; }
 int64_t tc_matmul_panel(const tc_stage *s) {
   return is_packed(s) ? tc_stage_operand_size(s, 1, tc_stage_rank(s)) : tc_stage_attr(s, 1, 64);
 }
 bool tc_matmul_packs(const tc_stage *s) {
   return !is_packed(s) && tc_stage_device(s)->simd_bytes && tc_stage_attr(s, 1, 0) > 0;
+}
+bool tc_matmul_in_pairs(const tc_stage *s) {
+  if (tc_matmul_packs(s)) return tc_stage_attr(s, 2, 0) == 1;
+  return tc_stage_operand_dtype(s, 1) == TC_I32 && tc_stage_dtype(s) >= TC_F16;
 }
 bool tc_matmul_turned(const tc_stage *s) { return tc_stage_attr(s, 0, 0) == 1; }
 
@@ -96,7 +97,8 @@ static int32_t vector_of(const tc_stage *s) {
 
 // A multiply-add per lane and cycle, a few cycles per nanosecond.
 double tc_matmul_element_ns(const tc_stage *s) {
-  return (double)tc_stage_operand_hint(s, 0, tc_stage_rank(s) - 1) / (3.0 * vector_of(s) * (in_pairs(s) ? 2 : 1));
+  return (double)tc_stage_operand_hint(s, 0, tc_stage_rank(s) - 1) /
+         (3.0 * vector_of(s) * (tc_matmul_in_pairs(s) ? 2 : 1));
 }
 
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
@@ -183,9 +185,7 @@ static tc_kval load_pair(mm *t, tc_kval *index, tc_kval k) {
   tc_kval half[2];
   index[t->rank - 1] = tc_kb_op2(b, TC_K_MUL, k, i64(t, 2));
   tc_stage_load_n(t->s, 0, index, 2, -1, half);
-  for (int32_t i = 0; i < 2; i++)
-    half[i] = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, tc_kb_cast(b, TC_BF16, half[i])));
-  return tc_kb_op2(b, TC_K_OR, half[0], tc_kb_op2(b, TC_K_SHL, half[1], tc_kb_int(b, TC_I32, 16)));
+  return tc_matmul_pair(b, half);
 }
 
 // One micro-tile: rows row0 … row0+rows-1, columns from lane column `col` of panel `panel`.
@@ -196,13 +196,14 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
   tc_kval lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b));
   for (int32_t i = 0; i < r - 2; i++) ia[i] = ib[i] = out[i] = t->batch[i];
   for (int64_t i = 0; i < rows; i++) acc[i] = zero(t);
-  tc_kval depth = t->pairs ? tc_stage_operand_extent(t->s, 1, r - 1) : tc_stage_operand_extent(t->s, 0, r - 1);
+  bool packed = is_packed(t->s), turned = tc_matmul_turned(t->s);
+  tc_kval depth = tc_stage_operand_extent(t->s, t->pairs && packed ? 1 : 0, r - 1);
+  if (t->pairs && !packed) depth = tc_kb_op2(b, TC_K_DIV, depth, i64(t, 2));
   int64_t panel_width = t->c->params[TC_MATMUL_PANEL], known = tc_stage_out_size(t->s, r - 1);
   tc_kval n = tc_stage_extent(t->s, r - 1);
   tc_kval column = add(t, add(t, tc_kb_op2(b, TC_K_MUL, panel, i64(t, panel_width)), i64(t, col)), lane);
   tc_kval mask = known > 0 && known % panel_width == 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, n);
   tc_kval k = tc_kb_for(b, i64(t, 0), depth, 1, 0, (int32_t)rows, acc, carried);
-  bool packed = is_packed(t->s), turned = tc_matmul_turned(t->s);
   tc_kval inside = add(t, lane, i64(t, col)), vb;
   ib[r - 2] = packed ? panel : turned ? column : k;
   ib[r - 1] = packed || turned ? k : column;
@@ -266,7 +267,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   if (c->params[TC_MATMUL_GROUPS]) return tc_matmul_emit_shares(s, c);
   if (c->params[TC_MATMUL_DEPTH]) return tc_matmul_emit_tiles(s, c);
   mm t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_stage_dtype(s)};
-  t.pairs = in_pairs(s);
+  t.pairs = tc_matmul_in_pairs(s);
   if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
   if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
   tc_kb *b = t.b;

@@ -25,18 +25,22 @@ enum {
   TC_MATMUL_GROUPS
 };
 
-// A panel of b that a block packs for itself (matmul_pack.c): [K, panel] of the type of sums, or its two parts.
+// A panel of b that a block packs for itself (matmul_pack.c): [K, panel] of the type of sums, or its two parts, or
+// [K / 2, panel] of pairs.
 typedef struct tc_matmul_own {
   tc_kmem part[2];
   int32_t parts;
 } tc_matmul_own;
 // Does the block pack? Where lanes are SIMD elements and b is not packed: attribute 1 has a panel's columns.
 bool tc_matmul_packs(const tc_stage *s);
+// Are two neighbours of K one i32 in b's panels (dot2), and these two as one: 16-bit numbers, the first one low.
+bool tc_matmul_in_pairs(const tc_stage *s);
+tc_kval tc_matmul_pair(tc_kb *b, const tc_kval half[2]);
 // Bytes on chip of a panel; -1: not known, or no panel is full.
 int64_t tc_matmul_own_bytes(const tc_stage *s);
 tc_matmul_own tc_matmul_own_make(tc_stage *s);
 // Inside lanes regions, with a barrier between them: makes panel number `panel` of the matrix that `batch` names; an
-// element of row k, for each lane that of its column `column` of the panel.
+// element (or pair) of row k, for each lane that of its column `column` of the panel.
 void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, const tc_kval *batch,
                         tc_kval panel);
 tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column);

@@ -3,7 +3,8 @@
 // b packed then; blocks of other rows pack the panel again, so they have many rows.
 //
 // Where rows of b are runs of memory they are copied. Where columns are, lanes are columns and each loads several
-// neighbours of its own, which the code generator turns in registers. Complex numbers lie as two planes.
+// neighbours of its own, which the code generator turns in registers. Complex numbers lie as two planes, and two rows
+// of 16-bit numbers as one of pairs.
 #include "core/kernel/templates/matmul.h"
 #include "core/tensor/tensor.h"
 
@@ -13,22 +14,28 @@ static tc_dtype sums_of(const tc_stage *s) {
   return d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
 }
 
-static tc_dtype part_of(tc_dtype d) { return d == TC_C64 ? TC_F32 : d == TC_C128 ? TC_F64 : d; }
+// Of what an element of a panel, or of its two planes, is.
+static tc_dtype part_of(const tc_stage *s) {
+  tc_dtype d = sums_of(s);
+  return tc_matmul_in_pairs(s) ? TC_I32 : d == TC_C64 ? TC_F32 : d == TC_C128 ? TC_F64 : d;
+}
+static int32_t parts_of(const tc_stage *s) { return sums_of(s) >= TC_C32 ? 2 : 1; }
+// Rows of b that one of a panel holds.
+static int64_t rows_of(const tc_stage *s) { return tc_matmul_in_pairs(s) ? 2 : 1; }
 
 int64_t tc_matmul_own_bytes(const tc_stage *s) {
   int64_t depth = tc_stage_operand_size(s, 0, tc_stage_rank(s) - 1), n = tc_stage_out_size(s, tc_stage_rank(s) - 1);
   return depth < 0 || depth > INT32_MAX || n < tc_matmul_panel(s)
              ? -1
-             : depth * tc_matmul_panel(s) * tc_dtype_size(sums_of(s));
+             : depth / rows_of(s) * tc_matmul_panel(s) * parts_of(s) * tc_dtype_size(part_of(s));
 }
 
 tc_matmul_own tc_matmul_own_make(tc_stage *s) {
   static const tc_sv names[] = {{"panel", 5}, {"panel_i", 7}};
-  tc_dtype sums = sums_of(s), part = part_of(sums);
-  tc_matmul_own o = {.parts = part == sums ? 1 : 2};
-  int64_t count = tc_stage_operand_size(s, 0, tc_stage_rank(s) - 1) * tc_matmul_panel(s);
+  tc_matmul_own o = {.parts = parts_of(s)};
+  int64_t count = tc_stage_operand_size(s, 0, tc_stage_rank(s) - 1) / rows_of(s) * tc_matmul_panel(s);
   for (int32_t i = 0; i < o.parts; i++)
-    o.part[i] = tc_kb_shared(tc_stage_builder(s), names[i], part, count > 0 ? count : 1);
+    o.part[i] = tc_kb_shared(tc_stage_builder(s), names[i], part_of(s), count > 0 ? count : 1);
   return o;
 }
 
@@ -42,43 +49,54 @@ tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kv
 static void put(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column, tc_kval v, tc_kval mask) {
   tc_kb *b = tc_stage_builder(s);
   tc_kval at = tc_kb_op2(b, TC_K_ADD, tc_kb_op2(b, TC_K_MUL, k, tc_kb_int(b, TC_I64, tc_matmul_panel(s))), column);
-  v = tc_kb_cast(b, sums_of(s), v);
   for (int32_t i = 0; i < o->parts; i++) {
     tc_kval part = o->parts == 1 ? v : tc_kb_op1(b, i ? TC_K_IMAG : TC_K_REAL, v);
     tc_kb_store(b, o->part[i], at, 1, &part, mask);
   }
 }
 
+tc_kval tc_matmul_pair(tc_kb *b, const tc_kval half[2]) {
+  tc_kval bits[2];
+  for (int32_t i = 0; i < 2; i++)
+    bits[i] = tc_kb_cast(b, TC_I32, tc_kb_bitcast(b, TC_U16, tc_kb_cast(b, TC_BF16, half[i])));
+  return tc_kb_op2(b, TC_K_OR, bits[0], tc_kb_op2(b, TC_K_SHL, bits[1], tc_kb_int(b, TC_I32, 16)));
+}
+
 // Neighbours that a lane loads at once: what a vector has, as far as vectors of lanes can be turned.
+enum { MOST = 16 }; // of which one makes an element of the panel; twice as many, where two do
 static int32_t run_of(const tc_stage *s, int32_t lanes) {
-  enum { MOST = 16 };
   int64_t bytes = tc_dtype_size(tc_stage_operand_dtype(s, 1)), run = tc_stage_device(s)->simd_bytes / bytes;
-  if (run > MOST) run = MOST;
+  if (run > MOST * rows_of(s)) run = MOST * rows_of(s);
   while (run > 1 && lanes % run != 0) run /= 2;
   return tc_matmul_turned(s) && run > 1 ? (int32_t)run : 1;
 }
 
-// Rows of the panel from one on, `run` at a time. `shift`: columns that are of the panel before, or -1; as many zeros
-// lie behind the others.
+// Rows of b from one on, `step` at a time, of which a lane loads `run` at once. `shift`: columns that are of the panel
+// before, or -1; as many zeros lie behind the others.
 static void rows(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, tc_kval *index, tc_kval first,
-                 tc_kval from, tc_kval to, int32_t run, tc_kval shift) {
+                 tc_kval from, tc_kval to, int32_t step, int32_t run, tc_kval shift) {
   tc_kb *b = tc_stage_builder(s);
-  int32_t r = tc_stage_rank(s);
+  int32_t r = tc_stage_rank(s), each = (int32_t)rows_of(s);
   bool turned = tc_matmul_turned(s);
-  tc_kval v[16], lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b)), nothing = tc_matmul_zero(b, sums_of(s));
-  tc_kval k = tc_kb_for(b, from, to, run, 0, 0, NULL, NULL);
+  tc_kval v[2 * MOST], lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b)),
+                       nothing = tc_matmul_zero(b, each > 1 ? TC_I32 : sums_of(s));
+  tc_kval k = tc_kb_for(b, from, to, step, 0, 0, NULL, NULL), row = k;
+  if (each > 1) row = tc_kb_op2(b, TC_K_DIV, k, tc_kb_int(b, TC_I64, each));
   for (int64_t col = 0; col < tc_matmul_panel(s); col += c->lanes) {
     tc_kval column = tc_kb_op2(b, TC_K_ADD, lane, tc_kb_int(b, TC_I64, col)), here = column, mask = -1;
     tc_kval there = tc_kb_op2(b, TC_K_ADD, first, column);
-    index[r - 2] = turned ? there : k, index[r - 1] = turned ? k : there;
-    tc_stage_load_n(s, 1, index, run, -1, v);
+    for (int32_t i = 0; i < step; i += run) {
+      tc_kval at = tc_kb_op2(b, TC_K_ADD, k, tc_kb_int(b, TC_I64, i));
+      index[r - 2] = turned ? there : at, index[r - 1] = turned ? at : there;
+      tc_stage_load_n(s, 1, index, run, -1, v + i);
+    }
     if (shift >= 0) here = tc_kb_op2(b, TC_K_SUB, column, shift), mask = tc_kb_op2(b, TC_K_LE, shift, column);
     tc_kval behind = shift < 0 ? -1 : tc_kb_op2(b, TC_K_ADD, here, tc_kb_int(b, TC_I64, tc_matmul_panel(s)));
     tc_kval before = shift < 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, shift);
-    for (int32_t i = 0; i < run; i++) {
-      tc_kval row = tc_kb_op2(b, TC_K_ADD, k, tc_kb_int(b, TC_I64, i));
-      put(s, o, row, here, v[i], mask);
-      if (shift >= 0) put(s, o, row, behind, nothing, before);
+    for (int32_t i = 0; i < step; i += each) {
+      tc_kval at = tc_kb_op2(b, TC_K_ADD, row, tc_kb_int(b, TC_I64, i / each));
+      put(s, o, at, here, each > 1 ? tc_matmul_pair(b, v + i) : tc_kb_cast(b, sums_of(s), v[i]), mask);
+      if (shift >= 0) put(s, o, at, behind, nothing, before);
     }
   }
   tc_kb_end_for(b, 0, NULL, NULL);
@@ -87,8 +105,8 @@ static void rows(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, 
 void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, const tc_kval *batch,
                         tc_kval panel) {
   tc_kb *b = tc_stage_builder(s);
-  int32_t r = tc_stage_rank(s), run = run_of(s, c->lanes);
-  int64_t depth = tc_stage_operand_size(s, 0, r - 1), whole = depth / run * run, width = tc_matmul_panel(s);
+  int32_t r = tc_stage_rank(s), run = run_of(s, c->lanes), each = (int32_t)rows_of(s), step = run > each ? run : each;
+  int64_t depth = tc_stage_operand_size(s, 0, r - 1), whole = depth / step * step, width = tc_matmul_panel(s);
   int64_t n = tc_stage_out_size(s, r - 1);
   tc_kval index[TC_MAX_RANK + 1], zero = tc_kb_int(b, TC_I64, 0), main = tc_kb_int(b, TC_I64, whole);
   tc_kval first = tc_kb_op2(b, TC_K_MUL, panel, tc_kb_int(b, TC_I64, width));
@@ -98,8 +116,8 @@ void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_o
   for (int32_t last = 0; last <= (n % width != 0); last++) {
     if (n % width != 0) tc_kb_if(b, last ? tc_kb_op2(b, TC_K_LT, end, first) : tc_kb_op2(b, TC_K_LE, first, end));
     tc_kval from = last ? end : first, over = last ? shift : -1;
-    if (whole) rows(s, c, o, index, from, zero, main, run, over);
-    if (whole < depth) rows(s, c, o, index, from, main, tc_kb_int(b, TC_I64, depth), 1, over);
+    if (whole) rows(s, c, o, index, from, zero, main, step, run, over);
+    if (whole < depth) rows(s, c, o, index, from, main, tc_kb_int(b, TC_I64, depth), each, 1, over);
     if (n % width != 0) tc_kb_end_if(b, 0, NULL, NULL);
   }
 }

@@ -153,26 +153,44 @@ static void read_contiguous(cg *g, const cg_access *a, LLVMValueRef *out) {
   for (int32_t j = 0; j < w; j++) out[j] = cg_concat(g, n, parts[j]);
 }
 
-// Rows of `width` elements per lane; groups of `width` lanes are transposed.
-static bool rows_fit(cg *g, const cg_access *a) {
-  int32_t w = a->width;
-  return w > 1 && w <= 16 && (w & (w - 1)) == 0 && g->lanes % w == 0 && w * a->m->size <= g->vector_bytes &&
+// Rows of `width` elements per lane. Groups of as many lanes as a row has units are transposed; a unit is an element,
+// or two of 16 bits, which are taken apart behind the shuffles.
+static int32_t unit_of(const cg_access *a) { return a->m->size == 2 && a->width > 2 && a->width % 2 == 0 ? 2 : 1; }
+
+static bool rows_of_units_fit(cg *g, const cg_access *a, int32_t unit) {
+  int32_t w = a->width / unit;
+  return w > 1 && w <= 16 && (w & (w - 1)) == 0 && g->lanes % w == 0 && a->width * a->m->size <= g->vector_bytes &&
          g->lanes / w <= 64;
+}
+static bool rows_fit(cg *g, const cg_access *a) { return rows_of_units_fit(g, a, 1); }
+
+// The low and the high halves of vectors of i32.
+static void take_apart(cg *g, const cg_access *a, LLVMValueRef v, LLVMValueRef out[2]) {
+  LLVMTypeRef bits = LLVMVectorType(LLVMInt16TypeInContext(g->ctx), (unsigned)g->lanes);
+  for (int32_t h = 0; h < 2; h++) {
+    LLVMValueRef half = h ? LLVMBuildLShr(g->b, v, cg_int_like(v, 16), "") : v;
+    out[h] = LLVMBuildBitCast(g->b, LLVMBuildTrunc(g->b, half, bits, ""), vector_of(a, g->lanes), "");
+  }
 }
 
 static void read_rows(cg *g, const cg_access *a, LLVMValueRef *out) {
-  int32_t w = a->width, n = g->lanes / w;
+  int32_t unit = unit_of(a), w = a->width / unit, n = g->lanes / w;
+  LLVMTypeRef row = unit == 1 ? vector_of(a, w) : LLVMVectorType(LLVMInt32TypeInContext(g->ctx), (unsigned)w);
   LLVMValueRef rows[CG_MAX_WIDTH], parts[16][64];
   for (int32_t p = 0; p < n; p++) {
     for (int32_t l = 0; l < w; l++) {
-      rows[l] = LLVMBuildLoad2(g->b, vector_of(a, w), cg_address(g, a->m, lane_index(g, a, p * w + l)), "");
+      rows[l] = LLVMBuildLoad2(g->b, row, cg_address(g, a->m, lane_index(g, a, p * w + l)), "");
       LLVMSetAlignment(rows[l], (unsigned)element_align(a));
       cg_mark_invariant(g, a->m, rows[l]);
     }
     cg_transpose(g, w, rows);
     for (int32_t j = 0; j < w; j++) parts[j][p] = rows[j];
   }
-  for (int32_t j = 0; j < w; j++) out[j] = cg_concat(g, n, parts[j]);
+  for (int32_t j = 0; j < w; j++) {
+    LLVMValueRef v = cg_concat(g, n, parts[j]);
+    if (unit == 1) out[j] = v;
+    else take_apart(g, a, v, out + (int64_t)j * unit);
+  }
 }
 
 static LLVMValueRef gather(cg *g, const cg_access *a, LLVMValueRef mask, LLVMValueRef other) {
@@ -202,7 +220,7 @@ static void read_all(cg *g, const cg_access *a, LLVMValueRef *out) {
       LLVMSetAlignment(s, (unsigned)element_align(a));
       out[i] = cg_splat(g, s, g->lanes);
     }
-  else if (rows_fit(g, a)) read_rows(g, a, out);
+  else if (rows_of_units_fit(g, a, unit_of(a))) read_rows(g, a, out);
   else if (halve_rows(g, a, halves)) {
     read_all(g, &halves[0], out);
     read_all(g, &halves[1], out + a->width / 2);

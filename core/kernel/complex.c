@@ -159,15 +159,17 @@ static bool is_constant(const tc_km *m, tc_kval v, double c) {
 
 static cx reciprocal(const tc_km *m, cx z) { return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, z); }
 
-// 1 / (1 + e^-z). Near its poles (odd multiples of πi) the real part of the sum is 2 e^-a cos² (b/2) - (e^-a - 1).
+// 1 / (1 + e^-z). Near its poles (odd multiples of πi) the real part of the sum is 2 e^-a cos² (b/2) - (e^-a - 1). Far
+// to the left, where e^-z may be infinite, it is e^z.
 static cx complex_sigmoid(const tc_km *m, cx z) {
   tc_kval one = k_real(m, 1), a = k_neg(m, z.re), h = real1(m, TC_K_COS, k_mulc(m, z.im, 0.5)),
-          em1 = real1(m, TC_K_EXPM1, a);
-  cx e = complex_exp(m, (cx){a, k_neg(m, z.im)});
+          em1 = real1(m, TC_K_EXPM1, a), far = k_and(m, k_gt(m, a, k_real(m, 40)), k_lt(m, a, k_inf(m)));
+  cx e = complex_exp(m, (cx){k_select(m, far, z.re, a), k_select(m, far, z.im, k_neg(m, z.im))});
   tc_kval near = k_and(m, k_lt(m, k_abs(m, a), one), k_lt(m, e.re, k_real(m, 0)));
   tc_kval twice = k_mul(m, k_add(m, k_addc(m, em1, 1), k_addc(m, em1, 1)), h);
   tc_kval re = k_select(m, near, k_fma(m, twice, h, k_neg(m, em1)), k_add(m, e.re, one));
-  return reciprocal(m, (cx){re, e.im});
+  cx r = reciprocal(m, (cx){re, e.im});
+  return (cx){k_select(m, far, e.re, r.re), k_select(m, far, e.im, r.im)};
 }
 
 static bool unary(const tc_km *m, int32_t op, cx z, cx *out) {

@@ -262,9 +262,12 @@ static tc_status visit_parts(writer *w, tc_node *n) {
   const tc_build b = tc_build_for(n, w->g, n);
   TC_TRY(tc_expand_op(&b, n->op, n->n_args, n->args, &count, &made));
   for (tc_node *k = last ? last->next : w->g->first; k != n; k = k->next) TC_TRY(visit(w, k));
-  for (int32_t i = 0; i < count && i < n->n_results; i++)
-    if (made[i].kind == TC_AK_TENSOR)
-      tc_map_put_ptr(w->handles, n->results[i], NULL)->value.ptr = handle_of(w, made[i].value);
+  for (int32_t i = 0; i < count && i < n->n_results; i++) {
+    if (made[i].kind != TC_AK_TENSOR) continue;
+    handle *h = tc_arena_copy(arena_of(w), handle_of(w, made[i].value), sizeof(handle));
+    h->type = n->results[i]->type; // as the model has it: what it was made of may lie otherwise by now
+    tc_map_put_ptr(w->handles, n->results[i], NULL)->value.ptr = h;
+  }
   tc_node_kill(n);
   w->progress = true;
   return TC_OK;

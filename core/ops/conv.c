@@ -242,6 +242,34 @@ static tc_lt pack_weights(tc_op_args *a, const plain *p, tc_lt w, int64_t panel,
   return tc_lo_end(a, tc_lower_pair(a, halves), TC_I32);
 }
 
+// Places of dimension i that the kernels meet, and whether they lie in the input.
+static tc_int places(tc_op_args *a, const plain *p, tc_lt x, int32_t i, bool *fits) {
+  tc_int one = tc_int_const(a, 1), reach = tc_int_const(a, (p->k[i] - 1) * p->dilation[i] + 1);
+  tc_int need = tc_int_add(a, tc_int_mul(a, tc_int_sub(a, p->size[i], one), tc_int_const(a, p->stride[i])), reach);
+  *fits = tc_sym_is_int(p->before[i], 0) && tc_int_lt(a, tc_lo_size(a, x, 2 + i), need) == 0;
+  return need;
+}
+
+// Do blocks bring in the part of the input that they need? Where it lies in memory in every run anew, is not read as it
+// lies, and has few channels: those of some rows are no more than what a block has room for (as the template has it).
+static bool own_by_blocks(tc_op_args *a, const plain *p, tc_lt x, tc_dtype compute) {
+  enum { ROOM = 1 << 16, LONG = 16, ROWS = 8, MORE_ROWS = 32 }; // micro-tiles have several rows where these are short
+  int64_t bytes = p->in * tc_dtype_size(compute), size, width;
+  bool same = tc_lo_dtype(a, x) == compute, fits;
+  if (tc_lo_in_order(a, x) || tc_lo_lies(a, x) != 1 || !known(p->size[p->n - 1], &width)) return false;
+  int64_t rows = p->n > 1 && width >= LONG ? ROWS : MORE_ROWS;
+  for (int32_t i = 0; i < p->n; i++) {
+    places(a, p, x, i, &fits);
+    same = same && fits;
+    if (!known(p->size[i], &size)) return false;
+    int64_t most = i < p->n - 2 ? 1 : i == p->n - 1 && i > 0 ? size : rows;
+    if (size > most) size = most;
+    bytes *= (size - 1) * p->stride[i] + (p->k[i] - 1) * p->dilation[i] + 1;
+    if (bytes > ROOM || bytes > tc_lo_on_chip(a)) return false;
+  }
+  return !same;
+}
+
 // The part of the input that kernels meet, with zeros around it, in the type that is computed in; the input itself
 // where it is that. Channels stay last where they are last. In pairs: of channels, as pack_weights has them.
 static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_last, tc_dtype compute) {
@@ -251,11 +279,9 @@ static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_las
   bool same = tc_lo_dtype(a, x) == compute && !p->pairs;
   for (int32_t d = 0; d < rank; d++) view[d] = tc_lo_size(a, x, d);
   for (int32_t d = 0; d < p->n; d++) {
-    tc_int one = tc_int_const(a, 1), reach = tc_int_const(a, (p->k[d] - 1) * p->dilation[d] + 1);
-    tc_int need = tc_int_add(a, tc_int_mul(a, tc_int_sub(a, p->size[d], one), tc_int_const(a, p->stride[d])), reach);
-    bool fits = tc_sym_is_int(p->before[d], 0) && tc_int_lt(a, view[2 + d], need) == 0;
+    bool fits;
+    view[2 + d] = places(a, p, x, d, &fits);
     same = same && fits;
-    view[2 + d] = need;
   }
   if (same) return x;
   tc_int channels = view[1];
@@ -299,19 +325,20 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
       !positions && !each && tc_lo_pairs(a, tc_lo_dtype(a, x)) && p->in > 1 && (p->groups == 1 || p->in % 2 == 0);
   tc_int sizes[MAX_SPACE + 3], attrs[3 + 4 * MAX_SPACE], zero = tc_int_const(a, 0);
   int32_t rank = 0, n_attrs = 0;
-  tc_lt operands[2] = {positions ? x : pad_input(a, p, x, channels_last, compute),
+  bool as_it_lies = positions || (!p->pairs && !each && own_by_blocks(a, p, x, compute));
+  tc_lt operands[2] = {as_it_lies ? x : pad_input(a, p, x, channels_last, compute),
                        pack_weights(a, p, w, positions ? 1 : PANEL, compute)};
   sizes[rank++] = tc_lo_size(a, x, 0);
   if (p->groups > 1) sizes[rank++] = tc_int_const(a, p->groups);
   sizes[rank++] = tc_int_const(a, p->out);
   for (int32_t i = 0; i < p->n; i++) sizes[rank++] = p->size[i];
   bool either = joined && !each && !channels_last && p->groups == 1 && tc_dtype_class(compute) == 'f';
-  int64_t way = positions ? 1 : p->pairs ? 2 : either ? 3 : each ? 4 : 0;
+  int64_t way = positions ? 1 : p->pairs ? 2 : as_it_lies ? 5 : either ? 3 : each ? 4 : 0;
   attrs[n_attrs++] = tc_int_const(a, way), attrs[n_attrs++] = tc_int_const(a, p->n);
   attrs[n_attrs++] = tc_int_const(a, p->groups);
   for (int32_t i = 0; i < p->n; i++) {
     attrs[n_attrs++] = tc_int_const(a, p->k[i]), attrs[n_attrs++] = tc_int_const(a, p->stride[i]);
-    attrs[n_attrs++] = tc_int_const(a, p->dilation[i]), attrs[n_attrs++] = positions ? p->before[i] : zero;
+    attrs[n_attrs++] = tc_int_const(a, p->dilation[i]), attrs[n_attrs++] = as_it_lies ? p->before[i] : zero;
   }
   tc_lt y = tc_lo_template(a, "conv", 2, operands, out, rank, sizes, n_attrs, attrs);
   if (p->groups == 1) return y;

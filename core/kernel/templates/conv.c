@@ -17,36 +17,29 @@
 // are better where channels would walk many planes by a few elements each: a run of positions stays in the core's cache
 // while all output channels are made of it, and nothing is transposed.
 //
+// Own: channels along lanes, where the input is as it lies, and a block brings in what it needs of it, with zeros
+// around (conv_own.c).
+//
 // Channels in pairs: where the device multiplies pairs of 16-bit numbers, C is half as many i32 of two channels each.
 //
 // Each: output channels along lanes, each of which reads its own input channel (depthwise, channels last). C is 1, and
 // a step loads a vector of the input per position.
 //
-// attrs: 0 way (0 channels, 1 positions, 2 channels in pairs, 3 either, 4 each), 1 spatial dimensions n, 2 groups (1:
-// the output has no such dimension); then for each spatial dimension kernel size, stride, dilation, padding before.
-// params: 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
-#include <stdbool.h>
-
-#include "core/kernel/templates/templates.h"
-
-#include "tc/plugin.h"
+// attrs: 0 way (0 channels, 1 positions, 2 channels in pairs, 3 either, 4 each, 5 own), 1 spatial dimensions n, 2
+// groups (1: the output has no such dimension); then for each spatial dimension kernel size, stride, dilation, padding
+// before. params: 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
+#include "core/kernel/templates/conv.h"
 
 enum { VECTORS, ROWS, COLUMNS, PANEL, BY_POSITION };
-enum { MAX_SPACE = 3, MAX_ACC = 32, UNROLL = 8 };
-enum { POSITIONS = 1, PAIRS = 2, EITHER = 3, EACH = 4 };
+enum { MAX_SPACE = TC_CONV_MAX_SPACE, MAX_ACC = 32, UNROLL = 8 };
 // A row is long if it has so many positions; weights that all of a run's channels read must stay in the cache beside
 // it.
 enum { LONG_ROW = 1024, MOST_SHARED = 1 << 20, SHARED_CHANNELS = 8, SHARED_VECTORS = 3, FEW_PLANES = 16 };
 
-typedef struct shape {
-  bool positions;
-  int32_t n, lead, rank;                     // spatial dimensions, dimensions before them, all
-  int64_t groups, per_group, channels, taps; // output channels in a group, input channels in a group
-  int64_t k[MAX_SPACE], stride[MAX_SPACE], dilation[MAX_SPACE], pad[MAX_SPACE];
-} shape;
+typedef tc_conv_shape shape;
 
 static shape shape_of(const tc_stage *s) {
-  shape p = {.positions = tc_stage_attr(s, 0, 0) == POSITIONS,
+  shape p = {.positions = tc_stage_attr(s, 0, 0) == TC_CONV_POSITIONS,
              .n = (int32_t)tc_stage_attr(s, 1, 2),
              .groups = tc_stage_attr(s, 2, 1),
              .rank = tc_stage_rank(s),
@@ -108,6 +101,18 @@ static bool all_images(const tc_stage *s, const shape *p, int64_t channels, int3
   return 2 * input * (double)(images * blocks) < weights * (double)images;
 }
 
+// Fewer rows, or positions of one row, until the input that a block brings in for them fits.
+static bool fit_own(const tc_stage *s, const shape *p, tc_stage_config *c) {
+  int32_t d = p->n > 1 ? p->rank - 2 : p->rank - 1;
+  int64_t unit = c->params[p->n > 1 ? ROWS : COLUMNS], most = tc_stage_device(s)->shared_bytes;
+  if (most > TC_CONV_OWN_BYTES) most = TC_CONV_OWN_BYTES;
+  int64_t tile = c->tile[d] ? c->tile[d] : tc_stage_out_size(s, d);
+  while (tile > unit && tc_conv_own_bytes(s, p, c->tile) > most)
+    c->tile[d] = tile = (tile / 2 + unit - 1) / unit * unit;
+  c->shared_bytes = tc_conv_own_bytes(s, p, c->tile);
+  return c->shared_bytes >= 0 && c->shared_bytes <= most;
+}
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   shape p = shape_of(s);
@@ -157,6 +162,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     c.tile[p.lead - 1] = v * vector;
     outer *= (p.per_group + v * vector - 1) / (v * vector);
   }
+  bool own = tc_stage_attr(s, 0, 0) == TC_CONV_OWN;
   if (!p.positions && all_images(s, &p, c.tile[p.lead - 1], bytes)) {
     c.tile[0] = 0;
     outer = outer / hint_at_least_1(tc_stage_out_hint(s, 0));
@@ -164,7 +170,11 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   int64_t unit = p.positions ? 1 : c.params[COLUMNS];
   c.tile[p.rank - 1] = p.n > 1 ? 0 : split_rows(s, p.rank - 1, p.positions ? c.lanes * c.params[VECTORS] : unit, outer);
   if (p.n > 1) c.tile[p.rank - 2] = split_rows(s, p.rank - 2, c.params[ROWS], outer);
-  if (tc_stage_attr(s, 0, 0) == EITHER && dev->simd_bytes && c.params[PANEL] % SHARED_CHANNELS == 0) {
+  if (own && !fit_own(s, &p, &c)) {
+    tc_stage_refuse(s, "the part of the input that a block needs is not known to fit into what it has on chip");
+    return TC_STATUS_OK;
+  }
+  if (tc_stage_attr(s, 0, 0) == TC_CONV_EITHER && dev->simd_bytes && c.params[PANEL] % SHARED_CHANNELS == 0) {
     tc_stage_config shared = base;
     shared.lanes = vector;
     shared.params[VECTORS] = SHARED_VECTORS, shared.params[ROWS] = 1, shared.params[COLUMNS] = SHARED_CHANNELS;
@@ -183,7 +193,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     return TC_STATUS_OK;
   }
   if (max > 0) out[(*out_n)++] = c;
-  if (*out_n < max && c.tile[p.rank - 1] != 0) { // whole rows, for what needs them
+  if (*out_n < max && c.tile[p.rank - 1] != 0 && !own) { // whole rows, for what needs them
     c.tile[p.rank - 1] = 0, c.cost *= 1.1;
     out[(*out_n)++] = c;
   }
@@ -196,7 +206,9 @@ typedef struct cv {
   const tc_stage_config *c;
   shape p;
   tc_dtype acc;
-  bool pairs;                    // of input channels, as i32 (dot2)
+  bool pairs; // of input channels, as i32 (dot2)
+  bool owns;  // input that the block brought in
+  tc_conv_own own;
   bool each;                     // a lane has an input channel of its own
   tc_kval image, group, channel; // of the block: n, g (-1: none), first output channel
   tc_kval lane;
@@ -210,13 +222,7 @@ static tc_kval muli(cv *t, tc_kval x, int64_t y) { return y == 1 ? x : tc_kb_op2
 static tc_kval min2(cv *t, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, TC_K_MIN, x, y); }
 static tc_kval max2(cv *t, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, TC_K_MAX, x, y); }
 
-static tc_kval zero(cv *t) {
-  if (t->acc >= TC_C32) {
-    tc_kval z = tc_kb_real(t->b, t->acc == TC_C128 ? TC_F64 : TC_F32, 0);
-    return tc_kb_op2(t->b, TC_K_COMPLEX, z, z);
-  }
-  return t->acc >= TC_F16 ? tc_kb_real(t->b, t->acc, 0) : tc_kb_int(t->b, t->acc, 0);
-}
+static tc_kval zero(cv *t) { return tc_template_zero(t->b, t->acc); }
 
 // ---- the reduction: loops over channels and the kernel ----
 typedef struct step {
@@ -309,18 +315,22 @@ static void channel_step(cv *t, const step *at, void *self, tc_kval *acc) {
     if (!t->pairs) w[v] = tc_kb_cast(t->b, t->acc, w[v]);
   }
   int32_t rank = input_index(t, at, ix);
-  tc_kval x0 = ix[rank - 1], y0 = ix[rank - 2];
+  tc_kval x0 = ix[rank - 1], y0 = ix[rank - 2], place[MAX_SPACE];
   bool exact = p->per_group % (v_count * t->c->lanes) == 0;
+  for (int32_t i = 0; i < p->n; i++) place[i] = t->place[i];
   for (int64_t y = 0; y < m->ry; y++) {
     if (y) ix[rank - 2] = addi(t, y0, y * p->stride[p->n - 2]);
+    if (y) place[p->n - 2] = addi(t, t->place[p->n - 2], y);
     for (int64_t x = 0; x < m->rx; x++) {
       ix[rank - 1] = addi(t, x0, x * p->stride[p->n - 1]);
+      place[p->n - 1] = addi(t, t->place[p->n - 1], x);
       tc_kval *row = acc + (y * m->rx + x) * v_count, in = -1;
       for (int64_t v = 0; v < v_count; v++) {
         tc_kval mask = -1;
         if (t->each) ix[1] = channel_lanes(t, v);
         if (t->each && !exact) mask = tc_kb_op2(t->b, TC_K_LT, ix[1], i64(t, p->per_group));
-        if (t->each || v == 0) in = tc_stage_load(t->s, 0, ix, mask);
+        if (t->owns && v == 0) in = tc_conv_own_load(t->s, p, &t->own, at->c, place, at->k);
+        else if (t->each || v == 0) in = tc_stage_load(t->s, 0, ix, mask);
         if (!t->pairs && (t->each || v == 0)) in = tc_kb_cast(t->b, t->acc, in);
         row[v] = tc_kb_op3(t->b, t->pairs ? TC_K_DOT2 : TC_K_FMA, in, w[v], row[v]);
       }
@@ -555,13 +565,27 @@ static void rows(cv *t, int64_t ro) {
   tc_kb_end_for(t->b, 0, NULL, NULL);
 }
 
-// One image, or all of them, one after the other.
+static void open_lanes(cv *t) {
+  tc_kb_lanes(t->b);
+  t->lane = tc_kb_cast(t->b, TC_I64, tc_kb_lane(t->b));
+}
+
+// One image, or all of them, one after the other: in one region of lanes, or in two of its own each.
 static void image(cv *t) {
   const shape *p = &t->p;
   int64_t ro = p->positions ? t->c->params[COLUMNS] : 1;
   bool all = t->c->tile[0] == 0;
   t->image = tc_stage_origin(t->s, 0);
+  if (!t->owns) open_lanes(t);
   if (all) t->image = tc_kb_for(t->b, t->image, tc_stage_extent(t->s, 0), 1, 0, 0, NULL, NULL);
+  if (t->owns) {
+    tc_kb_barrier(t->b);
+    tc_kb_lanes(t->b);
+    tc_conv_own_bring(t->s, p, t->c, &t->own, t->image, t->group);
+    tc_kb_end_lanes(t->b, 0, NULL, NULL);
+    tc_kb_barrier(t->b);
+    open_lanes(t);
+  }
   if (p->positions && p->per_group % ro && !t->c->params[BY_POSITION]) {
     // the last block of channels has fewer: one at a time
     tc_kval first = t->channel, end = min2(t, addi(t, first, ro), i64(t, p->per_group));
@@ -571,23 +595,27 @@ static void image(cv *t) {
   } else {
     rows(t, ro);
   }
+  if (t->owns) tc_kb_end_lanes(t->b, 0, NULL, NULL);
   if (all) tc_kb_end_for(t->b, 0, NULL, NULL);
+  if (!t->owns) tc_kb_end_lanes(t->b, 0, NULL, NULL);
 }
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
-  cv t = {.s = s, .b = tc_stage_builder(s), .c = c, .p = shape_of(s), .acc = tc_stage_dtype(s), .group = -1};
-  if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
-  t.pairs = tc_stage_attr(s, 0, 0) == PAIRS, t.each = tc_stage_attr(s, 0, 0) == EACH;
-  if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
+  cv t = {.s = s,
+          .b = tc_stage_builder(s),
+          .c = c,
+          .p = shape_of(s),
+          .acc = tc_template_sums(tc_stage_dtype(s)),
+          .group = -1};
+  t.pairs = tc_stage_attr(s, 0, 0) == TC_CONV_PAIRS, t.each = tc_stage_attr(s, 0, 0) == TC_CONV_EACH;
   const shape *p = &t.p;
   t.p.positions |= c->params[BY_POSITION] != 0;
   if (p->lead == 3) t.group = tc_stage_origin(s, 1);
   t.channel = tc_stage_origin(s, p->lead - 1);
   for (int32_t i = 0; i + 2 < p->n; i++) t.place[i] = tc_stage_origin(s, p->lead + i);
-  tc_kb_lanes(t.b);
-  t.lane = tc_kb_cast(t.b, TC_I64, tc_kb_lane(t.b));
+  t.owns = tc_stage_attr(s, 0, 0) == TC_CONV_OWN;
+  if (t.owns) t.own = tc_conv_own_make(s, p, c);
   image(&t);
-  tc_kb_end_lanes(t.b, 0, NULL, NULL);
   return TC_STATUS_OK;
 }
 

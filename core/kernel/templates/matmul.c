@@ -169,15 +169,7 @@ typedef struct mm {
 static tc_kval i64(mm *t, int64_t v) { return tc_kb_int(t->b, TC_I64, v); }
 static tc_kval add(mm *t, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, TC_K_ADD, x, y); }
 
-tc_kval tc_matmul_zero(tc_kb *b, tc_dtype d) {
-  if (d >= TC_C32) {
-    tc_kval z = tc_kb_real(b, d == TC_C128 ? TC_F64 : TC_F32, 0);
-    return tc_kb_op2(b, TC_K_COMPLEX, z, z);
-  }
-  return d >= TC_F16 ? tc_kb_real(b, d, 0) : tc_kb_int(b, d, 0);
-}
-
-static tc_kval zero(mm *t) { return tc_matmul_zero(t->b, t->acc); }
+static tc_kval zero(mm *t) { return tc_template_zero(t->b, t->acc); }
 
 // Elements 2k and 2k+1 of a row of a: the bits of both, the first one low.
 static tc_kval load_pair(mm *t, tc_kval *index, tc_kval k) {
@@ -266,10 +258,9 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   if (c->params[TC_MATMUL_PLANES]) return tc_matmul_emit_mma(s, c);
   if (c->params[TC_MATMUL_GROUPS]) return tc_matmul_emit_shares(s, c);
   if (c->params[TC_MATMUL_DEPTH]) return tc_matmul_emit_tiles(s, c);
-  mm t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_stage_dtype(s)};
+  mm t = {
+      .s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s), .acc = tc_template_sums(tc_stage_dtype(s))};
   t.pairs = tc_matmul_in_pairs(s);
-  if (t.acc == TC_F16 || t.acc == TC_BF16) t.acc = TC_F32;
-  if (t.acc == TC_C32 || t.acc == TC_BC32) t.acc = TC_C64;
   tc_kb *b = t.b;
   int32_t r = t.rank;
   for (int32_t i = 0; i < r - 2; i++) t.batch[i] = tc_stage_origin(s, i);

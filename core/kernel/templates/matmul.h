@@ -66,6 +66,5 @@ int32_t tc_matmul_emit_shares(tc_stage *s, const tc_stage_config *c);
 bool tc_matmul_threads(const tc_stage *s);
 int32_t tc_matmul_bytes(const tc_stage *s);
 tc_dtype tc_matmul_sums(const tc_stage *s);
-tc_kval tc_matmul_zero(tc_kb *b, tc_dtype d);
 
 #endif

@@ -8,11 +8,7 @@
 #include "core/kernel/templates/matmul.h"
 #include "core/tensor/tensor.h"
 
-static tc_dtype sums_of(const tc_stage *s) {
-  tc_dtype d = tc_stage_dtype(s);
-  if (d == TC_F16 || d == TC_BF16) return TC_F32;
-  return d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
-}
+static tc_dtype sums_of(const tc_stage *s) { return tc_template_sums(tc_stage_dtype(s)); }
 
 // Of what an element of a panel, or of its two planes, is.
 static tc_dtype part_of(const tc_stage *s) {
@@ -79,7 +75,7 @@ static void rows(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, 
   int32_t r = tc_stage_rank(s), each = (int32_t)rows_of(s);
   bool turned = tc_matmul_turned(s);
   tc_kval v[2 * MOST], lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b)),
-                       nothing = tc_matmul_zero(b, each > 1 ? TC_I32 : sums_of(s));
+                       nothing = tc_template_zero(b, each > 1 ? TC_I32 : sums_of(s));
   tc_kval k = tc_kb_for(b, from, to, step, 0, 0, NULL, NULL), row = k;
   if (each > 1) row = tc_kb_op2(b, TC_K_DIV, k, tc_kb_int(b, TC_I64, each));
   for (int64_t col = 0; col < tc_matmul_panel(s); col += c->lanes) {

@@ -184,7 +184,7 @@ int32_t tc_matmul_emit_shares(tc_stage *s, const tc_stage_config *c) {
   t.sums = tc_kb_shared(b, (tc_sv){"sums", 4}, t.acc, (int64_t)t.lanes * t.rows);
   t.column = tc_kb_lane_array(b, (tc_sv){"b", 1}, t.acc, (int64_t)t.runs * RUN);
   t.own = tc_kb_lane_array(b, (tc_sv){"own", 3}, t.acc, t.rows);
-  tc_kval nothing = tc_matmul_zero(b, t.acc);
+  tc_kval nothing = tc_template_zero(b, t.acc);
   tc_kb_lanes(b);
   for (int32_t i = 0; i < t.rows; i++) tc_kb_store(b, t.own, i32(&t, i), 1, &nothing, -1);
   tc_kb_end_lanes(b, 0, NULL, NULL);

@@ -93,7 +93,7 @@ static tc_kval add(tiles *t, tc_kval x, tc_kval y) { return tc_tiles_add(t, x, y
 static tc_kval times(tiles *t, tc_kval x, int64_t y) { return tc_tiles_times(t, x, y); }
 static tc_kval over(tiles *t, tc_kval x, int64_t y) { return tc_tiles_over(t, x, y); }
 static tc_kval rest(tiles *t, tc_kval x, int64_t y) { return tc_tiles_rest(t, x, y); }
-static tc_kval zero(tiles *t) { return tc_matmul_zero(t->b, t->acc); }
+static tc_kval zero(tiles *t) { return tc_template_zero(t->b, t->acc); }
 
 // The lane's place among rows and columns.
 static void place(tiles *t, tc_kval *out_row, tc_kval *out_column) {

@@ -37,12 +37,6 @@ typedef struct product {
   tc_kval batch; // rank 3: the matrix; rank 2, across: the row
 } product;
 
-static tc_dtype sum_type(tc_dtype d) {
-  if (d == TC_F16 || d == TC_BF16) return TC_F32;
-  if (d == TC_C32 || d == TC_BC32) return TC_C64;
-  return d;
-}
-
 static tc_dtype part_type(tc_dtype d) { return d == TC_C64 ? TC_F32 : d == TC_C128 ? TC_F64 : d; }
 
 // ---- choosing ----
@@ -133,7 +127,7 @@ static tc_stage_config shared_config(const shape *x, const tc_device_props *dev,
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t rank = tc_stage_rank(s);
-  tc_dtype acc = sum_type(tc_stage_dtype(s)), part = part_type(acc);
+  tc_dtype acc = tc_template_sums(tc_stage_dtype(s)), part = part_type(acc);
   shape x = {.batched = rank == 3, .parts = part == acc ? 1 : 2, .apart = tc_stage_attr(s, 0, 0)};
   x.k = tc_stage_operand_size(s, 1, rank - 2), x.n = tc_stage_out_size(s, rank - 1);
   x.m = x.batched ? tc_stage_out_size(s, 1) : 64;
@@ -432,7 +426,7 @@ static void shared(product *t) {
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   product t = {.s = s, .b = tc_stage_builder(s), .c = c, .rank = tc_stage_rank(s)};
-  t.acc = sum_type(tc_stage_dtype(s));
+  t.acc = tc_template_sums(tc_stage_dtype(s));
   t.part = part_type(t.acc);
   t.parts = t.part == t.acc ? 1 : 2;
   t.k = tc_stage_operand_size(s, 1, t.rank - 2);

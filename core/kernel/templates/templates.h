@@ -28,6 +28,12 @@ static inline int32_t tc_template_lanes(const tc_device_props *d, int32_t want) 
   return lanes;
 }
 
+// The type in which products of numbers of type d are summed.
+static inline tc_dtype tc_template_sums(tc_dtype d) {
+  return d == TC_F16 || d == TC_BF16 ? TC_F32 : d == TC_C32 || d == TC_BC32 ? TC_C64 : d;
+}
+tc_kval tc_template_zero(tc_kb *b, tc_dtype d);
+
 // Registers all of them.
 void tc_templates_register_core(tc_arena *arena, tc_template_registry *r);
 

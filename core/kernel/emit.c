@@ -62,15 +62,17 @@ static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
     }
     return e->dev->max_lanes && lanes > e->dev->max_lanes ? e->dev->max_lanes : lanes;
   }
-  int32_t widest = 4, cost = 0;
+  int32_t widest = 4, cost = 0, reduces = 0;
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_lnode *n = e->g->steps.data[i].node;
     cost += tc_body_cost(&n->body);
+    reduces += n->kind == TC_LN_REDUCE;
     tc_dtype d = tc_dtype_real(n->outs[0]->dtype);
     if (tc_dtype_size(d) > widest) widest = tc_dtype_size(d);
   }
   int32_t vector = e->dev->simd_bytes / widest;
   int32_t lanes = vector * (cost > 30 ? 1 : cost > 8 && !columns ? 2 : 4);
+  if (columns && reduces == 1 && cost <= 8) lanes *= 2; // longer runs of each row, which registers still hold
   while (lanes > 4 && lanes / 2 >= extent) lanes /= 2;
   return lanes > 1 ? lanes : 1;
 }

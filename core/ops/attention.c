@@ -335,9 +335,9 @@ static int32_t safe_softmax_meta(tc_op_args *a) {
   return tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL);
 }
 static int32_t safe_softmax_lower(tc_op_args *a) {
-  tc_lt x = tc_lo_arg(a, 0);
-  int32_t rank = tc_lo_rank(a, x);
   tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
+  tc_lt x = tc_lower_cast(a, tc_lo_arg(a, 0), out);
+  int32_t rank = tc_lo_rank(a, x);
   bool reduced[TC_MAX_RANK] = {0};
   if (rank) reduced[tc_op_wrap_dim(a, tc_op_int(a, 1, 0), rank)] = true;
   static const char *const names[] = {"x", "m"};
@@ -357,12 +357,14 @@ static int32_t safe_softmax_ref(tc_op_args *a) {
     int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n && !isnan(max); i++) {
-      double v = tc_ref_f(x, at + i * step);
+      double v = tc_ref_f_as(x, at + i * step, y->nominal);
       max = isnan(v) ? v : fmax(max, v);
     }
-    for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f(x, at + i * step) - max);
-    for (int64_t i = 0; i < n; i++)
-      tc_ref_put(y, to + i * next, (tc_c128){sum == 0 ? 0 : exp(tc_ref_f(x, at + i * step) - max) / sum, 0});
+    for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f_as(x, at + i * step, y->nominal) - max);
+    for (int64_t i = 0; i < n; i++) {
+      double v = tc_ref_f_as(x, at + i * step, y->nominal);
+      tc_ref_put(y, to + i * next, (tc_c128){sum == 0 ? 0 : exp(v - max) / sum, 0});
+    }
   } while (tc_ref_next(x->rank, x->sizes, index));
   return TC_STATUS_OK;
 }

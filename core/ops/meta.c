@@ -191,6 +191,11 @@ tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *cons
   return tc_lo_end(a, tc_lo_text(a, text, n, names, v), out);
 }
 
+tc_lt tc_lower_cast(tc_op_args *a, tc_lt x, tc_dtype to) {
+  static const char *const names[] = {"x"};
+  return tc_lo_dtype(a, x) == to ? x : tc_lower_text(a, "x", 1, names, &x, to, to);
+}
+
 int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args,
                       tc_dtype compute) {
   const tc_tensor_type *t = tc_op_result_type(a, 0);

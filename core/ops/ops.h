@@ -87,7 +87,8 @@ tc_lt tc_cut_view(tc_op_args *a, tc_lt x, const bool *reduced, const tc_reductio
 // Elementwise text over loop tensors that are broadcast to the first one's sizes: names[i] is x[i].
 tc_lt tc_lower_text(tc_op_args *a, const char *text, int32_t n, const char *const *names, const tc_lt *x,
                     tc_dtype compute, tc_dtype out);
-tc_dtype tc_op_math_type(tc_dtype d); // the type to compute in: f16, bf16 → f32
+tc_lt tc_lower_cast(tc_op_args *a, tc_lt x, tc_dtype to); // x itself where it has the type
+tc_dtype tc_op_math_type(tc_dtype d);                     // the type to compute in: f16, bf16 → f32
 // The same over tensor and number arguments, broadcast to the result's sizes: names[i] is argument args[i]. Sets result
 // 0.
 int32_t tc_lower_args(tc_op_args *a, const char *text, int32_t n, const char *const *names, const int32_t *args,
@@ -201,7 +202,8 @@ int32_t tc_norm_parameters(tc_op_args *a, int32_t n, const int32_t *args);
 bool tc_ref_next(int32_t rank, const int64_t *sizes, int64_t *index);
 int64_t tc_ref_offset(const tc_ref_view *v, const int64_t *index); // by v's strides, broadcast not applied
 int64_t tc_ref_numel(const tc_ref_view *v);
-double tc_ref_f(const tc_ref_view *v, int64_t offset); // as double, whatever the class
+double tc_ref_f(const tc_ref_view *v, int64_t offset);                // as double, whatever the class
+double tc_ref_f_as(const tc_ref_view *v, int64_t offset, tc_dtype d); // converted to float d, if it is of another type
 tc_c128 tc_ref_c(const tc_ref_view *v, int64_t offset);
 int64_t tc_ref_i(const tc_ref_view *v, int64_t offset);
 void tc_ref_put(const tc_ref_view *v, int64_t offset,

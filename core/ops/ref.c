@@ -38,6 +38,14 @@ int64_t tc_ref_i(const tc_ref_view *v, int64_t o) {
   return v->dtype == TC_I64 ? ((const int64_t *)v->data)[o] : tc_float_to_int(TC_I64, tc_ref_f(v, o));
 }
 
+double tc_ref_f_as(const tc_ref_view *v, int64_t offset, tc_dtype d) {
+  double x = tc_ref_f(v, offset);
+  if (v->nominal == d) return x;
+  if (d == TC_F16) return tc_f16_to_f32(tc_f32_to_f16((float)x));
+  if (d == TC_BF16) return tc_bf16_to_f32(tc_f32_to_bf16((float)x));
+  return d == TC_F32 ? (double)(float)x : x;
+}
+
 void tc_ref_put(const tc_ref_view *v, int64_t o, tc_c128 x) {
   if (v->dtype == TC_F64) ((double *)v->data)[o] = x.re;
   else if (v->dtype == TC_C128) ((tc_c128 *)v->data)[o] = x;

@@ -536,6 +536,8 @@ static const tc_op_restriction restrictions[] = {
     INTS("avg_pool1d", "kernel_size", 1),
     INTS("max_pool1d", "kernel_size", 1),
     INTS("max_pool1d_with_indices", "kernel_size", 1),
+    SAMPLED("grid_sampler_2d", 2),
+    SAMPLED("grid_sampler_3d", 3),
     SAMPLED("grid_sampler_2d_backward", 2),
     SAMPLED("grid_sampler_3d_backward", 3),
     {"_scaled_dot_product_flash_attention_for_cpu", "dropout_p > 0.0",

@@ -68,7 +68,13 @@ static tc_bval moved(tc_op_args *a, const sampler *s, tc_bval v, tc_bval size) {
                                   "where(f - 2 * floor(f / 2) < 0.5, e, s - e) - 0.5";
     v = of(a, text, v, size);
   }
-  return s->padding == ZEROS ? v : of(a, "min(max(v, 0), s - 1)", v, size);
+  if (s->padding == ZEROS) return v;
+  tc_bval last = of(a, "s - 1", v, size), first = of(a, "0 * s", v, size);
+  if (s->kind == CUBIC) return of(a, "min(max(v, 0), s - 1)", v, size);
+  // What is no number is the first place in two dimensions and the last in three, as in PyTorch.
+  bool two = s->n == 2;
+  v = tc_lo_op2(a, two ? TC_K_FMAX : TC_K_FMIN, v, two ? first : last);
+  return tc_lo_op2(a, two ? TC_K_FMIN : TC_K_FMAX, v, two ? last : first);
 }
 
 typedef struct taps {
@@ -123,8 +129,10 @@ static int32_t sampler_lower(tc_op_args *a) {
       weight = weight < 0 || w < 0 ? (w < 0 ? weight : w) : tc_lo_op2(a, TC_K_MUL, weight, w);
     }
     tc_bval v = tc_lo_cast(a, tc_lo_gather(a, input, index, by, 0), compute);
-    v = tc_lo_op3(a, TC_K_SELECT, inside, v, zero);
+    // In two dimensions what lies outside is a zero, whose weight may be no number; in three it does not count.
+    if (s.n == 2) v = tc_lo_op3(a, TC_K_SELECT, inside, v, zero);
     if (weight >= 0) v = tc_lo_op2(a, TC_K_MUL, v, weight);
+    if (s.n > 2) v = tc_lo_op3(a, TC_K_SELECT, inside, v, zero);
     sum = sum < 0 ? v : tc_lo_op2(a, TC_K_ADD, sum, v);
     for (i = s.n - 1; i >= 0 && ++k[i] == t[i].n; i--) k[i] = 0;
   } while (i >= 0);
@@ -141,7 +149,8 @@ static double ref_moved(const sampler *s, double v, double size) {
     v = fmod(flips, 2) == 0 ? rest + low : span - rest + low;
     if (span <= 0) v = 0;
   }
-  return s->padding == ZEROS ? v : fmin(fmax(v, 0), size - 1);
+  if (s->padding == ZEROS) return v;
+  return s->n == 2 ? fmin(fmax(v, 0), size - 1) : fmax(fmin(v, size - 1), 0);
 }
 static double ref_cubic(double x) {
   x = fabs(x);
@@ -177,6 +186,7 @@ static int32_t sampler_ref(tc_op_args *a) {
         at += inside ? (int64_t)p * x->strides[2 + i] : 0;
       }
       if (inside) sum += w * tc_ref_f(x, at);
+      else if (s.n == 2) sum += w * 0;
     } while (tc_ref_next(s.n, n, k));
     tc_ref_put(y, tc_ref_offset(y, iy), (tc_c128){sum, 0});
   }

@@ -14,9 +14,9 @@ static int32_t softmax_meta(tc_op_args *a) {
 }
 
 static int32_t lower(tc_op_args *a, bool log) {
-  tc_lt x = tc_lo_arg(a, 0);
-  int32_t rank = tc_lo_rank(a, x);
   tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
+  tc_lt x = tc_lower_cast(a, tc_lo_arg(a, 0), out); // a dtype that is asked for is the input's, too
+  int32_t rank = tc_lo_rank(a, x);
   bool reduced[TC_MAX_RANK] = {0};
   int64_t dim = rank ? tc_op_wrap_dim(a, tc_op_int(a, 1, 0), rank) : 0;
   if (rank) reduced[dim] = true;
@@ -42,12 +42,14 @@ static int32_t ref(tc_op_args *a, bool log_) {
   do {
     if (x->rank && index[dim]) continue;
     int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
-    double max = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < n; i++)
-      max = tc_ref_f(x, at + i * sx) > max || isnan(tc_ref_f(x, at + i * sx)) ? tc_ref_f(x, at + i * sx) : max;
-    for (int64_t i = 0; i < n; i++) sum += exp(tc_ref_f(x, at + i * sx) - max);
+    double max = -INFINITY, sum = 0, v;
     for (int64_t i = 0; i < n; i++) {
-      double v = tc_ref_f(x, at + i * sx) - max;
+      v = tc_ref_f_as(x, at + i * sx, y->nominal);
+      max = v > max || isnan(v) ? v : max;
+    }
+    for (int64_t i = 0; i < n; i++) sum += exp(tc_ref_f_as(x, at + i * sx, y->nominal) - max);
+    for (int64_t i = 0; i < n; i++) {
+      v = tc_ref_f_as(x, at + i * sx, y->nominal) - max;
       tc_ref_put(y, to + i * sy, (tc_c128){log_ ? v - log(sum) : exp(v) / sum, 0});
     }
   } while (tc_ref_next(x->rank, x->sizes, index));

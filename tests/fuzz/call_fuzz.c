@@ -28,9 +28,9 @@ static const char *const not_unique[] = {"_linalg_eigh",  "linalg_eig",   "linal
                                          "linalg_qr",     "qr",           "linalg_lu",    "linalg_lu_factor*",
                                          "_lu_with_info", "linalg_lstsq", "linalg_polar", "linalg_ldl_factor*"};
 
-// Ops that multiply by zeros of their own: what pads an input, weights of keys that a row does not look at, and those of
-// filters at their edges, which rounding makes a little more or less. Where these meet infinite numbers they may be left
-// out, or not.
+// Ops that multiply by zeros of their own: what pads an input, weights of keys that a row does not look at, and those
+// of filters at their edges, which rounding makes a little more or less. Where these meet infinite numbers they may be
+// left out, or not.
 static const char *const by_zeros[] = {"*conv*", "*attention*", "_upsample_*_aa*"};
 
 // Factorisations and what is made of them are stable by norm (Higham, "Accuracy and stability of numerical algorithms",

@@ -197,7 +197,7 @@ static int32_t as_strided_meta(tc_op_args *a) {
     return TC_STATUS_INVALID_ARGUMENT;
   return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, offset);
 }
-// resize (resize_ in graphs): the storage's first elements, row by row.
+// resize (resize_ in graphs): the storage's first elements, row by row; what has these sizes already stays as it lies.
 static int32_t resize_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t n = tc_op_count(a, 1), format = tc_op_memory_format(a, 2, TC_FORMAT_CONTIGUOUS);
@@ -208,6 +208,9 @@ static int32_t resize_meta(tc_op_args *a) {
   if (tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, numel, counts[0]),
                     "resizing {} elements to {} would leave some of them without a value", 2, counts))
     return TC_STATUS_INVALID_ARGUMENT;
+  bool same = n == t->rank && tc_op_kind(a, 2) == TC_AK_NONE;
+  for (int32_t d = 0; d < n && same; d++) same = tc_int_eq(a, sizes[d], t->sizes[d]) == 1;
+  if (same) return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, t->strides, t->offset);
   if (format == TC_FORMAT_CONTIGUOUS) tc_strides_make_contiguous(a->syms, n, sizes, strides);
   else if (n == (format == TC_FORMAT_CHANNELS_LAST ? 4 : 5)) tc_strides_make_channels_last(a->syms, n, sizes, strides);
   else return tc_op_fail(a, "this memory format is not for a tensor of rank %d", n);

@@ -205,9 +205,9 @@ tc_status tc_match_gaps(const tc_build *b, tc_value *v, const tc_tensor_type *li
 }
 
 const tc_pass *const *tc_standard_passes(int32_t *out_n) {
-  static const tc_pass *const all[] = {&tc_pass_functionalize, &tc_pass_decompose, &tc_pass_views,
-                                       &tc_pass_conj,          &tc_pass_fold,      &tc_pass_patterns,
-                                       &tc_pass_weights,       &tc_pass_cse,       &tc_pass_dce};
+  static const tc_pass *const all[] = {&tc_pass_functionalize, &tc_pass_storage, &tc_pass_decompose, &tc_pass_views,
+                                       &tc_pass_conj,          &tc_pass_fold,    &tc_pass_patterns,  &tc_pass_weights,
+                                       &tc_pass_cse,           &tc_pass_dce};
   *out_n = sizeof all / sizeof *all;
   return all;
 }

@@ -12,6 +12,8 @@
 // Replaces ops that write (in place, through views, into `out`) by functional ones; writes to graph inputs become
 // mutation outputs, in front of the user's.
 extern const tc_pass tc_pass_functionalize;
+// Takes views that count in the storage from the value that has all of it. For functional graphs, in every mode.
+extern const tc_pass tc_pass_storage;
 // Replaces every node whose op has a decomposition and nothing better to be lowered from (no body, no lowering).
 extern const tc_pass tc_pass_decompose;
 // Removes views that show what is already there, copies that nobody can tell from their source, and chains of reshapes.

@@ -24,7 +24,9 @@ int32_t tc_stage_parse(tc_sv name) {
 
 // Passes that lowering needs in every mode. The others improve the graph, which a mode that runs it as it is leaves
 // out.
-static bool is_needed(const tc_pass *p) { return p == &tc_pass_functionalize || p == &tc_pass_decompose; }
+static bool is_needed(const tc_pass *p) {
+  return p == &tc_pass_functionalize || p == &tc_pass_storage || p == &tc_pass_decompose;
+}
 
 tc_status tc_compile_autocast(const tc_context *c, tc_graph *g) {
   tc_sv to = tc_config_text(c->config, TC_OPT_ID_AUTOCAST), lists = tc_config_text(c->config, TC_OPT_ID_AUTOCAST_LISTS);

@@ -488,12 +488,14 @@ static int32_t conv_lower(tc_op_args *a) {
 }
 
 // ---- reference ----
-static tc_c128 at_output(tc_op_args *a, const conv *c, const int64_t *iy) {
+// Integers are exact, and wrap.
+static tc_c128 at_output(tc_op_args *a, const conv *c, const int64_t *iy, int64_t *whole) {
   const tc_ref_view *x = tc_op_data(a, INPUT), *w = tc_op_data(a, WEIGHT), *b = tc_op_data(a, BIAS);
   int64_t out = c->transposed ? w->sizes[1] : w->sizes[0] / c->groups,
           in = c->transposed ? w->sizes[0] / c->groups : w->sizes[1];
   int64_t o = iy[c->batched], group = o / out, k[MAX_SPACE] = {0}, taps = 1;
   tc_c128 sum = b ? tc_ref_c(b, o * b->strides[0]) : (tc_c128){0, 0};
+  *whole = b ? tc_ref_i(b, o * b->strides[0]) : 0;
   for (int32_t i = 0; i < c->n; i++) taps *= w->sizes[2 + i];
   for (int64_t tap = 0; tap < taps; tap++, tc_ref_next(c->n, w->sizes + 2, k)) {
     int64_t xo = c->batched ? iy[0] * x->strides[0] : 0, wo = 0;
@@ -515,6 +517,11 @@ static tc_c128 at_output(tc_op_args *a, const conv *c, const int64_t *iy) {
     for (int64_t ch = 0; inside && ch < in; ch++) {
       int64_t from = group * in + ch, at = c->transposed ? from * w->strides[0] + o % out * w->strides[1]
                                                          : o * w->strides[0] + ch * w->strides[1];
+      if (x->dtype == TC_I64) {
+        uint64_t p = (uint64_t)tc_ref_i(x, xo + from * x->strides[c->batched]), q = (uint64_t)tc_ref_i(w, wo + at);
+        *whole = (int64_t)((uint64_t)*whole + p * q);
+        continue;
+      }
       tc_c128 p = tc_ref_c(x, xo + from * x->strides[c->batched]), q = tc_ref_c(w, wo + at);
       sum.re += p.re * q.re - p.im * q.im;
       sum.im += p.re * q.im + p.im * q.re;
@@ -525,10 +532,13 @@ static tc_c128 at_output(tc_op_args *a, const conv *c, const int64_t *iy) {
 static int32_t conv_ref(tc_op_args *a) {
   const tc_ref_view *y = tc_op_result_data(a, 0);
   conv c;
-  int64_t iy[TC_MAX_RANK] = {0};
+  int64_t iy[TC_MAX_RANK] = {0}, whole;
   if (read_conv(a, &c)) return TC_STATUS_INVALID_ARGUMENT;
-  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, iy))
-    tc_ref_put(y, tc_ref_offset(y, iy), at_output(a, &c, iy));
+  for (bool more = tc_ref_numel(y) > 0; more; more = tc_ref_next(y->rank, y->sizes, iy)) {
+    tc_c128 sum = at_output(a, &c, iy, &whole);
+    if (y->dtype == TC_I64) tc_ref_put_i(y, tc_ref_offset(y, iy), whole);
+    else tc_ref_put(y, tc_ref_offset(y, iy), sum);
+  }
   return TC_STATUS_OK;
 }
 

@@ -4,7 +4,8 @@
 // A pointwise node is inlined everywhere if it has one load in all (nothing is computed twice, unless that load is a
 // broadcast), or if it costs next to nothing and reads no more bytes than it writes. What feeds a template or a library
 // call is inlined only into a template: what is free (an index, a cast, a constant), and anything into an operand of
-// which the template loads each element once.
+// which the template loads each element once. What is made of several templates' results, for a user that reads those
+// of others as well, stays apart: its last template's kernel can make it, and stores it where it would store its own.
 #include "core/schedule/internal.h"
 
 static void add_user(tc_sched *x, const tc_buf *b, tc_lnode *n) {
@@ -54,6 +55,32 @@ static bool loaded_once(tc_sched *x, const tc_lnode *n, const tc_lnode *user) {
   return true;
 }
 
+// Results of templates that the node reads at its own indices, itself or in what is inlined into it, and nobody else.
+static int32_t own_templates(tc_sched *x, const tc_lnode *n) {
+  int32_t count = 0;
+  for (int32_t k = 0; k < n->body.insts.count; k++) {
+    const tc_binst *b = &n->body.insts.data[k];
+    const tc_lnode *def = b->op == TC_B_LOAD ? b->buf->def : NULL;
+    if (!def || b->cond || x->users[b->buf->id].loads != 1 || !tc_load_aligned(x->l, b, n->n_par, n->vars, n->extents))
+      continue;
+    if (def->kind == TC_LN_TEMPLATE) count++;
+    else if (def->kind == TC_LN_POINTWISE && x->inlined[def->id]) count += own_templates(x, def);
+  }
+  return count;
+}
+
+static bool joins_templates(tc_sched *x, const tc_lnode *n, const tc_lnode *user) {
+  int32_t loads = 64;
+  if (user->kind != TC_LN_POINTWISE || user->n_par != n->n_par || own_templates(x, n) < 2) return false;
+  for (int32_t k = 0; k < user->body.insts.count; k++) {
+    const tc_buf *b = user->body.insts.data[k].buf;
+    if (!b || !b->def || b == n->outs[0] || points(x, n) != points(x, user)) continue;
+    if (b->def->kind == TC_LN_TEMPLATE || (b->def->kind == TC_LN_POINTWISE && from_template(x, b->def, &loads)))
+      return true;
+  }
+  return false;
+}
+
 static bool should_inline(tc_sched *x, const tc_lnode *n) {
   const tc_buf *out = n->outs[0];
   const tc_users *u = &x->users[out->id];
@@ -78,6 +105,7 @@ static bool should_inline(tc_sched *x, const tc_lnode *n) {
       if (repeat > 4 && cost > 4) return false;
     }
   }
+  if (u->loads == 1 && joins_templates(x, n, u->nodes.data[0])) return false;
   if (u->loads == 1 || cost == 0) return true;
   // Several loads: only if each reads no more through the body than it would read of the result. Users that end up in
   // one group share the value anyway (hold.c); one user gains where its loads together take each element once.

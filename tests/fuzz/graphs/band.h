@@ -41,6 +41,11 @@ static inline double unit_of(tc_dtype d) {
   }
 }
 
+// The least number with all digits.
+static inline double normal_of(tc_dtype d) {
+  return d == TC_F16 || d == TC_C32 ? 0x1p-14 : d == TC_F64 || d == TC_C128 ? 0x1p-1022 : 0x1p-126;
+}
+
 // ---- moving ----
 // Other parts for a complex number that is not finite.
 static inline void shake_infinite(uint64_t *noise, double *at) {
@@ -67,7 +72,8 @@ static inline tc_status close_wide(tc_tensor *wide, const tc_tensor *t) {
 }
 
 // Moves each component by UNITS units at most: its own, or (`norm`) those of the largest of its matrix. With `norm`,
-// *out_infinite is set where an element is not finite. What is not a number has either sign.
+// *out_infinite is set where an element is not finite. What is not a number has either sign, and what lies below the
+// normal range may be zero, as what an op computes on its way to it.
 static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bool *out_infinite) {
   double unit = unit_of(t->dtype), largest = 0;
   int64_t n, parts = tc_dtype_is_complex(t->dtype) ? 2 : 1, matrix = parts;
@@ -84,6 +90,7 @@ static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bo
     }
     double by = UNITS * unit * ((double)(fuzz_random(noise) >> 11) * 0x1p-52 - 1);
     if (isfinite(at[i])) at[i] += norm ? largest * by : at[i] * by;
+    if (fabs(at[i]) < normal_of(t->dtype) && (fuzz_random(noise) & 1)) at[i] = copysign(0, at[i]);
     if (isnan(at[i])) at[i] = fuzz_random(noise) & 1 ? NAN : -NAN;
     if (norm && fabs(at[i]) <= UNITS * unit * largest && (fuzz_random(noise) & 1)) at[i] = 0;
     if (parts == 2 && i % 2 && !(isfinite(at[i]) && isfinite(at[i - 1]))) shake_infinite(noise, at + i - 1);

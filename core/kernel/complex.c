@@ -160,10 +160,11 @@ static bool is_constant(const tc_km *m, tc_kval v, double c) {
 static cx reciprocal(const tc_km *m, cx z) { return tc_kcx_div(m, (cx){k_real(m, 1), k_real(m, 0)}, z); }
 
 // 1 / (1 + e^-z). Near its poles (odd multiples of πi) the real part of the sum is 2 e^-a cos² (b/2) - (e^-a - 1). Far
-// to the left, where e^-z may be infinite, it is e^z.
+// to the left, where e^-z may be infinite in this precision, it is e^z; farther still, where it is in every one,
+// PyTorch's is no number, and so is this.
 static cx complex_sigmoid(const tc_km *m, cx z) {
   tc_kval one = k_real(m, 1), a = k_neg(m, z.re), h = real1(m, TC_K_COS, k_mulc(m, z.im, 0.5)),
-          em1 = real1(m, TC_K_EXPM1, a), far = k_and(m, k_gt(m, a, k_real(m, 40)), k_lt(m, a, k_inf(m)));
+          em1 = real1(m, TC_K_EXPM1, a), far = k_and(m, k_gt(m, a, k_real(m, 40)), k_lt(m, a, k_real(m, 700)));
   cx e = complex_exp(m, (cx){k_select(m, far, z.re, a), k_select(m, far, z.im, k_neg(m, z.im))});
   tc_kval near = k_and(m, k_lt(m, k_abs(m, a), one), k_lt(m, e.re, k_real(m, 0)));
   tc_kval twice = k_mul(m, k_add(m, k_addc(m, em1, 1), k_addc(m, em1, 1)), h);

@@ -14,7 +14,7 @@ static int64_t relu_i(int64_t x) { return x > 0 ? x : 0; }
 static const tc_scalar_ref relu_ref = {.f1 = relu_f, .i1 = relu_i};
 static double sigmoid_f(double x) { return 1 / (1 + exp(-x)); }
 static tc_c128 over_one_plus_exp(tc_c128 top, tc_c128 z) {
-  if (z.re < -40 && z.re > -INFINITY) { // e^-z may be infinite: 1 beside it is nothing
+  if (z.re < -40 && z.re > -700) { // e^-z may be infinite in less precision: 1 beside it is nothing
     double complex w = CMPLX(top.re, top.im) * cexp(CMPLX(z.re, z.im));
     return (tc_c128){creal(w), cimag(w)};
   }

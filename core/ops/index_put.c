@@ -12,8 +12,10 @@ static int32_t check_values(tc_op_args *a) {
   int32_t from[TC_MAX_RANK];
   tc_int one = tc_int_const(a, 1);
   if (tc_read_indexing(a, 1, one, &x)) return TC_STATUS_INVALID_ARGUMENT;
-  int32_t rank = tc_indexed_sizes(a, &x, sizes, from), more = rank - v->rank;
-  if (x.masks && tc_sym_is_int(tc_op_numel(a, v), 1)) return TC_STATUS_OK;
+  int32_t rank = tc_indexed_sizes(a, &x, sizes, from), more = rank - v->rank, given = 0;
+  for (int32_t k = 0; k < tc_op_count(a, 1); k++) given += tc_op_tensor_at(a, 1, k) != NULL;
+  // One value for one mask fills, whatever its dimensions.
+  if (x.masks && given == 1 && !tc_op_bool(a, 3, 0) && tc_sym_is_int(tc_op_numel(a, v), 1)) return TC_STATUS_OK;
   bool fits = more >= 0;
   for (int32_t d = 0; fits && d < v->rank; d++)
     fits = tc_int_eq(a, v->sizes[d], one) != 0 || tc_int_eq(a, v->sizes[d], sizes[more + d]) != 0 ||

@@ -48,8 +48,9 @@ static const tc_sym *clamped(tc_sym_ctx *s, const tc_sym *at, const tc_sym *size
 
 // Where result i of a split begins: where it is cut, if by indices (such pieces may overlap), or after those before it.
 static const tc_sym *split_start(const tc_build *b, const tc_node *n, int32_t i, int32_t dim) {
-  bool sizes = tc_node_is(n, "split") || tc_node_is(n, "split_with_sizes");
-  if (!sizes && n->op->schema.args[1].is_list && i)
+  bool cut =
+      tc_node_is(n, "tensor_split") || tc_node_is(n, "hsplit") || tc_node_is(n, "vsplit") || tc_node_is(n, "dsplit");
+  if (cut && n->op->schema.args[1].is_list && i)
     return clamped(syms(b), n->args[1].syms[i - 1], n->args[0].value->type.sizes[dim]);
   const tc_sym *at = tc_sym_int(syms(b), 0);
   for (int32_t k = 0; k < i; k++) at = tc_sym_add(syms(b), at, n->results[k]->type.sizes[dim]);

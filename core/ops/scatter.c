@@ -117,9 +117,11 @@ int32_t tc_scatter_check(tc_op_args *a, int64_t dim) {
   const tc_tensor_type *s = tc_op_kind(a, 3) == TC_AK_TENSOR ? tc_op_tensor(a, 3) : NULL;
   bool fits = true;
   if (tc_int_eq(a, tc_op_numel(a, i), tc_int_const(a, 0)) == 1) return TC_STATUS_OK;
+  tc_int one = tc_int_const(a, 1); // of what has no dimension
   for (int32_t d = 0; d < i->rank && fits; d++) {
     fits = d >= t->rank || d == dim || tc_int_lt(a, t->sizes[d], i->sizes[d]) != 1;
     if (s && d < s->rank) fits = fits && tc_int_lt(a, s->sizes[d], i->sizes[d]) != 1;
+    if (s && s->rank == 0) fits = fits && tc_int_lt(a, one, i->sizes[d]) != 1;
   }
   if (fits) return TC_STATUS_OK;
   if (!s)

@@ -150,6 +150,10 @@ void tc_strides_make_pointwise(tc_sym_ctx *c, int32_t n, const tc_tensor_type *c
 // Decides a comparison (TC_SYM_EQ, NE, LT, LE): provable, else by hints, else `otherwise`.
 bool tc_sym_decide(tc_sym_ctx *c, int32_t kind, const tc_sym *x, const tc_sym *y, bool otherwise);
 
+// ---- For rows of the core (moment REF) ----
+// Are results rounded to their dtypes in this run of the references? Then what an op converts on its way is, too.
+bool tc_op_ref_rounds(const tc_op_args *a);
+
 // ---- For rows of the core: changing tensors in place (moment LOWER) ----
 // May result 0 take over argument 0's storage (pass reinplace), so that only what changes need be written? Then the
 // lowering may open a node over the elements that change, say where each goes, and end it with its new value; what the

@@ -26,6 +26,8 @@ tc_status ref_eval(ref_run *r, const tc_sym *e, int64_t *out) {
   return tc_sym_eval(e, r->symbols, out);
 }
 
+bool tc_op_ref_rounds(const tc_op_args *a) { return !((const ref_frame *)a->state)->run->options->wide; }
+
 // ---- data hooks ----
 static tc_ref_view view_of(ref_frame *f, const ref_tensor *t) {
   int64_t *dims = TC_NEW_ARRAY(f->run->arena, int64_t, 2 * t->rank);

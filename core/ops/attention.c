@@ -357,12 +357,13 @@ static int32_t safe_softmax_ref(tc_op_args *a) {
     int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n && !isnan(max); i++) {
-      double v = tc_ref_f_as(x, at + i * step, y->nominal);
+      double v = tc_ref_f_as(a, x, at + i * step, y->nominal);
       max = isnan(v) ? v : fmax(max, v);
     }
-    for (int64_t i = 0; i < n; i++) sum += max == -INFINITY ? 0 : exp(tc_ref_f_as(x, at + i * step, y->nominal) - max);
+    for (int64_t i = 0; i < n; i++)
+      sum += max == -INFINITY ? 0 : exp(tc_ref_f_as(a, x, at + i * step, y->nominal) - max);
     for (int64_t i = 0; i < n; i++) {
-      double v = tc_ref_f_as(x, at + i * step, y->nominal);
+      double v = tc_ref_f_as(a, x, at + i * step, y->nominal);
       tc_ref_put(y, to + i * next, (tc_c128){sum == 0 ? 0 : exp(v - max) / sum, 0});
     }
   } while (tc_ref_next(x->rank, x->sizes, index));

@@ -202,8 +202,9 @@ int32_t tc_norm_parameters(tc_op_args *a, int32_t n, const int32_t *args);
 bool tc_ref_next(int32_t rank, const int64_t *sizes, int64_t *index);
 int64_t tc_ref_offset(const tc_ref_view *v, const int64_t *index); // by v's strides, broadcast not applied
 int64_t tc_ref_numel(const tc_ref_view *v);
-double tc_ref_f(const tc_ref_view *v, int64_t offset);                // as double, whatever the class
-double tc_ref_f_as(const tc_ref_view *v, int64_t offset, tc_dtype d); // converted to float d, if it is of another type
+double tc_ref_f(const tc_ref_view *v, int64_t offset); // as double, whatever the class
+// Converted to float d if it is of another type, in a run that rounds.
+double tc_ref_f_as(const tc_op_args *a, const tc_ref_view *v, int64_t offset, tc_dtype d);
 tc_c128 tc_ref_c(const tc_ref_view *v, int64_t offset);
 int64_t tc_ref_i(const tc_ref_view *v, int64_t offset);
 void tc_ref_put(const tc_ref_view *v, int64_t offset,

@@ -38,9 +38,9 @@ int64_t tc_ref_i(const tc_ref_view *v, int64_t o) {
   return v->dtype == TC_I64 ? ((const int64_t *)v->data)[o] : tc_float_to_int(TC_I64, tc_ref_f(v, o));
 }
 
-double tc_ref_f_as(const tc_ref_view *v, int64_t offset, tc_dtype d) {
+double tc_ref_f_as(const tc_op_args *a, const tc_ref_view *v, int64_t offset, tc_dtype d) {
   double x = tc_ref_f(v, offset);
-  if (v->nominal == d) return x;
+  if (v->nominal == d || !tc_op_ref_rounds(a)) return x;
   if (d == TC_F16) return tc_f16_to_f32(tc_f32_to_f16((float)x));
   if (d == TC_BF16) return tc_bf16_to_f32(tc_f32_to_bf16((float)x));
   return d == TC_F32 ? (double)(float)x : x;

@@ -44,12 +44,12 @@ static int32_t ref(tc_op_args *a, bool log_) {
     int64_t at = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
     double max = -INFINITY, sum = 0, v;
     for (int64_t i = 0; i < n; i++) {
-      v = tc_ref_f_as(x, at + i * sx, y->nominal);
+      v = tc_ref_f_as(a, x, at + i * sx, y->nominal);
       max = v > max || isnan(v) ? v : max;
     }
-    for (int64_t i = 0; i < n; i++) sum += exp(tc_ref_f_as(x, at + i * sx, y->nominal) - max);
+    for (int64_t i = 0; i < n; i++) sum += exp(tc_ref_f_as(a, x, at + i * sx, y->nominal) - max);
     for (int64_t i = 0; i < n; i++) {
-      v = tc_ref_f_as(x, at + i * sx, y->nominal) - max;
+      v = tc_ref_f_as(a, x, at + i * sx, y->nominal) - max;
       tc_ref_put(y, to + i * sy, (tc_c128){log_ ? v - log(sum) : exp(v) / sum, 0});
     }
   } while (tc_ref_next(x->rank, x->sizes, index));

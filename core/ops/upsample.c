@@ -196,6 +196,8 @@ static void make_taps(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc
     return;
   }
   tc_bval part = tc_lo_op2(a, TC_K_DIV, tc_lo_index(a, rest, compute), tc_lo_index(a, den, compute));
+  // A factor that does not fit the sizes may lead behind the last element, which has all the weight there.
+  if (r->kind == LINEAR && r->scale[i] > 0) part = tc_lo_op2(a, TC_K_MIN, part, tc_lo_const(a, compute, 1, 0));
   for (int32_t k = 0; k < t->n; k++) {
     tc_int at = tc_int_add(a, low, tc_int_const(a, r->kind == CUBIC ? k - 1 : k));
     t->at[k] = tc_int_min(a, tc_int_max(a, at, zero), last);
@@ -351,7 +353,8 @@ static int64_t ref_taps(const tc_resize *r, int32_t i, int64_t o, int64_t *at, d
   if (r->kind == LINEAR && src < 0) src = 0;
   src = fmin(src, (double)in + MAX_TAPS); // far outside all taps are the last element
   int64_t low = (int64_t)floor(src);
-  double t = src - (double)low;
+  if (r->kind == LINEAR && low > in - 1) low = in - 1;
+  double t = r->kind == LINEAR ? fmin(src - (double)low, 1) : src - (double)low;
   for (int64_t k = r->kind == CUBIC ? -1 : 0; k <= (r->kind == CUBIC ? 2 : 1); k++) {
     int64_t p = low + k;
     at[n] = p < 0 ? 0 : p < in ? p : in - 1;

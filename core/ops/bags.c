@@ -65,6 +65,7 @@ static int32_t bag_ref(tc_op_args *a) {
     int64_t row = tc_ref_i(idx, j * idx->strides[0]);
     if (row < 0 || row >= w->sizes[0])
       return tc_op_fail(a, "index %lld is out of bounds for %lld rows", (long long)row, (long long)w->sizes[0]);
+    if (bags == 0 && (b.mode || b.padding >= 0)) tc_ref_put_i(owner, j, -1);
   }
   for (int64_t k = 0; k < bags; k++) {
     int64_t from = tc_ref_i(off, k * off->strides[0]),

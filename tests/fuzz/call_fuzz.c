@@ -170,6 +170,10 @@ static bool is_written(const tc_graph *g, const tc_value *storage) {
 // elements of one that was written in place (where a program has the new value alone)? These are nobody's values.
 static bool reaches_nobodys(const tc_graph *g, const call *c, const tc_arg *args) {
   const tc_value *x = args[0].kind == TC_AK_TENSOR ? args[0].value : NULL;
+  if (x && tc_sv_starts(c->op->schema.name, "resize")) { // what lies between the elements of an input
+    const tc_tensor_type *t = &storage_of(x)->type;
+    if (!tc_strides_dense(g->module->syms, t->rank, t->sizes, t->strides)) return true;
+  }
   for (int32_t i = 1; i < c->n_args && x; i++) {
     const tc_tensor_type *t = &x->type;
     if (!tc_sv_is(c->op->schema.args[i].name, "storage_offset")) continue;

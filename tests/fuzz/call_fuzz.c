@@ -185,6 +185,18 @@ static bool reaches_nobodys(const tc_graph *g, const call *c, const tc_arg *args
   return false;
 }
 
+// Does a call write into a part of a storage whose elements share places? Another part may be the same place, which
+// compiled programs do not see (docs/status.md).
+static bool writes_shared(const call *c, const tc_arg *args) {
+  for (int32_t i = 0; i < c->n_args; i++) {
+    const tc_value *x = args[i].kind == TC_AK_TENSOR && c->op->schema.args[i].writes ? args[i].value : NULL;
+    const tc_tensor_type *t = x && storage_of(x) != x ? &storage_of(x)->type : NULL;
+    for (int32_t d = 0; t && d < t->rank; d++)
+      if (tc_sym_is_int(t->strides[d], 0) && !tc_sym_is_int(t->sizes[d], 1)) return true;
+  }
+  return false;
+}
+
 static tc_status append(call_gen *r, tc_graph *g, value_list *known, const call *c, tc_node **out) {
   tc_arg args[CALL_ARGS];
   for (int32_t i = 0; i < c->n_args; i++) {
@@ -196,7 +208,8 @@ static tc_status append(call_gen *r, tc_graph *g, value_list *known, const call 
     for (int32_t k = 0; k < a->n; k++) v[k] = a->types[k].absent ? NULL : find_operand(r, g, known, &a->types[k]);
     args[i] = tc_arg_tensors(v, a->n);
   }
-  if (reaches_nobodys(g, c, args)) return tc_error(TC_STATUS_INVALID_ARGUMENT, "a place that has no value");
+  if (writes_shared(c, args) || reaches_nobodys(g, c, args))
+    return tc_error(TC_STATUS_INVALID_ARGUMENT, "a place that has no value");
   return tc_graph_add_node(g, NULL, c->op, c->n_args, args, TC_SV("r"), (tc_sv){0}, out);
 }
 

@@ -73,6 +73,54 @@ static tc_status read(writer *w, handle *h, tc_value **out) {
   return TC_OK;
 }
 
+// ---- storages whose elements share places ----
+// Elements along a stride of 0 are one place: what is written through one view is seen through all.
+static bool shares_places(const tc_tensor_type *t) {
+  for (int32_t d = 0; d < t->rank; d++)
+    if (tc_sym_is_int(t->strides[d], 0) && !tc_sym_is_int(t->sizes[d], 1)) return true;
+  return false;
+}
+
+// One of each place.
+static tc_status without_copies(writer *w, const tc_tensor_type *t, tc_value **v) {
+  tc_sym_ctx *c = w->g->module->syms;
+  for (int32_t d = 0; d < t->rank; d++) {
+    if (!tc_sym_is_int(t->strides[d], 0) || tc_sym_is_int(t->sizes[d], 1)) continue;
+    tc_arg one = tc_arg_sym(tc_sym_int(c, 1)), out,
+           args[] = {tc_arg_tensor(*v), tc_arg_sym(tc_sym_int(c, d)), tc_arg_sym(tc_sym_int(c, 0)), one, one};
+    TC_TRY(tc_build_call(&w->b, TC_SV("aten::slice.Tensor"), 5, args, NULL, &out));
+    *v = out.value;
+  }
+  return TC_OK;
+}
+
+// The whole with `part` where the view `h` sees it, by positions in the storage.
+static tc_status write_places(writer *w, handle *h, handle *root, tc_value *part, tc_value **out) {
+  const tc_tensor_type *t = &h->type, *all = &h->s->root_type;
+  tc_value *whole;
+  tc_arg made;
+  TC_TRY(read(w, root, &whole));
+  TC_TRY(without_copies(w, all, &whole));
+  TC_TRY(without_copies(w, t, &part));
+  tc_arg row[] = {tc_arg_tensor(whole)};
+  TC_TRY(tc_build_call(&w->b, TC_SV("aten::clone"), 1, row, NULL, &made));
+  // In a storage of its own that is laid out as the model's.
+  tc_tensor_type like = made.value->type;
+  like.strides = all->strides;
+  TC_TRY(tc_match_gaps(&w->b, made.value, &like, &whole));
+  const tc_sym *zero = tc_sym_int(w->g->module->syms, 0);
+  tc_arg scatter[] = {tc_arg_tensor(tc_view_root(whole)), tc_arg_tensor(part),
+                      tc_arg_syms(part->type.sizes, part->type.rank), tc_arg_syms(t->strides, t->rank),
+                      tc_arg_sym(tc_sym_sub(w->g->module->syms, t->offset, all->offset))};
+  TC_TRY(tc_build_call(&w->b, TC_SV("aten::as_strided_scatter"), 5, scatter, NULL, &made));
+  tc_arg see[] = {made, tc_arg_syms(like.sizes, like.rank), tc_arg_syms(like.strides, like.rank), tc_arg_sym(zero)};
+  TC_TRY(tc_build_call(&w->b, TC_SV("aten::as_strided"), 4, see, NULL, &made));
+  tc_arg wide[] = {made, tc_arg_syms(all->sizes, all->rank)};
+  TC_TRY(tc_build_call(&w->b, TC_SV("aten::expand"), 2, wide, NULL, &made));
+  *out = made.value;
+  return TC_OK;
+}
+
 // The storage gets its new root; `h` and the bases on the way were set by the caller.
 static tc_status write(writer *w, handle *h, tc_value *part) {
   storage *s = h->s;
@@ -80,6 +128,10 @@ static tc_status write(writer *w, handle *h, tc_value *part) {
   while (root->base) root = root->base;
   TC_VEC(handle *) path = {0};
   TC_VEC(tc_value *) values = {0};
+  if (h->base && shares_places(&s->root_type) && h->type.dtype == s->root_type.dtype) {
+    TC_TRY(write_places(w, h, root, part, &part));
+    h = root;
+  }
   while (h->base) {
     tc_value *base, *whole;
     bool of_root;

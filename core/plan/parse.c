@@ -470,7 +470,7 @@ static tc_graph *plain_signature(reader *r) {
   }
   tc_sv *names = TC_NEW_ARRAY(p->arena, tc_sv, n);
   tc_tensor_type *types = TC_NEW_ARRAY(p->arena, tc_tensor_type, n);
-  for (int32_t i = p->bufs.count - 1; i >= 0; i--) { // the first of several tells
+  for (int32_t i = p->bufs.count - 1; i >= 0; i--) { // the first of several tells; the others are held to it
     const tc_plan_buf *b = &p->bufs.data[i];
     if (b->kind != TC_PLAN_INPUT) continue;
     names[b->input] = b->name;
@@ -528,8 +528,8 @@ static tc_status plan(reader *r, tc_plan **out) {
     if (!tc_lex_eat(lx, ",")) break;
   }
   TC_TRY(tc_lex_expect(lx, "}"));
-  if (signature) TC_TRY(check_signature(r, signature, &at));
-  else signature = plain_signature(r);
+  if (!signature) signature = plain_signature(r);
+  TC_TRY(check_signature(r, signature, &at));
   add_outputs(p, signature);
   p->graph = signature;
   p->largest_bytes = tc_sym_int(m->syms, 0);

@@ -72,9 +72,9 @@ static inline tc_status close_wide(tc_tensor *wide, const tc_tensor *t) {
 }
 
 // Moves each component by UNITS units at most: its own, or (`norm`) those of the largest of its matrix. With `norm`,
-// *out_infinite is set where an element is not finite. What is not a number has either sign, and what lies below the
-// normal range may be zero, as what an op computes on its way to it.
-static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bool *out_infinite) {
+// *out_infinite is set where an element is not finite. What is not a number has either sign. A result (`made`) below
+// the normal range may be zero, as what an op computes on its way to it.
+static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bool made, bool *out_infinite) {
   double unit = unit_of(t->dtype), largest = 0;
   int64_t n, parts = tc_dtype_is_complex(t->dtype) ? 2 : 1, matrix = parts;
   tc_tensor wide;
@@ -90,7 +90,7 @@ static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bo
     }
     double by = UNITS * unit * ((double)(fuzz_random(noise) >> 11) * 0x1p-52 - 1);
     if (isfinite(at[i])) at[i] += norm ? largest * by : at[i] * by;
-    if (fabs(at[i]) < normal_of(t->dtype) && (fuzz_random(noise) & 1)) at[i] = copysign(0, at[i]);
+    if (made && fabs(at[i]) < normal_of(t->dtype) && (fuzz_random(noise) & 1)) at[i] = copysign(0, at[i]);
     if (isnan(at[i])) at[i] = fuzz_random(noise) & 1 ? NAN : -NAN;
     if (norm && fabs(at[i]) <= UNITS * unit * largest && (fuzz_random(noise) & 1)) at[i] = 0;
     if (parts == 2 && i % 2 && !(isfinite(at[i]) && isfinite(at[i - 1]))) shake_infinite(noise, at + i - 1);

@@ -4,7 +4,7 @@
 
 #include "tests/unit/cuda/rig.h"
 
-enum { MOST = 1 << 16, RANK = 5 };
+enum { MOST = 3 * 12 * 18 * 18 * 18, RANK = 5 }; // elements of the largest result that `draw` knows
 
 typedef struct operand {
   tc_view view;
@@ -42,6 +42,7 @@ static void make(rig *q, operand *o, tc_dtype t, int32_t rank, const int64_t *si
   for (int32_t i = rank - 1; i >= 0; i--)
     if (!last || i != channel) o->strides[i] = stride, stride *= sizes[i];
   o->view = (tc_view){.dtype = t, .rank = rank, .sizes = o->sizes, .strides = o->strides, .offset = 64};
+  assert_true(count_of(o) <= MOST);
   OK(r.t->alloc(r.d, 64 + (uint64_t)(count_of(o) * size_of(t)), &o->view.memory));
   for (int64_t i = 0; i < count_of(o); i++) {
     uint32_t bits;

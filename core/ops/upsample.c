@@ -175,6 +175,12 @@ typedef struct taps {
   tc_bval weight[MAX_TAPS];
 } taps;
 
+// Does linear interpolation leave the dimension as it is? Both of its taps stand on the element itself then, the second
+// without weight, which infinities show, as PyTorch's do.
+static bool is_kept(tc_op_args *a, const tc_resize *r, int32_t i) {
+  return r->kind == LINEAR && tc_int_eq(a, r->in[i], r->out[i]) == 1;
+}
+
 static void make_taps(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc_dtype compute, taps *t) {
   static const char *const names[] = {"t"};
   static const char *const cubic[] = {"let u = t + 1; ((-0.75 * u + 3.75) * u - 6) * u + 3",
@@ -188,13 +194,13 @@ static void make_taps(tc_op_args *a, const tc_resize *r, int32_t i, tc_int o, tc
     den = tc_int_mul(a, den, tc_int_const(a, 2));
   }
   *t = (taps){.n = r->kind == CUBIC ? 4 : 2};
+  if (is_kept(a, r, i)) {
+    t->at[0] = t->at[1] = o, t->weight[0] = -1, t->weight[1] = tc_lo_const(a, compute, 0, 0);
+    return;
+  }
   tc_int low = tc_int_floordiv(a, src, den);
   if (r->kind == LINEAR) low = tc_int_min(a, tc_int_max(a, low, zero), last), src = tc_int_max(a, src, zero);
   tc_int rest = tc_int_sub(a, src, tc_int_mul(a, low, den));
-  if (r->kind == LINEAR && tc_sym_is_int(rest, 0)) { // stands on its source; cubic taps meet infinities with weight 0
-    t->n = 1, t->at[0] = low, t->weight[0] = -1;
-    return;
-  }
   tc_bval part = tc_lo_op2(a, TC_K_DIV, tc_lo_index(a, rest, compute), tc_lo_index(a, den, compute));
   // A factor that does not fit the sizes may lead behind the last element, which has all the weight there.
   if (r->kind == LINEAR && r->scale[i] > 0) part = tc_lo_op2(a, TC_K_MIN, part, tc_lo_const(a, compute, 1, 0));
@@ -345,9 +351,9 @@ static int64_t ref_taps(const tc_resize *r, int32_t i, int64_t o, int64_t *at, d
     for (int64_t k = 0; k < n && total != 0; k++) weight[k] /= total;
     return n;
   }
-  if (r->kind == LINEAR && in == r->out[i]->value && factor == 1) { // a copy
-    at[0] = o, weight[0] = 1;
-    return 1;
+  if (r->kind == LINEAR && in == r->out[i]->value) { // see is_kept
+    at[0] = at[1] = o, weight[0] = 1, weight[1] = 0;
+    return 2;
   }
   double src = r->align ? factor * (double)o : factor * ((double)o + 0.5) - 0.5;
   if (r->kind == LINEAR && src < 0) src = 0;

@@ -36,6 +36,12 @@ static int32_t read_pads(tc_op_args *a, tc_int *before, tc_int *after) {
   return TC_STATUS_OK;
 }
 
+// An empty dimension stays one where rows are taken round; what mirrors or repeats an edge has none but of batches.
+static bool may_be_empty(tc_op_args *a, int32_t mode, int32_t d, tc_int padded_size) {
+  if (mode == CIRCULAR) return tc_sym_is_int(padded_size, 0);
+  return d == 0 && tc_op_tensor(a, 0)->rank == tc_op_count(a, 1) / 2 + 2;
+}
+
 static int32_t pad_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   tc_int before[TC_MAX_RANK], after[TC_MAX_RANK], sizes[TC_MAX_RANK], strides[TC_MAX_RANK];
@@ -49,8 +55,7 @@ static int32_t pad_meta(tc_op_args *a) {
                                 "dimension {} is padded to a negative size, {}", 2, values))
       return TC_STATUS_INVALID_ARGUMENT;
     bool wide = padded && (tc_int_lt(a, before[d], t->sizes[d]) == 0 || tc_int_lt(a, after[d], t->sizes[d]) == 0);
-    if (mode != CONSTANT && tc_int_eq(a, t->sizes[d], tc_int_const(a, 0)) == 1 &&
-        tc_int_eq(a, sizes[d], tc_int_const(a, 0)) != 1)
+    if (mode != CONSTANT && tc_int_eq(a, t->sizes[d], tc_int_const(a, 0)) == 1 && !may_be_empty(a, mode, d, sizes[d]))
       return tc_op_fail(a, "dimension %d of %s is empty: there is nothing to pad with", d, tc_op_shape_text(a, 0));
     if (mode == CIRCULAR && (tc_int_lt(a, t->sizes[d], before[d]) == 1 || tc_int_lt(a, t->sizes[d], after[d]) == 1))
       return tc_op_fail(a, "padding causes wrapping around more than once in dimension %d: %s", d,

@@ -270,6 +270,9 @@ static const struct {
                 {"split", split},
                 {"split_with_sizes", split},
                 {"chunk", split},
+                {"unsafe_split", split},
+                {"unsafe_split_with_sizes", split},
+                {"unsafe_chunk", split},
                 {"tensor_split", split},
                 {"hsplit", split},
                 {"vsplit", split},
@@ -309,7 +312,7 @@ tc_status tc_view_write(const tc_build *b, const tc_node *view, int32_t i, tc_va
     return tc_error(TC_STATUS_UNIMPLEMENTED, "a write through the view " TC_SV_FMT " of another dtype",
                     TC_SV_ARG(view->op->full_name));
   tc_value *whole;
-  TC_TRY(tc_match_layout(b, root, root_type, &whole));
+  TC_TRY(tc_match_gaps(b, root, root_type, &whole)); // places count by the storage's strides
   *out_of_root = true;
   const tc_sym *offset = tc_sym_add(syms(b), t->offset, tc_sym_sub(syms(b), whole->type.offset, root_type->offset));
   bool rows = tc_strides_contiguous(syms(b), root_type->rank, root_type->sizes, root_type->strides) &&

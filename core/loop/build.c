@@ -77,12 +77,13 @@ tc_lt lo_expand(tc_op_args *a, tc_lt src, int32_t rank, const tc_int *sizes) {
     tc_lo_fail(lo, "cannot expand rank %d to %d", s->rank, rank);
     return -1;
   }
-  const tc_sym *index[TC_MAX_RANK], *map[TC_MAX_RANK];
+  tc_sym_ctx *c = lo->l->syms;
+  const tc_sym *index[TC_MAX_RANK], *map[TC_MAX_RANK], *one = tc_sym_int(c, 1);
   lo_indices(a, rank, sizes, index);
   int32_t lead = rank - s->rank;
   for (int32_t d = 0; d < s->rank; d++) {
-    bool repeat = tc_sym_is_int(s->sizes[d], 1) && !tc_sym_is_int(sizes[lead + d], 1);
-    map[d] = repeat ? tc_sym_int(lo->l->syms, 0) : index[lead + d];
+    bool repeat = tc_sym_eq(c, s->sizes[d], one) && !tc_sym_eq(c, sizes[lead + d], one);
+    map[d] = repeat ? tc_sym_int(c, 0) : index[lead + d];
   }
   return lo_view(a, src, rank, sizes, index, map);
 }

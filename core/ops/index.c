@@ -393,7 +393,7 @@ static int32_t take_along_expand(tc_op_args *a) {
     const tc_tensor_type *own = k ? i : t, *other = k ? t : i;
     tc_int *sizes = k ? is : xs;
     for (int32_t d = 0; !flat && d < own->rank; d++)
-      sizes[d] = d == dim || !tc_sym_is_int(own->sizes[d], 1) ? own->sizes[d] : other->sizes[d];
+      sizes[d] = d == dim || tc_int_eq(a, own->sizes[d], tc_int_const(a, 1)) != 1 ? own->sizes[d] : other->sizes[d];
     numel[0] = tc_op_numel(a, own);
     tc_ex_begin(a, flat ? "aten::reshape" : "aten::expand");
     tc_ex_push(a, k ? idx : x);

@@ -19,7 +19,7 @@
 #include "tests/unit/autograd/undecided.h"
 #include "tests/unit/runtime/rig.h"
 
-enum { MODES = 3, SHAKEN = 3, SHAKEN_MORE = 60, SEARCH = 400, LARGEST = 1 << 12, MOST_VALUES = 40 };
+enum { MODES = 3, SHAKEN = 3, SHAKEN_MORE = 60, SEARCH = 400, LARGEST = 1 << 12, MOST_VALUES = 40, MANY_STEPS = 100 };
 static const char *const modes[MODES] = {"inductor", "eager", "aot_eager"};
 
 // Results that are right in more than one way: signs and bases of factors, which of several solutions.
@@ -78,6 +78,9 @@ static const char *const of_means[] = {"*group_norm*", "*layer_norm*", "*batch_n
 // Integers that are fractions cut off: off by one where rounding leaves a fraction on the other side of a whole number.
 static const char *const cut_off[] = {"*upsample*", "*linspace*", "*logspace*", "*affine_grid*", "*grid_sampler*"};
 
+// Recurrences of as many steps as an argument says: each step rounds, so that few digits are left of many.
+static const char *const by_steps[] = {"special_*polynomial*"};
+
 // Ops made by decompositions only, whose arguments hold what another op has counted.
 static const char *const of_counts[] = {"mask_places", "steps"};
 
@@ -105,6 +108,7 @@ typedef struct fuzz_case {
   bool cut;     // holds one that cuts off fractions
   int32_t only; // > 0: the graph has this output only, and what it needs
   tc_map *far;  // storages that held numbers beyond is_far's limit in any run
+  tc_map *many; // those that held numbers beyond MANY_STEPS
   tc_map *open; // those that held infinite ones
   const char *mode, *where;
   tc_tensor in[MOST_IO], shaken[MOST_IO];
@@ -356,18 +360,21 @@ static bool beyond_signed(const tc_tensor *t) {
   return found;
 }
 
-// Numbers whose square is beyond the dtype that ops compute in: the references, which compute in f64, do not overflow.
-static bool is_far(const tc_tensor *t) {
-  double limit = t->dtype == TC_F64 || t->dtype == TC_C128 ? 0x1p511 : 0x1p63;
+static bool is_beyond(const tc_tensor *t, double limit) {
   int64_t index[TC_MAX_RANK];
   bool found = false;
-  for (int64_t e = 0, n = unit_of(t->dtype) > 0 ? tc_tensor_numel(t) : 0; e < n && !found; e++) {
+  for (int64_t e = 0, n = tc_tensor_numel(t); e < n && !found; e++) {
     each(t, e, index);
     tc_c128 v = element(t, index);
     double size = fmax(fabs(v.re), fabs(v.im));
     found = size > limit && isfinite(size);
   }
   return found;
+}
+
+// Numbers whose square is beyond the dtype that ops compute in: the references, which compute in f64, do not overflow.
+static bool is_far(const tc_tensor *t) {
+  return unit_of(t->dtype) > 0 && is_beyond(t, t->dtype == TC_F64 || t->dtype == TC_C128 ? 0x1p511 : 0x1p63);
 }
 
 static bool has_infinity(const tc_tensor *t) {
@@ -393,6 +400,7 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     if (n->graph->scratch && f->closer && !view) tc_status_free(shake_rounded(&f->noise, &results[i]));
     if (view || n->graph->scratch) continue;
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
+    if (is_beyond(&results[i], MANY_STEPS)) tc_map_put_ptr(f->many, storage_of(v), NULL);
     if (has_infinity(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
     bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) ||
                 is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
@@ -494,7 +502,8 @@ static void find_any(fuzz_case *f) {
   for (const tc_node *n = f->g->first; n; n = n->next) {
     if (is_any(n->op->schema.name, not_unique, sizeof not_unique / sizeof *not_unique) || multiplies_many(n) ||
         reads_any_of(n, f->far) || reads_any_of(n, storages) ||
-        (is_any(n->op->schema.name, by_zeros, sizeof by_zeros / sizeof *by_zeros) && reads_any_of(n, f->open)))
+        (is_any(n->op->schema.name, by_zeros, sizeof by_zeros / sizeof *by_zeros) && reads_any_of(n, f->open)) ||
+        (is_any(n->op->schema.name, by_steps, sizeof by_steps / sizeof *by_steps) && reads_any_of(n, f->many)))
       add_storages(storages, n);
     if (is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || reads_any_of(n, factored))
       add_storages(factored, n);
@@ -512,7 +521,7 @@ static tc_status references(fuzz_case *f) {
   TC_TRY(make_all_inputs(f, f->shaken));
   TC_TRY(tc_ref_run(f->g, tc_system_allocator(), f->g->inputs.count, f->in, out, &(tc_ref_options){0}));
   for (int32_t i = 0; i < f->g->outputs.count; i++) band_start(&f->bands[i], f->arena, out[i]);
-  f->far = tc_map_create(f->arena), f->open = tc_map_create(f->arena);
+  f->far = tc_map_create(f->arena), f->open = tc_map_create(f->arena), f->many = tc_map_create(f->arena);
   tc_status s = run_again(f, true);
   f->loose |= s != TC_OK;
   tc_status_free(s);

@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "tests/run_seed.h"
 
 #include "tc/tc.h"
 
@@ -303,7 +304,7 @@ int main(int argc, char **argv) {
   if (tc_open(settings, 2, &r.context) != TC_STATUS_OK) return give_up("opening a context"), 2;
   r.csv = csv ? fopen(csv, "w") : NULL;
   const char *seed = getenv("TC_TEST_SEED");
-  r.random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003u + (uint64_t)clock();
+  r.random = seed ? strtoull(seed, NULL, 10) : tc_run_seed();
   printf("TC_TEST_SEED=%llu, %s\n", (unsigned long long)r.random, QUAD ? "quadruple precision" : "long double only");
   bool ok = true;
   if (lengths) {

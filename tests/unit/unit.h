@@ -16,12 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "core/base/alloc.h"
 #include "core/base/fs.h"
+#include "tests/run_seed.h"
 
 typedef tc_status (*tc_test_body)(tc_arena *arena);
 
@@ -111,12 +111,10 @@ static inline void tc_test_torture(tc_test_body body) {
     if (!tc_sv_is(got_, (text))) fail_msg("\"" TC_SV_FMT "\", expected \"%s\"", TC_SV_ARG(got_), (text)); \
   } while (0)
 
-// A random state; TC_TEST_SEED repeats a run whose seed was printed.
+// A random state; TC_TEST_SEED repeats a test whose seed was printed.
 static inline uint64_t tc_test_seed(void) {
   const char *given = getenv("TC_TEST_SEED");
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)now.tv_nsec * 1000003u + (uint64_t)now.tv_sec;
+  uint64_t seed = given ? strtoull(given, NULL, 10) : tc_run_seed();
   print_message("TC_TEST_SEED=%llu\n", (unsigned long long)seed);
   return seed;
 }

@@ -12,6 +12,7 @@
 
 #include "core/base/fs.h"
 #include "core/ops/ops.h"
+#include "tests/run_seed.h"
 
 typedef struct fuzz_options {
   uint64_t seed;
@@ -93,7 +94,7 @@ static inline bool fuzz_option(fuzz_options *o, const char *text) {
 // The whole program; `body` (a fuzz_session) runs under the guard of its arena and calls fuzz_loop. Returns its exit
 // code.
 static inline int fuzz_main(int argc, char **argv, tc_status (*body)(void *session)) {
-  fuzz_session x = {.o = {.seconds = 30, .seed = (uint64_t)time(NULL) * 1000003u, .backend = "cpu"}};
+  fuzz_session x = {.o = {.seconds = 30, .seed = tc_run_seed(), .backend = "cpu"}};
   for (int i = 1; i < argc; i++) {
     if (fuzz_option(&x.o, argv[i])) continue;
     fprintf(stderr,

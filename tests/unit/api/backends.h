@@ -42,12 +42,7 @@ static inline void run_threads(int n, void *(*body)(void *caller), void *callers
 }
 
 // Fresh numbers from rand(); TC_TEST_SEED repeats a run.
-static inline void seed_rand(void) {
-  const char *given = getenv("TC_TEST_SEED");
-  unsigned s = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
-  print_message("TC_TEST_SEED=%u\n", s);
-  srand(s);
-}
+static inline void seed_rand(void) { srand((unsigned)tc_test_seed()); }
 
 // A function whose control flow uses a tensor (`self`) that is no input of its regions.
 static inline int32_t stranger(void *self, tc_tensor *const *in, int32_t n_in, tc_tensor **out, int32_t n_out) {

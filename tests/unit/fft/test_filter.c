@@ -168,7 +168,7 @@ TC_TEST(real_input_becomes_complex) {
 }
 
 int main(void) {
-  srand((unsigned)time(NULL));
+  srand((unsigned)tc_run_seed());
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(filters_rows_in_one_kernel), cmocka_unit_test(filters_real_rows_in_one_kernel),
       cmocka_unit_test(lengths_norms_and_dimensions), cmocka_unit_test(real_input_becomes_complex)};

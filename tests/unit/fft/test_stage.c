@@ -334,7 +334,7 @@ TC_TEST(reference_is_the_definition) {
 }
 
 int main(void) {
-  srand((unsigned)time(NULL));
+  srand((unsigned)tc_run_seed());
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unit_roots_are_exact),
       cmocka_unit_test(reference_is_the_definition),

@@ -13,6 +13,7 @@
 
 #include "core/base/fs.h"
 #include "core/kernel/ir.h"
+#include "tests/run_seed.h"
 
 #define CHECK_OK(expr)                                                \
   do {                                                                \

@@ -3,7 +3,6 @@
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #undef I
 #ifndef CMPLXL
@@ -144,8 +143,7 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t) {
 }
 
 KERNEL_TEST(accuracy) {
-  const char *seed = getenv("TC_SEED");
-  random_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+  random_state = tc_run_seed();
   printf("  seed %llu\n", (unsigned long long)random_state);
   int32_t bad = 0;
   for (int32_t i = 0; i < FUNCTIONS; i++)

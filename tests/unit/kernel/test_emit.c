@@ -310,7 +310,7 @@ TC_TEST(products_that_meet_stay_apart) {
 }
 
 int main(void) {
-  srand((unsigned)time(NULL));
+  srand((unsigned)tc_run_seed());
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(pointwise_chain_is_one_kernel),  cmocka_unit_test(softmax_is_one_kernel),
       cmocka_unit_test(column_sums_run_along_columns),  cmocka_unit_test(matmul_with_epilogue_is_one_kernel_and_a_pack),

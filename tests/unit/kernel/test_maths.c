@@ -3,7 +3,6 @@
 // double ones (64 bits of significand). Errors are in units in the last place of the exact result.
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "tests/unit/kernel/kernel_test.h"
 
@@ -196,8 +195,8 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t, bool thre
 }
 
 static void accuracy(tc_arena *arena, tc_dtype t) {
-  const char *seed = getenv("TC_SEED"), *only = getenv("TC_ONLY");
-  random_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+  const char *only = getenv("TC_ONLY");
+  random_state = tc_run_seed();
   printf("  seed %llu\n", (unsigned long long)random_state);
   int32_t bad = 0;
   for (int32_t i = 0; i < FUNCTIONS; i++)

@@ -1,6 +1,5 @@
 // Whole kernels through the interpreter, against naive computations in double: ifft(fft(x) * h) along rows, and a
 // matrix product with a row mean in its epilogue.
-#include <time.h>
 
 #include "tests/unit/kernel/programs.h"
 
@@ -72,7 +71,7 @@ static void check_filter(const tc_kernel *k, int32_t n, int32_t rows, int32_t el
 }
 
 KERNEL_TEST(rows_filter_by_hand) {
-  random_state = (uint64_t)time(NULL);
+  random_state = tc_run_seed();
   tc_kernel *k = example(arena, EXAMPLES "rows_filter.tc");
   tc_kernel_stats s;
   tc_kernel_count(k, &s);
@@ -91,7 +90,7 @@ KERNEL_TEST(linear_relu_center) {
   enum { ROWS = 7, K = 37, N = 64 };
   tc_kernel *k = example(arena, EXAMPLES "linear_relu_center.tc"), *variants[2] = {k, legal(arena, k)};
   float x[ROWS * K], w[K * N], b[N], y[ROWS * N];
-  random_state = (uint64_t)time(NULL);
+  random_state = tc_run_seed();
   fill(x, ROWS * K);
   fill(w, K * N);
   fill(b, N);

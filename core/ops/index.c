@@ -101,22 +101,40 @@ int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int
   return n;
 }
 
+// The strides of an index over the dimensions of the result.
+static void spread_index(tc_op_args *a, const tc_indexing *x, int32_t list, int32_t rank, tc_int *out) {
+  const tc_tensor_type *t = tc_op_tensor_at(a, 1, list);
+  tc_int zero = tc_int_const(a, 0);
+  for (int32_t d = 0; d < rank; d++) {
+    int32_t own = d - x->at - (x->nb - t->rank);
+    bool has = d >= x->at && d < x->at + x->nb && own >= 0 && !tc_sym_is_int(t->sizes[own], 1);
+    out[d] = has ? t->strides[own] : zero;
+  }
+}
+
 static int32_t index_meta(tc_op_args *a) {
   const tc_tensor_type *self = tc_op_tensor(a, 0);
   tc_indexing x;
-  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], seen[TC_MAX_RANK];
-  int32_t from[TC_MAX_RANK];
+  tc_int sizes[TC_MAX_RANK], strides[TC_MAX_RANK], seen[TC_MAX_RANK + 1][TC_MAX_RANK];
+  tc_tensor_type operands[TC_MAX_RANK + 1];
+  const tc_tensor_type *listed[TC_MAX_RANK + 1];
+  int32_t from[TC_MAX_RANK], n = 1;
   if (tc_read_indexing(a, 1, NULL, &x)) return TC_STATUS_INVALID_ARGUMENT;
   if (tc_op_count(a, 1) == 0 || (x.n_indexed == 0 && !x.masks && tc_sym_is_int(tc_op_numel(a, self), 0) == 0))
     return tc_op_fail(a, "at least one index must be provided");
   if (x.masks && x.n_indexed == 0) return tc_op_fail(a, "masks without a dimension select nothing by themselves");
   int32_t rank = tc_indexed_sizes(a, &x, sizes, from);
-  // The result follows self's order of dimensions; indexed ones count as broadcast (PyTorch iterates that way).
-  for (int32_t d = 0; d < rank; d++) seen[d] = from[d] < 0 ? tc_int_const(a, 0) : self->strides[from[d]];
-  tc_tensor_type restrided = {
-      .dtype = self->dtype, .rank = rank, .sizes = sizes, .strides = seen, .offset = self->offset};
-  const tc_tensor_type *operand = &restrided;
-  tc_strides_make_pointwise(a->syms, 1, &operand, rank, sizes, strides);
+  // The result follows self's order of dimensions, in which indexed ones count as broadcast, then those of the indices
+  // (PyTorch iterates that way).
+  for (int32_t d = 0; d < rank; d++) seen[0][d] = from[d] < 0 ? tc_int_const(a, 0) : self->strides[from[d]];
+  operands[0] = (tc_tensor_type){.dtype = self->dtype, .rank = rank, .sizes = sizes, .strides = seen[0]};
+  for (int32_t d = 0; d < x.rank && !x.masks; d++) {
+    if (x.by[d] < 0) continue;
+    spread_index(a, &x, x.by[d], rank, seen[n]);
+    operands[n] = operands[0], operands[n].strides = seen[n], n++;
+  }
+  for (int32_t i = 0; i < n; i++) listed[i] = &operands[i];
+  tc_strides_make_pointwise(a->syms, n, listed, rank, sizes, strides);
   return tc_op_set_result(a, 0, self->dtype, rank, sizes, x.masks ? NULL : strides);
 }
 

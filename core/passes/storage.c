@@ -7,15 +7,26 @@ static bool is_dense(const tc_graph *g, const tc_tensor_type *t) {
   return tc_strides_dense(g->module->syms, t->rank, t->sizes, t->strides);
 }
 
+// Is this what visit makes of a storage of complex numbers?
+static bool is_settled(const tc_value *of, const tc_value *root) {
+  return of == root || (of->def && tc_node_is(of->def, "view_as_real") && tc_value_base(of) == root);
+}
+
+// Complex numbers whose parts are seen are pairs of these.
+static bool is_pairs(const tc_tensor_type *root, const tc_tensor_type *t) {
+  return tc_dtype_is_complex(root->dtype) && tc_dtype_real(root->dtype) == t->dtype && !root->conj && !t->conj;
+}
+
 static tc_status visit(tc_graph *g, tc_node *n, bool *out_progress) {
   tc_value *of = tc_value_resolve(n->args[0].value), *root = tc_view_root(of), *seen = n->results[0];
   const tc_tensor_type *t = &seen->type;
-  if (of == root || !is_dense(g, &root->type) || root->type.dtype != t->dtype || root->type.conj != t->conj)
-    return TC_OK;
+  bool same = root->type.dtype == t->dtype && root->type.conj == t->conj;
+  if (is_settled(of, root) || !is_dense(g, &root->type) || !(same || is_pairs(&root->type, t))) return TC_OK;
   tc_build b = {.graph = g, .before = n, .source = n->source};
   tc_arg args[] = {tc_arg_tensor(root), tc_arg_syms(t->sizes, t->rank), tc_arg_syms(t->strides, t->rank),
                    tc_arg_sym(t->offset)},
          out;
+  if (!same) TC_TRY(tc_build_call(&b, TC_SV("aten::view_as_real"), 1, args, NULL, &args[0]));
   TC_TRY(tc_build_call(&b, TC_SV("aten::as_strided"), 4, args, NULL, &out));
   tc_value_set_name(g, out.value, seen->name);
   tc_graph_forward(seen, out.value);

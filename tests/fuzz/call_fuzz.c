@@ -29,8 +29,8 @@ static const char *const not_unique[] = {"_linalg_eigh",  "linalg_eig",   "linal
                                          "_lu_with_info", "linalg_lstsq", "linalg_polar", "linalg_ldl_factor*"};
 
 // Ops that multiply by zeros of their own: what pads an input, weights of keys that a row does not look at, and those
-// of filters at their edges, which rounding makes a little more or less. Where these meet infinite numbers they may be
-// left out, or not.
+// of filters at their edges, which rounding makes a little more or less. Where these meet numbers that are not
+// finite they may be left out, or not.
 static const char *const by_zeros[] = {"*conv*", "*attention*", "_upsample_*_aa*"};
 
 // Factorisations and what is made of them are stable by norm (Higham, "Accuracy and stability of numerical algorithms",
@@ -109,7 +109,7 @@ typedef struct fuzz_case {
   int32_t only; // > 0: the graph has this output only, and what it needs
   tc_map *far;  // storages that held numbers beyond is_far's limit in any run
   tc_map *many; // those that held numbers beyond MANY_STEPS
-  tc_map *open; // those that held infinite ones
+  tc_map *open; // those that held numbers that are not finite
   const char *mode, *where;
   tc_tensor in[MOST_IO], shaken[MOST_IO];
   band bands[MOST_IO];
@@ -171,7 +171,8 @@ static bool is_written(const tc_graph *g, const tc_value *storage) {
 }
 
 // Does a call count from the beginning of a storage, and reach what lies in front of the tensor, or between the
-// elements of one that was written in place (where a program has the new value alone)? These are nobody's values.
+// elements of one that was written in place (where a program has the new value alone), or of complex numbers whose
+// parts it sees? These are nobody's values.
 static bool reaches_nobodys(const tc_graph *g, const call *c, const tc_arg *args) {
   const tc_value *x = args[0].kind == TC_AK_TENSOR ? args[0].value : NULL;
   if (x && tc_sv_starts(c->op->schema.name, "resize")) { // what lies between the elements of an input
@@ -184,7 +185,10 @@ static bool reaches_nobodys(const tc_graph *g, const call *c, const tc_arg *args
     if (args[i].kind == TC_AK_INT && tc_sym_is_const(args[i].sym) && tc_sym_is_const(t->offset) &&
         args[i].sym->value < t->offset->value)
       return true;
+    const tc_tensor_type *whole = &storage_of(x)->type;
     if (!tc_strides_dense(g->module->syms, t->rank, t->sizes, t->strides) && is_written(g, storage_of(x))) return true;
+    if (whole->dtype != t->dtype && !tc_strides_dense(g->module->syms, whole->rank, whole->sizes, whole->strides))
+      return true;
   }
   return false;
 }
@@ -377,13 +381,12 @@ static bool is_far(const tc_tensor *t) {
   return unit_of(t->dtype) > 0 && is_beyond(t, t->dtype == TC_F64 || t->dtype == TC_C128 ? 0x1p511 : 0x1p63);
 }
 
-static bool has_infinity(const tc_tensor *t) {
+static bool is_open(const tc_tensor *t) {
   int64_t index[TC_MAX_RANK];
   bool found = false;
   for (int64_t e = 0, n = unit_of(t->dtype) > 0 ? tc_tensor_numel(t) : 0; e < n && !found; e++) {
     each(t, e, index);
-    tc_c128 v = element(t, index);
-    found = isinf(v.re) || isinf(v.im);
+    found = !is_finite(element(t, index));
   }
   return found;
 }
@@ -401,7 +404,7 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     if (view || n->graph->scratch) continue;
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     if (is_beyond(&results[i], MANY_STEPS)) tc_map_put_ptr(f->many, storage_of(v), NULL);
-    if (has_infinity(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
+    if (is_open(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
     bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) ||
                 is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
                 (base && goes_by_norm(n->graph, base));

@@ -364,6 +364,17 @@ static bool beyond_signed(const tc_tensor *t) {
   return found;
 }
 
+// A negative number beside unsigned integers of 64 bits is one of these.
+static bool wraps_number(const tc_node *n) {
+  bool found = false;
+  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args && n->n_results; i++) {
+    const tc_arg *a = &n->args[i];
+    found |= n->results[0]->type.dtype == TC_U64 && n->op->schema.args[i].type == TC_ST_SCALAR &&
+             a->kind == TC_AK_INT && tc_sym_is_const(a->sym) && a->sym->value < 0;
+  }
+  return found;
+}
+
 static bool is_beyond(const tc_tensor *t, double limit) {
   int64_t index[TC_MAX_RANK];
   bool found = false;
@@ -399,7 +410,7 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     tc_value *base = tc_value_base(v);
     bool view = base && !n->op->schema.args[v->view_arg].writes;
     if (v->kind != TC_VALUE_TENSOR || !results[i].storage) continue;
-    f->loose |= beyond_signed(&results[i]);
+    f->loose |= beyond_signed(&results[i]) || wraps_number(n);
     if (n->graph->scratch && f->closer && !view) tc_status_free(shake_rounded(&f->noise, &results[i]));
     if (view || n->graph->scratch) continue;
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);

@@ -1,5 +1,5 @@
 // What the random tests and fuzzers of one run draw by.
-//   TC_RUN_SEED=N   repeats a run; CI gives the number of the commit, so that what it draws can be drawn before
+//   TC_TESTING_SEED=N   repeats a run; CI gives the number of the commit, so that what it draws can be drawn before
 #ifndef TC_TESTS_RUN_SEED_H_
 #define TC_TESTS_RUN_SEED_H_
 
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-// The number given by TC_RUN_SEED, else a fresh one.
+// The number given by TC_TESTING_SEED, else a fresh one.
 static inline uint64_t tc_run_seed(void) {
-  const char *given = getenv("TC_RUN_SEED");
+  const char *given = getenv("TC_TESTING_SEED");
   struct timespec now;
   if (given && *given) return strtoull(given, NULL, 10);
   clock_gettime(CLOCK_REALTIME, &now);

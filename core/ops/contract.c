@@ -190,7 +190,9 @@ static term multiply(tc_op_args *a, term x, term y, const bool *wanted, const in
   tc_gv u = permuted(a, x.v, nx, px), w = permuted(a, y.v, ny, py);
   tc_int sx[3] = {product(a, nb, batch), product(a, nr, rows), product(a, ns, summed)},
          sy[3] = {sx[0], sx[2], product(a, nc, columns)}, back[TC_MAX_RANK];
-  tc_gv p = make2(a, "aten::bmm", make1(a, "aten::reshape", u, 3, sx), make1(a, "aten::reshape", w, 3, sy));
+  int32_t skip = tc_sv_is(a->op->schema.name, "tensordot"); // of matrices alone, as PyTorch makes it
+  tc_gv p = make2(a, skip ? "aten::mm" : "aten::bmm", make1(a, "aten::reshape", u, 3 - skip, sx + skip),
+                  make1(a, "aten::reshape", w, 3 - skip, sy + skip));
   int32_t n = 0;
   for (int32_t i = 0; i < nb; i++) back[n++] = batch[i];
   for (int32_t i = 0; i < nr; i++) back[n++] = rows[i];

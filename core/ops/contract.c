@@ -140,8 +140,9 @@ static term by_elements(tc_op_args *a, const term *x, const term *y, const bool 
 }
 
 // x·y summed over the letters that are not wanted. Where sizes are not known to be equal they might broadcast, so such
-// operands are multiplied by elements.
-static term multiply(tc_op_args *a, term x, term y, const bool *wanted, const int32_t *rank) {
+// operands are multiplied by elements. `matrices`: no letter is both's and wanted, so that there is no batch (PyTorch
+// makes tensordot so, einsum of batches always).
+static term multiply(tc_op_args *a, term x, term y, const bool *wanted, const int32_t *rank, bool matrices) {
   drop_ones(a, &x, &y);
   drop_ones(a, &y, &x);
   bool in_y[LETTERS] = {0}, in_x[LETTERS] = {0}, keep[LETTERS];
@@ -190,9 +191,9 @@ static term multiply(tc_op_args *a, term x, term y, const bool *wanted, const in
   tc_gv u = permuted(a, x.v, nx, px), w = permuted(a, y.v, ny, py);
   tc_int sx[3] = {product(a, nb, batch), product(a, nr, rows), product(a, ns, summed)},
          sy[3] = {sx[0], sx[2], product(a, nc, columns)}, back[TC_MAX_RANK];
-  int32_t skip = tc_sv_is(a->op->schema.name, "tensordot"); // of matrices alone, as PyTorch makes it
-  tc_gv p = make2(a, skip ? "aten::mm" : "aten::bmm", make1(a, "aten::reshape", u, 3 - skip, sx + skip),
-                  make1(a, "aten::reshape", w, 3 - skip, sy + skip));
+  int32_t first = matrices ? 1 : 0; // of the sizes; without the batch's
+  tc_gv p = make2(a, matrices ? "aten::mm" : "aten::bmm", make1(a, "aten::reshape", u, 3 - first, sx + first),
+                  make1(a, "aten::reshape", w, 3 - first, sy + first));
   int32_t n = 0;
   for (int32_t i = 0; i < nb; i++) back[n++] = batch[i];
   for (int32_t i = 0; i < nr; i++) back[n++] = rows[i];
@@ -296,7 +297,7 @@ static int32_t einsum_expand(tc_op_args *a) {
       sum_out(a, &x, wanted);
       acc = x;
     } else {
-      acc = multiply(a, acc, x, wanted, rank);
+      acc = multiply(a, acc, x, wanted, rank, false);
       reorder(a, &acc, rank);
     }
     if (tc_failed(&a->failure)) return TC_STATUS_INVALID_ARGUMENT;
@@ -332,7 +333,7 @@ static int32_t tensordot_expand(tc_op_args *a) {
   }
   int32_t rank[LETTERS]; // what is left of self, of other, what is summed
   for (int32_t l = 0; l < LETTERS; l++) rank[l] = wanted[l] ? l : LETTERS + l;
-  tc_gv y = multiply(a, x[0], x[1], wanted, rank).v;
+  tc_gv y = multiply(a, x[0], x[1], wanted, rank, true).v;
   if (tc_op_count(a, 2) == 0) { // a product without sums, which PyTorch does as a matrix product, too
     tc_ex_begin(a, "aten::_row_major");
     tc_ex_push(a, y);

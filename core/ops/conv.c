@@ -5,8 +5,8 @@
 // transposed:
 //   out[n, o, p] = Σ_{c, k} in[n, g·C' + c, (p + padding - k·dilation) / stride] · weight[g·C' + c, o mod (O / groups),
 //   k]
-// where the division has no rest. Positions outside of the input count as zero. Bias is added in the accumulator's
-// type.
+// where the division has no rest. Outside of the input, elements are zero in the former, and there are no products in
+// the latter: weights that are no numbers do not spread there. Bias is added in the accumulator's type.
 #include "core/ops/ops.h"
 
 enum { INPUT, WEIGHT, BIAS, MAX_SPACE = 3 };
@@ -175,6 +175,8 @@ static tc_lt lower_direct(tc_op_args *a, const conv *c, tc_lt x, tc_lt weight, t
   tc_bval v = tc_sym_is_int(inside, 1) ? tc_lo_load(a, x, xi)
                                        : tc_lo_load_if(a, x, xi, inside, tc_lo_const(a, tc_lo_dtype(a, x), 0, 0));
   v = tc_lo_op2(a, TC_K_MUL, tc_lo_cast(a, v, compute), tc_lo_cast(a, tc_lo_load(a, weight, wi), compute));
+  if (c->transposed && !tc_sym_is_int(inside, 1))
+    v = tc_lo_op3(a, TC_K_SELECT, tc_lo_index(a, inside, TC_BOOL), v, tc_lo_const(a, compute, 0, 0));
   return tc_lo_end(a, v, out);
 }
 
@@ -185,9 +187,10 @@ typedef struct plain {
   int64_t groups, out, in; // groups; channels of a group
   int64_t k[MAX_SPACE], stride[MAX_SPACE], dilation[MAX_SPACE];
   tc_int before[MAX_SPACE], size[MAX_SPACE]; // padding, output
-  bool flipped;                              // weights [g·in, out, …], read backwards
-  int64_t columns;                           // > 0: each output channel is one position of a kernel of so many
-  bool pairs;                                // input channels go two by two (dot2)
+  tc_int after[MAX_SPACE];                   // padding behind, where it is flipped
+  bool flipped;    // weights [g·in, out, …], read backwards; products with padding are none
+  int64_t columns; // > 0: each output channel is one position of a kernel of so many
+  bool pairs;      // input channels go two by two (dot2)
 } plain;
 
 static bool known(tc_int x, int64_t *out) { return tc_int_is_const(x, out) && *out > 0; }
@@ -323,7 +326,7 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
   bool positions = p->out < FEW;
   own.pairs =
       !positions && !each && tc_lo_pairs(a, tc_lo_dtype(a, x)) && p->in > 1 && (p->groups == 1 || p->in % 2 == 0);
-  tc_int sizes[MAX_SPACE + 3], attrs[3 + 4 * MAX_SPACE], zero = tc_int_const(a, 0);
+  tc_int sizes[MAX_SPACE + 3], attrs[3 + 6 * MAX_SPACE], zero = tc_int_const(a, 0);
   int32_t rank = 0, n_attrs = 0;
   bool as_it_lies = positions || (!p->pairs && !each && own_by_blocks(a, p, x, compute));
   tc_lt operands[2] = {as_it_lies ? x : pad_input(a, p, x, channels_last, compute),
@@ -339,6 +342,10 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
   for (int32_t i = 0; i < p->n; i++) {
     attrs[n_attrs++] = tc_int_const(a, p->k[i]), attrs[n_attrs++] = tc_int_const(a, p->stride[i]);
     attrs[n_attrs++] = tc_int_const(a, p->dilation[i]), attrs[n_attrs++] = as_it_lies ? p->before[i] : zero;
+  }
+  for (int32_t i = 0; p->flipped && i < p->n; i++) {
+    attrs[n_attrs++] = as_it_lies ? zero : p->before[i];
+    attrs[n_attrs++] = as_it_lies ? zero : p->after[i];
   }
   tc_lt y = tc_lo_template(a, "conv", 2, operands, out, rank, sizes, n_attrs, attrs);
   if (p->groups == 1) return y;
@@ -443,8 +450,10 @@ static bool as_plain(tc_op_args *a, const conv *c, plain *p) {
     strided = strided || c->stride[i] > 1, dilated = dilated || c->dilation[i] > 1;
     p->stride[i] = c->stride[i], p->dilation[i] = c->dilation[i], p->before[i] = c->before[i];
     p->size[i] = r->sizes[c->batched + 1 + i];
-    if (c->transposed && c->stride[i] == 1) // read backwards: the reach less the padding lies before
+    if (c->transposed && c->stride[i] == 1) { // read backwards: the reach less the padding lies before
       p->before[i] = tc_int_sub(a, tc_int_const(a, c->dilation[i] * (p->k[i] - 1)), c->before[i]);
+      p->after[i] = tc_int_add(a, p->before[i], tc_int_const(a, c->output_padding[i]));
+    }
     int64_t at;
     if (!tc_int_is_const(p->before[i], &at)) return false;
   }
@@ -542,13 +551,11 @@ static int32_t conv_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ROW_OF(s, positions)                      \
-  {.schema = s,                                   \
-   .traits = TC_OP_COMPLEX | TC_OP_KNOWN_LENGTHS, \
-   .meta = conv_meta,                             \
-   .lower = conv_lower,                           \
-   .ref = conv_ref,                               \
-   .flops = "convolution: (2 + 4 * complex) * (" positions ") * weight.numel / weight.size(0)"}
+#define ROW_OF(s, positions)                                                                                     \
+  {                                                                                                              \
+    .schema = s, .traits = TC_OP_COMPLEX | TC_OP_KNOWN_LENGTHS, .meta = conv_meta, .lower = conv_lower,          \
+    .ref = conv_ref, .flops = "convolution: (2 + 4 * complex) * (" positions ") * weight.numel / weight.size(0)" \
+  }
 #define ROW(s) ROW_OF(s, "numel")
 #define TRANSPOSED(s) ROW_OF(s, "input.numel")
 static const tc_op_def rows[] = {

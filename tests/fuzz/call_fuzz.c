@@ -30,8 +30,8 @@ static const char *const not_unique[] = {"_linalg_eigh",  "linalg_eig",   "linal
 
 // Ops that multiply by zeros of their own: what pads an input, weights of keys that a row does not look at, and those
 // of filters at their edges, which rounding makes a little more or less. Where these meet infinite numbers they may be
-// left out, or not.
-static const char *const by_zeros[] = {"*conv*", "*attention*", "_upsample_*_aa*"};
+// left out, or not; PyTorch's convolutions do both. Transposed ones have products of the input's own elements only.
+static const char *const by_zeros[] = {"conv?d*", "*convolution*", "*attention*", "_upsample_*_aa*"};
 
 // Factorisations and what is made of them are stable by norm (Higham, "Accuracy and stability of numerical algorithms",
 // 2002, 1.5): their errors are those of a matrix moved by units of its largest element, however small others are.

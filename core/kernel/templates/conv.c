@@ -25,9 +25,13 @@
 // Each: output channels along lanes, each of which reads its own input channel (depthwise, channels last). C is 1, and
 // a step loads a vector of the input per position.
 //
+// Products with padding do not count in transposed convolutions, which are sums of products of the input's own
+// elements: what a weight that is no number makes of a zero beside the input is left out.
+//
 // attrs: 0 way (0 channels, 1 positions, 2 channels in pairs, 3 either, 4 each, 5 own), 1 spatial dimensions n, 2
 // groups (1: the output has no such dimension); then for each spatial dimension kernel size, stride, dilation, padding
-// before. params: 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
+// before; then, where products with padding do not count, for each spatial dimension the padding in front of and behind
+// what operand 0 has of the input. params: 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
 #include "core/kernel/templates/conv.h"
 
 enum { VECTORS, ROWS, COLUMNS, PANEL, BY_POSITION };
@@ -49,6 +53,8 @@ static shape shape_of(const tc_stage *s) {
     p.k[i] = tc_stage_attr(s, 3 + 4 * i, 1), p.stride[i] = tc_stage_attr(s, 4 + 4 * i, 1);
     p.dilation[i] = tc_stage_attr(s, 5 + 4 * i, 1), p.pad[i] = tc_stage_attr(s, 6 + 4 * i, 0);
     p.taps *= p.k[i];
+    p.skips = tc_stage_attr(s, 3 + 4 * p.n, INT64_MIN) != INT64_MIN;
+    p.front[i] = tc_stage_attr(s, 3 + 4 * p.n + 2 * i, 0), p.back[i] = tc_stage_attr(s, 4 + 4 * p.n + 2 * i, 0);
   }
   p.per_group = tc_stage_out_size(s, p.lead - 1);
   p.channels = tc_stage_operand_size(s, 1, 2);
@@ -224,12 +230,73 @@ static tc_kval max2(cv *t, tc_kval x, tc_kval y) { return tc_kb_op2(t->b, TC_K_M
 
 static tc_kval zero(cv *t) { return tc_template_zero(t->b, t->acc); }
 
+// ---- where the input is ----
+// Index in the input of the place that is `off` further along dimension i.
+static tc_kval source(cv *t, int32_t i, tc_kval place, tc_kval k) {
+  const shape *p = &t->p;
+  return addi(t, add(t, muli(t, place, p->stride[i]), muli(t, k, p->dilation[i])), -p->pad[i]);
+}
+
+static tc_kval inside_input(cv *t, tc_kval at, tc_kval size) {
+  tc_kval low = tc_kb_op2(t->b, TC_K_GE, at, i64(t, 0)), high = tc_kb_op2(t->b, TC_K_LT, at, size);
+  return tc_kb_op2(t->b, TC_K_AND, low, high);
+}
+
+static tc_kval both(cv *t, tc_kval x, tc_kval y) { return x < 0 ? y : y < 0 ? x : tc_kb_op2(t->b, TC_K_AND, x, y); }
+
+// Does every output position of dimension i read the input, whatever the kernel's position?
+static bool never_outside(cv *t, int32_t i) {
+  const shape *p = &t->p;
+  int64_t out = tc_stage_out_size(t->s, p->lead + i), in = tc_stage_operand_size(t->s, 0, 2 + i);
+  return p->pad[i] == 0 && out >= 0 && in >= 0 && (out - 1) * p->stride[i] + (p->k[i] - 1) * p->dilation[i] < in;
+}
+
+// Is what output position `place` of dimension i meets at the kernel's position k an element of the input, and not
+// padding that operand 0 has already? -1: it always is.
+static tc_kval own_element(cv *t, int32_t i, tc_kval place, tc_kval k) {
+  const shape *p = &t->p;
+  int64_t front = p->front[i], back = p->back[i];
+  if (front <= 0 && back <= 0 && never_outside(t, i)) return -1;
+  tc_kval size = addi(t, tc_stage_operand_extent(t->s, 0, 2 + i), -front - back);
+  return inside_input(t, addi(t, source(t, i, place, k), -front), size);
+}
+
 // ---- the reduction: loops over channels and the kernel ----
 typedef struct step {
   tc_kval c, k[MAX_SPACE];
   int32_t unrolled; // number of the step in what is written out
 } step;
 typedef void step_fn(cv *t, const step *at, void *self, tc_kval *acc);
+
+// Positions of a micro-tile whose channels lie along lanes.
+typedef struct positions {
+  int64_t ry, rx;
+} positions;
+
+// What products with padding added to `held` at one position of the kernel is taken back. A tile is all input if its
+// first and last positions are.
+static void leave_out_padding(cv *t, const positions *m, const step *at, const tc_kval *held, tc_kval *acc) {
+  int32_t n = t->p.n, y_dim = n - 2, x_dim = n - 1;
+  int64_t v_count = t->c->params[VECTORS];
+  tc_kval outer = -1, row[MAX_ACC], column[MAX_ACC], all, kept[MAX_ACC];
+  for (int32_t i = 0; i < y_dim; i++) outer = both(t, outer, own_element(t, i, t->place[i], at->k[i]));
+  for (int64_t y = 0; y < m->ry; y++)
+    row[y] = n > 1 ? own_element(t, y_dim, addi(t, t->place[y_dim], y), at->k[y_dim]) : -1;
+  for (int64_t x = 0; x < m->rx; x++) column[x] = own_element(t, x_dim, addi(t, t->place[x_dim], x), at->k[x_dim]);
+  all = both(t, both(t, outer, both(t, row[0], row[m->ry - 1])), both(t, column[0], column[m->rx - 1]));
+  if (all < 0) return;
+  tc_kb_if(t->b, all);
+  tc_kb_else(t->b, (int32_t)(m->ry * m->rx * v_count), acc);
+  for (int64_t y = 0; y < m->ry; y++) {
+    for (int64_t x = 0; x < m->rx; x++) {
+      tc_kval inside = both(t, both(t, outer, row[y]), column[x]);
+      int64_t first = (y * m->rx + x) * v_count;
+      for (int64_t v = first; v < first + v_count; v++)
+        kept[v] = inside < 0 ? acc[v] : tc_kb_op3(t->b, TC_K_SELECT, inside, acc[v], held[v]);
+    }
+  }
+  tc_kb_end_if(t->b, (int32_t)(m->ry * m->rx * v_count), kept, acc);
+}
 
 // Channels along lanes have the loop over input channels inside: positions share broadcasts between neighbours in the
 // kernel, and a compiler that sees both keeps those instead of sums. Positions along lanes have it outside, and the
@@ -239,9 +306,11 @@ static void reduce(cv *t, int32_t n_acc, tc_kval *acc, tc_kval bounds[MAX_SPACE]
   int32_t opened = 0, last = p->n - 1;
   bool written_out = p->positions && p->k[last] <= UNROLL;
   step at = {0};
-  tc_kval inner[MAX_ACC];
+  tc_kval inner[MAX_ACC], held[MAX_ACC];
+  bool leaves_out = p->skips && !p->positions;
   for (int32_t j = 0; j <= p->n; j++) {
     int32_t i = p->positions ? j - 1 : j == p->n ? -1 : j; // -1: channels
+    for (int32_t k = 0; leaves_out && i < 0 && k < n_acc; k++) held[k] = acc[k];
     int64_t size = i < 0 ? p->channels : p->k[i];
     bool bounded = i >= 0 && bounds && bounds[i][0] >= 0;
     tc_kval *to = i < 0 ? &at.c : &at.k[i];
@@ -260,10 +329,12 @@ static void reduce(cv *t, int32_t n_acc, tc_kval *acc, tc_kval bounds[MAX_SPACE]
     at.unrolled = (int32_t)k;
     body(t, &at, self, acc);
   }
-  while (opened--) {
+  if (leaves_out && p->channels == 1) leave_out_padding(t, self, &at, held, acc);
+  for (int32_t closed = 0; closed < opened; closed++) {
     tc_kval done[MAX_ACC];
     tc_kb_end_for(t->b, n_acc, acc, done);
     for (int32_t j = 0; j < n_acc; j++) acc[j] = done[j];
+    if (leaves_out && closed == 0 && p->channels > 1) leave_out_padding(t, self, &at, held, acc);
   }
 }
 
@@ -273,11 +344,6 @@ static tc_kval tap_of(cv *t, const step *at) {
   return tap;
 }
 
-// Index in the input of the place that is `off` further along dimension i.
-static tc_kval source(cv *t, int32_t i, tc_kval place, tc_kval k) {
-  const shape *p = &t->p;
-  return addi(t, add(t, muli(t, place, p->stride[i]), muli(t, k, p->dilation[i])), -p->pad[i]);
-}
 static int32_t input_index(cv *t, const step *at, tc_kval *index) {
   index[0] = t->image;
   index[1] = t->group < 0 ? at->c : add(t, muli(t, t->group, t->p.channels), at->c);
@@ -294,10 +360,6 @@ static int32_t output_index(cv *t, tc_kval channel, tc_kval *index) {
 }
 
 // ---- channels along lanes ----
-typedef struct positions {
-  int64_t ry, rx;
-} positions;
-
 // Output channels of vector v.
 static tc_kval channel_lanes(cv *t, int64_t v) { return addi(t, add(t, t->channel, t->lane), v * t->c->lanes); }
 
@@ -391,18 +453,6 @@ static tc_kval lane_place(cv *t, const run *m, int64_t v) {
   return addi(t, add(t, t->place[t->p.n - 1], t->lane), v * t->c->lanes);
 }
 
-static tc_kval inside_input(cv *t, tc_kval at, tc_kval size) {
-  tc_kval low = tc_kb_op2(t->b, TC_K_GE, at, i64(t, 0)), high = tc_kb_op2(t->b, TC_K_LT, at, size);
-  return tc_kb_op2(t->b, TC_K_AND, low, high);
-}
-
-// Does every output position of dimension i read the input, whatever the kernel's position?
-static bool never_outside(cv *t, int32_t i) {
-  const shape *p = &t->p;
-  int64_t out = tc_stage_out_size(t->s, p->lead + i), in = tc_stage_operand_size(t->s, 0, 2 + i);
-  return p->pad[i] == 0 && out >= 0 && in >= 0 && (out - 1) * p->stride[i] + (p->k[i] - 1) * p->dilation[i] < in;
-}
-
 static void position_step(cv *t, const step *at, void *self, tc_kval *acc) {
   const run *m = self;
   const shape *p = &t->p;
@@ -432,8 +482,8 @@ static void position_step(cv *t, const step *at, void *self, tc_kval *acc) {
       }
       tc_kval in = tc_kb_cast(t->b, t->acc, tc_stage_load(t->s, 0, ix, mask));
       for (int64_t o = 0; o < m->ro; o++) {
-        tc_kval *a = &acc[(o * m->ry + y) * m->v + v];
-        *a = tc_kb_op3(t->b, TC_K_FMA, in, w[o], *a);
+        tc_kval *a = &acc[(o * m->ry + y) * m->v + v], sum = tc_kb_op3(t->b, TC_K_FMA, in, w[o], *a);
+        *a = p->skips && mask >= 0 ? tc_kb_op3(t->b, TC_K_SELECT, mask, sum, *a) : sum;
       }
     }
   }

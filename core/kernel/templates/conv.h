@@ -19,6 +19,8 @@ typedef struct tc_conv_shape {
   int32_t n, lead, rank;                     // spatial dimensions, dimensions before them, all
   int64_t groups, per_group, channels, taps; // output channels in a group, input channels in a group
   int64_t k[TC_CONV_MAX_SPACE], stride[TC_CONV_MAX_SPACE], dilation[TC_CONV_MAX_SPACE], pad[TC_CONV_MAX_SPACE];
+  bool skips;                                                // products with padding do not count
+  int64_t front[TC_CONV_MAX_SPACE], back[TC_CONV_MAX_SPACE]; // padding that the operand has already, where they do not
 } tc_conv_shape;
 
 // [channel of the group, places that the block's positions meet…], zero where there is no input, in the type that is

@@ -112,14 +112,14 @@ static int64_t mulhi(tc_dtype d, int64_t a, int64_t b) {
 // Wrapping arithmetic is unsigned.
 #define U(x) ((uint64_t)(x))
 
-static const char *eval_int(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *out) {
-  int64_t a = v[0].i, b = v[1].i, r = 0;
+static const char *eval_int(int32_t op, tc_dtype d, tc_knum x, tc_knum y, tc_knum z, tc_knum *out) {
+  int64_t a = x.i, b = y.i, r = 0;
   bool u = tc_dtype_class(d) != 'i';
   switch (op) {
   case TC_K_ADD: r = (int64_t)(U(a) + U(b)); break;
   case TC_K_SUB: r = (int64_t)(U(a) - U(b)); break;
   case TC_K_MUL: r = (int64_t)(U(a) * U(b)); break;
-  case TC_K_FMA: r = (int64_t)(U(a) * U(b) + U(v[2].i)); break;
+  case TC_K_FMA: r = (int64_t)(U(a) * U(b) + U(z.i)); break;
   case TC_K_DIV:
   case TC_K_REM:
     if (b == 0) return "division by zero";
@@ -144,7 +144,7 @@ static const char *eval_int(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *o
   case TC_K_LE: r = u ? U(a) <= U(b) : a <= b; break;
   case TC_K_GT: r = u ? U(a) > U(b) : a > b; break;
   case TC_K_GE: r = u ? U(a) >= U(b) : a >= b; break;
-  case TC_K_SELECT: r = v[0].i ? v[1].i : v[2].i; break;
+  case TC_K_SELECT: r = x.i ? y.i : z.i; break;
   case TC_K_REAL:
   case TC_K_CONJ: r = a; break;
   case TC_K_IMAG: r = 0; break;
@@ -202,17 +202,15 @@ static double eval_math(int32_t op, double a, double b) {
 }
 
 // The products are exact in double, and so are most of their sums.
-static double dot2(const tc_knum *v) {
-  double sum = v[2].re;
+static double dot2(int64_t a, int64_t b, double sum) {
   for (int32_t half = 0; half < 2; half++)
-    sum += (double)tc_bf16_to_f32((uint16_t)(v[0].i >> (16 * half))) *
-           (double)tc_bf16_to_f32((uint16_t)(v[1].i >> (16 * half)));
+    sum += (double)tc_bf16_to_f32((uint16_t)(a >> (16 * half))) * (double)tc_bf16_to_f32((uint16_t)(b >> (16 * half)));
   return sum;
 }
 
 // Exact operations and comparisons are the same in double; the rest is rounded once, in the type.
-static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *out) {
-  double a = v[0].re, b = v[1].re, r = 0;
+static const char *eval_real(int32_t op, tc_dtype d, tc_knum x, tc_knum y, tc_knum z, tc_knum *out) {
+  double a = x.re, b = y.re, r = 0;
   bool narrow = d != TC_F64;
   float fa = (float)a, fb = (float)b;
   switch (op) {
@@ -220,7 +218,7 @@ static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *
   case TC_K_SUB: r = narrow ? (double)(fa - fb) : a - b; break;
   case TC_K_MUL: r = narrow ? (double)(fa * fb) : a * b; break;
   case TC_K_DIV: r = narrow ? (double)(fa / fb) : a / b; break;
-  case TC_K_FMA: r = narrow ? (double)fmaf(fa, fb, (float)v[2].re) : fma(a, b, v[2].re); break;
+  case TC_K_FMA: r = narrow ? (double)fmaf(fa, fb, (float)z.re) : fma(a, b, z.re); break;
   case TC_K_SQRT: r = narrow ? (double)sqrtf(fa) : sqrt(a); break;
   case TC_K_ABS2: r = narrow ? (double)(fa * fa) : a * a; break;
   case TC_K_RCP_APPROX: r = narrow ? (double)(1 / fa) : 1 / a; break;
@@ -242,12 +240,12 @@ static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *
   case TC_K_LE: out->i = a <= b; return NULL;
   case TC_K_GT: out->i = a > b; return NULL;
   case TC_K_GE: out->i = a >= b; return NULL;
-  case TC_K_SELECT: r = v[0].i ? v[1].re : v[2].re; break;
+  case TC_K_SELECT: r = x.i ? y.re : z.re; break;
   case TC_K_COMPLEX: out->re = a, out->im = b; return NULL;
   case TC_K_REAL:
   case TC_K_CONJ: r = a; break;
   case TC_K_IMAG: r = 0; break;
-  case TC_K_DOT2: r = dot2(v); break;
+  case TC_K_DOT2: r = dot2(x.i, y.i, z.re); break;
   default: r = eval_math(op, a, b);
   }
   out->re = tc_kir_round(d, r);
@@ -255,13 +253,12 @@ static const char *eval_real(int32_t op, tc_dtype d, const tc_knum *v, tc_knum *
 }
 
 const char *tc_kir_eval(int32_t op, tc_dtype type, const tc_knum *args, tc_knum *out) {
-  tc_knum v[3] = {{.i = 0}};
   int32_t n = tc_kir_arity(op);
-  for (int32_t i = 0; i < n && i < 3; i++) v[i] = args[i];
-  *out = (tc_knum){.i = 0};
+  tc_knum none = {.i = 0}, x = n > 0 ? args[0] : none, y = n > 1 ? args[1] : none, z = n > 2 ? args[2] : none;
+  *out = none;
   if (tc_dtype_is_complex(type)) {
-    tc_kir_eval_complex(op, type, v, out);
+    tc_kir_eval_complex(op, type, x, y, z, out);
     return NULL;
   }
-  return tc_dtype_is_float(type) ? eval_real(op, type, v, out) : eval_int(op, type, v, out);
+  return tc_dtype_is_float(type) ? eval_real(op, type, x, y, z, out) : eval_int(op, type, x, y, z, out);
 }

@@ -69,17 +69,17 @@ static double complex unary(int32_t op, double complex z) {
   }
 }
 
-void tc_kir_eval_complex(int32_t op, tc_dtype type, const tc_knum *v, tc_knum *out) {
+void tc_kir_eval_complex(int32_t op, tc_dtype type, tc_knum x, tc_knum y, tc_knum z, tc_knum *out) {
   tc_dtype part = tc_dtype_real(type);
-  double complex a = CMPLX(v[0].re, v[0].im), b = CMPLX(v[1].re, v[1].im), c = CMPLX(v[2].re, v[2].im), r;
+  double complex a = CMPLX(x.re, x.im), b = CMPLX(y.re, y.im), c = CMPLX(z.re, z.im), r;
   switch (op) {
-  case TC_K_SELECT: *out = v[0].i ? v[1] : v[2]; return;
+  case TC_K_SELECT: *out = x.i ? y : z; return;
   case TC_K_EQ: out->i = a == b; return;
   case TC_K_NE: out->i = a != b; return;
-  case TC_K_REAL: out->re = v[0].re; return;
-  case TC_K_IMAG: out->re = v[0].im; return;
+  case TC_K_REAL: out->re = x.re; return;
+  case TC_K_IMAG: out->re = x.im; return;
   case TC_K_ABS: out->re = tc_kir_round(part, cabs(a)); return;
-  case TC_K_ABS2: out->re = tc_kir_round(part, v[0].re * v[0].re + v[0].im * v[0].im); return;
+  case TC_K_ABS2: out->re = tc_kir_round(part, x.re * x.re + x.im * x.im); return;
   case TC_K_ANGLE: out->re = tc_kir_round(part, carg(a)); return;
   case TC_K_ADD: r = a + b; break;
   case TC_K_SUB: r = a - b; break;

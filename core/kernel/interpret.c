@@ -23,12 +23,17 @@ typedef struct storage {
   uint8_t *written; // LANE
 } storage;
 
+// Where a value is: in one slot, or in one for each lane.
+typedef struct place {
+  tc_knum *first;
+  int32_t step, lanes; // slots from one lane to the next (0 or 1), slots
+} place;
+
 typedef struct machine {
   const tc_kernel *k;
   tc_arena *arena;
   const tc_karg *args;
-  int64_t *slots; // by value: its first slot
-  tc_knum *values;
+  place *places; // by value
   storage *mems;
   tc_knum **next;   // by region: room for the values carried to the next round
   tc_knum *scratch; // a value of each lane
@@ -60,11 +65,9 @@ static tc_status fault(const machine *m, int32_t lane, const char *fmt, ...) {
                         name.size ? " to %" : "", TC_SV_ARG(name), (int)m->block, (int)lane);
 }
 
-static bool varies(const machine *m, tc_kval v) { return m->k->values[v].varying; }
-static tc_knum *slot(const machine *m, tc_kval v, int32_t lane) {
-  return &m->values[m->slots[v] + (varies(m, v) ? lane : 0)];
-}
-static int32_t lanes_of(const machine *m, tc_kval v) { return varies(m, v) ? m->k->lanes : 1; }
+static tc_knum *slot_of(const place *p, int32_t lane) { return p->first + p->step * lane; }
+static tc_knum *slot(const machine *m, tc_kval v, int32_t lane) { return slot_of(&m->places[v], lane); }
+static int32_t lanes_of(const machine *m, tc_kval v) { return m->places[v].lanes; }
 
 // ---- Memory ----
 
@@ -153,25 +156,34 @@ static tc_status do_store(machine *m, const tc_kinst *in) {
 
 // ---- Operations ----
 
+// Values that no lane, block or round changes; computed once.
+static void make_constant(machine *m, const tc_kinst *in) {
+  tc_knum out = {.i = 0};
+  if (tc_dtype_is_float(m->k->values[in->results[0]].dtype)) out.re = in->fimm;
+  else out.i = in->imm;
+  for (int32_t lane = 0; lane < lanes_of(m, in->results[0]); lane++) *slot(m, in->results[0], lane) = out;
+}
+
+static tc_knum scalar(const machine *m, const tc_kinst *in, tc_dtype type) {
+  for (int32_t p = 0; p < m->k->n_params; p++)
+    if (m->k->params[p].is_scalar && m->k->params[p].index == in->imm)
+      return tc_kir_from_bits(type, (uint64_t)m->args[p].bits);
+  return (tc_knum){.i = 0};
+}
+
 static tc_status do_pure(machine *m, const tc_kinst *in) {
-  tc_kval r = in->results[0];
-  tc_dtype type = m->k->values[r].dtype;
-  for (int32_t lane = 0, lanes = lanes_of(m, r); lane < lanes; lane++) {
-    tc_knum args[3], out = {.i = 0};
-    for (int32_t i = 0; i < in->n_args; i++) args[i] = *slot(m, in->args[i], lane);
-    tc_dtype from = in->n_args ? m->k->values[in->args[in->n_args - 1]].dtype : type;
+  enum { MOST = 3 };
+  const place *to = &m->places[in->results[0]], *of[MOST];
+  tc_dtype type = m->k->values[in->results[0]].dtype,
+           from = in->n_args ? m->k->values[in->args[in->n_args - 1]].dtype : type;
+  for (int32_t i = 0; i < in->n_args; i++) of[i] = &m->places[in->args[i]];
+  for (int32_t lane = 0; lane < to->lanes; lane++) {
+    tc_knum args[MOST], out = {.i = 0};
+    for (int32_t i = 0; i < in->n_args; i++) args[i] = *slot_of(of[i], lane);
     switch (in->op) {
-    case TC_K_CONST:
-      if (tc_dtype_is_float(type)) out.re = in->fimm;
-      else out.i = in->imm;
-      break;
     case TC_K_BLOCK: out.i = m->block; break;
     case TC_K_LANE: out.i = lane; break;
-    case TC_K_SCALAR:
-      for (int32_t p = 0; p < m->k->n_params; p++)
-        if (m->k->params[p].is_scalar && m->k->params[p].index == in->imm)
-          out = tc_kir_from_bits(type, (uint64_t)m->args[p].bits);
-      break;
+    case TC_K_SCALAR: out = scalar(m, in, type); break;
     case TC_K_CAST: out = tc_kir_cast(from, type, args[0]); break;
     case TC_K_BITCAST: out = tc_kir_from_bits(type, tc_kir_to_bits(from, args[0])); break;
     default: {
@@ -179,7 +191,7 @@ static tc_status do_pure(machine *m, const tc_kinst *in) {
       if (why) return fault(m, lane, "%s", why);
     }
     }
-    *slot(m, r, lane) = out;
+    *slot_of(to, lane) = out;
   }
   return TC_OK;
 }
@@ -259,7 +271,7 @@ static void carry(machine *m, int32_t region) {
     for (int32_t lane = 0; lane < lanes_of(m, y->args[i]); lane++) t[i * lanes + lane] = *slot(m, y->args[i], lane);
   for (int32_t i = 0; i < y->n_args; i++)
     for (int32_t lane = 0; lane < lanes_of(m, g->params[1 + i]); lane++)
-      *slot(m, g->params[1 + i], lane) = t[i * lanes + (varies(m, y->args[i]) ? lane : 0)];
+      *slot(m, g->params[1 + i], lane) = t[i * lanes + m->places[y->args[i]].step * lane];
 }
 
 static tc_status do_for(machine *m, const tc_kinst *in) {
@@ -284,6 +296,7 @@ static tc_status do_inst(machine *m, int32_t inst) {
   case TC_K_LOAD: return do_load(m, in);
   case TC_K_STORE:
   case TC_K_ATOMIC_ADD: return do_store(m, in);
+  case TC_K_CONST:
   case TC_K_PREFETCH:
   case TC_K_YIELD: return TC_OK;
   case TC_K_CHECK: do_check(m, in); return TC_OK;
@@ -340,11 +353,26 @@ static void prepare_memory(machine *m) {
     if (info->space == TC_SPACE_SHARED || info->space == TC_SPACE_LANE)
       s->data = tc_arena_array(m->arena, (size_t)tc_dtype_size(info->dtype), (size_t)(info->count * copies));
     if (info->space == TC_SPACE_SHARED) s->shadows = TC_NEW_ARRAY(m->arena, shadow, info->count);
-    if (info->space == TC_SPACE_LANE) s->written = TC_NEW_ARRAY(m->arena, uint8_t, info->count *copies);
+    if (info->space == TC_SPACE_LANE) s->written = TC_NEW_ARRAY(m->arena, uint8_t, info->count * copies);
   }
   for (int32_t p = 0; p < k->n_params; p++)
     if (!k->params[p].is_scalar)
       m->mems[k->params[p].index].data = m->args[p].data, m->mems[k->params[p].index].count = m->args[p].count;
+}
+
+static void prepare_values(machine *m) {
+  const tc_kernel *k = m->k;
+  int64_t total = 0;
+  m->places = TC_NEW_ARRAY(m->arena, place, k->n_values + 1);
+  for (int32_t v = 0; v < k->n_values; v++) total += k->values[v].varying ? k->lanes : 1;
+  tc_knum *next = TC_NEW_ARRAY(m->arena, tc_knum, total + 1);
+  for (int32_t v = 0; v < k->n_values; v++) {
+    bool varying = k->values[v].varying;
+    m->places[v] = (place){next, varying, varying ? k->lanes : 1};
+    next += m->places[v].lanes;
+  }
+  for (int32_t i = 0; i < k->n_insts; i++)
+    if (k->insts[i].op == TC_K_CONST) make_constant(m, &k->insts[i]);
 }
 
 static void start_block(machine *m, int32_t block) {
@@ -359,12 +387,9 @@ static void start_block(machine *m, int32_t block) {
 static tc_status run_in_arena(void *arg) {
   run *r = arg;
   machine m = {.k = r->k, .arena = r->arena, .args = r->args, .failed_site = -1};
-  m.slots = TC_NEW_ARRAY(r->arena, int64_t, r->k->n_values + 1);
   m.scratch = TC_NEW_ARRAY(r->arena, tc_knum, r->k->lanes);
   m.next = TC_NEW_ARRAY(r->arena, tc_knum *, r->k->n_regions);
-  int64_t total = 0;
-  for (int32_t v = 0; v < r->k->n_values; v++) m.slots[v] = total, total += lanes_of(&m, v);
-  m.values = TC_NEW_ARRAY(r->arena, tc_knum, total + 1);
+  prepare_values(&m);
   prepare_memory(&m);
   tc_status s = TC_OK;
   for (int64_t b = 0; b < r->blocks && !s; b++) {

@@ -75,7 +75,7 @@ void tc_kir_write(tc_dtype d, void *at, tc_knum v);
 const char *tc_kir_eval(int32_t op, tc_dtype type, const tc_knum *args, tc_knum *out);
 tc_knum tc_kir_cast(tc_dtype from, tc_dtype to, tc_knum v);
 // The same for complex types (eval_complex.c).
-void tc_kir_eval_complex(int32_t op, tc_dtype type, const tc_knum *args, tc_knum *out);
+void tc_kir_eval_complex(int32_t op, tc_dtype type, tc_knum x, tc_knum y, tc_knum z, tc_knum *out);
 
 // ---- Builder, as the parser and the rewriting passes see it ----
 // Raw: instructions are kept as given; nothing is folded, simplified or shared.

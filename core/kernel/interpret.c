@@ -353,7 +353,7 @@ static void prepare_memory(machine *m) {
     if (info->space == TC_SPACE_SHARED || info->space == TC_SPACE_LANE)
       s->data = tc_arena_array(m->arena, (size_t)tc_dtype_size(info->dtype), (size_t)(info->count * copies));
     if (info->space == TC_SPACE_SHARED) s->shadows = TC_NEW_ARRAY(m->arena, shadow, info->count);
-    if (info->space == TC_SPACE_LANE) s->written = TC_NEW_ARRAY(m->arena, uint8_t, info->count * copies);
+    if (info->space == TC_SPACE_LANE) s->written = TC_NEW_ARRAY(m->arena, uint8_t, info->count *copies);
   }
   for (int32_t p = 0; p < k->n_params; p++)
     if (!k->params[p].is_scalar)

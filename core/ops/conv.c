@@ -188,9 +188,9 @@ typedef struct plain {
   int64_t k[MAX_SPACE], stride[MAX_SPACE], dilation[MAX_SPACE];
   tc_int before[MAX_SPACE], size[MAX_SPACE]; // padding, output
   tc_int after[MAX_SPACE];                   // padding behind, where it is flipped
-  bool flipped;    // weights [g·in, out, …], read backwards; products with padding are none
-  int64_t columns; // > 0: each output channel is one position of a kernel of so many
-  bool pairs;      // input channels go two by two (dot2)
+  bool flipped;                              // weights [g·in, out, …], read backwards; products with padding are none
+  int64_t columns;                           // > 0: each output channel is one position of a kernel of so many
+  bool pairs;                                // input channels go two by two (dot2)
 } plain;
 
 static bool known(tc_int x, int64_t *out) { return tc_int_is_const(x, out) && *out > 0; }
@@ -551,11 +551,13 @@ static int32_t conv_ref(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
-#define ROW_OF(s, positions)                                                                                     \
-  {                                                                                                              \
-    .schema = s, .traits = TC_OP_COMPLEX | TC_OP_KNOWN_LENGTHS, .meta = conv_meta, .lower = conv_lower,          \
-    .ref = conv_ref, .flops = "convolution: (2 + 4 * complex) * (" positions ") * weight.numel / weight.size(0)" \
-  }
+#define ROW_OF(s, positions)                      \
+  {.schema = s,                                   \
+   .traits = TC_OP_COMPLEX | TC_OP_KNOWN_LENGTHS, \
+   .meta = conv_meta,                             \
+   .lower = conv_lower,                           \
+   .ref = conv_ref,                               \
+   .flops = "convolution: (2 + 4 * complex) * (" positions ") * weight.numel / weight.size(0)"}
 #define ROW(s) ROW_OF(s, "numel")
 #define TRANSPOSED(s) ROW_OF(s, "input.numel")
 static const tc_op_def rows[] = {

@@ -138,18 +138,72 @@ static int32_t index_meta(tc_op_args *a) {
   return tc_op_set_result(a, 0, self->dtype, rank, sizes, x.masks ? NULL : strides);
 }
 
-// Masks among the indices: the op again, with the places where they are true. Declines where there are none, or where
-// one value is written (a choice per element is better).
+// The length of two lists that are broadcast, whichever is found to be 1.
+static tc_int joined_length(tc_op_args *a, tc_int x, tc_int y) {
+  tc_int one = tc_int_const(a, 1);
+  if (tc_int_eq(a, x, y) == 1 || tc_sym_is_int(y, 1)) return x;
+  return tc_int_add(a, x, tc_int_mul(a, tc_sym_cmp(a->syms, TC_SYM_EQ, x, one), tc_int_sub(a, y, one)));
+}
+
+// 0 … length - 1, where the length is a number that comes from data: the result's own, too.
+static tc_gv positions_of(tc_op_args *a, tc_int length) {
+  tc_ex_begin(a, "aten::full");
+  tc_ex_push_ints(a, 0, NULL);
+  tc_ex_push_int(a, length);
+  tc_ex_push_dtype(a, TC_I64);
+  tc_gv n = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::item");
+  tc_ex_push(a, n);
+  n = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::arange");
+  tc_ex_push(a, n);
+  return tc_ex_make(a, 1, NULL);
+}
+
+// The places where a mask is true, [count, rank]; if that is one place, it stands for all positions, `length` of them.
+static tc_gv repeat_one(tc_op_args *a, tc_gv places, tc_gv positions, tc_int length) {
+  tc_int count = tc_ex_type(a, places)->sizes[0], one = tc_int_const(a, 1);
+  tc_int alone = tc_sym_cmp(a->syms, TC_SYM_EQ, count, one), same = tc_sym_cmp(a->syms, TC_SYM_EQ, count, length);
+  tc_int either = tc_int_add(a, same, tc_int_mul(a, alone, tc_int_sub(a, one, same)));
+  if (tc_int_require_eq(a, either, one)) return -1;
+  tc_ex_begin(a, "aten::mul.Scalar");
+  tc_ex_push(a, positions);
+  tc_ex_push_int(a, tc_int_sub(a, one, alone));
+  tc_gv at = tc_ex_make(a, 1, NULL);
+  tc_ex_begin(a, "aten::index_select");
+  tc_ex_push(a, places);
+  tc_ex_push_int(a, tc_int_const(a, 0));
+  tc_ex_push(a, at);
+  return tc_ex_make(a, 1, NULL);
+}
+
+// Masks among the indices: the op again, with the places where they are true, which are broadcast with the other
+// indices. Declines where there are none, or where one value is written (a choice per element is better).
 int32_t tc_expand_masks(tc_op_args *a) {
-  tc_gv list[TC_MAX_RANK];
-  int32_t n = 0, masks = 0, others = 0;
-  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
+  tc_gv list[TC_MAX_RANK], places[TC_MAX_RANK], positions = -1;
+  int32_t n = 0, masks = 0, others = 0, lists = 0, count = tc_op_count(a, 1);
+  tc_int length = tc_int_const(a, 1);
+  for (int32_t k = 0; k < count; k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
-    masks += t && tc_is_index_mask(t), others += t && !tc_is_index_mask(t);
+    bool mask = t && tc_is_index_mask(t);
+    masks += mask, others += t && !mask;
+    if (t && !mask && t->rank) lists++, length = joined_length(a, length, t->sizes[t->rank - 1]);
   }
   bool one_value = tc_op_arg_index(a, "values") >= 0 && tc_sym_is_int(tc_op_numel(a, tc_op_tensor(a, 2)), 1);
   if (masks == 0 || (masks == 1 && others == 0 && one_value)) return TC_STATUS_OK;
-  for (int32_t k = 0; k < tc_op_count(a, 1); k++) {
+  if (count > TC_MAX_RANK) return tc_op_fail(a, "too many indices");
+  for (int32_t k = 0; k < count; k++) {
+    const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
+    if (!t || !tc_is_index_mask(t) || !t->rank) continue;
+    tc_ex_begin(a, "aten::nonzero");
+    tc_ex_push(a, tc_ex_arg_at(a, 1, k));
+    places[k] = tc_ex_make(a, 1, NULL);
+    const tc_tensor_type *found = tc_ex_type(a, places[k]);
+    if (!found) return TC_STATUS_INVALID_ARGUMENT;
+    lists++, length = joined_length(a, length, found->sizes[0]);
+  }
+  if (lists > 1) positions = positions_of(a, length);
+  for (int32_t k = 0; k < count; k++) {
     const tc_tensor_type *t = tc_op_tensor_at(a, 1, k);
     int32_t width = t && tc_is_index_mask(t) ? t->rank : 1;
     if (n + width > TC_MAX_RANK) return tc_op_fail(a, "too many indices");
@@ -157,12 +211,11 @@ int32_t tc_expand_masks(tc_op_args *a) {
       list[n++] = tc_ex_arg_at(a, 1, k);
       continue;
     }
-    tc_ex_begin(a, "aten::nonzero");
-    tc_ex_push(a, tc_ex_arg_at(a, 1, k));
-    tc_gv places = tc_ex_make(a, 1, NULL);
+    if (!t->rank) continue; // says nothing
+    tc_gv found = positions < 0 ? places[k] : repeat_one(a, places[k], positions, length);
     for (int32_t d = 0; d < t->rank; d++) {
       tc_ex_begin(a, "aten::select.int");
-      tc_ex_push(a, places);
+      tc_ex_push(a, found);
       tc_ex_push_int(a, tc_int_const(a, 1));
       tc_ex_push_int(a, tc_int_const(a, d));
       list[n++] = tc_ex_make(a, 1, NULL);
@@ -213,7 +266,7 @@ static int32_t read_positions(tc_op_args *a, int32_t list, tc_index_positions *p
       n += tc_ref_i(m, tc_ref_offset(m, i)) != 0;
     if (count >= 0 && count != n && n != 1 && count != 1)
       return tc_op_fail(a, "shape mismatch: masks with %lld and %lld true elements", (long long)count, (long long)n);
-    count = count < n ? n : count;
+    if (count < 0 || count == 1) count = n;
   }
   tc_indexing x;
   if (tc_read_indexing(a, list, tc_int_const(a, count < 0 ? 0 : count), &x)) return TC_STATUS_INVALID_ARGUMENT;

@@ -191,6 +191,7 @@ typedef struct plain {
   bool flipped;                              // weights [g·in, out, …], read backwards; products with padding are none
   int64_t columns;                           // > 0: each output channel is one position of a kernel of so many
   bool pairs;                                // input channels go two by two (dot2)
+  bool each;                                 // depthwise with groups in the place of output channels
 } plain;
 
 static bool known(tc_int x, int64_t *out) { return tc_int_is_const(x, out) && *out > 0; }
@@ -208,7 +209,7 @@ static tc_bval load_weight(tc_op_args *a, const plain *p, tc_lt w, tc_int g, tc_
     rest = tc_int_mod(a, o, tc_int_const(a, p->columns));
     o = tc_int_floordiv(a, o, tc_int_const(a, p->columns));
   }
-  bool transposed = p->flipped || p->columns;
+  bool transposed = (p->flipped || p->columns) && !p->each;
   int64_t per_group = transposed ? p->in : p->out; // of the dimension that holds the groups
   at[0] = tc_int_add(a, tc_int_mul(a, g, tc_int_const(a, per_group)), transposed ? c : o);
   at[1] = transposed ? o : c;
@@ -322,7 +323,7 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
   tc_dtype compute = tc_op_math_type(out);
   plain own = *what, *p = &own;
   bool each = channels_last && p->groups >= FEW && p->in == 1 && p->out == 1 && !tc_lo_in_order(a, x);
-  if (each) own.out = own.groups, own.groups = 1;
+  if (each) own.out = own.groups, own.groups = 1, own.each = true;
   bool positions = p->out < FEW;
   own.pairs =
       !positions && !each && tc_lo_pairs(a, tc_lo_dtype(a, x)) && p->in > 1 && (p->groups == 1 || p->in % 2 == 0);

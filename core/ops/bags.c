@@ -258,7 +258,8 @@ static int32_t margin_ref(tc_op_args *a) {
   "let j = where(valid, t, 0); let each = unsqueeze(arange(n, dtype=i64), 1);"                                       \
   "let is_target = any(logical_and(unsqueeze(valid, 1), eq(unsqueeze(j, 1), each)), 2);"                             \
   "let own = gather(x, 1, where(eq(t, -1), 0, t)); let gap = add(sub(unsqueeze(x, 2), unsqueeze(own, 1)), 1);"       \
-  "let terms = where(logical_and(unsqueeze(valid, 1), logical_not(unsqueeze(is_target, 2))), relu(gap), 0.0);"       \
+  "let terms = where(logical_and(unsqueeze(valid, 1), logical_and(logical_not(unsqueeze(is_target, 2)), gt(gap, "    \
+  "0))), gap, 0.0);"                                                                                                 \
   "let s = div(sum(terms, [1, 2]), n); let r = if(reduction == 0, if(self.rank == 2, s, squeeze(s, 0)), "            \
   "if(reduction == 1, mean(s), sum(s))); to(r, self.dtype)"
 static const tc_op_def rows[] = {

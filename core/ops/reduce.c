@@ -299,33 +299,39 @@ static int32_t var_lower(tc_op_args *a) {
   tc_lo_result(a, 0, tc_lo_end(a, root ? tc_lo_op1(a, TC_K_SQRT, v) : v, out));
   return TC_STATUS_OK;
 }
+// Sums of equal numbers are rounded the same way again and again, which a wider type keeps out of the result.
+typedef struct wide_sums {
+  long double re, im, squares;
+} wide_sums;
+
 static int32_t var_ref(tc_op_args *a) {
   bool reduced[TC_MAX_RANK], keep;
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
   if (dims_and_keep(a, x->rank, reduced, &keep)) return TC_STATUS_INVALID_ARGUMENT;
   place p = place_of(x, y, reduced, keep);
   int64_t n = tc_ref_numel(y), index[TC_MAX_RANK] = {0};
-  tc_c128 *sum = tc_op_scratch(a, (uint64_t)(n > 0 ? n : 1) * sizeof *sum);
-  if (!sum) return TC_STATUS_OUT_OF_MEMORY;
-  for (int64_t i = 0; i < n; i++) sum[i] = (tc_c128){0, 0};
+  wide_sums *sums = tc_op_scratch(a, (uint64_t)(n > 0 ? n : 1) * sizeof *sums);
+  if (!sums) return TC_STATUS_OUT_OF_MEMORY;
+  for (int64_t i = 0; i < n; i++) sums[i] = (wide_sums){0, 0, 0};
   for (int32_t pass = 0; pass < 2; pass++) {
     for (int32_t d = 0; d < x->rank; d++) index[d] = 0;
     for (bool more = tc_ref_numel(x) > 0; more; more = tc_ref_next(x->rank, x->sizes, index)) {
       int64_t to = 0;
       for (int32_t d = 0; d < x->rank; d++) to += index[d] * p.strides[d];
       tc_c128 v = tc_ref_c(x, tc_ref_offset(x, index));
+      wide_sums *s = &sums[to];
       if (pass == 0) {
-        sum[to].re += v.re, sum[to].im += v.im;
+        s->re += v.re, s->im += v.im;
       } else {
-        double re = v.re - sum[to].re / (double)p.count, im = v.im - sum[to].im / (double)p.count;
-        tc_ref_put(y, to, (tc_c128){tc_ref_f(y, to) + re * re + im * im, 0});
+        long double re = v.re - s->re / (long double)p.count, im = v.im - s->im / (long double)p.count;
+        s->squares += re * re + im * im;
       }
     }
   }
   double count = (double)p.count - correction_of(a);
   bool root = tc_sv_is(a->op->schema.name, "std");
   for (int64_t i = 0; i < n; i++) {
-    double v = tc_ref_f(y, i) / (count > 0 ? count : 0);
+    double v = (double)(sums[i].squares / (count > 0 ? count : 0));
     tc_ref_put(y, i, (tc_c128){root ? sqrt(v) : v, 0});
   }
   return TC_STATUS_OK;

@@ -19,7 +19,7 @@ static const struct {
 
 static int32_t level_of(tc_sv op) {
   for (size_t i = 0; i < sizeof OPERATORS / sizeof *OPERATORS; i++)
-    if (tc_sv_is(op, OPERATORS[i].text)) return OPERATORS[i].level;
+    if (OPERATORS[i].text[0] == op.data[0] && tc_sv_is(op, OPERATORS[i].text)) return OPERATORS[i].level;
   return 0;
 }
 
@@ -191,6 +191,7 @@ static tc_status postfix(parser *p, tc_ex **out) {
   for (;;) {
     tc_token t = lx->tok;
     tc_ex *e = NULL;
+    if (!tc_lex_at(lx, ".") && !tc_lex_at(lx, "(") && !tc_lex_at(lx, "[")) return TC_OK;
     ex_list items = {0};
     tc_vec_push(lx->arena, &items, *out);
     if (tc_lex_eat(lx, ".")) {
@@ -206,12 +207,11 @@ static tc_status postfix(parser *p, tc_ex **out) {
       TC_TRY(list(p, ")", &items, &names));
       e = make(p, TC_EX_CALL, &t);
       e->names = names.data;
-    } else if (tc_lex_eat(lx, "[")) {
+    } else {
+      tc_lex_next(lx);
       TC_TRY(list(p, "]", &items, NULL));
       if (items.count < 2) return tc_lex_error(lx, "an index must not be empty");
       e = make(p, TC_EX_INDEX, &t);
-    } else {
-      return TC_OK;
     }
     TC_TRY(set_kids(p, e, items.data, items.count));
     *out = e;

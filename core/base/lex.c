@@ -252,7 +252,7 @@ void tc_lex_init(tc_lexer *lx, tc_arena *arena, tc_sv name, tc_sv text) {
 
 bool tc_lex_at(const tc_lexer *lx, const char *want) {
   bool word = lx->tok.kind == TC_TOK_IDENT || lx->tok.kind == TC_TOK_PUNCT;
-  return word && tc_sv_is(lx->tok.text, want);
+  return word && lx->tok.text.data[0] == want[0] && tc_sv_is(lx->tok.text, want); // mostly the first byte decides
 }
 
 bool tc_lex_eat(tc_lexer *lx, const char *want) {

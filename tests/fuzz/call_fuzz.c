@@ -76,7 +76,8 @@ static const char *const by_norm[] = {"_linalg_*",
 static const char *const of_means[] = {"*group_norm*", "*layer_norm*", "*batch_norm*", "*instance_norm*"};
 
 // Integers that are fractions cut off: off by one where rounding leaves a fraction on the other side of a whole number.
-static const char *const cut_off[] = {"*upsample*", "*linspace*", "*logspace*", "*affine_grid*", "*grid_sampler*"};
+static const char *const cut_off[] = {"*upsample*",     "*linspace*",   "*logspace*",     "*affine_grid*",
+                                      "*grid_sampler*", "*batch_norm*", "*instance_norm*"};
 
 // Recurrences of as many steps as an argument says: each step rounds, so that few digits are left of many.
 static const char *const by_steps[] = {"special_*polynomial*"};
@@ -347,9 +348,29 @@ static bool goes_by_norm(const tc_graph *g, const tc_value *v) {
   return false;
 }
 
+static bool has_dtype(const tc_op *op) {
+  bool found = false;
+  for (int32_t i = 0; i < op->schema.n_args; i++) found |= tc_sv_is(op->schema.args[i].name, "dtype");
+  return found;
+}
+
+// Of its own type or of a narrower one: what is given a dtype rounds what it reads to that first.
+static double unit_as_read(const tc_graph *g, const tc_value *v, tc_dtype own) {
+  double unit = unit_of(own);
+  for (const tc_node *n = g->first; n; n = n->next) {
+    bool reads = false;
+    for (int32_t i = 0; i < n->n_args; i++) {
+      const tc_value *x = n->args[i].kind == TC_AK_TENSOR ? n->args[i].value : NULL;
+      reads |= x && (x == v || tc_value_base(x) == v);
+    }
+    if (reads && n->n_results && has_dtype(n->op)) unit = fmax(unit, unit_of(n->results[0]->type.dtype));
+  }
+  return unit;
+}
+
 // A factorisation of what is not finite is nothing in particular.
-static void move(fuzz_case *f, const tc_tensor *t, bool norm, bool made) {
-  tc_status_free(shake(&f->noise, t, norm, made, &f->loose));
+static void move(fuzz_case *f, const tc_tensor *t, const tc_value *v, bool norm, bool made) {
+  tc_status_free(shake(&f->noise, t, unit_as_read(f->g, v, t->dtype), norm, made, &f->loose));
 }
 
 // Unsigned integers beyond the signed range, which only arithmetic that PyTorch has no kernels for gives: the
@@ -420,7 +441,7 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) ||
                 is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
                 (base && goes_by_norm(n->graph, base));
-    move(f, &results[i], norm, true);
+    move(f, &results[i], v, norm, true);
   }
 }
 
@@ -461,7 +482,8 @@ static tc_status run_again(fuzz_case *f, bool wide) {
   o.watch_regions = !wide; // a loop's gradients are sums over what its turns round
   for (int32_t i = 0; i < n && !wide; i++) {
     TC_TRY(tc_tensor_copy(&f->in[i], &f->shaken[i]));
-    move(f, &f->shaken[i], goes_by_norm(f->g, f->g->inputs.data[i].value), false);
+    const tc_value *v = f->g->inputs.data[i].value;
+    move(f, &f->shaken[i], v, goes_by_norm(f->g, v), false);
   }
   TC_TRY(tc_ref_run(f->g, tc_system_allocator(), n, in, out, &o));
   for (int32_t i = 0; i < f->g->outputs.count; i++) {

@@ -71,11 +71,12 @@ static inline tc_status close_wide(tc_tensor *wide, const tc_tensor *t) {
   return s;
 }
 
-// Moves each component by UNITS units at most: its own, or (`norm`) those of the largest of its matrix. With `norm`,
-// *out_infinite is set where an element is not finite. What is not a number has either sign. A result (`made`) below
-// the normal range may be zero, as what an op computes on its way to it.
-static inline tc_status shake(uint64_t *noise, const tc_tensor *t, bool norm, bool made, bool *out_infinite) {
-  double unit = unit_of(t->dtype), largest = 0;
+// Moves each component by UNITS units at most, which are `unit` of itself, or (`norm`) of the largest of its matrix.
+// With `norm`, *out_infinite is set where an element is not finite. What is not a number has either sign. A result
+// (`made`) below the normal range may be zero, as what an op computes on its way to it.
+static inline tc_status shake(uint64_t *noise, const tc_tensor *t, double unit, bool norm, bool made,
+                              bool *out_infinite) {
+  double largest = 0;
   int64_t n, parts = tc_dtype_is_complex(t->dtype) ? 2 : 1, matrix = parts;
   tc_tensor wide;
   TC_TRY(open_wide(t, &wide, &n));

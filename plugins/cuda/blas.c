@@ -30,16 +30,38 @@ static const cuda_symbol symbols[] = {
     LT_FUNCTIONS(X)
 #undef X
 };
-static const cuda_library_source source = {
+const cuda_library_source cuda_blas_source = {
     "cuBLASLt",        "cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
     "libcublasLt.so*", "",         CUDA_SYMBOLS(symbols)};
+
+// The library loads most of itself when it first chooses an algorithm.
+static void *ask_first(void *arg) {
+  enum { SIDE = 64 };
+  tc_device_ *d = arg;
+  const cuda_blas *l = &d->blas;
+  lt_desc desc = NULL;
+  lt_layout square = NULL;
+  lt_preference preference = NULL;
+  lt_heuristic first;
+  int got;
+  if (d->driver.context_set(d->context) != CU_OK) return NULL;
+  if (l->desc_create(&desc, LT_COMPUTE_32F, LT_R_32F) == 0 &&
+      l->layout_create(&square, LT_R_32F, SIDE, SIDE, SIDE) == 0 && l->preference_create(&preference) == 0)
+    l->heuristic(l->handle, desc, square, square, square, square, preference, 1, &first, &got);
+  if (preference) l->preference_destroy(preference);
+  if (square) l->layout_destroy(square);
+  if (desc) l->desc_destroy(desc);
+  return NULL;
+}
 
 static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
   cuda_blas *out = &d->blas;
   *out = (cuda_blas){0};
-  if (!cuda_library_open(d->host, &source, out, why, why_size)) return TC_STATUS_PLUGIN;
+  if (!cuda_library_open(d->host, &cuda_blas_source, out, why, why_size)) return TC_STATUS_PLUGIN;
   lt_status code = out->create(&out->handle);
   if (code == 0) {
+    cuda_note_blas(d);
+    cuda_begin(&d->asking, ask_first, d);
     cuda_library_version(out->library, "cublasLtGetVersion", why, why_size);
     return TC_STATUS_OK;
   }
@@ -111,6 +133,7 @@ static int32_t ask(const prepared *x, uint32_t align, int most, lt_heuristic *ou
   lt_preference preference = NULL;
   uint64_t workspace = WORKSPACE_BYTES;
   int got = 0, kept = 0;
+  cuda_wait(&x->d->asking);
   lt_status s = l->preference_create(&preference);
   if (s == 0) s = l->preference_set(preference, LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace);
   for (int i = 0; i < 4 && s == 0; i++)

@@ -3,6 +3,7 @@
 #define TC_PLUGINS_CUDA_BLAS_H_
 
 #include "driver.h"
+#include "library.h"
 
 typedef int lt_status; // 0 is success
 typedef struct lt_handle_ *lt_handle;
@@ -59,6 +60,7 @@ typedef struct cuda_blas {
 #undef X
 } cuda_blas;
 
+extern const cuda_library_source cuda_blas_source;
 extern const tc_call_table cuda_blas_calls;
 
 #endif

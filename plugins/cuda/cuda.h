@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "ahead.h"
 #include "blas.h"
 #include "dnn.h"
 #include "driver.h"
@@ -67,6 +68,9 @@ struct tc_device_ {
   char arch[16];
   tc_device_props props;
 
+  cuda_ahead opening, asking; // the libraries are opened; cuBLASLt answers a first question
+  int32_t blas_noted;         // an earlier process has used cuBLASLt
+
   pthread_mutex_t library_lock;
   cuda_library compiler_library, blas_library, dnn_library, fft_library; // under the lock
   cuda_nvrtc compiler;
@@ -100,6 +104,12 @@ int32_t cuda_report(const tc_host *h, int32_t code, const char *text);
 int32_t cuda_check(const tc_device_ *d, const char *what, cu_result code);
 // Makes the device current on this thread. DEVICE, reported, if the device only compiles.
 int32_t cuda_enter(tc_device_ *d);
+
+// ahead.c
+// Begins to open what will be needed.
+void cuda_open_ahead(tc_device_ *d);
+// Lets later processes open cuBLASLt early.
+void cuda_note_blas(tc_device_ *d);
 
 // memory.c
 int32_t cuda_alloc(tc_device_ *d, uint64_t size, tc_handle *out);
@@ -191,6 +201,8 @@ size_t cuda_function_numbers(char *text, size_t size);
 // dynamic shared memory. On failure (PLUGIN, DEVICE, OUT_OF_MEMORY; reported) nothing is loaded. Under own_lock.
 int32_t cuda_own_code(tc_device_ *d, const char *source, const char *arch, const char *const *names, int32_t n,
                       int32_t shared_bytes, cu_module *out_module, cu_function *out);
+// Does the host keep what plugins give it?
+int32_t cuda_has_cache(const tc_host *h);
 // A perf hint, or, as the config key `spills` says, a failure, if the compiler's log tells of spilled registers.
 int32_t cuda_judge_spills(tc_device_ *d, tc_sv name, const char *log);
 

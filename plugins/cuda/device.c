@@ -163,6 +163,7 @@ static int32_t open_driver(tc_device_ *d, int32_t index) {
   if (s != TC_STATUS_OK) return cuda_report(d->host, s, text);
   TRY(cuda_check(d, "cuDeviceGet", d->driver.device_get(&d->device, index)));
   TRY(read_properties(d));
+  cuda_open_ahead(d);
   TRY(cuda_check(d, "cuDevicePrimaryCtxRetain", d->driver.context_retain(&d->context, d->device)));
   d->runs = 1;
   if (!d->pools) return TC_STATUS_OK;
@@ -174,6 +175,8 @@ static int32_t open_driver(tc_device_ *d, int32_t index) {
 }
 
 static void close_device(tc_device_ *d) {
+  cuda_wait(&d->opening);
+  cuda_wait(&d->asking);
   if (d->runs && d->driver.context_set(d->context) == CU_OK) {
     cuda_memory_close(d);
     for (int32_t i = 0; i < CUDA_ATTENTIONS; i++) {
@@ -188,6 +191,8 @@ static void close_device(tc_device_ *d) {
     if (d->dnn_library.state == 1) d->dnn.destroy(d->dnn.handle);
   }
   if (d->runs) d->driver.context_release(d->device);
+  pthread_mutex_destroy(&d->opening.lock);
+  pthread_mutex_destroy(&d->asking.lock);
   pthread_mutex_destroy(&d->library_lock);
   pthread_mutex_destroy(&d->dnn_lock);
   pthread_mutex_destroy(&d->fft_lock);
@@ -203,6 +208,8 @@ static int32_t open_device(const tc_host *h, int32_t index, tc_device_ **out) {
   if (!d) return TC_STATUS_OUT_OF_MEMORY;
   d->host = h;
   d->sync = cuda_config(h, "sync", sync, sizeof sync) && strcmp(sync, "false") != 0;
+  pthread_mutex_init(&d->opening.lock, NULL);
+  pthread_mutex_init(&d->asking.lock, NULL);
   pthread_mutex_init(&d->library_lock, NULL);
   pthread_mutex_init(&d->dnn_lock, NULL);
   pthread_mutex_init(&d->fft_lock, NULL);

@@ -29,6 +29,8 @@ int32_t cuda_config(const tc_host *h, const char *key, char *text, size_t size);
 // the pattern. `out` is a structure that begins with a void * for the library; its functions are put where the source
 // says. 0, with the reason in `text`, if the library is not there or lacks a function.
 int32_t cuda_library_open(const tc_host *h, const cuda_library_source *from, void *out, char *text, size_t size);
+// Loads the file, and nothing else.
+void cuda_library_preload(const tc_host *h, const cuda_library_source *from);
 // Looks functions up; one that is missing is NULL in `out`. The name of the first of these, or NULL.
 const char *cuda_library_find(void *library, size_t n, const cuda_symbol *symbols, void *out);
 // Writes the version that the library's function `symbol` gives, 130100 for 13.1.0 (8907 for 8.9.7).

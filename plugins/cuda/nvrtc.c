@@ -15,12 +15,12 @@ static const cuda_symbol symbols[] = {
     NVRTC_FUNCTIONS(X)
 #undef X
 };
-static const cuda_library_source source = {"NVRTC",        "nvrtc", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
-                                           "libnvrtc.so*", "",      CUDA_SYMBOLS(symbols)};
+const cuda_library_source cuda_nvrtc_source = {
+    "NVRTC", "nvrtc", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, "libnvrtc.so*", "", CUDA_SYMBOLS(symbols)};
 
 int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size) {
   *out = (cuda_nvrtc){0};
-  if (!cuda_library_open(h, &source, out, why, why_size)) return TC_STATUS_PLUGIN;
+  if (!cuda_library_open(h, &cuda_nvrtc_source, out, why, why_size)) return TC_STATUS_PLUGIN;
   if (out->version(&out->major, &out->minor) == 0) {
     snprintf(why, why_size, "%d.%d", out->major, out->minor);
     return TC_STATUS_OK;

@@ -2,7 +2,7 @@
 #ifndef TC_PLUGINS_CUDA_NVRTC_H_
 #define TC_PLUGINS_CUDA_NVRTC_H_
 
-#include "tc/plugin.h"
+#include "library.h"
 
 typedef struct nvrtc_program_ *nvrtc_program;
 #define NVRTC_FUNCTIONS(X)                                                                                     \
@@ -25,6 +25,7 @@ typedef struct cuda_nvrtc {
 #undef X
 } cuda_nvrtc;
 
+extern const cuda_library_source cuda_nvrtc_source;
 // `why`: the version, or, with PLUGIN, that it is not there or lacks a function.
 int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why_size);
 

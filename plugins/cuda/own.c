@@ -31,7 +31,7 @@ static int32_t take(void *self, const void *data, uint64_t size) {
   return TC_STATUS_OK;
 }
 
-static int32_t has_cache(const tc_host *h) {
+int32_t cuda_has_cache(const tc_host *h) {
   return h->struct_size >= offsetof(tc_host, cache_put) + sizeof h->cache_put && h->cache_get && h->cache_put;
 }
 
@@ -87,7 +87,7 @@ int32_t cuda_own_code(tc_device_ *d, const char *source, const char *arch, const
   char wish[16];
   // What was compiled before says nothing of spilled registers.
   int32_t strict = cuda_config(h, "spills", wish, sizeof wish) && strcmp(wish, "error") == 0;
-  int32_t keeps = has_cache(h) && !strict, s = keeps ? make_key(d, source, arch, &key) : TC_STATUS_OK;
+  int32_t keeps = cuda_has_cache(h) && !strict, s = keeps ? make_key(d, source, arch, &key) : TC_STATUS_OK;
   if (s != TC_STATUS_OK) {
     drop(&key);
     return s;

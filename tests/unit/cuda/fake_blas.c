@@ -30,16 +30,16 @@ typedef struct heuristic {
   int reserved[4];
 } heuristic;
 
-static int live;
-EXPORT int fake_blas_live(void) { return live; }
+static int live; // atomic
+EXPORT int fake_blas_live(void) { return __atomic_load_n(&live, __ATOMIC_RELAXED); }
 
 static int make(void **out, size_t size) {
   *out = calloc(1, size);
-  live++;
+  __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
   return *out ? OK : INVALID;
 }
 static int drop(void *p) {
-  live--;
+  __atomic_fetch_sub(&live, 1, __ATOMIC_RELAXED);
   free(p);
   return OK;
 }

@@ -33,6 +33,7 @@ typedef struct rig {
   fake_be_of_fn be_of;
   rig_kept kept[RIG_KEPT]; // by the test, where it gives the host a cache
   int32_t n_kept, n_asked;
+  int32_t n_blas_sought; // how often cuBLASLt was looked for; atomic
 } rig;
 
 static inline void rig_diag(void *self, int32_t code, tc_sv text) {
@@ -42,6 +43,10 @@ static inline void rig_diag(void *self, int32_t code, tc_sv text) {
 static inline void rig_nothing(void *self, int32_t artifact, tc_sv text) { (void)self, (void)artifact, (void)text; }
 static inline void *rig_take(void *self, uint64_t size) { return (void)self, calloc(1, size + 64); }
 static inline void rig_give(void *self, void *p) { (void)self, free(p); }
+static inline void rig_for(void *self, int64_t n, int64_t grain, tc_range_fn_abi fn, void *arg) {
+  (void)self, (void)grain;
+  fn(arg, 0, n);
+}
 static inline int32_t rig_cache_get(void *self, tc_sv key, const tc_sink *sink) {
   rig *r = self;
   r->n_asked++;
@@ -69,6 +74,7 @@ static inline void rig_drop_cache(rig *r) {
 }
 static inline tc_sv rig_config(void *self, tc_sv key) {
   rig *r = self;
+  __atomic_fetch_add(&r->n_blas_sought, tc_sv_is(key, "cublaslt"), __ATOMIC_RELAXED);
   const char *value = tc_sv_is(key, "driver")         ? r->driver
                       : tc_sv_is(key, "arch")         ? r->arch
                       : tc_sv_is(key, "sync")         ? r->sync
@@ -179,7 +185,7 @@ static inline void load(rig *r) {
                       .struct_size = sizeof(tc_host),
                       .self = r};
   r->host.diag = rig_diag, r->host.log = rig_nothing, r->host.alloc = rig_take, r->host.free = rig_give,
-  r->host.config = rig_config;
+  r->host.config = rig_config, r->host.parallel_for = rig_for;
   r->host.kernel_read = &rig_kernel_read;
   r->host.op = &rig_op;
   void *fake = dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL), *plugin = dlopen(CUDA_PLUGIN, RTLD_NOW | RTLD_LOCAL);

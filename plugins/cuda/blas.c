@@ -34,26 +34,6 @@ const cuda_library_source cuda_blas_source = {
     "cuBLASLt",        "cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
     "libcublasLt.so*", "",         CUDA_SYMBOLS(symbols)};
 
-// The library loads most of itself when it first chooses an algorithm.
-static void *ask_first(void *arg) {
-  enum { SIDE = 64 };
-  tc_device_ *d = arg;
-  const cuda_blas *l = &d->blas;
-  lt_desc desc = NULL;
-  lt_layout square = NULL;
-  lt_preference preference = NULL;
-  lt_heuristic first;
-  int got;
-  if (d->driver.context_set(d->context) != CU_OK) return NULL;
-  if (l->desc_create(&desc, LT_COMPUTE_32F, LT_R_32F) == 0 &&
-      l->layout_create(&square, LT_R_32F, SIDE, SIDE, SIDE) == 0 && l->preference_create(&preference) == 0)
-    l->heuristic(l->handle, desc, square, square, square, square, preference, 1, &first, &got);
-  if (preference) l->preference_destroy(preference);
-  if (square) l->layout_destroy(square);
-  if (desc) l->desc_destroy(desc);
-  return NULL;
-}
-
 static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
   cuda_blas *out = &d->blas;
   *out = (cuda_blas){0};
@@ -61,7 +41,6 @@ static int32_t open_library(tc_device_ *d, char *why, size_t why_size) {
   lt_status code = out->create(&out->handle);
   if (code == 0) {
     cuda_note_blas(d);
-    cuda_begin(&d->asking, ask_first, d);
     cuda_library_version(out->library, "cublasLtGetVersion", why, why_size);
     return TC_STATUS_OK;
   }
@@ -99,6 +78,36 @@ static int type_of(tc_dtype t) {
 }
 
 static int scale_type(tc_dtype t) { return t == TC_F16 || t == TC_BF16 ? LT_R_32F : type_of(t); }
+
+// The library loads most of itself when it first chooses an algorithm for a type.
+static void *ask_first(void *arg) {
+  enum { SIDE = 64 };
+  const cuda_question *q = arg;
+  const tc_device_ *d = q->d;
+  const cuda_blas *l = &d->blas;
+  lt_desc desc = NULL;
+  lt_layout square = NULL;
+  lt_preference preference = NULL;
+  lt_heuristic first;
+  int got, wide = q->type == LT_R_64F || q->type == LT_C_64F;
+  if (d->driver.context_set(d->context) != CU_OK) return NULL;
+  if (l->desc_create(&desc, wide ? LT_COMPUTE_64F : LT_COMPUTE_32F, q->scale) == 0 &&
+      l->layout_create(&square, q->type, SIDE, SIDE, SIDE) == 0 && l->preference_create(&preference) == 0)
+    l->heuristic(l->handle, desc, square, square, square, square, preference, 1, &first, &got);
+  if (preference) l->preference_destroy(preference);
+  if (square) l->layout_destroy(square);
+  if (desc) l->desc_destroy(desc);
+  return NULL;
+}
+
+// Begins with that for a product that will be prepared.
+static void ask_ahead(tc_device_ *d, tc_dtype t) {
+  int type = type_of(t);
+  if (__atomic_fetch_or(&d->blas.asked, 1u << type, __ATOMIC_ACQ_REL) & 1u << type) return;
+  cuda_question *q = &d->blas.questions[type];
+  *q = (cuda_question){d, type, scale_type(t)};
+  cuda_begin(&d->asking, ask_first, q);
+}
 
 static int32_t size_of(tc_dtype t) { return t == TC_F16 || t == TC_BF16 ? 2 : t == TC_F32 ? 4 : t == TC_C128 ? 16 : 8; }
 
@@ -220,6 +229,7 @@ static int32_t supports(const tc_host *h, tc_device_ *d, const tc_call_node *n, 
   }
   // What is nothing, or so little that a launch of its own does not pay, stays with its neighbours.
   if (p.k == 0 || flops < LEAST_FLOPS || p.batch > INT32_MAX || cuda_blas_ready(d) != TC_STATUS_OK) return TC_STATUS_OK;
+  ask_ahead(d, p.dtype);
   double rate = (double)d->props.flops_per_ns * (p.dtype == TC_F16 || p.dtype == TC_BF16 ? 10 : 0.7);
   if (is_complex) flops *= 4;
   *out_cost = CALL_NS + (int64_t)(flops / (rate > 1 ? rate : 1));

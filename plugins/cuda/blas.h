@@ -52,9 +52,18 @@ enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_ALIGN_A = 5 /* B, C and D foll
      lt_layout b_layout, const void *beta, const void *c, lt_layout c_layout, void *d, lt_layout d_layout,             \
      const lt_algo *algo, void *workspace, size_t workspace_size, cu_stream stream))
 
+// The first one for a type of elements (blas.c).
+typedef struct cuda_question {
+  tc_device_ *d;
+  int32_t type, scale;
+} cuda_question;
+enum { LT_TYPES = 16 };
+
 typedef struct cuda_blas {
   void *library;
   lt_handle handle; // of the context that was current at the opening
+  uint32_t asked;   // bits of types; atomic
+  cuda_question questions[LT_TYPES];
 #define X(field, symbol, params) lt_status(*field) params;
   LT_FUNCTIONS(X)
 #undef X

@@ -312,7 +312,38 @@ TC_TEST(ways) {
   return TC_OK;
 }
 
+// Opens a device, asks about a product if `asks`, and closes it: how often the library was looked for.
+static int32_t look(rig *r, bool asks) {
+  int64_t cost = 0, wide[2] = {512, 512}, dense[2] = {512, 1};
+  tc_view views[2] = {{.dtype = TC_F32, .rank = 2, .sizes = wide, .strides = dense}};
+  views[1] = views[0];
+  tc_call_node node = {.struct_size = sizeof node, .op = TC_SV("aten::mm"), .operands = views, .n_operands = 2};
+  node.results = views, node.n_results = 1;
+  r->n_blas_sought = 0;
+  assert_int_equal(r->t->open(&r->host, 0, &r->d), TC_STATUS_OK);
+  if (asks) assert_int_equal(r->calls->supports(&r->host, r->d, &node, &cost), TC_STATUS_OK);
+  close_rig(r);
+  return r->n_blas_sought;
+}
+
+// What a process has used, later ones open while the driver starts.
+TC_TEST(opened_early) {
+  rig r;
+  load(&r);
+  rig_give_cache(&r);
+  assert_int_equal(look(&r, false), 0);
+  assert_int_equal(r.n_kept, 0);
+  assert_int_equal(look(&r, true), 1);
+  assert_int_equal(r.n_kept, 1);
+  assert_int_equal(look(&r, false), 1); // ahead of what then was not asked
+  assert_int_equal(look(&r, true), 2);
+  assert_int_equal(r.n_kept, 1);
+  rig_drop_cache(&r);
+  return TC_OK;
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(refusals), cmocka_unit_test(ways)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(refusals), cmocka_unit_test(ways),
+                                     cmocka_unit_test(opened_early)};
   return TC_RUN(tests);
 }

@@ -302,6 +302,13 @@ static int32_t within_budget(const tc_em *e, const tc_stage *s, const tc_stage_c
   return 1;
 }
 
+// What was measured of a template by itself tells nothing of several in one kernel.
+static bool is_alone(const tc_em *e) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < e->g->steps.count; i++) n += e->g->steps.data[i].node->kind == TC_LN_TEMPLATE;
+  return n == 1;
+}
+
 static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_config *like, tc_stage_config *out) {
   tc_stage_config all[CANDIDATES] = {0};
   int32_t n = 0, status = s->node->tmpl->candidates(s, CANDIDATES, all, &n);
@@ -317,8 +324,8 @@ static tc_status choose(tc_em *e, tc_stage *s, bool whole_rows, const tc_stage_c
   }
   if (e->dev->shared_bytes && !e->dev->simd_bytes) kept = within_budget(e, s, like, kept, all);
   if (kept) {
-    int32_t at =
-        kept > 1 && e->o->pick ? e->o->pick(e->o->pick_self, s->node->tmpl->name, stage_text(s), kept, all) : 0;
+    bool picks = kept > 1 && e->o->pick && is_alone(e);
+    int32_t at = picks ? e->o->pick(e->o->pick_self, s->node->tmpl->name, stage_text(s), kept, all) : 0;
     *out = all[at];
     return TC_OK;
   }

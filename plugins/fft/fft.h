@@ -23,7 +23,8 @@
 
 // ---- plan.c: radices and tables ----
 enum {
-  FFT_MAX_RADIX = 16, // of passes that are written out
+  FFT_MAX_RADIX = 32, // of passes that are written out where lanes are threads, which have registers for it
+  FFT_FEW = 16,       // elsewhere, and of primes
   FFT_MAX_PRIME = 64, // lengths with larger prime factors are convolutions
   FFT_MAX_PASSES = 24,
   FFT_MAX_LENGTH = 1 << 16, // what one block is asked to hold
@@ -52,14 +53,19 @@ typedef struct fft_limits {
   int32_t max_lanes; // threads
   int32_t lanes;     // these and no others; 0: any
   bool rows;         // vector: lanes are to be neighbouring rows
+  bool wide;         // threads: radices up to FFT_MAX_RADIX
   bool in_steps;     // vectors are so wide (64 bytes) that many processors take them in two steps
 } fft_limits;
 
 // The best plan for rows of n, or a reason why there is none. A plan never has fewer than one pass (n = 1: radix 1).
 const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out);
+// Radices that take many registers may pay where a row goes through memory on chip once less, and no lane idles.
+bool fft_saves_a_pass(const fft_plan *wide, const fft_plan *few);
 // For any length up to `most`: a convolution with a chirp that is made when the length is known.
 const char *fft_make_plan_up_to(int32_t most, const fft_limits *limits, fft_plan *out);
 int32_t fft_largest_prime(int32_t n);
+// Are butterflies of this radix written out? Of others, which are primes, they are loops.
+bool fft_is_written_out(int32_t radix);
 // exp(2πi k/n), every part rounded once from a value of higher accuracy.
 void fft_unit(int64_t k, int64_t n, double *re, double *im);
 

@@ -42,13 +42,15 @@ void fft_unit(int64_t k, int64_t n, double *re, double *im) {
 
 static bool is_prime(int32_t n) { return n > 1 && fft_largest_prime(n) == n; }
 
-static bool usable_radix(int32_t r) { return r <= FFT_MAX_RADIX || (is_prime(r) && r <= FFT_MAX_PRIME); }
+bool fft_is_written_out(int32_t r) { return r <= FFT_FEW || (r <= FFT_MAX_RADIX && !is_prime(r)); }
+
+static bool usable_radix(int32_t r, int32_t most) { return r <= most || (is_prime(r) && r <= FFT_MAX_PRIME); }
 
 // ---- costs ----
 static double rounds(int64_t n, int64_t per) { return (double)((n + per - 1) / per); }
 
 static double transpose_cost(int32_t radix, int32_t lanes) {
-  if (radix > FFT_MAX_RADIX) return 4.0 * radix * lanes; // element by element
+  if (!fft_is_written_out(radix)) return 4.0 * radix * lanes; // element by element
   int32_t rounds_ = 0;
   while (1 << rounds_ < radix) rounds_++;
   double one = 2.0 * radix * ((radix & (radix - 1)) == 0 ? rounds_ : radix - 1);
@@ -76,7 +78,7 @@ static double part_cost(const fft_limits *limits, int32_t lanes) {
 }
 
 typedef struct search {
-  int32_t n, lanes, vector, n_divisors, divisors[512];
+  int32_t n, lanes, vector, most /* radix that is no prime */, n_divisors, divisors[512];
   bool threads, rows, convolution;
   double cost[512];
   int32_t radix[512]; // of the last pass on the best way to this divisor
@@ -112,7 +114,7 @@ static bool shortest(search *x, fft_plan *out) {
     int32_t s = x->divisors[i];
     if (x->cost[i] == HUGE_VAL) continue;
     for (int32_t r = 2; r <= FFT_MAX_PRIME; r++) {
-      if (x->n / s % r || !usable_radix(r)) continue;
+      if (x->n / s % r || !usable_radix(r, x->most)) continue;
       int32_t to = divisor_at(x, s * r);
       double c = x->cost[i] + (x->threads ? thread_cost(x->n, r, s, x->lanes)
                                : x->rows  ? rows_cost(x->n, r, s, x->lanes)
@@ -155,6 +157,35 @@ static void take_better(search *x, const fft_limits *limits, double weight, fft_
   if (!best->n_passes || p.cost < best->cost) *best = p;
 }
 
+static int32_t points_of_lane(const fft_plan *p) {
+  int32_t most = 0;
+  for (int32_t i = 0; i < p->n_passes; i++) {
+    int32_t radix = p->passes[i].radix, points = (p->n / radix + p->lanes - 1) / p->lanes * radix;
+    if (points > most) most = points;
+  }
+  return most;
+}
+
+// As many threads as one of the passes has butterflies.
+static void plan_threads(search *x, const fft_limits *limits, fft_plan *out) {
+  for (int32_t r = 1; r <= FFT_MAX_PRIME; r++) {
+    if (x->n % r || !usable_radix(r, x->most)) continue;
+    x->lanes = x->n / r;
+    if (x->lanes > limits->max_lanes) continue;
+    take_better(x, limits, 1, out); // rows share a block, so that few lanes a row are none that idle
+  }
+  if (!out->n_passes || limits->lanes) {
+    x->lanes = limits->lanes ? limits->lanes : limits->max_lanes;
+    take_better(x, limits, 1, out);
+  }
+}
+
+bool fft_saves_a_pass(const fft_plan *wide, const fft_plan *few) {
+  bool busy = wide->n_passes > 0;
+  for (int32_t i = 0; i < wide->n_passes; i++) busy &= wide->n / wide->passes[i].radix >= wide->lanes;
+  return busy && wide->per_lane <= FFT_MAX_RADIX && wide->n_passes < few->n_passes;
+}
+
 // By passes alone.
 static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, fft_plan *out) {
   *out = (fft_plan){0};
@@ -162,22 +193,13 @@ static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, f
   search x = {.n = n,
               .threads = limits->vector == 0,
               .vector = limits->vector,
+              .most = limits->wide ? FFT_MAX_RADIX : FFT_FEW,
               .rows = limits->rows,
               .convolution = convolution};
   for (int32_t d = 1; d <= n; d++)
     if (n % d == 0 && x.n_divisors < 512) x.divisors[x.n_divisors++] = d;
   if (x.threads) {
-    // As many threads as one of the passes has butterflies.
-    for (int32_t r = 1; r <= FFT_MAX_PRIME; r++) {
-      if (n % r || !usable_radix(r)) continue;
-      x.lanes = n / r;
-      if (x.lanes > limits->max_lanes) continue;
-      take_better(&x, limits, 1, out); // rows share a block, so that few lanes a row are none that idle
-    }
-    if (!out->n_passes || limits->lanes) {
-      x.lanes = limits->lanes ? limits->lanes : limits->max_lanes;
-      take_better(&x, limits, 1, out);
-    }
+    plan_threads(&x, limits, out);
   } else {
     int32_t halves = limits->rows ? 1 : 3;
     for (int32_t lanes = limits->vector, halved = 0; lanes >= 1 && halved < halves; lanes /= 2, halved++) {
@@ -185,11 +207,7 @@ static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, f
       take_better(&x, limits, part_cost(limits, x.lanes), out);
     }
   }
-  for (int32_t i = 0; i < out->n_passes; i++) {
-    const fft_pass *p = &out->passes[i];
-    int32_t points = (n / p->radix + out->lanes - 1) / out->lanes * p->radix;
-    if (points > out->per_lane) out->per_lane = points;
-  }
+  out->per_lane = points_of_lane(out);
 }
 
 // The next length from n on whose only prime factors are 2, 3 and 5, and that is worth a look: not too many threes and
@@ -223,7 +241,7 @@ const char *fft_make_plan(int32_t n, const fft_limits *limits, fft_plan *out) {
   if (n < 1) return "the length is not known or zero";
   if (n > FFT_MAX_LENGTH) return "the length is more than one block can hold";
   direct_plan(n, limits, false, out);
-  if (fft_largest_prime(n) > FFT_MAX_RADIX) convolution_plan(n, limits, out);
+  if (fft_largest_prime(n) > FFT_FEW) convolution_plan(n, limits, out);
   return out->n_passes ? NULL : "the length has no plan";
 }
 

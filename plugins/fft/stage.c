@@ -92,12 +92,12 @@ fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind) {
 // Loads take 16 bytes at most: two factors of single precision. A step has no more than these; radix 16 with all of its
 // factors is more exact by 3 %, but takes so many registers that fewer blocks fit.
 fft_table fft_make_input_table(fft_emit *e, const fft_pass *p) {
-  int32_t most = e->c.real == TC_F32 ? 2 : FFT_MAX_RADIX;
+  int32_t most = e->c.real == TC_F32 ? 2 : FFT_FEW;
   int64_t count = fft_factor_count(p->radix, most);
   fft_table t = {.kind = p->s > 1 && count ? FFT_TABLE_INPUTS : FFT_TABLE_NONE, .mem = -1, .fine = -1};
   if (t.kind == FFT_TABLE_NONE) return t;
   t.most = most;
-  t.together = count % 2 || p->radix > FFT_MAX_RADIX || e->c.real == TC_F64 ? 1 : 2;
+  t.together = count % 2 || !fft_is_written_out(p->radix) || e->c.real == TC_F64 ? 1 : 2;
   void *data = fft_room(e, count * p->s * 2);
   for (int32_t i = 0; i < count && data; i++) {
     for (int64_t q = 0; q < p->s; q++) {
@@ -245,7 +245,7 @@ static void merged_factor(void *self, int32_t i, tc_kval factor[2]) {
 void fft_spot_emit(fft_spot *at) {
   fft_ports ports = {at, port_in, port_out};
   at->merged = at->early && at->turn >= 0 && (at->p->radix & (at->p->radix - 1)) == 0;
-  if (at->p->radix > FFT_MAX_RADIX) prime_sums(at);
+  if (!fft_is_written_out(at->p->radix)) prime_sums(at);
   else if (at->merged) fft_turned_butterfly(&at->e->c, at->p->radix, &ports, at->table.most, merged_factor);
   else fft_butterfly(&at->e->c, at->p->radix, &ports);
 }
@@ -529,7 +529,7 @@ static void put_zero(fft_emit *e, tc_kval i, tc_kval mask) { // k = 0 and M
 static void put_pair_of(fft_emit *e, tc_kval k, tc_kval other, tc_kval mask, tc_kval twice) {
   int32_t m = e->length / 2;
   fft_value sum, diff;
-  split(e, chip_load(e, k, mask), chip_load(e, other, mask), k, mask, &sum, &diff);
+  split(e, fft_own_point(e, k, mask), chip_load(e, other, mask), k, mask, &sum, &diff);
   store_one(e, k, sum, mask);
   store_one(e, mirrored(e, m, k), conjugate(e, diff), twice);
   if (e->kind != FFT_R2C_FULL) return;
@@ -728,6 +728,9 @@ static tc_dtype real_type(tc_dtype d) { // of the arithmetic
   }
 }
 
+// Of a configuration: which number says that radices may be wide.
+enum { WIDE = 0 };
+
 static fft_limits limits_of(const tc_stage *s, tc_dtype real) {
   const tc_device_props *d = tc_stage_device(s);
   fft_limits l = {.max_lanes = d->max_lanes > 0 && d->max_lanes < 1024 ? d->max_lanes : 1024};
@@ -850,14 +853,15 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   for (int32_t d = 0; d < rank - 1; d++) rows *= (double)tc_stage_out_hint(s, d);
   fft_plan plans[6];
   int32_t count = 0;
-  for (int32_t i = 0; i < 4; i++) { // neighbouring rows; vectors, halves and quarters; threads
+  for (int32_t i = 0; i < 4; i++) { // neighbouring rows; vectors, halves and quarters; or threads, with wide radices
     fft_plan p;
     limits.rows = i == 0;
     if (i == 0 && (!limits.vector || rank < 2)) continue;
     if (i > 0) limits.lanes = limits.vector >> (i - 1);
-    if (i > 1 && limits.lanes < 1) break;
+    limits.wide = i == 2 && !limits.vector;
+    if (i > 1 && limits.lanes < 1 && (!limits.wide || real != TC_F32 || !count)) break;
     why = plan_for(s, &limits, &p);
-    if (why) break;
+    if (why || (limits.wide && !fft_saves_a_pass(&p, plans))) break;
     int64_t chip = (length_of(s) < 0 ? 8 : 4) * ((int64_t)p.n + 1) * (p.rows ? p.lanes : 1) * (real == TC_F64 ? 8 : 4);
     if (!limits.vector) chip = chip / 2 + chip / (real == TC_F64 ? 16 : 32); // threads.c: one row, padded
     if (on_chip && chip > on_chip) {
@@ -868,7 +872,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     double near = rank > 1 ? (double)tc_stage_out_hint(s, rank - 2) : 1;
     if (p.rows) p.cost *= ceil(near / p.lanes) * p.lanes / (near > 0 ? near : 1); // rows that do not exist
     int32_t at = count++;
-    for (; at > 0 && by_cost(&p, &plans[at - 1]); at--) plans[at] = plans[at - 1];
+    for (; at > 0 && !limits.wide && by_cost(&p, &plans[at - 1]); at--) plans[at] = plans[at - 1];
     plans[at] = p;
   }
   if (!count) tc_stage_refuse(s, why ? why : "there is no plan");
@@ -876,6 +880,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     const fft_plan *p = &plans[i];
     tc_stage_config *c = &out[(*out_n)++];
     *c = (tc_stage_config){.lanes = p->lanes, .row_lanes = p->rows, .cost = rows * p->cost * 0.3};
+    c->params[WIDE] = !limits.vector && i > 0;
     for (int32_t d = 0; d < rank - 1; d++) c->tile[d] = p->rows && d == rank - 2 ? p->lanes : 1;
     tc_stage_config several = *c;
     if (limits.vector || *out_n == max || !take_rows(s, p, real == TC_F64 ? 16 : 8, &several)) continue;
@@ -897,7 +902,8 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
                 .config = config,
                 .any_length = -1,
                 .any_norm = -1,
-                .turns = -1};
+                .turns = -1,
+                .own = -1};
   bool forward = e.kind == FFT_C2C ? tc_stage_attr(s, FFT_ATTR_FORWARD, 1) != 0 : e.kind != FFT_C2R;
   e.c =
       (fft_code){.stage = s, .b = tc_stage_builder(s), .real = real_type(tc_stage_dtype(s)), .sign = forward ? -1 : 1};
@@ -907,6 +913,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   for (int32_t d = 0; d < rank - 1 && !limits.vector; d++) e.rows *= (int32_t)config->tile[d];
   limits.lanes = config->lanes / e.rows;
   limits.rows = limits.vector && config->row_lanes;
+  limits.wide = config->params[WIDE] != 0;
   if (plan_for(s, &limits, &e.plan)) return TC_STATUS_UNIMPLEMENTED;
   e.way = e.plan.rows ? &fft_rows : limits.vector ? &fft_vectors : &fft_threads;
   e.from_zero = !limits.vector;

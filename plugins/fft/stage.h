@@ -75,6 +75,10 @@ struct fft_emit {
   const tc_stage_config *config;
   tc_kmem chirp[2], filter[2], turns; // of a convolution: real and imaginary parts; tables or on-chip arrays
   const fft_io *inner_in, *inner_out; // of a convolution
+  tc_kmem own;                        // threads.c: lane array with the first half of the last pass; -1: none
+  int32_t own_radix;                  // of that pass
+  int32_t step;                       // threads.c: of a region of lanes, from 0, or of the round that
+  tc_kval first_round;                // is under way: is it the first of two? -1: there are no rounds, -2: more
   tc_kmem array[2][2];                // on chip: [which][re, im]; threads.c has both parts in the first
   int32_t arrays;                     // threads.c: 1 or 2
   int32_t from, to;                   // which of the two is read and written now
@@ -122,6 +126,8 @@ tc_kmem fft_add_table(fft_emit *e, const char *name, int64_t count, void *data);
 void fft_make_arrays(fft_emit *e, int32_t more);
 fft_table fft_make_table(fft_emit *e, const fft_pass *p, int32_t kind);
 fft_table fft_make_input_table(fft_emit *e, const fft_pass *p);
+// Point i of the row on chip, in the first half, inside the step of `each` that has it.
+fft_value fft_own_point(fft_emit *e, tc_kval i, tc_kval mask);
 // [p][k - 1][re, im]
 void fft_factor_pairs(fft_spot *at, tc_kval k, tc_kval *re, tc_kval *im);
 // Output k goes to `out`, unless it is not wanted.

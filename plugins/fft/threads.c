@@ -11,8 +11,12 @@
 // blocks fit, and no pass waits for another's reading. Point (d1, d2, d3) lies at d1 W + d2 (R3 + 1) + d3, W = R2 R3 +
 // R2 + 1; pass i makes digit ki of the result from di, so that the last one stores (k1, k2, k3) in order.
 //
-// Otherwise on-chip memory holds the row twice where two blocks still have room beside each other: a pass reads one and
-// writes the other. Else what a pass has read waits in lane arrays while a barrier separates reading from writing.
+// Otherwise on-chip memory holds the row twice where it is read and written more than once and two blocks still have
+// room beside each other: a pass reads one and writes the other. Else what a pass has read waits in lane arrays while a
+// barrier separates reading from writing.
+//
+// A real transform takes its spectrum apart in pairs of points, of which one is this lane's own result where the last
+// pass has one butterfly a lane: that half stays in its lane array, and only the other half goes through memory.
 // Elements are complex numbers, both parts together, so that one instruction moves them. Memory has 128 bytes that can
 // be reached at once, B elements. Element a lies at a, or at a + a / B where the strides of the passes would meet in
 // one place of these too often; rows side by side have element a of row r at a (R + 1) + r. The first pass reads
@@ -32,6 +36,7 @@ typedef struct thread_spot {
   tc_kmem points;
   tc_kval first_point; // of this butterfly in `points`
   bool wait;           // outputs go to `points`
+  bool keeps;          // the first half of the outputs goes to e->own, or is found in `points` for it
   tc_kval read_place, write_place;
   int64_t step; // in place: between points of this pass
 } thread_spot;
@@ -146,7 +151,7 @@ static void open(fft_emit *e, bool chip) {
   choose_gaps(e);
   e->in_place = works_in_place(e, chip);
   bytes = 2 * room(e) * (e->c.real == TC_F64 ? 8 : 4);
-  e->arrays = hops > 1 && !e->in_place && 4 * bytes <= tc_stage_device(e->c.stage)->shared_bytes ? 2 : 1;
+  e->arrays = hops > 2 && !e->in_place && 4 * bytes <= tc_stage_device(e->c.stage)->shared_bytes ? 2 : 1;
   e->array[0][0] = tc_kb_shared(e->c.b, (tc_sv){"row", 3}, e->c.real, 2 * room(e));
   if (e->arrays == 2) e->array[1][0] = tc_kb_shared(e->c.b, (tc_sv){"next", 4}, e->c.real, 2 * room(e));
 }
@@ -193,15 +198,25 @@ static tc_kval point(const fft_spot *at, tc_kval k) {
   return fft_muli(at->e, fft_add(at->e, k, t->first_point), 2);
 }
 
+static void put_point(const fft_emit *e, tc_kmem points, tc_kval i, fft_value v) {
+  tc_kb_store(e->c.b, points, i, 1, &v.re, -1);
+  tc_kb_store(e->c.b, points, fft_addi(e, i, 1), 1, &v.im, -1);
+}
+static fft_value get_point(const fft_emit *e, tc_kmem points, tc_kval i) {
+  return (fft_value){tc_kb_load1(e->c.b, points, i, -1, -1), tc_kb_load1(e->c.b, points, fft_addi(e, i, 1), -1, -1), 1};
+}
+
+// Does output k stay with its lane, and with it alone? Point 0 is its own partner, and looked for in memory.
+static bool stays(const fft_spot *at) {
+  const thread_spot *t = at->self;
+  return t->keeps && at->k > 0 && at->k < at->p->radix / 2;
+}
+
 static void store(fft_spot *at, tc_kval k, fft_value v) {
   const thread_spot *t = at->self;
-  if (!t->wait) {
-    store_now(at, k, v);
-    return;
-  }
-  tc_kval i = point(at, k);
-  tc_kb_store(at->e->c.b, t->points, i, 1, &v.re, -1);
-  tc_kb_store(at->e->c.b, t->points, fft_addi(at->e, i, 1), 1, &v.im, -1);
+  if (t->wait) put_point(at->e, t->points, point(at, k), v);
+  else if (t->keeps && at->k < at->p->radix / 2) put_point(at->e, at->e->own, point(at, k), v);
+  if (!t->wait && !stays(at)) store_now(at, k, v);
 }
 
 static void load_factor(fft_spot *at, tc_kval group, int32_t in, tc_kval *re, tc_kval *im) {
@@ -266,11 +281,9 @@ static void store_points(fft_spot *at) {
   const thread_spot *t = at->self;
   for (int32_t k = 0; k < at->p->radix; k++) {
     at->k = k;
-    tc_kval from = point(at, fft_int(e, k));
-    fft_value v = {tc_kb_load1(e->c.b, t->points, from, -1, -1),
-                   tc_kb_load1(e->c.b, t->points, fft_addi(e, from, 1), -1, -1), 1};
+    fft_value v = get_point(e, t->points, point(at, fft_int(e, k)));
     if (at->out) fft_put_out(at, fft_int(e, k), v);
-    else store_now(at, fft_int(e, k), v);
+    else if (!stays(at)) store_now(at, fft_int(e, k), v);
   }
 }
 
@@ -294,6 +307,15 @@ static void each_butterfly(fft_spot *at, void (*f)(fft_spot *at)) {
   }
 }
 
+// May the points that this lane makes last stay with it, as each_pair() asks for them? It has the same row then.
+static bool keeps_points(const fft_emit *e, const fft_pass *p, const fft_io *out) {
+  bool real = e->kind == FFT_R2C || e->kind == FFT_R2C_FULL, same_row = e->rows == 1 || !e->columns;
+  int32_t lanes = e->plan.lanes, n = e->plan.n, steps = n / lanes / 2;
+  bool even = p->radix % 2 == 0 && n % (p->radix * lanes) == 0;
+  return real && !out && e->from_zero && same_row && even && (steps <= WRITTEN_OUT || steps == 2 * WRITTEN_OUT) &&
+         e->plan.n_passes > 1 && e->plan.length == n && e->length == 2 * n;
+}
+
 static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
   tc_kb *b = e->c.b;
   const fft_plan *plan = &e->plan;
@@ -314,12 +336,16 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
     bool reads = !at.in || at.in->chip, writes = !to || to->chip;
     // Along a dimension whose neighbours lie apart neighbouring rows do not.
     bool side_by_side = !reads ? e->columns & 1 : !writes ? e->columns & 2 : lie_side_by_side(e);
-    at.turns_out = to && e->turn && p->radix <= FFT_MAX_RADIX && plan->length == plan->n;
+    at.turns_out = to && e->turn && fft_is_written_out(p->radix) && plan->length == plan->n;
     e->to = reads && e->arrays == 2 ? 1 - e->from : e->from;
     t.wait = reads && writes && e->arrays == 1 && !e->in_place;
+    t.keeps = i + 1 == plan->n_passes && keeps_points(e, p, to);
     at.put_off = t.wait;
     if (t.wait && t.points < 0)
       t.points = tc_kb_lane_array(b, (tc_sv){"points", 6}, e->c.real, 2 * (int64_t)plan->per_lane);
+    if (t.keeps && t.wait) e->own = t.points;
+    else if (t.keeps) e->own = tc_kb_lane_array(b, (tc_sv){"own", 3}, e->c.real, 2 * (int64_t)plan->per_lane);
+    if (t.keeps) e->own_radix = p->radix;
     at.table = fft_make_input_table(e, p);
     begin(e, side_by_side);
     each_butterfly(&at, make_butterfly);
@@ -335,20 +361,40 @@ static void passes(fft_emit *e, const fft_io *in, const fft_io *out) {
 }
 
 static void each(fft_emit *e, int32_t from, int32_t to, void (*f)(fft_emit *e, tc_kval i, tc_kval mask)) {
-  int32_t lanes = e->plan.lanes;
+  tc_kb *b = e->c.b;
+  int32_t lanes = e->plan.lanes, steps = (to - from) / lanes, rounds = steps / WRITTEN_OUT;
   begin(e, e->columns & (e->kind == FFT_C2R ? 1 : 2));
-  if ((to - from) / lanes > WRITTEN_OUT) {
-    int32_t whole = (to - from) / lanes * lanes;
-    tc_kval i = tc_kb_for(e->c.b, fft_int(e, from), fft_int(e, from + whole), lanes, 0, 0, NULL, NULL);
-    f(e, fft_add(e, e->lane, i), -1);
-    tc_kb_end_for(e->c.b, 0, NULL, NULL);
-    from += whole;
+  if (steps > WRITTEN_OUT) { // rounds of steps that do not wait for each other
+    int32_t round = WRITTEN_OUT * lanes;
+    tc_kval i = tc_kb_for(b, fft_int(e, from), fft_int(e, from + rounds * round), round, 0, 0, NULL, NULL);
+    e->first_round = rounds == 2 ? tc_kb_op2(b, TC_K_EQ, i, fft_int(e, from)) : -2;
+    i = fft_add(e, e->lane, i);
+    for (e->step = 0; e->step < WRITTEN_OUT; e->step++) f(e, fft_addi(e, i, e->step * lanes), -1);
+    tc_kb_end_for(b, 0, NULL, NULL);
+    from += rounds * round;
   }
+  e->first_round = steps > WRITTEN_OUT ? -2 : -1;
   for (int32_t i = from; i < to; i += lanes) {
-    tc_kval left = i + lanes <= to ? -1 : tc_kb_op2(e->c.b, TC_K_LT, e->lane, fft_int(e, to - i));
+    tc_kval left = i + lanes <= to ? -1 : tc_kb_op2(b, TC_K_LT, e->lane, fft_int(e, to - i));
+    e->step = (i - from) / lanes;
     f(e, fft_addi(e, e->lane, i), left);
   }
-  tc_kb_end_lanes(e->c.b, 0, NULL, NULL);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+}
+
+// Steps take a lane's points butterfly by butterfly, then output by output.
+static fft_value own_of_step(const fft_emit *e, int32_t step) {
+  int32_t butterflies = e->plan.n / e->own_radix / e->plan.lanes;
+  return get_point(e, e->own, fft_int(e, 2 * (step % butterflies * e->own_radix + step / butterflies)));
+}
+
+fft_value fft_own_point(fft_emit *e, tc_kval i, tc_kval mask) {
+  if (e->own < 0 || e->first_round == -2) return e->way->load(e, i, mask);
+  fft_value v = own_of_step(e, e->step);
+  if (e->first_round < 0) return v;
+  fft_value w = own_of_step(e, WRITTEN_OUT + e->step);
+  return (fft_value){tc_kb_op3(e->c.b, TC_K_SELECT, e->first_round, v.re, w.re),
+                     tc_kb_op3(e->c.b, TC_K_SELECT, e->first_round, v.im, w.im), 1};
 }
 
 const fft_way fft_threads = {open, passes, each, load_row, store_row, place_of, room};

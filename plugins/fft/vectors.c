@@ -11,7 +11,7 @@
 
 typedef struct vector_spot {
   tc_kval lane;
-  fft_value outputs[FFT_MAX_RADIX]; // first pass: waiting to be written together
+  fft_value outputs[FFT_FEW]; // first pass: waiting to be written together
 } vector_spot;
 
 // ---- the row on chip ----
@@ -44,7 +44,7 @@ static void store_later(fft_spot *at, tc_kval k, fft_value x) {
 static void store_together(fft_spot *at) {
   const vector_spot *v = at->self;
   fft_emit *e = at->e;
-  tc_kval part[2][FFT_MAX_RADIX];
+  tc_kval part[2][FFT_FEW];
   for (int32_t k = 0; k < at->p->radix; k++) part[0][k] = v->outputs[k].re, part[1][k] = v->outputs[k].im;
   for (int32_t i = 0; i < 2; i++) tc_kb_store(e->c.b, e->array[e->to][i], at->write, at->p->radix, part[i], at->mask);
 }
@@ -77,7 +77,7 @@ static void first_spot(fft_spot *at, tc_kval p0, tc_kval mask) {
   fft_emit *e = at->e;
   vector_spot *v = at->self;
   int32_t r = at->p->radix, lanes = e->plan.lanes;
-  bool together = !at->out && r <= FFT_MAX_RADIX;
+  bool together = !at->out && r <= FFT_FEW;
   at->read = fft_add(e, p0, v->lane);
   at->write = fft_muli(e, at->read, r);
   at->mask = mask;

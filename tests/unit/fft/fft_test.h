@@ -35,6 +35,18 @@ static const tc_device_props vector_device = {.simd_bytes = 64,
 static const tc_device_props thread_device = {
     .max_lanes = 1024, .subgroup = 32, .cores = 100, .shared_bytes = 232448, .launch_ns = 3000, .bytes_per_ns = 2000};
 
+// As an autotuner may choose: configurations with wide radices, where there are any. How often it did is counted.
+static bool wish_wide;
+static int32_t n_wide;
+static inline int32_t pick_wide(void *self, tc_sv name, tc_sv stage, int32_t n, const tc_stage_config *configs) {
+  (void)self, (void)name, (void)stage;
+  int32_t at = 0;
+  for (int32_t i = n - 1; i > 0 && wish_wide; i--)
+    if (configs[i].params[0]) at = i;
+  n_wide += at > 0;
+  return at;
+}
+
 // Ops without a lowering of their own become what they are made of.
 static inline tc_status expand_all(tc_graph *g) {
   for (tc_node *n = g->first, *before; n; n = before ? before->next : g->first) {
@@ -81,7 +93,7 @@ static inline tc_status compile_graph(tc_arena *arena, const char *text, const t
     fprintf(stderr, "%s\n", sb.text);
   }
   for (int32_t i = 0; i < p->s->groups.count; i++) {
-    tc_emit_options eo = {.logger = &tc_logger_silent, .device = dev};
+    tc_emit_options eo = {.logger = &tc_logger_silent, .device = dev, .pick = pick_wide};
     TC_TRY(tc_emit_group(p->s, p->s->groups.data[i], &eo, &p->kernels[i]));
     if (!getenv("TC_TEST_PRINT")) continue;
     tc_sb sb = tc_sb_make(arena);

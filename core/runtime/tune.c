@@ -7,7 +7,7 @@
 #include "core/base/fs.h"
 #include "core/runtime/stopwatch.h"
 
-enum { MOST_CANDIDATES = 64, MOST_FOLLOWERS = 4, MOST_LEADERS = 8, MOST_RUNS = 100 };
+enum { MOST_CANDIDATES = 64, MOST_FOLLOWERS = 6, MOST_LEADERS = 8, MOST_RUNS = 100 };
 // Less work than this is over before a choice could matter.
 static const int64_t LEAST_FLOPS = 1 << 22;
 // What is so much slower than the best is timed once.
@@ -59,9 +59,9 @@ static bool is_worth_it(tc_module *m, const tc_node *n) {
   return tc_sym_hint_or(m->syms, tc_plan_node_flops(m->arena, m->syms, n), 0) >= LEAST_FLOPS;
 }
 
-// The node and what is pointwise and alone reads its result; kernels do these in one.
+// The node and what is pointwise and alone reads its result, or a view of it; kernels do these in one.
 static int32_t with_followers(tc_node *n, tc_node **out) {
-  int32_t count = 1;
+  int32_t count = 1, last = 1; // of these behind whose last no view is left over
   out[0] = n;
   for (tc_node *k = n->next; k && count <= MOST_FOLLOWERS; k = k->next) {
     const tc_value *v = out[count - 1]->results[0];
@@ -69,10 +69,12 @@ static int32_t with_followers(tc_node *n, tc_node **out) {
     if (v->n_uses != 1) break;
     for (int32_t i = 0; i < k->n_args; i++) reads |= k->args[i].value == v;
     if (!reads) continue;
-    if (!k->op->def->body || k->n_results != 1 || !reads_floats(k)) break;
+    bool view = k->n_results == 1 && k->results[0]->view_arg >= 0;
+    if ((!k->op->def->body && !view) || k->n_results != 1 || !reads_floats(k)) break;
     out[count++] = k;
+    if (!view) last = count;
   }
-  return count;
+  return last;
 }
 
 typedef struct leaders {

@@ -79,6 +79,9 @@ static const char *const of_means[] = {"*group_norm*", "*layer_norm*", "*batch_n
 static const char *const cut_off[] = {"*upsample*",     "*linspace*",   "*logspace*",     "*affine_grid*",
                                       "*grid_sampler*", "*batch_norm*", "*instance_norm*"};
 
+// What takes in a number that is too small to be seen in the result.
+static const char *const sums[] = {"add", "sub", "rsub"};
+
 // Recurrences of as many steps as an argument says: each step rounds, so that few digits are left of many.
 static const char *const by_steps[] = {"special_*polynomial*"};
 
@@ -433,7 +436,8 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     bool view = base && !n->op->schema.args[v->view_arg].writes;
     if (v->kind != TC_VALUE_TENSOR || !results[i].storage) continue;
     f->loose |= beyond_signed(&results[i]);
-    if (n->graph->scratch && f->closer && !view) tc_status_free(shake_rounded(&f->noise, &results[i]));
+    bool sum = is_any(n->op->schema.name, sums, sizeof sums / sizeof *sums);
+    if (n->graph->scratch && f->closer && !view) tc_status_free(shake_rounded(&f->noise, &results[i], sum));
     if (view || n->graph->scratch) continue;
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     if (is_beyond(&results[i], MANY_STEPS)) tc_map_put_ptr(f->many, storage_of(v), NULL);

@@ -107,16 +107,18 @@ static inline bool is_rounded(double v, double unit) {
 
 // What a decomposition gives on the way is moved by what it was rounded: a unit in the last place of what has all
 // digits (random rounding, Vignes 1993). Numbers that are exact stay, so that places and truth values are what they
-// are.
-static inline tc_status shake_rounded(uint64_t *noise, const tc_tensor *t) {
+// are, unless they are sums (`sum`) of 16 bits: 1 + 1e-6 is 1 there.
+static inline tc_status shake_rounded(uint64_t *noise, const tc_tensor *t, bool sum) {
   double unit = unit_of(t->dtype);
   int64_t n;
   tc_tensor wide;
   TC_TRY(open_wide(t, &wide, &n));
   if (n == 0) return tc_tensor_unref(&wide), TC_OK;
   double *at = tc_tensor_data(&wide);
+  bool all = sum && unit >= 0x1p-10;
   for (int64_t i = 0; i < n; i++)
-    if (is_rounded(at[i], unit)) at[i] += at[i] * unit * ((double)(fuzz_random(noise) >> 11) * 0x1p-52 - 1);
+    if ((all && isfinite(at[i])) || is_rounded(at[i], unit))
+      at[i] += at[i] * unit * ((double)(fuzz_random(noise) >> 11) * 0x1p-52 - 1);
   return close_wide(&wide, t);
 }
 

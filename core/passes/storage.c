@@ -3,8 +3,10 @@
 #include "core/ir/opargs.h"
 #include "core/passes/passes.h"
 
-static bool is_dense(const tc_graph *g, const tc_tensor_type *t) {
-  return tc_strides_dense(g->module->syms, t->rank, t->sizes, t->strides);
+// Has the value a storage of its own that is as the program says? An input comes with it, gaps and all; what is
+// computed has no gaps.
+static bool has_storage(const tc_graph *g, const tc_value *v) {
+  return !v->def || tc_strides_dense(g->module->syms, v->type.rank, v->type.sizes, v->type.strides);
 }
 
 // Is this what visit makes of a storage of complex numbers?
@@ -21,7 +23,7 @@ static tc_status visit(tc_graph *g, tc_node *n, bool *out_progress) {
   tc_value *of = tc_value_resolve(n->args[0].value), *root = tc_view_root(of), *seen = n->results[0];
   const tc_tensor_type *t = &seen->type;
   bool same = root->type.dtype == t->dtype && root->type.conj == t->conj;
-  if (is_settled(of, root) || !is_dense(g, &root->type) || !(same || is_pairs(&root->type, t))) return TC_OK;
+  if (is_settled(of, root) || !has_storage(g, root) || !(same || is_pairs(&root->type, t))) return TC_OK;
   tc_build b = {.graph = g, .before = n, .source = n->source};
   tc_arg args[] = {tc_arg_tensor(root), tc_arg_syms(t->sizes, t->rank), tc_arg_syms(t->strides, t->rank),
                    tc_arg_sym(t->offset)},

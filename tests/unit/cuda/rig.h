@@ -33,7 +33,6 @@ typedef struct rig {
   fake_be_of_fn be_of;
   rig_kept kept[RIG_KEPT]; // by the test, where it gives the host a cache
   int32_t n_kept, n_asked;
-  int32_t n_blas_sought; // how often cuBLASLt was looked for; atomic
 } rig;
 
 static inline void rig_diag(void *self, int32_t code, tc_sv text) {
@@ -72,9 +71,10 @@ static inline void rig_drop_cache(rig *r) {
   for (int32_t i = 0; i < r->n_kept; i++) free(r->kept[i].key), free(r->kept[i].data);
   r->n_kept = 0;
 }
+static int32_t rig_blas_sought; // how often cuBLASLt was looked for, by any thread; atomic
 static inline tc_sv rig_config(void *self, tc_sv key) {
   rig *r = self;
-  __atomic_fetch_add(&r->n_blas_sought, tc_sv_is(key, "cublaslt"), __ATOMIC_RELAXED);
+  __atomic_fetch_add(&rig_blas_sought, tc_sv_is(key, "cublaslt"), __ATOMIC_RELAXED);
   const char *value = tc_sv_is(key, "driver")         ? r->driver
                       : tc_sv_is(key, "arch")         ? r->arch
                       : tc_sv_is(key, "sync")         ? r->sync

@@ -3,8 +3,8 @@
 #include "core/ir/opargs.h"
 #include "core/passes/passes.h"
 
-// Has the value a storage of its own that is as the program says? An input comes with it, gaps and all; what is
-// computed has no gaps.
+// Has the value a storage of its own that is as the program says? An input comes with it, gaps and all; of what is
+// computed only that without gaps has.
 static bool has_storage(const tc_graph *g, const tc_value *v) {
   return !v->def || tc_strides_dense(g->module->syms, v->type.rank, v->type.sizes, v->type.strides);
 }

@@ -76,8 +76,9 @@ static const char *const by_norm[] = {"_linalg_*",
 static const char *const of_means[] = {"*group_norm*", "*layer_norm*", "*batch_norm*", "*instance_norm*"};
 
 // Integers that are fractions cut off: off by one where rounding leaves a fraction on the other side of a whole number.
-static const char *const cut_off[] = {"*upsample*",     "*linspace*",   "*logspace*",     "*affine_grid*",
-                                      "*grid_sampler*", "*batch_norm*", "*instance_norm*"};
+static const char *const cut_off[] = {"*upsample*", "*linspace*", "*logspace*", "*affine_grid*", "*grid_sampler*"};
+// So are running statistics, where they are integers.
+static const char *const running[] = {"*batch_norm*", "*instance_norm*"};
 
 // What takes in a number that is too small to be seen in the result.
 static const char *const sums[] = {"add", "sub", "rsub"};
@@ -125,6 +126,13 @@ static bool is_any(tc_sv name, const char *const *globs, size_t n) {
   for (size_t k = 0; k < n; k++)
     if (tc_sv_glob(name, tc_sv_of(globs[k]))) return true;
   return false;
+}
+
+static bool cuts_off(const tc_node *n) {
+  bool integers = false;
+  for (int32_t k = 0; k < n->n_results; k++) integers |= unit_of(n->results[k]->type.dtype) == 0;
+  return is_any(n->op->schema.name, cut_off, sizeof cut_off / sizeof *cut_off) ||
+         (integers && is_any(n->op->schema.name, running, sizeof running / sizeof *running));
 }
 
 static bool same_type(const tc_value *v, const call_type *t) {
@@ -283,7 +291,7 @@ static void make_graph(fuzz_case *f) {
       if (f->only && ++n_out != f->only) continue;
       tc_graph_add_output(g, TC_OUT_USER, tc_arg_tensor(v), tc_sv_printf(f->arena, "o%d", n_out++));
     }
-    f->cut |= is_any(n->op->schema.name, cut_off, sizeof cut_off / sizeof *cut_off);
+    f->cut |= cuts_off(n);
   }
   tc_graph_sweep(g);
 }

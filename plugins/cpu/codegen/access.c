@@ -136,18 +136,32 @@ static LLVMValueRef read_stride(cg *g, const cg_access *a, int64_t c, LLVMValueR
   return cg_concat(g, n, parts);
 }
 
-static void read_contiguous(cg *g, const cg_access *a, LLVMValueRef *out) {
-  int32_t w = a->width, q = w == 1 ? g->lanes : group_of(g, a), n = g->lanes / q;
-  LLVMValueRef in[CG_MAX_WIDTH], got[CG_MAX_WIDTH];
-  if (n == 1) {
-    for (int32_t j = 0; j < w; j++) in[j] = load_vector(g, a, (int64_t)j * q, q);
-    cg_deinterleave(g, w, in, out);
+// w vectors of n elements in memory order from `first` on, w elements to each lane.
+static void read_group(cg *g, const cg_access *a, int64_t first, int32_t n, LLVMValueRef *out) {
+  int32_t w = a->width, half = n / 2;
+  LLVMValueRef in[CG_MAX_WIDTH];
+  if (cg_in_halves(g, w, n, a->m->size)) {
+    for (int32_t j = 0; j < w; j++) {
+      LLVMValueRef parts[2];
+      for (int32_t h = 0; h < 2; h++) parts[h] = load_vector(g, a, first + (int64_t)(h * w + j) * half, half);
+      in[j] = cg_concat(g, 2, parts);
+    }
+    cg_take_halves(g, w, a->m->size, in, out);
     return;
   }
-  LLVMValueRef parts[CG_MAX_WIDTH][64];
+  for (int32_t j = 0; j < w; j++) in[j] = load_vector(g, a, first + (int64_t)j * n, n);
+  cg_deinterleave(g, w, in, out);
+}
+
+static void read_contiguous(cg *g, const cg_access *a, LLVMValueRef *out) {
+  int32_t w = a->width, q = w == 1 ? g->lanes : group_of(g, a), n = g->lanes / q;
+  LLVMValueRef got[CG_MAX_WIDTH], parts[CG_MAX_WIDTH][64];
+  if (n == 1) {
+    read_group(g, a, 0, q, out);
+    return;
+  }
   for (int32_t p = 0; p < n; p++) {
-    for (int32_t j = 0; j < w; j++) in[j] = load_vector(g, a, ((int64_t)p * w + j) * q, q);
-    cg_deinterleave(g, w, in, got);
+    read_group(g, a, (int64_t)p * w * q, q, got);
     for (int32_t j = 0; j < w; j++) parts[j][p] = got[j];
   }
   for (int32_t j = 0; j < w; j++) out[j] = cg_concat(g, n, parts[j]);
@@ -183,7 +197,7 @@ static void read_rows(cg *g, const cg_access *a, LLVMValueRef *out) {
       LLVMSetAlignment(rows[l], (unsigned)element_align(a));
       cg_mark_invariant(g, a->m, rows[l]);
     }
-    cg_transpose(g, w, rows);
+    cg_transpose(g, w, a->m->size * unit, rows);
     for (int32_t j = 0; j < w; j++) parts[j][p] = rows[j];
   }
   for (int32_t j = 0; j < w; j++) {
@@ -254,13 +268,29 @@ static void write_stride(cg *g, const cg_access *a, int64_t c, LLVMValueRef v) {
   }
 }
 
+static void write_group(cg *g, const cg_access *a, int64_t first, LLVMValueRef *in) {
+  int32_t w = a->width, n = cg_count(in[0]), half = n / 2;
+  LLVMValueRef out[CG_MAX_WIDTH];
+  if (cg_in_halves(g, w, n, a->m->size)) {
+    cg_put_halves(g, w, a->m->size, in, out);
+    for (int32_t i = 0; i < w; i++) { // first the lower halves of all, in pairs, then the upper ones
+      LLVMValueRef *pair = &out[2 * i % w];
+      LLVMValueRef parts[] = {cg_slice(g, pair[0], i < w / 2 ? 0 : half, half),
+                              cg_slice(g, pair[1], i < w / 2 ? 0 : half, half)};
+      store_vector(g, a, first + (int64_t)i * n, cg_concat(g, 2, parts));
+    }
+    return;
+  }
+  cg_interleave(g, w, in, out);
+  for (int32_t j = 0; j < w; j++) store_vector(g, a, first + (int64_t)j * n, out[j]);
+}
+
 static void write_contiguous(cg *g, const cg_access *a, LLVMValueRef *values) {
   int32_t w = a->width, q = w == 1 ? g->lanes : group_of(g, a), n = g->lanes / q;
-  LLVMValueRef in[CG_MAX_WIDTH], got[CG_MAX_WIDTH];
+  LLVMValueRef in[CG_MAX_WIDTH];
   for (int32_t p = 0; p < n; p++) {
     for (int32_t j = 0; j < w; j++) in[j] = cg_slice(g, values[j], p * q, q);
-    cg_interleave(g, w, in, got);
-    for (int32_t j = 0; j < w; j++) store_vector(g, a, ((int64_t)p * w + j) * q, got[j]);
+    write_group(g, a, (int64_t)p * w * q, in);
   }
 }
 
@@ -269,7 +299,7 @@ static void write_rows(cg *g, const cg_access *a, LLVMValueRef *values) {
   LLVMValueRef rows[CG_MAX_WIDTH];
   for (int32_t p = 0; p < n; p++) {
     for (int32_t j = 0; j < w; j++) rows[j] = cg_slice(g, values[j], p * w, w);
-    cg_transpose(g, w, rows);
+    cg_transpose(g, w, a->m->size, rows);
     for (int32_t l = 0; l < w; l++) {
       LLVMValueRef s = LLVMBuildStore(g->b, rows[l], cg_address(g, a->m, lane_index(g, a, p * w + l)));
       LLVMSetAlignment(s, (unsigned)element_align(a));

@@ -125,8 +125,13 @@ void cg_deinterleave(cg *g, int32_t w, LLVMValueRef *in, LLVMValueRef *out);
 void cg_interleave(cg *g, int32_t w, LLVMValueRef *in, LLVMValueRef *out);
 // elements indices[i] of the concatenation of n vectors
 LLVMValueRef cg_pick(cg *g, int32_t n, LLVMValueRef *from, int32_t count, const int32_t *indices);
-// w vectors of w elements, w a power of two
-void cg_transpose(cg *g, int32_t w, LLVMValueRef *rows);
+// The same where registers are of 32 bytes and instructions move elements well only inside their halves: element size
+// in bytes; vector j of memory order has the parts of 16 bytes number j and w + j of what w vectors of n elements hold.
+bool cg_in_halves(cg *g, int32_t w, int32_t n, int32_t size);
+void cg_take_halves(cg *g, int32_t w, int32_t size, LLVMValueRef *in, LLVMValueRef *out);
+void cg_put_halves(cg *g, int32_t w, int32_t size, LLVMValueRef *in, LLVMValueRef *out);
+// w vectors of w elements of `size` bytes, w a power of two
+void cg_transpose(cg *g, int32_t w, int32_t size, LLVMValueRef *rows);
 
 // ---- memory.c, access.c ----
 void cg_load(cg *g, const tc_kinst *in);

@@ -5,6 +5,7 @@
 // unrolling have been done while emitting. The processor is the host's, from LLVM's feature string; where the target
 // caps the vector width, the AVX-512 features are switched off.
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
@@ -25,12 +26,23 @@ static void report(const tc_host *h, int32_t code, const char *text) {
 
 static void on_fatal_error(const char *reason);
 
+// The emitters of kernels order instructions so that few values are alive. Where there are 16 registers LLVM's own
+// order, which is made from the last instruction to the first, keeps more: it loads early and stores what it has no
+// room for. Options of LLVM are global, so they depend on the host alone; no other library shares this copy of LLVM.
+static void keep_order(void) {
+  char *features = LLVMGetHostCPUFeatures();
+  const char *const options[] = {"tc", "-misched-topdown"};
+  if (!strstr(features, "+avx512f")) LLVMParseCommandLineOptions(2, options, "");
+  LLVMDisposeMessage(features);
+}
+
 static void init_target(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   LLVMInstallFatalErrorHandler(on_fatal_error);
+  keep_order();
 }
 
 static LLVMTargetMachineRef make_machine(const tc_host *h, const tc_cpu_target *t, int32_t optimize) {

@@ -54,7 +54,8 @@ typedef struct fft_limits {
   int32_t lanes;     // these and no others; 0: any
   bool rows;         // vector: lanes are to be neighbouring rows
   bool wide;         // threads: radices up to FFT_MAX_RADIX
-  bool in_steps;     // vectors are so wide (64 bytes) that many processors take them in two steps
+  bool few;          // 16 vector registers, stores under a mask are slow; else they are so wide (64 bytes) that many
+                     // processors take them in two steps
 } fft_limits;
 
 // The best plan for rows of n, or a reason why there is none. A plan never has fewer than one pass (n = 1: radix 1).

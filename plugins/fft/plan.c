@@ -49,8 +49,16 @@ static bool usable_radix(int32_t r, int32_t most) { return r <= most || (is_prim
 // ---- costs ----
 static double rounds(int64_t n, int64_t per) { return (double)((n + per - 1) / per); }
 
-static double transpose_cost(int32_t radix, int32_t lanes) {
+// By registers of 32 bytes: (de)interleaving moves elements inside halves, then halves.
+static double halves_transpose_cost(int32_t radix, int32_t lanes) {
+  int32_t rounds_ = 0;
+  while (1 << rounds_ < radix && 1 << rounds_ < lanes) rounds_++;
+  return 2.0 * radix * ((radix & (radix - 1)) == 0 ? rounds_ < 2 ? 2 : rounds_ : radix - 1);
+}
+
+static double transpose_cost(int32_t radix, int32_t lanes, bool few) {
   if (!fft_is_written_out(radix)) return 4.0 * radix * lanes; // element by element
+  if (few) return halves_transpose_cost(radix, lanes);
   int32_t rounds_ = 0;
   while (1 << rounds_ < radix) rounds_++;
   double one = 2.0 * radix * ((radix & (radix - 1)) == 0 ? rounds_ : radix - 1);
@@ -62,27 +70,42 @@ static double thread_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
   return each * lanes * (work + 12.0 * radix) + 40.0 * lanes;
 }
 
-// Rows in the lanes, for one row; measured to take 1.15 of what vectors along it take at this count. What does not fit
-// into the first cache, or into half of the second, costs more.
-static double rows_cost(int32_t n, int32_t radix, int32_t s, int32_t lanes) {
-  double turns = s == n / radix ? 0 : 6.0 * (radix - 1), points = (double)n * lanes, far = points > 4096 ? 1.3 : 1;
-  return (points > 10000 ? 1.7 : 1) * 1.15 * (double)(n / radix) *
-         (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3) / lanes;
-}
-
-// Half a vector costs somewhat less than a whole one; of those that many processors take in two steps, half.
+// Half a vector costs as much as a whole one; of those that many processors take in two steps, half.
 static double part_cost(const fft_limits *limits, int32_t lanes) {
-  if (lanes >= limits->vector) return 1;
-  if (2 * lanes == limits->vector) return limits->in_steps ? 0.5 : 0.62;
-  return limits->in_steps ? 0.285 : 0.5;
+  if (lanes >= limits->vector || limits->few) return 1;
+  return 2 * lanes == limits->vector ? 0.5 : 0.285;
 }
 
 typedef struct search {
   int32_t n, lanes, vector, most /* radix that is no prime */, n_divisors, divisors[512];
-  bool threads, rows, convolution;
+  bool threads, rows, convolution, few /* as in fft_limits */;
   double cost[512];
   int32_t radix[512]; // of the last pass on the best way to this divisor
 } search;
+
+// What 16 registers have no room for is stored and loaded again.
+static double spill_cost(const search *x, int32_t radix) {
+  enum { REGISTERS = 16 };
+  return x->few && 2 * radix > REGISTERS ? 4.0 * (2 * radix - REGISTERS) : 0;
+}
+
+// Do the inputs of a butterfly, which are so many bytes apart, push each other out of the first cache?
+static bool collide(int64_t apart, int32_t radix) {
+  enum { WAY = 4096, WAYS = 8 };
+  int64_t places = WAY;
+  for (int64_t step = apart; step % 2 == 0 && places > 1; step /= 2) places /= 2;
+  return 2 * (int64_t)radix >= places * WAYS;
+}
+
+// Rows in the lanes, for one row; where registers are of 64 bytes measured to take 1.15 of what vectors along it take
+// at this count. What does not fit into the first cache, or into half of the second, costs more.
+static double rows_cost(const search *x, int32_t radix, int32_t s) {
+  int32_t n = x->n, lanes = x->lanes;
+  double turns = s == n / radix ? 0 : 6.0 * (radix - 1), points = (double)n * lanes, far = points > 4096 ? 1.3 : 1;
+  if (x->few && collide((int64_t)n / radix * 32, radix)) far = 5;
+  return (points > 10000 ? 1.7 : 1) * (x->few ? 1 : 1.15) * (double)(n / radix) *
+         (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3 + spill_cost(x, radix)) / lanes;
+}
 
 static double vector_cost(const search *x, int32_t radix, int32_t s) {
   int32_t lanes = x->lanes;
@@ -90,16 +113,17 @@ static double vector_cost(const search *x, int32_t radix, int32_t s) {
   bool first = s == 1 && x->n > radix, power = (radix & (radix - 1)) == 0;
   double turns = s == x->n / radix ? 0 : 6.0 * (radix - 1);
   double vectors = s == 1 ? rounds(m, lanes) : (double)m * rounds(s, lanes);
-  double moves = 6.0 * radix, masks = (s == 1 ? m : s) % lanes ? 2.0 * radix : 0;
+  double moves = 6.0 * radix, masks = (s == 1 ? m : s) % lanes ? (x->few ? 40.0 : 2.0) * radix : 0;
   // Inputs that are a page apart push each other out of the first cache before the other half of their line is read.
   if (lanes < x->vector && x->n / radix % (64 * x->vector) == 0) moves *= 3;
-  double transpose = first ? transpose_cost(radix, lanes) : 0;
+  double transpose = first ? transpose_cost(radix, lanes, x->few) : 0;
   // What is left of the first pass is loaded from memory under a mask, element by element.
   double rest = first && m % lanes ? (power ? 6.0 : 12.0) * radix * lanes : 0;
   if (x->convolution) rest *= 0.5; // the second time it is on chip
   // What is left of the last one is stored so.
   if (s == x->n / radix) rest += 10.0 * radix * (s % lanes);
-  return vectors * (fft_butterfly_cost(radix) + turns + moves + transpose + masks) + rest + 20;
+  return vectors * (fft_butterfly_cost(radix) + turns + moves + transpose + masks + spill_cost(x, radix)) + rest +
+         (x->few ? 40 : 20);
 }
 
 static int32_t divisor_at(const search *x, int32_t d) {
@@ -117,7 +141,7 @@ static bool shortest(search *x, fft_plan *out) {
       if (x->n / s % r || !usable_radix(r, x->most)) continue;
       int32_t to = divisor_at(x, s * r);
       double c = x->cost[i] + (x->threads ? thread_cost(x->n, r, s, x->lanes)
-                               : x->rows  ? rows_cost(x->n, r, s, x->lanes)
+                               : x->rows  ? rows_cost(x, r, s)
                                           : vector_cost(x, r, s));
       if (c < x->cost[to]) x->cost[to] = c, x->radix[to] = r;
     }
@@ -195,6 +219,7 @@ static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, f
               .vector = limits->vector,
               .most = limits->wide ? FFT_MAX_RADIX : FFT_FEW,
               .rows = limits->rows,
+              .few = limits->few,
               .convolution = convolution};
   for (int32_t d = 1; d <= n; d++)
     if (n % d == 0 && x.n_divisors < 512) x.divisors[x.n_divisors++] = d;

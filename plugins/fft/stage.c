@@ -735,7 +735,7 @@ static fft_limits limits_of(const tc_stage *s, tc_dtype real) {
   const tc_device_props *d = tc_stage_device(s);
   fft_limits l = {.max_lanes = d->max_lanes > 0 && d->max_lanes < 1024 ? d->max_lanes : 1024};
   if (d->simd_bytes) l.vector = d->simd_bytes / (real == TC_F64 ? 8 : 4);
-  l.in_steps = d->simd_bytes >= 64;
+  l.few = l.vector && d->simd_bytes < 64;
   return l;
 }
 
@@ -759,11 +759,11 @@ static int32_t kept_of(const tc_stage *s) {
 static int64_t inner_length(int64_t n, int64_t kind) { return kind != FFT_C2C && n > 0 && n % 2 == 0 ? n / 2 : n; }
 
 // What loads and stores of a row cost when lanes are `rows` neighbouring rows or neighbouring points.
-static double move_cost(const fft_plan *p, int64_t columns) {
-  double points = p->length, cost = 0;
+static double move_cost(const fft_plan *p, const fft_limits *limits, int64_t columns) {
+  double points = p->length, cost = 0, transpose = limits->few ? 10 : 18;
   for (int32_t side = 0; side < 2; side++) {
     bool strided = columns >> side & 1;
-    if (p->rows) cost += strided ? 2 * points / p->lanes : 18 * points / p->lanes;
+    if (p->rows) cost += strided ? 2 * points / p->lanes : transpose * points / p->lanes;
     else cost += strided ? 2 * points : 2 * points / p->lanes;
   }
   return cost;
@@ -868,7 +868,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
       why = "a row does not fit on chip";
       continue;
     }
-    if (limits.vector) p.cost += move_cost(&p, tc_stage_attr(s, FFT_ATTR_COLUMNS, 0));
+    if (limits.vector) p.cost += move_cost(&p, &limits, tc_stage_attr(s, FFT_ATTR_COLUMNS, 0));
     double near = rank > 1 ? (double)tc_stage_out_hint(s, rank - 2) : 1;
     if (p.rows) p.cost *= ceil(near / p.lanes) * p.lanes / (near > 0 ? near : 1); // rows that do not exist
     int32_t at = count++;

@@ -83,18 +83,21 @@ typedef struct search {
   int32_t radix[512]; // of the last pass on the best way to this divisor
 } search;
 
+enum { REGISTER = 32 }; // bytes, of processors that have few
+
 // What 16 registers have no room for is stored and loaded again.
 static double spill_cost(const search *x, int32_t radix) {
   enum { REGISTERS = 16 };
   return x->few && 2 * radix > REGISTERS ? 4.0 * (2 * radix - REGISTERS) : 0;
 }
 
-// Do the inputs of a butterfly, which are so many bytes apart, push each other out of the first cache?
-static bool collide(int64_t apart, int32_t radix) {
+// So many lines of memory, which are so many bytes apart: how often do they fill what the first cache has for them? 0:
+// they fit.
+static double crowd(int64_t apart, int32_t lines) {
   enum { WAY = 4096, WAYS = 8 };
   int64_t places = WAY;
   for (int64_t step = apart; step % 2 == 0 && places > 1; step /= 2) places /= 2;
-  return 2 * (int64_t)radix >= places * WAYS;
+  return lines >= places * WAYS ? (double)lines / (double)(places * WAYS) : 0;
 }
 
 // Rows in the lanes, for one row; where registers are of 64 bytes measured to take 1.15 of what vectors along it take
@@ -102,7 +105,7 @@ static bool collide(int64_t apart, int32_t radix) {
 static double rows_cost(const search *x, int32_t radix, int32_t s) {
   int32_t n = x->n, lanes = x->lanes;
   double turns = s == n / radix ? 0 : 6.0 * (radix - 1), points = (double)n * lanes, far = points > 4096 ? 1.3 : 1;
-  if (x->few && collide((int64_t)n / radix * 32, radix)) far = 5;
+  if (x->few && crowd((int64_t)n / radix * REGISTER, 2 * radix) > 0) far = 5;
   return (points > 10000 ? 1.7 : 1) * (x->few ? 1 : 1.15) * (double)(n / radix) *
          (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3 + spill_cost(x, radix)) / lanes;
 }
@@ -116,6 +119,8 @@ static double vector_cost(const search *x, int32_t radix, int32_t s) {
   double moves = 6.0 * radix, masks = (s == 1 ? m : s) % lanes ? (x->few ? 40.0 : 2.0) * radix : 0;
   // Inputs that are a page apart push each other out of the first cache before the other half of their line is read.
   if (lanes < x->vector && x->n / radix % (64 * x->vector) == 0) moves *= 3;
+  // So do outputs of the last pass, which go to memory.
+  if (x->few && s > 1 && s == x->n / radix) moves *= 1 + 0.5 * crowd((int64_t)s * 2 * REGISTER / x->vector, radix);
   double transpose = first ? transpose_cost(radix, lanes, x->few) : 0;
   // What is left of the first pass is loaded from memory under a mask, element by element.
   double rest = first && m % lanes ? (power ? 6.0 : 12.0) * radix * lanes : 0;

@@ -71,7 +71,7 @@ struct fft_emit {
   tc_kval row;                  // threads.c: number of the row in the block
   int32_t rows;                 // threads.c: that a block has
   bool in_place;                // threads.c: passes write where they have read
-  bool gaps;                    // threads.c: between points of a row on chip
+  bool gaps;                    // threads.c, vectors.c: between points of a row on chip
   const tc_stage_config *config;
   tc_kmem chirp[2], filter[2], turns; // of a convolution: real and imaginary parts; tables or on-chip arrays
   const fft_io *inner_in, *inner_out; // of a convolution

@@ -11,13 +11,33 @@
 
 typedef struct vector_spot {
   tc_kval lane;
+  tc_kval read, write;        // places on chip of input and output 0
   fft_value outputs[FFT_FEW]; // first pass: waiting to be written together
 } vector_spot;
 
 // ---- the row on chip ----
 static tc_kval place(fft_emit *e, tc_kval i) { return (void)e, i; }
-static void open(fft_emit *e, bool chip) { fft_make_arrays(e, chip); }
-static int64_t room(const fft_emit *e) { return e->plan.n; }
+// Inputs of one butterfly whose distance is a large power of two would share few lines of the first cache. So behind as
+// many points as lie in a page there is a gap of one line, if only passes look at the row. Of powers of two gaps before
+// x + k step are those before x and those before k step.
+enum { PAGE = 4096, LINE = 64 };
+static int64_t point_bytes(const fft_emit *e) { return e->c.real == TC_F64 ? 8 : 4; }
+static int64_t gaps_before(const fft_emit *e, int64_t i) {
+  int64_t size = point_bytes(e);
+  return e->gaps ? i / (PAGE / size) * (LINE / size) : 0;
+}
+static tc_kval placed(fft_emit *e, tc_kval first) { // of the first lane's point
+  int64_t size = point_bytes(e);
+  if (!e->gaps) return first;
+  tc_kval pages = tc_kb_op2(e->c.b, TC_K_DIV, first, fft_int(e, PAGE / size));
+  return fft_add(e, first, fft_muli(e, pages, LINE / size));
+}
+static int64_t room(const fft_emit *e) { return e->plan.n + gaps_before(e, e->plan.n); }
+static void open(fft_emit *e, bool chip) {
+  int32_t n = e->plan.n;
+  e->gaps = !chip && e->plan.length == n && (n & (n - 1)) == 0 && n * point_bytes(e) >= 8 * PAGE;
+  fft_make_arrays(e, chip);
+}
 
 static fft_value load_row(fft_emit *e, tc_kval i, tc_kval mask) {
   return (fft_value){tc_kb_load1(e->c.b, e->array[e->from][0], i, mask, -1),
@@ -28,11 +48,18 @@ static void store_row(fft_emit *e, tc_kval i, fft_value v, tc_kval mask) {
   tc_kb_store(e->c.b, e->array[e->to][1], i, 1, &v.im, mask);
 }
 
+// Output or input k of a row where they are so many points apart.
+static tc_kval place_of(fft_spot *at, tc_kval first, tc_kval k, int64_t apart) {
+  tc_kval i = fft_add(at->e, first, fft_muli(at->e, k, apart));
+  return at->k > 0 ? fft_addi(at->e, i, gaps_before(at->e, at->k * apart)) : i;
+}
 static fft_value load(fft_spot *at, tc_kval k) {
-  return load_row(at->e, fft_add(at->e, at->read, fft_muli(at->e, k, at->e->plan.n / at->p->radix)), at->mask);
+  const vector_spot *v = at->self;
+  return load_row(at->e, place_of(at, v->read, k, at->e->plan.n / at->p->radix), at->mask);
 }
 static void store(fft_spot *at, tc_kval k, fft_value x) {
-  store_row(at->e, fft_add(at->e, at->write, fft_muli(at->e, k, at->p->s)), x, at->mask);
+  const vector_spot *v = at->self;
+  store_row(at->e, place_of(at, v->write, k, at->p->s), x, at->mask);
 }
 
 // The first pass with a written-out radix.
@@ -46,7 +73,7 @@ static void store_together(fft_spot *at) {
   fft_emit *e = at->e;
   tc_kval part[2][FFT_FEW];
   for (int32_t k = 0; k < at->p->radix; k++) part[0][k] = v->outputs[k].re, part[1][k] = v->outputs[k].im;
-  for (int32_t i = 0; i < 2; i++) tc_kb_store(e->c.b, e->array[e->to][i], at->write, at->p->radix, part[i], at->mask);
+  for (int32_t i = 0; i < 2; i++) tc_kb_store(e->c.b, e->array[e->to][i], v->write, at->p->radix, part[i], at->mask);
 }
 
 // ---- factors ----
@@ -80,6 +107,8 @@ static void first_spot(fft_spot *at, tc_kval p0, tc_kval mask) {
   bool together = !at->out && r <= FFT_FEW;
   at->read = fft_add(e, p0, v->lane);
   at->write = fft_muli(e, at->read, r);
+  v->read = fft_add(e, placed(e, p0), v->lane);
+  v->write = fft_add(e, placed(e, fft_muli(e, p0, r)), fft_muli(e, v->lane, r));
   at->mask = mask;
   at->turn = -1;
   if (at->table.kind == FFT_TABLE_LANES) at->turn = fft_muli(e, p0, 2 * (r - 1));
@@ -115,10 +144,12 @@ static void first_vector(void *self, tc_kval p0, tc_kval mask) { first_spot(self
 static void later_vector(void *self, tc_kval q0, tc_kval mask) {
   fft_spot *at = self;
   fft_emit *e = at->e;
-  const later_pass *x = at->self;
+  later_pass *x = at->self;
   tc_kval q = fft_add(e, q0, x->v.lane);
   at->read = fft_add(e, fft_muli(e, x->p, at->p->s), q);
   at->write = fft_add(e, fft_muli(e, x->p, (int64_t)at->p->s * at->p->radix), q);
+  x->v.read = fft_add(e, placed(e, fft_add(e, fft_muli(e, x->p, at->p->s), q0)), x->v.lane);
+  x->v.write = fft_add(e, placed(e, fft_add(e, fft_muli(e, x->p, (int64_t)at->p->s * at->p->radix), q0)), x->v.lane);
   at->mask = mask;
   fft_spot_emit(at);
 }

@@ -50,13 +50,14 @@ static bool cast_form(cg *g, const tc_kinst *in, const cg_val *a, cg_val *out) {
   return true;
 }
 
-// root + offset of a uniform operand: constants are offsets from nothing (root NULL).
+// root + offset of an operand's base: constants are offsets from nothing (root NULL).
 static void split_offset(const cg_val *a, LLVMValueRef *root, int64_t *offset) {
-  *root = a->root ? a->root : a->v, *offset = a->root ? a->offset : 0;
-  if (!a->root && cg_const_int(a->v, offset)) *root = NULL;
+  LLVMValueRef base = a->base ? a->base : a->v; // uniform: the value
+  *root = a->root ? a->root : base, *offset = a->root ? a->offset : 0;
+  if (!a->root && cg_const_int(base, offset)) *root = NULL;
 }
 
-// Constants that are added somewhere in a uniform signed integer, taken out.
+// Constants that are added somewhere in the base of a signed integer, taken out.
 static void track_offset(cg *g, const tc_kinst *in, const cg_val *a, const cg_val *b, cg_val *out) {
   enum { MOST = 1 << 28 };
   LLVMValueRef x, y = NULL, root = NULL;
@@ -137,6 +138,6 @@ void cg_track(cg *g, const tc_kinst *in, cg_val *out) {
     out->base = f.base, out->stride = f.stride, out->zeros = f.zeros;
   } else {
     out->base = out->v, out->zeros = f.zeros;
-    track_offset(g, in, &a, &b, out);
   }
+  track_offset(g, in, &a, &b, out);
 }

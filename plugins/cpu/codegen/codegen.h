@@ -21,7 +21,7 @@ typedef struct cg_val {
   LLVMValueRef base,
       stride;    // integers: value = base + stride*lane; base NULL: not known. Uniform: base = v, stride NULL
   int32_t zeros; // low bits of base known to be zero
-  // Uniform integers: value = root + offset, so that addresses that differ by constants share a register; root NULL:
+  // Integers: base = root + offset, so that addresses that differ by constants share a register; root NULL:
   // there is no offset. Overflow is ignored here, too.
   LLVMValueRef root;
   int64_t offset;

@@ -90,7 +90,8 @@ static void make_access(cg *g, const tc_kinst *in, cg_access *a) {
   if (!cg_is_signed(d) || cg_bits(d) < 32) a->index = widen(g, a->index, cg_is_signed(d));
   a->align = align_of(a->m, 0);
   if (!v->base || (v->stride && !cg_is_signed(d) && d != TC_U64)) return;
-  a->base = widen(g, v->base, cg_is_signed(d));
+  if (v->root) a->base = LLVMBuildAdd(g->b, widen(g, v->root, true), cg_i64(g, v->offset), "");
+  else a->base = widen(g, v->base, cg_is_signed(d));
   a->stride = v->stride ? widen(g, v->stride, cg_is_signed(d)) : cg_i64(g, 0);
   a->align = align_of(a->m, v->zeros);
 }

@@ -79,11 +79,10 @@ static fft_value turn_constant(const fft_code *c, fft_value v, int64_t k, int64_
   fft_unit(k, n, &re, &im);
   if (8 * k % n == 0) { // |re| = |im|: plain sums
     double h = 0x1.6a09e667f3bcdp-1;
-    tc_kval s = add(c, v.re, v.im), d = sub(c, v.re, v.im);
-    if (re > 0 && im > 0) return (fft_value){d, s, v.scale * h}; // (a+bi)(1+i) = (a-b) + (a+b)i
-    if (re > 0) return (fft_value){s, neg(c, d), v.scale * h};   // (1-i): (a+b) + (b-a)i
-    if (im > 0) return (fft_value){neg(c, s), d, v.scale * h};   // (-1+i): (-a-b) + (a-b)i
-    return (fft_value){neg(c, d), neg(c, s), v.scale * h};       // (-1-i)
+    double scale = re > 0 ? v.scale * h : -v.scale * h; // (a+bi)(1+i) = (a-b) + (a+b)i, (1-i): (a+b) + (b-a)i
+    tc_kval s = add(c, v.re, v.im);
+    if ((re > 0) == (im > 0)) return (fft_value){sub(c, v.re, v.im), s, scale};
+    return (fft_value){s, sub(c, v.im, v.re), scale};
   }
   // (a+bi)(re+im i): the larger part of the constant stays outside.
   if (fabs(re) >= fabs(im)) {

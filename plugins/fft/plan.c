@@ -105,7 +105,7 @@ static double crowd(int64_t apart, int32_t lines) {
 static double rows_cost(const search *x, int32_t radix, int32_t s) {
   int32_t n = x->n, lanes = x->lanes;
   double turns = s == n / radix ? 0 : 6.0 * (radix - 1), points = (double)n * lanes, far = points > 4096 ? 1.3 : 1;
-  if (x->few && crowd((int64_t)n / radix * REGISTER, 2 * radix) > 0) far = 5;
+  if (x->few) far += 2 * crowd((int64_t)n / radix * REGISTER, 2 * radix);
   return (points > 10000 ? 1.7 : 1) * (x->few ? 1 : 1.15) * (double)(n / radix) *
          (fft_butterfly_cost(radix) + turns + 4.0 * radix * far + 3 + spill_cost(x, radix)) / lanes;
 }

@@ -764,7 +764,7 @@ static double move_cost(const fft_plan *p, const fft_limits *limits, int64_t col
   for (int32_t side = 0; side < 2; side++) {
     bool strided = columns >> side & 1;
     if (p->rows) cost += strided ? 2 * points / p->lanes : transpose * points / p->lanes;
-    else cost += strided ? 2 * points : 2 * points / p->lanes;
+    else cost += strided ? (limits->few ? 4 : 2) * points : 2 * points / p->lanes;
   }
   return cost;
 }

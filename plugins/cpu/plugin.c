@@ -16,7 +16,7 @@
 
 #define PLUGIN_VERSION "0.1.0"
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "5"
+#define CODEGEN_VERSION "6"
 
 static void report(const tc_host *h, int32_t code, const char *text) {
   h->diag(h->self, code, (tc_sv){text, strlen(text)});

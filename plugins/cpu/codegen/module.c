@@ -31,7 +31,7 @@ static void on_fatal_error(const char *reason);
 // room for. Options of LLVM are global, so they depend on the host alone; no other library shares this copy of LLVM.
 static void keep_order(void) {
   char *features = LLVMGetHostCPUFeatures();
-  const char *const options[] = {"tc", "-misched-topdown"};
+  const char *const options[] = {"tc", "-misched-regpressure=false"};
   if (!strstr(features, "+avx512f")) LLVMParseCommandLineOptions(2, options, "");
   LLVMDisposeMessage(features);
 }

@@ -126,7 +126,7 @@ void cg_interleave(cg *g, int32_t w, LLVMValueRef *in, LLVMValueRef *out) {
 enum { PART = 16 };
 
 bool cg_in_halves(cg *g, int32_t w, int32_t n, int32_t size) {
-  return !g->avx512 && w > 1 && power_of_two(w) && n * size == 2 * PART;
+  return !g->avx512 && size >= 4 && w > 1 && power_of_two(w) && n * size == 2 * PART;
 }
 
 void cg_take_halves(cg *g, int32_t w, int32_t size, LLVMValueRef *in, LLVMValueRef *out) {

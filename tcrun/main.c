@@ -1,6 +1,5 @@
 // tcrun: the command line. Finds the command, runs it in an arena, turns its status into an exit code.
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,20 +145,8 @@ static int exit_code(int32_t code) {
   }
 }
 
-// Compilers of kernels make and free many small things on several threads: heaps that grow in large steps, and keep
-// what was freed, save a sixth of NVRTC's time where new pages are slow. Programs that embed the library decide for
-// themselves.
-static void keep_memory(void) {
-#ifdef __GLIBC__
-  mallopt(M_TOP_PAD, 16 << 20);
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
-  mallopt(M_MMAP_THRESHOLD, 32 << 20); // what it becomes by itself, unless one of them is set
-#endif
-}
-
 int main(int argc, char **argv) {
   call c = {.argc = argc - 1, .argv = argv + 1, .command = -1};
-  keep_memory();
   if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     help();
     return argc < 2 ? EXIT_BAD_USE : EXIT_OK;

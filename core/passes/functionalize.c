@@ -325,6 +325,11 @@ static tc_status visit_parts(writer *w, tc_node *n) {
   return TC_OK;
 }
 
+// From where the storage of its operand begins, be the result a view or not.
+static bool counts_in_storage(const tc_node *n) {
+  return tc_counts_in_storage(n) || tc_node_is(n, "as_strided_copy") || tc_node_is(n, "as_strided_scatter");
+}
+
 static tc_status visit(writer *w, tc_node *n) {
   if (sees_lists(n)) return visit_parts(w, n);
   handle **old = TC_NEW_ARRAY(arena_of(w), handle *, n->n_args);
@@ -333,7 +338,7 @@ static tc_status visit(writer *w, tc_node *n) {
   w->b = (tc_build){.graph = w->g, .before = n, .source = n->source};
   tc_node_each_value(n, update_place, w);
   TC_TRY(w->status);
-  if (tc_counts_in_storage(n) && old[0]) { // counts in the storage that the model had
+  if (counts_in_storage(n) && old[0]) { // in the one that the model had
     TC_TRY(tc_match_gaps(&w->b, n->args[0].value, &old[0]->type, &n->args[0].value));
     TC_TRY(tc_view_count_from(&w->b, n, &old[0]->type, &n->args[0].value->type, n->args));
   }

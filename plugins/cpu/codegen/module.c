@@ -26,9 +26,10 @@ static void report(const tc_host *h, int32_t code, const char *text) {
 
 static void on_fatal_error(const char *reason);
 
-// The emitters of kernels order instructions so that few values are alive. Where there are 16 registers LLVM's own
-// order, which is made from the last instruction to the first, keeps more: it loads early and stores what it has no
-// room for. Options of LLVM are global, so they depend on the host alone; no other library shares this copy of LLVM.
+// The emitters of kernels order instructions so that few values are alive. LLVM's scheduler, which counts them while it
+// places the last instruction first, keeps more where there are 16 registers, and stores what it has no room for: there
+// it is not to count, and leaves the order as it is. Options of LLVM are global, so they depend on the host alone; no
+// other library shares this copy of LLVM.
 static void keep_order(void) {
   char *features = LLVMGetHostCPUFeatures();
   const char *const options[] = {"tc", "-misched-regpressure=false"};

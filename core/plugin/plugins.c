@@ -485,10 +485,11 @@ static bool is_entry_of(const tc_plugin *p, tc_sv real) {
          (tc_sv_eq(p->file, tc_path_base(real)) && tc_sv_eq(tc_path_dir(p->manifest), tc_path_dir(real)));
 }
 
-// What is wrong with a manifest that cannot be read is told: it may be the one that is looked for.
+// What is wrong with a manifest that cannot be read is told: it may be the one that is looked for. It is not read again
+// for that: memory that lacked once may be there the second time.
 static tc_status add_file(tc_plugins *ps, void *arg) {
   added *a = arg;
-  tc_sv real, folder, *names, unread = {"", 0};
+  tc_sv real, folder, *names;
   int32_t n;
   TC_TRY(tc_trusted_path(ps->arena, a->path, false, &real));
   for (int32_t i = 0; i < ps->entries.count; i++)
@@ -498,21 +499,20 @@ static tc_status add_file(tc_plugins *ps, void *arg) {
     }
   TC_TRY(tc_trusted_path(ps->arena, tc_sv_copy(ps->arena, tc_path_dir(real)).data, true, &folder));
   TC_TRY(tc_dir_list(ps->arena, folder.data, &names, &n));
+  tc_status unread = TC_OK;
   for (int32_t i = 0; i < n; i++) {
     if (!tc_sv_ends(names[i], TC_MANIFEST_SUFFIX)) continue;
     tc_plugin probe = {0};
     tc_sv path = tc_path_join(ps->arena, folder, names[i]);
     tc_status s = tc_manifest_read(ps->arena, path, &probe);
-    bool names_it = s == TC_OK && tc_sv_eq(probe.file, tc_path_base(real));
-    if (s != TC_OK && !unread.size) unread = path;
-    tc_status_free(s);
-    if (names_it) return add_manifest(ps, path, &a->entry);
+    if (s == TC_OK && tc_sv_eq(probe.file, tc_path_base(real))) {
+      tc_status_free(unread);
+      return add_manifest(ps, path, &a->entry);
+    }
+    if (unread == TC_OK) unread = s;
+    else tc_status_free(s);
   }
-  if (unread.size) {
-    tc_plugin probe = {0};
-    TC_TRY(tc_manifest_read(ps->arena, unread, &probe), "while looking for the manifest of '" TC_SV_FMT "'",
-           TC_SV_ARG(real));
-  }
+  TC_TRY(unread, "while looking for the manifest of '" TC_SV_FMT "'", TC_SV_ARG(real));
   return tc_error(TC_STATUS_NOT_FOUND, "no manifest (NAME" TC_MANIFEST_SUFFIX ") beside '" TC_SV_FMT "' names it",
                   TC_SV_ARG(real));
 }

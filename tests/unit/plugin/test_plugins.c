@@ -636,6 +636,39 @@ TC_TEST(says_what_is_wrong_with_a_files_manifest) {
   return TC_OK;
 }
 
+// Whichever allocation fails, lack of memory is what is told: a manifest that is longer than an arena's block takes one
+// of its own while it is read.
+TC_TEST(tells_lack_of_memory_while_a_files_manifest_is_read) {
+  const char *folder = make_folder(arena);
+  put_plugin(arena, folder, "libs.so", 0644);
+  const char *comment = tc_sv_printf(arena, "# %300000d", 0).data;
+  put(arena, folder, "s.tc-plugin.toml", manifest(arena, "s", "libs.so", comment), 0644);
+  const char *file = tc_sv_printf(arena, "%s/libs.so", folder).data;
+  tc_sv elsewhere = TC_SV(PLUGINS "long");
+  bool failed = true;
+  for (int64_t at = 1; failed; at++) {
+    tc_fault_allocator f;
+    tc_plugins *ps;
+    tc_plugin *p;
+    tc_fault_allocator_init(&f, tc_system_allocator());
+    f.fail_at = at;
+    tc_plugins_options o = {.allocator = &f.iface, .folders = &elsewhere, .n_folders = 1};
+    tc_status s = tc_plugins_create(&o, &ps);
+    if (s == TC_OK) {
+      s = tc_plugins_add_file(ps, file, &p);
+      tc_plugins_destroy(ps);
+    }
+    failed = s != TC_OK;
+    assert_true(failed || at > f.count);
+    if (failed && tc_status_code(s) != TC_STATUS_OUT_OF_MEMORY)
+      fail_msg("with allocation %lld failing: %s", (long long)at, tc_status_text(s));
+    assert_int_equal(f.live, 0);
+    tc_status_free(s);
+  }
+  remove_folder(arena, folder);
+  return TC_OK;
+}
+
 // Folders that are given stand in the place of the program's own, and a plugin that is missing may be there.
 TC_TEST(says_which_folder_was_not_looked_in) {
   tc_plugins_options o = {0};
@@ -688,6 +721,7 @@ int main(void) {
       cmocka_unit_test(refuses_a_second_plugin_of_one_name),
       cmocka_unit_test(takes_folders_and_files_as_given),
       cmocka_unit_test(says_what_is_wrong_with_a_files_manifest),
+      cmocka_unit_test(tells_lack_of_memory_while_a_files_manifest_is_read),
       cmocka_unit_test(says_which_folder_was_not_looked_in),
       cmocka_unit_test(finds_from_many_threads),
   };

@@ -2,16 +2,12 @@
 // good as C's own.
 #include "core/base/complex_power.h"
 
-#include <complex.h>
 #include <math.h>
 #include <stdbool.h>
 
-#undef I
+#include "core/base/complex_parts.h"
 
-// C11's CMPLXL is missing from some pairs of compiler and library.
-#ifndef CMPLXL
-#define CMPLXL(re, im) __builtin_complex((long double)(re), (long double)(im))
-#endif
+#undef I
 
 static bool is_usual(double complex z) { return isfinite(creal(z)) && isfinite(cimag(z)); }
 

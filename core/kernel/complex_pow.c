@@ -72,5 +72,7 @@ cx tc_kcx_pow(const tc_km *m, cx x, cx y) {
   cx d = direction_of(m, angle), r = tc_kcx_turned(m, size.hi, angle.hi, e, most, d.re, d.im);
   // Powers of zero with a positive exponent; the others are what infinities and NaN make of them.
   tc_kval null = k_and(m, k_and(m, k_eq(m, x.re, zero), k_eq(m, x.im, zero)), k_gt(m, y.re, zero));
+  tc_kval open = k_and(m, is_inf(m, y.im), k_lt(m, y.re, k_inf(m)));
+  null = k_and(m, null, k_not(m, open));
   return (cx){k_select(m, null, zero, r.re), k_select(m, null, zero, r.im)};
 }

@@ -1,17 +1,12 @@
 // Evaluation of opcodes on complex scalars in double, functions by C's library (Annex G): the oracle of the expansion
 // in complex.c.
-#include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_parts.h"
 #include "core/base/complex_power.h"
 #include "core/kernel/ir.h"
 
 #undef I
-
-// C11's CMPLX is missing from some pairs of compiler and library.
-#ifndef CMPLX
-#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
-#endif
 
 // Products and quotients by the plain formulas, which is what PyTorch has where something is not finite.
 static double complex product(double complex x, double complex y) {

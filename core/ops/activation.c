@@ -1,13 +1,8 @@
 // Activations. Definitions: PyTorch's documentation of torch.nn.functional.
-#include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_parts.h"
 #include "core/ops/ops.h"
-
-// C11's CMPLX is missing from some pairs of compiler and library.
-#ifndef CMPLX
-#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
-#endif
 
 static double relu_f(double x) { return isnan(x) ? x : x > 0 ? x : 0; }
 static int64_t relu_i(int64_t x) { return x > 0 ? x : 0; }

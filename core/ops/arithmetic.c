@@ -1,12 +1,12 @@
 // Binary arithmetic: add, sub, mul, div, pow, remainders, extremes, and bit operations.
 // Definitions: PyTorch's documentation of torch.add … ; integer division truncates or floors as rounding_mode says.
-#include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_parts.h"
 #include "core/base/complex_power.h"
 #include "core/ops/ops.h"
 
-#define C(z) ((z).re + (z).im * I)
+#define C(z) CMPLX((z).re, (z).im)
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }
 
 static double add_f(double x, double y, double alpha) { return x + alpha * y; }

@@ -1,13 +1,8 @@
 // Ops that are a short text over others.
-#include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_parts.h"
 #include "core/ops/ops.h"
-
-// C11's CMPLX is missing from some pairs of compiler and library.
-#ifndef CMPLX
-#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
-#endif
 
 // addcmul, addcdiv: one rounding, at the end. The dtype is that of the three tensors.
 static int32_t addc_meta(tc_op_args *a) {
@@ -35,7 +30,7 @@ static int32_t addc_ref(tc_op_args *a, bool divide) {
       for (int32_t d = 0; d < x[k]->rank; d++)
         at[k] += x[k]->sizes[d] == 1 ? 0 : i[d + y->rank - x[k]->rank] * x[k]->strides[d];
       tc_c128 z = tc_ref_c(x[k], at[k]);
-      v[k] = z.re + z.im * I;
+      v[k] = CMPLX(z.re, z.im);
     }
     if (y->dtype == TC_I64 && !divide) {
       uint64_t p = (uint64_t)value.i * (uint64_t)tc_ref_i(x[1], at[1]) * (uint64_t)tc_ref_i(x[2], at[2]);
@@ -44,7 +39,7 @@ static int32_t addc_ref(tc_op_args *a, bool divide) {
       double p = creal(v[1]), q = creal(v[2]);
       tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){creal(v[0]) + value.re * (divide ? p / q : p * q), 0});
     } else {
-      double complex w = v[0] + (value.re + value.im * I) * (divide ? v[1] / v[2] : v[1] * v[2]);
+      double complex w = v[0] + CMPLX(value.re, value.im) * (divide ? v[1] / v[2] : v[1] * v[2]);
       tc_ref_put(y, tc_ref_offset(y, i), (tc_c128){creal(w), cimag(w)});
     }
   }

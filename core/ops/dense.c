@@ -6,10 +6,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#ifndef CMPLX
-#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
-#endif
-
 static double size1(tc_z z) { return fabs(creal(z)) + fabs(cimag(z)); }
 static double squared(tc_z z) { return creal(z) * creal(z) + cimag(z) * cimag(z); }
 static void swap(tc_z *x, tc_z *y) {

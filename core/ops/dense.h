@@ -4,9 +4,10 @@
 #ifndef TC_CORE_OPS_DENSE_H_
 #define TC_CORE_OPS_DENSE_H_
 
-#include <complex.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/base/complex_parts.h"
 
 typedef double complex tc_z;
 

@@ -77,7 +77,7 @@ static void take(const batch *b, const tc_ref_view *v, tc_z *out) {
   for (int64_t j = 0; j < n; j++) {
     for (int64_t i = 0; i < m; i++) {
       tc_c128 z = tc_ref_c(v, at + i * v->strides[v->rank - 2] + j * v->strides[v->rank - 1]);
-      out[i + j * m] = z.re + z.im * I;
+      out[i + j * m] = CMPLX(z.re, z.im);
     }
   }
 }
@@ -363,7 +363,7 @@ static int32_t householder_ref(tc_op_args *a) {
     take(&b, x, w);
     for (int64_t i = 0; i < k; i++) {
       tc_c128 z = tc_ref_c(tau, start_of(&b, tau, 1) + i * tau->strides[tau->rank - 1]);
-      t[i] = z.re + z.im * I;
+      t[i] = CMPLX(z.re, z.im);
     }
     tc_dense_householder(m, k, w, t, n, f);
     give(&b, q, f, m);

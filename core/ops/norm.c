@@ -1,8 +1,8 @@
 // Normalisation over the last dimensions: layer_norm, native_layer_norm, rms_norm. Two passes: the mean, then the mean
 // of squared differences, both in f32 or wider.
-#include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_parts.h"
 #include "core/ops/ops.h"
 
 typedef struct norm {
@@ -138,7 +138,7 @@ static int32_t ref_complex_norm(tc_op_args *a, const norm *m) {
           if (w && d >= lead) q += i * w->strides[d - lead];
         }
         tc_c128 v = tc_ref_c(x, from), g = w ? tc_ref_c(w, q) : (tc_c128){1, 0};
-        double complex z = v.re + v.im * I, r = z * scale * (g.re + g.im * I);
+        double complex z = CMPLX(v.re, v.im), r = z * scale * CMPLX(g.re, g.im);
         if (pass == 0) sum += z * z;
         else tc_ref_put(y, to, (tc_c128){creal(r), cimag(r)});
       } while (tc_ref_next(m->n_norm, x->sizes + lead, index));

@@ -1,14 +1,9 @@
 // Unary functions of mathematics. Definitions: C99 for real and complex functions, PyTorch's documentation elsewhere.
-#include <complex.h>
 #include <math.h>
 
+#include "core/base/complex_parts.h"
 #include "core/base/complex_power.h"
 #include "core/ops/ops.h"
-
-// C11's CMPLX is missing from some pairs of compiler and library.
-#ifndef CMPLX
-#define CMPLX(re, im) __builtin_complex((double)(re), (double)(im))
-#endif
 
 static double complex z_of(tc_c128 z) { return CMPLX(z.re, z.im); }
 static tc_c128 pack(double complex z) { return (tc_c128){creal(z), cimag(z)}; }

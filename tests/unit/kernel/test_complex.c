@@ -1,15 +1,12 @@
 // The complex expansion against the C library's long double complex functions, and against Annex G at special values.
 // Errors are measured on the whole number (|got - exact| / |exact|, in epsilons of the part's type).
-#include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 
-#undef I
-#ifndef CMPLXL
-#define CMPLXL(re, im) __builtin_complex((long double)(re), (long double)(im))
-#endif
-
+#include "core/base/complex_parts.h"
 #include "tests/unit/kernel/kernel_test.h"
+
+#undef I
 
 typedef long double complex lc;
 
@@ -212,7 +209,7 @@ static void one_value(tc_arena *arena, int32_t op, tc_dtype t, const double *x, 
 
 KERNEL_TEST(known_values) {
   const double big[2] = {1e20, 1e20}, tiny[2] = {1e-8, 0}, minus4[2] = {-4, 0}, zero[2] = {0, 0}, two[2] = {2, 0},
-               inf[2] = {INFINITY, NAN};
+               inf[2] = {INFINITY, NAN}, aside[2] = {2, INFINITY};
   const double z[2] = {3.1, -2.7}, conj[2] = {3.1, 2.7}, tiny2[2] = {1e-42, 1e-42}, least[2] = {0, 0x1p-149};
   one_value(arena, TC_K_DIV, TC_C64, big, big, 1, 0);
   one_value(arena, TC_K_DIV, TC_C64, tiny2, tiny2, 1, 0);
@@ -222,6 +219,8 @@ KERNEL_TEST(known_values) {
   one_value(arena, TC_K_DIV, TC_C64, two, inf, NAN, NAN);                                       // as PyTorch
   one_value(arena, TC_K_LOG, TC_C64, least, NULL, -0x1.9d1d9fccf4778p+6, 0x1.921fb54442d18p+0); // 2^-149 i
   one_value(arena, TC_K_POW, TC_C64, zero, two, 0, 0);
+  one_value(arena, TC_K_POW, TC_C64, zero, inf, 0, 0);
+  one_value(arena, TC_K_POW, TC_C64, zero, aside, NAN, NAN);
   one_value(arena, TC_K_POW, TC_C64, zero, zero, NAN, NAN);
   double r[2];
   evaluate(arena, &(function){.op = TC_K_MUL, .arity = 2}, TC_C64, 1, z, conj, r);

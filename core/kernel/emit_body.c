@@ -677,6 +677,24 @@ static int32_t bool_kind(const tc_lnode *n) {
   return n->reduce == TC_RED_MIN || n->reduce == TC_RED_PROD ? TC_RED_ALL : n->reduce;
 }
 
+// Of `x == x ? x : -inf` (a maximum's start; +inf, a minimum's) x: the extreme of numbers, which is never NaN. -1: it
+// is something else.
+static tc_kval number_of(tc_em *e, const tc_lnode *n, tc_kval v) {
+  if (n->reduce != TC_RED_MAX && n->reduce != TC_RED_MIN) return -1;
+  const tc_kinst *in = tc_kb_inst_of(e->kb, v);
+  if (!in || in->op != TC_K_SELECT || in->args[2] != em_acc_init(e, n)) return -1;
+  const tc_kinst *same = tc_kb_inst_of(e->kb, in->args[0]);
+  bool is = same && same->op == TC_K_EQ && same->args[0] == in->args[1] && same->args[1] == in->args[1];
+  return is ? in->args[1] : -1;
+}
+
+// Vectors choose the first of two by one comparison: NaN there is not chosen.
+static tc_kval larger_number(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval x) {
+  bool max = n->reduce == TC_RED_MAX;
+  if (!e->dev->simd_bytes) return tc_kb_op2(e->kb, max ? TC_K_FMAX : TC_K_FMIN, acc, x);
+  return tc_kb_op3(e->kb, TC_K_SELECT, tc_kb_op2(e->kb, max ? TC_K_GT : TC_K_LT, x, acc), x, acc);
+}
+
 tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {
   int32_t op = reductions[bool_kind(n)].combine;
   if (!op) {
@@ -684,6 +702,11 @@ tc_kval em_acc_combine(tc_em *e, const tc_lnode *n, tc_kval acc, tc_kval v) {
     return acc;
   }
   v = tc_kb_cast(e->kb, em_acc_type(n), v);
+  tc_kval number = number_of(e, n, v);
+  if (number >= 0) {
+    if (e->mask >= 0) number = tc_kb_op3(e->kb, TC_K_SELECT, e->mask, number, em_acc_init(e, n));
+    return larger_number(e, n, acc, number);
+  }
   if (e->mask >= 0) v = tc_kb_op3(e->kb, TC_K_SELECT, e->mask, v, em_acc_init(e, n));
   return tc_kb_op2(e->kb, op, acc, v);
 }

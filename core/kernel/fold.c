@@ -214,10 +214,21 @@ static double least(const tc_kb *b, tc_kval v, int32_t depth) {
   }
 }
 
-// A comparison of a float with a constant that is below all of its values; NaN is neither less nor equal.
+double tc_kb_most(const tc_kb *b, tc_kval v) {
+  const tc_kinst *in = tc_kb_inst_of(b, v);
+  tc_knum c;
+  if (tc_kb_const_of(b, v, &c)) return c.re == c.re ? c.re : HUGE_VAL;
+  if (in && in->op == TC_K_NEG) return -least(b, in->args[0], 6);
+  if (!in || in->op != TC_K_MIN) return HUGE_VAL;
+  double x = tc_kb_most(b, in->args[0]), y = tc_kb_most(b, in->args[1]);
+  return x < y ? x : y;
+}
+
+// A comparison of a float with a constant that is below or above all of its values; NaN is neither less nor equal.
 static tc_kval fold_real_comparison(tc_kb *b, int32_t op, tc_kval x, double c) {
-  double from = least(b, x, 6);
-  bool known = op == TC_K_LT ? from >= c : from > c;
+  bool less = op == TC_K_LT || op == TC_K_LE, greater = op == TC_K_GT || op == TC_K_GE;
+  double from = greater ? -HUGE_VAL : least(b, x, 6), to = less ? HUGE_VAL : tc_kb_most(b, x);
+  bool known = op == TC_K_LT ? from >= c : op == TC_K_GT ? to <= c : from > c || to < c;
   return known ? tc_kb_int(b, TC_BOOL, op == TC_K_NE) : -1;
 }
 
@@ -257,7 +268,9 @@ static tc_kval fold_real(tc_kb *b, int32_t *op, tc_dtype type, tc_kval *v, const
   case TC_K_EQ:
   case TC_K_NE:
   case TC_K_LT:
-  case TC_K_LE: return k->is[1] ? fold_real_comparison(b, *op, v[0], k->v[1].re) : -1;
+  case TC_K_LE:
+  case TC_K_GT:
+  case TC_K_GE: return k->is[1] ? fold_real_comparison(b, *op, v[0], k->v[1].re) : -1;
   case TC_K_FLOOR:
   case TC_K_CEIL:
   case TC_K_TRUNC:

@@ -86,6 +86,8 @@ void tc_kb_set_source(tc_kb *b, const tc_ksource *source); // instead of a body
 void tc_kb_name(tc_kb *b, tc_kval v, tc_sv name);          // the first name of a value stays
 bool tc_kb_const_of(const tc_kb *b, tc_kval v, tc_knum *out);
 const tc_kinst *tc_kb_inst_of(const tc_kb *b, tc_kval v); // NULL for region parameters
+// A number of its type that a float never exceeds, be it NaN or not; HUGE_VAL: none is known.
+double tc_kb_most(const tc_kb *b, tc_kval v);
 bool tc_kb_in_lanes(const tc_kb *b);
 // The table of that name with these contents, declared at its first use.
 tc_kmem tc_kb_constant_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data);

@@ -342,7 +342,7 @@ static int32_t safe_softmax_lower(tc_op_args *a) {
   if (rank) reduced[tc_op_wrap_dim(a, tc_op_int(a, 1, 0), rank)] = true;
   static const char *const names[] = {"x", "m"};
   tc_lt pair[2] = {x, tc_lower_reduced(a, x, TC_RED_MAX, reduced, true, NULL, compute, compute)};
-  tc_lt e = tc_lower_text(a, "where(m == -inf, 0, exp(x - m))", 2, names, pair, compute, compute);
+  tc_lt e = tc_lower_text(a, "where(m == -inf, 0, exp(min(x - m, 0)))", 2, names, pair, compute, compute);
   tc_lt last[2] = {e, tc_lower_reduced(a, e, TC_RED_SUM, reduced, true, NULL, compute, compute)};
   tc_lo_result(a, 0, tc_lower_text(a, "where(m == 0, 0, x / m)", 2, names, last, compute, out));
   return TC_STATUS_OK;

@@ -1,4 +1,5 @@
-// softmax and log_softmax along a dimension: the row's maximum is subtracted first.
+// softmax and log_softmax along a dimension: the row's maximum is subtracted first, of its numbers: one NaN makes the
+// sum NaN, and with it the row. What is left is not positive, which the exponential is told.
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -13,6 +14,9 @@ static int32_t softmax_meta(tc_op_args *a) {
   return tc_op_set_result(a, 0, d, t->rank, t->sizes, NULL); // row-major whatever the input is
 }
 
+// What a reduction takes of an element whose row is NaN anyway.
+static const char number[] = "where(v == v, v, -inf)";
+
 static int32_t lower(tc_op_args *a, bool log) {
   tc_dtype out = tc_op_result_type(a, 0)->dtype, compute = tc_op_math_type(out);
   tc_lt x = tc_lower_cast(a, tc_lo_arg(a, 0), out); // a dtype that is asked for is the input's, too
@@ -21,11 +25,10 @@ static int32_t lower(tc_op_args *a, bool log) {
   int64_t dim = rank ? tc_op_wrap_dim(a, tc_op_int(a, 1, 0), rank) : 0;
   if (rank) reduced[dim] = true;
   static const char *const names[] = {"x", "m", "s"};
-  tc_lt max = tc_lower_reduced(a, x, TC_RED_MAX, reduced, true, NULL, compute, compute);
+  tc_lt max = tc_lower_reduced(a, x, TC_RED_MAX, reduced, true, number, compute, compute);
   tc_lt pair[2] = {x, max};
-  tc_lt shifted = log ? tc_lower_text(a, "x - m", 2, names, pair, compute, compute)
-                      : tc_lower_text(a, "exp(x - m)", 2, names, pair, compute, compute);
-  tc_lt sum = tc_lower_reduced(a, shifted, TC_RED_SUM, reduced, true, log ? "exp(v)" : NULL, compute, compute);
+  tc_lt shifted = tc_lower_text(a, log ? "x - m" : "exp(min(x - m, 0))", 2, names, pair, compute, compute);
+  tc_lt sum = tc_lower_reduced(a, shifted, TC_RED_SUM, reduced, true, log ? "exp(min(v, 0))" : NULL, compute, compute);
   tc_lt last[3] = {shifted, sum, sum};
   tc_lo_result(a, 0, tc_lower_text(a, log ? "x - log(m)" : "x * (1 / m)", 2, names, last, compute, out));
   return TC_STATUS_OK;

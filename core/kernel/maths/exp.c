@@ -42,14 +42,21 @@ static tc_kval limit(const tc_km *m, tc_kval x) {
   return k_at_least(m, k_at_most(m, x, k_pick(m, 90, 711)), k_pick(m, -105, -747));
 }
 
-// e^x, where |x| is no larger than the limits; its error is below 1 ulp.
-static tc_kval limited_exp(const tc_km *m, tc_kval x) {
-  reduced d = reduce(m, x, -1);
-  tc_kval one = k_real(m, 1), p = k_fma(m, k_fma(m, K_POLY(m, d.r, exp_sum), d.r, one), d.r, one);
-  return tc_km_scale(m, p, d.n);
+// x 2^n for n that is not positive: the first factor is normal whatever n is, the second one rounds.
+static tc_kval scale_down(const tc_km *m, tc_kval x, tc_kval n) {
+  int32_t up = m->wide ? 100 : 64;
+  tc_kval power = tc_km_power(m, k_add(m, n, k_int(m, up)));
+  return k_mulc(m, k_mul(m, x, power), m->wide ? 0x1p-100 : 0x1p-64);
 }
 
-tc_kval tc_km_exp(const tc_km *m, tc_kval x) { return limited_exp(m, limit(m, x)); }
+// e^x, where |x| is no larger than the limits; its error is below 1 ulp.
+static tc_kval limited_exp(const tc_km *m, tc_kval x, bool never_positive) {
+  reduced d = reduce(m, x, -1);
+  tc_kval one = k_real(m, 1), p = k_fma(m, k_fma(m, K_POLY(m, d.r, exp_sum), d.r, one), d.r, one);
+  return never_positive ? scale_down(m, p, d.n) : tc_km_scale(m, p, d.n);
+}
+
+tc_kval tc_km_exp(const tc_km *m, tc_kval x) { return limited_exp(m, limit(m, x), tc_kb_most(m->b, x) <= 0); }
 
 tc_kval tc_km_op_exp(const tc_km *m, tc_kval x) { return tc_km_exp(m, x); }
 

@@ -71,7 +71,8 @@ static void key_block(at *t, tc_kval key0, tc_kval count) {
   next[0] = tc_kb_op2(b, TC_K_MUL, l, alpha);
   j = tc_kb_for(b, zero, count, 1, 0, 1, next, carried);
   tc_kval at = tc_attention_cell(a, j);
-  tc_kval p = tc_kb_op1(b, TC_K_EXP, tc_kb_op2(b, TC_K_SUB, tc_kb_load1(b, t->scores, at, -1, -1), safe));
+  tc_kval below = tc_kb_op2(b, TC_K_SUB, tc_kb_load1(b, t->scores, at, -1, -1), safe);
+  tc_kval p = tc_kb_op1(b, TC_K_EXP, tc_kb_op2(b, TC_K_MIN, below, tc_attention_real(a, 0)));
   if (t->e) tc_kb_store(b, t->scores, at, 1, &p, -1);
   next[0] = tc_kb_op2(b, TC_K_ADD, carried[0], p);
   tc_kb_end_for(b, 1, next, out);

@@ -1,9 +1,8 @@
 // Powers of zero, which go by way of a logarithm that is not finite: PyTorch's values.
-#include "core/base/complex_power.h"
-
 #include <math.h>
 
 #include "core/base/complex_parts.h"
+#include "core/base/complex_power.h"
 #include "tests/unit/unit.h"
 
 #undef I

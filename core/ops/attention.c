@@ -148,9 +148,8 @@ static int32_t expand_to_rank(tc_op_args *a, int32_t rank) {
 
 // Rows are what the templates of derivatives take.
 static bool has_rows_known(const tc_tensor_type *t) {
-  enum { LONGEST = 512 };
   int64_t n;
-  return tc_int_is_const(t->sizes[t->rank - 1], &n) && n > 0 && n <= LONGEST;
+  return tc_int_is_const(t->sizes[t->rank - 1], &n) && n > 0 && n <= TC_ATTENTION_LONGEST;
 }
 
 // What is differentiated without matrices of all pairs: see attention_backward.c.
@@ -292,7 +291,7 @@ static double score(tc_op_args *a, const int64_t *index, int64_t j, double scale
   if (tc_op_bool(a, CAUSAL, 0) && j > index[r - 2]) return -INFINITY;
   for (int64_t i = 0; i < q->sizes[q->rank - 1]; i++)
     s += tc_ref_f(q, qo + i * q->strides[q->rank - 1]) * tc_ref_f(k, ko + i * k->strides[k->rank - 1]);
-  s *= scale;
+  if (q->sizes[q->rank - 1] > 0) s *= scale; // of heads without elements the scale is no number
   if (!m) return s;
   at[r - 1] = j;
   int64_t mo = broadcast_offset(m, r, at);

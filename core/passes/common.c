@@ -2,6 +2,8 @@
 #include "core/ir/opargs.h"
 #include "core/passes/passes.h"
 
+#include "tc/lower.h"
+
 tc_value *tc_view_root(tc_value *v) {
   for (tc_value *base; (base = tc_value_base(v));) v = tc_value_resolve(base);
   return v;
@@ -16,6 +18,11 @@ bool tc_node_writes(const tc_node *n) {
 
 bool tc_node_is(const tc_node *n, const char *name) {
   return n && tc_sv_is(n->op->schema.name, name) && tc_sv_is(n->op->schema.ns, "aten");
+}
+
+bool tc_attention_takes_heads(const tc_tensor_type *t) {
+  const tc_sym *size = t->rank ? t->sizes[t->rank - 1] : NULL;
+  return size && (!tc_sym_is_const(size) || (size->value > 0 && size->value <= TC_ATTENTION_LONGEST));
 }
 
 bool tc_counts_in_storage(const tc_node *n) {

@@ -6,9 +6,23 @@
 // a size that its nodes read from data is the symbol that the op's own result had.
 #include "core/passes/passes.h"
 
+// Is it attention, an op with a query, whose heads are longer than its templates take them?
+static bool has_long_heads(const tc_node *n) {
+  bool attention = false, is_long = false;
+  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++) {
+    tc_sv name = n->op->schema.args[i].name;
+    bool query = tc_sv_is(name, "query");
+    attention |= query;
+    if (n->args[i].kind == TC_AK_TENSOR && (query || tc_sv_is(name, "value")))
+      is_long |= !tc_attention_takes_heads(&n->args[i].value->type);
+  }
+  return attention && is_long;
+}
+
 static bool lowered_as_it_is(void *self, const tc_node *n) {
   (void)self;
   if ((n->op->def->traits & TC_OP_MAY_EXPAND) || tc_node_draws_by_parts(n)) return false;
+  if (tc_op_can_expand(n->op) && has_long_heads(n)) return false;
   return n->op->def->lower || n->op->body.n_results || n->op->functional;
 }
 

@@ -57,6 +57,9 @@ bool tc_node_writes(const tc_node *n);   // into an argument
 bool tc_graph_writes(const tc_graph *g); // any node or region, also by ops whose schemas do not say so
 // Is this an aten op of that name, whatever its overload, that is not the in-place form?
 bool tc_node_is(const tc_node *n, const char *name);
+// Do attention's templates take queries, or values, of this type? False where the length of their rows is known, and 0
+// or too long for them.
+bool tc_attention_takes_heads(const tc_tensor_type *t);
 bool tc_counts_in_storage(const tc_node *n); // a view of its operand by positions in the storage: as_strided, resize
 // v in the layout of `like` (dtype, sizes and strides), copied if need be; for values that replace others of that type.
 // A layout that no op gives stays as it is.

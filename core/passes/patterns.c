@@ -45,8 +45,8 @@ static bool is_number(const match *m, const char *name) {
   return a && !a->value && (a->kind == TC_AK_FLOAT || (a->kind == TC_AK_INT && tc_sym_is_const(a->sym)));
 }
 
-// Operands of the two products have the scores' leading dimensions, one by one or flattened; the mask, if there is one,
-// is added to scores that it does not widen.
+// Operands of the two products have the scores' leading dimensions, one by one or flattened, and heads that attention's
+// templates take; the mask, if there is one, is added to scores that it does not widen.
 static bool is_attention(const match *m) {
   tc_sym_ctx *c = m->g->module->syms;
   const tc_tensor_type *q = type_of(m, "q"), *k = type_of(m, "k"), *v = type_of(m, "v"), *s = type_of(m, "s"),
@@ -54,6 +54,7 @@ static bool is_attention(const match *m) {
   if (!q || !k || !v || q->rank < 3 || k->rank != q->rank || v->rank != q->rank || s->rank < 3) return false;
   if (q->dtype != k->dtype || q->dtype != v->dtype || s->dtype != q->dtype || !tc_dtype_is_float(q->dtype))
     return false;
+  if (!tc_attention_takes_heads(q) || !tc_attention_takes_heads(v)) return false;
   for (int32_t d = 0; d < q->rank - 2; d++)
     if (!tc_sym_eq(c, q->sizes[d], k->sizes[d]) || !tc_sym_eq(c, q->sizes[d], v->sizes[d])) return false;
   if (!tc_sym_eq(c, tc_type_numel(m->g->module, s), tc_type_numel(m->g->module, t)) || s->rank != t->rank) return false;

@@ -3,7 +3,9 @@
 
 #include "core/kernel/templates/attention.h"
 
-enum { UNROLL = TC_ATTENTION_UNROLL, LONGEST = 512, WIDTH = 16 };
+#include "tc/lower.h"
+
+enum { UNROLL = TC_ATTENTION_UNROLL, LONGEST = TC_ATTENTION_LONGEST, WIDTH = 16 };
 
 static tc_kval i64(tc_attention *t, int64_t v) { return tc_attention_i64(t, v); }
 static tc_kval real(tc_attention *t, double v) { return tc_attention_real(t, v); }

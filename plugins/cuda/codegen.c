@@ -8,11 +8,12 @@
 
 #include "cuda.h"
 #include "library.h"
+#include "tables.h"
 
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "8"
+#define CODEGEN_VERSION "9"
 
 // ---- Texts that grow ----
 typedef struct buffer {
@@ -94,9 +95,19 @@ static void free_compiled(tc_device_ *d, compiled *c) {
   if (c->log) d->host->free(d->host->self, c->log);
 }
 
-// `blocks`: so many are to fit a multiprocessor; 0: the compiler's choice. `more`: an option of the compiler, or NULL.
+// Does the kernel take the compiler most of half a second?
+static int32_t is_large(const tc_kernel *k) {
+  enum { MANY_INSTRUCTIONS = 3000 };
+  return tc_k_inst_count(k) > MANY_INSTRUCTIONS;
+}
+
+// Tables of large kernels are left blank: a sixth to a fifth of their time. Of others they are not, since a compiler
+// that does not know that they are constant loads them anew behind each barrier: a hundredth or two of what they take
+// to run. `blocks`: so many are to fit a multiprocessor; 0: the compiler's choice. `more`: an option of the compiler,
+// or NULL.
 static int32_t compile_as(tc_device_ *d, const tc_kernel *k, int32_t blocks, const char *more, compiled *c) {
   tc_cdialect dialect = tc_dialect_cuda;
+  if (is_large(k)) cuda_leave_tables_blank(k, &dialect);
   tc_sv reason = {0};
   char text[200], bounds[48];
   snprintf(bounds, sizeof bounds, "__launch_bounds__(%%d, %d)", (int)blocks);
@@ -112,7 +123,10 @@ static int32_t compile_as(tc_device_ *d, const tc_kernel *k, int32_t blocks, con
   int32_t s =
       cuda_nvrtc_compile(d->host, &d->compiler, c->source.data, d->arch, more, &c->code, &c->code_size, &c->log);
   if (s == TC_STATUS_OUT_OF_MEMORY) return s;
-  return s == TC_STATUS_OK ? s : refuse(d, tc_k_name(k), "is refused by NVRTC", c->log);
+  if (s != TC_STATUS_OK) return refuse(d, tc_k_name(k), "is refused by NVRTC", c->log);
+  if (is_large(k) && !cuda_fill_tables(k, c->code, c->code_size))
+    return refuse(d, tc_k_name(k), "has tables that its object has no place for", NULL);
+  return TC_STATUS_OK;
 }
 
 static int32_t registers_of(const char *log) {
@@ -121,16 +135,14 @@ static int32_t registers_of(const char *log) {
 }
 
 // What a multiprocessor has for four blocks of 128 lanes or the like, how registers are given out, lanes that leave its
-// schedulers with so little to choose from that the order of instructions matters, and a kernel that takes the compiler
-// most of half a second.
+// schedulers with so little to choose from that the order of instructions matters.
 enum {
   REGISTERS = 65536,
   FEW_REGISTERS = 128,
   REGISTER_UNIT = 8,
   MANY_REGISTERS = 64,
   FEW_LANES = 512,
-  ADDRESSES = 24,
-  MANY_INSTRUCTIONS = 3000
+  ADDRESSES = 24
 };
 
 // What each lane keeps in arrays, in registers, while the block shares memory; 0 where it does not.
@@ -177,7 +189,7 @@ static int32_t compile_again(tc_device_ *d, const tc_kernel *k, int32_t blocks, 
 // are the ones it is worth: being compiled twice is what a program with one such kernel waits for. `out_tried`: a bound
 // that need not be tried any more, because it stands or spills; 0: none.
 static int32_t compile_first(tc_device_ *d, const tc_kernel *k, compiled *c, int32_t *out_tried) {
-  int32_t blocks = tc_k_inst_count(k) > MANY_INSTRUCTIONS ? blocks_for(k, FEW_REGISTERS) : 0;
+  int32_t blocks = is_large(k) ? blocks_for(k, FEW_REGISTERS) : 0;
   int32_t s = compile_as(d, k, blocks, NULL, c), spilled = spills(c->log);
   int32_t stands = !spilled && blocks_for(k, registers_of(c->log)) == blocks;
   *out_tried = spilled || stands ? blocks : 0;

@@ -384,6 +384,10 @@ static void put_table(printer *p, tc_kmem m, const tc_kmem_info *info) {
     put(p, " ");
     put(p, p->d->alignment);
   }
+  if (p->d->table_load) {
+    put(p, " = {1}; // its numbers are put into the object\n");
+    return;
+  }
   put(p, " = {");
   for (int64_t i = 0; i < info->count; i++) {
     if (i) put(p, i % 8 ? ", " : ",\n    ");
@@ -567,6 +571,13 @@ static void put_kernel_name(printer *p) {
 
 void tc_cprint_name(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self) {
   put_kernel_name(&(printer){.k = k, .d = dialect, .write = write, .self = self});
+}
+
+int64_t tc_cprint_memory(const tc_kernel *k, tc_kmem m, tc_write_fn write, void *self) {
+  tc_kmem_info info;
+  tc_k_mem(k, m, &info);
+  put_mem(&(printer){.k = k, .write = write, .self = self}, m);
+  return info.count > 0 ? info.count * size_of(info.dtype) : 0;
 }
 
 // ---- Source that somebody wrote ----

@@ -65,7 +65,28 @@ static void put_vector(printer *p, const char *format, const tc_kinst *in, int32
   }
 }
 
+static bool is_blank_table(const printer *p, const tc_kinst *in) {
+  tc_kmem_info m;
+  tc_k_mem(p->k, in->mem, &m);
+  return m.space == TC_SPACE_TABLE && p->d->table_load;
+}
+
+static void put_table_element(printer *p, const tc_kinst *in, int32_t i) {
+  const char *format = p->d->table_load, *at = strstr(format, "$p");
+  put_sv(p, (tc_sv){format, (size_t)(at - format)});
+  put_address(p, in);
+  if (i) {
+    put(p, " + ");
+    put_int(p, i);
+  }
+  put(p, at + 2);
+}
+
 static void put_element(printer *p, const tc_kinst *in, int32_t i) {
+  if (is_blank_table(p, in)) {
+    put_table_element(p, in, i);
+    return;
+  }
   put_mem(p, in->mem);
   put(p, "[");
   put_value(p, in->args[0]);
@@ -107,7 +128,7 @@ void put_load(printer *p, const tc_kinst *in) {
     put_value(p, in->args[1]);
     put(p, ") { ");
   }
-  put_vector(p, p->d->vector_load, in, name, 0);
+  put_vector(p, is_blank_table(p, in) ? p->d->table_vector_load : p->d->vector_load, in, name, 0);
   put(p, ";");
   for (int32_t i = 0; i < in->width; i++) {
     if (!in->has_mask) {

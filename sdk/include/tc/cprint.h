@@ -66,6 +66,10 @@ typedef struct tc_cdialect {
   // none.
   const char *mma_bf16, *mma_f16;
   const char *start; // statement that every kernel begins with; NULL: none
+  // Blank tables: of each only {1} is printed, so that it has a place in the object's data, where the user of the text
+  // puts the numbers, which compilers take long to read. Its qualifier must not say that it is constant, so that loads
+  // say it: of the element at address $p, and, as vector_load does, of several. NULL: tables are printed whole.
+  const char *table_load, *table_vector_load;
 } tc_cdialect;
 
 // Receives the text in pieces.
@@ -78,6 +82,9 @@ int32_t tc_cprint(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn wr
 int64_t tc_cprint_dynamic_shared(const tc_kernel *k, const tc_cdialect *dialect);
 // Writes the name that the printed kernel has: the prefix, then the kernel's with what is no letter or digit replaced.
 void tc_cprint_name(const tc_kernel *k, const tc_cdialect *dialect, tc_write_fn write, void *self);
+// Writes the name that a memory object has in the text. Returns its bytes there where its number of elements is known,
+// as a table's is, else 0.
+int64_t tc_cprint_memory(const tc_kernel *k, tc_kmem m, tc_write_fn write, void *self);
 
 // ---- Dialects that come with the SDK ----
 // CUDA C++ as NVRTC compiles it, without headers. Options that it needs: --fmad=false, -std=c++17.

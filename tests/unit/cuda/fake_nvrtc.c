@@ -41,8 +41,11 @@ EXPORT int nvrtcCompileProgram(program *p, int n, const char *const *options) {
 }
 EXPORT int nvrtcGetProgramLogSize(program *p, size_t *size) { return *size = strlen(p->log) + 1, OK; }
 EXPORT int nvrtcGetProgramLog(program *p, char *log) { return memcpy(log, p->log, strlen(p->log) + 1), OK; }
-EXPORT int nvrtcGetCUBINSize(program *p, size_t *size) { return *size = CODE, (void)p, OK; }
+EXPORT int nvrtcGetCUBINSize(program *p, size_t *size) {
+  return *size = state.object ? state.object_size : CODE, (void)p, OK;
+}
 EXPORT int nvrtcGetCUBIN(program *p, char *code) {
+  if (state.object) return memcpy(code, state.object, state.object_size), OK;
   memset(code, 0, CODE);
   memcpy(code, "\177ELF\2\1", 6);
   code[6] = (char)p->number;

@@ -14,6 +14,8 @@ typedef struct fake_nvrtc {
   fake_result free, bounded, low; // by how it is asked: without a bound, with one, at the first level
   fake_compilation made[FAKE_COMPILATIONS];
   int n_made, live;
+  const void *object; // what is made; NULL: a header that names the number of the compilation
+  unsigned long object_size;
 } fake_nvrtc;
 typedef fake_nvrtc *(*fake_nvrtc_fn)(void);
 

@@ -211,9 +211,10 @@ static void plan_threads(search *x, const fft_limits *limits, fft_plan *out) {
 
 bool fft_saves_a_pass(const fft_plan *wide, const fft_plan *few) {
   bool busy = wide->n_passes > 0;
-  for (int32_t i = 0; i < wide->n_passes; i++) busy &= wide->n / wide->passes[i].radix >= wide->lanes;
+  for (int32_t i = 0; i < wide->n_passes; i++) busy &= wide->n / wide->passes[i].radix * 4 >= wide->lanes * 3;
   return busy && wide->per_lane <= FFT_MAX_RADIX && wide->n_passes < few->n_passes;
 }
+bool fft_pays(const fft_plan *wide, const fft_plan *few) { return few->n_passes > 3 && fft_saves_a_pass(wide, few); }
 
 // By passes alone.
 static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, fft_plan *out) {
@@ -238,6 +239,7 @@ static void direct_plan(int32_t n, const fft_limits *limits, bool convolution, f
     }
   }
   out->per_lane = points_of_lane(out);
+  out->wide = limits->wide;
 }
 
 // The next length from n on whose only prime factors are 2, 3 and 5, and that is worth a look: not too many threes and

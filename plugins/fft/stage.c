@@ -769,7 +769,11 @@ static double move_cost(const fft_plan *p, const fft_limits *limits, int64_t col
   return cost;
 }
 
-static bool by_cost(const fft_plan *x, const fft_plan *y) { return x->cost < y->cost; }
+// Does x go before y? Wide radices of real rows, whose spectrum is taken apart, take more time, not less.
+static bool is_better(const tc_stage *s, const fft_plan *x, const fft_plan *y) {
+  if (!x->wide) return x->cost < y->cost;
+  return tc_stage_attr(s, FFT_ATTR_KIND, FFT_C2C) == FFT_C2C && fft_pays(x, y);
+}
 
 static const char *plan_for(const tc_stage *s, const fft_limits *limits, fft_plan *out) {
   int64_t n = length_of(s), most = tc_stage_attr(s, FFT_ATTR_MOST, 0);
@@ -872,7 +876,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     double near = rank > 1 ? (double)tc_stage_out_hint(s, rank - 2) : 1;
     if (p.rows) p.cost *= ceil(near / p.lanes) * p.lanes / (near > 0 ? near : 1); // rows that do not exist
     int32_t at = count++;
-    for (; at > 0 && !limits.wide && by_cost(&p, &plans[at - 1]); at--) plans[at] = plans[at - 1];
+    for (; at > 0 && is_better(s, &p, &plans[at - 1]); at--) plans[at] = plans[at - 1];
     plans[at] = p;
   }
   if (!count) tc_stage_refuse(s, why ? why : "there is no plan");
@@ -880,7 +884,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     const fft_plan *p = &plans[i];
     tc_stage_config *c = &out[(*out_n)++];
     *c = (tc_stage_config){.lanes = p->lanes, .row_lanes = p->rows, .cost = rows * p->cost * 0.3};
-    c->params[WIDE] = !limits.vector && i > 0;
+    c->params[WIDE] = p->wide;
     for (int32_t d = 0; d < rank - 1; d++) c->tile[d] = p->rows && d == rank - 2 ? p->lanes : 1;
     tc_stage_config several = *c;
     if (limits.vector || *out_n == max || !take_rows(s, p, real == TC_F64 ? 16 : 8, &several)) continue;

@@ -46,7 +46,10 @@ static void put_vector(printer *p, const char *format, const tc_kinst *in, int32
         put(p, "t");
         put_int(p, name);
         break;
-      case 'p': put_address(p, in); break;
+      case 'p':
+        put_address(p, in);
+        if (element) put(p, " + "), put_int(p, element);
+        break;
       case 'q': put(p, space_of(p, &m) ? space_of(p, &m) : ""); break;
       case 'i': put_int(p, element); break;
       default:
@@ -71,20 +74,9 @@ static bool is_blank_table(const printer *p, const tc_kinst *in) {
   return m.space == TC_SPACE_TABLE && p->d->table_load;
 }
 
-static void put_table_element(printer *p, const tc_kinst *in, int32_t i) {
-  const char *format = p->d->table_load, *at = strstr(format, "$p");
-  put_sv(p, (tc_sv){format, (size_t)(at - format)});
-  put_address(p, in);
-  if (i) {
-    put(p, " + ");
-    put_int(p, i);
-  }
-  put(p, at + 2);
-}
-
 static void put_element(printer *p, const tc_kinst *in, int32_t i) {
   if (is_blank_table(p, in)) {
-    put_table_element(p, in, i);
+    put_vector(p, p->d->table_load, in, 0, i);
     return;
   }
   put_mem(p, in->mem);

@@ -102,7 +102,7 @@ void tc_lo_keep(tc_op_args *a);
 tc_lt tc_lo_end(tc_op_args *a, tc_bval value, tc_dtype dtype);
 void tc_lo_end2(tc_op_args *a, tc_bval value, tc_dtype dtype, tc_lt out[2]); // reductions with two results
 
-// What the core's templates of attention take: heads of so many elements at most, whose number is a constant.
+// Elements of the longest heads that the core's templates of attention take; how many a head has is a constant there.
 enum { TC_ATTENTION_LONGEST = 512 };
 // Kinds of the core's template "scan" (its first attribute): running sums, products, positions of the maximum and of
 // the minimum, log(Σ exp).

@@ -182,6 +182,27 @@ KERNEL_TEST(tiles) {
   if (open_nvrtc(&n)) compile_cuda(arena, &n, k, true);
 }
 
+// Tables whose numbers come later: a first one is printed, and every load says what the declaration cannot.
+KERNEL_TEST(blank_tables) {
+  tc_kernel *k = kernel_of(arena, "kernel @k (%y : global f32 noalias) blocks 1 lanes 2 {\n"
+                                  "  table %w : f32 = [0.5, -2.0, 3.25, 1.0, 7.0, 8.0]\n  lanes {\n    %l = lane\n"
+                                  "    %i = mul %l, 2 nowrap\n    %a, %b = load.v2 %w[%i]\n    %c = load %w[3]\n"
+                                  "    %j = add %i, 1 nowrap\n    %d, %e = load.v2 %w[%j]\n    %f = add %a, %b\n"
+                                  "    %g = add %c, %d\n    %h = add %e, %f\n    %m = add %g, %h\n"
+                                  "    store %y[%l], %m\n  }\n}\n");
+  tc_cdialect d = tc_dialect_cuda;
+  d.table = "__device__", d.table_load = "one($p)", d.table_vector_load = "const two<$w> $n = all($p)";
+  const char *text = print_as(arena, k, &d);
+  static const char *const wanted[] = {"__device__ float m1_w[6] __attribute__((aligned(64))) = {1};",
+                                       " = all(m1_w + v", "one(m1_w + 3)", " + 1)"};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    if (!strstr(text, wanted[i])) fail_msg("no '%s' in\n%s", wanted[i], text);
+  if (strstr(text, "3.25") || strstr(text, "m1_w[v") || strstr(text, "*)(m1_w")) fail_msg("%s", text);
+  tc_sb name = tc_sb_make(arena);
+  assert_int_equal(tc_cprint_memory(k, 1, write_sb, &name), 24);
+  assert_string_equal(name.text, "m1_w");
+}
+
 static void expect_texts(tc_arena *arena, uint32_t what, tc_dtype t, const char *const *wanted) {
   tc_cdialect dialect;
   tc_dialect_opencl_with(what, &dialect);
@@ -396,6 +417,7 @@ int main(void) {
                                      cmocka_unit_test(opencl_variants),
                                      cmocka_unit_test(c99_equals_interpreter),
                                      cmocka_unit_test(tiles),
+                                     cmocka_unit_test(blank_tables),
                                      cmocka_unit_test(refusals),
                                      cmocka_unit_test(rare_sides_are_left_out),
                                      cmocka_unit_test(helpers_have_other_names)};

@@ -185,6 +185,7 @@ tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, t
   if (!e.dev->simd_bytes) {
     TC_TRY(tc_kernel_forward(e.arena, plain, &plain));
     TC_TRY(tc_kernel_simplify(e.arena, plain, &plain));
+    TC_TRY(tc_kernel_split_borders(e.arena, plain, &plain));
     TC_TRY(tc_kernel_join_loads(e.arena, plain, &plain));
   }
   return tc_kernel_simplify(e.arena, plain, &out->kernel);

@@ -42,6 +42,9 @@ TC_NODISCARD tc_status tc_kernel_fit(tc_arena *arena, uint64_t pairs, uint64_t t
 // Shared memory of which every lane touches only its own elements becomes lane arrays, for devices whose lanes are
 // threads; `k` itself where there is none. What computed the indices stays, for tc_kernel_simplify to remove.
 TC_NODISCARD tc_status tc_kernel_forward(tc_arena *arena, tc_kernel *k, tc_kernel **out);
+// Loads of clamped indices become two branches, one without the clamp for blocks in which it changes nothing, for
+// devices whose lanes are threads; `k` itself where there are none.
+TC_NODISCARD tc_status tc_kernel_split_borders(tc_arena *arena, tc_kernel *k, tc_kernel **out);
 // Pairs of loads of neighbouring elements become single ones, for devices whose lanes are threads; `k` itself where
 // there are none.
 TC_NODISCARD tc_status tc_kernel_join_loads(tc_arena *arena, tc_kernel *k, tc_kernel **out);

@@ -13,7 +13,7 @@
 #include "tc/cprint.h"
 
 // Changes whenever generated code may change.
-#define CODEGEN_VERSION "9"
+#define CODEGEN_VERSION "10"
 
 // ---- Texts that grow ----
 typedef struct buffer {
@@ -185,11 +185,13 @@ static int32_t compile_again(tc_device_ *d, const tc_kernel *k, int32_t blocks, 
   return s;
 }
 
-// A large kernel is compiled for the blocks that fit at first, which stands where it takes so many registers that these
-// are the ones it is worth: being compiled twice is what a program with one such kernel waits for. `out_tried`: a bound
-// that need not be tried any more, because it stands or spills; 0: none.
+// A large kernel, or one whose arrays alone take many registers, is compiled for the blocks that fit at first, which
+// stands where it takes so many registers that these are the ones it is worth: being compiled twice is what a program
+// with one such kernel waits for. `out_tried`: a bound that need not be tried any more, because it stands or spills; 0:
+// none.
 static int32_t compile_first(tc_device_ *d, const tc_kernel *k, compiled *c, int32_t *out_tried) {
-  int32_t blocks = is_large(k) ? blocks_for(k, FEW_REGISTERS) : 0;
+  int32_t guesses = is_large(k) || registers_of_arrays(k) + ADDRESSES > MANY_REGISTERS;
+  int32_t blocks = guesses ? blocks_for(k, FEW_REGISTERS) : 0;
   int32_t s = compile_as(d, k, blocks, NULL, c), spilled = spills(c->log);
   int32_t stands = !spilled && blocks_for(k, registers_of(c->log)) == blocks;
   *out_tried = spilled || stands ? blocks : 0;

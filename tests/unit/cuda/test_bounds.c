@@ -18,7 +18,10 @@ static const bounds_case cases[] = {
     // A bound is asked for by the registers that are taken without, and left where it spills.
     {256, 0, FEW, {132, 0}, {128, 0}, {0, 0}, {{0, 0}, {2, 0}}, 2, 1},
     {256, 34, FEW, {132, 0}, {128, 8}, {0, 0}, {{0, 0}, {2, 0}}, 2, 0},
-    {64, 64, FEW, {80, 0}, {115, 0}, {0, 0}, {{0, 0}, {1, 0}}, 2, 1},
+    {256, 32, FEW, {44, 0}, {80, 0}, {0, 0}, {{0, 0}, {1, 0}}, 2, 1},
+    // Arrays that take many registers ask for it at first.
+    {64, 64, FEW, {80, 0}, {115, 0}, {0, 0}, {{8, 0}}, 1, 0},
+    {64, 64, FEW, {80, 0}, {60, 0}, {0, 0}, {{8, 0}, {0, 0}, {1, 0}}, 3, 2},
     // Arrays that do not fit its registers: it is not tried.
     {128, 112, FEW, {200, 0}, {128, 0}, {0, 0}, {{0, 0}}, 1, 0},
     {128, 112, FEW, {255, 8}, {128, 0}, {202, 0}, {{0, 0}, {0, 1}}, 2, 1},

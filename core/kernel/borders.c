@@ -1,4 +1,4 @@
-// Borders: an index into padded or clamped memory is max(a, min(x, b)), and x alone in all blocks but those at the ends.
+// Borders: an index into padded memory is max(a, min(x, b)), and x alone in all blocks but those at its ends.
 //
 // Where lanes are threads, loads of one region with such indices are made in front of it, in two branches between which
 // a block chooses as a whole: by x, of which neighbours can be read as one, where it lies inside for every lane, and by
@@ -33,7 +33,7 @@ typedef struct borders {
 static bool is_position(const tc_kernel *k, tc_kval v, int8_t *known) {
   if (known[v]) return known[v] == 1;
   const tc_kinst *in = tc_kir_made_by(k, v);
-  bool is = tc_kir_is_int(k->values[v].dtype) && tc_kir_bits(k->values[v].dtype) >= 32;
+  bool is = k->values[v].dtype == TC_I32 || k->values[v].dtype == TC_I64;
   if (!in) { // of a loop the counter
     const tc_kir_region *g = &k->regions[k->value_regions[v]];
     is &= g->kind == TC_KIR_FOR && g->params[0] == v;

@@ -66,7 +66,8 @@ static bool add_value(walk *w, tc_kval v, int64_t by, tc_linear *sum) {
     if (tc_kir_is_int(w->k->values[in->args[0]].dtype)) return add_value(w, in->args[0], by, sum);
     break;
   case TC_K_SHL:
-    if (tc_kir_is_constant(w->k, in->args[1], &c) && c >= 0 && c < 31) return add_value(w, in->args[0], by * (1LL << c), sum);
+    if (tc_kir_is_constant(w->k, in->args[1], &c) && c >= 0 && c < 31)
+      return add_value(w, in->args[0], by * (1LL << c), sum);
     break;
   case TC_K_MUL:
     if (!add_product(w, in->args[0], in->args[1], by, sum, &done)) return false;
@@ -87,4 +88,3 @@ bool tc_linear_of(const tc_kernel *k, tc_kval v, tc_linear *out) {
   *out = (tc_linear){0};
   return tc_kir_is_int(k->values[v].dtype) && add_value(&w, v, 1, out);
 }
-

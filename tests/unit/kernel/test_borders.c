@@ -4,15 +4,15 @@
 // Elements 2 i and 2 i + 1 of a window of 64 which moves by 16 with the block and begins 20 in front of memory.
 #define POSITION "    %p# = mul %b, 16\n    %d# = fma %i#, 2, %p#\n    %s# = sub %d#, 20\n    %t# = add %s#, 1\n"
 // The same with four windows a block, of which the last is not passed.
-#define ROWS                                                                                       \
-  "    %q# = rem %b, 8\n    %r# = shr %l, 1\n    %e# = fma %q#, 4, %r#\n    %c# = min %e#, 29\n"   \
+#define ROWS                                                                                     \
+  "    %q# = rem %b, 8\n    %r# = shr %l, 1\n    %e# = fma %q#, 4, %r#\n    %c# = min %e#, 29\n" \
   "    %p# = mul %c#, 24\n    %d# = fma %i#, 2, %p#\n    %s# = sub %d#, 20\n    %t# = add %s#, 1\n"
-#define REFLECTED(name, at)                                                                        \
-  "    %" name "n# = neg %" at "#\n    %" name "f# = sub 1240, %" at "#\n    %" name "m# = min %" at \
-  "#, %" name "f#\n    %" name "# = max %" name "n#, %" name "m#\n"
-#define HELD(name, at) \
-  "    %" name "m# = max %" at "#, 0\n    %" name "# = min 620, %" name "m#\n"
-#define BOTH(name, at) "    %g# = load %x[%" name "#]\n    %h# = load %x[%" at "#]\n    %w# = mul %h#, 3.0\n    %v# = sub %g#, %w#\n"
+#define REFLECTED(name, at)                                                                                      \
+  "    %" name "n# = neg %" at "#\n    %" name "f# = sub 1240, %" at "#\n    %" name "m# = min %" at "#, %" name \
+  "f#\n    %" name "# = max %" name "n#, %" name "m#\n"
+#define HELD(name, at) "    %" name "m# = max %" at "#, 0\n    %" name "# = min 620, %" name "m#\n"
+#define BOTH(name, at) \
+  "    %g# = load %x[%" name "#]\n    %h# = load %x[%" at "#]\n    %w# = mul %h#, 3.0\n    %v# = sub %g#, %w#\n"
 
 // In front of memory, inside and behind it the same elements are read; inside by pairs.
 KERNEL_TEST(borders) {

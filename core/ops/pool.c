@@ -363,7 +363,7 @@ static int32_t pool_ref(tc_op_args *a) {
     if (p.divisor) divisor = p.divisor;
     if (p.max && best >= 0) tc_ref_copy(y, to, x, best);
     else if (p.max && tc_dtype_is_float(y->dtype)) tc_ref_put(y, to, (tc_c128){-INFINITY, 0});
-    else if (p.max) tc_ref_put_i(y, to, lowest_int(y->dtype));
+    else if (p.max) tc_ref_put_i(y, to, lowest_int(y->nominal));
     else if (!p.max && y->dtype == TC_I64) tc_ref_put_i(y, to, divisor ? total / divisor : 0);
     else if (!p.max) tc_ref_put(y, to, (tc_c128){sum / (double)divisor, 0});
     if (ids) tc_ref_put_i(ids, tc_ref_offset(ids, iy), best_id);

@@ -2,7 +2,8 @@
 //
 // Where lanes are threads, loads of one region with such indices are made in front of it, in two branches between which
 // a block chooses as a whole: by x, of which neighbours can be read as one, where it lies inside for every lane, and by
-// what the kernel has else.
+// what the kernel has else. Sums (linear.h) are compared with what memory's own indices are made of alone, none of
+// which wraps: positions, in types that the emission chose for their ranges, never numbers that a program computes.
 #include "core/kernel/linear.h"
 
 enum {

@@ -1,5 +1,7 @@
 // Joining: two loads of neighbouring elements, the first one's index even, become one of both, where lanes are threads:
 // one instruction and one address instead of two.
+// Where an integer wraps, indices that differ by one as sums (linear.h) do so all the same, since the lower one is
+// even.
 #include "core/kernel/linear.h"
 
 enum { REACH = 96 }; // instructions between the two: what is loaded early is in the way until it is used

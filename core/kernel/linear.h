@@ -6,7 +6,9 @@
 
 enum { TC_LINEAR_TERMS = 8 };
 
-// c + the sum of by · v; terms have different v, none is 0, ordered by v. Made as if no integer of the kernel wrapped.
+// c + the sum of by · v; terms have different v, none is 0, ordered by v. Made as if no integer of the kernel wrapped:
+// as a number of its own type it is the same where one does, but comparisons are not, so that each pass says why it may
+// ask.
 typedef struct tc_linear {
   int64_t c;
   int32_t n;

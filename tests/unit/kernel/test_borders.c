@@ -41,7 +41,8 @@ KERNEL_TEST(inside_is_taken) {
   for (int32_t r = 0; r < made->n_regions; r++)
     if (made->regions[r].kind == TC_KIR_ELSE) other = &made->regions[r];
   assert_non_null(other);
-  // Loads of the branch with the clamp read element 0: blocks that change by that are those at the ends.
+  // Loads of the branch with the clamp read the element of the block's number instead: blocks whose results change by
+  // that took it, and are those at the ends.
   for (int32_t i = 0; i < other->insts.count; i++) {
     tc_kinst *in = &made->insts[other->insts.data[i]];
     if (in->op != TC_K_LOAD) continue;

@@ -462,68 +462,90 @@ static tc_status parse_bound(tc_lexer *lx, int64_t *out) {
   return TC_OK;
 }
 
-typedef struct divisor {
+// What a list says of its symbols and of conditions between them, held back until all of it is read.
+typedef struct bounds {
   const tc_sym *symbol;
-  int64_t value;
-} divisor;
-typedef TC_VEC(divisor) divisors;
+  int64_t lo, hi, divisor;
+} bounds;
 
-static tc_status parse_symbol(tc_module *m, tc_lexer *lx, divisors *divs) {
+typedef struct requirement {
+  const tc_sym *condition;
+  tc_lexer place; // behind it
+} requirement;
+
+typedef struct symbol_list {
+  TC_VEC(bounds) bounds;
+  TC_VEC(requirement) requirements;
+} symbol_list;
+
+static tc_status parse_symbol(tc_module *m, tc_lexer *lx, symbol_list *list) {
   tc_sv name;
   if (tc_lex_eat(lx, "require")) {
     const tc_sym *e;
     TC_TRY(tc_sym_parse(m->syms, lx, &e));
-    if (tc_sym_is_int(e, 0)) return tc_lex_error(lx, "this condition holds for no such sizes");
-    tc_module_require(m, e);
-    for (int32_t i = 0; i < tc_sym_symbol_count(m->syms); i++) {
-      const tc_sym_info *info = tc_sym_info_read(m->syms, tc_sym_symbol_at(m->syms, i));
-      if (info->lo > info->hi)
-        return tc_lex_error(lx, "the conditions leave no value for '" TC_SV_FMT "'", TC_SV_ARG(info->name));
-    }
+    tc_vec_push(m->arena, &list->requirements, ((requirement){e, *lx}));
     return TC_OK;
   }
   TC_TRY(tc_lex_ident(lx, &name));
   const tc_sym *symbol = tc_sym_symbol(m->syms, name);
   bool fixed = tc_sym_is_const(symbol); // the list says what the number must be
-  tc_sym_info plain = {.lo = -TC_SYM_INF, .hi = TC_SYM_INF};
+  tc_sym_info plain = {.lo = -TC_SYM_INF, .hi = TC_SYM_INF, .divisor = 1};
   tc_sym_info *info = fixed ? &plain : tc_sym_info_of(m->syms, symbol);
+  bounds b = {symbol, info->lo, info->hi, info->divisor};
   if (tc_lex_eat(lx, "unbacked")) info->origin = TC_SYM_UNBACKED;
   if (tc_lex_eat(lx, "in")) {
-    int64_t lo, hi;
     TC_TRY(tc_lex_expect(lx, "["));
-    TC_TRY(parse_bound(lx, &lo));
+    TC_TRY(parse_bound(lx, &b.lo));
     TC_TRY(tc_lex_expect(lx, ","));
-    TC_TRY(parse_bound(lx, &hi));
+    TC_TRY(parse_bound(lx, &b.hi));
     TC_TRY(tc_lex_expect(lx, "]"));
-    if (lo > hi) return tc_lex_error(lx, "the range of '" TC_SV_FMT "' is empty", TC_SV_ARG(name));
-    info->lo = lo, info->hi = hi;
+    if (b.lo > b.hi) return tc_lex_error(lx, "the range of '" TC_SV_FMT "' is empty", TC_SV_ARG(name));
   }
   if (tc_lex_eat(lx, "div")) {
-    int64_t d;
-    TC_TRY(tc_lex_int(lx, &d));
-    if (d < 1) return tc_lex_error(lx, "a divisor is at least 1");
-    if (!fixed) tc_vec_push(m->arena, divs, ((divisor){symbol, d}));
-    else if (symbol->value % d)
-      return tc_lex_error(lx, TC_SV_FMT " = %lld is no multiple of %lld", TC_SV_ARG(name), (long long)symbol->value,
-                          (long long)d);
+    TC_TRY(tc_lex_int(lx, &b.divisor));
+    if (b.divisor < 1) return tc_lex_error(lx, "a divisor is at least 1");
   }
   if (tc_lex_eat(lx, "hint")) TC_TRY(tc_lex_int(lx, &info->hint));
-  if (fixed && plain.origin == TC_SYM_UNBACKED)
+  if (!fixed) {
+    tc_vec_push(m->arena, &list->bounds, b);
+    return TC_OK;
+  }
+  if (plain.origin == TC_SYM_UNBACKED)
     return tc_lex_error(lx, "the size " TC_SV_FMT " comes from data", TC_SV_ARG(name));
-  if (fixed && (symbol->value < plain.lo || symbol->value > plain.hi))
+  if (symbol->value % b.divisor)
+    return tc_lex_error(lx, TC_SV_FMT " = %lld is no multiple of %lld", TC_SV_ARG(name), (long long)symbol->value,
+                        (long long)b.divisor);
+  if (symbol->value < b.lo || symbol->value > b.hi)
     return tc_lex_error(lx, TC_SV_FMT " = %lld lies outside of [%lld, %lld]", TC_SV_ARG(name), (long long)symbol->value,
-                        (long long)plain.lo, (long long)plain.hi);
+                        (long long)b.lo, (long long)b.hi);
+  return TC_OK;
+}
+
+static tc_status require(tc_module *m, const requirement *r) {
+  if (tc_sym_is_int(tc_sym_simplify(m->syms, r->condition), 0))
+    return tc_lex_error(&r->place, "this condition holds for no such sizes");
+  tc_module_require(m, r->condition);
+  for (int32_t i = 0; i < tc_sym_symbol_count(m->syms); i++) {
+    const tc_sym_info *info = tc_sym_info_read(m->syms, tc_sym_symbol_at(m->syms, i));
+    if (info->lo > info->hi)
+      return tc_lex_error(&r->place, "the conditions leave no value for '" TC_SV_FMT "'", TC_SV_ARG(info->name));
+  }
   return TC_OK;
 }
 
 tc_status tc_symbols_parse(tc_module *m, tc_lexer *lx) {
   if (!tc_lex_eat(lx, "[")) return TC_OK;
-  // Divisors last: a condition that one of them follows from would vanish, and inputs would no longer be checked for
-  // it.
-  divisors divs = {0};
-  do TC_TRY(parse_symbol(m, lx, &divs));
+  // Conditions are built before anything is known: one that follows from a range or a divisor would vanish, and inputs
+  // would no longer be checked for it.
+  symbol_list list = {0};
+  do TC_TRY(parse_symbol(m, lx, &list));
   while (tc_lex_eat(lx, ","));
-  for (int32_t i = 0; i < divs.count; i++) tc_sym_info_of(m->syms, divs.data[i].symbol)->divisor = divs.data[i].value;
+  for (int32_t i = 0; i < list.bounds.count; i++) {
+    const bounds *b = &list.bounds.data[i];
+    tc_sym_info *info = tc_sym_info_of(m->syms, b->symbol);
+    info->lo = b->lo, info->hi = b->hi, info->divisor = b->divisor;
+  }
+  for (int32_t i = 0; i < list.requirements.count; i++) TC_TRY(require(m, &list.requirements.data[i]));
   return tc_lex_expect(lx, "]");
 }
 

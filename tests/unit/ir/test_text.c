@@ -38,13 +38,31 @@ static tc_status reprint(tc_arena *arena, const char *text, const char **out) {
   return TC_OK;
 }
 
-// A condition stays one that inputs are checked for, although the divisor beside it says the same.
-TC_TEST(conditions_survive_their_divisors) {
-  static const char text[] = "graph @f [s0 in [2, 64] div 2 hint 2, require Mod(s0, 2) == 0] (\n"
-                             "    %x : f32[s0] = user \"x\") {\n  return user %x\n}\n";
-  const char *once;
-  TC_TRY(reprint(arena, text, &once));
-  assert_string_equal(once, text);
+// A condition stays one that inputs are checked for, although the range or the divisor beside it says the same: that is
+// how a range comes out that a condition has narrowed.
+TC_TEST(conditions_survive_what_they_follow_from) {
+  static const struct {
+    const char *symbols, *again;
+  } cases[] = {
+      {"s0 in [2, 64] div 2 hint 2, require Mod(s0, 2) == 0", NULL},
+      {"s0 in [64, 64] hint 2, require Mod(s0, 2) == 0", "s0 in [64, 64] div 2 hint 2, require Mod(s0, 2) == 0"},
+      {"s0 in [2, 64] hint 2, require Mod(s0, 2) == 0, require s0 == 64",
+       "s0 in [64, 64] div 2 hint 2, require Mod(s0, 2) == 0, require s0 == 64"},
+      {"s0 in [2, 64] div 2, require Mod(s0, 3) == 0", "s0 in [2, 64] div 6, require Mod(s0, 3) == 0"},
+      {"require s0 <= 8, s0 in [2, 64]", "s0 in [2, 8], require s0 <= 8"},
+      {"s0 in [0, 7], require s0//8 == 0", NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    static const char form[] = "graph @f [%s] (\n    %%x : f32[s0] = user \"x\") {\n  return user %%x\n}\n";
+    char text[256], want[256];
+    const char *once, *twice;
+    snprintf(text, sizeof text, form, cases[i].symbols);
+    snprintf(want, sizeof want, form, cases[i].again ? cases[i].again : cases[i].symbols);
+    TC_TRY(reprint(arena, text, &once));
+    assert_string_equal(once, want);
+    TC_TRY(reprint(arena, once, &twice));
+    assert_string_equal(twice, want);
+  }
   return TC_OK;
 }
 
@@ -93,6 +111,12 @@ TC_TEST(damage_is_named_with_its_place) {
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::relu(%x) inplace 3\n  return user %y }", "inplace 3"},
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::cat([%x, 1])\n  return user %y }", "mixes kinds"},
       {"graph @f [s0 in [5, 2]] () { return }", "range of 's0' is empty"},
+      {"graph @f [s0 in [2, 64] div 0] () { return }", "a divisor is at least 1"},
+      {"graph @f [s0 in [64, 64], require Mod(s0, 2) == 1, s1] () { return }",
+       "test.tc:1:50: this condition holds for no such sizes"},
+      {"graph @f [s0 in [2, 8], s1 in [9, 20], require s0 == s1] () { return }", "holds for no such sizes"},
+      {"graph @f [s0 in [2, 8], require s0 != 2, require s0 <= 3, require s0 != 3] () { return }",
+       "holds for no such sizes"},
       {"graph @f () { return user %q }", "%q is not defined"},
       {"graph @f () {", "test.tc:1:"},
   };
@@ -195,7 +219,7 @@ TC_TEST(names_are_unique) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(conditions_survive_their_divisors),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(conditions_survive_what_they_follow_from),
                                      cmocka_unit_test(print_is_the_inverse_of_parse),
                                      cmocka_unit_test(clones_print_the_same),
                                      cmocka_unit_test(damage_is_named_with_its_place),

@@ -337,6 +337,13 @@ tc_status exec_call_keep(run_state *r, exec_op *x) {
   TC_TRY(fill_run(r, x, &q));
   TC_TRY(hold(r, x, &q, true, &p));
   tc_status s = make_kept(r->e, x->call, p, &q, &r->frozen->storage[r->e->n_frozen + x->kept]);
+  if (s == TC_OK && exec_frozen_kept(r, x) && x->call->table->spent) {
+    uint64_t spent = 0;
+    int32_t rc = x->call->table->spent(p->prepared, &spent);
+    s = tc_plugin_status(x->call->plugin, rc, "while asking the library " TC_SV_FMT " what it has used up",
+                         TC_SV_ARG(x->call->table->name));
+    if (s == TC_OK) exec_frozen_spend(r, x, spent);
+  }
   exec_call_drop(x, p);
   return s != TC_OK ? tc_status_note(s, "for @" TC_SV_FMT, TC_SV_ARG(x->op->name)) : s;
 }

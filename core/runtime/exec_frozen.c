@@ -43,6 +43,32 @@ static void find_keeping(tc_exec *e) {
   }
 }
 
+// Is operand k of the operation a constant that a library may have used up once it keeps what it makes of it? Where
+// sizes vary it is read again, and on a device what reads it may only be queued.
+static bool may_be_spent(const tc_exec *e, int32_t op, int32_t k) {
+  const exec_op *x = &e->ops[op];
+  const tc_plan_op *o = &e->plan->ops.data[op];
+  return e->d->props.host_memory && x->kept >= 0 && !x->kept_varies && k < o->n_operands && o->constant >> k & 1;
+}
+
+static void note_read(tc_exec *e, int32_t buf, bool may_be_spent) {
+  if (buf < 0 || e->plan->bufs.data[buf].kind != TC_PLAN_FROZEN || e->bufs[buf].reads < 0) return;
+  if (may_be_spent) e->bufs[buf].reads++;
+  else e->bufs[buf].reads = -1;
+}
+
+static void count_reads(tc_exec *e) {
+  const tc_plan *p = e->plan;
+  for (int32_t i = e->n_once; i < p->ops.count; i++) {
+    const tc_plan_op *op = &p->ops.data[i];
+    for (int32_t k = 0; k < op->n_args; k++) note_read(e, op->args[k].buf, may_be_spent(e, i, k));
+    for (int32_t v = 0; v < op->n_variants; v++)
+      for (int32_t k = 0; k < op->variants[v].n_args; k++) note_read(e, op->variants[v].args[k].buf, false);
+  }
+  for (int32_t i = 0; i < p->outputs.count; i++) note_read(e, p->outputs.data[i].buf, false);
+  for (int32_t i = 0; i < p->bufs.count; i++) note_read(e, p->bufs.data[i].host - 1, false);
+}
+
 void exec_frozen_prepare(tc_exec *e) {
   const tc_plan *p = e->plan;
   find_keeping(e);
@@ -69,6 +95,7 @@ void exec_frozen_prepare(tc_exec *e) {
   }
   for (int32_t i = 0; i < p->outputs.count; i++)
     if (p->outputs.data[i].buf >= 0) e->bufs[p->outputs.data[i].buf].often = true;
+  count_reads(e);
 }
 
 // ---- one set ----
@@ -81,8 +108,8 @@ static void destroy(tc_exec *e, exec_frozen *f) {
 static tc_status make(run_state *r, exec_frozen **out) {
   tc_exec *e = r->e;
   size_t n_in = (size_t)e->once_inputs.count, n = (size_t)(e->n_frozen + e->n_kept);
-  exec_frozen *f =
-      tc_alloc(e->d->allocator, sizeof *f + n_in * (sizeof *f->inputs + sizeof *f->offsets) + n * sizeof *f->storage);
+  exec_frozen *f = tc_alloc(e->d->allocator, sizeof *f + n_in * (sizeof *f->inputs + sizeof *f->offsets) +
+                                                 n * sizeof *f->storage + (size_t)e->n_frozen * sizeof *f->reads);
   if (!f) return tc_error(TC_STATUS_OUT_OF_MEMORY, "no memory for constants");
   f->refs = 1;
   pthread_mutex_lock(&e->lock);
@@ -91,6 +118,7 @@ static tc_status make(run_state *r, exec_frozen **out) {
   f->offsets = (int64_t *)(void *)(f + 1);
   f->inputs = (tc_storage **)(void *)(f->offsets + n_in);
   f->storage = f->inputs + n_in;
+  f->reads = (int32_t *)(void *)(f->storage + n);
   for (size_t i = 0; i < n; i++) f->storage[i] = NULL;
   for (int32_t i = 0; i < e->once_inputs.count; i++) {
     const tc_tensor *t = &r->inputs[e->once_inputs.data[i]];
@@ -101,6 +129,7 @@ static tc_status make(run_state *r, exec_frozen **out) {
   for (int32_t i = 0; i < e->plan->bufs.count && s == TC_OK; i++) {
     const tc_plan_buf *b = &e->plan->bufs.data[i];
     if (b->kind != TC_PLAN_FROZEN) continue;
+    f->reads[e->bufs[i].frozen] = e->bufs[i].reads;
     int64_t bytes = b->bytes->value;
     s = tc_pool_storage(e->d->memory, bytes > 0 ? bytes : 1, e->d->props.host_memory ? 0 : 1,
                         &f->storage[e->bufs[i].frozen]);
@@ -191,6 +220,23 @@ void exec_frozen_forget(const run_state *r, const exec_op *x, bool kept) {
     const tc_storage *s = r->inputs[e->plan->bufs.data[buf].input].storage;
     if (s) tc_storage_forget(s);
   }
+}
+
+void exec_frozen_spend(run_state *r, const exec_op *x, uint64_t spent) {
+  for (int32_t k = 0; k < x->op->n_operands; k++) {
+    int32_t buf = x->op->args[k].buf;
+    if (!(x->op->constant & spent & UINT64_C(1) << k) || r->e->plan->bufs.data[buf].kind != TC_PLAN_FROZEN) continue;
+    int32_t frozen = r->e->bufs[buf].frozen;
+    if (r->frozen->reads[frozen] <= 0 || --r->frozen->reads[frozen]) continue;
+    tc_storage_unref(r->frozen->storage[frozen]);
+    r->frozen->storage[frozen] = NULL;
+    r->address[buf] = (exec_address){0};
+  }
+}
+
+exec_address exec_frozen_address(const run_state *r, int32_t buf) {
+  const tc_storage *s = r->frozen->storage[r->e->bufs[buf].frozen];
+  return (exec_address){s ? (tc_handle)(uintptr_t)s->data : 0, 0};
 }
 
 void exec_frozen_give(run_state *r) {

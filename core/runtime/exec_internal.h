@@ -86,6 +86,7 @@ typedef struct exec_buf {
   bool once;      // INPUT: read by what is done once
   bool often;     // INPUT: used by what is done in every run
   int32_t frozen; // FROZEN: number among them
+  int32_t reads;  // FROZEN: how many constant operands of calls of known sizes it is, if nothing else reads it; or -1
   bool late;      // OUTPUT: memory is taken behind the beginning of a run
 } exec_buf;
 
@@ -96,7 +97,8 @@ typedef struct exec_frozen {
   tc_storage **inputs; // referenced, by number of once_inputs
   int64_t *offsets;    // of the tensors in them
   tc_storage *
-      *storage; // by number of the FROZEN buffer; owned. Behind them what calls keep, NULL where that is nothing
+      *storage;   // by number of the FROZEN buffer; owned, NULL if spent. Behind them what calls keep, NULL if nothing
+  int32_t *reads; // by number of the FROZEN buffer: of exec_buf.reads those whose calls have not made what they keep
 } exec_frozen;
 
 // value = (size(input, dim) - rest) / coeff; dim -1: the number itself, SOURCE_OFFSET: where the tensor starts; input
@@ -237,6 +239,10 @@ tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the i
 // Gives memory of mapped files back that nothing reads any more once the operation, which depends on constants only, is
 // done; `kept`: once the call keeps what it makes of its constant operands.
 void exec_frozen_forget(const run_state *r, const exec_op *x, bool kept);
+// The call keeps what it makes of its constant operands, and reads those of `spent` no more: what only such calls read
+// is given back.
+void exec_frozen_spend(run_state *r, const exec_op *x, uint64_t spent);
+exec_address exec_frozen_address(const run_state *r, int32_t buf); // of a FROZEN buffer; memory 0 if it is spent
 void exec_frozen_give(run_state *r);
 void exec_frozen_destroy(tc_exec *e);
 // What the call keeps, for the run; NULL: nothing.

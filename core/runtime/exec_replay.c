@@ -210,8 +210,7 @@ static int32_t fits(run_state *r, const exec_instance *x, key *k, bool mark) {
     if (x->kept[k] != kept_of(r, k)) return FITS_NOT; // made of other constants
   for (int32_t i = 0; i < e->plan->bufs.count; i++) {
     exec_place p;
-    if (e->plan->bufs.data[i].kind == TC_PLAN_FROZEN &&
-        x->address[i].memory != (tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data)
+    if (e->plan->bufs.data[i].kind == TC_PLAN_FROZEN && x->address[i].memory != exec_frozen_address(r, i).memory)
       return FITS_NOT; // the graph reads what was made of other constants
     if (e->plan->bufs.data[i].kind != TC_PLAN_INPUT || !e->bufs[i].often) continue;
     tc_status s = exec_find_place(r, i, &p);

@@ -199,7 +199,7 @@ static tc_status place_buffers(run_state *r) {
     if (b->kind == TC_PLAN_INPUT) {
       if (r->once ? e->bufs[i].once : e->bufs[i].often) TC_TRY(place_input(r, i, b));
     } else if (b->kind == TC_PLAN_FROZEN) {
-      r->address[i] = (exec_address){(tc_handle)(uintptr_t)r->frozen->storage[e->bufs[i].frozen]->data, 0};
+      r->address[i] = exec_frozen_address(r, i);
     } else if (b->kind == TC_PLAN_ARENA) {
       if (!b->host && (!r->late || e->rooms.whole)) TC_TRY(exec_arena_address(r, i, &r->address[i]));
     } else if (!r->once && !(r->late && e->bufs[i].late)) {

@@ -107,6 +107,11 @@ static const tc_codegen_table codegen = {.struct_size = sizeof codegen, .compile
                             tc_handle workspace, int64_t offset) {                                            \
     return atomic_load(&lib##_table)->keep(prepared, stream, operands, kept, workspace, offset);              \
   }                                                                                                           \
+  static int32_t lib##_spent(void *prepared, uint64_t *out_operands) {                                        \
+    const tc_call_table *t = atomic_load(&lib##_table);                                                       \
+    *out_operands = 0;                                                                                        \
+    return t->spent ? t->spent(prepared, out_operands) : TC_STATUS_OK;                                        \
+  }                                                                                                           \
   static void lib##_destroy(void *prepared) { atomic_load(&lib##_table)->destroy(prepared); }                 \
   static const tc_call_table lib##_calls = {.struct_size = sizeof lib##_calls,                                \
                                             .name = {#lib, sizeof #lib - 1},                                  \
@@ -117,7 +122,8 @@ static const tc_codegen_table codegen = {.struct_size = sizeof codegen, .compile
                                             .thread_safe = 1,                                                 \
                                             .capture_safe = 1,                                                \
                                             .kept = lib##_kept,                                               \
-                                            .keep = lib##_keep};
+                                            .keep = lib##_keep,                                               \
+                                            .spent = lib##_spent};
 
 // Factorisations; everything else is refused without opening LAPACK. Where LAPACK is missing, all is.
 static int32_t lapack_open(const tc_host *h, const tc_call_table **out);

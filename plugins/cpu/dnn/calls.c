@@ -60,7 +60,7 @@ static int32_t make_plan(const tc_host *h, const tc_call_node *n, bool asking, d
   c->plan = h->alloc(h->self, sizeof *c->plan);
   if (!c->plan) return c->status = TC_STATUS_OUT_OF_MEMORY;
   c->plan->host = h;
-  c->plan->n_operands = n->n_operands;
+  c->plan->n_operands = n->n_operands, c->plan->constant = n->constant;
   c->plan->engine = the_engine();
   c->plan->threads = h->threads(h->self);
   if (c->plan->threads < 1) c->plan->threads = 1;
@@ -112,6 +112,7 @@ typedef struct places {
 
 static void *bytes_of(const dnn_slot *s, const places *x) {
   if (s->where == DNN_WORKSPACE) return x->workspace + s->at;
+  if (s->where == DNN_OPERAND && !x->operands[s->at].memory) return NULL; // spent
   const tc_view *v = s->where == DNN_RESULT ? x->results : s->where == DNN_KEPT ? x->kept : &x->operands[s->at];
   return v ? (char *)(uintptr_t)v->memory + v->offset + (s->where == DNN_KEPT ? s->at : 0) : NULL;
 }
@@ -173,6 +174,20 @@ static int32_t keep(void *prepared, tc_handle stream, const tc_view *operands, c
   return execute_with_threads(prepared, true, &(places){operands, NULL, to, (char *)(uintptr_t)workspace + offset});
 }
 
+static int32_t spent(void *prepared, uint64_t *out_operands) {
+  const dnn_plan *p = prepared;
+  *out_operands = p->constant;
+  for (int32_t i = 0; i < p->n_steps; i++) {
+    const dnn_step *step = &p->steps[i];
+    int32_t n = step->primitive ? step->n_args : 1; // a packing step reads its first slot
+    for (int32_t j = 0; j < n && !step->once; j++) {
+      const dnn_slot *s = &p->slots[step->slots[j]];
+      if (s->where == DNN_OPERAND) *out_operands &= ~(UINT64_C(1) << s->at);
+    }
+  }
+  return TC_STATUS_OK;
+}
+
 static void destroy(void *prepared) {
   if (prepared) free_plan(prepared);
 }
@@ -188,6 +203,7 @@ static const tc_call_table table = {
     .capture_safe = 1,
     .kept = kept,
     .keep = keep,
+    .spent = spent,
 };
 
 const tc_call_table *tc_cpu_dnn_table(const tc_host *h);

@@ -50,6 +50,7 @@ typedef struct dnn_plan {
   bool empty;               // the result has no elements
   uint64_t workspace, kept; // bytes
   int32_t n_operands;
+  uint64_t constant; // of the node
   dnn_slot slots[DNN_MAX_SLOTS];
   dnn_step steps[DNN_MAX_STEPS];
 } dnn_plan;

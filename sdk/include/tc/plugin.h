@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 8
+#define TC_ABI_MINOR 9
 #define TC_ABI_KERNELS_LOCKED 5 // the minor version from which levels 2 and 3 are promised
 
 // ---- Host services ----
@@ -263,6 +263,9 @@ typedef struct tc_call_table {
   int32_t (*kept)(void *prepared, uint64_t *out_bytes);
   int32_t (*keep)(void *prepared, tc_handle stream, const tc_view *operands, const tc_view *kept, tc_handle workspace,
                   int64_t workspace_offset);
+  // Since 1.9, optional, with `keep`: bit k: `run` does not read operand k, a constant one, once `keep` has run. The
+  // host may give that operand's memory back then; `run` gets a view of it whose memory is 0.
+  int32_t (*spent)(void *prepared, uint64_t *out_operands);
 } tc_call_table;
 
 // ---- Level 0: delegates (since 1.3) ----

@@ -294,6 +294,56 @@ TC_TEST(libraries_keep_for_all_sizes) {
   return TC_OK;
 }
 
+// What only a library reads, which keeps it in another layout, is given back; what anything else reads stays.
+static const char folded[] =
+    "graph @forward (\n"
+    "    %w : f32[32, 16, 3, 3] = parameter \"w\",\n"
+    "    %s : f32[32, 1, 1, 1] = parameter \"s\",\n"
+    "    %u : f32[1] = user \"u\",\n"
+    "    %x : f32[2, 16, 12, 12] = user \"x\") {\n"
+    "  %f : f32[32, 16, 3, 3] = aten::mul.Tensor(%w, %s)\n"
+    "  %y : f32[2, 32, 12, 12] = aten::convolution(%x, %f, none, [1, 1], [1, 1], [1, 1], false, "
+    "[0, 0], 1)\n";
+static const char folded_alone[] = "  return user %y\n}\n";
+static const char folded_read[] = "  %t : f32[32, 16, 3, 3] = aten::add.Tensor(%f, %u)\n"
+                                  "  return user %y, user %t\n}\n";
+
+TC_TEST(what_a_library_has_used_up_is_given_back) {
+  static const struct {
+    const char *rest;
+    bool stays;
+  } cases[] = {{folded_alone, false}, {folded_read, true}};
+  const int64_t bytes = INT64_C(32) * 16 * 9 * (int64_t)sizeof(float);
+  uint64_t seed = tc_test_seed();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    rig kept, anew;
+    const char *text = tc_sv_printf(arena, "%s%s", folded, cases[i].rest).data;
+    TC_TRY(open_called(&kept, arena, text, "true", "always", seed));
+    TC_TRY(open_called(&anew, arena, text, "false", "always", seed));
+    for (int32_t run = 0; run < 4; run++) {
+      tc_run_report report = {0};
+      tc_tensor got[RIG_MOST], want[RIG_MOST];
+      if (run == 2) { // other weights
+        tc_tensor_fill_normal(&tc_executor_serial, &anew.inputs[0], seed + 100, 0, 1);
+        tc_tensor_unref(&kept.inputs[0]);
+        kept.inputs[0] = tc_tensor_ref(&anew.inputs[0]);
+      }
+      TC_TRY(tc_session_run(kept.session, kept.inputs, got, &(tc_session_run_options){.report = &report}));
+      TC_TRY(tc_session_run(anew.session, anew.inputs, want, NULL));
+      assert_true(report.frozen_bytes >= bytes);
+      assert_int_equal(report.frozen_bytes >= 2 * bytes, cases[i].stays);
+      for (int32_t k = 0; k < kept.graph->outputs.count; k++) {
+        same(&got[k], &want[k]);
+        tc_tensor_unref(&got[k]);
+        tc_tensor_unref(&want[k]);
+      }
+    }
+    rig_close(&kept);
+    rig_close(&anew);
+  }
+  return TC_OK;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(weights_are_packed_once),
@@ -301,6 +351,7 @@ int main(void) {
       cmocka_unit_test(sizes_are_bounded),
       cmocka_unit_test(threads_with_other_weights),
       cmocka_unit_test(libraries_keep_for_all_sizes),
+      cmocka_unit_test(what_a_library_has_used_up_is_given_back),
   };
   return TC_RUN(tests);
 }

@@ -21,6 +21,23 @@ static int64_t list_at(const dnn_call *c, int32_t arg, int32_t i, int64_t otherw
   return tc_op_int_at(c->node->args, arg, n == 1 ? 0 : i, INT64_MIN);
 }
 
+// 1 with channels last, 0 in planes, -1 if it is both, since channels or places are one.
+static int32_t channels_last(const dnn_tensor *t) {
+  for (int32_t i = t->rank - 1; i >= 2; i--)
+    if (t->sizes[i] > 1 && t->sizes[1] > 1) return t->strides[1] < t->strides[i];
+  return -1;
+}
+
+// The strides of single elements are free: they become those of the layout that the others have, which oneDNN knows.
+static void free_strides(dnn_tensor *t, bool last) {
+  int64_t dense = 1;
+  for (int32_t k = 0; k < t->rank; k++) { // from the innermost dimension
+    int32_t i = !last ? t->rank - 1 - k : k == 0 ? 1 : k == t->rank - 1 ? 0 : t->rank - k;
+    if (t->sizes[i] == 1) t->strides[i] = dense;
+    if (t->strides[i] > 0) dense = t->sizes[i] * t->strides[i];
+  }
+}
+
 static int32_t describe(dnn_call *c, problem *p) {
   const tc_op_args *args = c->node->args;
   *p = (problem){.bias = tc_op_kind(args, 2) == TC_AK_TENSOR ? 2 : -1};
@@ -33,6 +50,9 @@ static int32_t describe(dnn_call *c, problem *p) {
   p->spatial = p->weights.rank - 2;
   if (p->in.rank != p->weights.rank || p->spatial < 1 || p->spatial > 3)
     return dnn_refuse(c, "a convolution without batch, or of other than 1 to 3 dimensions");
+  int32_t in_last = channels_last(&p->in), out_last = channels_last(&p->out);
+  free_strides(&p->in, (in_last >= 0 ? in_last : out_last) == 1);
+  free_strides(&p->out, (out_last >= 0 ? out_last : in_last) == 1);
   if (p->groups < 1) return dnn_refuse(c, "groups that are not known");
   int32_t padding = tc_op_arg_index(args, "padding"), stride = tc_op_arg_index(args, "stride"),
           dilation = tc_op_arg_index(args, "dilation");

@@ -124,6 +124,8 @@ static int say_nothing(void **state) {
   return 0;
 }
 
+static uint64_t workspace; // of the last call
+
 // Runs the call; false if it is refused (the reason in r.diag).
 static bool run_call(const char *op, const fake_arg *args, int32_t n_args, tensor **operands, int32_t n, tensor *out,
                      const tc_epilogue *epilogue, int32_t n_epilogue) {
@@ -146,10 +148,9 @@ static bool run_call(const char *op, const fake_arg *args, int32_t n_args, tenso
   assert_int_equal(calls->supports(&r.host, r.device, &node, &cost), TC_STATUS_OK);
   if (cost < 0) return false;
   void *prepared;
-  uint64_t workspace;
   if (calls->prepare(&r.host, r.device, &node, &prepared, &workspace) != TC_STATUS_OK) fail_msg("%s: %s", op, r.diag);
   char *w = rig_alloc(NULL, workspace + 64), *k = NULL;
-  uint64_t kept = 0;
+  uint64_t kept = 0, spent = 0;
   assert_int_equal(calls->kept(prepared, &kept), TC_STATUS_OK);
   if (!constant) assert_int_equal(kept, 0);
   if (kept) {
@@ -158,6 +159,8 @@ static bool run_call(const char *op, const fake_arg *args, int32_t n_args, tenso
     views[n] =
         (tc_view){.dtype = TC_U8, .rank = 1, .sizes = &sizes, .strides = &strides, .memory = (tc_handle)(uintptr_t)k};
     assert_int_equal(calls->keep(prepared, 0, views, &views[n], (uintptr_t)w, 0), TC_STATUS_OK);
+    assert_int_equal(calls->spent(prepared, &spent), TC_STATUS_OK);
+    assert_int_equal(spent, node.constant);
     views[weights].memory = 0;
   }
   for (int32_t i = 0; i < 2; i++) // a plan may run more than once
@@ -480,6 +483,27 @@ TC_TEST(convolutions) {
   return TC_OK;
 }
 
+// Whatever the stride of a single image is, it lies as several do, and needs no other layout.
+TC_TEST(single_images) {
+  if (!calls) skip();
+  uint64_t seed = tc_test_seed();
+  static const conv cases[] = {
+      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 1, 1, 0, 1, "0231", false},
+      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 3, 1, 1, 1, "0231", false},
+      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 12, 1, 0, 1, "0231", false},
+      {TC_F32, 1, 1, 0, 2, 32, 64, 1, 12, 3, 1, 1, 1, "021", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    conv one = cases[i];
+    if (!check_conv(&one, &seed)) continue;
+    uint64_t two = workspace;
+    one.batch = 1;
+    assert_true(check_conv(&one, &seed));
+    if (workspace > two) fail_msg("case %d: %d bytes, %d for two images", (int)i, (int)workspace, (int)two);
+  }
+  return TC_OK;
+}
+
 // ---- Refusals, and what is not known yet ----
 
 static int64_t ask(const char *op, tc_dtype d, int32_t rank, const int64_t *a, const int64_t *b, const int64_t *o) {
@@ -499,7 +523,6 @@ static int64_t ask(const char *op, tc_dtype d, int32_t rank, const int64_t *a, c
   assert_int_equal(calls->supports(&r.host, r.device, &node, &cost), TC_STATUS_OK);
   if (cost >= 0 && a[0] == INT64_MIN) { // without sizes there is nothing to prepare
     void *prepared;
-    uint64_t workspace;
     assert_int_equal(calls->prepare(&r.host, r.device, &node, &prepared, &workspace), TC_STATUS_INVALID_ARGUMENT);
   }
   return cost;
@@ -577,6 +600,7 @@ int main(void) {
                                      cmocka_unit_test(chains),
                                      cmocka_unit_test(special_values),
                                      cmocka_unit_test(convolutions),
+                                     cmocka_unit_test(single_images),
                                      cmocka_unit_test_setup_teardown(products, say_constant, say_nothing),
                                      cmocka_unit_test_setup_teardown(chains, say_constant, say_nothing),
                                      cmocka_unit_test_setup_teardown(convolutions, say_constant, say_nothing),

@@ -115,6 +115,7 @@ typedef struct fuzz_case {
   tc_map *far;  // storages that held numbers beyond is_far's limit in any run
   tc_map *many; // those that held numbers beyond MANY_STEPS
   tc_map *open; // those that held infinite ones
+  tc_map *even; // node of `of_means` → its first result without rounding, by component
   const char *mode, *where;
   tc_tensor in[MOST_IO], shaken[MOST_IO];
   band bands[MOST_IO];
@@ -313,12 +314,21 @@ static tc_status read_graph(fuzz_case *f) {
 
 // ---- references ----
 // Elements that are one in memory are moved together, although each may be rounded differently where it is read: those
-// that nothing is written to are copies of their own for what reads them.
+// that are not written there are copies of their own for what reads them.
 typedef struct copier {
   tc_graph *g;
   tc_node *before;
   tc_status status;
 } copier;
+
+static bool is_written_by(const tc_node *n, const tc_value *v) {
+  bool written = false;
+  for (int32_t i = 0; i < n->n_args && i < n->op->schema.n_args; i++)
+    written |= n->op->schema.args[i].writes && n->args[i].value && storage_of(n->args[i].value) == storage_of(v);
+  tc_writes w = tc_writes_of(n);
+  for (int32_t k = 0; k < w.n; k++) written |= storage_of(n->args[w.written[k].arg].value) == storage_of(v);
+  return written;
+}
 
 static bool repeats(const tc_value *v) {
   bool found = false;
@@ -329,7 +339,7 @@ static bool repeats(const tc_value *v) {
 
 static void copy_repeated(void *arg, tc_value **place) {
   copier *c = arg;
-  if (c->status != TC_OK || !repeats(*place)) return;
+  if (c->status != TC_OK || !repeats(*place) || is_written_by(c->before, *place)) return;
   tc_node *n;
   tc_arg args[2] = {tc_arg_tensor(*place), {.kind = TC_AK_MEMORY_FORMAT, .integer = TC_FORMAT_CONTIGUOUS}};
   c->status = tc_graph_add_node(c->g, c->before, tc_op_find(c->g->module->ops, TC_SV("aten::clone")), 2, args,
@@ -340,9 +350,9 @@ static void copy_repeated(void *arg, tc_value **place) {
 static tc_status copy_all_repeated(tc_graph *g) {
   copier c = {.g = g};
   for (tc_node *n = g->first; n && c.status == TC_OK; n = n->next) {
-    bool shares = sees(n->op) || tc_writes_of(n).n > 0; // memory with an operand
-    for (int32_t i = 0; i < n->op->schema.n_args; i++)  // or counts in its storage
-      shares |= n->op->schema.args[i].writes || tc_sv_is(n->op->schema.args[i].name, "storage_offset");
+    bool shares = sees(n->op);                         // memory with an operand
+    for (int32_t i = 0; i < n->op->schema.n_args; i++) // or counts in its storage
+      shares |= tc_sv_is(n->op->schema.args[i].name, "storage_offset");
     for (int32_t i = 0; i < n->n_results; i++) shares |= tc_value_base(n->results[i]) || repeats(n->results[i]);
     c.before = n;
     if (!shares) tc_node_each_value(n, copy_repeated, &c);
@@ -435,6 +445,24 @@ static bool has_infinity(const tc_tensor *t) {
   return found;
 }
 
+static bool is_of_means(const tc_node *n) {
+  return is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means);
+}
+
+// Differences from a mean, without rounding.
+static void keep_even(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
+  fuzz_case *f = self;
+  int64_t parts;
+  tc_tensor wide;
+  if (n->graph->scratch || !n_results || !is_of_means(n)) return;
+  tc_status s = open_wide(&results[0], &wide, &parts);
+  if (s == TC_OK && parts)
+    tc_map_put_ptr(f->even, n, NULL)->value.ptr =
+        tc_arena_copy(f->arena, tc_tensor_data(&wide), (size_t)parts * sizeof(double));
+  if (s == TC_OK) tc_tensor_unref(&wide);
+  tc_status_free(s);
+}
+
 // Views are moved with what they see; what is written in place is new.
 static void shake_results(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
   fuzz_case *f = self;
@@ -450,10 +478,12 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     if (is_beyond(&results[i], MANY_STEPS)) tc_map_put_ptr(f->many, storage_of(v), NULL);
     if (has_infinity(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
-    bool norm = is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means) ||
-                is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
+    bool norm = is_of_means(n) || is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
                 (base && goes_by_norm(n->graph, base));
     move(f, &results[i], v, norm, true);
+    tc_map_entry *even = i == 0 && is_of_means(n) ? tc_map_find_ptr(f->even, n) : NULL;
+    if (even) tc_status_free(shake_alike(&f->noise, &results[i], even->value.ptr));
+    if (f->closer && cuts_off(n)) tc_status_free(shake_whole(&f->noise, &results[i]));
   }
 }
 
@@ -490,7 +520,8 @@ static tc_status run_again(fuzz_case *f, bool wide) {
   int32_t n = f->g->inputs.count;
   tc_tensor out[MOST_IO] = {0}, *in = wide ? f->in : f->shaken;
   tc_ref_options o = {
-      .wide = wide, .watch_self = f, .watch = wide ? NULL : shake_results, .watch_moves = !wide, .watch_parts = !wide};
+      .wide = wide, .watch_self = f, .watch_moves = !wide, .watch_parts = !wide};
+  o.watch = wide ? keep_even : shake_results;
   o.watch_regions = !wide; // a loop's gradients are sums over what its turns round
   for (int32_t i = 0; i < n && !wide; i++) {
     TC_TRY(tc_tensor_copy(&f->in[i], &f->shaken[i]));
@@ -570,6 +601,7 @@ static tc_status references(fuzz_case *f) {
   TC_TRY(make_all_inputs(f, f->shaken));
   TC_TRY(tc_ref_run(f->g, tc_system_allocator(), f->g->inputs.count, f->in, out, &(tc_ref_options){0}));
   for (int32_t i = 0; i < f->g->outputs.count; i++) band_start(&f->bands[i], f->arena, out[i]);
+  f->even = tc_map_create(f->arena);
   f->far = tc_map_create(f->arena), f->open = tc_map_create(f->arena), f->many = tc_map_create(f->arena);
   tc_status s = run_again(f, true);
   f->loose |= s != TC_OK;

@@ -99,6 +99,41 @@ static inline tc_status shake(uint64_t *noise, const tc_tensor *t, double unit, 
   return close_wide(&wide, t);
 }
 
+// What a mean is off by its differences are all off by alike. It is as much at most as the moves of what was read make
+// of single ones: `even` has all components as they are without any.
+static inline tc_status shake_alike(uint64_t *noise, const tc_tensor *t, const double *even) {
+  int64_t n;
+  double most = 0;
+  tc_tensor wide;
+  TC_TRY(open_wide(t, &wide, &n));
+  if (n == 0) return tc_tensor_unref(&wide), TC_OK;
+  double *at = tc_tensor_data(&wide);
+  for (int64_t i = 0; i < n; i++)
+    if (isfinite(at[i]) && isfinite(even[i])) most = fmax(most, fabs(at[i] - even[i]));
+  double by = most * ((double)(fuzz_random(noise) >> 11) * 0x1p-52 - 1);
+  for (int64_t i = 0; i < n; i++) at[i] += by;
+  return close_wide(&wide, t);
+}
+
+// Moves integers by one at most, those at the ends of their range inwards.
+static inline tc_status shake_whole(uint64_t *noise, const tc_tensor *t) {
+  tc_tensor wide;
+  int32_t bits = 8 * tc_dtype_size(t->dtype);
+  bool sign = t->dtype == TC_I8 || t->dtype == TC_I16 || t->dtype == TC_I32 || t->dtype == TC_I64;
+  if (unit_of(t->dtype) > 0 || t->dtype == TC_BOOL || bits > 63 + sign) return TC_OK;
+  int64_t high = INT64_MAX >> (63 + sign - bits), low = sign ? -high - 1 : 0;
+  TC_TRY(tc_tensor_create(tc_system_allocator(), TC_I64, t->rank, t->sizes, &wide));
+  tc_status s = tc_tensor_copy(t, &wide);
+  int64_t *at = tc_tensor_data(&wide);
+  for (int64_t i = 0, n = s == TC_OK ? tc_tensor_numel(t) : 0; i < n; i++) {
+    int64_t by = (int64_t)(fuzz_random(noise) % 3) - 1;
+    at[i] += at[i] == high ? -llabs(by) : at[i] == low ? llabs(by) : by;
+  }
+  if (s == TC_OK) s = tc_tensor_copy(&wide, t);
+  tc_tensor_unref(&wide);
+  return s;
+}
+
 // Has this number so many digits that it was rounded? The last third of the others' is 0.
 static inline bool is_rounded(double v, double unit) {
   int exponent;

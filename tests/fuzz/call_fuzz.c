@@ -478,8 +478,8 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     if (is_beyond(&results[i], MANY_STEPS)) tc_map_put_ptr(f->many, storage_of(v), NULL);
     if (has_infinity(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
-    bool norm = is_of_means(n) || is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
-                (base && goes_by_norm(n->graph, base));
+    bool norm = is_of_means(n) || is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) ||
+                goes_by_norm(n->graph, v) || (base && goes_by_norm(n->graph, base));
     move(f, &results[i], v, norm, true);
     tc_map_entry *even = i == 0 && is_of_means(n) ? tc_map_find_ptr(f->even, n) : NULL;
     if (even) tc_status_free(shake_alike(&f->noise, &results[i], even->value.ptr));
@@ -519,8 +519,7 @@ static tc_status make_all_inputs(fuzz_case *f, tc_tensor *out) {
 static tc_status run_again(fuzz_case *f, bool wide) {
   int32_t n = f->g->inputs.count;
   tc_tensor out[MOST_IO] = {0}, *in = wide ? f->in : f->shaken;
-  tc_ref_options o = {
-      .wide = wide, .watch_self = f, .watch_moves = !wide, .watch_parts = !wide};
+  tc_ref_options o = {.wide = wide, .watch_self = f, .watch_moves = !wide, .watch_parts = !wide};
   o.watch = wide ? keep_even : shake_results;
   o.watch_regions = !wide; // a loop's gradients are sums over what its turns round
   for (int32_t i = 0; i < n && !wide; i++) {

@@ -28,12 +28,13 @@ static int32_t channels_last(const dnn_tensor *t) {
   return -1;
 }
 
-// The strides of single elements are free: they become those of the layout that the others have, which oneDNN knows.
-static void free_strides(dnn_tensor *t, bool last) {
+// Strides with channels last or in planes, of all dimensions or of those of one element. Those are free, and oneDNN
+// knows the layout by them.
+static void set_strides(dnn_tensor *t, bool last, bool all) {
   int64_t dense = 1;
   for (int32_t k = 0; k < t->rank; k++) { // from the innermost dimension
     int32_t i = !last ? t->rank - 1 - k : k == 0 ? 1 : k == t->rank - 1 ? 0 : t->rank - k;
-    if (t->sizes[i] == 1) t->strides[i] = dense;
+    if (all || t->sizes[i] == 1) t->strides[i] = dense;
     if (t->strides[i] > 0) dense = t->sizes[i] * t->strides[i];
   }
 }
@@ -51,8 +52,8 @@ static int32_t describe(dnn_call *c, problem *p) {
   if (p->in.rank != p->weights.rank || p->spatial < 1 || p->spatial > 3)
     return dnn_refuse(c, "a convolution without batch, or of other than 1 to 3 dimensions");
   int32_t in_last = channels_last(&p->in), out_last = channels_last(&p->out);
-  free_strides(&p->in, (in_last >= 0 ? in_last : out_last) == 1);
-  free_strides(&p->out, (out_last >= 0 ? out_last : in_last) == 1);
+  set_strides(&p->in, (in_last >= 0 ? in_last : out_last) == 1, false);
+  set_strides(&p->out, (out_last >= 0 ? out_last : in_last) == 1, false);
   if (p->groups < 1) return dnn_refuse(c, "groups that are not known");
   int32_t padding = tc_op_arg_index(args, "padding"), stride = tc_op_arg_index(args, "stride"),
           dilation = tc_op_arg_index(args, "dilation");
@@ -111,12 +112,22 @@ static bool good(const_dnnl_primitive_desc_t pd) {
   return !strstr(name, "ref") && !strstr(name, "gemm");
 }
 
+// The input with channels last, as the result has them. An input in planes, of few channels most often, is moved for
+// less than the result.
+static bool turn(const problem *p, dnnl_memory_desc_t *out) {
+  dnn_tensor t = p->in;
+  dnnl_data_type_t type;
+  if (channels_last(&p->in) != 0 || channels_last(&p->out) != 1 || !dnn_dtype(t.dtype, &type)) return false;
+  set_strides(&t, true, true);
+  return dnn_md_strides(out, t.rank, t.sizes, type, t.strides) == dnnl_success;
+}
+
 static int32_t build(dnn_call *c, problem *p) {
   dnn_plan *plan = c->plan;
   dnn_epilogue epilogue = {0};
   dnnl_primitive_desc_t pd = NULL, other = NULL;
-  dnnl_memory_desc_t any_in, any_weights, any_out;
-  bool any = false;
+  dnnl_memory_desc_t any_in, any_weights, any_out, turned_in;
+  bool any = false, turned = false;
   int32_t in = dnn_slot_of(c, &p->in), weights = dnn_slot_of(c, &p->weights), bias = bias_slot(c, p),
           out = dnn_slot_of(c, &p->out);
   if (c->status != TC_STATUS_OK || dnn_epilogue_make(c, &p->out, 1, -1, &epilogue) != TC_STATUS_OK) goto done;
@@ -124,18 +135,25 @@ static int32_t build(dnn_call *c, problem *p) {
       dnn_any(c, &p->out, &any_out) != TC_STATUS_OK)
     goto done;
   any = true;
-  dnn_desc b = bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md);
-  dnnl_status_t s = dnn_conv_desc(&pd, plan->engine, p->transposed, DNN_DESC(plan->slots[in].md), DNN_DESC(any_weights),
-                                  b, DNN_DESC(plan->slots[out].md), &p->dims, epilogue.attr);
-  if (s != dnnl_success || !good(pd)) { // an epilogue's operand keeps the result's layout, so that may not move
-    bool moves = true;
-    for (int32_t i = 0; i < epilogue.n; i++) moves = moves && epilogue.slots[i] < 0;
-    s = dnn_conv_desc(&other, plan->engine, p->transposed, DNN_DESC(any_in), DNN_DESC(any_weights), b,
-                      moves ? DNN_DESC(any_out) : DNN_DESC(plan->slots[out].md), &p->dims, epilogue.attr);
-    if (s == dnnl_success && (!pd || good(other))) {
-      if (pd) dnnl_primitive_desc_destroy(pd);
-      pd = other, other = NULL;
-    }
+  turned = turn(p, &turned_in);
+  bool moves = true; // an epilogue's operand keeps the result's layout, so that may not move
+  for (int32_t i = 0; i < epilogue.n; i++) moves = moves && epilogue.slots[i] < 0;
+  dnn_desc b = bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md), own_out = DNN_DESC(plan->slots[out].md);
+  const struct {
+    dnn_desc in, out;
+  } layouts[] = {{DNN_DESC(plan->slots[in].md), own_out},
+                 {turned ? DNN_DESC(turned_in) : NULL, own_out},
+                 {DNN_DESC(any_in), moves ? DNN_DESC(any_out) : own_out}};
+  dnnl_status_t s = dnnl_unimplemented;
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts && !(pd && good(pd)); i++) {
+    if (!layouts[i].in) continue;
+    s = dnn_conv_desc(&other, plan->engine, p->transposed, layouts[i].in, DNN_DESC(any_weights), b, layouts[i].out,
+                      &p->dims, epilogue.attr);
+    if (s != dnnl_success) continue;
+    dnnl_primitive_desc_t worse = !pd || good(other) ? pd : other;
+    if (worse != other) pd = other;
+    if (worse) dnnl_primitive_desc_destroy(worse);
+    other = NULL;
   }
   if (!pd) {
     dnn_check(c, s, "this convolution");
@@ -165,6 +183,7 @@ static int32_t build(dnn_call *c, problem *p) {
 done:
   if (pd) dnnl_primitive_desc_destroy(pd);
   if (other) dnnl_primitive_desc_destroy(other);
+  if (turned) dnn_md_free(&turned_in);
   if (any) dnn_md_free(&any_in), dnn_md_free(&any_weights), dnn_md_free(&any_out);
   dnn_epilogue_free(&epilogue);
   return c->status;

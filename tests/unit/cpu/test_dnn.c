@@ -397,6 +397,7 @@ typedef struct conv {
   int64_t batch, in, out, groups, size, kernel, stride, pad, dilation;
   const char *order; // of the data
   bool relu_add;
+  const char *result_order; // NULL: the data's
 } conv;
 
 static bool check_conv(const conv *p, uint64_t *seed) {
@@ -412,8 +413,9 @@ static bool check_conv(const conv *p, uint64_t *seed) {
   make(&x, p->dtype, rank, xs, p->order, 0, seed);
   make(&w, p->dtype, rank, ws, NULL, 0, seed);
   make(&b, p->dtype, 1, &p->out, NULL, 0, seed);
-  make(&y, p->dtype, rank, ys, p->order, 0, NULL);
-  make(&extra, p->dtype, rank, ys, p->order, 0, seed);
+  const char *result_order = p->result_order ? p->result_order : p->order;
+  make(&y, p->dtype, rank, ys, result_order, 0, NULL);
+  make(&extra, p->dtype, rank, ys, result_order, 0, seed);
   fake_arg args[9] = {{"input", TC_AK_TENSOR, 1, {0}, 0},
                       {"weight", TC_AK_TENSOR, 1, {0}, 0},
                       {"bias", p->bias ? TC_AK_TENSOR : TC_AK_NONE, p->bias, {0}, 0},
@@ -466,20 +468,35 @@ TC_TEST(convolutions) {
   if (!calls) skip();
   uint64_t seed = tc_test_seed();
   static const conv cases[] = {
-      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 1, 1, 1, NULL, false},
-      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 2, 1, 1, "0231", true},
-      {TC_F32, 2, 0, 0, 1, 3, 20, 1, 12, 5, 2, 2, 1, NULL, true},
-      {TC_F32, 2, 1, 0, 2, 24, 24, 24, 8, 3, 1, 1, 1, "0231", false},
-      {TC_F32, 2, 1, 0, 1, 16, 16, 4, 7, 3, 1, 2, 2, NULL, false},
-      {TC_F32, 2, 1, 0, 3, 32, 64, 1, 6, 1, 1, 0, 1, "0231", true},
-      {TC_F32, 1, 1, 0, 2, 8, 8, 2, 20, 4, 3, 1, 1, NULL, false},
-      {TC_F32, 3, 0, 0, 1, 4, 8, 1, 5, 3, 1, 1, 1, NULL, false},
-      {TC_F32, 2, 1, 1, 2, 16, 8, 1, 5, 4, 2, 1, 1, NULL, false},
-      {TC_F32, 2, 0, 1, 1, 8, 16, 2, 5, 3, 1, 1, 1, "0231", true},
-      {TC_BF16, 2, 1, 0, 2, 16, 32, 1, 9, 3, 1, 1, 1, "0231", false},
+      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 1, 1, 1, NULL, false, NULL},
+      {TC_F32, 2, 1, 0, 2, 16, 32, 1, 9, 3, 2, 1, 1, "0231", true, NULL},
+      {TC_F32, 2, 0, 0, 1, 3, 20, 1, 12, 5, 2, 2, 1, NULL, true, NULL},
+      {TC_F32, 2, 1, 0, 2, 24, 24, 24, 8, 3, 1, 1, 1, "0231", false, NULL},
+      {TC_F32, 2, 1, 0, 1, 16, 16, 4, 7, 3, 1, 2, 2, NULL, false, NULL},
+      {TC_F32, 2, 1, 0, 3, 32, 64, 1, 6, 1, 1, 0, 1, "0231", true, NULL},
+      {TC_F32, 1, 1, 0, 2, 8, 8, 2, 20, 4, 3, 1, 1, NULL, false, NULL},
+      {TC_F32, 3, 0, 0, 1, 4, 8, 1, 5, 3, 1, 1, 1, NULL, false, NULL},
+      {TC_F32, 2, 1, 1, 2, 16, 8, 1, 5, 4, 2, 1, 1, NULL, false, NULL},
+      {TC_F32, 2, 0, 1, 1, 8, 16, 2, 5, 3, 1, 1, 1, "0231", true, NULL},
+      {TC_BF16, 2, 1, 0, 2, 16, 32, 1, 9, 3, 1, 1, 1, "0231", false, NULL},
+      {TC_F32, 2, 1, 0, 2, 3, 16, 1, 12, 3, 2, 1, 1, NULL, false, "0231"},
+      {TC_F32, 2, 1, 0, 1, 3, 16, 1, 12, 3, 2, 1, 1, NULL, true, "0231"},
+      {TC_F32, 2, 1, 0, 2, 16, 8, 1, 9, 3, 1, 1, 1, "0231", false, "0123"},
+      {TC_F32, 2, 1, 1, 2, 16, 8, 1, 5, 4, 2, 1, 1, NULL, false, "0231"},
+      {TC_F32, 3, 1, 0, 1, 3, 8, 1, 6, 3, 1, 1, 1, NULL, false, "02341"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (!check_conv(&cases[i], &seed)) print_message("case %d is not supported here: %s\n", (int)i, r.diag);
+  return TC_OK;
+}
+
+// An image in planes is moved for a result with channels last, which is larger.
+TC_TEST(images_in_planes) {
+  if (!calls || !__builtin_cpu_supports("avx2")) skip();
+  uint64_t seed = tc_test_seed();
+  const conv p = {TC_F32, 2, 1, 0, 2, 3, 64, 1, 24, 3, 1, 1, 1, NULL, false, "0231"};
+  assert_true(check_conv(&p, &seed));
+  assert_true(workspace < UINT64_C(2) * 64 * 24 * 24 * sizeof(float));
   return TC_OK;
 }
 
@@ -488,10 +505,10 @@ TC_TEST(single_images) {
   if (!calls) skip();
   uint64_t seed = tc_test_seed();
   static const conv cases[] = {
-      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 1, 1, 0, 1, "0231", false},
-      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 3, 1, 1, 1, "0231", false},
-      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 12, 1, 0, 1, "0231", false},
-      {TC_F32, 1, 1, 0, 2, 32, 64, 1, 12, 3, 1, 1, 1, "021", false},
+      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 1, 1, 0, 1, "0231", false, NULL},
+      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 3, 1, 1, 1, "0231", false, NULL},
+      {TC_F32, 2, 1, 0, 2, 32, 64, 1, 12, 12, 1, 0, 1, "0231", false, NULL},
+      {TC_F32, 1, 1, 0, 2, 32, 64, 1, 12, 3, 1, 1, 1, "021", false, NULL},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     conv one = cases[i];
@@ -601,6 +618,7 @@ int main(void) {
                                      cmocka_unit_test(special_values),
                                      cmocka_unit_test(convolutions),
                                      cmocka_unit_test(single_images),
+                                     cmocka_unit_test(images_in_planes),
                                      cmocka_unit_test_setup_teardown(products, say_constant, say_nothing),
                                      cmocka_unit_test_setup_teardown(chains, say_constant, say_nothing),
                                      cmocka_unit_test_setup_teardown(convolutions, say_constant, say_nothing),

@@ -71,6 +71,7 @@ typedef struct dnn_call {
   bool unknown; // some size is not known yet
   bool tiles;   // the processor's matrix unit does it
   bool keeping; // what is made now is made of constants, and kept
+  bool images;  // matrices are images of one column
   double flops, bytes;
   int32_t status;
   char why[256];
@@ -104,6 +105,16 @@ void dnn_md_free(dnnl_memory_desc_t *md);
 dnn_step *dnn_add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t n, const int32_t *args,
                        const int32_t *slots);
 bool dnn_is_reference(const_dnnl_primitive_desc_t pd);
+bool dnn_is_image_product(const_dnnl_primitive_desc_t pd); // AVX2's convolution with windows of 1×1
+// [m, n] as [1, n, m, 1] with channels last.
+void dnn_as_image(dnn_tensor *t);
+// Where a plan was, to go on from there when a way of doing it has been refused.
+typedef struct dnn_mark {
+  int32_t n_slots, n_steps;
+  uint64_t workspace, kept;
+} dnn_mark;
+dnn_mark dnn_mark_of(const dnn_call *c);
+void dnn_go_back(dnn_call *c, dnn_mark m);
 bool dnn_has_tiles(const_dnnl_primitive_desc_t pd); // by the processor's matrix unit (AMX)
 
 // Attributes with the node's epilogue behind `scale` and `add` (addmm's), for a result of shape `result`. slots[i] is

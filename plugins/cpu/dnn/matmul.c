@@ -147,6 +147,63 @@ static int32_t bias_slot(dnn_call *c, const problem *p) {
 // is one short of a tile's depth (oneDNN's bug report 1661, for 63 terms).
 static bool tiles_fit(const problem *p) { return p->a.sizes[p->a.rank - 1] % TILE_DEPTH != TILE_DEPTH - 1; }
 
+static void add_step(dnn_call *c, const_dnnl_primitive_desc_t pd, int32_t a, int32_t b, int32_t bias, int32_t out,
+                     const dnn_epilogue *epilogue) {
+  int32_t args[DNN_MAX_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, slots[DNN_MAX_ARGS] = {a, b, out}, n = 3;
+  if (bias >= 0) args[n] = DNNL_ARG_BIAS, slots[n++] = bias;
+  for (int32_t i = 0; i < epilogue->n; i++)
+    if (epilogue->slots[i] >= 0)
+      args[n] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, slots[n++] = epilogue->slots[i];
+  dnn_add_step(c, pd, n, args, slots);
+}
+
+static bool is_dense(const dnn_tensor *t) {
+  return t->strides[1] == 1 && (t->strides[0] == t->sizes[1] || t->sizes[0] == 1);
+}
+
+// A product by a constant matrix as a convolution with windows of 1×1 over an image of one column. oneDNN's code for
+// these on AVX2 has weights in blocks, which are kept, where that for products packs both factors in every run and
+// takes 1.1 to 2.5 times as long, most for few rows. Refused where there is no such code.
+static int32_t build_image(dnn_call *c, const problem *p) {
+  dnn_plan *plan = c->plan;
+  dnn_epilogue epilogue = {0};
+  dnnl_primitive_desc_t pd = NULL;
+  dnnl_memory_desc_t any;
+  dnn_tensor image = p->a, w = p->b, result = p->out, row;
+  if (p->a.rank != 2 || !(p->gathers || is_dense(&p->a)) || !is_dense(&p->out) || expanded(&p->b))
+    return dnn_refuse(c, "no image");
+  int64_t n = w.sizes[1], k = w.sizes[0], from_n = w.strides[1], from_k = w.strides[0];
+  w.rank = 4, w.sizes[0] = n, w.sizes[1] = k, w.sizes[2] = w.sizes[3] = 1;
+  w.strides[0] = from_n, w.strides[1] = from_k, w.strides[2] = w.strides[3] = 1;
+  image.strides[0] = k, result.strides[0] = n;
+  dnn_as_image(&image), dnn_as_image(&result);
+  int32_t a = dnn_slot_seen_as(c, left(c, p), &image), b = dnn_slot_of(c, &w), bias = -1, out = dnn_slot_of(c, &result);
+  if (p->bias >= 0 && dnn_view(c, p->bias, &row) == TC_STATUS_OK) {
+    if (row.rank != 1 || row.sizes[0] != n || (row.strides[0] != 1 && n > 1)) return dnn_refuse(c, "no such bias");
+    bias = dnn_slot_of(c, &row);
+  }
+  if (c->status != TC_STATUS_OK || dnn_any(c, &w, &any) != TC_STATUS_OK) return c->status;
+  c->images = true;
+  if (dnn_epilogue_make(c, &p->out, p->alpha, p->add, &epilogue) == TC_STATUS_OK) {
+    dnn_conv_dims dims = {.strides = {1, 1}};
+    dnnl_status_t s = dnn_conv_desc(&pd, plan->engine, false, DNN_DESC(plan->slots[a].md), DNN_DESC(any),
+                                    bias < 0 ? NULL : DNN_DESC(plan->slots[bias].md), DNN_DESC(plan->slots[out].md),
+                                    &dims, epilogue.attr);
+    if (s != dnnl_success || !dnn_is_image_product(pd)) dnn_refuse(c, "no such convolution");
+  }
+  c->images = false;
+  dnn_md_free(&any);
+  if (c->status == TC_STATUS_OK) {
+    c->keeping = true;
+    b = dnn_slot_in_layout(c, b, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0));
+    c->keeping = false;
+    add_step(c, pd, a, b, bias, out, &epilogue);
+  }
+  if (pd) dnnl_primitive_desc_destroy(pd);
+  dnn_epilogue_free(&epilogue);
+  return c->status;
+}
+
 static int32_t build(dnn_call *c, const problem *p) {
   dnn_plan *plan = c->plan;
   dnn_epilogue epilogue = {0};
@@ -173,12 +230,7 @@ static int32_t build(dnn_call *c, const problem *p) {
     dnn_refuse(c, "oneDNN has only its reference code for this matrix product");
     goto done;
   }
-  int32_t args[DNN_MAX_ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, slots[DNN_MAX_ARGS] = {a, b, out}, n = 3;
-  if (bias >= 0) args[n] = DNNL_ARG_BIAS, slots[n++] = bias;
-  for (int32_t i = 0; i < epilogue.n; i++)
-    if (epilogue.slots[i] >= 0)
-      args[n] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1, slots[n++] = epilogue.slots[i];
-  dnn_add_step(c, pd, n, args, slots);
+  add_step(c, pd, a, b, bias, out, &epilogue);
 done:
   if (pd) dnnl_primitive_desc_destroy(pd);
   dnn_epilogue_free(&epilogue);
@@ -207,5 +259,10 @@ int32_t dnn_plan_matmul(dnn_call *c) {
   if (k == 0) return dnn_refuse(c, "a product over nothing");
   c->flops = 2.0 * (double)dnn_count(&p.out) * (double)k;
   c->bytes = (double)(dnn_count(&p.a) + dnn_count(&p.b) + dnn_count(&p.out)) * (p.a.dtype == TC_F32 ? 4 : 2);
+  if (p.b.dtype == TC_F32 && dnn_is_constant(c, &p.b)) {
+    dnn_mark mark = dnn_mark_of(c);
+    if (build_image(c, &p) != TC_STATUS_UNIMPLEMENTED) return c->status;
+    dnn_go_back(c, mark);
+  }
   return build(c, &p);
 }

@@ -201,6 +201,30 @@ static bool implementation_has(const_dnnl_primitive_desc_t pd, const char *word)
 
 bool dnn_is_reference(const_dnnl_primitive_desc_t pd) { return implementation_has(pd, "ref"); }
 bool dnn_has_tiles(const_dnnl_primitive_desc_t pd) { return implementation_has(pd, "amx"); }
+bool dnn_is_image_product(const_dnnl_primitive_desc_t pd) { return implementation_has(pd, "jit_1x1:avx2"); }
+
+// ---- Ways ----
+void dnn_as_image(dnn_tensor *t) {
+  int64_t m = t->sizes[0], n = t->sizes[1], row = t->strides[0], column = t->strides[1];
+  t->rank = 4;
+  t->sizes[0] = t->sizes[3] = 1, t->sizes[1] = n, t->sizes[2] = m;
+  t->strides[0] = m * row, t->strides[1] = column, t->strides[2] = t->strides[3] = row;
+}
+
+dnn_mark dnn_mark_of(const dnn_call *c) {
+  const dnn_plan *p = c->plan;
+  return (dnn_mark){p->n_slots, p->n_steps, p->workspace, p->kept};
+}
+
+void dnn_go_back(dnn_call *c, dnn_mark m) {
+  dnn_plan *p = c->plan;
+  if (c->status == TC_STATUS_UNIMPLEMENTED) c->status = TC_STATUS_OK;
+  for (; p->n_slots > m.n_slots; p->n_slots--)
+    if (p->slots[p->n_slots - 1].made) dnn_md_free(&p->slots[p->n_slots - 1].md);
+  for (; p->n_steps > m.n_steps; p->n_steps--)
+    if (p->steps[p->n_steps - 1].primitive) dnnl_primitive_destroy(p->steps[p->n_steps - 1].primitive);
+  p->workspace = m.workspace, p->kept = m.kept;
+}
 
 // ---- Epilogues ----
 
@@ -245,6 +269,7 @@ static int32_t add_binary(dnn_call *c, dnnl_post_ops_t ops, dnnl_alg_kind_t alg,
                           int32_t operand, dnn_epilogue *out) {
   dnn_tensor t;
   if (broadcast_view(c, result, operand, &t) != TC_STATUS_OK) return c->status;
+  if (c->images) dnn_as_image(&t);
   int32_t slot = dnn_slot_of(c, &t);
   if (slot < 0) return c->status;
   out->slots[out->n++] = slot;

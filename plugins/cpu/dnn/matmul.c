@@ -8,6 +8,7 @@
 #include "dnn.h"
 
 enum { PACK_ROWS = 32, TILE_DEPTH = 32 };
+enum { MOST_ELEMENTS = 1 << 28 }; // of an image: oneDNN may count its bytes in 32 bits
 
 typedef struct problem {
   dnn_tensor a, b, out;
@@ -172,6 +173,8 @@ static int32_t build_image(dnn_call *c, const problem *p) {
   dnn_tensor image = p->a, w = p->b, result = p->out, row;
   if (p->a.rank != 2 || !(p->gathers || is_dense(&p->a)) || !is_dense(&p->out) || expanded(&p->b))
     return dnn_refuse(c, "no image");
+  if (dnn_count(&p->a) > MOST_ELEMENTS || dnn_count(&p->out) > MOST_ELEMENTS)
+    return dnn_refuse(c, "an image that is too large");
   int64_t n = w.sizes[1], k = w.sizes[0], from_n = w.strides[1], from_k = w.strides[0];
   w.rank = 4, w.sizes[0] = n, w.sizes[1] = k, w.sizes[2] = w.sizes[3] = 1;
   w.strides[0] = from_n, w.strides[1] = from_k, w.strides[2] = w.strides[3] = 1;

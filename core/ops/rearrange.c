@@ -198,6 +198,24 @@ static int32_t as_strided_meta(tc_op_args *a) {
   return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, strides, offset);
 }
 // resize (resize_ in graphs): the storage's first elements, row by row; what has these sizes already stays as it lies.
+// Where that is not known, and makes a difference, it is what the hints say, and every run must agree.
+static int32_t has_sizes(tc_op_args *a, const tc_int *sizes, bool *out) {
+  const tc_tensor_type *t = tc_op_tensor(a, 0);
+  tc_int equal = tc_int_const(a, 1);
+  bool may = tc_op_count(a, 1) == t->rank && tc_op_kind(a, 2) == TC_AK_NONE, known = may;
+  for (int32_t d = 0; d < t->rank && may; d++) known &= tc_int_eq(a, sizes[d], t->sizes[d]) == 1;
+  *out = known;
+  if (known || !may || tc_strides_contiguous(a->syms, t->rank, t->sizes, t->strides)) return TC_STATUS_OK;
+  *out = true;
+  for (int32_t d = 0; d < t->rank; d++) {
+    *out &= tc_sym_decide(a->syms, TC_SYM_EQ, sizes[d], t->sizes[d], false);
+    equal = tc_sym_and(a->syms, equal, tc_sym_cmp(a->syms, TC_SYM_EQ, sizes[d], t->sizes[d]));
+  }
+  return tc_op_require(a, *out ? equal : tc_sym_not(a->syms, equal),
+                       *out ? "the tensor does not lie row by row, and was taken to have these sizes already"
+                            : "the tensor does not lie row by row, and was taken not to have these sizes yet",
+                       0, NULL);
+}
 static int32_t resize_meta(tc_op_args *a) {
   const tc_tensor_type *t = tc_op_tensor(a, 0);
   int32_t n = tc_op_count(a, 1), format = tc_op_memory_format(a, 2, TC_FORMAT_CONTIGUOUS);
@@ -208,8 +226,8 @@ static int32_t resize_meta(tc_op_args *a) {
   if (tc_op_require(a, tc_sym_cmp(a->syms, TC_SYM_LE, numel, counts[0]),
                     "resizing {} elements to {} would leave some of them without a value", 2, counts))
     return TC_STATUS_INVALID_ARGUMENT;
-  bool same = n == t->rank && tc_op_kind(a, 2) == TC_AK_NONE;
-  for (int32_t d = 0; d < n && same; d++) same = tc_int_eq(a, sizes[d], t->sizes[d]) == 1;
+  bool same;
+  if (has_sizes(a, sizes, &same)) return TC_STATUS_INVALID_ARGUMENT;
   if (same) return tc_op_set_view(a, 0, 0, t->dtype, n, sizes, t->strides, t->offset);
   if (format == TC_FORMAT_CONTIGUOUS) tc_strides_make_contiguous(a->syms, n, sizes, strides);
   else if (n == (format == TC_FORMAT_CHANNELS_LAST ? 4 : 5)) tc_strides_make_channels_last(a->syms, n, sizes, strides);

@@ -42,7 +42,9 @@ int32_t em_lane_width(tc_em *e) {
   return widest >= 16 ? 1 : widest < 2 ? 8 : 16 / widest;
 }
 
-// Lanes on a device with vectors: enough registers' worth to hide latency, fewer where a lot is computed per element.
+// Lanes on a device with vectors: four vectors of elements, whose chains of operations hide each other's latency (a
+// processor looks ahead by a few hundred instructions only, less than two elements of a function have). Two where an
+// element is two numbers, or so much is computed that code grows more than it gains.
 static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
   int64_t lo, extent = 1;
   if (lane_var >= 0) tc_sym_range(e->syms, e->extents[lane_var], &lo, &extent);
@@ -62,17 +64,20 @@ static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
     }
     return e->dev->max_lanes && lanes > e->dev->max_lanes ? e->dev->max_lanes : lanes;
   }
+  enum { LIGHT = 8, LARGE = 120 };
   int32_t widest = 4, cost = 0, reduces = 0;
+  bool pairs = false;
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_lnode *n = e->g->steps.data[i].node;
     cost += tc_body_cost(&n->body);
     reduces += n->kind == TC_LN_REDUCE;
+    pairs |= tc_dtype_is_complex(n->outs[0]->dtype);
     tc_dtype d = tc_dtype_real(n->outs[0]->dtype);
     if (tc_dtype_size(d) > widest) widest = tc_dtype_size(d);
   }
-  int32_t vector = e->dev->simd_bytes / widest;
-  int32_t lanes = vector * (cost > 30 ? 1 : cost > 8 && !columns ? 2 : 4);
-  if (columns && reduces == 1 && cost <= 8) lanes *= 2; // longer runs of each row, which registers still hold
+  int32_t vector = e->dev->simd_bytes / widest, lanes = vector * 4;
+  if (!columns && cost > (pairs ? LIGHT : LARGE)) lanes = vector * 2;
+  if (columns && reduces == 1 && cost <= LIGHT) lanes *= 2; // longer runs of each row, which registers still hold
   while (lanes > 4 && lanes / 2 >= extent) lanes /= 2;
   return lanes > 1 ? lanes : 1;
 }

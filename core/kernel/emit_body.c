@@ -185,7 +185,7 @@ static tc_kval number(tc_em *e, const tc_sym *x) {
 }
 
 // ---- memory ----
-static int32_t step_of(const tc_em *e, const tc_lnode *n) {
+int32_t em_step_of(const tc_em *e, const tc_lnode *n) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     if (e->g->steps.data[i].node == n) return i;
   }
@@ -353,7 +353,7 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
   tc_map_entry *entry;
   if (b == e->hole) return e->hole_value;
   if ((entry = tc_map_find_ptr(e->rows, b)) && entry->value.num) return (tc_kval)(entry->value.num - 1);
-  int32_t own = b->def ? step_of(e, b->def) : -1;
+  int32_t own = b->def ? em_step_of(e, b->def) : -1;
   bool made = own >= 0 && (e->g->steps.data[own].phase < e->phase || b->def->kind == TC_LN_TEMPLATE);
   if (made && (entry = tc_map_find_ptr(e->tiles, b)) && entry->value.ptr) {
     const tc_em_tile *t = entry->value.ptr;
@@ -715,7 +715,7 @@ int32_t em_acc_collective(const tc_lnode *n) { return reductions[bool_kind(n)].c
 
 // ---- parts of columns ----
 bool em_is_column(const tc_em *e, const tc_buf *b) {
-  int32_t step = b->def ? step_of(e, b->def) : -1;
+  int32_t step = b->def ? em_step_of(e, b->def) : -1;
   return step >= 0 && e->g->steps.data[step].hold == TC_HOLD_COLUMN;
 }
 

@@ -15,13 +15,6 @@ typedef struct scan {
   TC_VEC(const tc_sym *) others; // conditions, index values
 } scan;
 
-static bool is_step(tc_em *e, const tc_lnode *n) {
-  for (int32_t i = 0; i < e->g->steps.count; i++) {
-    if (e->g->steps.data[i].node == n) return true;
-  }
-  return false;
-}
-
 static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const *at, const tc_buf *b,
                       const tc_sym *const *index, int32_t n_vars, const tc_sym *const *vars);
 
@@ -41,8 +34,8 @@ static void scan_load(tc_em *e, scan *s, const tc_lnode *n, const tc_sym *const 
   (void)n;
   const tc_sym *mapped[TC_MAX_RANK];
   for (int32_t d = 0; d < b->rank; d++) mapped[d] = tc_sym_replace(e->syms, index[d], n_vars, vars, at);
-  if (b->def && is_step(e, b->def)) return; // scanned as a step
-  if (b->def && b->def->kind == TC_LN_POINTWISE && !b->strides) {
+  if (b->def && em_step_of(e, b->def) >= 0) return; // scanned as a step
+  if (tc_buf_is_inlined(b)) {
     scan_body(e, s, b->def, mapped);
     return;
   }

@@ -173,6 +173,7 @@ int32_t em_together(tc_em *e, int32_t lane_var);
 
 // Elements that a lane of a row takes at a time: as many as 16 bytes hold of the widest type in memory where lanes are
 // threads; 1 where they are elements of vectors, and where the program's buffers may lie anywhere.
+int32_t em_step_of(const tc_em *e, const tc_lnode *n); // its number among the group's steps; -1: none of them
 int32_t em_lane_width(tc_em *e);
 // Sets how many blocks are worth a thread, from the elements that one block works on.
 void em_grain(tc_em *e, int64_t elements);

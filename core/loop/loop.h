@@ -188,6 +188,7 @@ void tc_loops_zeros(tc_loops *l);
 void tc_loops_turn(tc_loops *l);
 
 const tc_buf *tc_buf_storage(const tc_buf *b); // the buffer whose storage it has: itself, or an input
+bool tc_buf_is_inlined(const tc_buf *b);       // nobody stores it: once scheduled, it is computed where it is read
 tc_buf *tc_loops_buf(tc_loops *l, tc_sv name, tc_dtype dtype, int32_t rank, const tc_sym *const *sizes);
 // Names of buffers are made unique; numbers of buffers and nodes are not text.
 void tc_loops_print(tc_sb *sb, const tc_loops *l);

@@ -22,6 +22,8 @@ const tc_buf *tc_buf_storage(const tc_buf *b) {
   return b;
 }
 
+bool tc_buf_is_inlined(const tc_buf *b) { return b->def && b->def->kind == TC_LN_POINTWISE && !b->strides; }
+
 void tc_loop_var_range(tc_loops *l, const tc_sym *var, const tc_sym *extent) {
   tc_sym_info *info = tc_sym_info_of(l->syms, var);
   int64_t lo, hi;

@@ -14,18 +14,13 @@ typedef struct walk {
   int32_t seen;            // loads of r
 } walk;
 
-// What nobody stores is computed where it is read.
-static bool is_inlined(const tc_buf *b) {
-  return b->kind == TC_BUF_INTERNAL && b->def && b->def->kind == TC_LN_POINTWISE && !b->strides;
-}
-
 // Does the node, whose variables are `at`, read r at the group's element only?
 static bool reads_in_place(walk *w, const tc_lnode *n, const tc_sym *const *at, int32_t depth) {
   enum { DEEPEST = 32 };
   if (depth > DEEPEST || n->kind != TC_LN_POINTWISE) return false;
   for (int32_t i = 0; i < n->body.insts.count; i++) {
     const tc_binst *b = &n->body.insts.data[i];
-    if (b->op != TC_B_LOAD || (b->buf != w->r && !is_inlined(b->buf))) continue;
+    if (b->op != TC_B_LOAD || (b->buf != w->r && !tc_buf_is_inlined(b->buf))) continue;
     const tc_sym *index[TC_MAX_RANK];
     if (b->gather) return false;
     for (int32_t d = 0; d < b->buf->rank; d++)

@@ -42,18 +42,29 @@ static tc_kval limit(const tc_km *m, tc_kval x) {
   return k_at_least(m, k_at_most(m, x, k_pick(m, 90, 711)), k_pick(m, -105, -747));
 }
 
-// x 2^n for n that is not positive: the first factor is normal whatever n is, the second one rounds.
-static tc_kval scale_down(const tc_km *m, tc_kval x, tc_kval n) {
-  int32_t up = m->wide ? 100 : 64;
-  tc_kval power = tc_km_power(m, k_add(m, n, k_int(m, up)));
-  return k_mulc(m, k_mul(m, x, power), m->wide ? 0x1p-100 : 0x1p-64);
+// Powers of two of every n that exp of what is not positive has are normal once they are this much larger, and so is
+// what they are multiplied by once it is this much smaller: one product then gives the result and rounds it once, also
+// where it is subnormal.
+static int32_t lift(const tc_km *m) { return m->wide ? 100 : 64; }
+static double up(const tc_km *m) { return m->wide ? 0x1p100 : 0x1p64; }
+
+static tc_kval lifted_power(const tc_km *m, tc_kval n) { return tc_km_power(m, k_add(m, n, k_int(m, lift(m)))); }
+
+// scale e^r, where scale is a power of two that coefficients can take: |r| ≤ ln 2 / 2.
+static tc_kval scaled_exp(const tc_km *m, tc_kval r, double scale, tc_kval last) {
+  const double *c = m->wide ? exp_sum_f64 : exp_sum_f32;
+  int32_t n = (int32_t)(m->wide ? sizeof exp_sum_f64 : sizeof exp_sum_f32) / (int32_t)sizeof(double);
+  tc_kval y = k_real(m, c[n - 1] * scale);
+  for (int32_t i = n - 2; i >= 0; i--) y = k_fma(m, y, r, k_real(m, c[i] * scale));
+  return k_fma(m, k_fma(m, y, r, k_real(m, scale)), r, last);
 }
 
 // e^x, where |x| is no larger than the limits; its error is below 1 ulp.
 static tc_kval limited_exp(const tc_km *m, tc_kval x, bool never_positive) {
   reduced d = reduce(m, x, -1);
-  tc_kval one = k_real(m, 1), p = k_fma(m, k_fma(m, K_POLY(m, d.r, exp_sum), d.r, one), d.r, one);
-  return never_positive ? scale_down(m, p, d.n) : tc_km_scale(m, p, d.n);
+  double scale = never_positive ? 1 / up(m) : 1;
+  tc_kval p = scaled_exp(m, d.r, scale, k_real(m, scale));
+  return never_positive ? k_mul(m, p, lifted_power(m, d.n)) : tc_km_scale(m, p, d.n);
 }
 
 tc_kval tc_km_exp(const tc_km *m, tc_kval x) { return limited_exp(m, limit(m, x), tc_kb_most(m->b, x) <= 0); }
@@ -124,10 +135,10 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
 
 // With x = k ln 2 + r, s = 2^k and e^-r = 1 + c, 1 / (1 + e^-x) is s / (s + c + 1), on both sides of 0. Each of the
 // sums rounds once; s is exact, so that the quotient is at most 1, and nothing overflows, since the result is 1 from 40
-// on.
+// on. All three are lifted, so that s is normal.
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
-  tc_kval one = k_real(m, 1);
   reduced d = reduce(m, k_at_least(m, k_at_most(m, x, k_real(m, 40)), k_pick(m, -105, -747)), -1);
-  tc_kval s = tc_km_scale(m, one, d.n), r = k_neg(m, d.r), by_r = k_fma(m, K_POLY(m, r, exp_sum), r, one);
-  return k_plain_quotient(m, s, k_add(m, k_fma(m, by_r, r, s), one));
+  double one = up(m);
+  tc_kval s = lifted_power(m, d.n);
+  return k_plain_quotient(m, s, k_add(m, scaled_exp(m, k_neg(m, d.r), one, s), k_real(m, one)));
 }

@@ -55,15 +55,18 @@ static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
   loop(e, p, d, levels, em_const(e, 0), em_sym(e, e->extents[d]), acc);
 }
 
+void em_column_results(tc_em *e, int32_t phase) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *s = &e->g->steps.data[i];
+    bool row = s->node->kind == TC_LN_REDUCE ? s->phase + 1 == phase : s->phase == phase && em_step_is_row(e, i);
+    if (row && s->stores) em_store(e, s->node->outs[0], e->at[i], em_load(e, s->node->outs[0], e->at[i], NULL));
+  }
+}
+
 static void columns(tc_em *e) {
   for (int32_t number = 0; number <= e->g->n_phases && !tc_failed(&e->failure); number++) {
     e->phase = number;
-    // Row results: reductions of the phase before, and what follows from them.
-    for (int32_t i = 0; i < e->g->steps.count; i++) {
-      const tc_step *s = &e->g->steps.data[i];
-      bool row = s->node->kind == TC_LN_REDUCE ? s->phase + 1 == number : s->phase == number && em_step_is_row(e, i);
-      if (row && s->stores) em_store(e, s->node->outs[0], e->at[i], em_load(e, s->node->outs[0], e->at[i], NULL));
-    }
+    em_column_results(e, number);
     if (number == e->g->n_phases) break;
     column_phase p = {.number = number};
     tc_kval acc[MOST];
@@ -93,6 +96,7 @@ void em_columns(tc_em *e, int32_t lane_var) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     if (e->g->steps.data[i].hold == TC_HOLD_TILE) e->g->steps.data[i].hold = TC_HOLD_INLINE;
   }
+  if (em_strips(e, lane_var)) return;
   const tc_sym *strips = tc_sym_ceildiv(c, e->extents[lane_var], tc_sym_int(c, lanes));
   const tc_sym *blocks = strips;
   for (int32_t d = 0; d < e->n_par; d++) {

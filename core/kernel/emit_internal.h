@@ -194,6 +194,9 @@ void em_store_neighbours(tc_em *e, int32_t n, const int32_t *steps);
 bool em_run_load(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval *out);
 bool em_run_store(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval value);
 void em_columns(tc_em *e, int32_t lane_var);
+bool em_strips(tc_em *e, int32_t lane_var); // several strips of columns in a block, where that pays: else false
+// Stores reductions of the phase before, and what follows from them, for the current column.
+void em_column_results(tc_em *e, int32_t phase);
 void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var);
 void em_stage_group(tc_em *e);
 

@@ -49,8 +49,9 @@ def tensors_of(path, kind, device):
 
     tensors = {}
     for name, tensor in load_file(path, device=device).items():
-        of, number, *wide = name.split(".")
-        if of == kind:
+        of, *rest = name.split(".")
+        if of == kind and rest and rest[0].isdigit():
+            number, *wide = rest
             tensors[int(number)] = torch.view_as_complex(tensor) if wide == ["c128"] else tensor
     return tensors
 

@@ -23,7 +23,7 @@ static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc);
 static void loop(tc_em *e, const column_phase *p, int32_t d, int32_t levels, tc_kval lo, tc_kval hi, tc_kval *acc) {
   int32_t mark = em_mark(e), last = e->n_par + e->n_red - 1;
   tc_kval part[MOST], carried[MOST];
-  int64_t step = levels == 2 ? EM_PART * EM_PART : levels == 1 ? EM_PART : 1;
+  int64_t step = em_part_length(levels);
   tc_kval i = tc_kb_for(e->kb, lo, hi, step, 0, p->n_reduces, acc, carried);
   bool inner = levels || d < last; // what is inside is a loop of its own
   if (!levels) em_bind(e, e->vars[d], i);
@@ -89,6 +89,18 @@ static void columns(tc_em *e) {
   }
 }
 
+const tc_sym *em_bind_columns(tc_em *e, int32_t lane_var, int64_t width) {
+  tc_sym_ctx *c = e->syms;
+  const tc_sym *runs = tc_sym_ceildiv(c, e->extents[lane_var], tc_sym_int(c, width)), *blocks = runs;
+  for (int32_t d = 0; d < e->n_par; d++) {
+    if (d != lane_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
+  }
+  em_grain(e, width * tc_sym_hint_or(c, tc_product(e->l, e->n_red, e->extents + e->n_par), 64));
+  const tc_sym *block = em_bind_block(e, blocks);
+  em_bind_rows(e, tc_sym_floordiv(c, block, runs), e->n_par, lane_var, -1);
+  return tc_sym_muli(c, tc_sym_mod(c, block, runs), width);
+}
+
 void em_columns(tc_em *e, int32_t lane_var) {
   tc_sym_ctx *c = e->syms;
   int64_t lanes = tc_kb_lanes_count(e->kb);
@@ -97,15 +109,7 @@ void em_columns(tc_em *e, int32_t lane_var) {
     if (e->g->steps.data[i].hold == TC_HOLD_TILE) e->g->steps.data[i].hold = TC_HOLD_INLINE;
   }
   if (em_strips(e, lane_var)) return;
-  const tc_sym *strips = tc_sym_ceildiv(c, e->extents[lane_var], tc_sym_int(c, lanes));
-  const tc_sym *blocks = strips;
-  for (int32_t d = 0; d < e->n_par; d++) {
-    if (d != lane_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
-  }
-  em_grain(e, lanes * tc_sym_hint_or(c, tc_product(e->l, e->n_red, e->extents + e->n_par), 64));
-  const tc_sym *block = em_bind_block(e, blocks), *strip = tc_sym_mod(c, block, strips);
-  em_bind_rows(e, tc_sym_floordiv(c, block, strips), e->n_par, lane_var, -1);
-  tc_kval first = em_sym(e, tc_sym_muli(c, strip, lanes));
+  tc_kval first = em_sym(e, em_bind_columns(e, lane_var, lanes));
   tc_kb_lanes(e->kb);
   tc_kval v = em_add(e, first, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)));
   em_bind(e, e->vars[lane_var], v);

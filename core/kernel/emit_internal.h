@@ -146,6 +146,7 @@ enum { EM_PART = 64 }; // additions in a part, and parts in a larger one
 static inline int32_t em_part_levels(int64_t n) {
   return n > 2 * EM_PART * EM_PART ? 2 : n > 2 * EM_PART;
 } // for n additions
+static inline int64_t em_part_length(int32_t levels) { return levels == 2 ? EM_PART * EM_PART : levels ? EM_PART : 1; }
 void em_part_open(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
 void em_part_close(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
 
@@ -173,8 +174,8 @@ int32_t em_together(tc_em *e, int32_t lane_var);
 
 // Elements that a lane of a row takes at a time: as many as 16 bytes hold of the widest type in memory where lanes are
 // threads; 1 where they are elements of vectors, and where the program's buffers may lie anywhere.
-int32_t em_step_of(const tc_em *e, const tc_lnode *n); // its number among the group's steps; -1: none of them
 int32_t em_lane_width(tc_em *e);
+int32_t em_step_of(const tc_em *e, const tc_lnode *n); // its number among the group's steps; -1: none of them
 // Sets how many blocks are worth a thread, from the elements that one block works on.
 void em_grain(tc_em *e, int64_t elements);
 
@@ -195,6 +196,9 @@ bool em_run_load(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval *out)
 bool em_run_store(tc_em *e, const tc_buf *b, const tc_sym *address, tc_kval value);
 void em_columns(tc_em *e, int32_t lane_var);
 bool em_strips(tc_em *e, int32_t lane_var); // several strips of columns in a block, where that pays: else false
+// Binds what is parallel but the lanes' variable, for blocks of `width` columns; returns the number of the first
+// column.
+const tc_sym *em_bind_columns(tc_em *e, int32_t lane_var, int64_t width);
 // Stores reductions of the phase before, and what follows from them, for the current column.
 void em_column_results(tc_em *e, int32_t phase);
 void em_transpose(tc_em *e, int32_t lane_var, int32_t wide_var);

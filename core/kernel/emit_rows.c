@@ -106,7 +106,7 @@ static void elements(tc_em *e, const phase *p, int32_t lane_var, int32_t width, 
 static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, int32_t width, bool masked,
                       tc_kval from, tc_kval to, tc_kval *acc) {
   int32_t mark = em_mark(e);
-  int64_t step = tc_kb_lanes_count(e->kb) * (levels == 2 ? EM_PART * EM_PART : levels == 1 ? EM_PART : width);
+  int64_t step = tc_kb_lanes_count(e->kb) * (levels ? em_part_length(levels) : width);
   tc_kval carried[MOST], part[MOST];
   bool keeps = e->kept.arrays && !levels && width > 1;
   tc_kval j = tc_kb_for(e->kb, from, to, step, keeps ? TC_KI_UNROLL : 0, p->n_reduces, acc, carried);

@@ -1,26 +1,26 @@
 // Sums along columns of rows that lie far apart. A strip as wide as registers hold touches a piece of each row, and
 // with each piece another page: what fetches ahead by itself never gets going. So a block takes several strips side by
 // side, some rows at a time; their sums lie in lane arrays, which stay in the core's own cache (1024 rows of 4096 on
-// two cores take half the time).
+// two cores without AVX-512 take a quarter of the time).
 #include "core/kernel/emit_internal.h"
 
 enum {
   MOST = 4,       // sums
   ROWS = 4,       // at a time, in which a sum is loaded and stored once
-  RUN = 4096,     // bytes of a row: a page
+  RUN = 4096,     // bytes of a row's sums: a page
   BLOCKS = 2,     // for each core, at least
-  LEVELS = 3,     // of parts (em_part_levels), and the whole
+  LEVELS = 3,     // of sums: up to two of parts (em_part_levels), and the whole
   FEWEST = 4 * 64 // rows
 };
 
 typedef struct strips {
   tc_em *e;
-  const tc_sym *var;                // of the reduction
-  tc_kval first, whole, all;        // the block's first column; its strips without, and with, that of the last columns
-  int32_t lane_var, count;          // strips of a block
-  int32_t steps[MOST], n;           // the reductions
-  tc_kmem arrays[LEVELS + 1][MOST]; // by level: those of a part's elements first
-  bool exact;                       // no strip goes beyond the end
+  const tc_sym *var;            // of the reduction
+  tc_kval first, whole, all;    // the block's first column; its strips without, and with, that of the last columns
+  int32_t lane_var, count;      // strips of a block
+  int32_t steps[MOST], n;       // the reductions
+  tc_kmem arrays[LEVELS][MOST]; // by level: those of the smallest parts first
+  bool exact;                   // no strip goes beyond the end
 } strips;
 
 // What is done for a strip, by level; or for rows from `row` on.
@@ -140,7 +140,7 @@ static void add(strips *x, int32_t level, tc_kval lo, tc_kval hi) {
     return;
   }
   int32_t mark = em_mark(x->e);
-  int64_t step = level == 2 ? EM_PART * EM_PART : EM_PART;
+  int64_t step = em_part_length(level);
   tc_kval i = tc_kb_for(b, lo, hi, step, 0, 0, NULL, NULL);
   each_strip(x, (work){open_part, .level = level});
   add(x, level - 1, i, tc_kb_op2(b, TC_K_MIN, em_add(x->e, i, em_const(x->e, step)), hi));
@@ -149,15 +149,19 @@ static void add(strips *x, int32_t level, tc_kval lo, tc_kval hi) {
   em_leave(x->e, mark);
 }
 
-static int32_t strips_of_block(const tc_em *e, int32_t lane_var, int64_t lanes) {
+// As many as a page of sums has, where that leaves every core its blocks; 1 where rows are few, or all of them stay in
+// a core's cache.
+static int32_t strips_of_block(const strips *x, int32_t lane_var, int64_t lanes) {
+  const tc_em *e = x->e;
   tc_sym_ctx *c = e->syms;
+  int64_t size = tc_dtype_size(em_acc_type(e->g->steps.data[x->steps[0]].node));
   int64_t columns = tc_sym_hint_or(c, e->extents[lane_var], 0), rows = tc_sym_hint_or(c, e->extents[e->n_par], 0);
   int64_t others = columns ? tc_sym_hint_or(c, tc_product(e->l, e->n_par, e->extents), 0) / columns : 0;
-  int64_t run = RUN / (lanes * (int64_t)sizeof(float)), cores = e->dev->cores > 0 ? e->dev->cores : 1;
+  int64_t run = RUN / (lanes * size), cores = e->dev->cores > 0 ? e->dev->cores : 1;
   int64_t by_cores = columns * others / (lanes * BLOCKS * cores), by_columns = columns / lanes;
   int64_t most = run < by_cores ? run : by_cores;
   if (most > by_columns) most = by_columns;
-  bool far = rows >= FEWEST && columns * rows * (int64_t)sizeof(float) > e->dev->l2_bytes;
+  bool far = rows >= FEWEST && columns * rows * size > e->dev->l2_bytes;
   return far && most > 1 ? (int32_t)most : 1;
 }
 
@@ -165,17 +169,11 @@ bool em_strips(tc_em *e, int32_t lane_var) {
   tc_sym_ctx *c = e->syms;
   strips x = {.e = e, .var = e->vars[e->n_par], .lane_var = lane_var};
   int64_t lanes = tc_kb_lanes_count(e->kb);
-  x.count = strips_of_block(e, lane_var, lanes);
-  if (!e->dev->simd_bytes || x.count < 2 || !only_sums(&x)) return false;
+  if (!e->dev->simd_bytes || !only_sums(&x)) return false;
+  x.count = strips_of_block(&x, lane_var, lanes);
+  if (x.count < 2) return false;
   const tc_sym *columns = e->extents[lane_var], *rows = e->extents[e->n_par], *width = tc_sym_int(c, lanes * x.count);
-  const tc_sym *runs = tc_sym_ceildiv(c, columns, width), *blocks = runs;
-  for (int32_t d = 0; d < e->n_par; d++) {
-    if (d != lane_var) blocks = tc_sym_mul(c, blocks, e->extents[d]);
-  }
-  em_grain(e, lanes * x.count * tc_sym_hint_or(c, rows, 1));
-  const tc_sym *block = em_bind_block(e, blocks);
-  em_bind_rows(e, tc_sym_floordiv(c, block, runs), e->n_par, lane_var, -1);
-  const tc_sym *first = tc_sym_mul(c, tc_sym_mod(c, block, runs), width), *left = tc_sym_sub(c, columns, first);
+  const tc_sym *first = em_bind_columns(e, lane_var, lanes * x.count), *left = tc_sym_sub(c, columns, first);
   const tc_sym *whole = tc_sym_floordiv(c, left, tc_sym_int(c, lanes)),
                *all = tc_sym_ceildiv(c, left, tc_sym_int(c, lanes));
   const tc_sym *count = tc_sym_int(c, x.count);

@@ -50,13 +50,9 @@ static double up(const tc_km *m) { return m->wide ? 0x1p100 : 0x1p64; }
 
 static tc_kval lifted_power(const tc_km *m, tc_kval n) { return tc_km_power(m, k_add(m, n, k_int(m, lift(m)))); }
 
-// scale e^r, where scale is a power of two that coefficients can take: |r| ≤ ln 2 / 2.
+// scale (e^r - 1) + last, |r| ≤ ln 2 / 2.
 static tc_kval scaled_exp(const tc_km *m, tc_kval r, double scale, tc_kval last) {
-  const double *c = m->wide ? exp_sum_f64 : exp_sum_f32;
-  int32_t n = (int32_t)(m->wide ? sizeof exp_sum_f64 : sizeof exp_sum_f32) / (int32_t)sizeof(double);
-  tc_kval y = k_real(m, c[n - 1] * scale);
-  for (int32_t i = n - 2; i >= 0; i--) y = k_fma(m, y, r, k_real(m, c[i] * scale));
-  return k_fma(m, k_fma(m, y, r, k_real(m, scale)), r, last);
+  return k_fma(m, k_fma(m, K_SCALED_POLY(m, r, exp_sum, scale), r, k_real(m, scale)), r, last);
 }
 
 // e^x, where |x| is no larger than the limits; its error is below 1 ulp.

@@ -3,11 +3,13 @@
 
 #include "core/kernel/kernel.h"
 
-tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c) {
-  tc_kval y = k_real(m, c[n - 1]);
-  for (int32_t i = n - 2; i >= 0; i--) y = k_fma(m, y, x, k_real(m, c[i]));
+tc_kval tc_km_scaled_poly(const tc_km *m, tc_kval x, int32_t n, const double *c, double scale) {
+  tc_kval y = k_real(m, c[n - 1] * scale);
+  for (int32_t i = n - 2; i >= 0; i--) y = k_fma(m, y, x, k_real(m, c[i] * scale));
   return y;
 }
+
+tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c) { return tc_km_scaled_poly(m, x, n, c, 1); }
 
 static tc_kval flagged(const tc_km *m, int32_t with, int32_t op, int32_t n, const tc_kval *args) {
   int32_t flags = tc_kb_flags(m->b);

@@ -69,8 +69,12 @@ static inline tc_kval k_at_least(const tc_km *m, tc_kval x, tc_kval c) { return 
 // A constant as high and low part: the nearest value of the type and the rest.
 static inline double k_low(const tc_km *m, double hi, double lo) { return m->wide ? lo : hi - (double)(float)hi + lo; }
 
-// c[0] + c[1] x + … (Horner).
+// scale (c[0] + c[1] x + …) (Horner), where scale is a power of two; scale 1.
+tc_kval tc_km_scaled_poly(const tc_km *m, tc_kval x, int32_t n, const double *c, double scale);
 tc_kval tc_km_poly(const tc_km *m, tc_kval x, int32_t n, const double *c);
+#define K_SCALED_POLY(m, x, name, scale)                                                                     \
+  ((m)->wide ? tc_km_scaled_poly((m), (x), (int32_t)(sizeof name##_f64 / sizeof(double)), name##_f64, scale) \
+             : tc_km_scaled_poly((m), (x), (int32_t)(sizeof name##_f32 / sizeof(double)), name##_f32, scale))
 #define K_POLY(m, x, name)                                                                     \
   ((m)->wide ? tc_km_poly((m), (x), (int32_t)(sizeof name##_f64 / sizeof(double)), name##_f64) \
              : tc_km_poly((m), (x), (int32_t)(sizeof name##_f32 / sizeof(double)), name##_f32))

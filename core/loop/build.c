@@ -537,6 +537,21 @@ static int32_t lies(tc_op_args *a, tc_lt t) {
   return tc_sym_is_int(strides[v->rank - 1], 1) ? 1 : 2;
 }
 
+static int32_t kept_by_rows(tc_op_args *a, tc_lt t) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  const tc_buf *b = v ? v->buf : NULL;
+  if (!b || b->kind != TC_BUF_INTERNAL || b->inplace || b->overwritten || !b->def || b->def->store ||
+      b->def->kind == TC_LN_CALL || !tc_lview_is_whole(v))
+    return 0;
+  const tc_sym *const *rows = tc_row_major(lo->l->module, b->rank, b->sizes);
+  const tc_sym *const *own = b->strides ? b->strides : b->prefer ? b->prefer : rows;
+  for (int32_t d = 0; d < b->rank; d++)
+    if (!tc_sym_eq(lo->l->syms, own[d], rows[d])) return 0;
+  b->def->keep = true;
+  return 1;
+}
+
 static int64_t on_chip(tc_op_args *a) { return tc_lo_of(a)->options->on_chip; }
 
 // A library wants strides: a view whose elements are not affine in its indices is copied first, so that it lies as the
@@ -665,6 +680,7 @@ const tc_lower_hooks tc_lo_hooks = {
     .pairs = pairs,
     .in_order = in_order,
     .lies = lies,
+    .kept_by_rows = kept_by_rows,
     .on_chip = on_chip,
     .store_at = store_at,
     .require = require,

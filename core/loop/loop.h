@@ -174,6 +174,9 @@ typedef struct tc_lower_options {
 // Lowers a functional graph. Errors name the node that has no lowering.
 TC_NODISCARD tc_status tc_lower_graph(const tc_graph *g, const tc_lower_options *o, tc_loops **out);
 
+// Is the view its buffer as it is?
+bool tc_lview_is_whole(const tc_lview *v);
+
 // The strides and offset of a view in terms of its buffer's, in elements of it: false if it is not affine.
 bool tc_lview_strides(tc_loops *l, const tc_lview *v, const tc_sym *const *buf_strides, const tc_sym **strides,
                       const tc_sym **offset);

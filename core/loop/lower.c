@@ -145,7 +145,7 @@ static bool dense(tc_lo *lo, const tc_tensor_type *t) {
 }
 
 // ---- in place ----
-static bool is_whole(const tc_lview *v) {
+bool tc_lview_is_whole(const tc_lview *v) {
   if (v->rank != v->buf->rank) return false;
   for (int32_t d = 0; d < v->rank; d++) {
     if (v->map[d] != v->index[d]) return false;
@@ -173,7 +173,7 @@ const tc_buf *lo_in_place_of(tc_lo *lo) {
   const tc_value *v = n->args[n->inplace].value;
   tc_map_entry *e = tc_map_find_ptr(lo->values, v);
   const tc_lview *view = e ? e->value.ptr : NULL;
-  if (!view || !is_whole(view) || v->type.conj) return NULL;
+  if (!view || !tc_lview_is_whole(view) || v->type.conj) return NULL;
   const tc_buf *b = view->buf, *root = tc_buf_storage(b);
   bool last = root->kind == TC_BUF_INPUT && !b->overwritten && is_written_back(lo->l->graph, root->input);
   return last ? b : NULL;
@@ -190,7 +190,7 @@ static void take_over(tc_lo *lo, const tc_lview *result) {
   const tc_buf *old = lo_in_place_of(lo);
   tc_buf *b = (tc_buf *)result->buf;
   tc_lnode *n = b->def;
-  if (!old || !is_whole(result) || b->kind != TC_BUF_INTERNAL || b->inplace || b->strides || !n ||
+  if (!old || !tc_lview_is_whole(result) || b->kind != TC_BUF_INTERNAL || b->inplace || b->strides || !n ||
       n->kind != TC_LN_POINTWISE || n->node != lo->node || b->rank != old->rank || b->dtype != old->dtype)
     return;
   for (int32_t d = 0; d < b->rank; d++)

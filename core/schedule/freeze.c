@@ -11,6 +11,7 @@
 #include "core/schedule/internal.h"
 
 enum { SMALL = 65536, MOST_GROWTH = 4, GROWTH_FREE = 1 << 20 }; // bytes; a result may be so many times its sources
+enum { FEW = 2 };                                               // operations
 
 static bool is_changed(const tc_loops *l, const tc_graph_input *in) {
   for (int32_t i = 0; i < l->outputs.count; i++) {
@@ -92,10 +93,13 @@ static int64_t result_bytes(const freezer *f, const tc_lnode *n) {
   return sum;
 }
 
+// In a loop's body an operation or two are made again in each turn rather than kept, where no less would be read.
 static bool is_worth(const freezer *f, const tc_lnode *n, int64_t sources) {
   if (n->keep || n->kind != TC_LN_POINTWISE) return true;
   int64_t bytes = result_bytes(f, n);
-  return sources > 0 && tc_body_cost(&n->body) > 0 && (bytes <= sources || bytes <= SMALL);
+  int32_t cost = tc_body_cost(&n->body);
+  if (f->x->l->fixed_from && cost <= FEW && bytes >= sources) return false;
+  return sources > 0 && cost > 0 && (bytes <= sources || bytes <= SMALL);
 }
 
 static bool feeds_once(const tc_sched *x, const tc_lnode *n) {

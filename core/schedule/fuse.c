@@ -109,14 +109,6 @@ static bool loads_aligned(tc_sched *x, const tc_lnode *n, const tc_sym *const *a
   return true;
 }
 
-static bool operand_is_whole(const tc_lview *v) {
-  if (v->rank != v->buf->rank) return false;
-  for (int32_t d = 0; d < v->rank; d++) {
-    if (v->map[d] != v->index[d]) return false;
-  }
-  return true;
-}
-
 // Is the buffer made in the group, or computed by inlined nodes from what is?
 static bool comes_from(tc_sched *x, const tc_buf *b, const tc_group *g) {
   if (!b->def) return false;
@@ -135,7 +127,7 @@ static bool operands_local(tc_sched *x, const tc_group *g, const tc_group *from)
       const tc_lview *v = &n->operands[k];
       if (!comes_from(x, v->buf, from)) continue;
       bool local = n->tmpl && (n->tmpl->local_operands >> k & 1);
-      if (x->inlined[v->buf->def->id] || !local || !operand_is_whole(v)) return false;
+      if (x->inlined[v->buf->def->id] || !local || !tc_lview_is_whole(v)) return false;
     }
   }
   return true;

@@ -284,8 +284,8 @@ static LLVMValueRef keep_nan(cg *g, LLVMValueRef r, LLVMValueRef x) {
 
 // x rounded to a number of bf16, to nearest even. By integer arithmetic: the processor's own conversion flushes
 // subnormals. Half a unit of the last place that stays is added, less one bit where that place is even. On AVX-512 a
-// mask chooses between the two, which is shorter; elsewhere NaNs get all bits.
-static LLVMValueRef rounded_to_bf16(cg *g, LLVMValueRef x) {
+// mask chooses between the two, which is shorter. NaNs of more than 16 bits get all bits.
+static LLVMValueRef rounded_to_bf16(cg *g, LLVMValueRef x, bool long_nans) {
   LLVMValueRef u = bits_of(g, x, 32), half;
   if (g->avx512) {
     LLVMValueRef last = LLVMBuildAnd(g->b, u, cg_int_like(u, 0x10000), "");
@@ -297,8 +297,8 @@ static LLVMValueRef rounded_to_bf16(cg *g, LLVMValueRef x) {
   }
   LLVMValueRef r = LLVMBuildAdd(g->b, u, half, "");
   int32_t n = cg_count(x);
-  if (g->avx512 && n && n % 16 == 0 && n / 16 <= CG_MAX_PARTS) r = keep_nan(g, r, x);
-  else r = LLVMBuildOr(g->b, r, LLVMBuildSExt(g->b, is_nan(g, x), LLVMTypeOf(u), ""), "");
+  if (long_nans && g->avx512 && n && n % 16 == 0 && n / 16 <= CG_MAX_PARTS) r = keep_nan(g, r, x);
+  else if (long_nans) r = LLVMBuildOr(g->b, r, LLVMBuildSExt(g->b, is_nan(g, x), LLVMTypeOf(u), ""), "");
   r = LLVMBuildAnd(g->b, r, cg_int_like(u, -0x10000), "");
   return LLVMBuildBitCast(g->b, r, LLVMTypeOf(x), "");
 }
@@ -306,8 +306,9 @@ static LLVMValueRef rounded_to_bf16(cg *g, LLVMValueRef x) {
 // Of an f32 that is a bf16 number: its upper half. Of two registers of AVX-512 those are picked by one shuffle.
 static LLVMValueRef upper_half(cg *g, LLVMValueRef x) {
   enum { PAIR = 32 };
-  LLVMValueRef u = bits_of(g, x, 32), parts[CG_MAX_PARTS];
+  LLVMValueRef u = bits_of(g, x, 32), parts[CG_MAX_PARTS], joined = cg_join_pairs(g, x);
   int32_t n = cg_count(x), odd[PAIR];
+  if (joined) return joined;
   if (!g->avx512 || !n || n % PAIR || n / PAIR > CG_MAX_PARTS)
     return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, u, cg_int_like(u, 16), ""), int_type(g, x, 16), "");
   LLVMTypeRef halves = LLVMVectorType(LLVMIntTypeInContext(g->ctx, 16), PAIR);
@@ -344,6 +345,8 @@ static LLVMValueRef float_to_int(cg *g, LLVMValueRef x, tc_dtype to) {
 LLVMValueRef cg_cast(cg *g, LLVMValueRef x, tc_dtype from, tc_dtype to) {
   if (from == to) return x;
   LLVMTypeRef t = cg_like(x, cg_scalar_type(g, to)), f32 = cg_like(x, LLVMFloatTypeInContext(g->ctx));
+  LLVMValueRef wide = from == TC_BF16 ? cg_widen_pairs(g, x) : NULL;
+  if (wide) return cg_cast(g, wide, TC_F32, to);
   if (from == TC_BF16 && to == TC_BOOL) {
     LLVMValueRef magnitude = LLVMBuildAnd(g->b, x, cg_int_like(x, 0x7fff), "");
     return LLVMBuildICmp(g->b, LLVMIntNE, magnitude, cg_int_like(x, 0), "");
@@ -364,7 +367,7 @@ LLVMValueRef cg_cast(cg *g, LLVMValueRef x, tc_dtype from, tc_dtype to) {
       return cg_cast(g, cg_cast(g, x, from, via), via, to);
     }
     LLVMValueRef f = from == TC_F64 ? to_float_odd(g, x) : x;
-    return to == TC_BF16 ? upper_half(g, rounded_to_bf16(g, f)) : LLVMBuildFPTrunc(g->b, f, t, "");
+    return to == TC_BF16 ? upper_half(g, rounded_to_bf16(g, f, true)) : LLVMBuildFPTrunc(g->b, f, t, "");
   }
   bool from_signed = cg_is_signed(from);
   if (cg_is_float(to)) {
@@ -465,7 +468,7 @@ void cg_pure(cg *g, const tc_kinst *in) {
   switch (in->op) {
   case TC_K_CONST: out.v = cg_const(g, to.dtype, in->imm, in->fimm); break;
   case TC_K_BLOCK: out.v = g->block; break;
-  case TC_K_LANE: out.v = cg_lane_numbers(g, cg_scalar_type(g, to.dtype), g->lanes); break;
+  case TC_K_LANE: out.v = cg_put_apart(g, cg_lane_numbers(g, cg_scalar_type(g, to.dtype), g->lanes)); break;
   case TC_K_SCALAR:
     if (in->imm < 0 || in->imm >= g->n_scalars) {
       cg_fail(g, TC_STATUS_INTERNAL, "the kernel reads scalar %lld of %d", (long long)in->imm, g->n_scalars);
@@ -473,13 +476,21 @@ void cg_pure(cg *g, const tc_kinst *in) {
     }
     out.v = g->scalars[in->imm];
     break;
-  case TC_K_SELECT: out.v = LLVMBuildSelect(g->b, x[0], x[1], x[2], ""); break;
+  case TC_K_SELECT:
+    g->apart.fits &= to.dtype != TC_BF16;
+    out.v = LLVMBuildSelect(g->b, x[0], x[1], x[2], "");
+    break;
   case TC_K_CAST: {
-    bool exact = to.dtype == TC_BF16 && g->vals[in->args[0]].is_bf16;
-    out.v = exact ? upper_half(g, x[0]) : cg_cast(g, x[0], from.dtype, to.dtype);
+    if (to.dtype == TC_BF16 && g->vals[in->args[0]].is_bf16) out.v = upper_half(g, x[0]);
+    else if (to.dtype == TC_BF16 && from.dtype == TC_F32)
+      out.v = upper_half(g, rounded_to_bf16(g, x[0], g->long_nans[in->args[0]]));
+    else out.v = cg_cast(g, x[0], from.dtype, to.dtype);
     break;
   }
-  case TC_K_BITCAST: out.v = bitcast(g, x[0], from.dtype, to.dtype); break;
+  case TC_K_BITCAST:
+    g->apart.fits &= from.dtype != TC_BF16 && to.dtype != TC_BF16;
+    out.v = bitcast(g, x[0], from.dtype, to.dtype);
+    break;
   case TC_K_MUL:
     out.v = to.varying ? cg_scaled(g, in, to.dtype) : NULL;
     if (!out.v) out.v = cg_arith(g, in->op, in->flags, from.dtype, x);

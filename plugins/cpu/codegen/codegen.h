@@ -34,7 +34,10 @@ typedef struct cg_mem {
   LLVMTypeRef elem; // as stored: bool is i8
   int32_t size;     // bytes of an element
   int32_t align;    // bytes, of ptr
+  int32_t order;    // apart.c: how lanes have come to it
 } cg_mem;
+
+enum { CG_MAX_LANES = 256 };
 
 typedef struct cg {
   const tc_kernel *k;
@@ -45,10 +48,15 @@ typedef struct cg {
   LLVMValueRef fn, block, errors, site; // site: where a failed check is kept until the block ends
   LLVMValueRef dummy;                   // 8 bytes that may be read where a mask is false
   cg_val *vals;
+  bool *long_nans; // cg_long_nans
   cg_mem *mems;
   LLVMValueRef *scalars;
   int32_t lanes, n_vals, n_mems, n_scalars;
   int32_t vector_bytes;
+  struct {
+    bool on, fits;
+    int32_t whole, masked; // accesses to bf16
+  } apart;                 // apart.c
   bool avx512, streamed, has_checks, in_lanes;
   int32_t depth;
   int64_t emitted; // kernel instructions emitted so far, against explosion by unrolling
@@ -132,6 +140,22 @@ void cg_take_halves(cg *g, int32_t w, int32_t size, LLVMValueRef *in, LLVMValueR
 void cg_put_halves(cg *g, int32_t w, int32_t size, LLVMValueRef *in, LLVMValueRef *out);
 // w vectors of w elements of `size` bytes, w a power of two
 void cg_transpose(cg *g, int32_t w, int32_t size, LLVMValueRef *rows);
+
+// ---- nans.c ----
+// By value of f32: may it be a NaN whose lower 16 bits are not zero? Allocated; NULL: no memory.
+bool *cg_long_nans(const tc_kernel *k);
+
+// ---- apart.c: even lanes before odd ones, see there ----
+void cg_apart_begin(cg *g);                       // decides whether to try
+bool cg_apart_fits(const cg *g);                  // after the kernel was emitted so
+LLVMValueRef cg_put_apart(cg *g, LLVMValueRef v); // lanes in order; v itself where they are not held apart
+// bf16 ↔ f32, of whose bits the upper half counts. NULL where lanes are not held apart.
+LLVMValueRef cg_widen_pairs(cg *g, LLVMValueRef x);
+LLVMValueRef cg_join_pairs(cg *g, LLVMValueRef x);
+// An access by lanes, whose index has so many low zero bits, and one to a single element.
+struct cg_access;
+void cg_apart_access(cg *g, struct cg_access *a, int32_t zeros);
+void cg_apart_scalar(cg *g, cg_mem *m);
 
 // ---- memory.c, access.c ----
 void cg_load(cg *g, const tc_kinst *in);

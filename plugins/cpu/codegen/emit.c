@@ -247,6 +247,7 @@ static void emit_inst(cg *g, int32_t number) {
   case TC_K_BARRIER: break;
   case TC_K_BROADCAST: {
     LLVMValueRef lane = cg_i32(g, in.imm);
+    g->apart.fits = false;
     if (in.imm < 0 || in.imm >= g->lanes)
       cg_fail(g, TC_STATUS_INTERNAL, "broadcast of lane %lld of %d", (long long)in.imm, g->lanes);
     else define(g, in.results[0], LLVMBuildExtractElement(g->b, cg_vector(g, in.args[0]), lane, ""), 0);

@@ -14,7 +14,6 @@
 #include "codegen.h"
 
 enum {
-  MAX_LANES = 256,
   MAX_LOCAL_BYTES = 256 << 10, // stack of one kernel; more goes to scratch memory
   MAX_CLEARED = 64             // elements of a lane array that are marked as fresh in each block
 };
@@ -53,6 +52,7 @@ static int64_t place_locals(cg *g, LLVMValueRef scratch) {
     bool lanes = m->info.space == TC_SPACE_LANE;
     if (!lanes && m->info.space != TC_SPACE_SHARED) continue;
     int64_t count = m->info.count, bytes;
+    if (g->apart.on && count >= 0 && count < INT32_MAX) count = (count + g->lanes - 1) / g->lanes * g->lanes;
     if (count < 0 || count > INT32_MAX ||
         __builtin_mul_overflow(count, (int64_t)m->size * (lanes ? g->lanes : 1), &bytes) || bytes > 1ll << 31) {
       cg_fail(g, TC_STATUS_OUT_OF_RANGE, "shared memory of %lld elements is too large", (long long)count);
@@ -235,6 +235,29 @@ static void add_meta(cg *g, const char *name, int32_t n_params, int64_t scratch)
   cg_plain_data(g->target, meta);
 }
 
+// Returns the bytes of scratch.
+static int64_t emit_body(cg *g, const char *name, LLVMTypeRef *types, int32_t n_params) {
+  g->fn = g->status == TC_STATUS_OK ? make_body(g, name, types, n_params) : NULL;
+  if (!g->fn) return 0;
+  g->errors = LLVMGetParam(g->fn, (unsigned)n_params + 3);
+  LLVMBasicBlockRef entry = cg_new_block(g, "entry"), setup = cg_new_block(g, "setup");
+  LLVMPositionBuilderAtEnd(g->b, entry);
+  LLVMPositionBuilderBefore(g->allocas, LLVMBuildBr(g->b, setup));
+  LLVMPositionBuilderAtEnd(g->b, setup);
+  g->site = cg_alloca(g, LLVMInt64TypeInContext(g->ctx), 8, "site");
+  g->dummy = cg_alloca(g, LLVMArrayType2(LLVMInt64TypeInContext(g->ctx), 1), 8, "dummy");
+  int64_t scratch = place_locals(g, LLVMGetParam(g->fn, (unsigned)n_params + 2));
+  emit_blocks(g, LLVMGetParam(g->fn, 0), LLVMGetParam(g->fn, 1));
+  return scratch;
+}
+
+// Without the lanes held apart.
+static void start_again(cg *g) {
+  LLVMDeleteFunction(g->fn);
+  memset(g->vals, 0, (size_t)g->n_vals * sizeof *g->vals);
+  g->apart.on = g->streamed = g->has_checks = false, g->emitted = 0;
+}
+
 static void emit_function(cg *g, tc_sv name) {
   int32_t n_params = tc_k_param_count(g->k);
   LLVMTypeRef *types = calloc((size_t)n_params + 4, sizeof *types);
@@ -251,21 +274,16 @@ static void emit_function(cg *g, tc_sv name) {
   }
   describe_mems(g);
   memcpy(text + name.size, ".body", 6);
-  g->fn = g->status == TC_STATUS_OK ? make_body(g, text, types, n_params) : NULL;
-  if (!g->fn) goto done;
-  LLVMTypeRef body_type = LLVMGlobalGetValueType(g->fn);
-  g->errors = LLVMGetParam(g->fn, (unsigned)n_params + 3);
-  LLVMBasicBlockRef entry = cg_new_block(g, "entry"), setup = cg_new_block(g, "setup");
-  LLVMPositionBuilderAtEnd(g->b, entry);
-  LLVMPositionBuilderBefore(g->allocas, LLVMBuildBr(g->b, setup));
-  LLVMPositionBuilderAtEnd(g->b, setup);
-  g->site = cg_alloca(g, LLVMInt64TypeInContext(g->ctx), 8, "site");
-  g->dummy = cg_alloca(g, LLVMArrayType2(LLVMInt64TypeInContext(g->ctx), 1), 8, "dummy");
-  int64_t scratch = place_locals(g, LLVMGetParam(g->fn, (unsigned)n_params + 2));
-  emit_blocks(g, LLVMGetParam(g->fn, 0), LLVMGetParam(g->fn, 1));
-  text[name.size] = 0;
+  cg_apart_begin(g);
+  int64_t scratch = emit_body(g, text, types, n_params);
+  if (g->apart.on && g->status == TC_STATUS_OK && !cg_apart_fits(g)) {
+    start_again(g);
+    scratch = emit_body(g, text, types, n_params);
+  }
   LLVMValueRef body = g->fn;
-  make_entry(g, text, body, body_type, n_params, call);
+  if (!body) goto done;
+  text[name.size] = 0;
+  make_entry(g, text, body, LLVMGlobalGetValueType(body), n_params, call);
   memcpy(text + name.size, ".meta", 6);
   add_meta(g, text, n_params, scratch);
 done:
@@ -288,9 +306,10 @@ int32_t cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t,
   g.vals = calloc((size_t)g.n_vals + 1, sizeof *g.vals);
   g.mems = calloc((size_t)g.n_mems + 1, sizeof *g.mems);
   g.scalars = calloc((size_t)g.n_scalars + 1, sizeof(LLVMValueRef));
-  if (!g.vals || !g.mems || !g.scalars) cg_fail(&g, TC_STATUS_OUT_OF_MEMORY, "no memory for a kernel");
-  else if (g.lanes < 1 || g.lanes > MAX_LANES)
-    cg_fail(&g, TC_STATUS_UNIMPLEMENTED, "%d lanes; this device has 1 to %d", g.lanes, MAX_LANES);
+  g.long_nans = cg_long_nans(k);
+  if (!g.vals || !g.mems || !g.scalars || !g.long_nans) cg_fail(&g, TC_STATUS_OUT_OF_MEMORY, "no memory for a kernel");
+  else if (g.lanes < 1 || g.lanes > CG_MAX_LANES)
+    cg_fail(&g, TC_STATUS_UNIMPLEMENTED, "%d lanes; this device has 1 to %d", g.lanes, CG_MAX_LANES);
   else if (name.size == 0 || memchr(name.data, 0, name.size))
     cg_fail(&g, TC_STATUS_INVALID_ARGUMENT, "a kernel needs a name");
   else {
@@ -303,6 +322,7 @@ int32_t cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t,
   free(g.vals);
   free(g.mems);
   free(g.scalars);
+  free(g.long_nans);
   if (g.status != TC_STATUS_OK)
     snprintf(why, why_size, "kernel '%.*s': %s", (int)(name.size < 100 ? name.size : 100), name.data, g.message);
   return g.status;

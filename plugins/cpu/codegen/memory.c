@@ -123,6 +123,7 @@ static bool always_inside(cg *g, const cg_access *a) {
 }
 
 static void load_lanes(cg *g, const tc_kinst *in, LLVMValueRef mask) {
+  g->apart.fits &= g->mems[in->mem].info.dtype != TC_BF16;
   for (int32_t i = 0; i < in->width; i++) {
     cg_access a;
     LLVMValueRef other = NULL, got;
@@ -137,6 +138,7 @@ static void load_lanes(cg *g, const tc_kinst *in, LLVMValueRef mask) {
 }
 
 static void store_lanes(cg *g, const tc_kinst *in, LLVMValueRef mask) {
+  g->apart.fits &= g->mems[in->mem].info.dtype != TC_BF16;
   for (int32_t i = 0; i < in->width; i++) {
     cg_access a;
     lane_access(g, in, i, &a);
@@ -185,6 +187,8 @@ void cg_load(cg *g, const tc_kinst *in) {
   }
   if (!cg_varying(g, index)) {
     LLVMValueRef at = scalar_index(g, index), any = allowed ? cg_any(g, allowed) : NULL;
+    cg_apart_scalar(g, m);
+    g->apart.fits &= !mask_varying || m->info.dtype != TC_BF16;
     for (int32_t i = 0; i < in->width; i++) {
       LLVMValueRef v = from_storage(g, m, load_scalar(g, m, at, i, any));
       bool wide = varying || cg_varying(g, in->results[i]);
@@ -201,6 +205,7 @@ void cg_load(cg *g, const tc_kinst *in) {
     for (int32_t i = 0; i < in->width; i++) others[i] = to_storage(g, m, cg_vector(g, other[i]));
     a.mask = cg_vector(g, mask), a.other = others;
   }
+  cg_apart_access(g, &a, g->vals[index].zeros);
   cg_read(g, &a, got);
   for (int32_t i = 0; i < in->width; i++) g->vals[in->results[i]] = (cg_val){.v = from_storage(g, m, got[i])};
 }
@@ -224,9 +229,11 @@ static void guard_end(cg *g, LLVMBasicBlockRef done) {
 static void store_uniform(cg *g, const tc_kinst *in, cg_mem *m, LLVMValueRef mask) {
   LLVMValueRef at = scalar_index(g, in->args[0]), lane = NULL;
   LLVMBasicBlockRef done = mask ? guard_begin(g, cg_any(g, mask)) : NULL;
+  cg_apart_scalar(g, m);
   for (int32_t i = 0; i < in->width; i++) {
     LLVMValueRef v = g->vals[in->args[1 + i]].v;
     if (v && cg_count(v)) {
+      g->apart.fits = false;
       if (!lane && mask && cg_count(mask)) {
         LLVMValueRef w = LLVMBuildBitCast(g->b, mask, LLVMIntTypeInContext(g->ctx, (unsigned)g->lanes), "");
         LLVMValueRef zero_poison = LLVMConstInt(LLVMInt1TypeInContext(g->ctx), 0, 0);
@@ -263,6 +270,7 @@ void cg_store(cg *g, const tc_kinst *in) {
   LLVMBasicBlockRef done = NULL;
   if (allowed && !cg_count(allowed)) done = guard_begin(g, allowed);
   else a.mask = allowed;
+  cg_apart_access(g, &a, g->vals[in->args[0]].zeros);
   cg_write(g, &a, values);
   if (done) guard_end(g, done);
 }
@@ -280,6 +288,7 @@ void cg_atomic_add(cg *g, const tc_kinst *in) {
     cg_fail(g, TC_STATUS_UNIMPLEMENTED, "atomic_add needs global or shared memory of integers, f32 or f64");
     return;
   }
+  cg_apart_scalar(g, m);
   LLVMAtomicRMWBinOp op = cg_is_float(d) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
   tc_kval mask = in->has_mask ? in->args[2] : -1;
   if (!g->in_lanes) {

@@ -78,8 +78,8 @@ LLVMValueRef cg_join_pairs(cg *g, LLVMValueRef x) {
   return LLVMBuildBitCast(g->b, cg_concat(g, count, parts), numbers, "");
 }
 
-// Does each lane find its own element where its register has it: in shared memory by whole groups, by an index that is a
-// vector, too, or all the same one?
+// Does each lane find its own element where its register has it: in shared memory by whole groups, by an index that is
+// a vector, too, or all the same one?
 static bool follows(cg *g, cg_access *a, int64_t stride, int32_t zeros) {
   if (a->m->info.space != TC_SPACE_SHARED) return !a->base || stride == 0;
   bool groups = a->base && stride == 1 && group_of(g) <= 1ll << (zeros < 62 ? zeros : 62);

@@ -21,6 +21,7 @@ TC_TEST(every_row) {
   TC_TRY(undecided_read(arena, &x.reasons));
   x.base = getenv("TC_TEST_SEED") ? tc_test_seed() : 1;
   const char *only = getenv("TC_TEST_OP");
+  uint64_t share = tc_run_seed();
   TC_TRY(tc_op_registry_create(arena, &x.ops));
   TC_TRY(tc_ops_register_core(x.ops));
   if (!only) derivative_cases(&x, CASES);
@@ -28,6 +29,7 @@ TC_TEST(every_row) {
   for (int32_t i = 0; i < tc_op_registry_count(x.ops); i++) {
     const tc_op *op = tc_op_registry_at(x.ops, i);
     if (!op->grad.n_results || (only && !tc_sv_is(op->full_name, only))) continue;
+    if (!only && !tc_run_takes(share, i)) continue;
     declared++;
     for (int32_t class = 0; class < DERIVATIVE_CLASSES; class ++) {
       if (class == DERIVATIVE_REAL || op->def->traits & TC_OP_COMPLEX)

@@ -244,11 +244,13 @@ static void run_file(const char *file) {
   tc_sv text, line;
   assert_ok(tc_file_read(arena, file, &text));
   const char *only = getenv("TC_TEST_CASE");
+  uint64_t share = tc_run_seed();
   int32_t count = 0, failed = 0;
   for (current_line = 1; text.size; current_line++) {
     text = tc_sv_cut(text, '\n', &line);
     line = trim(line);
     if (!line.size || line.data[0] == '#' || (only && !tc_sv_starts(line, only))) continue;
+    if (!only && !tc_run_takes(share, current_line)) continue;
     current = line;
     tc_fault_allocator f;
     tc_fault_allocator_init(&f, tc_system_allocator());

@@ -265,8 +265,9 @@ static tc_status random_runs(tc_arena *arena, const program *p, uint64_t *seed, 
 }
 
 TC_TEST(like_ordinary_runs) {
-  uint64_t seed = tc_test_seed();
+  uint64_t seed = tc_test_seed(), share = seed;
   for (int32_t i = 0; i < N_PROGRAMS; i++) {
+    if (!tc_run_takes(share, i)) continue;
     TC_TRY(random_runs(arena, &programs[i], &seed, true), "in %s", programs[i].name);
     if (programs[i].products) TC_TRY(random_runs(arena, &programs[i], &seed, false), "in %s", programs[i].name);
   }

@@ -537,7 +537,7 @@ static int32_t lies(tc_op_args *a, tc_lt t) {
   return tc_sym_is_int(strides[v->rank - 1], 1) ? 1 : 2;
 }
 
-static int32_t kept_by_rows(tc_op_args *a, tc_lt t) {
+static int32_t keep_by_rows(tc_op_args *a, tc_lt t) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *v = view_of(lo, t);
   const tc_buf *b = v ? v->buf : NULL;
@@ -680,7 +680,7 @@ const tc_lower_hooks tc_lo_hooks = {
     .pairs = pairs,
     .in_order = in_order,
     .lies = lies,
-    .kept_by_rows = kept_by_rows,
+    .keep_by_rows = keep_by_rows,
     .on_chip = on_chip,
     .store_at = store_at,
     .require = require,

@@ -193,7 +193,7 @@ static tc_lt panels_of(tc_op_args *a, tc_lt b) {
   int64_t panel = panel_of(n);
   bool near = tc_sym_is_const(k) && k->value * n->value * tc_dtype_size(dtype) <= NEAR;
   if (n->value % panel || (n->value != panel && !near)) return -1;
-  if (tc_lo_lies(a, b) != 1 && !tc_lo_kept_by_rows(a, b)) return -1;
+  if (tc_lo_lies(a, b) != 1 && !tc_lo_keep_by_rows(a, b)) return -1;
   for (int32_t d = 0; d < rank - 2; d++) sizes[d] = tc_lo_size(a, b, d);
   sizes[rank - 2] = tc_int_const(a, n->value / panel), sizes[rank - 1] = k, sizes[rank] = tc_int_const(a, panel);
   tc_lo_indices(a, rank + 1, sizes, index);
@@ -242,7 +242,7 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
   bool pairs = in_pairs(a, tc_lo_dtype(a, x), tc_lo_size(a, x, rank - 1));
   if (!pairs && is_small(a, x, y)) {
     int32_t how = rank == 2 ? tc_lo_lies(a, y) : 0;
-    bool there = rank == 3 || how == 1 || (how == 2 && is_tiny(a, y, sizes[0])) || tc_lo_kept_by_rows(a, y);
+    bool there = rank == 3 || how == 1 || (how == 2 && is_tiny(a, y, sizes[0])) || tc_lo_keep_by_rows(a, y);
     tc_int strides = tc_int_const(a, small_strides(a, rank, ix, iy) | (there && how == 2 ? 8 : 0));
     tc_lt small[2] = {x, there ? y : in_row_order(a, y)};
     return tc_lo_template(a, "small_matmul", 2, small, out, rank, sizes, 1, &strides);

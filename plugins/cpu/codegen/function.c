@@ -52,7 +52,7 @@ static int64_t place_locals(cg *g, LLVMValueRef scratch) {
     bool lanes = m->info.space == TC_SPACE_LANE;
     if (!lanes && m->info.space != TC_SPACE_SHARED) continue;
     int64_t count = m->info.count, bytes;
-    if (g->apart.on && count >= 0 && count < INT32_MAX) count = (count + g->lanes - 1) / g->lanes * g->lanes;
+    if (g->apart.on && !lanes && count >= 0 && count < INT32_MAX) count = (count + g->lanes - 1) / g->lanes * g->lanes;
     if (count < 0 || count > INT32_MAX ||
         __builtin_mul_overflow(count, (int64_t)m->size * (lanes ? g->lanes : 1), &bytes) || bytes > 1ll << 31) {
       cg_fail(g, TC_STATUS_OUT_OF_RANGE, "shared memory of %lld elements is too large", (long long)count);

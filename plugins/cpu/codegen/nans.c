@@ -72,20 +72,21 @@ static void structure(nans *n, const tc_kinst *in, int32_t depth) {
     tc_kregion region;
     tc_k_region(n->k, in->regions[r], &region);
     bool loop = in->op == TC_K_FOR;
-    for (int32_t i = 0; loop && i < in->n_results; i++) {
+    for (int32_t i = 0; loop && i < in->n_results && 2 + i < in->n_args && 1 + i < region.n_params; i++) {
       bool is = n->values[in->args[2 + i]];
       mark(n, &n->values[region.params[1 + i]], is);
       mark(n, &n->values[in->results[i]], is);
     }
-    go_over(n, in->regions[r], in->results, in->n_results, loop ? region.params + 1 : NULL, depth + 1);
+    go_over(n, in->regions[r], in->results, in->n_results,
+            loop && region.n_params > in->n_results ? region.params + 1 : NULL, depth + 1);
   }
 }
 
 static void memory(nans *n, const tc_kinst *in) {
-  bool global = false;
   tc_kmem_info m;
+  if (in->mem < 0 || in->mem >= tc_k_mem_count(n->k)) return; // such a kernel is refused
   tc_k_mem(n->k, in->mem, &m);
-  global = m.space == TC_SPACE_GLOBAL || m.space == TC_SPACE_TABLE;
+  bool global = m.space == TC_SPACE_GLOBAL || m.space == TC_SPACE_TABLE;
   int32_t first = in->op == TC_K_LOAD ? 1 + (in->has_mask != 0) : 1, last = in->n_args;
   if (in->op != TC_K_LOAD) last -= in->has_mask != 0;
   bool others = false;

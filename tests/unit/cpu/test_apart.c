@@ -5,7 +5,7 @@
 enum { ROW = 101, ROWS = 3 };
 
 // One element of the first pass, whose column is %c, and of the second. `mask`: " if %in", or nothing. gathers: every
-// third element comes from %f, whose NaNs have long payloads
+// third element comes from %f, whose NaNs have long payloads; else what is rounded is what shared memory held.
 static void first_pass(tc_sb *sb, const char *most, const char *extra, const char *mask, int32_t t) {
   const char *other = *mask ? " else 0.0" : "";
   tc_sb_printf(sb,

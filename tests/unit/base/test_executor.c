@@ -41,11 +41,54 @@ static void cover(const tc_executor *e) {
     e->parallel_for(e->self, n, grain, hit, j);
     check(j, n, 1);
     if (n > 0) {
-      assert_true(j->ranges >= 1 && j->ranges <= e->threads(e->self));
+      assert_true(j->ranges >= 1);
       assert_true(j->smallest >= (grain < n ? grain : n)); // no range is smaller than the grain
     } else assert_int_equal(j->ranges, 0);
     free(j);
   }
+}
+
+// A thread that is held up keeps no more than what it has taken: the others do the rest of its share.
+typedef struct slow {
+  pthread_mutex_t lock;
+  pthread_cond_t change;
+  int64_t done; // under the lock
+  bool held;    // a thread took the very first part, and waits for what others can do
+} slow;
+
+static void wait_for_others(void *arg, int64_t begin, int64_t end) {
+  slow *s = arg;
+  pthread_mutex_lock(&s->lock);
+  if (begin == 0) {
+    int64_t others = MOST - end;
+    s->held = true;
+    while (s->done < others) pthread_cond_wait(&s->change, &s->lock);
+  }
+  s->done += end - begin;
+  pthread_cond_broadcast(&s->change);
+  pthread_mutex_unlock(&s->lock);
+}
+
+static void help(const tc_executor *e) {
+  slow s = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+  e->parallel_for(e->self, MOST, 1, wait_for_others, &s);
+  assert_true(s.held);
+  assert_int_equal(s.done, MOST);
+}
+
+// More indices than 32 bits count.
+static void add_size(void *arg, int64_t begin, int64_t end) {
+  assert_true(begin < end);
+  __atomic_add_fetch((int64_t *)arg, end - begin, __ATOMIC_RELAXED);
+}
+
+static void count_many(const tc_executor *e) {
+  int64_t n = ((int64_t)1 << 40) + 12345, sum = 0;
+  e->parallel_for(e->self, n, 1, add_size, &sum);
+  assert_int_equal(sum, n);
+  sum = 0, n = ((int64_t)INT32_MAX << 2) + 1;
+  e->parallel_for(e->self, n, 7, add_size, &sum);
+  assert_int_equal(sum, n);
 }
 
 static void nested(void *arg, int64_t begin, int64_t end) {
@@ -85,6 +128,8 @@ static void exercise(tc_status (*make)(int32_t, tc_executor *)) {
     assert_ok(make(counts[i], &e));
     assert_true(counts[i] ? e.threads(e.self) == counts[i] : e.threads(e.self) >= 1);
     cover(&e);
+    if (e.threads(e.self) > 1) help(&e);
+    count_many(&e);
     nest(&e);
     concur(&e);
     tc_executor_destroy(&e);

@@ -65,17 +65,42 @@ LLVMValueRef cg_widen_pairs(cg *g, LLVMValueRef x) {
   return LLVMBuildBitCast(g->b, u, cg_like(u, LLVMFloatTypeInContext(g->ctx)), "");
 }
 
+// The upper or the lower halves of a group's f32 in the order of memory.
+static LLVMValueRef halves_of(cg *g, LLVMValueRef u, int32_t i, bool upper) {
+  int32_t n = group_of(g), half = n / 2;
+  LLVMValueRef even = cg_slice(g, u, i * n, half), odd = cg_slice(g, u, i * n + half, half);
+  if (upper) {
+    even = LLVMBuildLShr(g->b, even, cg_int_like(even, 16), "");
+    odd = LLVMBuildAnd(g->b, odd, cg_int_like(odd, -0x10000), "");
+  } else {
+    even = LLVMBuildAnd(g->b, even, cg_int_like(even, 0xffff), "");
+    odd = LLVMBuildShl(g->b, odd, cg_int_like(odd, 16), "");
+  }
+  LLVMTypeRef numbers = LLVMVectorType(LLVMInt16TypeInContext(g->ctx), (unsigned)n);
+  return LLVMBuildBitCast(g->b, LLVMBuildOr(g->b, even, odd, ""), numbers, "");
+}
+
 LLVMValueRef cg_join_pairs(cg *g, LLVMValueRef x) {
   if (!is_apart(g, x)) return NULL;
-  int32_t n = group_of(g), half = n / 2, count = g->lanes / n;
+  int32_t count = g->lanes / group_of(g);
+  LLVMValueRef parts[CG_MAX_LANES], u = LLVMBuildBitCast(g->b, x, words(g, g->lanes), "");
+  for (int32_t i = 0; i < count; i++) parts[i] = halves_of(g, u, i, true);
+  return cg_concat(g, count, parts);
+}
+
+// The upper half is one more where the lower one is above 0x8000, or is 0x8000 and the upper one odd: where the lower
+// one less 1, if the upper one is even, has its first bit. AVX-512 rounds in as few instructions before halves meet.
+LLVMValueRef cg_round_pairs(cg *g, LLVMValueRef x) {
+  if (!is_apart(g, x) || g->avx512) return NULL;
+  int32_t count = g->lanes / group_of(g);
   LLVMValueRef parts[CG_MAX_LANES], u = LLVMBuildBitCast(g->b, x, words(g, g->lanes), "");
   for (int32_t i = 0; i < count; i++) {
-    LLVMValueRef even = cg_slice(g, u, i * n, half), odd = cg_slice(g, u, i * n + half, half);
-    LLVMValueRef low = LLVMBuildLShr(g->b, even, cg_int_like(even, 16), "");
-    parts[i] = LLVMBuildOr(g->b, low, LLVMBuildAnd(g->b, odd, cg_int_like(odd, -0x10000), ""), "");
+    LLVMValueRef upper = halves_of(g, u, i, true), lower = halves_of(g, u, i, false);
+    LLVMValueRef even = LLVMBuildAnd(g->b, LLVMBuildNot(g->b, upper, ""), cg_int_like(upper, 1), "");
+    LLVMValueRef rest = cg_call(g, "llvm.usub.sat", LLVMTypeOf(lower), 2, (LLVMValueRef[]){lower, even});
+    parts[i] = LLVMBuildSub(g->b, upper, LLVMBuildAShr(g->b, rest, cg_int_like(rest, 15), ""), "");
   }
-  LLVMTypeRef numbers = LLVMVectorType(LLVMInt16TypeInContext(g->ctx), (unsigned)g->lanes);
-  return LLVMBuildBitCast(g->b, cg_concat(g, count, parts), numbers, "");
+  return cg_concat(g, count, parts);
 }
 
 // Does each lane find its own element where its register has it: in shared memory by whole groups, by an index that is

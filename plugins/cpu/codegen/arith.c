@@ -322,6 +322,11 @@ static LLVMValueRef upper_half(cg *g, LLVMValueRef x) {
   return cg_concat(g, n / PAIR, parts);
 }
 
+static LLVMValueRef to_bf16(cg *g, LLVMValueRef x, bool long_nans) {
+  LLVMValueRef pairs = long_nans ? NULL : cg_round_pairs(g, x);
+  return pairs ? pairs : upper_half(g, rounded_to_bf16(g, x, long_nans));
+}
+
 // What no integer is gives the least one, as the processor has it: without the comparison a value that is known while
 // code is made would be left to chance.
 static LLVMValueRef whole(cg *g, LLVMValueRef x, int32_t bits) {
@@ -367,7 +372,7 @@ LLVMValueRef cg_cast(cg *g, LLVMValueRef x, tc_dtype from, tc_dtype to) {
       return cg_cast(g, cg_cast(g, x, from, via), via, to);
     }
     LLVMValueRef f = from == TC_F64 ? to_float_odd(g, x) : x;
-    return to == TC_BF16 ? upper_half(g, rounded_to_bf16(g, f, true)) : LLVMBuildFPTrunc(g->b, f, t, "");
+    return to == TC_BF16 ? to_bf16(g, f, true) : LLVMBuildFPTrunc(g->b, f, t, "");
   }
   bool from_signed = cg_is_signed(from);
   if (cg_is_float(to)) {
@@ -480,13 +485,11 @@ void cg_pure(cg *g, const tc_kinst *in) {
     g->apart.fits &= to.dtype != TC_BF16;
     out.v = LLVMBuildSelect(g->b, x[0], x[1], x[2], "");
     break;
-  case TC_K_CAST: {
-    if (to.dtype == TC_BF16 && g->vals[in->args[0]].is_bf16) out.v = upper_half(g, x[0]);
-    else if (to.dtype == TC_BF16 && from.dtype == TC_F32)
-      out.v = upper_half(g, rounded_to_bf16(g, x[0], g->long_nans[in->args[0]]));
-    else out.v = cg_cast(g, x[0], from.dtype, to.dtype);
+  case TC_K_CAST:
+    if (to.dtype != TC_BF16 || from.dtype != TC_F32) out.v = cg_cast(g, x[0], from.dtype, to.dtype);
+    else if (g->vals[in->args[0]].is_bf16) out.v = upper_half(g, x[0]);
+    else out.v = to_bf16(g, x[0], g->long_nans[in->args[0]]);
     break;
-  }
   case TC_K_BITCAST:
     g->apart.fits &= from.dtype != TC_BF16 && to.dtype != TC_BF16;
     out.v = bitcast(g, x[0], from.dtype, to.dtype);

@@ -152,6 +152,9 @@ LLVMValueRef cg_put_apart(cg *g, LLVMValueRef v); // lanes in order; v itself wh
 // bf16 ↔ f32, of whose bits the upper half counts. NULL where lanes are not held apart.
 LLVMValueRef cg_widen_pairs(cg *g, LLVMValueRef x);
 LLVMValueRef cg_join_pairs(cg *g, LLVMValueRef x);
+// f32 → bf16, to nearest even, of numbers and NaNs whose lower 16 bits are zero. NULL where that is not the shorter
+// way.
+LLVMValueRef cg_round_pairs(cg *g, LLVMValueRef x);
 // An access by lanes, whose index has so many low zero bits, and one to a single element.
 struct cg_access;
 void cg_apart_access(cg *g, struct cg_access *a, int32_t zeros);

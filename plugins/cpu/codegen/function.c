@@ -35,9 +35,14 @@ static void set_text_attr(cg *g, LLVMValueRef fn, const char *name, const char *
   LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, a);
 }
 
+enum { STACK_ALIGN = 64 };
+
+// The stack is aligned to cache lines on entry: LLVM decides about it before it knows whether registers will be
+// spilled, and else spills whole vectors across lines wherever the caller's stack happens to end.
 static void function_attrs(cg *g, LLVMValueRef fn) {
   unsigned whole = (unsigned)LLVMAttributeFunctionIndex;
   set_attr(g, fn, whole, "nounwind", 0);
+  set_attr(g, fn, whole, "alignstack", STACK_ALIGN);
   set_text_attr(g, fn, "no-builtins", "true");
   set_text_attr(g, fn, "no-jump-tables", "true");
   set_text_attr(g, fn, "prefer-vector-width", g->vector_bytes == 64 ? "512" : "256");

@@ -3,6 +3,7 @@
 // factorisations never maps LAPACK.
 //
 // The pointers kept here are constants of the process: racing threads store equal values.
+#include <code_version.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <llvm/Config/llvm-config.h>
@@ -15,8 +16,6 @@
 #include "device.h"
 
 #define PLUGIN_VERSION "0.1.0"
-// Changes whenever generated code may change.
-#define CODEGEN_VERSION "6"
 
 static void report(const tc_host *h, int32_t code, const char *text) {
   h->diag(h->self, code, (tc_sv){text, strlen(text)});
@@ -63,7 +62,7 @@ static int32_t codegen_key(const tc_host *h, tc_device_ *d, const tc_sink *sink)
   tc_device_props p = {.struct_size = sizeof p};
   (void)h;
   tc_cpu_properties(tc_cpu_device_target(d), 1, &p);
-  int n = snprintf(text, sizeof text, "cpu codegen %s, LLVM %s, %s", CODEGEN_VERSION, LLVM_VERSION_STRING, p.target);
+  int n = snprintf(text, sizeof text, "cpu codegen %s, LLVM %s, %s", TC_CODE_VERSION, LLVM_VERSION_STRING, p.target);
   return sink->write(sink->self, text, (uint64_t)n);
 }
 

@@ -2,6 +2,7 @@
 //
 // Each kernel is a program of its own. What ptxas says of registers and spills goes behind the source where a text is
 // asked for; spills are a perf hint, or, with the config key spills = "error", a failure.
+#include <code_version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,6 @@
 #include "tables.h"
 
 #include "tc/cprint.h"
-
-// Changes whenever generated code may change.
-#define CODEGEN_VERSION "10"
 
 // ---- Texts that grow ----
 typedef struct buffer {
@@ -280,7 +278,7 @@ static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
   int32_t s = cuda_compiler(d);
   if (s != TC_STATUS_OK) return s;
   int32_t strict = cuda_config(h, "spills", wish, sizeof wish) && strcmp(wish, "error") == 0;
-  int n = snprintf(text, sizeof text, "cuda codegen %s, NVRTC %d.%d, %s%s", CODEGEN_VERSION, d->compiler.major,
+  int n = snprintf(text, sizeof text, "cuda codegen %s, NVRTC %d.%d, %s%s", TC_CODE_VERSION, d->compiler.major,
                    d->compiler.minor, d->arch, strict ? ", no spills" : "");
   return sink->write(sink->self, text, (uint64_t)n);
 }

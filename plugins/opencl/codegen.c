@@ -2,6 +2,7 @@
 //
 // Each kernel is a program of its own. Limits are looked at here, where a kernel can still be refused with words: some
 // drivers abort at the launch.
+#include <code_version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,6 @@
 #include "opencl.h"
 
 #include "tc/cprint.h"
-
-// Changes whenever generated code may change.
-#define CODEGEN_VERSION "6"
 
 enum { MOST_LOG = 1600 };
 
@@ -215,7 +213,7 @@ static int32_t compile(const tc_host *h, tc_device_ *d, const tc_kernel *const *
 static int32_t key(const tc_host *h, tc_device_ *d, const tc_sink *sink) {
   char text[400];
   (void)h;
-  int n = snprintf(text, sizeof text, "opencl codegen %s, %s", CODEGEN_VERSION, d->props.target);
+  int n = snprintf(text, sizeof text, "opencl codegen %s, %s", TC_CODE_VERSION, d->props.target);
   return sink->write(sink->self, text, (uint64_t)n);
 }
 

@@ -1,0 +1,10 @@
+# cmake -P hash_files.cmake HEADER FILES…: see tc_code_version.cmake.
+math(EXPR last "${CMAKE_ARGC} - 1")
+set(hashes)
+foreach(i RANGE 4 ${last})
+  file(SHA256 ${CMAKE_ARGV${i}} hash)
+  string(APPEND hashes ${hash})
+endforeach()
+string(SHA256 hash "${hashes}")
+string(SUBSTRING ${hash} 0 16 hash)
+file(WRITE ${CMAKE_ARGV3} "#define TC_CODE_VERSION \"${hash}\"\n")

@@ -69,9 +69,38 @@ static void angle_of_real(tc_kir_copy *c, const tc_kinst *in) { // 0, π for neg
   set(c, in->results[0], tc_kb_cast(b, type, r), -1);
 }
 
+static const tc_kinst *made_by(const tc_kernel *k, tc_kval v, int32_t op) {
+  int32_t i = k->values[v].inst;
+  return i >= 0 && k->insts[i].op == op ? &k->insts[i] : NULL;
+}
+
+// ---- sigmoid(x (c0 + c1 x²)), as gelu by tanh has it ----
+typedef struct odd_cubic {
+  tc_kval x;
+  double c0, c1;
+} odd_cubic;
+
+static bool is_cubic(const tc_kernel *k, tc_kval v, odd_cubic *out) {
+  tc_dtype t = k->values[v].dtype;
+  const tc_kinst *product = made_by(k, v, TC_K_MUL);
+  for (int32_t i = 0; product && i < 2 && (t == TC_F32 || t == TC_F64); i++) {
+    const tc_kinst *sum = made_by(k, product->args[i], TC_K_FMA),
+                   *c0 = sum ? made_by(k, sum->args[2], TC_K_CONST) : NULL;
+    tc_kval x = product->args[1 - i];
+    for (int32_t j = 0; c0 && j < 2; j++) {
+      const tc_kinst *c1 = made_by(k, sum->args[j], TC_K_CONST), *square = made_by(k, sum->args[1 - j], TC_K_MUL);
+      if (!c1 || !square || square->args[0] != x || square->args[1] != x) continue;
+      *out = (odd_cubic){x, c0->fimm, c1->fimm};
+      return tc_km_cubic_fits(out->c0, out->c1);
+    }
+  }
+  return false;
+}
+
 static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
   tc_kb *b = c->to;
   tc_kval args[3], r = in->results[0];
+  odd_cubic cubic;
   bool any_complex = in->n_args && is_complex(c, in->args[in->n_args - 1]);
   for (int32_t i = 0; i < in->n_args; i++) args[i] = c->map[in->args[i]];
   if (in->op == TC_K_COMPLEX) set(c, r, args[0], args[1]);
@@ -84,6 +113,8 @@ static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
   else if (in->op == TC_K_CONJ && !any_complex) set(c, r, args[0], -1);
   else if (any_complex) complex_op(c, in);
   else if (((const legalising *)c->self)->in_sums[r]) set(c, r, tc_km_erf_in_sum(b, args[0]), -1);
+  else if (in->op == TC_K_SIGMOID && is_cubic(c->from, in->args[0], &cubic))
+    set(c, r, tc_km_sigmoid_of_cubic(b, c->map[cubic.x], cubic.c0, cubic.c1), -1);
   else if (in->op == TC_K_ANGLE) angle_of_real(c, in);
   else if (in->op == TC_K_ABS2) set(c, r, tc_kir_plain(b, TC_K_MUL, 2, (tc_kval[]){args[0], args[0]}), -1);
   else {
@@ -188,8 +219,8 @@ static void collective(tc_kir_copy *c, const tc_kinst *in) {
 
 // ---- erf in sums ----
 static bool is_large_constant(const tc_kernel *k, tc_kval v) {
-  const tc_kinst *in = k->values[v].inst < 0 ? NULL : &k->insts[k->values[v].inst];
-  return in && in->op == TC_K_CONST && (in->fimm >= 1 || in->fimm <= -1);
+  const tc_kinst *c = made_by(k, v, TC_K_CONST);
+  return c && (c->fimm >= 1 || c->fimm <= -1);
 }
 
 // 1 + erf(x), as in gelu, has the absolute error of erf: the places of a small result are lost in the sum.

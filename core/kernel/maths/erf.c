@@ -39,8 +39,8 @@ tc_kval tc_km_op_erf(const tc_km *m, tc_kval x) {
 tc_kval tc_km_short_erf(const tc_km *m, tc_kval x) {
   tc_kval a = k_at_most(m, k_abs(m, x), k_real(m, 4));
   tc_kval p = tc_km_poly(m, a, sizeof erf_power_f32 / sizeof(double), erf_power_f32);
-  tc_km_power2 e = tc_km_exp2_of_product(m, k_neg(m, a), p);
-  tc_kval near = k_fma(m, k_neg(m, e.p), tc_km_power(m, e.n), k_real(m, 1)); // the power is at least 2^-26
+  tc_kval power, e = tc_km_exp2_of_product(m, k_neg(m, a), p, &power); // the power is at least 2^-26
+  tc_kval near = k_fma(m, k_neg(m, e), power, k_real(m, 1));
   return k_copysign(m, near, x);
 }
 

@@ -11,21 +11,36 @@ static const double log2_e = 0x1.71547652b82fep+0;
 static const double ln2_hi = 0x1.62e42fefa39efp-1, ln2_lo = 0x1.abc9e3b39803fp-56;
 
 typedef struct reduced {
-  tc_kval n, k, r; // k as integer and as real
+  tc_kval n, r; // n: k as an integer
 } reduced;
 
-static tc_kval round_magic(const tc_km *m) { return k_pick(m, 0x1.8p23, 0x1.8p52); }
+// What is added to round; the sum's bits hold the integer, and `more`, too.
+static tc_kval magic_and(const tc_km *m, int32_t more) { return k_real(m, (m->wide ? 0x1.8p52 : 0x1.8p23) + more); }
+static tc_kval round_magic(const tc_km *m) { return magic_and(m, 0); }
+// With the exponent's bias for more, a shift makes the power of two.
+static tc_kval power_of_sum(const tc_km *m, tc_kval sum) {
+  return k_from_bits(m, k_shl(m, k_bits(m, sum), k_int(m, m->mantissa)));
+}
+
+static tc_kval rest_of(const tc_km *m, tc_kval x, tc_kval k, tc_kval low) {
+  tc_kval r = k_fma(m, k, k_real(m, -ln2_hi), x), rest = k_real(m, -k_low(m, ln2_hi, ln2_lo));
+  return low < 0 ? k_fma(m, k, rest, r) : k_add(m, r, k_fma(m, k, rest, low));
+}
 
 static reduced reduce(const tc_km *m, tc_kval x, tc_kval low) {
   tc_kval magic = round_magic(m);
-  tc_kval t = k_fma(m, x, k_real(m, log2_e), magic);
-  reduced d;
-  d.n = k_sub(m, k_bits(m, t), k_bits(m, magic));
-  d.k = k_sub(m, t, magic);
-  d.r = k_fma(m, d.k, k_real(m, -ln2_hi), x);
-  tc_kval rest = k_real(m, -k_low(m, ln2_hi, ln2_lo));
-  d.r = low < 0 ? k_fma(m, d.k, rest, d.r) : k_add(m, d.r, k_fma(m, d.k, rest, low));
-  return d;
+  tc_kval t = k_fma(m, x, k_real(m, log2_e), magic), k = k_sub(m, t, magic);
+  return (reduced){k_sub(m, k_bits(m, t), k_bits(m, magic)), rest_of(m, x, k, low)};
+}
+
+// e^x = power · e^r / 2^lift; the power must be a normal number.
+typedef struct power_and_rest {
+  tc_kval power, r;
+} power_and_rest;
+
+static power_and_rest split(const tc_km *m, tc_kval x, int32_t lift) {
+  tc_kval magic = magic_and(m, m->bias + lift), t = k_fma(m, x, k_real(m, log2_e), magic);
+  return (power_and_rest){power_of_sum(m, t), rest_of(m, x, k_sub(m, t, magic), -1)};
 }
 
 // e^r - 1
@@ -48,8 +63,6 @@ static tc_kval limit(const tc_km *m, tc_kval x) {
 static int32_t lift(const tc_km *m) { return m->wide ? 100 : 64; }
 static double up(const tc_km *m) { return m->wide ? 0x1p100 : 0x1p64; }
 
-static tc_kval lifted_power(const tc_km *m, tc_kval n) { return tc_km_power(m, k_add(m, n, k_int(m, lift(m)))); }
-
 // scale (e^r - 1) + last, |r| ≤ ln 2 / 2.
 static tc_kval scaled_exp(const tc_km *m, tc_kval r, double scale, tc_kval last) {
   return k_fma(m, k_fma(m, K_SCALED_POLY(m, r, exp_sum, scale), r, k_real(m, scale)), r, last);
@@ -57,31 +70,30 @@ static tc_kval scaled_exp(const tc_km *m, tc_kval r, double scale, tc_kval last)
 
 // e^x, where |x| is no larger than the limits; its error is below 1 ulp.
 static tc_kval limited_exp(const tc_km *m, tc_kval x, bool never_positive) {
+  if (never_positive) {
+    power_and_rest e = split(m, x, lift(m));
+    return k_mul(m, scaled_exp(m, e.r, 1 / up(m), k_real(m, 1 / up(m))), e.power);
+  }
   reduced d = reduce(m, x, -1);
-  double scale = never_positive ? 1 / up(m) : 1;
-  tc_kval p = scaled_exp(m, d.r, scale, k_real(m, scale));
-  return never_positive ? k_mul(m, p, lifted_power(m, d.n)) : tc_km_scale(m, p, d.n);
+  return tc_km_scale(m, scaled_exp(m, d.r, 1, k_real(m, 1)), d.n);
 }
 
 tc_kval tc_km_exp(const tc_km *m, tc_kval x) { return limited_exp(m, limit(m, x), tc_kb_most(m->b, x) <= 0); }
 
 tc_kval tc_km_op_exp(const tc_km *m, tc_kval x) { return tc_km_exp(m, x); }
 
-// t is x + magic, from which what is left of x is x - k.
-static tc_kval whole(const tc_km *m, tc_kval t) { return k_sub(m, t, round_magic(m)); }
-static tc_km_power2 exp2_of_rest(const tc_km *m, tc_kval t, tc_kval r) {
-  tc_kval n = k_sub(m, k_bits(m, t), k_bits(m, round_magic(m)));
-  return (tc_km_power2){k_fma(m, r, K_POLY(m, r, exp2), k_real(m, 1)), -1, n};
-}
+// 2^r, |r| ≤ ½
+static tc_kval exp2_core(const tc_km *m, tc_kval r) { return k_fma(m, r, K_POLY(m, r, exp2), k_real(m, 1)); }
 
 tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x) {
-  tc_kval t = k_add(m, x, round_magic(m));
-  return exp2_of_rest(m, t, k_sub(m, x, whole(m, t)));
+  tc_kval magic = round_magic(m), t = k_add(m, x, magic), n = k_sub(m, k_bits(m, t), k_bits(m, magic));
+  return (tc_km_power2){exp2_core(m, k_sub(m, x, k_sub(m, t, magic))), -1, n};
 }
 
-tc_km_power2 tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y) {
-  tc_kval t = k_fma(m, x, y, round_magic(m));
-  return exp2_of_rest(m, t, k_fma(m, x, y, k_neg(m, whole(m, t))));
+tc_kval tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y, tc_kval *out_power) {
+  tc_kval magic = magic_and(m, m->bias), t = k_fma(m, x, y, magic);
+  *out_power = power_of_sum(m, t);
+  return exp2_core(m, k_fma(m, x, y, k_neg(m, k_sub(m, t, magic))));
 }
 
 tc_kval tc_km_op_exp2(const tc_km *m, tc_kval x) {
@@ -123,18 +135,40 @@ tc_kval tc_km_op_cosh(const tc_km *m, tc_kval x) {
 tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 10, 22)), z = k_mul(m, a, a), one = k_real(m, 1);
   tc_kval near = k_fma(m, k_mul(m, a, z), K_POLY(m, z, tanh), a);
-  reduced d = reduce(m, k_add(m, a, a), -1);
-  tc_kval s = tc_km_power(m, d.n);
-  tc_kval far = k_sub(m, one, k_plain_quotient(m, k_real(m, 2), k_fma(m, s, core(m, d.r), k_add(m, s, one))));
+  power_and_rest e = split(m, k_add(m, a, a), 0);
+  tc_kval below = k_fma(m, e.power, core(m, e.r), k_add(m, e.power, one));
+  tc_kval far = k_sub(m, one, k_plain_quotient(m, k_real(m, 2), below));
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
 
 // With x = k ln 2 + r, s = 2^k and e^-r = 1 + c, 1 / (1 + e^-x) is s / (s + c + 1), on both sides of 0. Each of the
 // sums rounds once; s is exact, so that the quotient is at most 1, and nothing overflows, since the result is 1 from 40
 // on. All three are lifted, so that s is normal.
+static double sigmoid_low(const tc_km *m) { return m->wide ? -747 : -105; }
+enum { SIGMOID_HIGH = 40 };
+
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
-  reduced d = reduce(m, k_at_least(m, k_at_most(m, x, k_real(m, 40)), k_pick(m, -105, -747)), -1);
-  double one = up(m);
-  tc_kval s = lifted_power(m, d.n);
-  return k_plain_quotient(m, s, k_add(m, scaled_exp(m, k_neg(m, d.r), one, s), k_real(m, one)));
+  x = k_at_least(m, k_at_most(m, x, k_real(m, SIGMOID_HIGH)), k_real(m, sigmoid_low(m)));
+  power_and_rest e = split(m, x, lift(m));
+  return k_plain_quotient(m, e.power, k_addc(m, scaled_exp(m, k_neg(m, e.r), up(m), e.power), up(m)));
+}
+
+// The x of x (c0 + c1 x²) = y > 0.
+static double cubic_root(double c0, double c1, double y) {
+  double low = 0, high = y / c0;
+  for (int32_t i = 0; i < 60; i++) {
+    double x = (low + high) / 2;
+    *(x * (c0 + c1 * x * x) < y ? &low : &high) = x;
+  }
+  return low;
+}
+
+// The same with 2^-r for e^-r: the cubic times log2 e is a product that is not rounded, and what limits it limits x.
+tc_kval tc_km_cubic_sigmoid(const tc_km *m, tc_kval x, double c0, double c1) {
+  tc_kval most = k_real(m, cubic_root(c0, c1, SIGMOID_HIGH)), least = k_real(m, -cubic_root(c0, c1, -sigmoid_low(m)));
+  x = k_at_least(m, k_at_most(m, x, most), least);
+  tc_kval factor = k_fma(m, k_real(m, c1 * log2_e), k_mul(m, x, x), k_real(m, c0 * log2_e));
+  tc_kval magic = magic_and(m, m->bias + lift(m)), t = k_fma(m, x, factor, magic), s = power_of_sum(m, t);
+  tc_kval minus_r = k_fma(m, k_neg(m, x), factor, k_sub(m, t, magic));
+  return k_plain_quotient(m, s, k_addc(m, k_fma(m, minus_r, K_SCALED_POLY(m, minus_r, exp2, up(m)), s), up(m)));
 }

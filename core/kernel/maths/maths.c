@@ -93,3 +93,8 @@ tc_kval tc_km_erf_in_sum(tc_kb *b, tc_kval x) {
   tc_km m = maths_of(b, TC_F32);
   return tc_km_short_erf(&m, x);
 }
+
+tc_kval tc_km_sigmoid_of_cubic(tc_kb *b, tc_kval x, double c0, double c1) {
+  tc_km m = maths_of(b, tc_kb_type(b, x));
+  return tc_km_cubic_sigmoid(&m, x, c0, c1);
+}

@@ -18,6 +18,11 @@ tc_kval tc_km_lower(tc_kb *b, int32_t op, int32_t n, const tc_kval *args);
 // erf of f32 with an absolute error of 2^-23, which is what sums with 1 show of it.
 tc_kval tc_km_erf_in_sum(tc_kb *b, tc_kval x);
 
+// sigmoid(x (c0 + c1 x²)) of f32 and f64, as in gelu by tanh; both constants within tc_km_cubic_fits.
+tc_kval tc_km_sigmoid_of_cubic(tc_kb *b, tc_kval x, double c0, double c1);
+// Both are of moderate size, and the cubic rises, so that its limits are limits of x.
+static inline bool tc_km_cubic_fits(double c0, double c1) { return c0 > 0.01 && c0 < 100 && c1 >= 0 && c1 < 100; }
+
 // ---- What the files of this folder share ----
 
 typedef struct tc_km {
@@ -92,8 +97,9 @@ typedef struct tc_km_power2 {
   tc_kval p, p_lo, n;
 } tc_km_power2;
 tc_km_power2 tc_km_exp_parts(const tc_km *m, tc_kval x, tc_kval low);
-tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x);                 // 2^x, p in [0.7, 1.42], p_lo: -1
-tc_km_power2 tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y); // the same of x y, which is not rounded
+tc_km_power2 tc_km_exp2_parts(const tc_km *m, tc_kval x); // 2^x, p in [0.7, 1.42], p_lo: -1
+// 2^(x y) as the result times the power, which must be a normal number; x y is not rounded.
+tc_kval tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y, tc_kval *out_power);
 // log (x + more) + doubled · ln 2 in two words, x > 0 finite, more ≪ x; -1: none of them.
 tc_km_sum tc_km_long_log(const tc_km *m, tc_kval x, tc_kval more, tc_kval doubled);
 // The argument of x + iy in two words: both finite, not both zero, and of a size that quotients and their rests have.
@@ -108,6 +114,7 @@ tc_kval tc_km_exp(const tc_km *m, tc_kval x);
 tc_kval tc_km_log(const tc_km *m, tc_kval x);
 tc_kval tc_km_log1p(const tc_km *m, tc_kval x);
 tc_kval tc_km_short_erf(const tc_km *m, tc_kval x); // tc_km_erf_in_sum
+tc_kval tc_km_cubic_sigmoid(const tc_km *m, tc_kval x, double c0, double c1);
 
 // One function per opcode; the table is in maths.c.
 // clang-format off

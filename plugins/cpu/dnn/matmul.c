@@ -1,4 +1,5 @@
-// mm, bmm, addmm, baddbmm, matmul and linear as oneDNN's matmul.
+// mm, bmm, addmm, baddbmm, matmul and linear as oneDNN's matmul, or, by constant matrices where that is faster, as its
+// convolution with windows of 1×1.
 //
 // Everything becomes [batch…, m, k] × [batch…, k, n]. Leading dimensions of an operand that meets a plain matrix are
 // made one with m where its strides nest. A matrix whose inner strides suit no kernel is copied into the workspace

@@ -2,7 +2,8 @@
 //
 // One copy through the folding builder. A complex value becomes two real ones (tc_kir_copy.map2 holds imaginary parts);
 // a complex memory object becomes one of the real type and twice the length, so that an access of width w at index i is
-// one of width 2w at 2i. Operations on 16-bit floats are done in f32 and rounded by a cast, each of them.
+// one of width 2w at 2i. Two forms of functions are known and made shorter: erf in sums, and sigmoid of a cubic.
+// Operations on 16-bit floats are done in f32 and rounded by a cast, each of them.
 #include "core/kernel/legalise.h"
 
 #include "core/kernel/builder.h"

@@ -2,8 +2,9 @@
 //
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
-// Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2; where a device takes
-// its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5, sigmoid 4.
+// Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2, sigmoid of a cubic
+// u 2.5 (1 + |u| (1 - sigmoid)); where a device takes its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5,
+// sigmoid 4.
 #include "core/kernel/maths/coefficients.h"
 #include "core/kernel/maths/maths.h"
 
@@ -22,6 +23,7 @@ static tc_kval power_of_sum(const tc_km *m, tc_kval sum) {
   return k_from_bits(m, k_shl(m, k_bits(m, sum), k_int(m, m->mantissa)));
 }
 
+// x + low - k ln 2; low: -1, or a small value.
 static tc_kval rest_of(const tc_km *m, tc_kval x, tc_kval k, tc_kval low) {
   tc_kval r = k_fma(m, k, k_real(m, -ln2_hi), x), rest = k_real(m, -k_low(m, ln2_hi, ln2_lo));
   return low < 0 ? k_fma(m, k, rest, r) : k_add(m, r, k_fma(m, k, rest, low));

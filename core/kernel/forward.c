@@ -7,6 +7,7 @@
 // What a lane reads is then what it wrote last, so the order of barriers does not matter, and neither do branches,
 // loops and masks around an access.
 #include "core/kernel/ir.h"
+#include "core/kernel/linear.h"
 
 enum { MOST_BYTES = 256, MOST_SLOTS = 64 }; // of a lane: in all, of an object
 
@@ -26,12 +27,8 @@ typedef struct forwarder {
   own *own;      // by memory object
 } forwarder;
 
-static const tc_kinst *made_by(const tc_kernel *k, tc_kval v) {
-  return k->values[v].inst < 0 ? NULL : &k->insts[k->values[v].inst];
-}
-
 static bool is_constant(const tc_kernel *k, tc_kval v, int64_t *c) {
-  const tc_kinst *in = made_by(k, v);
+  const tc_kinst *in = tc_kir_made_by(k, v);
   if (!in || in->op != TC_K_CONST || in->imm > INT32_MAX || in->imm < INT32_MIN) return false;
   *c = in->imm;
   return true;
@@ -40,7 +37,7 @@ static bool is_constant(const tc_kernel *k, tc_kval v, int64_t *c) {
 // v = c, c + lane or c - lane?
 static bool is_lane_and(const tc_kernel *k, tc_kval v, set *out) {
   int64_t c;
-  const tc_kinst *in = made_by(k, v);
+  const tc_kinst *in = tc_kir_made_by(k, v);
   set x;
   if (is_constant(k, v, &c)) {
     *out = (set){0, c};
@@ -62,9 +59,9 @@ static bool is_lane_and(const tc_kernel *k, tc_kval v, set *out) {
 
 static bool first_lane_only(const tc_kernel *k, const tc_kinst *in) {
   if (!in->has_mask) return k->lanes == 1;
-  const tc_kinst *mask = made_by(k, in->args[in->op == TC_K_LOAD ? 1 : 2]), *lane;
+  const tc_kinst *mask = tc_kir_made_by(k, in->args[in->op == TC_K_LOAD ? 1 : 2]), *lane;
   int64_t c;
-  return mask && mask->op == TC_K_EQ && (lane = made_by(k, mask->args[0])) && lane->op == TC_K_LANE &&
+  return mask && mask->op == TC_K_EQ && (lane = tc_kir_made_by(k, mask->args[0])) && lane->op == TC_K_LANE &&
          is_constant(k, mask->args[1], &c) && c == 0;
 }
 

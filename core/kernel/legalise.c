@@ -7,6 +7,7 @@
 #include "core/kernel/legalise.h"
 
 #include "core/kernel/builder.h"
+#include "core/kernel/linear.h"
 
 typedef struct legalising {
   bool threads;
@@ -71,8 +72,8 @@ static void angle_of_real(tc_kir_copy *c, const tc_kinst *in) { // 0, π for neg
 }
 
 static const tc_kinst *made_by(const tc_kernel *k, tc_kval v, int32_t op) {
-  int32_t i = k->values[v].inst;
-  return i >= 0 && k->insts[i].op == op ? &k->insts[i] : NULL;
+  const tc_kinst *in = tc_kir_made_by(k, v);
+  return in && in->op == op ? in : NULL;
 }
 
 // ---- sigmoid(x (c0 + c1 x²)), as gelu by tanh has it ----

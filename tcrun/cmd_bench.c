@@ -261,13 +261,16 @@ static bool is_changed(const tc_graph *g, int32_t input) {
   return changed;
 }
 
-// An input where the device wants it: a copy where the program changes it, since a file that is mapped cannot be
-// written.
+// What is drawn is ours; other inputs lie in a mapped file, which cannot be written, and at whatever offset and on
+// whatever pages it has them: a program that runs again and again has its inputs in memory.
+static bool is_mapped(const bench *b) { return b->o->inputs.size || !b->o->random; }
+
+// An input where the device wants it.
 static tc_status place_input(const bench *b, int32_t i, const tc_tensor *given, tc_tensor *out) {
   const tc_value *v = b->m->graph->inputs.data[i].value;
   tc_tensor own = tc_tensor_ref(given);
   tc_status s = TC_OK;
-  if (is_changed(tc_session_graph(b->session), i)) {
+  if (is_mapped(b) || is_changed(tc_session_graph(b->session), i)) {
     tc_tensor_unref(&own);
     s = tc_tensor_create_strided(b->c->allocator, given->dtype, given->rank, given->sizes, given->strides, &own);
     if (s == TC_OK) s = tc_tensor_copy(given, &own);

@@ -341,27 +341,45 @@ static int64_t rows_ahead(const tc_em *e, const tc_buf *b, const tc_sym *row) {
   return large == 1 && tc_sym_is_const(row) && row->value < SHORT / tc_dtype_size(b->dtype) ? 2 : 1;
 }
 
-// While a row is read again, from the cache, memory is idle: the same element of a row to come is fetched meanwhile.
-// What is read once in a row is fetched some lines before, since the processor's own guesses end with a page. Done once
-// for each buffer, of several by a phase after the other, whose memory was idle, too (a residual and its layer norm
-// take 1.01 ms so, 1.13 with both rows fetched by the second phase: 1024 rows of 4096); what lies at the same place for
-// every row needs it not.
-static void fetch_ahead(tc_em *e, const tc_buf *b, const tc_sym *address) {
-  enum { BYTES = 1024 };
-  const tc_sym *var = e->ahead.var, *coeff, *rest;
-  if (!var || (e->ahead.rows && e->phase < 1) || e->mask >= 0 || b->planar || !is_large(e, b)) return;
-  bool linear = tc_sym_linear(e->syms, address, var, &coeff, &rest);
-  if (!e->ahead.rows && (!linear || !tc_sym_is_int(coeff, 1))) return;
-  int64_t step = BYTES / tc_dtype_size(b->dtype);
-  if (e->ahead.rows) step = linear ? rows_ahead(e, b, coeff) : 1;
-  const tc_sym *next = tc_sym_addi(e->syms, var, step), *then = tc_sym_replace(e->syms, address, 1, &var, &next);
-  if (then == address) return;
+// Each buffer is fetched once, of several one by a phase after the other, whose memory was idle, too (a residual and
+// its layer norm take 1.01 ms so, 1.13 with both rows fetched by the second phase: 1024 rows of 4096).
+static bool is_turn_of(tc_em *e, const tc_buf *b) {
   tc_map_entry *entry = tc_map_put_ptr(e->ahead.phases, b, NULL);
   if (!entry->value.num) {
     int64_t turn = e->ahead.rows ? 1 + (tc_map_count(e->ahead.phases) - 1) % (e->g->n_phases - 1) : e->phase;
     entry->value.num = (turn > e->phase ? turn : e->phase) + 1;
   }
-  if (entry->value.num == (int64_t)e->phase + 1) tc_kb_prefetch(e->kb, em_mem(e, b, false), em_sym(e, then));
+  return entry->value.num == (int64_t)e->phase + 1;
+}
+
+// While a row is read again, from the cache, memory is idle: the same element of a row to come is fetched meanwhile.
+// What is read once in a row is fetched some lines before, since the processor's own guesses end with a page. What lies
+// at the same place for every row needs it not.
+static void fetch_ahead(tc_em *e, const tc_buf *b, const tc_sym *address) {
+  enum { BYTES = 1024 };
+  const tc_sym *var = e->ahead.var, *coeff, *rest;
+  if (!var || (e->ahead.rows && e->phase < 1) || e->mask >= 0 || b->planar || !is_large(e, b)) return;
+  bool linear = tc_sym_linear(e->syms, address, var, &coeff, &rest);
+  int64_t step = e->ahead.step;
+  if (!step && e->ahead.rows) step = linear ? rows_ahead(e, b, coeff) : 1;
+  else if (!step && linear && tc_sym_is_int(coeff, 1)) step = BYTES / tc_dtype_size(b->dtype);
+  const tc_sym *next = tc_sym_addi(e->syms, var, step), *then = tc_sym_replace(e->syms, address, 1, &var, &next);
+  if (then == address || (!e->ahead.step && !is_turn_of(e, b))) return;
+  tc_kb_prefetch(e->kb, em_mem(e, b, false), em_sym(e, then));
+}
+
+// Of a row that is held on chip later phases read no more: what it was made of is fetched where the row is read.
+static void fetch_origins(tc_em *e, const tc_lnode *n, const tc_sym *const *at) {
+  if (!e->ahead.var || !e->ahead.rows || n->kind != TC_LN_POINTWISE) return;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *b = &n->body.insts.data[i];
+    if (b->op != TC_B_LOAD || b->gather || b->cond) continue;
+    const tc_sym *index[TC_MAX_RANK];
+    for (int32_t d = 0; d < b->buf->rank; d++) index[d] = tc_sym_replace(e->syms, b->index[d], n->n_par, n->vars, at);
+    bool in_group = b->buf->def && (em_step_of(e, b->buf->def) >= 0 || !b->buf->strides);
+    if (in_group) fetch_origins(e, b->buf->def, index);
+    else fetch_ahead(e, b->buf, em_address(e, b->buf, index));
+  }
 }
 
 static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index) {
@@ -372,7 +390,9 @@ static tc_kval load_fresh(tc_em *e, const tc_buf *b, const tc_sym *const *index)
   bool made = own >= 0 && (e->g->steps.data[own].phase < e->phase || b->def->kind == TC_LN_TEMPLATE);
   if (made && (entry = tc_map_find_ptr(e->tiles, b)) && entry->value.ptr) {
     const tc_em_tile *t = entry->value.ptr;
-    return tc_kb_load1(e->kb, t->mem, tile_address(e, t, b, index), e->mask, -1);
+    tc_kval v = tc_kb_load1(e->kb, t->mem, tile_address(e, t, b, index), e->mask, -1);
+    fetch_origins(e, b->def, index);
+    return v;
   }
   bool here = own >= 0 || (b->def && !b->strides);
   if (here && b->def->kind == TC_LN_POINTWISE) return em_body(e, b->def, index);

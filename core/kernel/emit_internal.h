@@ -56,6 +56,7 @@ typedef struct tc_em_kept_array {
 typedef struct tc_em_ahead {
   const tc_sym *var;
   bool rows;
+  int64_t step;   // of the variable, wherever it occurs; 0: as it suits what is read
   tc_map *phases; // tc_buf * → phase + 1 in which its elements are fetched
 } tc_em_ahead;
 

@@ -76,6 +76,27 @@ static bool is_full(tc_sched *x, const tc_group *g, const tc_lnode *n) {
                    tc_product(x->l, g->n_par + g->n_red, g->extents));
 }
 
+// The bytes that one element of the node reads by itself, through inlined nodes; single values that rows share cost
+// nothing.
+static int64_t bytes_read(tc_sched *x, const tc_lnode *n) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < n->body.insts.count; i++) {
+    const tc_binst *b = &n->body.insts.data[i];
+    if (b->op != TC_B_LOAD) continue;
+    if (b->buf->def && x->inlined[b->buf->def->id]) bytes += bytes_read(x, b->buf->def);
+    else if (tc_buf_hint_bytes(x->l, b->buf) > tc_dtype_size(b->buf->dtype)) bytes += tc_dtype_size(b->buf->dtype);
+  }
+  return bytes;
+}
+
+// Is a row better held on chip than computed again in the `times` later phases that read it? Where lanes are SIMD
+// elements each phase loads what it reads: then also a cheap sum of two rows is, which is half of what it is made of.
+static bool is_dear(tc_sched *x, const tc_lnode *n, int32_t times) {
+  if (x->cost[n->id] >= DEAR) return true;
+  int64_t size = tc_dtype_size(n->outs[0]->dtype);
+  return x->o->device->simd_bytes && bytes_read(x, n) * times > size * (times + 1);
+}
+
 static void note_read(tc_sched *x, tc_group *g, const tc_buf *b) {
   if (b->def && x->inlined[b->def->id]) {
     for (int32_t i = 0; i < b->def->body.insts.count; i++) {
@@ -182,8 +203,9 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
     for (int32_t k = 0; k <= i; k++)
       stage_phase = g->steps.data[k].node->kind == TC_LN_TEMPLATE ? g->steps.data[k].phase : stage_phase;
     bool full = n->n_par + n->n_red > 0 && is_full(x, g, n);
-    bool later = last_use(x, g, n->outs[0]) > s->phase;
-    s->dear = full && later && x->cost[n->id] >= DEAR && g->n_red && n->kind == TC_LN_POINTWISE;
+    int32_t times = last_use(x, g, n->outs[0]) - s->phase;
+    bool later = times > 0;
+    s->dear = full && later && g->n_red && n->kind == TC_LN_POINTWISE && is_dear(x, n, times);
     if (n->kind == TC_LN_REDUCE) s->hold = g->rows && tc_column_part_of(x, n) ? TC_HOLD_COLUMN : TC_HOLD_ROW;
     else if (n->kind == TC_LN_TEMPLATE) s->hold = later ? TC_HOLD_TILE : TC_HOLD_INLINE;
     else if (n->kind == TC_LN_CALL) s->hold = TC_HOLD_MEMORY;

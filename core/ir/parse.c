@@ -209,6 +209,7 @@ static tc_status parse_word(reader *r, const tc_schema_arg *want, tc_arg *out, b
     tc_lex_next(lx);
     return *out = tc_arg_dtype(d), TC_OK;
   }
+  if (want && want->type == TC_ST_BOOL) return tc_lex_error(lx, "expected true or false"); // no symbol of that name
   *found = false;
   return TC_OK;
 }

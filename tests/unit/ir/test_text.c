@@ -110,6 +110,8 @@ TC_TEST(damage_is_named_with_its_place) {
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::relu(self=%x, self=%x)\n  return user %y }", "given twice"},
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::relu(%x) inplace 3\n  return user %y }", "inplace 3"},
       {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::cat([%x, 1])\n  return user %y }", "mixes kinds"},
+      {"graph @f (%x : f32[2] = user \"x\") {\n  %y = aten::sum.dim_IntList(%x, [0], False)\n  return user %y }",
+       "test.tc:2:39: expected true or false"},
       {"graph @f [s0 in [5, 2]] () { return }", "range of 's0' is empty"},
       {"graph @f [s0 in [2, 64] div 0] () { return }", "a divisor is at least 1"},
       {"graph @f [s0 in [64, 64], require Mod(s0, 2) == 1, s1] () { return }",

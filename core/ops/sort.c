@@ -1,7 +1,8 @@
 // Order along a dimension: sort, argsort, topk.
 //
 // Lowering: the template "sort" over the dimension, made the last one, gives the order; values are gathered. Equal
-// elements keep their order. NaN counts as the largest value, as in PyTorch.
+// elements keep their order. NaN counts as the largest value, as in PyTorch. Of long rows of which few elements are
+// wanted the template keeps lists of as many, LISTS at most, instead of the whole order.
 #include <math.h>
 
 #include "core/ops/ops.h"
@@ -37,13 +38,22 @@ static int32_t order_meta(tc_op_args *a) {
   return tc_op_format_result(a, last, TC_I64, t->rank, sizes, format, 0);
 }
 
+// How many words the template works on, for rows of n.
+static tc_int words_of(tc_op_args *a, tc_int n, int64_t wanted) {
+  enum { LISTS = 32, SHORTEST = 8, LONGEST = 64 };
+  int64_t length = SHORTEST, row;
+  while (length < wanted) length *= 2;
+  bool lists = wanted > 0 && length <= LONGEST && tc_int_is_const(n, &row) && row > LISTS * length;
+  return lists ? tc_int_const(a, LISTS * length) : n;
+}
+
 // One use of the template: which element comes i-th, in the low halves of plane 0.
 static tc_lt sorted(tc_op_args *a, tc_lt x, int32_t part, bool descending, int64_t wanted) {
   tc_int sizes[TC_MAX_RANK], index[TC_MAX_RANK], map[TC_MAX_RANK];
   int32_t rank = tc_lo_rank(a, x);
   for (int32_t d = 0; d < rank - 1; d++) sizes[d] = tc_lo_size(a, x, d);
   sizes[rank - 1] = tc_int_const(a, 2);
-  sizes[rank] = tc_lo_size(a, x, rank - 1);
+  sizes[rank] = words_of(a, tc_lo_size(a, x, rank - 1), wanted);
   tc_int attrs[3] = {tc_int_const(a, part), tc_int_const(a, descending), tc_int_const(a, wanted)};
   tc_lt words = tc_lo_template(a, "sort", 1, &x, TC_I64, rank + 1, sizes, 3, attrs);
   sizes[rank - 1] = sizes[rank];

@@ -8,10 +8,13 @@
 //
 // Values of 64 bits are sorted twice, by their low halves and then, in that order, by their high ones.
 //
-// Where only the first words are wanted, runs are cut to as many before they are merged.
+// Where only the first words are wanted, runs are cut to as many before they are merged. Where they are few, the result
+// has fewer words than the row: then each lane goes through every so-many-th element and keeps a list of those that come
+// first, which are the runs.
 //
-// Operand: x […, n], n < 2³¹. Result: i64 […, 2, n]; plane 1 is scratch. attrs: 0 part (TC_SORT_*), 1 descending, 2 how
-// many words are wanted (0: all).
+// Operand: x […, n], n < 2³¹. Result: i64 […, 2, m]; plane 1 is scratch. m = n, or, less than that, a list's length (the
+// first power of two that is no less than the words wanted, and than a run) for each lane that may be taken. attrs: 0
+// part (TC_SORT_*), 1 descending, 2 how many words are wanted (0: all).
 #include <stdbool.h>
 
 #include "core/kernel/templates/templates.h"
@@ -20,7 +23,16 @@
 #include "tc/plugin.h"
 
 enum { PART, DESCENDING, WANTED };
-enum { RUN = 8, SEGMENT = 16, LEVELS = 28, MOST_LANES = 256 };
+enum { RUN = 8, SEGMENT = 16, LEVELS = 28, MOST_LANES = 256, LONGEST_LIST = 64 };
+
+// The length of the lanes' lists; 0: whole rows are sorted.
+static int32_t list_length(const tc_stage *s) {
+  int32_t r = tc_stage_rank(s), length = RUN;
+  int64_t n = tc_stage_operand_size(s, 0, r - 2), words = tc_stage_out_size(s, r - 1);
+  if (n < 0 || words < 0 || words >= n) return 0;
+  while (length < tc_stage_attr(s, WANTED, 0)) length *= 2;
+  return length;
+}
 
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
@@ -31,14 +43,19 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "the result of a sort has two planes");
     return TC_STATUS_OK;
   }
-  int64_t n = tc_stage_out_hint(s, r - 1);
+  int64_t n = tc_stage_operand_hint(s, 0, r - 2), length = list_length(s);
   int32_t lanes = dev->simd_bytes ? dev->simd_bytes / 8 : MOST_LANES;
+  if (length > LONGEST_LIST || (length && tc_stage_out_size(s, r - 1) < length)) {
+    tc_stage_refuse(s, "the result of a sort has no room for its lists");
+    return TC_STATUS_OK;
+  }
   if (dev->max_lanes && lanes > dev->max_lanes) lanes = dev->max_lanes;
   while (lanes > 4 && lanes / 2 * RUN >= n) lanes /= 2;
+  while (length && lanes * length > tc_stage_out_size(s, r - 1)) lanes /= 2;
   tc_stage_config *c = &out[(*out_n)++];
   *c = (tc_stage_config){.lanes = lanes, .params = {dev->simd_bytes > 0}};
-  c->cost = 4.0 * (double)n;
-  for (int64_t w = RUN; w < n; w *= 2) c->cost += 2.0 * (double)n;
+  c->cost = (double)(length ? length : 4) * (double)n;
+  for (int64_t w = RUN; w < n && !length; w *= 2) c->cost += 2.0 * (double)n;
   for (int32_t i = 0; i < r - 2; i++) {
     c->tile[i] = 1;
     c->cost *= (double)tc_stage_out_hint(s, i);
@@ -50,7 +67,8 @@ typedef struct sorter {
   tc_stage *s;
   tc_kb *b;
   int32_t rank, lanes;
-  tc_kval leading[TC_MAX_RANK], n;
+  tc_kval leading[TC_MAX_RANK];
+  tc_kval row, n; // elements of the operand's row; words that are merged
 } sorter;
 
 static tc_kval i64(sorter *t, int64_t v) { return tc_kb_int(t->b, TC_I64, v); }
@@ -101,18 +119,21 @@ static tc_kval word(sorter *t, tc_kval x, tc_kval at) {
   return op2(t, TC_K_OR, key, at);
 }
 
+// The word of an element; what is beyond the end comes last.
+static tc_kval word_at(sorter *t, tc_kval at) {
+  tc_kval index[TC_MAX_RANK], inside = op2(t, TC_K_LT, at, t->row);
+  index_of(t, -1, at, index);
+  return choose(t, inside, word(t, tc_stage_load(t->s, 0, index, inside), at), i64(t, INT64_MAX));
+}
+
 // ---- runs of eight ----
 static void make_runs(sorter *t) {
   static const uint8_t network[19][2] = {{0, 2}, {1, 3}, {4, 6}, {5, 7}, {0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 1}, {2, 3},
                                          {4, 5}, {6, 7}, {2, 4}, {3, 5}, {1, 4}, {3, 6}, {1, 2}, {3, 4}, {5, 6}};
-  tc_kval index[TC_MAX_RANK], v[RUN];
+  tc_kval v[RUN];
   tc_kval base = tc_kb_for(t->b, i64(t, 0), t->n, (int64_t)t->lanes * RUN, 0, 0, NULL, NULL);
   tc_kval first = op2(t, TC_K_ADD, base, op2(t, TC_K_MUL, lane64(t), i64(t, RUN)));
-  for (int32_t i = 0; i < RUN; i++) { // what is beyond the end comes last
-    tc_kval at = op2(t, TC_K_ADD, first, i64(t, i)), inside = op2(t, TC_K_LT, at, t->n);
-    index_of(t, -1, at, index);
-    v[i] = choose(t, inside, word(t, tc_stage_load(t->s, 0, index, inside), at), i64(t, INT64_MAX));
-  }
+  for (int32_t i = 0; i < RUN; i++) v[i] = word_at(t, op2(t, TC_K_ADD, first, i64(t, i)));
   for (int32_t i = 0; i < 19; i++) {
     tc_kval *p = &v[network[i][0]], *q = &v[network[i][1]], low = op2(t, TC_K_MIN, *p, *q);
     *q = op2(t, TC_K_MAX, *p, *q);
@@ -123,6 +144,23 @@ static void make_runs(sorter *t) {
     put(t, i64(t, 0), at, v[i], op2(t, TC_K_LT, at, t->n));
   }
   tc_kb_end_for(t->b, 0, NULL, NULL);
+}
+
+// ---- lists of the words that come first ----
+// Each element goes through its lane's list, which is in order: it changes places with what comes after it, and the last
+// one falls out.
+static void make_lists(sorter *t, int32_t length) {
+  tc_kval list[LONGEST_LIST], c[LONGEST_LIST], done[LONGEST_LIST];
+  for (int32_t i = 0; i < length; i++) list[i] = i64(t, INT64_MAX);
+  tc_kval base = tc_kb_for(t->b, i64(t, 0), t->row, t->lanes, 0, length, list, c);
+  tc_kval w = word_at(t, op2(t, TC_K_ADD, base, lane64(t)));
+  for (int32_t i = 0; i < length; i++) {
+    list[i] = op2(t, TC_K_MIN, c[i], w);
+    w = op2(t, TC_K_MAX, c[i], w);
+  }
+  tc_kb_end_for(t->b, length, list, done);
+  tc_kval first = op2(t, TC_K_MUL, lane64(t), i64(t, length));
+  for (int32_t i = 0; i < length; i++) put(t, i64(t, 0), op2(t, TC_K_ADD, first, i64(t, i)), done[i], -1);
 }
 
 // ---- merging: [lo, mid) and [mid, hi) of one plane into [lo, hi) of the other ----
@@ -205,15 +243,19 @@ static void merge_segments(sorter *t, pair *p, tc_kval width) {
 static int32_t emit(tc_stage *s, const tc_stage_config *config) {
   sorter t = {.s = s, .b = tc_stage_builder(s), .rank = tc_stage_rank(s), .lanes = config->lanes};
   tc_kb *b = t.b;
+  int32_t length = list_length(s), levels = LEVELS;
   for (int32_t i = 0; i < t.rank - 2; i++) t.leading[i] = tc_stage_origin(s, i);
-  t.n = tc_stage_extent(s, t.rank - 1);
+  t.row = tc_stage_operand_extent(s, 0, t.rank - 2);
+  t.n = length ? i64(&t, (int64_t)length * t.lanes) : t.row;
   tc_kb_lanes(b);
-  make_runs(&t);
+  if (length) make_lists(&t, length);
+  else make_runs(&t);
   tc_kb_end_lanes(b, 0, NULL, NULL);
   tc_kb_barrier(b);
+  for (int32_t lanes = t.lanes; length && lanes > 0; lanes /= 2) levels = lanes == t.lanes ? 0 : levels + 1;
   // width of the runs; the plane where they are
-  tc_kval state[2] = {i64(&t, RUN), i64(&t, 0)}, c[2], next[2], last[2];
-  tc_kb_for(b, i64(&t, 0), i64(&t, LEVELS), 1, 0, 2, state, c);
+  tc_kval state[2] = {i64(&t, length ? length : RUN), i64(&t, 0)}, c[2], next[2], last[2];
+  tc_kb_for(b, i64(&t, 0), i64(&t, levels), 1, 0, 2, state, c);
   pair p = {.from = c[1], .to = op2(&t, TC_K_SUB, i64(&t, 1), c[1])};
   tc_kb_lanes(b);
   if (config->params[0]) merge_in_turn(&t, &p, c[0]);

@@ -2,7 +2,8 @@
 //
 // Two variables u, v (v inner) of one class join into one of extent E_u·E_v when every address is linear in both with
 // coeff_u = coeff_v·E_v and no condition or index value uses them: then u → 0, v → w gives the same addresses. Lanes
-// run along the variable that has stride 1 in most of the bytes accessed.
+// run along the variable for which the bytes accessed lie closest together: what does not depend on it is the same for
+// all lanes and costs nothing. Among equals it is the one that has stride 1 in most of them.
 #include "core/kernel/emit_internal.h"
 
 typedef struct access {
@@ -153,8 +154,10 @@ int32_t em_transposed_dim(tc_em *e, int32_t lane_var) {
     for (int32_t i = 0; i < s.others.count; i++) clean &= !tc_sym_uses(s.others.data[i], e->vars[d]);
     for (int32_t i = 0; i < s.accesses.count && clean; i++) {
       const tc_sym *c, *rest;
-      if (!tc_sym_linear(e->syms, s.accesses.data[i].address, e->vars[d], &c, &rest)) clean = false;
-      else found |= tc_sym_is_int(c, 1);
+      const tc_sym *address = s.accesses.data[i].address;
+      if (!tc_sym_linear(e->syms, address, e->vars[d], &c, &rest)) clean = false;
+      else
+        found |= tc_sym_is_int(c, 1) && tc_sym_uses(address, e->vars[lane_var]); // else it is read once for all lanes
     }
     if (clean && found) return d;
   }
@@ -216,20 +219,36 @@ static int32_t beside_windows(tc_em *e, const scan *s) {
   return best;
 }
 
+// How far neighbours in a variable lie apart, beyond neighbours in memory; -1: the access does not depend on it.
+static int64_t gap(tc_em *e, const access *a, const tc_sym *var) {
+  enum { FAR = 16, QUOTIENTS = 1 }; // each in a cache line of its own; such as two by two, which alternate or repeat
+  const tc_sym *c, *rest;
+  if (!tc_sym_uses(a->address, var)) return -1;
+  if (!tc_sym_linear(e->syms, a->address, var, &c, &rest)) return QUOTIENTS;
+  if (!tc_sym_is_const(c)) return FAR;
+  int64_t stride = c->value < 0 ? -c->value : c->value;
+  return stride < 1 ? 0 : stride < FAR ? stride - 1 : FAR;
+}
+
 int32_t em_merge_dims(tc_em *e) {
+  enum { LANES = 8 };
   drop_ones(e);
   scan s = scan_group(e);
   while (join_any(e, &s)) s = scan_group(e);
   int32_t n = e->n_par + e->n_red, best = n - 1;
-  int64_t best_score = -1;
+  int64_t least = INT64_MAX, most = 0;
   for (int32_t d = 0; d < n; d++) {
-    int64_t score = 0;
+    int64_t spread = 0, together = 0, extent = tc_sym_hint_or(e->syms, e->extents[d], LANES);
     for (int32_t i = 0; i < s.accesses.count; i++) {
-      const tc_sym *c, *rest;
-      if (tc_sym_linear(e->syms, s.accesses.data[i].address, e->vars[d], &c, &rest) && tc_sym_is_int(c, 1))
-        score += s.accesses.data[i].bytes * times(e, &s.accesses.data[i]);
+      const access *a = &s.accesses.data[i];
+      int64_t between = gap(e, a, e->vars[d]), bytes = a->bytes * times(e, a);
+      if (between == 0) together += bytes;
+      if (between >= 0) spread += bytes * (1 + between);
     }
-    if (score >= best_score) best = d, best_score = score; // later variables win ties
+    if (extent < LANES) spread *= LANES / (extent < 1 ? 1 : extent);      // the others are idle
+    if (!spread) continue;                                                // all lanes alike
+    if (spread > least || (spread == least && together < most)) continue; // later variables win ties
+    best = d, least = spread, most = together;
   }
   int32_t beside = best >= e->n_par ? beside_windows(e, &s) : -1;
   return beside >= 0 ? beside : best;

@@ -166,7 +166,7 @@ void em_make_tiles(tc_em *e, int64_t rows);
 void em_replace_vars(tc_em *e, int32_t n_vars, const tc_sym *const *from, const tc_sym *const *to);
 // Joins neighbouring variables where every address allows it, and returns the variable to run lanes along.
 int32_t em_merge_dims(tc_em *e);
-// A parallel variable other than the lanes' along which some load is contiguous and no other access is; -1: none.
+// A variable other than the lanes' along which some access that depends on both is contiguous; -1: none.
 int32_t em_transposed_dim(tc_em *e, int32_t lane_var);
 enum { EM_AT_ONCE = 16 }; // bytes of an access that makes several elements
 // How many neighbouring elements along the variable share an index, or alternate (both parts of a complex number that

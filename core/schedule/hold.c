@@ -90,11 +90,13 @@ static int64_t bytes_read(tc_sched *x, const tc_lnode *n) {
 }
 
 // Is a row better held on chip than computed again in the `times` later phases that read it? Where lanes are SIMD
-// elements each phase loads what it reads: then also a cheap sum of two rows is, which is half of what it is made of.
-static bool is_dear(tc_sched *x, const tc_lnode *n, int32_t times) {
+// elements each phase loads what it reads: then also a cheap sum of two long rows is, half of what it is made of.
+static bool is_dear(tc_sched *x, const tc_group *g, const tc_lnode *n, int32_t times) {
+  enum { LONG = 8192 }; // bytes
   if (x->cost[n->id] >= DEAR) return true;
-  int64_t size = tc_dtype_size(n->outs[0]->dtype);
-  return x->o->device->simd_bytes && bytes_read(x, n) * times > size * (times + 1);
+  int64_t read = bytes_read(x, n), size = tc_dtype_size(n->outs[0]->dtype);
+  int64_t row = tc_sym_hint_or(x->l->syms, tc_product(x->l, g->n_red, g->extents + g->n_par), 0);
+  return x->o->device->simd_bytes && row * read >= LONG && read * times > size * (times + 1);
 }
 
 static void note_read(tc_sched *x, tc_group *g, const tc_buf *b) {
@@ -205,7 +207,7 @@ void tc_sched_hold(tc_sched *x, tc_group *g) {
     bool full = n->n_par + n->n_red > 0 && is_full(x, g, n);
     int32_t times = last_use(x, g, n->outs[0]) - s->phase;
     bool later = times > 0;
-    s->dear = full && later && g->n_red && n->kind == TC_LN_POINTWISE && is_dear(x, n, times);
+    s->dear = full && later && g->n_red && n->kind == TC_LN_POINTWISE && is_dear(x, g, n, times);
     if (n->kind == TC_LN_REDUCE) s->hold = g->rows && tc_column_part_of(x, n) ? TC_HOLD_COLUMN : TC_HOLD_ROW;
     else if (n->kind == TC_LN_TEMPLATE) s->hold = later ? TC_HOLD_TILE : TC_HOLD_INLINE;
     else if (n->kind == TC_LN_CALL) s->hold = TC_HOLD_MEMORY;

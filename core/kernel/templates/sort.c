@@ -9,12 +9,12 @@
 // Values of 64 bits are sorted twice, by their low halves and then, in that order, by their high ones.
 //
 // Where only the first words are wanted, runs are cut to as many before they are merged. Where they are few, the result
-// has fewer words than the row: then each lane goes through every so-many-th element and keeps a list of those that come
-// first, which are the runs.
+// has fewer words than the row: then each lane goes through every so-many-th element and keeps a list of those that
+// come first, which are the runs.
 //
-// Operand: x […, n], n < 2³¹. Result: i64 […, 2, m]; plane 1 is scratch. m = n, or, less than that, a list's length (the
-// first power of two that is no less than the words wanted, and than a run) for each lane that may be taken. attrs: 0
-// part (TC_SORT_*), 1 descending, 2 how many words are wanted (0: all).
+// Operand: x […, n], n < 2³¹. Result: i64 […, 2, m]; plane 1 is scratch. m = n, or, less than that, a list's length
+// (the first power of two that is no less than the words wanted, and than a run) for each lane that may be taken.
+// attrs: 0 part (TC_SORT_*), 1 descending, 2 how many words are wanted (0: all).
 #include <stdbool.h>
 
 #include "core/kernel/templates/templates.h"
@@ -147,8 +147,8 @@ static void make_runs(sorter *t) {
 }
 
 // ---- lists of the words that come first ----
-// Each element goes through its lane's list, which is in order: it changes places with what comes after it, and the last
-// one falls out.
+// Each element goes through its lane's list, which is in order: it changes places with what comes after it, and the
+// last one falls out.
 static void make_lists(sorter *t, int32_t length) {
   tc_kval list[LONGEST_LIST], c[LONGEST_LIST], done[LONGEST_LIST];
   for (int32_t i = 0; i < length; i++) list[i] = i64(t, INT64_MAX);

@@ -1,9 +1,11 @@
 // Source text to code objects.
 //
 // Options: no contraction of multiplications and additions, which the kernels state themselves; IEEE division and roots
-// are the compiler's defaults; ptxas reports registers and spills.
+// are the compiler's defaults; ptxas reports registers and spills, which code from the cache that NVRTC has since 12.9
+// comes without ("Caching" in its manual): a kernel would get other bounds when it is compiled again.
 #include "nvrtc.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "library.h"
@@ -29,6 +31,8 @@ int32_t cuda_nvrtc_open(const tc_host *h, cuda_nvrtc *out, char *why, size_t why
   return TC_STATUS_PLUGIN;
 }
 
+static bool has_cache(const cuda_nvrtc *n) { return n->major > 12 || (n->major == 12 && n->minor >= 9); }
+
 static int32_t take_code(const tc_host *h, const cuda_nvrtc *n, nvrtc_program program, void **out, size_t *out_size) {
   if (n->cubin_size(program, out_size) != 0 || *out_size == 0) return TC_STATUS_PLUGIN;
   *out = h->alloc(h->self, *out_size);
@@ -40,13 +44,15 @@ int32_t cuda_nvrtc_compile(const tc_host *h, const cuda_nvrtc *n, const char *so
                            const char *more, void **out_code, size_t *out_size, char **out_log) {
   char target[64];
   snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-  const char *options[2 + CUDA_NVRTC_OPTIONS] = {target};
-  for (int32_t i = 0; i < CUDA_NVRTC_OPTIONS; i++) options[1 + i] = cuda_nvrtc_options[i];
-  options[1 + CUDA_NVRTC_OPTIONS] = more;
+  const char *options[3 + CUDA_NVRTC_OPTIONS] = {target};
+  int32_t count = 1;
+  for (int32_t i = 0; i < CUDA_NVRTC_OPTIONS; i++) options[count++] = cuda_nvrtc_options[i];
+  if (has_cache(n)) options[count++] = "--no-cache";
+  if (more) options[count++] = more;
   nvrtc_program program = NULL;
   *out_code = NULL, *out_size = 0, *out_log = NULL;
   if (n->create(&program, source, "kernel.cu", 0, NULL, NULL) != 0) return TC_STATUS_PLUGIN;
-  int failed = n->compile(program, 1 + CUDA_NVRTC_OPTIONS + (more != NULL), options);
+  int failed = n->compile(program, count, options);
   size_t size = 0;
   if (n->log_size(program, &size) == 0 && size > 1) {
     *out_log = h->alloc(h->self, size + 1);

@@ -1,7 +1,9 @@
 // An NVRTC for tests: compiles nothing, notes the bound and the level that it is asked for, and says of registers and
-// spills what the test wants. A program's code names the number of its compilation.
+// spills what the test wants; nothing, as from its cache, where it may take code from there. A program's code names the
+// number of its compilation.
 #include "fake_nvrtc.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,10 @@ EXPORT int nvrtcCompileProgram(program *p, int n, const char *const *options) {
   fake_compilation *c = &state.made[p->number = state.n_made++ % FAKE_COMPILATIONS];
   *c = (fake_compilation){0};
   if (bounds) sscanf(bounds, "__launch_bounds__(%*d, %d)", &c->blocks);
+  bool cached = true;
   for (int i = 0; i < n; i++) c->low |= strcmp(options[i], "--ptxas-options=-O1") == 0;
+  for (int i = 0; i < n; i++) cached &= strcmp(options[i], "--no-cache") != 0;
+  if (cached) return OK;
   const fake_result *r = c->low ? &state.low : c->blocks ? &state.bounded : &state.free;
   snprintf(p->log, sizeof p->log,
            "ptxas . 0 bytes stack frame, %d bytes spill stores\nptxas info : Used %d registers, used 1 barriers\n",

@@ -45,7 +45,7 @@ def times_of(call, budget=0.7):
 def tensors_of(path, kind, device):
     """The tensors of a file that are called KIND.0, KIND.1, … by number; what safetensors has no type for, KIND.0.c128, are pairs.
 
-    They are copied: in the mapped file they lie at odd addresses, which costs vectors of a whole cache line half their speed."""
+    They are copied: in the mapped file they lie at odd addresses, where each vector of a cache line's size touches two lines."""
     import torch
     from safetensors.torch import load_file
 

@@ -25,13 +25,14 @@
 enum { PART, DESCENDING, WANTED };
 enum { RUN = 8, SEGMENT = 16, LEVELS = 28, MOST_LANES = 256, LONGEST_LIST = 64 };
 
-// The length of the lanes' lists; 0: whole rows are sorted.
+// The length of the lanes' lists; 0: whole rows are sorted, -1: neither fits the result.
 static int32_t list_length(const tc_stage *s) {
   int32_t r = tc_stage_rank(s), length = RUN;
-  int64_t n = tc_stage_operand_size(s, 0, r - 2), words = tc_stage_out_size(s, r - 1);
+  int64_t n = tc_stage_operand_size(s, 0, r - 2), words = tc_stage_out_size(s, r - 1),
+          wanted = tc_stage_attr(s, WANTED, 0);
   if (n < 0 || words < 0 || words >= n) return 0;
-  while (length < tc_stage_attr(s, WANTED, 0)) length *= 2;
-  return length;
+  while (length < wanted && length < LONGEST_LIST) length *= 2;
+  return wanted > 0 && length >= wanted && length <= words ? length : -1;
 }
 
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
@@ -45,7 +46,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
   }
   int64_t n = tc_stage_operand_hint(s, 0, r - 2), length = list_length(s);
   int32_t lanes = dev->simd_bytes ? dev->simd_bytes / 8 : MOST_LANES;
-  if (length > LONGEST_LIST || (length && tc_stage_out_size(s, r - 1) < length)) {
+  if (length < 0) {
     tc_stage_refuse(s, "the result of a sort has no room for its lists");
     return TC_STATUS_OK;
   }

@@ -5,12 +5,16 @@
 // scores into shared memory, then m' = max(m, scores), p = exp(s − m'), and l and the output are scaled by exp(m − m')
 // before p is added. A row whose scores are all −inf gives zeros.
 //
+// Few rows have another way: attention_few.c.
+//
 // Operands: 0 q […, L, D], 1 k […, S, D], 2 v […, S, E], 3 (optional) mask […, L, S]: bool (may attend) or added.
 // attrs: 0 bits of the scale as f64, 1 causal (key ≤ query), 2 has mask. D and E are constants.
 //
 // "attention_logsumexp" is the same without v: out[…, L, 1] = m + log l, from which derivatives make the shares again;
 // −inf for a row whose scores are. Its mask is operand 2.
 #include "core/kernel/templates/attention.h"
+
+#include <string.h>
 
 enum { KEYS = TC_ATTENTION_ROWS, UNROLL = TC_ATTENTION_UNROLL };
 
@@ -24,7 +28,14 @@ typedef struct at {
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   int32_t r = tc_stage_rank(s);
   int64_t d = tc_stage_operand_size(s, 0, r - 1), e = tc_stage_out_size(s, r - 1);
-  return tc_attention_candidates(s, d, e, d + e + KEYS, d + e, 1, max, out, out_n);
+  int32_t rc = tc_attention_candidates(s, d, e, d + e + KEYS, d + e, 1, max, out, out_n);
+  tc_stage_config few;
+  if (*out_n < 1 || *out_n >= max || !tc_attention_few_candidate(s, d, e, &few)) return rc;
+  bool better = few.cost < out->cost;
+  if (better) memmove(out + 1, out, (size_t)*out_n * sizeof *out);
+  out[better ? 0 : *out_n] = few;
+  ++*out_n;
+  return rc;
 }
 
 static int32_t logsumexp_candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
@@ -127,7 +138,9 @@ static int32_t emit_rows(tc_stage *s, const tc_stage_config *c, bool values) {
   return TC_STATUS_OK;
 }
 
-static int32_t emit(tc_stage *s, const tc_stage_config *c) { return emit_rows(s, c, true); }
+static int32_t emit(tc_stage *s, const tc_stage_config *c) {
+  return c->params[0] ? tc_attention_few_emit(s, c) : emit_rows(s, c, true);
+}
 static int32_t emit_logsumexp(tc_stage *s, const tc_stage_config *c) { return emit_rows(s, c, false); }
 
 const tc_template_table tc_template_attention = {

@@ -9,6 +9,7 @@
 
 // Rows of the other side that are looked at together, and how many of them, or of the columns, at once in registers.
 enum { TC_ATTENTION_ROWS = 32, TC_ATTENTION_UNROLL = 8 };
+enum { TC_ATTENTION_FEW = 8 }; // rows of queries, at most, for which lanes are keys (attention_few.c)
 
 typedef struct tc_attention {
   tc_stage *s;
@@ -20,6 +21,8 @@ typedef struct tc_attention {
   int32_t mask;                              // operand; -1: none
   tc_kval batch[TC_MAX_RANK], row0, row, ok; // of this block, its first row, this lane's row and whether it is there
 } tc_attention;
+
+tc_dtype tc_attention_type(const tc_stage *s); // computed in
 
 // Configurations of one lane per row, each with `per_lane` elements of shared memory and `products` multiply-adds for a
 // pair of rows. D and E, the lengths of rows, have to be known.
@@ -37,6 +40,8 @@ static inline tc_kval tc_attention_add(tc_attention *t, tc_kval x, tc_kval y) {
 }
 // Address of (i, this lane) in an array of rows of `lanes` elements.
 tc_kval tc_attention_cell(tc_attention *t, tc_kval i);
+// The indices of a row, but the column.
+void tc_attention_index(const tc_attention *t, tc_kval row, tc_kval *index);
 tc_kval tc_attention_load(tc_attention *t, int32_t operand, tc_kval row, tc_kval column, tc_kval mask);
 
 // This lane's row of an operand, times a factor, into mem[n][lanes].
@@ -53,5 +58,9 @@ void tc_attention_add_rows(tc_attention *t, int32_t operand, int64_t n, tc_kmem 
                            tc_kval count, tc_kval alpha);
 // mem[0 … n-1] · factor is the result's row from column `at` on.
 void tc_attention_write_row(tc_attention *t, tc_kmem mem, int64_t n, int64_t at, tc_kval factor);
+
+// attention_few.c. False if there are more rows, or unknown numbers.
+bool tc_attention_few_candidate(const tc_stage *s, int64_t d, int64_t e, tc_stage_config *out);
+int32_t tc_attention_few_emit(tc_stage *s, const tc_stage_config *c);
 
 #endif

@@ -11,7 +11,7 @@ static tc_kval i64(tc_attention *t, int64_t v) { return tc_attention_i64(t, v); 
 static tc_kval real(tc_attention *t, double v) { return tc_attention_real(t, v); }
 static tc_kval add(tc_attention *t, tc_kval x, tc_kval y) { return tc_attention_add(t, x, y); }
 
-static tc_dtype type_of(const tc_stage *s) { return tc_stage_operand_dtype(s, 0) == TC_F64 ? TC_F64 : TC_F32; }
+tc_dtype tc_attention_type(const tc_stage *s) { return tc_stage_operand_dtype(s, 0) == TC_F64 ? TC_F64 : TC_F32; }
 
 int32_t tc_attention_candidates(const tc_stage *s, int64_t d, int64_t e, int64_t per_lane, int64_t products,
                                 int32_t other, int32_t max, tc_stage_config *out, int32_t *out_n) {
@@ -22,7 +22,7 @@ int32_t tc_attention_candidates(const tc_stage *s, int64_t d, int64_t e, int64_t
     tc_stage_refuse(s, "head sizes must be constants up to 512");
     return TC_STATUS_OK;
   }
-  int32_t bytes = type_of(s) == TC_F64 ? 8 : 4,
+  int32_t bytes = tc_attention_type(s) == TC_F64 ? 8 : 4,
           vector = tc_template_lanes(dev, dev->simd_bytes ? dev->simd_bytes / bytes : 64);
   for (int32_t wide = dev->simd_bytes && tc_template_lanes(dev, 2 * vector) > vector ? 2 : 1; wide >= 1 && *out_n < max;
        wide--) {
@@ -32,8 +32,9 @@ int32_t tc_attention_candidates(const tc_stage *s, int64_t d, int64_t e, int64_t
     c->tile[r - 2] = c->lanes;
     c->shared_bytes = per_lane * c->lanes * bytes;
     // Two multiply-adds per query, key and column, at half a core's rate.
-    c->cost = 2.0 * (double)tc_stage_out_hint(s, r - 2) * (double)tc_stage_operand_hint(s, other, r - 2) *
-              (double)products / 2 / (1.5 * vector) * (1 + 0.1 / wide);
+    double rows = (double)((tc_stage_out_hint(s, r - 2) + c->lanes - 1) / c->lanes * c->lanes);
+    c->cost = 2.0 * rows * (double)tc_stage_operand_hint(s, other, r - 2) * (double)products / 2 / (1.5 * vector) *
+              (1 + 0.1 / wide);
     for (int32_t i = 0; i < r - 2; i++) c->cost *= (double)tc_stage_out_hint(s, i);
   }
   return TC_STATUS_OK;
@@ -42,7 +43,7 @@ int32_t tc_attention_candidates(const tc_stage *s, int64_t d, int64_t e, int64_t
 void tc_attention_begin(tc_attention *t, tc_stage *s, const tc_stage_config *c, int32_t mask_operand) {
   int64_t bits = tc_stage_attr(s, 0, 0);
   *t = (tc_attention){.s = s, .b = tc_stage_builder(s), .rank = tc_stage_rank(s), .lanes = c->lanes};
-  t->type = type_of(s);
+  t->type = tc_attention_type(s);
   memcpy(&t->scale, &bits, sizeof t->scale);
   t->causal = tc_stage_attr(s, 1, 0) != 0;
   t->mask = tc_stage_attr(s, 2, 0) ? mask_operand : -1;
@@ -62,14 +63,14 @@ tc_kval tc_attention_cell(tc_attention *t, tc_kval i) {
   return add(t, tc_kb_op2(t->b, TC_K_MUL, i, i64(t, t->lanes)), lane64(t));
 }
 
-static void batch_index(const tc_attention *t, tc_kval row, tc_kval *index) {
+void tc_attention_index(const tc_attention *t, tc_kval row, tc_kval *index) {
   for (int32_t i = 0; i < t->rank - 2; i++) index[i] = t->batch[i];
   index[t->rank - 2] = row;
 }
 
 tc_kval tc_attention_load(tc_attention *t, int32_t operand, tc_kval row, tc_kval column, tc_kval mask) {
   tc_kval index[TC_MAX_RANK];
-  batch_index(t, row, index);
+  tc_attention_index(t, row, index);
   index[t->rank - 1] = column;
   return tc_kb_cast(t->b, t->type, tc_stage_load(t->s, operand, index, mask));
 }
@@ -77,7 +78,7 @@ tc_kval tc_attention_load(tc_attention *t, int32_t operand, tc_kval row, tc_kval
 void tc_attention_read_row(tc_attention *t, int32_t operand, int64_t n, double factor, tc_kmem mem) {
   tc_kb *b = t->b;
   tc_kval index[TC_MAX_RANK], v[WIDTH];
-  batch_index(t, t->row, index);
+  tc_attention_index(t, t->row, index);
   for (int64_t d = 0; d < n; d += WIDTH) {
     int32_t width = n - d < WIDTH ? (int32_t)(n - d) : WIDTH;
     bool whole = width == WIDTH;
@@ -115,7 +116,7 @@ tc_kval tc_attention_masked(tc_attention *t, tc_kval score, tc_kval query, tc_kv
   tc_kval low = real(t, -__builtin_inf());
   if (t->mask >= 0) {
     tc_kval index[TC_MAX_RANK];
-    batch_index(t, query, index);
+    tc_attention_index(t, query, index);
     index[t->rank - 1] = key;
     tc_kval m = tc_stage_load(t->s, t->mask, index, t->ok);
     if (tc_stage_operand_dtype(t->s, t->mask) == TC_BOOL) score = tc_kb_op3(b, TC_K_SELECT, m, score, low);
@@ -157,7 +158,7 @@ void tc_attention_add_rows(tc_attention *t, int32_t operand, int64_t n, tc_kmem 
 void tc_attention_write_row(tc_attention *t, tc_kmem mem, int64_t n, int64_t at, tc_kval factor) {
   tc_kb *b = t->b;
   tc_kval index[TC_MAX_RANK];
-  batch_index(t, t->row, index);
+  tc_attention_index(t, t->row, index);
   for (int64_t e = 0; e < n; e += WIDTH) {
     int32_t width = n - e < WIDTH ? 1 : WIDTH;
     for (int64_t k = e; k < e + WIDTH && k < n; k += width) {

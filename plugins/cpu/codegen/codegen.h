@@ -35,7 +35,37 @@ typedef struct cg_mem {
   int32_t size;     // bytes of an element
   int32_t align;    // bytes, of ptr
   int32_t order;    // apart.c: how lanes have come to it
+  // overlap.c: shared memory that is there twice, and the distance; while blocks are emitted also the other half.
+  bool twice;
+  LLVMValueRef both, other;
+  int64_t half;
 } cg_mem;
+
+// overlap.c: a value of the block that its last phase uses.
+typedef struct cg_kept {
+  tc_kval v;
+  int32_t inst;     // makes it again; -1: phi
+  LLVMValueRef phi; // the value of the block before
+  cg_val other;     // the one of the two blocks that is not emitted at the moment
+} cg_kept;
+
+// How blocks are staggered; numbers of instructions are places in the body.
+typedef struct cg_overlap {
+  int32_t late, beside; // lanes regions; beside -1: they are not
+  int32_t loops[2];     // of beside and late: places in these
+  int32_t n_kept;
+  cg_kept *kept;      // one for each value
+  bool *outer;        // by instruction: the body has it in front of `late`
+  LLVMValueRef block; // number of the block that is not emitted at the moment
+} cg_overlap;
+
+// A loop of a kernel, with the values that it carries to the next round; allocated.
+typedef struct cg_loop {
+  const tc_kinst *in;
+  tc_kregion body;
+  cg_val *carried;
+  int32_t n;
+} cg_loop;
 
 enum { CG_MAX_LANES = 256 };
 
@@ -57,6 +87,7 @@ typedef struct cg {
     bool on, fits;
     int32_t whole, masked; // accesses to bf16
   } apart;                 // apart.c
+  cg_overlap overlap;
   bool avx512, streamed, has_checks, in_lanes;
   int32_t depth;
   int64_t emitted; // kernel instructions emitted so far, against explosion by unrolling
@@ -69,6 +100,19 @@ void cg_fail(cg *g, int32_t code, const char *fmt, ...) __attribute__((format(pr
 // ---- emit.c: control flow ----
 // Emits a region; out[0…n_out) get what it yields.
 void cg_region(cg *g, int32_t r, int32_t n_out, cg_val *out);
+void cg_part(cg *g, const tc_kregion *region, int32_t from, int32_t to, int32_t n_out, cg_val *out); // from…to of it
+void cg_inst(cg *g, int32_t number);
+void cg_define(cg *g, tc_kval v, LLVMValueRef x, int32_t zeros);
+// Two loops over the same rounds, of which the second belongs to the other block (cg_overlap_turn).
+void cg_loop_beside(cg *g, const tc_kinst *in, const tc_kinst *late);
+
+// ---- overlap.c: the last phase of a block beside the next block ----
+void cg_overlap_begin(cg *g);                            // decides
+void cg_overlap_turn(cg *g);                             // changes to the other of the two blocks, and back
+void cg_overlap_enter(cg *g);                            // at the start of a block, among its phis
+void cg_overlap_body(cg *g, LLVMValueRef first);         // `first`: of the range
+void cg_overlap_leave(cg *g, LLVMBasicBlockRef outside); // at the end of a block, which came from there or is repeated
+void cg_overlap_end(cg *g);                              // behind the last block
 
 // ---- function.c ----
 // Adds kernel `k` to the module: function `NAME` and `NAME.meta`. On failure the module must be thrown away.

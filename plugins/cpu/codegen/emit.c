@@ -28,7 +28,7 @@ static tc_kvalue info_of(cg *g, tc_kval v) {
   return info;
 }
 
-static void define(cg *g, tc_kval v, LLVMValueRef x, int32_t zeros) {
+void cg_define(cg *g, tc_kval v, LLVMValueRef x, int32_t zeros) {
   tc_kvalue info = info_of(g, v);
   bool scalar_int = !info.varying && !cg_is_float(info.dtype) && info.dtype != TC_BOOL;
   g->vals[v] = (cg_val){.v = x, .base = scalar_int ? x : NULL, .zeros = zeros};
@@ -53,7 +53,7 @@ static void unrolled(cg *g, const tc_kinst *in, const tc_kregion *body, int64_t 
   LLVMTypeRef t = cg_scalar_type(g, info_of(g, body->params[0]).dtype);
   for (int64_t trip = 0; trip < trips && g->status == TC_STATUS_OK; trip++) {
     int64_t i = lo + trip * in->imm;
-    define(g, body->params[0], LLVMConstInt(t, (uint64_t)i, 1), cg_zeros_of(i));
+    cg_define(g, body->params[0], LLVMConstInt(t, (uint64_t)i, 1), cg_zeros_of(i));
     for (int32_t c = 0; c < n; c++) g->vals[body->params[1 + c]] = carried[c];
     cg_region(g, in->regions[0], n, carried);
   }
@@ -74,17 +74,21 @@ static LLVMValueRef goes_on(cg *g, tc_dtype d, LLVMValueRef iv, LLVMValueRef nex
   return LLVMBuildICmp(g->b, LLVMIntUGT, left, cg_int_like(left, step), "");
 }
 
-static void looped(cg *g, const tc_kinst *in, const tc_kregion *body, LLVMValueRef lo, LLVMValueRef hi, cg_val *carried,
-                   int32_t n) {
-  tc_dtype d = info_of(g, body->params[0]).dtype;
+// Loops of the same bounds, whose rounds take turns (overlap.c) where there are two.
+static void looped(cg *g, int32_t n_loops, const cg_loop *loops, LLVMValueRef lo, LLVMValueRef hi) {
+  tc_dtype d = info_of(g, loops->body.params[0]).dtype;
   bool is_signed = cg_is_signed(d);
+  int32_t n = 0, c = 0;
+  for (int32_t k = 0; k < n_loops; k++) n += loops[k].n;
   LLVMBasicBlockRef pre = cg_new_block(g, "pre"), head = cg_new_block(g, "for"), exit = cg_new_block(g, "endfor");
   LLVMValueRef *init = calloc((size_t)n * 3 + 1, sizeof *init), *phis = init + n, *next = phis + n;
   if (!init) {
     cg_fail(g, TC_STATUS_OUT_OF_MEMORY, "no memory for a loop");
     return;
   }
-  for (int32_t c = 0; c < n; c++) init[c] = as(g, &carried[c], info_of(g, body->params[1 + c]).varying);
+  for (int32_t k = 0; k < n_loops; k++)
+    for (int32_t i = 0; i < loops[k].n; i++)
+      init[c++] = as(g, &loops[k].carried[i], info_of(g, loops[k].body.params[1 + i]).varying);
   LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
   LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, is_signed ? LLVMIntSLT : LLVMIntULT, lo, hi, ""), pre, exit);
   LLVMPositionBuilderAtEnd(g->b, pre);
@@ -93,71 +97,97 @@ static void looped(cg *g, const tc_kinst *in, const tc_kregion *body, LLVMValueR
 
   LLVMValueRef iv = LLVMBuildPhi(g->b, LLVMTypeOf(lo), "i");
   LLVMAddIncoming(iv, &lo, &pre, 1);
-  int32_t lo_zeros = g->vals[in->args[0]].zeros, step_zeros = cg_zeros_of(in->imm);
-  define(g, body->params[0], iv, lo_zeros < step_zeros ? lo_zeros : step_zeros);
-  for (int32_t c = 0; c < n; c++) {
-    phis[c] = LLVMBuildPhi(g->b, LLVMTypeOf(init[c]), "");
-    LLVMAddIncoming(phis[c], &init[c], &pre, 1);
-    define(g, body->params[1 + c], phis[c], 0);
+  int64_t by = loops->in->imm;
+  int32_t lo_zeros = g->vals[loops->in->args[0]].zeros, step_zeros = cg_zeros_of(by);
+  c = 0;
+  for (int32_t k = 0; k < n_loops; k++) {
+    cg_define(g, loops[k].body.params[0], iv, lo_zeros < step_zeros ? lo_zeros : step_zeros);
+    for (int32_t i = 0; i < loops[k].n; i++, c++) {
+      phis[c] = LLVMBuildPhi(g->b, LLVMTypeOf(init[c]), "");
+      LLVMAddIncoming(phis[c], &init[c], &pre, 1);
+      cg_define(g, loops[k].body.params[1 + i], phis[c], 0);
+    }
   }
-  cg_region(g, in->regions[0], n, carried);
-  for (int32_t c = 0; c < n; c++) next[c] = as(g, &carried[c], info_of(g, body->params[1 + c]).varying);
-  LLVMValueRef step = LLVMBuildAdd(g->b, iv, cg_int_like(iv, in->imm), "");
+  c = 0;
+  for (int32_t k = 0; k < n_loops; k++) {
+    const cg_loop *l = &loops[k];
+    cg_region(g, l->in->regions[0], l->n, l->carried);
+    for (int32_t i = 0; i < l->n; i++) next[c++] = as(g, &l->carried[i], info_of(g, l->body.params[1 + i]).varying);
+    if (n_loops > 1) cg_overlap_turn(g);
+  }
+  LLVMValueRef step = LLVMBuildAdd(g->b, iv, cg_int_like(iv, by), "");
   if (LLVMIsAInstruction(step)) is_signed ? LLVMSetNSW(step, 1) : LLVMSetNUW(step, 1);
-  LLVMValueRef again = goes_on(g, d, iv, step, hi, in->imm);
+  LLVMValueRef again = goes_on(g, d, iv, step, hi, by);
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
   LLVMBuildCondBr(g->b, again, head, exit);
   LLVMAddIncoming(iv, &step, &latch, 1);
-  for (int32_t c = 0; c < n; c++)
+  for (c = 0; c < n; c++)
     if (next[c]) LLVMAddIncoming(phis[c], &next[c], &latch, 1);
   LLVMPositionBuilderAtEnd(g->b, exit);
-  for (int32_t c = 0; c < n; c++) {
-    LLVMValueRef r = LLVMBuildPhi(g->b, LLVMTypeOf(init[c]), "");
-    if (next[c]) LLVMAddIncoming(r, (LLVMValueRef[]){init[c], next[c]}, (LLVMBasicBlockRef[]){before, latch}, 2);
-    if (info_of(g, in->results[c]).varying && !cg_count(r)) r = cg_splat(g, r, g->lanes);
-    define(g, in->results[c], r, 0);
+  c = 0;
+  for (int32_t k = 0; k < n_loops; k++) {
+    for (int32_t i = 0; i < loops[k].n; i++, c++) {
+      LLVMValueRef r = LLVMBuildPhi(g->b, LLVMTypeOf(init[c]), "");
+      if (next[c]) LLVMAddIncoming(r, (LLVMValueRef[]){init[c], next[c]}, (LLVMBasicBlockRef[]){before, latch}, 2);
+      if (info_of(g, loops[k].in->results[i]).varying && !cg_count(r)) r = cg_splat(g, r, g->lanes);
+      cg_define(g, loops[k].in->results[i], r, 0);
+    }
   }
   free(init);
 }
 
-static void emit_for(cg *g, const tc_kinst *in) {
-  tc_kregion body;
-  int32_t n = in->n_args - 2;
-  if (in->n_regions != 1 || n < 0 || in->imm <= 0 || in->n_results != n) {
+// The values that a loop begins with; false if it is malformed.
+static bool begin_loop(cg *g, const tc_kinst *in, cg_loop *l) {
+  *l = (cg_loop){.in = in, .n = in->n_args - 2};
+  if (in->n_regions != 1 || l->n < 0 || in->imm <= 0 || in->n_results != l->n) {
     cg_fail(g, TC_STATUS_INTERNAL, "malformed for");
-    return;
+    return false;
   }
-  tc_k_region(g->k, in->regions[0], &body);
-  cg_val *carried = calloc((size_t)n + 1, sizeof *carried);
-  if (!carried || body.n_params != 1 + n) {
-    cg_fail(g, carried ? TC_STATUS_INTERNAL : TC_STATUS_OUT_OF_MEMORY, "malformed for, or no memory for it");
-    free(carried);
-    return;
+  tc_k_region(g->k, in->regions[0], &l->body);
+  l->carried = calloc((size_t)l->n + 1, sizeof *l->carried);
+  if (!l->carried || l->body.n_params != 1 + l->n) {
+    cg_fail(g, l->carried ? TC_STATUS_INTERNAL : TC_STATUS_OUT_OF_MEMORY, "malformed for, or no memory for it");
+    return false;
   }
-  for (int32_t c = 0; c < n; c++) {
+  for (int32_t c = 0; c < l->n; c++) {
     cg_form(g, in->args[2 + c], cg_varying(g, in->args[2 + c])); // fails if it is not defined
-    carried[c] = g->vals[in->args[2 + c]];
+    l->carried[c] = g->vals[in->args[2 + c]];
+  }
+  return true;
+}
+
+void cg_loop_beside(cg *g, const tc_kinst *in, const tc_kinst *late) {
+  cg_loop loops[2] = {0};
+  bool ok = begin_loop(g, in, &loops[0]);
+  cg_overlap_turn(g);
+  ok = ok && begin_loop(g, late, &loops[1]);
+  cg_overlap_turn(g);
+  if (ok) looped(g, 2, loops, cg_scalar(g, in->args[0]), cg_scalar(g, in->args[1]));
+  for (int32_t k = 0; k < 2; k++) free(loops[k].carried);
+}
+
+static void emit_for(cg *g, const tc_kinst *in) {
+  cg_loop l;
+  if (!begin_loop(g, in, &l)) {
+    free(l.carried);
+    return;
   }
   LLVMValueRef lo = cg_scalar(g, in->args[0]), hi = cg_scalar(g, in->args[1]);
   int64_t a, b;
   bool known = cg_const_int(lo, &a) && cg_const_int(hi, &b);
   if (known && a >= b) { // no rounds: the initial values
-    for (int32_t c = 0; c < n; c++)
-      g->vals[in->results[c]] = (cg_val){.v = as(g, &carried[c], info_of(g, in->results[c]).varying)};
-    free(carried);
+    for (int32_t c = 0; c < l.n; c++)
+      g->vals[in->results[c]] = (cg_val){.v = as(g, &l.carried[c], info_of(g, in->results[c]).varying)};
+    free(l.carried);
     return;
   }
   int64_t span = known ? (int64_t)((uint64_t)b - (uint64_t)a) : 0, trips = span > 0 ? (span - 1) / in->imm + 1 : 0;
   bool unroll =
       trips == 1 || (trips > 0 && (in->flags & TC_KI_UNROLL) && g->emitted < MAX_UNROLLED &&
                      trips <= MAX_UNROLLED_LOOP && trips * region_size(g, in->regions[0], 0) <= MAX_UNROLLED_LOOP);
-  if (g->status != TC_STATUS_OK) {
-    free(carried);
-    return;
-  }
-  if (unroll) unrolled(g, in, &body, a, trips, carried, n);
-  else looped(g, in, &body, lo, hi, carried, n);
-  free(carried);
+  if (g->status == TC_STATUS_OK && unroll) unrolled(g, in, &l.body, a, trips, l.carried, l.n);
+  else if (g->status == TC_STATUS_OK) looped(g, 1, &l, lo, hi);
+  free(l.carried);
 }
 
 // ---- if, lanes, check ----
@@ -198,7 +228,7 @@ static void emit_if(cg *g, const tc_kinst *in) {
   for (int32_t i = 0; x && i < n && g->status == TC_STATUS_OK; i++) {
     LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(x[i]), "");
     LLVMAddIncoming(phi, (LLVMValueRef[]){x[i], x[n + i]}, end, 2);
-    define(g, in->results[i], phi, 0);
+    cg_define(g, in->results[i], phi, 0);
   }
   free(x);
   free(v);
@@ -231,7 +261,7 @@ static void emit_check(cg *g, const tc_kinst *in) {
 
 // ---- Instructions and regions ----
 
-static void emit_inst(cg *g, int32_t number) {
+void cg_inst(cg *g, int32_t number) {
   tc_kinst in;
   tc_k_inst(g->k, number, &in);
   g->emitted++;
@@ -250,7 +280,7 @@ static void emit_inst(cg *g, int32_t number) {
     g->apart.fits = false;
     if (in.imm < 0 || in.imm >= g->lanes)
       cg_fail(g, TC_STATUS_INTERNAL, "broadcast of lane %lld of %d", (long long)in.imm, g->lanes);
-    else define(g, in.results[0], LLVMBuildExtractElement(g->b, cg_vector(g, in.args[0]), lane, ""), 0);
+    else cg_define(g, in.results[0], LLVMBuildExtractElement(g->b, cg_vector(g, in.args[0]), lane, ""), 0);
     break;
   }
   case TC_K_REDUCE_ADD:
@@ -259,7 +289,7 @@ static void emit_inst(cg *g, int32_t number) {
   case TC_K_REDUCE_MAX:
   case TC_K_REDUCE_AND:
   case TC_K_REDUCE_OR:
-    define(g, in.results[0], cg_reduce(g, in.op, info_of(g, in.results[0]).dtype, cg_vector(g, in.args[0])), 0);
+    cg_define(g, in.results[0], cg_reduce(g, in.op, info_of(g, in.results[0]).dtype, cg_vector(g, in.args[0])), 0);
     break;
   default:
     if (in.op < 0 || in.op >= TC_K_COUNT || in.n_results != 1 || in.n_args > 3)
@@ -268,16 +298,12 @@ static void emit_inst(cg *g, int32_t number) {
   }
 }
 
-void cg_region(cg *g, int32_t r, int32_t n_out, cg_val *out) {
-  tc_kregion region;
-  tc_k_region(g->k, r, &region);
-  if (++g->depth > MAX_DEPTH)
-    cg_fail(g, TC_STATUS_RESOURCE_EXHAUSTED, "the kernel is nested deeper than %d regions", MAX_DEPTH);
-  for (int32_t i = 0; i < region.n_insts && g->status == TC_STATUS_OK; i++) {
+void cg_part(cg *g, const tc_kregion *region, int32_t from, int32_t to, int32_t n_out, cg_val *out) {
+  for (int32_t i = from; i < to && g->status == TC_STATUS_OK; i++) {
     tc_kinst in;
-    tc_k_inst(g->k, region.insts[i], &in);
+    tc_k_inst(g->k, region->insts[i], &in);
     if (in.op != TC_K_YIELD) {
-      emit_inst(g, region.insts[i]);
+      cg_inst(g, region->insts[i]);
       continue;
     }
     if (in.n_args < n_out) cg_fail(g, TC_STATUS_INTERNAL, "a region yields too few values");
@@ -286,6 +312,14 @@ void cg_region(cg *g, int32_t r, int32_t n_out, cg_val *out) {
       out[j] = g->vals[in.args[j]];
     }
   }
+}
+
+void cg_region(cg *g, int32_t r, int32_t n_out, cg_val *out) {
+  tc_kregion region;
+  tc_k_region(g->k, r, &region);
+  if (++g->depth > MAX_DEPTH)
+    cg_fail(g, TC_STATUS_RESOURCE_EXHAUSTED, "the kernel is nested deeper than %d regions", MAX_DEPTH);
+  cg_part(g, &region, 0, region.n_insts, n_out, out);
   g->depth--;
   for (int32_t j = 0; j < n_out && g->status == TC_STATUS_OK; j++)
     if (!out[j].v) cg_fail(g, TC_STATUS_INTERNAL, "a region yields nothing");

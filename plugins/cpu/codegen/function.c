@@ -65,8 +65,10 @@ static int64_t place_locals(cg *g, LLVMValueRef scratch) {
     }
     m->align = m->info.align > 64 ? m->info.align : 64;
     bytes = (bytes + m->align - 1) / m->align * m->align;
+    m->half = bytes;
+    if (m->twice) bytes *= 2;
     if (local + bytes <= MAX_LOCAL_BYTES) {
-      LLVMTypeRef t = LLVMArrayType2(m->elem, (uint64_t)(count * (lanes ? g->lanes : 1)));
+      LLVMTypeRef t = LLVMArrayType2(m->elem, (uint64_t)(m->twice ? bytes / m->size : count * (lanes ? g->lanes : 1)));
       m->ptr = cg_alloca(g, t, m->align, "");
       local += bytes;
     } else {
@@ -75,6 +77,7 @@ static int64_t place_locals(cg *g, LLVMValueRef scratch) {
       m->ptr = LLVMBuildGEP2(g->b, LLVMInt8TypeInContext(g->ctx), scratch, &offset, 1, "");
       in_scratch += (bytes + 63) / 64 * 64;
     }
+    m->both = m->ptr;
   }
   return in_scratch;
 }
@@ -181,16 +184,26 @@ static void emit_blocks(cg *g, LLVMValueRef begin, LLVMValueRef end) {
   LLVMPositionBuilderAtEnd(g->b, head);
   LLVMValueRef block = LLVMBuildPhi(g->b, i64, "block");
   LLVMAddIncoming(block, &begin, &pre, 1);
+  bool staggered = g->overlap.beside >= 0;
+  if (staggered) cg_overlap_enter(g);
   g->block = LLVMBuildTrunc(g->b, block, i32, "");
   LLVMBuildStore(g->b, cg_i64(g, -1), g->site);
   clear_lane_arrays(g);
-  cg_region(g, tc_k_body(g->k), 0, NULL);
+  if (staggered) cg_overlap_body(g, LLVMBuildICmp(g->b, LLVMIntEQ, block, begin, ""));
+  else cg_region(g, tc_k_body(g->k), 0, NULL);
   if (g->has_checks) report_checks(g);
   LLVMValueRef next = LLVMBuildAdd(g->b, block, cg_i64(g, 1), "");
   LLVMSetNSW(next, 1);
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
   LLVMAddIncoming(block, &next, &latch, 1);
-  LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, end, ""), head, done);
+  LLVMBasicBlockRef last = staggered ? cg_new_block(g, "last") : done;
+  LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, end, ""), head, last);
+  if (staggered) {
+    cg_overlap_leave(g, pre);
+    LLVMPositionBuilderAtEnd(g->b, last);
+    cg_overlap_end(g);
+    LLVMBuildBr(g->b, done);
+  }
   LLVMPositionBuilderAtEnd(g->b, done);
   if (g->streamed) cg_call2(g, "llvm.x86.sse.sfence", NULL, 0, 0, NULL);
   LLVMBuildRetVoid(g->b);
@@ -280,6 +293,7 @@ static void emit_function(cg *g, tc_sv name) {
   describe_mems(g);
   memcpy(text + name.size, ".body", 6);
   cg_apart_begin(g);
+  cg_overlap_begin(g);
   int64_t scratch = emit_body(g, text, types, n_params);
   if (g->apart.on && g->status == TC_STATUS_OK && !cg_apart_fits(g)) {
     start_again(g);
@@ -312,7 +326,10 @@ int32_t cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t,
   g.mems = calloc((size_t)g.n_mems + 1, sizeof *g.mems);
   g.scalars = calloc((size_t)g.n_scalars + 1, sizeof(LLVMValueRef));
   g.long_nans = cg_long_nans(k);
-  if (!g.vals || !g.mems || !g.scalars || !g.long_nans) cg_fail(&g, TC_STATUS_OUT_OF_MEMORY, "no memory for a kernel");
+  g.overlap.kept = calloc((size_t)g.n_vals + 1, sizeof *g.overlap.kept);
+  g.overlap.outer = calloc((size_t)tc_k_inst_count(k) + 1, sizeof *g.overlap.outer);
+  if (!g.vals || !g.mems || !g.scalars || !g.long_nans || !g.overlap.kept || !g.overlap.outer)
+    cg_fail(&g, TC_STATUS_OUT_OF_MEMORY, "no memory for a kernel");
   else if (g.lanes < 1 || g.lanes > CG_MAX_LANES)
     cg_fail(&g, TC_STATUS_UNIMPLEMENTED, "%d lanes; this device has 1 to %d", g.lanes, CG_MAX_LANES);
   else if (name.size == 0 || memchr(name.data, 0, name.size))
@@ -328,6 +345,8 @@ int32_t cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const tc_cpu_target *t,
   free(g.mems);
   free(g.scalars);
   free(g.long_nans);
+  free(g.overlap.kept);
+  free(g.overlap.outer);
   if (g.status != TC_STATUS_OK)
     snprintf(why, why_size, "kernel '%.*s': %s", (int)(name.size < 100 ? name.size : 100), name.data, g.message);
   return g.status;

@@ -55,6 +55,7 @@ static int32_t choose_lanes(tc_em *e, int32_t lane_var, bool columns) {
                                                                                           : 1024;
     if (e->dev->max_lanes && most > e->dev->max_lanes) most = e->dev->max_lanes;
     int32_t lanes = most, width = em_lane_width(e);
+    if (e->narrow) return e->dev->subgroup;
     while (lanes > 32 && lanes / 2 >= extent) lanes /= 2;
     // Lanes that come out even with wide elements, so that nothing is left to be done one by one.
     for (int32_t n = most; n >= (most < 192 ? most : 96) && width > 1 && !columns; n -= 32) {
@@ -98,6 +99,17 @@ static int32_t lane_last(tc_em *e, int32_t lane_var) {
   e->vars[last] = v;
   e->extents[last] = x;
   return last;
+}
+
+// Many rows of so few elements that a subgroup is enough for one: what it adds up needs no shared memory, nor what it
+// keeps, and its blocks may share one of the device's.
+static bool is_narrow(tc_em *e, int32_t lane_var) {
+  enum { MANY = 8192 };
+  int32_t group = e->dev->subgroup;
+  if (e->dev->simd_bytes || group < 32 || (e->dev->max_lanes && group > e->dev->max_lanes) || e->g->rows) return false;
+  const tc_sym *row = e->extents[lane_var];
+  if (!tc_sym_is_const(row) || row->value > (int64_t)EM_NARROW_TRIPS * group) return false;
+  return tc_sym_hint_or(e->syms, tc_product(e->l, e->n_par, e->extents), 1) >= MANY;
 }
 
 static tc_status emit(tc_em *e) {
@@ -149,6 +161,7 @@ static tc_status emit(tc_em *e) {
   if (e->dev->simd_bytes && !reduces && lane_var >= 0) em_join_neighbours(e, lane_var);
   tc_em_short rows;
   bool short_rows = !reduces && em_short_rows_of(e, lane_var, &rows);
+  e->narrow = reduces && !columns && lane_var >= 0 && is_narrow(e, lane_var);
   e->kb = tc_kb_create(e->arena, g->kernel, short_rows ? rows.lanes : choose_lanes(e, lane_var, columns));
   if (short_rows) em_short_rows(e, lane_var, &rows);
   else if (columns) em_columns(e, lane_var);

@@ -19,6 +19,20 @@ static bool has_element_stores(tc_em *e, int32_t number) {
 
 static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc);
 
+// Rows of threads that have few elements are written out, so that neighbours are loaded together.
+static bool unrolled(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
+  enum { LONGEST = 32 };
+  const tc_sym *row = tc_product(e->l, e->n_red, e->extents + e->n_par);
+  if (e->dev->simd_bytes || !tc_sym_is_const(row) || row->value > LONGEST) return false;
+  for (int64_t i = 0; i < e->extents[d]->value; i++) {
+    int32_t mark = em_mark(e);
+    em_bind(e, e->vars[d], em_const(e, i));
+    nest(e, p, d + 1, acc);
+    em_leave(e, mark);
+  }
+  return true;
+}
+
 // for variable d in [lo, hi): in parts of parts for `levels` > 0.
 static void loop(tc_em *e, const column_phase *p, int32_t d, int32_t levels, tc_kval lo, tc_kval hi, tc_kval *acc) {
   int32_t mark = em_mark(e), last = e->n_par + e->n_red - 1;
@@ -51,6 +65,7 @@ static void nest(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
     }
     return;
   }
+  if (unrolled(e, p, d, acc)) return;
   int32_t levels = p->n_reduces ? em_part_levels(tc_sym_hint_or(e->syms, e->extents[d], 1)) : 0;
   loop(e, p, d, levels, em_const(e, 0), em_sym(e, e->extents[d]), acc);
 }

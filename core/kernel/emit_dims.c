@@ -92,9 +92,9 @@ static void remove_var(tc_em *e, int32_t d) {
   else e->n_red--;
 }
 
-// False, and nothing has changed, if an address does not come out linear in the joined variable: indices that were
-// simplified one by one need not meet again.
-static bool join(tc_em *e, int32_t iu, int32_t iv) {
+// False, and nothing has changed, if an address does not come out linear in the joined variable, as is wanted: indices
+// that were simplified one by one need not meet again.
+static bool join(tc_em *e, int32_t iu, int32_t iv, bool linear) {
   tc_loops *l = e->l;
   const tc_sym *extent = tc_sym_mul(l->syms, e->extents[iu], e->extents[iv]);
   const tc_sym *w = tc_sym_fresh(l->syms, "w", TC_SYM_LOOP), *from[2] = {e->vars[iu], e->vars[iv]};
@@ -109,7 +109,7 @@ static bool join(tc_em *e, int32_t iu, int32_t iv) {
   const tc_sym *const **before = tc_arena_copy(e->arena, e->at, bytes);
   em_replace_vars(e, 2, from, to);
   scan after = scan_group(e);
-  for (int32_t i = 0; i < after.accesses.count; i++) {
+  for (int32_t i = 0; i < after.accesses.count && linear; i++) {
     const tc_sym *coeff, *rest;
     if (tc_sym_linear(l->syms, after.accesses.data[i].address, w, &coeff, &rest)) continue;
     e->at = before;
@@ -128,7 +128,7 @@ static bool join_any(tc_em *e, const scan *s) {
       bool same = (u < e->n_par) == (v < e->n_par);
       if (e->g->rows && u < e->n_par && v != u + 1) continue; // a block's rows follow each other in the group's order
       if (u == v || !same || !can_join(e, s, e->vars[u], e->vars[v], e->extents[v])) continue;
-      if (join(e, u, v)) return true;
+      if (join(e, u, v, true)) return true;
     }
   }
   return false;
@@ -205,7 +205,7 @@ static int32_t beside_windows(tc_em *e, const scan *s) {
   const tc_sym *window = tc_product(e->l, e->n_red, e->extents + e->n_par);
   int64_t best_extent = LEAST - 1, size = tc_sym_is_const(window) ? window->value : LONGEST + 1;
   int32_t best = -1;
-  if (!e->dev->simd_bytes || e->n_red == 0 || size > LONGEST || e->g->n_phases != 1 || e->g->rows) return -1;
+  if (e->n_red == 0 || size > LONGEST || e->g->n_phases != 1 || e->g->rows) return -1;
   for (int32_t d = 0; d < e->n_par; d++) {
     int64_t extent = tc_sym_hint_or(e->syms, e->extents[d], LEAST);
     bool close = extent > best_extent;
@@ -230,26 +230,67 @@ static int64_t gap(tc_em *e, const access *a, const tc_sym *var) {
   return stride < 1 ? 0 : stride < FAR ? stride - 1 : FAR;
 }
 
-int32_t em_merge_dims(tc_em *e) {
+typedef struct spread {
+  int64_t bytes, together;
+} spread;
+
+// How far what neighbours in a variable access lies apart, and how much of it lies together.
+static spread spread_of(tc_em *e, const scan *s, int32_t d) {
   enum { LANES = 8 };
+  spread r = {0};
+  int64_t extent = tc_sym_hint_or(e->syms, e->extents[d], LANES);
+  for (int32_t i = 0; i < s->accesses.count; i++) {
+    const access *a = &s->accesses.data[i];
+    int64_t between = gap(e, a, e->vars[d]), bytes = a->bytes * times(e, a);
+    if (between == 0) r.together += bytes;
+    if (between >= 0) r.bytes += bytes * (1 + between);
+  }
+  if (extent < LANES) r.bytes *= LANES / (extent < 1 ? 1 : extent); // the others are idle
+  return r;
+}
+
+// The best of the first n variables; `otherwise` where all lanes would be alike.
+static int32_t best_of(tc_em *e, const scan *s, int32_t n, int32_t otherwise) {
+  int32_t best = otherwise;
+  spread least = {INT64_MAX, 0};
+  for (int32_t d = 0; d < n; d++) {
+    spread x = spread_of(e, s, d);
+    bool worse = x.bytes > least.bytes || (x.bytes == least.bytes && x.together < least.together);
+    if (!x.bytes || worse) continue; // later variables win ties
+    best = d, least = x;
+  }
+  return best;
+}
+
+// Are rows gone through more than once?
+static bool goes_again(tc_em *e) {
+  for (int32_t i = 0; i < e->g->steps.count; i++) {
+    const tc_step *st = &e->g->steps.data[i];
+    if (st->node->kind == TC_LN_REDUCE ? st->phase > 0 : st->phase > 0 && st->stores && !em_step_is_row(e, i))
+      return true;
+  }
+  return false;
+}
+
+// A block of threads for a short row, or a short window, leaves most of them idle: there each thread has a row, whose
+// lines stay in the cache between its elements. Rows of which all elements are written may be less long, since what
+// neighbours write lies apart, and what a row keeps is computed again. -1: rows are not that short, or too few.
+static int32_t beside_short_rows(tc_em *e, const scan *s) {
+  enum { LONGEST = 32, LONGEST_WRITTEN = 12, LEAST = 32 };
+  const tc_sym *row = tc_product(e->l, e->n_red, e->extents + e->n_par), *rows = tc_product(e->l, e->n_par, e->extents);
+  int64_t longest = goes_again(e) ? LONGEST_WRITTEN : LONGEST;
+  if (e->n_red == 0 || e->g->rows || !tc_sym_is_const(row) || row->value > longest) return -1;
+  int32_t best = tc_sym_hint_or(e->syms, rows, LEAST) < LEAST ? -1 : best_of(e, s, e->n_par, -1);
+  // Lanes go on in the variable in front where one has few.
+  while (best > 0 && tc_sym_hint_or(e->syms, e->extents[best], LEAST) < LEAST) join(e, best - 1, best, false), best--;
+  return best >= 0 && tc_sym_hint_or(e->syms, e->extents[best], LEAST) >= LEAST ? best : -1;
+}
+
+int32_t em_merge_dims(tc_em *e) {
   drop_ones(e);
   scan s = scan_group(e);
   while (join_any(e, &s)) s = scan_group(e);
-  int32_t n = e->n_par + e->n_red, best = n - 1;
-  int64_t least = INT64_MAX, most = 0;
-  for (int32_t d = 0; d < n; d++) {
-    int64_t spread = 0, together = 0, extent = tc_sym_hint_or(e->syms, e->extents[d], LANES);
-    for (int32_t i = 0; i < s.accesses.count; i++) {
-      const access *a = &s.accesses.data[i];
-      int64_t between = gap(e, a, e->vars[d]), bytes = a->bytes * times(e, a);
-      if (between == 0) together += bytes;
-      if (between >= 0) spread += bytes * (1 + between);
-    }
-    if (extent < LANES) spread *= LANES / (extent < 1 ? 1 : extent);      // the others are idle
-    if (!spread) continue;                                                // all lanes alike
-    if (spread > least || (spread == least && together < most)) continue; // later variables win ties
-    best = d, least = spread, most = together;
-  }
-  int32_t beside = best >= e->n_par ? beside_windows(e, &s) : -1;
+  int32_t n = e->n_par + e->n_red, best = best_of(e, &s, n, n - 1);
+  int32_t beside = best < e->n_par ? -1 : e->dev->simd_bytes ? beside_windows(e, &s) : beside_short_rows(e, &s);
   return beside >= 0 ? beside : best;
 }

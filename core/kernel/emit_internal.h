@@ -53,6 +53,7 @@ typedef struct tc_em_kept_array {
 
 // Elements that are fetched before they are read: those at the next value of a variable, the rows', or further on in
 // the lanes'; NULL: none.
+enum { EM_NARROW_TRIPS = 8 }; // elements of a lane, at most
 typedef struct tc_em_ahead {
   const tc_sym *var;
   bool rows;
@@ -95,6 +96,7 @@ typedef struct tc_em {
   tc_em_neighbours neighbours;
   tc_em_kept kept;
   tc_em_ahead ahead;
+  bool narrow;        // lanes are a subgroup, whose rows' elements are written out
   tc_failure failure; // the first one
 } tc_em;
 

@@ -4,6 +4,7 @@
 // lane adds what it comes by to the parts. They lie in memory, but stay in the cache; a lane meets the same columns in
 // every row and nobody else touches them, so that no barrier is needed.
 #include "core/kernel/emit_internal.h"
+#include "core/kernel/ir.h"
 
 bool em_step_is_row(tc_em *e, int32_t step) {
   const tc_lnode *n = e->g->steps.data[step].node;
@@ -104,7 +105,36 @@ static void elements(tc_em *e, const phase *p, int32_t lane_var, int32_t width, 
 // for var in [from, to) by lanes: in parts of parts for `levels` > 0; `masked` where not all lanes need be inside. A
 // lane takes `width` elements at a time.
 static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, int32_t width, bool masked,
+                      tc_kval from, tc_kval to, tc_kval *acc);
+
+// One element of each lane.
+static void lane_element(tc_em *e, const phase *p, int32_t lane_var, bool masked, tc_kval from, tc_kval to,
+                         const tc_kval *acc, tc_kval *next) {
+  tc_kval v = em_add(e, from, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb))), outer = e->mask;
+  em_bind(e, e->vars[lane_var], v);
+  if (masked) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, to);
+  element(e, p, acc, next);
+  e->mask = outer;
+}
+
+// Known numbers of elements, one after the other: what lanes keep of them stays in registers then.
+static bool written_out(tc_em *e, const phase *p, int32_t lane_var, bool masked, tc_kval from, tc_kval to,
+                        tc_kval *acc) {
+  tc_knum lo, hi;
+  if (!e->narrow || !tc_kb_const_of(e->kb, from, &lo) || !tc_kb_const_of(e->kb, to, &hi)) return false;
+  for (int64_t j = lo.i; j < hi.i; j += tc_kb_lanes_count(e->kb)) {
+    int32_t mark = em_mark(e);
+    tc_kval next[MOST];
+    lane_element(e, p, lane_var, masked, em_const(e, j), to, acc, next);
+    for (int32_t i = 0; i < p->n_reduces; i++) acc[i] = next[i];
+    em_leave(e, mark);
+  }
+  return true;
+}
+
+static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, int32_t width, bool masked,
                       tc_kval from, tc_kval to, tc_kval *acc) {
+  if (!levels && width == 1 && written_out(e, p, lane_var, masked, from, to, acc)) return;
   int32_t mark = em_mark(e);
   int64_t step = tc_kb_lanes_count(e->kb) * (levels ? em_part_length(levels) : width);
   tc_kval carried[MOST], part[MOST];
@@ -123,11 +153,7 @@ static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels
     tc_kval lane = em_mul(e, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)), em_const(e, width));
     elements(e, p, lane_var, width, em_add(e, j, lane), carried, part);
   } else {
-    tc_kval v = em_add(e, j, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb))), outer = e->mask;
-    em_bind(e, e->vars[lane_var], v);
-    if (masked) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, to);
-    element(e, p, carried, part);
-    e->mask = outer;
+    lane_element(e, p, lane_var, masked, j, to, carried, part);
   }
   tc_kb_end_for(e->kb, p->n_reduces, part, acc);
   e->kept.slot = -1;
@@ -137,7 +163,7 @@ static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels
 // for var in [lo, hi) by lanes: whole vectors first, then what is left under a mask.
 static void lane_loop(tc_em *e, const phase *p, int32_t lane_var, const tc_sym *lo, const tc_sym *hi, tc_kval *acc) {
   int64_t lanes = tc_kb_lanes_count(e->kb);
-  int32_t width = e->tile_row < 0 && !e->g->stage ? em_lane_width(e) : 1;
+  int32_t width = e->tile_row < 0 && !e->g->stage && !e->narrow ? em_lane_width(e) : 1;
   const tc_sym *step = tc_sym_int(e->syms, lanes * width), *count = tc_sym_sub(e->syms, hi, lo);
   const tc_sym *main_hi = tc_sym_add(e->syms, lo, tc_sym_mul(e->syms, tc_sym_floordiv(e->syms, count, step), step));
   tc_kval k_lo = em_sym(e, lo), k_main = em_sym(e, main_hi), k_hi = em_sym(e, hi);

@@ -122,7 +122,8 @@ static int32_t run(void *p, tc_handle stream, const tc_view *operands, const tc_
                     &sides[DELTA], &sides[OPERANDS], &rows,         &others,        &x->heads,
                     &tiles,        &x->causal,       &aligned,      &x->scale};
   unsigned parts = (unsigned)parts_of(x, results->dtype);
-  cuda_grid grid = {(unsigned)(tiles * x->batches * x->heads), parts, x->code->lanes, (unsigned)x->code->shared_bytes};
+  cuda_grid grid = {(unsigned)(tiles * x->batches * x->heads), parts, x->code->lanes, (unsigned)x->code->shared_bytes,
+                    1};
   return cuda_check(x->d, x->by_keys ? "launching @tc_attention_by_keys" : "launching @tc_attention_by_queries",
                     cuda_start(x->d, x->code->function, grid, (cu_stream)(uintptr_t)stream, params));
 }

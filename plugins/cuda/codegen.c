@@ -108,8 +108,10 @@ static int32_t compile_as(tc_device_ *d, const tc_kernel *k, int32_t blocks, con
   if (is_large(k)) cuda_leave_tables_blank(k, &dialect);
   tc_sv reason = {0};
   char text[200], bounds[48];
-  snprintf(bounds, sizeof bounds, "__launch_bounds__(%%d, %d)", (int)blocks);
-  if (blocks) dialect.kernel_bounds = bounds;
+  int32_t most = cuda_pack_most(k);
+  cuda_pack_dialect(most, tc_k_lanes(k), &dialect);
+  cuda_pack_bounds(most, blocks, sizeof bounds, bounds);
+  dialect.kernel_bounds = bounds;
   if (tc_cprint(k, &dialect, append, &c->source, &reason) != TC_STATUS_OK) {
     snprintf(text, sizeof text, "uses what this device does not do: %.*s", (int)(reason.size < 120 ? reason.size : 120),
              reason.data);
@@ -162,7 +164,8 @@ static int32_t registers_of_arrays(const tc_kernel *k) {
 // arrays and some addresses take, whose loads are not all under way at once. Within a bound that is less than these it
 // spills.
 static int32_t blocks_for(const tc_kernel *k, int32_t registers) {
-  int32_t used = (registers + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT, lanes = tc_k_lanes(k), blocks = 0;
+  int32_t used = (registers + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT, blocks = 0;
+  int32_t lanes = tc_k_lanes(k) * cuda_pack_most(k);
   int32_t needed = registers_of_arrays(k);
   if (needed) needed += ADDRESSES;
   if (used > FEW_REGISTERS) blocks = REGISTERS / (FEW_REGISTERS * lanes) > 1 ? REGISTERS / (FEW_REGISTERS * lanes) : 0;
@@ -236,6 +239,7 @@ static int32_t put_together(tc_device_ *d, const tc_kernel *const *kernels, int3
     tc_sv name = tc_k_name(kernels[i]);
     cuda_blob_entry e = {.lanes = tc_k_lanes(kernels[i]),
                          .n_params = tc_k_param_count(kernels[i]),
+                         .most = cuda_pack_most(kernels[i]),
                          .shared_bytes = tc_cprint_dynamic_shared(kernels[i], &tc_dialect_cuda)};
     e.name_at = all.size, e.name_size = name.size;
     append(&all, name.data, name.size);

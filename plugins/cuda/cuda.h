@@ -15,6 +15,7 @@
 #include "fft.h"
 #include "nvrtc.h"
 
+#include "tc/cprint.h"
 #include "tc/hostmem.h"
 
 enum { CUDA_STAGES = 2, CUDA_STAGE_BYTES = 4 << 20, CUDA_RECENT = 4, CUDA_ATTENTIONS = 48, CUDA_HALVES = 112 };
@@ -136,11 +137,21 @@ int32_t cuda_event_elapsed(tc_device_ *d, tc_handle from, tc_handle to, double *
 // launch.c
 typedef struct cuda_grid {
   unsigned blocks, blocks_y, lanes, shared_bytes;
+  unsigned together; // blocks of the kernel in one of the device, along y
 } cuda_grid;
 // Launches a kernel that begins as launch_common.cu says.
 cu_result cuda_start(const tc_device_ *d, cu_function function, cuda_grid grid, cu_stream stream, void **params);
 // May kernels be launched that way? The config key `dependent` (false) says no.
 int32_t cuda_can_depend(const tc_device_ *d, int64_t major);
+
+// pack.c
+// Blocks of the kernel that may share one of the device's, at most; 1: none. Such a kernel has one parameter more, the
+// number of its blocks.
+int32_t cuda_pack_most(const tc_kernel *k);
+void cuda_pack_dialect(int32_t most, int32_t lanes, tc_cdialect *dialect);
+// The bounds of a launch, as a format of the lanes; so many blocks of the device are to fit a multiprocessor, or 0.
+void cuda_pack_bounds(int32_t most, int32_t blocks, size_t size, char *out);
+unsigned cuda_pack_at(const tc_device_ *d, int32_t most, int64_t blocks);
 
 // module.c
 int32_t cuda_module_load(tc_device_ *d, const void *blob, uint64_t size, tc_handle *out);
@@ -150,7 +161,7 @@ int32_t cuda_launch(tc_device_ *d, tc_handle stream, const tc_launch *l);
 
 // ---- Code objects ----
 // A header, entries, then names and the compiler's objects at the offsets that the entries state (from the start).
-#define CUDA_BLOB_MAGIC 0x314E494255434354ull
+#define CUDA_BLOB_MAGIC 0x324E494255434354ull
 typedef struct cuda_blob_header {
   uint64_t magic, size; // of the whole
   char arch[16];
@@ -162,6 +173,7 @@ typedef struct cuda_blob_entry {
   uint64_t code_at, code_size;
   int32_t lanes, n_params; // without the error block
   int64_t shared_bytes;    // dynamic
+  int32_t most, reserved;  // of its blocks in one of the device's (pack.c)
 } cuda_blob_entry;
 
 extern const tc_device_table cuda_device;

@@ -223,7 +223,7 @@ static int32_t turn(const prepared *q, cu_ptr from, cu_ptr to, cu_stream stream)
   int64_t count = (int64_t)k * w->sizes[1] * positions, k_stride = strides[0], c_stride = strides[1],
           stride = strides[q->c.rank - 1];
   void *params[] = {&from, &to, &count, &k, &positions, &k_stride, &c_stride, &stride};
-  cuda_grid grid = {(unsigned)((count + TURN_LANES - 1) / TURN_LANES), 1, TURN_LANES, 0};
+  cuda_grid grid = {(unsigned)((count + TURN_LANES - 1) / TURN_LANES), 1, TURN_LANES, 0, 1};
   cu_function f = q->c.dtype == TC_F32 ? q->d->turn.of_32 : q->d->turn.of_16;
   return cuda_check(q->d, "launching @tc_turn", cuda_start(q->d, f, grid, stream, params));
 }

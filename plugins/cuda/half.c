@@ -276,7 +276,7 @@ static int32_t describe_tensor(const prepared *x, const factor *f, int32_t rows,
 // One element a lane.
 static cuda_grid grid_of(const prepared *q) {
   int64_t n = (int64_t)q->batches * q->rows * q->columns;
-  return (cuda_grid){(unsigned)((n + FINISH_LANES - 1) / FINISH_LANES), 1, FINISH_LANES, 0};
+  return (cuda_grid){(unsigned)((n + FINISH_LANES - 1) / FINISH_LANES), 1, FINISH_LANES, 0, 1};
 }
 
 // At any address.
@@ -311,7 +311,7 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   if (s != TC_STATUS_OK) return s;
   int32_t pairs = d->props.cores / CLUSTER, blocks = CLUSTER * (w.tiles < pairs ? w.tiles : pairs > 0 ? pairs : 1);
   void *multiply[] = {&xm, &ym, &out, &w}, *finish[] = {&out, &w, &q->batches};
-  cuda_grid tiles = {(unsigned)blocks, 1, LANES, SHARED};
+  cuda_grid tiles = {(unsigned)blocks, 1, LANES, SHARED, 1};
   s = cuda_check(d, "launching @tc_half_product", cuda_start(d, q->code->multiply, tiles, st, multiply));
   if (s != TC_STATUS_OK || !q->workspace) return s;
   return cuda_check(d, "launching @tc_half_finish", cuda_start(d, q->code->finish, grid_of(q), st, finish));

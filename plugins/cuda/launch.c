@@ -25,13 +25,14 @@ int32_t cuda_can_depend(const tc_device_ *d, int64_t major) {
 
 cu_result cuda_start(const tc_device_ *d, cu_function function, cuda_grid g, cu_stream stream, void **params) {
   if (!d->dependent || g.blocks > TC_CUDA_DEPENDENT_BLOCKS)
-    return d->driver.launch(function, g.blocks, g.blocks_y, 1, g.lanes, 1, 1, g.shared_bytes, stream, params, NULL);
+    return d->driver.launch(function, g.blocks, g.blocks_y, 1, g.lanes, g.together, 1, g.shared_bytes, stream, params,
+                            NULL);
   const cu_launch_attribute early = {.id = CU_LAUNCH_DEPENDENT, .value.allowed = 1};
   const cu_launch_config config = {.grid_x = g.blocks,
                                    .grid_y = g.blocks_y,
                                    .grid_z = 1,
                                    .block_x = g.lanes,
-                                   .block_y = 1,
+                                   .block_y = g.together,
                                    .block_z = 1,
                                    .shared_bytes = g.shared_bytes,
                                    .stream = stream,

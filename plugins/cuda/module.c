@@ -8,13 +8,13 @@
 
 #include "cuda.h"
 
-enum { FEW_ARGS = 64, MOST_SYMBOL = 512, DEFAULT_SHARED = 48 << 10 };
+enum { FEW_ARGS = 64, MOST_TOGETHER = 8, MOST_SYMBOL = 512, DEFAULT_SHARED = 48 << 10 };
 
 typedef struct function {
   cu_module module;
   cu_function handle;
-  tc_sv name; // with its memory, which is NUL-terminated
-  int32_t lanes, n_params;
+  tc_sv name;                    // with its memory, which is NUL-terminated
+  int32_t lanes, n_params, most; // most: pack.c
   int64_t shared_bytes;
 } function;
 
@@ -53,7 +53,7 @@ static int32_t check_blob(tc_device_ *d, const char *blob, uint64_t size, cuda_b
     memcpy(&e, blob + sizeof *h + (size_t)i * sizeof e, sizeof e);
     if (!inside(e.name_at, e.name_size, size) || !inside(e.symbol_at, e.symbol_size, size) ||
         e.symbol_size >= MOST_SYMBOL || !inside(e.code_at, e.code_size, size) || e.lanes < 1 || e.n_params < 0 ||
-        e.shared_bytes < 0 || e.shared_bytes > INT32_MAX)
+        e.shared_bytes < 0 || e.shared_bytes > INT32_MAX || e.most < 1 || e.most > MOST_TOGETHER)
       return damaged(d, "an entry");
     if (!is_object((const unsigned char *)blob + e.code_at, e.code_size)) return damaged(d, "a kernel's code");
   }
@@ -61,7 +61,7 @@ static int32_t check_blob(tc_device_ *d, const char *blob, uint64_t size, cuda_b
 }
 
 static int32_t load_entry(tc_device_ *d, const char *blob, const cuda_blob_entry *e, function *f) {
-  *f = (function){.lanes = e->lanes, .n_params = e->n_params, .shared_bytes = e->shared_bytes};
+  *f = (function){.lanes = e->lanes, .n_params = e->n_params, .most = e->most, .shared_bytes = e->shared_bytes};
   char symbol[MOST_SYMBOL], *name = malloc(e->name_size + 1);
   if (!name) return TC_STATUS_OUT_OF_MEMORY;
   memcpy(name, blob + e->name_at, e->name_size);
@@ -158,12 +158,12 @@ int32_t cuda_launch(tc_device_ *d, tc_handle stream, const tc_launch *l) {
   if (l->blocks > d->props.max_blocks) return refuse_launch(d, f, "it has too many blocks");
   int32_t s = cuda_enter(d);
   if (s != TC_STATUS_OK) return s;
-  uint64_t few[FEW_ARGS + 1], *words = few;
-  void *few_pointers[FEW_ARGS + 1], **pointers = few_pointers;
+  uint64_t few[FEW_ARGS + 2], *words = few;
+  void *few_pointers[FEW_ARGS + 2], **pointers = few_pointers;
   if (l->n_args > FEW_ARGS) {
-    words = malloc((size_t)(l->n_args + 1) * (sizeof *words + sizeof *pointers));
+    words = malloc((size_t)(l->n_args + 2) * (sizeof *words + sizeof *pointers));
     if (!words) return TC_STATUS_OUT_OF_MEMORY;
-    pointers = (void **)(words + l->n_args + 1);
+    pointers = (void **)(words + l->n_args + 2);
   }
   // The driver knows how wide each parameter is; the low bytes of a word are a narrow scalar's.
   for (int32_t i = 0; i <= l->n_args; i++) {
@@ -172,9 +172,16 @@ int32_t cuda_launch(tc_device_ *d, tc_handle stream, const tc_launch *l) {
     else words[i] = a->kind == TC_ARG_MEMORY ? a->value + (uint64_t)a->offset : a->value;
     pointers[i] = &words[i];
   }
+  words[l->n_args + 1] = (uint64_t)l->blocks;
+  pointers[l->n_args + 1] = &words[l->n_args + 1];
   cu_stream st = (cu_stream)(uintptr_t)stream;
   note_launch(d, f);
-  cuda_grid grid = {(unsigned)l->blocks, 1, (unsigned)f->lanes, (unsigned)f->shared_bytes};
+  int64_t together = cuda_pack_at(d, f->most, l->blocks);
+  cuda_grid grid = {.blocks = (unsigned)((l->blocks + together - 1) / together),
+                    .blocks_y = 1,
+                    .lanes = (unsigned)f->lanes,
+                    .shared_bytes = (unsigned)f->shared_bytes,
+                    .together = (unsigned)together};
   s = failed_launch(d, f, "launching", cuda_start(d, f->handle, grid, st, pointers));
   if (s == TC_STATUS_OK && d->sync) s = failed_launch(d, f, "running", d->driver.stream_synchronize(st));
   if (words != few) free(words);

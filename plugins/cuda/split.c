@@ -191,7 +191,7 @@ static int32_t pack(const prepared *q, const packed_factors *f, const tc_view *o
   int32_t chunks = q->chunks, xb = f->x ? q->x_blocks : 0, yb = f->y ? q->y_blocks : 0, xn = f->x ? q->x_batches : 0,
           yn = f->y ? q->y_batches : 0;
   void *params[] = {&x, &y, &at.xs, &at.ys, &at.x_most, &chunks, &xb, &yb, &xn, &yn};
-  cuda_grid grid = {(unsigned)((xb + yb) * chunks), (unsigned)(xn > yn ? xn : yn), PACK_LANES, 0};
+  cuda_grid grid = {(unsigned)((xb + yb) * chunks), (unsigned)(xn > yn ? xn : yn), PACK_LANES, 0, 1};
   int32_t s = cuda_check(d, "cuMemsetD8Async", d->driver.fill(at.x_most, 0, f->most_bytes, st));
   return s == TC_STATUS_OK ? cuda_check(d, "launching @tc_split_pack", cuda_start(d, d->split.pack, grid, st, params))
                            : s;
@@ -223,7 +223,7 @@ static int32_t run(void *prepared_call, tc_handle stream, const tc_view *operand
   void *multiply[] = {&x, &y, &out, &at.xs, &at.ys, &at.x_most, &at.y_most, &chunks, &xb, &yb};
   s = pack(q, &q->fresh, operands, memory, st);
   if (s != TC_STATUS_OK) return s;
-  cuda_grid tiles = {(unsigned)(xb * yb), (unsigned)q->batches, LANES, SHARED};
+  cuda_grid tiles = {(unsigned)(xb * yb), (unsigned)q->batches, LANES, SHARED, 1};
   return cuda_check(d, "launching @tc_split_product", cuda_start(d, d->split.multiply, tiles, st, multiply));
 }
 

@@ -18,7 +18,7 @@ typedef struct fake_state {
   int32_t version;   // of the driver, as fake_be_of said; 0: 13000
   int32_t graph_launches;
   // The last launch.
-  uint32_t grid, grid_y, lanes, shared_bytes;
+  uint32_t grid, grid_y, lanes, lanes_y, shared_bytes;
   uint64_t words[64]; // its parameters, as many as fake_set_params said
   char kernel[128];
   int32_t dynamic_shared; // as set by cuFuncSetAttribute

@@ -546,14 +546,15 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, uint64_t a
 }
 static int launch(object *o, object *on, const unsigned grid[3], const unsigned block[3], unsigned shared,
                   void **params, void **extra) {
-  if (grid[2] != 1 || block[1] != 1 || block[2] != 1 || extra)
-    fault("a launch of three dimensions, or with blocks of two");
-  if (!grid[0] || !grid[1] || grid[1] > 65535 || !block[0] || block[0] > 1024)
+  if (grid[2] != 1 || block[2] != 1 || extra) fault("a launch of three dimensions");
+  if (!grid[0] || !grid[1] || grid[1] > 65535 || !block[0] || !block[1] || block[0] > 1024 ||
+      block[0] * block[1] > 1024)
     fault("a launch of no or too many blocks or lanes");
   if (shared > 48 << 10 && (int32_t)shared > state.dynamic_shared) fault("shared memory that was not asked for");
   if (on && on->capturing) push(on, LAUNCH, NULL, NULL, 0)->function = o;
   else state.launches++;
-  state.grid = grid[0], state.grid_y = grid[1], state.lanes = block[0], state.shared_bytes = shared;
+  state.grid = grid[0], state.grid_y = grid[1], state.lanes = block[0], state.lanes_y = block[1],
+  state.shared_bytes = shared;
   if (o) memcpy(state.kernel, o->name, sizeof state.kernel);
   if (trace) fprintf(trace, "%s: %u x %u x %u blocks of %u lanes\n", state.kernel, grid[0], grid[1], grid[2], block[0]);
   for (int32_t i = 0; i < n_params; i++) {

@@ -235,7 +235,8 @@ static inline void make_object(object *o, int32_t n_params) {
   uint64_t at = sizeof h + 2 * sizeof(cuda_blob_entry);
   for (int32_t i = 0; i < 2; i++) {
     const char *name = i ? "large" : "mul_0", *printed = i ? "tc_kernel_large" : "tc_kernel_mul_0";
-    cuda_blob_entry e = {.lanes = i ? 64 : 256, .n_params = n_params, .shared_bytes = i ? 100000 : 0};
+    cuda_blob_entry e = {
+        .lanes = i ? 64 : 256, .n_params = n_params, .most = i ? 4 : 1, .shared_bytes = i ? 100000 : 0};
     e.name_at = at, e.name_size = strlen(name);
     memcpy(o->data + at, name, e.name_size);
     at += e.name_size;

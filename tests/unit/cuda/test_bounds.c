@@ -42,7 +42,7 @@ static tc_kernel *kernel_for(tc_arena *arena, const bounds_case *c) {
   if (c->arrays) tc_sb_printf(&sb, "  shared %%s : f32[32]\n  lane_array %%a : f32[%d]\n", (int)c->arrays);
   tc_sb_putz(&sb, "  lanes {\n    %l = lane\n    %v0 = load %x[%l]\n");
   for (int32_t i = 0; i < c->adds; i++) tc_sb_printf(&sb, "    %%v%d = add %%v%d, %%v0\n", (int)i + 1, (int)i);
-  tc_sb_printf(&sb, "    store %%y[%%l], %%v%d\n  }\n}\n", (int)c->adds);
+  tc_sb_printf(&sb, "    store %%y[%%l], %%v%d\n  }\n  barrier\n}\n", (int)c->adds); // no block shares the device's
   return kernel_of(arena, sb.text);
 }
 

@@ -154,6 +154,40 @@ TC_TEST(launches) {
   return TC_OK;
 }
 
+// Blocks of few lanes share the device's where there are many; such kernels are told how many there are.
+TC_TEST(blocks_together) {
+  rig r;
+  object o;
+  open_rig(&r);
+  make_object(&o, 1);
+  tc_handle stream, module, large, memory;
+  OK(r.t->stream_create(r.d, &stream));
+  OK(r.t->alloc(r.d, 4096, &memory));
+  OK(r.t->module_load(r.d, o.data, o.size, &module));
+  OK(r.t->function(r.d, module, TC_SV("large"), &large));
+  r.params(3, (int32_t[]){8, 8, 4});
+  tc_launch_arg arg = {.kind = TC_ARG_MEMORY, .value = memory};
+  tc_launch l = {.struct_size = sizeof l, .function = large, .grain = 1, .args = &arg, .n_args = 1, .errors = memory};
+  const fake_state *s = r.state();
+  static const struct {
+    int64_t blocks;
+    uint32_t grid, together;
+  } rows[] = {{1, 1, 1}, {700, 700, 1}, {1000001, 250001, 4}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    l.blocks = rows[i].blocks;
+    OK(r.t->launch(r.d, stream, &l));
+    assert_int_equal(s->grid, rows[i].grid);
+    assert_int_equal(s->lanes, 64);
+    assert_int_equal(s->lanes_y, rows[i].together);
+    assert_int_equal(s->words[2], rows[i].blocks);
+  }
+  r.t->module_unload(r.d, module);
+  r.t->free(r.d, memory);
+  r.t->stream_destroy(r.d, stream);
+  close_rig(&r);
+  return TC_OK;
+}
+
 // Kernels of few blocks are launched before those in front of them have ended, also where that is recorded, unless the
 // driver is too old for it or the config key says no.
 TC_TEST(dependent_launches) {
@@ -345,8 +379,9 @@ TC_TEST(libraries) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(finding),  cmocka_unit_test(properties),         cmocka_unit_test(copies),
-      cmocka_unit_test(launches), cmocka_unit_test(dependent_launches), cmocka_unit_test(damage),
-      cmocka_unit_test(failures), cmocka_unit_test(libraries),          cmocka_unit_test(compile_only)};
+      cmocka_unit_test(finding),     cmocka_unit_test(properties),         cmocka_unit_test(copies),
+      cmocka_unit_test(launches),    cmocka_unit_test(dependent_launches), cmocka_unit_test(blocks_together),
+      cmocka_unit_test(damage),      cmocka_unit_test(failures),           cmocka_unit_test(libraries),
+      cmocka_unit_test(compile_only)};
   return TC_RUN(tests);
 }

@@ -258,7 +258,8 @@ static tc_lt scaled(tc_op_args *a, tc_lt x, tc_dtype dtype) {
 }
 
 tc_dtype tc_scatter_type(tc_op_args *a, tc_dtype dtype, tc_int places, tc_int elements) {
-  bool many = tc_int_hint(a, elements, 1) > tc_int_hint(a, places, 1);
+  enum { SUMMED = 64 };
+  bool many = tc_int_hint(a, elements, 1) / SUMMED > tc_int_hint(a, places, 1);
   return dtype == TC_F32 && many ? TC_F64 : tc_op_math_type(dtype);
 }
 
@@ -353,6 +354,42 @@ int32_t tc_expand_rank0_scatter(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// A vector takes many elements: parts of these are added up side by side, then their sums. -1: they are few, or how
+// many is not known.
+static tc_lt summed_by_parts(tc_op_args *a, tc_lt self, tc_lt positions, tc_lt values, tc_dtype type) {
+  enum { PARTS = 64, FEWEST = 1 << 16 };
+  tc_int places = tc_lo_size(a, self, 0), elements = tc_lo_size(a, positions, 0), index[2];
+  int64_t n, m;
+  if (tc_lo_rank(a, self) != 1 || !tc_int_is_const(places, &n) || !tc_int_is_const(elements, &m)) return -1;
+  tc_int row[] = {tc_int_const(a, 1), places};
+  if (m < FEWEST || m / PARTS < n || !tc_lo_in_order(a, tc_lo_reshape(a, self, 2, row))) return -1;
+  tc_int parts = tc_int_const(a, PARTS), length = tc_int_const(a, (m + PARTS - 1) / PARTS);
+  tc_lt operands[3]; // zeros, and positions and values by parts
+  tc_dtype of_value = tc_lo_dtype(a, values);
+  for (int32_t i = 0; i < 3; i++) {
+    tc_int here[] = {i ? length : places, parts};
+    tc_lo_begin(a, 2, here, index);
+    tc_int at = tc_int_add(a, tc_int_mul(a, index[1], length), index[0]),
+           in = tc_sym_cmp(a->syms, TC_SYM_LT, at, elements);
+    tc_bval least = tc_lo_const_int(a, TC_I64, INT64_MIN),
+            zero = tc_lo_cast(a, tc_lo_const_int(a, TC_I64, 0), i ? of_value : type);
+    if (i == 1) {
+      tc_bval p =
+          tc_lo_cast(a, tc_lo_load_if(a, positions, &at, in, tc_lo_const_int(a, tc_lo_dtype(a, positions), 0)), TC_I64);
+      p = tc_lo_op2(a, TC_K_MAX, p, tc_lo_const_int(a, TC_I64, INT64_MIN + 1)); // the caller's own is an error
+      operands[i] = tc_lo_end(a, tc_lo_op3(a, TC_K_SELECT, tc_lower_condition(a, in), p, least), TC_I64);
+    } else {
+      operands[i] = i ? tc_lo_end(a, tc_lo_load_if(a, values, &at, in, zero), of_value) : tc_lo_end(a, zero, type);
+    }
+  }
+  tc_lt sums =
+      tc_lower_scatter(a, TC_SCATTER_ADD, false, TC_NEGATIVE_LEFT_OUT, operands[0], operands[1], operands[2], type);
+  tc_lo_begin_reduce(a, TC_RED_SUM, 1, &places, 1, &parts, index);
+  tc_lt pair[] = {self, tc_lo_end(a, tc_lo_load(a, sums, index), type)};
+  static const char *const names[] = {"x", "y"};
+  return tc_lower_text(a, "x + y", 2, names, pair, type, type);
+}
+
 static int32_t along_lower(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   along w;
@@ -364,8 +401,10 @@ static int32_t along_lower(tc_op_args *a) {
   tc_dtype type = w.sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;
   if (w.sum) values = scaled(a, values, type);
   bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
-  tc_lt out = tc_lower_scatter(a, w.sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, negative,
-                               tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0), positions, values, type);
+  tc_lt self = tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0), out = -1;
+  if (w.sum && negative == TC_NEGATIVE_ERROR) out = summed_by_parts(a, self, positions, values, type);
+  if (out < 0)
+    out = tc_lower_scatter(a, w.sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, negative, self, positions, values, type);
   tc_lo_result(a, 0, tc_lower_converted(a, tc_lower_moved(a, out, 0, w.dim), r->dtype));
   return TC_STATUS_OK;
 }

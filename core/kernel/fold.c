@@ -224,6 +224,33 @@ double tc_kb_most(const tc_kb *b, tc_kval v) {
   return x < y ? x : y;
 }
 
+// Bounds of a number that is no NaN, by the constants that it was limited to on the way; else infinite ones.
+static void bounds(const tc_kb *b, tc_kval v, int32_t depth, double *lo, double *hi) {
+  const tc_kinst *in = tc_kb_inst_of(b, v);
+  tc_knum c;
+  *lo = -HUGE_VAL, *hi = HUGE_VAL;
+  bool real = tc_dtype_class(tc_kb_type(b, v)) == 'f';
+  if (tc_kb_const_of(b, v, &c)) {
+    double x = real ? c.re : (double)c.i;
+    if (x == x) *lo = *hi = x;
+    return;
+  }
+  if (!in || depth == 0) return;
+  if (in->op == TC_K_CAST && !real && tc_kb_type(b, in->args[0]) != TC_BOOL) bounds(b, in->args[0], depth - 1, lo, hi);
+  bool least = in->op == (real ? TC_K_FMIN : TC_K_MIN), most = in->op == (real ? TC_K_FMAX : TC_K_MAX);
+  if (!least && !most) return;
+  double x[2], y[2];
+  for (int32_t i = 0; i < 2; i++) bounds(b, in->args[i], depth - 1, &x[i], &y[i]);
+  *lo = least == (x[0] < x[1]) ? x[0] : x[1];
+  *hi = least == (y[0] < y[1]) ? y[0] : y[1];
+}
+
+bool tc_kb_is_within(const tc_kb *b, tc_kval v, int64_t lo, int64_t hi) {
+  double from, to;
+  bounds(b, v, 4, &from, &to);
+  return from >= (double)lo && to <= (double)hi;
+}
+
 // A comparison of a float with a constant that is below or above all of its values; NaN is neither less nor equal.
 static tc_kval fold_real_comparison(tc_kb *b, int32_t op, tc_kval x, double c) {
   bool less = op == TC_K_LT || op == TC_K_LE, greater = op == TC_K_GT || op == TC_K_GE;

@@ -88,6 +88,8 @@ bool tc_kb_const_of(const tc_kb *b, tc_kval v, tc_knum *out);
 const tc_kinst *tc_kb_inst_of(const tc_kb *b, tc_kval v); // NULL for region parameters
 // A number of its type that a float never exceeds, be it NaN or not; HUGE_VAL: none is known.
 double tc_kb_most(const tc_kb *b, tc_kval v);
+// Whether an integer is known to be in [lo, hi], |lo|, |hi| ≤ 2^53: it was limited to that, maybe as a float.
+bool tc_kb_is_within(const tc_kb *b, tc_kval v, int64_t lo, int64_t hi);
 bool tc_kb_in_lanes(const tc_kb *b);
 // The table of that name with these contents, declared at its first use.
 tc_kmem tc_kb_constant_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data);

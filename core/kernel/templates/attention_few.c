@@ -11,17 +11,19 @@
 enum {
   KEYS = 512, // that share a maximum
   PART = 16,  // elements of a key that are loaded together
-  SUMS = 8    // of columns and rows that are made together
+  SUMS = 8,   // of columns and rows that are made together
+  AT_ONCE = 8 // keys whose values are loaded together
 };
 enum { MOST = TC_ATTENTION_FEW };
 
 typedef struct few {
   tc_attention a;
   int64_t d, e;
-  int32_t rows, pieces; // of columns, one for each lane
-  tc_kmem q, scores;    // shared: [rows][D], [rows][KEYS]
-  tc_kmem acc;          // lane array: [rows][pieces]
-  tc_kval last;         // behind the last key
+  int32_t rows, pieces;  // of columns, one for each lane
+  int32_t groups, width; // of lanes, where these are more than columns: each has a share of the keys
+  tc_kmem q, scores;     // shared: [rows][D], [rows][KEYS]
+  tc_kmem acc, parts;    // lane array: [rows][pieces]; shared: [lanes], of the groups' sums
+  tc_kval last;          // behind the last key
 } few;
 
 static tc_kval i64(few *t, int64_t v) { return tc_attention_i64(&t->a, v); }
@@ -38,12 +40,12 @@ bool tc_attention_few_candidate(const tc_stage *s, int64_t d, int64_t e, tc_stag
   int64_t rows = tc_stage_out_size(s, r - 2);
   if (rows < 1 || rows > MOST || d <= 0 || e <= 0 || d > TC_ATTENTION_LONGEST || e > TC_ATTENTION_LONGEST) return false;
   int32_t bytes = tc_attention_type(s) == TC_F64 ? 8 : 4;
-  int32_t lanes = tc_template_lanes(dev, dev->simd_bytes ? 2 * dev->simd_bytes / bytes : 128);
-  while (lanes > 4 && lanes / 2 >= e) lanes /= 2;
+  int32_t lanes = tc_template_lanes(dev, dev->simd_bytes ? 2 * dev->simd_bytes / bytes : 256);
+  while (dev->simd_bytes && lanes > 4 && lanes / 2 >= e) lanes /= 2;
   *out = (tc_stage_config){.lanes = lanes, .params = {1}};
   for (int32_t i = 0; i < r - 2; i++) out->tile[i] = 1;
   out->tile[r - 2] = rows;
-  out->shared_bytes = rows * (d + KEYS) * bytes;
+  out->shared_bytes = (rows * (d + KEYS) + lanes) * bytes;
   // A multiply-add per row, and what brings the elements to the lanes, by registers.
   double vector = dev->simd_bytes ? (double)dev->simd_bytes / bytes : lanes;
   out->cost = (double)tc_stage_operand_hint(s, 1, r - 2) * (double)(d + e) * (2 + (double)rows) / (1.5 * vector);
@@ -146,9 +148,40 @@ static void share_block(few *t, tc_kval n, const tc_kval *max, tc_kval *out) {
 }
 
 static tc_kval column_of(few *t, int32_t piece, tc_kval *out_ok) {
+  if (t->groups > 1) {
+    tc_kval column = op2(t, TC_K_REM, lane(t), i64(t, t->width));
+    *out_ok = t->e < t->width ? op2(t, TC_K_LT, column, i64(t, t->e)) : -1;
+    return column;
+  }
   tc_kval at = add(t, i64(t, (int64_t)piece * t->a.lanes), lane(t));
   *out_ok = t->e - (int64_t)piece * t->a.lanes < t->a.lanes ? op2(t, TC_K_LT, at, i64(t, t->e)) : -1;
   return at;
+}
+
+// `at_once` keys of each group from j on, whose values are loaded before any is used. n: there may be fewer in all; -1:
+// there are not.
+static void add_keys(few *t, int32_t count, tc_kval key0, tc_kval j, int32_t at_once, tc_kval n, const tc_kval *column,
+                     const tc_kval *ok, tc_kval *sums) {
+  tc_kb *b = t->a.b;
+  tc_kval key[AT_ONCE], v[AT_ONCE][SUMS];
+  for (int32_t u = 0; u < at_once; u++) {
+    key[u] = add(t, j, i64(t, (int64_t)u * t->groups));
+    if (t->groups > 1) key[u] = add(t, key[u], op2(t, TC_K_DIV, lane(t), i64(t, t->width)));
+    for (int32_t p = 0; p < count; p++) {
+      tc_kval mask = ok[p];
+      if (t->groups > 1 && n >= 0) { // what is beyond the last key has no share
+        tc_kval there = op2(t, TC_K_LT, key[u], n);
+        mask = mask < 0 ? there : op2(t, TC_K_AND, mask, there);
+      }
+      v[u][p] = tc_attention_load(&t->a, 2, add(t, key0, key[u]), column[p], mask);
+    }
+  }
+  for (int32_t u = 0; u < at_once; u++) {
+    for (int32_t i = 0; i < t->rows * count; i++) {
+      tc_kval share = tc_kb_load1(b, t->scores, score_at(t, i / count, key[u]), -1, -1);
+      sums[i] = tc_kb_op3(b, TC_K_FMA, v[u][i % count], share, sums[i]);
+    }
+  }
 }
 
 // `count` pieces of columns from `first` on, of all rows.
@@ -160,15 +193,15 @@ static void add_pieces(few *t, int32_t first, int32_t count, tc_kval key0, tc_kv
     tc_kval at = i64(t, i / count * t->pieces + first + i % count);
     acc[i] = op2(t, TC_K_MUL, tc_kb_load1(b, t->acc, at, -1, -1), alpha[i / count]);
   }
-  tc_kval j = tc_kb_for(b, i64(t, 0), n, 1, 0, t->rows * count, acc, carried);
-  for (int32_t p = 0; p < count; p++) {
-    tc_kval v = tc_attention_load(&t->a, 2, add(t, key0, j), column[p], ok[p]);
-    for (int32_t r = 0; r < t->rows; r++) {
-      tc_kval share = tc_kb_load1(b, t->scores, score_at(t, r, j), -1, -1);
-      carried[r * count + p] = tc_kb_op3(b, TC_K_FMA, v, share, carried[r * count + p]);
-    }
+  tc_kval zero = i64(t, 0), step = i64(t, (int64_t)t->groups * AT_ONCE);
+  tc_kval whole = op2(t, TC_K_SUB, n, op2(t, TC_K_REM, n, step));
+  for (int32_t rest = 0; rest < 2; rest++) {
+    int32_t at_once = rest ? 1 : AT_ONCE;
+    tc_kval j = tc_kb_for(b, rest ? whole : zero, rest ? n : whole, (int64_t)t->groups * at_once, 0, t->rows * count,
+                          acc, carried);
+    add_keys(t, count, key0, j, at_once, rest ? n : -1, column, ok, carried);
+    tc_kb_end_for(b, t->rows * count, carried, acc);
   }
-  tc_kb_end_for(b, t->rows * count, carried, acc);
   for (int32_t i = 0; i < t->rows * count; i++)
     tc_kb_store(b, t->acc, i64(t, i / count * t->pieces + first + i % count), 1, &acc[i], -1);
 }
@@ -202,19 +235,46 @@ static void key_block(few *t, tc_kval key0, tc_kval n, tc_kval *state) {
   add_block(t, key0, n, alpha);
 }
 
+// Row r's element of the result in this lane's column.
+static tc_kval row_sum(few *t, int32_t r, int32_t piece) {
+  tc_kb *b = t->a.b;
+  if (t->groups == 1) return tc_kb_load1(b, t->acc, i64(t, (int64_t)r * t->pieces + piece), -1, -1);
+  tc_kval x = tc_attention_real(&t->a, 0), column = op2(t, TC_K_REM, lane(t), i64(t, t->width));
+  for (int32_t g = 0; g < t->groups; g++)
+    x = op2(t, TC_K_ADD, x, tc_kb_load1(b, t->parts, add(t, column, i64(t, (int64_t)g * t->width)), -1, -1));
+  return x;
+}
+
+// What the groups of lanes have of row r, for all to see.
+static void share_groups(few *t, int32_t r) {
+  tc_kb *b = t->a.b;
+  if (t->groups == 1) return;
+  tc_kval x = tc_kb_load1(b, t->acc, i64(t, r), -1, -1);
+  if (r) tc_kb_end_lanes(b, 0, NULL, NULL), tc_kb_barrier(b), tc_kb_lanes(b);
+  tc_kb_store(b, t->parts, lane(t), 1, &x, -1);
+  tc_kb_end_lanes(b, 0, NULL, NULL);
+  tc_kb_barrier(b);
+  tc_kb_lanes(b);
+}
+
 static void write_rows(few *t, const tc_kval *sums) {
   tc_attention *a = &t->a;
   tc_kb *b = a->b;
   tc_kb_lanes(b);
   for (int32_t r = 0; r < t->rows; r++) {
+    share_groups(t, r);
     tc_kval one = tc_attention_real(a, 1), zero = tc_attention_real(a, 0), index[TC_MAX_RANK];
     tc_kval empty = op2(t, TC_K_EQ, sums[r], zero);
     tc_kval share = op2(t, TC_K_DIV, one, tc_kb_op3(b, TC_K_SELECT, empty, one, sums[r]));
     share = tc_kb_op3(b, TC_K_SELECT, empty, zero, share);
     tc_attention_index(a, row_of(t, r), index);
     for (int32_t p = 0; p < t->pieces; p++) {
-      tc_kval ok, x = tc_kb_load1(b, t->acc, i64(t, (int64_t)r * t->pieces + p), -1, -1);
+      tc_kval ok, x = row_sum(t, r, p);
       index[a->rank - 1] = column_of(t, p, &ok);
+      if (t->groups > 1) {
+        tc_kval first = op2(t, TC_K_LT, lane(t), i64(t, t->width));
+        ok = ok < 0 ? first : op2(t, TC_K_AND, ok, first);
+      }
       tc_stage_store(a->s, index, tc_kb_cast(b, tc_stage_dtype(a->s), op2(t, TC_K_MUL, x, share)), ok);
     }
   }
@@ -228,6 +288,10 @@ int32_t tc_attention_few_emit(tc_stage *s, const tc_stage_config *c) {
   tc_kb *b = t.a.b;
   t.rows = (int32_t)c->tile[rank - 2];
   t.pieces = (int32_t)((t.e + c->lanes - 1) / c->lanes);
+  t.groups = 1, t.width = 1;
+  while (t.width < t.e) t.width *= 2;
+  if (t.width < c->lanes) t.groups = c->lanes / t.width;
+  if (t.groups > 1) t.parts = tc_kb_shared(b, (tc_sv){"parts", 5}, t.a.type, c->lanes);
   t.q = tc_kb_shared(b, (tc_sv){"q", 1}, t.a.type, t.rows * t.d);
   t.scores = tc_kb_shared(b, (tc_sv){"scores", 6}, t.a.type, (int64_t)t.rows * KEYS);
   t.acc = tc_kb_lane_array(b, (tc_sv){"acc", 3}, t.a.type, (int64_t)t.rows * t.pieces);

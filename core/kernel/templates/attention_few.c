@@ -249,8 +249,8 @@ static tc_kval row_sum(few *t, int32_t r, int32_t piece) {
 static void share_groups(few *t, int32_t r) {
   tc_kb *b = t->a.b;
   if (t->groups == 1) return;
-  tc_kval x = tc_kb_load1(b, t->acc, i64(t, r), -1, -1);
   if (r) tc_kb_end_lanes(b, 0, NULL, NULL), tc_kb_barrier(b), tc_kb_lanes(b);
+  tc_kval x = tc_kb_load1(b, t->acc, i64(t, r), -1, -1);
   tc_kb_store(b, t->parts, lane(t), 1, &x, -1);
   tc_kb_end_lanes(b, 0, NULL, NULL);
   tc_kb_barrier(b);

@@ -298,7 +298,19 @@ void cg_inst(cg *g, int32_t number) {
   }
 }
 
+static int32_t loads_left_out(cg *g, const tc_kregion *region) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < region->n_insts; i++) {
+    tc_kinst in;
+    tc_k_inst(g->k, region->insts[i], &in);
+    n += in.op == TC_K_LOAD && in.has_mask && in.n_args > 1 && !info_of(g, in.args[1]).varying;
+  }
+  return n;
+}
+
 void cg_part(cg *g, const tc_kregion *region, int32_t from, int32_t to, int32_t n_out, cg_val *out) {
+  int32_t outside = g->maybe;
+  g->maybe = loads_left_out(g, region);
   for (int32_t i = from; i < to && g->status == TC_STATUS_OK; i++) {
     tc_kinst in;
     tc_k_inst(g->k, region->insts[i], &in);
@@ -312,6 +324,7 @@ void cg_part(cg *g, const tc_kregion *region, int32_t from, int32_t to, int32_t 
       out[j] = g->vals[in.args[j]];
     }
   }
+  g->maybe = outside;
 }
 
 void cg_region(cg *g, int32_t r, int32_t n_out, cg_val *out) {

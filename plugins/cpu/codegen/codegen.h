@@ -90,7 +90,7 @@ typedef struct cg {
   cg_overlap overlap;
   bool avx512, streamed, has_checks, in_lanes;
   int32_t depth, maybe; // maybe: loads of the region, and not of those inside, that all lanes may leave out together
-  int64_t emitted; // kernel instructions emitted so far, against explosion by unrolling
+  int64_t emitted;      // kernel instructions emitted so far, against explosion by unrolling
   int32_t status;
   char message[256];
 } cg;

@@ -180,7 +180,8 @@ static int32_t index_put_lower(tc_op_args *a) {
   for (int32_t d = 0, b = 0, p = 1; d < full; d++) map[d] = from[d] < 0 ? flat[b++] : index[p++];
   values = tc_lo_view(a, values, rank, own, index, map);
 
-  bool sum = tc_op_bool(a, 3, 0), across = tc_scatter_across(a, r, x.by[r->rank - 1] >= 0);
+  bool sum = tc_op_bool(a, 3, 0);
+  int32_t across = tc_scatter_across(a, r, x.by[r->rank - 1] >= 0, false);
   tc_lt out =
       tc_lower_scatter(a, sum ? TC_SCATTER_ADD : TC_SCATTER_SET, across, plain ? TC_NEGATIVE_WRAPS : TC_NEGATIVE_ERROR,
                        self, positions, values, sum ? tc_scatter_type(a, r->dtype, sizes[0], m) : r->dtype);

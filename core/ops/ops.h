@@ -147,7 +147,7 @@ int32_t tc_indexed_sizes(tc_op_args *a, const tc_indexing *x, tc_int *sizes, int
 // ---- writing at positions (scatter.c) ----
 // Elements of `values` [m, …] at `positions` [m, …] of the first dimension of `self` [n, …], with a kind
 // (TC_SCATTER_*); `negative`: what positions below zero mean (TC_NEGATIVE_*).
-tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, int32_t negative, tc_lt self, tc_lt positions,
+tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, int32_t across, int32_t negative, tc_lt self, tc_lt positions,
                        tc_lt values, tc_dtype dtype);
 // Arguments self, dim, index of as many dimensions, source or number: refuses an index that is larger than self beside
 // `dim`, or than the source. An empty one always fits.
@@ -167,7 +167,9 @@ int32_t tc_expand_rank0_scatter(tc_op_args *a);
 int32_t tc_lower_along_in_place(tc_op_args *a, int32_t dim, tc_lt idx, bool wrap, tc_lt values);
 // Lanes run across columns if those lie side by side: the last dimension, unless it is the one that is scattered along
 // or has a handful of elements.
-bool tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed);
+// 0: they do not; 2: all columns have the same positions, as those of a vector are (`whole`: each has its own); 1: they
+// may differ.
+int32_t tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed, bool whole);
 // The type to add up in: 16-bit sums are rounded once, and f32 where places get many elements (small results then).
 tc_dtype tc_scatter_type(tc_op_args *a, tc_dtype dtype, tc_int places, tc_int elements);
 // The same elements in another dtype, or the same tensor.

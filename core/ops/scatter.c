@@ -189,7 +189,7 @@ static int32_t along_meta(tc_op_args *a) {
   return tc_meta_row_major(a);
 }
 
-tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, int32_t negative, tc_lt self, tc_lt positions,
+tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, int32_t across, int32_t negative, tc_lt self, tc_lt positions,
                        tc_lt values, tc_dtype dtype) {
   tc_int sizes[TC_MAX_RANK], attrs[3] = {tc_int_const(a, kind), tc_int_const(a, across), tc_int_const(a, negative)};
   tc_lt operands[3] = {self, positions, values};
@@ -198,8 +198,9 @@ tc_lt tc_lower_scatter(tc_op_args *a, int32_t kind, bool across, int32_t negativ
   return tc_lo_template(a, "scatter", 3, operands, dtype, rank, sizes, 3, attrs);
 }
 
-bool tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed) {
-  return t->rank > 1 && !last_indexed && tc_int_hint(a, t->sizes[t->rank - 1], 8) >= 4;
+int32_t tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed, bool whole) {
+  bool across = t->rank > 1 && !last_indexed && tc_int_hint(a, t->sizes[t->rank - 1], 8) >= 4;
+  return !across ? 0 : whole ? 1 : 2;
 }
 
 tc_lt tc_lower_converted(tc_op_args *a, tc_lt x, tc_dtype dtype) {
@@ -383,7 +384,7 @@ static tc_lt summed_by_parts(tc_op_args *a, tc_lt self, tc_lt positions, tc_lt v
     }
   }
   tc_lt sums =
-      tc_lower_scatter(a, TC_SCATTER_ADD, false, TC_NEGATIVE_LEFT_OUT, operands[0], operands[1], operands[2], type);
+      tc_lower_scatter(a, TC_SCATTER_ADD, 0, TC_NEGATIVE_LEFT_OUT, operands[0], operands[1], operands[2], type);
   tc_lo_begin_reduce(a, TC_RED_SUM, 1, &places, 1, &parts, index);
   tc_lt pair[] = {self, tc_lo_end(a, tc_lo_load(a, sums, index), type)};
   static const char *const names[] = {"x", "y"};
@@ -400,7 +401,7 @@ static int32_t along_lower(tc_op_args *a) {
   if (w.wraps) negative = TC_NEGATIVE_WRAPS;
   tc_dtype type = w.sum ? tc_scatter_type(a, r->dtype, r->sizes[w.dim], tc_lo_size(a, positions, 0)) : r->dtype;
   if (w.sum) values = scaled(a, values, type);
-  bool across = tc_scatter_across(a, r, w.dim == r->rank - 1);
+  int32_t across = tc_scatter_across(a, r, w.dim == r->rank - 1, w.whole);
   tc_lt self = tc_lower_moved(a, tc_lo_arg(a, 0), w.dim, 0), out = -1;
   if (w.sum && negative == TC_NEGATIVE_ERROR) out = summed_by_parts(a, self, positions, values, type);
   if (out < 0)

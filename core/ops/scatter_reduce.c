@@ -143,7 +143,7 @@ static tc_lt filled(tc_op_args *a, tc_lt like, int32_t kind, tc_dtype d) {
 }
 
 // Every place divided by the number of elements there; ones start from PROD's neutral, zeros from SUM's.
-static tc_lt divided(tc_op_args *a, const plan *p, bool across, int32_t negative, tc_lt total, tc_lt positions,
+static tc_lt divided(tc_op_args *a, const plan *p, int32_t across, int32_t negative, tc_lt total, tc_lt positions,
                      tc_lt values, tc_dtype type) {
   static const char *const names[] = {"v", "n"};
   static const char *const floored = "let m = where(n < 1, 1, n); where(v % m < 0, v / m - 1, v / m)";
@@ -161,7 +161,8 @@ static int32_t scatter_lower(tc_op_args *a) {
   if (read_plan(a, &p)) return TC_STATUS_INVALID_ARGUMENT;
   tc_lt out = tc_lower_moved(a, tc_lo_arg(a, 0), p.dim, 0);
   int32_t negative = tc_scatter_operands(a, p.whole, p.dim, &positions, &values);
-  bool across = tc_scatter_across(a, r, p.dim == r->rank - 1), exact = p.kind == MAX || p.kind == MIN;
+  bool exact = p.kind == MAX || p.kind == MIN;
+  int32_t across = tc_scatter_across(a, r, p.dim == r->rank - 1, p.whole);
   tc_dtype type = exact ? r->dtype : tc_scatter_type(a, r->dtype, r->sizes[p.dim], tc_lo_size(a, positions, 0));
   if (!p.include_self)
     out = tc_lower_scatter(a, TC_SCATTER_SET, across, negative, out, positions, filled(a, values, p.kind, type), type);

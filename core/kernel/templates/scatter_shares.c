@@ -38,12 +38,21 @@ static tc_kval lane(shares *x) { return tc_kb_cast(x->b, TC_I64, tc_kb_lane(x->b
 static tc_kval load(shares *x, tc_kmem m, tc_kval at) { return tc_kb_load1(x->b, m, at, -1, -1); }
 static void store(shares *x, tc_kmem m, tc_kval at, tc_kval v, tc_kval mask) { tc_kb_store(x->b, m, at, 1, &v, mask); }
 
+// So many columns that lanes of their own, which go through the positions of each alone, keep the device busy.
+static bool are_many_columns(const tc_stage *s) {
+  int64_t columns = 1, cores = tc_stage_device(s)->cores;
+  for (int32_t i = 1; i < tc_stage_rank(s); i++) columns *= tc_stage_out_hint(s, i);
+  return columns >= (int64_t)BLOCKS * LANES_ALONG * (cores > 0 ? cores : 1);
+}
+
 bool tc_scatter_in_shares(const tc_stage *s, tc_stage_config *out) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t r = tc_stage_rank(s);
   tc_dtype d = tc_stage_dtype(s);
-  bool across = tc_scatter_is_across(s), plain = d != TC_BOOL && d < TC_C32;
+  bool plain = d != TC_BOOL && d < TC_C32,
+       across = tc_scatter_is_across(s) && tc_stage_attr(s, TC_SCATTER_ACROSS, 0) == 2;
   if (dev->simd_bytes || r < 1 || !plain || tc_stage_operand_hint(s, 1, 0) < FEWEST) return false;
+  if (tc_scatter_is_across(s) && !across && are_many_columns(s)) return false;
   int32_t lanes = across ? LANES : LANES_ALONG, per_lane = PER_LANE;
   while (per_lane > 1 && lanes * per_lane / 2 >= tc_stage_operand_hint(s, 1, 0)) per_lane /= 2;
   if (dev->max_lanes && dev->max_lanes < lanes) return false;

@@ -109,6 +109,7 @@ static bool is_narrow(tc_em *e, int32_t lane_var) {
   if (e->dev->simd_bytes || group < 32 || (e->dev->max_lanes && group > e->dev->max_lanes) || e->g->rows) return false;
   const tc_sym *row = e->extents[lane_var];
   if (!tc_sym_is_const(row) || row->value > (int64_t)EM_NARROW_TRIPS * group) return false;
+  if ((row->value + group - 1) / group * em_cost(e) > EM_MOST_WRITTEN_OUT) return false;
   return tc_sym_hint_or(e->syms, tc_product(e->l, e->n_par, e->extents), 1) >= MANY;
 }
 

@@ -24,6 +24,7 @@ static bool unrolled(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
   enum { LONGEST = 32 };
   const tc_sym *row = tc_product(e->l, e->n_red, e->extents + e->n_par);
   if (e->dev->simd_bytes || !tc_sym_is_const(row) || row->value > LONGEST) return false;
+  if (row->value * em_cost(e) > EM_MOST_WRITTEN_OUT) return false;
   for (int64_t i = 0; i < e->extents[d]->value; i++) {
     int32_t mark = em_mark(e);
     em_bind(e, e->vars[d], em_const(e, i));

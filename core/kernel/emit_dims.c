@@ -262,6 +262,12 @@ static int32_t best_of(tc_em *e, const scan *s, int32_t n, int32_t otherwise) {
   return best;
 }
 
+int64_t em_cost(const tc_em *e) {
+  int64_t cost = 1;
+  for (int32_t i = 0; i < e->g->steps.count; i++) cost += tc_body_cost(&e->g->steps.data[i].node->body);
+  return cost;
+}
+
 // Are rows gone through more than once?
 static bool goes_again(tc_em *e) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
@@ -280,10 +286,15 @@ static int32_t beside_short_rows(tc_em *e, const scan *s) {
   const tc_sym *row = tc_product(e->l, e->n_red, e->extents + e->n_par), *rows = tc_product(e->l, e->n_par, e->extents);
   int64_t longest = goes_again(e) ? LONGEST_WRITTEN : LONGEST;
   if (e->n_red == 0 || e->g->rows || !tc_sym_is_const(row) || row->value > longest) return -1;
+  if (row->value * em_cost(e) > EM_MOST_WRITTEN_OUT) return -1;
   int32_t best = tc_sym_hint_or(e->syms, rows, LEAST) < LEAST ? -1 : best_of(e, s, e->n_par, -1);
-  // Lanes go on in the variable in front where one has few.
-  while (best > 0 && tc_sym_hint_or(e->syms, e->extents[best], LEAST) < LEAST) join(e, best - 1, best, false), best--;
-  return best >= 0 && tc_sym_hint_or(e->syms, e->extents[best], LEAST) >= LEAST ? best : -1;
+  // Lanes go on in a neighbouring variable where one has few.
+  while (best >= 0 && e->n_par > 1 && tc_sym_hint_or(e->syms, e->extents[best], LEAST) < LEAST) {
+    int32_t outer = best > 0 ? best - 1 : 1;
+    join(e, outer, best, false);
+    if (outer < best) best--;
+  }
+  return best;
 }
 
 int32_t em_merge_dims(tc_em *e) {

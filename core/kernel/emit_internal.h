@@ -53,7 +53,8 @@ typedef struct tc_em_kept_array {
 
 // Elements that are fetched before they are read: those at the next value of a variable, the rows', or further on in
 // the lanes'; NULL: none.
-enum { EM_NARROW_TRIPS = 8 }; // elements of a lane, at most
+enum { EM_NARROW_TRIPS = 8 };        // elements of a lane, at most
+enum { EM_MOST_WRITTEN_OUT = 4096 }; // elements of a lane times what one costs (em_cost)
 typedef struct tc_em_ahead {
   const tc_sym *var;
   bool rows;
@@ -160,6 +161,7 @@ void em_column_add(tc_em *e, int32_t step);
 
 // Is a step computed per row (only parallel variables), or per element?
 bool em_step_is_row(tc_em *e, int32_t step);
+int64_t em_cost(const tc_em *e); // of an element: what the steps of the group compute (emit_dims.c)
 // Runs phase by phase over one row: opens its own lanes regions. `lane_var` is the variable along lanes.
 void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym *lo, const tc_sym *hi);
 // Makes on-chip arrays for the steps that are held; `rows` rows each.

@@ -224,6 +224,13 @@ double tc_kb_most(const tc_kb *b, tc_kval v) {
   return x < y ? x : y;
 }
 
+// Does the type have both as numbers, so that a conversion to it keeps what lies between them?
+static bool holds(tc_dtype type, double lo, double hi) {
+  const double exact = 0x1p53;
+  return lo >= -exact && hi <= exact && tc_kir_wrap(type, (int64_t)lo) == (int64_t)lo &&
+         tc_kir_wrap(type, (int64_t)hi) == (int64_t)hi;
+}
+
 // Bounds of a number that is no NaN, by the constants that it was limited to on the way; else infinite ones.
 static void bounds(const tc_kb *b, tc_kval v, int32_t depth, double *lo, double *hi) {
   const tc_kinst *in = tc_kb_inst_of(b, v);
@@ -236,7 +243,10 @@ static void bounds(const tc_kb *b, tc_kval v, int32_t depth, double *lo, double 
     return;
   }
   if (!in || depth == 0) return;
-  if (in->op == TC_K_CAST && !real && tc_kb_type(b, in->args[0]) != TC_BOOL) bounds(b, in->args[0], depth - 1, lo, hi);
+  if (in->op == TC_K_CAST && !real && tc_kb_type(b, in->args[0]) != TC_BOOL) {
+    bounds(b, in->args[0], depth - 1, lo, hi);
+    if (!holds(tc_kb_type(b, v), *lo, *hi)) *lo = -HUGE_VAL, *hi = HUGE_VAL;
+  }
   bool least = in->op == (real ? TC_K_FMIN : TC_K_MIN), most = in->op == (real ? TC_K_FMAX : TC_K_MAX);
   if (!least && !most) return;
   double x[2], y[2];

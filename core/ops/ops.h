@@ -170,7 +170,8 @@ int32_t tc_lower_along_in_place(tc_op_args *a, int32_t dim, tc_lt idx, bool wrap
 // 0: they do not; 2: all columns have the same positions, as those of a vector are (`whole`: each has its own); 1: they
 // may differ.
 int32_t tc_scatter_across(tc_op_args *a, const tc_tensor_type *t, bool last_indexed, bool whole);
-// The type to add up in: 16-bit sums are rounded once, and f32 where places get many elements (small results then).
+// The type to add up in: 16-bit sums are rounded once, and so are those of f32 where places get more than 64 elements
+// on average (small results then).
 tc_dtype tc_scatter_type(tc_op_args *a, tc_dtype dtype, tc_int places, tc_int elements);
 // The same elements in another dtype, or the same tensor.
 tc_lt tc_lower_converted(tc_op_args *a, tc_lt x, tc_dtype dtype);

@@ -10,7 +10,7 @@
 //
 // Operands: 0 self [n, …], 1 positions [m, …], 2 values [m, …]. attrs: 0 kind (TC_SCATTER_*), 1 across (2: positions
 // are the same for all columns), 2 what negative positions mean (TC_NEGATIVE_*). What is out of range is an error.
-// params: 0 across, 1 strips.
+// params: 0 across, 1 strips, 2 and 3 see scatter.h.
 #include "core/kernel/templates/scatter.h"
 
 #include "core/ir/opargs.h"

@@ -9,7 +9,8 @@
 #include "tc/lower.h"
 
 enum { TC_SCATTER_KIND, TC_SCATTER_ACROSS, TC_SCATTER_NEGATIVE }; // attributes
-enum { TC_SCATTER_SHARE = 2 };                                    // parameter: rows of a block's share; 0: all
+// Parameters: rows of a block's share (0: all), positions of a chunk that are a lane's.
+enum { TC_SCATTER_SHARE = 2, TC_SCATTER_PER_LANE };
 
 typedef struct tc_scatter {
   tc_stage *s;

@@ -3,9 +3,9 @@
 //
 // Positions are looked at by chunks, in which each lane has PER_LANE neighbours: it counts its own share's, sums of
 // counts (Hillis and Steele, "Data parallel algorithms", 1986) say where in the chunk's list they go, and the list is
-// in order. Then its entries are written one after the other, so that the result is what writing them alone would make,
-// whatever the timing. Across: all lanes write an entry, each in columns of its own. Along: a lane has one row, which
-// it keeps in a register, and takes the entries that are its own.
+// in order. Then its entries are written in this order, some at once where their rows differ, so that the result is
+// what writing them one by one would make, whatever the timing. Across: all lanes write an entry, each in columns of
+// its own. Along: a lane has one row, which it keeps in a register, and takes the entries that are its own.
 #include "core/ir/opargs.h"
 #include "core/kernel/templates/scatter.h"
 
@@ -249,7 +249,7 @@ static void write_list(shares *x, tc_kval k0, int32_t sums) {
 void tc_scatter_emit_shares(tc_scatter *t, const tc_stage_config *c) {
   shares x = {.t = t, .b = t->b, .across = c->params[0] != 0, .lanes = c->lanes, .strips = (int32_t)c->params[1]};
   tc_kb *b = t->b;
-  x.per_lane = (int32_t)c->params[TC_SCATTER_SHARE + 1];
+  x.per_lane = (int32_t)c->params[TC_SCATTER_PER_LANE];
   x.chunk = x.lanes * x.per_lane;
   x.counts = tc_kb_shared(b, (tc_sv){"counts", 6}, TC_I32, (int64_t)2 * x.lanes);
   x.list = tc_kb_shared(b, (tc_sv){"list", 4}, TC_I32, x.chunk);

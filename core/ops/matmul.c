@@ -230,8 +230,8 @@ static tc_lt multiply(tc_op_args *a, tc_lt x, tc_lt y, tc_dtype out, int32_t ix,
     sizes[d] = tc_lo_size(a, d == rank - 1 ? y : x, d);
     empty = empty || tc_sym_is_int(sizes[d], 0);
   }
-  if (empty || tc_sym_is_int(sizes[rank - 1], 1)) return multiply_rows(a, x, y, out, rank, sizes);
   tc_dtype dtype = tc_lo_dtype(a, y);
+  if (empty || tc_sym_is_int(sizes[rank - 1], 1) || dtype == TC_BOOL) return multiply_rows(a, x, y, out, rank, sizes);
   bool tiled = !tc_dtype_is_complex(dtype) || (dtype == TC_C64 && !is_small(a, x, y));
   int32_t unpacked = tc_lo_in_order(a, y), order = tiled ? unpacked : 0;
   if (order) {
@@ -264,15 +264,21 @@ static int32_t lower_product(tc_op_args *a) {
   return TC_STATUS_OK;
 }
 
+// In the result's type: of bool any number but 0 is 1.
+static tc_c128 factor(tc_op_args *a, const char *name) {
+  tc_number v = {.re = 1};
+  tc_op_number(a, tc_op_arg_index(a, name), &v);
+  if (tc_op_result_type(a, 0)->dtype == TC_BOOL) return (tc_c128){v.re != 0 || v.im != 0, 0};
+  return (tc_c128){v.re, v.im};
+}
+
 // beta·self + alpha·product
 static int32_t lower_addmm(tc_op_args *a) {
   const tc_tensor_type *r = tc_op_result_type(a, 0);
   tc_dtype compute = tc_op_math_type(r->dtype);
   tc_lt xy = multiply(a, tc_lo_arg(a, 1), tc_lo_arg(a, 2), compute, 1, 2),
         self = tc_lo_expand(a, tc_lo_arg(a, 0), r->rank, r->sizes);
-  tc_number beta = {.re = 1}, alpha = {.re = 1};
-  tc_op_number(a, tc_op_arg_index(a, "beta"), &beta);
-  tc_op_number(a, tc_op_arg_index(a, "alpha"), &alpha);
+  tc_c128 beta = factor(a, "beta"), alpha = factor(a, "alpha");
   tc_int index[TC_MAX_RANK];
   tc_lo_begin(a, r->rank, r->sizes, index);
   tc_bval p = tc_lo_load(a, xy, index);
@@ -531,11 +537,6 @@ static int32_t ref_product(tc_op_args *a, const tc_ref_view *x, const tc_ref_vie
   return TC_STATUS_OK;
 }
 static const tc_c128 one = {1, 0};
-static tc_c128 factor(tc_op_args *a, const char *name) {
-  tc_number v = {.re = 1};
-  tc_op_number(a, tc_op_arg_index(a, name), &v);
-  return (tc_c128){v.re, v.im};
-}
 static int32_t ref_mm(tc_op_args *a) {
   return ref_product(a, tc_op_data(a, 0), tc_op_data(a, 1), false, NULL, one, one);
 }

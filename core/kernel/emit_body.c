@@ -366,7 +366,7 @@ static bool is_turn_of(tc_em *e, const tc_buf *b) {
 // What is read once in a row is fetched some lines before, since the processor's own guesses end with a page. What lies
 // at the same place for every row needs it not.
 static void fetch_ahead(tc_em *e, const tc_buf *b, const tc_sym *address) {
-  enum { BYTES = 1024 };
+  enum { BYTES = 4096 };
   const tc_sym *var = e->ahead.var, *coeff, *rest;
   if (!var || (e->ahead.rows && e->phase < 1) || e->mask >= 0 || b->planar || !is_large(e, b)) return;
   bool linear = tc_sym_linear(e->syms, address, var, &coeff, &rest);

@@ -106,6 +106,10 @@ void cg_define(cg *g, tc_kval v, LLVMValueRef x, int32_t zeros);
 // Two loops over the same rounds, of which the second belongs to the other block (cg_overlap_turn).
 void cg_loop_beside(cg *g, const tc_kinst *in, const tc_kinst *late);
 
+// ---- order.c: instructions that have no order but that of their operands ----
+int32_t cg_straight(const cg *g, const tc_kregion *region, int32_t from, int32_t to); // where such a run ends, or from
+void cg_put_in_order(cg *g, int32_t n, const int32_t *insts);                         // and emits them
+
 // ---- overlap.c: the last phase of a block beside the next block ----
 void cg_overlap_begin(cg *g);                            // decides
 void cg_overlap_turn(cg *g);                             // changes to the other of the two blocks, and back

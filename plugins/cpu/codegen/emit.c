@@ -312,6 +312,9 @@ void cg_part(cg *g, const tc_kregion *region, int32_t from, int32_t to, int32_t 
   int32_t outside = g->maybe;
   g->maybe = loads_left_out(g, region);
   for (int32_t i = from; i < to && g->status == TC_STATUS_OK; i++) {
+    int32_t end = cg_straight(g, region, i, to);
+    if (end > i) cg_put_in_order(g, end - i, region->insts + i);
+    if ((i = end) == to) break;
     tc_kinst in;
     tc_k_inst(g->k, region->insts[i], &in);
     if (in.op != TC_K_YIELD) {

@@ -63,6 +63,8 @@ int32_t tc_lo_keep_by_rows(tc_op_args *a, tc_lt t) { return ready(a) && a->lower
 
 int64_t tc_lo_on_chip(tc_op_args *a) { return ready(a) ? a->lower->on_chip(a) : 0; }
 
+int32_t tc_lo_simd_bytes(tc_op_args *a) { return ready(a) ? a->lower->simd_bytes(a) : 0; }
+
 int32_t tc_lo_in_place(tc_op_args *a) { return ready(a) && a->lower->in_place(a); }
 
 void tc_lo_store_at(tc_op_args *a, const tc_int *index, const tc_bval *idx, int32_t wrap, tc_bval condition) {

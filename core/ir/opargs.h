@@ -69,6 +69,7 @@ typedef struct tc_lower_hooks {
   int32_t (*lies)(tc_op_args *a, tc_lt t);
   int32_t (*keep_by_rows)(tc_op_args *a, tc_lt t);
   int64_t (*on_chip)(tc_op_args *a);
+  int32_t (*simd_bytes)(tc_op_args *a);
 } tc_lower_hooks;
 
 // Data of the moment REF, filled by the reference engine.
@@ -173,6 +174,8 @@ int32_t tc_lo_lies(tc_op_args *a, tc_lt t);
 int32_t tc_lo_keep_by_rows(tc_op_args *a, tc_lt t);
 // Bytes that a block has for panels of its own, where lanes are SIMD elements; 0: what is packed is packed in front.
 int64_t tc_lo_on_chip(tc_op_args *a);
+// Bytes of a register whose elements are lanes; 0: lanes are threads.
+int32_t tc_lo_simd_bytes(tc_op_args *a);
 // In the open node: its element goes to `index` of argument 0; idx[d] ≥ 0 is the index of dimension d instead (i64;
 // wrap: negative ones count from the end; out of range is an error of the run). idx may be NULL. Nothing is written
 // where `condition` is false (-1: always). No two elements that are written may go to one place.

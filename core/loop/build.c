@@ -553,6 +553,7 @@ static int32_t keep_by_rows(tc_op_args *a, tc_lt t) {
 }
 
 static int64_t on_chip(tc_op_args *a) { return tc_lo_of(a)->options->on_chip; }
+static int32_t simd_bytes(tc_op_args *a) { return tc_lo_of(a)->options->simd_bytes; }
 
 // A library wants strides: a view whose elements are not affine in its indices is copied first, so that it lies as the
 // graph says, which the library was asked about; but a matrix by rows, which any takes.
@@ -682,6 +683,7 @@ const tc_lower_hooks tc_lo_hooks = {
     .lies = lies,
     .keep_by_rows = keep_by_rows,
     .on_chip = on_chip,
+    .simd_bytes = simd_bytes,
     .store_at = store_at,
     .require = require,
 };

@@ -163,7 +163,8 @@ typedef struct tc_lower_options {
   void *self;
   uint64_t pairs;  // bit TC_x: the device has dot2 over pairs of x (tc_device_props)
   int64_t on_chip; // bytes that a block has, where lanes are SIMD elements; 0: products pack in front of their kernels
-  bool lock_step;  // lanes are threads that run in lock-step: products read their operands where they lie
+  int32_t simd_bytes; // of a register whose elements are lanes; 0: lanes are threads
+  bool lock_step;     // lanes are threads that run in lock-step: products read their operands where they lie
   const struct tc_template_registry *templates;
   // Of a region: what its results must look like, by output (NULL: no tensor is wanted there). Each then is a whole
   // buffer of its own, which whoever runs the region places.

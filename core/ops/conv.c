@@ -275,12 +275,17 @@ static bool own_by_blocks(tc_op_args *a, const plain *p, tc_lt x, tc_dtype compu
 }
 
 // The part of the input that kernels meet, with zeros around it, in the type that is computed in; the input itself
-// where it is that. Channels stay last where they are last. In pairs: of channels, as pack_weights has them.
-static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_last, tc_dtype compute) {
+// where it is that. Channels stay last where they are last. In pairs: of channels, as pack_weights has them. Positions
+// of 16-bit channels that lie last are read as they are where a step of wide vectors makes a good part of the output
+// channels of each: widening them once for all is a pass through memory. f16 take more to widen.
+static tc_lt pad_input(tc_op_args *a, const plain *p, tc_lt x, bool channels_last, bool joined, tc_dtype compute) {
+  enum { FEW_OUT = 128, FEWER_OUT = 64, WIDE = 64 };
   tc_int sizes[MAX_SPACE + 2], index[MAX_SPACE + 2], at[MAX_SPACE + 2], inside = tc_int_const(a, 1), i[MAX_SPACE + 2],
                                                                         map[MAX_SPACE + 2], view[MAX_SPACE + 2];
   int32_t rank = p->n + 2;
-  bool same = tc_lo_dtype(a, x) == compute && !p->pairs;
+  int64_t few = tc_lo_dtype(a, x) == TC_BF16 ? FEW_OUT : FEWER_OUT;
+  bool narrow = joined && channels_last && p->groups == 1 && p->out <= few && tc_lo_simd_bytes(a) >= WIDE;
+  bool same = (tc_lo_dtype(a, x) == compute || narrow) && !p->pairs;
   for (int32_t d = 0; d < rank; d++) view[d] = tc_lo_size(a, x, d);
   for (int32_t d = 0; d < p->n; d++) {
     bool fits;
@@ -327,10 +332,10 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
   bool positions = p->out < FEW;
   own.pairs =
       !positions && !each && tc_lo_pairs(a, tc_lo_dtype(a, x)) && p->in > 1 && (p->groups == 1 || p->in % 2 == 0);
-  tc_int sizes[MAX_SPACE + 3], attrs[3 + 6 * MAX_SPACE], zero = tc_int_const(a, 0);
+  tc_int sizes[MAX_SPACE + 3], attrs[4 + 6 * MAX_SPACE], zero = tc_int_const(a, 0);
   int32_t rank = 0, n_attrs = 0;
   bool as_it_lies = positions || (!p->pairs && !each && own_by_blocks(a, p, x, compute));
-  tc_lt operands[2] = {as_it_lies ? x : pad_input(a, p, x, channels_last, compute),
+  tc_lt operands[2] = {as_it_lies ? x : pad_input(a, p, x, channels_last, joined, compute),
                        pack_weights(a, p, w, positions ? 1 : PANEL, compute)};
   sizes[rank++] = tc_lo_size(a, x, 0);
   if (p->groups > 1) sizes[rank++] = tc_int_const(a, p->groups);
@@ -339,7 +344,7 @@ static tc_lt lower_plain(tc_op_args *a, const plain *what, tc_lt x, tc_lt w, boo
   bool either = joined && !each && !channels_last && p->groups == 1 && tc_dtype_class(compute) == 'f';
   int64_t way = positions ? 1 : p->pairs ? 2 : as_it_lies ? 5 : either ? 3 : each ? 4 : 0;
   attrs[n_attrs++] = tc_int_const(a, way), attrs[n_attrs++] = tc_int_const(a, p->n);
-  attrs[n_attrs++] = tc_int_const(a, p->groups);
+  attrs[n_attrs++] = tc_int_const(a, p->groups), attrs[n_attrs++] = tc_int_const(a, channels_last);
   for (int32_t i = 0; i < p->n; i++) {
     attrs[n_attrs++] = tc_int_const(a, p->k[i]), attrs[n_attrs++] = tc_int_const(a, p->stride[i]);
     attrs[n_attrs++] = tc_int_const(a, p->dilation[i]), attrs[n_attrs++] = as_it_lies ? p->before[i] : zero;
@@ -375,7 +380,7 @@ static bool skips(const plain *p) {
   }
   return strided && p->n > 1 && p->groups == 1 && p->out >= FEW && !p->flipped;
 }
-// The positions that it meets, side by side.
+// The positions that it meets, side by side; a node of its own unless pad_input makes one.
 static tc_lt take_positions(tc_op_args *a, plain *p, tc_lt x) {
   tc_int sizes[MAX_SPACE + 2] = {tc_lo_size(a, x, 0), tc_lo_size(a, x, 1)}, at[MAX_SPACE + 2];
   for (int32_t i = 0; i < p->n; i++) sizes[2 + i] = p->size[i];
@@ -383,8 +388,9 @@ static tc_lt take_positions(tc_op_args *a, plain *p, tc_lt x) {
   for (int32_t i = 0; i < p->n; i++)
     at[2 + i] = tc_int_mul(a, at[2 + i], tc_int_const(a, p->stride[i])), p->stride[i] = 1;
   tc_bval v = tc_lo_load(a, x, at);
-  tc_lo_keep(a);
-  return tc_lo_end(a, v, tc_lo_dtype(a, x));
+  tc_dtype dtype = tc_lo_dtype(a, x);
+  if (dtype == tc_op_math_type(dtype)) tc_lo_keep(a);
+  return tc_lo_end(a, v, dtype);
 }
 static tc_lt lower_rows(tc_op_args *a, plain p, tc_lt x, tc_lt w, bool channels_last, tc_dtype out) {
   tc_int flat[3] = {tc_lo_size(a, x, 0), tc_lo_size(a, x, 1), tc_int_const(a, 1)}, sizes[MAX_SPACE + 2];
@@ -469,12 +475,13 @@ static tc_lt lower_template(tc_op_args *a, const conv *c, plain *p, tc_lt x, tc_
   bool channels_last = tc_suggested_format(a, t) != TC_FORMAT_CONTIGUOUS;
   for (int32_t d = 0; d < t->rank && !c->batched; d++) sizes[1 + d] = t->sizes[d];
   if (!c->batched) x = tc_lo_reshape(a, x, t->rank + 1, sizes);
+  bool is_wide = t->dtype == tc_op_math_type(t->dtype);
   tc_lt y;
   if (c->transposed && !p->flipped) y = lower_columns(a, c, *p, x, w, out);
   else if (one_row(a, p, t)) y = lower_rows(a, *p, x, w, channels_last, out);
-  // Threads in lock-step read them where they lie.
-  else if (skips(p) && !channels_last && !tc_lo_in_order(a, x))
-    x = take_positions(a, p, x), y = lower_rows(a, *p, x, w, false, out);
+  // Threads in lock-step read them where they lie, and so do others channels that lie last, which are whole vectors.
+  else if (skips(p) && (!channels_last || !is_wide) && !tc_lo_in_order(a, x))
+    x = take_positions(a, p, x), y = lower_rows(a, *p, x, w, channels_last, out);
   else y = lower_plain(a, p, x, w, channels_last, false, out);
   return c->batched ? y : tc_lo_reshape(a, y, r->rank, r->sizes);
 }

@@ -104,7 +104,8 @@ static tc_status make_loops(tc_context *c, tc_compiled *x) {
     lo.call_supported = tc_exec_call_supported, lo.call_preferred = tc_exec_call_preferred;
   lo.calls_only = c->device && !c->device->codegen;
   lo.pairs = c->device ? c->device->props.pairs : 0;
-  lo.on_chip = c->device && c->device->props.simd_bytes ? c->device->props.shared_bytes : 0;
+  lo.simd_bytes = c->device ? c->device->props.simd_bytes : 0;
+  lo.on_chip = lo.simd_bytes ? c->device->props.shared_bytes : 0;
   lo.lock_step = c->device && !c->device->props.simd_bytes && c->device->props.subgroup > 1;
   TC_TRY(tc_lower_graph(x->graph, &lo, &x->loops));
   x->choices = tc_sb_view(&notes);

@@ -29,12 +29,14 @@
 // elements: what a weight that is no number makes of a zero beside the input is left out.
 //
 // attrs: 0 way (0 channels, 1 positions, 2 channels in pairs, 3 either, 4 each, 5 own), 1 spatial dimensions n, 2
-// groups (1: the output has no such dimension); then for each spatial dimension kernel size, stride, dilation, padding
-// before; then, where products with padding do not count, for each spatial dimension the padding in front of and behind
-// what operand 0 has of the input. params: 0 V, 1 RY, 2 RX (channels) or RO (positions), 3 P, 4 positions (of either).
+// groups (1: the output has no such dimension), 3 whether channels lie last in memory; then for each spatial dimension
+// kernel size, stride, dilation, padding before; then, where products with padding do not count, for each spatial
+// dimension the padding in front of and behind what operand 0 has of the input. params: 0 V, 1 RY, 2 RX (channels) or
+// RO (positions), 3 P, 4 positions (of either).
 #include "core/kernel/templates/conv.h"
 
 enum { VECTORS, ROWS, COLUMNS, PANEL, BY_POSITION };
+enum { WAY, SPACE, GROUPS, CHANNELS_LAST, OF_DIMENSIONS, PER_DIMENSION = 4 }; // attributes
 enum { MAX_SPACE = TC_CONV_MAX_SPACE, MAX_ACC = 32, UNROLL = 8 };
 // A row is long if it has so many positions; weights that all of a run's channels read must stay in the cache beside
 // it.
@@ -43,18 +45,20 @@ enum { LONG_ROW = 1024, MOST_SHARED = 1 << 20, SHARED_CHANNELS = 8, SHARED_VECTO
 typedef tc_conv_shape shape;
 
 static shape shape_of(const tc_stage *s) {
-  shape p = {.positions = tc_stage_attr(s, 0, 0) == TC_CONV_POSITIONS,
-             .n = (int32_t)tc_stage_attr(s, 1, 2),
-             .groups = tc_stage_attr(s, 2, 1),
+  shape p = {.positions = tc_stage_attr(s, WAY, 0) == TC_CONV_POSITIONS,
+             .n = (int32_t)tc_stage_attr(s, SPACE, 2),
+             .groups = tc_stage_attr(s, GROUPS, 1),
              .rank = tc_stage_rank(s),
              .taps = 1};
   p.lead = p.rank - p.n;
+  int32_t behind = OF_DIMENSIONS + PER_DIMENSION * p.n;
   for (int32_t i = 0; i < p.n; i++) {
-    p.k[i] = tc_stage_attr(s, 3 + 4 * i, 1), p.stride[i] = tc_stage_attr(s, 4 + 4 * i, 1);
-    p.dilation[i] = tc_stage_attr(s, 5 + 4 * i, 1), p.pad[i] = tc_stage_attr(s, 6 + 4 * i, 0);
+    int32_t first = OF_DIMENSIONS + PER_DIMENSION * i;
+    p.k[i] = tc_stage_attr(s, first, 1), p.stride[i] = tc_stage_attr(s, first + 1, 1);
+    p.dilation[i] = tc_stage_attr(s, first + 2, 1), p.pad[i] = tc_stage_attr(s, first + 3, 0);
     p.taps *= p.k[i];
-    p.skips = tc_stage_attr(s, 3 + 4 * p.n, INT64_MIN) != INT64_MIN;
-    p.front[i] = tc_stage_attr(s, 3 + 4 * p.n + 2 * i, 0), p.back[i] = tc_stage_attr(s, 4 + 4 * p.n + 2 * i, 0);
+    p.skips = tc_stage_attr(s, behind, INT64_MIN) != INT64_MIN;
+    p.front[i] = tc_stage_attr(s, behind + 2 * i, 0), p.back[i] = tc_stage_attr(s, behind + 2 * i + 1, 0);
   }
   p.per_group = tc_stage_out_size(s, p.lead - 1);
   p.channels = tc_stage_operand_size(s, 1, 2);
@@ -65,21 +69,24 @@ static int64_t hint_at_least_1(int64_t v) { return v < 1 ? 1 : v; }
 
 // Positions of a micro-tile: those with the fewest steps per position for rows of w and h rows of them. A step of a
 // tile costs its multiply-adds and about two more; what a row leaves over is a narrower tile. Runs to store that are no
-// powers of two are stored in pieces, each about 16 operations per vector.
-static void best_tile(int64_t w, int64_t h, int64_t most, double steps, int64_t *ry, int64_t *rx) {
+// powers of two are stored in pieces, each about 16 operations per vector. At least `least` positions are needed so
+// that multiply-adds do not wait for each other. Gives the cost.
+static double best_tile(int64_t w, int64_t h, int64_t most, int64_t least, double steps, int64_t *ry, int64_t *rx) {
   double best = 1e300;
   for (int64_t x = 1; x <= most && x <= w && x <= 16; x++) {
     for (int64_t y = 1; y * x <= most && y <= h && (y == 1 || w < 16); y++) {
       int64_t rest = w % x, tail = h % y, pieces = 0;
       for (int64_t b = x; b; b &= b - 1) pieces++;
       double row = (double)(w / x) * ((double)(x * y) + 2 + 16.0 * (double)(pieces * y) / steps) +
-                   (rest ? (double)(rest * y < 4 ? 4 : rest * y) + 2 : 0);
-      double last =
-          tail ? (double)(w / x) * ((double)(x < 4 ? 4 : x) + 2) + (rest ? (double)(rest < 4 ? 4 : rest) + 2 : 0) : 0;
+                   (rest ? (double)(rest * y < least ? least : rest * y) + 2 : 0);
+      double last = tail ? (double)(w / x) * ((double)(x < least ? least : x) + 2) +
+                               (rest ? (double)(rest < least ? least : rest) + 2 : 0)
+                         : 0;
       double cost = (row * (double)(h / y) + last * (double)tail) / (double)(w * h) - 1e-6 * (double)(x * y);
       if (cost < best) best = cost, *ry = y, *rx = x;
     }
   }
+  return best;
 }
 
 static int32_t bytes_of(tc_dtype d) { return d == TC_F64 || d == TC_C64 ? 8 : d == TC_C128 ? 16 : 4; }
@@ -105,6 +112,37 @@ static bool all_images(const tc_stage *s, const shape *p, int64_t channels, int3
       steps * (double)channels > (double)dev->l2_bytes / 2)
     return false;
   return 2 * input * (double)(images * blocks) < weights * (double)images;
+}
+
+// Vectors side by side share broadcasts, as whole panels of which none is left over. Four panels are better than two
+// over channels that lie last, where the weights stay as near as those of two. Should the result be stored by planes
+// after all, runs of few elements of many planes are slow to store, which does not show where each takes many steps.
+static void choose_tile(const tc_stage *s, const shape *p, int64_t panels, int64_t registers, tc_stage_config *c) {
+  enum { ALWAYS = 2, MOST = 4, FEWEST = 4, CHAIN = 8 }; // panels; positions beside; products that wait for each other
+  enum { MANY_STEPS = 96 };
+  const double load = 1.5; // of a position, in multiply-adds
+  const tc_device_props *dev = tc_stage_device(s);
+  bool many = dev->simd_bytes && tc_stage_attr(s, CHANNELS_LAST, 0) && p->channels * p->taps >= MANY_STEPS;
+  int64_t panel = c->params[PANEL], most_panels = many ? MOST : ALWAYS;
+  int64_t w = hint_at_least_1(tc_stage_out_hint(s, p->rank - 1)), ry = 1, rx = 1,
+          h = p->n > 1 ? hint_at_least_1(tc_stage_out_hint(s, p->rank - 2)) : 1;
+  double steps = (double)(p->channels * p->taps), best = 1e300;
+  bool shared = false; // by all images, with fewer panels
+  for (int64_t k = 1; k <= most_panels && panels % k == 0; k *= 2) {
+    int64_t v = k * panel / c->lanes, most = (registers - v - 2) / v, least = CHAIN / v > 1 ? CHAIN / v : 1;
+    int32_t bytes = bytes_of(tc_stage_dtype(s));
+    bool all = all_images(s, p, k * panel, bytes);
+    bool near = steps * (double)(k * panel * bytes) <= (double)dev->l2_bytes / 2;
+    if (k > 1 && v * FEWEST >= registers) break;
+    if (k > ALWAYS && (!near || (shared && !all))) break;
+    if (most > MAX_ACC / v) most = MAX_ACC / v;
+    double cost = best_tile(w, h, most < 1 ? 1 : most, least, steps, &ry, &rx) + load / (double)v;
+    shared = all;
+    if (k > ALWAYS && cost >= best) break;
+    best = cost;
+    c->params[VECTORS] = v, c->params[ROWS] = ry, c->params[COLUMNS] = rx;
+    c->tile[p->lead - 1] = k * panel;
+  }
 }
 
 // Fewer rows, or positions of one row, until the input that a block brings in for them fits.
@@ -157,18 +195,12 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
       return TC_STATUS_OK;
     }
     if (vector > panel) vector = (int32_t)panel;
-    // Vectors side by side share broadcasts; whole panels, and no panel left over.
-    int64_t v = panel / vector;
-    if (panels % 2 == 0 && 2 * v * 4 < registers) v *= 2;
-    int64_t most = (registers - v - 2) / v, ry = 1, rx = 1;
-    if (most > MAX_ACC / v) most = MAX_ACC / v;
-    best_tile(w, h, most < 1 ? 1 : most, steps, &ry, &rx);
-    c.lanes = vector;
-    c.params[VECTORS] = v, c.params[ROWS] = ry, c.params[COLUMNS] = rx, c.params[PANEL] = panel;
-    c.tile[p.lead - 1] = v * vector;
+    c.lanes = vector, c.params[PANEL] = panel;
+    choose_tile(s, &p, panels, registers, &c);
+    int64_t v = c.params[VECTORS];
     outer *= (p.per_group + v * vector - 1) / (v * vector);
   }
-  bool own = tc_stage_attr(s, 0, 0) == TC_CONV_OWN;
+  bool own = tc_stage_attr(s, WAY, 0) == TC_CONV_OWN;
   if (!p.positions && all_images(s, &p, c.tile[p.lead - 1], bytes)) {
     c.tile[0] = 0;
     outer = outer / hint_at_least_1(tc_stage_out_hint(s, 0));
@@ -180,7 +212,7 @@ static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, 
     tc_stage_refuse(s, "the part of the input that a block needs is not known to fit into what it has on chip");
     return TC_STATUS_OK;
   }
-  if (tc_stage_attr(s, 0, 0) == TC_CONV_EITHER && dev->simd_bytes && c.params[PANEL] % SHARED_CHANNELS == 0) {
+  if (tc_stage_attr(s, WAY, 0) == TC_CONV_EITHER && dev->simd_bytes && c.params[PANEL] % SHARED_CHANNELS == 0) {
     tc_stage_config shared = base;
     shared.lanes = vector;
     shared.params[VECTORS] = SHARED_VECTORS, shared.params[ROWS] = 1, shared.params[COLUMNS] = SHARED_CHANNELS;
@@ -657,13 +689,13 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
           .p = shape_of(s),
           .acc = tc_template_sums(tc_stage_dtype(s)),
           .group = -1};
-  t.pairs = tc_stage_attr(s, 0, 0) == TC_CONV_PAIRS, t.each = tc_stage_attr(s, 0, 0) == TC_CONV_EACH;
+  t.pairs = tc_stage_attr(s, WAY, 0) == TC_CONV_PAIRS, t.each = tc_stage_attr(s, WAY, 0) == TC_CONV_EACH;
   const shape *p = &t.p;
   t.p.positions |= c->params[BY_POSITION] != 0;
   if (p->lead == 3) t.group = tc_stage_origin(s, 1);
   t.channel = tc_stage_origin(s, p->lead - 1);
   for (int32_t i = 0; i + 2 < p->n; i++) t.place[i] = tc_stage_origin(s, p->lead + i);
-  t.owns = tc_stage_attr(s, 0, 0) == TC_CONV_OWN;
+  t.owns = tc_stage_attr(s, WAY, 0) == TC_CONV_OWN;
   if (t.owns) t.own = tc_conv_own_make(s, p, c);
   image(&t);
   return TC_STATUS_OK;

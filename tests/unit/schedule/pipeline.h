@@ -65,6 +65,7 @@ static inline void pipeline_close(pipeline *p) {
 
 static inline tc_status pipeline_compile(pipeline *p, const tc_device_props *device, bool fuse, tc_plan **out) {
   tc_lower_options lo = {.logger = &tc_logger_silent, .templates = &p->templates};
+  lo.simd_bytes = device->simd_bytes;
   lo.on_chip = device->simd_bytes ? device->shared_bytes : 0;
   lo.lock_step = !device->simd_bytes && device->subgroup > 1;
   tc_loops *l;

@@ -191,7 +191,8 @@ static inline void le_conv(le_run *r, const tc_lnode *n, tc_knum *out) {
   int32_t space = (int32_t)n->attrs[1]->value, lead = n->n_par - space;
   int64_t panel = le_size(r, w->sizes[4]), channels = le_size(r, w->sizes[2]), taps = le_size(r, w->sizes[3]);
   int64_t at[TC_MAX_RANK], ix[TC_MAX_RANK], group, o;
-  bool skips = n->n_attrs > 3 + 4 * space;
+  enum { FIRST = 4 }; // of those by dimension
+  bool skips = n->n_attrs > FIRST + 4 * space;
   tc_dtype d = n->outs[0]->dtype, acc = d == TC_F16 || d == TC_BF16 ? TC_F32 : d;
   for (int32_t k = 0; k < n->n_par; k++) at[k] = r->symbols[n->vars[k]->symbol];
   group = lead == 3 ? at[1] : 0, o = at[lead - 1];
@@ -200,10 +201,10 @@ static inline void le_conv(le_run *r, const tc_lnode *n, tc_knum *out) {
     bool inside = true;
     int64_t rest = tap;
     for (int32_t i = space - 1; i >= 0; i--) {
-      int64_t size = n->attrs[3 + 4 * i]->value, p = at[lead + i] * n->attrs[4 + 4 * i]->value,
-              front = skips ? n->attrs[3 + 4 * space + 2 * i]->value : 0,
-              back = skips ? n->attrs[4 + 4 * space + 2 * i]->value : 0;
-      ix[2 + i] = p + rest % size * n->attrs[5 + 4 * i]->value - n->attrs[6 + 4 * i]->value;
+      int64_t size = n->attrs[FIRST + 4 * i]->value, p = at[lead + i] * n->attrs[FIRST + 1 + 4 * i]->value,
+              front = skips ? n->attrs[FIRST + 4 * space + 2 * i]->value : 0,
+              back = skips ? n->attrs[FIRST + 1 + 4 * space + 2 * i]->value : 0;
+      ix[2 + i] = p + rest % size * n->attrs[FIRST + 2 + 4 * i]->value - n->attrs[FIRST + 3 + 4 * i]->value;
       inside = inside && ix[2 + i] >= front && ix[2 + i] < le_size(r, x->sizes[2 + i]) - back;
       rest /= size;
     }

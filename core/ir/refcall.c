@@ -241,6 +241,7 @@ typedef struct scalar_call {
   const tc_scalar_ref *ref;
   int32_t arity, cls; // 0 ints, 1 floats, 2 complex
   bool by_zero;       // an integer was divided by 0 (TC_OP_DIVIDES)
+  uint64_t turned;    // the bits of integers that are handed over the other way (TC_OP_ORDERS)
   ref_tensor in[MAX_SCALAR_ARGS], out;
 } scalar_call;
 
@@ -268,16 +269,20 @@ static bool divides_by_zero(const tc_op *op, int32_t cls, const int64_t *n) {
   return cls == 0 && (op->def->traits & TC_OP_DIVIDES) && n[1] == 0;
 }
 
+static uint64_t turned_bits(const tc_op *op, tc_dtype operand) {
+  return operand == TC_U64 && (op->def->traits & TC_OP_ORDERS) ? 1ull << 63 : 0;
+}
+
 static void apply(scalar_call *c, const int64_t *at, int64_t o) {
   int64_t n[MAX_SCALAR_ARGS] = {0}, r;
   tc_c128 z[MAX_SCALAR_ARGS] = {{0}}, v;
   for (int32_t k = 0; k < c->arity; k++) {
-    if (c->cls == 0) n[k] = ((const int64_t *)c->in[k].buffer->data)[at[k]];
+    if (c->cls == 0) n[k] = (int64_t)(((const uint64_t *)c->in[k].buffer->data)[at[k]] ^ c->turned);
     else ref_load(&c->in[k], at[k], &z[k]);
   }
   c->by_zero |= divides_by_zero(c->op, c->cls, n);
   apply_one(c->ref, c->cls, c->arity, n, z, &v, &r);
-  ref_store(&c->out, o, v, r);
+  ref_store(&c->out, o, v, (int64_t)((uint64_t)r ^ c->turned));
 }
 
 bool tc_ref_fold(const tc_op *op, tc_dtype result, int32_t n, const tc_ref_number *args, tc_ref_number *out) {
@@ -290,15 +295,16 @@ bool tc_ref_fold(const tc_op *op, tc_dtype result, int32_t n, const tc_ref_numbe
   if (arity_of(s, cls) != n || n == 0) return false;
   int64_t ints[MAX_SCALAR_ARGS], r;
   tc_c128 z[MAX_SCALAR_ARGS], v;
+  uint64_t turned = turned_bits(op, result);
   for (int32_t i = 0; i < n; i++) {
     bool integer = class_rank(args[i].dtype) == 0;
-    ints[i] = args[i].integer;
+    ints[i] = (int64_t)((uint64_t)args[i].integer ^ turned);
     z[i] = integer ? (tc_c128){(double)args[i].integer, 0} : args[i].value;
   }
   if (divides_by_zero(op, cls, ints)) return false;
   apply_one(s, cls, n, ints, z, &v, &r);
   tc_dtype computed = cls == 0 ? TC_I64 : cls == 1 ? TC_F64 : TC_C128;
-  *out = tc_ref_convert((tc_ref_number){computed, v, r}, result);
+  *out = tc_ref_convert((tc_ref_number){computed, v, (int64_t)((uint64_t)r ^ turned)}, result);
   return true;
 }
 
@@ -374,6 +380,7 @@ static tc_status run_scalar(ref_frame *f, tc_op_args *a, const tc_node *n, const
   if (!hook_result(a, 0)) return tc_failed(&a->failure) ? tc_op_finish(a) : tc_error(TC_STATUS_INTERNAL, "no result");
   ref_tensor *out = &f->results[0];
   tc_dtype operand = operand_dtype(a, op, count, picked);
+  c.turned = turned_bits(op, operand);
   tc_status s = ref_new(r, class_dtypes[c.cls], out->rank, out->sizes, NULL, &c.out);
   for (int32_t k = 0; k < c.arity && !s; k++) { // in the compute class
     ref_tensor number = {0}, brought = {0};

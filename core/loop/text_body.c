@@ -114,14 +114,21 @@ static int32_t cis(env *e, int32_t x) {
 }
 
 // min(max(x, lo), hi), where a bound may be absent. Integers meet bounds that they cannot be: those of u8 at -1 and 300
-// say nothing.
+// say nothing. 64-bit unsigned ones are not integers of i64: of these the bounds are brought to 0 first.
 static int32_t clamp(env *e, const int32_t v[3]) {
   char cls = tc_dtype_class(e->compute);
-  tc_dtype d = cls == 'i' || cls == 'u' ? TC_I64 : e->compute;
+  bool wide = e->compute == TC_U64;
+  tc_dtype d = (cls == 'i' || cls == 'u') && !wide ? TC_I64 : e->compute;
   int32_t x = tc_body_cast(e->lo, v[0], d);
-  for (int32_t k = 1; k <= 2; k++)
-    if (v[k] != NONE)
-      x = tc_body_op(e->lo, k == 1 ? TC_K_MAX : TC_K_MIN, 2, (int32_t[]){x, tc_body_cast(e->lo, v[k], d)});
+  for (int32_t k = 1; k <= 2; k++) {
+    if (v[k] == NONE) continue;
+    int32_t bound = v[k];
+    if (wide && tc_body_type(e->lo, bound) != TC_U64) {
+      int32_t zero = tc_body_const(e->lo, TC_I64, 0, 0, 0);
+      bound = tc_body_op(e->lo, TC_K_MAX, 2, (int32_t[]){tc_body_cast(e->lo, bound, TC_I64), zero});
+    }
+    x = tc_body_op(e->lo, k == 1 ? TC_K_MAX : TC_K_MIN, 2, (int32_t[]){x, tc_body_cast(e->lo, bound, d)});
+  }
   return tc_body_cast(e->lo, x, e->compute);
 }
 

@@ -2,11 +2,9 @@
 #include <math.h>
 
 #include "core/base/complex_parts.h"
+#include "core/ir/refexec.h"
 #include "core/ops/ops.h"
 
-static double relu_f(double x) { return isnan(x) ? x : x > 0 ? x : 0; }
-static int64_t relu_i(int64_t x) { return x > 0 ? x : 0; }
-static const tc_scalar_ref relu_ref = {.f1 = relu_f, .i1 = relu_i};
 static double sigmoid_f(double x) { return 1 / (1 + exp(-x)); }
 static tc_c128 over_one_plus_exp(tc_c128 top, tc_c128 z) {
   if (z.re < -40 && z.re > -700) { // e^-z may be infinite in less precision: 1 beside it is nothing
@@ -51,8 +49,37 @@ static double softplus_f(double x, double beta, double threshold) {
 }
 static const tc_scalar_ref softplus_ref = {.f3 = softplus_f};
 
-// clamp: either bound may be absent, so the reference reads them itself, and bounds that the dtype does not hold are
-// bounds like others. Real ones are truncated among integers.
+// In the order of y's dtype.
+static bool below(const tc_ref_view *y, int64_t a, int64_t b) {
+  return y->nominal == TC_U64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
+
+static int32_t relu_ref(tc_op_args *a) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  int64_t index[TC_MAX_RANK] = {0};
+  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
+  do {
+    int64_t from = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
+    if (y->dtype == TC_I64) {
+      tc_ref_put_i(y, to, below(y, tc_ref_i(x, from), 0) ? 0 : tc_ref_i(x, from));
+    } else {
+      double v = tc_ref_f(x, from);
+      tc_ref_put(y, to, (tc_c128){v > 0 || isnan(v) ? v : 0, 0});
+    }
+  } while (tc_ref_next(y->rank, y->sizes, index));
+  return TC_STATUS_OK;
+}
+
+// A bound among integers. A tensor is of y's dtype first; a number that the dtype does not hold is a bound like others,
+// but that 64-bit unsigned integers have none below 0. Real ones are truncated.
+static int64_t bound_of(const tc_op_args *a, int32_t arg, const tc_ref_view *y, int64_t offset) {
+  int64_t b = tc_ref_i(tc_op_data(a, arg), offset);
+  if (!tc_op_tensor(a, arg)->wrapped)
+    return tc_ref_convert((tc_ref_number){.dtype = TC_I64, .integer = b}, y->nominal).integer;
+  return y->nominal == TC_U64 && b < 0 ? 0 : b;
+}
+
+// clamp: either bound may be absent, so the reference reads them itself.
 static int32_t clamp_ref(tc_op_args *a) {
   const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0),
                     *bound[2] = {tc_op_data(a, 1), tc_op_data(a, 2)};
@@ -72,8 +99,8 @@ static int32_t clamp_ref(tc_op_args *a) {
     }
     if (y->dtype == TC_I64) {
       int64_t i = tc_ref_i(x, o[0]);
-      if (bound[0] && i < tc_ref_i(bound[0], o[1])) i = tc_ref_i(bound[0], o[1]);
-      if (bound[1] && i > tc_ref_i(bound[1], o[2])) i = tc_ref_i(bound[1], o[2]);
+      if (bound[0] && below(y, i, bound_of(a, 1, y, o[1]))) i = bound_of(a, 1, y, o[1]);
+      if (bound[1] && below(y, bound_of(a, 2, y, o[2]), i)) i = bound_of(a, 2, y, o[2]);
       tc_ref_put_i(y, tc_ref_offset(y, index), i);
     } else {
       tc_ref_put(y, tc_ref_offset(y, index), (tc_c128){v, 0});
@@ -130,7 +157,12 @@ enum { PW = TC_OP_POINTWISE, FLOAT = TC_OP_POINTWISE | TC_OP_INT_TO_FLOAT };
 #define ROW(s, m, b, r) {.schema = s, .traits = PW, .meta = m, .body = b, .scalar_ref = &(r), .flops = "numel"}
 #define INPLACE(s) {.schema = s, .traits = PW}
 static const tc_op_def rows[] = {
-    ROW("relu(Tensor self) -> Tensor", relu_meta, "max(self, 0)", relu_ref),
+    {.schema = "relu(Tensor self) -> Tensor",
+     .traits = PW,
+     .meta = relu_meta,
+     .body = "max(self, 0)",
+     .ref = relu_ref,
+     .flops = "numel"},
     INPLACE("relu_(Tensor(a!) self) -> Tensor(a!)"),
     {.schema = "sigmoid(Tensor self) -> Tensor",
      .traits = FLOAT | TC_OP_COMPLEX,
@@ -178,7 +210,7 @@ static const tc_op_def rows[] = {
     {.schema = "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
      .traits = PW,
      .meta = clamp_meta,
-     .body = "clamp(self, min, max)",
+     .body = "min(max(self, min), max)",
      .ref = clamp_ref,
      .flops = "numel"},
     {.schema = "clamp_min(Tensor self, Scalar min) -> Tensor",

@@ -180,7 +180,10 @@ enum {
   TC_OP_KNOWN_LENGTHS = 1 << 15,
   // Argument 1 divides: where the result is an integer, a 0 among its elements is an error of the run. The references
   // look for it; a lowering does so itself.
-  TC_OP_DIVIDES = 1 << 16
+  TC_OP_DIVIDES = 1 << 16,
+  // Integers are picked by their order (maximum), for which 64-bit unsigned ones are handed to the scalar reference
+  // with their highest bit turned over, as its result is: its order is that of int64_t.
+  TC_OP_ORDERS = 1 << 17
 };
 
 // The body, decomposition and derivative are texts in the one expression language (docs/ADDING_AN_OP_PLUGIN.md):

@@ -38,6 +38,7 @@ struct tc_kb {
   int32_t flags; // pending TC_KI_*
   bool raw;
   bool threads;      // tc_kernel_legalise
+  bool tables;       // a vector holds 16 numbers of 32 bits, of which each lane may take any
   tc_ksource source; // language empty: none
   int32_t fail_code;
   char fail[512];

@@ -200,7 +200,7 @@ tc_status tc_emit_group(tc_schedule *s, tc_group *g, const tc_emit_options *o, t
   }
   TC_TRY(tc_kb_finish(e.kb, &raw), "while making the kernel " TC_SV_FMT, TC_SV_ARG(g->name));
   tc_kernel *plain;
-  TC_TRY(tc_kernel_legalise(e.arena, raw, !e.dev->simd_bytes, &plain));
+  TC_TRY(tc_kernel_legalise(e.arena, raw, e.dev->simd_bytes, &plain));
   if (!e.dev->simd_bytes) {
     TC_TRY(tc_kernel_forward(e.arena, plain, &plain));
     TC_TRY(tc_kernel_simplify(e.arena, plain, &plain));

@@ -31,8 +31,9 @@ TC_NODISCARD tc_status tc_kernel_parse(tc_arena *arena, tc_lexer *lx, tc_kernel 
 // Types, dominance, scopes, yields, barriers between lanes regions that touch the same shared memory.
 TC_NODISCARD tc_status tc_kernel_verify(const tc_kernel *k);
 // What plugins see: no complex types, no class-m opcodes, no arithmetic on 16-bit floats. Verified by
-// tc_kernel_verify_plain. `threads`: lanes are threads, each of which may leave out what it does not select.
-TC_NODISCARD tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, bool threads, tc_kernel **out);
+// tc_kernel_verify_plain. `simd_bytes`: those of the device's vectors, which may hold a table; 0: lanes are threads,
+// each of which may leave out what it does not select.
+TC_NODISCARD tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, int32_t simd_bytes, tc_kernel **out);
 TC_NODISCARD tc_status tc_kernel_verify_plain(const tc_kernel *k);
 // The same kernel without dot2, for devices that do not multiply pairs; `k` itself where it has none.
 TC_NODISCARD tc_status tc_kernel_expand_pairs(tc_arena *arena, tc_kernel *k, tc_kernel **out);

@@ -10,7 +10,7 @@
 #include "core/kernel/linear.h"
 
 typedef struct legalising {
-  bool threads;
+  int32_t simd_bytes;  // 0: threads
   const bool *in_sums; // by value: erf of f32 that is only added to numbers of at least 1; made at the first visit
 } legalising;
 
@@ -249,7 +249,8 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   const tc_kinst *in = &c->from->insts[inst];
   char cls = (char)tc_k_op_class(in->op);
   legalising *self = c->self;
-  c->to->threads = self->threads;
+  c->to->threads = self->simd_bytes == 0;
+  c->to->tables = self->simd_bytes >= 64;
   if (!self->in_sums) self->in_sums = find_in_sums(tc_kb_arena(c->to), c->from);
   if (in->op == TC_K_LANES) return lanes_region(c, in);
   if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
@@ -263,11 +264,11 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   return TC_OK;
 }
 
-tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, bool threads, tc_kernel **out) {
+tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, int32_t simd_bytes, tc_kernel **out) {
   *out = NULL;
   TC_TRY(tc_kernel_verify(k), "while legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
   tc_kernel *plain;
-  legalising self = {threads, NULL};
+  legalising self = {simd_bytes, NULL};
   TC_TRY(tc_kir_copy_kernel(arena, k, visit, &self, true, &plain));
   TC_TRY(tc_kernel_simplify(arena, plain, out)); // lowering leaves parts that nobody uses
   TC_TRY(tc_kernel_verify_plain(*out), "after legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));

@@ -479,7 +479,8 @@ static tc_lt lower_template(tc_op_args *a, const conv *c, plain *p, tc_lt x, tc_
   tc_lt y;
   if (c->transposed && !p->flipped) y = lower_columns(a, c, *p, x, w, out);
   else if (one_row(a, p, t)) y = lower_rows(a, *p, x, w, channels_last, out);
-  // Threads in lock-step read them where they lie, and so do others channels that lie last, which are whole vectors.
+  // Threads in lock-step read them where they lie, and so do others channels that lie last, which are whole vectors, of
+  // the type that is computed in.
   else if (skips(p) && (!channels_last || !is_wide) && !tc_lo_in_order(a, x))
     x = take_positions(a, p, x), y = lower_rows(a, *p, x, w, channels_last, out);
   else y = lower_plain(a, p, x, w, channels_last, false, out);

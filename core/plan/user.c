@@ -240,7 +240,7 @@ static tc_status make_kernel(maker *m, int32_t lanes, tc_kernel **out) {
   TC_TRY(tc_kernel_parse(arena, &lx, &raw));
   if (lx.tok.kind != TC_TOK_END) return tc_lex_error(&lx, "the kernel ends before this");
   tc_kernel *plain;
-  TC_TRY(tc_kernel_legalise(arena, raw, !m->o->device->simd_bytes, &plain));
+  TC_TRY(tc_kernel_legalise(arena, raw, m->o->device->simd_bytes, &plain));
   TC_TRY(tc_kernel_fit(arena, m->o->device->pairs, m->o->device->tiles, plain, &plain));
   return tc_kernel_simplify(arena, plain, out);
 }

@@ -194,7 +194,7 @@ static tc_status make_kernels_fit(tc_plan *p, const tc_device_props *device) {
     bool is_plain = s == TC_OK;
     tc_status_free(s);
     if (!is_plain) {
-      TC_TRY(tc_kernel_legalise(p->arena, k->kernel, !device->simd_bytes, &plain),
+      TC_TRY(tc_kernel_legalise(p->arena, k->kernel, device->simd_bytes, &plain),
              "while making the kernel @" TC_SV_FMT " plain", TC_SV_ARG(p->kernel_names.data[i]));
       TC_TRY(tc_kernel_simplify(p->arena, plain, &k->kernel));
     }

@@ -33,6 +33,18 @@ static const double exp2_f64[] = {
     0x1.5d87fe786ad0ap-10, 0x1.430912dccad19p-13, 0x1.ffcbfd7b16099p-17, 0x1.62c091dbe08f3p-20,
     0x1.b522c7098ca7ap-24, 0x1.e336576c4d6e1p-28, 0x1.ed13a13d062a9p-32, 0x1.f87af003b494fp-35,
 };
+static const double exp_table_f32[] = {
+    // error 2^-29.2
+    0x1.0000000000000p+0,
+    0x1.0002240000000p-1,
+    0x1.555a700000000p-3,
+};
+static const double exp2_table_f32[] = {
+    // error 2^-29.2
+    0x1.62e4300000000p-1,
+    0x1.ebfffa0000000p-3,
+    0x1.c6ace80000000p-5,
+};
 static const double log_f32[] = {
     // error 2^-29.1
     0x1.5555480000000p-2,  -0x1.0000720000000p-2, 0x1.99a5460000000p-3,  -0x1.552e3c0000000p-3, 0x1.2301d80000000p-3,
@@ -237,6 +249,13 @@ static const double stirling_f64[] = {
     // error 2^-71.2
     0x1.5555555555555p-4,  -0x1.6c16c16c12e32p-9,  0x1.a01a01804c829p-11, -0x1.3813611eac3ffp-11,
     0x1.b93fe5993d89bp-11, -0x1.f3be5a8ce794fp-10, 0x1.810ee087652cfp-8,  -0x1.fff149f4a208cp-7,
+};
+
+static const double powers_f32[] = {
+    0x1.0000000000000p+0, 0x1.0b55860000000p+0, 0x1.172b840000000p+0, 0x1.2387a60000000p+0,
+    0x1.306fe00000000p+0, 0x1.3dea640000000p+0, 0x1.4bfdae0000000p+0, 0x1.5ab07e0000000p+0,
+    0x1.6a09e60000000p+0, 0x1.7a11480000000p+0, 0x1.8ace540000000p+0, 0x1.9c49180000000p+0,
+    0x1.ae89fa0000000p+0, 0x1.c199be0000000p+0, 0x1.d5818e0000000p+0, 0x1.ea4afa0000000p+0,
 };
 
 #endif

@@ -2,9 +2,13 @@
 //
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
-// Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2, sigmoid of a cubic
-// u 2.5 (1 + |u| (1 - sigmoid)); where a device takes its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5,
-// sigmoid 4.
+// Where a vector holds 16 numbers k counts sixteenths in f32, whose powers of two are looked up there (Tang, 1989): |r|
+// is at most ln 2 / 32 and a cubic does. Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8,
+// tanh 1.6, sigmoid 2, sigmoid of a cubic u 2.5 (1 + |u| (1 - sigmoid)); where a device takes its quotients within 2
+// ulp: sinh 2.5, cosh 2.5, tanh 2.5, sigmoid 4; by a table sigmoid 2.5.
+#include <math.h>
+
+#include "core/kernel/builder.h"
 #include "core/kernel/maths/coefficients.h"
 #include "core/kernel/maths/maths.h"
 
@@ -33,6 +37,42 @@ static reduced reduce(const tc_km *m, tc_kval x, tc_kval low) {
   tc_kval magic = round_magic(m);
   tc_kval t = k_fma(m, x, k_real(m, log2_e), magic), k = k_sub(m, t, magic);
   return (reduced){k_sub(m, k_bits(m, t), k_bits(m, magic)), rest_of(m, x, k, low)};
+}
+
+// ---- By a table ----
+enum { SIXTEENTHS = 4, TABLE_LIFT = -24 }; // bits of k behind the point; what sigmoids lift by
+static const double table_magic = 0x1.8p19;
+static const int64_t table_magic_bits = 0x49400000;
+
+static bool has_table(const tc_km *m) { return m->b->tables && !m->wide; }
+
+// 2^k = power · 2^n, 0 ≤ j < 16: power = 2^(j/16 + lift), as the table has it.
+typedef struct looked_up {
+  tc_kval power, n;
+} looked_up;
+
+static looked_up look_up(const tc_km *m, tc_kval sum, int32_t lift) {
+  float powers[1 << SIXTEENTHS];
+  for (int32_t j = 0; j < 1 << SIXTEENTHS; j++) powers[j] = (float)ldexp(powers_f32[j], lift);
+  tc_sv name = lift == 0 ? TC_SV("$powers") : TC_SV("$lifted_powers");
+  tc_kmem table = tc_kb_constant_table(m->b, name, TC_F32, 1 << SIXTEENTHS, powers);
+  tc_kval bits = k_bits(m, sum), j = k_and(m, bits, k_int(m, (1 << SIXTEENTHS) - 1));
+  tc_kval n = k_shr(m, k_sub(m, bits, k_int(m, table_magic_bits)), k_int(m, SIXTEENTHS));
+  return (looked_up){tc_kb_load1(m->b, table, j, -1, -1), n};
+}
+
+// b^r · 2^k, where b^r = 1 + r q(r) and sum = k + table_magic.
+#define K_BY_TABLE(m, sum, r, name, lift) \
+  by_table(m, look_up(m, sum, lift), r, tc_km_poly(m, r, (int32_t)(sizeof name##_f32 / sizeof(double)), name##_f32))
+static tc_kval by_table(const tc_km *m, looked_up p, tc_kval r, tc_kval q) {
+  return tc_km_scale(m, k_fma(m, k_mul(m, r, p.power), q, p.power), p.n);
+}
+
+// e^(x · sign), 2^lift times of it.
+static tc_kval exp_by_table(const tc_km *m, tc_kval x, double sign, int32_t lift) {
+  tc_kval magic = k_real(m, table_magic), sum = k_fma(m, x, k_real(m, sign * log2_e), magic);
+  tc_kval r = rest_of(m, sign < 0 ? k_neg(m, x) : x, k_sub(m, sum, magic), -1);
+  return K_BY_TABLE(m, sum, r, exp_table, lift);
 }
 
 // e^x = power · e^r / 2^lift; the power must be a normal number.
@@ -72,6 +112,7 @@ static tc_kval scaled_exp(const tc_km *m, tc_kval r, double scale, tc_kval last)
 
 // e^x, where |x| is no larger than the limits; its error is below 1 ulp.
 static tc_kval limited_exp(const tc_km *m, tc_kval x, bool never_positive) {
+  if (has_table(m)) return exp_by_table(m, x, 1, 0);
   if (never_positive) {
     power_and_rest e = split(m, x, lift(m));
     return k_mul(m, scaled_exp(m, e.r, 1 / up(m), k_real(m, 1 / up(m))), e.power);
@@ -99,7 +140,12 @@ tc_kval tc_km_exp2_of_product(const tc_km *m, tc_kval x, tc_kval y, tc_kval *out
 }
 
 tc_kval tc_km_op_exp2(const tc_km *m, tc_kval x) {
-  tc_km_power2 e = tc_km_exp2_parts(m, k_at_least(m, k_at_most(m, x, k_pick(m, 129, 1025)), k_pick(m, -151, -1076)));
+  x = k_at_least(m, k_at_most(m, x, k_pick(m, 129, 1025)), k_pick(m, -151, -1076));
+  if (has_table(m)) {
+    tc_kval magic = k_real(m, table_magic), sum = k_add(m, x, magic), r = k_sub(m, x, k_sub(m, sum, magic));
+    return K_BY_TABLE(m, sum, r, exp2_table, 0);
+  }
+  tc_km_power2 e = tc_km_exp2_parts(m, x);
   return tc_km_scale(m, e.p, e.n);
 }
 
@@ -137,8 +183,13 @@ tc_kval tc_km_op_cosh(const tc_km *m, tc_kval x) {
 tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 10, 22)), z = k_mul(m, a, a), one = k_real(m, 1);
   tc_kval near = k_fma(m, k_mul(m, a, z), K_POLY(m, z, tanh), a);
-  power_and_rest e = split(m, k_add(m, a, a), 0);
-  tc_kval below = k_fma(m, e.power, core(m, e.r), k_add(m, e.power, one));
+  tc_kval double_a = k_add(m, a, a), below;
+  if (has_table(m)) {
+    below = k_add(m, exp_by_table(m, double_a, 1, 0), one);
+  } else {
+    power_and_rest e = split(m, double_a, 0);
+    below = k_fma(m, e.power, core(m, e.r), k_add(m, e.power, one));
+  }
   tc_kval far = k_sub(m, one, k_plain_quotient(m, k_real(m, 2), below));
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
@@ -149,8 +200,15 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
 static double sigmoid_low(const tc_km *m) { return m->wide ? -747 : -105; }
 enum { SIGMOID_HIGH = 40 };
 
+// By a table it is 1 / (1 + e^-x), where both are made so much smaller that e^-x is finite for every x that matters.
+static tc_kval sigmoid_of_power(const tc_km *m, tc_kval lifted_power) {
+  tc_kval one = k_real(m, ldexp(1, TABLE_LIFT));
+  return k_plain_quotient(m, one, k_add(m, lifted_power, one));
+}
+
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
   x = k_at_least(m, k_at_most(m, x, k_real(m, SIGMOID_HIGH)), k_real(m, sigmoid_low(m)));
+  if (has_table(m)) return sigmoid_of_power(m, exp_by_table(m, x, -1, TABLE_LIFT));
   power_and_rest e = split(m, x, lift(m));
   return k_plain_quotient(m, e.power, k_addc(m, scaled_exp(m, k_neg(m, e.r), up(m), e.power), up(m)));
 }
@@ -170,6 +228,11 @@ tc_kval tc_km_cubic_sigmoid(const tc_km *m, tc_kval x, double c0, double c1) {
   tc_kval most = k_real(m, cubic_root(c0, c1, SIGMOID_HIGH)), least = k_real(m, -cubic_root(c0, c1, -sigmoid_low(m)));
   x = k_at_least(m, k_at_most(m, x, most), least);
   tc_kval factor = k_fma(m, k_real(m, c1 * log2_e), k_mul(m, x, x), k_real(m, c0 * log2_e));
+  if (has_table(m)) {
+    tc_kval magic = k_real(m, table_magic), minus_x = k_neg(m, x), sum = k_fma(m, minus_x, factor, magic);
+    tc_kval r = k_fma(m, minus_x, factor, k_sub(m, magic, sum));
+    return sigmoid_of_power(m, K_BY_TABLE(m, sum, r, exp2_table, TABLE_LIFT));
+  }
   tc_kval magic = magic_and(m, m->bias + lift(m)), t = k_fma(m, x, factor, magic), s = power_of_sum(m, t);
   tc_kval minus_r = k_fma(m, k_neg(m, x), factor, k_sub(m, t, magic));
   return k_plain_quotient(m, s, k_addc(m, k_fma(m, minus_r, K_SCALED_POLY(m, minus_r, exp2, up(m)), s), up(m)));

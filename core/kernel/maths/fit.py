@@ -98,6 +98,8 @@ def rows():
     yield "exp", lambda r: (mp.expm1(r) - r) / r**2 if abs(r) > 1e-12 else one / 2 + r / 6, lambda r: r**2 / mp.expm1(r) if r else mp.mpf(0), -0.3467, 0.3467, (5, 10)
     yield "exp_sum", lambda r: (mp.expm1(r) - r) / r**2 if abs(r) > 1e-12 else one / 2 + r / 6, lambda r: r**2 / mp.exp(r), -0.3467, 0.3467, (4, 9)
     yield "exp2", lambda r: (mp.mpf(2) ** r - 1) / r if abs(r) > 1e-20 else mp.log(2), lambda r: r / mp.mpf(2) ** r, -0.5001, 0.5001, (5, 11)
+    yield "exp_table", lambda r: mp.expm1(r) / r if abs(r) > 1e-20 else one, lambda r: r / mp.exp(r), -0.02167, 0.02167, (2, None)
+    yield "exp2_table", lambda r: (mp.mpf(2) ** r - 1) / r if abs(r) > 1e-20 else mp.log(2), lambda r: r / mp.mpf(2) ** r, -0.03126, 0.03126, (2, None)
     yield "log", lambda f: (mp.log1p(f) - f + f * f / 2) / f**3 if abs(f) > 1e-9 else one / 3 - f / 4, lambda f: f**3 / mp.log1p(f) if f else mp.mpf(0), -0.2930, 0.4143, (8, None)
     yield "atanh", lambda z: (2 * mp.atanh(S(z)) - 2 * S(z)) / (z * S(z)) if z > 1e-12 else mp.mpf(2) / 3 + z * 2 / 5, lambda z: z * S(z) / (2 * mp.atanh(S(z))) if z else mp.mpf(0), 0, 0.02945, (3, 6)
     yield "atanh5", lambda z: (2 * mp.atanh(S(z)) - 2 * S(z) - z * S(z) * 2 / 3) / (z * z * S(z)) if z > mp.mpf("1e-8") else mp.mpf(2) / 5 + z * 2 / 7, lambda z: z * z * S(z) / (2 * mp.atanh(S(z))) if z else mp.mpf(0), 0, 0.02945, (2, 7)
@@ -129,6 +131,12 @@ def main():
             degree = degrees[wide]
             if degree is not None:
                 fit("%s_f%d" % (name, 64 if wide else 32), wide, g, w, lo, hi[wide] if isinstance(hi, tuple) else hi, degree)
+    if not only or "powers" in only:  # 2^(j/16)
+        powers = [to_type(mp.mpf(2) ** (mp.mpf(j) / 16), False) for j in range(16)]
+        print("static const double powers_f32[] = {")
+        for i in range(0, 16, 4):
+            print("    " + " ".join(float(v).hex() + "," for v in powers[i : i + 4]))
+        print("};")
     print("\n#endif")
 
 

@@ -215,6 +215,30 @@ static LLVMValueRef gather(cg *g, const cg_access *a, LLVMValueRef mask, LLVMVal
   return cg_call2(g, "llvm.masked.gather", (LLVMTypeRef[]){t, LLVMTypeOf(p)}, 2, 4, args);
 }
 
+// A table that fits a register of 64 bytes is permuted; of the index only the bits that count its elements matter.
+static LLVMValueRef look_up(cg *g, const cg_access *a) {
+  enum { REGISTER = 64, ELEMENTS = REGISTER / 4 };
+  LLVMTypeRef index_type = LLVMTypeOf(a->index), word = LLVMInt32TypeInContext(g->ctx);
+  bool fits = g->avx512 && a->m->info.space == TC_SPACE_TABLE && a->m->info.count == ELEMENTS && a->m->size == 4 &&
+              cg_count(a->index) >= 4 && LLVMGetElementType(index_type) == word && g->lanes / ELEMENTS < CG_MAX_PARTS;
+  if (!fits) return NULL;
+  LLVMTypeRef table_type = LLVMVectorType(word, ELEMENTS);
+  LLVMValueRef index = a->index, parts[CG_MAX_PARTS];
+  LLVMValueRef table = LLVMBuildLoad2(g->b, table_type, cg_address(g, a->m, cg_i64(g, 0)), "");
+  LLVMSetAlignment(table, 4);
+  cg_mark_invariant(g, a->m, table);
+  if (LLVMIsAInstruction(index) && LLVMGetInstructionOpcode(index) == LLVMAnd &&
+      LLVMGetOperand(index, 1) == cg_int_like(index, ELEMENTS - 1))
+    index = LLVMGetOperand(index, 0);
+  int32_t n = (g->lanes + ELEMENTS - 1) / ELEMENTS;
+  for (int32_t i = 0; i < n; i++) {
+    LLVMValueRef args[] = {table, cg_register(g, index, i, ELEMENTS)};
+    parts[i] = cg_call2(g, "llvm.x86.avx512.permvar.si.512", NULL, 0, 2, args);
+  }
+  LLVMValueRef r = cg_slice(g, cg_concat(g, n, parts), 0, g->lanes);
+  return LLVMBuildBitCast(g->b, r, vector_of(a, g->lanes), "");
+}
+
 // Rows that are wider than a register, halved; false if there is nothing to halve.
 static bool halve_rows(cg *g, const cg_access *a, cg_access halves[2]) {
   int32_t w = a->width;
@@ -243,7 +267,7 @@ static void read_all(cg *g, const cg_access *a, LLVMValueRef *out) {
       cg_access e = element(g, a, i);
       if (known && c == 1) read_contiguous(g, &e, &out[i]);
       else if (known && c >= -MAX_STRIDE && c <= MAX_STRIDE) out[i] = read_stride(g, &e, c, NULL);
-      else out[i] = gather(g, &e, NULL, NULL);
+      else if (!(out[i] = look_up(g, &e))) out[i] = gather(g, &e, NULL, NULL);
     }
 }
 

@@ -154,6 +154,8 @@ LLVMValueRef cg_alloca(cg *g, LLVMTypeRef t, int32_t align, const char *name);
 LLVMBasicBlockRef cg_new_block(cg *g, const char *name);
 LLVMValueRef cg_shuffle(cg *g, LLVMValueRef a, LLVMValueRef b, int32_t n, const int32_t *mask); // -1: any
 LLVMValueRef cg_slice(cg *g, LLVMValueRef v, int32_t first, int32_t n);
+// The i-th register of n elements; behind the last element is anything.
+LLVMValueRef cg_register(cg *g, LLVMValueRef v, int32_t i, int32_t n);
 LLVMValueRef cg_concat(cg *g, int32_t n, LLVMValueRef *parts);    // parts of one length, pairwise
 LLVMValueRef cg_lane_numbers(cg *g, LLVMTypeRef elem, int32_t n); // constant <0, 1, …>
 LLVMValueRef cg_any(cg *g, LLVMValueRef mask);                    // of a bool scalar or vector

@@ -8,7 +8,7 @@
 //
 // This is list scheduling of a straight run of instructions: two operations start in each cycle, the text's order
 // counts, and the first instruction that would not wait is next. Loads never wait, since the processor starts them
-// early enough by itself.
+// early enough by itself, but for tables, which are in registers.
 #include <stdlib.h>
 
 #include "codegen.h"
@@ -65,7 +65,8 @@ static step step_of(const cg *g, int32_t number) {
   tc_kvalue info = info_of(g, *s.in.results);
   bool real = cg_is_float(info.dtype), place = !real && s.in.op <= TC_K_MUL;
   s.registers = place ? 0 : s.in.n_results * in_registers(g, *s.in.results);
-  if (!info.varying || place || s.in.op == TC_K_LOAD || s.in.op == TC_K_BITCAST || s.in.op == TC_K_CONST) return s;
+  bool memory = s.in.op == TC_K_LOAD && g->mems[s.in.mem].info.space != TC_SPACE_TABLE;
+  if (!info.varying || place || memory || s.in.op == TC_K_BITCAST || s.in.op == TC_K_CONST) return s;
   bool quotient = s.in.op == TC_K_DIV || s.in.op == TC_K_SQRT || s.in.op == TC_K_REM;
   s.takes = (s.registers > 0 ? s.registers : 1) * (quotient ? 4 : 1);
   s.latency = PORTS * (quotient ? QUOTIENT : real ? LATENCY : 1);

@@ -12,6 +12,11 @@ typedef struct finder {
   int64_t magic_bits;
 } finder;
 
+// Of f32 a sum may count sixteenths, which are cut off; vscalef does that itself.
+enum { SIXTEENTHS = 4 };
+static const double magic_of_sixteenths = 0x1.8p19;
+static const int64_t bits_of_sixteenths = 0x49400000;
+
 // The instruction that makes a value, if it has that opcode.
 static bool made_by(const finder *f, tc_kval v, int32_t op, tc_kinst *out) {
   tc_kvalue info;
@@ -58,13 +63,18 @@ static bool matches(const finder *f, tc_kval rest, tc_kval product, tc_kval *out
 static LLVMValueRef as_real(const finder *f, tc_kval n) {
   cg *g = f->g;
   tc_kinst cast;
-  tc_kval sum;
+  tc_kval sum, whole;
   tc_kvalue from = {0};
-  if (with_constant(f, n, TC_K_ADD, -f->magic_bits, &sum) && made_by(f, sum, TC_K_BITCAST, &cast))
-    tc_k_value(g->k, cast.args[0], &from);
+  double magic = f->magic;
+  bool found = with_constant(f, n, TC_K_ADD, -f->magic_bits, &sum);
+  if (!found && f->real == TC_F32 && with_constant(f, n, TC_K_SHR, SIXTEENTHS, &whole)) {
+    found = with_constant(f, whole, TC_K_ADD, -bits_of_sixteenths, &sum);
+    magic = magic_of_sixteenths;
+  }
+  if (found && made_by(f, sum, TC_K_BITCAST, &cast)) tc_k_value(g->k, cast.args[0], &from);
   if (from.dtype != f->real) return LLVMBuildSIToFP(g->b, cg_form(g, n, true), cg_type(g, f->real, true), "");
   LLVMValueRef x = cg_form(g, cast.args[0], true);
-  return LLVMBuildFSub(g->b, x, cg_real_like(x, f->magic), "");
+  return LLVMBuildFSub(g->b, x, cg_real_like(x, magic), "");
 }
 
 LLVMValueRef cg_scaled(cg *g, const tc_kinst *in, tc_dtype d) {
@@ -72,17 +82,19 @@ LLVMValueRef cg_scaled(cg *g, const tc_kinst *in, tc_dtype d) {
   if (d == TC_F64) f = (finder){g, d, 52, 1023, 0x1.8p52, 0x4338000000000000};
   int32_t per = d == TC_F32 ? 16 : 8, lanes = g->lanes;
   tc_kval x, n;
-  if (!g->avx512 || (d != TC_F32 && d != TC_F64) || lanes % per || lanes / per > CG_MAX_PARTS) return NULL;
+  bool whole = lanes % per == 0 && lanes / per <= CG_MAX_PARTS, part = lanes < per && lanes >= 4;
+  if (!g->avx512 || (d != TC_F32 && d != TC_F64) || (!whole && !part)) return NULL;
   if (!matches(&f, in->args[0], in->args[1], &x, &n) && !matches(&f, in->args[1], in->args[0], &x, &n)) return NULL;
   LLVMValueRef powers = as_real(&f, n), values = x < 0 ? cg_real_like(powers, 1) : cg_form(g, x, true);
   LLVMValueRef parts[CG_MAX_PARTS];
-  for (int32_t i = 0; i < lanes / per; i++) {
-    LLVMValueRef part = cg_slice(g, values, i * per, per), by = cg_slice(g, powers, i * per, per);
+  int32_t count = whole ? lanes / per : 1;
+  for (int32_t i = 0; i < count; i++) {
+    LLVMValueRef x_part = cg_register(g, values, i, per), by = cg_register(g, powers, i, per);
     LLVMTypeRef mask = LLVMIntTypeInContext(g->ctx, (unsigned)per);
     enum { CURRENT_ROUNDING = 4 };
-    LLVMValueRef args[] = {part, by, part, LLVMConstAllOnes(mask), cg_i32(g, CURRENT_ROUNDING)};
+    LLVMValueRef args[] = {x_part, by, x_part, LLVMConstAllOnes(mask), cg_i32(g, CURRENT_ROUNDING)};
     parts[i] = cg_call2(g, d == TC_F32 ? "llvm.x86.avx512.mask.scalef.ps.512" : "llvm.x86.avx512.mask.scalef.pd.512",
                         NULL, 0, 5, args);
   }
-  return cg_concat(g, lanes / per, parts);
+  return cg_slice(g, cg_concat(g, count, parts), 0, lanes);
 }

@@ -194,6 +194,13 @@ LLVMValueRef cg_slice(cg *g, LLVMValueRef v, int32_t first, int32_t n) {
   return cg_shuffle(g, v, NULL, n, mask);
 }
 
+LLVMValueRef cg_register(cg *g, LLVMValueRef v, int32_t i, int32_t n) {
+  int32_t mask[64];
+  if (n > 64 || (i + 1) * n <= cg_count(v)) return cg_slice(g, v, i * n, n);
+  for (int32_t k = 0; k < n; k++) mask[k] = i * n + k < cg_count(v) ? i * n + k : -1;
+  return cg_shuffle(g, v, NULL, n, mask);
+}
+
 LLVMValueRef cg_concat(cg *g, int32_t n, LLVMValueRef *parts) {
   if (n == 1) return parts[0];
   int32_t half = (n + 1) / 2, rest = n - half;

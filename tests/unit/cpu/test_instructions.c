@@ -1,6 +1,6 @@
-// Sequences that code generation makes shorter than they are written: scaling by a power of two and rounding to bf16,
-// which must keep the bits, and divisions marked `fast`, which must be within two units in the last place, also with
-// infinities, zeros and NaN.
+// Sequences that code generation makes shorter than they are written: scaling by a power of two, tables that fit a
+// register, and rounding to bf16, which must keep the bits, and divisions marked `fast`, which must be within two units
+// in the last place, also with infinities, zeros and NaN.
 #include "rig.h"
 
 enum { ELEMENTS = 960 };
@@ -154,8 +154,40 @@ static tc_status check_roundings(tc_arena *arena, rig *r, tc_dtype d, int32_t la
 
 TC_TEST(roundings_to_bf16) { return each(arena, check_roundings); }
 
+// A table of 16 numbers of 32 bits at places that the lanes have, with the bits above theirs or without, and a power of
+// two whose exponent is a sum's in sixteenths, cut off.
+static tc_status check_tables(tc_arena *arena, rig *r, tc_dtype d, int32_t lanes, uint64_t *seed) {
+  if (d != TC_F32) return TC_OK;
+  for (int32_t variant = 0; variant < 2; variant++) {
+    const tc_kernel *k;
+    tc_sb sb = tc_sb_make(arena);
+    tc_sb_printf(&sb, "kernel @f (%%x : global f32, %%o : global f32) blocks 1 lanes %d {\n  table %%t : f32 = [1.0",
+                 (int)lanes);
+    for (int32_t j = 1; j < 16; j++) tc_sb_printf(&sb, ", %d.5", (int)j);
+    tc_sb_printf(&sb,
+                 "]\n  %%b = block\n  lanes {\n    %%l = lane\n    %%i = fma %%b, %d, %%l\n    %%a = load %%x[%%i]\n"
+                 "    %%c = bitcast %%a : i32\n    %%j = %s %%c, %d\n    %%p = load %%t[%%j]\n"
+                 "    %%w = sub %%c, %d\n    %%k = shr %%w, 4\n    %%h = shr %%k, 1\n    %%r = sub %%k, %%h\n"
+                 "    %%hb = add %%h, 127\n    %%hs = shl %%hb, 23\n    %%hp = bitcast %%hs : f32\n"
+                 "    %%rb = add %%r, 127\n    %%rs = shl %%rb, 23\n    %%rp = bitcast %%rs : f32\n"
+                 "    %%m = mul %%p, %%hp\n    %%y = mul %%rp, %%m\n    store %%o[%%i], %%y\n  }\n}\n",
+                 (int)lanes, variant ? "rem" : "and", variant ? 16 : 15, 0x49400000);
+    TC_TRY(rig_parse(arena, (tc_sv){sb.text, strlen(sb.text)}, &k));
+    rig_buffer b[2] = {rig_buffer_make(d, ELEMENTS, 1), rig_buffer_make(d, ELEMENTS, 1)};
+    for (int64_t e = 0; e < ELEMENTS; e++) {
+      int64_t sixteenths = (int64_t)(tc_test_random(seed) % (2 * 16 * 180)) - 16 * 180;
+      tc_kir_write(d, b[0].data + e * 4, (tc_knum){.re = 0x1.8p19 + (double)sixteenths / 16});
+    }
+    rig_check(r, k, ELEMENTS / lanes, b, 2);
+    for (int32_t j = 0; j < 2; j++) rig_buffer_free(&b[j]);
+  }
+  return TC_OK;
+}
+
+TC_TEST(tables_in_registers) { return each(arena, check_tables); }
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(scaling_by_powers_of_two), cmocka_unit_test(fast_quotients),
-                                     cmocka_unit_test(roundings_to_bf16)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(scaling_by_powers_of_two), cmocka_unit_test(tables_in_registers),
+                                     cmocka_unit_test(fast_quotients), cmocka_unit_test(roundings_to_bf16)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

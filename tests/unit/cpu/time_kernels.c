@@ -152,7 +152,7 @@ static tc_status one_pattern(tc_arena *arena, rig *r, const struct pattern *p) {
   tc_kernel *k, *plain;
   tc_lex_init(&lx, arena, TC_SV("pattern"), (tc_sv){sb.text, strlen(sb.text)});
   TC_TRY(tc_kernel_parse(arena, &lx, &k), "in %s", p->name);
-  TC_TRY(tc_kernel_legalise(arena, k, false, &plain));
+  TC_TRY(tc_kernel_legalise(arena, k, 32, &plain));
   TC_TRY(tc_kernel_simplify(arena, plain, &plain));
   char what[64];
   snprintf(what, sizeof what, "%s_l%d", p->name, p->lanes);

@@ -187,7 +187,7 @@ static inline tc_kernel *build_rows_filter(tc_arena *arena, int32_t lanes) {
   }
   tc_kernel *k, *plain;
   CHECK_OK(tc_kb_finish(b, &k));
-  CHECK_OK(tc_kernel_legalise(arena, k, false, &plain));
+  CHECK_OK(tc_kernel_legalise(arena, k, 32, &plain));
   return plain;
 }
 
@@ -203,7 +203,7 @@ static inline tc_kernel *example(tc_arena *arena, const char *path) {
 
 static inline tc_kernel *legal(tc_arena *arena, const tc_kernel *k) {
   tc_kernel *plain;
-  CHECK_OK(tc_kernel_legalise(arena, k, false, &plain));
+  CHECK_OK(tc_kernel_legalise(arena, k, 32, &plain));
   return plain;
 }
 

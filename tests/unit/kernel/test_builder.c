@@ -262,7 +262,7 @@ static tc_status everything_once(void *arg) {
   tc_kernel *k, *plain;
   tc_lex_init(&lx, arena, TC_SV("test.tc"), TC_SV(text));
   TC_TRY(tc_kernel_parse(arena, &lx, &k));
-  TC_TRY(tc_kernel_legalise(arena, k, false, &plain));
+  TC_TRY(tc_kernel_legalise(arena, k, 32, &plain));
   tc_sb sb = tc_sb_make(arena);
   tc_kernel_print(&sb, plain);
   float x[16] = {0}, y[16];

@@ -82,7 +82,7 @@ static tc_kernel *kernel_for(tc_arena *arena, const function *f, tc_dtype t, boo
   tc_kb_end_lanes(b, 0, NULL, NULL);
   tc_kernel *k, *legal;
   CHECK_OK(tc_kb_finish(b, &k));
-  CHECK_OK(tc_kernel_legalise(arena, k, false, &legal));
+  CHECK_OK(tc_kernel_legalise(arena, k, 32, &legal));
   return plain ? legal : k;
 }
 
@@ -254,7 +254,7 @@ KERNEL_TEST(complex_memory_and_control_flow) {
              "  lanes {\n    %l2 = lane\n    %o = load %s[%l2]\n    %is = eq %l2, 0\n    %o2 = select %is, %u, %o\n    "
              "store %y[%l2], %o2\n  }\n}\n");
   tc_kernel *plain;
-  CHECK_OK(tc_kernel_legalise(arena, k, false, &plain));
+  CHECK_OK(tc_kernel_legalise(arena, k, 32, &plain));
   float x[8] = {1, 0.5f, -0.25f, 2, 0.5f, 0.5f, -1, 0.125f}, y1[8], y2[8];
   tc_karg args[3] = {{.data = x, .count = 4}, {.data = y1, .count = 4}, {.bits = 3}};
   CHECK_OK(tc_kernel_interpret(tc_system_allocator(), k, 1, args, 3, NULL));

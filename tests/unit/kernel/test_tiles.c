@@ -44,7 +44,7 @@ static void products(tc_arena *arena, tc_dtype t, const char *type) {
   tc_karg args[] = {
       {.data = x, .count = LANES * WORDS}, {.data = z, .count = LANES * SUMS}, {.data = got, .count = LANES * SUMS}};
   tc_kernel *k = kernel_of(arena, text_for(arena, type)), *plain;
-  CHECK_OK(tc_kernel_legalise(arena, k, false, &plain));
+  CHECK_OK(tc_kernel_legalise(arena, k, 32, &plain));
   CHECK_OK(tc_kernel_interpret(tc_system_allocator(), plain, 1, args, 3, NULL));
   for (int32_t l = 0; l < LANES; l++)
     for (int32_t e = 0; e < SUMS; e++) {

@@ -3,9 +3,11 @@
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
 // Where a vector holds 16 numbers k counts sixteenths in f32, whose powers of two are looked up there (Tang, 1989): |r|
-// is at most ln 2 / 32 and a cubic does. Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8,
-// tanh 1.6, sigmoid 2, sigmoid of a cubic u 2.5 (1 + |u| (1 - sigmoid)); where a device takes its quotients within 2
-// ulp: sinh 2.5, cosh 2.5, tanh 2.5, sigmoid 4; by a table sigmoid 2.5.
+// is at most ln 2 / 32 and a cubic does.
+//
+// Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2, sigmoid of a cubic
+// u 2.5 (1 + |u| (1 - sigmoid)); where a device takes its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5,
+// sigmoid 4. By a table, whose entries are rounded, too: tanh 1.7 and 2.6, sigmoid 3.2 and 5.
 #include <math.h>
 
 #include "core/kernel/builder.h"

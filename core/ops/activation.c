@@ -133,7 +133,7 @@ static int32_t gelu_ref(tc_op_args *a) {
   if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
   do {
     double v = tc_ref_f(x, tc_ref_offset(x, index));
-    double g = is_tanh(a) ? 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)))
+    double g = is_tanh(a) ? v / (1 + exp(-1.59576912160573071176 * (v + 0.044715 * v * v * v))) // 1 + tanh u cancels
                           : 0.5 * v * erfc(-v * 0.70710678118654752440);
     tc_ref_put(y, tc_ref_offset(y, index), (tc_c128){g, 0});
   } while (tc_ref_next(y->rank, y->sizes, index));

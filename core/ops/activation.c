@@ -49,64 +49,68 @@ static double softplus_f(double x, double beta, double threshold) {
 }
 static const tc_scalar_ref softplus_ref = {.f3 = softplus_f};
 
+// ---- clamp and relu ----
+typedef struct limit {
+  const tc_ref_view *view; // NULL: none
+  bool number;             // a Python number
+} limit;
+
 // In the order of y's dtype.
 static bool below(const tc_ref_view *y, int64_t a, int64_t b) {
   return y->nominal == TC_U64 ? (uint64_t)a < (uint64_t)b : a < b;
 }
 
-static int32_t relu_ref(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
-  int64_t index[TC_MAX_RANK] = {0};
-  if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
-  do {
-    int64_t from = tc_ref_offset(x, index), to = tc_ref_offset(y, index);
-    if (y->dtype == TC_I64) {
-      tc_ref_put_i(y, to, below(y, tc_ref_i(x, from), 0) ? 0 : tc_ref_i(x, from));
-    } else {
-      double v = tc_ref_f(x, from);
-      tc_ref_put(y, to, (tc_c128){v > 0 || isnan(v) ? v : 0, 0});
-    }
-  } while (tc_ref_next(y->rank, y->sizes, index));
-  return TC_STATUS_OK;
-}
-
 // A bound among integers. A tensor is of y's dtype first; a number that the dtype does not hold is a bound like others,
 // but that 64-bit unsigned integers have none below 0. Real ones are truncated.
-static int64_t bound_of(const tc_op_args *a, int32_t arg, const tc_ref_view *y, int64_t offset) {
-  int64_t b = tc_ref_i(tc_op_data(a, arg), offset);
-  if (!tc_op_tensor(a, arg)->wrapped)
-    return tc_ref_convert((tc_ref_number){.dtype = TC_I64, .integer = b}, y->nominal).integer;
+static int64_t integer_of(limit l, const tc_ref_view *y, int64_t offset) {
+  int64_t b = tc_ref_i(l.view, offset);
+  if (!l.number) return tc_ref_convert((tc_ref_number){.dtype = TC_I64, .integer = b}, y->nominal).integer;
   return y->nominal == TC_U64 && b < 0 ? 0 : b;
 }
 
-// clamp: either bound may be absent, so the reference reads them itself.
-static int32_t clamp_ref(tc_op_args *a) {
-  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0),
-                    *bound[2] = {tc_op_data(a, 1), tc_op_data(a, 2)};
+static int32_t keep_between(tc_op_args *a, limit low, limit high) {
+  const tc_ref_view *x = tc_op_data(a, 0), *y = tc_op_result_data(a, 0);
+  const limit bound[2] = {low, high};
   int64_t index[TC_MAX_RANK] = {0};
   if (tc_ref_numel(y) == 0) return TC_STATUS_OK;
   do {
     int64_t o[3] = {0};
-    const tc_ref_view *all[3] = {x, bound[0], bound[1]};
+    const tc_ref_view *all[3] = {x, low.view, high.view};
     for (int32_t k = 0; k < 3; k++) {
       for (int32_t d = 0; all[k] && d < all[k]->rank; d++)
         o[k] += all[k]->sizes[d] == 1 ? 0 : index[d + y->rank - all[k]->rank] * all[k]->strides[d];
     }
     double v = tc_ref_f(x, o[0]);
     for (int32_t k = 0; k < 2; k++) {
-      double b = bound[k] ? tc_ref_f(bound[k], o[k + 1]) : 0;
-      if (bound[k] && (isnan(b) || (k ? v > b : v < b))) v = b;
+      double b = bound[k].view ? tc_ref_f(bound[k].view, o[k + 1]) : 0;
+      if (bound[k].view && (isnan(b) || (k ? v > b : v < b))) v = b;
     }
     if (y->dtype == TC_I64) {
       int64_t i = tc_ref_i(x, o[0]);
-      if (bound[0] && below(y, i, bound_of(a, 1, y, o[1]))) i = bound_of(a, 1, y, o[1]);
-      if (bound[1] && below(y, bound_of(a, 2, y, o[2]), i)) i = bound_of(a, 2, y, o[2]);
+      if (low.view && below(y, i, integer_of(low, y, o[1]))) i = integer_of(low, y, o[1]);
+      if (high.view && below(y, integer_of(high, y, o[2]), i)) i = integer_of(high, y, o[2]);
       tc_ref_put_i(y, tc_ref_offset(y, index), i);
     } else {
       tc_ref_put(y, tc_ref_offset(y, index), (tc_c128){v, 0});
     }
   } while (tc_ref_next(y->rank, y->sizes, index));
   return TC_STATUS_OK;
+}
+
+static int32_t relu_ref(tc_op_args *a) {
+  int64_t nothing = 0;
+  tc_ref_view zero = {.dtype = TC_I64, .nominal = TC_I64, .data = &nothing};
+  return keep_between(a, (limit){&zero, true}, (limit){0});
+}
+
+// Either bound may be absent.
+static int32_t clamp_ref(tc_op_args *a) {
+  limit l[2];
+  for (int32_t k = 0; k < 2; k++) {
+    l[k].view = tc_op_data(a, k + 1);
+    l[k].number = l[k].view && tc_op_tensor(a, k + 1)->wrapped;
+  }
+  return keep_between(a, l[0], l[1]);
 }
 
 // gelu: the approximation is a string, which scalar texts do not have.

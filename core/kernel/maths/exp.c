@@ -3,11 +3,12 @@
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
 // Where a vector holds 16 numbers k counts sixteenths in f32, whose powers of two are looked up there (Tang, 1989): |r|
-// is at most ln 2 / 32 and a cubic does.
+// is at most ln 2 / 32 and a cubic does. The entries are rounded, which exp, exp2 and sigmoid of a cubic have room for;
+// sigmoid would be within 3.1 and tanh within 1.7, so that these take the whole k.
 //
 // Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2, sigmoid of a cubic
 // u 2.5 (1 + |u| (1 - sigmoid)); where a device takes its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5,
-// sigmoid 4. By a table, whose entries are rounded, too: tanh 1.7 and 2.6, sigmoid 3.2 and 5.
+// sigmoid 4.
 #include <math.h>
 
 #include "core/kernel/builder.h"
@@ -42,7 +43,7 @@ static reduced reduce(const tc_km *m, tc_kval x, tc_kval low) {
 }
 
 // ---- By a table ----
-enum { SIXTEENTHS = 4, TABLE_LIFT = -24 }; // bits of k behind the point; what sigmoids lift by
+enum { SIXTEENTHS = 4, TABLE_LIFT = -24 }; // bits of k behind the point; what the sigmoid lifts by
 static const double table_magic = 0x1.8p19;
 static const int64_t table_magic_bits = 0x49400000;
 
@@ -68,13 +69,6 @@ static looked_up look_up(const tc_km *m, tc_kval sum, int32_t lift) {
   by_table(m, look_up(m, sum, lift), r, tc_km_poly(m, r, (int32_t)(sizeof name##_f32 / sizeof(double)), name##_f32))
 static tc_kval by_table(const tc_km *m, looked_up p, tc_kval r, tc_kval q) {
   return tc_km_scale(m, k_fma(m, k_mul(m, r, p.power), q, p.power), p.n);
-}
-
-// e^(x · sign), 2^lift times of it.
-static tc_kval exp_by_table(const tc_km *m, tc_kval x, double sign, int32_t lift) {
-  tc_kval magic = k_real(m, table_magic), sum = k_fma(m, x, k_real(m, sign * log2_e), magic);
-  tc_kval r = rest_of(m, sign < 0 ? k_neg(m, x) : x, k_sub(m, sum, magic), -1);
-  return K_BY_TABLE(m, sum, r, exp_table, lift);
 }
 
 // e^x = power · e^r / 2^lift; the power must be a normal number.
@@ -114,7 +108,10 @@ static tc_kval scaled_exp(const tc_km *m, tc_kval r, double scale, tc_kval last)
 
 // e^x, where |x| is no larger than the limits; its error is below 1 ulp.
 static tc_kval limited_exp(const tc_km *m, tc_kval x, bool never_positive) {
-  if (has_table(m)) return exp_by_table(m, x, 1, 0);
+  if (has_table(m)) {
+    tc_kval magic = k_real(m, table_magic), sum = k_fma(m, x, k_real(m, log2_e), magic);
+    return K_BY_TABLE(m, sum, rest_of(m, x, k_sub(m, sum, magic), -1), exp_table, 0);
+  }
   if (never_positive) {
     power_and_rest e = split(m, x, lift(m));
     return k_mul(m, scaled_exp(m, e.r, 1 / up(m), k_real(m, 1 / up(m))), e.power);
@@ -185,13 +182,8 @@ tc_kval tc_km_op_cosh(const tc_km *m, tc_kval x) {
 tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
   tc_kval a = k_at_most(m, k_abs(m, x), k_pick(m, 10, 22)), z = k_mul(m, a, a), one = k_real(m, 1);
   tc_kval near = k_fma(m, k_mul(m, a, z), K_POLY(m, z, tanh), a);
-  tc_kval double_a = k_add(m, a, a), below;
-  if (has_table(m)) {
-    below = k_add(m, exp_by_table(m, double_a, 1, 0), one);
-  } else {
-    power_and_rest e = split(m, double_a, 0);
-    below = k_fma(m, e.power, core(m, e.r), k_add(m, e.power, one));
-  }
+  power_and_rest e = split(m, k_add(m, a, a), 0);
+  tc_kval below = k_fma(m, e.power, core(m, e.r), k_add(m, e.power, one));
   tc_kval far = k_sub(m, one, k_plain_quotient(m, k_real(m, 2), below));
   return k_copysign(m, k_select(m, k_lt(m, a, k_real(m, 0.55)), near, far), x);
 }
@@ -202,15 +194,8 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
 static double sigmoid_low(const tc_km *m) { return m->wide ? -747 : -105; }
 enum { SIGMOID_HIGH = 40 };
 
-// By a table it is 1 / (1 + e^-x), where both are made so much smaller that e^-x is finite for every x that matters.
-static tc_kval sigmoid_of_power(const tc_km *m, tc_kval lifted_power) {
-  tc_kval one = k_real(m, ldexp(1, TABLE_LIFT));
-  return k_plain_quotient(m, one, k_add(m, lifted_power, one));
-}
-
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
   x = k_at_least(m, k_at_most(m, x, k_real(m, SIGMOID_HIGH)), k_real(m, sigmoid_low(m)));
-  if (has_table(m)) return sigmoid_of_power(m, exp_by_table(m, x, -1, TABLE_LIFT));
   power_and_rest e = split(m, x, lift(m));
   return k_plain_quotient(m, e.power, k_addc(m, scaled_exp(m, k_neg(m, e.r), up(m), e.power), up(m)));
 }
@@ -225,7 +210,8 @@ static double cubic_root(double c0, double c1, double y) {
   return low;
 }
 
-// The same with 2^-r for e^-r: the cubic times log2 e is a product that is not rounded, and what limits it limits x.
+// The same with 2^-r for e^-r: the cubic times log2 e is a product that is not rounded, and what limits it limits x. By
+// a table it is 1 / (1 + 2^-k), where both are made so much smaller that the power is finite for every x that matters.
 tc_kval tc_km_cubic_sigmoid(const tc_km *m, tc_kval x, double c0, double c1) {
   tc_kval most = k_real(m, cubic_root(c0, c1, SIGMOID_HIGH)), least = k_real(m, -cubic_root(c0, c1, -sigmoid_low(m)));
   x = k_at_least(m, k_at_most(m, x, most), least);
@@ -233,7 +219,8 @@ tc_kval tc_km_cubic_sigmoid(const tc_km *m, tc_kval x, double c0, double c1) {
   if (has_table(m)) {
     tc_kval magic = k_real(m, table_magic), minus_x = k_neg(m, x), sum = k_fma(m, minus_x, factor, magic);
     tc_kval r = k_fma(m, minus_x, factor, k_sub(m, magic, sum));
-    return sigmoid_of_power(m, K_BY_TABLE(m, sum, r, exp2_table, TABLE_LIFT));
+    tc_kval lifted_one = k_real(m, ldexp(1, TABLE_LIFT)), power = K_BY_TABLE(m, sum, r, exp2_table, TABLE_LIFT);
+    return k_plain_quotient(m, lifted_one, k_add(m, power, lifted_one));
   }
   tc_kval magic = magic_and(m, m->bias + lift(m)), t = k_fma(m, x, factor, magic), s = power_of_sum(m, t);
   tc_kval minus_r = k_fma(m, k_neg(m, x), factor, k_sub(m, t, magic));

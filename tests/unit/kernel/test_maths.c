@@ -59,8 +59,6 @@ static const function functions[] = {
     {TC_K_EXP, 1, exp_to_one, NULL, -110, 10, 1.1, 1.1, 0},
     {TC_K_SIGMOID, 1, sigmoid_of_cubic, NULL, -12, 9, 2.5, 2.5, 0},
 };
-// Of f32 by tables, where it is another one; found by trying all arguments of tanh, a third of sigmoid's.
-static double table_bound(const function *f) { return f->one == sigmoid_q ? 3.2 : f->op == TC_K_TANH ? 1.7 : f->bound; }
 enum { FUNCTIONS = sizeof functions / sizeof *functions, SAMPLES = 1 << 15 };
 
 static uint64_t random_state;
@@ -226,7 +224,6 @@ static int32_t measure(tc_arena *arena, const function *f, tc_dtype t, int32_t d
     if (e > worst) worst = e, at = a[i], at2 = b[i], got = r[i], want = exact;
   }
   double bound = t == TC_F32 ? f->bound : f->bound64;
-  if (t == TC_F32 && devices[device].simd_bytes == 64) bound = table_bound(f);
   printf("  %-8s %s%s  %.3f ulp%s\n", tc_k_op_text(f->op), tc_dtype_name(t), devices[device].name, worst,
          worst > bound ? "   <-- too much" : "");
   if (worst > bound)

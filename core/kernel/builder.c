@@ -603,9 +603,12 @@ void tc_kb_atomic_add(tc_kb *b, tc_kmem m, tc_kval index, tc_kval value, tc_kval
   if (b->mems.data[m].space == TC_SPACE_GLOBAL) b->epoch++;
 }
 
-void tc_kb_prefetch(tc_kb *b, tc_kmem m, tc_kval index) {
+void tc_kb_prefetch(tc_kb *b, tc_kmem m, tc_kval index) { tc_kb_prefetch_from(b, m, index, 0); }
+
+void tc_kb_prefetch_from(tc_kb *b, tc_kmem m, tc_kval index, int32_t flags) {
   if (!tc_kbi_ready(b, 1) || !access_ok(b, "prefetch", m, index, -1, false)) return;
-  tc_kbi_emit(b, (tc_kinst){.op = TC_K_PREFETCH, .width = 1, .mem = m, .n_args = 1, .args = &index}, 0, NULL);
+  tc_kinst in = {.op = TC_K_PREFETCH, .width = 1, .flags = flags, .mem = m, .n_args = 1, .args = &index};
+  tc_kbi_emit(b, in, 0, NULL);
 }
 
 void tc_kb_mma(tc_kb *b, int32_t op, const tc_kval *a, const tc_kval *x, const tc_kval *c, tc_kval *out) {

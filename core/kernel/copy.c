@@ -117,7 +117,7 @@ static void copy_access(tc_kir_copy *c, const tc_kinst *in) {
     break;
   case TC_K_STORE: tc_kb_store(c->to, m, args[0], in->width, args + 1, in->has_mask ? args[1 + in->width] : -1); break;
   case TC_K_ATOMIC_ADD: tc_kb_atomic_add(c->to, m, args[0], args[1], in->has_mask ? args[2] : -1); break;
-  default: tc_kb_prefetch(c->to, m, args[0]);
+  default: tc_kb_prefetch_from(c->to, m, args[0], in->flags);
   }
 }
 

@@ -387,7 +387,7 @@ static void fetch_ahead(tc_em *e, const tc_buf *b, const tc_sym *address) {
   else if (!step && linear && tc_sym_is_int(coeff, 1)) step = bytes_ahead(e) / tc_dtype_size(b->dtype);
   const tc_sym *next = tc_sym_addi(e->syms, var, step), *then = tc_sym_replace(e->syms, address, 1, &var, &next);
   if (then == address || (!e->ahead.step && !is_turn_of(e, b))) return;
-  tc_kb_prefetch(e->kb, em_mem(e, b, false), em_sym(e, then));
+  tc_kb_prefetch_from(e->kb, em_mem(e, b, false), em_sym(e, then), e->ahead.rows ? TC_KI_FAR : 0);
 }
 
 // Of a row that is held on chip later phases read no more: what it was made of is fetched where the row is read.

@@ -93,7 +93,8 @@ bool tc_kb_is_within(const tc_kb *b, tc_kval v, int64_t lo, int64_t hi);
 bool tc_kb_in_lanes(const tc_kb *b);
 // The table of that name with these contents, declared at its first use.
 tc_kmem tc_kb_constant_table(tc_kb *b, tc_sv name, tc_dtype dtype, int64_t count, const void *data);
-const tc_kmem_info *tc_kb_mem(const tc_kb *b, tc_kmem m); // NULL if there is none
+void tc_kb_prefetch_from(tc_kb *b, tc_kmem m, tc_kval index, int32_t flags); // TC_KI_FAR or 0
+const tc_kmem_info *tc_kb_mem(const tc_kb *b, tc_kmem m);                    // NULL if there is none
 
 // ---- Rewriting: a kernel is copied through a builder, an instruction at a time ----
 typedef struct tc_kir_copy tc_kir_copy;

@@ -2,16 +2,19 @@
 //
 // One copy through the folding builder. A complex value becomes two real ones (tc_kir_copy.map2 holds imaginary parts);
 // a complex memory object becomes one of the real type and twice the length, so that an access of width w at index i is
-// one of width 2w at 2i. Two forms of functions are known and made shorter: erf in sums, and sigmoid of a cubic.
+// one of width 2w at 2i. Forms of functions are known and made shorter: erf in sums, and what sigmoids.h has.
 // Operations on 16-bit floats are done in f32 and rounded by a cast, each of them.
 #include "core/kernel/legalise.h"
 
 #include "core/kernel/builder.h"
 #include "core/kernel/linear.h"
+#include "core/kernel/sigmoids.h"
 
 typedef struct legalising {
-  int32_t simd_bytes;  // 0: threads
-  const bool *in_sums; // by value: erf of f32 that is only added to numbers of at least 1; made at the first visit
+  int32_t simd_bytes; // 0: threads
+  // By value, made at the first visit:
+  const bool *in_sums; // erf of f32 that is only added to numbers of at least 1
+  const int32_t *uses;
 } legalising;
 
 static bool is_half(tc_dtype d) { return d == TC_F16 || d == TC_BF16; }
@@ -71,38 +74,9 @@ static void angle_of_real(tc_kir_copy *c, const tc_kinst *in) { // 0, π for neg
   set(c, in->results[0], tc_kb_cast(b, type, r), -1);
 }
 
-static const tc_kinst *made_by(const tc_kernel *k, tc_kval v, int32_t op) {
-  const tc_kinst *in = tc_kir_made_by(k, v);
-  return in && in->op == op ? in : NULL;
-}
-
-// ---- sigmoid(x (c0 + c1 x²)), as gelu by tanh has it ----
-typedef struct odd_cubic {
-  tc_kval x;
-  double c0, c1;
-} odd_cubic;
-
-static bool is_cubic(const tc_kernel *k, tc_kval v, odd_cubic *out) {
-  tc_dtype t = k->values[v].dtype;
-  const tc_kinst *product = made_by(k, v, TC_K_MUL);
-  for (int32_t i = 0; product && i < 2 && (t == TC_F32 || t == TC_F64); i++) {
-    const tc_kinst *sum = made_by(k, product->args[i], TC_K_FMA),
-                   *c0 = sum ? made_by(k, sum->args[2], TC_K_CONST) : NULL;
-    tc_kval x = product->args[1 - i];
-    for (int32_t j = 0; c0 && j < 2; j++) {
-      const tc_kinst *c1 = made_by(k, sum->args[j], TC_K_CONST), *square = made_by(k, sum->args[1 - j], TC_K_MUL);
-      if (!c1 || !square || square->args[0] != x || square->args[1] != x) continue;
-      *out = (odd_cubic){x, c0->fimm, c1->fimm};
-      return tc_km_cubic_fits(out->c0, out->c1);
-    }
-  }
-  return false;
-}
-
 static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
   tc_kb *b = c->to;
-  tc_kval args[3], r = in->results[0];
-  odd_cubic cubic;
+  tc_kval args[3], r = in->results[0], known;
   bool any_complex = in->n_args && is_complex(c, in->args[in->n_args - 1]);
   for (int32_t i = 0; i < in->n_args; i++) args[i] = c->map[in->args[i]];
   if (in->op == TC_K_COMPLEX) set(c, r, args[0], args[1]);
@@ -115,8 +89,7 @@ static void pure_op(tc_kir_copy *c, const tc_kinst *in) {
   else if (in->op == TC_K_CONJ && !any_complex) set(c, r, args[0], -1);
   else if (any_complex) complex_op(c, in);
   else if (((const legalising *)c->self)->in_sums[r]) set(c, r, tc_km_erf_in_sum(b, args[0]), -1);
-  else if (in->op == TC_K_SIGMOID && is_cubic(c->from, in->args[0], &cubic))
-    set(c, r, tc_km_sigmoid_of_cubic(b, c->map[cubic.x], cubic.c0, cubic.c1), -1);
+  else if ((known = tc_kir_sigmoids(c, ((const legalising *)c->self)->uses, in)) >= 0) set(c, r, known, -1);
   else if (in->op == TC_K_ANGLE) angle_of_real(c, in);
   else if (in->op == TC_K_ABS2) set(c, r, tc_kir_plain(b, TC_K_MUL, 2, (tc_kval[]){args[0], args[0]}), -1);
   else {
@@ -156,7 +129,7 @@ static void complex_access(tc_kir_copy *c, const tc_kinst *in) {
     tc_kval *o = other + a * part;
     if (in->op == TC_K_LOAD) tc_kb_load(b, m, at, width, mask, in->has_mask ? o : NULL, values + a * part);
     else if (in->op == TC_K_STORE) tc_kb_store(b, m, at, width, o, mask);
-    else if (in->op == TC_K_PREFETCH) tc_kb_prefetch(b, m, at);
+    else if (in->op == TC_K_PREFETCH) tc_kb_prefetch_from(b, m, at, in->flags);
   }
   if (in->op == TC_K_ATOMIC_ADD) { // by parts: each is atomic, as everywhere
     tc_kb_atomic_add(b, m, index, other[0], mask);
@@ -221,7 +194,7 @@ static void collective(tc_kir_copy *c, const tc_kinst *in) {
 
 // ---- erf in sums ----
 static bool is_large_constant(const tc_kernel *k, tc_kval v) {
-  const tc_kinst *c = made_by(k, v, TC_K_CONST);
+  const tc_kinst *c = tc_kir_made_by_op(k, v, TC_K_CONST);
   return c && (c->fimm >= 1 || c->fimm <= -1);
 }
 
@@ -251,7 +224,10 @@ static tc_status visit(tc_kir_copy *c, int32_t inst) {
   legalising *self = c->self;
   c->to->threads = self->simd_bytes == 0;
   c->to->tables = self->simd_bytes >= 64;
-  if (!self->in_sums) self->in_sums = find_in_sums(tc_kb_arena(c->to), c->from);
+  if (!self->in_sums) {
+    self->in_sums = find_in_sums(tc_kb_arena(c->to), c->from);
+    self->uses = tc_kir_uses(tc_kb_arena(c->to), c->from);
+  }
   if (in->op == TC_K_LANES) return lanes_region(c, in);
   if (in->mem >= 0 && tc_dtype_is_complex(c->from->mems[in->mem].dtype)) complex_access(c, in);
   else if (in->op == TC_K_CAST && (is_complex(c, in->args[0]) || is_complex(c, in->results[0]))) complex_cast(c, in);
@@ -268,7 +244,7 @@ tc_status tc_kernel_legalise(tc_arena *arena, const tc_kernel *k, int32_t simd_b
   *out = NULL;
   TC_TRY(tc_kernel_verify(k), "while legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));
   tc_kernel *plain;
-  legalising self = {simd_bytes, NULL};
+  legalising self = {simd_bytes, NULL, NULL};
   TC_TRY(tc_kir_copy_kernel(arena, k, visit, &self, true, &plain));
   TC_TRY(tc_kernel_simplify(arena, plain, out)); // lowering leaves parts that nobody uses
   TC_TRY(tc_kernel_verify_plain(*out), "after legalising kernel @" TC_SV_FMT, TC_SV_ARG(k->name));

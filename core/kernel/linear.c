@@ -7,6 +7,11 @@ const tc_kinst *tc_kir_made_by(const tc_kernel *k, tc_kval v) {
   return k->values[v].inst < 0 ? NULL : &k->insts[k->values[v].inst];
 }
 
+const tc_kinst *tc_kir_made_by_op(const tc_kernel *k, tc_kval v, int32_t op) {
+  const tc_kinst *in = tc_kir_made_by(k, v);
+  return in && in->op == op ? in : NULL;
+}
+
 typedef struct walk {
   const tc_kernel *k;
   int32_t left; // steps

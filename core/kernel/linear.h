@@ -26,6 +26,8 @@ bool tc_linear_add(tc_linear *sum, const tc_linear *x, int64_t by);
 bool tc_linear_same_terms(const tc_linear *x, const tc_linear *y);
 // What makes a value; NULL for the parameters of regions.
 const tc_kinst *tc_kir_made_by(const tc_kernel *k, tc_kval v);
+// The same where it is of this opcode, else NULL.
+const tc_kinst *tc_kir_made_by_op(const tc_kernel *k, tc_kval v, int32_t op);
 // Is v an integer constant of 32 bits?
 bool tc_kir_is_constant(const tc_kernel *k, tc_kval v, int64_t *c);
 

@@ -14,6 +14,7 @@
 //           | ('check' | 'broadcast') operand ',' INT | 'reduce' '.' IDENT operand
 //           | ('cast' | 'bitcast') operand ':' dtype | OPCODE operand, … [ ':' dtype ] { 'fast' | 'nowrap' }
 //           | 'mma' '.' IDENT operand, … | 'select' operand, … [ ':' dtype ] 'rare'
+//           | 'prefetch' %mem '[' operand ']' 'far'
 //   block  := '{' { inst } '}'          operand := %name | literal          literal := number | 'true' | 'false'
 //
 // A literal has the type of the other operands, of the memory, i32 as an index or bound, or what stands behind ':'.
@@ -493,7 +494,7 @@ static tc_status read_inst(parser *p) {
   case TC_K_PREFETCH: {
     access a;
     TC_TRY(read_access(p, &a));
-    tc_kb_prefetch(p->b, a.mem, a.index.value);
+    tc_kb_prefetch_from(p->b, a.mem, a.index.value, tc_lex_eat(lx, "far") ? TC_KI_FAR : 0);
     break;
   }
   case TC_K_MMA_BF16:

@@ -172,6 +172,7 @@ static void put_access(printer *p, const tc_kinst *in) {
     tc_sb_putz(p->sb, ", ");
     put_value(p, in->args[1 + i]);
   }
+  if (in->flags & TC_KI_FAR) tc_sb_putz(p->sb, " far");
   if (!in->has_mask) return;
   tc_sb_putz(p->sb, " if ");
   put_value(p, in->args[1 + n]);

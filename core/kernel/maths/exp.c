@@ -3,13 +3,14 @@
 // x = k ln 2 + r, |r| ≤ ln 2 / 2, with k found by adding 1.5·2^(mantissa bits) and ln 2 in two parts (Cody and Waite);
 // e^r - 1 = r + r² q(r). The integer k is read from the bits of the sum, so nothing is converted.
 // Where a vector holds 16 numbers k counts sixteenths in f32, whose powers of two are looked up there (Tang, 1989): |r|
-// is at most ln 2 / 32 and a cubic does. The entries are rounded, which exp, exp2 and sigmoid of a cubic have room for;
-// sigmoid would be within 3.1 and tanh within 1.7, so that these take the whole k.
+// is at most ln 2 / 32 and a cubic does. The entries are rounded, which exp, exp2, sigmoid of a cubic and what it is
+// multiplied by have room for; sigmoid alone would be within 3.1 and tanh within 1.7, so that these take the whole k.
 //
 // Bounds (ulp), both types: exp 1.1, exp2 1.1, expm1 1.8, sinh 1.8, cosh 1.8, tanh 1.6, sigmoid 2, sigmoid of a cubic
-// u 2.5 (1 + |u| (1 - sigmoid)); where a device takes its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5,
-// sigmoid 4.
+// u 2.5 (1 + |u| (1 - sigmoid)), the product of two sigmoids 5 (4.6 is the largest of a hundred million); where a
+// device takes its quotients within 2 ulp: sinh 2.5, cosh 2.5, tanh 2.5, sigmoid 4.
 #include <math.h>
+#include <string.h>
 
 #include "core/kernel/builder.h"
 #include "core/kernel/maths/coefficients.h"
@@ -43,32 +44,40 @@ static reduced reduce(const tc_km *m, tc_kval x, tc_kval low) {
 }
 
 // ---- By a table ----
-enum { SIXTEENTHS = 4, TABLE_LIFT = -24 }; // bits of k behind the point; what the sigmoid lifts by
+enum { SIXTEENTHS = 4, LAST_SIXTEENTH = (1 << SIXTEENTHS) - 1 }; // bits of k behind the point
 static const double table_magic = 0x1.8p19;
 static const int64_t table_magic_bits = 0x49400000;
 
 static bool has_table(const tc_km *m) { return m->b->tables && !m->wide; }
 
-// 2^k = power · 2^n, 0 ≤ j < 16: power = 2^(j/16 + lift), as the table has it.
-typedef struct looked_up {
-  tc_kval power, n;
-} looked_up;
-
-static looked_up look_up(const tc_km *m, tc_kval sum, int32_t lift) {
-  float powers[1 << SIXTEENTHS];
-  for (int32_t j = 0; j < 1 << SIXTEENTHS; j++) powers[j] = (float)ldexp(powers_f32[j], lift);
-  tc_sv name = lift == 0 ? TC_SV("$powers") : TC_SV("$lifted_powers");
-  tc_kmem table = tc_kb_constant_table(m->b, name, TC_F32, 1 << SIXTEENTHS, powers);
-  tc_kval bits = k_bits(m, sum), j = k_and(m, bits, k_int(m, (1 << SIXTEENTHS) - 1));
-  tc_kval n = k_shr(m, k_sub(m, bits, k_int(m, table_magic_bits)), k_int(m, SIXTEENTHS));
-  return (looked_up){tc_kb_load1(m->b, table, j, -1, -1), n};
+static tc_kval sixteenth_of(const tc_km *m, tc_kmem table, tc_kval bits) {
+  return tc_kb_load1(m->b, table, k_and(m, bits, k_int(m, LAST_SIXTEENTH)), -1, -1);
 }
 
-// b^r · 2^k, where b^r = 1 + r q(r) and sum = k + table_magic.
-#define K_BY_TABLE(m, sum, r, name, lift) \
-  by_table(m, look_up(m, sum, lift), r, tc_km_poly(m, r, (int32_t)(sizeof name##_f32 / sizeof(double)), name##_f32))
-static tc_kval by_table(const tc_km *m, looked_up p, tc_kval r, tc_kval q) {
-  return tc_km_scale(m, k_fma(m, k_mul(m, r, p.power), q, p.power), p.n);
+#define K_TABLE_POLY(m, r, name) tc_km_poly(m, r, (int32_t)(sizeof name##_f32 / sizeof(double)), name##_f32)
+
+// e^r · 2^k, where e^r = 1 + r q(r) and sum = k + table_magic; every k.
+static tc_kval by_table(const tc_km *m, tc_kval sum, tc_kval r, tc_kval q) {
+  float powers[LAST_SIXTEENTH + 1];
+  for (int32_t j = 0; j <= LAST_SIXTEENTH; j++) powers[j] = (float)powers_f32[j];
+  tc_kmem table = tc_kb_constant_table(m->b, TC_SV("$powers"), TC_F32, LAST_SIXTEENTH + 1, powers);
+  tc_kval bits = k_bits(m, sum), power = sixteenth_of(m, table, bits);
+  tc_kval n = k_shr(m, k_sub(m, bits, k_int(m, table_magic_bits)), k_int(m, SIXTEENTHS));
+  return tc_km_scale(m, k_fma(m, k_mul(m, r, power), q, power), n);
+}
+
+// 2^(k + lift), a normal number. The entries are powers' bits less those that the sum adds to them.
+static tc_kval power_by_table(const tc_km *m, tc_kval sum, int32_t lift) {
+  int32_t shift = m->mantissa - SIXTEENTHS, entries[LAST_SIXTEENTH + 1];
+  for (int32_t j = 0; j <= LAST_SIXTEENTH; j++) {
+    float power = (float)ldexp(powers_f32[j], lift);
+    uint32_t bits;
+    memcpy(&bits, &power, sizeof bits);
+    entries[j] = (int32_t)(bits - ((uint32_t)(table_magic_bits + j) << shift));
+  }
+  tc_kmem table = tc_kb_constant_table(m->b, TC_SV("$lifted_powers"), TC_I32, LAST_SIXTEENTH + 1, entries);
+  tc_kval bits = k_bits(m, sum);
+  return k_from_bits(m, k_add(m, k_shl(m, bits, k_int(m, shift)), sixteenth_of(m, table, bits)));
 }
 
 // e^x = power · e^r / 2^lift; the power must be a normal number.
@@ -110,7 +119,8 @@ static tc_kval scaled_exp(const tc_km *m, tc_kval r, double scale, tc_kval last)
 static tc_kval limited_exp(const tc_km *m, tc_kval x, bool never_positive) {
   if (has_table(m)) {
     tc_kval magic = k_real(m, table_magic), sum = k_fma(m, x, k_real(m, log2_e), magic);
-    return K_BY_TABLE(m, sum, rest_of(m, x, k_sub(m, sum, magic), -1), exp_table, 0);
+    tc_kval r = rest_of(m, x, k_sub(m, sum, magic), -1);
+    return by_table(m, sum, r, K_TABLE_POLY(m, r, exp_table));
   }
   if (never_positive) {
     power_and_rest e = split(m, x, lift(m));
@@ -142,7 +152,7 @@ tc_kval tc_km_op_exp2(const tc_km *m, tc_kval x) {
   x = k_at_least(m, k_at_most(m, x, k_pick(m, 129, 1025)), k_pick(m, -151, -1076));
   if (has_table(m)) {
     tc_kval magic = k_real(m, table_magic), sum = k_add(m, x, magic), r = k_sub(m, x, k_sub(m, sum, magic));
-    return K_BY_TABLE(m, sum, r, exp2_table, 0);
+    return by_table(m, sum, r, K_TABLE_POLY(m, r, exp2_table));
   }
   tc_km_power2 e = tc_km_exp2_parts(m, x);
   return tc_km_scale(m, e.p, e.n);
@@ -194,10 +204,34 @@ tc_kval tc_km_op_tanh(const tc_km *m, tc_kval x) {
 static double sigmoid_low(const tc_km *m) { return m->wide ? -747 : -105; }
 enum { SIGMOID_HIGH = 40 };
 
+static tc_kval limited(const tc_km *m, tc_kval x, double low, double high) {
+  return k_at_least(m, k_at_most(m, x, k_real(m, high)), k_real(m, low));
+}
+
 tc_kval tc_km_op_sigmoid(const tc_km *m, tc_kval x) {
-  x = k_at_least(m, k_at_most(m, x, k_real(m, SIGMOID_HIGH)), k_real(m, sigmoid_low(m)));
-  power_and_rest e = split(m, x, lift(m));
+  power_and_rest e = split(m, limited(m, x, sigmoid_low(m), SIGMOID_HIGH), lift(m));
   return k_plain_quotient(m, e.power, k_addc(m, scaled_exp(m, k_neg(m, e.r), up(m), e.power), up(m)));
+}
+
+// ---- Sigmoids as s / (s + s e^-x) ----
+// s is so small that s e^-x is finite for every x that matters. It rounds once more, but the dividend is a constant.
+static int32_t dividend_lift(const tc_km *m) { return m->wide ? -56 : -24; }
+static double dividend(const tc_km *m) { return ldexp(1, dividend_lift(m)); }
+static tc_kval lifted_magic(const tc_km *m, bool table) {
+  return table ? k_real(m, table_magic) : magic_and(m, m->bias + dividend_lift(m));
+}
+static tc_kval divisor(const tc_km *m, bool table, tc_kval sum, tc_kval exp_of_rest) {
+  tc_kval power = table ? power_by_table(m, sum, dividend_lift(m)) : power_of_sum(m, sum);
+  return k_fma(m, exp_of_rest, power, k_real(m, dividend(m)));
+}
+
+// Signs are those of constants, as far as they can be: no instruction negates what a limit gives.
+static tc_kval divisor_of_x(const tc_km *m, bool table, tc_kval x) {
+  tc_kval magic = lifted_magic(m, table), one = k_real(m, 1);
+  x = limited(m, x, sigmoid_low(m), SIGMOID_HIGH);
+  tc_kval sum = k_fma(m, x, k_real(m, -log2_e), magic);
+  tc_kval r = k_neg(m, rest_of(m, x, k_neg(m, k_sub(m, sum, magic)), -1));
+  return divisor(m, table, sum, table ? k_fma(m, r, K_TABLE_POLY(m, r, exp_table), one) : scaled_exp(m, r, 1, one));
 }
 
 // The x of x (c0 + c1 x²) = y > 0.
@@ -210,19 +244,25 @@ static double cubic_root(double c0, double c1, double y) {
   return low;
 }
 
-// The same with 2^-r for e^-r: the cubic times log2 e is a product that is not rounded, and what limits it limits x. By
-// a table it is 1 / (1 + 2^-k), where both are made so much smaller that the power is finite for every x that matters.
-tc_kval tc_km_cubic_sigmoid(const tc_km *m, tc_kval x, double c0, double c1) {
-  tc_kval most = k_real(m, cubic_root(c0, c1, SIGMOID_HIGH)), least = k_real(m, -cubic_root(c0, c1, -sigmoid_low(m)));
-  x = k_at_least(m, k_at_most(m, x, most), least);
-  tc_kval factor = k_fma(m, k_real(m, c1 * log2_e), k_mul(m, x, x), k_real(m, c0 * log2_e));
-  if (has_table(m)) {
-    tc_kval magic = k_real(m, table_magic), minus_x = k_neg(m, x), sum = k_fma(m, minus_x, factor, magic);
-    tc_kval r = k_fma(m, minus_x, factor, k_sub(m, magic, sum));
-    tc_kval lifted_one = k_real(m, ldexp(1, TABLE_LIFT)), power = K_BY_TABLE(m, sum, r, exp2_table, TABLE_LIFT);
-    return k_plain_quotient(m, lifted_one, k_add(m, power, lifted_one));
+// With 2^r for e^r: the cubic times log2 e is a product that is not rounded, and what limits it limits x.
+static tc_kval divisor_of_cubic(const tc_km *m, bool table, tc_km_sigmoid f) {
+  double low = -cubic_root(f.c0, f.c1, -sigmoid_low(m)), high = cubic_root(f.c0, f.c1, SIGMOID_HIGH);
+  tc_kval x = limited(m, f.x, low, high), magic = lifted_magic(m, table);
+  tc_kval factor = k_fma(m, k_real(m, -f.c1 * log2_e), k_mul(m, x, x), k_real(m, -f.c0 * log2_e));
+  tc_kval sum = k_fma(m, x, factor, magic), r = k_fma(m, x, factor, k_neg(m, k_sub(m, sum, magic)));
+  tc_kval power = table ? k_fma(m, r, K_TABLE_POLY(m, r, exp2_table), k_real(m, 1)) : exp2_core(m, r);
+  return divisor(m, table, sum, power);
+}
+
+// A product of divisors that is too large belongs to a result far below the least number of the type: 0, which the
+// largest power of two gives, too.
+tc_kval tc_km_sigmoids(const tc_km *m, int32_t n, const tc_km_sigmoid *f) {
+  if (n == 1 && !f->of_cubic) return tc_km_op_sigmoid(m, f->x);
+  tc_kval by = -1;
+  bool table = has_table(m) && (f[0].of_cubic || f[n - 1].of_cubic);
+  for (int32_t i = 0; i < n; i++) {
+    tc_kval d = f[i].of_cubic ? divisor_of_cubic(m, table, f[i]) : divisor_of_x(m, table, f[i].x);
+    by = i ? k_at_most(m, k_mul(m, by, d), k_pick(m, 0x1p127, 0x1p1023)) : d;
   }
-  tc_kval magic = magic_and(m, m->bias + lift(m)), t = k_fma(m, x, factor, magic), s = power_of_sum(m, t);
-  tc_kval minus_r = k_fma(m, k_neg(m, x), factor, k_sub(m, t, magic));
-  return k_plain_quotient(m, s, k_addc(m, k_fma(m, minus_r, K_SCALED_POLY(m, minus_r, exp2, up(m)), s), up(m)));
+  return k_plain_quotient(m, k_real(m, ldexp(1, n * dividend_lift(m))), by);
 }

@@ -94,7 +94,7 @@ tc_kval tc_km_erf_in_sum(tc_kb *b, tc_kval x) {
   return tc_km_short_erf(&m, x);
 }
 
-tc_kval tc_km_sigmoid_of_cubic(tc_kb *b, tc_kval x, double c0, double c1) {
-  tc_km m = maths_of(b, tc_kb_type(b, x));
-  return tc_km_cubic_sigmoid(&m, x, c0, c1);
+tc_kval tc_km_sigmoid_product(tc_kb *b, int32_t n, const tc_km_sigmoid *factors) {
+  tc_km m = maths_of(b, tc_kb_type(b, factors[0].x));
+  return tc_km_sigmoids(&m, n, factors);
 }

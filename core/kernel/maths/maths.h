@@ -18,8 +18,14 @@ tc_kval tc_km_lower(tc_kb *b, int32_t op, int32_t n, const tc_kval *args);
 // erf of f32 with an absolute error of 2^-23, which is what sums with 1 show of it.
 tc_kval tc_km_erf_in_sum(tc_kb *b, tc_kval x);
 
-// sigmoid(x (c0 + c1 x²)) of f32 and f64, as in gelu by tanh; both constants within tc_km_cubic_fits.
-tc_kval tc_km_sigmoid_of_cubic(tc_kb *b, tc_kval x, double c0, double c1);
+// The product of n sigmoids of f32 or f64, 1 ≤ n ≤ 2, by one quotient: each of x, or of x (c0 + c1 x²), as in gelu by
+// tanh, with constants within tc_km_cubic_fits.
+typedef struct tc_km_sigmoid {
+  tc_kval x;
+  bool of_cubic;
+  double c0, c1;
+} tc_km_sigmoid;
+tc_kval tc_km_sigmoid_product(tc_kb *b, int32_t n, const tc_km_sigmoid *factors);
 // Both are of moderate size, and the cubic rises, so that its limits are limits of x.
 static inline bool tc_km_cubic_fits(double c0, double c1) { return c0 > 0.01 && c0 < 100 && c1 >= 0 && c1 < 100; }
 
@@ -113,8 +119,8 @@ tc_km_log_parts tc_km_split(const tc_km *m, tc_kval x);
 tc_kval tc_km_exp(const tc_km *m, tc_kval x);
 tc_kval tc_km_log(const tc_km *m, tc_kval x);
 tc_kval tc_km_log1p(const tc_km *m, tc_kval x);
-tc_kval tc_km_short_erf(const tc_km *m, tc_kval x); // tc_km_erf_in_sum
-tc_kval tc_km_cubic_sigmoid(const tc_km *m, tc_kval x, double c0, double c1);
+tc_kval tc_km_short_erf(const tc_km *m, tc_kval x);                              // tc_km_erf_in_sum
+tc_kval tc_km_sigmoids(const tc_km *m, int32_t n, const tc_km_sigmoid *factors); // tc_km_sigmoid_product
 
 // One function per opcode; the table is in maths.c.
 // clang-format off

@@ -159,8 +159,11 @@ enum {
 enum {
   TC_KI_UNROLL = 1,
   TC_KI_FAST = 2 /* div, sqrt: ≤ 2 ulp suffices */,
-  TC_KI_NOWRAP = 4 /* integer result in range; fast div: of finite numbers, the divisor's size in [2^-30, 2^60] */,
-  TC_KI_RARE = 8 /* select: the last operand is seldom taken, so that what only it needs is worth a branch of threads */
+  TC_KI_NOWRAP =
+      4 /* integer result in range; fast div: of finite numbers, the divisor normal and at most 2^127 (f64: 2^1023) */,
+  TC_KI_RARE =
+      8 /* select: the last operand is seldom taken, so that what only it needs is worth a branch of threads */,
+  TC_KI_FAR = 16 /* prefetch: much is read before it, so that the first cache is no place for it */
 };
 
 typedef struct tc_kmem_info {

@@ -70,7 +70,7 @@ static inline tc_kernel *misc(tc_arena *arena) {
           "    store.v4 %y[%i], %p, %r, inf, nan if %ok\n    %one = const 1 : i64\n    atomic_add %c[0], %one if %ok\n "
           "   atomic_add %y[1], %p\n"
           "    %h0, %h1 = load.v2 %h[%i]\n    %hf = cast %h0 : f32\n    %h2 = cast %p : bf16\n    store %h[%i], %h2\n  "
-          "  %bits = bitcast %hf : i32\n    prefetch %x[%i]\n    yield %bits, %ok\n  }\n"
+          "  %bits = bitcast %hf : i32\n    prefetch %x[%i]\n    prefetch %x[%i] far\n    yield %bits, %ok\n  }\n"
           "  %m = reduce.min %q\n  %any = reduce.or %v\n  %w = if %any {\n    %m2 = mul %m, 3\n    yield %m2\n  } else "
           "{\n    yield %m\n  }\n"
           "  lanes {\n    %wl = cast %w : i64\n    %l2 = lane\n    %is = eq %l2, 0\n    store %c[1], %wl if %is\n  "

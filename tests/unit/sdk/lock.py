@@ -70,7 +70,7 @@ for old, new, path in (
 # What is appended to them is asked for, and then promised, as is what is appended to a table.
 for old, new, path in (
     ('X(MMA_F16, "mma.f16", 10, \'s\')', 'X(MMA_F16, "mma.f16", 10, \'s\') X(NEW, "new", 2, \'a\')', KERNEL),
-    ("TC_KI_RARE = 8", "TC_KI_RARE = 8, TC_KI_NEW = 16", KERNEL),
+    ("TC_KI_FAR = 16", "TC_KI_FAR = 16, TC_KI_NEW = 32", KERNEL),
     ('{"relu", "max(a, 0)", 1},', '{"relu", "max(a, 0)", 1},\n    {"relu6", "min(max(a, 0), 6)", 1},', BODY),
     ("literal := number | 'true' | 'false'", "literal := number | 'true' | 'false' | 'inf'", "core/kernel/parse.c"),
 ):

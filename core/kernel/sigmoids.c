@@ -1,7 +1,7 @@
 // Forms of sigmoids. A product of two is one quotient where neither is used elsewhere: sigmoid(x) sigmoid(y), and the
-// same with x sigmoid(x) (silu) or x sigmoid(cubic of x) (gelu) for either. Another factor in place of that x could be
-// so large that the product were a number where both sigmoids together are below the least one; x itself is not, since
-// its sigmoid falls faster than x grows.
+// same with x sigmoid(x) or x sigmoid(cubic of x) (gelu by tanh) for either; aten::silu is a quotient by itself.
+// Another factor in place of that x could be so large that the product were a number where both sigmoids together are
+// below the least one; x itself is not, since its sigmoid falls faster than x grows.
 #include "core/kernel/sigmoids.h"
 
 #include "core/kernel/builder.h"

@@ -342,7 +342,7 @@ static bool is_wide(tc_em *e, const tc_sym *address, const tc_sym **rest) {
 
 static bool is_large(const tc_em *e, const tc_buf *b) { return bytes_of(e, b) > e->dev->l2_bytes; }
 
-static int32_t large_reads(const tc_em *e) {
+int32_t em_large_reads(const tc_em *e) {
   int32_t n = 0;
   for (int32_t i = 0; i < e->g->reads.count; i++) n += is_large(e, e->g->reads.data[i]);
   return n;
@@ -352,14 +352,14 @@ static int32_t large_reads(const tc_em *e) {
 // shortly before comes too late (an RMS norm of 1024 rows of 4096 in bf16 takes 0.53 ms so, with one 0.72).
 static int64_t rows_ahead(const tc_em *e, const tc_buf *b, const tc_sym *row) {
   enum { SHORT = 16384 }; // bytes
-  return large_reads(e) == 1 && tc_sym_is_const(row) && row->value < SHORT / tc_dtype_size(b->dtype) ? 2 : 1;
+  return em_large_reads(e) == 1 && tc_sym_is_const(row) && row->value < SHORT / tc_dtype_size(b->dtype) ? 2 : 1;
 }
 
 // Bytes to fetch ahead of what is read once: a page (two numbers of 8 MB each in a chain of gelu and sigmoid take 0.9
 // of the time so that they take by a kilobyte), but of all buffers together no more than a part of the first cache.
 static int64_t bytes_ahead(const tc_em *e) {
   enum { LEAST = 1024, MOST = 4096, LINE = 64, SHARE = 4 };
-  int32_t large = large_reads(e);
+  int32_t large = em_large_reads(e);
   int64_t room = e->dev->l1_bytes / SHARE / (large > 0 ? large : 1) / LINE * LINE;
   return room < LEAST ? LEAST : room > MOST ? MOST : room;
 }

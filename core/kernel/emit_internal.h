@@ -117,6 +117,8 @@ tc_kval em_const(tc_em *e, int64_t v);
 tc_kval em_add(tc_em *e, tc_kval a, tc_kval b);
 tc_kval em_mul(tc_em *e, tc_kval a, tc_kval b);
 
+// Buffers that the group reads and that the core's own caches do not hold.
+int32_t em_large_reads(const tc_em *e);
 tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes);
 // `width` consecutive elements of a buffer from `address` on, under the current mask; parts in planes are put together
 // and taken apart here.
@@ -153,6 +155,22 @@ static inline int32_t em_part_levels(int64_t n) {
 static inline int64_t em_part_length(int32_t levels) { return levels == 2 ? EM_PART * EM_PART : levels ? EM_PART : 1; }
 void em_part_open(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
 void em_part_close(tc_em *e, int32_t n, const int32_t *steps, const tc_kval *acc, tc_kval *part);
+
+// Variances in the pass of their sums (emit_spread.c). The step of the sum whose mean a step's squares are about, of
+// the same elements; -1: it is no such step.
+int32_t em_spread_sum(tc_em *e, int32_t step);
+bool em_spread_fits(tc_em *e, int32_t lane_var); // do rows come from memory, of a known length?
+// Of a sum's step: the row's first element. What a lane keeps up, 0 at first, is of elements less that: their mean, and
+// the sum of their squares about it.
+tc_kval em_spread_pivot(tc_em *e, int32_t sum);
+enum { EM_SPREAD_MEAN, EM_SPREAD_SQUARES, EM_SPREAD_NUMBERS };
+// Takes in the current element of a sum's step, of which there are `number` with it.
+void em_spread_add(tc_em *e, int32_t sum, tc_kval pivot, tc_kval number, const tc_kval *acc, tc_kval *next);
+// Puts a part of `count` elements behind the `before` ones in front of it (a `part` of all then).
+void em_spread_join(tc_em *e, tc_kval before, tc_kval count, const tc_kval *acc, tc_kval *part);
+// What lanes have is kept until the row's sum is known, which then gives the sum of squares.
+tc_kmem em_spread_keep(tc_em *e, int32_t step, const tc_kval *acc);
+tc_kval em_spread_total(tc_em *e, tc_kval total, tc_kval pivot, tc_kmem kept, int32_t lane_var);
 
 // Stores a part of a column, or the reduction's neutral value, or takes the current element into it.
 bool em_is_column(const tc_em *e, const tc_buf *b); // made by such a step?

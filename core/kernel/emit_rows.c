@@ -41,13 +41,30 @@ typedef struct phase {
   int32_t stores[64], n_stores;
   int32_t columns[MOST], n_columns;
   bool starts; // the columns' parts; nothing else is done
+  // Sums of squares about the mean of a sum of this phase, and that sum.
+  int32_t spreads[MOST], sums[MOST], n_spreads;
+  tc_kval pivots[MOST];
+  int32_t n_accs; // what lanes carry: a number of each reduction, and behind them those of each of these
 } phase;
 
-static phase phase_of(tc_em *e, int32_t number) {
+// Of a few reductions any phase has room for all, each of which carries two numbers at most.
+static bool makes_spreads(tc_em *e, int32_t lane_var) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < e->g->steps.count; i++) n += e->g->steps.data[i].node->kind == TC_LN_REDUCE;
+  return EM_SPREAD_NUMBERS * n <= MOST && em_spread_fits(e, lane_var);
+}
+
+static phase phase_of(tc_em *e, int32_t number, int32_t lane_var) {
   phase p = {0};
+  bool spreads = makes_spreads(e, lane_var);
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     const tc_step *s = &e->g->steps.data[i];
-    if (s->phase != number || s->node->kind == TC_LN_TEMPLATE) continue;
+    int32_t sum = spreads ? em_spread_sum(e, i) : -1;
+    if (sum >= 0 && e->g->steps.data[sum].phase == number) {
+      p.sums[p.n_spreads] = sum;
+      p.spreads[p.n_spreads++] = i;
+    }
+    if (s->phase != number || s->node->kind == TC_LN_TEMPLATE || sum >= 0) continue;
     if (s->hold == TC_HOLD_COLUMN) {
       if (p.n_columns == MOST) em_fail(e, "more than %d parts of columns in one phase", MOST);
       else p.columns[p.n_columns++] = i;
@@ -58,16 +75,37 @@ static phase phase_of(tc_em *e, int32_t number) {
       p.stores[p.n_stores++] = i;
     }
   }
+  p.n_accs = p.n_reduces + EM_SPREAD_NUMBERS * p.n_spreads;
   return p;
 }
 
-// The innermost work: all steps of the phase at the current element.
-static void element(tc_em *e, const phase *p, const tc_kval *acc, tc_kval *next) {
+// Of no elements.
+static void spreads_open(tc_em *e, const phase *p, tc_kval *part) {
+  for (int32_t i = p->n_reduces; i < p->n_accs; i++)
+    part[i] = em_acc_init(e, e->g->steps.data[p->sums[(i - p->n_reduces) / EM_SPREAD_NUMBERS]].node);
+}
+
+static void part_open(tc_em *e, const phase *p, const tc_kval *acc, tc_kval *part) {
+  em_part_open(e, p->n_reduces, p->reduces, acc, part);
+  spreads_open(e, p, part);
+}
+
+// Of `count` elements of each lane, behind `before` ones.
+static void part_close(tc_em *e, const phase *p, tc_kval before, tc_kval count, const tc_kval *acc, tc_kval *part) {
+  em_part_close(e, p->n_reduces, p->reduces, acc, part);
+  for (int32_t i = p->n_reduces; i < p->n_accs; i += EM_SPREAD_NUMBERS)
+    em_spread_join(e, before, count, acc + i, part + i);
+}
+
+// The innermost work: all steps of the phase at the current element, the lane's `number`-th (used by spreads only).
+static void element(tc_em *e, const phase *p, tc_kval number, const tc_kval *acc, tc_kval *next) {
   for (int32_t i = 0; i < p->n_reduces; i++) {
     int32_t step = p->reduces[i];
     const tc_lnode *n = e->g->steps.data[step].node;
     next[i] = em_acc_combine(e, n, acc[i], em_body(e, n, e->at[step]));
   }
+  for (int32_t i = 0, k = p->n_reduces; i < p->n_spreads; i++, k += EM_SPREAD_NUMBERS)
+    em_spread_add(e, p->sums[i], p->pivots[i], number, acc + k, next + k);
   if (e->neighbours.n) em_store_neighbours(e, p->n_stores, p->stores);
   for (int32_t i = 0; i < p->n_stores && !e->neighbours.n; i++) em_store_step(e, p->stores[i]);
   for (int32_t i = 0; i < p->n_columns; i++) {
@@ -89,31 +127,32 @@ static void elements(tc_em *e, const phase *p, int32_t lane_var, int32_t width, 
                          .loads = tc_map_create(e->arena),
                          .stores = tc_map_create(e->arena)};
   tc_kval in[MOST], out[MOST];
-  for (int32_t i = 0; i < p->n_reduces; i++) in[i] = acc[i];
+  for (int32_t i = 0; i < p->n_accs; i++) in[i] = acc[i];
   for (int32_t i = 0; i < width; i++) {
     int32_t mark = em_mark(e);
     e->wide.at = i;
     em_bind(e, e->vars[lane_var], em_add(e, first, em_const(e, i)));
-    element(e, p, in, out);
+    element(e, p, -1, in, out);
     em_leave(e, mark);
-    for (int32_t k = 0; k < p->n_reduces; k++) in[k] = out[k];
+    for (int32_t k = 0; k < p->n_accs; k++) in[k] = out[k];
   }
-  for (int32_t i = 0; i < p->n_reduces; i++) next[i] = in[i];
+  for (int32_t i = 0; i < p->n_accs; i++) next[i] = in[i];
   e->wide = (tc_em_wide){0};
 }
 
-// for var in [from, to) by lanes: in parts of parts for `levels` > 0; `masked` where not all lanes need be inside. A
-// lane takes `width` elements at a time.
-static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, int32_t width, bool masked,
-                      tc_kval from, tc_kval to, tc_kval *acc);
+// Elements that each lane has in [from, to).
+static tc_kval of_lane(tc_em *e, tc_kval from, tc_kval to) {
+  return tc_kb_op2(e->kb, TC_K_DIV, tc_kb_op2(e->kb, TC_K_SUB, to, from), em_const(e, tc_kb_lanes_count(e->kb)));
+}
 
-// One element of each lane.
-static void lane_element(tc_em *e, const phase *p, int32_t lane_var, bool masked, tc_kval from, tc_kval to,
-                         const tc_kval *acc, tc_kval *next) {
+// One element of each lane, from `from` on; of those from `start` on there is something in acc.
+static void lane_element(tc_em *e, const phase *p, int32_t lane_var, bool masked, tc_kval start, tc_kval from,
+                         tc_kval to, const tc_kval *acc, tc_kval *next) {
   tc_kval v = em_add(e, from, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb))), outer = e->mask;
   em_bind(e, e->vars[lane_var], v);
   if (masked) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, to);
-  element(e, p, acc, next);
+  tc_kval number = p->n_spreads ? em_add(e, of_lane(e, start, from), em_const(e, 1)) : -1;
+  element(e, p, number, acc, next);
   e->mask = outer;
 }
 
@@ -125,37 +164,39 @@ static bool written_out(tc_em *e, const phase *p, int32_t lane_var, bool masked,
   for (int64_t j = lo.i; j < hi.i; j += tc_kb_lanes_count(e->kb)) {
     int32_t mark = em_mark(e);
     tc_kval next[MOST];
-    lane_element(e, p, lane_var, masked, em_const(e, j), to, acc, next);
-    for (int32_t i = 0; i < p->n_reduces; i++) acc[i] = next[i];
+    lane_element(e, p, lane_var, masked, from, em_const(e, j), to, acc, next);
+    for (int32_t i = 0; i < p->n_accs; i++) acc[i] = next[i];
     em_leave(e, mark);
   }
   return true;
 }
 
+// for var in [from, to) by lanes: in parts of parts for `levels` > 0; `masked` where not all lanes need be inside. A
+// lane takes `width` elements at a time, and has those of [start, from) in acc.
 static void lane_part(tc_em *e, const phase *p, int32_t lane_var, int32_t levels, int32_t width, bool masked,
-                      tc_kval from, tc_kval to, tc_kval *acc) {
+                      tc_kval start, tc_kval from, tc_kval to, tc_kval *acc) {
   if (!levels && width == 1 && written_out(e, p, lane_var, masked, from, to, acc)) return;
   int32_t mark = em_mark(e);
   int64_t step = tc_kb_lanes_count(e->kb) * (levels ? em_part_length(levels) : width);
   tc_kval carried[MOST], part[MOST];
   bool keeps = e->kept.arrays && !levels && width > 1;
-  tc_kval j = tc_kb_for(e->kb, from, to, step, keeps ? TC_KI_UNROLL : 0, p->n_reduces, acc, carried);
+  tc_kval j = tc_kb_for(e->kb, from, to, step, keeps ? TC_KI_UNROLL : 0, p->n_accs, acc, carried);
   if (keeps) {
     tc_kval trip = tc_kb_op2(e->kb, TC_K_DIV, tc_kb_op2(e->kb, TC_K_SUB, j, from), em_const(e, step));
     e->kept.slot = em_mul(e, trip, em_const(e, width));
   }
   if (levels) {
     tc_kval end = tc_kb_op2(e->kb, TC_K_MIN, em_add(e, j, em_const(e, step)), to);
-    em_part_open(e, p->n_reduces, p->reduces, carried, part);
-    lane_part(e, p, lane_var, levels - 1, width, masked, j, end, part);
-    em_part_close(e, p->n_reduces, p->reduces, carried, part);
+    part_open(e, p, carried, part);
+    lane_part(e, p, lane_var, levels - 1, width, masked, j, j, end, part);
+    part_close(e, p, of_lane(e, start, j), of_lane(e, j, end), carried, part);
   } else if (width > 1) {
     tc_kval lane = em_mul(e, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)), em_const(e, width));
     elements(e, p, lane_var, width, em_add(e, j, lane), carried, part);
   } else {
-    lane_element(e, p, lane_var, masked, j, to, carried, part);
+    lane_element(e, p, lane_var, masked, start, j, to, carried, part);
   }
-  tc_kb_end_for(e->kb, p->n_reduces, part, acc);
+  tc_kb_end_for(e->kb, p->n_accs, part, acc);
   e->kept.slot = -1;
   em_leave(e, mark);
 }
@@ -167,9 +208,9 @@ static void lane_loop(tc_em *e, const phase *p, int32_t lane_var, const tc_sym *
   const tc_sym *step = tc_sym_int(e->syms, lanes * width), *count = tc_sym_sub(e->syms, hi, lo);
   const tc_sym *main_hi = tc_sym_add(e->syms, lo, tc_sym_mul(e->syms, tc_sym_floordiv(e->syms, count, step), step));
   tc_kval k_lo = em_sym(e, lo), k_main = em_sym(e, main_hi), k_hi = em_sym(e, hi);
-  int32_t levels = p->n_reduces ? em_part_levels(tc_sym_hint_or(e->syms, count, 0) / lanes) : 0;
-  if (main_hi != lo) lane_part(e, p, lane_var, levels, width, false, k_lo, k_main, acc);
-  if (main_hi != hi) lane_part(e, p, lane_var, 0, 1, true, k_main, k_hi, acc);
+  int32_t levels = p->n_accs ? em_part_levels(tc_sym_hint_or(e->syms, count, 0) / lanes) : 0;
+  if (main_hi != lo) lane_part(e, p, lane_var, levels, width, false, k_lo, k_lo, k_main, acc);
+  if (main_hi != hi) lane_part(e, p, lane_var, 0, 1, true, k_lo, k_main, k_hi, acc);
 }
 
 // Loops over the reduced variables other than the lanes', outermost first.
@@ -182,11 +223,15 @@ static void nest(tc_em *e, const phase *p, int32_t d, int32_t lane_var, const tc
   }
   int32_t mark = em_mark(e);
   tc_kval extent = em_sym(e, e->extents[d]), carried[MOST], part[MOST];
-  em_bind(e, e->vars[d], tc_kb_for(e->kb, em_const(e, 0), extent, 1, 0, p->n_reduces, acc, carried));
-  em_part_open(e, p->n_reduces, p->reduces, carried, part);
+  tc_kval at = tc_kb_for(e->kb, em_const(e, 0), extent, 1, 0, p->n_accs, acc, carried);
+  em_bind(e, e->vars[d], at);
+  part_open(e, p, carried, part);
   nest(e, p, d + 1, lane_var, lo, hi, part);
-  em_part_close(e, p->n_reduces, p->reduces, carried, part);
-  tc_kb_end_for(e->kb, p->n_reduces, part, acc);
+  int64_t inner = p->n_spreads ? e->extents[lane_var]->value / tc_kb_lanes_count(e->kb) : 0;
+  for (int32_t i = d + 1; i < e->n_par + e->n_red && p->n_spreads; i++)
+    if (i != lane_var) inner *= e->extents[i]->value;
+  part_close(e, p, em_mul(e, at, em_const(e, inner)), em_const(e, inner), carried, part);
+  tc_kb_end_for(e->kb, p->n_accs, part, acc);
   em_leave(e, mark);
 }
 
@@ -255,19 +300,31 @@ void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym
     e->phase = number;
     row_stores(e, number); // results of the phase before, and what follows from them per row
     if (number == e->g->n_phases) break;
-    phase p = phase_of(e, number);
+    phase p = phase_of(e, number, lane_var);
     if (!p.n_reduces && !p.n_stores && !p.n_columns) continue;
     int32_t mark = em_mark(e);
     tc_kval acc[MOST], lanes_out[MOST];
+    tc_kmem kept[MOST];
+    for (int32_t i = 0; i < p.n_spreads; i++) p.pivots[i] = em_spread_pivot(e, p.sums[i]);
     tc_kb_lanes(e->kb);
     for (int32_t i = 0; i < p.n_reduces; i++) acc[i] = em_acc_init(e, e->g->steps.data[p.reduces[i]].node);
+    spreads_open(e, &p, acc);
     nest(e, &p, e->n_par, lane_var, lo, hi, acc);
+    for (int32_t i = 0; i < p.n_spreads; i++)
+      kept[i] = em_spread_keep(e, p.spreads[i], acc + p.n_reduces + EM_SPREAD_NUMBERS * i);
     tc_kb_end_lanes(e->kb, p.n_reduces, acc, lanes_out);
     em_leave(e, mark);
     for (int32_t i = 0; i < p.n_reduces; i++) {
       const tc_lnode *n = e->g->steps.data[p.reduces[i]].node;
       tc_kval v = tc_kb_collective(e->kb, em_acc_collective(n), lanes_out[i], 0);
       tc_map_put_ptr(e->rows, n->outs[0], NULL)->value.num = (int64_t)tc_kb_cast(e->kb, n->outs[0]->dtype, v) + 1;
+    }
+    for (int32_t i = 0; i < p.n_spreads; i++) {
+      const tc_buf *sum = e->g->steps.data[p.sums[i]].node->outs[0],
+                   *out = e->g->steps.data[p.spreads[i]].node->outs[0];
+      tc_kval total = (tc_kval)(tc_map_find_ptr(e->rows, sum)->value.num - 1);
+      total = em_spread_total(e, total, p.pivots[i], kept[i], lane_var);
+      tc_map_put_ptr(e->rows, out, NULL)->value.num = (int64_t)total + 1;
     }
     bool tiles = false;
     for (int32_t i = 0; i < p.n_stores; i++) tiles |= e->g->steps.data[p.stores[i]].hold == TC_HOLD_TILE;
@@ -278,8 +335,8 @@ void em_row_phases(tc_em *e, int32_t first_phase, int32_t lane_var, const tc_sym
 // ---- several rows, and parts of columns ----
 static void start_columns(tc_em *e, int32_t lane_var) {
   for (int32_t number = 0; number < e->g->n_phases; number++) {
-    phase p = phase_of(e, number);
-    p.n_reduces = p.n_stores = 0;
+    phase p = phase_of(e, number, lane_var);
+    p.n_reduces = p.n_stores = p.n_spreads = p.n_accs = 0;
     p.starts = true;
     if (!p.n_columns) continue;
     int32_t mark = em_mark(e);

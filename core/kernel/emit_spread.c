@@ -180,8 +180,7 @@ static tc_kval elements_of_lane(tc_em *e, tc_dtype t, int32_t lane_var) {
 
 tc_kmem em_spread_keep(tc_em *e, int32_t step, const tc_kval *acc) {
   const tc_lnode *n = e->g->steps.data[step].node;
-  tc_kmem kept =
-      tc_kb_lane_array(e->kb, tc_sv_printf(e->arena, "spread%d", step), em_acc_type(n), EM_SPREAD_NUMBERS);
+  tc_kmem kept = tc_kb_lane_array(e->kb, tc_sv_printf(e->arena, "spread%d", step), em_acc_type(n), EM_SPREAD_NUMBERS);
   for (int32_t i = 0; i < EM_SPREAD_NUMBERS; i++) tc_kb_store(e->kb, kept, em_const(e, i), 1, &acc[i], -1);
   return kept;
 }

@@ -26,9 +26,11 @@ enum { TC_CPU_TARGET_WORDS = 6, TC_CPU_WORD_VECTOR = 5 };
 typedef struct tc_cpu_target {
   uint32_t words[TC_CPU_TARGET_WORDS];
   int32_t sanitize; // 1: generated code is instrumented with AddressSanitizer
+  int32_t l2_kib;   // second-level cache that code is made for; 0: the machine's
 } tc_cpu_target;
 
-// What the host can do, capped by the config keys "isa" (native, avx2, avx512). UNIMPLEMENTED below AVX2 + FMA + F16C.
+// What the host can do, capped by the config key "isa" (native, avx2, avx512); "l2_kib" gives a core's second-level
+// cache another size. UNIMPLEMENTED below AVX2 + FMA + F16C.
 int32_t tc_cpu_detect(const tc_host *h, tc_cpu_target *out);
 // Fills what does not need an opened device: name, target text, caches, cores, limits.
 void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props *out);

@@ -40,6 +40,19 @@ static tc_sv setting(const tc_host *h, const char *key) {
 
 static int32_t is(tc_sv v, const char *text) { return v.size == strlen(text) && memcmp(v.data, text, v.size) == 0; }
 
+// A number of KiB; 0 if nothing is given.
+static int32_t size_of(tc_sv v, int32_t *out) {
+  char text[16] = "", *end = text;
+  *out = 0;
+  if (!v.size) return 1;
+  if (v.size >= sizeof text) return 0;
+  memcpy(text, v.data, v.size);
+  long size = strtol(text, &end, 10);
+  if (*end || size < 1 || size > 1 << 20) return 0;
+  *out = (int32_t)size;
+  return 1;
+}
+
 int32_t tc_cpu_detect(const tc_host *h, tc_cpu_target *out) {
   uint32_t a, b, c, d, *w = out->words;
   memset(out, 0, sizeof *out);
@@ -68,6 +81,10 @@ int32_t tc_cpu_detect(const tc_host *h, tc_cpu_target *out) {
     wide = 0;
   }
   w[TC_CPU_WORD_VECTOR] = wide ? 64 : 32;
+  if (!size_of(setting(h, "l2_kib"), &out->l2_kib)) {
+    refuse(h, TC_STATUS_INVALID_ARGUMENT, "cpu.l2_kib must be a size between 1 and 1048576 KiB");
+    return TC_STATUS_INVALID_ARGUMENT;
+  }
   out->sanitize = is(setting(h, "sanitize"), "address");
 #ifdef __SANITIZE_ADDRESS__
   out->sanitize = 1;
@@ -135,6 +152,11 @@ void tc_cpu_properties(const tc_cpu_target *t, int32_t threads, tc_device_props 
   p.memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   p.largest_alloc = p.memory_bytes;
   p.l1_bytes = cache_bytes(1, 32 << 10), p.l2_bytes = cache_bytes(2, 512 << 10), p.l3_bytes = cache_bytes(3, 8 << 20);
+  if (t->l2_kib) {
+    size_t used = strlen(p.target);
+    p.l2_bytes = (int64_t)t->l2_kib << 10;
+    snprintf(p.target + used, sizeof p.target - used, " l2 %d", t->l2_kib);
+  }
   p.host_memory = 1;
   p.cores = threads;
   p.simd_bytes = (int32_t)t->words[TC_CPU_WORD_VECTOR];

@@ -12,8 +12,9 @@
 
 // params: rows of a micro-tile; columns of a packed panel; rows and columns of a lane (of 32, where they multiply
 // tiles), and elements of K in a step, all 0 in configurations of micro-tiles; parts of 16 bits that an element has, 0
-// by ordinary arithmetic, and steps that are in shared memory; groups of lanes that share K, 0 in all but
-// those of matmul_shares.c.
+// by ordinary arithmetic, and steps that are in shared memory, or of micro-tiles the elements of K that all rows of a
+// block's tile take before the next ones, 0 for all; groups of lanes that share K, 0 in all but those of
+// matmul_shares.c.
 enum {
   TC_MATMUL_ROWS,
   TC_MATMUL_PANEL,
@@ -22,28 +23,35 @@ enum {
   TC_MATMUL_DEPTH,
   TC_MATMUL_PLANES,
   TC_MATMUL_STAGES,
-  TC_MATMUL_GROUPS
+  TC_MATMUL_GROUPS,
+  TC_MATMUL_PART = TC_MATMUL_STAGES // of micro-tiles
 };
 
-// A panel of b that a block packs for itself (matmul_pack.c): [K, panel] of the type of sums, or its two parts, or
-// [K / 2, panel] of pairs.
+// Rows of a panel's columns on chip: elements of the type of sums, or their two parts, or pairs.
 typedef struct tc_matmul_own {
   tc_kmem part[2];
   int32_t parts;
 } tc_matmul_own;
+// The element in a row, for each lane that in its column; the latter stores it.
+tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval row, tc_kval column);
+void tc_matmul_own_store(tc_stage *s, const tc_matmul_own *o, tc_kval row, tc_kval column, tc_kval v, tc_kval mask);
+// Sums of that many rows.
+tc_matmul_own tc_matmul_own_sums(tc_stage *s, int64_t rows);
+int64_t tc_matmul_own_sum_bytes(const tc_stage *s, int64_t rows);
+
+// A panel of b, or `depth` of its rows, that a block packs for itself (matmul_pack.c).
 // Does the block pack? Where lanes are SIMD elements and b is not packed: attribute 1 has a panel's columns.
 bool tc_matmul_packs(const tc_stage *s);
 // Are two neighbours of K one i32 in b's panels (dot2), and these two as one: 16-bit numbers, the first one low.
 bool tc_matmul_in_pairs(const tc_stage *s);
 tc_kval tc_matmul_pair(tc_kb *b, const tc_kval half[2]);
-// Bytes on chip of a panel; -1: not known, or no panel is full.
-int64_t tc_matmul_own_bytes(const tc_stage *s);
-tc_matmul_own tc_matmul_own_make(tc_stage *s);
-// Inside lanes regions, with a barrier between them: makes panel number `panel` of the matrix that `batch` names; an
-// element (or pair) of row k, for each lane that of its column `column` of the panel.
+// Bytes on chip; -1: not known, or no panel is full.
+int64_t tc_matmul_own_bytes(const tc_stage *s, int64_t depth);
+tc_matmul_own tc_matmul_own_make(tc_stage *s, int64_t depth);
+// Inside lanes regions, with a barrier between them: makes rows from `first` on of panel number `panel` of the matrix
+// that `batch` names, which then has an element (or pair) of row first + k in its row k (of pairs k / 2).
 void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, const tc_kval *batch,
-                        tc_kval panel);
-tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column);
+                        tc_kval panel, tc_kval first, int64_t depth);
 
 // Columns of a panel of b, packed or not; 0: its size is not known.
 int64_t tc_matmul_panel(const tc_stage *s);

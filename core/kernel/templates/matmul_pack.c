@@ -10,29 +10,43 @@
 
 static tc_dtype sums_of(const tc_stage *s) { return tc_template_sums(tc_stage_dtype(s)); }
 
-// Of what an element of a panel, or of its two planes, is.
-static tc_dtype part_of(const tc_stage *s) {
+// Of what sums, or their two planes, are, and an element of a panel.
+static tc_dtype plane_of(const tc_stage *s) {
   tc_dtype d = sums_of(s);
-  return tc_matmul_in_pairs(s) ? TC_I32 : d == TC_C64 ? TC_F32 : d == TC_C128 ? TC_F64 : d;
+  return d == TC_C64 ? TC_F32 : d == TC_C128 ? TC_F64 : d;
 }
+static tc_dtype part_of(const tc_stage *s) { return tc_matmul_in_pairs(s) ? TC_I32 : plane_of(s); }
 static int32_t parts_of(const tc_stage *s) { return sums_of(s) >= TC_C32 ? 2 : 1; }
 // Rows of b that one of a panel holds.
 static int64_t rows_of(const tc_stage *s) { return tc_matmul_in_pairs(s) ? 2 : 1; }
 
-int64_t tc_matmul_own_bytes(const tc_stage *s) {
-  int64_t depth = tc_stage_operand_size(s, 0, tc_stage_rank(s) - 1), n = tc_stage_out_size(s, tc_stage_rank(s) - 1);
+int64_t tc_matmul_own_bytes(const tc_stage *s, int64_t depth) {
+  int64_t n = tc_stage_out_size(s, tc_stage_rank(s) - 1);
   return depth < 0 || depth > INT32_MAX || n < tc_matmul_panel(s)
              ? -1
              : depth / rows_of(s) * tc_matmul_panel(s) * parts_of(s) * tc_dtype_size(part_of(s));
 }
 
-tc_matmul_own tc_matmul_own_make(tc_stage *s) {
-  static const tc_sv names[] = {{"panel", 5}, {"panel_i", 7}};
+static tc_matmul_own make(tc_stage *s, const tc_sv *names, tc_dtype part, int64_t rows) {
   tc_matmul_own o = {.parts = parts_of(s)};
-  int64_t count = tc_stage_operand_size(s, 0, tc_stage_rank(s) - 1) / rows_of(s) * tc_matmul_panel(s);
+  int64_t count = rows * tc_matmul_panel(s);
   for (int32_t i = 0; i < o.parts; i++)
-    o.part[i] = tc_kb_shared(tc_stage_builder(s), names[i], part_of(s), count > 0 ? count : 1);
+    o.part[i] = tc_kb_shared(tc_stage_builder(s), names[i], part, count > 0 ? count : 1);
   return o;
+}
+
+tc_matmul_own tc_matmul_own_make(tc_stage *s, int64_t depth) {
+  static const tc_sv names[] = {{"panel", 5}, {"panel_i", 7}};
+  return make(s, names, part_of(s), depth / rows_of(s));
+}
+
+tc_matmul_own tc_matmul_own_sums(tc_stage *s, int64_t rows) {
+  static const tc_sv names[] = {{"sums", 4}, {"sums_i", 6}};
+  return make(s, names, plane_of(s), rows);
+}
+
+int64_t tc_matmul_own_sum_bytes(const tc_stage *s, int64_t rows) {
+  return rows * tc_matmul_panel(s) * parts_of(s) * tc_dtype_size(plane_of(s));
 }
 
 tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column) {
@@ -42,7 +56,7 @@ tc_kval tc_matmul_own_load(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kv
   return o->parts == 1 ? v : tc_kb_op2(b, TC_K_COMPLEX, v, tc_kb_load1(b, o->part[1], at, -1, -1));
 }
 
-static void put(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column, tc_kval v, tc_kval mask) {
+void tc_matmul_own_store(tc_stage *s, const tc_matmul_own *o, tc_kval k, tc_kval column, tc_kval v, tc_kval mask) {
   tc_kb *b = tc_stage_builder(s);
   tc_kval at = tc_kb_op2(b, TC_K_ADD, tc_kb_op2(b, TC_K_MUL, k, tc_kb_int(b, TC_I64, tc_matmul_panel(s))), column);
   for (int32_t i = 0; i < o->parts; i++) {
@@ -67,10 +81,10 @@ static int32_t run_of(const tc_stage *s, int32_t lanes) {
   return tc_matmul_turned(s) && run > 1 ? (int32_t)run : 1;
 }
 
-// Rows of b from one on, `step` at a time, of which a lane loads `run` at once. `shift`: columns that are of the panel
-// before, or -1; as many zeros lie behind the others.
+// Rows of b behind the first one `begin`, `step` at a time, of which a lane loads `run` at once. `shift`: columns that
+// are of the panel before, or -1; as many zeros lie behind the others.
 static void rows(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, tc_kval *index, tc_kval first,
-                 tc_kval from, tc_kval to, int32_t step, int32_t run, tc_kval shift) {
+                 tc_kval begin, tc_kval from, tc_kval to, int32_t step, int32_t run, tc_kval shift) {
   tc_kb *b = tc_stage_builder(s);
   int32_t r = tc_stage_rank(s), each = (int32_t)rows_of(s);
   bool turned = tc_matmul_turned(s);
@@ -82,7 +96,7 @@ static void rows(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, 
     tc_kval column = tc_kb_op2(b, TC_K_ADD, lane, tc_kb_int(b, TC_I64, col)), here = column, mask = -1;
     tc_kval there = tc_kb_op2(b, TC_K_ADD, first, column);
     for (int32_t i = 0; i < step; i += run) {
-      tc_kval at = tc_kb_op2(b, TC_K_ADD, k, tc_kb_int(b, TC_I64, i));
+      tc_kval at = tc_kb_op2(b, TC_K_ADD, begin, tc_kb_op2(b, TC_K_ADD, k, tc_kb_int(b, TC_I64, i)));
       index[r - 2] = turned ? there : at, index[r - 1] = turned ? at : there;
       tc_stage_load_n(s, 1, index, run, -1, v + i);
     }
@@ -91,18 +105,18 @@ static void rows(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, 
     tc_kval before = shift < 0 ? -1 : tc_kb_op2(b, TC_K_LT, column, shift);
     for (int32_t i = 0; i < step; i += each) {
       tc_kval at = tc_kb_op2(b, TC_K_ADD, row, tc_kb_int(b, TC_I64, i / each));
-      put(s, o, at, here, each > 1 ? tc_matmul_pair(b, v + i) : tc_kb_cast(b, sums_of(s), v[i]), mask);
-      if (shift >= 0) put(s, o, at, behind, nothing, before);
+      tc_matmul_own_store(s, o, at, here, each > 1 ? tc_matmul_pair(b, v + i) : tc_kb_cast(b, sums_of(s), v[i]), mask);
+      if (shift >= 0) tc_matmul_own_store(s, o, at, behind, nothing, before);
     }
   }
   tc_kb_end_for(b, 0, NULL, NULL);
 }
 
 void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_own *o, const tc_kval *batch,
-                        tc_kval panel) {
+                        tc_kval panel, tc_kval begin, int64_t depth) {
   tc_kb *b = tc_stage_builder(s);
   int32_t r = tc_stage_rank(s), run = run_of(s, c->lanes), each = (int32_t)rows_of(s), step = run > each ? run : each;
-  int64_t depth = tc_stage_operand_size(s, 0, r - 1), whole = depth / step * step, width = tc_matmul_panel(s);
+  int64_t whole = depth / step * step, width = tc_matmul_panel(s);
   int64_t n = tc_stage_out_size(s, r - 1);
   tc_kval index[TC_MAX_RANK + 1], zero = tc_kb_int(b, TC_I64, 0), main = tc_kb_int(b, TC_I64, whole);
   tc_kval first = tc_kb_op2(b, TC_K_MUL, panel, tc_kb_int(b, TC_I64, width));
@@ -112,8 +126,8 @@ void tc_matmul_own_pack(tc_stage *s, const tc_stage_config *c, const tc_matmul_o
   for (int32_t last = 0; last <= (n % width != 0); last++) {
     if (n % width != 0) tc_kb_if(b, last ? tc_kb_op2(b, TC_K_LT, end, first) : tc_kb_op2(b, TC_K_LE, first, end));
     tc_kval from = last ? end : first, over = last ? shift : -1;
-    if (whole) rows(s, c, o, index, from, zero, main, step, run, over);
-    if (whole < depth) rows(s, c, o, index, from, main, tc_kb_int(b, TC_I64, depth), each, 1, over);
+    if (whole) rows(s, c, o, index, from, begin, zero, main, step, run, over);
+    if (whole < depth) rows(s, c, o, index, from, begin, main, tc_kb_int(b, TC_I64, depth), each, 1, over);
     if (n % width != 0) tc_kb_end_if(b, 0, NULL, NULL);
   }
 }

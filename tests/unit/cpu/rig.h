@@ -20,7 +20,7 @@ typedef struct rig {
   tc_host host;
   tc_plugin_desc plugin;
   tc_device_ *device;
-  const char *isa;
+  const char *isa, *l2_kib; // configuration, NULL: none
   tc_executor executor;
   char diag[600];
 } rig;
@@ -56,7 +56,8 @@ static inline void rig_parallel_for(void *self, int64_t n, int64_t grain, tc_ran
 }
 static inline tc_sv rig_config(void *self, tc_sv key) {
   rig *r = self;
-  return tc_sv_is(key, "isa") ? tc_sv_of(r->isa) : TC_SV("");
+  const char *value = tc_sv_is(key, "isa") ? r->isa : tc_sv_is(key, "l2_kib") ? r->l2_kib : NULL;
+  return value ? tc_sv_of(value) : TC_SV("");
 }
 
 // False if this processor does not have the instruction set.

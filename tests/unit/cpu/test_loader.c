@@ -50,6 +50,18 @@ TC_TEST(properties) {
   assert_non_null(strstr(r.diag, "cpu.isa"));
   r.isa = "native";
   assert_int_equal(r.plugin.device->open(&r.host, 1, &d), TC_STATUS_NOT_FOUND);
+  static const char *const sizes[] = {"64k", "0", "-1", "1048577", "99999999999999999999"};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    r.l2_kib = sizes[i];
+    assert_int_equal(r.plugin.device->open(&r.host, 0, &d), TC_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(r.diag, "cpu.l2_kib"));
+  }
+  r.l2_kib = "64";
+  assert_int_equal(r.plugin.device->open(&r.host, 0, &d), TC_STATUS_OK);
+  assert_int_equal(r.plugin.device->properties(d, &p), TC_STATUS_OK);
+  assert_int_equal(p.l2_bytes, 65536);
+  assert_non_null(strstr(p.target, " l2 64"));
+  r.plugin.device->close(d);
   return TC_OK;
 }
 

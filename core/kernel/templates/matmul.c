@@ -107,6 +107,7 @@ static int64_t part_of(const tc_stage *s, int64_t m, int64_t n) {
   enum { STEP = 32, OWN_LEAST = 2048 };
   const tc_device_props *dev = tc_stage_device(s);
   int64_t depth = depth_known(s), bytes = element_bytes(tc_stage_operand_dtype(s, 0));
+  if (!dev->l2_bytes) return 0; // not known
   int64_t most = dev->l2_bytes / 2 / bytes / MOST_ROWS, rows = most_rows(s, 1, m, n, false, STEP);
   if (!dev->simd_bytes || !(is_packed(s) || tc_matmul_packs(s)) || depth <= 2 * most) return 0;
   if (tc_matmul_packs(s) && depth <= OWN_LEAST) return 0;

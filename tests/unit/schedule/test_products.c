@@ -367,6 +367,42 @@ TC_TEST(lanes_that_bring_odd_runs) {
   return TC_OK;
 }
 
+// Long columns are taken in parts where a core's cache is known and holds few rows, be panels packed before or by
+// blocks.
+static int32_t note_part(void *self, tc_sv name, tc_sv stage, int32_t n, const tc_stage_config *configs) {
+  (void)stage, (void)n;
+  if (tc_sv_is(name, "matmul")) *(int64_t *)self = configs[0].params[TC_MATMUL_PART];
+  return 0;
+}
+
+TC_TEST(long_columns) {
+  static const struct {
+    int32_t columns;
+    int64_t cache;
+    bool parts;
+  } cases[] = {{64, 1 << 16, true}, {64, 1 << 24, false}, {64, 0, false},
+               {10, 1 << 16, true}, {10, 1 << 24, false}, {10, 0, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tc_sv text = tc_sv_printf(arena,
+                              "graph @f (%%x : f32[50, 2090] = user \"x\", %%y : f32[2090, %d] = user \"y\") {\n"
+                              "  %%z = aten::mm(%%x, %%y)\n  return user %%z\n}\n",
+                              cases[i].columns);
+    tc_device_props device = devices[0].props;
+    assert_true(device.simd_bytes > 0);
+    device.l2_bytes = cases[i].cache, device.cores = 1;
+    int64_t part = -1;
+    pipeline p;
+    tc_plan *plan;
+    TC_TRY(pipeline_open(&p, arena, tc_sv_z(arena, text)));
+    p.pick = note_part, p.pick_self = &part;
+    TC_TRY(pipeline_compile(&p, &device, true, &plan));
+    assert_true(part >= 0 && part < 2090 && (part > 0) == cases[i].parts);
+    if (part) TC_TRY(pipeline_check(&p, plan, closely));
+    pipeline_close(&p);
+  }
+  return TC_OK;
+}
+
 // A norm of a product's rows joins its kernel where a core's cache holds the factor that every tile reads, else not.
 TC_TEST(norms_behind_products) {
   static const char text[] =
@@ -393,6 +429,7 @@ TC_TEST(norms_behind_products) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(norms_behind_products),
+                                     cmocka_unit_test(long_columns),
                                      cmocka_unit_test(sizes_that_fill_tiles),
                                      cmocka_unit_test(any_sizes),
                                      cmocka_unit_test(types),

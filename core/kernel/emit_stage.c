@@ -5,6 +5,7 @@
 // group runs on the same tile, its local operand coming from there. Row work (reductions) then runs over the tile's
 // rows.
 #include "core/kernel/emit_internal.h"
+#include "core/kernel/ir.h"
 
 enum { CANDIDATES = 24, MAX_OPERANDS = 16, THREAD_NS = 20000 };
 
@@ -87,13 +88,17 @@ static void bind_index(tc_em *e, int32_t n, const tc_sym *const *symbols, const 
   }
 }
 
+// False after a failure, which an operand that is not there is.
+static bool holds_operand(const tc_stage *s, int32_t operand) {
+  if (operand < 0 || operand >= s->node->n_operands || operand >= MAX_OPERANDS)
+    em_fail(s->e, "the template " TC_SV_FMT " loads an operand %d", TC_SV_ARG(s->node->tmpl->name), operand);
+  return !tc_failed(&s->e->failure);
+}
+
 void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t width, tc_kval mask, tc_kval *out) {
   tc_em *e = s->e;
   for (int32_t i = 0; i < width; i++) out[i] = -1;
-  if (operand < 0 || operand >= s->node->n_operands || operand >= MAX_OPERANDS) {
-    em_fail(e, "the template " TC_SV_FMT " loads an operand %d", TC_SV_ARG(s->node->tmpl->name), operand);
-  }
-  if (tc_failed(&e->failure)) return;
+  if (!holds_operand(s, operand)) return;
   const tc_lview *v = &s->node->operands[operand];
   const tc_sym *const *at = s->load_index[operand];
   const tc_sym *mapped[TC_MAX_RANK];
@@ -121,6 +126,20 @@ void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t
     }
   }
   e->mask = outer;
+}
+
+void tc_stage_fetch(tc_stage *s, int32_t operand, const tc_kval *index) {
+  tc_em *e = s->e;
+  if (!holds_operand(s, operand)) return;
+  const tc_lview *v = &s->node->operands[operand];
+  const tc_sym *const *at = s->load_index[operand], *mapped[TC_MAX_RANK];
+  if (!e->dev->simd_bytes || !v->buf->strides || v->buf->planar || tc_map_find_ptr(e->tiles, v->buf)) return;
+  for (int32_t d = 0; d < v->buf->rank; d++) mapped[d] = tc_sym_replace(e->syms, v->map[d], v->rank, v->index, at);
+  int32_t mark = em_mark(e);
+  bind_index(e, v->rank, at, index, 0);
+  tc_kval place = em_sym(e, em_address(e, v->buf, mapped));
+  tc_kb_prefetch_from(e->kb, em_mem(e, v->buf, false), place, TC_KI_FAR);
+  em_leave(e, mark);
 }
 
 tc_kval tc_stage_load(tc_stage *s, int32_t operand, const tc_kval *index, tc_kval mask) {

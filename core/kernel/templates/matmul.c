@@ -20,7 +20,7 @@
 
 #include <stdbool.h>
 
-enum { MOST_MICRO = 14 }; // rows of a micro-tile
+enum { MOST_MICRO = 14, LINE = 64 }; // rows of a micro-tile; bytes of a line of the caches
 
 // Rows of a micro-tile, at most `most`: those that leave few rows over (a row made alone takes twice its time).
 static int64_t best_rows(int64_t m, int64_t most) {
@@ -196,9 +196,10 @@ typedef struct mm {
   bool pairs, packs;
   tc_matmul_own own;
   tc_kval batch[TC_MAX_RANK];
-  // Of K in parts: the sums so far, of the tile's rows from the first on, and the part's ends.
+  tc_kval first_row; // of the tile
+  // Of K in parts: the sums so far of the tile's rows, and the part's ends.
   tc_matmul_own sums;
-  tc_kval first_row, from, to;
+  tc_kval from, to;
   bool in_parts, last;
 } mm;
 
@@ -214,6 +215,35 @@ static tc_kval load_pair(mm *t, tc_kval *index, tc_kval k) {
   index[t->rank - 1] = tc_kb_op2(b, TC_K_MUL, k, i64(t, 2));
   tc_stage_load_n(t->s, 0, index, 2, -1, half);
   return tc_matmul_pair(b, half);
+}
+
+// While a panel, or a part of it, is multiplied, the next one is fetched into the second-level cache, where the first
+// rows would wait for it: at each step of K some elements, which may be of one line. Three and fewer micro-tiles are
+// done before it is there.
+static int64_t fetched_per_step(const mm *t) {
+  const tc_stage *s = t->s;
+  int64_t bytes = element_bytes(tc_stage_operand_dtype(s, 1)), panel = t->c->params[TC_MATMUL_PANEL], all = bytes;
+  for (int32_t i = 0; i <= t->rank; i++) all *= is_packed(s) ? tc_stage_operand_hint(s, 1, i) : 0;
+  int64_t tiles = t->c->tile[t->rank - 2] / t->c->params[TC_MATMUL_ROWS], each = tiles ? ceil_div(panel, tiles) : panel;
+  bool near = all <= tc_stage_device(s)->l2_bytes, rows = t->c->tile[t->rank - 1] == 0;
+  return near || rows || each * bytes > LINE ? 0 : each;
+}
+
+static void fetch_next(mm *t, tc_kval row0, tc_kval panel, tc_kval k, tc_kval depth) {
+  tc_kb *b = t->b;
+  int32_t r = t->rank;
+  int64_t each = fetched_per_step(t), rows = t->c->params[TC_MATMUL_ROWS];
+  if (!each) return;
+  bool more = t->in_parts && !t->last;
+  tc_kval index[TC_MAX_RANK + 1], from = t->in_parts ? t->from : i64(t, 0), to = t->in_parts ? t->to : depth;
+  tc_kval done =
+      tc_kb_op2(b, TC_K_MUL, tc_kb_op2(b, TC_K_DIV, tc_kb_op2(b, TC_K_SUB, row0, t->first_row), i64(t, rows)),
+                tc_kb_op2(b, TC_K_SUB, to, from));
+  for (int32_t i = 0; i < r - 2; i++) index[i] = t->batch[i];
+  index[r - 2] = more ? panel : add(t, panel, i64(t, 1));
+  index[r - 1] = more ? to : i64(t, 0);
+  index[r] = tc_kb_op2(b, TC_K_MUL, add(t, done, tc_kb_op2(b, TC_K_SUB, k, from)), i64(t, each));
+  tc_stage_fetch(t->s, 1, index);
 }
 
 // One micro-tile: rows row0 … row0+rows-1, columns from lane column `col` of panel `panel`.
@@ -236,6 +266,7 @@ static void micro(mm *t, tc_kval row0, int64_t rows, tc_kval panel, int64_t col)
   tc_kval k =
       tc_kb_for(b, t->in_parts ? t->from : i64(t, 0), t->in_parts ? t->to : depth, 1, 0, (int32_t)rows, acc, carried);
   tc_kval vb;
+  if (rows > 1 && col == 0) fetch_next(t, row0, panel, k, depth);
   ib[r - 2] = packed ? panel : turned ? column : k;
   ib[r - 1] = packed || turned ? k : column;
   if (packed) ib[r] = inside;
@@ -272,6 +303,7 @@ static void strips(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval panel) {
   tc_kval left = tc_kb_op2(b, TC_K_REM, tc_kb_op2(b, TC_K_SUB, row_hi, row_lo), i64(t, rows));
   tc_kval whole_hi = tc_kb_op2(b, TC_K_SUB, row_hi, left);
   bool exact = tc_stage_exact(t->s, t->rank - 2) && t->c->tile[t->rank - 2] % rows == 0;
+  t->first_row = row_lo;
   for (int32_t single = 0; single <= (rows > 1 && !exact); single++) {
     tc_kval row =
         tc_kb_for(b, single ? whole_hi : row_lo, single ? row_hi : whole_hi, single ? 1 : rows, 0, 0, NULL, NULL);
@@ -304,7 +336,7 @@ static void parts(mm *t, tc_kval row_lo, tc_kval row_hi, tc_kval panel) {
   int64_t depth = depth_known(t->s), part = t->c->params[TC_MATMUL_PART], whole = (depth - 1) / part * part;
   t->sums = tc_matmul_own_sums(t->s, t->c->tile[t->rank - 2]);
   if (t->packs) t->own = tc_matmul_own_make(t->s, part);
-  t->in_parts = true, t->first_row = row_lo;
+  t->in_parts = true;
   tc_kb_lanes(b);
   tc_kval lane = tc_kb_cast(b, TC_I64, tc_kb_lane(b)), count = tc_kb_op2(b, TC_K_SUB, row_hi, row_lo);
   tc_kval row = tc_kb_for(b, i64(t, 0), count, 1, 0, 0, NULL, NULL);

@@ -21,7 +21,7 @@ extern "C" {
 
 #define TC_ABI_MAGIC 0x31494254434C5054ull
 #define TC_ABI_MAJOR 1
-#define TC_ABI_MINOR 9
+#define TC_ABI_MINOR 10
 #define TC_ABI_KERNELS_LOCKED 5 // the minor version from which levels 2 and 3 are promised
 
 // ---- Host services ----

@@ -58,6 +58,10 @@ int32_t tc_stage_exact(tc_stage *s, int32_t dim); // 1: tiles divide the dimensi
 tc_kval tc_stage_load(tc_stage *s, int32_t operand, const tc_kval *index, tc_kval mask);
 // width values at consecutive indices of the last dimension, starting at index.
 void tc_stage_load_n(tc_stage *s, int32_t operand, const tc_kval *index, int32_t width, tc_kval mask, tc_kval *out);
+// Asks for the line of an element to come into the second-level cache, where lanes are SIMD elements and the operand is
+// memory that is not two planes; else nothing happens. The element need not be there: behind the last one is nothing to
+// ask for, and nothing is wrong. Since 1.10.
+void tc_stage_fetch(tc_stage *s, int32_t operand, const tc_kval *index);
 void tc_stage_store(tc_stage *s, const tc_kval *index, tc_kval value, tc_kval mask);
 void tc_stage_store_n(tc_stage *s, const tc_kval *index, int32_t width, const tc_kval *values, tc_kval mask);
 

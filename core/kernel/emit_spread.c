@@ -100,7 +100,7 @@ static int32_t sum_of_mean(tc_em *e, const value *m) {
   value sum = operand(e, m, 0), by = operand(e, m, 1);
   if (by.in->op != TC_K_CONST || by.in->re != n || sum.in->op != TC_B_LOAD || !sum.in->buf->def) return -1;
   int32_t step = em_step_of(e, sum.in->buf->def);
-  if (step < 0 || !is_sum(sum.in->buf->def)) return -1;
+  if (step < 0 || !is_sum(sum.in->buf->def) || e->g->steps.data[step].hold == TC_HOLD_COLUMN) return -1;
   const tc_sym *row[TC_MAX_RANK];
   place(e, sum.in, sum.n, sum.at, row);
   for (int32_t d = 0; d < sum.in->buf->rank; d++)
@@ -110,6 +110,7 @@ static int32_t sum_of_mean(tc_em *e, const value *m) {
 
 int32_t em_spread_sum(tc_em *e, int32_t step) {
   const tc_lnode *n = e->g->steps.data[step].node;
+  if (e->g->steps.data[step].hold == TC_HOLD_COLUMN) return -1; // parts of columns are of several rows
   if (!e->dev->simd_bytes || e->g->stage || e->tile_row >= 0 || !is_sum(n)) return -1;
   value square = value_of(e, n, n->body.results[0], e->at[step]);
   if (square.in->op != TC_K_MUL || square.in->args[0] != square.in->args[1]) return -1;

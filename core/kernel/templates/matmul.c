@@ -218,15 +218,15 @@ static tc_kval load_pair(mm *t, tc_kval *index, tc_kval k) {
 }
 
 // While a panel, or a part of it, is multiplied, the next one is fetched into the second-level cache, where the first
-// rows would wait for it: at each step of K some elements, which may be of one line. Three and fewer micro-tiles are
-// done before it is there.
+// rows would wait for it: at each step of K as many elements as let the tile's micro-tiles share it; 0 where that is
+// more than a line, where all panels are near, and where blocks make whole rows, behind which a row's phases follow.
 static int64_t fetched_per_step(const mm *t) {
   const tc_stage *s = t->s;
   int64_t bytes = element_bytes(tc_stage_operand_dtype(s, 1)), panel = t->c->params[TC_MATMUL_PANEL], all = bytes;
   for (int32_t i = 0; i <= t->rank; i++) all *= is_packed(s) ? tc_stage_operand_hint(s, 1, i) : 0;
   int64_t tiles = t->c->tile[t->rank - 2] / t->c->params[TC_MATMUL_ROWS], each = tiles ? ceil_div(panel, tiles) : panel;
-  bool near = all <= tc_stage_device(s)->l2_bytes, rows = t->c->tile[t->rank - 1] == 0;
-  return near || rows || each * bytes > LINE ? 0 : each;
+  bool near = all <= tc_stage_device(s)->l2_bytes, whole = t->c->tile[t->rank - 1] == 0;
+  return near || whole || each * bytes > LINE ? 0 : each;
 }
 
 static void fetch_next(mm *t, tc_kval row0, tc_kval panel, tc_kval k, tc_kval depth) {

@@ -16,7 +16,7 @@
 // It is done where a row is fetched ahead, which tells that rows come from beyond the core's own caches, and where
 // `beside` computes, or is the only loop in front of `late`, so that it is what brings the row: 1024 rows of 4096,
 // softmax 0.75 to 0.80 of its time on Zen 5, 0.85 with AVX2 code; on a Sapphire Rapids and an Ice Lake a residual and
-// its layer norm 0.87, an RMS norm of bf16 0.90 to 0.95. A loop over what an earlier one left in the caches gives
+// its layer norm 0.81 to 0.85, an RMS norm of bf16 0.92. A loop over what an earlier one left in the caches gives
 // memory nothing to hide behind (a layer norm whose squares were a loop of their own 1.15 on Zen 5).
 #include <stdlib.h>
 

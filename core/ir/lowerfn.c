@@ -59,6 +59,8 @@ int32_t tc_lo_in_order(tc_op_args *a, tc_lt t) { return ready(a) ? a->lower->in_
 
 int32_t tc_lo_lies(tc_op_args *a, tc_lt t) { return ready(a) ? a->lower->lies(a, t) : 0; }
 
+int32_t tc_lo_made(tc_op_args *a, tc_lt t) { return ready(a) ? a->lower->made(a, t) : 0; }
+
 int32_t tc_lo_keep_by_rows(tc_op_args *a, tc_lt t) { return ready(a) && a->lower->keep_by_rows(a, t); }
 
 int64_t tc_lo_on_chip(tc_op_args *a) { return ready(a) ? a->lower->on_chip(a) : 0; }

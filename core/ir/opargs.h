@@ -67,6 +67,7 @@ typedef struct tc_lower_hooks {
   int32_t (*pairs)(tc_op_args *a, tc_dtype dtype);
   int32_t (*in_order)(tc_op_args *a, tc_lt t);
   int32_t (*lies)(tc_op_args *a, tc_lt t);
+  int32_t (*made)(tc_op_args *a, tc_lt t);
   int32_t (*keep_by_rows)(tc_op_args *a, tc_lt t);
   int64_t (*on_chip)(tc_op_args *a);
   int32_t (*simd_bytes)(tc_op_args *a);
@@ -169,6 +170,8 @@ int32_t tc_lo_in_order(tc_op_args *a, tc_lt t);
 // Does it lie in memory that is another in every run: an input that is no constant of the program? 0: no, or nothing is
 // known of it. 1: elements along its last dimension are neighbours. 2: they are not.
 int32_t tc_lo_lies(tc_op_args *a, tc_lt t);
+// The same of what a template makes, as long as no other order is preferred later.
+int32_t tc_lo_made(tc_op_args *a, tc_lt t);
 // Has a template read it where it will lie: if it is all of what a node of this program makes, in the order of its
 // rows, the node's result is always made in memory from now on. 0: it is not, and nothing has changed.
 int32_t tc_lo_keep_by_rows(tc_op_args *a, tc_lt t);

@@ -525,16 +525,29 @@ static int32_t in_order(tc_op_args *a, tc_lt t) {
   return !tc_sym_is_int(strides[v->rank - 1], 1) && tc_sym_is_int(strides[v->rank - 2], 1) ? 2 : 1;
 }
 
+static int32_t along_last(tc_lo *lo, const tc_lview *v, const tc_sym *const *memory) {
+  const tc_sym *strides[TC_MAX_RANK], *offset;
+  if (!tc_lview_strides(lo->l, v, memory, strides, &offset)) return 0;
+  return tc_sym_is_int(strides[v->rank - 1], 1) ? 1 : 2;
+}
+
 static int32_t lies(tc_op_args *a, tc_lt t) {
   tc_lo *lo = tc_lo_of(a);
   const tc_lview *v = view_of(lo, t);
-  const tc_sym *strides[TC_MAX_RANK], *offset;
   if (!v || v->rank < 1 || v->buf->kind != TC_BUF_INPUT || !v->buf->strides || !lo->l->graph) return 0;
   int32_t input = v->buf->input, kind = lo->l->graph->inputs.data[input].kind;
   if (kind == TC_IN_PARAMETER || kind == TC_IN_BUFFER || kind == TC_IN_CONSTANT) return 0;
   if (lo->l->fixed_from && input >= lo->l->fixed_from) return 0;
-  if (!tc_lview_strides(lo->l, v, v->buf->strides, strides, &offset)) return 0;
-  return tc_sym_is_int(strides[v->rank - 1], 1) ? 1 : 2;
+  return along_last(lo, v, v->buf->strides);
+}
+
+static int32_t made(tc_op_args *a, tc_lt t) {
+  tc_lo *lo = tc_lo_of(a);
+  const tc_lview *v = view_of(lo, t);
+  const tc_buf *b = v ? v->buf : NULL;
+  if (!b || v->rank < 1 || b->kind != TC_BUF_INTERNAL || !b->def || b->def->kind != TC_LN_TEMPLATE) return 0;
+  const tc_sym *const *rows = tc_row_major(lo->l->module, b->rank, b->sizes);
+  return along_last(lo, v, b->strides ? b->strides : b->prefer ? b->prefer : rows);
 }
 
 static int32_t keep_by_rows(tc_op_args *a, tc_lt t) {
@@ -681,6 +694,7 @@ const tc_lower_hooks tc_lo_hooks = {
     .pairs = pairs,
     .in_order = in_order,
     .lies = lies,
+    .made = made,
     .keep_by_rows = keep_by_rows,
     .on_chip = on_chip,
     .simd_bytes = simd_bytes,

@@ -204,7 +204,8 @@ static tc_lt panels_of(tc_op_args *a, tc_lt b) {
 }
 
 // Is a panel packed by the block that multiplies by it? 1, 2: neighbours along the rows of y, or along its columns; 0:
-// no. What is no input in memory is packed by what makes it.
+// no. What is neither an input in memory nor the result of a template, which stores its tiles as they are, is packed by
+// what makes it.
 static int32_t packed_by_blocks(tc_op_args *a, tc_lt y, tc_int columns, bool pairs) {
   tc_int depth = tc_lo_size(a, y, tc_lo_rank(a, y) - 2);
   tc_dtype element = pairs ? tc_lo_dtype(a, y) : tc_op_math_type(tc_lo_dtype(a, y));
@@ -212,7 +213,9 @@ static int32_t packed_by_blocks(tc_op_args *a, tc_lt y, tc_int columns, bool pai
   if (columns->value < panel_of(columns)) return 0;
   int64_t bytes = depth->value * panel_of(columns) * tc_dtype_size(element);
   if (bytes > OWN_PANEL || bytes > tc_lo_on_chip(a)) return 0;
-  return tc_lo_lies(a, y) == 1 ? 1 : tc_lo_lies(a, swapped(a, y)) == 1 ? 2 : 0;
+  tc_lt turned = swapped(a, y);
+  if (tc_lo_lies(a, y) == 1 || tc_lo_made(a, y) == 1) return 1;
+  return tc_lo_lies(a, turned) == 1 || tc_lo_made(a, turned) == 1 ? 2 : 0;
 }
 
 // One matrix of known sizes, and few rows.

@@ -331,13 +331,14 @@ static tc_kval load_wide(tc_em *e, const tc_buf *b, const tc_sym *rest) {
   return ((const tc_kval *)entry->value.ptr)[e->wide.at];
 }
 
-// Is the access contiguous along the wide variable (and, where stores are collected, aligned)?
+// Is the access contiguous along the wide variable (and, where threads collect stores, aligned)?
 static bool is_wide(tc_em *e, const tc_sym *address, const tc_sym **rest) {
   const tc_sym *coeff;
   if (!e->wide.var || e->wide.runs || !tc_sym_linear(e->syms, address, e->wide.var, &coeff, rest) ||
       !tc_sym_is_int(coeff, 1))
     return false;
-  return !e->wide.stores || tc_sym_is_int(tc_sym_mod(e->syms, *rest, tc_sym_int(e->syms, e->wide.width)), 0);
+  return !e->wide.stores || e->dev->simd_bytes ||
+         tc_sym_is_int(tc_sym_mod(e->syms, *rest, tc_sym_int(e->syms, e->wide.width)), 0);
 }
 
 static bool is_large(const tc_em *e, const tc_buf *b) { return bytes_of(e, b) > e->dev->l2_bytes; }

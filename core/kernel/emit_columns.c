@@ -1,5 +1,9 @@
 // Emission along columns: lanes run along a parallel dimension, each lane does its own reductions in loops. Used when
 // the memory is contiguous across rows (sums over the first dimension, batch statistics).
+//
+// Turned rows: some of the memory is contiguous across rows and the rest along them (a norm over the channels of an
+// image that lies channel by channel, whose result lies position by position). Where rows are contiguous each lane
+// reads and writes `turned` neighbours of its row at once, which the code generator turns in registers.
 #include "core/kernel/emit_internal.h"
 
 enum { MOST = 16 };
@@ -34,16 +38,39 @@ static bool unrolled(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
   return true;
 }
 
+// `turned` neighbours of each lane's row, from `first` on.
+static void neighbours(tc_em *e, const column_phase *p, int32_t d, tc_kval first, tc_kval *acc) {
+  const tc_sym *base = tc_sym_fresh(e->syms, "k", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(e->syms, base);
+  info->lo = 0, info->divisor = e->turned;
+  em_bind(e, base, first);
+  e->wide = (tc_em_wide){.var = e->vars[d],
+                         .base = base,
+                         .width = e->turned,
+                         .loads = tc_map_create(e->arena),
+                         .stores = tc_map_create(e->arena)};
+  for (int32_t i = 0; i < e->turned; i++) {
+    int32_t mark = em_mark(e);
+    e->wide.at = i;
+    em_bind(e, e->vars[d], em_add(e, first, em_const(e, i)));
+    nest(e, p, d + 1, acc);
+    em_leave(e, mark);
+  }
+  e->wide = (tc_em_wide){0};
+}
+
 // for variable d in [lo, hi): in parts of parts for `levels` > 0.
 static void loop(tc_em *e, const column_phase *p, int32_t d, int32_t levels, tc_kval lo, tc_kval hi, tc_kval *acc) {
   int32_t mark = em_mark(e), last = e->n_par + e->n_red - 1;
   tc_kval part[MOST], carried[MOST];
-  int64_t step = em_part_length(levels);
+  bool turned = e->turned && !levels && d == last;
+  int64_t step = turned ? e->turned : em_part_length(levels);
   tc_kval i = tc_kb_for(e->kb, lo, hi, step, 0, p->n_reduces, acc, carried);
   bool inner = levels || d < last; // what is inside is a loop of its own
-  if (!levels) em_bind(e, e->vars[d], i);
+  if (!levels && !turned) em_bind(e, e->vars[d], i);
   if (inner) em_part_open(e, p->n_reduces, p->reduces, carried, part);
   if (levels) loop(e, p, d, levels - 1, i, tc_kb_op2(e->kb, TC_K_MIN, em_add(e, i, em_const(e, step)), hi), part);
+  else if (turned) neighbours(e, p, d, i, carried);
   else nest(e, p, d + 1, inner ? part : carried);
   if (inner) em_part_close(e, p->n_reduces, p->reduces, carried, part);
   tc_kb_end_for(e->kb, p->n_reduces, inner ? part : carried, acc);
@@ -124,13 +151,23 @@ void em_columns(tc_em *e, int32_t lane_var) {
   for (int32_t i = 0; i < e->g->steps.count; i++) {
     if (e->g->steps.data[i].hold == TC_HOLD_TILE) e->g->steps.data[i].hold = TC_HOLD_INLINE;
   }
-  if (em_strips(e, lane_var)) return;
-  tc_kval first = em_sym(e, em_bind_columns(e, lane_var, lanes));
-  tc_kb_lanes(e->kb);
-  tc_kval v = em_add(e, first, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)));
-  em_bind(e, e->vars[lane_var], v);
-  bool exact = tc_sym_is_int(tc_sym_mod(c, e->extents[lane_var], tc_sym_int(c, lanes)), 0);
-  if (!exact) e->mask = tc_kb_op2(e->kb, TC_K_LT, v, em_sym(e, e->extents[lane_var]));
-  columns(e);
-  tc_kb_end_lanes(e->kb, 0, NULL, NULL);
+  if (!e->turned && em_strips(e, lane_var)) return;
+  const tc_sym *extent = e->extents[lane_var];
+  tc_kval first = em_sym(e, em_bind_columns(e, lane_var, lanes)), end = em_sym(e, extent);
+  bool exact = tc_sym_is_int(tc_sym_mod(c, extent, tc_sym_int(c, lanes)), 0);
+  // Masks would have what is turned gathered: they are for the last lanes only.
+  bool apart = e->turned && !exact;
+  if (apart) tc_kb_if(e->kb, tc_kb_op2(e->kb, TC_K_LE, em_add(e, first, em_const(e, lanes)), end));
+  for (int32_t rest = 0; rest <= apart; rest++) {
+    int32_t mark = em_mark(e);
+    if (rest) tc_kb_if(e->kb, tc_kb_op2(e->kb, TC_K_LT, end, em_add(e, first, em_const(e, lanes))));
+    tc_kb_lanes(e->kb);
+    tc_kval v = em_add(e, first, tc_kb_cast(e->kb, e->ity, tc_kb_lane(e->kb)));
+    em_bind(e, e->vars[lane_var], v);
+    e->mask = exact || (apart && !rest) ? -1 : tc_kb_op2(e->kb, TC_K_LT, v, end);
+    columns(e);
+    tc_kb_end_lanes(e->kb, 0, NULL, NULL);
+    if (apart) tc_kb_end_if(e->kb, 0, NULL, NULL);
+    em_leave(e, mark);
+  }
 }

@@ -297,11 +297,43 @@ static int32_t beside_short_rows(tc_em *e, const scan *s) {
   return best;
 }
 
+// The variable that lanes run along where rows are turned (emit_columns.c): some elements are neighbours along it, the
+// others along their row; -1: rows are not. A block's rows stay in the core's own cache from phase to phase, and there
+// are several blocks for each core.
+static int32_t across_turned(tc_em *e, const scan *s) {
+  enum { SMALL = 1 << 15 };
+  int32_t red = e->n_par, width = e->n_red == 1 && !e->g->rows ? tc_turned_width(e->dev, e->extents[red]) : 0;
+  int64_t rows = tc_sym_hint_or(e->syms, tc_product(e->l, e->n_par, e->extents), 1);
+  if (!width || (rows / width < 2 * e->dev->cores && rows * e->extents[red]->value > SMALL)) return -1;
+  for (int32_t i = 0; i < s->others.count; i++)
+    if (tc_sym_uses(s->others.data[i], e->vars[red])) return -1;
+  for (int32_t d = 0; d < e->n_par; d++) {
+    bool along = false, across = false, clean = tc_sym_hint_or(e->syms, e->extents[d], width) >= width;
+    for (int32_t i = 0; i < s->accesses.count && clean; i++) {
+      const tc_sym *address = s->accesses.data[i].address, *in_row, *between, *rest;
+      if (!tc_sym_uses(address, e->vars[red])) continue;
+      clean = tc_sym_linear(e->syms, address, e->vars[red], &in_row, &rest);
+      if (!clean || !tc_sym_uses(address, e->vars[d])) continue;
+      clean = tc_sym_linear(e->syms, address, e->vars[d], &between, &rest);
+      if (clean && tc_sym_is_int(in_row, 1)) along = true;
+      else if (clean && tc_sym_is_int(between, 1)) across = true;
+      else clean = false;
+    }
+    if (along && across && clean) return d;
+  }
+  return -1;
+}
+
 int32_t em_merge_dims(tc_em *e) {
   drop_ones(e);
   scan s = scan_group(e);
   while (join_any(e, &s)) s = scan_group(e);
   int32_t n = e->n_par + e->n_red, best = best_of(e, &s, n, n - 1);
+  int32_t across = across_turned(e, &s);
+  if (across >= 0) {
+    e->turned = tc_turned_width(e->dev, e->extents[e->n_par]);
+    return across;
+  }
   int32_t beside = best < e->n_par ? -1 : e->dev->simd_bytes ? beside_windows(e, &s) : beside_short_rows(e, &s);
   return beside >= 0 ? beside : best;
 }

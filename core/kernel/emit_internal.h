@@ -97,6 +97,7 @@ typedef struct tc_em {
   tc_em_neighbours neighbours;
   tc_em_kept kept;
   tc_em_ahead ahead;
+  int32_t turned;     // elements of a row that a lane reads and writes at once, along columns; 0: one by one
   bool narrow;        // lanes are a subgroup, whose rows' elements are written out
   tc_failure failure; // the first one
 } tc_em;

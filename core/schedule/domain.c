@@ -7,6 +7,12 @@ const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v) {
   return p;
 }
 
+int32_t tc_turned_width(const tc_device_props *device, const tc_sym *row) {
+  int32_t width = device->simd_bytes / 4;
+  bool whole = width && tc_sym_is_const(row) && row->value % width == 0;
+  return whole && row->value * 4 * width <= device->l2_bytes / 2 ? width : 0;
+}
+
 const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index) {
   const tc_sym *flat = tc_sym_int(l->syms, 0);
   for (int32_t d = 0; d < rank; d++) flat = tc_sym_add(l->syms, tc_sym_mul(l->syms, flat, sizes[d]), index[d]);

@@ -482,6 +482,17 @@ static bool stores_rows(tc_sched *x, const tc_group *g, domain d) {
   return any;
 }
 
+// May lanes of vectors turn neighbours of their rows (core/kernel/emit_columns.c), and so do both in one pass? Each
+// lane has a row: there must be many.
+static bool turns_rows(tc_sched *x, domain d) {
+  enum { LANES = 64, SMALL = 1 << 15 };
+  const tc_device_props *device = x->o->device;
+  const tc_sym *row = red(x, d);
+  int64_t rows = tc_sym_hint_or(x->l->syms, par(x, d), 1);
+  if (!tc_turned_width(device, row)) return false;
+  return rows / LANES >= 2 * device->cores || rows * row->value <= SMALL;
+}
+
 static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out, const tc_sym *const ***out_a,
                   const tc_sym *const ***out_b) {
   int32_t most = x->o->max_group ? x->o->max_group : 64;
@@ -528,7 +539,7 @@ static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *
     refuse(x, p, "too few rows to occupy the device");
     return false;
   }
-  if (!stage && out->n_red &&
+  if (!stage && out->n_red && !turns_rows(x, *out) &&
       ((reduces_columns(x, a) && stores_rows(x, b, *out)) || (reduces_columns(x, b) && stores_rows(x, a, *out)))) {
     refuse(x, p, "one reduces columns along memory, the other stores rows");
     return false;

@@ -163,7 +163,7 @@ static tc_status emit(tc_em *e) {
   tc_em_short rows;
   bool short_rows = !reduces && em_short_rows_of(e, lane_var, &rows);
   e->narrow = reduces && !columns && lane_var >= 0 && is_narrow(e, lane_var);
-  int32_t lanes = short_rows ? rows.lanes : e->turned ? e->turned : choose_lanes(e, lane_var, columns);
+  int32_t lanes = short_rows ? rows.lanes : e->turned ? e->dev->simd_bytes / 4 : choose_lanes(e, lane_var, columns);
   e->kb = tc_kb_create(e->arena, g->kernel, lanes);
   if (short_rows) em_short_rows(e, lane_var, &rows);
   else if (columns) em_columns(e, lane_var);

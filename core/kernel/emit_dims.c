@@ -297,29 +297,37 @@ static int32_t beside_short_rows(tc_em *e, const scan *s) {
   return best;
 }
 
-// The variable that lanes run along where rows are turned (emit_columns.c): some elements are neighbours along it, the
-// others along their row; -1: rows are not. A block's rows stay in the core's own cache from phase to phase, and there
-// are several blocks for each core.
+// May lanes run along variable d, each with a row of its own that it reads and writes several neighbours of at once?
+// Elements are neighbours along their row or along d, some of them along the row, and some along d unless rows are
+// short, where what belongs to a row must be.
+static bool turns(tc_em *e, const scan *s, int32_t d, bool shorts) {
+  bool along = false, across = shorts;
+  for (int32_t i = 0; i < s->accesses.count; i++) {
+    const tc_sym *address = s->accesses.data[i].address, *in_row = NULL, *between, *rest;
+    bool element = tc_sym_uses(address, e->vars[e->n_par]);
+    if (element && !tc_sym_linear(e->syms, address, e->vars[e->n_par], &in_row, &rest)) return false;
+    if (!tc_sym_uses(address, e->vars[d]) || (!element && !shorts)) continue;
+    if (!tc_sym_linear(e->syms, address, e->vars[d], &between, &rest)) return false;
+    if (element && tc_sym_is_int(in_row, 1)) along = true;
+    else if (tc_sym_is_int(between, 1)) across = true;
+    else return false;
+  }
+  return along && across;
+}
+
+// The variable that lanes run along where rows are turned (emit_columns.c); -1: they are not. A block's rows stay in
+// the core's own cache from phase to phase, and there are several blocks for each core.
 static int32_t across_turned(tc_em *e, const scan *s) {
   enum { SMALL = 1 << 15 };
   int32_t red = e->n_par, width = e->n_red == 1 && !e->g->rows ? tc_turned_width(e->dev, e->extents[red]) : 0;
-  int64_t rows = tc_sym_hint_or(e->syms, tc_product(e->l, e->n_par, e->extents), 1);
-  if (!width || (rows / width < 2 * e->dev->cores && rows * e->extents[red]->value > SMALL)) return -1;
+  int64_t rows = tc_sym_hint_or(e->syms, tc_product(e->l, e->n_par, e->extents), 1), lanes = e->dev->simd_bytes / 4;
+  if (!width || (rows / lanes < 2 * e->dev->cores && rows * e->extents[red]->value > SMALL)) return -1;
   for (int32_t i = 0; i < s->others.count; i++)
     if (tc_sym_uses(s->others.data[i], e->vars[red])) return -1;
+  bool shorts = e->extents[red]->value <= (goes_again(e) ? lanes : 2 * lanes);
   for (int32_t d = 0; d < e->n_par; d++) {
-    bool along = false, across = false, clean = tc_sym_hint_or(e->syms, e->extents[d], width) >= width;
-    for (int32_t i = 0; i < s->accesses.count && clean; i++) {
-      const tc_sym *address = s->accesses.data[i].address, *in_row, *between, *rest;
-      if (!tc_sym_uses(address, e->vars[red])) continue;
-      clean = tc_sym_linear(e->syms, address, e->vars[red], &in_row, &rest);
-      if (!clean || !tc_sym_uses(address, e->vars[d])) continue;
-      clean = tc_sym_linear(e->syms, address, e->vars[d], &between, &rest);
-      if (clean && tc_sym_is_int(in_row, 1)) along = true;
-      else if (clean && tc_sym_is_int(between, 1)) across = true;
-      else clean = false;
-    }
-    if (along && across && clean) return d;
+    if (tc_sym_hint_or(e->syms, e->extents[d], lanes) < lanes) continue;
+    if (turns(e, s, d, false) || (shorts && turns(e, s, d, true))) return d;
   }
   return -1;
 }

@@ -8,9 +8,11 @@ const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v) {
 }
 
 int32_t tc_turned_width(const tc_device_props *device, const tc_sym *row) {
-  int32_t width = device->simd_bytes / 4;
-  bool whole = width && tc_sym_is_const(row) && row->value % width == 0;
-  return whole && row->value * 4 * width <= device->l2_bytes / 2 ? width : 0;
+  enum { LEAST = 4 };
+  int32_t lanes = device->simd_bytes / 4, width = lanes;
+  if (!lanes || !tc_sym_is_const(row) || row->value * 4 * lanes > device->l2_bytes / 2) return 0;
+  while (width > 1 && row->value % width) width /= 2;
+  return width >= LEAST ? width : 0;
 }
 
 const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index) {

@@ -3,15 +3,17 @@
 // Along: a block makes one row (or a chunk of one) in tiles of lanes × WIDTH elements. A lane scans WIDTH consecutive
 // elements in registers, the lanes' totals are scanned in log2(lanes) steps through shared memory (Hillis and Steele,
 // "Data parallel algorithms", 1986), and what came before the tile is carried in every lane.
-// Across: lanes are neighbouring rows, each with a running value; used where memory is contiguous across rows.
-// Long rows are scanned in chunks that do not wait for each other: operand 1 then has what comes before each chunk
-// (Blelloch, "Prefix sums and their applications", 1990: reduce, scan the sums, scan again).
+// Across: lanes are neighbouring rows, each with a running value; used where memory is contiguous across rows, and
+// where lanes are SIMD elements and rows are many: a lane then reads and writes WIDTH neighbours of its row at once,
+// which the code generator turns in registers. Long rows are scanned in chunks that do not wait for each other: operand
+// 1 then has what comes before each chunk (Blelloch, "Prefix sums and their applications", 1990: reduce, scan the sums,
+// scan again).
 //
 // Running extremes give positions: a state is a value and where it stands; of equal ones the later, and the latest NaN
 // once there was one.
 //
 // Operands: 0 x […, n]; 1 (optional) […, chunks]: the scan of everything up to the end of each chunk.
-// attrs: 0 kind (TC_SCAN_*), 1 across, 2 length of a chunk (0: whole rows). params: 0 across.
+// attrs: 0 kind (TC_SCAN_*), 1 across, 2 length of a chunk (0: whole rows). params: 0 across, 1 neighbours at once.
 #include <stdbool.h>
 
 #include "core/kernel/templates/templates.h"
@@ -55,18 +57,29 @@ static int32_t bytes_of(tc_dtype d) {
   }
 }
 
+// Do all cores have several blocks of as many rows as lanes, which are SIMD elements?
+static bool many_rows(const tc_stage *s, int64_t lanes) {
+  enum { BLOCKS = 2 };
+  int32_t r = tc_stage_rank(s);
+  if (!lanes || r < 2 || tc_stage_attr(s, CHUNK, 0)) return false;
+  int64_t blocks = tc_stage_out_hint(s, r - 2) / lanes;
+  for (int32_t i = 0; i < r - 2; i++) blocks *= tc_stage_out_hint(s, i);
+  return blocks >= BLOCKS * (int64_t)tc_stage_device(s)->cores;
+}
+
 static int32_t candidates(const tc_stage *s, int32_t max, tc_stage_config *out, int32_t *out_n) {
   const tc_device_props *dev = tc_stage_device(s);
   int32_t r = tc_stage_rank(s), bytes = bytes_of(value_type(s));
   *out_n = 0;
   if (r < 1 || max < 1) return TC_STATUS_OK;
-  bool across = tc_stage_attr(s, ACROSS, 0) && r > 1;
+  bool lie = tc_stage_attr(s, ACROSS, 0) && r > 1; // across rows, in memory
+  bool across = lie || many_rows(s, 2 * (dev->simd_bytes / bytes));
   int64_t n = tc_stage_out_hint(s, r - 1), rows = across ? tc_stage_out_hint(s, r - 2) : n / WIDTH;
   int32_t vector = dev->simd_bytes ? dev->simd_bytes / bytes : MOST_LANES, lanes = across ? 2 * vector : vector;
   if (dev->max_lanes && lanes > dev->max_lanes) lanes = dev->max_lanes;
   while (lanes > 4 && lanes / 2 >= rows) lanes /= 2;
   tc_stage_config *c = &out[(*out_n)++];
-  *c = (tc_stage_config){.lanes = lanes, .params = {across}};
+  *c = (tc_stage_config){.lanes = lanes, .params = {across, lie ? 1 : WIDTH}};
   c->cost = 0.5; // a nanosecond for two elements
   for (int32_t i = 0; i < r; i++) {
     c->tile[i] = i < r - 1 ? 1 : tc_stage_attr(s, CHUNK, 0);
@@ -273,21 +286,46 @@ static void along(scan *t) {
 }
 
 // ---- across ----
-static void across(scan *t) {
+// Elements [lo, hi) of every lane's row, `width` at once.
+static state of_rows(scan *t, tc_kval row, tc_kval inside, tc_kval lo, tc_kval hi, int32_t width, state sum) {
+  tc_kval index[TC_MAX_RANK], carried[STATES], v[WIDTH], out[WIDTH];
+  tc_kval k = tc_kb_for(t->b, lo, hi, width, 0, t->parts, sum.v, carried);
+  state x = {{carried[0], t->parts > 1 ? carried[1] : -1}}, last = x;
+  index_of(t, row, k, index);
+  tc_stage_load_n(t->s, 0, index, width, inside, v);
+  for (int32_t i = 0; i < width; i++) {
+    x = combine(t, x, element(t, v[i], op2(t, TC_K_ADD, k, i64(t, i))));
+    out[i] = result(t, x);
+  }
+  tc_stage_store_n(t->s, index, width, out, inside);
+  tc_kb_end_for(t->b, t->parts, x.v, last.v);
+  return last;
+}
+
+static void lanes_of_rows(scan *t, int32_t width, bool masked) {
   tc_kb *b = t->b;
   int32_t r = t->rank;
-  tc_kval index[TC_MAX_RANK], carried[STATES], next[STATES];
   tc_kb_lanes(b);
   tc_kval row = op2(t, TC_K_ADD, t->leading[r - 2], lane64(t));
-  tc_kval inside = tc_stage_exact(t->s, r - 2) ? -1 : op2(t, TC_K_LT, row, tc_stage_extent(t->s, r - 2));
-  state sum = start(t, row, inside);
-  tc_kval k = tc_kb_for(b, t->lo, t->hi, 1, 0, t->parts, sum.v, carried);
-  index_of(t, row, k, index);
-  state before = {{carried[0], t->parts > 1 ? carried[1] : -1}};
-  sum = combine(t, before, element(t, tc_stage_load(t->s, 0, index, inside), k));
-  tc_stage_store(t->s, index, result(t, sum), inside);
-  tc_kb_end_for(b, t->parts, sum.v, next);
+  tc_kval inside = masked ? op2(t, TC_K_LT, row, tc_stage_extent(t->s, r - 2)) : -1;
+  tc_kval rest = op2(t, TC_K_REM, op2(t, TC_K_SUB, t->hi, t->lo), i64(t, width));
+  tc_kval whole = op2(t, TC_K_SUB, t->hi, rest);
+  state sum = of_rows(t, row, inside, t->lo, whole, width, start(t, row, inside));
+  if (width > 1) of_rows(t, row, inside, whole, t->hi, 1, sum);
   tc_kb_end_lanes(b, 0, NULL, NULL);
+}
+
+// Masks would have what is turned gathered: they are for the last lanes only.
+static void across(scan *t, int32_t width) {
+  bool exact = tc_stage_exact(t->s, t->rank - 2), apart = width > 1 && !exact;
+  tc_kval end = op2(t, TC_K_ADD, t->leading[t->rank - 2], i64(t, t->lanes)), rows = tc_stage_extent(t->s, t->rank - 2);
+  if (apart) tc_kb_if(t->b, op2(t, TC_K_LE, end, rows));
+  lanes_of_rows(t, width, !exact && !apart);
+  if (!apart) return;
+  tc_kb_end_if(t->b, 0, NULL, NULL);
+  tc_kb_if(t->b, op2(t, TC_K_LT, rows, end));
+  lanes_of_rows(t, width, true);
+  tc_kb_end_if(t->b, 0, NULL, NULL);
 }
 
 static int32_t emit(tc_stage *s, const tc_stage_config *c) {
@@ -305,7 +343,7 @@ static int32_t emit(tc_stage *s, const tc_stage_config *c) {
   t.lo = tc_stage_origin(s, r - 1);
   t.hi = tc_stage_extent(s, r - 1);
   if (c->tile[r - 1]) t.hi = op2(&t, TC_K_MIN, t.hi, op2(&t, TC_K_ADD, t.lo, i64(&t, c->tile[r - 1])));
-  if (c->params[0]) across(&t);
+  if (c->params[0]) across(&t, (int32_t)c->params[1]);
   else along(&t);
   return TC_STATUS_OK;
 }

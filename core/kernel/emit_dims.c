@@ -318,10 +318,10 @@ static bool turns(tc_em *e, const scan *s, int32_t d, bool shorts) {
 // The variable that lanes run along where rows are turned (emit_columns.c); -1: they are not. A block's rows stay in
 // the core's own cache from phase to phase, and there are several blocks for each core.
 static int32_t across_turned(tc_em *e, const scan *s) {
-  enum { SMALL = 1 << 15 };
+  enum { LEAST = 1 << 16 };
   int32_t red = e->n_par, width = e->n_red == 1 && !e->g->rows ? tc_turned_width(e->dev, e->extents[red]) : 0;
   int64_t rows = tc_sym_hint_or(e->syms, tc_product(e->l, e->n_par, e->extents), 1), lanes = e->dev->simd_bytes / 4;
-  if (!width || (rows / lanes < 2 * e->dev->cores && rows * e->extents[red]->value > SMALL)) return -1;
+  if (!width || rows / lanes < 2 * e->dev->cores || rows * e->extents[red]->value < LEAST) return -1;
   for (int32_t i = 0; i < s->others.count; i++)
     if (tc_sym_uses(s->others.data[i], e->vars[red])) return -1;
   bool shorts = e->extents[red]->value <= (goes_again(e) ? lanes : 2 * lanes);

@@ -283,6 +283,14 @@ static void step(mm *t, const micro_tile *m, tc_kval k, tc_kval *sums) {
   }
 }
 
+// Steps of K that are written out. A small product is done sooner than more code for it is made.
+static int64_t steps_of(const tc_stage *s, int64_t rows) {
+  enum { LEAST = 1 << 22 }; // multiply-adds
+  int64_t work = depth_of(s);
+  for (int32_t i = 0; i < tc_stage_rank(s) && work > 0 && work < LEAST; i++) work *= tc_stage_out_hint(s, i);
+  return tc_stage_device(s)->simd_bytes && rows > 1 && work >= LEAST ? STEPS : 1;
+}
+
 // The tile's sums over K, and what is fetched meanwhile.
 static void over_depth(mm *t, const micro_tile *m, bool fetches, tc_kval *sums) {
   tc_kb *b = t->b;
@@ -292,7 +300,7 @@ static void over_depth(mm *t, const micro_tile *m, bool fetches, tc_kval *sums) 
   tc_kval depth = tc_stage_operand_extent(t->s, packed_pairs ? 1 : 0, r - 1), carried[MOST_MICRO];
   if (t->pairs && !packed_pairs) depth = tc_kb_op2(b, TC_K_DIV, depth, i64(t, 2));
   tc_kval from = t->in_parts ? t->from : i64(t, 0), to = t->in_parts ? t->to : depth, mid = to;
-  int64_t steps = tc_stage_device(t->s)->simd_bytes && m->rows > 1 ? STEPS : 1;
+  int64_t steps = steps_of(t->s, m->rows);
   bool whole = known > 0 && known % steps == 0;
   if (!whole) mid = tc_kb_op2(b, TC_K_SUB, to, tc_kb_op2(b, TC_K_REM, tc_kb_op2(b, TC_K_SUB, to, from), i64(t, steps)));
   for (int32_t rest = 0; rest <= (steps > 1 && !whole); rest++) {

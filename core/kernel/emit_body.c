@@ -293,6 +293,15 @@ static tc_kval tile_address(tc_em *e, const tc_em_tile *t, const tc_buf *b, cons
                        : em_add(e, em_mul(e, e->tile_row, em_const(e, t->row)), a);
 }
 
+void em_wide_open(tc_em *e, const tc_sym *var, int32_t width, tc_kval first) {
+  const tc_sym *base = tc_sym_fresh(e->syms, "k", TC_SYM_LOCAL);
+  tc_sym_info *info = tc_sym_info_of(e->syms, base);
+  info->lo = 0, info->divisor = width;
+  em_bind(e, base, first);
+  e->wide = (tc_em_wide){
+      .var = var, .base = base, .width = width, .loads = tc_map_create(e->arena), .stores = tc_map_create(e->arena)};
+}
+
 // The entry of a buffer, an address without the wide variable, and a mask.
 static tc_map_entry *wide_entry(tc_map *of, const tc_buf *b, const tc_sym *rest, tc_kval mask) {
   intptr_t key[3] = {(intptr_t)b, (intptr_t)rest, mask};

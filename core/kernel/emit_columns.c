@@ -40,15 +40,7 @@ static bool unrolled(tc_em *e, const column_phase *p, int32_t d, tc_kval *acc) {
 
 // `turned` neighbours of each lane's row, from `first` on.
 static void neighbours(tc_em *e, const column_phase *p, int32_t d, tc_kval first, tc_kval *acc) {
-  const tc_sym *base = tc_sym_fresh(e->syms, "k", TC_SYM_LOCAL);
-  tc_sym_info *info = tc_sym_info_of(e->syms, base);
-  info->lo = 0, info->divisor = e->turned;
-  em_bind(e, base, first);
-  e->wide = (tc_em_wide){.var = e->vars[d],
-                         .base = base,
-                         .width = e->turned,
-                         .loads = tc_map_create(e->arena),
-                         .stores = tc_map_create(e->arena)};
+  em_wide_open(e, e->vars[d], e->turned, first);
   for (int32_t i = 0; i < e->turned; i++) {
     int32_t mark = em_mark(e);
     e->wide.at = i;

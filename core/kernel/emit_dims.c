@@ -315,13 +315,13 @@ static bool turns(tc_em *e, const scan *s, int32_t d, bool shorts) {
   return along && across;
 }
 
-// The variable that lanes run along where rows are turned (emit_columns.c); -1: they are not. A block's rows stay in
-// the core's own cache from phase to phase, and there are several blocks for each core.
-static int32_t across_turned(tc_em *e, const scan *s) {
-  enum { LEAST = 1 << 16 };
-  int32_t red = e->n_par, width = e->n_red == 1 && !e->g->rows ? tc_turned_width(e->dev, e->extents[red]) : 0;
+// The variable that lanes run along where rows are turned (emit_columns.c), `width` neighbours at once; -1: they are
+// not. A block's rows stay in the core's own cache from phase to phase, and there are several blocks for each core.
+static int32_t across_turned(tc_em *e, const scan *s, int32_t *width) {
+  int32_t red = e->n_par;
   int64_t rows = tc_sym_hint_or(e->syms, tc_product(e->l, e->n_par, e->extents), 1), lanes = e->dev->simd_bytes / 4;
-  if (!width || rows / lanes < 2 * e->dev->cores || rows * e->extents[red]->value < LEAST) return -1;
+  *width = e->n_red == 1 && !e->g->rows ? tc_turned_width(e->dev, rows, e->extents[red]) : 0;
+  if (!*width || rows / lanes < 2 * e->dev->cores) return -1;
   for (int32_t i = 0; i < s->others.count; i++)
     if (tc_sym_uses(s->others.data[i], e->vars[red])) return -1;
   bool shorts = e->extents[red]->value <= (goes_again(e) ? lanes : 2 * lanes);
@@ -337,9 +337,9 @@ int32_t em_merge_dims(tc_em *e) {
   scan s = scan_group(e);
   while (join_any(e, &s)) s = scan_group(e);
   int32_t n = e->n_par + e->n_red, best = best_of(e, &s, n, n - 1);
-  int32_t across = across_turned(e, &s);
+  int32_t width, across = across_turned(e, &s, &width);
   if (across >= 0) {
-    e->turned = tc_turned_width(e->dev, e->extents[e->n_par]);
+    e->turned = width;
     return across;
   }
   int32_t beside = best < e->n_par ? -1 : e->dev->simd_bytes ? beside_windows(e, &s) : beside_short_rows(e, &s);

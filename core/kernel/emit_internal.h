@@ -125,6 +125,9 @@ tc_kmem em_mem(tc_em *e, const tc_buf *b, bool writes);
 // and taken apart here.
 void em_mem_load(tc_em *e, const tc_buf *b, const tc_sym *address, int32_t width, tc_kval *out);
 void em_mem_store(tc_em *e, const tc_buf *b, const tc_sym *address, int32_t width, const tc_kval *values);
+// From here on, until e->wide is cleared, `width` consecutive elements along the variable from `first` on (a multiple
+// of `width`) are loaded and stored at once; e->wide.at says which is evaluated.
+void em_wide_open(tc_em *e, const tc_sym *var, int32_t width, tc_kval first);
 // The value of a buffer's element: from a row value, a tile, a hole, by computing it, or from memory.
 tc_kval em_load(tc_em *e, const tc_buf *b, const tc_sym *const *index, const tc_sym *cond_or_null);
 // The value of a node's body with its variables replaced.

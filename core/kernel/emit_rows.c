@@ -117,15 +117,7 @@ static void element(tc_em *e, const phase *p, tc_kval number, const tc_kval *acc
 // `width` consecutive elements from `first`, with loads and stores of them at once.
 static void elements(tc_em *e, const phase *p, int32_t lane_var, int32_t width, tc_kval first, const tc_kval *acc,
                      tc_kval *next) {
-  const tc_sym *base = tc_sym_fresh(e->syms, "k", TC_SYM_LOCAL);
-  tc_sym_info *info = tc_sym_info_of(e->syms, base);
-  info->lo = 0, info->divisor = width;
-  em_bind(e, base, first);
-  e->wide = (tc_em_wide){.var = e->vars[lane_var],
-                         .base = base,
-                         .width = width,
-                         .loads = tc_map_create(e->arena),
-                         .stores = tc_map_create(e->arena)};
+  em_wide_open(e, e->vars[lane_var], width, first);
   tc_kval in[MOST], out[MOST];
   for (int32_t i = 0; i < p->n_accs; i++) in[i] = acc[i];
   for (int32_t i = 0; i < width; i++) {

@@ -7,12 +7,13 @@ const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v) {
   return p;
 }
 
-int32_t tc_turned_width(const tc_device_props *device, const tc_sym *row) {
-  enum { LEAST = 4 };
+int32_t tc_turned_width(const tc_device_props *device, int64_t rows, const tc_sym *row) {
+  enum { LEAST_WIDTH = 4, LEAST_ELEMENTS = 1 << 16 };
   int32_t lanes = device->simd_bytes / 4, width = lanes;
   if (!lanes || !tc_sym_is_const(row) || row->value * 4 * lanes > device->l2_bytes / 2) return 0;
+  if (row->value < 1 || rows < LEAST_ELEMENTS / row->value) return 0;
   while (width > 1 && row->value % width) width /= 2;
-  return width >= LEAST ? width : 0;
+  return width >= LEAST_WIDTH ? width : 0;
 }
 
 const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index) {

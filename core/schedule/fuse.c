@@ -485,12 +485,9 @@ static bool stores_rows(tc_sched *x, const tc_group *g, domain d) {
 // May lanes of vectors turn neighbours of their rows (core/kernel/emit_columns.c), and so do both in one pass? Each
 // lane has a row: there must be many.
 static bool turns_rows(tc_sched *x, domain d) {
-  enum { LANES = 64, LEAST = 1 << 16 }; // elements, for which so much code is made
-  const tc_device_props *device = x->o->device;
-  const tc_sym *row = red(x, d);
+  enum { LANES = 64 };
   int64_t rows = tc_sym_hint_or(x->l->syms, par(x, d), 1);
-  if (!tc_turned_width(device, row)) return false;
-  return rows / LANES >= 2 * device->cores && rows * row->value >= LEAST;
+  return tc_turned_width(x->o->device, rows, red(x, d)) && rows / LANES >= 2 * x->o->device->cores;
 }
 
 static bool legal(tc_sched *x, const pair *p, tc_group *a, tc_group *b, domain *out, const tc_sym *const ***out_a,

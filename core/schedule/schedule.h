@@ -108,8 +108,8 @@ const tc_sym *tc_group_flops(tc_schedule *s, const tc_group *g);
 
 const tc_sym *tc_product(tc_loops *l, int32_t n, const tc_sym *const *v);
 // Neighbours in a row that lanes of vectors turn at once, where each has a row of its own (core/kernel/emit_columns.c)
-// and as many rows stay in the core's own cache; 0: none.
-int32_t tc_turned_width(const tc_device_props *device, const tc_sym *row);
+// and as many rows stay in the core's own cache; 0: none. Code for it is long: of few elements it is not worth making.
+int32_t tc_turned_width(const tc_device_props *device, int64_t rows, const tc_sym *row);
 const tc_sym *tc_row_major_index(tc_loops *l, int32_t rank, const tc_sym *const *sizes, const tc_sym *const *index);
 // node->vars as expressions over a domain with the same number of elements (row-major order), or false if the sizes do
 // not line up.

@@ -129,11 +129,17 @@ static bool is_any(tc_sv name, const char *const *globs, size_t n) {
   return false;
 }
 
+// Is the node of one of these ops, or of one of their forms in place?
+static bool is_of(const tc_node *n, const char *const *globs, size_t count) {
+  const tc_op *op = n->op->functional ? n->op->functional : n->op;
+  return is_any(op->schema.name, globs, count);
+}
+
 static bool cuts_off(const tc_node *n) {
   bool integers = false;
   for (int32_t k = 0; k < n->n_results; k++) integers |= unit_of(n->results[k]->type.dtype) == 0;
-  return is_any(n->op->schema.name, cut_off, sizeof cut_off / sizeof *cut_off) ||
-         (integers && is_any(n->op->schema.name, running, sizeof running / sizeof *running));
+  return is_of(n, cut_off, sizeof cut_off / sizeof *cut_off) ||
+         (integers && is_of(n, running, sizeof running / sizeof *running));
 }
 
 static bool same_type(const tc_value *v, const call_type *t) {
@@ -362,7 +368,7 @@ static tc_status copy_all_repeated(tc_graph *g) {
 
 static bool goes_by_norm(const tc_graph *g, const tc_value *v) {
   for (const tc_node *n = g->first; n; n = n->next) {
-    if (!is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm)) continue;
+    if (!is_of(n, by_norm, sizeof by_norm / sizeof *by_norm)) continue;
     for (int32_t i = 0; i < n->n_args; i++)
       if (n->args[i].kind == TC_AK_TENSOR && n->args[i].value == v) return true;
   }
@@ -446,7 +452,7 @@ static bool has_infinity(const tc_tensor *t) {
 }
 
 static bool is_of_means(const tc_node *n) {
-  return is_any(n->op->schema.name, of_means, sizeof of_means / sizeof *of_means);
+  return is_of(n, of_means, sizeof of_means / sizeof *of_means);
 }
 
 // Differences from a mean, without rounding.
@@ -472,13 +478,13 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     bool view = base && !n->op->schema.args[v->view_arg].writes;
     if (v->kind != TC_VALUE_TENSOR || !results[i].storage) continue;
     f->loose |= beyond_signed(&results[i]);
-    bool sum = is_any(n->op->schema.name, sums, sizeof sums / sizeof *sums);
+    bool sum = is_of(n, sums, sizeof sums / sizeof *sums);
     if (n->graph->scratch && f->closer && !view) tc_status_free(shake_rounded(&f->noise, &results[i], sum));
     if (view || n->graph->scratch) continue;
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     if (is_beyond(&results[i], MANY_STEPS)) tc_map_put_ptr(f->many, storage_of(v), NULL);
     if (has_infinity(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
-    bool norm = is_of_means(n) || is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) ||
+    bool norm = is_of_means(n) || is_of(n, by_norm, sizeof by_norm / sizeof *by_norm) ||
                 goes_by_norm(n->graph, v) || (base && goes_by_norm(n->graph, base));
     move(f, &results[i], v, norm, true);
     tc_map_entry *even = i == 0 && is_of_means(n) ? tc_map_find_ptr(f->even, n) : NULL;
@@ -571,7 +577,7 @@ static bool multiplies_many(const tc_node *n) {
   const tc_value *x = n->n_args && n->args[0].kind == TC_AK_TENSOR ? n->args[0].value : NULL;
   int64_t count = 1;
   for (int32_t d = 0; x && d < x->type.rank; d++) count *= tc_sym_hint_or(n->graph->module->syms, x->type.sizes[d], 1);
-  return count > MANY && is_any(n->op->schema.name, products, 1) && unit_of(n->results[0]->type.dtype) > 0;
+  return count > MANY && is_of(n, products, 1) && unit_of(n->results[0]->type.dtype) > 0;
 }
 
 // Outputs that come from results which are not unique, or from numbers so large that what an op makes of them depends
@@ -579,12 +585,12 @@ static bool multiplies_many(const tc_node *n) {
 static void find_any(fuzz_case *f) {
   tc_map *storages = tc_map_create(f->arena), *factored = tc_map_create(f->arena);
   for (const tc_node *n = f->g->first; n; n = n->next) {
-    if (is_any(n->op->schema.name, not_unique, sizeof not_unique / sizeof *not_unique) || multiplies_many(n) ||
+    if (is_of(n, not_unique, sizeof not_unique / sizeof *not_unique) || multiplies_many(n) ||
         wraps_number(n) || reads_any_of(n, f->far) || reads_any_of(n, storages) ||
-        (is_any(n->op->schema.name, by_zeros, sizeof by_zeros / sizeof *by_zeros) && reads_any_of(n, f->open)) ||
-        (is_any(n->op->schema.name, by_steps, sizeof by_steps / sizeof *by_steps) && reads_any_of(n, f->many)))
+        (is_of(n, by_zeros, sizeof by_zeros / sizeof *by_zeros) && reads_any_of(n, f->open)) ||
+        (is_of(n, by_steps, sizeof by_steps / sizeof *by_steps) && reads_any_of(n, f->many)))
       add_storages(storages, n);
-    if (is_any(n->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm) || reads_any_of(n, factored))
+    if (is_of(n, by_norm, sizeof by_norm / sizeof *by_norm) || reads_any_of(n, factored))
       add_storages(factored, n);
   }
   for (int32_t i = 0; i < f->g->outputs.count; i++) {
@@ -663,7 +669,7 @@ static bool nearly_singular(fuzz_case *f, const tc_status s, int32_t n) {
   bool factors = false, moved = false;
   if (tc_status_code(s) != TC_STATUS_INVALID_ARGUMENT) return false;
   for (const tc_node *k = f->g->first; k; k = k->next)
-    factors |= is_any(k->op->schema.name, by_norm, sizeof by_norm / sizeof *by_norm);
+    factors |= is_of(k, by_norm, sizeof by_norm / sizeof *by_norm);
   if (factors) look_closer(f);
   for (int32_t i = 0; i < n && factors; i++) {
     const band *b = &f->bands[i];

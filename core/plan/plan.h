@@ -201,6 +201,13 @@ typedef struct tc_plan_rooms {
   int64_t most; // bytes of constant size that are there at once
 } tc_plan_rooms;
 tc_plan_rooms tc_plan_rooms_of(const tc_plan *p, tc_arena *arena);
+// The largest range of constant size in a part of the arena that is there while an op runs and that no buffer needs
+// then: out[ops], found for library calls.
+typedef struct tc_plan_gap {
+  int32_t room;      // number of the part among the rooms, or -1
+  int64_t at, bytes; // in the part
+} tc_plan_gap;
+void tc_plan_gaps_of(const tc_plan *p, const tc_plan_rooms *rooms, tc_arena *arena, tc_plan_gap *out);
 // Structure: numbers of buffers, kernels and arguments are in range, kernels get what they declare, every buffer is
 // written before it is read, inputs are written only where that is their mutation, ranges of the arena hold for example
 // sizes.

@@ -166,6 +166,41 @@ static int32_t find_slots(const tc_plan *p, tc_plan_room *out) {
   return n;
 }
 
+static int64_t align(int64_t at) { return (at + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN; }
+
+// `used` has room for all buffers and one more.
+static void widen(const tc_plan *p, const tc_plan_rooms *rooms, int32_t room, int32_t op, plan_span *used,
+                  tc_plan_gap *most) {
+  const tc_plan_room *part = &rooms->rooms[room];
+  int32_t n = 0;
+  for (int32_t k = 0; k < part->n; k++) {
+    const tc_plan_buf *b = &p->bufs.data[part->bufs[k]];
+    if (b->first <= op && op <= b->last)
+      used[n++] = (plan_span){part->bufs[k], b->place->value, b->bytes->value, b->first, b->last};
+  }
+  used[n++] = (plan_span){.at = part->at + part->bytes};
+  qsort(used, (size_t)n, sizeof *used, by_place);
+  int64_t free = part->at;
+  for (int32_t k = 0; k < n; k++) {
+    int64_t bytes = used[k].at - align(free), end = used[k].at + used[k].bytes;
+    if (bytes > most->bytes) *most = (tc_plan_gap){room, align(free) - part->at, bytes};
+    if (end > free) free = end;
+  }
+}
+
+void tc_plan_gaps_of(const tc_plan *p, const tc_plan_rooms *rooms, tc_arena *arena, tc_plan_gap *out) {
+  plan_span *used = TC_NEW_ARRAY(arena, plan_span, p->bufs.count + 1);
+  for (int32_t op = 0; op < p->ops.count; op++) {
+    out[op] = (tc_plan_gap){.room = -1};
+    if (p->ops.data[op].kind != TC_PLAN_CALL) continue;
+    for (int32_t i = 0; i < rooms->n; i++) {
+      const tc_plan_room *part = &rooms->rooms[i];
+      bool there = part->output < 0 && !part->place && part->first <= op && op <= part->last;
+      if (there) widen(p, rooms, i, op, used, &out[op]);
+    }
+  }
+}
+
 static int by_first(const void *a, const void *b) {
   const tc_plan_room *x = a, *y = b;
   if (x->first != y->first) return x->first < y->first ? -1 : 1;

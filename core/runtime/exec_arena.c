@@ -6,6 +6,8 @@
 // where the plan says. A device may not give so much at once
 // (tc_device_props.largest_alloc): then they are laid out anew, for the sizes of this run, in as many blocks as it
 // takes. Recorded runs keep all their memory.
+//
+// The workspace of a library call lies in the arena, too, where there is room beside what lives then.
 #include "core/runtime/exec_internal.h"
 
 struct exec_blocks {
@@ -77,6 +79,8 @@ void exec_rooms_prepare(tc_exec *e) {
     for (; k > 0 && e->rooms.rooms[e->given[k - 1]].last > p->last; k--) e->given[k] = e->given[k - 1];
     e->given[k] = i;
   }
+  e->gaps = TC_NEW_ARRAY(e->arena, tc_plan_gap, e->plan->ops.count);
+  tc_plan_gaps_of(e->plan, &e->rooms, e->arena, e->gaps);
 }
 
 // Where work is queued, memory that is given back in the middle of a run could go to another run's work beside it.
@@ -130,4 +134,12 @@ void exec_rooms_give(run_state *r, int32_t op) {
     tc_pool_give(r->copies[p->bufs[0]]);
     r->copies[p->bufs[0]] = NULL;
   }
+}
+
+bool exec_rooms_spare(const run_state *r, const exec_op *x, int64_t bytes, exec_address *out) {
+  const tc_plan_gap *g = &r->e->gaps[x - r->e->ops];
+  if (!r->late || g->bytes < bytes) return false;
+  const tc_plan_room *p = &r->e->rooms.rooms[g->room];
+  *out = (exec_address){r->copies[p->bufs[0]]->memory, g->at};
+  return true;
 }

@@ -362,8 +362,12 @@ tc_status exec_call_run(run_state *r, exec_op *x) {
   if (s != TC_OK || c->table->thread_safe) pthread_mutex_unlock(&c->lock);
   TC_TRY(s);
   tc_pool_block *workspace = NULL;
-  if (p->workspace) s = tc_pool_take(e->d->memory, (int64_t)p->workspace, &workspace);
-  if (s == TC_OK) s = run_prepared(x, p, e->d->stream, &q, workspace ? workspace->memory : 0, 0);
+  exec_address at = {0};
+  if (p->workspace && !exec_rooms_spare(r, x, (int64_t)p->workspace, &at)) {
+    s = tc_pool_take(e->d->memory, (int64_t)p->workspace, &workspace);
+    if (s == TC_OK) at.memory = workspace->memory;
+  }
+  if (s == TC_OK) s = run_prepared(x, p, e->d->stream, &q, at.memory, at.offset);
   tc_pool_give(workspace); // whoever takes it next is behind this call in the stream
   if (c->table->thread_safe) pthread_mutex_lock(&c->lock);
   p->users--;

@@ -138,6 +138,7 @@ struct tc_exec {
   const tc_sym **require_text;
   exec_number arena_bytes, largest_bytes;
   tc_plan_rooms rooms;
+  tc_plan_gap *gaps;       // by operation: memory that the workspace of a call may have
   int32_t *given, n_given; // parts of the arena by rising last op
   exec_number *facts;      // what variants need, each once
   const tc_sym **fact_exprs;
@@ -233,6 +234,8 @@ void exec_rooms_prepare(tc_exec *e);
 bool exec_rooms_are_late(const run_state *r, int64_t arena_bytes);
 tc_status exec_rooms_take(run_state *r, int32_t op);
 void exec_rooms_give(run_state *r, int32_t op);
+// Is there so much in the arena that nothing needs while x runs?
+bool exec_rooms_spare(const run_state *r, const exec_op *x, int64_t bytes, exec_address *out);
 // exec_frozen.c
 void exec_frozen_prepare(tc_exec *e);
 tc_status exec_frozen_take(run_state *r, int64_t arena); // r->frozen, for the inputs of the run

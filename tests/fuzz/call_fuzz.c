@@ -451,9 +451,7 @@ static bool has_infinity(const tc_tensor *t) {
   return found;
 }
 
-static bool is_of_means(const tc_node *n) {
-  return is_of(n, of_means, sizeof of_means / sizeof *of_means);
-}
+static bool is_of_means(const tc_node *n) { return is_of(n, of_means, sizeof of_means / sizeof *of_means); }
 
 // Differences from a mean, without rounding.
 static void keep_even(void *self, const tc_node *n, int32_t n_results, const tc_tensor *results) {
@@ -484,8 +482,8 @@ static void shake_results(void *self, const tc_node *n, int32_t n_results, const
     if (is_far(&results[i])) tc_map_put_ptr(f->far, storage_of(v), NULL);
     if (is_beyond(&results[i], MANY_STEPS)) tc_map_put_ptr(f->many, storage_of(v), NULL);
     if (has_infinity(&results[i])) tc_map_put_ptr(f->open, storage_of(v), NULL);
-    bool norm = is_of_means(n) || is_of(n, by_norm, sizeof by_norm / sizeof *by_norm) ||
-                goes_by_norm(n->graph, v) || (base && goes_by_norm(n->graph, base));
+    bool norm = is_of_means(n) || is_of(n, by_norm, sizeof by_norm / sizeof *by_norm) || goes_by_norm(n->graph, v) ||
+                (base && goes_by_norm(n->graph, base));
     move(f, &results[i], v, norm, true);
     tc_map_entry *even = i == 0 && is_of_means(n) ? tc_map_find_ptr(f->even, n) : NULL;
     if (even) tc_status_free(shake_alike(&f->noise, &results[i], even->value.ptr));
@@ -585,13 +583,12 @@ static bool multiplies_many(const tc_node *n) {
 static void find_any(fuzz_case *f) {
   tc_map *storages = tc_map_create(f->arena), *factored = tc_map_create(f->arena);
   for (const tc_node *n = f->g->first; n; n = n->next) {
-    if (is_of(n, not_unique, sizeof not_unique / sizeof *not_unique) || multiplies_many(n) ||
-        wraps_number(n) || reads_any_of(n, f->far) || reads_any_of(n, storages) ||
+    if (is_of(n, not_unique, sizeof not_unique / sizeof *not_unique) || multiplies_many(n) || wraps_number(n) ||
+        reads_any_of(n, f->far) || reads_any_of(n, storages) ||
         (is_of(n, by_zeros, sizeof by_zeros / sizeof *by_zeros) && reads_any_of(n, f->open)) ||
         (is_of(n, by_steps, sizeof by_steps / sizeof *by_steps) && reads_any_of(n, f->many)))
       add_storages(storages, n);
-    if (is_of(n, by_norm, sizeof by_norm / sizeof *by_norm) || reads_any_of(n, factored))
-      add_storages(factored, n);
+    if (is_of(n, by_norm, sizeof by_norm / sizeof *by_norm) || reads_any_of(n, factored)) add_storages(factored, n);
   }
   for (int32_t i = 0; i < f->g->outputs.count; i++) {
     const tc_value *storage = storage_of(f->g->outputs.data[i].arg.value);
@@ -668,8 +665,7 @@ static tc_status judge(fuzz_case *f, const tc_tensor *got, int32_t i) {
 static bool nearly_singular(fuzz_case *f, const tc_status s, int32_t n) {
   bool factors = false, moved = false;
   if (tc_status_code(s) != TC_STATUS_INVALID_ARGUMENT) return false;
-  for (const tc_node *k = f->g->first; k; k = k->next)
-    factors |= is_of(k, by_norm, sizeof by_norm / sizeof *by_norm);
+  for (const tc_node *k = f->g->first; k; k = k->next) factors |= is_of(k, by_norm, sizeof by_norm / sizeof *by_norm);
   if (factors) look_closer(f);
   for (int32_t i = 0; i < n && factors; i++) {
     const band *b = &f->bands[i];
